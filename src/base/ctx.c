@@ -1,0 +1,231 @@
+/* Contexts: message delivery, the kept first error, checked allocation. */
+#include "base/ctx.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MESSAGE_MAX = 4096, CARET_LINE_MAX = 200 };
+
+struct ls_ctx {
+  ls_log_fn log;
+  void *user;
+  ls_log_level_t level;
+  int rank, world_size;
+  pthread_mutex_t lock; /* guards the kept error and keeps messages whole */
+  int error_count;
+  char first_error[MESSAGE_MAX];
+  _Atomic int64_t alloc_count;
+  _Atomic int64_t alloc_fail_at; /* value of alloc_count that fails, 0 = never */
+};
+
+const char *ls_status_text(ls_status_t status) {
+  switch (status) {
+#define CASE(name, value, exit_code, text)                                                                   \
+  case name: return text;
+    LS_STATUS_TABLE(CASE)
+#undef CASE
+  }
+  return "unknown status";
+}
+
+const char *ls_status_name(ls_status_t status) {
+  switch (status) {
+#define CASE(name, value, exit_code, text)                                                                   \
+  case name: return #name;
+    LS_STATUS_TABLE(CASE)
+#undef CASE
+  }
+  return "LS_ERR_UNKNOWN";
+}
+
+int ls_status_exit_code(ls_status_t status) {
+  switch (status) {
+#define CASE(name, value, exit_code, text)                                                                   \
+  case name: return exit_code;
+    LS_STATUS_TABLE(CASE)
+#undef CASE
+  }
+  return 1;
+}
+
+ls_ctx_t *ls_ctx_create(ls_log_fn log, void *user) {
+  ls_ctx_t *ctx = calloc(1, sizeof *ctx);
+  if (!ctx) return NULL;
+  if (pthread_mutex_init(&ctx->lock, NULL) != 0) {
+    free(ctx);
+    return NULL;
+  }
+  ctx->log = log;
+  ctx->user = user;
+  ctx->level = LS_LOG_INFO;
+  ctx->world_size = 1;
+  return ctx;
+}
+
+void ls_ctx_destroy(ls_ctx_t *ctx) {
+  if (!ctx) return;
+  pthread_mutex_destroy(&ctx->lock);
+  free(ctx);
+}
+
+void ls_ctx_set_level(ls_ctx_t *ctx, ls_log_level_t level) { ctx->level = level; }
+const char *ls_ctx_error(const ls_ctx_t *ctx) { return ctx->first_error; }
+int ls_ctx_error_count(const ls_ctx_t *ctx) { return ctx->error_count; }
+
+void ls_ctx_clear(ls_ctx_t *ctx) {
+  ctx->error_count = 0;
+  ctx->first_error[0] = '\0';
+}
+
+void ls_ctx_set_rank(ls_ctx_t *ctx, int rank, int world_size) {
+  ctx->rank = rank;
+  ctx->world_size = world_size;
+}
+
+int ls_ctx_rank(const ls_ctx_t *ctx) { return ctx ? ctx->rank : 0; }
+int ls_ctx_world_size(const ls_ctx_t *ctx) { return ctx ? ctx->world_size : 1; }
+
+/* Appends formatted text to a message, silently cut at the buffer's end. */
+static void append(char *message, const char *fmt, ...) LS_PRINTF(2, 3);
+static void append_v(char *message, const char *fmt, va_list args) {
+  size_t used = strlen(message);
+  vsnprintf(message + used, MESSAGE_MAX - used, fmt, args);
+}
+static void append(char *message, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  append_v(message, fmt, args);
+  va_end(args);
+}
+
+static void begin(const ls_ctx_t *ctx, char *message) {
+  message[0] = '\0';
+  if (ctx->world_size > 1) append(message, "rank %d: ", ctx->rank);
+}
+
+static void deliver(ls_ctx_t *ctx, ls_log_level_t level, const char *message) {
+  pthread_mutex_lock(&ctx->lock);
+  if (level == LS_LOG_ERROR && ctx->error_count++ == 0)
+    snprintf(ctx->first_error, sizeof ctx->first_error, "%s", message);
+  if (ctx->log && level <= ctx->level) ctx->log(ctx->user, level, message);
+  pthread_mutex_unlock(&ctx->lock);
+}
+
+ls_status_t ls_fail(ls_ctx_t *ctx, ls_status_t status, const char *fmt, ...) {
+  if (!ctx) return status;
+  char message[MESSAGE_MAX];
+  begin(ctx, message);
+  va_list args;
+  va_start(args, fmt);
+  append_v(message, fmt, args);
+  va_end(args);
+  deliver(ctx, LS_LOG_ERROR, message);
+  return status;
+}
+
+/* The source line with a caret under the column; tabs are kept in the padding so that the caret lines up. */
+static void append_caret(char *message, const ls_place_t *place) {
+  int len = place->source_len < CARET_LINE_MAX ? place->source_len : CARET_LINE_MAX;
+  append(message, "\n  %.*s", len, place->source);
+  if (place->column < 1 || place->column > len + 1) return;
+  append(message, "\n  ");
+  for (int i = 0; i < place->column - 1; i++) append(message, "%c", place->source[i] == '\t' ? '\t' : ' ');
+  append(message, "^");
+}
+
+ls_status_t ls_fail_at(ls_ctx_t *ctx, ls_status_t status, const ls_place_t *place, const char *fmt, ...) {
+  if (!ctx) return status;
+  char message[MESSAGE_MAX];
+  begin(ctx, message);
+  if (place->file) append(message, "%s:", place->file);
+  if (place->line > 0) append(message, "%d:", place->line);
+  if (place->column > 0) append(message, "%d:", place->column);
+  append(message, " ");
+  va_list args;
+  va_start(args, fmt);
+  append_v(message, fmt, args);
+  va_end(args);
+  if (place->source) append_caret(message, place);
+  deliver(ctx, LS_LOG_ERROR, message);
+  return status;
+}
+
+ls_status_t ls_fail_errno(ls_ctx_t *ctx, const char *fmt, ...) {
+  int error = errno;
+  ls_status_t status = error == ENOSPC || error == EDQUOT ? LS_ERR_NO_SPACE
+                       : error == ENOENT                  ? LS_ERR_NOT_FOUND
+                                                          : LS_ERR_IO;
+  if (!ctx) return status;
+  char message[MESSAGE_MAX];
+  begin(ctx, message);
+  va_list args;
+  va_start(args, fmt);
+  append_v(message, fmt, args);
+  va_end(args);
+  append(message, ": %s", strerror(error));
+  deliver(ctx, LS_LOG_ERROR, message);
+  return status;
+}
+
+void ls_log(ls_ctx_t *ctx, ls_log_level_t level, const char *fmt, ...) {
+  if (!ctx || level > ctx->level) return;
+  char message[MESSAGE_MAX];
+  begin(ctx, message);
+  va_list args;
+  va_start(args, fmt);
+  append_v(message, fmt, args);
+  va_end(args);
+  deliver(ctx, level, message);
+}
+
+int64_t ls_ctx_fail_alloc(ls_ctx_t *ctx, int64_t n) {
+  int64_t made = atomic_exchange(&ctx->alloc_count, 0);
+  atomic_store(&ctx->alloc_fail_at, n);
+  return made;
+}
+
+/* True when a test asked for this allocation to fail. */
+static bool injected(ls_ctx_t *ctx) {
+  return ctx && atomic_fetch_add(&ctx->alloc_count, 1) + 1 == atomic_load(&ctx->alloc_fail_at);
+}
+
+static void *checked(ls_ctx_t *ctx, void *memory, size_t size_bytes) {
+  if (!memory) ls_fail(ctx, LS_ERR_MEMORY, "out of memory: %zu bytes were asked for", size_bytes);
+  return memory;
+}
+
+void *ls_alloc(ls_ctx_t *ctx, size_t size_bytes) {
+  return checked(ctx, injected(ctx) ? NULL : calloc(1, size_bytes ? size_bytes : 1), size_bytes);
+}
+
+void *ls_alloc_array(ls_ctx_t *ctx, size_t count, size_t size_bytes) {
+  size_t total;
+  if (__builtin_mul_overflow(count, size_bytes, &total)) return checked(ctx, NULL, SIZE_MAX);
+  return ls_alloc(ctx, total);
+}
+
+void *ls_alloc_aligned(ls_ctx_t *ctx, size_t align_bytes, size_t size_bytes) {
+  void *memory = NULL;
+  if (injected(ctx) || posix_memalign(&memory, align_bytes, size_bytes ? size_bytes : 1) != 0)
+    return checked(ctx, NULL, size_bytes);
+  return memset(memory, 0, size_bytes);
+}
+
+void *ls_realloc_array(ls_ctx_t *ctx, void *old, size_t count, size_t size_bytes) {
+  size_t total;
+  if (__builtin_mul_overflow(count, size_bytes, &total)) return checked(ctx, NULL, SIZE_MAX);
+  return checked(ctx, injected(ctx) ? NULL : realloc(old, total ? total : 1), total);
+}
+
+char *ls_strdup(ls_ctx_t *ctx, const char *text) {
+  size_t size = strlen(text) + 1;
+  char *copy = ls_alloc(ctx, size);
+  return copy ? memcpy(copy, text, size) : NULL;
+}
+
+void ls_free(void *memory) { free(memory); }

@@ -1,0 +1,50 @@
+/* Inside view of the context: reporting errors with a place, and allocation that can be made to fail in tests.
+ * Rule: the first detector speaks once with exact cause and place; callers pass the status up in silence. */
+#ifndef LS_BASE_CTX_H
+#define LS_BASE_CTX_H
+
+#include <lockstep/context.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LS_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* A place in a text: 1-based line and column (bytes), 0 when not known. `source` is that line's text or NULL. */
+typedef struct {
+  const char *file;
+  int line;
+  int column;
+  const char *source;
+  int source_len;
+} ls_place_t;
+
+/* Reports an error and returns `status`. ctx may be NULL (then only the status travels). */
+ls_status_t ls_fail(ls_ctx_t *ctx, ls_status_t status, const char *fmt, ...) LS_PRINTF(3, 4);
+/* The same with "file:line:column: " before it and the source line with a caret below it. */
+ls_status_t ls_fail_at(ls_ctx_t *ctx, ls_status_t status, const ls_place_t *place, const char *fmt, ...)
+    LS_PRINTF(4, 5);
+/* The same for a failed system call: appends ": strerror(errno)"; ENOSPC and EDQUOT give LS_ERR_NO_SPACE,
+ * ENOENT gives LS_ERR_NOT_FOUND, everything else LS_ERR_IO. */
+ls_status_t ls_fail_errno(ls_ctx_t *ctx, const char *fmt, ...) LS_PRINTF(2, 3);
+
+void ls_log(ls_ctx_t *ctx, ls_log_level_t level, const char *fmt, ...) LS_PRINTF(3, 4);
+
+/* Rank of this process, put before messages when world_size > 1. Default 0 of 1. */
+void ls_ctx_set_rank(ls_ctx_t *ctx, int rank, int world_size);
+int ls_ctx_rank(const ls_ctx_t *ctx);
+int ls_ctx_world_size(const ls_ctx_t *ctx);
+
+/* Allocation. Memory is zeroed. NULL on failure, already reported as LS_ERR_MEMORY. Free with ls_free.
+ * ls_alloc_array checks count * size for overflow. ls_alloc_aligned: align is a power of two >= 8. */
+void *ls_alloc(ls_ctx_t *ctx, size_t size_bytes);
+void *ls_alloc_array(ls_ctx_t *ctx, size_t count, size_t size_bytes);
+void *ls_alloc_aligned(ls_ctx_t *ctx, size_t align_bytes, size_t size_bytes);
+void *ls_realloc_array(ls_ctx_t *ctx, void *old, size_t count, size_t size_bytes); /* new bytes not zeroed */
+char *ls_strdup(ls_ctx_t *ctx, const char *text);
+void ls_free(void *memory);
+
+/* Tests: the n-th allocation from now (1 = the next) fails, once; 0 switches it off. Returns how many
+ * allocations were made since the last call. */
+int64_t ls_ctx_fail_alloc(ls_ctx_t *ctx, int64_t n);
+
+#endif

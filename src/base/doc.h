@@ -1,0 +1,43 @@
+/* A configuration document: the tree of a YAML file (JSON is accepted as its subset) with the place of every
+ * node, under our own limits (1 MiB, depth 32, no anchors, aliases or tags; libyaml has none of them).
+ * Duplicate keys are errors. Scalars stay text; options.h gives them types. */
+#ifndef LS_BASE_DOC_H
+#define LS_BASE_DOC_H
+
+#include "base/arena.h"
+
+typedef enum { LS_DOC_NULL, LS_DOC_SCALAR, LS_DOC_LIST, LS_DOC_MAP } ls_doc_kind_t;
+
+typedef struct ls_doc_node {
+  ls_doc_kind_t kind;
+  ls_place_t place;       /* of the value */
+  bool quoted;            /* scalar was quoted: never a number, bool or null */
+  const char *text;       /* scalar */
+  const char *key;        /* when the parent is a map */
+  ls_place_t key_place;
+  struct ls_doc_node *child; /* first child of a list or map */
+  struct ls_doc_node *next;  /* next sibling */
+  int count;                 /* children */
+} ls_doc_node_t;
+
+typedef struct {
+  ls_arena_t arena;
+  const char *file;
+  ls_doc_node_t *root; /* a map */
+} ls_doc_t;
+
+/* Parses text (borrowed for the call; kept copies are in the document). Errors carry file:line:column. On
+ * failure the document is released. Errors: LS_ERR_CONFIG, LS_ERR_MEMORY. */
+ls_status_t ls_doc_parse(ls_ctx_t *ctx, const char *file, const char *text, size_t len, ls_doc_t *doc);
+ls_status_t ls_doc_load(ls_ctx_t *ctx, const char *path, ls_doc_t *doc); /* file, then parse */
+void ls_doc_release(ls_doc_t *doc);
+
+/* Child of a map by key, or of a list by index; NULL when absent. */
+ls_doc_node_t *ls_doc_get(const ls_doc_node_t *map, const char *key);
+ls_doc_node_t *ls_doc_at(const ls_doc_node_t *list, int index);
+
+/* Applies "a.b.0.c=value" (value is YAML, e.g. 3, [1, 2], {name: adam}); maps on the way are created, list
+ * indices must exist. The place of the new node is file "--set", line 1, with the assignment as its source. */
+ls_status_t ls_doc_set(ls_ctx_t *ctx, ls_doc_t *doc, const char *assignment);
+
+#endif

@@ -1,0 +1,31 @@
+/* Files: whole-file reads with a limit, durable writes, directories. Every failure names the path. */
+#ifndef LS_BASE_FILE_H
+#define LS_BASE_FILE_H
+
+#include "base/ctx.h"
+
+/* Reads a whole regular file; files larger than `limit_bytes` are refused. The text is followed by a NUL that is
+ * not counted. *bytes is owned by the caller (ls_free). */
+ls_status_t ls_file_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, char **bytes, size_t *size_bytes);
+
+/* Writes a whole file and fsyncs it. A failed write leaves no file behind. Not atomic: see ls_file_replace. */
+ls_status_t ls_file_write(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes);
+
+/* Writes path.tmp, fsyncs, renames over path, fsyncs the directory: readers see the old file or the new one. */
+ls_status_t ls_file_replace(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes);
+
+/* mkdir -p. Existing directories are fine; anything else in the way is an error. */
+ls_status_t ls_dir_make(ls_ctx_t *ctx, const char *path);
+/* fsync of a directory. */
+ls_status_t ls_dir_sync(ls_ctx_t *ctx, const char *path);
+/* rm -r, only below `path`; a path that does not exist is fine. */
+ls_status_t ls_dir_remove(ls_ctx_t *ctx, const char *path);
+
+/* Names in a directory, sorted, without . and ..; the array and its strings are one block (ls_free). */
+ls_status_t ls_dir_list(ls_ctx_t *ctx, const char *path, char ***names, int *count);
+
+bool ls_path_exists(const char *path);
+/* "a/b" joined by one slash; owned by the caller. An absolute `name` is returned as it is. */
+char *ls_path_join(ls_ctx_t *ctx, const char *dir, const char *name);
+
+#endif

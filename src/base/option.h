@@ -1,0 +1,64 @@
+/* Options as rows: one row gives the parser, the range check, the help text, the reference page and the saved
+ * resolved configuration. A module describes its own section next to the struct that the rows fill. */
+#ifndef LS_BASE_OPTION_H
+#define LS_BASE_OPTION_H
+
+#include "base/doc.h"
+#include <jansson.h>
+
+typedef enum {
+  LS_OPT_INT,    /* int64_t; 1e3 and 1_000 are not integers */
+  LS_OPT_FLOAT,  /* double; finite */
+  LS_OPT_BOOL,   /* bool: true, false */
+  LS_OPT_STRING, /* const char *, in the arena */
+  LS_OPT_ENUM,   /* int: index into choices */
+  LS_OPT_INTS,   /* ls_ints_t: a list of integers, or one integer */
+  LS_OPT_STRINGS /* ls_strings_t: a list of strings, or one string */
+} ls_option_type_t;
+
+enum { LS_OPT_LIST_MAX = 64 };
+typedef struct {
+  int count;
+  int64_t v[LS_OPT_LIST_MAX];
+} ls_ints_t;
+typedef struct {
+  int count;
+  const char *v[LS_OPT_LIST_MAX];
+} ls_strings_t;
+
+typedef struct {
+  const char *name;
+  ls_option_type_t type;
+  size_t offset;              /* of the field in the section's struct */
+  const char *unit;           /* "bytes", "s", "samples"; NULL when none */
+  double min, max;            /* inclusive; both 0 = unbounded. For lists: of every element */
+  const char *initial;        /* default as text; NULL = must be given unless `optional` */
+  bool optional;              /* no default and may be absent: strings NULL, lists empty, numbers 0 */
+  const char *const *choices; /* LS_OPT_ENUM: NULL-terminated names */
+  const char *help;           /* one sentence */
+} ls_option_t;
+
+typedef struct {
+  const char *name; /* "train.optimizer" */
+  const ls_option_t *rows;
+  int count;
+  const char *help;
+} ls_section_t;
+
+/* Fills `target` (the struct the offsets refer to) from `map` (NULL or null node: all defaults). Reports every
+ * error of the section: unknown keys (with did-you-mean), wrong types, out of range, missing. Keys listed in
+ * `nested` (NULL-terminated, may be NULL) belong to sub-sections and are skipped. Strings live in `arena`.
+ * Returns LS_ERR_CONFIG after all were reported. */
+ls_status_t ls_option_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_section_t *section,
+                            const ls_doc_node_t *map, const char *const *nested, void *target);
+
+/* The section's resolved values as a JSON object (new reference; NULL when memory is short). */
+json_t *ls_option_json(const ls_section_t *section, const void *source);
+
+/* "name  type, range, unit, default  help" lines for --help and docs/config.md; owned by the arena. */
+const char *ls_option_help(ls_arena_t *arena, const ls_section_t *section);
+
+/* The name among `names` (NULL-terminated) closest to `text` within a third of its length; NULL when none. */
+const char *ls_nearest(const char *text, const char *const *names);
+
+#endif

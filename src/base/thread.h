@@ -1,0 +1,26 @@
+/* A pool of threads for loops inside one task. Workers spin for a short while after a loop, so that the next
+ * one starts within about a microsecond, then sleep. The calling thread takes part as thread 0.
+ * Calls come from one thread at a time. */
+#ifndef LS_BASE_THREAD_H
+#define LS_BASE_THREAD_H
+
+#include "base/ctx.h"
+
+typedef struct ls_pool ls_pool_t;
+typedef void (*ls_pool_fn)(void *arg, int thread, int threads);
+
+/* `threads` >= 1 counts the caller; 1 makes no thread at all. Owned by the caller. */
+ls_status_t ls_pool_create(ls_ctx_t *ctx, int threads, ls_pool_t **pool);
+void ls_pool_destroy(ls_pool_t *pool);
+int ls_pool_threads(const ls_pool_t *pool);
+
+/* Runs fn(arg, 0..threads-1, threads) and returns when all are done. Not reentrant. NULL pool: runs inline. */
+void ls_pool_run(ls_pool_t *pool, ls_pool_fn fn, void *arg);
+
+/* The half-open part [*begin, *end) of [0, count) that `thread` takes, in multiples of `grain`. */
+void ls_pool_share(int64_t count, int64_t grain, int thread, int threads, int64_t *begin, int64_t *end);
+
+/* Cores this process may run on (sched_getaffinity, cgroup quota). At least 1. */
+int ls_cpu_count(void);
+
+#endif

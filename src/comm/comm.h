@@ -1,0 +1,86 @@
+/* Communicators: N ranks that exchange buffers. Transports: self (one rank), sim (N threads of one process), mpi
+ * (processes, host memory), nccl (GPUs, in the CUDA module).
+ *
+ * All ranks issue the same collectives in the same order. Sums are in a fixed order for a given world size, so
+ * the same data give the same bits. Every wait has a deadline; when it passes, the error names rank, step and
+ * collective (LS_ERR_TIMEOUT), and the communicator is broken: further calls return LS_ERR_COMM at once. */
+#ifndef LS_COMM_COMM_H
+#define LS_COMM_COMM_H
+
+#include "device/device.h"
+
+typedef struct ls_comm ls_comm_t;
+
+typedef enum {
+  LS_ALL_REDUCE,     /* recv (count) = sum over ranks of send (count); send == recv allowed */
+  LS_REDUCE_SCATTER, /* recv (count) = this rank's part of the sum of send (size * count) */
+  LS_ALL_GATHER,     /* recv (size * count) = every rank's send (count), in rank order */
+  LS_BROADCAST,      /* recv (count) = root's send (count) */
+  LS_BARRIER,
+  LS_COLLECTIVE_COUNT
+} ls_collective_kind_t;
+
+typedef struct {
+  ls_collective_kind_t kind;
+  const char *name; /* "gradients 3"; for messages and traces */
+  const void *send;
+  void *recv;
+  int64_t count; /* elements, see above */
+  ls_dtype_t dtype; /* reductions: f32, f64, i32, i64; others: any */
+  int root;
+} ls_collective_t;
+
+typedef struct {
+  const char *name;
+  /* Puts the collective on a stream (host transports: a host stream; nccl: a CUDA stream, may be captured).
+   * *c and its buffers stay valid until it has run. */
+  ls_status_t (*enqueue)(ls_comm_t *comm, ls_stream_t *stream, const ls_collective_t *c);
+  /* Runs it now on host memory; blocking. nccl passes it to its control communicator. */
+  ls_status_t (*run)(ls_comm_t *comm, const ls_collective_t *c);
+  /* Polled while the host waits for a device: LS_OK, or the asynchronous error of the transport. */
+  ls_status_t (*poll)(ls_comm_t *comm);
+  void (*destroy)(ls_comm_t *comm);
+} ls_comm_ops_t;
+
+/* Every transport's object begins with this. */
+struct ls_comm {
+  const ls_comm_ops_t *ops;
+  ls_ctx_t *ctx;
+  int rank, size;
+  int local_rank; /* among the ranks of this node */
+  int local_size;
+  int64_t deadline_ns; /* of each wait; > 0 */
+  _Atomic int64_t step; /* for messages; set by the loop */
+  _Atomic bool broken;
+};
+
+enum { LS_COMM_DEADLINE_S = 60 };
+
+ls_status_t ls_comm_self_create(ls_ctx_t *ctx, ls_comm_t **comm);
+/* comms[0..size-1], one per thread; destroy each. deadline_ns 0 = default. */
+ls_status_t ls_comm_sim_create(ls_ctx_t *ctx, int size, int64_t deadline_ns, ls_comm_t **comms);
+/* MPI_COMM_WORLD of this process (MPI_Init_thread when needed, MPI_Finalize in destroy when we initialised).
+ * Collective. A rank that fails must leave through ls_comm_mpi_abort, so that mpirun ends the others. */
+ls_status_t ls_comm_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, ls_comm_t **comm);
+void ls_comm_mpi_abort(int exit_code); /* does not return when MPI is initialised; else returns */
+
+/* World size and rank that a launcher (mpirun, srun) gave this process, from its environment, before MPI is
+ * initialised. False when started by hand. */
+bool ls_comm_launched(int *rank, int *size);
+
+void ls_comm_destroy(ls_comm_t *comm); /* NULL is allowed */
+static inline void ls_comm_set_step(ls_comm_t *comm, int64_t step) { comm->step = step; }
+
+/* Conveniences over ops->run, on host memory. */
+ls_status_t ls_comm_sum_f64(ls_comm_t *comm, const char *name, double *values, int64_t count);
+ls_status_t ls_comm_broadcast(ls_comm_t *comm, const char *name, void *bytes, int64_t size_bytes, int root);
+ls_status_t ls_comm_barrier(ls_comm_t *comm, const char *name);
+/* Every rank learns whether any failed: returns own status when it is an error, LS_ERR_COMM when another rank
+ * has failed, else LS_OK. */
+ls_status_t ls_comm_agree(ls_comm_t *comm, const char *name, ls_status_t own);
+
+const char *ls_collective_name(ls_collective_kind_t kind); /* "all-reduce" */
+/* Bytes one rank sends in the ideal algorithm (nccl-tests' bus bytes). */
+int64_t ls_collective_bus_bytes(ls_collective_kind_t kind, int64_t count, ls_dtype_t dtype, int size);
+
+#endif

@@ -1,0 +1,118 @@
+/* Training data: readers, split, order, batches filled ahead of time. Data are held in memory as f32 rows.
+ *
+ * Order: epoch e visits training sample order(seed, e, i) for i = 0 .. n-1, a keyed bijection: nothing is stored,
+ * every rank computes it, and every sample comes exactly once per epoch. The run is one endless stream of
+ * positions: position p is index p mod n of epoch p / n; step s covers positions s * batch .. + batch - 1 (a batch
+ * may reach into the next epoch). Positions from total_samples on are padding of weight 0. */
+#ifndef LS_DATA_DATA_H
+#define LS_DATA_DATA_H
+
+#include "base/base.h"
+#include "device/kernel.h"
+
+typedef enum { LS_DATA_IDX, LS_DATA_CSV, LS_DATA_NPY, LS_DATA_SYNTHETIC, LS_DATA_MEMORY } ls_data_kind_t;
+
+/* Section data. */
+typedef struct {
+  int kind;             /* ls_data_kind_t (MEMORY is not offered in files) */
+  const char *features; /* idx, npy: file */
+  const char *targets;  /* idx, npy: file */
+  const char *path;     /* csv: file */
+  ls_strings_t target;  /* csv: target columns */
+  ls_strings_t columns; /* csv: feature columns; empty = every other column that is not a date */
+  double validation;    /* part held out, [0, 1) */
+  bool normalize;
+  int64_t samples;      /* synthetic */
+  int64_t inputs, outputs; /* synthetic: 0 = follow the model */
+  double noise;         /* synthetic: standard deviation added to the teacher's outputs */
+  int64_t data_seed;    /* synthetic */
+} ls_data_config_t;
+extern const ls_section_t ls_data_section;
+
+/* Samples given by the embedding program instead of files; borrowed for the call. */
+typedef struct {
+  int64_t rows, inputs, outputs; /* outputs: width of real targets, 0 when classes are used */
+  const float *features;         /* (rows, inputs) */
+  const float *targets;          /* (rows, outputs) or NULL */
+  const int32_t *classes;        /* (rows) or NULL */
+} ls_data_memory_t;
+
+/* What the model needs; checked against what the files hold. */
+typedef struct {
+  int64_t inputs;  /* features per sample */
+  int64_t outputs; /* classes, or width of the targets */
+  bool classes;    /* integer targets in [0, outputs) */
+} ls_data_want_t;
+
+typedef enum { LS_PART_TRAIN, LS_PART_VALIDATION } ls_part_t;
+
+/* x' = (x - mean) * scale, per column (csv, npy, synthetic) or one value for all (idx: pixels share a unit).
+ * Computed on the training part. Columns that do not vary get scale 1. */
+typedef struct {
+  int64_t inputs, outputs;       /* widths; outputs 0 for classes */
+  float *mean, *scale;           /* (inputs) */
+  float *target_mean, *target_scale; /* (outputs); real targets are normalised too */
+} ls_norm_t;
+
+typedef struct {
+  ls_arena_t arena;
+  int64_t rows, inputs, outputs;
+  bool classes;
+  float *features;  /* (rows, inputs), normalised */
+  float *targets;   /* (rows, outputs), normalised; NULL with classes */
+  int32_t *labels;  /* (rows); NULL without classes */
+  int64_t train_count, validation_count;
+  uint64_t seed;    /* of the split */
+  ls_norm_t norm;   /* identity when not normalised */
+  char source[256]; /* for messages: the file */
+} ls_dataset_t;
+
+/* Reads everything, splits with `seed`, normalises. With `norm` (of a checkpoint; NULL = compute) its values are
+ * used. `memory` only for LS_DATA_MEMORY. Errors (LS_ERR_DATA, with file and line, row or offset): unreadable,
+ * ragged, not numeric, not finite, sizes that lie, widths or classes the model does not have. */
+ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_memory_t *memory,
+                            const ls_data_want_t *want, uint64_t seed, const ls_norm_t *norm,
+                            ls_dataset_t **dataset);
+void ls_dataset_close(ls_dataset_t *dataset);
+
+/* Keyed bijection of [0, n): the row at place `index` in epoch `epoch`. Pure; index < n, n >= 1. */
+uint64_t ls_order(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t index);
+/* Row of the dataset that is number `index` of a part. Pure. */
+int64_t ls_dataset_row(const ls_dataset_t *dataset, ls_part_t part, int64_t index);
+
+/* Where a slot's numbers go; memory of the step's inputs, owned by the caller. */
+typedef struct {
+  float *x;               /* (accumulate * rows, inputs) */
+  void *target;           /* f32 (accumulate * rows, outputs) or i32 (accumulate * rows) */
+  float *weight;          /* (accumulate * rows) */
+  ls_step_params_t *step; /* (accumulate): seed, position and lr are written */
+} ls_batch_t;
+
+/* Which part of each global batch this rank fills: `count` rows from `first`, as `accumulate` micro-batches of
+ * `rows` = ceil(count / accumulate) rows; rows beyond count are padding. */
+typedef struct {
+  ls_part_t part;
+  uint64_t seed;
+  bool shuffle;          /* false: in part order (evaluation) */
+  int64_t global_batch, first, count, rows;
+  int accumulate;
+  int64_t total_samples; /* stream length: epochs * n, or steps * batch */
+  int64_t total_steps;
+  float (*lr)(void *user, int64_t step); /* NULL: 0 */
+  void *lr_user;
+} ls_loader_plan_t;
+
+/* Fills one step's batch now; pure function of its arguments. Weights are 1 / (valid rows of the global batch). */
+void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_plan_t *plan, int64_t step, const ls_batch_t *to);
+
+/* Fills slots ahead of the loop from a thread of its own. Step s uses slot s mod slot_count. Borrowed: dataset. */
+typedef struct ls_loader ls_loader_t;
+ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const ls_loader_plan_t *plan,
+                             int64_t first_step, int slot_count, const ls_batch_t *slots, ls_loader_t **loader);
+void ls_loader_destroy(ls_loader_t *loader);
+/* Blocks until step's slot is filled. Steps at or after total_steps return at once (padding is never run). */
+void ls_loader_acquire(ls_loader_t *loader, int64_t step);
+/* The step's slot may be refilled. */
+void ls_loader_release(ls_loader_t *loader, int64_t step);
+
+#endif

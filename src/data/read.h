@@ -1,0 +1,32 @@
+/* Readers of outside files, into plain matrices. Each has a fuzz target; sizes are overflow-checked, limits are
+ * enforced before allocation, every refusal names the place. */
+#ifndef LS_DATA_READ_H
+#define LS_DATA_READ_H
+
+#include "data/data.h"
+
+/* A matrix of numbers as read. Owned by the caller (ls_matrix_release). */
+typedef struct {
+  int64_t rows, cols; /* cols: product of all further dimensions */
+  float *values;      /* (rows, cols) */
+  bool integers;      /* every value is an integer in the file's type (idx; npy of an integer type) */
+  bool bytes;         /* came as unsigned bytes (images) */
+} ls_matrix_t;
+void ls_matrix_release(ls_matrix_t *matrix);
+
+/* From bytes in memory (`name` for messages). */
+ls_status_t ls_read_idx(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);
+ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);
+/* CSV: RFC 4180 with header; `want` names columns (NULL: every column that is not an ISO date in its first row;
+ * such columns are then left out with a message); `*names` when not NULL receives the chosen names (arena). */
+ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size,
+                        const ls_strings_t *want, const ls_strings_t *except, ls_matrix_t *out);
+
+/* A whole file, gunzipped when it begins with the gzip magic (truncation and trailing garbage are errors). */
+ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size);
+
+/* The study's synthetic set; see docs/data.md for the recipe. */
+ls_status_t ls_synthetic_make(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                              ls_matrix_t *features, ls_matrix_t *targets);
+
+#endif

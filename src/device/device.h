@@ -1,0 +1,117 @@
+/* Devices, buffers and streams behind one table per backend. Backends: ref (plain C), cpu (tuned, threads), null
+ * (computes nothing, for dry runs), cuda (a module loaded at run time).
+ *
+ * A stream runs what is put on it in order. Host backends have two kinds: INLINE runs each call at once in the
+ * calling thread, ASYNC has a thread of its own (the communication lane). On CUDA both are CUDA streams.
+ * An event marks a place in a stream; another stream (or the host) waits for it. Errors inside a stream stick to
+ * it: later work is skipped and sync returns the first error.
+ * Unless said otherwise a device and its streams are used from one thread. */
+#ifndef LS_DEVICE_DEVICE_H
+#define LS_DEVICE_DEVICE_H
+
+#include "device/kernel.h"
+
+typedef struct ls_device ls_device_t;
+typedef struct ls_event ls_event_t;
+typedef struct ls_exec ls_exec_t; /* captured work, launched as one */
+typedef struct ls_backend ls_backend_t;
+
+typedef struct {
+  int index;   /* which GPU; ignored by host backends */
+  int threads; /* host backends: threads of the compute pool, >= 1 */
+} ls_device_options_t;
+
+typedef enum { LS_STREAM_INLINE, LS_STREAM_ASYNC } ls_stream_kind_t;
+typedef enum { LS_MEM_DEVICE, LS_MEM_HOST } ls_mem_t; /* HOST: reachable by both, pinned on CUDA */
+typedef ls_status_t (*ls_host_fn)(void *arg);
+
+/* Every backend's objects begin with these. */
+struct ls_device {
+  const ls_backend_t *backend;
+  ls_ctx_t *ctx;
+  char name[64]; /* "cpu, 2 threads"; "NVIDIA H200" */
+};
+struct ls_stream {
+  ls_device_t *device;
+};
+
+typedef struct {
+  ls_status_t (*open)(ls_ctx_t *ctx, const ls_device_options_t *options, ls_device_t **device);
+  void (*close)(ls_device_t *device);
+  /* This backend's version of an op, by op name; NULL when it has none of its own. */
+  ls_kernel_fn (*kernel)(const ls_device_t *device, const char *op);
+  int (*count)(ls_ctx_t *ctx); /* devices present; host backends: 1 */
+} ls_device_ops_t;
+
+typedef struct {
+  /* 256-byte aligned, zeroed. Reports LS_ERR_MEMORY. */
+  ls_status_t (*alloc)(ls_device_t *device, ls_mem_t mem, size_t size_bytes, void **memory);
+  void (*free)(ls_device_t *device, ls_mem_t mem, void *memory);
+} ls_buffer_ops_t;
+
+typedef struct {
+  ls_status_t (*create)(ls_device_t *device, ls_stream_kind_t kind, ls_stream_t **stream);
+  void (*destroy)(ls_stream_t *stream);
+  /* Any direction between host and device memory. Host memory must stay valid until the copy has run. */
+  ls_status_t (*copy)(ls_stream_t *stream, void *to, const void *from, size_t size_bytes);
+  /* Calls fn(arg) in stream order on the host. Not while capturing. `arg` stays valid until it has run. */
+  ls_status_t (*call)(ls_stream_t *stream, ls_host_fn fn, void *arg);
+  /* Runs a kernel in stream order. ASYNC host streams queue it; args stay valid until it has run. */
+  ls_status_t (*launch)(ls_stream_t *stream, ls_kernel_fn kernel, const ls_kernel_args_t *args);
+  ls_status_t (*event_create)(ls_device_t *device, bool timed, ls_event_t **event);
+  void (*event_destroy)(ls_event_t *event);
+  ls_status_t (*record)(ls_stream_t *stream, ls_event_t *event);
+  /* Later work on the stream waits for the event's newest record. INLINE host streams block here. */
+  ls_status_t (*wait)(ls_stream_t *stream, ls_event_t *event);
+  /* The host waits until everything on the stream has run, at most deadline_ns (0 = for ever). Returns the
+   * stream's first error or LS_ERR_TIMEOUT (not reported: the caller knows what it was waiting for). */
+  ls_status_t (*sync)(ls_stream_t *stream, int64_t deadline_ns);
+  /* Nanoseconds between two timed events that have both passed. */
+  ls_status_t (*elapsed)(ls_event_t *from, ls_event_t *to, int64_t *ns);
+} ls_stream_ops_t;
+
+/* Capture of everything that is put on `stream` (and on streams that join it through events) into one launch.
+ * NULL table: the backend cannot; the caller issues every task each time. */
+typedef struct {
+  ls_status_t (*begin)(ls_stream_t *stream);
+  ls_status_t (*end)(ls_stream_t *stream, ls_exec_t **exec);
+  ls_status_t (*launch)(ls_exec_t *exec, ls_stream_t *stream);
+  void (*destroy)(ls_exec_t *exec);
+} ls_capture_ops_t;
+
+struct ls_backend {
+  const char *name;
+  bool host_memory; /* device memory is host memory: op rows' plain C versions run, inputs need no copy */
+  const ls_device_ops_t *device;
+  const ls_buffer_ops_t *buffer;
+  const ls_stream_ops_t *stream;
+  const ls_capture_ops_t *capture;
+};
+
+extern const ls_backend_t ls_backend_ref, ls_backend_cpu, ls_backend_null;
+
+/* "ref", "cpu", "null", "cuda" or "auto" (cuda when its module loads and a device answers, else cpu).
+ * For a missing cuda: LS_ERR_UNSUPPORTED with what is missing and why. The table is static. */
+ls_status_t ls_backend_find(ls_ctx_t *ctx, const char *name, const ls_backend_t **backend);
+
+/* Host streams: the pool of the device behind a compute stream, NULL on others. For kernels. */
+ls_pool_t *ls_stream_pool(ls_stream_t *stream);
+
+/* The CUDA module: a shared object that is looked for in $LOCKSTEP_CUDA_MODULE, beside the program or library
+ * (../lib/lockstep and .), and in the installed directory. It carries its own copy of base. */
+struct ls_comm;
+typedef struct {
+  int abi; /* LS_CUDA_ABI */
+  const ls_backend_t *backend;
+  /* NCCL communicator over the ranks of `control` (a host communicator, borrowed, used to share the id).
+   * Collective. NULL when built without NCCL. */
+  ls_status_t (*nccl_create)(ls_ctx_t *ctx, ls_device_t *device, struct ls_comm *control, int64_t deadline_ns,
+                             struct ls_comm **comm);
+} ls_cuda_module_t;
+enum { LS_CUDA_ABI = 1 };
+typedef const ls_cuda_module_t *(*ls_cuda_module_fn)(void);
+#define LS_CUDA_MODULE_SYMBOL "ls_cuda_module"
+/* Loads the module (kept open until the process ends; safe to call again). */
+ls_status_t ls_cuda_module_load(ls_ctx_t *ctx, const ls_cuda_module_t **module);
+
+#endif

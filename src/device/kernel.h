@@ -1,0 +1,38 @@
+/* The one call shape of everything that computes. An op's plain C version (its row in graph/ops), a tuned CPU
+ * version and a CUDA version all have this type; a backend offers its versions by op name.
+ * A kernel allocates nothing and takes no lock. On CUDA it only enqueues. */
+#ifndef LS_DEVICE_KERNEL_H
+#define LS_DEVICE_KERNEL_H
+
+#include "device/tensor.h"
+
+typedef struct ls_stream ls_stream_t;
+
+/* An op's constants. What each slot means is said in the comment above the op's row. */
+typedef struct {
+  int64_t i[4];
+  double f[4];
+} ls_attrs_t;
+
+typedef struct {
+  const ls_attrs_t *attrs;
+  const ls_tensor_t *in;
+  int in_count;
+  const ls_tensor_t *out; /* descriptors are constant, the data is written */
+  int out_count;
+  void *scratch; /* as many bytes as the op's row asks for, 64-byte aligned; contents undefined */
+  size_t scratch_bytes;
+} ls_kernel_args_t;
+
+typedef ls_status_t (*ls_kernel_fn)(ls_stream_t *stream, const ls_kernel_args_t *args);
+
+/* What changes from step to step, as data: one per micro-batch, in the "step" input, dtype u8 (64). */
+typedef struct {
+  uint64_t seed;     /* of the run */
+  uint64_t position; /* of this micro-batch's first row in the run's stream of samples: the dropout counter */
+  float lr;          /* learning rate of this step */
+  float reserved[11];
+} ls_step_params_t;
+_Static_assert(sizeof(ls_step_params_t) == 64, "step parameters are one cache line, and u8 (64) in graphs");
+
+#endif

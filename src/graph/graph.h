@@ -1,0 +1,91 @@
+/* The graph: tensors with static shapes, and ops. Building it appends nodes in an order that can run as it is.
+ * Everything lives in the graph's arena. Ids are indices and stay valid. */
+#ifndef LS_GRAPH_GRAPH_H
+#define LS_GRAPH_GRAPH_H
+
+#include "device/kernel.h"
+
+typedef struct ls_op ls_op_t;
+typedef struct ls_graph ls_graph_t;
+
+typedef int ls_tensor_id_t; /* -1 = none */
+enum { LS_NODE_IN_MAX = 6, LS_NODE_OUT_MAX = 4 };
+
+typedef enum {
+  LS_ROLE_INPUT,     /* filled by the host before every step */
+  LS_ROLE_PARAM,     /* lives across steps */
+  LS_ROLE_VALUE,     /* forward result */
+  LS_ROLE_GRAD,      /* backward result that is not a parameter's final gradient */
+  LS_ROLE_PARAM_GRAD /* the gradient of a parameter */
+} ls_role_t;
+
+typedef enum { LS_PHASE_FORWARD, LS_PHASE_BACKWARD } ls_graph_phase_t;
+
+typedef enum { LS_INIT_ZEROS, LS_INIT_ONES, LS_INIT_NORMAL, LS_INIT_KAIMING, LS_INIT_XAVIER } ls_init_kind_t;
+/* Kaiming: normal with std gain / sqrt(fan_in), gain sqrt(2) for relu (He et al. 2015). Xavier: uniform in
+ * +-sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). Shape (out, in): fan_in = in. */
+typedef struct {
+  ls_init_kind_t kind;
+  double gain; /* normal: the standard deviation; kaiming, xavier: factor; 0 = the kind's default */
+} ls_init_t;
+
+typedef struct {
+  const char *name;
+  ls_shape_t shape;
+  ls_role_t role;
+  int producer;            /* node, -1 for inputs and parameters */
+  ls_tensor_id_t alias_of; /* shares all bytes with that tensor (reshape), -1 = none */
+  ls_init_t init;          /* parameters */
+  ls_tensor_id_t grad;     /* parameters, after ls_graph_backward; -1 = not reached by the loss */
+} ls_graph_tensor_t;
+
+typedef struct {
+  const ls_op_t *op;
+  const char *name; /* "layers.0 linear" */
+  ls_graph_phase_t phase;
+  ls_attrs_t attrs;
+  int in_count, out_count;
+  ls_tensor_id_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
+} ls_graph_node_t;
+
+struct ls_graph {
+  ls_arena_t arena;
+  ls_ctx_t *ctx;
+  ls_graph_tensor_t *tensors;
+  int tensor_count, tensor_capacity;
+  ls_graph_node_t *nodes;
+  int node_count, node_capacity;
+  ls_graph_phase_t phase; /* of nodes appended now */
+  const char *scope;      /* prefix of names appended now, "" at the top */
+  ls_status_t status;     /* first failure; later builder calls do nothing, so callers check once at the end */
+};
+
+ls_status_t ls_graph_create(ls_ctx_t *ctx, ls_graph_t **graph);
+void ls_graph_destroy(ls_graph_t *graph);
+void ls_graph_scope(ls_graph_t *graph, const char *fmt, ...) LS_PRINTF(2, 3); /* "layers.%d"; "" resets */
+
+/* Builders return -1 after the graph's status is set (reported with op name and shapes). Names are copied. */
+ls_tensor_id_t ls_graph_input(ls_graph_t *graph, const char *name, ls_shape_t shape);
+ls_tensor_id_t ls_graph_param(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_init_t init);
+/* Appends op(in...) and returns its first output; the node is graph->nodes[node_count - 1]. `attrs` may be NULL.
+ * out may be NULL or receives out_count ids. */
+ls_tensor_id_t ls_graph_op(ls_graph_t *graph, const ls_op_t *op, const ls_attrs_t *attrs, int in_count,
+                           const ls_tensor_id_t *in, ls_tensor_id_t *out);
+
+/* Appends the nodes that compute d loss / d parameter for every parameter, walking back from the scalar `loss`.
+ * Parts that no parameter needs are not computed. Sets tensors[param].grad. */
+ls_status_t ls_graph_backward(ls_graph_t *graph, ls_tensor_id_t loss);
+/* The same for any tensor: d loss / d tensors[wrt[i]] into grads[i] (-1 when unreachable). For tests. */
+ls_status_t ls_graph_gradients(ls_graph_t *graph, ls_tensor_id_t loss, int count, const ls_tensor_id_t *wrt,
+                               ls_tensor_id_t *grads);
+
+ls_tensor_id_t ls_graph_find(const ls_graph_t *graph, const char *name); /* -1 when absent */
+int64_t ls_graph_param_count(const ls_graph_t *graph);                   /* elements over all parameters */
+int64_t ls_graph_flops(const ls_graph_t *graph, ls_graph_phase_t phase);
+/* The whole graph, a node a line, for people. Owned by the caller (ls_free); NULL when memory is short. */
+char *ls_graph_text(const ls_graph_t *graph);
+
+/* Fills host memory of `shape` as `init` says. Pure function of (seed, ordinal of the parameter). */
+void ls_init_fill(const ls_init_t *init, const ls_shape_t *shape, uint64_t seed, uint32_t ordinal, float *out);
+
+#endif

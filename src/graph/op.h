@@ -1,0 +1,60 @@
+/* An op is one row, in a file of its own under graph/ops (families share one). Nothing else knows op names, but
+ * backends that offer a faster version by name. Adding an op: HACKING.md, recipe 1. */
+#ifndef LS_GRAPH_OP_H
+#define LS_GRAPH_OP_H
+
+#include "graph/graph.h"
+
+/* A test case: every op's gradient, compare and time tests are made from its cases. */
+typedef enum {
+  LS_FILL_UNIFORM,  /* in [lo, hi] */
+  LS_FILL_CLASS,    /* integers in [0, hi) (i32) */
+  LS_FILL_STEP,     /* an ls_step_params_t with seed 42 and position lo */
+  LS_FILL_POSITIVE, /* uniform in [lo, hi] and, across the tensor, summing to about 1 (sample weights) */
+} ls_fill_t;
+
+typedef struct {
+  ls_shape_t shape;
+  ls_fill_t fill;
+  float lo, hi;
+} ls_case_input_t;
+
+typedef struct {
+  const char *name;
+  int in_count;
+  ls_case_input_t in[LS_NODE_IN_MAX];
+  ls_attrs_t attrs;
+  double tolerance; /* backend against ref: |a - b| <= tolerance * (1 + |b|) */
+  double gradient_tolerance; /* analytic against central differences; 0 = not differentiable */
+} ls_op_case_t;
+
+struct ls_op {
+  const char *name;
+  int in_count, out_count;
+  /* Checks the inputs' shapes and fills the outputs'. Reports with ls_fail and returns LS_ERR_SHAPE. */
+  ls_status_t (*shape)(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out);
+  /* Plain readable C on host memory: the meaning of the op, and the oracle of every other version. */
+  ls_kernel_fn forward;
+  /* Appends nodes for d loss / d in, given d loss / d out (-1 = zero). Writes grad_in[i] for every i with
+   * wanted[i]; -1 = no gradient flows there. NULL: not differentiable. */
+  ls_status_t (*backward)(ls_graph_t *graph, const ls_graph_node_t *node, const ls_tensor_id_t *grad_out,
+                          const bool *wanted, ls_tensor_id_t *grad_in);
+  int64_t (*flops)(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
+  /* Bytes moved; NULL = every input and output once. */
+  int64_t (*bytes)(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
+  size_t (*scratch_bytes)(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out); /* NULL = 0 */
+  uint32_t inplace; /* bit i: output 0 may share the bytes of input i when that input dies here */
+  uint32_t inout;   /* bit i: output i is also read (optimizer state) */
+  bool view;        /* output 0 is input 0 with another shape: no work */
+  const ls_op_case_t *cases;
+  int case_count;
+};
+
+/* All op rows of the graph module, NULL-terminated. */
+extern const ls_op_t *const ls_ops[];
+const ls_op_t *ls_op_find(const char *name);
+
+int64_t ls_op_flops(const ls_op_t *op, const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
+int64_t ls_op_bytes(const ls_op_t *op, const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
+
+#endif

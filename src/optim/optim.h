@@ -1,0 +1,72 @@
+/* Optimizers as op rows on flat views: SGD (momentum, Nesterov), Adam, AdamW; the step's control values; learning
+ * rate schedules. A strategy appends these ops to the schedule after the gradients are complete.
+ *
+ * The guard: step_control sees the sum of squares of all gradients and the loss. When either is not finite it
+ * writes apply = 0, and the update ops then leave parameters and state untouched: a bad step is skipped on the
+ * device, without the host having to look. */
+#ifndef LS_OPTIM_OPTIM_H
+#define LS_OPTIM_OPTIM_H
+
+#include "graph/op.h"
+
+typedef enum { LS_OPTIM_SGD, LS_OPTIM_ADAM, LS_OPTIM_ADAMW } ls_optim_kind_t;
+typedef enum { LS_RATE_CONSTANT, LS_RATE_STEP, LS_RATE_COSINE } ls_rate_kind_t;
+
+/* Section train.optimizer. */
+typedef struct {
+  int name; /* ls_optim_kind_t */
+  double lr, momentum, beta1, beta2, eps, weight_decay;
+  bool nesterov;
+} ls_optim_config_t;
+extern const ls_section_t ls_optim_section;
+
+/* Section train.schedule: the learning rate over steps. constant; step: times `factor` every `every_steps`;
+ * cosine: linear warm-up over warmup_steps, then half a cosine down to lr * floor at the last step. Warm-up
+ * applies to all three. */
+typedef struct {
+  int name; /* ls_rate_kind_t */
+  int64_t warmup_steps, every_steps;
+  double factor, floor;
+} ls_rate_config_t;
+extern const ls_section_t ls_rate_section;
+
+/* Learning rate of step `step` (0-based) of `total_steps`. */
+float ls_rate_at(const ls_rate_config_t *rate, double lr, int64_t step, int64_t total_steps);
+
+/* Optimizer state: `slot_count` flat buffers shaped like the parameters ("momentum"; "m", "v"). */
+enum { LS_OPTIM_SLOT_MAX = 2 };
+typedef struct {
+  const ls_op_t *update; /* (grad (p), ctrl (16)) -> param (p) inout, slot 0 (p) inout, slot 1 (p) inout */
+  ls_attrs_t update_attrs;
+  int slot_count;
+  const char *slot_name[LS_OPTIM_SLOT_MAX];
+  ls_attrs_t control_attrs; /* of step_control: f[0] clip_norm (0 = off), f[1] beta1, f[2] beta2 */
+} ls_optim_plan_t;
+
+/* What to append for this configuration. clip_norm 0 = no clipping. */
+void ls_optim_plan(const ls_optim_config_t *config, double clip_norm, ls_optim_plan_t *plan);
+
+/* sumsq: (x f32 (k)) -> partial f32 (1): the sum of squares, accumulated in f64 (wide enough on CUDA). */
+extern const ls_op_t ls_op_sumsq;
+/* step_control: (head f32 (16), partials f32 (b), step u8 (64)) -> ctrl f32 (16), stats f32 (16),
+ * counter f32 (16) inout. head[0] is the loss and head[1] the correct count of the global batch. */
+extern const ls_op_t ls_op_step_control;
+/* Update ops; see ls_optim_plan_t. They return at once when ctrl[LS_CTRL_APPLY] is 0.
+ *   sgd: f[0] momentum, f[1] weight decay (added to the gradient), i[0] nesterov
+ *   adam, adamw: f[0] beta1, f[1] beta2, f[2] eps, f[3] weight decay (adam: added to the gradient; adamw:
+ *   p -= lr * wd * p first). Bias correction as in Kingma and Ba, algorithm 1; eps is added to sqrt(v_hat). */
+extern const ls_op_t ls_op_sgd, ls_op_sgd_momentum, ls_op_adam, ls_op_adamw;
+extern const ls_op_t *const ls_optim_ops[]; /* all of them, NULL-terminated */
+
+/* ctrl: what the update needs. counter[0]: steps applied so far (exact in f32 up to 2^24; then saturates, which
+ * only bias correction sees, where it is 1 by then). */
+enum { LS_CTRL_APPLY, LS_CTRL_GRAD_SCALE, LS_CTRL_LR, LS_CTRL_BIAS1, LS_CTRL_BIAS2, LS_CTRL_COUNT = 16 };
+/* stats: what the host reads. skipped counts the steps skipped since the counter buffer was zeroed;
+ * skipped_row those in a row up to now (also kept in counter[1], counter[2]). */
+enum {
+  LS_STAT_LOSS, LS_STAT_CORRECT, LS_STAT_GRAD_NORM, LS_STAT_APPLIED, LS_STAT_SKIPPED, LS_STAT_SKIPPED_ROW,
+  LS_STAT_COUNT = 16
+};
+enum { LS_HEAD_COUNT = 16, LS_HEAD_LOSS = 0, LS_HEAD_CORRECT = 1 };
+
+#endif

@@ -1,0 +1,39 @@
+/* The flat layout of the parameters: one place for every parameter in one buffer, the same for values, gradients
+ * and optimizer state. Parameters stand in the reverse of their order in the graph, so that gradients become
+ * ready from front to back during the backward pass and a bucket is one contiguous range. The first
+ * LS_HEAD_COUNT elements are the head: in the gradient buffer loss and correct count (summed by the first
+ * bucket's all-reduce), elsewhere unused zeros. */
+#ifndef LS_SCHEDULE_LAYOUT_H
+#define LS_SCHEDULE_LAYOUT_H
+
+#include "graph/graph.h"
+
+typedef struct {
+  const char *name;
+  ls_shape_t shape;
+  ls_tensor_id_t id; /* in the graph */
+  int64_t offset;    /* elements; a multiple of 16 (64 bytes) */
+  int64_t count;
+  ls_init_t init;
+  uint32_t ordinal; /* order in the graph: the initialiser's stream */
+} ls_layout_entry_t;
+
+typedef struct {
+  ls_arena_t arena;
+  ls_layout_entry_t *entry; /* in layout order */
+  int count;
+  int *by_name; /* indices sorted by name */
+  int64_t total; /* elements of the flat buffer, head and padding included */
+} ls_layout_t;
+
+ls_status_t ls_layout_create(ls_ctx_t *ctx, const ls_graph_t *graph, ls_layout_t **layout);
+void ls_layout_destroy(ls_layout_t *layout);
+const ls_layout_entry_t *ls_layout_find(const ls_layout_t *layout, const char *name);
+
+/* Fills a flat host buffer (total) with initial values. Padding and head are zero. */
+void ls_layout_init(const ls_layout_t *layout, uint64_t seed, float *flat);
+
+/* XXH3-128 over all parameters' bytes in name order, as 32 hex digits and NUL. `flat` is host memory. */
+void ls_layout_hash(const ls_layout_t *layout, const float *flat, char hex[33]);
+
+#endif

@@ -1,0 +1,50 @@
+/* Runs a finished schedule on a device. Everything is allocated, resolved and (on CUDA) captured at creation;
+ * a step allocates, opens and locks nothing. */
+#ifndef LS_SCHEDULE_RUN_H
+#define LS_SCHEDULE_RUN_H
+
+#include "schedule/schedule.h"
+
+typedef struct ls_run ls_run_t;
+
+/* Memory that outlives one schedule: shared by the training and the evaluation run and by checkpoints. */
+typedef struct {
+  float *param;             /* device, layout total */
+  float *grad;              /* device, layout total; NULL when only evaluating */
+  float *optim;             /* device, slots * total + 16 */
+} ls_state_t;
+
+typedef struct {
+  bool trace;          /* measure every task (host: clock; cuda: events, no capture) */
+  int64_t deadline_ns; /* of a wait for the device; 0 = the communicator's */
+} ls_run_options_t;
+
+/* `s`, `device`, `comm` and `state` are borrowed until destroy. comm may be NULL when there are no collectives.
+ * Errors: LS_ERR_UNSUPPORTED names an op without a kernel on this backend; LS_ERR_MEMORY. */
+ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *device, ls_comm_t *comm,
+                          const ls_state_t *state, const ls_run_options_t *options, ls_run_t **run);
+void ls_run_destroy(ls_run_t *run); /* waits for running steps */
+
+/* Host memory of tensor `name` (region INPUT) in `slot`, for the loader to fill; NULL when unknown. */
+void *ls_run_input(ls_run_t *run, const char *name, int slot);
+/* Before the first step: brings the filled slot to the device (no-op on host backends). */
+ls_status_t ls_run_prime(ls_run_t *run, int slot);
+
+/* Starts one step on the data of `slot`. Slots are used in turn: 0, 1, .. input_slots - 1, 0. With a copy-in lane
+ * the next slot is copied during this step, so it must be filled before the call. Host backends return when the
+ * compute lane is done. */
+ls_status_t ls_run_launch(ls_run_t *run, int slot);
+/* Waits until the newest launch of `slot` has finished (deadline: LS_ERR_TIMEOUT names rank, step and the
+ * collective that is pending where that can be known). *stats: LS_STAT_COUNT floats, valid until the slot is
+ * launched again. */
+ls_status_t ls_run_wait(ls_run_t *run, int slot, const float **stats);
+
+/* Host copy of a tensor by name after a wait (evaluation outputs, tests). */
+ls_status_t ls_run_read(ls_run_t *run, const char *name, int slot, void *to, size_t size_bytes);
+
+/* The newest step's times per task (options.trace; host backends always measure), and that step's time by phase:
+ * phase COMM counts only exposed communication, i.e. what the compute lane waited for. */
+const ls_task_time_t *ls_run_times(const ls_run_t *run);
+void ls_run_parts(const ls_run_t *run, int64_t parts_ns[LS_PHASE_STEP_COUNT]);
+
+#endif

@@ -1,0 +1,121 @@
+/* The schedule: one training step (or one evaluation) of one rank as an ordered list of tasks on lanes over a
+ * memory plan. Training runs it, the planner prices it, `fit` counts its bytes, `draw` shows it.
+ *
+ * A strategy builds it: tensors first, then tasks in an order that could run on one lane. `finish` places the
+ * transient tensors (reusing bytes that are dead) and derives what each task waits for from the bytes that it
+ * reads and writes. `check` proves the result from scratch. */
+#ifndef LS_SCHEDULE_SCHEDULE_H
+#define LS_SCHEDULE_SCHEDULE_H
+
+#include "comm/comm.h"
+#include "graph/op.h"
+#include "schedule/layout.h"
+
+typedef enum { LS_LANE_COMPUTE, LS_LANE_COMM, LS_LANE_COPY_IN, LS_LANE_COPY_OUT, LS_LANE_COUNT } ls_lane_t;
+typedef enum { LS_TASK_OP, LS_TASK_COLLECTIVE, LS_TASK_COPY } ls_task_kind_t;
+typedef enum {
+  LS_PHASE_STEP_INPUT, LS_PHASE_STEP_FORWARD, LS_PHASE_STEP_BACKWARD, LS_PHASE_STEP_COMM,
+  LS_PHASE_STEP_OPTIMIZER, LS_PHASE_STEP_REST, LS_PHASE_STEP_COUNT
+} ls_step_phase_t;
+
+/* Regions of memory; each is one allocation. */
+typedef enum {
+  LS_REGION_PARAM,      /* flat parameters (layout) */
+  LS_REGION_GRAD,       /* flat gradients (layout) */
+  LS_REGION_OPTIM,      /* slot 0 flat, slot 1 flat, counter f32 (16) */
+  LS_REGION_INPUT,      /* one per input slot: what the host fills for a step */
+  LS_REGION_INPUT_NEXT, /* the input slot of the step after this one: target of the copy-in lane */
+  LS_REGION_HOST_NEXT,  /* pinned host side of INPUT_NEXT */
+  LS_REGION_STAT,       /* stats on the device */
+  LS_REGION_HOST_STAT,  /* stats for the host, one per slot */
+  LS_REGION_TRANSIENT,  /* activations and everything else that dies within the step; planned */
+  LS_REGION_COUNT
+} ls_region_t;
+
+enum { LS_TASK_TENSOR_MAX = 8, LS_SLOT_MAX = 4 };
+#define LS_OFFSET_AUTO SIZE_MAX
+
+typedef struct {
+  const char *name;
+  ls_shape_t shape;
+  ls_region_t region;
+  size_t offset_bytes; /* in its region; transient ones after finish */
+  size_t size_bytes;
+  int alias_of; /* transient view of another tensor, -1 = none */
+} ls_sched_tensor_t;
+
+typedef struct {
+  ls_task_kind_t kind;
+  ls_lane_t lane;
+  ls_step_phase_t phase;
+  const char *name;
+  const ls_op_t *op; /* LS_TASK_OP */
+  ls_attrs_t attrs;
+  ls_collective_kind_t collective; /* LS_TASK_COLLECTIVE: in place on out[0] */
+  int in_count, out_count;         /* copy: in[0] -> out[0] */
+  int in[LS_TASK_TENSOR_MAX], out[LS_TASK_TENSOR_MAX]; /* sched tensors */
+  int scratch;                     /* sched tensor (transient u8), -1 = none */
+  int wait_count;
+  int *wait; /* tasks of other lanes that must have run; order within a lane is implied. After finish */
+  int64_t flops, bytes;
+} ls_task_t;
+
+typedef struct ls_schedule {
+  ls_arena_t arena;
+  ls_ctx_t *ctx;
+  int rank, world_size;
+  int input_slots; /* 1..LS_SLOT_MAX */
+  ls_sched_tensor_t *tensors;
+  int tensor_count, tensor_capacity;
+  ls_task_t *tasks;
+  int task_count, task_capacity;
+  size_t region_bytes[LS_REGION_COUNT]; /* exact, after finish */
+  bool finished;
+  ls_status_t status; /* first failure of a builder call */
+} ls_schedule_t;
+
+ls_status_t ls_schedule_create(ls_ctx_t *ctx, int rank, int world_size, int input_slots, ls_schedule_t **s);
+void ls_schedule_destroy(ls_schedule_t *s);
+
+/* Builder calls return an id or -1 after setting s->status (reported). Names are copied.
+ * offset_bytes: LS_OFFSET_AUTO for TRANSIENT, else the place in the region. */
+int ls_schedule_tensor(ls_schedule_t *s, const char *name, ls_shape_t shape, ls_region_t region,
+                       size_t offset_bytes);
+int ls_schedule_view(ls_schedule_t *s, const char *name, ls_shape_t shape, int of); /* same bytes */
+int ls_schedule_op(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, const char *name,
+                   const ls_op_t *op, const ls_attrs_t *attrs, int in_count, const int *in, int out_count,
+                   const int *out);
+int ls_schedule_collective(ls_schedule_t *s, const char *name, ls_collective_kind_t kind, int tensor);
+int ls_schedule_copy(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, const char *name, int from, int to);
+ls_status_t ls_schedule_finish(ls_schedule_t *s);
+
+/* Proves: every read of bytes that the step writes happens after the write it means and before the next write
+ * (through lane order and waits alone); no two live transient tensors share bytes; everything lies inside its
+ * region; shapes fit the ops. LS_ERR_INTERNAL names the two tasks. */
+ls_status_t ls_schedule_check(const ls_schedule_t *s);
+/* Additionally: all ranks issue the same collectives (kind, count, dtype) in the same order. */
+ls_status_t ls_schedule_check_world(const ls_schedule_t *const *ranks, int count);
+
+/* fit: exact bytes on this rank. */
+typedef struct {
+  int64_t params_bytes, gradients_bytes, optimizer_bytes, inputs_bytes, transient_bytes, other_bytes;
+  int64_t device_total_bytes;
+  int64_t host_pinned_bytes;
+  int64_t transient_unshared_bytes; /* what transient would be without reuse */
+} ls_fit_t;
+void ls_schedule_fit(const ls_schedule_t *s, ls_fit_t *fit);
+
+/* price: predicts the step's time from a machine profile. Its place is schedule/price.c; comes with the planner. */
+
+/* draw: terminal bars, a row per lane. Without times the widths show work (FLOPs, else bytes), and the title
+ * says so; with times (ns per task: start and end relative to the step) they show measured time.
+ * Owned by the caller (ls_free). */
+typedef struct {
+  int64_t start_ns, end_ns;
+} ls_task_time_t;
+char *ls_schedule_draw(const ls_schedule_t *s, const ls_task_time_t *times, int width);
+/* Appends this run's tasks of one step as Chrome trace events (https://ui.perfetto.dev) to a JSON array. */
+ls_status_t ls_schedule_trace(const ls_schedule_t *s, const ls_task_time_t *times, int64_t step,
+                              int64_t step_start_ns, json_t *events);
+
+#endif

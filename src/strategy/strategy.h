@@ -1,0 +1,49 @@
+/* Strategies: each lowers a graph, for a given world of ranks, to a schedule. One row, one folder; a strategy
+ * never includes another. */
+#ifndef LS_STRATEGY_STRATEGY_H
+#define LS_STRATEGY_STRATEGY_H
+
+#include "optim/optim.h"
+#include "schedule/schedule.h"
+
+/* The names by which loop, loader and strategies agree on the step's tensors. A graph that is to be trained has
+ * inputs "x", "target", "weight" and "step" and values "loss", "correct" and "output". */
+#define LS_NAME_X       "x"
+#define LS_NAME_TARGET  "target"
+#define LS_NAME_WEIGHT  "weight"
+#define LS_NAME_STEP    "step"
+#define LS_NAME_LOSS    "loss"
+#define LS_NAME_CORRECT "correct"
+#define LS_NAME_OUTPUT  "output"
+
+typedef struct {
+  int64_t bucket_bytes; /* gradient bucket; >= 1 */
+} ls_strategy_options_t;
+
+/* What is lowered. Borrowed during the call; op rows, names and attributes are copied or static. */
+typedef struct {
+  const ls_graph_t *graph;    /* of ONE micro-batch, backward done; evaluation: forward only */
+  const ls_layout_t *layout;
+  const ls_optim_plan_t *optim; /* NULL: evaluation, forward only */
+  int rank, world_size;
+  int accumulate;             /* micro-batches per step, >= 1 */
+  int input_slots;
+  bool copies;                /* the device has memory of its own: copy-in and copy-out lanes are used */
+  ls_strategy_options_t options;
+} ls_lower_t;
+
+typedef struct {
+  const char *name;
+  const char *help;
+  bool distributed; /* may be used with world_size > 1 */
+  ls_status_t (*lower)(ls_ctx_t *ctx, const ls_lower_t *in, ls_schedule_t **schedule);
+} ls_strategy_t;
+
+extern const ls_strategy_t ls_strategy_single, ls_strategy_ddp;
+extern const ls_strategy_t *const ls_strategies[]; /* NULL-terminated */
+const ls_strategy_t *ls_strategy_find(const char *name);
+
+/* Rows of a global batch that `rank` computes: contiguous, sizes differ by at most one, sum exact. */
+void ls_share(int64_t global_batch, int rank, int world_size, int64_t *first, int64_t *count);
+
+#endif
