@@ -1,0 +1,2 @@
+/* Configuration documents. */
+#include "base/doc.h"

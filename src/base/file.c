@@ -1,0 +1,2 @@
+/* Files. */
+#include "base/file.h"

@@ -1,0 +1,2 @@
+/* Option rows. */
+#include "base/option.h"

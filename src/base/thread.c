@@ -1,0 +1,2 @@
+/* Thread pool. */
+#include "base/thread.h"

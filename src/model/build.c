@@ -1,0 +1,2 @@
+/* Model build. */
+#include "model/model.h"

@@ -1,0 +1,2 @@
+/* Model config. */
+#include "model/model.h"

@@ -1,0 +1,2 @@
+/* Model layers. */
+#include "model/model.h"

@@ -1,0 +1,2 @@
+/* Model presets. */
+#include "model/model.h"
