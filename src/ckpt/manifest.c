@@ -1,0 +1,2 @@
+/* The manifest of a checkpoint: writing it, reading it back strictly. */
+#include "ckpt/ckpt.h"

@@ -1,0 +1,2 @@
+/* Finding, checking and opening checkpoints. */
+#include "ckpt/ckpt.h"

@@ -1,0 +1,2 @@
+/* The safetensors container: writer and strict reader. */
+#include "ckpt/ckpt.h"

@@ -1,0 +1,2 @@
+/* Saving a checkpoint atomically and retention. */
+#include "ckpt/ckpt.h"
