@@ -1,0 +1,1 @@
+/* What the host transports share: element sums, argument checks, streams. */

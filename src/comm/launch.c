@@ -1,0 +1,1 @@
+/* Rank and world size as launchers give them. */

@@ -1,0 +1,1 @@
+/* Polled waits of the MPI transport. */

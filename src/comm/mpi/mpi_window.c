@@ -1,0 +1,1 @@
+/* Shared-memory collectives of ranks on one host. */
