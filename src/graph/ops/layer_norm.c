@@ -1,0 +1,1 @@
+/* ops/layer_norm.c */
