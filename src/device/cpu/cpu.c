@@ -1,0 +1,2 @@
+/* device/cpu/cpu: see device/device.h. */
+typedef int ls_cpu_cpu_stub_t;

@@ -1,0 +1,2 @@
+/* device/host/device: see device/device.h. */
+typedef int ls_host_device_stub_t;

@@ -1,0 +1,2 @@
+/* device/host/event: see device/device.h. */
+typedef int ls_host_event_stub_t;
