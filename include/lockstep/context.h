@@ -32,6 +32,9 @@ LS_API const char *ls_ctx_error(const ls_ctx_t *ctx);
 LS_API int ls_ctx_error_count(const ls_ctx_t *ctx);
 LS_API void ls_ctx_clear(ls_ctx_t *ctx);
 
+/* Frees what the library handed out as "owned by the caller (ls_free)". NULL is allowed. */
+LS_API void ls_free(void *memory);
+
 #ifdef __cplusplus
 }
 #endif

@@ -41,7 +41,7 @@ void *ls_alloc_array(ls_ctx_t *ctx, size_t count, size_t size_bytes);
 void *ls_alloc_aligned(ls_ctx_t *ctx, size_t align_bytes, size_t size_bytes);
 void *ls_realloc_array(ls_ctx_t *ctx, void *old, size_t count, size_t size_bytes); /* new bytes not zeroed */
 char *ls_strdup(ls_ctx_t *ctx, const char *text);
-void ls_free(void *memory);
+/* ls_free is public: lockstep/context.h. */
 
 /* Tests: the n-th allocation from now (1 = the next) fails, once; 0 switches it off. Returns how many
  * allocations were made since the last call. */

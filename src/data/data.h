@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "device/kernel.h"
+#include <lockstep/data.h>
 
 typedef enum { LS_DATA_IDX, LS_DATA_CSV, LS_DATA_NPY, LS_DATA_SYNTHETIC, LS_DATA_MEMORY } ls_data_kind_t;
 
@@ -28,14 +29,6 @@ typedef struct {
   int64_t data_seed;    /* synthetic */
 } ls_data_config_t;
 extern const ls_section_t ls_data_section;
-
-/* Samples given by the embedding program instead of files; borrowed for the call. */
-typedef struct {
-  int64_t rows, inputs, outputs; /* outputs: width of real targets, 0 when classes are used */
-  const float *features;         /* (rows, inputs) */
-  const float *targets;          /* (rows, outputs) or NULL */
-  const int32_t *classes;        /* (rows) or NULL */
-} ls_data_memory_t;
 
 /* What the model needs; checked against what the files hold. */
 typedef struct {
