@@ -1,2 +1,36 @@
-/* device/backend: see device/device.h. */
-typedef int ls_backend_stub_t;
+/* Finding a backend by name. */
+#include "device/device.h"
+
+#include <string.h>
+
+static const ls_backend_t *const host_backends[] = {&ls_backend_cpu, &ls_backend_ref, &ls_backend_null};
+
+/* A module that loads but finds no device is as missing as no module; its own report says why. */
+static ls_status_t find_cuda(ls_ctx_t *ctx, const ls_backend_t **backend) {
+  const ls_cuda_module_t *module;
+  ls_status_t status = ls_cuda_module_load(ctx, &module);
+  if (status) return status;
+  int reported = ctx ? ls_ctx_error_count(ctx) : 0;
+  if (module->backend->device->count(ctx) < 1) {
+    if (ctx && ls_ctx_error_count(ctx) > reported) return LS_ERR_UNSUPPORTED;
+    return ls_fail(ctx, LS_ERR_UNSUPPORTED,
+                   "backend cuda: the module was loaded, but no CUDA device answers");
+  }
+  *backend = module->backend;
+  return LS_OK;
+}
+
+ls_status_t ls_backend_find(ls_ctx_t *ctx, const char *name, const ls_backend_t **backend) {
+  for (int i = 0; i < LS_COUNT(host_backends); i++) {
+    if (strcmp(name, host_backends[i]->name) == 0) {
+      *backend = host_backends[i];
+      return LS_OK;
+    }
+  }
+  if (strcmp(name, "cuda") == 0) return find_cuda(ctx, backend);
+  if (strcmp(name, "auto") == 0) {
+    if (find_cuda(NULL, backend)) *backend = &ls_backend_cpu; /* its absence is not worth a message here */
+    return LS_OK;
+  }
+  return ls_fail(ctx, LS_ERR_ARGUMENT, "unknown backend \"%s\": expected auto, cpu, cuda, ref or null", name);
+}

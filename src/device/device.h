@@ -111,6 +111,7 @@ typedef struct {
 enum { LS_CUDA_ABI = 1 };
 typedef const ls_cuda_module_t *(*ls_cuda_module_fn)(void);
 #define LS_CUDA_MODULE_SYMBOL "ls_cuda_module"
+#define LS_CUDA_MODULE_FILE "lockstep_cuda.so"
 /* Loads the module (kept open until the process ends; safe to call again). */
 ls_status_t ls_cuda_module_load(ls_ctx_t *ctx, const ls_cuda_module_t **module);
 

@@ -1,0 +1,103 @@
+/* What the host backends (ref, cpu, null) share: devices with a pool, plain memory, streams and events.
+ *
+ * An INLINE stream runs everything in the calling thread. An ASYNC stream is a thread behind a ring of items;
+ * putting an item there allocates nothing and makes no system call while the thread is awake. */
+#ifndef LS_DEVICE_HOST_HOST_H
+#define LS_DEVICE_HOST_HOST_H
+
+#include "device/device.h"
+
+#include <stdatomic.h>
+
+/* A counter that others wait for: how many things have happened. Waiting spins, then gives the core away,
+ * then sleeps in the kernel, so it is quick on an idle core and harmless on a shared one. */
+typedef struct {
+  _Atomic uint32_t value;
+  _Atomic uint32_t sleepers;
+} ls_signal_t;
+
+void ls_signal_add(ls_signal_t *signal);
+/* Waits until at least `target` things have happened (modulo 2^32), at most deadline_ns (0 = for ever). */
+bool ls_signal_wait(ls_signal_t *signal, uint32_t target, int64_t deadline_ns);
+static inline bool ls_signal_reached(ls_signal_t *signal, uint32_t target) {
+  return (int32_t)(atomic_load_explicit(&signal->value, memory_order_acquire) - target) >= 0;
+}
+
+struct ls_event {
+  ls_device_t *device;
+  bool timed;
+  uint32_t recorded;  /* records put on streams; of the issuing thread */
+  ls_signal_t passed; /* records that have run */
+  _Atomic int status; /* first error of the streams it was recorded on: an error travels with the event */
+  _Atomic int64_t time_ns; /* of the newest record that has run */
+};
+
+typedef enum {
+  LS_ITEM_KERNEL,
+  LS_ITEM_CALL,
+  LS_ITEM_COPY,
+  LS_ITEM_RECORD,
+  LS_ITEM_WAIT,
+  LS_ITEM_STOP
+} ls_item_kind_t;
+
+/* One thing to do on a stream. Items are copied into the ring. */
+typedef struct {
+  ls_item_kind_t kind;
+  uint32_t target; /* WAIT: the record to wait for */
+  union {
+    struct {
+      ls_kernel_fn fn;
+      const ls_kernel_args_t *args;
+    } kernel;
+    struct {
+      ls_host_fn fn;
+      void *arg;
+    } call;
+    struct {
+      void *to;
+      const void *from;
+      size_t size_bytes;
+    } copy;
+    ls_event_t *event;
+  } u;
+} ls_item_t;
+
+typedef struct ls_queue ls_queue_t;
+
+typedef struct {
+  ls_stream_t base;
+  ls_pool_t *pool;    /* compute pool; NULL on ASYNC streams */
+  ls_queue_t *queue;  /* NULL on INLINE streams */
+  _Atomic int status; /* sticky: the first error; work after it is skipped */
+} ls_host_stream_t;
+
+typedef struct {
+  ls_device_t base;
+  ls_pool_t *pool;
+} ls_host_device_t;
+
+/* A device of `size_bytes` >= sizeof(ls_host_device_t) (backends append their own fields), named
+ * "<backend>, <threads> threads". */
+ls_status_t ls_host_device_open(ls_ctx_t *ctx, const ls_backend_t *backend,
+                                const ls_device_options_t *options, size_t size_bytes, ls_device_t **device);
+void ls_host_device_close(ls_device_t *device);
+int ls_host_device_count(ls_ctx_t *ctx);
+
+extern const ls_buffer_ops_t ls_host_buffer_ops;
+extern const ls_stream_ops_t ls_host_stream_ops;
+
+/* Runs an item in the calling thread: the whole meaning of the items is here. */
+void ls_host_stream_execute(ls_host_stream_t *stream, const ls_item_t *item);
+
+/* The thread and ring of one ASYNC stream (borrowed). destroy runs what is queued and joins. */
+ls_status_t ls_queue_create(ls_ctx_t *ctx, ls_host_stream_t *stream, ls_queue_t **queue);
+void ls_queue_destroy(ls_queue_t *queue);
+void ls_queue_put(ls_queue_t *queue, const ls_item_t *item); /* waits for room when the ring is full */
+bool ls_queue_drain(ls_queue_t *queue, int64_t deadline_ns);
+
+ls_status_t ls_host_event_create(ls_device_t *device, bool timed, ls_event_t **event);
+void ls_host_event_destroy(ls_event_t *event);
+ls_status_t ls_host_event_elapsed(ls_event_t *from, ls_event_t *to, int64_t *ns);
+
+#endif
