@@ -1,0 +1,34 @@
+/* Arrays of numbers as binary formats hold them, turned into f32 matrices. */
+#ifndef LS_DATA_ELEMENTS_H
+#define LS_DATA_ELEMENTS_H
+
+#include "data/read.h"
+
+typedef enum {
+  LS_ELEM_U8,
+  LS_ELEM_I8,
+  LS_ELEM_U16,
+  LS_ELEM_I16,
+  LS_ELEM_U32,
+  LS_ELEM_I32,
+  LS_ELEM_U64,
+  LS_ELEM_I64,
+  LS_ELEM_F32,
+  LS_ELEM_F64
+} ls_elem_t;
+
+typedef struct {
+  const char *name; /* file, for messages */
+  ls_elem_t type;
+  bool big_endian;
+  int rank; /* dimensions, 1 .. LS_ARRAY_RANK_MAX; the first is rows */
+  int64_t dim[32];
+} ls_array_t;
+enum { LS_ARRAY_RANK_MAX = 32 };
+
+/* Checks that the array's shape holds at least one row and column and that its data are exactly the bytes from
+ * `offset` to the end of the file, then converts. Every value must be finite as f32. LS_ERR_DATA, LS_ERR_MEMORY. */
+ls_status_t ls_array_read(ls_ctx_t *ctx, const ls_array_t *array, const void *bytes, size_t size, size_t offset,
+                          ls_matrix_t *out);
+
+#endif

@@ -1,0 +1,20 @@
+/* Strict text to number, independent of the locale: the whole text is the number. */
+#ifndef LS_DATA_NUMBER_H
+#define LS_DATA_NUMBER_H
+
+#include "data/data.h"
+
+typedef enum {
+  LS_NUMBER_OK,
+  LS_NUMBER_BAD,  /* not [+-] digits [. digits] [e [+-] digits] from end to end */
+  LS_NUMBER_RANGE /* a number, but larger than a 32-bit float can hold */
+} ls_number_t;
+
+/* *value is written only for LS_NUMBER_OK and is finite. Rounded to the nearest double, then to the nearest
+ * float; tiny numbers become 0. */
+ls_number_t ls_number_parse(const char *text, size_t len, float *value);
+
+/* YYYY-MM-DD, alone or followed by a time (ISO 8601: [T or space]hh:mm[:ss[.fff]][Z or +hh:mm]). */
+bool ls_number_is_date(const char *text, size_t len);
+
+#endif
