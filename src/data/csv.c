@@ -1,1 +1,244 @@
-/* Part of the data module; see data.h. */
+/* CSV to a matrix: the header gives columns their names, names choose columns, every chosen cell is a number. */
+#include "data/csv_scan.h"
+#include "data/number.h"
+#include "data/read.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CELL_TEXT_BYTES = 44, FIRST_VALUES = 4096 };
+
+typedef struct {
+  ls_csv_cell_t cell;
+  const char *name;
+  bool except; /* taken by the caller for something else */
+  bool named;  /* asked for by name: a date in it is an error, not a reason to leave it out */
+  int64_t place; /* column of the matrix, -1 = left out */
+} column_t;
+
+typedef struct {
+  ls_ctx_t *ctx;
+  ls_csv_scan_t scan;
+  ls_arena_t arena;
+  column_t *columns;
+  int64_t count;   /* columns of the file */
+  int64_t chosen;  /* columns of the matrix */
+  float *values;   /* (rows, chosen), room for capacity values */
+  int64_t capacity, rows;
+} table_t;
+
+/* Start of a cell for a message, with control bytes made harmless. */
+static const char *shown(const ls_csv_cell_t *cell, char text[CELL_TEXT_BYTES]) {
+  size_t room = CELL_TEXT_BYTES - 4, len = cell->len < room ? cell->len : room;
+  for (size_t i = 0; i < len; i++) text[i] = (unsigned char)cell->text[i] < ' ' ? '?' : cell->text[i];
+  memcpy(text + len, len < cell->len ? "..." : "", len < cell->len ? 4 : 1);
+  return text;
+}
+
+static char *cell_name(ls_arena_t *arena, const ls_csv_cell_t *cell) {
+  char *name = ls_arena_strndup(arena, cell->text, cell->len), *to = name;
+  if (!name || !cell->doubled) return name;
+  for (const char *from = name; *from; from++) {
+    *to++ = *from;
+    if (from[0] == '"' && from[1] == '"') from++;
+  }
+  *to = '\0';
+  return name;
+}
+
+static int by_name(const void *a, const void *b) {
+  const column_t *x = *(const column_t *const *)a, *y = *(const column_t *const *)b;
+  int order = strcmp(x->name, y->name);
+  return order ? order : (x->cell.begin > y->cell.begin) - (x->cell.begin < y->cell.begin);
+}
+
+static ls_status_t check_names(table_t *t) {
+  const column_t **sorted = ls_alloc_array(t->ctx, (size_t)t->count, sizeof *sorted);
+  if (!sorted) return LS_ERR_MEMORY;
+  for (int64_t i = 0; i < t->count; i++) sorted[i] = &t->columns[i];
+  qsort(sorted, (size_t)t->count, sizeof *sorted, by_name);
+  ls_status_t status = LS_OK;
+  for (int64_t i = 1; i < t->count && status == LS_OK; i++)
+    if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
+      status = ls_csv_fail(&t->scan, &sorted[i]->cell,
+                           "columns %" PRId64 " and %" PRId64 " are both named '%.200s'",
+                           (int64_t)(sorted[i - 1] - t->columns) + 1, (int64_t)(sorted[i] - t->columns) + 1,
+                           sorted[i]->name);
+  ls_free(sorted);
+  return status;
+}
+
+static ls_status_t read_header(table_t *t) {
+  if (ls_csv_scan_done(&t->scan))
+    return ls_fail(t->ctx, LS_ERR_DATA, "%s: the file is empty: a header with column names is needed",
+                   t->scan.name);
+  int64_t capacity = 0;
+  for (bool last = false; !last;) {
+    if (t->count == capacity) {
+      capacity = capacity ? capacity * 2 : 16;
+      column_t *columns = ls_realloc_array(t->ctx, t->columns, (size_t)capacity, sizeof *columns);
+      if (!columns) return LS_ERR_MEMORY;
+      t->columns = columns;
+    }
+    column_t *c = &t->columns[t->count];
+    *c = (column_t){.place = -1};
+    ls_status_t status = ls_csv_scan_cell(&t->scan, &c->cell);
+    if (status != LS_OK) return status;
+    last = c->cell.last;
+    t->count++;
+    if (c->cell.len == 0)
+      return ls_csv_fail(&t->scan, &c->cell, "column %" PRId64 " of the header has no name", t->count);
+    if (memchr(c->cell.text, '\0', c->cell.len))
+      return ls_csv_fail(&t->scan, &c->cell, "a column name holds a zero byte: is this text?");
+    if (!(c->name = cell_name(&t->arena, &c->cell))) return LS_ERR_MEMORY;
+  }
+  return check_names(t);
+}
+
+static ls_status_t refuse_unknown(table_t *t, const char *name) {
+  const char **names = ls_arena_array(&t->arena, (size_t)t->count + 1, sizeof *names);
+  if (!names) return LS_ERR_MEMORY;
+  for (int64_t i = 0; i < t->count; i++) names[i] = t->columns[i].name;
+  const char *near = ls_nearest(name, names);
+  if (near)
+    return ls_csv_fail(&t->scan, &t->columns[0].cell, "there is no column '%s'; did you mean '%.200s'?", name, near);
+  char list[256] = "";
+  for (int64_t i = 0; i < t->count; i++) {
+    size_t used = strlen(list);
+    if (used + strlen(names[i]) + 8 > sizeof list) {
+      snprintf(list + used, sizeof list - used, ", ...");
+      break;
+    }
+    snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
+  }
+  return ls_csv_fail(&t->scan, &t->columns[0].cell, "there is no column '%s'; the header has: %s", name, list);
+}
+
+static ls_status_t find_column(table_t *t, const char *name, column_t **column) {
+  for (int64_t i = 0; i < t->count; i++)
+    if (strcmp(t->columns[i].name, name) == 0) {
+      *column = &t->columns[i];
+      return LS_OK;
+    }
+  return refuse_unknown(t, name);
+}
+
+static ls_status_t choose_columns(table_t *t, const ls_strings_t *want, const ls_strings_t *except) {
+  column_t *c;
+  for (int i = 0; except && i < except->count; i++) {
+    ls_status_t status = find_column(t, except->v[i], &c);
+    if (status != LS_OK) return status;
+    c->except = true;
+  }
+  for (int i = 0; want && i < want->count; i++) {
+    ls_status_t status = find_column(t, want->v[i], &c);
+    if (status != LS_OK) return status;
+    if (c->place >= 0) return ls_csv_fail(&t->scan, &c->cell, "column '%.200s' is asked for twice", c->name);
+    if (c->except)
+      return ls_csv_fail(&t->scan, &c->cell, "column '%.200s' cannot be both a feature and a target", c->name);
+    c->named = true;
+    c->place = t->chosen++;
+  }
+  return LS_OK;
+}
+
+/* Without names: every column but the excepted ones and those whose first cell is a date. Looks at the first row
+ * without consuming it. */
+static ls_status_t choose_by_first_row(table_t *t) {
+  ls_csv_scan_t scan = t->scan;
+  for (int64_t i = 0; i < t->count; i++) {
+    ls_csv_cell_t cell;
+    ls_status_t status = ls_csv_scan_cell(&scan, &cell);
+    if (status != LS_OK) return status;
+    column_t *c = &t->columns[i];
+    if (!c->except && ls_number_is_date(cell.text, cell.len))
+      ls_log(t->ctx, LS_LOG_INFO, "%s: column '%.200s' holds dates and is left out", scan.name, c->name);
+    else if (!c->except)
+      c->place = t->chosen++;
+    if (cell.last) break; /* a short row is refused where rows are read */
+  }
+  if (t->chosen == 0)
+    return ls_csv_fail(&t->scan, &t->columns[0].cell, "no column of numbers is left to be a feature");
+  return LS_OK;
+}
+
+static ls_status_t refuse_cell(table_t *t, const column_t *c, const ls_csv_cell_t *cell, ls_number_t fault) {
+  char text[CELL_TEXT_BYTES];
+  shown(cell, text);
+  if (cell->len == 0)
+    return ls_csv_fail(&t->scan, cell, "column '%.200s': empty cell where a number is needed", c->name);
+  if (ls_number_is_date(cell->text, cell->len))
+    return ls_csv_fail(&t->scan, cell, "column '%.200s': a date is not a number: '%s'", c->name, text);
+  if (fault == LS_NUMBER_RANGE)
+    return ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is too large for a 32-bit float", c->name, text);
+  return ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is not a finite number%s", c->name, text,
+                     c->named ? "" : "; to leave the column out, name the ones to use");
+}
+
+static ls_status_t refuse_ragged(table_t *t, const ls_csv_cell_t *cell, int64_t cells) {
+  if (cells > t->count)
+    return ls_csv_fail(&t->scan, cell, "this row has more cells than the header's %" PRId64, t->count);
+  return ls_csv_fail(&t->scan, cell, "this row has %" PRId64 " of the header's %" PRId64 " cells", cells, t->count);
+}
+
+static ls_status_t read_row(table_t *t, float *row) {
+  for (int64_t i = 0;; i++) {
+    ls_csv_cell_t cell;
+    ls_status_t status = ls_csv_scan_cell(&t->scan, &cell);
+    if (status != LS_OK) return status;
+    if (cell.last != (i + 1 == t->count)) return refuse_ragged(t, &cell, cell.last ? i + 1 : i + 2);
+    const column_t *c = &t->columns[i];
+    if (c->place >= 0) {
+      ls_number_t fault = ls_number_parse(cell.text, cell.len, &row[c->place]);
+      if (fault != LS_NUMBER_OK) return refuse_cell(t, c, &cell, fault);
+    }
+    if (cell.last) return LS_OK;
+  }
+}
+
+static ls_status_t grow(table_t *t) {
+  int64_t used = t->rows * t->chosen;
+  if (t->capacity - used >= t->chosen) return LS_OK;
+  int64_t capacity = t->capacity ? t->capacity * 2 : FIRST_VALUES;
+  if (capacity < used + t->chosen) capacity = used + t->chosen;
+  float *values = ls_realloc_array(t->ctx, t->values, (size_t)capacity, sizeof *values);
+  if (!values) return LS_ERR_MEMORY;
+  t->values = values;
+  t->capacity = capacity;
+  return LS_OK;
+}
+
+static ls_status_t read_table(table_t *t, const ls_strings_t *want, const ls_strings_t *except) {
+  ls_status_t status = read_header(t);
+  if (status == LS_OK) status = choose_columns(t, want, except);
+  if (status != LS_OK) return status;
+  if (ls_csv_scan_done(&t->scan))
+    return ls_fail(t->ctx, LS_ERR_DATA, "%s: there are no rows below the header", t->scan.name);
+  if (!want || want->count == 0) status = choose_by_first_row(t);
+  while (status == LS_OK && !ls_csv_scan_done(&t->scan)) {
+    status = grow(t);
+    if (status == LS_OK) status = read_row(t, t->values + t->rows * t->chosen);
+    t->rows++;
+  }
+  return status;
+}
+
+ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size,
+                        const ls_strings_t *want, const ls_strings_t *except, ls_matrix_t *out) {
+  table_t t = {.ctx = ctx};
+  ls_arena_init(&t.arena, ctx);
+  ls_status_t status = ls_csv_scan_begin(ctx, name, text, size, &t.scan);
+  if (status == LS_OK) status = read_table(&t, want, except);
+  if (status != LS_OK) goto free_values;
+  *out = (ls_matrix_t){.rows = t.rows, .cols = t.chosen, .values = t.values};
+  goto free_header;
+
+free_values:
+  ls_free(t.values);
+free_header:
+  ls_free(t.columns);
+  ls_arena_release(&t.arena);
+  return status;
+}

@@ -1,1 +1,96 @@
-/* Part of the data module; see data.h. */
+/* The lexical half of the CSV reader: RFC 4180 with LF or CRLF line ends. A cell is a view of the text, nothing
+ * is copied. Faults are reported where they begin: an open quote is named, not the end of the file. */
+#include "data/csv_scan.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+ls_status_t ls_csv_fail(const ls_csv_scan_t *scan, const ls_csv_cell_t *cell, const char *fmt, ...) {
+  char message[1024];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(message, sizeof message, fmt, args);
+  va_end(args);
+  const char *line_end = memchr(cell->line_begin, '\n', (size_t)(scan->end - cell->line_begin));
+  if (!line_end) line_end = scan->end;
+  if (line_end > cell->line_begin && line_end[-1] == '\r') line_end--;
+  ptrdiff_t len = line_end - cell->line_begin, column = cell->begin - cell->line_begin + 1;
+  ls_place_t place = {.file = scan->name,
+                      .line = (int)(cell->line < INT_MAX ? cell->line : INT_MAX),
+                      .column = (int)(column < INT_MAX ? column : INT_MAX),
+                      .source = cell->line_begin,
+                      .source_len = (int)(len < INT_MAX ? len : INT_MAX)};
+  /* A line with control bytes would garble the terminal. */
+  for (int i = 0; i < place.source_len && place.source; i++)
+    if ((unsigned char)place.source[i] < ' ' && place.source[i] != '\t') place.source = NULL;
+  return ls_fail_at(scan->ctx, LS_ERR_DATA, &place, "%s", message);
+}
+
+ls_status_t ls_csv_scan_begin(ls_ctx_t *ctx, const char *name, const char *text, size_t size,
+                              ls_csv_scan_t *scan) {
+  if (size >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
+    return ls_fail(ctx, LS_ERR_DATA, "%s: the text is UTF-16: save it as UTF-8", name);
+  size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+  const char *begin = text + mark;
+  *scan = (ls_csv_scan_t){ctx, name, begin, text + size, 1, begin};
+  return LS_OK;
+}
+
+bool ls_csv_scan_done(const ls_csv_scan_t *scan) {
+  const char *at = scan->at;
+  while (at < scan->end && (*at == '\n' || *at == '\r')) at++;
+  return at == scan->end;
+}
+
+/* Leaves the separator or line end behind a cell. */
+static ls_status_t end_cell(ls_csv_scan_t *s, ls_csv_cell_t *cell) {
+  cell->last = true;
+  if (s->at == s->end) return LS_OK;
+  if (*s->at == ',') {
+    s->at++;
+    cell->last = false;
+    return LS_OK;
+  }
+  if (*s->at == '\r') s->at++;
+  if (s->at < s->end && *s->at != '\n')
+    return ls_csv_fail(s, cell, "a carriage return without a line feed after this cell");
+  if (s->at < s->end) s->at++;
+  s->line++;
+  s->line_begin = s->at;
+  return LS_OK;
+}
+
+static ls_status_t scan_quoted(ls_csv_scan_t *s, ls_csv_cell_t *cell) {
+  cell->quoted = true;
+  cell->text = ++s->at;
+  for (;; s->at++) {
+    if (s->at == s->end) return ls_csv_fail(s, cell, "this quote is never closed");
+    if (*s->at == '\n') {
+      s->line++;
+      s->line_begin = s->at + 1;
+    }
+    if (*s->at != '"') continue;
+    if (s->at + 1 == s->end || s->at[1] != '"') break;
+    cell->doubled = true;
+    s->at++;
+  }
+  cell->len = (size_t)(s->at - cell->text);
+  s->at++;
+  if (s->at < s->end && *s->at != ',' && *s->at != '\n' && *s->at != '\r')
+    return ls_csv_fail(s, cell, "text follows the closing quote of this cell (a quote inside is written \"\")");
+  return end_cell(s, cell);
+}
+
+ls_status_t ls_csv_scan_cell(ls_csv_scan_t *s, ls_csv_cell_t *cell) {
+  *cell = (ls_csv_cell_t){.text = s->at, .begin = s->at, .line = s->line, .line_begin = s->line_begin};
+  if (s->at < s->end && *s->at == '"') return scan_quoted(s, cell);
+  const char *at = s->at;
+  while (at < s->end && *at != ',' && *at != '\n' && *at != '\r' && *at != '"') at++;
+  cell->len = (size_t)(at - s->at);
+  s->at = at;
+  if (at < s->end && *at == '"')
+    return ls_csv_fail(s, cell, "a quote inside an unquoted cell: put the whole cell in quotes");
+  return end_cell(s, cell);
+}

@@ -1,1 +1,106 @@
-/* Part of the data module; see data.h. */
+/* gzip (RFC 1952) by zlib. The output grows geometrically and the length in the trailer is not believed: a small
+ * file that claims or unpacks to terabytes stops at the limit. */
+#include "data/gunzip.h"
+
+#define ZLIB_CONST
+#include <zlib.h>
+
+enum { GZIP_WINDOW = 15 + 16 /* largest window, gzip wrapper only */, FIRST_BYTES = 65536 };
+static const size_t chunk_max = (size_t)1 << 30; /* zlib counts in 32 bits */
+
+typedef struct {
+  ls_ctx_t *ctx;
+  const char *name;
+  const unsigned char *in;
+  size_t in_size, limit;
+  char *out;
+  size_t used, capacity;
+  z_stream z;
+} gunzip_t;
+
+bool ls_gunzip_is(const void *bytes, size_t size) {
+  const unsigned char *b = bytes;
+  return size >= 2 && b[0] == 0x1f && b[1] == 0x8b;
+}
+
+static void *zlib_alloc(void *ctx, unsigned count, unsigned size) { return ls_alloc_array(ctx, count, size); }
+static void zlib_free(void *ctx, void *memory) {
+  (void)ctx;
+  ls_free(memory);
+}
+
+static size_t offset(const gunzip_t *g) { return (size_t)(g->z.next_in - g->in); }
+
+/* Room for at least one more byte and the NUL. */
+static ls_status_t grow(gunzip_t *g) {
+  if (g->used + 1 < g->capacity) return LS_OK;
+  if (g->used >= g->limit)
+    return ls_fail(g->ctx, LS_ERR_DATA,
+                   "%s: offset %zu: the file unpacks to more than the limit of %zu bytes", g->name, offset(g),
+                   g->limit);
+  size_t want = g->capacity ? g->capacity * 2 : FIRST_BYTES;
+  if (want > g->limit + 1) want = g->limit + 1;
+  char *out = ls_realloc_array(g->ctx, g->out, want, 1);
+  if (!out) return LS_ERR_MEMORY;
+  g->out = out;
+  g->capacity = want;
+  return LS_OK;
+}
+
+/* One call of inflate with as much room and input as zlib can count. */
+static int step(gunzip_t *g) {
+  size_t room = g->capacity - 1 - g->used, left = g->in_size - offset(g);
+  g->z.next_out = (unsigned char *)g->out + g->used;
+  g->z.avail_out = (uInt)(room < chunk_max ? room : chunk_max);
+  g->z.avail_in = (uInt)(left < chunk_max ? left : chunk_max);
+  int code = inflate(&g->z, Z_NO_FLUSH);
+  g->used = (size_t)((char *)g->z.next_out - g->out);
+  return code;
+}
+
+static ls_status_t unpack_member(gunzip_t *g) {
+  for (;;) {
+    ls_status_t status = grow(g);
+    if (status != LS_OK) return status;
+    int code = step(g);
+    if (code == Z_STREAM_END) return LS_OK;
+    if (code == Z_MEM_ERROR) return LS_ERR_MEMORY; /* reported by zlib_alloc */
+    if (code != Z_OK && code != Z_BUF_ERROR)
+      return ls_fail(g->ctx, LS_ERR_DATA, "%s: offset %zu: damaged gzip data: %s", g->name, offset(g),
+                     g->z.msg ? g->z.msg : "unknown fault");
+    if (offset(g) == g->in_size && g->used + 1 < g->capacity)
+      return ls_fail(g->ctx, LS_ERR_DATA, "%s: offset %zu: the gzip data end too early: the file is truncated",
+                     g->name, g->in_size);
+  }
+}
+
+static ls_status_t unpack(gunzip_t *g) {
+  for (;;) {
+    ls_status_t status = unpack_member(g);
+    if (status != LS_OK) return status;
+    size_t at = offset(g);
+    if (at == g->in_size) return LS_OK;
+    if (!ls_gunzip_is(g->in + at, g->in_size - at))
+      return ls_fail(g->ctx, LS_ERR_DATA, "%s: offset %zu: %zu bytes follow the gzip data", g->name, at,
+                     g->in_size - at);
+    inflateReset(&g->z);
+  }
+}
+
+ls_status_t ls_gunzip(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, size_t limit_bytes,
+                      char **out, size_t *out_size) {
+  gunzip_t g = {.ctx = ctx, .name = name, .in = bytes, .in_size = size, .limit = limit_bytes};
+  g.z = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free, .opaque = ctx, .next_in = bytes};
+  if (inflateInit2(&g.z, GZIP_WINDOW) != Z_OK) return LS_ERR_MEMORY; /* reported by zlib_alloc */
+  ls_status_t status = unpack(&g);
+  inflateEnd(&g.z);
+  if (status != LS_OK) goto free_out;
+  g.out[g.used] = '\0';
+  *out = g.out;
+  *out_size = g.used;
+  return LS_OK;
+
+free_out:
+  ls_free(g.out);
+  return status;
+}

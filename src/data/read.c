@@ -1,1 +1,35 @@
-/* Part of the data module; see data.h. */
+/* Whole files into memory, unpacked; and the matrix that every reader fills. */
+#include "data/read.h"
+#include "data/gunzip.h"
+
+#include <unistd.h>
+
+/* 16 GiB, and never more than half of this machine's memory: a file that unpacks to more would push the program
+ * out of memory before it could say so. */
+static size_t size_limit(void) {
+  size_t limit = (size_t)16 << 30;
+  long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page_bytes <= 0) return limit;
+  size_t half = (size_t)pages / 2 * (size_t)page_bytes;
+  return half < limit ? half : limit;
+}
+
+ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size) {
+  char *raw;
+  size_t raw_size, limit = size_limit();
+  ls_status_t status = ls_file_read(ctx, path, limit, &raw, &raw_size);
+  if (status != LS_OK) return status;
+  if (!ls_gunzip_is(raw, raw_size)) {
+    *bytes = raw;
+    *size = raw_size;
+    return LS_OK;
+  }
+  status = ls_gunzip(ctx, path, raw, raw_size, limit, bytes, size);
+  ls_free(raw);
+  return status;
+}
+
+void ls_matrix_release(ls_matrix_t *matrix) {
+  ls_free(matrix->values);
+  *matrix = (ls_matrix_t){0};
+}

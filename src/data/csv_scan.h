@@ -1,0 +1,36 @@
+/* Cuts CSV text into cells (RFC 4180), keeping the place of each. */
+#ifndef LS_DATA_CSV_SCAN_H
+#define LS_DATA_CSV_SCAN_H
+
+#include "base/base.h"
+
+typedef struct {
+  const char *text; /* in the file's text; quoted: between the quotes, doubled quotes still doubled */
+  size_t len;
+  bool quoted, doubled; /* doubled: holds "" for " */
+  bool last;            /* of its record */
+  const char *begin;    /* first byte of the cell, the quote included */
+  int64_t line;         /* where it begins, from 1 */
+  const char *line_begin;
+} ls_csv_cell_t;
+
+typedef struct {
+  ls_ctx_t *ctx;
+  const char *name;
+  const char *at, *end;
+  int64_t line;
+  const char *line_begin;
+} ls_csv_scan_t;
+
+/* Skips a UTF-8 byte order mark; other encodings that show themselves are refused. */
+ls_status_t ls_csv_scan_begin(ls_ctx_t *ctx, const char *name, const char *text, size_t size,
+                              ls_csv_scan_t *scan);
+/* True when nothing but line ends is left. Asked between records. */
+bool ls_csv_scan_done(const ls_csv_scan_t *scan);
+/* The next cell. LS_ERR_DATA: a quote out of place or never closed, a lone carriage return. */
+ls_status_t ls_csv_scan_cell(ls_csv_scan_t *scan, ls_csv_cell_t *cell);
+
+/* Reports LS_ERR_DATA at a cell (file:line:column, the line and a caret). */
+ls_status_t ls_csv_fail(const ls_csv_scan_t *scan, const ls_csv_cell_t *cell, const char *fmt, ...) LS_PRINTF(3, 4);
+
+#endif
