@@ -26,7 +26,8 @@ struct ls_ctx {
 const char *ls_status_text(ls_status_t status) {
   switch (status) {
 #define CASE(name, value, exit_code, text)                                                                   \
-  case name: return text;
+  case name:                                                                                                 \
+    return text;
     LS_STATUS_TABLE(CASE)
 #undef CASE
   }
@@ -36,7 +37,8 @@ const char *ls_status_text(ls_status_t status) {
 const char *ls_status_name(ls_status_t status) {
   switch (status) {
 #define CASE(name, value, exit_code, text)                                                                   \
-  case name: return #name;
+  case name:                                                                                                 \
+    return #name;
     LS_STATUS_TABLE(CASE)
 #undef CASE
   }
@@ -46,7 +48,8 @@ const char *ls_status_name(ls_status_t status) {
 int ls_status_exit_code(ls_status_t status) {
   switch (status) {
 #define CASE(name, value, exit_code, text)                                                                   \
-  case name: return exit_code;
+  case name:                                                                                                 \
+    return exit_code;
     LS_STATUS_TABLE(CASE)
 #undef CASE
   }
@@ -73,9 +76,15 @@ void ls_ctx_destroy(ls_ctx_t *ctx) {
   free(ctx);
 }
 
-void ls_ctx_set_level(ls_ctx_t *ctx, ls_log_level_t level) { ctx->level = level; }
-const char *ls_ctx_error(const ls_ctx_t *ctx) { return ctx->first_error; }
-int ls_ctx_error_count(const ls_ctx_t *ctx) { return ctx->error_count; }
+void ls_ctx_set_level(ls_ctx_t *ctx, ls_log_level_t level) {
+  ctx->level = level;
+}
+const char *ls_ctx_error(const ls_ctx_t *ctx) {
+  return ctx->first_error;
+}
+int ls_ctx_error_count(const ls_ctx_t *ctx) {
+  return ctx->error_count;
+}
 
 void ls_ctx_clear(ls_ctx_t *ctx) {
   ctx->error_count = 0;
@@ -87,8 +96,12 @@ void ls_ctx_set_rank(ls_ctx_t *ctx, int rank, int world_size) {
   ctx->world_size = world_size;
 }
 
-int ls_ctx_rank(const ls_ctx_t *ctx) { return ctx ? ctx->rank : 0; }
-int ls_ctx_world_size(const ls_ctx_t *ctx) { return ctx ? ctx->world_size : 1; }
+int ls_ctx_rank(const ls_ctx_t *ctx) {
+  return ctx ? ctx->rank : 0;
+}
+int ls_ctx_world_size(const ls_ctx_t *ctx) {
+  return ctx ? ctx->world_size : 1;
+}
 
 /* Appends formatted text to a message, silently cut at the buffer's end. */
 static void append(char *message, const char *fmt, ...) LS_PRINTF(2, 3);
@@ -128,13 +141,16 @@ ls_status_t ls_fail(ls_ctx_t *ctx, ls_status_t status, const char *fmt, ...) {
   return status;
 }
 
-/* The source line with a caret under the column; tabs are kept in the padding so that the caret lines up. */
+/* The source line with a caret under the column; tabs are kept in the padding and the later bytes of a UTF-8
+ * character take no room, so that the caret lines up. */
 static void append_caret(char *message, const ls_place_t *place) {
   int len = place->source_len < CARET_LINE_MAX ? place->source_len : CARET_LINE_MAX;
   append(message, "\n  %.*s", len, place->source);
   if (place->column < 1 || place->column > len + 1) return;
   append(message, "\n  ");
-  for (int i = 0; i < place->column - 1; i++) append(message, "%c", place->source[i] == '\t' ? '\t' : ' ');
+  for (int i = 0; i < place->column - 1; i++)
+    if (((unsigned char)place->source[i] & 0xC0) != 0x80)
+      append(message, "%c", place->source[i] == '\t' ? '\t' : ' ');
   append(message, "^");
 }
 
@@ -228,4 +244,6 @@ char *ls_strdup(ls_ctx_t *ctx, const char *text) {
   return copy ? memcpy(copy, text, size) : NULL;
 }
 
-void ls_free(void *memory) { free(memory); }
+void ls_free(void *memory) {
+  free(memory);
+}

@@ -1,2 +1,110 @@
-/* Option rows. */
+/* A section of the configuration against its rows: every key must be a row, every value must fit it, every
+ * row without a default must be there, and all that is wrong is said at once. */
 #include "base/option.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/option_value.h"
+
+enum { NAMES_MAX = 128 };
+
+typedef struct {
+  ls_option_source_t source;
+  const ls_section_t *section;
+  const char *const *nested;
+  unsigned char *target;
+} parse_t;
+
+static int find_row(const ls_section_t *section, const char *name) {
+  for (int i = 0; i < section->count; i++)
+    if (strcmp(section->rows[i].name, name) == 0) return i;
+  return -1;
+}
+
+static bool is_nested(const parse_t *p, const char *name) {
+  for (int i = 0; p->nested && p->nested[i]; i++)
+    if (strcmp(p->nested[i], name) == 0) return true;
+  return false;
+}
+
+/* All keys the section knows, NULL-terminated. */
+static void known_names(const parse_t *p, const char *names[NAMES_MAX + 1]) {
+  int count = 0;
+  for (int i = 0; i < p->section->count && count < NAMES_MAX; i++)
+    names[count++] = p->section->rows[i].name;
+  for (int i = 0; p->nested && p->nested[i] && count < NAMES_MAX; i++)
+    names[count++] = p->nested[i];
+  names[count] = NULL;
+}
+
+static ls_status_t fail_unknown(const parse_t *p, const ls_doc_node_t *node) {
+  const char *names[NAMES_MAX + 1];
+  known_names(p, names);
+  const char *nearest = ls_nearest(node->key, names), *section = p->section->name;
+  if (nearest)
+    return ls_fail_at(p->source.ctx, LS_ERR_CONFIG, &node->key_place,
+                      "unknown option `%.80s`%s%s; did you mean `%s`?", node->key, *section ? " in " : "",
+                      section, nearest);
+  char list[512] = "none";
+  for (int i = 0; names[i]; i++) {
+    size_t used = i ? strlen(list) : 0;
+    snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
+  }
+  return ls_fail_at(p->source.ctx, LS_ERR_CONFIG, &node->key_place,
+                    "unknown option `%.80s`%s%s; possible: %s", node->key, *section ? " in " : "", section,
+                    list);
+}
+
+/* `key:` without a value: only what may be absent may be given as nothing. */
+static ls_status_t parse_null(const parse_t *p, const ls_option_t *row, const ls_doc_node_t *node) {
+  if (row->optional) return LS_OK; /* the field is cleared already */
+  return ls_fail_at(p->source.ctx, LS_ERR_CONFIG, &node->key_place, "%s%s%s: a value is missing",
+                    p->section->name, *p->section->name ? "." : "", row->name);
+}
+
+static ls_status_t parse_child(const parse_t *p, const ls_doc_node_t *node) {
+  int index = find_row(p->section, node->key);
+  if (index < 0) return is_nested(p, node->key) ? LS_OK : fail_unknown(p, node);
+  const ls_option_t *row = &p->section->rows[index];
+  bool names_null = row->type == LS_OPT_ENUM && node->text && *node->text; /* a choice may be called null */
+  if (node->kind == LS_DOC_NULL && !(names_null && !row->optional)) return parse_null(p, row, node);
+  return ls_option_value_parse(&p->source, row, node, p->target + row->offset);
+}
+
+static ls_status_t fail_missing(const parse_t *p, const ls_doc_node_t *map, const ls_option_t *row) {
+  const char *section = p->section->name, *dot = *section ? "." : "", *help = row->help ? row->help : "";
+  if (!map)
+    return ls_fail(p->source.ctx, LS_ERR_CONFIG, "%s%s%s is missing: %s", section, dot, row->name, help);
+  return ls_fail_at(p->source.ctx, LS_ERR_CONFIG, map->key ? &map->key_place : &map->place,
+                    "%s%s%s is missing: %s", section, dot, row->name, help);
+}
+
+/* The worst of two: running out of memory or a broken table is not the configuration's fault. */
+static ls_status_t worse(ls_status_t a, ls_status_t b) {
+  return a < b ? a : b;
+}
+
+static ls_status_t fill_defaults(const parse_t *p, const ls_doc_node_t *map) {
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < p->section->count; i++) {
+    const ls_option_t *row = &p->section->rows[i];
+    status = worse(status, ls_option_value_default(&p->source, row, p->target + row->offset));
+    if (!row->initial && !row->optional && !ls_doc_get(map, row->name))
+      status = worse(status, fail_missing(p, map, row));
+  }
+  return status;
+}
+
+ls_status_t ls_option_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_section_t *section,
+                            const ls_doc_node_t *map, const char *const *nested, void *target) {
+  const parse_t p = {{ctx, arena, section->name}, section, nested, target};
+  if (map && map->kind != LS_DOC_MAP && map->kind != LS_DOC_NULL)
+    return ls_fail_at(ctx, LS_ERR_CONFIG, &map->place, "%s: %s is given, a map of options was expected",
+                      section->name, map->kind == LS_DOC_LIST ? "a list" : "a value");
+  ls_status_t status = fill_defaults(&p, map);
+  if (!map || map->kind != LS_DOC_MAP) return status;
+  for (const ls_doc_node_t *node = map->child; node; node = node->next)
+    status = worse(status, parse_child(&p, node));
+  return status;
+}

@@ -1,2 +1,169 @@
-/* Thread pool. */
+/* The pool: a generation counter starts a loop, a count of workers still busy ends it. Both sides spin
+ * briefly, because the next loop of a training step is usually microseconds away, then sleep on a futex
+ * (Linux), so that an idle or oversubscribed process gives its cores away. */
 #include "base/thread.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { CACHE_LINE_BYTES = 64, SPIN_NS = 50000, PAUSES_PER_LOOK = 16 };
+
+typedef struct {
+  ls_pool_t *pool;
+  pthread_t id;
+  int index;
+} worker_t;
+
+/* Sleeping follows one pattern on both sides: the sleeper announces itself, then the kernel compares the word
+ * again; the waker changes the word, then looks for sleepers. With sequentially consistent accesses at least
+ * one of them sees the other, so no wake-up is lost. */
+struct ls_pool {
+  _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t generation; /* a change starts a loop */
+  _Atomic uint32_t sleeping_workers;
+  _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t busy; /* workers that have not finished this loop */
+  _Atomic uint32_t caller_sleeps;
+  _Alignas(CACHE_LINE_BYTES) ls_pool_fn fn; /* NULL ends the workers; written before generation changes */
+  void *arg;
+  int threads, started;
+  int64_t spin_ns;
+  worker_t worker[];
+};
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void futex_wake_all(_Atomic uint32_t *word) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static inline void pause_briefly(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+/* Spins while *word == value, for at most spin_ns; true when it changed. */
+static bool spin_while(_Atomic uint32_t *word, uint32_t value, int64_t spin_ns) {
+  if (atomic_load_explicit(word, memory_order_acquire) != value) return true;
+  if (spin_ns <= 0) return false;
+  int64_t deadline_ns = ls_clock_ns() + spin_ns;
+  do {
+    for (int i = 0; i < PAUSES_PER_LOOK; i++) {
+      pause_briefly();
+      if (atomic_load_explicit(word, memory_order_acquire) != value) return true;
+    }
+  } while (ls_clock_ns() < deadline_ns);
+  return false;
+}
+
+static void wait_while(_Atomic uint32_t *word, uint32_t value, _Atomic uint32_t *sleepers, int64_t spin_ns) {
+  if (spin_while(word, value, spin_ns)) return;
+  atomic_fetch_add(sleepers, 1);
+  while (atomic_load(word) == value)
+    futex_wait(word, value);
+  atomic_fetch_sub(sleepers, 1);
+}
+
+static void *work(void *argument) {
+  const worker_t *self = argument;
+  ls_pool_t *pool = self->pool;
+  uint32_t seen = 0;
+  for (;;) {
+    wait_while(&pool->generation, seen, &pool->sleeping_workers, pool->spin_ns);
+    seen++; /* the caller starts no other loop before this worker has finished this one */
+    if (!pool->fn) return NULL;
+    pool->fn(pool->arg, self->index, pool->threads);
+    if (atomic_fetch_sub(&pool->busy, 1) == 1 && atomic_load(&pool->caller_sleeps))
+      futex_wake_all(&pool->busy);
+  }
+}
+
+static void start_loop(ls_pool_t *pool, ls_pool_fn fn, void *arg) {
+  pool->fn = fn;
+  pool->arg = arg;
+  atomic_store_explicit(&pool->busy, (uint32_t)(pool->threads - 1), memory_order_relaxed);
+  atomic_fetch_add(&pool->generation, 1);
+  if (atomic_load(&pool->sleeping_workers)) futex_wake_all(&pool->generation);
+}
+
+void ls_pool_run(ls_pool_t *pool, ls_pool_fn fn, void *arg) {
+  if (!pool || pool->threads == 1) {
+    fn(arg, 0, 1);
+    return;
+  }
+  start_loop(pool, fn, arg);
+  fn(arg, 0, pool->threads);
+  uint32_t busy;
+  while ((busy = atomic_load_explicit(&pool->busy, memory_order_acquire)) != 0)
+    wait_while(&pool->busy, busy, &pool->caller_sleeps, pool->spin_ns);
+}
+
+/* Starts the workers with every signal blocked, so that signals reach the threads of the program itself. */
+static ls_status_t start_workers(ls_ctx_t *ctx, ls_pool_t *pool) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = 0;
+  while (pool->started < pool->threads - 1 && error == 0) {
+    worker_t *worker = &pool->worker[pool->started];
+    *worker = (worker_t){.pool = pool, .index = pool->started + 1};
+    error = pthread_create(&worker->id, NULL, work, worker);
+    if (error == 0) pool->started++;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (error == 0) return LS_OK;
+  return ls_fail(ctx, LS_ERR_MEMORY, "thread %d of %d could not be started: %s", pool->started + 2,
+                 pool->threads, strerror(error));
+}
+
+ls_status_t ls_pool_create(ls_ctx_t *ctx, int threads, ls_pool_t **out) {
+  if (threads < 1 || threads > 4096)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "a pool of %d threads was asked for; 1 to 4096 are possible",
+                   threads);
+  size_t size = sizeof(ls_pool_t) + (size_t)(threads - 1) * sizeof(worker_t);
+  ls_pool_t *pool = ls_alloc_aligned(ctx, CACHE_LINE_BYTES, size);
+  if (!pool) return LS_ERR_MEMORY;
+  pool->threads = threads;
+  pool->spin_ns =
+      threads <= ls_cpu_count() ? SPIN_NS : 0; /* a spinner without a core of its own only harms */
+  ls_status_t status = start_workers(ctx, pool);
+  if (status != LS_OK) {
+    ls_pool_destroy(pool);
+    return status;
+  }
+  *out = pool;
+  return LS_OK;
+}
+
+void ls_pool_destroy(ls_pool_t *pool) {
+  if (!pool) return;
+  start_loop(pool, NULL, NULL);
+  for (int i = 0; i < pool->started; i++)
+    pthread_join(pool->worker[i].id, NULL);
+  ls_free(pool);
+}
+
+int ls_pool_threads(const ls_pool_t *pool) {
+  return pool ? pool->threads : 1;
+}
+
+void ls_pool_share(int64_t count, int64_t grain, int thread, int threads, int64_t *begin, int64_t *end) {
+  if (count < 0) count = 0;
+  if (grain < 1) grain = 1;
+  int64_t units = count / grain + (count % grain != 0), each = units / threads, more = units % threads;
+  int64_t first = each * thread + (thread < more ? thread : more);
+  int64_t last = first + each + (thread < more);
+  *begin = first < units ? first * grain : count;
+  *end = last < units ? last * grain : count;
+}

@@ -1,0 +1,64 @@
+/* How many cores this process may use: the affinity mask, cut by the CPU quota of its control groups (a
+ * container with two cores' worth of quota on a big host should start two threads). */
+#include "base/thread.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int affinity_count(void) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  long online = sysconf(_SC_NPROCESSORS_ONLN); /* more cores than a cpu_set_t holds */
+  return online > 0 && online < 65536 ? (int)online : 1;
+}
+
+static int cores_of(double quota_us, double period_us, int cores) {
+  if (!(quota_us > 0) || !(period_us > 0) || quota_us / period_us >= cores) return cores;
+  int quota_cores = (int)(quota_us / period_us + 0.5);
+  return quota_cores > 1 ? quota_cores : 1;
+}
+
+/* Version 2: "max 100000" or "200000 100000" in cpu.max of the group and of every group above it. */
+static int quota_v2(char *group, int cores) {
+  for (;;) {
+    char path[4096 + 64], text[64] = "";
+    snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
+    FILE *file = fopen(path, "re");
+    double quota_us, period_us;
+    if (file) {
+      if (fgets(text, sizeof text, file) && sscanf(text, "%lf %lf", &quota_us, &period_us) == 2)
+        cores = cores_of(quota_us, period_us, cores);
+      fclose(file);
+    }
+    char *slash = strrchr(group, '/');
+    if (!slash) return cores;
+    *slash = '\0';
+  }
+}
+
+static double number_in(const char *path) {
+  FILE *file = fopen(path, "re");
+  double value = -1;
+  if (!file) return value;
+  if (fscanf(file, "%lf", &value) != 1) value = -1;
+  fclose(file);
+  return value;
+}
+
+int ls_cpu_count(void) {
+  int cores = affinity_count();
+  char line[4096];
+  FILE *file = fopen("/proc/self/cgroup", "re");
+  if (file) {
+    while (fgets(line, sizeof line, file)) {
+      line[strcspn(line, "\n")] = '\0';
+      if (strncmp(line, "0::", 3) == 0) cores = quota_v2(line + 3, cores);
+    }
+    fclose(file);
+  }
+  cores = cores_of(number_in("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+                   number_in("/sys/fs/cgroup/cpu/cpu.cfs_period_us"), cores);
+  return cores > 1 ? cores : 1;
+}

@@ -1,0 +1,128 @@
+/* Directories: making, listing, removing and syncing them. */
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* One level of mkdir -p; an existing directory is fine. */
+static ls_status_t make_level(ls_ctx_t *ctx, const char *path) {
+  struct stat info;
+  if (mkdir(path, 0777) == 0) return LS_OK;
+  int error = errno;
+  if (stat(path, &info) == 0) {
+    if (S_ISDIR(info.st_mode)) return LS_OK;
+    return ls_fail(ctx, LS_ERR_IO, "%s: exists and is not a directory", path);
+  }
+  errno = error;
+  return ls_fail_errno(ctx, "%s: the directory cannot be made", path);
+}
+
+ls_status_t ls_dir_make(ls_ctx_t *ctx, const char *path) {
+  if (path[0] == '\0') return ls_fail(ctx, LS_ERR_ARGUMENT, "the name of a directory is empty");
+  char *level = ls_strdup(ctx, path);
+  if (!level) return LS_ERR_MEMORY;
+  ls_status_t status = LS_OK;
+  for (char *c = level + 1; *c && status == LS_OK; c++) {
+    if (*c != '/') continue;
+    *c = '\0';
+    status = make_level(ctx, level);
+    *c = '/';
+  }
+  if (status == LS_OK) status = make_level(ctx, level);
+  ls_free(level);
+  return status;
+}
+
+ls_status_t ls_dir_sync(ls_ctx_t *ctx, const char *path) {
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return ls_fail_errno(ctx, "%s: the directory cannot be opened", path);
+  ls_status_t status = LS_OK;
+  if (fsync(fd) != 0) status = ls_fail_errno(ctx, "%s: the directory cannot be synced", path);
+  close(fd);
+  return status;
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The pointers, then the strings they point to, in one block. `packed` holds count NUL-ended names. */
+static char **index_names(ls_ctx_t *ctx, const char *packed, size_t packed_bytes, int count) {
+  size_t index_bytes = (size_t)count * sizeof(char *);
+  char **names = ls_alloc(ctx, index_bytes + packed_bytes);
+  if (!names) return NULL;
+  char *text = (char *)names + index_bytes;
+  if (packed_bytes) memcpy(text, packed, packed_bytes);
+  for (int i = 0; i < count; i++) {
+    names[i] = text;
+    text += strlen(text) + 1;
+  }
+  if (count) qsort(names, (size_t)count, sizeof *names, by_name);
+  return names;
+}
+
+ls_status_t ls_dir_list(ls_ctx_t *ctx, const char *path, char ***names, int *count) {
+  DIR *dir = opendir(path);
+  if (!dir) return ls_fail_errno(ctx, "%s: the directory cannot be listed", path);
+  ls_status_t status = LS_ERR_MEMORY;
+  char *packed = NULL;
+  size_t used = 0, capacity = 0;
+  int found = 0;
+  struct dirent *entry;
+  while (errno = 0, (entry = readdir(dir))) {
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    size_t size = strlen(entry->d_name) + 1;
+    if (capacity - used < size) {
+      capacity = capacity * 2 + size + 1024;
+      char *grown = ls_realloc_array(ctx, packed, capacity, 1);
+      if (!grown) goto close_dir;
+      packed = grown;
+    }
+    memcpy(packed + used, entry->d_name, size);
+    used += size;
+    found++;
+  }
+  if (errno != 0) {
+    status = ls_fail_errno(ctx, "%s: the directory cannot be listed", path);
+    goto close_dir;
+  }
+  char **index = index_names(ctx, packed, used, found);
+  if (!index) goto close_dir;
+  *names = index;
+  *count = found;
+  status = LS_OK;
+close_dir:
+  ls_free(packed);
+  closedir(dir);
+  return status;
+}
+
+/* Symbolic links are removed, never followed. Depth is bounded by the longest path the system takes. */
+static ls_status_t remove_directory(ls_ctx_t *ctx, const char *path) {
+  char **names;
+  int count;
+  ls_status_t status = ls_dir_list(ctx, path, &names, &count);
+  if (status != LS_OK) return status;
+  for (int i = 0; i < count && status == LS_OK; i++) {
+    char *below = ls_path_join(ctx, path, names[i]);
+    status = below ? ls_dir_remove(ctx, below) : LS_ERR_MEMORY;
+    ls_free(below);
+  }
+  ls_free(names);
+  if (status == LS_OK && rmdir(path) != 0) status = ls_fail_errno(ctx, "%s: cannot be removed", path);
+  return status;
+}
+
+ls_status_t ls_dir_remove(ls_ctx_t *ctx, const char *path) {
+  struct stat info;
+  if (lstat(path, &info) != 0)
+    return errno == ENOENT ? LS_OK : ls_fail_errno(ctx, "%s: cannot be examined", path);
+  if (S_ISDIR(info.st_mode)) return remove_directory(ctx, path);
+  if (unlink(path) != 0) return ls_fail_errno(ctx, "%s: cannot be removed", path);
+  return LS_OK;
+}

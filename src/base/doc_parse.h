@@ -1,0 +1,24 @@
+/* Inside the document module: one YAML value out of a stretch of text, shared by files and assignments. */
+#ifndef LS_BASE_DOC_PARSE_H
+#define LS_BASE_DOC_PARSE_H
+
+#include "base/doc.h"
+
+enum { LS_DOC_BYTES_MAX = 1 << 20, LS_DOC_DEPTH_MAX = 32, LS_DOC_NODES_MAX = 10000 };
+
+/* The text that places point into. Its memory outlives the nodes. */
+typedef struct {
+  const char *file;
+  const char *text;
+  size_t len;
+} ls_doc_source_t;
+
+/* Parses the bytes of `source` from `begin` on as one value at `depth` (1 = the root). An empty text gives a
+ * null node. Nodes live in `arena`. Reports everything that is wrong; *node is written only on success. */
+ls_status_t ls_doc_parse_value(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_source_t *source, size_t begin,
+                               int depth, ls_doc_node_t **node);
+
+/* The place of byte `offset` of the source: line and column from 1, and the line's text. */
+ls_place_t ls_doc_place(const ls_doc_source_t *source, size_t offset);
+
+#endif

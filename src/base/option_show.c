@@ -1,0 +1,104 @@
+/* The rows seen from outside: resolved values as JSON, and the reference text. */
+#include "base/option.h"
+#include "base/option_value.h"
+
+#include <string.h>
+
+static json_t *ints_json(const ls_ints_t *list) {
+  json_t *array = json_array();
+  for (int i = 0; array && i < list->count; i++)
+    if (json_array_append_new(array, json_integer(list->v[i])) != 0) {
+      json_decref(array);
+      return NULL;
+    }
+  return array;
+}
+
+static json_t *strings_json(const ls_strings_t *list) {
+  json_t *array = json_array();
+  for (int i = 0; array && i < list->count; i++)
+    if (json_array_append_new(array, json_string(list->v[i])) != 0) {
+      json_decref(array);
+      return NULL;
+    }
+  return array;
+}
+
+/* An absent optional number reads as 0; when its row does not allow 0 the saved configuration must say null,
+ * or it could not be read again. */
+static bool is_absent(const ls_option_t *row, double value) {
+  return row->optional && value == 0 && !ls_option_in_range(row, 0);
+}
+
+static json_t *value_json(const ls_option_t *row, const void *field) {
+  switch (row->type) {
+  case LS_OPT_INT: {
+    int64_t value = *(const int64_t *)field;
+    return is_absent(row, (double)value) ? json_null() : json_integer(value);
+  }
+  case LS_OPT_FLOAT: {
+    double value = *(const double *)field;
+    return is_absent(row, value) ? json_null() : json_real(value);
+  }
+  case LS_OPT_BOOL:
+    return json_boolean(*(const bool *)field);
+  case LS_OPT_STRING: {
+    const char *text = *(const char *const *)field;
+    return text ? json_string(text) : json_null();
+  }
+  case LS_OPT_ENUM:
+    return json_string(row->choices[*(const int *)field]);
+  case LS_OPT_INTS:
+    return ints_json(field);
+  case LS_OPT_STRINGS:
+    return strings_json(field);
+  }
+  return NULL;
+}
+
+json_t *ls_option_json(const ls_section_t *section, const void *source) {
+  json_t *object = json_object();
+  for (int i = 0; object && i < section->count; i++) {
+    const ls_option_t *row = &section->rows[i];
+    json_t *value = value_json(row, (const unsigned char *)source + row->offset);
+    if (json_object_set_new(object, row->name, value) != 0) { /* also when value is NULL */
+      json_decref(object);
+      return NULL;
+    }
+  }
+  return object;
+}
+
+static const char *choices_text(ls_arena_t *arena, const char *const *choices) {
+  const char *text = "";
+  for (int i = 0; text && choices[i]; i++)
+    text = ls_arena_printf(arena, "%s%s%s", text, i ? " | " : "", choices[i]);
+  return text;
+}
+
+/* "integer, in [1, 256], samples" */
+static const char *type_text(ls_arena_t *arena, const ls_option_t *row) {
+  static const char *const types[] = {
+      [LS_OPT_INT] = "integer",          [LS_OPT_FLOAT] = "number", [LS_OPT_BOOL] = "true | false",
+      [LS_OPT_STRING] = "text",          [LS_OPT_ENUM] = NULL,      [LS_OPT_INTS] = "list of integers",
+      [LS_OPT_STRINGS] = "list of texts"};
+  char range[LS_OPT_RANGE_TEXT_BYTES];
+  const char *type = row->type == LS_OPT_ENUM ? choices_text(arena, row->choices) : types[row->type];
+  ls_option_range_text(row, range);
+  if (!type) return NULL;
+  return ls_arena_printf(arena, "%s%s%s%s%s", type, *range ? ", " : "", range, row->unit ? ", " : "",
+                         row->unit ? row->unit : "");
+}
+
+const char *ls_option_help(ls_arena_t *arena, const ls_section_t *section) {
+  const char *text = ls_arena_printf(arena, "%s: %s\n", section->name, section->help ? section->help : "");
+  for (int i = 0; text && i < section->count; i++) {
+    const ls_option_t *row = &section->rows[i];
+    const char *type = type_text(arena, row);
+    if (!type) return NULL;
+    const char *standing = row->initial ? "default " : row->optional ? "optional" : "required";
+    text = ls_arena_printf(arena, "%s  %-18s %s, %s%s\n  %-18s   %s\n", text, row->name, type, standing,
+                           row->initial ? row->initial : "", "", row->help ? row->help : "");
+  }
+  return text;
+}

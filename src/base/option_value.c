@@ -1,0 +1,246 @@
+/* Text to typed values, strictly: what is not entirely a number of the asked kind is not taken for one. */
+#include "base/option_value.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool has_limits(const ls_option_t *row) {
+  return row->min != 0 || row->max != 0;
+}
+static bool is_open_end(double limit) {
+  return fabs(limit) >= 1e18;
+} /* says "none on this side" */
+
+bool ls_option_in_range(const ls_option_t *row, double value) {
+  return !has_limits(row) || (value >= row->min && value <= row->max);
+}
+
+const char *ls_option_range_text(const ls_option_t *row, char buf[LS_OPT_RANGE_TEXT_BYTES]) {
+  const size_t size = LS_OPT_RANGE_TEXT_BYTES;
+  bool low = has_limits(row) && !is_open_end(row->min), high = has_limits(row) && !is_open_end(row->max);
+  buf[0] = '\0';
+  if (low && high)
+    snprintf(buf, size, "in [%.15g, %.15g]", row->min, row->max);
+  else if (low)
+    snprintf(buf, size, "at least %.15g", row->min);
+  else if (high)
+    snprintf(buf, size, "at most %.15g", row->max);
+  return buf;
+}
+
+static ls_status_t fail_value(const ls_option_source_t *s, const ls_option_t *row, const ls_doc_node_t *node,
+                              const char *what) {
+  const char *text = node->text ? node->text : "";
+  return ls_fail_at(s->ctx, LS_ERR_CONFIG, &node->place, "%s%s%s: `%.80s%s` %s", s->section,
+                    *s->section ? "." : "", row->name, text, strlen(text) > 80 ? "..." : "", what);
+}
+
+static ls_status_t fail_kind(const ls_option_source_t *s, const ls_option_t *row, const ls_doc_node_t *node,
+                             const char *expected) {
+  static const char *const kinds[] = {[LS_DOC_NULL] = "nothing",
+                                      [LS_DOC_SCALAR] = "a value",
+                                      [LS_DOC_LIST] = "a list",
+                                      [LS_DOC_MAP] = "a map"};
+  return ls_fail_at(s->ctx, LS_ERR_CONFIG, &node->place, "%s%s%s: %s is given, %s was expected", s->section,
+                    *s->section ? "." : "", row->name, kinds[node->kind], expected);
+}
+
+static ls_status_t check_range(const ls_option_source_t *s, const ls_option_t *row, const ls_doc_node_t *node,
+                               double value) {
+  if (ls_option_in_range(row, value)) return LS_OK;
+  char range[LS_OPT_RANGE_TEXT_BYTES], what[LS_OPT_RANGE_TEXT_BYTES + 64];
+  snprintf(what, sizeof what, "must be %s%s%s", ls_option_range_text(row, range), row->unit ? " " : "",
+           row->unit ? row->unit : "");
+  return fail_value(s, row, node, what);
+}
+
+/* The whole text as a number in the C locale, whatever the program's. False when it is none or does not fit.
+ */
+static bool read_number(const char *text, double *value) {
+  const char *t = text + (*text == '-' || *text == '+');
+  size_t whole = strspn(t, "0123456789"), fraction = 0;
+  t += whole;
+  if (*t == '.') fraction = strspn(++t, "0123456789");
+  t += fraction;
+  if (whole + fraction == 0) return false;
+  if (*t == 'e' || *t == 'E') {
+    t += 1 + (t[1] == '-' || t[1] == '+');
+    size_t digits = strspn(t, "0123456789");
+    if (digits == 0) return false;
+    t += digits;
+  }
+  if (*t != '\0') return false;
+  locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  if (c == (locale_t)0) return false;
+  *value = strtod_l(text, NULL, c);
+  freelocale(c);
+  return isfinite(*value);
+}
+
+static bool is_integer_text(const char *text) {
+  const char *digits = text + (*text == '-' || *text == '+');
+  size_t count = strspn(digits, "0123456789");
+  return count > 0 && digits[count] == '\0' && (digits[0] != '0' || count == 1);
+}
+
+static ls_status_t parse_int(const ls_option_source_t *s, const ls_option_t *row, const ls_doc_node_t *node,
+                             int64_t *out) {
+  if (node->kind != LS_DOC_SCALAR) return fail_kind(s, row, node, "an integer");
+  if (node->quoted) return fail_value(s, row, node, "is quoted text, not an integer");
+  if (!is_integer_text(node->text)) {
+    double number;
+    bool whole = read_number(node->text, &number) && number == floor(number);
+    return fail_value(s, row, node,
+                      whole ? "is not an integer: write all of its digits, without leading zeros"
+                            : "is not an integer");
+  }
+  errno = 0;
+  int64_t value = strtoll(node->text, NULL, 10);
+  if (errno == ERANGE) return fail_value(s, row, node, "does not fit in 64 bits");
+  ls_status_t status = check_range(s, row, node, (double)value);
+  if (status == LS_OK) *out = value;
+  return status;
+}
+
+static ls_status_t parse_float(const ls_option_source_t *s, const ls_option_t *row, const ls_doc_node_t *node,
+                               double *out) {
+  double value;
+  if (node->kind != LS_DOC_SCALAR) return fail_kind(s, row, node, "a number");
+  if (node->quoted) return fail_value(s, row, node, "is quoted text, not a number");
+  if (!read_number(node->text, &value)) return fail_value(s, row, node, "is not a finite decimal number");
+  ls_status_t status = check_range(s, row, node, value);
+  if (status == LS_OK) *out = value;
+  return status;
+}
+
+static ls_status_t parse_bool(const ls_option_source_t *s, const ls_option_t *row, const ls_doc_node_t *node,
+                              bool *out) {
+  if (node->kind != LS_DOC_SCALAR) return fail_kind(s, row, node, "true or false");
+  bool yes = strcmp(node->text, "true") == 0, no = strcmp(node->text, "false") == 0;
+  if (node->quoted || (!yes && !no)) return fail_value(s, row, node, "is neither true nor false");
+  *out = yes;
+  return LS_OK;
+}
+
+static ls_status_t parse_string(const ls_option_source_t *s, const ls_option_t *row,
+                                const ls_doc_node_t *node, const char **out) {
+  if (node->kind != LS_DOC_SCALAR) return fail_kind(s, row, node, "a text");
+  const char *text = s->arena ? ls_arena_strdup(s->arena, node->text) : node->text;
+  if (!text) return LS_ERR_MEMORY;
+  *out = text;
+  return LS_OK;
+}
+
+static ls_status_t fail_choice(const ls_option_source_t *s, const ls_option_t *row,
+                               const ls_doc_node_t *node) {
+  char what[512] = "is not one of ";
+  for (int i = 0; row->choices[i]; i++) {
+    size_t used = strlen(what);
+    snprintf(what + used, sizeof what - used, "%s%s", i ? ", " : "", row->choices[i]);
+  }
+  const char *nearest = ls_nearest(node->text, row->choices);
+  size_t used = strlen(what);
+  if (nearest) snprintf(what + used, sizeof what - used, "; did you mean `%s`?", nearest);
+  return fail_value(s, row, node, what);
+}
+
+static ls_status_t parse_enum(const ls_option_source_t *s, const ls_option_t *row, const ls_doc_node_t *node,
+                              int *out) {
+  bool scalar = node->kind == LS_DOC_SCALAR || (node->kind == LS_DOC_NULL && node->text && *node->text);
+  if (!scalar) return fail_kind(s, row, node, "a name");
+  for (int i = 0; row->choices[i]; i++) {
+    if (strcmp(node->text, row->choices[i]) != 0) continue;
+    *out = i;
+    return LS_OK;
+  }
+  return fail_choice(s, row, node);
+}
+
+/* One element of a list option; a single value stands for a list of one. */
+static ls_status_t parse_element(const ls_option_source_t *s, const ls_option_t *row,
+                                 const ls_doc_node_t *node, int index, void *field) {
+  if (row->type == LS_OPT_INTS) return parse_int(s, row, node, &((ls_ints_t *)field)->v[index]);
+  return parse_string(s, row, node, &((ls_strings_t *)field)->v[index]);
+}
+
+static ls_status_t parse_list(const ls_option_source_t *s, const ls_option_t *row, const ls_doc_node_t *node,
+                              void *field) {
+  int *count = row->type == LS_OPT_INTS ? &((ls_ints_t *)field)->count : &((ls_strings_t *)field)->count;
+  ls_status_t status = LS_OK;
+  *count = 0;
+  if (node->kind == LS_DOC_SCALAR) {
+    status = parse_element(s, row, node, 0, field);
+    if (status == LS_OK) *count = 1;
+    return status;
+  }
+  if (node->kind != LS_DOC_LIST) return fail_kind(s, row, node, "a list");
+  if (node->count > LS_OPT_LIST_MAX || (node->count == 0 && !row->optional))
+    return ls_fail_at(s->ctx, LS_ERR_CONFIG, &node->place,
+                      "%s%s%s: %d entries, between %d and %d are possible", s->section,
+                      *s->section ? "." : "", row->name, node->count, row->optional ? 0 : 1, LS_OPT_LIST_MAX);
+  int index = 0;
+  for (const ls_doc_node_t *child = node->child; child; child = child->next) {
+    ls_status_t one = parse_element(s, row, child, index++, field);
+    if (one != LS_OK) status = one;
+  }
+  if (status == LS_OK) *count = node->count;
+  return status;
+}
+
+ls_status_t ls_option_value_parse(const ls_option_source_t *s, const ls_option_t *row,
+                                  const ls_doc_node_t *node, void *field) {
+  switch (row->type) {
+  case LS_OPT_INT:
+    return parse_int(s, row, node, field);
+  case LS_OPT_FLOAT:
+    return parse_float(s, row, node, field);
+  case LS_OPT_BOOL:
+    return parse_bool(s, row, node, field);
+  case LS_OPT_STRING:
+    return parse_string(s, row, node, field);
+  case LS_OPT_ENUM:
+    return parse_enum(s, row, node, field);
+  case LS_OPT_INTS:
+  case LS_OPT_STRINGS:
+    return parse_list(s, row, node, field);
+  }
+  return ls_fail(s->ctx, LS_ERR_INTERNAL, "option %s.%s has no type", s->section, row->name);
+}
+
+/* The neutral value of an absent optional row. */
+static void clear_field(const ls_option_t *row, void *field) {
+  static const size_t bytes[] = {[LS_OPT_INT] = sizeof(int64_t),
+                                 [LS_OPT_FLOAT] = sizeof(double),
+                                 [LS_OPT_BOOL] = sizeof(bool),
+                                 [LS_OPT_STRING] = sizeof(char *),
+                                 [LS_OPT_ENUM] = sizeof(int),
+                                 [LS_OPT_INTS] = sizeof(ls_ints_t),
+                                 [LS_OPT_STRINGS] = sizeof(ls_strings_t)};
+  memset(field, 0, bytes[row->type]);
+}
+
+/* Defaults are parsed by the same rules as given values; a list's default is "28, 28". */
+ls_status_t ls_option_value_default(const ls_option_source_t *s, const ls_option_t *row, void *field) {
+  clear_field(row, field);
+  if (!row->initial) return LS_OK;
+  ls_doc_node_t elements[LS_OPT_LIST_MAX] = {0}, node = {.kind = LS_DOC_SCALAR, .text = row->initial};
+  char copy[256];
+  bool list = row->type == LS_OPT_INTS || row->type == LS_OPT_STRINGS;
+  ls_option_source_t source = {s->ctx, list ? s->arena : NULL, s->section};
+  if (list) {
+    node = (ls_doc_node_t){.kind = LS_DOC_LIST};
+    snprintf(copy, sizeof copy, "%s", row->initial);
+    char *rest = copy;
+    for (char *piece; node.count < LS_OPT_LIST_MAX && (piece = strtok_r(rest, ", []", &rest)); node.count++) {
+      elements[node.count] = (ls_doc_node_t){.kind = LS_DOC_SCALAR, .text = piece};
+      if (node.count > 0) elements[node.count - 1].next = &elements[node.count];
+    }
+    if (node.count > 0) node.child = elements;
+  }
+  ls_status_t status = ls_option_value_parse(&source, row, &node, field);
+  return status == LS_ERR_CONFIG ? LS_ERR_INTERNAL : status;
+}
