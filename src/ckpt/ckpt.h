@@ -1,8 +1,8 @@
-/* Checkpoints: a directory "step-000000000123" with model.safetensors (parameters), optim.safetensors (optimizer
- * state) and manifest.json (versioned; size and XXH3-128 of each file, model signature, training position).
- * Saved into a temporary directory, every file and directory fsynced, then renamed: a checkpoint exists whole or
- * not at all. State does not depend on the world size.
- * Formats: safetensors (public specification), data begins at a multiple of 4096. */
+/* Checkpoints: a directory "step-000000000123" with model.safetensors (parameters), optim.safetensors
+ * (optimizer state) and manifest.json (versioned; size and XXH3-128 of each file, model signature, training
+ * position). Saved into a temporary directory, every file and directory fsynced, then renamed: a checkpoint
+ * exists whole or not at all. State does not depend on the world size. Formats: safetensors (public
+ * specification), data begins at a multiple of 4096. */
 #ifndef LS_CKPT_CKPT_H
 #define LS_CKPT_CKPT_H
 
@@ -16,18 +16,19 @@ typedef struct {
 } ls_ckpt_tensor_t;
 
 typedef struct {
-  int64_t step;          /* steps done */
-  double metric;         /* lower is better (validation loss); NAN = unknown */
+  int64_t step;  /* steps done */
+  double metric; /* lower is better (validation loss); NAN = unknown */
   const ls_ckpt_tensor_t *params;
   int param_count;
   const ls_ckpt_tensor_t *optim;
   int optim_count;
-  const json_t *meta;    /* stored as manifest "meta"; borrowed */
+  const json_t *meta; /* stored as manifest "meta"; borrowed */
 } ls_ckpt_save_t;
 
-/* Retention: the newest `keep` (>= 1) and the best by metric stay; others are removed after the new one is safe.
- * Stale temporary directories are removed. *path (ls_free) is the new directory. On failure nothing is left
- * behind and older checkpoints are untouched. Errors: LS_ERR_IO, LS_ERR_NO_SPACE. Local (call on one rank). */
+/* Retention: the newest `keep` (>= 1) and the best by metric stay; others are removed after the new one is
+ * safe. Stale temporary directories are removed. *path (ls_free) is the new directory. On failure nothing is
+ * left behind and older checkpoints are untouched. Errors: LS_ERR_IO, LS_ERR_NO_SPACE. Local (call on one
+ * rank). */
 ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, int keep, char **path);
 
 typedef struct ls_ckpt ls_ckpt_t;
@@ -35,8 +36,8 @@ typedef struct ls_ckpt ls_ckpt_t;
 /* Opens one checkpoint directory, verifying everything (sizes, checksums, formats). Refusals name file and
  * reason: LS_ERR_CORRUPT, LS_ERR_NOT_FOUND. */
 ls_status_t ls_ckpt_open(ls_ctx_t *ctx, const char *path, ls_ckpt_t **ckpt);
-/* The newest good checkpoint below `dir` (or `dir` itself when it is one). Each bad one is reported as a warning
- * with its name and reason, then the next older is tried. LS_ERR_NOT_FOUND when there is none at all,
+/* The newest good checkpoint below `dir` (or `dir` itself when it is one). Each bad one is reported as a
+ * warning with its name and reason, then the next older is tried. LS_ERR_NOT_FOUND when there is none at all,
  * LS_ERR_CORRUPT when there are only bad ones. */
 ls_status_t ls_ckpt_open_newest(ls_ctx_t *ctx, const char *dir, ls_ckpt_t **ckpt);
 void ls_ckpt_close(ls_ckpt_t *ckpt);
@@ -47,7 +48,7 @@ const json_t *ls_ckpt_meta(const ls_ckpt_t *ckpt); /* borrowed */
 
 /* Copies tensors by name into `data`. Every name must be there with the same dtype and shape, and no others:
  * LS_ERR_MISMATCH names the first differences. */
-ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params, int param_count,
-                         const ls_ckpt_tensor_t *optim, int optim_count);
+ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
+                         int param_count, const ls_ckpt_tensor_t *optim, int optim_count);
 
 #endif

@@ -1,2 +1,228 @@
 /* The manifest of a checkpoint: writing it, reading it back strictly. */
-#include "ckpt/ckpt.h"
+#include "ckpt/manifest.h"
+#include "ckpt/store.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The end of every manifest; between the two parts stands the hash of all bytes before SEAL_BEGIN. */
+#define SEAL_BEGIN ",\n  \"manifest_xxh3_128\": \""
+#define SEAL_END   "\"\n}\n"
+enum { SEAL_BYTES = sizeof SEAL_BEGIN - 1 + LS_HASH_TEXT_BYTES - 1 + sizeof SEAL_END - 1 };
+
+static const char *const top_keys[] = {"format", "version",           "step", "metric", "files",
+                                       "meta",   "manifest_xxh3_128", NULL};
+static const char *const file_keys[] = {"name", "size_bytes", "xxh3_128", NULL};
+
+void ls_hash_text(XXH128_hash_t hash, char text[LS_HASH_TEXT_BYTES]) {
+  snprintf(text, LS_HASH_TEXT_BYTES, "%016llx%016llx", (unsigned long long)hash.high64,
+           (unsigned long long)hash.low64);
+}
+
+const ls_manifest_file_t *ls_manifest_file(const ls_manifest_t *manifest, const char *name) {
+  for (int i = 0; i < manifest->file_count; i++)
+    if (strcmp(manifest->file[i].name, name) == 0) return &manifest->file[i];
+  return NULL;
+}
+
+void ls_manifest_release(ls_manifest_t *manifest) {
+  json_decref(manifest->meta);
+  manifest->meta = NULL;
+}
+
+/* ---- writing ---- */
+
+static ls_status_t no_memory(ls_ctx_t *ctx) {
+  return ls_fail(ctx, LS_ERR_MEMORY, "out of memory: manifest of a checkpoint");
+}
+
+static json_t *files_json(const ls_manifest_t *manifest) {
+  json_t *files = json_array();
+  for (int i = 0; files && i < manifest->file_count; i++) {
+    const ls_manifest_file_t *f = &manifest->file[i];
+    json_t *one = json_pack("{s:s, s:I, s:s}", "name", f->name, "size_bytes", (json_int_t)f->size_bytes,
+                            "xxh3_128", f->xxh3_128);
+    if (one && json_array_append_new(files, one) == 0) continue;
+    json_decref(files);
+    return NULL;
+  }
+  return files;
+}
+
+static json_t *manifest_json(const ls_manifest_t *manifest, const json_t *meta) {
+  json_t *empty = meta ? NULL : json_object();
+  json_t *metric = isfinite(manifest->metric) ? json_real(manifest->metric) : json_null();
+  /* "o" takes the reference over even when packing fails; a NULL makes it fail. */
+  json_t *made = json_pack("{s:s, s:i, s:I, s:o, s:o, s:O}", "format", "lockstep-checkpoint", "version",
+                           LS_MANIFEST_VERSION, "step", (json_int_t)manifest->step, "metric", metric, "files",
+                           files_json(manifest), "meta", meta ? meta : empty);
+  json_decref(empty);
+  return made;
+}
+
+ls_status_t ls_manifest_write(ls_ctx_t *ctx, const ls_manifest_t *manifest, const json_t *meta, char **text,
+                              size_t *size_bytes) {
+  if (meta && !json_is_object(meta))
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "the meta data of a checkpoint must be a JSON object");
+  json_t *json = manifest_json(manifest, meta);
+  if (!json) return no_memory(ctx);
+  ls_status_t status = LS_OK;
+  size_t size = json_dumpb(json, NULL, 0, JSON_INDENT(2));
+  if (size < 2 || size > LS_MANIFEST_LIMIT_BYTES - SEAL_BYTES) {
+    status = size < 2 ? no_memory(ctx)
+                      : ls_fail(ctx, LS_ERR_ARGUMENT, "the meta data of a checkpoint are too large");
+    goto free_json;
+  }
+  char *made = ls_alloc(ctx, size + SEAL_BYTES + 1);
+  if (!made) {
+    status = LS_ERR_MEMORY;
+    goto free_json;
+  }
+  if (json_dumpb(json, made, size, JSON_INDENT(2)) != size) {
+    ls_free(made);
+    status = no_memory(ctx);
+    goto free_json;
+  }
+  size -= 2; /* the "\n}" that the seal replaces */
+  char hash[LS_HASH_TEXT_BYTES];
+  ls_hash_text(XXH3_128bits(made, size), hash);
+  snprintf(made + size, SEAL_BYTES + 1, "%s%s%s", SEAL_BEGIN, hash, SEAL_END);
+  *text = made;
+  *size_bytes = size + SEAL_BYTES;
+free_json:
+  json_decref(json);
+  return status;
+}
+
+/* ---- reading ---- */
+
+typedef struct {
+  ls_ctx_t *ctx;
+  const char *name;
+} where_t;
+
+static ls_status_t bad(const where_t *w, const char *fault) {
+  return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: %s", w->name, fault);
+}
+
+/* Every key of `object` is one of `keys`, and each of them is there. */
+static ls_status_t check_keys(const where_t *w, const char *what, json_t *object, const char *const *keys) {
+  const char *key;
+  json_t *ignored;
+  json_object_foreach(object, key, ignored) {
+    int i = 0;
+    while (keys[i] && strcmp(keys[i], key) != 0)
+      i++;
+    char text[LS_SHOWN_BYTES];
+    if (!keys[i])
+      return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: %s has the unknown key '%s'", w->name, what,
+                     ls_ckpt_shown(key, text));
+  }
+  for (int i = 0; keys[i]; i++)
+    if (!json_object_get(object, keys[i]))
+      return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: %s has no \"%s\"", w->name, what, keys[i]);
+  return LS_OK;
+}
+
+static bool is_hash(const json_t *value) {
+  return json_is_string(value) && json_string_length(value) == LS_HASH_TEXT_BYTES - 1 &&
+         strspn(json_string_value(value), "0123456789abcdef") == LS_HASH_TEXT_BYTES - 1;
+}
+
+/* A name that stays in its directory: letters, digits, dot, dash and underscore, not beginning with a dot. */
+static bool is_plain_name(const json_t *value) {
+  if (!json_is_string(value)) return false;
+  const char *name = json_string_value(value);
+  size_t len = json_string_length(value);
+  return len > 0 && len < LS_MANIFEST_NAME_BYTES && name[0] != '.' &&
+         strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == len &&
+         strcmp(name, LS_MANIFEST_NAME) != 0;
+}
+
+static ls_status_t parse_file(const where_t *w, json_t *value, ls_manifest_t *manifest) {
+  if (!json_is_object(value)) return bad(w, "an entry of \"files\" is not an object");
+  ls_status_t status = check_keys(w, "an entry of \"files\"", value, file_keys);
+  if (status) return status;
+  const json_t *name = json_object_get(value, "name"), *size = json_object_get(value, "size_bytes");
+  const json_t *hash = json_object_get(value, "xxh3_128");
+  if (!is_plain_name(name)) return bad(w, "a file's \"name\" is not a plain file name");
+  if (ls_manifest_file(manifest, json_string_value(name))) return bad(w, "a file is listed twice");
+  if (!json_is_integer(size) || json_integer_value(size) < 0)
+    return bad(w, "a file's \"size_bytes\" is not a whole number");
+  if (!is_hash(hash)) return bad(w, "a file's \"xxh3_128\" is not 32 hexadecimal digits");
+  ls_manifest_file_t *file = &manifest->file[manifest->file_count++];
+  snprintf(file->name, sizeof file->name, "%s", json_string_value(name));
+  file->size_bytes = json_integer_value(size);
+  snprintf(file->xxh3_128, sizeof file->xxh3_128, "%s", json_string_value(hash));
+  return LS_OK;
+}
+
+static ls_status_t parse_files(const where_t *w, json_t *value, ls_manifest_t *manifest) {
+  if (!json_is_array(value)) return bad(w, "\"files\" is not a list");
+  if (json_array_size(value) > LS_MANIFEST_FILES_MAX) return bad(w, "\"files\" has more than 16 entries");
+  size_t i;
+  json_t *one;
+  json_array_foreach(value, i, one) {
+    ls_status_t status = parse_file(w, one, manifest);
+    if (status) return status;
+  }
+  return LS_OK;
+}
+
+/* Format and version come first: a later version may have other keys. */
+static ls_status_t check_version(const where_t *w, json_t *root) {
+  const json_t *format = json_object_get(root, "format"), *version = json_object_get(root, "version");
+  if (!json_is_string(format) || strcmp(json_string_value(format), "lockstep-checkpoint") != 0)
+    return bad(w, "not the manifest of a checkpoint (\"format\" is not \"lockstep-checkpoint\")");
+  if (!json_is_integer(version)) return bad(w, "\"version\" is not an integer");
+  if (json_integer_value(version) == LS_MANIFEST_VERSION) return LS_OK;
+  return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: version %lld is not known here (only version %d is)", w->name,
+                 (long long)json_integer_value(version), LS_MANIFEST_VERSION);
+}
+
+static ls_status_t parse_root(const where_t *w, json_t *root, ls_manifest_t *manifest) {
+  if (!json_is_object(root)) return bad(w, "not a JSON object");
+  ls_status_t status = check_version(w, root);
+  if (status) return status;
+  status = check_keys(w, "the manifest", root, top_keys);
+  if (status) return status;
+  const json_t *step = json_object_get(root, "step"), *metric = json_object_get(root, "metric");
+  if (!json_is_integer(step) || json_integer_value(step) < 0) return bad(w, "\"step\" is not a whole number");
+  if (!json_is_number(metric) && !json_is_null(metric))
+    return bad(w, "\"metric\" is neither a number nor null");
+  if (!json_is_object(json_object_get(root, "meta"))) return bad(w, "\"meta\" is not an object");
+  manifest->step = json_integer_value(step);
+  manifest->metric = json_is_null(metric) ? NAN : json_number_value(metric);
+  return parse_files(w, json_object_get(root, "files"), manifest);
+}
+
+/* The seal is compared byte by byte at the very end of the text, not as JSON. */
+static ls_status_t check_seal(const where_t *w, const char *text, size_t size_bytes) {
+  if (size_bytes < SEAL_BYTES) return bad(w, "the hash at its end is missing");
+  char hash[LS_HASH_TEXT_BYTES], seal[SEAL_BYTES + 1];
+  ls_hash_text(XXH3_128bits(text, size_bytes - SEAL_BYTES), hash);
+  snprintf(seal, sizeof seal, "%s%s%s", SEAL_BEGIN, hash, SEAL_END);
+  if (memcmp(text + size_bytes - SEAL_BYTES, seal, SEAL_BYTES) == 0) return LS_OK;
+  return bad(w, "its text does not match the hash at its end: it was altered");
+}
+
+ls_status_t ls_manifest_read(ls_ctx_t *ctx, const char *name, const char *text, size_t size_bytes,
+                             ls_manifest_t *manifest) {
+  where_t w = {ctx, name};
+  json_error_t error;
+  json_t *root = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &error);
+  if (!root && json_error_code(&error) == json_error_out_of_memory) return no_memory(ctx);
+  if (!root)
+    return ls_fail(ctx, LS_ERR_CORRUPT, "%s:%d:%d: not valid JSON: torn or altered", name, error.line,
+                   error.column);
+  ls_manifest_t made = {0};
+  ls_status_t status = parse_root(&w, root, &made);
+  if (!status) status = check_seal(&w, text, size_bytes);
+  if (!status) {
+    made.meta = json_incref(json_object_get(root, "meta"));
+    *manifest = made;
+  }
+  json_decref(root);
+  return status;
+}

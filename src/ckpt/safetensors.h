@@ -1,5 +1,7 @@
-/* The safetensors format, in memory. Reader limits: header at most 100,000,000 bytes, no holes, no overlap, exact
- * file length. Source: the format's public specification. */
+/* The safetensors format: u64 header length, JSON header, tensor bytes; little endian. Reader limits: header
+ * at most 100,000,000 bytes, no holes, no overlap, exact file length. Source: the format's public
+ * specification (https://huggingface.co/docs/safetensors). Whole images in memory, and the two halves of it
+ * (header out, header in) with which checkpoints are streamed. */
 #ifndef LS_CKPT_SAFETENSORS_H
 #define LS_CKPT_SAFETENSORS_H
 
@@ -8,8 +10,39 @@
 /* Serialised file image (ls_free). Data begins at a multiple of 4096. */
 ls_status_t ls_safetensors_write(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, int count, char **bytes,
                                  size_t *size_bytes);
-/* Tensors of a file image; their data point into `bytes`. Names are in `arena`. LS_ERR_CORRUPT names the fault. */
-ls_status_t ls_safetensors_read(ls_ctx_t *ctx, ls_arena_t *arena, const char *name, char *bytes, size_t size_bytes,
-                                ls_ckpt_tensor_t **tensors, int *count);
+/* Tensors of a file image; their data point into `bytes` (not aligned). Names are in `arena`. LS_ERR_CORRUPT
+ * names the fault after `name`. */
+ls_status_t ls_safetensors_read(ls_ctx_t *ctx, ls_arena_t *arena, const char *name, char *bytes,
+                                size_t size_bytes, ls_ckpt_tensor_t **tensors, int *count);
+
+enum { LS_SAFETENSORS_LENGTH_BYTES = 8 };
+
+/* Everything that comes before the data, and the order in which the tensors' bytes follow it: widest elements
+ * first, then by name. One block (ls_free). Errors: LS_ERR_ARGUMENT for names that are empty, not printable
+ * ASCII or given twice. */
+typedef struct {
+  size_t header_bytes;             /* a multiple of 4096 */
+  size_t data_bytes;               /* of all tensors */
+  char *header;                    /* length, JSON, spaces */
+  const ls_ckpt_tensor_t *order[]; /* (count) borrowed from the caller */
+} ls_safetensors_plan_t;
+ls_status_t ls_safetensors_plan(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, int count,
+                                ls_safetensors_plan_t **plan);
+
+/* One tensor of a file. */
+typedef struct {
+  const char *name; /* in the arena */
+  ls_shape_t shape;
+  uint64_t offset_bytes; /* from the begin of the data */
+  uint64_t size_bytes;
+} ls_safetensors_entry_t;
+
+/* Length of the JSON header from the first 8 bytes of a file of `file_bytes`, checked. */
+ls_status_t ls_safetensors_length(ls_ctx_t *ctx, const char *name, const void *first, uint64_t file_bytes,
+                                  size_t *json_bytes);
+/* Parses the JSON header; `data_bytes` is what follows it in the file. Entries come in file order. */
+ls_status_t ls_safetensors_header(ls_ctx_t *ctx, ls_arena_t *arena, const char *name, const char *json,
+                                  size_t json_bytes, uint64_t data_bytes, ls_safetensors_entry_t **entries,
+                                  int *count);
 
 #endif

@@ -1,2 +1,336 @@
-/* Saving a checkpoint atomically and retention. */
-#include "ckpt/ckpt.h"
+/* Saving a checkpoint so that it exists whole or not at all, also after a power cut:
+ *   1. files into a temporary directory, each fsynced; the manifest last; the temporary directory fsynced
+ *   2. one rename into place (an exchange when that step exists already), the parent fsynced
+ *   3. only then retention
+ * A failed fsync is never tried again on the same file, because the kernel may have dropped the dirty pages
+ * and would then report success (https://lwn.net/Articles/752063/): everything is thrown away and the save
+ * fails. */
+#include "ckpt/manifest.h"
+#include "ckpt/safetensors.h"
+#include "ckpt/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CHUNK_BYTES = 1 << 20 }; /* hashed, then written while still in cache */
+
+typedef struct {
+  char *dir;   /* a copy, cut in place while walking up */
+  char *path;  /* dir/step-.. */
+  char *temp;  /* dir/.tmp-step-..-pid */
+  char *spare; /* dir/.tmp-old-step-..-pid */
+} names_t;
+
+/* ---- one file ---- */
+
+typedef struct {
+  ls_ctx_t *ctx;
+  const char *path;
+  int fd;
+  XXH3_state_t *hash;
+  int64_t size_bytes;
+} writer_t;
+
+static ls_status_t writer_open(writer_t *w, ls_ctx_t *ctx, const char *path) {
+  *w = (writer_t){.ctx = ctx, .path = path, .fd = -1};
+  w->hash = XXH3_createState();
+  if (!w->hash) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory: hash of %s", path);
+  XXH3_128bits_reset(w->hash);
+  w->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (w->fd >= 0) return LS_OK;
+  XXH3_freeState(w->hash);
+  return ls_fail_errno(ctx, "%s: cannot be created", path);
+}
+
+static ls_status_t write_chunk(writer_t *w, const char *bytes, size_t size) {
+  while (size > 0) {
+    ssize_t n = write(w->fd, bytes, size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = EIO;
+    if (n <= 0) return ls_fail_errno(w->ctx, "%s: cannot be written", w->path);
+    bytes += n;
+    size -= (size_t)n;
+    w->size_bytes += n;
+  }
+  return LS_OK;
+}
+
+static ls_status_t writer_put(writer_t *w, const void *from, size_t size) {
+  const char *bytes = from;
+  while (size > 0) {
+    size_t part = size < CHUNK_BYTES ? size : CHUNK_BYTES;
+    XXH3_128bits_update(w->hash, bytes, part);
+    ls_status_t status = write_chunk(w, bytes, part);
+    if (status) return status;
+    bytes += part;
+    size -= part;
+  }
+  return LS_OK;
+}
+
+/* Makes the file durable when `status` is ok, and closes it in any case. */
+static ls_status_t writer_close(writer_t *w, ls_status_t status, ls_manifest_file_t *entry) {
+  if (!status && fsync(w->fd) != 0) status = ls_fail_errno(w->ctx, "%s: cannot be made durable", w->path);
+  if (close(w->fd) != 0 && !status) status = ls_fail_errno(w->ctx, "%s: cannot be closed", w->path);
+  if (!status && entry) {
+    ls_hash_text(XXH3_128bits_digest(w->hash), entry->xxh3_128);
+    entry->size_bytes = w->size_bytes;
+  }
+  XXH3_freeState(w->hash);
+  return status;
+}
+
+static ls_status_t put_tensors(ls_ctx_t *ctx, const char *dir, const char *name,
+                               const ls_ckpt_tensor_t *tensors, int count, ls_manifest_t *manifest) {
+  ls_safetensors_plan_t *plan;
+  ls_status_t status = ls_safetensors_plan(ctx, tensors, count, &plan);
+  if (status) return status;
+  char *path = ls_path_join(ctx, dir, name);
+  if (!path) {
+    status = LS_ERR_MEMORY;
+    goto free_plan;
+  }
+  writer_t w;
+  status = writer_open(&w, ctx, path);
+  if (status) goto free_path;
+  status = writer_put(&w, plan->header, plan->header_bytes);
+  for (int i = 0; i < count && !status; i++)
+    status = writer_put(&w, plan->order[i]->data, ls_shape_bytes(&plan->order[i]->shape));
+  ls_manifest_file_t *entry = &manifest->file[manifest->file_count++];
+  snprintf(entry->name, sizeof entry->name, "%s", name);
+  status = writer_close(&w, status, entry);
+free_path:
+  ls_free(path);
+free_plan:
+  ls_free(plan);
+  return status;
+}
+
+static ls_status_t put_manifest(ls_ctx_t *ctx, const char *dir, const ls_manifest_t *manifest,
+                                const json_t *meta) {
+  char *text;
+  size_t size;
+  ls_status_t status = ls_manifest_write(ctx, manifest, meta, &text, &size);
+  if (status) return status;
+  char *path = ls_path_join(ctx, dir, LS_MANIFEST_NAME);
+  if (!path) {
+    status = LS_ERR_MEMORY;
+    goto free_text;
+  }
+  writer_t w;
+  status = writer_open(&w, ctx, path);
+  if (!status) status = writer_close(&w, writer_put(&w, text, size), NULL);
+  ls_free(path);
+free_text:
+  ls_free(text);
+  return status;
+}
+
+/* ---- the temporary directory ---- */
+
+/* Creates and fills `temp`. On failure nothing of it is left. */
+static ls_status_t fill_temp(ls_ctx_t *ctx, const char *temp, const ls_ckpt_save_t *save, int *lock_fd) {
+  if (mkdir(temp, 0777) != 0) return ls_fail_errno(ctx, "%s: cannot be created", temp);
+  ls_status_t status;
+  int fd = open(temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
+    status = ls_fail_errno(ctx, "%s: cannot be opened", temp);
+    goto remove_temp;
+  }
+  flock(fd, LOCK_EX | LOCK_NB); /* tells sweepers that it is in use; where locks do not work, the name does */
+  ls_manifest_t manifest = {.step = save->step, .metric = save->metric};
+  status = put_tensors(ctx, temp, LS_MODEL_NAME, save->params, save->param_count, &manifest);
+  if (!status) status = put_tensors(ctx, temp, LS_OPTIM_NAME, save->optim, save->optim_count, &manifest);
+  if (!status) status = put_manifest(ctx, temp, &manifest, save->meta);
+  if (!status && fsync(fd) != 0) status = ls_fail_errno(ctx, "%s: cannot be made durable", temp);
+  if (!status) {
+    *lock_fd = fd;
+    return LS_OK;
+  }
+  close(fd);
+remove_temp:
+  ls_dir_remove(NULL, temp);
+  return status;
+}
+
+/* ---- into place and back ---- */
+
+typedef enum {
+  PLACED_NEW,       /* there was none of this step */
+  PLACED_EXCHANGED, /* the older one of this step is now `temp` */
+  PLACED_ASIDE      /* the older one is now `spare` */
+} placed_t;
+
+/* Where the file system cannot exchange two names at once. For a moment `path` does not exist. */
+static int put_aside(const char *temp, const char *path, const char *spare) {
+  if (rename(path, spare) != 0) return -1;
+  if (rename(temp, path) == 0) return 0;
+  int error = errno;
+  rename(spare, path);
+  errno = error;
+  return -1;
+}
+
+/* Renames temp to path; an older checkpoint of the same step gives way. */
+static ls_status_t place(ls_ctx_t *ctx, const names_t *n, placed_t *placed) {
+  *placed = PLACED_NEW;
+  if (rename(n->temp, n->path) == 0) return LS_OK;
+  if (errno == EEXIST || errno == ENOTEMPTY) {
+    *placed = PLACED_EXCHANGED;
+    if (renameat2(AT_FDCWD, n->temp, AT_FDCWD, n->path, RENAME_EXCHANGE) == 0) return LS_OK;
+  }
+  if (*placed == PLACED_EXCHANGED && (errno == EINVAL || errno == ENOSYS)) {
+    *placed = PLACED_ASIDE;
+    if (put_aside(n->temp, n->path, n->spare) == 0) return LS_OK;
+  }
+  return ls_fail_errno(ctx, "%s: cannot be renamed to %s", n->temp, n->path);
+}
+
+static void unplace(const names_t *n, placed_t placed) {
+  if (placed == PLACED_EXCHANGED)
+    renameat2(AT_FDCWD, n->temp, AT_FDCWD, n->path, RENAME_EXCHANGE);
+  else
+    rename(n->path, n->temp);
+  if (placed == PLACED_ASIDE) rename(n->spare, n->path);
+}
+
+/* ---- the directory of checkpoints ---- */
+
+/* Length of the deepest part of `dir` that exists. */
+static size_t existing_part(char *dir) {
+  size_t len = strlen(dir);
+  while (len > 0) {
+    char cut = dir[len];
+    dir[len] = '\0';
+    bool there = ls_path_exists(dir);
+    dir[len] = cut;
+    if (there) return len;
+    while (len > 0 && dir[len - 1] == '/')
+      len--;
+    while (len > 0 && dir[len - 1] != '/')
+      len--;
+    while (len > 1 && dir[len - 1] == '/')
+      len--;
+  }
+  return 0;
+}
+
+/* Calls back for every directory from `dir` up to, but without, its first `stop` bytes. */
+static void each_created(char *dir, size_t stop, void (*fn)(const char *path)) {
+  for (size_t len = strlen(dir); len > stop;) {
+    char cut = dir[len];
+    dir[len] = '\0';
+    fn(dir);
+    dir[len] = cut;
+    while (len > stop && dir[len - 1] != '/')
+      len--;
+    while (len > stop && dir[len - 1] == '/')
+      len--;
+  }
+}
+
+static void remove_empty(const char *path) {
+  rmdir(path);
+}
+
+/* Creates `dir` with its parents and makes their entries durable. `existing` bytes of it were there before.
+ */
+static ls_status_t make_dirs(ls_ctx_t *ctx, char *dir, size_t existing) {
+  ls_status_t status = ls_dir_make(ctx, dir);
+  for (size_t len = strlen(dir); len > existing && !status;) {
+    while (len > existing && dir[len - 1] != '/')
+      len--;
+    while (len > 1 && len > existing && dir[len - 1] == '/')
+      len--;
+    char cut = dir[len];
+    dir[len] = '\0';
+    status = ls_dir_sync(ctx, len > 0 ? dir : ".");
+    dir[len] = cut;
+  }
+  return status;
+}
+
+/* ---- all of it ---- */
+
+static void names_free(names_t *n) {
+  ls_free(n->spare);
+  ls_free(n->temp);
+  ls_free(n->path);
+  ls_free(n->dir);
+}
+
+static ls_status_t names_make(ls_ctx_t *ctx, const char *dir, int64_t step, names_t *n) {
+  char name[LS_STEP_NAME_BYTES], what[LS_STEP_NAME_BYTES + 8], temp[LS_TEMP_NAME_BYTES];
+  ls_ckpt_step_name(step, name);
+  ls_ckpt_temp_name(name, temp);
+  *n = (names_t){.dir = ls_strdup(ctx, dir), .path = ls_path_join(ctx, dir, name)};
+  n->temp = ls_path_join(ctx, dir, temp);
+  snprintf(what, sizeof what, "old-%s", name);
+  ls_ckpt_temp_name(what, temp);
+  n->spare = ls_path_join(ctx, dir, temp);
+  if (n->dir && n->path && n->temp && n->spare) return LS_OK;
+  names_free(n);
+  return LS_ERR_MEMORY;
+}
+
+static ls_status_t check_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, int keep) {
+  if (!dir[0]) return ls_fail(ctx, LS_ERR_ARGUMENT, "the directory of a checkpoint has no name");
+  if (keep < 1)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "a checkpoint is saved with keep %d; it must be at least 1", keep);
+  if (save->step < 0 || save->step > 999999999999999999)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "a checkpoint cannot have the step %lld", (long long)save->step);
+  return LS_OK;
+}
+
+/* The new checkpoint in its place and durable, or nothing of it. */
+static ls_status_t save_durably(ls_ctx_t *ctx, const char *dir, const names_t *n,
+                                const ls_ckpt_save_t *save) {
+  int lock_fd;
+  ls_status_t status = fill_temp(ctx, n->temp, save, &lock_fd);
+  if (status) return status;
+  placed_t placed;
+  status = place(ctx, n, &placed);
+  if (status) goto remove_temp;
+  status = ls_dir_sync(ctx, dir);
+  if (status) {
+    unplace(n, placed);
+    goto remove_temp;
+  }
+  if (placed == PLACED_EXCHANGED) ls_dir_remove(NULL, n->temp);
+  if (placed == PLACED_ASIDE) ls_dir_remove(NULL, n->spare);
+  close(lock_fd);
+  return LS_OK;
+remove_temp:
+  ls_dir_remove(NULL, n->temp);
+  close(lock_fd);
+  return status;
+}
+
+ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, int keep, char **path) {
+  ls_status_t status = check_save(ctx, dir, save, keep);
+  if (status) return status;
+  names_t n;
+  status = names_make(ctx, dir, save->step, &n);
+  if (status) return status;
+  size_t existing = existing_part(n.dir);
+  status = make_dirs(ctx, n.dir, existing);
+  if (status) goto remove_dirs;
+  ls_ckpt_sweep(dir);
+  status = save_durably(ctx, dir, &n, save);
+  if (status) goto remove_dirs;
+  ls_ckpt_retain(ctx, dir, save->step, keep);
+  *path = n.path;
+  n.path = NULL;
+  names_free(&n);
+  return LS_OK;
+remove_dirs:
+  each_created(n.dir, existing, remove_empty);
+  names_free(&n);
+  return status;
+}

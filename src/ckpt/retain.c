@@ -1,0 +1,125 @@
+/* What leaves the directory of checkpoints: leftovers of dead processes, and checkpoints that retention does
+ * not keep. Everything here runs on behalf of a save whose own result does not depend on it. */
+#include "ckpt/manifest.h"
+#include "ckpt/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+/* The process that a ".tmp-..-PID" name ends with; 0 when there is none. */
+static long temp_owner(const char *name) {
+  static const char prefix[] = ".tmp-";
+  const char *dash = strrchr(name, '-');
+  if (strncmp(name, prefix, sizeof prefix - 1) != 0 || !dash || dash < name + sizeof prefix - 2) return 0;
+  char *end;
+  errno = 0;
+  long pid = strtol(dash + 1, &end, 10);
+  return dash[1] >= '1' && dash[1] <= '9' && *end == '\0' && errno == 0 && pid == (long)(pid_t)pid ? pid : 0;
+}
+
+/* A process holds a lock on the directory while it works in it, which also tells processes of other
+ * containers and of other nodes (where process ids mean nothing) that it is in use. */
+static bool is_locked(const char *path) {
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return false;
+  bool locked = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(fd);
+  return locked;
+}
+
+void ls_ckpt_sweep(const char *dir) {
+  char **names;
+  int count;
+  if (ls_dir_list(NULL, dir, &names, &count)) return;
+  for (int i = 0; i < count; i++) {
+    long pid = temp_owner(names[i]);
+    if (pid == 0) continue;
+    bool dead = pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
+    char *path = dead ? ls_path_join(NULL, dir, names[i]) : NULL;
+    if (path && !is_locked(path)) ls_dir_remove(NULL, path);
+    ls_free(path);
+  }
+  ls_free(names);
+}
+
+typedef struct {
+  int64_t step;
+  bool good;     /* its manifest could be read */
+  double metric; /* NAN = unknown */
+  bool keep;
+} candidate_t;
+
+static candidate_t look_at(const char *dir, int64_t step) {
+  candidate_t c = {.step = step, .metric = NAN};
+  char *path = ls_ckpt_step_path(NULL, dir, step);
+  char *file = path ? ls_path_join(NULL, path, LS_MANIFEST_NAME) : NULL;
+  char *text = NULL;
+  size_t size;
+  ls_manifest_t manifest;
+  if (file && !ls_file_read(NULL, file, LS_MANIFEST_LIMIT_BYTES, &text, &size) &&
+      !ls_manifest_read(NULL, file, text, size, &manifest)) {
+    c.good = true;
+    c.metric = manifest.metric;
+    ls_manifest_release(&manifest);
+  }
+  ls_free(text);
+  ls_free(file);
+  ls_free(path);
+  return c;
+}
+
+/* Marks what stays; candidates come newest first. */
+static void choose(candidate_t *c, int count, int64_t step, int keep) {
+  int best = -1, kept = 0;
+  for (int i = 0; i < count; i++) {
+    c[i].keep = kept < keep || c[i].step == step; /* a bad one among the newest stays as evidence */
+    kept += c[i].good && kept < keep;
+    /* Written so that a NaN is never better, and the newer one wins a tie. */
+    if (c[i].good && !isnan(c[i].metric) && (best < 0 || c[i].metric < c[best].metric)) best = i;
+  }
+  if (best >= 0) c[best].keep = true;
+}
+
+static void remove_step(ls_ctx_t *ctx, const char *dir, int64_t step) {
+  char name[LS_STEP_NAME_BYTES], temp_name[LS_TEMP_NAME_BYTES];
+  ls_ckpt_step_name(step, name);
+  ls_ckpt_temp_name(name, temp_name);
+  char *from = ls_path_join(NULL, dir, name), *to = ls_path_join(NULL, dir, temp_name);
+  ls_ctx_t *quiet = ls_ckpt_quiet_ctx();
+  ls_status_t status = from && to ? LS_OK : LS_ERR_MEMORY;
+  if (!status && rename(from, to) != 0) status = ls_fail_errno(quiet, "rename to %s", to);
+  if (!status) status = ls_dir_remove(quiet, to);
+  if (status)
+    ls_log(ctx, LS_LOG_WARN, "%s/%s: an old checkpoint could not be removed: %s", dir, name,
+           quiet ? ls_ctx_error(quiet) : ls_status_text(status));
+  ls_ctx_destroy(quiet);
+  ls_free(to);
+  ls_free(from);
+}
+
+void ls_ckpt_retain(ls_ctx_t *ctx, const char *dir, int64_t step, int keep) {
+  int64_t *steps = NULL;
+  int count = 0;
+  candidate_t *c = NULL;
+  ls_status_t status = ls_ckpt_list(NULL, dir, &steps, &count);
+  if (!status && !(c = ls_alloc_array(NULL, (size_t)count, sizeof *c))) status = LS_ERR_MEMORY;
+  if (status) {
+    ls_log(ctx, LS_LOG_WARN, "%s: old checkpoints were not looked at: %s", dir, ls_status_text(status));
+    goto free_steps;
+  }
+  for (int i = 0; i < count; i++)
+    c[i] = look_at(dir, steps[i]);
+  choose(c, count, step, keep);
+  for (int i = count - 1; i >= 0; i--) /* oldest first: a kill in between leaves the newest */
+    if (!c[i].keep) remove_step(ctx, dir, c[i].step);
+free_steps:
+  ls_free(c);
+  ls_free(steps);
+}

@@ -1,2 +1,0 @@
-/* The safetensors container: writer and strict reader. */
-#include "ckpt/ckpt.h"

@@ -1,0 +1,220 @@
+/* Safetensors, incoming: strict, because a file that is not exactly what the format says was torn or altered.
+ * Every refusal names the file, the tensor and the fault. */
+#include "ckpt/safetensors.h"
+#include "ckpt/store.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEADER_MAX_BYTES = 100000000 };
+
+static const struct {
+  const char *name;
+  ls_dtype_t dtype;
+} dtypes[] = {{"F32", LS_F32}, {"F64", LS_F64}, {"I32", LS_I32}, {"I64", LS_I64}, {"U8", LS_U8}};
+static_assert(sizeof dtypes / sizeof *dtypes == LS_DTYPE_COUNT, "one name per type");
+
+/* What the messages name. */
+typedef struct {
+  ls_ctx_t *ctx;
+  const char *file;
+  const char *tensor;
+} where_t;
+
+static ls_status_t bad(const where_t *w, const char *fault) {
+  char text[LS_SHOWN_BYTES];
+  return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: tensor '%s' %s", w->file, ls_ckpt_shown(w->tensor, text),
+                 fault);
+}
+
+static ls_status_t parse_dtype(const where_t *w, const json_t *value, ls_dtype_t *dtype) {
+  if (!json_is_string(value)) return bad(w, "has no dtype");
+  for (int i = 0; i < LS_COUNT(dtypes); i++) {
+    if (strcmp(json_string_value(value), dtypes[i].name) != 0) continue;
+    *dtype = dtypes[i].dtype;
+    return LS_OK;
+  }
+  char name[LS_SHOWN_BYTES], text[LS_SHOWN_BYTES];
+  return ls_fail(w->ctx, LS_ERR_CORRUPT,
+                 "%s: tensor '%s' has the dtype '%s', which is not one of F32, F64, I32, I64, U8", w->file,
+                 ls_ckpt_shown(w->tensor, name), ls_ckpt_shown(json_string_value(value), text));
+}
+
+/* The shape and the bytes that it needs. */
+static ls_status_t parse_shape(const where_t *w, const json_t *value, ls_shape_t *shape,
+                               uint64_t *size_bytes) {
+  if (!json_is_array(value)) return bad(w, "has no shape");
+  size_t rank = json_array_size(value);
+  if (rank > LS_DIMS_MAX) return bad(w, "has more than 6 dimensions");
+  int64_t count = 1;
+  bool overflow = false;
+  shape->rank = (int)rank;
+  for (size_t i = 0; i < rank; i++) {
+    const json_t *dim = json_array_get(value, i);
+    if (!json_is_integer(dim)) return bad(w, "has a dimension that is not an integer");
+    shape->dim[i] = json_integer_value(dim);
+    if (shape->dim[i] < 0) return bad(w, "has a negative dimension");
+    overflow |= __builtin_mul_overflow(count, shape->dim[i], &count);
+  }
+  int64_t size = 0;
+  overflow |= __builtin_mul_overflow(count, (int64_t)ls_dtype_bytes(shape->dtype), &size);
+  if (overflow) return bad(w, "has a shape whose size overflows");
+  *size_bytes = (uint64_t)size;
+  return LS_OK;
+}
+
+static ls_status_t parse_offsets(const where_t *w, const json_t *value, uint64_t data_bytes,
+                                 ls_safetensors_entry_t *entry) {
+  const json_t *begin = json_array_get(value, 0), *end = json_array_get(value, 1);
+  if (json_array_size(value) != 2 || !json_is_integer(begin) || !json_is_integer(end))
+    return bad(w, "has no data_offsets of two integers");
+  json_int_t b = json_integer_value(begin), e = json_integer_value(end);
+  if (b < 0 || e < b) return bad(w, "has data_offsets that are negative or run backwards");
+  if ((uint64_t)e > data_bytes) return bad(w, "ends after the end of the file");
+  if ((uint64_t)(e - b) != entry->size_bytes) return bad(w, "has data_offsets that do not fit its shape");
+  entry->offset_bytes = (uint64_t)b;
+  return LS_OK;
+}
+
+static ls_status_t parse_entry(const where_t *w, json_t *value, uint64_t data_bytes,
+                               ls_safetensors_entry_t *entry) {
+  if (!json_is_object(value)) return bad(w, "is not described by an object");
+  const char *key;
+  json_t *ignored;
+  json_object_foreach(value, key, ignored) {
+    if (strcmp(key, "dtype") != 0 && strcmp(key, "shape") != 0 && strcmp(key, "data_offsets") != 0)
+      return bad(w, "has a key other than dtype, shape and data_offsets");
+  }
+  ls_status_t status = parse_dtype(w, json_object_get(value, "dtype"), &entry->shape.dtype);
+  if (status) return status;
+  status = parse_shape(w, json_object_get(value, "shape"), &entry->shape, &entry->size_bytes);
+  if (status) return status;
+  return parse_offsets(w, json_object_get(value, "data_offsets"), data_bytes, entry);
+}
+
+static int by_offset(const void *a, const void *b) {
+  const ls_safetensors_entry_t *x = a, *y = b;
+  if (x->offset_bytes != y->offset_bytes) return x->offset_bytes < y->offset_bytes ? -1 : 1;
+  if (x->size_bytes != y->size_bytes) return x->size_bytes < y->size_bytes ? -1 : 1;
+  return strcmp(x->name, y->name);
+}
+
+/* Entries in file order must follow each other exactly and fill the data. */
+static ls_status_t check_cover(where_t *w, const ls_safetensors_entry_t *entries, int count,
+                               uint64_t data_bytes) {
+  uint64_t end = 0;
+  for (int i = 0; i < count; i++) {
+    w->tensor = entries[i].name;
+    if (entries[i].offset_bytes > end) return bad(w, "begins after a hole in the data");
+    if (entries[i].offset_bytes < end) return bad(w, "overlaps another tensor");
+    end += entries[i].size_bytes;
+  }
+  if (end == data_bytes) return LS_OK;
+  return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: %llu bytes after the last tensor", w->file,
+                 (unsigned long long)(data_bytes - end));
+}
+
+static ls_status_t check_metadata(const where_t *w, json_t *value) {
+  const char *key;
+  json_t *text;
+  bool good = json_is_object(value);
+  if (good) json_object_foreach(value, key, text) good = good && json_is_string(text);
+  if (good) return LS_OK;
+  return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: __metadata__ must map names to strings", w->file);
+}
+
+static ls_status_t load_json(const where_t *w, const char *json, size_t json_bytes, json_t **root) {
+  if (json_bytes == 0 || json[0] != '{')
+    return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: the header does not begin with '{'", w->file);
+  json_error_t error;
+  *root = json_loadb(json, json_bytes, JSON_REJECT_DUPLICATES, &error);
+  if (*root) return LS_OK;
+  if (json_error_code(&error) == json_error_out_of_memory)
+    return ls_fail(w->ctx, LS_ERR_MEMORY, "out of memory: header of %s", w->file);
+  char text[LS_SHOWN_BYTES];
+  return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: the header is not valid JSON at byte %d: %s", w->file,
+                 error.position, ls_ckpt_shown(error.text, text));
+}
+
+static ls_status_t parse_entries(where_t *w, ls_arena_t *arena, json_t *root, uint64_t data_bytes,
+                                 ls_safetensors_entry_t *entries, int *count) {
+  const char *name;
+  json_t *value;
+  int filled = 0;
+  json_object_foreach(root, name, value) {
+    w->tensor = name;
+    bool metadata = strcmp(name, "__metadata__") == 0;
+    ls_safetensors_entry_t *entry = &entries[filled];
+    ls_status_t status = metadata ? check_metadata(w, value) : parse_entry(w, value, data_bytes, entry);
+    if (status) return status;
+    if (metadata) continue;
+    entry->name = ls_arena_strdup(arena, name);
+    if (!entry->name) return LS_ERR_MEMORY;
+    filled++;
+  }
+  *count = filled;
+  return LS_OK;
+}
+
+ls_status_t ls_safetensors_length(ls_ctx_t *ctx, const char *name, const void *first, uint64_t file_bytes,
+                                  size_t *json_bytes) {
+  uint64_t length;
+  if (file_bytes < sizeof length)
+    return ls_fail(ctx, LS_ERR_CORRUPT, "%s: %llu bytes are too few for a safetensors file", name,
+                   (unsigned long long)file_bytes);
+  memcpy(&length, first, sizeof length);
+  if (length > HEADER_MAX_BYTES)
+    return ls_fail(ctx, LS_ERR_CORRUPT, "%s: a header of %llu bytes; at most 100000000 are allowed", name,
+                   (unsigned long long)length);
+  if (length > file_bytes - sizeof length)
+    return ls_fail(ctx, LS_ERR_CORRUPT, "%s: the header should have %llu bytes, the file ends after %llu",
+                   name, (unsigned long long)length, (unsigned long long)(file_bytes - sizeof length));
+  *json_bytes = (size_t)length;
+  return LS_OK;
+}
+
+ls_status_t ls_safetensors_header(ls_ctx_t *ctx, ls_arena_t *arena, const char *name, const char *json,
+                                  size_t json_bytes, uint64_t data_bytes, ls_safetensors_entry_t **entries,
+                                  int *count) {
+  where_t w = {ctx, name, NULL};
+  json_t *root;
+  ls_status_t status = load_json(&w, json, json_bytes, &root);
+  if (status) return status;
+  int found = 0;
+  ls_safetensors_entry_t *all = ls_arena_array(arena, json_object_size(root) + 1, sizeof *all);
+  if (!all) {
+    status = LS_ERR_MEMORY;
+    goto free_root;
+  }
+  status = parse_entries(&w, arena, root, data_bytes, all, &found);
+  if (status) goto free_root;
+  qsort(all, (size_t)found, sizeof *all, by_offset);
+  status = check_cover(&w, all, found, data_bytes);
+  if (status) goto free_root;
+  *entries = all;
+  *count = found;
+free_root:
+  json_decref(root);
+  return status;
+}
+
+ls_status_t ls_safetensors_read(ls_ctx_t *ctx, ls_arena_t *arena, const char *name, char *bytes,
+                                size_t size_bytes, ls_ckpt_tensor_t **tensors, int *count) {
+  size_t json_bytes;
+  ls_status_t status = ls_safetensors_length(ctx, name, bytes, size_bytes, &json_bytes);
+  if (status) return status;
+  char *json = bytes + LS_SAFETENSORS_LENGTH_BYTES, *data = json + json_bytes;
+  ls_safetensors_entry_t *entries;
+  int found;
+  status = ls_safetensors_header(ctx, arena, name, json, json_bytes,
+                                 size_bytes - LS_SAFETENSORS_LENGTH_BYTES - json_bytes, &entries, &found);
+  if (status) return status;
+  ls_ckpt_tensor_t *all = ls_arena_array(arena, (size_t)found + 1, sizeof *all);
+  if (!all) return LS_ERR_MEMORY;
+  for (int i = 0; i < found; i++)
+    all[i] = (ls_ckpt_tensor_t){entries[i].name, entries[i].shape, data + entries[i].offset_bytes};
+  *tensors = all;
+  *count = found;
+  return LS_OK;
+}
