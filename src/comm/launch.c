@@ -1,1 +1,46 @@
-/* Rank and world size as launchers give them. */
+/* Rank and world size as launchers give them, read from the environment before MPI is initialised. */
+#include "comm/comm.h"
+
+#include <stdlib.h>
+
+enum { RANKS_MAX = 1 << 24 };
+
+/* A variable that holds nothing but a decimal number below RANKS_MAX. */
+static bool number(const char *name, int *value) {
+  const char *text = getenv(name);
+  if (!text || !*text) return false;
+  int v = 0;
+  for (; *text; text++) {
+    if (*text < '0' || *text > '9' || v >= RANKS_MAX / 10) return false;
+    v = v * 10 + (*text - '0');
+  }
+  *value = v;
+  return true;
+}
+
+static bool pair(const char *rank_name, const char *size_name, int *rank, int *size) {
+  int r, s;
+  if (!number(rank_name, &r) || !number(size_name, &s) || r >= s) return false;
+  *rank = r;
+  *size = s;
+  return true;
+}
+
+/* A batch script and `salloc` carry SLURM_PROCID and SLURM_NTASKS too: only a step has been started by srun.
+ * A step of one task is as good as started by hand (it may be an interactive shell). */
+static bool slurm(int *rank, int *size) {
+  int step, r, s;
+  if (!number("SLURM_STEP_ID", &step)) return false;
+  if (!pair("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", &r, &s) && !pair("SLURM_PROCID", "SLURM_NTASKS", &r, &s))
+    return false;
+  if (s < 2) return false;
+  *rank = r;
+  *size = s;
+  return true;
+}
+
+bool ls_comm_launched(int *rank, int *size) {
+  return pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", rank, size) || /* Open MPI's mpirun */
+         pair("PMI_RANK", "PMI_SIZE", rank, size) ||                         /* MPICH and its family */
+         pair("PMIX_RANK", "PMIX_SIZE", rank, size) || slurm(rank, size);
+}

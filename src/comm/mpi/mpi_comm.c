@@ -1,1 +1,192 @@
-/* MPI transport. */
+/* Creating and destroying the mpi transport: joining MPI_COMM_WORLD, finding out who shares this host,
+ * choosing how data move. */
+#include "comm/mpi/mpi.h"
+
+#include <string.h>
+
+ls_status_t ls_mpi_fail(ls_ctx_t *ctx, int error, const char *what) {
+  char text[MPI_MAX_ERROR_STRING + 1] = "";
+  int len = 0;
+  if (MPI_Error_string(error, text, &len) != MPI_SUCCESS) len = 0;
+  text[len] = '\0';
+  return ls_fail(ctx, LS_ERR_COMM, "%s: MPI error %d: %s", what, error, text);
+}
+
+static ls_status_t execute(ls_host_comm_t *host, ls_channel_t channel, const ls_collective_t *c) {
+  ls_mpi_t *mpi = (ls_mpi_t *)host;
+  if (mpi->windowed) return ls_region_execute(&mpi->region[channel], c);
+  return ls_mpi_exchange_run(mpi, channel, c);
+}
+
+/* Joins MPI, initialising it when nobody has. MPI can be neither initialised twice nor used after its end. */
+static ls_status_t join(ls_ctx_t *ctx, bool *initialised) {
+  int on = 0, over = 0, level = MPI_THREAD_SINGLE;
+  MPI_Initialized(&on);
+  MPI_Finalized(&over);
+  if (over)
+    return ls_fail(ctx, LS_ERR_UNSUPPORTED, "MPI was finalized in this process and cannot be started again");
+  int error = on ? MPI_Query_thread(&level) : MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
+  if (error != MPI_SUCCESS) return ls_mpi_fail(ctx, error, "starting MPI");
+  *initialised = !on;
+  if (level >= MPI_THREAD_SERIALIZED) return LS_OK;
+  if (!on) MPI_Finalize();
+  return ls_fail(ctx, LS_ERR_UNSUPPORTED, "MPI gives thread level %d; MPI_THREAD_SERIALIZED (%d) is needed",
+                 level, MPI_THREAD_SERIALIZED);
+}
+
+/* srun without a matching PMI plug-in starts n processes that each believe to be alone: better to say so than
+ * to train n times. */
+static ls_status_t check_world(ls_ctx_t *ctx, int size) {
+  int launched_rank, launched_size;
+  if (!ls_comm_launched(&launched_rank, &launched_size) || launched_size == size || size > 1) return LS_OK;
+  return ls_fail(
+      ctx, LS_ERR_COMM,
+      "the launcher started %d processes but MPI sees only one in each; start them with mpirun, or with "
+      "srun --mpi=pmix",
+      launched_size);
+}
+
+/* Whether all ranks can say yes. A rank that fails alone would leave the others waiting in the next call. */
+static ls_status_t agree(ls_ctx_t *ctx, int64_t deadline_ns, bool own, const char *what) {
+  int mine = own, all = 0, pending = 0, error;
+  MPI_Request request = MPI_REQUEST_NULL;
+  ls_status_t status = LS_ERR_COMM;
+  error = MPI_Iallreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD, &request);
+  if (error == MPI_SUCCESS) status = ls_mpi_wait(NULL, deadline_ns, &request, 1, &pending, &error);
+  if (status == LS_ERR_TIMEOUT)
+    return ls_fail(ctx, status, "%s: some rank did not arrive within %.3f s", what,
+                   (double)deadline_ns * 1e-9);
+  if (status != LS_OK) return ls_mpi_fail(ctx, error, what);
+  if (!all && own) return ls_fail(ctx, LS_ERR_COMM, "%s: another rank has failed", what);
+  return LS_OK;
+}
+
+static void release_exchange(ls_mpi_exchange_t *x, bool collective) {
+  if (collective && x->comm != MPI_COMM_NULL) MPI_Comm_free(&x->comm);
+  ls_free(x->part);
+  ls_free(x->block);
+  ls_free(x->request);
+  ls_free(x->stage);
+}
+
+/* Gives back everything; `collective`: all ranks are here, so MPI's own objects can be freed too. */
+static void release(ls_mpi_t *mpi, bool collective) {
+  ls_mpi_window_release(mpi, collective);
+  for (int i = 0; i < LS_CHANNEL_COUNT; i++)
+    release_exchange(&mpi->exchange[i], collective);
+  if (collective && mpi->owns_mpi) MPI_Finalize();
+  ls_free(mpi->part);
+  ls_free(mpi->slot);
+  pthread_mutex_destroy(&mpi->lock);
+  ls_host_release(&mpi->host);
+  ls_free(mpi);
+}
+
+/* MPI_Finalize waits for everybody, so it is called only after a barrier that has a deadline. A broken job
+ * ends through ls_comm_mpi_abort instead. */
+static void destroy(ls_comm_t *comm) {
+  const ls_collective_t last = {.kind = LS_BARRIER, .name = "destroy"};
+  release((ls_mpi_t *)comm, ls_host_run(comm, &last) == LS_OK);
+}
+
+static const ls_comm_ops_t ops = {
+    .name = "mpi", .enqueue = ls_host_enqueue, .run = ls_host_run, .poll = ls_host_poll, .destroy = destroy};
+
+static ls_mpi_t *allocate(ls_ctx_t *ctx, int rank, int size, int64_t deadline_ns, bool owns_mpi) {
+  ls_mpi_t *mpi = ls_alloc(ctx, sizeof *mpi);
+  if (!mpi) return NULL;
+  const size_t n = (size_t)size;
+  ls_host_init(&mpi->host, &ops, ctx, rank, size, deadline_ns, execute);
+  pthread_mutex_init(&mpi->lock, NULL);
+  mpi->owns_mpi = owns_mpi;
+  mpi->window = MPI_WIN_NULL;
+  mpi->slot = ls_alloc_array(ctx, LS_CHANNEL_COUNT * n, sizeof *mpi->slot);
+  mpi->part = ls_alloc_array(ctx, LS_CHANNEL_COUNT * n, sizeof *mpi->part);
+  bool ok = mpi->slot && mpi->part;
+  for (int i = 0; i < LS_CHANNEL_COUNT; i++) {
+    ls_mpi_exchange_t *x = &mpi->exchange[i];
+    x->comm = MPI_COMM_NULL;
+    x->request = ls_alloc_array(ctx, 2 * n, sizeof *x->request);
+    x->block = ls_alloc_array(ctx, n, sizeof *x->block);
+    x->part = ls_alloc_array(ctx, n, sizeof *x->part);
+    ok = ok && x->request && x->block && x->part;
+  }
+  if (ok) return mpi;
+  release(mpi, false);
+  return NULL;
+}
+
+/* The own communicators of the channels, and who is on this host. */
+static ls_status_t open_channels(ls_mpi_t *mpi) {
+  ls_comm_t *comm = &mpi->host.base;
+  for (int i = 0; i < LS_CHANNEL_COUNT; i++) {
+    int error = MPI_Comm_dup(MPI_COMM_WORLD, &mpi->exchange[i].comm);
+    if (error != MPI_SUCCESS) return ls_mpi_fail(comm->ctx, error, "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(mpi->exchange[i].comm, MPI_ERRORS_RETURN);
+  }
+  MPI_Comm local;
+  int error = MPI_Comm_split_type(mpi->exchange[0].comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local);
+  if (error != MPI_SUCCESS) return ls_mpi_fail(comm->ctx, error, "MPI_Comm_split_type");
+  MPI_Comm_rank(local, &comm->local_rank);
+  MPI_Comm_size(local, &comm->local_size);
+  MPI_Comm_free(&local);
+  return LS_OK;
+}
+
+/* Staging memory; parts of a chunk are rounded up to whole elements, hence the margin. */
+static bool open_stages(ls_mpi_t *mpi) {
+  const size_t bytes = (size_t)LS_MPI_STAGE_BYTES + (size_t)mpi->host.base.size * sizeof(double);
+  for (int i = 0; i < LS_CHANNEL_COUNT; i++) {
+    mpi->exchange[i].stage = ls_alloc_aligned(mpi->host.base.ctx, 64, bytes);
+    if (!mpi->exchange[i].stage) return false;
+  }
+  return true;
+}
+
+/* Shared memory when all ranks are on one host and can have it, else messages. */
+static ls_status_t choose_way(ls_mpi_t *mpi, bool window) {
+  ls_comm_t *comm = &mpi->host.base;
+  if (window && comm->local_size == comm->size) {
+    if (ls_mpi_window_create(mpi) == LS_OK) return LS_OK;
+    ls_log(comm->ctx, LS_LOG_WARN,
+           "no shared memory between the ranks of this host (is /dev/shm full?): they "
+           "exchange messages, which is slower");
+  }
+  bool ok = open_stages(mpi);
+  ls_status_t status = agree(comm->ctx, comm->deadline_ns, ok, "creating the communicator");
+  return ok ? status : LS_ERR_MEMORY;
+}
+
+/* After a failure MPI stays initialised: ending it is collective, and others may be stuck. A process that
+ * gives up leaves through ls_comm_mpi_abort, one that tries again finds MPI running. */
+ls_status_t ls_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, bool window, ls_comm_t **comm) {
+  bool owns_mpi;
+  int rank, size;
+  ls_status_t status = join(ctx, &owns_mpi);
+  if (status != LS_OK) return status;
+  if (deadline_ns <= 0) deadline_ns = LS_COMM_DEADLINE_S * INT64_C(1000000000);
+  if (owns_mpi) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  ls_ctx_set_rank(ctx, rank, size);
+  ls_mpi_t *mpi = NULL;
+  status = check_world(ctx, size);
+  if (status != LS_OK) return status;
+  mpi = allocate(ctx, rank, size, deadline_ns, owns_mpi);
+  status = agree(ctx, deadline_ns, mpi != NULL, "creating the communicator");
+  if (!mpi) status = LS_ERR_MEMORY;
+  if (status != LS_OK) goto release_mpi;
+  status = open_channels(mpi);
+  if (status == LS_OK) status = choose_way(mpi, window);
+  if (status != LS_OK) goto release_mpi;
+  *comm = &mpi->host.base;
+  return LS_OK;
+
+release_mpi:
+  if (mpi) release(mpi, false);
+  return status;
+}
+
+ls_status_t ls_comm_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, ls_comm_t **comm) {
+  return ls_mpi_create(ctx, deadline_ns, true, comm);
+}

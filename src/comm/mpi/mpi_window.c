@@ -1,1 +1,54 @@
-/* Shared-memory collectives of ranks on one host. */
+/* The shared window: ranks of one host get one piece of shared memory from MPI, cut into the slots of two
+ * regions. */
+#include "comm/mpi/mpi.h"
+
+#include <string.h>
+
+/* Slots of all ranks, as this process sees them. False when MPI does not say. */
+static bool find_slots(ls_mpi_t *mpi, size_t slot_bytes) {
+  const int size = mpi->host.base.size;
+  for (int r = 0; r < size; r++) {
+    MPI_Aint bytes = 0;
+    int unit = 0;
+    unsigned char *base = NULL;
+    if (MPI_Win_shared_query(mpi->window, r, &bytes, &unit, &base) != MPI_SUCCESS || !base) return false;
+    for (int i = 0; i < LS_CHANNEL_COUNT; i++) {
+      void *slot = base + (size_t)i * slot_bytes;
+      if ((uintptr_t)slot % _Alignof(ls_region_slot_t) != 0) return false;
+      mpi->slot[i * size + r] = slot;
+    }
+  }
+  return true;
+}
+
+ls_status_t ls_mpi_window_create(ls_mpi_t *mpi) {
+  const ls_comm_t *comm = &mpi->host.base;
+  const size_t slot_bytes = ls_region_slot_bytes(LS_REGION_CHUNK_BYTES);
+  unsigned char *own = NULL;
+  MPI_Comm on = mpi->exchange[LS_CHANNEL_CONTROL].comm;
+  int ok = MPI_Win_allocate_shared((MPI_Aint)(slot_bytes * LS_CHANNEL_COUNT), 1, MPI_INFO_NULL, on, &own,
+                                   &mpi->window) == MPI_SUCCESS;
+  if (!ok) mpi->window = MPI_WIN_NULL;
+  if (ok) memset(own, 0, slot_bytes * LS_CHANNEL_COUNT); /* also places the pages near this rank */
+  ok = ok && find_slots(mpi, slot_bytes);
+  /* Also the barrier after which slots may be used. */
+  int all = 0;
+  if (MPI_Allreduce(&ok, &all, 1, MPI_INT, MPI_MIN, on) != MPI_SUCCESS || !all) {
+    ls_mpi_window_release(mpi, ok);
+    return LS_ERR_UNSUPPORTED;
+  }
+  for (int i = 0; i < LS_CHANNEL_COUNT; i++)
+    mpi->region[i] = (ls_region_t){.comm = &mpi->host.base,
+                                   .slot = mpi->slot + i * comm->size,
+                                   .part = mpi->part + i * comm->size,
+                                   .chunk_bytes = LS_REGION_CHUNK_BYTES};
+  mpi->windowed = true;
+  return LS_OK;
+}
+
+/* Freeing a window is collective: without the others it is left to the end of the process. */
+void ls_mpi_window_release(ls_mpi_t *mpi, bool collective) {
+  if (mpi->window != MPI_WIN_NULL && collective) MPI_Win_free(&mpi->window);
+  mpi->window = MPI_WIN_NULL;
+  mpi->windowed = false;
+}

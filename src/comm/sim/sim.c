@@ -1,1 +1,117 @@
-/* N ranks as threads of one process. */
+/* N ranks as threads of one process, meeting in a region on the heap: the double of a cluster for tests and
+ * simulations. Each thread uses its own communicator; what they share lives until the last one is destroyed.
+ */
+#include "comm/region.h"
+
+#include <stdatomic.h>
+
+enum { SIM_RANKS_MAX = 1024, SIM_CHUNK_BYTES = 64 * 1024 };
+
+typedef struct {
+  atomic_int users;
+  void *memory;            /* slots: (channel, rank) */
+  ls_region_slot_t **slot; /* (channel, rank) */
+} world_t;
+
+typedef struct {
+  ls_host_comm_t host;
+  world_t *world;
+  const void **part; /* (channel, rank) */
+  ls_region_t region[LS_CHANNEL_COUNT];
+} sim_t;
+
+static ls_status_t execute(ls_host_comm_t *host, ls_channel_t channel, const ls_collective_t *c) {
+  return ls_region_execute(&((sim_t *)host)->region[channel], c);
+}
+
+static void world_release(world_t *world) {
+  if (atomic_fetch_sub(&world->users, 1) > 1) return;
+  ls_free(world->slot);
+  ls_free(world->memory);
+  ls_free(world);
+}
+
+static void sim_free(sim_t *sim) {
+  ls_host_release(&sim->host);
+  ls_free(sim->part);
+  ls_free(sim);
+}
+
+static void destroy(ls_comm_t *comm) {
+  sim_t *sim = (sim_t *)comm;
+  world_t *world = sim->world;
+  for (int i = 0; i < LS_CHANNEL_COUNT; i++)
+    ls_region_leave(&sim->region[i]);
+  sim_free(sim);
+  world_release(world);
+}
+
+static const ls_comm_ops_t ops = {
+    .name = "sim", .enqueue = ls_host_enqueue, .run = ls_host_run, .poll = ls_host_poll, .destroy = destroy};
+
+static ls_status_t world_create(ls_ctx_t *ctx, int size, world_t **out) {
+  const size_t slots = (size_t)size * LS_CHANNEL_COUNT, slot_bytes = ls_region_slot_bytes(SIM_CHUNK_BYTES);
+  world_t *world = ls_alloc(ctx, sizeof *world);
+  if (!world) return LS_ERR_MEMORY;
+  atomic_init(&world->users, 1);
+  world->memory = ls_alloc_aligned(ctx, 64, slots * slot_bytes);
+  world->slot = world->memory ? ls_alloc_array(ctx, slots, sizeof *world->slot) : NULL;
+  if (!world->slot) {
+    world_release(world);
+    return LS_ERR_MEMORY;
+  }
+  for (size_t i = 0; i < slots; i++)
+    world->slot[i] = (ls_region_slot_t *)(void *)((unsigned char *)world->memory + i * slot_bytes);
+  *out = world;
+  return LS_OK;
+}
+
+static sim_t *rank_create(ls_ctx_t *ctx, world_t *world, int rank, int size, int64_t deadline_ns) {
+  sim_t *sim = ls_alloc(ctx, sizeof *sim);
+  if (!sim) return NULL;
+  ls_host_init(&sim->host, &ops, ctx, rank, size, deadline_ns, execute);
+  sim->part = ls_alloc_array(ctx, (size_t)size * LS_CHANNEL_COUNT, sizeof *sim->part);
+  if (!sim->part) {
+    sim_free(sim);
+    return NULL;
+  }
+  sim->world = world;
+  atomic_fetch_add(&world->users, 1);
+  for (int i = 0; i < LS_CHANNEL_COUNT; i++)
+    sim->region[i] = (ls_region_t){.comm = &sim->host.base,
+                                   .slot = world->slot + i * size,
+                                   .part = sim->part + i * size,
+                                   .chunk_bytes = SIM_CHUNK_BYTES};
+  return sim;
+}
+
+ls_status_t ls_comm_sim_create(ls_ctx_t *ctx, int size, int64_t deadline_ns, ls_comm_t **comms) {
+  if (size < 1 || size > SIM_RANKS_MAX)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "a sim communicator has 1 to %d ranks, not %d", SIM_RANKS_MAX, size);
+  world_t *world;
+  ls_comm_t **made = ls_alloc_array(ctx, (size_t)size, sizeof *made);
+  if (!made) return LS_ERR_MEMORY;
+  ls_status_t status = world_create(ctx, size, &world);
+  if (status != LS_OK) goto free_made;
+  for (int r = 0; r < size; r++) {
+    sim_t *sim = rank_create(ctx, world, r, size, deadline_ns);
+    if (!sim) {
+      status = LS_ERR_MEMORY;
+      goto destroy_ranks;
+    }
+    made[r] = &sim->host.base;
+  }
+  for (int r = 0; r < size; r++)
+    comms[r] = made[r];
+  world_release(world); /* the creator's share */
+  ls_free(made);
+  return LS_OK;
+
+destroy_ranks:
+  for (int r = 0; r < size; r++)
+    ls_comm_destroy(made[r]);
+  world_release(world);
+free_made:
+  ls_free(made);
+  return status;
+}

@@ -1,0 +1,63 @@
+/* The mpi transport: processes that mpirun or srun started. Two ways to move data:
+ *   window    all ranks on one host: a shared region (region.h) in an MPI shared-memory window. No MPI call
+ * is made in a collective, so nothing polls, and a waiting lane sleeps. exchange  otherwise: nonblocking
+ * point-to-point messages, polled with a deadline. MPI_Iallreduce is not used: MPI only advises that its
+ * result be the same on all ranks and in all runs (MPI 3.1, 5.9.1), and Open MPI chooses its algorithm by
+ * size. Here MPI moves bytes and sum.c adds them, in rank order. */
+#ifndef LS_COMM_MPI_MPI_H
+#define LS_COMM_MPI_MPI_H
+
+#include "comm/region.h"
+
+#include <mpi.h>
+
+enum { LS_MPI_STAGE_BYTES = 1024 * 1024 };
+
+/* What one rank sends to another and receives from it. */
+typedef struct {
+  const unsigned char *send;
+  unsigned char *recv;
+  int64_t send_bytes, recv_bytes; /* at most LS_MPI_STAGE_BYTES */
+} ls_mpi_block_t;
+
+/* The exchange way: one per channel, on a communicator of its own, so that messages never meet. */
+typedef struct {
+  MPI_Comm comm;
+  unsigned char *stage;  /* inputs of other ranks */
+  MPI_Request *request;  /* [2 * size]: receive from rank i, then send to rank i - size */
+  ls_mpi_block_t *block; /* [size] */
+  const void **part;     /* [size]: scratch for sums */
+} ls_mpi_exchange_t;
+
+typedef struct {
+  ls_host_comm_t host;
+  bool owns_mpi;        /* we initialised MPI and finalize it */
+  pthread_mutex_t lock; /* every MPI call after creation: MPI_THREAD_SERIALIZED is enough */
+  ls_mpi_exchange_t exchange[LS_CHANNEL_COUNT];
+  bool windowed;
+  MPI_Win window;
+  ls_region_slot_t **slot; /* (channel, rank) */
+  const void **part;
+  ls_region_t region[LS_CHANNEL_COUNT];
+} ls_mpi_t;
+
+/* As ls_comm_mpi_create; `window` false: exchange even on one host (tests, comparison). */
+ls_status_t ls_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, bool window, ls_comm_t **comm);
+
+/* Reports a failed MPI call with the library's own text: LS_ERR_COMM. */
+ls_status_t ls_mpi_fail(ls_ctx_t *ctx, int error, const char *what);
+
+/* Polls `count` requests until all are complete or the deadline passes; MPI is called under `lock` (may be
+ * NULL). On LS_ERR_TIMEOUT (not reported) *pending is the first incomplete one; on LS_ERR_COMM (not reported)
+ * *error is what MPI returned. Incomplete requests stay pending: the communicator is broken. */
+ls_status_t ls_mpi_wait(pthread_mutex_t *lock, int64_t deadline_ns, MPI_Request *request, int count,
+                        int *pending, int *error);
+
+ls_status_t ls_mpi_exchange_run(ls_mpi_t *mpi, ls_channel_t channel, const ls_collective_t *c);
+
+/* Makes the shared window and its regions. Collective; LS_ERR_UNSUPPORTED (not reported) on all ranks when
+ * any cannot. */
+ls_status_t ls_mpi_window_create(ls_mpi_t *mpi);
+void ls_mpi_window_release(ls_mpi_t *mpi, bool collective);
+
+#endif
