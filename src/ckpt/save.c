@@ -11,14 +11,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-enum { CHUNK_BYTES = 1 << 20 }; /* hashed, then written while still in cache */
 
 typedef struct {
   char *dir;   /* a copy, cut in place while walking up */
@@ -26,138 +21,6 @@ typedef struct {
   char *temp;  /* dir/.tmp-step-..-pid */
   char *spare; /* dir/.tmp-old-step-..-pid */
 } names_t;
-
-/* ---- one file ---- */
-
-typedef struct {
-  ls_ctx_t *ctx;
-  const char *path;
-  int fd;
-  XXH3_state_t *hash;
-  int64_t size_bytes;
-} writer_t;
-
-static ls_status_t writer_open(writer_t *w, ls_ctx_t *ctx, const char *path) {
-  *w = (writer_t){.ctx = ctx, .path = path, .fd = -1};
-  w->hash = XXH3_createState();
-  if (!w->hash) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory: hash of %s", path);
-  XXH3_128bits_reset(w->hash);
-  w->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (w->fd >= 0) return LS_OK;
-  XXH3_freeState(w->hash);
-  return ls_fail_errno(ctx, "%s: cannot be created", path);
-}
-
-static ls_status_t write_chunk(writer_t *w, const char *bytes, size_t size) {
-  while (size > 0) {
-    ssize_t n = write(w->fd, bytes, size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n == 0) errno = EIO;
-    if (n <= 0) return ls_fail_errno(w->ctx, "%s: cannot be written", w->path);
-    bytes += n;
-    size -= (size_t)n;
-    w->size_bytes += n;
-  }
-  return LS_OK;
-}
-
-static ls_status_t writer_put(writer_t *w, const void *from, size_t size) {
-  const char *bytes = from;
-  while (size > 0) {
-    size_t part = size < CHUNK_BYTES ? size : CHUNK_BYTES;
-    XXH3_128bits_update(w->hash, bytes, part);
-    ls_status_t status = write_chunk(w, bytes, part);
-    if (status) return status;
-    bytes += part;
-    size -= part;
-  }
-  return LS_OK;
-}
-
-/* Makes the file durable when `status` is ok, and closes it in any case. */
-static ls_status_t writer_close(writer_t *w, ls_status_t status, ls_manifest_file_t *entry) {
-  if (!status && fsync(w->fd) != 0) status = ls_fail_errno(w->ctx, "%s: cannot be made durable", w->path);
-  if (close(w->fd) != 0 && !status) status = ls_fail_errno(w->ctx, "%s: cannot be closed", w->path);
-  if (!status && entry) {
-    ls_hash_text(XXH3_128bits_digest(w->hash), entry->xxh3_128);
-    entry->size_bytes = w->size_bytes;
-  }
-  XXH3_freeState(w->hash);
-  return status;
-}
-
-static ls_status_t put_tensors(ls_ctx_t *ctx, const char *dir, const char *name,
-                               const ls_ckpt_tensor_t *tensors, int count, ls_manifest_t *manifest) {
-  ls_safetensors_plan_t *plan;
-  ls_status_t status = ls_safetensors_plan(ctx, tensors, count, &plan);
-  if (status) return status;
-  char *path = ls_path_join(ctx, dir, name);
-  if (!path) {
-    status = LS_ERR_MEMORY;
-    goto free_plan;
-  }
-  writer_t w;
-  status = writer_open(&w, ctx, path);
-  if (status) goto free_path;
-  status = writer_put(&w, plan->header, plan->header_bytes);
-  for (int i = 0; i < count && !status; i++)
-    status = writer_put(&w, plan->order[i]->data, ls_shape_bytes(&plan->order[i]->shape));
-  ls_manifest_file_t *entry = &manifest->file[manifest->file_count++];
-  snprintf(entry->name, sizeof entry->name, "%s", name);
-  status = writer_close(&w, status, entry);
-free_path:
-  ls_free(path);
-free_plan:
-  ls_free(plan);
-  return status;
-}
-
-static ls_status_t put_manifest(ls_ctx_t *ctx, const char *dir, const ls_manifest_t *manifest,
-                                const json_t *meta) {
-  char *text;
-  size_t size;
-  ls_status_t status = ls_manifest_write(ctx, manifest, meta, &text, &size);
-  if (status) return status;
-  char *path = ls_path_join(ctx, dir, LS_MANIFEST_NAME);
-  if (!path) {
-    status = LS_ERR_MEMORY;
-    goto free_text;
-  }
-  writer_t w;
-  status = writer_open(&w, ctx, path);
-  if (!status) status = writer_close(&w, writer_put(&w, text, size), NULL);
-  ls_free(path);
-free_text:
-  ls_free(text);
-  return status;
-}
-
-/* ---- the temporary directory ---- */
-
-/* Creates and fills `temp`. On failure nothing of it is left. */
-static ls_status_t fill_temp(ls_ctx_t *ctx, const char *temp, const ls_ckpt_save_t *save, int *lock_fd) {
-  if (mkdir(temp, 0777) != 0) return ls_fail_errno(ctx, "%s: cannot be created", temp);
-  ls_status_t status;
-  int fd = open(temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) {
-    status = ls_fail_errno(ctx, "%s: cannot be opened", temp);
-    goto remove_temp;
-  }
-  flock(fd, LOCK_EX | LOCK_NB); /* tells sweepers that it is in use; where locks do not work, the name does */
-  ls_manifest_t manifest = {.step = save->step, .metric = save->metric};
-  status = put_tensors(ctx, temp, LS_MODEL_NAME, save->params, save->param_count, &manifest);
-  if (!status) status = put_tensors(ctx, temp, LS_OPTIM_NAME, save->optim, save->optim_count, &manifest);
-  if (!status) status = put_manifest(ctx, temp, &manifest, save->meta);
-  if (!status && fsync(fd) != 0) status = ls_fail_errno(ctx, "%s: cannot be made durable", temp);
-  if (!status) {
-    *lock_fd = fd;
-    return LS_OK;
-  }
-  close(fd);
-remove_temp:
-  ls_dir_remove(NULL, temp);
-  return status;
-}
 
 /* ---- into place and back ---- */
 
@@ -292,7 +155,7 @@ static ls_status_t check_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save
 static ls_status_t save_durably(ls_ctx_t *ctx, const char *dir, const names_t *n,
                                 const ls_ckpt_save_t *save) {
   int lock_fd;
-  ls_status_t status = fill_temp(ctx, n->temp, save, &lock_fd);
+  ls_status_t status = ls_ckpt_fill(ctx, n->temp, save, &lock_fd);
   if (status) return status;
   placed_t placed;
   status = place(ctx, n, &placed);

@@ -18,6 +18,10 @@ ls_status_t ls_ckpt_list(ls_ctx_t *ctx, const char *dir, int64_t **steps, int *c
 /* "dir/step-.." (ls_free). */
 char *ls_ckpt_step_path(ls_ctx_t *ctx, const char *dir, int64_t step);
 
+/* Creates `temp` and writes a whole checkpoint into it, durably. *lock_fd keeps sweepers away until it is
+ * closed. On failure nothing of it is left. */
+ls_status_t ls_ckpt_fill(ls_ctx_t *ctx, const char *temp, const ls_ckpt_save_t *save, int *lock_fd);
+
 /* Removes temporary directories of dead processes. What cannot be removed is left in silence: the next save
  * tries again. */
 void ls_ckpt_sweep(const char *dir);
