@@ -1,0 +1,36 @@
+# Installation: program, libraries, headers, pkg-config file, CMake package.
+include(CMakePackageConfigHelpers)
+
+# What a program that links liblockstep.a needs as well; the shared library carries its own dependencies.
+set(LS_PKG_REQUIRES_PRIVATE "yaml-0.1 jansson libxxhash zlib")
+set(LS_PKG_LIBS_PRIVATE "-lm -ldl -lpthread")
+if(OPENBLAS_FOUND)
+  string(APPEND LS_PKG_REQUIRES_PRIVATE " openblas")
+endif()
+if(TARGET DNNL::dnnl)
+  string(APPEND LS_PKG_LIBS_PRIVATE " -ldnnl -fopenmp")
+endif()
+pkg_check_modules(OMPI_C QUIET ompi-c)
+if(OMPI_C_FOUND)
+  string(APPEND LS_PKG_REQUIRES_PRIVATE " ompi-c")
+else()
+  foreach(lib ${MPI_C_LIBRARIES})
+    string(APPEND LS_PKG_LIBS_PRIVATE " ${lib}")
+  endforeach()
+endif()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/lockstep.pc.in ${PROJECT_BINARY_DIR}/lockstep.pc @ONLY)
+
+install(TARGETS lockstep_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS lockstep_shared EXPORT lockstepTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES $<TARGET_FILE:lockstep_static> DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
+install(FILES ${PROJECT_BINARY_DIR}/include/lockstep/version.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep)
+install(FILES ${PROJECT_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/lockstepConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/lockstepConfig.cmake INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/lockstepConfig.cmake ${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)

@@ -1,0 +1,53 @@
+/* lockstep check: everything that can be found wrong before a run: configuration, data, schedules of all ranks. */
+#include "cli/plan.h"
+
+static void print_result(const cli_args_t *args, const ls_config_t *config, const cli_plan_t *plan,
+                         const ls_dataset_t *data) {
+  int64_t tasks = plan->schedule[0]->task_count;
+  if (args->json) {
+    cli_print_json(json_pack("{s:s, s:b, s:I, s:i, s:s, s:s, s:I, s:I, s:I}", "command", "check", "ok", 1, "params",
+                             (json_int_t)ls_graph_param_count(plan->graph[0]), "world_size", plan->world_size,
+                             "strategy", config->parallel.strategy, "backend", plan->backend, "train_samples",
+                             (json_int_t)data->train_count, "validation_samples",
+                             (json_int_t)data->validation_count, "tasks_per_step", (json_int_t)tasks));
+    return;
+  }
+  printf("  configuration  ok\n  data           ok: %s training and %s validation samples (%s)\n",
+         cli_count(data->train_count), cli_count(data->validation_count), data->source);
+  printf("  schedules      ok: %s, %d rank%s, %lld tasks per step, %s parameters (%s)\n", config->parallel.strategy,
+         plan->world_size, plan->world_size == 1 ? "" : "s", (long long)tasks,
+         cli_count(ls_graph_param_count(plan->graph[0])), plan->backend);
+}
+
+static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
+  ls_config_t *config;
+  ls_dataset_t *data = NULL;
+  cli_plan_t plan;
+  ls_status_t status = ls_config_load(ctx, args->config, args->sets, args->set_count, &config);
+  if (status != LS_OK) return status;
+  int ranks = args->ranks > 0 ? (int)args->ranks : (int)config->parallel.ranks;
+  ls_data_want_t want = {ls_model_inputs(&config->model), ls_model_outputs(&config->model),
+                         config->model.loss == LS_LOSS_CROSS_ENTROPY};
+  status = ls_dataset_open(ctx, &config->data, NULL, &want, (uint64_t)config->train.seed, NULL, &data);
+  if (status != LS_OK) goto config;
+  if (data->train_count < config->train.batch) {
+    status = ls_fail(ctx, LS_ERR_DATA, "%s: %lld training samples are fewer than the global batch of %lld",
+                     data->source, (long long)data->train_count, (long long)config->train.batch);
+    goto data;
+  }
+  status = cli_plan_create(ctx, config, ranks, &plan);
+  if (status != LS_OK) goto data;
+  print_result(args, config, &plan, data);
+  cli_plan_release(&plan);
+data:
+  ls_dataset_close(data);
+config:
+  ls_config_destroy(config);
+  return status;
+}
+
+const cli_command_t cli_check = {
+    .name = "check",
+    .summary = "Checks configuration, data and the schedules of all ranks, without training.",
+    .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_VERBOSE,
+    .run = run};

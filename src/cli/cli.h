@@ -1,0 +1,62 @@
+/* The program: sub-commands as rows, flags as rows. The only place of the project that prints, reads flags or exits.
+ * Results go to stdout (a table for people, or one JSON document with --json); messages go to stderr. */
+#ifndef LS_CLI_CLI_H
+#define LS_CLI_CLI_H
+
+#include "train/trainer.h"
+#include <stdio.h>
+
+enum { CLI_SETS_MAX = 64, CLI_JSON_VERSION = 1 };
+
+/* What the command line said; which flags a command takes is in its row. */
+typedef struct {
+  int argc;
+  char **argv; /* as given, for starting ourselves again under mpirun */
+  const char *config;
+  const char *checkpoint, *trace;
+  const char *sets[CLI_SETS_MAX];
+  int set_count;
+  long ranks; /* 0 = not given */
+  bool json, resume, quiet, verbose, help;
+} cli_args_t;
+
+typedef enum {
+  CLI_FLAG_CONFIG = 1 << 0, /* positional CONFIG */
+  CLI_FLAG_SET = 1 << 1,
+  CLI_FLAG_JSON = 1 << 2,
+  CLI_FLAG_RANKS = 1 << 3,
+  CLI_FLAG_RESUME = 1 << 4,
+  CLI_FLAG_CHECKPOINT = 1 << 5,
+  CLI_FLAG_TRACE = 1 << 6,
+  CLI_FLAG_QUIET = 1 << 7,
+  CLI_FLAG_VERBOSE = 1 << 8
+} cli_flag_t;
+
+typedef struct {
+  const char *name;
+  const char *summary;
+  const char *details; /* further --help text, may be NULL */
+  unsigned flags;      /* cli_flag_t */
+  ls_status_t (*run)(ls_ctx_t *ctx, const cli_args_t *args);
+} cli_command_t;
+
+extern const cli_command_t cli_train, cli_eval, cli_inspect, cli_check;
+extern const cli_command_t *const cli_commands[]; /* NULL-terminated */
+
+/* args.c: reads argv after the command's name. Reports LS_ERR_ARGUMENT with the remedy. */
+ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv, cli_args_t *args);
+void cli_help_program(FILE *to);
+void cli_help_command(FILE *to, const cli_command_t *command);
+
+/* launch.c: when this process was started by hand and more than one rank is wanted, replaces it with mpirun running
+ * the same command line. Returns LS_OK when there is nothing to start; an error when mpirun cannot be run. */
+ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks);
+
+/* output.c */
+void cli_print_json(json_t *document); /* takes the reference; adds "version" */
+json_t *cli_number(double value);      /* null for NaN and infinities */
+/* "1,234,567"; "27.5 MB". Valid until the next four calls. */
+const char *cli_count(int64_t value);
+const char *cli_bytes(int64_t bytes);
+
+#endif

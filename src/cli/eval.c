@@ -1,0 +1,53 @@
+/* lockstep eval: loss and accuracy of a checkpoint on the validation part (or on everything without one). */
+#include "cli/cli.h"
+
+#include <math.h>
+
+static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls_eval_report_t *r) {
+  if (args->json) {
+    json_t *j = json_pack("{s:s, s:s, s:I, s:I}", "command", "eval", "checkpoint", t->checkpoint, "step",
+                          (json_int_t)t->step, "samples", (json_int_t)r->samples);
+    json_object_set_new(j, "loss", cli_number(r->loss));
+    json_object_set_new(j, "accuracy", cli_number(r->accuracy));
+    json_object_set_new(j, "part", json_string(t->dataset->validation_count > 0 ? "validation" : "all"));
+    cli_print_json(j);
+    return;
+  }
+  printf("  %-16s %s\n  %-16s %lld\n", "checkpoint", t->checkpoint, "step", (long long)t->step);
+  printf("  %-16s %s (%s)\n", "samples", cli_count(r->samples),
+         t->dataset->validation_count > 0 ? "validation part" : "all");
+  printf("  %-16s %.6g\n", "loss", r->loss);
+  if (isfinite(r->accuracy))
+    printf("  %-16s %.2f %% (%s right)\n", "accuracy", 100 * r->accuracy, cli_count(r->correct));
+}
+
+static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
+  if (!args->checkpoint)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep eval: --checkpoint DIR is missing; see lockstep eval --help");
+  ls_config_t *config;
+  ls_world_t *world = NULL;
+  ls_trainer_t *trainer = NULL;
+  ls_eval_report_t report;
+  ls_trainer_options_t options = {.checkpoint = args->checkpoint, .no_training = true};
+  ls_status_t status = ls_config_load(ctx, args->config, args->sets, args->set_count, &config);
+  if (status != LS_OK) return status;
+  status = ls_world_open(ctx, config->parallel.deadline_s, &world);
+  if (status != LS_OK) goto config;
+  status = ls_trainer_create(ctx, world, config, &options, &trainer);
+  if (status != LS_OK) goto world;
+  status = ls_trainer_evaluate(trainer, &report);
+  if (status == LS_OK && ls_world_rank(world) == 0) print_result(args, trainer, &report);
+  ls_trainer_destroy(trainer);
+world:
+  if (status != LS_OK) ls_world_abort(world, ls_status_exit_code(status));
+  ls_world_close(world);
+config:
+  ls_config_destroy(config);
+  return status;
+}
+
+const cli_command_t cli_eval = {
+    .name = "eval",
+    .summary = "Evaluates a checkpoint on the configured data.",
+    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+    .run = run};

@@ -1,0 +1,163 @@
+/* lockstep inspect: what a configuration means, before anything runs: parameters, work, exact bytes, schedule. */
+#include "cli/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DRAW_WIDTH_MIN = 60, DRAW_WIDTH_DEFAULT = 100 };
+
+/* The layer of a parameter: its name up to the last dot. */
+static size_t layer_len(const char *name) {
+  const char *dot = strrchr(name, '.');
+  return dot ? (size_t)(dot - name) : strlen(name);
+}
+
+typedef struct {
+  const char *name; /* not terminated: `len` bytes */
+  size_t len;
+  int64_t params, forward_flops;
+  char shapes[128];
+} layer_row_t;
+
+/* Parameters and forward work per layer, in the order of the graph. */
+static int collect_layers(const ls_graph_t *g, layer_row_t *rows, int capacity) {
+  int count = 0;
+  for (int i = 0; i < g->tensor_count; i++) {
+    const ls_graph_tensor_t *t = &g->tensors[i];
+    if (t->role != LS_ROLE_PARAM) continue;
+    size_t len = layer_len(t->name);
+    layer_row_t *row = count > 0 ? &rows[count - 1] : NULL;
+    if (!row || row->len != len || strncmp(row->name, t->name, len) != 0) {
+      if (count == capacity) break;
+      row = &rows[count++];
+      *row = (layer_row_t){.name = t->name, .len = len};
+    }
+    char text[LS_SHAPE_TEXT_BYTES];
+    size_t used = strlen(row->shapes);
+    snprintf(row->shapes + used, sizeof row->shapes - used, "%s%s", used ? " " : "", ls_shape_text(&t->shape, text) + 4);
+    row->params += ls_shape_count(&t->shape);
+  }
+  for (int i = 0; i < g->node_count; i++) {
+    const ls_graph_node_t *node = &g->nodes[i];
+    if (node->phase != LS_PHASE_FORWARD) continue;
+    ls_shape_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
+    for (int k = 0; k < node->in_count; k++) in[k] = g->tensors[node->in[k]].shape;
+    for (int k = 0; k < node->out_count; k++) out[k] = g->tensors[node->out[k]].shape;
+    for (int r = 0; r < count; r++)
+      if (!strncmp(node->name, rows[r].name, rows[r].len) &&
+          (node->name[rows[r].len] == ' ' || node->name[rows[r].len] == '.'))
+        rows[r].forward_flops += ls_op_flops(node->op, &node->attrs, in, out);
+  }
+  return count;
+}
+
+static json_t *fit_json(const ls_fit_t *fit) {
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "params", (json_int_t)fit->params_bytes,
+                   "gradients", (json_int_t)fit->gradients_bytes, "optimizer", (json_int_t)fit->optimizer_bytes,
+                   "inputs", (json_int_t)fit->inputs_bytes, "transient", (json_int_t)fit->transient_bytes, "other",
+                   (json_int_t)fit->other_bytes, "total", (json_int_t)fit->device_total_bytes, "host_pinned",
+                   (json_int_t)fit->host_pinned_bytes, "transient_without_reuse",
+                   (json_int_t)fit->transient_unshared_bytes);
+}
+
+static json_t *task_json(const ls_task_t *task) {
+  static const char *const lanes[LS_LANE_COUNT] = {"compute", "communication", "copy_in", "copy_out"};
+  static const char *const kinds[] = {"op", "collective", "copy"};
+  json_t *waits = json_array();
+  for (int i = 0; i < task->wait_count; i++) json_array_append_new(waits, json_integer(task->wait[i]));
+  return json_pack("{s:s, s:s, s:s, s:I, s:I, s:o}", "name", task->name, "kind", kinds[task->kind], "lane",
+                   lanes[task->lane], "flops", (json_int_t)task->flops, "bytes", (json_int_t)task->bytes, "waits",
+                   waits);
+}
+
+static void print_json(const ls_config_t *config, const cli_plan_t *plan, const layer_row_t *rows, int count) {
+  const ls_graph_t *g = plan->graph[0];
+  json_t *layers = json_array(), *ranks = json_array(), *tasks = json_array();
+  for (int i = 0; i < count; i++)
+    json_array_append_new(layers, json_pack("{s:s%, s:s, s:I, s:I}", "name", rows[i].name, rows[i].len, "shapes",
+                                            rows[i].shapes, "params", (json_int_t)rows[i].params, "forward_flops",
+                                            (json_int_t)rows[i].forward_flops));
+  for (int r = 0; r < plan->world_size; r++) {
+    ls_fit_t fit;
+    ls_schedule_fit(plan->schedule[r], &fit);
+    json_array_append_new(ranks, json_pack("{s:i, s:o}", "rank", r, "bytes", fit_json(&fit)));
+  }
+  for (int i = 0; i < plan->schedule[0]->task_count; i++)
+    json_array_append_new(tasks, task_json(&plan->schedule[0]->tasks[i]));
+  json_t *j = json_pack("{s:s, s:I, s:i, s:s, s:s, s:I, s:o, s:o, s:o}", "command", "inspect", "params",
+                        (json_int_t)ls_graph_param_count(g), "world_size", plan->world_size, "strategy",
+                        config->parallel.strategy, "backend", plan->backend, "global_batch",
+                        (json_int_t)config->train.batch, "layers", layers, "ranks", ranks, "schedule", tasks);
+  int64_t micro = config->train.accumulate;
+  json_object_set_new(j, "step_flops_per_rank",
+                      json_pack("{s:I, s:I}", "forward", (json_int_t)(micro * ls_graph_flops(g, LS_PHASE_FORWARD)),
+                                "backward", (json_int_t)(micro * ls_graph_flops(g, LS_PHASE_BACKWARD))));
+  cli_print_json(j);
+}
+
+static void print_fit(const cli_plan_t *plan) {
+  ls_fit_t fit;
+  ls_schedule_fit(plan->schedule[0], &fit);
+  printf("\nbytes on rank 0 (exact; rank 0 has the largest share)\n");
+  const struct {
+    const char *name;
+    int64_t bytes;
+  } rows[] = {{"parameters", fit.params_bytes}, {"gradients", fit.gradients_bytes}, {"optimizer", fit.optimizer_bytes},
+              {"inputs", fit.inputs_bytes},     {"activations", fit.transient_bytes}, {"other", fit.other_bytes},
+              {"total", fit.device_total_bytes}};
+  for (int i = 0; i < LS_COUNT(rows); i++)
+    printf("  %-14s %16s  %10s\n", rows[i].name, cli_count(rows[i].bytes), cli_bytes(rows[i].bytes));
+  if (fit.host_pinned_bytes > 0)
+    printf("  %-14s %16s  %10s on the host\n", "pinned", cli_count(fit.host_pinned_bytes), cli_bytes(fit.host_pinned_bytes));
+  printf("  activations share bytes: %s without reuse\n", cli_bytes(fit.transient_unshared_bytes));
+}
+
+static void print_people(const ls_config_t *config, const cli_plan_t *plan, const layer_row_t *rows, int count) {
+  const ls_graph_t *g = plan->graph[0];
+  printf("layers\n  %-16s %-32s %14s %18s\n", "name", "parameters' shapes", "parameters", "forward FLOPs");
+  for (int i = 0; i < count; i++)
+    printf("  %-16.*s %-32s %14s %18s\n", (int)rows[i].len, rows[i].name, rows[i].shapes, cli_count(rows[i].params),
+           cli_count(rows[i].forward_flops));
+  int64_t micro = config->train.accumulate;
+  printf("  %-16s %-32s %14s\n", "total", "", cli_count(ls_graph_param_count(g)));
+  printf("\nwork of one step on rank 0 (%lld of %lld samples, %lld micro-batch%s)\n  forward %s FLOPs, backward %s FLOPs\n",
+         (long long)plan->rows * micro, (long long)config->train.batch, (long long)micro, micro == 1 ? "" : "es",
+         cli_count(micro * ls_graph_flops(g, LS_PHASE_FORWARD)), cli_count(micro * ls_graph_flops(g, LS_PHASE_BACKWARD)));
+  print_fit(plan);
+  printf("\nschedule: %s on %d rank%s, %s\n", config->parallel.strategy, plan->world_size,
+         plan->world_size == 1 ? "" : "s", plan->backend);
+  const char *columns = getenv("COLUMNS");
+  int width = columns ? atoi(columns) : DRAW_WIDTH_DEFAULT;
+  char *drawing = ls_schedule_draw(plan->schedule[0], NULL, width < DRAW_WIDTH_MIN ? DRAW_WIDTH_MIN : width);
+  if (drawing) fputs(drawing, stdout);
+  ls_free(drawing);
+}
+
+static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
+  ls_config_t *config;
+  cli_plan_t plan;
+  ls_status_t status = ls_config_load(ctx, args->config, args->sets, args->set_count, &config);
+  if (status != LS_OK) return status;
+  int ranks = args->ranks > 0 ? (int)args->ranks : (int)config->parallel.ranks;
+  status = cli_plan_create(ctx, config, ranks, &plan);
+  if (status != LS_OK) goto config;
+  layer_row_t *rows = ls_alloc_array(ctx, LS_LAYER_MAX, sizeof *rows);
+  status = rows ? LS_OK : LS_ERR_MEMORY;
+  if (rows) {
+    int count = collect_layers(plan.graph[0], rows, LS_LAYER_MAX);
+    if (args->json) print_json(config, &plan, rows, count);
+    else print_people(config, &plan, rows, count);
+  }
+  ls_free(rows);
+  cli_plan_release(&plan);
+config:
+  ls_config_destroy(config);
+  return status;
+}
+
+const cli_command_t cli_inspect = {
+    .name = "inspect",
+    .summary = "Shows parameters, FLOPs, exact bytes per rank and the schedule, without running anything.",
+    .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_VERBOSE,
+    .run = run};

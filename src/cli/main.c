@@ -1,0 +1,92 @@
+/* Entry: picks the command, prints its messages, turns its status into an exit code. */
+#include "cli/cli.h"
+
+#include <lockstep/version.h>
+#include <string.h>
+
+const cli_command_t *const cli_commands[] = {&cli_train, &cli_eval, &cli_inspect, &cli_check, NULL};
+
+static void print_message(void *user, ls_log_level_t level, const char *message) {
+  (void)user;
+  static const char *const labels[] = {"error: ", "warning: ", "", ""};
+  fprintf(stderr, "lockstep: %s%s\n", labels[level], message);
+}
+
+static int print_version(void) {
+  printf("lockstep %s\n", ls_version());
+#ifdef LS_HAVE_DNNL
+  printf("cpu: oneDNN\n");
+#else
+  printf("cpu: OpenBLAS\n");
+#endif
+  ls_ctx_t *quiet = ls_ctx_create(NULL, NULL);
+  const ls_cuda_module_t *module;
+  if (quiet && ls_cuda_module_load(quiet, &module) == LS_OK)
+    printf("cuda: module loaded, %d device(s)%s\n", module->backend->device->count(quiet),
+           module->nccl_create ? ", NCCL" : "");
+  else
+    printf("cuda: %s\n", quiet ? ls_ctx_error(quiet) : "unknown");
+  ls_ctx_destroy(quiet);
+  return 0;
+}
+
+static int print_reference(ls_ctx_t *ctx) {
+  char *text = ls_config_reference(ctx);
+  if (!text) return ls_status_exit_code(LS_ERR_MEMORY);
+  fputs(text, stdout);
+  ls_free(text);
+  return 0;
+}
+
+static int usage_error(ls_ctx_t *ctx, const char *name) {
+  const char *names[16];
+  int n = 0;
+  for (; cli_commands[n]; n++) names[n] = cli_commands[n]->name;
+  names[n] = NULL;
+  const char *nearest = ls_nearest(name, names);
+  return ls_status_exit_code(ls_fail(ctx, LS_ERR_ARGUMENT, "unknown command \"%s\"%s%s%s; see lockstep --help", name,
+                                     nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : ""));
+}
+
+static int run_command(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv) {
+  cli_args_t args;
+  ls_status_t status = cli_args_parse(ctx, command, argc, argv, &args);
+  if (status == LS_OK && args.help) {
+    cli_help_command(stdout, command);
+    return 0;
+  }
+  if (args.verbose) ls_ctx_set_level(ctx, LS_LOG_DEBUG);
+  if (status == LS_OK) status = command->run(ctx, &args);
+  if (fflush(stdout) != 0 && status == LS_OK) status = ls_fail_errno(ctx, "cannot write the result to stdout");
+  return ls_status_exit_code(status);
+}
+
+static int dispatch(ls_ctx_t *ctx, int argc, char **argv) {
+  const char *name = argc > 1 ? argv[1] : "--help";
+  if (!strcmp(name, "--version")) return print_version();
+  if (!strcmp(name, "--help") || !strcmp(name, "-h") || (!strcmp(name, "help") && argc < 3)) {
+    cli_help_program(argc > 1 ? stdout : stderr);
+    return argc > 1 ? 0 : ls_status_exit_code(LS_ERR_ARGUMENT);
+  }
+  bool help = !strcmp(name, "help");
+  if (help && !strcmp(argv[2], "config")) return print_reference(ctx);
+  for (int i = 0; cli_commands[i]; i++) {
+    if (help && !strcmp(argv[2], cli_commands[i]->name)) {
+      cli_help_command(stdout, cli_commands[i]);
+      return 0;
+    }
+    if (!strcmp(name, cli_commands[i]->name)) return run_command(ctx, cli_commands[i], argc, argv);
+  }
+  return usage_error(ctx, help ? argv[2] : name);
+}
+
+int main(int argc, char **argv) {
+  ls_ctx_t *ctx = ls_ctx_create(print_message, NULL);
+  if (!ctx) {
+    fputs("lockstep: error: out of memory\n", stderr);
+    return ls_status_exit_code(LS_ERR_MEMORY);
+  }
+  int code = dispatch(ctx, argc, argv);
+  ls_ctx_destroy(ctx);
+  return code;
+}

@@ -1,0 +1,47 @@
+/* How numbers and documents look on stdout. */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { TEXT_MAX = 32, TEXT_SLOTS = 4 };
+
+static char *next_text(void) {
+  static char text[TEXT_SLOTS][TEXT_MAX];
+  static int slot;
+  slot = (slot + 1) % TEXT_SLOTS;
+  return text[slot];
+}
+
+void cli_print_json(json_t *document) {
+  json_object_set_new(document, "version", json_integer(CLI_JSON_VERSION));
+  json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+  putchar('\n');
+  json_decref(document);
+}
+
+json_t *cli_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+const char *cli_count(int64_t value) {
+  char digits[TEXT_MAX], *text = next_text();
+  snprintf(digits, sizeof digits, "%" PRId64, value);
+  int len = (int)strlen(digits), out = 0;
+  for (int i = 0; i < len; i++) {
+    text[out++] = digits[i];
+    int left = len - 1 - i;
+    if (left > 0 && left % 3 == 0 && digits[i] != '-') text[out++] = ',';
+  }
+  text[out] = '\0';
+  return text;
+}
+
+const char *cli_bytes(int64_t bytes) {
+  static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+  char *text = next_text();
+  double value = (double)bytes;
+  int unit = 0;
+  for (; value >= 1000 && unit < LS_COUNT(units) - 1; unit++) value /= 1000;
+  snprintf(text, TEXT_MAX, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
+  return text;
+}

@@ -1,0 +1,23 @@
+/* The schedules of every rank of a configuration, without data, devices or memory: what inspect shows and check
+ * proves. */
+#ifndef LS_CLI_PLAN_H
+#define LS_CLI_PLAN_H
+
+#include "cli/cli.h"
+
+typedef struct {
+  int world_size;
+  int64_t rows;           /* of rank 0's micro-batch */
+  bool copies;            /* the backend has memory of its own */
+  const char *backend;    /* as "auto" resolves here */
+  ls_graph_t **graph;     /* one per rank */
+  ls_schedule_t **schedule;
+  ls_layout_t *layout;    /* the same for all */
+  ls_optim_plan_t optim;
+} cli_plan_t;
+
+/* Lowers the configuration for `ranks` ranks and checks every schedule and their agreement. */
+ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int ranks, cli_plan_t *plan);
+void cli_plan_release(cli_plan_t *plan);
+
+#endif

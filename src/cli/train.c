@@ -1,0 +1,195 @@
+/* lockstep train: the run with a progress line, and its report. */
+#include "cli/cli.h"
+
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PROGRESS_EVERY_MS = 100 };
+
+static volatile sig_atomic_t stop_requested;
+static void request_stop(int signal_number) {
+  (void)signal_number;
+  stop_requested = 1;
+}
+
+static bool stop_hook(void *user) {
+  (void)user;
+  return stop_requested != 0;
+}
+
+typedef struct {
+  bool terminal; /* stderr is one: the line is rewritten in place */
+  int64_t shown_ns;
+  int64_t epoch;
+  int width; /* of the line on the screen */
+} progress_t;
+
+static void show_progress(void *user, const ls_progress_t *p) {
+  progress_t *state = user;
+  int64_t now = ls_clock_ns();
+  bool last = p->step == p->total_steps, epoch_done = p->epoch != state->epoch;
+  if (!last && !(state->terminal ? now - state->shown_ns > PROGRESS_EVERY_MS * 1000000ll : epoch_done)) return;
+  state->shown_ns = now;
+  state->epoch = p->epoch;
+  char line[256];
+  int n = snprintf(line, sizeof line, "step %lld/%lld", (long long)p->step, (long long)p->total_steps);
+  if (p->total_epochs > 0)
+    n += snprintf(line + n, sizeof line - (size_t)n, "  epoch %lld/%lld", (long long)p->epoch,
+                  (long long)p->total_epochs);
+  n += snprintf(line + n, sizeof line - (size_t)n, "  loss %.4f", p->train_loss);
+  if (isfinite(p->val_loss)) n += snprintf(line + n, sizeof line - (size_t)n, "  val %.4f", p->val_loss);
+  if (isfinite(p->val_accuracy)) n += snprintf(line + n, sizeof line - (size_t)n, " (%.2f %%)", 100 * p->val_accuracy);
+  n += snprintf(line + n, sizeof line - (size_t)n, "  %s samples/s", cli_count((int64_t)p->samples_per_s));
+  if (p->skipped_steps > 0) n += snprintf(line + n, sizeof line - (size_t)n, "  skipped %lld", (long long)p->skipped_steps);
+  if (!state->terminal) {
+    fprintf(stderr, "%s\n", line);
+    return;
+  }
+  fprintf(stderr, "\r%s%*s", line, state->width > n ? state->width - n : 0, "");
+  state->width = n;
+  if (last) fputc('\n', stderr);
+}
+
+static json_t *parts_json(const ls_step_parts_t *parts) {
+  if (!parts->measured) return json_null();
+  return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "input", (double)parts->input_ns * 1e-3, "forward",
+                   (double)parts->forward_ns * 1e-3, "backward", (double)parts->backward_ns * 1e-3, "exposed_comm",
+                   (double)parts->comm_ns * 1e-3, "optimizer", (double)parts->optimizer_ns * 1e-3, "rest",
+                   (double)parts->rest_ns * 1e-3);
+}
+
+static void print_json(const ls_train_report_t *r, ls_status_t status) {
+  json_t *j = json_pack("{s:s, s:s}", "command", "train", "status", ls_status_name(status));
+  json_object_set_new(j, "params", json_integer(r->params));
+  json_object_set_new(j, "world_size", json_integer(r->world_size));
+  json_object_set_new(j, "strategy", json_string(r->strategy));
+  json_object_set_new(j, "backend", json_string(r->backend));
+  json_object_set_new(j, "device", json_string(r->device));
+  json_object_set_new(j, "threads_per_rank", json_integer(r->threads_per_rank));
+  json_object_set_new(j, "global_batch", json_integer(r->global_batch));
+  json_object_set_new(j, "steps", json_integer(r->steps));
+  json_object_set_new(j, "total_steps", json_integer(r->total_steps));
+  json_object_set_new(j, "resumed_from_step", r->resumed_from >= 0 ? json_integer(r->resumed_from) : json_null());
+  json_object_set_new(j, "samples_per_s", cli_number(r->samples_per_s));
+  json_object_set_new(j, "step_time_us", json_pack("{s:o, s:o}", "median", cli_number(r->step_time_median_us), "p95",
+                                                   cli_number(r->step_time_p95_us)));
+  json_object_set_new(j, "step_parts_us", parts_json(&r->parts));
+  json_object_set_new(j, "train_loss_first", cli_number(r->train_loss_first));
+  json_object_set_new(j, "train_loss", cli_number(r->train_loss));
+  json_object_set_new(j, "val_loss_first", cli_number(r->val_loss_first));
+  json_object_set_new(j, "val_loss", cli_number(r->val_loss));
+  json_object_set_new(j, "val_accuracy", cli_number(r->val_accuracy));
+  json_object_set_new(j, "val_samples", json_integer(r->val_samples));
+  json_object_set_new(j, "skipped_steps", json_integer(r->skipped_steps));
+  json_object_set_new(j, "params_xxh3", json_string(r->params_xxh3));
+  json_object_set_new(j, "checkpoint", r->checkpoint[0] ? json_string(r->checkpoint) : json_null());
+  json_object_set_new(j, "wall_s", cli_number(r->wall_s));
+  json_object_set_new(j, "eval_s", cli_number(r->eval_s));
+  json_object_set_new(j, "save_s", cli_number(r->save_s));
+  cli_print_json(j);
+}
+
+static void print_part(const char *name, int64_t ns, double median_us) {
+  double us = (double)ns * 1e-3;
+  printf("    %-22s %10.1f us  %5.1f %%\n", name, us, median_us > 0 ? 100 * us / median_us : 0);
+}
+
+static void print_parts(const ls_step_parts_t *p) {
+  if (!p->measured) {
+    printf("    (parts are not timed inside a captured step)\n");
+    return;
+  }
+  double total = (double)(p->input_ns + p->forward_ns + p->backward_ns + p->comm_ns + p->optimizer_ns + p->rest_ns) * 1e-3;
+  print_part("input", p->input_ns, total);
+  print_part("forward", p->forward_ns, total);
+  print_part("backward", p->backward_ns, total);
+  print_part("exposed communication", p->comm_ns, total);
+  print_part("optimizer", p->optimizer_ns, total);
+  print_part("rest", p->rest_ns, total);
+}
+
+static void print_before_after(const char *name, double before, double after) {
+  if (isfinite(before) || isfinite(after)) printf("  %-24s %12.6g -> %.6g\n", name, before, after);
+}
+
+static void print_table(const ls_train_report_t *r) {
+  printf("\n  %-24s %12s\n", "parameters", cli_count(r->params));
+  printf("  %-24s %12s, %d rank%s x %d thread%s (%s)\n", "strategy", r->strategy, r->world_size,
+         r->world_size == 1 ? "" : "s", r->threads_per_rank, r->threads_per_rank == 1 ? "" : "s", r->backend);
+  printf("  %-24s %12s of %s, global batch %lld\n", "steps", cli_count(r->steps), cli_count(r->total_steps),
+         (long long)r->global_batch);
+  if (r->resumed_from >= 0) printf("  %-24s %12s\n", "resumed from step", cli_count(r->resumed_from));
+  print_before_after("train loss", r->train_loss_first, r->train_loss);
+  print_before_after("validation loss", r->val_loss_first, r->val_loss);
+  if (isfinite(r->val_accuracy)) printf("  %-24s %11.2f %%\n", "validation accuracy", 100 * r->val_accuracy);
+  if (r->steps > 0) {
+    printf("  %-24s %12s\n", "samples/s", cli_count((int64_t)r->samples_per_s));
+    printf("  %-24s %9.1f us (95 %% below %.1f us); mean on rank 0:\n", "time per step, median",
+           r->step_time_median_us, r->step_time_p95_us);
+    print_parts(&r->parts);
+  }
+  printf("  %-24s %12lld\n", "skipped steps", (long long)r->skipped_steps);
+  printf("  %-24s %s\n", "parameters' XXH3-128", r->params_xxh3);
+  printf("  %-24s %s\n", "saved", r->checkpoint[0] ? r->checkpoint : "nothing (no train.checkpoint.dir)");
+  printf("  %-24s %9.2f s (evaluation %.2f, saving %.2f)\n", "whole run", r->wall_s, r->eval_s, r->save_s);
+}
+
+/* Under mpirun another rank may wait for this one: a failure ends them all, with this one's exit code. */
+static ls_status_t leave(ls_world_t *world, ls_status_t status) {
+  if (status != LS_OK && status != LS_ERR_INTERRUPTED) ls_world_abort(world, ls_status_exit_code(status));
+  ls_world_close(world);
+  return status;
+}
+
+static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config, const cli_args_t *args) {
+  progress_t progress = {.terminal = isatty(STDERR_FILENO) == 1};
+  ls_train_hooks_t hooks = {.progress = args->quiet ? NULL : show_progress,
+                            .stop = stop_hook,
+                            .user = &progress,
+                            .trace_path = args->trace};
+  ls_trainer_options_t options = {.resume = args->resume};
+  ls_trainer_t *trainer = NULL;
+  ls_train_report_t report;
+  ls_status_t status = ls_trainer_create(ctx, world, config, &options, &trainer);
+  if (status != LS_OK) return status;
+  status = ls_trainer_run(trainer, &hooks, &report);
+  ls_trainer_destroy(trainer);
+  if (status != LS_OK && status != LS_ERR_INTERRUPTED && status != LS_ERR_NONFINITE) return status;
+  if (ls_world_rank(world) != 0) return status;
+  if (status == LS_ERR_INTERRUPTED)
+    ls_fail(ctx, status, "interrupted after %lld of %lld steps; go on with --resume",
+            (long long)(report.resumed_from > 0 ? report.resumed_from + report.steps : report.steps),
+            (long long)report.total_steps);
+  if (args->json) print_json(&report, status);
+  else print_table(&report);
+  return status;
+}
+
+static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
+  ls_config_t *config;
+  ls_world_t *world = NULL;
+  ls_status_t status = ls_config_load(ctx, args->config, args->sets, args->set_count, &config);
+  if (status != LS_OK) return status;
+  int ranks = args->ranks > 0 ? (int)args->ranks : (int)config->parallel.ranks;
+  status = cli_launch(ctx, args, ranks);
+  if (status == LS_OK) status = ls_world_open(ctx, config->parallel.deadline_s, &world);
+  if (status == LS_OK) {
+    struct sigaction action = {.sa_handler = request_stop, .sa_flags = SA_RESETHAND};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    status = leave(world, train_in(ctx, world, config, args));
+  }
+  ls_config_destroy(config);
+  return status;
+}
+
+const cli_command_t cli_train = {
+    .name = "train",
+    .summary = "Trains the configured network and reports loss, speed and what was saved.",
+    .details = "Started by hand with more than one rank it starts itself through mpirun; inside mpirun or srun it\n"
+               "joins the ranks that are there. A run interrupted by SIGINT or SIGTERM saves before it ends.",
+    .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_RESUME | CLI_FLAG_TRACE |
+             CLI_FLAG_QUIET | CLI_FLAG_VERBOSE,
+    .run = run};

@@ -1,0 +1,55 @@
+/* The whole configuration: the sections that each module describes, put together. The struct behind the public
+ * ls_config_t. */
+#ifndef LS_TRAIN_CONFIG_H
+#define LS_TRAIN_CONFIG_H
+
+#include "data/data.h"
+#include "model/model.h"
+#include "optim/optim.h"
+#include <lockstep/config.h>
+
+/* Section train. Exactly one of epochs and steps is given. */
+typedef struct {
+  int64_t batch; /* global */
+  int64_t epochs, steps;
+  int64_t seed;
+  int precision; /* fp32 is 0 */
+  int64_t accumulate;
+  double clip_norm;
+  int64_t max_skipped;
+  int64_t evaluate_every; /* epochs; 0 = only before and after */
+} ls_train_config_t;
+
+/* Section train.checkpoint. */
+typedef struct {
+  const char *dir; /* NULL: nothing is saved */
+  int64_t every_steps;
+  int64_t keep;
+} ls_checkpoint_config_t;
+
+/* Section parallel. */
+typedef struct {
+  const char *strategy;
+  int64_t ranks;
+  const char *backend;
+  int64_t threads; /* per rank; 0 = cores of the node / ranks on it */
+  int64_t bucket_bytes;
+  double deadline_s;
+} ls_parallel_config_t;
+
+struct ls_config {
+  ls_ctx_t *ctx;
+  ls_arena_t arena;
+  ls_model_config_t model;
+  ls_data_config_t data;
+  ls_train_config_t train;
+  ls_optim_config_t optimizer;
+  ls_rate_config_t rate;
+  ls_checkpoint_config_t checkpoint;
+  ls_parallel_config_t parallel;
+};
+
+/* The resolved configuration as JSON (new reference; NULL when memory is short). */
+json_t *ls_config_json(const ls_config_t *config);
+
+#endif

@@ -1,0 +1,282 @@
+/* Creating a trainer: device, data, schedule, memory, initial or saved values, in that order. */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { EVAL_ROWS_MIN = 64, EVAL_ROWS_MAX = 1024 };
+
+int64_t ls_train_micro_rows(const ls_config_t *config, int64_t row_count) {
+  return (row_count + config->train.accumulate - 1) / config->train.accumulate;
+}
+
+int64_t ls_trainer_optim_count(const ls_trainer_t *t) {
+  return t->training ? t->optim.slot_count * t->layout->total + LS_STAT_COUNT : 0;
+}
+
+ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank, int world_size, bool copies,
+                             bool training, int64_t rows, ls_graph_t **graph, ls_layout_t **layout,
+                             ls_optim_plan_t *optim, ls_schedule_t **schedule) {
+  ls_graph_t *g = NULL;
+  ls_layout_t *own_layout = NULL;
+  ls_status_t status = ls_model_build(ctx, &config->model, rows, training, &g);
+  if (status != LS_OK) return status;
+  if (!*layout) {
+    status = ls_layout_create(ctx, g, &own_layout);
+    if (status != LS_OK) goto graph;
+  }
+  ls_optim_plan(&config->optimizer, config->train.clip_norm, optim);
+  ls_lower_t in = {.graph = g,
+                   .layout = own_layout ? own_layout : *layout,
+                   .optim = training ? optim : NULL,
+                   .rank = rank,
+                   .world_size = world_size,
+                   .accumulate = training ? (int)config->train.accumulate : 1,
+                   .input_slots = training ? LS_TRAIN_SLOTS : 1,
+                   .copies = copies,
+                   .options = {.bucket_bytes = config->parallel.bucket_bytes}};
+  /* Evaluation has no collectives: every rank evaluates its rows alone, whatever trains. */
+  const ls_strategy_t *strategy = training ? ls_strategy_find(config->parallel.strategy) : &ls_strategy_single;
+  status = strategy->lower(ctx, &in, schedule);
+  if (status != LS_OK) goto own;
+  *graph = g;
+  if (own_layout) *layout = own_layout;
+  return LS_OK;
+own:
+  ls_layout_destroy(own_layout);
+graph:
+  ls_graph_destroy(g);
+  return status;
+}
+
+static ls_status_t open_device(ls_trainer_t *t) {
+  const ls_comm_t *comm = t->world->comm;
+  ls_status_t status = ls_backend_find(t->ctx, t->config->parallel.backend, &t->backend);
+  if (status != LS_OK) return status;
+  t->threads = (int)t->config->parallel.threads;
+  if (t->threads == 0) {
+    t->threads = ls_cpu_count() / comm->local_size;
+    if (t->threads < 1) t->threads = 1;
+  }
+  if (!t->backend->host_memory) {
+    int devices = t->backend->device->count(t->ctx);
+    if (comm->local_rank >= devices)
+      return ls_fail(t->ctx, LS_ERR_DEVICE,
+                     "rank %d is number %d on its node, but the node has %d %s device%s; start fewer ranks",
+                     comm->rank, comm->local_rank + 1, devices, t->backend->name, devices == 1 ? "" : "s");
+  }
+  ls_device_options_t options = {.index = comm->local_rank, .threads = t->threads};
+  status = t->backend->device->open(t->ctx, &options, &t->device);
+  if (status != LS_OK) return status;
+  status = t->backend->stream->create(t->device, LS_STREAM_INLINE, &t->stream);
+  if (status != LS_OK) return status;
+  t->data_comm = t->world->comm;
+  if (!t->backend->host_memory && comm->size > 1) {
+    const ls_cuda_module_t *module;
+    status = ls_cuda_module_load(t->ctx, &module);
+    if (status != LS_OK) return status;
+    if (!module->nccl_create)
+      return ls_fail(t->ctx, LS_ERR_UNSUPPORTED, "the CUDA module was built without NCCL: use one rank");
+    status = module->nccl_create(t->ctx, t->device, t->world->comm, comm->deadline_ns, &t->data_comm);
+    t->own_data_comm = status == LS_OK;
+  }
+  return status;
+}
+
+/* Rank 0 opens the checkpoint that the options ask for; every rank gets its meta and a flag. */
+static ls_status_t open_checkpoint(ls_trainer_t *t, const ls_trainer_options_t *options, ls_ckpt_t **ckpt,
+                                   json_t **meta) {
+  ls_comm_t *comm = t->world->comm;
+  ls_status_t status = LS_OK;
+  char *text = NULL;
+  int64_t size_bytes = 0;
+  if (comm->rank == 0) {
+    const char *dir = t->config->checkpoint.dir;
+    if (options->checkpoint) {
+      status = ls_ckpt_open_newest(t->ctx, options->checkpoint, ckpt);
+    } else if (options->resume) {
+      if (!dir) {
+        status = ls_fail(t->ctx, LS_ERR_CONFIG, "--resume needs train.checkpoint.dir in the configuration");
+      } else if (!ls_path_exists(dir)) {
+        ls_log(t->ctx, LS_LOG_INFO, "%s: nothing saved yet, starting from the beginning", dir);
+      } else {
+        status = ls_ckpt_open_newest(t->ctx, dir, ckpt);
+        if (status == LS_ERR_NOT_FOUND) {
+          ls_ctx_clear(t->ctx);
+          ls_log(t->ctx, LS_LOG_INFO, "%s: nothing saved yet, starting from the beginning", dir);
+          status = LS_OK;
+        }
+      }
+    }
+    if (*ckpt) text = json_dumps(ls_ckpt_meta(*ckpt), JSON_COMPACT);
+    size_bytes = text ? (int64_t)strlen(text) : 0;
+  }
+  status = ls_comm_agree(comm, "opening the checkpoint", status);
+  if (status == LS_OK) status = ls_comm_broadcast(comm, "checkpoint size", &size_bytes, sizeof size_bytes, 0);
+  if (status == LS_OK && size_bytes > 0) {
+    char *copy = ls_alloc(t->ctx, (size_t)size_bytes + 1);
+    if (!copy) status = LS_ERR_MEMORY;
+    if (copy && text) memcpy(copy, text, (size_t)size_bytes);
+    if (copy) status = ls_comm_broadcast(comm, "checkpoint meta", copy, size_bytes, 0);
+    if (status == LS_OK && !(*meta = json_loads(copy, 0, NULL)))
+      status = ls_fail(t->ctx, LS_ERR_CORRUPT, "the checkpoint's meta data could not be read");
+    ls_free(copy);
+  }
+  free(text);
+  return status;
+}
+
+static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *options, const json_t *meta) {
+  ls_data_config_t data = t->config->data;
+  if (options->memory) data.kind = LS_DATA_MEMORY;
+  ls_data_want_t want = {t->inputs, t->outputs, t->classes};
+  ls_arena_t arena;
+  ls_arena_init(&arena, t->ctx);
+  ls_norm_t *norm = NULL;
+  ls_status_t status = meta ? ls_trainer_norm(t->ctx, &arena, meta, t->inputs, t->classes ? 0 : t->outputs, &norm)
+                            : LS_OK;
+  if (status == LS_OK)
+    status = ls_dataset_open(t->ctx, &data, options->memory, &want, (uint64_t)t->config->train.seed, norm,
+                             &t->dataset);
+  ls_arena_release(&arena);
+  return ls_comm_agree(t->world->comm, "opening the data", status);
+}
+
+/* How long the run is, and this rank's part of each batch. */
+static ls_status_t plan_run(ls_trainer_t *t) {
+  const ls_train_config_t *train = &t->config->train;
+  int64_t samples = t->dataset->train_count;
+  if (t->training && samples < train->batch)
+    return ls_fail(t->ctx, LS_ERR_DATA,
+                   "%s: %lld training samples are fewer than the global batch of %lld; lower train.batch%s",
+                   t->dataset->source, (long long)samples, (long long)train->batch,
+                   t->dataset->validation_count > 0 ? " or data.validation" : "");
+  if (train->steps > 0) {
+    t->total_steps = train->steps;
+    t->total_samples = train->steps * train->batch;
+  } else {
+    t->total_samples = train->epochs * samples;
+    t->total_steps = (t->total_samples + train->batch - 1) / train->batch;
+  }
+  ls_share(train->batch, t->world->comm->rank, t->world->comm->size, &t->first_row, &t->row_count);
+  return LS_OK;
+}
+
+static ls_status_t allocate_state(ls_trainer_t *t) {
+  size_t total_bytes = (size_t)t->layout->total * sizeof(float);
+  size_t optim_bytes = (size_t)ls_trainer_optim_count(t) * sizeof(float);
+  const ls_buffer_ops_t *buffer = t->backend->buffer;
+  ls_status_t status = buffer->alloc(t->device, LS_MEM_DEVICE, total_bytes, (void **)&t->state.param);
+  if (status == LS_OK && t->training)
+    status = buffer->alloc(t->device, LS_MEM_DEVICE, total_bytes, (void **)&t->state.grad);
+  if (status == LS_OK && t->training)
+    status = buffer->alloc(t->device, LS_MEM_DEVICE, optim_bytes, (void **)&t->state.optim);
+  if (status == LS_OK && !t->backend->host_memory)
+    status = buffer->alloc(t->device, LS_MEM_HOST, total_bytes + optim_bytes, (void **)&t->host_flat);
+  return status;
+}
+
+static ls_status_t make_engine(ls_trainer_t *t, bool training, int64_t rows, ls_engine_t *engine) {
+  const ls_comm_t *comm = t->world->comm;
+  ls_optim_plan_t unused, *plan = training ? &t->optim : &unused;
+  engine->rows = rows;
+  ls_status_t status = ls_trainer_lower(t->ctx, t->config, comm->rank, comm->size, !t->backend->host_memory,
+                                        training, rows, &engine->graph, &t->layout, plan, &engine->schedule);
+  return status == LS_OK ? ls_schedule_check(engine->schedule) : status;
+}
+
+/* Rows that one rank evaluates at once: enough to be efficient, no more than there are. */
+static int64_t eval_rows(const ls_trainer_t *t) {
+  int64_t samples = t->dataset->validation_count > 0 ? t->dataset->validation_count : t->dataset->rows;
+  int64_t per_rank = (samples + t->world->comm->size - 1) / t->world->comm->size;
+  int64_t rows = t->row_count > EVAL_ROWS_MAX ? EVAL_ROWS_MAX : t->row_count;
+  if (rows < EVAL_ROWS_MIN) rows = EVAL_ROWS_MIN;
+  return per_rank < rows ? per_rank : rows;
+}
+
+static ls_status_t make_engines(ls_trainer_t *t) {
+  ls_run_options_t options = {.deadline_ns = t->world->comm->deadline_ns};
+  ls_status_t status = LS_OK;
+  if (t->training) status = make_engine(t, true, ls_train_micro_rows(t->config, t->row_count), &t->train);
+  if (status == LS_OK) status = make_engine(t, false, eval_rows(t), &t->eval);
+  if (status == LS_OK) status = allocate_state(t);
+  if (status == LS_OK && t->training)
+    status = ls_run_create(t->ctx, t->train.schedule, t->device, t->data_comm, &t->state, &options, &t->train.run);
+  if (status == LS_OK)
+    status = ls_run_create(t->ctx, t->eval.schedule, t->device, NULL, &t->state, &options, &t->eval.run);
+  return ls_comm_agree(t->world->comm, "preparing the schedule", status);
+}
+
+/* What the configuration says that must hold for this world. */
+static ls_status_t check_world(ls_trainer_t *t) {
+  const ls_comm_t *comm = t->world->comm;
+  t->strategy = ls_strategy_find(t->config->parallel.strategy);
+  if (!t->strategy->distributed && comm->size > 1)
+    return ls_fail(t->ctx, LS_ERR_CONFIG, "strategy \"%s\" uses one rank, but %d were started; use ddp",
+                   t->strategy->name, comm->size);
+  if (t->config->train.batch < comm->size)
+    return ls_fail(t->ctx, LS_ERR_CONFIG, "the global batch (%lld) is smaller than the number of ranks (%d)",
+                   (long long)t->config->train.batch, comm->size);
+  return LS_OK;
+}
+
+ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
+                              const ls_trainer_options_t *options, ls_trainer_t **out) {
+  static const ls_trainer_options_t defaults = {0};
+  if (!options) options = &defaults;
+  ls_ckpt_t *ckpt = NULL;
+  json_t *meta = NULL;
+  ls_trainer_t *t = ls_alloc(ctx, sizeof *t);
+  if (!t) return LS_ERR_MEMORY;
+  t->ctx = ctx;
+  t->world = world;
+  t->config = config;
+  t->training = !options->no_training;
+  t->classes = config->model.loss == LS_LOSS_CROSS_ENTROPY;
+  t->inputs = ls_model_inputs(&config->model);
+  t->outputs = ls_model_outputs(&config->model);
+  t->resumed_from = -1;
+  t->val_loss = t->val_accuracy = NAN;
+  ls_status_t status = check_world(t);
+  if (status == LS_OK) status = ls_comm_agree(world->comm, "opening the device", open_device(t));
+  if (status == LS_OK) status = open_checkpoint(t, options, &ckpt, &meta);
+  if (status == LS_OK) status = open_data(t, options, meta);
+  if (status == LS_OK) status = plan_run(t);
+  if (status == LS_OK) status = make_engines(t);
+  if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : ls_trainer_initialise(t);
+  if (status == LS_OK && t->training && !options->checkpoint)
+    status = ls_trainer_claim(t);
+  ls_ckpt_close(ckpt);
+  json_decref(meta);
+  if (status != LS_OK) {
+    ls_trainer_destroy(t);
+    return status;
+  }
+  *out = t;
+  return LS_OK;
+}
+
+static void release_engine(ls_engine_t *engine) {
+  ls_run_destroy(engine->run);
+  ls_schedule_destroy(engine->schedule);
+  ls_graph_destroy(engine->graph);
+}
+
+void ls_trainer_destroy(ls_trainer_t *t) {
+  if (!t) return;
+  release_engine(&t->train);
+  release_engine(&t->eval);
+  if (t->device) {
+    const ls_buffer_ops_t *buffer = t->backend->buffer;
+    buffer->free(t->device, LS_MEM_DEVICE, t->state.param);
+    buffer->free(t->device, LS_MEM_DEVICE, t->state.grad);
+    buffer->free(t->device, LS_MEM_DEVICE, t->state.optim);
+    buffer->free(t->device, LS_MEM_HOST, t->host_flat);
+  }
+  if (t->own_data_comm) ls_comm_destroy(t->data_comm);
+  ls_layout_destroy(t->layout);
+  ls_dataset_close(t->dataset);
+  if (t->stream) t->backend->stream->destroy(t->stream);
+  if (t->device) t->backend->device->close(t->device);
+  ls_free(t);
+}

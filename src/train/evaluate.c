@@ -1,0 +1,96 @@
+/* Evaluation: forward passes over a part of the data, each rank its rows, sums combined in f64. */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+static void bind_batch(ls_run_t *run, int slot, ls_batch_t *batch) {
+  batch->x = ls_run_input(run, LS_NAME_X, slot);
+  batch->target = ls_run_input(run, LS_NAME_TARGET, slot);
+  batch->weight = ls_run_input(run, LS_NAME_WEIGHT, slot);
+  batch->step = ls_run_input(run, LS_NAME_STEP, slot);
+}
+
+/* Runs the evaluation step on slot 0 as it is filled. */
+static ls_status_t run_once(ls_trainer_t *t) {
+  const float *stats;
+  ls_status_t status = ls_run_prime(t->eval.run, 0);
+  if (status == LS_OK) status = ls_run_launch(t->eval.run, 0);
+  return status == LS_OK ? ls_run_wait(t->eval.run, 0, &stats) : status;
+}
+
+ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_report_t *report) {
+  ls_comm_t *comm = t->world->comm;
+  int64_t samples = part == LS_PART_TRAIN ? t->dataset->train_count : t->dataset->validation_count;
+  int64_t rows = t->eval.rows, global = rows * comm->size;
+  int64_t batches = (samples + global - 1) / global;
+  ls_loader_plan_t plan = {.part = part,
+                           .seed = (uint64_t)t->config->train.seed,
+                           .global_batch = global,
+                           .first = rows * comm->rank,
+                           .count = rows,
+                           .rows = rows,
+                           .accumulate = 1,
+                           .total_samples = samples,
+                           .total_steps = batches};
+  ls_batch_t batch;
+  bind_batch(t->eval.run, 0, &batch);
+  double sums[2] = {0, 0}; /* loss times samples; correct */
+  ls_status_t status = LS_OK;
+  for (int64_t i = 0; i < batches && status == LS_OK; i++) {
+    int64_t valid = samples - i * global < global ? samples - i * global : global;
+    float loss, correct;
+    ls_batch_fill(t->dataset, &plan, i, &batch);
+    status = run_once(t);
+    if (status == LS_OK) status = ls_run_read(t->eval.run, LS_NAME_LOSS, 0, &loss, sizeof loss);
+    if (status == LS_OK) status = ls_run_read(t->eval.run, LS_NAME_CORRECT, 0, &correct, sizeof correct);
+    if (status != LS_OK) break;
+    sums[0] += (double)loss * (double)valid;
+    sums[1] += (double)correct;
+  }
+  status = ls_comm_agree(comm, "evaluation", status);
+  if (status == LS_OK) status = ls_comm_sum_f64(comm, "evaluation sums", sums, 2);
+  if (status != LS_OK) return status;
+  *report = (ls_eval_report_t){.samples = samples,
+                               .correct = (int64_t)llround(sums[1]),
+                               .loss = sums[0] / (double)samples,
+                               .accuracy = t->classes ? sums[1] / (double)samples : NAN};
+  return LS_OK;
+}
+
+ls_status_t ls_trainer_evaluate(ls_trainer_t *t, ls_eval_report_t *report) {
+  ls_part_t part = t->dataset->validation_count > 0 ? LS_PART_VALIDATION : LS_PART_TRAIN;
+  return ls_trainer_evaluate_part(t, part, report);
+}
+
+int64_t ls_trainer_inputs(const ls_trainer_t *t) { return t->inputs; }
+int64_t ls_trainer_outputs(const ls_trainer_t *t) { return t->outputs; }
+
+ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *features, float *outputs) {
+  const ls_norm_t *norm = &t->dataset->norm;
+  int64_t chunk = t->eval.rows, inputs = t->inputs, width = t->outputs;
+  float *y = ls_alloc_array(t->ctx, (size_t)(chunk * width), sizeof *y);
+  if (!y) return LS_ERR_MEMORY;
+  ls_batch_t batch;
+  bind_batch(t->eval.run, 0, &batch);
+  ls_status_t status = LS_OK;
+  for (int64_t begin = 0; begin < rows && status == LS_OK; begin += chunk) {
+    int64_t count = rows - begin < chunk ? rows - begin : chunk;
+    memset(batch.weight, 0, (size_t)chunk * sizeof(float));
+    memset(batch.target, 0, (size_t)chunk * (t->classes ? sizeof(int32_t) : (size_t)width * sizeof(float)));
+    for (int64_t r = 0; r < chunk; r++) { /* rows beyond the end repeat the last one */
+      const float *from = features + (begin + (r < count ? r : count - 1)) * inputs;
+      for (int64_t i = 0; i < inputs; i++) batch.x[r * inputs + i] = (from[i] - norm->mean[i]) * norm->scale[i];
+    }
+    status = run_once(t);
+    if (status == LS_OK)
+      status = ls_run_read(t->eval.run, LS_NAME_OUTPUT, 0, y, (size_t)(chunk * width) * sizeof(float));
+    for (int64_t r = 0; r < count && status == LS_OK; r++)
+      for (int64_t o = 0; o < width; o++) {
+        float value = y[r * width + o];
+        outputs[(begin + r) * width + o] = t->classes ? value : value / norm->target_scale[o] + norm->target_mean[o];
+      }
+  }
+  ls_free(y);
+  return status;
+}

@@ -1,0 +1,275 @@
+/* The training loop: steps in order, with evaluation, saving, skipped steps and interruption between them.
+ *
+ * On a device with memory of its own the loop runs one step ahead of what it looks at: it launches step k, then
+ * waits for step k - 1, so that the device never waits for the host. Host backends finish a step inside launch. */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { STOP_CHECK_STEPS = 16, LOG_CAPACITY = 1 << 20 };
+
+typedef struct {
+  ls_trainer_t *t;
+  const ls_train_hooks_t *hooks;
+  ls_loader_t *loader;
+  ls_trace_t *trace;
+  ls_step_log_t log;
+  int lag;               /* steps in flight beyond the newest finished one */
+  int64_t first_step;
+  int64_t launched_ns[LS_TRAIN_SLOTS]; /* when each slot's step was launched */
+  int64_t last_done_ns;  /* when the newest finished step finished */
+  int64_t loop_ns, eval_ns, save_ns;
+  int64_t skipped, skipped_row;
+  double train_loss_first;
+} ls_loop_t;
+
+static int slot_of(int64_t step) { return (int)(step % LS_TRAIN_SLOTS); }
+
+static float rate_at(void *user, int64_t step) {
+  const ls_trainer_t *t = user;
+  return ls_rate_at(&t->config->rate, t->config->optimizer.lr, step, t->total_steps);
+}
+
+static ls_status_t start_loader(ls_loop_t *loop) {
+  ls_trainer_t *t = loop->t;
+  ls_loader_plan_t plan = {.part = LS_PART_TRAIN,
+                           .seed = (uint64_t)t->config->train.seed,
+                           .shuffle = true,
+                           .global_batch = t->config->train.batch,
+                           .first = t->first_row,
+                           .count = t->row_count,
+                           .rows = t->train.rows,
+                           .accumulate = (int)t->config->train.accumulate,
+                           .total_samples = t->total_samples,
+                           .total_steps = t->total_steps,
+                           .lr = rate_at,
+                           .lr_user = t};
+  ls_batch_t slots[LS_TRAIN_SLOTS];
+  for (int i = 0; i < LS_TRAIN_SLOTS; i++)
+    slots[i] = (ls_batch_t){.x = ls_run_input(t->train.run, LS_NAME_X, i),
+                            .target = ls_run_input(t->train.run, LS_NAME_TARGET, i),
+                            .weight = ls_run_input(t->train.run, LS_NAME_WEIGHT, i),
+                            .step = ls_run_input(t->train.run, LS_NAME_STEP, i)};
+  return ls_loader_create(t->ctx, t->dataset, &plan, t->step, LS_TRAIN_SLOTS, slots, &loop->loader);
+}
+
+static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
+  ls_trainer_t *t = loop->t;
+  int64_t start = ls_clock_ns();
+  ls_status_t status = ls_trainer_evaluate_part(t, LS_PART_VALIDATION, report);
+  if (status == LS_OK) {
+    t->val_loss = report->loss;
+    t->val_accuracy = report->accuracy;
+  }
+  int64_t took = ls_clock_ns() - start;
+  loop->eval_ns += took;
+  loop->last_done_ns += took;
+  return status;
+}
+
+static ls_status_t save(ls_loop_t *loop) {
+  int64_t start = ls_clock_ns();
+  ls_status_t status = ls_trainer_save(loop->t);
+  int64_t took = ls_clock_ns() - start;
+  loop->save_ns += took;
+  loop->last_done_ns += took;
+  return status;
+}
+
+static void report_progress(ls_loop_t *loop, const float *stats) {
+  ls_trainer_t *t = loop->t;
+  if (!loop->hooks->progress || t->world->comm->rank != 0) return;
+  int64_t done = t->step - loop->first_step;
+  ls_progress_t progress = {
+      .step = t->step,
+      .total_steps = t->total_steps,
+      .epoch = t->step * t->config->train.batch / t->dataset->train_count,
+      .total_epochs = t->config->train.steps > 0 ? 0 : t->config->train.epochs,
+      .train_loss = (double)stats[LS_STAT_LOSS],
+      .grad_norm = (double)stats[LS_STAT_GRAD_NORM],
+      .lr = (double)rate_at(t, t->step - 1),
+      .samples_per_s = loop->loop_ns > 0 ? (double)(done * t->config->train.batch) * 1e9 / (double)loop->loop_ns : 0,
+      .val_loss = t->val_loss,
+      .val_accuracy = t->val_accuracy,
+      .skipped_steps = loop->skipped};
+  loop->hooks->progress(loop->hooks->user, &progress);
+}
+
+static ls_status_t diverged(const ls_loop_t *loop, const float *stats) {
+  return ls_fail(loop->t->ctx, LS_ERR_NONFINITE,
+                 "stopped at step %lld: %lld steps in a row had a loss or gradient that is not finite (loss %g, "
+                 "gradient norm %g, learning rate %g). The parameters are those of the last good step. Lower "
+                 "train.optimizer.lr, set train.clip_norm, or look for extreme values in the data",
+                 (long long)loop->t->step, (long long)loop->skipped_row, (double)stats[LS_STAT_LOSS],
+                 (double)stats[LS_STAT_GRAD_NORM], (double)rate_at(loop->t, loop->t->step - 1));
+}
+
+/* Waits for step `step` and takes its numbers into account. */
+static ls_status_t finish_step(ls_loop_t *loop, int64_t step) {
+  ls_trainer_t *t = loop->t;
+  const float *stats;
+  ls_status_t status = ls_run_wait(t->train.run, slot_of(step), &stats);
+  if (status != LS_OK) return status;
+  int64_t now = ls_clock_ns();
+  int64_t step_ns = now - loop->last_done_ns;
+  loop->last_done_ns = now;
+  loop->loop_ns += step_ns;
+  bool applied = stats[LS_STAT_APPLIED] != 0.0f;
+  if (step == loop->first_step) loop->train_loss_first = (double)stats[LS_STAT_LOSS];
+  loop->skipped += !applied;
+  loop->skipped_row = applied ? 0 : loop->skipped_row + 1;
+  ls_step_log_add(&loop->log, step_ns, (double)stats[LS_STAT_LOSS], applied);
+  const ls_task_time_t *times = ls_run_times(t->train.run);
+  if (times && t->backend->host_memory) {
+    int64_t parts[LS_PHASE_STEP_COUNT];
+    ls_run_parts(t->train.run, parts);
+    for (int i = 0; i < LS_PHASE_STEP_COUNT; i++) loop->log.parts_ns[i] += parts[i];
+    loop->log.parts_count++;
+  }
+  if (loop->trace && times && step >= t->total_steps - LS_TRACE_STEPS)
+    status = ls_trace_add(loop->trace, t->train.schedule, times, step, loop->launched_ns[slot_of(step)]);
+  t->step = step + 1;
+  report_progress(loop, stats);
+  if (status == LS_OK && loop->skipped_row >= t->config->train.max_skipped) status = diverged(loop, stats);
+  return status;
+}
+
+/* True when any rank was asked to stop. Ranks of a world agree every few steps, all at the same step. */
+static ls_status_t should_stop(ls_loop_t *loop, int64_t step, bool *stop) {
+  ls_comm_t *comm = loop->t->world->comm;
+  double votes = loop->hooks->stop && loop->hooks->stop(loop->hooks->user) ? 1 : 0;
+  *stop = votes > 0;
+  if (comm->size == 1) return LS_OK;
+  *stop = false;
+  if (step % STOP_CHECK_STEPS != 0) return LS_OK;
+  ls_status_t status = ls_comm_sum_f64(comm, "stop request", &votes, 1);
+  *stop = votes > 0;
+  return status;
+}
+
+static bool evaluate_due(const ls_trainer_t *t, int64_t step) {
+  int64_t every = t->config->train.evaluate_every * t->dataset->train_count;
+  if (every == 0 || t->dataset->validation_count == 0 || step >= t->total_steps) return false;
+  return step * t->config->train.batch / every != (step - 1) * t->config->train.batch / every;
+}
+
+static bool save_due(const ls_trainer_t *t, int64_t step) {
+  int64_t every = t->config->checkpoint.every_steps;
+  return t->config->checkpoint.dir && every > 0 && step % every == 0 && step < t->total_steps;
+}
+
+static ls_status_t run_steps(ls_loop_t *loop) {
+  ls_trainer_t *t = loop->t;
+  ls_status_t status = LS_OK;
+  int64_t finished = t->step; /* steps whose numbers have been seen */
+  loop->last_done_ns = ls_clock_ns();
+  ls_loader_acquire(loop->loader, t->step);
+  if (t->step < t->total_steps) status = ls_run_prime(t->train.run, slot_of(t->step));
+  for (int64_t step = t->step; step < t->total_steps && status == LS_OK; step++) {
+    bool stop = false;
+    ls_comm_set_step(t->world->comm, step);
+    ls_comm_set_step(t->data_comm, step);
+    ls_loader_acquire(loop->loader, step + loop->lag); /* with a copy lane the next batch travels during this step */
+    loop->launched_ns[slot_of(step)] = ls_clock_ns();
+    status = ls_run_launch(t->train.run, slot_of(step));
+    bool due = evaluate_due(t, step + 1) || save_due(t, step + 1);
+    int64_t until = due || step + 1 == t->total_steps ? step + 1 : step + 1 - loop->lag;
+    for (; finished < until && status == LS_OK; finished++) {
+      status = finish_step(loop, finished);
+      ls_loader_release(loop->loader, finished);
+    }
+    ls_eval_report_t unused;
+    if (status == LS_OK && evaluate_due(t, step + 1)) status = evaluate(loop, &unused);
+    if (status == LS_OK && save_due(t, step + 1)) status = save(loop);
+    if (status == LS_OK) status = should_stop(loop, step + 1, &stop);
+    if (status == LS_OK && stop && step + 1 < t->total_steps) {
+      for (; finished <= step && status == LS_OK; finished++) status = finish_step(loop, finished);
+      return status == LS_OK ? LS_ERR_INTERRUPTED : status;
+    }
+  }
+  return status;
+}
+
+static void fill_report(ls_loop_t *loop, int64_t start_ns, ls_train_report_t *report) {
+  ls_trainer_t *t = loop->t;
+  ls_step_log_report(&loop->log, report);
+  report->steps = t->step - loop->first_step;
+  report->samples_per_s =
+      loop->loop_ns > 0 ? (double)(report->steps * t->config->train.batch) * 1e9 / (double)loop->loop_ns : 0;
+  report->train_loss_first = loop->train_loss_first;
+  report->val_loss = t->val_loss;
+  report->val_accuracy = t->val_accuracy;
+  report->skipped_steps = loop->skipped;
+  report->eval_s = (double)loop->eval_ns * 1e-9;
+  report->save_s = (double)loop->save_ns * 1e-9;
+  report->wall_s = (double)(ls_clock_ns() - start_ns) * 1e-9;
+  memcpy(report->checkpoint, t->checkpoint, sizeof report->checkpoint);
+}
+
+static void describe(const ls_trainer_t *t, ls_train_report_t *report) {
+  *report = (ls_train_report_t){.params = ls_graph_param_count(t->eval.graph),
+                                .world_size = t->world->comm->size,
+                                .threads_per_rank = t->backend->host_memory ? t->threads : 1,
+                                .global_batch = t->config->train.batch,
+                                .total_steps = t->total_steps,
+                                .resumed_from = t->resumed_from,
+                                .classes = t->classes,
+                                .val_samples = t->dataset->validation_count,
+                                .val_loss_first = NAN,
+                                .val_loss = NAN,
+                                .val_accuracy = NAN,
+                                .train_loss = NAN,
+                                .train_loss_first = NAN};
+  strncpy(report->strategy, t->strategy->name, sizeof report->strategy - 1);
+  strncpy(report->backend, t->backend->name, sizeof report->backend - 1);
+  strncpy(report->device, t->device->name, sizeof report->device - 1);
+}
+
+/* The run itself between creating and releasing what it needs. */
+static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
+  ls_trainer_t *t = loop->t;
+  ls_eval_report_t evaluated = {.loss = NAN};
+  bool validate = t->dataset->validation_count > 0;
+  ls_status_t status = validate ? evaluate(loop, &evaluated) : LS_OK;
+  report->val_loss_first = evaluated.loss;
+  if (status == LS_OK) status = start_loader(loop);
+  if (status == LS_OK) status = run_steps(loop);
+  bool ended = status == LS_OK || status == LS_ERR_INTERRUPTED;
+  if (ended && validate) {
+    ls_status_t evaluation = evaluate(loop, &evaluated);
+    if (evaluation != LS_OK) return evaluation;
+  }
+  if (ended && t->config->checkpoint.dir && (t->step > loop->first_step || t->resumed_from < 0)) {
+    ls_status_t saving = save(loop);
+    if (saving != LS_OK) return saving;
+  }
+  if (ended && loop->trace) {
+    ls_status_t tracing = ls_trace_write(t->ctx, loop->trace, t->world->comm, loop->hooks->trace_path);
+    if (tracing != LS_OK) return tracing;
+  }
+  return status;
+}
+
+ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_train_report_t *report) {
+  static const ls_train_hooks_t no_hooks = {0};
+  int64_t start_ns = ls_clock_ns();
+  ls_loop_t loop = {.t = t,
+                    .hooks = hooks ? hooks : &no_hooks,
+                    .lag = t->backend->host_memory ? 0 : 1,
+                    .first_step = t->step,
+                    .train_loss_first = NAN};
+  describe(t, report);
+  if (!t->training) return ls_fail(t->ctx, LS_ERR_ARGUMENT, "this trainer was created for evaluation only");
+  int64_t steps = t->total_steps - t->step;
+  ls_status_t status =
+      ls_step_log_create(t->ctx, steps > LOG_CAPACITY ? LOG_CAPACITY : steps > 0 ? steps : 0, &loop.log);
+  if (status == LS_OK && loop.hooks->trace_path) status = ls_trace_create(t->ctx, &loop.trace);
+  if (status == LS_OK) status = run_loop(&loop, report);
+  ls_loader_destroy(loop.loader);
+  if (loop.log.step_ns) fill_report(&loop, start_ns, report);
+  ls_status_t hashing = ls_trainer_hash(t, report->params_xxh3);
+  ls_trace_destroy(loop.trace);
+  ls_step_log_release(&loop.log);
+  return status != LS_OK ? status : hashing;
+}

@@ -1,0 +1,219 @@
+/* Saving and loading a run: the trainer's state as checkpoint tensors, and what else a run needs to go on exactly
+ * (its meta data). State is the same on every rank, so rank 0 writes, and it fits any world size. */
+#include "train/trainer.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The trainer's tensors under their names, over host memory. */
+typedef struct {
+  ls_arena_t arena;
+  ls_ckpt_tensor_t *params, *optim;
+  int param_count, optim_count;
+} ls_views_t;
+
+static ls_status_t make_views(ls_trainer_t *t, float *param, float *optim, ls_views_t *views) {
+  const ls_layout_t *layout = t->layout;
+  ls_arena_init(&views->arena, t->ctx);
+  views->param_count = layout->count;
+  views->optim_count = t->training ? layout->count * t->optim.slot_count + 1 : 0;
+  views->params = ls_arena_array(&views->arena, (size_t)views->param_count, sizeof *views->params);
+  views->optim = ls_arena_array(&views->arena, (size_t)views->optim_count, sizeof *views->optim);
+  bool short_of_memory = !views->params || !views->optim;
+  for (int i = 0; i < layout->count && !short_of_memory; i++) {
+    const ls_layout_entry_t *e = &layout->entry[i];
+    views->params[i] = (ls_ckpt_tensor_t){e->name, e->shape, param + e->offset};
+    for (int k = 0; k < t->optim.slot_count && t->training; k++) {
+      const char *name = ls_arena_printf(&views->arena, "%s.%s", t->optim.slot_name[k], e->name);
+      if (!name) short_of_memory = true;
+      views->optim[k * layout->count + i] =
+          (ls_ckpt_tensor_t){name, e->shape, optim + k * layout->total + e->offset};
+    }
+  }
+  if (!short_of_memory && t->training)
+    views->optim[views->optim_count - 1] = (ls_ckpt_tensor_t){
+        "counter", LS_SHAPE(LS_F32, LS_STAT_COUNT), optim + t->optim.slot_count * layout->total};
+  if (short_of_memory) ls_arena_release(&views->arena);
+  return short_of_memory ? LS_ERR_MEMORY : LS_OK;
+}
+
+static json_t *floats(const float *values, int64_t count) {
+  json_t *list = json_array();
+  for (int64_t i = 0; i < count; i++) json_array_append_new(list, json_real((double)values[i]));
+  return list;
+}
+
+static json_t *norm_json(const ls_norm_t *norm) {
+  return json_pack("{s:o, s:o, s:o, s:o}", "mean", floats(norm->mean, norm->inputs), "scale",
+                   floats(norm->scale, norm->inputs), "target_mean", floats(norm->target_mean, norm->outputs),
+                   "target_scale", floats(norm->target_scale, norm->outputs));
+}
+
+static bool read_floats(const json_t *list, int64_t count, float *to) {
+  if (!json_is_array(list) || (int64_t)json_array_size(list) != count) return false;
+  for (int64_t i = 0; i < count; i++) {
+    const json_t *value = json_array_get(list, (size_t)i);
+    if (!json_is_number(value) || !isfinite(json_number_value(value))) return false;
+    to[i] = (float)json_number_value(value);
+  }
+  return true;
+}
+
+ls_status_t ls_trainer_norm(ls_ctx_t *ctx, ls_arena_t *arena, const json_t *meta, int64_t inputs, int64_t outputs,
+                            ls_norm_t **out) {
+  const json_t *json = json_object_get(meta, "norm");
+  if (!json) {
+    *out = NULL;
+    return LS_OK;
+  }
+  ls_norm_t *norm = ls_arena_alloc(arena, sizeof *norm);
+  float *values = ls_arena_array(arena, (size_t)(2 * inputs + 2 * outputs), sizeof *values);
+  if (!norm || !values) return LS_ERR_MEMORY;
+  *norm = (ls_norm_t){.inputs = inputs,
+                      .outputs = outputs,
+                      .mean = values,
+                      .scale = values + inputs,
+                      .target_mean = values + 2 * inputs,
+                      .target_scale = values + 2 * inputs + outputs};
+  if (!read_floats(json_object_get(json, "mean"), inputs, norm->mean) ||
+      !read_floats(json_object_get(json, "scale"), inputs, norm->scale) ||
+      !read_floats(json_object_get(json, "target_mean"), outputs, norm->target_mean) ||
+      !read_floats(json_object_get(json, "target_scale"), outputs, norm->target_scale))
+    return ls_fail(ctx, LS_ERR_MISMATCH,
+                   "the checkpoint's normalisation does not fit a model of %lld inputs and %lld real targets",
+                   (long long)inputs, (long long)outputs);
+  *out = norm;
+  return LS_OK;
+}
+
+/* What the stream of samples and the arithmetic of later steps depend on, beside the tensors. */
+static json_t *meta_json(const ls_trainer_t *t) {
+  json_t *meta = json_pack("{s:I, s:I, s:i, s:I, s:I}", "seed", (json_int_t)t->config->train.seed, "global_batch",
+                           (json_int_t)t->config->train.batch, "world_size", t->world->comm->size,
+                           "train_samples", (json_int_t)t->dataset->train_count, "total_steps",
+                           (json_int_t)t->total_steps);
+  json_object_set_new(meta, "norm", norm_json(&t->dataset->norm));
+  json_object_set_new(meta, "config", ls_config_json(t->config));
+  return meta;
+}
+
+static ls_status_t save_rank0(ls_trainer_t *t) {
+  float *param, *optim;
+  ls_views_t views;
+  char *path = NULL;
+  ls_status_t status = ls_trainer_pull(t, &param, &optim);
+  if (status == LS_OK) status = make_views(t, param, optim, &views);
+  if (status != LS_OK) return status;
+  json_t *meta = meta_json(t);
+  ls_ckpt_save_t save = {.step = t->step,
+                         .metric = t->val_loss,
+                         .params = views.params,
+                         .param_count = views.param_count,
+                         .optim = views.optim,
+                         .optim_count = views.optim_count,
+                         .meta = meta};
+  status = ls_ckpt_save(t->ctx, t->config->checkpoint.dir, &save, (int)t->config->checkpoint.keep, &path);
+  if (status == LS_OK) snprintf(t->checkpoint, sizeof t->checkpoint, "%s", path);
+  ls_free(path);
+  json_decref(meta);
+  ls_arena_release(&views.arena);
+  return status;
+}
+
+ls_status_t ls_trainer_save(ls_trainer_t *t) {
+  ls_status_t status = t->world->comm->rank == 0 ? save_rank0(t) : LS_OK;
+  return ls_comm_agree(t->world->comm, "saving a checkpoint", status);
+}
+
+/* Names what differs between the run that saved and this one, where that changes the samples of later steps. */
+static void warn_differences(ls_trainer_t *t, const json_t *meta) {
+  const struct {
+    const char *name;
+    int64_t now;
+  } rows[] = {{"seed", t->config->train.seed},
+              {"global_batch", t->config->train.batch},
+              {"train_samples", t->dataset->train_count}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    const json_t *saved = json_object_get(meta, rows[i].name);
+    if (json_is_integer(saved) && json_integer_value(saved) != rows[i].now)
+      ls_log(t->ctx, LS_LOG_WARN, "the checkpoint was saved with %s %lld, this run has %lld: it will not repeat "
+             "the interrupted run", rows[i].name, (long long)json_integer_value(saved), (long long)rows[i].now);
+  }
+}
+
+static ls_status_t load_rank0(ls_trainer_t *t, ls_ckpt_t *ckpt) {
+  float *param = t->backend->host_memory ? t->state.param : t->host_flat;
+  float *optim = t->backend->host_memory ? t->state.optim : t->host_flat + t->layout->total;
+  ls_views_t views;
+  ls_status_t status = make_views(t, param, optim, &views);
+  if (status != LS_OK) return status;
+  status = ls_ckpt_read(t->ctx, ckpt, views.params, views.param_count, views.optim, views.optim_count);
+  ls_arena_release(&views.arena);
+  if (status == LS_OK) warn_differences(t, ls_ckpt_meta(ckpt));
+  return status;
+}
+
+ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt) {
+  ls_comm_t *comm = t->world->comm;
+  float *param = t->backend->host_memory ? t->state.param : t->host_flat;
+  float *optim = t->backend->host_memory ? t->state.optim : t->host_flat + t->layout->total;
+  ls_status_t status = ls_comm_agree(comm, "loading the checkpoint", comm->rank == 0 ? load_rank0(t, ckpt) : LS_OK);
+  if (comm->rank == 0 && ckpt) t->step = ls_ckpt_step(ckpt);
+  if (status == LS_OK) status = ls_comm_broadcast(comm, "checkpoint step", &t->step, sizeof t->step, 0);
+  if (status == LS_OK)
+    status = ls_comm_broadcast(comm, "parameters", param, t->layout->total * (int64_t)sizeof(float), 0);
+  if (status == LS_OK && t->training)
+    status = ls_comm_broadcast(comm, "optimizer state", optim,
+                               ls_trainer_optim_count(t) * (int64_t)sizeof(float), 0);
+  if (status != LS_OK) return status;
+  t->resumed_from = t->step;
+  if (comm->rank == 0) snprintf(t->checkpoint, sizeof t->checkpoint, "%s", ls_ckpt_path(ckpt));
+  return ls_trainer_push(t);
+}
+
+/* Moves "step-..." entries of an earlier run into previous-N, so that they are neither lost nor mixed up. */
+static ls_status_t move_aside(ls_trainer_t *t, const char *dir) {
+  char **names;
+  int count, moved = 0;
+  char aside[PATH_MAX];
+  ls_status_t status = ls_dir_list(t->ctx, dir, &names, &count);
+  if (status != LS_OK) return status;
+  for (int n = 1;; n++) {
+    snprintf(aside, sizeof aside, "%s/previous-%d", dir, n);
+    if (!ls_path_exists(aside)) break;
+  }
+  for (int i = 0; i < count && status == LS_OK; i++) {
+    if (strncmp(names[i], "step-", 5) != 0) continue;
+    char from[PATH_MAX * 2], to[PATH_MAX * 2];
+    snprintf(from, sizeof from, "%s/%s", dir, names[i]);
+    snprintf(to, sizeof to, "%s/%s", aside, names[i]);
+    if (moved++ == 0) status = ls_dir_make(t->ctx, aside);
+    if (status == LS_OK && rename(from, to) != 0) status = ls_fail_errno(t->ctx, "cannot move %s to %s", from, to);
+  }
+  ls_free(names);
+  if (status == LS_OK && moved > 0)
+    ls_log(t->ctx, LS_LOG_INFO, "%s: %d checkpoint%s of an earlier run moved to %s (--resume goes on instead)", dir,
+           moved, moved == 1 ? "" : "s", aside);
+  return status;
+}
+
+static ls_status_t claim_rank0(ls_trainer_t *t) {
+  const char *dir = t->config->checkpoint.dir;
+  ls_status_t status = ls_dir_make(t->ctx, dir);
+  if (status == LS_OK && t->resumed_from < 0) status = move_aside(t, dir);
+  if (status != LS_OK) return status;
+  char *text = ls_config_text(t->ctx, t->config);
+  char *path = ls_path_join(t->ctx, dir, "config.json");
+  status = text && path ? ls_file_replace(t->ctx, path, text, strlen(text)) : LS_ERR_MEMORY;
+  ls_free(text);
+  ls_free(path);
+  return status;
+}
+
+ls_status_t ls_trainer_claim(ls_trainer_t *t) {
+  if (!t->config->checkpoint.dir) return LS_OK;
+  ls_status_t status = t->world->comm->rank == 0 ? claim_rank0(t) : LS_OK;
+  return ls_comm_agree(t->world->comm, "preparing the checkpoint directory", status);
+}

@@ -1,0 +1,112 @@
+/* Inside view of a trainer: everything one rank owns while it trains. The files of this folder each do one thing
+ * with it: create, loop, evaluate, predict, save, trace, report. */
+#ifndef LS_TRAIN_TRAINER_H
+#define LS_TRAIN_TRAINER_H
+
+#include "ckpt/ckpt.h"
+#include "schedule/run.h"
+#include "strategy/strategy.h"
+#include "train/config.h"
+#include <lockstep/train.h>
+
+struct ls_world {
+  ls_comm_t *comm;
+  bool launched; /* by mpirun or srun: several processes */
+};
+
+enum { LS_TRAIN_SLOTS = 3 }; /* input slots: one computed, one on its way, one being filled */
+
+/* A lowered graph with the memory it runs in. */
+typedef struct {
+  ls_graph_t *graph;
+  ls_schedule_t *schedule;
+  ls_run_t *run;
+  int64_t rows; /* of one micro-batch */
+} ls_engine_t;
+
+struct ls_trainer {
+  ls_ctx_t *ctx;
+  const ls_config_t *config;
+  ls_world_t *world;
+  bool training; /* false: evaluation and prediction only */
+
+  const ls_backend_t *backend;
+  ls_device_t *device;
+  int threads;
+  ls_comm_t *data_comm; /* carries tensors: the world's, or NCCL's */
+  bool own_data_comm;
+
+  ls_dataset_t *dataset;
+  bool classes;
+  int64_t inputs, outputs;
+
+  const ls_strategy_t *strategy;
+  ls_optim_plan_t optim;
+  ls_layout_t *layout;
+  ls_state_t state;
+  ls_stream_t *stream; /* for copies between steps */
+  float *host_flat;    /* staging, layout total x (1 + slots) + counter, when the device has its own memory */
+
+  ls_engine_t train, eval;
+  int64_t first_row, row_count; /* this rank's share of the global batch */
+  int64_t total_steps, total_samples;
+  int64_t step; /* steps done */
+  int64_t resumed_from;
+  double val_loss, val_accuracy; /* newest; NAN = none */
+  char checkpoint[4096];         /* newest saved */
+  bool claimed;                  /* the checkpoint directory is ours (older runs were moved aside) */
+};
+
+/* create.c: elements of the optimizer buffer, 0 when not training. */
+int64_t ls_trainer_optim_count(const ls_trainer_t *t);
+/* The backend and world size that a configuration means here, without opening anything. */
+ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank, int world_size, bool copies,
+                             bool training, int64_t rows, ls_graph_t **graph, ls_layout_t **layout,
+                             ls_optim_plan_t *optim, ls_schedule_t **schedule);
+/* Rows of one micro-batch of this rank's share. */
+int64_t ls_train_micro_rows(const ls_config_t *config, int64_t row_count);
+
+/* state.c: initial values; host views of parameters and optimizer state for saving and loading. pull brings the
+ * device's values to the host (host backends: the very memory), push takes them back. Local. */
+ls_status_t ls_trainer_initialise(ls_trainer_t *t);
+ls_status_t ls_trainer_pull(ls_trainer_t *t, float **param, float **optim);
+ls_status_t ls_trainer_push(ls_trainer_t *t);
+
+/* save.c. Collective; rank 0 writes or reads, the others receive. `ckpt` is NULL on other ranks. */
+ls_status_t ls_trainer_save(ls_trainer_t *t);
+ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt);
+/* First use of the run's checkpoint directory: unless resumed, checkpoints of an earlier run there are moved aside;
+ * the resolved configuration is written. */
+ls_status_t ls_trainer_claim(ls_trainer_t *t);
+/* The normalisation kept in a checkpoint's meta, in `arena`; *norm NULL when it has none. Widths must match. */
+ls_status_t ls_trainer_norm(ls_ctx_t *ctx, ls_arena_t *arena, const json_t *meta, int64_t inputs, int64_t outputs,
+                            ls_norm_t **norm);
+
+/* evaluate.c: loss (mean) and correct count over a part. Collective. */
+ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_report_t *report);
+
+/* report.c: statistics over the steps of one run. */
+typedef struct {
+  int64_t *step_ns; /* one per step */
+  int64_t count, capacity;
+  double *loss; /* ring of the newest applied losses */
+  int64_t loss_count;
+  int64_t parts_ns[LS_PHASE_STEP_COUNT]; /* sums */
+  int64_t parts_count;
+} ls_step_log_t;
+enum { LS_LOSS_RING = 100 };
+ls_status_t ls_step_log_create(ls_ctx_t *ctx, int64_t capacity, ls_step_log_t *log);
+void ls_step_log_release(ls_step_log_t *log);
+void ls_step_log_add(ls_step_log_t *log, int64_t step_ns, double loss, bool applied);
+void ls_step_log_report(ls_step_log_t *log, ls_train_report_t *report);
+
+/* trace.c: tasks of the last steps of every rank, written by rank 0. */
+typedef struct ls_trace ls_trace_t;
+enum { LS_TRACE_STEPS = 20 };
+ls_status_t ls_trace_create(ls_ctx_t *ctx, ls_trace_t **trace);
+void ls_trace_destroy(ls_trace_t *trace);
+ls_status_t ls_trace_add(ls_trace_t *trace, const ls_schedule_t *s, const ls_task_time_t *times, int64_t step,
+                         int64_t start_ns);
+ls_status_t ls_trace_write(ls_ctx_t *ctx, ls_trace_t *trace, ls_comm_t *comm, const char *path); /* collective */
+
+#endif
