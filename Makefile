@@ -1,0 +1,41 @@
+# A thin front to CMake. `make demo` and `make test` install what is missing, build and run; both may be repeated.
+# `make help` lists the targets.
+
+CORES := $(shell nproc)
+RANKS := $(shell n=$(CORES); [ $$n -gt 4 ] && n=4; echo $$n)
+PRESET ?= release
+BUILD := build/$(PRESET)
+
+.PHONY: help setup build test demo install clean format
+help:
+	@echo "make demo     set up, build, train the preset mlp-medium on $(RANKS) rank(s), print a report"
+	@echo "make test     set up, build, run the whole test suite"
+	@echo "make build    build the preset PRESET=$(PRESET) (release, debug, asan, tsan, cuda)"
+	@echo "make install  install the build under PREFIX (default /usr/local)"
+	@echo "make format   clang-format the sources"
+	@echo "make clean    remove build/"
+
+setup:
+	@scripts/setup.sh
+
+build: setup
+	@echo "build: $(BUILD)"
+	@cmake --preset $(PRESET) >$(if $(V),/dev/stdout,/dev/null)
+	@cmake --build $(BUILD) -- -j $(CORES) $(if $(V),-v,--quiet)
+
+test: build
+	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error
+
+demo: build
+	@echo "demo: training examples/01-demo.yaml on $(RANKS) rank(s)"
+	@$(BUILD)/bin/lockstep train examples/01-demo.yaml --ranks $(RANKS)
+
+install: build
+	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
+
+format:
+	@git ls-files '*.c' '*.h' '*.cu' '*.cuh' | xargs clang-format-14 -i 2>/dev/null || \
+	  git ls-files '*.c' '*.h' '*.cu' '*.cuh' | xargs clang-format -i
+
+clean:
+	@rm -rf build
