@@ -1,1 +1,68 @@
-/* Part of the data module; see data.h. */
+/* One step's batch: which rows, their values, their weights. A pure function of dataset, plan and step, so
+ * that any rank can fill its share of any step at any time. */
+#include "data/order.h"
+
+#include <string.h>
+
+/* Maps positions of the stream to rows of the dataset. Round keys are kept while the epoch stays the same. */
+typedef struct {
+  const ls_dataset_t *dataset;
+  const ls_loader_plan_t *plan;
+  uint64_t part_first, part_count; /* places of the split that belong to the part */
+  ls_order_key_t split, epoch_order;
+  uint64_t epoch; /* of epoch_order */
+  bool has_epoch;
+} cursor_t;
+
+static cursor_t cursor_make(const ls_dataset_t *d, const ls_loader_plan_t *plan) {
+  bool train = plan->part == LS_PART_TRAIN;
+  cursor_t c = {.dataset = d,
+                .plan = plan,
+                .part_first = train ? 0 : (uint64_t)d->train_count,
+                .part_count = (uint64_t)(train ? d->train_count : d->validation_count)};
+  ls_order_key_make(d->seed, LS_ORDER_SPLIT, 0, (uint64_t)d->rows, &c.split);
+  return c;
+}
+
+static int64_t cursor_row(cursor_t *c, uint64_t position) {
+  uint64_t epoch = position / c->part_count, index = position % c->part_count;
+  if (c->plan->shuffle) {
+    if (!c->has_epoch || c->epoch != epoch)
+      ls_order_key_make(c->plan->seed, LS_ORDER_EPOCH, epoch, c->part_count, &c->epoch_order);
+    c->has_epoch = true;
+    c->epoch = epoch;
+    index = ls_order_at(&c->epoch_order, index);
+  }
+  return (int64_t)ls_order_at(&c->split, c->part_first + index);
+}
+
+static void put_row(const ls_dataset_t *d, int64_t row, int64_t to_row, const ls_batch_t *to) {
+  memcpy(to->x + to_row * d->inputs, d->features + row * d->inputs, (size_t)d->inputs * sizeof *to->x);
+  if (d->classes)
+    ((int32_t *)to->target)[to_row] = d->labels[row];
+  else
+    memcpy((float *)to->target + to_row * d->outputs, d->targets + row * d->outputs,
+           (size_t)d->outputs * sizeof(float));
+}
+
+void ls_batch_fill(const ls_dataset_t *d, const ls_loader_plan_t *plan, int64_t step, const ls_batch_t *to) {
+  cursor_t cursor = cursor_make(d, plan);
+  int64_t begin = step * plan->global_batch, valid = plan->total_samples - begin;
+  if (valid > plan->global_batch) valid = plan->global_batch;
+  if (cursor.part_count == 0) valid = 0;
+  float weight = valid > 0 ? (float)(1.0 / (double)valid) : 0.0f;
+  /* Padding repeats a real row of the part: its numbers are ordinary, its weight is 0. */
+  int64_t padding = cursor.part_count ? (int64_t)ls_order_at(&cursor.split, cursor.part_first) : 0;
+  float lr = plan->lr ? plan->lr(plan->lr_user, step) : 0.0f;
+
+  for (int m = 0; m < plan->accumulate; m++) {
+    to->step[m].seed = plan->seed;
+    to->step[m].position = (uint64_t)(begin + plan->first + m * plan->rows);
+    to->step[m].lr = lr;
+  }
+  for (int64_t r = 0; r < plan->rows * plan->accumulate; r++) {
+    bool real = r < plan->count && plan->first + r < valid;
+    put_row(d, real ? cursor_row(&cursor, (uint64_t)(begin + plan->first + r)) : padding, r, to);
+    to->weight[r] = real ? weight : 0.0f;
+  }
+}

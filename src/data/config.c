@@ -1,1 +1,128 @@
-/* Part of the data module; see data.h. */
+/* The data section of a configuration: its rows, and which keys go with which kind. */
+#include "data/parts.h"
+
+#include <string.h>
+
+static const char *const kinds[] = {"idx", "csv", "npy", "synthetic", NULL};
+
+#define AT(field) offsetof(ls_data_config_t, field)
+static const ls_option_t rows[] = {
+    {.name = "kind",
+     .type = LS_OPT_ENUM,
+     .offset = AT(kind),
+     .choices = kinds,
+     .help = "Format of the data."},
+    {.name = "features",
+     .type = LS_OPT_STRING,
+     .offset = AT(features),
+     .optional = true,
+     .help = "idx, npy: file of the features, one sample per row; gzip is fine."},
+    {.name = "targets",
+     .type = LS_OPT_STRING,
+     .offset = AT(targets),
+     .optional = true,
+     .help = "idx, npy: file of the targets: class numbers, or values to predict."},
+    {.name = "path",
+     .type = LS_OPT_STRING,
+     .offset = AT(path),
+     .optional = true,
+     .help = "csv: file with a header line; gzip is fine."},
+    {.name = "target",
+     .type = LS_OPT_STRINGS,
+     .offset = AT(target),
+     .optional = true,
+     .help = "csv: names of the target columns."},
+    {.name = "columns",
+     .type = LS_OPT_STRINGS,
+     .offset = AT(columns),
+     .optional = true,
+     .help = "csv: names of the feature columns; by default all others that are not dates."},
+    {.name = "validation",
+     .type = LS_OPT_FLOAT,
+     .offset = AT(validation),
+     .min = 0,
+     .max = 0.999,
+     .initial = "0",
+     .help = "Part of the samples held out for validation."},
+    {.name = "normalize",
+     .type = LS_OPT_BOOL,
+     .offset = AT(normalize),
+     .initial = "false",
+     .help = "Shift and scale to mean 0 and deviation 1, measured on the training part (real targets too)."},
+    {.name = "samples",
+     .type = LS_OPT_INT,
+     .offset = AT(samples),
+     .unit = "samples",
+     .min = 1,
+     .max = 1e9,
+     .initial = "10000",
+     .help = "synthetic: how many samples."},
+    {.name = "inputs",
+     .type = LS_OPT_INT,
+     .offset = AT(inputs),
+     .min = 0,
+     .max = 1e7,
+     .initial = "0",
+     .help = "synthetic: features per sample; 0 follows the model."},
+    {.name = "outputs",
+     .type = LS_OPT_INT,
+     .offset = AT(outputs),
+     .min = 0,
+     .max = 1e6,
+     .initial = "0",
+     .help = "synthetic: targets per sample, or classes; 0 follows the model."},
+    {.name = "noise",
+     .type = LS_OPT_FLOAT,
+     .offset = AT(noise),
+     .min = 0,
+     .max = 1e6,
+     .initial = "0.1",
+     .help = "synthetic: standard deviation of the noise added to the teacher's outputs."},
+    {.name = "data_seed",
+     .type = LS_OPT_INT,
+     .offset = AT(data_seed),
+     .min = 0,
+     .max = 9e15,
+     .initial = "42",
+     .help = "synthetic: seed of features, teacher and noise."},
+};
+
+const ls_section_t ls_data_section = {.name = "data",
+                                      .rows = rows,
+                                      .count = LS_COUNT(rows),
+                                      .help = "Where samples come from and how they are split."};
+
+static ls_status_t need(ls_ctx_t *ctx, const char *kind, const char *key, bool given) {
+  if (given) return LS_OK;
+  return ls_fail(ctx, LS_ERR_CONFIG, "data.%s is needed with data.kind: %s", key, kind);
+}
+
+static ls_status_t refuse(ls_ctx_t *ctx, const char *kind, const char *key, bool given) {
+  if (!given) return LS_OK;
+  return ls_fail(ctx, LS_ERR_CONFIG, "data.%s does not go with data.kind: %s", key, kind);
+}
+
+ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
+  if (c->kind < 0 || c->kind > LS_DATA_MEMORY)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "unknown kind of data: %d", c->kind);
+  if (!(c->validation >= 0.0 && c->validation < 1.0))
+    return ls_fail(ctx, LS_ERR_CONFIG, "data.validation is %g: it must be at least 0 and less than 1",
+                   c->validation);
+  if (c->kind == LS_DATA_MEMORY) return LS_OK;
+  const char *kind = kinds[c->kind];
+  bool files = c->kind == LS_DATA_IDX || c->kind == LS_DATA_NPY, csv = c->kind == LS_DATA_CSV;
+  /* Every fault of the section is said, the first gives the status. */
+  ls_status_t s[] = {
+      files ? need(ctx, kind, "features", c->features) : refuse(ctx, kind, "features", c->features),
+      files ? need(ctx, kind, "targets", c->targets) : refuse(ctx, kind, "targets", c->targets),
+      csv ? need(ctx, kind, "path", c->path) : refuse(ctx, kind, "path", c->path),
+      csv ? need(ctx, kind, "target", c->target.count > 0) : refuse(ctx, kind, "target", c->target.count > 0),
+      csv ? LS_OK : refuse(ctx, kind, "columns", c->columns.count > 0),
+  };
+  for (int i = 0; i < LS_COUNT(s); i++)
+    if (s[i] != LS_OK) return s[i];
+  if (c->kind != LS_DATA_SYNTHETIC) return LS_OK;
+  if (c->samples < 1 || c->samples > UINT32_MAX || c->inputs < 0 || c->outputs < 0)
+    return ls_fail(ctx, LS_ERR_CONFIG, "data.samples, data.inputs or data.outputs is out of range");
+  return LS_OK;
+}

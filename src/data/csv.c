@@ -1,4 +1,5 @@
-/* CSV to a matrix: the header gives columns their names, names choose columns, every chosen cell is a number. */
+/* CSV to a matrix: the header gives columns their names, names choose columns, every chosen cell is a number.
+ */
 #include "data/csv_scan.h"
 #include "data/number.h"
 #include "data/read.h"
@@ -13,8 +14,8 @@ enum { CELL_TEXT_BYTES = 44, FIRST_VALUES = 4096 };
 typedef struct {
   ls_csv_cell_t cell;
   const char *name;
-  bool except; /* taken by the caller for something else */
-  bool named;  /* asked for by name: a date in it is an error, not a reason to leave it out */
+  bool except;   /* taken by the caller for something else */
+  bool named;    /* asked for by name: a date in it is an error, not a reason to leave it out */
   int64_t place; /* column of the matrix, -1 = left out */
 } column_t;
 
@@ -23,16 +24,17 @@ typedef struct {
   ls_csv_scan_t scan;
   ls_arena_t arena;
   column_t *columns;
-  int64_t count;   /* columns of the file */
-  int64_t chosen;  /* columns of the matrix */
-  float *values;   /* (rows, chosen), room for capacity values */
+  int64_t count;  /* columns of the file */
+  int64_t chosen; /* columns of the matrix */
+  float *values;  /* (rows, chosen), room for capacity values */
   int64_t capacity, rows;
 } table_t;
 
 /* Start of a cell for a message, with control bytes made harmless. */
 static const char *shown(const ls_csv_cell_t *cell, char text[CELL_TEXT_BYTES]) {
   size_t room = CELL_TEXT_BYTES - 4, len = cell->len < room ? cell->len : room;
-  for (size_t i = 0; i < len; i++) text[i] = (unsigned char)cell->text[i] < ' ' ? '?' : cell->text[i];
+  for (size_t i = 0; i < len; i++)
+    text[i] = (unsigned char)cell->text[i] < ' ' ? '?' : cell->text[i];
   memcpy(text + len, len < cell->len ? "..." : "", len < cell->len ? 4 : 1);
   return text;
 }
@@ -57,15 +59,15 @@ static int by_name(const void *a, const void *b) {
 static ls_status_t check_names(table_t *t) {
   const column_t **sorted = ls_alloc_array(t->ctx, (size_t)t->count, sizeof *sorted);
   if (!sorted) return LS_ERR_MEMORY;
-  for (int64_t i = 0; i < t->count; i++) sorted[i] = &t->columns[i];
+  for (int64_t i = 0; i < t->count; i++)
+    sorted[i] = &t->columns[i];
   qsort(sorted, (size_t)t->count, sizeof *sorted, by_name);
   ls_status_t status = LS_OK;
   for (int64_t i = 1; i < t->count && status == LS_OK; i++)
     if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
-      status = ls_csv_fail(&t->scan, &sorted[i]->cell,
-                           "columns %" PRId64 " and %" PRId64 " are both named '%.200s'",
-                           (int64_t)(sorted[i - 1] - t->columns) + 1, (int64_t)(sorted[i] - t->columns) + 1,
-                           sorted[i]->name);
+      status = ls_csv_fail(
+          &t->scan, &sorted[i]->cell, "columns %" PRId64 " and %" PRId64 " are both named '%.200s'",
+          (int64_t)(sorted[i - 1] - t->columns) + 1, (int64_t)(sorted[i] - t->columns) + 1, sorted[i]->name);
   ls_free(sorted);
   return status;
 }
@@ -100,10 +102,12 @@ static ls_status_t read_header(table_t *t) {
 static ls_status_t refuse_unknown(table_t *t, const char *name) {
   const char **names = ls_arena_array(&t->arena, (size_t)t->count + 1, sizeof *names);
   if (!names) return LS_ERR_MEMORY;
-  for (int64_t i = 0; i < t->count; i++) names[i] = t->columns[i].name;
+  for (int64_t i = 0; i < t->count; i++)
+    names[i] = t->columns[i].name;
   const char *near = ls_nearest(name, names);
   if (near)
-    return ls_csv_fail(&t->scan, &t->columns[0].cell, "there is no column '%s'; did you mean '%.200s'?", name, near);
+    return ls_csv_fail(&t->scan, &t->columns[0].cell, "there is no column '%s'; did you mean '%.200s'?", name,
+                       near);
   char list[256] = "";
   for (int64_t i = 0; i < t->count; i++) {
     size_t used = strlen(list);
@@ -113,7 +117,8 @@ static ls_status_t refuse_unknown(table_t *t, const char *name) {
     }
     snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
   }
-  return ls_csv_fail(&t->scan, &t->columns[0].cell, "there is no column '%s'; the header has: %s", name, list);
+  return ls_csv_fail(&t->scan, &t->columns[0].cell, "there is no column '%s'; the header has: %s", name,
+                     list);
 }
 
 static ls_status_t find_column(table_t *t, const char *name, column_t **column) {
@@ -137,15 +142,16 @@ static ls_status_t choose_columns(table_t *t, const ls_strings_t *want, const ls
     if (status != LS_OK) return status;
     if (c->place >= 0) return ls_csv_fail(&t->scan, &c->cell, "column '%.200s' is asked for twice", c->name);
     if (c->except)
-      return ls_csv_fail(&t->scan, &c->cell, "column '%.200s' cannot be both a feature and a target", c->name);
+      return ls_csv_fail(&t->scan, &c->cell, "column '%.200s' cannot be both a feature and a target",
+                         c->name);
     c->named = true;
     c->place = t->chosen++;
   }
   return LS_OK;
 }
 
-/* Without names: every column but the excepted ones and those whose first cell is a date. Looks at the first row
- * without consuming it. */
+/* Without names: every column but the excepted ones and those whose first cell is a date. Looks at the first
+ * row without consuming it. */
 static ls_status_t choose_by_first_row(table_t *t) {
   ls_csv_scan_t scan = t->scan;
   for (int64_t i = 0; i < t->count; i++) {
@@ -172,7 +178,8 @@ static ls_status_t refuse_cell(table_t *t, const column_t *c, const ls_csv_cell_
   if (ls_number_is_date(cell->text, cell->len))
     return ls_csv_fail(&t->scan, cell, "column '%.200s': a date is not a number: '%s'", c->name, text);
   if (fault == LS_NUMBER_RANGE)
-    return ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is too large for a 32-bit float", c->name, text);
+    return ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is too large for a 32-bit float", c->name,
+                       text);
   return ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is not a finite number%s", c->name, text,
                      c->named ? "" : "; to leave the column out, name the ones to use");
 }
@@ -180,7 +187,8 @@ static ls_status_t refuse_cell(table_t *t, const column_t *c, const ls_csv_cell_
 static ls_status_t refuse_ragged(table_t *t, const ls_csv_cell_t *cell, int64_t cells) {
   if (cells > t->count)
     return ls_csv_fail(&t->scan, cell, "this row has more cells than the header's %" PRId64, t->count);
-  return ls_csv_fail(&t->scan, cell, "this row has %" PRId64 " of the header's %" PRId64 " cells", cells, t->count);
+  return ls_csv_fail(&t->scan, cell, "this row has %" PRId64 " of the header's %" PRId64 " cells", cells,
+                     t->count);
 }
 
 static ls_status_t read_row(table_t *t, float *row) {

@@ -1,5 +1,6 @@
-/* The lexical half of the CSV reader: RFC 4180 with LF or CRLF line ends. A cell is a view of the text, nothing
- * is copied. Faults are reported where they begin: an open quote is named, not the end of the file. */
+/* The lexical half of the CSV reader: RFC 4180 with LF or CRLF line ends. A cell is a view of the text,
+ * nothing is copied. Faults are reported where they begin: an open quote is named, not the end of the file.
+ */
 #include "data/csv_scan.h"
 
 #include <limits.h>
@@ -40,7 +41,8 @@ ls_status_t ls_csv_scan_begin(ls_ctx_t *ctx, const char *name, const char *text,
 
 bool ls_csv_scan_done(const ls_csv_scan_t *scan) {
   const char *at = scan->at;
-  while (at < scan->end && (*at == '\n' || *at == '\r')) at++;
+  while (at < scan->end && (*at == '\n' || *at == '\r'))
+    at++;
   return at == scan->end;
 }
 
@@ -79,7 +81,8 @@ static ls_status_t scan_quoted(ls_csv_scan_t *s, ls_csv_cell_t *cell) {
   cell->len = (size_t)(s->at - cell->text);
   s->at++;
   if (s->at < s->end && *s->at != ',' && *s->at != '\n' && *s->at != '\r')
-    return ls_csv_fail(s, cell, "text follows the closing quote of this cell (a quote inside is written \"\")");
+    return ls_csv_fail(s, cell,
+                       "text follows the closing quote of this cell (a quote inside is written \"\")");
   return end_cell(s, cell);
 }
 
@@ -87,7 +90,8 @@ ls_status_t ls_csv_scan_cell(ls_csv_scan_t *s, ls_csv_cell_t *cell) {
   *cell = (ls_csv_cell_t){.text = s->at, .begin = s->at, .line = s->line, .line_begin = s->line_begin};
   if (s->at < s->end && *s->at == '"') return scan_quoted(s, cell);
   const char *at = s->at;
-  while (at < s->end && *at != ',' && *at != '\n' && *at != '\r' && *at != '"') at++;
+  while (at < s->end && *at != ',' && *at != '\n' && *at != '\r' && *at != '"')
+    at++;
   cell->len = (size_t)(at - s->at);
   s->at = at;
   if (at < s->end && *at == '"')

@@ -31,6 +31,7 @@ bool ls_csv_scan_done(const ls_csv_scan_t *scan);
 ls_status_t ls_csv_scan_cell(ls_csv_scan_t *scan, ls_csv_cell_t *cell);
 
 /* Reports LS_ERR_DATA at a cell (file:line:column, the line and a caret). */
-ls_status_t ls_csv_fail(const ls_csv_scan_t *scan, const ls_csv_cell_t *cell, const char *fmt, ...) LS_PRINTF(3, 4);
+ls_status_t ls_csv_fail(const ls_csv_scan_t *scan, const ls_csv_cell_t *cell, const char *fmt, ...)
+    LS_PRINTF(3, 4);
 
 #endif

@@ -1,9 +1,10 @@
 /* Training data: readers, split, order, batches filled ahead of time. Data are held in memory as f32 rows.
  *
- * Order: epoch e visits training sample order(seed, e, i) for i = 0 .. n-1, a keyed bijection: nothing is stored,
- * every rank computes it, and every sample comes exactly once per epoch. The run is one endless stream of
- * positions: position p is index p mod n of epoch p / n; step s covers positions s * batch .. + batch - 1 (a batch
- * may reach into the next epoch). Positions from total_samples on are padding of weight 0. */
+ * Order: epoch e visits training sample order(seed, e, i) for i = 0 .. n-1, a keyed bijection: nothing is
+ * stored, every rank computes it, and every sample comes exactly once per epoch. The run is one endless
+ * stream of positions: position p is index p mod n of epoch p / n; step s covers positions s * batch .. +
+ * batch - 1 (a batch may reach into the next epoch). Positions from total_samples on are padding of weight 0.
+ */
 #ifndef LS_DATA_DATA_H
 #define LS_DATA_DATA_H
 
@@ -23,10 +24,10 @@ typedef struct {
   ls_strings_t columns; /* csv: feature columns; empty = every other column that is not a date */
   double validation;    /* part held out, [0, 1) */
   bool normalize;
-  int64_t samples;      /* synthetic */
+  int64_t samples;         /* synthetic */
   int64_t inputs, outputs; /* synthetic: 0 = follow the model */
-  double noise;         /* synthetic: standard deviation added to the teacher's outputs */
-  int64_t data_seed;    /* synthetic */
+  double noise;            /* synthetic: standard deviation added to the teacher's outputs */
+  int64_t data_seed;       /* synthetic */
 } ls_data_config_t;
 extern const ls_section_t ls_data_section;
 
@@ -42,8 +43,8 @@ typedef enum { LS_PART_TRAIN, LS_PART_VALIDATION } ls_part_t;
 /* x' = (x - mean) * scale, per column (csv, npy, synthetic) or one value for all (idx: pixels share a unit).
  * Computed on the training part. Columns that do not vary get scale 1. */
 typedef struct {
-  int64_t inputs, outputs;       /* widths; outputs 0 for classes */
-  float *mean, *scale;           /* (inputs) */
+  int64_t inputs, outputs;           /* widths; outputs 0 for classes */
+  float *mean, *scale;               /* (inputs) */
   float *target_mean, *target_scale; /* (outputs); real targets are normalised too */
 } ls_norm_t;
 
@@ -51,18 +52,18 @@ typedef struct {
   ls_arena_t arena;
   int64_t rows, inputs, outputs;
   bool classes;
-  float *features;  /* (rows, inputs), normalised */
-  float *targets;   /* (rows, outputs), normalised; NULL with classes */
-  int32_t *labels;  /* (rows); NULL without classes */
+  float *features; /* (rows, inputs), normalised */
+  float *targets;  /* (rows, outputs), normalised; NULL with classes */
+  int32_t *labels; /* (rows); NULL without classes */
   int64_t train_count, validation_count;
   uint64_t seed;    /* of the split */
   ls_norm_t norm;   /* identity when not normalised */
   char source[256]; /* for messages: the file */
 } ls_dataset_t;
 
-/* Reads everything, splits with `seed`, normalises. With `norm` (of a checkpoint; NULL = compute) its values are
- * used. `memory` only for LS_DATA_MEMORY. Errors (LS_ERR_DATA, with file and line, row or offset): unreadable,
- * ragged, not numeric, not finite, sizes that lie, widths or classes the model does not have. */
+/* Reads everything, splits with `seed`, normalises. With `norm` (of a checkpoint; NULL = compute) its values
+ * are used. `memory` only for LS_DATA_MEMORY. Errors (LS_ERR_DATA, with file and line, row or offset):
+ * unreadable, ragged, not numeric, not finite, sizes that lie, widths or classes the model does not have. */
 ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_memory_t *memory,
                             const ls_data_want_t *want, uint64_t seed, const ls_norm_t *norm,
                             ls_dataset_t **dataset);
@@ -81,12 +82,12 @@ typedef struct {
   ls_step_params_t *step; /* (accumulate): seed, position and lr are written */
 } ls_batch_t;
 
-/* Which part of each global batch this rank fills: `count` rows from `first`, as `accumulate` micro-batches of
- * `rows` = ceil(count / accumulate) rows; rows beyond count are padding. */
+/* Which part of each global batch this rank fills: `count` rows from `first`, as `accumulate` micro-batches
+ * of `rows` = ceil(count / accumulate) rows; rows beyond count are padding. */
 typedef struct {
   ls_part_t part;
   uint64_t seed;
-  bool shuffle;          /* false: in part order (evaluation) */
+  bool shuffle; /* false: in part order (evaluation) */
   int64_t global_batch, first, count, rows;
   int accumulate;
   int64_t total_samples; /* stream length: epochs * n, or steps * batch */
@@ -95,13 +96,17 @@ typedef struct {
   void *lr_user;
 } ls_loader_plan_t;
 
-/* Fills one step's batch now; pure function of its arguments. Weights are 1 / (valid rows of the global batch). */
-void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_plan_t *plan, int64_t step, const ls_batch_t *to);
+/* Fills one step's batch now; pure function of its arguments. Weights are 1 / (valid rows of the global
+ * batch). */
+void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_plan_t *plan, int64_t step,
+                   const ls_batch_t *to);
 
-/* Fills slots ahead of the loop from a thread of its own. Step s uses slot s mod slot_count. Borrowed: dataset. */
+/* Fills slots ahead of the loop from a thread of its own. Step s uses slot s mod slot_count. Borrowed:
+ * dataset. */
 typedef struct ls_loader ls_loader_t;
 ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const ls_loader_plan_t *plan,
-                             int64_t first_step, int slot_count, const ls_batch_t *slots, ls_loader_t **loader);
+                             int64_t first_step, int slot_count, const ls_batch_t *slots,
+                             ls_loader_t **loader);
 void ls_loader_destroy(ls_loader_t *loader);
 /* Blocks until step's slot is filled. Steps at or after total_steps return at once (padding is never run). */
 void ls_loader_acquire(ls_loader_t *loader, int64_t step);

@@ -1,1 +1,174 @@
-/* Part of the data module; see data.h. */
+/* Opening a dataset: read by kind, check against the model, split, normalise. */
+#include "data/order.h"
+#include "data/parts.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What the kinds read into. */
+typedef struct {
+  ls_matrix_t features, targets;
+  const char *feature_name, *target_name; /* for messages */
+} read_t;
+
+typedef ls_status_t (*binary_reader_fn)(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size,
+                                        ls_matrix_t *out);
+
+static ls_status_t read_file(ls_ctx_t *ctx, const char *path, binary_reader_fn read, ls_matrix_t *out) {
+  char *bytes;
+  size_t size;
+  ls_status_t status = ls_read_bytes(ctx, path, &bytes, &size);
+  if (status != LS_OK) return status;
+  status = read(ctx, path, bytes, size, out);
+  ls_free(bytes);
+  return status;
+}
+
+static ls_status_t read_pair(ls_ctx_t *ctx, const ls_data_config_t *config, binary_reader_fn read,
+                             read_t *r) {
+  r->feature_name = config->features;
+  r->target_name = config->targets;
+  ls_status_t status = read_file(ctx, config->features, read, &r->features);
+  return status == LS_OK ? read_file(ctx, config->targets, read, &r->targets) : status;
+}
+
+static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, read_t *r) {
+  char *text;
+  size_t size;
+  r->feature_name = r->target_name = config->path;
+  ls_status_t status = ls_read_bytes(ctx, config->path, &text, &size);
+  if (status != LS_OK) return status;
+  status = ls_read_csv(ctx, config->path, text, size, &config->target, NULL, &r->targets);
+  if (status == LS_OK)
+    status = ls_read_csv(ctx, config->path, text, size, &config->columns, &config->target, &r->features);
+  ls_free(text);
+  return status;
+}
+
+/* A copy of the caller's values, which must be finite. */
+static ls_status_t copy_values(ls_ctx_t *ctx, const char *what, const float *values, int64_t rows,
+                               int64_t cols, ls_matrix_t *out) {
+  size_t count;
+  if (cols < 1 || __builtin_mul_overflow((size_t)rows, (size_t)cols, &count))
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "%" PRId64 " x %" PRId64 " %s make no dataset", rows, cols, what);
+  float *copy = ls_alloc_array(ctx, count, sizeof *copy);
+  if (!copy) return LS_ERR_MEMORY;
+  *out = (ls_matrix_t){.rows = rows, .cols = cols, .values = copy};
+  for (size_t i = 0; i < count; i++) {
+    if (!isfinite(values[i]))
+      return ls_fail(ctx, LS_ERR_DATA, "given %s: row %zu, column %zu (from 0) is not finite", what,
+                     i / (size_t)cols, i % (size_t)cols);
+    copy[i] = values[i];
+  }
+  return LS_OK;
+}
+
+static ls_status_t read_memory(ls_ctx_t *ctx, const ls_data_memory_t *m, const ls_data_want_t *want,
+                               read_t *r) {
+  r->feature_name = "given features";
+  r->target_name = "given targets";
+  if (!m || m->rows < 1 || !m->features || !(want->classes ? (const void *)m->classes : m->targets))
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "the given samples need at least one row, features and %s",
+                   want->classes ? "classes" : "targets");
+  ls_status_t status = copy_values(ctx, "features", m->features, m->rows, m->inputs, &r->features);
+  if (status != LS_OK) return status;
+  if (!want->classes) return copy_values(ctx, "targets", m->targets, m->rows, m->outputs, &r->targets);
+  r->targets = (ls_matrix_t){.rows = m->rows, .cols = 1, .integers = true};
+  r->targets.values = ls_alloc_array(ctx, (size_t)m->rows, sizeof *r->targets.values);
+  if (!r->targets.values) return LS_ERR_MEMORY;
+  for (int64_t i = 0; i < m->rows; i++)
+    r->targets.values[i] = (float)m->classes[i];
+  return LS_OK;
+}
+
+static ls_status_t read_kind(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_memory_t *memory,
+                             const ls_data_want_t *want, read_t *r) {
+  switch ((ls_data_kind_t)config->kind) {
+  case LS_DATA_IDX:
+    return read_pair(ctx, config, ls_read_idx, r);
+  case LS_DATA_NPY:
+    return read_pair(ctx, config, ls_read_npy, r);
+  case LS_DATA_CSV:
+    return read_csv(ctx, config, r);
+  case LS_DATA_MEMORY:
+    return read_memory(ctx, memory, want, r);
+  case LS_DATA_SYNTHETIC:
+    r->feature_name = "the synthetic set";
+    r->target_name = "the synthetic set";
+    return ls_synthetic_make(ctx, config, want, &r->features, &r->targets);
+  }
+  return LS_ERR_INTERNAL; /* the kind was checked */
+}
+
+static ls_status_t split(ls_ctx_t *ctx, double validation, ls_dataset_t *d) {
+  d->validation_count = llround((double)d->rows * validation);
+  d->train_count = d->rows - d->validation_count;
+  if (d->train_count < 1)
+    return ls_fail(ctx, LS_ERR_DATA, "%s: data.validation %g of %" PRId64 " samples leaves none to train on",
+                   d->source, validation, d->rows);
+  if (validation > 0.0 && d->validation_count == 0)
+    ls_log(ctx, LS_LOG_WARN,
+           "%s: data.validation %g of %" PRId64 " samples is none: there is no validation part", d->source,
+           validation, d->rows);
+  return LS_OK;
+}
+
+static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                         const ls_norm_t *norm, read_t *r, ls_dataset_t *d) {
+  snprintf(d->source, sizeof d->source, "%s", r->feature_name);
+  d->rows = r->features.rows;
+  d->inputs = r->features.cols;
+  ls_status_t status = ls_targets_take(ctx, want, r->target_name, &r->targets, d);
+  if (status != LS_OK) return status;
+  bool one_unit = config->kind == LS_DATA_IDX || r->features.bytes;
+  d->features = r->features.values;
+  r->features = (ls_matrix_t){0};
+  status = split(ctx, config->validation, d);
+  return status == LS_OK ? ls_normalize(ctx, d, norm, config->normalize, one_unit) : status;
+}
+
+ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_memory_t *memory,
+                            const ls_data_want_t *want, uint64_t seed, const ls_norm_t *norm,
+                            ls_dataset_t **dataset) {
+  ls_status_t status = ls_data_config_check(ctx, config);
+  if (status != LS_OK) return status;
+  if (want->inputs < 1 || want->outputs < 1)
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "a model of %" PRId64 " inputs and %" PRId64 " outputs cannot be trained", want->inputs,
+                   want->outputs);
+  ls_dataset_t *d = ls_alloc(ctx, sizeof *d);
+  if (!d) return LS_ERR_MEMORY;
+  ls_arena_init(&d->arena, ctx);
+  d->seed = seed;
+  read_t r = {0};
+  status = read_kind(ctx, config, memory, want, &r);
+  if (status == LS_OK) status = build(ctx, config, want, norm, &r, d);
+  ls_matrix_release(&r.features);
+  ls_matrix_release(&r.targets);
+  if (status != LS_OK) goto close_dataset;
+  *dataset = d;
+  return LS_OK;
+
+close_dataset:
+  ls_dataset_close(d);
+  return status;
+}
+
+void ls_dataset_close(ls_dataset_t *d) {
+  if (!d) return;
+  ls_free(d->features);
+  ls_free(d->targets);
+  ls_free(d->labels);
+  ls_arena_release(&d->arena);
+  ls_free(d);
+}
+
+/* One bijection of all rows: its first train_count places are the training part, the rest is held out. */
+int64_t ls_dataset_row(const ls_dataset_t *d, ls_part_t part, int64_t index) {
+  ls_order_key_t key;
+  ls_order_key_make(d->seed, LS_ORDER_SPLIT, 0, (uint64_t)d->rows, &key);
+  int64_t place = part == LS_PART_TRAIN ? index : d->train_count + index;
+  return (int64_t)ls_order_at(&key, (uint64_t)place);
+}

@@ -9,7 +9,8 @@
 static const uint8_t elem_bytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 4, 8}; /* by ls_elem_t */
 _Static_assert(sizeof elem_bytes == LS_ELEM_F64 + 1, "one size per element type");
 
-static ls_status_t check_shape(ls_ctx_t *ctx, const ls_array_t *a, size_t available, size_t offset, int64_t *cols) {
+static ls_status_t check_shape(ls_ctx_t *ctx, const ls_array_t *a, size_t available, size_t offset,
+                               int64_t *cols) {
   *cols = 1;
   int64_t total_bytes = elem_bytes[a->type];
   for (int i = 0; i < a->rank; i++) {
@@ -17,17 +18,20 @@ static ls_status_t check_shape(ls_ctx_t *ctx, const ls_array_t *a, size_t availa
       return ls_fail(ctx, LS_ERR_DATA, "%s: dimension %d is %" PRId64 ": there are no samples in it", a->name,
                      i + 1, a->dim[i]);
     if (__builtin_mul_overflow(total_bytes, a->dim[i], &total_bytes))
-      return ls_fail(ctx, LS_ERR_DATA, "%s: the sizes in the header multiply to more than 2^63 bytes", a->name);
+      return ls_fail(ctx, LS_ERR_DATA, "%s: the sizes in the header multiply to more than 2^63 bytes",
+                     a->name);
     if (i > 0) *cols *= a->dim[i]; /* smaller than total_bytes: cannot overflow */
   }
   if ((uint64_t)total_bytes > available)
     return ls_fail(ctx, LS_ERR_DATA,
-                   "%s: the header promises %" PRId64 " bytes of data from offset %zu, the file has %zu: it is "
+                   "%s: the header promises %" PRId64
+                   " bytes of data from offset %zu, the file has %zu: it is "
                    "truncated or its sizes are wrong",
                    a->name, total_bytes, offset, available);
   if ((uint64_t)total_bytes < available)
     return ls_fail(ctx, LS_ERR_DATA,
-                   "%s: %" PRIu64 " bytes follow the data at offset %" PRIu64 ": the sizes in the header are wrong",
+                   "%s: %" PRIu64 " bytes follow the data at offset %" PRIu64
+                   ": the sizes in the header are wrong",
                    a->name, available - (uint64_t)total_bytes, offset + (uint64_t)total_bytes);
   return LS_OK;
 }
@@ -46,16 +50,26 @@ static ls_status_t check_shape(ls_ctx_t *ctx, const ls_array_t *a, size_t availa
 
 static void convert(ls_elem_t type, bool foreign, const unsigned char *from, size_t count, float *to) {
   switch (type) {
-  case LS_ELEM_U8: CONVERT(uint8_t, uint8_t, SAME) break;
-  case LS_ELEM_I8: CONVERT(int8_t, uint8_t, SAME) break;
-  case LS_ELEM_U16: CONVERT(uint16_t, uint16_t, __builtin_bswap16) break;
-  case LS_ELEM_I16: CONVERT(int16_t, uint16_t, __builtin_bswap16) break;
-  case LS_ELEM_U32: CONVERT(uint32_t, uint32_t, __builtin_bswap32) break;
-  case LS_ELEM_I32: CONVERT(int32_t, uint32_t, __builtin_bswap32) break;
-  case LS_ELEM_U64: CONVERT(uint64_t, uint64_t, __builtin_bswap64) break;
-  case LS_ELEM_I64: CONVERT(int64_t, uint64_t, __builtin_bswap64) break;
-  case LS_ELEM_F32: CONVERT(float, uint32_t, __builtin_bswap32) break;
-  case LS_ELEM_F64: CONVERT(double, uint64_t, __builtin_bswap64) break;
+  case LS_ELEM_U8:
+    CONVERT(uint8_t, uint8_t, SAME) break;
+  case LS_ELEM_I8:
+    CONVERT(int8_t, uint8_t, SAME) break;
+  case LS_ELEM_U16:
+    CONVERT(uint16_t, uint16_t, __builtin_bswap16) break;
+  case LS_ELEM_I16:
+    CONVERT(int16_t, uint16_t, __builtin_bswap16) break;
+  case LS_ELEM_U32:
+    CONVERT(uint32_t, uint32_t, __builtin_bswap32) break;
+  case LS_ELEM_I32:
+    CONVERT(int32_t, uint32_t, __builtin_bswap32) break;
+  case LS_ELEM_U64:
+    CONVERT(uint64_t, uint64_t, __builtin_bswap64) break;
+  case LS_ELEM_I64:
+    CONVERT(int64_t, uint64_t, __builtin_bswap64) break;
+  case LS_ELEM_F32:
+    CONVERT(float, uint32_t, __builtin_bswap32) break;
+  case LS_ELEM_F64:
+    CONVERT(double, uint64_t, __builtin_bswap64) break;
   }
 }
 
@@ -71,8 +85,8 @@ static ls_status_t check_finite(ls_ctx_t *ctx, const ls_array_t *a, size_t offse
   return LS_OK;
 }
 
-ls_status_t ls_array_read(ls_ctx_t *ctx, const ls_array_t *array, const void *bytes, size_t size, size_t offset,
-                          ls_matrix_t *out) {
+ls_status_t ls_array_read(ls_ctx_t *ctx, const ls_array_t *array, const void *bytes, size_t size,
+                          size_t offset, ls_matrix_t *out) {
   int64_t cols;
   ls_status_t status = check_shape(ctx, array, size - offset, offset, &cols);
   if (status != LS_OK) return status;

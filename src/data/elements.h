@@ -26,9 +26,10 @@ typedef struct {
 } ls_array_t;
 enum { LS_ARRAY_RANK_MAX = 32 };
 
-/* Checks that the array's shape holds at least one row and column and that its data are exactly the bytes from
- * `offset` to the end of the file, then converts. Every value must be finite as f32. LS_ERR_DATA, LS_ERR_MEMORY. */
-ls_status_t ls_array_read(ls_ctx_t *ctx, const ls_array_t *array, const void *bytes, size_t size, size_t offset,
-                          ls_matrix_t *out);
+/* Checks that the array's shape holds at least one row and column and that its data are exactly the bytes
+ * from `offset` to the end of the file, then converts. Every value must be finite as f32. LS_ERR_DATA,
+ * LS_ERR_MEMORY. */
+ls_status_t ls_array_read(ls_ctx_t *ctx, const ls_array_t *array, const void *bytes, size_t size,
+                          size_t offset, ls_matrix_t *out);
 
 #endif

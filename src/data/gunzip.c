@@ -1,5 +1,5 @@
-/* gzip (RFC 1952) by zlib. The output grows geometrically and the length in the trailer is not believed: a small
- * file that claims or unpacks to terabytes stops at the limit. */
+/* gzip (RFC 1952) by zlib. The output grows geometrically and the length in the trailer is not believed: a
+ * small file that claims or unpacks to terabytes stops at the limit. */
 #include "data/gunzip.h"
 
 #define ZLIB_CONST
@@ -23,13 +23,17 @@ bool ls_gunzip_is(const void *bytes, size_t size) {
   return size >= 2 && b[0] == 0x1f && b[1] == 0x8b;
 }
 
-static void *zlib_alloc(void *ctx, unsigned count, unsigned size) { return ls_alloc_array(ctx, count, size); }
+static void *zlib_alloc(void *ctx, unsigned count, unsigned size) {
+  return ls_alloc_array(ctx, count, size);
+}
 static void zlib_free(void *ctx, void *memory) {
   (void)ctx;
   ls_free(memory);
 }
 
-static size_t offset(const gunzip_t *g) { return (size_t)(g->z.next_in - g->in); }
+static size_t offset(const gunzip_t *g) {
+  return (size_t)(g->z.next_in - g->in);
+}
 
 /* Room for at least one more byte and the NUL. */
 static ls_status_t grow(gunzip_t *g) {
@@ -69,8 +73,9 @@ static ls_status_t unpack_member(gunzip_t *g) {
       return ls_fail(g->ctx, LS_ERR_DATA, "%s: offset %zu: damaged gzip data: %s", g->name, offset(g),
                      g->z.msg ? g->z.msg : "unknown fault");
     if (offset(g) == g->in_size && g->used + 1 < g->capacity)
-      return ls_fail(g->ctx, LS_ERR_DATA, "%s: offset %zu: the gzip data end too early: the file is truncated",
-                     g->name, g->in_size);
+      return ls_fail(g->ctx, LS_ERR_DATA,
+                     "%s: offset %zu: the gzip data end too early: the file is truncated", g->name,
+                     g->in_size);
   }
 }
 

@@ -1,18 +1,32 @@
-/* IDX, the format of the MNIST files: 00 00 type dimensions, then each size as a big-endian u32, then the values,
- * big-endian, row-major. Source: "The MNIST database of handwritten digits", LeCun, Cortes, Burges. */
+/* IDX, the format of the MNIST files: 00 00 type dimensions, then each size as a big-endian u32, then the
+ * values, big-endian, row-major. Source: "The MNIST database of handwritten digits", LeCun, Cortes, Burges.
+ */
 #include "data/elements.h"
 
 enum { MAGIC_BYTES = 4, SIZE_BYTES = 4, IDX_RANK_MAX = 6 };
 
 static bool elem_type(unsigned code, ls_elem_t *type) {
   switch (code) {
-  case 0x08: *type = LS_ELEM_U8; return true;
-  case 0x09: *type = LS_ELEM_I8; return true;
-  case 0x0B: *type = LS_ELEM_I16; return true;
-  case 0x0C: *type = LS_ELEM_I32; return true;
-  case 0x0D: *type = LS_ELEM_F32; return true;
-  case 0x0E: *type = LS_ELEM_F64; return true;
-  default: return false;
+  case 0x08:
+    *type = LS_ELEM_U8;
+    return true;
+  case 0x09:
+    *type = LS_ELEM_I8;
+    return true;
+  case 0x0B:
+    *type = LS_ELEM_I16;
+    return true;
+  case 0x0C:
+    *type = LS_ELEM_I32;
+    return true;
+  case 0x0D:
+    *type = LS_ELEM_F32;
+    return true;
+  case 0x0E:
+    *type = LS_ELEM_F64;
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -25,21 +39,23 @@ ls_status_t ls_read_idx(ls_ctx_t *ctx, const char *name, const void *bytes, size
   if (size < MAGIC_BYTES)
     return ls_fail(ctx, LS_ERR_DATA, "%s: %zu bytes are too few for an IDX file", name, size);
   if (b[0] != 0 || b[1] != 0)
-    return ls_fail(ctx, LS_ERR_DATA, "%s: not an IDX file: it begins with %02x %02x instead of 00 00", name, b[0],
-                   b[1]);
+    return ls_fail(ctx, LS_ERR_DATA, "%s: not an IDX file: it begins with %02x %02x instead of 00 00", name,
+                   b[0], b[1]);
   ls_array_t array = {.name = name, .big_endian = true, .rank = b[3]};
   if (!elem_type(b[2], &array.type))
-    return ls_fail(ctx, LS_ERR_DATA,
-                   "%s: offset 2: unknown IDX element type 0x%02x (known: 08 u8, 09 i8, 0B i16, 0C i32, 0D f32, "
-                   "0E f64)",
-                   name, b[2]);
+    return ls_fail(
+        ctx, LS_ERR_DATA,
+        "%s: offset 2: unknown IDX element type 0x%02x (known: 08 u8, 09 i8, 0B i16, 0C i32, 0D f32, "
+        "0E f64)",
+        name, b[2]);
   if (array.rank < 1 || array.rank > IDX_RANK_MAX)
     return ls_fail(ctx, LS_ERR_DATA, "%s: offset 3: %d dimensions; 1 to %d are supported", name, array.rank,
                    IDX_RANK_MAX);
   size_t offset = MAGIC_BYTES + (size_t)array.rank * SIZE_BYTES;
   if (size < offset)
-    return ls_fail(ctx, LS_ERR_DATA, "%s: the header needs %zu bytes, the file has %zu: it is truncated", name,
-                   offset, size);
-  for (int i = 0; i < array.rank; i++) array.dim[i] = read_size(b + MAGIC_BYTES + i * SIZE_BYTES);
+    return ls_fail(ctx, LS_ERR_DATA, "%s: the header needs %zu bytes, the file has %zu: it is truncated",
+                   name, offset, size);
+  for (int i = 0; i < array.rank; i++)
+    array.dim[i] = read_size(b + MAGIC_BYTES + i * SIZE_BYTES);
   return ls_array_read(ctx, &array, bytes, size, offset, out);
 }

@@ -1,1 +1,157 @@
-/* Part of the data module; see data.h. */
+/* Fills batches ahead of the training loop from a thread of its own. Steps go round a ring of slots; two
+ * counters say how far each side is. The loop's common case, a batch that is ready, is one atomic load. The
+ * filler never spins: the cores belong to the computation. */
+#include "data/data.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { SPINS = 200 /* about a microsecond: shorter than going to sleep and being woken */ };
+
+struct ls_loader {
+  ls_ctx_t *ctx;
+  const ls_dataset_t *dataset;
+  ls_loader_plan_t plan;
+  int slot_count;
+  ls_batch_t *slots;
+  int64_t first_step;
+  pthread_t thread;
+  pthread_mutex_t lock; /* guards changes of what follows */
+  pthread_cond_t changed_filled, changed_released;
+  _Atomic int64_t filled; /* steps below are in their slots */
+  int64_t released;       /* steps below may be overwritten */
+  bool stop;
+};
+
+/* Waits until the slot of `step` is free; false when the loader is being destroyed. */
+static bool wait_free(ls_loader_t *l, int64_t step) {
+  pthread_mutex_lock(&l->lock);
+  while (!l->stop && step - l->slot_count >= l->released)
+    pthread_cond_wait(&l->changed_released, &l->lock);
+  bool go = !l->stop;
+  pthread_mutex_unlock(&l->lock);
+  return go;
+}
+
+static void *fill_ahead(void *arg) {
+  ls_loader_t *l = arg;
+  for (int64_t step = l->first_step; step < l->plan.total_steps && wait_free(l, step); step++) {
+    ls_batch_fill(l->dataset, &l->plan, step, &l->slots[step % l->slot_count]);
+    pthread_mutex_lock(&l->lock);
+    atomic_store_explicit(&l->filled, step + 1, memory_order_release);
+    pthread_cond_signal(&l->changed_filled);
+    pthread_mutex_unlock(&l->lock);
+  }
+  return NULL;
+}
+
+static ls_status_t check(ls_ctx_t *ctx, const ls_dataset_t *d, const ls_loader_plan_t *p, int64_t first_step,
+                         int slot_count) {
+  int64_t part = p->part == LS_PART_TRAIN ? d->train_count : d->validation_count, last;
+  if (part < 1) return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: the part to load from is empty", d->source);
+  if (p->global_batch < 1 || p->first < 0 || p->count < 0 || p->first > p->global_batch - p->count ||
+      p->accumulate < 1 || p->rows < 0 || p->rows > INT64_MAX / p->accumulate ||
+      p->rows * p->accumulate < p->count || slot_count < 1 || first_step < 0 || p->total_samples < 0)
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "bad loader plan: rows %" PRId64 " to %" PRId64 " of a batch of %" PRId64
+                   " as %d x %" PRId64 " in %d slots from step %" PRId64,
+                   p->first, p->first + p->count, p->global_batch, p->accumulate, p->rows, slot_count,
+                   first_step);
+  if (__builtin_mul_overflow(p->total_steps, p->global_batch, &last))
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "%" PRId64 " steps of %" PRId64 " samples are too many",
+                   p->total_steps, p->global_batch);
+  return LS_OK;
+}
+
+/* Signals are for the threads of the program, not for this one. */
+static int start(ls_loader_t *l) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = pthread_create(&l->thread, NULL, fill_ahead, l);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return error;
+}
+
+ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const ls_loader_plan_t *plan,
+                             int64_t first_step, int slot_count, const ls_batch_t *slots,
+                             ls_loader_t **loader) {
+  ls_status_t status = check(ctx, dataset, plan, first_step, slot_count);
+  if (status != LS_OK) return status;
+  ls_loader_t *l = ls_alloc(ctx, sizeof *l);
+  if (!l) return LS_ERR_MEMORY;
+  l->slots = ls_alloc_array(ctx, (size_t)slot_count, sizeof *l->slots);
+  if (!l->slots) {
+    status = LS_ERR_MEMORY;
+    goto free_loader;
+  }
+  memcpy(l->slots, slots, (size_t)slot_count * sizeof *l->slots);
+  l->ctx = ctx;
+  l->dataset = dataset;
+  l->plan = *plan;
+  l->slot_count = slot_count;
+  l->first_step = l->released = first_step;
+  atomic_init(&l->filled, first_step);
+  /* These cannot fail for default attributes on the systems that are supported (glibc). */
+  pthread_mutex_init(&l->lock, NULL);
+  pthread_cond_init(&l->changed_filled, NULL);
+  pthread_cond_init(&l->changed_released, NULL);
+  int error = start(l);
+  if (error != 0) {
+    status = ls_fail(ctx, LS_ERR_MEMORY, "the thread that loads data cannot be started: %s", strerror(error));
+    goto destroy_lock;
+  }
+  *loader = l;
+  return LS_OK;
+
+destroy_lock:
+  pthread_cond_destroy(&l->changed_released);
+  pthread_cond_destroy(&l->changed_filled);
+  pthread_mutex_destroy(&l->lock);
+  ls_free(l->slots);
+free_loader:
+  ls_free(l);
+  return status;
+}
+
+void ls_loader_destroy(ls_loader_t *l) {
+  if (!l) return;
+  pthread_mutex_lock(&l->lock);
+  l->stop = true;
+  pthread_cond_signal(&l->changed_released);
+  pthread_mutex_unlock(&l->lock);
+  pthread_join(l->thread, NULL);
+  pthread_cond_destroy(&l->changed_released);
+  pthread_cond_destroy(&l->changed_filled);
+  pthread_mutex_destroy(&l->lock);
+  ls_free(l->slots);
+  ls_free(l);
+}
+
+static inline void relax(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+void ls_loader_acquire(ls_loader_t *l, int64_t step) {
+  if (step >= l->plan.total_steps) return;
+  for (int i = 0; i < SPINS; i++) {
+    if (atomic_load_explicit(&l->filled, memory_order_acquire) > step) return;
+    relax();
+  }
+  pthread_mutex_lock(&l->lock);
+  while (atomic_load_explicit(&l->filled, memory_order_relaxed) <= step)
+    pthread_cond_wait(&l->changed_filled, &l->lock);
+  pthread_mutex_unlock(&l->lock);
+}
+
+void ls_loader_release(ls_loader_t *l, int64_t step) {
+  pthread_mutex_lock(&l->lock);
+  if (step >= l->released) l->released = step + 1;
+  pthread_cond_signal(&l->changed_released);
+  pthread_mutex_unlock(&l->lock);
+}

@@ -21,10 +21,11 @@ ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size
                    major, minor);
   size_t length_bytes = major == 1 ? 2 : 4, begin = PREFIX_BYTES + length_bytes, length = 0;
   if (size < begin) return ls_fail(ctx, LS_ERR_DATA, "%s: truncated after %zu bytes", name, size);
-  for (size_t i = 0; i < length_bytes; i++) length |= (size_t)b[PREFIX_BYTES + i] << (8 * i); /* little-endian */
+  for (size_t i = 0; i < length_bytes; i++)
+    length |= (size_t)b[PREFIX_BYTES + i] << (8 * i); /* little-endian */
   if (length > HEADER_BYTES_MAX)
-    return ls_fail(ctx, LS_ERR_DATA, "%s: offset 8: a header of %zu bytes; at most %d are accepted", name, length,
-                   HEADER_BYTES_MAX);
+    return ls_fail(ctx, LS_ERR_DATA, "%s: offset 8: a header of %zu bytes; at most %d are accepted", name,
+                   length, HEADER_BYTES_MAX);
   if (length > size - begin)
     return ls_fail(ctx, LS_ERR_DATA, "%s: offset 8: a header of %zu bytes, but the file ends after %zu", name,
                    length, size - begin);

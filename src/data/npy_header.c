@@ -24,7 +24,8 @@ static ls_status_t refuse(const header_t *h, const char *what) {
 }
 
 static void skip_spaces(header_t *h) {
-  while (h->at < h->end && (*h->at == ' ' || *h->at == '\n' || *h->at == '\t')) h->at++;
+  while (h->at < h->end && (*h->at == ' ' || *h->at == '\n' || *h->at == '\t'))
+    h->at++;
 }
 
 static bool take(header_t *h, char c) {
@@ -113,7 +114,8 @@ static bool take_size(header_t *h, int64_t *size) {
   const char *first = h->at;
   *size = 0;
   for (; h->at < h->end && *h->at >= '0' && *h->at <= '9'; h->at++)
-    if (__builtin_mul_overflow(*size, 10, size) || __builtin_add_overflow(*size, *h->at - '0', size)) return false;
+    if (__builtin_mul_overflow(*size, 10, size) || __builtin_add_overflow(*size, *h->at - '0', size))
+      return false;
   return h->at > first && (*first != '0' || h->at == first + 1);
 }
 
@@ -130,12 +132,14 @@ static ls_status_t read_shape(header_t *h, ls_array_t *array) {
     comma = take(h, ',');
   }
   if (array->rank == 0)
-    return ls_fail(h->ctx, LS_ERR_DATA, "%s: the array has no dimensions (shape ()): samples are rows", h->name);
+    return ls_fail(h->ctx, LS_ERR_DATA, "%s: the array has no dimensions (shape ()): samples are rows",
+                   h->name);
   if (array->rank == 1 && !comma) return refuse(h, "(n) is not a tuple; (n,) is");
   return LS_OK;
 }
 
-ls_status_t ls_npy_header_parse(ls_ctx_t *ctx, const char *text, size_t len, size_t offset, ls_array_t *array) {
+ls_status_t ls_npy_header_parse(ls_ctx_t *ctx, const char *text, size_t len, size_t offset,
+                                ls_array_t *array) {
   static const char *const keys[] = {"descr", "fortran_order", "shape"};
   header_t h = {ctx, array->name, text, text, text + len, offset};
   unsigned seen = 0;
@@ -146,14 +150,13 @@ ls_status_t ls_npy_header_parse(ls_ctx_t *ctx, const char *text, size_t len, siz
     if (!comma) return refuse(&h, "a comma or } is missing");
     if (!take_string(&h, &word)) return refuse(&h, "a key is not a string");
     int key = 0;
-    while (key < LS_COUNT(keys) && !same(word, keys[key])) key++;
+    while (key < LS_COUNT(keys) && !same(word, keys[key]))
+      key++;
     if (key == LS_COUNT(keys)) return refuse(&h, "unknown key before this place");
     if (seen & 1u << key) return refuse(&h, "the key before this place comes twice");
     seen |= 1u << key;
     if (!take(&h, ':')) return refuse(&h, "a colon is missing after a key");
-    ls_status_t status = key == 0   ? read_descr(&h, array)
-                         : key == 1 ? read_order(&h)
-                                    : read_shape(&h, array);
+    ls_status_t status = key == 0 ? read_descr(&h, array) : key == 1 ? read_order(&h) : read_shape(&h, array);
     if (status != LS_OK) return status;
     comma = take(&h, ',');
   }

@@ -1,5 +1,5 @@
-/* Numbers and dates in text. strtod depends on the locale, skips spaces, takes "nan", "inf" and hexadecimal, and
- * needs a terminated copy; a data file wants none of that. */
+/* Numbers and dates in text. strtod depends on the locale, skips spaces, takes "nan", "inf" and hexadecimal,
+ * and needs a terminated copy; a data file wants none of that. */
 #include "data/number.h"
 
 enum { DIGITS_MAX = 19 /* always fit 64 bits */, EXPONENT_MAX = 100000 };
@@ -8,7 +8,9 @@ typedef struct {
   const char *at, *end;
 } text_t;
 
-static bool digit(const text_t *t) { return t->at < t->end && *t->at >= '0' && *t->at <= '9'; }
+static bool digit(const text_t *t) {
+  return t->at < t->end && *t->at >= '0' && *t->at <= '9';
+}
 
 static bool take(text_t *t, char c) {
   if (t->at == t->end || *t->at != c) return false;
@@ -16,8 +18,8 @@ static bool take(text_t *t, char c) {
   return true;
 }
 
-/* Reads digits into the mantissa; those after the 19th significant one only move the exponent. Returns how many
- * were there. */
+/* Reads digits into the mantissa; those after the 19th significant one only move the exponent. Returns how
+ * many were there. */
 static int64_t take_digits(text_t *t, uint64_t *mantissa, int *significant, int64_t *dropped) {
   const char *begin = t->at;
   for (; digit(t); t->at++) {
@@ -44,8 +46,8 @@ static bool take_exponent(text_t *t, int64_t *exponent) {
   return true;
 }
 
-/* mantissa * 10^exponent. Exact factors give the correctly rounded double (Clinger, PLDI 1990); beyond them the
- * wider type keeps the error far below a float's last bit. */
+/* mantissa * 10^exponent. Exact factors give the correctly rounded double (Clinger, PLDI 1990); beyond them
+ * the wider type keeps the error far below a float's last bit. */
 static double scaled(uint64_t mantissa, int64_t exponent) {
   static const double exact[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                  1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
@@ -74,7 +76,8 @@ ls_number_t ls_number_parse(const char *text, size_t len, float *value) {
 
   double v = 0.0;
   if (mantissa != 0) {
-    /* 10^400 is out of range for any 19 digits, 10^-400 is zero: the powers below stay inside the wider type. */
+    /* 10^400 is out of range for any 19 digits, 10^-400 is zero: the powers below stay inside the wider type.
+     */
     if (exponent > 400) return LS_NUMBER_RANGE;
     if (exponent >= -400) v = scaled(mantissa, exponent);
   }
@@ -99,7 +102,8 @@ static bool take_time(text_t *t) {
     if (!take_field(t, 2, 0, 60)) return false;
     if (take(t, '.')) {
       if (!digit(t)) return false;
-      while (digit(t)) t->at++;
+      while (digit(t))
+        t->at++;
     }
   }
   if (take(t, 'Z')) return true;

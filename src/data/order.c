@@ -1,7 +1,7 @@
-/* The order of samples as a keyed bijection of [0, n): a Feistel network over the smallest power of two that holds
- * n (Luby and Rackoff, 1988), made exact for any n by cycle walking (Black and Rogaway, "Ciphers with arbitrary
- * finite domains", CT-RSA 2002). Nothing is stored, so an order costs no memory and resume costs no time.
- * This is shuffling, not cryptography: the round function is a cheap mixer with keys from Philox. */
+/* The order of samples as a keyed bijection of [0, n): a Feistel network over the smallest power of two that
+ * holds n (Luby and Rackoff, 1988), made exact for any n by cycle walking (Black and Rogaway, "Ciphers with
+ * arbitrary finite domains", CT-RSA 2002). Nothing is stored, so an order costs no memory and resume costs no
+ * time. This is shuffling, not cryptography: the round function is a cheap mixer with keys from Philox. */
 #include "data/order.h"
 
 /* 64 places at least: with fewer, the halves are so narrow that few permutations can be reached. */
@@ -17,11 +17,13 @@ void ls_order_key_make(uint64_t seed, ls_order_use_t use, uint64_t epoch, uint64
   key->right_mask = (uint32_t)((UINT64_C(1) << right) - 1);
   for (int half = 0; half < 2; half++) {
     ls_rng4_t w = ls_rng(seed, LS_RNG_ORDER + (uint32_t)use + (uint32_t)half, epoch);
-    for (int i = 0; i < 4; i++) key->key[half * 4 + i] = w.v[i];
+    for (int i = 0; i < 4; i++)
+      key->key[half * 4 + i] = w.v[i];
   }
 }
 
-/* Finaliser of MurmurHash3 (Appleby, public domain), second half left out: 32 good bits from the high word. */
+/* Finaliser of MurmurHash3 (Appleby, public domain), second half left out: 32 good bits from the high word.
+ */
 static uint32_t mix(uint32_t half, uint64_t key) {
   uint64_t h = (half | key << 32) * UINT64_C(0xff51afd7ed558ccd);
   h ^= h >> 33;
@@ -29,7 +31,8 @@ static uint32_t mix(uint32_t half, uint64_t key) {
   return (uint32_t)(h >> 32);
 }
 
-/* One pass through the network: each round changes one half by a function of the other, so each is invertible. */
+/* One pass through the network: each round changes one half by a function of the other, so each is
+ * invertible. */
 static uint64_t permute(const ls_order_key_t *key, uint64_t x) {
   uint32_t right = (uint32_t)x & key->right_mask, left = (uint32_t)(x >> key->right_bits);
   for (int round = 0; round < LS_ORDER_ROUNDS; round += 2) {
@@ -44,7 +47,8 @@ static uint64_t permute(const ls_order_key_t *key, uint64_t x) {
 uint64_t ls_order_at(const ls_order_key_t *key, uint64_t index) {
   if (key->n <= 1) return 0;
   uint64_t x = index;
-  do x = permute(key, x);
+  do
+    x = permute(key, x);
   while (x >= key->n);
   return x;
 }

@@ -13,7 +13,8 @@ typedef struct {
   int right_bits;
 } ls_order_key_t;
 
-/* Streams of LS_RNG_ORDER: what a bijection is used for. Each takes two (a call gives four of the eight keys). */
+/* Streams of LS_RNG_ORDER: what a bijection is used for. Each takes two (a call gives four of the eight
+ * keys). */
 typedef enum { LS_ORDER_EPOCH = 0, LS_ORDER_SPLIT = 2 } ls_order_use_t;
 
 void ls_order_key_make(uint64_t seed, ls_order_use_t use, uint64_t epoch, uint64_t n, ls_order_key_t *key);

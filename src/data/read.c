@@ -4,8 +4,8 @@
 
 #include <unistd.h>
 
-/* 16 GiB, and never more than half of this machine's memory: a file that unpacks to more would push the program
- * out of memory before it could say so. */
+/* 16 GiB, and never more than half of this machine's memory: a file that unpacks to more would push the
+ * program out of memory before it could say so. */
 static size_t size_limit(void) {
   size_t limit = (size_t)16 << 30;
   long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);

@@ -1,5 +1,5 @@
-/* Readers of outside files, into plain matrices. Each has a fuzz target; sizes are overflow-checked, limits are
- * enforced before allocation, every refusal names the place. */
+/* Readers of outside files, into plain matrices. Each has a fuzz target; sizes are overflow-checked, limits
+ * are enforced before allocation, every refusal names the place. */
 #ifndef LS_DATA_READ_H
 #define LS_DATA_READ_H
 
@@ -17,9 +17,9 @@ void ls_matrix_release(ls_matrix_t *matrix);
 /* From bytes in memory (`name` for messages). */
 ls_status_t ls_read_idx(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);
 ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);
-/* CSV: RFC 4180 with header. `want` names the columns, in the order of the matrix (NULL or empty: every column that
- * is not an ISO date in its first row; such columns are then left out with a message). Columns that `except` names
- * (may be NULL) are never taken. */
+/* CSV: RFC 4180 with header. `want` names the columns, in the order of the matrix (NULL or empty: every
+ * column that is not an ISO date in its first row; such columns are then left out with a message). Columns
+ * that `except` names (may be NULL) are never taken. */
 ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size,
                         const ls_strings_t *want, const ls_strings_t *except, ls_matrix_t *out);
 

@@ -1,1 +1,152 @@
-/* Part of the data module; see data.h. */
+/* The synthetic set: correlated normal features, targets from a fixed random teacher network plus noise.
+ * Sample i is a pure function of (data_seed, i): its numbers do not depend on how many samples there are.
+ * docs/data.md has the recipe and its source. */
+#include "data/normal.h"
+#include "data/read.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { HIDDEN = 32 /* of the teacher */ };
+
+/* Streams, one per purpose. Counters hold the row (sample, input or output) in the upper half. */
+enum {
+  STREAM_FEATURES = LS_RNG_SYNTHETIC,
+  STREAM_NOISE,
+  STREAM_TEACHER_IN,
+  STREAM_TEACHER_BIAS,
+  STREAM_TEACHER_OUT
+};
+
+typedef struct {
+  uint64_t seed;
+  int64_t inputs, outputs;
+  float *in;          /* (inputs, HIDDEN), standard deviation 1 / sqrt(inputs) */
+  float bias[HIDDEN]; /* standard deviation 0.1 */
+  float *out;         /* (outputs, HIDDEN), standard deviation 1 / sqrt(HIDDEN) */
+} teacher_t;
+
+static void normals(uint64_t seed, uint32_t stream, int64_t row, int64_t count, float *out) {
+  ls_normal_fill(seed, stream, (uint64_t)row << 32, count, out);
+}
+
+/* (rows, HIDDEN) weights of the given standard deviation. */
+static float *weights(ls_ctx_t *ctx, uint64_t seed, uint32_t stream, int64_t rows, double deviation) {
+  float *w = ls_alloc_array(ctx, (size_t)rows, HIDDEN * sizeof *w);
+  if (!w) return NULL;
+  for (int64_t i = 0; i < rows; i++)
+    normals(seed, stream, i, HIDDEN, w + i * HIDDEN);
+  for (int64_t i = 0; i < rows * HIDDEN; i++)
+    w[i] *= (float)deviation;
+  return w;
+}
+
+static void teacher_release(teacher_t *t) {
+  ls_free(t->in);
+  ls_free(t->out);
+}
+
+static ls_status_t teacher_make(ls_ctx_t *ctx, uint64_t seed, int64_t inputs, int64_t outputs,
+                                teacher_t *teacher) {
+  teacher_t t = {.seed = seed, .inputs = inputs, .outputs = outputs};
+  t.in = weights(ctx, seed, STREAM_TEACHER_IN, inputs, 1.0 / sqrt((double)inputs));
+  t.out = t.in ? weights(ctx, seed, STREAM_TEACHER_OUT, outputs, 1.0 / sqrt((double)HIDDEN)) : NULL;
+  if (!t.out) {
+    teacher_release(&t);
+    return LS_ERR_MEMORY;
+  }
+  normals(seed, STREAM_TEACHER_BIAS, 0, HIDDEN, t.bias);
+  for (int k = 0; k < HIDDEN; k++)
+    t.bias[k] *= 0.1f;
+  *teacher = t;
+  return LS_OK;
+}
+
+/* Features (inputs) of sample i. The second and third follow the first, where they exist. */
+static void make_features(uint64_t seed, int64_t i, int64_t inputs, float *x) {
+  normals(seed, STREAM_FEATURES, i, inputs, x);
+  if (inputs > 1) x[1] = 0.7f * x[0] + 0.3f * x[1];
+  if (inputs > 2) x[2] = 0.5f * x[0] - 0.3f * x[1] + 0.4f * x[2];
+}
+
+/* y (outputs) = out tanh(in' x + bias) + noise z, z in y on entry. */
+static void teach(const teacher_t *t, float noise, const float *x, float *y) {
+  float h[HIDDEN];
+  memcpy(h, t->bias, sizeof h);
+  for (int64_t j = 0; j < t->inputs; j++)
+    for (int k = 0; k < HIDDEN; k++)
+      h[k] += x[j] * t->in[j * HIDDEN + k];
+  for (int k = 0; k < HIDDEN; k++)
+    h[k] = (float)tanh((double)h[k]);
+  for (int64_t o = 0; o < t->outputs; o++) {
+    float sum = noise * y[o];
+    for (int k = 0; k < HIDDEN; k++)
+      sum += h[k] * t->out[o * HIDDEN + k];
+    y[o] = sum;
+  }
+}
+
+static int64_t largest(const float *y, int64_t count) {
+  int64_t best = 0;
+  for (int64_t i = 1; i < count; i++)
+    if (y[i] > y[best]) best = i;
+  return best;
+}
+
+static ls_status_t make_targets(ls_ctx_t *ctx, const teacher_t *t, float noise, const ls_matrix_t *features,
+                                ls_matrix_t *targets) {
+  bool classes = targets->integers;
+  float *scratch = ls_alloc_array(ctx, (size_t)t->outputs, sizeof *scratch);
+  if (!scratch) return LS_ERR_MEMORY;
+  for (int64_t i = 0; i < features->rows; i++) {
+    float *y = classes ? scratch : targets->values + i * t->outputs;
+    normals(t->seed, STREAM_NOISE, i, t->outputs, y);
+    teach(t, noise, features->values + i * t->inputs, y);
+    if (classes) targets->values[i] = (float)largest(y, t->outputs);
+  }
+  ls_free(scratch);
+  return LS_OK;
+}
+
+static ls_status_t matrix_make(ls_ctx_t *ctx, int64_t rows, int64_t cols, ls_matrix_t *matrix) {
+  int64_t count;
+  if (__builtin_mul_overflow(rows, cols, &count))
+    return ls_fail(ctx, LS_ERR_CONFIG, "synthetic data of %lld x %lld numbers are too large", (long long)rows,
+                   (long long)cols);
+  *matrix = (ls_matrix_t){.rows = rows, .cols = cols};
+  matrix->values = ls_alloc_array(ctx, (size_t)count, sizeof *matrix->values);
+  return matrix->values ? LS_OK : LS_ERR_MEMORY;
+}
+
+ls_status_t ls_synthetic_make(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                              ls_matrix_t *features, ls_matrix_t *targets) {
+  uint64_t seed = (uint64_t)config->data_seed;
+  int64_t inputs = config->inputs ? config->inputs : want->inputs;
+  int64_t outputs = config->outputs ? config->outputs : want->outputs;
+  teacher_t teacher;
+  ls_matrix_t x, y;
+  ls_status_t status = teacher_make(ctx, seed, inputs, outputs, &teacher);
+  if (status != LS_OK) return status;
+  status = matrix_make(ctx, config->samples, inputs, &x);
+  if (status != LS_OK) goto release_teacher;
+  status = matrix_make(ctx, config->samples, want->classes ? 1 : outputs, &y);
+  if (status != LS_OK) goto release_x;
+  y.integers = want->classes;
+
+  for (int64_t i = 0; i < x.rows; i++)
+    make_features(seed, i, inputs, x.values + i * inputs);
+  status = make_targets(ctx, &teacher, (float)config->noise, &x, &y);
+  if (status != LS_OK) goto release_y;
+  teacher_release(&teacher);
+  *features = x;
+  *targets = y;
+  return LS_OK;
+
+release_y:
+  ls_matrix_release(&y);
+release_x:
+  ls_matrix_release(&x);
+release_teacher:
+  teacher_release(&teacher);
+  return status;
+}

@@ -1,1 +1,66 @@
-/* Part of the data module; see data.h. */
+/* Targets as the model needs them: class numbers, or rows of real values. */
+#include "data/parts.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { CLASSES_MAX = 1 << 24 /* whole numbers up to here are exact as f32 */ };
+
+static ls_status_t take_labels(ls_ctx_t *ctx, const ls_data_want_t *want, const char *name,
+                               ls_matrix_t *targets, ls_dataset_t *d) {
+  if (targets->cols != 1)
+    return ls_fail(ctx, LS_ERR_DATA,
+                   "%s: class numbers are one column, but there are %" PRId64
+                   ": use loss: mse for real targets",
+                   name, targets->cols);
+  if (want->outputs > CLASSES_MAX)
+    return ls_fail(ctx, LS_ERR_DATA, "%" PRId64 " classes; at most %d are supported", want->outputs,
+                   CLASSES_MAX);
+  for (int64_t i = 0; i < targets->rows; i++) {
+    float v = targets->values[i];
+    if (v != floorf(v))
+      return ls_fail(ctx, LS_ERR_DATA,
+                     "%s: row %" PRId64
+                     " (from 0): target %g is not a class number: use loss: mse for real targets",
+                     name, i, (double)v);
+    if (v < 0.0f || v >= (float)want->outputs)
+      return ls_fail(ctx, LS_ERR_DATA,
+                     "%s: row %" PRId64 " (from 0): class %.0f, but the model's last layer has %" PRId64
+                     " units: classes are 0 to %" PRId64,
+                     name, i, (double)v, want->outputs, want->outputs - 1);
+  }
+  d->labels = ls_alloc_array(ctx, (size_t)targets->rows, sizeof *d->labels);
+  if (!d->labels) return LS_ERR_MEMORY;
+  for (int64_t i = 0; i < targets->rows; i++)
+    d->labels[i] = (int32_t)targets->values[i];
+  return LS_OK;
+}
+
+ls_status_t ls_targets_take(ls_ctx_t *ctx, const ls_data_want_t *want, const char *name, ls_matrix_t *targets,
+                            ls_dataset_t *d) {
+  if (targets->rows != d->rows)
+    return ls_fail(ctx, LS_ERR_DATA, "%s has %" PRId64 " samples, but %s has %" PRId64 " targets", d->source,
+                   d->rows, name, targets->rows);
+  if (d->inputs != want->inputs)
+    return ls_fail(ctx, LS_ERR_DATA,
+                   "%s has %" PRId64 " features per sample, but the model's input is %" PRId64
+                   ": set model.input to [%" PRId64 "], or choose other columns",
+                   d->source, d->inputs, want->inputs, d->inputs);
+  d->classes = want->classes;
+  d->outputs = want->outputs;
+  if (want->classes) {
+    ls_status_t status = take_labels(ctx, want, name, targets, d);
+    if (status == LS_OK) ls_matrix_release(targets);
+    return status;
+  }
+  if (targets->cols != want->outputs)
+    return ls_fail(ctx, LS_ERR_DATA,
+                   "%s has %" PRId64 " targets per sample, but the model's last layer has %" PRId64
+                   " units: give it %" PRId64 "%s",
+                   name, targets->cols, want->outputs, targets->cols,
+                   targets->cols == 1 && targets->integers ? ", or use loss: cross-entropy for class numbers"
+                                                           : "");
+  d->targets = targets->values;
+  *targets = (ls_matrix_t){0};
+  return LS_OK;
+}

@@ -1,0 +1,22 @@
+/* Steps of opening a dataset that have a file of their own. */
+#ifndef LS_DATA_PARTS_H
+#define LS_DATA_PARTS_H
+
+#include "data/read.h"
+
+/* What kind of data the section asks for, and whether the keys that were given belong to it. LS_ERR_CONFIG.
+ */
+ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *config);
+
+/* Checks widths and row counts of what was read against each other and against what the model needs, and
+ * gives the dataset its targets: values move into dataset->targets, or become dataset->labels. The matrices
+ * are emptied as their values are taken. `target_name` for messages. LS_ERR_DATA. */
+ls_status_t ls_targets_take(ls_ctx_t *ctx, const ls_data_want_t *want, const char *target_name,
+                            ls_matrix_t *targets, ls_dataset_t *dataset);
+
+/* Fills dataset->norm and applies it. given: use these values (NULL = compute from the training part);
+ * one_unit: all features share one mean and scale. LS_ERR_DATA, LS_ERR_MISMATCH, LS_ERR_MEMORY. */
+ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *dataset, const ls_norm_t *given, bool compute,
+                         bool one_unit);
+
+#endif
