@@ -1,1 +1,211 @@
-/* graph.c */
+/* Building a graph: tensors and nodes are appended to arrays in the graph's arena. The first failure is
+ * reported, kept in `status`, and turns every later builder call into a no-op, so that model code needs one
+ * check. */
+#include "graph/op.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SCOPE_MAX = 256 };
+
+ls_status_t ls_graph_create(ls_ctx_t *ctx, ls_graph_t **graph) {
+  ls_graph_t *g = ls_alloc(ctx, sizeof *g);
+  if (!g) return LS_ERR_MEMORY;
+  ls_arena_init(&g->arena, ctx);
+  g->ctx = ctx;
+  g->phase = LS_PHASE_FORWARD;
+  g->scope = "";
+  *graph = g;
+  return LS_OK;
+}
+
+void ls_graph_destroy(ls_graph_t *graph) {
+  if (!graph) return;
+  ls_arena_release(&graph->arena);
+  ls_free(graph);
+}
+
+void ls_graph_scope(ls_graph_t *graph, const char *fmt, ...) {
+  char text[SCOPE_MAX];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  const char *scope = text[0] ? ls_arena_strdup(&graph->arena, text) : "";
+  if (scope)
+    graph->scope = scope;
+  else
+    graph->status = LS_ERR_MEMORY;
+}
+
+/* Room for one more element: arrays double; the old one stays in the arena until the graph goes. */
+static bool grow(ls_graph_t *graph, void **array, int count, int *capacity, size_t size_bytes) {
+  if (count < *capacity) return true;
+  int wider = *capacity ? *capacity * 2 : 32;
+  void *memory = ls_arena_array(&graph->arena, (size_t)wider, size_bytes);
+  if (!memory) {
+    graph->status = LS_ERR_MEMORY;
+    return false;
+  }
+  if (count > 0) memcpy(memory, *array, (size_t)count * size_bytes);
+  *array = memory;
+  *capacity = wider;
+  return true;
+}
+
+/* Every dimension at least 1 and the bytes countable. */
+static bool countable(const ls_shape_t *shape) {
+  if (shape->rank < 0 || shape->rank > LS_DIMS_MAX || (int)shape->dtype < 0 || shape->dtype >= LS_DTYPE_COUNT)
+    return false;
+  int64_t bytes = (int64_t)ls_dtype_bytes(shape->dtype);
+  for (int k = 0; k < shape->rank; k++)
+    if (shape->dim[k] < 1 || __builtin_mul_overflow(bytes, shape->dim[k], &bytes)) return false;
+  return bytes <= INT64_MAX / 4;
+}
+
+static ls_tensor_id_t append_tensor(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_role_t role) {
+  if (graph->status) return -1;
+  if (!countable(&shape)) {
+    graph->status =
+        ls_fail(graph->ctx, LS_ERR_SHAPE,
+                "tensor %s: every dimension must be at least 1 and the size must fit 61 bits", name);
+    return -1;
+  }
+  void *tensors = graph->tensors;
+  if (!grow(graph, &tensors, graph->tensor_count, &graph->tensor_capacity, sizeof *graph->tensors)) return -1;
+  graph->tensors = tensors;
+  for (int k = shape.rank; k < LS_DIMS_MAX; k++)
+    shape.dim[k] = 0;
+  graph->tensors[graph->tensor_count] = (ls_graph_tensor_t){
+      .name = name, .shape = shape, .role = role, .producer = -1, .alias_of = -1, .grad = -1};
+  return graph->tensor_count++;
+}
+
+/* "<scope>.<name>", bare at the top; NULL after the status is set. */
+static const char *scoped(ls_graph_t *graph, const char *name) {
+  const char *text = graph->scope[0] ? ls_arena_printf(&graph->arena, "%s.%s", graph->scope, name)
+                                     : ls_arena_strdup(&graph->arena, name);
+  if (!text) graph->status = LS_ERR_MEMORY;
+  return text;
+}
+
+/* Inputs and parameters are addressed by name from outside (loader, checkpoints): no two may share one. */
+static ls_tensor_id_t append_source(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_role_t role) {
+  if (graph->status) return -1;
+  const char *full = scoped(graph, name);
+  if (!full) return -1;
+  if (ls_graph_find(graph, full) >= 0) {
+    graph->status = ls_fail(graph->ctx, LS_ERR_ARGUMENT, "the graph has two tensors named %s", full);
+    return -1;
+  }
+  return append_tensor(graph, full, shape, role);
+}
+
+ls_tensor_id_t ls_graph_input(ls_graph_t *graph, const char *name, ls_shape_t shape) {
+  return append_source(graph, name, shape, LS_ROLE_INPUT);
+}
+
+ls_tensor_id_t ls_graph_param(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_init_t init) {
+  if (!graph->status && shape.dtype != LS_F32)
+    graph->status = ls_fail(graph->ctx, LS_ERR_SHAPE, "parameter %s: must be f32", name);
+  ls_tensor_id_t id = append_source(graph, name, shape, LS_ROLE_PARAM);
+  if (id >= 0) graph->tensors[id].init = init;
+  return id;
+}
+
+void ls_graph_rename(ls_graph_t *graph, ls_tensor_id_t id, const char *name) {
+  if (graph->status) return;
+  const char *copy = ls_arena_strdup(&graph->arena, name);
+  if (copy)
+    graph->tensors[id].name = copy;
+  else
+    graph->status = LS_ERR_MEMORY;
+}
+
+/* Checks count and ids of a node's inputs and collects their shapes. */
+static ls_status_t input_shapes(ls_graph_t *graph, const ls_op_t *op, int in_count, const ls_tensor_id_t *in,
+                                ls_shape_t *shapes) {
+  if (in_count != op->in_count)
+    return ls_fail(graph->ctx, LS_ERR_ARGUMENT, "%s in %s: takes %d inputs, got %d", op->name,
+                   graph->scope[0] ? graph->scope : "the graph", op->in_count, in_count);
+  for (int i = 0; i < in_count; i++) {
+    if (in[i] < 0 || in[i] >= graph->tensor_count)
+      return ls_fail(graph->ctx, LS_ERR_ARGUMENT, "%s in %s: input %d is no tensor of this graph", op->name,
+                     graph->scope[0] ? graph->scope : "the graph", i);
+    shapes[i] = graph->tensors[in[i]].shape;
+  }
+  return LS_OK;
+}
+
+/* Runs the op's shape rule. A refusal is worded by the rule, which does not know where the op stands: it is
+ * asked again with a context of its own, and the report adds the node's name. */
+static ls_status_t output_shapes(ls_graph_t *graph, const ls_op_t *op, const char *node_name,
+                                 const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  ls_status_t status = op->shape(NULL, attrs, in, out);
+  if (!status) return LS_OK;
+  ls_ctx_t *aside = ls_ctx_create(NULL, NULL);
+  if (aside) op->shape(aside, attrs, in, out);
+  const char *reason = aside ? ls_ctx_error(aside) : ls_status_text(status);
+  size_t prefix = strlen(op->name);
+  if (strncmp(reason, op->name, prefix) == 0 && strncmp(reason + prefix, ": ", 2) == 0) reason += prefix + 2;
+  ls_fail(graph->ctx, status, "%s: %s", node_name, reason);
+  ls_ctx_destroy(aside);
+  return status;
+}
+
+/* One tensor per output, named after the node. */
+static void append_outputs(ls_graph_t *graph, ls_graph_node_t *node, const ls_shape_t *shapes) {
+  ls_role_t role = graph->phase == LS_PHASE_FORWARD ? LS_ROLE_VALUE : LS_ROLE_GRAD;
+  for (int i = 0; i < node->out_count; i++) {
+    const char *name = scoped(graph, node->op->name);
+    if (name && i > 0 && !(name = ls_arena_printf(&graph->arena, "%s:%d", name, i)))
+      graph->status = LS_ERR_MEMORY;
+    node->out[i] = append_tensor(graph, name, shapes[i], role);
+    if (graph->status) return;
+    graph->tensors[node->out[i]].producer = graph->node_count;
+  }
+  if (node->op->view) {
+    ls_tensor_id_t base = node->in[0];
+    while (graph->tensors[base].alias_of >= 0)
+      base = graph->tensors[base].alias_of;
+    graph->tensors[node->out[0]].alias_of = base;
+  }
+}
+
+ls_tensor_id_t ls_graph_op(ls_graph_t *graph, const ls_op_t *op, const ls_attrs_t *attrs, int in_count,
+                           const ls_tensor_id_t *in, ls_tensor_id_t *out) {
+  if (graph->status) return -1;
+  ls_shape_t in_shape[LS_NODE_IN_MAX], out_shape[LS_NODE_OUT_MAX];
+  ls_graph_node_t node = {.op = op, .phase = graph->phase, .in_count = in_count, .out_count = op->out_count};
+  if (attrs) node.attrs = *attrs;
+  if ((graph->status = input_shapes(graph, op, in_count, in, in_shape))) return -1;
+  for (int i = 0; i < in_count; i++)
+    node.in[i] = in[i];
+  node.name = graph->scope[0] ? ls_arena_printf(&graph->arena, "%s %s", graph->scope, op->name) : op->name;
+  if (!node.name) graph->status = LS_ERR_MEMORY;
+  if (graph->status) return -1;
+  if ((graph->status = output_shapes(graph, op, node.name, &node.attrs, in_shape, out_shape))) return -1;
+  void *nodes = graph->nodes;
+  if (!grow(graph, &nodes, graph->node_count, &graph->node_capacity, sizeof *graph->nodes)) return -1;
+  graph->nodes = nodes;
+  append_outputs(graph, &node, out_shape);
+  if (graph->status) return -1;
+  graph->nodes[graph->node_count++] = node;
+  for (int i = 0; out && i < node.out_count; i++)
+    out[i] = node.out[i];
+  return node.out[0];
+}
+
+ls_tensor_id_t ls_graph_find(const ls_graph_t *graph, const char *name) {
+  for (int id = 0; id < graph->tensor_count; id++)
+    if (strcmp(graph->tensors[id].name, name) == 0) return id;
+  return -1;
+}
+
+int64_t ls_graph_param_count(const ls_graph_t *graph) {
+  int64_t count = 0;
+  for (int id = 0; id < graph->tensor_count; id++)
+    if (graph->tensors[id].role == LS_ROLE_PARAM) count += ls_shape_count(&graph->tensors[id].shape);
+  return count;
+}

@@ -71,6 +71,9 @@ ls_tensor_id_t ls_graph_param(ls_graph_t *graph, const char *name, ls_shape_t sh
  * out may be NULL or receives out_count ids. */
 ls_tensor_id_t ls_graph_op(ls_graph_t *graph, const ls_op_t *op, const ls_attrs_t *attrs, int in_count,
                            const ls_tensor_id_t *in, ls_tensor_id_t *out);
+/* Values are named after their node ("layers.0.linear", further outputs "layers.0.layer_norm:1"); this gives one a
+ * name of its own, as it is (no scope). Names of inputs and parameters are unique, those of values need not be. */
+void ls_graph_rename(ls_graph_t *graph, ls_tensor_id_t id, const char *name);
 
 /* Appends the nodes that compute d loss / d parameter for every parameter, walking back from the scalar `loss`.
  * Parts that no parameter needs are not computed. Sets tensors[param].grad. */

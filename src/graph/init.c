@@ -1,1 +1,61 @@
-/* init.c */
+/* Initial values of parameters. Every element is a pure function of (seed, ordinal of the parameter, index),
+ * so any rank can compute any part and all agree. */
+#include "graph/graph.h"
+
+#include <math.h>
+
+/* Shape (out, in, ...): a weight's row feeds one output. A vector is both. */
+static double fan_in(const ls_shape_t *shape) {
+  return (double)(shape->rank > 1 ? ls_shape_inner(shape, 1) : ls_shape_count(shape));
+}
+
+static double fan_out(const ls_shape_t *shape) {
+  if (shape->rank < 2) return (double)ls_shape_count(shape);
+  return (double)shape->dim[0] * (double)ls_shape_inner(shape, 2);
+}
+
+static void fill(float value, int64_t count, float *out) {
+  for (int64_t k = 0; k < count; k++)
+    out[k] = value;
+}
+
+static void fill_normal(double std, uint64_t seed, uint32_t stream, int64_t count, float *out) {
+  float four[4] = {0};
+  for (int64_t k = 0; k < count; k++) {
+    if (k % 4 == 0) ls_rng_normal4(seed, stream, (uint64_t)k / 4, four);
+    out[k] = (float)(std * four[k % 4]);
+  }
+}
+
+static void fill_uniform(double bound, uint64_t seed, uint32_t stream, int64_t count, float *out) {
+  ls_rng4_t four = {{0}};
+  for (int64_t k = 0; k < count; k++) {
+    if (k % 4 == 0) four = ls_rng(seed, stream, (uint64_t)k / 4);
+    out[k] = (float)(bound * (2.0 * ls_rng_unit(four.v[k % 4]) - 1));
+  }
+}
+
+void ls_init_fill(const ls_init_t *init, const ls_shape_t *shape, uint64_t seed, uint32_t ordinal,
+                  float *out) {
+  int64_t count = ls_shape_count(shape);
+  uint32_t stream = LS_RNG_INIT + ordinal;
+  double gain = init->gain;
+  switch (init->kind) {
+  case LS_INIT_ZEROS:
+    fill(0, count, out);
+    break;
+  case LS_INIT_ONES:
+    fill(1, count, out);
+    break;
+  case LS_INIT_NORMAL:
+    fill_normal(gain > 0 ? gain : 0.02, seed, stream, count, out);
+    break;
+  case LS_INIT_KAIMING:
+    fill_normal((gain > 0 ? gain : sqrt(2)) / sqrt(fan_in(shape)), seed, stream, count, out);
+    break;
+  case LS_INIT_XAVIER:
+    fill_uniform((gain > 0 ? gain : 1) * sqrt(6 / (fan_in(shape) + fan_out(shape))), seed, stream, count,
+                 out);
+    break;
+  }
+}

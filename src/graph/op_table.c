@@ -1,1 +1,69 @@
-/* op_table.c */
+/* The table of op rows, and the work an op does as numbers. */
+#include "graph/ops/ops.h"
+
+#include <string.h>
+
+const ls_op_t *const ls_ops[] = {
+    &ls_op_linear,
+    &ls_op_linear_dx,
+    &ls_op_linear_dwb,
+    &ls_op_relu,
+    &ls_op_relu_dy,
+    &ls_op_gelu,
+    &ls_op_gelu_dx,
+    &ls_op_tanh,
+    &ls_op_tanh_dy,
+    &ls_op_sigmoid,
+    &ls_op_sigmoid_dy,
+    &ls_op_dropout,
+    &ls_op_layer_norm,
+    &ls_op_layer_norm_dx,
+    &ls_op_layer_norm_dgb,
+    &ls_op_add,
+    &ls_op_mul,
+    &ls_op_reshape,
+    &ls_op_reduce,
+    &ls_op_reduce_dx,
+    &ls_op_softmax_xent,
+    &ls_op_softmax_xent_dx,
+    &ls_op_mse,
+    &ls_op_mse_dx,
+    &ls_op_fill,
+    &ls_op_accumulate,
+    &ls_op_copy,
+    NULL,
+};
+
+const ls_op_t *ls_op_find(const char *name) {
+  for (int i = 0; ls_ops[i]; i++)
+    if (strcmp(ls_ops[i]->name, name) == 0) return ls_ops[i];
+  return NULL;
+}
+
+int64_t ls_op_flops(const ls_op_t *op, const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  return op->flops ? op->flops(attrs, in, out) : 0;
+}
+
+int64_t ls_op_bytes(const ls_op_t *op, const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  if (op->bytes) return op->bytes(attrs, in, out);
+  int64_t bytes = 0;
+  for (int i = 0; i < op->in_count; i++)
+    bytes += (int64_t)ls_shape_bytes(&in[i]);
+  for (int i = 0; i < op->out_count; i++) /* an inout output is read as well */
+    bytes += (int64_t)ls_shape_bytes(&out[i]) * (op->inout >> i & 1 ? 2 : 1);
+  return bytes;
+}
+
+int64_t ls_graph_flops(const ls_graph_t *graph, ls_graph_phase_t phase) {
+  int64_t flops = 0;
+  for (int n = 0; n < graph->node_count; n++) {
+    const ls_graph_node_t *node = &graph->nodes[n];
+    ls_shape_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
+    for (int i = 0; i < node->in_count; i++)
+      in[i] = graph->tensors[node->in[i]].shape;
+    for (int i = 0; i < node->out_count; i++)
+      out[i] = graph->tensors[node->out[i]].shape;
+    if (node->phase == phase) flops += ls_op_flops(node->op, &node->attrs, in, out);
+  }
+  return flops;
+}

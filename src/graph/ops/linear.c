@@ -1,1 +1,239 @@
-/* ops/linear.c */
+/* The linear layer: y = x w^T + b, and its two gradients as ops of their own, so that weights' gradients can
+ * be ready (and travel) before the input's gradient is. No attributes. Sums are in f64. */
+#include "graph/ops/ops.h"
+#include "graph/ops/row.h"
+
+#include <string.h>
+
+static ls_status_t linear_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                ls_shape_t *out) {
+  (void)attrs;
+  const ls_shape_t *x = &in[0], *w = &in[1];
+  ls_status_t status;
+  if ((status = ls_rule_tensor(ctx, "linear", "x", x, LS_F32, 2, 0))) return status;
+  if ((status = ls_rule_tensor(ctx, "linear", "w", w, LS_F32, 2, 2))) return status;
+  if (x->dim[x->rank - 1] != w->dim[1]) {
+    char tx[LS_SHAPE_TEXT_BYTES], tw[LS_SHAPE_TEXT_BYTES];
+    return ls_fail(ctx, LS_ERR_SHAPE, "linear: x %s and w %s must have the same last dimension",
+                   ls_shape_text(x, tx), ls_shape_text(w, tw));
+  }
+  if ((status = ls_rule_vector(ctx, "linear", "b", &in[2], w->dim[0]))) return status;
+  out[0] = *x;
+  out[0].dim[x->rank - 1] = w->dim[0];
+  return LS_OK;
+}
+
+static ls_status_t linear_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *x = ls_in_f32(args, 0), *w = ls_in_f32(args, 1), *b = ls_in_f32(args, 2);
+  float *y = ls_out_f32(args, 0);
+  int64_t outputs = ls_in_shape(args, 1)->dim[0], inputs = ls_in_shape(args, 1)->dim[1];
+  int64_t rows = ls_shape_count(ls_in_shape(args, 0)) / inputs;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t o = 0; o < outputs; o++) {
+      double sum = b[o];
+      for (int64_t i = 0; i < inputs; i++)
+        sum += (double)x[r * inputs + i] * w[o * inputs + i];
+      y[r * outputs + o] = (float)sum;
+    }
+  return LS_OK;
+}
+
+static int64_t linear_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)attrs;
+  (void)out;
+  return 2 * ls_shape_count(&in[0]) * in[1].dim[0];
+}
+
+static ls_status_t linear_backward(ls_graph_t *graph, const ls_graph_node_t *node,
+                                   const ls_tensor_id_t *grad_out, const bool *wanted,
+                                   ls_tensor_id_t *grad_in) {
+  ls_tensor_id_t x = node->in[0], w = node->in[1], dy = grad_out[0];
+  if (wanted[1] || wanted[2]) { /* first: parameters' gradients can be exchanged while dx is computed */
+    ls_tensor_id_t dwb[2] = {-1, -1};
+    ls_graph_op(graph, &ls_op_linear_dwb, NULL, 2, (ls_tensor_id_t[]){dy, x}, dwb);
+    grad_in[1] = dwb[0];
+    grad_in[2] = dwb[1];
+  }
+  if (wanted[0]) grad_in[0] = ls_graph_op(graph, &ls_op_linear_dx, NULL, 2, (ls_tensor_id_t[]){dy, w}, NULL);
+  return graph->status;
+}
+
+static ls_status_t dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  (void)attrs;
+  const ls_shape_t *dy = &in[0], *w = &in[1];
+  ls_status_t status;
+  if ((status = ls_rule_tensor(ctx, "linear_dx", "dy", dy, LS_F32, 2, 0))) return status;
+  if ((status = ls_rule_tensor(ctx, "linear_dx", "w", w, LS_F32, 2, 2))) return status;
+  if (dy->dim[dy->rank - 1] != w->dim[0]) {
+    char td[LS_SHAPE_TEXT_BYTES], tw[LS_SHAPE_TEXT_BYTES];
+    return ls_fail(ctx, LS_ERR_SHAPE, "linear_dx: dy's last dimension %s must be w's first %s",
+                   ls_shape_text(dy, td), ls_shape_text(w, tw));
+  }
+  out[0] = *dy;
+  out[0].dim[dy->rank - 1] = w->dim[1];
+  return LS_OK;
+}
+
+/* dx = dy w. One row is summed in scratch, f64 (i). */
+static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *dy = ls_in_f32(args, 0), *w = ls_in_f32(args, 1);
+  float *dx = ls_out_f32(args, 0);
+  double *sum = args->scratch;
+  int64_t outputs = ls_in_shape(args, 1)->dim[0], inputs = ls_in_shape(args, 1)->dim[1];
+  int64_t rows = ls_shape_count(ls_in_shape(args, 0)) / outputs;
+  for (int64_t r = 0; r < rows; r++) {
+    memset(sum, 0, (size_t)inputs * sizeof *sum);
+    for (int64_t o = 0; o < outputs; o++)
+      for (int64_t i = 0; i < inputs; i++)
+        sum[i] += (double)dy[r * outputs + o] * w[o * inputs + i];
+    for (int64_t i = 0; i < inputs; i++)
+      dx[r * inputs + i] = (float)sum[i];
+  }
+  return LS_OK;
+}
+
+static int64_t dx_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)attrs;
+  (void)out;
+  return 2 * ls_shape_count(&in[0]) * in[1].dim[1];
+}
+
+static size_t dx_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)attrs;
+  (void)out;
+  return (size_t)in[1].dim[1] * sizeof(double);
+}
+
+static ls_status_t dwb_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  (void)attrs;
+  const ls_shape_t *dy = &in[0], *x = &in[1];
+  ls_status_t status;
+  if ((status = ls_rule_tensor(ctx, "linear_dwb", "dy", dy, LS_F32, 2, 0))) return status;
+  if ((status = ls_rule_tensor(ctx, "linear_dwb", "x", x, LS_F32, 2, 0))) return status;
+  int64_t outputs = dy->dim[dy->rank - 1], inputs = x->dim[x->rank - 1];
+  if (ls_shape_count(dy) / outputs != ls_shape_count(x) / inputs) {
+    char td[LS_SHAPE_TEXT_BYTES], tx[LS_SHAPE_TEXT_BYTES];
+    return ls_fail(ctx, LS_ERR_SHAPE, "linear_dwb: dy %s and x %s must have the same rows",
+                   ls_shape_text(dy, td), ls_shape_text(x, tx));
+  }
+  out[0] = LS_SHAPE(LS_F32, outputs, inputs);
+  out[1] = LS_SHAPE(LS_F32, outputs);
+  return LS_OK;
+}
+
+/* dw = dy^T x, db = column sums of dy. One row of dw is summed in scratch, f64 (i). */
+static ls_status_t dwb_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *dy = ls_in_f32(args, 0), *x = ls_in_f32(args, 1);
+  float *dw = ls_out_f32(args, 0), *db = ls_out_f32(args, 1);
+  double *sum = args->scratch;
+  int64_t outputs = args->out[0].shape.dim[0], inputs = args->out[0].shape.dim[1];
+  int64_t rows = ls_shape_count(ls_in_shape(args, 0)) / outputs;
+  for (int64_t o = 0; o < outputs; o++) {
+    double bias = 0;
+    memset(sum, 0, (size_t)inputs * sizeof *sum);
+    for (int64_t r = 0; r < rows; r++) {
+      double d = dy[r * outputs + o];
+      bias += d;
+      for (int64_t i = 0; i < inputs; i++)
+        sum[i] += d * x[r * inputs + i];
+    }
+    for (int64_t i = 0; i < inputs; i++)
+      dw[o * inputs + i] = (float)sum[i];
+    db[o] = (float)bias;
+  }
+  return LS_OK;
+}
+
+static int64_t dwb_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)attrs;
+  (void)out;
+  return 2 * ls_shape_count(&in[0]) * in[1].dim[in[1].rank - 1] + ls_shape_count(&in[0]);
+}
+
+static size_t dwb_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)attrs;
+  (void)out;
+  return (size_t)in[1].dim[in[1].rank - 1] * sizeof(double);
+}
+
+/* Rows, inputs, outputs: one of everything; odd; three dimensions; beyond any register block; a long sum. */
+#define LINEAR_CASE(label, n, i, o, tol, grad_tol)                                                           \
+  {                                                                                                          \
+    label, 3, {LS_CASE_F32(-1, 1, n, i), LS_CASE_F32(-1, 1, o, i), LS_CASE_F32(-1, 1, o)}, {{0}}, tol,       \
+        grad_tol                                                                                             \
+  }
+static const ls_op_case_t linear_cases[] = {
+    LINEAR_CASE("one", 1, 1, 1, 2e-6, 2e-3),
+    LINEAR_CASE("odd", 3, 7, 5, 2e-6, 2e-3),
+    LINEAR_CASE("one row", 1, 37, 19, 5e-6, 2e-3),
+    {"three dimensions",
+     3,
+     {LS_CASE_F32(-1, 1, 2, 3, 5), LS_CASE_F32(-1, 1, 4, 5), LS_CASE_F32(-1, 1, 4)},
+     {{0}},
+     2e-6,
+     2e-3},
+    LINEAR_CASE("one output", 33, 65, 1, 5e-6, 5e-3),
+    LINEAR_CASE("blocks and tails", 67, 131, 97, 1e-5, 5e-3),
+    LINEAR_CASE("medium", 16, 799, 256, 2e-5, 0),
+};
+
+#define DX_CASE(label, n, i, o, tol)                                                                         \
+  { label, 2, {LS_CASE_F32(-1, 1, n, o), LS_CASE_F32(-1, 1, o, i)}, {{0}}, tol, 0 }
+static const ls_op_case_t dx_cases[] = {
+    DX_CASE("one", 1, 1, 1, 2e-6),
+    DX_CASE("odd", 3, 7, 5, 2e-6),
+    DX_CASE("one row", 1, 37, 19, 5e-6),
+    {"three dimensions", 2, {LS_CASE_F32(-1, 1, 2, 3, 4), LS_CASE_F32(-1, 1, 4, 5)}, {{0}}, 2e-6, 0},
+    DX_CASE("one output", 33, 65, 1, 5e-6),
+    DX_CASE("blocks and tails", 67, 131, 97, 1e-5),
+    DX_CASE("medium", 16, 799, 256, 2e-5),
+};
+
+#define DWB_CASE(label, n, i, o, tol)                                                                        \
+  { label, 2, {LS_CASE_F32(-1, 1, n, o), LS_CASE_F32(-1, 1, n, i)}, {{0}}, tol, 0 }
+static const ls_op_case_t dwb_cases[] = {
+    DWB_CASE("one", 1, 1, 1, 2e-6),
+    DWB_CASE("odd", 3, 7, 5, 2e-6),
+    DWB_CASE("one row", 1, 37, 19, 5e-6),
+    {"three dimensions", 2, {LS_CASE_F32(-1, 1, 2, 3, 4), LS_CASE_F32(-1, 1, 2, 3, 5)}, {{0}}, 2e-6, 0},
+    DWB_CASE("one output", 33, 65, 1, 5e-6),
+    DWB_CASE("blocks and tails", 67, 131, 97, 1e-5),
+    DWB_CASE("many rows", 517, 33, 17, 2e-5),
+    DWB_CASE("medium", 16, 799, 256, 1e-5),
+};
+
+const ls_op_t ls_op_linear = {
+    .name = "linear",
+    .in_count = 3,
+    .out_count = 1,
+    .shape = linear_shape,
+    .forward = linear_forward,
+    .backward = linear_backward,
+    .flops = linear_flops,
+    LS_CASES(linear_cases),
+};
+
+const ls_op_t ls_op_linear_dx = {
+    .name = "linear_dx",
+    .in_count = 2,
+    .out_count = 1,
+    .shape = dx_shape,
+    .forward = dx_forward,
+    .flops = dx_flops,
+    .scratch_bytes = dx_scratch,
+    LS_CASES(dx_cases),
+};
+
+const ls_op_t ls_op_linear_dwb = {
+    .name = "linear_dwb",
+    .in_count = 2,
+    .out_count = 2,
+    .shape = dwb_shape,
+    .forward = dwb_forward,
+    .flops = dwb_flops,
+    .scratch_bytes = dwb_scratch,
+    LS_CASES(dwb_cases),
+};

@@ -1,1 +1,264 @@
-/* ops/loss.c */
+/* Losses: sums over samples of weight times the sample's loss. Weights carry 1 / samples of the global batch
+ * and 0 for padding rows, so that partial sums over micro-batches and ranks just add up. No attributes.
+ * Nothing here hides a NaN: the guard of the step (optim) looks for them. */
+#include "graph/ops/ops.h"
+#include "graph/ops/row.h"
+
+#include <math.h>
+
+static ls_status_t xent_inputs(ls_ctx_t *ctx, const char *op, const char *what, const ls_shape_t *logits,
+                               const ls_shape_t *target, const ls_shape_t *weight) {
+  ls_status_t status;
+  if ((status = ls_rule_tensor(ctx, op, what, logits, LS_F32, 2, 2))) return status;
+  ls_shape_t rows = LS_SHAPE(LS_I32, logits->dim[0]);
+  if ((status = ls_rule_equal(ctx, op, "target", target, "one class a row", &rows))) return status;
+  return ls_rule_vector(ctx, op, "weight", weight, logits->dim[0]);
+}
+
+static ls_status_t xent_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  (void)attrs;
+  ls_status_t status = xent_inputs(ctx, "softmax_xent", "logits", &in[0], &in[1], &in[2]);
+  if (status) return status;
+  out[0] = out[1] = LS_SHAPE(LS_F32, 1);
+  out[2] = in[0];
+  return LS_OK;
+}
+
+/* Loss of a row: log(sum of exp(x - max)) - (x[target] - max), which cannot overflow. A target outside [0, c)
+ * makes the loss NaN rather than reading other memory. */
+static ls_status_t xent_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *x = ls_in_f32(args, 0), *weight = ls_in_f32(args, 2);
+  const int32_t *target = args->in[1].data;
+  float *p = ls_out_f32(args, 2);
+  int64_t rows = ls_in_shape(args, 0)->dim[0], classes = ls_in_shape(args, 0)->dim[1], correct = 0;
+  double loss = 0;
+  for (int64_t r = 0; r < rows; r++, x += classes, p += classes) {
+    int64_t best = 0, t = target[r];
+    for (int64_t c = 1; c < classes; c++)
+      if (x[c] > x[best]) best = c;
+    double sum = 0, max = x[best];
+    for (int64_t c = 0; c < classes; c++)
+      sum += exp(x[c] - max);
+    for (int64_t c = 0; c < classes; c++)
+      p[c] = (float)(exp(x[c] - max) / sum);
+    loss += weight[r] * (t >= 0 && t < classes ? log(sum) - (x[t] - max) : NAN);
+    correct += weight[r] > 0 && best == t;
+  }
+  ls_out_f32(args, 0)[0] = (float)loss;
+  ls_out_f32(args, 1)[0] = (float)correct;
+  return LS_OK;
+}
+
+/* The correct count is piecewise constant: whatever flows into it, nothing flows out. */
+static ls_status_t xent_backward(ls_graph_t *graph, const ls_graph_node_t *node,
+                                 const ls_tensor_id_t *grad_out, const bool *wanted,
+                                 ls_tensor_id_t *grad_in) {
+  if (grad_out[2] >= 0 || wanted[2])
+    return ls_fail(graph->ctx, LS_ERR_UNSUPPORTED, "%s: probabilities and weights take no gradient",
+                   node->name);
+  if (grad_out[0] < 0) return LS_OK;
+  ls_tensor_id_t in[] = {grad_out[0], node->out[2], node->in[1], node->in[2]};
+  if (wanted[0]) grad_in[0] = ls_graph_op(graph, &ls_op_softmax_xent_dx, NULL, 4, in, NULL);
+  return graph->status;
+}
+
+static ls_status_t xent_dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                 ls_shape_t *out) {
+  (void)attrs;
+  ls_status_t status;
+  if ((status = ls_rule_vector(ctx, "softmax_xent_dx", "dloss", &in[0], 1))) return status;
+  if ((status = xent_inputs(ctx, "softmax_xent_dx", "prob", &in[1], &in[2], &in[3]))) return status;
+  out[0] = in[1];
+  return LS_OK;
+}
+
+/* dlogits = dloss * weight * (prob - [class is the target]) */
+static ls_status_t xent_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *p = ls_in_f32(args, 1), *weight = ls_in_f32(args, 3);
+  const int32_t *target = args->in[2].data;
+  float *dx = ls_out_f32(args, 0), dloss = ls_in_f32(args, 0)[0];
+  int64_t rows = ls_in_shape(args, 1)->dim[0], classes = ls_in_shape(args, 1)->dim[1];
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = 0; c < classes; c++)
+      dx[r * classes + c] = dloss * weight[r] * (p[r * classes + c] - (c == target[r] ? 1.0f : 0.0f));
+  return LS_OK;
+}
+
+static ls_status_t mse_inputs(ls_ctx_t *ctx, const char *op, const ls_shape_t *prediction,
+                              const ls_shape_t *target, const ls_shape_t *weight) {
+  ls_status_t status;
+  if ((status = ls_rule_tensor(ctx, op, "prediction", prediction, LS_F32, 2, 0))) return status;
+  if ((status = ls_rule_equal(ctx, op, "prediction", prediction, "target", target))) return status;
+  return ls_rule_vector(ctx, op, "weight", weight, prediction->dim[0]);
+}
+
+static ls_status_t mse_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  (void)attrs;
+  ls_status_t status = mse_inputs(ctx, "mse", &in[0], &in[1], &in[2]);
+  if (!status) out[0] = out[1] = LS_SHAPE(LS_F32, 1);
+  return status;
+}
+
+static ls_status_t mse_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *p = ls_in_f32(args, 0), *target = ls_in_f32(args, 1), *weight = ls_in_f32(args, 2);
+  int64_t rows = ls_in_shape(args, 0)->dim[0], outputs = ls_shape_inner(ls_in_shape(args, 0), 1);
+  double loss = 0;
+  for (int64_t r = 0; r < rows; r++) {
+    double sum = 0;
+    for (int64_t o = 0; o < outputs; o++) {
+      double d = (double)p[r * outputs + o] - target[r * outputs + o];
+      sum += d * d;
+    }
+    loss += weight[r] * (sum / (double)outputs);
+  }
+  ls_out_f32(args, 0)[0] = (float)loss;
+  ls_out_f32(args, 1)[0] = 0;
+  return LS_OK;
+}
+
+static ls_status_t mse_backward(ls_graph_t *graph, const ls_graph_node_t *node,
+                                const ls_tensor_id_t *grad_out, const bool *wanted, ls_tensor_id_t *grad_in) {
+  if (wanted[1] || wanted[2])
+    return ls_fail(graph->ctx, LS_ERR_UNSUPPORTED, "%s: targets and weights take no gradient", node->name);
+  if (grad_out[0] < 0) return LS_OK;
+  ls_tensor_id_t in[] = {grad_out[0], node->in[0], node->in[1], node->in[2]};
+  grad_in[0] = ls_graph_op(graph, &ls_op_mse_dx, NULL, 4, in, NULL);
+  return graph->status;
+}
+
+static ls_status_t mse_dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                ls_shape_t *out) {
+  (void)attrs;
+  ls_status_t status;
+  if ((status = ls_rule_vector(ctx, "mse_dx", "dloss", &in[0], 1))) return status;
+  if ((status = mse_inputs(ctx, "mse_dx", &in[1], &in[2], &in[3]))) return status;
+  out[0] = in[1];
+  return LS_OK;
+}
+
+/* dprediction = dloss * weight * 2 / outputs * (prediction - target) */
+static ls_status_t mse_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *p = ls_in_f32(args, 1), *target = ls_in_f32(args, 2), *weight = ls_in_f32(args, 3);
+  float *dx = ls_out_f32(args, 0), dloss = ls_in_f32(args, 0)[0];
+  int64_t rows = ls_in_shape(args, 1)->dim[0], outputs = ls_shape_inner(ls_in_shape(args, 1), 1);
+  for (int64_t r = 0; r < rows; r++) {
+    float scale = dloss * weight[r] * (2.0f / (float)outputs);
+    for (int64_t o = 0; o < outputs; o++)
+      dx[r * outputs + o] = scale * (p[r * outputs + o] - target[r * outputs + o]);
+  }
+  return LS_OK;
+}
+
+static int64_t xent_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)attrs;
+  (void)out;
+  return ls_flops_each(&in[0], 8);
+}
+
+static int64_t mse_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)attrs;
+  (void)out;
+  return ls_flops_each(&in[0], 3);
+}
+
+static int64_t dx_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)attrs;
+  (void)in;
+  return ls_flops_each(&out[0], 2);
+}
+
+#define XENT_CASE(label, n, c, spread, tol, grad_tol)                                                        \
+  {                                                                                                          \
+    label, 3, {LS_CASE_F32(-(spread), spread, n, c), LS_CASE_CLASS(n, c), LS_CASE_WEIGHT(n)}, {{0}}, tol,    \
+        grad_tol                                                                                             \
+  }
+static const ls_op_case_t xent_cases[] = {
+    XENT_CASE("one", 1, 1, 2, 2e-6, 2e-3),
+    XENT_CASE("two classes", 5, 2, 2, 3e-6, 2e-3),
+    XENT_CASE("odd", 3, 7, 3, 3e-6, 2e-3),
+    XENT_CASE("digits", 33, 10, 3, 5e-6, 2e-3),
+    XENT_CASE("would overflow exp", 4, 9, 300, 5e-6, 0),
+    XENT_CASE("many rows", 1025, 10, 4, 1e-5, 0),
+    XENT_CASE("many classes", 17, 1003, 4, 1e-5, 0),
+};
+
+#define XENT_DX_CASE(label, n, c)                                                                            \
+  {                                                                                                          \
+    label, 4, {LS_CASE_F32(0.5, 1, 1), LS_CASE_F32(0, 1, n, c), LS_CASE_CLASS(n, c), LS_CASE_WEIGHT(n)},     \
+        {{0}}, 5e-7, 0                                                                                       \
+  }
+static const ls_op_case_t xent_dx_cases[] = {
+    XENT_DX_CASE("one", 1, 1),
+    XENT_DX_CASE("odd", 3, 7),
+    XENT_DX_CASE("digits", 33, 10),
+    XENT_DX_CASE("many", 517, 131),
+};
+
+#define MSE_CASE(label, n, o, tol, grad_tol)                                                                 \
+  { label, 3, {LS_CASE_F32(-1, 1, n, o), LS_CASE_F32(-1, 1, n, o), LS_CASE_WEIGHT(n)}, {{0}}, tol, grad_tol }
+static const ls_op_case_t mse_cases[] = {
+    MSE_CASE("one", 1, 1, 2e-6, 2e-3),         MSE_CASE("odd", 3, 7, 2e-6, 2e-3),
+    MSE_CASE("one output", 33, 1, 3e-6, 2e-3), MSE_CASE("beyond a vector", 37, 65, 5e-6, 2e-3),
+    MSE_CASE("many", 517, 192, 1e-5, 0),
+};
+
+#define MSE_DX_CASE(label, n, o)                                                                             \
+  {                                                                                                          \
+    label, 4,                                                                                                \
+        {LS_CASE_F32(0.5, 1, 1), LS_CASE_F32(-1, 1, n, o), LS_CASE_F32(-1, 1, n, o), LS_CASE_WEIGHT(n)},     \
+        {{0}}, 5e-7, 0                                                                                       \
+  }
+static const ls_op_case_t mse_dx_cases[] = {
+    MSE_DX_CASE("one", 1, 1),
+    MSE_DX_CASE("odd", 3, 7),
+    MSE_DX_CASE("one output", 33, 1),
+    MSE_DX_CASE("many", 517, 192),
+};
+
+const ls_op_t ls_op_softmax_xent = {
+    .name = "softmax_xent",
+    .in_count = 3,
+    .out_count = 3,
+    .shape = xent_shape,
+    .forward = xent_forward,
+    .backward = xent_backward,
+    .flops = xent_flops,
+    LS_CASES(xent_cases),
+};
+
+const ls_op_t ls_op_softmax_xent_dx = {
+    .name = "softmax_xent_dx",
+    .in_count = 4,
+    .out_count = 1,
+    .shape = xent_dx_shape,
+    .forward = xent_dx_forward,
+    .flops = dx_flops,
+    .inplace = 2, /* over the probabilities */
+    LS_CASES(xent_dx_cases),
+};
+
+const ls_op_t ls_op_mse = {
+    .name = "mse",
+    .in_count = 3,
+    .out_count = 2,
+    .shape = mse_shape,
+    .forward = mse_forward,
+    .backward = mse_backward,
+    .flops = mse_flops,
+    LS_CASES(mse_cases),
+};
+
+const ls_op_t ls_op_mse_dx = {
+    .name = "mse_dx",
+    .in_count = 4,
+    .out_count = 1,
+    .shape = mse_dx_shape,
+    .forward = mse_dx_forward,
+    .flops = dx_flops,
+    .inplace = 2, /* over the prediction */
+    LS_CASES(mse_dx_cases),
+};

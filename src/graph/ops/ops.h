@@ -44,5 +44,6 @@ extern const ls_op_t ls_op_mse, ls_op_mse_dx; /* dx from (dloss (1), prediction,
 
 extern const ls_op_t ls_op_fill;       /* () -> out f32 of shape i[0] elements, value f[0]; seeds backward with 1 */
 extern const ls_op_t ls_op_accumulate; /* (x) -> acc (inout, same shape): acc += x. Not differentiable */
+extern const ls_op_t ls_op_copy;       /* (x) -> y = x: where a value needs bytes of its own */
 
 #endif

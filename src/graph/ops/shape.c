@@ -1,1 +1,267 @@
-/* ops/shape.c */
+/* Ops that move numbers or combine them one to one: add, mul, reshape, fill, accumulate, copy. */
+#include "graph/ops/ops.h"
+#include "graph/ops/row.h"
+
+#include <string.h>
+
+static ls_status_t pair_shape(ls_ctx_t *ctx, const char *op, const ls_shape_t *in, ls_shape_t *out) {
+  ls_status_t status;
+  if ((status = ls_rule_tensor(ctx, op, "a", &in[0], LS_F32, 1, 0))) return status;
+  if ((status = ls_rule_equal(ctx, op, "a", &in[0], "b", &in[1]))) return status;
+  out[0] = in[0];
+  return LS_OK;
+}
+
+static ls_status_t add_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  (void)attrs;
+  return pair_shape(ctx, "add", in, out);
+}
+
+static ls_status_t mul_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  (void)attrs;
+  return pair_shape(ctx, "mul", in, out);
+}
+
+static ls_status_t add_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *a = ls_in_f32(args, 0), *b = ls_in_f32(args, 1);
+  float *y = ls_out_f32(args, 0);
+  int64_t count = ls_shape_count(ls_in_shape(args, 0));
+  for (int64_t k = 0; k < count; k++)
+    y[k] = a[k] + b[k];
+  return LS_OK;
+}
+
+static ls_status_t mul_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *a = ls_in_f32(args, 0), *b = ls_in_f32(args, 1);
+  float *y = ls_out_f32(args, 0);
+  int64_t count = ls_shape_count(ls_in_shape(args, 0));
+  for (int64_t k = 0; k < count; k++)
+    y[k] = a[k] * b[k];
+  return LS_OK;
+}
+
+static ls_status_t add_backward(ls_graph_t *graph, const ls_graph_node_t *node,
+                                const ls_tensor_id_t *grad_out, const bool *wanted, ls_tensor_id_t *grad_in) {
+  (void)node;
+  (void)wanted;
+  grad_in[0] = grad_in[1] = grad_out[0];
+  return graph->status;
+}
+
+static ls_status_t mul_backward(ls_graph_t *graph, const ls_graph_node_t *node,
+                                const ls_tensor_id_t *grad_out, const bool *wanted, ls_tensor_id_t *grad_in) {
+  for (int i = 0; i < 2; i++) {
+    ls_tensor_id_t in[] = {grad_out[0], node->in[1 - i]};
+    if (wanted[i]) grad_in[i] = ls_graph_op(graph, &ls_op_mul, NULL, 2, in, NULL);
+  }
+  return graph->status;
+}
+
+/* i[0] rank (1..3), i[1..3] dimensions; the input's rank has the same limit, so that the way back exists. */
+static ls_status_t reshape_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                 ls_shape_t *out) {
+  const ls_shape_t *x = &in[0];
+  ls_status_t status = ls_rule_tensor(ctx, "reshape", "x", x, LS_F32, 1, 3);
+  if (status) return status;
+  ls_shape_t shape = {.dtype = LS_F32, .rank = (int)attrs->i[0]};
+  char from[LS_SHAPE_TEXT_BYTES], to[LS_SHAPE_TEXT_BYTES];
+  if (attrs->i[0] < 1 || attrs->i[0] > 3)
+    return ls_fail(ctx, LS_ERR_SHAPE, "reshape: x %s cannot get %lld dimensions, 1 to 3 are possible",
+                   ls_shape_text(x, from), (long long)attrs->i[0]);
+  int64_t left = ls_shape_count(x); /* dividing avoids the overflow of a product */
+  bool fits = true;
+  for (int k = 0; k < shape.rank; k++) {
+    shape.dim[k] = attrs->i[k + 1];
+    if (shape.dim[k] < 1 || left % shape.dim[k] != 0)
+      fits = false;
+    else
+      left /= shape.dim[k];
+  }
+  if (!fits || left != 1)
+    return ls_fail(ctx, LS_ERR_SHAPE, "reshape: x %s does not have the elements of %s",
+                   ls_shape_text(x, from), ls_shape_text(&shape, to));
+  out[0] = shape;
+  return LS_OK;
+}
+
+/* Copies bytes unless they are the same already, which they are wherever a view is honoured. */
+static ls_status_t copy_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  if (args->out[0].data != args->in[0].data)
+    memcpy(args->out[0].data, args->in[0].data, ls_shape_bytes(ls_in_shape(args, 0)));
+  return LS_OK;
+}
+
+static ls_status_t reshape_backward(ls_graph_t *graph, const ls_graph_node_t *node,
+                                    const ls_tensor_id_t *grad_out, const bool *wanted,
+                                    ls_tensor_id_t *grad_in) {
+  (void)wanted;
+  const ls_shape_t *x = &graph->tensors[node->in[0]].shape;
+  ls_attrs_t attrs = {.i = {x->rank, x->dim[0], x->dim[1], x->dim[2]}};
+  grad_in[0] = ls_graph_op(graph, &ls_op_reshape, &attrs, 1, grad_out, NULL);
+  return graph->status;
+}
+
+/* i[0] elements, f[0] value */
+static ls_status_t fill_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  (void)in;
+  if (attrs->i[0] < 1)
+    return ls_fail(ctx, LS_ERR_SHAPE, "fill: %lld elements, must be at least 1", (long long)attrs->i[0]);
+  out[0] = LS_SHAPE(LS_F32, attrs->i[0]);
+  return LS_OK;
+}
+
+static ls_status_t fill_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  float *y = ls_out_f32(args, 0);
+  for (int64_t k = 0; k < args->attrs->i[0]; k++)
+    y[k] = (float)args->attrs->f[0];
+  return LS_OK;
+}
+
+static ls_status_t same_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  (void)attrs;
+  ls_status_t status = ls_rule_tensor(ctx, "copy or accumulate", "x", &in[0], LS_F32, 1, 0);
+  if (!status) out[0] = in[0];
+  return status;
+}
+
+static ls_status_t accumulate_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *x = ls_in_f32(args, 0);
+  float *acc = ls_out_f32(args, 0);
+  int64_t count = ls_shape_count(ls_in_shape(args, 0));
+  for (int64_t k = 0; k < count; k++)
+    acc[k] += x[k];
+  return LS_OK;
+}
+
+static ls_status_t copy_backward(ls_graph_t *graph, const ls_graph_node_t *node,
+                                 const ls_tensor_id_t *grad_out, const bool *wanted,
+                                 ls_tensor_id_t *grad_in) {
+  (void)node;
+  (void)wanted;
+  grad_in[0] = grad_out[0];
+  return graph->status;
+}
+
+static int64_t flops_1(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)attrs;
+  (void)in;
+  return ls_flops_each(&out[0], 1);
+}
+
+static int64_t flops_0(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)attrs;
+  (void)in;
+  (void)out;
+  return 0;
+}
+
+#define PAIR_CASE(label, grad_tol, ...)                                                                      \
+  { label, 2, {LS_CASE_F32(-1, 1, __VA_ARGS__), LS_CASE_F32(-1, 1, __VA_ARGS__)}, {{0}}, 2e-7, grad_tol }
+static const ls_op_case_t pair_cases[] = {
+    PAIR_CASE("one", 2e-3, 1),
+    PAIR_CASE("odd", 2e-3, 3, 7),
+    PAIR_CASE("three dimensions", 2e-3, 2, 5, 9),
+    PAIR_CASE("beyond a vector", 2e-3, 33, 65),
+    PAIR_CASE("many", 0, 131, 1027),
+};
+
+static const ls_op_case_t reshape_cases[] = {
+    {"one", 1, {LS_CASE_F32(-1, 1, 1)}, {.i = {2, 1, 1}}, 0, 2e-3},
+    {"flatten", 1, {LS_CASE_F32(-1, 1, 3, 7)}, {.i = {1, 21}}, 0, 2e-3},
+    {"split", 1, {LS_CASE_F32(-1, 1, 6, 10)}, {.i = {3, 2, 15, 2}}, 0, 2e-3},
+};
+
+static const ls_op_case_t fill_cases[] = {
+    {"one", 0, {{.lo = 0}}, {.i = {1}, .f = {1}}, 0, 0},
+    {"odd", 0, {{.lo = 0}}, {.i = {37}, .f = {-0.1}}, 0, 0},
+    {"many", 0, {{.lo = 0}}, {.i = {100003}, .f = {2.5}}, 0, 0},
+};
+
+#define ONE_CASE(label, grad_tol, ...)                                                                       \
+  { label, 1, {LS_CASE_F32(-1, 1, __VA_ARGS__)}, {{0}}, 2e-7, grad_tol }
+static const ls_op_case_t accumulate_cases[] = {
+    ONE_CASE("one", 0, 1),
+    ONE_CASE("odd", 0, 3, 7),
+    ONE_CASE("beyond a vector", 0, 33, 65),
+    ONE_CASE("many", 0, 131, 1027),
+};
+
+static const ls_op_case_t copy_cases[] = {
+    ONE_CASE("one", 2e-3, 1),
+    ONE_CASE("odd", 2e-3, 3, 7),
+    ONE_CASE("many", 0, 131, 1027),
+};
+
+const ls_op_t ls_op_add = {
+    .name = "add",
+    .in_count = 2,
+    .out_count = 1,
+    .shape = add_shape,
+    .forward = add_forward,
+    .backward = add_backward,
+    .flops = flops_1,
+    .inplace = 3,
+    LS_CASES(pair_cases),
+};
+
+const ls_op_t ls_op_mul = {
+    .name = "mul",
+    .in_count = 2,
+    .out_count = 1,
+    .shape = mul_shape,
+    .forward = mul_forward,
+    .backward = mul_backward,
+    .flops = flops_1,
+    .inplace = 3,
+    LS_CASES(pair_cases),
+};
+
+const ls_op_t ls_op_reshape = {
+    .name = "reshape",
+    .in_count = 1,
+    .out_count = 1,
+    .shape = reshape_shape,
+    .forward = copy_forward,
+    .backward = reshape_backward,
+    .flops = flops_0,
+    .bytes = flops_0,
+    .view = true,
+    LS_CASES(reshape_cases),
+};
+
+const ls_op_t ls_op_fill = {
+    .name = "fill",
+    .in_count = 0,
+    .out_count = 1,
+    .shape = fill_shape,
+    .forward = fill_forward,
+    .flops = flops_0,
+    LS_CASES(fill_cases),
+};
+
+const ls_op_t ls_op_accumulate = {
+    .name = "accumulate",
+    .in_count = 1,
+    .out_count = 1,
+    .shape = same_shape,
+    .forward = accumulate_forward,
+    .flops = flops_1,
+    .inout = 1,
+    LS_CASES(accumulate_cases),
+};
+
+const ls_op_t ls_op_copy = {
+    .name = "copy",
+    .in_count = 1,
+    .out_count = 1,
+    .shape = same_shape,
+    .forward = copy_forward,
+    .backward = copy_backward,
+    .flops = flops_0,
+    LS_CASES(copy_cases),
+};

@@ -1,0 +1,49 @@
+/* What the files of op rows share: access to a kernel's arguments, checks for shape rules, and initialisers
+ * for test cases. */
+#ifndef LS_GRAPH_OPS_ROW_H
+#define LS_GRAPH_OPS_ROW_H
+
+#include "graph/op.h"
+
+static inline const float *ls_in_f32(const ls_kernel_args_t *args, int i) {
+  return args->in[i].data;
+}
+static inline float *ls_out_f32(const ls_kernel_args_t *args, int i) {
+  return args->out[i].data;
+}
+static inline const ls_shape_t *ls_in_shape(const ls_kernel_args_t *args, int i) {
+  return &args->in[i].shape;
+}
+
+/* Shape checks; each reports "op: what ..." with the shapes and returns LS_ERR_SHAPE. rank_max 0 = any. */
+ls_status_t ls_rule_tensor(ls_ctx_t *ctx, const char *op, const char *what, const ls_shape_t *shape,
+                           ls_dtype_t dtype, int rank_min, int rank_max);
+ls_status_t ls_rule_equal(ls_ctx_t *ctx, const char *op, const char *what_a, const ls_shape_t *a,
+                          const char *what_b, const ls_shape_t *b);
+/* `shape` must be f32 (count). */
+ls_status_t ls_rule_vector(ls_ctx_t *ctx, const char *op, const char *what, const ls_shape_t *shape,
+                           int64_t count);
+/* The step input: u8 (64). */
+ls_status_t ls_rule_step(ls_ctx_t *ctx, const char *op, const ls_shape_t *shape);
+
+/* FLOPs of a pass that does a handful of operations per element of input 0: `each` of them. */
+static inline int64_t ls_flops_each(const ls_shape_t *shape, int64_t each) {
+  return each * ls_shape_count(shape);
+}
+
+/* Test case inputs: LS_CASE_F32(lo, hi, dims...). */
+#define LS_CASE_SHAPE(type, ...)                                                                             \
+  {                                                                                                          \
+    .dtype = (type), .rank = (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), .dim = { __VA_ARGS__ }             \
+  }
+#define LS_CASE_F32(lo_, hi_, ...)                                                                           \
+  { .shape = LS_CASE_SHAPE(LS_F32, __VA_ARGS__), .fill = LS_FILL_UNIFORM, .lo = (lo_), .hi = (hi_) }
+#define LS_CASE_WEIGHT(n)                                                                                    \
+  { .shape = LS_CASE_SHAPE(LS_F32, n), .fill = LS_FILL_POSITIVE, .lo = 0.5f, .hi = 1.5f }
+#define LS_CASE_CLASS(n, classes)                                                                            \
+  { .shape = LS_CASE_SHAPE(LS_I32, n), .fill = LS_FILL_CLASS, .lo = 0, .hi = (classes) }
+#define LS_CASE_STEP(position)                                                                               \
+  { .shape = LS_CASE_SHAPE(LS_U8, 64), .fill = LS_FILL_STEP, .lo = (position) }
+#define LS_CASES(array) .cases = (array), .case_count = LS_COUNT(array)
+
+#endif
