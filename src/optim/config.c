@@ -1,1 +1,172 @@
-/* config.c */
+/* The configuration of optimizers: option rows, the learning rate over steps, and what a strategy appends. */
+#include "optim/optim.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+static const char *const optim_names[] = {"sgd", "adam", "adamw", NULL};
+static const char *const rate_names[] = {"constant", "step", "cosine", NULL};
+
+#define OPTIM(field) offsetof(ls_optim_config_t, field)
+static const ls_option_t optim_rows[] = {
+    {.name = "name",
+     .type = LS_OPT_ENUM,
+     .offset = OPTIM(name),
+     .initial = "adam",
+     .choices = optim_names,
+     .help = "How gradients change parameters."},
+    {.name = "lr",
+     .type = LS_OPT_FLOAT,
+     .offset = OPTIM(lr),
+     .min = 1e-12,
+     .max = 1e6,
+     .initial = "1e-3",
+     .help = "Learning rate before its schedule."},
+    {.name = "momentum",
+     .type = LS_OPT_FLOAT,
+     .offset = OPTIM(momentum),
+     .min = 0,
+     .max = 0.999999,
+     .initial = "0",
+     .help = "sgd: share of the previous update that is kept; 0 switches it off."},
+    {.name = "nesterov",
+     .type = LS_OPT_BOOL,
+     .offset = OPTIM(nesterov),
+     .initial = "false",
+     .help = "sgd: look ahead along the momentum."},
+    {.name = "beta1",
+     .type = LS_OPT_FLOAT,
+     .offset = OPTIM(beta1),
+     .min = 0,
+     .max = 0.999999,
+     .initial = "0.9",
+     .help = "adam, adamw: decay of the mean of gradients."},
+    {.name = "beta2",
+     .type = LS_OPT_FLOAT,
+     .offset = OPTIM(beta2),
+     .min = 0,
+     .max = 0.99999999,
+     .initial = "0.999",
+     .help = "adam, adamw: decay of the mean of squared gradients."},
+    {.name = "eps",
+     .type = LS_OPT_FLOAT,
+     .offset = OPTIM(eps),
+     .min = 1e-30,
+     .max = 1,
+     .initial = "1e-8",
+     .help = "adam, adamw: keeps the division away from zero."},
+    {.name = "weight_decay",
+     .type = LS_OPT_FLOAT,
+     .offset = OPTIM(weight_decay),
+     .min = 0,
+     .max = 1e3,
+     .initial = "0",
+     .help = "Pull towards zero: part of the gradient for sgd and adam, of the step for adamw."},
+};
+
+const ls_section_t ls_optim_section = {
+    .name = "train.optimizer",
+    .rows = optim_rows,
+    .count = LS_COUNT(optim_rows),
+    .help = "The optimizer.",
+};
+
+#define RATE(field) offsetof(ls_rate_config_t, field)
+static const ls_option_t rate_rows[] = {
+    {.name = "name",
+     .type = LS_OPT_ENUM,
+     .offset = RATE(name),
+     .initial = "constant",
+     .choices = rate_names,
+     .help = "How the learning rate changes over the steps."},
+    {.name = "warmup_steps",
+     .type = LS_OPT_INT,
+     .offset = RATE(warmup_steps),
+     .unit = "steps",
+     .min = 0,
+     .max = 1e15,
+     .initial = "0",
+     .help = "The rate grows linearly over these first steps."},
+    {.name = "every_steps",
+     .type = LS_OPT_INT,
+     .offset = RATE(every_steps),
+     .unit = "steps",
+     .min = 1,
+     .max = 1e15,
+     .initial = "1000",
+     .help = "step: how often the rate is multiplied by factor."},
+    {.name = "factor",
+     .type = LS_OPT_FLOAT,
+     .offset = RATE(factor),
+     .min = 1e-9,
+     .max = 1,
+     .initial = "0.1",
+     .help = "step: what the rate is multiplied by."},
+    {.name = "floor",
+     .type = LS_OPT_FLOAT,
+     .offset = RATE(floor),
+     .min = 0,
+     .max = 1,
+     .initial = "0",
+     .help = "cosine: the rate of the last step as a part of the full one."},
+};
+
+const ls_section_t ls_rate_section = {
+    .name = "train.schedule",
+    .rows = rate_rows,
+    .count = LS_COUNT(rate_rows),
+    .help = "The learning rate over the steps.",
+};
+
+ls_status_t ls_optim_check(ls_ctx_t *ctx, const ls_optim_config_t *config) {
+  if (config->nesterov && (config->name != LS_OPTIM_SGD || config->momentum <= 0))
+    return ls_fail(ctx, LS_ERR_CONFIG, "train.optimizer: nesterov needs name: sgd and momentum above 0");
+  return LS_OK;
+}
+
+/* Part of the way from the end of the warm-up to the last step, in [0, 1]; one single step is still the
+ * start. */
+static double progress(const ls_rate_config_t *rate, int64_t step, int64_t total_steps) {
+  int64_t way = total_steps - 1 - rate->warmup_steps, done = step - rate->warmup_steps;
+  if (done <= 0 || way <= 0) return 0;
+  return done < way ? (double)done / (double)way : 1;
+}
+
+/* Cosine: Loshchilov and Hutter 2017, without restarts. The `step` kind counts from the first step on. */
+float ls_rate_at(const ls_rate_config_t *rate, double lr, int64_t step, int64_t total_steps) {
+  if (rate->warmup_steps > 0 && step < rate->warmup_steps)
+    lr *= (double)(step + 1) / (double)rate->warmup_steps;
+  switch ((ls_rate_kind_t)rate->name) {
+  case LS_RATE_CONSTANT:
+    break;
+  case LS_RATE_STEP:
+    lr *= pow(rate->factor, (double)(step / rate->every_steps));
+    break;
+  case LS_RATE_COSINE: {
+    double wave = 0.5 * (1 + cos(3.14159265358979323846 * progress(rate, step, total_steps)));
+    lr *= rate->floor + (1 - rate->floor) * wave;
+    break;
+  }
+  }
+  return (float)lr;
+}
+
+void ls_optim_plan(const ls_optim_config_t *config, double clip_norm, ls_optim_plan_t *plan) {
+  *plan = (ls_optim_plan_t){.control_attrs = {.f = {clip_norm}}};
+  if (config->name == LS_OPTIM_SGD) {
+    bool momentum = config->momentum > 0;
+    plan->update = momentum ? &ls_op_sgd_momentum : &ls_op_sgd;
+    plan->update_attrs = (ls_attrs_t){.i = {config->nesterov}, .f = {config->momentum, config->weight_decay}};
+    plan->slot_count = momentum ? 1 : 0;
+    if (momentum) plan->slot_name[0] = "momentum";
+    return;
+  }
+  plan->update = config->name == LS_OPTIM_ADAM ? &ls_op_adam : &ls_op_adamw;
+  plan->update_attrs = (ls_attrs_t){.f = {config->beta1, config->beta2, config->eps, config->weight_decay}};
+  plan->slot_count = 2;
+  plan->slot_name[0] = "m";
+  plan->slot_name[1] = "v";
+  plan->control_attrs.f[1] = config->beta1;
+  plan->control_attrs.f[2] = config->beta2;
+}

@@ -1,1 +1,135 @@
-/* control.c */
+/* What happens between gradients and update: the norm of all gradients, the decision whether the step counts,
+ * and the numbers that the update needs. All on the device: the host does not have to look. */
+#include "graph/ops/row.h"
+#include "optim/optim.h"
+
+#include <math.h>
+#include <string.h>
+
+static ls_status_t sumsq_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                               ls_shape_t *out) {
+  (void)attrs;
+  ls_status_t status = ls_rule_tensor(ctx, "sumsq", "x", &in[0], LS_F32, 1, 0);
+  if (!status) out[0] = LS_SHAPE(LS_F32, 1);
+  return status;
+}
+
+/* A sum beyond f32 (a norm above 1.8e19) becomes infinite and counts as not finite. */
+static ls_status_t sumsq_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *x = ls_in_f32(args, 0);
+  int64_t count = ls_shape_count(ls_in_shape(args, 0));
+  double sum = 0;
+  for (int64_t k = 0; k < count; k++)
+    sum += (double)x[k] * x[k];
+  ls_out_f32(args, 0)[0] = (float)sum;
+  return LS_OK;
+}
+
+static int64_t sumsq_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)attrs;
+  (void)out;
+  return ls_flops_each(&in[0], 2);
+}
+
+static ls_status_t control_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                 ls_shape_t *out) {
+  (void)attrs;
+  ls_status_t status;
+  if ((status = ls_rule_vector(ctx, "step_control", "head", &in[0], LS_HEAD_COUNT))) return status;
+  if ((status = ls_rule_tensor(ctx, "step_control", "partials", &in[1], LS_F32, 1, 1))) return status;
+  if ((status = ls_rule_step(ctx, "step_control", &in[2]))) return status;
+  out[0] = LS_SHAPE(LS_F32, LS_CTRL_COUNT);
+  out[1] = LS_SHAPE(LS_F32, LS_STAT_COUNT);
+  out[2] = LS_SHAPE(LS_F32, 16);
+  return LS_OK;
+}
+
+/* f[0] clip_norm, f[1] beta1, f[2] beta2. counter: steps applied, skipped, skipped in a row. Every comparison
+ * with a NaN is false, hence isfinite for the decision; the scale only matters when the norm is finite. The
+ * bias terms are those of the step that is about to be applied, number t = applied + 1. */
+static ls_status_t control_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  enum { APPLIED_MAX = 1 << 24 }; /* whole numbers are exact in f32 up to here */
+  const float *head = ls_in_f32(args, 0), *partial = ls_in_f32(args, 1);
+  float *ctrl = ls_out_f32(args, 0), *stats = ls_out_f32(args, 1), *counter = ls_out_f32(args, 2);
+  ls_step_params_t step;
+  memcpy(&step, args->in[2].data, sizeof step);
+  double sum = 0, clip = args->attrs->f[0], t = (double)counter[0] + 1;
+  for (int64_t k = 0; k < ls_in_shape(args, 1)->dim[0]; k++)
+    sum += partial[k];
+  double norm = sqrt(sum);
+  bool apply = isfinite(head[LS_HEAD_LOSS]) && isfinite(norm);
+
+  memset(ctrl, 0, LS_CTRL_COUNT * sizeof *ctrl);
+  ctrl[LS_CTRL_APPLY] = apply;
+  ctrl[LS_CTRL_GRAD_SCALE] = !apply ? 0 : clip > 0 && norm > clip ? (float)(clip / norm) : 1;
+  ctrl[LS_CTRL_LR] = step.lr;
+  ctrl[LS_CTRL_BIAS1] = (float)(1 - pow(args->attrs->f[1], t));
+  ctrl[LS_CTRL_BIAS2] = (float)(1 - pow(args->attrs->f[2], t));
+
+  if (apply && counter[0] < APPLIED_MAX) counter[0] += 1;
+  counter[1] += !apply;
+  counter[2] = apply ? 0 : counter[2] + 1;
+
+  memset(stats, 0, LS_STAT_COUNT * sizeof *stats);
+  stats[LS_STAT_LOSS] = head[LS_HEAD_LOSS];
+  stats[LS_STAT_CORRECT] = head[LS_HEAD_CORRECT];
+  stats[LS_STAT_GRAD_NORM] = (float)norm;
+  stats[LS_STAT_APPLIED] = apply;
+  stats[LS_STAT_SKIPPED] = counter[1];
+  stats[LS_STAT_SKIPPED_ROW] = counter[2];
+  return LS_OK;
+}
+
+static int64_t control_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)attrs;
+  (void)out;
+  return ls_flops_each(&in[1], 1) + 32;
+}
+
+static const ls_op_case_t sumsq_cases[] = {
+    {"one", 1, {LS_CASE_F32(-1, 1, 1)}, {{0}}, 1e-6, 0},
+    {"odd", 1, {LS_CASE_F32(-1, 1, 37)}, {{0}}, 1e-6, 0},
+    {"a bucket", 1, {LS_CASE_F32(-1, 1, 65552)}, {{0}}, 1e-6, 0},
+    {"far beyond f32's integers", 1, {LS_CASE_F32(900, 1000, 300017)}, {{0}}, 1e-6, 0},
+    {"overflow", 1, {LS_CASE_F32(1e20f, 2e20f, 33)}, {{0}}, 1e-6, 0},
+    {"not a number", 1, {LS_CASE_F32(NAN, NAN, 33)}, {{0}}, 1e-6, 0},
+};
+
+#define CONTROL_CASE(label, loss, lo, hi, parts, clip)                                                       \
+  {                                                                                                          \
+    label, 3, {LS_CASE_F32(loss, loss, 16), LS_CASE_F32(lo, hi, parts), LS_CASE_STEP(9)},                    \
+        {.f = {clip, 0.9, 0.999}}, 1e-6, 0                                                                   \
+  }
+static const ls_op_case_t control_cases[] = {
+    CONTROL_CASE("one part", 2.5f, 0, 4, 1, 0),
+    CONTROL_CASE("clipped", 0.5f, 4, 9, 5, 0.25),
+    CONTROL_CASE("below the clip", 0.5f, 0, 1, 37, 1e3),
+    CONTROL_CASE("many parts", 0.5f, 0, 1, 300, 1),
+    CONTROL_CASE("loss is NaN", NAN, 0, 1, 5, 1),
+    CONTROL_CASE("loss is infinite", INFINITY, 0, 1, 5, 0),
+    CONTROL_CASE("gradient is NaN", 0.5f, NAN, NAN, 5, 1),
+    CONTROL_CASE("gradient is infinite", 0.5f, INFINITY, INFINITY, 5, 1),
+};
+
+const ls_op_t ls_op_sumsq = {
+    .name = "sumsq",
+    .in_count = 1,
+    .out_count = 1,
+    .shape = sumsq_shape,
+    .forward = sumsq_forward,
+    .flops = sumsq_flops,
+    LS_CASES(sumsq_cases),
+};
+
+const ls_op_t ls_op_step_control = {
+    .name = "step_control",
+    .in_count = 3,
+    .out_count = 3,
+    .shape = control_shape,
+    .forward = control_forward,
+    .flops = control_flops,
+    .inout = 4, /* counter */
+    LS_CASES(control_cases),
+};

@@ -33,6 +33,9 @@ extern const ls_section_t ls_rate_section;
 /* Learning rate of step `step` (0-based) of `total_steps`. */
 float ls_rate_at(const ls_rate_config_t *rate, double lr, int64_t step, int64_t total_steps);
 
+/* What single rows cannot say: Nesterov needs momentum. LS_ERR_CONFIG, reported. */
+ls_status_t ls_optim_check(ls_ctx_t *ctx, const ls_optim_config_t *config);
+
 /* Optimizer state: `slot_count` flat buffers shaped like the parameters ("momentum"; "m", "v"). */
 enum { LS_OPTIM_SLOT_MAX = 2 };
 typedef struct {
@@ -61,7 +64,7 @@ extern const ls_op_t *const ls_optim_ops[]; /* all of them, NULL-terminated */
 /* ctrl: what the update needs. counter[0]: steps applied so far (exact in f32 up to 2^24; then saturates, which
  * only bias correction sees, where it is 1 by then). */
 enum { LS_CTRL_APPLY, LS_CTRL_GRAD_SCALE, LS_CTRL_LR, LS_CTRL_BIAS1, LS_CTRL_BIAS2, LS_CTRL_COUNT = 16 };
-/* stats: what the host reads. skipped counts the steps skipped since the counter buffer was zeroed;
+/* stats: what the host reads. applied is 1 when this step was applied, else 0; skipped counts the steps skipped since the counter buffer was zeroed;
  * skipped_row those in a row up to now (also kept in counter[1], counter[2]). */
 enum {
   LS_STAT_LOSS, LS_STAT_CORRECT, LS_STAT_GRAD_NORM, LS_STAT_APPLIED, LS_STAT_SKIPPED, LS_STAT_SKIPPED_ROW,
