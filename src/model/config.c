@@ -1,2 +1,188 @@
-/* Model config. */
-#include "model/model.h"
+/* The model section: a preset, or the shape of one sample and a list of layers. All that is wrong is reported
+ * at once, each at its place. */
+#include "model/layer.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static const int64_t inputs_max = (int64_t)1 << 28;
+
+static const char *const loss_names[] = {
+    [LS_LOSS_CROSS_ENTROPY] = "cross-entropy", [LS_LOSS_MSE] = "mse", NULL};
+static const ls_option_t model_rows[] = {
+    {.name = "preset",
+     .type = LS_OPT_STRING,
+     .offset = offsetof(ls_model_config_t, preset),
+     .optional = true,
+     .help = "mlp-medium, mlp-large or mlp-extreme; replaces input and layers."},
+    {.name = "input",
+     .type = LS_OPT_INTS,
+     .offset = offsetof(ls_model_config_t, input),
+     .min = 1,
+     .max = 1e9,
+     .optional = true,
+     .help = "Shape of one sample, as [28, 28]."},
+    {.name = "loss",
+     .type = LS_OPT_ENUM,
+     .offset = offsetof(ls_model_config_t, loss),
+     .optional = true,
+     .choices = loss_names,
+     .help =
+         "cross-entropy for classes, mse for numbers; presets have mse unless it is given, else required."},
+};
+const ls_section_t ls_model_section = {"model", model_rows, LS_COUNT(model_rows),
+                                       "The network: a preset, or input and layers; and its loss."};
+
+static ls_status_t worse(ls_status_t a, ls_status_t b) {
+  return a < b ? a : b;
+}
+
+static bool is_given(const ls_doc_node_t *map, const char *key) {
+  const ls_doc_node_t *node = ls_doc_get(map, key);
+  return node && node->kind != LS_DOC_NULL;
+}
+
+static ls_status_t fail_missing(ls_ctx_t *ctx, const ls_doc_node_t *map, const char *key, const char *what) {
+  const char *fmt = "model.%s is missing: %s";
+  if (!map) return ls_fail(ctx, LS_ERR_CONFIG, fmt, key, what);
+  return ls_fail_at(ctx, LS_ERR_CONFIG, map->key ? &map->key_place : &map->place, fmt, key, what);
+}
+
+static ls_status_t fail_kind(ls_ctx_t *ctx, const ls_place_t *place, const char *kind) {
+  const char *names[LS_LAYER_MAX] = {NULL};
+  char list[256] = "";
+  for (int i = 0; ls_layer_kinds[i] && i < LS_LAYER_MAX - 1; i++) {
+    size_t used = strlen(list);
+    names[i] = ls_layer_kinds[i]->name;
+    snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
+  }
+  const char *nearest = ls_nearest(kind, names);
+  if (nearest)
+    return ls_fail_at(ctx, LS_ERR_CONFIG, place, "unknown layer `%.80s`; did you mean `%s`?", kind, nearest);
+  return ls_fail_at(ctx, LS_ERR_CONFIG, place, "unknown layer `%.80s`; possible: %s", kind, list);
+}
+
+/* "dense: {units: 10}"; a kind whose options all have defaults may stand alone: "layer_norm". */
+static ls_status_t parse_layer(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *node,
+                               ls_layer_t *layer) {
+  bool alone = node->kind == LS_DOC_SCALAR;
+  if (!alone && (node->kind != LS_DOC_MAP || node->count != 1))
+    return ls_fail_at(ctx, LS_ERR_CONFIG, &node->place,
+                      "a layer was expected, one kind and its options: `dense: "
+                      "{units: 10}`");
+  const char *kind = alone ? node->text : node->child->key;
+  for (int i = 0; ls_layer_kinds[i]; i++) {
+    if (strcmp(ls_layer_kinds[i]->name, kind) != 0) continue;
+    layer->kind = ls_layer_kinds[i];
+    ls_doc_node_t none = {.kind = LS_DOC_NULL, .place = node->place};
+    return ls_option_parse(ctx, arena, layer->kind->section, alone ? &none : node->child, NULL,
+                           layer->options);
+  }
+  return fail_kind(ctx, alone ? &node->place : &node->child->key_place, kind);
+}
+
+static ls_status_t parse_layers(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *list,
+                                ls_model_config_t *model) {
+  if (list->kind != LS_DOC_LIST || list->count < 1 || list->count > LS_LAYER_MAX)
+    return ls_fail_at(ctx, LS_ERR_CONFIG, &list->place, "model.layers: a list of 1 to %d layers was expected",
+                      LS_LAYER_MAX);
+  model->layer = ls_arena_array(arena, (size_t)list->count, sizeof *model->layer);
+  if (!model->layer) return LS_ERR_MEMORY;
+  ls_status_t status = LS_OK;
+  for (const ls_doc_node_t *node = list->child; node; node = node->next)
+    status = worse(status, parse_layer(ctx, arena, node, &model->layer[model->layer_count++]));
+  if (status != LS_OK) return status;
+  for (int i = 0; i < model->layer_count; i++)
+    if (model->layer[i].kind->has_params) return LS_OK;
+  return ls_fail_at(ctx, LS_ERR_CONFIG, &list->place,
+                    "model.layers: none of the layers learns anything; `dense` does");
+}
+
+/* The elements of one sample must be a number that later products can be made of. */
+static ls_status_t check_input(ls_ctx_t *ctx, const ls_doc_node_t *map, const ls_ints_t *input) {
+  const ls_doc_node_t *node = ls_doc_get(map, "input");
+  if (!node || input->count == 0)
+    return fail_missing(ctx, map, "input", "the shape of one sample, as [28, 28]");
+  if (input->count > LS_DIMS_MAX - 1)
+    return ls_fail_at(ctx, LS_ERR_CONFIG, &node->place, "model.input: %d dimensions, at most %d are possible",
+                      input->count, LS_DIMS_MAX - 1);
+  int64_t inputs = 1;
+  for (int i = 0; i < input->count; i++)
+    if (__builtin_mul_overflow(inputs, input->v[i], &inputs) || inputs > inputs_max)
+      return ls_fail_at(ctx, LS_ERR_CONFIG, &node->place, "model.input: a sample of more than %lld elements",
+                        (long long)inputs_max);
+  return LS_OK;
+}
+
+static ls_status_t parse_own(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map, ls_status_t options,
+                             ls_model_config_t *model) {
+  ls_status_t status = LS_OK;
+  /* An input that was reported already is not reported as missing. */
+  if (options == LS_OK || model->input.count > 0 || !is_given(map, "input"))
+    status = check_input(ctx, map, &model->input);
+  if (!is_given(map, "loss")) status = worse(status, fail_missing(ctx, map, "loss", "cross-entropy or mse"));
+  if (is_given(map, "layers"))
+    return worse(status, parse_layers(ctx, arena, ls_doc_get(map, "layers"), model));
+  return worse(status, fail_missing(ctx, map, "layers", "a list of layers, or preset: NAME in their place"));
+}
+
+static ls_status_t parse_preset(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,
+                                ls_model_config_t *model) {
+  static const char *const excluded[] = {"input", "layers"};
+  const ls_doc_node_t *preset = ls_doc_get(map, "preset");
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < LS_COUNT(excluded); i++)
+    if (is_given(map, excluded[i])) {
+      const ls_doc_node_t *node = ls_doc_get(map, excluded[i]);
+      status = ls_fail_at(ctx, LS_ERR_CONFIG, &node->key_place,
+                          "model.%s cannot be combined with model.preset: `%s` has its own", excluded[i],
+                          model->preset);
+    }
+  if (!is_given(map, "loss")) model->loss = LS_LOSS_MSE;
+  ls_status_t filled = LS_OK;
+  if (ls_preset_fill(arena, model->preset, model, &filled)) return worse(status, filled);
+  const char *nearest = ls_nearest(model->preset, ls_preset_names);
+  return ls_fail_at(ctx, LS_ERR_CONFIG, &preset->place,
+                    "model.preset: `%.80s` is not one of %s, %s, %s%s%s%s", model->preset, ls_preset_names[0],
+                    ls_preset_names[1], ls_preset_names[2], nearest ? "; did you mean `" : "",
+                    nearest ? nearest : "", nearest ? "`?" : "");
+}
+
+ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,
+                           ls_model_config_t *out) {
+  static const char *const nested[] = {"layers", NULL};
+  ls_model_config_t model = {0};
+  ls_status_t options = ls_option_parse(ctx, arena, &ls_model_section, map, nested, &model);
+  if (map && map->kind != LS_DOC_MAP && map->kind != LS_DOC_NULL) return options;
+  ls_status_t status = options;
+  if (model.preset)
+    status = worse(status, parse_preset(ctx, arena, map, &model));
+  else if (!is_given(map, "preset"))
+    status = worse(status, parse_own(ctx, arena, map, options, &model));
+  if (status == LS_OK) *out = model;
+  return status;
+}
+
+/* One layer as {"dense": {...}}; NULL when memory is short. */
+static json_t *layer_json(const ls_layer_t *layer) {
+  json_t *object = json_object();
+  if (object && json_object_set_new(object, layer->kind->name,
+                                    ls_option_json(layer->kind->section, layer->options)) == 0)
+    return object;
+  json_decref(object);
+  return NULL;
+}
+
+/* Written out even when it came from a preset: what is saved with a run stays true when presets change. */
+json_t *ls_model_json(const ls_model_config_t *model) {
+  json_t *object = ls_option_json(&ls_model_section, model), *layers = json_array();
+  bool ok = object && layers;
+  for (int i = 0; ok && i < model->layer_count; i++)
+    ok = json_array_append_new(layers, layer_json(&model->layer[i])) == 0;
+  ok = ok && json_object_set(object, "layers", layers) == 0 && json_object_del(object, "preset") == 0;
+  json_decref(layers);
+  if (ok) return object;
+  json_decref(object);
+  return NULL;
+}

@@ -1,2 +1,226 @@
-/* Model layers. */
-#include "model/model.h"
+/* The layer kinds. A kind is a section of options, a shape rule and a function that appends ops; the table at
+ * the end is all the rest of the program knows. */
+#include "graph/ops/ops.h"
+#include "model/layer.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum { UNITS_MAX = 1 << 20 };
+
+/* Activations: names and ops side by side. */
+static const char *const activation_names[] = {"none", "relu", "gelu", "tanh", "sigmoid", NULL};
+static const ls_op_t *const activation_ops[] = {NULL, &ls_op_relu, &ls_op_gelu, &ls_op_tanh, &ls_op_sigmoid};
+enum { ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_GELU };
+_Static_assert(LS_COUNT(activation_names) == LS_COUNT(activation_ops) + 1, "one op for every name");
+
+static void add_activation(ls_layer_builder_t *b, int activation) {
+  if (activation == ACTIVATION_NONE) return;
+  b->x = ls_graph_op(b->graph, activation_ops[activation], NULL, 1, &b->x, NULL);
+}
+
+/* Evaluation has no dropout at all: training scales what it keeps. */
+static void add_dropout(ls_layer_builder_t *b, double rate) {
+  if (!b->training || rate == 0) return;
+  const ls_attrs_t attrs = {.i = {b->dropouts++}, .f = {rate}};
+  const ls_tensor_id_t in[] = {b->x, b->step};
+  b->x = ls_graph_op(b->graph, &ls_op_dropout, &attrs, 2, in, NULL);
+}
+
+static ls_shape_t same_shape(const void *options, const ls_shape_t *sample) {
+  (void)options;
+  return *sample;
+}
+
+/* dense: x W^T + b, activation, dropout. Several dimensions of input count as one. */
+typedef struct {
+  int64_t units;
+  double dropout, init_std;
+  int activation, init;
+  bool bias;
+} dense_t;
+_Static_assert(sizeof(dense_t) <= LS_LAYER_OPTIONS_BYTES, "options must fit a layer");
+
+static const char *const init_names[] = {"auto", "kaiming", "xavier", "normal", "zeros", NULL};
+enum { INIT_AUTO, INIT_KAIMING, INIT_XAVIER, INIT_NORMAL, INIT_ZEROS };
+
+static const ls_option_t dense_rows[] = {
+    {.name = "units",
+     .type = LS_OPT_INT,
+     .offset = offsetof(dense_t, units),
+     .min = 1,
+     .max = UNITS_MAX,
+     .help = "Width of the layer: outputs of one sample."},
+    {.name = "activation",
+     .type = LS_OPT_ENUM,
+     .offset = offsetof(dense_t, activation),
+     .initial = "none",
+     .choices = activation_names,
+     .help = "Applied to the layer's outputs."},
+    {.name = "dropout",
+     .type = LS_OPT_FLOAT,
+     .offset = offsetof(dense_t, dropout),
+     .max = 0.99,
+     .initial = "0",
+     .help = "Share of outputs set to zero while training; the others are scaled up."},
+    {.name = "init",
+     .type = LS_OPT_ENUM,
+     .offset = offsetof(dense_t, init),
+     .initial = "auto",
+     .choices = init_names,
+     .help =
+         "Initial weights; auto is kaiming before relu and gelu and xavier otherwise. Biases begin at 0."},
+    {.name = "init_std",
+     .type = LS_OPT_FLOAT,
+     .offset = offsetof(dense_t, init_std),
+     .max = 100,
+     .initial = "0.02",
+     .help = "Standard deviation of the weights with init: normal."},
+    {.name = "bias",
+     .type = LS_OPT_BOOL,
+     .offset = offsetof(dense_t, bias),
+     .initial = "true",
+     .help = "Whether the layer adds a learned bias."},
+};
+static const ls_section_t dense_section = {"model.layers.dense", dense_rows, LS_COUNT(dense_rows),
+                                           "A fully connected layer with activation and dropout."};
+
+static ls_shape_t dense_shape(const void *options, const ls_shape_t *sample) {
+  (void)sample;
+  const dense_t *o = options;
+  return LS_SHAPE(LS_F32, o->units);
+}
+
+static ls_init_t dense_init(const dense_t *o) {
+  bool rectified = o->activation == ACTIVATION_RELU || o->activation == ACTIVATION_GELU;
+  switch (o->init) {
+  case INIT_KAIMING:
+    return (ls_init_t){.kind = LS_INIT_KAIMING};
+  case INIT_XAVIER:
+    return (ls_init_t){.kind = LS_INIT_XAVIER};
+  case INIT_NORMAL:
+    return (ls_init_t){.kind = LS_INIT_NORMAL, .gain = o->init_std};
+  case INIT_ZEROS:
+    return (ls_init_t){.kind = LS_INIT_ZEROS};
+  default:
+    return (ls_init_t){.kind = rectified ? LS_INIT_KAIMING : LS_INIT_XAVIER};
+  }
+}
+
+static void dense_build(ls_layer_builder_t *b, const void *options) {
+  const dense_t *o = options;
+  int64_t inputs = ls_shape_count(&b->sample);
+  const ls_attrs_t zeros = {.i = {o->units}}; /* without a learned bias, zeros are added */
+  ls_tensor_id_t weight =
+      ls_graph_param(b->graph, "weight", LS_SHAPE(LS_F32, o->units, inputs), dense_init(o));
+  ls_tensor_id_t bias = o->bias ? ls_graph_param(b->graph, "bias", LS_SHAPE(LS_F32, o->units),
+                                                 (ls_init_t){.kind = LS_INIT_ZEROS})
+                                : ls_graph_op(b->graph, &ls_op_fill, &zeros, 0, NULL, NULL);
+  const ls_tensor_id_t in[] = {b->x, weight, bias};
+  b->x = ls_graph_op(b->graph, &ls_op_linear, NULL, 3, in, NULL);
+  add_activation(b, o->activation);
+  add_dropout(b, o->dropout);
+}
+
+static const ls_layer_kind_t dense = {.section = &dense_section,
+                                      .name = "dense",
+                                      .has_params = true,
+                                      .shape = dense_shape,
+                                      .build = dense_build};
+
+void ls_layer_dense_fill(ls_layer_t *layer, int64_t units, bool relu, double dropout) {
+  const dense_t options = {.units = units,
+                           .dropout = dropout,
+                           .init_std = 0.02,
+                           .activation = relu ? ACTIVATION_RELU : ACTIVATION_NONE,
+                           .bias = true};
+  layer->kind = &dense;
+  memcpy(layer->options, &options, sizeof options);
+}
+
+/* layer_norm: over all elements of a sample (Ba, Kiros, Hinton 2016). */
+typedef struct {
+  double eps;
+} layer_norm_t;
+_Static_assert(sizeof(layer_norm_t) <= LS_LAYER_OPTIONS_BYTES, "options must fit a layer");
+
+static const ls_option_t layer_norm_rows[] = {
+    {.name = "eps",
+     .type = LS_OPT_FLOAT,
+     .offset = offsetof(layer_norm_t, eps),
+     .min = 1e-12,
+     .max = 1,
+     .initial = "1e-5",
+     .help = "Added to the variance before its root is taken."},
+};
+static const ls_section_t layer_norm_section = {
+    "model.layers.layer_norm", layer_norm_rows, LS_COUNT(layer_norm_rows),
+    "Normalises each sample, then scales and shifts by learned values."};
+
+static void layer_norm_build(ls_layer_builder_t *b, const void *options) {
+  const layer_norm_t *o = options;
+  const ls_attrs_t attrs = {.f = {o->eps}};
+  const ls_shape_t width = LS_SHAPE(LS_F32, ls_shape_count(&b->sample));
+  ls_tensor_id_t gamma = ls_graph_param(b->graph, "weight", width, (ls_init_t){.kind = LS_INIT_ONES});
+  ls_tensor_id_t beta = ls_graph_param(b->graph, "bias", width, (ls_init_t){.kind = LS_INIT_ZEROS});
+  const ls_tensor_id_t in[] = {b->x, gamma, beta};
+  b->x = ls_graph_op(b->graph, &ls_op_layer_norm, &attrs, 3, in, NULL);
+}
+
+static const ls_layer_kind_t layer_norm = {.section = &layer_norm_section,
+                                           .name = "layer_norm",
+                                           .has_params = true,
+                                           .shape = same_shape,
+                                           .build = layer_norm_build};
+
+/* dropout and activation on their own. */
+typedef struct {
+  double rate;
+} dropout_t;
+_Static_assert(sizeof(dropout_t) <= LS_LAYER_OPTIONS_BYTES, "options must fit a layer");
+
+static const ls_option_t dropout_rows[] = {
+    {.name = "rate",
+     .type = LS_OPT_FLOAT,
+     .offset = offsetof(dropout_t, rate),
+     .max = 0.99,
+     .help = "Share of elements set to zero while training; the others are scaled up."},
+};
+static const ls_section_t dropout_section = {"model.layers.dropout", dropout_rows, LS_COUNT(dropout_rows),
+                                             "Dropout between layers; nothing in evaluation."};
+
+static void dropout_build(ls_layer_builder_t *b, const void *options) {
+  const dropout_t *o = options;
+  add_dropout(b, o->rate);
+}
+
+static const ls_layer_kind_t dropout = {
+    .section = &dropout_section, .name = "dropout", .shape = same_shape, .build = dropout_build};
+
+typedef struct {
+  int kind;
+} activation_t;
+_Static_assert(sizeof(activation_t) <= LS_LAYER_OPTIONS_BYTES, "options must fit a layer");
+
+static const ls_option_t activation_rows[] = {
+    {.name = "kind",
+     .type = LS_OPT_ENUM,
+     .offset = offsetof(activation_t, kind),
+     .choices = activation_names,
+     .help = "The function applied to every element."},
+};
+static const ls_section_t activation_section = {"model.layers.activation", activation_rows,
+                                                LS_COUNT(activation_rows), "An activation between layers."};
+
+static void activation_build(ls_layer_builder_t *b, const void *options) {
+  const activation_t *o = options;
+  add_activation(b, o->kind);
+}
+
+static const ls_layer_kind_t activation = {
+    .section = &activation_section, .name = "activation", .shape = same_shape, .build = activation_build};
+
+const ls_layer_kind_t *const ls_layer_kinds[] = {&dense, &layer_norm, &dropout, &activation, NULL};
+const ls_section_t *const ls_layer_sections[] = {&dense_section, &layer_norm_section, &dropout_section,
+                                                 &activation_section, NULL};
+_Static_assert(LS_COUNT(ls_layer_kinds) == LS_COUNT(ls_layer_sections), "every kind has a reference page");

@@ -32,7 +32,8 @@ int64_t ls_model_inputs(const ls_model_config_t *model);  /* features of one sam
 int64_t ls_model_outputs(const ls_model_config_t *model); /* width of the last layer */
 
 /* The graph of `rows` samples: inputs "x" (rows, inputs), "target" (f32 (rows, outputs) or i32 (rows)),
- * "weight" (rows), "step" u8 (64); values "output", "loss" (1), "correct" (1). Parameters are
+ * "weight" (rows), "step" u8 (64); values "output" (rows, outputs): probabilities with cross-entropy, predictions
+ * with mse; "loss" (1), "correct" (1). Parameters are
  * "layers.N.weight", "layers.N.bias". training: dropout is active and the backward nodes are there. */
 ls_status_t ls_model_build(ls_ctx_t *ctx, const ls_model_config_t *model, int64_t rows, bool training,
                            ls_graph_t **graph);
