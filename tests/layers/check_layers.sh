@@ -1,0 +1,56 @@
+#!/bin/sh
+# Fails on an include that points upward (or sideways where that is not allowed), on strategies that include each
+# other, and on printing or exiting outside cli/. The table is the one of HACKING.md.
+set -eu
+cd "$1/src"
+
+# folder: what it may include (itself is always allowed)
+allowed() {
+  case $1 in
+  base) echo "" ;;
+  stat | data | device) echo "base device" ;;
+  graph | comm) echo "base device" ;;
+  model | optim) echo "base device graph" ;;
+  ckpt) echo "base device comm" ;;
+  schedule) echo "base device graph comm" ;;
+  strategy) echo "base device graph comm schedule optim" ;;
+  train) echo "base data device graph comm model schedule optim ckpt strategy" ;;
+  cli) echo "base data device graph comm model schedule optim ckpt strategy train" ;;
+  *) echo "unknown" ;;
+  esac
+}
+
+upward() {
+  for folder in */; do
+    folder=${folder%/}
+    list=$(allowed "$folder")
+    if [ "$list" = unknown ]; then echo "src/$folder is not in the table of tests/layers/check_layers.sh"; fi
+    grep -rnoE --include='*.[ch]' --include='*.cu' --include='*.cuh' '^ *# *include "[a-z_]+/' "$folder" |
+      while IFS=: read -r file line include; do
+        target=${include##*\"}
+        target=${target%/}
+        case " $folder $list " in
+        *" $target "*) ;;
+        *) echo "src/$file:$line: src/$folder may not include $target/" ;;
+        esac
+      done
+  done
+}
+
+sideways() {
+  for strategy in strategy/*/; do
+    grep -rnE "include \"strategy/[a-z_]+/" "$strategy" | grep -v "\"$strategy" || true
+  done
+}
+
+loud() {
+  grep -rnE --include='*.c' '(^|[^a-z_])(printf|puts|putchar|exit|_exit|abort)\(' . |
+    grep -vE '^\./cli/|^\./comm/mpi/mpi_abort\.c|snprintf|//|\* ' || true
+}
+
+faults=$(upward; sideways; loud)
+if [ -n "$faults" ]; then
+  echo "$faults"
+  exit 1
+fi
+echo "layers: ok"
