@@ -1,1 +1,275 @@
-/* check */
+/* The proof that a schedule is right, from scratch: nothing here trusts what finish derived. The tasks are
+ * walked in list order over a shadow of the memory, as a race detector does (vector clocks: Flanagan and
+ * Freund, "FastTrack", PLDI 2009). At every byte a task touches:
+ *   - it must be ordered, by lane order and waits alone, after the byte's last writer, and a writer also
+ * after those who read it since: then the lanes, however they run, compute what the list computes;
+ *   - a transient read must find what its own tensor wrote: then no two live tensors share bytes;
+ *   - a read outside of the state must not come before the step's first write: then it is not last step's
+ * value. A collective whose result nobody reads in the step has been put in the wrong place. */
+#include "schedule/shadow.h"
+
+typedef struct {
+  const ls_schedule_t *s;
+  ls_arena_t work;
+  ls_lane_clock_t *clock;             /* per task */
+  bool *used;                         /* per task: a later task reads what it wrote */
+  ls_shadow_t now[LS_REGION_COUNT];   /* as the walk goes */
+  ls_shadow_t whole[LS_REGION_COUNT]; /* after the whole step: what is written at all */
+} check_t;
+
+static ls_status_t fault(const check_t *c, const char *what, int task, int other, int tensor) {
+  const ls_schedule_t *s = c->s;
+  return ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: task %d '%s' %s task %d '%s' (tensor '%s')", task,
+                 s->tasks[task].name, what, other, s->tasks[other].name, s->tensors[tensor].name);
+}
+
+static bool ordered(const check_t *c, int before, int after) {
+  return before < 0 || c->clock[after].newest[c->s->tasks[before].lane] >= before;
+}
+
+/* Tensors lie inside their regions, transient ones aligned. */
+static ls_status_t check_places(const ls_schedule_t *s) {
+  for (int i = 0; i < s->tensor_count; i++) {
+    const ls_sched_tensor_t *t = &s->tensors[i];
+    size_t room = s->region_bytes[t->region];
+    if (t->offset_bytes > room || t->size_bytes > room - t->offset_bytes)
+      return ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: tensor %d '%s' lies outside of its region", i,
+                     t->name);
+    if (t->region == LS_REGION_TRANSIENT && t->offset_bytes % LS_ALIGN_BYTES)
+      return ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: tensor %d '%s' is not aligned", i, t->name);
+    const ls_sched_tensor_t *root = &s->tensors[ls_tensor_root(s, i)];
+    if (t->size_bytes != ls_shape_bytes(&t->shape) || root->region != t->region ||
+        root->offset_bytes != t->offset_bytes || root->size_bytes != t->size_bytes)
+      return ls_fail(s->ctx, LS_ERR_INTERNAL,
+                     "schedule: tensor %d '%s' is not the size of its shape or not where "
+                     "the tensor it views is",
+                     i, t->name);
+  }
+  return LS_OK;
+}
+
+/* The op's own shape rule, applied to the tensors of the task. */
+static ls_status_t check_shapes(const ls_schedule_t *s, int t) {
+  const ls_task_t *task = &s->tasks[t];
+  if (task->kind != LS_TASK_OP) return LS_OK;
+  const ls_op_t *op = task->op;
+  if (task->in_count != op->in_count || task->out_count != op->out_count)
+    return ls_fail(s->ctx, LS_ERR_INTERNAL,
+                   "schedule: task %d '%s' does not have the inputs and outputs of op %s", t, task->name,
+                   op->name);
+  ls_shape_t in[LS_TASK_TENSOR_MAX], out[LS_TASK_TENSOR_MAX];
+  for (int i = 0; i < task->in_count; i++)
+    in[i] = s->tensors[task->in[i]].shape;
+  ls_status_t status = op->shape(s->ctx, &task->attrs, in, out);
+  if (status) return status;
+  for (int i = 0; i < task->out_count; i++) {
+    const ls_sched_tensor_t *has = &s->tensors[task->out[i]];
+    char a[LS_SHAPE_TEXT_BYTES], b[LS_SHAPE_TEXT_BYTES];
+    if (!ls_shape_equal(&out[i], &has->shape))
+      return ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: task %d '%s' writes %s into tensor '%s' of %s", t,
+                     task->name, ls_shape_text(&out[i], a), has->name, ls_shape_text(&has->shape, b));
+  }
+  return LS_OK;
+}
+
+/* What is over before each task, from lane order and waits. Waits look back, so the list is an order to run
+ * in. */
+static ls_status_t find_clocks(check_t *c) {
+  const ls_schedule_t *s = c->s;
+  ls_lane_clock_t lane_clock[LS_LANE_COUNT];
+  for (int lane = 0; lane < LS_LANE_COUNT; lane++)
+    lane_clock[lane] = (ls_lane_clock_t){{-1, -1, -1, -1}};
+  for (int t = 0; t < s->task_count; t++) {
+    const ls_task_t *task = &s->tasks[t];
+    c->clock[t] = lane_clock[task->lane];
+    for (int i = 0; i < task->wait_count; i++) {
+      if (task->wait[i] < 0 || task->wait[i] >= t)
+        return ls_fail(s->ctx, LS_ERR_INTERNAL,
+                       "schedule: task %d '%s' waits for task %d, which is not before it", t, task->name,
+                       task->wait[i]);
+      ls_lane_clock_join(&c->clock[t], &c->clock[task->wait[i]]);
+    }
+    c->clock[t].newest[task->lane] = t;
+    lane_clock[task->lane] = c->clock[t];
+  }
+  return LS_OK;
+}
+
+/* First walk: only the writes, to know what the step writes at all. */
+static ls_status_t find_written(check_t *c) {
+  ls_access_t list[LS_ACCESS_MAX];
+  for (int t = c->s->task_count - 1; t >= 0; t--) { /* backwards: the first writer of a byte remains */
+    int n = ls_task_access(c->s, &c->s->tasks[t], list);
+    for (int i = 0; i < n; i++) {
+      if (!list[i].write) continue;
+      int first, last;
+      ls_shadow_t *shadow = &c->whole[list[i].region];
+      ls_status_t status = ls_shadow_range(shadow, list[i].begin, list[i].end, &first, &last);
+      if (status) return status;
+      ls_shadow_write(shadow, first, last, t, ls_tensor_root(c->s, list[i].tensor));
+    }
+  }
+  return LS_OK;
+}
+
+/* State is read before it is written: that is what state is. */
+static bool is_state(ls_region_t region) {
+  return region == LS_REGION_PARAM || region == LS_REGION_OPTIM;
+}
+
+/* A read of bytes that nobody has written yet in this step. */
+static ls_status_t check_unwritten(check_t *c, int t, const ls_access_t *a, size_t begin, size_t end) {
+  if (a->region == LS_REGION_TRANSIENT)
+    return ls_fail(c->s->ctx, LS_ERR_INTERNAL,
+                   "schedule: task %d '%s' reads tensor '%s' before anything wrote it", t,
+                   c->s->tasks[t].name, c->s->tensors[a->tensor].name);
+  if (is_state(a->region)) return LS_OK;
+  int first, last;
+  ls_shadow_t *whole = &c->whole[a->region];
+  ls_status_t status = ls_shadow_range(whole, begin, end, &first, &last);
+  for (int i = first; !status && i < last; i++)
+    if (whole->segment[i].writer >= 0)
+      status = fault(c, "reads what is written only later by", t, whole->segment[i].writer, a->tensor);
+  return status;
+}
+
+static ls_status_t check_read(check_t *c, int t, const ls_access_t *a) {
+  int first, last;
+  ls_shadow_t *now = &c->now[a->region];
+  ls_status_t status = ls_shadow_range(now, a->begin, a->end, &first, &last);
+  for (int i = first; !status && i < last; i++) {
+    ls_shadow_segment_t *seg = &now->segment[i];
+    if (seg->writer < 0) {
+      status = check_unwritten(c, t, a, seg->begin, seg->end);
+    } else if (a->region == LS_REGION_TRANSIENT && seg->root != ls_tensor_root(c->s, a->tensor)) {
+      status = fault(c, "reads bytes that were overwritten by", t, seg->writer, a->tensor);
+    } else if (!ordered(c, seg->writer, t)) {
+      status = fault(c, "reads, without waiting, what is written by", t, seg->writer, a->tensor);
+    } else {
+      c->used[seg->writer] = true;
+    }
+    seg->reader[c->s->tasks[t].lane] = t;
+  }
+  return status;
+}
+
+static ls_status_t check_write(check_t *c, int t, const ls_access_t *a) {
+  int first, last;
+  ls_shadow_t *now = &c->now[a->region];
+  ls_status_t status = ls_shadow_range(now, a->begin, a->end, &first, &last);
+  if (status) return status;
+  for (int i = first; i < last; i++) {
+    const ls_shadow_segment_t *seg = &now->segment[i];
+    if (!ordered(c, seg->writer, t))
+      return fault(c, "writes, without waiting, over", t, seg->writer, a->tensor);
+    for (int lane = 0; lane < LS_LANE_COUNT; lane++)
+      if (!ordered(c, seg->reader[lane], t))
+        return fault(c, "writes, without waiting, what is read by", t, seg->reader[lane], a->tensor);
+  }
+  ls_shadow_write(now, first, last, t, ls_tensor_root(c->s, a->tensor));
+  return LS_OK;
+}
+
+/* Whether a task that writes `w` may read the same bytes as `a`: the output is in-out, or works in place. */
+static bool may_share(const ls_task_t *task, const ls_access_t *w, const ls_access_t *a) {
+  if (a->write || w->begin != a->begin) return false;
+  if (task->kind == LS_TASK_COLLECTIVE) return true;
+  if (task->kind == LS_TASK_COPY) return false;
+  for (int i = 0; i < task->out_count; i++)
+    if ((task->op->inout >> i & 1) && task->out[i] == w->tensor && a->tensor == w->tensor) return true;
+  for (int i = 0; i < task->in_count; i++)
+    if ((task->op->inplace >> i & 1) && task->in[i] == a->tensor && task->out[0] == w->tensor) return true;
+  return false;
+}
+
+static ls_status_t check_own_overlap(const check_t *c, int t, int n, const ls_access_t *list) {
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < n; k++) {
+      const ls_access_t *w = &list[i], *a = &list[k];
+      if (i == k || !w->write || w->region != a->region || w->begin >= a->end || a->begin >= w->end) continue;
+      if (!may_share(&c->s->tasks[t], w, a))
+        return fault(c, "writes over a tensor of the same", t, t, a->tensor);
+    }
+  return LS_OK;
+}
+
+static ls_status_t walk(check_t *c) {
+  ls_access_t list[LS_ACCESS_MAX];
+  ls_status_t status = LS_OK;
+  for (int t = 0; !status && t < c->s->task_count; t++) {
+    status = check_shapes(c->s, t);
+    int n = ls_task_access(c->s, &c->s->tasks[t], list);
+    if (!status) status = check_own_overlap(c, t, n, list);
+    for (int i = 0; !status && i < n; i++)
+      status = list[i].write ? check_write(c, t, &list[i]) : check_read(c, t, &list[i]);
+  }
+  for (int t = 0; !status && t < c->s->task_count; t++) {
+    const ls_task_t *task = &c->s->tasks[t];
+    if (task->kind == LS_TASK_COLLECTIVE && task->collective != LS_BARRIER && !c->used[t])
+      status = ls_fail(c->s->ctx, LS_ERR_INTERNAL,
+                       "schedule: nothing reads the result of task %d '%s' after it", t, task->name);
+  }
+  return status;
+}
+
+ls_status_t ls_schedule_check(const ls_schedule_t *s) {
+  if (!s->finished) return ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: checked before it was finished");
+  ls_status_t status = check_places(s);
+  if (status || !s->task_count) return status;
+
+  check_t c = {.s = s};
+  ls_arena_init(&c.work, s->ctx);
+  c.clock = ls_arena_array(&c.work, (size_t)s->task_count, sizeof(*c.clock));
+  c.used = ls_arena_array(&c.work, (size_t)s->task_count, sizeof(*c.used));
+  if (!c.clock || !c.used) status = LS_ERR_MEMORY;
+  for (int r = 0; !status && r < LS_REGION_COUNT; r++) {
+    status = ls_shadow_create(s->ctx, s->region_bytes[r], &c.now[r]);
+    if (!status) status = ls_shadow_create(s->ctx, s->region_bytes[r], &c.whole[r]);
+  }
+  if (!status) status = find_clocks(&c);
+  if (!status) status = find_written(&c);
+  if (!status) status = walk(&c);
+  for (int r = 0; r < LS_REGION_COUNT; r++) {
+    ls_shadow_release(&c.now[r]);
+    ls_shadow_release(&c.whole[r]);
+  }
+  ls_arena_release(&c.work);
+  return status;
+}
+
+/* The next collective at or after *t; NULL at the end. */
+static const ls_task_t *next_collective(const ls_schedule_t *s, int *t) {
+  while (*t < s->task_count && s->tasks[*t].kind != LS_TASK_COLLECTIVE)
+    ++*t;
+  return *t < s->task_count ? &s->tasks[(*t)++] : NULL;
+}
+
+static bool same_collective(const ls_schedule_t *sa, const ls_task_t *a, const ls_schedule_t *sb,
+                            const ls_task_t *b) {
+  const ls_shape_t *x = &sa->tensors[a->out[0]].shape, *y = &sb->tensors[b->out[0]].shape;
+  return a->collective == b->collective && x->dtype == y->dtype && ls_shape_count(x) == ls_shape_count(y);
+}
+
+static ls_status_t check_pair(const ls_schedule_t *a, const ls_schedule_t *b) {
+  int ta = 0, tb = 0;
+  for (int n = 0;; n++) {
+    const ls_task_t *x = next_collective(a, &ta), *y = next_collective(b, &tb);
+    if (!x && !y) return LS_OK;
+    if (x && y && same_collective(a, x, b, y)) continue;
+    return ls_fail(a->ctx, LS_ERR_INTERNAL,
+                   "schedule: collective %d differs: rank %d issues '%s', rank %d '%s'", n, a->rank,
+                   x ? x->name : "nothing", b->rank, y ? y->name : "nothing");
+  }
+}
+
+ls_status_t ls_schedule_check_world(const ls_schedule_t *const *ranks, int count) {
+  for (int r = 0; r < count; r++) {
+    if (ranks[r]->world_size != count || ranks[r]->rank != r)
+      return ls_fail(ranks[r]->ctx, LS_ERR_INTERNAL, "schedule: rank %d of %d stands at place %d of %d",
+                     ranks[r]->rank, ranks[r]->world_size, r, count);
+    ls_status_t status = ls_schedule_check(ranks[r]);
+    if (!status && r) status = check_pair(ranks[0], ranks[r]);
+    if (status) return status;
+  }
+  return LS_OK;
+}

@@ -1,1 +1,110 @@
-/* layout */
+/* The flat layout of the parameters, their initial values and their fingerprint. */
+#include "schedule/layout.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define XXH_STATIC_LINKING_ONLY /* the hash state on the stack */
+#include <xxhash.h>
+
+enum { ALIGN_ELEMENTS = 16 };
+
+static int64_t align_up(int64_t count) {
+  return (count + ALIGN_ELEMENTS - 1) / ALIGN_ELEMENTS * ALIGN_ELEMENTS;
+}
+
+static int by_name(const void *a, const void *b, void *entries) {
+  const ls_layout_entry_t *entry = entries;
+  return strcmp(entry[*(const int *)a].name, entry[*(const int *)b].name);
+}
+
+/* Last parameter of the graph first. */
+static ls_status_t fill(ls_layout_t *layout, const ls_graph_t *graph, ls_ctx_t *ctx) {
+  int64_t at = LS_LAYOUT_HEAD;
+  int place = 0, ordinal = layout->count;
+  for (int id = graph->tensor_count - 1; id >= 0; id--) {
+    const ls_graph_tensor_t *t = &graph->tensors[id];
+    if (t->role != LS_ROLE_PARAM) continue;
+    if (t->shape.dtype != LS_F32)
+      return ls_fail(ctx, LS_ERR_UNSUPPORTED, "layout: parameter '%s' is %s, not f32", t->name,
+                     ls_dtype_name(t->shape.dtype));
+    ls_layout_entry_t *e = &layout->entry[place];
+    e->name = ls_arena_strdup(&layout->arena, t->name);
+    if (!e->name) return LS_ERR_MEMORY;
+    e->shape = t->shape;
+    e->id = id;
+    e->offset = at;
+    e->count = ls_shape_count(&t->shape);
+    e->init = t->init;
+    e->ordinal = (uint32_t)--ordinal;
+    at += align_up(e->count);
+    layout->by_name[place] = place;
+    place++;
+  }
+  layout->total = at;
+  if (place) qsort_r(layout->by_name, (size_t)place, sizeof(int), by_name, layout->entry);
+  for (int i = 1; i < place; i++) {
+    const char *name = layout->entry[layout->by_name[i]].name;
+    if (!strcmp(name, layout->entry[layout->by_name[i - 1]].name))
+      return ls_fail(ctx, LS_ERR_ARGUMENT, "layout: two parameters are called '%s'", name);
+  }
+  return LS_OK;
+}
+
+ls_status_t ls_layout_create(ls_ctx_t *ctx, const ls_graph_t *graph, ls_layout_t **layout) {
+  ls_layout_t *l = ls_alloc(ctx, sizeof(*l));
+  if (!l) return LS_ERR_MEMORY;
+  ls_arena_init(&l->arena, ctx);
+  for (int id = 0; id < graph->tensor_count; id++)
+    l->count += graph->tensors[id].role == LS_ROLE_PARAM;
+  size_t room = l->count ? (size_t)l->count : 1;
+  l->entry = ls_arena_array(&l->arena, room, sizeof(*l->entry));
+  l->by_name = ls_arena_array(&l->arena, room, sizeof(*l->by_name));
+  ls_status_t status = l->entry && l->by_name ? fill(l, graph, ctx) : LS_ERR_MEMORY;
+  if (status) {
+    ls_layout_destroy(l);
+    return status;
+  }
+  *layout = l;
+  return LS_OK;
+}
+
+void ls_layout_destroy(ls_layout_t *layout) {
+  if (!layout) return;
+  ls_arena_release(&layout->arena);
+  ls_free(layout);
+}
+
+const ls_layout_entry_t *ls_layout_find(const ls_layout_t *layout, const char *name) {
+  for (int low = 0, high = layout->count; low < high;) {
+    int middle = low + (high - low) / 2;
+    const ls_layout_entry_t *e = &layout->entry[layout->by_name[middle]];
+    int order = strcmp(name, e->name);
+    if (!order) return e;
+    if (order < 0)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return NULL;
+}
+
+void ls_layout_init(const ls_layout_t *layout, uint64_t seed, float *flat) {
+  memset(flat, 0, (size_t)layout->total * sizeof(float));
+  for (int i = 0; i < layout->count; i++) {
+    const ls_layout_entry_t *e = &layout->entry[i];
+    ls_init_fill(&e->init, &e->shape, seed, e->ordinal, flat + e->offset);
+  }
+}
+
+void ls_layout_hash(const ls_layout_t *layout, const float *flat, char hex[33]) {
+  XXH3_state_t state;
+  XXH3_INITSTATE(&state);
+  XXH3_128bits_reset(&state);
+  for (int i = 0; i < layout->count; i++) {
+    const ls_layout_entry_t *e = &layout->entry[layout->by_name[i]];
+    XXH3_128bits_update(&state, flat + e->offset, (size_t)e->count * sizeof(float));
+  }
+  XXH128_hash_t hash = XXH3_128bits_digest(&state);
+  snprintf(hex, 33, "%016llx%016llx", (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+}

@@ -1,12 +1,14 @@
-/* The flat layout of the parameters: one place for every parameter in one buffer, the same for values, gradients
- * and optimizer state. Parameters stand in the reverse of their order in the graph, so that gradients become
- * ready from front to back during the backward pass and a bucket is one contiguous range. The first
- * LS_HEAD_COUNT elements are the head: in the gradient buffer loss and correct count (summed by the first
- * bucket's all-reduce), elsewhere unused zeros. */
+/* The flat layout of the parameters: one place for every parameter in one buffer, the same for values,
+ * gradients and optimizer state. Parameters stand in the reverse of their order in the graph, so that
+ * gradients become ready from front to back during the backward pass and a bucket is one contiguous range.
+ * The first LS_LAYOUT_HEAD elements are the head: in the gradient buffer loss and correct count (summed by
+ * the first bucket's all-reduce), elsewhere unused zeros. */
 #ifndef LS_SCHEDULE_LAYOUT_H
 #define LS_SCHEDULE_LAYOUT_H
 
 #include "graph/graph.h"
+
+enum { LS_LAYOUT_HEAD = 16 }; /* elements; equals LS_HEAD_COUNT of the optimizers */
 
 typedef struct {
   const char *name;
@@ -22,7 +24,7 @@ typedef struct {
   ls_arena_t arena;
   ls_layout_entry_t *entry; /* in layout order */
   int count;
-  int *by_name; /* indices sorted by name */
+  int *by_name;  /* indices sorted by name */
   int64_t total; /* elements of the flat buffer, head and padding included */
 } ls_layout_t;
 

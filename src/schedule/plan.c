@@ -1,1 +1,175 @@
-/* plan */
+/* The memory plan: where transient tensors lie. A tensor lives from its first task to its last; tensors that
+ * never live at the same time may share bytes, and an op that can work in place takes over the bytes of an
+ * input that dies there. Placement is greedy by size, each tensor into the smallest gap that holds it
+ * (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section 5).
+ *
+ * Order in time is known within the compute lane only. What another lane touches keeps its bytes for the
+ * whole step: sharing them would make lanes wait for each other. */
+#include "schedule/access.h"
+
+#include <stdlib.h>
+
+typedef struct {
+  int first, last; /* tasks, both included; first > last = never used */
+  size_t size_bytes;
+  size_t offset_bytes;
+} block_t;
+
+typedef struct {
+  ls_schedule_t *s;
+  block_t *block; /* per tensor; used where block_of says so */
+  int *block_of;  /* per root tensor: itself, or the tensor whose bytes it took over */
+  bool *foreign;  /* per root tensor: touched by a lane other than compute */
+  int *order;     /* blocks to place */
+  int count;
+} plan_t;
+
+static void touch(plan_t *plan, int tensor, int task) {
+  int root = ls_tensor_root(plan->s, tensor);
+  if (plan->s->tensors[root].region != LS_REGION_TRANSIENT) return;
+  block_t *b = &plan->block[root];
+  if (task < b->first) b->first = task;
+  if (task > b->last) b->last = task;
+  if (plan->s->tasks[task].lane != LS_LANE_COMPUTE) plan->foreign[root] = true;
+}
+
+static void find_lives(plan_t *plan) {
+  const ls_schedule_t *s = plan->s;
+  for (int i = 0; i < s->tensor_count; i++) {
+    plan->block[i] = (block_t){.first = s->task_count, .last = -1, .size_bytes = s->tensors[i].size_bytes};
+    plan->block_of[i] = i;
+  }
+  for (int t = 0; t < s->task_count; t++) {
+    const ls_task_t *task = &s->tasks[t];
+    for (int i = 0; i < task->in_count; i++)
+      touch(plan, task->in[i], t);
+    for (int i = 0; i < task->out_count; i++)
+      touch(plan, task->out[i], t);
+    if (task->scratch >= 0) touch(plan, task->scratch, t);
+  }
+  for (int i = 0; i < s->tensor_count; i++) {
+    block_t *b = &plan->block[i];
+    if (!plan->foreign[i] && b->first <= b->last) continue;
+    b->first = 0;
+    b->last = s->task_count - 1;
+  }
+}
+
+static int times_named(const ls_schedule_t *s, const ls_task_t *task, int root) {
+  int n = 0;
+  for (int i = 0; i < task->in_count; i++)
+    n += ls_tensor_root(s, task->in[i]) == root;
+  for (int i = 0; i < task->out_count; i++)
+    n += ls_tensor_root(s, task->out[i]) == root;
+  return n;
+}
+
+/* Whether output 0 of task t may take over the bytes of input i: the op allows it, the input is named nowhere
+ * else in the task and dies here, the output begins here and fits. */
+static bool may_take_over(const plan_t *plan, int t, int i) {
+  const ls_schedule_t *s = plan->s;
+  const ls_task_t *task = &s->tasks[t];
+  int from = ls_tensor_root(s, task->in[i]), to = task->out[0];
+  if (!(task->op->inplace >> i & 1) || s->tensors[from].region != LS_REGION_TRANSIENT || plan->foreign[from])
+    return false;
+  return plan->block[plan->block_of[from]].last == t && times_named(s, task, from) == 1 &&
+         plan->block[to].size_bytes <= s->tensors[from].size_bytes;
+}
+
+static void share_in_place(plan_t *plan) {
+  const ls_schedule_t *s = plan->s;
+  for (int t = 0; t < s->task_count; t++) {
+    const ls_task_t *task = &s->tasks[t];
+    if (task->kind != LS_TASK_OP || !task->out_count || !task->op->inplace) continue;
+    int to = task->out[0];
+    const ls_sched_tensor_t *out = &s->tensors[to];
+    if (out->region != LS_REGION_TRANSIENT || out->alias_of >= 0 || plan->foreign[to] || !out->size_bytes)
+      continue;
+    if (plan->block[to].first != t || times_named(s, task, to) != 1) continue;
+    for (int i = 0; i < task->in_count; i++) {
+      if (!may_take_over(plan, t, i)) continue;
+      int block = plan->block_of[ls_tensor_root(s, task->in[i])];
+      plan->block_of[to] = block;
+      plan->block[block].last = plan->block[to].last;
+      break;
+    }
+  }
+}
+
+/* The smallest gap between blocks that live at the same time, or the place behind them. `near` has room for
+ * the placed blocks in the way, sorted by offset. */
+static size_t find_place(const plan_t *plan, const block_t *b, int placed, int *near) {
+  int count = 0;
+  for (int i = 0; i < placed; i++) {
+    const block_t *other = &plan->block[plan->order[i]];
+    if (other->last < b->first || b->last < other->first) continue;
+    int at = count++;
+    for (; at > 0 && plan->block[near[at - 1]].offset_bytes > other->offset_bytes; at--)
+      near[at] = near[at - 1];
+    near[at] = plan->order[i];
+  }
+  size_t end = 0, best = SIZE_MAX, best_gap = SIZE_MAX;
+  for (int i = 0; i < count; i++) {
+    const block_t *other = &plan->block[near[i]];
+    if (other->offset_bytes > end) {
+      size_t gap = other->offset_bytes - end;
+      if (gap >= b->size_bytes && gap < best_gap) {
+        best = end;
+        best_gap = gap;
+      }
+    }
+    size_t other_end = ls_align_up(other->offset_bytes + other->size_bytes);
+    if (other_end > end) end = other_end;
+  }
+  return best == SIZE_MAX ? end : best;
+}
+
+/* Largest first; equal sizes in the order of their lives, so that the plan is the same everywhere. */
+static int by_size(const void *a, const void *b, void *blocks) {
+  const block_t *x = (const block_t *)blocks + *(const int *)a,
+                *y = (const block_t *)blocks + *(const int *)b;
+  if (x->size_bytes != y->size_bytes) return x->size_bytes < y->size_bytes ? 1 : -1;
+  if (x->first != y->first) return x->first < y->first ? -1 : 1;
+  return (*(const int *)a > *(const int *)b) - (*(const int *)a < *(const int *)b);
+}
+
+static void place(plan_t *plan, int *near) {
+  ls_schedule_t *s = plan->s;
+  for (int i = 0; i < s->tensor_count; i++) {
+    const ls_sched_tensor_t *t = &s->tensors[i];
+    if (t->region == LS_REGION_TRANSIENT && t->alias_of < 0 && plan->block_of[i] == i)
+      plan->order[plan->count++] = i;
+  }
+  qsort_r(plan->order, (size_t)plan->count, sizeof(int), by_size, plan->block);
+  for (int i = 0; i < plan->count; i++) {
+    block_t *b = &plan->block[plan->order[i]];
+    b->offset_bytes = find_place(plan, b, i, near);
+  }
+  for (int i = 0; i < s->tensor_count; i++) {
+    if (s->tensors[i].region != LS_REGION_TRANSIENT) continue;
+    int root = ls_tensor_root(s, i);
+    s->tensors[i].offset_bytes = plan->block[plan->block_of[root]].offset_bytes;
+  }
+}
+
+ls_status_t ls_schedule_plan(ls_schedule_t *s) {
+  if (!s->tensor_count) return LS_OK;
+  size_t count = (size_t)s->tensor_count;
+  ls_arena_t work;
+  ls_arena_init(&work, s->ctx);
+  plan_t plan = {.s = s};
+  plan.block = ls_arena_array(&work, count, sizeof(*plan.block));
+  plan.block_of = ls_arena_array(&work, count, sizeof(int));
+  plan.foreign = ls_arena_array(&work, count, sizeof(bool));
+  plan.order = ls_arena_array(&work, count, sizeof(int));
+  int *near = ls_arena_array(&work, count, sizeof(int));
+  ls_status_t status = LS_ERR_MEMORY;
+  if (plan.block && plan.block_of && plan.foreign && plan.order && near) {
+    find_lives(&plan);
+    share_in_place(&plan);
+    place(&plan, near);
+    status = LS_OK;
+  }
+  ls_arena_release(&work);
+  return status;
+}

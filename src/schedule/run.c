@@ -1,1 +1,238 @@
-/* run */
+/* A run: a finished schedule on a device, step after step. */
+#include "schedule/run_internal.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { POLL_NS = 20000000 }; /* how often a waiting host asks the transport for errors */
+
+static ls_status_t check_arguments(ls_ctx_t *ctx, const ls_schedule_t *s, const ls_device_t *device,
+                                   const ls_comm_t *comm, const ls_state_t *state) {
+  if (!s->finished || !s->task_count)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "run: the schedule is not finished or empty");
+  bool collectives = false;
+  for (int t = 0; t < s->task_count; t++)
+    collectives |= s->tasks[t].kind == LS_TASK_COLLECTIVE;
+  if (collectives && !comm)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "run: the schedule communicates, without a communicator");
+  if (collectives && (comm->rank != s->rank || comm->size != s->world_size))
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "run: a schedule for rank %d of %d on a communicator of rank %d of %d", s->rank,
+                   s->world_size, comm->rank, comm->size);
+  const size_t *bytes = s->region_bytes;
+  if ((bytes[LS_REGION_PARAM] && !state->param) || (bytes[LS_REGION_GRAD] && !state->grad) ||
+      (bytes[LS_REGION_OPTIM] && !state->optim))
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "run: memory for parameters, gradients or optimizer state is missing");
+  if (bytes[LS_REGION_INPUT] && !device->backend->host_memory && !bytes[LS_REGION_HOST_NEXT])
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "run: on %s the schedule must copy its input",
+                   device->backend->name);
+  return LS_OK;
+}
+
+static ls_timing_t choose_timing(const ls_device_t *device, bool trace) {
+  if (device->backend->host_memory) return LS_TIMING_CLOCK;
+  return trace ? LS_TIMING_EVENTS : LS_TIMING_NONE;
+}
+
+ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *device, ls_comm_t *comm,
+                          const ls_state_t *state, const ls_run_options_t *options, ls_run_t **run) {
+  ls_status_t status = check_arguments(ctx, s, device, comm, state);
+  if (status) return status;
+  ls_run_t *r = ls_alloc(ctx, sizeof(*r));
+  if (!r) return LS_ERR_MEMORY;
+  ls_arena_init(&r->arena, ctx);
+  r->ctx = ctx;
+  r->s = s;
+  r->device = device;
+  r->comm = comm;
+  r->state = *state;
+  r->slot_count = s->input_slots;
+  r->deadline_ns = options ? options->deadline_ns : 0;
+  if (r->deadline_ns <= 0)
+    r->deadline_ns = comm ? comm->deadline_ns : LS_COMM_DEADLINE_S * INT64_C(1000000000);
+  r->timing = choose_timing(device, options && options->trace);
+
+  status = ls_run_allocate(r);
+  if (!status) status = ls_run_bind(r);
+  bool capture = device->backend->capture && r->timing == LS_TIMING_NONE;
+  for (int i = 0; i < r->slot_count && !status && capture; i++)
+    status = ls_run_capture(r, i);
+  if (status) {
+    ls_run_destroy(r);
+    return status;
+  }
+  *run = r;
+  return LS_OK;
+}
+
+static void destroy_slot(ls_run_t *run, ls_run_slot_t *slot) {
+  const ls_backend_t *backend = run->device->backend;
+  if (slot->exec) backend->capture->destroy(slot->exec);
+  if (slot->watch) backend->stream->destroy(slot->watch);
+  if (slot->done) backend->stream->event_destroy(slot->done);
+  if (slot->begin) backend->stream->event_destroy(slot->begin);
+  for (int t = 0; t < run->s->task_count; t++) {
+    if (slot->from && slot->from[t]) backend->stream->event_destroy(slot->from[t]);
+    if (slot->until && slot->until[t]) backend->stream->event_destroy(slot->until[t]);
+  }
+  if (slot->host_stat) backend->buffer->free(run->device, LS_MEM_HOST, slot->host_stat);
+  if (slot->host_next) backend->buffer->free(run->device, LS_MEM_HOST, slot->host_next);
+  if (slot->input) backend->buffer->free(run->device, LS_MEM_DEVICE, slot->input);
+}
+
+void ls_run_destroy(ls_run_t *run) {
+  if (!run) return;
+  const ls_backend_t *backend = run->device->backend;
+  for (int lane = 0; lane < LS_LANE_COUNT; lane++)
+    if (run->lane[lane]) backend->stream->sync(run->lane[lane], run->deadline_ns);
+  for (int i = 0; i < run->slot_count; i++)
+    destroy_slot(run, &run->slot[i]);
+  for (int lane = 0; lane < LS_LANE_COUNT; lane++)
+    if (run->lane[lane]) backend->stream->destroy(run->lane[lane]);
+  for (int t = 0; run->event && t < run->s->task_count; t++)
+    if (run->event[t]) backend->stream->event_destroy(run->event[t]);
+  if (run->fork) backend->stream->event_destroy(run->fork);
+  if (run->transient) backend->buffer->free(run->device, LS_MEM_DEVICE, run->transient);
+  if (run->stat) backend->buffer->free(run->device, LS_MEM_DEVICE, run->stat);
+  ls_arena_release(&run->arena);
+  ls_free(run);
+}
+
+static ls_status_t check_slot(const ls_run_t *run, int slot) {
+  if (slot >= 0 && slot < run->slot_count) return LS_OK;
+  return ls_fail(run->ctx, LS_ERR_ARGUMENT, "run: slot %d of %d", slot, run->slot_count);
+}
+
+static int find_tensor(const ls_run_t *run, const char *name) {
+  for (int i = 0; i < run->s->tensor_count; i++)
+    if (!strcmp(run->s->tensors[i].name, name)) return i;
+  return -1;
+}
+
+void *ls_run_input(ls_run_t *run, const char *name, int slot) {
+  int id = find_tensor(run, name);
+  if (id < 0 || slot < 0 || slot >= run->slot_count) return NULL;
+  const ls_sched_tensor_t *t = &run->s->tensors[id];
+  if (t->region != LS_REGION_INPUT) return NULL;
+  void *base = run->slot[slot].host_next ? run->slot[slot].host_next : run->slot[slot].input;
+  return (char *)base + t->offset_bytes;
+}
+
+static int64_t step_of(const ls_run_t *run) {
+  return run->comm ? atomic_load(&run->comm->step) : -1;
+}
+
+/* The collectives of the step, so that the message says what may be pending. A captured step cannot say more.
+ */
+static ls_status_t report_timeout(const ls_run_t *run) {
+  const ls_schedule_t *s = run->s;
+  char list[256] = "";
+  size_t len = 0;
+  for (int t = 0; t < s->task_count && len < sizeof(list) - 1; t++)
+    if (s->tasks[t].kind == LS_TASK_COLLECTIVE) {
+      int n = snprintf(list + len, sizeof(list) - len, "%s'%s'",
+                       len ? ", " : "; pending among: ", s->tasks[t].name);
+      len += n > 0 ? (size_t)n : 0;
+    }
+  if (run->comm) atomic_store(&run->comm->broken, true);
+  return ls_fail(run->ctx, LS_ERR_TIMEOUT, "rank %d: step %lld did not end within %.3f s%s", s->rank,
+                 (long long)step_of(run), (double)run->deadline_ns / 1e9, list);
+}
+
+/* Waits for a stream up to the deadline, and meanwhile asks the transport whether it has failed. */
+static ls_status_t await(ls_run_t *run, ls_stream_t *stream) {
+  int64_t begin_ns = ls_clock_ns();
+  for (;;) {
+    int64_t left_ns = run->deadline_ns - (ls_clock_ns() - begin_ns);
+    if (left_ns <= 0) return report_timeout(run);
+    ls_status_t status = run->device->backend->stream->sync(stream, left_ns < POLL_NS ? left_ns : POLL_NS);
+    if (status != LS_ERR_TIMEOUT) return status;
+    if (!run->comm) continue;
+    if (atomic_load(&run->comm->broken)) return LS_ERR_TIMEOUT; /* the transport has said so */
+    if (run->comm->ops->poll) status = run->comm->ops->poll(run->comm);
+    if (status && status != LS_ERR_TIMEOUT) return status;
+  }
+}
+
+ls_status_t ls_run_prime(ls_run_t *run, int slot) {
+  ls_status_t status = check_slot(run, slot);
+  ls_run_slot_t *of = &run->slot[slot];
+  if (status || !of->host_next) return status;
+  ls_stream_t *compute = run->lane[LS_LANE_COMPUTE];
+  status = run->device->backend->stream->copy(compute, of->input, of->host_next,
+                                              run->s->region_bytes[LS_REGION_INPUT]);
+  return status ? status : await(run, compute);
+}
+
+/* On a host the step has run when it has been issued; its stats are kept with the slot. */
+static ls_status_t launch_here(ls_run_t *run, int slot) {
+  ls_status_t status = ls_run_issue(run, slot);
+  if (status) return status;
+  if (run->s->region_bytes[LS_REGION_STAT] >= sizeof(run->slot[slot].stats))
+    memcpy(run->slot[slot].stats, run->stat, sizeof(run->slot[slot].stats));
+  return LS_OK;
+}
+
+static ls_status_t launch_there(ls_run_t *run, int slot) {
+  const ls_backend_t *backend = run->device->backend;
+  ls_run_slot_t *of = &run->slot[slot];
+  ls_stream_t *compute = run->lane[LS_LANE_COMPUTE];
+  ls_status_t status = of->exec ? backend->capture->launch(of->exec, compute) : ls_run_issue(run, slot);
+  if (!status) status = backend->stream->record(compute, of->done);
+  if (!status) status = backend->stream->wait(of->watch, of->done);
+  return status;
+}
+
+ls_status_t ls_run_launch(ls_run_t *run, int slot) {
+  ls_status_t status = check_slot(run, slot);
+  if (status) return status;
+  if (run->status) return run->status;
+  run->step_start_ns = ls_clock_ns();
+  status = run->device->backend->host_memory ? launch_here(run, slot) : launch_there(run, slot);
+  return run->status = status;
+}
+
+ls_status_t ls_run_wait(ls_run_t *run, int slot, const float **stats) {
+  ls_status_t status = check_slot(run, slot);
+  if (status) return status;
+  if (run->status) return run->status;
+  ls_run_slot_t *of = &run->slot[slot];
+  if (of->watch) status = await(run, of->watch);
+  if (!status) status = ls_run_collect_times(run, slot);
+  if (status) return run->status = status;
+  bool has_stats = run->s->region_bytes[LS_REGION_STAT] >= sizeof(of->stats);
+  if (stats) *stats = !has_stats ? NULL : of->host_stat ? of->host_stat : of->stats;
+  return LS_OK;
+}
+
+ls_status_t ls_run_read(ls_run_t *run, const char *name, int slot, void *to, size_t size_bytes) {
+  ls_status_t status = check_slot(run, slot);
+  if (status) return status;
+  int id = find_tensor(run, name);
+  if (id < 0) return ls_fail(run->ctx, LS_ERR_NOT_FOUND, "run: the schedule has no tensor '%s'", name);
+  if (run->s->tensors[id].size_bytes != size_bytes)
+    return ls_fail(run->ctx, LS_ERR_ARGUMENT, "run: tensor '%s' has %zu bytes, not %zu", name,
+                   run->s->tensors[id].size_bytes, size_bytes);
+  if (!size_bytes) return LS_OK;
+  ls_stream_t *compute = run->lane[LS_LANE_COMPUTE];
+  status = run->device->backend->stream->copy(compute, to, ls_run_place(run, id, slot), size_bytes);
+  return status ? status : await(run, compute);
+}
+
+const ls_task_time_t *ls_run_times(const ls_run_t *run) {
+  return run->timing == LS_TIMING_NONE ? NULL : run->times;
+}
+
+int64_t ls_run_start_ns(const ls_run_t *run) {
+  return run->step_start_ns;
+}
+
+void ls_run_parts(const ls_run_t *run, int64_t parts_ns[LS_PHASE_STEP_COUNT]) {
+  static const int64_t unknown[LS_PHASE_STEP_COUNT];
+  if (run->timing == LS_TIMING_NONE)
+    memcpy(parts_ns, unknown, sizeof(unknown));
+  else
+    ls_schedule_parts(run->s, run->times, parts_ns);
+}

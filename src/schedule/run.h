@@ -7,11 +7,14 @@
 
 typedef struct ls_run ls_run_t;
 
+/* The first floats of region STAT, and of HOST_STAT with copies, are the stats that a wait gives. */
+enum { LS_STATS_COUNT = 16 };
+
 /* Memory that outlives one schedule: shared by the training and the evaluation run and by checkpoints. */
 typedef struct {
-  float *param;             /* device, layout total */
-  float *grad;              /* device, layout total; NULL when only evaluating */
-  float *optim;             /* device, slots * total + 16 */
+  float *param; /* device, layout total */
+  float *grad;  /* device, layout total; NULL when only evaluating */
+  float *optim; /* device, slots * total + 16 */
 } ls_state_t;
 
 typedef struct {
@@ -19,32 +22,35 @@ typedef struct {
   int64_t deadline_ns; /* of a wait for the device; 0 = the communicator's */
 } ls_run_options_t;
 
-/* `s`, `device`, `comm` and `state` are borrowed until destroy. comm may be NULL when there are no collectives.
- * Errors: LS_ERR_UNSUPPORTED names an op without a kernel on this backend; LS_ERR_MEMORY. */
+/* `s`, `device`, `comm` and `state` are borrowed until destroy. comm may be NULL when there are no
+ * collectives. Errors: LS_ERR_UNSUPPORTED names an op without a kernel on this backend; LS_ERR_MEMORY. */
 ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *device, ls_comm_t *comm,
                           const ls_state_t *state, const ls_run_options_t *options, ls_run_t **run);
 void ls_run_destroy(ls_run_t *run); /* waits for running steps */
 
-/* Host memory of tensor `name` (region INPUT) in `slot`, for the loader to fill; NULL when unknown. */
+/* Host memory (pinned, with a copy-in lane) of tensor `name` (region INPUT) in `slot`, for the loader to
+ * fill; NULL when unknown. */
 void *ls_run_input(ls_run_t *run, const char *name, int slot);
 /* Before the first step: brings the filled slot to the device (no-op on host backends). */
 ls_status_t ls_run_prime(ls_run_t *run, int slot);
 
-/* Starts one step on the data of `slot`. Slots are used in turn: 0, 1, .. input_slots - 1, 0. With a copy-in lane
- * the next slot is copied during this step, so it must be filled before the call. Host backends return when the
- * compute lane is done. */
+/* Starts one step on the data of `slot`. Slots are used in turn: 0, 1, .. input_slots - 1, 0. With a copy-in
+ * lane the next slot is copied during this step, so it must be filled before the call. Host backends return
+ * when the compute lane is done. */
 ls_status_t ls_run_launch(ls_run_t *run, int slot);
 /* Waits until the newest launch of `slot` has finished (deadline: LS_ERR_TIMEOUT names rank, step and the
  * collective that is pending where that can be known). *stats: LS_STAT_COUNT floats, valid until the slot is
- * launched again. */
+ * launched again; NULL for a schedule without stats. After an error every call returns it again. */
 ls_status_t ls_run_wait(ls_run_t *run, int slot, const float **stats);
 
 /* Host copy of a tensor by name after a wait (evaluation outputs, tests). */
 ls_status_t ls_run_read(ls_run_t *run, const char *name, int slot, void *to, size_t size_bytes);
 
-/* The newest step's times per task (options.trace; host backends always measure), and that step's time by phase:
- * phase COMM counts only exposed communication, i.e. what the compute lane waited for. */
+/* The newest waited-for step's times per task (host backends always measure; devices with options.trace, else
+ * NULL), the host's clock (ls_clock_ns) when the newest step was launched, and the step's time by phase
+ * (ls_schedule_parts; all 0 when not measured). */
 const ls_task_time_t *ls_run_times(const ls_run_t *run);
+int64_t ls_run_start_ns(const ls_run_t *run);
 void ls_run_parts(const ls_run_t *run, int64_t parts_ns[LS_PHASE_STEP_COUNT]);
 
 #endif

@@ -1,1 +1,231 @@
-/* run_bind */
+/* Everything a run needs before its first step: memory of the regions, streams of the lanes, events, kernels,
+ * and for every task of every slot its pointers. */
+#include "schedule/run_internal.h"
+
+#include <string.h>
+
+void *ls_run_place(const ls_run_t *run, int id, int slot) {
+  const ls_sched_tensor_t *t = &run->s->tensors[id];
+  int next = (slot + 1) % run->slot_count;
+  void *base = NULL;
+  switch (t->region) {
+  case LS_REGION_PARAM:
+    base = run->state.param;
+    break;
+  case LS_REGION_GRAD:
+    base = run->state.grad;
+    break;
+  case LS_REGION_OPTIM:
+    base = run->state.optim;
+    break;
+  case LS_REGION_INPUT:
+    base = run->slot[slot].input;
+    break;
+  case LS_REGION_INPUT_NEXT:
+    base = run->slot[next].input;
+    break;
+  case LS_REGION_HOST_NEXT:
+    base = run->slot[next].host_next;
+    break;
+  case LS_REGION_STAT:
+    base = run->stat;
+    break;
+  case LS_REGION_HOST_STAT:
+    base = run->slot[slot].host_stat;
+    break;
+  case LS_REGION_TRANSIENT:
+    base = run->transient;
+    break;
+  case LS_REGION_COUNT:
+    break;
+  }
+  return base ? (char *)base + t->offset_bytes : NULL;
+}
+
+static ls_status_t allocate(ls_run_t *run, ls_mem_t mem, ls_region_t region, void **memory) {
+  size_t size_bytes = run->s->region_bytes[region];
+  return size_bytes ? run->device->backend->buffer->alloc(run->device, mem, size_bytes, memory) : LS_OK;
+}
+
+static ls_status_t allocate_regions(ls_run_t *run) {
+  ls_status_t status = allocate(run, LS_MEM_DEVICE, LS_REGION_STAT, &run->stat);
+  if (!status) status = allocate(run, LS_MEM_DEVICE, LS_REGION_TRANSIENT, &run->transient);
+  for (int i = 0; i < run->slot_count && !status; i++) {
+    ls_run_slot_t *slot = &run->slot[i];
+    status = allocate(run, LS_MEM_DEVICE, LS_REGION_INPUT, &slot->input);
+    if (!status) status = allocate(run, LS_MEM_HOST, LS_REGION_HOST_NEXT, &slot->host_next);
+    if (!status) status = allocate(run, LS_MEM_HOST, LS_REGION_HOST_STAT, &slot->host_stat);
+  }
+  return status;
+}
+
+/* A lane that begins without waiting is forked from compute; one that compute does not wait for anyway is
+ * joined. */
+static ls_status_t find_fork_and_join(ls_run_t *run, bool *awaited) {
+  const ls_schedule_t *s = run->s;
+  bool fork = false;
+  for (int lane = 0; lane < LS_LANE_COUNT; lane++) {
+    int first = -1, last = -1;
+    for (int t = 0; t < s->task_count; t++) {
+      if ((int)s->tasks[t].lane != lane) continue;
+      if (first < 0) first = t;
+      last = t;
+    }
+    run->joined[lane] = -1;
+    if (lane == LS_LANE_COMPUTE || last < 0) continue;
+    run->forked[lane] = s->tasks[first].wait_count == 0;
+    fork |= run->forked[lane];
+    bool joined = false;
+    for (int t = last + 1; t < s->task_count && !joined; t++)
+      for (int i = 0; i < s->tasks[t].wait_count; i++)
+        joined |= s->tasks[t].lane == LS_LANE_COMPUTE && s->tasks[t].wait[i] == last;
+    if (joined) continue;
+    run->joined[lane] = last;
+    awaited[last] = true;
+  }
+  return fork ? run->device->backend->stream->event_create(run->device, false, &run->fork) : LS_OK;
+}
+
+static ls_status_t create_lanes(ls_run_t *run) {
+  const ls_stream_ops_t *stream = run->device->backend->stream;
+  ls_status_t status = stream->create(run->device, LS_STREAM_INLINE, &run->lane[LS_LANE_COMPUTE]);
+  for (int t = 0; t < run->s->task_count && !status; t++) {
+    ls_lane_t lane = run->s->tasks[t].lane;
+    if (!run->lane[lane]) status = stream->create(run->device, LS_STREAM_ASYNC, &run->lane[lane]);
+  }
+  return status;
+}
+
+static ls_status_t create_events(ls_run_t *run) {
+  const ls_schedule_t *s = run->s;
+  const ls_stream_ops_t *stream = run->device->backend->stream;
+  size_t count = (size_t)s->task_count;
+  run->event = ls_arena_array(&run->arena, count, sizeof(ls_event_t *));
+  bool *awaited = ls_arena_array(&run->arena, count, sizeof(bool));
+  if (!run->event || !awaited) return LS_ERR_MEMORY;
+  for (int t = 0; t < s->task_count; t++)
+    for (int i = 0; i < s->tasks[t].wait_count; i++)
+      awaited[s->tasks[t].wait[i]] = true;
+  ls_status_t status = find_fork_and_join(run, awaited);
+  for (int t = 0; t < s->task_count && !status; t++)
+    if (awaited[t]) status = stream->event_create(run->device, false, &run->event[t]);
+  return status;
+}
+
+/* Devices work on while the host goes ahead: each slot gets a stream of its own to be waited for. */
+static ls_status_t create_watches(ls_run_t *run) {
+  const ls_stream_ops_t *stream = run->device->backend->stream;
+  ls_status_t status = LS_OK;
+  if (run->device->backend->host_memory) return LS_OK;
+  for (int i = 0; i < run->slot_count && !status; i++) {
+    status = stream->event_create(run->device, false, &run->slot[i].done);
+    if (!status) status = stream->create(run->device, LS_STREAM_ASYNC, &run->slot[i].watch);
+  }
+  return status;
+}
+
+static ls_status_t create_clocks(ls_run_t *run) {
+  size_t count = (size_t)run->s->task_count;
+  run->times = ls_arena_array(&run->arena, count, sizeof(*run->times));
+  run->stamp = ls_arena_array(&run->arena, count, sizeof(*run->stamp));
+  if (!run->times || !run->stamp) return LS_ERR_MEMORY;
+  for (size_t t = 0; t < count; t++) {
+    run->stamp[t][0] = (ls_stamp_t){&run->step_start_ns, &run->times[t].start_ns};
+    run->stamp[t][1] = (ls_stamp_t){&run->step_start_ns, &run->times[t].end_ns};
+  }
+  return LS_OK;
+}
+
+static ls_status_t create_timed_events(ls_run_t *run, ls_run_slot_t *slot) {
+  const ls_stream_ops_t *stream = run->device->backend->stream;
+  size_t count = (size_t)run->s->task_count;
+  slot->from = ls_arena_array(&run->arena, count, sizeof(ls_event_t *));
+  slot->until = ls_arena_array(&run->arena, count, sizeof(ls_event_t *));
+  if (!slot->from || !slot->until) return LS_ERR_MEMORY;
+  ls_status_t status = stream->event_create(run->device, true, &slot->begin);
+  for (size_t t = 0; t < count && !status; t++) {
+    status = stream->event_create(run->device, true, &slot->from[t]);
+    if (!status) status = stream->event_create(run->device, true, &slot->until[t]);
+  }
+  return status;
+}
+
+ls_status_t ls_run_allocate(ls_run_t *run) {
+  ls_status_t status = allocate_regions(run);
+  if (!status) status = create_lanes(run);
+  if (!status) status = create_events(run);
+  if (!status) status = create_watches(run);
+  if (!status) status = create_clocks(run);
+  for (int i = 0; i < run->slot_count && !status && run->timing == LS_TIMING_EVENTS; i++)
+    status = create_timed_events(run, &run->slot[i]);
+  return status;
+}
+
+static ls_status_t bind_tensors(ls_run_t *run, int slot, int count, const int *ids,
+                                const ls_tensor_t **list) {
+  ls_tensor_t *t = ls_arena_array(&run->arena, count ? (size_t)count : 1, sizeof(*t));
+  if (!t) return LS_ERR_MEMORY;
+  for (int i = 0; i < count; i++)
+    t[i] = (ls_tensor_t){.data = ls_run_place(run, ids[i], slot), .shape = run->s->tensors[ids[i]].shape};
+  *list = t;
+  return LS_OK;
+}
+
+/* This backend's own version of the op, else its plain C version where the device's memory is the host's. */
+static ls_status_t find_kernel(const ls_run_t *run, const ls_task_t *task, ls_kernel_fn *kernel) {
+  const ls_backend_t *backend = run->device->backend;
+  ls_kernel_fn found = backend->device->kernel ? backend->device->kernel(run->device, task->op->name) : NULL;
+  if (!found && backend->host_memory) found = task->op->forward;
+  if (!found)
+    return ls_fail(run->ctx, LS_ERR_UNSUPPORTED, "run: backend %s has no kernel for op '%s' (task '%s')",
+                   backend->name, task->op->name, task->name);
+  *kernel = found;
+  return LS_OK;
+}
+
+static ls_status_t bind_op(ls_run_t *run, int slot, const ls_task_t *task, ls_bound_task_t *b) {
+  b->args.attrs = &task->attrs;
+  b->args.in_count = task->in_count;
+  b->args.out_count = task->out_count;
+  if (task->scratch >= 0) {
+    b->args.scratch = ls_run_place(run, task->scratch, slot);
+    b->args.scratch_bytes = run->s->tensors[task->scratch].size_bytes;
+  }
+  ls_status_t status = find_kernel(run, task, &b->kernel);
+  if (!status) status = bind_tensors(run, slot, task->in_count, task->in, &b->args.in);
+  if (!status) status = bind_tensors(run, slot, task->out_count, task->out, &b->args.out);
+  return status;
+}
+
+static void bind_collective(ls_run_t *run, int slot, const ls_task_t *task, ls_bound_task_t *b) {
+  const ls_shape_t *shape = &run->s->tensors[task->out[0]].shape;
+  void *data = ls_run_place(run, task->out[0], slot);
+  b->collective = (ls_collective_t){.kind = task->collective,
+                                    .name = task->name,
+                                    .send = data,
+                                    .recv = data,
+                                    .count = ls_shape_count(shape),
+                                    .dtype = shape->dtype};
+}
+
+static void bind_copy(ls_run_t *run, int slot, const ls_task_t *task, ls_bound_task_t *b) {
+  b->from = ls_run_place(run, task->in[0], slot);
+  b->to = ls_run_place(run, task->out[0], slot);
+  b->size_bytes = run->s->tensors[task->in[0]].size_bytes;
+}
+
+ls_status_t ls_run_bind(ls_run_t *run) {
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < run->slot_count && !status; i++) {
+    ls_bound_task_t *bound = ls_arena_array(&run->arena, (size_t)run->s->task_count, sizeof(*bound));
+    if (!bound) return LS_ERR_MEMORY;
+    run->slot[i].bound = bound;
+    for (int t = 0; t < run->s->task_count && !status; t++) {
+      const ls_task_t *task = &run->s->tasks[t];
+      if (task->kind == LS_TASK_OP) status = bind_op(run, i, task, &bound[t]);
+      if (task->kind == LS_TASK_COLLECTIVE) bind_collective(run, i, task, &bound[t]);
+      if (task->kind == LS_TASK_COPY) bind_copy(run, i, task, &bound[t]);
+    }
+  }
+  return status;
+}

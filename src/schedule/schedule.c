@@ -1,1 +1,179 @@
-/* schedule */
+/* Building a schedule: tensors with a place in a region, and tasks that name them. Builder calls keep the
+ * first failure in s->status, so that a strategy reads as a plain list and asks once, at finish. */
+#include "schedule/schedule.h"
+
+#include <string.h>
+
+ls_status_t ls_schedule_create(ls_ctx_t *ctx, int rank, int world_size, int input_slots,
+                               ls_schedule_t **schedule) {
+  if (world_size < 1 || rank < 0 || rank >= world_size)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "schedule: rank %d of %d ranks", rank, world_size);
+  if (input_slots < 1 || input_slots > LS_SLOT_MAX)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "schedule: %d input slots (1 to %d)", input_slots, LS_SLOT_MAX);
+  ls_schedule_t *s = ls_alloc(ctx, sizeof(*s));
+  if (!s) return LS_ERR_MEMORY;
+  ls_arena_init(&s->arena, ctx);
+  s->ctx = ctx;
+  s->rank = rank;
+  s->world_size = world_size;
+  s->input_slots = input_slots;
+  *schedule = s;
+  return LS_OK;
+}
+
+void ls_schedule_destroy(ls_schedule_t *s) {
+  if (!s) return;
+  ls_arena_release(&s->arena);
+  ls_free(s);
+}
+
+/* Room for one more element; the old array stays in the arena until the end. */
+static void *grow(ls_schedule_t *s, void *old, int count, int *capacity, size_t size_bytes) {
+  if (count < *capacity) return old;
+  int wanted = *capacity ? 2 * *capacity : 64;
+  void *room = ls_arena_array(&s->arena, (size_t)wanted, size_bytes);
+  if (!room) {
+    s->status = LS_ERR_MEMORY;
+    return NULL;
+  }
+  if (count) memcpy(room, old, (size_t)count * size_bytes);
+  *capacity = wanted;
+  return room;
+}
+
+static ls_sched_tensor_t *tensor_append(ls_schedule_t *s, const char *name) {
+  if (s->status) return NULL;
+  ls_sched_tensor_t *room = grow(s, s->tensors, s->tensor_count, &s->tensor_capacity, sizeof(*room));
+  if (!room) return NULL;
+  s->tensors = room;
+  char *copy = ls_arena_strdup(&s->arena, name);
+  if (!copy) {
+    s->status = LS_ERR_MEMORY;
+    return NULL;
+  }
+  ls_sched_tensor_t *t = &s->tensors[s->tensor_count++];
+  *t = (ls_sched_tensor_t){.name = copy, .alias_of = -1};
+  return t;
+}
+
+int ls_schedule_tensor(ls_schedule_t *s, const char *name, ls_shape_t shape, ls_region_t region,
+                       size_t offset_bytes) {
+  if (!s->status && (region == LS_REGION_TRANSIENT) != (offset_bytes == LS_OFFSET_AUTO))
+    s->status =
+        ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: the place of tensor '%s' does not fit its region", name);
+  ls_sched_tensor_t *t = tensor_append(s, name);
+  if (!t) return -1;
+  t->shape = shape;
+  t->region = region;
+  t->offset_bytes = offset_bytes;
+  t->size_bytes = ls_shape_bytes(&shape);
+  return s->tensor_count - 1;
+}
+
+static bool tensors_known(ls_schedule_t *s, const char *task, int count, const int *ids) {
+  if (s->status) return false;
+  if (count <= LS_TASK_TENSOR_MAX) {
+    int known = 0;
+    while (known < count && ids[known] >= 0 && ids[known] < s->tensor_count)
+      known++;
+    if (known == count) return true;
+  }
+  s->status = ls_fail(s->ctx, LS_ERR_INTERNAL,
+                      "schedule: '%s' names a tensor that does not exist, or too many", task);
+  return false;
+}
+
+int ls_schedule_view(ls_schedule_t *s, const char *name, ls_shape_t shape, int of) {
+  if (!tensors_known(s, name, 1, &of)) return -1;
+  if (ls_shape_bytes(&shape) != s->tensors[of].size_bytes) {
+    s->status = ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: view '%s' of '%s' has another size", name,
+                        s->tensors[of].name);
+    return -1;
+  }
+  ls_sched_tensor_t *t = tensor_append(s, name);
+  if (!t) return -1;
+  const char *copy = t->name;
+  *t = s->tensors[of];
+  t->name = copy;
+  t->shape = shape;
+  t->alias_of = of;
+  return s->tensor_count - 1;
+}
+
+static ls_task_t *task_append(ls_schedule_t *s, const char *name, ls_task_kind_t kind, ls_lane_t lane,
+                              ls_step_phase_t phase) {
+  ls_task_t *room = grow(s, s->tasks, s->task_count, &s->task_capacity, sizeof(*room));
+  if (!room) return NULL;
+  s->tasks = room;
+  char *copy = ls_arena_strdup(&s->arena, name);
+  if (!copy) {
+    s->status = LS_ERR_MEMORY;
+    return NULL;
+  }
+  s->finished = false;
+  ls_task_t *task = &s->tasks[s->task_count++];
+  *task = (ls_task_t){.kind = kind, .lane = lane, .phase = phase, .name = copy, .scratch = -1};
+  return task;
+}
+
+int ls_schedule_op(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, const char *name,
+                   const ls_op_t *op, const ls_attrs_t *attrs, int in_count, const int *in, int out_count,
+                   const int *out) {
+  if (!tensors_known(s, name, in_count, in) || !tensors_known(s, name, out_count, out)) return -1;
+  static const ls_attrs_t none;
+  if (!attrs) attrs = &none;
+  ls_shape_t in_shape[LS_TASK_TENSOR_MAX], out_shape[LS_TASK_TENSOR_MAX];
+  for (int i = 0; i < in_count; i++)
+    in_shape[i] = s->tensors[in[i]].shape;
+  for (int i = 0; i < out_count; i++)
+    out_shape[i] = s->tensors[out[i]].shape;
+
+  int scratch = -1;
+  size_t scratch_bytes = op->scratch_bytes ? op->scratch_bytes(attrs, in_shape, out_shape) : 0;
+  if (scratch_bytes) {
+    scratch = ls_schedule_tensor(s, "scratch", LS_SHAPE(LS_U8, (int64_t)scratch_bytes), LS_REGION_TRANSIENT,
+                                 LS_OFFSET_AUTO);
+    if (scratch < 0) return -1;
+  }
+  ls_task_t *task = task_append(s, name, LS_TASK_OP, lane, phase);
+  if (!task) return -1;
+  task->op = op;
+  task->attrs = *attrs;
+  task->in_count = in_count;
+  task->out_count = out_count;
+  memcpy(task->in, in, (size_t)in_count * sizeof(int));
+  memcpy(task->out, out, (size_t)out_count * sizeof(int));
+  task->scratch = scratch;
+  task->flops = ls_op_flops(op, attrs, in_shape, out_shape);
+  task->bytes = ls_op_bytes(op, attrs, in_shape, out_shape);
+  return s->task_count - 1;
+}
+
+int ls_schedule_collective(ls_schedule_t *s, const char *name, ls_collective_kind_t kind, int tensor) {
+  if (!tensors_known(s, name, 1, &tensor)) return -1;
+  ls_task_t *task = task_append(s, name, LS_TASK_COLLECTIVE, LS_LANE_COMM, LS_PHASE_STEP_COMM);
+  if (!task) return -1;
+  const ls_shape_t *shape = &s->tensors[tensor].shape;
+  task->collective = kind;
+  task->out_count = 1;
+  task->out[0] = tensor;
+  task->bytes = ls_collective_bus_bytes(kind, ls_shape_count(shape), shape->dtype, s->world_size);
+  return s->task_count - 1;
+}
+
+int ls_schedule_copy(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, const char *name, int from,
+                     int to) {
+  if (!tensors_known(s, name, 1, &from) || !tensors_known(s, name, 1, &to)) return -1;
+  if (s->tensors[from].size_bytes != s->tensors[to].size_bytes) {
+    s->status =
+        ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: copy '%s' between tensors of different size", name);
+    return -1;
+  }
+  ls_task_t *task = task_append(s, name, LS_TASK_COPY, lane, phase);
+  if (!task) return -1;
+  task->in_count = task->out_count = 1;
+  task->in[0] = from;
+  task->out[0] = to;
+  task->bytes = (int64_t)s->tensors[from].size_bytes;
+  return s->task_count - 1;
+}

@@ -14,8 +14,13 @@
 typedef enum { LS_LANE_COMPUTE, LS_LANE_COMM, LS_LANE_COPY_IN, LS_LANE_COPY_OUT, LS_LANE_COUNT } ls_lane_t;
 typedef enum { LS_TASK_OP, LS_TASK_COLLECTIVE, LS_TASK_COPY } ls_task_kind_t;
 typedef enum {
-  LS_PHASE_STEP_INPUT, LS_PHASE_STEP_FORWARD, LS_PHASE_STEP_BACKWARD, LS_PHASE_STEP_COMM,
-  LS_PHASE_STEP_OPTIMIZER, LS_PHASE_STEP_REST, LS_PHASE_STEP_COUNT
+  LS_PHASE_STEP_INPUT,
+  LS_PHASE_STEP_FORWARD,
+  LS_PHASE_STEP_BACKWARD,
+  LS_PHASE_STEP_COMM,
+  LS_PHASE_STEP_OPTIMIZER,
+  LS_PHASE_STEP_REST,
+  LS_PHASE_STEP_COUNT
 } ls_step_phase_t;
 
 /* Regions of memory; each is one allocation. */
@@ -51,10 +56,10 @@ typedef struct {
   const char *name;
   const ls_op_t *op; /* LS_TASK_OP */
   ls_attrs_t attrs;
-  ls_collective_kind_t collective; /* LS_TASK_COLLECTIVE: in place on out[0] */
-  int in_count, out_count;         /* copy: in[0] -> out[0] */
+  ls_collective_kind_t collective;                     /* LS_TASK_COLLECTIVE: in place on out[0] */
+  int in_count, out_count;                             /* copy: in[0] -> out[0] */
   int in[LS_TASK_TENSOR_MAX], out[LS_TASK_TENSOR_MAX]; /* sched tensors */
-  int scratch;                     /* sched tensor (transient u8), -1 = none */
+  int scratch;                                         /* sched tensor (transient u8), -1 = none */
   int wait_count;
   int *wait; /* tasks of other lanes that must have run; order within a lane is implied. After finish */
   int64_t flops, bytes;
@@ -86,7 +91,8 @@ int ls_schedule_op(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, cons
                    const ls_op_t *op, const ls_attrs_t *attrs, int in_count, const int *in, int out_count,
                    const int *out);
 int ls_schedule_collective(ls_schedule_t *s, const char *name, ls_collective_kind_t kind, int tensor);
-int ls_schedule_copy(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, const char *name, int from, int to);
+int ls_schedule_copy(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, const char *name, int from,
+                     int to);
 ls_status_t ls_schedule_finish(ls_schedule_t *s);
 
 /* Proves: every read of bytes that the step writes happens after the write it means and before the next write
@@ -105,14 +111,26 @@ typedef struct {
 } ls_fit_t;
 void ls_schedule_fit(const ls_schedule_t *s, ls_fit_t *fit);
 
-/* price: predicts the step's time from a machine profile. Its place is schedule/price.c; comes with the planner. */
+/* price: predicts the step's time from a machine profile. Its place is schedule/price.c; comes with the
+ * planner. */
 
-/* draw: terminal bars, a row per lane. Without times the widths show work (FLOPs, else bytes), and the title
- * says so; with times (ns per task: start and end relative to the step) they show measured time.
- * Owned by the caller (ls_free). */
+/* When a task ran, relative to the beginning of its step. */
 typedef struct {
   int64_t start_ns, end_ns;
 } ls_task_time_t;
+
+/* parts: a step's time by phase; the parts add up to the whole. Only what the compute lane could not hide
+ * counts for other lanes: COMM is exposed communication, what compute waited for. */
+void ls_schedule_parts(const ls_schedule_t *s, const ls_task_time_t *times,
+                       int64_t parts_ns[LS_PHASE_STEP_COUNT]);
+
+/* Names for people: "compute", "comm", "copy in", "copy out"; "input", "forward", .. */
+const char *ls_lane_name(ls_lane_t lane);
+const char *ls_step_phase_name(ls_step_phase_t phase);
+
+/* draw: terminal bars, a row per lane. Without times the widths show work (FLOPs, else bytes), and the title
+ * says so; with times (per task) they show measured time. `width` columns in all (at least 40 are used).
+ * UTF-8. Owned by the caller (ls_free); NULL when memory is short. */
 char *ls_schedule_draw(const ls_schedule_t *s, const ls_task_time_t *times, int width);
 /* Appends this run's tasks of one step as Chrome trace events (https://ui.perfetto.dev) to a JSON array. */
 ls_status_t ls_schedule_trace(const ls_schedule_t *s, const ls_task_time_t *times, int64_t step,

@@ -1,0 +1,46 @@
+/* What a task does to memory, as byte ranges: the one reading of in, out, scratch, inout and views on which
+ * the memory plan, the waits and the proof agree. Inside of the schedule module. */
+#ifndef LS_SCHEDULE_ACCESS_H
+#define LS_SCHEDULE_ACCESS_H
+
+#include "schedule/schedule.h"
+
+enum { LS_ALIGN_BYTES = 64, LS_ACCESS_MAX = 3 * LS_TASK_TENSOR_MAX + 1 };
+
+typedef struct {
+  int tensor;
+  ls_region_t region;
+  size_t begin, end; /* bytes in the region, end excluded; never empty */
+  bool write;
+} ls_access_t;
+
+/* Reads first, then writes; in-out tensors, and what a collective works on, appear as both. */
+int ls_task_access(const ls_schedule_t *s, const ls_task_t *task, ls_access_t list[LS_ACCESS_MAX]);
+
+/* The tensor that owns the bytes of `tensor`: itself, or what it is a view of. */
+static inline int ls_tensor_root(const ls_schedule_t *s, int tensor) {
+  while (s->tensors[tensor].alias_of >= 0)
+    tensor = s->tensors[tensor].alias_of;
+  return tensor;
+}
+
+static inline size_t ls_align_up(size_t size_bytes) {
+  return (size_bytes + LS_ALIGN_BYTES - 1) / LS_ALIGN_BYTES * LS_ALIGN_BYTES;
+}
+
+/* What is known to be over before a task: the newest such task of every lane, -1 = none. A task counts as
+ * over for those after it, so clock[t.lane] of task t itself is t. */
+typedef struct {
+  int newest[LS_LANE_COUNT];
+} ls_lane_clock_t;
+
+static inline void ls_lane_clock_join(ls_lane_clock_t *clock, const ls_lane_clock_t *other) {
+  for (int lane = 0; lane < LS_LANE_COUNT; lane++)
+    if (other->newest[lane] > clock->newest[lane]) clock->newest[lane] = other->newest[lane];
+}
+
+/* The steps of finish. */
+ls_status_t ls_schedule_plan(ls_schedule_t *s);  /* places transient tensors */
+ls_status_t ls_schedule_order(ls_schedule_t *s); /* derives waits */
+
+#endif
