@@ -1,13 +1,27 @@
 /* cpu: host memory, a pool of threads, and tuned versions of the ops that cost time. */
-#include "device/host/host.h"
+#include "device/cpu/cpu.h"
+
+#include <string.h>
+
+static const ls_cpu_row_t *const families[] = {ls_cpu_linear_rows,  ls_cpu_elementwise_rows,
+                                               ls_cpu_dropout_rows, ls_cpu_norm_rows,
+                                               ls_cpu_loss_rows,    ls_cpu_update_rows};
 
 static ls_status_t cpu_open(ls_ctx_t *ctx, const ls_device_options_t *options, ls_device_t **device) {
-  return ls_host_device_open(ctx, &ls_backend_cpu, options, sizeof(ls_host_device_t), device);
+  ls_device_t *opened;
+  ls_status_t status = ls_host_device_open(ctx, &ls_backend_cpu, options, sizeof(ls_cpu_device_t), &opened);
+  if (status) return status;
+  ((ls_cpu_device_t *)opened)->simd = ls_simd_pick();
+  ls_cpu_gemm_prepare();
+  *device = opened;
+  return LS_OK;
 }
 
 static ls_kernel_fn cpu_kernel(const ls_device_t *device, const char *op) {
   (void)device;
-  (void)op;
+  for (int i = 0; i < LS_COUNT(families); i++)
+    for (const ls_cpu_row_t *row = families[i]; row->op; row++)
+      if (strcmp(row->op, op) == 0) return row->fn;
   return NULL;
 }
 
@@ -19,3 +33,27 @@ const ls_backend_t ls_backend_cpu = {.name = "cpu",
                                      .device = &device_ops,
                                      .buffer = &ls_host_buffer_ops,
                                      .stream = &ls_host_stream_ops};
+
+#if defined(__x86_64__)
+extern const ls_simd_t ls_simd_avx2, ls_simd_avx512;
+#endif
+extern const ls_simd_t ls_simd_base;
+
+void ls_simd_list(const ls_simd_t *list[LS_SIMD_MAX]) {
+  int count = 0;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
+    list[count++] = &ls_simd_avx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) list[count++] = &ls_simd_avx2;
+#endif
+  list[count++] = &ls_simd_base;
+  list[count] = NULL;
+}
+
+const ls_simd_t *ls_simd_pick(void) {
+  const ls_simd_t *list[LS_SIMD_MAX];
+  ls_simd_list(list);
+  return list[0];
+}

@@ -1,2 +1,127 @@
-/* device/cpu/linear: see device/device.h. */
-typedef int ls_cpu_linear_stub_t;
+/* linear and its gradients: own products for few rows, a library's for many. The weights are cut along
+ * outputs or the rows along samples, whichever leaves every thread the larger product. */
+#include "device/cpu/cpu.h"
+
+#include <string.h>
+
+/* Up to here the weights are the larger operand and reading them once is what counts. Measured against oneDNN
+ * with bench/cpu_kernels. */
+enum { FEW_ROWS = 32, FLOPS_PER_COST = 16 };
+
+typedef struct {
+  const ls_simd_t *simd;
+  int64_t n, i, o;
+  const float *x, *w, *b, *dy;
+  float *y, *dx, *dw, *db;
+} linear_t;
+
+static int64_t product_cost(const linear_t *p) {
+  return 2 * p->n * p->i * p->o / FLOPS_PER_COST;
+}
+
+static void few_y(const void *arg, int64_t begin, int64_t end) {
+  const linear_t *p = arg;
+  p->simd->product_nt(p->n, begin, end, p->i, p->x, p->i, p->w, p->i, p->b, p->y, p->o);
+}
+
+/* The bias is put in place first and the product added to it, so y is not read again later. */
+static void many_y(const linear_t *p, int64_t row, int64_t rows, int64_t out, int64_t outs) {
+  for (int64_t r = row; r < row + rows; r++)
+    memcpy(p->y + r * p->o + out, p->b + out, (size_t)outs * sizeof(float));
+  ls_cpu_gemm(false, true, rows, outs, p->i, p->x + row * p->i, p->i, p->w + out * p->i, p->i, 1,
+              p->y + row * p->o + out, p->o);
+}
+
+static void many_y_rows(const void *arg, int64_t begin, int64_t end) {
+  const linear_t *p = arg;
+  many_y(p, begin, end - begin, 0, p->o);
+}
+
+static void many_y_outs(const void *arg, int64_t begin, int64_t end) {
+  const linear_t *p = arg;
+  many_y(p, 0, p->n, begin, end - begin);
+}
+
+static ls_status_t linear(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  const ls_shape_t *w = &args->in[1].shape;
+  linear_t p = {.simd = ls_cpu_simd(stream),
+                .o = w->dim[0],
+                .i = w->dim[1],
+                .x = args->in[0].data,
+                .w = args->in[1].data,
+                .b = args->in[2].data,
+                .y = args->out[0].data};
+  p.n = ls_shape_count(&args->out[0].shape) / p.o;
+  if (p.n <= FEW_ROWS)
+    ls_cpu_loop(stream, p.o, 12, product_cost(&p), few_y, &p);
+  else if (p.n >= p.o)
+    ls_cpu_loop(stream, p.n, 16, product_cost(&p), many_y_rows, &p);
+  else
+    ls_cpu_loop(stream, p.o, 16, product_cost(&p), many_y_outs, &p);
+  return LS_OK;
+}
+
+static void few_dx(const void *arg, int64_t begin, int64_t end) {
+  const linear_t *p = arg;
+  p->simd->product_nn(p->n, begin, end, p->o, p->dy, p->o, p->w, p->i, p->dx, p->i);
+}
+
+static void many_dx_rows(const void *arg, int64_t begin, int64_t end) {
+  const linear_t *p = arg;
+  ls_cpu_gemm(false, false, end - begin, p->i, p->o, p->dy + begin * p->o, p->o, p->w, p->i, 0,
+              p->dx + begin * p->i, p->i);
+}
+
+static void many_dx_columns(const void *arg, int64_t begin, int64_t end) {
+  const linear_t *p = arg;
+  ls_cpu_gemm(false, false, p->n, end - begin, p->o, p->dy, p->o, p->w + begin, p->i, 0, p->dx + begin, p->i);
+}
+
+static ls_status_t linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  const ls_shape_t *w = &args->in[1].shape;
+  linear_t p = {.simd = ls_cpu_simd(stream),
+                .o = w->dim[0],
+                .i = w->dim[1],
+                .dy = args->in[0].data,
+                .w = args->in[1].data,
+                .dx = args->out[0].data};
+  p.n = ls_shape_count(&args->in[0].shape) / p.o;
+  if (p.n <= FEW_ROWS)
+    ls_cpu_loop(stream, p.i, 48, product_cost(&p), few_dx, &p);
+  else if (p.n >= p.i)
+    ls_cpu_loop(stream, p.n, 16, product_cost(&p), many_dx_rows, &p);
+  else
+    ls_cpu_loop(stream, p.i, 16, product_cost(&p), many_dx_columns, &p);
+  return LS_OK;
+}
+
+/* Rows [begin, end) of dw and db: this part of dy is summed just before the product reads it again. */
+static void few_dwb(const void *arg, int64_t begin, int64_t end) {
+  const linear_t *p = arg;
+  p->simd->column_sums(p->n, begin, end, p->dy, p->o, p->db);
+  p->simd->product_tn(begin, end, p->i, p->n, p->dy, p->o, p->x, p->i, p->dw, p->i);
+}
+
+static void many_dwb(const void *arg, int64_t begin, int64_t end) {
+  const linear_t *p = arg;
+  p->simd->column_sums(p->n, begin, end, p->dy, p->o, p->db);
+  ls_cpu_gemm(true, false, end - begin, p->i, p->n, p->dy + begin, p->o, p->x, p->i, 0, p->dw + begin * p->i,
+              p->i);
+}
+
+static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  const ls_shape_t *dw = &args->out[0].shape;
+  linear_t p = {.simd = ls_cpu_simd(stream),
+                .o = dw->dim[0],
+                .i = dw->dim[1],
+                .dy = args->in[0].data,
+                .x = args->in[1].data,
+                .dw = args->out[0].data,
+                .db = args->out[1].data};
+  p.n = ls_shape_count(&args->in[0].shape) / p.o;
+  ls_cpu_loop(stream, p.o, 16, product_cost(&p), p.n <= FEW_ROWS ? few_dwb : many_dwb, &p);
+  return LS_OK;
+}
+
+const ls_cpu_row_t ls_cpu_linear_rows[] = {
+    {"linear", linear}, {"linear_dx", linear_dx}, {"linear_dwb", linear_dwb}, {0}};

@@ -1,2 +1,95 @@
-/* device/cpu/norm: see device/device.h. */
-typedef int ls_cpu_norm_stub_t;
+/* Layer norm: rows are independent but for the gradients of gamma and beta, which are cut along the features.
+ */
+#include "device/cpu/cpu.h"
+
+#include <string.h>
+
+typedef struct {
+  const ls_simd_t *simd;
+  int64_t rows, width;
+  double eps;
+  const float *x, *dy, *gamma, *beta, *mean_in, *rstd_in;
+  float *y, *mean, *rstd, *dx, *dgamma, *dbeta;
+} norm_t;
+
+enum { PASSES = 3 };
+static int64_t cost_of(const norm_t *n) {
+  return n->rows * n->width * 4 * PASSES;
+}
+
+static void rows_y(const void *arg, int64_t begin, int64_t end) {
+  const norm_t *n = arg;
+  for (int64_t r = begin; r < end; r++) {
+    const float *x = n->x + r * n->width;
+    double mean, rstd;
+    n->simd->moments(n->width, x, n->eps, &mean, &rstd);
+    n->simd->normalize(n->width, x, mean, (float)rstd, n->gamma, n->beta, n->y + r * n->width);
+    n->mean[r] = (float)mean;
+    n->rstd[r] = (float)rstd;
+  }
+}
+
+static ls_status_t layer_norm(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  int64_t width = args->in[1].shape.dim[0];
+  norm_t n = {.simd = ls_cpu_simd(stream),
+              .rows = ls_shape_count(&args->in[0].shape) / width,
+              .width = width,
+              .eps = args->attrs->f[0],
+              .x = args->in[0].data,
+              .gamma = args->in[1].data,
+              .beta = args->in[2].data,
+              .y = args->out[0].data,
+              .mean = args->out[1].data,
+              .rstd = args->out[2].data};
+  ls_cpu_loop(stream, n.rows, 1, cost_of(&n), rows_y, &n);
+  return LS_OK;
+}
+
+static void rows_dx(const void *arg, int64_t begin, int64_t end) {
+  const norm_t *n = arg;
+  for (int64_t r = begin; r < end; r++)
+    n->simd->normalize_dx(n->width, n->dy + r * n->width, n->x + r * n->width, n->gamma, n->mean_in[r],
+                          n->rstd_in[r], n->dx + r * n->width);
+}
+
+static ls_status_t layer_norm_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  int64_t width = args->in[2].shape.dim[0];
+  norm_t n = {.simd = ls_cpu_simd(stream),
+              .rows = ls_shape_count(&args->in[0].shape) / width,
+              .width = width,
+              .dy = args->in[0].data,
+              .x = args->in[1].data,
+              .gamma = args->in[2].data,
+              .mean_in = args->in[3].data,
+              .rstd_in = args->in[4].data,
+              .dx = args->out[0].data};
+  ls_cpu_loop(stream, n.rows, 1, cost_of(&n), rows_dx, &n);
+  return LS_OK;
+}
+
+static void columns_dgb(const void *arg, int64_t begin, int64_t end) {
+  const norm_t *n = arg;
+  memset(n->dgamma + begin, 0, (size_t)(end - begin) * sizeof(float));
+  memset(n->dbeta + begin, 0, (size_t)(end - begin) * sizeof(float));
+  for (int64_t r = 0; r < n->rows; r++)
+    n->simd->normalize_dgb(begin, end, n->dy + r * n->width, n->x + r * n->width, n->mean_in[r],
+                           n->rstd_in[r], n->dgamma, n->dbeta);
+}
+
+static ls_status_t layer_norm_dgb(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  int64_t width = args->out[0].shape.dim[0];
+  norm_t n = {.simd = ls_cpu_simd(stream),
+              .rows = ls_shape_count(&args->in[0].shape) / width,
+              .width = width,
+              .dy = args->in[0].data,
+              .x = args->in[1].data,
+              .mean_in = args->in[2].data,
+              .rstd_in = args->in[3].data,
+              .dgamma = args->out[0].data,
+              .dbeta = args->out[1].data};
+  ls_cpu_loop(stream, width, 16, cost_of(&n), columns_dgb, &n);
+  return LS_OK;
+}
+
+const ls_cpu_row_t ls_cpu_norm_rows[] = {
+    {"layer_norm", layer_norm}, {"layer_norm_dx", layer_norm_dx}, {"layer_norm_dgb", layer_norm_dgb}, {0}};

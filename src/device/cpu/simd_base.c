@@ -1,2 +1,7 @@
-/* device/cpu/simd_base: see device/device.h. */
-typedef int ls_cpu_simd_base_stub_t;
+/* The inner loops for any CPU (on x86-64: SSE2). */
+#define LS_SIMD_TABLE   ls_simd_base
+#define LS_SIMD_NAME    "base"
+#define LS_VECTOR_BYTES 16
+#include "device/cpu/simd.h"
+extern const ls_simd_t LS_SIMD_TABLE;
+#include "device/cpu/simd_table.h"

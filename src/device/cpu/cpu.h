@@ -1,0 +1,46 @@
+/* The inside of the cpu backend: tuned kernels by op name, and how they share work between threads. */
+#ifndef LS_DEVICE_CPU_CPU_H
+#define LS_DEVICE_CPU_CPU_H
+
+#include "device/cpu/simd.h"
+#include "device/host/host.h"
+
+typedef struct {
+  ls_host_device_t host;
+  const ls_simd_t *simd;
+} ls_cpu_device_t;
+
+static inline const ls_simd_t *ls_cpu_simd(const ls_stream_t *stream) {
+  return ((const ls_cpu_device_t *)stream->device)->simd;
+}
+
+/* Calls fn(arg, begin, end) for parts of [0, count) cut at multiples of `grain`. `cost` is the work of the
+ * whole loop in bytes moved (or flops / 16, about the same time); below LS_CPU_COST_MIN it stays in this
+ * thread, where it is done before another thread would have started. */
+enum { LS_CPU_COST_MIN = 48 * 1024 };
+typedef void (*ls_cpu_loop_fn)(const void *arg, int64_t begin, int64_t end);
+void ls_cpu_loop(ls_stream_t *stream, int64_t count, int64_t grain, int64_t cost, ls_cpu_loop_fn fn,
+                 const void *arg);
+
+/* Adds up fn's two sums over such parts, in the order of the parts: the same bits for the same thread count.
+ */
+typedef void (*ls_cpu_sum_fn)(const void *arg, int64_t begin, int64_t end, double sums[2]);
+void ls_cpu_sum(ls_stream_t *stream, int64_t count, int64_t grain, int64_t cost, ls_cpu_sum_fn fn,
+                const void *arg, double sums[2]);
+
+/* Row-major c (m, n) = op(a) (m, k) op(b) (k, n) + beta c in the calling thread, by oneDNN or OpenBLAS. */
+void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const float *a,
+                 int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+const char *ls_cpu_gemm_name(void); /* "oneDNN 2.6.3" */
+/* Once per process before ls_cpu_gemm: the library's own threads are switched off. Safe to repeat. */
+void ls_cpu_gemm_prepare(void);
+
+typedef struct {
+  const char *op;
+  ls_kernel_fn fn;
+} ls_cpu_row_t;
+/* Ended by a row without a name. */
+extern const ls_cpu_row_t ls_cpu_linear_rows[], ls_cpu_elementwise_rows[], ls_cpu_dropout_rows[],
+    ls_cpu_norm_rows[], ls_cpu_loss_rows[], ls_cpu_update_rows[];
+
+#endif

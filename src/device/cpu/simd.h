@@ -1,0 +1,80 @@
+/* The inner loops of the cpu backend: plain ranges of floats, no tensors, no threads. They are compiled once
+ * per instruction set (simd_base.c, simd_avx2.c, simd_avx512.c, all from simd_*.h) and chosen at run time, so
+ * one binary runs on every CPU and is fast on new ones. Within one CPU the same input gives the same bits. */
+#ifndef LS_DEVICE_CPU_SIMD_H
+#define LS_DEVICE_CPU_SIMD_H
+
+#include "base/base.h"
+
+/* Constants of one Adam or AdamW update. */
+typedef struct {
+  float beta1, beta2, eps;
+  float rest1, rest2;   /* 1 - beta1, 1 - beta2, rounded once */
+  float grad_scale;     /* gradients are multiplied by it first */
+  float decay_grad;     /* adam: weight decay, added to the gradient */
+  float decay_param;    /* adamw: 1 - lr * weight decay, multiplies the parameter; else 1 */
+  float step_size;      /* lr / bias1 */
+  float inv_sqrt_bias2; /* 1 / sqrt(bias2) */
+} ls_simd_adam_t;
+
+typedef struct {
+  const char *name;
+
+  /* Products for few rows, where libraries are weak: each streams the weights once.
+   * nt: y[r][c] = sum_k x[r][k] w[c][k] + bias[c]        r < rows, begin <= c < end; bias may be NULL
+   * nn: y[r][c] = sum_k a[r][k] b[k][c]                  r < rows, begin <= c < end
+   * tn: y[r][c] = sum_k a[k][r] b[k][c]                  begin <= r < end, c < cols
+   * ld*: distance of rows in elements. */
+  void (*product_nt)(int64_t rows, int64_t begin, int64_t end, int64_t depth, const float *x, int64_t ldx,
+                     const float *w, int64_t ldw, const float *bias, float *y, int64_t ldy);
+  void (*product_nn)(int64_t rows, int64_t begin, int64_t end, int64_t depth, const float *a, int64_t lda,
+                     const float *b, int64_t ldb, float *y, int64_t ldy);
+  void (*product_tn)(int64_t begin, int64_t end, int64_t cols, int64_t depth, const float *a, int64_t lda,
+                     const float *b, int64_t ldb, float *y, int64_t ldy);
+  /* sums[c] = sum over rows of a[r][c], begin <= c < end. */
+  void (*column_sums)(int64_t rows, int64_t begin, int64_t end, const float *a, int64_t lda, float *sums);
+
+  /* Elementwise over `count`; out may be an input. */
+  void (*relu)(int64_t count, const float *x, float *y);
+  void (*tanh)(int64_t count, const float *x, float *y);
+  void (*sigmoid)(int64_t count, const float *x, float *y);
+  void (*gelu)(int64_t count, const float *x, float *y);
+  void (*relu_dy)(int64_t count, const float *dy, const float *y, float *dx);
+  void (*tanh_dy)(int64_t count, const float *dy, const float *y, float *dx);
+  void (*sigmoid_dy)(int64_t count, const float *dy, const float *y, float *dx);
+  void (*gelu_dx)(int64_t count, const float *dy, const float *x, float *dx);
+  void (*add)(int64_t count, const float *a, const float *b, float *y);
+  void (*mul)(int64_t count, const float *a, const float *b, float *y);
+
+  /* Element e takes word e % 4 of counter + e / 4 (see ls_op_dropout) and is kept, times `scale`, when the
+   * word's upper 24 bits are at least `threshold`. */
+  void (*dropout)(int64_t count, uint64_t seed, uint32_t stream, uint64_t counter, uint32_t threshold,
+                  float scale, const float *x, float *y);
+
+  /* One row: p = softmax(x); returns log(sum of exp(x)). */
+  float (*softmax_row)(int64_t count, const float *x, float *p);
+  double (*squared_distance)(int64_t count, const float *a, const float *b);
+  void (*scaled_difference)(int64_t count, float scale, const float *a, const float *b, float *y);
+  void (*moments)(int64_t count, const float *x, double eps, double *mean, double *rstd);
+  void (*normalize)(int64_t count, const float *x, double mean, float rstd, const float *gamma,
+                    const float *beta, float *y);
+  void (*normalize_dx)(int64_t count, const float *dy, const float *x, const float *gamma, float mean,
+                       float rstd, float *dx);
+  /* dgamma += dy * (x - mean) * rstd; dbeta += dy, over [begin, end) of a row. */
+  void (*normalize_dgb)(int64_t begin, int64_t end, const float *dy, const float *x, float mean, float rstd,
+                        float *dgamma, float *dbeta);
+
+  double (*sumsq)(int64_t count, const float *x);
+  void (*sgd)(int64_t count, float lr, float grad_scale, float decay, const float *g, float *p);
+  void (*sgd_momentum)(int64_t count, float lr, float grad_scale, float decay, float momentum, bool nesterov,
+                       const float *g, float *p, float *m);
+  void (*adam)(int64_t count, const ls_simd_adam_t *a, const float *g, float *p, float *m, float *v);
+} ls_simd_t;
+
+/* The widest table that this CPU can run. */
+const ls_simd_t *ls_simd_pick(void);
+/* All that this CPU can run, for tests: widest first, NULL-terminated. */
+enum { LS_SIMD_MAX = 4 };
+void ls_simd_list(const ls_simd_t *list[LS_SIMD_MAX]);
+
+#endif

@@ -1,0 +1,35 @@
+/* Elementwise loops; the compiler turns them into vectors. An output may be an input: each element is read
+ * before it is written. */
+
+#define MAP1(name, expression)                                                                               \
+  static void name(int64_t count, const float *in, float *out) {                                             \
+    for (int64_t e = 0; e < count; e++) {                                                                    \
+      float x = in[e];                                                                                       \
+      out[e] = (expression);                                                                                 \
+    }                                                                                                        \
+  }
+#define MAP2(name, expression)                                                                               \
+  static void name(int64_t count, const float *in_a, const float *in_b, float *out) {                        \
+    for (int64_t e = 0; e < count; e++) {                                                                    \
+      float a = in_a[e], b = in_b[e];                                                                        \
+      out[e] = (expression);                                                                                 \
+    }                                                                                                        \
+  }
+
+MAP1(relu, x < 0 ? 0 : x) /* keeps NaN, so that a diverged step is noticed */
+MAP1(map_tanh, tanh_of(x))
+MAP1(map_sigmoid, sigmoid_of(x))
+MAP1(map_gelu, gelu_of(x))
+MAP2(relu_dy, b > 0 ? a : 0)
+MAP2(tanh_dy, a *(1 - b * b))
+MAP2(sigmoid_dy, a *b *(1 - b))
+MAP2(gelu_dx, a *gelu_slope(b))
+MAP2(add, a + b)
+MAP2(mul, a *b)
+#undef MAP1
+#undef MAP2
+
+static void scaled_difference(int64_t count, float scale, const float *a, const float *b, float *y) {
+  for (int64_t e = 0; e < count; e++)
+    y[e] = scale * (a[e] - b[e]);
+}

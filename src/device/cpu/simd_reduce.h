@@ -1,0 +1,118 @@
+/* Sums in double precision, softmax and layer norm. */
+
+typedef float half_t __attribute__((vector_size(LS_VECTOR_BYTES / 2), aligned(4), may_alias));
+typedef double vecd_t __attribute__((vector_size(LS_VECTOR_BYTES)));
+enum { DOUBLES = LANES / 2, SUMS = 4 };
+
+INLINE vecd_t load_double(const float *p) {
+  return __builtin_convertvector(*(const half_t *)p, vecd_t);
+}
+
+INLINE double doubles_sum(vecd_t v) {
+  double sum = 0;
+  for (int i = 0; i < DOUBLES; i++)
+    sum += v[i];
+  return sum;
+}
+
+/* Sum over e of f(e): `vector` handles DOUBLES elements from e on, `scalar` one. Four sums hide the latency.
+ */
+#define SUM_DOUBLE(result, count, vector, scalar)                                                            \
+  do {                                                                                                       \
+    vecd_t part[SUMS] = {0};                                                                                 \
+    int64_t e_ = 0;                                                                                          \
+    for (; e_ + SUMS * DOUBLES <= (count); e_ += SUMS * DOUBLES) {                                           \
+      UNROLL for (int s_ = 0; s_ < SUMS; s_++) {                                                             \
+        int64_t e = e_ + s_ * DOUBLES;                                                                       \
+        part[s_] += (vector);                                                                                \
+      }                                                                                                      \
+    }                                                                                                        \
+    (result) = doubles_sum((part[0] + part[1]) + (part[2] + part[3]));                                       \
+    for (int64_t e = e_; e < (count); e++)                                                                   \
+      (result) += (scalar);                                                                                  \
+  } while (0)
+
+static double sumsq(int64_t count, const float *x) {
+  double sum;
+  SUM_DOUBLE(sum, count, load_double(x + e) * load_double(x + e), (double)x[e] * x[e]);
+  return sum;
+}
+
+static double squared_distance(int64_t count, const float *a, const float *b) {
+  double sum;
+  SUM_DOUBLE(sum, count,
+             (load_double(a + e) - load_double(b + e)) * (load_double(a + e) - load_double(b + e)),
+             ((double)a[e] - b[e]) * ((double)a[e] - b[e]));
+  return sum;
+}
+
+/* Largest element; NaN never wins. */
+static float largest(int64_t count, const float *x) {
+  float best = x[0];
+  int64_t e = 0;
+  if (count >= LANES) {
+    vec_t v = load(x);
+    for (e = LANES; e + LANES <= count; e += LANES) {
+      vec_t a = load(x + e);
+      veci_t more = a > v;
+      v = (vec_t)(((veci_t)a & more) | ((veci_t)v & ~more));
+    }
+    best = v[0];
+    for (int i = 1; i < LANES; i++)
+      best = v[i] > best ? v[i] : best;
+  }
+  for (; e < count; e++)
+    best = x[e] > best ? x[e] : best;
+  return best;
+}
+
+static float softmax_row(int64_t count, const float *x, float *p) {
+  float max = largest(count, x);
+  for (int64_t e = 0; e < count; e++)
+    p[e] = exp_of(x[e] - max);
+  double sum;
+  SUM_DOUBLE(sum, count, load_double(p + e), (double)p[e]);
+  float scale = (float)(1 / sum);
+  for (int64_t e = 0; e < count; e++)
+    p[e] *= scale;
+  return max + (float)log(sum);
+}
+
+static void moments(int64_t count, const float *x, double eps, double *mean, double *rstd) {
+  double sum, squares;
+  SUM_DOUBLE(sum, count, load_double(x + e), (double)x[e]);
+  double centre = sum / (double)count;
+  SUM_DOUBLE(squares, count, (load_double(x + e) - centre) * (load_double(x + e) - centre),
+             ((double)x[e] - centre) * ((double)x[e] - centre));
+  *mean = centre;
+  *rstd = 1 / sqrt(squares / (double)count + eps);
+}
+
+/* The mean is subtracted in two parts, because a large one loses digits as one float. */
+static void normalize(int64_t count, const float *x, double mean, float rstd, const float *gamma,
+                      const float *beta, float *y) {
+  float upper = (float)mean, lower = (float)(mean - upper);
+  for (int64_t e = 0; e < count; e++)
+    y[e] = ((x[e] - upper) - lower) * rstd * gamma[e] + beta[e];
+}
+
+/* With g = dy gamma and h = (x - mean) rstd:  dx = rstd (g - mean(g) - h mean(g h)). */
+static void normalize_dx(int64_t count, const float *dy, const float *x, const float *gamma, float mean,
+                         float rstd, float *dx) {
+  double g_sum, gh_sum;
+  SUM_DOUBLE(g_sum, count, load_double(dy + e) * load_double(gamma + e), (double)dy[e] * gamma[e]);
+  SUM_DOUBLE(gh_sum, count,
+             load_double(dy + e) * load_double(gamma + e) * (load_double(x + e) - (double)mean),
+             (double)dy[e] * gamma[e] * ((double)x[e] - mean));
+  float g_mean = (float)(g_sum / (double)count), gh_mean = (float)(gh_sum * rstd / (double)count);
+  for (int64_t e = 0; e < count; e++)
+    dx[e] = rstd * (dy[e] * gamma[e] - g_mean - (x[e] - mean) * rstd * gh_mean);
+}
+
+static void normalize_dgb(int64_t begin, int64_t end, const float *dy, const float *x, float mean, float rstd,
+                          float *restrict dgamma, float *restrict dbeta) {
+  for (int64_t e = begin; e < end; e++) {
+    dgamma[e] += dy[e] * (x[e] - mean) * rstd;
+    dbeta[e] += dy[e];
+  }
+}

@@ -1,0 +1,41 @@
+/* Compiles every loop for one instruction set and collects them in the table LS_SIMD_TABLE. The including
+ * file defines LS_SIMD_TABLE, LS_SIMD_NAME and LS_VECTOR_BYTES and is compiled with the flags of that set. */
+#include "device/cpu/simd_vector.h"
+
+#include "device/cpu/simd_math.h"
+
+#include "device/cpu/simd_dropout.h"
+#include "device/cpu/simd_elementwise.h"
+#include "device/cpu/simd_gemm.h"
+#include "device/cpu/simd_reduce.h"
+#include "device/cpu/simd_update.h"
+
+const ls_simd_t LS_SIMD_TABLE = {
+    .name = LS_SIMD_NAME,
+    .product_nt = product_nt,
+    .product_nn = product_nn,
+    .product_tn = product_tn,
+    .column_sums = column_sums,
+    .relu = relu,
+    .tanh = map_tanh,
+    .sigmoid = map_sigmoid,
+    .gelu = map_gelu,
+    .relu_dy = relu_dy,
+    .tanh_dy = tanh_dy,
+    .sigmoid_dy = sigmoid_dy,
+    .gelu_dx = gelu_dx,
+    .add = add,
+    .mul = mul,
+    .dropout = dropout,
+    .softmax_row = softmax_row,
+    .squared_distance = squared_distance,
+    .scaled_difference = scaled_difference,
+    .moments = moments,
+    .normalize = normalize,
+    .normalize_dx = normalize_dx,
+    .normalize_dgb = normalize_dgb,
+    .sumsq = sumsq,
+    .sgd = sgd,
+    .sgd_momentum = sgd_momentum,
+    .adam = adam,
+};

@@ -1,0 +1,61 @@
+/* One vector of floats of the instruction set that the including file is compiled for, with GCC's vector
+ * extensions (also in clang). No include guard is needed beyond one per program file. */
+#include "device/cpu/simd.h"
+
+#include <math.h>
+#include <string.h>
+
+#if LS_VECTOR_BYTES == 64
+enum { TILE_ROWS = 8, TILE_VECS = 3 }; /* 24 of 32 registers hold sums */
+#elif LS_VECTOR_BYTES == 32
+enum { TILE_ROWS = 4, TILE_VECS = 3 }; /* 12 of 16 */
+#else
+enum { TILE_ROWS = 4, TILE_VECS = 2 };
+#endif
+enum { LANES = LS_VECTOR_BYTES / 4 };
+
+typedef float vec_t __attribute__((vector_size(LS_VECTOR_BYTES)));
+typedef int32_t veci_t __attribute__((vector_size(LS_VECTOR_BYTES)));
+typedef float vec_mem_t __attribute__((vector_size(LS_VECTOR_BYTES), aligned(4), may_alias));
+
+#define INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
+
+INLINE vec_t load(const float *p) {
+  return *(const vec_mem_t *)p;
+}
+INLINE void store(float *p, vec_t v) {
+  *(vec_mem_t *)p = v;
+}
+INLINE vec_t mask_keep(vec_t v, veci_t mask) {
+  return (vec_t)((veci_t)v & mask);
+}
+
+/* All ones in the lanes from `first` on. */
+INLINE veci_t mask_from(int first) {
+  veci_t lane;
+  for (int i = 0; i < LANES; i++)
+    lane[i] = i;
+  return lane >= first;
+}
+
+/* Sum of the lanes, as a tree. */
+INLINE float lanes_sum(vec_t v) {
+  typedef float v4_t __attribute__((vector_size(16)));
+#if LS_VECTOR_BYTES == 64
+  typedef float v8_t __attribute__((vector_size(32)));
+  v8_t h = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+           __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+  v4_t q = __builtin_shufflevector(h, h, 0, 1, 2, 3) + __builtin_shufflevector(h, h, 4, 5, 6, 7);
+#elif LS_VECTOR_BYTES == 32
+  v4_t q = __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
+#else
+  v4_t q = v;
+#endif
+  q += __builtin_shufflevector(q, q, 2, 3, 0, 1);
+  return q[0] + q[1];
+}

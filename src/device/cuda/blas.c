@@ -1,0 +1,122 @@
+/* Opening cuBLASLt and deciding how a matrix product is computed. True f32: no TF32, and no algorithm whose parts
+ * are added up in an order that could change from run to run. */
+#include "device/cuda/blas.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+#define LIBRARY "libcublasLt.so." TEXT(CUBLAS_VER_MAJOR)
+
+static ls_status_t find_functions(ls_ctx_t *ctx, ls_blas_t *blas) {
+#define FIND(name)                                                                                           \
+  {                                                                                                          \
+    void *symbol = dlsym(blas->library, #name);                                                              \
+    if (!symbol) return ls_fail(ctx, LS_ERR_UNSUPPORTED, "backend cuda: " LIBRARY " has no " #name);         \
+    memcpy(&blas->name, &symbol, sizeof symbol);                                                             \
+  }
+  LS_BLAS_FUNCTIONS(FIND)
+#undef FIND
+  return LS_OK;
+}
+
+ls_status_t ls_blas_open(ls_ctx_t *ctx, ls_blas_t *blas) {
+  ls_blas_t b = {.library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL)};
+  if (!b.library) {
+    const char *why = dlerror();
+    return ls_fail(ctx, LS_ERR_UNSUPPORTED, "backend cuda: cuBLASLt cannot be loaded: %s",
+                   why ? why : "no reason given");
+  }
+  ls_status_t status = find_functions(ctx, &b);
+  if (status) goto library;
+  cublasStatus_t result = b.cublasLtCreate(&b.handle);
+  if (result != CUBLAS_STATUS_SUCCESS) {
+    status = ls_fail(ctx, LS_ERR_DEVICE, "backend cuda: cuBLASLt: %s", b.cublasLtGetStatusString(result));
+    goto library;
+  }
+  *blas = b;
+  return LS_OK;
+library:
+  dlclose(b.library);
+  return status;
+}
+
+/* The library stays open: unloading it while the driver still knows its kernels is not safe. */
+void ls_blas_close(ls_blas_t *blas) {
+  if (blas->handle) (void)blas->cublasLtDestroy(blas->handle);
+  blas->handle = NULL;
+}
+
+/* Descriptors that do not depend on the algorithm. A is stored (m x k), or (k x m) when transposed. */
+static cublasStatus_t describe(const ls_blas_t *blas, ls_blas_plan_t *plan) {
+  const ls_blas_key_t *key = &plan->key;
+  cublasOperation_t op_a = key->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  cublasOperation_t op_b = key->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = key->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  int64_t a_rows = key->a_transposed ? key->k : key->m, a_cols = key->a_transposed ? key->m : key->k;
+  int64_t b_rows = key->b_transposed ? key->n : key->k, b_cols = key->b_transposed ? key->k : key->n;
+  cublasLtMatmulDesc_t desc = (cublasLtMatmulDesc_t)&plan->desc;
+  cublasStatus_t r = blas->cublasLtMatmulDescInit_internal(desc, sizeof plan->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  if (r == CUBLAS_STATUS_SUCCESS)
+    r = blas->cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a);
+  if (r == CUBLAS_STATUS_SUCCESS)
+    r = blas->cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b);
+  if (r == CUBLAS_STATUS_SUCCESS)
+    r = blas->cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+  if (r == CUBLAS_STATUS_SUCCESS)
+    r = blas->cublasLtMatrixLayoutInit_internal((cublasLtMatrixLayout_t)&plan->a, sizeof plan->a, CUDA_R_32F,
+                                                (uint64_t)a_rows, (uint64_t)a_cols, a_rows);
+  if (r == CUBLAS_STATUS_SUCCESS)
+    r = blas->cublasLtMatrixLayoutInit_internal((cublasLtMatrixLayout_t)&plan->b, sizeof plan->b, CUDA_R_32F,
+                                                (uint64_t)b_rows, (uint64_t)b_cols, b_rows);
+  if (r == CUBLAS_STATUS_SUCCESS)
+    r = blas->cublasLtMatrixLayoutInit_internal((cublasLtMatrixLayout_t)&plan->d, sizeof plan->d, CUDA_R_32F,
+                                                (uint64_t)key->m, (uint64_t)key->n, key->m);
+  return r;
+}
+
+/* Split products may add their parts in a separate pass, which has one order; not in place. */
+static cublasStatus_t prefer(const ls_blas_t *blas, const ls_blas_key_t *key,
+                             cublasLtMatmulPreferenceOpaque_t *preference) {
+  static const cublasLtMatmulPreferenceAttributes_t alignment[] = {
+      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+  cublasLtMatmulPreference_t p = preference;
+  uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  uint64_t workspace_bytes = key->workspace_bytes;
+  uint32_t align_bytes = (uint32_t)key->align_bytes;
+  cublasStatus_t r = blas->cublasLtMatmulPreferenceInit_internal(p, sizeof *preference);
+  if (r == CUBLAS_STATUS_SUCCESS)
+    r = blas->cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
+                                                   sizeof workspace_bytes);
+  if (r == CUBLAS_STATUS_SUCCESS)
+    r = blas->cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+                                                   sizeof schemes);
+  for (int i = 0; i < LS_COUNT(alignment) && r == CUBLAS_STATUS_SUCCESS; i++)
+    r = blas->cublasLtMatmulPreferenceSetAttribute(p, alignment[i], &align_bytes, sizeof align_bytes);
+  return r;
+}
+
+/* The heuristic's first choice, not the fastest of a trial: a trial's noise would change bits between runs. */
+ls_status_t ls_blas_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key, ls_blas_plan_t *plan) {
+  ls_blas_plan_t p = {.key = *key};
+  cublasLtMatmulPreferenceOpaque_t preference;
+  cublasLtMatmulHeuristicResult_t found;
+  int count = 0;
+  cublasStatus_t r = describe(blas, &p);
+  if (r == CUBLAS_STATUS_SUCCESS) r = prefer(blas, key, &preference);
+  if (r == CUBLAS_STATUS_SUCCESS)
+    r = blas->cublasLtMatmulAlgoGetHeuristic(blas->handle, (cublasLtMatmulDesc_t)&p.desc,
+                                             (cublasLtMatrixLayout_t)&p.a, (cublasLtMatrixLayout_t)&p.b,
+                                             (cublasLtMatrixLayout_t)&p.d, (cublasLtMatrixLayout_t)&p.d,
+                                             &preference, 1, &found, &count);
+  if (r == CUBLAS_STATUS_SUCCESS && count < 1) r = CUBLAS_STATUS_NOT_SUPPORTED;
+  if (r != CUBLAS_STATUS_SUCCESS)
+    return ls_fail(ctx, LS_ERR_UNSUPPORTED, "cuBLASLt has no way to multiply (%lld x %lld) by (%lld x %lld): %s",
+                   (long long)key->m, (long long)key->k, (long long)key->k, (long long)key->n,
+                   blas->cublasLtGetStatusString(r));
+  p.algo = found.algo;
+  *plan = p;
+  return LS_OK;
+}

@@ -1,0 +1,51 @@
+/* cuBLASLt, opened when a device is: loading half a gigabyte of library is not for programs that then find no
+ * GPU. A plan is one matrix product with everything decided: layouts, epilogue, algorithm. */
+#ifndef LS_DEVICE_CUDA_BLAS_H
+#define LS_DEVICE_CUDA_BLAS_H
+
+#include "base/base.h"
+#include <cublasLt.h>
+
+/* What we call. cublasLt.h's inline initialisers are thin wrappers of the _internal functions. */
+#define LS_BLAS_FUNCTIONS(X)                                                                                 \
+  X(cublasLtCreate)                                                                                          \
+  X(cublasLtDestroy)                                                                                         \
+  X(cublasLtMatmul)                                                                                          \
+  X(cublasLtMatmulAlgoGetHeuristic)                                                                          \
+  X(cublasLtMatmulDescInit_internal)                                                                         \
+  X(cublasLtMatmulDescSetAttribute)                                                                          \
+  X(cublasLtMatrixLayoutInit_internal)                                                                       \
+  X(cublasLtMatmulPreferenceInit_internal)                                                                   \
+  X(cublasLtMatmulPreferenceSetAttribute)                                                                    \
+  X(cublasLtGetStatusString)
+
+typedef struct {
+  void *library;
+  cublasLtHandle_t handle;
+#define LS_BLAS_POINTER(name) __typeof__(name) *name;
+  LS_BLAS_FUNCTIONS(LS_BLAS_POINTER)
+#undef LS_BLAS_POINTER
+} ls_blas_t;
+
+/* D (m x n) = op(A) op(B), column-major as cuBLAS has it, f32 throughout. */
+typedef struct {
+  int64_t m, n, k;
+  bool a_transposed, b_transposed;
+  bool bias;             /* adds a vector (m) to every column of D */
+  int align_bytes;       /* that all pointers have, up to 256 */
+  size_t workspace_bytes;
+} ls_blas_key_t;
+
+typedef struct {
+  ls_blas_key_t key;
+  cublasLtMatmulDescOpaque_t desc;
+  cublasLtMatrixLayoutOpaque_t a, b, d;
+  cublasLtMatmulAlgo_t algo;
+} ls_blas_plan_t;
+
+ls_status_t ls_blas_open(ls_ctx_t *ctx, ls_blas_t *blas);
+void ls_blas_close(ls_blas_t *blas);
+/* Host work only, so it may happen while a stream is captured. Reports LS_ERR_UNSUPPORTED with the shape. */
+ls_status_t ls_blas_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key, ls_blas_plan_t *plan);
+
+#endif

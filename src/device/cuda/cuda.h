@@ -1,0 +1,80 @@
+/* Inside the CUDA module: what a device, a stream and an event are, and how a CUDA error becomes a status. The
+ * module is C over the CUDA runtime; kernels live in .cu files behind device/cuda/kernels.h. */
+#ifndef LS_DEVICE_CUDA_CUDA_H
+#define LS_DEVICE_CUDA_CUDA_H
+
+#include "device/cuda/blas.h"
+#include "device/device.h"
+#include <cuda_runtime_api.h>
+
+enum {
+  LS_CUDA_PLAN_MAX = 512,               /* matrix products of different shape that a device remembers */
+  LS_CUDA_WORKSPACE_BYTES = 32 << 20,   /* for cuBLASLt, on compute streams: what its manual advises for Hopper */
+  LS_CUDA_SCRATCH_BYTES = 1 << 20,      /* for reductions, on every stream */
+  LS_CUDA_CALL_MAX = 64,                /* host calls in flight on a stream */
+};
+
+typedef struct {
+  ls_device_t base;
+  int index;
+  ls_blas_t blas;
+  int plan_count;
+  ls_blas_plan_t *plan; /* LS_CUDA_PLAN_MAX */
+} ls_cuda_device_t;
+
+typedef struct ls_cuda_stream ls_cuda_stream_t;
+typedef struct {
+  ls_cuda_stream_t *stream;
+  ls_host_fn fn;
+  void *arg;
+} ls_cuda_call_t;
+
+struct ls_cuda_stream {
+  ls_stream_t base;
+  cudaStream_t handle;
+  void *workspace; /* cuBLASLt's; contents undefined between kernels. NULL on ASYNC streams */
+  size_t workspace_bytes;
+  void *scratch;        /* partial results of reductions; its first LS_KERNEL_COUNTER_BYTES stay zero */
+  _Atomic int status;   /* first error of anything on the stream */
+  uint64_t calls_put;   /* host calls: a ring */
+  _Atomic uint64_t calls_done;
+  ls_cuda_call_t call[LS_CUDA_CALL_MAX];
+};
+
+struct ls_event {
+  ls_device_t *device;
+  cudaEvent_t handle;
+};
+
+struct ls_exec {
+  ls_device_t *device;
+  cudaGraphExec_t handle;
+};
+
+static inline ls_cuda_device_t *ls_cuda_device(ls_device_t *device) { return (ls_cuda_device_t *)device; }
+static inline ls_cuda_stream_t *ls_cuda_stream(ls_stream_t *stream) { return (ls_cuda_stream_t *)stream; }
+
+/* LS_OK for cudaSuccess; else reports "what: CUDA's text" and clears CUDA's record of the error. */
+ls_status_t ls_cuda_check(ls_ctx_t *ctx, cudaError_t error, const char *what);
+/* Keeps the stream's first error; returns the status that the stream has now. */
+ls_status_t ls_cuda_stream_keep(ls_cuda_stream_t *stream, ls_status_t status);
+ls_status_t ls_cuda_stream_status(const ls_cuda_stream_t *stream);
+
+/* The module's version of an op. */
+ls_kernel_fn ls_cuda_kernel(const ls_device_t *device, const char *op);
+/* Matrix products (linear.c). */
+ls_status_t ls_cuda_linear(ls_stream_t *stream, const ls_kernel_args_t *args);
+ls_status_t ls_cuda_linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args);
+ls_status_t ls_cuda_linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args);
+
+extern const ls_device_ops_t ls_cuda_device_ops;
+extern const ls_buffer_ops_t ls_cuda_buffer_ops;
+extern const ls_stream_ops_t ls_cuda_stream_ops;
+extern const ls_capture_ops_t ls_cuda_capture_ops;
+extern const ls_backend_t ls_backend_cuda;
+
+/* Communicator over NCCL (comm/nccl); see ls_cuda_module_t. */
+ls_status_t ls_comm_nccl_create(ls_ctx_t *ctx, ls_device_t *device, struct ls_comm *control, int64_t deadline_ns,
+                                struct ls_comm **comm);
+
+#endif

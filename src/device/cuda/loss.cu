@@ -1,0 +1,137 @@
+// Losses: a warp takes a row, a block the rows of its warps, and the last block to finish adds up all blocks' parts
+// in block order. Sums over rows are in f64.
+#include "device/cuda/block.cuh"
+
+enum { LOSS_BLOCKS_MAX = 1024 };
+static_assert(2 * LOSS_BLOCKS_MAX <= LS_KERNEL_PARTIAL_MAX, "partial losses fit the scratch");
+
+// Every block's loss and correct count to *loss and *correct. Called by all threads of all blocks.
+__device__ static void finish(void *scratch, double row_loss, double row_correct, float *loss, float *correct) {
+  double *partial = partial_of(scratch);
+  row_loss = block_sum(row_loss);
+  row_correct = block_sum(row_correct);
+  if (threadIdx.x == 0) {
+    partial[2 * blockIdx.x] = row_loss;
+    partial[2 * blockIdx.x + 1] = row_correct;
+  }
+  if (!last_block(scratch)) return;
+  double total = 0, count = 0;
+  for (unsigned b = threadIdx.x; b < gridDim.x; b += BLOCK) {
+    total += __ldcg(partial + 2 * b);
+    count += __ldcg(partial + 2 * b + 1);
+  }
+  total = block_sum(total);
+  count = block_sum(count);
+  if (threadIdx.x == 0) {
+    *loss = (float)total;
+    *correct = (float)count;
+  }
+}
+
+// The largest of x (classes) and its first place, the same in every lane.
+__device__ static void row_max(const float *x, int64_t classes, int lane, float *max, int64_t *place) {
+  float best = -INFINITY;
+  int64_t at = classes;
+  for (int64_t c = lane; c < classes; c += WARP)
+    if (at == classes || x[c] > best) {
+      best = x[c];
+      at = c;
+    }
+#pragma unroll
+  for (int step = WARP / 2; step > 0; step /= 2) {
+    float other = __shfl_down_sync(0xffffffffu, best, step);
+    int64_t other_at = __shfl_down_sync(0xffffffffu, at, step);
+    if (other_at < classes && (at == classes || other > best || (other == best && other_at < at))) {
+      best = other;
+      at = other_at;
+    }
+  }
+  *max = __shfl_sync(0xffffffffu, best, 0);
+  *place = __shfl_sync(0xffffffffu, at, 0);
+}
+
+__global__ void xent_kernel(void *scratch, const float *logits, const int32_t *target, const float *weight,
+                            float *loss, float *correct, float *prob, int64_t rows, int64_t classes) {
+  int lane = threadIdx.x % WARP;
+  double my_loss = 0, my_correct = 0;
+  for (int64_t r = thread_index() / WARP; r < rows; r += thread_count() / WARP) {
+    const float *x = logits + r * classes;
+    float *p = prob + r * classes, max, sum = 0;
+    int64_t best, t = target[r];
+    row_max(x, classes, lane, &max, &best);
+    for (int64_t c = lane; c < classes; c += WARP) sum += expf(x[c] - max);
+    sum = warp_sum(sum);
+    for (int64_t c = lane; c < classes; c += WARP) p[c] = expf(x[c] - max) / sum;
+    if (lane == 0) {  // a target that is no class gives NaN and reads nothing
+      float row_loss = t >= 0 && t < classes ? logf(sum) - (x[t] - max) : NAN;
+      my_loss += (double)weight[r] * row_loss;
+      my_correct += weight[r] > 0 && best == t;
+    }
+  }
+  finish(scratch, my_loss, my_correct, loss, correct);
+}
+
+int ls_kernel_xent(ls_kernel_stream_t stream, void *scratch, const float *logits, const int32_t *target,
+                   const float *weight, float *loss, float *correct, float *prob, int64_t rows, int64_t classes) {
+  xent_kernel<<<grid_for(rows, WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, stream>>>(scratch, logits, target, weight, loss,
+                                                                          correct, prob, rows, classes);
+  return launched();
+}
+
+// dx may be prob.
+__global__ void xent_dx_kernel(const float *dloss, const float *prob, const int32_t *target, const float *weight,
+                               float *dx, int64_t rows, int64_t classes) {
+  int64_t c = plane_column();
+  if (c >= classes) return;
+  for (int64_t r = plane_row(); r < rows; r += plane_row_step())
+    dx[r * classes + c] = *dloss * weight[r] * (prob[r * classes + c] - (c == target[r] ? 1.0f : 0.0f));
+}
+
+int ls_kernel_xent_dx(ls_kernel_stream_t stream, const float *dloss, const float *prob, const int32_t *target,
+                      const float *weight, float *dx, int64_t rows, int64_t classes) {
+  if (rows <= 0 || classes <= 0) return cudaSuccess;
+  plane p = plane_for(rows, classes);
+  xent_dx_kernel<<<p.grid, p.block, 0, stream>>>(dloss, prob, target, weight, dx, rows, classes);
+  return launched();
+}
+
+__global__ void mse_kernel(void *scratch, const float *pred, const float *target, const float *weight, float *loss,
+                           float *correct, int64_t rows, int64_t outputs) {
+  int lane = threadIdx.x % WARP;
+  double my_loss = 0;
+  for (int64_t r = thread_index() / WARP; r < rows; r += thread_count() / WARP) {
+    float sum = 0;
+    for (int64_t o = lane; o < outputs; o += WARP) {
+      float d = pred[r * outputs + o] - target[r * outputs + o];
+      sum += d * d;
+    }
+    sum = warp_sum(sum);
+    if (lane == 0) my_loss += (double)weight[r] * ((double)sum / (double)outputs);
+  }
+  finish(scratch, my_loss, 0, loss, correct);
+}
+
+int ls_kernel_mse(ls_kernel_stream_t stream, void *scratch, const float *pred, const float *target,
+                  const float *weight, float *loss, float *correct, int64_t rows, int64_t outputs) {
+  mse_kernel<<<grid_for(rows, WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, stream>>>(scratch, pred, target, weight, loss,
+                                                                         correct, rows, outputs);
+  return launched();
+}
+
+// dx may be pred.
+__global__ void mse_dx_kernel(const float *dloss, const float *pred, const float *target, const float *weight,
+                              float *dx, int64_t rows, int64_t outputs) {
+  int64_t o = plane_column();
+  if (o >= outputs) return;
+  float each = 2.0f / (float)outputs;
+  for (int64_t r = plane_row(); r < rows; r += plane_row_step())
+    dx[r * outputs + o] = *dloss * weight[r] * each * (pred[r * outputs + o] - target[r * outputs + o]);
+}
+
+int ls_kernel_mse_dx(ls_kernel_stream_t stream, const float *dloss, const float *pred, const float *target,
+                     const float *weight, float *dx, int64_t rows, int64_t outputs) {
+  if (rows <= 0 || outputs <= 0) return cudaSuccess;
+  plane p = plane_for(rows, outputs);
+  mse_dx_kernel<<<p.grid, p.block, 0, stream>>>(dloss, pred, target, weight, dx, rows, outputs);
+  return launched();
+}
