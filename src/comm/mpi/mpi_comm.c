@@ -160,7 +160,7 @@ static ls_status_t choose_way(ls_mpi_t *mpi, bool window) {
 /* After a failure MPI stays initialised: ending it is collective, and others may be stuck. A process that
  * gives up leaves through ls_comm_mpi_abort, one that tries again finds MPI running. */
 ls_status_t ls_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, bool window, ls_comm_t **comm) {
-  bool owns_mpi;
+  bool owns_mpi = false;
   int rank, size;
   ls_status_t status = join(ctx, &owns_mpi);
   if (status != LS_OK) return status;

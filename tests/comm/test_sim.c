@@ -1,0 +1,231 @@
+/* The sim transport, and with it the shared region: exact results, identical bits, and every way to fail. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "ranks.h"
+
+#include <cmocka.h>
+#include <string.h>
+
+static const int worlds[] = {1, 2, 3, 8, 11};
+static const int64_t short_ns = 200000000;
+
+static void expect_fine(const ranks_t *ranks, int size) {
+  for (int r = 0; r < size; r++)
+    assert_string_equal(ranks->rank[r].text, "");
+  assert_string_equal(ranks->log, "");
+}
+
+static void in_all_worlds(rank_fn fn) {
+  ranks_t ranks;
+  for (int w = 0; w < LS_COUNT(worlds); w++) {
+    ranks_run(&ranks, worlds[w], 0, fn);
+    expect_fine(&ranks, worlds[w]);
+    ranks_release(&ranks);
+  }
+}
+
+static void blocking(rank_t *rank) {
+  cases_run(rank->comm, NULL, rank->text);
+}
+static void bits(rank_t *rank) {
+  cases_bits(rank->comm, rank->text);
+}
+
+/* Every rank has a device of its own, as a process would. */
+static void with_stream(rank_t *rank, ls_stream_kind_t kind,
+                        const char *(*fn)(ls_comm_t *comm, ls_stream_t *stream, char *text)) {
+  const ls_backend_t *backend = &ls_backend_ref;
+  ls_device_t *device;
+  ls_stream_t *stream;
+  strcpy(rank->text, "no stream");
+  if (backend->device->open(rank->ranks->ctx, &(ls_device_options_t){.threads = 1}, &device) != LS_OK) return;
+  if (backend->stream->create(device, kind, &stream) == LS_OK) {
+    rank->text[0] = '\0';
+    fn(rank->comm, stream, rank->text);
+    backend->stream->destroy(stream);
+  }
+  backend->device->close(device);
+}
+
+static void on_inline(rank_t *rank) {
+  with_stream(rank, LS_STREAM_INLINE, cases_run);
+}
+static void on_async(rank_t *rank) {
+  with_stream(rank, LS_STREAM_ASYNC, cases_run);
+}
+static void overlap(rank_t *rank) {
+  with_stream(rank, LS_STREAM_ASYNC, cases_overlap);
+}
+
+static void test_exact_blocking(void **state) {
+  (void)state;
+  in_all_worlds(blocking);
+}
+static void test_exact_inline_stream(void **state) {
+  (void)state;
+  in_all_worlds(on_inline);
+}
+static void test_exact_async_stream(void **state) {
+  (void)state;
+  in_all_worlds(on_async);
+}
+static void test_same_bits_everywhere(void **state) {
+  (void)state;
+  in_all_worlds(bits);
+}
+static void test_control_while_the_lane_is_busy(void **state) {
+  (void)state;
+  in_all_worlds(overlap);
+}
+
+static ls_status_t gradients(ls_comm_t *comm, int64_t count) {
+  float x[8] = {0};
+  const ls_collective_t c = {
+      .kind = LS_ALL_REDUCE, .name = "gradients 3", .send = x, .recv = x, .count = count};
+  return comm->ops->run(comm, &c);
+}
+
+/* The absent rank keeps its communicator, so nothing but the deadline ends the wait. */
+static void last_stays_away(rank_t *rank) {
+  ls_comm_set_step(rank->comm, 7);
+  if (rank->comm->rank == rank->comm->size - 1) return;
+  rank->status = gradients(rank->comm, 8);
+  if (gradients(rank->comm, 8) != LS_ERR_COMM || rank->comm->ops->poll(rank->comm) != LS_ERR_COMM)
+    strcpy(rank->text, "a broken communicator still works");
+}
+
+static void test_late_rank_is_named(void **state) {
+  (void)state;
+  ranks_t ranks;
+  for (int size = 2; size <= 3; size++) {
+    ranks_run(&ranks, size, short_ns, last_stays_away);
+    for (int r = 0; r < size - 1; r++) {
+      assert_int_equal(ranks.rank[r].status, LS_ERR_TIMEOUT);
+      assert_string_equal(ranks.rank[r].text, "");
+    }
+    assert_int_equal(ls_ctx_error_count(ranks.ctx), size - 1); /* each speaks once */
+    const char *message = ls_ctx_error(ranks.ctx);
+    assert_non_null(
+        strstr(message, size == 2 ? "rank 0 of 2, step 7, all-reduce \"gradients 3\"" : "of 3, step 7"));
+    assert_non_null(strstr(message, size == 2 ? "rank 1 did not arrive" : "rank 2 did not arrive"));
+    ranks_release(&ranks);
+  }
+}
+
+static void last_leaves(rank_t *rank) {
+  if (rank->comm->rank < rank->comm->size - 1) {
+    rank->status = gradients(rank->comm, 8);
+    return;
+  }
+  ls_comm_destroy(rank->comm);
+  rank->comm = NULL;
+}
+
+static void test_rank_that_leaves_is_not_waited_for(void **state) {
+  (void)state;
+  ranks_t ranks;
+  ranks_run(&ranks, 3, 0, last_leaves);
+  for (int r = 0; r < 2; r++)
+    assert_int_equal(ranks.rank[r].status, LS_ERR_COMM);
+  assert_non_null(strstr(ranks.log, "rank 2 has left"));
+  ranks_release(&ranks);
+}
+
+/* A rank may leave at once after its last collective, while others are still inside it. */
+static void leave_after_one(rank_t *rank) {
+  rank->status = gradients(rank->comm, 8);
+  ls_comm_destroy(rank->comm);
+  rank->comm = NULL;
+}
+
+static void test_leaving_after_the_last_collective(void **state) {
+  (void)state;
+  ranks_t ranks;
+  for (int repeat = 0; repeat < 50; repeat++) {
+    ranks_run(&ranks, 3, 0, leave_after_one);
+    for (int r = 0; r < 3; r++)
+      assert_int_equal(ranks.rank[r].status, LS_OK);
+    ranks_release(&ranks);
+  }
+}
+
+static void counts_differ(rank_t *rank) {
+  rank->status = gradients(rank->comm, rank->comm->rank == 1 ? 7 : 8);
+}
+
+static void test_ranks_that_disagree_are_told(void **state) {
+  (void)state;
+  ranks_t ranks;
+  ranks_run(&ranks, 3, 0, counts_differ);
+  for (int r = 0; r < 3; r++)
+    assert_int_equal(ranks.rank[r].status, LS_ERR_COMM);
+  assert_non_null(strstr(ranks.log, "ranks do not issue the same collectives"));
+  assert_non_null(strstr(ranks.log, "\"gradients 3\" with count 7 of f32 on rank 1"));
+  ranks_release(&ranks);
+}
+
+static void second_fails(rank_t *rank) {
+  rank->status = ls_comm_agree(rank->comm, "start", rank->comm->rank == 1 ? LS_ERR_DATA : LS_OK);
+  if (ls_comm_agree(rank->comm, "go on", LS_OK) != LS_OK)
+    strcpy(rank->text, "agreeing does not break anything");
+}
+
+static void test_agree(void **state) {
+  (void)state;
+  ranks_t ranks;
+  ranks_run(&ranks, 3, 0, second_fails);
+  for (int r = 0; r < 3; r++) {
+    assert_int_equal(ranks.rank[r].status, r == 1 ? LS_ERR_DATA : LS_ERR_COMM);
+    assert_string_equal(ranks.rank[r].text, "");
+  }
+  assert_non_null(strstr(ranks.log, "start: rank 1 has failed"));
+  assert_int_equal(ls_ctx_error_count(ranks.ctx), 2);
+  ranks_release(&ranks);
+}
+
+static void test_every_allocation_fails_once(void **state) {
+  (void)state;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_comm_t *comm[3] = {NULL};
+  ls_status_t status = LS_ERR_MEMORY;
+  for (int n = 1; status != LS_OK; n++) {
+    assert_in_range(n, 1, 100);
+    ls_ctx_fail_alloc(ctx, n);
+    status = ls_comm_sim_create(ctx, 3, 0, comm);
+    if (status == LS_OK) break;
+    assert_int_equal(status, LS_ERR_MEMORY);
+    assert_null(comm[0]);
+  }
+  ls_ctx_fail_alloc(ctx, 0);
+  for (int r = 0; r < 3; r++)
+    ls_comm_destroy(comm[r]);
+  ls_ctx_destroy(ctx);
+}
+
+static void test_bad_world_is_refused(void **state) {
+  (void)state;
+  ls_comm_t *comm = NULL;
+  assert_int_equal(ls_comm_sim_create(NULL, 0, 0, &comm), LS_ERR_ARGUMENT);
+  assert_int_equal(ls_comm_sim_create(NULL, 1 << 20, 0, &comm), LS_ERR_ARGUMENT);
+  assert_null(comm);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_exact_blocking),
+      cmocka_unit_test(test_exact_inline_stream),
+      cmocka_unit_test(test_exact_async_stream),
+      cmocka_unit_test(test_same_bits_everywhere),
+      cmocka_unit_test(test_control_while_the_lane_is_busy),
+      cmocka_unit_test(test_late_rank_is_named),
+      cmocka_unit_test(test_rank_that_leaves_is_not_waited_for),
+      cmocka_unit_test(test_leaving_after_the_last_collective),
+      cmocka_unit_test(test_ranks_that_disagree_are_told),
+      cmocka_unit_test(test_agree),
+      cmocka_unit_test(test_every_allocation_fails_once),
+      cmocka_unit_test(test_bad_world_is_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
