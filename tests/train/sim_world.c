@@ -1,0 +1,86 @@
+/* One thread per rank, each with a context, a world around its sim communicator and a trainer. */
+#include "sim_world.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  const sim_run_t *run;
+  ls_comm_t *comm;
+  ls_ctx_t *ctx;
+  int64_t seen;
+  sim_result_t *result; /* rank 0 fills it; others their hash */
+  ls_status_t status;
+} rank_t;
+
+static void on_progress(void *user, const ls_progress_t *p) {
+  rank_t *rank = user;
+  rank->seen = p->step;
+  if (p->step <= SIM_STEPS_MAX) rank->result->loss[p->step - 1] = p->train_loss;
+  rank->result->steps = (int)p->step;
+}
+
+static bool on_stop(void *user) {
+  rank_t *rank = user;
+  return rank->run->stop_after > 0 && rank->seen >= rank->run->stop_after;
+}
+
+static ls_status_t train(rank_t *rank, ls_world_t *world, const ls_config_t *config) {
+  ls_trainer_t *trainer;
+  ls_train_report_t report;
+  ls_trainer_options_t options = {.memory = rank->run->memory, .resume = rank->run->resume};
+  ls_train_hooks_t hooks = {.progress = on_progress, .stop = on_stop, .user = rank};
+  ls_status_t status = ls_trainer_create(rank->ctx, world, config, &options, &trainer);
+  if (status != LS_OK) return status;
+  status = ls_trainer_run(trainer, &hooks, &report);
+  memcpy(rank->result->hash[world->comm->rank], report.params_xxh3, sizeof report.params_xxh3);
+  if (world->comm->rank == 0) {
+    float *optim, *param;
+    if (ls_trainer_pull(trainer, &param, &optim) == LS_OK) {
+      rank->result->param_count = trainer->layout->total;
+      rank->result->param = ls_alloc_array(rank->ctx, (size_t)trainer->layout->total, sizeof *param);
+      if (rank->result->param)
+        memcpy(rank->result->param, param, (size_t)trainer->layout->total * sizeof *param);
+    }
+    rank->result->report = report;
+  }
+  ls_trainer_destroy(trainer);
+  return status;
+}
+
+static void *rank_main(void *arg) {
+  rank_t *rank = arg;
+  ls_world_t world = {.comm = rank->comm};
+  ls_config_t *config;
+  rank->status = ls_config_parse(rank->ctx, "test", rank->run->text, strlen(rank->run->text), NULL, 0, &config);
+  if (rank->status != LS_OK) return NULL;
+  rank->status = train(rank, &world, config);
+  ls_config_destroy(config);
+  return NULL;
+}
+
+void sim_train(const sim_run_t *run, sim_result_t *result) {
+  memset(result, 0, sizeof *result);
+  rank_t ranks[SIM_RANKS_MAX] = {0};
+  ls_comm_t *comms[SIM_RANKS_MAX];
+  pthread_t threads[SIM_RANKS_MAX];
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  result->status = ls_comm_sim_create(ctx, run->ranks, 0, comms);
+  if (result->status != LS_OK) {
+    ls_ctx_destroy(ctx);
+    return;
+  }
+  for (int r = 0; r < run->ranks; r++) {
+    ranks[r] = (rank_t){.run = run, .comm = comms[r], .ctx = ls_ctx_create(NULL, NULL), .result = result};
+    pthread_create(&threads[r], NULL, rank_main, &ranks[r]);
+  }
+  for (int r = 0; r < run->ranks; r++) {
+    pthread_join(threads[r], NULL);
+    if (result->status == LS_OK) result->status = ranks[r].status;
+    if (!result->error[0]) snprintf(result->error, sizeof result->error, "%s", ls_ctx_error(ranks[r].ctx));
+    ls_comm_destroy(comms[r]);
+    ls_ctx_destroy(ranks[r].ctx);
+  }
+  ls_ctx_destroy(ctx);
+}

@@ -1,0 +1,30 @@
+/* Runs the same training on N ranks as threads of this process, over the sim communicator. */
+#ifndef LS_TESTS_SIM_WORLD_H
+#define LS_TESTS_SIM_WORLD_H
+
+#include "train/trainer.h"
+
+enum { SIM_RANKS_MAX = 8, SIM_STEPS_MAX = 4096 };
+
+typedef struct {
+  ls_status_t status; /* the worst of all ranks */
+  ls_train_report_t report;      /* rank 0's */
+  char hash[SIM_RANKS_MAX][33];  /* every rank's parameters */
+  double loss[SIM_STEPS_MAX];    /* rank 0's loss curve */
+  int steps;
+  float *param;                  /* rank 0's flat parameters, `param_count` (free with ls_free) */
+  int64_t param_count;
+  char error[512];               /* first message of any rank */
+} sim_result_t;
+
+typedef struct {
+  const char *text; /* configuration */
+  int ranks;
+  const ls_data_memory_t *memory;
+  bool resume;
+  int64_t stop_after; /* steps seen by the progress hook, 0 = never; one rank only */
+} sim_run_t;
+
+void sim_train(const sim_run_t *run, sim_result_t *result);
+
+#endif

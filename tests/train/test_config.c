@@ -1,0 +1,125 @@
+/* The whole configuration: rules between sections, all errors at once, the saved text loads again unchanged, and the
+ * presets have exactly the published numbers of parameters. */
+#include "train/trainer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static ls_status_t parse(ls_ctx_t *ctx, const char *text, const char *const *sets, int count, ls_config_t **config) {
+  return ls_config_parse(ctx, "test.yaml", text, strlen(text), sets, count, config);
+}
+
+typedef struct {
+  char text[8192];
+} messages_t;
+
+static void collect(void *user, ls_log_level_t level, const char *message) {
+  messages_t *messages = user;
+  (void)level;
+  strncat(messages->text, message, sizeof messages->text - strlen(messages->text) - 2);
+  strcat(messages->text, "\n");
+}
+
+static const struct {
+  const char *text;
+  const char *expected[3];
+} bad[] = {
+    {"modle: {}\n", {"test.yaml:1:1: ", "modle", "model"}},
+    {"model: {preset: mlp-medium}\ntrain: {batch: 0, epochs: -1}\n", {"test.yaml:2:16: ", "batch", "epochs"}},
+    {"model: {preset: mlp-medium}\ntrain: {epochs: 1, steps: 2}\n", {"not both", "train", NULL}},
+    {"model: {preset: mlp-medium}\nparallel: {strategy: dpp}\n", {"test.yaml:2:22: ", "did you mean", "ddp"}},
+    {"model: {preset: mlp-medium}\nparallel: {ranks: 2}\n", {"single", "ddp", NULL}},
+    {"model: {preset: mlp-medium}\ntrain: {batch: 2}\nparallel: {ranks: 3, strategy: ddp}\n",
+     {"global batch (2)", "ranks (3)", NULL}},
+    {"model: {preset: mlp-medium}\ntrain: {precision: fp8}\n", {"test.yaml:2:20: ", "precision", NULL}},
+    {"model: {preset: mlp-medium}\ntrain: {optimizer: {name: adm}}\n", {"test.yaml:2:27: ", "adam", NULL}},
+};
+
+static void test_errors_name_place_and_remedy(void **state) {
+  (void)state;
+  for (int i = 0; i < LS_COUNT(bad); i++) {
+    messages_t messages = {""};
+    ls_ctx_t *ctx = ls_ctx_create(collect, &messages);
+    ls_config_t *config;
+    assert_int_equal(parse(ctx, bad[i].text, NULL, 0, &config), LS_ERR_CONFIG);
+    for (int k = 0; k < 3 && bad[i].expected[k]; k++)
+      if (!strstr(messages.text, bad[i].expected[k]))
+        fail_msg("case %d: \"%s\" is missing in:\n%s", i, bad[i].expected[k], messages.text);
+    ls_ctx_destroy(ctx);
+  }
+}
+
+static void test_saved_text_loads_again(void **state) {
+  (void)state;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_config_t *config, *again;
+  const char *sets[] = {"train.batch=77", "train.optimizer.lr=0.25"};
+  assert_int_equal(parse(ctx, "model: {input: [2, 3], layers: [{dense: {units: 4, activation: relu, dropout: 0.1}}]}\n"
+                              "data: {kind: csv, path: x.csv, target: [a, b, c, d]}\n",
+                         sets, 2, &config),
+                   LS_OK);
+  assert_int_equal(config->train.batch, 77);
+  char *text = ls_config_text(ctx, config);
+  assert_non_null(text);
+  if (parse(ctx, text, NULL, 0, &again) != LS_OK) fail_msg("%s\n%s", ls_ctx_error(ctx), text);
+  char *second = ls_config_text(ctx, again);
+  assert_string_equal(text, second);
+  ls_free(text);
+  ls_free(second);
+  ls_config_destroy(config);
+  ls_config_destroy(again);
+  ls_ctx_destroy(ctx);
+}
+
+static void test_presets_have_the_published_parameters(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    int64_t params;
+  } presets[] = {{"model: {preset: mlp-medium}\n", 258432},
+                 {"model: {preset: mlp-large}\n", 6885376},
+                 {"model: {preset: mlp-extreme}\n", 4096 * 8192 + 8192 + 8192 * 6144 + 6144 + 6144 * 4096 + 4096 +
+                                                        4096 * 2048 + 2048 + 2048 * 1024 + 1024 + 1024 * 512 + 512}};
+  for (int i = 0; i < LS_COUNT(presets); i++) {
+    ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+    ls_config_t *config;
+    ls_graph_t *graph;
+    assert_int_equal(parse(ctx, presets[i].text, NULL, 0, &config), LS_OK);
+    assert_int_equal(ls_model_build(ctx, &config->model, 4, true, &graph), LS_OK);
+    assert_int_equal(ls_graph_param_count(graph), presets[i].params);
+    ls_graph_destroy(graph);
+    ls_config_destroy(config);
+    ls_ctx_destroy(ctx);
+  }
+}
+
+static void test_every_failing_allocation_is_reported(void **state) {
+  (void)state;
+  for (int64_t n = 1; n < 10000; n++) {
+    ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+    ls_config_t *config;
+    ls_ctx_fail_alloc(ctx, n);
+    ls_status_t status = parse(ctx, "model: {input: [4], layers: [{dense: {units: 2}}]}\n", NULL, 0, &config);
+    ls_ctx_destroy(ctx);
+    if (status == LS_OK) {
+      ls_config_destroy(config);
+      assert_true(n > 3);
+      return;
+    }
+    assert_int_equal(status, LS_ERR_MEMORY);
+  }
+  fail();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_errors_name_place_and_remedy),
+                                     cmocka_unit_test(test_saved_text_loads_again),
+                                     cmocka_unit_test(test_presets_have_the_published_parameters),
+                                     cmocka_unit_test(test_every_failing_allocation_is_reported)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,124 @@
+/* One rank and several ranks train the same network: to the bit when every sum is exact, else up to rounding. */
+#include "sim_world.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { EXACT_ROWS = 64 };
+
+/* Integers so small that every product and sum of three SGD steps is an exact float. */
+static void exact_data(float *x, float *y) {
+  for (int i = 0; i < EXACT_ROWS; i++) {
+    x[2 * i] = (float)(i % 5 - 2);
+    x[2 * i + 1] = (float)(i * 7 % 3 - 1);
+    y[i] = x[2 * i] - 2 * x[2 * i + 1] + 1;
+  }
+}
+
+static void test_exact_data_gives_the_same_bits(void **state) {
+  (void)state;
+  static const char text[] = "model: {input: [2], loss: mse, layers: [{dense: {units: 1, init: zeros}}]}\n"
+                             "data: {kind: synthetic, normalize: false}\n"
+                             "train: {batch: 16, steps: 3, optimizer: {name: sgd, lr: 0.125}}\n"
+                             "parallel: {strategy: ddp, backend: %s, threads: 1, bucket_bytes: 4}\n";
+  float x[EXACT_ROWS * 2], y[EXACT_ROWS];
+  exact_data(x, y);
+  ls_data_memory_t memory = {.rows = EXACT_ROWS, .inputs = 2, .outputs = 1, .features = x, .targets = y};
+  static const char *const backends[] = {"ref", "cpu"};
+  for (int b = 0; b < 2; b++) {
+    char config[512], first[33] = "";
+    snprintf(config, sizeof config, text, backends[b]);
+    for (int ranks = 1; ranks <= 5; ranks++) { /* 16 samples on 3 and 5 ranks: uneven shares */
+      sim_result_t result;
+      sim_train(&(sim_run_t){.text = config, .ranks = ranks, .memory = &memory}, &result);
+      assert_string_equal(result.error, "");
+      assert_int_equal(result.status, LS_OK);
+      if (ranks == 1) memcpy(first, result.hash[0], sizeof first);
+      for (int r = 0; r < ranks; r++) assert_string_equal(result.hash[r], first);
+      assert_true(fabsf(result.param[LS_HEAD_COUNT]) > 0); /* it did train */
+      ls_free(result.param);
+    }
+  }
+}
+
+static const char mlp[] =
+    "model: {input: [20], loss: mse, layers: [{dense: {units: 32, activation: relu, dropout: 0.2}}, "
+    "{dense: {units: 16, activation: tanh}}, {dense: {units: 3}}]}\n"
+    "data: {kind: synthetic, samples: 500, validation: 0.1}\n"
+    "train: {batch: 50, steps: 100, accumulate: %d, optimizer: {name: %s}}\n"
+    "parallel: {strategy: %s, backend: cpu, threads: 1, bucket_bytes: 1024}\n";
+
+/* Norm of the difference over the norm of the reference. */
+static double relative(const sim_result_t *a, const sim_result_t *b) {
+  double diff = 0, norm = 0;
+  assert_int_equal(a->param_count, b->param_count);
+  for (int64_t i = 0; i < a->param_count; i++) {
+    diff += pow((double)a->param[i] - (double)b->param[i], 2);
+    norm += pow((double)b->param[i], 2);
+  }
+  return sqrt(diff / norm);
+}
+
+static void compare_worlds(const char *optimizer, double param_tolerance, double loss_tolerance) {
+  char single[512], ddp[512];
+  sim_result_t one;
+  snprintf(single, sizeof single, mlp, 1, optimizer, "single");
+  sim_train(&(sim_run_t){.text = single, .ranks = 1}, &one);
+  assert_string_equal(one.error, "");
+  assert_int_equal(one.steps, 100);
+  assert_true(one.loss[99] < one.loss[0]);
+  for (int accumulate = 1; accumulate <= 2; accumulate++)
+    for (int ranks = 2; ranks <= 3; ranks++) {
+      sim_result_t many;
+      snprintf(ddp, sizeof ddp, mlp, accumulate, optimizer, "ddp");
+      sim_train(&(sim_run_t){.text = ddp, .ranks = ranks}, &many);
+      assert_string_equal(many.error, "");
+      assert_true(relative(&many, &one) <= param_tolerance);
+      for (int s = 0; s < 100; s++) assert_true(fabs(many.loss[s] - one.loss[s]) <= loss_tolerance);
+      for (int r = 1; r < ranks; r++) assert_string_equal(many.hash[r], many.hash[0]);
+      ls_free(many.param);
+    }
+  ls_free(one.param);
+}
+
+static void test_sgd_differs_by_rounding(void **state) {
+  (void)state;
+  compare_worlds("sgd, lr: 0.05", 1e-5, 1e-4);
+}
+
+static void test_adam_loss_curves_agree(void **state) {
+  (void)state;
+  compare_worlds("adam, lr: 0.001", 1e-3, 1e-4);
+}
+
+static void test_threads_do_not_change_ref(void **state) {
+  (void)state;
+  static const char text[] = "model: {input: [6], loss: mse, layers: [{dense: {units: 5, activation: gelu}}, "
+                             "{dense: {units: 2}}]}\n"
+                             "data: {kind: synthetic, samples: 100}\n"
+                             "train: {batch: 10, steps: 20}\nparallel: {backend: ref, threads: %d}\n";
+  char hash[33] = "", config[512];
+  for (int threads = 1; threads <= 3; threads++) {
+    sim_result_t result;
+    snprintf(config, sizeof config, text, threads);
+    sim_train(&(sim_run_t){.text = config, .ranks = 1}, &result);
+    assert_string_equal(result.error, "");
+    if (threads == 1) memcpy(hash, result.hash[0], sizeof hash);
+    assert_string_equal(result.hash[0], hash);
+    ls_free(result.param);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact_data_gives_the_same_bits),
+                                     cmocka_unit_test(test_sgd_differs_by_rounding),
+                                     cmocka_unit_test(test_adam_loss_curves_agree),
+                                     cmocka_unit_test(test_threads_do_not_change_ref)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

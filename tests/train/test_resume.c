@@ -1,0 +1,116 @@
+/* An interrupted and resumed run ends in the same bits as an undisturbed one; another world size goes on too; steps
+ * that are not finite are skipped, counted and end the run when they do not stop. */
+#include "sim_world.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[64];
+
+static int make_folder(void **state) {
+  (void)state;
+  snprintf(folder, sizeof folder, "/tmp/lockstep-resume-XXXXXX");
+  return mkdtemp(folder) ? 0 : 1;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  return ls_dir_remove(NULL, folder) == LS_OK ? 0 : 1;
+}
+
+static void config_text(char *text, size_t size, const char *dir, const char *strategy) {
+  snprintf(text, size,
+           "model: {input: [10], loss: mse, layers: [{dense: {units: 16, activation: relu, dropout: 0.3}}, "
+           "{dense: {units: 2}}]}\n"
+           "data: {kind: synthetic, samples: 300, validation: 0.2}\n"
+           "train: {batch: 32, epochs: 12, accumulate: 2, optimizer: {name: adamw, lr: 0.01, weight_decay: 0.01}, "
+           "schedule: {name: cosine, warmup_steps: 5}, clip_norm: 1.0, checkpoint: {dir: %s/%s, every_steps: 7}}\n"
+           "parallel: {strategy: %s, backend: cpu, threads: 1}\n",
+           folder, dir, strategy);
+}
+
+static void test_resume_gives_the_same_bits(void **state) {
+  (void)state;
+  char text[1024], interrupted[1024];
+  sim_result_t whole, part, rest;
+  config_text(text, sizeof text, "whole", "single");
+  config_text(interrupted, sizeof interrupted, "part", "single");
+  sim_train(&(sim_run_t){.text = text, .ranks = 1}, &whole);
+  assert_string_equal(whole.error, "");
+  sim_train(&(sim_run_t){.text = interrupted, .ranks = 1, .stop_after = 25}, &part);
+  assert_int_equal(part.status, LS_ERR_INTERRUPTED);
+  assert_int_equal(part.report.steps, 25);
+  assert_string_not_equal(part.report.params_xxh3, whole.report.params_xxh3);
+  sim_train(&(sim_run_t){.text = interrupted, .ranks = 1, .resume = true}, &rest);
+  assert_string_equal(rest.error, "");
+  assert_int_equal(rest.report.resumed_from, 25);
+  assert_string_equal(rest.report.params_xxh3, whole.report.params_xxh3);
+  assert_true(rest.report.val_loss == whole.report.val_loss);
+  ls_free(whole.param);
+  ls_free(part.param);
+  ls_free(rest.param);
+}
+
+static void test_resume_on_another_world_size(void **state) {
+  (void)state;
+  char text[1024], other[1024];
+  sim_result_t whole, part, rest;
+  config_text(text, sizeof text, "whole2", "single");
+  config_text(other, sizeof other, "other", "single");
+  sim_train(&(sim_run_t){.text = text, .ranks = 1}, &whole);
+  sim_train(&(sim_run_t){.text = other, .ranks = 1, .stop_after = 30}, &part);
+  assert_int_equal(part.status, LS_ERR_INTERRUPTED);
+  config_text(other, sizeof other, "other", "ddp");
+  sim_train(&(sim_run_t){.text = other, .ranks = 3, .resume = true}, &rest);
+  assert_string_equal(rest.error, "");
+  assert_int_equal(rest.report.resumed_from, 30);
+  assert_true(fabs(rest.report.val_loss - whole.report.val_loss) < 1e-4);
+  ls_free(whole.param);
+  ls_free(part.param);
+  ls_free(rest.param);
+}
+
+static void test_a_finished_run_stays_as_it_is(void **state) {
+  (void)state;
+  char text[1024];
+  sim_result_t whole, again;
+  config_text(text, sizeof text, "finished", "single");
+  sim_train(&(sim_run_t){.text = text, .ranks = 1}, &whole);
+  sim_train(&(sim_run_t){.text = text, .ranks = 1, .resume = true}, &again);
+  assert_string_equal(again.error, "");
+  assert_int_equal(again.report.steps, 0);
+  assert_string_equal(again.report.params_xxh3, whole.report.params_xxh3);
+  ls_free(whole.param);
+  ls_free(again.param);
+}
+
+static void test_divergence_is_stopped_and_named(void **state) {
+  (void)state;
+  static const char text[] = "model: {input: [4], loss: mse, layers: [{dense: {units: 8}}, {dense: {units: 1}}]}\n"
+                             "data: {kind: synthetic, samples: 100}\n"
+                             "train: {batch: 10, steps: 400, max_skipped: 4, optimizer: {name: sgd, lr: 1e12}}\n"
+                             "parallel: {backend: cpu, threads: 1}\n";
+  sim_result_t result;
+  sim_train(&(sim_run_t){.text = text, .ranks = 1}, &result);
+  assert_int_equal(result.status, LS_ERR_NONFINITE);
+  assert_int_equal(result.report.skipped_steps, 4);
+  assert_non_null(strstr(result.error, "train.optimizer.lr"));
+  for (int64_t i = 0; i < result.param_count; i++) assert_true(isfinite(result.param[i]));
+  ls_free(result.param);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume_gives_the_same_bits),
+                                     cmocka_unit_test(test_resume_on_another_world_size),
+                                     cmocka_unit_test(test_a_finished_run_stays_as_it_is),
+                                     cmocka_unit_test(test_divergence_is_stopped_and_named)};
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
