@@ -4,6 +4,13 @@
 
 #include <string.h>
 
+enum { LINE_BYTES = 64 };
+
+/* MPI puts a piece anywhere in pages that it maps: rounding up gives the same place in every process. */
+static unsigned char *aligned(unsigned char *piece) {
+  return piece + (LINE_BYTES - (uintptr_t)piece % LINE_BYTES) % LINE_BYTES;
+}
+
 /* Slots of all ranks, as this process sees them. False when MPI does not say. */
 static bool find_slots(ls_mpi_t *mpi, size_t slot_bytes) {
   const int size = mpi->host.base.size;
@@ -13,8 +20,7 @@ static bool find_slots(ls_mpi_t *mpi, size_t slot_bytes) {
     unsigned char *base = NULL;
     if (MPI_Win_shared_query(mpi->window, r, &bytes, &unit, &base) != MPI_SUCCESS || !base) return false;
     for (int i = 0; i < LS_CHANNEL_COUNT; i++) {
-      void *slot = base + (size_t)i * slot_bytes;
-      if ((uintptr_t)slot % _Alignof(ls_region_slot_t) != 0) return false;
+      void *slot = aligned(base) + (size_t)i * slot_bytes;
       mpi->slot[i * size + r] = slot;
     }
   }
@@ -24,12 +30,13 @@ static bool find_slots(ls_mpi_t *mpi, size_t slot_bytes) {
 ls_status_t ls_mpi_window_create(ls_mpi_t *mpi) {
   const ls_comm_t *comm = &mpi->host.base;
   const size_t slot_bytes = ls_region_slot_bytes(LS_REGION_CHUNK_BYTES);
+  const size_t piece_bytes = LS_CHANNEL_COUNT * slot_bytes + LINE_BYTES;
   unsigned char *own = NULL;
   MPI_Comm on = mpi->exchange[LS_CHANNEL_CONTROL].comm;
-  int ok = MPI_Win_allocate_shared((MPI_Aint)(slot_bytes * LS_CHANNEL_COUNT), 1, MPI_INFO_NULL, on, &own,
-                                   &mpi->window) == MPI_SUCCESS;
+  int ok =
+      MPI_Win_allocate_shared((MPI_Aint)piece_bytes, 1, MPI_INFO_NULL, on, &own, &mpi->window) == MPI_SUCCESS;
   if (!ok) mpi->window = MPI_WIN_NULL;
-  if (ok) memset(own, 0, slot_bytes * LS_CHANNEL_COUNT); /* also places the pages near this rank */
+  if (ok) memset(own, 0, piece_bytes); /* also places the pages near this rank */
   ok = ok && find_slots(mpi, slot_bytes);
   /* Also the barrier after which slots may be used. */
   int all = 0;
