@@ -1,0 +1,61 @@
+#!/bin/sh
+# Help, version, usage errors, and every command with and without --json.
+set -eu
+. "$(dirname "$0")/lib.sh"
+
+cat >"$work/c.yaml" <<'Y'
+model: {input: [12], loss: cross-entropy, layers: [{dense: {units: 16, activation: relu}}, {dense: {units: 3}}]}
+data: {kind: synthetic, samples: 400, validation: 0.25}
+train: {batch: 20, epochs: 3, checkpoint: {dir: RUN, every_steps: 5}}
+parallel: {strategy: ddp, ranks: 2, backend: cpu}
+Y
+sed -i "s#RUN#$work/run#" "$work/c.yaml"
+
+"$program" --version | grep -q '^lockstep 0\.' || fail "--version"
+"$program" --help | grep -q 'exit codes' || fail "--help"
+for command in train eval inspect check; do
+  "$program" $command --help | grep -q "usage: lockstep $command" || fail "$command --help"
+  "$program" help $command | grep -q "usage: lockstep $command" || fail "help $command"
+done
+
+expect() { # code, pattern on stderr, arguments...
+  code=$1 pattern=$2
+  shift 2
+  got=0
+  "$program" "$@" >"$work/out" 2>"$work/err" || got=$?
+  [ "$got" = "$code" ] || fail "exit code $got, not $code: lockstep $*: $(cat "$work/err")"
+  grep -q -e "$pattern" "$work/err" || fail "no \"$pattern\" from lockstep $*: $(cat "$work/err")"
+}
+expect 2 'did you mean train' trian "$work/c.yaml"
+expect 2 'did you mean --json' inspect "$work/c.yaml" --jsn
+expect 2 'configuration file is missing' train
+expect 2 'whole number' train "$work/c.yaml" --ranks two
+expect 2 '--checkpoint DIR is missing' eval "$work/c.yaml"
+expect 5 'no-such-file.yaml' check "$work/no-such-file.yaml"
+
+"$program" check "$work/c.yaml" | grep -q '300 training and 100 validation' || fail "check"
+"$program" inspect "$work/c.yaml" | grep -q 'parameters' || fail "inspect"
+[ ! -e "$work/run" ] || fail "check or inspect wrote something"
+"$program" inspect "$work/c.yaml" --json >"$work/inspect.json"
+[ "$(field "$work/inspect.json" params)" = $((12 * 16 + 16 + 16 * 3 + 3)) ] || fail "inspect --json params"
+
+"$program" train "$work/c.yaml" --json --trace "$work/trace.json" >"$work/train.json" 2>"$work/err" ||
+  fail "train: $(cat "$work/err")"
+[ "$(field "$work/train.json" world_size)" = 2 ] || fail "world_size: $(cat "$work/train.json")"
+[ "$(field "$work/train.json" steps)" = 45 ] || fail "steps"
+grep -q '"traceEvents"' "$work/trace.json" || fail "trace"
+for key in params strategy backend global_batch samples_per_s train_loss val_loss val_accuracy skipped_steps \
+  params_xxh3 checkpoint; do
+  [ -n "$(field "$work/train.json" $key)" ] || fail "train --json lacks $key"
+done
+grep -q '"step_time_us": {' "$work/train.json" || fail "train --json lacks step_time_us"
+
+"$program" eval "$work/c.yaml" --checkpoint "$work/run" --json >"$work/eval.json"
+[ "$(field "$work/eval.json" accuracy)" = "$(field "$work/train.json" val_accuracy)" ] || fail "eval accuracy differs"
+"$program" train "$work/run/config.json" --quiet --set train.checkpoint.dir="$work/again" --json >"$work/again.json"
+[ "$(field "$work/again.json" params_xxh3)" = "$(field "$work/train.json" params_xxh3)" ] ||
+  fail "the saved configuration does not repeat the run"
+"$program" train "$work/c.yaml" --quiet 2>"$work/err" >/dev/null
+grep -q 'moved to' "$work/err" || fail "an earlier run was not moved aside: $(cat "$work/err")"
+[ -d "$work/run/previous-1" ] || fail "previous-1 is missing"
+echo ok

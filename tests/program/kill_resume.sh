@@ -1,0 +1,59 @@
+#!/bin/sh
+# kill -9 of one rank or of all at 20 random moments, then --resume: the same bits as an undisturbed run.
+set -eu
+. "$(dirname "$0")/lib.sh"
+# Open MPI waits two seconds before it kills the survivors of a dead rank; here there is nothing to wait for.
+export OMPI_MCA_odls_base_sigkill_timeout=0
+
+cat >"$work/c.yaml" <<'Y'
+model: {input: [30], loss: mse, layers: [{dense: {units: 64, activation: relu, dropout: 0.2}}, {dense: {units: 4}}]}
+data: {kind: synthetic, samples: 2000, validation: 0.1}
+train: {batch: 32, steps: STEPS, evaluate_every: 0, optimizer: {name: adam}, checkpoint: {dir: DIR, every_steps: 200}}
+parallel: {strategy: ddp, ranks: 2, backend: cpu, threads: 1, deadline_s: 20}
+Y
+steps=12000
+sed "s#DIR#$work/whole#; s#STEPS#$steps#" "$work/c.yaml" >"$work/whole.yaml"
+sed "s#DIR#$work/killed#; s#STEPS#$steps#" "$work/c.yaml" >"$work/killed.yaml"
+
+"$program" train "$work/whole.yaml" --quiet --json >"$work/whole.json"
+want=$(field "$work/whole.json" params_xxh3)
+[ -n "$want" ] || fail "the undisturbed run reported no hash"
+
+children() { # processes whose parent is $1
+  for stat in /proc/[0-9]*/stat; do
+    sed -n "s/^\([0-9]*\) (.*) [A-Z] $1 .*/\1/p" "$stat" 2>/dev/null || true
+  done
+}
+
+seed=$(date +%s)
+echo "random seed $seed"
+kills=0 lives=0
+while [ $kills -lt 20 ] && [ $lives -lt 60 ]; do
+  lives=$((lives + 1))
+  "$program" train "$work/killed.yaml" --resume --quiet --json >"$work/killed.json" 2>>"$work/log" &
+  pid=$!
+  # from before MPI is up (about 0.3 s) to well inside the run
+  delay=$(awk -v s="$seed" -v n="$lives" 'BEGIN { srand(s + n); printf "%.3f", 0.1 + 0.7 * rand() }')
+  sleep "$delay"
+  ranks=$(children $pid)
+  victims=$(echo "$ranks" | head -n $((lives % 2 + 1)))
+  [ $((lives % 5)) -eq 0 ] && victims="$pid $ranks" # mpirun and everything
+  hit=0
+  for victim in $victims; do
+    kill -9 "$victim" 2>/dev/null && hit=1
+  done
+  wait $pid && { [ $hit -eq 0 ] && break; } || true
+  for rank in $ranks; do # a rank that outlived mpirun must be gone before the next life writes
+    while [ -d "/proc/$rank" ] && ! grep -q '^State:.Z' "/proc/$rank/status" 2>/dev/null; do sleep 0.05; done
+  done
+  kills=$((kills + hit))
+done
+echo "$kills kills in $lives lives"
+[ $kills -ge 20 ] || fail "the run ended after $kills kills; give it more steps"
+
+"$program" train "$work/killed.yaml" --resume --quiet --json >"$work/killed.json" 2>>"$work/log" ||
+  fail "the last resume failed: $(tail -5 "$work/log")"
+got=$(field "$work/killed.json" params_xxh3)
+[ "$(field "$work/killed.json" total_steps)" = "$steps" ] || fail "the run did not reach its end"
+[ "$got" = "$want" ] || fail "params_xxh3 $got, undisturbed $want"
+echo "resumed from step $(field "$work/killed.json" resumed_from_step), params_xxh3 $got: ok"
