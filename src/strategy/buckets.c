@@ -1,1 +1,49 @@
-/* buckets */
+/* Gradient buckets: contiguous ranges of the flat gradient buffer, and when each is complete. The layout is
+ * the reverse of the graph's order, so buckets complete from front to back while the backward pass goes on.
+ */
+#include "strategy/lower.h"
+
+#include <string.h>
+
+/* The node that makes a tensor; views have the one that made the bytes. */
+static int producer_of(const ls_graph_t *graph, ls_tensor_id_t id) {
+  while (id >= 0 && graph->tensors[id].alias_of >= 0) {
+    int view = graph->tensors[id].producer;
+    if (view >= 0) return view;
+    id = graph->tensors[id].alias_of;
+  }
+  return id < 0 ? -1 : graph->tensors[id].producer;
+}
+
+static int later(int a, int b) {
+  return a > b ? a : b;
+}
+
+/* The node after which a parameter's gradient is there; -1 when the loss does not reach it. */
+static int ready_of(const ls_graph_t *graph, const char *param) {
+  ls_tensor_id_t id = ls_graph_find(graph, param);
+  return id < 0 ? -1 : producer_of(graph, graph->tensors[id].grad);
+}
+
+ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, ls_bucket_t **buckets, int *count) {
+  const ls_layout_t *layout = in->layout;
+  ls_bucket_t *list = ls_arena_array(arena, (size_t)layout->count + 1, sizeof(*list));
+  if (!list) return LS_ERR_MEMORY;
+  int n = 0;
+  ls_bucket_t now = {.begin = 0, .end = LS_LAYOUT_HEAD, .ready_node = -1};
+  now.ready_node = later(producer_of(in->graph, ls_graph_find(in->graph, LS_NAME_LOSS)),
+                         producer_of(in->graph, ls_graph_find(in->graph, LS_NAME_CORRECT)));
+  for (int i = 0; i < layout->count; i++) {
+    bool last = i + 1 == layout->count;
+    now.end = last ? layout->total : layout->entry[i + 1].offset;
+    now.ready_node = later(now.ready_node, ready_of(in->graph, layout->entry[i].name));
+    if (last || (now.end - now.begin) * (int64_t)sizeof(float) >= in->options.bucket_bytes) {
+      list[n++] = now;
+      now = (ls_bucket_t){.begin = now.end, .end = now.end, .ready_node = -1};
+    }
+  }
+  if (!layout->count) list[n++] = now;
+  *buckets = list;
+  *count = n;
+  return LS_OK;
+}

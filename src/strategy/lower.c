@@ -1,1 +1,113 @@
-/* lower */
+/* The step that all strategies share: a graph, walked once per micro-batch, becomes tasks on the compute
+ * lane. */
+#include "strategy/lowering.h"
+
+static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
+  int in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
+  for (int i = 0; i < node->in_count; i++)
+    in[i] = ls_lowering_place(l, node->in[i]);
+  for (int i = 0; i < node->out_count; i++)
+    out[i] = ls_lowering_place(l, node->out[i]);
+  if (!node->op->view) {
+    const char *name = node->name;
+    if (l->in->accumulate > 1) name = ls_arena_printf(&l->work, "%s@%d", node->name, l->micro);
+    if (!name && !l->s->status) l->s->status = LS_ERR_MEMORY;
+    ls_step_phase_t phase = node->phase == LS_PHASE_FORWARD ? LS_PHASE_STEP_FORWARD : LS_PHASE_STEP_BACKWARD;
+    ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, name, node->op, &node->attrs, node->in_count, in,
+                   node->out_count, out);
+  }
+  for (int i = 0; i < node->out_count; i++)
+    ls_lowering_settle(l, node->out[i]);
+}
+
+/* Buckets that are complete once `node` has been emitted for the last micro-batch. Without a hook nothing has
+ * to be waited for, and the squares are summed while the gradients are still in cache. */
+static ls_status_t complete_buckets(ls_lowering_t *l, int node) {
+  ls_status_t status = LS_OK;
+  for (int b = 0; b < l->bucket_count && !status; b++) {
+    if (l->bucket[b].ready_node != node) continue;
+    if (l->hook)
+      status = l->hook(l->user, l->s, b, l->bucket_tensor[b]);
+    else
+      ls_lowering_sumsq(l, b);
+  }
+  return status;
+}
+
+static ls_status_t emit_micro_batch(ls_lowering_t *l) {
+  const ls_graph_t *graph = l->in->graph;
+  bool last = l->micro + 1 == l->in->accumulate;
+  for (int id = 0; id < graph->tensor_count; id++)
+    l->tensor[id] = -1;
+  ls_status_t status = last ? complete_buckets(l, -1) : LS_OK;
+  for (int n = 0; n < graph->node_count && !status; n++) {
+    emit_node(l, &graph->nodes[n]);
+    status = l->s->status;
+    if (!status && last) status = complete_buckets(l, n);
+  }
+  return status;
+}
+
+static ls_status_t emit_step(ls_lowering_t *l) {
+  ls_status_t status = ls_lowering_declare(l);
+  for (l->micro = 0; l->micro < l->in->accumulate && !status; l->micro++)
+    status = emit_micro_batch(l);
+  if (status) return status;
+  if (!l->in->optim) {
+    ls_lowering_copy_out(l);
+    return l->s->status;
+  }
+  for (int b = 0; b < l->bucket_count && l->hook;
+       b++) /* after the backward pass: it need not wait for these */
+    ls_lowering_sumsq(l, b);
+  ls_lowering_update(l);
+  return l->s->status;
+}
+
+static ls_status_t prepare(ls_lowering_t *l) {
+  size_t count = (size_t)l->in->graph->tensor_count + 1;
+  l->tensor = ls_arena_array(&l->work, count, sizeof(int));
+  l->param = ls_arena_array(&l->work, count, sizeof(int));
+  l->input = ls_arena_array(&l->work, count, sizeof(int));
+  l->home = ls_arena_array(&l->work, count, sizeof(*l->home));
+  if (!l->tensor || !l->param || !l->input || !l->home) return LS_ERR_MEMORY;
+  for (size_t id = 0; id < count; id++) {
+    l->param[id] = l->input[id] = -1;
+    l->home[id].tensor = -1;
+  }
+  if (!l->in->optim) return LS_OK;
+  ls_status_t status = ls_buckets_make(&l->work, l->in, &l->bucket, &l->bucket_count);
+  if (status) return status;
+  l->bucket_tensor = ls_arena_array(&l->work, (size_t)l->bucket_count, sizeof(int));
+  return l->bucket_tensor ? LS_OK : LS_ERR_MEMORY;
+}
+
+static ls_status_t check_request(ls_ctx_t *ctx, const ls_lower_t *in) {
+  if (in->graph->status) return in->graph->status;
+  if (in->accumulate < 1 || in->options.bucket_bytes < 1)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: %d micro-batches, buckets of %lld bytes", in->accumulate,
+                   (long long)in->options.bucket_bytes);
+  if (in->optim && !in->layout->count)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: there is nothing to train");
+  return LS_OK;
+}
+
+ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, ls_bucket_hook_t hook, void *user,
+                          ls_schedule_t **schedule) {
+  ls_status_t status = check_request(ctx, in);
+  if (status) return status;
+  ls_lowering_t l = {.in = in, .hook = hook, .user = user};
+  status = ls_schedule_create(ctx, in->rank, in->world_size, in->input_slots, &l.s);
+  if (status) return status;
+  ls_arena_init(&l.work, ctx);
+  status = prepare(&l);
+  if (!status) status = emit_step(&l);
+  if (!status) status = ls_schedule_finish(l.s);
+  ls_arena_release(&l.work);
+  if (status) {
+    ls_schedule_destroy(l.s);
+    return status;
+  }
+  *schedule = l.s;
+  return LS_OK;
+}

@@ -1,9 +1,9 @@
 /* Pieces that several strategies are made of: placing a graph's tensors, emitting its nodes as tasks, the
  * optimizer tail. Regions and their contents:
  *   INPUT  for each micro-batch m in turn "x@m", "target@m", "weight@m"; then "step" u8 (accumulate, 64).
- *          Micro-batches of one kind are contiguous: x of all, then targets, weights, step. "x" names the whole.
- *   GRAD   layout: head, then gradients. With accumulate > 1 micro-batch gradients are transient and added.
- * Evaluation: the head, probabilities or predictions and the loss are read by name ("loss", "correct",
+ *          Micro-batches of one kind are contiguous: x of all, then targets, weights, step. "x" names the
+ * whole. GRAD   layout: head, then gradients. With accumulate > 1 micro-batch gradients are transient and
+ * added. Evaluation: the head, probabilities or predictions and the loss are read by name ("loss", "correct",
  * "output"), kept in region STAT; the loss is the weighted sum of this rank alone. */
 #ifndef LS_STRATEGY_LOWER_H
 #define LS_STRATEGY_LOWER_H
@@ -12,7 +12,8 @@
 
 typedef struct ls_lowering ls_lowering_t;
 
-/* A contiguous range of the flat gradient buffer and the position in the node order after which it is complete. */
+/* A contiguous range of the flat gradient buffer and the position in the node order after which it is
+ * complete. */
 typedef struct {
   int64_t begin, end; /* elements of the layout */
   int ready_node;     /* graph node; -1 = from the start */
@@ -22,11 +23,12 @@ typedef struct {
  * bucket includes the head. Owned by the arena. */
 ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, ls_bucket_t **buckets, int *count);
 
-/* Called after the last micro-batch's node that completes bucket b has been emitted; emits e.g. its all-reduce. */
+/* Called after the last micro-batch's node that completes bucket b has been emitted; emits e.g. its
+ * all-reduce. */
 typedef ls_status_t (*ls_bucket_hook_t)(void *user, ls_schedule_t *s, int bucket, int tensor);
 
-/* The whole step: inputs, micro-batches, buckets (hook may be NULL), sums of squares per bucket, control, update,
- * copies. Finishes and returns the schedule. Training and evaluation. */
+/* The whole step: inputs, micro-batches, buckets (hook may be NULL), sums of squares per bucket, control,
+ * update, copies. Finishes and returns the schedule. Training and evaluation. */
 ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, ls_bucket_hook_t hook, void *user,
                           ls_schedule_t **schedule);
 

@@ -1,1 +1,59 @@
-/* optimize */
+/* The end of a training step: the norm of the gradients bucket by bucket, the decision, and one update over
+ * all parameters. They are contiguous, so this is the same few tasks for any network. */
+#include "strategy/lowering.h"
+
+enum { FLOAT_BYTES = sizeof(float) };
+
+static int flat(ls_lowering_t *l, const char *name, ls_region_t region, int64_t begin, int64_t end) {
+  return ls_schedule_tensor(l->s, name, LS_SHAPE(LS_F32, end - begin), region, (size_t)begin * FLOAT_BYTES);
+}
+
+void ls_lowering_sumsq(ls_lowering_t *l, int bucket) {
+  const ls_bucket_t *b = &l->bucket[bucket];
+  int64_t begin =
+      b->begin < LS_LAYOUT_HEAD ? LS_LAYOUT_HEAD : b->begin; /* loss and correct are no gradients */
+  char *name = ls_arena_printf(&l->work, "sum of squares %d", bucket);
+  if (!name) {
+    l->s->status = LS_ERR_MEMORY;
+    return;
+  }
+  int in = flat(l, name, LS_REGION_GRAD, begin, b->end);
+  size_t offset_bytes = l->s->tensors[l->partials].offset_bytes + (size_t)bucket * FLOAT_BYTES;
+  int out = ls_schedule_tensor(l->s, name, LS_SHAPE(LS_F32, 1), LS_REGION_STAT, offset_bytes);
+  ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, name, &ls_op_sumsq, NULL, 1, &in, 1, &out);
+}
+
+static int first_step_params(const ls_lowering_t *l) {
+  ls_tensor_id_t id = ls_graph_find(l->in->graph, LS_NAME_STEP);
+  return id < 0 ? -1 : l->input[id];
+}
+
+void ls_lowering_copy_out(ls_lowering_t *l) {
+  if (!l->in->copies) return;
+  int to = ls_schedule_tensor(l->s, "stats (host)", LS_SHAPE(LS_F32, LS_STAT_COUNT), LS_REGION_HOST_STAT, 0);
+  ls_schedule_copy(l->s, LS_LANE_COPY_OUT, LS_PHASE_STEP_REST, "stats", l->stats, to);
+}
+
+void ls_lowering_update(ls_lowering_t *l) {
+  const ls_optim_plan_t *optim = l->in->optim;
+  int64_t total = l->in->layout->total, state = optim->slot_count * total;
+  int step = first_step_params(l);
+  if (l->s->status) return;
+  if (step < 0) {
+    l->s->status = ls_fail(l->s->ctx, LS_ERR_ARGUMENT, "lower: the graph has no input '%s'", LS_NAME_STEP);
+    return;
+  }
+  int head = flat(l, "head", LS_REGION_GRAD, 0, LS_LAYOUT_HEAD);
+  int counter = flat(l, "counter", LS_REGION_OPTIM, state, state + 16);
+  ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "step control", &ls_op_step_control,
+                 &optim->control_attrs, 3, (int[]){head, l->partials, step}, 3,
+                 (int[]){l->ctrl, l->stats, counter});
+  ls_lowering_copy_out(l);
+
+  int in[] = {flat(l, "all gradients", LS_REGION_GRAD, LS_LAYOUT_HEAD, total), l->ctrl};
+  int out[1 + LS_OPTIM_SLOT_MAX] = {flat(l, "all parameters", LS_REGION_PARAM, LS_LAYOUT_HEAD, total)};
+  for (int k = 0; k < optim->slot_count; k++)
+    out[1 + k] = flat(l, optim->slot_name[k], LS_REGION_OPTIM, k * total + LS_LAYOUT_HEAD, (k + 1) * total);
+  ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "update", optim->update,
+                 &optim->update_attrs, 2, in, 1 + optim->slot_count, out);
+}

@@ -6,8 +6,8 @@
 #include "optim/optim.h"
 #include "schedule/schedule.h"
 
-/* The names by which loop, loader and strategies agree on the step's tensors. A graph that is to be trained has
- * inputs "x", "target", "weight" and "step" and values "loss", "correct" and "output". */
+/* The names by which loop, loader and strategies agree on the step's tensors. A graph that is to be trained
+ * has inputs "x", "target", "weight" and "step" and values "loss", "correct" and "output". */
 #define LS_NAME_X       "x"
 #define LS_NAME_TARGET  "target"
 #define LS_NAME_WEIGHT  "weight"
@@ -22,13 +22,13 @@ typedef struct {
 
 /* What is lowered. Borrowed during the call; op rows, names and attributes are copied or static. */
 typedef struct {
-  const ls_graph_t *graph;    /* of ONE micro-batch, backward done; evaluation: forward only */
+  const ls_graph_t *graph; /* of ONE micro-batch, backward done; evaluation: forward only */
   const ls_layout_t *layout;
   const ls_optim_plan_t *optim; /* NULL: evaluation, forward only */
   int rank, world_size;
-  int accumulate;             /* micro-batches per step, >= 1 */
+  int accumulate; /* micro-batches per step, >= 1 */
   int input_slots;
-  bool copies;                /* the device has memory of its own: copy-in and copy-out lanes are used */
+  bool copies; /* the device has memory of its own: copy-in and copy-out lanes are used */
   ls_strategy_options_t options;
 } ls_lower_t;
 

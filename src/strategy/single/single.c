@@ -1,1 +1,15 @@
-/* single/single */
+/* single: the whole batch on one device. What every other strategy has to beat. */
+#include "strategy/lower.h"
+
+static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_schedule_t **schedule) {
+  if (in->world_size != 1)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "strategy single runs on one rank, not on %d", in->world_size);
+  return ls_lower_step(ctx, in, NULL, NULL, schedule);
+}
+
+const ls_strategy_t ls_strategy_single = {
+    .name = "single",
+    .help = "the whole batch on one device",
+    .distributed = false,
+    .lower = lower,
+};

@@ -1,0 +1,196 @@
+/* Where the tensors of a graph go. Inputs, parameters and gradients have fixed places; what the host wants to
+ * see has a home; everything else is transient. */
+#include "graph/ops/ops.h"
+#include "strategy/lowering.h"
+
+#include <string.h>
+
+enum { ALIGN_BYTES = 64, FLOAT_BYTES = sizeof(float) };
+
+static size_t align_up(size_t size_bytes) {
+  return (size_bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+}
+
+/* "name", or "name@m" when there are several micro-batches. */
+static const char *micro_name(ls_lowering_t *l, const char *name) {
+  if (l->in->accumulate == 1) return name;
+  const char *text = ls_arena_printf(&l->work, "%s@%d", name, l->micro);
+  if (!text && !l->s->status) l->s->status = LS_ERR_MEMORY;
+  return text ? text : name;
+}
+
+/* All micro-batches of one kind in a row: more rows, or one more dimension where rows are not first ("step").
+ */
+static ls_shape_t whole_shape(const ls_shape_t *one, int accumulate, const char *name) {
+  if (!strcmp(name, LS_NAME_STEP)) return LS_SHAPE(LS_U8, accumulate, one->dim[0]);
+  ls_shape_t whole = *one;
+  whole.dim[0] *= accumulate;
+  return whole;
+}
+
+/* "x" (all) and "x@0", "x@1" .. within it. Gives the first; the others follow. */
+static int declare_each(ls_lowering_t *l, const char *name, const ls_shape_t *shape, ls_region_t region,
+                        size_t *offset_bytes) {
+  int accumulate = l->in->accumulate;
+  size_t size_bytes = ls_shape_bytes(shape);
+  ls_schedule_tensor(l->s, name, whole_shape(shape, accumulate, name), region, *offset_bytes);
+  int first = l->s->tensor_count;
+  for (int m = 0; m < accumulate; m++) {
+    const char *each = ls_arena_printf(&l->work, "%s@%d", name, m);
+    if (!each) return -1;
+    ls_schedule_tensor(l->s, each, *shape, region, *offset_bytes + (size_t)m * size_bytes);
+  }
+  *offset_bytes = align_up(*offset_bytes + (size_t)accumulate * size_bytes);
+  return l->s->status ? -1 : first;
+}
+
+static ls_status_t declare_inputs(ls_lowering_t *l) {
+  const ls_graph_t *graph = l->in->graph;
+  size_t offset_bytes = 0;
+  for (int id = 0; id < graph->tensor_count; id++) {
+    const ls_graph_tensor_t *t = &graph->tensors[id];
+    if (t->role != LS_ROLE_INPUT) continue;
+    l->input[id] = declare_each(l, t->name, &t->shape, LS_REGION_INPUT, &offset_bytes);
+    if (l->input[id] < 0) return l->s->status ? l->s->status : LS_ERR_MEMORY;
+  }
+  if (!offset_bytes || !l->in->copies) return l->s->status;
+
+  /* the whole slot in one copy, last padding included */
+  ls_shape_t bytes = LS_SHAPE(LS_U8, (int64_t)offset_bytes);
+  ls_schedule_tensor(l->s, "input", bytes, LS_REGION_INPUT, 0);
+  int from = ls_schedule_tensor(l->s, "next input (host)", bytes, LS_REGION_HOST_NEXT, 0);
+  int to = ls_schedule_tensor(l->s, "next input", bytes, LS_REGION_INPUT_NEXT, 0);
+  ls_schedule_copy(l->s, LS_LANE_COPY_IN, LS_PHASE_STEP_INPUT, "next input", from, to);
+  return l->s->status;
+}
+
+static ls_status_t declare_params(ls_lowering_t *l) {
+  const ls_graph_t *graph = l->in->graph;
+  const ls_layout_t *layout = l->in->layout;
+  ls_schedule_tensor(l->s, "params", LS_SHAPE(LS_F32, layout->total), LS_REGION_PARAM, 0);
+  for (int id = 0; id < graph->tensor_count; id++) {
+    const ls_graph_tensor_t *t = &graph->tensors[id];
+    if (t->role != LS_ROLE_PARAM) continue;
+    const ls_layout_entry_t *e = ls_layout_find(layout, t->name);
+    if (!e || !ls_shape_equal(&e->shape, &t->shape))
+      return ls_fail(l->s->ctx, LS_ERR_MISMATCH, "lower: the layout has no parameter '%s' of this shape",
+                     t->name);
+    size_t offset_bytes = (size_t)e->offset * FLOAT_BYTES;
+    l->param[id] = ls_schedule_tensor(l->s, t->name, t->shape, LS_REGION_PARAM, offset_bytes);
+    if (t->grad < 0 || !l->in->optim) continue;
+    const char *name = graph->tensors[t->grad].name;
+    l->home[t->grad] = (ls_home_t){.sum = true, .direct = true};
+    l->home[t->grad].tensor = ls_schedule_tensor(l->s, name, t->shape, LS_REGION_GRAD, offset_bytes);
+  }
+  return l->s->status;
+}
+
+static bool is_read(const ls_graph_t *graph, ls_tensor_id_t id) {
+  for (int n = 0; n < graph->node_count; n++)
+    for (int i = 0; i < graph->nodes[n].in_count; i++)
+      if (graph->nodes[n].in[i] == id) return true;
+  return false;
+}
+
+/* What an op makes, and nobody else looks at through a view, can be made in place. A sum moreover must not be
+ * read in the graph: it means this micro-batch of this rank only until it is added to. */
+static bool may_be_direct(const ls_graph_t *graph, ls_tensor_id_t id, bool sum) {
+  const ls_graph_tensor_t *t = &graph->tensors[id];
+  return t->producer >= 0 && t->alias_of < 0 && !(sum && is_read(graph, id));
+}
+
+static ls_status_t declare_scalar(ls_lowering_t *l, const char *name, ls_region_t region, int element) {
+  const ls_graph_t *graph = l->in->graph;
+  ls_tensor_id_t id = ls_graph_find(graph, name);
+  ls_shape_t one = LS_SHAPE(LS_F32, 1);
+  if (id < 0 || !ls_shape_equal(&graph->tensors[id].shape, &one))
+    return ls_fail(l->s->ctx, LS_ERR_ARGUMENT, "lower: the graph has no value '%s' of shape f32 (1)", name);
+  l->home[id] = (ls_home_t){.sum = true, .direct = may_be_direct(graph, id, true)};
+  l->home[id].tensor = ls_schedule_tensor(l->s, name, one, region, (size_t)element * FLOAT_BYTES);
+  return l->s->status;
+}
+
+/* Training: loss and correct count are the head of the gradients, so that the first bucket sums them over
+ * ranks. */
+static ls_status_t declare_training(ls_lowering_t *l) {
+  ls_schedule_t *s = l->s;
+  ls_status_t status = declare_scalar(l, LS_NAME_LOSS, LS_REGION_GRAD, LS_HEAD_LOSS);
+  if (!status) status = declare_scalar(l, LS_NAME_CORRECT, LS_REGION_GRAD, LS_HEAD_CORRECT);
+  if (status) return status;
+  ls_shape_t sixteen = LS_SHAPE(LS_F32, LS_STAT_COUNT);
+  l->stats = ls_schedule_tensor(s, "stats", sixteen, LS_REGION_STAT, 0);
+  l->ctrl = ls_schedule_tensor(s, "ctrl", sixteen, LS_REGION_STAT, ALIGN_BYTES);
+  l->partials = ls_schedule_tensor(s, "sums of squares", LS_SHAPE(LS_F32, l->bucket_count), LS_REGION_STAT,
+                                   2 * ALIGN_BYTES);
+  for (int b = 0; b < l->bucket_count; b++) {
+    const ls_bucket_t *bucket = &l->bucket[b];
+    const char *name = ls_arena_printf(&l->work, "gradients %d", b);
+    if (!name) return LS_ERR_MEMORY;
+    l->bucket_tensor[b] = ls_schedule_tensor(s, name, LS_SHAPE(LS_F32, bucket->end - bucket->begin),
+                                             LS_REGION_GRAD, (size_t)bucket->begin * FLOAT_BYTES);
+  }
+  return s->status;
+}
+_Static_assert(LS_STAT_COUNT * sizeof(float) == ALIGN_BYTES && LS_CTRL_COUNT == LS_STAT_COUNT,
+               "one line each");
+_Static_assert((int)LS_HEAD_COUNT == (int)LS_LAYOUT_HEAD, "the head of the layout is the optimizers' head");
+
+/* Evaluation: what is to be read by name; the first two stats are loss and correct count. */
+static ls_status_t declare_evaluation(ls_lowering_t *l) {
+  const ls_graph_t *graph = l->in->graph;
+  l->stats = ls_schedule_tensor(l->s, "stats", LS_SHAPE(LS_F32, LS_STAT_COUNT), LS_REGION_STAT, 0);
+  ls_status_t status = declare_scalar(l, LS_NAME_LOSS, LS_REGION_STAT, LS_STAT_LOSS);
+  if (!status) status = declare_scalar(l, LS_NAME_CORRECT, LS_REGION_STAT, LS_STAT_CORRECT);
+  ls_tensor_id_t output = ls_graph_find(graph, LS_NAME_OUTPUT);
+  if (status || output < 0) return status;
+  size_t offset_bytes = ALIGN_BYTES;
+  l->home[output] = (ls_home_t){.direct = may_be_direct(graph, output, false)};
+  l->home[output].tensor =
+      declare_each(l, LS_NAME_OUTPUT, &graph->tensors[output].shape, LS_REGION_STAT, &offset_bytes);
+  return l->home[output].tensor < 0 ? LS_ERR_MEMORY : LS_OK;
+}
+
+ls_status_t ls_lowering_declare(ls_lowering_t *l) {
+  ls_status_t status = declare_inputs(l);
+  if (!status) status = declare_params(l);
+  if (!status) status = l->in->optim ? declare_training(l) : declare_evaluation(l);
+  return status ? status : l->s->status;
+}
+
+/* The home of `id` for the current micro-batch. */
+static int home_of(const ls_lowering_t *l, ls_tensor_id_t id) {
+  const ls_home_t *home = &l->home[id];
+  return home->tensor < 0 || home->sum ? home->tensor : home->tensor + l->micro;
+}
+
+int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id) {
+  const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
+  const ls_home_t *home = &l->home[id];
+  if (l->tensor[id] >= 0) return l->tensor[id];
+  int place;
+  if (l->param[id] >= 0)
+    place = l->param[id];
+  else if (l->input[id] >= 0)
+    place = l->input[id] + l->micro;
+  else if (t->alias_of >= 0)
+    place = ls_schedule_view(l->s, micro_name(l, t->name), t->shape, ls_lowering_place(l, t->alias_of));
+  else if (home->tensor >= 0 && home->direct && (l->micro == 0 || !home->sum))
+    place = home_of(l, id);
+  else
+    place = ls_schedule_tensor(l->s, micro_name(l, t->name), t->shape, LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
+  return l->tensor[id] = place;
+}
+
+void ls_lowering_settle(ls_lowering_t *l, ls_tensor_id_t id) {
+  int home = home_of(l, id);
+  if (home < 0 || l->s->status) return;
+  int place = ls_lowering_place(l, id);
+  if (place == home) return;
+  const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
+  ls_step_phase_t phase = t->role == LS_ROLE_PARAM_GRAD ? LS_PHASE_STEP_BACKWARD : LS_PHASE_STEP_FORWARD;
+  const char *name = micro_name(l, t->name);
+  if (l->home[id].sum && l->micro > 0)
+    ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, name, &ls_op_accumulate, NULL, 1, &place, 1, &home);
+  else
+    ls_schedule_copy(l->s, LS_LANE_COMPUTE, phase, name, place, home);
+}
