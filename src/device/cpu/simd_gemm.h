@@ -3,84 +3,27 @@
  * 1; the last partial vector is read again from inside the row and the lanes that were already counted are
  * masked. */
 
-/* y tile (rows, outs) = x (rows, depth) w (outs, depth)^T + bias: both run along depth, so lanes are partial
- * sums. */
-INLINE void nt_tile(const int rows, const int outs, int64_t depth, const float *x, int64_t ldx,
-                    const float *w, int64_t ldw, const float *bias, float *y, int64_t ldy) {
-  vec_t sum[TILE_ROWS][TILE_VECS] = {0};
-  int64_t k = 0;
-  for (; k + LANES <= depth; k += LANES) {
-    vec_t wv[TILE_VECS];
-    UNROLL for (int c = 0; c < outs; c++) wv[c] = load(w + c * ldw + k);
-    UNROLL for (int r = 0; r < rows; r++) {
-      vec_t xv = load(x + r * ldx + k);
-      UNROLL for (int c = 0; c < outs; c++) sum[r][c] += xv * wv[c];
-    }
-  }
-  if (k < depth && depth >= LANES) {
-    veci_t keep = mask_from((int)(LANES - (depth - k)));
-    vec_t wv[TILE_VECS];
-    UNROLL for (int c = 0; c < outs; c++) wv[c] = mask_keep(load(w + c * ldw + depth - LANES), keep);
-    UNROLL for (int r = 0; r < rows; r++) {
-      vec_t xv = mask_keep(load(x + r * ldx + depth - LANES), keep);
-      UNROLL for (int c = 0; c < outs; c++) sum[r][c] += xv * wv[c];
-    }
-    k = depth;
-  }
-  UNROLL for (int r = 0; r < rows; r++) {
-    UNROLL for (int c = 0; c < outs; c++) {
-      float total = lanes_sum(sum[r][c]);
-      for (int64_t i = k; i < depth; i++)
-        total += x[r * ldx + i] * w[c * ldw + i];
-      y[r * ldy + c] = total + (bias ? bias[c] : 0);
-    }
-  }
-}
-
-INLINE void nt_rows(const int outs, int64_t rows, int64_t depth, const float *x, int64_t ldx, const float *w,
-                    int64_t ldw, const float *bias, float *y, int64_t ldy) {
-  int64_t r = 0;
-  for (; r + TILE_ROWS <= rows; r += TILE_ROWS)
-    nt_tile(TILE_ROWS, outs, depth, x + r * ldx, ldx, w, ldw, bias, y + r * ldy, ldy);
-  if (TILE_ROWS > 4 && r + 4 <= rows) {
-    nt_tile(4, outs, depth, x + r * ldx, ldx, w, ldw, bias, y + r * ldy, ldy);
-    r += 4;
-  }
-  if (r + 2 <= rows) {
-    nt_tile(2, outs, depth, x + r * ldx, ldx, w, ldw, bias, y + r * ldy, ldy);
-    r += 2;
-  }
-  if (r < rows) nt_tile(1, outs, depth, x + r * ldx, ldx, w, ldw, bias, y + r * ldy, ldy);
-}
-
-static void product_nt(int64_t rows, int64_t begin, int64_t end, int64_t depth, const float *x, int64_t ldx,
-                       const float *w, int64_t ldw, const float *bias, float *y, int64_t ldy) {
-  int64_t c = begin;
-  for (; c + TILE_VECS <= end; c += TILE_VECS)
-    nt_rows(TILE_VECS, rows, depth, x, ldx, w + c * ldw, ldw, bias ? bias + c : NULL, y + c, ldy);
-  for (; c < end; c++)
-    nt_rows(1, rows, depth, x, ldx, w + c * ldw, ldw, bias ? bias + c : NULL, y + c, ldy);
-}
-
 /* y tile (rows, vecs * LANES) (+)= a (rows, depth) b (depth, ..): lanes run along y's rows. Element (r, k) of
  * a is at r * a_row + k * a_depth, so the same tile serves a and its transpose. With `add` the tile is added
  * to y, but not in the first `skip` lanes, which belong to a neighbour. */
 INLINE void nn_tile(const int rows, const int vecs, const bool add, int skip, int64_t depth, const float *a,
                     int64_t a_row, int64_t a_depth, const float *b, int64_t ldb, float *y, int64_t ldy) {
-  vec_t sum[TILE_ROWS][TILE_VECS] = {0};
+  vec_t sum[TILE_SUMS] = {0};
   for (int64_t k = 0; k < depth; k++) {
     vec_t bv[TILE_VECS];
     UNROLL for (int c = 0; c < vecs; c++) bv[c] = load(b + k * ldb + c * LANES);
     UNROLL for (int r = 0; r < rows; r++) {
       float av = a[r * a_row + k * a_depth];
-      UNROLL for (int c = 0; c < vecs; c++) sum[r][c] += bv[c] * av;
+      UNROLL for (int c = 0; c < vecs; c++) sum[r * vecs + c] += bv[c] * av;
     }
   }
   UNROLL for (int r = 0; r < rows; r++) {
     UNROLL for (int c = 0; c < vecs; c++) {
       float *out = y + r * ldy + c * LANES;
-      if (add) sum[r][c] = load(out) + (skip ? mask_keep(sum[r][c], mask_from(skip)) : sum[r][c]);
-      store(out, sum[r][c]);
+      if (add)
+        sum[r * vecs + c] =
+            load(out) + (skip ? mask_keep(sum[r * vecs + c], mask_from(skip)) : sum[r * vecs + c]);
+      store(out, sum[r * vecs + c]);
     }
   }
 }
@@ -104,6 +47,10 @@ INLINE void nn_band(const int rows, const bool add, int64_t cols, int64_t depth,
   int64_t c = 0;
   for (; c + TILE_VECS * LANES <= cols; c += TILE_VECS * LANES)
     nn_tile(rows, TILE_VECS, add, 0, depth, a, a_row, a_depth, b + c, ldb, y + c, ldy);
+  if (TILE_VECS > 2 && c + 2 * LANES <= cols) {
+    nn_tile(rows, 2, add, 0, depth, a, a_row, a_depth, b + c, ldb, y + c, ldy);
+    c += 2 * LANES;
+  }
   for (; c + LANES <= cols; c += LANES)
     nn_tile(rows, 1, add, 0, depth, a, a_row, a_depth, b + c, ldb, y + c, ldy);
   if (c == cols) return;

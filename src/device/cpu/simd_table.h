@@ -7,6 +7,7 @@
 #include "device/cpu/simd_dropout.h"
 #include "device/cpu/simd_elementwise.h"
 #include "device/cpu/simd_gemm.h"
+#include "device/cpu/simd_gemm_nt.h"
 #include "device/cpu/simd_reduce.h"
 #include "device/cpu/simd_update.h"
 

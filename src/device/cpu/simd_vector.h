@@ -12,6 +12,7 @@ enum { TILE_ROWS = 4, TILE_VECS = 3 }; /* 12 of 16 */
 #else
 enum { TILE_ROWS = 4, TILE_VECS = 2 };
 #endif
+enum { TILE_SUMS = TILE_ROWS * TILE_VECS, TALL_ROWS = TILE_SUMS > 16 ? 16 : TILE_SUMS };
 enum { LANES = LS_VECTOR_BYTES / 4 };
 
 typedef float vec_t __attribute__((vector_size(LS_VECTOR_BYTES)));
@@ -22,7 +23,7 @@ typedef float vec_mem_t __attribute__((vector_size(LS_VECTOR_BYTES), aligned(4),
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define UNROLL _Pragma("GCC unroll 8")
+#define UNROLL _Pragma("GCC unroll 24")
 #endif
 
 INLINE vec_t load(const float *p) {

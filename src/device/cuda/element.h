@@ -3,6 +3,7 @@
 #ifndef LS_DEVICE_CUDA_ELEMENT_H
 #define LS_DEVICE_CUDA_ELEMENT_H
 
+#include "device/cuda/kernels.h"
 #include <math.h>
 #include <stdint.h>
 
@@ -10,6 +11,78 @@
 #define LS_EACH static __host__ __device__ __forceinline__
 #else
 #define LS_EACH static inline
+/* ---- updates: g = grad * scale first; constants of the step are made once by ls_each_update_begin ---- */
+
+typedef struct {
+  float scale, lr, decay, momentum, beta1, rest1, beta2, rest2, eps;
+  float size, widen, pull, shrink; /* adam: lr / bias1, 1 / sqrt(bias2), coupled and decoupled weight decay */
+  int nesterov;
+} ls_each_update_t;
+
+LS_EACH ls_each_update_t ls_each_update_begin(const ls_kernel_update_t *attrs, const float *ctrl, int decoupled) {
+  ls_each_update_t u;
+  u.scale = ctrl[LS_KC_GRAD_SCALE];
+  u.lr = ctrl[LS_KC_LR];
+  u.decay = attrs->weight_decay;
+  u.momentum = attrs->momentum;
+  u.beta1 = attrs->beta1;
+  u.rest1 = attrs->rest1;
+  u.beta2 = attrs->beta2;
+  u.rest2 = attrs->rest2;
+  u.eps = attrs->eps;
+  u.nesterov = attrs->nesterov;
+  u.size = u.lr / ctrl[LS_KC_BIAS1];
+  u.widen = 1.0f / sqrtf(ctrl[LS_KC_BIAS2]);
+  u.pull = decoupled ? 0 : u.decay;
+  u.shrink = decoupled ? u.lr * u.decay : 0;
+  return u;
+}
+
+LS_EACH void ls_each_sgd(const ls_each_update_t *u, float grad, float *p) {
+  float g = grad * u->scale + u->decay * *p;
+  *p = *p - u->lr * g;
+}
+
+LS_EACH void ls_each_momentum(const ls_each_update_t *u, float grad, float *p, float *buf) {
+  float g = grad * u->scale + u->decay * *p;
+  *buf = u->momentum * *buf + g;
+  *p = *p - u->lr * (u->nesterov ? g + u->momentum * *buf : *buf);
+}
+
+LS_EACH void ls_each_adam(const ls_each_update_t *u, float grad, float *p, float *m, float *v) {
+  float g = grad * u->scale + u->pull * *p;
+  float kept = *p - u->shrink * *p;
+  *m = u->beta1 * *m + u->rest1 * g;
+  *v = u->beta2 * *v + u->rest2 * g * g;
+  *p = kept - u->size * *m / (sqrtf(*v) * u->widen + u->eps);
+}
+
+/* ---- the step's decision: ctrl and stats are written whole, counter is updated ---- */
+
+LS_EACH void ls_each_control(const ls_kernel_control_t *attrs, float loss, float correct, float lr, double sumsq,
+                             float *ctrl, float *stats, float *counter) {
+  const float applied_max = 16777216; /* whole numbers are exact in f32 up to here */
+  double norm = sqrt(sumsq), t = (double)counter[0] + 1;
+  int apply = isfinite(loss) && isfinite(norm);
+  for (int i = 0; i < LS_KC_COUNT; i++) ctrl[i] = 0;
+  ctrl[LS_KC_APPLY] = (float)apply;
+  ctrl[LS_KC_GRAD_SCALE] =
+      !apply ? 0 : attrs->clip_norm > 0 && norm > attrs->clip_norm ? (float)(attrs->clip_norm / norm) : 1;
+  ctrl[LS_KC_LR] = lr;
+  ctrl[LS_KC_BIAS1] = (float)(1 - pow(attrs->beta1, t));
+  ctrl[LS_KC_BIAS2] = (float)(1 - pow(attrs->beta2, t));
+  if (apply && counter[0] < applied_max) counter[0] += 1;
+  if (!apply) counter[1] += 1;
+  counter[2] = apply ? 0 : counter[2] + 1;
+  for (int i = 0; i < LS_KS_COUNT; i++) stats[i] = 0;
+  stats[LS_KS_LOSS] = loss;
+  stats[LS_KS_CORRECT] = correct;
+  stats[LS_KS_GRAD_NORM] = (float)norm;
+  stats[LS_KS_APPLIED] = (float)apply;
+  stats[LS_KS_SKIPPED] = counter[1];
+  stats[LS_KS_SKIPPED_ROW] = counter[2];
+}
+
 #endif
 
 /* A NaN stays a NaN, so that the guard of the step can see it. */
@@ -56,6 +129,78 @@ LS_EACH ls_each_words_t ls_each_philox(uint64_t seed, uint32_t stream, uint64_t 
 
 LS_EACH float ls_each_dropout(float x, uint32_t word, float rate, float scale) {
   return (float)(word >> 8) * 5.9604644775390625e-8f >= rate ? x * scale : 0; /* 2^-24: exact */
+}
+
+/* ---- updates: g = grad * scale first; constants of the step are made once by ls_each_update_begin ---- */
+
+typedef struct {
+  float scale, lr, decay, momentum, beta1, rest1, beta2, rest2, eps;
+  float size, widen, pull, shrink; /* adam: lr / bias1, 1 / sqrt(bias2), coupled and decoupled weight decay */
+  int nesterov;
+} ls_each_update_t;
+
+LS_EACH ls_each_update_t ls_each_update_begin(const ls_kernel_update_t *attrs, const float *ctrl, int decoupled) {
+  ls_each_update_t u;
+  u.scale = ctrl[LS_KC_GRAD_SCALE];
+  u.lr = ctrl[LS_KC_LR];
+  u.decay = attrs->weight_decay;
+  u.momentum = attrs->momentum;
+  u.beta1 = attrs->beta1;
+  u.rest1 = attrs->rest1;
+  u.beta2 = attrs->beta2;
+  u.rest2 = attrs->rest2;
+  u.eps = attrs->eps;
+  u.nesterov = attrs->nesterov;
+  u.size = u.lr / ctrl[LS_KC_BIAS1];
+  u.widen = 1.0f / sqrtf(ctrl[LS_KC_BIAS2]);
+  u.pull = decoupled ? 0 : u.decay;
+  u.shrink = decoupled ? u.lr * u.decay : 0;
+  return u;
+}
+
+LS_EACH void ls_each_sgd(const ls_each_update_t *u, float grad, float *p) {
+  float g = grad * u->scale + u->decay * *p;
+  *p = *p - u->lr * g;
+}
+
+LS_EACH void ls_each_momentum(const ls_each_update_t *u, float grad, float *p, float *buf) {
+  float g = grad * u->scale + u->decay * *p;
+  *buf = u->momentum * *buf + g;
+  *p = *p - u->lr * (u->nesterov ? g + u->momentum * *buf : *buf);
+}
+
+LS_EACH void ls_each_adam(const ls_each_update_t *u, float grad, float *p, float *m, float *v) {
+  float g = grad * u->scale + u->pull * *p;
+  float kept = *p - u->shrink * *p;
+  *m = u->beta1 * *m + u->rest1 * g;
+  *v = u->beta2 * *v + u->rest2 * g * g;
+  *p = kept - u->size * *m / (sqrtf(*v) * u->widen + u->eps);
+}
+
+/* ---- the step's decision: ctrl and stats are written whole, counter is updated ---- */
+
+LS_EACH void ls_each_control(const ls_kernel_control_t *attrs, float loss, float correct, float lr, double sumsq,
+                             float *ctrl, float *stats, float *counter) {
+  const float applied_max = 16777216; /* whole numbers are exact in f32 up to here */
+  double norm = sqrt(sumsq), t = (double)counter[0] + 1;
+  int apply = isfinite(loss) && isfinite(norm);
+  for (int i = 0; i < LS_KC_COUNT; i++) ctrl[i] = 0;
+  ctrl[LS_KC_APPLY] = (float)apply;
+  ctrl[LS_KC_GRAD_SCALE] =
+      !apply ? 0 : attrs->clip_norm > 0 && norm > attrs->clip_norm ? (float)(attrs->clip_norm / norm) : 1;
+  ctrl[LS_KC_LR] = lr;
+  ctrl[LS_KC_BIAS1] = (float)(1 - pow(attrs->beta1, t));
+  ctrl[LS_KC_BIAS2] = (float)(1 - pow(attrs->beta2, t));
+  if (apply && counter[0] < applied_max) counter[0] += 1;
+  if (!apply) counter[1] += 1;
+  counter[2] = apply ? 0 : counter[2] + 1;
+  for (int i = 0; i < LS_KS_COUNT; i++) stats[i] = 0;
+  stats[LS_KS_LOSS] = loss;
+  stats[LS_KS_CORRECT] = correct;
+  stats[LS_KS_GRAD_NORM] = (float)norm;
+  stats[LS_KS_APPLIED] = (float)apply;
+  stats[LS_KS_SKIPPED] = counter[1];
+  stats[LS_KS_SKIPPED_ROW] = counter[2];
 }
 
 #endif

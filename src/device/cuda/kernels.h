@@ -61,27 +61,28 @@ int ls_kernel_mse_dx(ls_kernel_stream_t stream, const float *dloss, const float 
                      const float *weight, float *dx, int64_t rows, int64_t outputs);
 
 /* The optimizer's values, in the order that optim/optim.h gives them (tests/cuda compares). */
-enum { LS_KC_APPLY, LS_KC_GRAD_SCALE, LS_KC_LR, LS_KC_BIAS1, LS_KC_BIAS2, LS_KC_COUNT = 16 };
-enum { LS_KS_LOSS, LS_KS_CORRECT, LS_KS_GRAD_NORM, LS_KS_APPLIED, LS_KS_SKIPPED, LS_KS_SKIPPED_ROW,
-       LS_KS_COUNT = 16 };
+enum {
+  LS_KC_APPLY, LS_KC_GRAD_SCALE, LS_KC_LR, LS_KC_BIAS1, LS_KC_BIAS2, LS_KC_COUNT = 16
+};
+enum {
+  LS_KS_LOSS, LS_KS_CORRECT, LS_KS_GRAD_NORM, LS_KS_APPLIED, LS_KS_SKIPPED, LS_KS_SKIPPED_ROW, LS_KS_COUNT = 16
+};
 typedef struct {
   double clip_norm, beta1, beta2;
 } ls_kernel_control_t;
-typedef struct {
-  float momentum, beta1, beta2, eps, weight_decay;
-  int nesterov;
-} ls_kernel_update_t;
 int ls_kernel_control(ls_kernel_stream_t stream, const ls_kernel_control_t *attrs, const float *head,
                       const float *partial, int64_t partial_count, const void *step, float *ctrl, float *stats,
                       float *counter);
-int ls_kernel_sgd(ls_kernel_stream_t stream, const ls_kernel_update_t *attrs, const float *grad,
-                  const float *ctrl, float *param, int64_t count);
-int ls_kernel_sgd_momentum(ls_kernel_stream_t stream, const ls_kernel_update_t *attrs, const float *grad,
-                           const float *ctrl, float *param, float *momentum, int64_t count);
-int ls_kernel_adam(ls_kernel_stream_t stream, const ls_kernel_update_t *attrs, const float *grad,
-                   const float *ctrl, float *param, float *m, float *v, int64_t count);
-int ls_kernel_adamw(ls_kernel_stream_t stream, const ls_kernel_update_t *attrs, const float *grad,
-                    const float *ctrl, float *param, float *m, float *v, int64_t count);
+
+/* Constants of an update op; rest = 1 - beta, formed in f64. */
+typedef struct {
+  float momentum, beta1, rest1, beta2, rest2, eps, weight_decay;
+  int nesterov;
+} ls_kernel_update_t;
+/* slot0, slot1: the optimizer's state where it has some, else NULL. */
+enum { LS_UPDATE_SGD, LS_UPDATE_MOMENTUM, LS_UPDATE_ADAM, LS_UPDATE_ADAMW };
+int ls_kernel_update(ls_kernel_stream_t stream, int update, const ls_kernel_update_t *attrs, const float *grad,
+                     const float *ctrl, float *param, float *slot0, float *slot1, int64_t count);
 
 /* *word = value, seen by the host: word is mapped host memory. */
 int ls_kernel_mark(ls_kernel_stream_t stream, uint32_t *word, uint32_t value);

@@ -88,7 +88,8 @@ struct norm_term {
 };
 
 struct outputs {
-  float *to[2];
+  float *first, *second;
+  __device__ float *to(int64_t k) const { return k == 0 ? first : second; }
 };
 
 template <class T>
@@ -112,7 +113,7 @@ __global__ void column_sum_kernel(T terms, outputs out, float *partial, int64_t 
   float total = 0;
 #pragma unroll
   for (int s = 0; s < STRIPES; s++) total += stripe[s][k][threadIdx.x];
-  if (gridDim.y == 1) out.to[k][c] = total;
+  if (gridDim.y == 1) out.to(k)[c] = total;
   else partial[((int64_t)blockIdx.y * T::COUNT + k) * width + c] = total;
 }
 
@@ -120,7 +121,7 @@ __global__ void column_sum_join(const float *partial, outputs out, int64_t width
   for (int64_t i = thread_index(); i < width * terms; i += thread_count()) {
     float sum = 0;
     for (int p = 0; p < parts; p++) sum += partial[(int64_t)p * terms * width + i];
-    out.to[i / width][i % width] = sum;
+    out.to(i / width)[i % width] = sum;
   }
 }
 
@@ -143,13 +144,13 @@ static int column_sum(ls_kernel_stream_t stream, void *scratch, T terms, outputs
 
 int ls_kernel_column_sum(ls_kernel_stream_t stream, void *scratch, const float *x, float *out, int64_t rows,
                          int64_t width) {
-  return column_sum(stream, scratch, plain_term{x}, outputs{{out, nullptr}}, rows, width);
+  return column_sum(stream, scratch, plain_term{x}, outputs{out, nullptr}, rows, width);
 }
 
 int ls_kernel_layer_norm_dgb(ls_kernel_stream_t stream, void *scratch, const float *dy, const float *x,
                              const float *mean, const float *rstd, float *dgamma, float *dbeta, int64_t rows,
                              int64_t width) {
-  return column_sum(stream, scratch, norm_term{dy, x, mean, rstd}, outputs{{dgamma, dbeta}}, rows, width);
+  return column_sum(stream, scratch, norm_term{dy, x, mean, rstd}, outputs{dgamma, dbeta}, rows, width);
 }
 
 // ---- sum of squares ------------------------------------------------------------------------------------------
