@@ -205,8 +205,9 @@ int64_t ls_ctx_fail_alloc(ls_ctx_t *ctx, int64_t n) {
   return made;
 }
 
-/* True when a test asked for this allocation to fail. */
-static bool injected(ls_ctx_t *ctx) {
+/* True when a test asked for this allocation to fail, or no machine could ever give that much. */
+static bool refused(ls_ctx_t *ctx, size_t size_bytes) {
+  if (size_bytes > PTRDIFF_MAX) return true;
   return ctx && atomic_fetch_add(&ctx->alloc_count, 1) + 1 == atomic_load(&ctx->alloc_fail_at);
 }
 
@@ -216,7 +217,7 @@ static void *checked(ls_ctx_t *ctx, void *memory, size_t size_bytes) {
 }
 
 void *ls_alloc(ls_ctx_t *ctx, size_t size_bytes) {
-  return checked(ctx, injected(ctx) ? NULL : calloc(1, size_bytes ? size_bytes : 1), size_bytes);
+  return checked(ctx, refused(ctx, size_bytes) ? NULL : calloc(1, size_bytes ? size_bytes : 1), size_bytes);
 }
 
 void *ls_alloc_array(ls_ctx_t *ctx, size_t count, size_t size_bytes) {
@@ -227,7 +228,7 @@ void *ls_alloc_array(ls_ctx_t *ctx, size_t count, size_t size_bytes) {
 
 void *ls_alloc_aligned(ls_ctx_t *ctx, size_t align_bytes, size_t size_bytes) {
   void *memory = NULL;
-  if (injected(ctx) || posix_memalign(&memory, align_bytes, size_bytes ? size_bytes : 1) != 0)
+  if (refused(ctx, size_bytes) || posix_memalign(&memory, align_bytes, size_bytes ? size_bytes : 1) != 0)
     return checked(ctx, NULL, size_bytes);
   return memset(memory, 0, size_bytes);
 }
@@ -235,7 +236,7 @@ void *ls_alloc_aligned(ls_ctx_t *ctx, size_t align_bytes, size_t size_bytes) {
 void *ls_realloc_array(ls_ctx_t *ctx, void *old, size_t count, size_t size_bytes) {
   size_t total;
   if (__builtin_mul_overflow(count, size_bytes, &total)) return checked(ctx, NULL, SIZE_MAX);
-  return checked(ctx, injected(ctx) ? NULL : realloc(old, total ? total : 1), total);
+  return checked(ctx, refused(ctx, total) ? NULL : realloc(old, total ? total : 1), total);
 }
 
 char *ls_strdup(ls_ctx_t *ctx, const char *text) {

@@ -1,0 +1,249 @@
+/* Files and directories: contents, limits, durability's visible half, and errors that name the path. */
+#include "capture.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char root[64]; /* of this test */
+static char path_buffer[4][512];
+
+/* root/name; four at a time stay valid. */
+static const char *at(const char *name) {
+  static int next;
+  char *path = path_buffer[next++ % 4];
+  snprintf(path, sizeof path_buffer[0], "%s/%s", root, name);
+  return path;
+}
+
+static int setup(void **state) {
+  strcpy(root, "/tmp/lockstep-test-XXXXXX");
+  return mkdtemp(root) ? capture_setup(state) : -1;
+}
+
+static int teardown(void **state) {
+  capture_t *c = *state;
+  int failed = ls_dir_remove(c->ctx, root) != LS_OK || ls_path_exists(root);
+  return capture_teardown(state) || failed;
+}
+
+static void expect_content(capture_t *c, const char *path, const char *content) {
+  char *bytes;
+  size_t size;
+  assert_int_equal(ls_file_read(c->ctx, path, 1 << 20, &bytes, &size), LS_OK);
+  assert_int_equal(size, strlen(content));
+  assert_string_equal(bytes, content); /* also says: a NUL follows */
+  ls_free(bytes);
+}
+
+static void write_and_read(void **state) {
+  capture_t *c = *state;
+  assert_int_equal(ls_file_write(c->ctx, at("f"), "hello", 5), LS_OK);
+  expect_content(c, at("f"), "hello");
+  assert_int_equal(ls_file_write(c->ctx, at("f"), "x", 1), LS_OK);
+  expect_content(c, at("f"), "x");
+  assert_int_equal(ls_file_write(c->ctx, at("empty"), "", 0), LS_OK);
+  expect_content(c, at("empty"), "");
+}
+
+static void limits(void **state) {
+  capture_t *c = *state;
+  char *bytes = NULL;
+  size_t size;
+  assert_int_equal(ls_file_write(c->ctx, at("f"), "12345", 5), LS_OK);
+  assert_int_equal(ls_file_read(c->ctx, at("f"), 5, &bytes, &size), LS_OK);
+  ls_free(bytes);
+  bytes = NULL;
+  assert_int_equal(ls_file_read(c->ctx, at("f"), 4, &bytes, &size), LS_ERR_IO);
+  assert_null(bytes);
+  assert_non_null(strstr(c->text, at("f")));
+  assert_non_null(strstr(c->text, "limit of 4 bytes"));
+}
+
+/* Files of /proc say that they have 0 bytes, as do files that are growing. */
+static void files_longer_than_they_say(void **state) {
+  capture_t *c = *state;
+  char *bytes;
+  size_t size;
+  assert_int_equal(ls_file_read(c->ctx, "/proc/self/status", 1 << 20, &bytes, &size), LS_OK);
+  assert_true(size > 100 && strlen(bytes) == size);
+  ls_free(bytes);
+  assert_int_equal(ls_file_read(c->ctx, "/proc/self/status", 50, &bytes, &size), LS_ERR_IO);
+}
+
+static void what_is_no_file(void **state) {
+  capture_t *c = *state;
+  char *bytes;
+  size_t size;
+  assert_int_equal(ls_file_read(c->ctx, at("none"), 10, &bytes, &size), LS_ERR_NOT_FOUND);
+  assert_non_null(strstr(c->text, at("none")));
+  capture_clear(c);
+  assert_int_equal(ls_file_read(c->ctx, root, 10, &bytes, &size), LS_ERR_IO);
+  assert_non_null(strstr(c->text, "a directory"));
+  assert_int_equal(mkfifo(at("pipe"), 0600), 0);
+  assert_int_equal(ls_file_read(c->ctx, at("pipe"), 10, &bytes, &size), LS_ERR_IO); /* and does not block */
+  assert_int_equal(ls_file_read(c->ctx, "/dev/null", 10, &bytes, &size), LS_ERR_IO);
+}
+
+static void full_disk(void **state) {
+  capture_t *c = *state;
+  assert_int_equal(ls_file_write(c->ctx, "/dev/full", "12345", 5), LS_ERR_NO_SPACE);
+  assert_true(ls_path_exists("/dev/full")); /* a device is never removed */
+  assert_non_null(strstr(c->text, "/dev/full"));
+}
+
+/* A file-size limit makes a write fail half way, as a full disk does; SIGXFSZ is ignored by main. */
+static void torn_writes_leave_nothing(void **state) {
+  capture_t *c = *state;
+  static char big[100000];
+  struct rlimit before, small;
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+  small = before;
+  small.rlim_cur = 5000;
+  assert_int_equal(ls_file_write(c->ctx, at("kept"), "old", 3), LS_OK);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+  ls_status_t plain = ls_file_write(c->ctx, at("f"), big, sizeof big);
+  ls_status_t replaced = ls_file_replace(c->ctx, at("kept"), big, sizeof big);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+  assert_int_equal(plain, LS_ERR_IO);
+  assert_int_equal(replaced, LS_ERR_IO);
+  assert_false(ls_path_exists(at("f")));
+  assert_false(ls_path_exists(at("kept.tmp")));
+  expect_content(c, at("kept"), "old");
+}
+
+static void replace(void **state) {
+  capture_t *c = *state;
+  assert_int_equal(ls_file_replace(c->ctx, at("f"), "one", 3), LS_OK);
+  expect_content(c, at("f"), "one");
+  int old = open(at("f"), O_RDONLY);
+  assert_int_equal(ls_file_replace(c->ctx, at("f"), "two", 3), LS_OK);
+  expect_content(c, at("f"), "two");
+  char seen[3];
+  assert_int_equal(read(old, seen, 3), 3); /* who had it open sees the old file, whole */
+  assert_memory_equal(seen, "one", 3);
+  close(old);
+  assert_false(ls_path_exists(at("f.tmp")));
+}
+
+static void replace_in_the_way(void **state) {
+  capture_t *c = *state;
+  assert_int_equal(ls_dir_make(c->ctx, at("dir/below")), LS_OK);
+  assert_int_equal(ls_file_replace(c->ctx, at("dir"), "x", 1), LS_ERR_IO);
+  assert_false(ls_path_exists(at("dir.tmp")));
+  assert_int_equal(ls_file_replace(c->ctx, at("no/such/f"), "x", 1), LS_ERR_NOT_FOUND);
+}
+
+static void names_without_a_directory(void **state) {
+  capture_t *c = *state;
+  char before[4096];
+  assert_non_null(getcwd(before, sizeof before));
+  assert_int_equal(chdir(root), 0);
+  assert_int_equal(ls_file_replace(c->ctx, "f", "x", 1), LS_OK);
+  assert_int_equal(chdir(before), 0);
+  expect_content(c, at("f"), "x");
+}
+
+static void make_directories(void **state) {
+  capture_t *c = *state;
+  assert_int_equal(ls_dir_make(c->ctx, at("a/b//c/")), LS_OK);
+  assert_int_equal(ls_dir_make(c->ctx, at("a/b/c")), LS_OK);
+  assert_true(ls_path_exists(at("a/b/c")));
+  assert_int_equal(ls_file_write(c->ctx, at("a/f"), "", 0), LS_OK);
+  assert_int_equal(ls_dir_make(c->ctx, at("a/f")), LS_ERR_IO);
+  assert_non_null(strstr(c->text, "a/f: exists and is not a directory"));
+  assert_int_equal(ls_dir_make(c->ctx, at("a/f/g")), LS_ERR_IO);
+  assert_int_equal(ls_dir_make(c->ctx, ""), LS_ERR_ARGUMENT);
+  assert_int_equal(ls_dir_sync(c->ctx, at("a")), LS_OK);
+  assert_int_equal(ls_dir_sync(c->ctx, at("none")), LS_ERR_NOT_FOUND);
+}
+
+static void remove_directories(void **state) {
+  capture_t *c = *state;
+  assert_int_equal(ls_dir_make(c->ctx, at("out/side")), LS_OK);
+  assert_int_equal(ls_file_write(c->ctx, at("out/side/f"), "x", 1), LS_OK);
+  assert_int_equal(ls_dir_make(c->ctx, at("in/deep/er")), LS_OK);
+  assert_int_equal(ls_file_write(c->ctx, at("in/deep/f"), "x", 1), LS_OK);
+  assert_int_equal(symlink(at("out"), at("in/link")), 0);
+  assert_int_equal(ls_dir_remove(c->ctx, at("in")), LS_OK);
+  assert_false(ls_path_exists(at("in")));
+  expect_content(c, at("out/side/f"), "x"); /* links are not followed */
+  assert_int_equal(ls_dir_remove(c->ctx, at("in")), LS_OK);
+  assert_int_equal(ls_dir_remove(c->ctx, at("out/side/f")), LS_OK);
+  assert_int_equal(c->count, 0);
+}
+
+static void list_directories(void **state) {
+  capture_t *c = *state;
+  char **names;
+  int count;
+  assert_int_equal(ls_dir_list(c->ctx, root, &names, &count), LS_OK);
+  assert_int_equal(count, 0);
+  ls_free(names);
+  for (int i = 99; i >= 0; i--) {
+    char name[32];
+    snprintf(name, sizeof name, "entry-%03d-with-a-name", i);
+    assert_int_equal(ls_file_write(c->ctx, at(name), "", 0), LS_OK);
+  }
+  assert_int_equal(ls_dir_list(c->ctx, root, &names, &count), LS_OK);
+  assert_int_equal(count, 100);
+  assert_string_equal(names[0], "entry-000-with-a-name");
+  for (int i = 1; i < count; i++)
+    assert_true(strcmp(names[i - 1], names[i]) < 0);
+  ls_free(names);
+  assert_int_equal(ls_dir_list(c->ctx, at("none"), &names, &count), LS_ERR_NOT_FOUND);
+  assert_non_null(strstr(c->text, at("none")));
+}
+
+static void joins(void **state) {
+  capture_t *c = *state;
+  static const char *const cases[][3] = {{"a", "b", "a/b"}, {"a/", "b", "a/b"},      {"/", "b", "/b"},
+                                         {"", "b", "b"},    {"a/b", "/etc", "/etc"}, {"a", "", "a/"}};
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    char *joined = ls_path_join(c->ctx, cases[i][0], cases[i][1]);
+    assert_string_equal(joined, cases[i][2]);
+    ls_free(joined);
+  }
+}
+
+static ls_status_t use_all(capture_t *c) {
+  char *bytes, **names;
+  size_t size;
+  int count;
+  ls_status_t status = ls_dir_make(c->ctx, at("x/y"));
+  if (status == LS_OK) status = ls_file_replace(c->ctx, at("x/y/f"), "text", 4);
+  if (status == LS_OK && (status = ls_file_read(c->ctx, at("x/y/f"), 10, &bytes, &size)) == LS_OK)
+    ls_free(bytes);
+  if (status == LS_OK && (status = ls_dir_list(c->ctx, at("x"), &names, &count)) == LS_OK) ls_free(names);
+  if (status == LS_OK) status = ls_dir_remove(c->ctx, at("x"));
+  return status;
+}
+
+static void allocation_failures(void **state) {
+  assert_true(capture_fail_each_alloc(*state, use_all) >= 8);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+int main(void) {
+  signal(SIGXFSZ, SIG_IGN);
+  const struct CMUnitTest tests[] = {
+      TEST(write_and_read),
+      TEST(limits),
+      TEST(files_longer_than_they_say),
+      TEST(what_is_no_file),
+      TEST(full_disk),
+      TEST(torn_writes_leave_nothing),
+      TEST(replace),
+      TEST(replace_in_the_way),
+      TEST(names_without_a_directory),
+      TEST(make_directories),
+      TEST(remove_directories),
+      TEST(list_directories),
+      TEST(joins),
+      TEST(allocation_failures),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,163 @@
+/* The pool: every thread's part runs exactly once, shares cover everything exactly once. */
+#include "capture.h"
+
+#include <stdatomic.h>
+
+enum { THREADS_MAX = 9 };
+
+typedef struct {
+  _Atomic int runs[THREADS_MAX];
+  int threads_seen[THREADS_MAX];
+} tally_t;
+
+static void tally(void *argument, int thread, int threads) {
+  tally_t *t = argument;
+  atomic_fetch_add(&t->runs[thread], 1);
+  t->threads_seen[thread] = threads;
+}
+
+static void every_part_once(void **state) {
+  capture_t *c = *state;
+  for (int threads = 1; threads <= THREADS_MAX; threads++) {
+    ls_pool_t *pool = NULL;
+    assert_int_equal(ls_pool_create(c->ctx, threads, &pool), LS_OK);
+    assert_int_equal(ls_pool_threads(pool), threads);
+    tally_t t = {0};
+    for (int run = 1; run <= 300; run++) {
+      ls_pool_run(pool, tally, &t);
+      for (int i = 0; i < THREADS_MAX; i++)
+        assert_int_equal(atomic_load(&t.runs[i]), i < threads ? run : 0);
+    }
+    for (int i = 0; i < threads; i++)
+      assert_int_equal(t.threads_seen[i], threads);
+    ls_pool_destroy(pool);
+  }
+}
+
+/* Plain memory: what a worker wrote is visible after the run, what the caller wrote is visible in it. */
+typedef struct {
+  int64_t count;
+  int64_t *from, *to;
+} copy_t;
+
+static void copy_part(void *argument, int thread, int threads) {
+  copy_t *c = argument;
+  int64_t begin, end;
+  ls_pool_share(c->count, 1, thread, threads, &begin, &end);
+  for (int64_t i = begin; i < end; i++)
+    c->to[i] = c->from[i] + 1;
+}
+
+static void memory_is_ordered(void **state) {
+  capture_t *c = *state;
+  enum { COUNT = 1000 };
+  static int64_t a[COUNT], b[COUNT];
+  ls_pool_t *pool = NULL;
+  assert_int_equal(ls_pool_create(c->ctx, 4, &pool), LS_OK);
+  memset(a, 0, sizeof a);
+  for (int run = 0; run < 1000; run++) {
+    copy_t job = {COUNT, run % 2 ? b : a, run % 2 ? a : b};
+    ls_pool_run(pool, copy_part, &job);
+  }
+  for (int i = 0; i < COUNT; i++)
+    assert_int_equal(a[i], 1000);
+  ls_pool_destroy(pool);
+}
+
+/* Work between loops that is longer than a worker spins: they have slept and must wake. */
+static void sleepers_wake(void **state) {
+  capture_t *c = *state;
+  ls_pool_t *pool = NULL;
+  assert_int_equal(ls_pool_create(c->ctx, 3, &pool), LS_OK);
+  tally_t t = {0};
+  for (int run = 1; run <= 50; run++) {
+    int64_t until_ns = ls_clock_ns() + 200000;
+    while (ls_clock_ns() < until_ns) {
+    }
+    ls_pool_run(pool, tally, &t);
+    for (int i = 0; i < 3; i++)
+      assert_int_equal(atomic_load(&t.runs[i]), run);
+  }
+  ls_pool_destroy(pool);
+}
+
+static void without_a_pool(void **state) {
+  (void)state;
+  tally_t t = {0};
+  ls_pool_run(NULL, tally, &t);
+  assert_int_equal(atomic_load(&t.runs[0]), 1);
+  assert_int_equal(t.threads_seen[0], 1);
+  assert_int_equal(ls_pool_threads(NULL), 1);
+  ls_pool_destroy(NULL);
+}
+
+static void shares_cover_exactly(void **state) {
+  (void)state;
+  static const int64_t grains[] = {1, 2, 16, 1000};
+  for (int64_t count = 0; count <= 130; count++)
+    for (int g = 0; g < LS_COUNT(grains); g++)
+      for (int threads = 1; threads <= 13; threads++) {
+        int64_t expected = 0, least = INT64_MAX, most = 0;
+        for (int thread = 0; thread < threads; thread++) {
+          int64_t begin = -1, end = -1;
+          ls_pool_share(count, grains[g], thread, threads, &begin, &end);
+          assert_int_equal(begin, expected);
+          assert_true(end >= begin && (begin % grains[g] == 0 || begin == count));
+          int64_t units = (end - begin + grains[g] - 1) / grains[g];
+          least = units < least ? units : least;
+          most = units > most ? units : most;
+          expected = end;
+        }
+        assert_int_equal(expected, count);
+        assert_true(most - least <= 1);
+      }
+}
+
+static void shares_of_extremes(void **state) {
+  (void)state;
+  int64_t begin, end, expected = 0;
+  for (int thread = 0; thread < 7; thread++) {
+    ls_pool_share(INT64_MAX, 1000, thread, 7, &begin, &end);
+    assert_int_equal(begin, expected);
+    expected = end;
+  }
+  assert_int_equal(expected, INT64_MAX);
+  ls_pool_share(-5, 0, 0, 1, &begin, &end);
+  assert_int_equal(begin, 0);
+  assert_int_equal(end, 0);
+}
+
+static void impossible_sizes(void **state) {
+  capture_t *c = *state;
+  ls_pool_t *pool = (ls_pool_t *)(uintptr_t)1;
+  assert_int_equal(ls_pool_create(c->ctx, 0, &pool), LS_ERR_ARGUMENT);
+  assert_int_equal(ls_pool_create(c->ctx, -3, &pool), LS_ERR_ARGUMENT);
+  assert_int_equal(ls_pool_create(c->ctx, 1000000, &pool), LS_ERR_ARGUMENT);
+  assert_true(pool == (ls_pool_t *)(uintptr_t)1); /* untouched */
+}
+
+static ls_status_t create(capture_t *c) {
+  ls_pool_t *pool = NULL;
+  ls_status_t status = ls_pool_create(c->ctx, 2, &pool);
+  ls_pool_destroy(pool);
+  return status;
+}
+
+static void allocation_failures(void **state) {
+  assert_int_equal(capture_fail_each_alloc(*state, create), 1);
+}
+
+static void cores(void **state) {
+  (void)state;
+  assert_true(ls_cpu_count() >= 1);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, capture_setup, capture_teardown)
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(every_part_once),  TEST(memory_is_ordered),    TEST(sleepers_wake),
+      TEST(without_a_pool),   TEST(shares_cover_exactly), TEST(shares_of_extremes),
+      TEST(impossible_sizes), TEST(allocation_failures),  TEST(cores),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
