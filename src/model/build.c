@@ -38,11 +38,6 @@ static void add_layers(ls_layer_builder_t *b, const ls_model_config_t *model) {
   ls_graph_scope(b->graph, "%s", "");
 }
 
-/* Results of ops get the names by which loop and strategies find them. */
-static void name_value(ls_graph_t *graph, ls_tensor_id_t id, const char *name) {
-  if (id >= 0) graph->tensors[id].name = name;
-}
-
 /* Returns the loss. The output is what a user of the model wants: probabilities of classes, or predictions.
  */
 static ls_tensor_id_t add_loss(ls_layer_builder_t *b, bool classes, ls_tensor_id_t target,
@@ -50,10 +45,9 @@ static ls_tensor_id_t add_loss(ls_layer_builder_t *b, bool classes, ls_tensor_id
   const ls_tensor_id_t in[] = {b->x, target, weight};
   ls_tensor_id_t out[LS_NODE_OUT_MAX] = {-1, -1, -1, -1};
   ls_graph_op(b->graph, classes ? &ls_op_softmax_xent : &ls_op_mse, NULL, 3, in, out);
-  if (b->graph->status != LS_OK) return -1;
-  name_value(b->graph, classes ? out[2] : b->x, "output");
-  name_value(b->graph, out[0], "loss");
-  name_value(b->graph, out[1], "correct");
+  ls_graph_rename(b->graph, classes ? out[2] : b->x, "output");
+  ls_graph_rename(b->graph, out[0], "loss");
+  ls_graph_rename(b->graph, out[1], "correct");
   return out[0];
 }
 
