@@ -5,6 +5,7 @@
 #include "train/trainer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { STOP_CHECK_STEPS = 16, LOG_CAPACITY = 1 << 20 };
@@ -221,9 +222,9 @@ static void describe(const ls_trainer_t *t, ls_train_report_t *report) {
                                 .val_accuracy = NAN,
                                 .train_loss = NAN,
                                 .train_loss_first = NAN};
-  strncpy(report->strategy, t->strategy->name, sizeof report->strategy - 1);
-  strncpy(report->backend, t->backend->name, sizeof report->backend - 1);
-  strncpy(report->device, t->device->name, sizeof report->device - 1);
+  snprintf(report->strategy, sizeof report->strategy, "%s", t->strategy->name);
+  snprintf(report->backend, sizeof report->backend, "%s", t->backend->name);
+  snprintf(report->device, sizeof report->device, "%s", t->device->name);
 }
 
 /* The run itself between creating and releasing what it needs. */
