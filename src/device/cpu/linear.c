@@ -4,9 +4,8 @@
 
 #include <string.h>
 
-/* Up to here the weights are the larger operand and reading them once is what counts. Measured against oneDNN
- * with bench/cpu_kernels. */
-enum { FEW_ROWS = 32, FLOPS_PER_COST = 16 };
+/* Up to so many rows our own product is the faster one, against oneDNN 2.6.3 with AVX-512 (bench/cpu_kernels.c). */
+enum { FEW_ROWS_Y = 96, FEW_ROWS_DX = 96, FEW_ROWS_DWB = 12, FLOPS_PER_COST = 16 };
 
 typedef struct {
   const ls_simd_t *simd;
@@ -52,8 +51,8 @@ static ls_status_t linear(ls_stream_t *stream, const ls_kernel_args_t *args) {
                 .b = args->in[2].data,
                 .y = args->out[0].data};
   p.n = ls_shape_count(&args->out[0].shape) / p.o;
-  if (p.n <= FEW_ROWS)
-    ls_cpu_loop(stream, p.o, 12, product_cost(&p), few_y, &p);
+  if (p.n <= FEW_ROWS_Y)
+    ls_cpu_loop(stream, p.o, 16, product_cost(&p), few_y, &p);
   else if (p.n >= p.o)
     ls_cpu_loop(stream, p.n, 16, product_cost(&p), many_y_rows, &p);
   else
@@ -86,7 +85,7 @@ static ls_status_t linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) 
                 .w = args->in[1].data,
                 .dx = args->out[0].data};
   p.n = ls_shape_count(&args->in[0].shape) / p.o;
-  if (p.n <= FEW_ROWS)
+  if (p.n <= FEW_ROWS_DX)
     ls_cpu_loop(stream, p.i, 48, product_cost(&p), few_dx, &p);
   else if (p.n >= p.i)
     ls_cpu_loop(stream, p.n, 16, product_cost(&p), many_dx_rows, &p);
@@ -119,7 +118,7 @@ static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args)
                 .dw = args->out[0].data,
                 .db = args->out[1].data};
   p.n = ls_shape_count(&args->in[0].shape) / p.o;
-  ls_cpu_loop(stream, p.o, 16, product_cost(&p), p.n <= FEW_ROWS ? few_dwb : many_dwb, &p);
+  ls_cpu_loop(stream, p.o, 16, product_cost(&p), p.n <= FEW_ROWS_DWB ? few_dwb : many_dwb, &p);
   return LS_OK;
 }
 

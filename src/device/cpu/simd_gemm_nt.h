@@ -138,10 +138,14 @@ static void nt_lanes(int64_t rows, int64_t begin, int64_t end, int64_t depth, co
 
 static void product_nt(int64_t rows, int64_t begin, int64_t end, int64_t depth, const float *x, int64_t ldx,
                        const float *w, int64_t ldw, const float *bias, float *y, int64_t ldy) {
+  /* Equal passes: 64 rows of 16 lanes are 32 and 32, not 48 and 16. */
+  int64_t passes = (rows + TILE_VECS * LANES - 1) / (TILE_VECS * LANES);
   while (rows > LANES / 2) {
-    int64_t part = rows < TILE_VECS * LANES ? rows : TILE_VECS * LANES;
+    int64_t even = (rows + passes - 1) / passes, whole = (even + LANES - 1) / LANES * LANES;
+    int64_t part = rows < whole ? rows : whole;
     nt_lanes(part, begin, end, depth, x, ldx, w, ldw, bias, y, ldy);
     rows -= part;
+    passes -= passes > 1;
     x += part * ldx;
     y += part * ldy;
   }

@@ -1,13 +1,13 @@
-/* Opening cuBLASLt and deciding how a matrix product is computed. True f32: no TF32, and no algorithm whose parts
- * are added up in an order that could change from run to run. */
+/* Opening cuBLASLt and deciding how a matrix product is computed. True f32: no TF32, and no algorithm whose
+ * parts are added up in an order that could change from run to run. */
 #include "device/cuda/blas.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
 #define TEXT_OF(x) #x
-#define TEXT(x) TEXT_OF(x)
-#define LIBRARY "libcublasLt.so." TEXT(CUBLAS_VER_MAJOR)
+#define TEXT(x)    TEXT_OF(x)
+#define LIBRARY    "libcublasLt.so." TEXT(CUBLAS_VER_MAJOR)
 
 static ls_status_t find_functions(ls_ctx_t *ctx, ls_blas_t *blas) {
 #define FIND(name)                                                                                           \
@@ -57,7 +57,8 @@ static cublasStatus_t describe(const ls_blas_t *blas, ls_blas_plan_t *plan) {
   int64_t a_rows = key->a_transposed ? key->k : key->m, a_cols = key->a_transposed ? key->m : key->k;
   int64_t b_rows = key->b_transposed ? key->n : key->k, b_cols = key->b_transposed ? key->k : key->n;
   cublasLtMatmulDesc_t desc = (cublasLtMatmulDesc_t)&plan->desc;
-  cublasStatus_t r = blas->cublasLtMatmulDescInit_internal(desc, sizeof plan->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  cublasStatus_t r =
+      blas->cublasLtMatmulDescInit_internal(desc, sizeof plan->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
   if (r == CUBLAS_STATUS_SUCCESS)
     r = blas->cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a);
   if (r == CUBLAS_STATUS_SUCCESS)
@@ -88,8 +89,8 @@ static cublasStatus_t prefer(const ls_blas_t *blas, const ls_blas_key_t *key,
   uint32_t align_bytes = (uint32_t)key->align_bytes;
   cublasStatus_t r = blas->cublasLtMatmulPreferenceInit_internal(p, sizeof *preference);
   if (r == CUBLAS_STATUS_SUCCESS)
-    r = blas->cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
-                                                   sizeof workspace_bytes);
+    r = blas->cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                   &workspace_bytes, sizeof workspace_bytes);
   if (r == CUBLAS_STATUS_SUCCESS)
     r = blas->cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
                                                    sizeof schemes);
@@ -98,8 +99,10 @@ static cublasStatus_t prefer(const ls_blas_t *blas, const ls_blas_key_t *key,
   return r;
 }
 
-/* The heuristic's first choice, not the fastest of a trial: a trial's noise would change bits between runs. */
-ls_status_t ls_blas_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key, ls_blas_plan_t *plan) {
+/* The heuristic's first choice, not the fastest of a trial: a trial's noise would change bits between runs.
+ */
+ls_status_t ls_blas_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
+                         ls_blas_plan_t *plan) {
   ls_blas_plan_t p = {.key = *key};
   cublasLtMatmulPreferenceOpaque_t preference;
   cublasLtMatmulHeuristicResult_t found;
@@ -113,9 +116,9 @@ ls_status_t ls_blas_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key
                                              &preference, 1, &found, &count);
   if (r == CUBLAS_STATUS_SUCCESS && count < 1) r = CUBLAS_STATUS_NOT_SUPPORTED;
   if (r != CUBLAS_STATUS_SUCCESS)
-    return ls_fail(ctx, LS_ERR_UNSUPPORTED, "cuBLASLt has no way to multiply (%lld x %lld) by (%lld x %lld): %s",
-                   (long long)key->m, (long long)key->k, (long long)key->k, (long long)key->n,
-                   blas->cublasLtGetStatusString(r));
+    return ls_fail(ctx, LS_ERR_UNSUPPORTED,
+                   "cuBLASLt has no way to multiply (%lld x %lld) by (%lld x %lld): %s", (long long)key->m,
+                   (long long)key->k, (long long)key->k, (long long)key->n, blas->cublasLtGetStatusString(r));
   p.algo = found.algo;
   *plan = p;
   return LS_OK;

@@ -31,8 +31,8 @@ typedef struct {
 typedef struct {
   int64_t m, n, k;
   bool a_transposed, b_transposed;
-  bool bias;             /* adds a vector (m) to every column of D */
-  int align_bytes;       /* that all pointers have, up to 256 */
+  bool bias;       /* adds a vector (m) to every column of D */
+  int align_bytes; /* that all pointers have, up to 256 */
   size_t workspace_bytes;
 } ls_blas_key_t;
 
@@ -46,6 +46,7 @@ typedef struct {
 ls_status_t ls_blas_open(ls_ctx_t *ctx, ls_blas_t *blas);
 void ls_blas_close(ls_blas_t *blas);
 /* Host work only, so it may happen while a stream is captured. Reports LS_ERR_UNSUPPORTED with the shape. */
-ls_status_t ls_blas_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key, ls_blas_plan_t *plan);
+ls_status_t ls_blas_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
+                         ls_blas_plan_t *plan);
 
 #endif

@@ -2,8 +2,8 @@
  * through events, becomes one launch. */
 #include "device/cuda/cuda.h"
 
-/* Relaxed: loading a kernel on first use, or NCCL's set-up, may call what the stricter modes forbid; none of it
- * belongs to the step, so none of it has to be captured. */
+/* Relaxed: loading a kernel on first use, or NCCL's set-up, may call what the stricter modes forbid; none of
+ * it belongs to the step, so none of it has to be captured. */
 static ls_status_t begin(ls_stream_t *stream) {
   ls_cuda_stream_t *s = ls_cuda_stream(stream);
   ls_status_t status = ls_cuda_stream_status(s);
@@ -57,4 +57,5 @@ static void destroy(ls_exec_t *exec) {
   ls_free(exec);
 }
 
-const ls_capture_ops_t ls_cuda_capture_ops = {.begin = begin, .end = end, .launch = launch, .destroy = destroy};
+const ls_capture_ops_t ls_cuda_capture_ops = {
+    .begin = begin, .end = end, .launch = launch, .destroy = destroy};

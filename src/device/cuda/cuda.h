@@ -1,5 +1,5 @@
-/* Inside the CUDA module: what a device, a stream and an event are, and how a CUDA error becomes a status. The
- * module is C over the CUDA runtime; kernels live in .cu files behind device/cuda/kernels.h. */
+/* Inside the CUDA module: what a device, a stream and an event are, and how a CUDA error becomes a status.
+ * The module is C over the CUDA runtime; kernels live in .cu files behind device/cuda/kernels.h. */
 #ifndef LS_DEVICE_CUDA_CUDA_H
 #define LS_DEVICE_CUDA_CUDA_H
 
@@ -8,10 +8,11 @@
 #include <cuda_runtime_api.h>
 
 enum {
-  LS_CUDA_PLAN_MAX = 512,               /* matrix products of different shape that a device remembers */
-  LS_CUDA_WORKSPACE_BYTES = 32 << 20,   /* for cuBLASLt, on compute streams: what its manual advises for Hopper */
-  LS_CUDA_SCRATCH_BYTES = 1 << 20,      /* for reductions, on every stream */
-  LS_CUDA_CALL_MAX = 64,                /* host calls in flight on a stream */
+  LS_CUDA_PLAN_MAX = 512, /* matrix products of different shape that a device remembers */
+  LS_CUDA_WORKSPACE_BYTES =
+      32 << 20,                    /* for cuBLASLt, on compute streams: what its manual advises for Hopper */
+  LS_CUDA_SCRATCH_BYTES = 1 << 20, /* for reductions, on every stream */
+  LS_CUDA_CALL_MAX = 64,           /* host calls in flight on a stream */
 };
 
 typedef struct {
@@ -34,9 +35,9 @@ struct ls_cuda_stream {
   cudaStream_t handle;
   void *workspace; /* cuBLASLt's; contents undefined between kernels. NULL on ASYNC streams */
   size_t workspace_bytes;
-  void *scratch;        /* partial results of reductions; its first LS_KERNEL_COUNTER_BYTES stay zero */
-  _Atomic int status;   /* first error of anything on the stream */
-  uint64_t calls_put;   /* host calls: a ring */
+  void *scratch;      /* partial results of reductions; its first LS_KERNEL_COUNTER_BYTES stay zero */
+  _Atomic int status; /* first error of anything on the stream */
+  uint64_t calls_put; /* host calls: a ring */
   _Atomic uint64_t calls_done;
   ls_cuda_call_t call[LS_CUDA_CALL_MAX];
 };
@@ -51,8 +52,12 @@ struct ls_exec {
   cudaGraphExec_t handle;
 };
 
-static inline ls_cuda_device_t *ls_cuda_device(ls_device_t *device) { return (ls_cuda_device_t *)device; }
-static inline ls_cuda_stream_t *ls_cuda_stream(ls_stream_t *stream) { return (ls_cuda_stream_t *)stream; }
+static inline ls_cuda_device_t *ls_cuda_device(ls_device_t *device) {
+  return (ls_cuda_device_t *)device;
+}
+static inline ls_cuda_stream_t *ls_cuda_stream(ls_stream_t *stream) {
+  return (ls_cuda_stream_t *)stream;
+}
 
 /* LS_OK for cudaSuccess; else reports "what: CUDA's text" and clears CUDA's record of the error. */
 ls_status_t ls_cuda_check(ls_ctx_t *ctx, cudaError_t error, const char *what);
@@ -74,7 +79,7 @@ extern const ls_capture_ops_t ls_cuda_capture_ops;
 extern const ls_backend_t ls_backend_cuda;
 
 /* Communicator over NCCL (comm/nccl); see ls_cuda_module_t. */
-ls_status_t ls_comm_nccl_create(ls_ctx_t *ctx, ls_device_t *device, struct ls_comm *control, int64_t deadline_ns,
-                                struct ls_comm **comm);
+ls_status_t ls_comm_nccl_create(ls_ctx_t *ctx, ls_device_t *device, struct ls_comm *control,
+                                int64_t deadline_ns, struct ls_comm **comm);
 
 #endif

@@ -28,8 +28,8 @@ static ls_status_t find_device(ls_ctx_t *ctx, int index) {
     return ls_fail(ctx, LS_ERR_UNSUPPORTED, "backend cuda: no usable GPU: %s", cudaGetErrorString(error));
   }
   if (index < 0 || index >= devices)
-    return ls_fail(ctx, LS_ERR_DEVICE, "backend cuda: GPU %d was asked for, but %d %s visible", index, devices,
-                   devices == 1 ? "is" : "are");
+    return ls_fail(ctx, LS_ERR_DEVICE, "backend cuda: GPU %d was asked for, but %d %s visible", index,
+                   devices, devices == 1 ? "is" : "are");
   return LS_OK;
 }
 

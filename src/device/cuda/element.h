@@ -1,5 +1,6 @@
-/* What one thread computes for one element, in the common subset of C and CUDA C++: kernels use it on the GPU, and
- * tests/cuda checks it on the host against the op rows. Formulas and their sources are in the rows' files. */
+/* What one thread computes for one element, in the common subset of C and CUDA C++: kernels use it on the
+ * GPU, and tests/cuda checks it on the host against the op rows. Formulas and their sources are in the rows'
+ * files. */
 #ifndef LS_DEVICE_CUDA_ELEMENT_H
 #define LS_DEVICE_CUDA_ELEMENT_H
 
@@ -19,7 +20,8 @@ typedef struct {
   int nesterov;
 } ls_each_update_t;
 
-LS_EACH ls_each_update_t ls_each_update_begin(const ls_kernel_update_t *attrs, const float *ctrl, int decoupled) {
+LS_EACH ls_each_update_t ls_each_update_begin(const ls_kernel_update_t *attrs, const float *ctrl,
+                                              int decoupled) {
   ls_each_update_t u;
   u.scale = ctrl[LS_KC_GRAD_SCALE];
   u.lr = ctrl[LS_KC_LR];
@@ -59,22 +61,26 @@ LS_EACH void ls_each_adam(const ls_each_update_t *u, float grad, float *p, float
 
 /* ---- the step's decision: ctrl and stats are written whole, counter is updated ---- */
 
-LS_EACH void ls_each_control(const ls_kernel_control_t *attrs, float loss, float correct, float lr, double sumsq,
-                             float *ctrl, float *stats, float *counter) {
+LS_EACH void ls_each_control(const ls_kernel_control_t *attrs, float loss, float correct, float lr,
+                             double sumsq, float *ctrl, float *stats, float *counter) {
   const float applied_max = 16777216; /* whole numbers are exact in f32 up to here */
   double norm = sqrt(sumsq), t = (double)counter[0] + 1;
   int apply = isfinite(loss) && isfinite(norm);
-  for (int i = 0; i < LS_KC_COUNT; i++) ctrl[i] = 0;
+  for (int i = 0; i < LS_KC_COUNT; i++)
+    ctrl[i] = 0;
   ctrl[LS_KC_APPLY] = (float)apply;
-  ctrl[LS_KC_GRAD_SCALE] =
-      !apply ? 0 : attrs->clip_norm > 0 && norm > attrs->clip_norm ? (float)(attrs->clip_norm / norm) : 1;
+  ctrl[LS_KC_GRAD_SCALE] = !apply ? 0
+                           : attrs->clip_norm > 0 && norm > attrs->clip_norm
+                               ? (float)(attrs->clip_norm / norm)
+                               : 1;
   ctrl[LS_KC_LR] = lr;
   ctrl[LS_KC_BIAS1] = (float)(1 - pow(attrs->beta1, t));
   ctrl[LS_KC_BIAS2] = (float)(1 - pow(attrs->beta2, t));
   if (apply && counter[0] < applied_max) counter[0] += 1;
   if (!apply) counter[1] += 1;
   counter[2] = apply ? 0 : counter[2] + 1;
-  for (int i = 0; i < LS_KS_COUNT; i++) stats[i] = 0;
+  for (int i = 0; i < LS_KS_COUNT; i++)
+    stats[i] = 0;
   stats[LS_KS_LOSS] = loss;
   stats[LS_KS_CORRECT] = correct;
   stats[LS_KS_GRAD_NORM] = (float)norm;
@@ -86,20 +92,36 @@ LS_EACH void ls_each_control(const ls_kernel_control_t *attrs, float loss, float
 #endif
 
 /* A NaN stays a NaN, so that the guard of the step can see it. */
-LS_EACH float ls_each_relu(float x) { return x < 0 ? 0 : x; }
-LS_EACH float ls_each_relu_dy(float dy, float y) { return y > 0 ? dy : 0; }
+LS_EACH float ls_each_relu(float x) {
+  return x < 0 ? 0 : x;
+}
+LS_EACH float ls_each_relu_dy(float dy, float y) {
+  return y > 0 ? dy : 0;
+}
 
 /* The normal distribution function through erfc, which keeps its digits for negative x. */
-LS_EACH float ls_each_normal_cdf(float x) { return 0.5f * erfcf(-0.70710678f * x); }
-LS_EACH float ls_each_gelu(float x) { return x * ls_each_normal_cdf(x); }
+LS_EACH float ls_each_normal_cdf(float x) {
+  return 0.5f * erfcf(-0.70710678f * x);
+}
+LS_EACH float ls_each_gelu(float x) {
+  return x * ls_each_normal_cdf(x);
+}
 LS_EACH float ls_each_gelu_dx(float dy, float x) {
   return dy * (ls_each_normal_cdf(x) + x * (0.39894228f * expf(-0.5f * x * x)));
 }
 
-LS_EACH float ls_each_tanh(float x) { return tanhf(x); }
-LS_EACH float ls_each_tanh_dy(float dy, float y) { return dy * (1 - y * y); }
-LS_EACH float ls_each_sigmoid(float x) { return 1 / (1 + expf(-x)); }
-LS_EACH float ls_each_sigmoid_dy(float dy, float y) { return dy * (y * (1 - y)); }
+LS_EACH float ls_each_tanh(float x) {
+  return tanhf(x);
+}
+LS_EACH float ls_each_tanh_dy(float dy, float y) {
+  return dy * (1 - y * y);
+}
+LS_EACH float ls_each_sigmoid(float x) {
+  return 1 / (1 + expf(-x));
+}
+LS_EACH float ls_each_sigmoid_dy(float dy, float y) {
+  return dy * (y * (1 - y));
+}
 
 /* Philox4x32-10 as in base/rng.h, bit for bit. */
 typedef struct {
@@ -139,7 +161,8 @@ typedef struct {
   int nesterov;
 } ls_each_update_t;
 
-LS_EACH ls_each_update_t ls_each_update_begin(const ls_kernel_update_t *attrs, const float *ctrl, int decoupled) {
+LS_EACH ls_each_update_t ls_each_update_begin(const ls_kernel_update_t *attrs, const float *ctrl,
+                                              int decoupled) {
   ls_each_update_t u;
   u.scale = ctrl[LS_KC_GRAD_SCALE];
   u.lr = ctrl[LS_KC_LR];
@@ -179,22 +202,26 @@ LS_EACH void ls_each_adam(const ls_each_update_t *u, float grad, float *p, float
 
 /* ---- the step's decision: ctrl and stats are written whole, counter is updated ---- */
 
-LS_EACH void ls_each_control(const ls_kernel_control_t *attrs, float loss, float correct, float lr, double sumsq,
-                             float *ctrl, float *stats, float *counter) {
+LS_EACH void ls_each_control(const ls_kernel_control_t *attrs, float loss, float correct, float lr,
+                             double sumsq, float *ctrl, float *stats, float *counter) {
   const float applied_max = 16777216; /* whole numbers are exact in f32 up to here */
   double norm = sqrt(sumsq), t = (double)counter[0] + 1;
   int apply = isfinite(loss) && isfinite(norm);
-  for (int i = 0; i < LS_KC_COUNT; i++) ctrl[i] = 0;
+  for (int i = 0; i < LS_KC_COUNT; i++)
+    ctrl[i] = 0;
   ctrl[LS_KC_APPLY] = (float)apply;
-  ctrl[LS_KC_GRAD_SCALE] =
-      !apply ? 0 : attrs->clip_norm > 0 && norm > attrs->clip_norm ? (float)(attrs->clip_norm / norm) : 1;
+  ctrl[LS_KC_GRAD_SCALE] = !apply ? 0
+                           : attrs->clip_norm > 0 && norm > attrs->clip_norm
+                               ? (float)(attrs->clip_norm / norm)
+                               : 1;
   ctrl[LS_KC_LR] = lr;
   ctrl[LS_KC_BIAS1] = (float)(1 - pow(attrs->beta1, t));
   ctrl[LS_KC_BIAS2] = (float)(1 - pow(attrs->beta2, t));
   if (apply && counter[0] < applied_max) counter[0] += 1;
   if (!apply) counter[1] += 1;
   counter[2] = apply ? 0 : counter[2] + 1;
-  for (int i = 0; i < LS_KS_COUNT; i++) stats[i] = 0;
+  for (int i = 0; i < LS_KS_COUNT; i++)
+    stats[i] = 0;
   stats[LS_KS_LOSS] = loss;
   stats[LS_KS_CORRECT] = correct;
   stats[LS_KS_GRAD_NORM] = (float)norm;

@@ -1,16 +1,28 @@
-/* The backend's versions of the ops: from a kernel's arguments to a launcher's pointers and sizes, and the table by
- * op name. What the inputs, outputs and attributes are is said by the op's row. */
+/* The backend's versions of the ops: from a kernel's arguments to a launcher's pointers and sizes, and the
+ * table by op name. What the inputs, outputs and attributes are is said by the op's row. */
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels.h"
 
 #include <string.h>
 
-static const float *in(const ls_kernel_args_t *args, int i) { return args->in[i].data; }
-static float *out(const ls_kernel_args_t *args, int i) { return args->out[i].data; }
-static int64_t in_count(const ls_kernel_args_t *args, int i) { return ls_shape_count(&args->in[i].shape); }
-static int64_t out_count(const ls_kernel_args_t *args, int i) { return ls_shape_count(&args->out[i].shape); }
-static cudaStream_t handle(ls_stream_t *stream) { return ls_cuda_stream(stream)->handle; }
-static void *scratch(ls_stream_t *stream) { return ls_cuda_stream(stream)->scratch; }
+static const float *in(const ls_kernel_args_t *args, int i) {
+  return args->in[i].data;
+}
+static float *out(const ls_kernel_args_t *args, int i) {
+  return args->out[i].data;
+}
+static int64_t in_count(const ls_kernel_args_t *args, int i) {
+  return ls_shape_count(&args->in[i].shape);
+}
+static int64_t out_count(const ls_kernel_args_t *args, int i) {
+  return ls_shape_count(&args->out[i].shape);
+}
+static cudaStream_t handle(ls_stream_t *stream) {
+  return ls_cuda_stream(stream)->handle;
+}
+static void *scratch(ls_stream_t *stream) {
+  return ls_cuda_stream(stream)->scratch;
+}
 
 static ls_status_t done(ls_stream_t *stream, int error, const char *op) {
   return ls_cuda_check(stream->device->ctx, (cudaError_t)error, op);
@@ -43,7 +55,8 @@ ZIP(tanh_dy, LS_ZIP_TANH_DY)
 ZIP(sigmoid_dy, LS_ZIP_SIGMOID_DY)
 
 static ls_status_t accumulate(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  int error = ls_kernel_zip(handle(stream), LS_ZIP_ADD, out(args, 0), in(args, 0), out(args, 0), in_count(args, 0));
+  int error =
+      ls_kernel_zip(handle(stream), LS_ZIP_ADD, out(args, 0), in(args, 0), out(args, 0), in_count(args, 0));
   return done(stream, error, "accumulate");
 }
 
@@ -56,8 +69,8 @@ static ls_status_t dropout(ls_stream_t *stream, const ls_kernel_args_t *args) {
   const ls_shape_t *x = &args->in[0].shape;
   double rate = args->attrs->f[0];
   int error = ls_kernel_dropout(handle(stream), in(args, 0), args->in[1].data,
-                                LS_RNG_DROPOUT + (uint32_t)args->attrs->i[0], (float)rate, (float)(1 / (1 - rate)),
-                                out(args, 0), x->dim[0], ls_shape_inner(x, 1));
+                                LS_RNG_DROPOUT + (uint32_t)args->attrs->i[0], (float)rate,
+                                (float)(1 / (1 - rate)), out(args, 0), x->dim[0], ls_shape_inner(x, 1));
   return done(stream, error, "dropout");
 }
 
@@ -72,8 +85,8 @@ static ls_status_t layer_norm(ls_stream_t *stream, const ls_kernel_args_t *args)
 
 static ls_status_t layer_norm_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
   int64_t width = in_count(args, 2), rows = in_count(args, 0) / width;
-  int error = ls_kernel_layer_norm_dx(handle(stream), in(args, 0), in(args, 1), in(args, 2), in(args, 3), in(args, 4),
-                                      out(args, 0), rows, width);
+  int error = ls_kernel_layer_norm_dx(handle(stream), in(args, 0), in(args, 1), in(args, 2), in(args, 3),
+                                      in(args, 4), out(args, 0), rows, width);
   return done(stream, error, "layer_norm_dx");
 }
 
@@ -88,43 +101,43 @@ static ls_status_t layer_norm_dgb(ls_stream_t *stream, const ls_kernel_args_t *a
 
 static ls_status_t reduce(ls_stream_t *stream, const ls_kernel_args_t *args) {
   int64_t rows = out_count(args, 0), width = in_count(args, 0) / rows;
-  int error = ls_kernel_row_sum(handle(stream), scratch(stream), in(args, 0), args->attrs->i[1] ? (double)width : 1,
-                                out(args, 0), rows, width);
+  int error = ls_kernel_row_sum(handle(stream), scratch(stream), in(args, 0),
+                                args->attrs->i[1] ? (double)width : 1, out(args, 0), rows, width);
   return done(stream, error, "reduce");
 }
 
 static ls_status_t reduce_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
   int64_t rows = in_count(args, 0), width = in_count(args, 1) / rows;
-  int error = ls_kernel_row_spread(handle(stream), in(args, 0), args->attrs->i[1] ? (float)width : 1, out(args, 0),
-                                   rows, width);
+  int error = ls_kernel_row_spread(handle(stream), in(args, 0), args->attrs->i[1] ? (float)width : 1,
+                                   out(args, 0), rows, width);
   return done(stream, error, "reduce_dx");
 }
 
 static ls_status_t softmax_xent(ls_stream_t *stream, const ls_kernel_args_t *args) {
   const ls_shape_t *x = &args->in[0].shape;
-  int error = ls_kernel_xent(handle(stream), scratch(stream), in(args, 0), args->in[1].data, in(args, 2), out(args, 0),
-                             out(args, 1), out(args, 2), x->dim[0], x->dim[1]);
+  int error = ls_kernel_xent(handle(stream), scratch(stream), in(args, 0), args->in[1].data, in(args, 2),
+                             out(args, 0), out(args, 1), out(args, 2), x->dim[0], x->dim[1]);
   return done(stream, error, "softmax_xent");
 }
 
 static ls_status_t softmax_xent_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
   const ls_shape_t *prob = &args->in[1].shape;
-  int error = ls_kernel_xent_dx(handle(stream), in(args, 0), in(args, 1), args->in[2].data, in(args, 3), out(args, 0),
-                                prob->dim[0], prob->dim[1]);
+  int error = ls_kernel_xent_dx(handle(stream), in(args, 0), in(args, 1), args->in[2].data, in(args, 3),
+                                out(args, 0), prob->dim[0], prob->dim[1]);
   return done(stream, error, "softmax_xent_dx");
 }
 
 static ls_status_t mse(ls_stream_t *stream, const ls_kernel_args_t *args) {
   const ls_shape_t *x = &args->in[0].shape;
-  int error = ls_kernel_mse(handle(stream), scratch(stream), in(args, 0), in(args, 1), in(args, 2), out(args, 0),
-                            out(args, 1), x->dim[0], ls_shape_inner(x, 1));
+  int error = ls_kernel_mse(handle(stream), scratch(stream), in(args, 0), in(args, 1), in(args, 2),
+                            out(args, 0), out(args, 1), x->dim[0], ls_shape_inner(x, 1));
   return done(stream, error, "mse");
 }
 
 static ls_status_t mse_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
   const ls_shape_t *x = &args->in[1].shape;
-  int error = ls_kernel_mse_dx(handle(stream), in(args, 0), in(args, 1), in(args, 2), in(args, 3), out(args, 0),
-                               x->dim[0], ls_shape_inner(x, 1));
+  int error = ls_kernel_mse_dx(handle(stream), in(args, 0), in(args, 1), in(args, 2), in(args, 3),
+                               out(args, 0), x->dim[0], ls_shape_inner(x, 1));
   return done(stream, error, "mse_dx");
 }
 
@@ -138,23 +151,22 @@ static ls_status_t sumsq(ls_stream_t *stream, const ls_kernel_args_t *args) {
 static ls_status_t step_control(ls_stream_t *stream, const ls_kernel_args_t *args) {
   const double *f = args->attrs->f;
   ls_kernel_control_t attrs = {.clip_norm = f[0], .beta1 = f[1], .beta2 = f[2]};
-  int error = ls_kernel_control(handle(stream), &attrs, in(args, 0), in(args, 1), in_count(args, 1), args->in[2].data,
-                                out(args, 0), out(args, 1), out(args, 2));
+  int error = ls_kernel_control(handle(stream), &attrs, in(args, 0), in(args, 1), in_count(args, 1),
+                                args->in[2].data, out(args, 0), out(args, 1), out(args, 2));
   return done(stream, error, "step_control");
 }
 
 static ls_status_t update(ls_stream_t *stream, const ls_kernel_args_t *args, int which,
                           const ls_kernel_update_t *attrs, const char *op) {
   int error = ls_kernel_update(handle(stream), which, attrs, in(args, 0), in(args, 1), out(args, 0),
-                               args->out_count > 1 ? out(args, 1) : NULL, args->out_count > 2 ? out(args, 2) : NULL,
-                               in_count(args, 0));
+                               args->out_count > 1 ? out(args, 1) : NULL,
+                               args->out_count > 2 ? out(args, 2) : NULL, in_count(args, 0));
   return done(stream, error, op);
 }
 
 static ls_kernel_update_t sgd_attrs(const ls_attrs_t *attrs) {
-  return (ls_kernel_update_t){.momentum = (float)attrs->f[0],
-                              .weight_decay = (float)attrs->f[1],
-                              .nesterov = attrs->i[0] != 0};
+  return (ls_kernel_update_t){
+      .momentum = (float)attrs->f[0], .weight_decay = (float)attrs->f[1], .nesterov = attrs->i[0] != 0};
 }
 
 static ls_kernel_update_t adam_attrs(const ls_attrs_t *attrs) {

@@ -1,6 +1,6 @@
-/* Launchers of our own kernels: plain C over pointers and sizes, so that .cu files need none of our C11 headers.
- * Every launcher only enqueues and returns a cudaError_t as int. All pointers are device memory; sums are in a
- * fixed order, so the same inputs give the same bits. What each op means is said by its row. */
+/* Launchers of our own kernels: plain C over pointers and sizes, so that .cu files need none of our C11
+ * headers. Every launcher only enqueues and returns a cudaError_t as int. All pointers are device memory;
+ * sums are in a fixed order, so the same inputs give the same bits. What each op means is said by its row. */
 #ifndef LS_DEVICE_CUDA_KERNELS_H
 #define LS_DEVICE_CUDA_KERNELS_H
 
@@ -23,12 +23,14 @@ enum { LS_ZIP_ADD, LS_ZIP_MUL, LS_ZIP_RELU_DY, LS_ZIP_GELU_DX, LS_ZIP_TANH_DY, L
 /* y[i] = map(x[i]); y == x is allowed. */
 int ls_kernel_map(ls_kernel_stream_t stream, int map, const float *x, float *y, int64_t count);
 /* y[i] = zip(a[i], b[i]); y may be a or b. */
-int ls_kernel_zip(ls_kernel_stream_t stream, int zip, const float *a, const float *b, float *y, int64_t count);
+int ls_kernel_zip(ls_kernel_stream_t stream, int zip, const float *a, const float *b, float *y,
+                  int64_t count);
 int ls_kernel_fill(ls_kernel_stream_t stream, float value, float *y, int64_t count);
 
-/* x (rows, row). `step` is an ls_step_params_t; rng_stream LS_RNG_DROPOUT + ordinal; kept where unit >= rate, times scale. */
-int ls_kernel_dropout(ls_kernel_stream_t stream, const float *x, const void *step, uint32_t rng_stream, float rate,
-                      float scale, float *y, int64_t rows, int64_t row);
+/* x (rows, row). `step` is an ls_step_params_t; rng_stream LS_RNG_DROPOUT + ordinal; kept where unit >= rate,
+ * times scale. */
+int ls_kernel_dropout(ls_kernel_stream_t stream, const float *x, const void *step, uint32_t rng_stream,
+                      float rate, float scale, float *y, int64_t rows, int64_t row);
 
 /* x (rows, width); mean, rstd (rows). */
 int ls_kernel_layer_norm(ls_kernel_stream_t stream, const float *x, const float *gamma, const float *beta,
@@ -52,7 +54,8 @@ int ls_kernel_row_spread(ls_kernel_stream_t stream, const float *dy, float divis
 int ls_kernel_sumsq(ls_kernel_stream_t stream, void *scratch, const float *x, float *out, int64_t count);
 
 int ls_kernel_xent(ls_kernel_stream_t stream, void *scratch, const float *logits, const int32_t *target,
-                   const float *weight, float *loss, float *correct, float *prob, int64_t rows, int64_t classes);
+                   const float *weight, float *loss, float *correct, float *prob, int64_t rows,
+                   int64_t classes);
 int ls_kernel_xent_dx(ls_kernel_stream_t stream, const float *dloss, const float *prob, const int32_t *target,
                       const float *weight, float *dx, int64_t rows, int64_t classes);
 int ls_kernel_mse(ls_kernel_stream_t stream, void *scratch, const float *pred, const float *target,
@@ -61,18 +64,22 @@ int ls_kernel_mse_dx(ls_kernel_stream_t stream, const float *dloss, const float 
                      const float *weight, float *dx, int64_t rows, int64_t outputs);
 
 /* The optimizer's values, in the order that optim/optim.h gives them (tests/cuda compares). */
+enum { LS_KC_APPLY, LS_KC_GRAD_SCALE, LS_KC_LR, LS_KC_BIAS1, LS_KC_BIAS2, LS_KC_COUNT = 16 };
 enum {
-  LS_KC_APPLY, LS_KC_GRAD_SCALE, LS_KC_LR, LS_KC_BIAS1, LS_KC_BIAS2, LS_KC_COUNT = 16
-};
-enum {
-  LS_KS_LOSS, LS_KS_CORRECT, LS_KS_GRAD_NORM, LS_KS_APPLIED, LS_KS_SKIPPED, LS_KS_SKIPPED_ROW, LS_KS_COUNT = 16
+  LS_KS_LOSS,
+  LS_KS_CORRECT,
+  LS_KS_GRAD_NORM,
+  LS_KS_APPLIED,
+  LS_KS_SKIPPED,
+  LS_KS_SKIPPED_ROW,
+  LS_KS_COUNT = 16
 };
 typedef struct {
   double clip_norm, beta1, beta2;
 } ls_kernel_control_t;
 int ls_kernel_control(ls_kernel_stream_t stream, const ls_kernel_control_t *attrs, const float *head,
-                      const float *partial, int64_t partial_count, const void *step, float *ctrl, float *stats,
-                      float *counter);
+                      const float *partial, int64_t partial_count, const void *step, float *ctrl,
+                      float *stats, float *counter);
 
 /* Constants of an update op; rest = 1 - beta, formed in f64. */
 typedef struct {
@@ -81,8 +88,9 @@ typedef struct {
 } ls_kernel_update_t;
 /* slot0, slot1: the optimizer's state where it has some, else NULL. */
 enum { LS_UPDATE_SGD, LS_UPDATE_MOMENTUM, LS_UPDATE_ADAM, LS_UPDATE_ADAMW };
-int ls_kernel_update(ls_kernel_stream_t stream, int update, const ls_kernel_update_t *attrs, const float *grad,
-                     const float *ctrl, float *param, float *slot0, float *slot1, int64_t count);
+int ls_kernel_update(ls_kernel_stream_t stream, int update, const ls_kernel_update_t *attrs,
+                     const float *grad, const float *ctrl, float *param, float *slot0, float *slot1,
+                     int64_t count);
 
 /* *word = value, seen by the host: word is mapped host memory. */
 int ls_kernel_mark(ls_kernel_stream_t stream, uint32_t *word, uint32_t value);

@@ -1,8 +1,7 @@
-/* linear, linear_dx, linear_dwb as cuBLASLt products. A row-major (r, c) array is a column-major (c x r) matrix:
- *   y  (n, o) = x w^T + b      is  D (o x n) = W^T X,  W stored (i x o), bias along the o rows
- *   dx (n, i) = dy w           is  D (i x n) = W Dy
- *   dw (o, i) = dy^T x         is  D (i x o) = X Dy^T
- * Plans are made at a shape's first use and kept by the device. */
+/* linear, linear_dx, linear_dwb as cuBLASLt products. A row-major (r, c) array is a column-major (c x r)
+ * matrix: y  (n, o) = x w^T + b      is  D (o x n) = W^T X,  W stored (i x o), bias along the o rows dx (n,
+ * i) = dy w           is  D (i x n) = W Dy dw (o, i) = dy^T x         is  D (i x o) = X Dy^T Plans are made
+ * at a shape's first use and kept by the device. */
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels.h"
 
@@ -54,17 +53,18 @@ static ls_status_t multiply(ls_stream_t *stream, ls_blas_key_t key, const float 
   cublasLtMatmulDescOpaque_t desc = plan->desc;
   cublasStatus_t r = CUBLAS_STATUS_SUCCESS;
   if (bias)
-    r = device->blas.cublasLtMatmulDescSetAttribute((cublasLtMatmulDesc_t)&desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                                    &bias, sizeof bias);
+    r = device->blas.cublasLtMatmulDescSetAttribute((cublasLtMatmulDesc_t)&desc,
+                                                    CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
   cublasLtMatrixLayout_t layout_d = (cublasLtMatrixLayout_t)(uintptr_t)&plan->d;
   if (r == CUBLAS_STATUS_SUCCESS)
     r = device->blas.cublasLtMatmul(device->blas.handle, (cublasLtMatmulDesc_t)&desc, &one, a,
                                     (cublasLtMatrixLayout_t)(uintptr_t)&plan->a, b,
-                                    (cublasLtMatrixLayout_t)(uintptr_t)&plan->b, &zero, d, layout_d, d, layout_d,
-                                    &plan->algo, s->workspace, s->workspace_bytes, s->handle);
+                                    (cublasLtMatrixLayout_t)(uintptr_t)&plan->b, &zero, d, layout_d, d,
+                                    layout_d, &plan->algo, s->workspace, s->workspace_bytes, s->handle);
   if (r == CUBLAS_STATUS_SUCCESS) return LS_OK;
-  return ls_fail(stream->device->ctx, LS_ERR_DEVICE, "cuBLASLt: (%lld x %lld) by (%lld x %lld): %s", (long long)key.m,
-                 (long long)key.k, (long long)key.k, (long long)key.n, device->blas.cublasLtGetStatusString(r));
+  return ls_fail(stream->device->ctx, LS_ERR_DEVICE, "cuBLASLt: (%lld x %lld) by (%lld x %lld): %s",
+                 (long long)key.m, (long long)key.k, (long long)key.k, (long long)key.n,
+                 device->blas.cublasLtGetStatusString(r));
 }
 
 /* (x (n, i), w (o, i), b (o)) -> y (n, o). Leading dimensions of x are rows. */

@@ -13,10 +13,10 @@ const ls_backend_t ls_backend_cuda = {
 const ls_cuda_module_t *ls_cuda_module(void);
 const ls_cuda_module_t *ls_cuda_module(void) {
   static const ls_cuda_module_t module = {
-      .abi = LS_CUDA_ABI,
-      .backend = &ls_backend_cuda,
+    .abi = LS_CUDA_ABI,
+    .backend = &ls_backend_cuda,
 #if LS_HAVE_NCCL
-      .nccl_create = ls_comm_nccl_create,
+    .nccl_create = ls_comm_nccl_create,
 #endif
   };
   return &module;

@@ -1,5 +1,5 @@
-/* Streams and events. Both kinds are CUDA streams that do not wait for the legacy one; an INLINE (compute) stream
- * also has cuBLASLt's workspace. The first error sticks to a stream. */
+/* Streams and events. Both kinds are CUDA streams that do not wait for the legacy one; an INLINE (compute)
+ * stream also has cuBLASLt's workspace. The first error sticks to a stream. */
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels.h"
 
@@ -52,7 +52,8 @@ stream:
   return status;
 }
 
-/* Waits for what is on the stream, unless it has failed or its context is lost: then nothing runs any more. */
+/* Waits for what is on the stream, unless it has failed or its context is lost: then nothing runs any more.
+ */
 static void destroy(ls_stream_t *stream) {
   if (!stream) return;
   ls_cuda_stream_t *s = ls_cuda_stream(stream);
@@ -83,9 +84,12 @@ static ls_status_t call(ls_stream_t *stream, ls_host_fn fn, void *arg) {
   ls_cuda_stream_t *s = ls_cuda_stream(stream);
   while (s->calls_put - atomic_load(&s->calls_done) >= LS_CUDA_CALL_MAX) {
     ls_status_t status = ls_cuda_stream_status(s);
-    if (status == LS_OK && cudaStreamQuery(s->handle) == cudaErrorNotReady) sched_yield();
-    else if (status) return status;
-    else return keep(stream, cudaStreamQuery(s->handle), "waiting for a host call");
+    if (status == LS_OK && cudaStreamQuery(s->handle) == cudaErrorNotReady)
+      sched_yield();
+    else if (status)
+      return status;
+    else
+      return keep(stream, cudaStreamQuery(s->handle), "waiting for a host call");
   }
   ls_status_t status = ls_cuda_stream_status(s);
   if (status) return status;
@@ -103,14 +107,15 @@ static ls_status_t launch(ls_stream_t *stream, ls_kernel_fn kernel, const ls_ker
 }
 
 static ls_status_t event_create(ls_device_t *device, bool timed, ls_event_t **event) {
-  ls_status_t status = ls_cuda_check(device->ctx, cudaSetDevice(ls_cuda_device(device)->index), "creating an event");
+  ls_status_t status =
+      ls_cuda_check(device->ctx, cudaSetDevice(ls_cuda_device(device)->index), "creating an event");
   if (status) return status;
   ls_event_t *e = ls_alloc(device->ctx, sizeof *e);
   if (!e) return LS_ERR_MEMORY;
   e->device = device;
-  status = ls_cuda_check(device->ctx,
-                         cudaEventCreateWithFlags(&e->handle, timed ? cudaEventDefault : cudaEventDisableTiming),
-                         "creating an event");
+  status = ls_cuda_check(
+      device->ctx, cudaEventCreateWithFlags(&e->handle, timed ? cudaEventDefault : cudaEventDisableTiming),
+      "creating an event");
   if (status) {
     ls_free(e);
     return status;
@@ -135,7 +140,8 @@ static ls_status_t record(ls_stream_t *stream, ls_event_t *event) {
 static ls_status_t wait(ls_stream_t *stream, ls_event_t *event) {
   ls_status_t status = ls_cuda_stream_status(ls_cuda_stream(stream));
   if (status) return status;
-  return keep(stream, cudaStreamWaitEvent(ls_cuda_stream(stream)->handle, event->handle, 0), "waiting for an event");
+  return keep(stream, cudaStreamWaitEvent(ls_cuda_stream(stream)->handle, event->handle, 0),
+              "waiting for an event");
 }
 
 /* Polls: hot for the length of a small step, then with growing pauses, so that a deadline can pass. */
