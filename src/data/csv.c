@@ -121,25 +121,21 @@ static ls_status_t refuse_unknown(table_t *t, const char *name) {
                      list);
 }
 
-static ls_status_t find_column(table_t *t, const char *name, column_t **column) {
+static column_t *find_column(table_t *t, const char *name) {
   for (int64_t i = 0; i < t->count; i++)
-    if (strcmp(t->columns[i].name, name) == 0) {
-      *column = &t->columns[i];
-      return LS_OK;
-    }
-  return refuse_unknown(t, name);
+    if (strcmp(t->columns[i].name, name) == 0) return &t->columns[i];
+  return NULL;
 }
 
 static ls_status_t choose_columns(table_t *t, const ls_strings_t *want, const ls_strings_t *except) {
-  column_t *c;
   for (int i = 0; except && i < except->count; i++) {
-    ls_status_t status = find_column(t, except->v[i], &c);
-    if (status != LS_OK) return status;
+    column_t *c = find_column(t, except->v[i]);
+    if (!c) return refuse_unknown(t, except->v[i]);
     c->except = true;
   }
   for (int i = 0; want && i < want->count; i++) {
-    ls_status_t status = find_column(t, want->v[i], &c);
-    if (status != LS_OK) return status;
+    column_t *c = find_column(t, want->v[i]);
+    if (!c) return refuse_unknown(t, want->v[i]);
     if (c->place >= 0) return ls_csv_fail(&t->scan, &c->cell, "column '%.200s' is asked for twice", c->name);
     if (c->except)
       return ls_csv_fail(&t->scan, &c->cell, "column '%.200s' cannot be both a feature and a target",

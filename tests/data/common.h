@@ -1,0 +1,47 @@
+/* What the tests of the data module share: a context that keeps its messages, files in a temporary folder,
+ * allocation failures one by one. */
+#ifndef LS_TESTS_DATA_COMMON_H
+#define LS_TESTS_DATA_COMMON_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "data/data.h"
+
+typedef struct {
+  ls_ctx_t *ctx;
+  char messages[8192]; /* all that were delivered, one per line */
+} said_t;
+
+void said_open(said_t *said);
+void said_close(said_t *said);
+void said_clear(said_t *said);
+/* Fails the test, showing everything, unless `part` was said. */
+void assert_said(const said_t *said, const char *part);
+
+/* A file in a temporary folder of this process; the path stays valid until files_remove. */
+const char *file_make(const char *name, const void *bytes, size_t size);
+void files_remove(void);
+
+/* gzip of bytes, in a new block (free). */
+unsigned char *gzip(const void *bytes, size_t size, size_t *out_size);
+
+/* Calls fn with every allocation failing in turn, until it succeeds. fn frees what it made. Each failure must
+ * be LS_ERR_MEMORY, reported once. */
+typedef ls_status_t (*attempt_fn)(ls_ctx_t *ctx, void *arg);
+void each_alloc_fails(said_t *said, attempt_fn fn, void *arg);
+
+/* A dataset of `rows` samples given in memory: feature = row number, target = 2 * row. Not normalised. */
+ls_dataset_t *counting_dataset(ls_ctx_t *ctx, int64_t rows, int64_t inputs, double validation, bool classes);
+
+/* Where real data are, or NULL (then the test is skipped). The name is joined; valid until the next call. */
+const char *real_file(const char *name);
+
+#endif

@@ -1,0 +1,220 @@
+/* Batches are exact: every sample once per epoch for any number of ranks, weights that sum to 1, padding that
+ * weighs nothing, epochs that run into each other. */
+#include "batches.h"
+
+#include <math.h>
+
+static float rate(void *user, int64_t step) {
+  return *(float *)user * (float)(step + 1);
+}
+
+typedef struct {
+  int64_t first, count;
+} share_t;
+
+static share_t share_of(int64_t batch, int rank, int ranks) {
+  return (share_t){batch * rank / ranks, batch * (rank + 1) / ranks - batch * rank / ranks};
+}
+
+/* Fills all ranks' batches of a step; seen[row] counts real rows; checks targets, weights, fences, padding.
+ */
+static double fill_ranks(const ls_dataset_t *d, ls_loader_plan_t plan, int64_t step, int ranks, int *seen) {
+  double weights = 0;
+  float lr = 0.5f;
+  plan.lr = rate;
+  plan.lr_user = &lr;
+  int64_t padding = ls_dataset_row(d, plan.part, 0);
+  for (int rank = 0; rank < ranks; rank++) {
+    share_t s = share_of(plan.global_batch, rank, ranks);
+    plan.first = s.first;
+    plan.count = s.count;
+    plan.rows = (s.count + plan.accumulate - 1) / plan.accumulate;
+    memory_t m, untouched;
+    ls_batch_t to = batch_of(&m);
+    memset(&untouched, 0x7b, sizeof untouched);
+    ls_batch_fill(d, &plan, step, &to);
+    int64_t all = plan.rows * plan.accumulate;
+    for (int64_t r = 0; r < all; r++) {
+      int64_t row = (int64_t)m.x[r * BATCH_INPUTS];
+      for (int j = 0; j < BATCH_INPUTS; j++)
+        assert_true(m.x[r * BATCH_INPUTS + j] == (float)(row + 1000 * j));
+      if (d->classes)
+        assert_int_equal(m.target.label[r], row);
+      else
+        assert_true(m.target.real[r] == 2.0f * (float)row);
+      bool real = r < s.count && step * plan.global_batch + s.first + r < plan.total_samples;
+      if (real)
+        seen[row]++;
+      else
+        assert_int_equal(row, padding);
+      assert_true(real ? m.weight[r] > 0.0f : m.weight[r] == 0.0f);
+      weights += (double)m.weight[r];
+    }
+    for (int a = 0; a < plan.accumulate; a++) {
+      assert_int_equal(m.step[a].seed, plan.seed);
+      assert_int_equal(m.step[a].position, step * plan.global_batch + s.first + a * plan.rows);
+      assert_true(m.step[a].lr == 0.5f * (float)(step + 1));
+    }
+    assert_memory_equal(m.x + all * BATCH_INPUTS, untouched.x, FENCE * BATCH_INPUTS * sizeof(float));
+    assert_memory_equal(&m.target.real[all], untouched.weight, FENCE * sizeof(float));
+    assert_memory_equal(m.weight + all, untouched.weight, FENCE * sizeof(float));
+    assert_memory_equal(m.step + plan.accumulate, &untouched.step[0], sizeof untouched.step[0]);
+  }
+  return weights;
+}
+
+static void test_uneven_shares(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_dataset_t *d = counting_dataset(said.ctx, 10, BATCH_INPUTS, 0, false);
+  ls_loader_plan_t plan = {
+      .seed = 5, .shuffle = true, .global_batch = 10, .accumulate = 1, .total_samples = 10, .total_steps = 1};
+  int seen[10] = {0};
+  assert_true(fabs(fill_ranks(d, plan, 0, 3, seen) - 1.0) < 1e-6);
+  for (int i = 0; i < 10; i++)
+    assert_int_equal(seen[i], 1);
+  ls_dataset_close(d);
+  said_close(&said);
+}
+
+/* Ranks, micro-batches, batch sizes that do not divide the set: after E epochs each sample came E times. */
+static void test_every_sample_once_per_epoch(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  enum { ROWS = 37, EPOCHS = 3 };
+  for (int classes = 0; classes < 2; classes++) {
+    ls_dataset_t *d = counting_dataset(said.ctx, ROWS, BATCH_INPUTS, 0.2, classes);
+    for (int64_t batch = 1; batch <= 40; batch += 3)
+      for (int ranks = 1; ranks <= 8; ranks += 1 + (ranks > 2))
+        for (int accumulate = 1; accumulate <= 4; accumulate++) {
+          int64_t total = d->train_count * EPOCHS;
+          ls_loader_plan_t plan = {.seed = 5,
+                                   .shuffle = true,
+                                   .global_batch = batch,
+                                   .accumulate = accumulate,
+                                   .total_samples = total,
+                                   .total_steps = (total + batch - 1) / batch};
+          int seen[ROWS] = {0};
+          for (int64_t step = 0; step < plan.total_steps; step++) {
+            double weights = fill_ranks(d, plan, step, ranks, seen);
+            assert_true(fabs(weights - 1.0) < 1e-5); /* the last, partial batch too */
+          }
+          for (int64_t i = 0; i < d->train_count; i++)
+            assert_int_equal(seen[ls_dataset_row(d, LS_PART_TRAIN, i)], EPOCHS);
+          for (int64_t i = 0; i < d->validation_count; i++)
+            assert_int_equal(seen[ls_dataset_row(d, LS_PART_VALIDATION, i)], 0);
+        }
+    ls_dataset_close(d);
+  }
+  said_close(&said);
+}
+
+/* The stream does not depend on how many ranks there are or how batches are cut. */
+static void test_stream_is_the_same_for_any_world(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_dataset_t *d = counting_dataset(said.ctx, 50, BATCH_INPUTS, 0, false);
+  float stream[120];
+  for (int ranks = 1; ranks <= 5; ranks++)
+    for (int64_t step = 0; step < 10; step++)
+      for (int rank = 0; rank < ranks; rank++) {
+        share_t s = share_of(12, rank, ranks);
+        ls_loader_plan_t plan = {.seed = 5,
+                                 .shuffle = true,
+                                 .global_batch = 12,
+                                 .first = s.first,
+                                 .count = s.count,
+                                 .rows = s.count,
+                                 .accumulate = 1,
+                                 .total_samples = 120,
+                                 .total_steps = 10};
+        memory_t m;
+        ls_batch_t to = batch_of(&m);
+        ls_batch_fill(d, &plan, step, &to);
+        for (int64_t r = 0; r < s.count; r++) {
+          float *at = &stream[step * 12 + s.first + r];
+          if (ranks == 1) *at = m.x[r * BATCH_INPUTS];
+          assert_true(*at == m.x[r * BATCH_INPUTS]);
+        }
+      }
+  int same = 0; /* epochs are shuffled differently: positions 0.. and 50.. */
+  for (int i = 0; i < 50; i++)
+    same += stream[i] == stream[50 + i];
+  assert_in_range(same, 0, 8);
+  for (int i = 0; i < 50; i++) { /* and stream position p is what ls_order says */
+    int64_t row = ls_dataset_row(d, LS_PART_TRAIN, (int64_t)ls_order(5, 1, 50, (uint64_t)i));
+    assert_true(stream[50 + i] == (float)row);
+  }
+  ls_dataset_close(d);
+  said_close(&said);
+}
+
+static void test_part_order_without_shuffle(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_dataset_t *d = counting_dataset(said.ctx, 20, BATCH_INPUTS, 0.5, false);
+  ls_loader_plan_t plan = {.part = LS_PART_VALIDATION,
+                           .global_batch = 4,
+                           .count = 4,
+                           .rows = 4,
+                           .accumulate = 1,
+                           .total_samples = 10,
+                           .total_steps = 3};
+  for (int64_t step = 0; step < 3; step++) {
+    memory_t m;
+    ls_batch_t to = batch_of(&m);
+    ls_batch_fill(d, &plan, step, &to);
+    for (int64_t r = 0; r < 4; r++) {
+      int64_t index = step * 4 + r < 10 ? step * 4 + r : 0;
+      assert_true(m.x[r * BATCH_INPUTS] == (float)ls_dataset_row(d, LS_PART_VALIDATION, index));
+      assert_true(m.weight[r] == (step < 2 ? 0.25f : r < 2 ? 0.5f : 0.0f));
+      assert_true(m.step[0].lr == 0.0f);
+    }
+  }
+  ls_dataset_close(d);
+  said_close(&said);
+}
+
+/* Beyond the end, and a share of nothing: only padding. */
+static void test_padding_only(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_dataset_t *d = counting_dataset(said.ctx, 5, BATCH_INPUTS, 0, false);
+  ls_loader_plan_t plan = {.seed = 5,
+                           .shuffle = true,
+                           .global_batch = 4,
+                           .count = 4,
+                           .rows = 2,
+                           .accumulate = 2,
+                           .total_samples = 5,
+                           .total_steps = 2};
+  int seen[5] = {0};
+  assert_true(fill_ranks(d, plan, 2, 1, seen) == 0.0);
+  for (int i = 0; i < 5; i++)
+    assert_int_equal(seen[i], 0);
+  plan.count = 0;
+  plan.first = 4;
+  memory_t m;
+  ls_batch_t to = batch_of(&m);
+  ls_batch_fill(d, &plan, 0, &to);
+  for (int r = 0; r < 4; r++)
+    assert_true(m.weight[r] == 0.0f);
+  ls_dataset_close(d);
+  said_close(&said);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_uneven_shares),
+      cmocka_unit_test(test_every_sample_once_per_epoch),
+      cmocka_unit_test(test_stream_is_the_same_for_any_world),
+      cmocka_unit_test(test_part_order_without_shuffle),
+      cmocka_unit_test(test_padding_only),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

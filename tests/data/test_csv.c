@@ -1,0 +1,198 @@
+/* CSV: what RFC 4180 allows is read, everything else is refused at its place. */
+#include "common.h"
+#include "data/read.h"
+
+static ls_status_t read_text(ls_ctx_t *ctx, const char *text, const ls_strings_t *want,
+                             const ls_strings_t *except, ls_matrix_t *out) {
+  return ls_read_csv(ctx, "t.csv", text, strlen(text), want, except, out);
+}
+
+static void check(const char *text, const ls_strings_t *want, const ls_strings_t *except, int64_t rows,
+                  int64_t cols, const float *values) {
+  said_t said;
+  said_open(&said);
+  ls_matrix_t m = {0};
+  ls_status_t status = read_text(said.ctx, text, want, except, &m);
+  if (status != LS_OK) fail_msg("refused: %s", said.messages);
+  assert_int_equal(m.rows, rows);
+  assert_int_equal(m.cols, cols);
+  assert_memory_equal(m.values, values, (size_t)(rows * cols) * sizeof *values);
+  ls_matrix_release(&m);
+  said_close(&said);
+}
+
+static void test_reads(void **state) {
+  (void)state;
+  static const float v[] = {1, 2, 3, 4};
+  check("a,b\n1,2\n3,4\n", NULL, NULL, 2, 2, v);
+  check("a,b\n1,2\n3,4", NULL, NULL, 2, 2, v);
+  check("a,b\r\n1,2\r\n3,4\r\n", NULL, NULL, 2, 2, v);
+  check("\xef\xbb\xbf"
+        "a,b\n1,2\n3,4\n\n\r\n\n",
+        NULL, NULL, 2, 2, v);
+  check("\"a\",\"b\"\n\"1\",2\n3,\"4\"\n", NULL, NULL, 2, 2, v);
+  check("\"a \"\"x\"\", y\",\"b\nc\"\n1,2\n3,4\n", NULL, NULL, 2, 2, v);
+  check("a\n1\n2\n3\n4\n", NULL, NULL, 4, 1, v);
+}
+
+static void test_chooses_columns(void **state) {
+  (void)state;
+  const char *text = "day,a,b,c\n2000-01-03,1,2,x\n2000-01-04,3,4,\"y\nz\"\n";
+  ls_strings_t ba = {2, {"b", "a"}}, b = {1, {"b"}}, a = {1, {"a"}}, c = {1, {"c"}};
+  static const float swapped[] = {2, 1, 4, 3}, only_b[] = {2, 4}, both[] = {1, 2, 3, 4};
+  check(text, &ba, NULL, 2, 2, swapped);
+  check(text, &b, &a, 2, 1, only_b);
+  check(text, NULL, &c, 2, 2, both); /* the date column goes by itself */
+  said_t said;
+  said_open(&said);
+  ls_matrix_t m;
+  assert_int_equal(read_text(said.ctx, text, NULL, &c, &m), LS_OK);
+  assert_said(&said, "column 'day' holds dates and is left out");
+  ls_matrix_release(&m);
+  said_close(&said);
+  ls_strings_t quoted = {1, {"say \"hi\""}};
+  static const float one[] = {7};
+  check("\"say \"\"hi\"\"\",b\n7,8\n", &quoted, NULL, 1, 1, one);
+}
+
+static void test_refuses(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *want, *except, *place, *part;
+  } rows[] = {
+      {"", 0, 0, "t.csv", "empty"},
+      {"\n\n", 0, 0, "t.csv", "empty"},
+      {"a,b\n", 0, 0, "t.csv", "no rows below the header"},
+      {"a,b\n\n\n", 0, 0, "t.csv", "no rows below the header"},
+      {"\xff\xfe"
+       "a\0",
+       0, 0, "t.csv", "UTF-16"},
+      {"a,,c\n1,2,3\n", 0, 0, "t.csv:1:3:", "column 2 of the header has no name"},
+      {"a,b,\n1,2,3\n", 0, 0, "t.csv:1:5:", "column 3 of the header has no name"},
+      {"a,b,a\n1,2,3\n", 0, 0, "t.csv:1:5:", "columns 1 and 3 are both named 'a'"},
+      {"a,b\n1,2\n3\n", 0, 0, "t.csv:3:1:", "1 of the header's 2 cells"},
+      {"a,b\n1,2\n3,4,5\n", 0, 0, "t.csv:3:3:", "more cells than the header's 2"},
+      {"a,b\n1,2\n\n3,4\n", 0, 0, "t.csv:3:1:", "1 of the header's 2 cells"},
+      {"a,b\n1,\n", 0, 0, "t.csv:2:3:", "empty cell"},
+      {"a,b\n1,\"\"\n", 0, 0, "t.csv:2:3:", "empty cell"},
+      {"a\n1\n\n2\n", 0, 0, "t.csv:3:1:", "empty cell"},
+      {"a,b\n1,x\n", 0, 0, "t.csv:2:3:", "'x' is not a finite number; to leave the column out"},
+      {"a,b\n1,nan\n", 0, 0, "t.csv:2:3:", "column 'b': 'nan' is not a finite number"},
+      {"a,b\n1,NaN\n", "b", 0, "t.csv:2:3:", "'NaN' is not a finite number"},
+      {"a,b\n1,-inf\n", 0, 0, "t.csv:2:3:", "'-inf' is not a finite number"},
+      {"a,b\n1, 2\n", 0, 0, "t.csv:2:3:", "' 2' is not a finite number"},
+      {"a,b\n1,0x1f\n", 0, 0, "t.csv:2:3:", "'0x1f'"},
+      {"a;b\n1;2\n", 0, 0, "t.csv:2:1:", "'1;2' is not a finite number"},
+      {"a,b\n1,1e39\n", 0, 0, "t.csv:2:3:", "too large for a 32-bit float"},
+      {"a,b\n1,2\n2000-01-01,3\n", 0, 0, "t.csv:3:1:", "a date is not a number"},
+      {"a,b\n2000-01-01,3\n", "a", 0, "t.csv:2:1:", "a date is not a number: '2000-01-01'"},
+      {"a,b\n2000-01-01,3\n", 0, "b", "t.csv:1:1:", "no column of numbers is left"},
+      {"a,b\n1,2\n", 0, "c", "t.csv:1:1:", "there is no column 'c'"},
+      {"open,close\n1,2\n", "clsoe", 0, "t.csv:1:1:", "did you mean 'close'?"},
+      {"open,close\n1,2\n", "volume", 0, "t.csv:1:1:", "the header has: open, close"},
+      {"a,b\n1,2\n", "a", "a", "t.csv:1:1:", "cannot be both a feature and a target"},
+      {"a,b\n1,\"2\n", 0, 0, "t.csv:2:3:", "this quote is never closed"},
+      {"a,b\n1,\"2\"3\n", 0, 0, "t.csv:2:3:", "text follows the closing quote"},
+      {"a,b\n1,2\"\n", 0, 0, "t.csv:2:3:", "a quote inside an unquoted cell"},
+      {"a,b\n1,2\r3,4\n", 0, 0, "t.csv:2:3:", "a carriage return without a line feed"},
+      {"\"a\nb\",c\n1,x\n", 0, 0, "t.csv:3:3:", "'x'"},
+      {"a,b\n1,\"4\n5\"\n", 0, 0, "t.csv:2:3:", "'4?5' is not a finite number"},
+      {"a,b\n1,\"\"\"\"\n", 0, 0, "t.csv:2:3:", "is not a finite number"},
+  };
+  said_t said;
+  said_open(&said);
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    ls_strings_t want = {rows[i].want ? 1 : 0, {rows[i].want}},
+                 except = {rows[i].except ? 1 : 0, {rows[i].except}};
+    ls_matrix_t m = {.rows = -7};
+    said_clear(&said);
+    ls_status_t status = read_text(said.ctx, rows[i].text, &want, &except, &m);
+    if (status != LS_ERR_DATA) fail_msg("row %d: status %d", i, status);
+    assert_said(&said, rows[i].place);
+    assert_said(&said, rows[i].part);
+    assert_int_equal(ls_ctx_error_count(said.ctx), 1);
+    assert_int_equal(m.rows, -7); /* outputs are written only on success */
+  }
+  said_close(&said);
+}
+
+static void test_shows_the_line(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_matrix_t m;
+  assert_int_equal(read_text(said.ctx, "a,b\n1.5,oops\n", NULL, NULL, &m), LS_ERR_DATA);
+  assert_said(&said, "\n  1.5,oops\n      ^");
+  said_close(&said);
+}
+
+/* A column asked for twice has no meaning as two columns of one matrix. */
+static void test_refuses_twice(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_matrix_t m;
+  ls_strings_t twice = {2, {"a", "a"}};
+  assert_int_equal(read_text(said.ctx, "a,b\n1,2\n", &twice, NULL, &m), LS_ERR_DATA);
+  assert_said(&said, "asked for twice");
+  said_close(&said);
+}
+
+static void test_zero_byte_in_name(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_matrix_t m;
+  assert_int_equal(ls_read_csv(said.ctx, "t.csv", "a\0b\n1\n", 6, NULL, NULL, &m), LS_ERR_DATA);
+  assert_said(&said, "zero byte");
+  said_close(&said);
+}
+
+/* Many rows and columns, so that every buffer has to grow. */
+static void test_grows(void **state) {
+  (void)state;
+  enum { ROWS = 3000, COLS = 40 };
+  char *text = malloc(ROWS * COLS * 12), *to = text;
+  for (int c = 0; c < COLS; c++)
+    to += sprintf(to, "%sc%d", c ? "," : "", c);
+  for (int r = 0; r < ROWS; r++)
+    for (int c = 0; c < COLS; c++)
+      to += sprintf(to, "%s%d", c ? "," : "\n", r * COLS + c);
+  said_t said;
+  said_open(&said);
+  ls_matrix_t m;
+  assert_int_equal(read_text(said.ctx, text, NULL, NULL, &m), LS_OK);
+  assert_int_equal(m.rows, ROWS);
+  assert_int_equal(m.cols, COLS);
+  for (int i = 0; i < ROWS * COLS; i++)
+    assert_true(m.values[i] == (float)i);
+  ls_matrix_release(&m);
+  said_close(&said);
+  free(text);
+}
+
+static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
+  ls_matrix_t m;
+  ls_status_t status = read_text(ctx, arg, NULL, NULL, &m);
+  if (status == LS_OK) ls_matrix_release(&m);
+  return status;
+}
+
+static void test_memory(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  char text[] = "\"a\"\"b\",b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q\n1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8\n";
+  each_alloc_fails(&said, attempt, text);
+  said_close(&said);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_reads),         cmocka_unit_test(test_chooses_columns),
+      cmocka_unit_test(test_refuses),       cmocka_unit_test(test_shows_the_line),
+      cmocka_unit_test(test_refuses_twice), cmocka_unit_test(test_zero_byte_in_name),
+      cmocka_unit_test(test_grows),         cmocka_unit_test(test_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

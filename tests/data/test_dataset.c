@@ -1,0 +1,376 @@
+/* Opening: files of every kind, the split, and every way in which data and model can fail to fit. */
+#include "common.h"
+#include "data/parts.h"
+
+static const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 4, 0, 0, 0, 2,
+                                       0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8};
+static const unsigned char labels[] = {0, 0, 8, 1, 0, 0, 0, 4, 0, 1, 2, 1};
+static const unsigned char short_labels[] = {0, 0, 8, 1, 0, 0, 0, 3, 0, 1, 2};
+static const char table[] =
+    "day,a,b,c\n2001-01-01,1,2,0\n2001-01-02,3,4,1\n2001-01-03,5,6,2.5\n2001-01-04,7,8,-1\n";
+
+typedef struct {
+  ls_data_config_t config;
+  ls_data_memory_t memory;
+  ls_data_want_t want;
+} case_t;
+
+static ls_status_t open_case(ls_ctx_t *ctx, const case_t *c, ls_dataset_t **d) {
+  return ls_dataset_open(ctx, &c->config, &c->memory, &c->want, 3, NULL, d);
+}
+
+static case_t idx_case(void) {
+  return (case_t){.config = {.kind = LS_DATA_IDX,
+                             .features = file_make("images", images, sizeof images),
+                             .targets = file_make("labels", labels, sizeof labels)},
+                  .want = {2, 3, true}};
+}
+
+static case_t csv_case(void) {
+  return (case_t){.config = {.kind = LS_DATA_CSV,
+                             .path = file_make("table.csv", table, sizeof table - 1),
+                             .target = {1, {"b"}}},
+                  .want = {2, 1, false}};
+}
+
+static void test_idx(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  case_t c = idx_case();
+  c.config.normalize = true;
+  ls_dataset_t *d;
+  assert_int_equal(open_case(said.ctx, &c, &d), LS_OK);
+  assert_int_equal(d->rows, 4);
+  assert_int_equal(d->inputs, 2);
+  assert_true(d->classes);
+  assert_null(d->targets);
+  static const int32_t want[] = {0, 1, 2, 1};
+  assert_memory_equal(d->labels, want, sizeof want);
+  assert_int_equal(d->norm.outputs, 0);
+  /* Pixels share one mean and scale: 4.5 and 1 / sqrt(5.25). */
+  assert_true(d->norm.mean[0] == 4.5f && d->norm.mean[1] == 4.5f);
+  assert_true(d->norm.scale[0] == d->norm.scale[1]);
+  ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
+static void test_csv(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  case_t c = csv_case();
+  ls_dataset_t *d;
+  assert_int_equal(open_case(said.ctx, &c, &d), LS_OK);
+  static const float x[] = {1, 0, 3, 1, 5, 2.5f, 7, -1}, y[] = {2, 4, 6, 8};
+  assert_memory_equal(d->features, x, sizeof x);
+  assert_memory_equal(d->targets, y, sizeof y);
+  assert_string_equal(d->source, c.config.path);
+  ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
+/* The two parts share no row and cover all. */
+static void test_split(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  static const double parts[] = {0.0, 0.1, 0.2, 0.5, 0.9};
+  for (int k = 0; k < LS_COUNT(parts); k++) {
+    ls_dataset_t *d = counting_dataset(said.ctx, 1000, 1, parts[k], false);
+    assert_int_equal(d->validation_count, (int64_t)(1000 * parts[k] + 0.5));
+    assert_int_equal(d->train_count + d->validation_count, 1000);
+    unsigned char seen[1000] = {0};
+    for (int64_t i = 0; i < d->train_count; i++)
+      seen[ls_dataset_row(d, LS_PART_TRAIN, i)]++;
+    for (int64_t i = 0; i < d->validation_count; i++)
+      seen[ls_dataset_row(d, LS_PART_VALIDATION, i)]++;
+    for (int i = 0; i < 1000; i++)
+      assert_int_equal(seen[i], 1);
+    ls_dataset_close(d);
+  }
+  said_close(&said);
+}
+
+/* Each row spoils a good case a little. */
+static void spoil(int which, case_t *c) {
+  static float x[4] = {1, 2, 3, 4}, y[2] = {1, 2};
+  static int32_t classes[2] = {0, 5};
+  ls_data_config_t *f = &c->config;
+  bool memory = which >= 30;
+  if (memory) {
+    *c = (case_t){.config = {.kind = LS_DATA_MEMORY}, .want = {2, 1, false}};
+    c->memory = (ls_data_memory_t){.rows = 2, .inputs = 2, .outputs = 1, .features = x, .targets = y};
+  }
+  switch (which) {
+  case 0:
+    f->features = NULL;
+    break;
+  case 1:
+    f->targets = NULL;
+    break;
+  case 2:
+    f->path = "x.csv";
+    break;
+  case 3:
+    f->features = "/nowhere/images";
+    break;
+  case 4:
+    f->targets = file_make("short", short_labels, sizeof short_labels);
+    break;
+  case 5:
+    c->want.inputs = 784;
+    break;
+  case 6:
+    c->want.outputs = 2;
+    break;
+  case 7:
+    c->want = (ls_data_want_t){2, 3, false};
+    break;
+  case 8:
+    f->targets = f->features;
+    break;
+  case 9:
+    f->validation = 0.999;
+    break;
+  case 10:
+    f->validation = 1.0;
+    break;
+  case 11:
+    f->kind = 77;
+    break;
+  case 12:
+    f->features = file_make("cut", images, sizeof images - 1);
+    break;
+  case 13:
+    f->kind = LS_DATA_NPY;
+    break;
+  case 14:
+    c->want.inputs = 0;
+    break;
+  case 20:
+    f->target.count = 0;
+    break;
+  case 21:
+    f->path = NULL;
+    break;
+  case 22:
+    f->target.v[0] = "bb";
+    break;
+  case 23:
+    f->target.v[0] = "day";
+    break;
+  case 24:
+    f->columns = (ls_strings_t){2, {"a", "b"}};
+    break;
+  case 25:
+    f->target.v[0] = "c";
+    c->want = (ls_data_want_t){2, 3, true};
+    break;
+  case 26:
+    f->target.v[0] = "a";
+    c->want = (ls_data_want_t){2, 7, true};
+    break;
+  case 27:
+    f->target = (ls_strings_t){2, {"a", "b"}}, c->want = (ls_data_want_t){1, 3, true};
+    break;
+  case 28:
+    f->columns = (ls_strings_t){1, {"a"}};
+    break;
+  case 29:
+    f->features = "x";
+    break;
+  case 30:
+    c->memory.rows = 0;
+    break;
+  case 31:
+    c->memory.features = NULL;
+    break;
+  case 32:
+    c->want.classes = true;
+    break;
+  case 33:
+    c->memory.inputs = 0;
+    break;
+  case 34:
+    c->memory.rows = INT64_MAX;
+    break;
+  case 35:
+    c->want = (ls_data_want_t){2, 3, true};
+    c->memory.classes = classes;
+    break;
+  default:
+    fail();
+  }
+}
+
+static void test_refuses(void **state) {
+  (void)state;
+  static const struct {
+    int which;
+    ls_status_t status;
+    const char *part;
+  } rows[] = {
+      {0, LS_ERR_CONFIG, "data.features is needed with data.kind: idx"},
+      {1, LS_ERR_CONFIG, "data.targets is needed with data.kind: idx"},
+      {2, LS_ERR_CONFIG, "data.path does not go with data.kind: idx"},
+      {3, LS_ERR_NOT_FOUND, "/nowhere/images"},
+      {4, LS_ERR_DATA, "images has 4 samples, but"},
+      {5, LS_ERR_DATA, "2 features per sample, but the model's input is 784: set model.input to [2]"},
+      {6, LS_ERR_DATA, "row 2 (from 0): class 2, but the model's last layer has 2 units"},
+      {7, LS_ERR_DATA,
+       "1 targets per sample, but the model's last layer has 3 units: give it 1, or use loss: cross"},
+      {8, LS_ERR_DATA, "class numbers are one column, but there are 2"},
+      {9, LS_ERR_DATA, "leaves none to train on"},
+      {10, LS_ERR_CONFIG, "less than 1"},
+      {11, LS_ERR_ARGUMENT, "unknown kind"},
+      {12, LS_ERR_DATA, "it is truncated"},
+      {13, LS_ERR_DATA, "not a .npy file"},
+      {14, LS_ERR_ARGUMENT, "0 inputs"},
+      {20, LS_ERR_CONFIG, "data.target is needed with data.kind: csv"},
+      {21, LS_ERR_CONFIG, "data.path is needed with data.kind: csv"},
+      {22, LS_ERR_DATA, "there is no column 'bb'"},
+      {23, LS_ERR_DATA, "column 'day': a date is not a number"},
+      {24, LS_ERR_DATA, "cannot be both a feature and a target"},
+      {25, LS_ERR_DATA, "row 2 (from 0): target 2.5 is not a class number"},
+      {26, LS_ERR_DATA,
+       "row 3 (from 0): class 7, but the model's last layer has 7 units: classes are 0 to 6"},
+      {27, LS_ERR_DATA, "class numbers are one column, but there are 2"},
+      {28, LS_ERR_DATA, "1 features per sample, but the model's input is 2"},
+      {29, LS_ERR_CONFIG, "data.features does not go with data.kind: csv"},
+      {30, LS_ERR_ARGUMENT, "at least one row"},
+      {31, LS_ERR_ARGUMENT, "features and targets"},
+      {32, LS_ERR_ARGUMENT, "features and classes"},
+      {33, LS_ERR_ARGUMENT, "2 x 0 features"},
+      {34, LS_ERR_ARGUMENT, "make no dataset"},
+      {35, LS_ERR_DATA, "row 1 (from 0): class 5"},
+  };
+  said_t said;
+  said_open(&said);
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    case_t c = rows[i].which < 20 ? idx_case() : csv_case();
+    spoil(rows[i].which, &c);
+    ls_dataset_t *d = NULL;
+    said_clear(&said);
+    ls_status_t status = open_case(said.ctx, &c, &d);
+    if (status != rows[i].status) fail_msg("case %d: status %d: %s", rows[i].which, status, said.messages);
+    assert_said(&said, rows[i].part);
+    assert_int_equal(ls_ctx_error_count(said.ctx), 1);
+    assert_null(d);
+    files_remove();
+  }
+  said_close(&said);
+}
+
+static void test_memory_values_must_be_finite(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  float x[4] = {1, 2, 0, 4}, y[2] = {1, 2};
+  const float zero = x[2];
+  ls_data_memory_t memory = {.rows = 2, .inputs = 2, .outputs = 1, .features = x, .targets = y};
+  case_t c = {.config = {.kind = LS_DATA_MEMORY}, .memory = memory, .want = {2, 1, false}};
+  ls_dataset_t *d = NULL;
+  x[3] = 1.0f / zero;
+  assert_int_equal(open_case(said.ctx, &c, &d), LS_ERR_DATA);
+  assert_said(&said, "given features: row 1, column 1 (from 0) is not finite");
+  x[3] = 4;
+  y[0] = zero / zero;
+  said_clear(&said);
+  assert_int_equal(open_case(said.ctx, &c, &d), LS_ERR_DATA);
+  assert_said(&said, "given targets: row 0, column 0 (from 0) is not finite");
+  said_close(&said);
+}
+
+static void test_tiny_validation_is_said(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_dataset_t *d = counting_dataset(said.ctx, 4, 1, 0.1, false);
+  assert_int_equal(d->validation_count, 0);
+  assert_said(&said, "there is no validation part");
+  ls_dataset_close(d);
+  said_close(&said);
+}
+
+static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
+  ls_dataset_t *d;
+  ls_status_t status = open_case(ctx, arg, &d);
+  if (status == LS_OK) ls_dataset_close(d);
+  return status;
+}
+
+static void test_every_allocation_may_fail(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  float x[4] = {1, 2, 3, 4}, y[2] = {1, 2};
+  int32_t classes[2] = {0, 1};
+  case_t cases[] = {
+      idx_case(),
+      csv_case(),
+      {.config = {.kind = LS_DATA_SYNTHETIC, .samples = 20}, .want = {3, 2, false}},
+      {.config = {.kind = LS_DATA_MEMORY},
+       .memory = {.rows = 2, .inputs = 2, .outputs = 1, .features = x, .targets = y},
+       .want = {2, 1, false}},
+      {.config = {.kind = LS_DATA_MEMORY},
+       .memory = {.rows = 2, .inputs = 2, .features = x, .classes = classes},
+       .want = {2, 2, true}},
+  };
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    cases[i].config.normalize = true;
+    each_alloc_fails(&said, attempt, &cases[i]);
+  }
+  files_remove();
+  said_close(&said);
+}
+
+/* The rows of the section: defaults, limits, choices. */
+static void test_section(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_arena_t arena;
+  ls_arena_init(&arena, said.ctx);
+  ls_doc_t doc;
+  static const char good[] = "data: {kind: synthetic, validation: 0.2}";
+  assert_int_equal(ls_doc_parse(said.ctx, "c.yaml", good, strlen(good), &doc), LS_OK);
+  ls_data_config_t config = {0};
+  assert_int_equal(
+      ls_option_parse(said.ctx, &arena, &ls_data_section, ls_doc_get(doc.root, "data"), NULL, &config),
+      LS_OK);
+  assert_int_equal(config.kind, LS_DATA_SYNTHETIC);
+  assert_int_equal(config.samples, 10000);
+  assert_int_equal(config.data_seed, 42);
+  assert_true(config.noise == 0.1 && config.validation == 0.2 && !config.normalize);
+  assert_null(config.features);
+  assert_int_equal(config.target.count, 0);
+  assert_int_equal(ls_data_config_check(said.ctx, &config), LS_OK);
+  ls_doc_release(&doc);
+
+  static const char bad[] = "data: {kind: cvs, validation: 1.5, samples: 0, columms: [a]}";
+  assert_int_equal(ls_doc_parse(said.ctx, "c.yaml", bad, strlen(bad), &doc), LS_OK);
+  assert_int_equal(
+      ls_option_parse(said.ctx, &arena, &ls_data_section, ls_doc_get(doc.root, "data"), NULL, &config),
+      LS_ERR_CONFIG);
+  assert_int_equal(ls_ctx_error_count(said.ctx), 4);
+  ls_doc_release(&doc);
+  ls_arena_release(&arena);
+  said_close(&said);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_idx),
+      cmocka_unit_test(test_csv),
+      cmocka_unit_test(test_split),
+      cmocka_unit_test(test_refuses),
+      cmocka_unit_test(test_memory_values_must_be_finite),
+      cmocka_unit_test(test_tiny_validation_is_said),
+      cmocka_unit_test(test_every_allocation_may_fail),
+      cmocka_unit_test(test_section),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

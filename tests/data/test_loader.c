@@ -1,0 +1,182 @@
+/* The loader gives exactly what ls_batch_fill gives, from any first step, through any number of slots, and
+ * can be stopped at any time. */
+#include "batches.h"
+
+enum { ROWS = 50, STEPS = 40, SLOTS_MAX = 4 };
+
+typedef struct {
+  said_t said;
+  ls_dataset_t *dataset;
+  ls_loader_plan_t plan;
+  memory_t memory[SLOTS_MAX];
+  ls_batch_t slots[SLOTS_MAX];
+} bench_t;
+
+static float rate(void *user, int64_t step) {
+  (void)user;
+  return 1.0f / (float)(step + 1);
+}
+
+static bench_t *bench_open(void) {
+  bench_t *b = calloc(1, sizeof *b);
+  said_open(&b->said);
+  b->dataset = counting_dataset(b->said.ctx, ROWS, BATCH_INPUTS, 0.2, true);
+  b->plan = (ls_loader_plan_t){.seed = 9,
+                               .shuffle = true,
+                               .global_batch = 7,
+                               .first = 2,
+                               .count = 5,
+                               .rows = 3,
+                               .accumulate = 2,
+                               .total_samples = 7 * STEPS - 3,
+                               .total_steps = STEPS,
+                               .lr = rate};
+  for (int i = 0; i < SLOTS_MAX; i++)
+    b->slots[i] = batch_of(&b->memory[i]);
+  return b;
+}
+
+static void bench_close(bench_t *b) {
+  ls_dataset_close(b->dataset);
+  said_close(&b->said);
+  free(b);
+}
+
+static void check_slot(bench_t *b, int64_t step, int slot) {
+  memory_t want;
+  ls_batch_t to = batch_of(&want);
+  ls_batch_fill(b->dataset, &b->plan, step, &to);
+  assert_memory_equal(&b->memory[slot], &want, sizeof want);
+}
+
+static void test_same_as_fill(void **state) {
+  (void)state;
+  bench_t *b = bench_open();
+  for (int slots = 1; slots <= SLOTS_MAX; slots++)
+    for (int64_t first = 0; first <= STEPS; first += 7) {
+      ls_loader_t *l;
+      assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->plan, first, slots, b->slots, &l),
+                       LS_OK);
+      for (int64_t step = first; step < STEPS; step++) {
+        ls_loader_acquire(l, step);
+        check_slot(b, step, (int)(step % slots));
+        ls_loader_release(l, step);
+      }
+      ls_loader_acquire(l, STEPS); /* at the end: returns at once */
+      ls_loader_acquire(l, STEPS + 100);
+      ls_loader_destroy(l);
+    }
+  bench_close(b);
+}
+
+/* Several steps held at the same time: the ring is not overwritten under them. */
+static void test_holds_slots(void **state) {
+  (void)state;
+  bench_t *b = bench_open();
+  ls_loader_t *l;
+  assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->plan, 0, 3, b->slots, &l), LS_OK);
+  for (int64_t step = 0; step + 2 < STEPS; step++) {
+    for (int64_t k = 0; k < 3; k++)
+      ls_loader_acquire(l, step + k);
+    for (int64_t k = 0; k < 3; k++)
+      check_slot(b, step + k, (int)((step + k) % 3));
+    ls_loader_release(l, step);
+  }
+  ls_loader_destroy(l);
+  bench_close(b);
+}
+
+static void test_destroy_at_any_time(void **state) {
+  (void)state;
+  bench_t *b = bench_open();
+  for (int run = 0; run < 200; run++) {
+    ls_loader_t *l;
+    assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->plan, 0, 2, b->slots, &l), LS_OK);
+    for (int64_t step = 0; step < run % 5; step++) {
+      ls_loader_acquire(l, step);
+      ls_loader_release(l, step);
+    }
+    ls_loader_destroy(l);
+  }
+  ls_loader_destroy(NULL);
+  bench_close(b);
+}
+
+static void test_refuses(void **state) {
+  (void)state;
+  bench_t *b = bench_open();
+  ls_loader_t *l = NULL;
+  for (int which = 0; which < 11; which++) {
+    ls_loader_plan_t p = b->plan;
+    int slots = 2;
+    int64_t first = 0;
+    switch (which) {
+    case 0:
+      p.global_batch = 0;
+      break;
+    case 1:
+      p.first = 3;
+      break; /* 3 + 5 > 7 */
+    case 2:
+      p.first = -1;
+      break;
+    case 3:
+      p.count = -1;
+      break;
+    case 4:
+      p.accumulate = 0;
+      break;
+    case 5:
+      p.rows = 2;
+      break; /* 2 x 2 < 5 */
+    case 6:
+      p.rows = INT64_MAX;
+      break;
+    case 7:
+      slots = 0;
+      break;
+    case 8:
+      first = -1;
+      break;
+    case 9:
+      p.total_steps = INT64_MAX;
+      break;
+    case 10:
+      p.total_samples = -1;
+      break;
+    }
+    said_clear(&b->said);
+    assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &p, first, slots, b->slots, &l),
+                     LS_ERR_ARGUMENT);
+    assert_int_equal(ls_ctx_error_count(b->said.ctx), 1);
+  }
+  ls_dataset_close(b->dataset);
+  b->dataset = counting_dataset(b->said.ctx, ROWS, BATCH_INPUTS, 0, true);
+  b->plan.part = LS_PART_VALIDATION;
+  assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->plan, 0, 2, b->slots, &l), LS_ERR_ARGUMENT);
+  assert_said(&b->said, "the part to load from is empty");
+  assert_null(l);
+  bench_close(b);
+}
+
+static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
+  bench_t *b = arg;
+  ls_loader_t *l;
+  ls_status_t status = ls_loader_create(ctx, b->dataset, &b->plan, 0, 2, b->slots, &l);
+  if (status == LS_OK) ls_loader_destroy(l);
+  return status;
+}
+
+static void test_memory(void **state) {
+  (void)state;
+  bench_t *b = bench_open();
+  each_alloc_fails(&b->said, attempt, b);
+  bench_close(b);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_fill), cmocka_unit_test(test_holds_slots),
+                                     cmocka_unit_test(test_destroy_at_any_time),
+                                     cmocka_unit_test(test_refuses), cmocka_unit_test(test_memory)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,156 @@
+/* The synthetic set follows its recipe, does not depend on how many samples there are, and can be learnt. */
+#include "common.h"
+#include "data/read.h"
+
+#include <math.h>
+
+static ls_data_config_t config_of(int64_t samples, double noise) {
+  return (ls_data_config_t){.kind = LS_DATA_SYNTHETIC, .samples = samples, .noise = noise, .data_seed = 42};
+}
+
+static void make(ls_ctx_t *ctx, const ls_data_config_t *config, int64_t inputs, int64_t outputs, bool classes,
+                 ls_matrix_t *x, ls_matrix_t *y) {
+  ls_data_want_t want = {inputs, outputs, classes};
+  assert_int_equal(ls_synthetic_make(ctx, config, &want, x, y), LS_OK);
+}
+
+static double mean_product(const ls_matrix_t *x, int a, int b) {
+  double sum = 0;
+  for (int64_t i = 0; i < x->rows; i++)
+    sum += (double)x->values[i * x->cols + a] * (double)x->values[i * x->cols + b];
+  return sum / (double)x->rows;
+}
+
+static void test_correlations(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_data_config_t config = config_of(10000, 0.1);
+  ls_matrix_t x, y;
+  make(said.ctx, &config, 50, 3, false, &x, &y);
+  assert_int_equal(x.rows, 10000);
+  assert_int_equal(x.cols, 50);
+  assert_int_equal(y.cols, 3);
+  /* f1 = 0.7 f0 + 0.3 z; f2 = 0.5 f0 - 0.3 f1 + 0.4 z = 0.29 f0 - 0.09 z1 + 0.4 z2. */
+  assert_true(fabs(mean_product(&x, 0, 0) - 1) < 0.06);
+  assert_true(fabs(mean_product(&x, 0, 1) - 0.7) < 0.05);
+  assert_true(fabs(mean_product(&x, 1, 1) - 0.58) < 0.05);
+  assert_true(fabs(mean_product(&x, 0, 2) - 0.29) < 0.04);
+  assert_true(fabs(mean_product(&x, 2, 2) - (0.29 * 0.29 + 0.09 * 0.09 + 0.16)) < 0.03);
+  assert_true(fabs(mean_product(&x, 1, 2) - (0.7 * 0.29 - 0.3 * 0.09)) < 0.03);
+  for (int j = 3; j < 50; j++) {
+    assert_true(fabs(mean_product(&x, j, j) - 1) < 0.09);
+    assert_true(fabs(mean_product(&x, 0, j)) < 0.06);
+  }
+  ls_matrix_release(&x);
+  ls_matrix_release(&y);
+  said_close(&said);
+}
+
+static void test_sample_is_pure(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_data_config_t small = config_of(17, 0.5), large = config_of(400, 0.5);
+  ls_matrix_t x, y, xl, yl;
+  make(said.ctx, &small, 33, 5, false, &x, &y);
+  make(said.ctx, &large, 33, 5, false, &xl, &yl);
+  assert_memory_equal(x.values, xl.values, 17 * 33 * sizeof(float));
+  assert_memory_equal(y.values, yl.values, 17 * 5 * sizeof(float));
+  ls_matrix_release(&xl);
+  ls_matrix_release(&yl);
+  small.data_seed = 43;
+  make(said.ctx, &small, 33, 5, false, &xl, &yl);
+  assert_memory_not_equal(x.values, xl.values, 17 * 33 * sizeof(float));
+  ls_matrix_release(&x);
+  ls_matrix_release(&y);
+  ls_matrix_release(&xl);
+  ls_matrix_release(&yl);
+  said_close(&said);
+}
+
+/* The noise is what was asked for: targets with and without it differ by its deviation. */
+static void test_noise(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_data_config_t quiet = config_of(5000, 0.0), loud = config_of(5000, 0.25);
+  ls_matrix_t x, y, xn, yn;
+  make(said.ctx, &quiet, 20, 2, false, &x, &y);
+  make(said.ctx, &loud, 20, 2, false, &xn, &yn);
+  double power = 0, signal = 0;
+  for (int64_t i = 0; i < 10000; i++) {
+    double d = (double)yn.values[i] - (double)y.values[i];
+    power += d * d / 10000;
+    signal += (double)y.values[i] * (double)y.values[i] / 10000;
+  }
+  assert_true(fabs(sqrt(power) - 0.25) < 0.01);
+  assert_true(signal > 0.05 && signal < 2.0);
+  ls_matrix_release(&x);
+  ls_matrix_release(&y);
+  ls_matrix_release(&xn);
+  ls_matrix_release(&yn);
+  said_close(&said);
+}
+
+static void test_classes_and_widths(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_data_config_t config = config_of(4000, 0.0);
+  ls_matrix_t x, y, xr, yr;
+  make(said.ctx, &config, 12, 4, true, &x, &y);
+  make(said.ctx, &config, 12, 4, false, &xr, &yr);
+  assert_int_equal(y.cols, 1);
+  assert_true(y.integers);
+  int count[4] = {0};
+  for (int64_t i = 0; i < y.rows; i++) {
+    int best = 0;
+    for (int o = 1; o < 4; o++)
+      if (yr.values[i * 4 + o] > yr.values[i * 4 + best]) best = o;
+    assert_true(y.values[i] == (float)best);
+    count[best]++;
+  }
+  for (int o = 0; o < 4; o++)
+    assert_true(count[o] > 100);
+  ls_matrix_release(&xr);
+  ls_matrix_release(&yr);
+  ls_matrix_release(&x);
+  ls_matrix_release(&y);
+  config.inputs = 1;
+  config.outputs = 7;
+  config.samples = 1;
+  make(said.ctx, &config, 12, 4, false, &x, &y);
+  assert_int_equal(x.cols, 1);
+  assert_int_equal(y.cols, 7);
+  ls_matrix_release(&x);
+  ls_matrix_release(&y);
+  said_close(&said);
+}
+
+static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
+  ls_data_config_t config = config_of(10, 0.1);
+  ls_data_want_t want = {5, 2, *(bool *)arg};
+  ls_matrix_t x, y;
+  ls_status_t status = ls_synthetic_make(ctx, &config, &want, &x, &y);
+  if (status != LS_OK) return status;
+  ls_matrix_release(&x);
+  ls_matrix_release(&y);
+  return LS_OK;
+}
+
+static void test_memory(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  for (int classes = 0; classes < 2; classes++)
+    each_alloc_fails(&said, attempt, &(bool){classes});
+  said_close(&said);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_correlations), cmocka_unit_test(test_sample_is_pure),
+      cmocka_unit_test(test_noise), cmocka_unit_test(test_classes_and_widths), cmocka_unit_test(test_memory)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
