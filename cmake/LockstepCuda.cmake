@@ -63,7 +63,7 @@ function(ls_cuda_objects out)
     add_custom_command(
       OUTPUT ${object}
       COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ccbin ${LS_CUDA_HOST_COMPILER} -std=c++17 -O3 ${LS_CUDA_GENCODE}
-              -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra -Werror=all-warnings -lineinfo
+              -Xcompiler=-fPIC,-fvisibility=hidden,-fno-exceptions,-Wall,-Wextra -Werror=all-warnings -lineinfo
               -I ${PROJECT_SOURCE_DIR}/src -MD -MF ${object}.d -MT ${object} -c ${input} -o ${object}
       DEPENDS ${input}
       DEPFILE ${object}.d

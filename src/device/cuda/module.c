@@ -10,7 +10,7 @@ const ls_backend_t ls_backend_cuda = {
     .capture = &ls_cuda_capture_ops,
 };
 
-const ls_cuda_module_t *ls_cuda_module(void);
+LS_API const ls_cuda_module_t *ls_cuda_module(void);
 const ls_cuda_module_t *ls_cuda_module(void) {
   static const ls_cuda_module_t module = {
     .abi = LS_CUDA_ABI,

@@ -1,0 +1,63 @@
+/* Inside the NCCL transport. NCCL is opened at run time, so that the CUDA module also loads where it is
+ * missing; its communicator never blocks (blocking = 0), so that every wait can end at a deadline. */
+#ifndef LS_COMM_NCCL_NCCL_H
+#define LS_COMM_NCCL_NCCL_H
+
+#include "comm/comm.h"
+#include "device/cuda/cuda.h"
+#include <nccl.h>
+
+#define LS_NCCL_FUNCTIONS(X)                                                                                 \
+  X(ncclGetUniqueId)                                                                                         \
+  X(ncclCommInitRankConfig)                                                                                  \
+  X(ncclCommGetAsyncError)                                                                                   \
+  X(ncclCommFinalize)                                                                                        \
+  X(ncclCommDestroy)                                                                                         \
+  X(ncclCommAbort)                                                                                           \
+  X(ncclAllReduce)                                                                                           \
+  X(ncclReduceScatter)                                                                                       \
+  X(ncclAllGather)                                                                                           \
+  X(ncclBroadcast)                                                                                           \
+  X(ncclGetErrorString)                                                                                      \
+  X(ncclGetLastError)
+
+typedef struct {
+  void *library;
+#define LS_NCCL_POINTER(name) __typeof__(name) *name;
+  LS_NCCL_FUNCTIONS(LS_NCCL_POINTER)
+#undef LS_NCCL_POINTER
+} ls_nccl_library_t;
+
+/* Opened once and kept: NCCL's own threads outlive a communicator. */
+ls_status_t ls_nccl_library_open(ls_ctx_t *ctx, ls_nccl_library_t *library);
+
+/* How far the collectives on streams have come: after each, a kernel of one thread writes its number to a
+ * word of host memory, in a captured step too. Numbers are given by address of the collective, in order of
+ * first use, so the one after the word is the one that is pending. */
+enum { LS_NCCL_PROGRESS_MAX = 256, LS_NCCL_NAME_BYTES = 64 };
+typedef struct {
+  const ls_collective_t *c; /* an address to compare, not to follow */
+  ls_collective_kind_t kind;
+  char name[LS_NCCL_NAME_BYTES];
+} ls_nccl_entry_t;
+typedef struct {
+  volatile uint32_t *word; /* 0: none has run; n: entry n - 1 has run */
+  uint32_t *device_word;   /* the same word as the GPU sees it */
+  uint32_t count;
+  ls_nccl_entry_t entry[LS_NCCL_PROGRESS_MAX];
+  uint32_t last_word; /* what the watch saw last, and since when nothing has changed */
+  int64_t last_step, last_poll_ns, still_since_ns;
+} ls_nccl_progress_t;
+
+ls_status_t ls_nccl_progress_open(ls_ctx_t *ctx, ls_nccl_progress_t *progress);
+void ls_nccl_progress_close(ls_nccl_progress_t *progress);
+/* The mark to write after *c; 0 = none, the table is full. */
+uint32_t ls_nccl_progress_number(ls_nccl_progress_t *progress, const ls_collective_t *c);
+/* The entry that follows `word`; NULL when nothing was put on a stream yet. */
+const ls_nccl_entry_t *ls_nccl_progress_pending(const ls_nccl_progress_t *progress, uint32_t word);
+/* Called while the host waits: for how long nothing has moved, 0 after the first look at a step. A long pause
+ * between two looks means that nobody was waiting, and starts anew. */
+int64_t ls_nccl_progress_still_ns(ls_nccl_progress_t *progress, int64_t step, int64_t now_ns,
+                                  int64_t pause_ns);
+
+#endif

@@ -1,0 +1,58 @@
+/* Which collective the GPU has reached, for the message when a deadline passes. */
+#include "comm/nccl/nccl.h"
+
+#include <stdio.h>
+
+ls_status_t ls_nccl_progress_open(ls_ctx_t *ctx, ls_nccl_progress_t *progress) {
+  void *word = NULL, *device_word = NULL;
+  ls_status_t status =
+      ls_cuda_check(ctx, cudaHostAlloc(&word, sizeof(uint32_t), cudaHostAllocMapped | cudaHostAllocPortable),
+                    "memory for NCCL's progress");
+  if (status) return status;
+  *(uint32_t *)word = 0;
+  status = ls_cuda_check(ctx, cudaHostGetDevicePointer(&device_word, word, 0), "memory for NCCL's progress");
+  if (status) {
+    (void)cudaFreeHost(word);
+    return status;
+  }
+  progress->word = word;
+  progress->device_word = device_word;
+  progress->last_step = -1;
+  return LS_OK;
+}
+
+void ls_nccl_progress_close(ls_nccl_progress_t *progress) {
+  if (!progress->word) return;
+  (void)cudaFreeHost((void *)(uintptr_t)progress->word);
+  (void)cudaGetLastError();
+  progress->word = NULL;
+}
+
+uint32_t ls_nccl_progress_number(ls_nccl_progress_t *progress, const ls_collective_t *c) {
+  uint32_t i = 0;
+  while (i < progress->count && progress->entry[i].c != c)
+    i++;
+  if (i == LS_NCCL_PROGRESS_MAX) return 0;
+  if (i == progress->count) progress->count++;
+  ls_nccl_entry_t *entry = &progress->entry[i]; /* the address may have been used for another one before */
+  entry->c = c;
+  entry->kind = c->kind;
+  snprintf(entry->name, sizeof entry->name, "%.*s", LS_NCCL_NAME_BYTES - 1, c->name ? c->name : "");
+  return i + 1;
+}
+
+const ls_nccl_entry_t *ls_nccl_progress_pending(const ls_nccl_progress_t *progress, uint32_t word) {
+  if (progress->count == 0) return NULL;
+  return &progress->entry[word < progress->count ? word : 0];
+}
+
+int64_t ls_nccl_progress_still_ns(ls_nccl_progress_t *progress, int64_t step, int64_t now_ns,
+                                  int64_t pause_ns) {
+  uint32_t word = *progress->word;
+  bool moved = word != progress->last_word || step != progress->last_step;
+  if (moved || now_ns - progress->last_poll_ns > pause_ns) progress->still_since_ns = now_ns;
+  progress->last_word = word;
+  progress->last_step = step;
+  progress->last_poll_ns = now_ns;
+  return now_ns - progress->still_since_ns;
+}
