@@ -31,7 +31,8 @@ void ls_run_destroy(ls_run_t *run); /* waits for running steps */
 /* Host memory (pinned, with a copy-in lane) of tensor `name` (region INPUT) in `slot`, for the loader to
  * fill; NULL when unknown. */
 void *ls_run_input(ls_run_t *run, const char *name, int slot);
-/* Before the first step: brings the filled slot to the device (no-op on host backends). */
+/* Before the first step, and before every step of a schedule with one slot: brings the filled slot to the
+ * device (no-op without copies). */
 ls_status_t ls_run_prime(ls_run_t *run, int slot);
 
 /* Starts one step on the data of `slot`. Slots are used in turn: 0, 1, .. input_slots - 1, 0. With a copy-in

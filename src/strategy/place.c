@@ -55,10 +55,11 @@ static ls_status_t declare_inputs(ls_lowering_t *l) {
   }
   if (!offset_bytes || !l->in->copies) return l->s->status;
 
-  /* the whole slot in one copy, last padding included */
+  /* A whole slot in one copy, padding included. With one slot there is no next one: the host brings each. */
   ls_shape_t bytes = LS_SHAPE(LS_U8, (int64_t)offset_bytes);
   ls_schedule_tensor(l->s, "input", bytes, LS_REGION_INPUT, 0);
   int from = ls_schedule_tensor(l->s, "next input (host)", bytes, LS_REGION_HOST_NEXT, 0);
+  if (l->in->input_slots == 1) return l->s->status;
   int to = ls_schedule_tensor(l->s, "next input", bytes, LS_REGION_INPUT_NEXT, 0);
   ls_schedule_copy(l->s, LS_LANE_COPY_IN, LS_PHASE_STEP_INPUT, "next input", from, to);
   return l->s->status;
@@ -131,7 +132,7 @@ static ls_status_t declare_training(ls_lowering_t *l) {
   }
   return s->status;
 }
-_Static_assert(LS_STAT_COUNT * sizeof(float) == ALIGN_BYTES && LS_CTRL_COUNT == LS_STAT_COUNT,
+_Static_assert(LS_STAT_COUNT *FLOAT_BYTES == ALIGN_BYTES && LS_CTRL_COUNT * FLOAT_BYTES == ALIGN_BYTES,
                "one line each");
 _Static_assert((int)LS_HEAD_COUNT == (int)LS_LAYOUT_HEAD, "the head of the layout is the optimizers' head");
 
