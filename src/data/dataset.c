@@ -50,9 +50,10 @@ static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, read_
 /* A copy of the caller's values, which must be finite. */
 static ls_status_t copy_values(ls_ctx_t *ctx, const char *what, const float *values, int64_t rows,
                                int64_t cols, ls_matrix_t *out) {
-  size_t count;
-  if (cols < 1 || __builtin_mul_overflow((size_t)rows, (size_t)cols, &count))
+  int64_t all;
+  if (cols < 1 || __builtin_mul_overflow(rows, cols, &all))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "%" PRId64 " x %" PRId64 " %s make no dataset", rows, cols, what);
+  size_t count = (size_t)all;
   float *copy = ls_alloc_array(ctx, count, sizeof *copy);
   if (!copy) return LS_ERR_MEMORY;
   *out = (ls_matrix_t){.rows = rows, .cols = cols, .values = copy};

@@ -35,15 +35,12 @@ static size_t offset(const gunzip_t *g) {
   return (size_t)(g->z.next_in - g->in);
 }
 
-/* Room for at least one more byte and the NUL. */
+/* Room for at least one more byte and the NUL. One byte beyond the limit, so that output of exactly the limit
+ * can be told from more. */
 static ls_status_t grow(gunzip_t *g) {
   if (g->used + 1 < g->capacity) return LS_OK;
-  if (g->used >= g->limit)
-    return ls_fail(g->ctx, LS_ERR_DATA,
-                   "%s: offset %zu: the file unpacks to more than the limit of %zu bytes", g->name, offset(g),
-                   g->limit);
   size_t want = g->capacity ? g->capacity * 2 : FIRST_BYTES;
-  if (want > g->limit + 1) want = g->limit + 1;
+  if (want > g->limit + 2) want = g->limit + 2;
   char *out = ls_realloc_array(g->ctx, g->out, want, 1);
   if (!out) return LS_ERR_MEMORY;
   g->out = out;
@@ -67,6 +64,10 @@ static ls_status_t unpack_member(gunzip_t *g) {
     ls_status_t status = grow(g);
     if (status != LS_OK) return status;
     int code = step(g);
+    if (g->used > g->limit)
+      return ls_fail(g->ctx, LS_ERR_DATA,
+                     "%s: offset %zu: the file unpacks to more than the limit of %zu bytes", g->name,
+                     offset(g), g->limit);
     if (code == Z_STREAM_END) return LS_OK;
     if (code == Z_MEM_ERROR) return LS_ERR_MEMORY; /* reported by zlib_alloc */
     if (code != Z_OK && code != Z_BUF_ERROR)

@@ -119,7 +119,7 @@ static void test_neighbours_part(void **state) {
 /* The order is part of what a checkpoint means: these values never change. */
 static void test_values_are_fixed(void **state) {
   (void)state;
-  static const uint64_t want[] = {0, 0, 0, 0};
+  static const uint64_t want[] = {6221, 8224, 4164, 1063};
   uint64_t got[4];
   for (uint64_t i = 0; i < 4; i++)
     got[i] = ls_order(42, 3, 10000, i);
