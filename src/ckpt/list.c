@@ -1,4 +1,4 @@
-/* Names of checkpoints and the list of those in a directory. */
+/* Names of checkpoints, the list of those in a directory, and small helpers of the module. */
 #include "ckpt/store.h"
 
 #include <inttypes.h>
@@ -67,6 +67,11 @@ const char *ls_ckpt_shown(const char *from, char text[LS_SHOWN_BYTES]) {
     text[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
   text[i] = '\0';
   return text;
+}
+
+bool ls_ckpt_json_short_of_memory(const json_error_t *error) {
+  enum json_error_code code = json_error_code(error);
+  return code == json_error_out_of_memory || code == json_error_unknown;
 }
 
 ls_ctx_t *ls_ckpt_quiet_ctx(void) {

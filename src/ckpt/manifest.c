@@ -212,7 +212,7 @@ ls_status_t ls_manifest_read(ls_ctx_t *ctx, const char *name, const char *text, 
   where_t w = {ctx, name};
   json_error_t error;
   json_t *root = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &error);
-  if (!root && json_error_code(&error) == json_error_out_of_memory) return no_memory(ctx);
+  if (!root && ls_ckpt_json_short_of_memory(&error)) return no_memory(ctx);
   if (!root)
     return ls_fail(ctx, LS_ERR_CORRUPT, "%s:%d:%d: not valid JSON: torn or altered", name, error.line,
                    error.column);

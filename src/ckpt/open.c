@@ -150,7 +150,7 @@ static int part_of(const char *name) {
 static ls_status_t open_listed(ls_ctx_t *ctx, ls_ckpt_t *ckpt, const ls_manifest_file_t *file) {
   const char *slash = ckpt->path[strlen(ckpt->path) - 1] == '/' ? "" : "/";
   char *path = ls_arena_printf(&ckpt->arena, "%s%s%s", ckpt->path, slash, file->name);
-  int fd;
+  int fd = -1;
   ls_status_t status = path ? open_file(ctx, path, file->size_bytes, &fd) : LS_ERR_MEMORY;
   if (status) return status;
   status = verify_hash(ctx, path, fd, file);

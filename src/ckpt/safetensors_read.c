@@ -130,7 +130,7 @@ static ls_status_t load_json(const where_t *w, const char *json, size_t json_byt
   json_error_t error;
   *root = json_loadb(json, json_bytes, JSON_REJECT_DUPLICATES, &error);
   if (*root) return LS_OK;
-  if (json_error_code(&error) == json_error_out_of_memory)
+  if (ls_ckpt_json_short_of_memory(&error))
     return ls_fail(w->ctx, LS_ERR_MEMORY, "out of memory: header of %s", w->file);
   char text[LS_SHOWN_BYTES];
   return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: the header is not valid JSON at byte %d: %s", w->file,

@@ -2,11 +2,7 @@
  *   1. files into a temporary directory, each fsynced; the manifest last; the temporary directory fsynced
  *   2. one rename into place (an exchange when that step exists already), the parent fsynced
  *   3. only then retention
- * A failed fsync is never tried again on the same file, because the kernel may have dropped the dirty pages
- * and would then report success (https://lwn.net/Articles/752063/): everything is thrown away and the save
- * fails. */
-#include "ckpt/manifest.h"
-#include "ckpt/safetensors.h"
+ * When one of them fails, everything before it is undone. */
 #include "ckpt/store.h"
 
 #include <errno.h>

@@ -33,6 +33,9 @@ void ls_ckpt_retain(ls_ctx_t *ctx, const char *dir, int64_t step, int keep);
 /* Text from a file made safe for a terminal: control and non-ASCII bytes become '?', the rest is cut. */
 const char *ls_ckpt_shown(const char *from, char text[LS_SHOWN_BYTES]);
 
+/* Whether a JSON text was not parsed because memory was short (which jansson mostly leaves unexplained). */
+bool ls_ckpt_json_short_of_memory(const json_error_t *error);
+
 /* A context that keeps its first error instead of delivering it, for attempts whose failure is only a
  * warning. NULL when memory is short, which ls_fail and ls_alloc allow. */
 ls_ctx_t *ls_ckpt_quiet_ctx(void);

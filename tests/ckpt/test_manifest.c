@@ -1,0 +1,223 @@
+/* The manifest: what is written is read back; anything else is refused with its reason; no bit of it can
+ * change unnoticed. */
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH "0123456789abcdef0123456789abcdef"
+
+static ls_manifest_t example(void) {
+  return (ls_manifest_t){.step = 1234567890123,
+                         .metric = 0.1,
+                         .file_count = 2,
+                         .file = {{LS_MODEL_NAME, 4096, HASH}, {LS_OPTIM_NAME, 0, HASH}}};
+}
+
+static void reads_back_what_was_written(void **state) {
+  fixture_t *f = *state;
+  static const double metrics[] = {0.1, -0.0, 1e-300, NAN, INFINITY};
+  for (int i = 0; i < LS_COUNT(metrics); i++) {
+    ls_manifest_t m = example(), back = {0};
+    m.metric = metrics[i];
+    json_t *meta = json_pack("{s:[f,f], s:{s:s}}", "norm", 0.1, 1e-7, "model", "layer", "\xc3\xa4\"\n");
+    char *text;
+    size_t size;
+    assert_int_equal(ls_manifest_write(f->ctx, &m, meta, &text, &size), LS_OK);
+    assert_int_equal(strlen(text), size);
+    assert_int_equal(ls_manifest_read(f->ctx, "m", text, size, &back), LS_OK);
+    assert_int_equal(back.step, m.step);
+    double expected = isfinite(m.metric) ? m.metric : NAN; /* what is not finite is unknown */
+    assert_true(isnan(expected) ? isnan(back.metric) : back.metric == expected);
+    assert_int_equal(back.file_count, 2);
+    assert_string_equal(back.file[0].name, LS_MODEL_NAME);
+    assert_int_equal(back.file[0].size_bytes, 4096);
+    assert_string_equal(back.file[1].xxh3_128, HASH);
+    assert_true(json_equal(back.meta, meta));
+    assert_ptr_equal(ls_manifest_file(&back, LS_OPTIM_NAME), &back.file[1]);
+    assert_null(ls_manifest_file(&back, "else"));
+    ls_manifest_release(&back);
+    ls_free(text);
+    json_decref(meta);
+  }
+}
+
+static void refuses_meta_that_is_not_an_object(void **state) {
+  fixture_t *f = *state;
+  ls_manifest_t m = example();
+  json_t *meta = json_array();
+  char *text = NULL;
+  size_t size;
+  assert_int_equal(ls_manifest_write(f->ctx, &m, meta, &text, &size), LS_ERR_ARGUMENT);
+  assert_null(text);
+  json_decref(meta);
+}
+
+#define HEAD     "{\"format\":\"lockstep-checkpoint\",\"version\":1,"
+#define FILES(x) "\"files\":[" x "],"
+#define FILE_OK  "{\"name\":\"a\",\"size_bytes\":1,\"xxh3_128\":\"" HASH "\"}"
+#define TAIL     "\"meta\":{},\"manifest_xxh3_128\":\"" HASH "\"}"
+#define NAMED(n)                                                                                             \
+  HEAD "\"step\":1,\"metric\":null," FILES("{\"name\":" n ",\"size_bytes\":1,\"xxh3_128\":\"" HASH "\"}") TAIL
+
+static const struct {
+  const char *text, *reason;
+} bad[] = {
+    {"", "m:"},
+    {"{", "not valid JSON"},
+    {"[]", "not a JSON object"},
+    {"{}", "\"format\" is not"},
+    {"{\"format\":3}", "\"format\" is not"},
+    {"{\"format\":\"safetensors\",\"version\":1}", "\"format\" is not"},
+    {"{\"format\":\"lockstep-checkpoint\"}", "\"version\" is not an integer"},
+    {"{\"format\":\"lockstep-checkpoint\",\"version\":\"1\"}", "\"version\" is not an integer"},
+    {"{\"format\":\"lockstep-checkpoint\",\"version\":2,\"other\":1}", "version 2 is not known"},
+    {"{\"format\":\"lockstep-checkpoint\",\"version\":-7}", "version -7 is not known"},
+    {HEAD "\"step\":1,\"step\":2}", "not valid JSON"},
+    {HEAD "\"metric\":null," FILES(FILE_OK) TAIL, "has no \"step\""},
+    {HEAD "\"step\":1,\"metric\":null," FILES(FILE_OK) "\"meta\":{}}", "has no \"manifest_xxh3_128\""},
+    {HEAD "\"step\":1,\"metric\":null,\"x\\u001by\":1," FILES(FILE_OK) TAIL, "unknown key 'x?y'"},
+    {HEAD "\"step\":1.0,\"metric\":null," FILES(FILE_OK) TAIL, "\"step\" is not"},
+    {HEAD "\"step\":-1,\"metric\":null," FILES(FILE_OK) TAIL, "\"step\" is not"},
+    {HEAD "\"step\":1,\"metric\":\"0\"," FILES(FILE_OK) TAIL, "\"metric\" is neither"},
+    {HEAD "\"step\":1,\"metric\":1e999," FILES(FILE_OK) TAIL, "not valid JSON"},
+    {HEAD "\"step\":1,\"metric\":null,\"files\":{}," TAIL, "\"files\" is not a list"},
+    {HEAD "\"step\":1,\"metric\":null," FILES("1") TAIL, "is not an object"},
+    {HEAD "\"step\":1,\"metric\":null," FILES("{}") TAIL, "has no \"name\""},
+    {HEAD "\"step\":1,\"metric\":null," FILES(FILE_OK "," FILE_OK) TAIL, "listed twice"},
+    {HEAD "\"step\":1,\"metric\":null," FILES("{\"name\":\"a\",\"size_bytes\":-1,\"xxh3_128\":\"" HASH "\"}")
+         TAIL,
+     "\"size_bytes\""},
+    {HEAD "\"step\":1,\"metric\":null," FILES("{\"name\":\"a\",\"size_bytes\":1,\"xxh3_128\":\"" HASH "0\"}")
+         TAIL,
+     "32 hexadecimal digits"},
+    {HEAD "\"step\":1,\"metric\":null," FILES(
+         "{\"name\":\"a\",\"size_bytes\":1,\"xxh3_128\":\"0123456789ABCDEF0123456789abcdef\"}") TAIL,
+     "32 hexadecimal digits"},
+    {NAMED("\"\""), "not a plain file name"},
+    {NAMED("\"..\""), "not a plain file name"},
+    {NAMED("\"../../etc/passwd\""), "not a plain file name"},
+    {NAMED("\"/etc/passwd\""), "not a plain file name"},
+    {NAMED("\"a/b\""), "not a plain file name"},
+    {NAMED("\".hidden\""), "not a plain file name"},
+    {NAMED("\"manifest.json\""), "not a plain file name"},
+    {NAMED("\"a\\nb\""), "not a plain file name"},
+    {NAMED("\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\""),
+     "not a plain file name"},
+    {NAMED("7"), "not a plain file name"},
+    {HEAD "\"step\":1,\"metric\":null," FILES(FILE_OK) "\"meta\":[],\"manifest_xxh3_128\":\"" HASH "\"}",
+     "\"meta\" is not an object"},
+    {HEAD "\"step\":1,\"metric\":null," FILES(FILE_OK) TAIL, "does not match the hash at its end"},
+};
+
+static void refuses_malformed_text_with_the_reason(void **state) {
+  fixture_t *f = *state;
+  for (int i = 0; i < LS_COUNT(bad); i++) {
+    fixture_forget(f);
+    ls_manifest_t m = {.step = -5};
+    size_t size = strlen(bad[i].text);
+    char *text = malloc(size ? size : 1); /* no NUL behind it: the sanitizer sees a read beyond the end */
+    memcpy(text, bad[i].text, size);
+    assert_int_equal(ls_manifest_read(f->ctx, "m", text, size, &m), LS_ERR_CORRUPT);
+    assert_int_equal(m.step, -5);
+    assert_contains(ls_ctx_error(f->ctx), bad[i].reason);
+    assert_int_equal(ls_ctx_error_count(f->ctx), 1);
+    free(text);
+  }
+}
+
+static void refuses_more_files_than_it_holds(void **state) {
+  fixture_t *f = *state;
+  char text[8192] = HEAD "\"step\":1,\"metric\":null,\"files\":[";
+  for (int i = 0; i <= LS_MANIFEST_FILES_MAX; i++) {
+    size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used,
+             "%s{\"name\":\"f%d\",\"size_bytes\":1,\"xxh3_128\":\"" HASH "\"}", i ? "," : "", i);
+  }
+  strcat(text, "]," TAIL);
+  ls_manifest_t m;
+  fixture_forget(f);
+  assert_int_equal(ls_manifest_read(f->ctx, "m", text, strlen(text), &m), LS_ERR_CORRUPT);
+  assert_contains(ls_ctx_error(f->ctx), "more than 16 entries");
+}
+
+static void notices_every_changed_bit_and_every_cut(void **state) {
+  fixture_t *f = *state;
+  ls_manifest_t m = example(), back;
+  char *text;
+  size_t size;
+  json_t *meta = json_pack("{s:i, s:s}", "position", 7, "note", "aAbB");
+  assert_int_equal(ls_manifest_write(f->ctx, &m, meta, &text, &size), LS_OK);
+  for (size_t bit = 0; bit < 8 * size; bit++) {
+    text[bit / 8] ^= (char)(1 << bit % 8);
+    assert_int_equal(ls_manifest_read(f->ctx, "m", text, size, &back), LS_ERR_CORRUPT);
+    text[bit / 8] ^= (char)(1 << bit % 8);
+  }
+  for (size_t cut = 0; cut < size; cut++)
+    assert_int_equal(ls_manifest_read(f->ctx, "m", text, cut, &back), LS_ERR_CORRUPT);
+  assert_int_equal(ls_manifest_read(f->ctx, "m", text, size, &back), LS_OK);
+  ls_manifest_release(&back);
+  ls_free(text);
+  json_decref(meta);
+}
+
+/* ---- memory ---- */
+
+static ls_status_t write_and_read(fixture_t *f) {
+  ls_manifest_t m = example(), back;
+  char *text = NULL;
+  size_t size;
+  ls_status_t status = ls_manifest_write(f->ctx, &m, NULL, &text, &size);
+  if (status) assert_null(text);
+  if (status) return status;
+  status = ls_manifest_read(f->ctx, "m", text, size, &back);
+  if (!status) ls_manifest_release(&back);
+  ls_free(text);
+  return status;
+}
+
+static int json_left;
+static void *failing_malloc(size_t size) {
+  return json_left-- == 0 ? NULL : malloc(size);
+}
+
+static void reports_every_failed_allocation(void **state) {
+  fixture_t *f = *state;
+  ls_ctx_fail_alloc(f->ctx, 0);
+  assert_int_equal(write_and_read(f), LS_OK);
+  int64_t made = ls_ctx_fail_alloc(f->ctx, 0);
+  assert_true(made >= 1);
+  for (int64_t n = 1; n <= made; n++) {
+    ls_ctx_fail_alloc(f->ctx, n);
+    assert_int_equal(write_and_read(f), LS_ERR_MEMORY);
+  }
+  ls_ctx_fail_alloc(f->ctx, 0);
+}
+
+/* jansson takes an allocation that fails within a string for bad syntax, so either error will do. */
+static void survives_every_failed_allocation_of_the_json_library(void **state) {
+  fixture_t *f = *state;
+  ls_status_t status = LS_ERR_MEMORY;
+  json_set_alloc_funcs(failing_malloc, free);
+  for (int n = 0; n < 10000 && (status == LS_ERR_MEMORY || status == LS_ERR_CORRUPT); n++) {
+    json_left = n;
+    status = write_and_read(f);
+  }
+  json_set_alloc_funcs(malloc, free);
+  assert_int_equal(status, LS_OK);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(reads_back_what_was_written),
+      cmocka_unit_test(refuses_meta_that_is_not_an_object),
+      cmocka_unit_test(refuses_malformed_text_with_the_reason),
+      cmocka_unit_test(refuses_more_files_than_it_holds),
+      cmocka_unit_test(notices_every_changed_bit_and_every_cut),
+      cmocka_unit_test(reports_every_failed_allocation),
+      cmocka_unit_test(survives_every_failed_allocation_of_the_json_library),
+  };
+  return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
+}

@@ -1,0 +1,309 @@
+/* Saving: what is kept, what is removed, what happens when the directory or the disk will not have it. */
+#include "support.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fcntl.h>
+
+#define S(n) "step-00000000000" #n
+
+static void writes_three_files(void **state) {
+  fixture_t *f = *state;
+  save_good(f, 5, 0.5, 1);
+  assert_string_equal(listing(f->dir), S(5));
+  assert_string_equal(listing(joined(f->dir, S(5))), "manifest.json model.safetensors optim.safetensors");
+  assert_string_equal(f->log, "");
+  size_t size;
+  char *text = get_file(joined(f->dir, S(5) "/manifest.json"), &size);
+  assert_contains(text, "\"format\": \"lockstep-checkpoint\"");
+  assert_contains(text, "\"version\": 1");
+  assert_contains(text, "\"step\": 5");
+  assert_contains(text, "\"metric\": 0.5");
+  assert_contains(text, "\"position\": 15");
+  ls_free(text);
+}
+
+static void returns_the_path_and_creates_parents(void **state) {
+  fixture_t *f = *state;
+  ls_ckpt_save_t save = {.step = 1, .metric = NAN};
+  char *path = NULL, *dir = joined(f->dir, "a/b//c/");
+  assert_int_equal(ls_ckpt_save(f->ctx, dir, &save, 1, &path), LS_OK);
+  assert_string_equal(path, joined(f->dir, "a/b//c/" S(1)));
+  ls_ckpt_t *ckpt;
+  assert_int_equal(ls_ckpt_open(f->ctx, path, &ckpt), LS_OK); /* without tensors, too */
+  assert_int_equal(json_object_size(ls_ckpt_meta(ckpt)), 0);
+  assert_int_equal(ls_ckpt_read(f->ctx, ckpt, NULL, 0, NULL, 0), LS_OK);
+  ls_ckpt_close(ckpt);
+  ls_free(path);
+}
+
+static void refuses_arguments_out_of_range(void **state) {
+  fixture_t *f = *state;
+  static const struct {
+    int64_t step;
+    int keep;
+  } cases[] = {{-1, 1}, {1, 0}, {1, -3}, {INT64_MAX, 1}};
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    ls_ckpt_save_t save = {.step = cases[i].step, .metric = NAN};
+    char *path = NULL;
+    assert_int_equal(ls_ckpt_save(f->ctx, f->dir, &save, cases[i].keep, &path), LS_ERR_ARGUMENT);
+    assert_null(path);
+  }
+  assert_string_equal(listing(f->dir), "");
+}
+
+/* ---- retention ---- */
+
+static void keeps_the_newest_and_the_best(void **state) {
+  fixture_t *f = *state;
+  static const struct {
+    int64_t step;
+    double metric;
+    int keep;
+    const char *left;
+  } saves[] = {
+      {1, NAN, 2, S(1)},
+      {2, 0.5, 2, S(1) " " S(2)},
+      {3, 0.9, 2, S(2) " " S(3)},
+      {4, NAN, 2, S(2) " " S(3) " " S(4)},
+      {5, -INFINITY, 2, S(2) " " S(4) " " S(5)}, /* not finite: unknown */
+      {6, 0.5, 2, S(5) " " S(6)},                /* a tie goes to the newer */
+      {7, 0.7, 1, S(6) " " S(7)},
+      {8, 0.1, 1, S(8)},
+  };
+  for (int i = 0; i < LS_COUNT(saves); i++) {
+    save_good(f, saves[i].step, saves[i].metric, saves[i].keep);
+    assert_string_equal(listing(f->dir), saves[i].left);
+    assert_int_equal(newest_good(f), saves[i].step);
+  }
+  assert_string_equal(f->log, "");
+}
+
+static void never_removes_what_it_just_saved(void **state) {
+  fixture_t *f = *state;
+  save_good(f, 8, 0.1, 1);
+  save_good(f, 9, 0.2, 2);
+  save_good(f, 4, NAN, 1); /* resumed from further back, neither newest nor best */
+  assert_string_equal(listing(f->dir), S(4) " " S(8) " " S(9));
+}
+
+static void does_not_count_broken_ones(void **state) {
+  fixture_t *f = *state;
+  for (int64_t step = 1; step <= 3; step++)
+    save_good(f, step, NAN, 3);
+  put_file(joined(f->dir, S(3) "/manifest.json"), "{", 1);
+  put_file(joined(f->dir, S(1) "/manifest.json"), "{", 1);
+  save_good(f, 4, NAN, 2);
+  assert_string_equal(listing(f->dir), S(2) " " S(3) " " S(4));
+}
+
+static void replaces_a_checkpoint_of_the_same_step(void **state) {
+  fixture_t *f = *state;
+  save_good(f, 5, 0.5, 2);
+  put_file(joined(f->dir, S(5) "/model.safetensors"), "torn", 4);
+  save_good(f, 5, 0.25, 2);
+  assert_string_equal(listing(f->dir), S(5));
+  assert_int_equal(newest_good(f), 5);
+  assert_int_equal(mkdir(joined(f->dir, S(6)), 0777), 0); /* an empty directory in the way */
+  save_good(f, 6, 0.25, 2);
+  assert_int_equal(newest_good(f), 6);
+  assert_string_equal(f->log, "");
+}
+
+/* ---- leftovers ---- */
+
+/* A process id that existed and does not any more. */
+static long dead_process(void) {
+  pid_t pid = fork();
+  if (pid == 0) _exit(0);
+  assert_int_equal(waitpid(pid, NULL, 0), pid);
+  return (long)pid;
+}
+
+static void removes_leftovers_of_dead_processes_only(void **state) {
+  fixture_t *f = *state;
+  char name[8][80];
+  snprintf(name[0], sizeof name[0], ".tmp-step-000000000001-%ld", dead_process());
+  snprintf(name[1], sizeof name[1], ".tmp-old-step-000000000001-%ld", dead_process());
+  snprintf(name[2], sizeof name[2], ".tmp-step-000000000002-%ld", (long)getpid()); /* an earlier life's */
+  snprintf(name[3], sizeof name[3], ".tmp-step-000000000003-%ld", (long)getppid());
+  snprintf(name[4], sizeof name[4], ".tmp-step-000000000004-%ld",
+           dead_process()); /* locked: another node's */
+  snprintf(name[5], sizeof name[5], ".tmp-");
+  snprintf(name[6], sizeof name[6], ".tmp-notes-0");
+  snprintf(name[7], sizeof name[7], ".tmp-notes-99999999999999999999");
+  for (int i = 0; i < 8; i++) {
+    assert_int_equal(mkdir(joined(f->dir, name[i]), 0777), 0);
+    put_file(joined(joined(f->dir, name[i]), "x"), "x", 1);
+  }
+  int fd = open(joined(f->dir, name[4]), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  assert_int_equal(flock(fd, LOCK_EX), 0);
+  save_good(f, 9, NAN, 1);
+  close(fd);
+  for (int i = 0; i < 8; i++)
+    assert_int_equal(ls_path_exists(joined(f->dir, name[i])), i >= 3);
+  assert_int_equal(newest_good(f), 9);
+}
+
+/* ---- failures ---- */
+
+/* After a failed save of step 2: the directory is as before, and step 1 is still good. */
+static void assert_untouched(fixture_t *f) {
+  assert_string_equal(listing(f->dir), S(1));
+  assert_int_equal(newest_good(f), 1);
+}
+
+static void fails_cleanly_where_no_directory_can_be(void **state) {
+  fixture_t *f = *state;
+  state_t s;
+  state_create(&s, 3);
+  put_file(joined(f->dir, "file"), "mine", 4);
+  const char *const dirs[] = {joined(f->dir, "file"), joined(f->dir, "file/below"), "/proc/lockstep-none",
+                              "/dev/null/x"};
+  for (int i = 0; i < LS_COUNT(dirs); i++) {
+    fixture_forget(f);
+    assert_int_not_equal(save_state(f->ctx, dirs[i], &s, 2, NAN, 1), LS_OK);
+    assert_int_equal(ls_ctx_error_count(f->ctx), 1);
+    assert_contains(ls_ctx_error(f->ctx), i < 2 ? "/file" : i == 2 ? "/proc/lockstep-none" : "/dev/null");
+  }
+  assert_string_equal(listing(f->dir), "file");
+  assert_int_equal(save_state(f->ctx, "", &s, 2, NAN, 1), LS_ERR_ARGUMENT);
+  state_destroy(&s);
+}
+
+static void fails_cleanly_when_a_file_stands_in_its_place(void **state) {
+  fixture_t *f = *state;
+  state_t s;
+  state_create(&s, 3);
+  save_good(f, 1, NAN, 1);
+  put_file(joined(f->dir, S(2)), "mine", 4);
+  assert_int_equal(save_state(f->ctx, f->dir, &s, 2, NAN, 1), LS_ERR_IO);
+  assert_contains(ls_ctx_error(f->ctx), S(2));
+  size_t size;
+  char *bytes = get_file(joined(f->dir, S(2)), &size);
+  assert_string_equal(bytes, "mine");
+  ls_free(bytes);
+  assert_int_equal(unlink(joined(f->dir, S(2))), 0);
+  assert_untouched(f);
+  state_destroy(&s);
+}
+
+static void removes_the_directories_that_it_made_when_it_fails(void **state) {
+  fixture_t *f = *state;
+  float x = 0;
+  const ls_ckpt_tensor_t twice[] = {{"w", LS_SHAPE(LS_F32, 1), &x}, {"w", LS_SHAPE(LS_F32, 1), &x}};
+  ls_ckpt_save_t save = {.step = 1, .metric = NAN, .params = twice, .param_count = 2};
+  char *path = NULL;
+  assert_int_equal(mkdir(joined(f->dir, "there"), 0777), 0);
+  assert_int_equal(ls_ckpt_save(f->ctx, joined(f->dir, "there/a/b"), &save, 1, &path), LS_ERR_ARGUMENT);
+  assert_null(path);
+  assert_string_equal(listing(f->dir), "there");
+  assert_string_equal(listing(joined(f->dir, "there")), "");
+}
+
+static void fails_cleanly_at_a_limit_of_file_size(void **state) {
+  fixture_t *f = *state;
+  save_good(f, 1, NAN, 1);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    state_t s;
+    state_create(&s, 100000);
+    signal(SIGXFSZ, SIG_IGN);
+    struct rlimit limit = {300000, 300000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    ls_status_t status = save_state(f->ctx, f->dir, &s, 2, NAN, 1);
+    bool named = strstr(ls_ctx_error(f->ctx), LS_MODEL_NAME) != NULL;
+    _exit(status == LS_ERR_IO && named ? 0 : 1);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  assert_untouched(f);
+}
+
+/* In a child with mounts of its own: 0 as expected, 77 when this machine does not let us mount. */
+static int save_on_a_full_disk(fixture_t *f) {
+  if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+      mount("tmpfs", f->dir, "tmpfs", 0, "size=200k") != 0)
+    return 77;
+  state_t s;
+  state_create(&s, 100000);
+  save_good(f, 1, NAN, 1);
+  fixture_forget(f);
+  if (save_state(f->ctx, f->dir, &s, 2, NAN, 1) != LS_ERR_NO_SPACE) return 1;
+  if (!strstr(ls_ctx_error(f->ctx), LS_MODEL_NAME)) return 2;
+  if (strcmp(listing(f->dir), S(1)) != 0) return 3;
+  if (newest_good(f) != 1) return 4;
+  save_good(f, 3, NAN, 1); /* a smaller one still fits: the space was given back */
+  return 0;
+}
+
+static void fails_cleanly_on_a_full_disk(void **state) {
+  fixture_t *f = *state;
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) _exit(save_on_a_full_disk(f));
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) {
+    print_message("skipped: a small file system cannot be mounted here\n");
+    skip();
+  }
+  assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void reports_every_failed_allocation(void **state) {
+  fixture_t *f = *state;
+  state_t s;
+  state_create(&s, 3);
+  state_fill(&s, 2);
+  save_good(f, 1, NAN, 1);
+  ls_status_t status = LS_ERR_MEMORY;
+  int64_t n = 1;
+  for (; status == LS_ERR_MEMORY; n++) {
+    fixture_forget(f);
+    ls_ctx_fail_alloc(f->ctx, n);
+    status = save_state(f->ctx, f->dir, &s, 2, NAN, 1);
+    if (status == LS_ERR_MEMORY) assert_untouched(f);
+  }
+  assert_int_equal(status, LS_OK);
+  assert_true(n > 8);
+  assert_true(ls_ctx_fail_alloc(f->ctx, 0) < n); /* ended because none was left to fail */
+  assert_int_equal(newest_good(f), 2);
+  state_destroy(&s);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+  const struct CMUnitTest tests[] = {
+      TEST(writes_three_files),
+      TEST(returns_the_path_and_creates_parents),
+      TEST(refuses_arguments_out_of_range),
+      TEST(keeps_the_newest_and_the_best),
+      TEST(never_removes_what_it_just_saved),
+      TEST(does_not_count_broken_ones),
+      TEST(replaces_a_checkpoint_of_the_same_step),
+      TEST(removes_leftovers_of_dead_processes_only),
+      TEST(fails_cleanly_where_no_directory_can_be),
+      TEST(fails_cleanly_when_a_file_stands_in_its_place),
+      TEST(removes_the_directories_that_it_made_when_it_fails),
+      TEST(fails_cleanly_at_a_limit_of_file_size),
+      TEST(fails_cleanly_on_a_full_disk),
+      TEST(reports_every_failed_allocation),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
