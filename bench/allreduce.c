@@ -1,4 +1,4 @@
-/* Speed of the mpi transport's all-reduce, fp32 sum: mpirun -np N bench_allreduce [exchange]
+/* Speed of the mpi transport's all-reduce, fp32 sum: mpirun -np N bench_allreduce [exchange] [best]
  *
  * Three ways: run() back to back; on an ASYNC stream with an idle main thread; on an ASYNC stream while the
  * main thread computes on the same core, as the backward pass does. Then the time that the computation itself
@@ -14,6 +14,7 @@ typedef struct {
   ls_comm_t *comm;
   ls_stream_t *stream;
   volatile double sink;
+  bool best; /* report the fastest repetition: for machines that are not quiet */
 } bench_t;
 
 enum { REPEATS_MAX = 400 };
@@ -26,9 +27,8 @@ static int by_value(const void *a, const void *b) {
 /* Median over repetitions of the maximum over ranks. */
 static double summary_us(bench_t *b, double *us, int repeats) {
   MPI_Allreduce(MPI_IN_PLACE, us, repeats, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  (void)b;
   qsort(us, (size_t)repeats, sizeof *us, by_value);
-  return us[repeats / 2];
+  return us[b->best ? 0 : repeats / 2];
 }
 
 /* About `us` microseconds of work that touches no memory. */
@@ -96,11 +96,15 @@ static void table(bench_t *b) {
 }
 
 int main(int argc, char **argv) {
-  (void)argv;
   bench_t b = {0};
+  bool window = true;
+  for (int i = 1; i < argc; i++) {
+    if (strcmp(argv[i], "exchange") == 0) window = false;
+    if (strcmp(argv[i], "best") == 0) b.best = true;
+  }
   ls_device_t *device;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
-  if (!ctx || ls_mpi_create(ctx, 0, argc < 2, &b.comm) != LS_OK) return 1;
+  if (!ctx || ls_mpi_create(ctx, 0, window, &b.comm) != LS_OK) return 1;
   if (ls_backend_ref.device->open(ctx, &(ls_device_options_t){.threads = 1}, &device) != LS_OK) return 1;
   if (ls_backend_ref.stream->create(device, LS_STREAM_ASYNC, &b.stream) != LS_OK) return 1;
   table(&b);

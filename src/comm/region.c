@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 enum {
-  SPINS = 400,              /* about 5 us: a peer on another core that is at the same place comes sooner */
+  SPIN_NS = 5000,           /* a peer on another core that is at the same place comes sooner */
+  SPINS_PER_LOOK = 16,      /* between looks at the clock */
   SLEEP_NS_MAX = 100000000, /* bound on one sleep: nobody depends on being woken */
 };
 
@@ -129,16 +130,27 @@ static ls_status_t sleep_until(ls_region_t *region, const ls_collective_t *c, in
   return status;
 }
 
+/* True when the rank came while we spun. */
+static bool spin_until(const ls_region_t *region, int rank, phase_t phase, int64_t until_ns) {
+  do
+    for (int i = 0; i < SPINS_PER_LOOK; i++) {
+      if (reached(region, rank, phase)) return true;
+      relax();
+    }
+  while (ls_clock_ns() < until_ns);
+  return false;
+}
+
+/* The fast path, when everybody is there already, reads no clock. */
 static ls_status_t wait_all(ls_region_t *region, const ls_collective_t *c, phase_t phase) {
   const ls_comm_t *comm = region->comm;
-  int64_t deadline_ns = 0; /* set by the first look that fails: the fast path reads no clock */
-  for (int i = 1, spins = SPINS; i < comm->size; i++) {
+  int64_t start_ns = 0;
+  for (int i = 1; i < comm->size; i++) {
     int rank = (comm->rank + i) % comm->size; /* everybody begins elsewhere */
-    for (; !reached(region, rank, phase) && spins > 0; spins--)
-      relax();
     if (reached(region, rank, phase)) continue;
-    if (!deadline_ns) deadline_ns = ls_clock_ns() + comm->deadline_ns;
-    ls_status_t status = sleep_until(region, c, rank, phase, deadline_ns);
+    if (!start_ns) start_ns = ls_clock_ns();
+    if (spin_until(region, rank, phase, start_ns + SPIN_NS)) continue;
+    ls_status_t status = sleep_until(region, c, rank, phase, start_ns + comm->deadline_ns);
     if (status != LS_OK) return status;
   }
   return LS_OK;

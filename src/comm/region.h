@@ -42,8 +42,6 @@ typedef struct {
   uint64_t round;
 } ls_region_t;
 
-enum { LS_REGION_CHUNK_BYTES = 256 * 1024 };
-
 /* Bytes of one slot: a multiple of 64. Slots begin zeroed and 64-byte aligned. */
 size_t ls_region_slot_bytes(size_t chunk_bytes);
 

@@ -168,7 +168,7 @@ ls_status_t ls_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, bool window, ls_co
   if (owns_mpi) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  ls_ctx_set_rank(ctx, rank, size);
+  if (ctx) ls_ctx_set_rank(ctx, rank, size);
   ls_mpi_t *mpi = NULL;
   status = check_world(ctx, size);
   if (status != LS_OK) return status;

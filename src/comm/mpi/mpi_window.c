@@ -6,13 +6,25 @@
 
 enum { LINE_BYTES = 64 };
 
+/* Gradients travel on streams, in chunks that stay in the second-level cache; control needs little. */
+static const size_t chunk_bytes[LS_CHANNEL_COUNT] = {
+    [LS_CHANNEL_CONTROL] = 64 * 1024, [LS_CHANNEL_STREAM] = 512 * 1024};
+
+/* Where the slot of a channel begins in the piece of a rank; LS_CHANNEL_COUNT: the end of the last one. */
+static size_t slot_offset(int channel) {
+  size_t offset = 0;
+  for (int i = 0; i < channel; i++)
+    offset += ls_region_slot_bytes(chunk_bytes[i]);
+  return offset;
+}
+
 /* MPI puts a piece anywhere in pages that it maps: rounding up gives the same place in every process. */
 static unsigned char *aligned(unsigned char *piece) {
   return piece + (LINE_BYTES - (uintptr_t)piece % LINE_BYTES) % LINE_BYTES;
 }
 
 /* Slots of all ranks, as this process sees them. False when MPI does not say. */
-static bool find_slots(ls_mpi_t *mpi, size_t slot_bytes) {
+static bool find_slots(ls_mpi_t *mpi) {
   const int size = mpi->host.base.size;
   for (int r = 0; r < size; r++) {
     MPI_Aint bytes = 0;
@@ -20,7 +32,7 @@ static bool find_slots(ls_mpi_t *mpi, size_t slot_bytes) {
     unsigned char *base = NULL;
     if (MPI_Win_shared_query(mpi->window, r, &bytes, &unit, &base) != MPI_SUCCESS || !base) return false;
     for (int i = 0; i < LS_CHANNEL_COUNT; i++) {
-      void *slot = aligned(base) + (size_t)i * slot_bytes;
+      void *slot = aligned(base) + slot_offset(i);
       mpi->slot[i * size + r] = slot;
     }
   }
@@ -29,15 +41,14 @@ static bool find_slots(ls_mpi_t *mpi, size_t slot_bytes) {
 
 ls_status_t ls_mpi_window_create(ls_mpi_t *mpi) {
   const ls_comm_t *comm = &mpi->host.base;
-  const size_t slot_bytes = ls_region_slot_bytes(LS_REGION_CHUNK_BYTES);
-  const size_t piece_bytes = LS_CHANNEL_COUNT * slot_bytes + LINE_BYTES;
+  const size_t piece_bytes = slot_offset(LS_CHANNEL_COUNT) + LINE_BYTES;
   unsigned char *own = NULL;
   MPI_Comm on = mpi->exchange[LS_CHANNEL_CONTROL].comm;
   int ok =
       MPI_Win_allocate_shared((MPI_Aint)piece_bytes, 1, MPI_INFO_NULL, on, &own, &mpi->window) == MPI_SUCCESS;
   if (!ok) mpi->window = MPI_WIN_NULL;
   if (ok) memset(own, 0, piece_bytes); /* also places the pages near this rank */
-  ok = ok && find_slots(mpi, slot_bytes);
+  ok = ok && find_slots(mpi);
   /* Also the barrier after which slots may be used. */
   int all = 0;
   if (MPI_Allreduce(&ok, &all, 1, MPI_INT, MPI_MIN, on) != MPI_SUCCESS || !all) {
@@ -48,7 +59,7 @@ ls_status_t ls_mpi_window_create(ls_mpi_t *mpi) {
     mpi->region[i] = (ls_region_t){.comm = &mpi->host.base,
                                    .slot = mpi->slot + i * comm->size,
                                    .part = mpi->part + i * comm->size,
-                                   .chunk_bytes = LS_REGION_CHUNK_BYTES};
+                                   .chunk_bytes = chunk_bytes[i]};
   mpi->windowed = true;
   return LS_OK;
 }
