@@ -95,13 +95,20 @@ static ls_status_t find_clocks(check_t *c) {
   return LS_OK;
 }
 
-/* First walk: only the writes, to know what the step writes at all. */
+/* In-out: what is written was read by the same task, so it is not where the value comes from. */
+static bool is_update(const ls_access_t *list, int n, int write) {
+  for (int i = 0; i < n; i++)
+    if (!list[i].write && list[i].tensor == list[write].tensor) return true;
+  return false;
+}
+
+/* First walk: where values come from, to know what the step writes at all. */
 static ls_status_t find_written(check_t *c) {
   ls_access_t list[LS_ACCESS_MAX];
   for (int t = c->s->task_count - 1; t >= 0; t--) { /* backwards: the first writer of a byte remains */
     int n = ls_task_access(c->s, &c->s->tasks[t], list);
     for (int i = 0; i < n; i++) {
-      if (!list[i].write) continue;
+      if (!list[i].write || is_update(list, n, i)) continue;
       int first, last;
       ls_shadow_t *shadow = &c->whole[list[i].region];
       ls_status_t status = ls_shadow_range(shadow, list[i].begin, list[i].end, &first, &last);

@@ -1,0 +1,358 @@
+/* Whole steps: every strategy, world and number of micro-batches computes the same thing, to the bit where
+ * numbers are exact; bad steps change nothing; a rank that stays away is named. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "world.h"
+
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+static void expect_ok(const job_t *job, const world_t *world) {
+  for (int r = 0; r < job->world_size; r++) {
+    assert_string_equal(world->rank[r].error, "");
+    assert_int_equal(world->rank[r].status, LS_OK);
+  }
+}
+
+static bool same_bits(const float *a, const float *b, int64_t count) {
+  return !memcmp(a, b, (size_t)count * sizeof(float));
+}
+
+/* Runs `job` and compares every rank with rank 0 of `reference`. */
+static void expect_same(const job_t *job, const world_t *reference) {
+  world_t world;
+  world_run(job, &world);
+  expect_ok(job, &world);
+  const rank_result_t *want = &reference->rank[0];
+  for (int r = 0; r < job->world_size; r++) {
+    const rank_result_t *got = &world.rank[r];
+    assert_true(same_bits(got->grad, want->grad, want->param_count));
+    assert_true(same_bits(got->param, want->param, want->param_count));
+    assert_true(same_bits(got->stats, want->stats, LS_STATS_COUNT));
+  }
+  world_release(&world);
+}
+
+static void run_reference(const job_t *job, world_t *reference) {
+  world_run(job, reference);
+  expect_ok(job, reference);
+  const rank_result_t *rank = &reference->rank[0];
+  assert_false(same_bits(rank->param, rank->initial, rank->param_count));
+  assert_true(rank->stats[LS_STAT_APPLIED] == 1 && rank->stats[LS_STAT_LOSS] > 0);
+}
+
+/* The reference by hand: loss and output layer of the network in plain loops. */
+static void test_loss_by_hand(void **state) {
+  (void)state;
+  job_t job = job_default();
+  world_t world;
+  run_reference(&job, &world);
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_graph_t *graph;
+  ls_layout_t *layout;
+  network_make(ctx, 1, 0, true, &graph);
+  ls_layout_create(ctx, graph, &layout);
+  const float *flat = world.rank[0].initial;
+  const float *w0 = flat + ls_layout_find(layout, "layers.0.weight")->offset;
+  const float *b0 = flat + ls_layout_find(layout, "layers.0.bias")->offset;
+  const float *w1 = flat + ls_layout_find(layout, "layers.1.weight")->offset;
+  const float *b1 = flat + ls_layout_find(layout, "layers.1.bias")->offset;
+  double loss = 0;
+  for (int s = 0; s < 16; s++)
+    for (int o = 0; o < OUTPUTS; o++) {
+      double y = b1[o];
+      for (int h = 0; h < HIDDEN; h++) {
+        double a = b0[h];
+        for (int i = 0; i < INPUTS; i++)
+          a += w0[h * INPUTS + i] * network_x(0, s, i);
+        y += w1[o * HIDDEN + h] * (a > 0 ? a : 0);
+      }
+      loss += (y - network_target(0, s, o)) * (y - network_target(0, s, o)) / OUTPUTS / 16;
+    }
+  assert_true(world.rank[0].stats[LS_STAT_LOSS] == (float)loss);
+  ls_layout_destroy(layout);
+  ls_graph_destroy(graph);
+  ls_ctx_destroy(ctx);
+  world_release(&world);
+}
+
+static void test_worlds_agree(void **state) {
+  (void)state;
+  static const int worlds[] = {1, 2, 3, 8};
+  static const int64_t buckets[] = {1, 64, 200, 1 << 20};
+  job_t job = job_default();
+  job.dropout = 0.5;
+  for (int b = 0; b < LS_COUNT(buckets); b++) {
+    world_t reference;
+    job.strategy = "single";
+    job.world_size = 1;
+    job.bucket_bytes = buckets[b];
+    run_reference(&job, &reference);
+    job.strategy = "ddp";
+    for (int w = 0; w < LS_COUNT(worlds); w++) {
+      job.world_size = worlds[w];
+      expect_same(&job, &reference);
+    }
+    world_release(&reference);
+  }
+}
+
+/* 10 samples on 3 ranks are 4 + 3 + 3: the gradient must be that of 10. */
+static void test_uneven_shares(void **state) {
+  (void)state;
+  job_t job = job_default();
+  world_t reference;
+  job.samples = 10;
+  job.weight = 0.125f;
+  job.dropout = 0.5;
+  run_reference(&job, &reference);
+  job.strategy = "ddp";
+  job.world_size = 3;
+  expect_same(&job, &reference);
+  job.world_size = 8; /* 2 2 1 1 1 1 1 1 */
+  expect_same(&job, &reference);
+  world_release(&reference);
+
+  /* fewer samples than ranks: the others hold padding of weight 0 */
+  job.strategy = "single";
+  job.world_size = 1;
+  job.samples = 2;
+  run_reference(&job, &reference);
+  job.strategy = "ddp";
+  job.world_size = 3;
+  expect_same(&job, &reference);
+  world_release(&reference);
+}
+
+static void test_micro_batches_add_up(void **state) {
+  (void)state;
+  job_t job = job_default();
+  world_t reference;
+  job.samples = 12;
+  job.dropout = 0.5;
+  run_reference(&job, &reference);
+  for (int world = 1; world <= 3; world++)
+    for (int accumulate = 1; accumulate <= 5; accumulate++) { /* 5 does not divide 12: padding rows */
+      job.strategy = world > 1 ? "ddp" : "single";
+      job.world_size = world;
+      job.accumulate = accumulate;
+      expect_same(&job, &reference);
+    }
+  world_release(&reference);
+}
+
+/* Slots taken in turn, copy lanes on or off: the same steps. */
+static void test_slots_and_copies(void **state) {
+  (void)state;
+  job_t job = job_default();
+  world_t reference;
+  job.steps = 7;
+  job.adam = true;
+  run_reference(&job, &reference);
+  for (int slots = 1; slots <= LS_SLOT_MAX; slots++)
+    for (int copies = 0; copies <= 1; copies++) {
+      job.input_slots = slots;
+      job.copies = copies;
+      expect_same(&job, &reference);
+    }
+  world_release(&reference);
+}
+
+/* A gradient that is summed from the buckets of last step, or twice, would show here. */
+static void test_many_steps_agree(void **state) {
+  (void)state;
+  for (int adam = 0; adam <= 1; adam++) {
+    job_t job = job_default();
+    world_t reference, world;
+    job.steps = 40;
+    job.lr = 0.01f;
+    job.adam = adam;
+    job.momentum = 0.5;
+    job.clip = 0.5;
+    run_reference(&job, &reference);
+    job.strategy = "ddp";
+    for (job.world_size = 2; job.world_size <= 3; job.world_size++)
+      for (job.accumulate = 1; job.accumulate <= 2; job.accumulate++) {
+        world_run(&job, &world);
+        expect_ok(&job, &world);
+        for (int64_t k = 0; k < reference.rank[0].param_count; k++) {
+          float want = reference.rank[0].param[k], got = world.rank[0].param[k];
+          assert_true(fabsf(got - want) <= 1e-4f * (1 + fabsf(want)));
+          for (int r = 1; r < job.world_size; r++) /* among ranks: no difference at all */
+            assert_true(world.rank[r].param[k] == got);
+        }
+        world_release(&world);
+      }
+    world_release(&reference);
+  }
+}
+
+static void test_cpu_backend(void **state) {
+  (void)state;
+  job_t job = job_default();
+  world_t reference;
+  job.dropout = 0.5;
+  run_reference(&job, &reference);
+  job.backend = &ls_backend_cpu;
+  expect_same(&job, &reference);
+  job.strategy = "ddp";
+  for (job.world_size = 1; job.world_size <= 3; job.world_size++)
+    for (job.accumulate = 1; job.accumulate <= 3; job.accumulate++)
+      expect_same(&job, &reference);
+  world_release(&reference);
+}
+
+/* The null backend goes through everything and computes nothing. */
+static void test_null_backend(void **state) {
+  (void)state;
+  job_t job = job_default();
+  job.backend = &ls_backend_null;
+  job.strategy = "ddp";
+  job.copies = true;
+  job.input_slots = 2;
+  job.steps = 5;
+  job.accumulate = 2;
+  for (job.world_size = 1; job.world_size <= 3; job.world_size++) {
+    world_t world;
+    world_run(&job, &world);
+    expect_ok(&job, &world);
+    for (int r = 0; r < job.world_size; r++) {
+      assert_true(same_bits(world.rank[r].param, world.rank[r].initial, world.rank[r].param_count));
+      assert_true(world.rank[r].step_ns > 0);
+    }
+    world_release(&world);
+  }
+}
+
+/* A NaN in one rank's data: no rank changes a bit, and says so; the next step goes on. */
+static void test_nan_skips_the_step(void **state) {
+  (void)state;
+  job_t job = job_default();
+  job.adam = true;
+  for (job.world_size = 1; job.world_size <= 3; job.world_size++) {
+    world_t bad, more, clean;
+    job.strategy = job.world_size > 1 ? "ddp" : "single";
+    job.nan_step = 0;
+    job.steps = 1;
+    world_run(&job, &bad);
+    expect_ok(&job, &bad);
+    for (int r = 0; r < job.world_size; r++) {
+      const rank_result_t *rank = &bad.rank[r];
+      assert_true(same_bits(rank->param, rank->initial, rank->param_count));
+      assert_true(isnan(rank->stats[LS_STAT_LOSS]));
+      assert_true(rank->stats[LS_STAT_APPLIED] == 0 && rank->stats[LS_STAT_SKIPPED] == 1);
+    }
+    world_release(&bad);
+
+    job.steps = 2;
+    world_run(&job, &more);
+    expect_ok(&job, &more);
+    job.nan_step = -1;
+    job.steps = 1;
+    world_run(&job, &clean);
+    const rank_result_t *after = &more.rank[0];
+    assert_true(after->stats[LS_STAT_APPLIED] == 1 && after->stats[LS_STAT_SKIPPED] == 1);
+    assert_true(after->stats[LS_STAT_SKIPPED_ROW] == 0);
+    assert_false(same_bits(after->param, after->initial, after->param_count));
+    for (int64_t k = 0; k < after->param_count; k++)
+      assert_true(isfinite(after->param[k]));
+    world_release(&more);
+    world_release(&clean);
+  }
+}
+
+/* Whoever waits for a rank that never comes is told which collective of which step, and does not go on. */
+static void test_absent_rank(void **state) {
+  (void)state;
+  job_t job = job_default();
+  world_t world;
+  job.strategy = "ddp";
+  job.world_size = 3;
+  job.absent_rank = 1;
+  job.deadline_ns = 50000000;
+  world_run(&job, &world);
+  for (int r = 0; r < 3; r += 2) {
+    const rank_result_t *rank = &world.rank[r];
+    assert_int_equal(rank->status, LS_ERR_TIMEOUT);
+    assert_non_null(strstr(rank->error, "gradients 0"));
+    assert_non_null(strstr(rank->error, "step 0"));
+    assert_non_null(strstr(rank->error, "rank"));
+    assert_true(same_bits(rank->param, rank->initial, rank->param_count));
+  }
+  world_release(&world);
+}
+
+static void test_evaluation(void **state) {
+  (void)state;
+  job_t job = job_default();
+  world_t trained, world;
+  job.samples = 12;
+  run_reference(&job, &trained); /* its loss is that of the initial parameters */
+  job.evaluate = true;
+  for (job.accumulate = 1; job.accumulate <= 3; job.accumulate++)
+    for (int copies = 0; copies <= 1; copies++) {
+      job.copies = copies;
+      job.strategy = "single";
+      job.world_size = 1;
+      world_run(&job, &world);
+      expect_ok(&job, &world);
+      assert_true(world.rank[0].stats[LS_STAT_LOSS] == trained.rank[0].stats[LS_STAT_LOSS]);
+      assert_true(same_bits(world.rank[0].param, world.rank[0].initial, world.rank[0].param_count));
+      double loss = 0;
+      for (int64_t k = 0; k < job.samples * OUTPUTS; k++) {
+        double d = world.rank[0].output[k] - network_target(0, k / OUTPUTS, k % OUTPUTS);
+        loss += d * d / OUTPUTS / 16;
+      }
+      assert_true(world.rank[0].stats[LS_STAT_LOSS] == (float)loss);
+      world_release(&world);
+
+      job.strategy = "ddp"; /* each rank its rows, no communication */
+      job.world_size = 3;
+      world_run(&job, &world);
+      expect_ok(&job, &world);
+      double sum = 0;
+      for (int r = 0; r < 3; r++)
+        sum += world.rank[r].stats[LS_STAT_LOSS];
+      assert_true((float)sum == trained.rank[0].stats[LS_STAT_LOSS]);
+      world_release(&world);
+    }
+  world_release(&trained);
+}
+
+/* The parts of a measured step add up to the step. */
+static void test_parts_add_up(void **state) {
+  (void)state;
+  job_t job = job_default();
+  world_t world;
+  job.strategy = "ddp";
+  job.world_size = 2;
+  job.steps = 3;
+  world_run(&job, &world);
+  expect_ok(&job, &world);
+  for (int r = 0; r < 2; r++) {
+    int64_t sum = 0;
+    for (int p = 0; p < LS_PHASE_STEP_COUNT; p++) {
+      assert_true(world.rank[r].parts_ns[p] >= 0);
+      sum += world.rank[r].parts_ns[p];
+    }
+    assert_true(sum == world.rank[r].step_ns);
+    assert_true(world.rank[r].parts_ns[LS_PHASE_STEP_FORWARD] > 0);
+    assert_true(world.rank[r].parts_ns[LS_PHASE_STEP_BACKWARD] > 0);
+  }
+  world_release(&world);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_loss_by_hand),       cmocka_unit_test(test_worlds_agree),
+      cmocka_unit_test(test_uneven_shares),      cmocka_unit_test(test_micro_batches_add_up),
+      cmocka_unit_test(test_slots_and_copies),   cmocka_unit_test(test_many_steps_agree),
+      cmocka_unit_test(test_cpu_backend),        cmocka_unit_test(test_null_backend),
+      cmocka_unit_test(test_nan_skips_the_step), cmocka_unit_test(test_absent_rank),
+      cmocka_unit_test(test_evaluation),         cmocka_unit_test(test_parts_add_up),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

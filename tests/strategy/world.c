@@ -1,0 +1,240 @@
+/* See world.h. Values are chosen so that one step of SGD is exact in f32: every product and every partial
+ * sum, in any order, is a multiple of a power of two that fits 24 bits. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "graph/ops/ops.h"
+#include "world.h"
+
+#include <cmocka.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+job_t job_default(void) {
+  return (job_t){.strategy = "single",
+                 .backend = &ls_backend_ref,
+                 .world_size = 1,
+                 .accumulate = 1,
+                 .input_slots = 1,
+                 .steps = 1,
+                 .samples = 16,
+                 .weight = 0.0625f,
+                 .lr = 0.125f,
+                 .bucket_bytes = 64,
+                 .nan_step = -1,
+                 .absent_rank = -1};
+}
+
+float network_x(int step, int64_t sample, int64_t column) {
+  return (float)((sample * 7 + column * 5 + step) % 5 - 2) * 0.5f;
+}
+
+float network_target(int step, int64_t sample, int64_t column) {
+  return (float)((sample * 3 + column + step) % 3 - 1);
+}
+
+void network_make(ls_ctx_t *ctx, int64_t rows, double dropout, bool training, ls_graph_t **graph) {
+  ls_graph_t *g;
+  assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
+  ls_init_t zeros = {LS_INIT_ZEROS, 0};
+  int x = ls_graph_input(g, "x", LS_SHAPE(LS_F32, rows, INPUTS));
+  int target = ls_graph_input(g, "target", LS_SHAPE(LS_F32, rows, OUTPUTS));
+  int weight = ls_graph_input(g, "weight", LS_SHAPE(LS_F32, rows));
+  int step = ls_graph_input(g, "step", LS_SHAPE(LS_U8, 64));
+  int w0 = ls_graph_param(g, "layers.0.weight", LS_SHAPE(LS_F32, HIDDEN, INPUTS), zeros);
+  int b0 = ls_graph_param(g, "layers.0.bias", LS_SHAPE(LS_F32, HIDDEN), zeros);
+  int w1 = ls_graph_param(g, "layers.1.weight", LS_SHAPE(LS_F32, OUTPUTS, HIDDEN), zeros);
+  int b1 = ls_graph_param(g, "layers.1.bias", LS_SHAPE(LS_F32, OUTPUTS), zeros);
+  int h = ls_graph_op(g, &ls_op_linear, NULL, 3, (int[]){x, w0, b0}, NULL);
+  h = ls_graph_op(g, &ls_op_relu, NULL, 1, (int[]){h}, NULL);
+  ls_attrs_t drop = {.f = {dropout}};
+  if (dropout > 0 && training) h = ls_graph_op(g, &ls_op_dropout, &drop, 2, (int[]){h, step}, NULL);
+  int y = ls_graph_op(g, &ls_op_linear, NULL, 3, (int[]){h, w1, b1}, NULL);
+  ls_graph_rename(g, y, "output");
+  int loss[2];
+  ls_graph_op(g, &ls_op_mse, NULL, 3, (int[]){y, target, weight}, loss);
+  ls_graph_rename(g, loss[0], "loss");
+  ls_graph_rename(g, loss[1], "correct");
+  if (training) ls_graph_backward(g, loss[0]);
+  assert_int_equal(g->status, LS_OK);
+  *graph = g;
+}
+
+static void fill_params(const ls_layout_t *layout, float *flat) {
+  memset(flat, 0, (size_t)layout->total * sizeof(float));
+  for (int i = 0; i < layout->count; i++)
+    for (int64_t k = 0; k < layout->entry[i].count; k++)
+      flat[layout->entry[i].offset + k] = (float)((k * 7 + layout->entry[i].ordinal) % 5 - 2) * 0.5f;
+}
+
+typedef struct {
+  const job_t *job;
+  ls_comm_t *comm;
+  ls_ctx_t *ctx;
+  ls_graph_t *graph;
+  ls_layout_t *layout;
+  ls_device_t *device;
+  ls_state_t state;
+  ls_run_t *run;
+  rank_result_t *result;
+  int64_t rows; /* of a micro-batch */
+  pthread_t thread;
+} worker_t;
+
+static void fill_slot(worker_t *w, int step) {
+  const job_t *job = w->job;
+  int slot = step % job->input_slots;
+  float *x = ls_run_input(w->run, "x", slot), *target = ls_run_input(w->run, "target", slot);
+  float *weight = ls_run_input(w->run, "weight", slot);
+  ls_step_params_t *params = ls_run_input(w->run, "step", slot);
+  for (int64_t i = 0; i < w->rows * job->accumulate; i++) {
+    bool valid = i < w->result->count;
+    int64_t sample = w->result->first + i;
+    for (int64_t c = 0; c < INPUTS; c++)
+      x[i * INPUTS + c] = valid ? network_x(step, sample, c) : 0;
+    for (int64_t c = 0; c < OUTPUTS; c++)
+      target[i * OUTPUTS + c] = valid ? network_target(step, sample, c) : 0;
+    weight[i] = valid ? job->weight : 0;
+    if (step == job->nan_step && sample == 3 && valid) x[i * INPUTS] = NAN;
+  }
+  for (int m = 0; m < job->accumulate; m++)
+    params[m] =
+        (ls_step_params_t){.seed = 42,
+                           .position = (uint64_t)(step * job->samples + w->result->first + m * w->rows),
+                           .lr = job->lr};
+}
+
+static ls_status_t run_steps(worker_t *w) {
+  const job_t *job = w->job;
+  const float *stats = NULL;
+  fill_slot(w, 0);
+  ls_status_t status = ls_run_prime(w->run, 0);
+  for (int step = 0; step < job->steps && !status; step++) {
+    int slot = step % job->input_slots;
+    if (job->input_slots > 1)
+      fill_slot(w, step + 1);
+    else if (step > 0) {
+      fill_slot(w, step);
+      status = ls_run_prime(w->run, 0);
+    }
+    if (w->comm) ls_comm_set_step(w->comm, step);
+    if (!status) status = ls_run_launch(w->run, slot);
+    if (!status) status = ls_run_wait(w->run, slot, &stats);
+  }
+  if (status) return status;
+  if (stats) memcpy(w->result->stats, stats, sizeof(w->result->stats));
+  ls_run_parts(w->run, w->result->parts_ns);
+  const ls_task_time_t *times = ls_run_times(w->run);
+  for (int t = 0; times && t < w->result->schedule->task_count; t++)
+    if (times[t].end_ns > w->result->step_ns) w->result->step_ns = times[t].end_ns;
+  if (job->evaluate)
+    return ls_run_read(w->run, "output", 0, w->result->output,
+                       (size_t)(w->rows * job->accumulate * OUTPUTS) * sizeof(float));
+  return LS_OK;
+}
+
+static ls_status_t work(worker_t *w) {
+  const ls_backend_t *backend = w->job->backend;
+  rank_result_t *result = w->result;
+  size_t total_bytes = (size_t)w->layout->total * sizeof(float);
+  const ls_buffer_ops_t *buffer = backend->buffer;
+  ls_status_t status = buffer->alloc(w->device, LS_MEM_DEVICE, total_bytes, (void **)&w->state.param);
+  if (!status) status = buffer->alloc(w->device, LS_MEM_DEVICE, total_bytes, (void **)&w->state.grad);
+  if (!status) status = buffer->alloc(w->device, LS_MEM_DEVICE, 3 * total_bytes, (void **)&w->state.optim);
+  if (status) return status;
+  fill_params(w->layout, w->state.param);
+  memcpy(result->initial, w->state.param, total_bytes);
+  status = ls_run_create(w->ctx, result->schedule, w->device, w->comm, &w->state, NULL, &w->run);
+  if (!status) status = run_steps(w);
+  memcpy(result->param, w->state.param, total_bytes);
+  memcpy(result->grad, w->state.grad, total_bytes);
+  ls_run_destroy(w->run);
+  buffer->free(w->device, LS_MEM_DEVICE, w->state.optim);
+  buffer->free(w->device, LS_MEM_DEVICE, w->state.grad);
+  buffer->free(w->device, LS_MEM_DEVICE, w->state.param);
+  return status;
+}
+
+static void *thread_main(void *arg) {
+  worker_t *w = arg;
+  if (w->comm && w->comm->rank == w->job->absent_rank) return NULL;
+  ls_device_options_t options = {.threads = 1};
+  w->result->status = w->job->backend->device->open(w->ctx, &options, &w->device);
+  if (w->result->status) return NULL;
+  w->result->status = work(w);
+  w->job->backend->device->close(w->device);
+  snprintf(w->result->error, sizeof(w->result->error), "%s", ls_ctx_error(w->ctx));
+  return NULL;
+}
+
+static void lower_rank(worker_t *w, int rank) {
+  const job_t *job = w->job;
+  rank_result_t *result = w->result;
+  ls_share(job->samples, rank, job->world_size, &result->first, &result->count);
+  w->rows = (result->count + job->accumulate - 1) / job->accumulate;
+  if (w->rows < 1) w->rows = 1;
+  network_make(w->ctx, w->rows, job->dropout, !job->evaluate, &w->graph);
+  assert_int_equal(ls_layout_create(w->ctx, w->graph, &w->layout), LS_OK);
+  assert_true(w->layout->total <= PARAMS_MAX);
+  result->param_count = w->layout->total;
+  ls_optim_config_t config = {.name = job->adam ? LS_OPTIM_ADAM : LS_OPTIM_SGD,
+                              .lr = job->lr,
+                              .momentum = job->momentum,
+                              .beta1 = 0.9,
+                              .beta2 = 0.999,
+                              .eps = 1e-8};
+  ls_optim_plan_t optim;
+  ls_optim_plan(&config, job->clip, &optim);
+  ls_lower_t in = {.graph = w->graph,
+                   .layout = w->layout,
+                   .optim = job->evaluate ? NULL : &optim,
+                   .rank = rank,
+                   .world_size = job->world_size,
+                   .accumulate = job->accumulate,
+                   .input_slots = job->input_slots,
+                   .copies = job->copies,
+                   .options = {.bucket_bytes = job->bucket_bytes}};
+  ls_status_t status = ls_strategy_find(job->strategy)->lower(w->ctx, &in, &result->schedule);
+  if (!status) status = ls_schedule_check(result->schedule);
+  assert_string_equal(ls_ctx_error(w->ctx), "");
+  assert_int_equal(status, LS_OK);
+}
+
+void world_run(const job_t *job, world_t *world) {
+  worker_t worker[WORLD_MAX] = {0};
+  ls_comm_t *comm[WORLD_MAX] = {0};
+  const ls_schedule_t *schedules[WORLD_MAX];
+  memset(world, 0, sizeof(*world));
+  ls_ctx_t *comm_ctx = ls_ctx_create(NULL, NULL);
+  if (job->world_size > 1)
+    assert_int_equal(ls_comm_sim_create(comm_ctx, job->world_size, job->deadline_ns, comm), LS_OK);
+  for (int r = 0; r < job->world_size; r++) {
+    world->ctx[r] = ls_ctx_create(NULL, NULL);
+    worker[r] = (worker_t){.job = job, .comm = comm[r], .ctx = world->ctx[r], .result = &world->rank[r]};
+    lower_rank(&worker[r], r);
+    schedules[r] = world->rank[r].schedule;
+  }
+  assert_int_equal(ls_schedule_check_world(schedules, job->world_size), LS_OK);
+  for (int r = 0; r < job->world_size; r++)
+    assert_int_equal(pthread_create(&worker[r].thread, NULL, thread_main, &worker[r]), 0);
+  for (int r = 0; r < job->world_size; r++)
+    pthread_join(worker[r].thread, NULL);
+  for (int r = 0; r < job->world_size; r++) {
+    if (!world->rank[r].error[0] && world->rank[r].status)
+      snprintf(world->rank[r].error, sizeof(world->rank[r].error), "%s", ls_ctx_error(comm_ctx));
+    ls_comm_destroy(comm[r]);
+    ls_layout_destroy(worker[r].layout);
+    ls_graph_destroy(worker[r].graph);
+  }
+  ls_ctx_destroy(comm_ctx);
+}
+
+void world_release(world_t *world) {
+  for (int r = 0; r < WORLD_MAX; r++) {
+    ls_schedule_destroy(world->rank[r].schedule);
+    ls_ctx_destroy(world->ctx[r]);
+  }
+}
