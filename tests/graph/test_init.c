@@ -1,0 +1,105 @@
+/* Initialisers: statistics within five standard errors, exact bounds, and dependence on seed and ordinal
+ * alone. */
+#include "graph/graph.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { OUTPUTS = 200, INPUTS = 300, COUNT = OUTPUTS * INPUTS };
+
+static float values[COUNT + 1], again[COUNT + 1];
+
+static void fill(ls_init_kind_t kind, double gain, uint64_t seed, uint32_t ordinal, float *to) {
+  ls_init_t init = {kind, gain};
+  memset(to, 0xff, sizeof values);
+  ls_init_fill(&init, &LS_SHAPE(LS_F32, OUTPUTS, INPUTS), seed, ordinal, to);
+  assert_true(isnan(to[COUNT])); /* the sentinel */
+}
+
+static void assert_moments(double std) {
+  double sum = 0, square = 0;
+  for (int k = 0; k < COUNT; k++) {
+    assert_true(isfinite(values[k]));
+    sum += values[k];
+    square += (double)values[k] * values[k];
+  }
+  assert_true(fabs(sum / COUNT) < 5 * std / sqrt(COUNT));
+  double measured = sqrt(square / COUNT);
+  assert_true(fabs(measured / std - 1) < 5 / sqrt(2.0 * COUNT));
+}
+
+static void test_constants(void **state) {
+  (void)state;
+  fill(LS_INIT_ZEROS, 0, 1, 0, values);
+  fill(LS_INIT_ONES, 0, 1, 0, again);
+  for (int k = 0; k < COUNT; k++)
+    assert_true(values[k] == 0 && again[k] == 1);
+}
+
+static void test_kaiming(void **state) {
+  (void)state;
+  fill(LS_INIT_KAIMING, 0, 42, 3, values);
+  assert_moments(sqrt(2.0 / INPUTS)); /* He et al. 2015, equation 10 */
+  fill(LS_INIT_KAIMING, 1, 42, 3, values);
+  assert_moments(sqrt(1.0 / INPUTS));
+}
+
+static void test_normal(void **state) {
+  (void)state;
+  fill(LS_INIT_NORMAL, 0.5, 42, 3, values);
+  assert_moments(0.5);
+  int beyond = 0; /* about 4.6 % of a normal distribution lie beyond two deviations; of a uniform one none */
+  for (int k = 0; k < COUNT; k++)
+    beyond += fabsf(values[k]) > 1;
+  assert_in_range(beyond, COUNT * 0.041, COUNT * 0.050);
+}
+
+static void test_xavier(void **state) {
+  (void)state;
+  double bound = sqrt(6.0 / (INPUTS + OUTPUTS)); /* Glorot and Bengio 2010, equation 16 */
+  float largest = 0;
+  fill(LS_INIT_XAVIER, 0, 42, 3, values);
+  assert_moments(bound / sqrt(3));
+  for (int k = 0; k < COUNT; k++)
+    largest = fmaxf(largest, fabsf(values[k]));
+  assert_true(largest <= (float)bound);
+  assert_true(largest > 0.999 * bound);
+}
+
+static void test_pure(void **state) {
+  (void)state;
+  ls_init_kind_t kinds[] = {LS_INIT_NORMAL, LS_INIT_KAIMING, LS_INIT_XAVIER};
+  for (int i = 0; i < LS_COUNT(kinds); i++) {
+    fill(kinds[i], 0, 42, 3, values);
+    fill(kinds[i], 0, 42, 3, again);
+    assert_memory_equal(values, again, sizeof(float) * COUNT);
+    fill(kinds[i], 0, 43, 3, again);
+    assert_memory_not_equal(values, again, sizeof(float) * COUNT);
+    fill(kinds[i], 0, 42, 4, again);
+    assert_memory_not_equal(values, again, sizeof(float) * COUNT);
+  }
+}
+
+/* A smaller parameter gets the front of a larger one's numbers: an element depends on its index alone. */
+static void test_element_depends_on_its_index(void **state) {
+  (void)state;
+  ls_init_t init = {LS_INIT_NORMAL, 1};
+  float few[7];
+  ls_init_fill(&init, &LS_SHAPE(LS_F32, 7), 42, 3, few);
+  fill(LS_INIT_NORMAL, 1, 42, 3, values);
+  assert_memory_equal(few, values, sizeof few);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_constants), cmocka_unit_test(test_kaiming),
+      cmocka_unit_test(test_normal),    cmocka_unit_test(test_xavier),
+      cmocka_unit_test(test_pure),      cmocka_unit_test(test_element_depends_on_its_index),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
