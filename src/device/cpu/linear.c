@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* Up to so many rows our own product is the faster one, against oneDNN 2.6.3 with AVX-512 (bench/cpu_kernels.c). */
+/* Up to so many rows our own product is the faster one, against oneDNN 2.6.3 with AVX-512
+ * (bench/cpu_kernels.c). */
 enum { FEW_ROWS_Y = 96, FEW_ROWS_DX = 96, FEW_ROWS_DWB = 12, FLOPS_PER_COST = 16 };
 
 typedef struct {

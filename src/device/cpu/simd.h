@@ -12,7 +12,7 @@ typedef struct {
   float rest1, rest2;   /* 1 - beta1, 1 - beta2, rounded once */
   float grad_scale;     /* gradients are multiplied by it first */
   float decay_grad;     /* adam: weight decay, added to the gradient */
-  float decay_param;    /* adamw: 1 - lr * weight decay, multiplies the parameter; else 1 */
+  float shrink;         /* adamw: lr * weight decay, the part of the parameter that goes first; else 0 */
   float step_size;      /* lr / bias1 */
   float inv_sqrt_bias2; /* 1 / sqrt(bias2) */
 } ls_simd_adam_t;

@@ -1,4 +1,5 @@
-/* Parameter updates: one pass, every array read and written once. Arrays never overlap. */
+/* Parameter updates: one pass, every array read and written once. Arrays never overlap. Per element the order
+ * of operations is that of the optimizer's plain version; only multiplications and additions are fused. */
 
 static void sgd(int64_t count, float lr, float grad_scale, float decay, const float *restrict g,
                 float *restrict p) {
@@ -29,6 +30,6 @@ static void adam(int64_t count, const ls_simd_adam_t *a, const float *restrict g
     float v1 = c.beta2 * v[e] + c.rest2 * grad * grad;
     m[e] = m1;
     v[e] = v1;
-    p[e] = c.decay_param * p[e] - c.step_size * m1 / (sqrtf(v1) * c.inv_sqrt_bias2 + c.eps);
+    p[e] = (p[e] - c.shrink * p[e]) - c.step_size * m1 / (sqrtf(v1) * c.inv_sqrt_bias2 + c.eps);
   }
 }

@@ -99,7 +99,7 @@ static ls_status_t adam_with(ls_stream_t *stream, const ls_kernel_args_t *args, 
                             .eps = (float)f[2],
                             .grad_scale = u.grad_scale,
                             .decay_grad = decoupled ? 0 : (float)f[3],
-                            .decay_param = decoupled ? (float)(1 - (double)u.lr * f[3]) : 1,
+                            .shrink = decoupled ? u.lr * (float)f[3] : 0,
                             .step_size = u.lr / ctrl[CTRL_BIAS1],
                             .inv_sqrt_bias2 = 1 / sqrtf(ctrl[CTRL_BIAS2])};
   ls_cpu_loop(stream, count, GRAIN, count * 28, part_adam, &u);
