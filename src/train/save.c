@@ -20,8 +20,9 @@ static ls_status_t make_views(ls_trainer_t *t, float *param, float *optim, ls_vi
   views->param_count = layout->count;
   views->optim_count = t->training ? layout->count * t->optim.slot_count + 1 : 0;
   views->params = ls_arena_array(&views->arena, (size_t)views->param_count, sizeof *views->params);
-  views->optim = ls_arena_array(&views->arena, (size_t)views->optim_count, sizeof *views->optim);
-  bool short_of_memory = !views->params || !views->optim;
+  views->optim =
+      t->training ? ls_arena_array(&views->arena, (size_t)views->optim_count, sizeof *views->optim) : NULL;
+  bool short_of_memory = !views->params || (t->training && !views->optim);
   for (int i = 0; i < layout->count && !short_of_memory; i++) {
     const ls_layout_entry_t *e = &layout->entry[i];
     views->params[i] = (ls_ckpt_tensor_t){e->name, e->shape, param + e->offset};

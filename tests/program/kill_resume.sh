@@ -37,12 +37,12 @@ while [ $kills -lt 20 ] && [ $lives -lt 60 ]; do
   sleep "$delay"
   ranks=$(children $pid)
   victims=$(echo "$ranks" | head -n $((lives % 2 + 1)))
-  [ $((lives % 5)) -eq 0 ] && victims="$pid $ranks" # mpirun and everything
+  if [ -z "$ranks" ] || [ $((lives % 5)) -eq 0 ]; then victims="$pid $ranks"; fi # mpirun and everything
   hit=0
   for victim in $victims; do
     kill -9 "$victim" 2>/dev/null && hit=1
   done
-  wait $pid && { [ $hit -eq 0 ] && break; } || true
+  if wait $pid && [ $hit -eq 0 ]; then break; fi
   for rank in $ranks; do # a rank that outlived mpirun must be gone before the next life writes
     while [ -d "/proc/$rank" ] && ! grep -q '^State:.Z' "/proc/$rank/status" 2>/dev/null; do sleep 0.05; done
   done
