@@ -1,0 +1,88 @@
+/* Naming the pending collective from the last mark, and noticing that nothing moves. No GPU is needed: the
+ * word is written by hand. */
+#include "comm/nccl/nccl.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+/* progress.c's other half, which talks to CUDA, is not used here. */
+ls_status_t ls_cuda_check(ls_ctx_t *ctx, cudaError_t error, const char *what) {
+  (void)ctx;
+  (void)what;
+  return error == cudaSuccess ? LS_OK : LS_ERR_DEVICE;
+}
+cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags) {
+  (void)memory;
+  (void)size;
+  (void)flags;
+  return cudaErrorMemoryAllocation;
+}
+cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags) {
+  (void)device;
+  (void)host;
+  (void)flags;
+  return cudaErrorInvalidValue;
+}
+cudaError_t cudaFreeHost(void *memory) {
+  (void)memory;
+  return cudaSuccess;
+}
+cudaError_t cudaGetLastError(void) {
+  return cudaSuccess;
+}
+
+static void the_one_after_the_mark_is_pending(void **state) {
+  (void)state;
+  static ls_nccl_progress_t progress;
+  ls_collective_t c[3] = {{.kind = LS_ALL_REDUCE, .name = "gradients 0"},
+                          {.kind = LS_ALL_REDUCE, .name = "gradients 1"},
+                          {.kind = LS_BROADCAST, .name = "parameters"}};
+  assert_null(ls_nccl_progress_pending(&progress, 0));
+  for (uint32_t repeat = 0; repeat < 2; repeat++)
+    for (uint32_t i = 0; i < 3; i++)
+      assert_int_equal(ls_nccl_progress_number(&progress, &c[i]), i + 1);
+  assert_string_equal(ls_nccl_progress_pending(&progress, 0)->name, "gradients 0");
+  assert_string_equal(ls_nccl_progress_pending(&progress, 1)->name, "gradients 1");
+  assert_int_equal(ls_nccl_progress_pending(&progress, 2)->kind, LS_BROADCAST);
+  assert_string_equal(ls_nccl_progress_pending(&progress, 3)->name,
+                      "gradients 0"); /* the next step's first */
+  c[1].name = "other";
+  assert_int_equal(ls_nccl_progress_number(&progress, &c[1]), 2);
+  assert_string_equal(ls_nccl_progress_pending(&progress, 1)->name, "other");
+}
+
+static void a_full_table_gives_no_number(void **state) {
+  (void)state;
+  static ls_nccl_progress_t progress;
+  static ls_collective_t c[LS_NCCL_PROGRESS_MAX + 1];
+  for (uint32_t i = 0; i < LS_NCCL_PROGRESS_MAX; i++)
+    assert_int_equal(ls_nccl_progress_number(&progress, &c[i]), i + 1);
+  assert_int_equal(ls_nccl_progress_number(&progress, &c[LS_NCCL_PROGRESS_MAX]), 0);
+}
+
+static void stillness_counts_from_the_last_move(void **state) {
+  (void)state;
+  static ls_nccl_progress_t progress;
+  uint32_t word = 0;
+  progress.word = &word;
+  progress.last_step = -1;
+  assert_int_equal(ls_nccl_progress_still_ns(&progress, 0, 1000, 500), 0);
+  assert_int_equal(ls_nccl_progress_still_ns(&progress, 0, 1400, 500), 400);
+  word = 1;
+  assert_int_equal(ls_nccl_progress_still_ns(&progress, 0, 1500, 500), 0);
+  assert_int_equal(ls_nccl_progress_still_ns(&progress, 0, 1900, 500), 400);
+  assert_int_equal(ls_nccl_progress_still_ns(&progress, 1, 2000, 500), 0); /* another step */
+  assert_int_equal(ls_nccl_progress_still_ns(&progress, 1, 2300, 500), 300);
+  assert_int_equal(ls_nccl_progress_still_ns(&progress, 1, 9000, 500), 0); /* nobody was waiting in between */
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_one_after_the_mark_is_pending),
+      cmocka_unit_test(a_full_table_gives_no_number),
+      cmocka_unit_test(stillness_counts_from_the_last_move),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
