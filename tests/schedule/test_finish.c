@@ -1,0 +1,297 @@
+/* finish: the memory plan and the waits. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "build.h"
+
+#include <cmocka.h>
+#include <string.h>
+
+static ls_ctx_t *ctx;
+
+static int setup(void **state) {
+  (void)state;
+  ctx = ls_ctx_create(NULL, NULL);
+  return ctx ? 0 : -1;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  ls_ctx_destroy(ctx);
+  return 0;
+}
+
+static void finish(ls_schedule_t *s) {
+  ls_status_t status = ls_schedule_finish(s);
+  if (!status) status = ls_schedule_check(s);
+  assert_string_equal(ls_ctx_error(ctx), "");
+  assert_int_equal(status, LS_OK);
+}
+
+static size_t place(const ls_schedule_t *s, int tensor) {
+  return s->tensors[tensor].offset_bytes;
+}
+
+/* A chain of n tensors needs room for two at a time. */
+static void test_dead_bytes_are_reused(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+  int t[10];
+  for (int i = 0; i < 10; i++)
+    t[i] = build_transient(s, "t", 100);
+  build_source(s, "source", t[0]);
+  for (int i = 1; i < 10; i++)
+    build_op1(s, &op_double, "double", t[i - 1], t[i]);
+  finish(s);
+  assert_int_equal(s->region_bytes[LS_REGION_TRANSIENT], 448 + 400);
+  for (int i = 0; i < 10; i++)
+    assert_int_equal(place(s, t[i]) % 64, 0);
+  ls_fit_t fit;
+  ls_schedule_fit(s, &fit);
+  assert_int_equal(fit.transient_unshared_bytes, 10 * 448);
+  assert_int_equal(fit.transient_bytes, 848);
+  ls_schedule_destroy(s);
+}
+
+static void test_in_place(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+  int a = build_transient(s, "a", 100), b = build_transient(s, "b", 100), c = build_transient(s, "c", 100);
+  int d = build_transient(s, "d", 100);
+  build_source(s, "source", a);
+  build_op1(s, &op_inplace, "b", a, b);    /* a dies: b takes its bytes */
+  build_op1(s, &op_inplace, "c", b, c);    /* b is read again: it may not */
+  build_op2(s, &op_sum, "d", b, c, d);     /* both die */
+  finish(s);
+  assert_int_equal(place(s, a), place(s, b));
+  assert_int_not_equal(place(s, b), place(s, c));
+  assert_true(place(s, d) == place(s, b) || place(s, d) == place(s, c));
+  assert_int_equal(s->region_bytes[LS_REGION_TRANSIENT], 448 + 400);
+  ls_schedule_destroy(s);
+}
+
+/* Named twice by the task: taking over the bytes of one would destroy the other. */
+static void test_not_in_place_of_itself(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+  int a = build_transient(s, "a", 16), b = build_transient(s, "b", 16);
+  build_source(s, "source", a);
+  build_op2(s, &op_sum, "b", a, a, b);
+  finish(s);
+  assert_int_not_equal(place(s, a), place(s, b));
+  ls_schedule_destroy(s);
+}
+
+static void test_views_keep_their_tensor_alive(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+  int a = build_transient(s, "a", 64), b = build_transient(s, "b", 64), c = build_transient(s, "c", 64);
+  int view = ls_schedule_view(s, "view", LS_SHAPE(LS_F32, 8, 8), a);
+  int again = ls_schedule_view(s, "view of view", LS_SHAPE(LS_F32, 64), view);
+  build_source(s, "source", a);
+  build_source(s, "other", b);
+  build_op2(s, &op_sum, "sum", b, again, c);
+  finish(s);
+  assert_int_equal(place(s, a), place(s, view));
+  assert_int_equal(place(s, a), place(s, again));
+  assert_int_not_equal(place(s, a), place(s, b));
+  ls_schedule_destroy(s);
+}
+
+static void test_scratch_lives_for_its_task(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+  int a = build_transient(s, "a", 16), b = build_transient(s, "b", 16), c = build_transient(s, "c", 16);
+  build_source(s, "source", a);
+  build_op1(s, &op_scratch, "one", a, b);
+  build_op1(s, &op_scratch, "two", b, c);
+  finish(s);
+  const ls_task_t *one = &s->tasks[1], *two = &s->tasks[2];
+  assert_true(one->scratch >= 0 && two->scratch >= 0);
+  assert_int_equal(s->tensors[one->scratch].size_bytes, 64);
+  assert_int_equal(s->region_bytes[LS_REGION_TRANSIENT], 3 * 64); /* in, out and scratch of one task at a time */
+  ls_schedule_destroy(s);
+}
+
+/* A smaller tensor goes into the smallest gap that holds it. */
+static void test_best_fit(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+  int big = build_transient(s, "big", 256), middle = build_transient(s, "middle", 128);
+  int keep1 = build_transient(s, "keep1", 512), keep2 = build_transient(s, "keep2", 400);
+  int late = build_transient(s, "late", 112), sum = build_transient(s, "sum", 512);
+  build_source(s, "keep1", keep1);
+  build_source(s, "big", big);
+  build_source(s, "keep2", keep2);
+  build_source(s, "middle", middle);
+  build_source(s, "late", late);
+  build_op1(s, &op_double, "end1", keep1, sum);
+  build_op1(s, &op_double, "end2", keep2, build_transient(s, "end2", 400));
+  finish(s);
+  assert_int_equal(place(s, late) % 64, 0);
+  assert_true(s->region_bytes[LS_REGION_TRANSIENT] < 4 * (256 + 128 + 512 + 400 + 112 + 512 + 400));
+  ls_schedule_destroy(s);
+}
+
+static void expect_waits(const ls_schedule_t *s, int task, int count, const int *waits) {
+  assert_int_equal(s->tasks[task].wait_count, count);
+  for (int i = 0; i < count; i++)
+    assert_int_equal(s->tasks[task].wait[i], waits[i]);
+}
+
+/* write, all-reduce, read: two waits; more readers wait for nothing more. */
+static void test_waits_follow_the_bytes(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
+  int a = build_at(s, "a", LS_REGION_GRAD, 0, 16), b = build_at(s, "b", LS_REGION_GRAD, 16, 32);
+  int all = build_at(s, "all", LS_REGION_GRAD, 0, 32);
+  int sum_a = build_transient(s, "sum a", 16), sum = build_transient(s, "sum", 32), rest = build_transient(s, "r", 16);
+  int t0 = build_source(s, "a", a);
+  int c0 = ls_schedule_collective(s, "reduce a", LS_ALL_REDUCE, a);
+  int t1 = build_source(s, "b", b); /* other bytes: does not wait */
+  int c1 = ls_schedule_collective(s, "reduce b", LS_ALL_REDUCE, b);
+  int t2 = build_op1(s, &op_double, "read a", a, sum_a);
+  int t3 = build_op1(s, &op_double, "read all", all, sum); /* newest of the lane is enough */
+  int t4 = build_op1(s, &op_double, "read b", b, rest);    /* known to be over */
+  int t5 = build_source(s, "a again", a);                  /* write after read by the other lane: known too */
+  finish(s);
+  expect_waits(s, t0, 0, NULL);
+  expect_waits(s, c0, 1, (int[]){t0});
+  expect_waits(s, t1, 0, NULL);
+  expect_waits(s, c1, 1, (int[]){t1});
+  expect_waits(s, t2, 1, (int[]){c0});
+  expect_waits(s, t3, 1, (int[]){c1});
+  expect_waits(s, t4, 0, NULL);
+  expect_waits(s, t5, 0, NULL);
+  ls_schedule_destroy(s);
+}
+
+/* What a wait brings along through another lane is not waited for again. */
+static void test_waits_are_reduced_across_lanes(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 1, 2);
+  int stat = build_at(s, "stat", LS_REGION_STAT, 0, 16), host = build_at(s, "host", LS_REGION_HOST_STAT, 0, 16);
+  int grad = build_at(s, "grad", LS_REGION_GRAD, 0, 16);
+  int t0 = build_source(s, "grad", grad);
+  int c0 = ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, grad);
+  int t1 = build_op1(s, &op_double, "stat", grad, stat);
+  int o0 = ls_schedule_copy(s, LS_LANE_COPY_OUT, LS_PHASE_STEP_REST, "out", stat, host);
+  int t2 = build_source(s, "stat again", stat); /* write after the copy's read */
+  int c1 = ls_schedule_collective(s, "reduce again", LS_ALL_REDUCE, grad); /* after t1 read it */
+  int t3 = build_op1(s, &op_double, "read", grad, build_transient(s, "r", 16));
+  finish(s);
+  expect_waits(s, c0, 1, (int[]){t0});
+  expect_waits(s, t1, 1, (int[]){c0});
+  expect_waits(s, o0, 1, (int[]){t1});
+  expect_waits(s, t2, 1, (int[]){o0});
+  expect_waits(s, c1, 1, (int[]){t1});
+  expect_waits(s, t3, 1, (int[]){c1});
+  ls_schedule_destroy(s);
+}
+
+/* Bytes that another lane works on are never given to anybody else: no lane waits because of reuse. */
+static void test_other_lanes_keep_their_bytes(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
+  int a = build_transient(s, "a", 64), b = build_transient(s, "b", 64), sum = build_transient(s, "sum", 64);
+  int later = build_transient(s, "later", 64), end = build_transient(s, "end", 64);
+  build_source(s, "a", a);
+  ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, a);
+  build_source(s, "b", b);
+  build_op2(s, &op_sum, "sum", a, b, sum); /* may not take over a */
+  build_source(s, "later", later);
+  build_op2(s, &op_sum, "end", sum, later, end);
+  finish(s);
+  for (int i = 0; i < s->tensor_count; i++)
+    if (i != a) assert_int_not_equal(place(s, i), place(s, a));
+  ls_schedule_destroy(s);
+}
+
+static void test_builder_keeps_the_first_failure(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+  int a = build_transient(s, "a", 4);
+  assert_int_equal(ls_schedule_view(s, "larger", LS_SHAPE(LS_F32, 5), a), -1);
+  assert_int_equal(s->status, LS_ERR_INTERNAL);
+  assert_non_null(strstr(ls_ctx_error(ctx), "larger"));
+  assert_int_equal(build_transient(s, "b", 4), -1);
+  assert_int_equal(build_source(s, "source", a), -1);
+  assert_int_equal(ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, a), -1);
+  assert_int_equal(ls_schedule_copy(s, LS_LANE_COPY_IN, LS_PHASE_STEP_INPUT, "copy", a, a), -1);
+  assert_int_equal(ls_schedule_finish(s), LS_ERR_INTERNAL);
+  assert_int_equal(ls_ctx_error_count(ctx), 1);
+  ls_schedule_destroy(s);
+
+  ls_ctx_clear(ctx);
+  s = build_begin(ctx, 0, 1, 1);
+  build_op1(s, &op_double, "of nothing", 7, 7);
+  assert_int_equal(s->status, LS_ERR_INTERNAL);
+  assert_non_null(strstr(ls_ctx_error(ctx), "of nothing"));
+  ls_schedule_destroy(s);
+
+  s = build_begin(ctx, 0, 1, 1); /* a place where the plan decides, none where it does not */
+  ls_schedule_tensor(s, "t", LS_SHAPE(LS_F32, 4), LS_REGION_TRANSIENT, 64);
+  assert_int_equal(s->status, LS_ERR_INTERNAL);
+  ls_schedule_destroy(s);
+  assert_null(build_begin(ctx, 2, 2, 1));
+  assert_null(build_begin(ctx, 0, 1, 0));
+  assert_null(build_begin(ctx, 0, 1, LS_SLOT_MAX + 1));
+}
+
+static void test_next_input_needs_a_second_slot(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+  int from = build_at(s, "host", LS_REGION_HOST_NEXT, 0, 4), to = build_at(s, "next", LS_REGION_INPUT_NEXT, 0, 4);
+  ls_schedule_copy(s, LS_LANE_COPY_IN, LS_PHASE_STEP_INPUT, "copy", from, to);
+  assert_int_equal(ls_schedule_finish(s), LS_ERR_ARGUMENT);
+  ls_schedule_destroy(s);
+}
+
+static ls_status_t make_everything(void) {
+  ls_schedule_t *s = NULL;
+  ls_status_t status = ls_schedule_create(ctx, 0, 2, 1, &s);
+  if (status) return status;
+  int last = build_transient(s, "t", 100);
+  build_source(s, "source", last);
+  for (int i = 0; i < 200; i++) { /* the arrays grow */
+    int next = build_transient(s, "t", 100);
+    build_op1(s, i % 3 ? &op_scratch : &op_inplace, "op", last, next);
+    if (i % 50 == 0) ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, next);
+    last = next;
+  }
+  status = ls_schedule_finish(s);
+  if (!status) status = ls_schedule_check(s);
+  ls_schedule_destroy(s);
+  return status;
+}
+
+static void test_every_allocation_fails_once(void **state) {
+  (void)state;
+  ls_status_t status = LS_ERR_MEMORY;
+  for (int n = 1; status; n++) {
+    ls_ctx_fail_alloc(ctx, n);
+    status = make_everything();
+    ls_ctx_fail_alloc(ctx, 0);
+    assert_true(status == LS_OK || status == LS_ERR_MEMORY);
+    assert_true(n > 8 || status == LS_ERR_MEMORY);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_dead_bytes_are_reused, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_in_place, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_not_in_place_of_itself, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_views_keep_their_tensor_alive, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_scratch_lives_for_its_task, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_best_fit, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_waits_follow_the_bytes, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_waits_are_reduced_across_lanes, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_other_lanes_keep_their_bytes, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_builder_keeps_the_first_failure, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_next_input_needs_a_second_slot, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_every_allocation_fails_once, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

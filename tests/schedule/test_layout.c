@@ -1,0 +1,140 @@
+/* The flat layout: places, initial values, fingerprint. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "schedule/layout.h"
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+static ls_graph_t *make_graph(ls_ctx_t *ctx) {
+  ls_graph_t *g;
+  assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
+  ls_graph_param(g, "b.first", LS_SHAPE(LS_F32, 3, 5), (ls_init_t){LS_INIT_NORMAL, 1});
+  ls_graph_input(g, "x", LS_SHAPE(LS_F32, 4));
+  ls_graph_param(g, "c.second", LS_SHAPE(LS_F32, 16), (ls_init_t){LS_INIT_ONES, 0});
+  ls_graph_param(g, "a.third", LS_SHAPE(LS_F32, 17), (ls_init_t){LS_INIT_ONES, 0});
+  assert_int_equal(g->status, LS_OK);
+  return g;
+}
+
+static void test_places(void **state) {
+  (void)state;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_graph_t *g = make_graph(ctx);
+  ls_layout_t *l;
+  assert_int_equal(ls_layout_create(ctx, g, &l), LS_OK);
+  assert_int_equal(l->count, 3);
+  static const struct {
+    const char *name;
+    int64_t offset, count;
+    uint32_t ordinal;
+  } want[] = {{"a.third", 16, 17, 2}, {"c.second", 48, 16, 1}, {"b.first", 64, 15, 0}};
+  for (int i = 0; i < 3; i++) {
+    const ls_layout_entry_t *e = &l->entry[i];
+    assert_string_equal(e->name, want[i].name);
+    assert_int_equal(e->offset, want[i].offset);
+    assert_int_equal(e->count, want[i].count);
+    assert_int_equal(e->ordinal, want[i].ordinal);
+    assert_string_equal(g->tensors[e->id].name, want[i].name);
+    assert_ptr_equal(ls_layout_find(l, want[i].name), e);
+  }
+  assert_int_equal(l->total, 80);
+  assert_null(ls_layout_find(l, "a"));
+  assert_null(ls_layout_find(l, ""));
+  assert_null(ls_layout_find(l, "z"));
+  ls_layout_destroy(l);
+  ls_graph_destroy(g);
+  ls_ctx_destroy(ctx);
+}
+
+static void test_initial_values_and_hash(void **state) {
+  (void)state;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_graph_t *g = make_graph(ctx);
+  ls_layout_t *l;
+  assert_int_equal(ls_layout_create(ctx, g, &l), LS_OK);
+  float flat[80], again[80], other[80], first[15];
+  memset(flat, 0xff, sizeof flat);
+  ls_layout_init(l, 42, flat);
+  ls_layout_init(l, 42, again);
+  ls_layout_init(l, 43, other);
+  assert_memory_equal(flat, again, sizeof flat);
+  ls_init_fill(&l->entry[2].init, &l->entry[2].shape, 42, 0, first);
+  assert_memory_equal(flat + 64, first, sizeof first);
+  assert_memory_not_equal(other + 64, first, sizeof first);
+  static const float zeros[16];
+  assert_memory_equal(flat, zeros, sizeof zeros);                    /* head */
+  assert_memory_equal(flat + 16 + 17, zeros, 15 * sizeof(float));    /* padding */
+  assert_memory_equal(flat + 64 + 15, zeros, 1 * sizeof(float));
+
+  /* the hash is that of the parameters alone, in name order */
+  char hex[33], want[33];
+  float joined[48];
+  memcpy(joined, flat + 16, 17 * sizeof(float));
+  memcpy(joined + 17, flat + 64, 15 * sizeof(float));
+  memcpy(joined + 32, flat + 48, 16 * sizeof(float));
+  XXH128_hash_t h = XXH3_128bits(joined, sizeof joined);
+  snprintf(want, sizeof want, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
+  ls_layout_hash(l, flat, hex);
+  assert_string_equal(hex, want);
+  flat[3] = 7; /* head */
+  flat[16 + 17] = 7;
+  ls_layout_hash(l, flat, hex);
+  assert_string_equal(hex, want);
+  flat[16] += 1;
+  ls_layout_hash(l, flat, hex);
+  assert_string_not_equal(hex, want);
+  ls_layout_destroy(l);
+  ls_graph_destroy(g);
+  ls_ctx_destroy(ctx);
+}
+
+static void test_no_parameters(void **state) {
+  (void)state;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_graph_t *g;
+  ls_layout_t *l;
+  assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
+  assert_int_equal(ls_layout_create(ctx, g, &l), LS_OK);
+  assert_int_equal(l->count, 0);
+  assert_int_equal(l->total, LS_LAYOUT_HEAD);
+  assert_null(ls_layout_find(l, "x"));
+  ls_layout_destroy(l);
+  ls_graph_destroy(g);
+  ls_ctx_destroy(ctx);
+}
+
+static void test_every_allocation_fails_once(void **state) {
+  (void)state;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_graph_t *g = make_graph(ctx);
+  ls_status_t status = LS_ERR_MEMORY;
+  int failures = 0;
+  for (int n = 1; status; n++) {
+    ls_layout_t *l = NULL;
+    ls_ctx_fail_alloc(ctx, n);
+    status = ls_layout_create(ctx, g, &l);
+    ls_ctx_fail_alloc(ctx, 0);
+    assert_true(status == LS_OK || status == LS_ERR_MEMORY);
+    assert_true((status == LS_OK) == (l != NULL));
+    failures += status != LS_OK;
+    ls_layout_destroy(l);
+  }
+  assert_true(failures >= 2);
+  ls_graph_destroy(g);
+  ls_ctx_destroy(ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_places),
+      cmocka_unit_test(test_initial_values_and_hash),
+      cmocka_unit_test(test_no_parameters),
+      cmocka_unit_test(test_every_allocation_fails_once),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
