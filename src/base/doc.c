@@ -13,7 +13,8 @@ typedef struct {
   ls_ctx_t *ctx;
   ls_arena_t *arena;
   const ls_doc_source_t *source;
-  size_t begin; /* where the parsed text begins in the source */
+  size_t begin;     /* where the parsed text begins in the source, ... */
+  ls_place_t first; /* ... as a place: an assignment is parsed from its middle, but people see it whole */
   yaml_parser_t yaml;
   /* libyaml says (line, column in characters), places say bytes. Marks come in almost increasing order, so a
    * cursor moves along instead of starting from the front for each (a file may be one line of a megabyte). */
@@ -83,10 +84,9 @@ static void seek(parse_t *p, const yaml_mark_t *mark) {
 
 static ls_place_t place_of(parse_t *p, const yaml_mark_t *mark) {
   seek(p, mark);
-  /* An assignment is parsed from its middle, but people see it whole. */
-  size_t begin = p->line == 0 ? 0 : p->line_begin;
+  size_t begin = p->line == 0 ? p->begin - (size_t)(p->first.column - 1) : p->line_begin;
   return (ls_place_t){.file = p->source->file,
-                      .line = (int)p->line + 1,
+                      .line = p->first.line + (int)p->line,
                       .column = (int)(p->offset - begin) + 1,
                       .source = p->source->text + begin,
                       .source_len = (int)(p->line_end - begin)};
@@ -261,14 +261,15 @@ static ls_status_t parse_stream(parse_t *p, int depth, ls_doc_node_t **out) {
     *out = ls_arena_alloc(p->arena, sizeof **out);
     if (!*out) return LS_ERR_MEMORY;
     (*out)->text = "";
-    (*out)->place = ls_doc_place(p->source, p->begin);
+    (*out)->place = p->first;
   }
   return status == LS_OK ? p->status : status;
 }
 
 ls_status_t ls_doc_parse_value(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_source_t *source, size_t begin,
                                int depth, ls_doc_node_t **node) {
-  parse_t p = {.ctx = ctx, .arena = arena, .source = source, .begin = begin};
+  parse_t p = {
+      .ctx = ctx, .arena = arena, .source = source, .begin = begin, .first = ls_doc_place(source, begin)};
   begin_line(&p, 0, begin);
   if (!yaml_parser_initialize(&p.yaml))
     return ls_fail(ctx, LS_ERR_MEMORY, "out of memory in the YAML parser");

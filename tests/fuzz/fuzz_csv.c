@@ -1,0 +1,32 @@
+/* Fuzz target of the CSV reader: any bytes give a matrix or LS_ERR_DATA. The first byte says which columns
+ * are asked for, so that choosing by name is reached too. */
+#include "data/read.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+  static const ls_strings_t close_column = {1, {"close"}}, a_column = {1, {"a"}}, both = {2, {"b", "a"}};
+  static const ls_strings_t *const choices[][2] = {{NULL, NULL},          {&close_column, NULL},
+                                                   {NULL, &close_column}, {&both, NULL},
+                                                   {NULL, &a_column},     {&both, &a_column}};
+  if (size == 0) return 0;
+  int choice = bytes[0] % LS_COUNT(choices);
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  if (!ctx) return 0;
+  ls_matrix_t m;
+  ls_status_t status = ls_read_csv(ctx, "fuzz.csv", (const char *)bytes + 1, size - 1, choices[choice][0],
+                                   choices[choice][1], &m);
+  if (status == LS_OK) {
+    if (m.rows < 1 || m.cols < 1) abort();
+    for (int64_t i = 0; i < m.rows * m.cols; i++)
+      if (!isfinite(m.values[i])) abort();
+    ls_matrix_release(&m);
+  } else if (status != LS_ERR_DATA || ls_ctx_error_count(ctx) != 1) {
+    abort();
+  }
+  ls_ctx_destroy(ctx);
+  return 0;
+}

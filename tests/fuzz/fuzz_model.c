@@ -1,0 +1,53 @@
+/* The model section from arbitrary bytes: what is accepted must build, in both ways, and be read again as
+ * saved. */
+#include "model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define REQUIRE(condition)                                                                                   \
+  do {                                                                                                       \
+    if (!(condition)) abort();                                                                               \
+  } while (0)
+
+static void check_model(ls_ctx_t *ctx, const ls_model_config_t *model) {
+  REQUIRE(ls_model_inputs(model) >= 1 && ls_model_outputs(model) >= 1);
+  for (int training = 0; training < 2; training++) {
+    ls_graph_t *graph;
+    ls_status_t status = ls_model_build(ctx, model, 3, training, &graph);
+    REQUIRE(status == LS_OK);
+    REQUIRE(ls_graph_param_count(graph) >= 1);
+    REQUIRE(ls_graph_find(graph, "loss") >= 0 && ls_graph_find(graph, "output") >= 0);
+    ls_graph_destroy(graph);
+  }
+  json_t *object = ls_model_json(model);
+  char *text = object ? json_dumps(object, 0) : NULL;
+  ls_doc_t doc;
+  ls_model_config_t again;
+  REQUIRE(text);
+  REQUIRE(ls_doc_parse(ctx, "again", text, strlen(text), &doc) == LS_OK);
+  REQUIRE(ls_model_parse(ctx, &doc.arena, doc.root, &again) == LS_OK);
+  json_t *second = ls_model_json(&again);
+  REQUIRE(second && json_equal(object, second));
+  ls_doc_release(&doc);
+  free(text);
+  json_decref(second);
+  json_decref(object);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_doc_t doc;
+  REQUIRE(ctx);
+  if (ls_doc_parse(ctx, "input.yaml", (const char *)data, size, &doc) == LS_OK) {
+    ls_model_config_t model;
+    const ls_doc_node_t *below = ls_doc_get(doc.root, "model");
+    ls_status_t status = ls_model_parse(ctx, &doc.arena, below ? below : doc.root, &model);
+    REQUIRE(status == LS_OK || (status == LS_ERR_CONFIG && ls_ctx_error_count(ctx) > 0));
+    if (status == LS_OK) check_model(ctx, &model);
+    ls_doc_release(&doc);
+  }
+  ls_ctx_destroy(ctx);
+  return 0;
+}
