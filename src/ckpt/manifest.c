@@ -2,14 +2,16 @@
 #include "ckpt/manifest.h"
 #include "ckpt/store.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The end of every manifest; between the two parts stands the hash of all bytes before SEAL_BEGIN. */
+/* The two parts of the seal; between them stands the hash. */
 #define SEAL_BEGIN ",\n  \"manifest_xxh3_128\": \""
 #define SEAL_END   "\"\n}\n"
-enum { SEAL_BYTES = sizeof SEAL_BEGIN - 1 + LS_HASH_TEXT_BYTES - 1 + sizeof SEAL_END - 1 };
+static_assert(sizeof SEAL_BEGIN - 1 + LS_HASH_TEXT_BYTES - 1 + sizeof SEAL_END - 1 == LS_MANIFEST_SEAL_BYTES,
+              "the seal has the length that the header says");
 
 static const char *const top_keys[] = {"format", "version",           "step", "metric", "files",
                                        "meta",   "manifest_xxh3_128", NULL};
@@ -18,6 +20,12 @@ static const char *const file_keys[] = {"name", "size_bytes", "xxh3_128", NULL};
 void ls_hash_text(XXH128_hash_t hash, char text[LS_HASH_TEXT_BYTES]) {
   snprintf(text, LS_HASH_TEXT_BYTES, "%016llx%016llx", (unsigned long long)hash.high64,
            (unsigned long long)hash.low64);
+}
+
+void ls_manifest_seal(const char *text, size_t size_bytes, char seal[LS_MANIFEST_SEAL_BYTES + 1]) {
+  char hash[LS_HASH_TEXT_BYTES];
+  ls_hash_text(XXH3_128bits(text, size_bytes), hash);
+  snprintf(seal, LS_MANIFEST_SEAL_BYTES + 1, "%s%s%s", SEAL_BEGIN, hash, SEAL_END);
 }
 
 const ls_manifest_file_t *ls_manifest_file(const ls_manifest_t *manifest, const char *name) {
@@ -69,12 +77,12 @@ ls_status_t ls_manifest_write(ls_ctx_t *ctx, const ls_manifest_t *manifest, cons
   if (!json) return no_memory(ctx);
   ls_status_t status = LS_OK;
   size_t size = json_dumpb(json, NULL, 0, JSON_INDENT(2));
-  if (size < 2 || size > LS_MANIFEST_LIMIT_BYTES - SEAL_BYTES) {
+  if (size < 2 || size > LS_MANIFEST_LIMIT_BYTES - LS_MANIFEST_SEAL_BYTES) {
     status = size < 2 ? no_memory(ctx)
                       : ls_fail(ctx, LS_ERR_ARGUMENT, "the meta data of a checkpoint are too large");
     goto free_json;
   }
-  char *made = ls_alloc(ctx, size + SEAL_BYTES + 1);
+  char *made = ls_alloc(ctx, size + LS_MANIFEST_SEAL_BYTES + 1);
   if (!made) {
     status = LS_ERR_MEMORY;
     goto free_json;
@@ -85,11 +93,9 @@ ls_status_t ls_manifest_write(ls_ctx_t *ctx, const ls_manifest_t *manifest, cons
     goto free_json;
   }
   size -= 2; /* the "\n}" that the seal replaces */
-  char hash[LS_HASH_TEXT_BYTES];
-  ls_hash_text(XXH3_128bits(made, size), hash);
-  snprintf(made + size, SEAL_BYTES + 1, "%s%s%s", SEAL_BEGIN, hash, SEAL_END);
+  ls_manifest_seal(made, size, made + size);
   *text = made;
-  *size_bytes = size + SEAL_BYTES;
+  *size_bytes = size + LS_MANIFEST_SEAL_BYTES;
 free_json:
   json_decref(json);
   return status;
@@ -199,11 +205,10 @@ static ls_status_t parse_root(const where_t *w, json_t *root, ls_manifest_t *man
 
 /* The seal is compared byte by byte at the very end of the text, not as JSON. */
 static ls_status_t check_seal(const where_t *w, const char *text, size_t size_bytes) {
-  if (size_bytes < SEAL_BYTES) return bad(w, "the hash at its end is missing");
-  char hash[LS_HASH_TEXT_BYTES], seal[SEAL_BYTES + 1];
-  ls_hash_text(XXH3_128bits(text, size_bytes - SEAL_BYTES), hash);
-  snprintf(seal, sizeof seal, "%s%s%s", SEAL_BEGIN, hash, SEAL_END);
-  if (memcmp(text + size_bytes - SEAL_BYTES, seal, SEAL_BYTES) == 0) return LS_OK;
+  if (size_bytes < LS_MANIFEST_SEAL_BYTES) return bad(w, "the hash at its end is missing");
+  char seal[LS_MANIFEST_SEAL_BYTES + 1];
+  ls_manifest_seal(text, size_bytes - LS_MANIFEST_SEAL_BYTES, seal);
+  if (memcmp(text + size_bytes - LS_MANIFEST_SEAL_BYTES, seal, LS_MANIFEST_SEAL_BYTES) == 0) return LS_OK;
   return bad(w, "its text does not match the hash at its end: it was altered");
 }
 

@@ -16,7 +16,8 @@ enum {
   LS_MANIFEST_FILES_MAX = 16,
   LS_MANIFEST_NAME_BYTES = 64,
   LS_MANIFEST_LIMIT_BYTES = 64 << 20,
-  LS_HASH_TEXT_BYTES = 33 /* 32 hex digits, most significant first, and NUL */
+  LS_MANIFEST_SEAL_BYTES = 62, /* the last member with its hash, and the closing brace */
+  LS_HASH_TEXT_BYTES = 33      /* 32 hex digits, most significant first, and NUL */
 };
 
 typedef struct {
@@ -44,6 +45,9 @@ void ls_manifest_release(ls_manifest_t *manifest); /* of a read manifest */
 
 const ls_manifest_file_t *ls_manifest_file(const ls_manifest_t *manifest,
                                            const char *name); /* NULL: not listed */
+
+/* What follows the text of a manifest (all of it but its closing "\n}"). */
+void ls_manifest_seal(const char *text, size_t size_bytes, char seal[LS_MANIFEST_SEAL_BYTES + 1]);
 
 void ls_hash_text(XXH128_hash_t hash, char text[LS_HASH_TEXT_BYTES]);
 

@@ -256,11 +256,11 @@ ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_ten
   ls_arena_init(&scratch, ctx);
   ls_status_t status =
       ls_ckpt_match(ctx, &scratch, model->path, model->entries, model->count, params, param_count, &model_to);
-  if (!status)
+  if (!status && optim)
     status =
         ls_ckpt_match(ctx, &scratch, rest->path, rest->entries, rest->count, optim, optim_count, &rest_to);
   if (!status) status = copy_part(ctx, model, model_to);
-  if (!status) status = copy_part(ctx, rest, rest_to);
+  if (!status && optim) status = copy_part(ctx, rest, rest_to);
   ls_arena_release(&scratch);
   return status;
 }
