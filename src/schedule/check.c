@@ -8,6 +8,8 @@
  * value. A collective whose result nobody reads in the step has been put in the wrong place. */
 #include "schedule/shadow.h"
 
+#include <string.h>
+
 typedef struct {
   const ls_schedule_t *s;
   ls_arena_t work;
@@ -254,7 +256,8 @@ static const ls_task_t *next_collective(const ls_schedule_t *s, int *t) {
 static bool same_collective(const ls_schedule_t *sa, const ls_task_t *a, const ls_schedule_t *sb,
                             const ls_task_t *b) {
   const ls_shape_t *x = &sa->tensors[a->out[0]].shape, *y = &sb->tensors[b->out[0]].shape;
-  return a->collective == b->collective && x->dtype == y->dtype && ls_shape_count(x) == ls_shape_count(y);
+  return !strcmp(a->name, b->name) && a->collective == b->collective && x->dtype == y->dtype &&
+         ls_shape_count(x) == ls_shape_count(y);
 }
 
 static ls_status_t check_pair(const ls_schedule_t *a, const ls_schedule_t *b) {

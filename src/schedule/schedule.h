@@ -99,7 +99,7 @@ ls_status_t ls_schedule_finish(ls_schedule_t *s);
  * (through lane order and waits alone); no two live transient tensors share bytes; everything lies inside its
  * region; shapes fit the ops. LS_ERR_INTERNAL names the two tasks. */
 ls_status_t ls_schedule_check(const ls_schedule_t *s);
-/* Additionally: all ranks issue the same collectives (kind, count, dtype) in the same order. */
+/* Additionally: all ranks issue the same collectives (name, kind, count, dtype) in the same order. */
 ls_status_t ls_schedule_check_world(const ls_schedule_t *const *ranks, int count);
 
 /* fit: exact bytes on this rank. */

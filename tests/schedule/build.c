@@ -9,7 +9,8 @@ static ls_status_t same_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_s
   return LS_OK;
 }
 
-static ls_status_t source_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+static ls_status_t source_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                ls_shape_t *out) {
   (void)ctx;
   (void)in;
   out[0] = LS_SHAPE(LS_F32, attrs->i[0]);
@@ -49,8 +50,11 @@ EACH(update_forward, y[k] + x[k])
 EACH(scratch_forward, (scratch[k] = 2 * x[k], scratch[k] + x[k]))
 
 #define ROW .shape = same_shape, .flops = one_flop_each, .out_count = 1
-const ls_op_t op_source = {
-    .name = "source", .shape = source_shape, .flops = one_flop_each, .out_count = 1, .forward = source_forward};
+const ls_op_t op_source = {.name = "source",
+                           .shape = source_shape,
+                           .flops = one_flop_each,
+                           .out_count = 1,
+                           .forward = source_forward};
 const ls_op_t op_double = {.name = "double", ROW, .in_count = 1, .forward = double_forward};
 const ls_op_t op_inplace = {.name = "inplace", ROW, .in_count = 1, .forward = inplace_forward, .inplace = 1};
 const ls_op_t op_sum = {.name = "sum", ROW, .in_count = 2, .forward = sum_forward, .inplace = 3};
@@ -76,7 +80,8 @@ int build_at(ls_schedule_t *s, const char *name, ls_region_t region, int64_t beg
 int build_source(ls_schedule_t *s, const char *name, int out) {
   ls_attrs_t attrs = {.i = {out < 0 ? 0 : ls_shape_count(&s->tensors[out].shape)}};
   int none = 0;
-  return ls_schedule_op(s, LS_LANE_COMPUTE, LS_PHASE_STEP_FORWARD, name, &op_source, &attrs, 0, &none, 1, &out);
+  return ls_schedule_op(s, LS_LANE_COMPUTE, LS_PHASE_STEP_FORWARD, name, &op_source, &attrs, 0, &none, 1,
+                        &out);
 }
 
 int build_op1(ls_schedule_t *s, const ls_op_t *op, const char *name, int in, int out) {

@@ -5,12 +5,12 @@
 #include "schedule/schedule.h"
 
 /* All of f32, output shaped like input 0. */
-extern const ls_op_t op_source;  /* () -> y: 1, 2, 3, .. (shape: i[0] elements) */
-extern const ls_op_t op_double;  /* (x) -> y: 2 x; not in place */
-extern const ls_op_t op_inplace; /* (x) -> y: x + 1; in place */
-extern const ls_op_t op_sum;     /* (a, b) -> y: a + b; in place of either */
-extern const ls_op_t op_update;  /* (x) -> s in-out: s + x */
-extern const ls_op_t op_scratch; /* (x) -> y: 3 x, through 4 bytes of scratch an element */
+extern const ls_op_t op_source;      /* () -> y: 1, 2, 3, .. (shape: i[0] elements) */
+extern const ls_op_t op_double;      /* (x) -> y: 2 x; not in place */
+extern const ls_op_t op_inplace;     /* (x) -> y: x + 1; in place */
+extern const ls_op_t op_sum;         /* (a, b) -> y: a + b; in place of either */
+extern const ls_op_t op_update;      /* (x) -> s in-out: s + x */
+extern const ls_op_t op_scratch;     /* (x) -> y: 3 x, through 4 bytes of scratch an element */
 extern const ls_op_t op_device_only; /* (x) -> y: no plain C version */
 
 ls_schedule_t *build_begin(ls_ctx_t *ctx, int rank, int world_size, int input_slots);

@@ -60,9 +60,9 @@ static void test_in_place(void **state) {
   int a = build_transient(s, "a", 100), b = build_transient(s, "b", 100), c = build_transient(s, "c", 100);
   int d = build_transient(s, "d", 100);
   build_source(s, "source", a);
-  build_op1(s, &op_inplace, "b", a, b);    /* a dies: b takes its bytes */
-  build_op1(s, &op_inplace, "c", b, c);    /* b is read again: it may not */
-  build_op2(s, &op_sum, "d", b, c, d);     /* both die */
+  build_op1(s, &op_inplace, "b", a, b); /* a dies: b takes its bytes */
+  build_op1(s, &op_inplace, "c", b, c); /* b is read again: it may not */
+  build_op2(s, &op_sum, "d", b, c, d);  /* both die */
   finish(s);
   assert_int_equal(place(s, a), place(s, b));
   assert_int_not_equal(place(s, b), place(s, c));
@@ -110,7 +110,8 @@ static void test_scratch_lives_for_its_task(void **state) {
   const ls_task_t *one = &s->tasks[1], *two = &s->tasks[2];
   assert_true(one->scratch >= 0 && two->scratch >= 0);
   assert_int_equal(s->tensors[one->scratch].size_bytes, 64);
-  assert_int_equal(s->region_bytes[LS_REGION_TRANSIENT], 3 * 64); /* in, out and scratch of one task at a time */
+  assert_int_equal(s->region_bytes[LS_REGION_TRANSIENT],
+                   3 * 64); /* in, out and scratch of one task at a time */
   ls_schedule_destroy(s);
 }
 
@@ -146,7 +147,8 @@ static void test_waits_follow_the_bytes(void **state) {
   ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
   int a = build_at(s, "a", LS_REGION_GRAD, 0, 16), b = build_at(s, "b", LS_REGION_GRAD, 16, 32);
   int all = build_at(s, "all", LS_REGION_GRAD, 0, 32);
-  int sum_a = build_transient(s, "sum a", 16), sum = build_transient(s, "sum", 32), rest = build_transient(s, "r", 16);
+  int sum_a = build_transient(s, "sum a", 16), sum = build_transient(s, "sum", 32),
+      rest = build_transient(s, "r", 16);
   int t0 = build_source(s, "a", a);
   int c0 = ls_schedule_collective(s, "reduce a", LS_ALL_REDUCE, a);
   int t1 = build_source(s, "b", b); /* other bytes: does not wait */
@@ -171,13 +173,14 @@ static void test_waits_follow_the_bytes(void **state) {
 static void test_waits_are_reduced_across_lanes(void **state) {
   (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 1, 2);
-  int stat = build_at(s, "stat", LS_REGION_STAT, 0, 16), host = build_at(s, "host", LS_REGION_HOST_STAT, 0, 16);
+  int stat = build_at(s, "stat", LS_REGION_STAT, 0, 16),
+      host = build_at(s, "host", LS_REGION_HOST_STAT, 0, 16);
   int grad = build_at(s, "grad", LS_REGION_GRAD, 0, 16);
   int t0 = build_source(s, "grad", grad);
   int c0 = ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, grad);
   int t1 = build_op1(s, &op_double, "stat", grad, stat);
   int o0 = ls_schedule_copy(s, LS_LANE_COPY_OUT, LS_PHASE_STEP_REST, "out", stat, host);
-  int t2 = build_source(s, "stat again", stat); /* write after the copy's read */
+  int t2 = build_source(s, "stat again", stat);                            /* write after the copy's read */
   int c1 = ls_schedule_collective(s, "reduce again", LS_ALL_REDUCE, grad); /* after t1 read it */
   int t3 = build_op1(s, &op_double, "read", grad, build_transient(s, "r", 16));
   finish(s);
@@ -242,7 +245,8 @@ static void test_builder_keeps_the_first_failure(void **state) {
 static void test_next_input_needs_a_second_slot(void **state) {
   (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
-  int from = build_at(s, "host", LS_REGION_HOST_NEXT, 0, 4), to = build_at(s, "next", LS_REGION_INPUT_NEXT, 0, 4);
+  int from = build_at(s, "host", LS_REGION_HOST_NEXT, 0, 4),
+      to = build_at(s, "next", LS_REGION_INPUT_NEXT, 0, 4);
   ls_schedule_copy(s, LS_LANE_COPY_IN, LS_PHASE_STEP_INPUT, "copy", from, to);
   assert_int_equal(ls_schedule_finish(s), LS_ERR_ARGUMENT);
   ls_schedule_destroy(s);

@@ -67,8 +67,8 @@ static void test_initial_values_and_hash(void **state) {
   assert_memory_equal(flat + 64, first, sizeof first);
   assert_memory_not_equal(other + 64, first, sizeof first);
   static const float zeros[16];
-  assert_memory_equal(flat, zeros, sizeof zeros);                    /* head */
-  assert_memory_equal(flat + 16 + 17, zeros, 15 * sizeof(float));    /* padding */
+  assert_memory_equal(flat, zeros, sizeof zeros);                 /* head */
+  assert_memory_equal(flat + 16 + 17, zeros, 15 * sizeof(float)); /* padding */
   assert_memory_equal(flat + 64 + 15, zeros, 1 * sizeof(float));
 
   /* the hash is that of the parameters alone, in name order */

@@ -1,0 +1,316 @@
+/* The proof: a good schedule passes; each planted fault is found, and the message names the tasks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "build.h"
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+static ls_ctx_t *ctx;
+
+static int setup(void **state) {
+  (void)state;
+  ctx = ls_ctx_create(NULL, NULL);
+  return ctx ? 0 : -1;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  ls_ctx_destroy(ctx);
+  return 0;
+}
+
+/* A step in small: two gradients, each reduced on its lane while compute goes on, then state is updated and
+ * copied out. Tasks by name below. */
+enum { INPUT, HIDDEN, GRAD_A, REDUCE_A, GRAD_B, REDUCE_B, NORM_A, NORM_B, STATS, COPY, UPDATE, TASKS };
+typedef struct {
+  ls_schedule_t *s;
+  int x, hidden, loss, a, b, all, norm_a, norm_b, stats, host, param;
+} step_t;
+
+static void declare(step_t *step) {
+  ls_schedule_t *s = step->s;
+  step->x = build_transient(s, "x", 64);
+  step->hidden = build_transient(s, "hidden", 64);
+  step->a = build_at(s, "a", LS_REGION_GRAD, 0, 64);
+  step->b = build_at(s, "b", LS_REGION_GRAD, 64, 128);
+  step->norm_a = build_transient(s, "norm a", 64);
+  step->norm_b = build_transient(s, "norm b", 64);
+  step->stats = build_at(s, "stats", LS_REGION_STAT, 0, 64);
+  step->host = build_at(s, "host", LS_REGION_HOST_STAT, 0, 64);
+  step->all = build_at(s, "all", LS_REGION_GRAD, 0, 128);
+  step->param = build_at(s, "param", LS_REGION_PARAM, 0, 128);
+}
+
+/* Appends the tasks in the given order. */
+static void emit(step_t *step, const int *order, int count) {
+  ls_schedule_t *s = step->s;
+  for (int i = 0; i < count; i++)
+    switch (order[i]) {
+    case INPUT:
+      build_source(s, "input", step->x);
+      break;
+    case HIDDEN:
+      build_op1(s, &op_double, "hidden", step->x, step->hidden);
+      break;
+    case GRAD_A:
+      build_op1(s, &op_double, "grad a", step->hidden, step->a);
+      break;
+    case REDUCE_A:
+      ls_schedule_collective(s, "reduce a", LS_ALL_REDUCE, step->a);
+      break;
+    case GRAD_B:
+      build_op1(s, &op_double, "grad b", step->x, step->b);
+      break;
+    case REDUCE_B:
+      ls_schedule_collective(s, "reduce b", LS_ALL_REDUCE, step->b);
+      break;
+    case NORM_A:
+      build_op1(s, &op_double, "norm a", step->a, step->norm_a);
+      break;
+    case NORM_B:
+      build_op1(s, &op_double, "norm b", step->b, step->norm_b);
+      break;
+    case STATS:
+      build_op2(s, &op_sum, "stats", step->norm_a, step->norm_b, step->stats);
+      break;
+    case COPY:
+      ls_schedule_copy(s, LS_LANE_COPY_OUT, LS_PHASE_STEP_REST, "copy", step->stats, step->host);
+      break;
+    case UPDATE:
+      build_op1(s, &op_update, "update", step->all, step->param);
+      break;
+    }
+}
+
+static const int in_order[TASKS] = {INPUT,  HIDDEN, GRAD_A, REDUCE_A, GRAD_B, REDUCE_B,
+                                    NORM_A, NORM_B, STATS,  COPY,     UPDATE};
+
+static step_t make(int rank, int world_size) {
+  step_t step = {.s = build_begin(ctx, rank, world_size, 1)};
+  declare(&step);
+  emit(&step, in_order, TASKS);
+  assert_int_equal(ls_schedule_finish(step.s), LS_OK);
+  return step;
+}
+
+static void expect_fault(const ls_schedule_t *s, const char *const *words) {
+  assert_int_equal(ls_schedule_check(s), LS_ERR_INTERNAL);
+  for (int i = 0; words[i]; i++)
+    if (!strstr(ls_ctx_error(ctx), words[i])) fail_msg("'%s' is not in: %s", words[i], ls_ctx_error(ctx));
+  ls_ctx_clear(ctx);
+}
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void test_good(void **state) {
+  (void)state;
+  step_t step = make(0, 2);
+  assert_int_equal(ls_schedule_check(step.s), LS_OK);
+  assert_string_equal(ls_ctx_error(ctx), "");
+  ls_schedule_destroy(step.s);
+}
+
+static void test_not_finished(void **state) {
+  (void)state;
+  step_t step = {.s = build_begin(ctx, 0, 1, 1)};
+  declare(&step);
+  emit(&step, in_order, TASKS);
+  expect_fault(step.s, WORDS("finished"));
+  ls_schedule_destroy(step.s);
+}
+
+/* Each wait that finish derived is needed: without it the proof fails. */
+static void test_every_wait_is_needed(void **state) {
+  (void)state;
+  int removed = 0;
+  step_t step = make(0, 2);
+  for (int t = 0; t < step.s->task_count; t++) {
+    ls_task_t *task = &step.s->tasks[t];
+    for (int w = 0; w < task->wait_count; w++) {
+      int keep = task->wait[w], last = task->wait[--task->wait_count];
+      task->wait[w] = last;
+      char awaited[64];
+      snprintf(awaited, sizeof awaited, "'%s'", step.s->tasks[keep].name);
+      expect_fault(step.s, WORDS("without waiting", task->name, awaited));
+      task->wait[w] = keep;
+      task->wait[task->wait_count++] = last;
+      if (w == task->wait_count - 1) task->wait[w] = keep;
+      removed++;
+    }
+  }
+  assert_int_equal(removed, 5); /* reduce a, reduce b, norm a, norm b, copy */
+  assert_int_equal(ls_schedule_check(step.s), LS_OK);
+  ls_schedule_destroy(step.s);
+}
+
+static void test_wait_for_the_future(void **state) {
+  (void)state;
+  step_t step = make(0, 2);
+  step.s->tasks[REDUCE_A].wait[0] = NORM_A;
+  expect_fault(step.s, WORDS("reduce a", "waits for task", "not before it"));
+  ls_schedule_destroy(step.s);
+}
+
+/* x is live until grad b: hidden must not lie on it, not even in part. */
+static void test_overlap_of_live_tensors(void **state) {
+  (void)state;
+  for (int part = 0; part < 2; part++) {
+    step_t step = make(0, 2);
+    ls_sched_tensor_t *hidden = &step.s->tensors[step.hidden];
+    hidden->offset_bytes = step.s->tensors[step.x].offset_bytes + (part ? 64 : 0);
+    if (hidden->offset_bytes + hidden->size_bytes > step.s->region_bytes[LS_REGION_TRANSIENT])
+      step.s->region_bytes[LS_REGION_TRANSIENT] = hidden->offset_bytes + hidden->size_bytes;
+    expect_fault(step.s, WORDS("hidden"));
+    ls_schedule_destroy(step.s);
+  }
+}
+
+/* Overwritten between its write and its read, by a task that touches neither. */
+static void test_overwritten_before_its_read(void **state) {
+  (void)state;
+  step_t step = {.s = build_begin(ctx, 0, 1, 1)};
+  ls_schedule_t *s = step.s;
+  int a = build_transient(s, "kept", 64), b = build_transient(s, "other", 64),
+      c = build_transient(s, "end", 64);
+  build_source(s, "make kept", a);
+  build_source(s, "make other", b);
+  build_op2(s, &op_sum, "end", a, b, c);
+  assert_int_equal(ls_schedule_finish(s), LS_OK);
+  s->tensors[b].offset_bytes = s->tensors[a].offset_bytes;
+  s->tensors[c].offset_bytes = s->tensors[a].offset_bytes;
+  expect_fault(s, WORDS("end", "overwritten by", "make other", "kept"));
+  ls_schedule_destroy(s);
+}
+
+static void test_output_over_an_input(void **state) {
+  (void)state;
+  step_t step = make(0, 2);
+  ls_sched_tensor_t *t = step.s->tensors;
+  t[step.hidden].offset_bytes = t[step.x].offset_bytes; /* the op cannot work in place */
+  expect_fault(step.s, WORDS("hidden", "of the same"));
+  ls_schedule_destroy(step.s);
+}
+
+static void test_outside_of_its_region(void **state) {
+  (void)state;
+  step_t step = make(0, 2);
+  ls_schedule_t *s = step.s;
+  s->region_bytes[LS_REGION_GRAD] -= 4;
+  expect_fault(s, WORDS("outside of its region"));
+  s->region_bytes[LS_REGION_GRAD] += 4;
+  s->tensors[step.host].offset_bytes = SIZE_MAX - 8; /* begin + size wraps */
+  expect_fault(s, WORDS("'host'", "outside of its region"));
+  s->tensors[step.host].offset_bytes = 0;
+  s->tensors[step.x].offset_bytes += 4;
+  s->region_bytes[LS_REGION_TRANSIENT] += 4;
+  expect_fault(s, WORDS("'x'", "not aligned"));
+  s->tensors[step.x].offset_bytes -= 4;
+  s->tensors[step.x].shape.dim[0] = 65;
+  expect_fault(s, WORDS("'x'", "size"));
+  ls_schedule_destroy(s);
+}
+
+static void test_wrong_order(void **state) {
+  (void)state;
+  static const struct {
+    int order[TASKS];
+    const char *words[4];
+  } cases[] = {
+      {{INPUT, GRAD_A, HIDDEN, REDUCE_A, GRAD_B, REDUCE_B, NORM_A, NORM_B, STATS, COPY, UPDATE},
+       {"grad a", "before anything wrote it", "hidden"}},
+      {{INPUT, HIDDEN, REDUCE_A, GRAD_A, GRAD_B, REDUCE_B, NORM_A, NORM_B, STATS, COPY, UPDATE},
+       {"reduce a", "only later by", "grad a"}},
+      {{INPUT, HIDDEN, GRAD_A, REDUCE_A, NORM_B, GRAD_B, REDUCE_B, NORM_A, STATS, COPY, UPDATE},
+       {"norm b", "only later by", "grad b"}},
+      {{INPUT, HIDDEN, GRAD_A, REDUCE_A, GRAD_B, REDUCE_B, NORM_A, NORM_B, COPY, STATS, UPDATE},
+       {"copy", "only later by", "stats"}},
+      /* read before the sum over ranks: the sum is then read by nobody */
+      {{INPUT, HIDDEN, GRAD_A, REDUCE_A, GRAD_B, NORM_A, NORM_B, STATS, COPY, UPDATE, REDUCE_B},
+       {"nothing reads the result", "reduce b"}},
+  };
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    step_t step = {.s = build_begin(ctx, 0, 2, 1)};
+    declare(&step);
+    emit(&step, cases[i].order, TASKS);
+    assert_int_equal(ls_schedule_finish(step.s), LS_OK);
+    expect_fault(step.s, cases[i].words);
+    ls_schedule_destroy(step.s);
+  }
+}
+
+static void test_shapes_fit_the_op(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+  int a = build_transient(s, "a", 16), b = build_transient(s, "b", 15);
+  build_source(s, "a", a);
+  build_op1(s, &op_double, "b", a, b);
+  assert_int_equal(ls_schedule_finish(s), LS_OK);
+  expect_fault(s, WORDS("f32 (16)", "f32 (15)", "'b'"));
+  ls_schedule_destroy(s);
+
+  s = build_begin(ctx, 0, 1, 1);
+  a = build_transient(s, "a", 16);
+  b = build_transient(s, "b", 16);
+  build_source(s, "a", a);
+  build_op1(s, &op_sum, "half a sum", a, b);
+  assert_int_equal(ls_schedule_finish(s), LS_OK);
+  expect_fault(s, WORDS("half a sum", "inputs and outputs"));
+  ls_schedule_destroy(s);
+}
+
+static void expect_world(ls_schedule_t *a, ls_schedule_t *b, const char *const *words) {
+  const ls_schedule_t *world[] = {a, b};
+  assert_int_equal(ls_schedule_check_world(world, 2), words ? LS_ERR_INTERNAL : LS_OK);
+  for (int i = 0; words && words[i]; i++)
+    if (!strstr(ls_ctx_error(ctx), words[i])) fail_msg("'%s' is not in: %s", words[i], ls_ctx_error(ctx));
+  ls_ctx_clear(ctx);
+}
+
+static void test_worlds(void **state) {
+  (void)state;
+  step_t a = make(0, 2), b = make(1, 2);
+  expect_world(a.s, b.s, NULL);
+  expect_world(b.s, a.s, WORDS("rank 1 of 2", "place 0"));
+  b.s->tasks[REDUCE_B].collective = LS_BROADCAST;
+  expect_world(a.s, b.s, WORDS("collective 1 differs", "rank 1", "reduce b"));
+  ls_schedule_destroy(b.s);
+
+  static const int swapped[TASKS] = {INPUT,  HIDDEN, GRAD_A, GRAD_B, REDUCE_B, REDUCE_A,
+                                     NORM_A, NORM_B, STATS,  COPY,   UPDATE};
+  b = (step_t){
+      .s = build_begin(ctx, 1, 2, 1)}; /* same sizes: only the order differs, which sums wrong numbers */
+  declare(&b);
+  emit(&b, swapped, TASKS);
+  assert_int_equal(ls_schedule_finish(b.s), LS_OK);
+  expect_world(a.s, b.s, WORDS("collective 0 differs", "reduce a", "reduce b"));
+  ls_schedule_destroy(b.s);
+
+  static const int fewer[] = {INPUT, HIDDEN, GRAD_A, REDUCE_A, GRAD_B, NORM_A, NORM_B, STATS, COPY, UPDATE};
+  b = (step_t){.s = build_begin(ctx, 1, 2, 1)};
+  declare(&b);
+  emit(&b, fewer, LS_COUNT(fewer));
+  assert_int_equal(ls_schedule_finish(b.s), LS_OK);
+  expect_world(a.s, b.s, WORDS("collective 1 differs", "reduce b", "nothing"));
+  ls_schedule_destroy(b.s);
+  ls_schedule_destroy(a.s);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_good, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_not_finished, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_every_wait_is_needed, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_wait_for_the_future, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_overlap_of_live_tensors, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_overwritten_before_its_read, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_output_over_an_input, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_outside_of_its_region, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_wrong_order, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_shapes_fit_the_op, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_worlds, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
