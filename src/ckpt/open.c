@@ -251,7 +251,7 @@ static ls_status_t copy_part(ls_ctx_t *ctx, const part_t *part, void *const *to)
 ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
                          int param_count, const ls_ckpt_tensor_t *optim, int optim_count) {
   const part_t *model = &ckpt->part[PART_MODEL], *rest = &ckpt->part[PART_OPTIM];
-  void **model_to, **rest_to;
+  void **model_to, **rest_to = NULL;
   ls_arena_t scratch;
   ls_arena_init(&scratch, ctx);
   ls_status_t status =

@@ -277,6 +277,24 @@ static void names_the_differences_of_another_model_and_writes_nothing(void **sta
   ls_ckpt_close(ckpt);
 }
 
+static void reads_parameters_alone(void **state) {
+  fixture_t *f = *state;
+  save_good(f, 3, NAN, 1);
+  ls_ckpt_t *ckpt;
+  assert_int_equal(ls_ckpt_open_newest(f->ctx, f->dir, &ckpt), LS_OK);
+  state_t s, whole;
+  state_create(&s, 3);
+  state_create(&whole, 3);
+  state_fill(&whole, 3);
+  for (int i = 0; i < OPTIM_COUNT; i++) /* what must be left alone */
+    memset(whole.optim[i].data, 0xA5, ls_shape_bytes(&whole.optim[i].shape));
+  assert_int_equal(ls_ckpt_read(f->ctx, ckpt, s.param, PARAM_COUNT, NULL, 0), LS_OK);
+  assert_memory_equal(s.block, whole.block, s.block_bytes);
+  state_destroy(&whole);
+  state_destroy(&s);
+  ls_ckpt_close(ckpt);
+}
+
 /* ---- memory, and a saver at work ---- */
 
 static ls_status_t open_and_read(fixture_t *f, state_t *s) {
@@ -356,6 +374,7 @@ int main(void) {
       TEST(reads_a_checkpoint_that_was_removed_after_opening),
       TEST(notices_a_file_that_changes_after_opening),
       TEST(names_the_differences_of_another_model_and_writes_nothing),
+      TEST(reads_parameters_alone),
       TEST(reports_every_failed_allocation),
       TEST(always_finds_a_good_one_while_another_process_saves),
   };
