@@ -19,19 +19,28 @@ static void pause_cpu(void) {
 #endif
 }
 
-void ls_signal_add(ls_signal_t *signal) {
-  atomic_fetch_add(&signal->value, 1);
-  if (atomic_load(&signal->sleepers))
-    syscall(SYS_futex, &signal->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+enum { COUNT_SHIFT = 32 };
+
+/* The kernel compares 32 bits: the half with the count. */
+static void *count_half(ls_signal_t *signal) {
+  return (char *)(uintptr_t)&signal->word + (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 4 : 0);
 }
 
-/* Sleeps while the value is `seen`. Both sides order "value, sleepers" sequentially consistently, so either
- * the waker sees the sleeper or the futex sees the new value. */
+/* After the addition only the address is used, which may already belong to something else: a stray wake-up is
+ * harmless, because every sleeper looks again. */
+void ls_signal_add(ls_signal_t *signal) {
+  void *half = count_half(signal);
+  uint32_t sleepers = (uint32_t)atomic_fetch_add(&signal->word, (uint64_t)1 << COUNT_SHIFT);
+  if (sleepers) syscall(SYS_futex, half, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Sleeps while the count is `seen`. The sleeper is in the word before the kernel compares the count, so
+ * either the adder sees the sleeper or the kernel sees the new count. */
 static void sleep_on(ls_signal_t *signal, uint32_t seen, int64_t nap_ns) {
   struct timespec nap = {.tv_sec = nap_ns / 1000000000, .tv_nsec = nap_ns % 1000000000};
-  atomic_fetch_add(&signal->sleepers, 1);
-  syscall(SYS_futex, &signal->value, FUTEX_WAIT_PRIVATE, seen, &nap, NULL, 0);
-  atomic_fetch_sub(&signal->sleepers, 1);
+  atomic_fetch_add(&signal->word, 1);
+  syscall(SYS_futex, count_half(signal), FUTEX_WAIT_PRIVATE, seen, &nap, NULL, 0);
+  atomic_fetch_sub(&signal->word, 1);
 }
 
 bool ls_signal_wait(ls_signal_t *signal, uint32_t target, int64_t deadline_ns) {
@@ -45,7 +54,7 @@ bool ls_signal_wait(ls_signal_t *signal, uint32_t target, int64_t deadline_ns) {
   }
   int64_t start_ns = ls_clock_ns();
   for (;;) {
-    uint32_t seen = atomic_load(&signal->value);
+    uint32_t seen = (uint32_t)(atomic_load(&signal->word) >> COUNT_SHIFT);
     if ((int32_t)(seen - target) >= 0) return true;
     int64_t nap_ns = NAP_NS_MAX;
     if (deadline_ns > 0) {
