@@ -95,11 +95,29 @@ static void test_element_depends_on_its_index(void **state) {
   assert_memory_equal(few, values, sizeof few);
 }
 
+/* Pinned: checkpoints and ranks rely on the very numbers. Element k is number k % 4 of counter k / 4. */
+static void test_counters(void **state) {
+  (void)state;
+  float four[4];
+  fill(LS_INIT_NORMAL, 1, 42, 3, values);
+  for (int k = 0; k < COUNT; k += 997) {
+    ls_rng_normal4(42, LS_RNG_INIT + 3, (uint64_t)k / 4, four);
+    assert_true(values[k] == four[k % 4]);
+  }
+  fill(LS_INIT_XAVIER, 0, 42, 3, values);
+  double bound = sqrt(6.0 / (INPUTS + OUTPUTS));
+  for (int k = 0; k < COUNT; k += 997) {
+    float unit = ls_rng_unit(ls_rng(42, LS_RNG_INIT + 3, (uint64_t)k / 4).v[k % 4]);
+    assert_true(values[k] == (float)(bound * (2.0 * unit - 1)));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_constants), cmocka_unit_test(test_kaiming),
       cmocka_unit_test(test_normal),    cmocka_unit_test(test_xavier),
       cmocka_unit_test(test_pure),      cmocka_unit_test(test_element_depends_on_its_index),
+      cmocka_unit_test(test_counters),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,6 +190,14 @@ static void test_dropout_does_not_depend_on_the_split(void **state) {
   assert_memory_equal(whole, parts, sizeof whole);
 }
 
+/* "Kept when the unit is >= rate": a unit that equals the rate is kept, so that rate 0 keeps everything. */
+static void test_dropout_keeps_equality(void **state) {
+  (void)state;
+  float y[DROP_ROWS * DROP_COLS], unit = ls_rng_unit(ls_rng(5, LS_RNG_DROPOUT + 3, 100 * 2).v[2]);
+  dropped(100, 1, unit, y);
+  assert_true(y[2] == (float)(1 / (1 - (double)unit)));
+}
+
 static void test_dropout_rate(void **state) {
   (void)state;
   float y[DROP_ROWS * DROP_COLS];
@@ -246,6 +254,7 @@ int main(void) {
       cmocka_unit_test(test_losses_let_nan_through),
       cmocka_unit_test(test_dropout_mask),
       cmocka_unit_test(test_dropout_does_not_depend_on_the_split),
+      cmocka_unit_test(test_dropout_keeps_equality),
       cmocka_unit_test(test_dropout_rate),
       cmocka_unit_test(test_reduce),
       cmocka_unit_test(test_small_ones),
