@@ -1,6 +1,6 @@
 /* The cuda backend's tables on a GPU: memory, order, errors that stick, deadlines, capture. Skips (77)
  * without one. */
-#include "device/device.h"
+#include "comm/comm.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -223,6 +223,47 @@ static void products_of_many_shapes(void **state) {
   free_device(y);
 }
 
+/* NCCL over one rank: every collective leaves the data as it is, put on a stream or captured. */
+static void nccl_with_one_rank(void **state) {
+  (void)state;
+  enum { COUNT = 1000 };
+  const ls_cuda_module_t *module;
+  ls_comm_t *control, *comm;
+  assert_int_equal(ls_cuda_module_load(ctx, &module), LS_OK);
+  if (!module->nccl_create) skip();
+  assert_int_equal(ls_comm_self_create(ctx, &control), LS_OK);
+  assert_int_equal(module->nccl_create(ctx, device, control, INT64_C(60000000000), &comm), LS_OK);
+  float *x = device_floats(COUNT), *y = device_floats(COUNT);
+  ls_exec_t *exec;
+  for (int kind = 0; kind < LS_COLLECTIVE_COUNT; kind++) {
+    ls_collective_t c = {
+        .kind = (ls_collective_kind_t)kind, .name = "test", .send = x, .recv = y, .count = COUNT};
+    fill(a, y, COUNT, -1);
+    fill(a, x, COUNT, kind + 1);
+    assert_int_equal(comm->ops->enqueue(comm, a, &c), LS_OK);
+    assert_all(y, COUNT, kind == LS_BARRIER ? -1 : (float)(kind + 1));
+    assert_int_equal(backend->capture->begin(a), LS_OK);
+    fill(a, y, COUNT, -1);
+    assert_int_equal(comm->ops->enqueue(comm, a, &c), LS_OK);
+    assert_int_equal(backend->capture->end(a, &exec), LS_OK);
+    for (int i = 0; i < 3; i++)
+      assert_int_equal(backend->capture->launch(exec, a), LS_OK);
+    assert_all(y, COUNT, kind == LS_BARRIER ? -1 : (float)(kind + 1));
+    backend->capture->destroy(exec);
+    assert_int_equal(comm->ops->poll(comm), LS_OK);
+  }
+  ls_collective_t bad = {.kind = LS_ALL_REDUCE, .name = "bad", .send = x, .recv = y, .count = -1};
+  assert_int_equal(comm->ops->enqueue(comm, a, &bad), LS_ERR_ARGUMENT);
+  double one = 1;
+  assert_int_equal(ls_comm_sum_f64(comm, "on the host", &one, 1), LS_OK);
+  assert_true(one == 1);
+  ls_comm_destroy(comm);
+  ls_comm_destroy(control);
+  ls_ctx_clear(ctx);
+  free_device(x);
+  free_device(y);
+}
+
 static void every_allocation_may_fail(void **state) {
   (void)state;
   ls_device_options_t options = {.index = 0, .threads = 1};
@@ -284,6 +325,7 @@ int main(void) {
       cmocka_unit_test(a_wait_ends_at_its_deadline),
       cmocka_unit_test(a_captured_step_runs_again_and_again),
       cmocka_unit_test(products_of_many_shapes),
+      cmocka_unit_test(nccl_with_one_rank),
       cmocka_unit_test(every_allocation_may_fail),
       cmocka_unit_test(a_gpu_that_is_not_there),
   };

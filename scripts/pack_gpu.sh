@@ -1,0 +1,34 @@
+#!/bin/sh
+# Builds the CUDA version and packs what a GPU machine without this tree's libraries needs into carry/ (ignored by
+# git): program, module, tests and the small libraries. tests/cuda/run_gpu_tests.sh carry runs it there.
+# The CPU backend is built on OpenBLAS alone here, which such a machine is expected to have.
+#   LS_CUDA_ARCHS  GPU architectures (default 90-real)   LOCKSTEP_DATA  folder with mnist/ (default ../shared/data)
+set -eu
+cd "$(dirname "$0")/.."
+build=build/gpu
+out=carry
+data=${LOCKSTEP_DATA:-../shared/data}
+programs="bin/lockstep tests/graph/test_ops_compare tests/cuda/test_cuda_backend"
+
+cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DLS_CUDA=ON -DDNNL_LIBRARY=OFF \
+  "-DLS_CUDA_ARCHS=${LS_CUDA_ARCHS:-90-real}" >/dev/null
+cmake --build $build -j "$(nproc)" --target lockstep_cli lockstep_cuda test_ops_compare test_cuda_backend | tail -1
+
+rm -rf $out
+mkdir -p $out/bin $out/lib/lockstep $out/data
+for program in $programs; do
+  cp "$build/$program" $out/bin/
+done
+cp $build/lib/lockstep/lockstep_cuda.so $out/lib/lockstep/
+strip --strip-unneeded $out/bin/* $out/lib/lockstep/*
+for program in $programs; do
+  ldd "$build/$program"
+done | awk '/lib(yaml|jansson|xxhash|cmocka)/ { print $3 }' | sort -u | while read -r library; do
+  cp -L "$library" $out/lib/
+done
+cp examples/01-demo.yaml examples/02-mnist.yaml tests/cuda/run_gpu_tests.sh $out/
+if [ -d "$data/mnist" ]; then
+  cp "$data"/mnist/*.gz $out/data/
+  chmod u+w $out/data/*
+fi
+du -sh $out
