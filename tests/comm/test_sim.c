@@ -17,13 +17,16 @@ static void expect_fine(const ranks_t *ranks, int size) {
   assert_string_equal(ranks->log, "");
 }
 
-static void in_all_worlds(rank_fn fn) {
+static void in_world(int size, rank_fn fn) {
   ranks_t ranks;
-  for (int w = 0; w < LS_COUNT(worlds); w++) {
-    ranks_run(&ranks, worlds[w], 0, fn);
-    expect_fine(&ranks, worlds[w]);
-    ranks_release(&ranks);
-  }
+  ranks_run(&ranks, size, 0, fn);
+  expect_fine(&ranks, size);
+  ranks_release(&ranks);
+}
+
+static void in_all_worlds(rank_fn fn) {
+  for (int w = 0; w < LS_COUNT(worlds); w++)
+    in_world(worlds[w], fn);
 }
 
 static void blocking(rank_t *rank) {
@@ -65,7 +68,8 @@ static void test_exact_blocking(void **state) {
 }
 static void test_exact_inline_stream(void **state) {
   (void)state;
-  in_all_worlds(on_inline);
+  in_world(1, on_inline);
+  in_world(3, on_inline);
 }
 static void test_exact_async_stream(void **state) {
   (void)state;
