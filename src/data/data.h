@@ -63,7 +63,9 @@ typedef struct {
 
 /* Reads everything, splits with `seed`, normalises. With `norm` (of a checkpoint; NULL = compute) its values
  * are used. `memory` only for LS_DATA_MEMORY. Errors (LS_ERR_DATA, with file and line, row or offset):
- * unreadable, ragged, not numeric, not finite, sizes that lie, widths or classes the model does not have. */
+ * unreadable, ragged, not numeric, not finite, sizes that lie, widths or classes the model does not have, a
+ * validation part that leaves nothing; LS_ERR_CONFIG: keys that do not go with the kind; LS_ERR_MISMATCH:
+ * `norm` is of other widths; LS_ERR_NOT_FOUND, LS_ERR_IO. */
 ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_memory_t *memory,
                             const ls_data_want_t *want, uint64_t seed, const ls_norm_t *norm,
                             ls_dataset_t **dataset);
@@ -92,17 +94,18 @@ typedef struct {
   int accumulate;
   int64_t total_samples; /* stream length: epochs * n, or steps * batch */
   int64_t total_steps;
-  float (*lr)(void *user, int64_t step); /* NULL: 0 */
+  float (*lr)(void *user, int64_t step); /* NULL: 0. A loader calls it from its own thread */
   void *lr_user;
 } ls_loader_plan_t;
 
 /* Fills one step's batch now; pure function of its arguments. Weights are 1 / (valid rows of the global
- * batch). */
+ * batch). Padding rows repeat row 0 of the part with weight 0. */
 void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_plan_t *plan, int64_t step,
                    const ls_batch_t *to);
 
-/* Fills slots ahead of the loop from a thread of its own. Step s uses slot s mod slot_count. Borrowed:
- * dataset. */
+/* Fills slots ahead of the loop from a thread of its own. Step s uses slot s mod slot_count. Borrowed until
+ * destroy: dataset, the slots' memory. Acquire and release come from one thread. Errors: LS_ERR_ARGUMENT (a
+ * plan that cannot be filled, an empty part), LS_ERR_MEMORY. */
 typedef struct ls_loader ls_loader_t;
 ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const ls_loader_plan_t *plan,
                              int64_t first_step, int slot_count, const ls_batch_t *slots,
@@ -110,7 +113,7 @@ ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const l
 void ls_loader_destroy(ls_loader_t *loader);
 /* Blocks until step's slot is filled. Steps at or after total_steps return at once (padding is never run). */
 void ls_loader_acquire(ls_loader_t *loader, int64_t step);
-/* The step's slot may be refilled. */
+/* The step's slot, and those of all steps before it, may be refilled. */
 void ls_loader_release(ls_loader_t *loader, int64_t step);
 
 #endif
