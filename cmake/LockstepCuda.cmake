@@ -1,7 +1,7 @@
-# Whether the CUDA module is built: LS_CUDA_FOUND. AUTO builds it when nvcc and cuBLASLt are there, ON demands
-# them. nvcc is driven by custom commands instead of CMake's CUDA language: configuring stays quick, and neither
-# a second compiler's checks nor its flags (sanitizers, clang) get in the way of the C build.
-set(LS_CUDA_ARCHS "90-real;75-virtual" CACHE STRING "GPU architectures of the CUDA module: NN-real, NN-virtual or NN")
+# Whether the CUDA module is built: LS_CUDA_FOUND. AUTO builds it when nvcc and cuBLASLt are there, ON
+# demands them. nvcc is driven by custom commands instead of CMake's CUDA language: configuring stays quick,
+# and neither a second compiler's checks nor its flags (sanitizers, clang) get in the way of the C build.
+set(LS_CUDA_ARCHS "90-real;75-virtual" CACHE STRING "GPU architectures: NN-real, NN-virtual or NN")
 set(LS_CUDA_FOUND OFF)
 set(why "")
 if(LS_CUDA STREQUAL "OFF")
@@ -62,7 +62,8 @@ function(ls_cuda_objects out)
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.cu.o)
     add_custom_command(
       OUTPUT ${object}
-      COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ccbin ${LS_CUDA_HOST_COMPILER} -std=c++17 -O3 ${LS_CUDA_GENCODE}
+      COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ccbin ${LS_CUDA_HOST_COMPILER} -std=c++17 -O3
+              ${LS_CUDA_GENCODE}
               -Xcompiler=-fPIC,-fvisibility=hidden,-fno-exceptions,-Wall,-Wextra -Werror=all-warnings -lineinfo
               -I ${PROJECT_SOURCE_DIR}/src -MD -MF ${object}.d -MT ${object} -c ${input} -o ${object}
       DEPENDS ${input}

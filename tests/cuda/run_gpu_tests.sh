@@ -119,6 +119,27 @@ steps_of() {
       "step $(value "$preset-$batch-$ranks" step_time_us.median) us (p95 $(value "$preset-$batch-$ranks" step_time_us.p95))"
   done
 }
+# Where a step's time goes: the median of every task, timed by events (so not captured), longest first.
+tasks_of() {
+  preset=$1 batch=$2
+  train "tasks-$preset-$batch" 1 cuda 01-demo.yaml --set model.preset="$preset" --set train.batch="$batch" \
+    --set data.validation=0 --set train.epochs=0 --set train.steps=100 --trace "$out/tasks-$preset-$batch.trace" || return
+  python3 - "$out/tasks-$preset-$batch.trace" >"$out/tasks-$preset-$batch.txt" <<'END'
+import json, statistics, sys
+times = {}
+for event in json.load(open(sys.argv[1]))["traceEvents"]:
+    if event.get("ph") == "X":
+        times.setdefault(event["name"], []).append(event["dur"])
+median = {name: statistics.median(t) for name, t in times.items()}
+for name in sorted(median, key=median.get, reverse=True):
+    print(f"{median[name]:9.2f} us  {name}")
+print(f"{sum(median.values()):9.2f} us  all {len(median)} tasks")
+END
+  row "tasks of $preset batch $batch" "" "$(tail -1 "$out/tasks-$preset-$batch.txt" 2>/dev/null)"
+}
+tasks_of mlp-medium 16
+tasks_of mlp-large 64
+
 for batch in 16 128 1024; do steps_of mlp-medium $batch 10000; done
 for batch in 8 64 1024; do steps_of mlp-large $batch 10000; done
 if [ "$mode" = full ]; then

@@ -1,13 +1,14 @@
-// Shared by the kernels: launch shapes, sums in a fixed order, and the last block that adds up all blocks' parts.
+// Shared by the kernels: launch shapes, sums in a fixed order, and the last block that adds up all blocks'
+// parts.
 #pragma once
 
 #include "device/cuda/kernels.h"
 #include <cuda_runtime.h>
 
-constexpr int BLOCK = 256;          // threads of most kernels
+constexpr int BLOCK = 256; // threads of most kernels
 constexpr int WARP = 32;
 constexpr int WARPS = BLOCK / WARP;
-constexpr int64_t GRID_MAX = 2048;  // blocks of grid-stride loops: fills any GPU of today several times
+constexpr int64_t GRID_MAX = 2048; // blocks of grid-stride loops: fills any GPU of today several times
 
 static inline unsigned grid_for(int64_t items, int64_t per_block, int64_t most) {
   int64_t blocks = (items + per_block - 1) / per_block;
@@ -20,7 +21,9 @@ static inline bool aligned16(const void *a, const void *b = nullptr, const void 
 }
 
 // How many float4 a loop over `count` floats may use.
-static inline int64_t vectors_of(int64_t count, bool aligned) { return aligned ? count / 4 : 0; }
+static inline int64_t vectors_of(int64_t count, bool aligned) {
+  return aligned ? count / 4 : 0;
+}
 
 // Threads for vectors plus the elements behind them.
 static inline unsigned grid_for_each(int64_t count, int64_t vectors) {
@@ -33,25 +36,39 @@ struct plane {
 };
 static inline plane plane_for(int64_t rows, int64_t width) {
   unsigned wide = 1;
-  while (wide < width && wide < BLOCK) wide *= 2;
+  while (wide < width && wide < BLOCK)
+    wide *= 2;
   plane p;
   p.block = dim3(wide, BLOCK / wide);
   p.grid = dim3(grid_for(width, wide, INT32_MAX), grid_for(rows, p.block.y, 32768));
   return p;
 }
-__device__ static inline int64_t plane_column() { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
-__device__ static inline int64_t plane_row() { return (int64_t)blockIdx.y * blockDim.y + threadIdx.y; }
-__device__ static inline int64_t plane_row_step() { return (int64_t)gridDim.y * blockDim.y; }
+__device__ static inline int64_t plane_column() {
+  return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+__device__ static inline int64_t plane_row() {
+  return (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+}
+__device__ static inline int64_t plane_row_step() {
+  return (int64_t)gridDim.y * blockDim.y;
+}
 
-static inline int launched() { return (int)cudaGetLastError(); }
+static inline int launched() {
+  return (int)cudaGetLastError();
+}
 
-__device__ static inline int64_t thread_index() { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
-__device__ static inline int64_t thread_count() { return (int64_t)gridDim.x * blockDim.x; }
+__device__ static inline int64_t thread_index() {
+  return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+__device__ static inline int64_t thread_count() {
+  return (int64_t)gridDim.x * blockDim.x;
+}
 
 // The sum over the warp, in every lane.
 template <class T> __device__ inline T warp_sum(T value) {
 #pragma unroll
-  for (int lane = WARP / 2; lane > 0; lane /= 2) value += __shfl_xor_sync(0xffffffffu, value, lane);
+  for (int lane = WARP / 2; lane > 0; lane /= 2)
+    value += __shfl_xor_sync(0xffffffffu, value, lane);
   return value;
 }
 
@@ -59,22 +76,27 @@ template <class T> __device__ inline T warp_sum(T value) {
 template <class T> __device__ inline T block_sum(T value) {
   __shared__ T part[WARPS];
   value = warp_sum(value);
-  __syncthreads();  // the last call's readers are done
+  __syncthreads(); // the last call's readers are done
   if (threadIdx.x % WARP == 0) part[threadIdx.x / WARP] = value;
   __syncthreads();
   T sum = 0;
 #pragma unroll
-  for (int w = 0; w < WARPS; w++) sum += part[w];
+  for (int w = 0; w < WARPS; w++)
+    sum += part[w];
   return sum;
 }
 
-// Scratch of a kernel whose last block finishes the work: a counter, then up to LS_KERNEL_PARTIAL_MAX doubles.
-__device__ static inline unsigned *counter_of(void *scratch) { return (unsigned *)scratch; }
+// Scratch of a kernel whose last block finishes the work: a counter, then up to LS_KERNEL_PARTIAL_MAX
+// doubles.
+__device__ static inline unsigned *counter_of(void *scratch) {
+  return (unsigned *)scratch;
+}
 __host__ __device__ static inline double *partial_of(void *scratch) {
   return (double *)((char *)scratch + LS_KERNEL_COUNTER_BYTES);
 }
 
-// True in all threads of the block that arrives last; what every block wrote before is then visible (read it with
+// True in all threads of the block that arrives last; what every block wrote before is then visible (read it
+// with
 // __ldcg). Leaves the counter zero. Pattern: threadFenceReduction in the CUDA samples.
 __device__ static inline bool last_block(void *scratch) {
   __shared__ bool last;

@@ -7,12 +7,13 @@
 #include "device/device.h"
 #include <cuda_runtime_api.h>
 
+/* Products of different shape that a device remembers; cuBLASLt's workspace on compute streams (what its
+ * manual advises for Hopper); reductions' scratch on every stream; host calls in flight on a stream. */
 enum {
-  LS_CUDA_PLAN_MAX = 512, /* matrix products of different shape that a device remembers */
-  LS_CUDA_WORKSPACE_BYTES =
-      32 << 20,                    /* for cuBLASLt, on compute streams: what its manual advises for Hopper */
-  LS_CUDA_SCRATCH_BYTES = 1 << 20, /* for reductions, on every stream */
-  LS_CUDA_CALL_MAX = 64,           /* host calls in flight on a stream */
+  LS_CUDA_PLAN_MAX = 512,
+  LS_CUDA_WORKSPACE_BYTES = 32 << 20,
+  LS_CUDA_SCRATCH_BYTES = 1 << 20,
+  LS_CUDA_CALL_MAX = 64,
 };
 
 typedef struct {

@@ -7,7 +7,8 @@ template <class F> __global__ void map_kernel(const float *x, float *y, int64_t 
     float4 v = ((const float4 *)x)[i];
     ((float4 *)y)[i] = make_float4(f(v.x), f(v.y), f(v.z), f(v.w));
   }
-  for (int64_t i = 4 * vectors + thread_index(); i < count; i += thread_count()) y[i] = f(x[i]);
+  for (int64_t i = 4 * vectors + thread_index(); i < count; i += thread_count())
+    y[i] = f(x[i]);
 }
 
 template <class F>
@@ -16,7 +17,8 @@ __global__ void zip_kernel(const float *a, const float *b, float *y, int64_t cou
     float4 u = ((const float4 *)a)[i], v = ((const float4 *)b)[i];
     ((float4 *)y)[i] = make_float4(f(u.x, v.x), f(u.y, v.y), f(u.z, v.z), f(u.w, v.w));
   }
-  for (int64_t i = 4 * vectors + thread_index(); i < count; i += thread_count()) y[i] = f(a[i], b[i]);
+  for (int64_t i = 4 * vectors + thread_index(); i < count; i += thread_count())
+    y[i] = f(a[i], b[i]);
 }
 
 template <class F> static int map(ls_kernel_stream_t stream, const float *x, float *y, int64_t count, F f) {
@@ -56,29 +58,44 @@ ZIP(sigmoid_dy, ls_each_sigmoid_dy(a, b));
 
 int ls_kernel_map(ls_kernel_stream_t stream, int which, const float *x, float *y, int64_t count) {
   switch (which) {
-  case LS_MAP_RELU: return map(stream, x, y, count, relu());
-  case LS_MAP_GELU: return map(stream, x, y, count, gelu());
-  case LS_MAP_TANH: return map(stream, x, y, count, tanh_of());
-  case LS_MAP_SIGMOID: return map(stream, x, y, count, sigmoid());
-  case LS_MAP_COPY: return map(stream, x, y, count, copy());
-  default: return cudaErrorInvalidValue;
+  case LS_MAP_RELU:
+    return map(stream, x, y, count, relu());
+  case LS_MAP_GELU:
+    return map(stream, x, y, count, gelu());
+  case LS_MAP_TANH:
+    return map(stream, x, y, count, tanh_of());
+  case LS_MAP_SIGMOID:
+    return map(stream, x, y, count, sigmoid());
+  case LS_MAP_COPY:
+    return map(stream, x, y, count, copy());
+  default:
+    return cudaErrorInvalidValue;
   }
 }
 
-int ls_kernel_zip(ls_kernel_stream_t stream, int which, const float *a, const float *b, float *y, int64_t count) {
+int ls_kernel_zip(ls_kernel_stream_t stream, int which, const float *a, const float *b, float *y,
+                  int64_t count) {
   switch (which) {
-  case LS_ZIP_ADD: return zip(stream, a, b, y, count, add());
-  case LS_ZIP_MUL: return zip(stream, a, b, y, count, mul());
-  case LS_ZIP_RELU_DY: return zip(stream, a, b, y, count, relu_dy());
-  case LS_ZIP_GELU_DX: return zip(stream, a, b, y, count, gelu_dx());
-  case LS_ZIP_TANH_DY: return zip(stream, a, b, y, count, tanh_dy());
-  case LS_ZIP_SIGMOID_DY: return zip(stream, a, b, y, count, sigmoid_dy());
-  default: return cudaErrorInvalidValue;
+  case LS_ZIP_ADD:
+    return zip(stream, a, b, y, count, add());
+  case LS_ZIP_MUL:
+    return zip(stream, a, b, y, count, mul());
+  case LS_ZIP_RELU_DY:
+    return zip(stream, a, b, y, count, relu_dy());
+  case LS_ZIP_GELU_DX:
+    return zip(stream, a, b, y, count, gelu_dx());
+  case LS_ZIP_TANH_DY:
+    return zip(stream, a, b, y, count, tanh_dy());
+  case LS_ZIP_SIGMOID_DY:
+    return zip(stream, a, b, y, count, sigmoid_dy());
+  default:
+    return cudaErrorInvalidValue;
   }
 }
 
 __global__ void fill_kernel(float value, float *y, int64_t count) {
-  for (int64_t i = thread_index(); i < count; i += thread_count()) y[i] = value;
+  for (int64_t i = thread_index(); i < count; i += thread_count())
+    y[i] = value;
 }
 
 int ls_kernel_fill(ls_kernel_stream_t stream, float value, float *y, int64_t count) {
@@ -91,7 +108,8 @@ int ls_kernel_fill(ls_kernel_stream_t stream, float value, float *y, int64_t cou
 __device__ static uint64_t load_u64(const unsigned char *bytes) {
   if (((uintptr_t)bytes & 7) == 0) return *(const uint64_t *)bytes;
   uint64_t value = 0;
-  for (int i = 7; i >= 0; i--) value = value << 8 | bytes[i];
+  for (int i = 7; i >= 0; i--)
+    value = value << 8 | bytes[i];
   return value;
 }
 
@@ -102,7 +120,8 @@ __global__ void dropout_kernel(const float *x, const unsigned char *step, uint32
   int64_t q = plane_column();
   if (q >= quads) return;
   for (int64_t r = plane_row(); r < rows; r += plane_row_step()) {
-    ls_each_words_t words = ls_each_philox(seed, rng_stream, (position + (uint64_t)r) * (uint64_t)quads + (uint64_t)q);
+    ls_each_words_t words =
+        ls_each_philox(seed, rng_stream, (position + (uint64_t)r) * (uint64_t)quads + (uint64_t)q);
     int64_t at = r * row + 4 * q;
     if (vector) {
       float4 v = *(const float4 *)(x + at);
@@ -119,13 +138,13 @@ __global__ void dropout_kernel(const float *x, const unsigned char *step, uint32
   }
 }
 
-int ls_kernel_dropout(ls_kernel_stream_t stream, const float *x, const void *step, uint32_t rng_stream, float rate,
-                      float scale, float *y, int64_t rows, int64_t row) {
+int ls_kernel_dropout(ls_kernel_stream_t stream, const float *x, const void *step, uint32_t rng_stream,
+                      float rate, float scale, float *y, int64_t rows, int64_t row) {
   if (rows <= 0 || row <= 0) return cudaSuccess;
   int64_t quads = (row + 3) / 4;
   plane p = plane_for(rows, quads);
   bool vector = row % 4 == 0 && aligned16(x, y);
-  dropout_kernel<<<p.grid, p.block, 0, stream>>>(x, (const unsigned char *)step, rng_stream, rate, scale, y, rows, row,
-                                             quads, vector);
+  dropout_kernel<<<p.grid, p.block, 0, stream>>>(x, (const unsigned char *)step, rng_stream, rate, scale, y,
+                                                 rows, row, quads, vector);
   return launched();
 }

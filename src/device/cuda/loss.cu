@@ -1,12 +1,13 @@
-// Losses: a warp takes a row, a block the rows of its warps, and the last block to finish adds up all blocks' parts
-// in block order. Sums over rows are in f64.
+// Losses: a warp takes a row, a block the rows of its warps, and the last block to finish adds up all blocks'
+// parts in block order. Sums over rows are in f64.
 #include "device/cuda/block.cuh"
 
 enum { LOSS_BLOCKS_MAX = 1024 };
 static_assert(2 * LOSS_BLOCKS_MAX <= LS_KERNEL_PARTIAL_MAX, "partial losses fit the scratch");
 
 // Every block's loss and correct count to *loss and *correct. Called by all threads of all blocks.
-__device__ static void finish(void *scratch, double row_loss, double row_correct, float *loss, float *correct) {
+__device__ static void finish(void *scratch, double row_loss, double row_correct, float *loss,
+                              float *correct) {
   double *partial = partial_of(scratch);
   row_loss = block_sum(row_loss);
   row_correct = block_sum(row_correct);
@@ -59,10 +60,12 @@ __global__ void xent_kernel(void *scratch, const float *logits, const int32_t *t
     float *p = prob + r * classes, max, sum = 0;
     int64_t best, t = target[r];
     row_max(x, classes, lane, &max, &best);
-    for (int64_t c = lane; c < classes; c += WARP) sum += expf(x[c] - max);
+    for (int64_t c = lane; c < classes; c += WARP)
+      sum += expf(x[c] - max);
     sum = warp_sum(sum);
-    for (int64_t c = lane; c < classes; c += WARP) p[c] = expf(x[c] - max) / sum;
-    if (lane == 0) {  // a target that is no class gives NaN and reads nothing
+    for (int64_t c = lane; c < classes; c += WARP)
+      p[c] = expf(x[c] - max) / sum;
+    if (lane == 0) { // a target that is no class gives NaN and reads nothing
       float row_loss = t >= 0 && t < classes ? logf(sum) - (x[t] - max) : NAN;
       my_loss += (double)weight[r] * row_loss;
       my_correct += weight[r] > 0 && best == t;
@@ -72,15 +75,16 @@ __global__ void xent_kernel(void *scratch, const float *logits, const int32_t *t
 }
 
 int ls_kernel_xent(ls_kernel_stream_t stream, void *scratch, const float *logits, const int32_t *target,
-                   const float *weight, float *loss, float *correct, float *prob, int64_t rows, int64_t classes) {
-  xent_kernel<<<grid_for(rows, WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, stream>>>(scratch, logits, target, weight, loss,
-                                                                          correct, prob, rows, classes);
+                   const float *weight, float *loss, float *correct, float *prob, int64_t rows,
+                   int64_t classes) {
+  xent_kernel<<<grid_for(rows, WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, stream>>>(
+      scratch, logits, target, weight, loss, correct, prob, rows, classes);
   return launched();
 }
 
 // dx may be prob.
-__global__ void xent_dx_kernel(const float *dloss, const float *prob, const int32_t *target, const float *weight,
-                               float *dx, int64_t rows, int64_t classes) {
+__global__ void xent_dx_kernel(const float *dloss, const float *prob, const int32_t *target,
+                               const float *weight, float *dx, int64_t rows, int64_t classes) {
   int64_t c = plane_column();
   if (c >= classes) return;
   for (int64_t r = plane_row(); r < rows; r += plane_row_step())
@@ -95,8 +99,8 @@ int ls_kernel_xent_dx(ls_kernel_stream_t stream, const float *dloss, const float
   return launched();
 }
 
-__global__ void mse_kernel(void *scratch, const float *pred, const float *target, const float *weight, float *loss,
-                           float *correct, int64_t rows, int64_t outputs) {
+__global__ void mse_kernel(void *scratch, const float *pred, const float *target, const float *weight,
+                           float *loss, float *correct, int64_t rows, int64_t outputs) {
   int lane = threadIdx.x % WARP;
   double my_loss = 0;
   for (int64_t r = thread_index() / WARP; r < rows; r += thread_count() / WARP) {
@@ -113,8 +117,8 @@ __global__ void mse_kernel(void *scratch, const float *pred, const float *target
 
 int ls_kernel_mse(ls_kernel_stream_t stream, void *scratch, const float *pred, const float *target,
                   const float *weight, float *loss, float *correct, int64_t rows, int64_t outputs) {
-  mse_kernel<<<grid_for(rows, WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, stream>>>(scratch, pred, target, weight, loss,
-                                                                         correct, rows, outputs);
+  mse_kernel<<<grid_for(rows, WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, stream>>>(scratch, pred, target, weight,
+                                                                           loss, correct, rows, outputs);
   return launched();
 }
 

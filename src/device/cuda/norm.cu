@@ -8,8 +8,9 @@ __global__ void layer_norm_kernel(const float *x, const float *gamma, const floa
   for (int64_t r = thread_index() / WARP; r < rows; r += thread_count() / WARP) {
     const float *row = x + r * width;
     float first = row[0], sum = 0, square = 0;
-    for (int64_t c = lane; c < width; c += WARP) sum += row[c] - first;
-    float shift = warp_sum(sum) / (float)width;  // mean - first
+    for (int64_t c = lane; c < width; c += WARP)
+      sum += row[c] - first;
+    float shift = warp_sum(sum) / (float)width; // mean - first
     for (int64_t c = lane; c < width; c += WARP) {
       float d = row[c] - first - shift;
       square += d * d;
@@ -27,8 +28,8 @@ __global__ void layer_norm_kernel(const float *x, const float *gamma, const floa
 int ls_kernel_layer_norm(ls_kernel_stream_t stream, const float *x, const float *gamma, const float *beta,
                          double eps, float *y, float *mean, float *rstd, int64_t rows, int64_t width) {
   if (rows <= 0 || width <= 0) return cudaSuccess;
-  layer_norm_kernel<<<grid_for(rows, WARPS, GRID_MAX), BLOCK, 0, stream>>>(x, gamma, beta, (float)eps, y, mean, rstd,
-                                                                         rows, width);
+  layer_norm_kernel<<<grid_for(rows, WARPS, GRID_MAX), BLOCK, 0, stream>>>(x, gamma, beta, (float)eps, y,
+                                                                           mean, rstd, rows, width);
   return launched();
 }
 
@@ -54,7 +55,7 @@ __global__ void layer_norm_dx_kernel(const float *dy, const float *x, const floa
 int ls_kernel_layer_norm_dx(ls_kernel_stream_t stream, const float *dy, const float *x, const float *gamma,
                             const float *mean, const float *rstd, float *dx, int64_t rows, int64_t width) {
   if (rows <= 0 || width <= 0) return cudaSuccess;
-  layer_norm_dx_kernel<<<grid_for(rows, WARPS, GRID_MAX), BLOCK, 0, stream>>>(dy, x, gamma, mean, rstd, dx, rows,
-                                                                            width);
+  layer_norm_dx_kernel<<<grid_for(rows, WARPS, GRID_MAX), BLOCK, 0, stream>>>(dy, x, gamma, mean, rstd, dx,
+                                                                              rows, width);
   return launched();
 }

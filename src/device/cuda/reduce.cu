@@ -1,7 +1,8 @@
 // Sums: over columns, over rows, of squares. Each has one order of adding, whatever the GPU does first.
 #include "device/cuda/block.cuh"
 
-// ---- out[r] = sum of row r / divisor -------------------------------------------------------------------------
+// ---- out[r] = sum of row r / divisor
+// -------------------------------------------------------------------------
 
 enum { WARP_ROW_MAX = 1024, SPLIT_ROW = 8192, SPLIT_MAX = 64, SPLIT_ROWS_MAX = 512 };
 static_assert(SPLIT_MAX * SPLIT_ROWS_MAX <= LS_KERNEL_PARTIAL_MAX, "partial sums fit the scratch");
@@ -10,7 +11,8 @@ __global__ void row_sum_warp(const float *x, double divisor, float *out, int64_t
   int lane = threadIdx.x % WARP;
   for (int64_t r = thread_index() / WARP; r < rows; r += thread_count() / WARP) {
     double sum = 0;
-    for (int64_t c = lane; c < width; c += WARP) sum += x[r * width + c];
+    for (int64_t c = lane; c < width; c += WARP)
+      sum += x[r * width + c];
     sum = warp_sum(sum);
     if (lane == 0) out[r] = (float)(sum / divisor);
   }
@@ -21,7 +23,8 @@ __global__ void row_sum_part(const float *x, double *partial, int64_t width, int
   int64_t r = blockIdx.x / parts, part = blockIdx.x % parts, chunk = (width + parts - 1) / parts;
   int64_t begin = part * chunk, end = begin + chunk < width ? begin + chunk : width;
   double sum = 0;
-  for (int64_t c = begin + threadIdx.x; c < end; c += BLOCK) sum += x[r * width + c];
+  for (int64_t c = begin + threadIdx.x; c < end; c += BLOCK)
+    sum += x[r * width + c];
   sum = block_sum(sum);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
@@ -29,7 +32,8 @@ __global__ void row_sum_part(const float *x, double *partial, int64_t width, int
 __global__ void row_sum_join(const double *partial, double divisor, float *out, int64_t rows, int parts) {
   for (int64_t r = thread_index(); r < rows; r += thread_count()) {
     double sum = 0;
-    for (int p = 0; p < parts; p++) sum += partial[r * parts + p];
+    for (int p = 0; p < parts; p++)
+      sum += partial[r * parts + p];
     out[r] = (float)(sum / divisor);
   }
 }
@@ -44,14 +48,16 @@ int ls_kernel_row_sum(ls_kernel_stream_t stream, void *scratch, const float *x, 
   int parts = (int)((width + SPLIT_ROW - 1) / SPLIT_ROW);
   if (parts > SPLIT_MAX) parts = SPLIT_MAX;
   row_sum_part<<<(unsigned)(rows * parts), BLOCK, 0, stream>>>(x, partial_of(scratch), width, parts);
-  row_sum_join<<<grid_for(rows, BLOCK, GRID_MAX), BLOCK, 0, stream>>>(partial_of(scratch), divisor, out, rows, parts);
+  row_sum_join<<<grid_for(rows, BLOCK, GRID_MAX), BLOCK, 0, stream>>>(partial_of(scratch), divisor, out, rows,
+                                                                      parts);
   return launched();
 }
 
 __global__ void row_spread_kernel(const float *dy, float divisor, float *dx, int64_t rows, int64_t width) {
   int64_t c = plane_column();
   if (c >= width) return;
-  for (int64_t r = plane_row(); r < rows; r += plane_row_step()) dx[r * width + c] = dy[r] / divisor;
+  for (int64_t r = plane_row(); r < rows; r += plane_row_step())
+    dx[r * width + c] = dy[r] / divisor;
 }
 
 int ls_kernel_row_spread(ls_kernel_stream_t stream, const float *dy, float divisor, float *dx, int64_t rows,
@@ -62,9 +68,10 @@ int ls_kernel_row_spread(ls_kernel_stream_t stream, const float *dy, float divis
   return launched();
 }
 
-// ---- sums over rows ------------------------------------------------------------------------------------------
-// A block takes COLUMNS columns and one part of the rows; its STRIPES rows of threads are added up in order. With
-// more than one part the parts go to scratch as f32 (part, term, column) and a second kernel adds them up.
+// ---- sums over rows
+// ------------------------------------------------------------------------------------------ A block takes
+// COLUMNS columns and one part of the rows; its STRIPES rows of threads are added up in order. With more than
+// one part the parts go to scratch as f32 (part, term, column) and a second kernel adds them up.
 
 enum { COLUMNS = 32, STRIPES = 8, PART_ROWS = 128, PART_MAX = 64 };
 
@@ -103,30 +110,37 @@ __global__ void column_sum_kernel(T terms, outputs out, float *partial, int64_t 
     for (int64_t r = begin + threadIdx.y; r < end; r += STRIPES) {
       terms.at(r * width + c, r, term);
 #pragma unroll
-      for (int k = 0; k < T::COUNT; k++) sum[k] += term[k];
+      for (int k = 0; k < T::COUNT; k++)
+        sum[k] += term[k];
     }
 #pragma unroll
-  for (int k = 0; k < T::COUNT; k++) stripe[threadIdx.y][k][threadIdx.x] = sum[k];
+  for (int k = 0; k < T::COUNT; k++)
+    stripe[threadIdx.y][k][threadIdx.x] = sum[k];
   __syncthreads();
   if (threadIdx.y >= T::COUNT || c >= width) return;
   int k = threadIdx.y;
   float total = 0;
 #pragma unroll
-  for (int s = 0; s < STRIPES; s++) total += stripe[s][k][threadIdx.x];
-  if (gridDim.y == 1) out.to(k)[c] = total;
-  else partial[((int64_t)blockIdx.y * T::COUNT + k) * width + c] = total;
+  for (int s = 0; s < STRIPES; s++)
+    total += stripe[s][k][threadIdx.x];
+  if (gridDim.y == 1)
+    out.to(k)[c] = total;
+  else
+    partial[((int64_t)blockIdx.y * T::COUNT + k) * width + c] = total;
 }
 
 __global__ void column_sum_join(const float *partial, outputs out, int64_t width, int terms, int parts) {
   for (int64_t i = thread_index(); i < width * terms; i += thread_count()) {
     float sum = 0;
-    for (int p = 0; p < parts; p++) sum += partial[(int64_t)p * terms * width + i];
+    for (int p = 0; p < parts; p++)
+      sum += partial[(int64_t)p * terms * width + i];
     out.to(i / width)[i % width] = sum;
   }
 }
 
 template <class T>
-static int column_sum(ls_kernel_stream_t stream, void *scratch, T terms, outputs out, int64_t rows, int64_t width) {
+static int column_sum(ls_kernel_stream_t stream, void *scratch, T terms, outputs out, int64_t rows,
+                      int64_t width) {
   if (width <= 0) return cudaSuccess;
   int64_t fit = 2 * (int64_t)LS_KERNEL_PARTIAL_MAX / (T::COUNT * width);
   int64_t parts = (rows + PART_ROWS - 1) / PART_ROWS;
@@ -137,8 +151,8 @@ static int column_sum(ls_kernel_stream_t stream, void *scratch, T terms, outputs
   dim3 grid((unsigned)((width + COLUMNS - 1) / COLUMNS), (unsigned)parts);
   column_sum_kernel<<<grid, dim3(COLUMNS, STRIPES), 0, stream>>>(terms, out, partial, rows, width);
   if (parts > 1)
-    column_sum_join<<<grid_for(width * T::COUNT, BLOCK, GRID_MAX), BLOCK, 0, stream>>>(partial, out, width, T::COUNT,
-                                                                                     (int)parts);
+    column_sum_join<<<grid_for(width * T::COUNT, BLOCK, GRID_MAX), BLOCK, 0, stream>>>(partial, out, width,
+                                                                                       T::COUNT, (int)parts);
   return launched();
 }
 
@@ -153,7 +167,8 @@ int ls_kernel_layer_norm_dgb(ls_kernel_stream_t stream, void *scratch, const flo
   return column_sum(stream, scratch, norm_term{dy, x, mean, rstd}, outputs{dgamma, dbeta}, rows, width);
 }
 
-// ---- sum of squares ------------------------------------------------------------------------------------------
+// ---- sum of squares
+// ------------------------------------------------------------------------------------------
 
 __global__ void sumsq_kernel(void *scratch, const float *x, float *out, int64_t count, int64_t vectors) {
   double sum = 0, *partial = partial_of(scratch);
@@ -161,12 +176,14 @@ __global__ void sumsq_kernel(void *scratch, const float *x, float *out, int64_t 
     float4 v = ((const float4 *)x)[i];
     sum += ((double)v.x * v.x + (double)v.y * v.y) + ((double)v.z * v.z + (double)v.w * v.w);
   }
-  for (int64_t i = 4 * vectors + thread_index(); i < count; i += thread_count()) sum += (double)x[i] * x[i];
+  for (int64_t i = 4 * vectors + thread_index(); i < count; i += thread_count())
+    sum += (double)x[i] * x[i];
   sum = block_sum(sum);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
   if (!last_block(scratch)) return;
   sum = 0;
-  for (unsigned b = threadIdx.x; b < gridDim.x; b += BLOCK) sum += __ldcg(partial + b);
+  for (unsigned b = threadIdx.x; b < gridDim.x; b += BLOCK)
+    sum += __ldcg(partial + b);
   sum = block_sum(sum);
   if (threadIdx.x == 0) *out = (float)sum;
 }

@@ -1,11 +1,12 @@
-// The end of a step: the decision whether it counts, and the update of parameters and optimizer state in one pass.
-// Also the mark that tells the host how far a stream has come.
+// The end of a step: the decision whether it counts, and the update of parameters and optimizer state in one
+// pass. Also the mark that tells the host how far a stream has come.
 #include "device/cuda/block.cuh"
 #include "device/cuda/element.h"
 
 __device__ static float load_f32(const unsigned char *bytes) {
   uint32_t word = 0;
-  for (int i = 3; i >= 0; i--) word = word << 8 | bytes[i];
+  for (int i = 3; i >= 0; i--)
+    word = word << 8 | bytes[i];
   return __uint_as_float(word);
 }
 
@@ -14,16 +15,18 @@ __global__ void control_kernel(ls_kernel_control_t attrs, const float *head, con
                                int64_t partial_count, const unsigned char *step, float *ctrl, float *stats,
                                float *counter) {
   double sum = 0;
-  for (int64_t i = threadIdx.x; i < partial_count; i += WARP) sum += partial[i];
+  for (int64_t i = threadIdx.x; i < partial_count; i += WARP)
+    sum += partial[i];
   sum = warp_sum(sum);
-  if (threadIdx.x == 0) ls_each_control(&attrs, head[0], head[1], load_f32(step + 16), sum, ctrl, stats, counter);
+  if (threadIdx.x == 0)
+    ls_each_control(&attrs, head[0], head[1], load_f32(step + 16), sum, ctrl, stats, counter);
 }
 
 int ls_kernel_control(ls_kernel_stream_t stream, const ls_kernel_control_t *attrs, const float *head,
-                      const float *partial, int64_t partial_count, const void *step, float *ctrl, float *stats,
-                      float *counter) {
-  control_kernel<<<1, WARP, 0, stream>>>(*attrs, head, partial, partial_count, (const unsigned char *)step, ctrl,
-                                         stats, counter);
+                      const float *partial, int64_t partial_count, const void *step, float *ctrl,
+                      float *stats, float *counter) {
+  control_kernel<<<1, WARP, 0, stream>>>(*attrs, head, partial, partial_count, (const unsigned char *)step,
+                                         ctrl, stats, counter);
   return launched();
 }
 
@@ -48,8 +51,8 @@ template <int D> struct adam {
 };
 
 template <class U>
-__global__ void update_kernel(ls_kernel_update_t attrs, const float *grad, const float *ctrl, float *param, float *slot0,
-                              float *slot1, int64_t count, int64_t vectors) {
+__global__ void update_kernel(ls_kernel_update_t attrs, const float *grad, const float *ctrl, float *param,
+                              float *slot0, float *slot1, int64_t count, int64_t vectors) {
   if (ctrl[LS_KC_APPLY] == 0) return;
   const ls_each_update_t u = ls_each_update_begin(&attrs, ctrl, U::DECOUPLED);
   for (int64_t i = thread_index(); i < vectors; i += thread_count()) {
@@ -76,11 +79,11 @@ __global__ void update_kernel(ls_kernel_update_t attrs, const float *grad, const
 }
 
 template <class U>
-static int update(ls_kernel_stream_t stream, const ls_kernel_update_t *attrs, const float *grad, const float *ctrl,
-                  float *param, float *slot0, float *slot1, int64_t count) {
+static int update(ls_kernel_stream_t stream, const ls_kernel_update_t *attrs, const float *grad,
+                  const float *ctrl, float *param, float *slot0, float *slot1, int64_t count) {
   int64_t vectors = vectors_of(count, aligned16(grad, param, slot0, slot1));
-  update_kernel<U><<<grid_for_each(count, vectors), BLOCK, 0, stream>>>(*attrs, grad, ctrl, param, slot0, slot1, count,
-                                                                      vectors);
+  update_kernel<U><<<grid_for_each(count, vectors), BLOCK, 0, stream>>>(*attrs, grad, ctrl, param, slot0,
+                                                                        slot1, count, vectors);
   return launched();
 }
 
@@ -88,11 +91,16 @@ int ls_kernel_update(ls_kernel_stream_t stream, int which, const ls_kernel_updat
                      const float *ctrl, float *param, float *slot0, float *slot1, int64_t count) {
   if (count <= 0) return cudaSuccess;
   switch (which) {
-  case LS_UPDATE_SGD: return update<sgd>(stream, attrs, grad, ctrl, param, slot0, slot1, count);
-  case LS_UPDATE_MOMENTUM: return update<momentum>(stream, attrs, grad, ctrl, param, slot0, slot1, count);
-  case LS_UPDATE_ADAM: return update<adam<0>>(stream, attrs, grad, ctrl, param, slot0, slot1, count);
-  case LS_UPDATE_ADAMW: return update<adam<1>>(stream, attrs, grad, ctrl, param, slot0, slot1, count);
-  default: return cudaErrorInvalidValue;
+  case LS_UPDATE_SGD:
+    return update<sgd>(stream, attrs, grad, ctrl, param, slot0, slot1, count);
+  case LS_UPDATE_MOMENTUM:
+    return update<momentum>(stream, attrs, grad, ctrl, param, slot0, slot1, count);
+  case LS_UPDATE_ADAM:
+    return update<adam<0>>(stream, attrs, grad, ctrl, param, slot0, slot1, count);
+  case LS_UPDATE_ADAMW:
+    return update<adam<1>>(stream, attrs, grad, ctrl, param, slot0, slot1, count);
+  default:
+    return cudaErrorInvalidValue;
   }
 }
 
