@@ -86,7 +86,8 @@ static void add_task(column_t *columns, int count, const ls_task_t *task, double
   }
 }
 
-/* The phase that fills most of the column; a thin bar when the lane is idle for most of it. */
+/* The phase that fills most of the column; a thin bar when the lane is idle for most of it, so that the
+ * shortest task can still be seen. */
 static const char *column_glyph(const column_t *column) {
   double sum = 0;
   int most = 0;
@@ -94,7 +95,7 @@ static const char *column_glyph(const column_t *column) {
     sum += column->busy[p];
     if (column->busy[p] > column->busy[most]) most = p;
   }
-  return sum >= 0.5 ? glyph[most] : sum > 0.02 ? "▏" : " ";
+  return sum >= 0.5 ? glyph[most] : sum > 0 ? "▏" : " ";
 }
 
 static bool lane_used(const ls_schedule_t *s, int lane) {
@@ -130,7 +131,10 @@ static void put_scaled(text_t *text, double value, const char *const *units, int
 
 static void put_time(text_t *text, int64_t ns) {
   static const char *const units[] = {"ns", "us", "ms", "s"};
-  put_scaled(text, (double)ns, units, LS_COUNT(units), 1000);
+  if (ns == 0)
+    put(text, "0");
+  else
+    put_scaled(text, (double)ns, units, LS_COUNT(units), 1000);
 }
 
 static void put_work(text_t *text, double flops, double bytes) {

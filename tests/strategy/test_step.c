@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#include "schedule/double.h"
 #include "world.h"
 
 #include <cmocka.h>
@@ -205,6 +206,34 @@ static void test_cpu_backend(void **state) {
   world_release(&reference);
 }
 
+/* A device with memory of its own: everything asynchronous, inputs copied ahead, steps captured. */
+static void test_device_double(void **state) {
+  (void)state;
+  static const ls_op_t *const *const lists[] = {ls_ops, ls_optim_ops};
+  static const ls_backend_t *const backends[] = {&double_eager, &double_capture};
+  double_ops(2, lists);
+  for (int steps = 1; steps <= 6; steps += 5) {
+    job_t job = job_default();
+    world_t reference;
+    job.dropout = 0.5;
+    job.steps = steps;
+    job.adam = steps > 1;
+    for (job.world_size = 1; job.world_size <= 3; job.world_size++) {
+      job.strategy = job.world_size > 1 ? "ddp" : "single";
+      job.backend = &ls_backend_ref;
+      job.copies = false;
+      run_reference(&job, &reference);
+      job.copies = true;
+      for (int b = 0; b < LS_COUNT(backends); b++)
+        for (job.input_slots = 1; job.input_slots <= 3; job.input_slots++) {
+          job.backend = backends[b];
+          expect_same(&job, &reference);
+        }
+      world_release(&reference);
+    }
+  }
+}
+
 /* The null backend goes through everything and computes nothing. */
 static void test_null_backend(void **state) {
   (void)state;
@@ -347,12 +376,13 @@ static void test_parts_add_up(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_loss_by_hand),       cmocka_unit_test(test_worlds_agree),
-      cmocka_unit_test(test_uneven_shares),      cmocka_unit_test(test_micro_batches_add_up),
-      cmocka_unit_test(test_slots_and_copies),   cmocka_unit_test(test_many_steps_agree),
-      cmocka_unit_test(test_cpu_backend),        cmocka_unit_test(test_null_backend),
-      cmocka_unit_test(test_nan_skips_the_step), cmocka_unit_test(test_absent_rank),
-      cmocka_unit_test(test_evaluation),         cmocka_unit_test(test_parts_add_up),
+      cmocka_unit_test(test_loss_by_hand),     cmocka_unit_test(test_worlds_agree),
+      cmocka_unit_test(test_uneven_shares),    cmocka_unit_test(test_micro_batches_add_up),
+      cmocka_unit_test(test_slots_and_copies), cmocka_unit_test(test_many_steps_agree),
+      cmocka_unit_test(test_cpu_backend),      cmocka_unit_test(test_null_backend),
+      cmocka_unit_test(test_device_double),    cmocka_unit_test(test_nan_skips_the_step),
+      cmocka_unit_test(test_absent_rank),      cmocka_unit_test(test_evaluation),
+      cmocka_unit_test(test_parts_add_up),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,357 @@
+/* The runner: what it allocates is what fit says; slots, copies, capture and times; every refusal and every
+ * failed allocation. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "build.h"
+#include "double.h"
+#include "schedule/run.h"
+
+#include <cmocka.h>
+#include <stdatomic.h>
+#include <string.h>
+
+static const ls_op_t *const rows[] = {&op_source, &op_double,  &op_inplace, &op_sum,
+                                      &op_update, &op_scratch, NULL};
+static const ls_op_t *const *const lists[] = {rows};
+
+static ls_ctx_t *ctx;
+
+static int setup(void **state) {
+  (void)state;
+  double_ops(1, lists);
+  ctx = ls_ctx_create(NULL, NULL);
+  return ctx ? 0 : -1;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  ls_ctx_destroy(ctx);
+  return 0;
+}
+
+enum { WIDTH = 16, BYTES = WIDTH * sizeof(float) };
+
+/* stats = 3 * (2 x); param += stats. With copies: the next x comes in, the stats go out. */
+static ls_schedule_t *make(bool copies, int slots) {
+  ls_schedule_t *s = build_begin(ctx, 0, 1, slots);
+  int x = build_at(s, "x", LS_REGION_INPUT, 0, WIDTH);
+  if (copies) {
+    int host = build_at(s, "host x", LS_REGION_HOST_NEXT, 0, WIDTH);
+    int next = build_at(s, "next x", LS_REGION_INPUT_NEXT, 0, WIDTH);
+    ls_schedule_copy(s, LS_LANE_COPY_IN, LS_PHASE_STEP_INPUT, "next x", host, next);
+  }
+  int twice = build_transient(s, "twice", WIDTH), param = build_at(s, "param", LS_REGION_PARAM, 0, WIDTH);
+  int stats = build_at(s, "stats", LS_REGION_STAT, 0, WIDTH);
+  build_op1(s, &op_double, "twice", x, twice);
+  build_op1(s, &op_scratch, "stats", twice, stats);
+  if (copies)
+    ls_schedule_copy(s, LS_LANE_COPY_OUT, LS_PHASE_STEP_REST, "stats", stats,
+                     build_at(s, "host stats", LS_REGION_HOST_STAT, 0, WIDTH));
+  build_op1(s, &op_update, "update", stats, param);
+  assert_int_equal(ls_schedule_finish(s), LS_OK);
+  assert_int_equal(ls_schedule_check(s), LS_OK);
+  return s;
+}
+
+static ls_device_t *open_device(const ls_backend_t *backend) {
+  ls_device_t *device;
+  assert_int_equal(backend->device->open(ctx, &(ls_device_options_t){.threads = 1}, &device), LS_OK);
+  return device;
+}
+
+static void fill(ls_run_t *run, int slot, int step) {
+  float *x = ls_run_input(run, "x", slot);
+  for (int k = 0; k < WIDTH; k++)
+    x[k] = (float)(step * 100 + k);
+}
+
+static void expect_stats(const float *stats, int step) {
+  assert_non_null(stats);
+  for (int k = 0; k < WIDTH; k++)
+    assert_true(stats[k] == (float)(6 * (step * 100 + k)));
+}
+
+/* Launches one ahead of the wait, as a loop that hides the host does. */
+static void run_steps(const ls_backend_t *backend, bool copies, int slots, bool trace) {
+  enum { STEPS = 9 };
+  ls_schedule_t *s = make(copies, slots);
+  ls_device_t *device = open_device(backend);
+  float param[WIDTH] = {0}, sum[WIDTH] = {0};
+  ls_run_t *run;
+  ls_run_options_t options = {.trace = trace};
+  assert_int_equal(ls_run_create(ctx, s, device, NULL, &(ls_state_t){.param = param}, &options, &run), LS_OK);
+  fill(run, 0, 0);
+  assert_int_equal(ls_run_prime(run, 0), LS_OK);
+  for (int step = 0; step < STEPS; step++) {
+    const float *stats = NULL;
+    if (slots > 1) fill(run, (step + 1) % slots, step + 1);
+    if (slots == 1 && step) fill(run, 0, step);
+    assert_int_equal(ls_run_launch(run, step % slots), LS_OK);
+    int wait_for = slots > 2 ? step - 1 : step; /* with three slots one step stays in flight */
+    if (wait_for < 0) continue;
+    assert_int_equal(ls_run_wait(run, wait_for % slots, &stats), LS_OK);
+    expect_stats(stats, wait_for);
+  }
+  const float *stats;
+  assert_int_equal(ls_run_wait(run, (STEPS - 1) % slots, &stats), LS_OK);
+  expect_stats(stats, STEPS - 1);
+  for (int step = 0; step < STEPS; step++)
+    for (int k = 0; k < WIDTH; k++)
+      sum[k] += (float)(6 * (step * 100 + k));
+  assert_memory_equal(param, sum, sizeof sum);
+
+  const ls_task_time_t *times = ls_run_times(run);
+  bool timed = trace || backend->host_memory;
+  assert_true(timed == (times != NULL));
+  for (int t = 0; timed && t < s->task_count; t++)
+    assert_true(times[t].start_ns >= 0 && times[t].end_ns >= times[t].start_ns);
+  int64_t parts[LS_PHASE_STEP_COUNT], total = 0;
+  ls_run_parts(run, parts);
+  for (int p = 0; p < LS_PHASE_STEP_COUNT; p++)
+    total += parts[p];
+  assert_true(timed ? total > 0 : total == 0);
+  ls_run_destroy(run);
+  backend->device->close(device);
+  ls_schedule_destroy(s);
+}
+
+static void test_steps(void **state) {
+  (void)state;
+  for (int trace = 0; trace <= 1; trace++) {
+    for (int slots = 1; slots <= 4; slots++)
+      run_steps(&ls_backend_ref, false, slots, trace);
+    for (int slots = 2; slots <= 4; slots++) {
+      run_steps(&ls_backend_ref, true, slots, trace);
+      run_steps(&double_eager, true, slots, trace);
+      run_steps(&double_capture, true, slots, trace);
+    }
+  }
+}
+
+/* Captured once per slot, then one launch a step; not when traced. */
+static void test_capture(void **state) {
+  (void)state;
+  for (int trace = 0; trace <= 1; trace++) {
+    ls_schedule_t *s = make(true, 3);
+    ls_device_t *device = open_device(&double_capture);
+    float param[WIDTH] = {0};
+    ls_run_t *run;
+    ls_run_options_t options = {.trace = trace};
+    assert_int_equal(ls_run_create(ctx, s, device, NULL, &(ls_state_t){.param = param}, &options, &run),
+                     LS_OK);
+    assert_int_equal(double_counts(device)->captures, trace ? 0 : 3);
+    assert_true(param[5] == 0); /* capturing runs nothing */
+    for (int step = 0; step < 7; step++) {
+      assert_int_equal(ls_run_launch(run, step % 3), LS_OK);
+      assert_int_equal(ls_run_wait(run, step % 3, NULL), LS_OK);
+    }
+    assert_int_equal(double_counts(device)->launches, trace ? 0 : 7);
+    ls_run_destroy(run);
+    device->backend->device->close(device);
+    ls_schedule_destroy(s);
+  }
+}
+
+static void test_fit_is_what_is_allocated(void **state) {
+  (void)state;
+  for (int slots = 2; slots <= 4; slots++)
+    for (int capture = 0; capture <= 1; capture++) {
+      const ls_backend_t *backend = capture ? &double_capture : &double_eager;
+      ls_schedule_t *s = make(true, slots);
+      ls_device_t *device = open_device(backend);
+      ls_fit_t fit;
+      ls_schedule_fit(s, &fit);
+      void *param;
+      assert_int_equal(backend->buffer->alloc(device, LS_MEM_DEVICE, (size_t)fit.params_bytes, &param),
+                       LS_OK);
+      ls_run_t *run;
+      assert_int_equal(ls_run_create(ctx, s, device, NULL, &(ls_state_t){.param = param}, NULL, &run), LS_OK);
+      assert_int_equal(double_counts(device)->device_bytes, fit.device_total_bytes);
+      assert_int_equal(double_counts(device)->host_bytes, fit.host_pinned_bytes);
+      assert_int_equal(fit.params_bytes, BYTES);
+      assert_int_equal(fit.inputs_bytes, slots * BYTES);
+      assert_int_equal(fit.host_pinned_bytes, slots * 2 * BYTES);
+      int64_t before = double_counts(device)->allocations;
+      assert_int_equal(ls_run_launch(run, 0), LS_OK); /* a step allocates nothing */
+      assert_int_equal(ls_run_wait(run, 0, NULL), LS_OK);
+      assert_int_equal(double_counts(device)->allocations, before);
+      ls_run_destroy(run);
+      backend->buffer->free(device, LS_MEM_DEVICE, param);
+      assert_int_equal(double_counts(device)->device_bytes, 0);
+      assert_int_equal(double_counts(device)->host_bytes, 0);
+      backend->device->close(device);
+      ls_schedule_destroy(s);
+    }
+}
+
+static void expect_refused(const ls_schedule_t *s, ls_device_t *device, ls_comm_t *comm,
+                           const ls_state_t *state, ls_status_t want, const char *word) {
+  ls_run_t *run = NULL;
+  assert_int_equal(ls_run_create(ctx, s, device, comm, state, NULL, &run), want);
+  assert_null(run);
+  if (!strstr(ls_ctx_error(ctx), word)) fail_msg("'%s' is not in: %s", word, ls_ctx_error(ctx));
+  ls_ctx_clear(ctx);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  float param[WIDTH] = {0};
+  ls_state_t memory = {.param = param};
+  ls_device_t *host = open_device(&ls_backend_ref), *device = open_device(&double_eager);
+  ls_schedule_t *s = make(false, 2);
+  expect_refused(s, host, NULL, &(ls_state_t){0}, LS_ERR_ARGUMENT, "memory for parameters");
+  expect_refused(s, device, NULL, &memory, LS_ERR_ARGUMENT, "must copy its input");
+  ls_schedule_destroy(s);
+
+  s = build_begin(ctx, 0, 1, 1);
+  int a = build_transient(s, "a", 4), b = build_transient(s, "b", 4);
+  expect_refused(s, host, NULL, &memory, LS_ERR_ARGUMENT, "not finished");
+  build_source(s, "a", a);
+  build_op1(s, &op_device_only, "here", a, b);
+  assert_int_equal(ls_schedule_finish(s), LS_OK);
+  expect_refused(s, host, NULL, &memory, LS_ERR_UNSUPPORTED,
+                 "ref has no kernel for op 'device_only' (task 'here')");
+  expect_refused(s, device, NULL, &memory, LS_ERR_UNSUPPORTED, "double has no kernel");
+  ls_schedule_destroy(s);
+
+  s = build_begin(ctx, 0, 2, 1);
+  a = build_transient(s, "a", 4);
+  build_source(s, "a", a);
+  ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, a);
+  build_op1(s, &op_double, "b", a, build_transient(s, "b", 4));
+  assert_int_equal(ls_schedule_finish(s), LS_OK);
+  expect_refused(s, host, NULL, &memory, LS_ERR_ARGUMENT, "without a communicator");
+  ls_comm_t *self;
+  assert_int_equal(ls_comm_self_create(ctx, &self), LS_OK);
+  expect_refused(s, host, self, &memory, LS_ERR_ARGUMENT, "rank 0 of 2");
+  ls_comm_destroy(self);
+  ls_schedule_destroy(s);
+  host->backend->device->close(host);
+  device->backend->device->close(device);
+}
+
+static void test_reads_and_names(void **state) {
+  (void)state;
+  ls_schedule_t *s = make(false, 2);
+  ls_device_t *device = open_device(&ls_backend_ref);
+  float param[WIDTH] = {0}, out[WIDTH];
+  ls_run_t *run;
+  assert_int_equal(ls_run_create(ctx, s, device, NULL, &(ls_state_t){.param = param}, NULL, &run), LS_OK);
+  assert_null(ls_run_input(run, "no such tensor", 0));
+  assert_null(ls_run_input(run, "stats", 0)); /* not an input */
+  assert_null(ls_run_input(run, "x", 2));
+  assert_null(ls_run_input(run, "x", -1));
+  assert_ptr_not_equal(ls_run_input(run, "x", 0), ls_run_input(run, "x", 1));
+  fill(run, 1, 3);
+  assert_int_equal(ls_run_launch(run, 2), LS_ERR_ARGUMENT);
+  assert_int_equal(ls_run_wait(run, -1, NULL), LS_ERR_ARGUMENT);
+  assert_int_equal(ls_run_launch(run, 1), LS_OK);
+  assert_int_equal(ls_run_read(run, "stats", 1, out, sizeof out), LS_OK);
+  expect_stats(out, 3);
+  assert_int_equal(ls_run_read(run, "x", 1, out, sizeof out), LS_OK);
+  assert_true(out[2] == 302);
+  assert_int_equal(ls_run_read(run, "stats", 1, out, sizeof out - 4), LS_ERR_ARGUMENT);
+  assert_int_equal(ls_run_read(run, "nothing", 1, out, sizeof out), LS_ERR_NOT_FOUND);
+  ls_run_destroy(run);
+  ls_run_destroy(NULL);
+  device->backend->device->close(device);
+  ls_schedule_destroy(s);
+}
+
+static atomic_bool released;
+
+/* A kernel that does not come back before it is told to. */
+static ls_status_t stuck(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  (void)args;
+  while (!atomic_load(&released)) {
+  }
+  return LS_OK;
+}
+
+static ls_status_t stuck_shape(ls_ctx_t *c, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  (void)c;
+  (void)attrs;
+  out[0] = in[0];
+  return LS_OK;
+}
+
+/* A device that hangs: the wait ends at its deadline, and names rank, step and what may be pending. */
+static void test_wait_has_a_deadline(void **state) {
+  (void)state;
+  static const ls_op_t op_stuck = {
+      .name = "stuck", .in_count = 1, .out_count = 1, .shape = stuck_shape, .forward = stuck};
+  static const ls_op_t *const with_stuck[] = {&op_source, &op_double, &op_stuck, NULL};
+  static const ls_op_t *const *const all[] = {with_stuck};
+  double_ops(1, all);
+  ls_comm_t *self;
+  assert_int_equal(ls_comm_self_create(ctx, &self), LS_OK);
+  ls_comm_set_step(self, 77);
+  ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+  int a = build_transient(s, "a", 4), b = build_transient(s, "b", 4), c = build_transient(s, "c", 4);
+  build_source(s, "a", a);
+  build_op1(s, &op_stuck, "hang", a, b);
+  ls_schedule_collective(s, "gradients 0", LS_ALL_REDUCE, b);
+  build_op1(s, &op_double, "c", b, c);
+  assert_int_equal(ls_schedule_finish(s), LS_OK);
+  ls_device_t *device = open_device(&double_eager);
+  ls_run_t *run;
+  ls_run_options_t options = {.deadline_ns = 1000000};
+  atomic_store(&released, false);
+  assert_int_equal(ls_run_create(ctx, s, device, self, &(ls_state_t){0}, &options, &run), LS_OK);
+  assert_int_equal(ls_run_launch(run, 0), LS_OK);
+  assert_int_equal(ls_run_wait(run, 0, NULL), LS_ERR_TIMEOUT);
+  assert_non_null(strstr(ls_ctx_error(ctx), "rank 0"));
+  assert_non_null(strstr(ls_ctx_error(ctx), "step 77"));
+  assert_non_null(strstr(ls_ctx_error(ctx), "'gradients 0'"));
+  assert_int_equal(ls_run_launch(run, 0), LS_ERR_TIMEOUT); /* it stays broken */
+  assert_int_equal(ls_run_wait(run, 0, NULL), LS_ERR_TIMEOUT);
+  assert_int_equal(ls_ctx_error_count(ctx), 1);
+  atomic_store(&released, true);
+  ls_run_destroy(run);
+  device->backend->device->close(device);
+  ls_schedule_destroy(s);
+  ls_comm_destroy(self);
+}
+
+static void test_every_allocation_fails_once(void **state) {
+  (void)state;
+  ls_schedule_t *s = make(true, 2);
+  ls_device_t *device = open_device(&double_capture);
+  float param[WIDTH] = {0};
+  for (int kind = 0; kind < 2; kind++) { /* of the host, then of the device */
+    ls_status_t status = LS_ERR_MEMORY;
+    for (int n = 1; status; n++) {
+      ls_run_t *run = NULL;
+      if (kind == 0) ls_ctx_fail_alloc(ctx, n);
+      if (kind == 1) double_counts(device)->refuse = n;
+      ls_run_options_t options = {.trace = n % 2};
+      status = ls_run_create(ctx, s, device, NULL, &(ls_state_t){.param = param}, &options, &run);
+      ls_ctx_fail_alloc(ctx, 0);
+      double_counts(device)->refuse = 0;
+      assert_true(status == LS_OK || status == LS_ERR_MEMORY);
+      assert_true((status == LS_OK) == (run != NULL));
+      assert_true(n > 6 || status);
+      ls_run_destroy(run);
+      assert_int_equal(double_counts(device)->device_bytes, 0);
+      assert_int_equal(double_counts(device)->host_bytes, 0);
+    }
+  }
+  device->backend->device->close(device);
+  ls_schedule_destroy(s);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_steps, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_capture, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_fit_is_what_is_allocated, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_reads_and_names, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_wait_has_a_deadline, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_every_allocation_fails_once, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,406 @@
+/* Lowering: where things are placed, when buckets are complete, and that communication can overlap. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "graph/ops/ops.h"
+#include "schedule/double.h"
+#include "world.h"
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+static ls_ctx_t *ctx;
+static ls_graph_t *graph;
+static ls_layout_t *layout;
+static ls_optim_plan_t optim;
+
+enum { ROWS = 4 };
+
+static int setup(void **state) {
+  (void)state;
+  ctx = ls_ctx_create(NULL, NULL);
+  network_make(ctx, ROWS, 0.5, true, &graph);
+  assert_int_equal(ls_layout_create(ctx, graph, &layout), LS_OK);
+  ls_optim_config_t config = {.name = LS_OPTIM_ADAM, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+  ls_optim_plan(&config, 1, &optim);
+  return 0;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  ls_layout_destroy(layout);
+  ls_graph_destroy(graph);
+  ls_ctx_destroy(ctx);
+  return 0;
+}
+
+static ls_lower_t request(int world_size, int accumulate, int64_t bucket_bytes) {
+  return (ls_lower_t){.graph = graph,
+                      .layout = layout,
+                      .optim = &optim,
+                      .world_size = world_size,
+                      .accumulate = accumulate,
+                      .input_slots = 2,
+                      .options = {.bucket_bytes = bucket_bytes}};
+}
+
+static ls_schedule_t *lower(const ls_strategy_t *strategy, const ls_lower_t *in) {
+  ls_schedule_t *s = NULL;
+  ls_status_t status = strategy->lower(ctx, in, &s);
+  if (!status) status = ls_schedule_check(s);
+  assert_string_equal(ls_ctx_error(ctx), "");
+  assert_int_equal(status, LS_OK);
+  return s;
+}
+
+static int find_task(const ls_schedule_t *s, const char *name) {
+  for (int t = 0; t < s->task_count; t++)
+    if (!strcmp(s->tasks[t].name, name)) return t;
+  fail_msg("no task '%s'", name);
+  return -1;
+}
+
+static const ls_sched_tensor_t *find_tensor(const ls_schedule_t *s, const char *name) {
+  for (int i = 0; i < s->tensor_count; i++)
+    if (!strcmp(s->tensors[i].name, name)) return &s->tensors[i];
+  fail_msg("no tensor '%s'", name);
+  return NULL;
+}
+
+static void test_shares(void **state) {
+  (void)state;
+  static const int64_t batches[] = {0, 1, 2, 7, 10, 128, 1000003};
+  for (int b = 0; b < LS_COUNT(batches); b++)
+    for (int world = 1; world <= 11; world++) {
+      int64_t next = 0, least = INT64_MAX, most = 0;
+      for (int r = 0; r < world; r++) {
+        int64_t first, count;
+        ls_share(batches[b], r, world, &first, &count);
+        assert_int_equal(first, next);
+        next += count;
+        least = count < least ? count : least;
+        most = count > most ? count : most;
+      }
+      assert_int_equal(next, batches[b]);
+      assert_true(most - least <= 1);
+    }
+}
+
+static void test_registry(void **state) {
+  (void)state;
+  assert_ptr_equal(ls_strategy_find("single"), &ls_strategy_single);
+  assert_ptr_equal(ls_strategy_find("ddp"), &ls_strategy_ddp);
+  assert_null(ls_strategy_find("dp"));
+  for (int i = 0; ls_strategies[i]; i++)
+    assert_true(ls_strategies[i]->help && ls_strategies[i]->lower);
+}
+
+/* Layout: head 16, layers.1.bias 2 (16), layers.1.weight 10 (16), layers.0.bias 5 (16), layers.0.weight 30
+ * (32): 96 elements. */
+static void test_buckets(void **state) {
+  (void)state;
+  static const struct {
+    int64_t bytes;
+    int count;
+    int64_t end[4];
+  } cases[] = {
+      {1, 4, {32, 48, 64, 96}}, {128, 3, {32, 64, 96}}, {129, 2, {48, 96}}, {64, 4, {32, 48, 64, 96}},
+      {256, 2, {64, 96}},       {384, 1, {96}},         {1 << 30, 1, {96}},
+  };
+  assert_int_equal(layout->total, 96);
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    ls_arena_t arena;
+    ls_arena_init(&arena, ctx);
+    ls_lower_t in = request(1, 1, cases[i].bytes);
+    ls_bucket_t *bucket;
+    int count;
+    assert_int_equal(ls_buckets_make(&arena, &in, &bucket, &count), LS_OK);
+    assert_int_equal(count, cases[i].count);
+    int64_t begin = 0;
+    int ready = 0;
+    for (int b = 0; b < count; b++) {
+      assert_int_equal(bucket[b].begin, begin);
+      assert_int_equal(bucket[b].end, cases[i].end[b]);
+      assert_true(bucket[b].ready_node >= ready); /* front to back */
+      begin = bucket[b].end;
+      ready = bucket[b].ready_node;
+    }
+    assert_int_equal(ready,
+                     graph->tensors[graph->tensors[ls_graph_find(graph, "layers.0.weight")].grad].producer);
+    ls_arena_release(&arena);
+  }
+}
+
+/* Every all-reduce is issued as soon as its bucket is complete, and no task of the backward pass waits for
+ * one. */
+static void test_communication_overlaps(void **state) {
+  (void)state;
+  for (int accumulate = 1; accumulate <= 3; accumulate++) {
+    ls_lower_t in = request(2, accumulate, 1);
+    ls_schedule_t *s = lower(&ls_strategy_ddp, &in);
+    int collectives = 0, backward_after = 0;
+    for (int t = 0; t < s->task_count; t++) {
+      const ls_task_t *task = &s->tasks[t];
+      if (task->lane == LS_LANE_COMM) {
+        collectives++;
+        assert_int_equal(task->phase, LS_PHASE_STEP_COMM);
+        bool alone = s->tasks[t - 1].lane != LS_LANE_COMM; /* else one op completed two buckets */
+        assert_int_equal(task->wait_count, alone);
+        if (alone) assert_int_equal(task->wait[0], t - 1);
+      }
+      if (task->phase == LS_PHASE_STEP_BACKWARD) {
+        assert_int_equal(task->wait_count, 0);
+        backward_after += collectives > 0;
+      }
+    }
+    assert_int_equal(collectives, 4);
+    assert_true(backward_after >= 3);
+    for (int b = 0; b < 4; b++) { /* norms come after the backward pass, in order */
+      char name[32];
+      snprintf(name, sizeof name, "sum of squares %d", b);
+      assert_int_equal(find_task(s, name), find_task(s, "sum of squares 0") + b);
+    }
+    assert_int_equal(s->tasks[find_task(s, "sum of squares 0") - 1].lane, LS_LANE_COMM);
+    ls_schedule_destroy(s);
+  }
+}
+
+/* On one rank the squares are summed right after a bucket's last gradient. */
+static void test_norm_while_hot(void **state) {
+  (void)state;
+  ls_lower_t in = request(1, 1, 1);
+  ls_schedule_t *s = lower(&ls_strategy_single, &in);
+  assert_int_equal(s->tasks[find_task(s, "sum of squares 0") - 1].phase, LS_PHASE_STEP_BACKWARD);
+  assert_int_equal(s->tasks[find_task(s, "sum of squares 3") - 1].phase, LS_PHASE_STEP_OPTIMIZER);
+  assert_true(find_task(s, "sum of squares 0") + 2 < find_task(s, "sum of squares 2"));
+  for (int t = 0; t < s->task_count; t++)
+    assert_int_equal(s->tasks[t].lane, LS_LANE_COMPUTE);
+  ls_schedule_destroy(s);
+}
+
+/* Micro-batches of one kind are contiguous, in the order of the inputs, and the whole has the plain name. */
+static void test_inputs(void **state) {
+  (void)state;
+  ls_lower_t in = request(1, 3, 1 << 20);
+  in.copies = true;
+  ls_schedule_t *s = lower(&ls_strategy_single, &in);
+  size_t end = 0;
+  static const char *const names[] = {"x", "target", "weight", "step"};
+  for (int i = 0; i < LS_COUNT(names); i++) {
+    const ls_sched_tensor_t *whole = find_tensor(s, names[i]);
+    assert_int_equal(whole->region, LS_REGION_INPUT);
+    assert_int_equal(whole->offset_bytes, (end + 63) / 64 * 64);
+    size_t at = whole->offset_bytes;
+    for (int m = 0; m < 3; m++) {
+      char name[32];
+      snprintf(name, sizeof name, "%s@%d", names[i], m);
+      assert_int_equal(find_tensor(s, name)->offset_bytes, at);
+      at += find_tensor(s, name)->size_bytes;
+    }
+    assert_int_equal(at, whole->offset_bytes + whole->size_bytes);
+    end = at;
+  }
+  ls_shape_t steps = LS_SHAPE(LS_U8, 3, 64), rows = LS_SHAPE(LS_F32, 3 * ROWS, INPUTS);
+  assert_true(ls_shape_equal(&find_tensor(s, "step")->shape, &steps));
+  assert_true(ls_shape_equal(&find_tensor(s, "x")->shape, &rows));
+  assert_int_equal(s->region_bytes[LS_REGION_INPUT], s->region_bytes[LS_REGION_INPUT_NEXT]);
+  assert_int_equal(s->region_bytes[LS_REGION_INPUT], s->region_bytes[LS_REGION_HOST_NEXT]);
+  assert_int_equal(s->tasks[0].lane, LS_LANE_COPY_IN);
+  assert_int_equal(s->tasks[0].bytes, s->region_bytes[LS_REGION_INPUT]);
+  assert_true(find_task(s, "stats") < find_task(s, "update")); /* the stats leave while the update runs */
+  ls_schedule_destroy(s);
+}
+
+/* With one slot there is no next input to copy; what the host fills is pinned memory all the same. */
+static void test_one_slot_with_copies(void **state) {
+  (void)state;
+  ls_lower_t in = request(1, 1, 1 << 20);
+  in.copies = true;
+  in.input_slots = 1;
+  ls_schedule_t *s = lower(&ls_strategy_single, &in);
+  assert_int_equal(s->region_bytes[LS_REGION_INPUT_NEXT], 0);
+  assert_int_equal(s->region_bytes[LS_REGION_HOST_NEXT], s->region_bytes[LS_REGION_INPUT]);
+  assert_int_not_equal(s->tasks[0].lane, LS_LANE_COPY_IN);
+  ls_schedule_destroy(s);
+}
+
+static void test_fit(void **state) {
+  (void)state;
+  static const ls_op_t *const *const lists[] = {ls_ops, ls_optim_ops};
+  double_ops(2, lists);
+  ls_lower_t in = request(1, 2, 1);
+  in.copies = true;
+  ls_schedule_t *s = lower(&ls_strategy_single, &in);
+  ls_fit_t fit;
+  ls_schedule_fit(s, &fit);
+  assert_int_equal(fit.params_bytes, layout->total * 4);
+  assert_int_equal(fit.gradients_bytes, layout->total * 4);
+  assert_int_equal(fit.optimizer_bytes, (2 * layout->total + 16) * 4);
+  assert_true(fit.transient_bytes > 0 && 2 * fit.transient_bytes < fit.transient_unshared_bytes);
+
+  const ls_backend_t *backend = &double_capture;
+  ls_device_t *device;
+  assert_int_equal(backend->device->open(ctx, &(ls_device_options_t){.threads = 1}, &device), LS_OK);
+  void *state_of[3];
+  size_t sizes[] = {(size_t)fit.params_bytes, (size_t)fit.gradients_bytes, (size_t)fit.optimizer_bytes};
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(backend->buffer->alloc(device, LS_MEM_DEVICE, sizes[i], &state_of[i]), LS_OK);
+  ls_state_t memory = {.param = state_of[0], .grad = state_of[1], .optim = state_of[2]};
+  ls_run_t *run;
+  assert_int_equal(ls_run_create(ctx, s, device, NULL, &memory, NULL, &run), LS_OK);
+  assert_int_equal(double_counts(device)->device_bytes, fit.device_total_bytes);
+  assert_int_equal(double_counts(device)->host_bytes, fit.host_pinned_bytes);
+  ls_run_destroy(run);
+  for (int i = 0; i < 3; i++)
+    backend->buffer->free(device, LS_MEM_DEVICE, state_of[i]);
+  backend->device->close(device);
+  ls_schedule_destroy(s);
+}
+
+/* Activations of one micro-batch make room for those of the next. */
+static void test_memory_of_micro_batches(void **state) {
+  (void)state;
+  ls_fit_t one, four;
+  ls_lower_t in = request(1, 1, 1);
+  ls_schedule_t *s = lower(&ls_strategy_single, &in);
+  ls_schedule_fit(s, &one);
+  ls_schedule_destroy(s);
+  in.accumulate = 4;
+  s = lower(&ls_strategy_single, &in);
+  ls_schedule_fit(s, &four);
+  ls_schedule_destroy(s);
+  assert_true(four.transient_unshared_bytes >= 4 * one.transient_unshared_bytes);
+  assert_true(four.transient_bytes < one.transient_bytes + layout->total * 4); /* plus one gradient */
+}
+
+static void expect_refused(const ls_strategy_t *strategy, const ls_lower_t *in, ls_status_t want,
+                           const char *word) {
+  ls_schedule_t *s = NULL;
+  assert_int_equal(strategy->lower(ctx, in, &s), want);
+  assert_null(s);
+  if (!strstr(ls_ctx_error(ctx), word)) fail_msg("'%s' is not in: %s", word, ls_ctx_error(ctx));
+  ls_ctx_clear(ctx);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  ls_lower_t in = request(2, 1, 1);
+  expect_refused(&ls_strategy_single, &in, LS_ERR_ARGUMENT, "one rank");
+  in = request(1, 0, 1);
+  expect_refused(&ls_strategy_single, &in, LS_ERR_ARGUMENT, "micro-batches");
+  in = request(1, 1, 0);
+  expect_refused(&ls_strategy_single, &in, LS_ERR_ARGUMENT, "0 bytes");
+  in = request(1, 1, 1);
+  in.input_slots = 0;
+  expect_refused(&ls_strategy_single, &in, LS_ERR_ARGUMENT, "input slots");
+
+  ls_graph_t *other; /* no loss, no step */
+  assert_int_equal(ls_graph_create(ctx, &other), LS_OK);
+  int x = ls_graph_input(other, "x", LS_SHAPE(LS_F32, 2, 3));
+  int w = ls_graph_param(other, "layers.0.weight", LS_SHAPE(LS_F32, 2, 3), (ls_init_t){LS_INIT_ZEROS, 0});
+  ls_graph_op(other, &ls_op_add, NULL, 2, (int[]){x, w}, NULL);
+  in = request(1, 1, 1);
+  in.graph = other;
+  expect_refused(&ls_strategy_single, &in, LS_ERR_MISMATCH, "'layers.0.weight'");
+  ls_layout_t *own;
+  assert_int_equal(ls_layout_create(ctx, other, &own), LS_OK);
+  in.layout = own;
+  expect_refused(&ls_strategy_single, &in, LS_ERR_ARGUMENT, "'loss'");
+  ls_layout_destroy(own);
+  ls_graph_destroy(other);
+}
+
+/* A loss seen through a view, and a parameter that the loss does not reach. */
+static void test_unusual_graph(void **state) {
+  (void)state;
+  ls_graph_t *g;
+  assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
+  ls_init_t zeros = {LS_INIT_ZEROS, 0};
+  ls_graph_input(g, "step", LS_SHAPE(LS_U8, 64));
+  int x = ls_graph_input(g, "x", LS_SHAPE(LS_F32, 1, 6));
+  int w = ls_graph_param(g, "w", LS_SHAPE(LS_F32, 2, 3), zeros);
+  ls_graph_param(g, "idle", LS_SHAPE(LS_F32, 4), zeros);
+  int flat = ls_graph_op(g, &ls_op_reshape, &(ls_attrs_t){.i = {2, 1, 6}}, 1, (int[]){w}, NULL);
+  int y = ls_graph_op(g, &ls_op_mul, NULL, 2, (int[]){x, flat}, NULL);
+  int sum = ls_graph_op(g, &ls_op_reduce, &(ls_attrs_t){.i = {1}}, 1, (int[]){y}, NULL);
+  int loss = ls_graph_op(g, &ls_op_reshape, &(ls_attrs_t){.i = {1, 1}}, 1, (int[]){sum}, NULL);
+  ls_graph_rename(g, loss, "loss");
+  int correct = ls_graph_op(g, &ls_op_mul, NULL, 2, (int[]){loss, loss}, NULL);
+  ls_graph_rename(g, correct, "correct");
+  ls_graph_rename(g, y, "output");
+  ls_graph_backward(g, loss);
+  assert_string_equal(ls_ctx_error(ctx), "");
+  ls_layout_t *own;
+  assert_int_equal(ls_layout_create(ctx, g, &own), LS_OK);
+
+  for (int accumulate = 1; accumulate <= 2; accumulate++) {
+    ls_lower_t in = request(1, accumulate, 1);
+    in.graph = g;
+    in.layout = own;
+    ls_schedule_t *s = lower(&ls_strategy_single, &in);
+    float memory[3][128] = {{0}};
+    ls_device_t *device;
+    ls_run_t *run;
+    assert_int_equal(ls_backend_ref.device->open(ctx, &(ls_device_options_t){.threads = 1}, &device), LS_OK);
+    ls_state_t at = {.param = memory[0], .grad = memory[1], .optim = memory[2]};
+    const ls_layout_entry_t *e = ls_layout_find(own, "w");
+    for (int k = 0; k < 6; k++)
+      memory[0][e->offset + k] = (float)k;
+    assert_int_equal(ls_run_create(ctx, s, device, NULL, &at, NULL, &run), LS_OK);
+    float *input = ls_run_input(run, "x", 0);
+    for (int k = 0; k < 6 * accumulate; k++)
+      input[k] = (float)(k + 1);
+    const float *stats;
+    assert_int_equal(ls_run_launch(run, 0), LS_OK);
+    assert_int_equal(ls_run_wait(run, 0, &stats), LS_OK);
+    assert_true(stats[LS_STAT_LOSS] == (accumulate == 1 ? 70 : 70 + 160));
+    for (int k = 0; k < 6; k++)
+      assert_true(memory[1][e->offset + k] == (float)(accumulate == 1 ? k + 1 : 2 * k + 8));
+    ls_run_destroy(run);
+    ls_backend_ref.device->close(device);
+    ls_schedule_destroy(s);
+
+    in.optim = NULL; /* output and loss are read in the graph and looked at from outside */
+    s = lower(&ls_strategy_single, &in);
+    ls_schedule_destroy(s);
+  }
+  ls_layout_destroy(own);
+  ls_graph_destroy(g);
+}
+
+static void test_every_allocation_fails_once(void **state) {
+  (void)state;
+  ls_status_t status = LS_ERR_MEMORY;
+  ls_lower_t in = request(2, 2, 1);
+  in.copies = true;
+  for (int n = 1; status; n++) {
+    ls_schedule_t *s = NULL;
+    ls_ctx_fail_alloc(ctx, n);
+    status = ls_strategy_ddp.lower(ctx, &in, &s);
+    ls_ctx_fail_alloc(ctx, 0);
+    assert_true(status == LS_OK || status == LS_ERR_MEMORY);
+    assert_true((status == LS_OK) == (s != NULL));
+    assert_true(n > 3 || status);
+    ls_schedule_destroy(s);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_shares),
+      cmocka_unit_test(test_registry),
+      cmocka_unit_test_setup_teardown(test_buckets, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_communication_overlaps, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_norm_while_hot, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_inputs, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_one_slot_with_copies, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_fit, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_memory_of_micro_batches, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_unusual_graph, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_every_allocation_fails_once, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
