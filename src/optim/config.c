@@ -119,9 +119,10 @@ const ls_section_t ls_rate_section = {
     .help = "The learning rate over the steps.",
 };
 
-ls_status_t ls_optim_check(ls_ctx_t *ctx, const ls_optim_config_t *config) {
+ls_status_t ls_optim_check(ls_ctx_t *ctx, const ls_place_t *place, const ls_optim_config_t *config) {
   if (config->nesterov && (config->name != LS_OPTIM_SGD || config->momentum <= 0))
-    return ls_fail(ctx, LS_ERR_CONFIG, "train.optimizer: nesterov needs name: sgd and momentum above 0");
+    return ls_fail_at(ctx, LS_ERR_CONFIG, place,
+                      "train.optimizer: nesterov needs name: sgd and momentum above 0");
   return LS_OK;
 }
 

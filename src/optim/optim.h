@@ -33,8 +33,8 @@ extern const ls_section_t ls_rate_section;
 /* Learning rate of step `step` (0-based) of `total_steps`. */
 float ls_rate_at(const ls_rate_config_t *rate, double lr, int64_t step, int64_t total_steps);
 
-/* What single rows cannot say: Nesterov needs momentum. LS_ERR_CONFIG, reported. */
-ls_status_t ls_optim_check(ls_ctx_t *ctx, const ls_optim_config_t *config);
+/* What single rows cannot say: Nesterov needs momentum. LS_ERR_CONFIG, reported at `place`. */
+ls_status_t ls_optim_check(ls_ctx_t *ctx, const ls_place_t *place, const ls_optim_config_t *config);
 
 /* Optimizer state: `slot_count` flat buffers shaped like the parameters ("momentum"; "m", "v"). */
 enum { LS_OPTIM_SLOT_MAX = 2 };

@@ -99,6 +99,8 @@ static ls_status_t check_rules(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *
                                       "strategy \"%s\" uses one rank, but parallel.ranks is %lld; use ddp or "
                                       "ranks: 1",
                                       strategy, (long long)config->parallel.ranks));
+  const ls_doc_node_t *optimizer = ls_doc_get(train, "optimizer");
+  status = first(status, ls_optim_check(ctx, optimizer ? &optimizer->key_place : &whole, &config->optimizer));
   if (config->train.batch < config->parallel.ranks)
     status = first(status, ls_fail_at(ctx, LS_ERR_CONFIG, train_place,
                                       "the global batch (%lld) is smaller than the number of ranks (%lld)",

@@ -88,11 +88,11 @@ static void test_out_of_range(void **state) {
 static void test_nesterov_needs_momentum(void **state) {
   fixture_t *f = *state;
   ls_optim_config_t config = {.name = LS_OPTIM_SGD, .momentum = 0.9, .nesterov = true};
-  assert_int_equal(ls_optim_check(f->ctx, &config), LS_OK);
+  assert_int_equal(ls_optim_check(f->ctx, &(ls_place_t){0}, &config), LS_OK);
   config.momentum = 0;
-  assert_int_equal(ls_optim_check(f->ctx, &config), LS_ERR_CONFIG);
+  assert_int_equal(ls_optim_check(f->ctx, &(ls_place_t){0}, &config), LS_ERR_CONFIG);
   config = (ls_optim_config_t){.name = LS_OPTIM_ADAM, .momentum = 0.9, .nesterov = true};
-  assert_int_equal(ls_optim_check(f->ctx, &config), LS_ERR_CONFIG);
+  assert_int_equal(ls_optim_check(f->ctx, &(ls_place_t){0}, &config), LS_ERR_CONFIG);
   assert_int_equal(ls_ctx_error_count(f->ctx), 2);
 }
 

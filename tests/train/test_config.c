@@ -37,6 +37,8 @@ static const struct {
     {"model: {preset: mlp-medium}\ntrain: {batch: 2}\nparallel: {ranks: 3, strategy: ddp}\n",
      {"global batch (2)", "ranks (3)", NULL}},
     {"model: {preset: mlp-medium}\ntrain: {precision: fp8}\n", {"test.yaml:2:20: ", "precision", NULL}},
+    {"model: {preset: mlp-medium}\ntrain: {optimizer: {nesterov: true}}\n",
+     {"test.yaml:2:9: ", "nesterov", "momentum"}},
     {"model: {preset: mlp-medium}\ntrain: {optimizer: {name: adm}}\n", {"test.yaml:2:27: ", "adam", NULL}},
 };
 
