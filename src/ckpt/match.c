@@ -77,6 +77,6 @@ ls_status_t ls_ckpt_match(ls_ctx_t *ctx, ls_arena_t *arena, const char *file,
     return LS_OK;
   }
   char more[48] = "";
-  if (d.count > SHOWN_MAX) snprintf(more, sizeof more, "; and %d more differences", d.count - SHOWN_MAX);
+  if (d.count > SHOWN_MAX) snprintf(more, sizeof more, "; and %d more", d.count - SHOWN_MAX);
   return ls_fail(ctx, LS_ERR_MISMATCH, "%s: belongs to another model or optimizer: %s%s", file, d.text, more);
 }

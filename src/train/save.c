@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The trainer's tensors under their names, over host memory. */
 typedef struct {
@@ -202,6 +203,7 @@ static ls_status_t move_aside(ls_trainer_t *t, const char *dir) {
 
 static ls_status_t claim_rank0(ls_trainer_t *t) {
   const char *dir = t->config->checkpoint.dir;
+  bool existed = ls_path_exists(dir);
   ls_status_t status = ls_dir_make(t->ctx, dir);
   if (status == LS_OK && t->resumed_from < 0) status = move_aside(t, dir);
   if (status != LS_OK) return status;
@@ -210,6 +212,7 @@ static ls_status_t claim_rank0(ls_trainer_t *t) {
   status = text && path ? ls_file_replace(t->ctx, path, text, strlen(text)) : LS_ERR_MEMORY;
   ls_free(text);
   ls_free(path);
+  if (status != LS_OK && !existed) rmdir(dir); /* a failed start leaves nothing behind */
   return status;
 }
 

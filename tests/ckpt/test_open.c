@@ -263,7 +263,7 @@ static void names_the_differences_of_another_model_and_writes_nothing(void **sta
       row.optim_count = 0;
       break;
     default:
-      row.expected = "and 3 more differences";
+      row.expected = "; and 3 more";
       for (int k = 0; k < PARAM_COUNT; k++)
         p[k].name = "other";
     }

@@ -1,0 +1,197 @@
+/* Wrong command lines and wrong configurations. */
+#include "bad_input.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MODEL    "model: {input: [4], loss: mse, layers: [{dense: {units: 3}}]}\n"
+#define SAMPLES  "data: {kind: synthetic, samples: 60}\n"
+#define TRAIN    "train: {batch: 10, steps: 2}\n"
+#define PARALLEL "parallel: {backend: cpu, threads: 1}\n"
+#define GOOD     MODEL SAMPLES TRAIN PARALLEL
+
+static void too_large(void) {
+  size_t size = (1 << 20) + 1;
+  char *text = malloc(size);
+  memset(text, '#', size);
+  put("c.yaml", text, size);
+  free(text);
+}
+
+static void too_deep(void) {
+  char text[512] = GOOD "deep: ";
+  size_t used = strlen(text);
+  memset(text + used, '[', 60);
+  memset(text + used + 60, ']', 60);
+  put("c.yaml", text, used + 120);
+}
+
+static void not_text(void) {
+  put("c.yaml", "model: \xff\xfe\n", 10);
+}
+static void a_zero_byte(void) {
+  put("c.yaml", "model: a\0b\n", 11);
+}
+static void a_folder(void) {
+  mkdir("c.yaml", 0777);
+}
+
+const row_t rows_config[] = {
+    /* usage */
+    {"no command", USAGE, "", .expect = {"usage: lockstep"}},
+    {"unknown command", USAGE, "trian c.yaml", GOOD,
+     .expect = {"unknown command \"trian\"", "did you mean train"}},
+    {"unknown option", USAGE, "train c.yaml --resum", GOOD,
+     .expect = {"\"--resum\"", "did you mean --resume"}},
+    {"option of another command", USAGE, "inspect c.yaml --resume", GOOD, .expect = {"\"--resume\""}},
+    {"no configuration", USAGE, "train", .expect = {"configuration file is missing"}},
+    {"two configurations", USAGE, "check c.yaml d.yaml", GOOD, .expect = {"unexpected argument \"d.yaml\""}},
+    {"--set without a value", USAGE, "check c.yaml --json --set", GOOD, .expect = {"--set"}},
+    {"--ranks 0", USAGE, "train c.yaml --ranks 0", GOOD, .expect = {"--ranks", "\"0\""}},
+    {"--ranks 2x", USAGE, "train c.yaml --ranks 2x", GOOD, .expect = {"--ranks", "\"2x\""}},
+    {"--ranks -1", USAGE, "train c.yaml --ranks -1", GOOD, .expect = {"--ranks"}},
+    {"--quiet=1", USAGE, "train c.yaml --quiet=1", GOOD, .expect = {"--quiet"}},
+    {"eval without a checkpoint", USAGE, "eval c.yaml", GOOD, .expect = {"--checkpoint DIR is missing"}},
+
+    /* the file itself */
+    {"configuration missing", IO, .expect = {"c.yaml", "No such file"}},
+    {"configuration is a folder", IO, .files = a_folder, .expect = {"c.yaml", "directory"}},
+    {"configuration too large", IO, .files = too_large, .expect = {"c.yaml", "limit"}},
+    {"configuration empty", CONFIG, .config = "", .expect = {"c.yaml"}},
+    {"configuration is a list", CONFIG, .config = "- model\n", .expect = {"c.yaml:1:1"}},
+    {"configuration is not UTF-8", CONFIG, .files = not_text, .expect = {"c.yaml:1:8"}},
+    {"configuration holds a zero byte", CONFIG, .files = a_zero_byte, .expect = {"c.yaml:1:9"}},
+    {"YAML alias", CONFIG, .config = "model: &m {input: [4]}\ndata: *m\n",
+     .expect = {"c.yaml:1:8", "c.yaml:2:7", "anchors", "alias"}},
+    {"YAML tag", CONFIG, .config = GOOD "x: !!python/object:os.system {}\n",
+     .expect = {"c.yaml:5:4", "tags"}},
+    {"YAML too deep", CONFIG, .files = too_deep, .expect = {"c.yaml:5:", "deeper than 32"}},
+    {"YAML bracket not closed", CONFIG, .config = "model: {input: [4\n", .expect = {"c.yaml:"}},
+    {"YAML tab", CONFIG, .config = "model:\n\tinput: [4]\n", .expect = {"c.yaml:2:1"}},
+    {"YAML two documents", CONFIG, .config = GOOD "---\n" GOOD, .expect = {"c.yaml:5:"}},
+    {"YAML key twice", CONFIG, .config = GOOD "train: {batch: 5}\n",
+     .expect = {"c.yaml:5:1", "`train` is given twice", "line 3"}},
+
+    /* unknown names, section by section */
+    {"unknown section", CONFIG, .config = GOOD "paralel: {}\n",
+     .expect = {"c.yaml:5:1", "`paralel`", "did you mean `parallel`"}},
+    {"unknown in model", CONFIG,
+     .config = "model: {inputs: [4], loss: mse, layers: [{dense: {units: 3}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:9", "`inputs` in model", "did you mean `input`"}},
+    {"unknown in a layer", CONFIG,
+     .config = "model: {input: [4], loss: mse, layers: [{dense: {unit: 3}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:50", "`unit`", "did you mean `units`"}},
+    {"unknown layer", CONFIG,
+     .config = "model: {input: [4], loss: mse, layers: [{dens: {units: 3}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:42", "`dens`", "did you mean `dense`"}},
+    {"unknown in data", CONFIG, .config = MODEL "data: {kind: synthetic, sample: 5}\n",
+     .expect = {"c.yaml:2:25", "did you mean `samples`"}},
+    {"unknown in train", CONFIG, .config = MODEL SAMPLES "train: {batch: 10, epoch: 5}\n",
+     .expect = {"c.yaml:3:20", "did you mean `epochs`"}},
+    {"unknown in train.optimizer", CONFIG, .config = MODEL SAMPLES "train: {optimizer: {nme: adam}}\n",
+     .expect = {"c.yaml:3:21", "train.optimizer"}},
+    {"unknown in train.schedule", CONFIG, .config = MODEL SAMPLES "train: {schedule: {warmup_step: 5}}\n",
+     .expect = {"c.yaml:3:20", "did you mean `warmup_steps`"}},
+    {"unknown in train.checkpoint", CONFIG, .config = MODEL SAMPLES "train: {checkpoint: {directory: x}}\n",
+     .expect = {"c.yaml:3:22", "`directory` in train.checkpoint"}},
+    {"unknown in parallel", CONFIG, .config = MODEL SAMPLES TRAIN "parallel: {rank: 2}\n",
+     .expect = {"c.yaml:4:12", "did you mean `ranks`"}},
+    {"unknown preset", CONFIG, .config = "model: {preset: mlp-medum}\n" SAMPLES,
+     .expect = {"c.yaml:1:17", "did you mean `mlp-medium`"}},
+    {"unknown loss", CONFIG,
+     .config = "model: {input: [4], loss: entropy, layers: [{dense: {units: 3}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:27", "cross-entropy"}},
+    {"unknown strategy", CONFIG, .config = MODEL SAMPLES TRAIN "parallel: {strategy: dpd}\n",
+     .expect = {"c.yaml:4:22", "did you mean \"ddp\""}},
+    {"unknown backend", CONFIG, .config = MODEL SAMPLES TRAIN "parallel: {backend: gpu}\n",
+     .expect = {"c.yaml:4:21", "\"gpu\""}},
+    {"unknown activation", CONFIG,
+     .config = "model: {input: [4], loss: mse, layers: [{dense: {units: 3, activation: rleu}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:72", "relu"}},
+    {"unknown precision", CONFIG, .config = MODEL SAMPLES "train: {precision: fp8}\n",
+     .expect = {"c.yaml:3:20", "fp32"}},
+
+    /* wrong types and ranges */
+    {"text for a number", CONFIG, .config = MODEL SAMPLES "train: {batch: many}\n",
+     .expect = {"c.yaml:3:16", "train.batch", "`many`"}},
+    {"a number with a tail", CONFIG, .config = MODEL SAMPLES "train: {batch: 32xyz}\n",
+     .expect = {"c.yaml:3:16", "`32xyz`"}},
+    {"a fraction for an integer", CONFIG, .config = MODEL SAMPLES "train: {batch: 1.5}\n",
+     .expect = {"c.yaml:3:16", "`1.5`"}},
+    {"a huge integer", CONFIG, .config = MODEL SAMPLES "train: {batch: 99999999999999999999}\n",
+     .expect = {"c.yaml:3:16"}},
+    {"a list for a number", CONFIG, .config = MODEL SAMPLES "train: {optimizer: {lr: [1, 2]}}\n",
+     .expect = {"c.yaml:3:25", "train.optimizer.lr"}},
+    {"a text for a list", CONFIG,
+     .config = "model: {input: 28x28, loss: mse, layers: [{dense: {units: 3}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:16", "`28x28`"}},
+    {"yes for true", CONFIG, .config = MODEL "data: {kind: synthetic, normalize: yes}\n",
+     .expect = {"c.yaml:2:36", "`yes`"}},
+    {"a quoted number", CONFIG, .config = MODEL SAMPLES "train: {batch: \"10\"}\n",
+     .expect = {"c.yaml:3:16"}},
+    {"a value for a section", CONFIG, .config = MODEL SAMPLES "train: 5\n",
+     .expect = {"c.yaml:3:8", "train"}},
+    {"nan for a number", CONFIG, .config = MODEL SAMPLES "train: {optimizer: {lr: .nan}}\n",
+     .expect = {"c.yaml:3:25"}},
+    {"batch 0", CONFIG, .config = MODEL SAMPLES "train: {batch: 0}\n",
+     .expect = {"c.yaml:3:16", "train.batch", "1"}},
+    {"negative rate", CONFIG, .config = MODEL SAMPLES "train: {optimizer: {lr: -1}}\n",
+     .expect = {"c.yaml:3:25"}},
+    {"dropout above 1", CONFIG,
+     .config = "model: {input: [4], loss: mse, layers: [{dense: {units: 3, dropout: 1.5}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:69"}},
+    {"validation 1", CONFIG, .config = MODEL "data: {kind: synthetic, validation: 1}\n",
+     .expect = {"c.yaml:2:37"}},
+    {"keep 0", CONFIG, .config = MODEL SAMPLES "train: {checkpoint: {dir: run, keep: 0}}\n",
+     .expect = {"c.yaml:3:38"}},
+    {"ranks 0", CONFIG, .config = MODEL SAMPLES TRAIN "parallel: {ranks: 0}\n", .expect = {"c.yaml:4:19"}},
+    {"input too large", CONFIG,
+     .config = "model: {input: [1000000000], loss: mse, layers: [{dense: {units: 3}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:16", "268435456"}},
+    {"no units", CONFIG, .config = "model: {input: [4], loss: mse, layers: [{dense: {}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:", "units"}},
+    {"no layers", CONFIG, .config = "model: {input: [4], loss: mse, layers: []}\n" SAMPLES,
+     .expect = {"c.yaml:1:", "layers"}},
+    {"input of size 0", CONFIG,
+     .config = "model: {input: [0], loss: mse, layers: [{dense: {units: 3}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:17"}},
+
+    /* what does not go together */
+    {"preset with layers", CONFIG,
+     .config = "model: {preset: mlp-medium, layers: [{dense: {units: 3}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:29", "model.preset"}},
+    {"epochs and steps", CONFIG, .config = MODEL SAMPLES "train: {epochs: 1, steps: 5}\n",
+     .expect = {"c.yaml:3:1", "not both"}},
+    {"single on two ranks", CONFIG, .config = MODEL SAMPLES TRAIN "parallel: {strategy: single, ranks: 2}\n",
+     .expect = {"c.yaml:4:1", "ddp"}},
+    {"batch smaller than ranks", CONFIG,
+     .config = MODEL SAMPLES "train: {batch: 2}\nparallel: {strategy: ddp, ranks: 3}\n",
+     .expect = {"c.yaml:3:1", "(2)", "(3)"}},
+    {"no data section", CONFIG, .config = MODEL, .expect = {"data.kind is missing"}},
+    {"no model section", CONFIG, .config = SAMPLES, .expect = {"model."}},
+    {"no loss", CONFIG, .config = "model: {input: [4], layers: [{dense: {units: 3}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:1", "loss"}},
+    {"csv without a path", CONFIG, .config = MODEL "data: {kind: csv, target: [a]}\n",
+     .expect = {"data.path"}},
+    {"idx with a path", CONFIG, .config = MODEL "data: {kind: idx, path: x, features: a, targets: b}\n",
+     .expect = {"data.path"}},
+    {"two errors at once", CONFIG,
+     .config = MODEL SAMPLES "train: {batch: 0, epoch: 1}\n"
+                             "parallel: {rank: 1}\n",
+     .expect = {"c.yaml:3:16", "c.yaml:3:19", "c.yaml:4:12", "train: {batch: 0, epoch: 1}"}},
+
+    /* --set */
+    {"--set without =", CONFIG, "check c.yaml --set train.batch", GOOD,
+     .expect = {"--set:1:", "`=` is missing"}},
+    {"--set unknown option", CONFIG, "check c.yaml --set train.bach=3", GOOD,
+     .expect = {"--set:1:", "did you mean `batch`"}},
+    {"--set wrong type", CONFIG, "check c.yaml --set train.batch=x", GOOD, .expect = {"--set:1:13", "`x`"}},
+    {"--set below a value", CONFIG, "check c.yaml --set train.batch.x=3", GOOD,
+     .expect = {"--set:1:", "is a value"}},
+    {"--set list index", CONFIG, "check c.yaml --set model.layers.7={}", GOOD, .expect = {"--set:1:", "7"}},
+    {"--set without a name", CONFIG, "check c.yaml --set =3", GOOD, .expect = {"--set:1:1"}},
+    {"--set bad YAML", CONFIG, "check c.yaml --set train.batch=[", GOOD, .expect = {"--set:1:"}},
+};
+const int rows_config_count = sizeof rows_config / sizeof *rows_config;

@@ -1,0 +1,182 @@
+/* Wrong data files. */
+#include "bad_input.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define TRAIN   "train: {batch: 2, steps: 2}\nparallel: {backend: cpu, threads: 1}\n"
+#define REAL    "model: {input: [2], loss: mse, layers: [{dense: {units: 1}}]}\n" TRAIN
+#define CLASSES "model: {input: [2], loss: cross-entropy, layers: [{dense: {units: 3}}]}\n" TRAIN
+#define CSV     REAL "data: {kind: csv, path: d.csv, target: [y]}\n"
+#define CSV_GZ  REAL "data: {kind: csv, path: d.csv.gz, target: [y]}\n"
+#define IDX     CLASSES "data: {kind: idx, features: x.idx, targets: y.idx}\n"
+#define NPY     REAL "data: {kind: npy, features: x.npy, targets: y.npy}\n"
+#define GOOD    "a,b,y\n1,2,3\n4,5,6\n7,8,9\n1,1,1\n"
+
+#define FILES(name, ...)                                                                                     \
+  static void name(void) {                                                                                   \
+    __VA_ARGS__;                                                                                             \
+  }
+#define TEXT(name, text) FILES(name, put_text("d.csv", text))
+
+TEXT(csv_empty, "")
+TEXT(csv_header_only, "a,b,y\n")
+TEXT(csv_short_row, "a,b,y\n1,2,3\n4,5\n7,8,9\n")
+TEXT(csv_long_row, "a,b,y\n1,2,3\n4,5,6,7\n")
+TEXT(csv_text, "a,b,y\n1,2,3\n4,five,6\n")
+TEXT(csv_nan, "a,b,y\n1,2,3\n4,nan,6\n")
+TEXT(csv_inf, "a,b,y\n1,-inf,3\n")
+TEXT(csv_large, "a,b,y\n1,2,3\n1e39,2,3\n")
+TEXT(csv_empty_cell, "a,b,y\n1,2,3\n4,,6\n")
+TEXT(csv_quote, "a,b,y\n1,2,3\n4,\"5,6\n7,8,9\n")
+TEXT(csv_after_quote, "a,b,y\n1,\"2\"x,3\n")
+TEXT(csv_no_target, "a,b,price\n1,2,3\n")
+TEXT(csv_twice, "a,a,y\n1,2,3\n")
+TEXT(csv_wide, "a,b,c,y\n1,2,3,4\n1,2,3,4\n")
+TEXT(csv_one_row, "a,b,y\n1,2,3\n")
+TEXT(csv_good, GOOD)
+FILES(csv_binary, put("d.csv",
+                      "\x7f"
+                      "ELF\0\0\1\2\n\0\0",
+                      11))
+FILES(csv_utf16, put("d.csv",
+                     "\xff\xfe"
+                     "a\0,\0y\0\n\0",
+                     10))
+FILES(csv_folder, mkdir("d.csv", 0777))
+FILES(csv_pipe, mkfifo("d.csv", 0666))
+FILES(gzip_cut, put_gzip("d.csv.gz", GOOD, strlen(GOOD), 12, ""))
+FILES(gzip_trailing, put_gzip("d.csv.gz", GOOD, strlen(GOOD), 0, "garbage"))
+FILES(gzip_damaged, put_gzip("d.csv.gz", GOOD, strlen(GOOD), 0, ""); flip_byte("d.csv.gz", -6))
+FILES(gzip_header_only, put("d.csv.gz", "\x1f\x8b", 2))
+
+static const unsigned four_by_two[] = {4, 2}, four[] = {4}, five[] = {5},
+                      huge[] = {0xffffffffu, 0xffffffffu, 0xffffffffu};
+static const unsigned none_by_two[] = {0, 2};
+static void idx_targets(const char *labels) {
+  put_idx("y.idx", 1, four, 0);
+  char bytes[12] = {0, 0, 8, 1, 0, 0, 0, 4};
+  memcpy(bytes + 8, labels, 4);
+  put("y.idx", bytes, sizeof bytes);
+}
+FILES(idx_long, put_idx("x.idx", 2, four_by_two, 7); idx_targets("\0\1\2\0"))
+FILES(idx_short, put_idx("x.idx", 2, four_by_two, 9); idx_targets("\0\1\2\0"))
+FILES(idx_huge, put_idx("x.idx", 3, huge, 8); idx_targets("\0\1\2\0"))
+FILES(idx_none, put_idx("x.idx", 2, none_by_two, 0); idx_targets("\0\1\2\0"))
+FILES(idx_header_cut, put("x.idx", "\0\0\x08\x03\0\0", 6); idx_targets("\0\1\2\0"))
+FILES(idx_magic, put_text("x.idx", "P5 2 4 255 12345678"); idx_targets("\0\1\2\0"))
+FILES(idx_type, put("x.idx", "\0\0\x0a\x01\0\0\0\1\0", 9); idx_targets("\0\1\2\0"))
+FILES(idx_label, put_idx("x.idx", 2, four_by_two, 8); idx_targets("\0\1\3\0"))
+FILES(idx_counts, put_idx("x.idx", 2, four_by_two, 8); put_idx("y.idx", 1, five, 5))
+FILES(idx_no_targets, put_idx("x.idx", 2, four_by_two, 8))
+FILES(idx_empty, put_text("x.idx", ""); idx_targets("\0\1\2\0"))
+
+#define HEADER(descr, order, shape) "{'descr': '" descr "', 'fortran_order': " order ", 'shape': " shape ", }"
+static const float zeros[16];
+static void npy_features(const char *header, size_t bytes) {
+  put_npy("x.npy", header, zeros, bytes);
+  put_npy("y.npy", HEADER("<f4", "False", "(4, 1)"), zeros, 16);
+}
+FILES(npy_object, npy_features(HEADER("|O", "False", "(4, 2)"), 32))
+FILES(npy_fortran, npy_features(HEADER("<f4", "True", "(4, 2)"), 32))
+FILES(npy_text, npy_features(HEADER("<U8", "False", "(4, 2)"), 32))
+FILES(npy_complex, npy_features(HEADER("<c8", "False", "(2, 2)"), 32))
+FILES(npy_cut, npy_features(HEADER("<f4", "False", "(4, 2)"), 31))
+FILES(npy_trailing, npy_features(HEADER("<f4", "False", "(4, 2)"), 33))
+FILES(npy_scalar, npy_features(HEADER("<f4", "False", "()"), 4))
+FILES(npy_overflow, npy_features(HEADER("<f4", "False", "(4611686018427387904, 4)"), 32))
+FILES(npy_no_shape, npy_features("{'descr': '<f4', 'fortran_order': False}", 32))
+FILES(npy_code, npy_features("{'descr': __import__('os'), 'fortran_order': False, 'shape': (4, 2)}", 32))
+FILES(npy_width, npy_features(HEADER("<f4", "False", "(4, 4)"), 64))
+FILES(npy_npz, put("x.npy", "PK\3\4xxxxxxxx", 12);
+      put_npy("y.npy", HEADER("<f4", "False", "(4, 1)"), zeros, 16))
+FILES(npy_nan, float x[8] = {0}; x[5] = NAN; put_npy("x.npy", HEADER("<f4", "False", "(4, 2)"), x, 32);
+      put_npy("y.npy", HEADER("<f4", "False", "(4, 1)"), zeros, 16))
+FILES(npy_target_width, put_npy("x.npy", HEADER("<f4", "False", "(4, 2)"), zeros, 32);
+      put_npy("y.npy", HEADER("<f4", "False", "(4, 2)"), zeros, 32))
+FILES(npy_half_class, float y[4] = {0, 1, 1.5f, 2};
+      put_npy("x.npy", HEADER("<f4", "False", "(4, 2)"), zeros, 32);
+      put_npy("y.npy", HEADER("<f4", "False", "(4,)"), y, 16))
+
+const row_t rows_data[] = {
+    {"csv missing", IO, .config = CSV, .expect = {"d.csv", "No such file"}},
+    {"csv is a folder", IO, .config = CSV, .files = csv_folder, .expect = {"d.csv", "directory"}},
+    {"csv is a pipe", IO, .config = CSV, .files = csv_pipe, .expect = {"d.csv"}},
+    {"csv empty", DATA, .config = CSV, .files = csv_empty, .expect = {"d.csv", "empty"}},
+    {"csv with a header only", DATA, .config = CSV, .files = csv_header_only, .expect = {"d.csv", "no rows"}},
+    {"csv short row", DATA, .config = CSV, .files = csv_short_row,
+     .expect = {"d.csv:3:", "2 of the header's 3"}},
+    {"csv long row", DATA, .config = CSV, .files = csv_long_row, .expect = {"d.csv:3:", "more cells"}},
+    {"csv text", DATA, .config = CSV, .files = csv_text, .expect = {"d.csv:3:3", "column 'b'", "'five'"}},
+    {"csv nan", DATA, .config = CSV, .files = csv_nan, .expect = {"d.csv:3:3", "'nan'", "finite"}},
+    {"csv infinity", DATA, .config = CSV, .files = csv_inf, .expect = {"d.csv:2:3", "'-inf'"}},
+    {"csv too large a number", DATA, .config = CSV, .files = csv_large, .expect = {"d.csv:3:1", "too large"}},
+    {"csv empty cell", DATA, .config = CSV, .files = csv_empty_cell, .expect = {"d.csv:3:3", "empty cell"}},
+    {"csv quote not closed", DATA, .config = CSV, .files = csv_quote,
+     .expect = {"d.csv:3:3", "never closed"}},
+    {"csv text after a quote", DATA, .config = CSV, .files = csv_after_quote,
+     .expect = {"d.csv:2:3", "closing quote"}},
+    {"csv without the target", DATA, "check c.yaml --set data.target=prize", CSV, csv_no_target,
+     .expect = {"d.csv:1:", "no column 'prize'", "did you mean 'price'"}},
+    {"csv column twice", DATA, .config = CSV, .files = csv_twice, .expect = {"d.csv:1:3", "both named 'a'"}},
+    {"csv too wide for the model", DATA, .config = CSV, .files = csv_wide,
+     .expect = {"d.csv", "3 features", "input is 2"}},
+    {"csv is binary", DATA, .config = CSV, .files = csv_binary, .expect = {"d.csv"}},
+    {"csv is UTF-16", DATA, .config = CSV, .files = csv_utf16, .expect = {"d.csv", "UTF-16"}},
+    {"csv fewer samples than the batch", DATA, .config = CSV, .files = csv_one_row,
+     .expect = {"d.csv", "1 training samples", "batch of 2"}},
+    {"csv fewer samples than the batch, training", DATA, "train c.yaml --set train.checkpoint.dir=run", CSV,
+     csv_one_row, .expect = {"1 training samples", "batch of 2"}},
+    {"csv validation takes all", DATA, "check c.yaml --set data.validation=0.9", CSV, csv_one_row,
+     .expect = {"d.csv"}},
+    {"csv column asked for twice", DATA, "check c.yaml --set data.columns=[a,y]", CSV, csv_good,
+     .expect = {"d.csv:1:", "'y'"}},
+    {"csv short row, two ranks", DATA,
+     "train c.yaml --ranks 2 --set parallel.strategy=ddp --set train.checkpoint.dir=run", CSV, csv_short_row,
+     .expect = {"d.csv:3:"}},
+    {"gzip cut short", DATA, .config = CSV_GZ, .files = gzip_cut, .expect = {"d.csv.gz", "truncated"}},
+    {"gzip with garbage behind it", DATA, .config = CSV_GZ, .files = gzip_trailing,
+     .expect = {"d.csv.gz", "7 bytes follow"}},
+    {"gzip damaged", DATA, .config = CSV_GZ, .files = gzip_damaged, .expect = {"d.csv.gz", "damaged"}},
+    {"gzip of two bytes", DATA, .config = CSV_GZ, .files = gzip_header_only,
+     .expect = {"d.csv.gz", "truncated"}},
+
+    {"idx promises more", DATA, .config = IDX, .files = idx_long,
+     .expect = {"x.idx", "promises 8 bytes", "has 7"}},
+    {"idx promises less", DATA, .config = IDX, .files = idx_short, .expect = {"x.idx", "1 bytes follow"}},
+    {"idx sizes overflow", DATA, .config = IDX, .files = idx_huge, .expect = {"x.idx"}},
+    {"idx without samples", DATA, .config = IDX, .files = idx_none, .expect = {"x.idx", "no samples"}},
+    {"idx header cut", DATA, .config = IDX, .files = idx_header_cut, .expect = {"x.idx", "truncated"}},
+    {"idx empty", DATA, .config = IDX, .files = idx_empty, .expect = {"x.idx"}},
+    {"idx wrong magic", DATA, .config = IDX, .files = idx_magic, .expect = {"x.idx", "not an IDX file"}},
+    {"idx unknown type", DATA, .config = IDX, .files = idx_type, .expect = {"x.idx", "offset 2", "0x0a"}},
+    {"idx class out of range", DATA, .config = IDX, .files = idx_label,
+     .expect = {"y.idx", "row 2", "class 3"}},
+    {"idx counts differ", DATA, .config = IDX, .files = idx_counts, .expect = {"x.idx has 4", "y.idx has 5"}},
+    {"idx targets missing", IO, .config = IDX, .files = idx_no_targets, .expect = {"y.idx", "No such file"}},
+
+    {"npy objects", DATA, .config = NPY, .files = npy_object, .expect = {"x.npy", "Python objects"}},
+    {"npy column by column", DATA, .config = NPY, .files = npy_fortran,
+     .expect = {"x.npy", "fortran_order", "ascontiguousarray"}},
+    {"npy text", DATA, .config = NPY, .files = npy_text, .expect = {"x.npy", "<U8"}},
+    {"npy complex", DATA, .config = NPY, .files = npy_complex, .expect = {"x.npy", "<c8"}},
+    {"npy cut short", DATA, .config = NPY, .files = npy_cut,
+     .expect = {"x.npy", "promises 32 bytes", "has 31"}},
+    {"npy with garbage behind it", DATA, .config = NPY, .files = npy_trailing,
+     .expect = {"x.npy", "1 bytes follow"}},
+    {"npy of one number", DATA, .config = NPY, .files = npy_scalar, .expect = {"x.npy", "no dimensions"}},
+    {"npy sizes overflow", DATA, .config = NPY, .files = npy_overflow, .expect = {"x.npy"}},
+    {"npy without a shape", DATA, .config = NPY, .files = npy_no_shape, .expect = {"x.npy", "shape"}},
+    {"npy header with code", DATA, .config = NPY, .files = npy_code, .expect = {"x.npy", "offset"}},
+    {"npy too wide for the model", DATA, .config = NPY, .files = npy_width,
+     .expect = {"x.npy", "4 features"}},
+    {"npy is an npz", DATA, .config = NPY, .files = npy_npz, .expect = {"x.npy", ".npz"}},
+    {"npy nan", DATA, .config = NPY, .files = npy_nan, .expect = {"x.npy", "row 2, column 1", "nan"}},
+    {"npy targets too wide", DATA, .config = NPY, .files = npy_target_width,
+     .expect = {"y.npy", "2 targets"}},
+    {"npy half a class", DATA,
+     "check c.yaml --set model.loss=cross-entropy --set model.layers.0.dense.units=3", NPY, npy_half_class,
+     .expect = {"y.npy", "row 2", "1.5"}},
+};
+const int rows_data_count = sizeof rows_data / sizeof *rows_data;
