@@ -21,11 +21,22 @@ enum { MAP_BYTES = 1 << 16 };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 void __sanitizer_cov_trace_pc(void);
 void __sanitizer_set_death_callback(void (*callback)(void));
+__attribute__((visibility("default"))) const char *__ubsan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 
 /* The compiler's hooks and the death callback take no argument, so this program has globals. */
 static uint8_t reached[MAP_BYTES], reached_ever[MAP_BYTES];
 static sample_t running; /* the sample that is being tried */
 static char crash_path[4096];
+
+/* The two runtimes are separate libraries and only the address sanitizer's has the callback: the other one
+ * aborts, which on_signal sees. Impossible sizes give NULL, as they do without sanitizers. */
+const char *__ubsan_default_options(void) {
+  return "abort_on_error=1:print_stacktrace=1";
+}
+const char *__asan_default_options(void) {
+  return "allocator_may_return_null=1";
+}
 
 /* Called by the compiler at every edge. Addresses count from a place in the program: they move between runs.
  */
