@@ -120,6 +120,11 @@ int ls_schedule_op(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, cons
                    const ls_op_t *op, const ls_attrs_t *attrs, int in_count, const int *in, int out_count,
                    const int *out) {
   if (!tensors_known(s, name, in_count, in) || !tensors_known(s, name, out_count, out)) return -1;
+  if (in_count != op->in_count || out_count != op->out_count) {
+    s->status = ls_fail(s->ctx, LS_ERR_INTERNAL,
+                        "schedule: '%s' does not have the inputs and outputs of op %s", name, op->name);
+    return -1;
+  }
   static const ls_attrs_t none;
   if (!attrs) attrs = &none;
   ls_shape_t in_shape[LS_TASK_TENSOR_MAX], out_shape[LS_TASK_TENSOR_MAX];

@@ -233,6 +233,14 @@ static void test_builder_keeps_the_first_failure(void **state) {
   assert_non_null(strstr(ls_ctx_error(ctx), "of nothing"));
   ls_schedule_destroy(s);
 
+  ls_ctx_clear(ctx);
+  s = build_begin(ctx, 0, 1, 1);
+  a = build_transient(s, "a", 4);
+  build_op1(s, &op_sum, "half a sum", a, a);
+  assert_int_equal(s->status, LS_ERR_INTERNAL);
+  assert_non_null(strstr(ls_ctx_error(ctx), "half a sum"));
+  ls_schedule_destroy(s);
+
   s = build_begin(ctx, 0, 1, 1); /* a place where the plan decides, none where it does not */
   ls_schedule_tensor(s, "t", LS_SHAPE(LS_F32, 4), LS_REGION_TRANSIENT, 64);
   assert_int_equal(s->status, LS_ERR_INTERNAL);
