@@ -121,7 +121,34 @@ static void begin(const ls_ctx_t *ctx, char *message) {
   if (ctx->world_size > 1) append(message, "rank %d: ", ctx->rank);
 }
 
-static void deliver(ls_ctx_t *ctx, ls_log_level_t level, const char *message) {
+/* Bytes of the well-formed UTF-8 character at t (Unicode, table 3-7); 0 for a malformed or a control
+ * character. */
+static size_t character_bytes(const unsigned char *t) {
+  if (t[0] < 0x80) return (t[0] >= 0x20 && t[0] != 0x7f) || t[0] == '\n' || t[0] == '\t';
+  size_t size = t[0] >= 0xC2 && t[0] <= 0xDF   ? 2
+                : (t[0] & 0xF0) == 0xE0        ? 3
+                : t[0] >= 0xF0 && t[0] <= 0xF4 ? 4
+                                               : 0;
+  for (size_t i = 1; i < size; i++)
+    if ((t[i] & 0xC0) != 0x80) return 0;
+  if (t[0] == 0xC2 && t[1] < 0xA0) return 0;                                    /* more controls */
+  if ((t[0] == 0xE0 && t[1] < 0xA0) || (t[0] == 0xF0 && t[1] < 0x90)) return 0; /* longer than needed */
+  if ((t[0] == 0xED && t[1] > 0x9F) || (t[0] == 0xF4 && t[1] > 0x8F))
+    return 0; /* surrogates, beyond the end */
+  return size;
+}
+
+/* Messages quote files and arguments; what a terminal or a JSON reader would trip over becomes '?'. */
+static void make_plain(char *message) {
+  for (char *c = message; *c;) {
+    size_t size = character_bytes((const unsigned char *)c);
+    if (size == 0) *c = '?';
+    c += size ? size : 1;
+  }
+}
+
+static void deliver(ls_ctx_t *ctx, ls_log_level_t level, char *message) {
+  make_plain(message);
   pthread_mutex_lock(&ctx->lock);
   if (level == LS_LOG_ERROR && ctx->error_count++ == 0)
     snprintf(ctx->first_error, sizeof ctx->first_error, "%s", message);

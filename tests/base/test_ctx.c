@@ -73,6 +73,27 @@ static void long_messages_are_cut(void **state) {
   assert_int_equal(strlen(ls_ctx_error(c->ctx)), 4095);
 }
 
+/* Whatever a file contains, a message is UTF-8 without control characters. */
+static void messages_are_plain_text(void **state) {
+  capture_t *c = *state;
+  static const char *const cases[][2] = {
+      {"tab\tand\nline", "tab\tand\nline"},
+      {"\x1b[31mred\x7f", "?[31mred?"},
+      {"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x99\x82", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x99\x82"},
+      {"latin \xe9t\xe9", "latin ?t?"},
+      {"cut \xe2\x82", "cut ??"},
+      {"long \xc0\xaf \xe0\x80\xaf", "long ?? ???"},
+      {"surrogate \xed\xa0\x80", "surrogate ???"},
+      {"beyond \xf4\x90\x80\x80 \xff", "beyond ???? ?"},
+      {"control \xc2\x85", "control ??"},
+  };
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    ls_ctx_clear(c->ctx);
+    ls_fail(c->ctx, LS_ERR_DATA, "%s", cases[i][0]);
+    assert_string_equal(ls_ctx_error(c->ctx), cases[i][1]);
+  }
+}
+
 static void system_errors(void **state) {
   capture_t *c = *state;
   static const struct {
@@ -168,6 +189,7 @@ int main(void) {
       TEST(the_caret_counts_characters),
       TEST(places_with_little_in_them),
       TEST(long_messages_are_cut),
+      TEST(messages_are_plain_text),
       TEST(system_errors),
       TEST(no_context),
       TEST(any_thread_may_report),
