@@ -6,10 +6,20 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
+#include <stdlib.h> /* setenv */
 #include <string.h>
 
 enum { END_S = 5 }; /* how long an abort may take: it can hang, and nothing better can be done then */
+
+/* The end of NCCL's communicator, in a thread of its own: an abort first tells the kernels on the GPU to give
+ * up, then waits for captured steps to be destroyed, which is for the caller to do. Outlives a hanging NCCL.
+ */
+typedef struct {
+  ls_nccl_library_t nccl;
+  ncclComm_t comm;
+  bool abort;
+  pthread_t thread;
+} ending_t;
 
 typedef struct {
   ls_comm_t base;
@@ -17,7 +27,8 @@ typedef struct {
   ls_device_t *device;
   ls_nccl_library_t nccl;
   ncclComm_t comm;
-  float *token; /* device: what a barrier adds up */
+  ending_t *ending; /* has begun */
+  float *token;     /* device: what a barrier adds up */
   ls_nccl_progress_t progress;
 } ls_nccl_comm_t;
 
@@ -25,20 +36,48 @@ static ls_nccl_comm_t *nccl_of(ls_comm_t *comm) {
   return (ls_nccl_comm_t *)comm;
 }
 
+static void *end_nccl(void *arg) {
+  const ending_t *ending = arg;
+  if (ending->abort)
+    (void)ending->nccl.ncclCommAbort(ending->comm);
+  else
+    (void)ending->nccl.ncclCommDestroy(ending->comm);
+  return NULL;
+}
+
+static void begin_ending(ls_nccl_comm_t *n, bool abort) {
+  if (!n->comm || n->ending) return;
+  ending_t *ending = ls_alloc(n->base.ctx, sizeof *ending);
+  if (!ending) return;
+  *ending = (ending_t){.nccl = n->nccl, .comm = n->comm, .abort = abort};
+  if (pthread_create(&ending->thread, NULL, end_nccl, ending) == 0)
+    n->ending = ending;
+  else
+    ls_free(ending);
+}
+
+/* Nothing more can be done with it; what waits on the GPU is told to give up. */
+static ls_status_t break_off(ls_nccl_comm_t *n, ls_status_t status) {
+  n->base.broken = true;
+  begin_ending(n, true);
+  return status;
+}
+
 /* NCCL's own last words say more than the code. */
 static ls_status_t fail_nccl(ls_nccl_comm_t *n, ncclResult_t result, const char *what) {
   const char *last = n->nccl.ncclGetLastError(n->comm);
-  n->base.broken = true;
-  return ls_fail(n->base.ctx, LS_ERR_COMM, "rank %d of %d, step %" PRId64 ", %s: NCCL: %s%s%s", n->base.rank,
-                 n->base.size, (int64_t)n->base.step, what, n->nccl.ncclGetErrorString(result),
-                 last && last[0] ? ": " : "", last ? last : "");
+  ls_status_t status =
+      ls_fail(n->base.ctx, LS_ERR_COMM, "rank %d of %d, step %" PRId64 ", %s: NCCL: %s%s%s", n->base.rank,
+              n->base.size, (int64_t)n->base.step, what, n->nccl.ncclGetErrorString(result),
+              last && last[0] ? ": " : "", last ? last : "");
+  return break_off(n, status);
 }
 
 static ls_status_t fail_timeout(ls_nccl_comm_t *n, const char *kind, const char *name, int64_t deadline_ns) {
-  n->base.broken = true;
-  return ls_fail(n->base.ctx, LS_ERR_TIMEOUT,
-                 "rank %d of %d, step %" PRId64 ", %s \"%s\": not done after %.1f s", n->base.rank,
-                 n->base.size, (int64_t)n->base.step, kind, name, (double)deadline_ns / 1e9);
+  ls_status_t status = ls_fail(
+      n->base.ctx, LS_ERR_TIMEOUT, "rank %d of %d, step %" PRId64 ", %s \"%s\": not done after %.1f s",
+      n->base.rank, n->base.size, (int64_t)n->base.step, kind, name, (double)deadline_ns / 1e9);
+  return break_off(n, status);
 }
 
 /* Waits until a call that was left in progress has been carried out. */
@@ -140,21 +179,6 @@ static ls_status_t poll(ls_comm_t *comm) {
 
 /* ---- the end ---- */
 
-typedef struct {
-  const ls_nccl_library_t *nccl;
-  ncclComm_t comm;
-  bool abort;
-} ending_t;
-
-static void *end_nccl(void *arg) {
-  ending_t *ending = arg;
-  if (ending->abort)
-    (void)ending->nccl->ncclCommAbort(ending->comm);
-  else
-    (void)ending->nccl->ncclCommDestroy(ending->comm);
-  return NULL;
-}
-
 /* Lets what is under way finish, unless the communicator is broken. */
 static bool finalize(ls_nccl_comm_t *n) {
   if (n->base.broken) return false;
@@ -167,16 +191,14 @@ static bool finalize(ls_nccl_comm_t *n) {
   return result == ncclSuccess;
 }
 
-/* False when NCCL did not return in time: its thread may still use the communicator, so that is left alone.
- */
-static bool end_in_time(ls_nccl_comm_t *n, ending_t *ending) {
-  pthread_t thread;
+/* False when NCCL did not end in time: its thread may still use everything, so that is left alone. */
+static bool wait_for_ending(ls_nccl_comm_t *n) {
   struct timespec until;
-  if (pthread_create(&thread, NULL, end_nccl, ending) != 0) return false;
+  if (!n->ending) return false;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += END_S;
-  if (pthread_timedjoin_np(thread, NULL, &until) == 0) return true;
-  pthread_detach(thread);
+  if (pthread_timedjoin_np(n->ending->thread, NULL, &until) == 0) return true;
+  pthread_detach(n->ending->thread);
   ls_log(n->base.ctx, LS_LOG_WARN, "NCCL did not end within %d s and was left behind", END_S);
   return false;
 }
@@ -185,11 +207,9 @@ static void destroy(ls_comm_t *comm) {
   ls_nccl_comm_t *n = nccl_of(comm);
   (void)cudaSetDevice(ls_cuda_device(n->device)->index);
   if (n->comm) {
-    ending_t *ending = calloc(1, sizeof *ending); /* outlives this call when NCCL hangs */
-    if (!ending) return;
-    *ending = (ending_t){&n->nccl, n->comm, !finalize(n)};
-    if (!end_in_time(n, ending)) return;
-    free(ending);
+    if (!n->ending) begin_ending(n, !finalize(n));
+    if (!wait_for_ending(n)) return;
+    ls_free(n->ending);
   }
   ls_cuda_buffer_ops.free(n->device, LS_MEM_DEVICE, n->token);
   ls_nccl_progress_close(&n->progress);

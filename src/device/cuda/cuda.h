@@ -8,18 +8,22 @@
 #include <cuda_runtime_api.h>
 
 /* Products of different shape that a device remembers; cuBLASLt's workspace on compute streams (what its
- * manual advises for Hopper); reductions' scratch on every stream; host calls in flight on a stream. */
+ * manual advises for Hopper); reductions' scratch on every stream; host calls in flight on a stream; how long
+ * destroying a stream waits for it. */
 enum {
   LS_CUDA_PLAN_MAX = 512,
   LS_CUDA_WORKSPACE_BYTES = 32 << 20,
   LS_CUDA_SCRATCH_BYTES = 1 << 20,
   LS_CUDA_CALL_MAX = 64,
+  LS_CUDA_DESTROY_S = 10,
 };
 
 typedef struct {
   ls_device_t base;
   int index;
   ls_blas_t blas;
+  bool failed; /* a stream has reported an error of CUDA's */
+  bool hung;   /* something on it did not end: freeing memory would wait for it */
   int plan_count;
   ls_blas_plan_t *plan; /* LS_CUDA_PLAN_MAX */
 } ls_cuda_device_t;

@@ -65,7 +65,7 @@ device:
 static void close_device(ls_device_t *device) {
   if (!device) return;
   ls_cuda_device_t *d = ls_cuda_device(device);
-  ls_blas_close(&d->blas);
+  if (!d->hung) ls_blas_close(&d->blas);
   ls_free(d->plan);
   ls_free(d);
 }
@@ -109,7 +109,7 @@ static ls_status_t buffer_alloc(ls_device_t *device, ls_mem_t mem, size_t size_b
 }
 
 static void buffer_free(ls_device_t *device, ls_mem_t mem, void *memory) {
-  if (!memory) return;
+  if (!memory || ls_cuda_device(device)->hung) return;
   (void)cudaSetDevice(ls_cuda_device(device)->index);
   cudaError_t error = mem == LS_MEM_DEVICE ? cudaFree(memory) : cudaFreeHost(memory);
   if (error == cudaSuccess) return;

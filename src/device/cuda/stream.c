@@ -21,9 +21,12 @@ ls_status_t ls_cuda_stream_keep(ls_cuda_stream_t *stream, ls_status_t status) {
   return ls_cuda_stream_status(stream);
 }
 
-/* Reports a CUDA error and makes it stick. */
+/* Reports a CUDA error and makes it stick. What a broken device answers on its other streams is not news. */
 static ls_status_t keep(ls_stream_t *stream, cudaError_t error, const char *what) {
-  return ls_cuda_stream_keep(ls_cuda_stream(stream), ls_cuda_check(stream->device->ctx, error, what));
+  ls_cuda_device_t *device = ls_cuda_device(stream->device);
+  ls_ctx_t *ctx = device->failed ? NULL : stream->device->ctx;
+  if (error != cudaSuccess) device->failed = true;
+  return ls_cuda_stream_keep(ls_cuda_stream(stream), ls_cuda_check(ctx, error, what));
 }
 
 static ls_status_t create(ls_device_t *device, ls_stream_kind_t kind, ls_stream_t **stream) {
@@ -52,13 +55,20 @@ stream:
   return status;
 }
 
-/* Waits for what is on the stream, unless it has failed or its context is lost: then nothing runs any more.
- */
+static ls_status_t sync(ls_stream_t *stream, int64_t deadline_ns);
+
+/* Waits for what is on the stream, but not for ever: after that the GPU counts as hung. */
 static void destroy(ls_stream_t *stream) {
   if (!stream) return;
   ls_cuda_stream_t *s = ls_cuda_stream(stream);
-  (void)cudaSetDevice(ls_cuda_device(stream->device)->index);
-  if (ls_cuda_stream_status(s) == LS_OK) (void)cudaStreamSynchronize(s->handle);
+  ls_cuda_device_t *device = ls_cuda_device(stream->device);
+  (void)cudaSetDevice(device->index);
+  if (sync(stream, LS_CUDA_DESTROY_S * INT64_C(1000000000)) == LS_ERR_TIMEOUT) {
+    ls_log(stream->device->ctx, LS_LOG_WARN, "%s: work that does not end was left behind",
+           stream->device->name);
+    device->hung = true;
+    return;
+  }
   (void)cudaStreamDestroy(s->handle);
   (void)cudaGetLastError();
   ls_cuda_buffer_ops.free(stream->device, LS_MEM_DEVICE, s->workspace);
