@@ -105,8 +105,8 @@ static void shape_check(bed_t *bed, int64_t n, int64_t i, int64_t o) {
 static const int64_t row_counts[] = {1, 2, 3, 7, 8, 16, 17, 31, 32, 33, 64, 100};
 static const struct {
   int64_t i, o;
-} layers[] = {{1, 1},   {3, 5},   {5, 3},   {15, 17},  {16, 16},  {17, 15},  {31, 64},
-              {47, 49}, {64, 33}, {65, 97}, {111, 37}, {255, 70}, {130, 259}};
+} layers[] = {{1, 1},   {3, 5},   {5, 3},   {15, 17},  {16, 16},  {17, 15},   {31, 64},
+              {47, 49}, {64, 33}, {65, 97}, {111, 37}, {255, 70}, {130, 259}, {2050, 9}};
 
 static void all_shapes(int threads) {
   bed_t bed = bed_open(threads);

@@ -427,6 +427,46 @@ static void updates_match(void **state) {
   on_every_instruction_set(update_body);
 }
 
+/* Replicas on different CPUs must stay equal after the same update: every instruction set gives the bits of
+ * the portable loops. */
+static void updates_are_the_same_bits_everywhere(void **state) {
+  (void)state;
+  enum { COUNT = 1003 };
+  const ls_simd_t *list[LS_SIMD_MAX], *base = NULL;
+  ls_simd_list(list);
+  for (int s = 0; list[s]; s++)
+    base = list[s];
+  const ls_simd_adam_t constants = {.beta1 = 0.9f,
+                                    .beta2 = 0.999f,
+                                    .rest1 = 0.1f,
+                                    .rest2 = 0.001f,
+                                    .eps = 1e-8f,
+                                    .grad_scale = 0.7f,
+                                    .decay_grad = 0.01f,
+                                    .shrink = 0.001f,
+                                    .step_size = 0.013f,
+                                    .inv_sqrt_bias2 = 31.6f};
+  for (int s = 0; list[s]; s++) {
+    float *g = random_floats(COUNT, 1, -1, 1), *p[2], *m[2], *v[2];
+    for (int i = 0; i < 2; i++) {
+      const ls_simd_t *simd = i ? list[s] : base;
+      p[i] = random_floats(COUNT, 2, -1, 1);
+      m[i] = random_floats(COUNT, 3, -1, 1);
+      v[i] = random_floats(COUNT, 4, 0, 1);
+      simd->sgd(COUNT, 0.1f, 0.7f, 0.01f, g, p[i]);
+      simd->sgd_momentum(COUNT, 0.1f, 0.7f, 0.01f, 0.9f, true, g, p[i], m[i]);
+      simd->sgd_momentum(COUNT, 0.1f, 0.7f, 0.01f, 0.9f, false, g, p[i], m[i]);
+      simd->adam(COUNT, &constants, g, p[i], m[i], v[i]);
+    }
+    assert_memory_equal(p[0], p[1], COUNT * sizeof(float));
+    assert_memory_equal(m[0], m[1], COUNT * sizeof(float));
+    assert_memory_equal(v[0], v[1], COUNT * sizeof(float));
+    float *const all[] = {g, p[0], p[1], m[0], m[1], v[0], v[1]};
+    for (int k = 0; k < LS_COUNT(all); k++)
+      guarded_free(all[k]);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(maps_match),
@@ -438,6 +478,7 @@ int main(void) {
       cmocka_unit_test(mse_matches),
       cmocka_unit_test(sums_match),
       cmocka_unit_test(updates_match),
+      cmocka_unit_test(updates_are_the_same_bits_everywhere),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

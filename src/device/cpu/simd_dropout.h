@@ -1,9 +1,5 @@
 /* Dropout with Philox4x32-10 (base/rng.h), several counters at a time: every 32-bit word of the state sits in
  * the lower half of a 64-bit lane, where one instruction gives the full product. */
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 typedef uint64_t wide_t __attribute__((vector_size(LS_VECTOR_BYTES)));
 enum { COUNTERS = LANES / 2, DROPOUT_BLOCK = 4 * COUNTERS };
 

@@ -13,8 +13,8 @@ INLINE void nn_tile(const int rows, const int vecs, const bool add, int skip, in
     vec_t bv[TILE_VECS];
     UNROLL for (int c = 0; c < vecs; c++) bv[c] = load(b + k * ldb + c * LANES);
     UNROLL for (int r = 0; r < rows; r++) {
-      float av = a[r * a_row + k * a_depth];
-      UNROLL for (int c = 0; c < vecs; c++) sum[r * vecs + c] += bv[c] * av;
+      vec_t av = all_lanes(a[r * a_row + k * a_depth]);
+      UNROLL for (int c = 0; c < vecs; c++) sum[r * vecs + c] = fused(bv[c], av, sum[r * vecs + c]);
     }
   }
   UNROLL for (int r = 0; r < rows; r++) {
@@ -78,16 +78,26 @@ INLINE void nn_rows(const bool add, int64_t rows, int64_t cols, int64_t depth, c
   if (r < rows) nn_band(1, add, cols, depth, a + r * a_row, a_row, a_depth, b, ldb, y + r * ldy, ldy);
 }
 
-/* Depth is cut so that the rows of b in use stay in the level-2 cache and few pages are open at a time. */
-enum { DEPTH_BLOCK = 64 };
+/* Depth and columns are cut so that the part of b in use stays in the level-2 cache and few pages are open at
+ * a time. The last block takes up to twice its share, so that none is too narrow for a vector. */
+enum { DEPTH_BLOCK = 64, COLUMNS_BLOCK = 960 };
+
+static void nn_block(int64_t rows, int64_t cols, int64_t depth, const float *a, int64_t lda, const float *b,
+                     int64_t ldb, float *y, int64_t ldy) {
+  int64_t first = depth < DEPTH_BLOCK ? depth : DEPTH_BLOCK;
+  nn_rows(false, rows, cols, first, a, lda, 1, b, ldb, y, ldy);
+  for (int64_t k = first; k < depth; k += DEPTH_BLOCK) {
+    int64_t part = depth - k < DEPTH_BLOCK ? depth - k : DEPTH_BLOCK;
+    nn_rows(true, rows, cols, part, a + k, lda, 1, b + k * ldb, ldb, y, ldy);
+  }
+}
 
 static void product_nn(int64_t rows, int64_t begin, int64_t end, int64_t depth, const float *a, int64_t lda,
                        const float *b, int64_t ldb, float *y, int64_t ldy) {
-  int64_t first = depth < DEPTH_BLOCK ? depth : DEPTH_BLOCK;
-  nn_rows(false, rows, end - begin, first, a, lda, 1, b + begin, ldb, y + begin, ldy);
-  for (int64_t k = first; k < depth; k += DEPTH_BLOCK) {
-    int64_t part = depth - k < DEPTH_BLOCK ? depth - k : DEPTH_BLOCK;
-    nn_rows(true, rows, end - begin, part, a + k, lda, 1, b + k * ldb + begin, ldb, y + begin, ldy);
+  while (begin < end) {
+    int64_t cols = end - begin < 2 * COLUMNS_BLOCK ? end - begin : COLUMNS_BLOCK;
+    nn_block(rows, cols, depth, a, lda, b + begin, ldb, y + begin, ldy);
+    begin += cols;
   }
 }
 

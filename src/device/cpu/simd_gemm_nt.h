@@ -14,7 +14,7 @@ INLINE void dots_tile(const int rows, const int outs, bool first, int64_t depth,
     UNROLL for (int c = 0; c < outs; c++) wv[c] = load(w + c * ldw + k);
     UNROLL for (int r = 0; r < rows; r++) {
       vec_t xv = load(x + r * ldx + k);
-      UNROLL for (int c = 0; c < outs; c++) sum[r * outs + c] += xv * wv[c];
+      UNROLL for (int c = 0; c < outs; c++) sum[r * outs + c] = fused(xv, wv[c], sum[r * outs + c]);
     }
   }
   if (k < depth && depth >= LANES) {
@@ -23,7 +23,7 @@ INLINE void dots_tile(const int rows, const int outs, bool first, int64_t depth,
     UNROLL for (int c = 0; c < outs; c++) wv[c] = mask_keep(load(w + c * ldw + depth - LANES), keep);
     UNROLL for (int r = 0; r < rows; r++) {
       vec_t xv = mask_keep(load(x + r * ldx + depth - LANES), keep);
-      UNROLL for (int c = 0; c < outs; c++) sum[r * outs + c] += xv * wv[c];
+      UNROLL for (int c = 0; c < outs; c++) sum[r * outs + c] = fused(xv, wv[c], sum[r * outs + c]);
     }
     k = depth;
   }

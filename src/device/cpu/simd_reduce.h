@@ -1,11 +1,20 @@
 /* Sums in double precision, softmax and layer norm. */
 
-typedef float half_t __attribute__((vector_size(LS_VECTOR_BYTES / 2), aligned(4), may_alias));
+#if LS_VECTOR_BYTES == 16
+typedef float half_t __attribute__((vector_size(8), aligned(4), may_alias));
+#endif
 typedef double vecd_t __attribute__((vector_size(LS_VECTOR_BYTES)));
 enum { DOUBLES = LANES / 2, SUMS = 4 };
 
+/* gcc 12 makes four instructions of __builtin_convertvector here, where the CPU has one. */
 INLINE vecd_t load_double(const float *p) {
+#if LS_VECTOR_BYTES == 64
+  return (vecd_t)_mm512_cvtps_pd(_mm256_loadu_ps(p));
+#elif LS_VECTOR_BYTES == 32
+  return (vecd_t)_mm256_cvtps_pd(_mm_loadu_ps(p));
+#else
   return __builtin_convertvector(*(const half_t *)p, vecd_t);
+#endif
 }
 
 INLINE double doubles_sum(vecd_t v) {

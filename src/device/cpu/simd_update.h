@@ -1,10 +1,11 @@
-/* Parameter updates: one pass, every array read and written once. Arrays never overlap. Per element the order
- * of operations is that of the optimizer's plain version; only multiplications and additions are fused. */
+/* Parameter updates: one pass, every array read and written once. Arrays never overlap. Per element the
+ * operations and their order are those of the optimizer's plain version, all exactly rounded, so the bits are
+ * the same on every CPU (an approximate root would save 0.2 ns an element and this). */
 
 static void sgd(int64_t count, float lr, float grad_scale, float decay, const float *restrict g,
                 float *restrict p) {
   for (int64_t e = 0; e < count; e++)
-    p[e] -= lr * (g[e] * grad_scale + decay * p[e]);
+    p[e] = p[e] - lr * (g[e] * grad_scale + decay * p[e]);
 }
 
 /* m = momentum m + g; p -= lr m, or with Nesterov lr (g + momentum m). */

@@ -4,6 +4,9 @@
 
 #include <math.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #if LS_VECTOR_BYTES == 64
 enum { TILE_ROWS = 8, TILE_VECS = 3 }; /* 24 of 32 registers hold sums */
@@ -34,6 +37,29 @@ INLINE void store(float *p, vec_t v) {
 }
 INLINE vec_t mask_keep(vec_t v, veci_t mask) {
   return (vec_t)((veci_t)v & mask);
+}
+
+/* a b + c, rounded once where the instruction set can. Products use it; everything else is compiled without
+ * contraction, so that it gives the same bits on every CPU: replicas of the parameters on different machines
+ * must stay equal after the same update. */
+INLINE vec_t fused(vec_t a, vec_t b, vec_t c) {
+#if LS_VECTOR_BYTES == 64
+  return (vec_t)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif LS_VECTOR_BYTES == 32
+  return (vec_t)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+  return a * b + c;
+#endif
+}
+
+INLINE vec_t all_lanes(float x) {
+#if LS_VECTOR_BYTES == 64
+  return (vec_t)_mm512_set1_ps(x);
+#elif LS_VECTOR_BYTES == 32
+  return (vec_t)_mm256_set1_ps(x);
+#else
+  return (vec_t){x, x, x, x};
+#endif
 }
 
 /* All ones in the lanes from `first` on. */
