@@ -18,6 +18,7 @@ else()
     string(APPEND LS_PKG_LIBS_PRIVATE " ${lib}")
   endforeach()
 endif()
+file(RELATIVE_PATH LS_PKG_UP /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/lockstep.pc.in ${PROJECT_BINARY_DIR}/lockstep.pc @ONLY)
 
 install(TARGETS lockstep_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -248,19 +248,35 @@ static ls_status_t copy_part(ls_ctx_t *ctx, const part_t *part, void *const *to)
   return status;
 }
 
-ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
-                         int param_count, const ls_ckpt_tensor_t *optim, int optim_count) {
+/* Finds where each tensor of both files goes; the arrays live in `scratch`. */
+static ls_status_t match(ls_ctx_t *ctx, ls_arena_t *scratch, const ls_ckpt_t *ckpt,
+                         const ls_ckpt_tensor_t *params, int param_count, const ls_ckpt_tensor_t *optim,
+                         int optim_count, void **to[PART_COUNT]) {
   const part_t *model = &ckpt->part[PART_MODEL], *rest = &ckpt->part[PART_OPTIM];
-  void **model_to, **rest_to = NULL;
+  ls_status_t status = ls_ckpt_match(ctx, scratch, model->path, model->entries, model->count, params, param_count,
+                                     &to[PART_MODEL]);
+  if (status || !optim) return status;
+  return ls_ckpt_match(ctx, scratch, rest->path, rest->entries, rest->count, optim, optim_count, &to[PART_OPTIM]);
+}
+
+ls_status_t ls_ckpt_check(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params, int param_count,
+                          const ls_ckpt_tensor_t *optim, int optim_count) {
+  void **to[PART_COUNT];
   ls_arena_t scratch;
   ls_arena_init(&scratch, ctx);
-  ls_status_t status =
-      ls_ckpt_match(ctx, &scratch, model->path, model->entries, model->count, params, param_count, &model_to);
-  if (!status && optim)
-    status =
-        ls_ckpt_match(ctx, &scratch, rest->path, rest->entries, rest->count, optim, optim_count, &rest_to);
-  if (!status) status = copy_part(ctx, model, model_to);
-  if (!status && optim) status = copy_part(ctx, rest, rest_to);
+  ls_status_t status = match(ctx, &scratch, ckpt, params, param_count, optim, optim_count, to);
+  ls_arena_release(&scratch);
+  return status;
+}
+
+ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params, int param_count,
+                         const ls_ckpt_tensor_t *optim, int optim_count) {
+  void **to[PART_COUNT];
+  ls_arena_t scratch;
+  ls_arena_init(&scratch, ctx);
+  ls_status_t status = match(ctx, &scratch, ckpt, params, param_count, optim, optim_count, to);
+  if (!status) status = copy_part(ctx, &ckpt->part[PART_MODEL], to[PART_MODEL]);
+  if (!status && optim) status = copy_part(ctx, &ckpt->part[PART_OPTIM], to[PART_OPTIM]);
   ls_arena_release(&scratch);
   return status;
 }

@@ -83,6 +83,17 @@ static ls_status_t open_device(ls_trainer_t *t) {
   return status;
 }
 
+/* Names, shapes and places of the parameters, known before anything is opened. */
+static ls_status_t make_layout(ls_trainer_t *t) {
+  ls_graph_t *graph;
+  ls_status_t status = ls_model_build(t->ctx, &t->config->model, 1, false, &graph);
+  if (status != LS_OK) return status;
+  status = ls_layout_create(t->ctx, graph, &t->layout);
+  ls_graph_destroy(graph);
+  ls_optim_plan(&t->config->optimizer, t->config->train.clip_norm, &t->optim);
+  return status;
+}
+
 /* Rank 0 opens the checkpoint that the options ask for; every rank gets its meta and a flag. */
 static ls_status_t open_checkpoint(ls_trainer_t *t, const ls_trainer_options_t *options, ls_ckpt_t **ckpt,
                                    json_t **meta) {
@@ -108,7 +119,8 @@ static ls_status_t open_checkpoint(ls_trainer_t *t, const ls_trainer_options_t *
         }
       }
     }
-    if (*ckpt) text = json_dumps(ls_ckpt_meta(*ckpt), JSON_COMPACT);
+    if (*ckpt && status == LS_OK) status = ls_trainer_match(t, *ckpt);
+    if (*ckpt && status == LS_OK) text = json_dumps(ls_ckpt_meta(*ckpt), JSON_COMPACT);
     size_bytes = text ? (int64_t)strlen(text) : 0;
   }
   status = ls_comm_agree(comm, "opening the checkpoint", status);
@@ -239,6 +251,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   t->val_loss = t->val_accuracy = NAN;
   ls_status_t status = check_world(t);
   if (status == LS_OK) status = ls_comm_agree(world->comm, "opening the device", open_device(t));
+  if (status == LS_OK) status = make_layout(t);
   if (status == LS_OK) status = open_checkpoint(t, options, &ckpt, &meta);
   if (status == LS_OK) status = open_data(t, options, meta);
   if (status == LS_OK) status = plan_run(t);

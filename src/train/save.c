@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <unistd.h>
 
-/* The trainer's tensors under their names, over host memory. */
+/* The trainer's tensors under their names, over host memory (NULL: names and shapes alone). */
 typedef struct {
   ls_arena_t arena;
   ls_ckpt_tensor_t *params, *optim;
@@ -26,17 +27,18 @@ static ls_status_t make_views(ls_trainer_t *t, float *param, float *optim, ls_vi
   bool short_of_memory = !views->params || (t->training && !views->optim);
   for (int i = 0; i < layout->count && !short_of_memory; i++) {
     const ls_layout_entry_t *e = &layout->entry[i];
-    views->params[i] = (ls_ckpt_tensor_t){e->name, e->shape, param + e->offset};
+    views->params[i] = (ls_ckpt_tensor_t){e->name, e->shape, param ? param + e->offset : NULL};
     for (int k = 0; k < t->optim.slot_count && t->training; k++) {
       const char *name = ls_arena_printf(&views->arena, "%s.%s", t->optim.slot_name[k], e->name);
       if (!name) short_of_memory = true;
       views->optim[k * layout->count + i] =
-          (ls_ckpt_tensor_t){name, e->shape, optim + k * layout->total + e->offset};
+          (ls_ckpt_tensor_t){name, e->shape, optim ? optim + k * layout->total + e->offset : NULL};
     }
   }
   if (!short_of_memory && t->training)
-    views->optim[views->optim_count - 1] = (ls_ckpt_tensor_t){
-        "counter", LS_SHAPE(LS_F32, LS_STAT_COUNT), optim + t->optim.slot_count * layout->total};
+    views->optim[views->optim_count - 1] =
+        (ls_ckpt_tensor_t){"counter", LS_SHAPE(LS_F32, LS_STAT_COUNT),
+                           optim ? optim + t->optim.slot_count * layout->total : NULL};
   if (short_of_memory) ls_arena_release(&views->arena);
   return short_of_memory ? LS_ERR_MEMORY : LS_OK;
 }
@@ -101,6 +103,16 @@ static json_t *meta_json(const ls_trainer_t *t) {
   return meta;
 }
 
+/* A run that could not save anything leaves nothing behind: the directory goes if this run has made it. */
+static void unclaim(ls_trainer_t *t) {
+  const char *dir = t->config->checkpoint.dir;
+  if (!t->made_dir || t->checkpoint[0]) return;
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "%s/config.json", dir);
+  unlink(path);
+  rmdir(dir);
+}
+
 static ls_status_t save_rank0(ls_trainer_t *t) {
   float *param, *optim;
   ls_views_t views;
@@ -118,6 +130,7 @@ static ls_status_t save_rank0(ls_trainer_t *t) {
                          .meta = meta};
   status = ls_ckpt_save(t->ctx, t->config->checkpoint.dir, &save, (int)t->config->checkpoint.keep, &path);
   if (status == LS_OK) snprintf(t->checkpoint, sizeof t->checkpoint, "%s", path);
+  else unclaim(t);
   ls_free(path);
   json_decref(meta);
   ls_arena_release(&views.arena);
@@ -143,6 +156,15 @@ static void warn_differences(ls_trainer_t *t, const json_t *meta) {
       ls_log(t->ctx, LS_LOG_WARN, "the checkpoint was saved with %s %lld, this run has %lld: it will not repeat "
              "the interrupted run", rows[i].name, (long long)json_integer_value(saved), (long long)rows[i].now);
   }
+}
+
+ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
+  ls_views_t views;
+  ls_status_t status = make_views(t, NULL, NULL, &views);
+  if (status != LS_OK) return status;
+  status = ls_ckpt_check(t->ctx, ckpt, views.params, views.param_count, views.optim, views.optim_count);
+  ls_arena_release(&views.arena);
+  return status;
 }
 
 static ls_status_t load_rank0(ls_trainer_t *t, ls_ckpt_t *ckpt) {
@@ -204,12 +226,14 @@ static ls_status_t move_aside(ls_trainer_t *t, const char *dir) {
 static ls_status_t claim_rank0(ls_trainer_t *t) {
   const char *dir = t->config->checkpoint.dir;
   bool existed = ls_path_exists(dir);
+  t->made_dir = !ls_path_exists(dir);
   ls_status_t status = ls_dir_make(t->ctx, dir);
   if (status == LS_OK && t->resumed_from < 0) status = move_aside(t, dir);
   if (status != LS_OK) return status;
   char *text = ls_config_text(t->ctx, t->config);
   char *path = ls_path_join(t->ctx, dir, "config.json");
   status = text && path ? ls_file_replace(t->ctx, path, text, strlen(text)) : LS_ERR_MEMORY;
+  if (status != LS_OK) unclaim(t);
   ls_free(text);
   ls_free(path);
   if (status != LS_OK && !existed) rmdir(dir); /* a failed start leaves nothing behind */

@@ -54,7 +54,7 @@ struct ls_trainer {
   int64_t resumed_from;
   double val_loss, val_accuracy; /* newest; NAN = none */
   char checkpoint[4096];         /* newest saved */
-  bool claimed;                  /* the checkpoint directory is ours (older runs were moved aside) */
+  bool made_dir;                 /* this run made the checkpoint directory */
 };
 
 /* create.c: elements of the optimizer buffer, 0 when not training. */
@@ -75,6 +75,8 @@ ls_status_t ls_trainer_push(ls_trainer_t *t);
 /* save.c. Collective; rank 0 writes or reads, the others receive. `ckpt` is NULL on other ranks. */
 ls_status_t ls_trainer_save(ls_trainer_t *t);
 ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt);
+/* Whether the checkpoint holds exactly this trainer's tensors: LS_ERR_MISMATCH. Local. */
+ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt);
 /* First use of the run's checkpoint directory: unless resumed, checkpoints of an earlier run there are moved aside;
  * the resolved configuration is written. */
 ls_status_t ls_trainer_claim(ls_trainer_t *t);

@@ -96,7 +96,7 @@ static void test_divergence_is_stopped_and_named(void **state) {
   (void)state;
   static const char text[] = "model: {input: [4], loss: mse, layers: [{dense: {units: 8}}, {dense: {units: 1}}]}\n"
                              "data: {kind: synthetic, samples: 100}\n"
-                             "train: {batch: 10, steps: 400, max_skipped: 4, optimizer: {name: sgd, lr: 1e12}}\n"
+                             "train: {batch: 10, steps: 400, max_skipped: 4, optimizer: {name: sgd, lr: 1e6}}\n"
                              "parallel: {backend: cpu, threads: 1}\n";
   sim_result_t result;
   sim_train(&(sim_run_t){.text = text, .ranks = 1}, &result);
