@@ -80,7 +80,8 @@ static void activations_are_those_of_the_rows(void **state) {
   MAP(relu)
   MAP(gelu)
   MAP(tanh)
-  MAP(sigmoid) ZIP(relu_dy) ZIP(gelu_dx) for (int k = 0; k < N; k++) x[k] =
+  MAP(sigmoid)
+  ZIP(relu_dy) ZIP(gelu_dx) for (int k = 0; k < N; k++) x[k] =
       1 / (1 + expf(-x[k])); /* values of an activation */
   ZIP(tanh_dy) ZIP(sigmoid_dy) assert_true(isnan(ls_each_relu(NAN)));
 }
