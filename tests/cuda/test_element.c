@@ -70,20 +70,28 @@ static void activations_are_those_of_the_rows(void **state) {
     dy[k] = value_of(k + N) / 10;
   }
 #define MAP(op)                                                                                              \
-  run_row(&ls_op_##op, x, NULL, want);                                                                       \
-  for (int k = 0; k < N; k++)                                                                                \
-    close_to(#op, ls_each_##op(x[k]), want[k]);
+  do {                                                                                                       \
+    run_row(&ls_op_##op, x, NULL, want);                                                                     \
+    for (int k = 0; k < N; k++)                                                                              \
+      close_to(#op, ls_each_##op(x[k]), want[k]);                                                            \
+  } while (0)
 #define ZIP(op)                                                                                              \
-  run_row(&ls_op_##op, dy, x, want);                                                                         \
-  for (int k = 0; k < N; k++)                                                                                \
-    close_to(#op, ls_each_##op(dy[k], x[k]), want[k]);
-  MAP(relu)
-  MAP(gelu)
-  MAP(tanh)
-  MAP(sigmoid)
-  ZIP(relu_dy) ZIP(gelu_dx) for (int k = 0; k < N; k++) x[k] =
-      1 / (1 + expf(-x[k])); /* values of an activation */
-  ZIP(tanh_dy) ZIP(sigmoid_dy) assert_true(isnan(ls_each_relu(NAN)));
+  do {                                                                                                       \
+    run_row(&ls_op_##op, dy, x, want);                                                                       \
+    for (int k = 0; k < N; k++)                                                                              \
+      close_to(#op, ls_each_##op(dy[k], x[k]), want[k]);                                                     \
+  } while (0)
+  MAP(relu);
+  MAP(gelu);
+  MAP(tanh);
+  MAP(sigmoid);
+  ZIP(relu_dy);
+  ZIP(gelu_dx);
+  for (int k = 0; k < N; k++)
+    x[k] = 1 / (1 + expf(-x[k])); /* values of an activation */
+  ZIP(tanh_dy);
+  ZIP(sigmoid_dy);
+  assert_true(isnan(ls_each_relu(NAN)));
 }
 
 typedef void (*each_fn)(const ls_each_update_t *u, float grad, float *p, float *a, float *b);
