@@ -11,14 +11,14 @@ static ls_status_t write_stamp(void *arg) {
 /* Marks the start (which = 0) or end (1) of a task. The compute lane of a host runs in this thread, so the
  * clock is read directly; other lanes read it when they get there. */
 static ls_status_t mark_time(ls_run_t *run, int slot, int t, int which) {
-  ls_lane_t lane = run->s->tasks[t].lane;
+  ls_stream_t *on = ls_run_stream(run, t);
   const ls_stream_ops_t *stream = run->device->backend->stream;
   switch (run->timing) {
   case LS_TIMING_CLOCK:
-    if (lane == LS_LANE_COMPUTE) return write_stamp(&run->stamp[t][which]);
-    return stream->call(run->lane[lane], write_stamp, &run->stamp[t][which]);
+    if (on == run->lane[LS_LANE_COMPUTE]) return write_stamp(&run->stamp[t][which]);
+    return stream->call(on, write_stamp, &run->stamp[t][which]);
   case LS_TIMING_EVENTS:
-    return stream->record(run->lane[lane], which ? run->slot[slot].until[t] : run->slot[slot].from[t]);
+    return stream->record(on, which ? run->slot[slot].until[t] : run->slot[slot].from[t]);
   case LS_TIMING_NONE:
     break;
   }
@@ -29,13 +29,14 @@ static ls_status_t put(ls_run_t *run, int slot, int t) {
   const ls_task_t *task = &run->s->tasks[t];
   const ls_bound_task_t *b = &run->slot[slot].bound[t];
   const ls_stream_ops_t *stream = run->device->backend->stream;
+  ls_stream_t *on = ls_run_stream(run, t);
   switch (task->kind) {
   case LS_TASK_OP:
-    return stream->launch(run->lane[task->lane], b->kernel, &b->args);
+    return stream->launch(on, b->kernel, &b->args);
   case LS_TASK_COLLECTIVE:
-    return run->comm->ops->enqueue(run->comm, run->lane[task->lane], &b->collective);
+    return run->comm->ops->enqueue(run->comm, on, &b->collective);
   case LS_TASK_COPY:
-    return stream->copy(run->lane[task->lane], b->to, b->from, b->size_bytes);
+    return stream->copy(on, b->to, b->from, b->size_bytes);
   }
   return LS_OK;
 }
@@ -43,13 +44,14 @@ static ls_status_t put(ls_run_t *run, int slot, int t) {
 static ls_status_t issue_task(ls_run_t *run, int slot, int t) {
   const ls_task_t *task = &run->s->tasks[t];
   const ls_stream_ops_t *stream = run->device->backend->stream;
-  ls_status_t status = LS_OK;
+  ls_stream_t *on = ls_run_stream(run, t);
+  ls_status_t status = run->after[t] >= 0 ? stream->wait(on, run->event[run->after[t]]) : LS_OK;
   for (int i = 0; i < task->wait_count && !status; i++)
-    status = stream->wait(run->lane[task->lane], run->event[task->wait[i]]);
+    status = stream->wait(on, run->event[task->wait[i]]);
   if (!status) status = mark_time(run, slot, t, 0);
   if (!status) status = put(run, slot, t);
   if (!status) status = mark_time(run, slot, t, 1);
-  if (!status && run->event[t]) status = stream->record(run->lane[task->lane], run->event[t]);
+  if (!status && run->event[t]) status = stream->record(on, run->event[t]);
   return status;
 }
 

@@ -260,6 +260,47 @@ static void test_reads_and_names(void **state) {
   ls_schedule_destroy(s);
 }
 
+/* The last collective runs where compute would only wait for it; those before it keep their lane and their
+ * order. */
+static void test_last_collective_stays_here(void **state) {
+  (void)state;
+  ls_comm_t *self;
+  assert_int_equal(ls_comm_self_create(ctx, &self), LS_OK);
+  ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+  enum { LONG = 1 << 16 };
+  int a = build_at(s, "a", LS_REGION_GRAD, 0, LONG), b = build_at(s, "b", LS_REGION_GRAD, LONG, LONG + 16);
+  int twice_a = build_at(s, "twice a", LS_REGION_STAT, 16, 16 + LONG),
+      twice_b = build_at(s, "2b", LS_REGION_STAT, 0, 16);
+  build_source(s, "a", a);
+  int first = ls_schedule_collective(s, "reduce a", LS_ALL_REDUCE, a);
+  build_source(s, "b", b);
+  int last = ls_schedule_collective(s, "reduce b", LS_ALL_REDUCE, b);
+  int next = build_op1(s, &op_double, "2b", b, twice_b);
+  build_op1(s, &op_double, "2a", a, twice_a);
+  assert_int_equal(ls_schedule_finish(s), LS_OK);
+  assert_int_equal(ls_schedule_check(s), LS_OK);
+  ls_device_t *device = open_device(&ls_backend_ref);
+  float *grad = ls_alloc(ctx, (LONG + 16) * sizeof(float));
+  ls_run_t *run;
+  assert_int_equal(ls_run_create(ctx, s, device, self, &(ls_state_t){.grad = grad}, NULL, &run), LS_OK);
+  for (int step = 0; step < 50; step++) {
+    const float *stats;
+    memset(grad, 0xff, (LONG + 16) * sizeof(float));
+    assert_int_equal(ls_run_launch(run, 0), LS_OK);
+    assert_int_equal(ls_run_wait(run, 0, &stats), LS_OK);
+    for (int k = 0; k < 16; k++)
+      assert_true(stats[k] == (float)(2 * k + 2));
+    const ls_task_time_t *times = ls_run_times(run);
+    assert_true(times[last].start_ns >= times[first].end_ns);
+    assert_true(times[next].start_ns >= times[last].end_ns);
+  }
+  ls_run_destroy(run);
+  device->backend->device->close(device);
+  ls_free(grad);
+  ls_schedule_destroy(s);
+  ls_comm_destroy(self);
+}
+
 static atomic_bool released;
 
 /* A kernel that does not come back before it is told to. */
@@ -350,6 +391,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_fit_is_what_is_allocated, setup, teardown),
       cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
       cmocka_unit_test_setup_teardown(test_reads_and_names, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_last_collective_stays_here, setup, teardown),
       cmocka_unit_test_setup_teardown(test_wait_has_a_deadline, setup, teardown),
       cmocka_unit_test_setup_teardown(test_every_allocation_fails_once, setup, teardown),
   };
