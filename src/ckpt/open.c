@@ -253,14 +253,15 @@ static ls_status_t match(ls_ctx_t *ctx, ls_arena_t *scratch, const ls_ckpt_t *ck
                          const ls_ckpt_tensor_t *params, int param_count, const ls_ckpt_tensor_t *optim,
                          int optim_count, void **to[PART_COUNT]) {
   const part_t *model = &ckpt->part[PART_MODEL], *rest = &ckpt->part[PART_OPTIM];
-  ls_status_t status = ls_ckpt_match(ctx, scratch, model->path, model->entries, model->count, params, param_count,
-                                     &to[PART_MODEL]);
+  ls_status_t status = ls_ckpt_match(ctx, scratch, model->path, model->entries, model->count, params,
+                                     param_count, &to[PART_MODEL]);
   if (status || !optim) return status;
-  return ls_ckpt_match(ctx, scratch, rest->path, rest->entries, rest->count, optim, optim_count, &to[PART_OPTIM]);
+  return ls_ckpt_match(ctx, scratch, rest->path, rest->entries, rest->count, optim, optim_count,
+                       &to[PART_OPTIM]);
 }
 
-ls_status_t ls_ckpt_check(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params, int param_count,
-                          const ls_ckpt_tensor_t *optim, int optim_count) {
+ls_status_t ls_ckpt_check(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
+                          int param_count, const ls_ckpt_tensor_t *optim, int optim_count) {
   void **to[PART_COUNT];
   ls_arena_t scratch;
   ls_arena_init(&scratch, ctx);
@@ -269,8 +270,8 @@ ls_status_t ls_ckpt_check(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_te
   return status;
 }
 
-ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params, int param_count,
-                         const ls_ckpt_tensor_t *optim, int optim_count) {
+ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
+                         int param_count, const ls_ckpt_tensor_t *optim, int optim_count) {
   void **to[PART_COUNT];
   ls_arena_t scratch;
   ls_arena_init(&scratch, ctx);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <unistd.h>
 
 /* The trainer's tensors under their names, over host memory (NULL: names and shapes alone). */
 typedef struct {

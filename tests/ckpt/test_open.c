@@ -272,7 +272,13 @@ static void names_the_differences_of_another_model_and_writes_nothing(void **sta
     assert_contains(ls_ctx_error(f->ctx), row.expected);
     assert_int_equal(ls_ctx_error_count(f->ctx), 1);
     assert_true(state_is_poison(&s));
+    fixture_forget(f);
+    assert_int_equal(ls_ckpt_check(f->ctx, ckpt, p, row.param_count, o, row.optim_count), LS_ERR_MISMATCH);
+    assert_contains(ls_ctx_error(f->ctx), row.expected);
   }
+  assert_int_equal(ls_ckpt_check(f->ctx, ckpt, s.param, PARAM_COUNT, s.optim, OPTIM_COUNT), LS_OK);
+  assert_int_equal(ls_ckpt_check(f->ctx, ckpt, s.param, PARAM_COUNT, NULL, 0), LS_OK);
+  assert_true(state_is_poison(&s));
   state_destroy(&s);
   ls_ckpt_close(ckpt);
 }
