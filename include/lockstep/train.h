@@ -82,6 +82,7 @@ typedef struct {
   bool resume;                    /* go on from the newest good checkpoint; none there: start from the beginning */
   const char *checkpoint;         /* load this one (directory) instead; for evaluation and prediction */
   const ls_data_memory_t *memory; /* samples instead of the configured files; NULL = files */
+  bool trace;                     /* the run will be traced: where a captured step hides its tasks, it is not captured */
   bool no_training;               /* only evaluate and predict: no gradients, no optimizer memory */
 } ls_trainer_options_t;
 
@@ -96,7 +97,7 @@ LS_API ls_status_t ls_trainer_run(ls_trainer_t *trainer, const ls_train_hooks_t 
 /* Loss (and accuracy) on the validation part, or on all samples when there is none. */
 LS_API ls_status_t ls_trainer_evaluate(ls_trainer_t *trainer, ls_eval_report_t *report);
 /* Local. Outputs (rows, outputs) for features (rows, inputs) in the units of the data: inputs are normalised and real
- * targets are scaled back. Classes: logits. */
+ * targets are scaled back. Classes: probabilities. */
 LS_API ls_status_t ls_trainer_predict(ls_trainer_t *trainer, int64_t rows, const float *features, float *outputs);
 LS_API int64_t ls_trainer_inputs(const ls_trainer_t *trainer);
 LS_API int64_t ls_trainer_outputs(const ls_trainer_t *trainer);

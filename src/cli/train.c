@@ -149,7 +149,7 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
                             .stop = stop_hook,
                             .user = &progress,
                             .trace_path = args->trace};
-  ls_trainer_options_t options = {.resume = args->resume};
+  ls_trainer_options_t options = {.resume = args->resume, .trace = args->trace != NULL};
   ls_trainer_t *trainer = NULL;
   ls_train_report_t report;
   ls_status_t status = ls_trainer_create(ctx, world, config, &options, &trainer);

@@ -45,7 +45,8 @@ static void put_row(const ls_dataset_t *d, int64_t row, int64_t to_row, const ls
            (size_t)d->outputs * sizeof(float));
 }
 
-void ls_batch_fill(const ls_dataset_t *d, const ls_loader_plan_t *plan, int64_t step, const ls_batch_t *to) {
+void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_plan_t *plan, int64_t step, const ls_batch_t *to,
+                        int part, int parts) {
   cursor_t cursor = cursor_make(d, plan);
   int64_t begin = step * plan->global_batch, valid = plan->total_samples - begin;
   if (valid > plan->global_batch) valid = plan->global_batch;
@@ -55,14 +56,20 @@ void ls_batch_fill(const ls_dataset_t *d, const ls_loader_plan_t *plan, int64_t 
   int64_t padding = cursor.part_count ? (int64_t)ls_order_at(&cursor.split, cursor.part_first) : 0;
   float lr = plan->lr ? plan->lr(plan->lr_user, step) : 0.0f;
 
-  for (int m = 0; m < plan->accumulate; m++) {
+  for (int m = 0; m < plan->accumulate && part == 0; m++) {
     to->step[m].seed = plan->seed;
     to->step[m].position = (uint64_t)(begin + plan->first + m * plan->rows);
     to->step[m].lr = lr;
   }
-  for (int64_t r = 0; r < plan->rows * plan->accumulate; r++) {
+  int64_t from, until;
+  ls_pool_share(plan->rows * plan->accumulate, 1, part, parts, &from, &until);
+  for (int64_t r = from; r < until; r++) {
     bool real = r < plan->count && plan->first + r < valid;
     put_row(d, real ? cursor_row(&cursor, (uint64_t)(begin + plan->first + r)) : padding, r, to);
     to->weight[r] = real ? weight : 0.0f;
   }
+}
+
+void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_plan_t *plan, int64_t step, const ls_batch_t *to) {
+  ls_batch_fill_part(dataset, plan, step, to, 0, 1);
 }

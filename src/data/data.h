@@ -96,12 +96,16 @@ typedef struct {
   int64_t total_steps;
   float (*lr)(void *user, int64_t step); /* NULL: 0. A loader calls it from its own thread */
   void *lr_user;
+  int threads; /* that a loader fills a batch with; 0, 1: its own alone */
 } ls_loader_plan_t;
 
 /* Fills one step's batch now; pure function of its arguments. Weights are 1 / (valid rows of the global
  * batch). Padding rows repeat row 0 of the part with weight 0. */
 void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_plan_t *plan, int64_t step,
                    const ls_batch_t *to);
+/* The same for one of `parts` contiguous shares of the rows; all shares together fill the batch. */
+void ls_batch_fill_part(const ls_dataset_t *dataset, const ls_loader_plan_t *plan, int64_t step,
+                        const ls_batch_t *to, int part, int parts);
 
 /* Fills slots ahead of the loop from a thread of its own. Step s uses slot s mod slot_count. Borrowed until
  * destroy: dataset, the slots' memory. Acquire and release come from one thread. Errors: LS_ERR_ARGUMENT (a

@@ -18,6 +18,8 @@ struct ls_loader {
   int slot_count;
   ls_batch_t *slots;
   int64_t first_step;
+  ls_pool_t *pool;  /* more threads for large batches; NULL = none */
+  int64_t filling;  /* the step that the pool is filling */
   pthread_t thread;
   pthread_mutex_t lock; /* guards changes of what follows */
   pthread_cond_t changed_filled, changed_released;
@@ -36,10 +38,16 @@ static bool wait_free(ls_loader_t *l, int64_t step) {
   return go;
 }
 
+static void fill_part(void *arg, int part, int parts) {
+  ls_loader_t *l = arg;
+  ls_batch_fill_part(l->dataset, &l->plan, l->filling, &l->slots[l->filling % l->slot_count], part, parts);
+}
+
 static void *fill_ahead(void *arg) {
   ls_loader_t *l = arg;
   for (int64_t step = l->first_step; step < l->plan.total_steps && wait_free(l, step); step++) {
-    ls_batch_fill(l->dataset, &l->plan, step, &l->slots[step % l->slot_count]);
+    l->filling = step;
+    ls_pool_run(l->pool, fill_part, l);
     pthread_mutex_lock(&l->lock);
     atomic_store_explicit(&l->filled, step + 1, memory_order_release);
     pthread_cond_signal(&l->changed_filled);
@@ -93,6 +101,10 @@ ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const l
   l->dataset = dataset;
   l->plan = *plan;
   l->slot_count = slot_count;
+  if (plan->threads > 1) {
+    status = ls_pool_create(ctx, plan->threads, &l->pool);
+    if (status != LS_OK) goto free_slots;
+  }
   l->first_step = l->released = first_step;
   atomic_init(&l->filled, first_step);
   /* These cannot fail for default attributes on the systems that are supported (glibc). */
@@ -111,6 +123,8 @@ destroy_lock:
   pthread_cond_destroy(&l->changed_released);
   pthread_cond_destroy(&l->changed_filled);
   pthread_mutex_destroy(&l->lock);
+  ls_pool_destroy(l->pool);
+free_slots:
   ls_free(l->slots);
 free_loader:
   ls_free(l);
@@ -127,6 +141,7 @@ void ls_loader_destroy(ls_loader_t *l) {
   pthread_cond_destroy(&l->changed_released);
   pthread_cond_destroy(&l->changed_filled);
   pthread_mutex_destroy(&l->lock);
+  ls_pool_destroy(l->pool);
   ls_free(l->slots);
   ls_free(l);
 }

@@ -206,8 +206,8 @@ static int64_t eval_rows(const ls_trainer_t *t) {
   return per_rank < rows ? per_rank : rows;
 }
 
-static ls_status_t make_engines(ls_trainer_t *t) {
-  ls_run_options_t options = {.deadline_ns = t->world->comm->deadline_ns};
+static ls_status_t make_engines(ls_trainer_t *t, bool trace) {
+  ls_run_options_t options = {.trace = trace, .deadline_ns = t->world->comm->deadline_ns};
   ls_status_t status = LS_OK;
   if (t->training) status = make_engine(t, true, ls_train_micro_rows(t->config, t->row_count), &t->train);
   if (status == LS_OK) status = make_engine(t, false, eval_rows(t), &t->eval);
@@ -255,7 +255,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (status == LS_OK) status = open_checkpoint(t, options, &ckpt, &meta);
   if (status == LS_OK) status = open_data(t, options, meta);
   if (status == LS_OK) status = plan_run(t);
-  if (status == LS_OK) status = make_engines(t);
+  if (status == LS_OK) status = make_engines(t, options->trace);
   if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : ls_trainer_initialise(t);
   if (status == LS_OK && t->training && !options->checkpoint)
     status = ls_trainer_claim(t);

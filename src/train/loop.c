@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STOP_CHECK_STEPS = 16, LOG_CAPACITY = 1 << 20 };
+enum { STOP_CHECK_STEPS = 16, LOADER_THREADS_MAX = 8, LOG_CAPACITY = 1 << 20 };
 
 typedef struct {
   ls_trainer_t *t;
@@ -32,6 +32,11 @@ static float rate_at(void *user, int64_t step) {
   return ls_rate_at(&t->config->rate, t->config->optimizer.lr, step, t->total_steps);
 }
 
+/* Where a device computes, the host's cores are free to gather samples. */
+static int loader_threads(const ls_trainer_t *t) {
+  return t->threads < LOADER_THREADS_MAX ? t->threads : LOADER_THREADS_MAX;
+}
+
 static ls_status_t start_loader(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   ls_loader_plan_t plan = {.part = LS_PART_TRAIN,
@@ -45,7 +50,8 @@ static ls_status_t start_loader(ls_loop_t *loop) {
                            .total_samples = t->total_samples,
                            .total_steps = t->total_steps,
                            .lr = rate_at,
-                           .lr_user = t};
+                           .lr_user = t,
+                           .threads = t->backend->host_memory ? 1 : loader_threads(t)};
   ls_batch_t slots[LS_TRAIN_SLOTS];
   for (int i = 0; i < LS_TRAIN_SLOTS; i++)
     slots[i] = (ls_batch_t){.x = ls_run_input(t->train.run, LS_NAME_X, i),
