@@ -11,7 +11,9 @@ static ls_status_t cpu_open(ls_ctx_t *ctx, const ls_device_options_t *options, l
   ls_device_t *opened;
   ls_status_t status = ls_host_device_open(ctx, &ls_backend_cpu, options, sizeof(ls_cpu_device_t), &opened);
   if (status) return status;
-  ((ls_cpu_device_t *)opened)->simd = ls_simd_pick();
+  ls_cpu_device_t *cpu = (ls_cpu_device_t *)opened;
+  cpu->simd = ls_simd_pick();
+  cpu->few_rows = ls_cpu_gemm_few_rows(cpu->simd);
   ls_cpu_gemm_prepare();
   *device = opened;
   return LS_OK;

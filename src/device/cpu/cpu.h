@@ -5,9 +5,15 @@
 #include "device/cpu/simd.h"
 #include "device/host/host.h"
 
+/* Up to so many rows (samples) a linear layer runs on our own products instead of the library's. */
+typedef struct {
+  int64_t y, dx, dwb;
+} ls_cpu_few_rows_t;
+
 typedef struct {
   ls_host_device_t host;
   const ls_simd_t *simd;
+  ls_cpu_few_rows_t few_rows;
 } ls_cpu_device_t;
 
 static inline const ls_simd_t *ls_cpu_simd(const ls_stream_t *stream) {
@@ -32,8 +38,10 @@ void ls_cpu_sum(ls_stream_t *stream, int64_t count, int64_t grain, int64_t cost,
 void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const float *a,
                  int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 const char *ls_cpu_gemm_name(void); /* "oneDNN 2.6.3" */
-/* Once per process before ls_cpu_gemm: the library's own threads are switched off. Safe to repeat. */
+/* Before the first ls_cpu_gemm: switches the library's own threads off. Safe to repeat. */
 void ls_cpu_gemm_prepare(void);
+/* Where the library is the faster one, given the instruction set of our own loops. */
+ls_cpu_few_rows_t ls_cpu_gemm_few_rows(const ls_simd_t *simd);
 
 typedef struct {
   const char *op;

@@ -1,24 +1,27 @@
 /* The matrix product of a library, in the calling thread. oneDNN makes code for the CPU it finds; OpenBLAS
- * 0.3.21 knows CPUs by model and takes newer ones for very old ones (docs/libraries.md), so it comes second.
- */
+ * 0.3.21 knows CPUs by model and takes newer ones for very old ones (docs/libraries.md), so it is second. */
 #include "device/cpu/cpu.h"
 
 #if defined(LS_HAVE_DNNL)
 #include <dnnl.h>
 #include <omp.h>
-#include <stdio.h>
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
 
 void ls_cpu_gemm_prepare(void) {}
 
+/* Measured with AVX-512 (bench/cpu_kernels.c). */
+ls_cpu_few_rows_t ls_cpu_gemm_few_rows(const ls_simd_t *simd) {
+  (void)simd;
+  return (ls_cpu_few_rows_t){.y = 96, .dx = 96, .dwb = 12};
+}
+
 const char *ls_cpu_gemm_name(void) {
   return "oneDNN " TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) "." TEXT(DNNL_VERSION_PATCH);
 }
 
-/* oneDNN asks OpenMP how many threads to use; that setting belongs to the calling thread, so it is put back.
- */
+/* oneDNN asks OpenMP how many threads to use: a setting of the calling thread, so it is put back. */
 void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const float *a,
                  int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
   int threads = omp_get_max_threads();
@@ -29,9 +32,23 @@ void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64
 
 #else
 #include <cblas.h>
+#include <string.h>
+#include <strings.h>
 
 void ls_cpu_gemm_prepare(void) {
   openblas_set_num_threads(1);
+}
+
+/* Kernels that OpenBLAS falls back to on CPUs whose model it does not know; they stop at SSE3 to SSE4. With
+ * AVX2 or AVX-512 our own products are several times as fast at any size. */
+ls_cpu_few_rows_t ls_cpu_gemm_few_rows(const ls_simd_t *simd) {
+  static const char *const old[] = {"Prescott", "Core2", "Penryn", "Dunnington",
+                                    "Nehalem",  "Atom",  "generic"};
+  if (strcmp(simd->name, "base") != 0)
+    for (int i = 0; i < LS_COUNT(old); i++)
+      if (strcasecmp(openblas_get_corename(), old[i]) == 0)
+        return (ls_cpu_few_rows_t){.y = INT64_MAX, .dx = INT64_MAX, .dwb = INT64_MAX};
+  return (ls_cpu_few_rows_t){.y = 96, .dx = 96, .dwb = 64};
 }
 
 const char *ls_cpu_gemm_name(void) {

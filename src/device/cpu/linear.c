@@ -4,9 +4,7 @@
 
 #include <string.h>
 
-/* Up to so many rows our own product is the faster one, against oneDNN 2.6.3 with AVX-512
- * (bench/cpu_kernels.c). */
-enum { FEW_ROWS_Y = 96, FEW_ROWS_DX = 96, FEW_ROWS_DWB = 12, FLOPS_PER_COST = 16 };
+enum { FLOPS_PER_COST = 16 };
 
 typedef struct {
   const ls_simd_t *simd;
@@ -14,6 +12,10 @@ typedef struct {
   const float *x, *w, *b, *dy;
   float *y, *dx, *dw, *db;
 } linear_t;
+
+static const ls_cpu_few_rows_t *few_rows(const ls_stream_t *stream) {
+  return &((const ls_cpu_device_t *)stream->device)->few_rows;
+}
 
 static int64_t product_cost(const linear_t *p) {
   return 2 * p->n * p->i * p->o / FLOPS_PER_COST;
@@ -52,7 +54,7 @@ static ls_status_t linear(ls_stream_t *stream, const ls_kernel_args_t *args) {
                 .b = args->in[2].data,
                 .y = args->out[0].data};
   p.n = ls_shape_count(&args->out[0].shape) / p.o;
-  if (p.n <= FEW_ROWS_Y)
+  if (p.n <= few_rows(stream)->y)
     ls_cpu_loop(stream, p.o, 16, product_cost(&p), few_y, &p);
   else if (p.n >= p.o)
     ls_cpu_loop(stream, p.n, 16, product_cost(&p), many_y_rows, &p);
@@ -86,7 +88,7 @@ static ls_status_t linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) 
                 .w = args->in[1].data,
                 .dx = args->out[0].data};
   p.n = ls_shape_count(&args->in[0].shape) / p.o;
-  if (p.n <= FEW_ROWS_DX)
+  if (p.n <= few_rows(stream)->dx)
     ls_cpu_loop(stream, p.i, 48, product_cost(&p), few_dx, &p);
   else if (p.n >= p.i)
     ls_cpu_loop(stream, p.n, 16, product_cost(&p), many_dx_rows, &p);
@@ -119,7 +121,7 @@ static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args)
                 .dw = args->out[0].data,
                 .db = args->out[1].data};
   p.n = ls_shape_count(&args->in[0].shape) / p.o;
-  ls_cpu_loop(stream, p.o, 16, product_cost(&p), p.n <= FEW_ROWS_DWB ? few_dwb : many_dwb, &p);
+  ls_cpu_loop(stream, p.o, 16, product_cost(&p), p.n <= few_rows(stream)->dwb ? few_dwb : many_dwb, &p);
   return LS_OK;
 }
 
