@@ -1,4 +1,5 @@
-/* Configurations: a YAML text, checked as a whole, with defaults filled in. docs/config.md lists every option. */
+/* Configurations: a YAML text, checked as a whole, with defaults filled in. docs/config.md lists every
+ * option. */
 #ifndef LOCKSTEP_CONFIG_H
 #define LOCKSTEP_CONFIG_H
 
@@ -11,8 +12,9 @@ extern "C" {
 typedef struct ls_config ls_config_t;
 
 /* Reads and checks a file (relative paths inside it are relative to the working directory). `sets` are
- * "a.b=value" assignments applied in turn before checking; may be NULL with set_count 0. All errors are reported
- * to ctx, each with file:line:column. *config is owned by the caller. LS_ERR_CONFIG, LS_ERR_IO, LS_ERR_MEMORY. */
+ * "a.b=value" assignments applied in turn before checking; may be NULL with set_count 0. All errors are
+ * reported to ctx, each with file:line:column. *config is owned by the caller. LS_ERR_CONFIG, LS_ERR_IO,
+ * LS_ERR_MEMORY. */
 LS_API ls_status_t ls_config_load(ls_ctx_t *ctx, const char *path, const char *const *sets, int set_count,
                                   ls_config_t **config);
 /* The same from memory; `name` stands for the file in messages. */
@@ -24,7 +26,8 @@ LS_API void ls_config_destroy(ls_config_t *config); /* NULL is allowed */
  * Owned by the caller (ls_free). NULL when memory is short. */
 LS_API char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config);
 
-/* The reference of all options as Markdown, generated from the rows that the parser uses. Owned by the caller. */
+/* The reference of all options as Markdown, generated from the rows that the parser uses. Owned by the
+ * caller. */
 LS_API char *ls_config_reference(ls_ctx_t *ctx);
 
 #ifdef __cplusplus

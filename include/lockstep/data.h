@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* Row-major, finite numbers; borrowed for the call that takes it (the values are copied). Exactly one of targets and
- * classes is given. */
+/* Row-major, finite numbers; borrowed for the call that takes it (the values are copied). Exactly one of
+ * targets and classes is given. */
 typedef struct {
   int64_t rows, inputs, outputs; /* outputs: width of real targets, 0 when classes are used */
   const float *features;         /* (rows, inputs) */

@@ -8,7 +8,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define LS_API __attribute__((visibility("default")))
+#define LS_API               __attribute__((visibility("default")))
 #define LS_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #else
 #define LS_API

@@ -1,6 +1,6 @@
-/* Training from a program: open the world (this process alone, or the ranks a launcher started), create a trainer
- * from a configuration, run it, evaluate, predict, save. A trainer and its world are used from one thread.
- * Unless marked local, calls are collective: every rank makes them in the same order. */
+/* Training from a program: open the world (this process alone, or the ranks a launcher started), create a
+ * trainer from a configuration, run it, evaluate, predict, save. A trainer and its world are used from one
+ * thread. Unless marked local, calls are collective: every rank makes them in the same order. */
 #ifndef LOCKSTEP_TRAIN_H
 #define LOCKSTEP_TRAIN_H
 
@@ -21,18 +21,18 @@ LS_API ls_status_t ls_world_open(ls_ctx_t *ctx, double deadline_s, ls_world_t **
 LS_API void ls_world_close(ls_world_t *world);
 LS_API int ls_world_rank(const ls_world_t *world);
 LS_API int ls_world_size(const ls_world_t *world);
-/* Local. Ends all ranks at once after a failure of this one (other ranks may be waiting for it): does not return
- * in a world of several ranks, returns in a world of one. */
+/* Local. Ends all ranks at once after a failure of this one (other ranks may be waiting for it): does not
+ * return in a world of several ranks, returns in a world of one. */
 LS_API void ls_world_abort(ls_world_t *world, int exit_code);
 
 /* Where a run stands; given to the progress hook after every step. Losses are means over the global batch. */
 typedef struct {
-  int64_t step, total_steps; /* steps done */
+  int64_t step, total_steps;   /* steps done */
   int64_t epoch, total_epochs; /* total_epochs 0 when the run is given in steps */
-  double train_loss;         /* of this step's batch */
-  double grad_norm;          /* before clipping */
+  double train_loss;           /* of this step's batch */
+  double grad_norm;            /* before clipping */
   double lr;
-  double samples_per_s;      /* since the run began, evaluation and saving left out */
+  double samples_per_s;          /* since the run began, evaluation and saving left out */
   double val_loss, val_accuracy; /* newest; NAN = none yet */
   int64_t skipped_steps;
 } ls_progress_t;
@@ -41,7 +41,7 @@ typedef struct {
   void (*progress)(void *user, const ls_progress_t *progress); /* may be NULL; called on rank 0 */
   bool (*stop)(void *user); /* may be NULL; true ends the run after a save, with LS_ERR_INTERRUPTED */
   void *user;
-  const char *trace_path;   /* not NULL: a Chrome trace of the last steps is written there by rank 0 */
+  const char *trace_path; /* not NULL: a Chrome trace of the last steps is written there by rank 0 */
 } ls_train_hooks_t;
 
 /* The parts of a step, mean nanoseconds on rank 0. comm is what the compute lane waited for (exposed). */
@@ -56,16 +56,16 @@ typedef struct {
   char strategy[16], backend[16], device[64];
   int threads_per_rank;
   int64_t global_batch;
-  int64_t steps;        /* done by this run (a resumed run counts from where it began) */
+  int64_t steps; /* done by this run (a resumed run counts from where it began) */
   int64_t total_steps;
-  int64_t resumed_from; /* step, -1 = not resumed */
-  double samples_per_s; /* evaluation and saving left out */
+  int64_t resumed_from;                         /* step, -1 = not resumed */
+  double samples_per_s;                         /* evaluation and saving left out */
   double step_time_median_us, step_time_p95_us; /* warm-up steps left out when there are more than 20 */
   ls_step_parts_t parts;
   double train_loss_first, train_loss; /* first step; mean of the last (at most 100) applied steps */
   bool classes;
-  double val_loss_first, val_loss;     /* before training and at the end; NAN without validation part */
-  double val_accuracy;                 /* NAN without classes */
+  double val_loss_first, val_loss; /* before training and at the end; NAN without validation part */
+  double val_accuracy;             /* NAN without classes */
   int64_t val_samples;
   int64_t skipped_steps;
   char params_xxh3[33];
@@ -79,26 +79,28 @@ typedef struct {
 } ls_eval_report_t;
 
 typedef struct {
-  bool resume;                    /* go on from the newest good checkpoint; none there: start from the beginning */
-  const char *checkpoint;         /* load this one (directory) instead; for evaluation and prediction */
+  bool resume;            /* go on from the newest good checkpoint; none there: start from the beginning */
+  const char *checkpoint; /* load this one (directory) instead; for evaluation and prediction */
   const ls_data_memory_t *memory; /* samples instead of the configured files; NULL = files */
-  bool trace;                     /* the run will be traced: where a captured step hides its tasks, it is not captured */
-  bool no_training;               /* only evaluate and predict: no gradients, no optimizer memory */
+  bool trace;       /* the run will be traced: where a captured step hides its tasks, it is not captured */
+  bool no_training; /* only evaluate and predict: no gradients, no optimizer memory */
 } ls_trainer_options_t;
 
-/* Opens device and data, builds and checks the schedule, allocates, initialises or loads. `config` and `world`
- * are borrowed until destroy. options may be NULL. */
+/* Opens device and data, builds and checks the schedule, allocates, initialises or loads. `config` and
+ * `world` are borrowed until destroy. options may be NULL. */
 LS_API ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
                                      const ls_trainer_options_t *options, ls_trainer_t **trainer);
 LS_API void ls_trainer_destroy(ls_trainer_t *trainer);
 
 /* Trains to the end. hooks may be NULL. *report is also filled (as far as known) when the run ends early. */
-LS_API ls_status_t ls_trainer_run(ls_trainer_t *trainer, const ls_train_hooks_t *hooks, ls_train_report_t *report);
+LS_API ls_status_t ls_trainer_run(ls_trainer_t *trainer, const ls_train_hooks_t *hooks,
+                                  ls_train_report_t *report);
 /* Loss (and accuracy) on the validation part, or on all samples when there is none. */
 LS_API ls_status_t ls_trainer_evaluate(ls_trainer_t *trainer, ls_eval_report_t *report);
-/* Local. Outputs (rows, outputs) for features (rows, inputs) in the units of the data: inputs are normalised and real
- * targets are scaled back. Classes: probabilities. */
-LS_API ls_status_t ls_trainer_predict(ls_trainer_t *trainer, int64_t rows, const float *features, float *outputs);
+/* Local. Outputs (rows, outputs) for features (rows, inputs) in the units of the data: inputs are normalised
+ * and real targets are scaled back. Classes: probabilities. */
+LS_API ls_status_t ls_trainer_predict(ls_trainer_t *trainer, int64_t rows, const float *features,
+                                      float *outputs);
 LS_API int64_t ls_trainer_inputs(const ls_trainer_t *trainer);
 LS_API int64_t ls_trainer_outputs(const ls_trainer_t *trainer);
 /* XXH3-128 over all parameters in name order, as hex. Local. */

@@ -1,5 +1,6 @@
-/* Inside view of the context: reporting errors with a place, and allocation that can be made to fail in tests.
- * Rule: the first detector speaks once with exact cause and place; callers pass the status up in silence. */
+/* Inside view of the context: reporting errors with a place, and allocation that can be made to fail in
+ * tests. Rule: the first detector speaks once with exact cause and place; callers pass the status up in
+ * silence. */
 #ifndef LS_BASE_CTX_H
 #define LS_BASE_CTX_H
 
@@ -9,7 +10,8 @@
 
 #define LS_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-/* A place in a text: 1-based line and column (bytes), 0 when not known. `source` is that line's text or NULL. */
+/* A place in a text: 1-based line and column (bytes), 0 when not known. `source` is that line's
+ * text or NULL. */
 typedef struct {
   const char *file;
   int line;
@@ -18,8 +20,9 @@ typedef struct {
   int source_len;
 } ls_place_t;
 
-/* Reports an error and returns `status`. ctx may be NULL (then only the status travels). Whatever the arguments quote,
- * the message is UTF-8 without control characters but tab and line end (others become "?"). */
+/* Reports an error and returns `status`. ctx may be NULL (then only the status travels). Whatever the
+ * arguments quote, the message is UTF-8 without control characters but tab and line end (others
+ * become "?"). */
 ls_status_t ls_fail(ls_ctx_t *ctx, ls_status_t status, const char *fmt, ...) LS_PRINTF(3, 4);
 /* The same with "file:line:column: " before it and the source line with a caret below it. */
 ls_status_t ls_fail_at(ls_ctx_t *ctx, ls_status_t status, const ls_place_t *place, const char *fmt, ...)

@@ -10,10 +10,10 @@ typedef enum { LS_DOC_NULL, LS_DOC_SCALAR, LS_DOC_LIST, LS_DOC_MAP } ls_doc_kind
 
 typedef struct ls_doc_node {
   ls_doc_kind_t kind;
-  ls_place_t place;       /* of the value */
-  bool quoted;            /* scalar was quoted: never a number, bool or null */
-  const char *text;       /* scalar */
-  const char *key;        /* when the parent is a map */
+  ls_place_t place; /* of the value */
+  bool quoted;      /* scalar was quoted: never a number, bool or null */
+  const char *text; /* scalar */
+  const char *key;  /* when the parent is a map */
   ls_place_t key_place;
   struct ls_doc_node *child; /* first child of a list or map */
   struct ls_doc_node *next;  /* next sibling */
@@ -37,7 +37,8 @@ ls_doc_node_t *ls_doc_get(const ls_doc_node_t *map, const char *key);
 ls_doc_node_t *ls_doc_at(const ls_doc_node_t *list, int index);
 
 /* Applies "a.b.0.c=value" (value is YAML, e.g. 3, [1, 2], {name: adam}); maps on the way are created, list
- * indices must exist. The place of the new node is file "--set", line 1, with the assignment as its source. */
+ * indices must exist. The place of the new node is file "--set", line 1, with the assignment
+ * as its source. */
 ls_status_t ls_doc_set(ls_ctx_t *ctx, ls_doc_t *doc, const char *assignment);
 
 #endif

@@ -4,14 +4,17 @@
 
 #include "base/ctx.h"
 
-/* Reads a whole regular file; files larger than `limit_bytes` are refused. The text is followed by a NUL that is
- * not counted. *bytes is owned by the caller (ls_free). */
-ls_status_t ls_file_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, char **bytes, size_t *size_bytes);
+/* Reads a whole regular file; files larger than `limit_bytes` are refused. The text is followed by a NUL that
+ * is not counted. *bytes is owned by the caller (ls_free). */
+ls_status_t ls_file_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, char **bytes,
+                         size_t *size_bytes);
 
-/* Writes a whole file and fsyncs it. A failed write leaves no file behind. Not atomic: see ls_file_replace. */
+/* Writes a whole file and fsyncs it. A failed write leaves no file behind. Not atomic: see
+ * ls_file_replace. */
 ls_status_t ls_file_write(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes);
 
-/* Writes path.tmp, fsyncs, renames over path, fsyncs the directory: readers see the old file or the new one. */
+/* Writes path.tmp, fsyncs, renames over path, fsyncs the directory: readers see the old file or
+ * the new one. */
 ls_status_t ls_file_replace(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes);
 
 /* mkdir -p. Existing directories are fine; anything else in the way is an error. */

@@ -45,10 +45,10 @@ typedef struct {
   const char *help;
 } ls_section_t;
 
-/* Fills `target` (the struct the offsets refer to) from `map` (NULL or null node: all defaults). Reports every
- * error of the section: unknown keys (with did-you-mean), wrong types, out of range, missing. Keys listed in
- * `nested` (NULL-terminated, may be NULL) belong to sub-sections and are skipped. Strings live in `arena`.
- * Returns LS_ERR_CONFIG after all were reported. */
+/* Fills `target` (the struct the offsets refer to) from `map` (NULL or null node: all defaults). Reports
+ * every error of the section: unknown keys (with did-you-mean), wrong types, out of range, missing. Keys
+ * listed in `nested` (NULL-terminated, may be NULL) belong to sub-sections and are skipped. Strings live in
+ * `arena`. Returns LS_ERR_CONFIG after all were reported. */
 ls_status_t ls_option_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_section_t *section,
                             const ls_doc_node_t *map, const char *const *nested, void *target);
 

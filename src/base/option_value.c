@@ -58,8 +58,8 @@ static ls_status_t check_range(const ls_option_source_t *s, const ls_option_t *r
   return fail_value(s, row, node, what);
 }
 
-/* The whole text as a number in the C locale, whatever the program's. False when it is none or does not fit.
- */
+/* The whole text as a number in the C locale, whatever the program's. False when it is none or
+ * does not fit. */
 static bool read_number(const char *text, double *value) {
   const char *t = text + (*text == '-' || *text == '+');
   size_t whole = strspn(t, "0123456789"), fraction = 0;

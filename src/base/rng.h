@@ -1,6 +1,6 @@
-/* Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC'11). A number is a pure function
- * of (key, counter), so any rank can compute any sample's numbers and nothing has to be saved.
- * Keys are built from (seed, stream): a stream is one purpose (dropout of op 3, initialiser of parameter 7). */
+/* Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC'11). A number is a pure
+ * function of (key, counter), so any rank can compute any sample's numbers and nothing has to be saved. Keys
+ * are built from (seed, stream): a stream is one purpose (dropout of op 3, initialiser of parameter 7). */
 #ifndef LS_BASE_RNG_H
 #define LS_BASE_RNG_H
 
@@ -36,7 +36,9 @@ static inline ls_rng4_t ls_rng(uint64_t seed, uint32_t stream, uint64_t counter)
 }
 
 /* A word as a float in [0, 1), 24 bits. */
-static inline float ls_rng_unit(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
+static inline float ls_rng_unit(uint32_t word) {
+  return (float)(word >> 8) * 0x1p-24f;
+}
 
 /* Four independent standard normal floats (Box-Muller). */
 void ls_rng_normal4(uint64_t seed, uint32_t stream, uint64_t counter, float out[4]);

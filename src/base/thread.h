@@ -14,7 +14,8 @@ ls_status_t ls_pool_create(ls_ctx_t *ctx, int threads, ls_pool_t **pool);
 void ls_pool_destroy(ls_pool_t *pool);
 int ls_pool_threads(const ls_pool_t *pool);
 
-/* Runs fn(arg, 0..threads-1, threads) and returns when all are done. Not reentrant. NULL pool: runs inline. */
+/* Runs fn(arg, 0..threads-1, threads) and returns when all are done. Not reentrant. NULL pool:
+ * runs inline. */
 void ls_pool_run(ls_pool_t *pool, ls_pool_fn fn, void *arg);
 
 /* The half-open part [*begin, *end) of [0, count) that `thread` takes, in multiples of `grain`. */

@@ -51,8 +51,8 @@ ls_status_t ls_ckpt_check(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_te
                           int param_count, const ls_ckpt_tensor_t *optim, int optim_count);
 
 /* Copies tensors by name into `data`. Every name must be there with the same dtype and shape, and no others:
- * LS_ERR_MISMATCH names the first differences. optim NULL: the optimizer state is neither compared nor read.
- */
+ * LS_ERR_MISMATCH names the first differences. optim NULL: the optimizer state is neither
+ * compared nor read. */
 ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
                          int param_count, const ls_ckpt_tensor_t *optim, int optim_count);
 

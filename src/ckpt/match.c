@@ -1,5 +1,5 @@
-/* Comparing what a checkpoint holds with what the model wants: same names, types and shapes, and no others.
- */
+/* Comparing what a checkpoint holds with what the model wants: same names, types and shapes,
+ * and no others. */
 #include "ckpt/match.h"
 
 #include <stdarg.h>

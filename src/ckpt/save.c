@@ -98,8 +98,8 @@ static void remove_empty(const char *path) {
   rmdir(path);
 }
 
-/* Creates `dir` with its parents and makes their entries durable. `existing` bytes of it were there before.
- */
+/* Creates `dir` with its parents and makes their entries durable. `existing` bytes of it were
+ * there before. */
 static ls_status_t make_dirs(ls_ctx_t *ctx, char *dir, size_t existing) {
   ls_status_t status = ls_dir_make(ctx, dir);
   for (size_t len = strlen(dir); len > existing && !status;) {

@@ -12,9 +12,11 @@ typedef struct {
 } flag_row_t;
 
 static const flag_row_t flags[] = {
-    {CLI_FLAG_RANKS, "--ranks", "N", "Processes to train with, started through mpirun (default: parallel.ranks)."},
+    {CLI_FLAG_RANKS, "--ranks", "N",
+     "Processes to train with, started through mpirun (default: parallel.ranks)."},
     {CLI_FLAG_RESUME, "--resume", NULL, "Go on from the newest good checkpoint of train.checkpoint.dir."},
-    {CLI_FLAG_CHECKPOINT, "--checkpoint", "DIR", "A checkpoint, or a run's directory (then its newest good one)."},
+    {CLI_FLAG_CHECKPOINT, "--checkpoint", "DIR",
+     "A checkpoint, or a run's directory (then its newest good one)."},
     {CLI_FLAG_SET, "--set", "a.b=VALUE", "Override one option of the configuration; repeatable."},
     {CLI_FLAG_JSON, "--json", NULL, "One JSON document on stdout instead of tables."},
     {CLI_FLAG_TRACE, "--trace", "FILE", "Write the last steps' timeline (Chrome trace; ui.perfetto.dev)."},
@@ -24,7 +26,8 @@ static const flag_row_t flags[] = {
 
 static const flag_row_t *find_flag(const cli_command_t *command, const char *name, size_t len) {
   for (int i = 0; i < LS_COUNT(flags); i++)
-    if ((command->flags & flags[i].flag) && strlen(flags[i].name) == len && !strncmp(flags[i].name, name, len))
+    if ((command->flags & flags[i].flag) && strlen(flags[i].name) == len &&
+        !strncmp(flags[i].name, name, len))
       return &flags[i];
   return NULL;
 }
@@ -36,8 +39,8 @@ static ls_status_t usage(ls_ctx_t *ctx, const cli_command_t *command, const char
     if (command->flags & flags[i].flag) names[count++] = flags[i].name;
   names[count] = NULL;
   const char *nearest = which[0] == '-' ? ls_nearest(which, names) : NULL;
-  return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep %s: %s \"%s\"%s%s%s; see lockstep %s --help", command->name, what,
-                 which, nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "",
+  return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep %s: %s \"%s\"%s%s%s; see lockstep %s --help", command->name,
+                 what, which, nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "",
                  command->name);
 }
 
@@ -52,22 +55,38 @@ static ls_status_t take_ranks(ls_ctx_t *ctx, const char *text, cli_args_t *args)
 
 static ls_status_t take(ls_ctx_t *ctx, const flag_row_t *row, const char *value, cli_args_t *args) {
   switch (row->flag) {
-  case CLI_FLAG_RANKS: return take_ranks(ctx, value, args);
-  case CLI_FLAG_RESUME: args->resume = true; return LS_OK;
-  case CLI_FLAG_CHECKPOINT: args->checkpoint = value; return LS_OK;
-  case CLI_FLAG_JSON: args->json = true; return LS_OK;
-  case CLI_FLAG_TRACE: args->trace = value; return LS_OK;
-  case CLI_FLAG_QUIET: args->quiet = true; return LS_OK;
-  case CLI_FLAG_VERBOSE: args->verbose = true; return LS_OK;
-  default: break;
+  case CLI_FLAG_RANKS:
+    return take_ranks(ctx, value, args);
+  case CLI_FLAG_RESUME:
+    args->resume = true;
+    return LS_OK;
+  case CLI_FLAG_CHECKPOINT:
+    args->checkpoint = value;
+    return LS_OK;
+  case CLI_FLAG_JSON:
+    args->json = true;
+    return LS_OK;
+  case CLI_FLAG_TRACE:
+    args->trace = value;
+    return LS_OK;
+  case CLI_FLAG_QUIET:
+    args->quiet = true;
+    return LS_OK;
+  case CLI_FLAG_VERBOSE:
+    args->verbose = true;
+    return LS_OK;
+  default:
+    break;
   }
   if (args->set_count == CLI_SETS_MAX)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "more than %d --set assignments; put them into the file", CLI_SETS_MAX);
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "more than %d --set assignments; put them into the file",
+                   CLI_SETS_MAX);
   args->sets[args->set_count++] = value;
   return LS_OK;
 }
 
-ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv, cli_args_t *args) {
+ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv,
+                           cli_args_t *args) {
   *args = (cli_args_t){.argc = argc, .argv = argv};
   for (int i = 2; i < argc; i++) {
     const char *arg = argv[i];
@@ -76,7 +95,8 @@ ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc
       return LS_OK;
     }
     if (arg[0] != '-' || !arg[1]) {
-      if (args->config || !(command->flags & CLI_FLAG_CONFIG)) return usage(ctx, command, "unexpected argument", arg);
+      if (args->config || !(command->flags & CLI_FLAG_CONFIG))
+        return usage(ctx, command, "unexpected argument", arg);
       args->config = arg;
       continue;
     }
@@ -95,8 +115,9 @@ ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc
     if (status != LS_OK) return status;
   }
   if ((command->flags & CLI_FLAG_CONFIG) && !args->config)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep %s: the configuration file is missing; see lockstep %s --help",
-                   command->name, command->name);
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "lockstep %s: the configuration file is missing; see lockstep %s --help", command->name,
+                   command->name);
   return LS_OK;
 }
 
@@ -117,7 +138,8 @@ void cli_help_command(FILE *to, const cli_command_t *command) {
 
 void cli_help_program(FILE *to) {
   fprintf(to, "usage: lockstep COMMAND ...\n\nTrains neural networks on one device or many.\n\ncommands:\n");
-  for (int i = 0; cli_commands[i]; i++) fprintf(to, "  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+  for (int i = 0; cli_commands[i]; i++)
+    fprintf(to, "  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
   fprintf(to, "\n  lockstep COMMAND --help   options of a command\n"
               "  lockstep help config      every option of a configuration\n"
               "  lockstep --version        version and what this build contains\n\nexit codes:\n");
@@ -133,8 +155,10 @@ void cli_help_program(FILE *to) {
     bool any = false;
     for (int i = 0; i < LS_COUNT(codes); i++) {
       if (codes[i].code != code) continue;
-      if (any) fprintf(to, "; %s", codes[i].text);
-      else fprintf(to, "  %-4d %s", code, codes[i].text);
+      if (any)
+        fprintf(to, "; %s", codes[i].text);
+      else
+        fprintf(to, "  %-4d %s", code, codes[i].text);
       any = true;
     }
     if (any) fputc('\n', to);

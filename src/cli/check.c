@@ -1,21 +1,22 @@
-/* lockstep check: everything that can be found wrong before a run: configuration, data, schedules of all ranks. */
+/* lockstep check: everything that can be found wrong before a run: configuration, data, schedules of all
+ * ranks. */
 #include "cli/plan.h"
 
 static void print_result(const cli_args_t *args, const ls_config_t *config, const cli_plan_t *plan,
                          const ls_dataset_t *data) {
   int64_t tasks = plan->schedule[0]->task_count;
   if (args->json) {
-    cli_print_json(json_pack("{s:s, s:b, s:I, s:i, s:s, s:s, s:I, s:I, s:I}", "command", "check", "ok", 1, "params",
-                             (json_int_t)ls_graph_param_count(plan->graph[0]), "world_size", plan->world_size,
-                             "strategy", config->parallel.strategy, "backend", plan->backend, "train_samples",
-                             (json_int_t)data->train_count, "validation_samples",
-                             (json_int_t)data->validation_count, "tasks_per_step", (json_int_t)tasks));
+    cli_print_json(json_pack(
+        "{s:s, s:b, s:I, s:i, s:s, s:s, s:I, s:I, s:I}", "command", "check", "ok", 1, "params",
+        (json_int_t)ls_graph_param_count(plan->graph[0]), "world_size", plan->world_size, "strategy",
+        config->parallel.strategy, "backend", plan->backend, "train_samples", (json_int_t)data->train_count,
+        "validation_samples", (json_int_t)data->validation_count, "tasks_per_step", (json_int_t)tasks));
     return;
   }
   printf("  configuration  ok\n  data           ok: %s training and %s validation samples (%s)\n",
          cli_count(data->train_count), cli_count(data->validation_count), data->source);
-  printf("  schedules      ok: %s, %d rank%s, %lld tasks per step, %s parameters (%s)\n", config->parallel.strategy,
-         plan->world_size, plan->world_size == 1 ? "" : "s", (long long)tasks,
+  printf("  schedules      ok: %s, %d rank%s, %lld tasks per step, %s parameters (%s)\n",
+         config->parallel.strategy, plan->world_size, plan->world_size == 1 ? "" : "s", (long long)tasks,
          cli_count(ls_graph_param_count(plan->graph[0])), plan->backend);
 }
 

@@ -1,5 +1,6 @@
-/* The program: sub-commands as rows, flags as rows. The only place of the project that prints, reads flags or exits.
- * Results go to stdout (a table for people, or one JSON document with --json); messages go to stderr. */
+/* The program: sub-commands as rows, flags as rows. The only place of the project that prints, reads flags or
+ * exits. Results go to stdout (a table for people, or one JSON document with --json); messages
+ * go to stderr. */
 #ifndef LS_CLI_CLI_H
 #define LS_CLI_CLI_H
 
@@ -44,12 +45,14 @@ extern const cli_command_t cli_train, cli_eval, cli_inspect, cli_check;
 extern const cli_command_t *const cli_commands[]; /* NULL-terminated */
 
 /* args.c: reads argv after the command's name. Reports LS_ERR_ARGUMENT with the remedy. */
-ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv, cli_args_t *args);
+ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv,
+                           cli_args_t *args);
 void cli_help_program(FILE *to);
 void cli_help_command(FILE *to, const cli_command_t *command);
 
-/* launch.c: when this process was started by hand and more than one rank is wanted, replaces it with mpirun running
- * the same command line. Returns LS_OK when there is nothing to start; an error when mpirun cannot be run. */
+/* launch.c: when this process was started by hand and more than one rank is wanted, replaces it with mpirun
+ * running the same command line. Returns LS_OK when there is nothing to start; an error when mpirun cannot be
+ * run. */
 ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks);
 
 /* output.c */

@@ -23,7 +23,8 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (!args->checkpoint)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep eval: --checkpoint DIR is missing; see lockstep eval --help");
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "lockstep eval: --checkpoint DIR is missing; see lockstep eval --help");
   ls_config_t *config;
   ls_world_t *world = NULL;
   ls_trainer_t *trainer = NULL;
@@ -46,8 +47,8 @@ config:
   return status;
 }
 
-const cli_command_t cli_eval = {
-    .name = "eval",
-    .summary = "Evaluates a checkpoint on the configured data.",
-    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
-    .run = run};
+const cli_command_t cli_eval = {.name = "eval",
+                                .summary = "Evaluates a checkpoint on the configured data.",
+                                .flags = CLI_FLAG_CONFIG | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET |
+                                         CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+                                .run = run};

@@ -1,4 +1,5 @@
-/* lockstep inspect: what a configuration means, before anything runs: parameters, work, exact bytes, schedule. */
+/* lockstep inspect: what a configuration means, before anything runs: parameters, work, exact bytes,
+ * schedule. */
 #include "cli/plan.h"
 
 #include <stdlib.h>
@@ -35,15 +36,18 @@ static int collect_layers(const ls_graph_t *g, layer_row_t *rows, int capacity) 
     }
     char text[LS_SHAPE_TEXT_BYTES];
     size_t used = strlen(row->shapes);
-    snprintf(row->shapes + used, sizeof row->shapes - used, "%s%s", used ? " " : "", ls_shape_text(&t->shape, text) + 4);
+    snprintf(row->shapes + used, sizeof row->shapes - used, "%s%s", used ? " " : "",
+             ls_shape_text(&t->shape, text) + 4);
     row->params += ls_shape_count(&t->shape);
   }
   for (int i = 0; i < g->node_count; i++) {
     const ls_graph_node_t *node = &g->nodes[i];
     if (node->phase != LS_PHASE_FORWARD) continue;
     ls_shape_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
-    for (int k = 0; k < node->in_count; k++) in[k] = g->tensors[node->in[k]].shape;
-    for (int k = 0; k < node->out_count; k++) out[k] = g->tensors[node->out[k]].shape;
+    for (int k = 0; k < node->in_count; k++)
+      in[k] = g->tensors[node->in[k]].shape;
+    for (int k = 0; k < node->out_count; k++)
+      out[k] = g->tensors[node->out[k]].shape;
     for (int r = 0; r < count; r++)
       if (!strncmp(node->name, rows[r].name, rows[r].len) &&
           (node->name[rows[r].len] == ' ' || node->name[rows[r].len] == '.'))
@@ -54,30 +58,32 @@ static int collect_layers(const ls_graph_t *g, layer_row_t *rows, int capacity) 
 
 static json_t *fit_json(const ls_fit_t *fit) {
   return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "params", (json_int_t)fit->params_bytes,
-                   "gradients", (json_int_t)fit->gradients_bytes, "optimizer", (json_int_t)fit->optimizer_bytes,
-                   "inputs", (json_int_t)fit->inputs_bytes, "transient", (json_int_t)fit->transient_bytes, "other",
-                   (json_int_t)fit->other_bytes, "total", (json_int_t)fit->device_total_bytes, "host_pinned",
-                   (json_int_t)fit->host_pinned_bytes, "transient_without_reuse",
-                   (json_int_t)fit->transient_unshared_bytes);
+                   "gradients", (json_int_t)fit->gradients_bytes, "optimizer",
+                   (json_int_t)fit->optimizer_bytes, "inputs", (json_int_t)fit->inputs_bytes, "transient",
+                   (json_int_t)fit->transient_bytes, "other", (json_int_t)fit->other_bytes, "total",
+                   (json_int_t)fit->device_total_bytes, "host_pinned", (json_int_t)fit->host_pinned_bytes,
+                   "transient_without_reuse", (json_int_t)fit->transient_unshared_bytes);
 }
 
 static json_t *task_json(const ls_task_t *task) {
   static const char *const lanes[LS_LANE_COUNT] = {"compute", "communication", "copy_in", "copy_out"};
   static const char *const kinds[] = {"op", "collective", "copy"};
   json_t *waits = json_array();
-  for (int i = 0; i < task->wait_count; i++) json_array_append_new(waits, json_integer(task->wait[i]));
+  for (int i = 0; i < task->wait_count; i++)
+    json_array_append_new(waits, json_integer(task->wait[i]));
   return json_pack("{s:s, s:s, s:s, s:I, s:I, s:o}", "name", task->name, "kind", kinds[task->kind], "lane",
-                   lanes[task->lane], "flops", (json_int_t)task->flops, "bytes", (json_int_t)task->bytes, "waits",
-                   waits);
+                   lanes[task->lane], "flops", (json_int_t)task->flops, "bytes", (json_int_t)task->bytes,
+                   "waits", waits);
 }
 
-static void print_json(const ls_config_t *config, const cli_plan_t *plan, const layer_row_t *rows, int count) {
+static void print_json(const ls_config_t *config, const cli_plan_t *plan, const layer_row_t *rows,
+                       int count) {
   const ls_graph_t *g = plan->graph[0];
   json_t *layers = json_array(), *ranks = json_array(), *tasks = json_array();
   for (int i = 0; i < count; i++)
-    json_array_append_new(layers, json_pack("{s:s%, s:s, s:I, s:I}", "name", rows[i].name, rows[i].len, "shapes",
-                                            rows[i].shapes, "params", (json_int_t)rows[i].params, "forward_flops",
-                                            (json_int_t)rows[i].forward_flops));
+    json_array_append_new(layers, json_pack("{s:s%, s:s, s:I, s:I}", "name", rows[i].name, rows[i].len,
+                                            "shapes", rows[i].shapes, "params", (json_int_t)rows[i].params,
+                                            "forward_flops", (json_int_t)rows[i].forward_flops));
   for (int r = 0; r < plan->world_size; r++) {
     ls_fit_t fit;
     ls_schedule_fit(plan->schedule[r], &fit);
@@ -91,8 +97,9 @@ static void print_json(const ls_config_t *config, const cli_plan_t *plan, const 
                         (json_int_t)config->train.batch, "layers", layers, "ranks", ranks, "schedule", tasks);
   int64_t micro = config->train.accumulate;
   json_object_set_new(j, "step_flops_per_rank",
-                      json_pack("{s:I, s:I}", "forward", (json_int_t)(micro * ls_graph_flops(g, LS_PHASE_FORWARD)),
-                                "backward", (json_int_t)(micro * ls_graph_flops(g, LS_PHASE_BACKWARD))));
+                      json_pack("{s:I, s:I}", "forward",
+                                (json_int_t)(micro * ls_graph_flops(g, LS_PHASE_FORWARD)), "backward",
+                                (json_int_t)(micro * ls_graph_flops(g, LS_PHASE_BACKWARD))));
   cli_print_json(j);
 }
 
@@ -103,27 +110,32 @@ static void print_fit(const cli_plan_t *plan) {
   const struct {
     const char *name;
     int64_t bytes;
-  } rows[] = {{"parameters", fit.params_bytes}, {"gradients", fit.gradients_bytes}, {"optimizer", fit.optimizer_bytes},
-              {"inputs", fit.inputs_bytes},     {"activations", fit.transient_bytes}, {"other", fit.other_bytes},
+  } rows[] = {{"parameters", fit.params_bytes},     {"gradients", fit.gradients_bytes},
+              {"optimizer", fit.optimizer_bytes},   {"inputs", fit.inputs_bytes},
+              {"activations", fit.transient_bytes}, {"other", fit.other_bytes},
               {"total", fit.device_total_bytes}};
   for (int i = 0; i < LS_COUNT(rows); i++)
     printf("  %-14s %16s  %10s\n", rows[i].name, cli_count(rows[i].bytes), cli_bytes(rows[i].bytes));
   if (fit.host_pinned_bytes > 0)
-    printf("  %-14s %16s  %10s on the host\n", "pinned", cli_count(fit.host_pinned_bytes), cli_bytes(fit.host_pinned_bytes));
+    printf("  %-14s %16s  %10s on the host\n", "pinned", cli_count(fit.host_pinned_bytes),
+           cli_bytes(fit.host_pinned_bytes));
   printf("  activations share bytes: %s without reuse\n", cli_bytes(fit.transient_unshared_bytes));
 }
 
-static void print_people(const ls_config_t *config, const cli_plan_t *plan, const layer_row_t *rows, int count) {
+static void print_people(const ls_config_t *config, const cli_plan_t *plan, const layer_row_t *rows,
+                         int count) {
   const ls_graph_t *g = plan->graph[0];
   printf("layers\n  %-16s %-32s %14s %18s\n", "name", "parameters' shapes", "parameters", "forward FLOPs");
   for (int i = 0; i < count; i++)
-    printf("  %-16.*s %-32s %14s %18s\n", (int)rows[i].len, rows[i].name, rows[i].shapes, cli_count(rows[i].params),
-           cli_count(rows[i].forward_flops));
+    printf("  %-16.*s %-32s %14s %18s\n", (int)rows[i].len, rows[i].name, rows[i].shapes,
+           cli_count(rows[i].params), cli_count(rows[i].forward_flops));
   int64_t micro = config->train.accumulate;
   printf("  %-16s %-32s %14s\n", "total", "", cli_count(ls_graph_param_count(g)));
-  printf("\nwork of one step on rank 0 (%lld of %lld samples, %lld micro-batch%s)\n  forward %s FLOPs, backward %s FLOPs\n",
-         (long long)plan->rows * micro, (long long)config->train.batch, (long long)micro, micro == 1 ? "" : "es",
-         cli_count(micro * ls_graph_flops(g, LS_PHASE_FORWARD)), cli_count(micro * ls_graph_flops(g, LS_PHASE_BACKWARD)));
+  printf("\nwork of one step on rank 0 (%lld of %lld samples, %lld micro-batch%s)\n  forward %s FLOPs, "
+         "backward %s FLOPs\n",
+         (long long)plan->rows * micro, (long long)config->train.batch, (long long)micro,
+         micro == 1 ? "" : "es", cli_count(micro * ls_graph_flops(g, LS_PHASE_FORWARD)),
+         cli_count(micro * ls_graph_flops(g, LS_PHASE_BACKWARD)));
   print_fit(plan);
   printf("\nschedule: %s on %d rank%s, %s\n", config->parallel.strategy, plan->world_size,
          plan->world_size == 1 ? "" : "s", plan->backend);
@@ -146,8 +158,10 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   status = rows ? LS_OK : LS_ERR_MEMORY;
   if (rows) {
     int count = collect_layers(plan.graph[0], rows, LS_LAYER_MAX);
-    if (args->json) print_json(config, &plan, rows, count);
-    else print_people(config, &plan, rows, count);
+    if (args->json)
+      print_json(config, &plan, rows, count);
+    else
+      print_people(config, &plan, rows, count);
   }
   ls_free(rows);
   cli_plan_release(&plan);

@@ -9,13 +9,14 @@
 
 enum { MPIRUN_ARGS = 16 };
 
-/* Environment that Open MPI needs to run as root in a container, and to stay quiet on one node. Set only where the
- * user has not. */
+/* Environment that Open MPI needs to run as root in a container, and to stay quiet on one node. Set only
+ * where the user has not. */
 static void prepare_environment(void) {
   if (geteuid() == 0) {
     static const char *const names[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
                                         "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"};
-    for (int i = 0; i < LS_COUNT(names); i++) setenv(names[i], "1", 0);
+    for (int i = 0; i < LS_COUNT(names); i++)
+      setenv(names[i], "1", 0);
   }
   setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
 }
@@ -30,7 +31,8 @@ ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks) {
   snprintf(count, sizeof count, "%d", ranks);
   char **argv = ls_alloc_array(ctx, (size_t)(args->argc + MPIRUN_ARGS), sizeof *argv);
   if (!argv) return LS_ERR_MEMORY;
-  char mpirun[] = "mpirun", oversubscribe[] = "--oversubscribe", bind[] = "--bind-to", none[] = "none", np[] = "-np";
+  char mpirun[] = "mpirun", oversubscribe[] = "--oversubscribe", bind[] = "--bind-to", none[] = "none",
+       np[] = "-np";
   int n = 0;
   argv[n++] = mpirun;
   argv[n++] = oversubscribe;
@@ -39,13 +41,16 @@ ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks) {
   argv[n++] = np;
   argv[n++] = count;
   argv[n++] = self;
-  for (int i = 1; i < args->argc; i++) argv[n++] = args->argv[i];
+  for (int i = 1; i < args->argc; i++)
+    argv[n++] = args->argv[i];
   prepare_environment();
   fflush(NULL);
   execvp(argv[0], argv);
   int error = errno;
   ls_free(argv);
-  return ls_fail(ctx, LS_ERR_UNSUPPORTED,
-                 "%d ranks need mpirun, which could not be started (%s); install openmpi-bin or start the ranks "
-                 "with your launcher", ranks, strerror(error));
+  return ls_fail(
+      ctx, LS_ERR_UNSUPPORTED,
+      "%d ranks need mpirun, which could not be started (%s); install openmpi-bin or start the ranks "
+      "with your launcher",
+      ranks, strerror(error));
 }

@@ -41,11 +41,13 @@ static int print_reference(ls_ctx_t *ctx) {
 static int usage_error(ls_ctx_t *ctx, const char *name) {
   const char *names[16];
   int n = 0;
-  for (; cli_commands[n]; n++) names[n] = cli_commands[n]->name;
+  for (; cli_commands[n]; n++)
+    names[n] = cli_commands[n]->name;
   names[n] = NULL;
   const char *nearest = ls_nearest(name, names);
-  return ls_status_exit_code(ls_fail(ctx, LS_ERR_ARGUMENT, "unknown command \"%s\"%s%s%s; see lockstep --help", name,
-                                     nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : ""));
+  return ls_status_exit_code(
+      ls_fail(ctx, LS_ERR_ARGUMENT, "unknown command \"%s\"%s%s%s; see lockstep --help", name,
+              nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : ""));
 }
 
 static int run_command(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv) {
@@ -57,7 +59,8 @@ static int run_command(ls_ctx_t *ctx, const cli_command_t *command, int argc, ch
   }
   if (args.verbose) ls_ctx_set_level(ctx, LS_LOG_DEBUG);
   if (status == LS_OK) status = command->run(ctx, &args);
-  if (fflush(stdout) != 0 && status == LS_OK) status = ls_fail_errno(ctx, "cannot write the result to stdout");
+  if (fflush(stdout) != 0 && status == LS_OK)
+    status = ls_fail_errno(ctx, "cannot write the result to stdout");
   return ls_status_exit_code(status);
 }
 

@@ -21,7 +21,9 @@ void cli_print_json(json_t *document) {
   json_decref(document);
 }
 
-json_t *cli_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+json_t *cli_number(double value) {
+  return isfinite(value) ? json_real(value) : json_null();
+}
 
 const char *cli_count(int64_t value) {
   char digits[TEXT_MAX], *text = next_text();
@@ -41,7 +43,8 @@ const char *cli_bytes(int64_t bytes) {
   char *text = next_text();
   double value = (double)bytes;
   int unit = 0;
-  for (; value >= 1000 && unit < LS_COUNT(units) - 1; unit++) value /= 1000;
+  for (; value >= 1000 && unit < LS_COUNT(units) - 1; unit++)
+    value /= 1000;
   snprintf(text, TEXT_MAX, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
   return text;
 }

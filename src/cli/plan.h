@@ -1,5 +1,5 @@
-/* The schedules of every rank of a configuration, without data, devices or memory: what inspect shows and check
- * proves. */
+/* The schedules of every rank of a configuration, without data, devices or memory: what inspect shows and
+ * check proves. */
 #ifndef LS_CLI_PLAN_H
 #define LS_CLI_PLAN_H
 
@@ -7,12 +7,12 @@
 
 typedef struct {
   int world_size;
-  int64_t rows;           /* of rank 0's micro-batch */
-  bool copies;            /* the backend has memory of its own */
-  const char *backend;    /* as "auto" resolves here */
-  ls_graph_t **graph;     /* one per rank */
+  int64_t rows;        /* of rank 0's micro-batch */
+  bool copies;         /* the backend has memory of its own */
+  const char *backend; /* as "auto" resolves here */
+  ls_graph_t **graph;  /* one per rank */
   ls_schedule_t **schedule;
-  ls_layout_t *layout;    /* the same for all */
+  ls_layout_t *layout; /* the same for all */
   ls_optim_plan_t optim;
 } cli_plan_t;
 

@@ -30,7 +30,8 @@ static void show_progress(void *user, const ls_progress_t *p) {
   progress_t *state = user;
   int64_t now = ls_clock_ns();
   bool last = p->step == p->total_steps, epoch_done = p->epoch != state->epoch;
-  if (!last && !(state->terminal ? now - state->shown_ns > PROGRESS_EVERY_MS * 1000000ll : epoch_done)) return;
+  if (!last && !(state->terminal ? now - state->shown_ns > PROGRESS_EVERY_MS * 1000000ll : epoch_done))
+    return;
   state->shown_ns = now;
   state->epoch = p->epoch;
   char line[256];
@@ -40,9 +41,11 @@ static void show_progress(void *user, const ls_progress_t *p) {
                   (long long)p->total_epochs);
   n += snprintf(line + n, sizeof line - (size_t)n, "  loss %.4f", p->train_loss);
   if (isfinite(p->val_loss)) n += snprintf(line + n, sizeof line - (size_t)n, "  val %.4f", p->val_loss);
-  if (isfinite(p->val_accuracy)) n += snprintf(line + n, sizeof line - (size_t)n, " (%.2f %%)", 100 * p->val_accuracy);
+  if (isfinite(p->val_accuracy))
+    n += snprintf(line + n, sizeof line - (size_t)n, " (%.2f %%)", 100 * p->val_accuracy);
   n += snprintf(line + n, sizeof line - (size_t)n, "  %s samples/s", cli_count((int64_t)p->samples_per_s));
-  if (p->skipped_steps > 0) n += snprintf(line + n, sizeof line - (size_t)n, "  skipped %lld", (long long)p->skipped_steps);
+  if (p->skipped_steps > 0)
+    n += snprintf(line + n, sizeof line - (size_t)n, "  skipped %lld", (long long)p->skipped_steps);
   if (!state->terminal) {
     fprintf(stderr, "%s\n", line);
     return;
@@ -55,9 +58,9 @@ static void show_progress(void *user, const ls_progress_t *p) {
 static json_t *parts_json(const ls_step_parts_t *parts) {
   if (!parts->measured) return json_null();
   return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "input", (double)parts->input_ns * 1e-3, "forward",
-                   (double)parts->forward_ns * 1e-3, "backward", (double)parts->backward_ns * 1e-3, "exposed_comm",
-                   (double)parts->comm_ns * 1e-3, "optimizer", (double)parts->optimizer_ns * 1e-3, "rest",
-                   (double)parts->rest_ns * 1e-3);
+                   (double)parts->forward_ns * 1e-3, "backward", (double)parts->backward_ns * 1e-3,
+                   "exposed_comm", (double)parts->comm_ns * 1e-3, "optimizer",
+                   (double)parts->optimizer_ns * 1e-3, "rest", (double)parts->rest_ns * 1e-3);
 }
 
 static void print_json(const ls_train_report_t *r, ls_status_t status) {
@@ -71,10 +74,12 @@ static void print_json(const ls_train_report_t *r, ls_status_t status) {
   json_object_set_new(j, "global_batch", json_integer(r->global_batch));
   json_object_set_new(j, "steps", json_integer(r->steps));
   json_object_set_new(j, "total_steps", json_integer(r->total_steps));
-  json_object_set_new(j, "resumed_from_step", r->resumed_from >= 0 ? json_integer(r->resumed_from) : json_null());
+  json_object_set_new(j, "resumed_from_step",
+                      r->resumed_from >= 0 ? json_integer(r->resumed_from) : json_null());
   json_object_set_new(j, "samples_per_s", cli_number(r->samples_per_s));
-  json_object_set_new(j, "step_time_us", json_pack("{s:o, s:o}", "median", cli_number(r->step_time_median_us), "p95",
-                                                   cli_number(r->step_time_p95_us)));
+  json_object_set_new(j, "step_time_us",
+                      json_pack("{s:o, s:o}", "median", cli_number(r->step_time_median_us), "p95",
+                                cli_number(r->step_time_p95_us)));
   json_object_set_new(j, "step_parts_us", parts_json(&r->parts));
   json_object_set_new(j, "train_loss_first", cli_number(r->train_loss_first));
   json_object_set_new(j, "train_loss", cli_number(r->train_loss));
@@ -101,7 +106,9 @@ static void print_parts(const ls_step_parts_t *p) {
     printf("    (parts are not timed inside a captured step)\n");
     return;
   }
-  double total = (double)(p->input_ns + p->forward_ns + p->backward_ns + p->comm_ns + p->optimizer_ns + p->rest_ns) * 1e-3;
+  double total =
+      (double)(p->input_ns + p->forward_ns + p->backward_ns + p->comm_ns + p->optimizer_ns + p->rest_ns) *
+      1e-3;
   print_part("input", p->input_ns, total);
   print_part("forward", p->forward_ns, total);
   print_part("backward", p->backward_ns, total);
@@ -143,7 +150,8 @@ static ls_status_t leave(ls_world_t *world, ls_status_t status) {
   return status;
 }
 
-static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config, const cli_args_t *args) {
+static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
+                            const cli_args_t *args) {
   progress_t progress = {.terminal = isatty(STDERR_FILENO) == 1};
   ls_train_hooks_t hooks = {.progress = args->quiet ? NULL : show_progress,
                             .stop = stop_hook,
@@ -162,8 +170,10 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
     ls_fail(ctx, status, "interrupted after %lld of %lld steps; go on with --resume",
             (long long)(report.resumed_from > 0 ? report.resumed_from + report.steps : report.steps),
             (long long)report.total_steps);
-  if (args->json) print_json(&report, status);
-  else print_table(&report);
+  if (args->json)
+    print_json(&report, status);
+  else
+    print_table(&report);
   return status;
 }
 
@@ -188,8 +198,9 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
 const cli_command_t cli_train = {
     .name = "train",
     .summary = "Trains the configured network and reports loss, speed and what was saved.",
-    .details = "Started by hand with more than one rank it starts itself through mpirun; inside mpirun or srun it\n"
-               "joins the ranks that are there. A run interrupted by SIGINT or SIGTERM saves before it ends.",
-    .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_RESUME | CLI_FLAG_TRACE |
-             CLI_FLAG_QUIET | CLI_FLAG_VERBOSE,
+    .details =
+        "Started by hand with more than one rank it starts itself through mpirun; inside mpirun or srun it\n"
+        "joins the ranks that are there. A run interrupted by SIGINT or SIGTERM saves before it ends.",
+    .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_RESUME |
+             CLI_FLAG_TRACE | CLI_FLAG_QUIET | CLI_FLAG_VERBOSE,
     .run = run};

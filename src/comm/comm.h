@@ -1,9 +1,10 @@
-/* Communicators: N ranks that exchange buffers. Transports: self (one rank), sim (N threads of one process), mpi
- * (processes, host memory), nccl (GPUs, in the CUDA module).
+/* Communicators: N ranks that exchange buffers. Transports: self (one rank), sim (N threads of one process),
+ * mpi (processes, host memory), nccl (GPUs, in the CUDA module).
  *
- * All ranks issue the same collectives in the same order. Sums are in a fixed order for a given world size, so
- * the same data give the same bits. Every wait has a deadline; when it passes, the error names rank, step and
- * collective (LS_ERR_TIMEOUT), and the communicator is broken: further calls return LS_ERR_COMM at once. */
+ * All ranks issue the same collectives in the same order. Sums are in a fixed order for a given world size,
+ * so the same data give the same bits. Every wait has a deadline; when it passes, the error names rank, step
+ * and collective (LS_ERR_TIMEOUT), and the communicator is broken: further calls return
+ * LS_ERR_COMM at once. */
 #ifndef LS_COMM_COMM_H
 #define LS_COMM_COMM_H
 
@@ -25,7 +26,7 @@ typedef struct {
   const char *name; /* "gradients 3"; for messages and traces */
   const void *send;
   void *recv;
-  int64_t count; /* elements, see above */
+  int64_t count;    /* elements, see above */
   ls_dtype_t dtype; /* reductions: f32, f64, i32, i64; others: any */
   int root;
 } ls_collective_t;
@@ -49,7 +50,7 @@ struct ls_comm {
   int rank, size;
   int local_rank; /* among the ranks of this node */
   int local_size;
-  int64_t deadline_ns; /* of each wait; > 0 */
+  int64_t deadline_ns;  /* of each wait; > 0 */
   _Atomic int64_t step; /* for messages; set by the loop */
   _Atomic bool broken;
 };
@@ -69,7 +70,9 @@ void ls_comm_mpi_abort(int exit_code); /* does not return when MPI is initialise
 bool ls_comm_launched(int *rank, int *size);
 
 void ls_comm_destroy(ls_comm_t *comm); /* NULL is allowed */
-static inline void ls_comm_set_step(ls_comm_t *comm, int64_t step) { comm->step = step; }
+static inline void ls_comm_set_step(ls_comm_t *comm, int64_t step) {
+  comm->step = step;
+}
 
 /* Conveniences over ops->run, on host memory. */
 ls_status_t ls_comm_sum_f64(ls_comm_t *comm, const char *name, double *values, int64_t count);

@@ -18,8 +18,8 @@ size_t ls_region_slot_bytes(size_t chunk_bytes) {
   return sizeof(ls_region_slot_t) + 2 * chunk_bytes;
 }
 
-/* The futex is not private: the waker may be another process. Spurious returns are fine, callers look again.
- */
+/* The futex is not private: the waker may be another process. Spurious returns are fine,
+ * callers look again. */
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns) {
   struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
   syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, NULL, 0);

@@ -45,8 +45,8 @@ static void put_row(const ls_dataset_t *d, int64_t row, int64_t to_row, const ls
            (size_t)d->outputs * sizeof(float));
 }
 
-void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_plan_t *plan, int64_t step, const ls_batch_t *to,
-                        int part, int parts) {
+void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_plan_t *plan, int64_t step,
+                        const ls_batch_t *to, int part, int parts) {
   cursor_t cursor = cursor_make(d, plan);
   int64_t begin = step * plan->global_batch, valid = plan->total_samples - begin;
   if (valid > plan->global_batch) valid = plan->global_batch;
@@ -70,6 +70,7 @@ void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_plan_t *plan, int
   }
 }
 
-void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_plan_t *plan, int64_t step, const ls_batch_t *to) {
+void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_plan_t *plan, int64_t step,
+                   const ls_batch_t *to) {
   ls_batch_fill_part(dataset, plan, step, to, 0, 1);
 }

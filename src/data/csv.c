@@ -1,5 +1,5 @@
-/* CSV to a matrix: the header gives columns their names, names choose columns, every chosen cell is a number.
- */
+/* CSV to a matrix: the header gives columns their names, names choose columns, every chosen cell
+ * is a number. */
 #include "data/csv_scan.h"
 #include "data/number.h"
 #include "data/read.h"

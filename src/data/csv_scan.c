@@ -1,6 +1,6 @@
 /* The lexical half of the CSV reader: RFC 4180 with LF or CRLF line ends. A cell is a view of the text,
- * nothing is copied. Faults are reported where they begin: an open quote is named, not the end of the file.
- */
+ * nothing is copied. Faults are reported where they begin: an open quote is named, not the end
+ * of the file. */
 #include "data/csv_scan.h"
 
 #include <limits.h>

@@ -3,8 +3,8 @@
  * Order: epoch e visits training sample order(seed, e, i) for i = 0 .. n-1, a keyed bijection: nothing is
  * stored, every rank computes it, and every sample comes exactly once per epoch. The run is one endless
  * stream of positions: position p is index p mod n of epoch p / n; step s covers positions s * batch .. +
- * batch - 1 (a batch may reach into the next epoch). Positions from total_samples on are padding of weight 0.
- */
+ * batch - 1 (a batch may reach into the next epoch). Positions from total_samples on are padding
+ * of weight 0. */
 #ifndef LS_DATA_DATA_H
 #define LS_DATA_DATA_H
 

@@ -1,6 +1,6 @@
 /* IDX, the format of the MNIST files: 00 00 type dimensions, then each size as a big-endian u32, then the
- * values, big-endian, row-major. Source: "The MNIST database of handwritten digits", LeCun, Cortes, Burges.
- */
+ * values, big-endian, row-major. Source: "The MNIST database of handwritten digits", LeCun,
+ * Cortes, Burges. */
 #include "data/elements.h"
 
 enum { MAGIC_BYTES = 4, SIZE_BYTES = 4, IDX_RANK_MAX = 6 };

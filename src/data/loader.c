@@ -18,8 +18,8 @@ struct ls_loader {
   int slot_count;
   ls_batch_t *slots;
   int64_t first_step;
-  ls_pool_t *pool;  /* more threads for large batches; NULL = none */
-  int64_t filling;  /* the step that the pool is filling */
+  ls_pool_t *pool; /* more threads for large batches; NULL = none */
+  int64_t filling; /* the step that the pool is filling */
   pthread_t thread;
   pthread_mutex_t lock; /* guards changes of what follows */
   pthread_cond_t changed_filled, changed_released;

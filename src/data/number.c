@@ -76,8 +76,8 @@ ls_number_t ls_number_parse(const char *text, size_t len, float *value) {
 
   double v = 0.0;
   if (mantissa != 0) {
-    /* 10^400 is out of range for any 19 digits, 10^-400 is zero: the powers below stay inside the wider type.
-     */
+    /* 10^400 is out of range for any 19 digits, 10^-400 is zero: the powers below stay inside
+     * the wider type. */
     if (exponent > 400) return LS_NUMBER_RANGE;
     if (exponent >= -400) v = scaled(mantissa, exponent);
   }

@@ -22,8 +22,8 @@ void ls_order_key_make(uint64_t seed, ls_order_use_t use, uint64_t epoch, uint64
   }
 }
 
-/* Finaliser of MurmurHash3 (Appleby, public domain), second half left out: 32 good bits from the high word.
- */
+/* Finaliser of MurmurHash3 (Appleby, public domain), second half left out: 32 good bits from
+ * the high word. */
 static uint32_t mix(uint32_t half, uint64_t key) {
   uint64_t h = (half | key << 32) * UINT64_C(0xff51afd7ed558ccd);
   h ^= h >> 33;

@@ -4,8 +4,8 @@
 
 #include "data/read.h"
 
-/* What kind of data the section asks for, and whether the keys that were given belong to it. LS_ERR_CONFIG.
- */
+/* What kind of data the section asks for, and whether the keys that were given belong to it.
+ * LS_ERR_CONFIG. */
 ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *config);
 
 /* Checks widths and row counts of what was read against each other and against what the model needs, and

@@ -1,11 +1,11 @@
-/* Devices, buffers and streams behind one table per backend. Backends: ref (plain C), cpu (tuned, threads), null
- * (computes nothing, for dry runs), cuda (a module loaded at run time).
+/* Devices, buffers and streams behind one table per backend. Backends: ref (plain C), cpu (tuned, threads),
+ * null (computes nothing, for dry runs), cuda (a module loaded at run time).
  *
- * A stream runs what is put on it in order. Host backends have two kinds: INLINE runs each call at once in the
- * calling thread, ASYNC has a thread of its own (the communication lane). On CUDA both are CUDA streams.
- * An event marks a place in a stream; another stream (or the host) waits for it. Errors inside a stream stick to
- * it: later work is skipped and sync returns the first error.
- * Unless said otherwise a device and its streams are used from one thread. */
+ * A stream runs what is put on it in order. Host backends have two kinds: INLINE runs each call at once in
+ * the calling thread, ASYNC has a thread of its own (the communication lane). On CUDA both are CUDA streams.
+ * An event marks a place in a stream; another stream (or the host) waits for it. Errors inside a stream stick
+ * to it: later work is skipped and sync returns the first error. Unless said otherwise a device and its
+ * streams are used from one thread. */
 #ifndef LS_DEVICE_DEVICE_H
 #define LS_DEVICE_DEVICE_H
 
@@ -111,7 +111,7 @@ typedef struct {
 enum { LS_CUDA_ABI = 1 };
 typedef const ls_cuda_module_t *(*ls_cuda_module_fn)(void);
 #define LS_CUDA_MODULE_SYMBOL "ls_cuda_module"
-#define LS_CUDA_MODULE_FILE "lockstep_cuda.so"
+#define LS_CUDA_MODULE_FILE   "lockstep_cuda.so"
 /* Loads the module (kept open until the process ends; safe to call again). */
 ls_status_t ls_cuda_module_load(ls_ctx_t *ctx, const ls_cuda_module_t **module);
 

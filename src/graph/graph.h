@@ -1,5 +1,5 @@
-/* The graph: tensors with static shapes, and ops. Building it appends nodes in an order that can run as it is.
- * Everything lives in the graph's arena. Ids are indices and stay valid. */
+/* The graph: tensors with static shapes, and ops. Building it appends nodes in an order that can run as it
+ * is. Everything lives in the graph's arena. Ids are indices and stay valid. */
 #ifndef LS_GRAPH_GRAPH_H
 #define LS_GRAPH_GRAPH_H
 
@@ -57,7 +57,7 @@ struct ls_graph {
   int node_count, node_capacity;
   ls_graph_phase_t phase; /* of nodes appended now */
   const char *scope;      /* prefix of names appended now, "" at the top */
-  ls_status_t status;     /* first failure; later builder calls do nothing, so callers check once at the end */
+  ls_status_t status; /* first failure; later builder calls do nothing, so callers check once at the end */
 };
 
 ls_status_t ls_graph_create(ls_ctx_t *ctx, ls_graph_t **graph);
@@ -67,16 +67,17 @@ void ls_graph_scope(ls_graph_t *graph, const char *fmt, ...) LS_PRINTF(2, 3); /*
 /* Builders return -1 after the graph's status is set (reported with op name and shapes). Names are copied. */
 ls_tensor_id_t ls_graph_input(ls_graph_t *graph, const char *name, ls_shape_t shape);
 ls_tensor_id_t ls_graph_param(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_init_t init);
-/* Appends op(in...) and returns its first output; the node is graph->nodes[node_count - 1]. `attrs` may be NULL.
- * out may be NULL or receives out_count ids. */
+/* Appends op(in...) and returns its first output; the node is graph->nodes[node_count - 1]. `attrs` may be
+ * NULL. out may be NULL or receives out_count ids. */
 ls_tensor_id_t ls_graph_op(ls_graph_t *graph, const ls_op_t *op, const ls_attrs_t *attrs, int in_count,
                            const ls_tensor_id_t *in, ls_tensor_id_t *out);
-/* Values are named after their node ("layers.0.linear", further outputs "layers.0.layer_norm:1"); this gives one a
- * name of its own, as it is (no scope). Names of inputs and parameters are unique, those of values need not be. */
+/* Values are named after their node ("layers.0.linear", further outputs "layers.0.layer_norm:1"); this gives
+ * one a name of its own, as it is (no scope). Names of inputs and parameters are unique, those of values need
+ * not be. */
 void ls_graph_rename(ls_graph_t *graph, ls_tensor_id_t id, const char *name);
 
-/* Appends the nodes that compute d loss / d parameter for every parameter, walking back from the scalar `loss`.
- * Parts that no parameter needs are not computed. Sets tensors[param].grad. */
+/* Appends the nodes that compute d loss / d parameter for every parameter, walking back from the scalar
+ * `loss`. Parts that no parameter needs are not computed. Sets tensors[param].grad. */
 ls_status_t ls_graph_backward(ls_graph_t *graph, ls_tensor_id_t loss);
 /* The same for any tensor: d loss / d tensors[wrt[i]] into grads[i] (-1 when unreachable). For tests. */
 ls_status_t ls_graph_gradients(ls_graph_t *graph, ls_tensor_id_t loss, int count, const ls_tensor_id_t *wrt,
@@ -89,6 +90,7 @@ int64_t ls_graph_flops(const ls_graph_t *graph, ls_graph_phase_t phase);
 char *ls_graph_text(const ls_graph_t *graph);
 
 /* Fills host memory of `shape` as `init` says. Pure function of (seed, ordinal of the parameter). */
-void ls_init_fill(const ls_init_t *init, const ls_shape_t *shape, uint64_t seed, uint32_t ordinal, float *out);
+void ls_init_fill(const ls_init_t *init, const ls_shape_t *shape, uint64_t seed, uint32_t ordinal,
+                  float *out);
 
 #endif

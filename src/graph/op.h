@@ -1,5 +1,5 @@
-/* An op is one row, in a file of its own under graph/ops (families share one). Nothing else knows op names, but
- * backends that offer a faster version by name. Adding an op: HACKING.md, recipe 1. */
+/* An op is one row, in a file of its own under graph/ops (families share one). Nothing else knows op names,
+ * but backends that offer a faster version by name. Adding an op: HACKING.md, recipe 1. */
 #ifndef LS_GRAPH_OP_H
 #define LS_GRAPH_OP_H
 
@@ -24,7 +24,7 @@ typedef struct {
   int in_count;
   ls_case_input_t in[LS_NODE_IN_MAX];
   ls_attrs_t attrs;
-  double tolerance; /* backend against ref: |a - b| <= tolerance * (1 + |b|) */
+  double tolerance;          /* backend against ref: |a - b| <= tolerance * (1 + |b|) */
   double gradient_tolerance; /* analytic against central differences; 0 = not differentiable */
 } ls_op_case_t;
 
@@ -42,7 +42,8 @@ struct ls_op {
   int64_t (*flops)(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
   /* Bytes moved; NULL = every input and output once. */
   int64_t (*bytes)(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
-  size_t (*scratch_bytes)(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out); /* NULL = 0 */
+  size_t (*scratch_bytes)(const ls_attrs_t *attrs, const ls_shape_t *in,
+                          const ls_shape_t *out); /* NULL = 0 */
   uint32_t inplace; /* bit i: output 0 may share the bytes of input i when that input dies here */
   uint32_t inout;   /* bit i: output i is also read (optimizer state) */
   bool view;        /* output 0 is input 0 with another shape: no work */

@@ -3,8 +3,8 @@
  *   input    x f32 (16, 799)
  *   param    layers.0.weight f32 (256, 799)
  *   forward  layers.0 linear (x, layers.0.weight, layers.0.bias) -> layers.0.linear f32 (16, 256)
- *   backward layers.0 linear_dwb (...) -> grad.layers.0.weight f32 (256, 799), grad.layers.0.bias f32 (256)
- */
+ *   backward layers.0 linear_dwb (...) -> grad.layers.0.weight f32 (256, 799),
+ * grad.layers.0.bias f32 (256) */
 #include "graph/op.h"
 
 #include <stdarg.h>

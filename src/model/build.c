@@ -38,8 +38,8 @@ static void add_layers(ls_layer_builder_t *b, const ls_model_config_t *model) {
   ls_graph_scope(b->graph, "%s", "");
 }
 
-/* Returns the loss. The output is what a user of the model wants: probabilities of classes, or predictions.
- */
+/* Returns the loss. The output is what a user of the model wants: probabilities of classes, or
+ * predictions. */
 static ls_tensor_id_t add_loss(ls_layer_builder_t *b, bool classes, ls_tensor_id_t target,
                                ls_tensor_id_t weight) {
   const ls_tensor_id_t in[] = {b->x, target, weight};

@@ -1,5 +1,5 @@
-/* The model section of a configuration and the layer builders that turn it into a graph. A layer kind is one row
- * (name, options, build) in model/layers.c. */
+/* The model section of a configuration and the layer builders that turn it into a graph. A layer kind is one
+ * row (name, options, build) in model/layers.c. */
 #ifndef LS_MODEL_MODEL_H
 #define LS_MODEL_MODEL_H
 
@@ -15,26 +15,27 @@ typedef struct {
 } ls_layer_t;
 
 typedef struct {
-  ls_ints_t input; /* shape of one sample */
+  ls_ints_t input;    /* shape of one sample */
   const char *preset; /* NULL or its name; layers and input are then filled from it */
-  int loss;        /* ls_loss_kind_t */
+  int loss;           /* ls_loss_kind_t */
   int layer_count;
   ls_layer_t *layer; /* arena */
 } ls_model_config_t;
-extern const ls_section_t ls_model_section; /* preset, input, loss; "layers" is nested */
+extern const ls_section_t ls_model_section;           /* preset, input, loss; "layers" is nested */
 extern const ls_section_t *const ls_layer_sections[]; /* for the reference page, NULL-terminated */
 
 /* Reads the model section from its map. Reports all errors. */
-ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map, ls_model_config_t *model);
+ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,
+                           ls_model_config_t *model);
 json_t *ls_model_json(const ls_model_config_t *model);
 
 int64_t ls_model_inputs(const ls_model_config_t *model);  /* features of one sample */
 int64_t ls_model_outputs(const ls_model_config_t *model); /* width of the last layer */
 
 /* The graph of `rows` samples: inputs "x" (rows, inputs), "target" (f32 (rows, outputs) or i32 (rows)),
- * "weight" (rows), "step" u8 (64); values "output" (rows, outputs): probabilities with cross-entropy, predictions
- * with mse; "loss" (1), "correct" (1). Parameters are
- * "layers.N.weight", "layers.N.bias". training: dropout is active and the backward nodes are there. */
+ * "weight" (rows), "step" u8 (64); values "output" (rows, outputs): probabilities with cross-entropy,
+ * predictions with mse; "loss" (1), "correct" (1). Parameters are "layers.N.weight", "layers.N.bias".
+ * training: dropout is active and the backward nodes are there. */
 ls_status_t ls_model_build(ls_ctx_t *ctx, const ls_model_config_t *model, int64_t rows, bool training,
                            ls_graph_t **graph);
 #endif

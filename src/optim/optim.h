@@ -1,9 +1,9 @@
-/* Optimizers as op rows on flat views: SGD (momentum, Nesterov), Adam, AdamW; the step's control values; learning
- * rate schedules. A strategy appends these ops to the schedule after the gradients are complete.
+/* Optimizers as op rows on flat views: SGD (momentum, Nesterov), Adam, AdamW; the step's control values;
+ * learning rate schedules. A strategy appends these ops to the schedule after the gradients are complete.
  *
  * The guard: step_control sees the sum of squares of all gradients and the loss. When either is not finite it
- * writes apply = 0, and the update ops then leave parameters and state untouched: a bad step is skipped on the
- * device, without the host having to look. */
+ * writes apply = 0, and the update ops then leave parameters and state untouched: a bad step is skipped on
+ * the device, without the host having to look. */
 #ifndef LS_OPTIM_OPTIM_H
 #define LS_OPTIM_OPTIM_H
 
@@ -57,17 +57,24 @@ extern const ls_op_t ls_op_step_control;
 /* Update ops; see ls_optim_plan_t. They return at once when ctrl[LS_CTRL_APPLY] is 0.
  *   sgd: f[0] momentum, f[1] weight decay (added to the gradient), i[0] nesterov
  *   adam, adamw: f[0] beta1, f[1] beta2, f[2] eps, f[3] weight decay (adam: added to the gradient; adamw:
- *   p -= lr * wd * p first). Bias correction as in Kingma and Ba, algorithm 1; eps is added to sqrt(v_hat). */
+ *   p -= lr * wd * p first). Bias correction as in Kingma and Ba, algorithm 1; eps is added to
+ * sqrt(v_hat). */
 extern const ls_op_t ls_op_sgd, ls_op_sgd_momentum, ls_op_adam, ls_op_adamw;
 extern const ls_op_t *const ls_optim_ops[]; /* all of them, NULL-terminated */
 
-/* ctrl: what the update needs. counter[0]: steps applied so far (exact in f32 up to 2^24; then saturates, which
- * only bias correction sees, where it is 1 by then). */
+/* ctrl: what the update needs. counter[0]: steps applied so far (exact in f32 up to 2^24; then saturates,
+ * which only bias correction sees, where it is 1 by then). */
 enum { LS_CTRL_APPLY, LS_CTRL_GRAD_SCALE, LS_CTRL_LR, LS_CTRL_BIAS1, LS_CTRL_BIAS2, LS_CTRL_COUNT = 16 };
-/* stats: what the host reads. applied is 1 when this step was applied, else 0; skipped counts the steps skipped since the counter buffer was zeroed;
- * skipped_row those in a row up to now (also kept in counter[1], counter[2]). */
+/* stats: what the host reads. applied is 1 when this step was applied, else 0; skipped counts the steps
+ * skipped since the counter buffer was zeroed; skipped_row those in a row up to now (also kept in counter[1],
+ * counter[2]). */
 enum {
-  LS_STAT_LOSS, LS_STAT_CORRECT, LS_STAT_GRAD_NORM, LS_STAT_APPLIED, LS_STAT_SKIPPED, LS_STAT_SKIPPED_ROW,
+  LS_STAT_LOSS,
+  LS_STAT_CORRECT,
+  LS_STAT_GRAD_NORM,
+  LS_STAT_APPLIED,
+  LS_STAT_SKIPPED,
+  LS_STAT_SKIPPED_ROW,
   LS_STAT_COUNT = 16
 };
 enum { LS_HEAD_COUNT = 16, LS_HEAD_LOSS = 0, LS_HEAD_CORRECT = 1 };

@@ -124,8 +124,8 @@ static int64_t step_of(const ls_run_t *run) {
   return run->comm ? atomic_load(&run->comm->step) : -1;
 }
 
-/* The collectives of the step, so that the message says what may be pending. A captured step cannot say more.
- */
+/* The collectives of the step, so that the message says what may be pending. A captured step
+ * cannot say more. */
 static ls_status_t report_timeout(const ls_run_t *run) {
   const ls_schedule_t *s = run->s;
   char list[256] = "";

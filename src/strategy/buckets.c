@@ -1,6 +1,6 @@
 /* Gradient buckets: contiguous ranges of the flat gradient buffer, and when each is complete. The layout is
- * the reverse of the graph's order, so buckets complete from front to back while the backward pass goes on.
- */
+ * the reverse of the graph's order, so buckets complete from front to back while the backward
+ * pass goes on. */
 #include "strategy/lower.h"
 
 #include <string.h>

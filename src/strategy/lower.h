@@ -1,9 +1,12 @@
 /* Pieces that several strategies are made of: placing a graph's tensors, emitting its nodes as tasks, the
  * optimizer tail. Regions and their contents:
+ *
  *   INPUT  for each micro-batch m in turn "x@m", "target@m", "weight@m"; then "step" u8 (accumulate, 64).
  *          Micro-batches of one kind are contiguous: x of all, then targets, weights, step. "x" names the
- * whole. GRAD   layout: head, then gradients. With accumulate > 1 micro-batch gradients are transient and
- * added. Evaluation: the head, probabilities or predictions and the loss are read by name ("loss", "correct",
+ *          whole.
+ *   GRAD   layout: head, then gradients. With accumulate > 1 micro-batch gradients are transient and added.
+ *
+ * Evaluation: the head, probabilities or predictions and the loss are read by name ("loss", "correct",
  * "output"), kept in region STAT; the loss is the weighted sum of this rank alone. */
 #ifndef LS_STRATEGY_LOWER_H
 #define LS_STRATEGY_LOWER_H

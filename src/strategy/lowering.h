@@ -32,11 +32,11 @@ struct ls_lowering {
 
 /* Declares inputs, parameters, homes and stats; appends the copy of the next input. */
 ls_status_t ls_lowering_declare(ls_lowering_t *l);
-/* The schedule tensor of a graph tensor for the current micro-batch; made on first use. -1 after a failure.
- */
+/* The schedule tensor of a graph tensor for the current micro-batch; made on first use. -1
+ * after a failure. */
 int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id);
-/* Once the node that makes `id` is emitted: adds or copies it to its home, when it did not go there directly.
- */
+/* Once the node that makes `id` is emitted: adds or copies it to its home, when it did not go
+ * there directly. */
 void ls_lowering_settle(ls_lowering_t *l, ls_tensor_id_t id);
 
 /* Sum of squares of one bucket's gradients. */

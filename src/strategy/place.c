@@ -19,8 +19,8 @@ static const char *micro_name(ls_lowering_t *l, const char *name) {
   return text ? text : name;
 }
 
-/* All micro-batches of one kind in a row: more rows, or one more dimension where rows are not first ("step").
- */
+/* All micro-batches of one kind in a row: more rows, or one more dimension where rows are not
+ * first ("step"). */
 static ls_shape_t whole_shape(const ls_shape_t *one, int accumulate, const char *name) {
   if (!strcmp(name, LS_NAME_STEP)) return LS_SHAPE(LS_U8, accumulate, one->dim[0]);
   ls_shape_t whole = *one;

@@ -1,5 +1,5 @@
-/* Reading a configuration: one document, one section parser each, then the rules between sections. Every error is
- * reported before the call returns. */
+/* Reading a configuration: one document, one section parser each, then the rules between sections. Every
+ * error is reported before the call returns. */
 #include "train/config.h"
 
 #include "strategy/strategy.h"
@@ -35,14 +35,15 @@ static const ls_section_t train_section = {"train", train_rows, LS_COUNT(train_r
 
 static const ls_option_t checkpoint_rows[] = {
     ROW(LS_OPT_STRING, ls_checkpoint_config_t, dir, .optional = true,
-        .help = "Directory of this run's checkpoints and its resolved configuration; absent: nothing is saved."),
-    ROW(LS_OPT_INT, ls_checkpoint_config_t, every_steps, .unit = "steps", .min = 0, .max = 1e12, .initial = "0",
-        .help = "Save every so many steps; 0 = only at the end."),
+        .help =
+            "Directory of this run's checkpoints and its resolved configuration; absent: nothing is saved."),
+    ROW(LS_OPT_INT, ls_checkpoint_config_t, every_steps, .unit = "steps", .min = 0, .max = 1e12,
+        .initial = "0", .help = "Save every so many steps; 0 = only at the end."),
     ROW(LS_OPT_INT, ls_checkpoint_config_t, keep, .min = 1, .max = 1e6, .initial = "3",
         .help = "Newest checkpoints to keep; the best one by validation loss is kept too."),
 };
-static const ls_section_t checkpoint_section = {"train.checkpoint", checkpoint_rows, LS_COUNT(checkpoint_rows),
-                                                "What is saved, where and how often."};
+static const ls_section_t checkpoint_section = {
+    "train.checkpoint", checkpoint_rows, LS_COUNT(checkpoint_rows), "What is saved, where and how often."};
 
 static const ls_option_t parallel_rows[] = {
     ROW(LS_OPT_STRING, ls_parallel_config_t, strategy, .initial = "single",
@@ -77,7 +78,9 @@ static ls_status_t check_name(ls_ctx_t *ctx, const ls_doc_node_t *section, const
 }
 
 /* The first error of several; later ones were reported as well. */
-static ls_status_t first(ls_status_t a, ls_status_t b) { return a != LS_OK ? a : b; }
+static ls_status_t first(ls_status_t a, ls_status_t b) {
+  return a != LS_OK ? a : b;
+}
 
 static ls_status_t check_rules(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config) {
   const ls_doc_node_t *train = ls_doc_get(doc->root, "train"), *parallel = ls_doc_get(doc->root, "parallel");
@@ -86,7 +89,8 @@ static ls_status_t check_rules(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *
   const ls_place_t *parallel_place = parallel ? &parallel->key_place : &whole;
   ls_status_t status = LS_OK;
   if (config->train.epochs > 0 && config->train.steps > 0)
-    status = first(status, ls_fail_at(ctx, LS_ERR_CONFIG, train_place, "give train.epochs or train.steps, not both"));
+    status = first(status,
+                   ls_fail_at(ctx, LS_ERR_CONFIG, train_place, "give train.epochs or train.steps, not both"));
   if (config->train.epochs == 0 && config->train.steps == 0) config->train.epochs = 1;
   static const char *const strategies[] = {"single", "ddp", NULL};
   static const char *const backends[] = {"auto", "cpu", "cuda", "ref", "null", NULL};
@@ -115,15 +119,15 @@ static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_
   char unused;
   ls_status_t status = ls_option_parse(ctx, arena, &top, root, top_keys, &unused);
   status = first(status, ls_model_parse(ctx, arena, ls_doc_get(root, "model"), &config->model));
-  status = first(status, ls_option_parse(ctx, arena, &ls_data_section, ls_doc_get(root, "data"), NULL,
-                                         &config->data));
+  status = first(
+      status, ls_option_parse(ctx, arena, &ls_data_section, ls_doc_get(root, "data"), NULL, &config->data));
   status = first(status, ls_option_parse(ctx, arena, &train_section, train, train_nested, &config->train));
   status = first(status, ls_option_parse(ctx, arena, &ls_optim_section, ls_doc_get(train, "optimizer"), NULL,
                                          &config->optimizer));
   status = first(status, ls_option_parse(ctx, arena, &ls_rate_section, ls_doc_get(train, "schedule"), NULL,
                                          &config->rate));
-  status = first(status, ls_option_parse(ctx, arena, &checkpoint_section, ls_doc_get(train, "checkpoint"), NULL,
-                                         &config->checkpoint));
+  status = first(status, ls_option_parse(ctx, arena, &checkpoint_section, ls_doc_get(train, "checkpoint"),
+                                         NULL, &config->checkpoint));
   status = first(status, ls_option_parse(ctx, arena, &parallel_section, ls_doc_get(root, "parallel"), NULL,
                                          &config->parallel));
   if (status == LS_OK) status = check_rules(ctx, doc, config);
@@ -141,7 +145,8 @@ static ls_status_t from_doc(ls_ctx_t *ctx, ls_doc_t *doc, const char *const *set
   }
   config->ctx = ctx;
   ls_arena_init(&config->arena, ctx);
-  for (int i = 0; i < set_count; i++) status = first(status, ls_doc_set(ctx, doc, sets[i]));
+  for (int i = 0; i < set_count; i++)
+    status = first(status, ls_doc_set(ctx, doc, sets[i]));
   if (status == LS_OK) status = parse_sections(ctx, doc, config);
   ls_doc_release(doc);
   if (status != LS_OK) {

@@ -1,5 +1,5 @@
-/* The whole configuration: the sections that each module describes, put together. The struct behind the public
- * ls_config_t. */
+/* The whole configuration: the sections that each module describes, put together. The struct behind the
+ * public ls_config_t. */
 #ifndef LS_TRAIN_CONFIG_H
 #define LS_TRAIN_CONFIG_H
 

@@ -36,7 +36,8 @@ ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank,
                    .copies = copies,
                    .options = {.bucket_bytes = config->parallel.bucket_bytes}};
   /* Evaluation has no collectives: every rank evaluates its rows alone, whatever trains. */
-  const ls_strategy_t *strategy = training ? ls_strategy_find(config->parallel.strategy) : &ls_strategy_single;
+  const ls_strategy_t *strategy =
+      training ? ls_strategy_find(config->parallel.strategy) : &ls_strategy_single;
   status = strategy->lower(ctx, &in, schedule);
   if (status != LS_OK) goto own;
   *graph = g;
@@ -145,8 +146,8 @@ static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *option
   ls_arena_t arena;
   ls_arena_init(&arena, t->ctx);
   ls_norm_t *norm = NULL;
-  ls_status_t status = meta ? ls_trainer_norm(t->ctx, &arena, meta, t->inputs, t->classes ? 0 : t->outputs, &norm)
-                            : LS_OK;
+  ls_status_t status =
+      meta ? ls_trainer_norm(t->ctx, &arena, meta, t->inputs, t->classes ? 0 : t->outputs, &norm) : LS_OK;
   if (status == LS_OK)
     status = ls_dataset_open(t->ctx, &data, options->memory, &want, (uint64_t)t->config->train.seed, norm,
                              &t->dataset);
@@ -213,7 +214,8 @@ static ls_status_t make_engines(ls_trainer_t *t, bool trace) {
   if (status == LS_OK) status = make_engine(t, false, eval_rows(t), &t->eval);
   if (status == LS_OK) status = allocate_state(t);
   if (status == LS_OK && t->training)
-    status = ls_run_create(t->ctx, t->train.schedule, t->device, t->data_comm, &t->state, &options, &t->train.run);
+    status =
+        ls_run_create(t->ctx, t->train.schedule, t->device, t->data_comm, &t->state, &options, &t->train.run);
   if (status == LS_OK)
     status = ls_run_create(t->ctx, t->eval.schedule, t->device, NULL, &t->state, &options, &t->eval.run);
   return ls_comm_agree(t->world->comm, "preparing the schedule", status);
@@ -257,8 +259,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (status == LS_OK) status = plan_run(t);
   if (status == LS_OK) status = make_engines(t, options->trace);
   if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : ls_trainer_initialise(t);
-  if (status == LS_OK && t->training && !options->checkpoint)
-    status = ls_trainer_claim(t);
+  if (status == LS_OK && t->training && !options->checkpoint) status = ls_trainer_claim(t);
   ls_ckpt_close(ckpt);
   json_decref(meta);
   if (status != LS_OK) {

@@ -63,8 +63,12 @@ ls_status_t ls_trainer_evaluate(ls_trainer_t *t, ls_eval_report_t *report) {
   return ls_trainer_evaluate_part(t, part, report);
 }
 
-int64_t ls_trainer_inputs(const ls_trainer_t *t) { return t->inputs; }
-int64_t ls_trainer_outputs(const ls_trainer_t *t) { return t->outputs; }
+int64_t ls_trainer_inputs(const ls_trainer_t *t) {
+  return t->inputs;
+}
+int64_t ls_trainer_outputs(const ls_trainer_t *t) {
+  return t->outputs;
+}
 
 ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *features, float *outputs) {
   const ls_norm_t *norm = &t->dataset->norm;
@@ -80,7 +84,8 @@ ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *featu
     memset(batch.target, 0, (size_t)chunk * (t->classes ? sizeof(int32_t) : (size_t)width * sizeof(float)));
     for (int64_t r = 0; r < chunk; r++) { /* rows beyond the end repeat the last one */
       const float *from = features + (begin + (r < count ? r : count - 1)) * inputs;
-      for (int64_t i = 0; i < inputs; i++) batch.x[r * inputs + i] = (from[i] - norm->mean[i]) * norm->scale[i];
+      for (int64_t i = 0; i < inputs; i++)
+        batch.x[r * inputs + i] = (from[i] - norm->mean[i]) * norm->scale[i];
     }
     status = run_once(t);
     if (status == LS_OK)
@@ -88,7 +93,8 @@ ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *featu
     for (int64_t r = 0; r < count && status == LS_OK; r++)
       for (int64_t o = 0; o < width; o++) {
         float value = y[r * width + o];
-        outputs[(begin + r) * width + o] = t->classes ? value : value / norm->target_scale[o] + norm->target_mean[o];
+        outputs[(begin + r) * width + o] =
+            t->classes ? value : value / norm->target_scale[o] + norm->target_mean[o];
       }
   }
   ls_free(y);

@@ -1,7 +1,8 @@
 /* The training loop: steps in order, with evaluation, saving, skipped steps and interruption between them.
  *
- * On a device with memory of its own the loop runs one step ahead of what it looks at: it launches step k, then
- * waits for step k - 1, so that the device never waits for the host. Host backends finish a step inside launch. */
+ * On a device with memory of its own the loop runs one step ahead of what it looks at: it launches step k,
+ * then waits for step k - 1, so that the device never waits for the host. Host backends finish a step inside
+ * launch. */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -16,16 +17,18 @@ typedef struct {
   ls_loader_t *loader;
   ls_trace_t *trace;
   ls_step_log_t log;
-  int lag;               /* steps in flight beyond the newest finished one */
+  int lag; /* steps in flight beyond the newest finished one */
   int64_t first_step;
   int64_t launched_ns[LS_TRAIN_SLOTS]; /* when each slot's step was launched */
-  int64_t last_done_ns;  /* when the newest finished step finished */
+  int64_t last_done_ns;                /* when the newest finished step finished */
   int64_t loop_ns, eval_ns, save_ns;
   int64_t skipped, skipped_row;
   double train_loss_first;
 } ls_loop_t;
 
-static int slot_of(int64_t step) { return (int)(step % LS_TRAIN_SLOTS); }
+static int slot_of(int64_t step) {
+  return (int)(step % LS_TRAIN_SLOTS);
+}
 
 static float rate_at(void *user, int64_t step) {
   const ls_trainer_t *t = user;
@@ -88,28 +91,30 @@ static void report_progress(ls_loop_t *loop, const float *stats) {
   ls_trainer_t *t = loop->t;
   if (!loop->hooks->progress || t->world->comm->rank != 0) return;
   int64_t done = t->step - loop->first_step;
-  ls_progress_t progress = {
-      .step = t->step,
-      .total_steps = t->total_steps,
-      .epoch = t->step * t->config->train.batch / t->dataset->train_count,
-      .total_epochs = t->config->train.steps > 0 ? 0 : t->config->train.epochs,
-      .train_loss = (double)stats[LS_STAT_LOSS],
-      .grad_norm = (double)stats[LS_STAT_GRAD_NORM],
-      .lr = (double)rate_at(t, t->step - 1),
-      .samples_per_s = loop->loop_ns > 0 ? (double)(done * t->config->train.batch) * 1e9 / (double)loop->loop_ns : 0,
-      .val_loss = t->val_loss,
-      .val_accuracy = t->val_accuracy,
-      .skipped_steps = loop->skipped};
+  ls_progress_t progress = {.step = t->step,
+                            .total_steps = t->total_steps,
+                            .epoch = t->step * t->config->train.batch / t->dataset->train_count,
+                            .total_epochs = t->config->train.steps > 0 ? 0 : t->config->train.epochs,
+                            .train_loss = (double)stats[LS_STAT_LOSS],
+                            .grad_norm = (double)stats[LS_STAT_GRAD_NORM],
+                            .lr = (double)rate_at(t, t->step - 1),
+                            .samples_per_s = loop->loop_ns > 0 ? (double)(done * t->config->train.batch) *
+                                                                     1e9 / (double)loop->loop_ns
+                                                               : 0,
+                            .val_loss = t->val_loss,
+                            .val_accuracy = t->val_accuracy,
+                            .skipped_steps = loop->skipped};
   loop->hooks->progress(loop->hooks->user, &progress);
 }
 
 static ls_status_t diverged(const ls_loop_t *loop, const float *stats) {
-  return ls_fail(loop->t->ctx, LS_ERR_NONFINITE,
-                 "stopped at step %lld: %lld steps in a row had a loss or gradient that is not finite (loss %g, "
-                 "gradient norm %g, learning rate %g). The parameters are those of the last good step. Lower "
-                 "train.optimizer.lr, set train.clip_norm, or look for extreme values in the data",
-                 (long long)loop->t->step, (long long)loop->skipped_row, (double)stats[LS_STAT_LOSS],
-                 (double)stats[LS_STAT_GRAD_NORM], (double)rate_at(loop->t, loop->t->step - 1));
+  return ls_fail(
+      loop->t->ctx, LS_ERR_NONFINITE,
+      "stopped at step %lld: %lld steps in a row had a loss or gradient that is not finite (loss %g, "
+      "gradient norm %g, learning rate %g). The parameters are those of the last good step. Lower "
+      "train.optimizer.lr, set train.clip_norm, or look for extreme values in the data",
+      (long long)loop->t->step, (long long)loop->skipped_row, (double)stats[LS_STAT_LOSS],
+      (double)stats[LS_STAT_GRAD_NORM], (double)rate_at(loop->t, loop->t->step - 1));
 }
 
 /* Waits for step `step` and takes its numbers into account. */
@@ -131,7 +136,8 @@ static ls_status_t finish_step(ls_loop_t *loop, int64_t step) {
   if (times && t->backend->host_memory) {
     int64_t parts[LS_PHASE_STEP_COUNT];
     ls_run_parts(t->train.run, parts);
-    for (int i = 0; i < LS_PHASE_STEP_COUNT; i++) loop->log.parts_ns[i] += parts[i];
+    for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
+      loop->log.parts_ns[i] += parts[i];
     loop->log.parts_count++;
   }
   if (loop->trace && times && step >= t->total_steps - LS_TRACE_STEPS)
@@ -177,7 +183,8 @@ static ls_status_t run_steps(ls_loop_t *loop) {
     bool stop = false;
     ls_comm_set_step(t->world->comm, step);
     ls_comm_set_step(t->data_comm, step);
-    ls_loader_acquire(loop->loader, step + loop->lag); /* with a copy lane the next batch travels during this step */
+    ls_loader_acquire(loop->loader,
+                      step + loop->lag); /* with a copy lane the next batch travels during this step */
     loop->launched_ns[slot_of(step)] = ls_clock_ns();
     status = ls_run_launch(t->train.run, slot_of(step));
     bool due = evaluate_due(t, step + 1) || save_due(t, step + 1);
@@ -191,7 +198,8 @@ static ls_status_t run_steps(ls_loop_t *loop) {
     if (status == LS_OK && save_due(t, step + 1)) status = save(loop);
     if (status == LS_OK) status = should_stop(loop, step + 1, &stop);
     if (status == LS_OK && stop && step + 1 < t->total_steps) {
-      for (; finished <= step && status == LS_OK; finished++) status = finish_step(loop, finished);
+      for (; finished <= step && status == LS_OK; finished++)
+        status = finish_step(loop, finished);
       return status == LS_OK ? LS_ERR_INTERRUPTED : status;
     }
   }
@@ -269,8 +277,11 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
   describe(t, report);
   if (!t->training) return ls_fail(t->ctx, LS_ERR_ARGUMENT, "this trainer was created for evaluation only");
   int64_t steps = t->total_steps - t->step;
-  ls_status_t status =
-      ls_step_log_create(t->ctx, steps > LOG_CAPACITY ? LOG_CAPACITY : steps > 0 ? steps : 0, &loop.log);
+  ls_status_t status = ls_step_log_create(t->ctx,
+                                          steps > LOG_CAPACITY ? LOG_CAPACITY
+                                          : steps > 0          ? steps
+                                                               : 0,
+                                          &loop.log);
   if (status == LS_OK && loop.hooks->trace_path) status = ls_trace_create(t->ctx, &loop.trace);
   if (status == LS_OK) status = run_loop(&loop, report);
   ls_loader_destroy(loop.loader);

@@ -49,12 +49,14 @@ void ls_step_log_report(ls_step_log_t *log, ls_train_report_t *report) {
   report->step_time_p95_us = quantile(log->step_ns + skip, kept - skip, 0.95) * 1e-3;
   int64_t losses = log->loss_count < LS_LOSS_RING ? log->loss_count : LS_LOSS_RING;
   double sum = 0;
-  for (int64_t i = 0; i < losses; i++) sum += log->loss[i];
+  for (int64_t i = 0; i < losses; i++)
+    sum += log->loss[i];
   report->train_loss = losses > 0 ? sum / (double)losses : NAN;
   if (log->parts_count == 0) return;
   int64_t *part[LS_PHASE_STEP_COUNT] = {&report->parts.input_ns,     &report->parts.forward_ns,
                                         &report->parts.backward_ns,  &report->parts.comm_ns,
                                         &report->parts.optimizer_ns, &report->parts.rest_ns};
-  for (int i = 0; i < LS_PHASE_STEP_COUNT; i++) *part[i] = log->parts_ns[i] / log->parts_count;
+  for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
+    *part[i] = log->parts_ns[i] / log->parts_count;
   report->parts.measured = true;
 }

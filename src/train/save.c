@@ -1,5 +1,5 @@
-/* Saving and loading a run: the trainer's state as checkpoint tensors, and what else a run needs to go on exactly
- * (its meta data). State is the same on every rank, so rank 0 writes, and it fits any world size. */
+/* Saving and loading a run: the trainer's state as checkpoint tensors, and what else a run needs to go on
+ * exactly (its meta data). State is the same on every rank, so rank 0 writes, and it fits any world size. */
 #include "train/trainer.h"
 
 #include <limits.h>
@@ -44,7 +44,8 @@ static ls_status_t make_views(ls_trainer_t *t, float *param, float *optim, ls_vi
 
 static json_t *floats(const float *values, int64_t count) {
   json_t *list = json_array();
-  for (int64_t i = 0; i < count; i++) json_array_append_new(list, json_real((double)values[i]));
+  for (int64_t i = 0; i < count; i++)
+    json_array_append_new(list, json_real((double)values[i]));
   return list;
 }
 
@@ -64,8 +65,8 @@ static bool read_floats(const json_t *list, int64_t count, float *to) {
   return true;
 }
 
-ls_status_t ls_trainer_norm(ls_ctx_t *ctx, ls_arena_t *arena, const json_t *meta, int64_t inputs, int64_t outputs,
-                            ls_norm_t **out) {
+ls_status_t ls_trainer_norm(ls_ctx_t *ctx, ls_arena_t *arena, const json_t *meta, int64_t inputs,
+                            int64_t outputs, ls_norm_t **out) {
   const json_t *json = json_object_get(meta, "norm");
   if (!json) {
     *out = NULL;
@@ -93,10 +94,10 @@ ls_status_t ls_trainer_norm(ls_ctx_t *ctx, ls_arena_t *arena, const json_t *meta
 
 /* What the stream of samples and the arithmetic of later steps depend on, beside the tensors. */
 static json_t *meta_json(const ls_trainer_t *t) {
-  json_t *meta = json_pack("{s:I, s:I, s:i, s:I, s:I}", "seed", (json_int_t)t->config->train.seed, "global_batch",
-                           (json_int_t)t->config->train.batch, "world_size", t->world->comm->size,
-                           "train_samples", (json_int_t)t->dataset->train_count, "total_steps",
-                           (json_int_t)t->total_steps);
+  json_t *meta =
+      json_pack("{s:I, s:I, s:i, s:I, s:I}", "seed", (json_int_t)t->config->train.seed, "global_batch",
+                (json_int_t)t->config->train.batch, "world_size", t->world->comm->size, "train_samples",
+                (json_int_t)t->dataset->train_count, "total_steps", (json_int_t)t->total_steps);
   json_object_set_new(meta, "norm", norm_json(&t->dataset->norm));
   json_object_set_new(meta, "config", ls_config_json(t->config));
   return meta;
@@ -128,8 +129,10 @@ static ls_status_t save_rank0(ls_trainer_t *t) {
                          .optim_count = views.optim_count,
                          .meta = meta};
   status = ls_ckpt_save(t->ctx, t->config->checkpoint.dir, &save, (int)t->config->checkpoint.keep, &path);
-  if (status == LS_OK) snprintf(t->checkpoint, sizeof t->checkpoint, "%s", path);
-  else unclaim(t);
+  if (status == LS_OK)
+    snprintf(t->checkpoint, sizeof t->checkpoint, "%s", path);
+  else
+    unclaim(t);
   ls_free(path);
   json_decref(meta);
   ls_arena_release(&views.arena);
@@ -141,7 +144,8 @@ ls_status_t ls_trainer_save(ls_trainer_t *t) {
   return ls_comm_agree(t->world->comm, "saving a checkpoint", status);
 }
 
-/* Names what differs between the run that saved and this one, where that changes the samples of later steps. */
+/* Names what differs between the run that saved and this one, where that changes the samples of
+ * later steps. */
 static void warn_differences(ls_trainer_t *t, const json_t *meta) {
   const struct {
     const char *name;
@@ -152,8 +156,10 @@ static void warn_differences(ls_trainer_t *t, const json_t *meta) {
   for (int i = 0; i < LS_COUNT(rows); i++) {
     const json_t *saved = json_object_get(meta, rows[i].name);
     if (json_is_integer(saved) && json_integer_value(saved) != rows[i].now)
-      ls_log(t->ctx, LS_LOG_WARN, "the checkpoint was saved with %s %lld, this run has %lld: it will not repeat "
-             "the interrupted run", rows[i].name, (long long)json_integer_value(saved), (long long)rows[i].now);
+      ls_log(t->ctx, LS_LOG_WARN,
+             "the checkpoint was saved with %s %lld, this run has %lld: it will not repeat "
+             "the interrupted run",
+             rows[i].name, (long long)json_integer_value(saved), (long long)rows[i].now);
   }
 }
 
@@ -182,7 +188,8 @@ ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt) {
   ls_comm_t *comm = t->world->comm;
   float *param = t->backend->host_memory ? t->state.param : t->host_flat;
   float *optim = t->backend->host_memory ? t->state.optim : t->host_flat + t->layout->total;
-  ls_status_t status = ls_comm_agree(comm, "loading the checkpoint", comm->rank == 0 ? load_rank0(t, ckpt) : LS_OK);
+  ls_status_t status =
+      ls_comm_agree(comm, "loading the checkpoint", comm->rank == 0 ? load_rank0(t, ckpt) : LS_OK);
   if (comm->rank == 0 && ckpt) t->step = ls_ckpt_step(ckpt);
   if (status == LS_OK) status = ls_comm_broadcast(comm, "checkpoint step", &t->step, sizeof t->step, 0);
   if (status == LS_OK)
@@ -213,12 +220,14 @@ static ls_status_t move_aside(ls_trainer_t *t, const char *dir) {
     snprintf(from, sizeof from, "%s/%s", dir, names[i]);
     snprintf(to, sizeof to, "%s/%s", aside, names[i]);
     if (moved++ == 0) status = ls_dir_make(t->ctx, aside);
-    if (status == LS_OK && rename(from, to) != 0) status = ls_fail_errno(t->ctx, "cannot move %s to %s", from, to);
+    if (status == LS_OK && rename(from, to) != 0)
+      status = ls_fail_errno(t->ctx, "cannot move %s to %s", from, to);
   }
   ls_free(names);
   if (status == LS_OK && moved > 0)
-    ls_log(t->ctx, LS_LOG_INFO, "%s: %d checkpoint%s of an earlier run moved to %s (--resume goes on instead)", dir,
-           moved, moved == 1 ? "" : "s", aside);
+    ls_log(t->ctx, LS_LOG_INFO,
+           "%s: %d checkpoint%s of an earlier run moved to %s (--resume goes on instead)", dir, moved,
+           moved == 1 ? "" : "s", aside);
   return status;
 }
 

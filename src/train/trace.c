@@ -35,7 +35,8 @@ static ls_status_t gather(ls_ctx_t *ctx, ls_trace_t *trace, ls_comm_t *comm) {
     status = ls_comm_broadcast(comm, "trace size", &size_bytes, sizeof size_bytes, r);
     char *text = status == LS_OK ? ls_alloc(ctx, (size_t)size_bytes + 1) : NULL;
     if (text && dump) memcpy(text, dump, (size_t)size_bytes);
-    if (status == LS_OK) status = text ? ls_comm_broadcast(comm, "trace", text, size_bytes, r) : LS_ERR_MEMORY;
+    if (status == LS_OK)
+      status = text ? ls_comm_broadcast(comm, "trace", text, size_bytes, r) : LS_ERR_MEMORY;
     json_t *theirs = status == LS_OK && comm->rank == 0 ? json_loads(text, 0, NULL) : NULL;
     if (theirs) json_array_extend(trace->events, theirs);
     json_decref(theirs);

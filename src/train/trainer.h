@@ -1,5 +1,5 @@
-/* Inside view of a trainer: everything one rank owns while it trains. The files of this folder each do one thing
- * with it: create, loop, evaluate, predict, save, trace, report. */
+/* Inside view of a trainer: everything one rank owns while it trains. The files of this folder each do one
+ * thing with it: create, loop, evaluate, predict, save, trace, report. */
 #ifndef LS_TRAIN_TRAINER_H
 #define LS_TRAIN_TRAINER_H
 
@@ -66,8 +66,8 @@ ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank,
 /* Rows of one micro-batch of this rank's share. */
 int64_t ls_train_micro_rows(const ls_config_t *config, int64_t row_count);
 
-/* state.c: initial values; host views of parameters and optimizer state for saving and loading. pull brings the
- * device's values to the host (host backends: the very memory), push takes them back. Local. */
+/* state.c: initial values; host views of parameters and optimizer state for saving and loading. pull brings
+ * the device's values to the host (host backends: the very memory), push takes them back. Local. */
 ls_status_t ls_trainer_initialise(ls_trainer_t *t);
 ls_status_t ls_trainer_pull(ls_trainer_t *t, float **param, float **optim);
 ls_status_t ls_trainer_push(ls_trainer_t *t);
@@ -77,12 +77,13 @@ ls_status_t ls_trainer_save(ls_trainer_t *t);
 ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt);
 /* Whether the checkpoint holds exactly this trainer's tensors: LS_ERR_MISMATCH. Local. */
 ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt);
-/* First use of the run's checkpoint directory: unless resumed, checkpoints of an earlier run there are moved aside;
- * the resolved configuration is written. */
+/* First use of the run's checkpoint directory: unless resumed, checkpoints of an earlier run there are moved
+ * aside; the resolved configuration is written. */
 ls_status_t ls_trainer_claim(ls_trainer_t *t);
-/* The normalisation kept in a checkpoint's meta, in `arena`; *norm NULL when it has none. Widths must match. */
-ls_status_t ls_trainer_norm(ls_ctx_t *ctx, ls_arena_t *arena, const json_t *meta, int64_t inputs, int64_t outputs,
-                            ls_norm_t **norm);
+/* The normalisation kept in a checkpoint's meta, in `arena`; *norm NULL when it has none.
+ * Widths must match. */
+ls_status_t ls_trainer_norm(ls_ctx_t *ctx, ls_arena_t *arena, const json_t *meta, int64_t inputs,
+                            int64_t outputs, ls_norm_t **norm);
 
 /* evaluate.c: loss (mean) and correct count over a part. Collective. */
 ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_report_t *report);
@@ -109,6 +110,7 @@ ls_status_t ls_trace_create(ls_ctx_t *ctx, ls_trace_t **trace);
 void ls_trace_destroy(ls_trace_t *trace);
 ls_status_t ls_trace_add(ls_trace_t *trace, const ls_schedule_t *s, const ls_task_time_t *times, int64_t step,
                          int64_t start_ns);
-ls_status_t ls_trace_write(ls_ctx_t *ctx, ls_trace_t *trace, ls_comm_t *comm, const char *path); /* collective */
+ls_status_t ls_trace_write(ls_ctx_t *ctx, ls_trace_t *trace, ls_comm_t *comm,
+                           const char *path); /* collective */
 
 #endif

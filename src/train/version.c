@@ -1,4 +1,6 @@
 /* The version of the linked library. */
 #include <lockstep/version.h>
 
-const char *ls_version(void) { return LS_VERSION; }
+const char *ls_version(void) {
+  return LS_VERSION;
+}

@@ -8,8 +8,8 @@ ls_status_t ls_world_open(ls_ctx_t *ctx, double deadline_s, ls_world_t **out) {
   double seconds = deadline_s > 0 ? deadline_s : LS_COMM_DEADLINE_S;
   int64_t deadline_ns = (int64_t)(seconds * 1e9);
   world->launched = ls_comm_launched(&rank, &size) && size > 1;
-  ls_status_t status =
-      world->launched ? ls_comm_mpi_create(ctx, deadline_ns, &world->comm) : ls_comm_self_create(ctx, &world->comm);
+  ls_status_t status = world->launched ? ls_comm_mpi_create(ctx, deadline_ns, &world->comm)
+                                       : ls_comm_self_create(ctx, &world->comm);
   if (status != LS_OK) {
     ls_free(world);
     return status;
@@ -26,8 +26,12 @@ void ls_world_close(ls_world_t *world) {
   ls_free(world);
 }
 
-int ls_world_rank(const ls_world_t *world) { return world->comm->rank; }
-int ls_world_size(const ls_world_t *world) { return world->comm->size; }
+int ls_world_rank(const ls_world_t *world) {
+  return world->comm->rank;
+}
+int ls_world_size(const ls_world_t *world) {
+  return world->comm->size;
+}
 
 void ls_world_abort(ls_world_t *world, int exit_code) {
   if (world->launched) ls_comm_mpi_abort(exit_code);

@@ -20,8 +20,8 @@ struct ranks {
   char log[RANKS_LOG_BYTES]; /* every message, one per line */
 };
 
-/* Creates the communicator, runs fn in `size` threads and waits for them. Asserts that all could be started.
- */
+/* Creates the communicator, runs fn in `size` threads and waits for them. Asserts that all
+ * could be started. */
 void ranks_run(ranks_t *ranks, int size, int64_t deadline_ns, rank_fn fn);
 void ranks_release(ranks_t *ranks);
 

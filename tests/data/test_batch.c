@@ -16,8 +16,8 @@ static share_t share_of(int64_t batch, int rank, int ranks) {
   return (share_t){batch * rank / ranks, batch * (rank + 1) / ranks - batch * rank / ranks};
 }
 
-/* Fills all ranks' batches of a step; seen[row] counts real rows; checks targets, weights, fences, padding.
- */
+/* Fills all ranks' batches of a step; seen[row] counts real rows; checks targets, weights,
+ * fences, padding. */
 static double fill_ranks(const ls_dataset_t *d, ls_loader_plan_t plan, int64_t step, int ranks, int *seen) {
   double weights = 0;
   float lr = 0.5f;

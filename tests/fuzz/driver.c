@@ -38,8 +38,8 @@ const char *__asan_default_options(void) {
   return "allocator_may_return_null=1";
 }
 
-/* Called by the compiler at every edge. Addresses count from a place in the program: they move between runs.
- */
+/* Called by the compiler at every edge. Addresses count from a place in the program: they move
+ * between runs. */
 void __sanitizer_cov_trace_pc(void) {
   uintptr_t at = (uintptr_t)__builtin_return_address(0) - (uintptr_t)&LLVMFuzzerTestOneInput;
   reached[(at ^ (at >> 16)) % MAP_BYTES] = 1;

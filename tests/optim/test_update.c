@@ -173,8 +173,8 @@ static void test_fifty_steps(void **state) {
   }
 }
 
-/* Bad steps between good ones leave no trace at all: not in parameters, not in state, not in bias correction.
- */
+/* Bad steps between good ones leave no trace at all: not in parameters, not in state, not in
+ * bias correction. */
 static void test_skipped_steps_leave_no_trace(void **state) {
   (void)state;
   float bad_values[] = {NAN, INFINITY, -INFINITY};

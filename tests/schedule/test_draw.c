@@ -1,5 +1,5 @@
-/* What is shown of a schedule: parts, terminal bars, trace events. Times are made up, so results are exact.
- */
+/* What is shown of a schedule: parts, terminal bars, trace events. Times are made up, so
+ * results are exact. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -53,7 +53,8 @@ static void *rank_main(void *arg) {
   rank_t *rank = arg;
   ls_world_t world = {.comm = rank->comm};
   ls_config_t *config;
-  rank->status = ls_config_parse(rank->ctx, "test", rank->run->text, strlen(rank->run->text), NULL, 0, &config);
+  rank->status =
+      ls_config_parse(rank->ctx, "test", rank->run->text, strlen(rank->run->text), NULL, 0, &config);
   if (rank->status != LS_OK) return NULL;
   rank->status = train(rank, &world, config);
   ls_config_destroy(config);

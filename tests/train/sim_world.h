@@ -7,14 +7,14 @@
 enum { SIM_RANKS_MAX = 8, SIM_STEPS_MAX = 4096 };
 
 typedef struct {
-  ls_status_t status; /* the worst of all ranks */
-  ls_train_report_t report;      /* rank 0's */
-  char hash[SIM_RANKS_MAX][33];  /* every rank's parameters */
-  double loss[SIM_STEPS_MAX];    /* rank 0's loss curve */
+  ls_status_t status;           /* the worst of all ranks */
+  ls_train_report_t report;     /* rank 0's */
+  char hash[SIM_RANKS_MAX][33]; /* every rank's parameters */
+  double loss[SIM_STEPS_MAX];   /* rank 0's loss curve */
   int steps;
-  float *param;                  /* rank 0's flat parameters, `param_count` (free with ls_free) */
+  float *param; /* rank 0's flat parameters, `param_count` (free with ls_free) */
   int64_t param_count;
-  char error[512];               /* first message of any rank */
+  char error[512]; /* first message of any rank */
 } sim_result_t;
 
 typedef struct {

@@ -1,5 +1,5 @@
-/* The whole configuration: rules between sections, all errors at once, the saved text loads again unchanged, and the
- * presets have exactly the published numbers of parameters. */
+/* The whole configuration: rules between sections, all errors at once, the saved text loads again unchanged,
+ * and the presets have exactly the published numbers of parameters. */
 #include "train/trainer.h"
 
 #include <setjmp.h>
@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-static ls_status_t parse(ls_ctx_t *ctx, const char *text, const char *const *sets, int count, ls_config_t **config) {
+static ls_status_t parse(ls_ctx_t *ctx, const char *text, const char *const *sets, int count,
+                         ls_config_t **config) {
   return ls_config_parse(ctx, "test.yaml", text, strlen(text), sets, count, config);
 }
 
@@ -30,16 +31,22 @@ static const struct {
   const char *expected[3];
 } bad[] = {
     {"modle: {}\n", {"test.yaml:1:1: ", "modle", "model"}},
-    {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {batch: 0, epochs: -1}\n", {"test.yaml:3:16: ", "batch", "epochs"}},
-    {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {epochs: 1, steps: 2}\n", {"not both", "train", NULL}},
-    {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\nparallel: {strategy: dpp}\n", {"test.yaml:3:22: ", "did you mean", "ddp"}},
+    {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {batch: 0, epochs: -1}\n",
+     {"test.yaml:3:16: ", "batch", "epochs"}},
+    {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {epochs: 1, steps: 2}\n",
+     {"not both", "train", NULL}},
+    {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\nparallel: {strategy: dpp}\n",
+     {"test.yaml:3:22: ", "did you mean", "ddp"}},
     {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\nparallel: {ranks: 2}\n", {"single", "ddp", NULL}},
-    {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {batch: 2}\nparallel: {ranks: 3, strategy: ddp}\n",
+    {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {batch: 2}\nparallel: {ranks: 3, "
+     "strategy: ddp}\n",
      {"global batch (2)", "ranks (3)", NULL}},
-    {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {precision: fp8}\n", {"test.yaml:3:20: ", "precision", NULL}},
+    {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {precision: fp8}\n",
+     {"test.yaml:3:20: ", "precision", NULL}},
     {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {optimizer: {nesterov: true}}\n",
      {"test.yaml:3:9: ", "nesterov", "momentum"}},
-    {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {optimizer: {name: adm}}\n", {"test.yaml:3:27: ", "adam", NULL}},
+    {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {optimizer: {name: adm}}\n",
+     {"test.yaml:3:27: ", "adam", NULL}},
 };
 
 static void test_errors_name_place_and_remedy(void **state) {
@@ -61,10 +68,13 @@ static void test_saved_text_loads_again(void **state) {
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_config_t *config, *again;
   const char *sets[] = {"train.batch=77", "train.optimizer.lr=0.25"};
-  assert_int_equal(parse(ctx, "model: {input: [2, 3], loss: mse, layers: [{dense: {units: 4, activation: relu, dropout: 0.1}}]}\n"
-                              "data: {kind: csv, path: x.csv, target: [a, b, c, d]}\n",
-                         sets, 2, &config),
-                   LS_OK);
+  assert_int_equal(
+      parse(
+          ctx,
+          "model: {input: [2, 3], loss: mse, layers: [{dense: {units: 4, activation: relu, dropout: 0.1}}]}\n"
+          "data: {kind: csv, path: x.csv, target: [a, b, c, d]}\n",
+          sets, 2, &config),
+      LS_OK);
   assert_int_equal(config->train.batch, 77);
   char *text = ls_config_text(ctx, config);
   assert_non_null(text);
@@ -85,8 +95,9 @@ static void test_presets_have_the_published_parameters(void **state) {
     int64_t params;
   } presets[] = {{"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\n", 258432},
                  {"data: {kind: synthetic}\nmodel: {preset: mlp-large}\n", 6885376},
-                 {"data: {kind: synthetic}\nmodel: {preset: mlp-extreme}\n", 4096 * 8192 + 8192 + 8192 * 6144 + 6144 + 6144 * 4096 + 4096 +
-                                                        4096 * 2048 + 2048 + 2048 * 1024 + 1024 + 1024 * 512 + 512}};
+                 {"data: {kind: synthetic}\nmodel: {preset: mlp-extreme}\n",
+                  4096 * 8192 + 8192 + 8192 * 6144 + 6144 + 6144 * 4096 + 4096 + 4096 * 2048 + 2048 +
+                      2048 * 1024 + 1024 + 1024 * 512 + 512}};
   for (int i = 0; i < LS_COUNT(presets); i++) {
     ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
     ls_config_t *config;
@@ -106,7 +117,9 @@ static void test_every_failing_allocation_is_reported(void **state) {
     ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
     ls_config_t *config;
     ls_ctx_fail_alloc(ctx, n);
-    ls_status_t status = parse(ctx, "model: {input: [4], loss: mse, layers: [{dense: {units: 2}}]}\ndata: {kind: synthetic}\n", NULL, 0, &config);
+    ls_status_t status =
+        parse(ctx, "model: {input: [4], loss: mse, layers: [{dense: {units: 2}}]}\ndata: {kind: synthetic}\n",
+              NULL, 0, &config);
     ls_ctx_destroy(ctx);
     if (status == LS_OK) {
       ls_config_destroy(config);

@@ -1,4 +1,5 @@
-/* One rank and several ranks train the same network: to the bit when every sum is exact, else up to rounding. */
+/* One rank and several ranks train the same network: to the bit when every sum is exact, else up
+ * to rounding. */
 #include "sim_world.h"
 
 #include <math.h>
@@ -40,7 +41,8 @@ static void test_exact_data_gives_the_same_bits(void **state) {
       assert_string_equal(result.error, "");
       assert_int_equal(result.status, LS_OK);
       if (ranks == 1) memcpy(first, result.hash[0], sizeof first);
-      for (int r = 0; r < ranks; r++) assert_string_equal(result.hash[r], first);
+      for (int r = 0; r < ranks; r++)
+        assert_string_equal(result.hash[r], first);
       assert_true(fabsf(result.param[LS_HEAD_COUNT]) > 0); /* it did train */
       ls_free(result.param);
     }
@@ -80,8 +82,10 @@ static void compare_worlds(const char *optimizer, double param_tolerance, double
       sim_train(&(sim_run_t){.text = ddp, .ranks = ranks}, &many);
       assert_string_equal(many.error, "");
       assert_true(relative(&many, &one) <= param_tolerance);
-      for (int s = 0; s < 100; s++) assert_true(fabs(many.loss[s] - one.loss[s]) <= loss_tolerance);
-      for (int r = 1; r < ranks; r++) assert_string_equal(many.hash[r], many.hash[0]);
+      for (int s = 0; s < 100; s++)
+        assert_true(fabs(many.loss[s] - one.loss[s]) <= loss_tolerance);
+      for (int r = 1; r < ranks; r++)
+        assert_string_equal(many.hash[r], many.hash[0]);
       ls_free(many.param);
     }
   ls_free(one.param);
@@ -116,9 +120,8 @@ static void test_threads_do_not_change_ref(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact_data_gives_the_same_bits),
-                                     cmocka_unit_test(test_sgd_differs_by_rounding),
-                                     cmocka_unit_test(test_adam_loss_curves_agree),
-                                     cmocka_unit_test(test_threads_do_not_change_ref)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_exact_data_gives_the_same_bits), cmocka_unit_test(test_sgd_differs_by_rounding),
+      cmocka_unit_test(test_adam_loss_curves_agree), cmocka_unit_test(test_threads_do_not_change_ref)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

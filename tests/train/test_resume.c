@@ -1,5 +1,5 @@
-/* An interrupted and resumed run ends in the same bits as an undisturbed one; another world size goes on too; steps
- * that are not finite are skipped, counted and end the run when they do not stop. */
+/* An interrupted and resumed run ends in the same bits as an undisturbed one; another world size goes on too;
+ * steps that are not finite are skipped, counted and end the run when they do not stop. */
 #include "sim_world.h"
 
 #include <math.h>
@@ -27,14 +27,15 @@ static int remove_folder(void **state) {
 }
 
 static void config_text(char *text, size_t size, const char *dir, const char *strategy) {
-  snprintf(text, size,
-           "model: {input: [10], loss: mse, layers: [{dense: {units: 16, activation: relu, dropout: 0.3}}, "
-           "{dense: {units: 2}}]}\n"
-           "data: {kind: synthetic, samples: 300, validation: 0.2}\n"
-           "train: {batch: 32, epochs: 12, accumulate: 2, optimizer: {name: adamw, lr: 0.01, weight_decay: 0.01}, "
-           "schedule: {name: cosine, warmup_steps: 5}, clip_norm: 1.0, checkpoint: {dir: %s/%s, every_steps: 7}}\n"
-           "parallel: {strategy: %s, backend: cpu, threads: 1}\n",
-           folder, dir, strategy);
+  snprintf(
+      text, size,
+      "model: {input: [10], loss: mse, layers: [{dense: {units: 16, activation: relu, dropout: 0.3}}, "
+      "{dense: {units: 2}}]}\n"
+      "data: {kind: synthetic, samples: 300, validation: 0.2}\n"
+      "train: {batch: 32, epochs: 12, accumulate: 2, optimizer: {name: adamw, lr: 0.01, weight_decay: 0.01}, "
+      "schedule: {name: cosine, warmup_steps: 5}, clip_norm: 1.0, checkpoint: {dir: %s/%s, every_steps: 7}}\n"
+      "parallel: {strategy: %s, backend: cpu, threads: 1}\n",
+      folder, dir, strategy);
 }
 
 static void test_resume_gives_the_same_bits(void **state) {
@@ -94,16 +95,18 @@ static void test_a_finished_run_stays_as_it_is(void **state) {
 
 static void test_divergence_is_stopped_and_named(void **state) {
   (void)state;
-  static const char text[] = "model: {input: [4], loss: mse, layers: [{dense: {units: 8}}, {dense: {units: 1}}]}\n"
-                             "data: {kind: synthetic, samples: 100}\n"
-                             "train: {batch: 10, steps: 400, max_skipped: 4, optimizer: {name: sgd, lr: 1e6}}\n"
-                             "parallel: {backend: cpu, threads: 1}\n";
+  static const char text[] =
+      "model: {input: [4], loss: mse, layers: [{dense: {units: 8}}, {dense: {units: 1}}]}\n"
+      "data: {kind: synthetic, samples: 100}\n"
+      "train: {batch: 10, steps: 400, max_skipped: 4, optimizer: {name: sgd, lr: 1e6}}\n"
+      "parallel: {backend: cpu, threads: 1}\n";
   sim_result_t result;
   sim_train(&(sim_run_t){.text = text, .ranks = 1}, &result);
   assert_int_equal(result.status, LS_ERR_NONFINITE);
   assert_int_equal(result.report.skipped_steps, 4);
   assert_non_null(strstr(result.error, "train.optimizer.lr"));
-  for (int64_t i = 0; i < result.param_count; i++) assert_true(isfinite(result.param[i]));
+  for (int64_t i = 0; i < result.param_count; i++)
+    assert_true(isfinite(result.param[i]));
   ls_free(result.param);
 }
 

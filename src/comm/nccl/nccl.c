@@ -12,8 +12,8 @@
 enum { END_S = 5 }; /* how long an abort may take: it can hang, and nothing better can be done then */
 
 /* The end of NCCL's communicator, in a thread of its own: an abort first tells the kernels on the GPU to give
- * up, then waits for captured steps to be destroyed, which is for the caller to do. Outlives a hanging NCCL.
- */
+ * up, then waits for captured steps to be destroyed, which is for the caller to do. Outlives a
+ * hanging NCCL. */
 typedef struct {
   ls_nccl_library_t nccl;
   ncclComm_t comm;

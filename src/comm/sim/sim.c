@@ -1,6 +1,6 @@
 /* N ranks as threads of one process, meeting in a region on the heap: the double of a cluster for tests and
- * simulations. Each thread uses its own communicator; what they share lives until the last one is destroyed.
- */
+ * simulations. Each thread uses its own communicator; what they share lives until the last one
+ * is destroyed. */
 #include "comm/region.h"
 
 #include <stdatomic.h>

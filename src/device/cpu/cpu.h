@@ -28,8 +28,8 @@ typedef void (*ls_cpu_loop_fn)(const void *arg, int64_t begin, int64_t end);
 void ls_cpu_loop(ls_stream_t *stream, int64_t count, int64_t grain, int64_t cost, ls_cpu_loop_fn fn,
                  const void *arg);
 
-/* Adds up fn's two sums over such parts, in the order of the parts: the same bits for the same thread count.
- */
+/* Adds up fn's two sums over such parts, in the order of the parts: the same bits for the same
+ * thread count. */
 typedef void (*ls_cpu_sum_fn)(const void *arg, int64_t begin, int64_t end, double sums[2]);
 void ls_cpu_sum(ls_stream_t *stream, int64_t count, int64_t grain, int64_t cost, ls_cpu_sum_fn fn,
                 const void *arg, double sums[2]);

@@ -1,5 +1,5 @@
-/* Layer norm: rows are independent but for the gradients of gamma and beta, which are cut along the features.
- */
+/* Layer norm: rows are independent but for the gradients of gamma and beta, which are cut along
+ * the features. */
 #include "device/cpu/cpu.h"
 
 #include <string.h>

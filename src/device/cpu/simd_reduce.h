@@ -24,8 +24,8 @@ INLINE double doubles_sum(vecd_t v) {
   return sum;
 }
 
-/* Sum over e of f(e): `vector` handles DOUBLES elements from e on, `scalar` one. Four sums hide the latency.
- */
+/* Sum over e of f(e): `vector` handles DOUBLES elements from e on, `scalar` one. Four sums hide
+ * the latency. */
 #define SUM_DOUBLE(result, count, vector, scalar)                                                            \
   do {                                                                                                       \
     vecd_t part[SUMS] = {0};                                                                                 \

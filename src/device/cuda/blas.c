@@ -99,8 +99,8 @@ static cublasStatus_t prefer(const ls_blas_t *blas, const ls_blas_key_t *key,
   return r;
 }
 
-/* The heuristic's first choice, not the fastest of a trial: a trial's noise would change bits between runs.
- */
+/* The heuristic's first choice, not the fastest of a trial: a trial's noise would change bits
+ * between runs. */
 ls_status_t ls_blas_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
                          ls_blas_plan_t *plan) {
   ls_blas_plan_t p = {.key = *key};

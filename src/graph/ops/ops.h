@@ -10,19 +10,20 @@ extern const ls_op_t ls_op_linear;
 extern const ls_op_t ls_op_linear_dx;  /* (dy (n, o), w (o, i)) -> dx (n, i) */
 extern const ls_op_t ls_op_linear_dwb; /* (dy (n, o), x (n, i)) -> dw (o, i), db (o) */
 
-/* Elementwise, any shape. Gradients take (dy, y) or (dy, x) as their names say. GELU is the exact one (erf). */
-extern const ls_op_t ls_op_relu, ls_op_relu_dy;     /* dx = dy * (y > 0), from (dy, y) */
-extern const ls_op_t ls_op_gelu, ls_op_gelu_dx;     /* from (dy, x) */
-extern const ls_op_t ls_op_tanh, ls_op_tanh_dy;     /* from (dy, y) */
+/* Elementwise, any shape. Gradients take (dy, y) or (dy, x) as their names say. GELU is the
+ * exact one (erf). */
+extern const ls_op_t ls_op_relu, ls_op_relu_dy;       /* dx = dy * (y > 0), from (dy, y) */
+extern const ls_op_t ls_op_gelu, ls_op_gelu_dx;       /* from (dy, x) */
+extern const ls_op_t ls_op_tanh, ls_op_tanh_dy;       /* from (dy, y) */
 extern const ls_op_t ls_op_sigmoid, ls_op_sigmoid_dy; /* from (dy, y) */
 
-/* Dropout: (x (n, ...), step u8 (64)) -> y; f[0] rate in [0, 1), i[0] ordinal. Element e of row r is kept when
- * the unit float of word (e % 4) of ls_rng(step.seed, LS_RNG_DROPOUT + ordinal,
- * (step.position + r) * ceil(row / 4) + e / 4) is >= rate, and scaled by 1 / (1 - rate).
- * Its gradient is itself, applied to dy. */
+/* Dropout: (x (n, ...), step u8 (64)) -> y; f[0] rate in [0, 1), i[0] ordinal. Element e of row r is kept
+ * when the unit float of word (e % 4) of ls_rng(step.seed, LS_RNG_DROPOUT + ordinal, (step.position + r) *
+ * ceil(row / 4) + e / 4) is >= rate, and scaled by 1 / (1 - rate). Its gradient is itself, applied to dy. */
 extern const ls_op_t ls_op_dropout;
 
-/* Layer norm over the last dimension: (x (n, d), gamma (d), beta (d)) -> y (n, d), mean (n), rstd (n); f[0] eps. */
+/* Layer norm over the last dimension: (x (n, d), gamma (d), beta (d)) -> y (n, d), mean (n), rstd (n); f[0]
+ * eps. */
 extern const ls_op_t ls_op_layer_norm;
 extern const ls_op_t ls_op_layer_norm_dx;  /* (dy, x, gamma, mean, rstd) -> dx */
 extern const ls_op_t ls_op_layer_norm_dgb; /* (dy, x, mean, rstd) -> dgamma (d), dbeta (d) */
@@ -39,10 +40,11 @@ extern const ls_op_t ls_op_reduce_dx; /* (dy (n...), x (n..., d...)) -> dx like 
  * softmax_xent: (logits (n, c), target i32 (n), weight (n)) -> loss (1), correct (1), probabilities (n, c).
  *   correct counts the rows of positive weight whose largest logit is the target (first one wins ties).
  * mse: (prediction (n, o), target (n, o), weight (n)) -> loss (1), correct (1) = 0: mean over outputs. */
-extern const ls_op_t ls_op_softmax_xent, ls_op_softmax_xent_dx; /* dx from (dloss (1), prob, target, weight) */
+extern const ls_op_t ls_op_softmax_xent,
+    ls_op_softmax_xent_dx;                    /* dx from (dloss (1), prob, target, weight) */
 extern const ls_op_t ls_op_mse, ls_op_mse_dx; /* dx from (dloss (1), prediction, target, weight) */
 
-extern const ls_op_t ls_op_fill;       /* () -> out f32 of shape i[0] elements, value f[0]; seeds backward with 1 */
+extern const ls_op_t ls_op_fill; /* () -> out f32 of shape i[0] elements, value f[0]; seeds backward with 1 */
 extern const ls_op_t ls_op_accumulate; /* (x) -> acc (inout, same shape): acc += x. Not differentiable */
 extern const ls_op_t ls_op_copy;       /* (x) -> y = x: where a value needs bytes of its own */
 

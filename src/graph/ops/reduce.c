@@ -58,8 +58,8 @@ static ls_status_t reduce_dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const
   return LS_OK;
 }
 
-/* Every element of a group gets the group's dy (divided by the group's size for the mean); x gives the shape.
- */
+/* Every element of a group gets the group's dy (divided by the group's size for the mean); x
+ * gives the shape. */
 static ls_status_t reduce_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   const float *dy = ls_in_f32(args, 0);
