@@ -80,7 +80,7 @@ ls_status_t ls_file_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, ch
 }
 
 /* Writes everything and fsyncs; 0 or -1 with errno. */
-static int write_durably(int fd, const char *bytes, size_t size) {
+static int write_durably(int fd, const char *bytes, size_t size, bool regular) {
   while (size > 0) {
     ssize_t n = write(fd, bytes, size);
     if (n < 0 && errno == EINTR) continue;
@@ -88,7 +88,7 @@ static int write_durably(int fd, const char *bytes, size_t size) {
     bytes += n;
     size -= (size_t)n;
   }
-  return fsync(fd);
+  return regular ? fsync(fd) : 0; /* devices and pipes have nothing to make durable */
 }
 
 ls_status_t ls_file_write(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes) {
@@ -96,7 +96,7 @@ ls_status_t ls_file_write(ls_ctx_t *ctx, const char *path, const void *bytes, si
   if (fd < 0) return ls_fail_errno(ctx, "%s: cannot be created", path);
   struct stat info;
   bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode); /* a device in the way is never unlinked */
-  bool written = write_durably(fd, bytes, size_bytes) == 0;
+  bool written = write_durably(fd, bytes, size_bytes, regular) == 0;
   int error = errno;
   if (close(fd) != 0 && written) {
     written = false;
@@ -121,6 +121,8 @@ static char *parent_of(ls_ctx_t *ctx, const char *path) {
 }
 
 ls_status_t ls_file_replace(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes) {
+  struct stat info;
+  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return ls_file_write(ctx, path, bytes, size_bytes);
   ls_status_t status = LS_ERR_MEMORY;
   size_t temporary_size = strlen(path) + sizeof ".tmp";
   char *parent = parent_of(ctx, path);

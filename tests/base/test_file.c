@@ -95,6 +95,22 @@ static void full_disk(void **state) {
   assert_non_null(strstr(c->text, "/dev/full"));
 }
 
+/* Renaming over a device would take it away from the whole machine. */
+static void a_device_is_never_replaced(void **state) {
+  capture_t *c = *state;
+  int ends[2];
+  char path[32], seen[4] = "";
+  assert_int_equal(pipe(ends), 0);
+  snprintf(path, sizeof path, "/proc/self/fd/%d", ends[1]);
+  assert_int_equal(ls_file_replace(c->ctx, path, "abc", 3), LS_OK);
+  assert_int_equal(read(ends[0], seen, sizeof seen), 3);
+  assert_string_equal(seen, "abc");
+  close(ends[0]);
+  close(ends[1]);
+  assert_int_equal(ls_file_replace(c->ctx, root, "abc", 3), LS_ERR_IO); /* a directory */
+  assert_true(ls_path_exists(root));
+}
+
 /* A file-size limit makes a write fail half way, as a full disk does; SIGXFSZ is ignored by main. */
 static void torn_writes_leave_nothing(void **state) {
   capture_t *c = *state;
@@ -235,6 +251,7 @@ int main(void) {
       TEST(files_longer_than_they_say),
       TEST(what_is_no_file),
       TEST(full_disk),
+      TEST(a_device_is_never_replaced),
       TEST(torn_writes_leave_nothing),
       TEST(replace),
       TEST(replace_in_the_way),
