@@ -50,14 +50,18 @@ ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc
 void cli_help_program(FILE *to);
 void cli_help_command(FILE *to, const cli_command_t *command);
 
-/* launch.c: when this process was started by hand and more than one rank is wanted, replaces it with mpirun
- * running the same command line. Returns LS_OK when there is nothing to start; an error when mpirun cannot be
- * run. */
+/* launch.c: when this process was started by hand and more than one rank is wanted, runs the same command
+ * line under mpirun and exits with its code. Returns LS_OK when there is nothing to start; an error when
+ * mpirun cannot be run. */
+#define CLI_ENV_TERMINAL "LOCKSTEP_TERMINAL" /* set for ranks whose stderr ends on a terminal */
 ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks);
 
 /* output.c */
-void cli_print_json(json_t *document); /* takes the reference; adds "version" */
-json_t *cli_number(double value);      /* null for NaN and infinities */
+/* Takes the reference; adds "version". A document that could not be made (NULL) ends the program. */
+void cli_print_json(json_t *document);
+json_t *cli_number(double value); /* null for NaN and infinities */
+/* JSON is UTF-8, paths are bytes: in a text that is not UTF-8, bytes beyond ASCII become "?". */
+json_t *cli_text(const char *text);
 /* "1,234,567"; "27.5 MB". Valid until the next four calls. */
 const char *cli_count(int64_t value);
 const char *cli_bytes(int64_t bytes);

@@ -5,8 +5,8 @@
 
 static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls_eval_report_t *r) {
   if (args->json) {
-    json_t *j = json_pack("{s:s, s:s, s:I, s:I}", "command", "eval", "checkpoint", t->checkpoint, "step",
-                          (json_int_t)t->step, "samples", (json_int_t)r->samples);
+    json_t *j = json_pack("{s:s, s:o, s:I, s:I}", "command", "eval", "checkpoint", cli_text(t->checkpoint),
+                          "step", (json_int_t)t->step, "samples", (json_int_t)r->samples);
     json_object_set_new(j, "loss", cli_number(r->loss));
     json_object_set_new(j, "accuracy", cli_number(r->accuracy));
     json_object_set_new(j, "part", json_string(t->dataset->validation_count > 0 ? "validation" : "all"));

@@ -6,7 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DRAW_WIDTH_MIN = 60, DRAW_WIDTH_DEFAULT = 100 };
+enum { DRAW_WIDTH_MIN = 60, DRAW_WIDTH_DEFAULT = 100, DRAW_WIDTH_MAX = 1000 };
+
+static int draw_width(void) {
+  const char *columns = getenv("COLUMNS");
+  long width = columns ? strtol(columns, NULL, 10) : DRAW_WIDTH_DEFAULT;
+  return width < DRAW_WIDTH_MIN ? DRAW_WIDTH_MIN : width > DRAW_WIDTH_MAX ? DRAW_WIDTH_MAX : (int)width;
+}
 
 /* The layer of a parameter: its name up to the last dot. */
 static size_t layer_len(const char *name) {
@@ -139,9 +145,7 @@ static void print_people(const ls_config_t *config, const cli_plan_t *plan, cons
   print_fit(plan);
   printf("\nschedule: %s on %d rank%s, %s\n", config->parallel.strategy, plan->world_size,
          plan->world_size == 1 ? "" : "s", plan->backend);
-  const char *columns = getenv("COLUMNS");
-  int width = columns ? atoi(columns) : DRAW_WIDTH_DEFAULT;
-  char *drawing = ls_schedule_draw(plan->schedule[0], NULL, width < DRAW_WIDTH_MIN ? DRAW_WIDTH_MIN : width);
+  char *drawing = ls_schedule_draw(plan->schedule[0], NULL, draw_width());
   if (drawing) fputs(drawing, stdout);
   ls_free(drawing);
 }

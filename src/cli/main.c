@@ -59,8 +59,6 @@ static int run_command(ls_ctx_t *ctx, const cli_command_t *command, int argc, ch
   }
   if (args.verbose) ls_ctx_set_level(ctx, LS_LOG_DEBUG);
   if (status == LS_OK) status = command->run(ctx, &args);
-  if (fflush(stdout) != 0 && status == LS_OK)
-    status = ls_fail_errno(ctx, "cannot write the result to stdout");
   return ls_status_exit_code(status);
 }
 
@@ -83,13 +81,21 @@ static int dispatch(ls_ctx_t *ctx, int argc, char **argv) {
   return usage_error(ctx, help ? argv[2] : name);
 }
 
+/* What was printed must have arrived, whatever printed it. */
+static int flush_output(ls_ctx_t *ctx, int code) {
+  bool lost = ferror(stdout) != 0;
+  if (fflush(stdout) == 0 && !lost) return code;
+  if (code != 0) return code;
+  return ls_status_exit_code(ls_fail_errno(ctx, "cannot write the result to stdout"));
+}
+
 int main(int argc, char **argv) {
   ls_ctx_t *ctx = ls_ctx_create(print_message, NULL);
   if (!ctx) {
     fputs("lockstep: error: out of memory\n", stderr);
     return ls_status_exit_code(LS_ERR_MEMORY);
   }
-  int code = dispatch(ctx, argc, argv);
+  int code = flush_output(ctx, dispatch(ctx, argc, argv));
   ls_ctx_destroy(ctx);
   return code;
 }

@@ -2,7 +2,9 @@
 #include "cli/cli.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TEXT_MAX = 32, TEXT_SLOTS = 4 };
@@ -15,10 +17,23 @@ static char *next_text(void) {
 }
 
 void cli_print_json(json_t *document) {
-  json_object_set_new(document, "version", json_integer(CLI_JSON_VERSION));
+  if (!document || json_object_set_new(document, "version", json_integer(CLI_JSON_VERSION)) != 0) {
+    fputs("lockstep: error: out of memory for the JSON document\n", stderr);
+    exit(ls_status_exit_code(LS_ERR_MEMORY));
+  }
   json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
   putchar('\n');
   json_decref(document);
+}
+
+json_t *cli_text(const char *text) {
+  json_t *as_it_is = json_string(text);
+  if (as_it_is) return as_it_is;
+  char plain[PATH_MAX];
+  size_t len = 0;
+  for (; text[len] && len < sizeof plain; len++)
+    plain[len] = text[len] & 0x80 ? '?' : text[len];
+  return json_stringn(plain, len);
 }
 
 json_t *cli_number(double value) {

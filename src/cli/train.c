@@ -3,6 +3,8 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,6 +28,21 @@ typedef struct {
   int width; /* of the line on the screen */
 } progress_t;
 
+/* A line of the terminal; what does not fit is cut. */
+typedef struct {
+  char text[256];
+  int len;
+} line_t;
+
+static void LS_PRINTF(2, 3) add(line_t *line, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  int room = (int)sizeof line->text - line->len;
+  int n = vsnprintf(line->text + line->len, (size_t)room, fmt, args);
+  va_end(args);
+  line->len += n < 0 ? 0 : n < room ? n : room - 1;
+}
+
 static void show_progress(void *user, const ls_progress_t *p) {
   progress_t *state = user;
   int64_t now = ls_clock_ns();
@@ -34,24 +51,20 @@ static void show_progress(void *user, const ls_progress_t *p) {
     return;
   state->shown_ns = now;
   state->epoch = p->epoch;
-  char line[256];
-  int n = snprintf(line, sizeof line, "step %lld/%lld", (long long)p->step, (long long)p->total_steps);
-  if (p->total_epochs > 0)
-    n += snprintf(line + n, sizeof line - (size_t)n, "  epoch %lld/%lld", (long long)p->epoch,
-                  (long long)p->total_epochs);
-  n += snprintf(line + n, sizeof line - (size_t)n, "  loss %.4f", p->train_loss);
-  if (isfinite(p->val_loss)) n += snprintf(line + n, sizeof line - (size_t)n, "  val %.4f", p->val_loss);
-  if (isfinite(p->val_accuracy))
-    n += snprintf(line + n, sizeof line - (size_t)n, " (%.2f %%)", 100 * p->val_accuracy);
-  n += snprintf(line + n, sizeof line - (size_t)n, "  %s samples/s", cli_count((int64_t)p->samples_per_s));
-  if (p->skipped_steps > 0)
-    n += snprintf(line + n, sizeof line - (size_t)n, "  skipped %lld", (long long)p->skipped_steps);
+  line_t line = {.len = 0};
+  add(&line, "step %lld/%lld", (long long)p->step, (long long)p->total_steps);
+  if (p->total_epochs > 0) add(&line, "  epoch %lld/%lld", (long long)p->epoch, (long long)p->total_epochs);
+  add(&line, "  loss %.4f", p->train_loss);
+  if (isfinite(p->val_loss)) add(&line, "  val %.4f", p->val_loss);
+  if (isfinite(p->val_accuracy)) add(&line, " (%.2f %%)", 100 * p->val_accuracy);
+  add(&line, "  %s samples/s", cli_count((int64_t)p->samples_per_s));
+  if (p->skipped_steps > 0) add(&line, "  skipped %lld", (long long)p->skipped_steps);
   if (!state->terminal) {
-    fprintf(stderr, "%s\n", line);
+    fprintf(stderr, "%s\n", line.text);
     return;
   }
-  fprintf(stderr, "\r%s%*s", line, state->width > n ? state->width - n : 0, "");
-  state->width = n;
+  fprintf(stderr, "\r%s%*s", line.text, state->width > line.len ? state->width - line.len : 0, "");
+  state->width = line.len;
   if (last) fputc('\n', stderr);
 }
 
@@ -69,7 +82,7 @@ static void print_json(const ls_train_report_t *r, ls_status_t status) {
   json_object_set_new(j, "world_size", json_integer(r->world_size));
   json_object_set_new(j, "strategy", json_string(r->strategy));
   json_object_set_new(j, "backend", json_string(r->backend));
-  json_object_set_new(j, "device", json_string(r->device));
+  json_object_set_new(j, "device", cli_text(r->device));
   json_object_set_new(j, "threads_per_rank", json_integer(r->threads_per_rank));
   json_object_set_new(j, "global_batch", json_integer(r->global_batch));
   json_object_set_new(j, "steps", json_integer(r->steps));
@@ -89,7 +102,7 @@ static void print_json(const ls_train_report_t *r, ls_status_t status) {
   json_object_set_new(j, "val_samples", json_integer(r->val_samples));
   json_object_set_new(j, "skipped_steps", json_integer(r->skipped_steps));
   json_object_set_new(j, "params_xxh3", json_string(r->params_xxh3));
-  json_object_set_new(j, "checkpoint", r->checkpoint[0] ? json_string(r->checkpoint) : json_null());
+  json_object_set_new(j, "checkpoint", r->checkpoint[0] ? cli_text(r->checkpoint) : json_null());
   json_object_set_new(j, "wall_s", cli_number(r->wall_s));
   json_object_set_new(j, "eval_s", cli_number(r->eval_s));
   json_object_set_new(j, "save_s", cli_number(r->save_s));
@@ -143,16 +156,21 @@ static void print_table(const ls_train_report_t *r) {
   printf("  %-24s %9.2f s (evaluation %.2f, saving %.2f)\n", "whole run", r->wall_s, r->eval_s, r->save_s);
 }
 
+/* Every rank has come to this end at the same step, so none waits for another. */
+static bool ended_together(ls_status_t status) {
+  return status == LS_OK || status == LS_ERR_INTERRUPTED || status == LS_ERR_NONFINITE;
+}
+
 /* Under mpirun another rank may wait for this one: a failure ends them all, with this one's exit code. */
 static ls_status_t leave(ls_world_t *world, ls_status_t status) {
-  if (status != LS_OK && status != LS_ERR_INTERRUPTED) ls_world_abort(world, ls_status_exit_code(status));
+  if (!ended_together(status)) ls_world_abort(world, ls_status_exit_code(status));
   ls_world_close(world);
   return status;
 }
 
 static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
                             const cli_args_t *args) {
-  progress_t progress = {.terminal = isatty(STDERR_FILENO) == 1};
+  progress_t progress = {.terminal = isatty(STDERR_FILENO) == 1 || getenv(CLI_ENV_TERMINAL)};
   ls_train_hooks_t hooks = {.progress = args->quiet ? NULL : show_progress,
                             .stop = stop_hook,
                             .user = &progress,
@@ -164,8 +182,7 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
   if (status != LS_OK) return status;
   status = ls_trainer_run(trainer, &hooks, &report);
   ls_trainer_destroy(trainer);
-  if (status != LS_OK && status != LS_ERR_INTERRUPTED && status != LS_ERR_NONFINITE) return status;
-  if (ls_world_rank(world) != 0) return status;
+  if (!ended_together(status) || ls_world_rank(world) != 0) return status;
   if (status == LS_ERR_INTERRUPTED)
     ls_fail(ctx, status, "interrupted after %lld of %lld steps; go on with --resume",
             (long long)(report.resumed_from > 0 ? report.resumed_from + report.steps : report.steps),
@@ -174,6 +191,7 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
     print_json(&report, status);
   else
     print_table(&report);
+  fflush(stdout); /* mpirun ends the others when the first rank leaves with a status */
   return status;
 }
 
@@ -184,13 +202,14 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status != LS_OK) return status;
   int ranks = args->ranks > 0 ? (int)args->ranks : (int)config->parallel.ranks;
   status = cli_launch(ctx, args, ranks);
-  if (status == LS_OK) status = ls_world_open(ctx, config->parallel.deadline_s, &world);
   if (status == LS_OK) {
     struct sigaction action = {.sa_handler = request_stop, .sa_flags = SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    status = leave(world, train_in(ctx, world, config, args));
+    sigaction(SIGUSR1, &action, NULL); /* mpirun passes this one on, and does not kill after it */
+    status = ls_world_open(ctx, config->parallel.deadline_s, &world);
   }
+  if (status == LS_OK) status = leave(world, train_in(ctx, world, config, args));
   ls_config_destroy(config);
   return status;
 }
@@ -200,7 +219,8 @@ const cli_command_t cli_train = {
     .summary = "Trains the configured network and reports loss, speed and what was saved.",
     .details =
         "Started by hand with more than one rank it starts itself through mpirun; inside mpirun or srun it\n"
-        "joins the ranks that are there. A run interrupted by SIGINT or SIGTERM saves before it ends.",
+        "joins the ranks that are there. A run interrupted by SIGINT or SIGTERM saves before it ends\n"
+        "(under an mpirun of your own: SIGUSR1, for mpirun kills two seconds after the others).",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_RESUME |
              CLI_FLAG_TRACE | CLI_FLAG_QUIET | CLI_FLAG_VERBOSE,
     .run = run};

@@ -52,6 +52,19 @@ grep -q '"step_time_us": {' "$work/train.json" || fail "train --json lacks step_
 
 "$program" eval "$work/c.yaml" --checkpoint "$work/run" --json >"$work/eval.json"
 [ "$(field "$work/eval.json" accuracy)" = "$(field "$work/train.json" val_accuracy)" ] || fail "eval accuracy differs"
+odd="$work/odd$(printf '\377')"
+cp -R "$work/run" "$odd"
+"$program" eval "$work/c.yaml" --checkpoint "$odd" --json >"$work/eval.json"
+grep -q '"checkpoint": ".*/odd?/step-' "$work/eval.json" || fail "a path that is not UTF-8: $(cat "$work/eval.json")"
+COLUMNS=2000000000 "$program" inspect "$work/c.yaml" >/dev/null 2>"$work/err" || fail "wide terminal"
+[ ! -s "$work/err" ] || fail "wide terminal: $(cat "$work/err")"
+# All ranks diverge at the same step: none may end the one that reports.
+got=0
+"$program" train "$work/c.yaml" --quiet --json --set model.loss=mse --set train.max_skipped=3 \
+  --set 'train.optimizer={name: sgd, lr: 1000000, momentum: 0.99}' --set train.epochs=9 \
+  --set train.checkpoint.dir="$work/diverged" >"$work/diverged.json" 2>"$work/err" || got=$?
+[ "$got" = 8 ] || fail "diverging on two ranks: exit code $got: $(cat "$work/err")"
+[ "$(field "$work/diverged.json" status)" = LS_ERR_NONFINITE ] || fail "diverging on two ranks: no report"
 "$program" train "$work/run/config.json" --quiet --set train.checkpoint.dir="$work/again" --json >"$work/again.json"
 [ "$(field "$work/again.json" params_xxh3)" = "$(field "$work/train.json" params_xxh3)" ] ||
   fail "the saved configuration does not repeat the run"
