@@ -47,7 +47,7 @@ static const ls_section_t checkpoint_section = {
 
 static const ls_option_t parallel_rows[] = {
     ROW(LS_OPT_STRING, ls_parallel_config_t, strategy, .initial = "single",
-        .help = "How the step is spread over ranks: single or ddp (data parallel)."),
+        .help = "How the step is spread over ranks: one of the strategies listed below."),
     ROW(LS_OPT_INT, ls_parallel_config_t, ranks, .min = 1, .max = 65536, .initial = "1",
         .help = "Processes, one per device; started through mpirun unless a launcher already did."),
     ROW(LS_OPT_STRING, ls_parallel_config_t, backend, .initial = "auto",
@@ -77,6 +77,14 @@ static ls_status_t check_name(ls_ctx_t *ctx, const ls_doc_node_t *section, const
                     nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
 }
 
+enum { STRATEGIES_MAX = 32 };
+static void strategy_names(const char *names[STRATEGIES_MAX + 1]) {
+  int count = 0;
+  for (; ls_strategies[count] && count < STRATEGIES_MAX; count++)
+    names[count] = ls_strategies[count]->name;
+  names[count] = NULL;
+}
+
 /* The first error of several; later ones were reported as well. */
 static ls_status_t first(ls_status_t a, ls_status_t b) {
   return a != LS_OK ? a : b;
@@ -92,7 +100,13 @@ static ls_status_t check_rules(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *
     status = first(status,
                    ls_fail_at(ctx, LS_ERR_CONFIG, train_place, "give train.epochs or train.steps, not both"));
   if (config->train.epochs == 0 && config->train.steps == 0) config->train.epochs = 1;
-  static const char *const strategies[] = {"single", "ddp", NULL};
+  int64_t samples;
+  if (__builtin_mul_overflow(config->train.steps, config->train.batch, &samples))
+    status = first(status, ls_fail_at(ctx, LS_ERR_CONFIG, train_place,
+                                      "%lld steps of %lld samples are more than can be counted",
+                                      (long long)config->train.steps, (long long)config->train.batch));
+  const char *strategies[STRATEGIES_MAX + 1];
+  strategy_names(strategies);
   static const char *const backends[] = {"auto", "cpu", "cuda", "ref", "null", NULL};
   const char *strategy = config->parallel.strategy;
   status = first(status, check_name(ctx, parallel, "strategy", strategy, strategies));
@@ -209,6 +223,10 @@ char *ls_config_reference(ls_ctx_t *ctx) {
   for (int i = 0; text && i < LS_COUNT(fixed); i++)
     text = ls_arena_printf(&arena, "%s## %s\n\n%s\n\n```\n%s```\n\n", text, fixed[i]->name, fixed[i]->help,
                            ls_option_help(&arena, fixed[i]));
+  if (text) text = ls_arena_printf(&arena, "%s## parallel.strategy\n\n```\n", text);
+  for (int i = 0; text && ls_strategies[i]; i++)
+    text = ls_arena_printf(&arena, "%s  %-18s %s\n", text, ls_strategies[i]->name, ls_strategies[i]->help);
+  if (text) text = ls_arena_printf(&arena, "%s```\n\n", text);
   for (int i = 0; text && ls_layer_sections[i]; i++)
     text = ls_arena_printf(&arena, "%s## model.layers: %s\n\n%s\n\n```\n%s```\n\n", text,
                            ls_layer_sections[i]->name, ls_layer_sections[i]->help,

@@ -121,7 +121,8 @@ static ls_status_t open_checkpoint(ls_trainer_t *t, const ls_trainer_options_t *
       }
     }
     if (*ckpt && status == LS_OK) status = ls_trainer_match(t, *ckpt);
-    if (*ckpt && status == LS_OK) text = json_dumps(ls_ckpt_meta(*ckpt), JSON_COMPACT);
+    if (*ckpt && status == LS_OK && !(text = json_dumps(ls_ckpt_meta(*ckpt), JSON_COMPACT)))
+      status = ls_fail(t->ctx, LS_ERR_MEMORY, "out of memory for the checkpoint's meta data");
     size_bytes = text ? (int64_t)strlen(text) : 0;
   }
   status = ls_comm_agree(comm, "opening the checkpoint", status);
@@ -168,7 +169,10 @@ static ls_status_t plan_run(ls_trainer_t *t) {
     t->total_steps = train->steps;
     t->total_samples = train->steps * train->batch;
   } else {
-    t->total_samples = train->epochs * samples;
+    if (__builtin_mul_overflow(train->epochs, samples, &t->total_samples) ||
+        t->total_samples > INT64_MAX - train->batch)
+      return ls_fail(t->ctx, LS_ERR_CONFIG, "%lld epochs of %lld samples are more than can be counted",
+                     (long long)train->epochs, (long long)samples);
     t->total_steps = (t->total_samples + train->batch - 1) / train->batch;
   }
   ls_share(train->batch, t->world->comm->rank, t->world->comm->size, &t->first_row, &t->row_count);

@@ -108,8 +108,8 @@ static void unclaim(ls_trainer_t *t) {
   const char *dir = t->config->checkpoint.dir;
   if (!t->made_dir || t->checkpoint[0]) return;
   char path[PATH_MAX];
-  snprintf(path, sizeof path, "%s/config.json", dir);
-  unlink(path);
+  int len = snprintf(path, sizeof path, "%s/config.json", dir);
+  if (len > 0 && len < (int)sizeof path) unlink(path);
   rmdir(dir);
 }
 
@@ -233,7 +233,6 @@ static ls_status_t move_aside(ls_trainer_t *t, const char *dir) {
 
 static ls_status_t claim_rank0(ls_trainer_t *t) {
   const char *dir = t->config->checkpoint.dir;
-  bool existed = ls_path_exists(dir);
   t->made_dir = !ls_path_exists(dir);
   ls_status_t status = ls_dir_make(t->ctx, dir);
   if (status == LS_OK && t->resumed_from < 0) status = move_aside(t, dir);
@@ -244,7 +243,6 @@ static ls_status_t claim_rank0(ls_trainer_t *t) {
   if (status != LS_OK) unclaim(t);
   ls_free(text);
   ls_free(path);
-  if (status != LS_OK && !existed) rmdir(dir); /* a failed start leaves nothing behind */
   return status;
 }
 

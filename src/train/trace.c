@@ -11,6 +11,10 @@ ls_status_t ls_trace_create(ls_ctx_t *ctx, ls_trace_t **out) {
   ls_trace_t *trace = ls_alloc(ctx, sizeof *trace);
   if (!trace) return LS_ERR_MEMORY;
   trace->events = json_array();
+  if (!trace->events) {
+    ls_free(trace);
+    return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the trace");
+  }
   *out = trace;
   return LS_OK;
 }
@@ -26,35 +30,44 @@ ls_status_t ls_trace_add(ls_trace_t *trace, const ls_schedule_t *s, const ls_tas
   return ls_schedule_trace(s, times, step, start_ns, trace->events);
 }
 
-/* Every rank in turn sends its events as text; rank 0 appends them. */
-static ls_status_t gather(ls_ctx_t *ctx, ls_trace_t *trace, ls_comm_t *comm) {
+/* Every rank in turn sends its events as text; rank 0 appends them. A shortage of memory at one of them loses
+ * events, so it is remembered; the exchange goes on, because the others are in it. */
+static ls_status_t gather(ls_ctx_t *ctx, ls_trace_t *trace, ls_comm_t *comm, ls_status_t *own) {
   ls_status_t status = LS_OK;
   for (int r = 1; r < comm->size && status == LS_OK; r++) {
     char *dump = comm->rank == r ? json_dumps(trace->events, JSON_COMPACT) : NULL;
     int64_t size_bytes = dump ? (int64_t)strlen(dump) : 0;
+    if (comm->rank == r && !dump) *own = ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the trace");
     status = ls_comm_broadcast(comm, "trace size", &size_bytes, sizeof size_bytes, r);
     char *text = status == LS_OK ? ls_alloc(ctx, (size_t)size_bytes + 1) : NULL;
     if (text && dump) memcpy(text, dump, (size_t)size_bytes);
     if (status == LS_OK)
       status = text ? ls_comm_broadcast(comm, "trace", text, size_bytes, r) : LS_ERR_MEMORY;
-    json_t *theirs = status == LS_OK && comm->rank == 0 ? json_loads(text, 0, NULL) : NULL;
-    if (theirs) json_array_extend(trace->events, theirs);
-    json_decref(theirs);
+    if (status == LS_OK && comm->rank == 0 && size_bytes > 0) {
+      json_t *theirs = json_loads(text, 0, NULL);
+      if (!theirs || json_array_extend(trace->events, theirs) != 0)
+        *own = ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the trace of rank %d", r);
+      json_decref(theirs);
+    }
     ls_free(text);
     free(dump);
   }
   return status;
 }
 
+static ls_status_t write_document(ls_ctx_t *ctx, const ls_trace_t *trace, const char *path) {
+  json_t *document = json_pack("{s:O, s:s}", "traceEvents", trace->events, "displayTimeUnit", "ns");
+  char *text = document ? json_dumps(document, JSON_COMPACT) : NULL;
+  ls_status_t status = text ? ls_file_replace(ctx, path, text, strlen(text))
+                            : ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the trace");
+  free(text);
+  json_decref(document);
+  return status;
+}
+
 ls_status_t ls_trace_write(ls_ctx_t *ctx, ls_trace_t *trace, ls_comm_t *comm, const char *path) {
-  ls_status_t status = gather(ctx, trace, comm);
+  ls_status_t own = LS_OK, status = gather(ctx, trace, comm, &own);
   if (status != LS_OK) return status;
-  if (comm->rank == 0) {
-    json_t *document = json_pack("{s:O, s:s}", "traceEvents", trace->events, "displayTimeUnit", "ns");
-    char *text = json_dumps(document, JSON_COMPACT);
-    status = text ? ls_file_replace(ctx, path, text, strlen(text)) : LS_ERR_MEMORY;
-    free(text);
-    json_decref(document);
-  }
-  return ls_comm_agree(comm, "writing the trace", status);
+  if (own == LS_OK && comm->rank == 0) own = write_document(ctx, trace, path);
+  return ls_comm_agree(comm, "writing the trace", own);
 }

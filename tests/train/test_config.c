@@ -33,6 +33,8 @@ static const struct {
     {"modle: {}\n", {"test.yaml:1:1: ", "modle", "model"}},
     {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {batch: 0, epochs: -1}\n",
      {"test.yaml:3:16: ", "batch", "epochs"}},
+    {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {steps: 1000000000000, batch: 10000000}\n",
+     {"more than can be counted", "train", NULL}},
     {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {epochs: 1, steps: 2}\n",
      {"not both", "train", NULL}},
     {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\nparallel: {strategy: dpp}\n",
