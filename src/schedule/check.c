@@ -1,11 +1,14 @@
 /* The proof that a schedule is right, from scratch: nothing here trusts what finish derived. The tasks are
  * walked in list order over a shadow of the memory, as a race detector does (vector clocks: Flanagan and
  * Freund, "FastTrack", PLDI 2009). At every byte a task touches:
+ *
  *   - it must be ordered, by lane order and waits alone, after the byte's last writer, and a writer also
- * after those who read it since: then the lanes, however they run, compute what the list computes;
+ *     after those who read it since: then the lanes, however they run, compute what the list computes;
  *   - a transient read must find what its own tensor wrote: then no two live tensors share bytes;
  *   - a read outside of the state must not come before the step's first write: then it is not last step's
- * value. A collective whose result nobody reads in the step has been put in the wrong place. */
+ *     value.
+ *
+ * A collective whose result nobody reads in the step has been put in the wrong place. */
 #include "schedule/shadow.h"
 
 #include <string.h>
