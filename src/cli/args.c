@@ -39,6 +39,7 @@ static ls_status_t usage(ls_ctx_t *ctx, const cli_command_t *command, const char
     if (command->flags & flags[i].flag) names[count++] = flags[i].name;
   names[count] = NULL;
   const char *nearest = which[0] == '-' ? ls_nearest(which, names) : NULL;
+  if (nearest && !strcmp(nearest, which)) nearest = NULL;
   return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep %s: %s \"%s\"%s%s%s; see lockstep %s --help", command->name,
                  what, which, nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "",
                  command->name);

@@ -1,13 +1,23 @@
-/* Starting the ranks: this process becomes mpirun, which runs the same command line N times. */
+/* Starting the ranks: mpirun runs the same command line N times, and this process stays above it.
+ *
+ * It stays because mpirun, when interrupted, kills its ranks after two seconds and answers with exit code 1:
+ * a step or a save that takes longer would be lost. So mpirun gets a process group of its own, out of reach
+ * of the terminal's Ctrl-C, and the ranks are asked to stop with the signal that mpirun passes on: SIGUSR1.
+ */
 #include "cli/cli.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-enum { MPIRUN_ARGS = 16 };
+enum { MPIRUN_ARGS = 16, RANKS_ALWAYS = 64, RANKS_PER_CORE = 8, SIGNAL_CODES = 128 };
 
 /* Environment that Open MPI needs to run as root in a container, and to stay quiet on one node. Set only
  * where the user has not. */
@@ -19,11 +29,89 @@ static void prepare_environment(void) {
       setenv(names[i], "1", 0);
   }
   setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+  if (isatty(STDERR_FILENO) == 1) setenv(CLI_ENV_TERMINAL, "1", 1);
+}
+
+/* An accident (a mistyped --ranks) must not fill the machine; a launcher that knows several nodes may have
+ * more. */
+static ls_status_t check_count(ls_ctx_t *ctx, int ranks) {
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  long most = cores > RANKS_ALWAYS / RANKS_PER_CORE ? cores * RANKS_PER_CORE : RANKS_ALWAYS;
+  if (ranks <= most) return LS_OK;
+  return ls_fail(ctx, LS_ERR_ARGUMENT,
+                 "%d ranks are more than the %ld that are started on a machine of %ld cores; start them over "
+                 "several with your launcher",
+                 ranks, most, cores);
+}
+
+static pid_t mpirun_pid; /* for the signal handler */
+
+/* Once asks the ranks to save and end, twice ends mpirun and them. */
+static void pass_on(int signal_number) {
+  static volatile sig_atomic_t asked;
+  (void)signal_number;
+  kill(mpirun_pid, asked ? SIGTERM : SIGUSR1);
+  asked = 1;
+}
+
+static void become_mpirun(char **argv, pid_t parent, int report) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(1);
+  int null = open("/dev/null", O_RDONLY | O_CLOEXEC); /* a background group must not read the terminal */
+  if (null >= 0) dup2(null, STDIN_FILENO);
+  execvp(argv[0], argv);
+  int error = errno;
+  if (write(report, &error, sizeof error) < 0) _exit(2);
+  _exit(1);
+}
+
+/* Starts mpirun; `error` is what kept it from starting, or 0. */
+static ls_status_t start(ls_ctx_t *ctx, char **argv, int *error) {
+  int pipes[2];
+  if (pipe2(pipes, O_CLOEXEC) != 0) return ls_fail_errno(ctx, "cannot make a pipe to mpirun");
+  sigset_t stopping, before;
+  sigemptyset(&stopping);
+  sigaddset(&stopping, SIGINT);
+  sigaddset(&stopping, SIGTERM);
+  sigprocmask(SIG_BLOCK, &stopping, &before); /* until the handler knows whom to tell */
+  pid_t parent = getpid();
+  mpirun_pid = fork();
+  if (mpirun_pid == 0) {
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    become_mpirun(argv, parent, pipes[1]);
+  }
+  ls_status_t status = mpirun_pid < 0 ? ls_fail_errno(ctx, "cannot start a process for mpirun") : LS_OK;
+  close(pipes[1]);
+  *error = 0;
+  if (status == LS_OK) {
+    struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    if (read(pipes[0], error, sizeof *error) != (ssize_t)sizeof *error) *error = 0;
+  }
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  close(pipes[0]);
+  return status;
+}
+
+/* The exit code of the whole: mpirun's, which is that of the first rank that failed. */
+static int wait_for_ranks(ls_ctx_t *ctx) {
+  int state;
+  while (waitpid(mpirun_pid, &state, 0) < 0)
+    if (errno != EINTR) return ls_status_exit_code(ls_fail_errno(ctx, "cannot wait for mpirun"));
+  int code = WIFEXITED(state) ? WEXITSTATUS(state) : SIGNAL_CODES + WTERMSIG(state);
+  if (code > SIGNAL_CODES && code != ls_status_exit_code(LS_ERR_INTERRUPTED))
+    ls_log(ctx, LS_LOG_ERROR, "a rank was ended by signal %d (%s)", code - SIGNAL_CODES,
+           strsignal(code - SIGNAL_CODES));
+  return code;
 }
 
 ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks) {
-  int rank, size;
+  int rank, size, error;
   if (ranks <= 1 || ls_comm_launched(&rank, &size)) return LS_OK;
+  ls_status_t status = check_count(ctx, ranks);
+  if (status != LS_OK) return status;
   char self[PATH_MAX], count[16];
   ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
   if (len < 0) return ls_fail_errno(ctx, "cannot find this program's path");
@@ -31,23 +119,20 @@ ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks) {
   snprintf(count, sizeof count, "%d", ranks);
   char **argv = ls_alloc_array(ctx, (size_t)(args->argc + MPIRUN_ARGS), sizeof *argv);
   if (!argv) return LS_ERR_MEMORY;
-  char mpirun[] = "mpirun", oversubscribe[] = "--oversubscribe", bind[] = "--bind-to", none[] = "none",
-       np[] = "-np";
-  int n = 0;
-  argv[n++] = mpirun;
-  argv[n++] = oversubscribe;
-  argv[n++] = bind;
-  argv[n++] = none;
-  argv[n++] = np;
-  argv[n++] = count;
-  argv[n++] = self;
+  char mpirun[] = "mpirun", quiet[] = "-q", oversubscribe[] = "--oversubscribe", bind[] = "--bind-to",
+       none[] = "none", np[] = "-np";
+  char *const first[] = {mpirun, quiet, oversubscribe, bind, none, np, count, self};
+  static_assert(LS_COUNT(first) < MPIRUN_ARGS, "room for mpirun's own arguments");
+  memcpy(argv, first, sizeof first);
   for (int i = 1; i < args->argc; i++)
-    argv[n++] = args->argv[i];
+    argv[LS_COUNT(first) + i - 1] = args->argv[i];
   prepare_environment();
   fflush(NULL);
-  execvp(argv[0], argv);
-  int error = errno;
+  status = start(ctx, argv, &error);
   ls_free(argv);
+  if (status != LS_OK) return status;
+  if (error == 0) exit(wait_for_ranks(ctx));
+  waitpid(mpirun_pid, NULL, 0);
   return ls_fail(
       ctx, LS_ERR_UNSUPPORTED,
       "%d ranks need mpirun, which could not be started (%s); install openmpi-bin or start the ranks "

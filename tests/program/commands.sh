@@ -71,4 +71,21 @@ got=0
 "$program" train "$work/c.yaml" --quiet 2>"$work/err" >/dev/null
 grep -q 'moved to' "$work/err" || fail "an earlier run was not moved aside: $(cat "$work/err")"
 [ -d "$work/run/previous-1" ] || fail "previous-1 is missing"
+# Interrupted on two ranks: mpirun itself would answer with 1, and kill what takes longer than two seconds to save.
+"$program" train "$work/c.yaml" --set train.checkpoint.dir="$work/stopped" --set train.epochs=1000000 \
+  >"$work/out" 2>"$work/err" &
+pid=$!
+tries=0
+until grep -q '^step' "$work/err"; do
+  tries=$((tries + 1))
+  [ $tries -lt 600 ] || fail "no step before the interruption: $(cat "$work/err")"
+  sleep 0.05
+done
+kill -TERM $pid
+got=0
+wait $pid || got=$?
+[ "$got" = 130 ] || fail "interrupted: exit code $got: $(cat "$work/err")"
+grep -q 'interrupted after' "$work/err" || fail "interrupted, but no word of it: $(tail -3 "$work/err")"
+ls -d "$work"/stopped/step-* >/dev/null || fail "interrupted, but nothing saved"
+expect 2 'ranks are more than' train "$work/c.yaml" --ranks 65536
 echo ok

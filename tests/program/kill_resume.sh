@@ -38,15 +38,16 @@ while [ $kills -lt 20 ] && [ $lives -lt 60 ]; do
   # from before MPI is up (about 0.3 s) to well inside the run
   delay=$(awk -v s="$seed" -v n="$lives" 'BEGIN { srand(s + n); printf "%.3f", 0.1 + 0.7 * rand() }')
   sleep "$delay"
-  ranks=$(children $pid)
+  mpirun=$(children $pid)
+  ranks=$([ -z "$mpirun" ] || children "$mpirun")
   victims=$(echo "$ranks" | head -n $((lives % 2 + 1)))
-  if [ -z "$ranks" ] || [ $((lives % 5)) -eq 0 ]; then victims="$pid $ranks"; fi # mpirun and everything
+  if [ -z "$ranks" ] || [ $((lives % 5)) -eq 0 ]; then victims="$pid $mpirun $ranks"; fi
   hit=0
   for victim in $victims; do
     kill -9 "$victim" 2>/dev/null && hit=1
   done
   if wait $pid && [ $hit -eq 0 ]; then break; fi
-  for rank in $ranks; do # a rank that outlived mpirun must be gone before the next life writes
+  for rank in $mpirun $ranks; do # a rank that outlived mpirun must be gone before the next life writes
     while [ -d "/proc/$rank" ] && ! grep -q '^State:.Z' "/proc/$rank/status" 2>/dev/null; do sleep 0.05; done
   done
   kills=$((kills + hit))
