@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STOP_CHECK_STEPS = 16, LOADER_THREADS_MAX = 8, LOG_CAPACITY = 1 << 20 };
+enum { STOP_CHECK_STEPS_MAX = 256, STOP_CHECK_NS = 50000000, LOADER_THREADS_MAX = 8, LOG_CAPACITY = 1 << 20 };
 
 typedef struct {
   ls_trainer_t *t;
@@ -23,6 +23,9 @@ typedef struct {
   int64_t last_done_ns;                /* when the newest finished step finished */
   int64_t loop_ns, eval_ns, save_ns;
   int64_t skipped, skipped_row;
+  int64_t stop_check_step;    /* when the ranks agree next whether to stop */
+  float stats[LS_STAT_COUNT]; /* of the newest finished step */
+  int64_t told_step;          /* the newest step that the progress hook heard of */
   double train_loss_first;
 } ls_loop_t;
 
@@ -64,6 +67,38 @@ static ls_status_t start_loader(ls_loop_t *loop) {
   return ls_loader_create(t->ctx, t->dataset, &plan, t->step, LS_TRAIN_SLOTS, slots, &loop->loader);
 }
 
+static bool evaluate_due(const ls_trainer_t *t, int64_t step) {
+  int64_t every = t->config->train.evaluate_every * t->dataset->train_count;
+  if (every == 0 || t->dataset->validation_count == 0 || step >= t->total_steps) return false;
+  return step * t->config->train.batch / every != (step - 1) * t->config->train.batch / every;
+}
+
+/* A step that is evaluated is reported with what evaluation found. */
+static bool reported_later(const ls_trainer_t *t) {
+  return evaluate_due(t, t->step) || (t->step == t->total_steps && t->dataset->validation_count > 0);
+}
+
+static void report_progress(ls_loop_t *loop) {
+  ls_trainer_t *t = loop->t;
+  loop->told_step = t->step;
+  if (!loop->hooks->progress || t->world->comm->rank != 0) return;
+  int64_t done = t->step - loop->first_step;
+  ls_progress_t progress = {.step = t->step,
+                            .total_steps = t->total_steps,
+                            .epoch = t->step * t->config->train.batch / t->dataset->train_count,
+                            .total_epochs = t->config->train.steps > 0 ? 0 : t->config->train.epochs,
+                            .train_loss = (double)loop->stats[LS_STAT_LOSS],
+                            .grad_norm = (double)loop->stats[LS_STAT_GRAD_NORM],
+                            .lr = (double)rate_at(t, t->step - 1),
+                            .samples_per_s = loop->loop_ns > 0 ? (double)(done * t->config->train.batch) *
+                                                                     1e9 / (double)loop->loop_ns
+                                                               : 0,
+                            .val_loss = t->val_loss,
+                            .val_accuracy = t->val_accuracy,
+                            .skipped_steps = loop->skipped};
+  loop->hooks->progress(loop->hooks->user, &progress);
+}
+
 static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
   ls_trainer_t *t = loop->t;
   int64_t start = ls_clock_ns();
@@ -75,6 +110,7 @@ static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
   int64_t took = ls_clock_ns() - start;
   loop->eval_ns += took;
   loop->last_done_ns += took;
+  if (status == LS_OK && t->step > loop->first_step && loop->told_step != t->step) report_progress(loop);
   return status;
 }
 
@@ -85,26 +121,6 @@ static ls_status_t save(ls_loop_t *loop) {
   loop->save_ns += took;
   loop->last_done_ns += took;
   return status;
-}
-
-static void report_progress(ls_loop_t *loop, const float *stats) {
-  ls_trainer_t *t = loop->t;
-  if (!loop->hooks->progress || t->world->comm->rank != 0) return;
-  int64_t done = t->step - loop->first_step;
-  ls_progress_t progress = {.step = t->step,
-                            .total_steps = t->total_steps,
-                            .epoch = t->step * t->config->train.batch / t->dataset->train_count,
-                            .total_epochs = t->config->train.steps > 0 ? 0 : t->config->train.epochs,
-                            .train_loss = (double)stats[LS_STAT_LOSS],
-                            .grad_norm = (double)stats[LS_STAT_GRAD_NORM],
-                            .lr = (double)rate_at(t, t->step - 1),
-                            .samples_per_s = loop->loop_ns > 0 ? (double)(done * t->config->train.batch) *
-                                                                     1e9 / (double)loop->loop_ns
-                                                               : 0,
-                            .val_loss = t->val_loss,
-                            .val_accuracy = t->val_accuracy,
-                            .skipped_steps = loop->skipped};
-  loop->hooks->progress(loop->hooks->user, &progress);
 }
 
 static ls_status_t diverged(const ls_loop_t *loop, const float *stats) {
@@ -143,28 +159,29 @@ static ls_status_t finish_step(ls_loop_t *loop, int64_t step) {
   if (loop->trace && times && step >= t->total_steps - LS_TRACE_STEPS)
     status = ls_trace_add(loop->trace, t->train.schedule, times, step, loop->launched_ns[slot_of(step)]);
   t->step = step + 1;
-  report_progress(loop, stats);
+  memcpy(loop->stats, stats, sizeof loop->stats);
+  if (!reported_later(t)) report_progress(loop);
   if (status == LS_OK && loop->skipped_row >= t->config->train.max_skipped) status = diverged(loop, stats);
   return status;
 }
 
-/* True when any rank was asked to stop. Ranks of a world agree every few steps, all at the same step. */
+/* True when any rank was asked to stop. Ranks of a world agree now and then, all at the same step: the next
+ * one is chosen from the mean step time of all. */
 static ls_status_t should_stop(ls_loop_t *loop, int64_t step, bool *stop) {
   ls_comm_t *comm = loop->t->world->comm;
-  double votes = loop->hooks->stop && loop->hooks->stop(loop->hooks->user) ? 1 : 0;
-  *stop = votes > 0;
+  int64_t done = loop->t->step - loop->first_step;
+  /* whole numbers: their sum is exact, so that all ranks choose the same step */
+  double votes[] = {loop->hooks->stop && loop->hooks->stop(loop->hooks->user) ? 1 : 0,
+                    done > 0 ? (double)(loop->loop_ns / done) : 0};
+  *stop = votes[0] > 0;
   if (comm->size == 1) return LS_OK;
   *stop = false;
-  if (step % STOP_CHECK_STEPS != 0) return LS_OK;
-  ls_status_t status = ls_comm_sum_f64(comm, "stop request", &votes, 1);
-  *stop = votes > 0;
+  if (step < loop->stop_check_step) return LS_OK;
+  ls_status_t status = ls_comm_sum_f64(comm, "stop request", votes, LS_COUNT(votes));
+  int64_t step_ns = (int64_t)(votes[1] / comm->size) + 1, wait = STOP_CHECK_NS / step_ns;
+  loop->stop_check_step = step + (wait < 1 ? 1 : wait > STOP_CHECK_STEPS_MAX ? STOP_CHECK_STEPS_MAX : wait);
+  *stop = votes[0] > 0;
   return status;
-}
-
-static bool evaluate_due(const ls_trainer_t *t, int64_t step) {
-  int64_t every = t->config->train.evaluate_every * t->dataset->train_count;
-  if (every == 0 || t->dataset->validation_count == 0 || step >= t->total_steps) return false;
-  return step * t->config->train.batch / every != (step - 1) * t->config->train.batch / every;
 }
 
 static bool save_due(const ls_trainer_t *t, int64_t step) {
