@@ -54,22 +54,28 @@ static void pass_on(int signal_number) {
   asked = 1;
 }
 
-static void become_mpirun(char **argv, pid_t parent, int report) {
+static void become_mpirun(char **argv, pid_t parent, int output, int report) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(1);
   int null = open("/dev/null", O_RDONLY | O_CLOEXEC); /* a background group must not read the terminal */
   if (null >= 0) dup2(null, STDIN_FILENO);
+  if (dup2(output, STDOUT_FILENO) < 0) _exit(1);
   execvp(argv[0], argv);
   int error = errno;
   if (write(report, &error, sizeof error) < 0) _exit(2);
   _exit(1);
 }
 
-/* Starts mpirun; `error` is what kept it from starting, or 0. */
-static ls_status_t start(ls_ctx_t *ctx, char **argv, int *error) {
-  int pipes[2];
+/* Starts mpirun; `error` is what kept it from starting, or 0, and `output` the end of its stdout to read. */
+static ls_status_t start(ls_ctx_t *ctx, char **argv, int *output, int *error) {
+  int pipes[2], outputs[2];
   if (pipe2(pipes, O_CLOEXEC) != 0) return ls_fail_errno(ctx, "cannot make a pipe to mpirun");
+  if (pipe2(outputs, O_CLOEXEC) != 0) {
+    close(pipes[0]);
+    close(pipes[1]);
+    return ls_fail_errno(ctx, "cannot make a pipe to mpirun");
+  }
   sigset_t stopping, before;
   sigemptyset(&stopping);
   sigaddset(&stopping, SIGINT);
@@ -79,10 +85,11 @@ static ls_status_t start(ls_ctx_t *ctx, char **argv, int *error) {
   mpirun_pid = fork();
   if (mpirun_pid == 0) {
     sigprocmask(SIG_SETMASK, &before, NULL);
-    become_mpirun(argv, parent, pipes[1]);
+    become_mpirun(argv, parent, outputs[1], pipes[1]);
   }
   ls_status_t status = mpirun_pid < 0 ? ls_fail_errno(ctx, "cannot start a process for mpirun") : LS_OK;
   close(pipes[1]);
+  close(outputs[1]);
   *error = 0;
   if (status == LS_OK) {
     struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
@@ -92,6 +99,29 @@ static ls_status_t start(ls_ctx_t *ctx, char **argv, int *error) {
   }
   sigprocmask(SIG_SETMASK, &before, NULL);
   close(pipes[0]);
+  if (status == LS_OK) {
+    *output = outputs[0];
+  } else {
+    close(outputs[0]);
+  }
+  return status;
+}
+
+/* What the ranks print goes through here, because mpirun does not notice when it cannot be written. */
+static ls_status_t copy_output(ls_ctx_t *ctx, int from) {
+  char bytes[4096];
+  ls_status_t status = LS_OK;
+  for (;;) {
+    ssize_t got = read(from, bytes, sizeof bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    for (ssize_t done = 0; done < got && status == LS_OK;) {
+      ssize_t put = write(STDOUT_FILENO, bytes + done, (size_t)(got - done));
+      if (put < 0 && errno != EINTR) status = ls_fail_errno(ctx, "cannot write the result to stdout");
+      if (put > 0) done += put;
+    }
+  }
+  close(from);
   return status;
 }
 
@@ -108,7 +138,7 @@ static int wait_for_ranks(ls_ctx_t *ctx) {
 }
 
 ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks) {
-  int rank, size, error;
+  int rank, size, output, error;
   if (ranks <= 1 || ls_comm_launched(&rank, &size)) return LS_OK;
   ls_status_t status = check_count(ctx, ranks);
   if (status != LS_OK) return status;
@@ -128,10 +158,15 @@ ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks) {
     argv[LS_COUNT(first) + i - 1] = args->argv[i];
   prepare_environment();
   fflush(NULL);
-  status = start(ctx, argv, &error);
+  status = start(ctx, argv, &output, &error);
   ls_free(argv);
   if (status != LS_OK) return status;
-  if (error == 0) exit(wait_for_ranks(ctx));
+  if (error == 0) {
+    status = copy_output(ctx, output);
+    int code = wait_for_ranks(ctx);
+    exit(code != 0 ? code : ls_status_exit_code(status));
+  }
+  close(output);
   waitpid(mpirun_pid, NULL, 0);
   return ls_fail(
       ctx, LS_ERR_UNSUPPORTED,

@@ -87,5 +87,10 @@ wait $pid || got=$?
 [ "$got" = 130 ] || fail "interrupted: exit code $got: $(cat "$work/err")"
 grep -q 'interrupted after' "$work/err" || fail "interrupted, but no word of it: $(tail -3 "$work/err")"
 ls -d "$work"/stopped/step-* >/dev/null || fail "interrupted, but nothing saved"
+if [ -e /dev/full ]; then
+  got=0
+  "$program" train "$work/c.yaml" --quiet --json >/dev/full 2>"$work/err" || got=$?
+  [ "$got" = 5 ] || fail "two ranks, output lost: exit code $got: $(cat "$work/err")"
+fi
 expect 2 'ranks are more than' train "$work/c.yaml" --ranks 65536
 echo ok
