@@ -9,6 +9,7 @@
 #include "comm/comm.h"
 
 #include <pthread.h>
+#include <string.h>
 
 typedef enum { LS_CHANNEL_CONTROL, LS_CHANNEL_STREAM, LS_CHANNEL_COUNT } ls_channel_t;
 enum { LS_HOST_CALL_BUCKETS = 64 };
@@ -50,5 +51,14 @@ const char *ls_host_where(const ls_comm_t *comm, const ls_collective_t *c, char 
 /* out[i] = in[0][i] + in[1][i] + ... in that order, so that a sum has the same bits wherever and whenever it
  * is made. `out` may be one of the inputs. `copy` (may be NULL) receives the same values. */
 void ls_comm_sum(ls_dtype_t dtype, void *out, void *copy, const void *const *in, int in_count, int64_t count);
+
+/* What walking over buffers in chunks needs. A copy onto itself and one of nothing are fine. */
+typedef unsigned char ls_byte_t;
+static inline int64_t ls_host_min(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+static inline void ls_host_copy(void *to, const void *from, int64_t size_bytes) {
+  if (size_bytes > 0 && to != from) memmove(to, from, (size_t)size_bytes);
+}
 
 #endif

@@ -6,24 +6,12 @@
  * it out; it moves 1/n of the additions and needs the second meeting. */
 #include "comm/region.h"
 
-#include <string.h>
-
 enum { ONE_SHOT_BYTES = 16 * 1024, LINE_BYTES = 64 };
 
-typedef unsigned char byte_t;
-
-static int64_t min64(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-static void copy(void *to, const void *from, int64_t size_bytes) {
-  if (size_bytes > 0 && to != from) memmove(to, from, (size_t)size_bytes);
-}
-
-static ls_status_t one_shot(ls_region_t *region, const ls_collective_t *c, const byte_t *send, byte_t *recv,
-                            int64_t count) {
+static ls_status_t one_shot(ls_region_t *region, const ls_collective_t *c, const ls_byte_t *send,
+                            ls_byte_t *recv, int64_t count) {
   const ls_comm_t *comm = region->comm;
-  copy(ls_region_begin(region, c), send, count * (int64_t)ls_dtype_bytes(c->dtype));
+  ls_host_copy(ls_region_begin(region, c), send, count * (int64_t)ls_dtype_bytes(c->dtype));
   ls_status_t status = ls_region_arrive(region, c);
   if (status != LS_OK) return status;
   for (int r = 0; r < comm->size; r++)
@@ -36,20 +24,20 @@ static ls_status_t one_shot(ls_region_t *region, const ls_collective_t *c, const
 static void part_of(int64_t count, int64_t bytes, int size, int r, int64_t *first, int64_t *n) {
   int64_t line = LINE_BYTES / bytes;
   int64_t part = ((count + size - 1) / size + line - 1) / line * line;
-  *first = min64(part * r, count);
-  *n = min64(part, count - *first);
+  *first = ls_host_min(part * r, count);
+  *n = ls_host_min(part, count - *first);
 }
 
 /* The own part never enters the region as input: its place in the own buffer takes the result. */
-static ls_status_t two_shot(ls_region_t *region, const ls_collective_t *c, const byte_t *send, byte_t *recv,
-                            int64_t count) {
+static ls_status_t two_shot(ls_region_t *region, const ls_collective_t *c, const ls_byte_t *send,
+                            ls_byte_t *recv, int64_t count) {
   const ls_comm_t *comm = region->comm;
   const int64_t bytes = (int64_t)ls_dtype_bytes(c->dtype);
   int64_t first, n;
   part_of(count, bytes, comm->size, comm->rank, &first, &n);
-  byte_t *own = ls_region_begin(region, c);
-  copy(own, send, first * bytes);
-  copy(own + (first + n) * bytes, send + (first + n) * bytes, (count - first - n) * bytes);
+  ls_byte_t *own = ls_region_begin(region, c);
+  ls_host_copy(own, send, first * bytes);
+  ls_host_copy(own + (first + n) * bytes, send + (first + n) * bytes, (count - first - n) * bytes);
   ls_status_t status = ls_region_arrive(region, c);
   if (status != LS_OK) return status;
   for (int r = 0; r < comm->size; r++)
@@ -60,7 +48,7 @@ static ls_status_t two_shot(ls_region_t *region, const ls_collective_t *c, const
   for (int r = 0; r < comm->size; r++) {
     if (r == comm->rank) continue;
     part_of(count, bytes, comm->size, r, &first, &n);
-    copy(recv + first * bytes, ls_region_data(region, r) + first * bytes, n * bytes);
+    ls_host_copy(recv + first * bytes, ls_region_data(region, r) + first * bytes, n * bytes);
   }
   return LS_OK;
 }
@@ -69,9 +57,9 @@ static ls_status_t all_reduce(ls_region_t *region, const ls_collective_t *c) {
   const int64_t bytes = (int64_t)ls_dtype_bytes(c->dtype), chunk = (int64_t)region->chunk_bytes / bytes;
   int64_t done = 0;
   do {
-    int64_t n = min64(chunk, c->count - done);
-    const byte_t *send = (const byte_t *)c->send + done * bytes;
-    byte_t *recv = (byte_t *)c->recv + done * bytes;
+    int64_t n = ls_host_min(chunk, c->count - done);
+    const ls_byte_t *send = (const ls_byte_t *)c->send + done * bytes;
+    ls_byte_t *recv = (ls_byte_t *)c->recv + done * bytes;
     ls_status_t status =
         n * bytes <= ONE_SHOT_BYTES ? one_shot(region, c, send, recv, n) : two_shot(region, c, send, recv, n);
     if (status != LS_OK) return status;
@@ -86,17 +74,18 @@ static ls_status_t reduce_scatter(ls_region_t *region, const ls_collective_t *c)
   const int64_t chunk = (int64_t)region->chunk_bytes / bytes / comm->size;
   int64_t done = 0;
   do {
-    int64_t n = min64(chunk, c->count - done);
-    byte_t *own = ls_region_begin(region, c);
+    int64_t n = ls_host_min(chunk, c->count - done);
+    ls_byte_t *own = ls_region_begin(region, c);
     for (int r = 0; r < comm->size; r++)
       if (r != comm->rank)
-        copy(own + r * n * bytes, (const byte_t *)c->send + (r * c->count + done) * bytes, n * bytes);
+        ls_host_copy(own + r * n * bytes, (const ls_byte_t *)c->send + (r * c->count + done) * bytes,
+                     n * bytes);
     ls_status_t status = ls_region_arrive(region, c);
     if (status != LS_OK) return status;
     for (int r = 0; r < comm->size; r++)
-      region->part[r] = r == comm->rank ? (const byte_t *)c->send + (r * c->count + done) * bytes
+      region->part[r] = r == comm->rank ? (const ls_byte_t *)c->send + (r * c->count + done) * bytes
                                         : ls_region_data(region, r) + comm->rank * n * bytes;
-    ls_comm_sum(c->dtype, (byte_t *)c->recv + done * bytes, NULL, region->part, comm->size, n);
+    ls_comm_sum(c->dtype, (ls_byte_t *)c->recv + done * bytes, NULL, region->part, comm->size, n);
     done += n;
   } while (done < c->count);
   return LS_OK;
@@ -106,14 +95,15 @@ static ls_status_t all_gather(ls_region_t *region, const ls_collective_t *c) {
   const ls_comm_t *comm = region->comm;
   const int64_t total = c->count * (int64_t)ls_dtype_bytes(c->dtype);
   int64_t done = 0;
-  copy((byte_t *)c->recv + comm->rank * total, c->send, total);
+  ls_host_copy((ls_byte_t *)c->recv + comm->rank * total, c->send, total);
   do {
-    int64_t n = min64((int64_t)region->chunk_bytes, total - done);
-    copy(ls_region_begin(region, c), (byte_t *)c->recv + comm->rank * total + done, n);
+    int64_t n = ls_host_min((int64_t)region->chunk_bytes, total - done);
+    ls_host_copy(ls_region_begin(region, c), (ls_byte_t *)c->recv + comm->rank * total + done, n);
     ls_status_t status = ls_region_arrive(region, c);
     if (status != LS_OK) return status;
     for (int r = 0; r < comm->size; r++)
-      if (r != comm->rank) copy((byte_t *)c->recv + r * total + done, ls_region_data(region, r), n);
+      if (r != comm->rank)
+        ls_host_copy((ls_byte_t *)c->recv + r * total + done, ls_region_data(region, r), n);
     done += n;
   } while (done < total);
   return LS_OK;
@@ -123,14 +113,14 @@ static ls_status_t broadcast(ls_region_t *region, const ls_collective_t *c) {
   const bool root = region->comm->rank == c->root;
   const int64_t total = c->count * (int64_t)ls_dtype_bytes(c->dtype);
   int64_t done = 0;
-  if (root) copy(c->recv, c->send, total);
+  if (root) ls_host_copy(c->recv, c->send, total);
   do {
-    int64_t n = min64((int64_t)region->chunk_bytes, total - done);
-    byte_t *own = ls_region_begin(region, c);
-    if (root) copy(own, (const byte_t *)c->recv + done, n);
+    int64_t n = ls_host_min((int64_t)region->chunk_bytes, total - done);
+    ls_byte_t *own = ls_region_begin(region, c);
+    if (root) ls_host_copy(own, (const ls_byte_t *)c->recv + done, n);
     ls_status_t status = ls_region_arrive(region, c);
     if (status != LS_OK) return status;
-    if (!root) copy((byte_t *)c->recv + done, ls_region_data(region, c->root), n);
+    if (!root) ls_host_copy((ls_byte_t *)c->recv + done, ls_region_data(region, c->root), n);
     done += n;
   } while (done < total);
   return LS_OK;

@@ -3,11 +3,8 @@
 #include "comm/mpi/mpi.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { TAG = 7, SMALL_BYTES = 4096 };
-
-typedef unsigned char byte_t;
 
 typedef struct {
   ls_mpi_t *mpi;
@@ -16,14 +13,6 @@ typedef struct {
   int rank, size;
   int64_t bytes; /* of an element */
 } job_t;
-
-static int64_t min64(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-static void copy(void *to, const void *from, int64_t size_bytes) {
-  if (size_bytes > 0 && to != from) memmove(to, from, (size_t)size_bytes);
-}
 
 static ls_status_t mpi_failed(const job_t *job, int error) {
   char where[LS_HOST_WHERE_BYTES];
@@ -100,10 +89,10 @@ static ls_status_t swap(const job_t *job) {
 }
 
 /* Small: everybody gets all inputs in one exchange and adds them up itself. */
-static ls_status_t reduce_small(const job_t *job, const byte_t *send, byte_t *recv, int64_t count) {
+static ls_status_t reduce_small(const job_t *job, const ls_byte_t *send, ls_byte_t *recv, int64_t count) {
   const int64_t total = count * job->bytes;
   for (int r = 0; r < job->size; r++) {
-    byte_t *to = job->x->stage + r * total;
+    ls_byte_t *to = job->x->stage + r * total;
     job->x->block[r] = (ls_mpi_block_t){.send = send, .send_bytes = total, .recv = to, .recv_bytes = total};
     job->x->part[r] = r == job->rank ? send : to;
   }
@@ -113,12 +102,12 @@ static ls_status_t reduce_small(const job_t *job, const byte_t *send, byte_t *re
 }
 
 /* Large: rank r receives part r of all inputs, adds it up, and sends the result to everybody. */
-static ls_status_t reduce_large(const job_t *job, const byte_t *send, byte_t *recv, int64_t count) {
+static ls_status_t reduce_large(const job_t *job, const ls_byte_t *send, ls_byte_t *recv, int64_t count) {
   ls_mpi_block_t *block = job->x->block;
-  const int64_t part = (count + job->size - 1) / job->size, first = min64(part * job->rank, count);
-  const int64_t own = min64(part, count - first);
+  const int64_t part = (count + job->size - 1) / job->size, first = ls_host_min(part * job->rank, count);
+  const int64_t own = ls_host_min(part, count - first);
   for (int r = 0; r < job->size; r++) {
-    int64_t at = min64(part * r, count), n = min64(part, count - at);
+    int64_t at = ls_host_min(part * r, count), n = ls_host_min(part, count - at);
     block[r] = (ls_mpi_block_t){.send = send + at * job->bytes,
                                 .send_bytes = n * job->bytes,
                                 .recv = job->x->stage + r * own * job->bytes,
@@ -129,7 +118,7 @@ static ls_status_t reduce_large(const job_t *job, const byte_t *send, byte_t *re
   if (status != LS_OK) return status;
   ls_comm_sum(job->c->dtype, recv + first * job->bytes, NULL, job->x->part, job->size, own);
   for (int r = 0; r < job->size; r++) {
-    int64_t at = min64(part * r, count), n = min64(part, count - at);
+    int64_t at = ls_host_min(part * r, count), n = ls_host_min(part, count - at);
     block[r] = (ls_mpi_block_t){.send = recv + first * job->bytes,
                                 .send_bytes = own * job->bytes,
                                 .recv = recv + at * job->bytes,
@@ -142,9 +131,9 @@ static ls_status_t reduce_large(const job_t *job, const byte_t *send, byte_t *re
 static ls_status_t all_reduce(const job_t *job) {
   const int64_t chunk = LS_MPI_STAGE_BYTES / job->bytes;
   for (int64_t done = 0, n; done < job->c->count; done += n) {
-    n = min64(chunk, job->c->count - done);
-    const byte_t *send = (const byte_t *)job->c->send + done * job->bytes;
-    byte_t *recv = (byte_t *)job->c->recv + done * job->bytes;
+    n = ls_host_min(chunk, job->c->count - done);
+    const ls_byte_t *send = (const ls_byte_t *)job->c->send + done * job->bytes;
+    ls_byte_t *recv = (ls_byte_t *)job->c->recv + done * job->bytes;
     bool small = n * job->bytes <= SMALL_BYTES && n * job->bytes * job->size <= LS_MPI_STAGE_BYTES;
     ls_status_t status = small ? reduce_small(job, send, recv, n) : reduce_large(job, send, recv, n);
     if (status != LS_OK) return status;
@@ -156,27 +145,27 @@ static ls_status_t reduce_scatter(const job_t *job) {
   const ls_collective_t *c = job->c;
   const int64_t chunk = LS_MPI_STAGE_BYTES / job->bytes / job->size;
   for (int64_t done = 0, n; done < c->count; done += n) {
-    n = min64(chunk > 0 ? chunk : 1, c->count - done);
+    n = ls_host_min(chunk > 0 ? chunk : 1, c->count - done);
     for (int r = 0; r < job->size; r++) {
-      const byte_t *send = (const byte_t *)c->send + (r * c->count + done) * job->bytes;
-      byte_t *to = job->x->stage + r * n * job->bytes;
+      const ls_byte_t *send = (const ls_byte_t *)c->send + (r * c->count + done) * job->bytes;
+      ls_byte_t *to = job->x->stage + r * n * job->bytes;
       job->x->block[r] = (ls_mpi_block_t){
           .send = send, .send_bytes = n * job->bytes, .recv = to, .recv_bytes = n * job->bytes};
       job->x->part[r] = r == job->rank ? send : to;
     }
     ls_status_t status = swap(job);
     if (status != LS_OK) return status;
-    ls_comm_sum(c->dtype, (byte_t *)c->recv + done * job->bytes, NULL, job->x->part, job->size, n);
+    ls_comm_sum(c->dtype, (ls_byte_t *)c->recv + done * job->bytes, NULL, job->x->part, job->size, n);
   }
   return LS_OK;
 }
 
 static ls_status_t all_gather(const job_t *job) {
   const int64_t total = job->c->count * job->bytes;
-  byte_t *recv = job->c->recv;
-  copy(recv + job->rank * total, job->c->send, total);
+  ls_byte_t *recv = job->c->recv;
+  ls_host_copy(recv + job->rank * total, job->c->send, total);
   for (int64_t done = 0, n; done < total; done += n) {
-    n = min64(LS_MPI_STAGE_BYTES, total - done);
+    n = ls_host_min(LS_MPI_STAGE_BYTES, total - done);
     for (int r = 0; r < job->size; r++)
       job->x->block[r] = (ls_mpi_block_t){.send = recv + job->rank * total + done,
                                           .send_bytes = n,
@@ -192,12 +181,12 @@ static ls_status_t all_gather(const job_t *job) {
 static ls_status_t broadcast(const job_t *job) {
   const ls_collective_t *c = job->c;
   const int64_t total = c->count * job->bytes;
-  if (job->rank == c->root) copy(c->recv, c->send, total);
+  if (job->rank == c->root) ls_host_copy(c->recv, c->send, total);
   for (int64_t done = 0, n; done < total; done += n) {
-    n = min64(LS_MPI_STAGE_BYTES, total - done);
+    n = ls_host_min(LS_MPI_STAGE_BYTES, total - done);
     pthread_mutex_lock(&job->mpi->lock);
     int error =
-        MPI_Ibcast((byte_t *)c->recv + done, (int)n, MPI_BYTE, c->root, job->x->comm, job->x->request);
+        MPI_Ibcast((ls_byte_t *)c->recv + done, (int)n, MPI_BYTE, c->root, job->x->comm, job->x->request);
     pthread_mutex_unlock(&job->mpi->lock);
     if (error != MPI_SUCCESS) return mpi_failed(job, error);
     ls_status_t status = finish_one(job);
