@@ -58,9 +58,10 @@ typedef struct {
   int64_t global_batch;
   int64_t steps; /* done by this run (a resumed run counts from where it began) */
   int64_t total_steps;
-  int64_t resumed_from;                         /* step, -1 = not resumed */
-  double samples_per_s;                         /* evaluation and saving left out */
-  double step_time_median_us, step_time_p95_us; /* warm-up steps left out when there are more than 20 */
+  int64_t resumed_from; /* step, -1 = not resumed */
+  double samples_per_s; /* evaluation and saving left out */
+  /* Warm-up steps are left out when there are more than 20; of a long run the first 1,048,576 count. */
+  double step_time_median_us, step_time_p95_us;
   ls_step_parts_t parts;
   double train_loss_first, train_loss; /* first step; mean of the last (at most 100) applied steps */
   bool classes;
