@@ -78,8 +78,9 @@ static inline void ls_comm_set_step(ls_comm_t *comm, int64_t step) {
 ls_status_t ls_comm_sum_f64(ls_comm_t *comm, const char *name, double *values, int64_t count);
 ls_status_t ls_comm_broadcast(ls_comm_t *comm, const char *name, void *bytes, int64_t size_bytes, int root);
 ls_status_t ls_comm_barrier(ls_comm_t *comm, const char *name);
-/* Every rank learns whether any failed: returns own status when it is an error, LS_ERR_COMM when another rank
- * has failed, else LS_OK. */
+/* Every rank learns whether any failed: returns own status when it is an error, else that of the ranks that
+ * have failed (LS_ERR_COMM when theirs differ), else LS_OK. So a job ends with the cause's exit code, whoever
+ * ends it. */
 ls_status_t ls_comm_agree(ls_comm_t *comm, const char *name, ls_status_t own);
 
 const char *ls_collective_name(ls_collective_kind_t kind); /* "all-reduce" */

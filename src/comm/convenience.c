@@ -28,10 +28,20 @@ ls_status_t ls_comm_barrier(ls_comm_t *comm, const char *name) {
 }
 
 ls_status_t ls_comm_agree(ls_comm_t *comm, const char *name, ls_status_t own) {
-  double failed[2] = {own != LS_OK, own != LS_OK ? comm->rank : 0}; /* how many, sum of their ranks */
-  ls_status_t status = ls_comm_sum_f64(comm, name, failed, 2);
+  enum { COUNT, RANKS, CODES, SQUARES, SUMS }; /* sums over the failed ranks, all of whole numbers */
+  double code = own, failed[SUMS] = {0};
+  if (own != LS_OK) {
+    failed[COUNT] = 1;
+    failed[RANKS] = comm->rank;
+    failed[CODES] = code;
+    failed[SQUARES] = code * code;
+  }
+  ls_status_t status = ls_comm_sum_f64(comm, name, failed, SUMS);
   if (own != LS_OK) return own;
-  if (status != LS_OK || failed[0] == 0) return status;
-  if (failed[0] == 1) return ls_fail(comm->ctx, LS_ERR_COMM, "%s: rank %d has failed", name, (int)failed[1]);
-  return ls_fail(comm->ctx, LS_ERR_COMM, "%s: %d of %d ranks have failed", name, (int)failed[0], comm->size);
+  if (status != LS_OK || failed[COUNT] == 0) return status;
+  bool same = failed[COUNT] * failed[SQUARES] == failed[CODES] * failed[CODES]; /* no variance */
+  status = same ? (ls_status_t)(failed[CODES] / failed[COUNT]) : LS_ERR_COMM;
+  if (failed[COUNT] == 1)
+    return ls_fail(comm->ctx, status, "%s: rank %d has failed", name, (int)failed[RANKS]);
+  return ls_fail(comm->ctx, status, "%s: %d of %d ranks have failed", name, (int)failed[COUNT], comm->size);
 }

@@ -172,6 +172,13 @@ static void test_ranks_that_disagree_are_told(void **state) {
 
 static void second_fails(rank_t *rank) {
   rank->status = ls_comm_agree(rank->comm, "start", rank->comm->rank == 1 ? LS_ERR_DATA : LS_OK);
+  static const ls_status_t same[] = {LS_OK, LS_ERR_NO_SPACE, LS_ERR_NO_SPACE},
+                           differ[] = {LS_OK, LS_ERR_IO, LS_ERR_COMM};
+  int r = rank->comm->rank;
+  if (ls_comm_agree(rank->comm, "same", same[r]) != LS_ERR_NO_SPACE)
+    strcpy(rank->text, "two failures of one kind");
+  if (ls_comm_agree(rank->comm, "differ", differ[r]) != (r == 0 ? LS_ERR_COMM : differ[r]))
+    strcpy(rank->text, "two failures of two kinds");
   if (ls_comm_agree(rank->comm, "go on", LS_OK) != LS_OK)
     strcpy(rank->text, "agreeing does not break anything");
 }
@@ -181,11 +188,11 @@ static void test_agree(void **state) {
   ranks_t ranks;
   ranks_run(&ranks, 3, 0, second_fails);
   for (int r = 0; r < 3; r++) {
-    assert_int_equal(ranks.rank[r].status, r == 1 ? LS_ERR_DATA : LS_ERR_COMM);
+    assert_int_equal(ranks.rank[r].status, LS_ERR_DATA); /* the cause, at every rank */
     assert_string_equal(ranks.rank[r].text, "");
   }
   assert_non_null(strstr(ranks.log, "start: rank 1 has failed"));
-  assert_int_equal(ls_ctx_error_count(ranks.ctx), 2);
+  assert_int_equal(ls_ctx_error_count(ranks.ctx), 4);
   ranks_release(&ranks);
 }
 
