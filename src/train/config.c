@@ -51,7 +51,8 @@ static const ls_option_t parallel_rows[] = {
     ROW(LS_OPT_INT, ls_parallel_config_t, ranks, .min = 1, .max = 65536, .initial = "1",
         .help = "Processes, one per device; started through mpirun unless a launcher already did."),
     ROW(LS_OPT_STRING, ls_parallel_config_t, backend, .initial = "auto",
-        .help = "auto (cuda when present, else cpu), cpu, cuda, ref (plain C) or null (computes nothing)."),
+        .help = "auto (cuda when present, else cpu), cpu, cuda, ref (plain C) or \"null\" (in quotes; "
+                "computes nothing)."),
     ROW(LS_OPT_INT, ls_parallel_config_t, threads, .min = 0, .max = 4096, .initial = "0",
         .help = "Compute threads of each rank; 0 = cores of the node shared evenly by its ranks."),
     ROW(LS_OPT_INT, ls_parallel_config_t, bucket_bytes, .unit = "bytes", .min = 1, .max = 1e12,
