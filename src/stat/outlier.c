@@ -1,0 +1,1 @@
+#include "stat/stat.h"
