@@ -1,6 +1,6 @@
-/* What is here: processors, memory, GPUs and how they are linked, library versions. Can be recorded as JSON and
- * replayed, so that everything that reads it is tested with machines that are not here. Fields that could not be
- * read are negative (numbers) or "" (texts): every source may refuse. */
+/* What is here: processors, memory, GPUs and how they are linked, library versions. Can be recorded as JSON
+ * and replayed, so that everything that reads it is tested with machines that are not here. Fields that could
+ * not be read are negative (numbers) or "" (texts): every source may refuse. */
 #ifndef LS_MACHINE_MACHINE_H
 #define LS_MACHINE_MACHINE_H
 
@@ -9,8 +9,15 @@
 
 enum { LS_GPU_MAX = 16, LS_NAME_BYTES = 96 };
 
-typedef enum { LS_LINK_SELF, LS_LINK_NVLINK, LS_LINK_PCIE_SWITCH, LS_LINK_HOST_BRIDGE, LS_LINK_NODE, LS_LINK_SYSTEM,
-               LS_LINK_UNKNOWN } ls_link_t; /* nearest common ancestor of two GPUs */
+typedef enum {
+  LS_LINK_SELF,
+  LS_LINK_NVLINK,
+  LS_LINK_PCIE_SWITCH,
+  LS_LINK_HOST_BRIDGE,
+  LS_LINK_NODE,
+  LS_LINK_SYSTEM,
+  LS_LINK_UNKNOWN
+} ls_link_t; /* nearest common ancestor of two GPUs */
 
 typedef struct {
   char name[LS_NAME_BYTES], uuid[LS_NAME_BYTES];
@@ -40,13 +47,29 @@ typedef struct {
   char gpu_refused[256]; /* why GPUs could not be read, "" = they could */
 } ls_machine_t;
 
+/* Everything unknown: numbers negative, texts empty, no GPU. */
+void ls_machine_clear(ls_machine_t *machine);
 /* Reads this machine; never fails for what is missing. */
 ls_status_t ls_machine_read(ls_ctx_t *ctx, ls_machine_t *machine);
-/* Fingerprint: hex of XXH3-64 over what makes times comparable (CPU, cores, caches, GPUs, links, library versions). */
+
+/* What makes times comparable (CPU, cores, caches, GPUs, links, library versions), as rows: the row's name
+ * and its value here. False after the last row. */
+typedef struct {
+  char name[32], value[LS_NAME_BYTES * 2];
+} ls_identity_t;
+bool ls_machine_identity(const ls_machine_t *machine, int row, ls_identity_t *identity);
+/* Fingerprint: hex of XXH3-64 over the rows of ls_machine_identity. */
 void ls_machine_fingerprint(const ls_machine_t *machine, char hex[17]);
 
-json_t *ls_machine_json(const ls_machine_t *machine); /* new reference */
+/* JSON: unknown is null (or absent). New reference; NULL when memory is short. */
+json_t *ls_machine_json(const ls_machine_t *machine);
+/* The other way. `name` stands for the file in messages. Every value is checked; LS_ERR_CONFIG names the key.
+ * Keys "source" and "note" are for people and skipped; other unknown keys are errors. */
 ls_status_t ls_machine_from_json(ls_ctx_t *ctx, const char *name, const json_t *json, ls_machine_t *machine);
+/* A recorded machine: a JSON file with the machine at its root or under "machine" (a profile, probe --json).
+ */
+ls_status_t ls_machine_load(ls_ctx_t *ctx, const char *path, ls_machine_t *machine);
+const char *ls_link_name(ls_link_t link); /* "nvlink", "host-bridge" */
 /* For people: a tree of the node and a matrix of the GPUs. Owned by the caller (ls_free). */
 char *ls_machine_draw(const ls_machine_t *machine);
 
