@@ -84,7 +84,7 @@ static ls_status_t save(ls_loop_t *loop) {
   return status;
 }
 
-static void report_progress(ls_loop_t *loop, const float *stats) {
+static void report_progress(ls_loop_t *loop, const float *stats, int64_t step_ns, const ls_step_parts_t *parts) {
   ls_trainer_t *t = loop->t;
   if (!loop->hooks->progress || t->world->comm->rank != 0) return;
   int64_t done = t->step - loop->first_step;
@@ -96,6 +96,8 @@ static void report_progress(ls_loop_t *loop, const float *stats) {
       .train_loss = (double)stats[LS_STAT_LOSS],
       .grad_norm = (double)stats[LS_STAT_GRAD_NORM],
       .lr = (double)rate_at(t, t->step - 1),
+      .step_time_ns = step_ns,
+      .parts = *parts,
       .samples_per_s = loop->loop_ns > 0 ? (double)(done * t->config->train.batch) * 1e9 / (double)loop->loop_ns : 0,
       .val_loss = t->val_loss,
       .val_accuracy = t->val_accuracy,
@@ -127,17 +129,19 @@ static ls_status_t finish_step(ls_loop_t *loop, int64_t step) {
   loop->skipped += !applied;
   loop->skipped_row = applied ? 0 : loop->skipped_row + 1;
   ls_step_log_add(&loop->log, step_ns, (double)stats[LS_STAT_LOSS], applied);
+  ls_step_parts_t parts = {0};
   const ls_task_time_t *times = ls_run_times(t->train.run);
   if (times && t->backend->host_memory) {
-    int64_t parts[LS_PHASE_STEP_COUNT];
-    ls_run_parts(t->train.run, parts);
-    for (int i = 0; i < LS_PHASE_STEP_COUNT; i++) loop->log.parts_ns[i] += parts[i];
+    int64_t parts_ns[LS_PHASE_STEP_COUNT];
+    ls_run_parts(t->train.run, parts_ns);
+    for (int i = 0; i < LS_PHASE_STEP_COUNT; i++) loop->log.parts_ns[i] += parts_ns[i];
     loop->log.parts_count++;
+    ls_step_parts_fill(parts_ns, 1, &parts);
   }
   if (loop->trace && times && step >= t->total_steps - LS_TRACE_STEPS)
     status = ls_trace_add(loop->trace, t->train.schedule, times, step, loop->launched_ns[slot_of(step)]);
   t->step = step + 1;
-  report_progress(loop, stats);
+  report_progress(loop, stats, step_ns, &parts);
   if (status == LS_OK && loop->skipped_row >= t->config->train.max_skipped) status = diverged(loop, stats);
   return status;
 }
