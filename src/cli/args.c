@@ -144,7 +144,7 @@ ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc
   if (operands < command->operand_count)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep %s needs %s; see lockstep %s --help", command->name,
                    command->operands, command->name);
-  if ((command->flags & CLI_FLAG_CONFIG) && !args->config)
+  if ((command->flags & CLI_FLAG_CONFIG) && !(command->flags & CLI_FLAG_CONFIG_OPTIONAL) && !args->config)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep %s: the configuration file is missing; see lockstep %s --help",
                    command->name, command->name);
   return LS_OK;
@@ -158,7 +158,8 @@ static void print_flag(FILE *to, const char *name, const char *value, const char
 
 void cli_help_command(FILE *to, const cli_command_t *command) {
   fprintf(to, "usage: lockstep %s%s%s%s [options]\n\n%s\n", command->name,
-          command->flags & CLI_FLAG_CONFIG ? " CONFIG" : "", command->operands ? " " : "",
+          command->flags & CLI_FLAG_CONFIG_OPTIONAL ? " [CONFIG]" : command->flags & CLI_FLAG_CONFIG ? " CONFIG" : "",
+          command->operands ? " " : "",
           command->operands ? command->operands : "", command->summary);
   if (command->details) fprintf(to, "%s\n", command->details);
   fprintf(to, "\noptions:\n");

@@ -37,7 +37,8 @@ typedef enum {
   CLI_FLAG_CHECKPOINT = 1 << 5,
   CLI_FLAG_TRACE = 1 << 6,
   CLI_FLAG_QUIET = 1 << 7,
-  CLI_FLAG_VERBOSE = 1 << 8
+  CLI_FLAG_VERBOSE = 1 << 8,
+  CLI_FLAG_CONFIG_OPTIONAL = 1 << 9 /* with CLI_FLAG_CONFIG: may be left out */
 } cli_flag_t;
 
 typedef struct {
@@ -51,7 +52,7 @@ typedef struct {
   ls_status_t (*run)(ls_ctx_t *ctx, const cli_args_t *args);
 } cli_command_t;
 
-extern const cli_command_t cli_train, cli_eval, cli_inspect, cli_check;
+extern const cli_command_t cli_train, cli_eval, cli_inspect, cli_check, cli_plan, cli_simulate;
 extern const cli_command_t *const cli_commands[]; /* NULL-terminated */
 
 /* args.c: reads argv after the command's name. Reports LS_ERR_ARGUMENT with the remedy. */

@@ -10,7 +10,7 @@ enum { SHARE_ROUNDS = 4 }; /* of fitting shares to speeds; the time of a rank is
 
 /* One rank, priced. */
 typedef struct {
-  double step_ns, exposed_ns, comm_ns;
+  double step_ns, exposed_ns, comm_ns, input_ns;
   int64_t device_bytes;
   const char *algorithm;
 } rank_price_t;
@@ -56,8 +56,10 @@ static ls_status_t price_rank(const sim_t *sim, int kind, int rank, int ranks, i
   if (status == LS_OK) {
     ls_fit_t fit;
     ls_schedule_fit(s, &fit);
-    *out = (rank_price_t){
-        .step_ns = price.step.ns, .exposed_ns = price.exposed_ns, .device_bytes = fit.device_total_bytes};
+    *out = (rank_price_t){.step_ns = price.step.ns,
+                          .exposed_ns = price.exposed_ns,
+                          .input_ns = price.parts_ns[LS_PHASE_STEP_INPUT],
+                          .device_bytes = fit.device_total_bytes};
     add_collectives(&cost, s, out);
     ls_price_release(&price);
   }
@@ -160,6 +162,7 @@ static void fill(const sim_t *sim, int kind, const rank_price_t *price, int64_t 
   point->step_ns = price->step_ns;
   point->exposed_ns = price->exposed_ns;
   point->comm_ns = price->comm_ns;
+  point->input_ns = price->input_ns;
   point->samples_per_s = (double)batch / price->step_ns * 1e9;
   point->device_bytes = price->device_bytes;
   point->memory_bytes = (int64_t)device->memory_bytes.value;

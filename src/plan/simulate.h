@@ -113,6 +113,7 @@ typedef struct {
   const char *algorithm;               /* of the largest collective; NULL without one */
   int64_t batch, rows;                 /* global; of the slowest rank */
   double step_ns, exposed_ns, comm_ns; /* comm: all collectives, hidden or not */
+  double input_ns;                     /* what compute waits for copies of its input */
   double samples_per_s, speedup, efficiency;
   int64_t device_bytes,
       memory_bytes; /* of the rank that is fullest; exact buffers against the device's memory */
