@@ -247,3 +247,9 @@ const char *ls_profile_crowd_key(char buf[LS_PROFILE_KEY_BYTES], const char *bac
   snprintf(buf, LS_PROFILE_KEY_BYTES, "crowd %s %dx%d %s", backend, ranks, threads, kind);
   return buf;
 }
+
+const char *ls_profile_device_key(char buf[LS_PROFILE_KEY_BYTES], const char *what, const char *backend,
+                                  int threads) {
+  snprintf(buf, LS_PROFILE_KEY_BYTES, "%s %s t%d", what, backend, threads);
+  return buf;
+}

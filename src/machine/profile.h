@@ -66,6 +66,11 @@ enum { LS_PROFILE_KEY_BYTES = 512 };
  * busy). */
 const char *ls_profile_collective_key(char buf[LS_PROFILE_KEY_BYTES], const char *kind, const char *transport,
                                       int world_size);
+/* What a device of `threads` threads (GPUs: 1) takes, "launch cpu t2" and the like. Times: "launch" (putting
+ * one tiny op on a stream), "hand-over" (from the compute lane to another and back). Curves: "memory" (an
+ * accumulating pass; bytes read and written), "copy-in" and "copy-out" (host to device and back; bytes). */
+const char *ls_profile_device_key(char buf[LS_PROFILE_KEY_BYTES], const char *what, const char *backend,
+                                  int threads);
 /* Slow-down (ns holds a factor >= 1) of single-rank compute when `ranks` ranks of `threads` threads compute
  * at once: "crowd cpu 2x1 memory", "crowd cpu 2x1 compute". */
 const char *ls_profile_crowd_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend, int ranks, int threads,

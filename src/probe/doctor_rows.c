@@ -1,0 +1,2 @@
+/* Findings. */
+#include "probe/probe.h"

@@ -1,1 +1,0 @@
-#include "machine/profile.h"
