@@ -1,1 +1,0 @@
-#include "stat/stat.h"
