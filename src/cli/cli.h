@@ -52,7 +52,7 @@ typedef struct {
   ls_status_t (*run)(ls_ctx_t *ctx, const cli_args_t *args);
 } cli_command_t;
 
-extern const cli_command_t cli_train, cli_eval, cli_inspect, cli_check, cli_plan, cli_simulate, cli_bench, cli_compare;
+extern const cli_command_t cli_train, cli_eval, cli_inspect, cli_check, cli_plan, cli_simulate, cli_bench, cli_compare, cli_probe;
 extern const cli_command_t *const cli_commands[]; /* NULL-terminated */
 
 /* args.c: reads argv after the command's name. Reports LS_ERR_ARGUMENT with the remedy. */
