@@ -4,7 +4,7 @@
 set -eu
 
 required="gcc g++ cmake ninja-build pkg-config libyaml-dev libjansson-dev libxxhash-dev zlib1g-dev \
-libcmocka-dev libopenblas-dev openmpi-bin libopenmpi-dev"
+libcmocka-dev libopenblas-dev libhwloc-dev openmpi-bin libopenmpi-dev"
 optional="libdnnl-dev" # faster matrix products; OpenBLAS is used where the distribution lacks it
 
 installed() {

@@ -32,11 +32,24 @@ static const flag_row_t *find_flag(const cli_command_t *command, const char *nam
   return NULL;
 }
 
+static int extra_count(const cli_command_t *command) {
+  int count = 0;
+  while (command->extra && command->extra[count].name) count++;
+  return count;
+}
+
+static int find_extra(const cli_command_t *command, const char *name, size_t len) {
+  for (int i = 0; i < extra_count(command); i++)
+    if (strlen(command->extra[i].name) == len && !strncmp(command->extra[i].name, name, len)) return i;
+  return -1;
+}
+
 static ls_status_t usage(ls_ctx_t *ctx, const cli_command_t *command, const char *what, const char *which) {
-  const char *names[LS_COUNT(flags) + 1];
+  const char *names[LS_COUNT(flags) + CLI_EXTRA_MAX + 1];
   int count = 0;
   for (int i = 0; i < LS_COUNT(flags); i++)
     if (command->flags & flags[i].flag) names[count++] = flags[i].name;
+  for (int i = 0; i < extra_count(command); i++) names[count++] = command->extra[i].name;
   names[count] = NULL;
   const char *nearest = which[0] == '-' ? ls_nearest(which, names) : NULL;
   if (nearest && !strcmp(nearest, which)) nearest = NULL;
@@ -86,54 +99,95 @@ static ls_status_t take(ls_ctx_t *ctx, const flag_row_t *row, const char *value,
   return LS_OK;
 }
 
-ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv,
-                           cli_args_t *args) {
+ls_status_t cli_args_whole(ls_ctx_t *ctx, const cli_command_t *command, const cli_args_t *args, int extra, int64_t min,
+                           int64_t max, int64_t fallback, int64_t *value) {
+  const char *text = args->extra[extra];
+  *value = fallback;
+  if (!text) return LS_OK;
+  char *end;
+  errno = 0;
+  long long number = strtoll(text, &end, 10);
+  if (errno || *end || end == text || number < min || number > max)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "%s takes a whole number from %lld to %lld, not \"%s\"",
+                   command->extra[extra].name, (long long)min, (long long)max, text);
+  *value = number;
+  return LS_OK;
+}
+
+/* The flag's value: after "=" or the next argument. */
+static ls_status_t take_value(ls_ctx_t *ctx, const cli_command_t *command, const char *name, const char *equals,
+                              int argc, char **argv, int *i, const char **value) {
+  *value = equals ? equals + 1 : *i + 1 < argc ? argv[++*i] : NULL;
+  return *value && **value ? LS_OK : usage(ctx, command, "a value is missing after", name);
+}
+
+static ls_status_t take_operand(ls_ctx_t *ctx, const cli_command_t *command, const char *arg, int *operands,
+                                cli_args_t *args) {
+  if ((command->flags & CLI_FLAG_CONFIG) && !args->config) args->config = arg;
+  else if (*operands < command->operand_count) args->operand[(*operands)++] = arg;
+  else return usage(ctx, command, "unexpected argument", arg);
+  return LS_OK;
+}
+
+ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv, cli_args_t *args) {
   *args = (cli_args_t){.argc = argc, .argv = argv};
+  int operands = 0;
   for (int i = 2; i < argc; i++) {
     const char *arg = argv[i];
     if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) {
       args->help = true;
       return LS_OK;
     }
+    ls_status_t status;
     if (arg[0] != '-' || !arg[1]) {
-      if (args->config || !(command->flags & CLI_FLAG_CONFIG))
-        return usage(ctx, command, "unexpected argument", arg);
-      args->config = arg;
+      status = take_operand(ctx, command, arg, &operands, args);
+      if (status != LS_OK) return status;
       continue;
     }
     const char *equals = strchr(arg, '=');
     size_t len = equals ? (size_t)(equals - arg) : strlen(arg);
     const flag_row_t *row = find_flag(command, arg, len);
-    if (!row) return usage(ctx, command, "unknown option", arg);
-    const char *value = NULL;
-    if (row->value) {
-      value = equals ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
-      if (!value || !*value) return usage(ctx, command, "a value is missing after", row->name);
+    int extra = row ? -1 : find_extra(command, arg, len);
+    if (!row && extra < 0) return usage(ctx, command, "unknown option", arg);
+    const char *name = row ? row->name : command->extra[extra].name, *value = "";
+    if (row ? row->value : command->extra[extra].value) {
+      status = take_value(ctx, command, name, equals, argc, argv, &i, &value);
+      if (status != LS_OK) return status;
     } else if (equals) {
-      return usage(ctx, command, "no value may follow", row->name);
+      return usage(ctx, command, "no value may follow", name);
     }
-    ls_status_t status = take(ctx, row, value, args);
+    if (extra >= 0) args->extra[extra] = value;
+    status = row ? take(ctx, row, value, args) : LS_OK;
     if (status != LS_OK) return status;
   }
-  if ((command->flags & CLI_FLAG_CONFIG) && !args->config)
-    return ls_fail(ctx, LS_ERR_ARGUMENT,
-                   "lockstep %s: the configuration file is missing; see lockstep %s --help", command->name,
-                   command->name);
+  if (operands < command->operand_count)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep %s needs %s; see lockstep %s --help", command->name,
+                   command->operands, command->name);
+  if ((command->flags & CLI_FLAG_CONFIG) && !(command->flags & CLI_FLAG_CONFIG_OPTIONAL) && !args->config)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep %s: the configuration file is missing; see lockstep %s --help",
+                   command->name, command->name);
   return LS_OK;
 }
 
+static void print_flag(FILE *to, const char *name, const char *value, const char *help) {
+  char left[40];
+  snprintf(left, sizeof left, "%s%s%s", name, value ? " " : "", value ? value : "");
+  fprintf(to, "  %-20s %s\n", left, help);
+}
+
 void cli_help_command(FILE *to, const cli_command_t *command) {
-  fprintf(to, "usage: lockstep %s%s [options]\n\n%s\n", command->name,
-          command->flags & CLI_FLAG_CONFIG ? " CONFIG" : "", command->summary);
+  fprintf(to, "usage: lockstep %s%s%s%s [options]\n\n%s\n", command->name,
+          command->flags & CLI_FLAG_CONFIG_OPTIONAL ? " [CONFIG]" : command->flags & CLI_FLAG_CONFIG ? " CONFIG" : "",
+          command->operands ? " " : "",
+          command->operands ? command->operands : "", command->summary);
   if (command->details) fprintf(to, "%s\n", command->details);
   fprintf(to, "\noptions:\n");
-  for (int i = 0; i < LS_COUNT(flags); i++) {
-    if (!(command->flags & flags[i].flag)) continue;
-    char left[40];
-    snprintf(left, sizeof left, "%s%s%s", flags[i].name, flags[i].value ? " " : "",
-             flags[i].value ? flags[i].value : "");
-    fprintf(to, "  %-20s %s\n", left, flags[i].help);
+  for (int i = 0; i < extra_count(command); i++) {
+    const cli_extra_t *row = &command->extra[i];
+    print_flag(to, row->name, row->value, row->help);
   }
+  for (int i = 0; i < LS_COUNT(flags); i++)
+    if (command->flags & flags[i].flag) print_flag(to, flags[i].name, flags[i].value, flags[i].help);
   fprintf(to, "  %-20s %s\n", "--help", "This text.");
 }
 

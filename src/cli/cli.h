@@ -7,7 +7,7 @@
 #include "train/trainer.h"
 #include <stdio.h>
 
-enum { CLI_SETS_MAX = 64, CLI_JSON_VERSION = 1 };
+enum { CLI_SETS_MAX = 64, CLI_EXTRA_MAX = 24, CLI_OPERAND_MAX = 2, CLI_JSON_VERSION = 1 };
 
 /* What the command line said; which flags a command takes is in its row. */
 typedef struct {
@@ -19,7 +19,15 @@ typedef struct {
   int set_count;
   long ranks; /* 0 = not given */
   bool json, resume, quiet, verbose, help;
+  const char *operand[CLI_OPERAND_MAX];
+  const char *extra[CLI_EXTRA_MAX]; /* by row of the command's own flags; NULL = not given, switches: "" */
 } cli_args_t;
+
+/* A flag that only one command has. */
+typedef struct {
+  const char *name, *value; /* value: its placeholder, NULL for switches */
+  const char *help;
+} cli_extra_t;
 
 typedef enum {
   CLI_FLAG_CONFIG = 1 << 0, /* positional CONFIG */
@@ -30,7 +38,8 @@ typedef enum {
   CLI_FLAG_CHECKPOINT = 1 << 5,
   CLI_FLAG_TRACE = 1 << 6,
   CLI_FLAG_QUIET = 1 << 7,
-  CLI_FLAG_VERBOSE = 1 << 8
+  CLI_FLAG_VERBOSE = 1 << 8,
+  CLI_FLAG_CONFIG_OPTIONAL = 1 << 9 /* with CLI_FLAG_CONFIG: may be left out */
 } cli_flag_t;
 
 typedef struct {
@@ -38,15 +47,20 @@ typedef struct {
   const char *summary;
   const char *details; /* further --help text, may be NULL */
   unsigned flags;      /* cli_flag_t */
+  const char *operands;     /* positional arguments other than CONFIG, as in usage: "A B"; NULL = none */
+  int operand_count;        /* how many of them are needed, at most CLI_OPERAND_MAX */
+  const cli_extra_t *extra; /* its own flags, ended by a row without name; NULL = none */
   ls_status_t (*run)(ls_ctx_t *ctx, const cli_args_t *args);
 } cli_command_t;
 
-extern const cli_command_t cli_train, cli_eval, cli_inspect, cli_check;
+extern const cli_command_t cli_train, cli_eval, cli_inspect, cli_check, cli_plan, cli_simulate, cli_bench, cli_compare, cli_probe;
 extern const cli_command_t *const cli_commands[]; /* NULL-terminated */
 
 /* args.c: reads argv after the command's name. Reports LS_ERR_ARGUMENT with the remedy. */
-ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv,
-                           cli_args_t *args);
+ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv, cli_args_t *args);
+/* The value of an own flag as a whole number from min to max; `fallback` when it was not given. */
+ls_status_t cli_args_whole(ls_ctx_t *ctx, const cli_command_t *command, const cli_args_t *args, int extra, int64_t min,
+                           int64_t max, int64_t fallback, int64_t *value);
 void cli_help_program(FILE *to);
 void cli_help_command(FILE *to, const cli_command_t *command);
 

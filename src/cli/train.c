@@ -1,5 +1,5 @@
 /* lockstep train: the run with a progress line, and its report. */
-#include "cli/cli.h"
+#include "cli/planner.h"
 
 #include <math.h>
 #include <signal.h>
@@ -76,7 +76,7 @@ static json_t *parts_json(const ls_step_parts_t *parts) {
                    (double)parts->optimizer_ns * 1e-3, "rest", (double)parts->rest_ns * 1e-3);
 }
 
-static void print_json(const ls_train_report_t *r, ls_status_t status) {
+static void print_json(const ls_train_report_t *r, ls_status_t status, double predicted_us) {
   json_t *j = json_pack("{s:s, s:s}", "command", "train", "status", ls_status_name(status));
   json_object_set_new(j, "params", json_integer(r->params));
   json_object_set_new(j, "world_size", json_integer(r->world_size));
@@ -90,9 +90,9 @@ static void print_json(const ls_train_report_t *r, ls_status_t status) {
   json_object_set_new(j, "resumed_from_step",
                       r->resumed_from >= 0 ? json_integer(r->resumed_from) : json_null());
   json_object_set_new(j, "samples_per_s", cli_number(r->samples_per_s));
-  json_object_set_new(j, "step_time_us",
-                      json_pack("{s:o, s:o}", "median", cli_number(r->step_time_median_us), "p95",
-                                cli_number(r->step_time_p95_us)));
+  json_object_set_new(j, "step_time_us", json_pack("{s:o, s:o}", "median", cli_number(r->step_time_median_us), "p95",
+                                                   cli_number(r->step_time_p95_us)));
+  json_object_set_new(j, "step_time_predicted_us", predicted_us > 0 ? json_real(predicted_us) : json_null());
   json_object_set_new(j, "step_parts_us", parts_json(&r->parts));
   json_object_set_new(j, "train_loss_first", cli_number(r->train_loss_first));
   json_object_set_new(j, "train_loss", cli_number(r->train_loss));
@@ -134,7 +134,7 @@ static void print_before_after(const char *name, double before, double after) {
   if (isfinite(before) || isfinite(after)) printf("  %-24s %12.6g -> %.6g\n", name, before, after);
 }
 
-static void print_table(const ls_train_report_t *r) {
+static void print_table(const ls_train_report_t *r, double predicted_us) {
   printf("\n  %-24s %12s\n", "parameters", cli_count(r->params));
   printf("  %-24s %12s, %d rank%s x %d thread%s (%s)\n", "strategy", r->strategy, r->world_size,
          r->world_size == 1 ? "" : "s", r->threads_per_rank, r->threads_per_rank == 1 ? "" : "s", r->backend);
@@ -149,6 +149,9 @@ static void print_table(const ls_train_report_t *r) {
     printf("  %-24s %9.1f us (95 %% below %.1f us); mean on rank 0:\n", "time per step, median",
            r->step_time_median_us, r->step_time_p95_us);
     print_parts(&r->parts);
+    if (predicted_us > 0)
+      printf("  %-24s %9.1f us, %+.1f %% of what was measured\n", "predicted by the plan", predicted_us,
+             100 * (predicted_us / r->step_time_median_us - 1));
   }
   printf("  %-24s %12lld\n", "skipped steps", (long long)r->skipped_steps);
   printf("  %-24s %s\n", "parameters' XXH3-128", r->params_xxh3);
@@ -188,17 +191,33 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
             (long long)(report.resumed_from > 0 ? report.resumed_from + report.steps : report.steps),
             (long long)report.total_steps);
   if (args->json)
-    print_json(&report, status);
+    print_json(&report, status, config->parallel.predicted_us);
   else
-    print_table(&report);
+    print_table(&report, config->parallel.predicted_us);
   fflush(stdout); /* mpirun ends the others when the first rank leaves with a status */
   return status;
 }
 
-static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
+/* The configuration; with strategy auto, planned first, as the plan has it. *args then says the same in flags, for
+ * ranks that are started from here. */
+static ls_status_t load(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args, ls_config_t **out) {
+  ls_config_t *config;
+  int sets = args->set_count;
+  ls_status_t status = ls_config_load(ctx, args->config, args->sets, sets, &config);
+  if (status != LS_OK) return status;
+  status = cli_planner_auto(ctx, arena, config, args);
+  if (status == LS_OK && args->set_count == sets) {
+    *out = config;
+    return LS_OK;
+  }
+  ls_config_destroy(config);
+  return status == LS_OK ? ls_config_load(ctx, args->config, args->sets, args->set_count, out) : status;
+}
+
+static ls_status_t run_with(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args) {
   ls_config_t *config;
   ls_world_t *world = NULL;
-  ls_status_t status = ls_config_load(ctx, args->config, args->sets, args->set_count, &config);
+  ls_status_t status = load(ctx, arena, args, &config);
   if (status != LS_OK) return status;
   int ranks = args->ranks > 0 ? (int)args->ranks : (int)config->parallel.ranks;
   status = cli_launch(ctx, args, ranks);
@@ -211,6 +230,15 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   }
   if (status == LS_OK) status = leave(world, train_in(ctx, world, config, args));
   ls_config_destroy(config);
+  return status;
+}
+
+static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
+  cli_args_t own = *args;
+  ls_arena_t arena;
+  ls_arena_init(&arena, ctx);
+  ls_status_t status = run_with(ctx, &arena, &own);
+  ls_arena_release(&arena);
   return status;
 }
 

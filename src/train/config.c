@@ -47,7 +47,8 @@ static const ls_section_t checkpoint_section = {
 
 static const ls_option_t parallel_rows[] = {
     ROW(LS_OPT_STRING, ls_parallel_config_t, strategy, .initial = "single",
-        .help = "How the step is spread over ranks: one of the strategies listed below."),
+        .help = "How the step is spread over ranks: one of the strategies listed below, or auto: what lockstep "
+                "plan chooses."),
     ROW(LS_OPT_INT, ls_parallel_config_t, ranks, .min = 1, .max = 65536, .initial = "1",
         .help = "Processes, one per device; started through mpirun unless a launcher already did."),
     ROW(LS_OPT_STRING, ls_parallel_config_t, backend, .initial = "auto",
@@ -59,11 +60,32 @@ static const ls_option_t parallel_rows[] = {
         .initial = "4194304", .help = "Gradients are summed over ranks in pieces of at least this size."),
     ROW(LS_OPT_FLOAT, ls_parallel_config_t, deadline_s, .unit = "s", .min = 0.01, .max = 1e6, .initial = "60",
         .help = "A wait between ranks or for a device that takes longer ends the run."),
+    ROW(LS_OPT_FLOAT, ls_parallel_config_t, predicted_us, .unit = "us", .min = 0, .max = 1e15, .initial = "0",
+        .help = "Step time that a plan predicted, reported beside the measured one; strategy: auto sets it."),
 };
 static const ls_section_t parallel_section = {"parallel", parallel_rows, LS_COUNT(parallel_rows),
                                               "Devices and strategy."};
 
-static const char *const top_keys[] = {"model", "data", "train", "parallel", NULL};
+#define PRICE(field_, help_)                                                                                 \
+  ROW(LS_OPT_FLOAT, ls_cost_config_t, field_, .min = 0, .max = 1e12, .initial = "0", .help = help_)
+static const ls_option_t cost_rows[] = {
+    ROW(LS_OPT_STRING, ls_cost_config_t, currency, .initial = "USD", .help = "Name of the currency of all prices."),
+    PRICE(device_price, "What one more device costs to buy."),
+    PRICE(device_hour, "Rent of one device for an hour."),
+    ROW(LS_OPT_FLOAT, ls_cost_config_t, power_w, .unit = "W", .min = 0, .max = 1e6, .initial = "0",
+        .help = "Power that one device draws while it trains, its share of the machine included."),
+    PRICE(price_kwh, "Price of a kilowatt hour."),
+    PRICE(engineer_hour, "What an hour that somebody waits for a training is worth."),
+    PRICE(overhead_month, "What running several devices costs every month beside energy."),
+    ROW(LS_OPT_FLOAT, ls_cost_config_t, trainings_per_month, .min = 0, .max = 1e9, .initial = "0",
+        .help = "Runs of this configuration in a month; 0 = cost of ownership is not computed."),
+    ROW(LS_OPT_FLOAT, ls_cost_config_t, amortize_months, .unit = "months", .min = 1, .max = 1200, .initial = "24",
+        .help = "Months over which a device is written off."),
+};
+static const ls_section_t cost_section = {"cost", cost_rows, LS_COUNT(cost_rows),
+                                          "Prices, for what lockstep plan says about money and energy."};
+
+static const char *const top_keys[] = {"model", "data", "train", "parallel", "cost", NULL};
 static const char *const train_nested[] = {"optimizer", "schedule", "checkpoint", NULL};
 
 /* A string option whose values are known only here: unknown ones are reported at the value. */
@@ -79,10 +101,12 @@ static ls_status_t check_name(ls_ctx_t *ctx, const ls_doc_node_t *section, const
 }
 
 enum { STRATEGIES_MAX = 32 };
-static void strategy_names(const char *names[STRATEGIES_MAX + 1]) {
+/* Every strategy, and the word that leaves the choice to the planner. */
+static void strategy_names(const char *names[STRATEGIES_MAX + 2]) {
   int count = 0;
   for (; ls_strategies[count] && count < STRATEGIES_MAX; count++)
     names[count] = ls_strategies[count]->name;
+  names[count++] = "auto";
   names[count] = NULL;
 }
 
@@ -106,11 +130,13 @@ static ls_status_t check_rules(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *
     status = first(status, ls_fail_at(ctx, LS_ERR_CONFIG, train_place,
                                       "%lld steps of %lld samples are more than can be counted",
                                       (long long)config->train.steps, (long long)config->train.batch));
-  const char *strategies[STRATEGIES_MAX + 1];
+  const char *strategies[STRATEGIES_MAX + 2];
   strategy_names(strategies);
   static const char *const backends[] = {"auto", "cpu", "cuda", "ref", "null", NULL};
   const char *strategy = config->parallel.strategy;
   status = first(status, check_name(ctx, parallel, "strategy", strategy, strategies));
+  config->parallel.automatic = strcmp(strategy, "auto") == 0;
+  if (config->parallel.automatic) config->parallel.strategy = strategy = config->parallel.ranks > 1 ? "ddp" : "single";
   status = first(status, check_name(ctx, parallel, "backend", config->parallel.backend, backends));
   const ls_strategy_t *row = ls_strategy_find(strategy);
   if (row && !row->distributed && config->parallel.ranks > 1)
@@ -145,6 +171,7 @@ static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_
                                          NULL, &config->checkpoint));
   status = first(status, ls_option_parse(ctx, arena, &parallel_section, ls_doc_get(root, "parallel"), NULL,
                                          &config->parallel));
+  status = first(status, ls_option_parse(ctx, arena, &cost_section, ls_doc_get(root, "cost"), NULL, &config->cost));
   if (status == LS_OK) status = check_rules(ctx, doc, config);
   return status;
 }
@@ -200,9 +227,10 @@ json_t *ls_config_json(const ls_config_t *config) {
   json_object_set_new(train, "optimizer", ls_option_json(&ls_optim_section, &config->optimizer));
   json_object_set_new(train, "schedule", ls_option_json(&ls_rate_section, &config->rate));
   json_object_set_new(train, "checkpoint", ls_option_json(&checkpoint_section, &config->checkpoint));
-  return json_pack("{s:o?, s:o?, s:o?, s:o?}", "model", ls_model_json(&config->model), "data",
+  return json_pack("{s:o?, s:o?, s:o?, s:o?, s:o?}", "model", ls_model_json(&config->model), "data",
                    ls_option_json(&ls_data_section, &config->data), "train", train, "parallel",
-                   ls_option_json(&parallel_section, &config->parallel));
+                   ls_option_json(&parallel_section, &config->parallel), "cost",
+                   ls_option_json(&cost_section, &config->cost));
 }
 
 char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config) {
@@ -219,7 +247,7 @@ char *ls_config_reference(ls_ctx_t *ctx) {
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
   const ls_section_t *fixed[] = {&ls_model_section, &ls_data_section,    &train_section,   &ls_optim_section,
-                                 &ls_rate_section,  &checkpoint_section, &parallel_section};
+                                 &ls_rate_section,  &checkpoint_section, &parallel_section, &cost_section};
   char *text = ls_arena_strdup(&arena, "");
   for (int i = 0; text && i < LS_COUNT(fixed); i++)
     text = ls_arena_printf(&arena, "%s## %s\n\n%s\n\n```\n%s```\n\n", text, fixed[i]->name, fixed[i]->help,

@@ -35,7 +35,16 @@ typedef struct {
   int64_t threads; /* per rank; 0 = cores of the node / ranks on it */
   int64_t bucket_bytes;
   double deadline_s;
+  double predicted_us; /* step time that a plan predicted; 0 = none */
+  bool automatic;      /* strategy was "auto": it then holds what is right without a plan */
 } ls_parallel_config_t;
+
+/* Section cost: what devices, energy and waiting cost. 0 = not given. */
+typedef struct {
+  const char *currency;
+  double device_price, device_hour, power_w, price_kwh;
+  double engineer_hour, overhead_month, trainings_per_month, amortize_months;
+} ls_cost_config_t;
 
 struct ls_config {
   ls_ctx_t *ctx;
@@ -47,6 +56,7 @@ struct ls_config {
   ls_rate_config_t rate;
   ls_checkpoint_config_t checkpoint;
   ls_parallel_config_t parallel;
+  ls_cost_config_t cost;
 };
 
 /* The resolved configuration as JSON (new reference; NULL when memory is short). */

@@ -24,7 +24,9 @@ typedef struct {
   int64_t loop_ns, eval_ns, save_ns;
   int64_t skipped, skipped_row;
   int64_t stop_check_step;    /* when the ranks agree next whether to stop */
-  float stats[LS_STAT_COUNT]; /* of the newest finished step */
+  float stats[LS_STAT_COUNT]; /* of the newest finished step, as the next two */
+  int64_t step_ns;
+  ls_step_parts_t parts;
   int64_t told_step;          /* the newest step that the progress hook heard of */
   double train_loss_first;
 } ls_loop_t;
@@ -90,6 +92,8 @@ static void report_progress(ls_loop_t *loop) {
                             .train_loss = (double)loop->stats[LS_STAT_LOSS],
                             .grad_norm = (double)loop->stats[LS_STAT_GRAD_NORM],
                             .lr = (double)rate_at(t, t->step - 1),
+                            .step_time_ns = loop->step_ns,
+                            .parts = loop->parts,
                             .samples_per_s = loop->loop_ns > 0 ? (double)(done * t->config->train.batch) *
                                                                      1e9 / (double)loop->loop_ns
                                                                : 0,
@@ -148,18 +152,22 @@ static ls_status_t finish_step(ls_loop_t *loop, int64_t step) {
   loop->skipped += !applied;
   loop->skipped_row = applied ? 0 : loop->skipped_row + 1;
   ls_step_log_add(&loop->log, step_ns, (double)stats[LS_STAT_LOSS], applied);
+  ls_step_parts_t parts = {0};
   const ls_task_time_t *times = ls_run_times(t->train.run);
   if (times && t->backend->host_memory) {
-    int64_t parts[LS_PHASE_STEP_COUNT];
-    ls_run_parts(t->train.run, parts);
+    int64_t parts_ns[LS_PHASE_STEP_COUNT];
+    ls_run_parts(t->train.run, parts_ns);
     for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
-      loop->log.parts_ns[i] += parts[i];
+      loop->log.parts_ns[i] += parts_ns[i];
     loop->log.parts_count++;
+    ls_step_parts_fill(parts_ns, 1, &parts);
   }
   if (loop->trace && times && step >= t->total_steps - LS_TRACE_STEPS)
     status = ls_trace_add(loop->trace, t->train.schedule, times, step, loop->launched_ns[slot_of(step)]);
   t->step = step + 1;
   memcpy(loop->stats, stats, sizeof loop->stats);
+  loop->step_ns = step_ns;
+  loop->parts = parts;
   if (!reported_later(t)) report_progress(loop);
   if (status == LS_OK && loop->skipped_row >= t->config->train.max_skipped) status = diverged(loop, stats);
   return status;

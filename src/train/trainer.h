@@ -90,7 +90,7 @@ ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_re
 
 /* report.c: statistics over the steps of one run. */
 typedef struct {
-  int64_t *step_ns; /* one per step */
+  double *step_ns; /* one per step */
   int64_t count, capacity;
   double *loss; /* ring of the newest applied losses */
   int64_t loss_count;
@@ -102,6 +102,9 @@ ls_status_t ls_step_log_create(ls_ctx_t *ctx, int64_t capacity, ls_step_log_t *l
 void ls_step_log_release(ls_step_log_t *log);
 void ls_step_log_add(ls_step_log_t *log, int64_t step_ns, double loss, bool applied);
 void ls_step_log_report(ls_step_log_t *log, ls_train_report_t *report);
+
+/* Sums of `count` steps by phase as means. */
+void ls_step_parts_fill(const int64_t parts_ns[LS_PHASE_STEP_COUNT], int64_t count, ls_step_parts_t *parts);
 
 /* trace.c: tasks of the last steps of every rank, written by rank 0. */
 typedef struct ls_trace ls_trace_t;

@@ -8,14 +8,18 @@ cd "$1/src"
 allowed() {
   case $1 in
   base) echo "" ;;
-  stat | data | device) echo "base device" ;;
+  stat) echo "base" ;;
+  machine) echo "base stat" ;;
+  data | device) echo "base device" ;;
   graph | comm) echo "base device" ;;
   model | optim) echo "base device graph" ;;
   ckpt) echo "base device comm" ;;
-  schedule) echo "base device graph comm" ;;
-  strategy) echo "base device graph comm schedule optim" ;;
-  train) echo "base data device graph comm model schedule optim ckpt strategy" ;;
-  cli) echo "base data device graph comm model schedule optim ckpt strategy train" ;;
+  schedule) echo "base machine device graph comm" ;;
+  strategy) echo "base machine device graph comm schedule optim" ;;
+  train) echo "base stat machine data device graph comm model schedule optim ckpt strategy" ;;
+  probe) echo "base stat machine device graph comm model schedule optim strategy" ;;
+  bench | plan) echo "base stat machine data device graph comm model schedule optim ckpt strategy train probe" ;;
+  cli) echo "base stat machine data device graph comm model schedule optim ckpt strategy train probe bench plan" ;;
   *) echo "unknown" ;;
   esac
 }

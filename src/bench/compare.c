@@ -1,0 +1,100 @@
+/* Two series of step times against each other: Welch's test says whether they differ, the equivalence test whether
+ * they are close enough not to matter. Neither alone decides. */
+#include "bench/bench.h"
+
+#include <math.h>
+#include <string.h>
+
+void ls_bench_compare(const double *a, int64_t na, const double *b, int64_t nb, double margin_percent,
+                      ls_bench_comparison_t *c) {
+  double base = ls_stat_mean(b, nb), percent = 100 / base;
+  *c = (ls_bench_comparison_t){.welch = ls_stat_welch(a, na, b, nb, LS_BENCH_ALPHA), .margin_percent = margin_percent};
+  c->difference_percent = c->welch.difference * percent;
+  c->low_percent = c->welch.interval.low * percent;
+  c->high_percent = c->welch.interval.high * percent;
+  c->equivalence_p = ls_stat_equivalence(a, na, b, nb, base * margin_percent / 100);
+  if (c->equivalence_p < LS_BENCH_ALPHA) c->verdict = LS_BENCH_EQUIVALENT;
+  else if (c->welch.p < LS_BENCH_ALPHA) c->verdict = c->welch.difference < 0 ? LS_BENCH_FASTER : LS_BENCH_SLOWER;
+  else c->verdict = LS_BENCH_UNDECIDED;
+}
+
+const char *ls_bench_verdict_word(ls_bench_verdict_t verdict) {
+  static const char *const words[] = {"faster", "slower", "equivalent", "undecided"};
+  return words[verdict];
+}
+
+json_t *ls_bench_comparison_json(const ls_bench_comparison_t *c) {
+  json_t *j = json_pack("{s:s}", "verdict", ls_bench_verdict_word(c->verdict));
+  const struct {
+    const char *key;
+    double value;
+  } numbers[] = {{"difference_us", c->welch.difference},
+                 {"difference_low_us", c->welch.interval.low},
+                 {"difference_high_us", c->welch.interval.high},
+                 {"difference_percent", c->difference_percent},
+                 {"difference_low_percent", c->low_percent},
+                 {"difference_high_percent", c->high_percent},
+                 {"welch_t", c->welch.t},
+                 {"welch_df", c->welch.df},
+                 {"welch_p", c->welch.p},
+                 {"margin_percent", c->margin_percent},
+                 {"equivalence_p", c->equivalence_p}};
+  for (int i = 0; i < LS_COUNT(numbers); i++)
+    json_object_set_new(j, numbers[i].key, ls_bench_json_number(numbers[i].value));
+  return j;
+}
+
+ls_status_t ls_bench_document_series(ls_ctx_t *ctx, const json_t *document, const char *name, const char **found,
+                                     double **values, int64_t *count) {
+  const json_t *variants = json_object_get(document, "variants"), *variant;
+  char names[1024] = "";
+  size_t i, used = 0;
+  json_array_foreach(variants, i, variant) {
+    const char *own = json_string_value(json_object_get(variant, "name"));
+    if (!name || !strcmp(own, name)) {
+      *found = own;
+      return ls_bench_series(ctx, json_object_get(variant, "repetitions"), "step_time_us.mean", values, count);
+    }
+    if (used < sizeof names)
+      used += (size_t)snprintf(names + used, sizeof names - used, "%s\"%s\"", used ? ", " : "", own);
+  }
+  return ls_fail(ctx, LS_ERR_NOT_FOUND, "no variant \"%s\"; there are: %s", name ? name : "", names);
+}
+
+enum { DOCUMENT_BYTES_MAX = 256 << 20 };
+
+static ls_status_t check_document(ls_ctx_t *ctx, const char *path, const json_t *document) {
+  const char *command = json_string_value(json_object_get(document, "command"));
+  if (!command || strcmp(command, "bench"))
+    return ls_fail(ctx, LS_ERR_DATA, "%s: not a document of lockstep bench --json", path);
+  if (json_integer_value(json_object_get(document, "version")) != LS_BENCH_VERSION)
+    return ls_fail(ctx, LS_ERR_DATA, "%s: version %lld, this program reads %d", path,
+                   (long long)json_integer_value(json_object_get(document, "version")), LS_BENCH_VERSION);
+  const json_t *variants = json_object_get(document, "variants"), *variant;
+  if (!json_is_array(variants) || json_array_size(variants) == 0)
+    return ls_fail(ctx, LS_ERR_DATA, "%s: no variants", path);
+  size_t i;
+  json_array_foreach(variants, i, variant) {
+    if (!json_is_string(json_object_get(variant, "name")))
+      return ls_fail(ctx, LS_ERR_DATA, "%s: variant %zu has no name", path, i);
+    if (!json_is_array(json_object_get(variant, "repetitions")))
+      return ls_fail(ctx, LS_ERR_DATA, "%s: variant %zu has no repetitions", path, i);
+  }
+  return LS_OK;
+}
+
+ls_status_t ls_bench_document_read(ls_ctx_t *ctx, const char *path, json_t **out) {
+  char *bytes;
+  size_t size_bytes;
+  ls_status_t status = ls_file_read(ctx, path, DOCUMENT_BYTES_MAX, &bytes, &size_bytes);
+  if (status != LS_OK) return status;
+  json_error_t error;
+  json_t *document = json_loadb(bytes, size_bytes, JSON_REJECT_DUPLICATES, &error);
+  ls_free(bytes);
+  if (!document)
+    return ls_fail(ctx, LS_ERR_DATA, "%s:%d:%d: %s", path, error.line, error.column, error.text);
+  status = check_document(ctx, path, document);
+  if (status != LS_OK) json_decref(document);
+  else *out = document;
+  return status;
+}

@@ -1,0 +1,57 @@
+/* Predictions beside measurements: a plan's candidates (lockstep plan --json) put into the variants that they mean. */
+#include "bench/bench.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A field of the candidate, else of the whole plan. */
+static double number_of(const json_t *plan, const json_t *candidate, const char *key) {
+  double own = ls_bench_number(candidate, key);
+  return isfinite(own) ? own : ls_bench_number(plan, key);
+}
+
+static bool same_text(const json_t *a, const json_t *b, const char *key) {
+  const char *x = json_string_value(json_object_get(a, key)), *y = json_string_value(json_object_get(b, key));
+  return !x || !y || !strcmp(x, y);
+}
+
+/* Batch, devices and strategy must be equal; threads and precision only where both say them. */
+static bool fits(const json_t *plan, const json_t *candidate, const json_t *variant) {
+  double threads = ls_bench_number(candidate, "threads_per_rank"), own = ls_bench_number(variant, "threads_per_rank");
+  const char *backend = json_string_value(json_object_get(variant, "backend"));
+  bool host = !backend || strcmp(backend, "cuda") != 0;
+  return number_of(plan, candidate, "global_batch") == ls_bench_number(variant, "global_batch") &&
+         ls_bench_number(candidate, "devices") == ls_bench_number(variant, "ranks") &&
+         json_is_string(json_object_get(candidate, "strategy")) && same_text(candidate, variant, "strategy") &&
+         same_text(candidate, variant, "precision") && (!host || !isfinite(threads) || threads == own);
+}
+
+/* Of several that fit (other options) the fastest, which is the one that a plan would choose. */
+static const json_t *find(const json_t *plan, const json_t *variant) {
+  const json_t *candidate, *best = NULL;
+  size_t i;
+  json_array_foreach(json_object_get(plan, "candidates"), i, candidate) {
+    double us = ls_bench_number(candidate, "step_time_us.predicted");
+    if (!isfinite(us) || !fits(plan, candidate, variant)) continue;
+    if (!best || us < ls_bench_number(best, "step_time_us.predicted")) best = candidate;
+  }
+  return best;
+}
+
+int ls_bench_plan_merge(json_t *document, const json_t *plan) {
+  json_t *variant;
+  size_t i;
+  int merged = 0;
+  json_array_foreach(json_object_get(document, "variants"), i, variant) {
+    const json_t *candidate = find(plan, variant);
+    if (!candidate) continue;
+    double us = ls_bench_number(candidate, "step_time_us.predicted"), mean = ls_bench_number(variant, "step_time_us.mean");
+    json_object_set_new(variant, "predicted_step_time_us",
+                        json_pack("{s:o, s:o, s:o, s:o}", "predicted", ls_bench_json_number(us), "low",
+                                  ls_bench_json_number(ls_bench_number(candidate, "step_time_us.low")), "high",
+                                  ls_bench_json_number(ls_bench_number(candidate, "step_time_us.high")),
+                                  "error_percent", ls_bench_json_number(100 * (us - mean) / mean)));
+    merged++;
+  }
+  return merged;
+}

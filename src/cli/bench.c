@@ -1,0 +1,213 @@
+/* lockstep bench: measures variants of a configuration against each other. Every repetition is a process of its own
+ * that runs this command with --once. */
+#include "cli/bench.h"
+
+#include "machine/machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+const cli_extra_t bench_flags[] = {
+    [BENCH_BATCHES] = {"--batches", "B,..", "Global batches (default: train.batch)."},
+    [BENCH_RANKS_LIST] = {"--ranks-list", "N,..", "Numbers of ranks (default: 1 and parallel.ranks)."},
+    [BENCH_STRATEGIES] = {"--strategies", "S,..", "Strategies; each runs where it can (default: single and ddp)."},
+    [BENCH_PRECISIONS] = {"--precisions", "P,..", "Precisions (default: train.precision)."},
+    [BENCH_WEAK] = {"--weak", NULL, "Weak scaling: --batches are per rank."},
+    [BENCH_REPETITIONS] = {"--repetitions", "N", "Independent repetitions of each variant (default 50)."},
+    [BENCH_STEPS] = {"--steps", "N", "Measured steps of a repetition (default 100)."},
+    [BENCH_WARMUP] = {"--warmup", "N", "Steps before them that are left out (default 10)."},
+    [BENCH_PER_PROCESS] = {"--per-process", "N", "Repetitions that one process makes (default 1)."},
+    [BENCH_MARGIN] = {"--margin", "PERCENT", "A difference below this does not matter (default 5)."},
+    [BENCH_CONTROL] = {"--control", "PAIRS", "A/A pairs of the first variant (default 1, 0 = none)."},
+    [BENCH_CONTROL_REPETITIONS] = {"--control-repetitions", "N", "Repetitions of a pair's side (default 5)."},
+    [BENCH_VALIDATE] = {"--validate", NULL, "Check that several ranks train the same network as one."},
+    [BENCH_PLAN] = {"--plan", "FILE,..", "Predictions of lockstep plan --json, shown beside."},
+    [BENCH_MARKDOWN] = {"--markdown", "FILE", "Write the report as Markdown."},
+    [BENCH_HTML] = {"--html", "FILE", "Write the report as one HTML file with plots."},
+    [BENCH_OUTPUT] = {"--output", "FILE", "Write the JSON document (for lockstep compare)."},
+    [BENCH_SEED] = {"--order-seed", "N", "Seed of the order and of the bootstrap (default 1)."},
+    [BENCH_LIMIT] = {"--limit", "S", "Seconds after which a process is ended (default 600)."},
+    [BENCH_ONCE] = {"--once", "FILE", "Measure this configuration here, write the raw values (used inside)."},
+    [BENCH_ONCE_PARAMS] = {"--once-params", "FILE", "With --once: curves, and the final parameters (used inside)."},
+    [BENCH_FLAG_COUNT] = {NULL, NULL, NULL}};
+_Static_assert((int)BENCH_FLAG_COUNT < (int)CLI_EXTRA_MAX, "own flags fit their array");
+
+static ls_status_t write_json(ls_ctx_t *ctx, const char *path, const json_t *document) {
+  char *text = json_dumps(document, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+  if (!text) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for %s", path);
+  ls_status_t status = ls_file_replace(ctx, path, text, strlen(text));
+  free(text);
+  return status;
+}
+
+/* ---- one process of a repetition ---- */
+
+static ls_status_t once_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const cli_args_t *args,
+                           const ls_bench_method_t *m) {
+  ls_bench_once_t plan = {.repetitions = m->repetitions,
+                          .warmup_steps = m->warmup_steps,
+                          .steps = m->steps,
+                          .curves = args->extra[BENCH_ONCE_PARAMS] != NULL,
+                          .params_path = args->extra[BENCH_ONCE_PARAMS]};
+  json_t *measurement = NULL;
+  ls_status_t status = ls_bench_once(ctx, world, config, &plan, &measurement);
+  if (status == LS_OK && measurement) status = write_json(ctx, args->extra[BENCH_ONCE], measurement);
+  json_decref(measurement);
+  return status;
+}
+
+static ls_status_t run_once(ls_ctx_t *ctx, const cli_args_t *args, const ls_bench_method_t *method) {
+  ls_config_t *config;
+  ls_world_t *world = NULL;
+  ls_status_t status = ls_config_load(ctx, args->config, args->sets, args->set_count, &config);
+  if (status != LS_OK) return status;
+  status = cli_launch(ctx, args, (int)config->parallel.ranks);
+  if (status == LS_OK) status = ls_world_open(ctx, config->parallel.deadline_s, &world);
+  if (status == LS_OK) {
+    status = once_in(ctx, world, config, args, method);
+    if (status != LS_OK) ls_world_abort(world, ls_status_exit_code(status));
+    ls_world_close(world);
+  }
+  ls_config_destroy(config);
+  return status;
+}
+
+/* ---- the whole benchmark ---- */
+
+static ls_status_t read_method(ls_ctx_t *ctx, const cli_args_t *args, bench_t *b) {
+  ls_bench_method_t *m = &b->method;
+  const struct {
+    bench_flag_t flag;
+    int64_t min, max, fallback;
+    int64_t *value;
+  } rows[] = {{BENCH_REPETITIONS, 1, 100000, args->extra[BENCH_ONCE] ? 1 : 50, &m->repetitions},
+              {BENCH_STEPS, 1, 1000000, 100, &m->steps},
+              {BENCH_WARMUP, 0, 1000000, 10, &m->warmup_steps},
+              {BENCH_PER_PROCESS, 1, 100000, 1, &m->per_process},
+              {BENCH_CONTROL, 0, 10000, 1, &m->control_pairs},
+              {BENCH_CONTROL_REPETITIONS, 2, 100000, 5, &m->control_repetitions},
+              {BENCH_SEED, 0, 1000000000, 1, &m->order_seed},
+              {BENCH_LIMIT, 1, 1000000, 600, &b->limit_s}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    ls_status_t status = cli_args_whole(ctx, &cli_bench, args, (int)rows[i].flag, rows[i].min, rows[i].max,
+                                        rows[i].fallback, rows[i].value);
+    if (status != LS_OK) return status;
+  }
+  m->config = args->config;
+  m->weak = args->extra[BENCH_WEAK] != NULL;
+  b->validate = args->extra[BENCH_VALIDATE] != NULL;
+  if (b->validate && m->weak)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "--validate compares equal global batches; leave --weak out");
+  char *end;
+  const char *margin = args->extra[BENCH_MARGIN];
+  m->margin_percent = margin ? strtod(margin, &end) : 5;
+  if (margin && (*end || end == margin || !(m->margin_percent > 0 && m->margin_percent < 100)))
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "--margin takes a number between 0 and 100, not \"%s\"", margin);
+  return LS_OK;
+}
+
+/* --plan FILE,FILE: a plan is for one configuration and batch, so a sweep may need several. */
+static ls_status_t merge_plans(ls_ctx_t *ctx, const char *list, json_t *document) {
+  char *copy = ls_strdup(ctx, list), *state = NULL;
+  if (!copy) return LS_ERR_MEMORY;
+  ls_status_t status = LS_OK;
+  for (char *path = strtok_r(copy, ",", &state); path && status == LS_OK; path = strtok_r(NULL, ",", &state)) {
+    json_error_t error;
+    json_t *plan = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    if (!plan || !json_is_array(json_object_get(plan, "candidates")))
+      status = ls_fail(ctx, plan || error.line > 0 ? LS_ERR_DATA : LS_ERR_IO, "%s: not a plan of lockstep plan --json%s%s",
+                       path, plan ? "" : ": ", plan ? "" : error.text);
+    else if (ls_bench_plan_merge(document, plan) == 0)
+      ls_log(ctx, LS_LOG_WARN, "%s: none of its candidates is a measured variant", path);
+    json_decref(plan);
+  }
+  ls_free(copy);
+  return status;
+}
+
+static ls_status_t write_text(ls_ctx_t *ctx, const char *path, char *text) {
+  if (!text) return LS_ERR_MEMORY;
+  ls_status_t status = ls_file_replace(ctx, path, text, strlen(text));
+  ls_free(text);
+  return status;
+}
+
+static ls_status_t publish(bench_t *b, json_t *document) {
+  const cli_args_t *args = b->args;
+  ls_status_t status = LS_OK;
+  if (args->extra[BENCH_PLAN]) status = merge_plans(b->ctx, args->extra[BENCH_PLAN], document);
+  if (status == LS_OK && args->extra[BENCH_OUTPUT]) status = write_json(b->ctx, args->extra[BENCH_OUTPUT], document);
+  if (status == LS_OK && args->extra[BENCH_MARKDOWN])
+    status = write_text(b->ctx, args->extra[BENCH_MARKDOWN], ls_bench_markdown(b->ctx, document));
+  if (status == LS_OK && args->extra[BENCH_HTML])
+    status = write_text(b->ctx, args->extra[BENCH_HTML], ls_bench_html(b->ctx, document));
+  if (status != LS_OK) return status;
+  if (args->json) cli_print_json(json_incref(document));
+  else bench_print_table(document);
+  return LS_OK;
+}
+
+/* Which machine this was: comparing runs of different machines deserves a warning. */
+static void add_machine(ls_ctx_t *ctx, json_t *document) {
+  ls_machine_t *machine = ls_alloc(ctx, sizeof *machine);
+  char hex[17];
+  if (machine && ls_machine_read(ctx, machine) == LS_OK) {
+    ls_machine_fingerprint(machine, hex);
+    json_object_set_new(document, "machine_fingerprint", json_string(hex));
+    json_object_set_new(document, "machine", ls_machine_json(machine));
+  }
+  ls_free(machine);
+}
+
+static ls_status_t make_dir(bench_t *b) {
+  const char *base = getenv("TMPDIR");
+  b->dir = ls_path_join(b->ctx, base && *base ? base : "/tmp", "lockstep-bench-XXXXXX");
+  if (!b->dir) return LS_ERR_MEMORY;
+  if (mkdtemp(b->dir)) return LS_OK;
+  ls_status_t status = ls_fail_errno(b->ctx, "%s: cannot be made", b->dir);
+  ls_free(b->dir);
+  b->dir = NULL;
+  return status;
+}
+
+static const char sysfs_cpu[] = "/sys/devices/system/cpu";
+
+static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
+  bench_t b = {.ctx = ctx, .args = args};
+  json_t *document = NULL;
+  int rank, size;
+  ls_status_t status = read_method(ctx, args, &b);
+  if (status != LS_OK) return status;
+  if (args->extra[BENCH_ONCE]) return run_once(ctx, args, &b.method);
+  if (ls_comm_launched(&rank, &size) && size > 1)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep bench starts its ranks itself: run it without mpirun or srun");
+  status = bench_sweep(&b);
+  if (status == LS_OK) status = make_dir(&b);
+  if (status == LS_OK) {
+    b.method.cpu_throttles_before = ls_bench_cpu_throttles(sysfs_cpu);
+    status = bench_measure(&b);
+    b.method.cpu_throttles_after = ls_bench_cpu_throttles(sysfs_cpu);
+  }
+  if (status == LS_OK) status = ls_bench_document(ctx, &b.method, b.measured, b.control, &document);
+  if (status == LS_OK) {
+    add_machine(ctx, document);
+    status = publish(&b, document);
+  }
+  json_decref(document);
+  json_decref(b.control);
+  json_decref(b.measured);
+  if (b.dir) ls_dir_remove(ctx, b.dir);
+  ls_free(b.dir);
+  ls_free(b.variants);
+  return status;
+}
+
+const cli_command_t cli_bench = {
+    .name = "bench",
+    .summary = "Measures variants of a configuration: repetitions, intervals, tests, a control.",
+    .details = "Variants are all sensible combinations of the lists. Their repetitions are interleaved in random order,\n"
+               "each in a process of its own. docs/bench.md explains the method and the output.",
+    .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_QUIET | CLI_FLAG_VERBOSE,
+    .extra = bench_flags,
+    .run = run};

@@ -1,0 +1,71 @@
+/* Inside view of lockstep bench: the sweep, its children and what they measured. */
+#ifndef LS_CLI_BENCH_H
+#define LS_CLI_BENCH_H
+
+#include "bench/bench.h"
+#include "cli/cli.h"
+
+/* Own flags, in the order of the rows in bench.c. */
+typedef enum {
+  BENCH_BATCHES,
+  BENCH_RANKS_LIST,
+  BENCH_STRATEGIES,
+  BENCH_PRECISIONS,
+  BENCH_WEAK,
+  BENCH_REPETITIONS,
+  BENCH_STEPS,
+  BENCH_WARMUP,
+  BENCH_PER_PROCESS,
+  BENCH_MARGIN,
+  BENCH_CONTROL,
+  BENCH_CONTROL_REPETITIONS,
+  BENCH_VALIDATE,
+  BENCH_PLAN,
+  BENCH_MARKDOWN,
+  BENCH_HTML,
+  BENCH_OUTPUT,
+  BENCH_SEED,
+  BENCH_LIMIT,
+  BENCH_ONCE,
+  BENCH_ONCE_PARAMS,
+  BENCH_FLAG_COUNT
+} bench_flag_t;
+extern const cli_extra_t bench_flags[];
+
+enum { BENCH_LIST_MAX = 16, BENCH_VARIANT_MAX = 256, BENCH_WORD_BYTES = 24 };
+
+typedef struct {
+  int64_t batch, key; /* global batch; what is compared: the same, or the batch per rank */
+  int ranks;
+  char strategy[BENCH_WORD_BYTES], precision[BENCH_WORD_BYTES];
+  char name[96], series[64];
+} bench_variant_t;
+
+typedef struct {
+  ls_ctx_t *ctx;
+  const cli_args_t *args;
+  ls_bench_method_t method;
+  bool validate;
+  int64_t limit_s;
+  bench_variant_t *variants;
+  int variant_count;
+  char *dir; /* of the children's files */
+  json_t *measured, *control; /* one per variant; pairs */
+} bench_t;
+
+/* bench_sweep.c: variants from the flags and the configuration, each checked as a configuration. */
+ls_status_t bench_sweep(bench_t *b);
+/* bench_child.c: one process that measures `repetitions` of a variant; its report. LS_ERR_INTERRUPTED when this
+ * program was asked to stop. On failure *message has the child's own words. */
+typedef struct {
+  int64_t repetitions;
+  const char *params_path; /* not NULL: with curves, parameters are written there */
+} bench_child_t;
+ls_status_t bench_child_run(bench_t *b, const bench_variant_t *variant, const bench_child_t *child, json_t **measurement,
+                            char message[256]);
+/* bench_rounds.c: rounds of all variants in random order, control pairs between them, validation after them. */
+ls_status_t bench_measure(bench_t *b);
+/* bench_table.c */
+void bench_print_table(const json_t *document);
+
+#endif

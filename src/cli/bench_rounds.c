@@ -1,0 +1,181 @@
+/* The order of everything: each round measures every variant once, in an order of its own, so that whatever drifts
+ * (heat, neighbours) falls on all of them; control pairs are spread over the rounds; validation comes last. */
+#include "cli/bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STREAM_ORDER = 0x7000001, PARAMS_BYTES_MAX = 1 << 30 };
+
+/* Fisher and Yates, with numbers that depend on seed, round and place alone. */
+static void shuffle(int *order, int count, int64_t seed, int64_t round) {
+  for (int i = 0; i < count; i++) order[i] = i;
+  for (int i = count - 1; i > 0; i--) {
+    ls_rng4_t r = ls_rng((uint64_t)seed, STREAM_ORDER, (uint64_t)round << 16 | (uint64_t)i);
+    int k = (int)(((uint64_t)r.v[0] * (uint64_t)(i + 1)) >> 32), other = order[k];
+    order[k] = order[i];
+    order[i] = other;
+  }
+}
+
+static void say(const bench_t *b, const char *what, const char *name, const json_t *measurement) {
+  if (b->args->quiet) return;
+  const json_t *list = json_object_get(measurement, "repetitions");
+  size_t count = json_array_size(list);
+  double us = count > 0 ? ls_bench_number(json_array_get(list, count - 1), "step_time_us.mean") : NAN;
+  fprintf(stderr, "%s: %s: %.1f us per step\n", what, name, us);
+}
+
+/* A measurement's repetitions go to the variant's; the first one brings everything else. */
+static void collect(json_t *variant, json_t *measurement) {
+  json_t *into = json_object_get(variant, "repetitions");
+  if (into) json_array_extend(into, json_object_get(measurement, "repetitions"));
+  else json_object_update(variant, measurement);
+}
+
+static ls_status_t measure_variant(bench_t *b, int at, int64_t round) {
+  const bench_variant_t *v = &b->variants[at];
+  json_t *variant = json_array_get(b->measured, (size_t)at), *measurement = NULL;
+  if (json_object_get(variant, "failed")) return LS_OK;
+  int64_t done = (int64_t)json_array_size(json_object_get(variant, "repetitions"));
+  int64_t left = b->method.repetitions - done;
+  bench_child_t child = {.repetitions = left < b->method.per_process ? left : b->method.per_process};
+  char message[256], what[64];
+  if (left <= 0) return LS_OK;
+  ls_status_t status = bench_child_run(b, v, &child, &measurement, message);
+  if (status == LS_ERR_DEVICE && message[0]) { /* the others go on */
+    ls_log(b->ctx, LS_LOG_WARN, "%s cannot be measured: %s", v->name, message);
+    json_object_set_new(variant, "failed", json_string(message));
+    json_object_set_new(variant, "repetitions", json_array());
+    return LS_OK;
+  }
+  if (status != LS_OK) return status;
+  snprintf(what, sizeof what, "round %lld", (long long)round + 1);
+  say(b, what, v->name, measurement);
+  collect(variant, measurement);
+  json_decref(measurement);
+  return LS_OK;
+}
+
+/* One A/A pair: both sides are the first variant, a repetition of each in turn, the first of the two changing. */
+static ls_status_t measure_pair(bench_t *b, int64_t pair) {
+  json_t *sides[2] = {json_array(), json_array()};
+  static const char *const names[] = {"a", "b"};
+  ls_status_t status = LS_OK;
+  for (int64_t i = 0; i < 2 * b->method.control_repetitions && status == LS_OK; i++) {
+    int side = (int)((i + i / 2 + pair) % 2);
+    json_t *measurement = NULL;
+    char message[256], what[64];
+    bench_child_t child = {.repetitions = 1};
+    status = bench_child_run(b, &b->variants[0], &child, &measurement, message);
+    if (status != LS_OK) {
+      if (message[0]) ls_fail(b->ctx, status, "the control (%s) failed: %s", b->variants[0].name, message);
+      break;
+    }
+    snprintf(what, sizeof what, "control %lld%s", (long long)pair + 1, names[side]);
+    say(b, what, b->variants[0].name, measurement);
+    const json_t *first = json_array_get(json_object_get(measurement, "repetitions"), 0);
+    json_array_append_new(sides[side], ls_bench_json_number(ls_bench_number(first, "step_time_us.mean")));
+    json_decref(measurement);
+  }
+  if (status == LS_OK) json_array_append_new(b->control, json_pack("{s:O, s:O}", "a", sides[0], "b", sides[1]));
+  json_decref(sides[1]);
+  json_decref(sides[0]);
+  return status;
+}
+
+static ls_status_t measure_rounds(bench_t *b) {
+  int64_t rounds = (b->method.repetitions + b->method.per_process - 1) / b->method.per_process;
+  int *order = ls_alloc_array(b->ctx, (size_t)b->variant_count, sizeof *order);
+  ls_status_t status = order ? LS_OK : LS_ERR_MEMORY;
+  for (int64_t round = 0; round < rounds && status == LS_OK; round++) {
+    shuffle(order, b->variant_count, b->method.order_seed, round);
+    for (int i = 0; i < b->variant_count && status == LS_OK; i++) status = measure_variant(b, order[i], round);
+    int64_t from = round * b->method.control_pairs / rounds, to = (round + 1) * b->method.control_pairs / rounds;
+    bool runs = !json_object_get(json_array_get(b->measured, 0), "failed");
+    for (int64_t pair = from; pair < to && status == LS_OK && runs; pair++) status = measure_pair(b, pair);
+  }
+  ls_free(order);
+  return status;
+}
+
+/* ---- validation ---- */
+
+typedef struct {
+  json_t *measurement;
+  char *params; /* bytes of f32 */
+  size_t size_bytes;
+} trained_t;
+
+static void release_trained(trained_t *t) {
+  ls_free(t->params);
+  json_decref(t->measurement);
+  *t = (trained_t){0};
+}
+
+static ls_status_t train_once(bench_t *b, const bench_variant_t *v, trained_t *t) {
+  char message[256];
+  char *path = ls_path_join(b->ctx, b->dir, "params");
+  if (!path) return LS_ERR_MEMORY;
+  bench_child_t child = {.repetitions = 1, .params_path = path};
+  ls_status_t status = bench_child_run(b, v, &child, &t->measurement, message);
+  if (status != LS_OK && message[0]) ls_fail(b->ctx, status, "validating %s: %s", v->name, message);
+  if (status == LS_OK) status = ls_file_read(b->ctx, path, PARAMS_BYTES_MAX, &t->params, &t->size_bytes);
+  ls_free(path);
+  return status;
+}
+
+static ls_status_t validate_variant(bench_t *b, int at, const trained_t *one) {
+  trained_t several = {0};
+  ls_bench_validation_t validation;
+  ls_status_t status = train_once(b, &b->variants[at], &several);
+  if (status == LS_OK) {
+    int64_t count = one->size_bytes == several.size_bytes ? (int64_t)(one->size_bytes / sizeof(float)) : 0;
+    ls_bench_validate(one->measurement, several.measurement, (const float *)(const void *)one->params,
+                      (const float *)(const void *)several.params, count, &validation);
+    json_object_set_new(json_array_get(b->measured, (size_t)at), "validation", ls_bench_validation_json(&validation));
+    if (!b->args->quiet)
+      fprintf(stderr, "validation: %s: %s\n", b->variants[at].name, validation.ok ? "same network" : "NOT the same network");
+  }
+  release_trained(&several);
+  return status;
+}
+
+/* Every variant of several ranks against the one of one rank with its batch and precision. */
+static ls_status_t validate_all(bench_t *b) {
+  ls_status_t status = LS_OK;
+  for (int one = 0; one < b->variant_count && status == LS_OK; one++) {
+    const bench_variant_t *v = &b->variants[one];
+    if (v->ranks > 1 || json_object_get(json_array_get(b->measured, (size_t)one), "failed")) continue;
+    trained_t trained = {0};
+    status = train_once(b, v, &trained);
+    for (int i = 0; i < b->variant_count && status == LS_OK; i++) {
+      const bench_variant_t *w = &b->variants[i];
+      const json_t *measured = json_array_get(b->measured, (size_t)i);
+      if (w->ranks > 1 && w->batch == v->batch && !strcmp(w->precision, v->precision) &&
+          !json_object_get(measured, "failed") && !json_object_get(measured, "validation"))
+        status = validate_variant(b, i, &trained);
+    }
+    release_trained(&trained);
+  }
+  return status;
+}
+
+ls_status_t bench_measure(bench_t *b) {
+  b->measured = json_array();
+  b->control = json_array();
+  for (int i = 0; i < b->variant_count; i++) {
+    const bench_variant_t *v = &b->variants[i];
+    json_array_append_new(b->measured, json_pack("{s:s, s:s, s:I, s:I, s:i, s:s, s:s}", "name", v->name, "series", v->series,
+                                                 "key", (json_int_t)v->key, "global_batch", (json_int_t)v->batch, "ranks",
+                                                 v->ranks, "strategy", v->strategy, "precision", v->precision));
+  }
+  ls_status_t status = measure_rounds(b);
+  int failed = 0;
+  for (int i = 0; i < b->variant_count; i++) failed += json_object_get(json_array_get(b->measured, (size_t)i), "failed") != NULL;
+  if (status == LS_OK && failed == b->variant_count)
+    status = ls_fail(b->ctx, LS_ERR_DEVICE, "no variant could be measured: %s",
+                     json_string_value(json_object_get(json_array_get(b->measured, 0), "failed")));
+  return status == LS_OK && b->validate ? validate_all(b) : status;
+}

@@ -1,0 +1,225 @@
+/* A plan on stdout: table, JSON, launch lines. */
+#include "cli/planner.h"
+
+#include <math.h>
+#include <string.h>
+
+static json_t *time_json(const ls_time_t *t) {
+  return json_pack("{s:o, s:o, s:o}", "predicted", cli_number(t->ns * 1e-3), "low",
+                   cli_number(t->low_ns * 1e-3), "high", cli_number(t->high_ns * 1e-3));
+}
+
+static json_t *parts_json(const ls_candidate_t *c) {
+  static const char *const names[LS_PHASE_STEP_COUNT] = {"input",        "forward",   "backward",
+                                                         "exposed_comm", "optimizer", "rest"};
+  json_t *parts = json_object();
+  for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
+    json_object_set_new(parts, names[i], cli_number(c->parts_ns[i] * 1e-3));
+  return parts;
+}
+
+static json_t *candidate_json(ls_arena_t *arena, const cli_args_t *args, const ls_plan_t *plan,
+                              const ls_candidate_t *c) {
+  const char *command = cli_planner_command(arena, args, plan, c);
+  json_t *j =
+      json_pack("{s:i, s:i, s:s, s:{s:I, s:i, s:I}}", "devices", c->devices, "threads_per_rank", c->threads,
+                "strategy", c->strategy, "options", "bucket_bytes", (json_int_t)c->bucket_bytes, "buckets",
+                c->buckets, "accumulate", (json_int_t)c->accumulate);
+  if (!j || !command) {
+    json_decref(j);
+    return NULL;
+  }
+  json_object_set_new(j, "rows", json_integer(c->rows));
+  json_object_set_new(j, "priced", json_boolean(c->priced));
+  json_object_set_new(j, "interpolated", json_boolean(c->interpolated));
+  json_object_set_new(j, "step_time_us", c->priced ? time_json(&c->step) : json_null());
+  json_object_set_new(j, "step_parts_us", c->priced ? parts_json(c) : json_null());
+  json_object_set_new(j, "exposed_comm_us", cli_number(c->exposed_ns * 1e-3));
+  json_object_set_new(j, "samples_per_s", cli_number(c->samples_per_s));
+  json_object_set_new(j, "speedup", cli_number(c->speedup));
+  json_object_set_new(j, "efficiency", cli_number(c->efficiency));
+  json_object_set_new(j, "bytes_per_device", json_integer(c->fit.device_total_bytes));
+  json_object_set_new(j, "fits", json_boolean(c->fits));
+  json_object_set_new(j, "cost",
+                      json_pack("{s:o, s:o, s:o}", "epoch_s", cli_number(c->epoch_s), "epoch_kwh",
+                                cli_number(c->epoch_kwh), "epoch_money", cli_number(c->epoch_cost)));
+  json_object_set_new(j, "command", json_string(command));
+  return j;
+}
+
+static json_t *ownership_json(const ls_ownership_t *o) {
+  if (!o->known) return json_null();
+  json_t *months = isinf(o->break_even_months) ? json_string("never") : cli_number(o->break_even_months);
+  return json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:s}", "devices", o->devices,
+                   "saved_hours_month", o->saved_hours_month, "benefit_month", o->benefit_month,
+                   "hardware_month", o->hardware_month, "overhead_month", o->overhead_month, "energy_month",
+                   o->energy_month, "net_month", o->net_month, "break_even_months", months, "verdict",
+                   o->verdict);
+}
+
+static json_t *crossover_json(const ls_plan_t *plan) {
+  json_t *j = json_object();
+  for (int i = 0; i < plan->crossover_count; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "%d", plan->crossover[i].devices);
+    int64_t batch = plan->crossover[i].batch;
+    json_object_set_new(j, name, batch > 0 ? json_integer(batch) : json_null());
+  }
+  return j;
+}
+
+json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planned_t *planned) {
+  const ls_plan_t *plan = &planned->plan;
+  ls_arena_t arena;
+  ls_arena_init(&arena, ctx);
+  json_t *j = json_pack("{s:s, s:s, s:s, s:I, s:I, s:i}", "command", "plan", "label", "predicted", "backend",
+                        plan->backend, "params", (json_int_t)plan->params, "global_batch",
+                        (json_int_t)plan->batch, "choice", plan->choice);
+  json_t *candidates = json_array(), *reasons = json_array();
+  bool whole = j != NULL;
+  for (int i = 0; i < plan->count && whole; i++) {
+    const ls_candidate_t *c = &plan->candidate[i];
+    json_t *row = candidate_json(&arena, args, plan, c);
+    whole = row && json_array_append_new(candidates, row) == 0;
+    json_array_append_new(reasons, json_string(i == plan->choice ? "the choice" : c->why));
+  }
+  json_object_set_new(j, "candidates", candidates);
+  json_object_set_new(j, "reasons", reasons);
+  json_object_set_new(j, "crossover_batch", crossover_json(plan));
+  json_object_set_new(j, "crossover_searched_to", json_integer(plan->batch_max));
+  json_object_set_new(j, "ownership", ownership_json(&plan->ownership));
+  json_object_set_new(j, "profile", json_string(planned->path));
+  json_object_set_new(j, "timed", json_integer(plan->timed));
+  ls_arena_release(&arena);
+  if (whole) return j;
+  json_decref(j);
+  return NULL;
+}
+
+static void print_row(const ls_plan_t *plan, int i) {
+  const ls_candidate_t *c = &plan->candidate[i];
+  printf("%c %3d x %-3d %-7s", i == plan->choice ? '*' : ' ', c->devices, c->threads, c->strategy);
+  if (c->buckets > 0)
+    printf(" %4d", c->buckets);
+  else
+    printf("    -");
+  printf(" %5lld", (long long)c->accumulate);
+  if (!c->priced)
+    printf(" %38s %12s %7s %6s %9s", "not priced", "", "", "", "");
+  else
+    printf(" %12.1f [%10.1f %10.1f ] %12s %6.2fx %5.0f%% %9.1f", c->step.ns * 1e-3, c->step.low_ns * 1e-3,
+           c->step.high_ns * 1e-3, cli_count(llround(c->samples_per_s)), c->speedup, 100 * c->efficiency,
+           c->exposed_ns * 1e-3);
+  printf(" %10s %-4s", cli_bytes(c->fit.device_total_bytes), c->fits ? "yes" : "NO");
+  if (isfinite(c->epoch_s)) printf(" %9.2f", c->epoch_s);
+  if (isfinite(c->epoch_kwh)) printf(" %9.4f", c->epoch_kwh);
+  if (isfinite(c->epoch_cost)) printf(" %9.4f", c->epoch_cost);
+  putchar('\n');
+}
+
+static void print_ownership(const ls_config_t *config, const ls_ownership_t *o) {
+  if (!o->known) return;
+  const char *currency = config->cost.currency;
+  printf("\n  cost of ownership of %d devices against one, a month (predicted):\n", o->devices);
+  printf("    %-32s %10.1f h, worth %.2f %s\n", "time saved", o->saved_hours_month, o->benefit_month,
+         currency);
+  printf("    %-32s %10.2f %s\n", "energy", o->energy_month, currency);
+  printf("    %-32s %10.2f %s\n", "operation", o->overhead_month, currency);
+  printf("    %-32s %10.2f %s\n", "hardware, written off", o->hardware_month, currency);
+  printf("    %-32s %10.2f %s\n", "net", o->net_month, currency);
+  if (isinf(o->break_even_months))
+    printf("    %-32s %10s", "break-even", "never");
+  else
+    printf("    %-32s %10.1f months", "break-even", o->break_even_months);
+  printf("; %s\n", o->verdict);
+}
+
+void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
+  ls_plan_t *plan = &planned->plan;
+  const ls_candidate_t *best = &plan->candidate[plan->choice];
+  const ls_cost_config_t *cost = &config->cost;
+  bool epoch = isfinite(best->epoch_s);
+  printf("%s parameters, global batch %lld, backend %s; all times predicted, 90 %% intervals\n\n",
+         cli_count(plan->params), (long long)plan->batch, plan->backend);
+  printf("  devices   strategy buck micro      step us [       low       high ]    samples/s speed-up  eff.  "
+         " exposed  "
+         "bytes/dev. fits");
+  if (epoch) printf("   epoch s");
+  if (epoch && isfinite(best->epoch_kwh)) printf("       kWh");
+  if (epoch && isfinite(best->epoch_cost)) printf(" %9s", cost->currency);
+  putchar('\n');
+  for (int i = 0; i < plan->count; i++)
+    print_row(plan, i);
+  putchar('\n');
+  const char *name = ls_plan_name(&plan->arena, best);
+  printf("  choice: %s%s\n", name ? name : best->strategy,
+         best->interpolated ? " (times from neighbouring batches)" : "");
+  for (int i = 0; i < plan->count; i++) {
+    if (i == plan->choice) continue;
+    const ls_candidate_t *c = &plan->candidate[i];
+    name = ls_plan_name(&plan->arena, c);
+    printf("    %s%s: %s\n", name ? name : c->strategy, c->buckets > 1 ? " (more buckets)" : "", c->why);
+  }
+  for (int i = 0; i < plan->crossover_count; i++) {
+    const ls_crossover_t *c = &plan->crossover[i];
+    if (c->batch > 0)
+      printf("  %d devices win from a global batch of %lld\n", c->devices, (long long)c->batch);
+    else
+      printf("  %d devices do not win up to a global batch of %lld\n", c->devices,
+             (long long)plan->batch_max);
+  }
+  print_ownership(config, &plan->ownership);
+  printf("  profile: %s%s\n", planned->path,
+         planned->probed ? " (quick probe; lockstep probe measures more)" : "");
+}
+
+ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, cli_planned_t *planned,
+                             const char *form) {
+  ls_plan_t *plan = &planned->plan;
+  const ls_candidate_t *c = &plan->candidate[plan->choice];
+  const char *command = cli_planner_command(&plan->arena, args, plan, c);
+  if (!command) return LS_ERR_MEMORY;
+  bool gpus = strcmp(plan->backend, "cuda") == 0;
+  (void)ctx;
+  if (strcmp(form, "mpirun") == 0) {
+    if (c->devices == 1)
+      printf("%s\n", command);
+    else
+      printf("mpirun --bind-to none -np %d %s\n", c->devices, command);
+    return LS_OK;
+  }
+  printf("#!/bin/sh\n#SBATCH --nodes=1\n#SBATCH --ntasks=%d\n#SBATCH --cpus-per-task=%d\n", c->devices,
+         c->threads);
+  if (gpus) printf("#SBATCH --gres=gpu:%d\n", c->devices);
+  printf("# predicted: %.1f us a step, 90 %% within %.1f to %.1f\n", c->step.ns * 1e-3, c->step.low_ns * 1e-3,
+         c->step.high_ns * 1e-3);
+  printf("%s%s\n", c->devices > 1 ? "srun --mpi=pmix " : "", command);
+  return LS_OK;
+}
+
+void cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
+                            const cli_planned_t *planned) {
+  (void)ctx;
+  const ls_plan_t *plan = &planned->plan;
+  const ls_candidate_t *c = &plan->candidate[plan->choice];
+  int devices = 1;
+  for (int i = 0; i < plan->count; i++)
+    if (plan->candidate[i].devices > devices) devices = plan->candidate[i].devices;
+  ls_thresholds_t a;
+  ls_plan_thresholds(config, plan->params, devices, 0, &a);
+  if (args->json) {
+    cli_print_json(json_pack("{s:s, s:s, s:s, s:s, s:f, s:{s:f, s:f}, s:o, s:s, s:i}", "command", "plan",
+                             "policy", "thresholds", "strategy", a.strategy, "reasoning", a.reasoning,
+                             "confidence", a.confidence, "model_analysis", "total_parameters", a.params,
+                             "total_memory_mb", a.memory_mb, "estimated_efficiency", cli_number(a.efficiency),
+                             "priced_strategy", c->strategy, "priced_devices", c->devices));
+    return;
+  }
+  printf("  %-28s %s\n  %-28s %s\n  %-28s %.2f (distance to the nearest threshold; the study gives no "
+         "formula)\n",
+         "the study's rules say", a.strategy, "because", a.reasoning, "confidence", a.confidence);
+  printf("  %-28s %.0f parameters, %.1f MB with gradients and optimizer state\n", "its model analysis",
+         a.params, a.memory_mb);
+  printf("  %-28s %s on %d device%s, %.1f us a step (predicted)\n", "priced", c->strategy, c->devices,
+         c->devices == 1 ? "" : "s", c->step.ns * 1e-3);
+}

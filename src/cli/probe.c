@@ -1,0 +1,146 @@
+/* lockstep probe: what is here, what it can do, and what is wrong with it. The profile it saves is what plan
+ * reads. */
+#include "cli/probe.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const cli_extra_t extra[] = {
+    {"--output", "FILE", "Write the profile there (default: the user's cache, where plan looks)."},
+    {"--machine", "FILE", "Show a recorded machine or profile instead of measuring this machine."},
+    {"--quick", NULL, "Measure for about 2 s instead of about 10."},
+    {"--ranks-into", "FILE", "Used by probe itself under mpirun: measure between ranks, into FILE."},
+    {NULL, NULL, NULL}};
+
+/* Seconds for each part; a kind of GPU takes gpu + peers + what probe_ranks.c spends on NCCL. */
+typedef struct {
+  double cpu, gpu, peers;
+} budget_t;
+static const budget_t full = {.cpu = 3.5, .gpu = 6, .peers = 3},
+                      quick = {.cpu = 0.5, .gpu = 0.5, .peers = 0.5};
+
+void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) {
+  if (probe->note_count == CLI_PROBE_NOTES_MAX) return;
+  char *note = probe->note[probe->note_count++];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(note, sizeof probe->note[0], fmt, args);
+  va_end(args);
+  note[strcspn(note, "\n")] = '\0';
+}
+
+/* The CPU with every number of threads that 1 to 4 ranks would have. */
+static ls_status_t measure_cpu(ls_ctx_t *ctx, double budget_s, cli_probe_t *probe) {
+  int counts[CLI_PROBE_RANKS_MAX], count = 0, cpus = ls_cpu_count();
+  for (int ranks = 1; ranks <= CLI_PROBE_RANKS_MAX && ranks <= cpus; ranks++)
+    if (count == 0 || counts[count - 1] != cpus / ranks) counts[count++] = cpus / ranks;
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < count && status == LS_OK; i++)
+    status = ls_probe_device(ctx, &ls_backend_cpu, 0, counts[i], (int64_t)(budget_s * 1e9 / count),
+                             probe->profile);
+  return status;
+}
+
+/* A failure on the GPU is a note: the rest of the profile is worth having. Returns how many GPUs there are.
+ */
+static int measure_gpus(const budget_t *budget, cli_probe_t *probe) {
+  ls_ctx_t *own = ls_ctx_create(NULL, NULL); /* keeps the reason, prints nothing */
+  const ls_backend_t *cuda;
+  if (!own) return 0;
+  if (ls_backend_find(own, "cuda", &cuda) != LS_OK) {
+    cli_probe_note(probe, "GPUs: %.200s", ls_ctx_error(own));
+    ls_ctx_destroy(own);
+    return 0;
+  }
+  int count = cuda->device->count(own);
+  const ls_machine_t *m = &probe->machine;
+  if (ls_probe_device(own, cuda, 0, 1, (int64_t)(budget->gpu * 1e9), probe->profile) != LS_OK)
+    cli_probe_note(probe, "GPU 0: %.200s", ls_ctx_error(own));
+  for (int i = 1; i < m->gpu_count; i++)
+    if (strcmp(m->gpu[i].name, m->gpu[0].name) != 0)
+      cli_probe_note(probe, "GPU %d (%.60s) is of another kind than GPU 0: a profile holds one kind", i,
+                     m->gpu[i].name);
+  ls_ctx_clear(own);
+  if (count < 2)
+    cli_probe_note(probe, "copies between GPUs: there is one");
+  else if (ls_probe_peers(own, cuda, count < LS_GPU_MAX ? count : LS_GPU_MAX, (int64_t)(budget->peers * 1e9),
+                          probe->profile, &probe->wrong_copies) != LS_OK)
+    cli_probe_note(probe, "copies between GPUs: %.200s", ls_ctx_error(own));
+  ls_ctx_destroy(own);
+  return count;
+}
+
+static const char *environment(void *user, const char *name) {
+  (void)user;
+  return getenv(name);
+}
+
+static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *probe) {
+  bool fast = args->extra[CLI_PROBE_QUICK] != NULL;
+  const budget_t *budget = fast ? &quick : &full;
+  int rank, size;
+  if (ls_comm_launched(&rank, &size) && size > 1)
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "lockstep probe starts its own ranks: run it without mpirun or srun");
+  ls_status_t status = ls_machine_read(ctx, &probe->machine);
+  if (status == LS_OK) status = ls_profile_create(ctx, &probe->machine, &probe->profile);
+  if (status != LS_OK) return status;
+  if (!args->json) ls_log(ctx, LS_LOG_INFO, "measuring this machine, about %d s", fast ? 2 : 10);
+  status = measure_cpu(ctx, budget->cpu, probe);
+  if (status != LS_OK) return status;
+  int gpus = measure_gpus(budget, probe);
+  cli_probe_worlds(ctx, fast, gpus, probe);
+  const char *output = args->extra[CLI_PROBE_OUTPUT];
+  char *path = output ? ls_strdup(ctx, output) : ls_profile_default_path(ctx, &probe->machine);
+  if (!path) return LS_ERR_MEMORY;
+  status = ls_profile_save(ctx, probe->profile, path);
+  if (status == LS_OK)
+    probe->path = path;
+  else
+    ls_free(path);
+  return status;
+}
+
+/* A recorded machine; a profile brings its measurements along. Which of the two it is, the file says. */
+static ls_status_t recorded(ls_ctx_t *ctx, const char *path, cli_probe_t *probe) {
+  ls_status_t status = ls_machine_load(ctx, path, &probe->machine);
+  if (status != LS_OK) return status;
+  json_t *json = json_load_file(path, 0, NULL);
+  bool profile = json_object_get(json, "format") != NULL;
+  json_decref(json);
+  return profile ? ls_profile_load(ctx, path, NULL, &probe->profile) : LS_OK;
+}
+
+static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
+  if (args->extra[CLI_PROBE_RANKS])
+    return cli_probe_rank(ctx, args->extra[CLI_PROBE_QUICK] != NULL, args->extra[CLI_PROBE_RANKS]);
+  int64_t begin = ls_clock_ns();
+  cli_probe_t *probe = ls_alloc(ctx, sizeof *probe);
+  if (!probe) return LS_ERR_MEMORY;
+  const char *file = args->extra[CLI_PROBE_MACHINE];
+  ls_status_t status = file ? recorded(ctx, file, probe) : measure(ctx, args, probe);
+  if (status == LS_OK) {
+    const ls_patient_t patient = {.machine = &probe->machine,
+                                  .profile = probe->profile,
+                                  .variable = file ? NULL : environment,
+                                  .wrong_copies = probe->wrong_copies};
+    probe->finding_count = ls_doctor_examine(&patient, probe->finding);
+    probe->wall_s = (double)(ls_clock_ns() - begin) / 1e9;
+    if (args->json)
+      status = cli_probe_json(ctx, probe);
+    else
+      cli_probe_show(probe);
+  }
+  ls_profile_destroy(probe->profile);
+  ls_free(probe->path);
+  ls_free(probe);
+  return status;
+}
+
+const cli_command_t cli_probe = {
+    .name = "probe",
+    .summary = "Says what this machine is, measures what it can do, and what holds it back.",
+    .flags = CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+    .extra = extra,
+    .run = run};

@@ -1,0 +1,37 @@
+/* Inside lockstep probe: what was found out, and who measures and prints it. */
+#ifndef LS_CLI_PROBE_H
+#define LS_CLI_PROBE_H
+
+#include "cli/cli.h"
+#include "machine/profile.h"
+#include "probe/doctor.h"
+#include "probe/probe.h"
+
+enum { CLI_PROBE_OUTPUT, CLI_PROBE_MACHINE, CLI_PROBE_QUICK, CLI_PROBE_RANKS }; /* rows of its own flags */
+enum { CLI_PROBE_NOTES_MAX = 16, CLI_PROBE_RANKS_MAX = 4 };
+
+typedef struct {
+  ls_machine_t machine;
+  ls_profile_t *profile; /* NULL: a recorded machine without measurements */
+  ls_finding_t finding[LS_FINDINGS_MAX];
+  int finding_count;
+  char note[CLI_PROBE_NOTES_MAX][256]; /* what was not measured, and why */
+  int note_count;
+  int wrong_copies;
+  char *path; /* of the profile, NULL = not saved */
+  double wall_s;
+} cli_probe_t;
+
+void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) LS_PRINTF(2, 3);
+
+/* probe_ranks.c. Starts mpirun with this program once per world size and takes over what the ranks measured;
+ * what fails becomes a note. */
+void cli_probe_worlds(ls_ctx_t *ctx, bool quick, int gpus, cli_probe_t *probe);
+/* The part of one rank: measures and, on rank 0, writes `path`. */
+ls_status_t cli_probe_rank(ls_ctx_t *ctx, bool quick, const char *path);
+
+/* probe_show.c */
+void cli_probe_show(const cli_probe_t *probe);
+ls_status_t cli_probe_json(ls_ctx_t *ctx, const cli_probe_t *probe);
+
+#endif

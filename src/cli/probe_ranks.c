@@ -1,0 +1,151 @@
+/* The part of probe that needs several ranks. The program starts itself under mpirun, once per world size,
+ * and each such run leaves a profile in a file that is taken over and removed. */
+#include "cli/probe.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { START_DEADLINE_S = 60, GRACE_S = 3, COMM_DEADLINE_S = 20 };
+
+/* Nanoseconds for collectives (per transport) and neighbours in one world; all worlds share the budget. */
+static int64_t share_ns(bool quick, double full_s) {
+  int worlds = ls_cpu_count() < CLI_PROBE_RANKS_MAX ? ls_cpu_count() - 1 : CLI_PROBE_RANKS_MAX - 1;
+  return (int64_t)(1e9 * (quick ? full_s / 10 : full_s) / (worlds > 1 ? worlds : 1));
+}
+
+/* NCCL over the GPUs of this node, when there is one for each rank. All ranks see the same node, so all
+ * decide alike. */
+static ls_status_t measure_nccl(ls_ctx_t *ctx, ls_comm_t *control, bool quick, ls_profile_t *profile) {
+  const ls_cuda_module_t *module;
+  if (ls_cuda_module_load(NULL, &module) != LS_OK || !module->nccl_create ||
+      module->backend->device->count(NULL) < control->local_size)
+    return LS_OK;
+  ls_device_t *device = NULL;
+  ls_comm_t *nccl = NULL;
+  const ls_device_options_t options = {.index = control->local_rank, .threads = 1};
+  ls_status_t status = module->backend->device->open(ctx, &options, &device);
+  status = ls_comm_agree(control, "probe: opening the GPUs", status);
+  if (status == LS_OK) status = module->nccl_create(ctx, device, control, control->deadline_ns, &nccl);
+  if (status == LS_OK) status = ls_probe_collectives(ctx, control, nccl, device, share_ns(quick, 6), profile);
+  ls_comm_destroy(nccl);
+  if (device) module->backend->device->close(device);
+  return status;
+}
+
+static ls_status_t measure_host(ls_ctx_t *ctx, ls_comm_t *control, bool quick, ls_profile_t *profile) {
+  int threads = ls_cpu_count() / control->local_size;
+  if (threads < 1) return LS_OK; /* ranks in each other's way: no measurement of anything */
+  ls_device_t *device;
+  const ls_device_options_t options = {.threads = threads};
+  ls_status_t status = ls_backend_cpu.device->open(ctx, &options, &device);
+  if (status != LS_OK) return status;
+  status = ls_probe_crowd(ctx, control, device, threads, share_ns(quick, 2), profile);
+  if (status == LS_OK)
+    status = ls_probe_collectives(ctx, control, control, device, share_ns(quick, 3), profile);
+  ls_backend_cpu.device->close(device);
+  return status;
+}
+
+ls_status_t cli_probe_rank(ls_ctx_t *ctx, bool quick, const char *path) {
+  ls_comm_t *control;
+  ls_profile_t *profile = NULL;
+  ls_machine_t *machine = ls_alloc(ctx, sizeof *machine);
+  if (!machine) return LS_ERR_MEMORY;
+  ls_status_t status = ls_comm_mpi_create(ctx, COMM_DEADLINE_S * INT64_C(1000000000), &control);
+  if (status != LS_OK) goto machine;
+  ls_ctx_set_rank(ctx, control->rank, control->size);
+  ls_machine_clear(machine); /* the caller knows which machine it is */
+  status = ls_profile_create(ctx, machine, &profile);
+  if (status == LS_OK) status = measure_host(ctx, control, quick, profile);
+  if (status == LS_OK) status = measure_nccl(ctx, control, quick, profile);
+  if (status == LS_OK && control->rank == 0) status = ls_profile_save(ctx, profile, path);
+  if (status != LS_OK)
+    ls_comm_mpi_abort(ls_status_exit_code(status)); /* the others may be waiting for this rank */
+  ls_profile_destroy(profile);
+  ls_comm_destroy(control);
+machine:
+  ls_free(machine);
+  return status;
+}
+
+/* In the child: this process becomes mpirun. Nothing of it may reach stdout, which is the parent's answer. */
+static void become_ranks(ls_ctx_t *ctx, bool quick, const char *path, int ranks) {
+  char program[] = "lockstep", command[] = "probe", into[] = "--ranks-into", fast[] = "--quick",
+       file[PATH_MAX];
+  snprintf(file, sizeof file, "%s", path);
+  char *argv[] = {program, command, into, file, quick ? fast : NULL, NULL};
+  const cli_args_t args = {.argc = quick ? 5 : 4, .argv = argv};
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  _exit(ls_status_exit_code(cli_launch(ctx, &args, ranks)));
+}
+
+/* Waits for the child; past its deadline it is asked to end, then killed. False when it did not end well. */
+static bool wait_for(pid_t child, int *exit_code) {
+  const struct timespec pause = {.tv_nsec = 5000000};
+  int64_t begin = ls_clock_ns();
+  bool asked = false;
+  for (;;) {
+    int state;
+    pid_t ended = waitpid(child, &state, WNOHANG);
+    if (ended == child) {
+      *exit_code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+      return *exit_code == 0 && !asked;
+    }
+    if (ended < 0 && errno != EINTR) return false;
+    int64_t waited_s = (ls_clock_ns() - begin) / 1000000000;
+    if (waited_s >= START_DEADLINE_S && !asked) asked = kill(child, SIGTERM) == 0;
+    if (waited_s >= START_DEADLINE_S + GRACE_S) kill(child, SIGKILL);
+    nanosleep(&pause, NULL);
+  }
+}
+
+static void take_over(const char *path, int ranks, cli_probe_t *probe) {
+  ls_ctx_t *own = ls_ctx_create(NULL, NULL);
+  ls_profile_t *part;
+  if (!own) return;
+  if (ls_profile_load(own, path, NULL, &part) == LS_OK) {
+    if (ls_profile_merge(probe->profile, part) != LS_OK)
+      cli_probe_note(probe, "%d ranks: out of memory", ranks);
+    ls_profile_destroy(part);
+  } else {
+    cli_probe_note(probe, "%d ranks: %.200s", ranks, ls_ctx_error(own));
+  }
+  ls_ctx_destroy(own);
+}
+
+static void one_world(ls_ctx_t *ctx, bool quick, int ranks, cli_probe_t *probe) {
+  const char *dir = getenv("TMPDIR");
+  char path[PATH_MAX];
+  int exit_code = 0;
+  if (snprintf(path, sizeof path, "%s/lockstep-probe-XXXXXX", dir && *dir ? dir : "/tmp") >= (int)sizeof path)
+    return;
+  int fd = mkstemp(path);
+  if (fd < 0) {
+    cli_probe_note(probe, "%d ranks: no temporary file %.100s: %s", ranks, path, strerror(errno));
+    return;
+  }
+  close(fd);
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) become_ranks(ctx, quick, path, ranks);
+  if (child < 0)
+    cli_probe_note(probe, "%d ranks: %s", ranks, strerror(errno));
+  else if (wait_for(child, &exit_code))
+    take_over(path, ranks, probe);
+  else
+    cli_probe_note(probe, "%d ranks: mpirun ended with exit code %d", ranks, exit_code);
+  unlink(path);
+}
+
+void cli_probe_worlds(ls_ctx_t *ctx, bool quick, int gpus, cli_probe_t *probe) {
+  int cpus = ls_cpu_count(), most = cpus > gpus ? cpus : gpus;
+  if (most < 2) cli_probe_note(probe, "collectives: one CPU and at most one GPU give one rank");
+  for (int ranks = 2; ranks <= most && ranks <= CLI_PROBE_RANKS_MAX; ranks++)
+    one_world(ctx, quick, ranks, probe);
+}

@@ -1,0 +1,240 @@
+/* What probe found, as tables for people and as one JSON document. */
+#include "cli/probe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PRODUCTS_MAX = 256, COLUMNS_MAX = 6, LINES_MAX = 64 };
+
+/* "12.3 us", always 10 columns. */
+typedef struct {
+  char text[24];
+} cell_t;
+
+static cell_t time_cell(double ns) {
+  cell_t c;
+  if (ns < 1e3)
+    snprintf(c.text, sizeof c.text, "%.0f ns", ns);
+  else if (ns < 1e6)
+    snprintf(c.text, sizeof c.text, "%.1f us", ns / 1e3);
+  else if (ns < 1e9)
+    snprintf(c.text, sizeof c.text, "%.2f ms", ns / 1e6);
+  else
+    snprintf(c.text, sizeof c.text, "%.2f s", ns / 1e9);
+  return c;
+}
+
+static cell_t size_cell(double bytes) {
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
+  cell_t c;
+  int unit = 0;
+  for (; bytes >= 1024 && unit < LS_COUNT(units) - 1; unit++)
+    bytes /= 1024;
+  snprintf(c.text, sizeof c.text, "%.0f %s", bytes, units[unit]);
+  return c;
+}
+
+/* A product's key, taken apart. */
+typedef struct {
+  char backend[16], op[32];
+  int threads;
+  long a, b, c, d; /* first and second input */
+  ls_time_t time;
+} product_t;
+
+static double flops(const product_t *p) {
+  double third = (double)(strcmp(p->op, "linear") == 0 ? p->c : p->d);
+  return 2 * (double)p->a * (double)p->b * third;
+}
+
+static int collect_products(const ls_profile_t *profile, product_t *products) {
+  int count = 0;
+  for (int i = 0; i < ls_profile_time_count(profile) && count < PRODUCTS_MAX; i++) {
+    product_t *p = &products[count];
+    const char *key = ls_profile_time_at(profile, i, &p->time);
+    int got = sscanf(key, "op %15s t%d %31s f32 (%ld, %ld) f32 (%ld, %ld)", p->backend, &p->threads, p->op,
+                     &p->a, &p->b, &p->c, &p->d);
+    if (got == 7 && strncmp(p->op, "linear", 6) == 0) count++;
+  }
+  return count;
+}
+
+static bool same_line(const product_t *x, const product_t *y) {
+  return !strcmp(x->op, y->op) && x->a == y->a && x->b == y->b && x->c == y->c && x->d == y->d;
+}
+
+static bool same_column(const product_t *x, const product_t *y) {
+  return !strcmp(x->backend, y->backend) && x->threads == y->threads;
+}
+
+static int order(const void *left, const void *right) {
+  const product_t *x = left, *y = right;
+  int by_op = strcmp(x->op, y->op);
+  if (by_op) return by_op;
+  if (x->b != y->b) return x->b < y->b ? -1 : 1;
+  if (x->a != y->a) return x->a < y->a ? -1 : 1;
+  int by_backend = strcmp(x->backend, y->backend);
+  return by_backend ? by_backend : (x->threads > y->threads) - (x->threads < y->threads);
+}
+
+static void show_products(const ls_profile_t *profile) {
+  static product_t products[PRODUCTS_MAX];
+  const product_t *column[COLUMNS_MAX];
+  int count = collect_products(profile, products), columns = 0;
+  if (count == 0) return;
+  qsort(products, (size_t)count, sizeof *products, order);
+  for (int i = 0; i < count && columns < COLUMNS_MAX; i++) {
+    bool known = false;
+    for (int c = 0; c < columns && !known; c++)
+      known = same_column(&products[i], column[c]);
+    if (!known) column[columns++] = &products[i];
+  }
+  printf("\nmatrix products, f32, GFLOP/s (rows x width, square layers)\n  %-26s", "");
+  for (int c = 0; c < columns; c++) {
+    char name[32];
+    snprintf(name, sizeof name, "%s t%d", column[c]->backend, column[c]->threads);
+    printf(" %12s", name);
+  }
+  for (int i = 0, end; i < count; i = end) {
+    printf("\n  %-11s %5ld x %-6ld", products[i].op, products[i].a, products[i].b);
+    for (end = i; end < count && same_line(&products[end], &products[i]);)
+      end++;
+    for (int c = 0; c < columns; c++) {
+      const product_t *found = NULL;
+      for (int k = i; k < end; k++)
+        if (same_column(&products[k], column[c])) found = &products[k];
+      if (found)
+        printf(" %12.1f", flops(found) / found->time.ns);
+      else
+        printf(" %12s", "-");
+    }
+  }
+  printf("\n");
+}
+
+/* Rates of a curve over bytes, one line per key: "memory cpu t1   48 KiB 12.3 GB/s ...". */
+static void show_rates(const ls_profile_t *profile, const char *prefix, const char *title) {
+  bool any = false;
+  for (int i = 0; i < ls_profile_curve_count(profile); i++) {
+    const ls_curve_point_t *points;
+    int count;
+    const char *key = ls_profile_curve_at(profile, i, &points, &count);
+    if (strncmp(key, prefix, strlen(prefix)) != 0) continue;
+    if (!any) printf("\n%s\n", title);
+    any = true;
+    printf("  %-22s", key + strlen(prefix));
+    for (int k = 0; k < count; k++)
+      printf("  %s %.1f GB/s", size_cell(points[k].bytes).text, points[k].bytes / points[k].time.ns);
+    printf("\n");
+  }
+}
+
+static void show_times(const ls_profile_t *profile, const char *prefix, const char *title) {
+  for (int i = 0; i < ls_profile_time_count(profile); i++) {
+    ls_time_t t;
+    const char *key = ls_profile_time_at(profile, i, &t);
+    if (strncmp(key, prefix, strlen(prefix)) != 0) continue;
+    printf("  %-38s %10s  (90 %%: %s to %s)%s%s\n", key, time_cell(t.ns).text, time_cell(t.low_ns).text,
+           time_cell(t.high_ns).text, *title ? "  " : "", title);
+  }
+}
+
+static void show_crowd(const ls_profile_t *profile) {
+  bool any = false;
+  for (int i = 0; i < ls_profile_time_count(profile); i++) {
+    ls_time_t t;
+    char backend[16], kind[16];
+    int ranks, threads;
+    const char *key = ls_profile_time_at(profile, i, &t);
+    if (sscanf(key, "crowd %15s %dx%d %15s", backend, &ranks, &threads, kind) != 4) continue;
+    if (!any) printf("\nslow-down when all ranks compute at once\n");
+    any = true;
+    printf("  %d ranks x %d thread%s %s   %s-bound  %.2fx  (90 %%: %.2fx to %.2fx)\n", ranks, threads,
+           threads == 1 ? " " : "s", backend, kind, t.ns, t.low_ns, t.high_ns);
+  }
+}
+
+/* One table per transport and world size: sizes down, collectives across. */
+static void show_collectives(const ls_profile_t *profile) {
+  static const char *const kinds[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast"};
+  static const char *const transports[] = {"mpi", "nccl"};
+  static const double sizes[] = {64, 4096, 65536, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
+  for (int t = 0; t < LS_COUNT(transports); t++)
+    for (int ranks = 2; ranks <= CLI_PROBE_RANKS_MAX; ranks++) {
+      char key[LS_PROFILE_KEY_BYTES];
+      const ls_curve_point_t *points;
+      ls_profile_collective_key(key, kinds[0], transports[t], ranks);
+      if (ls_profile_curve(profile, key, &points) == 0) continue;
+      printf("\ncollectives, %s, %d ranks\n  %-10s", transports[t], ranks, "");
+      for (int k = 0; k < LS_COUNT(kinds); k++)
+        printf(" %15s", kinds[k]);
+      for (int s = 0; s < LS_COUNT(sizes); s++) {
+        printf("\n  %-10s", size_cell(sizes[s]).text);
+        for (int k = 0; k < LS_COUNT(kinds); k++) {
+          ls_time_t time;
+          ls_profile_collective_key(key, kinds[k], transports[t], ranks);
+          printf(" %15s",
+                 ls_profile_interpolate(profile, key, sizes[s], &time) ? time_cell(time.ns).text : "-");
+        }
+      }
+      printf("\n");
+    }
+}
+
+static void show_profile(const cli_probe_t *probe) {
+  const ls_profile_t *profile = probe->profile;
+  show_products(profile);
+  show_rates(profile, "memory ", "memory, read and written by an accumulating pass");
+  show_rates(profile, "copy-in ", "copies from the host");
+  show_rates(profile, "copy-out ", "copies to the host");
+  show_rates(profile, "device-copy ", "copies between GPUs, one pair at a time");
+  printf("\noverheads\n");
+  show_times(profile, "launch ", "one small op");
+  show_times(profile, "hand-over ", "to another lane and back");
+  show_times(profile, "device-copy ", "64 MiB from each GPU at once");
+  show_crowd(profile);
+  show_collectives(profile);
+}
+
+void cli_probe_show(const cli_probe_t *probe) {
+  char *drawing = ls_machine_draw(&probe->machine);
+  if (drawing) fputs(drawing, stdout);
+  ls_free(drawing);
+  if (probe->profile) show_profile(probe);
+  if (probe->note_count) printf("\nnot measured\n");
+  for (int i = 0; i < probe->note_count; i++)
+    printf("  %s\n", probe->note[i]);
+  printf("\ndoctor: %s\n", probe->finding_count ? "" : "nothing found");
+  for (int i = 0; i < probe->finding_count; i++) {
+    const ls_finding_t *f = &probe->finding[i];
+    printf("  %-7s %s: %s -> %s\n", ls_severity_name(f->severity), f->id, f->evidence, f->remedy);
+  }
+  if (probe->path) printf("\nprofile of %.1f s saved: %s\n", probe->wall_s, probe->path);
+}
+
+ls_status_t cli_probe_json(ls_ctx_t *ctx, const cli_probe_t *probe) {
+  char hex[17];
+  ls_machine_fingerprint(&probe->machine, hex);
+  json_t *j = json_pack("{s:s, s:s}", "command", "probe", "fingerprint", hex), *doctor = json_array(),
+         *notes = json_array();
+  int failed = json_object_set_new(j, "machine", ls_machine_json(&probe->machine));
+  failed |= json_object_set_new(j, "profile", probe->profile ? ls_profile_json(probe->profile) : json_null());
+  failed |= json_object_set_new(j, "path", probe->path ? json_string(probe->path) : json_null());
+  failed |= json_object_set_new(j, "wall_s", cli_number(probe->wall_s));
+  for (int i = 0; i < probe->finding_count; i++) {
+    const ls_finding_t *f = &probe->finding[i];
+    failed |= json_array_append_new(doctor, json_pack("{s:s, s:s, s:s, s:s}", "id", f->id, "severity",
+                                                      ls_severity_name(f->severity), "evidence", f->evidence,
+                                                      "remedy", f->remedy));
+  }
+  for (int i = 0; i < probe->note_count; i++)
+    failed |= json_array_append_new(notes, json_string(probe->note[i]));
+  failed |= json_object_set_new(j, "doctor", doctor);
+  failed |= json_object_set_new(j, "not_measured", notes);
+  if (failed) {
+    json_decref(j);
+    return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the result's text");
+  }
+  cli_print_json(j);
+  return LS_OK;
+}

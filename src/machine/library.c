@@ -1,0 +1,45 @@
+/* Versions of the libraries that times depend on: MPI and the BLAS that computes. */
+#include "machine/parts.h"
+
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+#if defined(LS_HAVE_DNNL)
+#include <dnnl.h>
+#elif defined(LS_HAVE_OPENBLAS)
+#include <cblas.h>
+#endif
+
+/* "Open MPI v4.1.4, package: ..., ..." -> "Open MPI v4.1.4". May be asked before MPI_Init (MPI 3.0,
+ * section 8.1). */
+static void read_mpi(ls_machine_t *machine) {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int len = 0;
+  if (MPI_Get_library_version(text, &len) != MPI_SUCCESS) return;
+  text[strcspn(text, ",\r\n")] = '\0';
+  snprintf(machine->mpi, sizeof machine->mpi, "%.*s", LS_NAME_BYTES - 1, text);
+}
+
+#if defined(LS_HAVE_DNNL)
+static void read_blas(ls_machine_t *machine) {
+  const dnnl_version_t *v = dnnl_version();
+  snprintf(machine->blas, sizeof machine->blas, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
+}
+#elif defined(LS_HAVE_OPENBLAS)
+/* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..." -> "OpenBLAS 0.3.21 Prescott": version and the kernels it
+ * chose. */
+static void read_blas(ls_machine_t *machine) {
+  char version[32] = "";
+  if (sscanf(openblas_get_config(), "%*s %31s", version) != 1) version[0] = '\0';
+  snprintf(machine->blas, sizeof machine->blas, "OpenBLAS %s %.32s", version, openblas_get_corename());
+}
+#else
+static void read_blas(ls_machine_t *machine) {
+  (void)machine;
+}
+#endif
+
+void ls_machine_read_libraries(ls_machine_t *machine) {
+  read_mpi(machine);
+  read_blas(machine);
+}

@@ -1,0 +1,74 @@
+/* The part of NVML that is used, by its public binary interface: names, signatures and values of NVIDIA's
+ * "NVML API Reference Guide". The library comes with the driver and is opened at run time; its header need
+ * not be here. */
+#ifndef LS_MACHINE_NVML_H
+#define LS_MACHINE_NVML_H
+
+typedef void *ls_nvml_device_t; /* nvmlDevice_t */
+typedef int ls_nvml_return_t;   /* nvmlReturn_t, 0 = NVML_SUCCESS */
+
+enum { LS_NVML_TEXT_BYTES = 96, LS_NVML_LINKS_MAX = 18 };   /* NVML_NVLINK_MAX_LINKS */
+enum { LS_NVML_CLOCK_SM = 1, LS_NVML_CLOCK_MEMORY = 2 };    /* nvmlClockType_t */
+enum { LS_NVML_TEMPERATURE_GPU = 0 };                       /* nvmlTemperatureSensors_t */
+enum { LS_NVML_P2P_READ = 0, LS_NVML_P2P_NVLINK = 2 };      /* nvmlGpuP2PCapsIndex_t */
+enum { LS_NVML_P2P_OK = 0 };                                /* nvmlGpuP2PStatus_t */
+enum { LS_NVML_REMOTE_GPU = 0, LS_NVML_REMOTE_SWITCH = 2 }; /* nvmlIntNvLinkDeviceType_t */
+enum {
+  LS_NVML_LEVEL_INTERNAL = 0,
+  LS_NVML_LEVEL_SINGLE = 10,
+  LS_NVML_LEVEL_MULTIPLE = 20,
+  LS_NVML_LEVEL_HOSTBRIDGE = 30,
+  LS_NVML_LEVEL_NODE = 40,
+  LS_NVML_LEVEL_SYSTEM = 50
+}; /* nvmlGpuTopologyLevel_t */
+
+typedef struct {
+  unsigned long long total, free, used;
+} ls_nvml_memory_t; /* nvmlMemory_t */
+
+typedef struct {
+  char bus_id_legacy[16];
+  unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
+  char bus_id[32];
+} ls_nvml_pci_t; /* nvmlPciInfo_t */
+
+/* X(field, symbol, arguments) */
+#define LS_NVML_TABLE(X)                                                                                     \
+  X(init, nvmlInit_v2, (void))                                                                               \
+  X(shutdown, nvmlShutdown, (void))                                                                          \
+  X(driver, nvmlSystemGetDriverVersion, (char *, unsigned))                                                  \
+  X(cuda, nvmlSystemGetCudaDriverVersion_v2, (int *))                                                        \
+  X(count, nvmlDeviceGetCount_v2, (unsigned *))                                                              \
+  X(handle, nvmlDeviceGetHandleByIndex_v2, (unsigned, ls_nvml_device_t *))                                   \
+  X(name, nvmlDeviceGetName, (ls_nvml_device_t, char *, unsigned))                                           \
+  X(uuid, nvmlDeviceGetUUID, (ls_nvml_device_t, char *, unsigned))                                           \
+  X(memory, nvmlDeviceGetMemoryInfo, (ls_nvml_device_t, ls_nvml_memory_t *))                                 \
+  X(compute, nvmlDeviceGetCudaComputeCapability, (ls_nvml_device_t, int *, int *))                           \
+  X(cores, nvmlDeviceGetNumGpuCores, (ls_nvml_device_t, unsigned *))                                         \
+  X(clock, nvmlDeviceGetClockInfo, (ls_nvml_device_t, int, unsigned *))                                      \
+  X(clock_max, nvmlDeviceGetMaxClockInfo, (ls_nvml_device_t, int, unsigned *))                               \
+  X(power, nvmlDeviceGetPowerUsage, (ls_nvml_device_t, unsigned *))                                          \
+  X(power_limit, nvmlDeviceGetEnforcedPowerLimit, (ls_nvml_device_t, unsigned *))                            \
+  X(temperature, nvmlDeviceGetTemperature, (ls_nvml_device_t, int, unsigned *))                              \
+  X(generation, nvmlDeviceGetCurrPcieLinkGeneration, (ls_nvml_device_t, unsigned *))                         \
+  X(generation_max, nvmlDeviceGetMaxPcieLinkGeneration, (ls_nvml_device_t, unsigned *))                      \
+  X(width, nvmlDeviceGetCurrPcieLinkWidth, (ls_nvml_device_t, unsigned *))                                   \
+  X(width_max, nvmlDeviceGetMaxPcieLinkWidth, (ls_nvml_device_t, unsigned *))                                \
+  X(pci, nvmlDeviceGetPciInfo_v3, (ls_nvml_device_t, ls_nvml_pci_t *))                                       \
+  X(throttle, nvmlDeviceGetCurrentClocksThrottleReasons, (ls_nvml_device_t, unsigned long long *))           \
+  X(nvlink_state, nvmlDeviceGetNvLinkState, (ls_nvml_device_t, unsigned, int *))                             \
+  X(nvlink_remote_type, nvmlDeviceGetNvLinkRemoteDeviceType, (ls_nvml_device_t, unsigned, int *))            \
+  X(nvlink_remote_pci, nvmlDeviceGetNvLinkRemotePciInfo_v2, (ls_nvml_device_t, unsigned, ls_nvml_pci_t *))   \
+  X(ancestor, nvmlDeviceGetTopologyCommonAncestor, (ls_nvml_device_t, ls_nvml_device_t, int *))              \
+  X(p2p, nvmlDeviceGetP2PStatus, (ls_nvml_device_t, ls_nvml_device_t, int, int *))
+
+/* Functions that an older driver lacks are NULL. */
+typedef struct {
+  void *library;
+  const char *(*error_text)(ls_nvml_return_t);
+#define LS_NVML_FIELD(field, symbol, arguments) ls_nvml_return_t(*field) arguments;
+  LS_NVML_TABLE(LS_NVML_FIELD)
+#undef LS_NVML_FIELD
+} ls_nvml_t;
+
+#endif

@@ -1,0 +1,16 @@
+/* Inside the machine module: the sources that a machine is read from. Each fills what it knows and leaves the
+ * rest unknown; none of them can fail. */
+#ifndef LS_MACHINE_PARTS_H
+#define LS_MACHINE_PARTS_H
+
+#include "machine/machine.h"
+
+void ls_gpu_clear(ls_gpu_t *gpu);
+/* host.c: hwloc, /proc, /sys. */
+void ls_machine_read_host(ls_machine_t *machine);
+/* library.c: versions of MPI and of the BLAS that computes. */
+void ls_machine_read_libraries(ls_machine_t *machine);
+/* gpu.c: NVML and NCCL, opened at run time. */
+void ls_machine_read_gpus(ls_machine_t *machine);
+
+#endif

@@ -1,0 +1,162 @@
+/* One candidate from options to a price. */
+#include "plan/candidate.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WINDOW_MIN_MS = 60, WINDOW_MAX_MS = 500 };
+
+/* What the libraries of a GPU take beside our own regions: context, modules, cuBLASLt and NCCL. Upper bound.
+ */
+static const int64_t library_bytes = INT64_C(1) << 30;
+
+ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *c) {
+  ls_config_t copy = *config;
+  copy.parallel.strategy = c->strategy;
+  copy.parallel.ranks = c->devices;
+  copy.parallel.threads = c->threads;
+  copy.parallel.bucket_bytes = c->bucket_bytes;
+  copy.train.accumulate = c->accumulate;
+  return copy;
+}
+
+int ls_candidate_threads(const ls_planner_t *p, int devices) {
+  int cpus = ls_cpu_count(), wanted = (int)p->config->parallel.threads;
+  if (wanted > 0 && (int64_t)wanted * devices <= cpus) return wanted;
+  return cpus / devices < 1 ? 1 : cpus / devices;
+}
+
+ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_schedule_t **schedule) {
+  ls_config_t config = ls_plan_config(p->config, c);
+  ls_graph_t *graph = NULL;
+  ls_layout_t *layout = NULL;
+  ls_optim_plan_t optim;
+  int64_t first, count;
+  ls_share(config.train.batch, 0, c->devices, &first, &count);
+  c->rows = ls_train_micro_rows(&config, count);
+  ls_status_t status = ls_trainer_lower(p->ctx, &config, 0, c->devices, !p->backend->host_memory, true,
+                                        c->rows, &graph, &layout, &optim, schedule);
+  ls_layout_destroy(layout);
+  ls_graph_destroy(graph);
+  if (status != LS_OK) return status;
+  c->buckets = 0;
+  for (int t = 0; t < (*schedule)->task_count; t++)
+    c->buckets += (*schedule)->tasks[t].kind == LS_TASK_COLLECTIVE;
+  ls_schedule_fit(*schedule, &c->fit);
+  return LS_OK;
+}
+
+static bool fits(const ls_planner_t *p, const ls_candidate_t *c) {
+  if (p->memory_bytes <= 0) return true;
+  int64_t need = c->fit.device_total_bytes, have = p->memory_bytes;
+  if (p->backend->host_memory)
+    have /= c->devices;
+  else
+    need += library_bytes;
+  return need <= have;
+}
+
+ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c) {
+  for (;;) {
+    ls_schedule_t *schedule = NULL;
+    ls_status_t status = ls_candidate_lower(p, c, &schedule);
+    if (status != LS_OK) return status;
+    ls_schedule_destroy(schedule);
+    c->fits = fits(p, c);
+    if (c->fits || c->rows == 1 || c->accumulate >= 512) return LS_OK;
+    c->accumulate *= 2;
+  }
+}
+
+ls_status_t ls_candidate_time(ls_planner_t *p, const ls_candidate_t *c) {
+  ls_config_t config = ls_plan_config(p->config, c);
+  char family[LS_FAMILY_BYTES];
+  ls_status_t status = ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family);
+  if (status != LS_OK || ls_cost_known(p->profile, family, c->rows)) return status;
+  int64_t left_ns = p->deadline_ns - ls_clock_ns();
+  int64_t window_ns = left_ns / 3 / (p->jobs_left > 0 ? p->jobs_left : 1);
+  if (window_ns > WINDOW_MAX_MS * INT64_C(1000000)) window_ns = WINDOW_MAX_MS * INT64_C(1000000);
+  if (window_ns < WINDOW_MIN_MS * INT64_C(1000000)) return LS_OK;
+  ls_timing_job_t job = {.config = &config,
+                         .backend = p->backend,
+                         .ranks = c->devices,
+                         .threads = c->threads,
+                         .cpus = ls_cost_cpus(p->backend, c->devices),
+                         .window_ns = window_ns};
+  ls_timing_t timing;
+  status = ls_timing_run(p->ctx, &job, &timing);
+  if (status != LS_OK) return status;
+  status = ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing);
+  ls_timing_release(&timing);
+  p->timed++;
+  p->jobs_left--;
+  return status;
+}
+
+/* The factors by which ranks that compute at the same time slow each other. Devices of their own: 1. */
+static bool find_crowd(const ls_planner_t *p, ls_cost_t *cost) {
+  cost->crowd_compute = cost->crowd_memory = 1;
+  if (!p->backend->host_memory || cost->ranks < 2) return true;
+  static const char *const kinds[] = {"compute", "memory"};
+  double *const factors[] = {&cost->crowd_compute, &cost->crowd_memory};
+  for (int i = 0; i < LS_COUNT(kinds); i++) {
+    ls_time_t factor;
+    ls_profile_crowd_key(cost->key, p->backend->name, cost->ranks, cost->threads, kinds[i]);
+    if (!ls_profile_get(p->profile, cost->key, &factor)) {
+      cost->missing = cost->key;
+      return false;
+    }
+    *factors[i] = fmax(factor.ns, 1);
+  }
+  return true;
+}
+
+static ls_status_t make_cost(const ls_planner_t *p, const ls_candidate_t *c, ls_cost_t *cost) {
+  const ls_machine_t *machine = ls_profile_machine(p->profile);
+  ls_config_t config = ls_plan_config(p->config, c);
+  *cost = (ls_cost_t){.profile = p->profile,
+                      .backend = p->backend,
+                      .transport = p->backend->host_memory ? "mpi" : "nccl",
+                      .ranks = c->devices,
+                      .threads = c->threads,
+                      .rows = (double)c->rows,
+                      .rank_bytes = c->fit.device_total_bytes};
+  if (machine->l2_bytes > 0 && machine->l3_bytes > 0)
+    cost->cache_bytes = machine->l2_bytes * c->threads + machine->l3_bytes / c->devices;
+  return ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, cost->family);
+}
+
+static ls_status_t unpriced(const ls_planner_t *p, ls_candidate_t *c, const char *missing) {
+  bool timed = strncmp(missing, "step ", 5) == 0;
+  c->priced = false;
+  c->why =
+      timed ? ls_arena_printf(p->arena, "not priced: its ops were not timed within the time limit")
+            : ls_arena_printf(p->arena, "not priced: the profile has no \"%s\"; run lockstep probe", missing);
+  return c->why ? LS_OK : LS_ERR_MEMORY;
+}
+
+ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c) {
+  ls_cost_t cost;
+  ls_cost_model_t model;
+  ls_schedule_t *schedule = NULL;
+  ls_price_t price;
+  ls_status_t status = make_cost(p, c, &cost);
+  if (status != LS_OK) return status;
+  if (!find_crowd(p, &cost) || ls_cost_model(&cost, &model) != LS_OK) return unpriced(p, c, cost.missing);
+  status = ls_candidate_lower(p, c, &schedule);
+  if (status == LS_OK) status = ls_schedule_price(p->ctx, schedule, &model, &price);
+  ls_schedule_destroy(schedule);
+  if (status == LS_ERR_NOT_FOUND && cost.missing) return unpriced(p, c, cost.missing);
+  if (status != LS_OK) return status;
+  double skew_ns = ls_cost_skew_ns(&cost);
+  c->priced = true;
+  c->interpolated = cost.interpolated;
+  c->step = price.step;
+  c->exposed_ns = price.exposed_ns + skew_ns;
+  memcpy(c->parts_ns, price.parts_ns, sizeof c->parts_ns);
+  c->parts_ns[LS_PHASE_STEP_REST] -= skew_ns;
+  c->parts_ns[LS_PHASE_STEP_COMM] += skew_ns;
+  c->samples_per_s = (double)p->config->train.batch * 1e9 / price.step.ns;
+  ls_price_release(&price);
+  return LS_OK;
+}

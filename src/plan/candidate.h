@@ -1,0 +1,37 @@
+/* The life of one candidate: lowered, fitted, timed where needed, priced. Inside of the plan module. */
+#ifndef LS_PLAN_CANDIDATE_H
+#define LS_PLAN_CANDIDATE_H
+
+#include "plan/cost.h"
+#include "plan/plan.h"
+
+/* What all candidates share. */
+typedef struct {
+  ls_ctx_t *ctx;
+  const ls_config_t *config;
+  ls_profile_t *profile;
+  const ls_backend_t *backend;
+  int devices; /* that are here */
+  int64_t memory_bytes;
+  int64_t deadline_ns; /* when timing has to end */
+  int jobs_left;       /* timings that may still come, to share what is left */
+  ls_arena_t *arena;
+  int timed;
+} ls_planner_t;
+
+/* Rank 0's schedule of the candidate in ls_plan_config's configuration. */
+ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_schedule_t **schedule);
+/* Doubles the micro-batches until a rank's memory suffices. Sets rows, accumulate, buckets, fit, fits. */
+ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c);
+/* Times the candidate's step when the profile does not have it and the deadline allows. */
+ls_status_t ls_candidate_time(ls_planner_t *p, const ls_candidate_t *c);
+/* Fills priced, step and what follows from it; `why` when it cannot be priced. */
+ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c);
+int ls_candidate_threads(const ls_planner_t *p, int devices);
+
+/* crossover.c: the smallest global batch from which `devices` are faster than one, by pricing alone. */
+ls_status_t ls_plan_crossover(ls_planner_t *p, int devices, int64_t batch_max, int64_t *batch);
+/* ownership.c */
+void ls_plan_ownership(const ls_config_t *config, const ls_plan_t *plan, ls_ownership_t *o);
+
+#endif

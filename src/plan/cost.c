@@ -1,0 +1,258 @@
+/* Times of tasks from a profile.
+ *
+ * Forward and backward tasks are curves over the rows of a micro-batch, by name; tasks of the optimizer do
+ * not depend on rows: they are curves over bytes, by op. Between two measured points a time is linear. */
+#include "plan/cost.h"
+
+#include "stat/stat.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { POINTS_MAX = 48 };
+
+/* Errors of the model itself, half-widths of 90 % intervals; docs/plan.md says how they were found. */
+static const double error_single = 0.06, error_ranks = 0.12, error_interpolated = 0.10;
+
+int ls_cost_cpus(const ls_backend_t *backend, int ranks) {
+  if (!backend->host_memory || ranks < 2) return 0;
+  int cpus = ls_cpu_count() / ranks;
+  return cpus < 1 ? 1 : cpus;
+}
+
+static char *dump(json_t *json) {
+  char *text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+  json_decref(json);
+  return text;
+}
+
+ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend, int ranks,
+                           int threads, char family[LS_FAMILY_BYTES]) {
+  char *model = dump(ls_model_json(&config->model)),
+       *optimizer = dump(ls_option_json(&ls_optim_section, &config->optimizer));
+  ls_arena_t arena;
+  ls_arena_init(&arena, ctx);
+  char *text =
+      model && optimizer
+          ? ls_arena_printf(&arena, "%s|%s|clip %d|parts %lld|data %lld", model, optimizer,
+                            config->train.clip_norm > 0, (long long)config->train.accumulate,
+                            config->data.kind == LS_DATA_SYNTHETIC ? (long long)config->data.samples : -1ll)
+          : NULL;
+  ls_status_t status = text ? LS_OK : ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the name of a timing");
+  if (text)
+    snprintf(family, LS_FAMILY_BYTES, "step %s t%d of %d %016llx", backend->name, threads, ranks,
+             (unsigned long long)XXH3_64bits(text, strlen(text)));
+  ls_arena_release(&arena);
+  free(optimizer);
+  free(model);
+  return status;
+}
+
+/* Where a task's time is kept, and at which place of the curve. False: it is not timed (a collective). */
+static bool task_key(const char *family, const ls_task_t *task, double rows, char key[LS_PROFILE_KEY_BYTES],
+                     double *at) {
+  if (task->kind == LS_TASK_COLLECTIVE) return false;
+  bool by_rows = task->phase != LS_PHASE_STEP_OPTIMIZER;
+  *at = by_rows ? rows : (double)task->bytes;
+  if (by_rows)
+    snprintf(key, LS_PROFILE_KEY_BYTES, "%s | %s", family, task->name);
+  else
+    snprintf(key, LS_PROFILE_KEY_BYTES, "%s | op %s", family, task->op ? task->op->name : "copy");
+  return true;
+}
+
+static const char *step_key(const char *family, const char *what, char key[LS_PROFILE_KEY_BYTES]) {
+  snprintf(key, LS_PROFILE_KEY_BYTES, "%s | %s", family, what);
+  return key;
+}
+
+static bool has_point(const ls_profile_t *profile, const char *key, double at) {
+  const ls_curve_point_t *points;
+  int count = ls_profile_curve(profile, key, &points);
+  for (int i = 0; i < count; i++)
+    if (points[i].bytes == at) return true;
+  return false;
+}
+
+/* Sets one point of a curve; a full one forgets its second smallest. */
+static ls_status_t put_point(ls_profile_t *profile, const char *key, double at, const ls_time_t *time) {
+  ls_curve_point_t merged[POINTS_MAX + 1];
+  const ls_curve_point_t *points;
+  int count = ls_profile_curve(profile, key, &points), n = 0;
+  bool placed = false;
+  for (int i = 0; i < count && n < POINTS_MAX; i++) {
+    if (!placed && points[i].bytes >= at) {
+      merged[n++] = (ls_curve_point_t){at, *time};
+      placed = true;
+    }
+    if (points[i].bytes != at) merged[n++] = points[i];
+  }
+  if (!placed) merged[n++] = (ls_curve_point_t){at, *time};
+  if (n > POINTS_MAX) {
+    memmove(merged + 1, merged + 2, (size_t)(n - 2) * sizeof *merged);
+    n--;
+  }
+  return ls_profile_put_curve(profile, key, merged, n);
+}
+
+static ls_time_t between(const ls_curve_point_t *a, const ls_curve_point_t *b, double at) {
+  double w = (at - a->bytes) / (b->bytes - a->bytes);
+  const ls_time_t *x = &a->time, *y = &b->time;
+  ls_time_t t = {x->ns + w * (y->ns - x->ns), x->low_ns + w * (y->low_ns - x->low_ns),
+                 x->high_ns + w * (y->high_ns - x->high_ns)};
+  t.ns = fmax(t.ns, 0);
+  t.low_ns = fmin(fmax(t.low_ns, 0), t.ns);
+  t.high_ns = fmax(t.high_ns, t.ns);
+  return t;
+}
+
+static ls_time_t scaled(ls_time_t t, double by) {
+  return (ls_time_t){t.ns * by, t.low_ns * by, t.high_ns * by};
+}
+
+/* The curve's time at `at`; *exact tells whether it was measured there. Beyond the ends: the nearest
+ * segment's slope upwards, the first point downwards; a single point is scaled in proportion upwards. */
+static bool look_up(const ls_profile_t *profile, const char *key, double at, ls_time_t *time, bool *exact) {
+  const ls_curve_point_t *p;
+  int count = ls_profile_curve(profile, key, &p), i = 0;
+  if (count < 1) return false;
+  while (i < count && p[i].bytes < at)
+    i++;
+  *exact = i < count && p[i].bytes == at;
+  if (*exact || i == 0)
+    *time = p[i].time;
+  else if (i < count)
+    *time = between(&p[i - 1], &p[i], at);
+  else if (count > 1)
+    *time = between(&p[count - 2], &p[count - 1], at);
+  else
+    *time = scaled(p[0].time, p[0].bytes > 0 ? at / p[0].bytes : 1);
+  return true;
+}
+
+bool ls_cost_known(const ls_profile_t *profile, const char *family, int64_t rows) {
+  char key[LS_PROFILE_KEY_BYTES];
+  return has_point(profile, step_key(family, "whole step", key), (double)rows);
+}
+
+typedef struct {
+  const ls_timing_t *timing;
+  double scale;
+} timed_t;
+
+static ls_status_t timed_task(void *user, const ls_schedule_t *s, int task, ls_time_t *time) {
+  (void)s;
+  const timed_t *timed = user;
+  *time = scaled(timed->timing->task[task], timed->scale);
+  return LS_OK;
+}
+
+/* What the step takes beyond its tasks. Where tasks were timed one by one and the whole as one captured
+ * launch, they are too long by what timing them costs: all are scaled so that they add up to the whole. */
+static ls_status_t split(ls_ctx_t *ctx, const ls_backend_t *backend, const ls_timing_t *timing,
+                         timed_t *timed, ls_time_t *overhead) {
+  *timed = (timed_t){timing, 1};
+  ls_cost_model_t model = {.task_time = timed_task, .user = timed};
+  ls_price_t price;
+  ls_status_t status = ls_schedule_price(ctx, timing->schedule, &model, &price);
+  if (status != LS_OK) return status;
+  double beyond_ns = fmax(timing->step.ns - price.step.ns, 0);
+  if (!backend->host_memory) {
+    if (price.step.ns > 0) timed->scale = timing->step.ns / price.step.ns;
+    beyond_ns = 0;
+  }
+  *overhead = (ls_time_t){beyond_ns, beyond_ns, beyond_ns};
+  ls_price_release(&price);
+  return LS_OK;
+}
+
+ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *family,
+                         const ls_backend_t *backend, int threads, const ls_timing_t *timing) {
+  char key[LS_PROFILE_KEY_BYTES];
+  timed_t timed;
+  ls_time_t overhead;
+  double rows = (double)timing->rows, at;
+  ls_status_t status = split(ctx, backend, timing, &timed, &overhead);
+  const ls_schedule_t *s = timing->schedule;
+  for (int t = 0; t < s->task_count && status == LS_OK; t++) {
+    if (!task_key(family, &s->tasks[t], rows, key, &at)) continue;
+    ls_time_t time = scaled(timing->task[t], timed.scale);
+    status = put_point(profile, key, at, &time);
+    if (status == LS_OK && s->tasks[t].kind == LS_TASK_OP)
+      status = ls_profile_put(profile, ls_task_key(s, t, backend->name, threads, key), &time);
+  }
+  if (status == LS_OK) status = put_point(profile, step_key(family, "overhead", key), rows, &overhead);
+  if (status == LS_OK) status = put_point(profile, step_key(family, "whole step", key), rows, &timing->step);
+  return status;
+}
+
+/* The part of a task's time that waits for memory: 0 when its step lives in the caches, else by the memory's
+ * rate. */
+static double memory_part(const ls_cost_t *cost, const ls_task_t *task, double ns) {
+  if (cost->cache_bytes > 0 && cost->rank_bytes < cost->cache_bytes) return 0;
+  if (cost->memory_ns_per_byte > 0 && ns > 0)
+    return fmin((double)task->bytes * cost->memory_ns_per_byte / ns, 1);
+  return task->bytes > 0 && task->flops < 8 * task->bytes ? 1 : 0;
+}
+
+static ls_status_t collective_time(ls_cost_t *cost, const ls_schedule_t *s, const ls_task_t *task,
+                                   ls_time_t *time) {
+  const char *kind = ls_collective_name(task->collective);
+  ls_profile_collective_key(cost->key, kind, cost->transport, cost->ranks);
+  double bytes = (double)s->tensors[task->out[0]].size_bytes;
+  if (ls_profile_interpolate(cost->profile, cost->key, bytes, time)) return LS_OK;
+  cost->missing = cost->key;
+  return LS_ERR_NOT_FOUND;
+}
+
+static ls_status_t task_time(void *user, const ls_schedule_t *s, int t, ls_time_t *time) {
+  ls_cost_t *cost = user;
+  const ls_task_t *task = &s->tasks[t];
+  double at;
+  bool exact;
+  if (!task_key(cost->family, task, cost->rows, cost->key, &at)) return collective_time(cost, s, task, time);
+  if (!look_up(cost->profile, cost->key, at, time, &exact)) {
+    cost->missing = cost->key;
+    return LS_ERR_NOT_FOUND;
+  }
+  cost->interpolated |= !exact && task->phase != LS_PHASE_STEP_OPTIMIZER;
+  double memory = memory_part(cost, task, time->ns);
+  *time = scaled(*time, memory * cost->crowd_memory + (1 - memory) * cost->crowd_compute);
+  return LS_OK;
+}
+
+double ls_cost_skew_ns(const ls_cost_t *cost) {
+  char key[LS_PROFILE_KEY_BYTES];
+  ls_time_t step;
+  bool exact;
+  if (cost->ranks < 2 ||
+      !look_up(cost->profile, step_key(cost->family, "whole step", key), cost->rows, &step, &exact))
+    return 0;
+  /* Expected largest of n normal values, in deviations (Blom 1958). The lower half of the step's times gives
+   * the deviation: the upper one holds disturbances that are not the step's own. */
+  double sd = (step.ns - step.low_ns) / ls_stat_normal_quantile(0.95);
+  return sd * ls_stat_normal_quantile((cost->ranks - 0.375) / (cost->ranks + 0.25));
+}
+
+ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model) {
+  ls_time_t overhead;
+  bool exact;
+  if (!look_up(cost->profile, step_key(cost->family, "overhead", cost->key), cost->rows, &overhead, &exact)) {
+    cost->missing = cost->key;
+    return LS_ERR_NOT_FOUND;
+  }
+  *model = (ls_cost_model_t){.task_time = task_time,
+                             .user = cost,
+                             .step_overhead_ns = overhead.ns + ls_cost_skew_ns(cost),
+                             .model_error = cost->ranks > 1 ? error_ranks : error_single};
+  if (!exact) model->model_error += error_interpolated;
+  /* On a host the communication lane is one more thread: it shares the rank's processors with compute. */
+  bool shares = cost->backend->host_memory && cost->threads >= ls_cost_cpus(cost->backend, cost->ranks);
+  double factor = cost->backend->host_memory ? (shares ? 1 + 1.0 / cost->threads : 1) : 1.1;
+  model->slowdown[LS_LANE_COMPUTE][LS_LANE_COMM] = factor;
+  model->slowdown[LS_LANE_COMM][LS_LANE_COMPUTE] = cost->backend->host_memory && shares ? 2 : factor;
+  return LS_OK;
+}

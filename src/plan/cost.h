@@ -1,0 +1,42 @@
+/* From a profile to a cost model of one candidate. What was timed is kept by family: everything that a step's task
+ * times depend on but the number of rows. Inside of the plan module. */
+#ifndef LS_PLAN_COST_H
+#define LS_PLAN_COST_H
+
+#include "plan/timing.h"
+#include "schedule/price.h"
+
+enum { LS_FAMILY_BYTES = 64 };
+
+typedef struct {
+  const ls_profile_t *profile;
+  const ls_backend_t *backend;
+  const char *transport;
+  int ranks, threads;
+  char family[LS_FAMILY_BYTES];
+  double rows;
+  double crowd_compute, crowd_memory; /* factors >= 1 while the other ranks compute too */
+  double memory_ns_per_byte;          /* of one rank; 0 = not known */
+  int64_t rank_bytes;                 /* that a step works on */
+  int64_t cache_bytes;                /* of one rank's share; 0 = not known */
+  bool interpolated;                  /* out: a time came from other rows */
+  const char *missing;                /* out: the key that is not there */
+  char key[LS_PROFILE_KEY_BYTES];
+} ls_cost_t;
+
+/* The processors that a rank may use when `ranks` share this machine; 0 = all. */
+int ls_cost_cpus(const ls_backend_t *backend, int ranks);
+ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend, int ranks, int threads,
+                           char family[LS_FAMILY_BYTES]);
+/* Whether exactly this many rows were timed. */
+bool ls_cost_known(const ls_profile_t *profile, const char *family, int64_t rows);
+/* Keeps what was timed, under the family and (for other uses) under the ops' own keys. */
+ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *family, const ls_backend_t *backend,
+                         int threads, const ls_timing_t *timing);
+
+/* The model borrows `cost`. LS_ERR_NOT_FOUND (unreported): the step's overhead or the crowd is not known. */
+ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model);
+/* A rank's own variation from step to step makes all wait for the slowest: what that adds. */
+double ls_cost_skew_ns(const ls_cost_t *cost);
+
+#endif

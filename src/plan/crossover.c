@@ -1,0 +1,89 @@
+/* From which global batch more devices win: the batch is doubled until they do, then the place is narrowed
+ * down. Op times are those that were timed, between and beyond them lines. */
+#include "plan/candidate.h"
+
+#include <math.h>
+
+enum { NARROW_STEPS = 5, TIMED_PLACES = 4 };
+
+/* The config's own batch stands in the shared configuration: a copy with another one. */
+static ls_status_t price_at(const ls_planner_t *p, int devices, int64_t batch, double *step_ns) {
+  ls_config_t config = *p->config;
+  ls_planner_t at = *p;
+  config.train.batch = batch;
+  at.config = &config;
+  ls_candidate_t c = {.devices = devices,
+                      .threads = ls_candidate_threads(p, devices),
+                      .strategy = devices > 1 ? "ddp" : "single",
+                      .bucket_bytes = p->config->parallel.bucket_bytes,
+                      .accumulate = p->config->train.accumulate};
+  ls_schedule_t *schedule = NULL;
+  ls_status_t status = ls_candidate_lower(&at, &c, &schedule);
+  ls_schedule_destroy(schedule);
+  if (status == LS_OK) status = ls_candidate_price(&at, &c);
+  *step_ns = status == LS_OK && c.priced ? c.step.ns : NAN;
+  return status;
+}
+
+static ls_status_t wins(const ls_planner_t *p, int devices, int64_t batch, bool *known, bool *faster) {
+  double one, many = NAN;
+  ls_status_t status = price_at(p, 1, batch, &one);
+  if (status == LS_OK) status = price_at(p, devices, batch, &many);
+  *known = isfinite(one) && isfinite(many);
+  *faster = *known && many < one;
+  return status;
+}
+
+/* Times both sides at a few batches, so that the lines between them are short. */
+static ls_status_t time_places(ls_planner_t *p, int devices, int64_t batch_max) {
+  ls_status_t status = LS_OK;
+  int64_t batch = 16;
+  for (int i = 0; i < TIMED_PLACES && batch <= batch_max && status == LS_OK; i++, batch *= 8) {
+    ls_config_t config = *p->config;
+    config.train.batch = batch;
+    const ls_config_t *own = p->config;
+    p->config = &config;
+    for (int side = 0; side < 2 && status == LS_OK; side++) {
+      int n = side == 0 ? 1 : devices;
+      ls_candidate_t c = {.devices = n,
+                          .threads = ls_candidate_threads(p, n),
+                          .strategy = n > 1 ? "ddp" : "single",
+                          .bucket_bytes = own->parallel.bucket_bytes,
+                          .accumulate = own->train.accumulate};
+      int64_t first, count;
+      ls_share(batch, 0, n, &first, &count);
+      c.rows = ls_train_micro_rows(&config, count);
+      p->jobs_left = 2 * (TIMED_PLACES - i) - side;
+      status = ls_candidate_time(p, &c);
+    }
+    p->config = own;
+  }
+  return status;
+}
+
+ls_status_t ls_plan_crossover(ls_planner_t *p, int devices, int64_t batch_max, int64_t *out) {
+  ls_status_t status = time_places(p, devices, batch_max);
+  int64_t lost = 0, won = -1; /* largest batch that loses, smallest above it that wins */
+  for (int64_t batch = devices; batch <= batch_max && status == LS_OK; batch *= 2) {
+    bool known, faster;
+    status = wins(p, devices, batch, &known, &faster);
+    if (!known) continue;
+    if (!faster) {
+      lost = batch;
+      won = -1;
+    } else if (won < 0) {
+      won = batch;
+    }
+  }
+  for (int i = 0; i < NARROW_STEPS && won > 0 && lost > 0 && won - lost > 1 && status == LS_OK; i++) {
+    int64_t middle = lost + (won - lost) / 2;
+    bool known, faster;
+    status = wins(p, devices, middle, &known, &faster);
+    if (faster)
+      won = middle;
+    else
+      lost = middle;
+  }
+  if (status == LS_OK) *out = won;
+  return status;
+}

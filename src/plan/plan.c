@@ -1,0 +1,213 @@
+/* Makes a plan: enumerates candidates, has them fitted, timed and priced, sorts them and says why. */
+#include "plan/plan.h"
+
+#include "plan/candidate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALL_UP_TO = 8, BUCKET_CHOICES = 5, BATCH_MAX = 65536 };
+static const double budget_default_s = 6;
+static const int64_t bucket_choices[BUCKET_CHOICES] = {256 << 10, 1 << 20, 4 << 20, 16 << 20,
+                                                       INT64_C(1) << 40};
+
+/* Every number up to eight, then powers of two, and all of them. */
+static bool worth_trying(int n, int most) {
+  return n <= ALL_UP_TO || n == most || (n & (n - 1)) == 0;
+}
+
+static int count_devices(ls_ctx_t *ctx, const ls_backend_t *backend, const ls_plan_options_t *options,
+                         int64_t batch) {
+  int most = backend->host_memory ? ls_cpu_count() : backend->device->count(ctx);
+  if (options->devices_max > 0 && options->devices_max < most) most = options->devices_max;
+  if (most > batch) most = (int)batch;
+  return most < 1 ? 1 : most;
+}
+
+static int64_t device_memory(const ls_profile_t *profile, const ls_backend_t *backend,
+                             const ls_plan_options_t *options) {
+  const ls_machine_t *machine = ls_profile_machine(profile);
+  if (options->memory_bytes > 0) return options->memory_bytes;
+  if (backend->host_memory) return machine->memory_bytes;
+  int64_t least = 0;
+  for (int i = 0; i < machine->gpu_count; i++)
+    if (machine->gpu[i].memory_bytes > 0 && (least == 0 || machine->gpu[i].memory_bytes < least))
+      least = machine->gpu[i].memory_bytes;
+  return least;
+}
+
+static bool listed(const ls_plan_t *plan, const ls_candidate_t *c) {
+  for (int i = 0; i < plan->count; i++) {
+    const ls_candidate_t *other = &plan->candidate[i];
+    if (other->devices == c->devices && other->buckets == c->buckets && other->accumulate == c->accumulate)
+      return true;
+  }
+  return false;
+}
+
+/* Adds the candidates of one number of devices; bucket sizes that give the same buckets count once. */
+static ls_status_t enumerate(const ls_planner_t *p, ls_plan_t *plan, int devices) {
+  int choices = devices > 1 ? 1 + BUCKET_CHOICES : 1;
+  for (int i = 0; i < choices; i++) {
+    ls_candidate_t c = {.devices = devices,
+                        .threads = ls_candidate_threads(p, devices),
+                        .strategy = devices > 1 ? "ddp" : "single",
+                        .bucket_bytes = i == 0 ? p->config->parallel.bucket_bytes : bucket_choices[i - 1],
+                        .accumulate = p->config->train.accumulate,
+                        .speedup = NAN,
+                        .efficiency = NAN,
+                        .epoch_s = NAN,
+                        .epoch_kwh = NAN,
+                        .epoch_cost = NAN,
+                        .samples_per_s = NAN,
+                        .exposed_ns = NAN,
+                        .step = {NAN, NAN, NAN},
+                        .why = ""};
+    ls_status_t status = ls_candidate_fit(p, &c);
+    if (status != LS_OK) return status;
+    if (!listed(plan, &c)) plan->candidate[plan->count++] = c;
+  }
+  return LS_OK;
+}
+
+static int by_time(const void *a, const void *b) {
+  const ls_candidate_t *x = a, *y = b;
+  bool good_x = x->priced && x->fits, good_y = y->priced && y->fits;
+  if (good_x != good_y) return good_y - good_x;
+  if (x->priced != y->priced) return y->priced - x->priced;
+  if (x->priced && x->step.ns != y->step.ns) return x->step.ns < y->step.ns ? -1 : 1;
+  return x->devices != y->devices ? x->devices - y->devices : x->buckets - y->buckets;
+}
+
+static void add_costs(const ls_config_t *config, const ls_plan_t *plan, ls_candidate_t *c) {
+  const ls_cost_config_t *cost = &config->cost;
+  if (plan->samples < 0) return;
+  c->epoch_s = (double)plan->samples / c->samples_per_s;
+  double hours = c->epoch_s / 3600;
+  if (cost->power_w > 0) c->epoch_kwh = hours * cost->power_w * 1e-3 * c->devices;
+  double energy = cost->power_w > 0 && cost->price_kwh > 0 ? c->epoch_kwh * cost->price_kwh : 0;
+  if (cost->device_hour > 0 || energy > 0) c->epoch_cost = hours * c->devices * cost->device_hour + energy;
+}
+
+static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const ls_candidate_t *c) {
+  if (!c->fits)
+    return ls_arena_printf(arena, "does not fit: %.1f MB for each rank",
+                           (double)c->fit.device_total_bytes * 1e-6);
+  if (!c->priced) return c->why;
+  double slower = 100 * (c->step.ns / best->step.ns - 1), exposed = 100 * c->exposed_ns / c->step.ns;
+  const char *sure = c->step.low_ns > best->step.high_ns ? "" : " (the intervals overlap)";
+  if (c->devices > best->devices)
+    return ls_arena_printf(arena, "%.1f %% slower: %.0f %% of its step is exposed communication%s", slower,
+                           exposed, sure);
+  if (c->devices < best->devices)
+    return ls_arena_printf(arena, "%.1f %% slower: all the work on fewer devices%s", slower, sure);
+  return ls_arena_printf(arena, "%.1f %% slower: %d bucket%s leave %.1f us of communication exposed%s",
+                         slower, c->buckets, c->buckets == 1 ? "" : "s", c->exposed_ns * 1e-3, sure);
+}
+
+/* Order, choice, comparison with one device, costs and reasons. */
+static ls_status_t conclude(const ls_config_t *config, ls_plan_t *plan) {
+  qsort(plan->candidate, (size_t)plan->count, sizeof *plan->candidate, by_time);
+  const ls_candidate_t *best = plan->candidate, *one = NULL;
+  plan->choice = plan->count > 0 && best->priced && best->fits ? 0 : -1;
+  for (int i = 0; i < plan->count && !one; i++)
+    if (plan->candidate[i].priced && plan->candidate[i].devices == 1) one = &plan->candidate[i];
+  for (int i = 0; i < plan->count; i++) {
+    ls_candidate_t *c = &plan->candidate[i];
+    if (c->priced && one) {
+      c->speedup = one->step.ns / c->step.ns;
+      c->efficiency = c->speedup / c->devices;
+    }
+    if (c->priced) add_costs(config, plan, c);
+    if (i != plan->choice && plan->choice >= 0 && !(c->why = explain(&plan->arena, best, c)))
+      return LS_ERR_MEMORY;
+  }
+  ls_plan_ownership(config, plan, &plan->ownership);
+  return LS_OK;
+}
+
+static ls_status_t search_crossover(ls_planner_t *p, ls_plan_t *plan) {
+  plan->batch_max = BATCH_MAX;
+  for (int devices = 2; devices <= 4; devices *= 2) {
+    if (devices > p->devices) break;
+    ls_crossover_t *c = &plan->crossover[plan->crossover_count++];
+    c->devices = devices;
+    ls_status_t status = ls_plan_crossover(p, devices, plan->batch_max, &c->batch);
+    if (status != LS_OK) return status;
+  }
+  return LS_OK;
+}
+
+static ls_status_t count_params(ls_ctx_t *ctx, const ls_config_t *config, int64_t *params) {
+  ls_graph_t *graph;
+  ls_status_t status = ls_model_build(ctx, &config->model, 1, false, &graph);
+  if (status != LS_OK) return status;
+  *params = ls_graph_param_count(graph);
+  ls_graph_destroy(graph);
+  return LS_OK;
+}
+
+static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_plan_t *plan) {
+  size_t capacity = (size_t)(ALL_UP_TO + 32) * (1 + BUCKET_CHOICES);
+  plan->candidate = ls_arena_array(&plan->arena, capacity, sizeof *plan->candidate);
+  if (!plan->candidate) return LS_ERR_MEMORY;
+  ls_status_t status = count_params(p->ctx, p->config, &plan->params);
+  for (int n = 1; n <= p->devices && status == LS_OK; n++)
+    if (worth_trying(n, p->devices)) status = enumerate(p, plan, n);
+  p->jobs_left = plan->count + 2;
+  for (int i = 0; i < plan->count && status == LS_OK; i++)
+    if (plan->candidate[i].fits) status = ls_candidate_time(p, &plan->candidate[i]);
+  for (int i = 0; i < plan->count && status == LS_OK; i++)
+    status = ls_candidate_price(p, &plan->candidate[i]);
+  if (status == LS_OK && !options->no_crossover) status = search_crossover(p, plan);
+  return status == LS_OK ? conclude(p->config, plan) : status;
+}
+
+ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t *profile,
+                         const ls_plan_options_t *options, ls_plan_t *out) {
+  ls_plan_t plan = {.samples = options->samples, .batch = config->train.batch, .choice = -1};
+  ls_planner_t p = {.ctx = ctx, .config = config, .profile = profile, .arena = &plan.arena};
+  ls_status_t status = ls_backend_find(ctx, config->parallel.backend, &p.backend);
+  if (status != LS_OK) return status;
+  ls_arena_init(&plan.arena, ctx);
+  double budget_s = options->budget_s > 0 ? options->budget_s : budget_default_s;
+  p.deadline_ns = ls_clock_ns() + (int64_t)(budget_s * 1e9);
+  p.devices = count_devices(ctx, p.backend, options, config->train.batch);
+  p.memory_bytes = device_memory(profile, p.backend, options);
+  plan.backend = p.backend->name;
+  status = fill(&p, options, &plan);
+  plan.timed = p.timed;
+  plan.profile_changed = p.timed > 0;
+  if (status == LS_OK && plan.choice < 0) {
+    const ls_candidate_t *c = &plan.candidate[0];
+    status = c->fits ? ls_fail(ctx, LS_ERR_NOT_FOUND, "plan: %s", c->why)
+                     : ls_fail(ctx, LS_ERR_MEMORY,
+                               "plan: no candidate fits: the smallest needs %.1f MB for each rank",
+                               (double)c->fit.device_total_bytes * 1e-6);
+  }
+  if (status != LS_OK) {
+    ls_plan_release(&plan);
+    return status;
+  }
+  *out = plan;
+  return LS_OK;
+}
+
+void ls_plan_release(ls_plan_t *plan) {
+  ls_arena_release(&plan->arena);
+  memset(plan, 0, sizeof *plan);
+}
+
+const char *ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *c, const char *backend) {
+  return ls_arena_printf(arena,
+                         "--set parallel.strategy=%s --set parallel.ranks=%d --set parallel.threads=%d --set "
+                         "parallel.backend=%s --set parallel.bucket_bytes=%lld --set train.accumulate=%lld",
+                         c->strategy, c->devices, c->threads, backend, (long long)c->bucket_bytes,
+                         (long long)c->accumulate);
+}
+
+const char *ls_plan_name(ls_arena_t *arena, const ls_candidate_t *c) {
+  return ls_arena_printf(arena, "%s, %d device%s x %d thread%s", c->strategy, c->devices,
+                         c->devices == 1 ? "" : "s", c->threads, c->threads == 1 ? "" : "s");
+}

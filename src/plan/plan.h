@@ -1,0 +1,93 @@
+/* plan: which devices, strategy and options make a step of this configuration fastest here, before anything is
+ * trained. Every candidate's real schedule is built and priced (schedule/price.h) with a profile of this machine;
+ * ops that the profile does not know are timed on one device and put into it. All times are predicted. */
+#ifndef LS_PLAN_PLAN_H
+#define LS_PLAN_PLAN_H
+
+#include "schedule/price.h"
+#include "train/trainer.h"
+
+typedef struct {
+  int devices, threads; /* threads of each rank */
+  const char *strategy;
+  int64_t bucket_bytes;
+  int buckets;        /* that the gradients come in; 0 = nothing is exchanged */
+  int64_t accumulate; /* micro-batches of a step */
+  int64_t rows;       /* of rank 0's micro-batch */
+  ls_fit_t fit;       /* of rank 0, which has the most */
+  bool fits;          /* into the memory of a device */
+  bool priced;        /* false: `why` says what is missing, the numbers below are NAN */
+  bool interpolated;  /* from neighbouring batches, because the time for measuring was over */
+  ls_time_t step;
+  double exposed_ns, parts_ns[LS_PHASE_STEP_COUNT];
+  double samples_per_s;
+  double speedup, efficiency; /* against the fastest on one device; speedup / devices */
+  double epoch_s, epoch_kwh, epoch_cost; /* NAN: not known */
+  const char *why;                       /* why it is not the choice; "" for the choice */
+} ls_candidate_t;
+
+/* Cost of ownership of more devices against one, by the study's formula (docs/plan.md). */
+typedef struct {
+  bool known;               /* prices were given and both were priced */
+  double saved_hours_month; /* may be negative */
+  double benefit_month, hardware_month, overhead_month, energy_month;
+  double net_month;
+  double break_even_months; /* INFINITY = never */
+  int devices;
+  const char *verdict;
+} ls_ownership_t;
+
+typedef struct {
+  int devices;
+  int64_t batch; /* global; -1 = not up to batch_max */
+} ls_crossover_t;
+
+typedef struct {
+  ls_arena_t arena;
+  const char *backend;
+  int64_t batch, samples; /* global batch; samples of an epoch, -1 = not known */
+  int64_t params;
+  ls_candidate_t *candidate; /* fastest first, those that cannot be priced or do not fit last */
+  int count;
+  int choice; /* index, -1 = none */
+  ls_crossover_t crossover[2]; /* of two and of four devices */
+  int crossover_count;
+  int64_t batch_max; /* up to which was looked */
+  ls_ownership_t ownership;
+  int timed; /* steps of how many kinds had to be timed */
+  bool profile_changed;
+} ls_plan_t;
+
+typedef struct {
+  int devices_max;      /* 0 = all there are */
+  double budget_s;      /* for timing; 0 = 6 */
+  bool no_crossover;    /* leave that search out */
+  int64_t samples;      /* of an epoch, -1 = not known */
+  int64_t memory_bytes; /* of a device; 0 = as the profile's machine says */
+} ls_plan_options_t;
+
+/* Needs no data. The profile gets what was timed (profile_changed). LS_ERR_NOT_FOUND when no candidate can be
+ * priced. Released by the caller after LS_OK. */
+ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t *profile,
+                         const ls_plan_options_t *options, ls_plan_t *plan);
+void ls_plan_release(ls_plan_t *plan);
+
+/* The configuration with the candidate's devices, strategy and options in it (a shallow copy; `config` must live). */
+ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *candidate);
+/* The candidate as assignments for --set, owned by the arena; NULL when memory is short. */
+const char *ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *candidate, const char *backend);
+/* "ddp, 2 devices x 1 thread, 2 buckets", owned by the arena. */
+const char *ls_plan_name(ls_arena_t *arena, const ls_candidate_t *candidate);
+
+/* thresholds.c: what the study's rules say (shared thresholds, no measurement), for comparison. */
+typedef struct {
+  const char *strategy; /* "single_gpu", "evaluate_multi_gpu", "multi_gpu", "benchmark_required" */
+  char reasoning[160];
+  double confidence;
+  double params, memory_mb; /* its model analysis: parameters, gradients and optimizer state */
+  double efficiency;        /* its estimate, NAN = not asked */
+} ls_thresholds_t;
+void ls_plan_thresholds(const ls_config_t *config, int64_t params, int devices, int64_t memory_bytes,
+                        ls_thresholds_t *answer);
+
+#endif

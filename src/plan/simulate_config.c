@@ -1,0 +1,67 @@
+/* A configuration as work to simulate: the very schedule that training would run on a device with memory of
+ * its own, for one rank of a world that may be as large as one likes. */
+#include "plan/simulate.h"
+
+#include "strategy/strategy.h"
+#include "train/config.h"
+
+#include <string.h>
+
+enum { INPUT_SLOTS = 3 }; /* as training uses */
+
+static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, int64_t rows,
+                         ls_schedule_t **schedule) {
+  const ls_config_t *config = user;
+  const ls_strategy_t *strategy =
+      ranks > 1 ? ls_strategy_find(config->parallel.strategy) : &ls_strategy_single;
+  ls_graph_t *graph;
+  ls_layout_t *layout = NULL;
+  ls_optim_plan_t optim;
+  int64_t accumulate = config->train.accumulate;
+  ls_status_t status =
+      ls_model_build(ctx, &config->model, (rows + accumulate - 1) / accumulate, true, &graph);
+  if (status != LS_OK) return status;
+  status = ls_layout_create(ctx, graph, &layout);
+  if (status != LS_OK) goto graph;
+  ls_optim_plan(&config->optimizer, config->train.clip_norm, &optim);
+  ls_lower_t in = {.graph = graph,
+                   .layout = layout,
+                   .optim = &optim,
+                   .rank = rank,
+                   .world_size = ranks,
+                   .accumulate = (int)accumulate,
+                   .input_slots = INPUT_SLOTS,
+                   .copies = true,
+                   .options = {.bucket_bytes = config->parallel.bucket_bytes}};
+  status = strategy->lower(ctx, &in, schedule);
+  ls_layout_destroy(layout);
+graph:
+  ls_graph_destroy(graph);
+  return status;
+}
+
+/* By name, so that a precision that training learns is simulated as soon as machines have a figure for it. */
+static int precision_of(const ls_config_t *config) {
+  json_t *json = ls_config_json(config);
+  const char *name = json_string_value(json_object_get(json_object_get(json, "train"), "precision"));
+  int found = 0;
+  for (int i = 0; name && ls_sim_precisions[i]; i++)
+    if (!strcmp(ls_sim_precisions[i], name)) found = i;
+  json_decref(json);
+  return found;
+}
+
+ls_status_t ls_sim_work_config(ls_ctx_t *ctx, const struct ls_config *config, ls_sim_work_t *work) {
+  const ls_strategy_t *strategy = ls_strategy_find(config->parallel.strategy);
+  if (!strategy || !strategy->distributed)
+    return ls_fail(
+        ctx, LS_ERR_CONFIG,
+        "strategy \"%s\" uses one rank; give the one to simulate, e.g. --set parallel.strategy=ddp",
+        config->parallel.strategy);
+  *work = (ls_sim_work_t){.lower = lower,
+                          .user = config,
+                          .precision = precision_of(config),
+                          .global_batch = config->train.batch,
+                          .compute_scale = 1};
+  return LS_OK;
+}

@@ -1,0 +1,35 @@
+/* What the ops of a configuration cost here: its own training step, run on one device in the order of training and
+ * with its loader, so that the caches are in the state of training. Collectives do nothing meanwhile: a rank of many
+ * is timed without the others. Inside of the plan module. */
+#ifndef LS_PLAN_TIMING_H
+#define LS_PLAN_TIMING_H
+
+#include "machine/profile.h"
+#include "train/trainer.h"
+
+/* One rank's part of a step. */
+typedef struct {
+  const ls_config_t *config; /* strategy, batch and options as the candidate has them; borrowed */
+  const ls_backend_t *backend;
+  int ranks, threads;
+  int cpus;          /* that rank may use, 0 = all: its share of the node's */
+  int64_t window_ns; /* how long to measure, about */
+} ls_timing_job_t;
+
+/* Measured medians, with the interval that holds 90 % of single measurements. */
+typedef struct {
+  ls_arena_t arena;
+  ls_schedule_t *schedule; /* that was run */
+  int64_t rows;            /* of one micro-batch */
+  ls_time_t *task;         /* per task of schedule; collectives 0 */
+  ls_time_t step;          /* whole steps, from one end to the next: loader and launch included */
+  int64_t steps;
+} ls_timing_t;
+
+ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t *timing);
+void ls_timing_release(ls_timing_t *timing);
+
+/* A communicator whose collectives leave all data as they are. Not to be destroyed. */
+void ls_ghost_comm(ls_ctx_t *ctx, int size, ls_comm_t *comm);
+
+#endif

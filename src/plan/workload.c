@@ -1,0 +1,188 @@
+/* The workload file: option rows, a list of layers, and what somebody reported. */
+#include "plan/workload.h"
+
+#include <string.h>
+
+enum { LAYERS_MAX = 4096, REPORTED_MAX = 256, SECTION_BYTES = 64 };
+
+static const char *const strategies[] = {"ddp", "sharded", NULL};
+static const char *const row_strategies[] = {"same", "ddp", "sharded", NULL};
+static const char *const calibrations[] = {"none", "reported", NULL};
+
+#define ROW(type_, struct_, field_, ...)                                                                     \
+  { .name = #field_, .type = (type_), .offset = offsetof(struct_, field_), __VA_ARGS__ }
+
+static const ls_option_t top_rows[] = {
+    ROW(LS_OPT_STRING, ls_workload_t, name, .help = "What is trained."),
+    ROW(LS_OPT_STRING, ls_workload_t, source, .help = "Where its numbers come from."),
+    ROW(LS_OPT_ENUM, ls_workload_t, precision, .choices = ls_sim_precisions, .initial = "fp32",
+        .help = "Whose rate of the device counts."),
+    ROW(LS_OPT_ENUM, ls_workload_t, strategy, .choices = strategies, .initial = "ddp",
+        .help = "ddp: gradients are summed; sharded: parameters, gradients and state are spread over ranks."),
+    ROW(LS_OPT_INT, ls_workload_t, batch_per_device, .unit = "samples", .min = 0, .max = 1e9, .initial = "0",
+        .help = "Samples of each device (weak scaling); or give global_batch."),
+    ROW(LS_OPT_INT, ls_workload_t, global_batch, .unit = "samples", .min = 0, .max = 1e9, .initial = "0",
+        .help = "Samples of all devices together (strong scaling); or give batch_per_device."),
+    ROW(LS_OPT_INT, ls_workload_t, gradient_element_bytes, .unit = "bytes", .min = 1, .max = 8,
+        .initial = "4", .help = "Size of one gradient on the wire."),
+    ROW(LS_OPT_FLOAT, ls_workload_t, bucket_bytes, .unit = "bytes", .min = 1, .max = 1e12, .initial = "25e6",
+        .help = "Gradients are summed in pieces of at least this size, whole layers each."),
+    ROW(LS_OPT_FLOAT, ls_workload_t, backward_factor, .min = 0, .max = 100, .initial = "2",
+        .help = "Work of the backward pass over that of the forward pass."),
+    ROW(LS_OPT_FLOAT, ls_workload_t, optimizer_bytes_per_parameter, .unit = "bytes", .min = 0, .max = 1e3,
+        .initial = "20", .help = "Read and written by the update (20: SGD with momentum in fp32)."),
+    ROW(LS_OPT_ENUM, ls_workload_t, calibrate, .choices = calibrations, .initial = "none",
+        .help = "reported: times of ops are scaled so that one device takes what the report says."),
+};
+static const ls_option_t layer_rows[] = {
+    ROW(LS_OPT_STRING, ls_workload_layer_t, name, .help = "Layer or group of layers."),
+    ROW(LS_OPT_INT, ls_workload_layer_t, repeat, .min = 1, .max = 1000, .initial = "1",
+        .help = "So many alike, one after the other."),
+    ROW(LS_OPT_INT, ls_workload_layer_t, parameters, .min = 0, .max = 1e12, .help = "Parameters of one."),
+    ROW(LS_OPT_FLOAT, ls_workload_layer_t, flops_per_sample, .unit = "FLOP", .min = 0, .max = 1e18,
+        .help = "Forward work of one."),
+    ROW(LS_OPT_FLOAT, ls_workload_layer_t, bytes_per_sample, .unit = "bytes", .min = 0, .max = 1e15,
+        .initial = "0", .help = "Activations that the forward pass of one reads and writes."),
+};
+static const ls_option_t reported_rows[] = {
+    ROW(LS_OPT_STRING, ls_workload_t, reported_source, .help = "Who reported it."),
+};
+static const ls_option_t row_rows[] = {
+    ROW(LS_OPT_INT, ls_reported_t, ranks, .min = 1, .max = 65536, .help = "Devices."),
+    ROW(LS_OPT_INT, ls_reported_t, batch_per_device, .unit = "samples", .min = 0, .max = 1e9, .initial = "0",
+        .help = "As the report states it; 0 = the workload's."),
+    ROW(LS_OPT_ENUM, ls_reported_t, strategy, .choices = row_strategies, .initial = "same",
+        .help = "As the report states it."),
+    ROW(LS_OPT_FLOAT, ls_reported_t, samples_per_s, .min = 0, .max = 1e15, .initial = "0",
+        .help = "All devices."),
+    ROW(LS_OPT_FLOAT, ls_reported_t, step_time_ms, .unit = "ms", .min = 0, .max = 1e12, .initial = "0",
+        .help = "One step."),
+    ROW(LS_OPT_FLOAT, ls_reported_t, efficiency_percent, .min = 0, .max = 1000, .initial = "0",
+        .help = "As stated."),
+    ROW(LS_OPT_FLOAT, ls_reported_t, communication_percent, .min = 0, .max = 100, .initial = "0",
+        .help = "Share of communication, as stated."),
+};
+
+static ls_status_t worse(ls_status_t a, ls_status_t b) {
+  return a < b ? a : b;
+}
+
+/* A list of maps, each parsed by `rows` into an element of `element_bytes`. */
+static ls_status_t parse_list(ls_ctx_t *ctx, ls_arena_t *arena, const char *name, const ls_option_t *rows,
+                              int row_count, const ls_doc_node_t *list, int max, size_t element_bytes,
+                              void **elements, int *count) {
+  if (list->kind != LS_DOC_LIST || list->count < 1 || list->count > max)
+    return ls_fail_at(ctx, LS_ERR_CONFIG, &list->place, "%s: a list of 1 to %d maps was expected", name, max);
+  char *array = ls_arena_array(arena, (size_t)list->count, element_bytes);
+  if (!array) return LS_ERR_MEMORY;
+  ls_status_t status = LS_OK;
+  int i = 0;
+  for (const ls_doc_node_t *node = list->child; node; node = node->next, i++) {
+    char text[SECTION_BYTES];
+    snprintf(text, sizeof text, "%s.%d", name, i);
+    const ls_section_t section = {text, rows, row_count, ""};
+    status =
+        worse(status, ls_option_parse(ctx, arena, &section, node, NULL, array + (size_t)i * element_bytes));
+  }
+  *elements = array;
+  *count = list->count;
+  return status;
+}
+
+static ls_status_t parse_reported(ls_ctx_t *ctx, const ls_doc_node_t *map, ls_workload_t *w) {
+  static const char *const nested[] = {"rows", NULL};
+  ls_option_t rows[LS_COUNT(reported_rows)];
+  memcpy(rows, reported_rows, sizeof rows);
+  rows[0].name = "source";
+  const ls_section_t section = {"reported", rows, LS_COUNT(rows), ""};
+  ls_status_t status = ls_option_parse(ctx, &w->arena, &section, map, nested, w);
+  const ls_doc_node_t *list = ls_doc_get(map, "rows");
+  if (!list)
+    return worse(status,
+                 ls_fail_at(ctx, LS_ERR_CONFIG, &map->key_place, "reported.rows is missing: the table"));
+  void *elements = NULL;
+  status = worse(status, parse_list(ctx, &w->arena, "reported.rows", row_rows, LS_COUNT(row_rows), list,
+                                    REPORTED_MAX, sizeof *w->reported, &elements, &w->reported_count));
+  w->reported = elements;
+  for (int i = 0; status == LS_OK && i < w->reported_count; i++) {
+    ls_reported_t *row = &w->reported[i];
+    row->strategy = row->strategy ? row->strategy - 1 : w->strategy;
+    if (row->samples_per_s <= 0 && row->step_time_ms <= 0)
+      status = ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_at(list, i)->place,
+                          "reported.rows.%d: samples_per_s or step_time_ms must be given", i);
+  }
+  return status;
+}
+
+/* Rules between options. */
+static ls_status_t check_rules(ls_ctx_t *ctx, const ls_doc_t *doc, const ls_workload_t *w) {
+  const ls_place_t whole = {.file = doc->file};
+  if ((w->batch_per_device > 0) == (w->global_batch > 0))
+    return ls_fail_at(ctx, LS_ERR_CONFIG, &whole,
+                      "give batch_per_device (weak scaling) or global_batch (strong scaling)");
+  bool single = false;
+  for (int i = 0; i < w->reported_count; i++)
+    single = single || w->reported[i].ranks == 1;
+  if (w->calibrate && !single)
+    return ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(doc->root, "calibrate")->place,
+                      "calibrate: reported needs a row of reported.rows with ranks: 1");
+  return LS_OK;
+}
+
+static ls_status_t parse_all(ls_ctx_t *ctx, const ls_doc_t *doc, ls_workload_t *w) {
+  static const char *const nested[] = {"layers", "reported", NULL};
+  const ls_section_t top = {"", top_rows, LS_COUNT(top_rows), ""};
+  ls_status_t status = ls_option_parse(ctx, &w->arena, &top, doc->root, nested, w);
+  const ls_doc_node_t *layers = ls_doc_get(doc->root, "layers"),
+                      *reported = ls_doc_get(doc->root, "reported");
+  if (layers) {
+    void *elements = NULL;
+    status = worse(status, parse_list(ctx, &w->arena, "layers", layer_rows, LS_COUNT(layer_rows), layers,
+                                      LAYERS_MAX, sizeof *w->layer, &elements, &w->layer_count));
+    w->layer = elements;
+  } else {
+    status = worse(status, ls_fail_at(ctx, LS_ERR_CONFIG, &(ls_place_t){.file = doc->file},
+                                      "layers is missing: a list of layers"));
+  }
+  if (reported) status = worse(status, parse_reported(ctx, reported, w));
+  return status == LS_OK ? check_rules(ctx, doc, w) : status;
+}
+
+/* Takes over the document. */
+static ls_status_t from_doc(ls_ctx_t *ctx, ls_doc_t *doc, ls_workload_t *workload) {
+  ls_workload_t w = {0};
+  ls_arena_init(&w.arena, ctx);
+  ls_status_t status = parse_all(ctx, doc, &w);
+  ls_doc_release(doc);
+  if (status != LS_OK) {
+    ls_arena_release(&w.arena);
+    return status;
+  }
+  *workload = w;
+  return LS_OK;
+}
+
+ls_status_t ls_workload_load(ls_ctx_t *ctx, const char *path, ls_workload_t *workload) {
+  ls_doc_t doc;
+  ls_status_t status = ls_doc_load(ctx, path, &doc);
+  return status == LS_OK ? from_doc(ctx, &doc, workload) : status;
+}
+
+ls_status_t ls_workload_parse(ls_ctx_t *ctx, const char *name, const char *text, size_t len,
+                              ls_workload_t *workload) {
+  ls_doc_t doc;
+  ls_status_t status = ls_doc_parse(ctx, name, text, len, &doc);
+  return status == LS_OK ? from_doc(ctx, &doc, workload) : status;
+}
+
+void ls_workload_release(ls_workload_t *workload) {
+  ls_arena_release(&workload->arena);
+  memset(workload, 0, sizeof *workload);
+}
+
+int64_t ls_workload_parameters(const ls_workload_t *workload) {
+  int64_t sum = 0;
+  for (int i = 0; i < workload->layer_count; i++)
+    sum += workload->layer[i].repeat * workload->layer[i].parameters;
+  return sum;
+}

@@ -1,0 +1,78 @@
+/* One device: which products, passes, launches and copies are timed on it. */
+#include "probe/meter.h"
+#include "probe/probe.h"
+
+/* A grid of linear layers: rows of a batch times a layer's width. Wide enough to say where a device becomes
+ * fast, small enough for the budget. */
+typedef struct {
+  int64_t rows[4], width[3];
+} grid_t;
+static const grid_t host_grid = {{16, 128, 1024}, {128, 512, 1024}};
+static const grid_t gpu_grid = {{16, 128, 1024, 8192}, {256, 1024, 4096}};
+
+static ls_status_t add_products(ls_meter_t *b, const grid_t *grid) {
+  ls_status_t status = LS_OK;
+  for (int w = 0; w < LS_COUNT(grid->width); w++)
+    for (int r = 0; r < LS_COUNT(grid->rows) && grid->rows[r] && status == LS_OK; r++) {
+      int64_t rows = grid->rows[r], width = grid->width[w];
+      const ls_shape_t in[] = {LS_SHAPE(LS_F32, rows, width), LS_SHAPE(LS_F32, width, width),
+                               LS_SHAPE(LS_F32, width)};
+      status = ls_meter_add_op(b, "linear", in, NULL, -1, NULL);
+      if (status != LS_OK || r != 1) continue;
+      status = ls_meter_add_op(b, "linear_dx", in, NULL, -1, NULL); /* dy has x's shape here */
+      const ls_shape_t both[] = {in[0], in[0]};
+      if (status == LS_OK) status = ls_meter_add_op(b, "linear_dwb", both, NULL, -1, NULL);
+    }
+  return status;
+}
+
+/* Three streams of numbers: two read, one written. From what stays in a cache to what does not. */
+static ls_status_t add_memory(ls_meter_t *b) {
+  static const int64_t floats[] = {1 << 12, 1 << 16, 1 << 20, 1 << 24};
+  char key[LS_PROFILE_KEY_BYTES];
+  ls_profile_device_key(key, "memory", b->backend->name, b->threads);
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < LS_COUNT(floats) && status == LS_OK; i++)
+    status =
+        ls_meter_add_op(b, "accumulate", &LS_SHAPE(LS_F32, floats[i]), key, 12.0 * (double)floats[i], NULL);
+  return status;
+}
+
+static ls_status_t add_launch(ls_meter_t *b) {
+  char key[LS_PROFILE_KEY_BYTES];
+  ls_meter_item_t *item;
+  ls_profile_device_key(key, "launch", b->backend->name, b->threads);
+  ls_status_t status = ls_meter_add_op(b, "copy", &LS_SHAPE(LS_F32, 1), key, -1, &item);
+  if (status == LS_OK) item->eager = true;
+  return status;
+}
+
+static ls_status_t add_copies(ls_meter_t *b) {
+  ls_status_t status = LS_OK;
+  for (int in = 0; in < 2; in++)
+    for (size_t bytes = 4096; bytes <= (size_t)64 << 20 && status == LS_OK; bytes *= 8)
+      status = ls_meter_add_copy(b, in, bytes);
+  return status;
+}
+
+ls_status_t ls_probe_device(ls_ctx_t *ctx, const ls_backend_t *backend, int index, int threads,
+                            int64_t budget_ns, ls_profile_t *profile) {
+  ls_device_t *device;
+  ls_meter_t *meter;
+  const ls_device_options_t options = {.index = index, .threads = threads};
+  ls_status_t status = backend->device->open(ctx, &options, &device);
+  if (status != LS_OK) return status;
+  status = ls_meter_create(ctx, device, threads, &meter);
+  if (status != LS_OK) goto device;
+  status = add_products(meter, backend->host_memory ? &host_grid : &gpu_grid);
+  if (status == LS_OK) status = add_memory(meter);
+  if (status == LS_OK) status = add_launch(meter);
+  if (status == LS_OK) status = ls_meter_add_hand_over(meter);
+  if (status == LS_OK && !backend->host_memory) status = add_copies(meter);
+  if (status == LS_OK) status = ls_meter_run(meter, budget_ns);
+  if (status == LS_OK) status = ls_meter_report(meter, profile);
+  ls_meter_destroy(meter);
+device:
+  backend->device->close(device);
+  return status;
+}

@@ -1,0 +1,35 @@
+/* Measures what a machine can do and puts it into a profile (machine/profile.h), through the same tables that
+ * training runs on: backends' kernels, streams and copies, transports' collectives. All measurements are
+ * short repetitions in turn, so that a disturbance hits everything a little instead of one thing a lot; a
+ * time is the median and the interval that holds 90 % of single measurements.
+ *
+ * What is measured under which key: docs/probe.md. What a budget does not suffice for is left out of the
+ * profile. */
+#ifndef LS_PROBE_PROBE_H
+#define LS_PROBE_PROBE_H
+
+#include "comm/comm.h"
+#include "machine/profile.h"
+
+/* One device: matrix products over a grid of shapes, memory, launches, hand-overs, copies. Local. */
+ls_status_t ls_probe_device(ls_ctx_t *ctx, const ls_backend_t *backend, int index, int threads,
+                            int64_t budget_ns, ls_profile_t *profile);
+
+/* Copies between devices 0..count-1 of this process: one pair at a time, then all at once, each checked byte
+ * by byte. *wrong: pairs whose copies arrived wrong. Local. Keys "device-copy cuda 0-1" (curve), "device-copy
+ * cuda all" (time of the slowest when all pairs copy the largest size at once). */
+ls_status_t ls_probe_peers(ls_ctx_t *ctx, const ls_backend_t *backend, int count, int64_t budget_ns,
+                           ls_profile_t *profile, int *wrong);
+
+/* All-reduce, reduce-scatter, all-gather and broadcast from 64 B to 64 MB over `comm` with buffers of
+ * `device`. Costs are those of the slowest rank. `control` is a host communicator of the same ranks (may be
+ * `comm`). Collective; every rank's profile gets the same. */
+ls_status_t ls_probe_collectives(ls_ctx_t *ctx, ls_comm_t *control, ls_comm_t *comm, ls_device_t *device,
+                                 int64_t budget_ns, ls_profile_t *profile);
+
+/* How much slower a memory-bound and a compute-bound op become when all ranks of this node compute at once
+ * (ls_profile_crowd_key). Collective; all ranks on one node, else nothing is measured. */
+ls_status_t ls_probe_crowd(ls_ctx_t *ctx, ls_comm_t *control, ls_device_t *device, int threads,
+                           int64_t budget_ns, ls_profile_t *profile);
+
+#endif

@@ -1,0 +1,363 @@
+/* Profiles: what is put is got, curves interpolate exactly, files come back bit for bit, and a file that is
+ * torn, altered, of another machine or of another version is refused with its reason. */
+#include "base/capture.h"
+#include "machine/profile.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char root[64], path[512];
+
+static int setup(void **state) {
+  strcpy(root, "/tmp/lockstep-test-XXXXXX");
+  if (!mkdtemp(root)) return -1;
+  snprintf(path, sizeof path, "%s/deep/er/profile.json", root);
+  return capture_setup(state);
+}
+
+static int teardown(void **state) {
+  capture_t *c = *state;
+  int failed = ls_dir_remove(c->ctx, root) != LS_OK;
+  return capture_teardown(state) || failed;
+}
+
+static ls_machine_t machine_of(const char *cpu) {
+  ls_machine_t m;
+  ls_machine_clear(&m);
+  snprintf(m.cpu_model, sizeof m.cpu_model, "%s", cpu);
+  m.cores = 2;
+  return m;
+}
+
+static ls_profile_t *create(capture_t *c) {
+  ls_machine_t m = machine_of("Test CPU");
+  ls_profile_t *p = NULL;
+  assert_int_equal(ls_profile_create(c->ctx, &m, &p), LS_OK);
+  return p;
+}
+
+static const ls_curve_point_t three[] = {
+    {64, {100, 90, 120}}, {1024, {200, 190, 240}}, {2048, {400, 350, 500}}};
+
+static void put_get(void **state) {
+  capture_t *c = *state;
+  ls_profile_t *p = create(c);
+  ls_time_t t = {-7, -7, -7};
+  char key[32];
+  for (int i = 0; i < 100; i++) { /* in an order that is neither ascending nor descending */
+    snprintf(key, sizeof key, "op %d", i * 37 % 100);
+    assert_int_equal(ls_profile_put(p, key, &(ls_time_t){i * 37 % 100, 0, 200}), LS_OK);
+  }
+  assert_int_equal(ls_profile_time_count(p), 100);
+  for (int i = 0; i < 100; i++) {
+    snprintf(key, sizeof key, "op %d", i);
+    assert_true(ls_profile_get(p, key, &t));
+    assert_true(t.ns == i && t.low_ns == 0 && t.high_ns == 200);
+  }
+  const char *before = ls_profile_time_at(p, 0, &t);
+  for (int i = 1; i < 100; i++) {
+    const char *at = ls_profile_time_at(p, i, &t);
+    assert_true(strcmp(before, at) < 0);
+    before = at;
+  }
+  assert_null(ls_profile_time_at(p, 100, &t));
+  assert_null(ls_profile_time_at(p, -1, &t));
+  assert_int_equal(ls_profile_put(p, "op 5", &(ls_time_t){6, 6, 6}), LS_OK);
+  assert_int_equal(ls_profile_time_count(p), 100);
+  assert_true(ls_profile_get(p, "op 5", &t) && t.ns == 6);
+  t = (ls_time_t){-7, -7, -7};
+  assert_false(ls_profile_get(p, "op", &t));
+  assert_true(t.ns == -7); /* outputs only on success */
+  ls_profile_destroy(p);
+}
+
+static void refuses_nonsense(void **state) {
+  capture_t *c = *state;
+  ls_profile_t *p = create(c);
+  const ls_time_t bad[] = {{NAN, 0, 1}, {1, NAN, 1}, {1, 0, INFINITY}, {1, 2, 3}, {5, 1, 3}, {1, -1, 3}};
+  for (int i = 0; i < LS_COUNT(bad); i++)
+    assert_int_equal(ls_profile_put(p, "k", &bad[i]), LS_ERR_ARGUMENT);
+  char longer[LS_PROFILE_KEY_BYTES + 1];
+  memset(longer, 'k', sizeof longer);
+  longer[LS_PROFILE_KEY_BYTES] = '\0';
+  const ls_time_t good = {1, 1, 1};
+  assert_int_equal(ls_profile_put(p, longer, &good), LS_ERR_ARGUMENT);
+  longer[LS_PROFILE_KEY_BYTES - 1] = '\0';
+  assert_int_equal(ls_profile_put(p, longer, &good), LS_OK);
+  assert_int_equal(ls_profile_put(p, "", &good), LS_ERR_ARGUMENT);
+  assert_int_equal(ls_profile_put(p, "a\nb", &good), LS_ERR_ARGUMENT);
+  ls_curve_point_t points[2] = {{64, {1, 1, 1}}, {64, {1, 1, 1}}};
+  assert_int_equal(ls_profile_put_curve(p, "c", points, 2), LS_ERR_ARGUMENT); /* not ascending */
+  assert_int_equal(ls_profile_put_curve(p, "c", points, 0), LS_ERR_ARGUMENT);
+  points[0].bytes = -1;
+  assert_int_equal(ls_profile_put_curve(p, "c", points, 1), LS_ERR_ARGUMENT);
+  assert_int_equal(ls_profile_time_count(p), 1);
+  assert_int_equal(ls_profile_curve_count(p), 0);
+  ls_profile_destroy(p);
+}
+
+static void interpolation(void **state) {
+  capture_t *c = *state;
+  ls_profile_t *p = create(c);
+  ls_time_t t = {-7, -7, -7};
+  assert_false(ls_profile_interpolate(p, "curve", 100, &t));
+  assert_true(t.ns == -7);
+  assert_int_equal(ls_profile_put_curve(p, "curve", three, 3), LS_OK);
+  const struct {
+    double bytes, ns, low, high;
+  } rows[] = {{0, 100, 90, 120},     {64, 100, 90, 120},    {544, 150, 140, 180},  {1024, 200, 190, 240},
+              {1536, 300, 270, 370}, {2048, 400, 350, 500}, {4096, 800, 670, 1020}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    assert_true(ls_profile_interpolate(p, "curve", rows[i].bytes, &t));
+    assert_true(t.ns == rows[i].ns && t.low_ns == rows[i].low && t.high_ns == rows[i].high);
+  }
+  assert_false(ls_profile_interpolate(p, "curve", NAN, &t));
+  /* A last stretch that falls (noise) is not carried on to negative times. */
+  const ls_curve_point_t falling[] = {{10, {100, 50, 150}}, {20, {90, 80, 100}}};
+  assert_int_equal(ls_profile_put_curve(p, "falling", falling, 2), LS_OK);
+  assert_true(ls_profile_interpolate(p, "falling", 1e9, &t));
+  assert_true(t.ns == 90 && t.low_ns <= t.ns && t.high_ns >= t.ns);
+  assert_int_equal(ls_profile_put_curve(p, "one", three, 1), LS_OK);
+  assert_true(ls_profile_interpolate(p, "one", 1e6, &t) && t.ns == 100);
+  ls_profile_destroy(p);
+}
+
+static ls_profile_t *filled(capture_t *c) {
+  ls_profile_t *p = create(c);
+  assert_int_equal(ls_profile_put(p, "op cpu t2 linear f32 (16, 799)", &(ls_time_t){1.0 / 3, 0.1, 1e9 / 7}),
+                   LS_OK);
+  assert_int_equal(ls_profile_put(p, "whole", &(ls_time_t){5, 5, 5}), LS_OK);
+  assert_int_equal(ls_profile_put_curve(p, "all-reduce mpi 2", three, 3), LS_OK);
+  return p;
+}
+
+static void file_round_trip(void **state) {
+  capture_t *c = *state;
+  ls_machine_t here = machine_of("Test CPU");
+  ls_profile_t *p = filled(c), *q = NULL;
+  assert_int_equal(ls_profile_save(c->ctx, p, path), LS_OK); /* folders are made */
+  assert_int_equal(ls_profile_load(c->ctx, path, &here, &q), LS_OK);
+  ls_time_t t;
+  const ls_curve_point_t *points;
+  assert_true(ls_profile_get(q, "op cpu t2 linear f32 (16, 799)", &t));
+  assert_true(t.ns == 1.0 / 3 && t.low_ns == 0.1 && t.high_ns == 1e9 / 7);
+  assert_int_equal(ls_profile_curve(q, "all-reduce mpi 2", &points), 3);
+  assert_memory_equal(points, three, sizeof three);
+  json_t *a = ls_profile_json(p), *b = ls_profile_json(q);
+  assert_true(a && json_equal(a, b));
+  json_decref(a);
+  json_decref(b);
+  assert_string_equal(ls_profile_machine(q)->cpu_model, "Test CPU");
+  ls_profile_destroy(p);
+  ls_profile_destroy(q);
+}
+
+static void another_machine(void **state) {
+  capture_t *c = *state;
+  ls_profile_t *p = filled(c), *q = NULL;
+  assert_int_equal(ls_profile_save(c->ctx, p, path), LS_OK);
+  ls_machine_t here = machine_of("Other CPU");
+  assert_int_equal(ls_profile_load(c->ctx, path, &here, &q), LS_ERR_MISMATCH);
+  assert_non_null(strstr(c->text, "cpu model is \"Test CPU\" there, \"Other CPU\" here"));
+  assert_null(q);
+  assert_int_equal(ls_profile_load(c->ctx, path, NULL, &q), LS_OK); /* replay and simulation */
+  ls_profile_destroy(q);
+  here = machine_of("Test CPU");
+  here.memory_bytes = 1; /* not part of the identity */
+  assert_int_equal(ls_profile_load(c->ctx, path, &here, &q), LS_OK);
+  ls_profile_destroy(q);
+  ls_profile_destroy(p);
+}
+
+static void missing(void **state) {
+  capture_t *c = *state;
+  ls_profile_t *q = NULL;
+  assert_int_equal(ls_profile_load(c->ctx, path, NULL, &q), LS_ERR_NOT_FOUND);
+  assert_null(q);
+}
+
+/* Every truncation of the file, and every byte changed, is refused or loads the same contents (white space).
+ */
+static void torn_and_altered(void **state) {
+  capture_t *c = *state;
+  ls_machine_t here = machine_of("Test CPU");
+  ls_profile_t *p = filled(c);
+  json_t *whole = ls_profile_json(p);
+  assert_int_equal(ls_profile_save(c->ctx, p, path), LS_OK);
+  ls_profile_destroy(p);
+  char *text, *changed;
+  size_t size;
+  assert_int_equal(ls_file_read(c->ctx, path, 1 << 20, &text, &size), LS_OK);
+  changed = malloc(size);
+  assert_non_null(changed);
+  for (size_t i = 0; i < 2 * size; i++) {
+    size_t len = i < size ? i : size;
+    memcpy(changed, text, size);
+    if (i >= size) changed[i - size] = (char)(changed[i - size] ^ (1 + i % 7));
+    FILE *file = fopen(path, "wb"); /* not durable: thousands of times */
+    assert_int_equal(fwrite(changed, 1, len, file), len);
+    fclose(file);
+    ls_profile_t *q = NULL;
+    ls_status_t status = ls_profile_load(c->ctx, path, &here, &q);
+    if (status == LS_OK) {
+      json_t *j = ls_profile_json(q);
+      assert_true(json_equal(j, whole));
+      json_decref(j);
+      ls_profile_destroy(q);
+    } else {
+      assert_true(status == LS_ERR_CORRUPT || status == LS_ERR_MISMATCH);
+      assert_null(q);
+    }
+    capture_clear(c);
+  }
+  json_decref(whole);
+  free(changed);
+  ls_free(text);
+}
+
+static void refused_files(void **state) {
+  capture_t *c = *state;
+  static const struct {
+    const char *text, *says;
+    ls_status_t status;
+  } rows[] = {
+      {"", "not a whole profile", LS_ERR_CORRUPT},
+      {"[]", "not a profile", LS_ERR_CORRUPT},
+      {"{}", "not a profile", LS_ERR_CORRUPT},
+      {"{\"format\": \"lockstep profile\"}", "\"version\" is not a whole number", LS_ERR_CORRUPT},
+      {"{\"format\": \"lockstep profile\", \"version\": 2}", "version 2", LS_ERR_MISMATCH},
+      {"{\"format\": \"lockstep profile\", \"version\": 1}", "an object expected", LS_ERR_CORRUPT},
+      {"{\"format\": \"lockstep profile\", \"version\": 1, \"machine\": {}, \"times\": []}", "\"times\"",
+       LS_ERR_CORRUPT},
+      {"{\"format\": \"lockstep profile\", \"version\": 1, \"machine\": {}, \"times\": {\"a\": [1, 2]}}",
+       "\"a\"", LS_ERR_CORRUPT},
+      {"{\"format\": \"lockstep profile\", \"version\": 1, \"machine\": {}, \"times\": {\"a\": [1, 2, 3]}}",
+       "not a time", LS_ERR_CORRUPT},
+      {"{\"format\": \"lockstep profile\", \"version\": 1, \"machine\": {}, \"times\": {\"\": [1, 1, 1]}}",
+       "not a key", LS_ERR_CORRUPT},
+      {"{\"format\": \"lockstep profile\", \"version\": 1, \"machine\": {}, \"curves\": {\"a\": []}}",
+       "a curve", LS_ERR_CORRUPT},
+      {"{\"format\": \"lockstep profile\", \"version\": 1, \"machine\": {}, \"curves\": {\"a\": [[1, 1, 1, "
+       "\"1\"]]}}",
+       "a curve", LS_ERR_CORRUPT},
+      {"{\"format\": \"lockstep profile\", \"version\": 1, \"machine\": {}, \"curves\": {\"a\": "
+       "[[2,1,1,1],[1,1,1,1]]}}",
+       "not ascending", LS_ERR_CORRUPT},
+      {"{\"format\": \"lockstep profile\", \"version\": 1, \"machine\": {}, \"checksum\": \"0\"}", "altered",
+       LS_ERR_CORRUPT},
+      {"{\"format\": \"lockstep profile\", \"version\": 1, \"machine\": {}, \"machine\": {}}", "duplicate",
+       LS_ERR_CORRUPT},
+      {"{\"format\": \"lockstep profile\", \"version\": 1, \"machine\": {\"cores\": 1e400}}",
+       "real number overflow", LS_ERR_CORRUPT},
+  };
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    ls_profile_t *q = NULL;
+    snprintf(path, sizeof path, "%s/p.json", root);
+    assert_int_equal(ls_file_write(c->ctx, path, rows[i].text, strlen(rows[i].text)), LS_OK);
+    assert_int_equal(ls_profile_load(c->ctx, path, NULL, &q), rows[i].status);
+    assert_null(q);
+    if (!strstr(c->text, rows[i].says)) fail_msg("row %d says: %s", i, c->text);
+    capture_clear(c);
+  }
+}
+
+/* Written by hand, without checksum: good for any machine, never taken for a measurement of this one. */
+static void described_by_hand(void **state) {
+  capture_t *c = *state;
+  const char text[] =
+      "{\"format\": \"lockstep profile\", \"version\": 1, \"machine\": {\"cpu_model\": \"X\"}, "
+      "\"times\": {\"a\": [1, 1, 1]}}";
+  snprintf(path, sizeof path, "%s/p.json", root);
+  assert_int_equal(ls_file_write(c->ctx, path, text, sizeof text - 1), LS_OK);
+  ls_profile_t *q = NULL;
+  assert_int_equal(ls_profile_load(c->ctx, path, NULL, &q), LS_OK);
+  ls_machine_t same = *ls_profile_machine(q);
+  ls_profile_destroy(q);
+  q = NULL;
+  assert_int_equal(ls_profile_load(c->ctx, path, &same, &q), LS_ERR_CORRUPT);
+  assert_null(q);
+}
+
+static void merge(void **state) {
+  capture_t *c = *state;
+  ls_profile_t *p = filled(c), *q = create(c);
+  assert_int_equal(ls_profile_put(q, "whole", &(ls_time_t){9, 9, 9}), LS_OK);
+  assert_int_equal(ls_profile_put(q, "more", &(ls_time_t){1, 1, 1}), LS_OK);
+  assert_int_equal(ls_profile_put_curve(q, "all-reduce mpi 2", three, 2), LS_OK);
+  assert_int_equal(ls_profile_merge(p, q), LS_OK);
+  ls_time_t t;
+  const ls_curve_point_t *points;
+  assert_true(ls_profile_get(p, "whole", &t) && t.ns == 9);
+  assert_int_equal(ls_profile_time_count(p), 3);
+  assert_int_equal(ls_profile_curve(p, "all-reduce mpi 2", &points), 2);
+  ls_profile_destroy(p);
+  ls_profile_destroy(q);
+}
+
+static void default_path(void **state) {
+  capture_t *c = *state;
+  ls_machine_t m = machine_of("Test CPU");
+  char hex[17], expected[512];
+  ls_machine_fingerprint(&m, hex);
+  setenv("LOCKSTEP_PROFILE", "/x/y.json", 1);
+  char *got = ls_profile_default_path(c->ctx, &m);
+  assert_string_equal(got, "/x/y.json");
+  ls_free(got);
+  unsetenv("LOCKSTEP_PROFILE");
+  setenv("XDG_CACHE_HOME", "/cache", 1);
+  got = ls_profile_default_path(c->ctx, &m);
+  snprintf(expected, sizeof expected, "/cache/lockstep/%s.json", hex);
+  assert_string_equal(got, expected);
+  ls_free(got);
+  setenv("XDG_CACHE_HOME", "relative", 1); /* ignored, as its specification says */
+  setenv("HOME", "/home/someone", 1);
+  got = ls_profile_default_path(c->ctx, &m);
+  snprintf(expected, sizeof expected, "/home/someone/.cache/lockstep/%s.json", hex);
+  assert_string_equal(got, expected);
+  ls_free(got);
+}
+
+static ls_status_t whole_life(capture_t *c) {
+  ls_machine_t m = machine_of("Test CPU");
+  ls_profile_t *p, *q;
+  char *name = NULL;
+  ls_status_t status = ls_profile_create(c->ctx, &m, &p);
+  if (status != LS_OK) return status;
+  status = ls_profile_put(p, "a", &(ls_time_t){1, 1, 1});
+  if (status == LS_OK) status = ls_profile_put_curve(p, "c", three, 3);
+  if (status == LS_OK) status = ls_profile_put_curve(p, "c", three, 2);
+  if (status == LS_OK) status = ls_profile_save(c->ctx, p, path);
+  if (status == LS_OK) status = ls_profile_load(c->ctx, path, &m, &q);
+  if (status == LS_OK) {
+    ls_profile_destroy(q);
+    name = ls_profile_default_path(c->ctx, &m);
+    if (!name) status = LS_ERR_MEMORY;
+  }
+  ls_free(name);
+  ls_profile_destroy(p);
+  return status;
+}
+
+static void every_allocation_fails_once(void **state) {
+  assert_in_range(capture_fail_each_alloc(*state, whole_life), 10, 200);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(put_get, setup, teardown),
+      cmocka_unit_test_setup_teardown(refuses_nonsense, setup, teardown),
+      cmocka_unit_test_setup_teardown(interpolation, setup, teardown),
+      cmocka_unit_test_setup_teardown(file_round_trip, setup, teardown),
+      cmocka_unit_test_setup_teardown(another_machine, setup, teardown),
+      cmocka_unit_test_setup_teardown(missing, setup, teardown),
+      cmocka_unit_test_setup_teardown(torn_and_altered, setup, teardown),
+      cmocka_unit_test_setup_teardown(refused_files, setup, teardown),
+      cmocka_unit_test_setup_teardown(described_by_hand, setup, teardown),
+      cmocka_unit_test_setup_teardown(merge, setup, teardown),
+      cmocka_unit_test_setup_teardown(default_path, setup, teardown),
+      cmocka_unit_test_setup_teardown(every_allocation_fails_once, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

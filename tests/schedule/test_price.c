@@ -1,0 +1,260 @@
+/* Schedules small enough to be priced by hand. */
+#include "build.h"
+#include "schedule/price.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { TASKS_MAX = 16 };
+
+/* Times by task, as the test says. */
+typedef struct {
+  ls_time_t time[TASKS_MAX];
+  int unknown; /* this task is not known; -1 = none */
+} table_t;
+
+static ls_status_t from_table(void *user, const ls_schedule_t *s, int task, ls_time_t *time) {
+  (void)s;
+  const table_t *table = user;
+  if (task == table->unknown) return LS_ERR_NOT_FOUND;
+  *time = table->time[task];
+  return LS_OK;
+}
+
+static ls_time_t exactly(double ns) {
+  return (ls_time_t){ns, ns, ns};
+}
+
+static ls_cost_model_t model_of(table_t *table) {
+  return (ls_cost_model_t){.task_time = from_table, .user = table};
+}
+
+static ls_ctx_t *ctx;
+static int setup(void **state) {
+  (void)state;
+  ctx = ls_ctx_create(NULL, NULL);
+  return ctx ? 0 : -1;
+}
+static int teardown(void **state) {
+  (void)state;
+  ls_ctx_destroy(ctx);
+  return 0;
+}
+
+/* 0 make a; 1 all-reduce a; 2 make b; 3 all-reduce b; 4 a + b: two sums hidden behind computing, and then
+ * waited for. */
+static ls_schedule_t *two_sums(void) {
+  ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
+  int a = build_at(s, "a", LS_REGION_GRAD, 0, 64), b = build_at(s, "b", LS_REGION_GRAD, 64, 128);
+  int c = build_transient(s, "c", 64);
+  build_source(s, "make a", a);
+  ls_schedule_collective(s, "sum a", LS_ALL_REDUCE, a);
+  build_source(s, "make b", b);
+  ls_schedule_collective(s, "sum b", LS_ALL_REDUCE, b);
+  build_op2(s, &op_sum, "use", a, b, c);
+  assert_int_equal(ls_schedule_finish(s), LS_OK);
+  assert_int_equal(s->task_count, 5);
+  return s;
+}
+
+static void check_times(const ls_price_t *price, const int64_t (*expected)[2], int count) {
+  for (int t = 0; t < count; t++) {
+    assert_int_equal(price->times[t].start_ns, expected[t][0]);
+    assert_int_equal(price->times[t].end_ns, expected[t][1]);
+  }
+}
+
+static void one_lane_is_a_sum(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+  int a = build_transient(s, "a", 8), b = build_transient(s, "b", 8), c = build_transient(s, "c", 8);
+  build_source(s, "source", a);
+  build_op1(s, &op_double, "double", a, b);
+  build_op1(s, &op_double, "again", b, c);
+  assert_int_equal(ls_schedule_finish(s), LS_OK);
+  table_t table = {.unknown = -1, .time = {exactly(10), exactly(20), exactly(30)}};
+  ls_cost_model_t model = model_of(&table);
+  model.step_overhead_ns = 5;
+  ls_price_t price;
+  assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_OK);
+  check_times(&price, (const int64_t[][2]){{0, 10}, {10, 30}, {30, 60}}, 3);
+  assert_true(price.step.ns == 65 && price.step.low_ns == 65 && price.step.high_ns == 65);
+  assert_true(price.exposed_ns == 0);
+  assert_true(price.parts_ns[LS_PHASE_STEP_REST] == 5);
+  assert_true(price.parts_ns[LS_PHASE_STEP_FORWARD] == 60);
+  ls_price_release(&price);
+  assert_null(price.times);
+  ls_schedule_destroy(s);
+}
+
+static void sums_hide_behind_computing(void **state) {
+  (void)state;
+  ls_schedule_t *s = two_sums();
+  table_t table = {.unknown = -1, .time = {exactly(10), exactly(30), exactly(20), exactly(15), exactly(5)}};
+  ls_cost_model_t model = model_of(&table);
+  ls_price_t price;
+  assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_OK);
+  /* sum a runs 10..40 beside make b 10..30; sum b 40..55; use waits 30..55. */
+  check_times(&price, (const int64_t[][2]){{0, 10}, {10, 40}, {10, 30}, {40, 55}, {55, 60}}, 5);
+  assert_true(price.step.ns == 60);
+  assert_true(price.exposed_ns == 25);
+  double sum = 0;
+  for (int p = 0; p < LS_PHASE_STEP_COUNT; p++)
+    sum += price.parts_ns[p];
+  assert_true(sum == 60);
+  ls_price_release(&price);
+  ls_schedule_destroy(s);
+}
+
+static void busy_lanes_slow_each_other(void **state) {
+  (void)state;
+  ls_schedule_t *s = two_sums();
+  table_t table = {.unknown = -1, .time = {exactly(10), exactly(30), exactly(20), exactly(15), exactly(5)}};
+  ls_cost_model_t model = model_of(&table);
+  model.slowdown[LS_LANE_COMPUTE][LS_LANE_COMM] = 2;
+  model.slowdown[LS_LANE_COMM][LS_LANE_COMPUTE] = 1.5;
+  ls_price_t price;
+  assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_OK);
+  /* make b: 20 at half speed, 10..50. sum a: 40 of time give 26.67 of its 30 work, the last 3.33
+   * alone: 53.33. sum b alone 53.33..68.33, use 68.33..73.33. */
+  check_times(&price, (const int64_t[][2]){{0, 10}, {10, 53}, {10, 50}, {53, 68}, {68, 73}}, 5);
+  assert_true(fabs(price.step.ns - (73 + 1.0 / 3)) < 1e-9);
+  ls_price_release(&price);
+  ls_schedule_destroy(s);
+}
+
+/* Only the critical path counts: make a, sum a, sum b, use; make b has room. */
+static void interval_follows_the_critical_path(void **state) {
+  (void)state;
+  ls_schedule_t *s = two_sums();
+  table_t table = {.unknown = -1, .time = {{10, 7, 10}, {30, 26, 42}, {20, 1, 25}, exactly(15), {5, 5, 10}}};
+  ls_cost_model_t model = model_of(&table);
+  ls_price_t price;
+  assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_OK);
+  assert_true(price.step.ns == 60);
+  assert_true(fabs(price.step.low_ns - (60 - 5)) < 1e-9);   /* 3, 4 */
+  assert_true(fabs(price.step.high_ns - (60 + 13)) < 1e-9); /* 12, 5 */
+  ls_price_release(&price);
+  model.model_error = 0.2; /* 12 of 60 */
+  assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_OK);
+  assert_true(fabs(price.step.low_ns - (60 - 13)) < 1e-9); /* 5, 12 */
+  ls_price_release(&price);
+  ls_schedule_destroy(s);
+}
+
+static void stretched_tasks_have_stretched_intervals(void **state) {
+  (void)state;
+  ls_schedule_t *s = two_sums();
+  table_t table = {.unknown = -1, .time = {exactly(10), exactly(30), {30, 27, 30}, exactly(1), exactly(1)}};
+  ls_cost_model_t model = model_of(&table);
+  model.slowdown[LS_LANE_COMPUTE][LS_LANE_COMM] = 2; /* make b: 15 beside sum a, the other 15 alone */
+  ls_price_t price;
+  assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_OK);
+  double took = 30 + 15;
+  assert_true(fabs(price.step.ns - (10 + took + 1 + 1)) < 1e-9);
+  assert_true(fabs(price.step.ns - price.step.low_ns - 3 * took / 30) < 1e-9);
+  ls_price_release(&price);
+  ls_schedule_destroy(s);
+}
+
+static void what_is_not_known_cannot_be_priced(void **state) {
+  (void)state;
+  ls_schedule_t *s = two_sums();
+  table_t table = {.unknown = 3, .time = {exactly(1), exactly(1), exactly(1), exactly(1), exactly(1)}};
+  ls_cost_model_t model = model_of(&table);
+  ls_price_t price, before;
+  memset(&price, 0x5a, sizeof price);
+  memcpy(&before, &price, sizeof price);
+  assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_ERR_NOT_FOUND);
+  assert_memory_equal(&price, &before, sizeof price);
+  assert_int_equal(ls_ctx_error_count(ctx), 0);
+  table.unknown = -1;
+  table.time[2] = exactly(NAN);
+  assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_ERR_ARGUMENT);
+  table.time[2] = exactly(-1);
+  assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_ERR_ARGUMENT);
+  ls_schedule_destroy(s);
+}
+
+static void tasks_without_time_end_at_once(void **state) {
+  (void)state;
+  ls_schedule_t *s = two_sums();
+  table_t table = {.unknown = -1};
+  ls_cost_model_t model = model_of(&table);
+  ls_price_t price;
+  assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_OK);
+  assert_true(price.step.ns == 0 && price.step.low_ns == 0 && price.step.high_ns == 0);
+  ls_price_release(&price);
+  ls_schedule_destroy(s);
+}
+
+static void waits_in_a_circle_are_refused(void **state) {
+  (void)state;
+  ls_schedule_t *s = two_sums();
+  int wait = 4, *old = s->tasks[1].wait,
+      count = s->tasks[1].wait_count; /* sum a waits for use, which waits for it */
+  s->tasks[1].wait = &wait;
+  s->tasks[1].wait_count = 1;
+  table_t table = {.unknown = -1};
+  ls_cost_model_t model = model_of(&table);
+  ls_price_t price;
+  assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_ERR_ARGUMENT);
+  s->tasks[1].wait = old;
+  s->tasks[1].wait_count = count;
+  s->finished = false;
+  assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_ERR_ARGUMENT);
+  ls_schedule_destroy(s);
+}
+
+static void keys_say_what_a_time_depends_on(void **state) {
+  (void)state;
+  ls_schedule_t *s = two_sums();
+  char a[LS_PROFILE_KEY_BYTES], b[LS_PROFILE_KEY_BYTES];
+  assert_string_equal(ls_task_key(s, 4, "cpu", 2, a), "op cpu t2 sum f32 (64) f32 (64) -> f32 (64)");
+  assert_string_equal(ls_task_key(s, 0, "cpu", 2, a), "op cpu t2 source i0=64 -> f32 (64)");
+  assert_string_equal(a, ls_task_key(s, 2, "cpu", 2, b)); /* another place, the same work */
+  assert_string_not_equal(a, ls_task_key(s, 0, "cpu", 1, b));
+  assert_string_not_equal(a, ls_task_key(s, 0, "ref", 2, b));
+  ls_schedule_destroy(s);
+}
+
+static void every_allocation_may_fail(void **state) {
+  (void)state;
+  ls_schedule_t *s = two_sums();
+  table_t table = {.unknown = -1};
+  ls_cost_model_t model = model_of(&table);
+  ls_price_t price;
+  ls_ctx_fail_alloc(ctx, 0);
+  assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_OK);
+  ls_price_release(&price);
+  int64_t allocations = ls_ctx_fail_alloc(ctx, 0);
+  assert_true(allocations > 0);
+  for (int64_t n = 1; n <= allocations; n++) {
+    ls_ctx_fail_alloc(ctx, n);
+    assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_ERR_MEMORY);
+  }
+  ls_ctx_fail_alloc(ctx, 0);
+  ls_schedule_destroy(s);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+  const struct CMUnitTest tests[] = {
+      TEST(one_lane_is_a_sum),
+      TEST(sums_hide_behind_computing),
+      TEST(busy_lanes_slow_each_other),
+      TEST(interval_follows_the_critical_path),
+      TEST(stretched_tasks_have_stretched_intervals),
+      TEST(what_is_not_known_cannot_be_priced),
+      TEST(tasks_without_time_end_at_once),
+      TEST(waits_in_a_circle_are_refused),
+      TEST(keys_say_what_a_time_depends_on),
+      TEST(every_allocation_may_fail),
+  };
+  return cmocka_run_group_tests_name("price", tests, NULL, NULL);
+}
