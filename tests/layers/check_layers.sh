@@ -48,7 +48,7 @@ sideways() {
 }
 
 loud() {
-  grep -rnE --include='*.c' '(^|[^a-z_])(f?printf|f?puts|putchar|perror|exit|_exit|abort)\(' . |
+  grep -rnE --include='*.c' '(^|[^a-z_])((printf|puts|putchar|perror|exit|_exit|abort)\(|(fprintf|fputs|fputc|putc)\([^;]*(stdout|stderr))' . |
     grep -vE '^\./cli/|^\./comm/mpi/mpi_abort\.c|snprintf|//|\* ' || true
 }
 
