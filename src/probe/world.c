@@ -158,9 +158,10 @@ static ls_status_t walk(world_t *w, int round) {
   return w->control->ops->run(w->control, &c);
 }
 
-/* Two rounds of single runs: the first warms up, the second says how often a sample repeats. */
+/* Two rounds of single runs: the first warms up what is short, the second all and says how often a sample
+ * repeats. */
 static ls_status_t calibrate(world_t *w) {
-  ls_status_t status = walk(w, 0);
+  ls_status_t status = walk(w, 1);
   if (status == LS_OK) status = walk(w, 0);
   for (int i = 0; i < POINTS && status == LS_OK; i++) {
     double wanted = sample_ns / (cost(w, i) + 1);
