@@ -275,8 +275,8 @@ static void print_people(const simulation_t *sim, const cli_args_t *args) {
   printf("  %s scaling: %s\n", sim->work.global_batch ? "strong" : "weak",
          sim->work.global_batch ? "the global batch is fixed" : "the batch of each device is fixed");
   if (sim->has_workload) {
-    printf("  %s parameters;", cli_count(ls_workload_parameters(&sim->workload)));
-    print_wrapped(" source:", sim->workload.source);
+    printf("  %s parameters\n", cli_count(ls_workload_parameters(&sim->workload)));
+    print_wrapped("  source:", sim->workload.source);
   }
   if (sim->work.compute_scale != 1)
     printf("  calibrated: times of ops x %.3f, so that one device takes what was reported for it\n",

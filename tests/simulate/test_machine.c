@@ -101,8 +101,8 @@ static void a_missing_file_is_named(void **state) {
 
 static void the_shipped_machines_are_good(void **state) {
   capture_t *c = *state;
-  static const char *const files[] = {"h200", "h200-host-bridge", "rtx4070tis-host-bridge", "rtx5080-rtx4060",
-                                      "v100-hdr"};
+  static const char *const files[] = {
+      "h200", "h200-host-bridge", "rtx4070tis-host-bridge", "rtx5080-rtx4060", "v100-hdr", "v100-hdr-pcie3"};
   for (int i = 0; i < LS_COUNT(files); i++) {
     char path[128];
     snprintf(path, sizeof path, "machines/%s.yaml", files[i]);
@@ -111,6 +111,30 @@ static void the_shipped_machines_are_good(void **state) {
     assert_true(ls_sim_machine_devices(&m) >= 2);
     ls_sim_machine_release(&m);
   }
+}
+
+/* Torn and altered files are refused or read, nothing else; every cut and every byte once. */
+static void torn_and_altered_files_do_no_harm(void **state) {
+  capture_t *c = *state;
+  static const char text[] =
+      "name: x\nshares: both\ndevices:\n" DEVICE("a", "1") LINKS("nvlink") NETWORK("3");
+  static const char replacements[] = {'\0', '\n', ':', '{', '[', '-', '9', '\'', '\xff'};
+  ls_sim_machine_t m;
+  for (size_t len = 0; len < sizeof text; len++) {
+    if (ls_sim_machine_parse(c->ctx, "m.yaml", text, len, &m) == LS_OK) ls_sim_machine_release(&m);
+    capture_clear(c);
+  }
+  for (size_t i = 0; i < sizeof text - 1; i++)
+    for (int k = 0; k < LS_COUNT(replacements); k++) {
+      char altered[sizeof text];
+      memcpy(altered, text, sizeof text);
+      altered[i] = replacements[k];
+      if (ls_sim_machine_parse(c->ctx, "m.yaml", altered, sizeof text - 1, &m) == LS_OK) {
+        assert_true(ls_sim_machine_devices(&m) >= 1);
+        ls_sim_machine_release(&m);
+      }
+      capture_clear(c);
+    }
 }
 
 static ls_status_t parse_once(capture_t *c) {
@@ -128,8 +152,11 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(a_machine_is_read),         TEST(bad_files_are_refused_with_every_fault_and_its_place),
-      TEST(a_missing_file_is_named),   TEST(the_shipped_machines_are_good),
+      TEST(a_machine_is_read),
+      TEST(bad_files_are_refused_with_every_fault_and_its_place),
+      TEST(a_missing_file_is_named),
+      TEST(the_shipped_machines_are_good),
+      TEST(torn_and_altered_files_do_no_harm),
       TEST(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

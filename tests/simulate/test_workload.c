@@ -48,6 +48,13 @@ static void a_step_takes_the_sum_of_its_parts(void **state) {
   assert_close(four.speedup, 4 * step_ns / (step_ns + reduce_ns));
 }
 
+/* Gradients that travel for 12 us beside a backward pass that then runs at half speed cost it 6 us. */
+static void communication_slows_what_runs_beside_it(void **state) {
+  double alone_ns = price(*state, FOUR, TWO, 4).step_ns;
+  double beside_ns = price(*state, FOUR "  overlap_slowdown: {value: 2, source: t}\n", TWO, 4).step_ns;
+  assert_close(beside_ns, alone_ns + 6000);
+}
+
 static void one_bucket_hides_nothing(void **state) {
   ls_sim_point_t four =
       price(*state, FOUR, "name: w\nsource: t\nbatch_per_device: 8\nlayers:\n" LAYER("a") LAYER("b"), 4);
@@ -161,6 +168,7 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(a_step_takes_the_sum_of_its_parts),
+      TEST(communication_slows_what_runs_beside_it),
       TEST(one_bucket_hides_nothing),
       TEST(sharded_parameters_are_gathered_and_scattered),
       TEST(calibration_gives_the_reported_step),
