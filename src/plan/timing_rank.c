@@ -4,7 +4,13 @@
 
 #include <sched.h>
 
-enum { WARMUP_STEPS = 3, STEPS_MIN = 3, LOADER_THREADS_MAX = 8, SPINS_BEFORE_YIELD = 2000 };
+enum {
+  STEPS_LIMIT = 1 << 24,
+  WARMUP_STEPS = 3,
+  STEPS_MIN = 3,
+  LOADER_THREADS_MAX = 8,
+  SPINS_BEFORE_YIELD = 2000
+};
 
 static ls_status_t ghost_enqueue(ls_comm_t *comm, ls_stream_t *stream, const ls_collective_t *c) {
   (void)comm;
@@ -97,8 +103,8 @@ static ls_status_t start_loader(ls_timing_rank_t *r) {
                            .count = r->count,
                            .rows = r->rows,
                            .accumulate = (int)r->config.train.accumulate,
-                           .total_samples = INT64_MAX / 4,
-                           .total_steps = INT64_MAX / 4,
+                           .total_samples = r->config.train.batch * STEPS_LIMIT,
+                           .total_steps = STEPS_LIMIT,
                            .threads = r->job->backend->host_memory ? 1 : threads};
   ls_batch_t slots[LS_TRAIN_SLOTS];
   for (int i = 0; i < LS_TRAIN_SLOTS; i++)
