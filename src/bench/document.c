@@ -54,11 +54,11 @@ static json_t *identical_json(const json_t *variant) {
   return json_true();
 }
 
-static ls_status_t summarise(build_t *b, json_t *variant, const char *path, const char *key,
-                             const char *key_without) {
+/* The step times of all repetitions, and of those that are not flagged. */
+static ls_status_t summarise(build_t *b, json_t *variant) {
   double *values;
   int64_t count;
-  ls_status_t status = ls_bench_series(b->ctx, repetitions_of(variant), path, &values, &count);
+  ls_status_t status = ls_bench_series(b->ctx, repetitions_of(variant), "step_time_us.mean", &values, &count);
   if (status != LS_OK) return status;
   bool *flags = ls_alloc_array(b->ctx, count > 0 ? (size_t)count : 1, sizeof *flags);
   int64_t outliers = flags ? ls_stat_outliers(b->ctx, values, count, LS_BENCH_OUTLIER_LIMIT, flags) : -1;
@@ -68,9 +68,9 @@ static ls_status_t summarise(build_t *b, json_t *variant, const char *path, cons
     if (flags[i]) json_array_append_new(flagged, json_integer(i));
   if (with) without = ls_bench_summary(b->ctx, values, ls_bench_keep(values, count, flags), b->seed++);
   if (with && without) {
-    json_object_set(variant, key, with);
-    json_object_set(variant, key_without, without);
-    if (strstr(path, "step_time_us.mean")) json_object_set(variant, "outliers", flagged);
+    json_object_set(variant, "step_time_us", with);
+    json_object_set(variant, "step_time_us_without_outliers", without);
+    json_object_set(variant, "outliers", flagged);
   } else {
     status = LS_ERR_MEMORY;
   }
@@ -82,12 +82,24 @@ static ls_status_t summarise(build_t *b, json_t *variant, const char *path, cons
   return status;
 }
 
+/* Samples per second from a summary of step times, so that ratios of either agree: all samples over all time.
+ */
+static json_t *rate_json(const json_t *variant, const char *key) {
+  const json_t *times = json_object_get(variant, key);
+  double samples = ls_bench_number(variant, "global_batch") * 1e6, low = ls_bench_number(times, "low");
+  return json_pack("{s:o, s:o, s:o, s:o}", "mean",
+                   ls_bench_json_number(samples / ls_bench_number(times, "mean")), "median",
+                   ls_bench_json_number(samples / ls_bench_number(times, "median")), "low",
+                   ls_bench_json_number(samples / ls_bench_number(times, "high")), "high",
+                   ls_bench_json_number(low > 0 ? samples / low : NAN));
+}
+
 static ls_status_t describe_variant(build_t *b, json_t *variant) {
-  ls_status_t status =
-      summarise(b, variant, "step_time_us.mean", "step_time_us", "step_time_us_without_outliers");
-  if (status == LS_OK)
-    status = summarise(b, variant, "samples_per_s", "samples_per_s", "samples_per_s_without_outliers");
+  ls_status_t status = summarise(b, variant);
   if (status != LS_OK) return status;
+  json_object_set_new(variant, "samples_per_s", rate_json(variant, "step_time_us"));
+  json_object_set_new(variant, "samples_per_s_without_outliers",
+                      rate_json(variant, "step_time_us_without_outliers"));
   json_object_set_new(variant, "step_time_median_us", mean_json(variant, "step_time_us.median"));
   json_object_set_new(variant, "step_time_p95_us", mean_json(variant, "step_time_us.p95"));
   json_object_set_new(variant, "step_parts_us", parts_json(variant));

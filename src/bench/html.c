@@ -18,6 +18,7 @@ static const char head[] =
     "th:first-child, td:first-child { text-align: left; }\n"
     "svg { width: 100%; max-width: 900px; height: auto; margin: 0.5em 0 1.5em; fill: none; }\n"
     "svg text.tick { fill: currentColor; font-size: 12px; }\n"
+    "svg .outlier { stroke: currentColor; stroke-width: 2; }\n"
     "svg .grid { stroke: #8884; }\nsvg .one { stroke: currentColor; stroke-dasharray: 5 4; }\n"
     "svg .predicted { fill: none; stroke: currentColor; stroke-width: 1.5; }\n"
     "</style>\n</head>\n<body>\n";
@@ -70,7 +71,9 @@ static void plots(FILE *to, const json_t *document) {
   ls_bench_svg_step_time(to, document);
   fputs("<h2>Speed-up</h2>\n", to);
   ls_bench_svg_speedup(to, document);
-  fputs("<h2>Repetitions</h2>\n", to);
+  fputs("<h2>Repetitions</h2>\n<p>Every repetition against its variant's median; ringed ones are flagged as "
+        "outliers.</p>\n",
+        to);
   ls_bench_svg_repetitions(to, document);
 }
 

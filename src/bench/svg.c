@@ -14,7 +14,8 @@ enum {
   BOTTOM = 56,
   SERIES_MAX = 16,
   KEYS_MAX = 64,
-  TICKS = 5
+  TICKS = 5,
+  TICKS_MAX = 24
 };
 
 /* Okabe and Ito's palette: told apart by most kinds of colour vision. */
@@ -96,18 +97,41 @@ static double x_of(const axes_t *a, int key, int series) {
          (series - 0.5 * (a->series_count - 1)) * group / (a->series_count + 1.5);
 }
 
+/* Round numbers, about TICKS of them: 1, 2 or 5 times a power of ten apart. */
+static int ticks_linear(const axes_t *a, double *ticks) {
+  double raw = (a->high - a->low) / TICKS, power = pow(10, floor(log10(raw))), step = 10 * power;
+  int count = 0;
+  if (raw <= 5 * power) step = 5 * power;
+  if (raw <= 2 * power) step = 2 * power;
+  if (raw <= power) step = power;
+  for (double k = ceil(a->low / step); k * step <= a->high && count < TICKS_MAX; k++)
+    ticks[count++] = k * step;
+  return count;
+}
+
+/* 1, 2, 5, 10, .. ; only the powers of ten where that would be too many. */
+static int ticks_log(const axes_t *a, double *ticks) {
+  static const double digits[] = {1, 2, 5};
+  int count = 0, each = a->high / a->low > 2e4 ? 1 : LS_COUNT(digits);
+  for (double power = pow(10, floor(log10(a->low))); power <= a->high; power *= 10)
+    for (int i = 0; i < each; i++)
+      if (digits[i] * power >= a->low && digits[i] * power <= a->high && count < TICKS_MAX)
+        ticks[count++] = digits[i] * power;
+  return count;
+}
+
 static void open_svg(FILE *to, const char *title, const axes_t *a, const char *unit) {
   fprintf(to, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n<title>%s</title>\n", WIDTH,
           HEIGHT, title, title);
-  for (int i = 0; i <= TICKS; i++) {
-    double part = (double)i / TICKS;
-    double value = a->log ? a->low * pow(a->high / a->low, part) : a->low + part * (a->high - a->low);
-    double y = y_of(a, value);
+  double ticks[TICKS_MAX];
+  int count = a->log ? ticks_log(a, ticks) : ticks_linear(a, ticks);
+  for (int i = 0; i < count; i++) {
+    double y = y_of(a, ticks[i]);
     fprintf(to,
             "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text class=\"tick\" x=\"%d\" "
             "y=\"%.1f\" "
-            "text-anchor=\"end\">%.3g</text>\n",
-            LEFT, WIDTH - RIGHT, y, y, LEFT - 6, y + 4, value);
+            "text-anchor=\"end\">%.6g</text>\n",
+            LEFT, WIDTH - RIGHT, y, y, LEFT - 6, y + 4, fabs(ticks[i]) < 1e-9 * a->high ? 0 : ticks[i]);
   }
   fprintf(
       to,
@@ -195,6 +219,15 @@ void ls_bench_svg_speedup(FILE *to, const json_t *document) {
   fputs("</svg>\n", to);
 }
 
+static bool is_outlier(const json_t *variant, size_t repetition) {
+  const json_t *index;
+  size_t i;
+  json_array_foreach(json_object_get(variant, "outliers"), i, index) {
+    if ((size_t)json_integer_value(index) == repetition) return true;
+  }
+  return false;
+}
+
 void ls_bench_svg_repetitions(FILE *to, const json_t *document) {
   const json_t *variants = json_object_get(document, "variants"), *v, *r;
   axes_t a = axes_for(variants, NULL, 0);
@@ -218,7 +251,8 @@ void ls_bench_svg_repetitions(FILE *to, const json_t *document) {
     double median = ls_bench_number(v, "step_time_us.median");
     json_array_foreach(json_object_get(v, "repetitions"), k, r) {
       double x = LEFT + ((double)k + 0.5) * (WIDTH - LEFT - RIGHT) / (double)rounds;
-      fprintf(to, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\" fill-opacity=\"0.7\"/>\n", x,
+      fprintf(to, "<circle%s cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\" fill-opacity=\"0.7\"/>\n",
+              is_outlier(v, k) ? " class=\"outlier\"" : "", x,
               y_of(&a, 100 * ls_bench_number(r, "step_time_us.mean") / median - 100),
               colours[series % LS_COUNT(colours)]);
     }
