@@ -174,7 +174,7 @@ static void print_json(const simulation_t *sim, const cli_args_t *args) {
     json_object_set_new(j, "workload_source", json_string(sim->workload.source));
     json_object_set_new(j, "parameters", json_integer((json_int_t)ls_workload_parameters(&sim->workload)));
   } else {
-    json_object_set_new(j, "strategy", json_string(sim->config->parallel.strategy));
+    json_object_set_new(j, "strategy", json_string(sim->work.strategy));
   }
   if (sim->workload.reported_source) {
     json_object_set_new(j, "reported_source", json_string(sim->workload.reported_source));

@@ -160,6 +160,10 @@ static void what_cannot_be_is_said(void **state) {
   assert_int_equal(ls_sim_work_config(c->ctx, config, &work), LS_ERR_CONFIG);
   assert_non_null(strstr(c->text, "strategy \"single\" uses one rank"));
   ls_config_destroy(config);
+
+  prepare(c, "parallel.strategy=auto", &config, &work);
+  assert_string_equal(work.strategy, "ddp");
+  ls_config_destroy(config);
 }
 
 /* 1024 ranks build two schedules, not 1024: counted in allocations, not in time. */
