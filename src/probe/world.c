@@ -177,7 +177,7 @@ static ls_status_t rounds(world_t *w, int64_t budget_ns) {
   ls_status_t status = calibrate(w);
   for (int round = 0; round < ROUNDS_MAX && status == LS_OK; round++) {
     int64_t spent = ls_clock_ns() - begin;
-    char stop = spent > 2 * budget_ns || (spent > budget_ns && round >= ROUNDS_MIN);
+    char stop = round > 0 && spent > budget_ns && (spent > 2 * budget_ns || round >= ROUNDS_MIN);
     status = ls_comm_broadcast(w->control, "probe: go on", &stop, 1, 0);
     if (status != LS_OK || stop) break;
     status = walk(w, round);
