@@ -1,6 +1,6 @@
-/* Benchmarks: one repetition is a fresh training run whose warm-up steps are left out; a variant is measured by many
- * of them, interleaved with those of the other variants; a document (JSON) holds raw values and what follows from
- * them. Tables, Markdown, HTML and comparisons read nothing but the document.
+/* Benchmarks: one repetition is a fresh training run whose warm-up steps are left out; a variant is measured
+ * by many of them, interleaved with those of the other variants; a document (JSON) holds raw values and what
+ * follows from them. Tables, Markdown, HTML and comparisons read nothing but the document.
  *
  *   once.c      repetitions of one variant in this process          -> measurement (JSON)
  *   document.c  measurements of all variants                        -> document
@@ -9,9 +9,10 @@
  *   plan.c      predictions of a plan beside the variants
  *   markdown.c html.c svg.c  the document for people
  *
- * Measurement: global_batch, ranks, strategy, precision, backend, device, threads_per_rank, params, bytes_per_device
- * {params, .., total}, flops_per_step (rank 0), collectives[], repetitions[] {step_time_us {mean, median, p95},
- * samples_per_s, step_parts_us or null, grad_norm, loss, params_xxh3, gpu_limit}, curves {loss, grad_norm} or absent. */
+ * Measurement: global_batch, ranks, strategy, precision, backend, device, threads_per_rank, params,
+ * bytes_per_device {params, .., total}, flops_per_step (rank 0), collectives[], repetitions[] {step_time_us
+ * {mean, median, p95}, samples_per_s, step_parts_us or null, grad_norm, loss, params_xxh3, gpu_limit}, curves
+ * {loss, grad_norm} or absent. */
 #ifndef LS_BENCH_BENCH_H
 #define LS_BENCH_BENCH_H
 
@@ -21,22 +22,23 @@
 #include <stdio.h>
 
 enum { LS_BENCH_VERSION = 1, LS_BENCH_RESAMPLES = 2000 };
-#define LS_BENCH_CONFIDENCE 0.95
-#define LS_BENCH_ALPHA 0.05
+#define LS_BENCH_CONFIDENCE    0.95
+#define LS_BENCH_ALPHA         0.05
 #define LS_BENCH_OUTLIER_LIMIT 3.5
 
 /* once.c. `config` is changed: nothing is saved, no evaluation inside the run. Collective. */
 typedef struct {
   int64_t repetitions, warmup_steps, steps;
-  bool curves;              /* keep loss and gradient norm of every step, evaluate at the end */
-  const char *params_path;  /* with curves: where rank 0 writes the final parameters (f32, layout order); NULL = not */
+  bool curves; /* keep loss and gradient norm of every step, evaluate at the end */
+  const char *
+      params_path; /* with curves: where rank 0 writes the final parameters (f32, layout order); NULL = not */
 } ls_bench_once_t;
 /* *measurement: new reference on rank 0, NULL on the others. */
 ls_status_t ls_bench_once(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const ls_bench_once_t *plan,
                           json_t **measurement);
 
-/* clock.c: did clocks or heat hold the machine back? GPU: bits of NVML's clocks throttle reasons that mean a limit
- * (nvml.h, nvmlClocksThrottleReason*): power cap, slowdown, heat, power brake. */
+/* clock.c: did clocks or heat hold the machine back? GPU: bits of NVML's clocks throttle reasons that mean a
+ * limit (nvml.h, nvmlClocksThrottleReason*): power cap, slowdown, heat, power brake. */
 enum { LS_BENCH_GPU_LIMITS = 0x4 | 0x8 | 0x20 | 0x40 | 0x80 };
 /* The worst over this machine's GPUs: union of their bits, -1 when none could be read. */
 int64_t ls_bench_gpu_limits(ls_ctx_t *ctx);
@@ -49,11 +51,12 @@ int64_t ls_bench_cpu_throttles(const char *sysfs_cpu);
 double ls_bench_number(const json_t *object, const char *path); /* NAN when absent, null or not a number */
 json_t *ls_bench_json_number(double value);                     /* null for NaN and infinities */
 /* The values of all repetitions; LS_ERR_DATA when one lacks it. Owned by the caller (ls_free). */
-ls_status_t ls_bench_series(ls_ctx_t *ctx, const json_t *repetitions, const char *path, double **values, int64_t *count);
+ls_status_t ls_bench_series(ls_ctx_t *ctx, const json_t *repetitions, const char *path, double **values,
+                            int64_t *count);
 /* Without flagged values: copies those whose flag is not set to the front; returns how many. */
 int64_t ls_bench_keep(double *values, int64_t count, const bool *flags);
-/* Mean, median, sd, t and bootstrap interval of a series as JSON: {mean, median, sd, low, high, bootstrap_low,
- * bootstrap_high, min, max}. NULL when memory is short (reported). */
+/* Mean, median, sd, t and bootstrap interval of a series as JSON: {mean, median, sd, low, high,
+ * bootstrap_low, bootstrap_high, min, max}. NULL when memory is short (reported). */
 json_t *ls_bench_summary(ls_ctx_t *ctx, const double *values, int64_t count, uint64_t seed);
 
 /* compare.c: a against b, by time per step (smaller is better). */
@@ -77,19 +80,19 @@ json_t *ls_bench_comparison_json(const ls_bench_comparison_t *comparison);
 
 /* The repetitions' mean step times of a variant of a document, by name; the first variant when name is NULL.
  * LS_ERR_NOT_FOUND lists the names there are. */
-ls_status_t ls_bench_document_series(ls_ctx_t *ctx, const json_t *document, const char *name, const char **found,
-                                     double **values, int64_t *count);
+ls_status_t ls_bench_document_series(ls_ctx_t *ctx, const json_t *document, const char *name,
+                                     const char **found, double **values, int64_t *count);
 /* Reads a document and checks what comparing and drawing rely on: LS_ERR_DATA names the file. */
 ls_status_t ls_bench_document_read(ls_ctx_t *ctx, const char *path, json_t **document);
 
-/* validate.c: the study's criteria between a run on one rank and a run on several. Parameters may be NULL (count 0):
- * then their difference is unknown. */
+/* validate.c: the study's criteria between a run on one rank and a run on several. Parameters may be NULL
+ * (count 0): then their difference is unknown. */
 typedef struct {
   double loss_difference, grad_norm_correlation, weight_difference; /* weights: mean absolute */
   bool loss_ok, grad_norm_ok, weight_ok, ok;
 } ls_bench_validation_t;
-void ls_bench_validate(const json_t *one, const json_t *several, const float *params_one, const float *params_several,
-                       int64_t count, ls_bench_validation_t *validation);
+void ls_bench_validate(const json_t *one, const json_t *several, const float *params_one,
+                       const float *params_several, int64_t count, ls_bench_validation_t *validation);
 json_t *ls_bench_validation_json(const ls_bench_validation_t *validation);
 
 /* document.c */
@@ -101,9 +104,10 @@ typedef struct {
   int64_t control_pairs, control_repetitions;
   int64_t cpu_throttles_before, cpu_throttles_after; /* -1 = unknown */
 } ls_bench_method_t;
-/* `variants`: array of measurements, each with "name", "key" (variants with equal keys are compared: the global batch,
- * for weak scaling the batch per rank) and, when it could not be measured, "failed"; "validation" is kept as it is.
- * `control`: array of {a, b}, each an array of step times in us. Both are borrowed. *document: new reference. */
+/* `variants`: array of measurements, each with "name", "key" (variants with equal keys are compared: the
+ * global batch, for weak scaling the batch per rank) and, when it could not be measured, "failed";
+ * "validation" is kept as it is. `control`: array of {a, b}, each an array of step times in us. Both are
+ * borrowed. *document: new reference. */
 ls_status_t ls_bench_document(ls_ctx_t *ctx, const ls_bench_method_t *method, const json_t *variants,
                               const json_t *control, json_t **document);
 

@@ -24,7 +24,11 @@ const char *ls_bench_gpu_limit_text(int64_t bits, char buf[64]) {
   static const struct {
     int64_t bit;
     const char *text;
-  } rows[] = {{0x4, "power cap"}, {0x8, "hardware slowdown"}, {0x20, "heat"}, {0x40, "heat (hardware)"}, {0x80, "power brake"}};
+  } rows[] = {{0x4, "power cap"},
+              {0x8, "hardware slowdown"},
+              {0x20, "heat"},
+              {0x40, "heat (hardware)"},
+              {0x80, "power brake"}};
   size_t used = 0;
   buf[0] = '\0';
   for (int i = 0; i < LS_COUNT(rows) && used < 64; i++)

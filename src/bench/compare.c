@@ -1,5 +1,5 @@
-/* Two series of step times against each other: Welch's test says whether they differ, the equivalence test whether
- * they are close enough not to matter. Neither alone decides. */
+/* Two series of step times against each other: Welch's test says whether they differ, the equivalence test
+ * whether they are close enough not to matter. Neither alone decides. */
 #include "bench/bench.h"
 
 #include <math.h>
@@ -8,14 +8,18 @@
 void ls_bench_compare(const double *a, int64_t na, const double *b, int64_t nb, double margin_percent,
                       ls_bench_comparison_t *c) {
   double base = ls_stat_mean(b, nb), percent = 100 / base;
-  *c = (ls_bench_comparison_t){.welch = ls_stat_welch(a, na, b, nb, LS_BENCH_ALPHA), .margin_percent = margin_percent};
+  *c = (ls_bench_comparison_t){.welch = ls_stat_welch(a, na, b, nb, LS_BENCH_ALPHA),
+                               .margin_percent = margin_percent};
   c->difference_percent = c->welch.difference * percent;
   c->low_percent = c->welch.interval.low * percent;
   c->high_percent = c->welch.interval.high * percent;
   c->equivalence_p = ls_stat_equivalence(a, na, b, nb, base * margin_percent / 100);
-  if (c->equivalence_p < LS_BENCH_ALPHA) c->verdict = LS_BENCH_EQUIVALENT;
-  else if (c->welch.p < LS_BENCH_ALPHA) c->verdict = c->welch.difference < 0 ? LS_BENCH_FASTER : LS_BENCH_SLOWER;
-  else c->verdict = LS_BENCH_UNDECIDED;
+  if (c->equivalence_p < LS_BENCH_ALPHA)
+    c->verdict = LS_BENCH_EQUIVALENT;
+  else if (c->welch.p < LS_BENCH_ALPHA)
+    c->verdict = c->welch.difference < 0 ? LS_BENCH_FASTER : LS_BENCH_SLOWER;
+  else
+    c->verdict = LS_BENCH_UNDECIDED;
 }
 
 const char *ls_bench_verdict_word(ls_bench_verdict_t verdict) {
@@ -44,8 +48,8 @@ json_t *ls_bench_comparison_json(const ls_bench_comparison_t *c) {
   return j;
 }
 
-ls_status_t ls_bench_document_series(ls_ctx_t *ctx, const json_t *document, const char *name, const char **found,
-                                     double **values, int64_t *count) {
+ls_status_t ls_bench_document_series(ls_ctx_t *ctx, const json_t *document, const char *name,
+                                     const char **found, double **values, int64_t *count) {
   const json_t *variants = json_object_get(document, "variants"), *variant;
   char names[1024] = "";
   size_t i, used = 0;
@@ -53,7 +57,8 @@ ls_status_t ls_bench_document_series(ls_ctx_t *ctx, const json_t *document, cons
     const char *own = json_string_value(json_object_get(variant, "name"));
     if (!name || !strcmp(own, name)) {
       *found = own;
-      return ls_bench_series(ctx, json_object_get(variant, "repetitions"), "step_time_us.mean", values, count);
+      return ls_bench_series(ctx, json_object_get(variant, "repetitions"), "step_time_us.mean", values,
+                             count);
     }
     if (used < sizeof names)
       used += (size_t)snprintf(names + used, sizeof names - used, "%s\"%s\"", used ? ", " : "", own);
@@ -91,10 +96,11 @@ ls_status_t ls_bench_document_read(ls_ctx_t *ctx, const char *path, json_t **out
   json_error_t error;
   json_t *document = json_loadb(bytes, size_bytes, JSON_REJECT_DUPLICATES, &error);
   ls_free(bytes);
-  if (!document)
-    return ls_fail(ctx, LS_ERR_DATA, "%s:%d:%d: %s", path, error.line, error.column, error.text);
+  if (!document) return ls_fail(ctx, LS_ERR_DATA, "%s:%d:%d: %s", path, error.line, error.column, error.text);
   status = check_document(ctx, path, document);
-  if (status != LS_OK) json_decref(document);
-  else *out = document;
+  if (status != LS_OK)
+    json_decref(document);
+  else
+    *out = document;
   return status;
 }

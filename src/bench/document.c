@@ -1,5 +1,5 @@
-/* From measurements to a document: summaries with and without outliers, every variant against its reference, scaling,
- * the control, and whether the run is void. */
+/* From measurements to a document: summaries with and without outliers, every variant against its reference,
+ * scaling, the control, and whether the run is void. */
 #include "bench/bench.h"
 
 #include <math.h>
@@ -12,29 +12,31 @@ typedef struct {
   uint64_t seed;    /* of bootstraps */
 } build_t;
 
-static const json_t *repetitions_of(const json_t *variant) { return json_object_get(variant, "repetitions"); }
-static bool failed(const json_t *variant) { return json_object_get(variant, "failed") != NULL; }
-
-/* Means over repetitions of what needs no interval. */
-static json_t *mean_json(build_t *b, const json_t *variant, const char *path) {
-  double *values;
-  int64_t count;
-  const json_t *first = json_array_get(repetitions_of(variant), 0);
-  if (!isfinite(ls_bench_number(first, path))) return json_null();
-  if (ls_bench_series(b->ctx, repetitions_of(variant), path, &values, &count) != LS_OK) return json_null();
-  json_t *mean = ls_bench_json_number(ls_stat_mean(values, count));
-  ls_free(values);
-  return mean;
+static const json_t *repetitions_of(const json_t *variant) {
+  return json_object_get(variant, "repetitions");
+}
+static bool failed(const json_t *variant) {
+  return json_object_get(variant, "failed") != NULL;
 }
 
-static json_t *parts_json(build_t *b, const json_t *variant) {
+/* The mean over repetitions of what needs no interval; null when one of them lacks it. */
+static json_t *mean_json(const json_t *variant, const char *path) {
+  const json_t *repetition;
+  size_t i, n = json_array_size(repetitions_of(variant));
+  double sum = 0;
+  json_array_foreach(repetitions_of(variant), i, repetition) sum += ls_bench_number(repetition, path);
+  return ls_bench_json_number(sum / (double)n);
+}
+
+static json_t *parts_json(const json_t *variant) {
   static const char *const keys[] = {"input", "forward", "backward", "exposed_comm", "optimizer", "rest"};
-  if (!json_is_object(json_object_get(json_array_get(repetitions_of(variant), 0), "step_parts_us"))) return json_null();
+  if (!json_is_object(json_object_get(json_array_get(repetitions_of(variant), 0), "step_parts_us")))
+    return json_null();
   json_t *parts = json_object();
   for (int i = 0; i < LS_COUNT(keys); i++) {
     char path[64];
     snprintf(path, sizeof path, "step_parts_us.%s", keys[i]);
-    json_object_set_new(parts, keys[i], mean_json(b, variant, path));
+    json_object_set_new(parts, keys[i], mean_json(variant, path));
   }
   return parts;
 }
@@ -52,10 +54,11 @@ static json_t *identical_json(const json_t *variant) {
   return json_true();
 }
 
-static ls_status_t summarise(build_t *b, json_t *variant, const char *path, const char *key, const char *key_without) {
+/* The step times of all repetitions, and of those that are not flagged. */
+static ls_status_t summarise(build_t *b, json_t *variant) {
   double *values;
   int64_t count;
-  ls_status_t status = ls_bench_series(b->ctx, repetitions_of(variant), path, &values, &count);
+  ls_status_t status = ls_bench_series(b->ctx, repetitions_of(variant), "step_time_us.mean", &values, &count);
   if (status != LS_OK) return status;
   bool *flags = ls_alloc_array(b->ctx, count > 0 ? (size_t)count : 1, sizeof *flags);
   int64_t outliers = flags ? ls_stat_outliers(b->ctx, values, count, LS_BENCH_OUTLIER_LIMIT, flags) : -1;
@@ -65,9 +68,9 @@ static ls_status_t summarise(build_t *b, json_t *variant, const char *path, cons
     if (flags[i]) json_array_append_new(flagged, json_integer(i));
   if (with) without = ls_bench_summary(b->ctx, values, ls_bench_keep(values, count, flags), b->seed++);
   if (with && without) {
-    json_object_set(variant, key, with);
-    json_object_set(variant, key_without, without);
-    if (strstr(path, "step_time_us.mean")) json_object_set(variant, "outliers", flagged);
+    json_object_set(variant, "step_time_us", with);
+    json_object_set(variant, "step_time_us_without_outliers", without);
+    json_object_set(variant, "outliers", flagged);
   } else {
     status = LS_ERR_MEMORY;
   }
@@ -79,18 +82,32 @@ static ls_status_t summarise(build_t *b, json_t *variant, const char *path, cons
   return status;
 }
 
+/* Samples per second from a summary of step times, so that ratios of either agree: all samples over all time.
+ */
+static json_t *rate_json(const json_t *variant, const char *key) {
+  const json_t *times = json_object_get(variant, key);
+  double samples = ls_bench_number(variant, "global_batch") * 1e6, low = ls_bench_number(times, "low");
+  return json_pack("{s:o, s:o, s:o, s:o}", "mean",
+                   ls_bench_json_number(samples / ls_bench_number(times, "mean")), "median",
+                   ls_bench_json_number(samples / ls_bench_number(times, "median")), "low",
+                   ls_bench_json_number(samples / ls_bench_number(times, "high")), "high",
+                   ls_bench_json_number(low > 0 ? samples / low : NAN));
+}
+
 static ls_status_t describe_variant(build_t *b, json_t *variant) {
-  ls_status_t status = summarise(b, variant, "step_time_us.mean", "step_time_us", "step_time_us_without_outliers");
-  if (status == LS_OK)
-    status = summarise(b, variant, "samples_per_s", "samples_per_s", "samples_per_s_without_outliers");
+  ls_status_t status = summarise(b, variant);
   if (status != LS_OK) return status;
-  json_object_set_new(variant, "step_time_median_us", mean_json(b, variant, "step_time_us.median"));
-  json_object_set_new(variant, "step_time_p95_us", mean_json(b, variant, "step_time_us.p95"));
-  json_object_set_new(variant, "step_parts_us", parts_json(b, variant));
-  json_object_set_new(variant, "grad_norm", mean_json(b, variant, "grad_norm"));
-  json_object_set_new(variant, "loss", mean_json(b, variant, "loss"));
+  json_object_set_new(variant, "samples_per_s", rate_json(variant, "step_time_us"));
+  json_object_set_new(variant, "samples_per_s_without_outliers",
+                      rate_json(variant, "step_time_us_without_outliers"));
+  json_object_set_new(variant, "step_time_median_us", mean_json(variant, "step_time_us.median"));
+  json_object_set_new(variant, "step_time_p95_us", mean_json(variant, "step_time_us.p95"));
+  json_object_set_new(variant, "step_parts_us", parts_json(variant));
+  json_object_set_new(variant, "grad_norm", mean_json(variant, "grad_norm"));
+  json_object_set_new(variant, "loss", mean_json(variant, "loss"));
   json_object_set_new(variant, "identical_parameters", identical_json(variant));
-  double flops = ls_bench_number(variant, "flops_per_step"), us = ls_bench_number(variant, "step_time_us.mean");
+  double flops = ls_bench_number(variant, "flops_per_step"),
+         us = ls_bench_number(variant, "step_time_us.mean");
   json_object_set_new(variant, "flops_per_s_per_rank", ls_bench_json_number(flops * 1e6 / us));
   return LS_OK;
 }
@@ -108,47 +125,51 @@ static const json_t *reference_of(const build_t *b, const json_t *variant) {
   return best;
 }
 
-/* Tests on step times with equal batches; with weak scaling the batches differ and so the time per sample is what
- * is compared: both are "us of a step" and "us of a step of the reference's size". */
-static ls_status_t against_reference(build_t *b, json_t *variant, const json_t *reference) {
-  double *own = NULL, *theirs = NULL, *own_rate = NULL, *their_rate = NULL;
-  int64_t n, m;
-  bool *flags = NULL;
-  ls_interval_t speedup = {NAN, NAN};
-  ls_bench_comparison_t all, kept;
-  double batch = ls_bench_number(variant, "global_batch"), base = ls_bench_number(reference, "global_batch");
-  ls_status_t status = ls_bench_series(b->ctx, repetitions_of(variant), "step_time_us.mean", &own, &n);
-  if (status == LS_OK) status = ls_bench_series(b->ctx, repetitions_of(reference), "step_time_us.mean", &theirs, &m);
-  if (status == LS_OK) status = ls_bench_series(b->ctx, repetitions_of(variant), "samples_per_s", &own_rate, &n);
-  if (status == LS_OK) status = ls_bench_series(b->ctx, repetitions_of(reference), "samples_per_s", &their_rate, &m);
-  if (status == LS_OK)
-    status = ls_stat_bootstrap_ratio(b->ctx, own_rate, n, their_rate, m, LS_BENCH_CONFIDENCE, LS_BENCH_RESAMPLES,
-                                     b->seed++, &speedup);
-  if (status == LS_OK && !(flags = ls_alloc_array(b->ctx, (size_t)(n > m ? n : m) + 1, sizeof *flags)))
-    status = LS_ERR_MEMORY;
-  if (status != LS_OK) goto done;
-  double ratio = ls_stat_mean(own_rate, n) / ls_stat_mean(their_rate, m);
+/* Copies without the flagged ones, in place. */
+static ls_status_t drop_outliers(ls_ctx_t *ctx, double *values, int64_t *count) {
+  bool *flags = ls_alloc_array(ctx, (size_t)*count + 1, sizeof *flags);
+  if (!flags) return LS_ERR_MEMORY;
+  int64_t flagged = ls_stat_outliers(ctx, values, *count, LS_BENCH_OUTLIER_LIMIT, flags);
+  if (flagged > 0) *count = ls_bench_keep(values, *count, flags);
+  ls_free(flags);
+  return flagged < 0 ? LS_ERR_MEMORY : LS_OK;
+}
+
+static json_t *scaling_json(const build_t *b, const json_t *variant, const json_t *reference, double speedup,
+                            ls_interval_t interval) {
   double ranks = ls_bench_number(variant, "ranks") / ls_bench_number(reference, "ranks");
-  for (int64_t i = 0; i < n; i++) own[i] *= base / batch;
+  return json_pack("{s:s, s:O, s:o, s:o, s:o, s:o}", "kind", b->method->weak ? "weak" : "strong", "reference",
+                   json_object_get(reference, "name"), "speedup", ls_bench_json_number(speedup),
+                   "speedup_low", ls_bench_json_number(interval.low), "speedup_high",
+                   ls_bench_json_number(interval.high), "efficiency", ls_bench_json_number(speedup / ranks));
+}
+
+/* Speed-up and tests on step times. With weak scaling the batches differ: then the variant's times are those
+ * of as many samples as the reference's step has. */
+static ls_status_t against_reference(build_t *b, json_t *variant, const json_t *reference) {
+  double *own = NULL, *theirs = NULL;
+  int64_t n, m;
+  ls_interval_t speedup;
+  ls_bench_comparison_t all, kept;
+  ls_status_t status = ls_bench_series(b->ctx, repetitions_of(variant), "step_time_us.mean", &own, &n);
+  if (status == LS_OK)
+    status = ls_bench_series(b->ctx, repetitions_of(reference), "step_time_us.mean", &theirs, &m);
+  if (status != LS_OK) goto done;
+  double scale = ls_bench_number(reference, "global_batch") / ls_bench_number(variant, "global_batch");
+  for (int64_t i = 0; i < n; i++)
+    own[i] *= scale;
+  double ratio = ls_stat_mean(theirs, m) / ls_stat_mean(own, n);
+  status = ls_stat_bootstrap_ratio(b->ctx, theirs, m, own, n, LS_BENCH_CONFIDENCE, LS_BENCH_RESAMPLES,
+                                   b->seed++, &speedup);
   ls_bench_compare(own, n, theirs, m, b->method->margin_percent, &all);
-  int64_t flagged = ls_stat_outliers(b->ctx, own, n, LS_BENCH_OUTLIER_LIMIT, flags);
-  if (flagged >= 0) n = ls_bench_keep(own, n, flags);
-  if (flagged >= 0) flagged = ls_stat_outliers(b->ctx, theirs, m, LS_BENCH_OUTLIER_LIMIT, flags);
-  if (flagged >= 0) m = ls_bench_keep(theirs, m, flags);
-  else status = LS_ERR_MEMORY;
+  if (status == LS_OK) status = drop_outliers(b->ctx, own, &n);
+  if (status == LS_OK) status = drop_outliers(b->ctx, theirs, &m);
+  if (status != LS_OK) goto done;
   ls_bench_compare(own, n, theirs, m, b->method->margin_percent, &kept);
-  json_object_set_new(
-      variant, "scaling",
-      json_pack("{s:s, s:O, s:o, s:o, s:o, s:o}", "kind", b->method->weak ? "weak" : "strong", "reference",
-                json_object_get(reference, "name"), "speedup", ls_bench_json_number(ratio), "speedup_low",
-                ls_bench_json_number(speedup.low), "speedup_high", ls_bench_json_number(speedup.high), "efficiency",
-                ls_bench_json_number(ratio / ranks)));
+  json_object_set_new(variant, "scaling", scaling_json(b, variant, reference, ratio, speedup));
   json_object_set_new(variant, "against_reference", ls_bench_comparison_json(&all));
   json_object_set_new(variant, "against_reference_without_outliers", ls_bench_comparison_json(&kept));
 done:
-  ls_free(flags);
-  ls_free(their_rate);
-  ls_free(own_rate);
   ls_free(theirs);
   ls_free(own);
   return status;
@@ -189,9 +210,10 @@ static ls_status_t control_json(build_t *b, const json_t *control, json_t *docum
     json_array_append_new(p_values, json_real(p));
   }
   json_object_set_new(document, "control",
-                      json_pack("{s:I, s:I, s:I, s:o, s:f, s:o}", "pairs", (json_int_t)pairs, "repetitions_per_side",
-                                (json_int_t)b->method->control_repetitions, "false_alarms", (json_int_t)alarms,
-                                "false_alarm_rate", ls_bench_json_number(pairs > 0 ? (double)alarms / (double)pairs : NAN),
+                      json_pack("{s:I, s:I, s:I, s:o, s:f, s:o}", "pairs", (json_int_t)pairs,
+                                "repetitions_per_side", (json_int_t)b->method->control_repetitions,
+                                "false_alarms", (json_int_t)alarms, "false_alarm_rate",
+                                ls_bench_json_number(pairs > 0 ? (double)alarms / (double)pairs : NAN),
                                 "alpha", LS_BENCH_ALPHA, "p_values", p_values));
   return LS_OK;
 }
@@ -216,12 +238,17 @@ static void void_json(const build_t *b, json_t *document) {
     snprintf(line, sizeof line, "GPU: %s", ls_bench_gpu_limit_text(gpu, text));
     json_array_append_new(reasons, json_string(line));
   }
-  if (cpu_acted) json_array_append_new(reasons, json_string("CPU: heat (throttle counters rose during the run)"));
+  if (cpu_acted)
+    json_array_append_new(reasons, json_string("CPU: heat (throttle counters rose during the run)"));
   const char *gpu_text = !any_gpu ? "not used" : gpu < 0 ? "unknown" : gpu > 0 ? "acted" : "none";
   json_object_set_new(document, "void", json_boolean(gpu > 0 || cpu_acted));
   json_object_set_new(document, "void_reasons", reasons);
   json_object_set_new(document, "limits",
-                      json_pack("{s:s, s:s}", "cpu", !cpu_known ? "unknown" : cpu_acted ? "acted" : "none", "gpu", gpu_text));
+                      json_pack("{s:s, s:s}", "cpu",
+                                !cpu_known  ? "unknown"
+                                : cpu_acted ? "acted"
+                                            : "none",
+                                "gpu", gpu_text));
 }
 
 static json_t *method_json(const ls_bench_method_t *m) {
@@ -229,19 +256,23 @@ static json_t *method_json(const ls_bench_method_t *m) {
                    (json_int_t)m->repetitions, "repetitions_per_process", (json_int_t)m->per_process, "steps",
                    (json_int_t)m->steps, "warmup_steps", (json_int_t)m->warmup_steps, "order_seed",
                    (json_int_t)m->order_seed, "confidence", LS_BENCH_CONFIDENCE, "alpha", LS_BENCH_ALPHA,
-                   "margin_percent", m->margin_percent, "outlier_limit", LS_BENCH_OUTLIER_LIMIT, "bootstrap_resamples",
-                   LS_BENCH_RESAMPLES, "order", "randomised blocks: every round measures each variant once", "weak",
-                   m->weak);
+                   "margin_percent", m->margin_percent, "outlier_limit", LS_BENCH_OUTLIER_LIMIT,
+                   "bootstrap_resamples", LS_BENCH_RESAMPLES, "order",
+                   "randomised blocks: every round measures each variant once", "weak", m->weak);
 }
 
 ls_status_t ls_bench_document(ls_ctx_t *ctx, const ls_bench_method_t *method, const json_t *variants,
                               const json_t *control, json_t **out) {
-  build_t b = {.ctx = ctx, .method = method, .variants = json_deep_copy(variants), .seed = (uint64_t)method->order_seed};
-  json_t *document = json_pack("{s:s, s:i, s:s, s:o}", "command", "bench", "version", LS_BENCH_VERSION, "config",
-                               method->config, "method", method_json(method));
+  build_t b = {.ctx = ctx,
+               .method = method,
+               .variants = json_deep_copy(variants),
+               .seed = (uint64_t)method->order_seed};
+  json_t *document = json_pack("{s:s, s:i, s:s, s:o}", "command", "bench", "version", LS_BENCH_VERSION,
+                               "config", method->config, "method", method_json(method));
   json_t *variant;
   size_t i;
-  ls_status_t status = b.variants && document ? LS_OK : ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the document");
+  ls_status_t status =
+      b.variants && document ? LS_OK : ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the document");
   json_array_foreach(b.variants, i, variant) {
     if (status == LS_OK && !failed(variant)) status = describe_variant(&b, variant);
   }

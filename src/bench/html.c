@@ -1,5 +1,5 @@
-/* The document as one HTML file that needs nothing else: the plots as inline SVG, and the Markdown report's tables
- * turned into HTML, so that both say the same. */
+/* The document as one HTML file that needs nothing else: the plots as inline SVG, and the Markdown report's
+ * tables turned into HTML, so that both say the same. */
 #include "bench/bench.h"
 
 #include <stdlib.h>
@@ -7,15 +7,18 @@
 
 static const char head[] =
     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>lockstep bench</title>\n<style>\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>lockstep "
+    "bench</title>\n<style>\n"
     ":root { color-scheme: light dark; }\n"
     "body { font: 15px/1.5 system-ui, sans-serif; max-width: 1180px; margin: 2em auto; padding: 0 1em; }\n"
     "div.wide { overflow-x: auto; }\n"
     "table { border-collapse: collapse; margin: 1em 0; font-variant-numeric: tabular-nums; }\n"
-    "th, td { padding: 0.25em 0.7em; border-bottom: 1px solid #8886; text-align: right; white-space: nowrap; }\n"
+    "th, td { padding: 0.25em 0.7em; border-bottom: 1px solid #8886; text-align: right; white-space: nowrap; "
+    "}\n"
     "th:first-child, td:first-child { text-align: left; }\n"
     "svg { width: 100%; max-width: 900px; height: auto; margin: 0.5em 0 1.5em; fill: none; }\n"
     "svg text.tick { fill: currentColor; font-size: 12px; }\n"
+    "svg .outlier { stroke: currentColor; stroke-width: 2; }\n"
     "svg .grid { stroke: #8884; }\nsvg .one { stroke: currentColor; stroke-dasharray: 5 4; }\n"
     "svg .predicted { fill: none; stroke: currentColor; stroke-width: 1.5; }\n"
     "</style>\n</head>\n<body>\n";
@@ -31,10 +34,14 @@ static void inline_text(FILE *to, const char *text, size_t len) {
     } else if (text[i] == '`') {
       fputs(code ? "</code>" : "<code>", to);
       code = !code;
-    } else if (text[i] == '&') fputs("&amp;", to);
-    else if (text[i] == '<') fputs("&lt;", to);
-    else if (text[i] == '>') fputs("&gt;", to);
-    else fputc(text[i], to);
+    } else if (text[i] == '&')
+      fputs("&amp;", to);
+    else if (text[i] == '<')
+      fputs("&lt;", to);
+    else if (text[i] == '>')
+      fputs("&gt;", to);
+    else
+      fputc(text[i], to);
   }
   if (code) fputs("</code>", to);
   if (bold) fputs("</b>", to);
@@ -47,8 +54,10 @@ static void table_row(FILE *to, const char *line, size_t len, const char *tag) {
   for (size_t i = 1; i < len; i++) {
     if (line[i] != '|') continue;
     size_t first = from, end = i;
-    while (first < end && line[first] == ' ') first++;
-    while (end > first && line[end - 1] == ' ') end--;
+    while (first < end && line[first] == ' ')
+      first++;
+    while (end > first && line[end - 1] == ' ')
+      end--;
     fprintf(to, "<%s>", tag);
     inline_text(to, line + first, end - first);
     fprintf(to, "</%s>", tag);
@@ -62,7 +71,9 @@ static void plots(FILE *to, const json_t *document) {
   ls_bench_svg_step_time(to, document);
   fputs("<h2>Speed-up</h2>\n", to);
   ls_bench_svg_speedup(to, document);
-  fputs("<h2>Repetitions</h2>\n", to);
+  fputs("<h2>Repetitions</h2>\n<p>Every repetition against its variant's median; ringed ones are flagged as "
+        "outliers.</p>\n",
+        to);
   ls_bench_svg_repetitions(to, document);
 }
 
@@ -107,11 +118,15 @@ static void convert(FILE *to, const char *text) {
     close_block(to, &block);
     size_t level = strspn(line, "#");
     if (len == 0) continue;
-    if (level > 0) fprintf(to, "<h%zu>", level);
-    else fputs("<p>", to);
+    if (level > 0)
+      fprintf(to, "<h%zu>", level);
+    else
+      fputs("<p>", to);
     inline_text(to, line + level + (level > 0), len - level - (level > 0));
-    if (level > 0) fprintf(to, "</h%zu>\n", level);
-    else fputs("</p>\n", to);
+    if (level > 0)
+      fprintf(to, "</h%zu>\n", level);
+    else
+      fputs("</p>\n", to);
   }
   close_block(to, &block);
 }

@@ -1,5 +1,5 @@
-/* The document as Markdown: method, one row per variant with the study's columns and intervals, the tests, the
- * control, and what limits the numbers. */
+/* The document as Markdown: method, one row per variant with the study's columns and intervals, the tests,
+ * the control, and what limits the numbers. */
 #include "bench/bench.h"
 
 #include <math.h>
@@ -27,7 +27,8 @@ static void cell(FILE *to, const char *format, double value, const char *unit) {
   fputs(" | ", to);
 }
 
-static void interval_cell(FILE *to, const char *format, const json_t *object, const char *low, const char *high) {
+static void interval_cell(FILE *to, const char *format, const json_t *object, const char *low,
+                          const char *high) {
   number(to, format, ls_bench_number(object, low), "");
   fputs(" to ", to);
   number(to, format, ls_bench_number(object, high), "");
@@ -35,9 +36,12 @@ static void interval_cell(FILE *to, const char *format, const json_t *object, co
 }
 
 static void method(FILE *to, const json_t *d) {
-  fprintf(to, "Configuration `%s`. %.0f repetitions of each variant (%.0f per process), each a fresh run of %.0f warm-up "
-              "steps that are left out and %.0f measured steps; order: %s. Intervals are at %.0f %% (Student's t over "
-              "repetitions; the speed-up's by bootstrap). Outliers: modified z-score above %.1f.\n\n",
+  fprintf(to,
+          "Configuration `%s`. %.0f repetitions of each variant (%.0f per process), each a fresh run of %.0f "
+          "warm-up "
+          "steps that are left out and %.0f measured steps; order: %s. Intervals are at %.0f %% (Student's t "
+          "over "
+          "repetitions; the speed-up's by bootstrap). Outliers: modified z-score above %.1f.\n\n",
           text_of(d, "config"), ls_bench_number(d, "method.repetitions"),
           ls_bench_number(d, "method.repetitions_per_process"), ls_bench_number(d, "method.warmup_steps"),
           ls_bench_number(d, "method.steps"), text_of(json_object_get(d, "method"), "order"),
@@ -47,8 +51,10 @@ static void method(FILE *to, const json_t *d) {
 static void speed_table(FILE *to, const json_t *variants, bool predicted) {
   const json_t *v;
   size_t i;
-  fprintf(to, "| variant | step time, mean (us) | 95 %% interval | median (us) | without outliers (us) | outliers |%s "
-              "samples/s | speed-up | 95 %% interval | efficiency | bytes per device |\n",
+  fprintf(to,
+          "| variant | step time, mean (us) | 95 %% interval | median (us) | without outliers (us) | "
+          "outliers |%s "
+          "samples/s | speed-up | 95 %% interval | efficiency | bytes per device |\n",
           predicted ? " predicted (us) | error |" : "");
   fprintf(to, "|---|--:|---|--:|--:|--:|%s--:|--:|---|--:|--:|\n", predicted ? "--:|--:|" : "");
   json_array_foreach(variants, i, v) {
@@ -61,7 +67,8 @@ static void speed_table(FILE *to, const json_t *variants, bool predicted) {
     interval_cell(to, "%.1f", v, "step_time_us.low", "step_time_us.high");
     cell(to, "%.1f", ls_bench_number(v, "step_time_us.median"), "");
     cell(to, "%.1f", ls_bench_number(v, "step_time_us_without_outliers.mean"), "");
-    fprintf(to, "%zu of %.0f | ", json_array_size(json_object_get(v, "outliers")), ls_bench_number(v, "step_time_us.count"));
+    fprintf(to, "%zu of %.0f | ", json_array_size(json_object_get(v, "outliers")),
+            ls_bench_number(v, "step_time_us.count"));
     if (predicted) {
       cell(to, "%.1f", ls_bench_number(v, "predicted_step_time_us.predicted"), "");
       cell(to, "%+.1f", ls_bench_number(v, "predicted_step_time_us.error_percent"), " %");
@@ -79,15 +86,19 @@ static void parts_table(FILE *to, const json_t *variants) {
   static const char *const keys[] = {"input", "forward", "backward", "exposed_comm", "optimizer", "rest"};
   const json_t *v;
   size_t i;
-  fputs("\n## Parts of a step (us, rank 0)\n\n| variant | input | forward | backward | exposed communication | optimizer "
-        "| rest | exposed of step | GFLOP/s per rank | gradient norm | loss |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+  fputs("\n## Parts of a step (us, rank 0)\n\n| variant | input | forward | backward | exposed communication "
+        "| optimizer "
+        "| rest | exposed of step | GFLOP/s per rank | gradient norm | loss "
+        "|\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
         to);
   json_array_foreach(variants, i, v) {
     if (json_object_get(v, "failed")) continue;
     const json_t *parts = json_object_get(v, "step_parts_us");
     fprintf(to, "| %s | ", text_of(v, "name"));
-    for (int k = 0; k < LS_COUNT(keys); k++) cell(to, "%.1f", ls_bench_number(parts, keys[k]), "");
-    cell(to, "%.1f", 100 * ls_bench_number(parts, "exposed_comm") / ls_bench_number(v, "step_time_us.mean"), " %");
+    for (int k = 0; k < LS_COUNT(keys); k++)
+      cell(to, "%.1f", ls_bench_number(parts, keys[k]), "");
+    cell(to, "%.1f", 100 * ls_bench_number(parts, "exposed_comm") / ls_bench_number(v, "step_time_us.mean"),
+         " %");
     cell(to, "%.2f", ls_bench_number(v, "flops_per_s_per_rank") * 1e-9, "");
     cell(to, "%.5g", ls_bench_number(v, "grad_norm"), "");
     cell(to, "%.5g", ls_bench_number(v, "loss"), "");
@@ -103,8 +114,10 @@ static void tests_table(FILE *to, const json_t *variants) {
     const json_t *c = json_object_get(v, "against_reference");
     if (!c) continue;
     if (!any)
-      fputs("\n## Against the reference\n\n| variant | reference | difference | 95 % interval | Welch p | p without outliers "
-            "| equivalence p | verdict |\n|---|---|--:|---|--:|--:|--:|---|\n", to);
+      fputs("\n## Against the reference\n\n| variant | reference | difference | 95 % interval | Welch p | p "
+            "without outliers "
+            "| equivalence p | verdict |\n|---|---|--:|---|--:|--:|--:|---|\n",
+            to);
     any = true;
     fprintf(to, "| %s | %s | ", text_of(v, "name"), text_of(json_object_get(v, "scaling"), "reference"));
     cell(to, "%+.2f", ls_bench_number(c, "difference_percent"), " %");
@@ -124,15 +137,19 @@ static void validation_table(FILE *to, const json_t *variants) {
     const json_t *c = json_object_get(v, "validation");
     if (!c) continue;
     if (!any)
-      fputs("\n## Do several ranks train the same network?\n\nCriteria: final loss differs by less than 0.01, gradient norms "
-            "correlate above 0.95, weights differ by less than 1e-4 on average.\n\n| variant | final loss differs by | "
-            "correlation | weights differ by | verdict |\n|---|--:|--:|--:|---|\n", to);
+      fputs("\n## Do several ranks train the same network?\n\nCriteria: final loss differs by less than "
+            "0.01, gradient norms "
+            "correlate above 0.95, weights differ by less than 1e-4 on average.\n\n| variant | final loss "
+            "differs by | "
+            "correlation | weights differ by | verdict |\n|---|--:|--:|--:|---|\n",
+            to);
     any = true;
     fprintf(to, "| %s | ", text_of(v, "name"));
     cell(to, "%.2g", ls_bench_number(c, "final_loss_difference"), "");
     cell(to, "%.6f", ls_bench_number(c, "grad_norm_correlation"), "");
     cell(to, "%.2g", ls_bench_number(c, "weight_difference_mean_abs"), "");
-    fprintf(to, "%s |\n", json_is_true(json_object_get(c, "same_network")) ? "same network" : "NOT the same network");
+    fprintf(to, "%s |\n",
+            json_is_true(json_object_get(c, "same_network")) ? "same network" : "NOT the same network");
   }
 }
 
@@ -143,10 +160,13 @@ static void collectives_table(FILE *to, const json_t *variants) {
   json_array_foreach(variants, i, v) {
     json_array_foreach(json_object_get(v, "collectives"), k, c) {
       if (!any)
-        fputs("\n## Collectives (rank 0; waiting for the slowest rank is inside)\n\n| variant | collective | bytes | time (us) "
-              "| algorithm GB/s | bus GB/s |\n|---|---|--:|--:|--:|--:|\n", to);
+        fputs("\n## Collectives (rank 0; waiting for the slowest rank is inside)\n\n| variant | collective | "
+              "bytes | time (us) "
+              "| algorithm GB/s | bus GB/s |\n|---|---|--:|--:|--:|--:|\n",
+              to);
       any = true;
-      fprintf(to, "| %s | %s | %.0f | ", text_of(v, "name"), text_of(c, "name"), ls_bench_number(c, "size_bytes"));
+      fprintf(to, "| %s | %s | %.0f | ", text_of(v, "name"), text_of(c, "name"),
+              ls_bench_number(c, "size_bytes"));
       cell(to, "%.1f", ls_bench_number(c, "time_us"), "");
       cell(to, "%.3f", ls_bench_number(c, "algorithm_bw_bytes_per_s") * 1e-9, "");
       cell(to, "%.3f", ls_bench_number(c, "bus_bw_bytes_per_s") * 1e-9, "");
@@ -161,11 +181,14 @@ static void trust(FILE *to, const json_t *d) {
   fputs("\n## Can the numbers be trusted?\n\n", to);
   double pairs = ls_bench_number(d, "control.pairs");
   if (pairs > 0)
-    fprintf(to, "- A/A control: the same variant twice, %.0f pair%s of %.0f repetitions a side: %.0f false alarm%s "
-                "(%.0f %% promised at most %.0f %%).\n",
-            pairs, pairs == 1 ? "" : "s", ls_bench_number(d, "control.repetitions_per_side"),
-            ls_bench_number(d, "control.false_alarms"), ls_bench_number(d, "control.false_alarms") == 1 ? "" : "s",
-            100 * ls_bench_number(d, "control.false_alarm_rate"), 100 * ls_bench_number(d, "control.alpha"));
+    fprintf(
+        to,
+        "- A/A control: the same variant twice, %.0f pair%s of %.0f repetitions a side: %.0f false alarm%s "
+        "(%.0f %%, where at most %.0f %% are promised).\n",
+        pairs, pairs == 1 ? "" : "s", ls_bench_number(d, "control.repetitions_per_side"),
+        ls_bench_number(d, "control.false_alarms"),
+        ls_bench_number(d, "control.false_alarms") == 1 ? "" : "s",
+        100 * ls_bench_number(d, "control.false_alarm_rate"), 100 * ls_bench_number(d, "control.alpha"));
   else
     fputs("- A/A control: not run.\n", to);
   const json_t *limits = json_object_get(d, "limits");
@@ -173,7 +196,7 @@ static void trust(FILE *to, const json_t *d) {
   if (!json_is_true(json_object_get(d, "void"))) return;
   fputs("- **The run is void**:", to);
   json_array_foreach(json_object_get(d, "void_reasons"), i, reason)
-    fprintf(to, "%s %s", i > 0 ? "," : "", json_string_value(reason));
+      fprintf(to, "%s %s", i > 0 ? "," : "", json_string_value(reason));
   fputs(".\n", to);
 }
 

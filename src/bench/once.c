@@ -1,5 +1,5 @@
-/* Repetitions of one variant in this process: each makes a trainer anew (memory, schedule, initial values), leaves
- * its warm-up steps out and measures the rest. */
+/* Repetitions of one variant in this process: each makes a trainer anew (memory, schedule, initial values),
+ * leaves its warm-up steps out and measures the rest. */
 #include "bench/bench.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ typedef struct {
   int64_t parts_count;
   double grad_norm_sum, loss;
   int64_t gpu_limits; /* read right after the last measured step, before the device rests */
-  int64_t *task_ns; /* (tasks) sums of the measured steps */
+  int64_t *task_ns;   /* (tasks) sums of the measured steps */
   int64_t task_steps;
   json_t *curve_loss, *curve_grad_norm; /* NULL without curves */
 } gather_t;
@@ -24,7 +24,8 @@ typedef struct {
 static void gather_tasks(gather_t *g) {
   const ls_task_time_t *times = ls_run_times(g->trainer->train.run);
   if (!times || !g->trainer->backend->host_memory) return;
-  for (int i = 0; i < g->trainer->train.schedule->task_count; i++) g->task_ns[i] += times[i].end_ns - times[i].start_ns;
+  for (int i = 0; i < g->trainer->train.schedule->task_count; i++)
+    g->task_ns[i] += times[i].end_ns - times[i].start_ns;
   g->task_steps++;
 }
 
@@ -38,12 +39,15 @@ static void gather_step(void *user, const ls_progress_t *p) {
   g->step_us[g->measured++] = (double)p->step_time_ns * 1e-3;
   g->grad_norm_sum += p->grad_norm;
   g->loss = p->train_loss;
-  const int64_t parts_ns[LS_PHASE_STEP_COUNT] = {p->parts.input_ns, p->parts.forward_ns,   p->parts.backward_ns,
-                                                 p->parts.comm_ns,  p->parts.optimizer_ns, p->parts.rest_ns};
-  for (int i = 0; i < LS_PHASE_STEP_COUNT; i++) g->parts_ns[i] += parts_ns[i];
+  const int64_t parts_ns[LS_PHASE_STEP_COUNT] = {p->parts.input_ns,     p->parts.forward_ns,
+                                                 p->parts.backward_ns,  p->parts.comm_ns,
+                                                 p->parts.optimizer_ns, p->parts.rest_ns};
+  for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
+    g->parts_ns[i] += parts_ns[i];
   g->parts_count += p->parts.measured;
   gather_tasks(g);
-  if (g->measured == g->plan->steps && !g->trainer->backend->host_memory) g->gpu_limits = ls_bench_gpu_limits(g->ctx);
+  if (g->measured == g->plan->steps && !g->trainer->backend->host_memory)
+    g->gpu_limits = ls_bench_gpu_limits(g->ctx);
 }
 
 static json_t *parts_json(const gather_t *g) {
@@ -63,17 +67,18 @@ static json_t *repetition_json(gather_t *g, const ls_train_report_t *report) {
                    ls_bench_json_number(mean_us), "median",
                    ls_bench_json_number(ls_stat_quantile(g->step_us, g->measured, 0.5)), "p95",
                    ls_bench_json_number(ls_stat_quantile(g->step_us, g->measured, 0.95)), "samples_per_s",
-                   ls_bench_json_number((double)report->global_batch * 1e6 / mean_us), "step_parts_us", parts_json(g),
-                   "grad_norm", ls_bench_json_number(g->grad_norm_sum / (double)g->measured), "loss",
-                   ls_bench_json_number(g->loss), "params_xxh3", report->params_xxh3, "skipped_steps",
+                   ls_bench_json_number((double)report->global_batch * 1e6 / mean_us), "step_parts_us",
+                   parts_json(g), "grad_norm", ls_bench_json_number(g->grad_norm_sum / (double)g->measured),
+                   "loss", ls_bench_json_number(g->loss), "params_xxh3", report->params_xxh3, "skipped_steps",
                    (json_int_t)report->skipped_steps, "gpu_limit", (json_int_t)g->gpu_limits);
 }
 
-/* Bytes over time as nccl-tests defines them (PERFORMANCE.md): bus = algorithm x 2 (n - 1) / n for an all-reduce,
- * x (n - 1) / n for the two halves of it. A rank's time contains its waiting for the slowest one. */
+/* Bytes over time as nccl-tests defines them (PERFORMANCE.md): bus = algorithm x 2 (n - 1) / n for an
+ * all-reduce, x (n - 1) / n for the two halves of it. A rank's time contains its waiting for the slowest one.
+ */
 static json_t *collectives_json(const gather_t *g) {
-  static const char *const kinds[LS_COLLECTIVE_COUNT] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
-                                                         "barrier"};
+  static const char *const kinds[LS_COLLECTIVE_COUNT] = {"all_reduce", "reduce_scatter", "all_gather",
+                                                         "broadcast", "barrier"};
   const ls_schedule_t *s = g->trainer->train.schedule;
   json_t *list = json_array();
   double n = s->world_size;
@@ -81,13 +86,15 @@ static json_t *collectives_json(const gather_t *g) {
     const ls_task_t *task = &s->tasks[i];
     if (task->kind != LS_TASK_COLLECTIVE) continue;
     double time_us = (double)g->task_ns[i] * 1e-3 / (double)g->task_steps, bytes = (double)task->bytes;
-    double factor = task->collective == LS_ALL_REDUCE ? 2 * (n - 1) / n : task->collective == LS_BROADCAST ? 1 : (n - 1) / n;
+    double factor = task->collective == LS_ALL_REDUCE  ? 2 * (n - 1) / n
+                    : task->collective == LS_BROADCAST ? 1
+                                                       : (n - 1) / n;
     double algorithm = time_us > 0 ? bytes * 1e6 / time_us : NAN;
     json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:o, s:o, s:o}", "name", task->name, "kind",
-                                          kinds[task->collective], "size_bytes", (json_int_t)task->bytes, "time_us",
-                                          ls_bench_json_number(time_us), "algorithm_bw_bytes_per_s",
-                                          ls_bench_json_number(algorithm), "bus_bw_bytes_per_s",
-                                          ls_bench_json_number(algorithm * factor)));
+                                          kinds[task->collective], "size_bytes", (json_int_t)task->bytes,
+                                          "time_us", ls_bench_json_number(time_us),
+                                          "algorithm_bw_bytes_per_s", ls_bench_json_number(algorithm),
+                                          "bus_bw_bytes_per_s", ls_bench_json_number(algorithm * factor)));
   }
   return list;
 }
@@ -104,26 +111,33 @@ static json_t *bytes_json(const ls_schedule_t *s) {
 static json_t *header_json(const gather_t *g, const ls_config_t *config, const ls_train_report_t *r) {
   const ls_schedule_t *s = g->trainer->train.schedule;
   int64_t flops = 0;
-  for (int i = 0; i < s->task_count; i++) flops += s->tasks[i].flops;
-  return json_pack("{s:I, s:i, s:s, s:s, s:s, s:s, s:i, s:I, s:o, s:I, s:o, s:[]}", "global_batch",
-                   (json_int_t)r->global_batch, "ranks", r->world_size, "strategy", r->strategy, "precision",
-                   config->train.precision == 0 ? "fp32" : "other", "backend", r->backend, "device", r->device,
-                   "threads_per_rank", r->threads_per_rank, "params", (json_int_t)r->params, "bytes_per_device",
-                   bytes_json(s), "flops_per_step", (json_int_t)flops, "collectives", collectives_json(g),
-                   "repetitions");
+  int buckets = 0;
+  for (int i = 0; i < s->task_count; i++) {
+    flops += s->tasks[i].flops;
+    buckets += s->tasks[i].kind == LS_TASK_COLLECTIVE;
+  }
+  return json_pack("{s:I, s:i, s:s, s:{s:I, s:I, s:i}, s:s, s:s, s:s, s:i, s:I, s:o, s:I, s:o, s:[]}",
+                   "global_batch", (json_int_t)r->global_batch, "ranks", r->world_size, "strategy",
+                   r->strategy, "options", "accumulate", (json_int_t)config->train.accumulate, "bucket_bytes",
+                   (json_int_t)config->parallel.bucket_bytes, "buckets", buckets, "precision",
+                   config->train.precision == 0 ? "fp32" : "other", "backend", r->backend, "device",
+                   r->device, "threads_per_rank", r->threads_per_rank, "params", (json_int_t)r->params,
+                   "bytes_per_device", bytes_json(s), "flops_per_step", (json_int_t)flops, "collectives",
+                   collectives_json(g), "repetitions");
 }
 
 /* Final loss: on the validation part when there is one, else the mean of the last training losses. */
 static ls_status_t add_curves(gather_t *g, const ls_train_report_t *report, json_t *measurement) {
   double loss = isfinite(report->val_loss) ? report->val_loss : report->train_loss;
   json_object_set_new(measurement, "curves",
-                      json_pack("{s:o, s:O, s:O}", "final_loss", ls_bench_json_number(loss), "loss", g->curve_loss,
-                                "grad_norm", g->curve_grad_norm));
+                      json_pack("{s:o, s:O, s:O}", "final_loss", ls_bench_json_number(loss), "loss",
+                                g->curve_loss, "grad_norm", g->curve_grad_norm));
   if (!g->plan->params_path) return LS_OK;
   float *param, *optim;
   ls_status_t status = ls_trainer_pull(g->trainer, &param, &optim);
   if (status != LS_OK) return status;
-  return ls_file_write(g->ctx, g->plan->params_path, param, (size_t)g->trainer->layout->total * sizeof *param);
+  return ls_file_write(g->ctx, g->plan->params_path, param,
+                       (size_t)g->trainer->layout->total * sizeof *param);
 }
 
 /* One repetition, appended to *measurement (made by the first). */
@@ -153,7 +167,8 @@ static ls_status_t repeat(gather_t *g, ls_world_t *world, const ls_config_t *con
   return status;
 }
 
-/* The run that is measured: only its steps. With curves the validation part stays, so that its loss is known. */
+/* The run that is measured: only its steps. With curves the validation part stays, so that its loss is known.
+ */
 static void prepare(ls_config_t *config, const ls_bench_once_t *plan) {
   config->train.epochs = 0;
   config->train.steps = plan->warmup_steps + plan->steps;
@@ -180,7 +195,9 @@ ls_status_t ls_bench_once(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config,
     json_decref(g.curve_loss);
   }
   ls_free(step_us);
-  if (status != LS_OK) json_decref(measurement);
-  else *out = measurement;
+  if (status != LS_OK)
+    json_decref(measurement);
+  else
+    *out = measurement;
   return status;
 }

@@ -1,4 +1,5 @@
-/* Predictions beside measurements: a plan's candidates (lockstep plan --json) put into the variants that they mean. */
+/* Predictions beside measurements: a plan's candidates (lockstep plan --json) put into the variants that they
+ * mean. */
 #include "bench/bench.h"
 
 #include <math.h>
@@ -17,23 +18,38 @@ static bool same_text(const json_t *a, const json_t *b, const char *key) {
 
 /* Batch, devices and strategy must be equal; threads and precision only where both say them. */
 static bool fits(const json_t *plan, const json_t *candidate, const json_t *variant) {
-  double threads = ls_bench_number(candidate, "threads_per_rank"), own = ls_bench_number(variant, "threads_per_rank");
+  double threads = ls_bench_number(candidate, "threads_per_rank"),
+         own = ls_bench_number(variant, "threads_per_rank");
   const char *backend = json_string_value(json_object_get(variant, "backend"));
   bool host = !backend || strcmp(backend, "cuda") != 0;
   return number_of(plan, candidate, "global_batch") == ls_bench_number(variant, "global_batch") &&
          ls_bench_number(candidate, "devices") == ls_bench_number(variant, "ranks") &&
-         json_is_string(json_object_get(candidate, "strategy")) && same_text(candidate, variant, "strategy") &&
-         same_text(candidate, variant, "precision") && (!host || !isfinite(threads) || threads == own);
+         json_is_string(json_object_get(candidate, "strategy")) &&
+         same_text(candidate, variant, "strategy") && same_text(candidate, variant, "precision") &&
+         (!host || !isfinite(threads) || threads == own);
 }
 
-/* Of several that fit (other options) the fastest, which is the one that a plan would choose. */
+/* Whether it is the same schedule: 0 the same options, 1 as many buckets by another size, -1 another
+ * schedule. A plan that does not say its options is taken at its word. */
+static int distance(const json_t *candidate, const json_t *variant) {
+  const json_t *options = json_object_get(candidate, "options"), *own = json_object_get(variant, "options");
+  if (!options || !own) return 0;
+  if (ls_bench_number(options, "accumulate") != ls_bench_number(own, "accumulate")) return -1;
+  bool alone = ls_bench_number(variant, "ranks") == 1;
+  if (alone || ls_bench_number(options, "bucket_bytes") == ls_bench_number(own, "bucket_bytes")) return 0;
+  return ls_bench_number(options, "buckets") == ls_bench_number(own, "buckets") ? 1 : -1;
+}
+
 static const json_t *find(const json_t *plan, const json_t *variant) {
   const json_t *candidate, *best = NULL;
   size_t i;
+  int nearest = 0;
   json_array_foreach(json_object_get(plan, "candidates"), i, candidate) {
     double us = ls_bench_number(candidate, "step_time_us.predicted");
-    if (!isfinite(us) || !fits(plan, candidate, variant)) continue;
-    if (!best || us < ls_bench_number(best, "step_time_us.predicted")) best = candidate;
+    int own = isfinite(us) && fits(plan, candidate, variant) ? distance(candidate, variant) : -1;
+    if (own < 0 || (best && own >= nearest)) continue;
+    best = candidate;
+    nearest = own;
   }
   return best;
 }
@@ -45,10 +61,12 @@ int ls_bench_plan_merge(json_t *document, const json_t *plan) {
   json_array_foreach(json_object_get(document, "variants"), i, variant) {
     const json_t *candidate = find(plan, variant);
     if (!candidate) continue;
-    double us = ls_bench_number(candidate, "step_time_us.predicted"), mean = ls_bench_number(variant, "step_time_us.mean");
+    double us = ls_bench_number(candidate, "step_time_us.predicted"),
+           mean = ls_bench_number(variant, "step_time_us.mean");
     json_object_set_new(variant, "predicted_step_time_us",
                         json_pack("{s:o, s:o, s:o, s:o}", "predicted", ls_bench_json_number(us), "low",
-                                  ls_bench_json_number(ls_bench_number(candidate, "step_time_us.low")), "high",
+                                  ls_bench_json_number(ls_bench_number(candidate, "step_time_us.low")),
+                                  "high",
                                   ls_bench_json_number(ls_bench_number(candidate, "step_time_us.high")),
                                   "error_percent", ls_bench_json_number(100 * (us - mean) / mean)));
     merged++;

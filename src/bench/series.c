@@ -17,9 +17,12 @@ double ls_bench_number(const json_t *object, const char *path) {
   return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-json_t *ls_bench_json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+json_t *ls_bench_json_number(double value) {
+  return isfinite(value) ? json_real(value) : json_null();
+}
 
-ls_status_t ls_bench_series(ls_ctx_t *ctx, const json_t *repetitions, const char *path, double **out, int64_t *count) {
+ls_status_t ls_bench_series(ls_ctx_t *ctx, const json_t *repetitions, const char *path, double **out,
+                            int64_t *count) {
   size_t n = json_array_size(repetitions);
   double *values = ls_alloc_array(ctx, n > 0 ? n : 1, sizeof *values);
   if (!values) return LS_ERR_MEMORY;
@@ -42,7 +45,9 @@ int64_t ls_bench_keep(double *values, int64_t count, const bool *flags) {
   return kept;
 }
 
-static double mean_of(double *x, int64_t n) { return ls_stat_mean(x, n); }
+static double mean_of(double *x, int64_t n) {
+  return ls_stat_mean(x, n);
+}
 
 json_t *ls_bench_summary(ls_ctx_t *ctx, const double *values, int64_t count, uint64_t seed) {
   ls_interval_t t = ls_stat_mean_interval(values, count, LS_BENCH_CONFIDENCE), bootstrap;
@@ -50,17 +55,17 @@ json_t *ls_bench_summary(ls_ctx_t *ctx, const double *values, int64_t count, uin
   if (!sorted) return NULL;
   memcpy(sorted, values, (size_t)count * sizeof *sorted);
   json_t *summary = NULL;
-  if (ls_stat_bootstrap(ctx, values, count, mean_of, LS_BENCH_CONFIDENCE, LS_BENCH_RESAMPLES, seed, &bootstrap) !=
-      LS_OK)
+  if (ls_stat_bootstrap(ctx, values, count, mean_of, LS_BENCH_CONFIDENCE, LS_BENCH_RESAMPLES, seed,
+                        &bootstrap) != LS_OK)
     goto sorted;
   double median = ls_stat_median(sorted, count);
-  summary = json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "count", (json_int_t)count, "mean",
-                      ls_bench_json_number(ls_stat_mean(values, count)), "median", ls_bench_json_number(median), "sd",
-                      ls_bench_json_number(ls_stat_sd(values, count)), "low", ls_bench_json_number(t.low), "high",
-                      ls_bench_json_number(t.high), "bootstrap_low", ls_bench_json_number(bootstrap.low),
-                      "bootstrap_high", ls_bench_json_number(bootstrap.high), "min",
-                      ls_bench_json_number(ls_stat_quantile(sorted, count, 0)), "max",
-                      ls_bench_json_number(ls_stat_quantile(sorted, count, 1)));
+  summary = json_pack(
+      "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "count", (json_int_t)count, "mean",
+      ls_bench_json_number(ls_stat_mean(values, count)), "median", ls_bench_json_number(median), "sd",
+      ls_bench_json_number(ls_stat_sd(values, count)), "low", ls_bench_json_number(t.low), "high",
+      ls_bench_json_number(t.high), "bootstrap_low", ls_bench_json_number(bootstrap.low), "bootstrap_high",
+      ls_bench_json_number(bootstrap.high), "min", ls_bench_json_number(ls_stat_quantile(sorted, count, 0)),
+      "max", ls_bench_json_number(ls_stat_quantile(sorted, count, 1)));
   if (!summary) ls_fail(ctx, LS_ERR_MEMORY, "out of memory for a summary");
 sorted:
   ls_free(sorted);

@@ -1,14 +1,26 @@
-/* Plots as inline SVG: numbers from the document, nothing from outside. One group on the x axis per key (batch), one
- * colour per series (ranks x strategy). */
+/* Plots as inline SVG: numbers from the document, nothing from outside. One group on the x axis per key
+ * (batch), one colour per series (ranks x strategy). */
 #include "bench/bench.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { WIDTH = 860, HEIGHT = 320, LEFT = 80, RIGHT = 20, TOP = 16, BOTTOM = 56, SERIES_MAX = 16, KEYS_MAX = 64, TICKS = 5 };
+enum {
+  WIDTH = 860,
+  HEIGHT = 320,
+  LEFT = 80,
+  RIGHT = 20,
+  TOP = 16,
+  BOTTOM = 56,
+  SERIES_MAX = 16,
+  KEYS_MAX = 64,
+  TICKS = 5,
+  TICKS_MAX = 24
+};
 
 /* Okabe and Ito's palette: told apart by most kinds of colour vision. */
-static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000"};
+static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+                                      "#E69F00", "#56B4E9", "#999999", "#000000"};
 
 typedef struct {
   const char *series[SERIES_MAX];
@@ -25,11 +37,16 @@ static const char *series_of(const json_t *v) {
 
 static void escape(FILE *to, const char *text) {
   for (; text && *text; text++) {
-    if (*text == '<') fputs("&lt;", to);
-    else if (*text == '>') fputs("&gt;", to);
-    else if (*text == '&') fputs("&amp;", to);
-    else if (*text == '"') fputs("&quot;", to);
-    else fputc(*text, to);
+    if (*text == '<')
+      fputs("&lt;", to);
+    else if (*text == '>')
+      fputs("&gt;", to);
+    else if (*text == '&')
+      fputs("&amp;", to);
+    else if (*text == '"')
+      fputs("&quot;", to);
+    else
+      fputc(*text, to);
   }
 }
 
@@ -63,7 +80,8 @@ static axes_t axes_for(const json_t *variants, const char *const *paths, int pat
     if (json_object_get(v, "failed")) continue;
     series_index(&a, series_of(v));
     key_index(&a, ls_bench_number(v, "key"));
-    for (int k = 0; k < path_count; k++) widen(&a, ls_bench_number(v, paths[k]));
+    for (int k = 0; k < path_count; k++)
+      widen(&a, ls_bench_number(v, paths[k]));
   }
   return a;
 }
@@ -75,30 +93,62 @@ static double y_of(const axes_t *a, double value) {
 
 static double x_of(const axes_t *a, int key, int series) {
   double group = (double)(WIDTH - LEFT - RIGHT) / (a->key_count > 0 ? a->key_count : 1);
-  return LEFT + group * (key + 0.5) + (series - 0.5 * (a->series_count - 1)) * group / (a->series_count + 1.5);
+  return LEFT + group * (key + 0.5) +
+         (series - 0.5 * (a->series_count - 1)) * group / (a->series_count + 1.5);
+}
+
+/* Round numbers, about TICKS of them: 1, 2 or 5 times a power of ten apart. */
+static int ticks_linear(const axes_t *a, double *ticks) {
+  double raw = (a->high - a->low) / TICKS, power = pow(10, floor(log10(raw))), step = 10 * power;
+  int count = 0;
+  if (raw <= 5 * power) step = 5 * power;
+  if (raw <= 2 * power) step = 2 * power;
+  if (raw <= power) step = power;
+  for (double k = ceil(a->low / step); k * step <= a->high && count < TICKS_MAX; k++)
+    ticks[count++] = k * step;
+  return count;
+}
+
+/* 1, 2, 5, 10, .. ; only the powers of ten where that would be too many. */
+static int ticks_log(const axes_t *a, double *ticks) {
+  static const double digits[] = {1, 2, 5};
+  int count = 0, each = a->high / a->low > 2e4 ? 1 : LS_COUNT(digits);
+  for (double power = pow(10, floor(log10(a->low))); power <= a->high; power *= 10)
+    for (int i = 0; i < each; i++)
+      if (digits[i] * power >= a->low && digits[i] * power <= a->high && count < TICKS_MAX)
+        ticks[count++] = digits[i] * power;
+  return count;
 }
 
 static void open_svg(FILE *to, const char *title, const axes_t *a, const char *unit) {
-  fprintf(to, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n<title>%s</title>\n", WIDTH, HEIGHT, title, title);
-  for (int i = 0; i <= TICKS; i++) {
-    double part = (double)i / TICKS;
-    double value = a->log ? a->low * pow(a->high / a->low, part) : a->low + part * (a->high - a->low);
-    double y = y_of(a, value);
-    fprintf(to, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text class=\"tick\" x=\"%d\" y=\"%.1f\" "
-                "text-anchor=\"end\">%.3g</text>\n", LEFT, WIDTH - RIGHT, y, y, LEFT - 6, y + 4, value);
+  fprintf(to, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n<title>%s</title>\n", WIDTH,
+          HEIGHT, title, title);
+  double ticks[TICKS_MAX];
+  int count = a->log ? ticks_log(a, ticks) : ticks_linear(a, ticks);
+  for (int i = 0; i < count; i++) {
+    double y = y_of(a, ticks[i]);
+    fprintf(to,
+            "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text class=\"tick\" x=\"%d\" "
+            "y=\"%.1f\" "
+            "text-anchor=\"end\">%.6g</text>\n",
+            LEFT, WIDTH - RIGHT, y, y, LEFT - 6, y + 4, fabs(ticks[i]) < 1e-9 * a->high ? 0 : ticks[i]);
   }
-  fprintf(to, "<text class=\"tick\" transform=\"translate(16,%d) rotate(-90)\" text-anchor=\"middle\">%s</text>\n",
-          (HEIGHT - BOTTOM + TOP) / 2, unit);
+  fprintf(
+      to,
+      "<text class=\"tick\" transform=\"translate(16,%d) rotate(-90)\" text-anchor=\"middle\">%s</text>\n",
+      (HEIGHT - BOTTOM + TOP) / 2, unit);
   for (int k = 0; k < a->key_count; k++)
     fprintf(to, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">batch %g</text>\n",
-            LEFT + (double)(WIDTH - LEFT - RIGHT) / a->key_count * (k + 0.5), HEIGHT - BOTTOM + 18, a->keys[k]);
+            LEFT + (double)(WIDTH - LEFT - RIGHT) / a->key_count * (k + 0.5), HEIGHT - BOTTOM + 18,
+            a->keys[k]);
 }
 
 static void legend(FILE *to, const axes_t *a) {
   double x = LEFT;
   for (int i = 0; i < a->series_count; i++) {
-    fprintf(to, "<circle cx=\"%.1f\" cy=\"%d\" r=\"5\" fill=\"%s\"/><text class=\"tick\" x=\"%.1f\" y=\"%d\">", x + 5,
-            HEIGHT - 16, colours[i % LS_COUNT(colours)], x + 14, HEIGHT - 12);
+    fprintf(to,
+            "<circle cx=\"%.1f\" cy=\"%d\" r=\"5\" fill=\"%s\"/><text class=\"tick\" x=\"%.1f\" y=\"%d\">",
+            x + 5, HEIGHT - 16, colours[i % LS_COUNT(colours)], x + 14, HEIGHT - 12);
     escape(to, a->series[i]);
     fputs("</text>\n", to);
     x += 26 + 7.5 * (double)strlen(a->series[i]);
@@ -106,12 +156,13 @@ static void legend(FILE *to, const axes_t *a) {
 }
 
 /* A mark with its interval; an unknown interval leaves the mark alone. */
-static void mark(FILE *to, const axes_t *a, double x, double value, double low, double high, int series, const char *name) {
+static void mark(FILE *to, const axes_t *a, double x, double value, double low, double high, int series,
+                 const char *name) {
   const char *colour = colours[series % LS_COUNT(colours)];
   if (!isfinite(value)) return;
   if (isfinite(low) && isfinite(high))
-    fprintf(to, "<path d=\"M%.1f %.1fV%.1fM%.1f %.1fh8M%.1f %.1fh8\" stroke=\"%s\" stroke-width=\"2\"/>", x, y_of(a, low),
-            y_of(a, high), x - 4, y_of(a, low), x - 4, y_of(a, high), colour);
+    fprintf(to, "<path d=\"M%.1f %.1fV%.1fM%.1f %.1fh8M%.1f %.1fh8\" stroke=\"%s\" stroke-width=\"2\"/>", x,
+            y_of(a, low), y_of(a, high), x - 4, y_of(a, low), x - 4, y_of(a, high), colour);
   fprintf(to, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" fill=\"%s\"><title>", x, y_of(a, value), colour);
   escape(to, name);
   fprintf(to, ": %.4g (%.4g to %.4g)</title></circle>\n", value, low, high);
@@ -137,7 +188,9 @@ void ls_bench_svg_step_time(FILE *to, const json_t *document) {
          ls_bench_number(v, "step_time_us.high"), series, series_of(v));
     double predicted = ls_bench_number(v, "predicted_step_time_us.predicted");
     if (isfinite(predicted) && predicted > 0)
-      fprintf(to, "<path class=\"predicted\" d=\"M%.1f %.1fl5 5l5 -5l-5 -5z\"><title>predicted %.4g us</title></path>\n",
+      fprintf(to,
+              "<path class=\"predicted\" d=\"M%.1f %.1fl5 5l5 -5l-5 -5z\"><title>predicted %.4g "
+              "us</title></path>\n",
               x + 7, y_of(&a, predicted), predicted);
   }
   legend(to, &a);
@@ -154,8 +207,8 @@ void ls_bench_svg_speedup(FILE *to, const json_t *document) {
   widen(&a, 1);
   a.high *= 1.1;
   open_svg(to, "Speed-up over the reference with 95 % interval", &a, "speed-up");
-  fprintf(to, "<line class=\"one\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>\n", LEFT, WIDTH - RIGHT, y_of(&a, 1),
-          y_of(&a, 1));
+  fprintf(to, "<line class=\"one\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>\n", LEFT, WIDTH - RIGHT,
+          y_of(&a, 1), y_of(&a, 1));
   json_array_foreach(variants, i, v) {
     if (!json_object_get(v, "scaling")) continue;
     int series = series_index(&a, series_of(v));
@@ -166,6 +219,15 @@ void ls_bench_svg_speedup(FILE *to, const json_t *document) {
   fputs("</svg>\n", to);
 }
 
+static bool is_outlier(const json_t *variant, size_t repetition) {
+  const json_t *index;
+  size_t i;
+  json_array_foreach(json_object_get(variant, "outliers"), i, index) {
+    if ((size_t)json_integer_value(index) == repetition) return true;
+  }
+  return false;
+}
+
 void ls_bench_svg_repetitions(FILE *to, const json_t *document) {
   const json_t *variants = json_object_get(document, "variants"), *v, *r;
   axes_t a = axes_for(variants, NULL, 0);
@@ -174,7 +236,8 @@ void ls_bench_svg_repetitions(FILE *to, const json_t *document) {
     double median = ls_bench_number(v, "step_time_us.median");
     const json_t *repetitions = json_object_get(v, "repetitions");
     if (json_array_size(repetitions) > rounds) rounds = json_array_size(repetitions);
-    json_array_foreach(repetitions, k, r) widen(&a, 100 * ls_bench_number(r, "step_time_us.mean") / median - 100);
+    json_array_foreach(repetitions, k, r)
+        widen(&a, 100 * ls_bench_number(r, "step_time_us.mean") / median - 100);
   }
   if (!isfinite(a.low)) return;
   double room = 0.05 * (a.high - a.low) + 0.1;
@@ -188,11 +251,14 @@ void ls_bench_svg_repetitions(FILE *to, const json_t *document) {
     double median = ls_bench_number(v, "step_time_us.median");
     json_array_foreach(json_object_get(v, "repetitions"), k, r) {
       double x = LEFT + ((double)k + 0.5) * (WIDTH - LEFT - RIGHT) / (double)rounds;
-      fprintf(to, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\" fill-opacity=\"0.7\"/>\n", x,
-              y_of(&a, 100 * ls_bench_number(r, "step_time_us.mean") / median - 100), colours[series % LS_COUNT(colours)]);
+      fprintf(to, "<circle%s cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\" fill-opacity=\"0.7\"/>\n",
+              is_outlier(v, k) ? " class=\"outlier\"" : "", x,
+              y_of(&a, 100 * ls_bench_number(r, "step_time_us.mean") / median - 100),
+              colours[series % LS_COUNT(colours)]);
     }
   }
-  fprintf(to, "<text class=\"tick\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">round</text>\n", WIDTH / 2, HEIGHT - BOTTOM + 18);
+  fprintf(to, "<text class=\"tick\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">round</text>\n", WIDTH / 2,
+          HEIGHT - BOTTOM + 18);
   legend(to, &a);
   fputs("</svg>\n", to);
 }

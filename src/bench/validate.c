@@ -26,15 +26,16 @@ static double curve_correlation(const json_t *one, const json_t *several) {
   return result;
 }
 
-void ls_bench_validate(const json_t *one, const json_t *several, const float *params_one, const float *params_several,
-                       int64_t count, ls_bench_validation_t *v) {
+void ls_bench_validate(const json_t *one, const json_t *several, const float *params_one,
+                       const float *params_several, int64_t count, ls_bench_validation_t *v) {
   *v = (ls_bench_validation_t){.weight_difference = NAN};
   v->loss_difference =
       fabs(ls_bench_number(one, "curves.final_loss") - ls_bench_number(several, "curves.final_loss"));
   v->grad_norm_correlation = curve_correlation(one, several);
   if (count > 0) {
     double sum = 0;
-    for (int64_t i = 0; i < count; i++) sum += fabs((double)params_one[i] - (double)params_several[i]);
+    for (int64_t i = 0; i < count; i++)
+      sum += fabs((double)params_one[i] - (double)params_several[i]);
     v->weight_difference = sum / (double)count;
   }
   /* Written so that a NaN fails. */
@@ -46,8 +47,8 @@ void ls_bench_validate(const json_t *one, const json_t *several, const float *pa
 
 json_t *ls_bench_validation_json(const ls_bench_validation_t *v) {
   return json_pack("{s:o, s:b, s:o, s:b, s:o, s:b, s:b}", "final_loss_difference",
-                   ls_bench_json_number(v->loss_difference), "final_loss_ok", v->loss_ok, "grad_norm_correlation",
-                   ls_bench_json_number(v->grad_norm_correlation), "grad_norm_ok", v->grad_norm_ok,
-                   "weight_difference_mean_abs", ls_bench_json_number(v->weight_difference), "weight_ok", v->weight_ok,
-                   "same_network", v->ok);
+                   ls_bench_json_number(v->loss_difference), "final_loss_ok", v->loss_ok,
+                   "grad_norm_correlation", ls_bench_json_number(v->grad_norm_correlation), "grad_norm_ok",
+                   v->grad_norm_ok, "weight_difference_mean_abs", ls_bench_json_number(v->weight_difference),
+                   "weight_ok", v->weight_ok, "same_network", v->ok);
 }

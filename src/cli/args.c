@@ -172,7 +172,7 @@ ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc
 static void print_flag(FILE *to, const char *name, const char *value, const char *help) {
   char left[40];
   snprintf(left, sizeof left, "%s%s%s", name, value ? " " : "", value ? value : "");
-  fprintf(to, "  %-20s %s\n", left, help);
+  fprintf(to, "  %-24s %s\n", left, help);
 }
 
 void cli_help_command(FILE *to, const cli_command_t *command) {
@@ -188,7 +188,7 @@ void cli_help_command(FILE *to, const cli_command_t *command) {
   }
   for (int i = 0; i < LS_COUNT(flags); i++)
     if (command->flags & flags[i].flag) print_flag(to, flags[i].name, flags[i].value, flags[i].help);
-  fprintf(to, "  %-20s %s\n", "--help", "This text.");
+  fprintf(to, "  %-24s %s\n", "--help", "This text.");
 }
 
 void cli_help_program(FILE *to) {

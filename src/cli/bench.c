@@ -1,5 +1,5 @@
-/* lockstep bench: measures variants of a configuration against each other. Every repetition is a process of its own
- * that runs this command with --once. */
+/* lockstep bench: measures variants of a configuration against each other. Every repetition is a process of
+ * its own that runs this command with --once. */
 #include "cli/bench.h"
 
 #include "machine/machine.h"
@@ -11,7 +11,8 @@
 const cli_extra_t bench_flags[] = {
     [BENCH_BATCHES] = {"--batches", "B,..", "Global batches (default: train.batch)."},
     [BENCH_RANKS_LIST] = {"--ranks-list", "N,..", "Numbers of ranks (default: 1 and parallel.ranks)."},
-    [BENCH_STRATEGIES] = {"--strategies", "S,..", "Strategies; each runs where it can (default: single and ddp)."},
+    [BENCH_STRATEGIES] = {"--strategies", "S,..",
+                          "Strategies; each runs where it can (default: single and ddp)."},
     [BENCH_PRECISIONS] = {"--precisions", "P,..", "Precisions (default: train.precision)."},
     [BENCH_WEAK] = {"--weak", NULL, "Weak scaling: --batches are per rank."},
     [BENCH_REPETITIONS] = {"--repetitions", "N", "Independent repetitions of each variant (default 50)."},
@@ -29,7 +30,8 @@ const cli_extra_t bench_flags[] = {
     [BENCH_SEED] = {"--order-seed", "N", "Seed of the order and of the bootstrap (default 1)."},
     [BENCH_LIMIT] = {"--limit", "S", "Seconds after which a process is ended (default 600)."},
     [BENCH_ONCE] = {"--once", "FILE", "Measure this configuration here, write the raw values (used inside)."},
-    [BENCH_ONCE_PARAMS] = {"--once-params", "FILE", "With --once: curves, and the final parameters (used inside)."},
+    [BENCH_ONCE_PARAMS] = {"--once-params", "FILE",
+                           "With --once: curves, and the final parameters (used inside)."},
     [BENCH_FLAG_COUNT] = {NULL, NULL, NULL}};
 _Static_assert((int)BENCH_FLAG_COUNT < (int)CLI_EXTRA_MAX, "own flags fit their array");
 
@@ -112,12 +114,14 @@ static ls_status_t merge_plans(ls_ctx_t *ctx, const char *list, json_t *document
   char *copy = ls_strdup(ctx, list), *state = NULL;
   if (!copy) return LS_ERR_MEMORY;
   ls_status_t status = LS_OK;
-  for (char *path = strtok_r(copy, ",", &state); path && status == LS_OK; path = strtok_r(NULL, ",", &state)) {
+  for (char *path = strtok_r(copy, ",", &state); path && status == LS_OK;
+       path = strtok_r(NULL, ",", &state)) {
     json_error_t error;
     json_t *plan = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
     if (!plan || !json_is_array(json_object_get(plan, "candidates")))
-      status = ls_fail(ctx, plan || error.line > 0 ? LS_ERR_DATA : LS_ERR_IO, "%s: not a plan of lockstep plan --json%s%s",
-                       path, plan ? "" : ": ", plan ? "" : error.text);
+      status = ls_fail(ctx, plan || error.line > 0 ? LS_ERR_DATA : LS_ERR_IO,
+                       "%s: not a plan of lockstep plan --json%s%s", path, plan ? "" : ": ",
+                       plan ? "" : error.text);
     else if (ls_bench_plan_merge(document, plan) == 0)
       ls_log(ctx, LS_LOG_WARN, "%s: none of its candidates is a measured variant", path);
     json_decref(plan);
@@ -137,14 +141,17 @@ static ls_status_t publish(bench_t *b, json_t *document) {
   const cli_args_t *args = b->args;
   ls_status_t status = LS_OK;
   if (args->extra[BENCH_PLAN]) status = merge_plans(b->ctx, args->extra[BENCH_PLAN], document);
-  if (status == LS_OK && args->extra[BENCH_OUTPUT]) status = write_json(b->ctx, args->extra[BENCH_OUTPUT], document);
+  if (status == LS_OK && args->extra[BENCH_OUTPUT])
+    status = write_json(b->ctx, args->extra[BENCH_OUTPUT], document);
   if (status == LS_OK && args->extra[BENCH_MARKDOWN])
     status = write_text(b->ctx, args->extra[BENCH_MARKDOWN], ls_bench_markdown(b->ctx, document));
   if (status == LS_OK && args->extra[BENCH_HTML])
     status = write_text(b->ctx, args->extra[BENCH_HTML], ls_bench_html(b->ctx, document));
   if (status != LS_OK) return status;
-  if (args->json) cli_print_json(json_incref(document));
-  else bench_print_table(document);
+  if (args->json)
+    cli_print_json(json_incref(document));
+  else
+    bench_print_table(document);
   return LS_OK;
 }
 
@@ -181,7 +188,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status != LS_OK) return status;
   if (args->extra[BENCH_ONCE]) return run_once(ctx, args, &b.method);
   if (ls_comm_launched(&rank, &size) && size > 1)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep bench starts its ranks itself: run it without mpirun or srun");
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "lockstep bench starts its ranks itself: run it without mpirun or srun");
   status = bench_sweep(&b);
   if (status == LS_OK) status = make_dir(&b);
   if (status == LS_OK) {
@@ -206,7 +214,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
 const cli_command_t cli_bench = {
     .name = "bench",
     .summary = "Measures variants of a configuration: repetitions, intervals, tests, a control.",
-    .details = "Variants are all sensible combinations of the lists. Their repetitions are interleaved in random order,\n"
+    .details = "Variants are all sensible combinations of the lists. Their repetitions are interleaved in "
+               "random order,\n"
                "each in a process of its own. docs/bench.md explains the method and the output.",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_QUIET | CLI_FLAG_VERBOSE,
     .extra = bench_flags,

@@ -49,21 +49,22 @@ typedef struct {
   int64_t limit_s;
   bench_variant_t *variants;
   int variant_count;
-  char *dir; /* of the children's files */
+  char *dir;                  /* of the children's files */
   json_t *measured, *control; /* one per variant; pairs */
 } bench_t;
 
 /* bench_sweep.c: variants from the flags and the configuration, each checked as a configuration. */
 ls_status_t bench_sweep(bench_t *b);
-/* bench_child.c: one process that measures `repetitions` of a variant; its report. LS_ERR_INTERRUPTED when this
- * program was asked to stop. On failure *message has the child's own words. */
+/* bench_child.c: one process that measures `repetitions` of a variant; its report. LS_ERR_INTERRUPTED when
+ * this program was asked to stop. On failure *message has the child's own words. */
 typedef struct {
   int64_t repetitions;
   const char *params_path; /* not NULL: with curves, parameters are written there */
 } bench_child_t;
-ls_status_t bench_child_run(bench_t *b, const bench_variant_t *variant, const bench_child_t *child, json_t **measurement,
-                            char message[256]);
-/* bench_rounds.c: rounds of all variants in random order, control pairs between them, validation after them. */
+ls_status_t bench_child_run(bench_t *b, const bench_variant_t *variant, const bench_child_t *child,
+                            json_t **measurement, char message[256]);
+/* bench_rounds.c: rounds of all variants in random order, control pairs between them, validation after them.
+ */
 ls_status_t bench_measure(bench_t *b);
 /* bench_table.c */
 void bench_print_table(const json_t *document);

@@ -1,4 +1,5 @@
-/* One process of a repetition: this program again, with --once. Its messages are kept and shown only when it fails. */
+/* One process of a repetition: this program again, with --once. Its messages are kept and shown only when it
+ * fails. */
 #include "cli/bench.h"
 
 #include <errno.h>
@@ -65,9 +66,11 @@ static ls_status_t spawn(bench_t *b, char **argv, const char *messages, pid_t *p
   int error = posix_spawn_file_actions_init(&actions);
   if (error == 0) {
     error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    if (error == 0) error = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     if (error == 0)
-      error = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, messages, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      error = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    if (error == 0)
+      error = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, messages,
+                                               O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (error == 0) error = posix_spawn(pid, self, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
   }
@@ -76,7 +79,8 @@ static ls_status_t spawn(bench_t *b, char **argv, const char *messages, pid_t *p
   return ls_fail_errno(b->ctx, "%s cannot be started", self);
 }
 
-/* The first "lockstep: ... error: ..." line, else the last line, of what the child said; no table separators. */
+/* The first "lockstep: ... error: ..." line, else the last line, of what the child said; no table separators.
+ */
 static void pick_message(const char *path, int status, char message[256]) {
   char *text = NULL;
   size_t size_bytes;
@@ -86,15 +90,19 @@ static void pick_message(const char *path, int status, char message[256]) {
     line = found ? found + strlen("error: ") : text;
   }
   size_t len = line ? strcspn(line, "\n") : 0;
-  if (len > 0) snprintf(message, 256, "%.*s", len < 255 ? (int)len : 255, line);
-  else if (WIFSIGNALED(status)) snprintf(message, 256, "ended by signal %d", WTERMSIG(status));
-  else snprintf(message, 256, "exit code %d", WEXITSTATUS(status));
+  if (len > 0)
+    snprintf(message, 256, "%.*s", len < 255 ? (int)len : 255, line);
+  else if (WIFSIGNALED(status))
+    snprintf(message, 256, "ended by signal %d", WTERMSIG(status));
+  else
+    snprintf(message, 256, "exit code %d", WEXITSTATUS(status));
   for (char *c = message; *c; c++)
     if (*c == '|') *c = '/';
   ls_free(text);
 }
 
-static ls_status_t read_measurement(bench_t *b, const char *path, const bench_variant_t *v, json_t **measurement) {
+static ls_status_t read_measurement(bench_t *b, const char *path, const bench_variant_t *v,
+                                    json_t **measurement) {
   json_error_t error;
   json_t *m = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
   if (!m) return ls_fail(b->ctx, LS_ERR_DATA, "%s: its process wrote no result (%s)", v->name, error.text);
@@ -119,10 +127,11 @@ static ls_status_t run_and_read(bench_t *b, const bench_variant_t *v, char **arg
   return LS_ERR_DEVICE;
 }
 
-ls_status_t bench_child_run(bench_t *b, const bench_variant_t *v, const bench_child_t *child, json_t **measurement,
-                            char message[256]) {
+ls_status_t bench_child_run(bench_t *b, const bench_variant_t *v, const bench_child_t *child,
+                            json_t **measurement, char message[256]) {
   char text[8][96];
-  char *result = ls_path_join(b->ctx, b->dir, "result.json"), *messages = ls_path_join(b->ctx, b->dir, "messages");
+  char *result = ls_path_join(b->ctx, b->dir, "result.json"),
+       *messages = ls_path_join(b->ctx, b->dir, "messages");
   char **argv = ls_alloc_array(b->ctx, (size_t)(2 * b->args->set_count + OWN_ARGS), sizeof *argv);
   message[0] = '\0';
   ls_status_t status = result && messages && argv ? LS_OK : LS_ERR_MEMORY;
@@ -142,7 +151,8 @@ ls_status_t bench_child_run(bench_t *b, const bench_variant_t *v, const bench_ch
     argv[n++] = (char *)(uintptr_t)b->args->config; /* posix_spawn's argv is not const, nor is it written */
     argv[n++] = once;
     argv[n++] = result;
-    for (int i = 0; i < 3; i++) argv[n++] = text[i];
+    for (int i = 0; i < 3; i++)
+      argv[n++] = text[i];
     if (params_path) {
       argv[n++] = params;
       argv[n++] = (char *)(uintptr_t)params_path;

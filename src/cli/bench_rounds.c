@@ -1,5 +1,6 @@
-/* The order of everything: each round measures every variant once, in an order of its own, so that whatever drifts
- * (heat, neighbours) falls on all of them; control pairs are spread over the rounds; validation comes last. */
+/* The order of everything: each round measures every variant once, in an order of its own, so that whatever
+ * drifts (heat, neighbours) falls on all of them; control pairs are spread over the rounds; validation comes
+ * last. */
 #include "cli/bench.h"
 
 #include <math.h>
@@ -10,7 +11,8 @@ enum { STREAM_ORDER = 0x7000001, PARAMS_BYTES_MAX = 1 << 30 };
 
 /* Fisher and Yates, with numbers that depend on seed, round and place alone. */
 static void shuffle(int *order, int count, int64_t seed, int64_t round) {
-  for (int i = 0; i < count; i++) order[i] = i;
+  for (int i = 0; i < count; i++)
+    order[i] = i;
   for (int i = count - 1; i > 0; i--) {
     ls_rng4_t r = ls_rng((uint64_t)seed, STREAM_ORDER, (uint64_t)round << 16 | (uint64_t)i);
     int k = (int)(((uint64_t)r.v[0] * (uint64_t)(i + 1)) >> 32), other = order[k];
@@ -30,8 +32,10 @@ static void say(const bench_t *b, const char *what, const char *name, const json
 /* A measurement's repetitions go to the variant's; the first one brings everything else. */
 static void collect(json_t *variant, json_t *measurement) {
   json_t *into = json_object_get(variant, "repetitions");
-  if (into) json_array_extend(into, json_object_get(measurement, "repetitions"));
-  else json_object_update(variant, measurement);
+  if (into)
+    json_array_extend(into, json_object_get(measurement, "repetitions"));
+  else
+    json_object_update(variant, measurement);
 }
 
 static ls_status_t measure_variant(bench_t *b, int at, int64_t round) {
@@ -58,7 +62,8 @@ static ls_status_t measure_variant(bench_t *b, int at, int64_t round) {
   return LS_OK;
 }
 
-/* One A/A pair: both sides are the first variant, a repetition of each in turn, the first of the two changing. */
+/* One A/A pair: both sides are the first variant, a repetition of each in turn, the first of the two
+ * changing. */
 static ls_status_t measure_pair(bench_t *b, int64_t pair) {
   json_t *sides[2] = {json_array(), json_array()};
   static const char *const names[] = {"a", "b"};
@@ -79,7 +84,8 @@ static ls_status_t measure_pair(bench_t *b, int64_t pair) {
     json_array_append_new(sides[side], ls_bench_json_number(ls_bench_number(first, "step_time_us.mean")));
     json_decref(measurement);
   }
-  if (status == LS_OK) json_array_append_new(b->control, json_pack("{s:O, s:O}", "a", sides[0], "b", sides[1]));
+  if (status == LS_OK)
+    json_array_append_new(b->control, json_pack("{s:O, s:O}", "a", sides[0], "b", sides[1]));
   json_decref(sides[1]);
   json_decref(sides[0]);
   return status;
@@ -91,10 +97,13 @@ static ls_status_t measure_rounds(bench_t *b) {
   ls_status_t status = order ? LS_OK : LS_ERR_MEMORY;
   for (int64_t round = 0; round < rounds && status == LS_OK; round++) {
     shuffle(order, b->variant_count, b->method.order_seed, round);
-    for (int i = 0; i < b->variant_count && status == LS_OK; i++) status = measure_variant(b, order[i], round);
-    int64_t from = round * b->method.control_pairs / rounds, to = (round + 1) * b->method.control_pairs / rounds;
+    for (int i = 0; i < b->variant_count && status == LS_OK; i++)
+      status = measure_variant(b, order[i], round);
+    int64_t from = round * b->method.control_pairs / rounds,
+            to = (round + 1) * b->method.control_pairs / rounds;
     bool runs = !json_object_get(json_array_get(b->measured, 0), "failed");
-    for (int64_t pair = from; pair < to && status == LS_OK && runs; pair++) status = measure_pair(b, pair);
+    for (int64_t pair = from; pair < to && status == LS_OK && runs; pair++)
+      status = measure_pair(b, pair);
   }
   ls_free(order);
   return status;
@@ -134,9 +143,11 @@ static ls_status_t validate_variant(bench_t *b, int at, const trained_t *one) {
     int64_t count = one->size_bytes == several.size_bytes ? (int64_t)(one->size_bytes / sizeof(float)) : 0;
     ls_bench_validate(one->measurement, several.measurement, (const float *)(const void *)one->params,
                       (const float *)(const void *)several.params, count, &validation);
-    json_object_set_new(json_array_get(b->measured, (size_t)at), "validation", ls_bench_validation_json(&validation));
+    json_object_set_new(json_array_get(b->measured, (size_t)at), "validation",
+                        ls_bench_validation_json(&validation));
     if (!b->args->quiet)
-      fprintf(stderr, "validation: %s: %s\n", b->variants[at].name, validation.ok ? "same network" : "NOT the same network");
+      fprintf(stderr, "validation: %s: %s\n", b->variants[at].name,
+              validation.ok ? "same network" : "NOT the same network");
   }
   release_trained(&several);
   return status;
@@ -167,13 +178,15 @@ ls_status_t bench_measure(bench_t *b) {
   b->control = json_array();
   for (int i = 0; i < b->variant_count; i++) {
     const bench_variant_t *v = &b->variants[i];
-    json_array_append_new(b->measured, json_pack("{s:s, s:s, s:I, s:I, s:i, s:s, s:s}", "name", v->name, "series", v->series,
-                                                 "key", (json_int_t)v->key, "global_batch", (json_int_t)v->batch, "ranks",
-                                                 v->ranks, "strategy", v->strategy, "precision", v->precision));
+    json_array_append_new(b->measured, json_pack("{s:s, s:s, s:I, s:I, s:i, s:s, s:s}", "name", v->name,
+                                                 "series", v->series, "key", (json_int_t)v->key,
+                                                 "global_batch", (json_int_t)v->batch, "ranks", v->ranks,
+                                                 "strategy", v->strategy, "precision", v->precision));
   }
   ls_status_t status = measure_rounds(b);
   int failed = 0;
-  for (int i = 0; i < b->variant_count; i++) failed += json_object_get(json_array_get(b->measured, (size_t)i), "failed") != NULL;
+  for (int i = 0; i < b->variant_count; i++)
+    failed += json_object_get(json_array_get(b->measured, (size_t)i), "failed") != NULL;
   if (status == LS_OK && failed == b->variant_count)
     status = ls_fail(b->ctx, LS_ERR_DEVICE, "no variant could be measured: %s",
                      json_string_value(json_object_get(json_array_get(b->measured, 0), "failed")));

@@ -11,7 +11,8 @@ typedef struct {
   int count;
 } list_t;
 
-/* "a,b,c"; numbers too when `numbers`. Repeated entries are refused: they would be compared with themselves. */
+/* "a,b,c"; numbers too when `numbers`. Repeated entries are refused: they would be compared with themselves.
+ */
 static ls_status_t read_list(ls_ctx_t *ctx, bench_flag_t flag, const char *text, bool numbers, list_t *list) {
   const char *name = bench_flags[flag].name;
   *list = (list_t){.count = 0};
@@ -20,7 +21,8 @@ static ls_status_t read_list(ls_ctx_t *ctx, bench_flag_t flag, const char *text,
     if (list->count == BENCH_LIST_MAX)
       return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: more than %d entries", name, BENCH_LIST_MAX);
     if (len == 0 || len >= BENCH_WORD_BYTES)
-      return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: an entry of \"%s\" is %s", name, text, len ? "too long" : "empty");
+      return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: an entry of \"%s\" is %s", name, text,
+                     len ? "too long" : "empty");
     char *word = list->word[list->count], *end;
     memcpy(word, at, len);
     word[len] = '\0';
@@ -52,15 +54,16 @@ static ls_status_t check_variant(bench_t *b, const bench_variant_t *v) {
   snprintf(own[1], sizeof own[1], "parallel.ranks=%d", v->ranks);
   snprintf(own[2], sizeof own[2], "parallel.strategy=%s", v->strategy);
   snprintf(own[3], sizeof own[3], "train.precision=%s", v->precision);
-  for (int i = 0; i < 4; i++) sets[count++] = own[i];
+  for (int i = 0; i < 4; i++)
+    sets[count++] = own[i];
   ls_config_t *config;
   ls_status_t status = ls_config_load(b->ctx, b->args->config, sets, count, &config);
   if (status == LS_OK) ls_config_destroy(config);
   return status;
 }
 
-static ls_status_t add_variant(bench_t *b, int64_t batch, int64_t ranks, const char *strategy, const char *precision,
-                               bool show_precision) {
+static ls_status_t add_variant(bench_t *b, int64_t batch, int64_t ranks, const char *strategy,
+                               const char *precision, bool show_precision) {
   if (b->variant_count == BENCH_VARIANT_MAX)
     return ls_fail(b->ctx, LS_ERR_ARGUMENT, "more than %d variants; shorten the lists", BENCH_VARIANT_MAX);
   bench_variant_t *v = &b->variants[b->variant_count];
@@ -69,7 +72,8 @@ static ls_status_t add_variant(bench_t *b, int64_t batch, int64_t ranks, const c
   snprintf(v->precision, sizeof v->precision, "%s", precision);
   snprintf(v->series, sizeof v->series, "%d x %s%s%s", v->ranks, strategy, show_precision ? " " : "",
            show_precision ? precision : "");
-  snprintf(v->name, sizeof v->name, "batch %lld%s, %s", (long long)batch, b->method.weak ? " per rank" : "", v->series);
+  snprintf(v->name, sizeof v->name, "batch %lld%s, %s", (long long)batch, b->method.weak ? " per rank" : "",
+           v->series);
   ls_status_t status = check_variant(b, v);
   if (status == LS_OK) b->variant_count++;
   return status;
@@ -97,8 +101,8 @@ static ls_status_t combine(bench_t *b, const list_t *batches, const list_t *rank
           if (ranks->number[r] > 65536)
             return ls_fail(b->ctx, LS_ERR_ARGUMENT, "--ranks-list: %s are too many ranks", ranks->word[r]);
           if (sensible(strategies, s, ranks->number[r]))
-            status = add_variant(b, batches->number[i], ranks->number[r], strategies->word[s], precisions->word[p],
-                                 precisions->count > 1);
+            status = add_variant(b, batches->number[i], ranks->number[r], strategies->word[s],
+                                 precisions->word[p], precisions->count > 1);
         }
   if (status == LS_OK && b->variant_count == 0)
     return ls_fail(b->ctx, LS_ERR_ARGUMENT, "the lists give no variant that can run");
@@ -113,7 +117,8 @@ ls_status_t bench_sweep(bench_t *b) {
   if (status != LS_OK) return status;
   const ls_strategy_t *own = ls_strategy_find(config->parallel.strategy);
   snprintf(batch_text, sizeof batch_text, "%lld", (long long)config->train.batch);
-  snprintf(ranks_text, sizeof ranks_text, config->parallel.ranks > 1 ? "1,%lld" : "%lld", (long long)config->parallel.ranks);
+  snprintf(ranks_text, sizeof ranks_text, config->parallel.ranks > 1 ? "1,%lld" : "%lld",
+           (long long)config->parallel.ranks);
   snprintf(strategies_text, sizeof strategies_text, "single,%s", own && own->distributed ? own->name : "ddp");
   ls_config_destroy(config);
   status = list_or(b, BENCH_BATCHES, true, batch_text, &batches);

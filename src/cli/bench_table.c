@@ -18,13 +18,16 @@ static void print_row(const json_t *v, bool predicted) {
   double mean = ls_bench_number(v, "step_time_us.mean");
   printf(" %11.1f", mean);
   printf(" %5.1f %%", 100 * (ls_bench_number(v, "step_time_us.high") - mean) / mean);
-  printf(" %11.1f %5zu", ls_bench_number(v, "step_time_us.median"), json_array_size(json_object_get(v, "outliers")));
+  printf(" %11.1f %5zu", ls_bench_number(v, "step_time_us.median"),
+         json_array_size(json_object_get(v, "outliers")));
   if (predicted) printf(" %11.1f", ls_bench_number(v, "predicted_step_time_us.predicted"));
   printf(" %11s", cli_count((int64_t)llround(ls_bench_number(v, "samples_per_s.mean"))));
   const json_t *scaling = json_object_get(v, "scaling");
   if (scaling)
-    printf("  %5.2fx %4.0f %%  %s p %.2g", ls_bench_number(scaling, "speedup"), 100 * ls_bench_number(scaling, "efficiency"),
-           text_of(json_object_get(v, "against_reference"), "verdict"), ls_bench_number(v, "against_reference.welch_p"));
+    printf("  %5.2fx %4.0f %%  %s p %.2g", ls_bench_number(scaling, "speedup"),
+           100 * ls_bench_number(scaling, "efficiency"),
+           text_of(json_object_get(v, "against_reference"), "verdict"),
+           ls_bench_number(v, "against_reference.welch_p"));
   putchar('\n');
 }
 
@@ -37,7 +40,8 @@ void bench_print_table(const json_t *d) {
   if (predicted) printf(" %11s", "predicted");
   printf(" %11s  %6s %6s  %s\n", "samples/s", "speed", "effic.", "against the reference");
   json_array_foreach(variants, i, v) print_row(v, predicted);
-  printf("\n  %.0f repetitions of %.0f steps after %.0f; +- is the 95 %% interval of the mean; out: flagged repetitions\n",
+  printf("\n  %.0f repetitions of %.0f steps after %.0f; +- is the 95 %% interval of the mean; out: flagged "
+         "repetitions\n",
          ls_bench_number(d, "method.repetitions"), ls_bench_number(d, "method.steps"),
          ls_bench_number(d, "method.warmup_steps"));
   if (ls_bench_number(d, "control.pairs") > 0)
@@ -52,5 +56,6 @@ void bench_print_table(const json_t *d) {
              ls_bench_number(c, "weight_difference_mean_abs"));
   }
   printf("  clock and heat limits: CPU %s, GPU %s%s\n", text_of(json_object_get(d, "limits"), "cpu"),
-         text_of(json_object_get(d, "limits"), "gpu"), json_is_true(json_object_get(d, "void")) ? ": THE RUN IS VOID" : "");
+         text_of(json_object_get(d, "limits"), "gpu"),
+         json_is_true(json_object_get(d, "void")) ? ": THE RUN IS VOID" : "");
 }

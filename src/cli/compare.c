@@ -13,8 +13,8 @@ static const cli_extra_t flags[] = {
     [COMPARE_MARGIN] = {"--margin", "PERCENT", "A difference below this does not matter (default 5)."},
     [COMPARE_FLAG_COUNT] = {NULL, NULL, NULL}};
 
-static ls_status_t compare_pair(ls_ctx_t *ctx, const json_t *a, const json_t *b, const char *name_a, const char *name_b,
-                                double margin, json_t *rows) {
+static ls_status_t compare_pair(ls_ctx_t *ctx, const json_t *a, const json_t *b, const char *name_a,
+                                const char *name_b, double margin, json_t *rows) {
   double *x = NULL, *y = NULL;
   int64_t n, m;
   const char *found_a, *found_b;
@@ -30,10 +30,10 @@ static ls_status_t compare_pair(ls_ctx_t *ctx, const json_t *a, const json_t *b,
     if (ls_stat_outliers(ctx, x, n, LS_BENCH_OUTLIER_LIMIT, flagged) > 0) n = ls_bench_keep(x, n, flagged);
     if (ls_stat_outliers(ctx, y, m, LS_BENCH_OUTLIER_LIMIT, flagged) > 0) m = ls_bench_keep(y, m, flagged);
     ls_bench_compare(x, n, y, m, margin, &kept);
-    json_array_append_new(rows, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "a", found_a, "b", found_b, "a_step_time_us",
-                                          ls_bench_json_number(mean_a), "b_step_time_us", ls_bench_json_number(mean_b),
-                                          "all", ls_bench_comparison_json(&c), "without_outliers",
-                                          ls_bench_comparison_json(&kept)));
+    json_array_append_new(rows, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "a", found_a, "b", found_b,
+                                          "a_step_time_us", ls_bench_json_number(mean_a), "b_step_time_us",
+                                          ls_bench_json_number(mean_b), "all", ls_bench_comparison_json(&c),
+                                          "without_outliers", ls_bench_comparison_json(&kept)));
   }
   ls_free(flagged);
   ls_free(y);
@@ -44,12 +44,14 @@ static ls_status_t compare_pair(ls_ctx_t *ctx, const json_t *a, const json_t *b,
 static bool has_variant(const json_t *document, const char *name) {
   const json_t *v;
   size_t i;
-  json_array_foreach(json_object_get(document, "variants"), i, v)
-    if (!strcmp(json_string_value(json_object_get(v, "name")), name)) return !json_object_get(v, "failed");
+  json_array_foreach(json_object_get(document, "variants"), i,
+                     v) if (!strcmp(json_string_value(json_object_get(v, "name")),
+                                    name)) return !json_object_get(v, "failed");
   return false;
 }
 
-static ls_status_t compare_common(ls_ctx_t *ctx, const json_t *a, const json_t *b, double margin, json_t *rows) {
+static ls_status_t compare_common(ls_ctx_t *ctx, const json_t *a, const json_t *b, double margin,
+                                  json_t *rows) {
   const json_t *v;
   size_t i;
   json_array_foreach(json_object_get(a, "variants"), i, v) {
@@ -59,7 +61,8 @@ static ls_status_t compare_common(ls_ctx_t *ctx, const json_t *a, const json_t *
     if (status != LS_OK) return status;
   }
   if (json_array_size(rows) > 0) return LS_OK;
-  return ls_fail(ctx, LS_ERR_NOT_FOUND, "A and B have no variant in common; name them with --variant-a and --variant-b");
+  return ls_fail(ctx, LS_ERR_NOT_FOUND,
+                 "A and B have no variant in common; name them with --variant-a and --variant-b");
 }
 
 static void print_rows(const json_t *rows) {
@@ -67,20 +70,25 @@ static void print_rows(const json_t *rows) {
   size_t i;
   json_array_foreach(rows, i, row) {
     const json_t *c = json_object_get(row, "all"), *kept = json_object_get(row, "without_outliers");
-    const char *a = json_string_value(json_object_get(row, "a")), *b = json_string_value(json_object_get(row, "b"));
+    const char *a = json_string_value(json_object_get(row, "a")),
+               *b = json_string_value(json_object_get(row, "b"));
     printf("A: %s: %.1f us per step\nB: %s: %.1f us per step\n", a, ls_bench_number(row, "a_step_time_us"), b,
            ls_bench_number(row, "b_step_time_us"));
     printf("  A - B: %+.2f us (95 %% from %+.2f to %+.2f), %+.2f %% (from %+.2f to %+.2f) of B\n",
            ls_bench_number(c, "difference_us"), ls_bench_number(c, "difference_low_us"),
            ls_bench_number(c, "difference_high_us"), ls_bench_number(c, "difference_percent"),
            ls_bench_number(c, "difference_low_percent"), ls_bench_number(c, "difference_high_percent"));
-    printf("  Welch p %.3g (without outliers %.3g), equivalence within %g %%: p %.3g (%.3g)\n", ls_bench_number(c, "welch_p"),
-           ls_bench_number(kept, "welch_p"), ls_bench_number(c, "margin_percent"), ls_bench_number(c, "equivalence_p"),
+    printf("  Welch p %.3g (without outliers %.3g), equivalence within %g %%: p %.3g (%.3g)\n",
+           ls_bench_number(c, "welch_p"), ls_bench_number(kept, "welch_p"),
+           ls_bench_number(c, "margin_percent"), ls_bench_number(c, "equivalence_p"),
            ls_bench_number(kept, "equivalence_p"));
     const char *verdict = json_string_value(json_object_get(c, "verdict"));
     const char *other = json_string_value(json_object_get(kept, "verdict"));
-    printf("  verdict: %s%s%s%s\n", !strcmp(verdict, "faster") ? "A is faster" : !strcmp(verdict, "slower") ? "A is slower"
-           : !strcmp(verdict, "equivalent") ? "equivalent" : "undecided: more repetitions are needed",
+    printf("  verdict: %s%s%s%s\n",
+           !strcmp(verdict, "faster")       ? "A is faster"
+           : !strcmp(verdict, "slower")     ? "A is slower"
+           : !strcmp(verdict, "equivalent") ? "equivalent"
+                                            : "undecided: more repetitions are needed",
            strcmp(verdict, other) ? " (without outliers: " : "", strcmp(verdict, other) ? other : "",
            strcmp(verdict, other) ? ")" : "");
   }
@@ -115,8 +123,10 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
     else
       status = compare_common(ctx, a, b, margin, rows);
   }
-  if (status == LS_OK && args->json) cli_print_json(json_pack("{s:s, s:O}", "command", "compare", "comparisons", rows));
-  else if (status == LS_OK) print_rows(rows);
+  if (status == LS_OK && args->json)
+    cli_print_json(json_pack("{s:s, s:O}", "command", "compare", "comparisons", rows));
+  else if (status == LS_OK)
+    print_rows(rows);
   json_decref(rows);
   json_decref(b);
   json_decref(a);
@@ -126,7 +136,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
 const cli_command_t cli_compare = {
     .name = "compare",
     .summary = "Compares two benchmarks: difference with interval, tests, verdict.",
-    .details = "A and B are JSON documents of lockstep bench (the same file twice compares two of its variants).",
+    .details =
+        "A and B are JSON documents of lockstep bench (the same file twice compares two of its variants).",
     .flags = CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
     .operands = "A B",
     .operand_count = 2,

@@ -17,8 +17,7 @@ static const cli_extra_t extra[] = {
 typedef struct {
   double cpu, gpu, peers;
 } budget_t;
-static const budget_t full = {.cpu = 3.5, .gpu = 6, .peers = 3},
-                      quick = {.cpu = 0.5, .gpu = 0.5, .peers = 0.5};
+static const budget_t full = {.cpu = 3, .gpu = 6, .peers = 3}, quick = {.cpu = 0.5, .gpu = 0.5, .peers = 0.5};
 
 void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) {
   if (probe->note_count == CLI_PROBE_NOTES_MAX) return;
@@ -27,7 +26,11 @@ void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) {
   va_start(args, fmt);
   vsnprintf(note, sizeof probe->note[0], fmt, args);
   va_end(args);
-  note[strcspn(note, "\n")] = '\0';
+  char *end = strchr(note, '\n'); /* one line each: of a longer message the first sentence */
+  if (!end) return;
+  *end = '\0';
+  char *sentence = strrchr(note, ';');
+  if (sentence) *sentence = '\0';
 }
 
 /* The CPU with every number of threads that 1 to 4 ranks would have. */

@@ -174,7 +174,7 @@ static void print_json(const simulation_t *sim, const cli_args_t *args) {
     json_object_set_new(j, "workload_source", json_string(sim->workload.source));
     json_object_set_new(j, "parameters", json_integer((json_int_t)ls_workload_parameters(&sim->workload)));
   } else {
-    json_object_set_new(j, "strategy", json_string(sim->config->parallel.strategy));
+    json_object_set_new(j, "strategy", json_string(sim->work.strategy));
   }
   if (sim->workload.reported_source) {
     json_object_set_new(j, "reported_source", json_string(sim->workload.reported_source));
@@ -275,8 +275,8 @@ static void print_people(const simulation_t *sim, const cli_args_t *args) {
   printf("  %s scaling: %s\n", sim->work.global_batch ? "strong" : "weak",
          sim->work.global_batch ? "the global batch is fixed" : "the batch of each device is fixed");
   if (sim->has_workload) {
-    printf("  %s parameters;", cli_count(ls_workload_parameters(&sim->workload)));
-    print_wrapped(" source:", sim->workload.source);
+    printf("  %s parameters\n", cli_count(ls_workload_parameters(&sim->workload)));
+    print_wrapped("  source:", sim->workload.source);
   }
   if (sim->work.compute_scale != 1)
     printf("  calibrated: times of ops x %.3f, so that one device takes what was reported for it\n",

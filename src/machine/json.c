@@ -157,11 +157,19 @@ static ls_status_t bad(const place_t *place, const char *key, const char *expect
                  expected);
 }
 
+/* Names are printed on terminals: no control characters. */
+static bool plain(const char *text) {
+  for (; *text; text++)
+    if ((unsigned char)*text < ' ' || *text == 0x7f) return false;
+  return true;
+}
+
 static ls_status_t field_read(const place_t *place, const field_t *field, const json_t *value, void *to) {
   char *at = (char *)to + field->offset;
   if (!value || json_is_null(value)) return LS_OK;
   if (field->type == FIELD_TEXT) {
-    if (!json_is_string(value) || json_string_length(value) >= field->size)
+    if (!json_is_string(value) || json_string_length(value) >= field->size ||
+        !plain(json_string_value(value)))
       return bad(place, field->name, "a short text");
     memcpy(at, json_string_value(value), json_string_length(value) + 1);
     return LS_OK;
@@ -260,6 +268,9 @@ static ls_status_t matrix_read(place_t *place, matrix_t matrix, const json_t *ro
     }
   }
   place->path[0] = '\0';
+  for (int i = 0; i < m->gpu_count && matrix == MATRIX_LINK; i++)
+    for (int j = 0; j < i; j++)
+      if (m->link[i][j] != m->link[j][i]) return bad(place, "link", "the same from both sides");
   return LS_OK;
 }
 

@@ -81,6 +81,7 @@ ls_status_t ls_candidate_time(ls_planner_t *p, const ls_candidate_t *c) {
                          .backend = p->backend,
                          .ranks = c->devices,
                          .threads = c->threads,
+                         .beside = ls_cost_beside(p->backend, c->devices),
                          .cpus = ls_cost_cpus(p->backend, c->devices),
                          .window_ns = window_ns};
   ls_timing_t timing;
@@ -93,10 +94,11 @@ ls_status_t ls_candidate_time(ls_planner_t *p, const ls_candidate_t *c) {
   return status;
 }
 
-/* The factors by which ranks that compute at the same time slow each other. Devices of their own: 1. */
+/* The factors by which ranks that compute at the same time slow each other. 1 for devices of their own, and
+ * where the ranks were timed together. */
 static bool find_crowd(const ls_planner_t *p, ls_cost_t *cost) {
   cost->crowd_compute = cost->crowd_memory = 1;
-  if (!p->backend->host_memory || cost->ranks < 2) return true;
+  if (!p->backend->host_memory || cost->ranks < 2 || ls_cost_beside(p->backend, cost->ranks)) return true;
   static const char *const kinds[] = {"compute", "memory"};
   double *const factors[] = {&cost->crowd_compute, &cost->crowd_memory};
   for (int i = 0; i < LS_COUNT(kinds); i++) {
@@ -121,6 +123,12 @@ static ls_status_t make_cost(const ls_planner_t *p, const ls_candidate_t *c, ls_
                       .threads = c->threads,
                       .rows = (double)c->rows,
                       .rank_bytes = c->fit.device_total_bytes};
+  const ls_curve_point_t *memory;
+  char key[LS_PROFILE_KEY_BYTES];
+  int points = ls_profile_curve(p->profile,
+                                ls_profile_device_key(key, "memory", p->backend->name, c->threads), &memory);
+  if (points > 0 && memory[points - 1].bytes > 0)
+    cost->memory_ns_per_byte = memory[points - 1].time.ns / memory[points - 1].bytes;
   if (machine->l2_bytes > 0 && machine->l3_bytes > 0)
     cost->cache_bytes = machine->l2_bytes * c->threads + machine->l3_bytes / c->devices;
   return ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, cost->family);

@@ -23,6 +23,10 @@ int ls_cost_cpus(const ls_backend_t *backend, int ranks) {
   return cpus < 1 ? 1 : cpus;
 }
 
+bool ls_cost_beside(const ls_backend_t *backend, int ranks) {
+  return backend->host_memory && ranks > 1 && ranks <= LS_TIMING_BESIDE_MAX;
+}
+
 static char *dump(json_t *json) {
   char *text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
   json_decref(json);

@@ -24,6 +24,8 @@ typedef struct {
   char key[LS_PROFILE_KEY_BYTES];
 } ls_cost_t;
 
+/* Whether the ranks are timed together. */
+bool ls_cost_beside(const ls_backend_t *backend, int ranks);
 /* The processors that a rank may use when `ranks` share this machine; 0 = all. */
 int ls_cost_cpus(const ls_backend_t *backend, int ranks);
 ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend, int ranks, int threads,

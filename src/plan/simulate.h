@@ -100,6 +100,7 @@ typedef struct {
   int64_t global_batch;     /* fixed (strong scaling), or 0 */
   int64_t batch_per_device; /* fixed (weak scaling), or 0 */
   double compute_scale;
+  const char *strategy; /* its name, static or borrowed */
 } ls_sim_work_t;
 
 enum { LS_SIM_NOTE_BYTES = 160 };

@@ -2,18 +2,19 @@
  * its own, for one rank of a world that may be as large as one likes. */
 #include "plan/simulate.h"
 
-#include "strategy/strategy.h"
-#include "train/config.h"
+#include "train/trainer.h"
 
 #include <string.h>
 
-enum { INPUT_SLOTS = 3 }; /* as training uses */
+/* auto means the best of several; what several ranks would do is asked here. */
+static const char *strategy_of(const ls_config_t *config) {
+  return config->parallel.automatic ? ls_strategy_ddp.name : config->parallel.strategy;
+}
 
 static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, int64_t rows,
                          ls_schedule_t **schedule) {
   const ls_config_t *config = user;
-  const ls_strategy_t *strategy =
-      ranks > 1 ? ls_strategy_find(config->parallel.strategy) : &ls_strategy_single;
+  const ls_strategy_t *strategy = ranks > 1 ? ls_strategy_find(strategy_of(config)) : &ls_strategy_single;
   ls_graph_t *graph;
   ls_layout_t *layout = NULL;
   ls_optim_plan_t optim;
@@ -30,7 +31,7 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
                    .rank = rank,
                    .world_size = ranks,
                    .accumulate = (int)accumulate,
-                   .input_slots = INPUT_SLOTS,
+                   .input_slots = LS_TRAIN_SLOTS,
                    .copies = true,
                    .options = {.bucket_bytes = config->parallel.bucket_bytes}};
   status = strategy->lower(ctx, &in, schedule);
@@ -52,7 +53,7 @@ static int precision_of(const ls_config_t *config) {
 }
 
 ls_status_t ls_sim_work_config(ls_ctx_t *ctx, const struct ls_config *config, ls_sim_work_t *work) {
-  const ls_strategy_t *strategy = ls_strategy_find(config->parallel.strategy);
+  const ls_strategy_t *strategy = ls_strategy_find(strategy_of(config));
   if (!strategy || !strategy->distributed)
     return ls_fail(
         ctx, LS_ERR_CONFIG,
@@ -62,6 +63,7 @@ ls_status_t ls_sim_work_config(ls_ctx_t *ctx, const struct ls_config *config, ls
                           .user = config,
                           .precision = precision_of(config),
                           .global_batch = config->train.batch,
-                          .compute_scale = 1};
+                          .compute_scale = 1,
+                          .strategy = strategy->name};
   return LS_OK;
 }

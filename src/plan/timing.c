@@ -1,110 +1,74 @@
-/* Runs one rank's step on one device for a while and takes the medians of its tasks. The data are random, the
- * learning rate is 0: the arithmetic is that of training, and nothing can diverge. */
-#include "plan/timing.h"
+/* Times a step: opens the ranks that have to compute at the same time, lets them step together, and takes the
+ * medians of the first one's tasks. */
+#include "plan/timing_rank.h"
 
 #include "stat/stat.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 
 enum {
-  WARMUP_STEPS = 3,
-  STEPS_MAX = 2000,
-  STEPS_MIN = 3,
-  NOISE_COUNT = 1 << 16,
   DATA_BYTES_MAX = 64 << 20, /* of features; what does not fit into a cache is enough */
   DATA_ROWS_DEFAULT = 10000,
 };
 
-static ls_status_t ghost_enqueue(ls_comm_t *comm, ls_stream_t *stream, const ls_collective_t *c) {
-  (void)comm;
-  (void)stream;
-  (void)c;
-  return LS_OK;
-}
-static ls_status_t ghost_run(ls_comm_t *comm, const ls_collective_t *c) {
-  (void)comm;
-  (void)c;
-  return LS_OK;
-}
-static void ghost_destroy(ls_comm_t *comm) {
-  (void)comm;
-}
-
-void ls_ghost_comm(ls_ctx_t *ctx, int size, ls_comm_t *comm) {
-  static const ls_comm_ops_t ops = {"ghost", ghost_enqueue, ghost_run, NULL, ghost_destroy};
-  *comm = (ls_comm_t){.ops = &ops,
-                      .ctx = ctx,
-                      .size = size,
-                      .local_size = 1,
-                      .deadline_ns = LS_COMM_DEADLINE_S * INT64_C(1000000000)};
-}
-
-/* Everything that is open while a step is timed. */
+/* All that is open meanwhile. rank[0] is the one that is timed. */
 typedef struct {
   ls_ctx_t *ctx;
   const ls_timing_job_t *job;
-  ls_config_t config; /* shallow copy */
-  ls_comm_t comm;
-  ls_device_t *device;
-  ls_stream_t *stream;
-  ls_graph_t *graph;
-  ls_layout_t *layout;
-  ls_optim_plan_t optim;
-  ls_schedule_t *schedule;
-  ls_state_t state;
+  float *noise;
   ls_dataset_t *dataset;
-  ls_run_t *run;
-  ls_loader_t *loader;
-  float *noise; /* NOISE_COUNT values around 0 */
-  int64_t first, count, rows;
-  double *task_ns; /* (task, STEPS_MAX) */
-  double *step_ns; /* (STEPS_MAX) */
-  int64_t steps;
-} bench_t;
+  ls_pace_t pace;
+  ls_timing_rank_t rank[LS_TIMING_BESIDE_MAX];
+  pthread_t thread[LS_TIMING_BESIDE_MAX];
+  int count;
+} crew_t;
 
-static ls_status_t make_noise(bench_t *b) {
-  b->noise = ls_alloc_array(b->ctx, NOISE_COUNT, sizeof *b->noise);
-  if (!b->noise) return LS_ERR_MEMORY;
-  for (int i = 0; i < NOISE_COUNT; i += 4) {
+static ls_status_t make_noise(crew_t *crew) {
+  crew->noise = ls_alloc_array(crew->ctx, LS_TIMING_NOISE, sizeof *crew->noise);
+  if (!crew->noise) return LS_ERR_MEMORY;
+  for (int i = 0; i < LS_TIMING_NOISE; i += 4) {
     ls_rng4_t words = ls_rng(1, LS_RNG_SYNTHETIC, (uint64_t)i);
     for (int k = 0; k < 4; k++)
-      b->noise[i + k] = ls_rng_unit(words.v[k]) - 0.5f;
+      crew->noise[i + k] = ls_rng_unit(words.v[k]) - 0.5f;
   }
   return LS_OK;
 }
 
-static int64_t data_rows(const bench_t *b) {
-  const ls_data_config_t *data = &b->config.data;
-  int64_t inputs = ls_model_inputs(&b->config.model), batch = b->config.train.batch;
-  int64_t rows = data->kind == LS_DATA_SYNTHETIC ? data->samples : DATA_ROWS_DEFAULT;
+static int64_t data_rows(const ls_config_t *config) {
+  int64_t inputs = ls_model_inputs(&config->model), batch = config->train.batch;
+  int64_t rows = config->data.kind == LS_DATA_SYNTHETIC ? config->data.samples : DATA_ROWS_DEFAULT;
   int64_t most = DATA_BYTES_MAX / ((int64_t)sizeof(float) * inputs);
   if (rows > most) rows = most;
   return rows < batch ? batch : rows;
 }
 
-static ls_status_t open_data(bench_t *b) {
-  const ls_model_config_t *model = &b->config.model;
+static ls_status_t open_data(crew_t *crew) {
+  const ls_model_config_t *model = &crew->job->config->model;
   bool classes = model->loss == LS_LOSS_CROSS_ENTROPY;
-  int64_t inputs = ls_model_inputs(model), outputs = ls_model_outputs(model), rows = data_rows(b);
+  int64_t inputs = ls_model_inputs(model), outputs = ls_model_outputs(model),
+          rows = data_rows(crew->job->config);
   ls_data_memory_t memory = {.rows = rows, .inputs = inputs, .outputs = classes ? 0 : outputs};
   ls_data_config_t config = {.kind = LS_DATA_MEMORY};
   ls_data_want_t want = {inputs, outputs, classes};
   ls_status_t status = LS_ERR_MEMORY;
-  float *features = ls_alloc_array(b->ctx, (size_t)rows, (size_t)inputs * sizeof *features);
-  float *targets = classes ? NULL : ls_alloc_array(b->ctx, (size_t)rows, (size_t)outputs * sizeof *targets);
-  int32_t *labels = classes ? ls_alloc_array(b->ctx, (size_t)rows, sizeof *labels) : NULL;
+  float *features = ls_alloc_array(crew->ctx, (size_t)rows, (size_t)inputs * sizeof *features);
+  float *targets =
+      classes ? NULL : ls_alloc_array(crew->ctx, (size_t)rows, (size_t)outputs * sizeof *targets);
+  int32_t *labels = classes ? ls_alloc_array(crew->ctx, (size_t)rows, sizeof *labels) : NULL;
   if (features && (targets || labels)) {
+    const float *noise = crew->noise;
     for (int64_t i = 0; i < rows * inputs; i++)
-      features[i] = 4 * b->noise[(i + i / NOISE_COUNT) % NOISE_COUNT];
+      features[i] = 4 * noise[(i + i / LS_TIMING_NOISE) % LS_TIMING_NOISE];
     for (int64_t i = 0; targets && i < rows * outputs; i++)
-      targets[i] = b->noise[i % NOISE_COUNT];
+      targets[i] = noise[i % LS_TIMING_NOISE];
     for (int64_t i = 0; labels && i < rows; i++)
       labels[i] = (int32_t)(i % outputs);
     memory.features = features;
     memory.targets = targets;
     memory.classes = labels;
-    status = ls_dataset_open(b->ctx, &config, &memory, &want, 1, NULL, &b->dataset);
+    status = ls_dataset_open(crew->ctx, &config, &memory, &want, 1, NULL, &crew->dataset);
   }
   ls_free(labels);
   ls_free(targets);
@@ -112,107 +76,56 @@ static ls_status_t open_data(bench_t *b) {
   return status;
 }
 
-/* The step of one rank. A host runs it with a ghost in place of the other ranks, so that even the hand-over
- * between lanes is there; a device runs it alone in its world, which has the same tasks but the collectives.
- */
-static ls_status_t lower(bench_t *b) {
-  int world = b->job->backend->host_memory ? b->job->ranks : 1;
-  ls_share(b->config.train.batch, 0, b->job->ranks, &b->first, &b->count);
-  b->rows = ls_train_micro_rows(&b->config, b->count);
-  ls_ghost_comm(b->ctx, world, &b->comm);
-  return ls_trainer_lower(b->ctx, &b->config, 0, world, !b->job->backend->host_memory, true, b->rows,
-                          &b->graph, &b->layout, &b->optim, &b->schedule);
-}
-
-static ls_status_t allocate_state(bench_t *b) {
-  const ls_backend_t *backend = b->job->backend;
-  size_t total_bytes = (size_t)b->layout->total * sizeof(float);
-  size_t optim_bytes = (size_t)(b->optim.slot_count * b->layout->total + LS_STAT_COUNT) * sizeof(float);
-  ls_status_t status =
-      backend->buffer->alloc(b->device, LS_MEM_DEVICE, total_bytes, (void **)&b->state.param);
-  if (status == LS_OK)
-    status = backend->buffer->alloc(b->device, LS_MEM_DEVICE, total_bytes, (void **)&b->state.grad);
-  if (status == LS_OK)
-    status = backend->buffer->alloc(b->device, LS_MEM_DEVICE, optim_bytes, (void **)&b->state.optim);
-  for (int64_t at = 0; at < b->layout->total && status == LS_OK; at += NOISE_COUNT) {
-    int64_t n = b->layout->total - at < NOISE_COUNT ? b->layout->total - at : NOISE_COUNT;
-    status = backend->stream->copy(b->stream, b->state.param + at, b->noise, (size_t)n * sizeof(float));
+static ls_status_t open_ranks(crew_t *crew) {
+  ls_status_t status = LS_OK;
+  atomic_init(&crew->pace.arrived, 0);
+  atomic_init(&crew->pace.round, 0);
+  atomic_init(&crew->pace.stop, false);
+  crew->pace.size = crew->job->beside ? crew->job->ranks : 1;
+  for (int i = 0; i < crew->pace.size && status == LS_OK; i++) {
+    ls_timing_rank_t *r = &crew->rank[crew->count++];
+    *r = (ls_timing_rank_t){.ctx = crew->ctx,
+                            .job = crew->job,
+                            .dataset = crew->dataset,
+                            .noise = crew->noise,
+                            .pace = crew->pace.size > 1 ? &crew->pace : NULL,
+                            .rank = i};
+    status = ls_timing_rank_open(r);
   }
-  if (status == LS_OK) status = backend->stream->sync(b->stream, b->comm.deadline_ns);
-  return status;
+  if (status != LS_OK) return status;
+  ls_timing_rank_t *first = &crew->rank[0];
+  first->task_ns =
+      ls_alloc_array(crew->ctx, (size_t)first->schedule->task_count * LS_TIMING_STEPS, sizeof(double));
+  first->step_ns = ls_alloc_array(crew->ctx, LS_TIMING_STEPS, sizeof(double));
+  return first->task_ns && first->step_ns ? LS_OK : LS_ERR_MEMORY;
 }
 
-static ls_status_t start_loader(bench_t *b) {
-  bool host = b->job->backend->host_memory;
-  ls_loader_plan_t plan = {.part = LS_PART_TRAIN,
-                           .seed = 1,
-                           .shuffle = true,
-                           .global_batch = b->config.train.batch,
-                           .first = b->first,
-                           .count = b->count,
-                           .rows = b->rows,
-                           .accumulate = (int)b->config.train.accumulate,
-                           .total_samples = INT64_MAX / 4,
-                           .total_steps = STEPS_MAX + WARMUP_STEPS + LS_TRAIN_SLOTS,
-                           .threads = host                  ? 1
-                                      : b->job->threads < 8 ? b->job->threads
-                                                            : 8};
-  ls_batch_t slots[LS_TRAIN_SLOTS];
-  for (int i = 0; i < LS_TRAIN_SLOTS; i++)
-    slots[i] = (ls_batch_t){.x = ls_run_input(b->run, LS_NAME_X, i),
-                            .target = ls_run_input(b->run, LS_NAME_TARGET, i),
-                            .weight = ls_run_input(b->run, LS_NAME_WEIGHT, i),
-                            .step = ls_run_input(b->run, LS_NAME_STEP, i)};
-  return ls_loader_create(b->ctx, b->dataset, &plan, 0, LS_TRAIN_SLOTS, slots, &b->loader);
+static void *measure_beside(void *arg) {
+  ls_timing_rank_t *r = arg;
+  r->status = ls_timing_rank_measure(r);
+  return NULL;
 }
 
-static ls_status_t start_run(bench_t *b, bool trace) {
-  ls_run_options_t options = {.trace = trace};
-  ls_status_t status = ls_run_create(b->ctx, b->schedule, b->device, &b->comm, &b->state, &options, &b->run);
-  if (status == LS_OK) status = start_loader(b);
-  return status;
-}
-
-static void stop_run(bench_t *b) {
-  ls_loader_destroy(b->loader);
-  ls_run_destroy(b->run);
-  b->loader = NULL;
-  b->run = NULL;
-}
-
-static void keep(bench_t *b, double step_ns) {
-  const ls_task_time_t *times = ls_run_times(b->run);
-  for (int t = 0; times && t < b->schedule->task_count; t++)
-    b->task_ns[t * STEPS_MAX + b->steps] = (double)(times[t].end_ns - times[t].start_ns);
-  b->step_ns[b->steps++] = step_ns;
-}
-
-/* Step after step as the training loop does it, until the window is full. */
-static ls_status_t measure(bench_t *b) {
-  int lag = b->job->backend->host_memory ? 0 : 1;
-  int64_t begin = ls_clock_ns(), last = begin, window = begin + b->job->window_ns, finished = 0;
-  int64_t warmup = WARMUP_STEPS;
-  ls_loader_acquire(b->loader, 0);
-  ls_status_t status = ls_run_prime(b->run, 0);
-  b->steps = 0;
-  for (int64_t step = 0; status == LS_OK && b->steps < STEPS_MAX; step++) {
-    ls_loader_acquire(b->loader, step + lag);
-    status = ls_run_launch(b->run, (int)(step % LS_TRAIN_SLOTS));
-    for (; finished < step + 1 - lag && status == LS_OK; finished++) {
-      status = ls_run_wait(b->run, (int)(finished % LS_TRAIN_SLOTS), NULL);
-      ls_loader_release(b->loader, finished);
-      int64_t now = ls_clock_ns();
-      if (status == LS_OK && finished >= warmup) keep(b, (double)(now - last));
-      if (finished == 0 && now - begin > b->job->window_ns / 2)
-        warmup = 1; /* a slow step warms all there is */
-      if (finished + 1 == warmup) window = now + b->job->window_ns;
-      last = now;
+/* One measurement of all ranks together. */
+static ls_status_t measure(crew_t *crew, bool trace) {
+  ls_status_t status = LS_OK;
+  int started = 1;
+  for (int i = 0; i < crew->count && status == LS_OK; i++)
+    status = ls_timing_rank_start(&crew->rank[i], trace);
+  for (; started < crew->count && status == LS_OK; started++)
+    if (pthread_create(&crew->thread[started], NULL, measure_beside, &crew->rank[started]) != 0) {
+      status =
+          ls_fail(crew->ctx, LS_ERR_MEMORY, "cannot start a thread for timing %d ranks at once", crew->count);
+      break;
     }
-    if (b->steps >= STEPS_MIN && last > window) break;
-    if (b->steps >= 1 && last > window + 2 * b->job->window_ns) break;
+  if (status == LS_OK) status = ls_timing_rank_measure(&crew->rank[0]);
+  atomic_store(&crew->pace.stop, true);
+  for (int i = 1; i < started; i++) {
+    pthread_join(crew->thread[i], NULL);
+    if (status == LS_OK) status = crew->rank[i].status;
   }
-  for (; finished > 0 && lag > 0 && status == LS_OK; lag--)
-    status = ls_run_wait(b->run, (int)(finished % LS_TRAIN_SLOTS), NULL);
+  for (int i = 0; i < crew->count; i++)
+    ls_timing_rank_stop(&crew->rank[i]);
   return status;
 }
 
@@ -221,31 +134,27 @@ static ls_time_t summary(double *x, int64_t n) {
   return (ls_time_t){ls_stat_quantile(x, n, 0.5), ls_stat_quantile(x, n, 0.05), ls_stat_quantile(x, n, 0.95)};
 }
 
-static ls_status_t measure_all(bench_t *b, ls_timing_t *timing) {
-  bool host = b->job->backend->host_memory;
-  size_t tasks = (size_t)b->schedule->task_count;
-  b->task_ns = ls_alloc_array(b->ctx, tasks * STEPS_MAX, sizeof *b->task_ns);
-  b->step_ns = ls_alloc_array(b->ctx, STEPS_MAX, sizeof *b->step_ns);
-  timing->task = ls_arena_array(&timing->arena, tasks, sizeof *timing->task);
-  if (!b->task_ns || !b->step_ns || !timing->task) return LS_ERR_MEMORY;
-  ls_status_t status = LS_OK;
-  if (!host) { /* tasks are timed one by one; the whole as it trains, captured, below */
-    status = start_run(b, true);
-    if (status == LS_OK) status = measure(b);
-    stop_run(b);
-    for (size_t t = 0; t < tasks && status == LS_OK; t++)
-      timing->task[t] = summary(b->task_ns + t * STEPS_MAX, b->steps);
-  }
-  if (status == LS_OK) status = start_run(b, false);
-  if (status == LS_OK) status = measure(b);
-  stop_run(b);
-  for (size_t t = 0; t < tasks && status == LS_OK && host; t++)
-    if (b->schedule->tasks[t].kind != LS_TASK_COLLECTIVE)
-      timing->task[t] = summary(b->task_ns + t * STEPS_MAX, b->steps);
-  if (status == LS_OK) timing->step = summary(b->step_ns, b->steps);
-  timing->steps = b->steps;
-  timing->rows = b->rows;
-  return status;
+static void summarise_tasks(const ls_timing_rank_t *r, ls_timing_t *timing) {
+  for (int t = 0; t < r->schedule->task_count; t++)
+    if (r->schedule->tasks[t].kind != LS_TASK_COLLECTIVE)
+      timing->task[t] = summary(r->task_ns + (size_t)t * LS_TIMING_STEPS, r->steps);
+}
+
+/* A host times tasks while it trains. A device times them one by one, and then the whole as it trains:
+ * captured. */
+static ls_status_t measure_all(crew_t *crew, ls_timing_t *timing) {
+  ls_timing_rank_t *r = &crew->rank[0];
+  timing->task = ls_arena_array(&timing->arena, (size_t)r->schedule->task_count, sizeof *timing->task);
+  if (!timing->task) return LS_ERR_MEMORY;
+  bool host = crew->job->backend->host_memory;
+  ls_status_t status = measure(crew, !host);
+  if (status == LS_OK) summarise_tasks(r, timing);
+  if (status == LS_OK && !host) status = measure(crew, false);
+  if (status != LS_OK) return status;
+  timing->step = summary(r->step_ns, r->steps);
+  timing->steps = r->steps;
+  timing->rows = r->rows;
+  return LS_OK;
 }
 
 /* Only this thread, and those that it makes from now on, are kept to the first `cpus` of its processors. */
@@ -269,41 +178,28 @@ static void widen(const cpu_set_t *before) {
   if (CPU_COUNT(before) > 0) sched_setaffinity(0, sizeof *before, before);
 }
 
-static void release(bench_t *b) {
-  stop_run(b);
-  if (b->device) {
-    const ls_backend_t *backend = b->job->backend;
-    backend->buffer->free(b->device, LS_MEM_DEVICE, b->state.optim);
-    backend->buffer->free(b->device, LS_MEM_DEVICE, b->state.grad);
-    backend->buffer->free(b->device, LS_MEM_DEVICE, b->state.param);
-    if (b->stream) backend->stream->destroy(b->stream);
-    backend->device->close(b->device);
-  }
-  ls_dataset_close(b->dataset);
-  ls_layout_destroy(b->layout);
-  ls_graph_destroy(b->graph);
-  ls_free(b->step_ns);
-  ls_free(b->task_ns);
-  ls_free(b->noise);
-}
-
 ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t *out) {
-  bench_t b = {.ctx = ctx, .job = job, .config = *job->config};
   ls_timing_t timing = {0};
   cpu_set_t before;
+  crew_t *crew = ls_alloc(ctx, sizeof *crew);
+  if (!crew) return LS_ERR_MEMORY;
+  crew->ctx = ctx;
+  crew->job = job;
   ls_arena_init(&timing.arena, ctx);
-  narrow(job->cpus, &before);
-  ls_device_options_t options = {.threads = job->threads};
-  ls_status_t status = make_noise(&b);
-  if (status == LS_OK) status = job->backend->device->open(ctx, &options, &b.device);
-  if (status == LS_OK) status = job->backend->stream->create(b.device, LS_STREAM_INLINE, &b.stream);
-  if (status == LS_OK) status = lower(&b);
-  if (status == LS_OK) status = open_data(&b);
-  if (status == LS_OK) status = allocate_state(&b);
-  if (status == LS_OK) status = measure_all(&b, &timing);
-  release(&b);
+  narrow(job->beside ? 0 : job->cpus, &before);
+  ls_status_t status = make_noise(crew);
+  if (status == LS_OK) status = open_data(crew);
+  if (status == LS_OK) status = open_ranks(crew);
+  if (status == LS_OK) status = measure_all(crew, &timing);
+  timing.schedule = crew->rank[0].schedule;
+  for (int i = 0; i < crew->count; i++) {
+    if (i > 0) ls_schedule_destroy(crew->rank[i].schedule);
+    ls_timing_rank_close(&crew->rank[i]);
+  }
+  ls_dataset_close(crew->dataset);
+  ls_free(crew->noise);
+  ls_free(crew);
   widen(&before);
-  timing.schedule = b.schedule;
   if (status != LS_OK) {
     ls_timing_release(&timing);
     return status;

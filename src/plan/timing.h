@@ -1,18 +1,24 @@
-/* What the ops of a configuration cost here: its own training step, run on one device in the order of training and
- * with its loader, so that the caches are in the state of training. Collectives do nothing meanwhile: a rank of many
- * is timed without the others. Inside of the plan module. */
+/* What the ops of a configuration cost here: its own training step, run in the order of training and with its loader,
+ * so that the caches are in the state of training. Collectives do nothing meanwhile.
+ *
+ * A GPU is timed alone. On a host the ranks are parts of one machine, which share its memory, caches, clock and
+ * perhaps cores: up to LS_TIMING_BESIDE_MAX of them compute at the same time, in threads of this process. Of more, one
+ * is timed alone, and the profile's crowd factors stand for the others. Inside of the plan module. */
 #ifndef LS_PLAN_TIMING_H
 #define LS_PLAN_TIMING_H
 
 #include "machine/profile.h"
 #include "train/trainer.h"
 
+enum { LS_TIMING_BESIDE_MAX = 8 };
+
 /* One rank's part of a step. */
 typedef struct {
   const ls_config_t *config; /* strategy, batch and options as the candidate has them; borrowed */
   const ls_backend_t *backend;
   int ranks, threads;
-  int cpus;          /* that rank may use, 0 = all: its share of the node's */
+  bool beside;       /* the other ranks compute too */
+  int cpus;          /* that a rank timed alone may use, 0 = all: its share of the node's */
   int64_t window_ns; /* how long to measure, about */
 } ls_timing_job_t;
 
@@ -28,8 +34,5 @@ typedef struct {
 
 ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t *timing);
 void ls_timing_release(ls_timing_t *timing);
-
-/* A communicator whose collectives leave all data as they are. Not to be destroyed. */
-void ls_ghost_comm(ls_ctx_t *ctx, int size, ls_comm_t *comm);
 
 #endif

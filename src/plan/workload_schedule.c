@@ -260,7 +260,8 @@ ls_status_t ls_workload_work(ls_ctx_t *ctx, const ls_sim_machine_t *machine, con
                         .precision = w->precision,
                         .global_batch = w->global_batch,
                         .batch_per_device = w->batch_per_device,
-                        .compute_scale = 1};
+                        .compute_scale = 1,
+                        .strategy = run->strategy == LS_WORKLOAD_SHARDED ? "sharded" : "ddp"};
   double target_ns = w->calibrate ? reported_step_ns(w) : 0;
   if (target_ns > 0) {
     ls_sim_point_t point;

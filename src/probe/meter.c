@@ -107,7 +107,8 @@ ls_status_t ls_meter_run(ls_meter_t *b, int64_t budget_ns) {
     for (int i = 0; i < b->count; i++) {
       double ns;
       int64_t spent = ls_clock_ns() - begin;
-      if (spent > budget_ns + budget_ns / 2 || (spent > budget_ns && round >= ROUNDS_MIN)) return LS_OK;
+      if (round > 0 && spent > budget_ns && (spent > budget_ns + budget_ns / 2 || round >= ROUNDS_MIN))
+        return LS_OK;
       ls_status_t status = ls_meter_sample(b, &b->items[i], &ns);
       if (status != LS_OK) return status;
       ls_samples_add(&b->items[i].samples, ns);

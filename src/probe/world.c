@@ -158,9 +158,10 @@ static ls_status_t walk(world_t *w, int round) {
   return w->control->ops->run(w->control, &c);
 }
 
-/* Two rounds of single runs: the first warms up, the second says how often a sample repeats. */
+/* Two rounds of single runs: the first warms up what is short, the second all and says how often a sample
+ * repeats. */
 static ls_status_t calibrate(world_t *w) {
-  ls_status_t status = walk(w, 0);
+  ls_status_t status = walk(w, 1);
   if (status == LS_OK) status = walk(w, 0);
   for (int i = 0; i < POINTS && status == LS_OK; i++) {
     double wanted = sample_ns / (cost(w, i) + 1);
@@ -176,7 +177,7 @@ static ls_status_t rounds(world_t *w, int64_t budget_ns) {
   ls_status_t status = calibrate(w);
   for (int round = 0; round < ROUNDS_MAX && status == LS_OK; round++) {
     int64_t spent = ls_clock_ns() - begin;
-    char stop = spent > 2 * budget_ns || (spent > budget_ns && round >= ROUNDS_MIN);
+    char stop = round > 0 && spent > budget_ns && (spent > 2 * budget_ns || round >= ROUNDS_MIN);
     status = ls_comm_broadcast(w->control, "probe: go on", &stop, 1, 0);
     if (status != LS_OK || stop) break;
     status = walk(w, round);

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""How far from the truth is `lockstep plan`? Predictions for a grid of networks and batches are written to a file
+first; then every cell is measured through the command that its own row of the plan gives.
+
+One rank of all cores against two ranks of half of them each (on two cores: 1 x 2 threads against 2 x 1 thread).
+Needs a profile of this machine (lockstep probe) and an idle machine: a busy one makes the measured side wrong.
+
+  bench/plan_accuracy.py --lockstep build/release/bin/lockstep --out accuracy       the grid of 32 cells
+  bench/plan_accuracy.py --quick                                                    8 cells
+  bench/plan_accuracy.py --measure-only --out accuracy                              measures predictions made before
+"""
+import argparse
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+
+# widths: inputs, hidden layers, outputs. The study's three networks, and the same with smaller widths.
+NETWORKS = {
+    "medium": ([799, 256, 128, 64, 192], 0.2, [8, 32, 128, 512, 2048, 4096]),
+    "medium/2": ([400, 128, 64, 32, 96], 0.2, [8, 64, 256, 1024, 4096]),
+    "large/4": ([1152, 256, 256, 128, 128, 64, 192], 0.3, [8, 32, 128, 512, 2048, 4096]),
+    "large": ([4608, 1024, 1024, 512, 512, 256, 768], 0.3, [8, 32, 128, 512]),
+    "extreme/8": ([512, 1024, 768, 512, 256, 128, 64], 0, [8, 32, 128, 512, 2048, 4096]),
+    "extreme/4": ([1024, 2048, 1536, 1024, 512, 256, 128], 0, [8, 64, 512]),
+    "extreme": ([4096, 8192, 6144, 4096, 2048, 1024, 512], 0, [8, 32]),
+}
+QUICK = [("medium", 8), ("medium", 128), ("medium", 2048), ("large/4", 32), ("large/4", 1024), ("extreme/8", 8),
+         ("extreme/8", 512), ("large", 32)]
+
+
+def cells(quick):
+    if quick:
+        return QUICK
+    return [(name, batch) for name, (_, _, batches) in NETWORKS.items() for batch in batches]
+
+
+def config(name, batch):
+    widths, dropout, _ = NETWORKS[name]
+    layers = []
+    for i, width in enumerate(widths[1:]):
+        dense = {"units": width}
+        if i < len(widths) - 2:
+            dense["activation"] = "relu"
+            dense["dropout"] = dropout
+        layers.append({"dense": dense})
+    return {
+        "model": {"input": [widths[0]], "loss": "mse", "layers": layers},
+        "data": {"kind": "synthetic", "samples": max(4096, batch)},
+        "train": {"batch": batch, "steps": 100, "optimizer": {"name": "adam", "lr": 1e-5}},
+        "parallel": {"backend": "cpu"},
+    }
+
+
+def run_json(command, timeout=600):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    if done.returncode != 0:
+        sys.exit(f"failed ({done.returncode}): {shlex.join(command)}\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def predict(args, name, batch):
+    path = os.path.join(args.out, f"{name.replace('/', '-')}-{batch}.json")
+    with open(path, "w") as f:
+        json.dump(config(name, batch), f, indent=1)
+    start = time.monotonic()
+    plan = run_json([args.lockstep, "plan", path, "--ranks", "2", "--json"])
+    took = time.monotonic() - start
+    rows = {}
+    for row in plan["candidates"]:
+        if row["priced"] and row["fits"] and row["devices"] not in rows:
+            rows[row["devices"]] = row
+    if set(rows) != {1, 2}:
+        sys.exit(f"{name} {batch}: one or two devices could not be priced: {plan['reasons']}")
+    return {"network": name, "batch": batch, "plan_s": took, "crossover": plan["crossover_batch"],
+            "rows": {str(n): {k: rows[n][k] for k in ("devices", "threads_per_rank", "options", "step_time_us",
+                                                      "step_parts_us", "command")} for n in rows}}
+
+
+def measure(args, row):
+    predicted = row["step_time_us"]["predicted"]
+    steps = max(12 if predicted > 3e5 else 40, min(4000, int(args.seconds * 1e6 / predicted)))
+    command = shlex.split(row["command"]) + ["--set", f"train.steps={steps}", "--json", "--quiet"]
+    report = run_json(command)
+    return report["step_time_us"]["median"], report["step_parts_us"]
+
+
+def quantile(values, q):
+    values = sorted(values)
+    place = q * (len(values) - 1)
+    low = int(place)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (place - low) * (values[high] - values[low])
+
+
+def summarise(results):
+    errors, regrets, wrong, far, inside = [], [], [], 0, 0
+    for cell in results:
+        true = {n: row["measured_us"] for n, row in cell["rows"].items()}
+        said = {n: row["step_time_us"]["predicted"] for n, row in cell["rows"].items()}
+        for n, row in cell["rows"].items():
+            errors.append(abs(said[n] / true[n] - 1))
+            inside += row["step_time_us"]["low"] <= true[n] <= row["step_time_us"]["high"]
+        choice, best = min(said, key=said.get), min(true, key=true.get)
+        gap = max(true.values()) / min(true.values()) - 1
+        regrets.append(true[choice] / true[best] - 1)
+        far += gap > 0.10
+        if gap > 0.10 and choice != best:
+            wrong.append(f"{cell['network']} {cell['batch']} (gap {100 * gap:.0f} %)")
+    return {"cells": len(results), "times": len(errors), "median_error": statistics.median(errors),
+            "p90_error": quantile(errors, 0.9), "worst_error": max(errors), "mean_regret": statistics.mean(regrets),
+            "worst_regret": max(regrets), "gaps_above_10_percent": far, "wrong_there": wrong,
+            "intervals_that_hold": inside / len(errors)}
+
+
+def show(cell):
+    text = f"{cell['network']:>10} {cell['batch']:>5}"
+    for n in ("1", "2"):
+        row = cell["rows"][n]
+        said, true = row["step_time_us"]["predicted"], row["measured_us"]
+        text += f"   {n}: {said:>10.1f} predicted {true:>10.1f} measured {100 * (said / true - 1):>+6.1f} %"
+    print(text, flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lockstep", default="build/release/bin/lockstep")
+    parser.add_argument("--out", default="accuracy", help="directory of configurations, predictions.json, results.json")
+    parser.add_argument("--quick", action="store_true", help="8 cells")
+    parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement, about")
+    parser.add_argument("--repeat", type=int, default=3, help="measurements of each variant, in turn")
+    parser.add_argument("--measure-only", action="store_true", help="use the predictions.json that is there")
+    args = parser.parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    args.lockstep = os.path.abspath(args.lockstep)
+    path = os.path.join(args.out, "predictions.json")
+    if not args.measure_only:
+        predictions = [predict(args, name, batch) for name, batch in cells(args.quick)]
+        with open(path, "w") as f:
+            json.dump({"written": time.strftime("%Y-%m-%dT%H:%M:%S"), "cells": predictions}, f, indent=1)
+        print(f"{len(predictions)} cells predicted: {path}; measuring now", flush=True)
+    with open(path) as f:
+        results = json.load(f)["cells"]
+    for cell in results:
+        taken = {n: [] for n in cell["rows"]}
+        for _ in range(args.repeat):
+            for n, row in cell["rows"].items():
+                taken[n].append(measure(args, row))
+        for n, row in cell["rows"].items():
+            row["measured_us"] = statistics.median(t[0] for t in taken[n])
+            row["measured_parts_us"] = taken[n][-1][1]
+            row["measured_runs_us"] = [t[0] for t in taken[n]]
+        show(cell)
+    summary = summarise(results)
+    with open(os.path.join(args.out, "results.json"), "w") as f:
+        json.dump({"summary": summary, "cells": results}, f, indent=1)
+    print(f"\n{summary['times']} times in {summary['cells']} cells: error median "
+          f"{100 * summary['median_error']:.1f} %, 90th percentile {100 * summary['p90_error']:.1f} %, worst "
+          f"{100 * summary['worst_error']:.1f} %\nregret mean {100 * summary['mean_regret']:.2f} %, worst "
+          f"{100 * summary['worst_regret']:.1f} %; wrong in {len(summary['wrong_there'])} of "
+          f"{summary['gaps_above_10_percent']} cells with a gap above 10 %: {', '.join(summary['wrong_there']) or '-'}"
+          f"\n90 % intervals hold {100 * summary['intervals_that_hold']:.0f} % of the measured times")
+
+
+if __name__ == "__main__":
+    main()

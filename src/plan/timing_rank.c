@@ -1,0 +1,197 @@
+/* One rank's training step on one device, again and again. The learning rate is 0: the arithmetic is that of
+ * training, and nothing can diverge. */
+#include "plan/timing_rank.h"
+
+#include <sched.h>
+
+enum {
+  STEPS_LIMIT = 1 << 24,
+  WARMUP_STEPS = 3,
+  STEPS_MIN = 3,
+  LOADER_THREADS_MAX = 8,
+  SPINS_BEFORE_YIELD = 2000
+};
+
+static ls_status_t ghost_enqueue(ls_comm_t *comm, ls_stream_t *stream, const ls_collective_t *c) {
+  (void)comm;
+  (void)stream;
+  (void)c;
+  return LS_OK;
+}
+static ls_status_t ghost_run(ls_comm_t *comm, const ls_collective_t *c) {
+  (void)comm;
+  (void)c;
+  return LS_OK;
+}
+static void ghost_destroy(ls_comm_t *comm) {
+  (void)comm;
+}
+
+/* A communicator whose collectives leave all data as they are. */
+static void ghost(ls_ctx_t *ctx, int rank, int size, ls_comm_t *comm) {
+  static const ls_comm_ops_t ops = {"ghost", ghost_enqueue, ghost_run, NULL, ghost_destroy};
+  *comm = (ls_comm_t){.ops = &ops,
+                      .ctx = ctx,
+                      .rank = rank,
+                      .size = size,
+                      .local_rank = rank,
+                      .local_size = size,
+                      .deadline_ns = LS_COMM_DEADLINE_S * INT64_C(1000000000)};
+}
+
+/* A host runs the step of a rank with a ghost in place of the exchange, so that even the hand-over between
+ * lanes is there; a device runs it alone in its world, which has the same tasks but the collectives. */
+static ls_status_t lower(ls_timing_rank_t *r) {
+  bool host = r->job->backend->host_memory;
+  int world = host ? r->job->ranks : 1, rank = host ? r->rank : 0;
+  ls_share(r->config.train.batch, r->rank, r->job->ranks, &r->first, &r->count);
+  r->rows = ls_train_micro_rows(&r->config, r->count);
+  ghost(r->ctx, rank, world, &r->comm);
+  return ls_trainer_lower(r->ctx, &r->config, rank, world, !host, true, r->rows, &r->graph, &r->layout,
+                          &r->optim, &r->schedule);
+}
+
+static ls_status_t allocate_state(ls_timing_rank_t *r) {
+  const ls_backend_t *backend = r->job->backend;
+  size_t total_bytes = (size_t)r->layout->total * sizeof(float);
+  size_t optim_bytes = (size_t)(r->optim.slot_count * r->layout->total + LS_STAT_COUNT) * sizeof(float);
+  ls_status_t status =
+      backend->buffer->alloc(r->device, LS_MEM_DEVICE, total_bytes, (void **)&r->state.param);
+  if (status == LS_OK)
+    status = backend->buffer->alloc(r->device, LS_MEM_DEVICE, total_bytes, (void **)&r->state.grad);
+  if (status == LS_OK)
+    status = backend->buffer->alloc(r->device, LS_MEM_DEVICE, optim_bytes, (void **)&r->state.optim);
+  for (int64_t at = 0; at < r->layout->total && status == LS_OK; at += LS_TIMING_NOISE) {
+    int64_t n = r->layout->total - at < LS_TIMING_NOISE ? r->layout->total - at : LS_TIMING_NOISE;
+    status = backend->stream->copy(r->stream, r->state.param + at, r->noise, (size_t)n * sizeof(float));
+  }
+  return status == LS_OK ? backend->stream->sync(r->stream, r->comm.deadline_ns) : status;
+}
+
+ls_status_t ls_timing_rank_open(ls_timing_rank_t *r) {
+  ls_device_options_t options = {.threads = r->job->threads};
+  r->config = *r->job->config;
+  ls_status_t status = r->job->backend->device->open(r->ctx, &options, &r->device);
+  if (status == LS_OK) status = r->job->backend->stream->create(r->device, LS_STREAM_INLINE, &r->stream);
+  if (status == LS_OK) status = lower(r);
+  return status == LS_OK ? allocate_state(r) : status;
+}
+
+void ls_timing_rank_close(ls_timing_rank_t *r) {
+  ls_timing_rank_stop(r);
+  if (r->device) {
+    const ls_backend_t *backend = r->job->backend;
+    backend->buffer->free(r->device, LS_MEM_DEVICE, r->state.optim);
+    backend->buffer->free(r->device, LS_MEM_DEVICE, r->state.grad);
+    backend->buffer->free(r->device, LS_MEM_DEVICE, r->state.param);
+    if (r->stream) backend->stream->destroy(r->stream);
+    backend->device->close(r->device);
+  }
+  ls_layout_destroy(r->layout);
+  ls_graph_destroy(r->graph);
+  ls_free(r->step_ns);
+  ls_free(r->task_ns);
+}
+
+static ls_status_t start_loader(ls_timing_rank_t *r) {
+  int threads = r->job->threads < LOADER_THREADS_MAX ? r->job->threads : LOADER_THREADS_MAX;
+  ls_loader_plan_t plan = {.part = LS_PART_TRAIN,
+                           .seed = 1,
+                           .shuffle = true,
+                           .global_batch = r->config.train.batch,
+                           .first = r->first,
+                           .count = r->count,
+                           .rows = r->rows,
+                           .accumulate = (int)r->config.train.accumulate,
+                           .total_samples = r->config.train.batch * STEPS_LIMIT,
+                           .total_steps = STEPS_LIMIT,
+                           .threads = r->job->backend->host_memory ? 1 : threads};
+  ls_batch_t slots[LS_TRAIN_SLOTS];
+  for (int i = 0; i < LS_TRAIN_SLOTS; i++)
+    slots[i] = (ls_batch_t){.x = ls_run_input(r->run, LS_NAME_X, i),
+                            .target = ls_run_input(r->run, LS_NAME_TARGET, i),
+                            .weight = ls_run_input(r->run, LS_NAME_WEIGHT, i),
+                            .step = ls_run_input(r->run, LS_NAME_STEP, i)};
+  return ls_loader_create(r->ctx, r->dataset, &plan, 0, LS_TRAIN_SLOTS, slots, &r->loader);
+}
+
+ls_status_t ls_timing_rank_start(ls_timing_rank_t *r, bool trace) {
+  ls_run_options_t options = {.trace = trace};
+  ls_status_t status = ls_run_create(r->ctx, r->schedule, r->device, &r->comm, &r->state, &options, &r->run);
+  return status == LS_OK ? start_loader(r) : status;
+}
+
+void ls_timing_rank_stop(ls_timing_rank_t *r) {
+  ls_loader_destroy(r->loader);
+  ls_run_destroy(r->run);
+  r->loader = NULL;
+  r->run = NULL;
+}
+
+/* All ranks meet. False: the pace has stopped. */
+static bool meet(ls_pace_t *pace) {
+  if (!pace) return true;
+  int round = atomic_load(&pace->round);
+  if (atomic_fetch_add(&pace->arrived, 1) + 1 == pace->size) {
+    atomic_store(&pace->arrived, 0);
+    atomic_store(&pace->round, round + 1);
+  }
+  for (int spins = 0; atomic_load(&pace->round) == round; spins++) {
+    if (atomic_load(&pace->stop)) return false;
+    if (spins > SPINS_BEFORE_YIELD) sched_yield();
+  }
+  return !atomic_load(&pace->stop);
+}
+
+static void keep(ls_timing_rank_t *r, double step_ns) {
+  if (!r->task_ns) return;
+  const ls_task_time_t *times = ls_run_times(r->run);
+  for (int t = 0; times && t < r->schedule->task_count; t++)
+    r->task_ns[t * LS_TIMING_STEPS + r->steps] = (double)(times[t].end_ns - times[t].start_ns);
+  r->step_ns[r->steps++] = step_ns;
+}
+
+/* When rank 0 has seen enough. A slow step warms all there is at once. */
+typedef struct {
+  int64_t window_ns, begin_ns, until_ns, warmup;
+} watch_t;
+
+static bool enough(const ls_timing_rank_t *r, watch_t *w, int64_t step, int64_t now_ns) {
+  if (step == 0 && now_ns - w->begin_ns > w->window_ns / 2) w->warmup = 1;
+  if (step < w->warmup) {
+    w->until_ns = now_ns + w->window_ns;
+    return false;
+  }
+  if (r->steps >= LS_TIMING_STEPS) return true;
+  if (now_ns > w->until_ns + 2 * w->window_ns) return r->steps > 0;
+  return r->steps >= STEPS_MIN && now_ns > w->until_ns;
+}
+
+/* As the training loop steps. Devices are kept one step ahead of the host, which then sees whole steps from
+ * one end to the next; ranks that step together measure from where they meet. */
+ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r) {
+  int lag = r->job->backend->host_memory ? 0 : 1;
+  watch_t watch = {.window_ns = r->job->window_ns, .begin_ns = ls_clock_ns(), .warmup = WARMUP_STEPS};
+  int64_t last_ns = watch.begin_ns, finished = 0;
+  bool stop = false;
+  ls_loader_acquire(r->loader, 0);
+  ls_status_t status = ls_run_prime(r->run, 0);
+  r->steps = 0;
+  for (int64_t step = 0; status == LS_OK && !stop; step++) {
+    if (!meet(r->pace)) break;
+    if (r->pace) last_ns = ls_clock_ns();
+    ls_loader_acquire(r->loader, step + lag);
+    status = ls_run_launch(r->run, (int)(step % LS_TRAIN_SLOTS));
+    for (; finished < step + 1 - lag && status == LS_OK; finished++) {
+      status = ls_run_wait(r->run, (int)(finished % LS_TRAIN_SLOTS), NULL);
+      ls_loader_release(r->loader, finished);
+      int64_t now_ns = ls_clock_ns();
+      if (status == LS_OK && finished >= watch.warmup) keep(r, (double)(now_ns - last_ns));
+      last_ns = now_ns;
+      if (r->task_ns) stop = enough(r, &watch, finished, now_ns);
+    }
+    if (r->pace && (stop || status != LS_OK)) atomic_store(&r->pace->stop, true);
+  }
+  if (lag > 0 && status == LS_OK) status = ls_run_wait(r->run, (int)(finished % LS_TRAIN_SLOTS), NULL);
+  return status;
+}

@@ -1,0 +1,52 @@
+/* One rank of a timing: opened, run step by step, closed. Inside of the plan module. */
+#ifndef LS_PLAN_TIMING_RANK_H
+#define LS_PLAN_TIMING_RANK_H
+
+#include "plan/timing.h"
+
+#include <stdatomic.h>
+
+enum { LS_TIMING_STEPS = 2000, LS_TIMING_NOISE = 1 << 16 };
+
+/* Ranks that step together: each step begins when all have ended the one before, as if they had exchanged something
+ * that takes no time. Spins: there is a processor for each. */
+typedef struct {
+  int size;
+  _Atomic int arrived, round;
+  _Atomic bool stop; /* set by rank 0 before it arrives, or by whoever fails */
+} ls_pace_t;
+
+typedef struct {
+  ls_ctx_t *ctx;
+  const ls_timing_job_t *job;
+  const ls_dataset_t *dataset; /* borrowed, shared */
+  const float *noise;          /* LS_TIMING_NOISE values around 0, borrowed */
+  ls_pace_t *pace;             /* NULL: alone */
+  int rank;
+  ls_config_t config; /* shallow copy */
+  ls_comm_t comm;
+  ls_device_t *device;
+  ls_stream_t *stream;
+  ls_graph_t *graph;
+  ls_layout_t *layout;
+  ls_optim_plan_t optim;
+  ls_schedule_t *schedule;
+  ls_state_t state;
+  ls_run_t *run;
+  ls_loader_t *loader;
+  int64_t first, count, rows;
+  double *task_ns; /* (task, LS_TIMING_STEPS); NULL: nothing is kept */
+  double *step_ns; /* (LS_TIMING_STEPS) */
+  int64_t steps;
+  ls_status_t status; /* of a run in a thread of its own */
+} ls_timing_rank_t;
+
+/* Device, schedule and memory. On failure the caller closes. */
+ls_status_t ls_timing_rank_open(ls_timing_rank_t *r);
+void ls_timing_rank_close(ls_timing_rank_t *r); /* the schedule stays the caller's */
+ls_status_t ls_timing_rank_start(ls_timing_rank_t *r, bool trace);
+void ls_timing_rank_stop(ls_timing_rank_t *r);
+/* Steps until the window is full (alone, or rank 0), or until the pace stops. */
+ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r);
+
+#endif

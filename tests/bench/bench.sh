@@ -1,0 +1,83 @@
+#!/bin/sh
+# lockstep bench and compare end to end on a tiny network: keys of the JSON, the reports, verdicts, failures.
+set -eu
+. "$(dirname "$0")/../program/lib.sh"
+
+cat >"$work/c.yaml" <<'Y'
+model: {input: [12], loss: mse, layers: [{dense: {units: 16, activation: relu}}, {dense: {units: 3}}]}
+data: {kind: synthetic, samples: 400, validation: 0.25}
+train: {batch: 16, epochs: 1, checkpoint: {dir: NEVER}}
+parallel: {strategy: ddp, ranks: 2, backend: cpu}
+Y
+sed -i "s#NEVER#$work/never#" "$work/c.yaml"
+TMPDIR=$work
+export TMPDIR
+
+"$program" bench "$work/c.yaml" --batches 8,16 --repetitions 2 --steps 6 --warmup 2 --control 1 --control-repetitions 2 \
+  --validate --json --quiet --html "$work/r.html" --markdown "$work/r.md" --output "$work/r.json" >"$work/out.json" ||
+  fail "bench"
+[ ! -e "$work/never" ] || fail "bench saved a checkpoint"
+for left in "$work"/lockstep-bench-*; do [ ! -e "$left" ] || fail "left behind: $left"; done
+for key in step_time_us step_time_us_without_outliers step_time_median_us samples_per_s step_parts_us exposed_comm \
+  bytes_per_device grad_norm loss speedup efficiency welch_p equivalence_p verdict false_alarm_rate void limits \
+  same_network bootstrap_low params_xxh3 machine_fingerprint warmup_steps bus_bw_bytes_per_s; do
+  grep -q "\"$key\":" "$work/out.json" || fail "--json lacks $key"
+done
+[ "$(grep -c '"params_xxh3"' "$work/out.json")" = 8 ] || fail "not 4 variants of 2 repetitions"
+[ "$(grep -c '"same_network": true' "$work/out.json")" = 2 ] || fail "validation: $(cat "$work/r.md")"
+[ "$(grep -c '"identical_parameters": true' "$work/out.json")" = 4 ] || fail "repetitions differ in their parameters"
+grep -q '^| batch 16, 2 x ddp | ' "$work/r.md" || fail "Markdown: $(cat "$work/r.md")"
+grep -q '<svg' "$work/r.html" || fail "HTML without plots"
+! grep -qE 'https?:|src=|href=|<script' "$work/r.html" || fail "HTML is not self-contained"
+
+"$program" compare "$work/r.json" "$work/r.json" >"$work/compare"
+[ "$(grep -c 'A - B: +0.00 us' "$work/compare")" = 4 ] || fail "compare with itself: $(cat "$work/compare")"
+"$program" compare "$work/r.json" "$work/r.json" --variant-a "batch 8, 1 x single" --variant-b "batch 16, 1 x single" \
+  --json >"$work/compare.json"
+grep -q '"verdict"' "$work/compare.json" || fail "compare --json"
+
+made() { # FILE, five step times
+  file=$1
+  shift
+  {
+    printf '{"command": "bench", "version": 1, "variants": [{"name": "v", "repetitions": ['
+    comma=
+    for us in "$@"; do
+      printf '%s{"step_time_us": {"mean": %s}}' "$comma" "$us"
+      comma=,
+    done
+    printf ']}]}'
+  } >"$file"
+}
+made "$work/a.json" 100 101 99 100.5 99.5
+made "$work/b.json" 120 121 119 120.5 119.5
+made "$work/c.json" 60 180 95 140 70
+verdict() { "$program" compare "$1" "$2" | sed -n 's/^  verdict: //p'; }
+[ "$(verdict "$work/a.json" "$work/b.json")" = "A is faster" ] || fail "faster"
+[ "$(verdict "$work/b.json" "$work/a.json")" = "A is slower" ] || fail "slower"
+[ "$(verdict "$work/a.json" "$work/a.json")" = "equivalent" ] || fail "equivalent"
+case $(verdict "$work/a.json" "$work/c.json") in undecided*) ;; *) fail "undecided" ;; esac
+
+expect() { # code, pattern on stderr, arguments...
+  code=$1 pattern=$2
+  shift 2
+  got=0
+  "$program" "$@" >"$work/out" 2>"$work/err" || got=$?
+  [ "$got" = "$code" ] || fail "exit code $got, not $code: lockstep $*: $(cat "$work/err")"
+  grep -q -e "$pattern" "$work/err" || fail "no \"$pattern\" from lockstep $*: $(cat "$work/err")"
+}
+expect 2 'needs A B' compare "$work/a.json"
+expect 4 'not a document' compare "$work/a.json" "$work/compare.json"
+expect 5 'no variant "w"; there are: "v"' compare "$work/a.json" "$work/b.json" --variant-a w
+expect 2 'is there twice' bench "$work/c.yaml" --batches 8,8
+expect 2 'whole number' bench "$work/c.yaml" --batches 8,x
+expect 2 'from 1 to 100000' bench "$work/c.yaml" --repetitions 0
+expect 2 'between 0 and 100' bench "$work/c.yaml" --margin 0
+expect 3 'smaller than the number of ranks' bench "$work/c.yaml" --batches 1 --ranks-list 2
+expect 3 'unknown strategy' bench "$work/c.yaml" --strategies ring
+expect 2 'did you mean --batches' bench "$work/c.yaml" --batchs 8
+# More samples than there are: that variant is reported as failed, the other is measured.
+"$program" bench "$work/c.yaml" --batches 8,100000 --ranks-list 1 --repetitions 1 --steps 2 --warmup 0 --control 0 \
+  >"$work/out" 2>"$work/err" || fail "one failing variant ended the others: $(cat "$work/err")"
+grep -q 'not measured: .*fewer than the global batch' "$work/out" || fail "no reason: $(cat "$work/out")"
+echo ok

@@ -1,0 +1,266 @@
+/* Documents from made measurements: outliers, scaling, control, void runs, plans, reports, and reading them
+ * back. */
+#include "documents.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const double slow[] = {200, 202, 198, 201, 199}, quick[] = {125, 126, 124, 125.5, 124.5};
+static const double spiked[] = {200, 202, 198, 201, 900};
+
+static json_t *two_variants(const double *first) {
+  json_t *variants = json_array();
+  json_array_append_new(variants, made_variant(64, 64, 1, "single", first, 5));
+  json_array_append_new(variants, made_variant(64, 64, 2, "ddp", quick, 5));
+  return variants;
+}
+
+static void near(double got, double wanted) {
+  if (!(fabs(got - wanted) <= 1e-9 * fabs(wanted))) fail_msg("%.12g, wanted %.12g", got, wanted);
+}
+
+static void test_strong_scaling(void **state) {
+  (void)state;
+  json_t *d = made_document(two_variants(slow), json_array(), &plain_method);
+  const json_t *v = json_array_get(json_object_get(d, "variants"), 1);
+  near(ls_bench_number(v, "step_time_us.mean"), 125);
+  near(ls_bench_number(v, "step_time_us.median"), 125);
+  near(ls_bench_number(v, "scaling.speedup"), 1.6);
+  near(ls_bench_number(v, "scaling.efficiency"), 0.8);
+  assert_true(ls_bench_number(v, "scaling.speedup_low") < 1.6 &&
+              ls_bench_number(v, "scaling.speedup_high") > 1.6);
+  near(ls_bench_number(v, "against_reference.difference_us"), -75);
+  assert_string_equal(json_string_value(json_object_get(json_object_get(v, "against_reference"), "verdict")),
+                      "faster");
+  assert_null(json_object_get(json_array_get(json_object_get(d, "variants"), 0), "scaling"));
+  assert_true(json_is_false(json_object_get(d, "void")));
+  json_decref(d);
+}
+
+/* Two ranks with twice the batch in the same time are twice as fast. */
+static void test_weak_scaling(void **state) {
+  (void)state;
+  json_t *variants = json_array();
+  ls_bench_method_t method = plain_method;
+  method.weak = true;
+  json_array_append_new(variants, made_variant(64, 64, 1, "single", slow, 5));
+  json_array_append_new(variants, made_variant(64, 128, 2, "ddp", slow, 5));
+  json_t *d = made_document(variants, json_array(), &method);
+  const json_t *v = json_array_get(json_object_get(d, "variants"), 1);
+  near(ls_bench_number(v, "scaling.speedup"), 2);
+  near(ls_bench_number(v, "scaling.efficiency"), 1);
+  json_decref(d);
+}
+
+static void test_outliers(void **state) {
+  (void)state;
+  json_t *d = made_document(two_variants(spiked), json_array(), &plain_method);
+  const json_t *v = json_array_get(json_object_get(d, "variants"), 0);
+  const json_t *flagged = json_object_get(v, "outliers");
+  assert_int_equal(json_array_size(flagged), 1);
+  assert_int_equal(json_integer_value(json_array_get(flagged, 0)), 4);
+  near(ls_bench_number(v, "step_time_us.mean"), 340.2);
+  near(ls_bench_number(v, "step_time_us_without_outliers.mean"), 200.25);
+  near(ls_bench_number(v, "step_time_us_without_outliers.count"), 4);
+  json_decref(d);
+}
+
+static void test_control(void **state) {
+  (void)state;
+  json_t *control = json_array();
+  json_array_append_new(control,
+                        json_pack("{s:[f,f,f], s:[f,f,f]}", "a", 1.0, 1.1, 0.9, "b", 1.05, 0.95, 1.0));
+  json_array_append_new(control,
+                        json_pack("{s:[f,f,f], s:[f,f,f]}", "a", 1.0, 1.1, 0.9, "b", 5.05, 4.95, 5.0));
+  json_t *d = made_document(two_variants(slow), control, &plain_method);
+  near(ls_bench_number(d, "control.pairs"), 2);
+  near(ls_bench_number(d, "control.false_alarms"), 1);
+  near(ls_bench_number(d, "control.false_alarm_rate"), 0.5);
+  json_decref(d);
+}
+
+static void test_void_runs(void **state) {
+  (void)state;
+  ls_bench_method_t method = plain_method;
+  method.cpu_throttles_before = 7;
+  method.cpu_throttles_after = 9;
+  json_t *d = made_document(two_variants(slow), json_array(), &method);
+  assert_true(json_is_true(json_object_get(d, "void")));
+  assert_string_equal(json_string_value(json_object_get(json_object_get(d, "limits"), "cpu")), "acted");
+  json_decref(d);
+  json_t *variants = two_variants(slow), *v = json_array_get(variants, 0);
+  json_object_set_new(v, "backend", json_string("cuda"));
+  json_object_set_new(json_array_get(json_object_get(v, "repetitions"), 2), "gpu_limit", json_integer(0x20));
+  d = made_document(variants, json_array(), &plain_method);
+  assert_true(json_is_true(json_object_get(d, "void")));
+  assert_string_equal(json_string_value(json_object_get(json_object_get(d, "limits"), "gpu")), "acted");
+  assert_string_equal(json_string_value(json_array_get(json_object_get(d, "void_reasons"), 0)), "GPU: heat");
+  json_decref(d);
+}
+
+static void test_failed_variant(void **state) {
+  (void)state;
+  json_t *variants = two_variants(slow);
+  json_array_append_new(variants, json_pack("{s:s, s:i, s:i, s:s, s:s, s:[]}", "name", "batch 64, 4 x ddp",
+                                            "key", 64, "ranks", 4, "precision", "fp32", "failed",
+                                            "no such <device>", "repetitions"));
+  json_t *d = made_document(variants, json_array(), &plain_method);
+  char *markdown = ls_bench_markdown(NULL, d), *html = ls_bench_html(NULL, d);
+  assert_non_null(strstr(markdown, "not measured: no such <device>"));
+  assert_non_null(strstr(html, "not measured: no such &lt;device&gt;"));
+  ls_free(html);
+  ls_free(markdown);
+  json_decref(d);
+}
+
+static void test_plan(void **state) {
+  (void)state;
+  json_t *d = made_document(two_variants(slow), json_array(), &plain_method);
+  json_t *plan = json_pack(
+      "{s:i, s:[{s:i, s:i, s:s, s:{s:f, s:f, s:f}}, {s:i, s:i, s:s, s:{s:f, s:f, s:f}}, {s:i, s:s, s:n}]}",
+      "global_batch", 64, "candidates", "devices", 2, "threads_per_rank", 1, "strategy", "ddp",
+      "step_time_us", "predicted", 130.0, "low", 120.0, "high", 140.0, "devices", 1, "threads_per_rank", 2,
+      "strategy", "single", "step_time_us", "predicted", 180.0, "low", 170.0, "high", 190.0, "devices", 1,
+      "strategy", "single", "step_time_us");
+  assert_non_null(plan);
+  assert_int_equal(ls_bench_plan_merge(d, plan), 1); /* the second one has other threads */
+  const json_t *v = json_array_get(json_object_get(d, "variants"), 1);
+  near(ls_bench_number(v, "predicted_step_time_us.predicted"), 130);
+  near(ls_bench_number(v, "predicted_step_time_us.error_percent"), 4);
+  char *markdown = ls_bench_markdown(NULL, d), *html = ls_bench_html(NULL, d);
+  assert_non_null(strstr(markdown, "| 130.0 | +4.0 % |"));
+  assert_non_null(strstr(html, "class=\"predicted\""));
+  json_object_set_new(plan, "global_batch", json_integer(65));
+  assert_int_equal(ls_bench_plan_merge(d, plan), 0);
+  ls_free(html);
+  ls_free(markdown);
+  json_decref(plan);
+  json_decref(d);
+}
+
+/* One file: nothing is fetched, every tag is closed. */
+static void test_html(void **state) {
+  (void)state;
+  json_t *d = made_document(two_variants(spiked), json_array(), &plain_method);
+  char *html = ls_bench_html(NULL, d);
+  static const char *const outside[] = {"http:", "https:", "src=", "href=", "url(", "<script", "@import"};
+  for (int i = 0; i < LS_COUNT(outside); i++)
+    assert_null(strstr(html, outside[i]));
+  int depth = 0, tags = 0, plots = 0;
+  for (const char *at = strchr(html, '<'); at; at = strchr(at + 1, '<')) {
+    const char *end = strchr(at, '>');
+    assert_non_null(end);
+    if (at[1] == '!') continue;
+    tags++;
+    plots += !strncmp(at, "<svg", 4);
+    if (at[1] == '/')
+      depth--;
+    else if (end[-1] != '/')
+      depth++;
+    assert_true(depth >= 0);
+  }
+  assert_int_equal(depth, 0);
+  assert_int_equal(plots, 3);
+  assert_true(tags > 60);
+  assert_null(strstr(html, "nan"));
+  ls_free(html);
+  json_decref(d);
+}
+
+static void test_one_repetition(void **state) {
+  (void)state;
+  json_t *variants = json_array();
+  json_array_append_new(variants, made_variant(8, 8, 1, "single", slow, 1));
+  json_array_append_new(variants, made_variant(8, 8, 2, "ddp", quick, 1));
+  json_t *d = made_document(variants, json_array(), &plain_method);
+  const json_t *v = json_array_get(json_object_get(d, "variants"), 1);
+  assert_true(json_is_null(json_object_get(json_object_get(v, "step_time_us"), "low")));
+  near(ls_bench_number(v, "scaling.speedup"), 1.6);
+  char *html = ls_bench_html(NULL, d);
+  assert_null(strstr(html, "=\"nan"));
+  ls_free(html);
+  json_decref(d);
+}
+
+static void write_file(const char *path, const char *text) {
+  assert_int_equal(ls_file_write(NULL, path, text, strlen(text)), LS_OK);
+}
+
+static void test_read_back(void **state) {
+  (void)state;
+  char path[] = "/tmp/lockstep-test-XXXXXX";
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  close(fd);
+  static const char *const bad[] = {
+      "",
+      "[1",
+      "{}",
+      "{\"command\": \"train\"}",
+      "{\"command\": \"bench\", \"version\": 9}",
+      "{\"command\": \"bench\", \"version\": 1, \"variants\": []}",
+      "{\"command\": \"bench\", \"version\": 1, \"variants\": [{\"name\": \"a\"}]}",
+      "{\"command\": \"bench\", \"version\": 1, \"variants\": [3]}"};
+  json_t *d = NULL;
+  for (int i = 0; i < LS_COUNT(bad); i++) {
+    write_file(path, bad[i]);
+    assert_int_equal(ls_bench_document_read(NULL, path, &d), LS_ERR_DATA);
+    assert_null(d);
+  }
+  json_t *made = made_document(two_variants(slow), json_array(), &plain_method);
+  char *text = json_dumps(made, 0);
+  write_file(path, text);
+  assert_int_equal(ls_bench_document_read(NULL, path, &d), LS_OK);
+  const char *found;
+  double *values;
+  int64_t count;
+  assert_int_equal(ls_bench_document_series(NULL, d, "batch 64, 2 x ddp", &found, &values, &count), LS_OK);
+  assert_true(count == 5 && values[0] == 125);
+  ls_free(values);
+  assert_int_equal(ls_bench_document_series(NULL, d, "batch 65", &found, &values, &count), LS_ERR_NOT_FOUND);
+  json_decref(d);
+  free(text);
+  json_decref(made);
+  unlink(path);
+  assert_int_equal(ls_bench_document_read(NULL, path, &d), LS_ERR_NOT_FOUND);
+}
+
+static void test_failed_allocations(void **state) {
+  (void)state;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  json_t *variants = two_variants(slow), *control = json_array();
+  json_array_append_new(control,
+                        json_pack("{s:[f,f,f], s:[f,f,f]}", "a", 1.0, 1.1, 0.9, "b", 1.05, 0.95, 1.0));
+  json_t *d = NULL;
+  ls_ctx_fail_alloc(ctx, 0);
+  assert_int_equal(ls_bench_document(ctx, &plain_method, variants, control, &d), LS_OK);
+  json_decref(d);
+  int64_t allocations = ls_ctx_fail_alloc(ctx, 0);
+  assert_true(allocations > 20);
+  for (int64_t n = 1; n <= allocations; n++) {
+    json_t *sentinel = json_null();
+    d = sentinel;
+    ls_ctx_fail_alloc(ctx, n);
+    assert_int_equal(ls_bench_document(ctx, &plain_method, variants, control, &d), LS_ERR_MEMORY);
+    assert_ptr_equal(d, sentinel);
+  }
+  json_decref(control);
+  json_decref(variants);
+  ls_ctx_destroy(ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_strong_scaling),
+                                     cmocka_unit_test(test_weak_scaling),
+                                     cmocka_unit_test(test_outliers),
+                                     cmocka_unit_test(test_control),
+                                     cmocka_unit_test(test_void_runs),
+                                     cmocka_unit_test(test_failed_variant),
+                                     cmocka_unit_test(test_plan),
+                                     cmocka_unit_test(test_html),
+                                     cmocka_unit_test(test_one_repetition),
+                                     cmocka_unit_test(test_read_back),
+                                     cmocka_unit_test(test_failed_allocations)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

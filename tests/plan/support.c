@@ -1,0 +1,78 @@
+#include "support.h"
+
+#include <stdio.h>
+#include <string.h>
+
+ls_config_t *small_config(ls_ctx_t *ctx, const char *more) {
+  char text[1024];
+  ls_config_t *config = NULL;
+  snprintf(
+      text, sizeof text,
+      "model:\n  input: [6]\n  layers:\n    - dense: {units: 5, activation: relu}\n    - dense: {units: 2}\n"
+      "  loss: mse\ndata: {kind: synthetic, samples: 640}\n%s",
+      more);
+  assert_int_equal(ls_config_parse(ctx, "test.yaml", text, strlen(text), NULL, 0, &config), LS_OK);
+  return config;
+}
+
+ls_profile_t *small_profile(ls_ctx_t *ctx) {
+  ls_machine_t machine;
+  ls_profile_t *profile = NULL;
+  ls_machine_clear(&machine);
+  snprintf(machine.cpu_model, sizeof machine.cpu_model, "a processor of tests");
+  machine.memory_bytes = INT64_C(1) << 30;
+  assert_int_equal(ls_profile_create(ctx, &machine, &profile), LS_OK);
+  return profile;
+}
+
+ls_planner_t small_planner(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t *profile) {
+  return (ls_planner_t){
+      .ctx = ctx, .config = config, .profile = profile, .backend = &ls_backend_ref, .devices = 2};
+}
+
+ls_candidate_t small_candidate(const ls_planner_t *p, int devices) {
+  return (ls_candidate_t){.devices = devices,
+                          .threads = ls_candidate_threads(p, devices),
+                          .strategy = devices > 1 ? "ddp" : "single",
+                          .bucket_bytes = p->config->parallel.bucket_bytes,
+                          .accumulate = p->config->train.accumulate,
+                          .why = ""};
+}
+
+int fill_timing(ls_planner_t *p, ls_candidate_t *c, const pace_t *pace, int *fixed) {
+  ls_timing_t timing = {0};
+  ls_config_t config = ls_plan_config(p->config, c);
+  char family[LS_FAMILY_BYTES];
+  int by_rows = 0;
+  double sum = pace->overhead_ns;
+  *fixed = 0;
+  assert_int_equal(ls_candidate_lower(p, c, &timing.schedule), LS_OK);
+  assert_int_equal(ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family), LS_OK);
+  ls_arena_init(&timing.arena, p->ctx);
+  timing.rows = c->rows;
+  timing.task = ls_arena_array(&timing.arena, (size_t)timing.schedule->task_count, sizeof *timing.task);
+  for (int t = 0; t < timing.schedule->task_count; t++) {
+    const ls_task_t *task = &timing.schedule->tasks[t];
+    if (task->kind == LS_TASK_COLLECTIVE) continue;
+    bool update = task->phase == LS_PHASE_STEP_OPTIMIZER;
+    double ns = update ? pace->fixed_ns : pace->row_ns * (double)c->rows;
+    timing.task[t] = (ls_time_t){ns, ns, ns};
+    sum += ns;
+    if (update)
+      ++*fixed;
+    else
+      by_rows++;
+  }
+  timing.step = (ls_time_t){sum, sum, sum};
+  assert_int_equal(ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing), LS_OK);
+  assert_true(ls_cost_known(p->profile, family, c->rows));
+  ls_timing_release(&timing);
+  return by_rows;
+}
+
+void fill_all_reduce(ls_profile_t *profile, int ranks, double ns) {
+  char key[LS_PROFILE_KEY_BYTES];
+  ls_curve_point_t points[] = {{64, {ns, ns, ns}}, {1e9, {ns, ns, ns}}};
+  ls_profile_collective_key(key, "all-reduce", "mpi", ranks);
+  assert_int_equal(ls_profile_put_curve(profile, key, points, LS_COUNT(points)), LS_OK);
+}

@@ -1,0 +1,145 @@
+/* Prices of candidates from a profile filled by hand. */
+#include "support.h"
+
+#include <math.h>
+#include <string.h>
+
+static ls_ctx_t *ctx;
+static ls_config_t *config;
+static ls_profile_t *profile;
+
+static int setup(void **state) {
+  (void)state;
+  ctx = ls_ctx_create(NULL, NULL);
+  config = small_config(ctx, "train: {batch: 64, steps: 1}\n");
+  profile = small_profile(ctx);
+  return 0;
+}
+static int teardown(void **state) {
+  (void)state;
+  ls_profile_destroy(profile);
+  ls_config_destroy(config);
+  ls_ctx_destroy(ctx);
+  return 0;
+}
+
+static void one_device_is_the_sum_of_its_tasks(void **state) {
+  (void)state;
+  ls_planner_t p = small_planner(ctx, config, profile);
+  ls_candidate_t c = small_candidate(&p, 1);
+  int fixed, tasks = fill_timing(&p, &c, &(pace_t){10, 300, 77}, &fixed);
+  assert_true(tasks > 4 && fixed > 1);
+  assert_int_equal(ls_candidate_price(&p, &c), LS_OK);
+  assert_true(c.priced && !c.interpolated);
+  assert_true(fabs(c.step.ns - (tasks * 640 + fixed * 300 + 77)) < 1e-6);
+  assert_true(c.step.low_ns < c.step.ns && c.step.high_ns > c.step.ns);
+  assert_true(c.exposed_ns == 0);
+  assert_true(fabs(c.samples_per_s - 64e9 / c.step.ns) < 1e-3);
+  double sum = 0;
+  for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
+    sum += c.parts_ns[i];
+  assert_true(fabs(sum - c.step.ns) < 1);
+}
+
+static void two_devices_add_what_they_exchange(void **state) {
+  (void)state;
+  ls_planner_t p = small_planner(ctx, config, profile);
+  ls_candidate_t c = small_candidate(&p, 2);
+  int fixed, tasks = fill_timing(&p, &c, &(pace_t){10, 300, 0}, &fixed);
+  assert_int_equal(c.rows, 32);
+  assert_int_equal(c.buckets, 1);
+  fill_all_reduce(profile, 2, 5000);
+  assert_int_equal(ls_candidate_price(&p, &c), LS_OK);
+  assert_true(c.priced);
+  assert_true(fabs(c.step.ns - (tasks * 320 + fixed * 300 + 5000)) < 1e-6);
+  assert_true(c.exposed_ns > 4000); /* the only bucket is ready at the end: next to nothing hides it */
+  assert_true(c.exposed_ns <= 5000);
+}
+
+static void between_measured_rows_times_are_linear(void **state) {
+  (void)state;
+  ls_planner_t p = small_planner(ctx, config, profile);
+  ls_candidate_t c = small_candidate(&p, 1);
+  int fixed, tasks = 0;
+  const int64_t batches[] = {16, 64};
+  for (int i = 0; i < LS_COUNT(batches); i++) {
+    config->train.batch = batches[i];
+    tasks = fill_timing(&p, &c, &(pace_t){10, 300, 50}, &fixed);
+  }
+  const int64_t asked[] = {16, 32, 64, 640};
+  for (int i = 0; i < LS_COUNT(asked); i++) {
+    config->train.batch = asked[i];
+    c = small_candidate(&p, 1);
+    ls_schedule_t *s = NULL;
+    assert_int_equal(ls_candidate_lower(&p, &c, &s), LS_OK);
+    ls_schedule_destroy(s);
+    assert_int_equal(ls_candidate_price(&p, &c), LS_OK);
+    assert_true(c.priced);
+    assert_int_equal(c.interpolated, i == 1 || i == 3);
+    assert_true(fabs(c.step.ns - (tasks * 10.0 * (double)asked[i] + fixed * 300 + 50)) < 1e-3);
+  }
+}
+
+static void what_is_missing_is_named_with_its_remedy(void **state) {
+  (void)state;
+  ls_arena_t arena;
+  ls_arena_init(&arena, ctx);
+  ls_planner_t p = small_planner(ctx, config, profile);
+  p.arena = &arena;
+  ls_candidate_t c = small_candidate(&p, 2);
+  int fixed;
+  assert_int_equal(ls_candidate_price(&p, &c), LS_OK);
+  assert_false(c.priced);
+  assert_non_null(strstr(c.why, "not timed"));
+  fill_timing(&p, &c, &(pace_t){10, 300, 0}, &fixed);
+  assert_int_equal(ls_candidate_price(&p, &c), LS_OK);
+  assert_false(c.priced);
+  assert_non_null(strstr(c.why, "all-reduce"));
+  assert_non_null(strstr(c.why, "lockstep probe"));
+  assert_int_equal(ls_ctx_error_count(ctx), 0);
+  ls_arena_release(&arena);
+}
+
+/* Other widths, another optimizer: other families. Another batch: the same. */
+static void families_hold_what_times_depend_on(void **state) {
+  (void)state;
+  char a[LS_FAMILY_BYTES], b[LS_FAMILY_BYTES];
+  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, a), LS_OK);
+  config->train.batch = 128;
+  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, b), LS_OK);
+  assert_string_equal(a, b);
+  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 2, b), LS_OK);
+  assert_string_not_equal(a, b);
+  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_cpu, 2, 1, b), LS_OK);
+  assert_string_not_equal(a, b);
+  config->train.accumulate = 2;
+  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, b), LS_OK);
+  assert_string_not_equal(a, b);
+}
+
+static void every_allocation_may_fail(void **state) {
+  (void)state;
+  ls_planner_t p = small_planner(ctx, config, profile);
+  ls_candidate_t c = small_candidate(&p, 2);
+  int fixed;
+  fill_timing(&p, &c, &(pace_t){10, 300, 0}, &fixed);
+  fill_all_reduce(profile, 2, 100);
+  ls_ctx_fail_alloc(ctx, 0);
+  assert_int_equal(ls_candidate_price(&p, &c), LS_OK);
+  int64_t allocations = ls_ctx_fail_alloc(ctx, 0);
+  for (int64_t n = 1; n <= allocations; n++) {
+    ls_ctx_fail_alloc(ctx, n);
+    assert_int_equal(ls_candidate_price(&p, &c), LS_ERR_MEMORY);
+  }
+  ls_ctx_fail_alloc(ctx, 0);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+  const struct CMUnitTest tests[] = {
+      TEST(one_device_is_the_sum_of_its_tasks),     TEST(two_devices_add_what_they_exchange),
+      TEST(between_measured_rows_times_are_linear), TEST(what_is_missing_is_named_with_its_remedy),
+      TEST(families_hold_what_times_depend_on),     TEST(every_allocation_may_fail),
+  };
+  return cmocka_run_group_tests_name("cost", tests, NULL, NULL);
+}

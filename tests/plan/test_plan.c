@@ -1,0 +1,178 @@
+/* Whole plans from a profile filled by hand: order, choice, reasons, crossover. Nothing is timed here. */
+#include "support.h"
+
+#include <math.h>
+#include <string.h>
+
+static ls_ctx_t *ctx;
+static ls_config_t *config;
+static ls_profile_t *profile;
+static const ls_plan_options_t untimed = {
+    .devices_max = 2, .budget_s = 1e-9, .samples = 640, .no_crossover = true};
+
+static int setup(void **state) {
+  (void)state;
+  ctx = ls_ctx_create(NULL, NULL);
+  config = small_config(ctx, "train: {batch: 64, steps: 1000}\nparallel: {backend: ref}\n"
+                             "cost: {power_w: 500, price_kwh: 0.2, device_hour: 3}\n");
+  profile = small_profile(ctx);
+  return 0;
+}
+static int teardown(void **state) {
+  (void)state;
+  ls_profile_destroy(profile);
+  ls_config_destroy(config);
+  ls_ctx_destroy(ctx);
+  return 0;
+}
+
+/* One device and two, timed at batch 64; an all-reduce takes comm_ns. */
+static void fill(double row_ns, double comm_ns, int *tasks, int *fixed) {
+  ls_planner_t p = small_planner(ctx, config, profile);
+  for (int devices = 1; devices <= 2; devices++) {
+    ls_candidate_t c = small_candidate(&p, devices);
+    *tasks = fill_timing(&p, &c, &(pace_t){row_ns, 100, 0}, fixed);
+  }
+  fill_all_reduce(profile, 2, comm_ns);
+}
+
+static const ls_candidate_t *on(const ls_plan_t *plan, int devices) {
+  for (int i = 0; i < plan->count; i++)
+    if (plan->candidate[i].devices == devices) return &plan->candidate[i];
+  return NULL;
+}
+
+static void two_devices_win_when_talking_is_cheap(void **state) {
+  (void)state;
+  if (ls_cpu_count() < 2) skip();
+  int tasks, fixed;
+  fill(100, 1000, &tasks, &fixed);
+  ls_plan_t plan;
+  assert_int_equal(ls_plan_make(ctx, config, profile, &untimed, &plan), LS_OK);
+  assert_int_equal(plan.timed, 0);
+  assert_false(plan.profile_changed);
+  assert_int_equal(plan.choice, 0);
+  assert_int_equal(plan.candidate[0].devices, 2);
+  assert_string_equal(plan.candidate[0].strategy, "ddp");
+  const ls_candidate_t *one = on(&plan, 1), *two = on(&plan, 2);
+  assert_true(fabs(one->speedup - 1) < 1e-12 && fabs(one->efficiency - 1) < 1e-12);
+  assert_true(fabs(two->speedup - one->step.ns / two->step.ns) < 1e-12);
+  assert_true(fabs(two->efficiency - two->speedup / 2) < 1e-12);
+  assert_non_null(strstr(one->why, "slower"));
+  /* 10 steps an epoch; two devices of 500 W at 0.2 a kWh and 3 an hour */
+  double hours = 10 * two->step.ns * 1e-9 / 3600;
+  assert_true(fabs(two->epoch_s - hours * 3600) < 1e-12);
+  assert_true(fabs(two->epoch_kwh - hours) < 1e-15);
+  assert_true(fabs(two->epoch_cost - hours * 6.2) < 1e-12);
+  ls_plan_release(&plan);
+}
+
+static void one_device_wins_when_talking_is_dear(void **state) {
+  (void)state;
+  int tasks, fixed;
+  fill(100, 1e6, &tasks, &fixed);
+  ls_plan_t plan;
+  assert_int_equal(ls_plan_make(ctx, config, profile, &untimed, &plan), LS_OK);
+  assert_int_equal(plan.candidate[plan.choice].devices, 1);
+  for (int i = 1; i < plan.count; i++) {
+    assert_true(plan.candidate[i].step.ns >= plan.candidate[i - 1].step.ns);
+    assert_non_null(strstr(plan.candidate[i].why, "exposed communication"));
+  }
+  ls_plan_release(&plan);
+}
+
+static void what_does_not_fit_is_not_chosen(void **state) {
+  (void)state;
+  if (ls_cpu_count() < 2) skip();
+  int tasks, fixed;
+  fill(100, 1000, &tasks, &fixed);
+  ls_plan_options_t options = untimed;
+  ls_plan_t plan;
+  assert_int_equal(ls_plan_make(ctx, config, profile, &options, &plan), LS_OK);
+  int64_t two = on(&plan, 2)->fit.device_total_bytes, one = on(&plan, 1)->fit.device_total_bytes;
+  ls_plan_release(&plan);
+  options.memory_bytes = one; /* half of it for each of two, which need more than half */
+  assert_true(2 * two > one);
+  assert_int_equal(ls_plan_make(ctx, config, profile, &options, &plan), LS_OK);
+  assert_int_equal(plan.candidate[plan.choice].devices, 1);
+  assert_int_equal(plan.candidate[plan.choice].accumulate, 1);
+  ls_plan_release(&plan);
+  options.memory_bytes = 16;
+  assert_int_equal(ls_plan_make(ctx, config, profile, &options, &plan), LS_ERR_MEMORY);
+  assert_non_null(strstr(ls_ctx_error(ctx), "fits"));
+}
+
+/* With 10 samples' worth of saving a sample and the rest equal, two win where tasks * row * B / 2 > comm. */
+static void crossover_is_where_the_prices_cross(void **state) {
+  (void)state;
+  if (ls_cpu_count() < 2) skip();
+  int tasks, fixed;
+  const int64_t batches[] = {2, 65536};
+  for (int i = 0; i < LS_COUNT(batches); i++) {
+    config->train.batch = batches[i];
+    fill(100, 200000, &tasks, &fixed);
+  }
+  double crossing = 200000 / (tasks * 100.0 / 2);
+  ls_planner_t p = small_planner(ctx, config, profile);
+  int64_t batch;
+  assert_int_equal(ls_plan_crossover(&p, 2, 65536, &batch), LS_OK);
+  assert_true((double)batch >= crossing * 0.9 && (double)batch <= crossing * 1.1 + 2);
+  fill_all_reduce(profile, 2, 1e12);
+  assert_int_equal(ls_plan_crossover(&p, 2, 65536, &batch), LS_OK);
+  assert_int_equal(batch, -1);
+}
+
+static void a_plan_becomes_a_configuration(void **state) {
+  (void)state;
+  ls_candidate_t c = {.devices = 4, .threads = 3, .strategy = "ddp", .bucket_bytes = 99, .accumulate = 8};
+  ls_config_t copy = ls_plan_config(config, &c);
+  assert_int_equal(copy.parallel.ranks, 4);
+  assert_int_equal(copy.parallel.threads, 3);
+  assert_int_equal(copy.parallel.bucket_bytes, 99);
+  assert_int_equal(copy.train.accumulate, 8);
+  assert_string_equal(copy.parallel.strategy, "ddp");
+  ls_arena_t arena;
+  ls_arena_init(&arena, ctx);
+  assert_string_equal(ls_plan_sets(&arena, &c, "cpu"),
+                      "--set parallel.strategy=ddp --set parallel.ranks=4 --set parallel.threads=3 --set "
+                      "parallel.backend=cpu --set parallel.bucket_bytes=99 --set train.accumulate=8");
+  assert_string_equal(ls_plan_name(&arena, &c), "ddp, 4 devices x 3 threads");
+  ls_arena_release(&arena);
+}
+
+static void an_empty_profile_without_time_is_refused(void **state) {
+  (void)state;
+  ls_plan_t plan;
+  assert_int_equal(ls_plan_make(ctx, config, profile, &untimed, &plan), LS_ERR_NOT_FOUND);
+  assert_non_null(strstr(ls_ctx_error(ctx), "not timed"));
+}
+
+static void every_allocation_may_fail(void **state) {
+  (void)state;
+  int tasks, fixed;
+  fill(100, 1000, &tasks, &fixed);
+  ls_plan_t plan;
+  ls_ctx_fail_alloc(ctx, 0);
+  assert_int_equal(ls_plan_make(ctx, config, profile, &untimed, &plan), LS_OK);
+  ls_plan_release(&plan);
+  int64_t allocations = ls_ctx_fail_alloc(ctx, 0);
+  for (int64_t n = 1; n <= allocations; n++) {
+    ls_ctx_fail_alloc(ctx, n);
+    assert_int_equal(ls_plan_make(ctx, config, profile, &untimed, &plan), LS_ERR_MEMORY);
+  }
+  ls_ctx_fail_alloc(ctx, 0);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+  const struct CMUnitTest tests[] = {
+      TEST(two_devices_win_when_talking_is_cheap),
+      TEST(one_device_wins_when_talking_is_dear),
+      TEST(what_does_not_fit_is_not_chosen),
+      TEST(crossover_is_where_the_prices_cross),
+      TEST(a_plan_becomes_a_configuration),
+      TEST(an_empty_profile_without_time_is_refused),
+      TEST(every_allocation_may_fail),
+  };
+  return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+}

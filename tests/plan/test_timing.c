@@ -1,0 +1,127 @@
+/* Timings really run: what they bring back is whole, and nothing is left open. No times are asserted. */
+#include "support.h"
+
+#include <sched.h>
+
+static ls_ctx_t *ctx;
+static ls_config_t *config;
+
+static int setup(void **state) {
+  (void)state;
+  ctx = ls_ctx_create(NULL, NULL);
+  config = small_config(ctx, "train: {batch: 13, steps: 1, accumulate: 2}\nparallel: {bucket_bytes: 1}\n");
+  return 0;
+}
+static int teardown(void **state) {
+  (void)state;
+  ls_config_destroy(config);
+  ls_ctx_destroy(ctx);
+  return 0;
+}
+
+static ls_timing_job_t job_of(const ls_config_t *of, int ranks, bool beside) {
+  return (ls_timing_job_t){.config = of,
+                           .backend = &ls_backend_ref,
+                           .ranks = ranks,
+                           .threads = 1,
+                           .beside = beside,
+                           .cpus = 1,
+                           .window_ns = 2000000};
+}
+
+static void check_whole(const ls_timing_t *timing) {
+  int collectives = 0;
+  assert_true(timing->steps >= 1);
+  assert_true(timing->step.ns > 0 && timing->step.low_ns <= timing->step.ns &&
+              timing->step.ns <= timing->step.high_ns);
+  for (int t = 0; t < timing->schedule->task_count; t++) {
+    const ls_time_t *time = &timing->task[t];
+    if (timing->schedule->tasks[t].kind == LS_TASK_COLLECTIVE) {
+      collectives++;
+      assert_true(time->ns == 0);
+    } else {
+      assert_true(time->ns >= 0 && time->low_ns <= time->ns && time->ns <= time->high_ns);
+    }
+  }
+  assert_int_equal(collectives > 1, timing->schedule->world_size > 1);
+}
+
+static void one_rank(void **state) {
+  (void)state;
+  ls_candidate_t c = {.devices = 1, .threads = 1, .strategy = "single", .bucket_bytes = 1, .accumulate = 2};
+  ls_config_t of = ls_plan_config(config, &c);
+  ls_timing_job_t job = job_of(&of, 1, false);
+  job.cpus = 0;
+  ls_timing_t timing;
+  assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
+  assert_int_equal(timing.rows, 7);
+  check_whole(&timing);
+  ls_timing_release(&timing);
+}
+
+static void ranks_beside_each_other_and_alone(void **state) {
+  (void)state;
+  ls_candidate_t c = {.devices = 3, .threads = 1, .strategy = "ddp", .bucket_bytes = 1, .accumulate = 2};
+  ls_config_t of = ls_plan_config(config, &c);
+  cpu_set_t before, after;
+  sched_getaffinity(0, sizeof before, &before);
+  for (int beside = 0; beside < 2; beside++) {
+    ls_timing_job_t job = job_of(&of, 3, beside);
+    ls_timing_t timing;
+    assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
+    assert_int_equal(timing.rows, 3);
+    check_whole(&timing);
+    ls_timing_release(&timing);
+  }
+  sched_getaffinity(0, sizeof after, &after);
+  assert_true(CPU_EQUAL(&before, &after));
+}
+
+static void a_plan_times_and_remembers(void **state) {
+  (void)state;
+  ls_profile_t *profile = small_profile(ctx);
+  ls_config_t of = *config;
+  of.parallel.backend = "ref";
+  fill_all_reduce(profile, 2, 1000);
+  ls_plan_options_t options = {.devices_max = 2, .budget_s = 5, .samples = -1, .no_crossover = true};
+  ls_plan_t plan;
+  assert_int_equal(ls_plan_make(ctx, &of, profile, &options, &plan), LS_OK);
+  assert_true(plan.timed >= 1);
+  assert_true(plan.profile_changed);
+  ls_plan_release(&plan);
+  options.budget_s = 1e-9;
+  assert_int_equal(ls_plan_make(ctx, &of, profile, &options, &plan), LS_OK);
+  assert_int_equal(plan.timed, 0);
+  assert_false(plan.profile_changed);
+  ls_plan_release(&plan);
+  ls_profile_destroy(profile);
+}
+
+static void every_allocation_may_fail(void **state) {
+  (void)state;
+  ls_candidate_t c = {.devices = 2, .threads = 1, .strategy = "ddp", .bucket_bytes = 1, .accumulate = 2};
+  ls_config_t of = ls_plan_config(config, &c);
+  ls_timing_job_t job = job_of(&of, 2, true);
+  ls_timing_t timing;
+  job.window_ns = 100000;
+  ls_ctx_fail_alloc(ctx, 0);
+  assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
+  ls_timing_release(&timing);
+  int64_t allocations = ls_ctx_fail_alloc(ctx, 0);
+  for (int64_t n = 1; n <= allocations; n++) {
+    ls_ctx_fail_alloc(ctx, n);
+    assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_ERR_MEMORY);
+  }
+  ls_ctx_fail_alloc(ctx, 0);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+  const struct CMUnitTest tests[] = {
+      TEST(one_rank),
+      TEST(ranks_beside_each_other_and_alone),
+      TEST(a_plan_times_and_remembers),
+      TEST(every_allocation_may_fail),
+  };
+  return cmocka_run_group_tests_name("timing", tests, NULL, NULL);
+}

@@ -1,0 +1,76 @@
+#!/bin/sh
+# The program: recorded machines are shown without measuring, a quick measurement leaves a profile that loads again, and
+# what cannot work says so with its exit code.
+set -u
+program=$1
+source=$2
+folder=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-test-XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+failed=0
+unset LOCKSTEP_PROFILE NCCL_NTHREADS NCCL_P2P_DISABLE OMP_NUM_THREADS
+export XDG_CACHE_HOME="$folder/cache"
+
+# expect CODE TEXT COMMAND...: exit code, and a text in stdout or stderr
+expect() {
+  code=$1
+  text=$2
+  shift 2
+  "$@" >"$folder/out" 2>&1
+  got=$?
+  if [ $got -ne "$code" ] || ! grep -qF -- "$text" "$folder/out"; then
+    echo "FAILED: $*"
+    echo "  exit code $got (expected $code), expected text: $text"
+    sed 's/^/  | /' "$folder/out"
+    failed=1
+  fi
+}
+
+recorded=$source/tests/machine/recorded
+expect 0 "BRIDGE!" "$program" probe --machine "$recorded/bridge_2x4070ti_super.json"
+expect 0 "pcie-width: GPU 1" "$program" probe --machine "$recorded/bridge_2x4070ti_super.json"
+expect 0 "NV18" "$program" probe --machine "$recorded/nvlink_4xh200.json"
+expect 0 "blas-old-core" "$program" probe --machine "$recorded/cpu_only.json"
+expect 0 "gpus-unread" "$program" probe --machine "$recorded/half_refused.json"
+expect 0 '"not_measured": []' "$program" probe --json --machine "$recorded/half_refused.json"
+expect 0 '"id": "gpus-unread"' "$program" probe --json --machine "$recorded/half_refused.json"
+# This machine's settings say nothing about a recorded one.
+NCCL_NTHREADS=16 expect 0 "doctor" "$program" probe --machine "$recorded/nvlink_4xh200.json"
+if grep -q nccl-nthreads "$folder/out"; then echo "FAILED: settings were held against a recording"; failed=1; fi
+
+# The answer is a recording itself.
+"$program" probe --json --machine "$recorded/nvlink_4xh200.json" >"$folder/again.json"
+expect 0 "NV18" "$program" probe --machine "$folder/again.json"
+
+expect 5 "none.json" "$program" probe --machine "$folder/none.json"
+echo '{"cores": -4}' >"$folder/bad.json"
+expect 3 "bad.json: machine: cores: a whole number" "$program" probe --machine "$folder/bad.json"
+echo '{"cores": 4' >"$folder/bad.json"
+expect 3 "bad.json:" "$program" probe --machine "$folder/bad.json"
+expect 2 "unexpected argument" "$program" probe something
+expect 2 "did you mean --quick?" "$program" probe --quik
+OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 expect 2 "run it without mpirun" "$program" probe
+
+# A real, short measurement. Several ranks need mpirun and more than one CPU.
+expect 0 "matrix products" "$program" probe --quick --output "$folder/profile.json"
+expect 0 "profile of" "$program" probe --quick
+if [ "$(find "$folder/cache/lockstep" -name '*.json' | wc -l)" -ne 1 ]; then
+  echo "FAILED: the profile is not in the user's cache"
+  failed=1
+fi
+for key in '"memory cpu t1"' '"launch cpu t1"' '"hand-over cpu t1"' '"op cpu t1 linear f32 (128, 512)'; do
+  if ! grep -qF "$key" "$folder/profile.json"; then echo "FAILED: the profile has no $key"; failed=1; fi
+done
+if command -v mpirun >/dev/null && [ "$(nproc)" -ge 2 ]; then
+  for key in '"all-reduce mpi 2"' '"reduce-scatter mpi 2"' '"all-gather mpi 2"' '"broadcast mpi 2"' '"crowd cpu 2x'; do
+    if ! grep -qF "$key" "$folder/profile.json"; then echo "FAILED: the profile has no $key"; failed=1; fi
+  done
+fi
+expect 0 "matrix products" "$program" probe --machine "$folder/profile.json"
+sed 's/"cores": [0-9]*/"cores": 77/' "$folder/profile.json" >"$folder/altered.json"
+expect 6 "was altered" "$program" probe --machine "$folder/altered.json"
+head -c 500 "$folder/profile.json" >"$folder/torn.json"
+expect 3 "torn.json:" "$program" probe --machine "$folder/torn.json"
+expect 5 "cannot be made" "$program" probe --quick --output /proc/no/such.json
+
+[ $failed -eq 0 ] && echo "probe: ok"
+exit $failed

@@ -1,0 +1,48 @@
+#!/bin/sh
+# lockstep simulate as a user runs it: tables, JSON, usage errors.
+set -eu
+. "$(dirname "$0")/../program/lib.sh"
+
+config=examples/04-simulate-h200.yaml
+machine=machines/h200.yaml
+workload=examples/workloads/resnet50.yaml
+
+expect() { # code, pattern on stderr, arguments...
+  code=$1 pattern=$2
+  shift 2
+  got=0
+  "$program" simulate "$@" >"$work/out" 2>"$work/err" || got=$?
+  [ "$got" = "$code" ] || fail "exit code $got, not $code: lockstep simulate $*: $(cat "$work/err")"
+  grep -q -e "$pattern" "$work/err" || fail "no \"$pattern\" from lockstep simulate $*: $(cat "$work/err")"
+  [ ! -s "$work/out" ] || fail "lockstep simulate $* printed something"
+}
+expect 2 '--machine FILE is missing' "$config"
+expect 2 'either CONFIG or --workload' --machine $machine
+expect 2 'either CONFIG or --workload' "$config" --workload $workload --machine $machine
+expect 2 'ascending' "$config" --machine $machine --ranks 4,2
+expect 2 'did you mean --machine' "$config" --machin $machine
+expect 5 'no-such.yaml' "$config" --machine no-such.yaml
+expect 3 'devices is missing' "$config" --machine "$config"
+
+"$program" simulate $config --machine $machine >"$work/table"
+head -1 "$work/table" | grep -q '^SIMULATED, not measured' || fail "the table is not labelled: $(head -1 "$work/table")"
+[ "$(grep -c '^ *[0-9]' "$work/table")" = 4 ] || fail "1, 2, 4 and 8 of eight devices: $(cat "$work/table")"
+
+"$program" simulate $config --machine machines/v100-hdr.yaml --ranks 1..1024 --json >"$work/s.json"
+grep -q '"figures": "simulated"' "$work/s.json" || fail "the document is not labelled"
+[ "$(grep -c '"step_time_us"' "$work/s.json")" = 11 ] || fail "eleven points: $(cat "$work/s.json")"
+for key in version machine points samples_per_s speedup efficiency exposed_communication_share bytes_per_device source; do
+  grep -q "\"$key\"" "$work/s.json" || fail "simulate --json lacks $key"
+done
+
+"$program" simulate $config --machine machines/rtx5080-rtx4060.yaml >"$work/table"
+grep -q '2 proportional' "$work/table" || fail "unequal devices: $(cat "$work/table")"
+"$program" simulate $config --machine $machine --ranks 4,16 >"$work/table"
+grep -q '16 the machine has 8 devices' "$work/table" || fail "too many ranks: $(cat "$work/table")"
+
+"$program" simulate --workload $workload --machine machines/v100-hdr.yaml --ranks 1..256 >"$work/table"
+grep -q 'beside what was reported' "$work/table" || fail "the report: $(cat "$work/table")"
+grep -q 'contradicts itself' "$work/table" || fail "the contradictions"
+"$program" simulate --workload $workload --machine machines/v100-hdr.yaml --ranks 1..256 --json >"$work/w.json"
+[ "$(grep -c '"why"' "$work/w.json")" = 9 ] || fail "nine reported rows: $(cat "$work/w.json")"
+echo ok

@@ -1,0 +1,218 @@
+/* A configuration on machines that are not here: what is asked for comes out in order, for one rank and for
+ * 1024. */
+#include "support.h"
+
+#include "train/config.h"
+
+static const char *const config_text = "model: {preset: mlp-large}\ndata: {kind: synthetic}\n"
+                                       "train: {batch: 4096, epochs: 1}\nparallel: {strategy: ddp}\n";
+
+static void prepare(capture_t *c, const char *set, ls_config_t **config, ls_sim_work_t *work) {
+  if (ls_config_parse(c->ctx, "c.yaml", config_text, strlen(config_text), &set, set ? 1 : 0, config) != LS_OK)
+    fail_msg("%s", c->text);
+  assert_int_equal(ls_sim_work_config(c->ctx, *config, work), LS_OK);
+}
+
+static ls_sim_point_t point_of(capture_t *c, const ls_sim_machine_t *m, const ls_sim_work_t *work, int ranks,
+                               int shares) {
+  ls_sim_point_t point;
+  if (ls_sim_point(c->ctx, m, work, ranks, shares, &point) != LS_OK) fail_msg("%s", c->text);
+  return point;
+}
+
+static void every_shipped_machine_prices_a_configuration(void **state) {
+  capture_t *c = *state;
+  static const char *const files[] = {"machines/h200.yaml", "machines/h200-host-bridge.yaml",
+                                      "machines/rtx4070tis-host-bridge.yaml", "machines/rtx5080-rtx4060.yaml",
+                                      "machines/v100-hdr.yaml"};
+  ls_config_t *config;
+  ls_sim_work_t work;
+  prepare(c, NULL, &config, &work);
+  for (int f = 0; f < LS_COUNT(files); f++) {
+    ls_sim_machine_t m;
+    assert_int_equal(ls_sim_machine_load(c->ctx, files[f], &m), LS_OK);
+    for (int ranks = 1; ranks <= ls_sim_machine_devices(&m); ranks *= 2) {
+      ls_sim_point_t p = point_of(c, &m, &work, ranks, LS_SIM_EVEN);
+      assert_string_equal(p.note, "");
+      assert_int_equal(p.batch, 4096);
+      assert_int_equal(p.rows, 4096 / ranks);
+      assert_true(p.step_ns > 0 && p.exposed_ns >= 0 && p.exposed_ns < p.step_ns);
+      assert_true(p.exposed_ns <= p.comm_ns * 1.000001 + 1);
+      assert_true(p.efficiency > 0 &&
+                  p.efficiency <= 1.0001); /* launches cost what they cost on any number */
+      assert_close(p.samples_per_s, 4096 / p.step_ns * 1e9);
+      assert_true(p.device_bytes > 4LL * 6885376 * 4); /* parameters, gradients, two slots of Adam */
+      if (ranks == 1) {
+        assert_close(p.efficiency, 1);
+        assert_null(p.algorithm);
+      } else {
+        assert_non_null(p.algorithm);
+      }
+    }
+    ls_sim_machine_release(&m);
+  }
+  ls_config_destroy(config);
+}
+
+static void a_faster_network_never_makes_a_step_longer(void **state) {
+  capture_t *c = *state;
+  ls_config_t *config;
+  ls_sim_work_t work;
+  ls_sim_machine_t m;
+  prepare(c, NULL, &config, &work);
+  assert_int_equal(ls_sim_machine_load(c->ctx, "machines/v100-hdr.yaml", &m), LS_OK);
+  double before = 1e30;
+  for (double rate = 1e9; rate < 1e12; rate *= 2) {
+    m.network.bytes_per_s.value = rate;
+    double ns = point_of(c, &m, &work, 64, LS_SIM_EVEN).step_ns;
+    assert_true(ns <= before * 1.000001);
+    before = ns;
+  }
+  ls_sim_machine_release(&m);
+  ls_config_destroy(config);
+}
+
+/* Bigger global batches on more devices: the simulated crossover moves the way it must. */
+static void efficiency_rises_with_the_global_batch(void **state) {
+  capture_t *c = *state;
+  ls_sim_machine_t m;
+  assert_int_equal(ls_sim_machine_load(c->ctx, "machines/h200-host-bridge.yaml", &m), LS_OK);
+  double before = 0;
+  for (int batch = 8; batch <= 65536; batch *= 8) {
+    char set[64];
+    snprintf(set, sizeof set, "train.batch=%d", batch);
+    ls_config_t *config;
+    ls_sim_work_t work;
+    prepare(c, set, &config, &work);
+    double efficiency = point_of(c, &m, &work, 2, LS_SIM_EVEN).efficiency;
+    assert_true(efficiency >= before);
+    before = efficiency;
+    ls_config_destroy(config);
+  }
+  assert_true(before > 0.9);
+  ls_sim_machine_release(&m);
+}
+
+static void proportional_shares_suit_unequal_devices(void **state) {
+  capture_t *c = *state;
+  ls_config_t *config;
+  ls_sim_work_t work;
+  ls_sim_machine_t m;
+  prepare(c, "train.batch=16384", &config, &work);
+  assert_int_equal(ls_sim_machine_load(c->ctx, "machines/rtx5080-rtx4060.yaml", &m), LS_OK);
+  ls_sim_point_t one = point_of(c, &m, &work, 1, LS_SIM_EVEN);
+  ls_sim_point_t even = point_of(c, &m, &work, 2, LS_SIM_EVEN);
+  ls_sim_point_t fair = point_of(c, &m, &work, 2, LS_SIM_PROPORTIONAL);
+  assert_string_equal(one.device, "NVIDIA GeForce RTX 5080");
+  assert_string_equal(even.device, "NVIDIA GeForce RTX 4060");
+  assert_int_equal(even.rows, 8192);
+  assert_true(fair.step_ns < 0.8 * even.step_ns);
+  assert_true(fair.speedup > 1.2);
+  assert_true(fair.efficiency <= 1 && fair.efficiency > even.efficiency);
+  assert_true(even.memory_bytes == (int64_t)8e9); /* the smaller memory is the fuller one */
+  ls_sim_machine_release(&m);
+  ls_config_destroy(config);
+}
+
+static void equal_devices_have_equal_shares_either_way(void **state) {
+  capture_t *c = *state;
+  ls_config_t *config;
+  ls_sim_work_t work;
+  ls_sim_machine_t m;
+  prepare(c, "train.batch=4099", &config, &work);
+  assert_int_equal(ls_sim_machine_load(c->ctx, "machines/h200.yaml", &m), LS_OK);
+  ls_sim_point_t even = point_of(c, &m, &work, 8, LS_SIM_EVEN),
+                 fair = point_of(c, &m, &work, 8, LS_SIM_PROPORTIONAL);
+  assert_int_equal(even.rows, 513); /* 4099 = 3 * 513 + 5 * 512 */
+  assert_int_equal(fair.rows, 513);
+  assert_close(fair.step_ns, even.step_ns);
+  ls_sim_machine_release(&m);
+  ls_config_destroy(config);
+}
+
+static void what_cannot_be_is_said(void **state) {
+  capture_t *c = *state;
+  ls_config_t *config;
+  ls_sim_work_t work;
+  ls_sim_machine_t m;
+  prepare(c, "train.batch=100", &config, &work);
+  assert_int_equal(ls_sim_machine_load(c->ctx, "machines/v100-hdr.yaml", &m), LS_OK);
+  assert_string_equal(point_of(c, &m, &work, 2048, LS_SIM_EVEN).note, "the machine has 1024 devices");
+  assert_non_null(
+      strstr(point_of(c, &m, &work, 128, LS_SIM_EVEN).note, "global batch (100) has fewer samples"));
+  m.device[0].memory_bytes.value = 1e8;
+  assert_false(point_of(c, &m, &work, 64, LS_SIM_EVEN).fits);
+  m.device[0].memory_bytes.value = 1e9;
+  assert_true(point_of(c, &m, &work, 64, LS_SIM_EVEN).fits);
+
+  ls_sim_point_t point = {.ranks = -3};
+  work.precision = LS_SIM_BF16; /* tensor cores of the V100 have no bf16 */
+  assert_int_equal(ls_sim_point(c->ctx, &m, &work, 2, LS_SIM_EVEN, &point), LS_ERR_UNSUPPORTED);
+  assert_int_equal(point.ranks, -3);
+  assert_non_null(strstr(c->text, "NVIDIA V100 SXM2 has no figure bf16_flops_per_s"));
+  ls_sim_machine_release(&m);
+  ls_config_destroy(config);
+
+  capture_clear(c);
+  const char *set = "parallel.strategy=single";
+  assert_int_equal(ls_config_parse(c->ctx, "c.yaml", config_text, strlen(config_text), &set, 1, &config),
+                   LS_OK);
+  assert_int_equal(ls_sim_work_config(c->ctx, config, &work), LS_ERR_CONFIG);
+  assert_non_null(strstr(c->text, "strategy \"single\" uses one rank"));
+  ls_config_destroy(config);
+
+  prepare(c, "parallel.strategy=auto", &config, &work);
+  assert_string_equal(work.strategy, "ddp");
+  ls_config_destroy(config);
+}
+
+/* 1024 ranks build two schedules, not 1024: counted in allocations, not in time. */
+static void a_large_world_costs_no_more_than_a_small_one(void **state) {
+  capture_t *c = *state;
+  ls_config_t *config;
+  ls_sim_work_t work;
+  ls_sim_machine_t m;
+  prepare(c, NULL, &config, &work);
+  assert_int_equal(ls_sim_machine_load(c->ctx, "machines/v100-hdr.yaml", &m), LS_OK);
+  ls_ctx_fail_alloc(c->ctx, 0);
+  point_of(c, &m, &work, 8, LS_SIM_EVEN);
+  int64_t small = ls_ctx_fail_alloc(c->ctx, 0);
+  point_of(c, &m, &work, 1024, LS_SIM_EVEN);
+  int64_t large = ls_ctx_fail_alloc(c->ctx, 0);
+  assert_true(small > 0 && large <= small);
+  ls_sim_machine_release(&m);
+  ls_config_destroy(config);
+}
+
+static ls_status_t price_once(capture_t *c) {
+  static const char machine[] = "name: x\ndevices:\n" DEVICE("a", "1") DEVICE("b", "1") LINKS("switch");
+  ls_sim_machine_t m;
+  ls_config_t *config;
+  ls_sim_work_t work;
+  ls_sim_point_t point;
+  ls_status_t status = ls_sim_machine_parse(c->ctx, "m.yaml", machine, sizeof machine - 1, &m);
+  if (status != LS_OK) return status;
+  const char *set = "model={input: [3], loss: mse, layers: [{dense: {units: 2}}]}";
+  status = ls_config_parse(c->ctx, "c.yaml", config_text, strlen(config_text), &set, 1, &config);
+  if (status != LS_OK) goto machine;
+  status = ls_sim_work_config(c->ctx, config, &work);
+  if (status == LS_OK) status = ls_sim_point(c->ctx, &m, &work, 2, LS_SIM_PROPORTIONAL, &point);
+  ls_config_destroy(config);
+machine:
+  ls_sim_machine_release(&m);
+  return status;
+}
+
+static void every_allocation_may_fail(void **state) {
+  assert_true(capture_fail_each_alloc(*state, price_once) > 10);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(every_shipped_machine_prices_a_configuration), TEST(a_faster_network_never_makes_a_step_longer),
+      TEST(efficiency_rises_with_the_global_batch),       TEST(proportional_shares_suit_unequal_devices),
+      TEST(equal_devices_have_equal_shares_either_way),   TEST(what_cannot_be_is_said),
+      TEST(a_large_world_costs_no_more_than_a_small_one), TEST(every_allocation_may_fail),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
