@@ -146,6 +146,13 @@ bool ls_cost_known(const ls_profile_t *profile, const char *family, int64_t rows
   return has_point(profile, step_key(family, "whole step", key), (double)rows);
 }
 
+double ls_cost_step_ns(const ls_profile_t *profile, const char *family, int64_t rows) {
+  char key[LS_PROFILE_KEY_BYTES];
+  ls_time_t time;
+  bool exact;
+  return look_up(profile, step_key(family, "whole step", key), (double)rows, &time, &exact) ? time.ns : NAN;
+}
+
 typedef struct {
   const ls_timing_t *timing;
   double scale;
