@@ -100,9 +100,12 @@ static void warn(ls_ctx_t *ctx, const json_t *a, const json_t *b) {
   if (x && y && !json_equal(x, y)) ls_log(ctx, LS_LOG_WARN, "A and B were measured on different machines");
   if (json_is_true(json_object_get(a, "void")) || json_is_true(json_object_get(b, "void")))
     ls_log(ctx, LS_LOG_WARN, "a run is void: a clock or heat limit acted while it was measured");
-  if (ls_bench_number(a, "method.steps") != ls_bench_number(b, "method.steps") ||
-      ls_bench_number(a, "method.warmup_steps") != ls_bench_number(b, "method.warmup_steps"))
-    ls_log(ctx, LS_LOG_WARN, "A and B were measured over different numbers of steps");
+  static const char *const same[] = {"method.steps", "method.warmup_steps"};
+  for (int i = 0; i < LS_COUNT(same); i++) {
+    double of_a = ls_bench_number(a, same[i]), of_b = ls_bench_number(b, same[i]); /* NANs where not said */
+    if (of_a < of_b || of_a > of_b)
+      ls_log(ctx, LS_LOG_WARN, "A and B differ in %s: %g and %g", same[i], of_a, of_b);
+  }
 }
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WINDOW_MIN_MS = 60, WINDOW_MAX_MS = 500 };
+enum { WINDOW_MIN_MS = 40, WINDOW_MAX_MS = 300 };
 
 /* What the libraries of a GPU take beside our own regions: context, modules, cuBLASLt and NCCL. Upper bound.
  */
@@ -68,13 +68,37 @@ ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c) {
   }
 }
 
+/* Threads that the system happens to put on one processor stay there for a while: what holds for a whole
+ * measurement is seen in a second one only. The faster of two counts; there is one where two would take long.
+ */
+static ls_status_t time_twice(const ls_planner_t *p, const ls_timing_job_t *job, ls_timing_t *out) {
+  ls_timing_t timing, again;
+  int64_t begin_ns = ls_clock_ns();
+  ls_status_t status = ls_timing_run(p->ctx, job, &timing);
+  if (status != LS_OK) return status;
+  int64_t took_ns = ls_clock_ns() - begin_ns;
+  bool quick = took_ns < 3 * job->window_ns && ls_clock_ns() + took_ns < p->deadline_ns;
+  if (job->backend->host_memory && quick) {
+    status = ls_timing_run(p->ctx, job, &again);
+    if (status != LS_OK) {
+      ls_timing_release(&timing);
+      return status;
+    }
+    bool better = again.step.ns < timing.step.ns;
+    ls_timing_release(better ? &timing : &again);
+    if (better) timing = again;
+  }
+  *out = timing;
+  return LS_OK;
+}
+
 ls_status_t ls_candidate_time(ls_planner_t *p, const ls_candidate_t *c) {
   ls_config_t config = ls_plan_config(p->config, c);
   char family[LS_FAMILY_BYTES];
   ls_status_t status = ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family);
   if (status != LS_OK || ls_cost_known(p->profile, family, c->rows)) return status;
   int64_t left_ns = p->deadline_ns - ls_clock_ns();
-  int64_t window_ns = left_ns / 3 / (p->jobs_left > 0 ? p->jobs_left : 1);
+  int64_t window_ns = left_ns / 4 / (p->jobs_left > 0 ? p->jobs_left : 1);
   if (window_ns > WINDOW_MAX_MS * INT64_C(1000000)) window_ns = WINDOW_MAX_MS * INT64_C(1000000);
   if (window_ns < WINDOW_MIN_MS * INT64_C(1000000)) return LS_OK;
   ls_timing_job_t job = {.config = &config,
@@ -85,7 +109,7 @@ ls_status_t ls_candidate_time(ls_planner_t *p, const ls_candidate_t *c) {
                          .cpus = ls_cost_cpus(p->backend, c->devices),
                          .window_ns = window_ns};
   ls_timing_t timing;
-  status = ls_timing_run(p->ctx, &job, &timing);
+  status = time_twice(p, &job, &timing);
   if (status != LS_OK) return status;
   status = ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing);
   ls_timing_release(&timing);

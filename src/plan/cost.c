@@ -55,17 +55,21 @@ ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_ba
   return status;
 }
 
-/* Where a task's time is kept, and at which place of the curve. False: it is not timed (a collective). */
-static bool task_key(const char *family, const ls_task_t *task, double rows, char key[LS_PROFILE_KEY_BYTES],
-                     double *at) {
+/* Where a task's time over rows is kept. Tasks of the optimizer work on the same bytes at any number of rows,
+ * but find them in other caches; which bytes depends on the buckets. False: it is not timed (a collective).
+ */
+static bool task_key(const char *family, const ls_task_t *task, char key[LS_PROFILE_KEY_BYTES]) {
   if (task->kind == LS_TASK_COLLECTIVE) return false;
-  bool by_rows = task->phase != LS_PHASE_STEP_OPTIMIZER;
-  *at = by_rows ? rows : (double)task->bytes;
-  if (by_rows)
-    snprintf(key, LS_PROFILE_KEY_BYTES, "%s | %s", family, task->name);
+  if (task->phase == LS_PHASE_STEP_OPTIMIZER)
+    snprintf(key, LS_PROFILE_KEY_BYTES, "%s | %s of %lld bytes", family, task->name, (long long)task->bytes);
   else
-    snprintf(key, LS_PROFILE_KEY_BYTES, "%s | op %s", family, task->op ? task->op->name : "copy");
+    snprintf(key, LS_PROFILE_KEY_BYTES, "%s | %s", family, task->name);
   return true;
+}
+
+/* Where the optimizer's tasks are kept over bytes, for buckets that were not timed. */
+static void op_key(const char *family, const ls_task_t *task, char key[LS_PROFILE_KEY_BYTES]) {
+  snprintf(key, LS_PROFILE_KEY_BYTES, "%s | op %s", family, task->op ? task->op->name : "copy");
 }
 
 static const char *step_key(const char *family, const char *what, char key[LS_PROFILE_KEY_BYTES]) {
@@ -142,6 +146,13 @@ bool ls_cost_known(const ls_profile_t *profile, const char *family, int64_t rows
   return has_point(profile, step_key(family, "whole step", key), (double)rows);
 }
 
+double ls_cost_step_ns(const ls_profile_t *profile, const char *family, int64_t rows) {
+  char key[LS_PROFILE_KEY_BYTES];
+  ls_time_t time;
+  bool exact;
+  return look_up(profile, step_key(family, "whole step", key), (double)rows, &time, &exact) ? time.ns : NAN;
+}
+
 typedef struct {
   const ls_timing_t *timing;
   double scale;
@@ -178,13 +189,17 @@ ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *famil
   char key[LS_PROFILE_KEY_BYTES];
   timed_t timed;
   ls_time_t overhead;
-  double rows = (double)timing->rows, at;
+  double rows = (double)timing->rows;
   ls_status_t status = split(ctx, backend, timing, &timed, &overhead);
   const ls_schedule_t *s = timing->schedule;
   for (int t = 0; t < s->task_count && status == LS_OK; t++) {
-    if (!task_key(family, &s->tasks[t], rows, key, &at)) continue;
+    if (!task_key(family, &s->tasks[t], key)) continue;
     ls_time_t time = scaled(timing->task[t], timed.scale);
-    status = put_point(profile, key, at, &time);
+    status = put_point(profile, key, rows, &time);
+    if (status == LS_OK && s->tasks[t].phase == LS_PHASE_STEP_OPTIMIZER) {
+      op_key(family, &s->tasks[t], key);
+      status = put_point(profile, key, (double)s->tasks[t].bytes, &time);
+    }
     if (status == LS_OK && s->tasks[t].kind == LS_TASK_OP)
       status = ls_profile_put(profile, ls_task_key(s, t, backend->name, threads, key), &time);
   }
@@ -215,14 +230,18 @@ static ls_status_t collective_time(ls_cost_t *cost, const ls_schedule_t *s, cons
 static ls_status_t task_time(void *user, const ls_schedule_t *s, int t, ls_time_t *time) {
   ls_cost_t *cost = user;
   const ls_task_t *task = &s->tasks[t];
-  double at;
-  bool exact;
-  if (!task_key(cost->family, task, cost->rows, cost->key, &at)) return collective_time(cost, s, task, time);
-  if (!look_up(cost->profile, cost->key, at, time, &exact)) {
+  bool exact, update = task->phase == LS_PHASE_STEP_OPTIMIZER;
+  if (!task_key(cost->family, task, cost->key)) return collective_time(cost, s, task, time);
+  bool known = look_up(cost->profile, cost->key, cost->rows, time, &exact);
+  if (!known && update) {
+    op_key(cost->family, task, cost->key);
+    known = look_up(cost->profile, cost->key, (double)task->bytes, time, &exact);
+  }
+  if (!known) {
     cost->missing = cost->key;
     return LS_ERR_NOT_FOUND;
   }
-  cost->interpolated |= !exact && task->phase != LS_PHASE_STEP_OPTIMIZER;
+  cost->interpolated |= !exact && !update;
   double memory = memory_part(cost, task, time->ns);
   *time = scaled(*time, memory * cost->crowd_memory + (1 - memory) * cost->crowd_compute);
   return LS_OK;

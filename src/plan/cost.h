@@ -32,6 +32,8 @@ ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_ba
                            char family[LS_FAMILY_BYTES]);
 /* Whether exactly this many rows were timed. */
 bool ls_cost_known(const ls_profile_t *profile, const char *family, int64_t rows);
+/* What a whole step of so many rows takes by what was timed so far; NAN: nothing was. */
+double ls_cost_step_ns(const ls_profile_t *profile, const char *family, int64_t rows);
 /* Keeps what was timed, under the family and (for other uses) under the ops' own keys. */
 ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *family, const ls_backend_t *backend,
                          int threads, const ls_timing_t *timing);

@@ -5,6 +5,7 @@
 #include <math.h>
 
 enum { NARROW_STEPS = 5, TIMED_PLACES = 4 };
+static const double step_long_ns = 100e6;
 
 /* The config's own batch stands in the shared configuration: a copy with another one. */
 static ls_status_t price_at(const ls_planner_t *p, int devices, int64_t batch, double *step_ns) {
@@ -34,6 +35,15 @@ static ls_status_t wins(const ls_planner_t *p, int devices, int64_t batch, bool 
   return status;
 }
 
+/* Steps that would take long are left to the line through those that were timed. */
+static ls_status_t time_place(ls_planner_t *p, const ls_candidate_t *c) {
+  char family[LS_FAMILY_BYTES];
+  ls_config_t config = ls_plan_config(p->config, c);
+  ls_status_t status = ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family);
+  if (status != LS_OK || ls_cost_step_ns(p->profile, family, c->rows) > step_long_ns) return status;
+  return ls_candidate_time(p, c);
+}
+
 /* Times both sides at a few batches, so that the lines between them are short. */
 static ls_status_t time_places(ls_planner_t *p, int devices, int64_t batch_max) {
   ls_status_t status = LS_OK;
@@ -54,7 +64,7 @@ static ls_status_t time_places(ls_planner_t *p, int devices, int64_t batch_max) 
       ls_share(batch, 0, n, &first, &count);
       c.rows = ls_train_micro_rows(&config, count);
       p->jobs_left = 2 * (TIMED_PLACES - i) - side;
-      status = ls_candidate_time(p, &c);
+      status = time_place(p, &c);
     }
     p->config = own;
   }

@@ -98,8 +98,11 @@ static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const 
   double slower = 100 * (c->step.ns / best->step.ns - 1), exposed = 100 * c->exposed_ns / c->step.ns;
   const char *sure = c->step.low_ns > best->step.high_ns ? "" : " (the intervals overlap)";
   if (c->devices > best->devices)
-    return ls_arena_printf(arena, "%.1f %% slower: %.0f %% of its step is exposed communication%s", slower,
-                           exposed, sure);
+    return ls_arena_printf(
+        arena,
+        "%.1f %% slower: of its step %.0f %% is exposed communication and %.0f %% the optimizer, "
+        "which every rank repeats%s",
+        slower, exposed, 100 * c->parts_ns[LS_PHASE_STEP_OPTIMIZER] / c->step.ns, sure);
   if (c->devices < best->devices)
     return ls_arena_printf(arena, "%.1f %% slower: all the work on fewer devices%s", slower, sure);
   return ls_arena_printf(arena, "%.1f %% slower: %d bucket%s leave %.1f us of communication exposed%s",

@@ -4,6 +4,7 @@
 
 #include "stat/stat.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 enum {
   DATA_BYTES_MAX = 64 << 20, /* of features; what does not fit into a cache is enough */
   DATA_ROWS_DEFAULT = 10000,
+  BLOCKS_MAX = 8,
+  BLOCK_STEPS_MIN = 3,
 };
 
 /* All that is open meanwhile. rank[0] is the one that is timed. */
@@ -129,15 +132,52 @@ static ls_status_t measure(crew_t *crew, bool trace) {
   return status;
 }
 
-static ls_time_t summary(double *x, int64_t n) {
-  ls_stat_sort(x, n);
-  return (ls_time_t){ls_stat_quantile(x, n, 0.5), ls_stat_quantile(x, n, 0.05), ls_stat_quantile(x, n, 0.95)};
+/* Other programs disturb for longer than a step. The steps are cut into blocks, and medians are taken over
+ * the half of the blocks whose own medians are smallest; intervals over all steps. */
+typedef struct {
+  int count;                     /* of quiet blocks */
+  int64_t size;                  /* steps of each */
+  int64_t begin[BLOCKS_MAX / 2]; /* of each quiet block */
+} quiet_t;
+
+static quiet_t find_quiet(const double *step_ns, int64_t steps, double *work) {
+  quiet_t quiet = {.count = 1, .size = steps};
+  if (steps < BLOCKS_MAX * BLOCK_STEPS_MIN) return quiet;
+  double median[BLOCKS_MAX];
+  quiet.size = steps / BLOCKS_MAX;
+  for (int b = 0; b < BLOCKS_MAX; b++) {
+    memcpy(work, step_ns + b * quiet.size, (size_t)quiet.size * sizeof *work);
+    median[b] = ls_stat_median(work, quiet.size);
+  }
+  quiet.count = BLOCKS_MAX / 2;
+  for (int k = 0; k < quiet.count; k++) {
+    int least = 0;
+    for (int b = 1; b < BLOCKS_MAX; b++)
+      if (median[b] < median[least]) least = b;
+    quiet.begin[k] = least * quiet.size;
+    median[least] = INFINITY;
+  }
+  return quiet;
 }
 
-static void summarise_tasks(const ls_timing_rank_t *r, ls_timing_t *timing) {
-  for (int t = 0; t < r->schedule->task_count; t++)
+/* Reorders x. */
+static ls_time_t summary(double *x, int64_t steps, const quiet_t *quiet, double *work) {
+  for (int k = 0; k < quiet->count; k++)
+    memcpy(work + k * quiet->size, x + quiet->begin[k], (size_t)quiet->size * sizeof *work);
+  double ns = ls_stat_median(work, quiet->count * quiet->size);
+  ls_stat_sort(x, steps);
+  return (ls_time_t){ns, fmin(ls_stat_quantile(x, steps, 0.05), ns),
+                     fmax(ls_stat_quantile(x, steps, 0.95), ns)};
+}
+
+static void summarise(const ls_timing_rank_t *r, bool tasks, double *work, ls_timing_t *timing) {
+  quiet_t quiet = find_quiet(r->step_ns, r->steps, work);
+  for (int t = 0; t < r->schedule->task_count && tasks; t++)
     if (r->schedule->tasks[t].kind != LS_TASK_COLLECTIVE)
-      timing->task[t] = summary(r->task_ns + (size_t)t * LS_TIMING_STEPS, r->steps);
+      timing->task[t] = summary(r->task_ns + (size_t)t * LS_TIMING_STEPS, r->steps, &quiet, work);
+  timing->step = summary(r->step_ns, r->steps, &quiet, work);
+  timing->steps = r->steps;
+  timing->rows = r->rows;
 }
 
 /* A host times tasks while it trains. A device times them one by one, and then the whole as it trains:
@@ -145,16 +185,14 @@ static void summarise_tasks(const ls_timing_rank_t *r, ls_timing_t *timing) {
 static ls_status_t measure_all(crew_t *crew, ls_timing_t *timing) {
   ls_timing_rank_t *r = &crew->rank[0];
   timing->task = ls_arena_array(&timing->arena, (size_t)r->schedule->task_count, sizeof *timing->task);
-  if (!timing->task) return LS_ERR_MEMORY;
+  double *work = ls_arena_array(&timing->arena, LS_TIMING_STEPS, sizeof *work);
+  if (!timing->task || !work) return LS_ERR_MEMORY;
   bool host = crew->job->backend->host_memory;
   ls_status_t status = measure(crew, !host);
-  if (status == LS_OK) summarise_tasks(r, timing);
+  if (status == LS_OK) summarise(r, true, work, timing);
   if (status == LS_OK && !host) status = measure(crew, false);
-  if (status != LS_OK) return status;
-  timing->step = summary(r->step_ns, r->steps);
-  timing->steps = r->steps;
-  timing->rows = r->rows;
-  return LS_OK;
+  if (status == LS_OK && !host) summarise(r, false, work, timing);
+  return status;
 }
 
 /* Only this thread, and those that it makes from now on, are kept to the first `cpus` of its processors. */

@@ -1,0 +1,47 @@
+#!/bin/sh
+# The planner as a user runs it: without a profile it has one measured, remembers what it times, chooses, and every
+# row's command runs. No times are checked.
+set -eu
+. "$2/tests/program/lib.sh"
+LOCKSTEP_PROFILE=$work/profile.json
+export LOCKSTEP_PROFILE
+cat >"$work/small.yaml" <<'YAML'
+model: {input: [20], loss: mse, layers: [{dense: {units: 16, activation: relu}}, {dense: {units: 3}}]}
+data: {kind: synthetic, samples: 400}
+train: {batch: 40, steps: 30}
+parallel: {strategy: auto, backend: cpu}
+cost: {device_price: 800, power_w: 300, price_kwh: 0.3, engineer_hour: 100, trainings_per_month: 20}
+YAML
+config=$work/small.yaml
+
+"$program" plan "$config" --json >"$work/first.json" || fail "plan without a profile"
+[ -s "$LOCKSTEP_PROFILE" ] || fail "no profile was kept"
+[ "$(field "$work/first.json" label)" = predicted ] || fail "times are not labelled"
+"$program" plan "$config" --json >"$work/second.json" || fail "plan with a profile"
+[ "$(field "$work/second.json" timed)" = 0 ] || fail "times were not remembered"
+[ "$(field "$work/second.json" choice)" = 0 ] || fail "no choice"
+"$program" plan "$config" >"$work/table" || fail "plan as a table"
+grep -q "predicted" "$work/table" || fail "the table is not labelled"
+grep -q "break-even" "$work/table" || [ "$(nproc)" -lt 2 ] || fail "no cost of ownership"
+
+sed -n 's/^ *"command": "\(.* train .*\)"$/\1/p' "$work/second.json" >"$work/commands"
+[ -s "$work/commands" ] || fail "rows without commands"
+while read -r command; do
+  sh -c "$command --json --quiet" >"$work/train.json" 2>"$work/train.err" </dev/null ||
+    fail "$command: $(cat "$work/train.err")"
+  [ "$(field "$work/train.json" steps)" = 30 ] || fail "$command did not train"
+done <"$work/commands"
+
+"$program" train "$config" --json --quiet >"$work/auto.json" 2>"$work/auto.err" || fail "strategy auto"
+grep -q "predicted" "$work/auto.err" || fail "strategy auto does not say its choice"
+[ "$(field "$work/auto.json" step_time_predicted_us)" != null ] || fail "predicted is not beside measured"
+"$program" plan "$config" --emit mpirun | grep -q "train" || fail "--emit mpirun"
+"$program" plan "$config" --emit sbatch | grep -q "^#SBATCH --ntasks" || fail "--emit sbatch"
+"$program" plan "$config" --policy thresholds --json >"$work/rules.json" || fail "--policy thresholds"
+[ "$(field "$work/rules.json" strategy)" = single_gpu ] || fail "the study's rules"
+"$program" plan "$config" --emit slurm 2>"$work/err" && fail "--emit slurm was taken"
+grep -q "sbatch" "$work/err" || fail "--emit slurm: no remedy"
+echo tampered >>"$LOCKSTEP_PROFILE"
+"$program" plan "$config" 2>"$work/err" && fail "a damaged profile was used"
+grep -q "profile.json" "$work/err" || fail "the damaged profile is not named"
+echo ok
