@@ -9,8 +9,9 @@
 
 enum { ALL_UP_TO = 8, BUCKET_CHOICES = 5, BATCH_MAX = 65536 };
 static const double budget_default_s = 6;
-static const int64_t bucket_choices[BUCKET_CHOICES] = {256 << 10, 1 << 20, 4 << 20, 16 << 20,
-                                                       INT64_C(1) << 40};
+/* Everything at once first: sizes that give the same buckets as one before them are left out. */
+static const int64_t bucket_choices[BUCKET_CHOICES] = {INT64_C(1000000000000), 16 << 20, 4 << 20, 1 << 20,
+                                                       256 << 10};
 
 /* Every number up to eight, then powers of two, and all of them. */
 static bool worth_trying(int n, int most) {

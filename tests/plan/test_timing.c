@@ -88,6 +88,8 @@ static void a_plan_times_and_remembers(void **state) {
   assert_int_equal(ls_plan_make(ctx, &of, profile, &options, &plan), LS_OK);
   assert_true(plan.timed >= 1);
   assert_true(plan.profile_changed);
+  for (int i = 0; i < plan.count; i++) /* the largest that a configuration takes */
+    assert_true(plan.candidate[i].bucket_bytes >= 1 && plan.candidate[i].bucket_bytes <= 1000000000000);
   ls_plan_release(&plan);
   options.budget_s = 1e-9;
   assert_int_equal(ls_plan_make(ctx, &of, profile, &options, &plan), LS_OK);
