@@ -25,7 +25,8 @@ LS_API int ls_world_size(const ls_world_t *world);
  * return in a world of several ranks, returns in a world of one. */
 LS_API void ls_world_abort(ls_world_t *world, int exit_code);
 
-/* The parts of a step in nanoseconds on rank 0 (a report has their means). comm is what the compute lane waited for (exposed). */
+/* The parts of a step in nanoseconds on rank 0 (a report has their means). comm is what the compute lane
+ * waited for (exposed). */
 typedef struct {
   int64_t input_ns, forward_ns, backward_ns, comm_ns, optimizer_ns, rest_ns;
   bool measured; /* false: this backend does not time parts inside a captured step */
@@ -38,9 +39,9 @@ typedef struct {
   double train_loss;           /* of this step's batch */
   double grad_norm;            /* before clipping */
   double lr;
-  int64_t step_time_ns;      /* of this step, evaluation and saving left out */
-  ls_step_parts_t parts;     /* of this step */
-  double samples_per_s;      /* since the run began, evaluation and saving left out */
+  int64_t step_time_ns;          /* of this step, evaluation and saving left out */
+  ls_step_parts_t parts;         /* of this step */
+  double samples_per_s;          /* since the run began, evaluation and saving left out */
   double val_loss, val_accuracy; /* newest; NAN = none yet */
   int64_t skipped_steps;
 } ls_progress_t;

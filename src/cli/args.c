@@ -34,7 +34,8 @@ static const flag_row_t *find_flag(const cli_command_t *command, const char *nam
 
 static int extra_count(const cli_command_t *command) {
   int count = 0;
-  while (command->extra && command->extra[count].name) count++;
+  while (command->extra && command->extra[count].name)
+    count++;
   return count;
 }
 
@@ -49,7 +50,8 @@ static ls_status_t usage(ls_ctx_t *ctx, const cli_command_t *command, const char
   int count = 0;
   for (int i = 0; i < LS_COUNT(flags); i++)
     if (command->flags & flags[i].flag) names[count++] = flags[i].name;
-  for (int i = 0; i < extra_count(command); i++) names[count++] = command->extra[i].name;
+  for (int i = 0; i < extra_count(command); i++)
+    names[count++] = command->extra[i].name;
   names[count] = NULL;
   const char *nearest = which[0] == '-' ? ls_nearest(which, names) : NULL;
   if (nearest && !strcmp(nearest, which)) nearest = NULL;
@@ -99,8 +101,8 @@ static ls_status_t take(ls_ctx_t *ctx, const flag_row_t *row, const char *value,
   return LS_OK;
 }
 
-ls_status_t cli_args_whole(ls_ctx_t *ctx, const cli_command_t *command, const cli_args_t *args, int extra, int64_t min,
-                           int64_t max, int64_t fallback, int64_t *value) {
+ls_status_t cli_args_whole(ls_ctx_t *ctx, const cli_command_t *command, const cli_args_t *args, int extra,
+                           int64_t min, int64_t max, int64_t fallback, int64_t *value) {
   const char *text = args->extra[extra];
   *value = fallback;
   if (!text) return LS_OK;
@@ -115,21 +117,25 @@ ls_status_t cli_args_whole(ls_ctx_t *ctx, const cli_command_t *command, const cl
 }
 
 /* The flag's value: after "=" or the next argument. */
-static ls_status_t take_value(ls_ctx_t *ctx, const cli_command_t *command, const char *name, const char *equals,
-                              int argc, char **argv, int *i, const char **value) {
+static ls_status_t take_value(ls_ctx_t *ctx, const cli_command_t *command, const char *name,
+                              const char *equals, int argc, char **argv, int *i, const char **value) {
   *value = equals ? equals + 1 : *i + 1 < argc ? argv[++*i] : NULL;
   return *value && **value ? LS_OK : usage(ctx, command, "a value is missing after", name);
 }
 
 static ls_status_t take_operand(ls_ctx_t *ctx, const cli_command_t *command, const char *arg, int *operands,
                                 cli_args_t *args) {
-  if ((command->flags & CLI_FLAG_CONFIG) && !args->config) args->config = arg;
-  else if (*operands < command->operand_count) args->operand[(*operands)++] = arg;
-  else return usage(ctx, command, "unexpected argument", arg);
+  if ((command->flags & CLI_FLAG_CONFIG) && !args->config)
+    args->config = arg;
+  else if (*operands < command->operand_count)
+    args->operand[(*operands)++] = arg;
+  else
+    return usage(ctx, command, "unexpected argument", arg);
   return LS_OK;
 }
 
-ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv, cli_args_t *args) {
+ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv,
+                           cli_args_t *args) {
   *args = (cli_args_t){.argc = argc, .argv = argv};
   int operands = 0;
   for (int i = 2; i < argc; i++) {
@@ -164,8 +170,9 @@ ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep %s needs %s; see lockstep %s --help", command->name,
                    command->operands, command->name);
   if ((command->flags & CLI_FLAG_CONFIG) && !(command->flags & CLI_FLAG_CONFIG_OPTIONAL) && !args->config)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep %s: the configuration file is missing; see lockstep %s --help",
-                   command->name, command->name);
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "lockstep %s: the configuration file is missing; see lockstep %s --help", command->name,
+                   command->name);
   return LS_OK;
 }
 
@@ -177,9 +184,10 @@ static void print_flag(FILE *to, const char *name, const char *value, const char
 
 void cli_help_command(FILE *to, const cli_command_t *command) {
   fprintf(to, "usage: lockstep %s%s%s%s [options]\n\n%s\n", command->name,
-          command->flags & CLI_FLAG_CONFIG_OPTIONAL ? " [CONFIG]" : command->flags & CLI_FLAG_CONFIG ? " CONFIG" : "",
-          command->operands ? " " : "",
-          command->operands ? command->operands : "", command->summary);
+          command->flags & CLI_FLAG_CONFIG_OPTIONAL ? " [CONFIG]"
+          : command->flags & CLI_FLAG_CONFIG        ? " CONFIG"
+                                                    : "",
+          command->operands ? " " : "", command->operands ? command->operands : "", command->summary);
   if (command->details) fprintf(to, "%s\n", command->details);
   fprintf(to, "\noptions:\n");
   for (int i = 0; i < extra_count(command); i++) {

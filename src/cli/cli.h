@@ -45,22 +45,24 @@ typedef enum {
 typedef struct {
   const char *name;
   const char *summary;
-  const char *details; /* further --help text, may be NULL */
-  unsigned flags;      /* cli_flag_t */
+  const char *details;      /* further --help text, may be NULL */
+  unsigned flags;           /* cli_flag_t */
   const char *operands;     /* positional arguments other than CONFIG, as in usage: "A B"; NULL = none */
   int operand_count;        /* how many of them are needed, at most CLI_OPERAND_MAX */
   const cli_extra_t *extra; /* its own flags, ended by a row without name; NULL = none */
   ls_status_t (*run)(ls_ctx_t *ctx, const cli_args_t *args);
 } cli_command_t;
 
-extern const cli_command_t cli_train, cli_eval, cli_inspect, cli_check, cli_plan, cli_simulate, cli_bench, cli_compare, cli_probe;
+extern const cli_command_t cli_train, cli_eval, cli_inspect, cli_check, cli_plan, cli_simulate, cli_bench,
+    cli_compare, cli_probe;
 extern const cli_command_t *const cli_commands[]; /* NULL-terminated */
 
 /* args.c: reads argv after the command's name. Reports LS_ERR_ARGUMENT with the remedy. */
-ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv, cli_args_t *args);
+ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv,
+                           cli_args_t *args);
 /* The value of an own flag as a whole number from min to max; `fallback` when it was not given. */
-ls_status_t cli_args_whole(ls_ctx_t *ctx, const cli_command_t *command, const cli_args_t *args, int extra, int64_t min,
-                           int64_t max, int64_t fallback, int64_t *value);
+ls_status_t cli_args_whole(ls_ctx_t *ctx, const cli_command_t *command, const cli_args_t *args, int extra,
+                           int64_t min, int64_t max, int64_t fallback, int64_t *value);
 void cli_help_program(FILE *to);
 void cli_help_command(FILE *to, const cli_command_t *command);
 

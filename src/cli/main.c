@@ -4,7 +4,8 @@
 #include <lockstep/version.h>
 #include <string.h>
 
-const cli_command_t *const cli_commands[] = {&cli_train, &cli_eval, &cli_inspect, &cli_check, &cli_plan, &cli_simulate, &cli_bench, &cli_compare, &cli_probe, NULL};
+const cli_command_t *const cli_commands[] = {&cli_train,    &cli_eval,  &cli_inspect, &cli_check, &cli_plan,
+                                             &cli_simulate, &cli_bench, &cli_compare, &cli_probe, NULL};
 
 static void print_message(void *user, ls_log_level_t level, const char *message) {
   (void)user;

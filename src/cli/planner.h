@@ -8,13 +8,13 @@
 typedef struct {
   ls_machine_t machine;
   ls_profile_t *profile;
-  char *path; /* of the profile */
+  char *path;  /* of the profile */
   bool probed; /* there was none: the quick probe made it */
   ls_plan_t plan;
 } cli_planned_t;
 
-/* Opens this machine's profile, or has it measured; plans; keeps in the profile what had to be timed. `options` may be
- * changed (samples). Released by the caller after LS_OK. */
+/* Opens this machine's profile, or has it measured; plans; keeps in the profile what had to be timed.
+ * `options` may be changed (samples). Released by the caller after LS_OK. */
 ls_status_t cli_planner_make(ls_ctx_t *ctx, const ls_config_t *config, ls_plan_options_t *options,
                              cli_planned_t *planned);
 void cli_planner_release(cli_planned_t *planned);
@@ -29,8 +29,8 @@ ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, cli_planned_
 void cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
                             const cli_planned_t *planned);
 
-/* train: with strategy auto and no launcher around, chooses and puts the choice into *args as further --set flags
- * (owned by `arena`), then says it in one line on stderr. */
+/* train: with strategy auto and no launcher around, chooses and puts the choice into *args as further --set
+ * flags (owned by `arena`), then says it in one line on stderr. */
 ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t *config, cli_args_t *args);
 
 #endif

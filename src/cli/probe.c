@@ -17,7 +17,8 @@ static const cli_extra_t extra[] = {
 typedef struct {
   double cpu, gpu, peers;
 } budget_t;
-static const budget_t full = {.cpu = 2.6, .gpu = 6, .peers = 3}, quick = {.cpu = 0.5, .gpu = 0.5, .peers = 0.5};
+static const budget_t full = {.cpu = 2.6, .gpu = 6, .peers = 3},
+                      quick = {.cpu = 0.5, .gpu = 0.5, .peers = 0.5};
 
 void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) {
   if (probe->note_count == CLI_PROBE_NOTES_MAX) return;

@@ -90,8 +90,9 @@ static void print_json(const ls_train_report_t *r, ls_status_t status, double pr
   json_object_set_new(j, "resumed_from_step",
                       r->resumed_from >= 0 ? json_integer(r->resumed_from) : json_null());
   json_object_set_new(j, "samples_per_s", cli_number(r->samples_per_s));
-  json_object_set_new(j, "step_time_us", json_pack("{s:o, s:o}", "median", cli_number(r->step_time_median_us), "p95",
-                                                   cli_number(r->step_time_p95_us)));
+  json_object_set_new(j, "step_time_us",
+                      json_pack("{s:o, s:o}", "median", cli_number(r->step_time_median_us), "p95",
+                                cli_number(r->step_time_p95_us)));
   json_object_set_new(j, "step_time_predicted_us", predicted_us > 0 ? json_real(predicted_us) : json_null());
   json_object_set_new(j, "step_parts_us", parts_json(&r->parts));
   json_object_set_new(j, "train_loss_first", cli_number(r->train_loss_first));
@@ -198,8 +199,8 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
   return status;
 }
 
-/* The configuration; with strategy auto, planned first, as the plan has it. *args then says the same in flags, for
- * ranks that are started from here. */
+/* The configuration; with strategy auto, planned first, as the plan has it. *args then says the same in
+ * flags, for ranks that are started from here. */
 static ls_status_t load(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args, ls_config_t **out) {
   ls_config_t *config;
   int sets = args->set_count;

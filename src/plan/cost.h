@@ -1,5 +1,5 @@
-/* From a profile to a cost model of one candidate. What was timed is kept by family: everything that a step's task
- * times depend on but the number of rows. Inside of the plan module. */
+/* From a profile to a cost model of one candidate. What was timed is kept by family: everything that a step's
+ * task times depend on but the number of rows. Inside of the plan module. */
 #ifndef LS_PLAN_COST_H
 #define LS_PLAN_COST_H
 
@@ -28,15 +28,15 @@ typedef struct {
 bool ls_cost_beside(const ls_backend_t *backend, int ranks);
 /* The processors that a rank may use when `ranks` share this machine; 0 = all. */
 int ls_cost_cpus(const ls_backend_t *backend, int ranks);
-ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend, int ranks, int threads,
-                           char family[LS_FAMILY_BYTES]);
+ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend, int ranks,
+                           int threads, char family[LS_FAMILY_BYTES]);
 /* Whether exactly this many rows were timed. */
 bool ls_cost_known(const ls_profile_t *profile, const char *family, int64_t rows);
 /* What a whole step of so many rows takes by what was timed so far; NAN: nothing was. */
 double ls_cost_step_ns(const ls_profile_t *profile, const char *family, int64_t rows);
 /* Keeps what was timed, under the family and (for other uses) under the ops' own keys. */
-ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *family, const ls_backend_t *backend,
-                         int threads, const ls_timing_t *timing);
+ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *family,
+                         const ls_backend_t *backend, int threads, const ls_timing_t *timing);
 
 /* The model borrows `cost`. LS_ERR_NOT_FOUND (unreported): the step's overhead or the crowd is not known. */
 ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model);

@@ -1,6 +1,7 @@
-/* plan: which devices, strategy and options make a step of this configuration fastest here, before anything is
- * trained. Every candidate's real schedule is built and priced (schedule/price.h) with a profile of this machine;
- * ops that the profile does not know are timed on one device and put into it. All times are predicted. */
+/* plan: which devices, strategy and options make a step of this configuration fastest here, before anything
+ * is trained. Every candidate's real schedule is built and priced (schedule/price.h) with a profile of this
+ * machine; ops that the profile does not know are timed on one device and put into it. All times are
+ * predicted. */
 #ifndef LS_PLAN_PLAN_H
 #define LS_PLAN_PLAN_H
 
@@ -21,7 +22,7 @@ typedef struct {
   ls_time_t step;
   double exposed_ns, parts_ns[LS_PHASE_STEP_COUNT];
   double samples_per_s;
-  double speedup, efficiency; /* against the fastest on one device; speedup / devices */
+  double speedup, efficiency;            /* against the fastest on one device; speedup / devices */
   double epoch_s, epoch_kwh, epoch_cost; /* NAN: not known */
   const char *why;                       /* why it is not the choice; "" for the choice */
 } ls_candidate_t;
@@ -49,7 +50,7 @@ typedef struct {
   int64_t params;
   ls_candidate_t *candidate; /* fastest first, those that cannot be priced or do not fit last */
   int count;
-  int choice; /* index, -1 = none */
+  int choice;                  /* index, -1 = none */
   ls_crossover_t crossover[2]; /* of two and of four devices */
   int crossover_count;
   int64_t batch_max; /* up to which was looked */
@@ -72,7 +73,8 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
                          const ls_plan_options_t *options, ls_plan_t *plan);
 void ls_plan_release(ls_plan_t *plan);
 
-/* The configuration with the candidate's devices, strategy and options in it (a shallow copy; `config` must live). */
+/* The configuration with the candidate's devices, strategy and options in it (a shallow copy; `config` must
+ * live). */
 ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *candidate);
 /* The candidate as assignments for --set, owned by the arena; NULL when memory is short. */
 const char *ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *candidate, const char *backend);

@@ -1,9 +1,10 @@
-/* What the ops of a configuration cost here: its own training step, run in the order of training and with its loader,
- * so that the caches are in the state of training. Collectives do nothing meanwhile.
+/* What the ops of a configuration cost here: its own training step, run in the order of training and with its
+ * loader, so that the caches are in the state of training. Collectives do nothing meanwhile.
  *
- * A GPU is timed alone. On a host the ranks are parts of one machine, which share its memory, caches, clock and
- * perhaps cores: up to LS_TIMING_BESIDE_MAX of them compute at the same time, in threads of this process. Of more, one
- * is timed alone, and the profile's crowd factors stand for the others. Inside of the plan module. */
+ * A GPU is timed alone. On a host the ranks are parts of one machine, which share its memory, caches, clock
+ * and perhaps cores: up to LS_TIMING_BESIDE_MAX of them compute at the same time, in threads of this process.
+ * Of more, one is timed alone, and the profile's crowd factors stand for the others. Inside of the plan
+ * module. */
 #ifndef LS_PLAN_TIMING_H
 #define LS_PLAN_TIMING_H
 

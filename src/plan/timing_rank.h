@@ -8,8 +8,8 @@
 
 enum { LS_TIMING_STEPS = 2000, LS_TIMING_NOISE = 1 << 16 };
 
-/* Ranks that step together: each step begins when all have ended the one before, as if they had exchanged something
- * that takes no time. Spins: there is a processor for each. */
+/* Ranks that step together: each step begins when all have ended the one before, as if they had exchanged
+ * something that takes no time. Spins: there is a processor for each. */
 typedef struct {
   int size;
   _Atomic int arrived, round;

@@ -1,5 +1,5 @@
-/* price: how long a step takes, predicted. Task times come from a cost model; lanes are simulated with their waits,
- * and a task runs slower while other lanes are busy. Nothing is executed. */
+/* price: how long a step takes, predicted. Task times come from a cost model; lanes are simulated with their
+ * waits, and a task runs slower while other lanes are busy. Nothing is executed. */
 #ifndef LS_SCHEDULE_PRICE_H
 #define LS_SCHEDULE_PRICE_H
 
@@ -17,24 +17,27 @@ typedef struct {
   double model_error;      /* half-width of the model's own 90 % interval, as a part of the step; 0 = none */
 } ls_cost_model_t;
 
-/* step.ns is the time at which the last task ends, plus the overhead. Its interval follows the critical path, the
- * chain of tasks that ends last and in which each task starts when the one before it ends: with medians m_i, bounds
- * l_i and h_i and stretch s_i (time in the simulation over time alone),
- *   low = step - sqrt(sum (s_i (m_i - l_i))^2 + (model_error step)^2), high alike with h_i - m_i:
- * deviations of tasks are taken as independent, those of the model as common to all. low is at least 0. */
+/* step.ns is the time at which the last task ends, plus the overhead. Its interval follows the critical path,
+ * the chain of tasks that ends last and in which each task starts when the one before it ends: with medians
+ * m_i, bounds l_i and h_i and stretch s_i (time in the simulation over time alone), low = step - sqrt(sum
+ * (s_i (m_i - l_i))^2 + (model_error step)^2), high alike with h_i - m_i: deviations of tasks are taken as
+ * independent, those of the model as common to all. low is at least 0. */
 typedef struct {
-  ls_time_t step;      /* of the whole step */
-  double exposed_ns;   /* what the compute lane waits for communication */
-  double parts_ns[LS_PHASE_STEP_COUNT]; /* ls_schedule_parts; the overhead is in REST; they add up to step.ns */
+  ls_time_t step;    /* of the whole step */
+  double exposed_ns; /* what the compute lane waits for communication */
+  double
+      parts_ns[LS_PHASE_STEP_COUNT]; /* ls_schedule_parts; the overhead is in REST; they add up to step.ns */
   ls_task_time_t *times; /* one per task (ls_free by ls_price_release); start and end relative to the step */
 } ls_price_t;
 
-/* LS_ERR_NOT_FOUND, unreported: the model does not know a task. LS_ERR_ARGUMENT: the schedule is not finished, waits
- * in a circle, or a time is negative or not finite. */
-ls_status_t ls_schedule_price(ls_ctx_t *ctx, const ls_schedule_t *s, const ls_cost_model_t *model, ls_price_t *price);
+/* LS_ERR_NOT_FOUND, unreported: the model does not know a task. LS_ERR_ARGUMENT: the schedule is not
+ * finished, waits in a circle, or a time is negative or not finite. */
+ls_status_t ls_schedule_price(ls_ctx_t *ctx, const ls_schedule_t *s, const ls_cost_model_t *model,
+                              ls_price_t *price);
 void ls_price_release(ls_price_t *price);
 
-/* The key under which an op task's time is kept in a profile: backend, threads, op, attributes that matter, shapes. */
+/* The key under which an op task's time is kept in a profile: backend, threads, op, attributes that matter,
+ * shapes. */
 const char *ls_task_key(const ls_schedule_t *s, int task, const char *backend, int threads,
                         char buf[LS_PROFILE_KEY_BYTES]);
 

@@ -47,8 +47,9 @@ static const ls_section_t checkpoint_section = {
 
 static const ls_option_t parallel_rows[] = {
     ROW(LS_OPT_STRING, ls_parallel_config_t, strategy, .initial = "single",
-        .help = "How the step is spread over ranks: one of the strategies listed below, or auto: what lockstep "
-                "plan chooses."),
+        .help =
+            "How the step is spread over ranks: one of the strategies listed below, or auto: what lockstep "
+            "plan chooses."),
     ROW(LS_OPT_INT, ls_parallel_config_t, ranks, .min = 1, .max = 65536, .initial = "1",
         .help = "Processes, one per device; started through mpirun unless a launcher already did."),
     ROW(LS_OPT_STRING, ls_parallel_config_t, backend, .initial = "auto",
@@ -69,7 +70,8 @@ static const ls_section_t parallel_section = {"parallel", parallel_rows, LS_COUN
 #define PRICE(field_, help_)                                                                                 \
   ROW(LS_OPT_FLOAT, ls_cost_config_t, field_, .min = 0, .max = 1e12, .initial = "0", .help = help_)
 static const ls_option_t cost_rows[] = {
-    ROW(LS_OPT_STRING, ls_cost_config_t, currency, .initial = "USD", .help = "Name of the currency of all prices."),
+    ROW(LS_OPT_STRING, ls_cost_config_t, currency, .initial = "USD",
+        .help = "Name of the currency of all prices."),
     PRICE(device_price, "What one more device costs to buy."),
     PRICE(device_hour, "Rent of one device for an hour."),
     ROW(LS_OPT_FLOAT, ls_cost_config_t, power_w, .unit = "W", .min = 0, .max = 1e6, .initial = "0",
@@ -79,8 +81,8 @@ static const ls_option_t cost_rows[] = {
     PRICE(overhead_month, "What running several devices costs every month beside energy."),
     ROW(LS_OPT_FLOAT, ls_cost_config_t, trainings_per_month, .min = 0, .max = 1e9, .initial = "0",
         .help = "Runs of this configuration in a month; 0 = cost of ownership is not computed."),
-    ROW(LS_OPT_FLOAT, ls_cost_config_t, amortize_months, .unit = "months", .min = 1, .max = 1200, .initial = "24",
-        .help = "Months over which a device is written off."),
+    ROW(LS_OPT_FLOAT, ls_cost_config_t, amortize_months, .unit = "months", .min = 1, .max = 1200,
+        .initial = "24", .help = "Months over which a device is written off."),
 };
 static const ls_section_t cost_section = {"cost", cost_rows, LS_COUNT(cost_rows),
                                           "Prices, for what lockstep plan says about money and energy."};
@@ -136,7 +138,8 @@ static ls_status_t check_rules(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *
   const char *strategy = config->parallel.strategy;
   status = first(status, check_name(ctx, parallel, "strategy", strategy, strategies));
   config->parallel.automatic = strcmp(strategy, "auto") == 0;
-  if (config->parallel.automatic) config->parallel.strategy = strategy = config->parallel.ranks > 1 ? "ddp" : "single";
+  if (config->parallel.automatic)
+    config->parallel.strategy = strategy = config->parallel.ranks > 1 ? "ddp" : "single";
   status = first(status, check_name(ctx, parallel, "backend", config->parallel.backend, backends));
   const ls_strategy_t *row = ls_strategy_find(strategy);
   if (row && !row->distributed && config->parallel.ranks > 1)
@@ -171,7 +174,8 @@ static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_
                                          NULL, &config->checkpoint));
   status = first(status, ls_option_parse(ctx, arena, &parallel_section, ls_doc_get(root, "parallel"), NULL,
                                          &config->parallel));
-  status = first(status, ls_option_parse(ctx, arena, &cost_section, ls_doc_get(root, "cost"), NULL, &config->cost));
+  status = first(status,
+                 ls_option_parse(ctx, arena, &cost_section, ls_doc_get(root, "cost"), NULL, &config->cost));
   if (status == LS_OK) status = check_rules(ctx, doc, config);
   return status;
 }
@@ -246,7 +250,7 @@ char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config) {
 char *ls_config_reference(ls_ctx_t *ctx) {
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
-  const ls_section_t *fixed[] = {&ls_model_section, &ls_data_section,    &train_section,   &ls_optim_section,
+  const ls_section_t *fixed[] = {&ls_model_section, &ls_data_section,    &train_section,    &ls_optim_section,
                                  &ls_rate_section,  &checkpoint_section, &parallel_section, &cost_section};
   char *text = ls_arena_strdup(&arena, "");
   for (int i = 0; text && i < LS_COUNT(fixed); i++)

@@ -27,7 +27,7 @@ typedef struct {
   float stats[LS_STAT_COUNT]; /* of the newest finished step, as the next two */
   int64_t step_ns;
   ls_step_parts_t parts;
-  int64_t told_step;          /* the newest step that the progress hook heard of */
+  int64_t told_step; /* the newest step that the progress hook heard of */
   double train_loss_first;
 } ls_loop_t;
 

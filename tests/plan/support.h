@@ -1,5 +1,5 @@
-/* A small network, a machine that is not here and a profile filled by hand, so that every price can be computed by
- * hand too. */
+/* A small network, a machine that is not here and a profile filled by hand, so that every price can be
+ * computed by hand too. */
 #ifndef TESTS_PLAN_SUPPORT_H
 #define TESTS_PLAN_SUPPORT_H
 
@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-/* Forward and backward tasks take row_ns a row each, tasks of the optimizer fixed_ns; the step is their sum and
- * overhead_ns. */
+/* Forward and backward tasks take row_ns a row each, tasks of the optimizer fixed_ns; the step is their sum
+ * and overhead_ns. */
 typedef struct {
   double row_ns, fixed_ns, overhead_ns;
 } pace_t;
