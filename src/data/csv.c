@@ -1,5 +1,6 @@
 /* CSV to a matrix: the header gives columns their names, names choose columns, every chosen cell
- * is a number. */
+ * is a number. Bad cells and rows are reported together, the first ones each at its place; what breaks the
+ * text itself (a quote out of place) ends the reading. */
 #include "data/csv_scan.h"
 #include "data/number.h"
 #include "data/read.h"
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELL_TEXT_BYTES = 44, FIRST_VALUES = 4096 };
+enum { CELL_TEXT_BYTES = 44, FIRST_VALUES = 4096, FAULTS_SHOWN = 10 };
 
 typedef struct {
   ls_csv_cell_t cell;
@@ -28,6 +29,7 @@ typedef struct {
   int64_t chosen; /* columns of the matrix */
   float *values;  /* (rows, chosen), room for capacity values */
   int64_t capacity, rows;
+  int64_t faults; /* bad cells and rows so far; the first FAULTS_SHOWN are reported */
 } table_t;
 
 /* Start of a cell for a message, with control bytes made harmless. */
@@ -166,27 +168,42 @@ static ls_status_t choose_by_first_row(table_t *t) {
   return LS_OK;
 }
 
-static ls_status_t refuse_cell(table_t *t, const column_t *c, const ls_csv_cell_t *cell, ls_number_t fault) {
+/* True for the faults that are reported one by one. */
+static bool speaks(table_t *t) {
+  return t->faults++ < FAULTS_SHOWN;
+}
+
+static void refuse_cell(table_t *t, const column_t *c, const ls_csv_cell_t *cell, ls_number_t fault) {
   char text[CELL_TEXT_BYTES];
+  if (!speaks(t)) return;
   shown(cell, text);
   if (cell->len == 0)
-    return ls_csv_fail(&t->scan, cell, "column '%.200s': empty cell where a number is needed", c->name);
-  if (ls_number_is_date(cell->text, cell->len))
-    return ls_csv_fail(&t->scan, cell, "column '%.200s': a date is not a number: '%s'", c->name, text);
-  if (fault == LS_NUMBER_RANGE)
-    return ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is too large for a 32-bit float", c->name,
-                       text);
-  return ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is not a finite number%s", c->name, text,
-                     c->named ? "" : "; to leave the column out, name the ones to use");
+    ls_csv_fail(&t->scan, cell, "column '%.200s': empty cell where a number is needed", c->name);
+  else if (ls_number_is_date(cell->text, cell->len))
+    ls_csv_fail(&t->scan, cell, "column '%.200s': a date is not a number: '%s'", c->name, text);
+  else if (fault == LS_NUMBER_RANGE)
+    ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is too large for a 32-bit float", c->name, text);
+  else
+    ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is not a finite number%s", c->name, text,
+                c->named ? "" : "; to leave the column out, name the ones to use");
 }
 
-static ls_status_t refuse_ragged(table_t *t, const ls_csv_cell_t *cell, int64_t cells) {
-  if (cells > t->count)
-    return ls_csv_fail(&t->scan, cell, "this row has more cells than the header's %" PRId64, t->count);
-  return ls_csv_fail(&t->scan, cell, "this row has %" PRId64 " of the header's %" PRId64 " cells", cells,
-                     t->count);
+/* A row of another length than the header. Leaves the rest of it behind. */
+static ls_status_t refuse_ragged(table_t *t, ls_csv_cell_t *cell, int64_t cells) {
+  bool first = speaks(t);
+  if (first && cells > t->count)
+    ls_csv_fail(&t->scan, cell, "this row has more cells than the header's %" PRId64, t->count);
+  else if (first)
+    ls_csv_fail(&t->scan, cell, "this row has %" PRId64 " of the header's %" PRId64 " cells", cells,
+                t->count);
+  ls_status_t status = LS_OK;
+  while (status == LS_OK && !cell->last)
+    status = ls_csv_scan_cell(&t->scan, cell);
+  return status;
 }
 
+/* One row into `row` (chosen values). What is wrong with its cells is reported and counted; a status is only
+ * what keeps the next row from being found. */
 static ls_status_t read_row(table_t *t, float *row) {
   for (int64_t i = 0;; i++) {
     ls_csv_cell_t cell;
@@ -196,7 +213,7 @@ static ls_status_t read_row(table_t *t, float *row) {
     const column_t *c = &t->columns[i];
     if (c->place >= 0) {
       ls_number_t fault = ls_number_parse(cell.text, cell.len, &row[c->place]);
-      if (fault != LS_NUMBER_OK) return refuse_cell(t, c, &cell, fault);
+      if (fault != LS_NUMBER_OK) refuse_cell(t, c, &cell, fault);
     }
     if (cell.last) return LS_OK;
   }
@@ -214,6 +231,20 @@ static ls_status_t grow(table_t *t) {
   return LS_OK;
 }
 
+/* Every row; rows behind a fault are read for their faults only. */
+static ls_status_t read_rows(table_t *t) {
+  ls_status_t status = LS_OK;
+  while (status == LS_OK && !ls_csv_scan_done(&t->scan)) {
+    status = grow(t);
+    if (status == LS_OK) status = read_row(t, t->values + t->rows * t->chosen);
+    if (t->faults == 0) t->rows++;
+  }
+  if (t->faults > FAULTS_SHOWN)
+    ls_fail(t->ctx, LS_ERR_DATA, "%s: and %" PRId64 " more bad cells or rows", t->scan.name,
+            t->faults - FAULTS_SHOWN);
+  return status == LS_OK && t->faults > 0 ? LS_ERR_DATA : status;
+}
+
 static ls_status_t read_table(table_t *t, const ls_strings_t *want, const ls_strings_t *except) {
   ls_status_t status = read_header(t);
   if (status == LS_OK) status = choose_columns(t, want, except);
@@ -221,12 +252,7 @@ static ls_status_t read_table(table_t *t, const ls_strings_t *want, const ls_str
   if (ls_csv_scan_done(&t->scan))
     return ls_fail(t->ctx, LS_ERR_DATA, "%s: there are no rows below the header", t->scan.name);
   if (!want || want->count == 0) status = choose_by_first_row(t);
-  while (status == LS_OK && !ls_csv_scan_done(&t->scan)) {
-    status = grow(t);
-    if (status == LS_OK) status = read_row(t, t->values + t->rows * t->chosen);
-    t->rows++;
-  }
-  return status;
+  return status == LS_OK ? read_rows(t) : status;
 }
 
 ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size,

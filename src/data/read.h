@@ -19,7 +19,8 @@ ls_status_t ls_read_idx(ls_ctx_t *ctx, const char *name, const void *bytes, size
 ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);
 /* CSV: RFC 4180 with header. `want` names the columns, in the order of the matrix (NULL or empty: every
  * column that is not an ISO date in its first row; such columns are then left out with a message). Columns
- * that `except` names (may be NULL) are never taken. */
+ * that `except` names (may be NULL) are never taken. The first ten bad cells and rows are reported, each at
+ * its place, then how many more there are. */
 ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size,
                         const ls_strings_t *want, const ls_strings_t *except, ls_matrix_t *out);
 

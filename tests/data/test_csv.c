@@ -126,6 +126,38 @@ static void test_shows_the_line(void **state) {
   said_close(&said);
 }
 
+/* Ten faults are named, the others counted; rows of a wrong length do not shift what follows. */
+static void test_reports_all(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_matrix_t m = {.rows = -7};
+  assert_int_equal(read_text(said.ctx, "a,b\nx,y\n1,2,3,4\n5\n6,7\n8,\n", NULL, NULL, &m), LS_ERR_DATA);
+  static const char *const places[] = {"t.csv:2:1: column 'a'", "t.csv:2:3: column 'b'",
+                                       "t.csv:3:3: this row has", "t.csv:4:1: this row has",
+                                       "t.csv:6:3: column 'b'"};
+  for (int i = 0; i < LS_COUNT(places); i++)
+    assert_said(&said, places[i]);
+  assert_int_equal(ls_ctx_error_count(said.ctx), LS_COUNT(places));
+  assert_null(strstr(said.messages, "more bad"));
+  char text[512] = "a,b\n";
+  for (int i = 0; i < 13; i++)
+    strcat(text, i < 12 ? "1,x\n" : "1,2\n");
+  said_clear(&said);
+  assert_int_equal(read_text(said.ctx, text, NULL, NULL, &m), LS_ERR_DATA);
+  assert_int_equal(ls_ctx_error_count(said.ctx), 11);
+  assert_said(&said, "t.csv:11:3: column 'b'");
+  assert_null(strstr(said.messages, "t.csv:12:"));
+  assert_said(&said, "t.csv: and 2 more bad cells or rows");
+  /* What breaks the text is named too, and ends it. */
+  said_clear(&said);
+  assert_int_equal(read_text(said.ctx, "a,b\n1,x\n1,\"2\nx,x\n", NULL, NULL, &m), LS_ERR_DATA);
+  assert_int_equal(ls_ctx_error_count(said.ctx), 2);
+  assert_said(&said, "t.csv:3:3: this quote is never closed");
+  assert_int_equal(m.rows, -7);
+  said_close(&said);
+}
+
 /* A column asked for twice has no meaning as two columns of one matrix. */
 static void test_refuses_twice(void **state) {
   (void)state;
@@ -192,7 +224,8 @@ int main(void) {
       cmocka_unit_test(test_reads),         cmocka_unit_test(test_chooses_columns),
       cmocka_unit_test(test_refuses),       cmocka_unit_test(test_shows_the_line),
       cmocka_unit_test(test_refuses_twice), cmocka_unit_test(test_zero_byte_in_name),
-      cmocka_unit_test(test_grows),         cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_reports_all),   cmocka_unit_test(test_grows),
+      cmocka_unit_test(test_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,8 +24,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     for (int64_t i = 0; i < m.rows * m.cols; i++)
       if (!isfinite(m.values[i])) abort();
     ls_matrix_release(&m);
-  } else if (status != LS_ERR_DATA || ls_ctx_error_count(ctx) != 1) {
-    abort();
+  } else {
+    /* ten faults, how many more, and what broke the text */
+    int said = ls_ctx_error_count(ctx);
+    if (status != LS_ERR_DATA || said < 1 || said > 12) abort();
   }
   ls_ctx_destroy(ctx);
   return 0;
