@@ -205,7 +205,7 @@ void cli_help_program(FILE *to) {
     fprintf(to, "  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
   fprintf(to, "\n  lockstep COMMAND --help   options of a command\n"
               "  lockstep help config      every option of a configuration\n"
-              "  lockstep --version        version and what this build contains\n\nexit codes:\n");
+              "  lockstep --version        version and what this build contains (--json)\n\nexit codes:\n");
   static const struct {
     int code;
     const char *text;

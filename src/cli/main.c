@@ -13,20 +13,30 @@ static void print_message(void *user, ls_log_level_t level, const char *message)
   fprintf(stderr, "lockstep: %s%s\n", labels[level], message);
 }
 
-static int print_version(void) {
-  printf("lockstep %s\n", ls_version());
+static int print_version(bool json) {
 #ifdef LS_HAVE_DNNL
-  printf("cpu: oneDNN\n");
+  static const char cpu[] = "oneDNN";
 #else
-  printf("cpu: OpenBLAS\n");
+  static const char cpu[] = "OpenBLAS";
 #endif
   ls_ctx_t *quiet = ls_ctx_create(NULL, NULL);
-  const ls_cuda_module_t *module;
-  if (quiet && ls_cuda_module_load(quiet, &module) == LS_OK)
-    printf("cuda: module loaded, %d device(s)%s\n", module->backend->device->count(quiet),
-           module->nccl_create ? ", NCCL" : "");
-  else
-    printf("cuda: %s\n", quiet ? ls_ctx_error(quiet) : "unknown");
+  const ls_cuda_module_t *module = NULL;
+  if (quiet && ls_cuda_module_load(quiet, &module) != LS_OK) module = NULL;
+  int devices = module ? module->backend->device->count(quiet) : 0;
+  const char *refused = module ? "" : quiet ? ls_ctx_error(quiet) : "unknown";
+  if (json) {
+    json_t *cuda =
+        json_pack("{s:b, s:i, s:b, s:o}", "loaded", module != NULL, "devices", devices, "nccl",
+                  module && module->nccl_create, "refused", module ? json_null() : cli_text(refused));
+    cli_print_json(json_pack("{s:s, s:s, s:s, s:o}", "command", "version", "lockstep", ls_version(), "cpu",
+                             cpu, "cuda", cuda));
+  } else {
+    printf("lockstep %s\ncpu: %s\n", ls_version(), cpu);
+    if (module)
+      printf("cuda: module loaded, %d device(s)%s\n", devices, module->nccl_create ? ", NCCL" : "");
+    else
+      printf("cuda: %s\n", refused);
+  }
   ls_ctx_destroy(quiet);
   return 0;
 }
@@ -65,7 +75,13 @@ static int run_command(ls_ctx_t *ctx, const cli_command_t *command, int argc, ch
 
 static int dispatch(ls_ctx_t *ctx, int argc, char **argv) {
   const char *name = argc > 1 ? argv[1] : "--help";
-  if (!strcmp(name, "--version")) return print_version();
+  if (!strcmp(name, "--version")) {
+    bool json = argc == 3 && !strcmp(argv[2], "--json");
+    if (argc > 2 && !json)
+      return ls_status_exit_code(ls_fail(
+          ctx, LS_ERR_ARGUMENT, "lockstep --version takes nothing but --json, not \"%s\"", argv[argc - 1]));
+    return print_version(json);
+  }
   if (!strcmp(name, "--help") || !strcmp(name, "-h") || (!strcmp(name, "help") && argc < 3)) {
     cli_help_program(argc > 1 ? stdout : stderr);
     return argc > 1 ? 0 : ls_status_exit_code(LS_ERR_ARGUMENT);

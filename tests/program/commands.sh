@@ -12,6 +12,9 @@ Y
 sed -i "s#RUN#$work/run#" "$work/c.yaml"
 
 "$program" --version | grep -q '^lockstep 0\.' || fail "--version"
+"$program" --version --json >"$work/version.json"
+[ "lockstep $(field "$work/version.json" lockstep)" = "$("$program" --version | head -1)" ] || fail "--version --json"
+grep -q '"cuda": {' "$work/version.json" || fail "--version --json: cuda"
 "$program" --help | grep -q 'exit codes' || fail "--help"
 for command in train eval inspect check; do
   "$program" $command --help | grep -q "usage: lockstep $command" || fail "$command --help"
@@ -29,6 +32,7 @@ expect() { # code, pattern on stderr, arguments...
 expect 2 'did you mean train' trian "$work/c.yaml"
 expect 2 'did you mean --json' inspect "$work/c.yaml" --jsn
 expect 2 'configuration file is missing' train
+expect 2 'nothing but --json' --version --quiet
 expect 2 'whole number' train "$work/c.yaml" --ranks two
 expect 2 '--checkpoint DIR is missing' eval "$work/c.yaml"
 expect 5 'no-such-file.yaml' check "$work/no-such-file.yaml"
