@@ -55,8 +55,8 @@ static void speed_table(FILE *to, const json_t *variants, bool predicted) {
           "| variant | step time, mean (us) | 95 %% interval | median (us) | without outliers (us) | "
           "outliers |%s "
           "samples/s | speed-up | 95 %% interval | efficiency | bytes per device |\n",
-          predicted ? " predicted (us) | error |" : "");
-  fprintf(to, "|---|--:|---|--:|--:|--:|%s--:|--:|---|--:|--:|\n", predicted ? "--:|--:|" : "");
+          predicted ? " predicted (us) | 90 % interval | error |" : "");
+  fprintf(to, "|---|--:|---|--:|--:|--:|%s--:|--:|---|--:|--:|\n", predicted ? "--:|---|--:|" : "");
   json_array_foreach(variants, i, v) {
     fprintf(to, "| %s | ", text_of(v, "name"));
     if (json_object_get(v, "failed")) {
@@ -71,6 +71,7 @@ static void speed_table(FILE *to, const json_t *variants, bool predicted) {
             ls_bench_number(v, "step_time_us.count"));
     if (predicted) {
       cell(to, "%.1f", ls_bench_number(v, "predicted_step_time_us.predicted"), "");
+      interval_cell(to, "%.1f", v, "predicted_step_time_us.low", "predicted_step_time_us.high");
       cell(to, "%+.1f", ls_bench_number(v, "predicted_step_time_us.error_percent"), " %");
     }
     cell(to, "%.0f", ls_bench_number(v, "samples_per_s.mean"), "");

@@ -9,6 +9,19 @@ static const char *text_of(const json_t *object, const char *key) {
   return text ? text : "";
 }
 
+/* With its 90 % interval; "-" where the plan has no such candidate. */
+static void print_predicted(const json_t *v) {
+  double us = ls_bench_number(v, "predicted_step_time_us.predicted");
+  char interval[48] = "";
+  if (!isfinite(us)) {
+    printf(" %11s %19s", "-", interval);
+    return;
+  }
+  snprintf(interval, sizeof interval, "%.1f..%.1f", ls_bench_number(v, "predicted_step_time_us.low"),
+           ls_bench_number(v, "predicted_step_time_us.high"));
+  printf(" %11.1f %19s", us, interval);
+}
+
 static void print_row(const json_t *v, bool predicted) {
   printf("  %-28s", text_of(v, "name"));
   if (json_object_get(v, "failed")) {
@@ -20,7 +33,7 @@ static void print_row(const json_t *v, bool predicted) {
   printf(" %5.1f %%", 100 * (ls_bench_number(v, "step_time_us.high") - mean) / mean);
   printf(" %11.1f %5zu", ls_bench_number(v, "step_time_us.median"),
          json_array_size(json_object_get(v, "outliers")));
-  if (predicted) printf(" %11.1f", ls_bench_number(v, "predicted_step_time_us.predicted"));
+  if (predicted) print_predicted(v);
   printf(" %11s", cli_count((int64_t)llround(ls_bench_number(v, "samples_per_s.mean"))));
   const json_t *scaling = json_object_get(v, "scaling");
   if (scaling)
@@ -37,7 +50,7 @@ void bench_print_table(const json_t *d) {
   size_t i;
   json_array_foreach(variants, i, v) predicted |= json_object_get(v, "predicted_step_time_us") != NULL;
   printf("\n  %-28s %11s %7s %11s %5s", "variant", "mean us", "+-", "median us", "out");
-  if (predicted) printf(" %11s", "predicted");
+  if (predicted) printf(" %11s %19s", "predicted", "its 90 % interval");
   printf(" %11s  %6s %6s  %s\n", "samples/s", "speed", "effic.", "against the reference");
   json_array_foreach(variants, i, v) print_row(v, predicted);
   printf("\n  %.0f repetitions of %.0f steps after %.0f; +- is the 95 %% interval of the mean; out: flagged "

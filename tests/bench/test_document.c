@@ -129,8 +129,8 @@ static void test_plan(void **state) {
   near(ls_bench_number(v, "predicted_step_time_us.predicted"), 130);
   near(ls_bench_number(v, "predicted_step_time_us.error_percent"), 4);
   char *markdown = ls_bench_markdown(NULL, d), *html = ls_bench_html(NULL, d);
-  assert_non_null(strstr(markdown, "| 130.0 | +4.0 % |"));
-  assert_non_null(strstr(html, "class=\"predicted\""));
+  assert_non_null(strstr(markdown, "| 130.0 | 120.0 to 140.0 | +4.0 % |"));
+  assert_non_null(strstr(html, "predicted 130 us (120 to 140)"));
   json_object_set_new(plan, "global_batch", json_integer(65));
   assert_int_equal(ls_bench_plan_merge(d, plan), 0);
   ls_free(html);
