@@ -2,13 +2,12 @@
 # `make help` lists the targets.
 
 CORES := $(shell nproc)
-RANKS := $(shell n=$(CORES); [ $$n -gt 4 ] && n=4; echo $$n)
 PRESET ?= release
 BUILD := build/$(PRESET)
 
 .PHONY: help setup build test demo install clean format
 help:
-	@echo "make demo     set up, build, train the preset mlp-medium on $(RANKS) rank(s), print a report"
+	@echo "make demo     set up, build; then probe, plan, train, bench and report on this machine (two minutes)"
 	@echo "make test     set up, build, run the whole test suite"
 	@echo "make build    build the preset PRESET=$(PRESET) (release, debug, asan, tsan, cuda)"
 	@echo "make install  install the build under PREFIX (default /usr/local)"
@@ -26,9 +25,9 @@ build: setup
 test: build
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error
 
-demo: build
-	@echo "demo: training examples/01-demo.yaml on $(RANKS) rank(s)"
-	@$(BUILD)/bin/lockstep train examples/01-demo.yaml --ranks $(RANKS)
+demo:
+	@start=$$(date +%s); $(MAKE) --no-print-directory build && scripts/demo.sh $(BUILD)/bin/lockstep && \
+	  echo "demo: with set-up and build $$(($$(date +%s) - start)) s"
 
 install: build
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
