@@ -7,6 +7,7 @@
  *   compare.c   two series of step times                            -> difference, tests, verdict
  *   validate.c  two measurements with curves and parameters         -> do they train the same network?
  *   plan.c      predictions of a plan beside the variants
+ *   study*.c    the study measured again: its tables, its figures, its conclusions
  *   markdown.c html.c svg.c  the document for people
  *
  * Measurement: global_batch, ranks, strategy, precision, backend, device, threads_per_rank, params,
@@ -29,6 +30,7 @@ enum { LS_BENCH_VERSION = 1, LS_BENCH_RESAMPLES = 2000 };
 /* once.c. `config` is changed: nothing is saved, no evaluation inside the run. Collective. */
 typedef struct {
   int64_t repetitions, warmup_steps, steps;
+  bool traced; /* once more after them, traced, where steps are captured (rank 0 learns their parts) */
   bool curves; /* keep loss and gradient norm of every step, evaluate at the end */
   const char *
       params_path; /* with curves: where rank 0 writes the final parameters (f32, layout order); NULL = not */
@@ -104,8 +106,9 @@ typedef struct {
   int64_t control_pairs, control_repetitions;
   int64_t cpu_throttles_before, cpu_throttles_after; /* -1 = unknown */
 } ls_bench_method_t;
-/* `variants`: array of measurements, each with "name", "key" (variants with equal keys are compared: the
- * global batch, for weak scaling the batch per rank) and, when it could not be measured, "failed";
+/* `variants`: array of measurements, each with "name", "key" (variants with equal keys, models
+ * and precisions are compared: the global batch, for weak scaling the batch per rank), "model" and
+ * "peer_access" where they differ between variants, and, when it could not be measured, "failed";
  * "validation" is kept as it is. `control`: array of {a, b}, each an array of step times in us. Both are
  * borrowed. *document: new reference. */
 ls_status_t ls_bench_document(ls_ctx_t *ctx, const ls_bench_method_t *method, const json_t *variants,
@@ -114,6 +117,13 @@ ls_status_t ls_bench_document(ls_ctx_t *ctx, const ls_bench_method_t *method, co
 /* plan.c: puts {predicted, low, high, error_percent} of a plan's candidates into the variants they mean, as
  * "predicted_step_time_us". Returns how many matched. */
 int ls_bench_plan_merge(json_t *document, const json_t *plan);
+
+/* study.c: adds "study": the two tables of the study that the project grew from, filled from the variants of
+ * its networks (presets, one rank and two), its own figures beside them, its timelines, and each of its
+ * conclusions with the verdict that these measurements give (docs/bench.md). */
+ls_status_t ls_bench_study(ls_ctx_t *ctx, json_t *document);
+/* study_text.c: its part of the Markdown report; nothing when the document has no "study". */
+void ls_bench_study_markdown(FILE *to, const json_t *document);
 
 /* For people. Owned by the caller (ls_free); NULL when memory is short (reported). */
 char *ls_bench_markdown(ls_ctx_t *ctx, const json_t *document);

@@ -28,17 +28,26 @@ static json_t *mean_json(const json_t *variant, const char *path) {
   return ls_bench_json_number(sum / (double)n);
 }
 
-static json_t *parts_json(const json_t *variant) {
+/* Where a step's time went: from the measured steps themselves, or, where they are captured and hide it, from
+ * the traced repetition. */
+static void describe_parts(json_t *variant) {
   static const char *const keys[] = {"input", "forward", "backward", "exposed_comm", "optimizer", "rest"};
-  if (!json_is_object(json_object_get(json_array_get(repetitions_of(variant), 0), "step_parts_us")))
-    return json_null();
-  json_t *parts = json_object();
-  for (int i = 0; i < LS_COUNT(keys); i++) {
+  const json_t *first = json_array_get(repetitions_of(variant), 0);
+  const json_t *traced = json_object_get(json_object_get(variant, "traced"), "step_parts_us");
+  bool measured = json_is_object(json_object_get(first, "step_parts_us"));
+  json_t *parts = measured || json_is_object(traced) ? json_object() : json_null();
+  double total_us = json_is_object(parts) ? 0 : NAN;
+  for (int i = 0; i < LS_COUNT(keys) && json_is_object(parts); i++) {
     char path[64];
     snprintf(path, sizeof path, "step_parts_us.%s", keys[i]);
-    json_object_set_new(parts, keys[i], mean_json(variant, path));
+    json_t *part = measured ? mean_json(variant, path) : json_copy(json_object_get(traced, keys[i]));
+    total_us += json_number_value(part);
+    json_object_set_new(parts, keys[i], part);
   }
-  return parts;
+  const char *source = measured ? "measured" : json_is_object(parts) ? "traced" : NULL;
+  json_object_set_new(variant, "step_parts_us", parts);
+  json_object_set_new(variant, "step_parts_total_us", ls_bench_json_number(total_us));
+  json_object_set_new(variant, "step_parts_source", source ? json_string(source) : json_null());
 }
 
 /* Whether every repetition ended with the same parameters, to the bit. */
@@ -102,7 +111,7 @@ static ls_status_t describe_variant(build_t *b, json_t *variant) {
                       rate_json(variant, "step_time_us_without_outliers"));
   json_object_set_new(variant, "step_time_median_us", mean_json(variant, "step_time_us.median"));
   json_object_set_new(variant, "step_time_p95_us", mean_json(variant, "step_time_us.p95"));
-  json_object_set_new(variant, "step_parts_us", parts_json(variant));
+  describe_parts(variant);
   json_object_set_new(variant, "grad_norm", mean_json(variant, "grad_norm"));
   json_object_set_new(variant, "loss", mean_json(variant, "loss"));
   json_object_set_new(variant, "identical_parameters", identical_json(variant));
@@ -112,13 +121,18 @@ static ls_status_t describe_variant(build_t *b, json_t *variant) {
   return LS_OK;
 }
 
-/* The variant of the same key and precision with the fewest ranks; the first of them. */
+static bool same_member(const json_t *a, const json_t *b, const char *key) {
+  const json_t *x = json_object_get(a, key), *y = json_object_get(b, key);
+  return x && y ? json_equal(x, y) : x == y;
+}
+
+/* The variant of the same key, model and precision with the fewest ranks; the first of them. */
 static const json_t *reference_of(const build_t *b, const json_t *variant) {
   const json_t *other, *best = NULL;
   size_t i;
   json_array_foreach(b->variants, i, other) {
-    if (failed(other) || !json_equal(json_object_get(other, "key"), json_object_get(variant, "key")) ||
-        !json_equal(json_object_get(other, "precision"), json_object_get(variant, "precision")))
+    if (failed(other) || !same_member(other, variant, "key") || !same_member(other, variant, "model") ||
+        !same_member(other, variant, "precision"))
       continue;
     if (!best || ls_bench_number(other, "ranks") < ls_bench_number(best, "ranks")) best = other;
   }

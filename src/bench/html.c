@@ -66,15 +66,39 @@ static void table_row(FILE *to, const char *line, size_t len, const char *tag) {
   fputs("</tr>\n", to);
 }
 
-static void plots(FILE *to, const json_t *document) {
-  fputs("<h2>Step time</h2>\n", to);
+static void plots_of(FILE *to, const json_t *document, const char *model) {
+  char name[64] = "";
+  if (model) snprintf(name, sizeof name, ": %s", model);
+  fprintf(to, "<h2>Step time%s</h2>\n", name);
   ls_bench_svg_step_time(to, document);
-  fputs("<h2>Speed-up</h2>\n", to);
+  fprintf(to, "<h2>Speed-up%s</h2>\n", name);
   ls_bench_svg_speedup(to, document);
-  fputs("<h2>Repetitions</h2>\n<p>Every repetition against its variant's median; ringed ones are flagged as "
-        "outliers.</p>\n",
-        to);
+  fprintf(to,
+          "<h2>Repetitions%s</h2>\n<p>Every repetition against its variant's median; ringed ones are flagged "
+          "as outliers.</p>\n",
+          name);
   ls_bench_svg_repetitions(to, document);
+}
+
+/* Networks of a sweep have batches of their own and times that differ by orders: plots for each. */
+static void plots(FILE *to, const json_t *document) {
+  const json_t *variants = json_object_get(document, "variants"), *v, *w;
+  json_t *done = json_object();
+  size_t i, k;
+  json_array_foreach(variants, i, v) {
+    const char *model = json_string_value(json_object_get(v, "model"));
+    if (!model || json_object_get(done, model)) continue;
+    json_t *own = json_array(), *part = json_pack("{s:o}", "variants", own);
+    json_array_foreach(variants, k, w) {
+      const char *other = json_string_value(json_object_get(w, "model"));
+      if (other && !strcmp(other, model)) json_array_append(own, (json_t *)(uintptr_t)w);
+    }
+    plots_of(to, part, model);
+    json_decref(part);
+    json_object_set_new(done, model, json_true());
+  }
+  if (json_object_size(done) == 0) plots_of(to, document, NULL);
+  json_decref(done);
 }
 
 typedef enum { IN_NOTHING, IN_TABLE, IN_LIST } block_t;

@@ -95,10 +95,11 @@ static void parts_table(FILE *to, const json_t *variants) {
   json_array_foreach(variants, i, v) {
     if (json_object_get(v, "failed")) continue;
     const json_t *parts = json_object_get(v, "step_parts_us");
-    fprintf(to, "| %s | ", text_of(v, "name"));
+    fprintf(to, "| %s%s | ", text_of(v, "name"),
+            strcmp(text_of(v, "step_parts_source"), "traced") ? "" : " (traced)");
     for (int k = 0; k < LS_COUNT(keys); k++)
       cell(to, "%.1f", ls_bench_number(parts, keys[k]), "");
-    cell(to, "%.1f", 100 * ls_bench_number(parts, "exposed_comm") / ls_bench_number(v, "step_time_us.mean"),
+    cell(to, "%.1f", 100 * ls_bench_number(parts, "exposed_comm") / ls_bench_number(v, "step_parts_total_us"),
          " %");
     cell(to, "%.2f", ls_bench_number(v, "flops_per_s_per_rank") * 1e-9, "");
     cell(to, "%.5g", ls_bench_number(v, "grad_norm"), "");
@@ -215,6 +216,7 @@ char *ls_bench_markdown(ls_ctx_t *ctx, const json_t *d) {
   fputs("# Benchmark\n\n", to);
   method(to, d);
   speed_table(to, variants, predicted);
+  ls_bench_study_markdown(to, d);
   tests_table(to, variants);
   parts_table(to, variants);
   collectives_table(to, variants);

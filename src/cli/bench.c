@@ -8,17 +8,23 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { STUDY_PER_PROCESS = 10 }; /* where starting a process takes seconds */
+
 const cli_extra_t bench_flags[] = {
+    [BENCH_STUDY] = {"--study", NULL, "The study's two tables and its conclusions (CONFIG may be left out)."},
+    [BENCH_MODELS] = {"--models", "M,..", "Presets instead of the model; M=8/16 gives one its own batches."},
     [BENCH_BATCHES] = {"--batches", "B,..", "Global batches (default: train.batch)."},
     [BENCH_RANKS_LIST] = {"--ranks-list", "N,..", "Numbers of ranks (default: 1 and parallel.ranks)."},
     [BENCH_STRATEGIES] = {"--strategies", "S,..",
                           "Strategies; each runs where it can (default: single and ddp)."},
     [BENCH_PRECISIONS] = {"--precisions", "P,..", "Precisions (default: train.precision)."},
+    [BENCH_PEER] = {"--peer", "on,off", "GPUs: with and without access to each other's memory."},
     [BENCH_WEAK] = {"--weak", NULL, "Weak scaling: --batches are per rank."},
     [BENCH_REPETITIONS] = {"--repetitions", "N", "Independent repetitions of each variant (default 50)."},
     [BENCH_STEPS] = {"--steps", "N", "Measured steps of a repetition (default 100)."},
     [BENCH_WARMUP] = {"--warmup", "N", "Steps before them that are left out (default 10)."},
-    [BENCH_PER_PROCESS] = {"--per-process", "N", "Repetitions that one process makes (default 1)."},
+    [BENCH_PER_PROCESS] = {"--per-process", "N",
+                           "Repetitions that one process makes (default 1; --study on GPUs 10)."},
     [BENCH_MARGIN] = {"--margin", "PERCENT", "A difference below this does not matter (default 5)."},
     [BENCH_CONTROL] = {"--control", "PAIRS", "A/A pairs of the first variant (default 1, 0 = none)."},
     [BENCH_CONTROL_REPETITIONS] = {"--control-repetitions", "N", "Repetitions of a pair's side (default 5)."},
@@ -32,6 +38,7 @@ const cli_extra_t bench_flags[] = {
     [BENCH_ONCE] = {"--once", "FILE", "Measure this configuration here, write the raw values (used inside)."},
     [BENCH_ONCE_PARAMS] = {"--once-params", "FILE",
                            "With --once: curves, and the final parameters (used inside)."},
+    [BENCH_ONCE_TRACED] = {"--once-traced", NULL, "With --once: once more, traced (used inside)."},
     [BENCH_FLAG_COUNT] = {NULL, NULL, NULL}};
 _Static_assert((int)BENCH_FLAG_COUNT < (int)CLI_EXTRA_MAX, "own flags fit their array");
 
@@ -51,7 +58,8 @@ static ls_status_t once_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config
                           .warmup_steps = m->warmup_steps,
                           .steps = m->steps,
                           .curves = args->extra[BENCH_ONCE_PARAMS] != NULL,
-                          .params_path = args->extra[BENCH_ONCE_PARAMS]};
+                          .params_path = args->extra[BENCH_ONCE_PARAMS],
+                          .traced = args->extra[BENCH_ONCE_TRACED] != NULL};
   json_t *measurement = NULL;
   ls_status_t status = ls_bench_once(ctx, world, config, &plan, &measurement);
   if (status == LS_OK && measurement) status = write_json(ctx, args->extra[BENCH_ONCE], measurement);
@@ -96,9 +104,16 @@ static ls_status_t read_method(ls_ctx_t *ctx, const cli_args_t *args, bench_t *b
                                         rows[i].fallback, rows[i].value);
     if (status != LS_OK) return status;
   }
-  m->config = args->config;
+  m->config = args->config ? args->config : "of the study";
   m->weak = args->extra[BENCH_WEAK] != NULL;
   b->validate = args->extra[BENCH_VALIDATE] != NULL;
+  b->study = args->extra[BENCH_STUDY] != NULL;
+  if (b->study && m->weak)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "--study holds the global batch; leave --weak out");
+  if (!args->config && !b->study)
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "lockstep bench: the configuration file is missing; see lockstep "
+                   "bench --help");
   if (b->validate && m->weak)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "--validate compares equal global batches; leave --weak out");
   char *end;
@@ -152,6 +167,7 @@ static ls_status_t publish(bench_t *b, json_t *document) {
     cli_print_json(json_incref(document));
   else
     bench_print_table(document);
+  if (!args->json) bench_print_study(document);
   return LS_OK;
 }
 
@@ -178,11 +194,23 @@ static ls_status_t make_dir(bench_t *b) {
   return status;
 }
 
+/* Without CONFIG the study's own configuration is a file beside the children's, so that they read it too. */
+static ls_status_t use_study_config(bench_t *b, cli_args_t *own, char **path) {
+  *path = ls_path_join(b->ctx, b->dir, "study.yaml");
+  if (!*path) return LS_ERR_MEMORY;
+  *own = *b->args;
+  own->config = *path;
+  b->args = own;
+  return ls_file_write(b->ctx, *path, bench_study_config, strlen(bench_study_config));
+}
+
 static const char sysfs_cpu[] = "/sys/devices/system/cpu";
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   bench_t b = {.ctx = ctx, .args = args};
   json_t *document = NULL;
+  cli_args_t own;
+  char *study_path = NULL;
   int rank, size;
   ls_status_t status = read_method(ctx, args, &b);
   if (status != LS_OK) return status;
@@ -190,8 +218,10 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (ls_comm_launched(&rank, &size) && size > 1)
     return ls_fail(ctx, LS_ERR_ARGUMENT,
                    "lockstep bench starts its ranks itself: run it without mpirun or srun");
-  status = bench_sweep(&b);
-  if (status == LS_OK) status = make_dir(&b);
+  status = make_dir(&b);
+  if (status == LS_OK && !args->config) status = use_study_config(&b, &own, &study_path);
+  if (status == LS_OK) status = bench_sweep(&b);
+  if (b.study && !b.host && !args->extra[BENCH_PER_PROCESS]) b.method.per_process = STUDY_PER_PROCESS;
   if (status == LS_OK) {
     b.method.cpu_throttles_before = ls_bench_cpu_throttles(sysfs_cpu);
     status = bench_measure(&b);
@@ -200,6 +230,9 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status == LS_OK) status = ls_bench_document(ctx, &b.method, b.measured, b.control, &document);
   if (status == LS_OK) {
     add_machine(ctx, document);
+    if (b.study) status = ls_bench_study(ctx, document);
+  }
+  if (status == LS_OK) {
     status = publish(&b, document);
   }
   json_decref(document);
@@ -207,6 +240,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   json_decref(b.measured);
   if (b.dir) ls_dir_remove(ctx, b.dir);
   ls_free(b.dir);
+  ls_free(study_path);
   ls_free(b.variants);
   return status;
 }
@@ -217,6 +251,7 @@ const cli_command_t cli_bench = {
     .details = "Variants are all sensible combinations of the lists. Their repetitions are interleaved in "
                "random order,\n"
                "each in a process of its own. docs/bench.md explains the method and the output.",
-    .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_QUIET | CLI_FLAG_VERBOSE,
+    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_QUIET |
+             CLI_FLAG_VERBOSE,
     .extra = bench_flags,
     .run = run};

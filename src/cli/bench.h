@@ -7,10 +7,13 @@
 
 /* Own flags, in the order of the rows in bench.c. */
 typedef enum {
+  BENCH_STUDY,
+  BENCH_MODELS,
   BENCH_BATCHES,
   BENCH_RANKS_LIST,
   BENCH_STRATEGIES,
   BENCH_PRECISIONS,
+  BENCH_PEER,
   BENCH_WEAK,
   BENCH_REPETITIONS,
   BENCH_STEPS,
@@ -28,24 +31,39 @@ typedef enum {
   BENCH_LIMIT,
   BENCH_ONCE,
   BENCH_ONCE_PARAMS,
+  BENCH_ONCE_TRACED,
   BENCH_FLAG_COUNT
 } bench_flag_t;
 extern const cli_extra_t bench_flags[];
 
-enum { BENCH_LIST_MAX = 16, BENCH_VARIANT_MAX = 256, BENCH_WORD_BYTES = 24 };
+enum {
+  BENCH_LIST_MAX = 16,
+  BENCH_VARIANT_MAX = 256,
+  BENCH_WORD_BYTES = 24,
+  BENCH_SETS = 5, /* assignments that make a variant of a configuration */
+  BENCH_SET_BYTES = 96
+};
+
+/* Whether NCCL may let GPUs reach each other's memory. */
+typedef enum { BENCH_PEER_AS_IT_IS, BENCH_PEER_ON, BENCH_PEER_OFF } bench_peer_t;
 
 typedef struct {
   int64_t batch, key; /* global batch; what is compared: the same, or the batch per rank */
   int ranks;
+  bench_peer_t peer;
+  char model[BENCH_WORD_BYTES]; /* a preset; "" = the configuration's */
   char strategy[BENCH_WORD_BYTES], precision[BENCH_WORD_BYTES];
-  char name[96], series[64];
+  char name[160], series[96];
+  char refused[256]; /* why it is not tried; "" = it is */
 } bench_variant_t;
 
 typedef struct {
   ls_ctx_t *ctx;
   const cli_args_t *args;
   ls_bench_method_t method;
-  bool validate;
+  bool validate, study;
+  bool host;   /* the backend computes on this machine's cores; known with peer or study */
+  int devices; /* of the backend here; 0 = not asked */
   int64_t limit_s;
   bench_variant_t *variants;
   int variant_count;
@@ -55,11 +73,20 @@ typedef struct {
 
 /* bench_sweep.c: variants from the flags and the configuration, each checked as a configuration. */
 ls_status_t bench_sweep(bench_t *b);
+/* The assignments that make the configuration this variant's; returns how many. */
+int bench_variant_sets(const bench_variant_t *variant, char sets[BENCH_SETS][BENCH_SET_BYTES]);
+const char *bench_peer_word(bench_peer_t peer); /* "on", "off", NULL */
+
+/* bench_study.c: the study's sweep as values of the flags that were not given, and its configuration. */
+extern const char bench_study_config[], bench_study_models[];
+void bench_print_study(const json_t *document);
+
 /* bench_child.c: one process that measures `repetitions` of a variant; its report. LS_ERR_INTERRUPTED when
  * this program was asked to stop. On failure *message has the child's own words. */
 typedef struct {
   int64_t repetitions;
   const char *params_path; /* not NULL: with curves, parameters are written there */
+  bool traced;             /* once more after them, traced, where steps are captured */
 } bench_child_t;
 ls_status_t bench_child_run(bench_t *b, const bench_variant_t *variant, const bench_child_t *child,
                             json_t **measurement, char message[256]);

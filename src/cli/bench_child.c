@@ -57,11 +57,28 @@ static ls_status_t wait_for(bench_t *b, pid_t pid, const char *name, int *status
   }
 }
 
-static ls_status_t spawn(bench_t *b, char **argv, const char *messages, pid_t *pid) {
+/* The environment of a variant's ranks: ours, with NCCL's access to peer memory as the variant wants it. The
+ * texts are borrowed; the array is the caller's (ls_free). */
+static char **variant_environment(bench_t *b, bench_peer_t peer) {
+  static char off[] = "NCCL_P2P_DISABLE=1";
+  size_t count = 0, kept = 0;
+  while (environ[count])
+    count++;
+  char **own = ls_alloc_array(b->ctx, count + 2, sizeof *own);
+  for (size_t i = 0; own && i < count; i++)
+    if (peer == BENCH_PEER_AS_IT_IS || strncmp(environ[i], off, strcspn(off, "=") + 1) != 0)
+      own[kept++] = environ[i];
+  if (own && peer == BENCH_PEER_OFF) own[kept] = off;
+  return own;
+}
+
+static ls_status_t spawn(bench_t *b, char **argv, bench_peer_t peer, const char *messages, pid_t *pid) {
   char self[PATH_MAX];
   ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
   if (len < 0) return ls_fail_errno(b->ctx, "cannot find this program's path");
   self[len] = '\0';
+  char **environment = variant_environment(b, peer);
+  if (!environment) return LS_ERR_MEMORY;
   posix_spawn_file_actions_t actions;
   int error = posix_spawn_file_actions_init(&actions);
   if (error == 0) {
@@ -71,9 +88,10 @@ static ls_status_t spawn(bench_t *b, char **argv, const char *messages, pid_t *p
     if (error == 0)
       error = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, messages,
                                                O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (error == 0) error = posix_spawn(pid, self, &actions, NULL, argv, environ);
+    if (error == 0) error = posix_spawn(pid, self, &actions, NULL, argv, environment);
     posix_spawn_file_actions_destroy(&actions);
   }
+  ls_free(environment);
   if (error == 0) return LS_OK;
   errno = error;
   return ls_fail_errno(b->ctx, "%s cannot be started", self);
@@ -118,7 +136,7 @@ static ls_status_t run_and_read(bench_t *b, const bench_variant_t *v, char **arg
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
   unlink(result);
-  ls_status_t status = spawn(b, argv, messages, &pid);
+  ls_status_t status = spawn(b, argv, v->peer, messages, &pid);
   if (status == LS_OK) status = wait_for(b, pid, v->name, &code);
   if (status != LS_OK) return status;
   if (WIFEXITED(code) && WEXITSTATUS(code) == 0) return read_measurement(b, result, v, measurement);
@@ -129,7 +147,7 @@ static ls_status_t run_and_read(bench_t *b, const bench_variant_t *v, char **arg
 
 ls_status_t bench_child_run(bench_t *b, const bench_variant_t *v, const bench_child_t *child,
                             json_t **measurement, char message[256]) {
-  char text[8][96];
+  char text[3][96], sets[BENCH_SETS][BENCH_SET_BYTES];
   char *result = ls_path_join(b->ctx, b->dir, "result.json"),
        *messages = ls_path_join(b->ctx, b->dir, "messages");
   char **argv = ls_alloc_array(b->ctx, (size_t)(2 * b->args->set_count + OWN_ARGS), sizeof *argv);
@@ -139,12 +157,9 @@ ls_status_t bench_child_run(bench_t *b, const bench_variant_t *v, const bench_ch
     snprintf(text[0], sizeof text[0], "--repetitions=%lld", (long long)child->repetitions);
     snprintf(text[1], sizeof text[1], "--steps=%lld", (long long)b->method.steps);
     snprintf(text[2], sizeof text[2], "--warmup=%lld", (long long)b->method.warmup_steps);
-    snprintf(text[3], sizeof text[3], "train.batch=%lld", (long long)v->batch);
-    snprintf(text[4], sizeof text[4], "parallel.ranks=%d", v->ranks);
-    snprintf(text[5], sizeof text[5], "parallel.strategy=%s", v->strategy);
-    snprintf(text[6], sizeof text[6], "train.precision=%s", v->precision);
-    int n = 0;
-    char command[] = "bench", once[] = "--once", set[] = "--set", params[] = "--once-params";
+    int n = 0, set_count = bench_variant_sets(v, sets);
+    char command[] = "bench", once[] = "--once", set[] = "--set", params[] = "--once-params",
+         traced[] = "--once-traced";
     const char *params_path = child->params_path;
     argv[n++] = b->args->argv[0];
     argv[n++] = command;
@@ -157,13 +172,14 @@ ls_status_t bench_child_run(bench_t *b, const bench_variant_t *v, const bench_ch
       argv[n++] = params;
       argv[n++] = (char *)(uintptr_t)params_path;
     }
+    if (child->traced) argv[n++] = traced;
     for (int i = 0; i < b->args->set_count; i++) {
       argv[n++] = set;
       argv[n++] = (char *)(uintptr_t)b->args->sets[i];
     }
-    for (int i = 3; i < 7; i++) {
+    for (int i = 0; i < set_count; i++) {
       argv[n++] = set;
-      argv[n++] = text[i];
+      argv[n++] = sets[i];
     }
     status = run_and_read(b, v, argv, result, messages, measurement, message);
   }

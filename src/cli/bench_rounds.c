@@ -44,7 +44,8 @@ static ls_status_t measure_variant(bench_t *b, int at, int64_t round) {
   if (json_object_get(variant, "failed")) return LS_OK;
   int64_t done = (int64_t)json_array_size(json_object_get(variant, "repetitions"));
   int64_t left = b->method.repetitions - done;
-  bench_child_t child = {.repetitions = left < b->method.per_process ? left : b->method.per_process};
+  bench_child_t child = {.repetitions = left < b->method.per_process ? left : b->method.per_process,
+                         .traced = round == 0};
   char message[256], what[64];
   if (left <= 0) return LS_OK;
   ls_status_t status = bench_child_run(b, v, &child, &measurement, message);
@@ -91,8 +92,27 @@ static ls_status_t measure_pair(bench_t *b, int64_t pair) {
   return status;
 }
 
+/* What was asked for may take hours: said before it starts, and estimated once a round's time is known. */
+static void say_size(const bench_t *b, int64_t rounds) {
+  int runs = 0;
+  for (int i = 0; i < b->variant_count; i++)
+    runs += !b->variants[i].refused[0];
+  if (b->args->quiet) return;
+  fprintf(stderr, "%d variants, %lld repetitions of %lld steps each: %lld rounds of %d processes\n", runs,
+          (long long)b->method.repetitions, (long long)b->method.steps, (long long)rounds, runs);
+}
+
+static void say_left(const bench_t *b, int64_t rounds, int64_t begin_ns) {
+  double took_s = (double)(ls_clock_ns() - begin_ns) * 1e-9, left_s = took_s * (double)(rounds - 1);
+  if (b->args->quiet || rounds < 2) return;
+  fprintf(stderr, "round 1 took %.0f s: about %.0f %s left\n", took_s, left_s < 120 ? left_s : left_s / 60,
+          left_s < 120 ? "s" : "minutes");
+}
+
 static ls_status_t measure_rounds(bench_t *b) {
   int64_t rounds = (b->method.repetitions + b->method.per_process - 1) / b->method.per_process;
+  int64_t begin_ns = ls_clock_ns();
+  say_size(b, rounds);
   int *order = ls_alloc_array(b->ctx, (size_t)b->variant_count, sizeof *order);
   ls_status_t status = order ? LS_OK : LS_ERR_MEMORY;
   for (int64_t round = 0; round < rounds && status == LS_OK; round++) {
@@ -104,6 +124,7 @@ static ls_status_t measure_rounds(bench_t *b) {
     bool runs = !json_object_get(json_array_get(b->measured, 0), "failed");
     for (int64_t pair = from; pair < to && status == LS_OK && runs; pair++)
       status = measure_pair(b, pair);
+    if (round == 0 && status == LS_OK) say_left(b, rounds, begin_ns);
   }
   ls_free(order);
   return status;
@@ -165,7 +186,8 @@ static ls_status_t validate_all(bench_t *b) {
       const bench_variant_t *w = &b->variants[i];
       const json_t *measured = json_array_get(b->measured, (size_t)i);
       if (w->ranks > 1 && w->batch == v->batch && !strcmp(w->precision, v->precision) &&
-          !json_object_get(measured, "failed") && !json_object_get(measured, "validation"))
+          !strcmp(w->model, v->model) && !json_object_get(measured, "failed") &&
+          !json_object_get(measured, "validation"))
         status = validate_variant(b, i, &trained);
     }
     release_trained(&trained);
@@ -173,15 +195,26 @@ static ls_status_t validate_all(bench_t *b) {
   return status;
 }
 
+static json_t *variant_json(const bench_variant_t *v) {
+  json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:i, s:s, s:s}", "name", v->name, "series", v->series, "key",
+                           (json_int_t)v->key, "global_batch", (json_int_t)v->batch, "ranks", v->ranks,
+                           "strategy", v->strategy, "precision", v->precision);
+  if (v->model[0]) json_object_set_new(json, "model", json_string(v->model));
+  if (bench_peer_word(v->peer))
+    json_object_set_new(json, "peer_access", json_string(bench_peer_word(v->peer)));
+  if (v->refused[0]) {
+    json_object_set_new(json, "failed", json_string(v->refused));
+    json_object_set_new(json, "repetitions", json_array());
+  }
+  return json;
+}
+
 ls_status_t bench_measure(bench_t *b) {
   b->measured = json_array();
   b->control = json_array();
   for (int i = 0; i < b->variant_count; i++) {
     const bench_variant_t *v = &b->variants[i];
-    json_array_append_new(b->measured, json_pack("{s:s, s:s, s:I, s:I, s:i, s:s, s:s}", "name", v->name,
-                                                 "series", v->series, "key", (json_int_t)v->key,
-                                                 "global_batch", (json_int_t)v->batch, "ranks", v->ranks,
-                                                 "strategy", v->strategy, "precision", v->precision));
+    json_array_append_new(b->measured, variant_json(v));
   }
   ls_status_t status = measure_rounds(b);
   int failed = 0;

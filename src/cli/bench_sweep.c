@@ -44,36 +44,76 @@ static ls_status_t list_or(bench_t *b, bench_flag_t flag, bool numbers, const ch
   return read_list(b->ctx, flag, text ? text : fallback, numbers, list);
 }
 
-/* The configuration as the variant means it, only to report its errors before anything runs. */
-static ls_status_t check_variant(bench_t *b, const bench_variant_t *v) {
-  const char *sets[CLI_SETS_MAX + 4];
-  char own[4][96];
-  int count = b->args->set_count;
+int bench_variant_sets(const bench_variant_t *v, char sets[BENCH_SETS][BENCH_SET_BYTES]) {
+  int count = 0;
+  snprintf(sets[count++], BENCH_SET_BYTES, "train.precision=%s", v->precision);
+  snprintf(sets[count++], BENCH_SET_BYTES, "train.batch=%lld", (long long)v->batch);
+  snprintf(sets[count++], BENCH_SET_BYTES, "parallel.ranks=%d", v->ranks);
+  snprintf(sets[count++], BENCH_SET_BYTES, "parallel.strategy=%s", v->strategy);
+  if (v->model[0]) snprintf(sets[count++], BENCH_SET_BYTES, "model.preset=%s", v->model);
+  return count;
+}
+
+const char *bench_peer_word(bench_peer_t peer) {
+  static const char *const words[] = {NULL, "on", "off"};
+  return words[peer];
+}
+
+/* Loads the configuration as the variant means it, only for its errors; the first `skip` assignments are left
+ * out. */
+static ls_status_t load_variant(const bench_t *b, ls_ctx_t *ctx, const bench_variant_t *v, int skip) {
+  const char *sets[CLI_SETS_MAX + BENCH_SETS];
+  char own[BENCH_SETS][BENCH_SET_BYTES];
+  int count = b->args->set_count, own_count = bench_variant_sets(v, own);
   memcpy(sets, b->args->sets, (size_t)count * sizeof *sets);
-  snprintf(own[0], sizeof own[0], "train.batch=%lld", (long long)v->batch);
-  snprintf(own[1], sizeof own[1], "parallel.ranks=%d", v->ranks);
-  snprintf(own[2], sizeof own[2], "parallel.strategy=%s", v->strategy);
-  snprintf(own[3], sizeof own[3], "train.precision=%s", v->precision);
-  for (int i = 0; i < 4; i++)
+  for (int i = skip; i < own_count; i++)
     sets[count++] = own[i];
   ls_config_t *config;
-  ls_status_t status = ls_config_load(b->ctx, b->args->config, sets, count, &config);
+  ls_status_t status = ls_config_load(ctx, b->args->config, sets, count, &config);
   if (status == LS_OK) ls_config_destroy(config);
   return status;
 }
 
-static ls_status_t add_variant(bench_t *b, int64_t batch, int64_t ranks, const char *strategy,
-                               const char *precision, bool show_precision) {
+static void one_line(char *text) {
+  text[strcspn(text, "\n")] = '\0';
+  for (char *c = text; *c; c++)
+    if (*c == '|') *c = '/';
+}
+
+/* Errors before anything runs. A precision that this configuration refuses, or more devices than there are,
+ * is the variant's own failure: the others are measured. */
+static ls_status_t check_variant(bench_t *b, bench_variant_t *v) {
+  if (b->devices > 0 && v->ranks > b->devices)
+    snprintf(v->refused, sizeof v->refused, "%d devices are needed, this machine has %d", v->ranks,
+             b->devices);
+  ls_ctx_t *silent = ls_ctx_create(NULL, NULL);
+  if (!silent) return ls_fail(b->ctx, LS_ERR_MEMORY, "out of memory for a context");
+  ls_status_t status = load_variant(b, silent, v, 0);
+  if (status != LS_OK && load_variant(b, b->ctx, v, 1) == LS_OK) {
+    snprintf(v->refused, sizeof v->refused, "%.250s", ls_ctx_error(silent));
+    one_line(v->refused);
+    status = LS_OK;
+  }
+  ls_ctx_destroy(silent);
+  return status;
+}
+
+/* What differs between the variants and so belongs into their names. */
+typedef struct {
+  bool model, precision;
+} shown_t;
+
+static ls_status_t add_variant(bench_t *b, const bench_variant_t *wanted, shown_t shown) {
   if (b->variant_count == BENCH_VARIANT_MAX)
     return ls_fail(b->ctx, LS_ERR_ARGUMENT, "more than %d variants; shorten the lists", BENCH_VARIANT_MAX);
   bench_variant_t *v = &b->variants[b->variant_count];
-  *v = (bench_variant_t){.key = batch, .batch = b->method.weak ? batch * ranks : batch, .ranks = (int)ranks};
-  snprintf(v->strategy, sizeof v->strategy, "%s", strategy);
-  snprintf(v->precision, sizeof v->precision, "%s", precision);
-  snprintf(v->series, sizeof v->series, "%d x %s%s%s", v->ranks, strategy, show_precision ? " " : "",
-           show_precision ? precision : "");
-  snprintf(v->name, sizeof v->name, "batch %lld%s, %s", (long long)batch, b->method.weak ? " per rank" : "",
-           v->series);
+  *v = *wanted;
+  v->batch = b->method.weak ? v->key * v->ranks : v->key;
+  const char *peer = bench_peer_word(v->peer);
+  snprintf(v->series, sizeof v->series, "%d x %s%s%s%s%s", v->ranks, v->strategy, shown.precision ? " " : "",
+           shown.precision ? v->precision : "", peer ? ", peer access " : "", peer ? peer : "");
+  snprintf(v->name, sizeof v->name, "%s%sbatch %lld%s, %s", shown.model ? v->model : "",
+           shown.model ? ", " : "", (long long)v->key, b->method.weak ? " per rank" : "", v->series);
   ls_status_t status = check_variant(b, v);
   if (status == LS_OK) b->variant_count++;
   return status;
@@ -91,41 +131,117 @@ static bool sensible(const list_t *strategies, int at, int64_t ranks) {
   return true;
 }
 
-static ls_status_t combine(bench_t *b, const list_t *batches, const list_t *ranks, const list_t *strategies,
-                           const list_t *precisions) {
-  ls_status_t status = LS_OK;
-  for (int i = 0; i < batches->count; i++)
-    for (int p = 0; p < precisions->count; p++)
-      for (int r = 0; r < ranks->count; r++)
-        for (int s = 0; s < strategies->count && status == LS_OK; s++) {
-          if (ranks->number[r] > 65536)
-            return ls_fail(b->ctx, LS_ERR_ARGUMENT, "--ranks-list: %s are too many ranks", ranks->word[r]);
-          if (sensible(strategies, s, ranks->number[r]))
-            status = add_variant(b, batches->number[i], ranks->number[r], strategies->word[s],
-                                 precisions->word[p], precisions->count > 1);
+typedef struct {
+  list_t ranks, strategies, precisions, peers;
+  shown_t shown;
+} lists_t;
+
+/* All of one network's batch. Peer access concerns several GPUs only. */
+static ls_status_t combine(bench_t *b, const char *model, int64_t batch, const lists_t *l) {
+  for (int p = 0; p < l->precisions.count; p++)
+    for (int r = 0; r < l->ranks.count; r++)
+      for (int s = 0; s < l->strategies.count; s++) {
+        int64_t ranks = l->ranks.number[r];
+        if (ranks > 65536)
+          return ls_fail(b->ctx, LS_ERR_ARGUMENT, "--ranks-list: %s are too many ranks", l->ranks.word[r]);
+        if (!sensible(&l->strategies, s, ranks)) continue;
+        bench_variant_t v = {.key = batch, .ranks = (int)ranks};
+        snprintf(v.model, sizeof v.model, "%s", model);
+        snprintf(v.strategy, sizeof v.strategy, "%s", l->strategies.word[s]);
+        snprintf(v.precision, sizeof v.precision, "%s", l->precisions.word[p]);
+        bool choice = ranks > 1 && l->peers.count > 0 && !b->host;
+        for (int k = 0; k < (choice ? l->peers.count : 1); k++) {
+          if (choice) v.peer = strcmp(l->peers.word[k], "on") ? BENCH_PEER_OFF : BENCH_PEER_ON;
+          ls_status_t status = add_variant(b, &v, l->shown);
+          if (status != LS_OK) return status;
         }
+      }
+  return LS_OK;
+}
+
+/* "NAME" or "NAME=8/16/32": a network with the batches of the whole sweep, or with its own. */
+static ls_status_t combine_model(bench_t *b, char *entry, const list_t *batches, const lists_t *l) {
+  list_t own = *batches;
+  char *equals = strchr(entry, '=');
+  ls_status_t status = LS_OK;
+  if (equals) {
+    *equals = '\0';
+    for (char *c = equals + 1; *c; c++)
+      if (*c == '/') *c = ',';
+    status = read_list(b->ctx, BENCH_MODELS, equals + 1, true, &own);
+  }
+  if (status == LS_OK && (!*entry || strlen(entry) >= BENCH_WORD_BYTES))
+    status = ls_fail(b->ctx, LS_ERR_ARGUMENT, "--models: \"%s\" is no name of a preset", entry);
+  for (int i = 0; i < own.count && status == LS_OK; i++)
+    status = combine(b, entry, own.number[i], l);
+  return status;
+}
+
+static ls_status_t combine_models(bench_t *b, const char *models, const list_t *batches, const lists_t *l) {
+  ls_status_t status = LS_OK;
+  if (!models)
+    for (int i = 0; i < batches->count && status == LS_OK; i++)
+      status = combine(b, "", batches->number[i], l);
+  char *copy = models ? ls_strdup(b->ctx, models) : NULL, *state = NULL;
+  if (models && !copy) return LS_ERR_MEMORY;
+  for (char *entry = copy ? strtok_r(copy, ",", &state) : NULL; entry && status == LS_OK;
+       entry = strtok_r(NULL, ",", &state))
+    status = combine_model(b, entry, batches, l);
+  ls_free(copy);
   if (status == LS_OK && b->variant_count == 0)
     return ls_fail(b->ctx, LS_ERR_ARGUMENT, "the lists give no variant that can run");
+  bool runs = false;
+  for (int i = 0; i < b->variant_count; i++)
+    runs |= !b->variants[i].refused[0];
+  if (status == LS_OK && !runs)
+    return ls_fail(b->ctx, LS_ERR_CONFIG, "no variant can be measured: %s", b->variants[0].refused);
   return status;
+}
+
+/* --peer: entries on and off. The backend must be known, because only GPUs have the choice. */
+static ls_status_t read_peers(bench_t *b, const char *text, const char *backend_name, list_t *peers) {
+  const ls_backend_t *backend;
+  *peers = (list_t){.count = 0};
+  if (!text) return LS_OK;
+  ls_status_t status = read_list(b->ctx, BENCH_PEER, text, false, peers);
+  for (int i = 0; i < peers->count && status == LS_OK; i++)
+    if (strcmp(peers->word[i], "on") != 0 && strcmp(peers->word[i], "off") != 0)
+      status = ls_fail(b->ctx, LS_ERR_ARGUMENT, "--peer takes on, off or both, not \"%s\"", peers->word[i]);
+  if (status == LS_OK) status = ls_backend_find(b->ctx, backend_name, &backend);
+  if (status != LS_OK) return status;
+  b->host = backend->host_memory;
+  if (!b->host) b->devices = backend->device->count(b->ctx);
+  if (b->host && !b->args->quiet)
+    fprintf(stderr, "backend %s: its ranks share memory, peer access is no choice: --peer is left out\n",
+            backend->name);
+  return LS_OK;
 }
 
 ls_status_t bench_sweep(bench_t *b) {
   ls_config_t *config;
-  list_t batches, ranks, strategies, precisions;
-  char batch_text[32], ranks_text[32], strategies_text[64];
+  list_t batches;
+  lists_t l;
+  char batch_text[32], ranks_text[32], strategies_text[64], backend[32];
+  const char *models = b->args->extra[BENCH_MODELS], *peers = b->args->extra[BENCH_PEER];
   ls_status_t status = ls_config_load(b->ctx, b->args->config, b->args->sets, b->args->set_count, &config);
   if (status != LS_OK) return status;
   const ls_strategy_t *own = ls_strategy_find(config->parallel.strategy);
   snprintf(batch_text, sizeof batch_text, "%lld", (long long)config->train.batch);
-  snprintf(ranks_text, sizeof ranks_text, config->parallel.ranks > 1 ? "1,%lld" : "%lld",
-           (long long)config->parallel.ranks);
+  snprintf(ranks_text, sizeof ranks_text, config->parallel.ranks > 1 || b->study ? "1,%lld" : "%lld",
+           config->parallel.ranks > 1 || !b->study ? (long long)config->parallel.ranks : 2LL);
   snprintf(strategies_text, sizeof strategies_text, "single,%s", own && own->distributed ? own->name : "ddp");
+  snprintf(backend, sizeof backend, "%s", config->parallel.backend);
   ls_config_destroy(config);
+  if (b->study && !models && !b->args->extra[BENCH_BATCHES]) models = bench_study_models;
+  if (b->study && !models) models = "mlp-medium,mlp-large";
+  if (b->study && !peers) peers = "on,off";
   status = list_or(b, BENCH_BATCHES, true, batch_text, &batches);
-  if (status == LS_OK) status = list_or(b, BENCH_RANKS_LIST, true, ranks_text, &ranks);
-  if (status == LS_OK) status = list_or(b, BENCH_STRATEGIES, false, strategies_text, &strategies);
-  if (status == LS_OK) status = list_or(b, BENCH_PRECISIONS, false, "fp32", &precisions);
+  if (status == LS_OK) status = list_or(b, BENCH_RANKS_LIST, true, ranks_text, &l.ranks);
+  if (status == LS_OK) status = list_or(b, BENCH_STRATEGIES, false, strategies_text, &l.strategies);
+  if (status == LS_OK) status = list_or(b, BENCH_PRECISIONS, false, "fp32", &l.precisions);
+  if (status == LS_OK) status = read_peers(b, peers, backend, &l.peers);
   if (status != LS_OK) return status;
+  l.shown = (shown_t){.model = models != NULL, .precision = l.precisions.count > 1};
   b->variants = ls_alloc_array(b->ctx, BENCH_VARIANT_MAX, sizeof *b->variants);
-  return b->variants ? combine(b, &batches, &ranks, &strategies, &precisions) : LS_ERR_MEMORY;
+  return b->variants ? combine_models(b, models, &batches, &l) : LS_ERR_MEMORY;
 }

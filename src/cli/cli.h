@@ -7,7 +7,7 @@
 #include "train/trainer.h"
 #include <stdio.h>
 
-enum { CLI_SETS_MAX = 64, CLI_EXTRA_MAX = 24, CLI_OPERAND_MAX = 2, CLI_JSON_VERSION = 1 };
+enum { CLI_SETS_MAX = 64, CLI_EXTRA_MAX = 32, CLI_OPERAND_MAX = 2, CLI_JSON_VERSION = 1 };
 
 /* What the command line said; which flags a command takes is in its row. */
 typedef struct {

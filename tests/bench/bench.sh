@@ -80,4 +80,24 @@ expect 2 'did you mean --batches' bench "$work/c.yaml" --batchs 8
 "$program" bench "$work/c.yaml" --batches 8,100000 --ranks-list 1 --repetitions 1 --steps 2 --warmup 0 --control 0 \
   >"$work/out" 2>"$work/err" || fail "one failing variant ended the others: $(cat "$work/err")"
 grep -q 'not measured: .*fewer than the global batch' "$work/out" || fail "no reason: $(cat "$work/out")"
+# A precision that the configuration refuses is that variant's failure; so are more GPUs than there are.
+"$program" bench "$work/c.yaml" --precisions fp32,fp7 --ranks-list 1 --repetitions 1 --steps 2 --warmup 0 --control 0 \
+  >"$work/out" 2>"$work/err" || fail "a refused precision ended the others: $(cat "$work/err")"
+grep -q '1 x single fp7 *not measured: .*fp7' "$work/out" || fail "no reason: $(cat "$work/out")"
+expect 3 'no variant can be measured: .*fp7' bench "$work/c.yaml" --precisions fp7
+expect 2 'on, off or both' bench "$work/c.yaml" --peer of
+expect 2 'the configuration file is missing' bench
+expect 2 'leave --weak out' bench --study --weak
+expect 3 'did you mean .mlp-large' bench --study --models mlp-huge=8
+
+# The study without a configuration, a corner of it: tables with its figures beside, conclusions, no peer access on a CPU.
+"$program" bench --study --models mlp-medium=8/16 --set parallel.backend=cpu --repetitions 3 --steps 3 --warmup 1 \
+  --control 0 --json --markdown "$work/s.md" --html "$work/s.html" >"$work/s.json" 2>"$work/err" ||
+  fail "--study: $(cat "$work/err")"
+grep -q 'peer access is no choice' "$work/err" || fail "--study on a CPU did not say what it leaves out"
+grep -q '3 rounds of 4 processes' "$work/err" || fail "--study did not say its size"
+grep -q 'about .* left' "$work/err" || fail "--study did not say how long it takes"
+[ "$(grep -c '"one_samples_per_s": 1234' "$work/s.json")" = 1 ] || fail "the published figures are missing"
+grep -q '| 8 | [0-9]* ([0-9]* to [0-9-]*) | 1234 ± 45 |' "$work/s.md" || fail "no table: $(cat "$work/s.md")"
+grep -q "Where the study's conclusions hold" "$work/s.html" || fail "no conclusions in the HTML file"
 echo ok

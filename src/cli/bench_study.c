@@ -1,0 +1,80 @@
+/* lockstep bench --study: what is swept when nothing else is asked for, and the study's tables on a terminal.
+ */
+#include "cli/bench.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Optimizer, loss, data set size and seed are the study's; widths follow the presets. */
+const char bench_study_config[] =
+    "model: {preset: mlp-medium}\n"
+    "data: {kind: synthetic, samples: 10000}\n"
+    "train: {batch: 128, epochs: 1, seed: 42, optimizer: {name: adam, lr: 1e-3}}\n"
+    "parallel: {strategy: ddp, ranks: 2}\n";
+const char bench_study_models[] = "mlp-medium=8/16/32/64/128,mlp-large=4/8/16/32/64";
+
+static const char *text_of(const json_t *object, const char *key) {
+  const char *text = json_string_value(json_object_get(object, key));
+  return text ? text : "";
+}
+
+static void print_rate(const json_t *side) {
+  double mean = ls_bench_number(side, "samples_per_s.mean"),
+         half =
+             (ls_bench_number(side, "samples_per_s.high") - ls_bench_number(side, "samples_per_s.low")) / 2;
+  char text[48] = "-";
+  if (isfinite(mean)) snprintf(text, sizeof text, "%.0f", mean);
+  if (isfinite(half)) snprintf(text + strlen(text), sizeof text - strlen(text), " +- %.0f", half);
+  printf(" %20s", text);
+}
+
+static void print_row(const json_t *row) {
+  const json_t *one = json_object_get(row, "one"), *two = json_object_get(row, "two");
+  printf("  %5.0f", ls_bench_number(row, "batch"));
+  print_rate(one);
+  print_rate(two);
+  double speedup = ls_bench_number(row, "speedup.value"), low = ls_bench_number(row, "speedup.low"),
+         study = ls_bench_number(row, "published.speedup");
+  if (!isfinite(speedup)) {
+    const json_t *failed = json_object_get(two, "failed");
+    printf("   not measured: %s\n", text_of(failed ? two : one, "failed"));
+    return;
+  }
+  char interval[48] = "";
+  if (isfinite(low))
+    snprintf(interval, sizeof interval, "(%.2f to %.2f)", low, ls_bench_number(row, "speedup.high"));
+  printf("   %5.2fx %-16s %4.0f %%", speedup, interval, 50 * speedup);
+  double exposed = ls_bench_number(two, "exposed_comm_percent");
+  if (isfinite(exposed))
+    printf("  %4.0f %%", exposed);
+  else
+    printf("  %6s", "-");
+  if (isfinite(study))
+    printf("   %.0f, %.0f: %.2fx\n", ls_bench_number(row, "published.one_samples_per_s"),
+           ls_bench_number(row, "published.two_samples_per_s"), study);
+  else
+    printf("   -\n");
+}
+
+void bench_print_study(const json_t *document) {
+  const json_t *study = json_object_get(document, "study"), *table, *row, *conclusion, *finding;
+  size_t i, k;
+  if (!study) return;
+  json_array_foreach(json_object_get(study, "tables"), i, table) {
+    const char *peer = text_of(table, "peer_access");
+    printf("\n  %s%s%s\n  %5s %20s %20s   %-23s %6s  %6s   %s\n", text_of(table, "label"),
+           peer[0] ? ", peer access " : "", peer, "batch", "one, samples/s", "two, samples/s",
+           "speed-up (95 %)", "effic.", "comm.", "study, other hardware");
+    json_array_foreach(json_object_get(table, "rows"), k, row) print_row(row);
+  }
+  printf("\n  the study's conclusions on this machine\n");
+  json_array_foreach(json_object_get(study, "conclusions"), i, conclusion) {
+    printf("  %s\n", text_of(conclusion, "statement"));
+    json_array_foreach(json_object_get(conclusion, "findings"), k, finding) {
+      const char *peer = text_of(finding, "peer_access");
+      printf("    %s%s%-15s %s\n", peer[0] ? "peer " : "",
+             peer[0] ? (peer[1] == 'n' ? "on:  " : "off: ") : "", text_of(finding, "verdict"),
+             text_of(finding, "figures"));
+    }
+  }
+}
