@@ -7,16 +7,20 @@
  *   compare.c   two series of step times                            -> difference, tests, verdict
  *   validate.c  two measurements with curves and parameters         -> do they train the same network?
  *   plan.c      predictions of a plan beside the variants
+ *   peak.c      the share of the machine's peak rate that a variant reaches
  *   study*.c    the study measured again: its tables, its figures, its conclusions
  *   markdown.c html.c svg.c  the document for people
  *
  * Measurement: global_batch, ranks, strategy, precision, backend, device, threads_per_rank, params,
  * bytes_per_device {params, .., total}, flops_per_step (rank 0), collectives[], repetitions[] {step_time_us
- * {mean, median, p95}, samples_per_s, step_parts_us or null, grad_norm, loss, params_xxh3, gpu_limit}, curves
- * {loss, grad_norm} or absent. */
+ * {mean, median, p95}, samples_per_s, step_parts_us or null, grad_norm, loss, params_xxh3, gpu_limit, gpu
+ * {window_s, busy_percent, energy_j, memory_used_bytes} or null}, curves {loss, grad_norm} or absent, traced
+ * {steps, step_time_us, step_parts_us, collectives} or absent. */
 #ifndef LS_BENCH_BENCH_H
 #define LS_BENCH_BENCH_H
 
+#include "machine/profile.h"
+#include "machine/watch.h"
 #include "stat/stat.h"
 #include "train/trainer.h"
 
@@ -42,8 +46,6 @@ ls_status_t ls_bench_once(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config,
 /* clock.c: did clocks or heat hold the machine back? GPU: bits of NVML's clocks throttle reasons that mean a
  * limit (nvml.h, nvmlClocksThrottleReason*): power cap, slowdown, heat, power brake. */
 enum { LS_BENCH_GPU_LIMITS = 0x4 | 0x8 | 0x20 | 0x40 | 0x80 };
-/* The worst over this machine's GPUs: union of their bits, -1 when none could be read. */
-int64_t ls_bench_gpu_limits(ls_ctx_t *ctx);
 /* "power cap, heat" */
 const char *ls_bench_gpu_limit_text(int64_t bits, char buf[64]);
 /* Sum of the throttle counters of all processors (Linux, sysfs thermal_throttle); -1 when there are none. */
@@ -117,6 +119,10 @@ ls_status_t ls_bench_document(ls_ctx_t *ctx, const ls_bench_method_t *method, co
 /* plan.c: puts {predicted, low, high, error_percent} of a plan's candidates into the variants they mean, as
  * "predicted_step_time_us". Returns how many matched. */
 int ls_bench_plan_merge(json_t *document, const json_t *plan);
+
+/* peak.c: adds "utilisation" {peak_flops_per_s, peak_flops_percent} to the fp32 variants for whose device the
+ * profile has times of matrix products. */
+void ls_bench_peak(json_t *document, const ls_profile_t *profile);
 
 /* study.c: adds "study": the two tables of the study that the project grew from, filled from the variants of
  * its networks (presets, one rank and two), its own figures beside them, its timelines, and each of its

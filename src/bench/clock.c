@@ -1,24 +1,9 @@
 /* Limits of clocks and heat: a measurement taken while one acted is void. */
 #include "bench/bench.h"
 
-#include "machine/machine.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int64_t ls_bench_gpu_limits(ls_ctx_t *ctx) {
-  ls_machine_t *machine = ls_alloc(ctx, sizeof *machine);
-  if (!machine) return -1;
-  int64_t bits = -1;
-  if (ls_machine_read(ctx, machine) == LS_OK)
-    for (int i = 0; i < machine->gpu_count; i++) {
-      int64_t own = machine->gpu[i].throttle_reasons;
-      if (own >= 0) bits = (bits < 0 ? 0 : bits) | (own & LS_BENCH_GPU_LIMITS);
-    }
-  ls_free(machine);
-  return bits;
-}
 
 const char *ls_bench_gpu_limit_text(int64_t bits, char buf[64]) {
   static const struct {

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#define ENERGY_WINDOW_S 1.0
+
 typedef struct {
   ls_ctx_t *ctx;
   const ls_bench_method_t *method;
@@ -45,9 +47,33 @@ static void describe_parts(json_t *variant) {
     json_object_set_new(parts, keys[i], part);
   }
   const char *source = measured ? "measured" : json_is_object(parts) ? "traced" : NULL;
+  const json_t *collectives = json_object_get(json_object_get(variant, "traced"), "collectives");
+  if (!measured && collectives)
+    json_object_set(variant, "collectives", (json_t *)(uintptr_t)collectives); /* only counted, not changed */
   json_object_set_new(variant, "step_parts_us", parts);
   json_object_set_new(variant, "step_parts_total_us", ls_bench_json_number(total_us));
   json_object_set_new(variant, "step_parts_source", source ? json_string(source) : json_null());
+}
+
+/* What NVML said over all repetitions: means and the largest memory; energy only of enough time, because the
+ * driver's counter moves in steps. */
+static void describe_gpu(const build_t *b, json_t *variant) {
+  const json_t *repetition;
+  size_t i;
+  double window_s = 0, energy_j = 0, memory = NAN, busy = 0;
+  json_array_foreach(repetitions_of(variant), i, repetition) {
+    window_s += ls_bench_number(repetition, "gpu.window_s");
+    energy_j += ls_bench_number(repetition, "gpu.energy_j");
+    busy += ls_bench_number(repetition, "gpu.busy_percent");
+    memory = fmax(memory, ls_bench_number(repetition, "gpu.memory_used_bytes"));
+  }
+  if (i == 0 || !isfinite(window_s)) return;
+  double steps = (double)i * (double)b->method->steps;
+  json_object_set_new(variant, "gpu",
+                      json_pack("{s:f, s:o, s:o, s:o}", "window_s", window_s, "busy_percent",
+                                ls_bench_json_number(busy / (double)i), "energy_j_per_step",
+                                ls_bench_json_number(window_s >= ENERGY_WINDOW_S ? energy_j / steps : NAN),
+                                "memory_used_bytes", ls_bench_json_number(memory)));
 }
 
 /* Whether every repetition ended with the same parameters, to the bit. */
@@ -112,6 +138,7 @@ static ls_status_t describe_variant(build_t *b, json_t *variant) {
   json_object_set_new(variant, "step_time_median_us", mean_json(variant, "step_time_us.median"));
   json_object_set_new(variant, "step_time_p95_us", mean_json(variant, "step_time_us.p95"));
   describe_parts(variant);
+  describe_gpu(b, variant);
   json_object_set_new(variant, "grad_norm", mean_json(variant, "grad_norm"));
   json_object_set_new(variant, "loss", mean_json(variant, "loss"));
   json_object_set_new(variant, "identical_parameters", identical_json(variant));

@@ -87,11 +87,14 @@ static void parts_table(FILE *to, const json_t *variants) {
   static const char *const keys[] = {"input", "forward", "backward", "exposed_comm", "optimizer", "rest"};
   const json_t *v;
   size_t i;
-  fputs("\n## Parts of a step (us, rank 0)\n\n| variant | input | forward | backward | exposed communication "
-        "| optimizer "
-        "| rest | exposed of step | GFLOP/s per rank | gradient norm | loss "
-        "|\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
-        to);
+  fputs(
+      "\n## Parts of a step (us, rank 0)\n\nTraced: a captured step is one launch and hides its parts, so "
+      "they come from one more repetition whose tasks are launched one by one; such a step is slower. "
+      "Utilisation: of the machine's fastest measured matrix product; busy: NVML's share of time in which "
+      "kernels ran; energy: all devices of the variant.\n\n| variant | input | forward | backward | exposed "
+      "communication | optimizer | rest | exposed of step | GFLOP/s per rank | utilisation | busy | J per "
+      "step | gradient norm | loss |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+      to);
   json_array_foreach(variants, i, v) {
     if (json_object_get(v, "failed")) continue;
     const json_t *parts = json_object_get(v, "step_parts_us");
@@ -102,6 +105,9 @@ static void parts_table(FILE *to, const json_t *variants) {
     cell(to, "%.1f", 100 * ls_bench_number(parts, "exposed_comm") / ls_bench_number(v, "step_parts_total_us"),
          " %");
     cell(to, "%.2f", ls_bench_number(v, "flops_per_s_per_rank") * 1e-9, "");
+    cell(to, "%.2g", ls_bench_number(v, "utilisation.peak_flops_percent"), " %");
+    cell(to, "%.0f", ls_bench_number(v, "gpu.busy_percent"), " %");
+    cell(to, "%.3g", ls_bench_number(v, "gpu.energy_j_per_step"), "");
     cell(to, "%.5g", ls_bench_number(v, "grad_norm"), "");
     cell(to, "%.5g", ls_bench_number(v, "loss"), "");
     fputc('\n', to);

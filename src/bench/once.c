@@ -3,7 +3,10 @@
 #include "bench/bench.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { TRACED_STEPS_MAX = 30 }; /* every task of a traced step is put on the device by itself: slow */
 
 /* What the progress hook gathers; rank 0 only. */
 typedef struct {
@@ -13,20 +16,29 @@ typedef struct {
   double *step_us; /* (steps) measured ones */
   int64_t seen, measured;
   int64_t parts_ns[LS_PHASE_STEP_COUNT];
-  int64_t parts_count;
   double grad_norm_sum, loss;
-  int64_t gpu_limits; /* read right after the last measured step, before the device rests */
-  int64_t *task_ns;   /* (tasks) sums of the measured steps */
+  ls_watch_t *watch;     /* of the GPUs, NULL on hosts */
+  ls_watch_report_t gpu; /* during the measured steps */
+  bool traced;           /* an extra repetition for its parts alone */
+  int64_t *task_ns;      /* (tasks) sums of the measured steps */
   int64_t task_steps;
   json_t *curve_loss, *curve_grad_norm; /* NULL without curves */
 } gather_t;
 
 static void gather_tasks(gather_t *g) {
   const ls_task_time_t *times = ls_run_times(g->trainer->train.run);
-  if (!times || !g->trainer->backend->host_memory) return;
+  int64_t parts_ns[LS_PHASE_STEP_COUNT];
+  if (!times) return;
   for (int i = 0; i < g->trainer->train.schedule->task_count; i++)
     g->task_ns[i] += times[i].end_ns - times[i].start_ns;
+  ls_run_parts(g->trainer->train.run, parts_ns);
+  for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
+    g->parts_ns[i] += parts_ns[i];
   g->task_steps++;
+}
+
+static int64_t steps_of(const gather_t *g) {
+  return g->traced && g->plan->steps > TRACED_STEPS_MAX ? TRACED_STEPS_MAX : g->plan->steps;
 }
 
 static void gather_step(void *user, const ls_progress_t *p) {
@@ -35,42 +47,53 @@ static void gather_step(void *user, const ls_progress_t *p) {
     json_array_append_new(g->curve_loss, ls_bench_json_number(p->train_loss));
     json_array_append_new(g->curve_grad_norm, ls_bench_json_number(p->grad_norm));
   }
-  if (g->seen++ < g->plan->warmup_steps || g->measured == g->plan->steps) return;
+  if (g->seen++ < g->plan->warmup_steps || g->measured == steps_of(g)) {
+    if (g->seen == g->plan->warmup_steps) ls_watch_begin(g->watch);
+    return;
+  }
   g->step_us[g->measured++] = (double)p->step_time_ns * 1e-3;
   g->grad_norm_sum += p->grad_norm;
   g->loss = p->train_loss;
-  const int64_t parts_ns[LS_PHASE_STEP_COUNT] = {p->parts.input_ns,     p->parts.forward_ns,
-                                                 p->parts.backward_ns,  p->parts.comm_ns,
-                                                 p->parts.optimizer_ns, p->parts.rest_ns};
-  for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
-    g->parts_ns[i] += parts_ns[i];
-  g->parts_count += p->parts.measured;
   gather_tasks(g);
-  if (g->measured == g->plan->steps && !g->trainer->backend->host_memory)
-    g->gpu_limits = ls_bench_gpu_limits(g->ctx);
+  if (g->measured == steps_of(g)) ls_watch_end(g->watch, &g->gpu);
 }
 
 static json_t *parts_json(const gather_t *g) {
   static const char *const keys[LS_PHASE_STEP_COUNT] = {"input",        "forward",   "backward",
                                                         "exposed_comm", "optimizer", "rest"};
-  if (g->parts_count == 0) return json_null();
+  if (g->task_steps == 0) return json_null();
   json_t *parts = json_object();
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
-    json_object_set_new(parts, keys[i], json_real((double)g->parts_ns[i] * 1e-3 / (double)g->parts_count));
+    json_object_set_new(parts, keys[i], json_real((double)g->parts_ns[i] * 1e-3 / (double)g->task_steps));
   return parts;
+}
+
+static json_t *gpu_json(const gather_t *g) {
+  if (!g->watch) return json_null();
+  return json_pack("{s:I, s:o, s:o, s:o, s:o}", "samples", (json_int_t)g->gpu.samples, "window_s",
+                   ls_bench_json_number(g->gpu.window_s), "busy_percent",
+                   ls_bench_json_number(g->gpu.busy_percent), "energy_j",
+                   ls_bench_json_number(g->gpu.energy_j), "memory_used_bytes",
+                   ls_bench_json_number(g->gpu.memory_used_bytes));
+}
+
+/* The bits that mean a limit; -1 = not known. */
+static int64_t gpu_limits(const gather_t *g) {
+  return g->gpu.throttle_reasons < 0 ? -1 : g->gpu.throttle_reasons & LS_BENCH_GPU_LIMITS;
 }
 
 static json_t *repetition_json(gather_t *g, const ls_train_report_t *report) {
   double mean_us = ls_stat_mean(g->step_us, g->measured);
   ls_stat_sort(g->step_us, g->measured);
-  return json_pack("{s:{s:o, s:o, s:o}, s:o, s:o, s:o, s:o, s:s, s:I, s:I}", "step_time_us", "mean",
+  return json_pack("{s:{s:o, s:o, s:o}, s:o, s:o, s:o, s:o, s:s, s:I, s:I, s:o}", "step_time_us", "mean",
                    ls_bench_json_number(mean_us), "median",
                    ls_bench_json_number(ls_stat_quantile(g->step_us, g->measured, 0.5)), "p95",
                    ls_bench_json_number(ls_stat_quantile(g->step_us, g->measured, 0.95)), "samples_per_s",
                    ls_bench_json_number((double)report->global_batch * 1e6 / mean_us), "step_parts_us",
                    parts_json(g), "grad_norm", ls_bench_json_number(g->grad_norm_sum / (double)g->measured),
                    "loss", ls_bench_json_number(g->loss), "params_xxh3", report->params_xxh3, "skipped_steps",
-                   (json_int_t)report->skipped_steps, "gpu_limit", (json_int_t)g->gpu_limits);
+                   (json_int_t)report->skipped_steps, "gpu_limit", (json_int_t)gpu_limits(g), "gpu",
+                   gpu_json(g));
 }
 
 /* Bytes over time as nccl-tests defines them (PERFORMANCE.md): bus = algorithm x 2 (n - 1) / n for an
@@ -140,26 +163,41 @@ static ls_status_t add_curves(gather_t *g, const ls_train_report_t *report, json
                        (size_t)g->trainer->layout->total * sizeof *param);
 }
 
-/* One repetition, appended to *measurement (made by the first). */
+/* What a traced repetition is for. */
+static json_t *traced_json(gather_t *g) {
+  return json_pack("{s:I, s:o, s:o, s:o}", "steps", (json_int_t)g->measured, "step_time_us",
+                   ls_bench_json_number(ls_stat_mean(g->step_us, g->measured)), "step_parts_us",
+                   parts_json(g), "collectives", collectives_json(g));
+}
+
+static ls_status_t keep(gather_t *g, const ls_config_t *config, const ls_train_report_t *report,
+                        json_t **measurement) {
+  if (g->traced) {
+    json_object_set_new(*measurement, "traced", traced_json(g));
+    return LS_OK;
+  }
+  if (!*measurement) *measurement = header_json(g, config, report);
+  json_t *repetition = repetition_json(g, report);
+  if (!*measurement || json_array_append_new(json_object_get(*measurement, "repetitions"), repetition) != 0)
+    return ls_fail(g->ctx, LS_ERR_MEMORY, "out of memory for a measurement");
+  return g->curve_loss ? add_curves(g, report, *measurement) : LS_OK;
+}
+
+/* One repetition, kept in *measurement (made by the first). */
 static ls_status_t repeat(gather_t *g, ls_world_t *world, const ls_config_t *config, json_t **measurement) {
   ls_train_hooks_t hooks = {.progress = gather_step, .user = g};
+  ls_trainer_options_t options = {.trace = g->traced};
   ls_train_report_t report;
-  ls_status_t status = ls_trainer_create(g->ctx, world, config, NULL, &g->trainer);
+  ls_status_t status = ls_trainer_create(g->ctx, world, config, &options, &g->trainer);
   if (status != LS_OK) return status;
   bool root = ls_world_rank(world) == 0;
   if (root) {
     g->task_ns = ls_alloc_array(g->ctx, (size_t)g->trainer->train.schedule->task_count, sizeof *g->task_ns);
     if (!g->task_ns) status = LS_ERR_MEMORY;
   }
+  if (status == LS_OK && g->plan->warmup_steps == 0) ls_watch_begin(g->watch);
   if (status == LS_OK) status = ls_trainer_run(g->trainer, &hooks, &report);
-  if (status == LS_OK && root) {
-    if (!*measurement) *measurement = header_json(g, config, &report);
-    json_t *repetition = repetition_json(g, &report);
-    if (!*measurement || json_array_append_new(json_object_get(*measurement, "repetitions"), repetition) != 0)
-      status = ls_fail(g->ctx, LS_ERR_MEMORY, "out of memory for a measurement");
-    else if (g->curve_loss)
-      status = add_curves(g, &report, *measurement);
-  }
+  if (status == LS_OK && root) status = keep(g, config, &report, measurement);
   ls_free(g->task_ns);
   g->task_ns = NULL;
   ls_trainer_destroy(g->trainer);
@@ -177,23 +215,54 @@ static void prepare(ls_config_t *config, const ls_bench_once_t *plan) {
   if (!plan->curves) config->data.validation = 0;
 }
 
+/* Rank 0 watches the GPUs of its node's ranks. Not being able to is no failure of the measurement. */
+static ls_watch_t *start_watch(ls_ctx_t *ctx, const ls_world_t *world, const ls_backend_t *backend) {
+  ls_watch_t *watch = NULL;
+  int gpus[LS_GPU_MAX], ranks = world->comm->local_size;
+  if (backend->host_memory || ls_world_rank(world) != 0) return NULL;
+  int count = ls_watch_visible(getenv("CUDA_VISIBLE_DEVICES"), ranks, gpus);
+  return ls_watch_start(ctx, gpus, count, &watch) == LS_OK ? watch : NULL;
+}
+
+/* Repetition number `r` of plan->repetitions; the one beyond them is the traced one. */
+static ls_status_t repeat_number(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config,
+                                 const ls_bench_once_t *plan, int64_t r, ls_watch_t *watch, double *step_us,
+                                 json_t **measurement) {
+  gather_t g = {.ctx = ctx,
+                .plan = plan,
+                .step_us = step_us,
+                .loss = NAN,
+                .traced = r == plan->repetitions,
+                .watch = watch,
+                .gpu = {.throttle_reasons = -1}};
+  if (plan->curves) {
+    g.curve_loss = json_array();
+    g.curve_grad_norm = json_array();
+  }
+  ls_status_t status = repeat(&g, world, config, measurement);
+  json_decref(g.curve_grad_norm);
+  json_decref(g.curve_loss);
+  return status;
+}
+
 ls_status_t ls_bench_once(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const ls_bench_once_t *plan,
                           json_t **out) {
   json_t *measurement = NULL;
-  ls_status_t status = LS_OK;
+  const ls_backend_t *backend;
+  ls_status_t status = ls_backend_find(ctx, config->parallel.backend, &backend);
+  if (status != LS_OK) return status;
   double *step_us = ls_alloc_array(ctx, (size_t)plan->steps, sizeof *step_us);
   if (!step_us) return LS_ERR_MEMORY;
   prepare(config, plan);
-  for (int64_t r = 0; r < plan->repetitions && status == LS_OK; r++) {
-    gather_t g = {.ctx = ctx, .plan = plan, .step_us = step_us, .loss = NAN, .gpu_limits = -1};
-    if (plan->curves) {
-      g.curve_loss = json_array();
-      g.curve_grad_norm = json_array();
-    }
-    status = repeat(&g, world, config, &measurement);
-    json_decref(g.curve_grad_norm);
-    json_decref(g.curve_loss);
+  ls_watch_t *watch = start_watch(ctx, world, backend);
+  /* Host backends know the parts of every step; a captured one is traced once more for them. */
+  int64_t all = plan->repetitions + (plan->traced && backend->capture);
+  for (int64_t r = 0; r < all && status == LS_OK; r++) {
+    if (r == plan->repetitions && plan->steps > TRACED_STEPS_MAX)
+      config->train.steps = plan->warmup_steps + TRACED_STEPS_MAX;
+    status = repeat_number(ctx, world, config, plan, r, watch, step_us, &measurement);
   }
+  ls_watch_stop(watch);
   ls_free(step_us);
   if (status != LS_OK)
     json_decref(measurement);

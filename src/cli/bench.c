@@ -171,6 +171,16 @@ static ls_status_t publish(bench_t *b, json_t *document) {
   return LS_OK;
 }
 
+/* Without a profile the share of the peak stays unknown; nobody is asked to probe for it. */
+static void add_peak(json_t *document, const ls_machine_t *machine) {
+  ls_profile_t *profile = NULL;
+  char *path = ls_profile_default_path(NULL, machine);
+  if (path && ls_path_exists(path) && ls_profile_load(NULL, path, machine, &profile) == LS_OK)
+    ls_bench_peak(document, profile);
+  ls_profile_destroy(profile);
+  ls_free(path);
+}
+
 /* Which machine this was: comparing runs of different machines deserves a warning. */
 static void add_machine(ls_ctx_t *ctx, json_t *document) {
   ls_machine_t *machine = ls_alloc(ctx, sizeof *machine);
@@ -179,6 +189,7 @@ static void add_machine(ls_ctx_t *ctx, json_t *document) {
     ls_machine_fingerprint(machine, hex);
     json_object_set_new(document, "machine_fingerprint", json_string(hex));
     json_object_set_new(document, "machine", ls_machine_json(machine));
+    add_peak(document, machine);
   }
   ls_free(machine);
 }

@@ -14,7 +14,7 @@ static void symbol(void *library, const char *name, void *function) {
   memcpy(function, &found, sizeof found);
 }
 
-static bool nvml_open(ls_nvml_t *nvml, char *why, size_t why_bytes) {
+bool ls_nvml_open(ls_nvml_t *nvml, char *why, size_t why_bytes) {
   *nvml = (ls_nvml_t){.library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)};
   if (!nvml->library) {
     const char *text = dlerror();
@@ -34,7 +34,7 @@ static bool nvml_open(ls_nvml_t *nvml, char *why, size_t why_bytes) {
   return false;
 }
 
-static void nvml_close(ls_nvml_t *nvml) {
+void ls_nvml_close(ls_nvml_t *nvml) {
   if (nvml->shutdown) nvml->shutdown();
   dlclose(nvml->library);
 }
@@ -209,9 +209,9 @@ static void read_nccl(ls_machine_t *m) {
 
 void ls_machine_read_gpus(ls_machine_t *m) {
   ls_nvml_t nvml;
-  if (!nvml_open(&nvml, m->gpu_refused, sizeof m->gpu_refused)) return;
+  if (!ls_nvml_open(&nvml, m->gpu_refused, sizeof m->gpu_refused)) return;
   read_versions(&nvml, m);
   read_devices(&nvml, m);
-  nvml_close(&nvml);
+  ls_nvml_close(&nvml);
   if (m->gpu_count > 0) read_nccl(m);
 }

@@ -4,6 +4,9 @@
 #ifndef LS_MACHINE_NVML_H
 #define LS_MACHINE_NVML_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 typedef void *ls_nvml_device_t; /* nvmlDevice_t */
 typedef int ls_nvml_return_t;   /* nvmlReturn_t, 0 = NVML_SUCCESS */
 
@@ -25,6 +28,10 @@ enum {
 typedef struct {
   unsigned long long total, free, used;
 } ls_nvml_memory_t; /* nvmlMemory_t */
+
+typedef struct {
+  unsigned gpu, memory;  /* percent of the last sample period in which kernels ran, memory was accessed */
+} ls_nvml_utilization_t; /* nvmlUtilization_t */
 
 typedef struct {
   char bus_id_legacy[16];
@@ -56,6 +63,8 @@ typedef struct {
   X(width_max, nvmlDeviceGetMaxPcieLinkWidth, (ls_nvml_device_t, unsigned *))                                \
   X(pci, nvmlDeviceGetPciInfo_v3, (ls_nvml_device_t, ls_nvml_pci_t *))                                       \
   X(throttle, nvmlDeviceGetCurrentClocksThrottleReasons, (ls_nvml_device_t, unsigned long long *))           \
+  X(utilization, nvmlDeviceGetUtilizationRates, (ls_nvml_device_t, ls_nvml_utilization_t *))                 \
+  X(energy, nvmlDeviceGetTotalEnergyConsumption, (ls_nvml_device_t, unsigned long long *))                   \
   X(nvlink_state, nvmlDeviceGetNvLinkState, (ls_nvml_device_t, unsigned, int *))                             \
   X(nvlink_remote_type, nvmlDeviceGetNvLinkRemoteDeviceType, (ls_nvml_device_t, unsigned, int *))            \
   X(nvlink_remote_pci, nvmlDeviceGetNvLinkRemotePciInfo_v2, (ls_nvml_device_t, unsigned, ls_nvml_pci_t *))   \
@@ -70,5 +79,9 @@ typedef struct {
   LS_NVML_TABLE(LS_NVML_FIELD)
 #undef LS_NVML_FIELD
 } ls_nvml_t;
+
+/* gpu.c: opens and starts the library; false with a reason. A started one is closed by its user. */
+bool ls_nvml_open(ls_nvml_t *nvml, char *why, size_t why_bytes);
+void ls_nvml_close(ls_nvml_t *nvml);
 
 #endif

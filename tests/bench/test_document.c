@@ -99,6 +99,72 @@ static void test_void_runs(void **state) {
   json_decref(d);
 }
 
+/* A captured step hides its parts: those of the traced repetition stand in, and say so. Energy needs a
+ * second. */
+static void test_traced_parts(void **state) {
+  (void)state;
+  json_t *variants = two_variants(slow), *v = json_array_get(variants, 1), *r;
+  size_t i;
+  json_object_set_new(v, "traced",
+                      json_pack("{s:i, s:f, s:{s:f, s:f, s:f, s:f, s:f, s:f}, s:[{s:s, s:i, s:f}]}", "steps",
+                                30, "step_time_us", 300.0, "step_parts_us", "input", 1.0, "forward", 40.0,
+                                "backward", 60.0, "exposed_comm", 90.0, "optimizer", 20.0, "rest", 89.0,
+                                "collectives", "name", "gradients 0", "size_bytes", 64, "time_us", 12.5));
+  json_array_foreach(json_object_get(v, "repetitions"), i, r)
+      json_object_set_new(r, "gpu",
+                          json_pack("{s:f, s:f, s:f, s:f}", "window_s", 0.3, "busy_percent", 40.0 + (double)i,
+                                    "energy_j", 60.0, "memory_used_bytes", 1e9 + (double)i));
+  json_t *d = made_document(variants, json_array(), &plain_method);
+  v = json_array_get(json_object_get(d, "variants"), 1);
+  near(ls_bench_number(v, "step_parts_us.exposed_comm"), 90);
+  near(ls_bench_number(v, "step_parts_total_us"), 300);
+  assert_string_equal(json_string_value(json_object_get(v, "step_parts_source")), "traced");
+  near(ls_bench_number(json_array_get(json_object_get(v, "collectives"), 0), "time_us"), 12.5);
+  near(ls_bench_number(v, "gpu.energy_j_per_step"), 0.6); /* 5 x 60 J over 5 x 100 steps, in 1.5 s */
+  near(ls_bench_number(v, "gpu.busy_percent"), 42);
+  near(ls_bench_number(v, "gpu.memory_used_bytes"), 1e9 + 4);
+  char *markdown = ls_bench_markdown(NULL, d);
+  assert_non_null(strstr(markdown, "2 x ddp (traced) | 1.0 | 40.0 | 60.0 | 90.0 | 20.0 | 89.0 | 30.0 % |"));
+  ls_free(markdown);
+  assert_true(
+      json_is_null(json_object_get(json_array_get(json_object_get(d, "variants"), 0), "step_parts_us")));
+  json_decref(d);
+  variants = two_variants(slow);
+  json_object_set_new(json_array_get(json_object_get(json_array_get(variants, 0), "repetitions"), 0), "gpu",
+                      json_pack("{s:f, s:f}", "window_s", 0.3, "energy_j", 60.0)); /* one of five */
+  d = made_document(variants, json_array(), &plain_method);
+  assert_null(json_object_get(json_array_get(json_object_get(d, "variants"), 0), "gpu"));
+  json_decref(d);
+}
+
+/* The fastest product of the same device and thread count; other precisions and ops do not count. */
+static void test_peak(void **state) {
+  (void)state;
+  static ls_machine_t machine;
+  ls_profile_t *profile;
+  ls_machine_clear(&machine);
+  assert_int_equal(ls_profile_create(NULL, &machine, &profile), LS_OK);
+  const struct {
+    const char *key;
+    double ns;
+  } times[] = {{"op cpu t1 linear f32 (10, 100) f32 (50, 100) f32 (50) -> f32 (10, 50)", 1e5},    /* 1e9 */
+               {"op cpu t1 linear f32 (10, 100) f32 (500, 100) f32 (500) -> f32 (10, 500)", 1e5}, /* 1e10 */
+               {"op cpu t2 linear f32 (10, 100) f32 (500, 100) f32 (500) -> f32 (10, 500)", 1e3},
+               {"op cpu t1 linear i0=1 f32 (10, 100) f32 (500, 100) f32 (500) -> f32 (10, 500)", 1e3},
+               {"op cpu t1 linear_dx f32 (10, 100) f32 (500, 100) -> f32 (10, 500)", 1e3}};
+  for (int i = 0; i < LS_COUNT(times); i++) {
+    const ls_time_t time = {times[i].ns, times[i].ns, times[i].ns};
+    assert_int_equal(ls_profile_put(profile, times[i].key, &time), LS_OK);
+  }
+  json_t *d = made_document(two_variants(slow), json_array(), &plain_method);
+  ls_bench_peak(d, profile);
+  const json_t *v = json_array_get(json_object_get(d, "variants"), 0);
+  near(ls_bench_number(v, "utilisation.peak_flops_per_s"), 1e10);
+  near(ls_bench_number(v, "utilisation.peak_flops_percent"), 100 * (2000 * 1e6 / 200) / 1e10);
+  json_decref(d);
+  ls_profile_destroy(profile);
+}
+
 static void test_failed_variant(void **state) {
   (void)state;
   json_t *variants = two_variants(slow);
@@ -256,6 +322,8 @@ int main(void) {
                                      cmocka_unit_test(test_outliers),
                                      cmocka_unit_test(test_control),
                                      cmocka_unit_test(test_void_runs),
+                                     cmocka_unit_test(test_traced_parts),
+                                     cmocka_unit_test(test_peak),
                                      cmocka_unit_test(test_failed_variant),
                                      cmocka_unit_test(test_plan),
                                      cmocka_unit_test(test_html),

@@ -1,7 +1,8 @@
 /* A double of libnvidia-ml.so.1. FAKE_NVML says which machine it plays:
  *   switch  two GPUs on NVLink switches        bridge  two GPUs behind a host bridge, no peer access
  *   direct  two GPUs, two links between them   half    every second question is refused
- *   broken  it does not start                  lost    the first of two GPUs does not answer */
+ *   broken  it does not start                  lost    the first of two GPUs does not answer
+ *   pulse   heat limits its clocks in a few answers, the 2000th and those after it */
 #include "machine/nvml.h"
 
 #include <stdio.h>
@@ -75,6 +76,7 @@ int nvmlDeviceGetUUID(ls_nvml_device_t device, char *text, unsigned size) {
 int nvmlDeviceGetMemoryInfo(ls_nvml_device_t device, ls_nvml_memory_t *memory) {
   (void)device;
   memory->total = 16ull << 30;
+  memory->used = 3000000000;
   return OK;
 }
 
@@ -123,8 +125,23 @@ int nvmlDeviceGetPciInfo_v3(ls_nvml_device_t device, ls_nvml_pci_t *pci) {
 }
 
 int nvmlDeviceGetCurrentClocksThrottleReasons(ls_nvml_device_t device, unsigned long long *reasons) {
+  static int questions;
   (void)device;
   *reasons = 4;
+  if (playing("pulse")) *reasons = ++questions >= 2000 && questions < 2004 ? 0x20 : 0;
+  return refused(1) ? REFUSED : OK;
+}
+
+int nvmlDeviceGetUtilizationRates(ls_nvml_device_t device, ls_nvml_utilization_t *used) {
+  (void)device;
+  *used = (ls_nvml_utilization_t){.gpu = 40, .memory = 10};
+  return refused(0) ? REFUSED : OK;
+}
+
+/* 10 mJ more at every question. */
+int nvmlDeviceGetTotalEnergyConsumption(ls_nvml_device_t device, unsigned long long *energy_mj) {
+  static unsigned long long counter[2];
+  *energy_mj = counter[index_of(device)] += 10;
   return refused(1) ? REFUSED : OK;
 }
 
