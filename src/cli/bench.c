@@ -35,6 +35,7 @@ const cli_extra_t bench_flags[] = {
     [BENCH_OUTPUT] = {"--output", "FILE", "Write the JSON document (for lockstep compare)."},
     [BENCH_SEED] = {"--order-seed", "N", "Seed of the order and of the bootstrap (default 1)."},
     [BENCH_LIMIT] = {"--limit", "S", "Seconds after which a process is ended (default 600)."},
+    [BENCH_BUDGET] = {"--budget", "S", "Begin no further round that would end later (fewer repetitions)."},
     [BENCH_ONCE] = {"--once", "FILE", "Measure this configuration here, write the raw values (used inside)."},
     [BENCH_ONCE_PARAMS] = {"--once-params", "FILE",
                            "With --once: curves, and the final parameters (used inside)."},
@@ -98,7 +99,8 @@ static ls_status_t read_method(ls_ctx_t *ctx, const cli_args_t *args, bench_t *b
               {BENCH_CONTROL, 0, 10000, 1, &m->control_pairs},
               {BENCH_CONTROL_REPETITIONS, 2, 100000, 5, &m->control_repetitions},
               {BENCH_SEED, 0, 1000000000, 1, &m->order_seed},
-              {BENCH_LIMIT, 1, 1000000, 600, &b->limit_s}};
+              {BENCH_LIMIT, 1, 1000000, 600, &b->limit_s},
+              {BENCH_BUDGET, 1, 100000000, 100000000, &b->budget_s}};
   for (int i = 0; i < LS_COUNT(rows); i++) {
     ls_status_t status = cli_args_whole(ctx, &cli_bench, args, (int)rows[i].flag, rows[i].min, rows[i].max,
                                         rows[i].fallback, rows[i].value);

@@ -29,6 +29,7 @@ typedef enum {
   BENCH_OUTPUT,
   BENCH_SEED,
   BENCH_LIMIT,
+  BENCH_BUDGET,
   BENCH_ONCE,
   BENCH_ONCE_PARAMS,
   BENCH_ONCE_TRACED,
@@ -62,9 +63,9 @@ typedef struct {
   const cli_args_t *args;
   ls_bench_method_t method;
   bool validate, study;
-  bool host;   /* the backend computes on this machine's cores; known with peer or study */
-  int devices; /* of the backend here; 0 = not asked */
-  int64_t limit_s;
+  bool host;                 /* the backend computes on this machine's cores; known with peer or study */
+  int devices;               /* of the backend here; 0 = not asked */
+  int64_t limit_s, budget_s; /* of a process; of all rounds */
   bench_variant_t *variants;
   int variant_count;
   char *dir;                  /* of the children's files */

@@ -109,13 +109,24 @@ static void say_left(const bench_t *b, int64_t rounds, int64_t begin_ns) {
           left_s < 120 ? "s" : "minutes");
 }
 
+/* Whether another round like those before still fits; when not, fewer repetitions were made, and said so. */
+static bool fits_budget(bench_t *b, int64_t round, int64_t begin_ns) {
+  double took_s = (double)(ls_clock_ns() - begin_ns) * 1e-9;
+  if (round == 0 || took_s + took_s / (double)round <= (double)b->budget_s) return true;
+  b->method.repetitions = round * b->method.per_process;
+  if (!b->args->quiet)
+    fprintf(stderr, "%lld rounds took %.0f s; another one would not end within %lld s (--budget)\n",
+            (long long)round, took_s, (long long)b->budget_s);
+  return false;
+}
+
 static ls_status_t measure_rounds(bench_t *b) {
   int64_t rounds = (b->method.repetitions + b->method.per_process - 1) / b->method.per_process;
   int64_t begin_ns = ls_clock_ns();
   say_size(b, rounds);
   int *order = ls_alloc_array(b->ctx, (size_t)b->variant_count, sizeof *order);
   ls_status_t status = order ? LS_OK : LS_ERR_MEMORY;
-  for (int64_t round = 0; round < rounds && status == LS_OK; round++) {
+  for (int64_t round = 0; round < rounds && status == LS_OK && fits_budget(b, round, begin_ns); round++) {
     shuffle(order, b->variant_count, b->method.order_seed, round);
     for (int i = 0; i < b->variant_count && status == LS_OK; i++)
       status = measure_variant(b, order[i], round);

@@ -90,6 +90,12 @@ expect 2 'the configuration file is missing' bench
 expect 2 'leave --weak out' bench --study --weak
 expect 3 'did you mean .mlp-large' bench --study --models mlp-huge=8
 
+# A budget that the first round uses up: one round, and the document says how many repetitions there are.
+"$program" bench "$work/c.yaml" --ranks-list 1 --repetitions 90 --per-process 3 --steps 2 --warmup 0 --control 0 --budget 1 \
+  --json >"$work/out" 2>"$work/err" || fail "budget: $(cat "$work/err")"
+repetitions=$(sed -n 's/^ *"repetitions": \([0-9]*\),/\1/p' "$work/out")
+[ "$repetitions" = "$(grep -c params_xxh3 "$work/out")" ] || fail "$repetitions repetitions are not what was measured"
+
 # The study without a configuration, a corner of it: tables with its figures beside, conclusions, no peer access on a CPU.
 "$program" bench --study --models mlp-medium=8/16 --set parallel.backend=cpu --repetitions 3 --steps 3 --warmup 1 \
   --control 0 --json --markdown "$work/s.md" --html "$work/s.html" >"$work/s.json" 2>"$work/err" ||
