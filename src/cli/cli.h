@@ -9,10 +9,37 @@
 
 enum { CLI_SETS_MAX = 64, CLI_EXTRA_MAX = 32, CLI_OPERAND_MAX = 2, CLI_JSON_VERSION = 1 };
 
+/* messages.c: what this process says on stderr. */
+enum { CLI_KEPT_BYTES = 8192 };
+typedef struct {
+  int32_t used;
+  char record[CLI_KEPT_BYTES];
+} cli_kept_t;
+typedef struct {
+  int rank;        /* as the launcher gave it; 0 when started by hand */
+  bool gathering;  /* several ranks, not yet settled */
+  cli_kept_t kept; /* since the beginning; ranks other than 0 have not printed it */
+} cli_messages_t;
+
+/* From here on messages are gathered, where a launcher has started several ranks. */
+void cli_messages_gather(cli_messages_t *messages);
+void cli_messages_print(void *messages, ls_log_level_t level, const char *message); /* an ls_log_fn */
+/* Collective, when all ranks have been set up or all have failed to be: ranks other than 0 print what rank 0
+ * has not said. From here on every message is printed at once. A rank that does not come is waited for 5 s.
+ */
+void cli_messages_settle(cli_messages_t *messages, ls_world_t *world);
+/* Collective: the world, once all ranks have read their configuration. `own` is how that went here; where it
+ * failed on any rank, every rank says why or nothing, and the job ends. *world is written only on success. */
+ls_status_t cli_world_open(ls_ctx_t *ctx, cli_messages_t *messages, double deadline_s, ls_status_t own,
+                           ls_world_t **world);
+/* Local: prints what is held back. */
+void cli_messages_end(cli_messages_t *messages);
+
 /* What the command line said; which flags a command takes is in its row. */
 typedef struct {
   int argc;
   char **argv; /* as given, for starting ourselves again under mpirun */
+  cli_messages_t *messages;
   const char *config;
   const char *checkpoint, *trace;
   const char *sets[CLI_SETS_MAX];
@@ -39,7 +66,8 @@ typedef enum {
   CLI_FLAG_TRACE = 1 << 6,
   CLI_FLAG_QUIET = 1 << 7,
   CLI_FLAG_VERBOSE = 1 << 8,
-  CLI_FLAG_CONFIG_OPTIONAL = 1 << 9 /* with CLI_FLAG_CONFIG: may be left out */
+  CLI_FLAG_CONFIG_OPTIONAL = 1 << 9, /* with CLI_FLAG_CONFIG: may be left out */
+  CLI_FLAG_TOGETHER = 1 << 10        /* its ranks gather their messages and settle them */
 } cli_flag_t;
 
 typedef struct {

@@ -31,10 +31,11 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_eval_report_t report;
   ls_trainer_options_t options = {.checkpoint = args->checkpoint, .no_training = true};
   ls_status_t status = ls_config_load(ctx, args->config, args->sets, args->set_count, &config);
-  if (status != LS_OK) return status;
-  status = ls_world_open(ctx, config->parallel.deadline_s, &world);
+  if (status != LS_OK) return cli_world_open(ctx, args->messages, 0, status, &world);
+  status = cli_world_open(ctx, args->messages, config->parallel.deadline_s, status, &world);
   if (status != LS_OK) goto config;
   status = ls_trainer_create(ctx, world, config, &options, &trainer);
+  cli_messages_settle(args->messages, world);
   if (status != LS_OK) goto world;
   status = ls_trainer_evaluate(trainer, &report);
   if (status == LS_OK && ls_world_rank(world) == 0) print_result(args, trainer, &report);
@@ -49,6 +50,6 @@ config:
 
 const cli_command_t cli_eval = {.name = "eval",
                                 .summary = "Evaluates a checkpoint on the configured data.",
-                                .flags = CLI_FLAG_CONFIG | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET |
-                                         CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+                                .flags = CLI_FLAG_CONFIG | CLI_FLAG_TOGETHER | CLI_FLAG_CHECKPOINT |
+                                         CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
                                 .run = run};

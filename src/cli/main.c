@@ -7,12 +7,6 @@
 const cli_command_t *const cli_commands[] = {&cli_train,    &cli_eval,  &cli_inspect, &cli_check, &cli_plan,
                                              &cli_simulate, &cli_bench, &cli_compare, &cli_probe, NULL};
 
-static void print_message(void *user, ls_log_level_t level, const char *message) {
-  (void)user;
-  static const char *const labels[] = {"error: ", "warning: ", "", ""};
-  fprintf(stderr, "lockstep: %s%s\n", labels[level], message);
-}
-
 static int print_version(bool json) {
 #ifdef LS_HAVE_DNNL
   static const char cpu[] = "oneDNN";
@@ -61,19 +55,22 @@ static int usage_error(ls_ctx_t *ctx, const char *name) {
               nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : ""));
 }
 
-static int run_command(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv) {
+static int run_command(ls_ctx_t *ctx, cli_messages_t *messages, const cli_command_t *command, int argc,
+                       char **argv) {
   cli_args_t args;
   ls_status_t status = cli_args_parse(ctx, command, argc, argv, &args);
+  args.messages = messages;
   if (status == LS_OK && args.help) {
     cli_help_command(stdout, command);
     return 0;
   }
   if (args.verbose) ls_ctx_set_level(ctx, LS_LOG_DEBUG);
+  if (status == LS_OK && (command->flags & CLI_FLAG_TOGETHER)) cli_messages_gather(messages);
   if (status == LS_OK) status = command->run(ctx, &args);
   return ls_status_exit_code(status);
 }
 
-static int dispatch(ls_ctx_t *ctx, int argc, char **argv) {
+static int dispatch(ls_ctx_t *ctx, cli_messages_t *messages, int argc, char **argv) {
   const char *name = argc > 1 ? argv[1] : "--help";
   if (!strcmp(name, "--version")) {
     bool json = argc == 3 && !strcmp(argv[2], "--json");
@@ -93,7 +90,7 @@ static int dispatch(ls_ctx_t *ctx, int argc, char **argv) {
       cli_help_command(stdout, cli_commands[i]);
       return 0;
     }
-    if (!strcmp(name, cli_commands[i]->name)) return run_command(ctx, cli_commands[i], argc, argv);
+    if (!strcmp(name, cli_commands[i]->name)) return run_command(ctx, messages, cli_commands[i], argc, argv);
   }
   return usage_error(ctx, help ? argv[2] : name);
 }
@@ -107,12 +104,14 @@ static int flush_output(ls_ctx_t *ctx, int code) {
 }
 
 int main(int argc, char **argv) {
-  ls_ctx_t *ctx = ls_ctx_create(print_message, NULL);
+  cli_messages_t messages = {0};
+  ls_ctx_t *ctx = ls_ctx_create(cli_messages_print, &messages);
   if (!ctx) {
     fputs("lockstep: error: out of memory\n", stderr);
     return ls_status_exit_code(LS_ERR_MEMORY);
   }
-  int code = flush_output(ctx, dispatch(ctx, argc, argv));
+  int code = flush_output(ctx, dispatch(ctx, &messages, argc, argv));
+  cli_messages_end(&messages);
   ls_ctx_destroy(ctx);
   return code;
 }

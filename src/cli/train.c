@@ -183,6 +183,7 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
   ls_trainer_t *trainer = NULL;
   ls_train_report_t report;
   ls_status_t status = ls_trainer_create(ctx, world, config, &options, &trainer);
+  cli_messages_settle(args->messages, world);
   if (status != LS_OK) return status;
   status = ls_trainer_run(trainer, &hooks, &report);
   ls_trainer_destroy(trainer);
@@ -219,7 +220,7 @@ static ls_status_t run_with(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args) 
   ls_config_t *config;
   ls_world_t *world = NULL;
   ls_status_t status = load(ctx, arena, args, &config);
-  if (status != LS_OK) return status;
+  if (status != LS_OK) return cli_world_open(ctx, args->messages, 0, status, &world);
   int ranks = args->ranks > 0 ? (int)args->ranks : (int)config->parallel.ranks;
   status = cli_launch(ctx, args, ranks);
   if (status == LS_OK) {
@@ -227,7 +228,7 @@ static ls_status_t run_with(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args) 
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL); /* mpirun passes this one on, and does not kill after it */
-    status = ls_world_open(ctx, config->parallel.deadline_s, &world);
+    status = cli_world_open(ctx, args->messages, config->parallel.deadline_s, status, &world);
   }
   if (status == LS_OK) status = leave(world, train_in(ctx, world, config, args));
   ls_config_destroy(config);
@@ -250,6 +251,6 @@ const cli_command_t cli_train = {
         "Started by hand with more than one rank it starts itself through mpirun; inside mpirun or srun it\n"
         "joins the ranks that are there. A run interrupted by SIGINT or SIGTERM saves before it ends\n"
         "(under an mpirun of your own: SIGUSR1, for mpirun kills two seconds after the others).",
-    .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_RESUME |
-             CLI_FLAG_TRACE | CLI_FLAG_QUIET | CLI_FLAG_VERBOSE,
+    .flags = CLI_FLAG_CONFIG | CLI_FLAG_TOGETHER | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS |
+             CLI_FLAG_RESUME | CLI_FLAG_TRACE | CLI_FLAG_QUIET | CLI_FLAG_VERBOSE,
     .run = run};
