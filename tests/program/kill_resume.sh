@@ -13,7 +13,7 @@ parallel: {strategy: ddp, ranks: 2, backend: cpu, threads: 1, deadline_s: 20}
 Y
 sed "s#DIR#$work/probe#; s#STEPS#2000#" "$work/c.yaml" >"$work/probe.yaml"
 "$program" train "$work/probe.yaml" --quiet --json >"$work/probe.json"
-# about six seconds of steps on this machine: twenty lives do not reach the end
+# about six seconds of steps on this machine: twenty lives seldom reach the end
 steps=$(awk -v rate="$(field "$work/probe.json" samples_per_s)" 'BEGIN { printf "%d", 6 * rate / 32 }')
 sed "s#DIR#$work/whole#; s#STEPS#$steps#" "$work/c.yaml" >"$work/whole.yaml"
 sed "s#DIR#$work/killed#; s#STEPS#$steps#" "$work/c.yaml" >"$work/killed.yaml"
@@ -46,14 +46,19 @@ while [ $kills -lt 20 ] && [ $lives -lt 60 ]; do
   for victim in $victims; do
     kill -9 "$victim" 2>/dev/null && hit=1
   done
-  if wait $pid && [ $hit -eq 0 ]; then break; fi
+  if wait $pid && [ $hit -eq 0 ]; then # to the end, undisturbed: on a machine that has become faster; once more
+    got=$(field "$work/killed.json" params_xxh3)
+    [ "$got" = "$want" ] || fail "params_xxh3 $got after $kills kills, undisturbed $want"
+    rm -rf "$work/killed"
+    continue
+  fi
   for rank in $mpirun $ranks; do # a rank that outlived mpirun must be gone before the next life writes
     while [ -d "/proc/$rank" ] && ! grep -q '^State:.Z' "/proc/$rank/status" 2>/dev/null; do sleep 0.05; done
   done
   kills=$((kills + hit))
 done
 echo "$kills kills in $lives lives"
-[ $kills -ge 20 ] || fail "the run ended after $kills kills; give it more steps"
+[ $kills -ge 20 ] || fail "only $kills kills in $lives lives"
 
 "$program" train "$work/killed.yaml" --resume --quiet --json >"$work/killed.json" 2>>"$work/log" ||
   fail "the last resume failed: $(tail -5 "$work/log")"
