@@ -42,8 +42,7 @@ typedef struct {
   double batch;
   const ls_study_row_t *published; /* NULL: the study did not measure this batch */
   const json_t *one, *two;
-  double speedup, low, high; /* NAN: not measured, or no interval */
-  double welch_p;            /* of the difference of step times */
+  double speedup, low, high; /* NAN: not measured, or no interval; high may be infinite */
 } ls_study_cell_t;
 
 /* Everything that was measured with one kind of link. */

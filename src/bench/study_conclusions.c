@@ -1,5 +1,5 @@
 /* The study's conclusions as rows, each with the test that this document's numbers are put to. A statement
- * about speed holds or falls by 95 % intervals (and Welch's test), never by means alone; what the intervals
+ * about speed holds or falls by 95 % intervals, never by means alone; what the intervals
  * do not decide, or was not measured, stays undecided. The tests are per cell and not corrected for their
  * number. */
 #include "bench/study.h"
@@ -24,7 +24,6 @@ typedef enum { SLOWER, FASTER, UNSURE, MISSING, SIDE_COUNT } side_t;
 
 static side_t side_of(const ls_study_cell_t *c) {
   if (!isfinite(c->speedup)) return MISSING;
-  if (!(c->welch_p < LS_BENCH_ALPHA)) return UNSURE; /* of few repetitions a bootstrap is too narrow */
   if (c->high < 1) return SLOWER;
   return c->low > 1 ? FASTER : UNSURE; /* also without intervals */
 }

@@ -156,7 +156,7 @@ static void conclusions(FILE *to, const json_t *study) {
   fputs(
       "\n## Where the study's conclusions hold\n\nOn this machine, with these networks and this program. "
       "Each is put to a test with the numbers above; intervals are at 95 % and not corrected for the number "
-      "of cells. Faster and slower need an interval apart from 1 and Welch's test below 0.05.\n\n| the study "
+      "of cells. A speed-up's interval is the wider of the bootstrap's and Welch's.\n\n| the study "
       "concludes | tested by | link | verdict | figures |\n|---|---|---|---|---|\n",
       to);
   json_array_foreach(json_object_get(study, "conclusions"), i, conclusion) {
