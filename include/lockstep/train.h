@@ -53,6 +53,24 @@ typedef struct {
   const char *trace_path; /* not NULL: a Chrome trace of the last steps is written there by rank 0 */
 } ls_train_hooks_t;
 
+/* Memory of one rank in bytes. What it needs is arithmetic on its schedules and samples; what libraries take
+ * is not in it. On a CPU the device's memory is the host's, and everything is in device_bytes. */
+typedef struct {
+  int64_t step_bytes; /* parameters, gradients, optimizer state, inputs and activations of a training step */
+  int64_t evaluation_bytes; /* what evaluation adds */
+  int64_t rounding_bytes;   /* allocations take whole pages of the device */
+  int64_t samples_bytes;    /* the samples, always in host memory */
+  int64_t staging_bytes;    /* host memory that a GPU copies from and to: inputs, stats, the state when it is
+                               saved */
+  int64_t log_bytes;        /* times of the run's steps, host memory */
+  int64_t device_bytes;     /* needed on the device, in all */
+  int64_t host_bytes;       /* needed beside a device with memory of its own; 0 on a CPU */
+  int64_t
+      device_used_bytes;   /* at the end of the run: of a GPU all that is in use; on a CPU host_used_bytes */
+  int64_t host_used_bytes; /* peak resident memory of the process; 0 = cannot be read */
+  int64_t device_total_bytes; /* of a GPU, as its runtime counts; 0 on a CPU */
+} ls_train_memory_t;
+
 typedef struct {
   int64_t params;
   int world_size;
@@ -75,6 +93,7 @@ typedef struct {
   char params_xxh3[33];
   char checkpoint[4096]; /* newest saved in this run, "" = none */
   double wall_s, eval_s, save_s;
+  ls_train_memory_t memory; /* used: of the rank that used most; 0 when the run failed */
 } ls_train_report_t;
 
 typedef struct {

@@ -100,6 +100,11 @@ void cli_help_command(FILE *to, const cli_command_t *command);
 #define CLI_ENV_TERMINAL "LOCKSTEP_TERMINAL" /* set for ranks whose stderr ends on a terminal */
 ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks);
 
+/* shipped.c: the file that `name` stands for: a path, or the name (with or without .yaml) of a shipped one of
+ * its kind ("machines", "workloads"), looked for below $LOCKSTEP_DATA, the program's ../share/lockstep and
+ * the installed folder. Owned by the caller. LS_ERR_NOT_FOUND names where was looked. */
+ls_status_t cli_shipped(ls_ctx_t *ctx, const char *kind, const char *name, char **path);
+
 /* output.c */
 /* Takes the reference; adds "version". A document that could not be made (NULL) ends the program. */
 void cli_print_json(json_t *document);

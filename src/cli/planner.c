@@ -32,7 +32,11 @@ static ls_status_t run_probe(ls_ctx_t *ctx) {
   return ls_fail(ctx, LS_ERR_NOT_FOUND, "lockstep probe failed: there is no profile to plan with");
 }
 
-static ls_status_t open_profile(ls_ctx_t *ctx, cli_planned_t *p) {
+static ls_status_t open_profile(ls_ctx_t *ctx, const char *recorded, cli_planned_t *p) {
+  if (recorded) {
+    p->path = ls_strdup(ctx, recorded);
+    return p->path ? ls_profile_load(ctx, recorded, NULL, &p->profile) : LS_ERR_MEMORY;
+  }
   ls_status_t status = ls_machine_read(ctx, &p->machine);
   if (status != LS_OK) return status;
   if (!(p->path = ls_profile_default_path(ctx, &p->machine))) return LS_ERR_MEMORY;
@@ -43,11 +47,12 @@ static ls_status_t open_profile(ls_ctx_t *ctx, cli_planned_t *p) {
   return status == LS_OK ? ls_profile_load(ctx, p->path, &p->machine, &p->profile) : status;
 }
 
-/* Samples of the training part: known for synthetic data, else counted. */
-static ls_status_t count_samples(ls_ctx_t *ctx, const ls_config_t *config, int64_t *samples) {
+/* Samples, and what they take while they are read: known for synthetic data, else seen. */
+static ls_status_t count_samples(ls_ctx_t *ctx, const ls_config_t *config, ls_plan_options_t *options) {
   const ls_data_config_t *data = &config->data;
   if (data->kind == LS_DATA_SYNTHETIC) {
-    *samples = data->samples - llround((double)data->samples * data->validation);
+    options->rows = data->samples;
+    options->samples = data->samples - llround((double)data->samples * data->validation);
     return LS_OK;
   }
   ls_dataset_t *dataset;
@@ -55,18 +60,22 @@ static ls_status_t count_samples(ls_ctx_t *ctx, const ls_config_t *config, int64
                          config->model.loss == LS_LOSS_CROSS_ENTROPY};
   ls_status_t status = ls_dataset_open(ctx, data, NULL, &want, (uint64_t)config->train.seed, NULL, &dataset);
   if (status != LS_OK) return status;
-  *samples = dataset->train_count;
+  options->rows = dataset->rows;
+  options->samples = dataset->train_count;
+  options->reading_bytes = dataset->reading_bytes;
   ls_dataset_close(dataset);
   return LS_OK;
 }
 
-ls_status_t cli_planner_make(ls_ctx_t *ctx, const ls_config_t *config, ls_plan_options_t *options,
-                             cli_planned_t *planned) {
+ls_status_t cli_planner_make(ls_ctx_t *ctx, const ls_config_t *config, const char *recorded,
+                             ls_plan_options_t *options, cli_planned_t *planned) {
   cli_planned_t p = {0};
-  ls_status_t status = open_profile(ctx, &p);
-  if (status == LS_OK) status = count_samples(ctx, config, &options->samples);
+  ls_status_t status = open_profile(ctx, recorded, &p);
+  options->replay = recorded != NULL;
+  if (status == LS_OK) status = count_samples(ctx, config, options);
   if (status == LS_OK) status = ls_plan_make(ctx, config, p.profile, options, &p.plan);
-  if (status == LS_OK && p.plan.profile_changed && ls_profile_save(ctx, p.profile, p.path) != LS_OK)
+  if (status == LS_OK && !recorded && p.plan.profile_changed &&
+      ls_profile_save(ctx, p.profile, p.path) != LS_OK)
     ls_log(ctx, LS_LOG_WARN, "what was timed for this plan is not remembered: %s cannot be written", p.path);
   if (status != LS_OK) {
     ls_profile_destroy(p.profile);
@@ -116,7 +125,7 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t
   if (config->parallel.ranks > 1 && options.devices_max == 0)
     options.devices_max = (int)config->parallel.ranks;
   cli_planned_t planned;
-  ls_status_t status = cli_planner_make(ctx, config, &options, &planned);
+  ls_status_t status = cli_planner_make(ctx, config, NULL, &options, &planned);
   if (status != LS_OK) return status;
   const ls_plan_t *plan = &planned.plan;
   const ls_candidate_t *c = &plan->candidate[plan->choice];
@@ -158,7 +167,7 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t
   return status;
 }
 
-enum { EXTRA_EMIT, EXTRA_POLICY, EXTRA_BUDGET, EXTRA_COUNT };
+enum { EXTRA_EMIT, EXTRA_POLICY, EXTRA_BUDGET, EXTRA_MACHINE, EXTRA_COUNT };
 
 static ls_status_t check_extras(ls_ctx_t *ctx, const cli_args_t *args) {
   const char *emit = args->extra[EXTRA_EMIT], *policy = args->extra[EXTRA_POLICY];
@@ -199,7 +208,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   options.no_crossover = args->extra[EXTRA_EMIT] != NULL;
   status = ls_config_load(ctx, args->config, args->sets, args->set_count, &config);
   if (status != LS_OK) return status;
-  status = cli_planner_make(ctx, config, &options, &planned);
+  status = cli_planner_make(ctx, config, args->extra[EXTRA_MACHINE], &options, &planned);
   if (status == LS_OK) {
     status = show(ctx, args, config, &planned);
     cli_planner_release(&planned);
@@ -213,6 +222,8 @@ static const cli_extra_t extras[] = {
     [EXTRA_POLICY] = {"--policy", "RULE", "thresholds: answer as the study's rules would, for comparison."},
     [EXTRA_BUDGET] = {"--budget-ms", "N",
                       "At most so long to time ops that the profile does not know (6000)."},
+    [EXTRA_MACHINE] = {"--machine", "PROFILE",
+                       "Plan for the machine of this profile, from its rates; nothing is opened or timed."},
     [EXTRA_COUNT] = {NULL, NULL, NULL}};
 
 const cli_command_t cli_plan = {

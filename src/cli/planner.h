@@ -14,9 +14,10 @@ typedef struct {
 } cli_planned_t;
 
 /* Opens this machine's profile, or has it measured; plans; keeps in the profile what had to be timed.
- * `options` may be changed (samples). Released by the caller after LS_OK. */
-ls_status_t cli_planner_make(ls_ctx_t *ctx, const ls_config_t *config, ls_plan_options_t *options,
-                             cli_planned_t *planned);
+ * `options` may be changed (samples, replay). `recorded`: a profile of a machine that is not here to plan
+ * for, NULL = this one's. Released by the caller after LS_OK. */
+ls_status_t cli_planner_make(ls_ctx_t *ctx, const ls_config_t *config, const char *recorded,
+                             ls_plan_options_t *options, cli_planned_t *planned);
 void cli_planner_release(cli_planned_t *planned);
 
 /* A shell line; owned by the arena, NULL when memory is short. */
@@ -28,6 +29,18 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned);
 ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, cli_planned_t *planned, const char *form);
 void cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
                             const cli_planned_t *planned);
+
+/* memory.c. What a run needs, as JSON members in bytes (new reference). */
+json_t *cli_memory_json(const ls_train_memory_t *memory);
+/* Beside it, what libraries take here by this machine's profile. */
+typedef struct {
+  ls_train_memory_t need;
+  int64_t library_bytes, predicted_bytes;
+  bool library_assumed;
+} cli_memory_t;
+void cli_memory_predict(const ls_train_report_t *report, cli_memory_t *memory);
+json_t *cli_memory_report(const cli_memory_t *memory);
+void cli_memory_print(const cli_memory_t *memory);
 
 /* train: with strategy auto and no launcher around, chooses and puts the choice into *args as further --set
  * flags (owned by `arena`), then says it in one line on stderr. */

@@ -18,6 +18,13 @@ static json_t *parts_json(const ls_candidate_t *c) {
   return parts;
 }
 
+static json_t *memory_json(const ls_candidate_t *c) {
+  json_t *j = cli_memory_json(&c->need);
+  json_object_set_new(j, "libraries", json_integer(c->library_bytes));
+  json_object_set_new(j, "libraries_assumed", json_boolean(c->library_assumed));
+  return j;
+}
+
 static json_t *candidate_json(ls_arena_t *arena, const cli_args_t *args, const ls_plan_t *plan,
                               const ls_candidate_t *c) {
   const char *command = cli_planner_command(arena, args, plan, c);
@@ -38,7 +45,8 @@ static json_t *candidate_json(ls_arena_t *arena, const cli_args_t *args, const l
   json_object_set_new(j, "samples_per_s", cli_number(c->samples_per_s));
   json_object_set_new(j, "speedup", cli_number(c->speedup));
   json_object_set_new(j, "efficiency", cli_number(c->efficiency));
-  json_object_set_new(j, "bytes_per_device", json_integer(c->fit.device_total_bytes));
+  json_object_set_new(j, "bytes_per_device", json_integer(c->device_bytes));
+  json_object_set_new(j, "memory", memory_json(c));
   json_object_set_new(j, "fits", json_boolean(c->fits));
   json_object_set_new(j, "cost",
                       json_pack("{s:o, s:o, s:o}", "epoch_s", cli_number(c->epoch_s), "epoch_kwh",
@@ -55,6 +63,22 @@ static json_t *ownership_json(const ls_ownership_t *o) {
                    "hardware_month", o->hardware_month, "overhead_month", o->overhead_month, "energy_month",
                    o->energy_month, "net_month", o->net_month, "break_even_months", months, "verdict",
                    o->verdict);
+}
+
+static json_t *purchases_json(const ls_plan_t *plan) {
+  json_t *list = json_array();
+  for (int i = 0; i < plan->purchase_count; i++) {
+    const ls_purchase_t *o = &plan->purchase[i];
+    json_t *months = isinf(o->break_even_months) ? json_string("never") : cli_number(o->break_even_months);
+    json_t *row = json_pack(
+        "{s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "id", o->id, "what", o->what, "known",
+        o->known, "devices", o->known ? json_integer(o->devices) : json_null(), "step_time_predicted_us",
+        cli_number(o->step_ns * 1e-3), "speedup", cli_number(o->speedup), "price", cli_number(o->price),
+        "saved_hours_month", cli_number(o->saved_hours_month), "benefit_month", cli_number(o->benefit_month),
+        "money_per_saved_hour", cli_number(o->money_per_hour), "break_even_months", months);
+    json_array_append_new(list, row);
+  }
+  return list;
 }
 
 static json_t *crossover_json(const ls_plan_t *plan) {
@@ -88,6 +112,8 @@ json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planne
   json_object_set_new(j, "crossover_batch", crossover_json(plan));
   json_object_set_new(j, "crossover_searched_to", json_integer(plan->batch_max));
   json_object_set_new(j, "ownership", ownership_json(&plan->ownership));
+  json_object_set_new(j, "purchases", purchases_json(plan));
+  json_object_set_new(j, "replayed", json_boolean(plan->replayed));
   json_object_set_new(j, "profile", json_string(planned->path));
   json_object_set_new(j, "timed", json_integer(plan->timed));
   ls_arena_release(&arena);
@@ -98,7 +124,12 @@ json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planne
 
 static void print_row(const ls_plan_t *plan, int i) {
   const ls_candidate_t *c = &plan->candidate[i];
-  printf("%c %3d x %-3d %-7s", i == plan->choice ? '*' : ' ', c->devices, c->threads, c->strategy);
+  printf("%c %3d ", i == plan->choice ? '*' : ' ', c->devices);
+  if (c->host)
+    printf("x %-3d", c->threads);
+  else
+    printf("%5s", "");
+  printf(" %-7s", c->strategy);
   if (c->buckets > 0)
     printf(" %4d", c->buckets);
   else
@@ -110,7 +141,7 @@ static void print_row(const ls_plan_t *plan, int i) {
     printf(" %12.1f [%10.1f %10.1f ] %12s %6.2fx %5.0f%% %9.1f", c->step.ns * 1e-3, c->step.low_ns * 1e-3,
            c->step.high_ns * 1e-3, cli_count(llround(c->samples_per_s)), c->speedup, 100 * c->efficiency,
            c->exposed_ns * 1e-3);
-  printf(" %10s %-4s", cli_bytes(c->fit.device_total_bytes), c->fits ? "yes" : "NO");
+  printf(" %10s %-4s", cli_bytes(c->device_bytes), c->fits ? "yes" : "NO");
   if (isfinite(c->epoch_s)) printf(" %9.2f", c->epoch_s);
   if (isfinite(c->epoch_kwh)) printf(" %9.4f", c->epoch_kwh);
   if (isfinite(c->epoch_cost)) printf(" %9.4f", c->epoch_cost);
@@ -134,11 +165,34 @@ static void print_ownership(const ls_config_t *config, const ls_ownership_t *o) 
   printf("; %s\n", o->verdict);
 }
 
+static void print_purchases(const ls_config_t *config, const ls_plan_t *plan) {
+  const char *currency = config->cost.currency;
+  if (plan->purchase_count > 0) printf("\n  what else would make it faster (predicted, most first):\n");
+  for (int i = 0; i < plan->purchase_count; i++) {
+    const ls_purchase_t *o = &plan->purchase[i];
+    if (!o->known) {
+      printf("    %14s         %s\n", "-", o->what);
+      continue;
+    }
+    printf("    %11.1f us %6.2fx %s", o->step_ns * 1e-3, o->speedup, o->what);
+    if (isfinite(o->price)) printf("; %.2f %s", o->price, currency);
+    if (isfinite(o->money_per_hour)) printf(", %.2f %s for each hour saved", o->money_per_hour, currency);
+    if (isinf(o->break_even_months))
+      printf(", never pays for itself");
+    else if (isfinite(o->break_even_months))
+      printf(", break-even after %.1f months", o->break_even_months);
+    putchar('\n');
+  }
+}
+
 void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
   ls_plan_t *plan = &planned->plan;
   const ls_candidate_t *best = &plan->candidate[plan->choice];
   const ls_cost_config_t *cost = &config->cost;
   bool epoch = isfinite(best->epoch_s);
+  if (plan->replayed)
+    printf("for the machine of %s, which is not here: times from its rates, not from this network\n",
+           planned->path);
   printf("%s parameters, global batch %lld, backend %s; all times predicted, 90 %% intervals\n\n",
          cli_count(plan->params), (long long)plan->batch, plan->backend);
   printf("  devices   strategy buck micro      step us [       low       high ]    samples/s speed-up  eff.  "
@@ -168,7 +222,10 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
       printf("  %d devices do not win up to a global batch of %lld\n", c->devices,
              (long long)plan->batch_max);
   }
+  printf("  bytes/dev. include %s for libraries, %s\n", cli_bytes(best->library_bytes),
+         best->library_assumed ? "assumed: lockstep probe measures it" : "measured");
   print_ownership(config, &plan->ownership);
+  print_purchases(config, plan);
   printf("  profile: %s%s\n", planned->path,
          planned->probed ? " (quick probe; lockstep probe measures more)" : "");
 }

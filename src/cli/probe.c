@@ -9,8 +9,11 @@
 static const cli_extra_t extra[] = {
     {"--output", "FILE", "Write the profile there (default: the user's cache, where plan looks)."},
     {"--machine", "FILE", "Show a recorded machine or profile instead of measuring this machine."},
-    {"--quick", NULL, "Measure for about 2 s instead of about 10."},
+    {"--quick", NULL,
+     "Measure for about 2 s instead of about 10; adds to a full profile, never replaces it."},
     {"--ranks-into", "FILE", "Used by probe itself under mpirun: measure between ranks, into FILE."},
+    {"--fresh", NULL,
+     "Forget what an earlier profile of this machine holds, times that plan has added included."},
     {NULL, NULL, NULL}};
 
 /* Seconds for each part; a kind of GPU takes gpu + peers + what probe_ranks.c spends on NCCL. */
@@ -19,6 +22,9 @@ typedef struct {
 } budget_t;
 static const budget_t full = {.cpu = 2.6, .gpu = 6, .peers = 3},
                       quick = {.cpu = 0.5, .gpu = 0.5, .peers = 0.5};
+
+/* 1: of a full measurement, 0: of a quick one. */
+static const char thorough_key[] = "probe thorough";
 
 void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) {
   if (probe->note_count == CLI_PROBE_NOTES_MAX) return;
@@ -80,6 +86,37 @@ static const char *environment(void *user, const char *name) {
   return getenv(name);
 }
 
+static int entries(const ls_profile_t *profile) {
+  return ls_profile_time_count(profile) + ls_profile_curve_count(profile);
+}
+
+/* What an earlier profile of this very machine holds is not thrown away: times of steps and ops that plan has
+ * added stay, and a quick measurement replaces nothing of a full one. Another machine's, an older format's or
+ * a torn profile is replaced as if it were not there. */
+static ls_status_t keep_old(const char *path, bool fast, cli_probe_t *probe) {
+  static const char *const added[] = {"step ", "op ", NULL};
+  ls_ctx_t *own = ls_ctx_create(NULL, NULL);
+  ls_profile_t *old;
+  ls_time_t thorough;
+  if (!own) return LS_ERR_MEMORY;
+  ls_status_t status = LS_OK;
+  if (ls_path_exists(path) && ls_profile_load(own, path, &probe->machine, &old) == LS_OK) {
+    bool whole = ls_profile_get(old, thorough_key, &thorough) && thorough.ns > 0;
+    int before = entries(probe->profile);
+    if (fast && whole) {
+      status = ls_profile_merge(probe->profile, old);
+      probe->kept = "all of the full profile that was there (--fresh replaces it)";
+    } else {
+      status = ls_profile_fill(probe->profile, old, added);
+      if (entries(probe->profile) > before)
+        probe->kept = "times of steps and ops that plan had added (--fresh forgets them)";
+    }
+    ls_profile_destroy(old);
+  }
+  ls_ctx_destroy(own);
+  return status;
+}
+
 static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *probe) {
   bool fast = args->extra[CLI_PROBE_QUICK] != NULL;
   const budget_t *budget = fast ? &quick : &full;
@@ -95,10 +132,14 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
   if (status != LS_OK) return status;
   int gpus = measure_gpus(budget, probe);
   cli_probe_worlds(ctx, fast, gpus, probe);
+  cli_probe_memory(fast, gpus, probe);
   const char *output = args->extra[CLI_PROBE_OUTPUT];
   char *path = output ? ls_strdup(ctx, output) : ls_profile_default_path(ctx, &probe->machine);
   if (!path) return LS_ERR_MEMORY;
-  status = ls_profile_save(ctx, probe->profile, path);
+  double thorough = fast ? 0 : 1;
+  status = ls_profile_put(probe->profile, thorough_key, &(ls_time_t){thorough, thorough, thorough});
+  if (status == LS_OK && !args->extra[CLI_PROBE_FRESH]) status = keep_old(path, fast, probe);
+  if (status == LS_OK) status = ls_profile_save(ctx, probe->profile, path);
   if (status == LS_OK)
     probe->path = path;
   else

@@ -6,8 +6,15 @@
 #include "machine/profile.h"
 #include "probe/doctor.h"
 #include "probe/probe.h"
+#include <sys/types.h>
 
-enum { CLI_PROBE_OUTPUT, CLI_PROBE_MACHINE, CLI_PROBE_QUICK, CLI_PROBE_RANKS }; /* rows of its own flags */
+enum {
+  CLI_PROBE_OUTPUT,
+  CLI_PROBE_MACHINE,
+  CLI_PROBE_QUICK,
+  CLI_PROBE_RANKS,
+  CLI_PROBE_FRESH
+}; /* rows of its own flags */
 enum { CLI_PROBE_NOTES_MAX = 16, CLI_PROBE_RANKS_MAX = 4 };
 
 typedef struct {
@@ -18,7 +25,8 @@ typedef struct {
   char note[CLI_PROBE_NOTES_MAX][256]; /* what was not measured, and why */
   int note_count;
   int wrong_copies;
-  char *path; /* of the profile, NULL = not saved */
+  char *path;       /* of the profile, NULL = not saved */
+  const char *kept; /* what an older profile had and this one keeps, NULL = nothing */
   double wall_s;
 } cli_probe_t;
 
@@ -27,6 +35,10 @@ void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) LS_PRINTF(2, 3);
 /* probe_ranks.c. Starts mpirun with this program once per world size and takes over what the ranks measured;
  * what fails becomes a note. */
 void cli_probe_worlds(ls_ctx_t *ctx, bool quick, int gpus, cli_probe_t *probe);
+/* Waits for a child up to a deadline, then ends it. False when it did not end well. */
+bool cli_probe_wait(pid_t child, int *exit_code);
+/* probe_memory.c: what libraries take in a rank's process, per backend and number of ranks. */
+void cli_probe_memory(bool quick, int gpus, cli_probe_t *probe);
 /* The part of one rank: measures and, on rank 0, writes `path`. */
 ls_status_t cli_probe_rank(ls_ctx_t *ctx, bool quick, const char *path);
 

@@ -86,7 +86,7 @@ static void become_ranks(ls_ctx_t *ctx, bool quick, const char *path, int ranks)
 }
 
 /* Waits for the child; past its deadline it is asked to end, then killed. False when it did not end well. */
-static bool wait_for(pid_t child, int *exit_code) {
+bool cli_probe_wait(pid_t child, int *exit_code) {
   const struct timespec pause = {.tv_nsec = 5000000};
   int64_t begin = ls_clock_ns();
   bool asked = false;
@@ -136,7 +136,7 @@ static void one_world(ls_ctx_t *ctx, bool quick, int ranks, cli_probe_t *probe) 
   if (child == 0) become_ranks(ctx, quick, path, ranks);
   if (child < 0)
     cli_probe_note(probe, "%d ranks: %s", ranks, strerror(errno));
-  else if (wait_for(child, &exit_code))
+  else if (cli_probe_wait(child, &exit_code))
     take_over(path, ranks, probe);
   else
     cli_probe_note(probe, "%d ranks: mpirun ended with exit code %d", ranks, exit_code);

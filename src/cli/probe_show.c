@@ -181,6 +181,21 @@ static void show_collectives(const ls_profile_t *profile) {
     }
 }
 
+static void show_memory(const ls_profile_t *profile) {
+  bool any = false;
+  for (int i = 0; i < ls_profile_time_count(profile); i++) {
+    ls_time_t t;
+    char backend[16];
+    int ranks;
+    const char *key = ls_profile_time_at(profile, i, &t);
+    if (sscanf(key, "libraries %15s w%d", backend, &ranks) != 2) continue;
+    if (!any) printf("\nmemory that libraries take in a rank's process, beside what is trained\n");
+    any = true;
+    printf("  %s, %d rank%s %*s %s\n", backend, ranks, ranks == 1 ? "" : "s", ranks == 1 ? 13 : 12, "",
+           cli_bytes((int64_t)t.ns));
+  }
+}
+
 static void show_profile(const cli_probe_t *probe) {
   const ls_profile_t *profile = probe->profile;
   show_products(profile);
@@ -194,6 +209,7 @@ static void show_profile(const cli_probe_t *probe) {
   show_times(profile, "device-copy ", "64 MiB from each GPU at once");
   show_crowd(profile);
   show_collectives(profile);
+  show_memory(profile);
 }
 
 void cli_probe_show(const cli_probe_t *probe) {
@@ -210,6 +226,7 @@ void cli_probe_show(const cli_probe_t *probe) {
     printf("  %-7s %s: %s -> %s\n", ls_severity_name(f->severity), f->id, f->evidence, f->remedy);
   }
   if (probe->path) printf("\nprofile of %.1f s saved: %s\n", probe->wall_s, probe->path);
+  if (probe->kept) printf("kept: %s\n", probe->kept);
 }
 
 ls_status_t cli_probe_json(ls_ctx_t *ctx, const cli_probe_t *probe) {

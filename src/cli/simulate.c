@@ -13,10 +13,13 @@ enum { WIDTH = 118 };
 #define INPUT_BOUND 0.05 /* share of a step that waits for input, from which on it is said */
 
 static const cli_extra_t extras[] = {
-    [EXTRA_MACHINE] = {"--machine", "FILE", "The machine to simulate (machines/*.yaml)."},
+    [EXTRA_MACHINE] = {"--machine", "FILE",
+                       "The machine to simulate: a file, or the name of a shipped one, such as h200."},
     [EXTRA_RANKS] = {"--ranks", "LIST",
                      "Such as 1,2,4..1024 (A..B doubles); default: 1 to all of the machine's devices."},
-    [EXTRA_WORKLOAD] = {"--workload", "FILE", "Gradients and compute without a graph, instead of CONFIG."},
+    [EXTRA_WORKLOAD] =
+        {"--workload", "FILE",
+         "Gradients and compute without a graph, instead of CONFIG: a file, or a shipped name."},
     {NULL, NULL, NULL}};
 
 /* One row of the result: a simulated point and, for workloads, what was reported for it. */
@@ -101,7 +104,11 @@ static ls_status_t read_all(ls_ctx_t *ctx, const cli_args_t *args, simulation_t 
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep simulate: --machine FILE is missing; see machines/");
   if ((workload != NULL) == (args->config != NULL))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep simulate takes either CONFIG or --workload FILE");
-  ls_status_t status = ls_sim_machine_load(ctx, machine, &sim->machine);
+  char *path;
+  ls_status_t status = cli_shipped(ctx, "machines", machine, &path);
+  if (status != LS_OK) return status;
+  status = ls_sim_machine_load(ctx, path, &sim->machine);
+  ls_free(path);
   if (status != LS_OK) return status;
   char all[32];
   int devices = ls_sim_machine_devices(&sim->machine);
@@ -109,7 +116,10 @@ static ls_status_t read_all(ls_ctx_t *ctx, const cli_args_t *args, simulation_t 
   status = ls_sim_ranks_parse(ctx, ranks ? ranks : all, &sim->ranks);
   if (status != LS_OK) return status;
   if (!workload) return ls_config_load(ctx, args->config, args->sets, args->set_count, &sim->config);
-  status = ls_workload_load(ctx, workload, &sim->workload);
+  status = cli_shipped(ctx, "workloads", workload, &path);
+  if (status != LS_OK) return status;
+  status = ls_workload_load(ctx, path, &sim->workload);
+  ls_free(path);
   sim->has_workload = status == LS_OK;
   return status;
 }

@@ -76,7 +76,8 @@ static json_t *parts_json(const ls_step_parts_t *parts) {
                    (double)parts->optimizer_ns * 1e-3, "rest", (double)parts->rest_ns * 1e-3);
 }
 
-static void print_json(const ls_train_report_t *r, ls_status_t status, double predicted_us) {
+static void print_json(const ls_train_report_t *r, ls_status_t status, double predicted_us,
+                       const cli_memory_t *memory) {
   json_t *j = json_pack("{s:s, s:s}", "command", "train", "status", ls_status_name(status));
   json_object_set_new(j, "params", json_integer(r->params));
   json_object_set_new(j, "world_size", json_integer(r->world_size));
@@ -107,6 +108,7 @@ static void print_json(const ls_train_report_t *r, ls_status_t status, double pr
   json_object_set_new(j, "wall_s", cli_number(r->wall_s));
   json_object_set_new(j, "eval_s", cli_number(r->eval_s));
   json_object_set_new(j, "save_s", cli_number(r->save_s));
+  json_object_set_new(j, "bytes_per_device", cli_memory_report(memory));
   cli_print_json(j);
 }
 
@@ -135,7 +137,7 @@ static void print_before_after(const char *name, double before, double after) {
   if (isfinite(before) || isfinite(after)) printf("  %-24s %12.6g -> %.6g\n", name, before, after);
 }
 
-static void print_table(const ls_train_report_t *r, double predicted_us) {
+static void print_table(const ls_train_report_t *r, double predicted_us, const cli_memory_t *memory) {
   printf("\n  %-24s %12s\n", "parameters", cli_count(r->params));
   printf("  %-24s %12s, %d rank%s x %d thread%s (%s)\n", "strategy", r->strategy, r->world_size,
          r->world_size == 1 ? "" : "s", r->threads_per_rank, r->threads_per_rank == 1 ? "" : "s", r->backend);
@@ -154,6 +156,7 @@ static void print_table(const ls_train_report_t *r, double predicted_us) {
       printf("  %-24s %9.1f us, %+.1f %% of what was measured\n", "predicted by the plan", predicted_us,
              100 * (predicted_us / r->step_time_median_us - 1));
   }
+  cli_memory_print(memory);
   printf("  %-24s %12lld\n", "skipped steps", (long long)r->skipped_steps);
   printf("  %-24s %s\n", "parameters' XXH3-128", r->params_xxh3);
   printf("  %-24s %s\n", "saved", r->checkpoint[0] ? r->checkpoint : "nothing (no train.checkpoint.dir)");
@@ -192,10 +195,12 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
     ls_fail(ctx, status, "interrupted after %lld of %lld steps; go on with --resume",
             (long long)(report.resumed_from > 0 ? report.resumed_from + report.steps : report.steps),
             (long long)report.total_steps);
+  cli_memory_t memory;
+  cli_memory_predict(&report, &memory);
   if (args->json)
-    print_json(&report, status, config->parallel.predicted_us);
+    print_json(&report, status, config->parallel.predicted_us, &memory);
   else
-    print_table(&report, config->parallel.predicted_us);
+    print_table(&report, config->parallel.predicted_us, &memory);
   fflush(stdout); /* mpirun ends the others when the first rank leaves with a status */
   return status;
 }

@@ -56,9 +56,10 @@ typedef struct {
   float *targets;  /* (rows, outputs), normalised; NULL with classes */
   int32_t *labels; /* (rows); NULL without classes */
   int64_t train_count, validation_count;
-  uint64_t seed;    /* of the split */
-  ls_norm_t norm;   /* identity when not normalised */
-  char source[256]; /* for messages: the file */
+  uint64_t seed;         /* of the split */
+  ls_norm_t norm;        /* identity when not normalised */
+  char source[256];      /* for messages: the file */
+  int64_t reading_bytes; /* that were held beside the samples while they were read */
 } ls_dataset_t;
 
 /* Reads everything, splits with `seed`, normalises. With `norm` (of a checkpoint; NULL = compute) its values

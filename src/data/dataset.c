@@ -11,16 +11,19 @@
 typedef struct {
   ls_matrix_t features, targets;
   const char *feature_name, *target_name; /* for messages */
+  size_t file_bytes;                      /* the largest that was held at once */
 } read_t;
 
 typedef ls_status_t (*binary_reader_fn)(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size,
                                         ls_matrix_t *out);
 
-static ls_status_t read_file(ls_ctx_t *ctx, const char *path, binary_reader_fn read, ls_matrix_t *out) {
+static ls_status_t read_file(ls_ctx_t *ctx, const char *path, binary_reader_fn read, size_t *largest,
+                             ls_matrix_t *out) {
   char *bytes;
   size_t size;
   ls_status_t status = ls_read_bytes(ctx, path, &bytes, &size);
   if (status != LS_OK) return status;
+  if (size > *largest) *largest = size;
   status = read(ctx, path, bytes, size, out);
   ls_free(bytes);
   return status;
@@ -30,8 +33,8 @@ static ls_status_t read_pair(ls_ctx_t *ctx, const ls_data_config_t *config, bina
                              read_t *r) {
   r->feature_name = config->features;
   r->target_name = config->targets;
-  ls_status_t status = read_file(ctx, config->features, read, &r->features);
-  return status == LS_OK ? read_file(ctx, config->targets, read, &r->targets) : status;
+  ls_status_t status = read_file(ctx, config->features, read, &r->file_bytes, &r->features);
+  return status == LS_OK ? read_file(ctx, config->targets, read, &r->file_bytes, &r->targets) : status;
 }
 
 static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, read_t *r) {
@@ -40,6 +43,7 @@ static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, read_
   r->feature_name = r->target_name = config->path;
   ls_status_t status = ls_read_bytes(ctx, config->path, &text, &size);
   if (status != LS_OK) return status;
+  r->file_bytes = size;
   status = ls_read_csv(ctx, config->path, text, size, &config->target, NULL, &r->targets);
   if (status == LS_OK)
     status = ls_read_csv(ctx, config->path, text, size, &config->columns, &config->target, &r->features);
@@ -145,6 +149,7 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
   d->seed = seed;
   read_t r = {0};
   status = read_kind(ctx, config, memory, want, &r);
+  d->reading_bytes = (int64_t)r.file_bytes;
   if (status == LS_OK) status = build(ctx, config, want, norm, &r, d);
   ls_matrix_release(&r.features);
   ls_matrix_release(&r.targets);

@@ -41,12 +41,17 @@ typedef struct {
   /* This backend's version of an op, by op name; NULL when it has none of its own. */
   ls_kernel_fn (*kernel)(const ls_device_t *device, const char *op);
   int (*count)(ls_ctx_t *ctx); /* devices present; host backends: 1 */
+  /* Bytes of the device's memory that are in use, by whomever, and that there are. NULL: its memory is the
+   * host's. */
+  ls_status_t (*memory)(ls_device_t *device, int64_t *used_bytes, int64_t *total_bytes);
 } ls_device_ops_t;
 
 typedef struct {
   /* 256-byte aligned, zeroed. Reports LS_ERR_MEMORY. */
   ls_status_t (*alloc)(ls_device_t *device, ls_mem_t mem, size_t size_bytes, void **memory);
   void (*free)(ls_device_t *device, ls_mem_t mem, void *memory);
+  size_t page_bytes; /* device memory is taken in pages of this size; allocations under half of one share
+                        pages */
 } ls_buffer_ops_t;
 
 typedef struct {
@@ -108,7 +113,7 @@ typedef struct {
   ls_status_t (*nccl_create)(ls_ctx_t *ctx, ls_device_t *device, struct ls_comm *control, int64_t deadline_ns,
                              struct ls_comm **comm);
 } ls_cuda_module_t;
-enum { LS_CUDA_ABI = 1 };
+enum { LS_CUDA_ABI = 2 };
 typedef const ls_cuda_module_t *(*ls_cuda_module_fn)(void);
 #define LS_CUDA_MODULE_SYMBOL "ls_cuda_module"
 #define LS_CUDA_MODULE_FILE   "lockstep_cuda.so"

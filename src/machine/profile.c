@@ -206,6 +206,29 @@ ls_status_t ls_profile_merge(ls_profile_t *into, const ls_profile_t *from) {
   return status;
 }
 
+static bool begins(const char *key, const char *const *prefixes) {
+  for (int i = 0; prefixes[i]; i++)
+    if (strncmp(key, prefixes[i], strlen(prefixes[i])) == 0) return true;
+  return false;
+}
+
+ls_status_t ls_profile_fill(ls_profile_t *into, const ls_profile_t *from, const char *const *prefixes) {
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < from->time_count && status == LS_OK; i++) {
+    const ls_profile_time_t *t = &from->times[i];
+    ls_time_t known;
+    if (begins(t->key, prefixes) && !ls_profile_get(into, t->key, &known))
+      status = ls_profile_put(into, t->key, &t->time);
+  }
+  for (int i = 0; i < from->curve_count && status == LS_OK; i++) {
+    const ls_profile_curve_t *c = &from->curves[i];
+    const ls_curve_point_t *known;
+    if (begins(c->key, prefixes) && ls_profile_curve(into, c->key, &known) == 0)
+      status = ls_profile_put_curve(into, c->key, c->points, c->count);
+  }
+  return status;
+}
+
 /* On the line through two values at `part` of the way (beyond 1: extrapolated, never falling). */
 static double along(double from, double to, double part) {
   if (part > 1) return to + (part - 1) * fmax(to - from, 0);
@@ -251,5 +274,15 @@ const char *ls_profile_crowd_key(char buf[LS_PROFILE_KEY_BYTES], const char *bac
 const char *ls_profile_device_key(char buf[LS_PROFILE_KEY_BYTES], const char *what, const char *backend,
                                   int threads) {
   snprintf(buf, LS_PROFILE_KEY_BYTES, "%s %s t%d", what, backend, threads);
+  return buf;
+}
+
+const char *ls_profile_libraries_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend, int ranks) {
+  snprintf(buf, LS_PROFILE_KEY_BYTES, "libraries %s w%d", backend, ranks);
+  return buf;
+}
+
+const char *ls_profile_capacity_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend) {
+  snprintf(buf, LS_PROFILE_KEY_BYTES, "capacity %s", backend);
   return buf;
 }

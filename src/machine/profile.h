@@ -35,6 +35,8 @@ ls_status_t ls_profile_from_json(ls_ctx_t *ctx, const char *name, const json_t *
                                  const ls_machine_t *machine, ls_profile_t **profile);
 /* Takes over every time and curve of `from`, replacing those of the same key. */
 ls_status_t ls_profile_merge(ls_profile_t *into, const ls_profile_t *from);
+/* Takes over what `into` does not have and whose key begins with one of the prefixes (ended by NULL). */
+ls_status_t ls_profile_fill(ls_profile_t *into, const ls_profile_t *from, const char *const *prefixes);
 /* Where this user's profile of this machine is kept: $LOCKSTEP_PROFILE, else
  * $XDG_CACHE_HOME/lockstep/FINGERPRINT.json, else ~/.cache/... Owned by the caller. */
 char *ls_profile_default_path(ls_ctx_t *ctx, const ls_machine_t *machine);
@@ -71,6 +73,11 @@ const char *ls_profile_collective_key(char buf[LS_PROFILE_KEY_BYTES], const char
  * accumulating pass; bytes read and written), "copy-in" and "copy-out" (host to device and back; bytes). */
 const char *ls_profile_device_key(char buf[LS_PROFILE_KEY_BYTES], const char *what, const char *backend,
                                   int threads);
+/* What libraries take in a rank's process beside our own allocations (ns holds bytes): "libraries cuda w2".
+ */
+const char *ls_profile_libraries_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend, int ranks);
+/* Memory of a device as its runtime counts it (ns holds bytes): "capacity cuda". */
+const char *ls_profile_capacity_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend);
 /* Slow-down (ns holds a factor >= 1) of single-rank compute when `ranks` ranks of `threads` threads compute
  * at once: "crowd cpu 2x1 memory", "crowd cpu 2x1 compute". */
 const char *ls_profile_crowd_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend, int ranks, int threads,

@@ -6,9 +6,23 @@
 
 enum { WINDOW_MIN_MS = 40, WINDOW_MAX_MS = 300 };
 
-/* What the libraries of a GPU take beside our own regions: context, modules, cuBLASLt and NCCL. Upper bound.
- */
-static const int64_t library_bytes = INT64_C(1) << 30;
+/* Cautious figures for what libraries take where probe has not measured it: context, modules, cuBLASLt and
+ * NCCL on a GPU; program, MPI, BLAS and threads on a host. */
+static const int64_t library_device_bytes = INT64_C(1) << 30, library_host_bytes = INT64_C(128) << 20;
+
+int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
+                          bool *assumed) {
+  char key[LS_PROFILE_KEY_BYTES];
+  ls_time_t bytes;
+  int least = ranks > 1 ? 2 : 1; /* one rank alone needs no transport */
+  for (int n = ranks; profile && n >= least; n--)
+    if (ls_profile_get(profile, ls_profile_libraries_key(key, backend->name, n), &bytes)) {
+      *assumed = n != ranks;
+      return (int64_t)bytes.ns;
+    }
+  *assumed = true;
+  return backend->host_memory ? library_host_bytes : library_device_bytes;
+}
 
 ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *c) {
   ls_config_t copy = *config;
@@ -21,7 +35,7 @@ ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *c) {
 }
 
 int ls_candidate_threads(const ls_planner_t *p, int devices) {
-  int cpus = ls_cpu_count(), wanted = (int)p->config->parallel.threads;
+  int cpus = p->cpus, wanted = (int)p->config->parallel.threads;
   if (wanted > 0 && (int64_t)wanted * devices <= cpus) return wanted;
   return cpus / devices < 1 ? 1 : cpus / devices;
 }
@@ -46,26 +60,51 @@ ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_sche
   return LS_OK;
 }
 
+/* Evaluation has a schedule of its own beside the training step's. */
+static ls_status_t lower_evaluation(const ls_planner_t *p, const ls_candidate_t *c,
+                                    ls_schedule_t **schedule) {
+  ls_config_t config = ls_plan_config(p->config, c);
+  ls_graph_t *graph = NULL;
+  ls_layout_t *layout = NULL;
+  ls_optim_plan_t optim;
+  int64_t first, count;
+  ls_share(config.train.batch, 0, c->devices, &first, &count);
+  ls_status_t status = ls_trainer_lower(p->ctx, &config, 0, c->devices, !p->backend->host_memory, false,
+                                        ls_train_eval_rows(count, p->eval_samples, c->devices), &graph,
+                                        &layout, &optim, schedule);
+  ls_layout_destroy(layout);
+  ls_graph_destroy(graph);
+  return status;
+}
+
 static bool fits(const ls_planner_t *p, const ls_candidate_t *c) {
-  if (p->memory_bytes <= 0) return true;
-  int64_t need = c->fit.device_total_bytes, have = p->memory_bytes;
-  if (p->backend->host_memory)
-    have /= c->devices;
-  else
-    need += library_bytes;
-  return need <= have;
+  int64_t have = p->backend->host_memory ? p->memory_bytes / c->devices : p->memory_bytes;
+  if (p->memory_bytes > 0 && c->device_bytes > have) return false;
+  return p->host_memory_bytes <= 0 || c->need.host_bytes <= p->host_memory_bytes / c->devices;
+}
+
+static ls_status_t add_up(const ls_planner_t *p, ls_candidate_t *c, const ls_schedule_t *eval) {
+  ls_schedule_t *train = NULL;
+  ls_status_t status = ls_candidate_lower(p, c, &train);
+  if (status != LS_OK) return status;
+  ls_train_need(p->backend, train, eval, &p->data, &c->need);
+  ls_schedule_destroy(train);
+  c->library_bytes = ls_plan_libraries(p->profile, p->backend, c->devices, &c->library_assumed);
+  c->device_bytes = c->need.device_bytes + c->library_bytes;
+  c->fits = fits(p, c);
+  return LS_OK;
 }
 
 ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c) {
-  for (;;) {
-    ls_schedule_t *schedule = NULL;
-    ls_status_t status = ls_candidate_lower(p, c, &schedule);
-    if (status != LS_OK) return status;
-    ls_schedule_destroy(schedule);
-    c->fits = fits(p, c);
-    if (c->fits || c->rows == 1 || c->accumulate >= 512) return LS_OK;
+  ls_schedule_t *eval = NULL;
+  ls_status_t status = lower_evaluation(p, c, &eval);
+  while (status == LS_OK) {
+    status = add_up(p, c, eval);
+    if (status != LS_OK || c->fits || c->rows == 1 || c->accumulate >= 512) break;
     c->accumulate *= 2;
   }
+  ls_schedule_destroy(eval);
+  return status;
 }
 
 /* Threads that the system happens to put on one processor stay there for a while: what holds for a whole
@@ -97,6 +136,10 @@ ls_status_t ls_candidate_time(ls_planner_t *p, const ls_candidate_t *c) {
   char family[LS_FAMILY_BYTES];
   ls_status_t status = ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family);
   if (status != LS_OK || ls_cost_known(p->profile, family, c->rows)) return status;
+  if (p->replay) {
+    status = ls_replay_time(p, c, family);
+    return status == LS_ERR_NOT_FOUND ? LS_OK : status; /* it is listed as not priced */
+  }
   int64_t left_ns = p->deadline_ns - ls_clock_ns();
   int64_t window_ns = left_ns / 4 / (p->jobs_left > 0 ? p->jobs_left : 1);
   if (window_ns > WINDOW_MAX_MS * INT64_C(1000000)) window_ns = WINDOW_MAX_MS * INT64_C(1000000);
@@ -149,13 +192,32 @@ static ls_status_t make_cost(const ls_planner_t *p, const ls_candidate_t *c, ls_
                       .rank_bytes = c->fit.device_total_bytes};
   const ls_curve_point_t *memory;
   char key[LS_PROFILE_KEY_BYTES];
-  int points = ls_profile_curve(p->profile,
-                                ls_profile_device_key(key, "memory", p->backend->name, c->threads), &memory);
+  int threads = p->backend->host_memory ? c->threads : 1; /* as probe keeps it */
+  ls_profile_device_key(key, "memory", p->backend->name, threads);
+  int points = ls_profile_curve(p->profile, key, &memory);
   if (points > 0 && memory[points - 1].bytes > 0)
     cost->memory_ns_per_byte = memory[points - 1].time.ns / memory[points - 1].bytes;
   if (machine->l2_bytes > 0 && machine->l3_bytes > 0)
     cost->cache_bytes = machine->l2_bytes * c->threads + machine->l3_bytes / c->devices;
   return ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, cost->family);
+}
+
+/* The cost model with its times scaled. */
+typedef struct {
+  ls_cost_model_t model;
+  const ls_scale_t *scale;
+} scaled_t;
+
+static ls_status_t scaled_time(void *user, const ls_schedule_t *s, int t, ls_time_t *time) {
+  const scaled_t *scaled = user;
+  const ls_task_t *task = &s->tasks[t];
+  const ls_scale_t *scale = scaled->scale;
+  bool input = task->kind == LS_TASK_COPY || task->phase == LS_PHASE_STEP_INPUT;
+  ls_status_t status = scaled->model.task_time(scaled->model.user, s, t, time);
+  if (status != LS_OK) return status;
+  double by = task->kind == LS_TASK_COLLECTIVE ? scale->exchange : input ? scale->input : scale->compute;
+  *time = (ls_time_t){time->ns * by, time->low_ns * by, time->high_ns * by};
+  return LS_OK;
 }
 
 static ls_status_t unpriced(const ls_planner_t *p, ls_candidate_t *c, const char *missing) {
@@ -175,6 +237,11 @@ ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c) {
   ls_status_t status = make_cost(p, c, &cost);
   if (status != LS_OK) return status;
   if (!find_crowd(p, &cost) || ls_cost_model(&cost, &model) != LS_OK) return unpriced(p, c, cost.missing);
+  scaled_t scaled = {.model = model, .scale = p->scale};
+  if (p->scale) {
+    model.task_time = scaled_time;
+    model.user = &scaled;
+  }
   status = ls_candidate_lower(p, c, &schedule);
   if (status == LS_OK) status = ls_schedule_price(p->ctx, schedule, &model, &price);
   ls_schedule_destroy(schedule);
@@ -182,7 +249,7 @@ ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c) {
   if (status != LS_OK) return status;
   double skew_ns = ls_cost_skew_ns(&cost);
   c->priced = true;
-  c->interpolated = cost.interpolated;
+  c->interpolated = cost.interpolated || p->replay;
   c->step = price.step;
   c->exposed_ns = price.exposed_ns + skew_ns;
   memcpy(c->parts_ns, price.parts_ns, sizeof c->parts_ns);

@@ -4,6 +4,12 @@
 
 #include "plan/cost.h"
 #include "plan/plan.h"
+#include "train/memory.h"
+
+/* Factors on what a profile says, for prices of things that could be bought; all 1: as it is. */
+typedef struct {
+  double compute, exchange, input; /* ops; collectives; copies and filling of inputs */
+} ls_scale_t;
 
 /* What all candidates share. */
 typedef struct {
@@ -11,12 +17,18 @@ typedef struct {
   const ls_config_t *config;
   ls_profile_t *profile;
   const ls_backend_t *backend;
-  int devices; /* that are here */
-  int64_t memory_bytes;
-  int64_t deadline_ns; /* when timing has to end */
-  int jobs_left;       /* timings that may still come, to share what is left */
+  int devices;               /* that are here */
+  int64_t memory_bytes;      /* of a device; of a host all ranks' together; 0 = not known */
+  int64_t host_memory_bytes; /* beside devices with memory of their own; 0 = not known */
+  ls_train_data_size_t data;
+  int64_t eval_samples; /* that are evaluated */
+  int64_t deadline_ns;  /* when timing has to end */
+  int jobs_left;        /* timings that may still come, to share what is left */
   ls_arena_t *arena;
   int timed;
+  int cpus;                /* that the ranks of this machine share */
+  bool replay;             /* the machine is not here: times come from its profile's rates */
+  const ls_scale_t *scale; /* NULL: none */
 } ls_planner_t;
 
 /* Rank 0's schedule of the candidate in ls_plan_config's configuration. */
@@ -33,5 +45,12 @@ int ls_candidate_threads(const ls_planner_t *p, int devices);
 ls_status_t ls_plan_crossover(ls_planner_t *p, int devices, int64_t batch_max, int64_t *batch);
 /* ownership.c */
 void ls_plan_ownership(const ls_config_t *config, const ls_plan_t *plan, ls_ownership_t *o);
+/* Hours of a month by which runs of so many ns a step are longer than those of `than_ns`; NAN: not known. */
+double ls_plan_saved_hours(const ls_config_t *config, const ls_plan_t *plan, double step_ns, double than_ns);
+/* purchase.c: fills plan->purchase from the sorted candidates. */
+ls_status_t ls_plan_purchases(const ls_planner_t *p, ls_plan_t *plan);
+/* replay.c: the candidate's step as the profile's rates make it, kept like a timing. LS_ERR_NOT_FOUND
+ * (unreported): the profile has no rates of this kind of device. */
+ls_status_t ls_replay_time(const ls_planner_t *p, const ls_candidate_t *c, const char *family);
 
 #endif

@@ -12,13 +12,19 @@ static const ls_candidate_t *best_on(const ls_plan_t *plan, bool one) {
   return NULL;
 }
 
-static double run_hours(const ls_config_t *config, const ls_plan_t *plan, const ls_candidate_t *c) {
+static double run_hours(const ls_config_t *config, const ls_plan_t *plan, double step_ns) {
   double steps = (double)config->train.steps;
   if (config->train.steps == 0) {
     if (plan->samples < 0) return NAN;
     steps = ceil((double)config->train.epochs * (double)plan->samples / (double)config->train.batch);
   }
-  return steps * c->step.ns * 1e-9 / 3600;
+  return steps * step_ns * 1e-9 / 3600;
+}
+
+double ls_plan_saved_hours(const ls_config_t *config, const ls_plan_t *plan, double step_ns, double than_ns) {
+  if (config->cost.trainings_per_month <= 0) return NAN;
+  double hours = run_hours(config, plan, step_ns) - run_hours(config, plan, than_ns);
+  return hours * config->cost.trainings_per_month;
 }
 
 void ls_plan_ownership(const ls_config_t *config, const ls_plan_t *plan, ls_ownership_t *o) {
@@ -26,7 +32,8 @@ void ls_plan_ownership(const ls_config_t *config, const ls_plan_t *plan, ls_owne
   const ls_candidate_t *one = best_on(plan, true), *more = best_on(plan, false);
   *o = (ls_ownership_t){.break_even_months = NAN, .verdict = ""};
   if (!one || !more || cost->trainings_per_month <= 0) return;
-  double hours_one = run_hours(config, plan, one), hours_more = run_hours(config, plan, more);
+  double hours_one = run_hours(config, plan, one->step.ns),
+         hours_more = run_hours(config, plan, more->step.ns);
   if (!isfinite(hours_one) || !isfinite(hours_more)) return;
   int extra = more->devices - 1;
   double kwh = (hours_more * more->devices - hours_one) * cost->power_w * 1e-3;

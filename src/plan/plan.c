@@ -18,24 +18,53 @@ static bool worth_trying(int n, int most) {
   return n <= ALL_UP_TO || n == most || (n & (n - 1)) == 0;
 }
 
-static int count_devices(ls_ctx_t *ctx, const ls_backend_t *backend, const ls_plan_options_t *options,
-                         int64_t batch) {
-  int most = backend->host_memory ? ls_cpu_count() : backend->device->count(ctx);
+static int count_devices(const ls_planner_t *p, const ls_plan_options_t *options, int64_t batch) {
+  const ls_backend_t *backend = p->backend;
+  int most = backend->host_memory ? p->cpus
+             : p->replay          ? ls_profile_machine(p->profile)->gpu_count
+                                  : backend->device->count(p->ctx);
   if (options->devices_max > 0 && options->devices_max < most) most = options->devices_max;
   if (most > batch) most = (int)batch;
   return most < 1 ? 1 : most;
 }
 
+/* Of a GPU what its runtime counts, where probe has asked it: the driver keeps a part of what the card has.
+ */
 static int64_t device_memory(const ls_profile_t *profile, const ls_backend_t *backend,
                              const ls_plan_options_t *options) {
   const ls_machine_t *machine = ls_profile_machine(profile);
+  char key[LS_PROFILE_KEY_BYTES];
+  ls_time_t capacity;
   if (options->memory_bytes > 0) return options->memory_bytes;
   if (backend->host_memory) return machine->memory_bytes;
+  if (ls_profile_get(profile, ls_profile_capacity_key(key, backend->name), &capacity))
+    return (int64_t)capacity.ns;
   int64_t least = 0;
   for (int i = 0; i < machine->gpu_count; i++)
     if (machine->gpu[i].memory_bytes > 0 && (least == 0 || machine->gpu[i].memory_bytes < least))
       least = machine->gpu[i].memory_bytes;
   return least;
+}
+
+/* Sizes that every candidate shares: samples in memory, the run's log, what is evaluated. */
+static void measure_data(const ls_config_t *config, const ls_plan_options_t *options, ls_planner_t *p) {
+  const ls_data_config_t *data = &config->data;
+  const ls_model_config_t *model = &config->model;
+  bool classes = model->loss == LS_LOSS_CROSS_ENTROPY;
+  int64_t rows = options->rows > 0                 ? options->rows
+                 : data->kind == LS_DATA_SYNTHETIC ? data->samples
+                 : options->samples > 0            ? options->samples
+                                                   : 0;
+  int64_t held_out = llround((double)rows * data->validation);
+  double steps = (double)config->train.steps;
+  if (config->train.steps == 0)
+    steps = ceil((double)config->train.epochs * (double)(rows - held_out) / (double)config->train.batch);
+  if (steps > LS_LOG_CAPACITY) steps = LS_LOG_CAPACITY;
+  p->eval_samples = held_out > 0 ? held_out : rows > 0 ? rows : config->train.batch;
+  p->data = (ls_train_data_size_t){.samples_bytes = ls_train_samples_bytes(
+                                       rows, ls_model_inputs(model), classes ? 1 : ls_model_outputs(model)),
+                                   .reading_bytes = options->reading_bytes,
+                                   .log_bytes = (int64_t)steps * (int64_t)sizeof(double)};
 }
 
 static bool listed(const ls_plan_t *plan, const ls_candidate_t *c) {
@@ -53,6 +82,7 @@ static ls_status_t enumerate(const ls_planner_t *p, ls_plan_t *plan, int devices
   for (int i = 0; i < choices; i++) {
     ls_candidate_t c = {.devices = devices,
                         .threads = ls_candidate_threads(p, devices),
+                        .host = p->backend->host_memory,
                         .strategy = devices > 1 ? "ddp" : "single",
                         .bucket_bytes = i == 0 ? p->config->parallel.bucket_bytes : bucket_choices[i - 1],
                         .accumulate = p->config->train.accumulate,
@@ -93,8 +123,7 @@ static void add_costs(const ls_config_t *config, const ls_plan_t *plan, ls_candi
 
 static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const ls_candidate_t *c) {
   if (!c->fits)
-    return ls_arena_printf(arena, "does not fit: %.1f MB for each rank",
-                           (double)c->fit.device_total_bytes * 1e-6);
+    return ls_arena_printf(arena, "does not fit: %.1f MB for each rank", (double)c->device_bytes * 1e-6);
   if (!c->priced) return c->why;
   double slower = 100 * (c->step.ns / best->step.ns - 1), exposed = 100 * c->exposed_ns / c->step.ns;
   const char *sure = c->step.low_ns > best->step.high_ns ? "" : " (the intervals overlap)";
@@ -165,21 +194,41 @@ static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_pl
   for (int i = 0; i < plan->count && status == LS_OK; i++)
     status = ls_candidate_price(p, &plan->candidate[i]);
   if (status == LS_OK && !options->no_crossover) status = search_crossover(p, plan);
-  return status == LS_OK ? conclude(p->config, plan) : status;
+  if (status == LS_OK) status = conclude(p->config, plan);
+  return status == LS_OK && plan->choice >= 0 ? ls_plan_purchases(p, plan) : status;
+}
+
+/* For a machine that is not here no module is needed: its GPUs are known by name and page size alone. */
+static ls_status_t find_backend(ls_planner_t *p, const ls_plan_options_t *options) {
+  static const ls_buffer_ops_t pages = {.page_bytes = (size_t)2 << 20};
+  static const ls_backend_t cuda = {.name = "cuda", .buffer = &pages};
+  const ls_machine_t *machine = ls_profile_machine(p->profile);
+  const char *name = p->config->parallel.backend;
+  p->replay = options->replay;
+  p->cpus = p->replay && machine->usable_cpus > 0 ? machine->usable_cpus : ls_cpu_count();
+  if (!p->replay) return ls_backend_find(p->ctx, name, &p->backend);
+  bool gpus = strcmp(name, "cuda") == 0 || (strcmp(name, "auto") == 0 && machine->gpu_count > 0);
+  p->backend = &cuda;
+  if (gpus && machine->gpu_count < 1)
+    return ls_fail(p->ctx, LS_ERR_UNSUPPORTED, "plan: the recorded machine has no GPU that could be read");
+  return gpus ? LS_OK : ls_backend_find(p->ctx, strcmp(name, "auto") == 0 ? "cpu" : name, &p->backend);
 }
 
 ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t *profile,
                          const ls_plan_options_t *options, ls_plan_t *out) {
   ls_plan_t plan = {.samples = options->samples, .batch = config->train.batch, .choice = -1};
   ls_planner_t p = {.ctx = ctx, .config = config, .profile = profile, .arena = &plan.arena};
-  ls_status_t status = ls_backend_find(ctx, config->parallel.backend, &p.backend);
+  ls_status_t status = find_backend(&p, options);
   if (status != LS_OK) return status;
   ls_arena_init(&plan.arena, ctx);
   double budget_s = options->budget_s > 0 ? options->budget_s : budget_default_s;
   p.deadline_ns = ls_clock_ns() + (int64_t)(budget_s * 1e9);
-  p.devices = count_devices(ctx, p.backend, options, config->train.batch);
+  p.devices = count_devices(&p, options, config->train.batch);
   p.memory_bytes = device_memory(profile, p.backend, options);
+  p.host_memory_bytes = p.backend->host_memory ? 0 : ls_profile_machine(profile)->memory_bytes;
+  measure_data(config, options, &p);
   plan.backend = p.backend->name;
+  plan.replayed = p.replay;
   status = fill(&p, options, &plan);
   plan.timed = p.timed;
   plan.profile_changed = p.timed > 0;
@@ -188,7 +237,7 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
     status = c->fits ? ls_fail(ctx, LS_ERR_NOT_FOUND, "plan: %s", c->why)
                      : ls_fail(ctx, LS_ERR_MEMORY,
                                "plan: no candidate fits: the smallest needs %.1f MB for each rank",
-                               (double)c->fit.device_total_bytes * 1e-6);
+                               (double)c->device_bytes * 1e-6);
   }
   if (status != LS_OK) {
     ls_plan_release(&plan);
@@ -212,6 +261,8 @@ const char *ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *c, const char 
 }
 
 const char *ls_plan_name(ls_arena_t *arena, const ls_candidate_t *c) {
-  return ls_arena_printf(arena, "%s, %d device%s x %d thread%s", c->strategy, c->devices,
-                         c->devices == 1 ? "" : "s", c->threads, c->threads == 1 ? "" : "s");
+  const char *s = c->devices == 1 ? "" : "s";
+  if (!c->host) return ls_arena_printf(arena, "%s, %d device%s", c->strategy, c->devices, s);
+  return ls_arena_printf(arena, "%s, %d device%s x %d thread%s", c->strategy, c->devices, s, c->threads,
+                         c->threads == 1 ? "" : "s");
 }

@@ -9,16 +9,21 @@
 #include "train/trainer.h"
 
 typedef struct {
-  int devices, threads; /* threads of each rank */
+  int devices, threads; /* threads of each rank; on devices with memory of their own they only load samples */
+  bool host;            /* the devices are processors: threads compute */
   const char *strategy;
   int64_t bucket_bytes;
-  int buckets;        /* that the gradients come in; 0 = nothing is exchanged */
-  int64_t accumulate; /* micro-batches of a step */
-  int64_t rows;       /* of rank 0's micro-batch */
-  ls_fit_t fit;       /* of rank 0, which has the most */
-  bool fits;          /* into the memory of a device */
-  bool priced;        /* false: `why` says what is missing, the numbers below are NAN */
-  bool interpolated;  /* from neighbouring batches, because the time for measuring was over */
+  int buckets;            /* that the gradients come in; 0 = nothing is exchanged */
+  int64_t accumulate;     /* micro-batches of a step */
+  int64_t rows;           /* of rank 0's micro-batch */
+  ls_fit_t fit;           /* of rank 0, which has the most: the training step alone */
+  ls_train_memory_t need; /* of rank 0: all that the run allocates */
+  int64_t library_bytes;  /* what libraries take beside it */
+  bool library_assumed;   /* the profile does not have that: a cautious figure */
+  int64_t device_bytes;   /* of a device: need.device_bytes + library_bytes */
+  bool fits;              /* into the memory of a device, and of the host */
+  bool priced;            /* false: `why` says what is missing, the numbers below are NAN */
+  bool interpolated;      /* from neighbouring batches, because the time for measuring was over */
   ls_time_t step;
   double exposed_ns, parts_ns[LS_PHASE_STEP_COUNT];
   double samples_per_s;
@@ -38,6 +43,22 @@ typedef struct {
   const char *verdict;
 } ls_ownership_t;
 
+/* Something else that money could buy, and what it would bring: the same schedules priced again with scaled
+ * times. */
+typedef struct {
+  const char *id;   /* "device", "link-2x", "link-free", "input-free", "faster-device" */
+  const char *what; /* for people; owned by the plan */
+  bool known;       /* false: the profile cannot tell, the numbers below are NAN */
+  int devices;      /* that the step then uses */
+  double step_ns;   /* of the candidate that is fastest then */
+  double speedup;   /* the choice's step / this step */
+  double price;     /* in all; NAN = not given */
+  double saved_hours_month, benefit_month; /* NAN: trainings_per_month is not given */
+  double money_per_hour;    /* price written off in a month / hours saved in it; NAN, INFINITY */
+  double break_even_months; /* INFINITY = never; NAN */
+} ls_purchase_t;
+enum { LS_PURCHASES = 5 };
+
 typedef struct {
   int devices;
   int64_t batch; /* global; -1 = not up to batch_max */
@@ -55,16 +76,22 @@ typedef struct {
   int crossover_count;
   int64_t batch_max; /* up to which was looked */
   ls_ownership_t ownership;
-  int timed; /* steps of how many kinds had to be timed */
+  ls_purchase_t purchase[LS_PURCHASES]; /* what would bring most first; 0 where nothing was chosen */
+  int purchase_count;
+  bool replayed; /* for a machine that is not here */
+  int timed;     /* steps of how many kinds had to be timed */
   bool profile_changed;
 } ls_plan_t;
 
 typedef struct {
-  int devices_max;      /* 0 = all there are */
-  double budget_s;      /* for timing; 0 = 6 */
-  bool no_crossover;    /* leave that search out */
-  int64_t samples;      /* of an epoch, -1 = not known */
-  int64_t memory_bytes; /* of a device; 0 = as the profile's machine says */
+  int devices_max;       /* 0 = all there are */
+  double budget_s;       /* for timing; 0 = 6 */
+  bool no_crossover;     /* leave that search out */
+  bool replay;           /* plan for the profile's machine, which is not here: nothing is opened or timed */
+  int64_t samples;       /* of an epoch, -1 = not known */
+  int64_t memory_bytes;  /* of a device, of a host all ranks' together; 0 = as the profile says */
+  int64_t rows;          /* of the data set with its validation part; 0 = synthetic data's, else samples */
+  int64_t reading_bytes; /* held while the data set is read */
 } ls_plan_options_t;
 
 /* Needs no data. The profile gets what was timed (profile_changed). LS_ERR_NOT_FOUND when no candidate can be
@@ -73,12 +100,16 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
                          const ls_plan_options_t *options, ls_plan_t *plan);
 void ls_plan_release(ls_plan_t *plan);
 
+/* What libraries take in a rank's process, by the profile; *assumed: it does not say for so many ranks
+ * (profile may be NULL), and a cautious figure stands in. */
+int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks, bool *assumed);
+
 /* The configuration with the candidate's devices, strategy and options in it (a shallow copy; `config` must
  * live). */
 ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *candidate);
 /* The candidate as assignments for --set, owned by the arena; NULL when memory is short. */
 const char *ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *candidate, const char *backend);
-/* "ddp, 2 devices x 1 thread, 2 buckets", owned by the arena. */
+/* "ddp, 2 devices x 1 thread", on GPUs "ddp, 2 devices"; owned by the arena. */
 const char *ls_plan_name(ls_arena_t *arena, const ls_candidate_t *candidate);
 
 /* thresholds.c: what the study's rules say (shared thresholds, no measurement), for comparison. */

@@ -83,6 +83,11 @@ static const ls_option_t cost_rows[] = {
         .help = "Runs of this configuration in a month; 0 = cost of ownership is not computed."),
     ROW(LS_OPT_FLOAT, ls_cost_config_t, amortize_months, .unit = "months", .min = 1, .max = 1200,
         .initial = "24", .help = "Months over which a device is written off."),
+    PRICE(link_price, "What a link between the devices twice as fast as today's costs."),
+    PRICE(host_price, "What a host costs that brings inputs to the devices in no time."),
+    PRICE(faster_device_price, "What replacing one device by a faster one costs."),
+    ROW(LS_OPT_FLOAT, ls_cost_config_t, faster_device_speed, .min = 1, .max = 1000, .initial = "2",
+        .help = "How many times as fast that device computes."),
 };
 static const ls_section_t cost_section = {"cost", cost_rows, LS_COUNT(cost_rows),
                                           "Prices, for what lockstep plan says about money and energy."};

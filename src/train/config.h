@@ -44,6 +44,8 @@ typedef struct {
   const char *currency;
   double device_price, device_hour, power_w, price_kwh;
   double engineer_hour, overhead_month, trainings_per_month, amortize_months;
+  double link_price, host_price;                   /* a link twice as fast; memory and storage of the host */
+  double faster_device_price, faster_device_speed; /* of each device in use; times as fast */
 } ls_cost_config_t;
 
 struct ls_config {

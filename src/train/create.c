@@ -1,10 +1,8 @@
 /* Creating a trainer: device, data, schedule, memory, initial or saved values, in that order. */
-#include "train/trainer.h"
+#include "train/memory.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { EVAL_ROWS_MIN = 64, EVAL_ROWS_MAX = 1024 };
 
 int64_t ls_train_micro_rows(const ls_config_t *config, int64_t row_count) {
   return (row_count + config->train.accumulate - 1) / config->train.accumulate;
@@ -202,13 +200,10 @@ static ls_status_t make_engine(ls_trainer_t *t, bool training, int64_t rows, ls_
   return status == LS_OK ? ls_schedule_check(engine->schedule) : status;
 }
 
-/* Rows that one rank evaluates at once: enough to be efficient, no more than there are. */
+/* Rows that one rank evaluates at once. */
 static int64_t eval_rows(const ls_trainer_t *t) {
   int64_t samples = t->dataset->validation_count > 0 ? t->dataset->validation_count : t->dataset->rows;
-  int64_t per_rank = (samples + t->world->comm->size - 1) / t->world->comm->size;
-  int64_t rows = t->row_count > EVAL_ROWS_MAX ? EVAL_ROWS_MAX : t->row_count;
-  if (rows < EVAL_ROWS_MIN) rows = EVAL_ROWS_MIN;
-  return per_rank < rows ? per_rank : rows;
+  return ls_train_eval_rows(t->row_count, samples, t->world->comm->size);
 }
 
 static ls_status_t make_engines(ls_trainer_t *t, bool trace) {

@@ -3,13 +3,13 @@
  * On a device with memory of its own the loop runs one step ahead of what it looks at: it launches step k,
  * then waits for step k - 1, so that the device never waits for the host. Host backends finish a step inside
  * launch. */
-#include "train/trainer.h"
+#include "train/memory.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { STOP_CHECK_STEPS_MAX = 256, STOP_CHECK_NS = 50000000, LOADER_THREADS_MAX = 8, LOG_CAPACITY = 1 << 20 };
+enum { STOP_CHECK_STEPS_MAX = 256, STOP_CHECK_NS = 50000000, LOADER_THREADS_MAX = 8 };
 
 typedef struct {
   ls_trainer_t *t;
@@ -303,12 +303,15 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
   if (!t->training) return ls_fail(t->ctx, LS_ERR_ARGUMENT, "this trainer was created for evaluation only");
   int64_t steps = t->total_steps - t->step;
   ls_status_t status = ls_step_log_create(t->ctx,
-                                          steps > LOG_CAPACITY ? LOG_CAPACITY
-                                          : steps > 0          ? steps
-                                                               : 0,
+                                          steps > LS_LOG_CAPACITY ? LS_LOG_CAPACITY
+                                          : steps > 0             ? steps
+                                                                  : 0,
                                           &loop.log);
   if (status == LS_OK && loop.hooks->trace_path) status = ls_trace_create(t->ctx, &loop.trace);
   if (status == LS_OK) status = run_loop(&loop, report);
+  bool together = status == LS_OK || status == LS_ERR_INTERRUPTED;
+  ls_status_t asking = together ? ls_trainer_memory(t, &report->memory) : LS_OK;
+  if (asking != LS_OK) status = asking;
   ls_loader_destroy(loop.loader);
   if (loop.log.step_ns) fill_report(&loop, start_ns, report);
   ls_status_t hashing = ls_trainer_hash(t, report->params_xxh3);

@@ -97,7 +97,7 @@ typedef struct {
   int64_t parts_ns[LS_PHASE_STEP_COUNT]; /* sums */
   int64_t parts_count;
 } ls_step_log_t;
-enum { LS_LOSS_RING = 100 };
+enum { LS_LOSS_RING = 100, LS_LOG_CAPACITY = 1 << 20 };
 ls_status_t ls_step_log_create(ls_ctx_t *ctx, int64_t capacity, ls_step_log_t *log);
 void ls_step_log_release(ls_step_log_t *log);
 void ls_step_log_add(ls_step_log_t *log, int64_t step_ns, double loss, bool applied);

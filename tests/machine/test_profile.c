@@ -344,6 +344,29 @@ static void every_allocation_fails_once(void **state) {
   assert_in_range(capture_fail_each_alloc(*state, whole_life), 10, 200);
 }
 
+/* What is not there is taken over, by the beginning of its key; what is there stays. */
+static void fill_keeps_what_is_there(void **state) {
+  capture_t *c = *state;
+  ls_profile_t *into = create(c), *from = create(c);
+  ls_time_t t = {1, 1, 1}, other = {2, 2, 2};
+  static const char *const prefixes[] = {"step ", "op ", NULL};
+  assert_int_equal(ls_profile_put(into, "op both", &t), LS_OK);
+  assert_int_equal(ls_profile_put(from, "op both", &other), LS_OK);
+  assert_int_equal(ls_profile_put(from, "op new", &other), LS_OK);
+  assert_int_equal(ls_profile_put(from, "launch cpu t1", &other), LS_OK);
+  assert_int_equal(ls_profile_put_curve(from, "step x | whole step", three, LS_COUNT(three)), LS_OK);
+  assert_int_equal(ls_profile_put_curve(from, "all-reduce mpi 2", three, LS_COUNT(three)), LS_OK);
+  assert_int_equal(ls_profile_fill(into, from, prefixes), LS_OK);
+  const ls_curve_point_t *points;
+  assert_true(ls_profile_get(into, "op both", &t) && t.ns == 1);
+  assert_true(ls_profile_get(into, "op new", &t) && t.ns == 2);
+  assert_false(ls_profile_get(into, "launch cpu t1", &t));
+  assert_int_equal(ls_profile_curve(into, "step x | whole step", &points), LS_COUNT(three));
+  assert_int_equal(ls_profile_curve(into, "all-reduce mpi 2", &points), 0);
+  ls_profile_destroy(into);
+  ls_profile_destroy(from);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(put_get, setup, teardown),
@@ -356,6 +379,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(refused_files, setup, teardown),
       cmocka_unit_test_setup_teardown(described_by_hand, setup, teardown),
       cmocka_unit_test_setup_teardown(merge, setup, teardown),
+      cmocka_unit_test_setup_teardown(fill_keeps_what_is_there, setup, teardown),
       cmocka_unit_test_setup_teardown(default_path, setup, teardown),
       cmocka_unit_test_setup_teardown(every_allocation_fails_once, setup, teardown),
   };

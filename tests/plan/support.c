@@ -26,13 +26,19 @@ ls_profile_t *small_profile(ls_ctx_t *ctx) {
 }
 
 ls_planner_t small_planner(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t *profile) {
-  return (ls_planner_t){
-      .ctx = ctx, .config = config, .profile = profile, .backend = &ls_backend_ref, .devices = 2};
+  return (ls_planner_t){.ctx = ctx,
+                        .config = config,
+                        .profile = profile,
+                        .backend = &ls_backend_ref,
+                        .devices = 2,
+                        .cpus = ls_cpu_count(),
+                        .eval_samples = 640};
 }
 
 ls_candidate_t small_candidate(const ls_planner_t *p, int devices) {
   return (ls_candidate_t){.devices = devices,
                           .threads = ls_candidate_threads(p, devices),
+                          .host = p->backend->host_memory,
                           .strategy = devices > 1 ? "ddp" : "single",
                           .bucket_bytes = p->config->parallel.bucket_bytes,
                           .accumulate = p->config->train.accumulate,

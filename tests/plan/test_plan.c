@@ -89,7 +89,8 @@ static void what_does_not_fit_is_not_chosen(void **state) {
   ls_plan_options_t options = untimed;
   ls_plan_t plan;
   assert_int_equal(ls_plan_make(ctx, config, profile, &options, &plan), LS_OK);
-  int64_t two = on(&plan, 2)->fit.device_total_bytes, one = on(&plan, 1)->fit.device_total_bytes;
+  int64_t two = on(&plan, 2)->device_bytes, one = on(&plan, 1)->device_bytes;
+  assert_true(on(&plan, 1)->library_assumed);
   ls_plan_release(&plan);
   options.memory_bytes = one; /* half of it for each of two, which need more than half */
   assert_true(2 * two > one);
@@ -100,6 +101,45 @@ static void what_does_not_fit_is_not_chosen(void **state) {
   options.memory_bytes = 16;
   assert_int_equal(ls_plan_make(ctx, config, profile, &options, &plan), LS_ERR_MEMORY);
   assert_non_null(strstr(ls_ctx_error(ctx), "fits"));
+}
+
+/* At exactly what is needed it fits, with one byte less it does not: for one device and for two, whose ranks
+ * share the host's memory. A batch of one sample for each rank cannot be halved. */
+static void fits_is_exact_to_the_byte(void **state) {
+  (void)state;
+  if (ls_cpu_count() < 2) skip();
+  for (int devices = 1; devices <= 2; devices++) {
+    ls_planner_t p = small_planner(ctx, config, profile);
+    config->train.batch = devices;
+    ls_candidate_t c = small_candidate(&p, devices);
+    assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
+    int64_t need = c.device_bytes * devices;
+    assert_true(c.fits && c.rows == 1);
+    p.memory_bytes = need;
+    assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
+    assert_true(c.fits);
+    p.memory_bytes = need - 1;
+    assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
+    assert_false(c.fits);
+  }
+}
+
+/* What the profile says about libraries counts, and is not guessed for more ranks than were measured. */
+static void libraries_count_as_they_were_measured(void **state) {
+  (void)state;
+  ls_planner_t p = small_planner(ctx, config, profile);
+  ls_candidate_t c = small_candidate(&p, 1);
+  bool assumed;
+  assert_int_equal(ls_profile_put(profile, "libraries ref w1", &(ls_time_t){5000, 5000, 5000}), LS_OK);
+  assert_int_equal(ls_profile_put(profile, "libraries ref w2", &(ls_time_t){7000, 7000, 7000}), LS_OK);
+  assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
+  assert_false(c.library_assumed);
+  assert_int_equal(c.library_bytes, 5000);
+  assert_int_equal(c.device_bytes, c.need.device_bytes + 5000);
+  assert_int_equal(ls_plan_libraries(profile, &ls_backend_ref, 3, &assumed), 7000);
+  assert_true(assumed);
+  assert_true(ls_plan_libraries(NULL, &ls_backend_ref, 1, &assumed) > 7000);
+  assert_true(assumed);
 }
 
 /* With 10 samples' worth of saving a sample and the rest equal, two win where tasks * row * B / 2 > comm. */
@@ -124,7 +164,8 @@ static void crossover_is_where_the_prices_cross(void **state) {
 
 static void a_plan_becomes_a_configuration(void **state) {
   (void)state;
-  ls_candidate_t c = {.devices = 4, .threads = 3, .strategy = "ddp", .bucket_bytes = 99, .accumulate = 8};
+  ls_candidate_t c = {
+      .devices = 4, .threads = 3, .strategy = "ddp", .bucket_bytes = 99, .accumulate = 8, .host = true};
   ls_config_t copy = ls_plan_config(config, &c);
   assert_int_equal(copy.parallel.ranks, 4);
   assert_int_equal(copy.parallel.threads, 3);
@@ -137,6 +178,8 @@ static void a_plan_becomes_a_configuration(void **state) {
                       "--set parallel.strategy=ddp --set parallel.ranks=4 --set parallel.threads=3 --set "
                       "parallel.backend=cpu --set parallel.bucket_bytes=99 --set train.accumulate=8");
   assert_string_equal(ls_plan_name(&arena, &c), "ddp, 4 devices x 3 threads");
+  c.host = false; /* on a GPU threads do not compute */
+  assert_string_equal(ls_plan_name(&arena, &c), "ddp, 4 devices");
   ls_arena_release(&arena);
 }
 
@@ -169,6 +212,8 @@ int main(void) {
       TEST(two_devices_win_when_talking_is_cheap),
       TEST(one_device_wins_when_talking_is_dear),
       TEST(what_does_not_fit_is_not_chosen),
+      TEST(fits_is_exact_to_the_byte),
+      TEST(libraries_count_as_they_were_measured),
       TEST(crossover_is_where_the_prices_cross),
       TEST(a_plan_becomes_a_configuration),
       TEST(an_empty_profile_without_time_is_refused),

@@ -66,6 +66,21 @@ if command -v mpirun >/dev/null && [ "$(nproc)" -ge 2 ]; then
   done
 fi
 expect 0 "matrix products" "$program" probe --machine "$folder/profile.json"
+# What plan has added outlives a further probe of the same machine, unless it is told to begin afresh.
+printf 'model: {input: [4], loss: mse, layers: [{dense: {units: 3}}]}\ndata: {kind: synthetic, samples: 64}\n%s\n' \
+  'train: {batch: 16, steps: 2}' >"$folder/plan.yaml"
+export LOCKSTEP_PROFILE="$folder/kept.json"
+expect 0 "profile of" "$program" probe --quick
+if grep -q '"step cpu' "$LOCKSTEP_PROFILE"; then echo "FAILED: probe makes up steps"; failed=1; fi
+expect 0 "choice" "$program" plan "$folder/plan.yaml" --ranks 1 --budget-ms 300
+if ! grep -q '"step cpu' "$LOCKSTEP_PROFILE"; then echo "FAILED: plan kept nothing"; failed=1; fi
+grep '"step cpu' "$LOCKSTEP_PROFILE" >"$folder/steps"
+expect 0 "times of steps and ops" "$program" probe --quick
+grep '"step cpu' "$LOCKSTEP_PROFILE" >"$folder/again"
+if ! diff "$folder/steps" "$folder/again"; then echo "FAILED: probe lost what plan had timed"; failed=1; fi
+expect 0 "profile of" "$program" probe --quick --fresh
+if grep -q '"step cpu' "$LOCKSTEP_PROFILE"; then echo "FAILED: --fresh keeps steps"; failed=1; fi
+unset LOCKSTEP_PROFILE
 sed 's/"cores": [0-9]*/"cores": 77/' "$folder/profile.json" >"$folder/altered.json"
 expect 6 "was altered" "$program" probe --machine "$folder/altered.json"
 head -c 500 "$folder/profile.json" >"$folder/torn.json"

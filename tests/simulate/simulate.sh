@@ -23,6 +23,8 @@ expect 2 'ascending' "$config" --machine $machine --ranks 4,2
 expect 2 'did you mean --machine' "$config" --machin $machine
 expect 5 'no-such.yaml' "$config" --machine no-such.yaml
 expect 3 'devices is missing' "$config" --machine "$config"
+expect 5 'no such name among the shipped machines' "$config" --machine h2000
+expect 5 'share/lockstep/workloads' --machine $machine --workload resnet51
 
 "$program" simulate $config --machine $machine >"$work/table"
 head -1 "$work/table" | grep -q '^SIMULATED, not measured' || fail "the table is not labelled: $(head -1 "$work/table")"
@@ -34,6 +36,16 @@ grep -q '"figures": "simulated"' "$work/s.json" || fail "the document is not lab
 for key in version machine points samples_per_s speedup efficiency exposed_communication_share bytes_per_device source; do
   grep -q "\"$key\"" "$work/s.json" || fail "simulate --json lacks $key"
 done
+
+# By name: what is shipped is found below LOCKSTEP_DATA, with and without its ending; a path is never looked up.
+mkdir -p "$work/data" && cp -r machines "$work/data/" && cp -r examples/workloads "$work/data/"
+LOCKSTEP_DATA=$work/data "$program" simulate $config --machine h200 >"$work/named"
+diff "$work/table" "$work/named" || fail "h200 by name is not machines/h200.yaml"
+LOCKSTEP_DATA=$work/data "$program" simulate $config --machine h200.yaml >"$work/named"
+diff "$work/table" "$work/named" || fail "h200.yaml by name is not machines/h200.yaml"
+LOCKSTEP_DATA=$work/data "$program" simulate --workload resnet50 --machine v100-hdr --ranks 1..4 >"$work/named" ||
+  fail "a workload by name"
+LOCKSTEP_DATA=$work/data expect 5 './h200' "$config" --machine ./h200
 
 "$program" simulate $config --machine machines/rtx5080-rtx4060.yaml >"$work/table"
 grep -q '2 proportional' "$work/table" || fail "unequal devices: $(cat "$work/table")"

@@ -70,8 +70,22 @@ static void close_device(ls_device_t *device) {
   ls_free(d);
 }
 
-const ls_device_ops_t ls_cuda_device_ops = {
-    .open = open_device, .close = close_device, .kernel = ls_cuda_kernel, .count = count};
+/* Of the whole GPU: context, modules and libraries of this process, and whatever else runs there. */
+static ls_status_t device_memory(ls_device_t *device, int64_t *used_bytes, int64_t *total_bytes) {
+  size_t free_now = 0, total = 0;
+  cudaError_t error = cudaSetDevice(ls_cuda_device(device)->index);
+  if (error == cudaSuccess) error = cudaMemGetInfo(&free_now, &total);
+  if (error != cudaSuccess) return ls_cuda_check(device->ctx, error, "asking for the GPU's free memory");
+  *used_bytes = (int64_t)(total - free_now);
+  *total_bytes = (int64_t)total;
+  return LS_OK;
+}
+
+const ls_device_ops_t ls_cuda_device_ops = {.open = open_device,
+                                            .close = close_device,
+                                            .kernel = ls_cuda_kernel,
+                                            .count = count,
+                                            .memory = device_memory};
 
 static ls_status_t fail_memory(ls_device_t *device, ls_mem_t mem, size_t size_bytes, cudaError_t error) {
   size_t free_bytes = 0, total_bytes = 0;
@@ -117,4 +131,6 @@ static void buffer_free(ls_device_t *device, ls_mem_t mem, void *memory) {
   ls_log(device->ctx, LS_LOG_DEBUG, "%s: freeing memory: %s", device->name, cudaGetErrorString(error));
 }
 
-const ls_buffer_ops_t ls_cuda_buffer_ops = {.alloc = buffer_alloc, .free = buffer_free};
+/* The driver maps device memory in pages of 2 MiB and cuts small allocations out of such pages. */
+const ls_buffer_ops_t ls_cuda_buffer_ops = {
+    .alloc = buffer_alloc, .free = buffer_free, .page_bytes = (size_t)2 << 20};

@@ -1,0 +1,60 @@
+/* Memory in reports: what a run needs by arithmetic, what libraries take beside it as probe has measured it,
+ * and what was used. */
+#include "cli/planner.h"
+
+json_t *cli_memory_json(const ls_train_memory_t *m) {
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)m->step_bytes,
+                   "evaluation", (json_int_t)m->evaluation_bytes, "rounding", (json_int_t)m->rounding_bytes,
+                   "samples", (json_int_t)m->samples_bytes, "staging", (json_int_t)m->staging_bytes, "log",
+                   (json_int_t)m->log_bytes, "device", (json_int_t)m->device_bytes, "host",
+                   (json_int_t)m->host_bytes);
+}
+
+/* The profile's absence and its faults are no matter here. */
+static int64_t libraries(ls_ctx_t *own, const ls_train_report_t *r, bool *assumed) {
+  const ls_backend_t *backend = &ls_backend_cpu;
+  ls_machine_t *machine = ls_alloc(own, sizeof *machine);
+  ls_profile_t *profile = NULL;
+  ls_backend_find(own, r->backend, &backend);
+  if (machine && ls_machine_read(own, machine) == LS_OK) {
+    char *path = ls_profile_default_path(own, machine);
+    if (path && ls_path_exists(path)) ls_profile_load(own, path, machine, &profile);
+    ls_free(path);
+  }
+  int64_t bytes = ls_plan_libraries(profile, backend, r->world_size, assumed);
+  ls_profile_destroy(profile);
+  ls_free(machine);
+  return bytes;
+}
+
+void cli_memory_predict(const ls_train_report_t *report, cli_memory_t *memory) {
+  ls_ctx_t *own = ls_ctx_create(NULL, NULL);
+  *memory = (cli_memory_t){.need = report->memory};
+  if (own) memory->library_bytes = libraries(own, report, &memory->library_assumed);
+  memory->predicted_bytes = memory->need.device_bytes + memory->library_bytes;
+  ls_ctx_destroy(own);
+}
+
+static json_t *known(int64_t bytes) {
+  return bytes > 0 ? json_integer(bytes) : json_null();
+}
+
+json_t *cli_memory_report(const cli_memory_t *m) {
+  json_t *j = cli_memory_json(&m->need);
+  json_object_set_new(j, "predicted", json_integer(m->predicted_bytes));
+  json_object_set_new(j, "measured", known(m->need.device_used_bytes));
+  json_object_set_new(j, "host_measured", known(m->need.host_used_bytes));
+  json_object_set_new(j, "libraries", json_integer(m->library_bytes));
+  json_object_set_new(j, "libraries_assumed", json_boolean(m->library_assumed));
+  json_object_set_new(j, "capacity", known(m->need.device_total_bytes));
+  return j;
+}
+
+void cli_memory_print(const cli_memory_t *m) {
+  printf("  %-24s %12s predicted (libraries %s%s)", "memory of a device", cli_bytes(m->predicted_bytes),
+         cli_bytes(m->library_bytes), m->library_assumed ? ", assumed" : "");
+  if (m->need.device_used_bytes > 0)
+    printf(", %s measured, %+.1f %%", cli_bytes(m->need.device_used_bytes),
+           100 * ((double)m->predicted_bytes / (double)m->need.device_used_bytes - 1));
+  putchar('\n');
+}

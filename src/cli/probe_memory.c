@@ -1,0 +1,105 @@
+/* The part of probe that finds out what libraries take in a rank's process: a small training is run as a user
+ * would run it, once per backend and number of ranks. What its processes used, less what the training
+ * allocated, is the libraries': program, MPI, BLAS and threads; on a GPU the context, modules, cuBLASLt with
+ * its workspaces, the captured step and NCCL. */
+#include "cli/probe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* Large enough to make the libraries allocate what larger ones make them allocate; seconds nowhere. */
+static const char config[] =
+    "model: {input: [512], loss: mse, layers: [{dense: {units: 512, activation: relu, dropout: 0.1}}, "
+    "{dense: {units: 512, activation: relu}}, {dense: {units: 64}}]}\n"
+    "data: {kind: synthetic, samples: 1024, validation: 0.5}\n"
+    "train: {batch: 512, steps: 12}\n";
+
+/* Runs the training with its report in `out`; false with a note when it fails. */
+static bool train(const char *yaml, const char *out, const char *backend, int ranks, cli_probe_t *probe) {
+  char self[PATH_MAX], command[] = "train", json[] = "--json", quiet[] = "--quiet", set[] = "--set", with[64],
+                       how[64], count[] = "--ranks", number[16], file[PATH_MAX];
+  ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (len <= 0) return false;
+  self[len] = '\0';
+  snprintf(file, sizeof file, "%s", yaml);
+  snprintf(with, sizeof with, "parallel.backend=%s", backend);
+  snprintf(how, sizeof how, "parallel.strategy=%s", ranks > 1 ? "ddp" : "single");
+  snprintf(number, sizeof number, "%d", ranks);
+  char *argv[] = {self, command, file, json, quiet, set, with, set, how, count, number, NULL};
+  posix_spawn_file_actions_t actions;
+  pid_t child;
+  int exit_code = 0;
+  if (posix_spawn_file_actions_init(&actions) != 0) return false;
+  int error = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out, O_WRONLY | O_TRUNC, 0);
+  if (error == 0) error = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  if (error == 0) error = posix_spawn(&child, self, &actions, NULL, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0)
+    cli_probe_note(probe, "memory of libraries, %s, %d ranks: %s", backend, ranks, strerror(error));
+  else if (cli_probe_wait(child, &exit_code))
+    return true;
+  else
+    cli_probe_note(probe, "memory of libraries, %s, %d ranks: the training ended with exit code %d", backend,
+                   ranks, exit_code);
+  return false;
+}
+
+static ls_status_t put(ls_profile_t *profile, const char *key, double bytes) {
+  return ls_profile_put(profile, key, &(ls_time_t){bytes, bytes, bytes});
+}
+
+static void take_over(const char *out, const char *backend, int ranks, cli_probe_t *probe) {
+  char key[LS_PROFILE_KEY_BYTES];
+  json_t *report = json_load_file(out, 0, NULL), *memory = json_object_get(report, "bytes_per_device");
+  double used = json_number_value(json_object_get(memory, "measured"));
+  double own = json_number_value(json_object_get(memory, "device"));
+  double capacity = json_number_value(json_object_get(memory, "capacity"));
+  if (used > own && own > 0)
+    put(probe->profile, ls_profile_libraries_key(key, backend, ranks), used - own);
+  else
+    cli_probe_note(probe, "memory of libraries, %s, %d ranks: the system does not say what is used", backend,
+                   ranks);
+  if (capacity > 0) put(probe->profile, ls_profile_capacity_key(key, backend), capacity);
+  json_decref(report);
+}
+
+static int temporary(char path[PATH_MAX], const char *text) {
+  const char *dir = getenv("TMPDIR");
+  int len = snprintf(path, PATH_MAX, "%s/lockstep-probe-XXXXXX", dir && *dir ? dir : "/tmp");
+  int fd = len < PATH_MAX ? mkstemp(path) : -1;
+  if (fd < 0) return -1;
+  size_t size = strlen(text);
+  bool whole = write(fd, text, size) == (ssize_t)size;
+  close(fd);
+  if (whole) return 0;
+  unlink(path);
+  return -1;
+}
+
+void cli_probe_memory(bool quick, int gpus, cli_probe_t *probe) {
+  char yaml[PATH_MAX], out[PATH_MAX];
+  int cpus = ls_cpu_count(), most = quick ? 2 : CLI_PROBE_RANKS_MAX;
+  if (temporary(yaml, config) != 0) {
+    cli_probe_note(probe, "memory of libraries: no temporary file: %s", strerror(errno));
+    return;
+  }
+  if (temporary(out, "") != 0) {
+    cli_probe_note(probe, "memory of libraries: no temporary file: %s", strerror(errno));
+    goto yaml;
+  }
+  fflush(NULL);
+  for (int ranks = 1; ranks <= most && ranks <= cpus; ranks++)
+    if (train(yaml, out, "cpu", ranks, probe)) take_over(out, "cpu", ranks, probe);
+  for (int ranks = 1; ranks <= most && ranks <= gpus; ranks++)
+    if (train(yaml, out, "cuda", ranks, probe)) take_over(out, "cuda", ranks, probe);
+  unlink(out);
+yaml:
+  unlink(yaml);
+}

@@ -1,0 +1,119 @@
+/* What a rank needs in memory, by arithmetic, and what it has used, by asking the system. */
+#include "train/memory.h"
+
+#include "base/process.h"
+
+/* Allocations of device memory as the backend makes them: large ones take whole pages of it, small ones share
+ * pages. */
+typedef struct {
+  int64_t page_bytes;
+  int64_t exact, large, small;
+} pages_t;
+
+static int64_t round_up(int64_t bytes, int64_t unit) {
+  return unit > 1 ? (bytes + unit - 1) / unit * unit : bytes;
+}
+
+static void hold(pages_t *pages, size_t size_bytes) {
+  enum { SMALL_UNIT_BYTES = 512 };
+  int64_t bytes = (int64_t)size_bytes;
+  pages->exact += bytes;
+  if (2 * bytes >= pages->page_bytes)
+    pages->large += round_up(bytes, pages->page_bytes);
+  else
+    pages->small += round_up(bytes, SMALL_UNIT_BYTES);
+}
+
+static void hold_engine(pages_t *pages, const ls_schedule_t *s) {
+  hold(pages, s->region_bytes[LS_REGION_STAT]);
+  hold(pages, s->region_bytes[LS_REGION_TRANSIENT]);
+  for (int i = 0; i < s->input_slots; i++)
+    hold(pages, s->region_bytes[LS_REGION_INPUT]);
+}
+
+static int64_t held(const pages_t *pages) {
+  return pages->large + round_up(pages->small, pages->page_bytes);
+}
+
+int64_t ls_train_eval_rows(int64_t row_count, int64_t samples, int world_size) {
+  enum { EVAL_ROWS_MIN = 64, EVAL_ROWS_MAX = 1024 };
+  int64_t per_rank = (samples + world_size - 1) / world_size;
+  int64_t rows = row_count > EVAL_ROWS_MAX ? EVAL_ROWS_MAX : row_count;
+  if (rows < EVAL_ROWS_MIN) rows = EVAL_ROWS_MIN;
+  return per_rank < rows ? per_rank : rows;
+}
+
+void ls_train_need(const ls_backend_t *backend, const ls_schedule_t *train, const ls_schedule_t *eval,
+                   const ls_train_data_size_t *data, ls_train_memory_t *need) {
+  *need = (ls_train_memory_t){.samples_bytes = data->samples_bytes, .log_bytes = data->log_bytes};
+  pages_t pages = {.page_bytes = (int64_t)backend->buffer->page_bytes};
+  const size_t *bytes = (train ? train : eval)->region_bytes;
+  ls_fit_t fit;
+  hold(&pages, bytes[LS_REGION_PARAM]);
+  if (train) {
+    hold(&pages, bytes[LS_REGION_GRAD]);
+    hold(&pages, bytes[LS_REGION_OPTIM]);
+    hold_engine(&pages, train);
+    ls_schedule_fit(train, &fit);
+    need->step_bytes = fit.device_total_bytes;
+    need->staging_bytes = fit.host_pinned_bytes;
+  }
+  if (eval) {
+    hold_engine(&pages, eval);
+    ls_schedule_fit(eval, &fit);
+    need->evaluation_bytes = pages.exact - need->step_bytes;
+    need->staging_bytes += fit.host_pinned_bytes;
+  }
+  need->rounding_bytes = held(&pages) - pages.exact;
+  need->device_bytes = held(&pages);
+  if (!backend->host_memory)
+    need->staging_bytes += (int64_t)(bytes[LS_REGION_PARAM] + bytes[LS_REGION_OPTIM]);
+  /* What was needed for reading is free again when the rest is allocated. */
+  int64_t later = backend->host_memory ? need->device_bytes : need->staging_bytes;
+  int64_t host = need->samples_bytes + need->log_bytes;
+  host += data->reading_bytes > later ? data->reading_bytes : later;
+  if (backend->host_memory)
+    need->device_bytes = host;
+  else
+    need->host_bytes = host;
+}
+
+/* The largest of all ranks' values. Collective. */
+static ls_status_t largest(ls_trainer_t *t, int64_t values[2]) {
+  ls_comm_t *comm = t->world->comm;
+  if (comm->size == 1) return LS_OK;
+  int64_t *all = ls_alloc_array(t->ctx, (size_t)comm->size, 2 * sizeof *all);
+  const ls_collective_t c = {
+      .kind = LS_ALL_GATHER, .name = "memory used", .send = values, .recv = all, .count = 2, .dtype = LS_I64};
+  ls_status_t status = ls_comm_agree(comm, "memory used", all ? LS_OK : LS_ERR_MEMORY);
+  if (status == LS_OK) status = comm->ops->run(comm, &c);
+  for (int i = 0; status == LS_OK && i < 2 * comm->size; i++)
+    if (all[i] > values[i % 2]) values[i % 2] = all[i];
+  ls_free(all);
+  return status;
+}
+
+ls_status_t ls_trainer_memory(ls_trainer_t *t, ls_train_memory_t *memory) {
+  const ls_dataset_t *d = t->dataset;
+  int64_t steps = t->total_steps < LS_LOG_CAPACITY ? t->total_steps : LS_LOG_CAPACITY;
+  const ls_train_data_size_t data = {
+      .samples_bytes = ls_train_samples_bytes(d->rows, d->inputs, d->classes ? 1 : d->outputs),
+      .reading_bytes = d->reading_bytes,
+      .log_bytes = steps * (int64_t)sizeof(double)};
+  int64_t used[2] = {0, ls_process_peak_bytes()};
+  ls_train_need(t->backend, t->train.schedule, t->eval.schedule, &data, memory);
+  if (t->backend->host_memory) {
+    used[0] = used[1];
+  } else if (t->backend->device->memory) {
+    ls_status_t status = t->backend->device->memory(t->device, &used[0], &memory->device_total_bytes);
+    if (status != LS_OK) return status;
+  }
+  ls_status_t status = largest(t, used);
+  memory->device_used_bytes = used[0];
+  memory->host_used_bytes = used[1];
+  return status;
+}
+
+int64_t ls_train_samples_bytes(int64_t rows, int64_t inputs, int64_t target_values) {
+  return rows * (inputs + target_values) * (int64_t)sizeof(float);
+}

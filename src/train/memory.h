@@ -1,0 +1,28 @@
+/* Memory of one rank: what its schedules and samples will take, known before anything is opened, and what was
+ * used. What the libraries take beside that is measured by probe and added by the planner. Inside of train
+ * and plan. */
+#ifndef LS_TRAIN_MEMORY_H
+#define LS_TRAIN_MEMORY_H
+
+#include "train/trainer.h"
+
+typedef struct {
+  int64_t samples_bytes; /* features and targets, kept in host memory */
+  int64_t reading_bytes; /* held beside them while they are read: text and files, then free again */
+  int64_t log_bytes;     /* times of the run's steps */
+} ls_train_data_size_t;
+
+/* Rows that a rank with `row_count` rows of a batch evaluates at once, when `samples` are evaluated: enough
+ * to be efficient, no more than there are. */
+int64_t ls_train_eval_rows(int64_t row_count, int64_t samples, int world_size);
+/* target_values: of a sample, 1 for classes. */
+int64_t ls_train_samples_bytes(int64_t rows, int64_t inputs, int64_t target_values);
+/* Either schedule may be NULL, not both. Fills what is needed; what was used stays 0. Exact but for what lies
+ * outside of our own allocations. */
+void ls_train_need(const ls_backend_t *backend, const ls_schedule_t *train, const ls_schedule_t *eval,
+                   const ls_train_data_size_t *data, ls_train_memory_t *need);
+/* What this trainer needs, and what the process and the device have used, of the rank that used most.
+ * Collective. */
+ls_status_t ls_trainer_memory(ls_trainer_t *t, ls_train_memory_t *memory);
+
+#endif

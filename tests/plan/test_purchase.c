@@ -1,0 +1,126 @@
+/* Prices of other purchases against numbers computed by hand, on a machine of two processors that is not
+ * here. */
+#include "support.h"
+
+#include <math.h>
+#include <string.h>
+
+static ls_ctx_t *ctx;
+static ls_config_t *config;
+static ls_profile_t *profile;
+static int tasks, fixed; /* that depend on rows; that do not */
+
+enum { ROWS = 64, ROW_NS = 1000, FIXED_NS = 500, OVERHEAD_NS = 77, COMM_NS = 9000 };
+
+static int setup(void **state) {
+  (void)state;
+  ctx = ls_ctx_create(NULL, NULL);
+  config = small_config(ctx, "train: {batch: 64, steps: 1000}\nparallel: {backend: ref}\n"
+                             "cost: {engineer_hour: 100, trainings_per_month: 3600000, amortize_months: 10, "
+                             "link_price: 600, faster_device_price: 700, faster_device_speed: 4}\n");
+  ls_machine_t machine;
+  ls_machine_clear(&machine);
+  machine.usable_cpus = 2;
+  machine.memory_bytes = INT64_C(1) << 40;
+  return ls_profile_create(ctx, &machine, &profile) == LS_OK ? 0 : -1;
+}
+static int teardown(void **state) {
+  (void)state;
+  ls_profile_destroy(profile);
+  ls_config_destroy(config);
+  ls_ctx_destroy(ctx);
+  return 0;
+}
+
+static void make(double comm_ns, ls_plan_t *plan) {
+  ls_planner_t p = small_planner(ctx, config, profile);
+  p.cpus = 2;
+  for (int devices = 1; devices <= 2; devices++) {
+    ls_candidate_t c = small_candidate(&p, devices);
+    tasks = fill_timing(&p, &c, &(pace_t){ROW_NS, FIXED_NS, OVERHEAD_NS}, &fixed);
+  }
+  fill_all_reduce(profile, 2, comm_ns);
+  const ls_plan_options_t options = {.replay = true, .samples = 640, .no_crossover = true};
+  if (ls_plan_make(ctx, config, profile, &options, plan) != LS_OK) fail_msg("%s", ls_ctx_error(ctx));
+}
+
+static const ls_purchase_t *bought(const ls_plan_t *plan, const char *id) {
+  assert_int_equal(plan->purchase_count, LS_PURCHASES);
+  for (int i = 0; i < plan->purchase_count; i++)
+    if (strcmp(plan->purchase[i].id, id) == 0) return &plan->purchase[i];
+  fail_msg("no purchase %s", id);
+  return NULL;
+}
+
+static void near(double a, double b) {
+  if (!(fabs(a - b) <= 1e-9 * fabs(b) + 1e-9)) fail_msg("%.12g is not %.12g", a, b);
+}
+
+/* On `devices` with compute times divided by `speed`. */
+static double step_ns(int devices, double speed, double comm_ns) {
+  double compute = (double)tasks * ROW_NS * ROWS / devices + (double)fixed * FIXED_NS;
+  return compute / speed + OVERHEAD_NS + (devices > 1 ? comm_ns : 0);
+}
+
+static void two_devices_gain_by_links_and_speed(void **state) {
+  (void)state;
+  ls_plan_t plan;
+  make(COMM_NS, &plan);
+  double now = step_ns(2, 1, COMM_NS);
+  assert_int_equal(plan.candidate[plan.choice].devices, 2);
+  near(plan.candidate[plan.choice].step.ns, now);
+  const ls_purchase_t *half = bought(&plan, "link-2x"), *free_link = bought(&plan, "link-free"),
+                      *input = bought(&plan, "input-free"), *faster = bought(&plan, "faster-device"),
+                      *one = bought(&plan, "device");
+  near(half->step_ns, now - COMM_NS / 2.0);
+  near(free_link->step_ns, now - COMM_NS);
+  near(input->step_ns, now); /* a host's inputs are not copied */
+  near(input->speedup, 1);
+  near(faster->step_ns, fmin(step_ns(2, 4, COMM_NS), step_ns(1, 4, 0)));
+  near(faster->speedup, now / faster->step_ns);
+  assert_false(one->known); /* there is no third */
+  assert_true(isnan(one->step_ns));
+  /* 1000 steps, 3,600,000 times a month: an hour for each microsecond */
+  near(half->saved_hours_month, COMM_NS / 2.0 * 1e-3);
+  near(half->benefit_month, 100 * half->saved_hours_month);
+  near(half->price, 600);
+  near(half->money_per_hour, 60 / half->saved_hours_month);
+  near(half->break_even_months, 600 / half->benefit_month);
+  near(faster->price, 700 * faster->devices);
+  assert_true(isnan(free_link->price) && isnan(free_link->break_even_months));
+  for (int i = 1; i + 1 < plan.purchase_count; i++)
+    assert_true(plan.purchase[i].step_ns >= plan.purchase[i - 1].step_ns);
+  assert_ptr_equal(one, &plan.purchase[LS_PURCHASES - 1]); /* what is not known comes last */
+  ls_plan_release(&plan);
+}
+
+/* A link that is slow today and would be free: then two devices are worth having. */
+static void a_link_may_bring_the_second_device_in(void **state) {
+  (void)state;
+  ls_plan_t plan;
+  double comm = 1e6 * tasks + 1e9;
+  make(comm, &plan);
+  assert_int_equal(plan.candidate[plan.choice].devices, 1);
+  near(plan.candidate[plan.choice].step.ns, step_ns(1, 1, 0));
+  const ls_purchase_t *one = bought(&plan, "device"), *half = bought(&plan, "link-2x"),
+                      *free_link = bought(&plan, "link-free");
+  assert_true(one->known);
+  assert_int_equal(one->devices, 2);
+  near(one->step_ns, step_ns(2, 1, comm));
+  assert_true(one->saved_hours_month < 0);
+  assert_int_equal(half->devices, 1); /* still too slow: nothing changes */
+  near(half->speedup, 1);
+  assert_true(isinf(half->break_even_months) && isinf(half->money_per_hour));
+  assert_int_equal(free_link->devices, 2);
+  near(free_link->step_ns, step_ns(2, 1, 0));
+  ls_plan_release(&plan);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+  const struct CMUnitTest tests[] = {
+      TEST(two_devices_gain_by_links_and_speed),
+      TEST(a_link_may_bring_the_second_device_in),
+  };
+  return cmocka_run_group_tests_name("purchase", tests, NULL, NULL);
+}

@@ -1,0 +1,87 @@
+/* What a rank needs in memory: the sums against regions counted by hand, pages of a device, reading before
+ * training. */
+#include "train/memory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MIB = 1 << 20 };
+
+/* Regions as a schedule has them after finish; no tasks. */
+static ls_schedule_t schedule_of(size_t param, size_t input, size_t transient, int slots) {
+  ls_schedule_t s = {.input_slots = slots};
+  s.region_bytes[LS_REGION_PARAM] = param;
+  s.region_bytes[LS_REGION_INPUT] = input;
+  s.region_bytes[LS_REGION_TRANSIENT] = transient;
+  return s;
+}
+
+static void a_host_holds_everything(void **state) {
+  (void)state;
+  static const ls_buffer_ops_t bytes = {.page_bytes = 1};
+  const ls_backend_t backend = {.name = "test", .host_memory = true, .buffer = &bytes};
+  ls_schedule_t train = schedule_of(1000, 10, 500, 3), eval = schedule_of(1000, 20, 300, 1);
+  train.region_bytes[LS_REGION_GRAD] = 1100;
+  train.region_bytes[LS_REGION_OPTIM] = 2000;
+  train.region_bytes[LS_REGION_STAT] = 64;
+  ls_train_data_size_t data = {.samples_bytes = 7000, .reading_bytes = 100, .log_bytes = 80};
+  ls_train_memory_t need;
+  memset(&need, 0xff, sizeof need);
+  ls_train_need(&backend, &train, &eval, &data, &need);
+  assert_int_equal(need.step_bytes, 1000 + 1100 + 2000 + 64 + 3 * 10 + 500);
+  assert_int_equal(need.evaluation_bytes, 20 + 300);
+  assert_int_equal(need.staging_bytes, 0);
+  assert_int_equal(need.host_bytes, 0);
+  int64_t own = need.step_bytes + need.evaluation_bytes + need.rounding_bytes;
+  assert_int_equal(need.device_bytes, own + 7000 + 80);
+  /* a text larger than all regions: it is gone before they are there */
+  data.reading_bytes = own + 12345;
+  ls_train_need(&backend, &train, &eval, &data, &need);
+  assert_int_equal(need.device_bytes, own + 12345 + 7000 + 80);
+  /* evaluation alone has no gradients */
+  data.reading_bytes = 0;
+  ls_train_need(&backend, NULL, &eval, &data, &need);
+  assert_int_equal(need.step_bytes, 0);
+  assert_int_equal(need.evaluation_bytes, 1000 + 20 + 300);
+}
+
+static void a_device_gives_whole_pages(void **state) {
+  (void)state;
+  static const ls_buffer_ops_t pages = {.page_bytes = 2 * MIB};
+  const ls_backend_t backend = {.name = "test", .host_memory = false, .buffer = &pages};
+  ls_schedule_t train = schedule_of(5 * MIB, 100, 3 * MIB + 1, 3),
+                eval = schedule_of(5 * MIB, 200, 2 * MIB, 1);
+  train.region_bytes[LS_REGION_GRAD] = 5 * MIB;
+  train.region_bytes[LS_REGION_OPTIM] = 10 * MIB;
+  train.region_bytes[LS_REGION_HOST_NEXT] = 100;
+  train.region_bytes[LS_REGION_HOST_STAT] = 64;
+  const ls_train_data_size_t data = {.samples_bytes = 7000, .log_bytes = 80};
+  ls_train_memory_t need;
+  ls_train_need(&backend, &train, &eval, &data, &need);
+  /* 5, 5, 10, 3+ and 2 MiB in pages of 2; five small ones share a page */
+  assert_int_equal(need.device_bytes, (int64_t)(6 + 6 + 10 + 4 + 2 + 2) * MIB);
+  assert_int_equal(need.device_bytes, need.step_bytes + need.evaluation_bytes + need.rounding_bytes);
+  assert_int_equal(need.staging_bytes, 3 * 164 + 15 * MIB);
+  assert_int_equal(need.host_bytes, need.staging_bytes + 7080);
+}
+
+static void evaluation_takes_no_more_rows_than_there_are(void **state) {
+  (void)state;
+  assert_int_equal(ls_train_eval_rows(32, 10000, 1), 64);
+  assert_int_equal(ls_train_eval_rows(512, 10000, 2), 512);
+  assert_int_equal(ls_train_eval_rows(50000, 10000, 2), 1024);
+  assert_int_equal(ls_train_eval_rows(512, 101, 2), 51);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_host_holds_everything),
+      cmocka_unit_test(a_device_gives_whole_pages),
+      cmocka_unit_test(evaluation_takes_no_more_rows_than_there_are),
+  };
+  return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+}
