@@ -7,6 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifndef LS_DATA_DIR /* where CMake installs them */
+#define LS_DATA_DIR "/usr/local/share/lockstep"
+#endif
+
 enum { SEARCH_MAX = 4 };
 
 typedef struct {
