@@ -125,10 +125,11 @@ static json_t *collectives_json(const gather_t *g) {
 static json_t *bytes_json(const ls_schedule_t *s) {
   ls_fit_t fit;
   ls_schedule_fit(s, &fit);
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "params", (json_int_t)fit.params_bytes, "gradients",
-                   (json_int_t)fit.gradients_bytes, "optimizer", (json_int_t)fit.optimizer_bytes, "inputs",
-                   (json_int_t)fit.inputs_bytes, "activations", (json_int_t)fit.transient_bytes, "other",
-                   (json_int_t)fit.other_bytes, "total", (json_int_t)fit.device_total_bytes);
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "params", (json_int_t)fit.params_bytes,
+                   "gradients", (json_int_t)fit.gradients_bytes, "optimizer", (json_int_t)fit.optimizer_bytes,
+                   "data", (json_int_t)fit.data_bytes, "inputs", (json_int_t)fit.inputs_bytes, "activations",
+                   (json_int_t)fit.transient_bytes, "other", (json_int_t)fit.other_bytes, "total",
+                   (json_int_t)fit.device_total_bytes);
 }
 
 static json_t *header_json(const gather_t *g, const ls_config_t *config, const ls_train_report_t *r) {

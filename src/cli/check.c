@@ -36,7 +36,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
                      data->source, (long long)data->train_count, (long long)config->train.batch);
     goto data;
   }
-  status = cli_plan_create(ctx, config, ranks, &plan);
+  status = cli_plan_create(ctx, config, ranks, data->rows, &plan);
   if (status != LS_OK) goto data;
   print_result(args, config, &plan, data);
   cli_plan_release(&plan);

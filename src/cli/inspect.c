@@ -63,12 +63,13 @@ static int collect_layers(const ls_graph_t *g, layer_row_t *rows, int capacity) 
 }
 
 static json_t *fit_json(const ls_fit_t *fit) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "params", (json_int_t)fit->params_bytes,
-                   "gradients", (json_int_t)fit->gradients_bytes, "optimizer",
-                   (json_int_t)fit->optimizer_bytes, "inputs", (json_int_t)fit->inputs_bytes, "transient",
-                   (json_int_t)fit->transient_bytes, "other", (json_int_t)fit->other_bytes, "total",
-                   (json_int_t)fit->device_total_bytes, "host_pinned", (json_int_t)fit->host_pinned_bytes,
-                   "transient_without_reuse", (json_int_t)fit->transient_unshared_bytes);
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "params",
+                   (json_int_t)fit->params_bytes, "gradients", (json_int_t)fit->gradients_bytes, "optimizer",
+                   (json_int_t)fit->optimizer_bytes, "data", (json_int_t)fit->data_bytes, "inputs",
+                   (json_int_t)fit->inputs_bytes, "transient", (json_int_t)fit->transient_bytes, "other",
+                   (json_int_t)fit->other_bytes, "total", (json_int_t)fit->device_total_bytes, "host_pinned",
+                   (json_int_t)fit->host_pinned_bytes, "transient_without_reuse",
+                   (json_int_t)fit->transient_unshared_bytes);
 }
 
 static json_t *task_json(const ls_task_t *task) {
@@ -116,10 +117,10 @@ static void print_fit(const cli_plan_t *plan) {
   const struct {
     const char *name;
     int64_t bytes;
-  } rows[] = {{"parameters", fit.params_bytes},     {"gradients", fit.gradients_bytes},
-              {"optimizer", fit.optimizer_bytes},   {"inputs", fit.inputs_bytes},
-              {"activations", fit.transient_bytes}, {"other", fit.other_bytes},
-              {"total", fit.device_total_bytes}};
+  } rows[] = {{"parameters", fit.params_bytes},   {"gradients", fit.gradients_bytes},
+              {"optimizer", fit.optimizer_bytes}, {"data", fit.data_bytes},
+              {"inputs", fit.inputs_bytes},       {"activations", fit.transient_bytes},
+              {"other", fit.other_bytes},         {"total", fit.device_total_bytes}};
   for (int i = 0; i < LS_COUNT(rows); i++)
     printf("  %-14s %16s  %10s\n", rows[i].name, cli_count(rows[i].bytes), cli_bytes(rows[i].bytes));
   if (fit.host_pinned_bytes > 0)
@@ -156,7 +157,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_status_t status = ls_config_load(ctx, args->config, args->sets, args->set_count, &config);
   if (status != LS_OK) return status;
   int ranks = args->ranks > 0 ? (int)args->ranks : (int)config->parallel.ranks;
-  status = cli_plan_create(ctx, config, ranks, &plan);
+  status = cli_plan_create(ctx, config, ranks, 0, &plan);
   if (status != LS_OK) goto config;
   layer_row_t *rows = ls_alloc_array(ctx, LS_LAYER_MAX, sizeof *rows);
   status = rows ? LS_OK : LS_ERR_MEMORY;

@@ -1,9 +1,41 @@
 /* Lowering a configuration for all of its ranks in one process. */
 #include "cli/plan.h"
 
+#include "cli/planner.h"
+
 #include <string.h>
 
-ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int ranks, cli_plan_t *out) {
+/* What the libraries of a GPU take of its memory, about. */
+static const int64_t library_bytes = INT64_C(1) << 30;
+
+/* As training would choose on an idle device of this machine. Reads the data only where it depends on them.
+ */
+static ls_status_t choose_data(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend,
+                               int ranks, int64_t samples, int64_t *data_rows) {
+  ls_data_room_t room = {.backend = backend, .rows = samples};
+  bool device = !backend->host_memory;
+  int mode = config->data.resident;
+  *data_rows = 0;
+  if (mode == LS_RESIDENT_FALSE || (mode == LS_RESIDENT_AUTO && !device)) return LS_OK;
+  ls_plan_options_t counted = {.rows = samples};
+  ls_status_t status = samples > 0 ? LS_OK : cli_count_samples(ctx, config, &counted);
+  if (status != LS_OK) return status;
+  room.rows = counted.rows;
+  if (device) {
+    ls_machine_t machine;
+    status = ls_machine_read(ctx, &machine);
+    if (status != LS_OK) return status;
+    for (int i = 0; i < machine.gpu_count; i++) {
+      int64_t free_bytes = machine.gpu[i].memory_bytes - library_bytes;
+      if (free_bytes > 0 && (room.free_bytes == 0 || free_bytes < room.free_bytes))
+        room.free_bytes = free_bytes;
+    }
+  }
+  return ls_train_resident(ctx, config, ranks, &room, data_rows);
+}
+
+ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int ranks, int64_t samples,
+                            cli_plan_t *out) {
   const ls_backend_t *backend;
   cli_plan_t plan = {.world_size = ranks};
   ls_status_t status = ls_backend_find(ctx, config->parallel.backend, &backend);
@@ -14,6 +46,9 @@ ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int ranks,
   if (ranks > 1 && !ls_strategy_find(config->parallel.strategy)->distributed)
     return ls_fail(ctx, LS_ERR_CONFIG, "strategy \"%s\" uses one rank, but %d were asked for; use ddp",
                    config->parallel.strategy, ranks);
+  int64_t data_rows;
+  status = choose_data(ctx, config, backend, ranks, samples, &data_rows);
+  if (status != LS_OK) return status;
   plan.backend = backend->name;
   plan.copies = !backend->host_memory;
   plan.graph = ls_alloc_array(ctx, (size_t)ranks, sizeof *plan.graph);
@@ -24,8 +59,8 @@ ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int ranks,
     ls_share(config->train.batch, r, ranks, &first, &count);
     int64_t rows = ls_train_micro_rows(config, count);
     if (r == 0) plan.rows = rows;
-    status = ls_trainer_lower(ctx, config, r, ranks, plan.copies, true, rows, &plan.graph[r], &plan.layout,
-                              &plan.optim, &plan.schedule[r]);
+    status = ls_trainer_lower(ctx, config, r, ranks, plan.copies, true, rows, data_rows, &plan.graph[r],
+                              &plan.layout, &plan.optim, &plan.schedule[r]);
     if (status == LS_OK) status = ls_schedule_check(plan.schedule[r]);
   }
   if (status == LS_OK) status = ls_schedule_check_world((const ls_schedule_t *const *)plan.schedule, ranks);

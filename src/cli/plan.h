@@ -1,4 +1,4 @@
-/* The schedules of every rank of a configuration, without data, devices or memory: what inspect shows and
+/* The schedules of every rank of a configuration, without devices or memory: what inspect shows and
  * check proves. */
 #ifndef LS_CLI_PLAN_H
 #define LS_CLI_PLAN_H
@@ -16,8 +16,10 @@ typedef struct {
   ls_optim_plan_t optim;
 } cli_plan_t;
 
-/* Lowers the configuration for `ranks` ranks and checks every schedule and their agreement. */
-ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int ranks, cli_plan_t *plan);
+/* Lowers the configuration for `ranks` ranks and checks every schedule and their agreement. `samples` of the
+ * data, both parts; 0 = not known: then the data are read where the schedule depends on it. */
+ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int ranks, int64_t samples,
+                            cli_plan_t *plan);
 void cli_plan_release(cli_plan_t *plan);
 
 #endif

@@ -47,8 +47,7 @@ static ls_status_t open_profile(ls_ctx_t *ctx, const char *recorded, cli_planned
   return status == LS_OK ? ls_profile_load(ctx, p->path, &p->machine, &p->profile) : status;
 }
 
-/* Samples, and what they take while they are read: known for synthetic data, else seen. */
-static ls_status_t count_samples(ls_ctx_t *ctx, const ls_config_t *config, ls_plan_options_t *options) {
+ls_status_t cli_count_samples(ls_ctx_t *ctx, const ls_config_t *config, ls_plan_options_t *options) {
   const ls_data_config_t *data = &config->data;
   if (data->kind == LS_DATA_SYNTHETIC) {
     options->rows = data->samples;
@@ -72,7 +71,7 @@ ls_status_t cli_planner_make(ls_ctx_t *ctx, const ls_config_t *config, const cha
   cli_planned_t p = {0};
   ls_status_t status = open_profile(ctx, recorded, &p);
   options->replay = recorded != NULL;
-  if (status == LS_OK) status = count_samples(ctx, config, options);
+  if (status == LS_OK) status = cli_count_samples(ctx, config, options);
   if (status == LS_OK) status = ls_plan_make(ctx, config, p.profile, options, &p.plan);
   if (status == LS_OK && !recorded && p.plan.profile_changed &&
       ls_profile_save(ctx, p.profile, p.path) != LS_OK)

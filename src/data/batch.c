@@ -37,6 +37,10 @@ static int64_t cursor_row(cursor_t *c, uint64_t position) {
 }
 
 static void put_row(const ls_dataset_t *d, int64_t row, int64_t to_row, const ls_batch_t *to) {
+  if (to->row) {
+    to->row[to_row] = (int32_t)row;
+    return;
+  }
   memcpy(to->x + to_row * d->inputs, d->features + row * d->inputs, (size_t)d->inputs * sizeof *to->x);
   if (d->classes)
     ((int32_t *)to->target)[to_row] = d->labels[row];

@@ -5,6 +5,9 @@
 
 static const char *const kinds[] = {"idx", "csv", "npy", "synthetic", NULL};
 
+/* In the order of ls_resident_t. */
+static const char *const residents[] = {"auto", "true", "false", NULL};
+
 #define AT(field) offsetof(ls_data_config_t, field)
 static const ls_option_t rows[] = {
     {.name = "kind",
@@ -49,6 +52,13 @@ static const ls_option_t rows[] = {
      .offset = AT(normalize),
      .initial = "false",
      .help = "Shift and scale to mean 0 and deviation 1, measured on the training part (real targets too)."},
+    {.name = "resident",
+     .type = LS_OPT_ENUM,
+     .offset = AT(resident),
+     .choices = residents,
+     .initial = "auto",
+     .help = "Whether all samples stay on the device: true, false, or auto: on a GPU, if they take at most a "
+             "quarter of its free memory."},
     {.name = "samples",
      .type = LS_OPT_INT,
      .offset = AT(samples),

@@ -14,6 +14,8 @@
 
 typedef enum { LS_DATA_IDX, LS_DATA_CSV, LS_DATA_NPY, LS_DATA_SYNTHETIC, LS_DATA_MEMORY } ls_data_kind_t;
 
+typedef enum { LS_RESIDENT_AUTO, LS_RESIDENT_TRUE, LS_RESIDENT_FALSE } ls_resident_t;
+
 /* Section data. */
 typedef struct {
   int kind;             /* ls_data_kind_t (MEMORY is not offered in files) */
@@ -24,6 +26,7 @@ typedef struct {
   ls_strings_t columns; /* csv: feature columns; empty = every other column that is not a date */
   double validation;    /* part held out, [0, 1) */
   bool normalize;
+  int resident;            /* ls_resident_t: whether the samples stay on the device (train/data.c) */
   int64_t samples;         /* synthetic */
   int64_t inputs, outputs; /* synthetic: 0 = follow the model */
   double noise;            /* synthetic: standard deviation added to the teacher's outputs */
@@ -83,6 +86,8 @@ typedef struct {
   void *target;           /* f32 (accumulate * rows, outputs) or i32 (accumulate * rows) */
   float *weight;          /* (accumulate * rows) */
   ls_step_params_t *step; /* (accumulate): seed, position and lr are written */
+  int32_t *row;           /* (accumulate * rows), or NULL: rows of the dataset, in the place of x and target,
+                             which are then not written */
 } ls_batch_t;
 
 /* Which part of each global batch this rank fills: `count` rows from `first`, as `accumulate` micro-batches
@@ -110,7 +115,7 @@ void ls_batch_fill_part(const ls_dataset_t *dataset, const ls_loader_plan_t *pla
 
 /* Fills slots ahead of the loop from a thread of its own. Step s uses slot s mod slot_count. Borrowed until
  * destroy: dataset, the slots' memory. Acquire and release come from one thread. Errors: LS_ERR_ARGUMENT (a
- * plan that cannot be filled, an empty part), LS_ERR_MEMORY. */
+ * plan that cannot be filled, an empty part, row numbers beyond i32), LS_ERR_MEMORY. */
 typedef struct ls_loader ls_loader_t;
 ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const ls_loader_plan_t *plan,
                              int64_t first_step, int slot_count, const ls_batch_t *slots,

@@ -88,6 +88,9 @@ ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const l
                              int64_t first_step, int slot_count, const ls_batch_t *slots,
                              ls_loader_t **loader) {
   ls_status_t status = check(ctx, dataset, plan, first_step, slot_count);
+  if (status == LS_OK && slots[0].row && dataset->rows > INT32_MAX)
+    status = ls_fail(ctx, LS_ERR_ARGUMENT, "%s: %" PRId64 " samples are too many for row numbers of 32 bits",
+                     dataset->source, dataset->rows);
   if (status != LS_OK) return status;
   ls_loader_t *l = ls_alloc(ctx, sizeof *l);
   if (!l) return LS_ERR_MEMORY;

@@ -28,6 +28,7 @@ const ls_op_t *const ls_ops[] = {
     &ls_op_softmax_xent_dx,
     &ls_op_mse,
     &ls_op_mse_dx,
+    &ls_op_gather_rows,
     &ls_op_fill,
     &ls_op_accumulate,
     &ls_op_copy,

@@ -31,6 +31,7 @@ ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *c) {
   copy.parallel.threads = c->threads;
   copy.parallel.bucket_bytes = c->bucket_bytes;
   copy.train.accumulate = c->accumulate;
+  copy.data.resident = c->data_rows > 0 ? LS_RESIDENT_TRUE : LS_RESIDENT_FALSE;
   return copy;
 }
 
@@ -38,6 +39,17 @@ int ls_candidate_threads(const ls_planner_t *p, int devices) {
   int cpus = p->cpus, wanted = (int)p->config->parallel.threads;
   if (wanted > 0 && (int64_t)wanted * devices <= cpus) return wanted;
   return cpus / devices < 1 ? 1 : cpus / devices;
+}
+
+/* As training will choose, with a device to itself. What was demanded is not refused here: it may not fit. */
+static ls_status_t choose_data(const ls_planner_t *p, ls_config_t *config, ls_candidate_t *c) {
+  ls_data_room_t room = {.backend = p->backend, .rows = p->data_rows};
+  config->data.resident = p->config->data.resident;
+  bool bounded = config->data.resident == LS_RESIDENT_AUTO && !p->backend->host_memory;
+  bool assumed;
+  int64_t left_bytes = p->memory_bytes - ls_plan_libraries(p->profile, p->backend, c->devices, &assumed);
+  if (bounded && left_bytes > 0) room.free_bytes = left_bytes;
+  return ls_train_resident(p->ctx, config, c->devices, &room, &c->data_rows);
 }
 
 ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_schedule_t **schedule) {
@@ -48,8 +60,10 @@ ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_sche
   int64_t first, count;
   ls_share(config.train.batch, 0, c->devices, &first, &count);
   c->rows = ls_train_micro_rows(&config, count);
-  ls_status_t status = ls_trainer_lower(p->ctx, &config, 0, c->devices, !p->backend->host_memory, true,
-                                        c->rows, &graph, &layout, &optim, schedule);
+  ls_status_t status = choose_data(p, &config, c);
+  if (status != LS_OK) return status;
+  status = ls_trainer_lower(p->ctx, &config, 0, c->devices, !p->backend->host_memory, true, c->rows,
+                            c->data_rows, &graph, &layout, &optim, schedule);
   ls_layout_destroy(layout);
   ls_graph_destroy(graph);
   if (status != LS_OK) return status;
@@ -70,8 +84,8 @@ static ls_status_t lower_evaluation(const ls_planner_t *p, const ls_candidate_t 
   int64_t first, count;
   ls_share(config.train.batch, 0, c->devices, &first, &count);
   ls_status_t status = ls_trainer_lower(p->ctx, &config, 0, c->devices, !p->backend->host_memory, false,
-                                        ls_train_eval_rows(count, p->eval_samples, c->devices), &graph,
-                                        &layout, &optim, schedule);
+                                        ls_train_eval_rows(count, p->eval_samples, c->devices), c->data_rows,
+                                        &graph, &layout, &optim, schedule);
   ls_layout_destroy(layout);
   ls_graph_destroy(graph);
   return status;
@@ -83,12 +97,14 @@ static bool fits(const ls_planner_t *p, const ls_candidate_t *c) {
   return p->host_memory_bytes <= 0 || c->need.host_bytes <= p->host_memory_bytes / c->devices;
 }
 
-static ls_status_t add_up(const ls_planner_t *p, ls_candidate_t *c, const ls_schedule_t *eval) {
-  ls_schedule_t *train = NULL;
+static ls_status_t add_up(const ls_planner_t *p, ls_candidate_t *c) {
+  ls_schedule_t *train = NULL, *eval = NULL;
   ls_status_t status = ls_candidate_lower(p, c, &train);
-  if (status != LS_OK) return status;
-  ls_train_need(p->backend, train, eval, &p->data, &c->need);
+  if (status == LS_OK) status = lower_evaluation(p, c, &eval);
+  if (status == LS_OK) ls_train_need(p->backend, train, eval, &p->data, &c->need);
+  ls_schedule_destroy(eval);
   ls_schedule_destroy(train);
+  if (status != LS_OK) return status;
   c->library_bytes = ls_plan_libraries(p->profile, p->backend, c->devices, &c->library_assumed);
   c->device_bytes = c->need.device_bytes + c->library_bytes;
   c->fits = fits(p, c);
@@ -96,15 +112,11 @@ static ls_status_t add_up(const ls_planner_t *p, ls_candidate_t *c, const ls_sch
 }
 
 ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c) {
-  ls_schedule_t *eval = NULL;
-  ls_status_t status = lower_evaluation(p, c, &eval);
-  while (status == LS_OK) {
-    status = add_up(p, c, eval);
-    if (status != LS_OK || c->fits || c->rows == 1 || c->accumulate >= 512) break;
+  for (;;) {
+    ls_status_t status = add_up(p, c);
+    if (status != LS_OK || c->fits || c->rows == 1 || c->accumulate >= 512) return status;
     c->accumulate *= 2;
   }
-  ls_schedule_destroy(eval);
-  return status;
 }
 
 /* Threads that the system happens to put on one processor stay there for a while: what holds for a whole
@@ -150,6 +162,7 @@ ls_status_t ls_candidate_time(ls_planner_t *p, const ls_candidate_t *c) {
                          .threads = c->threads,
                          .beside = ls_cost_beside(p->backend, c->devices),
                          .cpus = ls_cost_cpus(p->backend, c->devices),
+                         .data_rows = c->data_rows,
                          .window_ns = window_ns};
   ls_timing_t timing;
   status = time_twice(p, &job, &timing);
@@ -189,7 +202,7 @@ static ls_status_t make_cost(const ls_planner_t *p, const ls_candidate_t *c, ls_
                       .ranks = c->devices,
                       .threads = c->threads,
                       .rows = (double)c->rows,
-                      .rank_bytes = c->fit.device_total_bytes};
+                      .rank_bytes = c->fit.device_total_bytes - c->fit.data_bytes};
   const ls_curve_point_t *memory;
   char key[LS_PROFILE_KEY_BYTES];
   int threads = p->backend->host_memory ? c->threads : 1; /* as probe keeps it */

@@ -28,6 +28,7 @@ typedef struct {
 bool ls_cost_beside(const ls_backend_t *backend, int ranks);
 /* The processors that a rank may use when `ranks` share this machine; 0 = all. */
 int ls_cost_cpus(const ls_backend_t *backend, int ranks);
+/* `config` as ls_plan_config makes it: it says whether the data stay on the device. */
 ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend, int ranks,
                            int threads, char family[LS_FAMILY_BYTES]);
 /* Whether exactly this many rows were timed. */

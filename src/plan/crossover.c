@@ -60,11 +60,11 @@ static ls_status_t time_places(ls_planner_t *p, int devices, int64_t batch_max) 
                           .strategy = n > 1 ? "ddp" : "single",
                           .bucket_bytes = own->parallel.bucket_bytes,
                           .accumulate = own->train.accumulate};
-      int64_t first, count;
-      ls_share(batch, 0, n, &first, &count);
-      c.rows = ls_train_micro_rows(&config, count);
+      ls_schedule_t *schedule = NULL;
+      status = ls_candidate_lower(p, &c, &schedule); /* its rows, and where its data are */
+      ls_schedule_destroy(schedule);
       p->jobs_left = 2 * (TIMED_PLACES - i) - side;
-      status = time_place(p, &c);
+      if (status == LS_OK) status = time_place(p, &c);
     }
     p->config = own;
   }

@@ -55,6 +55,7 @@ static void measure_data(const ls_config_t *config, const ls_plan_options_t *opt
                  : data->kind == LS_DATA_SYNTHETIC ? data->samples
                  : options->samples > 0            ? options->samples
                                                    : 0;
+  p->data_rows = rows;
   int64_t held_out = llround((double)rows * data->validation);
   double steps = (double)config->train.steps;
   if (config->train.steps == 0)

@@ -16,6 +16,7 @@ typedef struct {
   int buckets;            /* that the gradients come in; 0 = nothing is exchanged */
   int64_t accumulate;     /* micro-batches of a step */
   int64_t rows;           /* of rank 0's micro-batch */
+  int64_t data_rows;      /* samples that stay on each device; 0 = the host gathers */
   ls_fit_t fit;           /* of rank 0, which has the most: the training step alone */
   ls_train_memory_t need; /* of rank 0: all that the run allocates */
   int64_t library_bytes;  /* what libraries take beside it */

@@ -11,6 +11,7 @@
 
 enum {
   DATA_BYTES_MAX = 64 << 20, /* of features; what does not fit into a cache is enough */
+  TABLE_BYTES_MAX = 1 << 30, /* the same on a device */
   DATA_ROWS_DEFAULT = 10000,
   BLOCKS_MAX = 8,
   BLOCK_STEPS_MIN = 3,
@@ -39,6 +40,27 @@ static ls_status_t make_noise(crew_t *crew) {
   return LS_OK;
 }
 
+/* Of the tables on the device, 0 = none. */
+static int64_t table_rows(const ls_timing_job_t *job) {
+  int64_t most_bytes = job->backend->host_memory ? DATA_BYTES_MAX : TABLE_BYTES_MAX;
+  int64_t most = most_bytes / ((int64_t)sizeof(float) * ls_model_inputs(&job->config->model));
+  if (most < job->config->train.batch) most = job->config->train.batch;
+  return job->data_rows < most ? job->data_rows : most;
+}
+
+/* A dataset that is as long as the tables, and no more: the loader asks it only which row comes when. */
+static ls_status_t open_order(crew_t *crew, int64_t rows) {
+  float *values = ls_alloc_array(crew->ctx, (size_t)rows, sizeof *values);
+  if (!values) return LS_ERR_MEMORY;
+  memset(values, 0, (size_t)rows * sizeof *values);
+  ls_data_memory_t memory = {.rows = rows, .inputs = 1, .outputs = 1, .features = values, .targets = values};
+  ls_data_config_t config = {.kind = LS_DATA_MEMORY};
+  ls_data_want_t want = {.inputs = 1, .outputs = 1};
+  ls_status_t status = ls_dataset_open(crew->ctx, &config, &memory, &want, 1, NULL, &crew->dataset);
+  ls_free(values);
+  return status;
+}
+
 static int64_t data_rows(const ls_config_t *config) {
   int64_t inputs = ls_model_inputs(&config->model), batch = config->train.batch;
   int64_t rows = config->data.kind == LS_DATA_SYNTHETIC ? config->data.samples : DATA_ROWS_DEFAULT;
@@ -48,6 +70,7 @@ static int64_t data_rows(const ls_config_t *config) {
 }
 
 static ls_status_t open_data(crew_t *crew) {
+  if (crew->job->data_rows > 0) return open_order(crew, table_rows(crew->job));
   const ls_model_config_t *model = &crew->job->config->model;
   bool classes = model->loss == LS_LOSS_CROSS_ENTROPY;
   int64_t inputs = ls_model_inputs(model), outputs = ls_model_outputs(model),
@@ -90,6 +113,7 @@ static ls_status_t open_ranks(crew_t *crew) {
     *r = (ls_timing_rank_t){.ctx = crew->ctx,
                             .job = crew->job,
                             .dataset = crew->dataset,
+                            .data_rows = crew->job->data_rows > 0 ? table_rows(crew->job) : 0,
                             .noise = crew->noise,
                             .pace = crew->pace.size > 1 ? &crew->pace : NULL,
                             .rank = i};

@@ -20,6 +20,7 @@ typedef struct {
   int ranks, threads;
   bool beside;       /* the other ranks compute too */
   int cpus;          /* that a rank timed alone may use, 0 = all: its share of the node's */
+  int64_t data_rows; /* samples that stay on the device; 0 = the loader gathers */
   int64_t window_ns; /* how long to measure, about */
 } ls_timing_job_t;
 

@@ -47,8 +47,32 @@ static ls_status_t lower(ls_timing_rank_t *r) {
   ls_share(r->config.train.batch, r->rank, r->job->ranks, &r->first, &r->count);
   r->rows = ls_train_micro_rows(&r->config, r->count);
   ghost(r->ctx, rank, world, &r->comm);
-  return ls_trainer_lower(r->ctx, &r->config, rank, world, !host, true, r->rows, &r->graph, &r->layout,
-                          &r->optim, &r->schedule);
+  return ls_trainer_lower(r->ctx, &r->config, rank, world, !host, true, r->rows, r->data_rows, &r->graph,
+                          &r->layout, &r->optim, &r->schedule);
+}
+
+static ls_status_t fill_noise(ls_timing_rank_t *r, float *to, int64_t count) {
+  ls_status_t status = LS_OK;
+  for (int64_t at = 0; at < count && status == LS_OK; at += LS_TIMING_NOISE) {
+    int64_t n = count - at < LS_TIMING_NOISE ? count - at : LS_TIMING_NOISE;
+    status = r->job->backend->stream->copy(r->stream, to + at, r->noise, (size_t)n * sizeof(float));
+  }
+  return status;
+}
+
+/* Features and real targets are noise. Classes stay 0, as memory is when it is new: any class takes as long.
+ */
+static ls_status_t make_tables(ls_timing_rank_t *r) {
+  const ls_sched_tensor_t *features = &r->schedule->tensors[ls_schedule_find(r->schedule, LS_NAME_FEATURES)],
+                          *targets = &r->schedule->tensors[ls_schedule_find(r->schedule, LS_NAME_TARGETS)];
+  ls_status_t status = r->job->backend->buffer->alloc(
+      r->device, LS_MEM_DEVICE, r->schedule->region_bytes[LS_REGION_DATA], &r->state.data);
+  if (status != LS_OK) return status;
+  char *base = r->state.data;
+  status = fill_noise(r, (float *)(base + features->offset_bytes), ls_shape_count(&features->shape));
+  if (status == LS_OK && targets->shape.dtype == LS_F32)
+    status = fill_noise(r, (float *)(base + targets->offset_bytes), ls_shape_count(&targets->shape));
+  return status;
 }
 
 static ls_status_t allocate_state(ls_timing_rank_t *r) {
@@ -61,10 +85,8 @@ static ls_status_t allocate_state(ls_timing_rank_t *r) {
     status = backend->buffer->alloc(r->device, LS_MEM_DEVICE, total_bytes, (void **)&r->state.grad);
   if (status == LS_OK)
     status = backend->buffer->alloc(r->device, LS_MEM_DEVICE, optim_bytes, (void **)&r->state.optim);
-  for (int64_t at = 0; at < r->layout->total && status == LS_OK; at += LS_TIMING_NOISE) {
-    int64_t n = r->layout->total - at < LS_TIMING_NOISE ? r->layout->total - at : LS_TIMING_NOISE;
-    status = backend->stream->copy(r->stream, r->state.param + at, r->noise, (size_t)n * sizeof(float));
-  }
+  if (status == LS_OK) status = fill_noise(r, r->state.param, r->layout->total);
+  if (status == LS_OK && r->data_rows > 0) status = make_tables(r);
   return status == LS_OK ? backend->stream->sync(r->stream, r->comm.deadline_ns) : status;
 }
 
@@ -81,6 +103,7 @@ void ls_timing_rank_close(ls_timing_rank_t *r) {
   ls_timing_rank_stop(r);
   if (r->device) {
     const ls_backend_t *backend = r->job->backend;
+    backend->buffer->free(r->device, LS_MEM_DEVICE, r->state.data);
     backend->buffer->free(r->device, LS_MEM_DEVICE, r->state.optim);
     backend->buffer->free(r->device, LS_MEM_DEVICE, r->state.grad);
     backend->buffer->free(r->device, LS_MEM_DEVICE, r->state.param);
@@ -105,13 +128,10 @@ static ls_status_t start_loader(ls_timing_rank_t *r) {
                            .accumulate = (int)r->config.train.accumulate,
                            .total_samples = r->config.train.batch * STEPS_LIMIT,
                            .total_steps = STEPS_LIMIT,
-                           .threads = r->job->backend->host_memory ? 1 : threads};
+                           .threads = r->job->backend->host_memory || r->data_rows > 0 ? 1 : threads};
   ls_batch_t slots[LS_TRAIN_SLOTS];
   for (int i = 0; i < LS_TRAIN_SLOTS; i++)
-    slots[i] = (ls_batch_t){.x = ls_run_input(r->run, LS_NAME_X, i),
-                            .target = ls_run_input(r->run, LS_NAME_TARGET, i),
-                            .weight = ls_run_input(r->run, LS_NAME_WEIGHT, i),
-                            .step = ls_run_input(r->run, LS_NAME_STEP, i)};
+    slots[i] = ls_train_batch(r->run, i);
   return ls_loader_create(r->ctx, r->dataset, &plan, 0, LS_TRAIN_SLOTS, slots, &r->loader);
 }
 

@@ -19,7 +19,8 @@ typedef struct {
 typedef struct {
   ls_ctx_t *ctx;
   const ls_timing_job_t *job;
-  const ls_dataset_t *dataset; /* borrowed, shared */
+  const ls_dataset_t *dataset; /* borrowed, shared; with data on the device only its number of rows is used */
+  int64_t data_rows;           /* on the device; 0 = the loader gathers */
   const float *noise;          /* LS_TIMING_NOISE values around 0, borrowed */
   ls_pace_t *pace;             /* NULL: alone */
   int rank;

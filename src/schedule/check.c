@@ -6,7 +6,8 @@
  *     after those who read it since: then the lanes, however they run, compute what the list computes;
  *   - a transient read must find what its own tensor wrote: then no two live tensors share bytes;
  *   - a read outside of the state must not come before the step's first write: then it is not last step's
- *     value.
+ *     value;
+ *   - nothing writes the data that stay on the device.
  *
  * A collective whose result nobody reads in the step has been put in the wrong place. */
 #include "schedule/shadow.h"
@@ -168,6 +169,9 @@ static ls_status_t check_read(check_t *c, int t, const ls_access_t *a) {
 static ls_status_t check_write(check_t *c, int t, const ls_access_t *a) {
   int first, last;
   ls_shadow_t *now = &c->now[a->region];
+  if (a->region == LS_REGION_DATA)
+    return ls_fail(c->s->ctx, LS_ERR_INTERNAL, "schedule: task %d '%s' writes over the data (tensor '%s')", t,
+                   c->s->tasks[t].name, c->s->tensors[a->tensor].name);
   ls_status_t status = ls_shadow_range(now, a->begin, a->end, &first, &last);
   if (status) return status;
   for (int i = first; i < last; i++) {

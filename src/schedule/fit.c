@@ -21,11 +21,12 @@ void ls_schedule_fit(const ls_schedule_t *s, ls_fit_t *fit) {
   fit->params_bytes = (int64_t)bytes[LS_REGION_PARAM];
   fit->gradients_bytes = (int64_t)bytes[LS_REGION_GRAD];
   fit->optimizer_bytes = (int64_t)bytes[LS_REGION_OPTIM];
+  fit->data_bytes = (int64_t)bytes[LS_REGION_DATA];
   fit->inputs_bytes = slots * (int64_t)bytes[LS_REGION_INPUT]; /* INPUT_NEXT is one of these slots */
   fit->transient_bytes = (int64_t)bytes[LS_REGION_TRANSIENT];
   fit->other_bytes = (int64_t)bytes[LS_REGION_STAT];
   fit->device_total_bytes = fit->params_bytes + fit->gradients_bytes + fit->optimizer_bytes +
-                            fit->inputs_bytes + fit->transient_bytes + fit->other_bytes;
+                            fit->data_bytes + fit->inputs_bytes + fit->transient_bytes + fit->other_bytes;
   fit->host_pinned_bytes = slots * (int64_t)(bytes[LS_REGION_HOST_NEXT] + bytes[LS_REGION_HOST_STAT]);
   fit->transient_unshared_bytes = unshared_bytes(s);
 }

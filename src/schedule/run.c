@@ -25,6 +25,8 @@ static ls_status_t check_arguments(ls_ctx_t *ctx, const ls_schedule_t *s, const 
       (bytes[LS_REGION_OPTIM] && !state->optim))
     return ls_fail(ctx, LS_ERR_ARGUMENT,
                    "run: memory for parameters, gradients or optimizer state is missing");
+  if (bytes[LS_REGION_DATA] && !state->data)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "run: the schedule reads data on the device, but there are none");
   if (bytes[LS_REGION_INPUT] && !device->backend->host_memory && !bytes[LS_REGION_HOST_NEXT])
     return ls_fail(ctx, LS_ERR_ARGUMENT, "run: on %s the schedule must copy its input",
                    device->backend->name);
@@ -105,14 +107,8 @@ static ls_status_t check_slot(const ls_run_t *run, int slot) {
   return ls_fail(run->ctx, LS_ERR_ARGUMENT, "run: slot %d of %d", slot, run->slot_count);
 }
 
-static int find_tensor(const ls_run_t *run, const char *name) {
-  for (int i = 0; i < run->s->tensor_count; i++)
-    if (!strcmp(run->s->tensors[i].name, name)) return i;
-  return -1;
-}
-
 void *ls_run_input(ls_run_t *run, const char *name, int slot) {
-  int id = find_tensor(run, name);
+  int id = ls_schedule_find(run->s, name);
   if (id < 0 || slot < 0 || slot >= run->slot_count) return NULL;
   const ls_sched_tensor_t *t = &run->s->tensors[id];
   if (t->region != LS_REGION_INPUT) return NULL;
@@ -210,7 +206,7 @@ ls_status_t ls_run_wait(ls_run_t *run, int slot, const float **stats) {
 ls_status_t ls_run_read(ls_run_t *run, const char *name, int slot, void *to, size_t size_bytes) {
   ls_status_t status = check_slot(run, slot);
   if (status) return status;
-  int id = find_tensor(run, name);
+  int id = ls_schedule_find(run->s, name);
   if (id < 0) return ls_fail(run->ctx, LS_ERR_NOT_FOUND, "run: the schedule has no tensor '%s'", name);
   if (run->s->tensors[id].size_bytes != size_bytes)
     return ls_fail(run->ctx, LS_ERR_ARGUMENT, "run: tensor '%s' has %zu bytes, not %zu", name,

@@ -15,6 +15,7 @@ typedef struct {
   float *param; /* device, layout total */
   float *grad;  /* device, layout total; NULL when only evaluating */
   float *optim; /* device, slots * total + 16 */
+  void *data;   /* device, region DATA as the strategy laid it out; NULL when the host fills all inputs */
 } ls_state_t;
 
 typedef struct {

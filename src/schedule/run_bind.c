@@ -18,6 +18,9 @@ void *ls_run_place(const ls_run_t *run, int id, int slot) {
   case LS_REGION_OPTIM:
     base = run->state.optim;
     break;
+  case LS_REGION_DATA:
+    base = run->state.data;
+    break;
   case LS_REGION_INPUT:
     base = run->slot[slot].input;
     break;

@@ -70,6 +70,12 @@ int ls_schedule_tensor(ls_schedule_t *s, const char *name, ls_shape_t shape, ls_
   return s->tensor_count - 1;
 }
 
+int ls_schedule_find(const ls_schedule_t *s, const char *name) {
+  for (int i = 0; i < s->tensor_count; i++)
+    if (!strcmp(s->tensors[i].name, name)) return i;
+  return -1;
+}
+
 static bool tensors_known(ls_schedule_t *s, const char *task, int count, const int *ids) {
   if (s->status) return false;
   if (count <= LS_TASK_TENSOR_MAX) {

@@ -28,6 +28,7 @@ typedef enum {
   LS_REGION_PARAM,      /* flat parameters (layout) */
   LS_REGION_GRAD,       /* flat gradients (layout) */
   LS_REGION_OPTIM,      /* slot 0 flat, slot 1 flat, counter f32 (16) */
+  LS_REGION_DATA,       /* tables of all samples, on the device to stay; never written by a task */
   LS_REGION_INPUT,      /* one per input slot: what the host fills for a step */
   LS_REGION_INPUT_NEXT, /* the input slot of the step after this one: target of the copy-in lane */
   LS_REGION_HOST_NEXT,  /* pinned host side of INPUT_NEXT */
@@ -86,6 +87,8 @@ void ls_schedule_destroy(ls_schedule_t *s);
  * offset_bytes: LS_OFFSET_AUTO for TRANSIENT, else the place in the region. */
 int ls_schedule_tensor(ls_schedule_t *s, const char *name, ls_shape_t shape, ls_region_t region,
                        size_t offset_bytes);
+/* The first tensor of that name; -1 = none. */
+int ls_schedule_find(const ls_schedule_t *s, const char *name);
 int ls_schedule_view(ls_schedule_t *s, const char *name, ls_shape_t shape, int of); /* same bytes */
 int ls_schedule_op(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, const char *name,
                    const ls_op_t *op, const ls_attrs_t *attrs, int in_count, const int *in, int out_count,
@@ -104,7 +107,8 @@ ls_status_t ls_schedule_check_world(const ls_schedule_t *const *ranks, int count
 
 /* fit: exact bytes on this rank. */
 typedef struct {
-  int64_t params_bytes, gradients_bytes, optimizer_bytes, inputs_bytes, transient_bytes, other_bytes;
+  int64_t params_bytes, gradients_bytes, optimizer_bytes, data_bytes, inputs_bytes, transient_bytes,
+      other_bytes;
   int64_t device_total_bytes;
   int64_t host_pinned_bytes;
   int64_t transient_unshared_bytes; /* what transient would be without reuse */

@@ -39,6 +39,7 @@ static ls_status_t emit_micro_batch(ls_lowering_t *l) {
   bool last = l->micro + 1 == l->in->accumulate;
   for (int id = 0; id < graph->tensor_count; id++)
     l->tensor[id] = -1;
+  if (l->in->data_rows > 0) ls_lowering_gather(l);
   ls_status_t status = last ? complete_buckets(l, -1) : LS_OK;
   for (int n = 0; n < graph->node_count && !status; n++) {
     emit_node(l, &graph->nodes[n]);

@@ -4,7 +4,10 @@
  *   INPUT  for each micro-batch m in turn "x@m", "target@m", "weight@m"; then "step" u8 (accumulate, 64).
  *          Micro-batches of one kind are contiguous: x of all, then targets, weights, step. "x" names the
  *          whole.
- *   GRAD   layout: head, then gradients. With accumulate > 1 micro-batch gradients are transient and added.
+ *          With data on the device "rows" i32 stand in the place of x and target, which are then transient.
+ *   DATA   "features" (rows, ..) f32, then, at the next multiple of 64 bytes, "targets" (rows, ..), f32 or
+ * i32. GRAD   layout: head, then gradients. With accumulate > 1 micro-batch gradients are transient and
+ * added.
  *
  * Evaluation: the head, probabilities or predictions and the loss are read by name ("loss", "correct",
  * "output"), kept in region STAT; the loss is the weighted sum of this rank alone. */

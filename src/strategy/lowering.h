@@ -22,6 +22,8 @@ struct ls_lowering {
   int *tensor;     /* per graph tensor: its schedule tensor for this micro-batch, -1 = not yet */
   int *param;      /* per graph tensor: the parameter's schedule tensor, -1 = no parameter */
   int *input;      /* per graph tensor: the input's first micro-batch; the others follow, -1 = no input */
+  int table[2];    /* data on the device: features, targets */
+  int rows;        /* .. and the first micro-batch's row numbers; the others follow */
   ls_home_t *home; /* per graph tensor */
   ls_bucket_t *bucket;
   int bucket_count;
@@ -29,6 +31,20 @@ struct ls_lowering {
   int stats;          /* schedule tensors in STAT */
   int ctrl, partials;
 };
+
+/* "name" (all micro-batches) and "name@0", "name@1" .. within it, at *offset_bytes of the region, which moves
+ * behind them. Gives the first of the latter; the others follow. -1 after a failure. */
+int ls_lowering_each(ls_lowering_t *l, const char *name, const ls_shape_t *shape, ls_region_t region,
+                     size_t *offset_bytes);
+/* "name", or "name@m" when there are several micro-batches. */
+const char *ls_lowering_name(ls_lowering_t *l, const char *name);
+
+/* gather.c, with data on the device. Whether a graph input is taken from the tables. */
+bool ls_lowering_gathered(const ls_lowering_t *l, const ls_graph_tensor_t *t);
+/* Declares the tables, and the row numbers at *offset_bytes of region INPUT. */
+ls_status_t ls_lowering_tables(ls_lowering_t *l, size_t *offset_bytes);
+/* Appends the task that brings this micro-batch's samples. */
+void ls_lowering_gather(ls_lowering_t *l);
 
 /* Declares inputs, parameters, homes and stats; appends the copy of the next input. */
 ls_status_t ls_lowering_declare(ls_lowering_t *l);

@@ -11,8 +11,7 @@ static size_t align_up(size_t size_bytes) {
   return (size_bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
 }
 
-/* "name", or "name@m" when there are several micro-batches. */
-static const char *micro_name(ls_lowering_t *l, const char *name) {
+const char *ls_lowering_name(ls_lowering_t *l, const char *name) {
   if (l->in->accumulate == 1) return name;
   const char *text = ls_arena_printf(&l->work, "%s@%d", name, l->micro);
   if (!text && !l->s->status) l->s->status = LS_ERR_MEMORY;
@@ -28,9 +27,8 @@ static ls_shape_t whole_shape(const ls_shape_t *one, int accumulate, const char 
   return whole;
 }
 
-/* "x" (all) and "x@0", "x@1" .. within it. Gives the first; the others follow. */
-static int declare_each(ls_lowering_t *l, const char *name, const ls_shape_t *shape, ls_region_t region,
-                        size_t *offset_bytes) {
+int ls_lowering_each(ls_lowering_t *l, const char *name, const ls_shape_t *shape, ls_region_t region,
+                     size_t *offset_bytes) {
   int accumulate = l->in->accumulate;
   size_t size_bytes = ls_shape_bytes(shape);
   ls_schedule_tensor(l->s, name, whole_shape(shape, accumulate, name), region, *offset_bytes);
@@ -47,10 +45,14 @@ static int declare_each(ls_lowering_t *l, const char *name, const ls_shape_t *sh
 static ls_status_t declare_inputs(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   size_t offset_bytes = 0;
+  if (l->in->data_rows > 0) {
+    ls_status_t status = ls_lowering_tables(l, &offset_bytes);
+    if (status) return status;
+  }
   for (int id = 0; id < graph->tensor_count; id++) {
     const ls_graph_tensor_t *t = &graph->tensors[id];
-    if (t->role != LS_ROLE_INPUT) continue;
-    l->input[id] = declare_each(l, t->name, &t->shape, LS_REGION_INPUT, &offset_bytes);
+    if (t->role != LS_ROLE_INPUT || ls_lowering_gathered(l, t)) continue;
+    l->input[id] = ls_lowering_each(l, t->name, &t->shape, LS_REGION_INPUT, &offset_bytes);
     if (l->input[id] < 0) return l->s->status ? l->s->status : LS_ERR_MEMORY;
   }
   if (!offset_bytes || !l->in->copies) return l->s->status;
@@ -147,7 +149,7 @@ static ls_status_t declare_evaluation(ls_lowering_t *l) {
   size_t offset_bytes = ALIGN_BYTES;
   l->home[output] = (ls_home_t){.direct = may_be_direct(graph, output, false)};
   l->home[output].tensor =
-      declare_each(l, LS_NAME_OUTPUT, &graph->tensors[output].shape, LS_REGION_STAT, &offset_bytes);
+      ls_lowering_each(l, LS_NAME_OUTPUT, &graph->tensors[output].shape, LS_REGION_STAT, &offset_bytes);
   return l->home[output].tensor < 0 ? LS_ERR_MEMORY : LS_OK;
 }
 
@@ -174,11 +176,12 @@ int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id) {
   else if (l->input[id] >= 0)
     place = l->input[id] + l->micro;
   else if (t->alias_of >= 0)
-    place = ls_schedule_view(l->s, micro_name(l, t->name), t->shape, ls_lowering_place(l, t->alias_of));
+    place = ls_schedule_view(l->s, ls_lowering_name(l, t->name), t->shape, ls_lowering_place(l, t->alias_of));
   else if (home->tensor >= 0 && home->direct && (l->micro == 0 || !home->sum))
     place = home_of(l, id);
   else
-    place = ls_schedule_tensor(l->s, micro_name(l, t->name), t->shape, LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
+    place =
+        ls_schedule_tensor(l->s, ls_lowering_name(l, t->name), t->shape, LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
   return l->tensor[id] = place;
 }
 
@@ -189,7 +192,7 @@ void ls_lowering_settle(ls_lowering_t *l, ls_tensor_id_t id) {
   if (place == home) return;
   const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
   ls_step_phase_t phase = t->role == LS_ROLE_PARAM_GRAD ? LS_PHASE_STEP_BACKWARD : LS_PHASE_STEP_FORWARD;
-  const char *name = micro_name(l, t->name);
+  const char *name = ls_lowering_name(l, t->name);
   if (l->home[id].sum && l->micro > 0)
     ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, name, &ls_op_accumulate, NULL, 1, &place, 1, &home);
   else

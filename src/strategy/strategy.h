@@ -15,6 +15,10 @@
 #define LS_NAME_LOSS    "loss"
 #define LS_NAME_CORRECT "correct"
 #define LS_NAME_OUTPUT  "output"
+/* With data on the device: tables of all samples, and which of their rows a step takes. */
+#define LS_NAME_FEATURES "features"
+#define LS_NAME_TARGETS  "targets"
+#define LS_NAME_ROWS     "rows"
 
 typedef struct {
   int64_t bucket_bytes; /* gradient bucket; >= 1 */
@@ -29,6 +33,9 @@ typedef struct {
   int accumulate; /* micro-batches per step, >= 1 */
   int input_slots;
   bool copies; /* the device has memory of its own: copy-in and copy-out lanes are used */
+  /* Samples in the tables of region DATA: each micro-batch begins with gathering "x" and "target" from them.
+   * 0: the host fills "x" and "target". At most INT32_MAX. */
+  int64_t data_rows;
   ls_strategy_options_t options;
 } ls_lower_t;
 

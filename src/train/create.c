@@ -13,8 +13,8 @@ int64_t ls_trainer_optim_count(const ls_trainer_t *t) {
 }
 
 ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank, int world_size, bool copies,
-                             bool training, int64_t rows, ls_graph_t **graph, ls_layout_t **layout,
-                             ls_optim_plan_t *optim, ls_schedule_t **schedule) {
+                             bool training, int64_t rows, int64_t data_rows, ls_graph_t **graph,
+                             ls_layout_t **layout, ls_optim_plan_t *optim, ls_schedule_t **schedule) {
   ls_graph_t *g = NULL;
   ls_layout_t *own_layout = NULL;
   ls_status_t status = ls_model_build(ctx, &config->model, rows, training, &g);
@@ -32,6 +32,7 @@ ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank,
                    .accumulate = training ? (int)config->train.accumulate : 1,
                    .input_slots = training ? LS_TRAIN_SLOTS : 1,
                    .copies = copies,
+                   .data_rows = data_rows,
                    .options = {.bucket_bytes = config->parallel.bucket_bytes}};
   /* Evaluation has no collectives: every rank evaluates its rows alone, whatever trains. */
   const ls_strategy_t *strategy =
@@ -191,12 +192,14 @@ static ls_status_t allocate_state(ls_trainer_t *t) {
   return status;
 }
 
-static ls_status_t make_engine(ls_trainer_t *t, bool training, int64_t rows, ls_engine_t *engine) {
+ls_status_t ls_trainer_engine(ls_trainer_t *t, bool training, int64_t rows, int64_t data_rows,
+                              ls_engine_t *engine) {
   const ls_comm_t *comm = t->world->comm;
   ls_optim_plan_t unused, *plan = training ? &t->optim : &unused;
   engine->rows = rows;
-  ls_status_t status = ls_trainer_lower(t->ctx, t->config, comm->rank, comm->size, !t->backend->host_memory,
-                                        training, rows, &engine->graph, &t->layout, plan, &engine->schedule);
+  ls_status_t status =
+      ls_trainer_lower(t->ctx, t->config, comm->rank, comm->size, !t->backend->host_memory, training, rows,
+                       data_rows, &engine->graph, &t->layout, plan, &engine->schedule);
   return status == LS_OK ? ls_schedule_check(engine->schedule) : status;
 }
 
@@ -209,9 +212,11 @@ static int64_t eval_rows(const ls_trainer_t *t) {
 static ls_status_t make_engines(ls_trainer_t *t, bool trace) {
   ls_run_options_t options = {.trace = trace, .deadline_ns = t->world->comm->deadline_ns};
   ls_status_t status = LS_OK;
-  if (t->training) status = make_engine(t, true, ls_train_micro_rows(t->config, t->row_count), &t->train);
-  if (status == LS_OK) status = make_engine(t, false, eval_rows(t), &t->eval);
+  int64_t micro_rows = ls_train_micro_rows(t->config, t->row_count);
+  if (t->training) status = ls_trainer_engine(t, true, micro_rows, t->data_rows, &t->train);
+  if (status == LS_OK) status = ls_trainer_engine(t, false, eval_rows(t), t->data_rows, &t->eval);
   if (status == LS_OK) status = allocate_state(t);
+  if (status == LS_OK) status = ls_trainer_upload(t, t->eval.schedule);
   if (status == LS_OK && t->training)
     status =
         ls_run_create(t->ctx, t->train.schedule, t->device, t->data_comm, &t->state, &options, &t->train.run);
@@ -256,6 +261,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (status == LS_OK) status = open_checkpoint(t, options, &ckpt, &meta);
   if (status == LS_OK) status = open_data(t, options, meta);
   if (status == LS_OK) status = plan_run(t);
+  if (status == LS_OK) status = ls_trainer_choose_data(t);
   if (status == LS_OK) status = make_engines(t, options->trace);
   if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : ls_trainer_initialise(t);
   if (status == LS_OK && t->training && !options->checkpoint) status = ls_trainer_claim(t);
@@ -279,11 +285,13 @@ void ls_trainer_destroy(ls_trainer_t *t) {
   if (!t) return;
   release_engine(&t->train);
   release_engine(&t->eval);
+  release_engine(&t->predict);
   if (t->device) {
     const ls_buffer_ops_t *buffer = t->backend->buffer;
     buffer->free(t->device, LS_MEM_DEVICE, t->state.param);
     buffer->free(t->device, LS_MEM_DEVICE, t->state.grad);
     buffer->free(t->device, LS_MEM_DEVICE, t->state.optim);
+    buffer->free(t->device, LS_MEM_DEVICE, t->state.data);
     buffer->free(t->device, LS_MEM_HOST, t->host_flat);
   }
   if (t->own_data_comm) ls_comm_destroy(t->data_comm);

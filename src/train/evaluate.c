@@ -4,19 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-static void bind_batch(ls_run_t *run, int slot, ls_batch_t *batch) {
-  batch->x = ls_run_input(run, LS_NAME_X, slot);
-  batch->target = ls_run_input(run, LS_NAME_TARGET, slot);
-  batch->weight = ls_run_input(run, LS_NAME_WEIGHT, slot);
-  batch->step = ls_run_input(run, LS_NAME_STEP, slot);
-}
-
 /* Runs the evaluation step on slot 0 as it is filled. */
-static ls_status_t run_once(ls_trainer_t *t) {
+static ls_status_t run_once(ls_run_t *run) {
   const float *stats;
-  ls_status_t status = ls_run_prime(t->eval.run, 0);
-  if (status == LS_OK) status = ls_run_launch(t->eval.run, 0);
-  return status == LS_OK ? ls_run_wait(t->eval.run, 0, &stats) : status;
+  ls_status_t status = ls_run_prime(run, 0);
+  if (status == LS_OK) status = ls_run_launch(run, 0);
+  return status == LS_OK ? ls_run_wait(run, 0, &stats) : status;
 }
 
 ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_report_t *report) {
@@ -33,15 +26,14 @@ ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_re
                            .accumulate = 1,
                            .total_samples = samples,
                            .total_steps = batches};
-  ls_batch_t batch;
-  bind_batch(t->eval.run, 0, &batch);
+  ls_batch_t batch = ls_train_batch(t->eval.run, 0);
   double sums[2] = {0, 0}; /* loss times samples; correct */
   ls_status_t status = LS_OK;
   for (int64_t i = 0; i < batches && status == LS_OK; i++) {
     int64_t valid = samples - i * global < global ? samples - i * global : global;
     float loss, correct;
     ls_batch_fill(t->dataset, &plan, i, &batch);
-    status = run_once(t);
+    status = run_once(t->eval.run);
     if (status == LS_OK) status = ls_run_read(t->eval.run, LS_NAME_LOSS, 0, &loss, sizeof loss);
     if (status == LS_OK) status = ls_run_read(t->eval.run, LS_NAME_CORRECT, 0, &correct, sizeof correct);
     if (status != LS_OK) break;
@@ -70,14 +62,26 @@ int64_t ls_trainer_outputs(const ls_trainer_t *t) {
   return t->outputs;
 }
 
+/* The engine that takes samples from the host. */
+static ls_status_t find_engine(ls_trainer_t *t, const ls_engine_t **engine) {
+  ls_status_t status = LS_OK;
+  *engine = t->data_rows > 0 ? &t->predict : &t->eval;
+  if (t->data_rows == 0 || t->predict.run) return LS_OK;
+  if (!t->predict.schedule) status = ls_trainer_engine(t, false, t->eval.rows, 0, &t->predict);
+  if (status != LS_OK) return status;
+  ls_run_options_t options = {.deadline_ns = t->world->comm->deadline_ns};
+  return ls_run_create(t->ctx, t->predict.schedule, t->device, NULL, &t->state, &options, &t->predict.run);
+}
+
 ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *features, float *outputs) {
   const ls_norm_t *norm = &t->dataset->norm;
   int64_t chunk = t->eval.rows, inputs = t->inputs, width = t->outputs;
   float *y = ls_alloc_array(t->ctx, (size_t)(chunk * width), sizeof *y);
   if (!y) return LS_ERR_MEMORY;
-  ls_batch_t batch;
-  bind_batch(t->eval.run, 0, &batch);
-  ls_status_t status = LS_OK;
+  const ls_engine_t *engine;
+  ls_status_t status = find_engine(t, &engine);
+  ls_batch_t batch = {0};
+  if (status == LS_OK) batch = ls_train_batch(engine->run, 0);
   for (int64_t begin = 0; begin < rows && status == LS_OK; begin += chunk) {
     int64_t count = rows - begin < chunk ? rows - begin : chunk;
     memset(batch.weight, 0, (size_t)chunk * sizeof(float));
@@ -87,9 +91,9 @@ ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *featu
       for (int64_t i = 0; i < inputs; i++)
         batch.x[r * inputs + i] = (from[i] - norm->mean[i]) * norm->scale[i];
     }
-    status = run_once(t);
+    status = run_once(engine->run);
     if (status == LS_OK)
-      status = ls_run_read(t->eval.run, LS_NAME_OUTPUT, 0, y, (size_t)(chunk * width) * sizeof(float));
+      status = ls_run_read(engine->run, LS_NAME_OUTPUT, 0, y, (size_t)(chunk * width) * sizeof(float));
     for (int64_t r = 0; r < count && status == LS_OK; r++)
       for (int64_t o = 0; o < width; o++) {
         float value = y[r * width + o];

@@ -40,8 +40,9 @@ static float rate_at(void *user, int64_t step) {
   return ls_rate_at(&t->config->rate, t->config->optimizer.lr, step, t->total_steps);
 }
 
-/* Where a device computes, the host's cores are free to gather samples. */
+/* Where a device computes, the host's cores are free to gather samples. Row numbers alone are little. */
 static int loader_threads(const ls_trainer_t *t) {
+  if (t->backend->host_memory || t->data_rows > 0) return 1;
   return t->threads < LOADER_THREADS_MAX ? t->threads : LOADER_THREADS_MAX;
 }
 
@@ -59,13 +60,10 @@ static ls_status_t start_loader(ls_loop_t *loop) {
                            .total_steps = t->total_steps,
                            .lr = rate_at,
                            .lr_user = t,
-                           .threads = t->backend->host_memory ? 1 : loader_threads(t)};
+                           .threads = loader_threads(t)};
   ls_batch_t slots[LS_TRAIN_SLOTS];
   for (int i = 0; i < LS_TRAIN_SLOTS; i++)
-    slots[i] = (ls_batch_t){.x = ls_run_input(t->train.run, LS_NAME_X, i),
-                            .target = ls_run_input(t->train.run, LS_NAME_TARGET, i),
-                            .weight = ls_run_input(t->train.run, LS_NAME_WEIGHT, i),
-                            .step = ls_run_input(t->train.run, LS_NAME_STEP, i)};
+    slots[i] = ls_train_batch(t->train.run, i);
   return ls_loader_create(t->ctx, t->dataset, &plan, t->step, LS_TRAIN_SLOTS, slots, &loop->loader);
 }
 

@@ -50,6 +50,7 @@ void ls_train_need(const ls_backend_t *backend, const ls_schedule_t *train, cons
   const size_t *bytes = (train ? train : eval)->region_bytes;
   ls_fit_t fit;
   hold(&pages, bytes[LS_REGION_PARAM]);
+  hold(&pages, bytes[LS_REGION_DATA]); /* one for both */
   if (train) {
     hold(&pages, bytes[LS_REGION_GRAD]);
     hold(&pages, bytes[LS_REGION_OPTIM]);

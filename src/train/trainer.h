@@ -1,5 +1,5 @@
 /* Inside view of a trainer: everything one rank owns while it trains. The files of this folder each do one
- * thing with it: create, loop, evaluate, predict, save, trace, report. */
+ * thing with it: create, data, loop, evaluate, predict, save, trace, report. */
 #ifndef LS_TRAIN_TRAINER_H
 #define LS_TRAIN_TRAINER_H
 
@@ -37,6 +37,7 @@ struct ls_trainer {
   bool own_data_comm;
 
   ls_dataset_t *dataset;
+  int64_t data_rows; /* samples on the device, which gathers them itself; 0: the host does */
   bool classes;
   int64_t inputs, outputs;
 
@@ -48,6 +49,7 @@ struct ls_trainer {
   float *host_flat;    /* staging, layout total x (1 + slots) + counter, when the device has its own memory */
 
   ls_engine_t train, eval;
+  ls_engine_t predict;          /* takes samples from the host where eval does not; made when first needed */
   int64_t first_row, row_count; /* this rank's share of the global batch */
   int64_t total_steps, total_samples;
   int64_t step; /* steps done */
@@ -59,12 +61,38 @@ struct ls_trainer {
 
 /* create.c: elements of the optimizer buffer, 0 when not training. */
 int64_t ls_trainer_optim_count(const ls_trainer_t *t);
-/* The backend and world size that a configuration means here, without opening anything. */
+/* The schedule that a configuration means for one rank, without opening anything. data_rows: samples on the
+ * device, as ls_train_resident says. *layout: NULL to have it made. */
 ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank, int world_size, bool copies,
-                             bool training, int64_t rows, ls_graph_t **graph, ls_layout_t **layout,
-                             ls_optim_plan_t *optim, ls_schedule_t **schedule);
+                             bool training, int64_t rows, int64_t data_rows, ls_graph_t **graph,
+                             ls_layout_t **layout, ls_optim_plan_t *optim, ls_schedule_t **schedule);
+/* A lowered and proven engine without its run. */
+ls_status_t ls_trainer_engine(ls_trainer_t *t, bool training, int64_t rows, int64_t data_rows,
+                              ls_engine_t *engine);
 /* Rows of one micro-batch of this rank's share. */
 int64_t ls_train_micro_rows(const ls_config_t *config, int64_t row_count);
+
+/* data.c. What is known of data and device where it is decided whether the data stay there. */
+typedef struct {
+  const ls_backend_t *backend;
+  int64_t rows;       /* of the data, both parts; 0 = not known */
+  int64_t free_bytes; /* of the device's memory; 0 = not known */
+} ls_data_room_t;
+
+/* How many samples each of world_size ranks has on its device for training: all, or 0 = none, then the host
+ * gathers every batch. One rule for training and for plans. With data.resident
+ *   auto   all, on a device with memory of its own, if they take at most a quarter of the free bytes and a
+ *          step still fits beside them. Not known counts as no.
+ *   true   all, on any backend. LS_ERR_MEMORY where it is known that they do not fit, LS_ERR_CONFIG where
+ * there are too many to count in 32 bits. false  none. Local; pure. */
+ls_status_t ls_train_resident(ls_ctx_t *ctx, const ls_config_t *config, int world_size,
+                              const ls_data_room_t *room, int64_t *data_rows);
+/* The same for this run, all ranks alike: sets t->data_rows. Collective. */
+ls_status_t ls_trainer_choose_data(ls_trainer_t *t);
+/* Allocates region DATA of the schedule and brings the samples there; nothing to do without one. Local. */
+ls_status_t ls_trainer_upload(ls_trainer_t *t, const ls_schedule_t *s);
+/* Where a slot's numbers go. */
+ls_batch_t ls_train_batch(ls_run_t *run, int slot);
 
 /* state.c: initial values; host views of parameters and optimizer state for saving and loading. pull brings
  * the device's values to the host (host backends: the very memory), push takes them back. Local. */

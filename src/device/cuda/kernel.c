@@ -65,6 +65,13 @@ static ls_status_t fill(ls_stream_t *stream, const ls_kernel_args_t *args) {
   return done(stream, error, "fill");
 }
 
+static ls_status_t gather_rows(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  int error = ls_kernel_gather(handle(stream), args->in[0].data, args->in[1].data, args->in[2].data,
+                               args->out[0].data, args->out[1].data, in_count(args, 0),
+                               ls_shape_inner(&args->in[1].shape, 1), ls_shape_inner(&args->in[2].shape, 1));
+  return done(stream, error, "gather_rows");
+}
+
 static ls_status_t dropout(ls_stream_t *stream, const ls_kernel_args_t *args) {
   const ls_shape_t *x = &args->in[0].shape;
   double rate = args->attrs->f[0];
@@ -226,6 +233,7 @@ static const struct {
     {"softmax_xent_dx", softmax_xent_dx},
     {"mse", mse},
     {"mse_dx", mse_dx},
+    {"gather_rows", gather_rows},
     {"fill", fill},
     {"copy", copy},
     {"accumulate", accumulate},

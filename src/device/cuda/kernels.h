@@ -27,6 +27,10 @@ int ls_kernel_zip(ls_kernel_stream_t stream, int zip, const float *a, const floa
                   int64_t count);
 int ls_kernel_fill(ls_kernel_stream_t stream, float value, float *y, int64_t count);
 
+/* x (rows, x_width) and target (rows, target_width) are the tables' rows row[0..], as 32-bit words. */
+int ls_kernel_gather(ls_kernel_stream_t stream, const int32_t *row, const void *features, const void *targets,
+                     void *x, void *target, int64_t rows, int64_t x_width, int64_t target_width);
+
 /* x (rows, row). `step` is an ls_step_params_t; rng_stream LS_RNG_DROPOUT + ordinal; kept where unit >= rate,
  * times scale. */
 int ls_kernel_dropout(ls_kernel_stream_t stream, const float *x, const void *step, uint32_t rng_stream,

@@ -44,6 +44,10 @@ extern const ls_op_t ls_op_softmax_xent,
     ls_op_softmax_xent_dx;                    /* dx from (dloss (1), prob, target, weight) */
 extern const ls_op_t ls_op_mse, ls_op_mse_dx; /* dx from (dloss (1), prediction, target, weight) */
 
+/* Rows of two tables: (rows i32 (n), features f32 (t, ..), targets f32 or i32 (t, ..)) -> x (n, ..), target
+ * (n, ..). Every row number is in [0, t). Not differentiable: data are not trained. */
+extern const ls_op_t ls_op_gather_rows;
+
 extern const ls_op_t ls_op_fill; /* () -> out f32 of shape i[0] elements, value f[0]; seeds backward with 1 */
 extern const ls_op_t ls_op_accumulate; /* (x) -> acc (inout, same shape): acc += x. Not differentiable */
 extern const ls_op_t ls_op_copy;       /* (x) -> y = x: where a value needs bytes of its own */

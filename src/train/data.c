@@ -1,0 +1,111 @@
+/* Where the samples of a run are: on the host, which gathers every batch and sends it, or on the device,
+ * which is then only told their numbers. The same bits either way. */
+#include "train/trainer.h"
+
+#include <inttypes.h>
+
+enum { PART_OF_MEMORY = 4 }; /* auto: the data may take one part in so many */
+
+/* INT64_MAX when there are too many to count. */
+static int64_t table_bytes(const ls_config_t *config, int64_t rows) {
+  bool classes = config->model.loss == LS_LOSS_CROSS_ENTROPY;
+  int64_t words = ls_model_inputs(&config->model) + (classes ? 1 : ls_model_outputs(&config->model)), bytes;
+  if (__builtin_mul_overflow(rows, words * (int64_t)sizeof(float), &bytes)) return INT64_MAX;
+  return bytes;
+}
+
+/* Bytes of a step with the data beside it, on the rank that has most. */
+static ls_status_t step_bytes(ls_ctx_t *ctx, const ls_config_t *config, int world_size, bool copies,
+                              int64_t data_rows, int64_t *bytes) {
+  ls_graph_t *graph;
+  ls_layout_t *layout = NULL;
+  ls_optim_plan_t optim;
+  ls_schedule_t *schedule;
+  ls_fit_t fit;
+  int64_t first, count;
+  ls_share(config->train.batch, 0, world_size, &first, &count);
+  ls_status_t status =
+      ls_trainer_lower(ctx, config, 0, world_size, copies, true, ls_train_micro_rows(config, count),
+                       data_rows, &graph, &layout, &optim, &schedule);
+  if (status != LS_OK) return status;
+  ls_schedule_fit(schedule, &fit);
+  *bytes = fit.device_total_bytes;
+  ls_schedule_destroy(schedule);
+  ls_layout_destroy(layout);
+  ls_graph_destroy(graph);
+  return LS_OK;
+}
+
+static ls_status_t does_not_fit(ls_ctx_t *ctx, const ls_data_room_t *room, int64_t need_bytes) {
+  return ls_fail(ctx, LS_ERR_MEMORY,
+                 "data.resident: true: %" PRId64
+                 " samples and a step need %.1f MB, but the device has %.1f MB free; "
+                 "use data.resident: auto, or raise train.accumulate",
+                 room->rows, (double)need_bytes * 1e-6, (double)room->free_bytes * 1e-6);
+}
+
+ls_status_t ls_train_resident(ls_ctx_t *ctx, const ls_config_t *config, int world_size,
+                              const ls_data_room_t *room, int64_t *data_rows) {
+  int mode = config->data.resident;
+  bool demanded = mode == LS_RESIDENT_TRUE, copies = !room->backend->host_memory;
+  int64_t bytes = table_bytes(config, room->rows), need_bytes;
+  *data_rows = 0;
+  if (mode == LS_RESIDENT_FALSE || room->rows < 1) return LS_OK;
+  if (demanded && room->rows > INT32_MAX)
+    return ls_fail(ctx, LS_ERR_CONFIG,
+                   "data.resident: true: %" PRId64 " samples are too many for row numbers of 32 bits",
+                   room->rows);
+  if (demanded && room->free_bytes > 0 && bytes > room->free_bytes) return does_not_fit(ctx, room, bytes);
+  if (!demanded && (!copies || room->rows > INT32_MAX || bytes > room->free_bytes / PART_OF_MEMORY))
+    return LS_OK;
+  if (room->free_bytes > 0) {
+    ls_status_t status = step_bytes(ctx, config, world_size, copies, room->rows, &need_bytes);
+    if (status != LS_OK) return status;
+    if (need_bytes > room->free_bytes) return demanded ? does_not_fit(ctx, room, need_bytes) : LS_OK;
+  }
+  *data_rows = room->rows;
+  return LS_OK;
+}
+
+ls_status_t ls_trainer_choose_data(ls_trainer_t *t) {
+  ls_comm_t *comm = t->world->comm;
+  ls_data_room_t room = {.backend = t->backend, .rows = t->dataset->rows};
+  ls_status_t status = LS_OK;
+  int64_t used_bytes = 0, total_bytes = 0;
+  if (!t->training) return LS_OK; /* what is read once need not stay */
+  if (t->backend->device->memory)
+    status = t->backend->device->memory(t->device, &used_bytes, &total_bytes);
+  room.free_bytes = total_bytes - used_bytes;
+  if (status == LS_OK) status = ls_train_resident(t->ctx, t->config, comm->size, &room, &t->data_rows);
+  status = ls_comm_agree(comm, "choosing where the data stay", status);
+  /* Free memory may differ; what ranks take in time should not. */
+  double willing = t->data_rows > 0 ? 1 : 0;
+  if (status == LS_OK && comm->size > 1) status = ls_comm_sum_f64(comm, "data on the device", &willing, 1);
+  if (willing < comm->size) t->data_rows = 0;
+  return status;
+}
+
+ls_status_t ls_trainer_upload(ls_trainer_t *t, const ls_schedule_t *s) {
+  const ls_stream_ops_t *stream = t->backend->stream;
+  const ls_dataset_t *d = t->dataset;
+  size_t size_bytes = s->region_bytes[LS_REGION_DATA];
+  if (size_bytes == 0) return LS_OK;
+  ls_status_t status = t->backend->buffer->alloc(t->device, LS_MEM_DEVICE, size_bytes, &t->state.data);
+  if (status != LS_OK) return status;
+  const ls_sched_tensor_t *features = &s->tensors[ls_schedule_find(s, LS_NAME_FEATURES)],
+                          *targets = &s->tensors[ls_schedule_find(s, LS_NAME_TARGETS)];
+  char *base = t->state.data;
+  status = stream->copy(t->stream, base + features->offset_bytes, d->features, features->size_bytes);
+  if (status == LS_OK)
+    status = stream->copy(t->stream, base + targets->offset_bytes,
+                          d->classes ? (const void *)d->labels : d->targets, targets->size_bytes);
+  return status == LS_OK ? stream->sync(t->stream, t->world->comm->deadline_ns) : status;
+}
+
+ls_batch_t ls_train_batch(ls_run_t *run, int slot) {
+  return (ls_batch_t){.x = ls_run_input(run, LS_NAME_X, slot),
+                      .target = ls_run_input(run, LS_NAME_TARGET, slot),
+                      .weight = ls_run_input(run, LS_NAME_WEIGHT, slot),
+                      .step = ls_run_input(run, LS_NAME_STEP, slot),
+                      .row = ls_run_input(run, LS_NAME_ROWS, slot)};
+}
