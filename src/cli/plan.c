@@ -12,7 +12,7 @@ static const int64_t library_bytes = INT64_C(1) << 30;
  */
 static ls_status_t choose_data(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend,
                                int ranks, int64_t samples, int64_t *data_rows) {
-  ls_data_room_t room = {.backend = backend, .rows = samples};
+  ls_data_room_t room = {.copies = !backend->host_memory, .rows = samples};
   bool device = !backend->host_memory;
   int mode = config->data.resident;
   *data_rows = 0;

@@ -20,8 +20,8 @@ ls_status_t cli_planner_make(ls_ctx_t *ctx, const ls_config_t *config, const cha
                              ls_plan_options_t *options, cli_planned_t *planned);
 void cli_planner_release(cli_planned_t *planned);
 
-/* Samples, and what they take while they are read: known for synthetic data, else seen. Sets samples, rows and
- * reading_bytes. */
+/* Samples, and what they take while they are read: known for synthetic data, else seen. Sets samples, rows
+ * and reading_bytes. */
 ls_status_t cli_count_samples(ls_ctx_t *ctx, const ls_config_t *config, ls_plan_options_t *options);
 
 /* A shell line; owned by the arena, NULL when memory is short. */

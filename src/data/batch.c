@@ -24,16 +24,28 @@ static cursor_t cursor_make(const ls_dataset_t *d, const ls_loader_plan_t *plan)
   return c;
 }
 
-static int64_t cursor_row(cursor_t *c, uint64_t position) {
+static void cursor_epoch(cursor_t *c, uint64_t epoch) {
+  if (!c->has_epoch || c->epoch != epoch)
+    ls_order_key_make(c->plan->seed, LS_ORDER_EPOCH, epoch, c->part_count, &c->epoch_order);
+  c->has_epoch = true;
+  c->epoch = epoch;
+}
+
+/* Rows of the positions from `position` on, which end before the epoch does; how many they are. */
+static int cursor_rows(cursor_t *c, uint64_t position, int64_t most, uint64_t row[LS_ORDER_EACH_MAX]) {
   uint64_t epoch = position / c->part_count, index = position % c->part_count;
+  int count = most < LS_ORDER_EACH_MAX ? (int)most : LS_ORDER_EACH_MAX;
+  if ((uint64_t)count > c->part_count - index) count = (int)(c->part_count - index);
+  for (int i = 0; i < count; i++)
+    row[i] = index + (uint64_t)i;
   if (c->plan->shuffle) {
-    if (!c->has_epoch || c->epoch != epoch)
-      ls_order_key_make(c->plan->seed, LS_ORDER_EPOCH, epoch, c->part_count, &c->epoch_order);
-    c->has_epoch = true;
-    c->epoch = epoch;
-    index = ls_order_at(&c->epoch_order, index);
+    cursor_epoch(c, epoch);
+    ls_order_each(&c->epoch_order, row, count);
   }
-  return (int64_t)ls_order_at(&c->split, c->part_first + index);
+  for (int i = 0; i < count; i++)
+    row[i] += c->part_first;
+  ls_order_each(&c->split, row, count);
+  return count;
 }
 
 static void put_row(const ls_dataset_t *d, int64_t row, int64_t to_row, const ls_batch_t *to) {
@@ -67,10 +79,19 @@ void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_plan_t *plan, int
   }
   int64_t from, until;
   ls_pool_share(plan->rows * plan->accumulate, 1, part, parts, &from, &until);
-  for (int64_t r = from; r < until; r++) {
-    bool real = r < plan->count && plan->first + r < valid;
-    put_row(d, real ? cursor_row(&cursor, (uint64_t)(begin + plan->first + r)) : padding, r, to);
-    to->weight[r] = real ? weight : 0.0f;
+  int64_t real = plan->count < valid - plan->first ? plan->count : valid - plan->first, r = from;
+  if (real > until) real = until;
+  while (r < real) {
+    uint64_t row[LS_ORDER_EACH_MAX];
+    int count = cursor_rows(&cursor, (uint64_t)(begin + plan->first + r), real - r, row);
+    for (int i = 0; i < count; i++, r++) {
+      put_row(d, (int64_t)row[i], r, to);
+      to->weight[r] = weight;
+    }
+  }
+  for (; r < until; r++) {
+    put_row(d, padding, r, to);
+    to->weight[r] = 0.0f;
   }
 }
 

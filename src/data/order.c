@@ -53,6 +53,25 @@ uint64_t ls_order_at(const ls_order_key_t *key, uint64_t index) {
   return x;
 }
 
+/* Passes over all that are not inside yet: independent of each other and without a branch that depends on a
+ * value, so that a processor works on several at once. */
+void ls_order_each(const ls_order_key_t *key, uint64_t *index, int count) {
+  int outside[LS_ORDER_EACH_MAX], left = count;
+  for (int i = 0; i < count; i++)
+    outside[i] = i;
+  while (left > 0) {
+    int still = 0;
+    for (int k = 0; k < left; k++) {
+      int i = outside[k];
+      uint64_t x = key->n > 1 ? permute(key, index[i]) : 0;
+      index[i] = x;
+      outside[still] = i;
+      still += x >= key->n;
+    }
+    left = still;
+  }
+}
+
 uint64_t ls_order(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t index) {
   ls_order_key_t key;
   ls_order_key_make(seed, LS_ORDER_EPOCH, epoch, n, &key);

@@ -20,4 +20,8 @@ typedef enum { LS_ORDER_EPOCH = 0, LS_ORDER_SPLIT = 2 } ls_order_use_t;
 void ls_order_key_make(uint64_t seed, ls_order_use_t use, uint64_t epoch, uint64_t n, ls_order_key_t *key);
 uint64_t ls_order_at(const ls_order_key_t *key, uint64_t index); /* index < n */
 
+/* The same for up to LS_ORDER_EACH_MAX indices in place, in less time. */
+enum { LS_ORDER_EACH_MAX = 64 };
+void ls_order_each(const ls_order_key_t *key, uint64_t *index, int count);
+
 #endif

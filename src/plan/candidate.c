@@ -43,7 +43,7 @@ int ls_candidate_threads(const ls_planner_t *p, int devices) {
 
 /* As training will choose, with a device to itself. What was demanded is not refused here: it may not fit. */
 static ls_status_t choose_data(const ls_planner_t *p, ls_config_t *config, ls_candidate_t *c) {
-  ls_data_room_t room = {.backend = p->backend, .rows = p->data_rows};
+  ls_data_room_t room = {.copies = !p->backend->host_memory, .rows = p->data_rows};
   config->data.resident = p->config->data.resident;
   bool bounded = config->data.resident == LS_RESIDENT_AUTO && !p->backend->host_memory;
   bool assumed;

@@ -4,13 +4,7 @@
 
 #include <sched.h>
 
-enum {
-  STEPS_LIMIT = 1 << 24,
-  WARMUP_STEPS = 3,
-  STEPS_MIN = 3,
-  LOADER_THREADS_MAX = 8,
-  SPINS_BEFORE_YIELD = 2000
-};
+enum { STEPS_LIMIT = 1 << 24, WARMUP_STEPS = 3, STEPS_MIN = 3, SPINS_BEFORE_YIELD = 2000 };
 
 static ls_status_t ghost_enqueue(ls_comm_t *comm, ls_stream_t *stream, const ls_collective_t *c) {
   (void)comm;
@@ -117,7 +111,7 @@ void ls_timing_rank_close(ls_timing_rank_t *r) {
 }
 
 static ls_status_t start_loader(ls_timing_rank_t *r) {
-  int threads = r->job->threads < LOADER_THREADS_MAX ? r->job->threads : LOADER_THREADS_MAX;
+  int threads = ls_train_loader_threads(r->job->backend, r->job->threads, r->count, r->data_rows > 0);
   ls_loader_plan_t plan = {.part = LS_PART_TRAIN,
                            .seed = 1,
                            .shuffle = true,
@@ -128,7 +122,7 @@ static ls_status_t start_loader(ls_timing_rank_t *r) {
                            .accumulate = (int)r->config.train.accumulate,
                            .total_samples = r->config.train.batch * STEPS_LIMIT,
                            .total_steps = STEPS_LIMIT,
-                           .threads = r->job->backend->host_memory || r->data_rows > 0 ? 1 : threads};
+                           .threads = threads};
   ls_batch_t slots[LS_TRAIN_SLOTS];
   for (int i = 0; i < LS_TRAIN_SLOTS; i++)
     slots[i] = ls_train_batch(r->run, i);

@@ -4,7 +4,12 @@
 
 #include <inttypes.h>
 
-enum { PART_OF_MEMORY = 4 }; /* auto: the data may take one part in so many */
+enum {
+  PART_OF_MEMORY = 4, /* auto: the data may take one part in so many */
+  SPARE_PART = 8,     /* auto: of the memory, one part in so many is left */
+  LOADER_THREADS_MAX = 8,
+  ROWS_PER_THREAD = 4096 /* whose numbers alone take about as long as handing out the work pays for */
+};
 
 /* INT64_MAX when there are too many to count. */
 static int64_t table_bytes(const ls_config_t *config, int64_t rows) {
@@ -47,7 +52,7 @@ static ls_status_t does_not_fit(ls_ctx_t *ctx, const ls_data_room_t *room, int64
 ls_status_t ls_train_resident(ls_ctx_t *ctx, const ls_config_t *config, int world_size,
                               const ls_data_room_t *room, int64_t *data_rows) {
   int mode = config->data.resident;
-  bool demanded = mode == LS_RESIDENT_TRUE, copies = !room->backend->host_memory;
+  bool demanded = mode == LS_RESIDENT_TRUE;
   int64_t bytes = table_bytes(config, room->rows), need_bytes;
   *data_rows = 0;
   if (mode == LS_RESIDENT_FALSE || room->rows < 1) return LS_OK;
@@ -56,12 +61,14 @@ ls_status_t ls_train_resident(ls_ctx_t *ctx, const ls_config_t *config, int worl
                    "data.resident: true: %" PRId64 " samples are too many for row numbers of 32 bits",
                    room->rows);
   if (demanded && room->free_bytes > 0 && bytes > room->free_bytes) return does_not_fit(ctx, room, bytes);
-  if (!demanded && (!copies || room->rows > INT32_MAX || bytes > room->free_bytes / PART_OF_MEMORY))
+  if (!demanded && (!room->copies || room->rows > INT32_MAX || bytes > room->free_bytes / PART_OF_MEMORY))
     return LS_OK;
   if (room->free_bytes > 0) {
-    ls_status_t status = step_bytes(ctx, config, world_size, copies, room->rows, &need_bytes);
+    ls_status_t status = step_bytes(ctx, config, world_size, room->copies, room->rows, &need_bytes);
     if (status != LS_OK) return status;
-    if (need_bytes > room->free_bytes) return demanded ? does_not_fit(ctx, room, need_bytes) : LS_OK;
+    int64_t spare_bytes = demanded ? 0 : room->free_bytes / SPARE_PART; /* evaluation has buffers too */
+    if (need_bytes > room->free_bytes - spare_bytes)
+      return demanded ? does_not_fit(ctx, room, need_bytes) : LS_OK;
   }
   *data_rows = room->rows;
   return LS_OK;
@@ -69,12 +76,11 @@ ls_status_t ls_train_resident(ls_ctx_t *ctx, const ls_config_t *config, int worl
 
 ls_status_t ls_trainer_choose_data(ls_trainer_t *t) {
   ls_comm_t *comm = t->world->comm;
-  ls_data_room_t room = {.backend = t->backend, .rows = t->dataset->rows};
+  ls_data_room_t room = {.copies = !t->backend->host_memory, .rows = t->dataset->rows};
   ls_status_t status = LS_OK;
   int64_t used_bytes = 0, total_bytes = 0;
   if (!t->training) return LS_OK; /* what is read once need not stay */
-  if (t->backend->device->memory)
-    status = t->backend->device->memory(t->device, &used_bytes, &total_bytes);
+  if (t->backend->device->memory) status = t->backend->device->memory(t->device, &used_bytes, &total_bytes);
   room.free_bytes = total_bytes - used_bytes;
   if (status == LS_OK) status = ls_train_resident(t->ctx, t->config, comm->size, &room, &t->data_rows);
   status = ls_comm_agree(comm, "choosing where the data stay", status);
@@ -100,6 +106,14 @@ ls_status_t ls_trainer_upload(ls_trainer_t *t, const ls_schedule_t *s) {
     status = stream->copy(t->stream, base + targets->offset_bytes,
                           d->classes ? (const void *)d->labels : d->targets, targets->size_bytes);
   return status == LS_OK ? stream->sync(t->stream, t->world->comm->deadline_ns) : status;
+}
+
+int ls_train_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, bool resident) {
+  if (backend->host_memory) return 1;
+  int64_t most = resident ? rows / ROWS_PER_THREAD : LOADER_THREADS_MAX;
+  if (most > LOADER_THREADS_MAX) most = LOADER_THREADS_MAX;
+  if (most > threads) most = threads;
+  return most < 1 ? 1 : (int)most;
 }
 
 ls_batch_t ls_train_batch(ls_run_t *run, int slot) {

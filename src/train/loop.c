@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STOP_CHECK_STEPS_MAX = 256, STOP_CHECK_NS = 50000000, LOADER_THREADS_MAX = 8 };
+enum { STOP_CHECK_STEPS_MAX = 256, STOP_CHECK_NS = 50000000 };
 
 typedef struct {
   ls_trainer_t *t;
@@ -40,27 +40,22 @@ static float rate_at(void *user, int64_t step) {
   return ls_rate_at(&t->config->rate, t->config->optimizer.lr, step, t->total_steps);
 }
 
-/* Where a device computes, the host's cores are free to gather samples. Row numbers alone are little. */
-static int loader_threads(const ls_trainer_t *t) {
-  if (t->backend->host_memory || t->data_rows > 0) return 1;
-  return t->threads < LOADER_THREADS_MAX ? t->threads : LOADER_THREADS_MAX;
-}
-
 static ls_status_t start_loader(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
-  ls_loader_plan_t plan = {.part = LS_PART_TRAIN,
-                           .seed = (uint64_t)t->config->train.seed,
-                           .shuffle = true,
-                           .global_batch = t->config->train.batch,
-                           .first = t->first_row,
-                           .count = t->row_count,
-                           .rows = t->train.rows,
-                           .accumulate = (int)t->config->train.accumulate,
-                           .total_samples = t->total_samples,
-                           .total_steps = t->total_steps,
-                           .lr = rate_at,
-                           .lr_user = t,
-                           .threads = loader_threads(t)};
+  ls_loader_plan_t plan = {
+      .part = LS_PART_TRAIN,
+      .seed = (uint64_t)t->config->train.seed,
+      .shuffle = true,
+      .global_batch = t->config->train.batch,
+      .first = t->first_row,
+      .count = t->row_count,
+      .rows = t->train.rows,
+      .accumulate = (int)t->config->train.accumulate,
+      .total_samples = t->total_samples,
+      .total_steps = t->total_steps,
+      .lr = rate_at,
+      .lr_user = t,
+      .threads = ls_train_loader_threads(t->backend, t->threads, t->row_count, t->data_rows > 0)};
   ls_batch_t slots[LS_TRAIN_SLOTS];
   for (int i = 0; i < LS_TRAIN_SLOTS; i++)
     slots[i] = ls_train_batch(t->train.run, i);

@@ -74,7 +74,7 @@ int64_t ls_train_micro_rows(const ls_config_t *config, int64_t row_count);
 
 /* data.c. What is known of data and device where it is decided whether the data stay there. */
 typedef struct {
-  const ls_backend_t *backend;
+  bool copies;        /* the device has memory of its own */
   int64_t rows;       /* of the data, both parts; 0 = not known */
   int64_t free_bytes; /* of the device's memory; 0 = not known */
 } ls_data_room_t;
@@ -82,7 +82,7 @@ typedef struct {
 /* How many samples each of world_size ranks has on its device for training: all, or 0 = none, then the host
  * gathers every batch. One rule for training and for plans. With data.resident
  *   auto   all, on a device with memory of its own, if they take at most a quarter of the free bytes and a
- *          step still fits beside them. Not known counts as no.
+ *          step still fits beside them, an eighth left over. Not known counts as no.
  *   true   all, on any backend. LS_ERR_MEMORY where it is known that they do not fit, LS_ERR_CONFIG where
  * there are too many to count in 32 bits. false  none. Local; pure. */
 ls_status_t ls_train_resident(ls_ctx_t *ctx, const ls_config_t *config, int world_size,
@@ -91,6 +91,9 @@ ls_status_t ls_train_resident(ls_ctx_t *ctx, const ls_config_t *config, int worl
 ls_status_t ls_trainer_choose_data(ls_trainer_t *t);
 /* Allocates region DATA of the schedule and brings the samples there; nothing to do without one. Local. */
 ls_status_t ls_trainer_upload(ls_trainer_t *t, const ls_schedule_t *s);
+/* Threads that fill a batch of `rows` rows, of the rank's own: one where they compute too; where a device
+ * does, as many as help. */
+int ls_train_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, bool resident);
 /* Where a slot's numbers go. */
 ls_batch_t ls_train_batch(ls_run_t *run, int slot);
 

@@ -63,6 +63,47 @@ static double fill_ranks(const ls_dataset_t *d, ls_loader_plan_t plan, int64_t s
   return weights;
 }
 
+/* Row numbers in the place of samples: of the very samples, and nothing else is touched. */
+static void test_row_numbers(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  for (int classes = 0; classes < 2; classes++) {
+    ls_dataset_t *d = counting_dataset(said.ctx, 37, BATCH_INPUTS, 0.2, classes);
+    ls_loader_plan_t plan = {.seed = 5,
+                             .global_batch = 50, /* reaches over more than an epoch */
+                             .first = 3,
+                             .count = 41,
+                             .rows = 21,
+                             .accumulate = 2,
+                             .total_samples = 340,
+                             .total_steps = 7};
+    for (plan.shuffle = false;; plan.shuffle = true) {
+      for (int64_t step = 0; step < 7; step++) {
+        static memory_t by_value, by_row, untouched;
+        int32_t row[BATCH_ROWS + FENCE];
+        ls_batch_t values = batch_of(&by_value), rows = batch_of(&by_row);
+        memset(&untouched, 0x7b, sizeof untouched);
+        memset(row, 0x7b, sizeof row);
+        rows.row = row;
+        ls_batch_fill(d, &plan, step, &values);
+        for (int part = 0; part < 3; part++)
+          ls_batch_fill_part(d, &plan, step, &rows, part, 3);
+        for (int r = 0; r < 42; r++)
+          assert_true(by_value.x[r * BATCH_INPUTS] == (float)row[r]);
+        assert_int_equal(row[42], untouched.target.label[0]);
+        assert_memory_equal(by_row.weight, by_value.weight, sizeof by_row.weight);
+        assert_memory_equal(by_row.step, by_value.step, sizeof by_row.step);
+        assert_memory_equal(by_row.x, untouched.x, sizeof by_row.x);
+        assert_memory_equal(&by_row.target, &untouched.target, sizeof by_row.target);
+      }
+      if (plan.shuffle) break;
+    }
+    ls_dataset_close(d);
+  }
+  said_close(&said);
+}
+
 static void test_uneven_shares(void **state) {
   (void)state;
   said_t said;
@@ -210,6 +251,7 @@ static void test_padding_only(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_row_numbers),
       cmocka_unit_test(test_uneven_shares),
       cmocka_unit_test(test_every_sample_once_per_epoch),
       cmocka_unit_test(test_stream_is_the_same_for_any_world),

@@ -150,6 +150,14 @@ static void test_refuses(void **state) {
                      LS_ERR_ARGUMENT);
     assert_int_equal(ls_ctx_error_count(b->said.ctx), 1);
   }
+  ls_dataset_t many = *b->dataset;
+  ls_batch_t by_row = b->slots[0];
+  int32_t row;
+  by_row.row = &row;
+  many.rows = INT64_C(1) + INT32_MAX;
+  said_clear(&b->said);
+  assert_int_equal(ls_loader_create(b->said.ctx, &many, &b->plan, 0, 1, &by_row, &l), LS_ERR_ARGUMENT);
+  assert_said(&b->said, "32 bits");
   ls_dataset_close(b->dataset);
   b->dataset = counting_dataset(b->said.ctx, ROWS, BATCH_INPUTS, 0, true);
   b->plan.part = LS_PART_VALIDATION;

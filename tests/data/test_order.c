@@ -44,6 +44,24 @@ static void test_huge_n(void **state) {
   }
 }
 
+static void test_several_at_once(void **state) {
+  (void)state;
+  static const uint64_t ns[] = {1, 2, 63, 64, 65, 1000, 65537, UINT64_C(1) << 40};
+  for (int k = 0; k < LS_COUNT(ns); k++)
+    for (int count = 0; count <= LS_ORDER_EACH_MAX; count += 7) {
+      ls_order_key_t key;
+      uint64_t x[LS_ORDER_EACH_MAX + 1];
+      ls_order_key_make(9, LS_ORDER_EPOCH, 3, ns[k], &key);
+      for (int i = 0; i <= LS_ORDER_EACH_MAX; i++)
+        x[i] = ((uint64_t)i * 37 + 5) % ns[k];
+      ls_order_each(&key, x, count);
+      for (int i = 0; i <= LS_ORDER_EACH_MAX; i++) {
+        uint64_t index = ((uint64_t)i * 37 + 5) % ns[k];
+        assert_true(x[i] == (i < count ? ls_order(9, 3, ns[k], index) : index));
+      }
+    }
+}
+
 static void test_epochs_and_seeds_differ(void **state) {
   (void)state;
   enum { N = 1000 };
@@ -131,10 +149,15 @@ static void test_values_are_fixed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_small_n),   cmocka_unit_test(test_larger_n),
-      cmocka_unit_test(test_huge_n),          cmocka_unit_test(test_epochs_and_seeds_differ),
-      cmocka_unit_test(test_spreads_evenly),  cmocka_unit_test(test_all_small_permutations),
-      cmocka_unit_test(test_neighbours_part), cmocka_unit_test(test_values_are_fixed),
+      cmocka_unit_test(test_every_small_n),
+      cmocka_unit_test(test_larger_n),
+      cmocka_unit_test(test_huge_n),
+      cmocka_unit_test(test_several_at_once),
+      cmocka_unit_test(test_epochs_and_seeds_differ),
+      cmocka_unit_test(test_spreads_evenly),
+      cmocka_unit_test(test_all_small_permutations),
+      cmocka_unit_test(test_neighbours_part),
+      cmocka_unit_test(test_values_are_fixed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -242,6 +242,24 @@ static void test_small_ones(void **state) {
   assert_close(y, (double[]){0.5, 0.5, 0.5}, 3);
 }
 
+static void test_gather_rows(void **state) {
+  (void)state;
+  int32_t rows[] = {2, 0, 2}, label[] = {7, 8, 9}, target[3];
+  float table[] = {1, 2, 3, 4, NAN, -0.0f}, x[6];
+  ls_tensor_t in[] = {{rows, LS_SHAPE(LS_I32, 3)}, F32(table, 3, 2), {label, LS_SHAPE(LS_I32, 3)}};
+  ls_tensor_t out[] = {OUT(x), OUT(target)};
+  assert_int_equal(run_op(&ls_op_gather_rows, NULL, in, out), LS_OK);
+  assert_memory_equal(x, ((float[]){NAN, -0.0f, 1, 2, NAN, -0.0f}), sizeof x); /* bits, not values */
+  assert_memory_equal(target, ((int32_t[]){9, 7, 9}), sizeof target);
+  assert_int_equal(out[1].shape.dtype, LS_I32);
+  ls_tensor_t wrong = in[0];
+  in[0] = F32(table, 3); /* numbers of rows are whole numbers */
+  assert_int_equal(run_op(&ls_op_gather_rows, NULL, in, out), LS_ERR_SHAPE);
+  in[0] = wrong;
+  in[2].shape.dim[0] = 2; /* tables of different length */
+  assert_int_equal(run_op(&ls_op_gather_rows, NULL, in, out), LS_ERR_SHAPE);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_linear),
@@ -258,6 +276,7 @@ int main(void) {
       cmocka_unit_test(test_dropout_rate),
       cmocka_unit_test(test_reduce),
       cmocka_unit_test(test_small_ones),
+      cmocka_unit_test(test_gather_rows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,6 +142,32 @@ static void libraries_count_as_they_were_measured(void **state) {
   assert_true(assumed);
 }
 
+/* What is planned is what would be trained: data demanded on the device are counted there, and priced apart.
+ */
+static void data_stay_where_they_will(void **state) {
+  (void)state;
+  ls_config_t of = *config;
+  char family[2][LS_FAMILY_BYTES];
+  for (int there = 0; there < 2; there++) {
+    of.data.resident = there ? LS_RESIDENT_TRUE : LS_RESIDENT_AUTO;
+    ls_planner_t p = small_planner(ctx, &of, profile);
+    p.data_rows = 640;
+    ls_candidate_t c = small_candidate(&p, 1);
+    assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
+    assert_int_equal(c.data_rows, there ? 640 : 0);
+    assert_int_equal(c.fit.data_bytes, there ? 640 * (6 + 2) * 4 : 0);
+    ls_config_t planned = ls_plan_config(&of, &c);
+    assert_int_equal(planned.data.resident, there ? LS_RESIDENT_TRUE : LS_RESIDENT_FALSE);
+    assert_int_equal(ls_cost_family(ctx, &planned, p.backend, 1, 1, family[there]), LS_OK);
+  }
+  assert_string_not_equal(family[0], family[1]);
+  ls_plan_options_t options = untimed; /* what is demanded and does not fit is no candidate */
+  ls_plan_t plan;
+  options.memory_bytes = 640 * (6 + 2) * 4 - 1;
+  assert_int_equal(ls_plan_make(ctx, &of, profile, &options, &plan), LS_ERR_MEMORY);
+  assert_non_null(strstr(ls_ctx_error(ctx), "fits"));
+}
+
 /* With 10 samples' worth of saving a sample and the rest equal, two win where tasks * row * B / 2 > comm. */
 static void crossover_is_where_the_prices_cross(void **state) {
   (void)state;
@@ -209,15 +235,11 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      TEST(two_devices_win_when_talking_is_cheap),
-      TEST(one_device_wins_when_talking_is_dear),
-      TEST(what_does_not_fit_is_not_chosen),
-      TEST(fits_is_exact_to_the_byte),
-      TEST(libraries_count_as_they_were_measured),
-      TEST(crossover_is_where_the_prices_cross),
-      TEST(a_plan_becomes_a_configuration),
-      TEST(an_empty_profile_without_time_is_refused),
-      TEST(every_allocation_may_fail),
+      TEST(two_devices_win_when_talking_is_cheap),    TEST(one_device_wins_when_talking_is_dear),
+      TEST(what_does_not_fit_is_not_chosen),          TEST(fits_is_exact_to_the_byte),
+      TEST(libraries_count_as_they_were_measured),    TEST(data_stay_where_they_will),
+      TEST(crossover_is_where_the_prices_cross),      TEST(a_plan_becomes_a_configuration),
+      TEST(an_empty_profile_without_time_is_refused), TEST(every_allocation_may_fail),
   };
   return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

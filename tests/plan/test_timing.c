@@ -59,6 +59,27 @@ static void one_rank(void **state) {
   ls_timing_release(&timing);
 }
 
+/* As much data as training would have, up to what fills a cache: the gathering is a task like others. */
+static void data_on_the_device(void **state) {
+  (void)state;
+  ls_candidate_t c = {
+      .devices = 2, .threads = 1, .strategy = "ddp", .bucket_bytes = 1, .accumulate = 2, .data_rows = 640};
+  ls_config_t of = ls_plan_config(config, &c);
+  ls_timing_job_t job = job_of(&of, 2, true);
+  job.data_rows = c.data_rows;
+  ls_timing_t timing;
+  assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
+  check_whole(&timing);
+  int gathers = 0;
+  for (int t = 0; t < timing.schedule->task_count; t++)
+    gathers += timing.schedule->tasks[t].phase == LS_PHASE_STEP_INPUT;
+  assert_int_equal(gathers, 2);
+  ls_fit_t fit;
+  ls_schedule_fit(timing.schedule, &fit);
+  assert_int_equal(fit.data_bytes, 640 * 6 * 4 + 640 * 2 * 4);
+  ls_timing_release(&timing);
+}
+
 static void ranks_beside_each_other_and_alone(void **state) {
   (void)state;
   ls_candidate_t c = {.devices = 3, .threads = 1, .strategy = "ddp", .bucket_bytes = 1, .accumulate = 2};
@@ -121,6 +142,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
       TEST(one_rank),
+      TEST(data_on_the_device),
       TEST(ranks_beside_each_other_and_alone),
       TEST(a_plan_times_and_remembers),
       TEST(every_allocation_may_fail),

@@ -185,6 +185,22 @@ static void test_overwritten_before_its_read(void **state) {
   ls_schedule_destroy(s);
 }
 
+static void test_data_are_only_read(void **state) {
+  (void)state;
+  for (int written = 0; written < 2; written++) {
+    ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+    int table = build_at(s, "table", LS_REGION_DATA, 0, 64), y = build_transient(s, "y", 64);
+    if (written) build_source(s, "write", table);
+    build_op1(s, &op_double, "read", table, y);
+    assert_int_equal(ls_schedule_finish(s), LS_OK);
+    if (written)
+      expect_fault(s, WORDS("write", "over the data", "table"));
+    else
+      assert_int_equal(ls_schedule_check(s), LS_OK);
+    ls_schedule_destroy(s);
+  }
+}
+
 static void test_output_over_an_input(void **state) {
   (void)state;
   step_t step = make(0, 2);
@@ -307,6 +323,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_wait_for_the_future, setup, teardown),
       cmocka_unit_test_setup_teardown(test_overlap_of_live_tensors, setup, teardown),
       cmocka_unit_test_setup_teardown(test_overwritten_before_its_read, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_data_are_only_read, setup, teardown),
       cmocka_unit_test_setup_teardown(test_output_over_an_input, setup, teardown),
       cmocka_unit_test_setup_teardown(test_outside_of_its_region, setup, teardown),
       cmocka_unit_test_setup_teardown(test_wrong_order, setup, teardown),

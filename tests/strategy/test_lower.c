@@ -259,6 +259,48 @@ static void test_fit(void **state) {
   ls_schedule_destroy(s);
 }
 
+/* Data on the device: counted in full, once for all slots; what the host fills shrinks to row numbers; each
+ * micro-batch gathers its own rows. */
+static void test_data_on_the_device(void **state) {
+  (void)state;
+  enum { SAMPLES = 1000 };
+  for (int copies = 0; copies < 2; copies++)
+    for (int accumulate = 1; accumulate <= 3; accumulate++) {
+      ls_fit_t filled, gathered;
+      ls_lower_t in = request(1, accumulate, 1);
+      in.copies = copies;
+      ls_schedule_t *s = lower(&ls_strategy_single, &in);
+      ls_schedule_fit(s, &filled);
+      ls_schedule_destroy(s);
+      in.data_rows = SAMPLES;
+      s = lower(&ls_strategy_single, &in);
+      ls_schedule_fit(s, &gathered);
+      assert_int_equal(filled.data_bytes, 0);
+      assert_int_equal(gathered.data_bytes, (SAMPLES * INPUTS * 4 + 63) / 64 * 64 + SAMPLES * OUTPUTS * 4);
+      assert_int_equal(gathered.device_total_bytes, gathered.params_bytes + gathered.gradients_bytes +
+                                                        gathered.optimizer_bytes + gathered.data_bytes +
+                                                        gathered.inputs_bytes + gathered.transient_bytes +
+                                                        gathered.other_bytes);
+      assert_true(gathered.inputs_bytes < filled.inputs_bytes);
+      assert_int_equal(ls_schedule_find(s, "no such tensor"), -1);
+      int gathers = 0;
+      for (int t = 0; t < s->task_count; t++) {
+        const ls_task_t *task = &s->tasks[t];
+        if (task->op != &ls_op_gather_rows) continue;
+        const ls_sched_tensor_t *rows = &s->tensors[task->in[0]],
+                                *whole = &s->tensors[ls_schedule_find(s, "rows")];
+        assert_int_equal(task->lane, LS_LANE_COMPUTE);
+        assert_int_equal(rows->region, LS_REGION_INPUT);
+        assert_int_equal(rows->offset_bytes, whole->offset_bytes + (size_t)gathers * rows->size_bytes);
+        assert_int_equal(task->in[1], ls_schedule_find(s, "features"));
+        assert_int_equal(task->in[2], ls_schedule_find(s, "targets"));
+        gathers++;
+      }
+      assert_int_equal(gathers, accumulate);
+      ls_schedule_destroy(s);
+    }
+}
+
 /* Activations of one micro-batch make room for those of the next. */
 static void test_memory_of_micro_batches(void **state) {
   (void)state;
@@ -397,6 +439,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_inputs, setup, teardown),
       cmocka_unit_test_setup_teardown(test_one_slot_with_copies, setup, teardown),
       cmocka_unit_test_setup_teardown(test_fit, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_data_on_the_device, setup, teardown),
       cmocka_unit_test_setup_teardown(test_memory_of_micro_batches, setup, teardown),
       cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
       cmocka_unit_test_setup_teardown(test_unusual_graph, setup, teardown),
