@@ -89,15 +89,21 @@ ls_status_t ls_bench_document_series(ls_ctx_t *ctx, const json_t *document, cons
 /* Reads a document and checks what comparing and drawing rely on: LS_ERR_DATA names the file. */
 ls_status_t ls_bench_document_read(ls_ctx_t *ctx, const char *path, json_t **document);
 
-/* validate.c: the study's criteria between a run on one rank and a run on several. Parameters may be NULL
- * (count 0): then their difference is unknown. */
+/* validate.c: the study's criteria between a run on one rank and a run on several, and whether their
+ * parameters have the same bits. Where both are reproducible (parallel.reproducible, equally many shards)
+ * they have to. Parameters may be NULL (count 0): then their difference is unknown. */
 typedef struct {
   double loss_difference, grad_norm_correlation, weight_difference; /* weights: mean absolute */
-  bool loss_ok, grad_norm_ok, weight_ok, ok;
+  bool loss_ok, grad_norm_ok, weight_ok;
+  bool identical, reproducible;
+  bool ok; /* all three, and identical where they are reproducible */
 } ls_bench_validation_t;
 void ls_bench_validate(const json_t *one, const json_t *several, const float *params_one,
                        const float *params_several, int64_t count, ls_bench_validation_t *validation);
 json_t *ls_bench_validation_json(const ls_bench_validation_t *validation);
+/* A validation of a document in words: "identical across ranks", "same network", "NOT identical across
+ * ranks", "NOT the same network". Static. */
+const char *ls_bench_validation_verdict(const json_t *validation);
 
 /* document.c */
 typedef struct {

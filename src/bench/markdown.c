@@ -145,19 +145,21 @@ static void validation_table(FILE *to, const json_t *variants) {
     const json_t *c = json_object_get(v, "validation");
     if (!c) continue;
     if (!any)
-      fputs("\n## Do several ranks train the same network?\n\nCriteria: final loss differs by less than "
-            "0.01, gradient norms "
-            "correlate above 0.95, weights differ by less than 1e-4 on average.\n\n| variant | final loss "
-            "differs by | "
-            "correlation | weights differ by | verdict |\n|---|--:|--:|--:|---|\n",
-            to);
+      fputs(
+          "\n## Do several ranks train the same network?\n\nCriteria: final loss differs by less than 0.01, "
+          "gradient norms correlate above 0.95, weights differ by less than 1e-4 on average. A reproducible "
+          "step (parallel.reproducible) has to give identical weights, bit for bit.\n\n| variant | final "
+          "loss "
+          "differs by | correlation | weights differ by | identical | verdict "
+          "|\n|---|--:|--:|--:|---|---|\n",
+          to);
     any = true;
     fprintf(to, "| %s | ", text_of(v, "name"));
     cell(to, "%.2g", ls_bench_number(c, "final_loss_difference"), "");
     cell(to, "%.6f", ls_bench_number(c, "grad_norm_correlation"), "");
     cell(to, "%.2g", ls_bench_number(c, "weight_difference_mean_abs"), "");
-    fprintf(to, "%s |\n",
-            json_is_true(json_object_get(c, "same_network")) ? "same network" : "NOT the same network");
+    fprintf(to, "%s | %s |\n", json_is_true(json_object_get(c, "identical")) ? "yes" : "no",
+            ls_bench_validation_verdict(c));
   }
 }
 

@@ -108,16 +108,17 @@ static json_t *collectives_json(const gather_t *g) {
   for (int i = 0; i < s->task_count && g->task_steps > 0; i++) {
     const ls_task_t *task = &s->tasks[i];
     if (task->kind != LS_TASK_COLLECTIVE) continue;
-    double time_us = (double)g->task_ns[i] * 1e-3 / (double)g->task_steps, bytes = (double)task->bytes;
+    double time_us = (double)g->task_ns[i] * 1e-3 / (double)g->task_steps;
+    double bytes = (double)s->tensors[task->out[0]].size_bytes; /* the large buffer */
     double factor = task->collective == LS_ALL_REDUCE  ? 2 * (n - 1) / n
                     : task->collective == LS_BROADCAST ? 1
                                                        : (n - 1) / n;
     double algorithm = time_us > 0 ? bytes * 1e6 / time_us : NAN;
     json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:o, s:o, s:o}", "name", task->name, "kind",
-                                          kinds[task->collective], "size_bytes", (json_int_t)task->bytes,
-                                          "time_us", ls_bench_json_number(time_us),
-                                          "algorithm_bw_bytes_per_s", ls_bench_json_number(algorithm),
-                                          "bus_bw_bytes_per_s", ls_bench_json_number(algorithm * factor)));
+                                          kinds[task->collective], "size_bytes", (json_int_t)bytes, "time_us",
+                                          ls_bench_json_number(time_us), "algorithm_bw_bytes_per_s",
+                                          ls_bench_json_number(algorithm), "bus_bw_bytes_per_s",
+                                          ls_bench_json_number(algorithm * factor)));
   }
   return list;
 }
@@ -140,14 +141,15 @@ static json_t *header_json(const gather_t *g, const ls_config_t *config, const l
     flops += s->tasks[i].flops;
     buckets += s->tasks[i].kind == LS_TASK_COLLECTIVE;
   }
-  return json_pack("{s:I, s:i, s:s, s:{s:I, s:I, s:i}, s:s, s:s, s:s, s:i, s:I, s:o, s:I, s:o, s:[]}",
+  json_int_t shards = config->parallel.reproducible ? (json_int_t)config->parallel.shards : 0;
+  return json_pack("{s:I, s:i, s:s, s:{s:I, s:I, s:I, s:i}, s:s, s:s, s:s, s:i, s:I, s:o, s:I, s:o, s:[]}",
                    "global_batch", (json_int_t)r->global_batch, "ranks", r->world_size, "strategy",
-                   r->strategy, "options", "accumulate", (json_int_t)config->train.accumulate, "bucket_bytes",
-                   (json_int_t)config->parallel.bucket_bytes, "buckets", buckets, "precision",
-                   config->train.precision == 0 ? "fp32" : "other", "backend", r->backend, "device",
-                   r->device, "threads_per_rank", r->threads_per_rank, "params", (json_int_t)r->params,
-                   "bytes_per_device", bytes_json(s), "flops_per_step", (json_int_t)flops, "collectives",
-                   collectives_json(g), "repetitions");
+                   r->strategy, "options", "accumulate", (json_int_t)config->train.accumulate, "shards",
+                   shards, "bucket_bytes", (json_int_t)config->parallel.bucket_bytes, "buckets", buckets,
+                   "precision", config->train.precision == 0 ? "fp32" : "other", "backend", r->backend,
+                   "device", r->device, "threads_per_rank", r->threads_per_rank, "params",
+                   (json_int_t)r->params, "bytes_per_device", bytes_json(s), "flops_per_step",
+                   (json_int_t)flops, "collectives", collectives_json(g), "repetitions");
 }
 
 /* Final loss: on the validation part when there is one, else the mean of the last training losses. */

@@ -29,12 +29,18 @@ static bool fits(const json_t *plan, const json_t *candidate, const json_t *vari
          (!host || !isfinite(threads) || threads == own);
 }
 
+static double shards_of(const json_t *options) {
+  double shards = ls_bench_number(options, "shards"); /* older documents do not know them */
+  return isfinite(shards) ? shards : 0;
+}
+
 /* Whether it is the same schedule: 0 the same options, 1 as many buckets by another size, -1 another
  * schedule. A plan that does not say its options is taken at its word. */
 static int distance(const json_t *candidate, const json_t *variant) {
   const json_t *options = json_object_get(candidate, "options"), *own = json_object_get(variant, "options");
   if (!options || !own) return 0;
   if (ls_bench_number(options, "accumulate") != ls_bench_number(own, "accumulate")) return -1;
+  if (shards_of(options) != shards_of(own)) return -1;
   bool alone = ls_bench_number(variant, "ranks") == 1;
   if (alone || ls_bench_number(options, "bucket_bytes") == ls_bench_number(own, "bucket_bytes")) return 0;
   return ls_bench_number(options, "buckets") == ls_bench_number(own, "buckets") ? 1 : -1;

@@ -1,7 +1,9 @@
-/* Do several ranks train the same network as one? The study's three criteria. */
+/* Do several ranks train the same network as one? The study's three criteria, and the strict one: the same
+ * bits. */
 #include "bench/bench.h"
 
 #include <math.h>
+#include <string.h>
 
 #define LOSS_LIMIT        0.01
 #define CORRELATION_LIMIT 0.95
@@ -26,6 +28,16 @@ static double curve_correlation(const json_t *one, const json_t *several) {
   return result;
 }
 
+static const char *hash_of(const json_t *measurement) {
+  const json_t *first = json_array_get(json_object_get(measurement, "repetitions"), 0);
+  return json_string_value(json_object_get(first, "params_xxh3"));
+}
+
+static double shards_of(const json_t *measurement) {
+  double shards = ls_bench_number(measurement, "options.shards");
+  return isfinite(shards) ? shards : 0;
+}
+
 void ls_bench_validate(const json_t *one, const json_t *several, const float *params_one,
                        const float *params_several, int64_t count, ls_bench_validation_t *v) {
   *v = (ls_bench_validation_t){.weight_difference = NAN};
@@ -42,13 +54,24 @@ void ls_bench_validate(const json_t *one, const json_t *several, const float *pa
   v->loss_ok = v->loss_difference < LOSS_LIMIT;
   v->grad_norm_ok = v->grad_norm_correlation > CORRELATION_LIMIT;
   v->weight_ok = v->weight_difference < WEIGHT_LIMIT;
-  v->ok = v->loss_ok && v->grad_norm_ok && v->weight_ok;
+  const char *hash = hash_of(one), *other = hash_of(several);
+  v->identical = hash && other && *hash && strcmp(hash, other) == 0;
+  v->reproducible = shards_of(one) > 0 && shards_of(one) == shards_of(several);
+  v->ok = v->loss_ok && v->grad_norm_ok && v->weight_ok && (v->identical || !v->reproducible);
 }
 
 json_t *ls_bench_validation_json(const ls_bench_validation_t *v) {
-  return json_pack("{s:o, s:b, s:o, s:b, s:o, s:b, s:b}", "final_loss_difference",
+  return json_pack("{s:o, s:b, s:o, s:b, s:o, s:b, s:b, s:b, s:b}", "final_loss_difference",
                    ls_bench_json_number(v->loss_difference), "final_loss_ok", v->loss_ok,
                    "grad_norm_correlation", ls_bench_json_number(v->grad_norm_correlation), "grad_norm_ok",
                    v->grad_norm_ok, "weight_difference_mean_abs", ls_bench_json_number(v->weight_difference),
-                   "weight_ok", v->weight_ok, "same_network", v->ok);
+                   "weight_ok", v->weight_ok, "reproducible", v->reproducible, "identical", v->identical,
+                   "same_network", v->ok);
+}
+
+const char *ls_bench_validation_verdict(const json_t *v) {
+  if (json_is_true(json_object_get(v, "reproducible")))
+    return json_is_true(json_object_get(v, "identical")) ? "identical across ranks"
+                                                         : "NOT identical across ranks";
+  return json_is_true(json_object_get(v, "same_network")) ? "same network" : "NOT the same network";
 }

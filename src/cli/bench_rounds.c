@@ -175,11 +175,10 @@ static ls_status_t validate_variant(bench_t *b, int at, const trained_t *one) {
     int64_t count = one->size_bytes == several.size_bytes ? (int64_t)(one->size_bytes / sizeof(float)) : 0;
     ls_bench_validate(one->measurement, several.measurement, (const float *)(const void *)one->params,
                       (const float *)(const void *)several.params, count, &validation);
-    json_object_set_new(json_array_get(b->measured, (size_t)at), "validation",
-                        ls_bench_validation_json(&validation));
+    json_t *json = ls_bench_validation_json(&validation);
     if (!b->args->quiet)
-      fprintf(stderr, "validation: %s: %s\n", b->variants[at].name,
-              validation.ok ? "same network" : "NOT the same network");
+      fprintf(stderr, "validation: %s: %s\n", b->variants[at].name, ls_bench_validation_verdict(json));
+    json_object_set_new(json_array_get(b->measured, (size_t)at), "validation", json);
   }
   release_trained(&several);
   return status;

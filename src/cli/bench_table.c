@@ -63,10 +63,9 @@ void bench_print_table(const json_t *d) {
   json_array_foreach(variants, i, v) {
     const json_t *c = json_object_get(v, "validation");
     if (c)
-      printf("  %s trains %s as one rank (loss %.2g, correlation %.6f, weights %.2g)\n", text_of(v, "name"),
-             json_is_true(json_object_get(c, "same_network")) ? "the same network" : "NOT the same network",
-             ls_bench_number(c, "final_loss_difference"), ls_bench_number(c, "grad_norm_correlation"),
-             ls_bench_number(c, "weight_difference_mean_abs"));
+      printf("  %s against one rank: %s (loss %.2g, correlation %.6f, weights %.2g)\n", text_of(v, "name"),
+             ls_bench_validation_verdict(c), ls_bench_number(c, "final_loss_difference"),
+             ls_bench_number(c, "grad_norm_correlation"), ls_bench_number(c, "weight_difference_mean_abs"));
   }
   printf("  clock and heat limits: CPU %s, GPU %s%s\n", text_of(json_object_get(d, "limits"), "cpu"),
          text_of(json_object_get(d, "limits"), "gpu"),

@@ -102,7 +102,7 @@ static void print_json(const ls_config_t *config, const cli_plan_t *plan, const 
                         (json_int_t)ls_graph_param_count(g), "world_size", plan->world_size, "strategy",
                         config->parallel.strategy, "backend", plan->backend, "global_batch",
                         (json_int_t)config->train.batch, "layers", layers, "ranks", ranks, "schedule", tasks);
-  int64_t micro = config->train.accumulate;
+  int64_t micro = plan->share.accumulate;
   json_object_set_new(j, "step_flops_per_rank",
                       json_pack("{s:I, s:I}", "forward",
                                 (json_int_t)(micro * ls_graph_flops(g, LS_PHASE_FORWARD)), "backward",
@@ -136,11 +136,11 @@ static void print_people(const ls_config_t *config, const cli_plan_t *plan, cons
   for (int i = 0; i < count; i++)
     printf("  %-16.*s %-32s %14s %18s\n", (int)rows[i].len, rows[i].name, rows[i].shapes,
            cli_count(rows[i].params), cli_count(rows[i].forward_flops));
-  int64_t micro = config->train.accumulate;
+  int64_t micro = plan->share.accumulate;
   printf("  %-16s %-32s %14s\n", "total", "", cli_count(ls_graph_param_count(g)));
   printf("\nwork of one step on rank 0 (%lld of %lld samples, %lld micro-batch%s)\n  forward %s FLOPs, "
          "backward %s FLOPs\n",
-         (long long)plan->rows * micro, (long long)config->train.batch, (long long)micro,
+         (long long)plan->share.rows * micro, (long long)config->train.batch, (long long)micro,
          micro == 1 ? "" : "es", cli_count(micro * ls_graph_flops(g, LS_PHASE_FORWARD)),
          cli_count(micro * ls_graph_flops(g, LS_PHASE_BACKWARD)));
   print_fit(plan);

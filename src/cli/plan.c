@@ -46,6 +46,8 @@ ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int ranks,
   if (ranks > 1 && !ls_strategy_find(config->parallel.strategy)->distributed)
     return ls_fail(ctx, LS_ERR_CONFIG, "strategy \"%s\" uses one rank, but %d were asked for; use ddp",
                    config->parallel.strategy, ranks);
+  status = ls_train_check_share(ctx, config, ranks);
+  if (status != LS_OK) return status;
   int64_t data_rows;
   status = choose_data(ctx, config, backend, ranks, samples, &data_rows);
   if (status != LS_OK) return status;
@@ -55,11 +57,10 @@ ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int ranks,
   plan.schedule = ls_alloc_array(ctx, (size_t)ranks, sizeof *plan.schedule);
   if (!plan.graph || !plan.schedule) status = LS_ERR_MEMORY;
   for (int r = 0; r < ranks && status == LS_OK; r++) {
-    int64_t first, count;
-    ls_share(config->train.batch, r, ranks, &first, &count);
-    int64_t rows = ls_train_micro_rows(config, count);
-    if (r == 0) plan.rows = rows;
-    status = ls_trainer_lower(ctx, config, r, ranks, plan.copies, true, rows, data_rows, &plan.graph[r],
+    ls_train_share_t share;
+    ls_train_share(config, r, ranks, &share);
+    if (r == 0) plan.share = share;
+    status = ls_trainer_lower(ctx, config, r, ranks, plan.copies, true, share.rows, data_rows, &plan.graph[r],
                               &plan.layout, &plan.optim, &plan.schedule[r]);
     if (status == LS_OK) status = ls_schedule_check(plan.schedule[r]);
   }

@@ -7,10 +7,10 @@
 
 typedef struct {
   int world_size;
-  int64_t rows;        /* of rank 0's micro-batch */
-  bool copies;         /* the backend has memory of its own */
-  const char *backend; /* as "auto" resolves here */
-  ls_graph_t **graph;  /* one per rank */
+  ls_train_share_t share; /* rank 0's */
+  bool copies;            /* the backend has memory of its own */
+  const char *backend;    /* as "auto" resolves here */
+  ls_graph_t **graph;     /* one per rank */
   ls_schedule_t **schedule;
   ls_layout_t *layout; /* the same for all */
   ls_optim_plan_t optim;

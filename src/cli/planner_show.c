@@ -28,10 +28,10 @@ static json_t *memory_json(const ls_candidate_t *c) {
 static json_t *candidate_json(ls_arena_t *arena, const cli_args_t *args, const ls_plan_t *plan,
                               const ls_candidate_t *c) {
   const char *command = cli_planner_command(arena, args, plan, c);
-  json_t *j =
-      json_pack("{s:i, s:i, s:s, s:{s:I, s:i, s:I}}", "devices", c->devices, "threads_per_rank", c->threads,
-                "strategy", c->strategy, "options", "bucket_bytes", (json_int_t)c->bucket_bytes, "buckets",
-                c->buckets, "accumulate", (json_int_t)c->accumulate);
+  json_t *j = json_pack("{s:i, s:i, s:s, s:{s:I, s:i, s:I, s:I}}", "devices", c->devices, "threads_per_rank",
+                        c->threads, "strategy", c->strategy, "options", "bucket_bytes",
+                        (json_int_t)c->bucket_bytes, "buckets", c->buckets, "accumulate",
+                        (json_int_t)c->accumulate, "shards", (json_int_t)plan->shards);
   if (!j || !command) {
     json_decref(j);
     return NULL;
@@ -134,7 +134,7 @@ static void print_row(const ls_plan_t *plan, int i) {
     printf(" %4d", c->buckets);
   else
     printf("    -");
-  printf(" %5lld", (long long)c->accumulate);
+  printf(" %5lld", (long long)(plan->shards ? plan->shards / c->devices : c->accumulate));
   if (!c->priced)
     printf(" %38s %12s %7s %6s %9s", "not priced", "", "", "", "");
   else
@@ -195,6 +195,8 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
            planned->path);
   printf("%s parameters, global batch %lld, backend %s; all times predicted, 90 %% intervals\n\n",
          cli_count(plan->params), (long long)plan->batch, plan->backend);
+  if (plan->shards)
+    printf("reproducible: %lld shards, the same bits for every candidate\n\n", (long long)plan->shards);
   printf("  devices   strategy buck micro      step us [       low       high ]    samples/s speed-up  eff.  "
          " exposed  "
          "bytes/dev. fits");

@@ -60,9 +60,10 @@ static ls_status_t check(ls_ctx_t *ctx, const ls_dataset_t *d, const ls_loader_p
                          int slot_count) {
   int64_t part = p->part == LS_PART_TRAIN ? d->train_count : d->validation_count, last;
   if (part < 1) return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: the part to load from is empty", d->source);
-  if (p->global_batch < 1 || p->first < 0 || p->count < 0 || p->first > p->global_batch - p->count ||
-      p->accumulate < 1 || p->rows < 0 || p->rows > INT64_MAX / p->accumulate ||
-      p->rows * p->accumulate < p->count || slot_count < 1 || first_step < 0 || p->total_samples < 0)
+  if (p->global_batch < 1 || p->first < 0 || p->count < 0 ||
+      (p->count > 0 && p->first > p->global_batch - p->count) || p->accumulate < 1 || p->rows < 0 ||
+      p->rows > INT64_MAX / p->accumulate || p->rows * p->accumulate < p->count || slot_count < 1 ||
+      first_step < 0 || p->total_samples < 0)
     return ls_fail(ctx, LS_ERR_ARGUMENT,
                    "bad loader plan: rows %" PRId64 " to %" PRId64 " of a batch of %" PRId64
                    " as %d x %" PRId64 " in %d slots from step %" PRId64,

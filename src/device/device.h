@@ -19,6 +19,9 @@ typedef struct ls_backend ls_backend_t;
 typedef struct {
   int index;   /* which GPU; ignored by host backends */
   int threads; /* host backends: threads of the compute pool, >= 1 */
+  /* Results do not depend on the number of threads, nor on the addresses of what a kernel works on: work is
+   * cut into parts by its size alone. Costs some speed. */
+  bool reproducible;
 } ls_device_options_t;
 
 typedef enum { LS_STREAM_INLINE, LS_STREAM_ASYNC } ls_stream_kind_t;
@@ -113,7 +116,7 @@ typedef struct {
   ls_status_t (*nccl_create)(ls_ctx_t *ctx, ls_device_t *device, struct ls_comm *control, int64_t deadline_ns,
                              struct ls_comm **comm);
 } ls_cuda_module_t;
-enum { LS_CUDA_ABI = 2 };
+enum { LS_CUDA_ABI = 3 };
 typedef const ls_cuda_module_t *(*ls_cuda_module_fn)(void);
 #define LS_CUDA_MODULE_SYMBOL "ls_cuda_module"
 #define LS_CUDA_MODULE_FILE   "lockstep_cuda.so"

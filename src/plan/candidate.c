@@ -57,9 +57,9 @@ ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_sche
   ls_graph_t *graph = NULL;
   ls_layout_t *layout = NULL;
   ls_optim_plan_t optim;
-  int64_t first, count;
-  ls_share(config.train.batch, 0, c->devices, &first, &count);
-  c->rows = ls_train_micro_rows(&config, count);
+  ls_train_share_t share;
+  ls_train_share(&config, 0, c->devices, &share);
+  c->rows = share.rows;
   ls_status_t status = choose_data(p, &config, c);
   if (status != LS_OK) return status;
   status = ls_trainer_lower(p->ctx, &config, 0, c->devices, !p->backend->host_memory, true, c->rows,
@@ -81,11 +81,11 @@ static ls_status_t lower_evaluation(const ls_planner_t *p, const ls_candidate_t 
   ls_graph_t *graph = NULL;
   ls_layout_t *layout = NULL;
   ls_optim_plan_t optim;
-  int64_t first, count;
-  ls_share(config.train.batch, 0, c->devices, &first, &count);
-  ls_status_t status = ls_trainer_lower(p->ctx, &config, 0, c->devices, !p->backend->host_memory, false,
-                                        ls_train_eval_rows(count, p->eval_samples, c->devices), c->data_rows,
-                                        &graph, &layout, &optim, schedule);
+  ls_train_share_t share;
+  ls_train_share(&config, 0, c->devices, &share);
+  int64_t rows = ls_train_share_eval_rows(&config, &share, p->eval_samples, c->devices);
+  ls_status_t status = ls_trainer_lower(p->ctx, &config, 0, c->devices, !p->backend->host_memory, false, rows,
+                                        c->data_rows, &graph, &layout, &optim, schedule);
   ls_layout_destroy(layout);
   ls_graph_destroy(graph);
   return status;
@@ -115,6 +115,8 @@ ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c) {
   for (;;) {
     ls_status_t status = add_up(p, c);
     if (status != LS_OK || c->fits || c->rows == 1 || c->accumulate >= 512) return status;
+    /* shards are what the user chose: another number would train to other bits */
+    if (p->config->parallel.reproducible) return LS_OK;
     c->accumulate *= 2;
   }
 }

@@ -37,14 +37,17 @@ ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_ba
                            int threads, char family[LS_FAMILY_BYTES]) {
   char *model = dump(ls_model_json(&config->model)),
        *optimizer = dump(ls_option_json(&ls_optim_section, &config->optimizer));
+  char shards[48] = "";
+  if (config->parallel.reproducible)
+    snprintf(shards, sizeof shards, "|%lld shards", (long long)config->parallel.shards);
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
   char *text =
       model && optimizer
-          ? ls_arena_printf(&arena, "%s|%s|clip %d|parts %lld|data %lld%s", model, optimizer,
+          ? ls_arena_printf(&arena, "%s|%s|clip %d|parts %lld|data %lld%s%s", model, optimizer,
                             config->train.clip_norm > 0, (long long)config->train.accumulate,
                             config->data.kind == LS_DATA_SYNTHETIC ? (long long)config->data.samples : -1ll,
-                            config->data.resident == LS_RESIDENT_TRUE ? "|resident" : "")
+                            config->data.resident == LS_RESIDENT_TRUE ? "|resident" : "", shards)
           : NULL;
   ls_status_t status = text ? LS_OK : ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the name of a timing");
   if (text)

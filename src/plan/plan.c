@@ -164,7 +164,7 @@ static ls_status_t conclude(const ls_config_t *config, ls_plan_t *plan) {
 static ls_status_t search_crossover(ls_planner_t *p, ls_plan_t *plan) {
   plan->batch_max = BATCH_MAX;
   for (int devices = 2; devices <= 4; devices *= 2) {
-    if (devices > p->devices) break;
+    if (devices > p->devices || !ls_train_can_share(p->config, devices)) break;
     ls_crossover_t *c = &plan->crossover[plan->crossover_count++];
     c->devices = devices;
     ls_status_t status = ls_plan_crossover(p, devices, plan->batch_max, &c->batch);
@@ -188,7 +188,7 @@ static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_pl
   if (!plan->candidate) return LS_ERR_MEMORY;
   ls_status_t status = count_params(p->ctx, p->config, &plan->params);
   for (int n = 1; n <= p->devices && status == LS_OK; n++)
-    if (worth_trying(n, p->devices)) status = enumerate(p, plan, n);
+    if (worth_trying(n, p->devices) && ls_train_can_share(p->config, n)) status = enumerate(p, plan, n);
   p->jobs_left = plan->count + 2;
   for (int i = 0; i < plan->count && status == LS_OK; i++)
     if (plan->candidate[i].fits) status = ls_candidate_time(p, &plan->candidate[i]);
@@ -217,7 +217,10 @@ static ls_status_t find_backend(ls_planner_t *p, const ls_plan_options_t *option
 
 ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t *profile,
                          const ls_plan_options_t *options, ls_plan_t *out) {
-  ls_plan_t plan = {.samples = options->samples, .batch = config->train.batch, .choice = -1};
+  ls_plan_t plan = {.samples = options->samples,
+                    .batch = config->train.batch,
+                    .shards = config->parallel.reproducible ? config->parallel.shards : 0,
+                    .choice = -1};
   ls_planner_t p = {.ctx = ctx, .config = config, .profile = profile, .arena = &plan.arena};
   ls_status_t status = find_backend(&p, options);
   if (status != LS_OK) return status;

@@ -69,6 +69,7 @@ typedef struct {
   ls_arena_t arena;
   const char *backend;
   int64_t batch, samples; /* global batch; samples of an epoch, -1 = not known */
+  int64_t shards;         /* of a reproducible step, in every candidate; 0 = it is not */
   int64_t params;
   ls_candidate_t *candidate; /* fastest first, those that cannot be priced or do not fit last */
   int count;

@@ -215,6 +215,11 @@ static bool refuse(const sim_t *sim, ls_sim_point_t *point) {
     snprintf(point->note, sizeof point->note,
              "the global batch (%lld) has fewer samples than there are ranks",
              (long long)sim->work->global_batch);
+  else if (sim->work->shards && sim->work->shards % sim->ranks != 0)
+    snprintf(point->note, sizeof point->note, "%lld shards cannot be spread evenly over %d ranks",
+             (long long)sim->work->shards, sim->ranks);
+  else if (sim->work->shards && point->shares == LS_SIM_PROPORTIONAL)
+    snprintf(point->note, sizeof point->note, "a reproducible step has equal shares only");
   return point->note[0] != '\0';
 }
 

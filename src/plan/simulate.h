@@ -99,6 +99,7 @@ typedef struct {
   int precision;
   int64_t global_batch;     /* fixed (strong scaling), or 0 */
   int64_t batch_per_device; /* fixed (weak scaling), or 0 */
+  int64_t shards;           /* of a reproducible step: the ranks have equally many; 0 = it is not */
   double compute_scale;
   const char *strategy; /* its name, static or borrowed */
 } ls_sim_work_t;

@@ -18,9 +18,10 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
   ls_graph_t *graph;
   ls_layout_t *layout = NULL;
   ls_optim_plan_t optim;
-  int64_t accumulate = config->train.accumulate;
-  ls_status_t status =
-      ls_model_build(ctx, &config->model, (rows + accumulate - 1) / accumulate, true, &graph);
+  ls_train_share_t share = {.accumulate = (int)config->train.accumulate};
+  share.rows = (rows + share.accumulate - 1) / share.accumulate;
+  if (config->parallel.reproducible) ls_train_share(config, rank, ranks, &share);
+  ls_status_t status = ls_model_build(ctx, &config->model, share.rows, true, &graph);
   if (status != LS_OK) return status;
   status = ls_layout_create(ctx, graph, &layout);
   if (status != LS_OK) goto graph;
@@ -30,10 +31,11 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
                    .optim = &optim,
                    .rank = rank,
                    .world_size = ranks,
-                   .accumulate = (int)accumulate,
+                   .accumulate = share.accumulate,
                    .input_slots = LS_TRAIN_SLOTS,
                    .copies = true,
-                   .options = {.bucket_bytes = config->parallel.bucket_bytes}};
+                   .options = {.bucket_bytes = config->parallel.bucket_bytes,
+                               .reproducible = config->parallel.reproducible}};
   status = strategy->lower(ctx, &in, schedule);
   ls_layout_destroy(layout);
 graph:
@@ -63,6 +65,7 @@ ls_status_t ls_sim_work_config(ls_ctx_t *ctx, const struct ls_config *config, ls
                           .user = config,
                           .precision = precision_of(config),
                           .global_batch = config->train.batch,
+                          .shards = config->parallel.reproducible ? config->parallel.shards : 0,
                           .compute_scale = 1,
                           .strategy = strategy->name};
   return LS_OK;

@@ -201,7 +201,7 @@ static void summarise(const ls_timing_rank_t *r, bool tasks, double *work, ls_ti
       timing->task[t] = summary(r->task_ns + (size_t)t * LS_TIMING_STEPS, r->steps, &quiet, work);
   timing->step = summary(r->step_ns, r->steps, &quiet, work);
   timing->steps = r->steps;
-  timing->rows = r->rows;
+  timing->rows = r->share.rows;
 }
 
 /* A host times tasks while it trains. A device times them one by one, and then the whole as it trains:

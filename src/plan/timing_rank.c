@@ -34,15 +34,15 @@ static void ghost(ls_ctx_t *ctx, int rank, int size, ls_comm_t *comm) {
 }
 
 /* A host runs the step of a rank with a ghost in place of the exchange, so that even the hand-over between
- * lanes is there; a device runs it alone in its world, which has the same tasks but the collectives. */
+ * lanes is there; a device runs it alone in its world, which has the same tasks but the collectives. A
+ * reproducible step has other tasks in another world, so there the device has a ghost too. */
 static ls_status_t lower(ls_timing_rank_t *r) {
-  bool host = r->job->backend->host_memory;
-  int world = host ? r->job->ranks : 1, rank = host ? r->rank : 0;
-  ls_share(r->config.train.batch, r->rank, r->job->ranks, &r->first, &r->count);
-  r->rows = ls_train_micro_rows(&r->config, r->count);
+  bool host = r->job->backend->host_memory, whole = host || r->config.parallel.reproducible;
+  int world = whole ? r->job->ranks : 1, rank = whole ? r->rank : 0;
+  ls_train_share(&r->config, r->rank, r->job->ranks, &r->share);
   ghost(r->ctx, rank, world, &r->comm);
-  return ls_trainer_lower(r->ctx, &r->config, rank, world, !host, true, r->rows, r->data_rows, &r->graph,
-                          &r->layout, &r->optim, &r->schedule);
+  return ls_trainer_lower(r->ctx, &r->config, rank, world, !host, true, r->share.rows, r->data_rows,
+                          &r->graph, &r->layout, &r->optim, &r->schedule);
 }
 
 static ls_status_t fill_noise(ls_timing_rank_t *r, float *to, int64_t count) {
@@ -76,7 +76,8 @@ static ls_status_t allocate_state(ls_timing_rank_t *r) {
   ls_status_t status =
       backend->buffer->alloc(r->device, LS_MEM_DEVICE, total_bytes, (void **)&r->state.param);
   if (status == LS_OK)
-    status = backend->buffer->alloc(r->device, LS_MEM_DEVICE, total_bytes, (void **)&r->state.grad);
+    status = backend->buffer->alloc(r->device, LS_MEM_DEVICE, r->schedule->region_bytes[LS_REGION_GRAD],
+                                    (void **)&r->state.grad);
   if (status == LS_OK)
     status = backend->buffer->alloc(r->device, LS_MEM_DEVICE, optim_bytes, (void **)&r->state.optim);
   if (status == LS_OK) status = fill_noise(r, r->state.param, r->layout->total);
@@ -85,7 +86,8 @@ static ls_status_t allocate_state(ls_timing_rank_t *r) {
 }
 
 ls_status_t ls_timing_rank_open(ls_timing_rank_t *r) {
-  ls_device_options_t options = {.threads = r->job->threads};
+  ls_device_options_t options = {.threads = r->job->threads,
+                                 .reproducible = r->job->config->parallel.reproducible};
   r->config = *r->job->config;
   ls_status_t status = r->job->backend->device->open(r->ctx, &options, &r->device);
   if (status == LS_OK) status = r->job->backend->stream->create(r->device, LS_STREAM_INLINE, &r->stream);
@@ -111,15 +113,15 @@ void ls_timing_rank_close(ls_timing_rank_t *r) {
 }
 
 static ls_status_t start_loader(ls_timing_rank_t *r) {
-  int threads = ls_train_loader_threads(r->job->backend, r->job->threads, r->count, r->data_rows > 0);
+  int threads = ls_train_loader_threads(r->job->backend, r->job->threads, r->share.count, r->data_rows > 0);
   ls_loader_plan_t plan = {.part = LS_PART_TRAIN,
                            .seed = 1,
                            .shuffle = true,
                            .global_batch = r->config.train.batch,
-                           .first = r->first,
-                           .count = r->count,
-                           .rows = r->rows,
-                           .accumulate = (int)r->config.train.accumulate,
+                           .first = r->share.first,
+                           .count = r->share.count,
+                           .rows = r->share.rows,
+                           .accumulate = r->share.accumulate,
                            .total_samples = r->config.train.batch * STEPS_LIMIT,
                            .total_steps = STEPS_LIMIT,
                            .threads = threads};

@@ -35,7 +35,7 @@ typedef struct {
   ls_state_t state;
   ls_run_t *run;
   ls_loader_t *loader;
-  int64_t first, count, rows;
+  ls_train_share_t share;
   double *task_ns; /* (task, LS_TIMING_STEPS); NULL: nothing is kept */
   double *step_ns; /* (LS_TIMING_STEPS) */
   int64_t steps;

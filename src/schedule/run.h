@@ -13,7 +13,8 @@ enum { LS_STATS_COUNT = 16 };
 /* Memory that outlives one schedule: shared by the training and the evaluation run and by checkpoints. */
 typedef struct {
   float *param; /* device, layout total */
-  float *grad;  /* device, layout total; NULL when only evaluating */
+  float *grad;  /* device, as the region says (layout total, unless parts are gathered); NULL when only
+                   evaluating */
   float *optim; /* device, slots * total + 16 */
   void *data;   /* device, region DATA as the strategy laid it out; NULL when the host fills all inputs */
 } ls_state_t;

@@ -233,12 +233,15 @@ static ls_status_t bind_op(ls_run_t *run, int slot, const ls_task_t *task, ls_bo
 
 static void bind_collective(ls_run_t *run, int slot, const ls_task_t *task, ls_bound_task_t *b) {
   const ls_shape_t *shape = &run->s->tensors[task->out[0]].shape;
-  void *data = ls_run_place(run, task->out[0], slot);
+  char *data = ls_run_place(run, task->out[0], slot);
+  bool parts = task->collective == LS_ALL_GATHER;
+  int64_t count = ls_shape_count(shape) / (parts ? run->s->world_size : 1);
+  size_t own_bytes = parts ? (size_t)(run->s->rank * count) * ls_dtype_bytes(shape->dtype) : 0;
   b->collective = (ls_collective_t){.kind = task->collective,
                                     .name = task->name,
-                                    .send = data,
+                                    .send = data ? data + own_bytes : NULL,
                                     .recv = data,
-                                    .count = ls_shape_count(shape),
+                                    .count = count,
                                     .dtype = shape->dtype};
 }
 

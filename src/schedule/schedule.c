@@ -168,7 +168,8 @@ int ls_schedule_collective(ls_schedule_t *s, const char *name, ls_collective_kin
   task->collective = kind;
   task->out_count = 1;
   task->out[0] = tensor;
-  task->bytes = ls_collective_bus_bytes(kind, ls_shape_count(shape), shape->dtype, s->world_size);
+  int64_t count = ls_shape_count(shape) / (kind == LS_ALL_GATHER ? s->world_size : 1);
+  task->bytes = ls_collective_bus_bytes(kind, count, shape->dtype, s->world_size);
   return s->task_count - 1;
 }
 

@@ -57,7 +57,8 @@ typedef struct {
   const char *name;
   const ls_op_t *op; /* LS_TASK_OP */
   ls_attrs_t attrs;
-  ls_collective_kind_t collective;                     /* LS_TASK_COLLECTIVE: in place on out[0] */
+  ls_collective_kind_t collective;                     /* LS_TASK_COLLECTIVE: in place on out[0]; all-gather:
+                                                          out[0] holds every rank's part in rank order */
   int in_count, out_count;                             /* copy: in[0] -> out[0] */
   int in[LS_TASK_TENSOR_MAX], out[LS_TASK_TENSOR_MAX]; /* sched tensors */
   int scratch;                                         /* sched tensor (transient u8), -1 = none */

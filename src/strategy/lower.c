@@ -1,5 +1,6 @@
 /* The step that all strategies share: a graph, walked once per micro-batch, becomes tasks on the compute
  * lane. */
+#include "graph/ops/ops.h"
 #include "strategy/lowering.h"
 
 static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
@@ -20,15 +21,15 @@ static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
     ls_lowering_settle(l, node->out[i]);
 }
 
-/* Buckets that are complete once `node` has been emitted for the last micro-batch. Without a hook nothing has
- * to be waited for, and the squares are summed while the gradients are still in cache. */
+/* Buckets that are complete once `node` has been emitted for the last micro-batch. Without an exchange
+ * nothing has to be waited for, and the squares are summed while the gradients are still in cache. */
 static ls_status_t complete_buckets(ls_lowering_t *l, int node) {
   ls_status_t status = LS_OK;
   for (int b = 0; b < l->bucket_count && !status; b++) {
     if (l->bucket[b].ready_node != node) continue;
-    if (l->hook)
-      status = l->hook(l->user, l->s, b, l->bucket_tensor[b]);
-    else
+    if (l->exchange)
+      status = l->exchange->ready(l->s, b, l->bucket_parts[b], l->bucket_tensor[b]);
+    else if (!l->in->options.reproducible)
       ls_lowering_sumsq(l, b);
   }
   return status;
@@ -49,6 +50,18 @@ static ls_status_t emit_micro_batch(ls_lowering_t *l) {
   return status;
 }
 
+/* After the backward pass: it need not wait for what is collected. */
+static ls_status_t finish_buckets(ls_lowering_t *l) {
+  ls_status_t status = LS_OK;
+  bool summed = !l->exchange && !l->in->options.reproducible;
+  for (int b = 0; b < l->bucket_count && !summed && !status; b++) {
+    if (l->exchange && l->exchange->collect)
+      status = l->exchange->collect(l->s, b, l->bucket_parts[b], l->bucket_tensor[b]);
+    ls_lowering_sumsq(l, b);
+  }
+  return status;
+}
+
 static ls_status_t emit_step(ls_lowering_t *l) {
   ls_status_t status = ls_lowering_declare(l);
   for (l->micro = 0; l->micro < l->in->accumulate && !status; l->micro++)
@@ -58,9 +71,8 @@ static ls_status_t emit_step(ls_lowering_t *l) {
     ls_lowering_copy_out(l);
     return l->s->status;
   }
-  for (int b = 0; b < l->bucket_count && l->hook;
-       b++) /* after the backward pass: it need not wait for these */
-    ls_lowering_sumsq(l, b);
+  status = finish_buckets(l);
+  if (status) return status;
   ls_lowering_update(l);
   return l->s->status;
 }
@@ -77,10 +89,19 @@ static ls_status_t prepare(ls_lowering_t *l) {
     l->home[id].tensor = -1;
   }
   if (!l->in->optim) return LS_OK;
+  if (l->in->options.reproducible) {
+    l->tree = ls_arena_array(&l->work, count * LS_TREE_LEVELS, sizeof(int));
+    if (!l->tree) return LS_ERR_MEMORY;
+  }
   ls_status_t status = ls_buckets_make(&l->work, l->in, &l->bucket, &l->bucket_count);
   if (status) return status;
   l->bucket_tensor = ls_arena_array(&l->work, (size_t)l->bucket_count, sizeof(int));
-  return l->bucket_tensor ? LS_OK : LS_ERR_MEMORY;
+  l->bucket_parts = ls_arena_array(&l->work, (size_t)l->bucket_count, sizeof(int));
+  return l->bucket_tensor && l->bucket_parts ? LS_OK : LS_ERR_MEMORY;
+}
+
+static bool power_of_two(int n) {
+  return n > 0 && n <= LS_TREE_PARTS_MAX && !(n & (n - 1));
 }
 
 static ls_status_t check_request(ls_ctx_t *ctx, const ls_lower_t *in) {
@@ -88,16 +109,20 @@ static ls_status_t check_request(ls_ctx_t *ctx, const ls_lower_t *in) {
   if (in->accumulate < 1 || in->options.bucket_bytes < 1)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: %d micro-batches, buckets of %lld bytes", in->accumulate,
                    (long long)in->options.bucket_bytes);
+  if (in->optim && in->options.reproducible &&
+      (!power_of_two(in->accumulate) || !power_of_two(in->world_size)))
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: %d shards on each of %d ranks are no tree", in->accumulate,
+                   in->world_size);
   if (in->optim && !in->layout->count)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: there is nothing to train");
   return LS_OK;
 }
 
-ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, ls_bucket_hook_t hook, void *user,
+ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, const ls_exchange_t *exchange,
                           ls_schedule_t **schedule) {
   ls_status_t status = check_request(ctx, in);
   if (status) return status;
-  ls_lowering_t l = {.in = in, .hook = hook, .user = user};
+  ls_lowering_t l = {.in = in, .exchange = exchange};
   status = ls_schedule_create(ctx, in->rank, in->world_size, in->input_slots, &l.s);
   if (status) return status;
   ls_arena_init(&l.work, ctx);

@@ -6,8 +6,9 @@
  *          whole.
  *          With data on the device "rows" i32 stand in the place of x and target, which are then transient.
  *   DATA   "features" (rows, ..) f32, then, at the next multiple of 64 bytes, "targets" (rows, ..), f32 or
- * i32. GRAD   layout: head, then gradients. With accumulate > 1 micro-batch gradients are transient and
- * added.
+ *          i32.
+ *   GRAD   layout: head, then gradients. With accumulate > 1 micro-batch gradients are transient and added.
+ *          Where the exchange gathers, bucket after bucket follows with (world_size, n) elements.
  *
  * Evaluation: the head, probabilities or predictions and the loss are read by name ("loss", "correct",
  * "output"), kept in region STAT; the loss is the weighted sum of this rank alone. */
@@ -29,13 +30,22 @@ typedef struct {
  * bucket includes the head. Owned by the arena. */
 ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, ls_bucket_t **buckets, int *count);
 
-/* Called after the last micro-batch's node that completes bucket b has been emitted; emits e.g. its
- * all-reduce. */
-typedef ls_status_t (*ls_bucket_hook_t)(void *user, ls_schedule_t *s, int bucket, int tensor);
+/* What a strategy does to bucket b. `gradients` f32 (n): what the optimizer reads. `parts`: the same, or
+ * where the exchange gathers, f32 (world_size, n): a place for every rank's, of which this rank's has been
+ * filled. */
+typedef ls_status_t (*ls_bucket_hook_t)(ls_schedule_t *s, int bucket, int parts, int gradients);
+typedef struct {
+  bool gathers;
+  /* Called after the last micro-batch's node that completes the bucket; emits e.g. its all-reduce. */
+  ls_bucket_hook_t ready;
+  /* Called after the backward pass, before anything reads the bucket: compute need not wait earlier. NULL
+   * unless the exchange gathers; then it has to make `gradients`. */
+  ls_bucket_hook_t collect;
+} ls_exchange_t;
 
-/* The whole step: inputs, micro-batches, buckets (hook may be NULL), sums of squares per bucket, control,
- * update, copies. Finishes and returns the schedule. Training and evaluation. */
-ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, ls_bucket_hook_t hook, void *user,
+/* The whole step: inputs, micro-batches, buckets (`exchange` NULL: gradients stay as they are), sums of
+ * squares per bucket, control, update, copies. Finishes and returns the schedule. Training and evaluation. */
+ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, const ls_exchange_t *exchange,
                           ls_schedule_t **schedule);
 
 #endif

@@ -12,22 +12,25 @@ typedef struct {
   bool direct; /* the producing op may write there itself */
 } ls_home_t;
 
+enum { LS_TREE_LEVELS = 11 }; /* of a binary counter up to 1024 shards */
+
 struct ls_lowering {
   const ls_lower_t *in;
   ls_schedule_t *s;
-  ls_arena_t work; /* freed at the end */
-  ls_bucket_hook_t hook;
-  void *user;
-  int micro;       /* the micro-batch being emitted */
+  ls_arena_t work;               /* freed at the end */
+  const ls_exchange_t *exchange; /* NULL = none */
+  int micro;                     /* the micro-batch being emitted */
   int *tensor;     /* per graph tensor: its schedule tensor for this micro-batch, -1 = not yet */
   int *param;      /* per graph tensor: the parameter's schedule tensor, -1 = no parameter */
   int *input;      /* per graph tensor: the input's first micro-batch; the others follow, -1 = no input */
   int table[2];    /* data on the device: features, targets */
   int rows;        /* .. and the first micro-batch's row numbers; the others follow */
   ls_home_t *home; /* per graph tensor */
+  int *tree;       /* reproducible: (graph tensors, LS_TREE_LEVELS) sums of shards that wait for another */
   ls_bucket_t *bucket;
   int bucket_count;
   int *bucket_tensor; /* per bucket: its range of GRAD */
+  int *bucket_parts;  /* per bucket: the same, or every rank's where the exchange gathers */
   int stats;          /* schedule tensors in STAT */
   int ctrl, partials;
 };
@@ -55,7 +58,8 @@ int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id);
  * there directly. */
 void ls_lowering_settle(ls_lowering_t *l, ls_tensor_id_t id);
 
-/* Sum of squares of one bucket's gradients. */
+/* Sum of squares of one bucket's gradients; reproducible: of all gradients at once, with the last bucket, so
+ * that no rounding depends on the buckets. */
 void ls_lowering_sumsq(ls_lowering_t *l, int bucket);
 /* Control, stats to the host, update. */
 void ls_lowering_update(ls_lowering_t *l);

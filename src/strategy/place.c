@@ -67,6 +67,21 @@ static ls_status_t declare_inputs(ls_lowering_t *l) {
   return l->s->status;
 }
 
+/* Where the gradient at an element of the layout is computed: in its place, or where the exchange gathers, in
+ * this rank's part of its bucket. */
+static size_t grad_offset_bytes(const ls_lowering_t *l, int64_t element) {
+  int64_t size = l->in->world_size, place = element;
+  int b = 0;
+  if (l->exchange && l->exchange->gathers) {
+    while (l->bucket[b].end <= element)
+      b++;
+    const ls_bucket_t *at = &l->bucket[b];
+    place =
+        l->in->layout->total + size * at->begin + l->in->rank * (at->end - at->begin) + element - at->begin;
+  }
+  return (size_t)place * FLOAT_BYTES;
+}
+
 static ls_status_t declare_params(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   const ls_layout_t *layout = l->in->layout;
@@ -83,7 +98,8 @@ static ls_status_t declare_params(ls_lowering_t *l) {
     if (t->grad < 0 || !l->in->optim) continue;
     const char *name = graph->tensors[t->grad].name;
     l->home[t->grad] = (ls_home_t){.sum = true, .direct = true};
-    l->home[t->grad].tensor = ls_schedule_tensor(l->s, name, t->shape, LS_REGION_GRAD, offset_bytes);
+    l->home[t->grad].tensor =
+        ls_schedule_tensor(l->s, name, t->shape, LS_REGION_GRAD, grad_offset_bytes(l, e->offset));
   }
   return l->s->status;
 }
@@ -102,14 +118,15 @@ static bool may_be_direct(const ls_graph_t *graph, ls_tensor_id_t id, bool sum) 
   return t->producer >= 0 && t->alias_of < 0 && !(sum && is_read(graph, id));
 }
 
-static ls_status_t declare_scalar(ls_lowering_t *l, const char *name, ls_region_t region, int element) {
+static ls_status_t declare_scalar(ls_lowering_t *l, const char *name, ls_region_t region,
+                                  size_t offset_bytes) {
   const ls_graph_t *graph = l->in->graph;
   ls_tensor_id_t id = ls_graph_find(graph, name);
   ls_shape_t one = LS_SHAPE(LS_F32, 1);
   if (id < 0 || !ls_shape_equal(&graph->tensors[id].shape, &one))
     return ls_fail(l->s->ctx, LS_ERR_ARGUMENT, "lower: the graph has no value '%s' of shape f32 (1)", name);
   l->home[id] = (ls_home_t){.sum = true, .direct = may_be_direct(graph, id, true)};
-  l->home[id].tensor = ls_schedule_tensor(l->s, name, one, region, (size_t)element * FLOAT_BYTES);
+  l->home[id].tensor = ls_schedule_tensor(l->s, name, one, region, offset_bytes);
   return l->s->status;
 }
 
@@ -117,20 +134,27 @@ static ls_status_t declare_scalar(ls_lowering_t *l, const char *name, ls_region_
  * ranks. */
 static ls_status_t declare_training(ls_lowering_t *l) {
   ls_schedule_t *s = l->s;
-  ls_status_t status = declare_scalar(l, LS_NAME_LOSS, LS_REGION_GRAD, LS_HEAD_LOSS);
-  if (!status) status = declare_scalar(l, LS_NAME_CORRECT, LS_REGION_GRAD, LS_HEAD_CORRECT);
+  ls_status_t status = declare_scalar(l, LS_NAME_LOSS, LS_REGION_GRAD, grad_offset_bytes(l, LS_HEAD_LOSS));
+  if (!status)
+    status = declare_scalar(l, LS_NAME_CORRECT, LS_REGION_GRAD, grad_offset_bytes(l, LS_HEAD_CORRECT));
   if (status) return status;
   ls_shape_t sixteen = LS_SHAPE(LS_F32, LS_STAT_COUNT);
   l->stats = ls_schedule_tensor(s, "stats", sixteen, LS_REGION_STAT, 0);
   l->ctrl = ls_schedule_tensor(s, "ctrl", sixteen, LS_REGION_STAT, ALIGN_BYTES);
-  l->partials = ls_schedule_tensor(s, "sums of squares", LS_SHAPE(LS_F32, l->bucket_count), LS_REGION_STAT,
-                                   2 * ALIGN_BYTES);
+  int sums = l->in->options.reproducible ? 1 : l->bucket_count;
+  l->partials =
+      ls_schedule_tensor(s, "sums of squares", LS_SHAPE(LS_F32, sums), LS_REGION_STAT, 2 * ALIGN_BYTES);
   for (int b = 0; b < l->bucket_count; b++) {
     const ls_bucket_t *bucket = &l->bucket[b];
     const char *name = ls_arena_printf(&l->work, "gradients %d", b);
     if (!name) return LS_ERR_MEMORY;
-    l->bucket_tensor[b] = ls_schedule_tensor(s, name, LS_SHAPE(LS_F32, bucket->end - bucket->begin),
-                                             LS_REGION_GRAD, (size_t)bucket->begin * FLOAT_BYTES);
+    int64_t count = bucket->end - bucket->begin, size = s->world_size;
+    l->bucket_tensor[b] = l->bucket_parts[b] = ls_schedule_tensor(
+        s, name, LS_SHAPE(LS_F32, count), LS_REGION_GRAD, (size_t)bucket->begin * FLOAT_BYTES);
+    if (l->exchange && l->exchange->gathers)
+      l->bucket_parts[b] =
+          ls_schedule_tensor(s, name, LS_SHAPE(LS_F32, size, count), LS_REGION_GRAD,
+                             (size_t)(l->in->layout->total + size * bucket->begin) * FLOAT_BYTES);
   }
   return s->status;
 }
@@ -142,8 +166,8 @@ _Static_assert((int)LS_HEAD_COUNT == (int)LS_LAYOUT_HEAD, "the head of the layou
 static ls_status_t declare_evaluation(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   l->stats = ls_schedule_tensor(l->s, "stats", LS_SHAPE(LS_F32, LS_STAT_COUNT), LS_REGION_STAT, 0);
-  ls_status_t status = declare_scalar(l, LS_NAME_LOSS, LS_REGION_STAT, LS_STAT_LOSS);
-  if (!status) status = declare_scalar(l, LS_NAME_CORRECT, LS_REGION_STAT, LS_STAT_CORRECT);
+  ls_status_t status = declare_scalar(l, LS_NAME_LOSS, LS_REGION_STAT, LS_STAT_LOSS * FLOAT_BYTES);
+  if (!status) status = declare_scalar(l, LS_NAME_CORRECT, LS_REGION_STAT, LS_STAT_CORRECT * FLOAT_BYTES);
   ls_tensor_id_t output = ls_graph_find(graph, LS_NAME_OUTPUT);
   if (status || output < 0) return status;
   size_t offset_bytes = ALIGN_BYTES;
@@ -185,14 +209,48 @@ int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id) {
   return l->tensor[id] = place;
 }
 
+/* A value in bytes of its own, which later shards may be added to: the first shard's is the home. */
+static int keep_apart(ls_lowering_t *l, ls_tensor_id_t id, ls_step_phase_t phase, const char *name,
+                      int place) {
+  const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
+  int keep = l->home[id].tensor;
+  if (l->micro > 0) {
+    if (l->home[id].direct && t->alias_of < 0) return place;
+    keep = ls_schedule_tensor(l->s, name, t->shape, LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
+  }
+  if (place != keep) ls_schedule_copy(l->s, LS_LANE_COMPUTE, phase, name, place, keep);
+  return keep;
+}
+
+/* Shards are added as a binary counter counts: the sums of two equally many neighbours become one as soon as
+ * both are there. The last shard leaves everything at home. */
+static void settle_tree(ls_lowering_t *l, ls_tensor_id_t id, ls_step_phase_t phase, const char *name,
+                        int place) {
+  int *waiting = l->tree + (size_t)id * LS_TREE_LEVELS;
+  int top = __builtin_popcount((unsigned)l->micro);
+  if (!(l->micro & 1)) {
+    waiting[top] = keep_apart(l, id, phase, name, place);
+    return;
+  }
+  for (int bits = l->micro; bits & 1; bits >>= 1) {
+    int sum = waiting[--top];
+    ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, name, &ls_op_accumulate, NULL, 1, &place, 1, &sum);
+    place = sum;
+  }
+}
+
 void ls_lowering_settle(ls_lowering_t *l, ls_tensor_id_t id) {
   int home = home_of(l, id);
   if (home < 0 || l->s->status) return;
   int place = ls_lowering_place(l, id);
-  if (place == home) return;
   const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
   ls_step_phase_t phase = t->role == LS_ROLE_PARAM_GRAD ? LS_PHASE_STEP_BACKWARD : LS_PHASE_STEP_FORWARD;
   const char *name = ls_lowering_name(l, t->name);
+  if (l->tree && l->home[id].sum) {
+    settle_tree(l, id, phase, name, place);
+    return;
+  }
+  if (place == home) return;
   if (l->home[id].sum && l->micro > 0)
     ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, name, &ls_op_accumulate, NULL, 1, &place, 1, &home);
   else

@@ -22,6 +22,10 @@
 
 typedef struct {
   int64_t bucket_bytes; /* gradient bucket; >= 1 */
+  /* Micro-batches are virtual shards: all of the same shape, a power of two on each of a power of two ranks.
+   * Shards, and then ranks, are added in one fixed tree, so that a gradient has the same bits for any
+   * number of ranks. */
+  bool reproducible;
 } ls_strategy_options_t;
 
 /* What is lowered. Borrowed during the call; op rows, names and attributes are copied or static. */

@@ -2,6 +2,7 @@
  * error is reported before the call returns. */
 #include "train/config.h"
 
+#include "graph/ops/ops.h"
 #include "strategy/strategy.h"
 
 #include <string.h>
@@ -59,6 +60,14 @@ static const ls_option_t parallel_rows[] = {
         .help = "Compute threads of each rank; 0 = cores of the node shared evenly by its ranks."),
     ROW(LS_OPT_INT, ls_parallel_config_t, bucket_bytes, .unit = "bytes", .min = 1, .max = 1e12,
         .initial = "4194304", .help = "Gradients are summed over ranks in pieces of at least this size."),
+    ROW(LS_OPT_BOOL, ls_parallel_config_t, reproducible, .initial = "false",
+        .help = "Any number of ranks and threads trains to the same bits: the batch is cut into shards, "
+                "which are "
+                "added up in one fixed order. Slower, and takes more memory."),
+    ROW(LS_OPT_INT, ls_parallel_config_t, shards, .min = 1, .max = LS_TREE_PARTS_MAX, .initial = "8",
+        .help = "Of a reproducible step: equal pieces of the global batch, a power of two, spread evenly "
+                "over the "
+                "ranks. Another number gives other bits."),
     ROW(LS_OPT_FLOAT, ls_parallel_config_t, deadline_s, .unit = "s", .min = 0.01, .max = 1e6, .initial = "60",
         .help = "A wait between ranks or for a device that takes longer ends the run."),
     ROW(LS_OPT_FLOAT, ls_parallel_config_t, predicted_us, .unit = "us", .min = 0, .max = 1e15, .initial = "0",
@@ -122,6 +131,40 @@ static ls_status_t first(ls_status_t a, ls_status_t b) {
   return a != LS_OK ? a : b;
 }
 
+static const ls_place_t *place_of(const ls_doc_node_t *section, const char *key,
+                                  const ls_place_t *otherwise) {
+  const ls_doc_node_t *node = section ? ls_doc_get(section, key) : NULL;
+  return node ? &node->place : otherwise;
+}
+
+/* The rules of parallel.reproducible. How many ranks there are is known only later where the planner or a
+ * launcher decides. */
+static ls_status_t check_reproducible(ls_ctx_t *ctx, const ls_doc_t *doc, const ls_config_t *config) {
+  const ls_doc_node_t *train = ls_doc_get(doc->root, "train"), *parallel = ls_doc_get(doc->root, "parallel");
+  const ls_place_t whole = {.file = doc->file};
+  const ls_place_t *parallel_place = parallel ? &parallel->key_place : &whole;
+  long long shards = config->parallel.shards, ranks = config->parallel.ranks;
+  ls_status_t status = LS_OK;
+  if (!config->parallel.reproducible) return LS_OK;
+  if (shards & (shards - 1))
+    status = ls_fail_at(ctx, LS_ERR_CONFIG, place_of(parallel, "shards", parallel_place),
+                        "parallel.shards must be a power of two, such as 4, 8 or 16, not %lld", shards);
+  else if (shards % ranks != 0 && !config->parallel.automatic)
+    status = ls_fail_at(
+        ctx, LS_ERR_CONFIG, place_of(parallel, "ranks", parallel_place),
+        "parallel.reproducible: %lld shards cannot be spread evenly over %lld ranks; use a power of "
+        "two up to %lld, or raise parallel.shards",
+        shards, ranks, shards);
+  if (config->train.accumulate > 1)
+    status =
+        first(status, ls_fail_at(ctx, LS_ERR_CONFIG, place_of(train, "accumulate", &whole),
+                                 "parallel.reproducible computes the step in parallel.shards micro-batches "
+                                 "already; leave train.accumulate out and raise parallel.shards (%lld) "
+                                 "where memory is short",
+                                 shards));
+  return status;
+}
+
 static ls_status_t check_rules(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config) {
   const ls_doc_node_t *train = ls_doc_get(doc->root, "train"), *parallel = ls_doc_get(doc->root, "parallel");
   const ls_place_t whole = {.file = doc->file};
@@ -158,7 +201,7 @@ static ls_status_t check_rules(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *
     status = first(status, ls_fail_at(ctx, LS_ERR_CONFIG, train_place,
                                       "the global batch (%lld) is smaller than the number of ranks (%lld)",
                                       (long long)config->train.batch, (long long)config->parallel.ranks));
-  return status;
+  return first(status, check_reproducible(ctx, doc, config));
 }
 
 static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config) {

@@ -34,6 +34,8 @@ typedef struct {
   const char *backend;
   int64_t threads; /* per rank; 0 = cores of the node / ranks on it */
   int64_t bucket_bytes;
+  bool reproducible;
+  int64_t shards; /* of a reproducible step; a power of two */
   double deadline_s;
   double predicted_us; /* step time that a plan predicted; 0 = none */
   bool automatic;      /* strategy was "auto": it then holds what is right without a plan */

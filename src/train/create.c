@@ -4,10 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-int64_t ls_train_micro_rows(const ls_config_t *config, int64_t row_count) {
-  return (row_count + config->train.accumulate - 1) / config->train.accumulate;
-}
-
 int64_t ls_trainer_optim_count(const ls_trainer_t *t) {
   return t->training ? t->optim.slot_count * t->layout->total + LS_STAT_COUNT : 0;
 }
@@ -24,16 +20,19 @@ ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank,
     if (status != LS_OK) goto graph;
   }
   ls_optim_plan(&config->optimizer, config->train.clip_norm, optim);
+  ls_train_share_t share;
+  ls_train_share(config, rank, world_size, &share);
   ls_lower_t in = {.graph = g,
                    .layout = own_layout ? own_layout : *layout,
                    .optim = training ? optim : NULL,
                    .rank = rank,
                    .world_size = world_size,
-                   .accumulate = training ? (int)config->train.accumulate : 1,
+                   .accumulate = training ? share.accumulate : 1,
                    .input_slots = training ? LS_TRAIN_SLOTS : 1,
                    .copies = copies,
                    .data_rows = data_rows,
-                   .options = {.bucket_bytes = config->parallel.bucket_bytes}};
+                   .options = {.bucket_bytes = config->parallel.bucket_bytes,
+                               .reproducible = config->parallel.reproducible}};
   /* Evaluation has no collectives: every rank evaluates its rows alone, whatever trains. */
   const ls_strategy_t *strategy =
       training ? ls_strategy_find(config->parallel.strategy) : &ls_strategy_single;
@@ -65,7 +64,8 @@ static ls_status_t open_device(ls_trainer_t *t) {
                      "rank %d is number %d on its node, but the node has %d %s device%s; start fewer ranks",
                      comm->rank, comm->local_rank + 1, devices, t->backend->name, devices == 1 ? "" : "s");
   }
-  ls_device_options_t options = {.index = comm->local_rank, .threads = t->threads};
+  ls_device_options_t options = {
+      .index = comm->local_rank, .threads = t->threads, .reproducible = t->config->parallel.reproducible};
   status = t->backend->device->open(t->ctx, &options, &t->device);
   if (status != LS_OK) return status;
   status = t->backend->stream->create(t->device, LS_STREAM_INLINE, &t->stream);
@@ -174,7 +174,7 @@ static ls_status_t plan_run(ls_trainer_t *t) {
                      (long long)train->epochs, (long long)samples);
     t->total_steps = (t->total_samples + train->batch - 1) / train->batch;
   }
-  ls_share(train->batch, t->world->comm->rank, t->world->comm->size, &t->first_row, &t->row_count);
+  ls_train_share(t->config, t->world->comm->rank, t->world->comm->size, &t->share);
   return LS_OK;
 }
 
@@ -184,7 +184,8 @@ static ls_status_t allocate_state(ls_trainer_t *t) {
   const ls_buffer_ops_t *buffer = t->backend->buffer;
   ls_status_t status = buffer->alloc(t->device, LS_MEM_DEVICE, total_bytes, (void **)&t->state.param);
   if (status == LS_OK && t->training)
-    status = buffer->alloc(t->device, LS_MEM_DEVICE, total_bytes, (void **)&t->state.grad);
+    status = buffer->alloc(t->device, LS_MEM_DEVICE, t->train.schedule->region_bytes[LS_REGION_GRAD],
+                           (void **)&t->state.grad);
   if (status == LS_OK && t->training)
     status = buffer->alloc(t->device, LS_MEM_DEVICE, optim_bytes, (void **)&t->state.optim);
   if (status == LS_OK && !t->backend->host_memory)
@@ -206,14 +207,13 @@ ls_status_t ls_trainer_engine(ls_trainer_t *t, bool training, int64_t rows, int6
 /* Rows that one rank evaluates at once. */
 static int64_t eval_rows(const ls_trainer_t *t) {
   int64_t samples = t->dataset->validation_count > 0 ? t->dataset->validation_count : t->dataset->rows;
-  return ls_train_eval_rows(t->row_count, samples, t->world->comm->size);
+  return ls_train_share_eval_rows(t->config, &t->share, samples, t->world->comm->size);
 }
 
 static ls_status_t make_engines(ls_trainer_t *t, bool trace) {
   ls_run_options_t options = {.trace = trace, .deadline_ns = t->world->comm->deadline_ns};
   ls_status_t status = LS_OK;
-  int64_t micro_rows = ls_train_micro_rows(t->config, t->row_count);
-  if (t->training) status = ls_trainer_engine(t, true, micro_rows, t->data_rows, &t->train);
+  if (t->training) status = ls_trainer_engine(t, true, t->share.rows, t->data_rows, &t->train);
   if (status == LS_OK) status = ls_trainer_engine(t, false, eval_rows(t), t->data_rows, &t->eval);
   if (status == LS_OK) status = allocate_state(t);
   if (status == LS_OK) status = ls_trainer_upload(t, t->eval.schedule);
@@ -235,7 +235,7 @@ static ls_status_t check_world(ls_trainer_t *t) {
   if (t->config->train.batch < comm->size)
     return ls_fail(t->ctx, LS_ERR_CONFIG, "the global batch (%lld) is smaller than the number of ranks (%d)",
                    (long long)t->config->train.batch, comm->size);
-  return LS_OK;
+  return t->training ? ls_train_check_share(t->ctx, t->config, comm->size) : LS_OK;
 }
 
 ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,

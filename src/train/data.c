@@ -27,11 +27,10 @@ static ls_status_t step_bytes(ls_ctx_t *ctx, const ls_config_t *config, int worl
   ls_optim_plan_t optim;
   ls_schedule_t *schedule;
   ls_fit_t fit;
-  int64_t first, count;
-  ls_share(config->train.batch, 0, world_size, &first, &count);
-  ls_status_t status =
-      ls_trainer_lower(ctx, config, 0, world_size, copies, true, ls_train_micro_rows(config, count),
-                       data_rows, &graph, &layout, &optim, &schedule);
+  ls_train_share_t share;
+  ls_train_share(config, 0, world_size, &share);
+  ls_status_t status = ls_trainer_lower(ctx, config, 0, world_size, copies, true, share.rows, data_rows,
+                                        &graph, &layout, &optim, &schedule);
   if (status != LS_OK) return status;
   ls_schedule_fit(schedule, &fit);
   *bytes = fit.device_total_bytes;

@@ -1,4 +1,6 @@
-/* Evaluation: forward passes over a part of the data, each rank its rows, sums combined in f64. */
+/* Evaluation: forward passes over a part of the data in chunks of equally many rows, dealt to the ranks in
+ * turn. Every rank learns every chunk's loss and adds them up in f64 in the order of the chunks, whoever had
+ * them. */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -12,41 +14,54 @@ static ls_status_t run_once(ls_run_t *run) {
   return status == LS_OK ? ls_run_wait(run, 0, &stats) : status;
 }
 
+enum { CHUNK_LOSS, CHUNK_CORRECT, CHUNK_VALUES };
+
+/* This rank's chunks: (loss times samples, correct) of each into `values`. */
+static ls_status_t evaluate_chunks(ls_trainer_t *t, const ls_loader_plan_t *plan, double *values) {
+  const ls_comm_t *comm = t->world->comm;
+  ls_batch_t batch = ls_train_batch(t->eval.run, 0);
+  ls_status_t status = LS_OK;
+  for (int64_t i = comm->rank; i < plan->total_steps && status == LS_OK; i += comm->size) {
+    int64_t left = plan->total_samples - i * plan->rows, valid = left < plan->rows ? left : plan->rows;
+    float loss = 0, correct = 0;
+    ls_batch_fill(t->dataset, plan, i, &batch);
+    status = run_once(t->eval.run);
+    if (status == LS_OK) status = ls_run_read(t->eval.run, LS_NAME_LOSS, 0, &loss, sizeof loss);
+    if (status == LS_OK) status = ls_run_read(t->eval.run, LS_NAME_CORRECT, 0, &correct, sizeof correct);
+    values[i * CHUNK_VALUES + CHUNK_LOSS] = (double)loss * (double)valid;
+    values[i * CHUNK_VALUES + CHUNK_CORRECT] = (double)correct;
+  }
+  return status;
+}
+
 ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_report_t *report) {
   ls_comm_t *comm = t->world->comm;
   int64_t samples = part == LS_PART_TRAIN ? t->dataset->train_count : t->dataset->validation_count;
-  int64_t rows = t->eval.rows, global = rows * comm->size;
-  int64_t batches = (samples + global - 1) / global;
+  int64_t rows = t->eval.rows, chunks = (samples + rows - 1) / rows;
   ls_loader_plan_t plan = {.part = part,
                            .seed = (uint64_t)t->config->train.seed,
-                           .global_batch = global,
-                           .first = rows * comm->rank,
+                           .global_batch = rows,
                            .count = rows,
                            .rows = rows,
                            .accumulate = 1,
                            .total_samples = samples,
-                           .total_steps = batches};
-  ls_batch_t batch = ls_train_batch(t->eval.run, 0);
-  double sums[2] = {0, 0}; /* loss times samples; correct */
-  ls_status_t status = LS_OK;
-  for (int64_t i = 0; i < batches && status == LS_OK; i++) {
-    int64_t valid = samples - i * global < global ? samples - i * global : global;
-    float loss, correct;
-    ls_batch_fill(t->dataset, &plan, i, &batch);
-    status = run_once(t->eval.run);
-    if (status == LS_OK) status = ls_run_read(t->eval.run, LS_NAME_LOSS, 0, &loss, sizeof loss);
-    if (status == LS_OK) status = ls_run_read(t->eval.run, LS_NAME_CORRECT, 0, &correct, sizeof correct);
-    if (status != LS_OK) break;
-    sums[0] += (double)loss * (double)valid;
-    sums[1] += (double)correct;
-  }
+                           .total_steps = chunks};
+  double *values = ls_alloc_array(t->ctx, (size_t)(chunks * CHUNK_VALUES), sizeof *values);
+  ls_status_t status = values ? evaluate_chunks(t, &plan, values) : LS_ERR_MEMORY;
   status = ls_comm_agree(comm, "evaluation", status);
-  if (status == LS_OK) status = ls_comm_sum_f64(comm, "evaluation sums", sums, 2);
+  /* the others have zeros there, so each sum is exact */
+  if (status == LS_OK) status = ls_comm_sum_f64(comm, "evaluation sums", values, chunks * CHUNK_VALUES);
+  double loss = 0, correct = 0;
+  for (int64_t i = 0; i < chunks && status == LS_OK; i++) {
+    loss += values[i * CHUNK_VALUES + CHUNK_LOSS];
+    correct += values[i * CHUNK_VALUES + CHUNK_CORRECT];
+  }
+  ls_free(values);
   if (status != LS_OK) return status;
   *report = (ls_eval_report_t){.samples = samples,
-                               .correct = (int64_t)llround(sums[1]),
-                               .loss = sums[0] / (double)samples,
-                               .accuracy = t->classes ? sums[1] / (double)samples : NAN};
+                               .correct = (int64_t)llround(correct),
+                               .loss = loss / (double)samples,
+                               .accuracy = t->classes ? correct / (double)samples : NAN};
   return LS_OK;
 }
 

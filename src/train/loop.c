@@ -47,15 +47,15 @@ static ls_status_t start_loader(ls_loop_t *loop) {
       .seed = (uint64_t)t->config->train.seed,
       .shuffle = true,
       .global_batch = t->config->train.batch,
-      .first = t->first_row,
-      .count = t->row_count,
+      .first = t->share.first,
+      .count = t->share.count,
       .rows = t->train.rows,
-      .accumulate = (int)t->config->train.accumulate,
+      .accumulate = t->share.accumulate,
       .total_samples = t->total_samples,
       .total_steps = t->total_steps,
       .lr = rate_at,
       .lr_user = t,
-      .threads = ls_train_loader_threads(t->backend, t->threads, t->row_count, t->data_rows > 0)};
+      .threads = ls_train_loader_threads(t->backend, t->threads, t->share.count, t->data_rows > 0)};
   ls_batch_t slots[LS_TRAIN_SLOTS];
   for (int i = 0; i < LS_TRAIN_SLOTS; i++)
     slots[i] = ls_train_batch(t->train.run, i);

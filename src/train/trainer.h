@@ -1,5 +1,5 @@
 /* Inside view of a trainer: everything one rank owns while it trains. The files of this folder each do one
- * thing with it: create, data, loop, evaluate, predict, save, trace, report. */
+ * thing with it: create, data, share, loop, evaluate, predict, save, trace, report. */
 #ifndef LS_TRAIN_TRAINER_H
 #define LS_TRAIN_TRAINER_H
 
@@ -23,6 +23,23 @@ typedef struct {
   ls_run_t *run;
   int64_t rows; /* of one micro-batch */
 } ls_engine_t;
+
+/* share.c: a rank's part of each global batch: `count` rows from `first`, as `accumulate` micro-batches of
+ * `rows` (the rest is padding). Reproducible: micro-batches are shards, and late ones may have no row at all;
+ * `first` then lies beyond the batch. */
+typedef struct {
+  int64_t first, count, rows;
+  int accumulate;
+} ls_train_share_t;
+/* Ranks that cannot share (below) have no share. */
+void ls_train_share(const ls_config_t *config, int rank, int world_size, ls_train_share_t *share);
+/* Rows that each rank evaluates at once. The last bits of a loss depend on it, so a reproducible one does not
+ * depend on the ranks. */
+int64_t ls_train_share_eval_rows(const ls_config_t *config, const ls_train_share_t *share, int64_t samples,
+                                 int world_size);
+/* Whether so many ranks can share a step; check: LS_ERR_CONFIG says why not. */
+bool ls_train_can_share(const ls_config_t *config, int world_size);
+ls_status_t ls_train_check_share(ls_ctx_t *ctx, const ls_config_t *config, int world_size);
 
 struct ls_trainer {
   ls_ctx_t *ctx;
@@ -49,8 +66,8 @@ struct ls_trainer {
   float *host_flat;    /* staging, layout total x (1 + slots) + counter, when the device has its own memory */
 
   ls_engine_t train, eval;
-  ls_engine_t predict;          /* takes samples from the host where eval does not; made when first needed */
-  int64_t first_row, row_count; /* this rank's share of the global batch */
+  ls_engine_t predict;    /* takes samples from the host where eval does not; made when first needed */
+  ls_train_share_t share; /* of each global batch */
   int64_t total_steps, total_samples;
   int64_t step; /* steps done */
   int64_t resumed_from;
@@ -69,8 +86,6 @@ ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank,
 /* A lowered and proven engine without its run. */
 ls_status_t ls_trainer_engine(ls_trainer_t *t, bool training, int64_t rows, int64_t data_rows,
                               ls_engine_t *engine);
-/* Rows of one micro-batch of this rank's share. */
-int64_t ls_train_micro_rows(const ls_config_t *config, int64_t row_count);
 
 /* data.c. What is known of data and device where it is decided whether the data stay there. */
 typedef struct {

@@ -30,6 +30,13 @@ grep -q '^| batch 16, 2 x ddp | ' "$work/r.md" || fail "Markdown: $(cat "$work/r
 grep -q '<svg' "$work/r.html" || fail "HTML without plots"
 ! grep -qE 'https?:|src=|href=|<script' "$work/r.html" || fail "HTML is not self-contained"
 
+# Reproducible: one rank and two end in the same bits.
+"$program" bench "$work/c.yaml" --set parallel.reproducible=true --batches 20 --repetitions 1 --steps 8 --warmup 2 \
+  --control 0 --validate --markdown "$work/p.md" --output "$work/p.json" --quiet >"$work/p.txt" || fail "bench, reproducible"
+[ "$(grep -c '"identical": true' "$work/p.json")" = 1 ] || fail "not identical across ranks: $(cat "$work/p.md")"
+grep -q '| yes | identical across ranks |' "$work/p.md" || fail "Markdown: $(cat "$work/p.md")"
+grep -q 'identical across ranks' "$work/p.txt" || fail "table: $(cat "$work/p.txt")"
+
 "$program" compare "$work/r.json" "$work/r.json" >"$work/compare"
 [ "$(grep -c 'A - B: +0.00 us' "$work/compare")" = 4 ] || fail "compare with itself: $(cat "$work/compare")"
 "$program" compare "$work/r.json" "$work/r.json" --variant-a "batch 8, 1 x single" --variant-b "batch 16, 1 x single" \

@@ -91,6 +91,36 @@ static json_t *made_curve(double final_loss, const double *norms, int count) {
   return json_pack("{s:{s:f, s:o}}", "curves", "final_loss", final_loss, "grad_norm", list);
 }
 
+static void put_bits(json_t *measurement, int shards, const char *hash) {
+  json_object_set_new(measurement, "options", json_pack("{s:i}", "shards", shards));
+  json_object_set_new(measurement, "repetitions", json_pack("[{s:s}]", "params_xxh3", hash));
+}
+
+/* The strict criterion counts where both sides promise it. */
+static void check_bits(json_t *one, json_t *same, const float *w) {
+  static const struct {
+    int shards[2];
+    const char *hash;
+    bool identical, ok;
+    const char *verdict;
+  } rows[] = {{{8, 8}, "abc", true, true, "identical across ranks"},
+              {{8, 8}, "abd", false, false, "NOT identical across ranks"},
+              {{8, 4}, "abd", false, true, "same network"},
+              {{0, 0}, "abc", true, true, "same network"},
+              {{0, 0}, "abd", false, true, "same network"}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    ls_bench_validation_t v;
+    put_bits(one, rows[i].shards[0], "abc");
+    put_bits(same, rows[i].shards[1], rows[i].hash);
+    ls_bench_validate(one, same, w, w, 3, &v);
+    assert_int_equal(v.identical, rows[i].identical);
+    assert_int_equal(v.ok, rows[i].ok);
+    json_t *json = ls_bench_validation_json(&v);
+    assert_string_equal(ls_bench_validation_verdict(json), rows[i].verdict);
+    json_decref(json);
+  }
+}
+
 static void test_validation(void **state) {
   (void)state;
   static const double norms[] = {5, 4, 3, 2.5, 2.2}, other[] = {2, 3, 2.5, 4, 1};
@@ -111,6 +141,7 @@ static void test_validation(void **state) {
   assert_true(!v.ok && !v.weight_ok);
   ls_bench_validate(one, same, NULL, NULL, 0, &v);
   assert_true(!v.ok && isnan(v.weight_difference));
+  check_bits(one, same, w);
   json_decref(short_curve);
   json_decref(curve);
   json_decref(loss);

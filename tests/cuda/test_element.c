@@ -42,6 +42,23 @@ static void words_are_those_of_base(void **state) {
     }
 }
 
+static void tree_is_that_of_the_row(void **state) {
+  (void)state;
+  static const int parts[] = {1, 2, 3, 4, 7, 8, 11, 64, 1000, LS_TREE_PARTS_MAX};
+  static float x[LS_TREE_PARTS_MAX];
+  for (int i = 0; i < LS_TREE_PARTS_MAX; i++)
+    x[i] = ls_rng_unit(ls_rng(3, 9, (uint64_t)i).v[0]) - 0.4f;
+  for (int i = 0; i < LS_COUNT(parts); i++) {
+    float want;
+    ls_tensor_t in = {x, LS_SHAPE(LS_F32, parts[i], 1)}, out = {&want, LS_SHAPE(LS_F32, 1)};
+    static const ls_attrs_t attrs;
+    ls_kernel_args_t args = {.attrs = &attrs, .in = &in, .in_count = 1, .out = &out, .out_count = 1};
+    assert_int_equal(ls_op_tree_sum.forward(NULL, &args), LS_OK);
+    float got = ls_each_tree_sum(x, parts[i], 1);
+    assert_memory_equal(&got, &want, sizeof want);
+  }
+}
+
 enum { N = 4099 };
 
 static float value_of(int k) {
@@ -178,9 +195,8 @@ static void decision_is_that_of_the_row(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(words_are_those_of_base),
-      cmocka_unit_test(activations_are_those_of_the_rows),
-      cmocka_unit_test(updates_are_those_of_the_rows),
+      cmocka_unit_test(words_are_those_of_base),           cmocka_unit_test(tree_is_that_of_the_row),
+      cmocka_unit_test(activations_are_those_of_the_rows), cmocka_unit_test(updates_are_those_of_the_rows),
       cmocka_unit_test(decision_is_that_of_the_row),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,6 +32,16 @@ static void test_linear(void **state) {
   assert_close(db, (double[]){1.5, -1.75}, 2);
 }
 
+/* 1e8 swallows a single 1: which ones survive shows the order. */
+static void test_tree_sum(void **state) {
+  (void)state;
+  float parts[] = {1e8f, 1e8f, -1e8f, 1, 1, -1e8f, 1, 1}, y[2];
+  ls_tensor_t in = F32(parts, 4, 2), out = OUT(y);
+  assert_int_equal(run_op(&ls_op_tree_sum, NULL, &in, &out), LS_OK);
+  assert_true(y[0] == 2); /* (1e8 - 1e8) + (1 + 1) */
+  assert_true(y[1] == 0); /* (1e8 + 1) + (-1e8 + 1); in a chain it would be 1 */
+}
+
 static void activation(const ls_op_t *op, const ls_op_t *slope, bool from_value, const double *want,
                        const double *want_slope) {
   float x[] = {-3, -0.5f, 0, 0.25f, 1, 4}, one[] = {1, 1, 1, 1, 1, 1}, y[6], dx[6];
@@ -263,6 +273,7 @@ static void test_gather_rows(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_linear),
+      cmocka_unit_test(test_tree_sum),
       cmocka_unit_test(test_activations),
       cmocka_unit_test(test_relu_keeps_nan),
       cmocka_unit_test(test_layer_norm),

@@ -41,6 +41,19 @@ grep -q "predicted" "$work/auto.err" || fail "strategy auto does not say its cho
 [ "$(field "$work/rules.json" strategy)" = single_gpu ] || fail "the study's rules"
 "$program" plan "$config" --emit slurm 2>"$work/err" && fail "--emit slurm was taken"
 grep -q "sbatch" "$work/err" || fail "--emit slurm: no remedy"
+# Reproducible: the schedules of shards are priced, and the rows' commands end in the same bits.
+"$program" plan "$config" --set parallel.reproducible=true --set parallel.shards=4 --json >"$work/bits.json" ||
+  fail "plan of a reproducible step"
+! grep -q '"shards": 0' "$work/bits.json" || fail "candidates without shards"
+! grep -q '"priced": false' "$work/bits.json" || fail "not all priced: $(cat "$work/bits.json")"
+sed -n 's/^ *"command": "\(.* train .*\)"$/\1/p' "$work/bits.json" >"$work/commands"
+[ -s "$work/commands" ] || fail "reproducible rows without commands"
+while read -r command; do
+  sh -c "$command --json --quiet" >"$work/train.json" 2>"$work/train.err" </dev/null ||
+    fail "$command: $(cat "$work/train.err")"
+  field "$work/train.json" params_xxh3
+done <"$work/commands" >"$work/hashes"
+[ "$(sort -u "$work/hashes" | wc -l)" = 1 ] || fail "candidates differ: $(cat "$work/commands" "$work/hashes")"
 echo tampered >>"$LOCKSTEP_PROFILE"
 "$program" plan "$config" 2>"$work/err" && fail "a damaged profile was used"
 grep -q "profile.json" "$work/err" || fail "the damaged profile is not named"

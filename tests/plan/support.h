@@ -25,5 +25,6 @@ ls_candidate_t small_candidate(const ls_planner_t *p, int devices);
 int fill_timing(ls_planner_t *p, ls_candidate_t *c, const pace_t *pace, int *fixed);
 /* A flat curve: every all-reduce over `ranks` takes ns. */
 void fill_all_reduce(ls_profile_t *profile, int ranks, double ns);
+void fill_all_gather(ls_profile_t *profile, int ranks, double ns);
 
 #endif

@@ -56,6 +56,40 @@ static void two_devices_add_what_they_exchange(void **state) {
   assert_true(c.exposed_ns <= 5000);
 }
 
+/* Eight shards of 8 rows: the schedule that is priced has four on each of two ranks, gathers and adds them.
+ */
+static void shards_are_priced_with_what_they_gather(void **state) {
+  (void)state;
+  config->parallel.reproducible = true;
+  ls_planner_t p = small_planner(ctx, config, profile);
+  ls_candidate_t one = small_candidate(&p, 1), two = small_candidate(&p, 2);
+  int fixed, tasks = fill_timing(&p, &one, &(pace_t){10, 300, 0}, &fixed);
+  assert_int_equal(one.rows, 8);
+  assert_int_equal(ls_candidate_price(&p, &one), LS_OK);
+  assert_true(fabs(one.step.ns - (tasks * 80 + fixed * 300)) < 1e-6);
+  int fixed_two, tasks_two = fill_timing(&p, &two, &(pace_t){10, 300, 0}, &fixed_two);
+  assert_int_equal(two.rows, 8);
+  assert_true(tasks_two < tasks && 2 * tasks_two < tasks + 8);
+  assert_int_equal(fixed_two, fixed + 1); /* the sum over ranks */
+  fill_all_reduce(profile, 2, 1);
+  fill_all_gather(profile, 2, 5000);
+  assert_int_equal(ls_candidate_price(&p, &two), LS_OK);
+  assert_true(two.priced);
+  assert_true(fabs(two.step.ns - (tasks_two * 80 + fixed_two * 300 + 5000)) < 1e-6);
+  assert_int_equal(two.fit.gradients_bytes, 3 * one.fit.gradients_bytes); /* the sum, and both ranks' parts */
+}
+
+static void memory_does_not_change_the_shards(void **state) {
+  (void)state;
+  config->parallel.reproducible = true;
+  ls_planner_t p = small_planner(ctx, config, profile);
+  ls_candidate_t c = small_candidate(&p, 1);
+  p.memory_bytes = 1;
+  assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
+  assert_false(c.fits);
+  assert_int_equal(c.accumulate, 1);
+}
+
 static void between_measured_rows_times_are_linear(void **state) {
   (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
@@ -115,6 +149,10 @@ static void families_hold_what_times_depend_on(void **state) {
   config->train.accumulate = 2;
   assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, b), LS_OK);
   assert_string_not_equal(a, b);
+  config->train.accumulate = 1;
+  config->parallel.reproducible = true;
+  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, b), LS_OK);
+  assert_string_not_equal(a, b);
 }
 
 static void every_allocation_may_fail(void **state) {
@@ -137,9 +175,10 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      TEST(one_device_is_the_sum_of_its_tasks),     TEST(two_devices_add_what_they_exchange),
-      TEST(between_measured_rows_times_are_linear), TEST(what_is_missing_is_named_with_its_remedy),
-      TEST(families_hold_what_times_depend_on),     TEST(every_allocation_may_fail),
+      TEST(one_device_is_the_sum_of_its_tasks),      TEST(two_devices_add_what_they_exchange),
+      TEST(shards_are_priced_with_what_they_gather), TEST(memory_does_not_change_the_shards),
+      TEST(between_measured_rows_times_are_linear),  TEST(what_is_missing_is_named_with_its_remedy),
+      TEST(families_hold_what_times_depend_on),      TEST(every_allocation_may_fail),
   };
   return cmocka_run_group_tests_name("cost", tests, NULL, NULL);
 }

@@ -25,7 +25,8 @@ job_t job_default(void) {
                  .lr = 0.125f,
                  .bucket_bytes = 64,
                  .nan_step = -1,
-                 .absent_rank = -1};
+                 .absent_rank = -1,
+                 .only = -1};
 }
 
 float network_x(int step, int64_t sample, int64_t column) {
@@ -97,7 +98,7 @@ static void fill_slot(worker_t *w, int step) {
       x[i * INPUTS + c] = valid ? network_x(step, sample, c) : 0;
     for (int64_t c = 0; c < OUTPUTS; c++)
       target[i * OUTPUTS + c] = valid ? network_target(step, sample, c) : 0;
-    weight[i] = valid ? job->weight : 0;
+    weight[i] = valid && (job->only < 0 || job->only == sample) ? job->weight : 0;
     if (step == job->nan_step && sample == 3 && valid) x[i * INPUTS] = NAN;
   }
   for (int m = 0; m < job->accumulate; m++)
@@ -142,7 +143,9 @@ static ls_status_t work(worker_t *w) {
   size_t total_bytes = (size_t)w->layout->total * sizeof(float);
   const ls_buffer_ops_t *buffer = backend->buffer;
   ls_status_t status = buffer->alloc(w->device, LS_MEM_DEVICE, total_bytes, (void **)&w->state.param);
-  if (!status) status = buffer->alloc(w->device, LS_MEM_DEVICE, total_bytes, (void **)&w->state.grad);
+  size_t grad_bytes = result->schedule->region_bytes[LS_REGION_GRAD];
+  if (grad_bytes < total_bytes) grad_bytes = total_bytes; /* evaluation has none, and the result is copied */
+  if (!status) status = buffer->alloc(w->device, LS_MEM_DEVICE, grad_bytes, (void **)&w->state.grad);
   if (!status) status = buffer->alloc(w->device, LS_MEM_DEVICE, 3 * total_bytes, (void **)&w->state.optim);
   if (status) return status;
   fill_params(w->layout, w->state.param);
@@ -175,6 +178,14 @@ static void lower_rank(worker_t *w, int rank) {
   rank_result_t *result = w->result;
   ls_share(job->samples, rank, job->world_size, &result->first, &result->count);
   w->rows = (result->count + job->accumulate - 1) / job->accumulate;
+  if (job->reproducible) {
+    int64_t shards = job->accumulate * job->world_size;
+    w->rows = (job->samples + shards - 1) / shards;
+    result->first = rank * job->accumulate * w->rows;
+    result->count = job->samples - result->first;
+    if (result->count < 0) result->count = 0;
+    if (result->count > job->accumulate * w->rows) result->count = job->accumulate * w->rows;
+  }
   if (w->rows < 1) w->rows = 1;
   network_make(w->ctx, w->rows, job->dropout, !job->evaluate, &w->graph);
   assert_int_equal(ls_layout_create(w->ctx, w->graph, &w->layout), LS_OK);
@@ -196,7 +207,7 @@ static void lower_rank(worker_t *w, int rank) {
                    .accumulate = job->accumulate,
                    .input_slots = job->input_slots,
                    .copies = job->copies,
-                   .options = {.bucket_bytes = job->bucket_bytes}};
+                   .options = {.bucket_bytes = job->bucket_bytes, .reproducible = job->reproducible}};
   ls_status_t status = ls_strategy_find(job->strategy)->lower(w->ctx, &in, &result->schedule);
   if (!status) status = ls_schedule_check(result->schedule);
   assert_string_equal(ls_ctx_error(w->ctx), "");

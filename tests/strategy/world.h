@@ -17,9 +17,12 @@ typedef struct {
   float lr;
   double dropout, momentum, clip;
   bool adam, copies, evaluate;
+  bool reproducible; /* micro-batches are shards: accumulate times world_size of them, equally many rows each
+                      */
   int64_t bucket_bytes;
   int nan_step;    /* this step's data holds a NaN; -1 = none */
   int absent_rank; /* never launches; -1 = none */
+  int only;        /* only this sample has a weight; -1 = all */
   int64_t deadline_ns;
 } job_t;
 

@@ -1,6 +1,8 @@
 /* Elementwise ops: the loops of simd_elementwise.h over equal parts. */
 #include "device/cpu/cpu.h"
 
+#include <string.h>
+
 enum { GRAIN = 64 };
 
 typedef struct {
@@ -65,8 +67,60 @@ static ls_status_t accumulate(ls_stream_t *stream, const ls_kernel_args_t *args)
   return LS_OK;
 }
 
-const ls_cpu_row_t ls_cpu_elementwise_rows[] = {
-    {"relu", relu},       {"relu_dy", relu_dy},       {"tanh", hyperbolic_tangent},
-    {"tanh_dy", tanh_dy}, {"sigmoid", sigmoid},       {"sigmoid_dy", sigmoid_dy},
-    {"gelu", gelu},       {"gelu_dx", gelu_dx},       {"add", add},
-    {"mul", mul},         {"accumulate", accumulate}, {0}};
+/* ---- tree_sum ---- */
+
+enum { TREE_BLOCK = 1024, TREE_LEVELS = 10 }; /* a block of every level stays in the caches; 2^10 parts */
+
+typedef struct {
+  void (*add)(int64_t count, const float *a, const float *b, float *y);
+  const float *parts;
+  float *sum;
+  int64_t part_count, stride;
+} tree_t;
+
+/* Elements [at, at + count) of the sum over parts [first, first + n); in room[level] when n > 1. */
+static const float *add_parts(const tree_t *t, int64_t first, int64_t n, int64_t at, int64_t count, int level,
+                              float room[][TREE_BLOCK]) {
+  int64_t half = 1;
+  if (n == 1) return t->parts + first * t->stride + at;
+  while (2 * half < n)
+    half *= 2;
+  const float *a = add_parts(t, first, half, at, count, level, room);
+  const float *b = add_parts(t, first + half, n - half, at, count, level + 1, room);
+  t->add(count, a, b, room[level]);
+  return room[level];
+}
+
+static void run_tree(const void *arg, int64_t begin, int64_t end) {
+  const tree_t *t = arg;
+  float room[TREE_LEVELS + 1][TREE_BLOCK];
+  for (int64_t at = begin; at < end; at += TREE_BLOCK) {
+    int64_t count = end - at < TREE_BLOCK ? end - at : TREE_BLOCK;
+    memcpy(t->sum + at, add_parts(t, 0, t->part_count, at, count, 0, room), (size_t)count * sizeof(float));
+  }
+}
+
+static ls_status_t tree_sum(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  const ls_shape_t *shape = &args->in[0].shape;
+  tree_t t = {.add = ls_cpu_simd(stream)->add,
+              .parts = args->in[0].data,
+              .sum = args->out[0].data,
+              .part_count = shape->dim[0],
+              .stride = shape->dim[1]};
+  ls_cpu_loop(stream, t.stride, GRAIN, t.stride * 4 * (t.part_count + 1), run_tree, &t);
+  return LS_OK;
+}
+
+const ls_cpu_row_t ls_cpu_elementwise_rows[] = {{"relu", relu},
+                                                {"relu_dy", relu_dy},
+                                                {"tanh", hyperbolic_tangent},
+                                                {"tanh_dy", tanh_dy},
+                                                {"sigmoid", sigmoid},
+                                                {"sigmoid_dy", sigmoid_dy},
+                                                {"gelu", gelu},
+                                                {"gelu_dx", gelu_dx},
+                                                {"add", add},
+                                                {"mul", mul},
+                                                {"accumulate", accumulate},
+                                                {"tree_sum", tree_sum},
+                                                {0}};

@@ -1,32 +1,53 @@
-/* Sharing a loop between the threads of the compute pool. */
+/* Sharing a loop between the threads of the compute pool. The parts of a loop are as many as there are
+ * threads; on a reproducible device as many as its cost asks for, whatever the threads: a thread then takes
+ * several, and a product, whose bits may depend on how it was cut, is always cut the same way. */
 #include "device/cpu/cpu.h"
+
+enum { PARTS_MAX = 64, FIXED_PARTS_MAX = 16 };
+
+/* A power of two, so that two or four threads have equal work; each part is worth handing to a thread. */
+static int fixed_parts(int64_t cost) {
+  int parts = 1;
+  while (parts < FIXED_PARTS_MAX && cost / (2 * parts) >= LS_CPU_COST_MIN)
+    parts *= 2;
+  return parts;
+}
+
+/* 1: the whole loop in this thread. */
+static int parts_of(const ls_stream_t *stream, int threads, int64_t cost) {
+  if (((const ls_host_device_t *)stream->device)->reproducible) return fixed_parts(cost);
+  return cost < LS_CPU_COST_MIN ? 1 : threads;
+}
 
 typedef struct {
   ls_cpu_loop_fn fn;
   const void *arg;
   int64_t count, grain;
+  int parts;
 } loop_t;
 
 static void run_share(void *arg, int thread, int threads) {
   const loop_t *loop = arg;
-  int64_t begin, end;
-  ls_pool_share(loop->count, loop->grain, thread, threads, &begin, &end);
-  if (begin < end) loop->fn(loop->arg, begin, end);
+  for (int p = thread; p < loop->parts; p += threads) {
+    int64_t begin, end;
+    ls_pool_share(loop->count, loop->grain, p, loop->parts, &begin, &end);
+    if (begin < end) loop->fn(loop->arg, begin, end);
+  }
 }
 
 void ls_cpu_loop(ls_stream_t *stream, int64_t count, int64_t grain, int64_t cost, ls_cpu_loop_fn fn,
                  const void *arg) {
   ls_pool_t *pool = ls_stream_pool(stream);
   if (count < 1) return;
-  if (!pool || cost < LS_CPU_COST_MIN || ls_pool_threads(pool) == 1) {
+  int parts = parts_of(stream, pool ? ls_pool_threads(pool) : 1, cost);
+  if (parts == 1) {
     fn(arg, 0, count);
     return;
   }
-  loop_t loop = {fn, arg, count, grain};
+  loop_t loop = {fn, arg, count, grain, parts};
   ls_pool_run(pool, run_share, &loop);
 }
 
-enum { PARTS_MAX = 64 };
 typedef struct {
   _Alignas(64) double v[2];
 } part_t;
@@ -35,32 +56,36 @@ typedef struct {
   ls_cpu_sum_fn fn;
   const void *arg;
   int64_t count, grain;
+  int parts;
   part_t part[PARTS_MAX];
 } sum_t;
 
 static void run_sum(void *arg, int thread, int threads) {
   sum_t *sum = arg;
-  int64_t begin, end;
-  ls_pool_share(sum->count, sum->grain, thread, threads, &begin, &end);
-  double *v = sum->part[thread].v;
-  v[0] = v[1] = 0;
-  if (begin < end) sum->fn(sum->arg, begin, end, v);
+  for (int p = thread; p < sum->parts; p += threads) {
+    int64_t begin, end;
+    ls_pool_share(sum->count, sum->grain, p, sum->parts, &begin, &end);
+    double *v = sum->part[p].v;
+    v[0] = v[1] = 0;
+    if (begin < end) sum->fn(sum->arg, begin, end, v);
+  }
 }
 
 void ls_cpu_sum(ls_stream_t *stream, int64_t count, int64_t grain, int64_t cost, ls_cpu_sum_fn fn,
                 const void *arg, double sums[2]) {
   ls_pool_t *pool = ls_stream_pool(stream);
-  int threads = pool ? ls_pool_threads(pool) : 1;
   sums[0] = sums[1] = 0;
   if (count < 1) return;
-  if (threads == 1 || threads > PARTS_MAX || cost < LS_CPU_COST_MIN) {
+  int parts = parts_of(stream, pool ? ls_pool_threads(pool) : 1, cost);
+  if (parts == 1 || parts > PARTS_MAX) {
     fn(arg, 0, count, sums);
     return;
   }
-  sum_t sum = {.fn = fn, .arg = arg, .count = count, .grain = grain};
+  sum_t sum = {.fn = fn, .arg = arg, .count = count, .grain = grain, .parts = parts};
   ls_pool_run(pool, run_sum, &sum);
-  for (int t = 0; t < threads; t++) {
-    sums[0] += sum.part[t].v[0];
-    sums[1] += sum.part[t].v[1];
+  for (int p = 0; p < parts; p++) {
+    sums[0] += sum.part[p].v[0];
+    sums[1] += sum.part[p].v[1];
   }
 }
+_Static_assert((int)FIXED_PARTS_MAX <= (int)PARTS_MAX, "every part has its sums");

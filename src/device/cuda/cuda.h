@@ -22,8 +22,9 @@ typedef struct {
   ls_device_t base;
   int index;
   ls_blas_t blas;
-  bool failed; /* a stream has reported an error of CUDA's */
-  bool hung;   /* something on it did not end: freeing memory would wait for it */
+  bool reproducible; /* see ls_device_options_t */
+  bool failed;       /* a stream has reported an error of CUDA's */
+  bool hung;         /* something on it did not end: freeing memory would wait for it */
   int plan_count;
   ls_blas_plan_t *plan; /* LS_CUDA_PLAN_MAX */
 } ls_cuda_device_t;

@@ -46,6 +46,7 @@ static ls_status_t open_device(ls_ctx_t *ctx, const ls_device_options_t *options
   d->base.backend = &ls_backend_cuda;
   d->base.ctx = ctx;
   d->index = options->index;
+  d->reproducible = options->reproducible;
   snprintf(d->base.name, sizeof d->base.name, "%.63s", props.name);
   status = LS_ERR_MEMORY;
   d->plan = ls_alloc_array(ctx, LS_CUDA_PLAN_MAX, sizeof *d->plan);

@@ -46,6 +46,25 @@ LS_EACH float ls_each_sigmoid_dy(float dy, float y) {
   return dy * (y * (1 - y));
 }
 
+/* The sum of x[0], x[stride] .. in the order of tree_sum: a binary counter of sums. Every sum of 2^k parts
+ * waits at bit k of the number of parts so far; what is left at the end is added from the smallest. */
+enum { LS_EACH_TREE_LEVELS = 11 }; /* up to 2^10 parts */
+LS_EACH float ls_each_tree_sum(const float *x, int64_t parts, int64_t stride) {
+  float sum[LS_EACH_TREE_LEVELS];
+  int top = 0;
+  for (int64_t p = 0; p < parts; p++) {
+    float value = x[p * stride];
+    for (int64_t bits = p; bits & 1; bits >>= 1)
+      value = sum[--top] + value;
+    sum[top++] = value;
+  }
+  while (top > 1) {
+    top--;
+    sum[top - 1] = sum[top - 1] + sum[top];
+  }
+  return sum[0];
+}
+
 /* Philox4x32-10 as in base/rng.h, bit for bit. */
 typedef struct {
   uint32_t v[4];

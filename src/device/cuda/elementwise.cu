@@ -93,6 +93,30 @@ int ls_kernel_zip(ls_kernel_stream_t stream, int which, const float *a, const fl
   }
 }
 
+// PARTS 0: as many as `parts` says, by a loop over sums in local memory; two and four are written out.
+template <int PARTS> __global__ void tree_sum_kernel(const float *x, float *y, int64_t parts, int64_t count) {
+  for (int64_t i = thread_index(); i < count; i += thread_count()) {
+    if (PARTS == 2)
+      y[i] = x[i] + x[count + i];
+    else if (PARTS == 4)
+      y[i] = (x[i] + x[count + i]) + (x[2 * count + i] + x[3 * count + i]);
+    else
+      y[i] = ls_each_tree_sum(x + i, parts, count);
+  }
+}
+
+int ls_kernel_tree_sum(ls_kernel_stream_t stream, const float *x, float *y, int64_t parts, int64_t count) {
+  if (count <= 0) return cudaSuccess;
+  unsigned grid = grid_for(count, BLOCK, GRID_MAX);
+  if (parts == 2)
+    tree_sum_kernel<2><<<grid, BLOCK, 0, stream>>>(x, y, parts, count);
+  else if (parts == 4)
+    tree_sum_kernel<4><<<grid, BLOCK, 0, stream>>>(x, y, parts, count);
+  else
+    tree_sum_kernel<0><<<grid, BLOCK, 0, stream>>>(x, y, parts, count);
+  return launched();
+}
+
 __global__ void fill_kernel(float value, float *y, int64_t count) {
   for (int64_t i = thread_index(); i < count; i += thread_count())
     y[i] = value;

@@ -60,6 +60,12 @@ static ls_status_t accumulate(ls_stream_t *stream, const ls_kernel_args_t *args)
   return done(stream, error, "accumulate");
 }
 
+static ls_status_t tree_sum(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  int error = ls_kernel_tree_sum(handle(stream), in(args, 0), out(args, 0), args->in[0].shape.dim[0],
+                                 out_count(args, 0));
+  return done(stream, error, "tree_sum");
+}
+
 static ls_status_t fill(ls_stream_t *stream, const ls_kernel_args_t *args) {
   int error = ls_kernel_fill(handle(stream), (float)args->attrs->f[0], out(args, 0), out_count(args, 0));
   return done(stream, error, "fill");
@@ -237,6 +243,7 @@ static const struct {
     {"fill", fill},
     {"copy", copy},
     {"accumulate", accumulate},
+    {"tree_sum", tree_sum},
     {"sumsq", sumsq},
     {"step_control", step_control},
     {"sgd", sgd},

@@ -14,6 +14,7 @@ ls_status_t ls_host_device_open(ls_ctx_t *ctx, const ls_backend_t *backend,
   if (!d) return LS_ERR_MEMORY;
   d->base.backend = backend;
   d->base.ctx = ctx;
+  d->reproducible = options->reproducible;
   ls_status_t status = ls_pool_create(ctx, options->threads, &d->pool);
   if (status) {
     ls_free(d);

@@ -77,6 +77,7 @@ typedef struct {
 typedef struct {
   ls_device_t base;
   ls_pool_t *pool;
+  bool reproducible; /* see ls_device_options_t */
 } ls_host_device_t;
 
 /* A device of `size_bytes` >= sizeof(ls_host_device_t) (backends append their own fields), named

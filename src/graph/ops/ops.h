@@ -50,6 +50,10 @@ extern const ls_op_t ls_op_gather_rows;
 
 extern const ls_op_t ls_op_fill; /* () -> out f32 of shape i[0] elements, value f[0]; seeds backward with 1 */
 extern const ls_op_t ls_op_accumulate; /* (x) -> acc (inout, same shape): acc += x. Not differentiable */
-extern const ls_op_t ls_op_copy;       /* (x) -> y = x: where a value needs bytes of its own */
+/* tree_sum: (parts f32 (p, n)) -> (n): the sum of the parts in the order of tree_sum.c, which is part of the
+ * result: every version gives the same bits. Not differentiable. */
+enum { LS_TREE_PARTS_MAX = 1024 };
+extern const ls_op_t ls_op_tree_sum;
+extern const ls_op_t ls_op_copy; /* (x) -> y = x: where a value needs bytes of its own */
 
 #endif

@@ -1,20 +1,48 @@
 /* ddp, distributed data parallel: every rank holds all parameters and computes its share of the batch;
  * gradients are summed over ranks, bucket by bucket, while the backward pass goes on. Samples are weighted by
- * 1 / global batch, so sums are exact for uneven shares too. The first bucket carries the loss. */
+ * 1 / global batch, so sums are exact for uneven shares too. The first bucket carries the loss.
+ *
+ * Reproducible: every rank gathers what all ranks have and adds it up itself, in the tree whose lower levels
+ * are the shards of each rank. The sum of an all-reduce belongs to the transport and the number of ranks. */
+#include "graph/ops/ops.h"
 #include "strategy/lower.h"
 
 #include <stdio.h>
 
-static ls_status_t reduce_bucket(void *user, ls_schedule_t *s, int bucket, int tensor) {
-  (void)user;
-  char name[32];
-  snprintf(name, sizeof(name), "gradients %d", bucket);
-  ls_schedule_collective(s, name, LS_ALL_REDUCE, tensor);
+enum { NAME_BYTES = 32 };
+
+static const char *name_of(int bucket, char name[NAME_BYTES]) {
+  snprintf(name, NAME_BYTES, "gradients %d", bucket);
+  return name;
+}
+
+static ls_status_t reduce_bucket(ls_schedule_t *s, int bucket, int parts, int gradients) {
+  char name[NAME_BYTES];
+  (void)gradients;
+  ls_schedule_collective(s, name_of(bucket, name), LS_ALL_REDUCE, parts);
   return s->status;
 }
 
+static ls_status_t gather_bucket(ls_schedule_t *s, int bucket, int parts, int gradients) {
+  char name[NAME_BYTES];
+  (void)gradients;
+  ls_schedule_collective(s, name_of(bucket, name), LS_ALL_GATHER, parts);
+  return s->status;
+}
+
+static ls_status_t add_bucket(ls_schedule_t *s, int bucket, int parts, int gradients) {
+  char name[NAME_BYTES];
+  ls_schedule_op(s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, name_of(bucket, name), &ls_op_tree_sum, NULL, 1,
+                 &parts, 1, &gradients);
+  return s->status;
+}
+
+static const ls_exchange_t plain = {.ready = reduce_bucket},
+                           reproducible = {.gathers = true, .ready = gather_bucket, .collect = add_bucket};
+
 static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_schedule_t **schedule) {
-  return ls_lower_step(ctx, in, in->world_size > 1 ? reduce_bucket : NULL, NULL, schedule);
+  const ls_exchange_t *exchange = in->options.reproducible ? &reproducible : &plain;
+  return ls_lower_step(ctx, in, in->world_size > 1 ? exchange : NULL, schedule);
 }
 
 const ls_strategy_t ls_strategy_ddp = {
