@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""How far from the truth is `lockstep plan`? Predictions for a grid of networks and batches are written to a file
-first; then every cell is measured through the command that its own row of the plan gives.
+"""How far from the truth is `lockstep plan`? For every cell of a grid of networks and batches the prediction is written
+to a file first; then the cell is measured through the command that its own row of the plan gives.
 
 One rank of all cores against two ranks of half of them each (on two cores: 1 x 2 threads against 2 x 1 thread).
 Needs a profile of this machine (lockstep probe) and an idle machine: a busy one makes the measured side wrong.
 
   bench/plan_accuracy.py --lockstep build/release/bin/lockstep --out accuracy       the grid of 32 cells
   bench/plan_accuracy.py --quick                                                    8 cells
-  bench/plan_accuracy.py --measure-only --out accuracy                              measures predictions made before
 """
 import argparse
 import json
@@ -32,8 +31,10 @@ QUICK = [("medium", 8), ("medium", 128), ("medium", 2048), ("large/4", 32), ("la
          ("extreme/8", 512), ("large", 32)]
 
 
-def cells(quick):
-    if quick:
+def cells(args):
+    if args.only:
+        return [(name, int(batch)) for name, batch in (cell.rsplit(":", 1) for cell in args.only.split(","))]
+    if args.quick:
         return QUICK
     return [(name, batch) for name, (_, _, batches) in NETWORKS.items() for batch in batches]
 
@@ -125,34 +126,35 @@ def show(cell):
     print(text, flush=True)
 
 
+def measure_cell(args, cell):
+    taken = {n: [] for n in cell["rows"]}
+    for _ in range(args.repeat):
+        for n, row in cell["rows"].items():
+            taken[n].append(measure(args, row))
+    for n, row in cell["rows"].items():
+        row["measured_us"] = statistics.median(t[0] for t in taken[n])
+        row["measured_parts_us"] = taken[n][-1][1]
+        row["measured_runs_us"] = [t[0] for t in taken[n]]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lockstep", default="build/release/bin/lockstep")
     parser.add_argument("--out", default="accuracy", help="directory of configurations, predictions.json, results.json")
     parser.add_argument("--quick", action="store_true", help="8 cells")
+    parser.add_argument("--only", help="cells, as medium:8,extreme/8:512")
     parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement, about")
     parser.add_argument("--repeat", type=int, default=3, help="measurements of each variant, in turn")
-    parser.add_argument("--measure-only", action="store_true", help="use the predictions.json that is there")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
     args.lockstep = os.path.abspath(args.lockstep)
-    path = os.path.join(args.out, "predictions.json")
-    if not args.measure_only:
-        predictions = [predict(args, name, batch) for name, batch in cells(args.quick)]
-        with open(path, "w") as f:
-            json.dump({"written": time.strftime("%Y-%m-%dT%H:%M:%S"), "cells": predictions}, f, indent=1)
-        print(f"{len(predictions)} cells predicted: {path}; measuring now", flush=True)
-    with open(path) as f:
-        results = json.load(f)["cells"]
-    for cell in results:
-        taken = {n: [] for n in cell["rows"]}
-        for _ in range(args.repeat):
-            for n, row in cell["rows"].items():
-                taken[n].append(measure(args, row))
-        for n, row in cell["rows"].items():
-            row["measured_us"] = statistics.median(t[0] for t in taken[n])
-            row["measured_parts_us"] = taken[n][-1][1]
-            row["measured_runs_us"] = [t[0] for t in taken[n]]
+    results = []
+    for name, batch in cells(args):
+        cell = predict(args, name, batch)
+        with open(os.path.join(args.out, "predictions.jsonl"), "a") as f:
+            f.write(json.dumps({"written": time.strftime("%Y-%m-%dT%H:%M:%S"), **cell}) + "\n")
+        measure_cell(args, cell)
+        results.append(cell)
         show(cell)
     summary = summarise(results)
     with open(os.path.join(args.out, "results.json"), "w") as f:

@@ -14,6 +14,9 @@ enum {
   SLEEP_NS_MAX = 100000000, /* bound on one sleep: nobody depends on being woken */
 };
 
+const size_t ls_region_chunk_bytes[LS_CHANNEL_COUNT] = {
+    [LS_CHANNEL_CONTROL] = 64 * 1024, [LS_CHANNEL_STREAM] = 512 * 1024};
+
 size_t ls_region_slot_bytes(size_t chunk_bytes) {
   return sizeof(ls_region_slot_t) + 2 * chunk_bytes;
 }

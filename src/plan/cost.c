@@ -16,6 +16,8 @@ enum { POINTS_MAX = 48 };
 
 /* Errors of the model itself, half-widths of 90 % intervals; docs/plan.md says how they were found. */
 static const double error_single = 0.06, error_ranks = 0.15, error_interpolated = 0.10;
+/* Caches that are cold and processors that are shared explain this much of a collective's time, not more. */
+static const double exchange_min = 0.5, exchange_max = 2.5;
 
 int ls_cost_cpus(const ls_backend_t *backend, int ranks) {
   if (!backend->host_memory || ranks < 2) return 0;
@@ -145,6 +147,16 @@ static bool look_up(const ls_profile_t *profile, const char *key, double at, ls_
   return true;
 }
 
+/* As look_up, but outside of what was measured the nearest value holds. */
+static double held(const ls_profile_t *profile, const char *key, double at, double otherwise) {
+  const ls_curve_point_t *p;
+  ls_time_t time;
+  bool exact;
+  int count = ls_profile_curve(profile, key, &p);
+  if (count < 1) return otherwise;
+  return look_up(profile, key, fmin(at, p[count - 1].bytes), &time, &exact) ? time.ns : otherwise;
+}
+
 bool ls_cost_known(const ls_profile_t *profile, const char *family, int64_t rows) {
   char key[LS_PROFILE_KEY_BYTES];
   return has_point(profile, step_key(family, "whole step", key), (double)rows);
@@ -207,6 +219,10 @@ ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *famil
     if (status == LS_OK && s->tasks[t].kind == LS_TASK_OP)
       status = ls_profile_put(profile, ls_task_key(s, t, backend->name, threads, key), &time);
   }
+  double wait_ns = fmax(timing->period.ns - timing->step.ns, 0);
+  ls_time_t skew = {wait_ns, wait_ns, wait_ns};
+  if (status == LS_OK && s->world_size > 1 && timing->beside)
+    status = put_point(profile, step_key(family, "skew", key), rows, &skew);
   if (status == LS_OK) status = put_point(profile, step_key(family, "overhead", key), rows, &overhead);
   if (status == LS_OK) status = put_point(profile, step_key(family, "whole step", key), rows, &timing->step);
   return status;
@@ -226,9 +242,12 @@ static ls_status_t collective_time(ls_cost_t *cost, const ls_schedule_t *s, cons
   const char *kind = ls_collective_name(task->collective);
   ls_profile_collective_key(cost->key, kind, cost->transport, cost->ranks);
   double bytes = (double)s->tensors[task->out[0]].size_bytes;
-  if (ls_profile_interpolate(cost->profile, cost->key, bytes, time)) return LS_OK;
-  cost->missing = cost->key;
-  return LS_ERR_NOT_FOUND;
+  if (!ls_profile_interpolate(cost->profile, cost->key, bytes, time)) {
+    cost->missing = cost->key;
+    return LS_ERR_NOT_FOUND;
+  }
+  *time = scaled(*time, cost->exchange);
+  return LS_OK;
 }
 
 static ls_status_t task_time(void *user, const ls_schedule_t *s, int t, ls_time_t *time) {
@@ -255,6 +274,9 @@ double ls_cost_skew_ns(const ls_cost_t *cost) {
   char key[LS_PROFILE_KEY_BYTES];
   ls_time_t step;
   bool exact;
+  if (cost->ranks > 1 &&
+      look_up(cost->profile, step_key(cost->family, "skew", key), cost->rows, &step, &exact))
+    return step.ns;
   if (cost->ranks < 2 ||
       !look_up(cost->profile, step_key(cost->family, "whole step", key), cost->rows, &step, &exact))
     return 0;
@@ -271,9 +293,12 @@ ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model) {
     cost->missing = cost->key;
     return LS_ERR_NOT_FOUND;
   }
+  char key[LS_PROFILE_KEY_BYTES];
+  double beyond_ns = held(cost->profile, step_key(cost->family, "exchange beyond", key), cost->rows, 0);
+  cost->exchange = held(cost->profile, step_key(cost->family, "exchange", key), cost->rows, 1);
   *model = (ls_cost_model_t){.task_time = task_time,
                              .user = cost,
-                             .step_overhead_ns = overhead.ns + ls_cost_skew_ns(cost),
+                             .step_overhead_ns = overhead.ns + ls_cost_skew_ns(cost) + beyond_ns,
                              .model_error = cost->ranks > 1 ? error_ranks : error_single};
   if (!exact) model->model_error += error_interpolated;
   /* On a host the communication lane is one more thread: it shares the rank's processors with compute. */
@@ -282,4 +307,41 @@ ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model) {
   model->slowdown[LS_LANE_COMPUTE][LS_LANE_COMM] = factor;
   model->slowdown[LS_LANE_COMM][LS_LANE_COMPUTE] = cost->backend->host_memory && shares ? 2 : factor;
   return LS_OK;
+}
+
+static ls_status_t price_with(ls_ctx_t *ctx, ls_cost_t *cost, const ls_cost_model_t *model, double exchange,
+                              const ls_schedule_t *s, double *step_ns) {
+  ls_price_t price;
+  cost->exchange = exchange;
+  ls_status_t status = ls_schedule_price(ctx, s, model, &price);
+  if (status != LS_OK) return status;
+  *step_ns = price.step.ns;
+  ls_price_release(&price);
+  return LS_OK;
+}
+
+ls_status_t ls_cost_keep_exchange(ls_ctx_t *ctx, ls_profile_t *profile, ls_cost_t *cost,
+                                  const ls_timing_t *timing) {
+  char key[LS_PROFILE_KEY_BYTES];
+  ls_cost_model_t model;
+  double low = exchange_min, high = exchange_max, rows = (double)timing->rows, step_ns;
+  if (ls_cost_model(cost, &model) != LS_OK) return LS_OK;
+  ls_status_t status = price_with(ctx, cost, &model, high, timing->schedule, &step_ns);
+  if (status == LS_ERR_NOT_FOUND) return LS_OK;
+  if (status != LS_OK) return status;
+  double beyond_ns = fmax(timing->period.ns - step_ns, 0);
+  while (beyond_ns == 0 && high - low > 1e-3 &&
+         status == LS_OK) { /* a step is longer with longer collectives */
+    double middle = (low + high) / 2;
+    status = price_with(ctx, cost, &model, middle, timing->schedule, &step_ns);
+    if (step_ns < timing->period.ns)
+      low = middle;
+    else
+      high = middle;
+  }
+  const ls_time_t exchange = {high, high, high}, beyond = {beyond_ns, beyond_ns, beyond_ns};
+  if (status == LS_OK) status = put_point(profile, step_key(cost->family, "exchange", key), rows, &exchange);
+  if (status == LS_OK)
+    status = put_point(profile, step_key(cost->family, "exchange beyond", key), rows, &beyond);
+  return status;
 }

@@ -16,6 +16,7 @@ typedef struct {
   char family[LS_FAMILY_BYTES];
   double rows;
   double crowd_compute, crowd_memory; /* factors >= 1 while the other ranks compute too */
+  double exchange;                    /* out: how long a collective takes in this step, by its curve's time */
   double memory_ns_per_byte;          /* of one rank; 0 = not known */
   int64_t rank_bytes;                 /* that a step works on */
   int64_t cache_bytes;                /* of one rank's share; 0 = not known */
@@ -39,9 +40,16 @@ double ls_cost_step_ns(const ls_profile_t *profile, const char *family, int64_t 
 ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *family,
                          const ls_backend_t *backend, int threads, const ls_timing_t *timing);
 
+/* What a step with its exchange took, against what the model says of it: by this the collectives' times of
+ * the family are corrected (by 0.5 to 2.5), and what remains is added to the step. `cost`
+ * as for a price of timing's schedule. Nothing is kept when the profile has no curve for the collectives. */
+ls_status_t ls_cost_keep_exchange(ls_ctx_t *ctx, ls_profile_t *profile, ls_cost_t *cost,
+                                  const ls_timing_t *timing);
+
 /* The model borrows `cost`. LS_ERR_NOT_FOUND (unreported): the step's overhead or the crowd is not known. */
 ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model);
-/* A rank's own variation from step to step makes all wait for the slowest: what that adds. */
+/* A rank's own variation from step to step makes all wait for the slowest: what that adds. Measured where
+ * ranks were timed together, else from the rank's own variation. */
 double ls_cost_skew_ns(const ls_cost_t *cost);
 
 #endif

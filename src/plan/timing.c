@@ -13,9 +13,11 @@ enum {
   DATA_BYTES_MAX = 64 << 20, /* of features; what does not fit into a cache is enough */
   TABLE_BYTES_MAX = 1 << 30, /* the same on a device */
   DATA_ROWS_DEFAULT = 10000,
+  EXCHANGE_DEADLINE_S = 10, /* a rank that failed leaves the others waiting */
   BLOCKS_MAX = 8,
   BLOCK_STEPS_MIN = 3,
 };
+static const double disturbed = 1.15; /* so much longer than in the quieter blocks: something else ran */
 
 /* All that is open meanwhile. rank[0] is the one that is timed. */
 typedef struct {
@@ -24,6 +26,7 @@ typedef struct {
   float *noise;
   ls_dataset_t *dataset;
   ls_pace_t pace;
+  ls_comm_t *exchange[LS_TIMING_BESIDE_MAX]; /* one per rank; NULL = none */
   ls_timing_rank_t rank[LS_TIMING_BESIDE_MAX];
   pthread_t thread[LS_TIMING_BESIDE_MAX];
   int count;
@@ -108,6 +111,9 @@ static ls_status_t open_ranks(crew_t *crew) {
   atomic_init(&crew->pace.round, 0);
   atomic_init(&crew->pace.stop, false);
   crew->pace.size = crew->job->beside ? crew->job->ranks : 1;
+  if (crew->job->beside && crew->job->exchange)
+    status = ls_comm_sim_create(crew->ctx, crew->pace.size, EXCHANGE_DEADLINE_S * INT64_C(1000000000),
+                                crew->exchange);
   for (int i = 0; i < crew->pace.size && status == LS_OK; i++) {
     ls_timing_rank_t *r = &crew->rank[crew->count++];
     *r = (ls_timing_rank_t){.ctx = crew->ctx,
@@ -116,6 +122,7 @@ static ls_status_t open_ranks(crew_t *crew) {
                             .data_rows = crew->job->data_rows > 0 ? table_rows(crew->job) : 0,
                             .noise = crew->noise,
                             .pace = crew->pace.size > 1 ? &crew->pace : NULL,
+                            .exchange = crew->exchange[i],
                             .rank = i};
     status = ls_timing_rank_open(r);
   }
@@ -124,7 +131,8 @@ static ls_status_t open_ranks(crew_t *crew) {
   first->task_ns =
       ls_alloc_array(crew->ctx, (size_t)first->schedule->task_count * LS_TIMING_STEPS, sizeof(double));
   first->step_ns = ls_alloc_array(crew->ctx, LS_TIMING_STEPS, sizeof(double));
-  return first->task_ns && first->step_ns ? LS_OK : LS_ERR_MEMORY;
+  first->period_ns = ls_alloc_array(crew->ctx, LS_TIMING_STEPS, sizeof(double));
+  return first->task_ns && first->step_ns && first->period_ns ? LS_OK : LS_ERR_MEMORY;
 }
 
 static void *measure_beside(void *arg) {
@@ -149,38 +157,36 @@ static ls_status_t measure(crew_t *crew, bool trace) {
   atomic_store(&crew->pace.stop, true);
   for (int i = 1; i < started; i++) {
     pthread_join(crew->thread[i], NULL);
-    if (status == LS_OK) status = crew->rank[i].status;
+    if (status == LS_OK || status == LS_ERR_TIMEOUT) /* whoever failed before that is the cause */
+      status = crew->rank[i].status != LS_OK ? crew->rank[i].status : status;
   }
   for (int i = 0; i < crew->count; i++)
     ls_timing_rank_stop(&crew->rank[i]);
   return status;
 }
 
-/* Other programs disturb for longer than a step. The steps are cut into blocks, and medians are taken over
- * the half of the blocks whose own medians are smallest; intervals over all steps. */
+/* Other programs disturb for longer than a step. The steps are cut into blocks, and medians are taken without
+ * the blocks that are much slower than the quieter ones; intervals over all steps. */
 typedef struct {
-  int count;                     /* of quiet blocks */
-  int64_t size;                  /* steps of each */
-  int64_t begin[BLOCKS_MAX / 2]; /* of each quiet block */
+  int count;                 /* of quiet blocks */
+  int64_t size;              /* steps of each */
+  int64_t begin[BLOCKS_MAX]; /* of each quiet block */
 } quiet_t;
 
 static quiet_t find_quiet(const double *step_ns, int64_t steps, double *work) {
   quiet_t quiet = {.count = 1, .size = steps};
   if (steps < BLOCKS_MAX * BLOCK_STEPS_MIN) return quiet;
-  double median[BLOCKS_MAX];
+  double median[BLOCKS_MAX], sorted[BLOCKS_MAX];
   quiet.size = steps / BLOCKS_MAX;
   for (int b = 0; b < BLOCKS_MAX; b++) {
     memcpy(work, step_ns + b * quiet.size, (size_t)quiet.size * sizeof *work);
-    median[b] = ls_stat_median(work, quiet.size);
+    sorted[b] = median[b] = ls_stat_median(work, quiet.size);
   }
-  quiet.count = BLOCKS_MAX / 2;
-  for (int k = 0; k < quiet.count; k++) {
-    int least = 0;
-    for (int b = 1; b < BLOCKS_MAX; b++)
-      if (median[b] < median[least]) least = b;
-    quiet.begin[k] = least * quiet.size;
-    median[least] = INFINITY;
-  }
+  ls_stat_sort(sorted, BLOCKS_MAX);
+  double most = disturbed * ls_stat_quantile(sorted, BLOCKS_MAX, 0.25);
+  quiet.count = 0;
+  for (int b = 0; b < BLOCKS_MAX; b++)
+    if (median[b] <= most) quiet.begin[quiet.count++] = b * quiet.size;
   return quiet;
 }
 
@@ -200,6 +206,7 @@ static void summarise(const ls_timing_rank_t *r, bool tasks, double *work, ls_ti
     if (r->schedule->tasks[t].kind != LS_TASK_COLLECTIVE)
       timing->task[t] = summary(r->task_ns + (size_t)t * LS_TIMING_STEPS, r->steps, &quiet, work);
   timing->step = summary(r->step_ns, r->steps, &quiet, work);
+  timing->period = summary(r->period_ns, r->steps, &quiet, work);
   timing->steps = r->steps;
   timing->rows = r->share.rows;
 }
@@ -241,7 +248,7 @@ static void widen(const cpu_set_t *before) {
 }
 
 ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t *out) {
-  ls_timing_t timing = {0};
+  ls_timing_t timing = {.beside = job->beside};
   cpu_set_t before;
   crew_t *crew = ls_alloc(ctx, sizeof *crew);
   if (!crew) return LS_ERR_MEMORY;
@@ -258,6 +265,8 @@ ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t
     if (i > 0) ls_schedule_destroy(crew->rank[i].schedule);
     ls_timing_rank_close(&crew->rank[i]);
   }
+  for (int i = 0; i < LS_TIMING_BESIDE_MAX; i++)
+    ls_comm_destroy(crew->exchange[i]);
   ls_dataset_close(crew->dataset);
   ls_free(crew->noise);
   ls_free(crew);

@@ -1,5 +1,6 @@
 /* What the ops of a configuration cost here: its own training step, run in the order of training and with its
- * loader, so that the caches are in the state of training. Collectives do nothing meanwhile.
+ * loader, so that the caches are in the state of training. Collectives do nothing meanwhile, unless the job
+ * says so.
  *
  * A GPU is timed alone. On a host the ranks are parts of one machine, which share its memory, caches, clock
  * and perhaps cores: up to LS_TIMING_BESIDE_MAX of them compute at the same time, in threads of this process.
@@ -19,6 +20,7 @@ typedef struct {
   const ls_backend_t *backend;
   int ranks, threads;
   bool beside;       /* the other ranks compute too */
+  bool exchange;     /* with beside: and collectives are made, between the threads of this process */
   int cpus;          /* that a rank timed alone may use, 0 = all: its share of the node's */
   int64_t data_rows; /* samples that stay on the device; 0 = the loader gathers */
   int64_t window_ns; /* how long to measure, about */
@@ -29,8 +31,10 @@ typedef struct {
   ls_arena_t arena;
   ls_schedule_t *schedule; /* that was run */
   int64_t rows;            /* of one micro-batch */
+  bool beside;             /* as in the job */
   ls_time_t *task;         /* per task of schedule; collectives 0 */
   ls_time_t step;          /* whole steps, from one end to the next: loader and launch included */
+  ls_time_t period;        /* of all ranks together, the slowest one's waits included; alone: the step */
   int64_t steps;
 } ls_timing_t;
 

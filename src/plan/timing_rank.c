@@ -108,6 +108,7 @@ void ls_timing_rank_close(ls_timing_rank_t *r) {
   }
   ls_layout_destroy(r->layout);
   ls_graph_destroy(r->graph);
+  ls_free(r->period_ns);
   ls_free(r->step_ns);
   ls_free(r->task_ns);
 }
@@ -133,7 +134,8 @@ static ls_status_t start_loader(ls_timing_rank_t *r) {
 
 ls_status_t ls_timing_rank_start(ls_timing_rank_t *r, bool trace) {
   ls_run_options_t options = {.trace = trace};
-  ls_status_t status = ls_run_create(r->ctx, r->schedule, r->device, &r->comm, &r->state, &options, &r->run);
+  ls_comm_t *comm = r->exchange ? r->exchange : &r->comm;
+  ls_status_t status = ls_run_create(r->ctx, r->schedule, r->device, comm, &r->state, &options, &r->run);
   return status == LS_OK ? start_loader(r) : status;
 }
 
@@ -159,12 +161,18 @@ static bool meet(ls_pace_t *pace) {
   return !atomic_load(&pace->stop);
 }
 
+/* The period becomes known when the next step begins; until then it is the step's own time. */
 static void keep(ls_timing_rank_t *r, double step_ns) {
   if (!r->task_ns) return;
   const ls_task_time_t *times = ls_run_times(r->run);
   for (int t = 0; times && t < r->schedule->task_count; t++)
     r->task_ns[t * LS_TIMING_STEPS + r->steps] = (double)(times[t].end_ns - times[t].start_ns);
+  r->period_ns[r->steps] = step_ns;
   r->step_ns[r->steps++] = step_ns;
+}
+
+static void keep_period(ls_timing_rank_t *r, double period_ns) {
+  if (r->task_ns && r->steps > 0) r->period_ns[r->steps - 1] = period_ns;
 }
 
 /* When rank 0 has seen enough. A slow step warms all there is at once. */
@@ -188,14 +196,18 @@ static bool enough(const ls_timing_rank_t *r, watch_t *w, int64_t step, int64_t 
 ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r) {
   int lag = r->job->backend->host_memory ? 0 : 1;
   watch_t watch = {.window_ns = r->job->window_ns, .begin_ns = ls_clock_ns(), .warmup = WARMUP_STEPS};
-  int64_t last_ns = watch.begin_ns, finished = 0;
+  int64_t last_ns = watch.begin_ns, begun_ns = last_ns, finished = 0;
   bool stop = false;
   ls_loader_acquire(r->loader, 0);
   ls_status_t status = ls_run_prime(r->run, 0);
   r->steps = 0;
   for (int64_t step = 0; status == LS_OK && !stop; step++) {
     if (!meet(r->pace)) break;
-    if (r->pace) last_ns = ls_clock_ns();
+    if (r->pace) {
+      int64_t now_ns = ls_clock_ns();
+      keep_period(r, (double)(now_ns - begun_ns));
+      last_ns = begun_ns = now_ns;
+    }
     ls_loader_acquire(r->loader, step + lag);
     status = ls_run_launch(r->run, (int)(step % LS_TRAIN_SLOTS));
     for (; finished < step + 1 - lag && status == LS_OK; finished++) {

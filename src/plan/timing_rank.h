@@ -24,8 +24,9 @@ typedef struct {
   const float *noise;          /* LS_TIMING_NOISE values around 0, borrowed */
   ls_pace_t *pace;             /* NULL: alone */
   int rank;
-  ls_config_t config; /* shallow copy */
-  ls_comm_t comm;
+  ls_config_t config;  /* shallow copy */
+  ls_comm_t comm;      /* a ghost: collectives do nothing */
+  ls_comm_t *exchange; /* borrowed; NULL: the ghost is used */
   ls_device_t *device;
   ls_stream_t *stream;
   ls_graph_t *graph;
@@ -36,8 +37,10 @@ typedef struct {
   ls_run_t *run;
   ls_loader_t *loader;
   ls_train_share_t share;
-  double *task_ns; /* (task, LS_TIMING_STEPS); NULL: nothing is kept */
-  double *step_ns; /* (LS_TIMING_STEPS) */
+  double *task_ns;   /* (task, LS_TIMING_STEPS); NULL: nothing is kept */
+  double *step_ns;   /* (LS_TIMING_STEPS) */
+  double *period_ns; /* (LS_TIMING_STEPS) from the beginning of a step to that of the next, when all have
+                        ended it */
   int64_t steps;
   ls_status_t status; /* of a run in a thread of its own */
 } ls_timing_rank_t;

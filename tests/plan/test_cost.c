@@ -90,6 +90,37 @@ static void memory_does_not_change_the_shards(void **state) {
   assert_int_equal(c.accumulate, 1);
 }
 
+/* What a step with its exchange took longer than priced is the collectives' doing, up to a factor; the rest
+ * is the step's. */
+static void a_timed_exchange_corrects_the_collectives(void **state) {
+  (void)state;
+  static const double extra_ns[] = {-1000, 0, 2500, 7500, 20000, -5000};
+  static const double wanted_ns[] = {-1000, 0, 2500, 7500, 20000, -2500}; /* no less than half of the curve */
+  ls_planner_t p = small_planner(ctx, config, profile);
+  ls_candidate_t c = small_candidate(&p, 2);
+  int fixed, tasks = fill_timing(&p, &c, &(pace_t){10, 300, 0}, &fixed);
+  double compute_ns = tasks * 320 + fixed * 300;
+  fill_all_reduce(profile, 2, 5000);
+  for (int i = 0; i < LS_COUNT(extra_ns); i++) {
+    ls_cost_t cost = {.profile = profile,
+                      .backend = p.backend,
+                      .transport = "mpi",
+                      .ranks = 2,
+                      .threads = c.threads,
+                      .rows = 32,
+                      .crowd_compute = 1,
+                      .crowd_memory = 1};
+    ls_timing_t timing = {.rows = 32, .period.ns = compute_ns + 5000 + extra_ns[i]};
+    assert_int_equal(ls_cost_family(ctx, config, p.backend, 2, c.threads, cost.family), LS_OK);
+    assert_int_equal(ls_candidate_lower(&p, &c, &timing.schedule), LS_OK);
+    assert_int_equal(ls_cost_keep_exchange(ctx, profile, &cost, &timing), LS_OK);
+    ls_schedule_destroy(timing.schedule);
+    assert_int_equal(ls_candidate_price(&p, &c), LS_OK);
+    assert_true(fabs(c.step.ns - (compute_ns + 5000 + wanted_ns[i])) < 10);
+    assert_true(c.exposed_ns < 2.5 * 5000 + 1 && c.exposed_ns > 0.4 * 5000);
+  }
+}
+
 static void between_measured_rows_times_are_linear(void **state) {
   (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
@@ -179,6 +210,15 @@ int main(void) {
       TEST(shards_are_priced_with_what_they_gather), TEST(memory_does_not_change_the_shards),
       TEST(between_measured_rows_times_are_linear),  TEST(what_is_missing_is_named_with_its_remedy),
       TEST(families_hold_what_times_depend_on),      TEST(every_allocation_may_fail),
+}
+
+      TEST(a_timed_exchange_corrects_the_collectives),
+      TEST(one_device_is_the_sum_of_its_tasks),
+      TEST(two_devices_add_what_they_exchange),
+      TEST(between_measured_rows_times_are_linear),
+      TEST(what_is_missing_is_named_with_its_remedy),
+      TEST(families_hold_what_times_depend_on),
+      TEST(every_allocation_may_fail),
   };
   return cmocka_run_group_tests_name("cost", tests, NULL, NULL);
 }

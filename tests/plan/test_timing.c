@@ -55,6 +55,7 @@ static void one_rank(void **state) {
   ls_timing_t timing;
   assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
   assert_int_equal(timing.rows, 7);
+  assert_true(timing.period.ns == timing.step.ns);
   check_whole(&timing);
   ls_timing_release(&timing);
 }
@@ -86,11 +87,14 @@ static void ranks_beside_each_other_and_alone(void **state) {
   ls_config_t of = ls_plan_config(config, &c);
   cpu_set_t before, after;
   sched_getaffinity(0, sizeof before, &before);
-  for (int beside = 0; beside < 2; beside++) {
-    ls_timing_job_t job = job_of(&of, 3, beside);
+  for (int way = 0; way < 3; way++) {
+    ls_timing_job_t job = job_of(&of, 3, way > 0);
+    job.exchange = way == 2;
     ls_timing_t timing;
     assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
     assert_int_equal(timing.rows, 3);
+    assert_int_equal(timing.beside, way > 0);
+    assert_true(timing.period.ns >= timing.step.ns);
     check_whole(&timing);
     ls_timing_release(&timing);
   }

@@ -6,15 +6,11 @@
 
 enum { LINE_BYTES = 64 };
 
-/* Gradients travel on streams, in chunks that stay in the second-level cache; control needs little. */
-static const size_t chunk_bytes[LS_CHANNEL_COUNT] = {
-    [LS_CHANNEL_CONTROL] = 64 * 1024, [LS_CHANNEL_STREAM] = 512 * 1024};
-
 /* Where the slot of a channel begins in the piece of a rank; LS_CHANNEL_COUNT: the end of the last one. */
 static size_t slot_offset(int channel) {
   size_t offset = 0;
   for (int i = 0; i < channel; i++)
-    offset += ls_region_slot_bytes(chunk_bytes[i]);
+    offset += ls_region_slot_bytes(ls_region_chunk_bytes[i]);
   return offset;
 }
 
@@ -59,7 +55,7 @@ ls_status_t ls_mpi_window_create(ls_mpi_t *mpi) {
     mpi->region[i] = (ls_region_t){.comm = &mpi->host.base,
                                    .slot = mpi->slot + i * comm->size,
                                    .part = mpi->part + i * comm->size,
-                                   .chunk_bytes = chunk_bytes[i]};
+                                   .chunk_bytes = ls_region_chunk_bytes[i]};
   mpi->windowed = true;
   return LS_OK;
 }

@@ -5,7 +5,8 @@
 
 #include <stdatomic.h>
 
-enum { SIM_RANKS_MAX = 1024, SIM_CHUNK_BYTES = 64 * 1024 };
+/* Many ranks simulate a cluster, few one machine: those have its chunks. */
+enum { SIM_RANKS_MAX = 1024, SIM_MACHINE_MAX = 16, SIM_CHUNK_BYTES = 64 * 1024 };
 
 typedef struct {
   atomic_int users;
@@ -49,19 +50,27 @@ static void destroy(ls_comm_t *comm) {
 static const ls_comm_ops_t ops = {
     .name = "sim", .enqueue = ls_host_enqueue, .run = ls_host_run, .poll = ls_host_poll, .destroy = destroy};
 
+static size_t chunk_bytes(int channel, int size) {
+  return size <= SIM_MACHINE_MAX ? ls_region_chunk_bytes[channel] : SIM_CHUNK_BYTES;
+}
+
 static ls_status_t world_create(ls_ctx_t *ctx, int size, world_t **out) {
-  const size_t slots = (size_t)size * LS_CHANNEL_COUNT, slot_bytes = ls_region_slot_bytes(SIM_CHUNK_BYTES);
+  const size_t slots = (size_t)size * LS_CHANNEL_COUNT;
+  size_t bytes = 0, offset = 0;
+  for (int i = 0; i < LS_CHANNEL_COUNT; i++)
+    bytes += (size_t)size * ls_region_slot_bytes(chunk_bytes(i, size));
   world_t *world = ls_alloc(ctx, sizeof *world);
   if (!world) return LS_ERR_MEMORY;
   atomic_init(&world->users, 1);
-  world->memory = ls_alloc_aligned(ctx, 64, slots * slot_bytes);
+  world->memory = ls_alloc_aligned(ctx, 64, bytes);
   world->slot = world->memory ? ls_alloc_array(ctx, slots, sizeof *world->slot) : NULL;
   if (!world->slot) {
     world_release(world);
     return LS_ERR_MEMORY;
   }
-  for (size_t i = 0; i < slots; i++)
-    world->slot[i] = (ls_region_slot_t *)(void *)((unsigned char *)world->memory + i * slot_bytes);
+  for (int i = 0; i < LS_CHANNEL_COUNT; i++)
+    for (int r = 0; r < size; r++, offset += ls_region_slot_bytes(chunk_bytes(i, size)))
+      world->slot[i * size + r] = (ls_region_slot_t *)(void *)((unsigned char *)world->memory + offset);
   *out = world;
   return LS_OK;
 }
@@ -81,7 +90,7 @@ static sim_t *rank_create(ls_ctx_t *ctx, world_t *world, int rank, int size, int
     sim->region[i] = (ls_region_t){.comm = &sim->host.base,
                                    .slot = world->slot + i * size,
                                    .part = sim->part + i * size,
-                                   .chunk_bytes = SIM_CHUNK_BYTES};
+                                   .chunk_bytes = chunk_bytes(i, size)};
   return sim;
 }
 
