@@ -42,7 +42,8 @@ typedef struct {
   uint64_t round;
 } ls_region_t;
 
-/* By channel. Gradients travel on streams, in chunks that stay in the second-level cache; control needs little. */
+/* By channel. Gradients travel on streams, in chunks that stay in the second-level cache; control needs
+ * little. */
 extern const size_t ls_region_chunk_bytes[LS_CHANNEL_COUNT];
 
 /* Bytes of one slot: a multiple of 64. Slots begin zeroed and 64-byte aligned. */
