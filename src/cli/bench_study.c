@@ -41,8 +41,11 @@ static void print_row(const json_t *row) {
     return;
   }
   char interval[48] = "";
-  if (isfinite(low))
-    snprintf(interval, sizeof interval, "(%.2f to %.2f)", low, ls_bench_number(row, "speedup.high"));
+  double high = ls_bench_number(row, "speedup.high");
+  if (isfinite(low) && isfinite(high))
+    snprintf(interval, sizeof interval, "(%.2f to %.2f)", low, high);
+  else if (isfinite(low))
+    snprintf(interval, sizeof interval, "(above %.2f)", low);
   printf("   %5.2fx %-16s %4.0f %%", speedup, interval, 50 * speedup);
   double exposed = ls_bench_number(two, "exposed_comm_percent");
   if (isfinite(exposed))
