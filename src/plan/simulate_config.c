@@ -11,6 +11,12 @@ static const char *strategy_of(const ls_config_t *config) {
   return config->parallel.automatic ? ls_strategy_ddp.name : config->parallel.strategy;
 }
 
+/* Nothing is read, so only synthetic data are known to be as large as they are. */
+static int64_t data_rows(const ls_config_t *config) {
+  const ls_data_config_t *data = &config->data;
+  return data->resident == LS_RESIDENT_TRUE && data->kind == LS_DATA_SYNTHETIC ? data->samples : 0;
+}
+
 static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, int64_t rows,
                          ls_schedule_t **schedule) {
   const ls_config_t *config = user;
@@ -34,6 +40,7 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
                    .accumulate = share.accumulate,
                    .input_slots = LS_TRAIN_SLOTS,
                    .copies = true,
+                   .data_rows = data_rows(config),
                    .options = {.bucket_bytes = config->parallel.bucket_bytes,
                                .reproducible = config->parallel.reproducible}};
   status = strategy->lower(ctx, &in, schedule);
