@@ -41,6 +41,27 @@ ls_status_t ls_doc_load(ls_ctx_t *ctx, const char *path, ls_doc_t *doc) {
   return status;
 }
 
+ls_status_t ls_doc_read(ls_ctx_t *ctx, const char *name, const char *text, size_t len, ls_doc_fill_fn fill,
+                        size_t target_bytes, void *target) {
+  ls_doc_t doc;
+  ls_status_t status = text ? ls_doc_parse(ctx, name, text, len, &doc) : ls_doc_load(ctx, name, &doc);
+  if (status != LS_OK) return status;
+  ls_arena_t *made = ls_alloc(ctx, target_bytes); /* the struct's first member */
+  if (!made) {
+    ls_doc_release(&doc);
+    return LS_ERR_MEMORY;
+  }
+  ls_arena_init(made, ctx);
+  status = fill(ctx, &doc, made);
+  ls_doc_release(&doc);
+  if (status == LS_OK)
+    memcpy(target, made, target_bytes);
+  else
+    ls_arena_release(made);
+  ls_free(made);
+  return status;
+}
+
 void ls_doc_release(ls_doc_t *doc) {
   ls_arena_release(&doc->arena);
   doc->root = NULL;

@@ -32,6 +32,13 @@ ls_status_t ls_doc_parse(ls_ctx_t *ctx, const char *file, const char *text, size
 ls_status_t ls_doc_load(ls_ctx_t *ctx, const char *path, ls_doc_t *doc); /* file, then parse */
 void ls_doc_release(ls_doc_t *doc);
 
+/* A file (`text` NULL) or a text, read into a struct of `target_bytes` that begins with its arena: `fill`
+ * gets the zeroed struct with that arena ready and reports every error of the document. *target is written
+ * only on success, and then the caller releases its arena. */
+typedef ls_status_t (*ls_doc_fill_fn)(ls_ctx_t *ctx, const ls_doc_t *doc, void *target);
+ls_status_t ls_doc_read(ls_ctx_t *ctx, const char *name, const char *text, size_t len, ls_doc_fill_fn fill,
+                        size_t target_bytes, void *target);
+
 /* Child of a map by key, or of a list by index; NULL when absent. */
 ls_doc_node_t *ls_doc_get(const ls_doc_node_t *map, const char *key);
 ls_doc_node_t *ls_doc_at(const ls_doc_node_t *list, int index);

@@ -207,7 +207,8 @@ static ls_status_t parse_node(ls_ctx_t *ctx, const ls_doc_t *doc, ls_sim_machine
   return status;
 }
 
-static ls_status_t parse_all(ls_ctx_t *ctx, const ls_doc_t *doc, ls_sim_machine_t *m) {
+static ls_status_t parse_all(ls_ctx_t *ctx, const ls_doc_t *doc, void *target) {
+  ls_sim_machine_t *m = target;
   static const char *const nested[] = {"devices", "node", "network", NULL};
   const ls_section_t top = {"", top_rows, LS_COUNT(top_rows), ""};
   ls_status_t status = ls_option_parse(ctx, &m->arena, &top, doc->root, nested, m);
@@ -220,31 +221,15 @@ static ls_status_t parse_all(ls_ctx_t *ctx, const ls_doc_t *doc, ls_sim_machine_
   return status;
 }
 
-/* Takes over the document. */
-static ls_status_t from_doc(ls_ctx_t *ctx, ls_doc_t *doc, ls_sim_machine_t *machine) {
-  ls_sim_machine_t m = {0};
-  ls_arena_init(&m.arena, ctx);
-  ls_status_t status = parse_all(ctx, doc, &m);
-  ls_doc_release(doc);
-  if (status != LS_OK) {
-    ls_arena_release(&m.arena);
-    return status;
-  }
-  *machine = m;
-  return LS_OK;
-}
+_Static_assert(offsetof(ls_sim_machine_t, arena) == 0, "ls_doc_read wants the arena first");
 
 ls_status_t ls_sim_machine_load(ls_ctx_t *ctx, const char *path, ls_sim_machine_t *machine) {
-  ls_doc_t doc;
-  ls_status_t status = ls_doc_load(ctx, path, &doc);
-  return status == LS_OK ? from_doc(ctx, &doc, machine) : status;
+  return ls_doc_read(ctx, path, NULL, 0, parse_all, sizeof *machine, machine);
 }
 
 ls_status_t ls_sim_machine_parse(ls_ctx_t *ctx, const char *name, const char *text, size_t len,
                                  ls_sim_machine_t *machine) {
-  ls_doc_t doc;
-  ls_status_t status = ls_doc_parse(ctx, name, text, len, &doc);
-  return status == LS_OK ? from_doc(ctx, &doc, machine) : status;
+  return ls_doc_read(ctx, name, text, len, parse_all, sizeof *machine, machine);
 }
 
 void ls_sim_machine_release(ls_sim_machine_t *machine) {

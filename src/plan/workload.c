@@ -129,7 +129,8 @@ static ls_status_t check_rules(ls_ctx_t *ctx, const ls_doc_t *doc, const ls_work
   return LS_OK;
 }
 
-static ls_status_t parse_all(ls_ctx_t *ctx, const ls_doc_t *doc, ls_workload_t *w) {
+static ls_status_t parse_all(ls_ctx_t *ctx, const ls_doc_t *doc, void *target) {
+  ls_workload_t *w = target;
   static const char *const nested[] = {"layers", "reported", NULL};
   const ls_section_t top = {"", top_rows, LS_COUNT(top_rows), ""};
   ls_status_t status = ls_option_parse(ctx, &w->arena, &top, doc->root, nested, w);
@@ -148,31 +149,15 @@ static ls_status_t parse_all(ls_ctx_t *ctx, const ls_doc_t *doc, ls_workload_t *
   return status == LS_OK ? check_rules(ctx, doc, w) : status;
 }
 
-/* Takes over the document. */
-static ls_status_t from_doc(ls_ctx_t *ctx, ls_doc_t *doc, ls_workload_t *workload) {
-  ls_workload_t w = {0};
-  ls_arena_init(&w.arena, ctx);
-  ls_status_t status = parse_all(ctx, doc, &w);
-  ls_doc_release(doc);
-  if (status != LS_OK) {
-    ls_arena_release(&w.arena);
-    return status;
-  }
-  *workload = w;
-  return LS_OK;
-}
+_Static_assert(offsetof(ls_workload_t, arena) == 0, "ls_doc_read wants the arena first");
 
 ls_status_t ls_workload_load(ls_ctx_t *ctx, const char *path, ls_workload_t *workload) {
-  ls_doc_t doc;
-  ls_status_t status = ls_doc_load(ctx, path, &doc);
-  return status == LS_OK ? from_doc(ctx, &doc, workload) : status;
+  return ls_doc_read(ctx, path, NULL, 0, parse_all, sizeof *workload, workload);
 }
 
 ls_status_t ls_workload_parse(ls_ctx_t *ctx, const char *name, const char *text, size_t len,
                               ls_workload_t *workload) {
-  ls_doc_t doc;
-  ls_status_t status = ls_doc_parse(ctx, name, text, len, &doc);
-  return status == LS_OK ? from_doc(ctx, &doc, workload) : status;
+  return ls_doc_read(ctx, name, text, len, parse_all, sizeof *workload, workload);
 }
 
 void ls_workload_release(ls_workload_t *workload) {
