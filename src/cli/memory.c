@@ -21,7 +21,7 @@ static int64_t libraries(ls_ctx_t *own, const ls_train_report_t *r, bool *assume
     if (path && ls_path_exists(path)) ls_profile_load(own, path, machine, &profile);
     ls_free(path);
   }
-  int64_t bytes = ls_plan_libraries(profile, backend, r->world_size, assumed);
+  int64_t bytes = ls_plan_libraries(profile, backend, r->world_size, r->memory.panel_bytes, assumed);
   ls_profile_destroy(profile);
   ls_free(machine);
   return bytes;
@@ -41,6 +41,7 @@ static json_t *known(int64_t bytes) {
 
 json_t *cli_memory_report(const cli_memory_t *m) {
   json_t *j = cli_memory_json(&m->need);
+  json_object_set_new(j, "panel", json_integer(m->need.panel_bytes));
   json_object_set_new(j, "predicted", json_integer(m->predicted_bytes));
   json_object_set_new(j, "measured", known(m->need.device_used_bytes));
   json_object_set_new(j, "host_measured", known(m->need.host_used_bytes));

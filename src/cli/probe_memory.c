@@ -14,12 +14,23 @@
 
 extern char **environ;
 
-/* Large enough to make the libraries allocate what larger ones make them allocate; seconds nowhere. */
-static const char config[] =
-    "model: {input: [512], loss: mse, layers: [{dense: {units: 512, activation: relu, dropout: 0.1}}, "
-    "{dense: {units: 512, activation: relu}}, {dense: {units: 64}}]}\n"
-    "data: {kind: synthetic, samples: 1024, validation: 0.5}\n"
-    "train: {batch: 512, steps: 12}\n";
+/* A processor's libraries make code when they are first used, and copy blocks of matrices that grow with the
+ * network: no library at all, a small product, a medium one, and a wide one. On a GPU,
+ * and in a hurry, the third alone. */
+enum { NETWORKS = 4, TYPICAL = 2 };
+static const struct {
+  int inputs, units, batch, steps;
+} networks[NETWORKS] = {{64, 64, 8, 6}, {64, 64, 32, 6}, {512, 512, 512, 12}, {4608, 1024, 512, 4}};
+
+static void describe(int which, char text[512]) {
+  snprintf(text, 512,
+           "model: {input: [%d], loss: mse, layers: [{dense: {units: %d, activation: relu, dropout: 0.1}}, "
+           "{dense: {units: %d, activation: relu}}, {dense: {units: 64}}]}\n"
+           "data: {kind: synthetic, samples: 1024, validation: 0.5}\n"
+           "train: {batch: %d, steps: %d}\n",
+           networks[which].inputs, networks[which].units, networks[which].units, networks[which].batch,
+           networks[which].steps);
+}
 
 /* Runs the training with its report in `out`; false with a note when it fails. */
 static bool train(const char *yaml, const char *out, const char *backend, int ranks, cli_probe_t *probe) {
@@ -55,19 +66,19 @@ static ls_status_t put(ls_profile_t *profile, const char *key, double bytes) {
   return ls_profile_put(profile, key, &(ls_time_t){bytes, bytes, bytes});
 }
 
-static void take_over(const char *out, const char *backend, int ranks, cli_probe_t *probe) {
+/* The training's report; *panel and *bytes of the libraries. */
+static bool read_report(const char *out, const char *backend, cli_probe_t *probe, double *panel,
+                        double *bytes) {
   char key[LS_PROFILE_KEY_BYTES];
   json_t *report = json_load_file(out, 0, NULL), *memory = json_object_get(report, "bytes_per_device");
   double used = json_number_value(json_object_get(memory, "measured"));
   double own = json_number_value(json_object_get(memory, "device"));
   double capacity = json_number_value(json_object_get(memory, "capacity"));
-  if (used > own && own > 0)
-    put(probe->profile, ls_profile_libraries_key(key, backend, ranks), used - own);
-  else
-    cli_probe_note(probe, "memory of libraries, %s, %d ranks: the system does not say what is used", backend,
-                   ranks);
-  if (capacity > 0) put(probe->profile, ls_profile_capacity_key(key, backend), capacity);
+  *panel = json_number_value(json_object_get(memory, "panel"));
+  *bytes = used - own;
   json_decref(report);
+  if (capacity > 0) put(probe->profile, ls_profile_capacity_key(key, backend), capacity);
+  return used > own && own > 0;
 }
 
 static int temporary(char path[PATH_MAX], const char *text) {
@@ -83,10 +94,40 @@ static int temporary(char path[PATH_MAX], const char *text) {
   return -1;
 }
 
+static bool replace(const char *path, const char *text) {
+  FILE *file = fopen(path, "we");
+  if (!file) return false;
+  bool whole = fputs(text, file) >= 0;
+  return fclose(file) == 0 && whole;
+}
+
+/* One world: a curve over panels where several networks were run, and always the typical value. */
+static void one_world(const char *yaml, const char *out, const char *backend, int ranks, bool all,
+                      cli_probe_t *probe) {
+  char key[LS_PROFILE_KEY_BYTES], text[512];
+  ls_curve_point_t points[NETWORKS];
+  int count = 0;
+  ls_profile_libraries_key(key, backend, ranks);
+  for (int i = all ? 0 : TYPICAL; i < (all ? NETWORKS : TYPICAL + 1); i++) {
+    double panel, bytes;
+    describe(i, text);
+    if (!replace(yaml, text) || !train(yaml, out, backend, ranks, probe)) return;
+    if (!read_report(out, backend, probe, &panel, &bytes)) {
+      cli_probe_note(probe, "memory of libraries, %s, %d ranks: the system does not say what is used",
+                     backend, ranks);
+      return;
+    }
+    if (i == TYPICAL) put(probe->profile, key, bytes);
+    if (count == 0 || panel > points[count - 1].bytes)
+      points[count++] = (ls_curve_point_t){panel, {bytes, bytes, bytes}};
+  }
+  if (all) ls_profile_put_curve(probe->profile, key, points, count);
+}
+
 void cli_probe_memory(bool quick, int gpus, cli_probe_t *probe) {
   char yaml[PATH_MAX], out[PATH_MAX];
   int cpus = ls_cpu_count(), most = quick ? 2 : CLI_PROBE_RANKS_MAX;
-  if (temporary(yaml, config) != 0) {
+  if (temporary(yaml, "") != 0) {
     cli_probe_note(probe, "memory of libraries: no temporary file: %s", strerror(errno));
     return;
   }
@@ -96,9 +137,9 @@ void cli_probe_memory(bool quick, int gpus, cli_probe_t *probe) {
   }
   fflush(NULL);
   for (int ranks = 1; ranks <= most && ranks <= cpus; ranks++)
-    if (train(yaml, out, "cpu", ranks, probe)) take_over(out, "cpu", ranks, probe);
+    one_world(yaml, out, "cpu", ranks, !quick, probe);
   for (int ranks = 1; ranks <= most && ranks <= gpus; ranks++)
-    if (train(yaml, out, "cuda", ranks, probe)) take_over(out, "cuda", ranks, probe);
+    one_world(yaml, out, "cuda", ranks, false, probe);
   unlink(out);
 yaml:
   unlink(yaml);

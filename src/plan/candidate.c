@@ -12,12 +12,14 @@ static const double much_faster = 0.9;
 static const int64_t library_device_bytes = INT64_C(1) << 30, library_host_bytes = INT64_C(128) << 20;
 
 int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
-                          bool *assumed) {
+                          int64_t panel_bytes, bool *assumed) {
   char key[LS_PROFILE_KEY_BYTES];
   ls_time_t bytes;
   int least = ranks > 1 ? 2 : 1; /* one rank alone needs no transport */
   for (int n = ranks; profile && n >= least; n--)
-    if (ls_profile_get(profile, ls_profile_libraries_key(key, backend->name, n), &bytes)) {
+    if (ls_profile_interpolate(profile, ls_profile_libraries_key(key, backend->name, n), (double)panel_bytes,
+                               &bytes) ||
+        ls_profile_get(profile, key, &bytes)) {
       *assumed = n != ranks;
       return (int64_t)bytes.ns;
     }
@@ -48,7 +50,7 @@ static ls_status_t choose_data(const ls_planner_t *p, ls_config_t *config, ls_ca
   config->data.resident = p->config->data.resident;
   bool bounded = config->data.resident == LS_RESIDENT_AUTO && !p->backend->host_memory;
   bool assumed;
-  int64_t left_bytes = p->memory_bytes - ls_plan_libraries(p->profile, p->backend, c->devices, &assumed);
+  int64_t left_bytes = p->memory_bytes - ls_plan_libraries(p->profile, p->backend, c->devices, 0, &assumed);
   if (bounded && left_bytes > 0) room.free_bytes = left_bytes;
   return ls_train_resident(p->ctx, config, c->devices, &room, &c->data_rows);
 }
@@ -106,7 +108,8 @@ static ls_status_t add_up(const ls_planner_t *p, ls_candidate_t *c) {
   ls_schedule_destroy(eval);
   ls_schedule_destroy(train);
   if (status != LS_OK) return status;
-  c->library_bytes = ls_plan_libraries(p->profile, p->backend, c->devices, &c->library_assumed);
+  c->library_bytes =
+      ls_plan_libraries(p->profile, p->backend, c->devices, c->need.panel_bytes, &c->library_assumed);
   c->device_bytes = c->need.device_bytes + c->library_bytes;
   c->fits = fits(p, c);
   return LS_OK;

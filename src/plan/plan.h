@@ -102,9 +102,10 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
                          const ls_plan_options_t *options, ls_plan_t *plan);
 void ls_plan_release(ls_plan_t *plan);
 
-/* What libraries take in a rank's process, by the profile; *assumed: it does not say for so many ranks
- * (profile may be NULL), and a cautious figure stands in. */
-int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks, bool *assumed);
+/* What libraries take in a rank's process with products of such panels, by the profile; *assumed: it does not
+ * say for so many ranks (profile may be NULL), and a cautious figure stands in. */
+int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
+                          int64_t panel_bytes, bool *assumed);
 
 /* The configuration with the candidate's devices, strategy and options in it (a shallow copy; `config` must
  * live). */

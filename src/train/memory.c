@@ -3,6 +3,8 @@
 
 #include "base/process.h"
 
+#include <string.h>
+
 /* Allocations of device memory as the backend makes them: large ones take whole pages of it, small ones share
  * pages. */
 typedef struct {
@@ -43,6 +45,23 @@ int64_t ls_train_eval_rows(int64_t row_count, int64_t samples, int world_size) {
   return per_rank < rows ? per_rank : rows;
 }
 
+/* Libraries copy blocks of the larger operand, up to so many rows deep, before they multiply. The longest
+ * lines are those of weight gradients' inputs. Few rows are multiplied without a library
+ * (device/cpu/linear.c). */
+static int64_t panel_bytes(const ls_schedule_t *s) {
+  enum { DEPTH_MAX = 384, FEW_ROWS = 12 };
+  int64_t most = 0;
+  for (int t = 0; t < s->task_count; t++) {
+    const ls_task_t *task = &s->tasks[t];
+    if (!task->op || strcmp(task->op->name, "linear_dwb") != 0) continue;
+    const ls_shape_t *x = &s->tensors[task->in[1]].shape;
+    int64_t width = x->dim[x->rank - 1], rows = ls_shape_count(x) / width;
+    int64_t bytes = width * (rows < DEPTH_MAX ? rows : DEPTH_MAX) * (int64_t)sizeof(float);
+    if (rows > FEW_ROWS && bytes > most) most = bytes;
+  }
+  return most;
+}
+
 void ls_train_need(const ls_backend_t *backend, const ls_schedule_t *train, const ls_schedule_t *eval,
                    const ls_train_data_size_t *data, ls_train_memory_t *need) {
   *need = (ls_train_memory_t){.samples_bytes = data->samples_bytes, .log_bytes = data->log_bytes};
@@ -57,6 +76,7 @@ void ls_train_need(const ls_backend_t *backend, const ls_schedule_t *train, cons
     hold_engine(&pages, train);
     ls_schedule_fit(train, &fit);
     need->step_bytes = fit.device_total_bytes;
+    need->panel_bytes = panel_bytes(train);
     need->staging_bytes = fit.host_pinned_bytes;
   }
   if (eval) {

@@ -136,9 +136,9 @@ static void libraries_count_as_they_were_measured(void **state) {
   assert_false(c.library_assumed);
   assert_int_equal(c.library_bytes, 5000);
   assert_int_equal(c.device_bytes, c.need.device_bytes + 5000);
-  assert_int_equal(ls_plan_libraries(profile, &ls_backend_ref, 3, &assumed), 7000);
+  assert_int_equal(ls_plan_libraries(profile, &ls_backend_ref, 3, 0, &assumed), 7000);
   assert_true(assumed);
-  assert_true(ls_plan_libraries(NULL, &ls_backend_ref, 1, &assumed) > 7000);
+  assert_true(ls_plan_libraries(NULL, &ls_backend_ref, 1, 0, &assumed) > 7000);
   assert_true(assumed);
 }
 
