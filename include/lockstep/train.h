@@ -76,7 +76,7 @@ typedef struct {
 typedef struct {
   int64_t params;
   int world_size;
-  char strategy[16], backend[16], device[64];
+  char strategy[16], backend[16], precision[8], device[64];
   int threads_per_rank;
   int64_t global_batch;
   int64_t steps; /* done by this run (a resumed run counts from where it began) */

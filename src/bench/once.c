@@ -146,10 +146,10 @@ static json_t *header_json(const gather_t *g, const ls_config_t *config, const l
                    "global_batch", (json_int_t)r->global_batch, "ranks", r->world_size, "strategy",
                    r->strategy, "options", "accumulate", (json_int_t)config->train.accumulate, "shards",
                    shards, "bucket_bytes", (json_int_t)config->parallel.bucket_bytes, "buckets", buckets,
-                   "precision", config->train.precision == 0 ? "fp32" : "other", "backend", r->backend,
-                   "device", r->device, "threads_per_rank", r->threads_per_rank, "params",
-                   (json_int_t)r->params, "bytes_per_device", bytes_json(s), "flops_per_step",
-                   (json_int_t)flops, "collectives", collectives_json(g), "repetitions");
+                   "precision", ls_math_names[config->train.precision], "backend", r->backend, "device",
+                   r->device, "threads_per_rank", r->threads_per_rank, "params", (json_int_t)r->params,
+                   "bytes_per_device", bytes_json(s), "flops_per_step", (json_int_t)flops, "collectives",
+                   collectives_json(g), "repetitions");
 }
 
 /* Final loss: on the validation part when there is one, else the mean of the last training losses. */

@@ -231,6 +231,7 @@ ls_status_t bench_sweep(bench_t *b) {
            config->parallel.ranks > 1 || !b->study ? (long long)config->parallel.ranks : 2LL);
   snprintf(strategies_text, sizeof strategies_text, "single,%s", own && own->distributed ? own->name : "ddp");
   snprintf(backend, sizeof backend, "%s", config->parallel.backend);
+  const char *precision = ls_math_names[config->train.precision];
   ls_config_destroy(config);
   if (b->study && !models && !b->args->extra[BENCH_BATCHES]) models = bench_study_models;
   if (b->study && !models) models = "mlp-medium,mlp-large";
@@ -238,7 +239,7 @@ ls_status_t bench_sweep(bench_t *b) {
   status = list_or(b, BENCH_BATCHES, true, batch_text, &batches);
   if (status == LS_OK) status = list_or(b, BENCH_RANKS_LIST, true, ranks_text, &l.ranks);
   if (status == LS_OK) status = list_or(b, BENCH_STRATEGIES, false, strategies_text, &l.strategies);
-  if (status == LS_OK) status = list_or(b, BENCH_PRECISIONS, false, "fp32", &l.precisions);
+  if (status == LS_OK) status = list_or(b, BENCH_PRECISIONS, false, precision, &l.precisions);
   if (status == LS_OK) status = read_peers(b, peers, backend, &l.peers);
   if (status != LS_OK) return status;
   l.shown = (shown_t){.model = models != NULL, .precision = l.precisions.count > 1};

@@ -39,6 +39,7 @@ ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int ranks,
   const ls_backend_t *backend;
   cli_plan_t plan = {.world_size = ranks};
   ls_status_t status = ls_backend_find(ctx, config->parallel.backend, &backend);
+  if (status == LS_OK) status = ls_backend_check_math(ctx, backend, (ls_math_t)config->train.precision);
   if (status != LS_OK) return status;
   if (config->train.batch < ranks)
     return ls_fail(ctx, LS_ERR_CONFIG, "the global batch (%lld) is smaller than the number of ranks (%d)",

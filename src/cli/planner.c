@@ -109,7 +109,7 @@ const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const
     const char *set = quoted(arena, args->sets[i]);
     line = set ? ls_arena_printf(arena, "%s --set %s", line, set) : NULL;
   }
-  const char *sets = line ? ls_plan_sets(arena, c, plan->backend) : NULL;
+  const char *sets = line ? ls_plan_sets(arena, c, plan->backend, plan->precision) : NULL;
   return sets ? ls_arena_printf(arena, "%s %s", line, sets) : NULL;
 }
 

@@ -83,6 +83,7 @@ static void print_json(const ls_train_report_t *r, ls_status_t status, double pr
   json_object_set_new(j, "world_size", json_integer(r->world_size));
   json_object_set_new(j, "strategy", json_string(r->strategy));
   json_object_set_new(j, "backend", json_string(r->backend));
+  json_object_set_new(j, "precision", json_string(r->precision));
   json_object_set_new(j, "device", cli_text(r->device));
   json_object_set_new(j, "threads_per_rank", json_integer(r->threads_per_rank));
   json_object_set_new(j, "global_batch", json_integer(r->global_batch));
@@ -139,8 +140,9 @@ static void print_before_after(const char *name, double before, double after) {
 
 static void print_table(const ls_train_report_t *r, double predicted_us, const cli_memory_t *memory) {
   printf("\n  %-24s %12s\n", "parameters", cli_count(r->params));
-  printf("  %-24s %12s, %d rank%s x %d thread%s (%s)\n", "strategy", r->strategy, r->world_size,
-         r->world_size == 1 ? "" : "s", r->threads_per_rank, r->threads_per_rank == 1 ? "" : "s", r->backend);
+  printf("  %-24s %12s, %d rank%s x %d thread%s (%s, %s)\n", "strategy", r->strategy, r->world_size,
+         r->world_size == 1 ? "" : "s", r->threads_per_rank, r->threads_per_rank == 1 ? "" : "s", r->backend,
+         r->precision);
   printf("  %-24s %12s of %s, global batch %lld\n", "steps", cli_count(r->steps), cli_count(r->total_steps),
          (long long)r->global_batch);
   if (r->resumed_from >= 0) printf("  %-24s %12s\n", "resumed from step", cli_count(r->resumed_from));

@@ -1,7 +1,10 @@
-/* Finding a backend by name. */
+/* Finding a backend by name, and what its arithmetic is called. */
 #include "device/device.h"
 
+#include <stdio.h>
 #include <string.h>
+
+const char *const ls_math_names[] = {"fp32", "tf32", NULL};
 
 static const ls_backend_t *const host_backends[] = {&ls_backend_cpu, &ls_backend_ref, &ls_backend_null};
 
@@ -33,4 +36,20 @@ ls_status_t ls_backend_find(ls_ctx_t *ctx, const char *name, const ls_backend_t 
     return LS_OK;
   }
   return ls_fail(ctx, LS_ERR_ARGUMENT, "unknown backend \"%s\": expected auto, cpu, cuda, ref or null", name);
+}
+
+ls_status_t ls_backend_check_math(ls_ctx_t *ctx, const ls_backend_t *backend, ls_math_t math) {
+  if (math == LS_MATH_FP32 || backend->tf32) return LS_OK;
+  return ls_fail(ctx, LS_ERR_CONFIG,
+                 "train.precision is %s, which backend %s does not have: use parallel.backend: cuda, or "
+                 "train.precision: fp32",
+                 ls_math_names[math], backend->name);
+}
+
+const char *ls_backend_key(const ls_backend_t *backend, ls_math_t math, char buf[LS_BACKEND_KEY_BYTES]) {
+  bool plain =
+      math == LS_MATH_FP32; /* says nothing, so that what was measured before there was a choice stays */
+  snprintf(buf, LS_BACKEND_KEY_BYTES, "%s%s%s", backend->name, plain ? "" : " ",
+           plain ? "" : ls_math_names[math]);
+  return buf;
 }

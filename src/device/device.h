@@ -16,12 +16,18 @@ typedef struct ls_event ls_event_t;
 typedef struct ls_exec ls_exec_t; /* captured work, launched as one */
 typedef struct ls_backend ls_backend_t;
 
+/* How matrix products are computed. Tensors are f32 in any case. TF32: the factors may be rounded to 10 bits
+ * of mantissa (for tensor cores), sums stay f32. */
+typedef enum { LS_MATH_FP32, LS_MATH_TF32, LS_MATH_COUNT } ls_math_t;
+extern const char *const ls_math_names[LS_MATH_COUNT + 1]; /* "fp32", "tf32", NULL */
+
 typedef struct {
   int index;   /* which GPU; ignored by host backends */
   int threads; /* host backends: threads of the compute pool, >= 1 */
   /* Results do not depend on the number of threads, nor on the addresses of what a kernel works on: work is
    * cut into parts by its size alone. Costs some speed. */
   bool reproducible;
+  ls_math_t math; /* what the backend has (ls_backend_check_math) */
 } ls_device_options_t;
 
 typedef enum { LS_STREAM_INLINE, LS_STREAM_ASYNC } ls_stream_kind_t;
@@ -32,6 +38,7 @@ typedef ls_status_t (*ls_host_fn)(void *arg);
 struct ls_device {
   const ls_backend_t *backend;
   ls_ctx_t *ctx;
+  ls_math_t math;
   char name[64]; /* "cpu, 2 threads"; "NVIDIA H200" */
 };
 struct ls_stream {
@@ -90,6 +97,7 @@ typedef struct {
 struct ls_backend {
   const char *name;
   bool host_memory; /* device memory is host memory: op rows' plain C versions run, inputs need no copy */
+  bool tf32;        /* LS_MATH_TF32 can be asked for; LS_MATH_FP32 always */
   const ls_device_ops_t *device;
   const ls_buffer_ops_t *buffer;
   const ls_stream_ops_t *stream;
@@ -101,6 +109,13 @@ extern const ls_backend_t ls_backend_ref, ls_backend_cpu, ls_backend_null;
 /* "ref", "cpu", "null", "cuda" or "auto" (cuda when its module loads and a device answers, else cpu).
  * For a missing cuda: LS_ERR_UNSUPPORTED with what is missing and why. The table is static. */
 ls_status_t ls_backend_find(ls_ctx_t *ctx, const char *name, const ls_backend_t **backend);
+
+/* Reports LS_ERR_CONFIG, naming train.precision, the backend and what to do, when the backend lacks `math`.
+ */
+ls_status_t ls_backend_check_math(ls_ctx_t *ctx, const ls_backend_t *backend, ls_math_t math);
+/* The backend's name in keys of measured times: "cuda", or with another arithmetic "cuda tf32". */
+enum { LS_BACKEND_KEY_BYTES = 32 };
+const char *ls_backend_key(const ls_backend_t *backend, ls_math_t math, char buf[LS_BACKEND_KEY_BYTES]);
 
 /* Host streams: the pool of the device behind a compute stream, NULL on others. For kernels. */
 ls_pool_t *ls_stream_pool(ls_stream_t *stream);

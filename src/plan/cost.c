@@ -37,6 +37,7 @@ static char *dump(json_t *json) {
 
 ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend, int ranks,
                            int threads, char family[LS_FAMILY_BYTES]) {
+  char name[LS_BACKEND_KEY_BYTES];
   char *model = dump(ls_model_json(&config->model)),
        *optimizer = dump(ls_option_json(&ls_optim_section, &config->optimizer));
   char shards[48] = "";
@@ -53,7 +54,8 @@ ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_ba
           : NULL;
   ls_status_t status = text ? LS_OK : ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the name of a timing");
   if (text)
-    snprintf(family, LS_FAMILY_BYTES, "step %s t%d of %d %016llx", backend->name, threads, ranks,
+    snprintf(family, LS_FAMILY_BYTES, "step %s t%d of %d %016llx",
+             ls_backend_key(backend, (ls_math_t)config->train.precision, name), threads, ranks,
              (unsigned long long)XXH3_64bits(text, strlen(text)));
   ls_arena_release(&arena);
   free(optimizer);
@@ -202,10 +204,11 @@ static ls_status_t split(ls_ctx_t *ctx, const ls_backend_t *backend, const ls_ti
 
 ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *family,
                          const ls_backend_t *backend, int threads, const ls_timing_t *timing) {
-  char key[LS_PROFILE_KEY_BYTES];
+  char key[LS_PROFILE_KEY_BYTES], name[LS_BACKEND_KEY_BYTES];
   timed_t timed;
   ls_time_t overhead;
   double rows = (double)timing->rows;
+  ls_backend_key(backend, timing->math, name);
   ls_status_t status = split(ctx, backend, timing, &timed, &overhead);
   const ls_schedule_t *s = timing->schedule;
   for (int t = 0; t < s->task_count && status == LS_OK; t++) {
@@ -217,7 +220,7 @@ ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *famil
       status = put_point(profile, key, (double)s->tasks[t].bytes, &time);
     }
     if (status == LS_OK && s->tasks[t].kind == LS_TASK_OP)
-      status = ls_profile_put(profile, ls_task_key(s, t, backend->name, threads, key), &time);
+      status = ls_profile_put(profile, ls_task_key(s, t, name, threads, key), &time);
   }
   double wait_ns = fmax(timing->period.ns - timing->step.ns, 0);
   ls_time_t skew = {wait_ns, wait_ns, wait_ns};

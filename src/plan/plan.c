@@ -202,7 +202,7 @@ static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_pl
 /* For a machine that is not here no module is needed: its GPUs are known by name and page size alone. */
 static ls_status_t find_backend(ls_planner_t *p, const ls_plan_options_t *options) {
   static const ls_buffer_ops_t pages = {.page_bytes = (size_t)2 << 20};
-  static const ls_backend_t cuda = {.name = "cuda", .buffer = &pages};
+  static const ls_backend_t cuda = {.name = "cuda", .tf32 = true, .buffer = &pages};
   const ls_machine_t *machine = ls_profile_machine(p->profile);
   const char *name = p->config->parallel.backend;
   p->replay = options->replay;
@@ -223,6 +223,7 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
                     .choice = -1};
   ls_planner_t p = {.ctx = ctx, .config = config, .profile = profile, .arena = &plan.arena};
   ls_status_t status = find_backend(&p, options);
+  if (status == LS_OK) status = ls_backend_check_math(ctx, p.backend, (ls_math_t)config->train.precision);
   if (status != LS_OK) return status;
   ls_arena_init(&plan.arena, ctx);
   double budget_s = options->budget_s > 0 ? options->budget_s : budget_default_s;
@@ -233,6 +234,7 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
   measure_data(config, options, &p);
   plan.backend = p.backend->name;
   plan.replayed = p.replay;
+  plan.precision = ls_math_names[config->train.precision];
   status = fill(&p, options, &plan);
   plan.timed = p.timed;
   plan.profile_changed = p.timed > 0;
@@ -256,12 +258,15 @@ void ls_plan_release(ls_plan_t *plan) {
   memset(plan, 0, sizeof *plan);
 }
 
-const char *ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *c, const char *backend) {
-  return ls_arena_printf(arena,
-                         "--set parallel.strategy=%s --set parallel.ranks=%d --set parallel.threads=%d --set "
-                         "parallel.backend=%s --set parallel.bucket_bytes=%lld --set train.accumulate=%lld",
-                         c->strategy, c->devices, c->threads, backend, (long long)c->bucket_bytes,
-                         (long long)c->accumulate);
+const char *ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *c, const char *backend,
+                         const char *precision) {
+  return ls_arena_printf(
+      arena,
+      "--set parallel.strategy=%s --set parallel.ranks=%d --set parallel.threads=%d --set "
+      "parallel.backend=%s --set parallel.bucket_bytes=%lld --set train.accumulate=%lld --set "
+      "train.precision=%s",
+      c->strategy, c->devices, c->threads, backend, (long long)c->bucket_bytes, (long long)c->accumulate,
+      precision);
 }
 
 const char *ls_plan_name(ls_arena_t *arena, const ls_candidate_t *c) {

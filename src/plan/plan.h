@@ -67,7 +67,7 @@ typedef struct {
 
 typedef struct {
   ls_arena_t arena;
-  const char *backend;
+  const char *backend, *precision;
   int64_t batch, samples; /* global batch; samples of an epoch, -1 = not known */
   int64_t shards;         /* of a reproducible step, in every candidate; 0 = it is not */
   int64_t params;
@@ -111,7 +111,8 @@ int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backe
  * live). */
 ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *candidate);
 /* The candidate as assignments for --set, owned by the arena; NULL when memory is short. */
-const char *ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *candidate, const char *backend);
+const char *ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *candidate, const char *backend,
+                         const char *precision);
 /* "ddp, 2 devices x 1 thread", on GPUs "ddp, 2 devices"; owned by the arena. */
 const char *ls_plan_name(ls_arena_t *arena, const ls_candidate_t *candidate);
 

@@ -31,12 +31,13 @@ static int by_flops(const void *a, const void *b) {
 }
 
 /* Of products of as many FLOPs the fastest; none is slower than one with more FLOPs. */
-static void find_products(rates_t *r, const char *backend, int threads) {
-  char prefix[64];
+static void find_products(rates_t *r, const ls_planner_t *planner, int threads) {
+  char prefix[64], backend[LS_BACKEND_KEY_BYTES];
   product_t *p = r->product;
   int found = 0, kept = 0;
   ls_time_t time;
   const char *key;
+  ls_backend_key(planner->backend, (ls_math_t)planner->config->train.precision, backend);
   int len = snprintf(prefix, sizeof prefix, "op %s t%d linear f32 ", backend, threads);
   for (int i = 0; (key = ls_profile_time_at(r->profile, i, &time)) && found < PRODUCTS_MAX; i++) {
     long rows, in, out;
@@ -80,7 +81,7 @@ static bool find_rates(const ls_planner_t *p, const ls_candidate_t *c, rates_t *
   ls_time_t launch;
   int threads = p->backend->host_memory ? c->threads : 1;
   *r = (rates_t){.profile = p->profile};
-  find_products(r, p->backend->name, threads);
+  find_products(r, p, threads);
   ls_profile_device_key(r->memory_key, "memory", p->backend->name, threads);
   ls_profile_device_key(key, "launch", p->backend->name, threads);
   if (r->product_count == 0 || !ls_profile_interpolate(p->profile, r->memory_key, 1e6, &launch) ||
@@ -103,7 +104,7 @@ static double task_ns(const rates_t *r, const ls_task_t *task) {
 ls_status_t ls_replay_time(const ls_planner_t *p, const ls_candidate_t *c, const char *family) {
   rates_t rates;
   ls_candidate_t own = *c;
-  ls_timing_t timing = {.rows = c->rows};
+  ls_timing_t timing = {.rows = c->rows, .math = (ls_math_t)p->config->train.precision};
   if (!find_rates(p, c, &rates)) return LS_ERR_NOT_FOUND;
   ls_status_t status = ls_candidate_lower(p, &own, &timing.schedule);
   if (status != LS_OK) return status;

@@ -209,6 +209,7 @@ static void summarise(const ls_timing_rank_t *r, bool tasks, double *work, ls_ti
   timing->period = summary(r->period_ns, r->steps, &quiet, work);
   timing->steps = r->steps;
   timing->rows = r->share.rows;
+  timing->math = r->device->math;
 }
 
 /* A host times tasks while it trains. A device times them one by one, and then the whole as it trains:

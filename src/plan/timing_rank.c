@@ -87,7 +87,8 @@ static ls_status_t allocate_state(ls_timing_rank_t *r) {
 
 ls_status_t ls_timing_rank_open(ls_timing_rank_t *r) {
   ls_device_options_t options = {.threads = r->job->threads,
-                                 .reproducible = r->job->config->parallel.reproducible};
+                                 .reproducible = r->job->config->parallel.reproducible,
+                                 .math = (ls_math_t)r->job->config->train.precision};
   r->config = *r->job->config;
   ls_status_t status = r->job->backend->device->open(r->ctx, &options, &r->device);
   if (status == LS_OK) status = r->job->backend->stream->create(r->device, LS_STREAM_INLINE, &r->stream);

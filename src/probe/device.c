@@ -55,24 +55,38 @@ static ls_status_t add_copies(ls_meter_t *b) {
   return status;
 }
 
-ls_status_t ls_probe_device(ls_ctx_t *ctx, const ls_backend_t *backend, int index, int threads,
-                            int64_t budget_ns, ls_profile_t *profile) {
+/* What does not depend on how products are computed. */
+static ls_status_t add_others(ls_meter_t *b) {
+  ls_status_t status = add_memory(b);
+  if (status == LS_OK) status = add_launch(b);
+  if (status == LS_OK) status = ls_meter_add_hand_over(b);
+  if (status == LS_OK && !b->backend->host_memory) status = add_copies(b);
+  return status;
+}
+
+static ls_status_t measure(ls_ctx_t *ctx, const ls_backend_t *backend, const ls_device_options_t *options,
+                           int64_t budget_ns, ls_profile_t *profile) {
   ls_device_t *device;
   ls_meter_t *meter;
-  const ls_device_options_t options = {.index = index, .threads = threads};
-  ls_status_t status = backend->device->open(ctx, &options, &device);
+  ls_status_t status = backend->device->open(ctx, options, &device);
   if (status != LS_OK) return status;
-  status = ls_meter_create(ctx, device, threads, &meter);
+  status = ls_meter_create(ctx, device, options->threads, &meter);
   if (status != LS_OK) goto device;
   status = add_products(meter, backend->host_memory ? &host_grid : &gpu_grid);
-  if (status == LS_OK) status = add_memory(meter);
-  if (status == LS_OK) status = add_launch(meter);
-  if (status == LS_OK) status = ls_meter_add_hand_over(meter);
-  if (status == LS_OK && !backend->host_memory) status = add_copies(meter);
+  if (status == LS_OK && options->math == LS_MATH_FP32) status = add_others(meter);
   if (status == LS_OK) status = ls_meter_run(meter, budget_ns);
   if (status == LS_OK) status = ls_meter_report(meter, profile);
   ls_meter_destroy(meter);
 device:
   backend->device->close(device);
   return status;
+}
+
+ls_status_t ls_probe_device(ls_ctx_t *ctx, const ls_backend_t *backend, int index, int threads,
+                            int64_t budget_ns, ls_profile_t *profile) {
+  ls_device_options_t options = {.index = index, .threads = threads};
+  int64_t tf32_ns = backend->tf32 ? budget_ns / 4 : 0;
+  ls_status_t status = measure(ctx, backend, &options, budget_ns - tf32_ns, profile);
+  options.math = LS_MATH_TF32;
+  return status == LS_OK && backend->tf32 ? measure(ctx, backend, &options, tf32_ns, profile) : status;
 }

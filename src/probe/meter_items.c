@@ -85,7 +85,8 @@ static void op_key(const ls_meter_t *b, const ls_op_t *op, const op_item_t *item
     tensors[count++].shape = item->out[i].shape;
   }
   ls_schedule_t schedule = {.tasks = &task, .task_count = 1, .tensors = tensors, .tensor_count = count};
-  ls_task_key(&schedule, 0, b->backend->name, b->threads, key);
+  char name[LS_BACKEND_KEY_BYTES];
+  ls_task_key(&schedule, 0, ls_backend_key(b->backend, b->device->math, name), b->threads, key);
 }
 
 static ls_status_t bind(ls_meter_t *b, const ls_op_t *op, const ls_shape_t *in, op_item_t *item) {

@@ -11,7 +11,8 @@
 #include "comm/comm.h"
 #include "machine/profile.h"
 
-/* One device: matrix products over a grid of shapes, memory, launches, hand-overs, copies. Local. */
+/* One device: matrix products over a grid of shapes (in every precision of the backend), memory, launches,
+ * hand-overs, copies. Local. */
 ls_status_t ls_probe_device(ls_ctx_t *ctx, const ls_backend_t *backend, int index, int threads,
                             int64_t budget_ns, ls_profile_t *profile);
 

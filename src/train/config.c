@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-static const char *const precisions[] = {"fp32", NULL};
-
 #define ROW(type_, struct_, field_, ...)                                                                     \
   { .name = #field_, .type = (type_), .offset = offsetof(struct_, field_), __VA_ARGS__ }
 
@@ -21,8 +19,9 @@ static const ls_option_t train_rows[] = {
         .help = "Steps of the whole run; or give epochs."),
     ROW(LS_OPT_INT, ls_train_config_t, seed, .min = 0, .max = 9e15, .initial = "42",
         .help = "Seed of initial values, split, order and dropout."),
-    ROW(LS_OPT_ENUM, ls_train_config_t, precision, .choices = precisions, .initial = "fp32",
-        .help = "Number format of parameters and arithmetic."),
+    ROW(LS_OPT_ENUM, ls_train_config_t, precision, .choices = ls_math_names, .initial = "fp32",
+        .help = "fp32; or tf32: products of matrices on tensor cores, whose factors are rounded to 10 bits of "
+                "mantissa. Only backend cuda has it; all that is stored and summed stays fp32."),
     ROW(LS_OPT_INT, ls_train_config_t, accumulate, .min = 1, .max = 1024, .initial = "1",
         .help = "Micro-batches that each rank's share of a step is computed in."),
     ROW(LS_OPT_FLOAT, ls_train_config_t, clip_norm, .min = 0, .max = 1e30, .initial = "0",
@@ -165,6 +164,18 @@ static ls_status_t check_reproducible(ls_ctx_t *ctx, const ls_doc_t *doc, const 
   return status;
 }
 
+/* What a named backend cannot do; which one "auto" is shows where a device is opened (ls_backend_check_math). */
+static ls_status_t check_precision(ls_ctx_t *ctx, const ls_doc_node_t *train, const ls_config_t *config) {
+  const char *backend = config->parallel.backend;
+  if (strcmp(backend, "auto") == 0 || strcmp(backend, "cuda") == 0) return LS_OK;
+  const ls_doc_node_t *node = ls_doc_get(train, "precision");
+  static const ls_place_t nowhere = {0};
+  return ls_fail_at(ctx, LS_ERR_CONFIG, node ? &node->place : &nowhere,
+                    "train.precision is %s, which backend %s does not have: use parallel.backend: cuda, or "
+                    "train.precision: fp32",
+                    ls_math_names[config->train.precision], backend);
+}
+
 static ls_status_t check_rules(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config) {
   const ls_doc_node_t *train = ls_doc_get(doc->root, "train"), *parallel = ls_doc_get(doc->root, "parallel");
   const ls_place_t whole = {.file = doc->file};
@@ -189,6 +200,7 @@ static ls_status_t check_rules(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *
   if (config->parallel.automatic)
     config->parallel.strategy = strategy = config->parallel.ranks > 1 ? "ddp" : "single";
   status = first(status, check_name(ctx, parallel, "backend", config->parallel.backend, backends));
+  if (config->train.precision != LS_MATH_FP32) status = first(status, check_precision(ctx, train, config));
   const ls_strategy_t *row = ls_strategy_find(strategy);
   if (row && !row->distributed && config->parallel.ranks > 1)
     status = first(status, ls_fail_at(ctx, LS_ERR_CONFIG, parallel_place,

@@ -13,7 +13,7 @@ typedef struct {
   int64_t batch; /* global */
   int64_t epochs, steps;
   int64_t seed;
-  int precision; /* fp32 is 0 */
+  int precision; /* ls_math_t */
   int64_t accumulate;
   double clip_norm;
   int64_t max_skipped;

@@ -51,6 +51,8 @@ graph:
 static ls_status_t open_device(ls_trainer_t *t) {
   const ls_comm_t *comm = t->world->comm;
   ls_status_t status = ls_backend_find(t->ctx, t->config->parallel.backend, &t->backend);
+  if (status == LS_OK)
+    status = ls_backend_check_math(t->ctx, t->backend, (ls_math_t)t->config->train.precision);
   if (status != LS_OK) return status;
   t->threads = (int)t->config->parallel.threads;
   if (t->threads == 0) {
@@ -64,8 +66,10 @@ static ls_status_t open_device(ls_trainer_t *t) {
                      "rank %d is number %d on its node, but the node has %d %s device%s; start fewer ranks",
                      comm->rank, comm->local_rank + 1, devices, t->backend->name, devices == 1 ? "" : "s");
   }
-  ls_device_options_t options = {
-      .index = comm->local_rank, .threads = t->threads, .reproducible = t->config->parallel.reproducible};
+  ls_device_options_t options = {.index = comm->local_rank,
+                                 .threads = t->threads,
+                                 .reproducible = t->config->parallel.reproducible,
+                                 .math = (ls_math_t)t->config->train.precision};
   status = t->backend->device->open(t->ctx, &options, &t->device);
   if (status != LS_OK) return status;
   status = t->backend->stream->create(t->device, LS_STREAM_INLINE, &t->stream);

@@ -256,6 +256,7 @@ static void describe(const ls_trainer_t *t, ls_train_report_t *report) {
                                 .train_loss_first = NAN};
   snprintf(report->strategy, sizeof report->strategy, "%s", t->strategy->name);
   snprintf(report->backend, sizeof report->backend, "%s", t->backend->name);
+  snprintf(report->precision, sizeof report->precision, "%s", ls_math_names[t->device->math]);
   snprintf(report->device, sizeof report->device, "%s", t->device->name);
 }
 

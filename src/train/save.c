@@ -161,6 +161,14 @@ static void warn_differences(ls_trainer_t *t, const json_t *meta) {
              "the interrupted run",
              rows[i].name, (long long)json_integer_value(saved), (long long)rows[i].now);
   }
+  const json_t *config = json_object_get(meta, "config");
+  const char *precision = json_string_value(json_object_get(json_object_get(config, "train"), "precision"));
+  const char *now = ls_math_names[t->config->train.precision];
+  if (t->training && precision && strcmp(precision, now) != 0)
+    ls_log(t->ctx, LS_LOG_WARN,
+           "the checkpoint was saved with train.precision %s, this run has %s: it will not repeat the "
+           "interrupted run",
+           precision, now);
 }
 
 ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt) {

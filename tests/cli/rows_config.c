@@ -112,6 +112,9 @@ const row_t rows_config[] = {
      .expect = {"c.yaml:1:72", "relu"}},
     {"unknown precision", CONFIG, .config = MODEL SAMPLES "train: {precision: fp8}\n",
      .expect = {"c.yaml:3:20", "fp32"}},
+    {"a precision that the backend lacks", CONFIG,
+     .config = MODEL SAMPLES "train: {precision: tf32}\nparallel: {backend: ref}\n",
+     .expect = {"c.yaml:3:20", "backend ref", "parallel.backend: cuda"}},
 
     /* wrong types and ranges */
     {"text for a number", CONFIG, .config = MODEL SAMPLES "train: {batch: many}\n",

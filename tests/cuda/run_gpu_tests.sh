@@ -74,6 +74,7 @@ near() {
 
 echo "GPUs: $gpus; $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -1)"
 case_ "ops compare" 120 "$dir/bin/test_ops_compare" cuda
+case_ "ops compare, tf32" 120 "$dir/bin/test_ops_compare" cuda 1 tf32
 case_ "backend" 120 "$dir/bin/test_cuda_backend"
 
 # The same training on the reference, one GPU and all GPUs: early losses agree to rounding, later ones stay close.
@@ -108,6 +109,22 @@ if [ -f "$dir/data/images-idx3-ubyte.gz" ]; then
   done
 fi
 
+# TF32: losses stay near the reference's, and the same run gives the same bits.
+if [ -f "$dir/data/images-idx3-ubyte.gz" ]; then
+  for run in tf32 tf32-again; do
+    # shellcheck disable=SC2086
+    train "mnist-$run" 1 cuda 02-mnist.yaml $mnist --set train.steps=63 --set train.epochs=0 --set train.precision=tf32
+  done
+  near mnist-tf32 mnist-ref-63 val_loss 1e-2
+  first=$(value mnist-tf32 params_xxh3) again=$(value mnist-tf32-again params_xxh3) full=$(value mnist-cuda1-63 params_xxh3)
+  if [ -n "$first" ] && [ "$first" = "$again" ] && [ "$first" != "$full" ]; then
+    row "mnist, tf32, same bits twice" ok "$first"
+  else
+    row "mnist, tf32, same bits twice" FAILED "$first, $again; fp32 has $full"
+    failed=1
+  fi
+fi
+
 # Step times of the presets.
 steps_of() {
   preset=$1 batch=$2 samples=$3
@@ -119,6 +136,12 @@ steps_of() {
       "step $(value "$preset-$batch-$ranks" step_time_us.median) us (p95 $(value "$preset-$batch-$ranks" step_time_us.p95))"
   done
 }
+for precision in fp32 tf32; do
+  train "large-16384-$precision" 1 cuda 01-demo.yaml --set model.preset=mlp-large --set train.batch=16384 \
+    --set data.samples=32768 --set data.validation=0 --set train.epochs=0 --set train.steps=60 \
+    --set train.precision=$precision || continue
+  row "large batch 16384, $precision" "" "step $(value "large-16384-$precision" step_time_us.median) us"
+done
 # Where a step's time goes: the median of every task, timed by events (so not captured), longest first.
 tasks_of() {
   preset=$1 batch=$2

@@ -116,6 +116,29 @@ static void bad_thread_count(void **state) {
   assert_null(device);
 }
 
+/* TF32 is refused by who would compute something else under that name; keys of times say it only when it is
+ * not fp32. */
+static void arithmetic(void **state) {
+  char key[LS_BACKEND_KEY_BYTES];
+  for (int i = 0; i < LS_COUNT(host_backends); i++) {
+    const ls_backend_t *b = host_backends[i];
+    ls_ctx_clear(*state);
+    ls_device_options_t options = {.threads = 1, .math = LS_MATH_TF32};
+    ls_device_t *device = NULL;
+    assert_int_equal(ls_backend_check_math(*state, b, LS_MATH_FP32), LS_OK);
+    assert_int_equal(ls_backend_check_math(*state, b, LS_MATH_TF32), LS_ERR_CONFIG);
+    assert_non_null(strstr(ls_ctx_error(*state), "train.precision"));
+    assert_non_null(strstr(ls_ctx_error(*state), b->name));
+    assert_non_null(strstr(ls_ctx_error(*state), "parallel.backend: cuda"));
+    assert_int_equal(b->device->open(*state, &options, &device), LS_ERR_CONFIG);
+    assert_null(device);
+    assert_string_equal(ls_backend_key(b, LS_MATH_FP32, key), b->name);
+  }
+  assert_string_equal(ls_backend_key(&ls_backend_cpu, LS_MATH_TF32, key), "cpu tf32");
+  assert_string_equal(ls_math_names[LS_MATH_TF32], "tf32");
+  assert_null(ls_math_names[LS_MATH_COUNT]);
+}
+
 /* Everything that is made for one device, stream and event, with the n-th allocation failing. */
 static ls_status_t make_all(ls_ctx_t *ctx, const ls_backend_t *b) {
   ls_device_t *device;
@@ -171,6 +194,7 @@ int main(void) {
       TEST(search_lists_where_it_looked),
       TEST(devices_and_memory),
       TEST(bad_thread_count),
+      TEST(arithmetic),
       TEST(every_allocation_may_fail),
       TEST(ref_has_no_kernels_null_has_all),
   };

@@ -1,7 +1,8 @@
-/* test_ops_compare BACKEND [THREADS]: every case of every op, the backend's own version against the plain C
- * of the op row. Outputs are poisoned with NaN and everything is fenced, so that an element left out or a
- * byte beyond the end shows. Also runs each op in place where its row allows that, and twice, for the same
- * bits. */
+/* test_ops_compare BACKEND [THREADS [PRECISION]]: every case of every op, the backend's own version against
+ * the plain C of the op row. Outputs are poisoned with NaN and everything is fenced, so that an element left
+ * out or a byte beyond the end shows. Also runs each op in place where its row allows that, and twice, for
+ * the same bits. Matrix products run on whole numbers too, where every order of adding and every precision
+ * gives the same bits. */
 #include "device/device.h"
 #include "graph/cases.h"
 #include "optim/optim.h"
@@ -13,6 +14,11 @@
 
 enum { FENCE_BYTES = 256, FENCE = 0xA5, POISON = 0xFF, SKIP = 77 };
 enum { APART = -1 }; /* no input shared; else output 0 shares that input */
+static const char *const products[] = {"linear", "linear_dx",
+                                       "linear_dwb"}; /* output 0 is a matrix product */
+/* Both factors of a product may lose what is below 10 bits of mantissa: (1 + 2^-10)^2 - 1, of the product of
+ * the magnitudes. */
+static const double tf32_loss = 0x1p-9 + 0x1p-20;
 
 typedef struct {
   ls_ctx_t *ctx;
@@ -34,7 +40,10 @@ typedef struct {
   ls_shape_t in_shape[LS_NODE_IN_MAX], out_shape[LS_NODE_OUT_MAX];
   void *in[LS_NODE_IN_MAX];    /* data of the case */
   void *want[LS_NODE_OUT_MAX]; /* from the op row */
+  float *magnitude;            /* of output 0's terms, summed; NULL where factors are not rounded */
   size_t scratch_bytes;
+  double tolerance;
+  bool whole; /* whole numbers as inputs */
 } trial_t;
 
 static void *must(void *memory) {
@@ -51,7 +60,8 @@ static void must_ok(ls_status_t status, const char *what) {
 
 static void complain(rig_t *rig, const trial_t *t, int shared, const char *what) {
   rig->failures++;
-  printf("FAIL %s, case %s%s: %s\n", t->op->name, t->c->name, shared == APART ? "" : ", in place", what);
+  printf("FAIL %s, case %s%s%s: %s\n", t->op->name, t->c->name, t->whole ? ", whole numbers" : "",
+         shared == APART ? "" : ", in place", what);
 }
 
 static fenced_t fenced_make(rig_t *rig, size_t size_bytes, const void *data, int fill) {
@@ -100,13 +110,13 @@ static void *output_start(const trial_t *t, int i) {
 }
 
 /* The oracle: the row's own plain C on host memory. */
-static void run_reference(trial_t *t) {
+static void run_reference(const trial_t *t, void *const *data, void **want) {
   ls_tensor_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
   for (int i = 0; i < t->op->in_count; i++)
-    in[i] = (ls_tensor_t){t->in[i], t->in_shape[i]};
+    in[i] = (ls_tensor_t){data[i], t->in_shape[i]};
   for (int i = 0; i < t->op->out_count; i++) {
-    t->want[i] = output_start(t, i);
-    out[i] = (ls_tensor_t){t->want[i], t->out_shape[i]};
+    want[i] = output_start(t, i);
+    out[i] = (ls_tensor_t){want[i], t->out_shape[i]};
   }
   void *scratch = t->scratch_bytes ? must(malloc(t->scratch_bytes)) : NULL;
   ls_kernel_args_t args = {&t->c->attrs,     in,      t->op->in_count, out,
@@ -115,15 +125,35 @@ static void run_reference(trial_t *t) {
   free(scratch);
 }
 
+/* A product of the factors' magnitudes: what their rounding is relative to. */
+static void run_magnitude(trial_t *t) {
+  void *data[LS_NODE_IN_MAX], *sums[LS_NODE_OUT_MAX];
+  for (int i = 0; i < t->op->in_count; i++) {
+    int64_t count = ls_shape_count(&t->in_shape[i]);
+    float *f = must(malloc((size_t)count * sizeof *f));
+    for (int64_t k = 0; k < count; k++)
+      f[k] = fabsf(((const float *)t->in[i])[k]);
+    data[i] = f;
+  }
+  run_reference(t, data, sums);
+  t->magnitude = sums[0];
+  for (int i = 1; i < t->op->out_count; i++)
+    free(sums[i]);
+  for (int i = 0; i < t->op->in_count; i++)
+    free(data[i]);
+}
+
 static void check_close(rig_t *rig, const trial_t *t, int shared, int output, const float *got) {
   const float *want = t->want[output];
   for (int64_t k = 0; k < ls_shape_count(&t->out_shape[output]); k++) {
     double a = got[k], b = want[k];
     bool same = (isnan(a) && isnan(b)) || a == b;
-    if (same || fabs(a - b) <= t->c->tolerance * (1 + fabs(b))) continue;
+    double allowed = t->tolerance * (1 + fabs(b));
+    if (t->magnitude && output == 0) allowed += tf32_loss * (double)t->magnitude[k];
+    if (same || fabs(a - b) <= allowed) continue;
     char what[160];
     snprintf(what, sizeof what, "output %d, element %lld is %.9g, must be %.9g (off by %.2g, %.2g allowed)",
-             output, (long long)k, a, b, fabs(a - b), t->c->tolerance * (1 + fabs(b)));
+             output, (long long)k, a, b, fabs(a - b), allowed);
     complain(rig, t, shared, what);
     return;
   }
@@ -202,16 +232,33 @@ static void check_bits(rig_t *rig, const trial_t *t, const launch_t *a, const la
       complain(rig, t, APART, "two runs gave different bits");
 }
 
-static void run_case(rig_t *rig, const ls_op_t *op, const ls_op_case_t *c, ls_kernel_fn kernel) {
-  trial_t t = {.op = op, .c = c};
+static bool is_product(const ls_op_t *op) {
+  for (int i = 0; i < LS_COUNT(products); i++)
+    if (strcmp(op->name, products[i]) == 0) return true;
+  return false;
+}
+
+/* -8 to 8: sums of up to 2^18 products are exact in f32 in any order, and so are the factors in TF32. */
+static void fill_whole(int64_t count, float *to) {
+  case_fill_uniform((uint64_t)count, -8.99f, 8.99f, count, to);
+  for (int64_t k = 0; k < count; k++)
+    to[k] = truncf(to[k]);
+}
+
+static void run_case(rig_t *rig, const ls_op_t *op, const ls_op_case_t *c, ls_kernel_fn kernel, bool whole) {
+  trial_t t = {.op = op, .c = c, .tolerance = whole ? 0 : c->tolerance, .whole = whole};
   launch_t first, again;
   must_ok(case_shapes(rig->ctx, op, c, t.in_shape, t.out_shape), op->name);
   if (op->scratch_bytes) t.scratch_bytes = op->scratch_bytes(&c->attrs, t.in_shape, t.out_shape);
   for (int i = 0; i < c->in_count; i++) {
     t.in[i] = must(malloc(ls_shape_bytes(&t.in_shape[i])));
-    case_fill_input(op, c, i, t.in[i]);
+    if (whole)
+      fill_whole(ls_shape_count(&t.in_shape[i]), t.in[i]);
+    else
+      case_fill_input(op, c, i, t.in[i]);
   }
-  run_reference(&t);
+  run_reference(&t, t.in, t.want);
+  if (rig->device->math == LS_MATH_TF32 && is_product(op) && !whole) run_magnitude(&t);
 
   launch_make(rig, &t, APART, &first);
   launch_make(rig, &t, APART, &again);
@@ -229,6 +276,7 @@ static void run_case(rig_t *rig, const ls_op_t *op, const ls_op_case_t *c, ls_ke
     free(t.in[i]);
   for (int i = 0; i < op->out_count; i++)
     free(t.want[i]);
+  free(t.magnitude);
 }
 
 /* Returns 1 when the backend has a version of its own. */
@@ -245,7 +293,9 @@ static int run_op(rig_t *rig, const ls_op_t *op) {
   }
   int before = rig->failures;
   for (int k = 0; k < op->case_count; k++)
-    run_case(rig, op, &op->cases[k], kernel);
+    run_case(rig, op, &op->cases[k], kernel, false);
+  for (int k = 0; k < op->case_count && is_product(op); k++)
+    run_case(rig, op, &op->cases[k], kernel, true);
   if (rig->failures == before) printf("ok   %s: %d cases\n", op->name, op->case_count);
   return 1;
 }
@@ -257,11 +307,13 @@ static void print_log(void *user, ls_log_level_t level, const char *message) {
 
 int main(int argc, char **argv) {
   if (argc < 2) {
-    fprintf(stderr, "usage: %s BACKEND [THREADS]\n", argv[0]);
+    fprintf(stderr, "usage: %s BACKEND [THREADS [PRECISION]]\n", argv[0]);
     return 2;
   }
+  bool tf32 = argc > 3 && strcmp(argv[3], ls_math_names[LS_MATH_TF32]) == 0;
   rig_t rig = {.ctx = ls_ctx_create(print_log, NULL)};
-  ls_device_options_t options = {.threads = argc > 2 ? atoi(argv[2]) : 1};
+  ls_device_options_t options = {.threads = argc > 2 ? atoi(argv[2]) : 1,
+                                 .math = tf32 ? LS_MATH_TF32 : LS_MATH_FP32};
   must(rig.ctx);
   ls_status_t status = ls_backend_find(rig.ctx, argv[1], &rig.backend);
   if (status == LS_ERR_UNSUPPORTED) {
@@ -278,7 +330,8 @@ int main(int argc, char **argv) {
     own += run_op(&rig, ls_ops[i]);
   for (int i = 0; ls_optim_ops[i]; i++)
     own += run_op(&rig, ls_optim_ops[i]);
-  printf("%s: %d ops with a version of their own, %d failures\n", rig.device->name, own, rig.failures);
+  printf("%s, %s: %d ops with a version of their own, %d failures\n", rig.device->name,
+         ls_math_names[rig.device->math], own, rig.failures);
 
   rig.backend->stream->destroy(rig.stream);
   rig.backend->device->close(rig.device);

@@ -165,11 +165,18 @@ static void what_is_missing_is_named_with_its_remedy(void **state) {
   ls_arena_release(&arena);
 }
 
-/* Other widths, another optimizer: other families. Another batch: the same. */
+/* Other widths, another optimizer, another precision: other families. Another batch: the same. The name of
+ * fp32 is what it was before there was another one, so that older profiles hold. */
 static void families_hold_what_times_depend_on(void **state) {
   (void)state;
   char a[LS_FAMILY_BYTES], b[LS_FAMILY_BYTES];
   assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, a), LS_OK);
+  assert_int_equal(strncmp(a, "step ref t1 of 2 ", 17), 0);
+  config->train.precision = LS_MATH_TF32;
+  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, b), LS_OK);
+  assert_int_equal(strncmp(b, "step ref tf32 t1 of 2 ", 22), 0);
+  assert_string_equal(a + 17, b + 22);
+  config->train.precision = LS_MATH_FP32;
   config->train.batch = 128;
   assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, b), LS_OK);
   assert_string_equal(a, b);

@@ -200,9 +200,10 @@ static void a_plan_becomes_a_configuration(void **state) {
   assert_string_equal(copy.parallel.strategy, "ddp");
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
-  assert_string_equal(ls_plan_sets(&arena, &c, "cpu"),
+  assert_string_equal(ls_plan_sets(&arena, &c, "cuda", "tf32"),
                       "--set parallel.strategy=ddp --set parallel.ranks=4 --set parallel.threads=3 --set "
-                      "parallel.backend=cpu --set parallel.bucket_bytes=99 --set train.accumulate=8");
+                      "parallel.backend=cuda --set parallel.bucket_bytes=99 --set train.accumulate=8 --set "
+                      "train.precision=tf32");
   assert_string_equal(ls_plan_name(&arena, &c), "ddp, 4 devices x 3 threads");
   c.host = false; /* on a GPU threads do not compute */
   assert_string_equal(ls_plan_name(&arena, &c), "ddp, 4 devices");

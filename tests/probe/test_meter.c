@@ -192,6 +192,36 @@ static void whole_device(void **state) {
   ls_profile_destroy(profile);
 }
 
+/* A backend with TF32: products in both precisions under keys of their own, all else once. */
+static ls_status_t open_any_math(ls_ctx_t *ctx, const ls_device_options_t *options, ls_device_t **device) {
+  ls_device_options_t plain = *options;
+  plain.math = LS_MATH_FP32;
+  ls_status_t status = ls_backend_null.device->open(ctx, &plain, device);
+  if (status == LS_OK) (*device)->math = options->math;
+  return status;
+}
+
+static void both_precisions(void **state) {
+  capture_t *c = *state;
+  ls_device_ops_t ops = *ls_backend_null.device;
+  ops.open = open_any_math;
+  ls_backend_t backend = ls_backend_null;
+  backend.device = &ops;
+  backend.tf32 = true;
+  ls_profile_t *profile = profile_of(c);
+  const ls_curve_point_t *points;
+  ls_time_t t;
+  assert_int_equal(ls_probe_device(c->ctx, &backend, 0, 1, 2000000, profile), LS_OK);
+  assert_true(ls_profile_get(
+      profile, "op null t1 linear f32 (16, 128) f32 (128, 128) f32 (128) -> f32 (16, 128)", &t));
+  assert_true(ls_profile_get(
+      profile, "op null tf32 t1 linear f32 (16, 128) f32 (128, 128) f32 (128) -> f32 (16, 128)", &t));
+  assert_int_equal(ls_profile_curve(profile, "memory null t1", &points), 4);
+  assert_int_equal(ls_profile_curve(profile, "memory null tf32 t1", &points), 0);
+  assert_int_equal(ls_profile_time_count(profile), 9 + 6 + 2 + 9 + 6);
+  ls_profile_destroy(profile);
+}
+
 static ls_status_t small_life(capture_t *c) {
   ls_device_t *device;
   ls_meter_t *meter = NULL;
@@ -220,6 +250,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(captures, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(a_failure_is_passed_up, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(whole_device, capture_setup, capture_teardown),
+      cmocka_unit_test_setup_teardown(both_precisions, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(every_allocation_fails_once, capture_setup, capture_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,9 @@ static const struct {
      {"global batch (2)", "ranks (3)", NULL}},
     {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {precision: fp8}\n",
      {"test.yaml:3:20: ", "precision", NULL}},
+    {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {precision: tf32}\nparallel: {backend: "
+     "cpu}\n",
+     {"test.yaml:3:20: train.precision is tf32", "backend cpu", "parallel.backend: cuda"}},
     {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {optimizer: {nesterov: true}}\n",
      {"test.yaml:3:9: ", "nesterov", "momentum"}},
     {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {optimizer: {name: adm}}\n",

@@ -57,8 +57,8 @@ static cublasStatus_t describe(const ls_blas_t *blas, ls_blas_plan_t *plan) {
   int64_t a_rows = key->a_transposed ? key->k : key->m, a_cols = key->a_transposed ? key->m : key->k;
   int64_t b_rows = key->b_transposed ? key->n : key->k, b_cols = key->b_transposed ? key->k : key->n;
   cublasLtMatmulDesc_t desc = (cublasLtMatmulDesc_t)&plan->desc;
-  cublasStatus_t r =
-      blas->cublasLtMatmulDescInit_internal(desc, sizeof plan->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  cublasComputeType_t compute = key->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  cublasStatus_t r = blas->cublasLtMatmulDescInit_internal(desc, sizeof plan->desc, compute, CUDA_R_32F);
   if (r == CUBLAS_STATUS_SUCCESS)
     r = blas->cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a);
   if (r == CUBLAS_STATUS_SUCCESS)
@@ -99,27 +99,60 @@ static cublasStatus_t prefer(const ls_blas_t *blas, const ls_blas_key_t *key,
   return r;
 }
 
-/* The heuristic's first choice, not the fastest of a trial: a trial's noise would change bits
- * between runs. */
-ls_status_t ls_blas_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
-                         ls_blas_plan_t *plan) {
+static ls_status_t fail_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
+                             cublasStatus_t r) {
+  return ls_fail(ctx, LS_ERR_UNSUPPORTED,
+                 "cuBLASLt has no way to multiply (%lld x %lld) by (%lld x %lld): %s", (long long)key->m,
+                 (long long)key->k, (long long)key->k, (long long)key->n, blas->cublasLtGetStatusString(r));
+}
+
+/* An attribute that an algorithm does not have stays 0. */
+static void read_way(const ls_blas_t *blas, const cublasLtMatmulHeuristicResult_t *found,
+                     ls_blas_way_t *way) {
+  *way = (ls_blas_way_t){
+      .algo = found->algo, .workspace_bytes = found->workspaceSize, .waves = found->wavesCount};
+  const struct {
+    cublasLtMatmulAlgoConfigAttributes_t attribute;
+    void *value;
+  } rows[] = {{CUBLASLT_ALGO_CONFIG_ID, &way->id},
+              {CUBLASLT_ALGO_CONFIG_TILE_ID, &way->tile},
+              {CUBLASLT_ALGO_CONFIG_STAGES_ID, &way->stages},
+              {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &way->split_k},
+              {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &way->reduction}};
+  for (int i = 0; i < LS_COUNT(rows); i++)
+    (void)blas->cublasLtMatmulAlgoConfigGetAttribute(&found->algo, rows[i].attribute, rows[i].value,
+                                                     sizeof(uint32_t), NULL);
+}
+
+ls_status_t ls_blas_ways(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key, ls_blas_plan_t *plan,
+                         ls_blas_way_t way[LS_BLAS_WAY_MAX], int *count) {
   ls_blas_plan_t p = {.key = *key};
   cublasLtMatmulPreferenceOpaque_t preference;
-  cublasLtMatmulHeuristicResult_t found;
-  int count = 0;
+  cublasLtMatmulHeuristicResult_t found[LS_BLAS_WAY_MAX];
+  int found_count = 0, usable = 0;
   cublasStatus_t r = describe(blas, &p);
   if (r == CUBLAS_STATUS_SUCCESS) r = prefer(blas, key, &preference);
   if (r == CUBLAS_STATUS_SUCCESS)
     r = blas->cublasLtMatmulAlgoGetHeuristic(blas->handle, (cublasLtMatmulDesc_t)&p.desc,
                                              (cublasLtMatrixLayout_t)&p.a, (cublasLtMatrixLayout_t)&p.b,
                                              (cublasLtMatrixLayout_t)&p.d, (cublasLtMatrixLayout_t)&p.d,
-                                             &preference, 1, &found, &count);
-  if (r == CUBLAS_STATUS_SUCCESS && count < 1) r = CUBLAS_STATUS_NOT_SUPPORTED;
-  if (r != CUBLAS_STATUS_SUCCESS)
-    return ls_fail(ctx, LS_ERR_UNSUPPORTED,
-                   "cuBLASLt has no way to multiply (%lld x %lld) by (%lld x %lld): %s", (long long)key->m,
-                   (long long)key->k, (long long)key->k, (long long)key->n, blas->cublasLtGetStatusString(r));
-  p.algo = found.algo;
+                                             &preference, LS_BLAS_WAY_MAX, found, &found_count);
+  for (int i = 0; r == CUBLAS_STATUS_SUCCESS && i < found_count; i++)
+    if (found[i].state == CUBLAS_STATUS_SUCCESS) read_way(blas, &found[i], &way[usable++]);
+  if (r == CUBLAS_STATUS_SUCCESS && usable < 1) r = CUBLAS_STATUS_NOT_SUPPORTED;
+  if (r != CUBLAS_STATUS_SUCCESS) return fail_plan(ctx, blas, key, r);
   *plan = p;
+  *count = usable;
+  return LS_OK;
+}
+
+/* Nothing is timed: a trial's noise would change bits between runs. */
+ls_status_t ls_blas_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
+                         ls_blas_plan_t *plan) {
+  ls_blas_way_t way[LS_BLAS_WAY_MAX];
+  int count;
+  ls_status_t status = ls_blas_ways(ctx, blas, key, plan, way, &count);
+  if (status) return status;
+  plan->algo = way[0].algo;
   return LS_OK;
 }

@@ -11,6 +11,7 @@
   X(cublasLtCreate)                                                                                          \
   X(cublasLtDestroy)                                                                                         \
   X(cublasLtMatmul)                                                                                          \
+  X(cublasLtMatmulAlgoConfigGetAttribute)                                                                    \
   X(cublasLtMatmulAlgoGetHeuristic)                                                                          \
   X(cublasLtMatmulDescInit_internal)                                                                         \
   X(cublasLtMatmulDescSetAttribute)                                                                          \
@@ -27,11 +28,12 @@ typedef struct {
 #undef LS_BLAS_POINTER
 } ls_blas_t;
 
-/* D (m x n) = op(A) op(B), column-major as cuBLAS has it, f32 throughout. */
+/* D (m x n) = op(A) op(B), column-major as cuBLAS has it, f32 in memory. */
 typedef struct {
   int64_t m, n, k;
   bool a_transposed, b_transposed;
   bool bias;       /* adds a vector (m) to every column of D */
+  bool tf32;       /* factors may be rounded to TF32 (10 bits of mantissa); sums stay f32 */
   int align_bytes; /* that all pointers have, up to 256 */
   size_t workspace_bytes;
 } ls_blas_key_t;
@@ -43,9 +45,24 @@ typedef struct {
   cublasLtMatmulAlgo_t algo;
 } ls_blas_plan_t;
 
+/* One way to compute a product, as cuBLASLt describes it. */
+typedef struct {
+  cublasLtMatmulAlgo_t algo;
+  size_t workspace_bytes;
+  float waves;                      /* of thread blocks over the GPU's multiprocessors */
+  uint32_t tile, stages, reduction; /* cublasLtMatmulTile_t, cublasLtMatmulStages_t, scheme of a split sum */
+  int32_t id, split_k;
+} ls_blas_way_t;
+enum { LS_BLAS_WAY_MAX = 16 };
+
 ls_status_t ls_blas_open(ls_ctx_t *ctx, ls_blas_t *blas);
 void ls_blas_close(ls_blas_t *blas);
-/* Host work only, so it may happen while a stream is captured. Reports LS_ERR_UNSUPPORTED with the shape. */
+/* Both: host work only, so it may happen while a stream is captured. Report LS_ERR_UNSUPPORTED with the
+ * shape. */
+/* The plan without its algorithm, and the ways that cuBLASLt offers, the one it would take first. */
+ls_status_t ls_blas_ways(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key, ls_blas_plan_t *plan,
+                         ls_blas_way_t way[LS_BLAS_WAY_MAX], int *count);
+/* The same key gives the same algorithm on the same GPU with the same library: nothing is timed. */
 ls_status_t ls_blas_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
                          ls_blas_plan_t *plan);
 

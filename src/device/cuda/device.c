@@ -45,6 +45,7 @@ static ls_status_t open_device(ls_ctx_t *ctx, const ls_device_options_t *options
   if (!d) return LS_ERR_MEMORY;
   d->base.backend = &ls_backend_cuda;
   d->base.ctx = ctx;
+  d->base.math = options->math;
   d->index = options->index;
   d->reproducible = options->reproducible;
   snprintf(d->base.name, sizeof d->base.name, "%.63s", props.name);

@@ -7,8 +7,8 @@
 
 static bool same_key(const ls_blas_key_t *a, const ls_blas_key_t *b) {
   return a->m == b->m && a->n == b->n && a->k == b->k && a->a_transposed == b->a_transposed &&
-         a->b_transposed == b->b_transposed && a->bias == b->bias && a->align_bytes == b->align_bytes &&
-         a->workspace_bytes == b->workspace_bytes;
+         a->b_transposed == b->b_transposed && a->bias == b->bias && a->tf32 == b->tf32 &&
+         a->align_bytes == b->align_bytes && a->workspace_bytes == b->workspace_bytes;
 }
 
 /* A full table only costs time: the plan is then made again in *spare. */
@@ -53,6 +53,7 @@ static ls_status_t multiply(ls_stream_t *stream, ls_blas_key_t key, const float 
   ls_cuda_device_t *device = ls_cuda_device(stream->device);
   if (key.m == 0 || key.n == 0) return LS_OK;
   key.bias = bias != NULL;
+  key.tf32 = device->base.math == LS_MATH_TF32;
   key.align_bytes = common_alignment(a, b, d, bias);
   if (device->reproducible && key.align_bytes > size_alignment(&key)) key.align_bytes = size_alignment(&key);
   key.workspace_bytes = s->workspace_bytes;

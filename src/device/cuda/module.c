@@ -4,6 +4,7 @@
 const ls_backend_t ls_backend_cuda = {
     .name = "cuda",
     .host_memory = false,
+    .tf32 = true,
     .device = &ls_cuda_device_ops,
     .buffer = &ls_cuda_buffer_ops,
     .stream = &ls_cuda_stream_ops,

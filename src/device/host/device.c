@@ -10,12 +10,14 @@ ls_status_t ls_host_device_open(ls_ctx_t *ctx, const ls_backend_t *backend,
   if (options->threads < 1)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "backend %s: %d threads were asked for, at least 1 is needed",
                    backend->name, options->threads);
+  ls_status_t status = ls_backend_check_math(ctx, backend, options->math);
+  if (status) return status;
   ls_host_device_t *d = ls_alloc(ctx, size_bytes);
   if (!d) return LS_ERR_MEMORY;
   d->base.backend = backend;
   d->base.ctx = ctx;
   d->reproducible = options->reproducible;
-  ls_status_t status = ls_pool_create(ctx, options->threads, &d->pool);
+  status = ls_pool_create(ctx, options->threads, &d->pool);
   if (status) {
     ls_free(d);
     return status;

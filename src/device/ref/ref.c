@@ -3,7 +3,7 @@
 #include "device/host/host.h"
 
 static ls_status_t ref_open(ls_ctx_t *ctx, const ls_device_options_t *options, ls_device_t **device) {
-  ls_device_options_t one = {.index = options->index, .threads = 1};
+  ls_device_options_t one = {.index = options->index, .threads = 1, .math = options->math};
   return ls_host_device_open(ctx, &ls_backend_ref, &one, sizeof(ls_host_device_t), device);
 }
 
