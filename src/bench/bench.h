@@ -126,8 +126,8 @@ ls_status_t ls_bench_document(ls_ctx_t *ctx, const ls_bench_method_t *method, co
  * "predicted_step_time_us". Returns how many matched. */
 int ls_bench_plan_merge(json_t *document, const json_t *plan);
 
-/* peak.c: adds "utilisation" {peak_flops_per_s, peak_flops_percent} to the fp32 variants for whose device the
- * profile has times of matrix products. */
+/* peak.c: adds "utilisation" {peak_flops_per_s, peak_flops_percent} to the variants for whose device and
+ * precision the profile has times of matrix products. */
 void ls_bench_peak(json_t *document, const ls_profile_t *profile);
 
 /* study.c: adds "study": the two tables of the study that the project grew from, filled from the variants of

@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Products (rows, in) x (out, in) in plain fp32: attributes after the op's name would mean another precision.
- */
+/* Products (rows, in) x (out, in) without attributes after the op's name. */
 static double rate_of(const char *key, const char *start, const ls_time_t *time) {
   long long rows, in, out, again;
   size_t len = strlen(start);
@@ -17,10 +16,13 @@ static double rate_of(const char *key, const char *start, const ls_time_t *time)
   return 2.0 * (double)rows * (double)in * (double)out * 1e9 / time->ns;
 }
 
-static double peak_of(const ls_profile_t *profile, const char *backend, int threads) {
+/* The backend as ls_backend_key names it for keys: fp32 is not said. */
+static double peak_of(const ls_profile_t *profile, const char *backend, const char *precision, int threads) {
   char start[64];
   double peak = NAN;
-  snprintf(start, sizeof start, "op %s t%d linear ", backend, threads);
+  bool plain = strcmp(precision, ls_math_names[LS_MATH_FP32]) == 0;
+  snprintf(start, sizeof start, "op %s%s%s t%d linear ", backend, plain ? "" : " ", plain ? "" : precision,
+           threads);
   for (int i = 0; i < ls_profile_time_count(profile); i++) {
     ls_time_t time;
     const char *key = ls_profile_time_at(profile, i, &time);
@@ -38,8 +40,8 @@ void ls_bench_peak(json_t *document, const ls_profile_t *profile) {
     const char *precision = json_string_value(json_object_get(variant, "precision"));
     double threads = ls_bench_number(variant, "threads_per_rank"),
            own = ls_bench_number(variant, "flops_per_s_per_rank");
-    if (!backend || !precision || strcmp(precision, "fp32") != 0 || !isfinite(own)) continue;
-    double peak = peak_of(profile, backend, isfinite(threads) ? (int)threads : 1);
+    if (!backend || !precision || !isfinite(own)) continue;
+    double peak = peak_of(profile, backend, precision, isfinite(threads) ? (int)threads : 1);
     if (!isfinite(peak)) continue;
     json_object_set_new(
         variant, "utilisation",

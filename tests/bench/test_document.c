@@ -147,11 +147,13 @@ static void test_peak(void **state) {
   const struct {
     const char *key;
     double ns;
-  } times[] = {{"op cpu t1 linear f32 (10, 100) f32 (50, 100) f32 (50) -> f32 (10, 50)", 1e5},    /* 1e9 */
-               {"op cpu t1 linear f32 (10, 100) f32 (500, 100) f32 (500) -> f32 (10, 500)", 1e5}, /* 1e10 */
-               {"op cpu t2 linear f32 (10, 100) f32 (500, 100) f32 (500) -> f32 (10, 500)", 1e3},
-               {"op cpu t1 linear i0=1 f32 (10, 100) f32 (500, 100) f32 (500) -> f32 (10, 500)", 1e3},
-               {"op cpu t1 linear_dx f32 (10, 100) f32 (500, 100) -> f32 (10, 500)", 1e3}};
+  } times[] = {
+      {"op cpu t1 linear f32 (10, 100) f32 (50, 100) f32 (50) -> f32 (10, 50)", 1e5},    /* 1e9 */
+      {"op cpu t1 linear f32 (10, 100) f32 (500, 100) f32 (500) -> f32 (10, 500)", 1e5}, /* 1e10 */
+      {"op cpu t2 linear f32 (10, 100) f32 (500, 100) f32 (500) -> f32 (10, 500)", 1e3},
+      {"op cpu t1 linear i0=1 f32 (10, 100) f32 (500, 100) f32 (500) -> f32 (10, 500)", 1e3},
+      {"op cpu tf32 t1 linear f32 (10, 100) f32 (500, 100) f32 (500) -> f32 (10, 500)", 1e4}, /* 1e11 */
+      {"op cpu t1 linear_dx f32 (10, 100) f32 (500, 100) -> f32 (10, 500)", 1e3}};
   for (int i = 0; i < LS_COUNT(times); i++) {
     const ls_time_t time = {times[i].ns, times[i].ns, times[i].ns};
     assert_int_equal(ls_profile_put(profile, times[i].key, &time), LS_OK);
@@ -161,6 +163,10 @@ static void test_peak(void **state) {
   const json_t *v = json_array_get(json_object_get(d, "variants"), 0);
   near(ls_bench_number(v, "utilisation.peak_flops_per_s"), 1e10);
   near(ls_bench_number(v, "utilisation.peak_flops_percent"), 100 * (2000 * 1e6 / 200) / 1e10);
+  json_t *other = json_array_get(json_object_get(d, "variants"), 0);
+  json_object_set_new(other, "precision", json_string("tf32"));
+  ls_bench_peak(d, profile);
+  near(ls_bench_number(other, "utilisation.peak_flops_per_s"), 1e11);
   json_decref(d);
   ls_profile_destroy(profile);
 }

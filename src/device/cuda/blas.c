@@ -1,5 +1,5 @@
-/* Opening cuBLASLt and deciding how a matrix product is computed. True f32: no TF32, and no algorithm whose
- * parts are added up in an order that could change from run to run. */
+/* Opening cuBLASLt and describing matrix products to it. True f32 unless TF32 is asked for, and no algorithm
+ * whose parts are added up in an order that could change from run to run. */
 #include "device/cuda/blas.h"
 
 #include <dlfcn.h>
@@ -146,13 +146,12 @@ ls_status_t ls_blas_ways(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key
   return LS_OK;
 }
 
-/* Nothing is timed: a trial's noise would change bits between runs. */
 ls_status_t ls_blas_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
                          ls_blas_plan_t *plan) {
   ls_blas_way_t way[LS_BLAS_WAY_MAX];
   int count;
   ls_status_t status = ls_blas_ways(ctx, blas, key, plan, way, &count);
   if (status) return status;
-  plan->algo = way[0].algo;
+  plan->algo = way[ls_blas_choose(key, way, count)].algo;
   return LS_OK;
 }

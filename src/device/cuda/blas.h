@@ -62,7 +62,10 @@ void ls_blas_close(ls_blas_t *blas);
 /* The plan without its algorithm, and the ways that cuBLASLt offers, the one it would take first. */
 ls_status_t ls_blas_ways(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key, ls_blas_plan_t *plan,
                          ls_blas_way_t way[LS_BLAS_WAY_MAX], int *count);
-/* The same key gives the same algorithm on the same GPU with the same library: nothing is timed. */
+/* Which of the ways to take: a fixed rule over what cuBLASLt says about them, its own order where the rule
+ * has nothing to add. Nothing is timed: a trial's noise would change bits between runs. */
+int ls_blas_choose(const ls_blas_key_t *key, const ls_blas_way_t *way, int count);
+/* The same key gives the same algorithm on the same GPU with the same library. */
 ls_status_t ls_blas_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
                          ls_blas_plan_t *plan);
 

@@ -1,0 +1,40 @@
+/* Which of cuBLASLt's ways to take for a product. Its own order is good for large products; for small ones it
+ * is off by up to ten times. The rule reads what cuBLASLt says about the ways, so that the same bits come out
+ * of every run; its limits are where bench_cuda_matmul found it to pay on an H200 with CUDA 13.0: of 570
+ * products, none becomes slower. */
+#include "device/cuda/blas.h"
+
+enum { FEW_ROWS = 16, FEW_ROWS_K = 192, FEW_ROWS_TF32_K = 512, SPLIT_K_MIN = 128, SPLIT_PART_MIN = 32 };
+
+/* Whether the way is meant for few rows: kernels without tiles, which read each weight once. On an H200 they
+ * win by up to 9 times where the weights are read along k (a_transposed), and lose elsewhere unless k is
+ * short; tensor cores overtake them when k is long. */
+static bool for_few_rows(const ls_blas_key_t *key, const ls_blas_way_t *way) {
+  int64_t k_max = !key->a_transposed ? FEW_ROWS_K : key->tf32 ? FEW_ROWS_TF32_K : INT64_MAX;
+  return key->n <= FEW_ROWS && !key->b_transposed && key->k <= k_max && way->workspace_bytes == 0 &&
+         way->tile == CUBLASLT_MATMUL_TILE_UNDEFINED;
+}
+
+/* Parts that the sum over k is computed in, at least. Small tiles of D leave most of a GPU idle, and the
+ * heuristic then splits k, on an H200 into up to 528 parts for k = 256: adding them up takes ten times as
+ * long as the rest. */
+static double parts(const ls_blas_key_t *key, const ls_blas_way_t *way) {
+  if (way->split_k == 1) return 1;
+  double stored = (double)way->workspace_bytes / ((double)sizeof(float) * (double)key->m * (double)key->n);
+  return stored > 2 ? stored : 2;
+}
+
+static bool worth_splitting(const ls_blas_key_t *key, const ls_blas_way_t *way) {
+  double count = parts(key, way);
+  return count == 1 || (key->k >= SPLIT_K_MIN && (double)key->k / count >= SPLIT_PART_MIN);
+}
+
+int ls_blas_choose(const ls_blas_key_t *key, const ls_blas_way_t *way, int count) {
+  int few = -1;
+  for (int i = 0; i < count; i++)
+    if (for_few_rows(key, &way[i]) && (few < 0 || (way[few].split_k != 1 && way[i].split_k == 1))) few = i;
+  if (few >= 0) return few;
+  for (int i = 0; i < count; i++)
+    if (worth_splitting(key, &way[i])) return i;
+  return 0;
+}

@@ -1,0 +1,85 @@
+/* The rule that picks one of cuBLASLt's ways for a product, on ways as an H200 with CUDA 13.0 offered them.
+ * Needs no GPU. */
+#include "device/cuda/blas.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { T = CUBLASLT_MATMUL_TILE_64x64 };
+#define WAY(tile_, split_, workspace_)                                                                       \
+  { .tile = (tile_), .split_k = (split_), .workspace_bytes = (workspace_) }
+#define LINEAR(n_, i, o)                                                                                     \
+  { .m = (o), .n = (n_), .k = (i), .a_transposed = true, .bias = true }
+#define LINEAR_TF32(n_, i, o)                                                                                \
+  { .m = (o), .n = (n_), .k = (i), .a_transposed = true, .bias = true, .tf32 = true }
+#define DX(n_, i, o)                                                                                         \
+  { .m = (i), .n = (n_), .k = (o) }
+#define DWB(n_, i, o)                                                                                        \
+  { .m = (i), .n = (o), .k = (n_), .b_transposed = true }
+
+static const struct {
+  const char *what;
+  ls_blas_key_t key;
+  ls_blas_way_t way[5];
+  int count, taken;
+} rows[] = {
+    {"a few-row kernel beats splits",
+     LINEAR(8, 799, 256),
+     {WAY(T, 132, 2163383), WAY(T, 1, 0), WAY(0, 1, 0)},
+     3,
+     2},
+    {"264 parts for k = 256 are too many",
+     LINEAR(16, 256, 128),
+     {WAY(T, 264, 2163379), WAY(T, 264, 2163911), WAY(T, 132, 65536), WAY(T, 105, 869375)},
+     4,
+     2},
+    {"the unsplit few-row kernel before the split one",
+     DX(16, 64, 192),
+     {WAY(T, 36, 24576), WAY(0, -1, 0), WAY(0, 1, 0)},
+     3,
+     2},
+    {"a split few-row kernel where there is no other",
+     DX(16, 256, 128),
+     {WAY(T, 16, 65536), WAY(T, 1, 0), WAY(0, -1, 0)},
+     3,
+     2},
+    {"few-row kernels are slow where k is long and strided",
+     DX(4, 1024, 512),
+     {WAY(T, 16, 65536), WAY(0, 1, 0)},
+     2,
+     0},
+    {"tensor cores overtake them", LINEAR_TF32(8, 1024, 512), {WAY(T, 8, 65536), WAY(0, 1, 0)}, 2, 0},
+    {"but not where k is short", LINEAR_TF32(8, 512, 512), {WAY(T, 8, 65536), WAY(0, 1, 0)}, 2, 1},
+    {"nor for more rows", LINEAR(32, 256, 128), {WAY(T, 4, 65536), WAY(0, 1, 0)}, 2, 0},
+    {"a sum of 16 terms is not split", DWB(16, 799, 256), {WAY(T, 2, 1636352), WAY(T, 1, 0)}, 2, 1},
+    {"nor one of 4 by cuBLASLt's own choice",
+     DWB(4, 1024, 1024),
+     {WAY(T, -1, 0), WAY(T, 4, 4194304), WAY(T, 1, 0)},
+     3,
+     2},
+    {"a long one is, as it comes", DWB(16384, 799, 256), {WAY(T, 10, 8181760), WAY(T, 1, 0)}, 2, 0},
+    {"large products keep cuBLASLt's order",
+     LINEAR(1024, 1024, 1024),
+     {WAY(T, 1, 0), WAY(T, 4, 16778655)},
+     2,
+     0},
+    {"nothing good: the first", LINEAR(32, 64, 192), {WAY(T, 16, 65536), WAY(T, 8, 65536)}, 2, 0},
+    {"one way", LINEAR(16, 256, 128), {WAY(T, 528, 4326595)}, 1, 0},
+};
+
+static void chooses(void **state) {
+  (void)state;
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    int taken = ls_blas_choose(&rows[i].key, rows[i].way, rows[i].count);
+    if (taken != rows[i].taken) fail_msg("%s: way %d was taken, not %d", rows[i].what, taken, rows[i].taken);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(chooses)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
