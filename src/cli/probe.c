@@ -94,7 +94,9 @@ static int entries(const ls_profile_t *profile) {
  * added stay, and a quick measurement replaces nothing of a full one. Another machine's, an older format's or
  * a torn profile is replaced as if it were not there. */
 static ls_status_t keep_old(const char *path, bool fast, cli_probe_t *probe) {
-  static const char *const added[] = {"step ", "op ", NULL};
+  static const char *const added[] = {
+      "step ",          "op ", "all-reduce nccl", "reduce-scatter nccl", "all-gather nccl",
+      "broadcast nccl", NULL}; /* NCCL's: of the other setting of NCCL_P2P_DISABLE */
   ls_ctx_t *own = ls_ctx_create(NULL, NULL);
   ls_profile_t *old;
   ls_time_t thorough;
@@ -109,7 +111,7 @@ static ls_status_t keep_old(const char *path, bool fast, cli_probe_t *probe) {
     } else {
       status = ls_profile_fill(probe->profile, old, added);
       if (entries(probe->profile) > before)
-        probe->kept = "times of steps and ops that plan had added (--fresh forgets them)";
+        probe->kept = "what it held beyond these measurements (--fresh forgets it)";
     }
     ls_profile_destroy(old);
   }

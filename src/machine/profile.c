@@ -261,7 +261,10 @@ bool ls_profile_interpolate(const ls_profile_t *profile, const char *key, double
 
 const char *ls_profile_collective_key(char buf[LS_PROFILE_KEY_BYTES], const char *kind, const char *transport,
                                       int world_size) {
-  snprintf(buf, LS_PROFILE_KEY_BYTES, "%s %s %d", kind, transport, world_size);
+  const char *disabled = strcmp(transport, "nccl") == 0 ? getenv("NCCL_P2P_DISABLE") : NULL;
+  bool without = disabled && *disabled && strcmp(disabled, "0") != 0;
+  snprintf(buf, LS_PROFILE_KEY_BYTES, "%s %s%s %d", kind, transport, without ? "-without-peer" : "",
+           world_size);
   return buf;
 }
 

@@ -64,8 +64,8 @@ bool ls_profile_interpolate(const ls_profile_t *profile, const char *key, double
 
 /* Keys used by several parts. Written into buf, returned. */
 enum { LS_PROFILE_KEY_BYTES = 512 };
-/* kind: "all-reduce" ...; transport "mpi", "nccl"; world size; device state "alone" or "busy" (compute lanes
- * busy). */
+/* kind: "all-reduce" ...; transport "mpi", "nccl"; world size. NCCL takes another way where its environment
+ * forbids peer access (NCCL_P2P_DISABLE): that is a transport of its own here, "nccl-without-peer". */
 const char *ls_profile_collective_key(char buf[LS_PROFILE_KEY_BYTES], const char *kind, const char *transport,
                                       int world_size);
 /* What a device of `threads` threads (GPUs: 1) takes, "launch cpu t2" and the like. Times: "launch" (putting

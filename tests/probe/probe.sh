@@ -74,7 +74,7 @@ if grep -q '"step cpu' "$LOCKSTEP_PROFILE"; then echo "FAILED: probe makes up st
 expect 0 "choice" "$program" plan "$folder/plan.yaml" --ranks 1 --budget-ms 3000
 if ! grep -q '"step cpu' "$LOCKSTEP_PROFILE"; then echo "FAILED: plan kept nothing"; failed=1; fi
 grep '"step cpu' "$LOCKSTEP_PROFILE" >"$folder/steps"
-expect 0 "times of steps and ops" "$program" probe --quick
+expect 0 "what it held beyond" "$program" probe --quick
 grep '"step cpu' "$LOCKSTEP_PROFILE" >"$folder/again"
 if ! diff "$folder/steps" "$folder/again"; then echo "FAILED: probe lost what plan had timed"; failed=1; fi
 expect 0 "profile of" "$program" probe --quick --fresh
