@@ -81,6 +81,15 @@ static int measure_gpus(const budget_t *budget, cli_probe_t *probe) {
   return count;
 }
 
+/* Opens nothing. */
+static int count_gpus(void) {
+  const ls_backend_t *cuda;
+  ls_ctx_t *own = ls_ctx_create(NULL, NULL);
+  int count = own && ls_backend_find(own, "cuda", &cuda) == LS_OK ? cuda->device->count(own) : 0;
+  ls_ctx_destroy(own);
+  return count;
+}
+
 static const char *environment(void *user, const char *name) {
   (void)user;
   return getenv(name);
@@ -132,9 +141,9 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
   if (!args->json) ls_log(ctx, LS_LOG_INFO, "measuring this machine, about %d s", fast ? 2 : 10);
   status = measure_cpu(ctx, budget->cpu, probe);
   if (status != LS_OK) return status;
+  cli_probe_memory(fast, count_gpus(), probe); /* before this process takes memory of the GPUs itself */
   int gpus = measure_gpus(budget, probe);
   cli_probe_worlds(ctx, fast, gpus, probe);
-  cli_probe_memory(fast, gpus, probe);
   const char *output = args->extra[CLI_PROBE_OUTPUT];
   char *path = output ? ls_strdup(ctx, output) : ls_profile_default_path(ctx, &probe->machine);
   if (!path) return LS_ERR_MEMORY;

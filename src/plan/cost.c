@@ -16,8 +16,9 @@ enum { POINTS_MAX = 48 };
 
 /* Errors of the model itself, half-widths of 90 % intervals; docs/plan.md says how they were found. */
 static const double error_single = 0.06, error_ranks = 0.15, error_interpolated = 0.10;
-/* Caches that are cold and processors that are shared explain this much of a collective's time, not more. */
-static const double exchange_min = 0.5, exchange_max = 2.5;
+/* A curve is what ranks take that do nothing else. Caches that are cold and processors that are shared make
+ * it longer, by this much at most. */
+static const double exchange_min = 1, exchange_max = 2.5;
 
 int ls_cost_cpus(const ls_backend_t *backend, int ranks) {
   if (!backend->host_memory || ranks < 2) return 0;

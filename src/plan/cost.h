@@ -41,7 +41,7 @@ ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *famil
                          const ls_backend_t *backend, int threads, const ls_timing_t *timing);
 
 /* What a step with its exchange took, against what the model says of it: by this the collectives' times of
- * the family are corrected (by 0.5 to 2.5), and what remains is added to the step. `cost`
+ * the family are corrected (by 1 to 2.5), and what remains is added to the step. `cost`
  * as for a price of timing's schedule. Nothing is kept when the profile has no curve for the collectives. */
 ls_status_t ls_cost_keep_exchange(ls_ctx_t *ctx, ls_profile_t *profile, ls_cost_t *cost,
                                   const ls_timing_t *timing);
