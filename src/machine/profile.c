@@ -259,12 +259,16 @@ bool ls_profile_interpolate(const ls_profile_t *profile, const char *key, double
   return true;
 }
 
+/* NCCL takes another way, and other memory, where its environment forbids peer access. */
+static const char *nccl_variant(void) {
+  const char *disabled = getenv("NCCL_P2P_DISABLE");
+  return disabled && *disabled && strcmp(disabled, "0") != 0 ? "-without-peer" : "";
+}
+
 const char *ls_profile_collective_key(char buf[LS_PROFILE_KEY_BYTES], const char *kind, const char *transport,
                                       int world_size) {
-  const char *disabled = strcmp(transport, "nccl") == 0 ? getenv("NCCL_P2P_DISABLE") : NULL;
-  bool without = disabled && *disabled && strcmp(disabled, "0") != 0;
-  snprintf(buf, LS_PROFILE_KEY_BYTES, "%s %s%s %d", kind, transport, without ? "-without-peer" : "",
-           world_size);
+  const char *variant = strcmp(transport, "nccl") == 0 ? nccl_variant() : "";
+  snprintf(buf, LS_PROFILE_KEY_BYTES, "%s %s%s %d", kind, transport, variant, world_size);
   return buf;
 }
 
@@ -281,7 +285,8 @@ const char *ls_profile_device_key(char buf[LS_PROFILE_KEY_BYTES], const char *wh
 }
 
 const char *ls_profile_libraries_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend, int ranks) {
-  snprintf(buf, LS_PROFILE_KEY_BYTES, "libraries %s w%d", backend, ranks);
+  const char *variant = ranks > 1 && strcmp(backend, "cuda") == 0 ? nccl_variant() : "";
+  snprintf(buf, LS_PROFILE_KEY_BYTES, "libraries %s w%d%s", backend, ranks, variant);
   return buf;
 }
 
