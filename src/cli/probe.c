@@ -104,8 +104,8 @@ static int entries(const ls_profile_t *profile) {
  * a torn profile is replaced as if it were not there. */
 static ls_status_t keep_old(const char *path, bool fast, cli_probe_t *probe) {
   static const char *const added[] = {
-      "step ",          "op ", "all-reduce nccl", "reduce-scatter nccl", "all-gather nccl",
-      "broadcast nccl", NULL}; /* NCCL's: of the other setting of NCCL_P2P_DISABLE */
+      "step ",          "op ", "all-reduce nccl", "reduce-scatter nccl", "all-gather nccl", "broadcast nccl",
+      "libraries cuda", NULL}; /* NCCL's: of the other setting of NCCL_P2P_DISABLE */
   ls_ctx_t *own = ls_ctx_create(NULL, NULL);
   ls_profile_t *old;
   ls_time_t thorough;
