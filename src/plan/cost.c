@@ -16,6 +16,8 @@ enum { POINTS_MAX = 48 };
 
 /* Errors of the model itself, half-widths of 90 % intervals; docs/plan.md says how they were found. */
 static const double error_single = 0.06, error_ranks = 0.15, error_interpolated = 0.10;
+/* A GPU that computes while NCCL's kernels run on it: found with bench/plan_accuracy.py on two H200. */
+static const double device_overlap = 1.25;
 /* A curve is what ranks take that do nothing else. Caches that are cold and processors that are shared make
  * it longer, by this much at most. */
 static const double exchange_min = 1, exchange_max = 2.5;
@@ -307,7 +309,7 @@ ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model) {
   if (!exact) model->model_error += error_interpolated;
   /* On a host the communication lane is one more thread: it shares the rank's processors with compute. */
   bool shares = cost->backend->host_memory && cost->threads >= ls_cost_cpus(cost->backend, cost->ranks);
-  double factor = cost->backend->host_memory ? (shares ? 1 + 1.0 / cost->threads : 1) : 1.1;
+  double factor = cost->backend->host_memory ? (shares ? 1 + 1.0 / cost->threads : 1) : device_overlap;
   model->slowdown[LS_LANE_COMPUTE][LS_LANE_COMM] = factor;
   model->slowdown[LS_LANE_COMM][LS_LANE_COMPUTE] = cost->backend->host_memory && shares ? 2 : factor;
   return LS_OK;

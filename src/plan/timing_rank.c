@@ -6,6 +6,8 @@
 
 enum { STEPS_LIMIT = 1 << 24, WARMUP_STEPS = 3, STEPS_MIN = 3, SPINS_BEFORE_YIELD = 2000 };
 
+static const int64_t device_warm_ns = 150000000;
+
 static ls_status_t ghost_enqueue(ls_comm_t *comm, ls_stream_t *stream, const ls_collective_t *c) {
   (void)comm;
   (void)stream;
@@ -176,14 +178,16 @@ static void keep_period(ls_timing_rank_t *r, double period_ns) {
   if (r->task_ns && r->steps > 0) r->period_ns[r->steps - 1] = period_ns;
 }
 
-/* When rank 0 has seen enough. A slow step warms all there is at once. */
+/* When rank 0 has seen enough. A slow step warms all there is at once; a device's clock rises only after a
+ * while. */
 typedef struct {
-  int64_t window_ns, begin_ns, until_ns, warmup;
+  int64_t window_ns, begin_ns, warm_ns, until_ns, warmup;
 } watch_t;
 
 static bool enough(const ls_timing_rank_t *r, watch_t *w, int64_t step, int64_t now_ns) {
   if (step == 0 && now_ns - w->begin_ns > w->window_ns / 2) w->warmup = 1;
-  if (step < w->warmup) {
+  if (step < w->warmup || now_ns < w->begin_ns + w->warm_ns) {
+    r->steps = 0;
     w->until_ns = now_ns + w->window_ns;
     return false;
   }
@@ -196,7 +200,10 @@ static bool enough(const ls_timing_rank_t *r, watch_t *w, int64_t step, int64_t 
  * one end to the next; ranks that step together measure from where they meet. */
 ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r) {
   int lag = r->job->backend->host_memory ? 0 : 1;
-  watch_t watch = {.window_ns = r->job->window_ns, .begin_ns = ls_clock_ns(), .warmup = WARMUP_STEPS};
+  watch_t watch = {.window_ns = r->job->window_ns,
+                   .begin_ns = ls_clock_ns(),
+                   .warm_ns = lag ? device_warm_ns : 0,
+                   .warmup = WARMUP_STEPS};
   int64_t last_ns = watch.begin_ns, begun_ns = last_ns, finished = 0;
   bool stop = false;
   ls_loader_acquire(r->loader, 0);
