@@ -184,7 +184,7 @@ typedef struct {
   int64_t window_ns, begin_ns, warm_ns, until_ns, warmup;
 } watch_t;
 
-static bool enough(const ls_timing_rank_t *r, watch_t *w, int64_t step, int64_t now_ns) {
+static bool enough(ls_timing_rank_t *r, watch_t *w, int64_t step, int64_t now_ns) {
   if (step == 0 && now_ns - w->begin_ns > w->window_ns / 2) w->warmup = 1;
   if (step < w->warmup || now_ns < w->begin_ns + w->warm_ns) {
     r->steps = 0;
