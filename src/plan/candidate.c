@@ -127,15 +127,15 @@ ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c) {
 
 /* Threads that the system happens to put on one processor stay there for a while: what holds for a whole
  * measurement is seen in a second one only. One that is much faster counts; there is one where two would take
- * long.
- */
-static ls_status_t time_twice(const ls_planner_t *p, const ls_timing_job_t *job, ls_timing_t *out) {
+ * long, or where this is the second. */
+static ls_status_t time_twice(const ls_planner_t *p, const ls_timing_job_t *job, bool once,
+                              ls_timing_t *out) {
   ls_timing_t timing, again;
   int64_t begin_ns = ls_clock_ns();
   ls_status_t status = ls_timing_run(p->ctx, job, &timing);
   if (status != LS_OK) return status;
   int64_t took_ns = ls_clock_ns() - begin_ns;
-  bool quick = took_ns < 3 * job->window_ns && ls_clock_ns() + took_ns < p->deadline_ns;
+  bool quick = !once && took_ns < 3 * job->window_ns && ls_clock_ns() + took_ns < p->deadline_ns;
   if (job->backend->host_memory && quick) {
     status = ls_timing_run(p->ctx, job, &again);
     if (status != LS_OK) {
@@ -193,25 +193,37 @@ static ls_status_t make_cost(const ls_planner_t *p, const ls_candidate_t *c, ls_
 
 /* Ranks of one machine exchange through its memory and with its processors: what that does to the step is
  * measured, where the ranks are timed together. */
-static ls_status_t time_exchange(ls_planner_t *p, const ls_candidate_t *c, const ls_timing_job_t *job) {
+static ls_status_t time_exchange(ls_planner_t *p, const ls_candidate_t *c, const ls_timing_job_t *job,
+                                 bool replace) {
   ls_timing_job_t with = *job;
   ls_timing_t timing;
   ls_cost_t cost;
   with.exchange = true;
-  ls_status_t status = time_twice(p, &with, &timing);
+  ls_status_t status = time_twice(p, &with, c->timed, &timing);
   if (status != LS_OK) return status;
   status = make_cost(p, c, &cost);
   if (status == LS_OK && find_crowd(p, &cost))
-    status = ls_cost_keep_exchange(p->ctx, p->profile, &cost, &timing);
+    status = ls_cost_keep_exchange(p->ctx, p->profile, &cost, &timing, replace);
   ls_timing_release(&timing);
   return status;
 }
 
-ls_status_t ls_candidate_time(ls_planner_t *p, const ls_candidate_t *c) {
+static ls_status_t time_job(ls_planner_t *p, const ls_candidate_t *c, const ls_timing_job_t *job,
+                            const char *family) {
+  ls_timing_t timing;
+  ls_status_t status = time_twice(p, job, c->timed, &timing);
+  if (status != LS_OK) return status;
+  bool counts = !c->timed || timing.step.ns < much_faster * ls_cost_step_ns(p->profile, family, c->rows);
+  if (counts) status = ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing);
+  ls_timing_release(&timing);
+  return status == LS_OK && job->beside ? time_exchange(p, c, job, counts) : status;
+}
+
+ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {
   ls_config_t config = ls_plan_config(p->config, c);
   char family[LS_FAMILY_BYTES];
   ls_status_t status = ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family);
-  if (status != LS_OK || ls_cost_known(p->profile, family, c->rows)) return status;
+  if (status != LS_OK || (ls_cost_known(p->profile, family, c->rows) && !c->timed)) return status;
   if (p->replay) {
     status = ls_replay_time(p, c, family);
     return status == LS_ERR_NOT_FOUND ? LS_OK : status; /* it is listed as not priced */
@@ -228,15 +240,14 @@ ls_status_t ls_candidate_time(ls_planner_t *p, const ls_candidate_t *c) {
                          .cpus = ls_cost_cpus(p->backend, c->devices),
                          .data_rows = c->data_rows,
                          .window_ns = window_ns};
-  ls_timing_t timing;
-  status = time_twice(p, &job, &timing);
+  status = time_job(p, c, &job, family);
   if (status != LS_OK) return status;
-  status = ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing);
-  ls_timing_release(&timing);
-  if (status == LS_OK && job.beside) status = time_exchange(p, c, &job);
-  p->timed++;
-  p->jobs_left--;
-  return status;
+  if (!c->timed) {
+    p->timed++;
+    p->jobs_left--;
+  }
+  c->timed = true;
+  return LS_OK;
 }
 
 /* The cost model with its times scaled. */

@@ -36,8 +36,9 @@ typedef struct {
 ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_schedule_t **schedule);
 /* Doubles the micro-batches until a rank's memory suffices. Sets rows, accumulate, buckets, fit, fits. */
 ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c);
-/* Times the candidate's step when the profile does not have it and the deadline allows. */
-ls_status_t ls_candidate_time(ls_planner_t *p, const ls_candidate_t *c);
+/* Times the candidate's step when the profile does not have it, or when it was timed for this candidate (then
+ * what is much faster counts), and the deadline allows. */
+ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c);
 /* Fills priced, step and what follows from it; `why` when it cannot be priced. */
 ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c);
 int ls_candidate_threads(const ls_planner_t *p, int devices);

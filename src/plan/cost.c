@@ -327,17 +327,21 @@ static ls_status_t price_with(ls_ctx_t *ctx, ls_cost_t *cost, const ls_cost_mode
 }
 
 ls_status_t ls_cost_keep_exchange(ls_ctx_t *ctx, ls_profile_t *profile, ls_cost_t *cost,
-                                  const ls_timing_t *timing) {
+                                  const ls_timing_t *timing, bool replace) {
   char key[LS_PROFILE_KEY_BYTES];
   ls_cost_model_t model;
   double low = exchange_min, high = exchange_max, rows = (double)timing->rows, step_ns;
   if (ls_cost_model(cost, &model) != LS_OK) return LS_OK;
-  ls_status_t status = price_with(ctx, cost, &model, high, timing->schedule, &step_ns);
+  const char *name = step_key(cost->family, "exchange", key);
+  bool known = has_point(profile, name, rows);
+  double before_ns = 0, was = cost->exchange;
+  ls_status_t status = price_with(ctx, cost, &model, was, timing->schedule, &before_ns);
   if (status == LS_ERR_NOT_FOUND) return LS_OK;
-  if (status != LS_OK) return status;
-  double beyond_ns = fmax(timing->period.ns - step_ns, 0);
-  while (beyond_ns == 0 && high - low > 1e-3 &&
-         status == LS_OK) { /* a step is longer with longer collectives */
+  if (status != LS_OK || (known && !replace && before_ns <= timing->period.ns)) return status;
+  model.step_overhead_ns -= held(profile, step_key(cost->family, "exchange beyond", key), rows, 0);
+  status = price_with(ctx, cost, &model, high, timing->schedule, &step_ns);
+  double beyond_ns = status == LS_OK ? fmax(timing->period.ns - step_ns, 0) : 0;
+  while (beyond_ns == 0 && high - low > 1e-3 && status == LS_OK) { /* longer collectives, longer steps */
     double middle = (low + high) / 2;
     status = price_with(ctx, cost, &model, middle, timing->schedule, &step_ns);
     if (step_ns < timing->period.ns)

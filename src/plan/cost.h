@@ -42,9 +42,10 @@ ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *famil
 
 /* What a step with its exchange took, against what the model says of it: by this the collectives' times of
  * the family are corrected (by 1 to 2.5), and what remains is added to the step. `cost`
- * as for a price of timing's schedule. Nothing is kept when the profile has no curve for the collectives. */
+ * as for a price of timing's schedule. Nothing is kept when the profile has no curve for the collectives, or
+ * when something shorter is kept and is not to be replaced. */
 ls_status_t ls_cost_keep_exchange(ls_ctx_t *ctx, ls_profile_t *profile, ls_cost_t *cost,
-                                  const ls_timing_t *timing);
+                                  const ls_timing_t *timing, bool replace);
 
 /* The model borrows `cost`. LS_ERR_NOT_FOUND (unreported): the step's overhead or the crowd is not known. */
 ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model);

@@ -36,7 +36,7 @@ static ls_status_t wins(const ls_planner_t *p, int devices, int64_t batch, bool 
 }
 
 /* Steps that would take long are left to the line through those that were timed. */
-static ls_status_t time_place(ls_planner_t *p, const ls_candidate_t *c) {
+static ls_status_t time_place(ls_planner_t *p, ls_candidate_t *c) {
   char family[LS_FAMILY_BYTES];
   ls_config_t config = ls_plan_config(p->config, c);
   ls_status_t status = ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALL_UP_TO = 8, BUCKET_CHOICES = 5, BATCH_MAX = 65536 };
+enum { ALL_UP_TO = 8, BUCKET_CHOICES = 5, BATCH_MAX = 65536, TIMING_ROUNDS = 3 };
 static const double budget_default_s = 6;
 /* Everything at once first: sizes that give the same buckets as one before them are left out. */
 static const int64_t bucket_choices[BUCKET_CHOICES] = {INT64_C(1000000000000), 16 << 20, 4 << 20, 1 << 20,
@@ -182,6 +182,20 @@ static ls_status_t count_params(ls_ctx_t *ctx, const ls_config_t *config, int64_
   return LS_OK;
 }
 
+/* Disturbances last for seconds: what was timed now is timed again after all the others, with half of the
+ * time at most. A device of its own is not disturbed. */
+static ls_status_t time_all(ls_planner_t *p, ls_plan_t *plan) {
+  int64_t begin_ns = ls_clock_ns(), half_ns = (p->deadline_ns - begin_ns) / 2;
+  ls_status_t status = LS_OK;
+  for (int round = 0; round < TIMING_ROUNDS && status == LS_OK; round++)
+    for (int i = 0; i < plan->count && status == LS_OK; i++) {
+      ls_candidate_t *c = &plan->candidate[i];
+      bool again = c->timed && p->backend->host_memory && ls_clock_ns() - begin_ns < half_ns;
+      if (c->fits && (round == 0 || again)) status = ls_candidate_time(p, c);
+    }
+  return status;
+}
+
 static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_plan_t *plan) {
   size_t capacity = (size_t)(ALL_UP_TO + 32) * (1 + BUCKET_CHOICES);
   plan->candidate = ls_arena_array(&plan->arena, capacity, sizeof *plan->candidate);
@@ -190,8 +204,7 @@ static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_pl
   for (int n = 1; n <= p->devices && status == LS_OK; n++)
     if (worth_trying(n, p->devices) && ls_train_can_share(p->config, n)) status = enumerate(p, plan, n);
   p->jobs_left = plan->count + 2;
-  for (int i = 0; i < plan->count && status == LS_OK; i++)
-    if (plan->candidate[i].fits) status = ls_candidate_time(p, &plan->candidate[i]);
+  if (status == LS_OK) status = time_all(p, plan);
   for (int i = 0; i < plan->count && status == LS_OK; i++)
     status = ls_candidate_price(p, &plan->candidate[i]);
   if (status == LS_OK && !options->no_crossover) status = search_crossover(p, plan);

@@ -22,6 +22,7 @@ typedef struct {
   int64_t library_bytes;  /* what libraries take beside it */
   bool library_assumed;   /* the profile does not have that: a cautious figure */
   int64_t device_bytes;   /* of a device: need.device_bytes + library_bytes */
+  bool timed;             /* for this plan */
   bool fits;              /* into the memory of a device, and of the host */
   bool priced;            /* false: `why` says what is missing, the numbers below are NAN */
   bool interpolated;      /* from neighbouring batches, because the time for measuring was over */

@@ -33,9 +33,9 @@ typedef struct {
   int64_t rows;            /* of one micro-batch */
   bool beside;             /* as in the job */
   ls_math_t math;
-  ls_time_t *task;         /* per task of schedule; collectives 0 */
-  ls_time_t step;          /* whole steps, from one end to the next: loader and launch included */
-  ls_time_t period;        /* of all ranks together, the slowest one's waits included; alone: the step */
+  ls_time_t *task;  /* per task of schedule; collectives 0 */
+  ls_time_t step;   /* whole steps, from one end to the next: loader and launch included */
+  ls_time_t period; /* of all ranks together, the slowest one's waits included; alone: the step */
   int64_t steps;
 } ls_timing_t;
 

@@ -113,7 +113,9 @@ static void a_timed_exchange_corrects_the_collectives(void **state) {
     ls_timing_t timing = {.rows = 32, .period.ns = compute_ns + 5000 + extra_ns[i]};
     assert_int_equal(ls_cost_family(ctx, config, p.backend, 2, c.threads, cost.family), LS_OK);
     assert_int_equal(ls_candidate_lower(&p, &c, &timing.schedule), LS_OK);
-    assert_int_equal(ls_cost_keep_exchange(ctx, profile, &cost, &timing), LS_OK);
+    assert_int_equal(ls_cost_keep_exchange(ctx, profile, &cost, &timing, true), LS_OK);
+    timing.period.ns += 100; /* slower, and not to be replaced */
+    assert_int_equal(ls_cost_keep_exchange(ctx, profile, &cost, &timing, false), LS_OK);
     ls_schedule_destroy(timing.schedule);
     assert_int_equal(ls_candidate_price(&p, &c), LS_OK);
     assert_true(fabs(c.step.ns - (compute_ns + 5000 + wanted_ns[i])) < 10);
