@@ -31,11 +31,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
                          config->model.loss == LS_LOSS_CROSS_ENTROPY};
   status = ls_dataset_open(ctx, &config->data, NULL, &want, (uint64_t)config->train.seed, NULL, &data);
   if (status != LS_OK) goto config;
-  if (data->train_count < config->train.batch) {
-    status = ls_fail(ctx, LS_ERR_DATA, "%s: %lld training samples are fewer than the global batch of %lld",
-                     data->source, (long long)data->train_count, (long long)config->train.batch);
-    goto data;
-  }
+  status = ls_train_batch_check(ctx, config, data->source, data->train_count);
+  if (status != LS_OK) goto data;
   status = cli_plan_create(ctx, config, ranks, data->rows, &plan);
   if (status != LS_OK) goto data;
   print_result(args, config, &plan, data);

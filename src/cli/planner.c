@@ -72,6 +72,7 @@ ls_status_t cli_planner_make(ls_ctx_t *ctx, const ls_config_t *config, const cha
   ls_status_t status = open_profile(ctx, recorded, &p);
   options->replay = recorded != NULL;
   if (status == LS_OK) status = cli_count_samples(ctx, config, options);
+  if (status == LS_OK) status = ls_train_batch_check(ctx, config, "data", options->samples);
   if (status == LS_OK) status = ls_plan_make(ctx, config, p.profile, options, &p.plan);
   if (status == LS_OK && !recorded && p.plan.profile_changed &&
       ls_profile_save(ctx, p.profile, p.path) != LS_OK)

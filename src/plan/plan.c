@@ -161,6 +161,18 @@ static ls_status_t conclude(const ls_config_t *config, ls_plan_t *plan) {
   return LS_OK;
 }
 
+/* Whether so many devices are faster than one at the plan's own batch, which was timed itself. */
+static bool wins_here(const ls_plan_t *plan, int devices) {
+  double one_ns = INFINITY, many_ns = INFINITY;
+  for (int i = 0; i < plan->count; i++) {
+    const ls_candidate_t *c = &plan->candidate[i];
+    if (!c->priced || !c->fits) continue;
+    if (c->devices == 1) one_ns = fmin(one_ns, c->step.ns);
+    if (c->devices == devices) many_ns = fmin(many_ns, c->step.ns);
+  }
+  return many_ns < one_ns;
+}
+
 static ls_status_t search_crossover(ls_planner_t *p, ls_plan_t *plan) {
   plan->batch_max = BATCH_MAX;
   for (int devices = 2; devices <= 4; devices *= 2) {
@@ -169,6 +181,7 @@ static ls_status_t search_crossover(ls_planner_t *p, ls_plan_t *plan) {
     c->devices = devices;
     ls_status_t status = ls_plan_crossover(p, devices, plan->batch_max, &c->batch);
     if (status != LS_OK) return status;
+    if (wins_here(plan, devices) && (c->batch < 0 || c->batch > plan->batch)) c->batch = plan->batch;
   }
   return LS_OK;
 }

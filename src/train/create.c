@@ -163,11 +163,9 @@ static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *option
 static ls_status_t plan_run(ls_trainer_t *t) {
   const ls_train_config_t *train = &t->config->train;
   int64_t samples = t->dataset->train_count;
-  if (t->training && samples < train->batch)
-    return ls_fail(t->ctx, LS_ERR_DATA,
-                   "%s: %lld training samples are fewer than the global batch of %lld; lower train.batch%s",
-                   t->dataset->source, (long long)samples, (long long)train->batch,
-                   t->dataset->validation_count > 0 ? " or data.validation" : "");
+  ls_status_t enough =
+      t->training ? ls_train_batch_check(t->ctx, t->config, t->dataset->source, samples) : LS_OK;
+  if (enough != LS_OK) return enough;
   if (train->steps > 0) {
     t->total_steps = train->steps;
     t->total_samples = train->steps * train->batch;

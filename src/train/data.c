@@ -122,3 +122,12 @@ ls_batch_t ls_train_batch(ls_run_t *run, int slot) {
                       .step = ls_run_input(run, LS_NAME_STEP, slot),
                       .row = ls_run_input(run, LS_NAME_ROWS, slot)};
 }
+
+ls_status_t ls_train_batch_check(ls_ctx_t *ctx, const ls_config_t *config, const char *source,
+                                 int64_t samples) {
+  if (samples >= config->train.batch) return LS_OK;
+  return ls_fail(ctx, LS_ERR_DATA,
+                 "%s: %lld training samples are fewer than the global batch of %lld; lower train.batch%s",
+                 source, (long long)samples, (long long)config->train.batch,
+                 config->data.validation > 0 ? " or data.validation" : "");
+}

@@ -37,6 +37,9 @@ void ls_train_share(const ls_config_t *config, int rank, int world_size, ls_trai
  * depend on the ranks. */
 int64_t ls_train_share_eval_rows(const ls_config_t *config, const ls_train_share_t *share, int64_t samples,
                                  int world_size);
+/* A global batch holds no sample twice: LS_ERR_DATA when `samples` of training are fewer than train.batch. */
+ls_status_t ls_train_batch_check(ls_ctx_t *ctx, const ls_config_t *config, const char *source,
+                                 int64_t samples);
 /* Whether so many ranks can share a step; check: LS_ERR_CONFIG says why not. */
 bool ls_train_can_share(const ls_config_t *config, int world_size);
 ls_status_t ls_train_check_share(ls_ctx_t *ctx, const ls_config_t *config, int world_size);
