@@ -142,7 +142,7 @@ static ls_status_t time_twice(const ls_planner_t *p, const ls_timing_job_t *job,
       ls_timing_release(&timing);
       return status;
     }
-    bool better = again.step.ns < much_faster * timing.step.ns;
+    bool better = again.period.ns < much_faster * timing.period.ns;
     ls_timing_release(better ? &timing : &again);
     if (better) timing = again;
   }
@@ -213,8 +213,9 @@ static ls_status_t time_job(ls_planner_t *p, const ls_candidate_t *c, const ls_t
   ls_timing_t timing;
   ls_status_t status = time_twice(p, job, c->timed, &timing);
   if (status != LS_OK) return status;
-  bool counts = !c->timed || timing.step.ns < much_faster * ls_cost_step_ns(p->profile, family, c->rows);
-  if (counts) status = ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing);
+  bool counts = !c->timed || timing.period.ns < much_faster * ls_cost_period_ns(p->profile, family, c->rows);
+  if (counts)
+    status = ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing, !p->searching);
   ls_timing_release(&timing);
   return status == LS_OK && job->beside ? time_exchange(p, c, job, counts) : status;
 }
@@ -223,7 +224,8 @@ ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {
   ls_config_t config = ls_plan_config(p->config, c);
   char family[LS_FAMILY_BYTES];
   ls_status_t status = ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family);
-  if (status != LS_OK || (ls_cost_known(p->profile, family, c->rows) && !c->timed)) return status;
+  if (status != LS_OK || (ls_cost_known(p->profile, family, c->rows, !p->searching) && !c->timed))
+    return status;
   if (p->replay) {
     status = ls_replay_time(p, c, family);
     return status == LS_ERR_NOT_FOUND ? LS_OK : status; /* it is listed as not priced */

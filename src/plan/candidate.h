@@ -27,6 +27,7 @@ typedef struct {
   int jobs_left;        /* timings that may still come, to share what is left */
   ls_arena_t *arena;
   int timed;
+  bool searching;          /* for a crossover: less often timed */
   int cpus;                /* that the ranks of this machine share */
   bool replay;             /* the machine is not here: times come from its profile's rates */
   const ls_scale_t *scale; /* NULL: none */

@@ -162,9 +162,15 @@ static double held(const ls_profile_t *profile, const char *key, double at, doub
   return look_up(profile, key, fmin(at, p[count - 1].bytes), &time, &exact) ? time.ns : otherwise;
 }
 
-bool ls_cost_known(const ls_profile_t *profile, const char *family, int64_t rows) {
+bool ls_cost_known(const ls_profile_t *profile, const char *family, int64_t rows, bool well) {
   char key[LS_PROFILE_KEY_BYTES];
-  return has_point(profile, step_key(family, "whole step", key), (double)rows);
+  return has_point(profile, step_key(family, well ? "well timed" : "whole step", key), (double)rows);
+}
+
+double ls_cost_period_ns(const ls_profile_t *profile, const char *family, int64_t rows) {
+  char key[LS_PROFILE_KEY_BYTES];
+  if (!has_point(profile, step_key(family, "period", key), (double)rows)) return NAN;
+  return held(profile, key, (double)rows, NAN);
 }
 
 double ls_cost_step_ns(const ls_profile_t *profile, const char *family, int64_t rows) {
@@ -206,7 +212,7 @@ static ls_status_t split(ls_ctx_t *ctx, const ls_backend_t *backend, const ls_ti
 }
 
 ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *family,
-                         const ls_backend_t *backend, int threads, const ls_timing_t *timing) {
+                         const ls_backend_t *backend, int threads, const ls_timing_t *timing, bool well) {
   char key[LS_PROFILE_KEY_BYTES], name[LS_BACKEND_KEY_BYTES];
   timed_t timed;
   ls_time_t overhead;
@@ -230,6 +236,11 @@ ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *famil
   if (status == LS_OK && s->world_size > 1 && timing->beside)
     status = put_point(profile, step_key(family, "skew", key), rows, &skew);
   if (status == LS_OK) status = put_point(profile, step_key(family, "overhead", key), rows, &overhead);
+  if (status == LS_OK)
+    status = put_point(profile, step_key(family, "period", key), rows,
+                       timing->period.ns > 0 ? &timing->period : &timing->step);
+  if (status == LS_OK && well)
+    status = put_point(profile, step_key(family, "well timed", key), rows, &(ls_time_t){1, 1, 1});
   if (status == LS_OK) status = put_point(profile, step_key(family, "whole step", key), rows, &timing->step);
   return status;
 }

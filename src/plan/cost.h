@@ -32,13 +32,15 @@ int ls_cost_cpus(const ls_backend_t *backend, int ranks);
 /* `config` as ls_plan_config makes it: it says whether the data stay on the device. */
 ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend, int ranks,
                            int threads, char family[LS_FAMILY_BYTES]);
-/* Whether exactly this many rows were timed. */
-bool ls_cost_known(const ls_profile_t *profile, const char *family, int64_t rows);
+/* Whether exactly this many rows were timed; `well`: as often as a plan's own candidates are. */
+bool ls_cost_known(const ls_profile_t *profile, const char *family, int64_t rows, bool well);
+/* How long all ranks' step took when so many rows were timed; NAN: they were not. */
+double ls_cost_period_ns(const ls_profile_t *profile, const char *family, int64_t rows);
 /* What a whole step of so many rows takes by what was timed so far; NAN: nothing was. */
 double ls_cost_step_ns(const ls_profile_t *profile, const char *family, int64_t rows);
 /* Keeps what was timed, under the family and (for other uses) under the ops' own keys. */
 ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *family,
-                         const ls_backend_t *backend, int threads, const ls_timing_t *timing);
+                         const ls_backend_t *backend, int threads, const ls_timing_t *timing, bool well);
 
 /* What a step with its exchange took, against what the model says of it: by this the collectives' times of
  * the family are corrected (by 1 to 2.5), and what remains is added to the step. `cost`

@@ -72,7 +72,9 @@ static ls_status_t time_places(ls_planner_t *p, int devices, int64_t batch_max) 
 }
 
 ls_status_t ls_plan_crossover(ls_planner_t *p, int devices, int64_t batch_max, int64_t *out) {
+  p->searching = true;
   ls_status_t status = time_places(p, devices, batch_max);
+  p->searching = false;
   int64_t lost = 0, won = -1; /* largest batch that loses, smallest above it that wins */
   for (int64_t batch = devices; batch <= batch_max && status == LS_OK; batch *= 2) {
     bool known, faster;

@@ -120,8 +120,8 @@ ls_status_t ls_replay_time(const ls_planner_t *p, const ls_candidate_t *c, const
     if (task->lane == LS_LANE_COMPUTE) sum += ns;
   }
   timing.step = (ls_time_t){sum, sum, sum};
-  status =
-      timing.task ? ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing) : LS_ERR_MEMORY;
+  status = timing.task ? ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing, true)
+                       : LS_ERR_MEMORY;
   ls_timing_release(&timing);
   return status;
 }

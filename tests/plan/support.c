@@ -70,8 +70,8 @@ int fill_timing(ls_planner_t *p, ls_candidate_t *c, const pace_t *pace, int *fix
       by_rows++;
   }
   timing.step = (ls_time_t){sum, sum, sum};
-  assert_int_equal(ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing), LS_OK);
-  assert_true(ls_cost_known(p->profile, family, c->rows));
+  assert_int_equal(ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing, true), LS_OK);
+  assert_true(ls_cost_known(p->profile, family, c->rows, true));
   ls_timing_release(&timing);
   return by_rows;
 }
