@@ -2,17 +2,11 @@
  *
  * Forward and backward tasks are curves over the rows of a micro-batch, by name; tasks of the optimizer do
  * not depend on rows: they are curves over bytes, by op. Between two measured points a time is linear. */
-#include "plan/cost.h"
+#include "plan/family.h"
 
 #include "stat/stat.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <xxhash.h>
-
-enum { POINTS_MAX = 48 };
 
 /* Errors of the model itself, half-widths of 90 % intervals; docs/plan.md says how they were found. */
 static const double error_single = 0.06, error_ranks = 0.15, error_interpolated = 0.10;
@@ -32,154 +26,6 @@ bool ls_cost_beside(const ls_backend_t *backend, int ranks) {
   return backend->host_memory && ranks > 1 && ranks <= LS_TIMING_BESIDE_MAX;
 }
 
-static char *dump(json_t *json) {
-  char *text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-  json_decref(json);
-  return text;
-}
-
-ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend, int ranks,
-                           int threads, char family[LS_FAMILY_BYTES]) {
-  char name[LS_BACKEND_KEY_BYTES];
-  char *model = dump(ls_model_json(&config->model)),
-       *optimizer = dump(ls_option_json(&ls_optim_section, &config->optimizer));
-  char shards[48] = "";
-  if (config->parallel.reproducible)
-    snprintf(shards, sizeof shards, "|%lld shards", (long long)config->parallel.shards);
-  ls_arena_t arena;
-  ls_arena_init(&arena, ctx);
-  char *text =
-      model && optimizer
-          ? ls_arena_printf(&arena, "%s|%s|clip %d|parts %lld|data %lld%s%s", model, optimizer,
-                            config->train.clip_norm > 0, (long long)config->train.accumulate,
-                            config->data.kind == LS_DATA_SYNTHETIC ? (long long)config->data.samples : -1ll,
-                            config->data.resident == LS_RESIDENT_TRUE ? "|resident" : "", shards)
-          : NULL;
-  ls_status_t status = text ? LS_OK : ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the name of a timing");
-  if (text)
-    snprintf(family, LS_FAMILY_BYTES, "step %s t%d of %d %016llx",
-             ls_backend_key(backend, (ls_math_t)config->train.precision, name), threads, ranks,
-             (unsigned long long)XXH3_64bits(text, strlen(text)));
-  ls_arena_release(&arena);
-  free(optimizer);
-  free(model);
-  return status;
-}
-
-/* Where a task's time over rows is kept. Tasks of the optimizer work on the same bytes at any number of rows,
- * but find them in other caches; which bytes depends on the buckets. False: it is not timed (a collective).
- */
-static bool task_key(const char *family, const ls_task_t *task, char key[LS_PROFILE_KEY_BYTES]) {
-  if (task->kind == LS_TASK_COLLECTIVE) return false;
-  if (task->phase == LS_PHASE_STEP_OPTIMIZER)
-    snprintf(key, LS_PROFILE_KEY_BYTES, "%s | %s of %lld bytes", family, task->name, (long long)task->bytes);
-  else
-    snprintf(key, LS_PROFILE_KEY_BYTES, "%s | %s", family, task->name);
-  return true;
-}
-
-/* Where the optimizer's tasks are kept over bytes, for buckets that were not timed. */
-static void op_key(const char *family, const ls_task_t *task, char key[LS_PROFILE_KEY_BYTES]) {
-  snprintf(key, LS_PROFILE_KEY_BYTES, "%s | op %s", family, task->op ? task->op->name : "copy");
-}
-
-static const char *step_key(const char *family, const char *what, char key[LS_PROFILE_KEY_BYTES]) {
-  snprintf(key, LS_PROFILE_KEY_BYTES, "%s | %s", family, what);
-  return key;
-}
-
-static bool has_point(const ls_profile_t *profile, const char *key, double at) {
-  const ls_curve_point_t *points;
-  int count = ls_profile_curve(profile, key, &points);
-  for (int i = 0; i < count; i++)
-    if (points[i].bytes == at) return true;
-  return false;
-}
-
-/* Sets one point of a curve; a full one forgets its second smallest. */
-static ls_status_t put_point(ls_profile_t *profile, const char *key, double at, const ls_time_t *time) {
-  ls_curve_point_t merged[POINTS_MAX + 1];
-  const ls_curve_point_t *points;
-  int count = ls_profile_curve(profile, key, &points), n = 0;
-  bool placed = false;
-  for (int i = 0; i < count && n < POINTS_MAX; i++) {
-    if (!placed && points[i].bytes >= at) {
-      merged[n++] = (ls_curve_point_t){at, *time};
-      placed = true;
-    }
-    if (points[i].bytes != at) merged[n++] = points[i];
-  }
-  if (!placed) merged[n++] = (ls_curve_point_t){at, *time};
-  if (n > POINTS_MAX) {
-    memmove(merged + 1, merged + 2, (size_t)(n - 2) * sizeof *merged);
-    n--;
-  }
-  return ls_profile_put_curve(profile, key, merged, n);
-}
-
-static ls_time_t between(const ls_curve_point_t *a, const ls_curve_point_t *b, double at) {
-  double w = (at - a->bytes) / (b->bytes - a->bytes);
-  const ls_time_t *x = &a->time, *y = &b->time;
-  ls_time_t t = {x->ns + w * (y->ns - x->ns), x->low_ns + w * (y->low_ns - x->low_ns),
-                 x->high_ns + w * (y->high_ns - x->high_ns)};
-  t.ns = fmax(t.ns, 0);
-  t.low_ns = fmin(fmax(t.low_ns, 0), t.ns);
-  t.high_ns = fmax(t.high_ns, t.ns);
-  return t;
-}
-
-static ls_time_t scaled(ls_time_t t, double by) {
-  return (ls_time_t){t.ns * by, t.low_ns * by, t.high_ns * by};
-}
-
-/* The curve's time at `at`; *exact tells whether it was measured there. Beyond the ends: the nearest
- * segment's slope upwards, the first point downwards; a single point is scaled in proportion upwards. */
-static bool look_up(const ls_profile_t *profile, const char *key, double at, ls_time_t *time, bool *exact) {
-  const ls_curve_point_t *p;
-  int count = ls_profile_curve(profile, key, &p), i = 0;
-  if (count < 1) return false;
-  while (i < count && p[i].bytes < at)
-    i++;
-  *exact = i < count && p[i].bytes == at;
-  if (*exact || i == 0)
-    *time = p[i].time;
-  else if (i < count)
-    *time = between(&p[i - 1], &p[i], at);
-  else if (count > 1)
-    *time = between(&p[count - 2], &p[count - 1], at);
-  else
-    *time = scaled(p[0].time, p[0].bytes > 0 ? at / p[0].bytes : 1);
-  return true;
-}
-
-/* As look_up, but outside of what was measured the nearest value holds. */
-static double held(const ls_profile_t *profile, const char *key, double at, double otherwise) {
-  const ls_curve_point_t *p;
-  ls_time_t time;
-  bool exact;
-  int count = ls_profile_curve(profile, key, &p);
-  if (count < 1) return otherwise;
-  return look_up(profile, key, fmin(at, p[count - 1].bytes), &time, &exact) ? time.ns : otherwise;
-}
-
-bool ls_cost_known(const ls_profile_t *profile, const char *family, int64_t rows, bool well) {
-  char key[LS_PROFILE_KEY_BYTES];
-  return has_point(profile, step_key(family, well ? "well timed" : "whole step", key), (double)rows);
-}
-
-double ls_cost_period_ns(const ls_profile_t *profile, const char *family, int64_t rows) {
-  char key[LS_PROFILE_KEY_BYTES];
-  if (!has_point(profile, step_key(family, "period", key), (double)rows)) return NAN;
-  return held(profile, key, (double)rows, NAN);
-}
-
-double ls_cost_step_ns(const ls_profile_t *profile, const char *family, int64_t rows) {
-  char key[LS_PROFILE_KEY_BYTES];
-  ls_time_t time;
-  bool exact;
-  return look_up(profile, step_key(family, "whole step", key), (double)rows, &time, &exact) ? time.ns : NAN;
-}
-
 typedef struct {
   const ls_timing_t *timing;
   double scale;
@@ -188,7 +34,7 @@ typedef struct {
 static ls_status_t timed_task(void *user, const ls_schedule_t *s, int task, ls_time_t *time) {
   (void)s;
   const timed_t *timed = user;
-  *time = scaled(timed->timing->task[task], timed->scale);
+  *time = ls_family_scaled(timed->timing->task[task], timed->scale);
   return LS_OK;
 }
 
@@ -221,12 +67,12 @@ ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *famil
   ls_status_t status = split(ctx, backend, timing, &timed, &overhead);
   const ls_schedule_t *s = timing->schedule;
   for (int t = 0; t < s->task_count && status == LS_OK; t++) {
-    if (!task_key(family, &s->tasks[t], key)) continue;
-    ls_time_t time = scaled(timing->task[t], timed.scale);
-    status = put_point(profile, key, rows, &time);
+    if (!ls_family_task_key(family, &s->tasks[t], key)) continue;
+    ls_time_t time = ls_family_scaled(timing->task[t], timed.scale);
+    status = ls_family_put(profile, key, rows, &time);
     if (status == LS_OK && s->tasks[t].phase == LS_PHASE_STEP_OPTIMIZER) {
-      op_key(family, &s->tasks[t], key);
-      status = put_point(profile, key, (double)s->tasks[t].bytes, &time);
+      ls_family_op_key(family, &s->tasks[t], key);
+      status = ls_family_put(profile, key, (double)s->tasks[t].bytes, &time);
     }
     if (status == LS_OK && s->tasks[t].kind == LS_TASK_OP)
       status = ls_profile_put(profile, ls_task_key(s, t, name, threads, key), &time);
@@ -234,14 +80,16 @@ ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *famil
   double wait_ns = fmax(timing->period.ns - timing->step.ns, 0);
   ls_time_t skew = {wait_ns, wait_ns, wait_ns};
   if (status == LS_OK && s->world_size > 1 && timing->beside)
-    status = put_point(profile, step_key(family, "skew", key), rows, &skew);
-  if (status == LS_OK) status = put_point(profile, step_key(family, "overhead", key), rows, &overhead);
+    status = ls_family_put(profile, ls_family_key(family, "skew", key), rows, &skew);
   if (status == LS_OK)
-    status = put_point(profile, step_key(family, "period", key), rows,
-                       timing->period.ns > 0 ? &timing->period : &timing->step);
+    status = ls_family_put(profile, ls_family_key(family, "overhead", key), rows, &overhead);
+  if (status == LS_OK)
+    status = ls_family_put(profile, ls_family_key(family, "period", key), rows,
+                           timing->period.ns > 0 ? &timing->period : &timing->step);
   if (status == LS_OK && well)
-    status = put_point(profile, step_key(family, "well timed", key), rows, &(ls_time_t){1, 1, 1});
-  if (status == LS_OK) status = put_point(profile, step_key(family, "whole step", key), rows, &timing->step);
+    status = ls_family_put(profile, ls_family_key(family, "well timed", key), rows, &(ls_time_t){1, 1, 1});
+  if (status == LS_OK)
+    status = ls_family_put(profile, ls_family_key(family, "whole step", key), rows, &timing->step);
   return status;
 }
 
@@ -263,7 +111,7 @@ static ls_status_t collective_time(ls_cost_t *cost, const ls_schedule_t *s, cons
     cost->missing = cost->key;
     return LS_ERR_NOT_FOUND;
   }
-  *time = scaled(*time, cost->exchange);
+  *time = ls_family_scaled(*time, cost->exchange);
   return LS_OK;
 }
 
@@ -271,11 +119,11 @@ static ls_status_t task_time(void *user, const ls_schedule_t *s, int t, ls_time_
   ls_cost_t *cost = user;
   const ls_task_t *task = &s->tasks[t];
   bool exact, update = task->phase == LS_PHASE_STEP_OPTIMIZER;
-  if (!task_key(cost->family, task, cost->key)) return collective_time(cost, s, task, time);
-  bool known = look_up(cost->profile, cost->key, cost->rows, time, &exact);
+  if (!ls_family_task_key(cost->family, task, cost->key)) return collective_time(cost, s, task, time);
+  bool known = ls_family_look_up(cost->profile, cost->key, cost->rows, time, &exact);
   if (!known && update) {
-    op_key(cost->family, task, cost->key);
-    known = look_up(cost->profile, cost->key, (double)task->bytes, time, &exact);
+    ls_family_op_key(cost->family, task, cost->key);
+    known = ls_family_look_up(cost->profile, cost->key, (double)task->bytes, time, &exact);
   }
   if (!known) {
     cost->missing = cost->key;
@@ -283,7 +131,7 @@ static ls_status_t task_time(void *user, const ls_schedule_t *s, int t, ls_time_
   }
   cost->interpolated |= !exact && !update;
   double memory = memory_part(cost, task, time->ns);
-  *time = scaled(*time, memory * cost->crowd_memory + (1 - memory) * cost->crowd_compute);
+  *time = ls_family_scaled(*time, memory * cost->crowd_memory + (1 - memory) * cost->crowd_compute);
   return LS_OK;
 }
 
@@ -292,10 +140,10 @@ double ls_cost_skew_ns(const ls_cost_t *cost) {
   ls_time_t step;
   bool exact;
   if (cost->ranks > 1 &&
-      look_up(cost->profile, step_key(cost->family, "skew", key), cost->rows, &step, &exact))
+      ls_family_look_up(cost->profile, ls_family_key(cost->family, "skew", key), cost->rows, &step, &exact))
     return step.ns;
-  if (cost->ranks < 2 ||
-      !look_up(cost->profile, step_key(cost->family, "whole step", key), cost->rows, &step, &exact))
+  if (cost->ranks < 2 || !ls_family_look_up(cost->profile, ls_family_key(cost->family, "whole step", key),
+                                            cost->rows, &step, &exact))
     return 0;
   /* Expected largest of n normal values, in deviations (Blom 1958). The lower half of the step's times gives
    * the deviation: the upper one holds disturbances that are not the step's own. */
@@ -306,13 +154,15 @@ double ls_cost_skew_ns(const ls_cost_t *cost) {
 ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model) {
   ls_time_t overhead;
   bool exact;
-  if (!look_up(cost->profile, step_key(cost->family, "overhead", cost->key), cost->rows, &overhead, &exact)) {
+  if (!ls_family_look_up(cost->profile, ls_family_key(cost->family, "overhead", cost->key), cost->rows,
+                         &overhead, &exact)) {
     cost->missing = cost->key;
     return LS_ERR_NOT_FOUND;
   }
   char key[LS_PROFILE_KEY_BYTES];
-  double beyond_ns = held(cost->profile, step_key(cost->family, "exchange beyond", key), cost->rows, 0);
-  cost->exchange = held(cost->profile, step_key(cost->family, "exchange", key), cost->rows, 1);
+  double beyond_ns =
+      ls_family_held(cost->profile, ls_family_key(cost->family, "exchange beyond", key), cost->rows, 0);
+  cost->exchange = ls_family_held(cost->profile, ls_family_key(cost->family, "exchange", key), cost->rows, 1);
   *model = (ls_cost_model_t){.task_time = task_time,
                              .user = cost,
                              .step_overhead_ns = overhead.ns + ls_cost_skew_ns(cost) + beyond_ns,
@@ -343,13 +193,14 @@ ls_status_t ls_cost_keep_exchange(ls_ctx_t *ctx, ls_profile_t *profile, ls_cost_
   ls_cost_model_t model;
   double low = exchange_min, high = exchange_max, rows = (double)timing->rows, step_ns;
   if (ls_cost_model(cost, &model) != LS_OK) return LS_OK;
-  const char *name = step_key(cost->family, "exchange", key);
-  bool known = has_point(profile, name, rows);
+  const char *name = ls_family_key(cost->family, "exchange", key);
+  bool known = ls_family_has(profile, name, rows);
   double before_ns = 0, was = cost->exchange;
   ls_status_t status = price_with(ctx, cost, &model, was, timing->schedule, &before_ns);
   if (status == LS_ERR_NOT_FOUND) return LS_OK;
   if (status != LS_OK || (known && !replace && before_ns <= timing->period.ns)) return status;
-  model.step_overhead_ns -= held(profile, step_key(cost->family, "exchange beyond", key), rows, 0);
+  model.step_overhead_ns -=
+      ls_family_held(profile, ls_family_key(cost->family, "exchange beyond", key), rows, 0);
   status = price_with(ctx, cost, &model, high, timing->schedule, &step_ns);
   double beyond_ns = status == LS_OK ? fmax(timing->period.ns - step_ns, 0) : 0;
   while (beyond_ns == 0 && high - low > 1e-3 && status == LS_OK) { /* longer collectives, longer steps */
@@ -361,8 +212,9 @@ ls_status_t ls_cost_keep_exchange(ls_ctx_t *ctx, ls_profile_t *profile, ls_cost_
       high = middle;
   }
   const ls_time_t exchange = {high, high, high}, beyond = {beyond_ns, beyond_ns, beyond_ns};
-  if (status == LS_OK) status = put_point(profile, step_key(cost->family, "exchange", key), rows, &exchange);
   if (status == LS_OK)
-    status = put_point(profile, step_key(cost->family, "exchange beyond", key), rows, &beyond);
+    status = ls_family_put(profile, ls_family_key(cost->family, "exchange", key), rows, &exchange);
+  if (status == LS_OK)
+    status = ls_family_put(profile, ls_family_key(cost->family, "exchange beyond", key), rows, &beyond);
   return status;
 }

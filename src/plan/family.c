@@ -1,0 +1,161 @@
+/* Names and curves of what was timed. */
+#include "plan/family.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { POINTS_MAX = 48 };
+
+static char *dump(json_t *json) {
+  char *text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+  json_decref(json);
+  return text;
+}
+
+ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend, int ranks,
+                           int threads, char family[LS_FAMILY_BYTES]) {
+  char name[LS_BACKEND_KEY_BYTES];
+  char *model = dump(ls_model_json(&config->model)),
+       *optimizer = dump(ls_option_json(&ls_optim_section, &config->optimizer));
+  char shards[48] = "";
+  if (config->parallel.reproducible)
+    snprintf(shards, sizeof shards, "|%lld shards", (long long)config->parallel.shards);
+  ls_arena_t arena;
+  ls_arena_init(&arena, ctx);
+  char *text =
+      model && optimizer
+          ? ls_arena_printf(&arena, "%s|%s|clip %d|parts %lld|data %lld%s%s", model, optimizer,
+                            config->train.clip_norm > 0, (long long)config->train.accumulate,
+                            config->data.kind == LS_DATA_SYNTHETIC ? (long long)config->data.samples : -1ll,
+                            config->data.resident == LS_RESIDENT_TRUE ? "|resident" : "", shards)
+          : NULL;
+  ls_status_t status = text ? LS_OK : ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the name of a timing");
+  if (text)
+    snprintf(family, LS_FAMILY_BYTES, "step %s t%d of %d %016llx",
+             ls_backend_key(backend, (ls_math_t)config->train.precision, name), threads, ranks,
+             (unsigned long long)XXH3_64bits(text, strlen(text)));
+  ls_arena_release(&arena);
+  free(optimizer);
+  free(model);
+  return status;
+}
+
+/* Where a task's time over rows is kept. Tasks of the optimizer work on the same bytes at any number of rows,
+ * but find them in other caches; which bytes depends on the buckets. False: it is not timed (a collective).
+ */
+bool ls_family_task_key(const char *family, const ls_task_t *task, char key[LS_PROFILE_KEY_BYTES]) {
+  if (task->kind == LS_TASK_COLLECTIVE) return false;
+  if (task->phase == LS_PHASE_STEP_OPTIMIZER)
+    snprintf(key, LS_PROFILE_KEY_BYTES, "%s | %s of %lld bytes", family, task->name, (long long)task->bytes);
+  else
+    snprintf(key, LS_PROFILE_KEY_BYTES, "%s | %s", family, task->name);
+  return true;
+}
+
+/* Where the optimizer's tasks are kept over bytes, for buckets that were not timed. */
+void ls_family_op_key(const char *family, const ls_task_t *task, char key[LS_PROFILE_KEY_BYTES]) {
+  snprintf(key, LS_PROFILE_KEY_BYTES, "%s | op %s", family, task->op ? task->op->name : "copy");
+}
+
+const char *ls_family_key(const char *family, const char *what, char key[LS_PROFILE_KEY_BYTES]) {
+  snprintf(key, LS_PROFILE_KEY_BYTES, "%s | %s", family, what);
+  return key;
+}
+
+bool ls_family_has(const ls_profile_t *profile, const char *key, double at) {
+  const ls_curve_point_t *points;
+  int count = ls_profile_curve(profile, key, &points);
+  for (int i = 0; i < count; i++)
+    if (points[i].bytes == at) return true;
+  return false;
+}
+
+/* Sets one point of a curve; a full one forgets its second smallest. */
+ls_status_t ls_family_put(ls_profile_t *profile, const char *key, double at, const ls_time_t *time) {
+  ls_curve_point_t merged[POINTS_MAX + 1];
+  const ls_curve_point_t *points;
+  int count = ls_profile_curve(profile, key, &points), n = 0;
+  bool placed = false;
+  for (int i = 0; i < count && n < POINTS_MAX; i++) {
+    if (!placed && points[i].bytes >= at) {
+      merged[n++] = (ls_curve_point_t){at, *time};
+      placed = true;
+    }
+    if (points[i].bytes != at) merged[n++] = points[i];
+  }
+  if (!placed) merged[n++] = (ls_curve_point_t){at, *time};
+  if (n > POINTS_MAX) {
+    memmove(merged + 1, merged + 2, (size_t)(n - 2) * sizeof *merged);
+    n--;
+  }
+  return ls_profile_put_curve(profile, key, merged, n);
+}
+
+static ls_time_t between(const ls_curve_point_t *a, const ls_curve_point_t *b, double at) {
+  double w = (at - a->bytes) / (b->bytes - a->bytes);
+  const ls_time_t *x = &a->time, *y = &b->time;
+  ls_time_t t = {x->ns + w * (y->ns - x->ns), x->low_ns + w * (y->low_ns - x->low_ns),
+                 x->high_ns + w * (y->high_ns - x->high_ns)};
+  t.ns = fmax(t.ns, 0);
+  t.low_ns = fmin(fmax(t.low_ns, 0), t.ns);
+  t.high_ns = fmax(t.high_ns, t.ns);
+  return t;
+}
+
+ls_time_t ls_family_scaled(ls_time_t t, double by) {
+  return (ls_time_t){t.ns * by, t.low_ns * by, t.high_ns * by};
+}
+
+/* The curve's time at `at`; *exact tells whether it was measured there. Beyond the ends: the nearest
+ * segment's slope upwards, the first point downwards; a single point is scaled in proportion upwards. */
+bool ls_family_look_up(const ls_profile_t *profile, const char *key, double at, ls_time_t *time,
+                       bool *exact) {
+  const ls_curve_point_t *p;
+  int count = ls_profile_curve(profile, key, &p), i = 0;
+  if (count < 1) return false;
+  while (i < count && p[i].bytes < at)
+    i++;
+  *exact = i < count && p[i].bytes == at;
+  if (*exact || i == 0)
+    *time = p[i].time;
+  else if (i < count)
+    *time = between(&p[i - 1], &p[i], at);
+  else if (count > 1)
+    *time = between(&p[count - 2], &p[count - 1], at);
+  else
+    *time = ls_family_scaled(p[0].time, p[0].bytes > 0 ? at / p[0].bytes : 1);
+  return true;
+}
+
+/* As look_up, but outside of what was measured the nearest value holds. */
+double ls_family_held(const ls_profile_t *profile, const char *key, double at, double otherwise) {
+  const ls_curve_point_t *p;
+  ls_time_t time;
+  bool exact;
+  int count = ls_profile_curve(profile, key, &p);
+  if (count < 1) return otherwise;
+  return ls_family_look_up(profile, key, fmin(at, p[count - 1].bytes), &time, &exact) ? time.ns : otherwise;
+}
+
+bool ls_cost_known(const ls_profile_t *profile, const char *family, int64_t rows, bool well) {
+  char key[LS_PROFILE_KEY_BYTES];
+  return ls_family_has(profile, ls_family_key(family, well ? "well timed" : "whole step", key), (double)rows);
+}
+
+double ls_cost_period_ns(const ls_profile_t *profile, const char *family, int64_t rows) {
+  char key[LS_PROFILE_KEY_BYTES];
+  if (!ls_family_has(profile, ls_family_key(family, "period", key), (double)rows)) return NAN;
+  return ls_family_held(profile, key, (double)rows, NAN);
+}
+
+double ls_cost_step_ns(const ls_profile_t *profile, const char *family, int64_t rows) {
+  char key[LS_PROFILE_KEY_BYTES];
+  ls_time_t time;
+  bool exact;
+  return ls_family_look_up(profile, ls_family_key(family, "whole step", key), (double)rows, &time, &exact)
+             ? time.ns
+             : NAN;
+}

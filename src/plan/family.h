@@ -1,0 +1,26 @@
+/* Families of steps in a profile: everything that a step's task times depend on but the number of rows. What
+ * was timed is kept as curves over rows, or for tasks of the optimizer over bytes. Inside of the plan module.
+ */
+#ifndef LS_PLAN_FAMILY_H
+#define LS_PLAN_FAMILY_H
+
+#include "plan/cost.h"
+
+/* Where a task's time over rows is kept. False: it is not timed (a collective). */
+bool ls_family_task_key(const char *family, const ls_task_t *task, char key[LS_PROFILE_KEY_BYTES]);
+/* Where the optimizer's tasks are kept over bytes, for buckets that were not timed. */
+void ls_family_op_key(const char *family, const ls_task_t *task, char key[LS_PROFILE_KEY_BYTES]);
+/* "whole step", "overhead", "skew", "period", "exchange", "exchange beyond", "well timed"; returns key. */
+const char *ls_family_key(const char *family, const char *what, char key[LS_PROFILE_KEY_BYTES]);
+/* Whether the curve has a point exactly there. */
+bool ls_family_has(const ls_profile_t *profile, const char *key, double at);
+/* Sets one point of a curve; a full one forgets its second smallest. */
+ls_status_t ls_family_put(ls_profile_t *profile, const char *key, double at, const ls_time_t *time);
+ls_time_t ls_family_scaled(ls_time_t t, double by);
+/* The curve's time at `at`; *exact tells whether it was measured there. Beyond the ends: the nearest
+ * segment's slope upwards, the first point downwards; a single point is scaled in proportion upwards. */
+bool ls_family_look_up(const ls_profile_t *profile, const char *key, double at, ls_time_t *time, bool *exact);
+/* As look_up, but outside of what was measured the nearest value holds. */
+double ls_family_held(const ls_profile_t *profile, const char *key, double at, double otherwise);
+
+#endif
