@@ -86,6 +86,7 @@ static json_t *crossover_json(const ls_plan_t *plan) {
   json_t *j = json_object();
   for (int i = 0; i < plan->crossover_count; i++) {
     char name[16];
+    if (!plan->crossover[i].known) continue;
     snprintf(name, sizeof name, "%d", plan->crossover[i].devices);
     int64_t batch = plan->crossover[i].batch;
     json_object_set_new(j, name, batch > 0 ? json_integer(batch) : json_null());
@@ -149,10 +150,24 @@ static void print_row(const ls_plan_t *plan, int i) {
   putchar('\n');
 }
 
-static void print_ownership(const ls_config_t *config, const ls_ownership_t *o) {
+static const double busy = 0.75; /* of the processors, by the load of the last minute */
+/* A plan is made for the machine without other programs; whoever runs some has to know. */
+static void print_load(void) {
+  double load;
+  if (getloadavg(&load, 1) == 1 && load > busy * ls_cpu_count())
+    printf("  other programs are running here (load %.1f on %d processors): they disturb what is timed, and "
+           "steps will "
+           "take longer than predicted\n",
+           load, ls_cpu_count());
+}
+
+static void print_ownership(const ls_config_t *config, const ls_ownership_t *o, bool host) {
   if (!o->known) return;
   const char *currency = config->cost.currency;
   printf("\n  cost of ownership of %d devices against one, a month (predicted):\n", o->devices);
+  if (host)
+    printf(
+        "    (here a device is a rank on this machine's own processors: device_price is asked for each)\n");
   printf("    %-32s %10.1f h, worth %.2f %s\n", "time saved", o->saved_hours_month, o->benefit_month,
          currency);
   printf("    %-32s %10.2f %s\n", "energy", o->energy_month, currency);
@@ -219,7 +234,9 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
   }
   for (int i = 0; i < plan->crossover_count; i++) {
     const ls_crossover_t *c = &plan->crossover[i];
-    if (c->batch > 0)
+    if (!c->known)
+      printf("  from which batch %d devices win is not known: they could not be priced\n", c->devices);
+    else if (c->batch > 0)
       printf("  %d devices win from a global batch of %lld\n", c->devices, (long long)c->batch);
     else
       printf("  %d devices do not win up to a global batch of %lld\n", c->devices,
@@ -227,10 +244,11 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
   }
   printf("  bytes/dev. include %s for libraries, %s\n", cli_bytes(best->library_bytes),
          best->library_assumed ? "assumed: lockstep probe measures it" : "measured");
-  print_ownership(config, &plan->ownership);
+  print_ownership(config, &plan->ownership, best->host);
   print_purchases(config, plan);
   printf("  profile: %s%s\n", planned->path,
          planned->probed ? " (quick probe; lockstep probe measures more)" : "");
+  print_load();
 }
 
 ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, cli_planned_t *planned,
@@ -266,7 +284,7 @@ void cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_conf
   for (int i = 0; i < plan->count; i++)
     if (plan->candidate[i].devices > devices) devices = plan->candidate[i].devices;
   ls_thresholds_t a;
-  ls_plan_thresholds(config, plan->params, devices, 0, &a);
+  ls_plan_thresholds(config, plan->params, devices, plan->memory_bytes, &a);
   if (args->json) {
     cli_print_json(json_pack("{s:s, s:s, s:s, s:s, s:f, s:{s:f, s:f}, s:o, s:s, s:i}", "command", "plan",
                              "policy", "thresholds", "strategy", a.strategy, "reasoning", a.reasoning,

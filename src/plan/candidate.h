@@ -45,7 +45,7 @@ ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c);
 int ls_candidate_threads(const ls_planner_t *p, int devices);
 
 /* crossover.c: the smallest global batch from which `devices` are faster than one, by pricing alone. */
-ls_status_t ls_plan_crossover(ls_planner_t *p, int devices, int64_t batch_max, int64_t *batch);
+ls_status_t ls_plan_crossover(ls_planner_t *p, int devices, int64_t batch_max, ls_crossover_t *crossover);
 /* ownership.c */
 void ls_plan_ownership(const ls_config_t *config, const ls_plan_t *plan, ls_ownership_t *o);
 /* Hours of a month by which runs of so many ns a step are longer than those of `than_ns`; NAN: not known. */

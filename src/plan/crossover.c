@@ -71,15 +71,16 @@ static ls_status_t time_places(ls_planner_t *p, int devices, int64_t batch_max) 
   return status;
 }
 
-ls_status_t ls_plan_crossover(ls_planner_t *p, int devices, int64_t batch_max, int64_t *out) {
+ls_status_t ls_plan_crossover(ls_planner_t *p, int devices, int64_t batch_max, ls_crossover_t *crossover) {
   p->searching = true;
   ls_status_t status = time_places(p, devices, batch_max);
   p->searching = false;
+  bool known = false, faster, any = false;
   int64_t lost = 0, won = -1; /* largest batch that loses, smallest above it that wins */
   for (int64_t batch = devices; batch <= batch_max && status == LS_OK; batch *= 2) {
-    bool known, faster;
     status = wins(p, devices, batch, &known, &faster);
     if (!known) continue;
+    any = true;
     if (!faster) {
       lost = batch;
       won = -1;
@@ -89,13 +90,13 @@ ls_status_t ls_plan_crossover(ls_planner_t *p, int devices, int64_t batch_max, i
   }
   for (int i = 0; i < NARROW_STEPS && won > 0 && lost > 0 && won - lost > 1 && status == LS_OK; i++) {
     int64_t middle = lost + (won - lost) / 2;
-    bool known, faster;
     status = wins(p, devices, middle, &known, &faster);
+    if (status != LS_OK || !known) break;
     if (faster)
       won = middle;
     else
       lost = middle;
   }
-  if (status == LS_OK) *out = won;
+  if (status == LS_OK) *crossover = (ls_crossover_t){.devices = devices, .batch = won, .known = any};
   return status;
 }

@@ -79,7 +79,7 @@ ls_status_t ls_family_put(ls_profile_t *profile, const char *key, double at, con
   const ls_curve_point_t *points;
   int count = ls_profile_curve(profile, key, &points), n = 0;
   bool placed = false;
-  for (int i = 0; i < count && n < POINTS_MAX; i++) {
+  for (int i = 0; i < count && i < POINTS_MAX; i++) {
     if (!placed && points[i].bytes >= at) {
       merged[n++] = (ls_curve_point_t){at, *time};
       placed = true;

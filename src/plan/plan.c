@@ -115,7 +115,7 @@ static int by_time(const void *a, const void *b) {
 static void add_costs(const ls_config_t *config, const ls_plan_t *plan, ls_candidate_t *c) {
   const ls_cost_config_t *cost = &config->cost;
   if (plan->samples < 0) return;
-  c->epoch_s = (double)plan->samples / c->samples_per_s;
+  c->epoch_s = ceil((double)plan->samples / (double)plan->batch) * c->step.ns * 1e-9;
   double hours = c->epoch_s / 3600;
   if (cost->power_w > 0) c->epoch_kwh = hours * cost->power_w * 1e-3 * c->devices;
   double energy = cost->power_w > 0 && cost->price_kwh > 0 ? c->epoch_kwh * cost->price_kwh : 0;
@@ -178,8 +178,7 @@ static ls_status_t search_crossover(ls_planner_t *p, ls_plan_t *plan) {
   for (int devices = 2; devices <= 4; devices *= 2) {
     if (devices > p->devices || !ls_train_can_share(p->config, devices)) break;
     ls_crossover_t *c = &plan->crossover[plan->crossover_count++];
-    c->devices = devices;
-    ls_status_t status = ls_plan_crossover(p, devices, plan->batch_max, &c->batch);
+    ls_status_t status = ls_plan_crossover(p, devices, plan->batch_max, c);
     if (status != LS_OK) return status;
     if (wins_here(plan, devices) && (c->batch < 0 || c->batch > plan->batch)) c->batch = plan->batch;
   }
@@ -241,6 +240,13 @@ static ls_status_t find_backend(ls_planner_t *p, const ls_plan_options_t *option
   return gpus ? LS_OK : ls_backend_find(p->ctx, strcmp(name, "auto") == 0 ? "cpu" : name, &p->backend);
 }
 
+static int64_t smallest(const ls_plan_t *plan) {
+  int64_t bytes = plan->candidate[0].device_bytes;
+  for (int i = 1; i < plan->count; i++)
+    if (plan->candidate[i].device_bytes < bytes) bytes = plan->candidate[i].device_bytes;
+  return bytes;
+}
+
 ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t *profile,
                          const ls_plan_options_t *options, ls_plan_t *out) {
   ls_plan_t plan = {.samples = options->samples,
@@ -255,7 +261,7 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
   double budget_s = options->budget_s > 0 ? options->budget_s : budget_default_s;
   p.deadline_ns = ls_clock_ns() + (int64_t)(budget_s * 1e9);
   p.devices = count_devices(&p, options, config->train.batch);
-  p.memory_bytes = device_memory(profile, p.backend, options);
+  p.memory_bytes = plan.memory_bytes = device_memory(profile, p.backend, options);
   p.host_memory_bytes = p.backend->host_memory ? 0 : ls_profile_machine(profile)->memory_bytes;
   measure_data(config, options, &p);
   plan.backend = p.backend->name;
@@ -269,7 +275,7 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
     status = c->fits ? ls_fail(ctx, LS_ERR_NOT_FOUND, "plan: %s", c->why)
                      : ls_fail(ctx, LS_ERR_MEMORY,
                                "plan: no candidate fits: the smallest needs %.1f MB for each rank",
-                               (double)c->device_bytes * 1e-6);
+                               (double)smallest(&plan) * 1e-6);
   }
   if (status != LS_OK) {
     ls_plan_release(&plan);

@@ -64,6 +64,7 @@ enum { LS_PURCHASES = 5 };
 typedef struct {
   int devices;
   int64_t batch; /* global; -1 = not up to batch_max */
+  bool known;    /* false: they could not be priced at any batch */
 } ls_crossover_t;
 
 typedef struct {
@@ -75,6 +76,7 @@ typedef struct {
   ls_candidate_t *candidate; /* fastest first, those that cannot be priced or do not fit last */
   int count;
   int choice;                  /* index, -1 = none */
+  int64_t memory_bytes;        /* of a device, of a host all ranks' together; 0 = not known */
   ls_crossover_t crossover[2]; /* of two and of four devices */
   int crossover_count;
   int64_t batch_max; /* up to which was looked */

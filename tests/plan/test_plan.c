@@ -180,12 +180,19 @@ static void crossover_is_where_the_prices_cross(void **state) {
   }
   double crossing = 200000 / (tasks * 100.0 / 2);
   ls_planner_t p = small_planner(ctx, config, profile);
-  int64_t batch;
-  assert_int_equal(ls_plan_crossover(&p, 2, 65536, &batch), LS_OK);
-  assert_true((double)batch >= crossing * 0.9 && (double)batch <= crossing * 1.1 + 2);
+  ls_crossover_t c;
+  assert_int_equal(ls_plan_crossover(&p, 2, 65536, &c), LS_OK);
+  assert_true(c.known && c.devices == 2);
+  assert_true((double)c.batch >= crossing * 0.9 && (double)c.batch <= crossing * 1.1 + 2);
   fill_all_reduce(profile, 2, 1e12);
-  assert_int_equal(ls_plan_crossover(&p, 2, 65536, &batch), LS_OK);
-  assert_int_equal(batch, -1);
+  assert_int_equal(ls_plan_crossover(&p, 2, 65536, &c), LS_OK);
+  assert_true(c.known && c.batch == -1);
+  ls_arena_t arena;
+  ls_arena_init(&arena, ctx);
+  p.arena = &arena;
+  assert_int_equal(ls_plan_crossover(&p, 3, 65536, &c), LS_OK); /* no curve of three ranks */
+  assert_false(c.known);
+  ls_arena_release(&arena);
 }
 
 static void a_plan_becomes_a_configuration(void **state) {
