@@ -55,6 +55,24 @@ static ls_status_t choose_data(const ls_planner_t *p, ls_config_t *config, ls_ca
   return ls_train_resident(p->ctx, config, c->devices, &room, &c->data_rows);
 }
 
+ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices) {
+  return (ls_candidate_t){.devices = devices,
+                          .threads = ls_candidate_threads(p, devices),
+                          .host = p->backend->host_memory,
+                          .strategy = devices > 1 ? "ddp" : "single",
+                          .bucket_bytes = p->config->parallel.bucket_bytes,
+                          .accumulate = p->config->train.accumulate,
+                          .speedup = NAN,
+                          .efficiency = NAN,
+                          .epoch_s = NAN,
+                          .epoch_kwh = NAN,
+                          .epoch_cost = NAN,
+                          .samples_per_s = NAN,
+                          .exposed_ns = NAN,
+                          .step = {NAN, NAN, NAN},
+                          .why = ""};
+}
+
 ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_schedule_t **schedule) {
   ls_config_t config = ls_plan_config(p->config, c);
   ls_graph_t *graph = NULL;

@@ -81,21 +81,8 @@ static bool listed(const ls_plan_t *plan, const ls_candidate_t *c) {
 static ls_status_t enumerate(const ls_planner_t *p, ls_plan_t *plan, int devices) {
   int choices = devices > 1 ? 1 + BUCKET_CHOICES : 1;
   for (int i = 0; i < choices; i++) {
-    ls_candidate_t c = {.devices = devices,
-                        .threads = ls_candidate_threads(p, devices),
-                        .host = p->backend->host_memory,
-                        .strategy = devices > 1 ? "ddp" : "single",
-                        .bucket_bytes = i == 0 ? p->config->parallel.bucket_bytes : bucket_choices[i - 1],
-                        .accumulate = p->config->train.accumulate,
-                        .speedup = NAN,
-                        .efficiency = NAN,
-                        .epoch_s = NAN,
-                        .epoch_kwh = NAN,
-                        .epoch_cost = NAN,
-                        .samples_per_s = NAN,
-                        .exposed_ns = NAN,
-                        .step = {NAN, NAN, NAN},
-                        .why = ""};
+    ls_candidate_t c = ls_candidate_make(p, devices);
+    if (i > 0) c.bucket_bytes = bucket_choices[i - 1];
     ls_status_t status = ls_candidate_fit(p, &c);
     if (status != LS_OK) return status;
     if (!listed(plan, &c)) plan->candidate[plan->count++] = c;
