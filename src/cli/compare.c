@@ -13,6 +13,31 @@ static const cli_extra_t flags[] = {
     [COMPARE_MARGIN] = {"--margin", "PERCENT", "A difference below this does not matter (default 5)."},
     [COMPARE_FLAG_COUNT] = {NULL, NULL, NULL}};
 
+static const json_t *find_variant(const json_t *document, const char *name) {
+  const json_t *v;
+  size_t i;
+  json_array_foreach(json_object_get(document, "variants"), i, v) {
+    if (!strcmp(json_string_value(json_object_get(v, "name")), name)) return v;
+  }
+  return NULL;
+}
+
+/* Steps of other work take other times: where both say what they did and it is not the same, that is said. */
+static void warn_pair(ls_ctx_t *ctx, const json_t *a, const json_t *b, const char *name_a,
+                      const char *name_b) {
+  static const char *const keys[] = {"global_batch", "model", "params", "precision"};
+  const json_t *of_a = find_variant(a, name_a), *of_b = find_variant(b, name_b);
+  for (int i = 0; i < LS_COUNT(keys); i++) {
+    const json_t *x = json_object_get(of_a, keys[i]), *y = json_object_get(of_b, keys[i]);
+    if (!x || !y || json_equal(x, y)) continue;
+    char *text_x = json_dumps(x, JSON_ENCODE_ANY), *text_y = json_dumps(y, JSON_ENCODE_ANY);
+    ls_log(ctx, LS_LOG_WARN, "\"%s\" and \"%s\" differ in %s: %s and %s", name_a, name_b, keys[i],
+           text_x ? text_x : "?", text_y ? text_y : "?");
+    free(text_y);
+    free(text_x);
+  }
+}
+
 static ls_status_t compare_pair(ls_ctx_t *ctx, const json_t *a, const json_t *b, const char *name_a,
                                 const char *name_b, double margin, json_t *rows) {
   double *x = NULL, *y = NULL;
@@ -25,6 +50,7 @@ static ls_status_t compare_pair(ls_ctx_t *ctx, const json_t *a, const json_t *b,
   if (status == LS_OK && !(flagged = ls_alloc_array(ctx, (size_t)(n > m ? n : m) + 1, sizeof *flagged)))
     status = LS_ERR_MEMORY;
   if (status == LS_OK) {
+    warn_pair(ctx, a, b, found_a, found_b);
     double mean_a = ls_stat_mean(x, n), mean_b = ls_stat_mean(y, m);
     ls_bench_compare(x, n, y, m, margin, &c);
     if (ls_stat_outliers(ctx, x, n, LS_BENCH_OUTLIER_LIMIT, flagged) > 0) n = ls_bench_keep(x, n, flagged);
@@ -42,12 +68,8 @@ static ls_status_t compare_pair(ls_ctx_t *ctx, const json_t *a, const json_t *b,
 }
 
 static bool has_variant(const json_t *document, const char *name) {
-  const json_t *v;
-  size_t i;
-  json_array_foreach(json_object_get(document, "variants"), i,
-                     v) if (!strcmp(json_string_value(json_object_get(v, "name")),
-                                    name)) return !json_object_get(v, "failed");
-  return false;
+  const json_t *v = find_variant(document, name);
+  return v && !json_object_get(v, "failed");
 }
 
 static ls_status_t compare_common(ls_ctx_t *ctx, const json_t *a, const json_t *b, double margin,
@@ -100,6 +122,8 @@ static void warn(ls_ctx_t *ctx, const json_t *a, const json_t *b) {
   if (x && y && !json_equal(x, y)) ls_log(ctx, LS_LOG_WARN, "A and B were measured on different machines");
   if (json_is_true(json_object_get(a, "void")) || json_is_true(json_object_get(b, "void")))
     ls_log(ctx, LS_LOG_WARN, "a run is void: a clock or heat limit acted while it was measured");
+  if (json_object_get(a, "incomplete") || json_object_get(b, "incomplete"))
+    ls_log(ctx, LS_LOG_WARN, "a run is incomplete: measuring it ended early");
   static const char *const same[] = {"method.steps", "method.warmup_steps"};
   for (int i = 0; i < LS_COUNT(same); i++) {
     double of_a = ls_bench_number(a, same[i]), of_b = ls_bench_number(b, same[i]); /* NANs where not said */
