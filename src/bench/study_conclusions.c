@@ -9,6 +9,7 @@
 #include <string.h>
 
 typedef enum { HOLDS, FAILS, OPEN } verdict_t;
+enum { MEANS_REPETITIONS = 3 };           /* fewer decide nothing by means alone */
 enum { MEDIUM = 1, LARGE = 2, BOTH = 3 }; /* which networks a statement is about */
 
 /* One statement put to the cells of one setting; writes the figures that decided. */
@@ -145,10 +146,16 @@ static verdict_t break_even_above_128(const case_t *c) {
   return up_to ? FAILS : above ? HOLDS : OPEN;
 }
 
+/* Traced steps are slower than the captured ones that step times are of: their parts are scaled to these, so
+ * that both can stand in one sentence. NAN when the traced step's time is not known. */
 static double part(const json_t *variant, const char *name) {
   char path[64];
+  const char *source = json_string_value(json_object_get(variant, "step_parts_source"));
+  double scale = 1;
+  if (source && !strcmp(source, "traced"))
+    scale = ls_bench_number(variant, "step_time_us.mean") / ls_bench_number(variant, "traced.step_time_us");
   snprintf(path, sizeof path, "step_parts_us.%s", name);
-  return ls_bench_number(variant, path);
+  return scale * ls_bench_number(variant, path);
 }
 
 static double computing(const json_t *v) {
@@ -373,56 +380,81 @@ typedef struct {
   int models;
   bool across; /* about all settings at once */
   decide_fn decide;
+  bool means; /* judged by means, which have no intervals: needs MEANS_REPETITIONS */
 } row_t;
 
 static const row_t rows[] = {
     {"medium-slower", "Two devices are slower for the network of 258 thousand parameters at every batch.",
-     "every speed-up's interval lies below 1; one above 1 refutes it", MEDIUM, false, all_slower},
+     "every speed-up's interval lies below 1; one above 1 refutes it", MEDIUM, false, all_slower, false},
     {"large-slower", "Two devices are slower for the network of 6.9 million parameters at every batch.",
-     "every speed-up's interval lies below 1; one above 1 refutes it", LARGE, false, all_slower},
+     "every speed-up's interval lies below 1; one above 1 refutes it", LARGE, false, all_slower, false},
     {"under-10-million", "Below 10 million parameters a single device is consistently more efficient.",
-     "as before, over both networks", BOTH, false, all_slower},
+     "as before, over both networks", BOTH, false, all_slower, false},
     {"parameters-decide", "The number of parameters decides whether several devices pay.",
-     "each network has one winner at all batches and with both links", BOTH, true, parameters_decide},
+     "each network has one winner at all batches and with both links", BOTH, true, parameters_decide, false},
     {"medium-batch", "For the medium network the loss grows with the batch.",
      "speed-up at the largest batch below that at the smallest, intervals apart", MEDIUM, false,
-     falls_with_batch},
+     falls_with_batch, false},
     {"large-batch", "The large network approaches break-even as the batch grows.",
      "speed-up at the largest batch above that at the smallest, intervals apart", LARGE, false,
-     rises_with_batch},
+     rises_with_batch, false},
     {"large-32", "Batch 32 is the large network's best.", "its speed-up is the highest, intervals apart",
-     LARGE, false, best_at_32},
+     LARGE, false, best_at_32, false},
     {"break-even-128", "Networks of 5 to 10 million parameters break even only above batch 128.",
      "no speed-up above 1 up to batch 128, one above it; undecided when no larger batch was measured", LARGE,
-     false, break_even_above_128},
+     false, break_even_above_128, false},
     {"efficiency-45", "The efficiency of two devices never exceeds 45 %.",
-     "every efficiency's interval ends at or below 45 %", BOTH, false, efficiency_below_45},
+     "every efficiency's interval ends at or below 45 %", BOTH, false, efficiency_below_45, false},
     {"communication-reason", "Communication is what makes two devices slower.",
-     "where they are slower, the step would be faster than one device's without exposed communication", BOTH,
-     false, communication_explains},
+     "where they are slower, the step would be faster than one device's without exposed communication; "
+     "traced parts scaled to the measured step",
+     BOTH, false, communication_explains, true},
     {"communication-ms", "Communication costs 58 to 85 ms (medium) and 88 to 135 ms (large) in every step.",
-     "exposed communication of every cell lies within", BOTH, false, communication_costs},
+     "exposed communication of every cell lies within; traced parts scaled to the measured step", BOTH, false,
+     communication_costs, true},
     {"communication-medium",
      "Below 1 million parameters communicating takes 1.5 to 2 times as long as computing.",
-     "exposed communication over forward, backward and optimizer", MEDIUM, false, communication_ratio},
+     "exposed communication over forward, backward and optimizer; traced parts scaled to the measured step",
+     MEDIUM, false, communication_ratio, true},
     {"communication-large", "From 5 to 10 million parameters it takes 0.8 to 1.2 times as long.",
-     "exposed communication over forward, backward and optimizer", LARGE, false, communication_ratio},
+     "exposed communication over forward, backward and optimizer; traced parts scaled to the measured step",
+     LARGE, false, communication_ratio, true},
     {"compute-halves", "Two devices spend about half the time in forward and backward passes.",
-     "at most 60 % in every cell", BOTH, false, compute_halves},
+     "at most 60 % in every cell; traced parts scaled to the measured step", BOTH, false, compute_halves,
+     true},
     {"optimizer-halves", "Two devices spend about half the time in the optimizer.",
-     "at most 60 % in every cell", BOTH, false, optimizer_halves},
+     "at most 60 % in every cell; traced parts scaled to the measured step", BOTH, false, optimizer_halves,
+     true},
     {"utilisation-falls", "Each device is used less when there are two.",
-     "arithmetic per device and second, as the efficiency's interval", BOTH, false, utilisation_falls},
+     "arithmetic per device and second, as the efficiency's interval", BOTH, false, utilisation_falls, false},
     {"memory-grows", "Each device needs more memory when there are two.", "memory in use on the device", BOTH,
-     false, memory_grows},
+     false, memory_grows, true},
     {"topology", "The link between the devices matters: direct access makes two devices faster.",
      "step time of two devices with peer access on below that with it off, intervals apart, in every cell",
-     BOTH, true, topology_matters},
+     BOTH, true, topology_matters, false},
     {"direct-link", "A direct link removes 50 to 90 % of the communication overhead.",
-     "exposed communication with peer access on against off, in every cell", BOTH, true, direct_link_removes},
+     "exposed communication with peer access on against off, in every cell; traced parts scaled to the "
+     "measured step",
+     BOTH, true, direct_link_removes, true},
     {"near-linear", "With a direct link larger networks scale nearly linearly.",
      "efficiency of the large network at its largest batch, peer access on: at least 90 %", LARGE, true,
-     direct_link_near_linear}};
+     direct_link_near_linear, false}};
+
+/* The fewest repetitions of a measured variant that a case looks at. */
+static double fewest_repetitions(const case_t *c) {
+  double fewest = INFINITY;
+  for (int s = 0; s < c->study->setting_count; s++) {
+    const ls_study_setting_t *setting = &c->study->setting[s];
+    if (c->setting && c->setting != setting) continue;
+    const case_t own = {.setting = setting, .models = c->models};
+    EACH_CELL(&own, m, i) {
+      const json_t *sides[2] = {setting->cell[m][i].one, setting->cell[m][i].two};
+      for (int k = 0; k < 2; k++)
+        fewest = fmin(fewest, ls_bench_number(sides[k], "step_time_us.count")); /* NAN: not measured */
+    }
+  }
+  return fewest;
+}
 
 static json_t *finding(const row_t *row, const ls_study_t *study, const ls_study_setting_t *setting) {
   static const char *const words[] = {"holds", "does not hold", "not decided"};
@@ -432,6 +464,11 @@ static json_t *finding(const row_t *row, const ls_study_t *study, const ls_study
   c.figures = open_memstream(&figures, &size_bytes);
   if (!c.figures) return NULL;
   verdict_t verdict = row->decide(&c);
+  double fewest = fewest_repetitions(&c);
+  if (row->means && verdict != OPEN && fewest < MEANS_REPETITIONS) {
+    verdict = OPEN;
+    fprintf(c.figures, "; only %.0f repetition%s", fewest, fewest > 1 ? "s" : "");
+  }
   if (fclose(c.figures) != 0) {
     free(figures);
     return NULL;

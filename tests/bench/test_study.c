@@ -13,13 +13,28 @@ typedef struct {
 } made_t;
 
 static double spread = 1;
+static int repetitions = 5;
+static double traced_factor; /* 0: parts are of the measured steps; else of steps this much slower */
+
+/* The parts as a captured step's: of one traced repetition, all `traced_factor` as long. */
+static void trace_parts(json_t *v, double us) {
+  json_t *first = json_array_get(json_object_get(v, "repetitions"), 0), *r, *part;
+  json_t *parts = json_deep_copy(json_object_get(first, "step_parts_us"));
+  const char *key;
+  size_t i;
+  json_object_foreach(parts, key, part) json_real_set(part, traced_factor * json_real_value(part));
+  json_array_foreach(json_object_get(v, "repetitions"), i, r)
+      json_object_set_new(r, "step_parts_us", json_null());
+  json_object_set_new(v, "traced",
+                      json_pack("{s:f, s:o}", "step_time_us", traced_factor * us, "step_parts_us", parts));
+}
 
 static json_t *side(const made_t *m, int ranks, double us) {
   static const double offsets[] = {-1, -0.5, 0, 0.5, 1};
   double values[5];
   for (int i = 0; i < 5; i++)
     values[i] = us * (1 + 0.01 * spread * offsets[i]);
-  json_t *v = made_variant(m->batch, m->batch, ranks, ranks > 1 ? "ddp" : "single", values, 5), *r;
+  json_t *v = made_variant(m->batch, m->batch, ranks, ranks > 1 ? "ddp" : "single", values, repetitions), *r;
   size_t i;
   json_object_set_new(v, "model", json_string(m->model));
   if (ranks > 1 && m->peer) json_object_set_new(v, "peer_access", json_string(m->peer));
@@ -29,6 +44,7 @@ static json_t *side(const made_t *m, int ranks, double us) {
         r, "step_parts_us",
         json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "input", 0.0, "forward", 0.3 * rest, "backward",
                   0.3 * rest, "exposed_comm", comm, "optimizer", 0.3 * rest, "rest", 0.1 * rest));
+  if (m->comm_us >= 0 && traced_factor > 0) trace_parts(v, us);
   return v;
 }
 
@@ -141,6 +157,33 @@ static void test_parts(void **state) {
   EXPECT("optimizer-halves", open, {LARGE, NULL, 8, 100, 90, -1});
 }
 
+/* A traced step's parts count as shares of the measured step: by their own times 25 us of communication,
+ * traced as 50, would be more than the 30 us that two devices lose. */
+static void test_traced_parts_are_scaled(void **state) {
+  (void)state;
+  traced_factor = 2;
+  EXPECT("communication-reason", yes, {MEDIUM, NULL, 8, 100, 130, 40});
+  EXPECT("communication-reason", no, {MEDIUM, NULL, 8, 100, 130, 25});
+  EXPECT("communication-ms", yes, {MEDIUM, NULL, 8, 1e5, 2e5, 7e4}, {LARGE, NULL, 8, 1e5, 2e5, 9e4});
+  EXPECT("communication-ms", no, {MEDIUM, NULL, 8, 1e5, 2e5, 3.5e4}, {LARGE, NULL, 8, 1e5, 2e5, 9e4});
+  EXPECT("compute-halves", yes, {LARGE, NULL, 8, 100, 90, 40});
+  traced_factor = 0;
+}
+
+/* Means without intervals decide nothing below three repetitions. */
+static void test_few_repetitions(void **state) {
+  (void)state;
+  repetitions = 2;
+  EXPECT("communication-reason", open, {MEDIUM, NULL, 8, 100, 200, 120});
+  EXPECT("communication-ms", open, {MEDIUM, NULL, 8, 1e5, 2e5, 7e4}, {LARGE, NULL, 8, 1e5, 2e5, 9e4});
+  EXPECT("compute-halves", open, {LARGE, NULL, 8, 100, 90, 40});
+  EXPECT("direct-link", open, {LARGE, "off", 64, 100, 130, 80}, {LARGE, "on", 64, 100, 90, 20});
+  repetitions = 3;
+  EXPECT("compute-halves", yes, {LARGE, NULL, 8, 100, 90, 40});
+  EXPECT("direct-link", yes, {LARGE, "off", 64, 100, 130, 80}, {LARGE, "on", 64, 100, 90, 20});
+  repetitions = 5;
+}
+
 static void test_links(void **state) {
   (void)state;
   EXPECT("topology", yes, {LARGE, "off", 64, 100, 130, 80}, {LARGE, "on", 64, 100, 90, 20});
@@ -237,10 +280,15 @@ static void test_published(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_slower),          cmocka_unit_test(test_batches),
-      cmocka_unit_test(test_efficiency),      cmocka_unit_test(test_parts),
-      cmocka_unit_test(test_links),           cmocka_unit_test(test_tables),
-      cmocka_unit_test(test_missing_devices), cmocka_unit_test(test_published)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_slower),
+                                     cmocka_unit_test(test_batches),
+                                     cmocka_unit_test(test_efficiency),
+                                     cmocka_unit_test(test_parts),
+                                     cmocka_unit_test(test_links),
+                                     cmocka_unit_test(test_tables),
+                                     cmocka_unit_test(test_traced_parts_are_scaled),
+                                     cmocka_unit_test(test_few_repetitions),
+                                     cmocka_unit_test(test_missing_devices),
+                                     cmocka_unit_test(test_published)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
