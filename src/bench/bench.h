@@ -113,17 +113,19 @@ typedef struct {
   bool weak;
   int64_t control_pairs, control_repetitions;
   int64_t cpu_throttles_before, cpu_throttles_after; /* -1 = unknown */
+  const char *incomplete;                            /* why measuring ended early; NULL = it did not */
 } ls_bench_method_t;
 /* `variants`: array of measurements, each with "name", "key" (variants with equal keys, models
  * and precisions are compared: the global batch, for weak scaling the batch per rank), "model" and
- * "peer_access" where they differ between variants, and, when it could not be measured, "failed";
- * "validation" is kept as it is. `control`: array of {a, b}, each an array of step times in us. Both are
- * borrowed. *document: new reference. */
+ * "peer_access" where they differ between variants, and, when it could not be measured, "failed"
+ * (after some rounds: "incomplete"); "validation" is kept as it is. `control`: array of {a, b}, each an array
+ * of step times in us. Both are borrowed. *document: new reference. */
 ls_status_t ls_bench_document(ls_ctx_t *ctx, const ls_bench_method_t *method, const json_t *variants,
                               const json_t *control, json_t **document);
 
 /* plan.c: puts {predicted, low, high, error_percent} of a plan's candidates into the variants they mean, as
- * "predicted_step_time_us". Returns how many matched. */
+ * "predicted_step_time_us": same number of parameters, backend, precision, batch, ranks, strategy and
+ * schedule. Returns how many matched. */
 int ls_bench_plan_merge(json_t *document, const json_t *plan);
 
 /* peak.c: adds "utilisation" {peak_flops_per_s, peak_flops_percent} to the variants for whose device and

@@ -31,7 +31,8 @@ static json_t *mean_json(const json_t *variant, const char *path) {
 }
 
 /* Where a step's time went: from the measured steps themselves, or, where they are captured and hide it, from
- * the traced repetition. */
+ * the traced repetition. What lies between the tasks' parts and the whole step (the host, waiting for a
+ * launch) is rest, so that parts add up to their step. */
 static void describe_parts(json_t *variant) {
   static const char *const keys[] = {"input", "forward", "backward", "exposed_comm", "optimizer", "rest"};
   const json_t *first = json_array_get(repetitions_of(variant), 0);
@@ -45,6 +46,13 @@ static void describe_parts(json_t *variant) {
     json_t *part = measured ? mean_json(variant, path) : json_copy(json_object_get(traced, keys[i]));
     total_us += json_number_value(part);
     json_object_set_new(parts, keys[i], part);
+  }
+  double step_us = ls_bench_number(variant, measured ? "step_time_us.mean" : "traced.step_time_us"),
+         rest_us = ls_bench_number(parts, "rest");
+  if (isfinite(rest_us) && isfinite(step_us)) {
+    double own_us = fmax(0, rest_us + step_us - total_us);
+    json_object_set_new(parts, "rest", json_real(own_us));
+    total_us += own_us - rest_us;
   }
   const char *source = measured ? "measured" : json_is_object(parts) ? "traced" : NULL;
   const json_t *collectives = json_object_get(json_object_get(variant, "traced"), "collectives");
@@ -324,6 +332,7 @@ ls_status_t ls_bench_document(ls_ctx_t *ctx, const ls_bench_method_t *method, co
   if (status == LS_OK) status = control_json(&b, control, document);
   if (status == LS_OK) {
     void_json(&b, document);
+    if (method->incomplete) json_object_set_new(document, "incomplete", json_string(method->incomplete));
     json_object_set(document, "variants", b.variants);
     *out = json_incref(document);
   }

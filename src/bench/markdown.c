@@ -46,6 +46,9 @@ static void method(FILE *to, const json_t *d) {
           ls_bench_number(d, "method.repetitions_per_process"), ls_bench_number(d, "method.warmup_steps"),
           ls_bench_number(d, "method.steps"), text_of(json_object_get(d, "method"), "order"),
           100 * ls_bench_number(d, "method.confidence"), ls_bench_number(d, "method.outlier_limit"));
+  if (json_object_get(d, "incomplete"))
+    fprintf(to, "**Incomplete**: measuring ended early, only the complete rounds before are here: %s\n\n",
+            text_of(d, "incomplete"));
 }
 
 static void speed_table(FILE *to, const json_t *variants, bool predicted) {
@@ -81,15 +84,25 @@ static void speed_table(FILE *to, const json_t *variants, bool predicted) {
     cell(to, "%.0f", ls_bench_number(v, "bytes_per_device.total"), "");
     fputc('\n', to);
   }
+  json_array_foreach(variants, i, v) {
+    if (json_object_get(v, "incomplete"))
+      fprintf(to, "\n**%s** has only %.0f repetitions: %s\n", text_of(v, "name"),
+              ls_bench_number(v, "step_time_us.count"), text_of(v, "incomplete"));
+  }
 }
 
 static void parts_table(FILE *to, const json_t *variants) {
   static const char *const keys[] = {"input", "forward", "backward", "exposed_comm", "optimizer", "rest"};
   const json_t *v;
   size_t i;
+  bool traced = false;
+  json_array_foreach(variants, i, v) traced |= !strcmp(text_of(v, "step_parts_source"), "traced");
+  fputs("\n## Parts of a step (us, rank 0)\n\n", to);
+  if (traced)
+    fputs("Traced: a captured step is one launch and hides its parts, so they come from one more repetition "
+          "whose tasks are launched one by one; such a step is slower. ",
+          to);
   fputs(
-      "\n## Parts of a step (us, rank 0)\n\nTraced: a captured step is one launch and hides its parts, so "
-      "they come from one more repetition whose tasks are launched one by one; such a step is slower. "
       "Utilisation: of the machine's fastest measured matrix product; busy: NVML's share of time in which "
       "kernels ran; energy: all devices of the variant.\n\n| variant | input | forward | backward | exposed "
       "communication | optimizer | rest | exposed of step | GFLOP/s per rank | utilisation | busy | J per "

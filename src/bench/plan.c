@@ -11,21 +11,32 @@ static double number_of(const json_t *plan, const json_t *candidate, const char 
   return isfinite(own) ? own : ls_bench_number(plan, key);
 }
 
-static bool same_text(const json_t *a, const json_t *b, const char *key) {
-  const char *x = json_string_value(json_object_get(a, key)), *y = json_string_value(json_object_get(b, key));
-  return !x || !y || !strcmp(x, y);
+static const char *text_of(const json_t *plan, const json_t *candidate, const char *key) {
+  const char *own = json_string_value(json_object_get(candidate, key));
+  return own ? own : json_string_value(json_object_get(plan, key));
 }
 
-/* Batch, devices and strategy must be equal; threads and precision only where both say them. */
+/* Both say it, and the same. */
+static bool same_text(const json_t *plan, const json_t *candidate, const json_t *variant, const char *key) {
+  const char *x = text_of(plan, candidate, key), *y = json_string_value(json_object_get(variant, key));
+  return x && y && !strcmp(x, y);
+}
+
+/* The same network (by its number of parameters) on the same backend in the same precision, with the same
+ * batch, devices and strategy; threads and peer access only where both say them. */
 static bool fits(const json_t *plan, const json_t *candidate, const json_t *variant) {
+  static const char *const texts[] = {"backend", "precision", "strategy"};
   double threads = ls_bench_number(candidate, "threads_per_rank"),
          own = ls_bench_number(variant, "threads_per_rank");
+  for (int i = 0; i < LS_COUNT(texts); i++)
+    if (!same_text(plan, candidate, variant, texts[i])) return false;
   const char *backend = json_string_value(json_object_get(variant, "backend"));
-  bool host = !backend || strcmp(backend, "cuda") != 0;
-  return number_of(plan, candidate, "global_batch") == ls_bench_number(variant, "global_batch") &&
+  bool host = strcmp(backend, "cuda") != 0;
+  bool peers = text_of(plan, candidate, "peer_access") && json_object_get(variant, "peer_access");
+  return number_of(plan, candidate, "params") == ls_bench_number(variant, "params") &&
+         number_of(plan, candidate, "global_batch") == ls_bench_number(variant, "global_batch") &&
          ls_bench_number(candidate, "devices") == ls_bench_number(variant, "ranks") &&
-         json_is_string(json_object_get(candidate, "strategy")) &&
-         same_text(candidate, variant, "strategy") && same_text(candidate, variant, "precision") &&
+         (!peers || same_text(plan, candidate, variant, "peer_access")) &&
          (!host || !isfinite(threads) || threads == own);
 }
 

@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { STUDY_PER_PROCESS = 10 }; /* where starting a process takes seconds */
 
@@ -43,14 +42,6 @@ const cli_extra_t bench_flags[] = {
     [BENCH_FLAG_COUNT] = {NULL, NULL, NULL}};
 _Static_assert((int)BENCH_FLAG_COUNT < (int)CLI_EXTRA_MAX, "own flags fit their array");
 
-static ls_status_t write_json(ls_ctx_t *ctx, const char *path, const json_t *document) {
-  char *text = json_dumps(document, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
-  if (!text) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for %s", path);
-  ls_status_t status = ls_file_replace(ctx, path, text, strlen(text));
-  free(text);
-  return status;
-}
-
 /* ---- one process of a repetition ---- */
 
 static ls_status_t once_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const cli_args_t *args,
@@ -63,7 +54,7 @@ static ls_status_t once_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config
                           .traced = args->extra[BENCH_ONCE_TRACED] != NULL};
   json_t *measurement = NULL;
   ls_status_t status = ls_bench_once(ctx, world, config, &plan, &measurement);
-  if (status == LS_OK && measurement) status = write_json(ctx, args->extra[BENCH_ONCE], measurement);
+  if (status == LS_OK && measurement) status = bench_write_json(ctx, args->extra[BENCH_ONCE], measurement);
   json_decref(measurement);
   return status;
 }
@@ -126,53 +117,6 @@ static ls_status_t read_method(ls_ctx_t *ctx, const cli_args_t *args, bench_t *b
   return LS_OK;
 }
 
-/* --plan FILE,FILE: a plan is for one configuration and batch, so a sweep may need several. */
-static ls_status_t merge_plans(ls_ctx_t *ctx, const char *list, json_t *document) {
-  char *copy = ls_strdup(ctx, list), *state = NULL;
-  if (!copy) return LS_ERR_MEMORY;
-  ls_status_t status = LS_OK;
-  for (char *path = strtok_r(copy, ",", &state); path && status == LS_OK;
-       path = strtok_r(NULL, ",", &state)) {
-    json_error_t error;
-    json_t *plan = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
-    if (!plan || !json_is_array(json_object_get(plan, "candidates")))
-      status = ls_fail(ctx, plan || error.line > 0 ? LS_ERR_DATA : LS_ERR_IO,
-                       "%s: not a plan of lockstep plan --json%s%s", path, plan ? "" : ": ",
-                       plan ? "" : error.text);
-    else if (ls_bench_plan_merge(document, plan) == 0)
-      ls_log(ctx, LS_LOG_WARN, "%s: none of its candidates is a measured variant", path);
-    json_decref(plan);
-  }
-  ls_free(copy);
-  return status;
-}
-
-static ls_status_t write_text(ls_ctx_t *ctx, const char *path, char *text) {
-  if (!text) return LS_ERR_MEMORY;
-  ls_status_t status = ls_file_replace(ctx, path, text, strlen(text));
-  ls_free(text);
-  return status;
-}
-
-static ls_status_t publish(bench_t *b, json_t *document) {
-  const cli_args_t *args = b->args;
-  ls_status_t status = LS_OK;
-  if (args->extra[BENCH_PLAN]) status = merge_plans(b->ctx, args->extra[BENCH_PLAN], document);
-  if (status == LS_OK && args->extra[BENCH_OUTPUT])
-    status = write_json(b->ctx, args->extra[BENCH_OUTPUT], document);
-  if (status == LS_OK && args->extra[BENCH_MARKDOWN])
-    status = write_text(b->ctx, args->extra[BENCH_MARKDOWN], ls_bench_markdown(b->ctx, document));
-  if (status == LS_OK && args->extra[BENCH_HTML])
-    status = write_text(b->ctx, args->extra[BENCH_HTML], ls_bench_html(b->ctx, document));
-  if (status != LS_OK) return status;
-  if (args->json)
-    cli_print_json(json_incref(document));
-  else
-    bench_print_table(document);
-  if (!args->json) bench_print_study(document);
-  return LS_OK;
-}
-
 /* Without a profile the share of the peak stays unknown; nobody is asked to probe for it. */
 static void add_peak(json_t *document, const ls_machine_t *machine) {
   ls_profile_t *profile = NULL;
@@ -219,9 +163,35 @@ static ls_status_t use_study_config(bench_t *b, cli_args_t *own, char **path) {
 
 static const char sysfs_cpu[] = "/sys/devices/system/cpu";
 
+/* What was measured becomes a document and is published, also when measuring ended early: then the complete
+ * rounds are, and `measured` (the failure) stays the command's status. */
+static ls_status_t report(bench_t *b, ls_status_t measured) {
+  json_t *document = NULL, *why = NULL;
+  char reason[BENCH_REASON_BYTES];
+  if (measured != LS_OK && b->rounds_done == 0) return measured;
+  if (measured != LS_OK) {
+    snprintf(reason, sizeof reason, "%s", ls_ctx_error(b->ctx));
+    bench_one_line(reason);
+    why = cli_text(reason); /* JSON: what is no UTF-8 is replaced */
+    b->method.incomplete = json_string_value(why);
+    ls_log(b->ctx, LS_LOG_WARN, "%lld complete rounds were kept; the result is marked incomplete",
+           (long long)b->rounds_done);
+  }
+  ls_status_t status = ls_bench_document(b->ctx, &b->method, b->measured, b->control, &document);
+  if (status == LS_OK) {
+    add_machine(b->ctx, document);
+    if (b->study) status = ls_bench_study(b->ctx, document);
+    ls_status_t published = bench_publish(b, document);
+    if (status == LS_OK) status = published;
+  }
+  json_decref(document);
+  json_decref(why);
+  b->method.incomplete = NULL;
+  return measured != LS_OK ? measured : status;
+}
+
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   bench_t b = {.ctx = ctx, .args = args};
-  json_t *document = NULL;
   cli_args_t own;
   char *study_path = NULL;
   int rank, size;
@@ -234,21 +204,15 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   status = make_dir(&b);
   if (status == LS_OK && !args->config) status = use_study_config(&b, &own, &study_path);
   if (status == LS_OK) status = bench_sweep(&b);
+  if (status == LS_OK) status = bench_prepare(&b);
   if (b.study && !b.host && !args->extra[BENCH_PER_PROCESS]) b.method.per_process = STUDY_PER_PROCESS;
   if (status == LS_OK) {
     b.method.cpu_throttles_before = ls_bench_cpu_throttles(sysfs_cpu);
     status = bench_measure(&b);
     b.method.cpu_throttles_after = ls_bench_cpu_throttles(sysfs_cpu);
+    status = report(&b, status);
   }
-  if (status == LS_OK) status = ls_bench_document(ctx, &b.method, b.measured, b.control, &document);
-  if (status == LS_OK) {
-    add_machine(ctx, document);
-    if (b.study) status = ls_bench_study(ctx, document);
-  }
-  if (status == LS_OK) {
-    status = publish(&b, document);
-  }
-  json_decref(document);
+  json_decref(b.plans);
   json_decref(b.control);
   json_decref(b.measured);
   if (b.dir) ls_dir_remove(ctx, b.dir);

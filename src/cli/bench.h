@@ -42,7 +42,8 @@ enum {
   BENCH_VARIANT_MAX = 256,
   BENCH_WORD_BYTES = 24,
   BENCH_SETS = 5, /* assignments that make a variant of a configuration */
-  BENCH_SET_BYTES = 96
+  BENCH_SET_BYTES = 96,
+  BENCH_REASON_BYTES = 512
 };
 
 /* Whether NCCL may let GPUs reach each other's memory. */
@@ -69,7 +70,9 @@ typedef struct {
   bench_variant_t *variants;
   int variant_count;
   char *dir;                  /* of the children's files */
+  json_t *plans;              /* {path, plan} of --plan */
   json_t *measured, *control; /* one per variant; pairs */
+  int64_t rounds_done;        /* complete ones, also when measuring failed */
 } bench_t;
 
 /* bench_sweep.c: variants from the flags and the configuration, each checked as a configuration. */
@@ -77,13 +80,16 @@ ls_status_t bench_sweep(bench_t *b);
 /* The assignments that make the configuration this variant's; returns how many. */
 int bench_variant_sets(const bench_variant_t *variant, char sets[BENCH_SETS][BENCH_SET_BYTES]);
 const char *bench_peer_word(bench_peer_t peer); /* "on", "off", NULL */
+/* A reason as reports show it: its first line, without table separators. */
+void bench_one_line(char *text);
 
 /* bench_study.c: the study's sweep as values of the flags that were not given, and its configuration. */
 extern const char bench_study_config[], bench_study_models[];
 void bench_print_study(const json_t *document);
 
 /* bench_child.c: one process that measures `repetitions` of a variant; its report. LS_ERR_INTERRUPTED when
- * this program was asked to stop. On failure *message has the child's own words. */
+ * this program was asked to stop. Where *message is not empty the failure is the variant's own, and not
+ * reported: LS_ERR_DEVICE with the child's words, LS_ERR_TIMEOUT (--limit). */
 typedef struct {
   int64_t repetitions;
   const char *params_path; /* not NULL: with curves, parameters are written there */
@@ -92,8 +98,13 @@ typedef struct {
 ls_status_t bench_child_run(bench_t *b, const bench_variant_t *variant, const bench_child_t *child,
                             json_t **measurement, char message[256]);
 /* bench_rounds.c: rounds of all variants in random order, control pairs between them, validation after them.
- */
+ * On failure the complete rounds (rounds_done) are left in `measured`, and method.repetitions says so. */
 ls_status_t bench_measure(bench_t *b);
+/* bench_publish.c: before measuring: outputs can be made, plans are read. After it: document to files and
+ * stdout, the JSON file first. */
+ls_status_t bench_prepare(bench_t *b);
+ls_status_t bench_publish(bench_t *b, json_t *document);
+ls_status_t bench_write_json(ls_ctx_t *ctx, const char *path, const json_t *document);
 /* bench_table.c */
 void bench_print_table(const json_t *document);
 

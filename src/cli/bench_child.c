@@ -36,7 +36,7 @@ static void kill_slowly(pid_t pid) {
   waitpid(pid, NULL, 0);
 }
 
-/* Waits by looking now and then, so that a stop or the limit ends the child. */
+/* Waits by looking now and then. A stop ends the child, and so does the limit: that is not reported. */
 static ls_status_t wait_for(bench_t *b, pid_t pid, const char *name, int *status) {
   const struct timespec pause = {0, POLL_NS};
   int64_t until = ls_clock_ns() + b->limit_s * 1000000000;
@@ -46,12 +46,11 @@ static ls_status_t wait_for(bench_t *b, pid_t pid, const char *name, int *status
     if (got < 0 && errno != EINTR) return ls_fail_errno(b->ctx, "waiting for a child process failed");
     if (stop_requested) {
       kill_slowly(pid);
-      return ls_fail(b->ctx, LS_ERR_INTERRUPTED, "interrupted while measuring %s; nothing was kept", name);
+      return ls_fail(b->ctx, LS_ERR_INTERRUPTED, "interrupted while measuring %s", name);
     }
     if (ls_clock_ns() > until) {
       kill_slowly(pid);
-      return ls_fail(b->ctx, LS_ERR_TIMEOUT, "%s: a repetition took more than %lld s (--limit)", name,
-                     (long long)b->limit_s);
+      return LS_ERR_TIMEOUT;
     }
     nanosleep(&pause, NULL);
   }
@@ -114,8 +113,7 @@ static void pick_message(const char *path, int status, char message[256]) {
     snprintf(message, 256, "ended by signal %d", WTERMSIG(status));
   else
     snprintf(message, 256, "exit code %d", WEXITSTATUS(status));
-  for (char *c = message; *c; c++)
-    if (*c == '|') *c = '/';
+  bench_one_line(message);
   ls_free(text);
 }
 
@@ -138,6 +136,8 @@ static ls_status_t run_and_read(bench_t *b, const bench_variant_t *v, char **arg
   unlink(result);
   ls_status_t status = spawn(b, argv, v->peer, messages, &pid);
   if (status == LS_OK) status = wait_for(b, pid, v->name, &code);
+  if (status == LS_ERR_TIMEOUT)
+    snprintf(message, 256, "a repetition took more than %lld s (--limit)", (long long)b->limit_s);
   if (status != LS_OK) return status;
   if (WIFEXITED(code) && WEXITSTATUS(code) == 0) return read_measurement(b, result, v, measurement);
   if (stop_requested) return ls_fail(b->ctx, LS_ERR_INTERRUPTED, "interrupted while measuring %s", v->name);

@@ -38,10 +38,25 @@ static void collect(json_t *variant, json_t *measurement) {
     json_object_update(variant, measurement);
 }
 
+/* The variant's own failure: it keeps the rounds that it was measured in, and says why there are no more. */
+static void give_up(bench_t *b, int at, const char *message) {
+  json_t *variant = json_array_get(b->measured, (size_t)at);
+  bool any = json_array_size(json_object_get(variant, "repetitions")) > 0;
+  ls_log(b->ctx, LS_LOG_WARN, "%s cannot be measured%s: %s", b->variants[at].name, any ? " further" : "",
+         message);
+  json_object_set_new(variant, any ? "incomplete" : "failed", cli_text(message));
+  if (!any) json_object_set_new(variant, "repetitions", json_array());
+}
+
+static bool gave_up(const bench_t *b, int at) {
+  const json_t *variant = json_array_get(b->measured, (size_t)at);
+  return json_object_get(variant, "failed") || json_object_get(variant, "incomplete");
+}
+
 static ls_status_t measure_variant(bench_t *b, int at, int64_t round) {
   const bench_variant_t *v = &b->variants[at];
   json_t *variant = json_array_get(b->measured, (size_t)at), *measurement = NULL;
-  if (json_object_get(variant, "failed")) return LS_OK;
+  if (gave_up(b, at)) return LS_OK;
   int64_t done = (int64_t)json_array_size(json_object_get(variant, "repetitions"));
   int64_t left = b->method.repetitions - done;
   bench_child_t child = {.repetitions = left < b->method.per_process ? left : b->method.per_process,
@@ -49,10 +64,8 @@ static ls_status_t measure_variant(bench_t *b, int at, int64_t round) {
   char message[256], what[64];
   if (left <= 0) return LS_OK;
   ls_status_t status = bench_child_run(b, v, &child, &measurement, message);
-  if (status == LS_ERR_DEVICE && message[0]) { /* the others go on */
-    ls_log(b->ctx, LS_LOG_WARN, "%s cannot be measured: %s", v->name, message);
-    json_object_set_new(variant, "failed", json_string(message));
-    json_object_set_new(variant, "repetitions", json_array());
+  if (status != LS_OK && message[0]) { /* the others go on */
+    give_up(b, at, message);
     return LS_OK;
   }
   if (status != LS_OK) return status;
@@ -120,6 +133,20 @@ static bool fits_budget(bench_t *b, int64_t round, int64_t begin_ns) {
   return false;
 }
 
+/* After a failure: what the interrupted round already brought goes, so that all variants have equally many
+ * repetitions. */
+static void keep_complete_rounds(bench_t *b) {
+  int64_t complete = b->rounds_done * b->method.per_process;
+  json_t *variant;
+  size_t i;
+  if (b->method.repetitions > complete) b->method.repetitions = complete;
+  json_array_foreach(b->measured, i, variant) {
+    json_t *repetitions = json_object_get(variant, "repetitions");
+    while ((int64_t)json_array_size(repetitions) > complete)
+      json_array_remove(repetitions, json_array_size(repetitions) - 1);
+  }
+}
+
 static ls_status_t measure_rounds(bench_t *b) {
   int64_t rounds = (b->method.repetitions + b->method.per_process - 1) / b->method.per_process;
   int64_t begin_ns = ls_clock_ns();
@@ -132,8 +159,8 @@ static ls_status_t measure_rounds(bench_t *b) {
       status = measure_variant(b, order[i], round);
     int64_t from = round * b->method.control_pairs / rounds,
             to = (round + 1) * b->method.control_pairs / rounds;
-    bool runs = !json_object_get(json_array_get(b->measured, 0), "failed");
-    for (int64_t pair = from; pair < to && status == LS_OK && runs; pair++)
+    if (status == LS_OK) b->rounds_done = round + 1;
+    for (int64_t pair = from; pair < to && status == LS_OK && !gave_up(b, 0); pair++)
       status = measure_pair(b, pair);
     if (round == 0 && status == LS_OK) say_left(b, rounds, begin_ns);
   }
@@ -189,15 +216,14 @@ static ls_status_t validate_all(bench_t *b) {
   ls_status_t status = LS_OK;
   for (int one = 0; one < b->variant_count && status == LS_OK; one++) {
     const bench_variant_t *v = &b->variants[one];
-    if (v->ranks > 1 || json_object_get(json_array_get(b->measured, (size_t)one), "failed")) continue;
+    if (v->ranks > 1 || gave_up(b, one)) continue;
     trained_t trained = {0};
     status = train_once(b, v, &trained);
     for (int i = 0; i < b->variant_count && status == LS_OK; i++) {
       const bench_variant_t *w = &b->variants[i];
-      const json_t *measured = json_array_get(b->measured, (size_t)i);
       if (w->ranks > 1 && w->batch == v->batch && !strcmp(w->precision, v->precision) &&
-          !strcmp(w->model, v->model) && !json_object_get(measured, "failed") &&
-          !json_object_get(measured, "validation"))
+          !strcmp(w->model, v->model) && !gave_up(b, i) &&
+          !json_object_get(json_array_get(b->measured, (size_t)i), "validation"))
         status = validate_variant(b, i, &trained);
     }
     release_trained(&trained);
@@ -233,5 +259,8 @@ ls_status_t bench_measure(bench_t *b) {
   if (status == LS_OK && failed == b->variant_count)
     status = ls_fail(b->ctx, LS_ERR_DEVICE, "no variant could be measured: %s",
                      json_string_value(json_object_get(json_array_get(b->measured, 0), "failed")));
-  return status == LS_OK && b->validate ? validate_all(b) : status;
+  if (status == LS_OK && b->validate) status = validate_all(b);
+  if (status != LS_OK && failed == b->variant_count) b->rounds_done = 0;
+  if (status != LS_OK) keep_complete_rounds(b);
+  return status;
 }

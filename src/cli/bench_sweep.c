@@ -60,7 +60,7 @@ const char *bench_peer_word(bench_peer_t peer) {
 }
 
 /* Loads the configuration as the variant means it, only for its errors; the first `skip` assignments are left
- * out. */
+ * out (all but the last: the network alone). */
 static ls_status_t load_variant(const bench_t *b, ls_ctx_t *ctx, const bench_variant_t *v, int skip) {
   const char *sets[CLI_SETS_MAX + BENCH_SETS];
   char own[BENCH_SETS][BENCH_SET_BYTES];
@@ -74,25 +74,27 @@ static ls_status_t load_variant(const bench_t *b, ls_ctx_t *ctx, const bench_var
   return status;
 }
 
-static void one_line(char *text) {
+void bench_one_line(char *text) {
   text[strcspn(text, "\n")] = '\0';
   for (char *c = text; *c; c++)
     if (*c == '|') *c = '/';
 }
 
-/* Errors before anything runs. A precision that this configuration refuses, or more devices than there are,
- * is the variant's own failure: the others are measured. */
+/* Errors before anything runs. A strategy or a network that does not exist is a mistake in the lists; a
+ * combination that the configuration refuses (a precision, fewer samples than ranks, ranks that shards do not
+ * divide into), or more devices than there are, is the variant's own failure: the others are measured. */
 static ls_status_t check_variant(bench_t *b, bench_variant_t *v) {
   if (b->devices > 0 && v->ranks > b->devices)
     snprintf(v->refused, sizeof v->refused, "%d devices are needed, this machine has %d", v->ranks,
              b->devices);
+  if (!ls_strategy_find(v->strategy)) return load_variant(b, b->ctx, v, 0);
   ls_ctx_t *silent = ls_ctx_create(NULL, NULL);
   if (!silent) return ls_fail(b->ctx, LS_ERR_MEMORY, "out of memory for a context");
-  ls_status_t status = load_variant(b, silent, v, 0);
-  if (status != LS_OK && load_variant(b, b->ctx, v, 1) == LS_OK) {
+  bool refused = load_variant(b, silent, v, 0) != LS_OK;
+  ls_status_t status = refused ? load_variant(b, b->ctx, v, BENCH_SETS - 1) : LS_OK;
+  if (status == LS_OK && refused) {
     snprintf(v->refused, sizeof v->refused, "%.250s", ls_ctx_error(silent));
-    one_line(v->refused);
-    status = LS_OK;
+    bench_one_line(v->refused);
   }
   ls_ctx_destroy(silent);
   return status;

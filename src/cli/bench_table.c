@@ -41,6 +41,8 @@ static void print_row(const json_t *v, bool predicted) {
            100 * ls_bench_number(scaling, "efficiency"),
            text_of(json_object_get(v, "against_reference"), "verdict"),
            ls_bench_number(v, "against_reference.welch_p"));
+  if (json_object_get(v, "incomplete"))
+    printf("  only %.0f repetitions: %s", ls_bench_number(v, "step_time_us.count"), text_of(v, "incomplete"));
   putchar('\n');
 }
 
@@ -57,6 +59,8 @@ void bench_print_table(const json_t *d) {
          "repetitions\n",
          ls_bench_number(d, "method.repetitions"), ls_bench_number(d, "method.steps"),
          ls_bench_number(d, "method.warmup_steps"));
+  if (json_object_get(d, "incomplete"))
+    printf("  INCOMPLETE: only the complete rounds before this are here: %s\n", text_of(d, "incomplete"));
   if (ls_bench_number(d, "control.pairs") > 0)
     printf("  A/A control: %.0f false alarms in %.0f pairs\n", ls_bench_number(d, "control.false_alarms"),
            ls_bench_number(d, "control.pairs"));

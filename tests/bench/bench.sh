@@ -40,8 +40,9 @@ grep -q 'identical across ranks' "$work/p.txt" || fail "table: $(cat "$work/p.tx
 "$program" compare "$work/r.json" "$work/r.json" >"$work/compare"
 [ "$(grep -c 'A - B: +0.00 us' "$work/compare")" = 4 ] || fail "compare with itself: $(cat "$work/compare")"
 "$program" compare "$work/r.json" "$work/r.json" --variant-a "batch 8, 1 x single" --variant-b "batch 16, 1 x single" \
-  --json >"$work/compare.json"
+  --json >"$work/compare.json" 2>"$work/err"
 grep -q '"verdict"' "$work/compare.json" || fail "compare --json"
+grep -q 'differ in global_batch: 8 and 16' "$work/err" || fail "compare of other batches without a warning"
 
 made() { # FILE, five step times
   file=$1
@@ -92,6 +93,42 @@ grep -q 'not measured: .*fewer than the global batch' "$work/out" || fail "no re
   >"$work/out" 2>"$work/err" || fail "a refused precision ended the others: $(cat "$work/err")"
 grep -q '1 x single fp7 *not measured: .*fp7' "$work/out" || fail "no reason: $(cat "$work/out")"
 expect 3 'no variant can be measured: .*fp7' bench "$work/c.yaml" --precisions fp7
+# So is a batch smaller than the ranks, and ranks that the shards do not divide into.
+"$program" bench "$work/c.yaml" --batches 1,8 --ranks-list 1,2 --repetitions 1 --steps 2 --warmup 0 --control 0 \
+  >"$work/out" 2>"$work/err" || fail "a batch of one sample ended the others: $(cat "$work/err")"
+grep -q 'batch 1, 2 x ddp *not measured: .*smaller than the number of ranks' "$work/out" || fail "no reason: $(cat "$work/out")"
+"$program" bench "$work/c.yaml" --set parallel.reproducible=true --batches 24 --ranks-list 1,3 --repetitions 1 --steps 2 \
+  --warmup 0 --control 0 >"$work/out" 2>"$work/err" || fail "3 reproducible ranks ended the others: $(cat "$work/err")"
+grep -q '3 x ddp *not measured: ' "$work/out" || fail "no reason: $(cat "$work/out")"
+# Outputs that cannot be made and plans that cannot be read are found before anything is measured.
+for flag in --output --markdown --html; do
+  expect 5 'no/such' bench "$work/c.yaml" $flag "$work/no/such"
+  ! grep -q 'repetitions of' "$work/err" || fail "$flag was found out after measuring: $(cat "$work/err")"
+done
+expect 5 'a folder' bench "$work/c.yaml" --html "$work"
+expect 4 'not a plan' bench "$work/c.yaml" --plan "$work/a.json"
+! grep -q 'repetitions of' "$work/err" || fail "--plan was read after measuring: $(cat "$work/err")"
+# A repetition that takes too long is its variant's failure.
+expect 7 'no variant could be measured: a repetition took more than 1 s' bench "$work/c.yaml" --ranks-list 1 --limit 1 \
+  --steps 1000000 --repetitions 1 --control 0
+# Ended in the second round or later: the complete rounds are published, marked, and the exit code says it.
+mkfifo "$work/said"
+"$program" bench "$work/c.yaml" --repetitions 1000 --steps 2 --warmup 0 --control 0 --output "$work/i.json" \
+  --markdown "$work/i.md" >"$work/out" 2>"$work/said" &
+pid=$!
+exec 3<"$work/said"
+while read -r line <&3; do
+  case $line in "round 2:"*) kill -TERM $pid && break ;; esac
+done
+cat <&3 >"$work/err"
+exec 3<&-
+got=0
+wait $pid || got=$?
+[ "$got" = 130 ] || fail "interrupted, exit code $got: $(cat "$work/err")"
+grep -q '"incomplete": "interrupted' "$work/i.json" || fail "not marked incomplete: $(cat "$work/err")"
+grep -q 'Incomplete' "$work/i.md" && grep -q INCOMPLETE "$work/out" || fail "reports do not say that they are incomplete"
+repetitions=$(sed -n 's/^ *"repetitions": \([0-9]*\),/\1/p' "$work/i.json")
+[ "$((2 * repetitions))" = "$(grep -c params_xxh3 "$work/i.json")" ] || fail "2 variants, $repetitions complete rounds?"
 expect 2 'on, off or both' bench "$work/c.yaml" --peer of
 expect 2 'the configuration file is missing' bench
 expect 2 'leave --weak out' bench --study --weak

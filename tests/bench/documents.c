@@ -23,10 +23,11 @@ json_t *made_variant(int key, int batch, int ranks, const char *strategy, const 
                                     "mean", step_us[i], "median", step_us[i], "p95", step_us[i],
                                     "samples_per_s", batch * 1e6 / step_us[i], "step_parts_us", "grad_norm",
                                     1.5, "loss", 0.5, "params_xxh3", "00", "gpu_limit", -1));
-  return json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:s, s:i, s:{s:i}, s:i, s:[], s:o}", "name", name,
-                   "series", series, "key", key, "global_batch", batch, "ranks", ranks, "strategy", strategy,
-                   "precision", "fp32", "backend", "cpu", "threads_per_rank", 1, "bytes_per_device", "total",
-                   1000, "flops_per_step", 2000, "collectives", "repetitions", repetitions);
+  return json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:{s:i}, s:i, s:[], s:o}", "name",
+                   name, "series", series, "key", key, "global_batch", batch, "ranks", ranks, "strategy",
+                   strategy, "precision", "fp32", "backend", "cpu", "threads_per_rank", 1, "params", 500,
+                   "bytes_per_device", "total", 1000, "flops_per_step", 2000, "collectives", "repetitions",
+                   repetitions);
 }
 
 json_t *made_document(json_t *variants, json_t *control, const ls_bench_method_t *method) {

@@ -171,6 +171,59 @@ static void test_peak(void **state) {
   ls_profile_destroy(profile);
 }
 
+/* What lies between the parts and their step is rest; where no run was traced nobody reads about one. */
+static void test_parts_add_up(void **state) {
+  (void)state;
+  json_t *variants = two_variants(slow), *r, *v = json_array_get(variants, 0);
+  size_t i;
+  json_array_foreach(json_object_get(v, "repetitions"), i, r)
+      json_object_set_new(r, "step_parts_us",
+                          json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "input", 0.0, "forward", 40.0,
+                                    "backward", 60.0, "exposed_comm", 50.0, "optimizer", 20.0, "rest", 10.0));
+  json_object_set_new(json_array_get(variants, 1), "traced",
+                      json_pack("{s:f, s:{s:f, s:f, s:f, s:f, s:f, s:f}}", "step_time_us", 300.0,
+                                "step_parts_us", "input", 0.0, "forward", 40.0, "backward", 60.0,
+                                "exposed_comm", 90.0, "optimizer", 20.0, "rest", 0.0));
+  json_t *d = made_document(variants, json_array(), &plain_method);
+  v = json_array_get(json_object_get(d, "variants"), 0);
+  near(ls_bench_number(v, "step_parts_us.rest"), 30); /* 200 us a step, 180 in parts */
+  near(ls_bench_number(v, "step_parts_total_us"), 200);
+  const json_t *traced = json_array_get(json_object_get(d, "variants"), 1);
+  near(ls_bench_number(traced, "step_parts_us.rest"), 90);
+  near(ls_bench_number(traced, "step_parts_total_us"), 300);
+  near(ls_bench_number(traced, "traced.step_parts_us.rest"), 0); /* raw values stay */
+  char *markdown = ls_bench_markdown(NULL, d);
+  assert_non_null(strstr(markdown, "Traced: a captured step"));
+  ls_free(markdown);
+  json_decref(d);
+  d = made_document(two_variants(slow), json_array(), &plain_method);
+  markdown = ls_bench_markdown(NULL, d);
+  assert_null(strstr(markdown, "Traced: a captured step"));
+  ls_free(markdown);
+  json_decref(d);
+}
+
+/* A run that ended early says so in the document and in the reports; so does a variant that gave up. */
+static void test_incomplete(void **state) {
+  (void)state;
+  json_t *variants = two_variants(slow);
+  ls_bench_method_t method = plain_method;
+  method.incomplete = "interrupted";
+  json_object_set_new(json_array_get(variants, 1), "incomplete", json_string("took too long"));
+  json_t *d = made_document(variants, json_array(), &method);
+  assert_string_equal(json_string_value(json_object_get(d, "incomplete")), "interrupted");
+  char *markdown = ls_bench_markdown(NULL, d), *html = ls_bench_html(NULL, d);
+  assert_non_null(strstr(markdown, "**Incomplete**"));
+  assert_non_null(strstr(markdown, "**batch 64, 2 x ddp** has only 5 repetitions: took too long"));
+  assert_non_null(strstr(html, "<b>Incomplete</b>"));
+  ls_free(html);
+  ls_free(markdown);
+  json_decref(d);
+  d = made_document(two_variants(slow), json_array(), &plain_method);
+  assert_null(json_object_get(d, "incomplete"));
+  json_decref(d);
+}
+
 static void test_failed_variant(void **state) {
   (void)state;
   json_t *variants = two_variants(slow);
@@ -186,15 +239,26 @@ static void test_failed_variant(void **state) {
   json_decref(d);
 }
 
+/* The same batch, devices and strategy of another network, backend or precision is no prediction for it. */
+static void expect_no_match(json_t *d, json_t *plan, const char *key, json_t *other) {
+  json_t *own = json_incref(json_object_get(plan, key));
+  json_object_set_new(plan, key, other);
+  if (ls_bench_plan_merge(d, plan) != 0) fail_msg("a plan with another %s was taken", key);
+  json_object_del(plan, key);
+  if (own && ls_bench_plan_merge(d, plan) != 0) fail_msg("a plan without %s was taken", key);
+  if (own) json_object_set_new(plan, key, own);
+}
+
 static void test_plan(void **state) {
   (void)state;
   json_t *d = made_document(two_variants(slow), json_array(), &plain_method);
   json_t *plan = json_pack(
-      "{s:i, s:[{s:i, s:i, s:s, s:{s:f, s:f, s:f}}, {s:i, s:i, s:s, s:{s:f, s:f, s:f}}, {s:i, s:s, s:n}]}",
-      "global_batch", 64, "candidates", "devices", 2, "threads_per_rank", 1, "strategy", "ddp",
-      "step_time_us", "predicted", 130.0, "low", 120.0, "high", 140.0, "devices", 1, "threads_per_rank", 2,
-      "strategy", "single", "step_time_us", "predicted", 180.0, "low", 170.0, "high", 190.0, "devices", 1,
-      "strategy", "single", "step_time_us");
+      "{s:i, s:i, s:s, s:s, s:[{s:i, s:i, s:s, s:{s:f, s:f, s:f}}, {s:i, s:i, s:s, s:{s:f, s:f, s:f}}, "
+      "{s:i, s:s, s:n}]}",
+      "global_batch", 64, "params", 500, "backend", "cpu", "precision", "fp32", "candidates", "devices", 2,
+      "threads_per_rank", 1, "strategy", "ddp", "step_time_us", "predicted", 130.0, "low", 120.0, "high",
+      140.0, "devices", 1, "threads_per_rank", 2, "strategy", "single", "step_time_us", "predicted", 180.0,
+      "low", 170.0, "high", 190.0, "devices", 1, "strategy", "single", "step_time_us");
   assert_non_null(plan);
   assert_int_equal(ls_bench_plan_merge(d, plan), 1); /* the second one has other threads */
   const json_t *v = json_array_get(json_object_get(d, "variants"), 1);
@@ -203,8 +267,13 @@ static void test_plan(void **state) {
   char *markdown = ls_bench_markdown(NULL, d), *html = ls_bench_html(NULL, d);
   assert_non_null(strstr(markdown, "| 130.0 | 120.0 to 140.0 | +4.0 % |"));
   assert_non_null(strstr(html, "predicted 130 us (120 to 140)"));
-  json_object_set_new(plan, "global_batch", json_integer(65));
-  assert_int_equal(ls_bench_plan_merge(d, plan), 0);
+  expect_no_match(d, plan, "global_batch", json_integer(65));
+  expect_no_match(d, plan, "params", json_integer(501));
+  expect_no_match(d, plan, "backend", json_string("ref"));
+  expect_no_match(d, plan, "precision", json_string("tf32"));
+  json_object_set_new(json_array_get(json_object_get(d, "variants"), 1), "peer_access", json_string("on"));
+  expect_no_match(d, plan, "peer_access", json_string("off"));
+  assert_int_equal(ls_bench_plan_merge(d, plan), 1);
   ls_free(html);
   ls_free(markdown);
   json_decref(plan);
@@ -329,6 +398,8 @@ int main(void) {
                                      cmocka_unit_test(test_control),
                                      cmocka_unit_test(test_void_runs),
                                      cmocka_unit_test(test_traced_parts),
+                                     cmocka_unit_test(test_parts_add_up),
+                                     cmocka_unit_test(test_incomplete),
                                      cmocka_unit_test(test_peak),
                                      cmocka_unit_test(test_failed_variant),
                                      cmocka_unit_test(test_plan),

@@ -1,0 +1,107 @@
+/* What a benchmark reads and writes besides measuring: its outputs are tried and its plans read before
+ * anything is measured, because a mistake in their names must not cost hours; afterwards the document is
+ * published. */
+#include "cli/bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+ls_status_t bench_write_json(ls_ctx_t *ctx, const char *path, const json_t *document) {
+  char *text = json_dumps(document, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+  if (!text) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for %s", path);
+  ls_status_t status = ls_file_replace(ctx, path, text, strlen(text));
+  free(text);
+  return status;
+}
+
+static ls_status_t write_text(ls_ctx_t *ctx, const char *path, char *text) {
+  if (!text) return LS_ERR_MEMORY;
+  ls_status_t status = ls_file_replace(ctx, path, text, strlen(text));
+  ls_free(text);
+  return status;
+}
+
+/* Makes the temporary file that replacing `path` begins with. What is no regular file (a terminal, a pipe) is
+ * left alone. */
+static ls_status_t try_output(ls_ctx_t *ctx, bench_flag_t flag, const char *path) {
+  struct stat info;
+  bool there = stat(path, &info) == 0;
+  if (!*path || (there && S_ISDIR(info.st_mode)))
+    return ls_fail(ctx, LS_ERR_IO, "%s takes the name of a file; \"%s\" is %s", bench_flags[flag].name, path,
+                   *path ? "a folder" : "empty");
+  if (there && !S_ISREG(info.st_mode)) return LS_OK;
+  size_t size_bytes = strlen(path) + sizeof ".tmp";
+  char *temporary = ls_alloc(ctx, size_bytes);
+  if (!temporary) return LS_ERR_MEMORY;
+  snprintf(temporary, size_bytes, "%s.tmp", path);
+  ls_status_t status = ls_file_write(ctx, temporary, "", 0);
+  if (status == LS_OK) unlink(temporary);
+  ls_free(temporary);
+  return status;
+}
+
+/* --plan FILE,FILE: a plan is for one configuration and batch, so a sweep may need several. */
+static ls_status_t read_plans(bench_t *b, const char *list) {
+  char *copy = ls_strdup(b->ctx, list), *state = NULL;
+  if (!copy) return LS_ERR_MEMORY;
+  ls_status_t status = LS_OK;
+  b->plans = json_array();
+  for (char *path = strtok_r(copy, ",", &state); path && status == LS_OK;
+       path = strtok_r(NULL, ",", &state)) {
+    json_error_t error;
+    json_t *plan = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    if (!plan || !json_is_array(json_object_get(plan, "candidates")))
+      status = ls_fail(b->ctx, plan || error.line > 0 ? LS_ERR_DATA : LS_ERR_IO,
+                       "%s: not a plan of lockstep plan --json%s%s", path, plan ? "" : ": ",
+                       plan ? "" : error.text);
+    else
+      json_array_append_new(b->plans, json_pack("{s:o, s:O}", "path", cli_text(path), "plan", plan));
+    json_decref(plan);
+  }
+  ls_free(copy);
+  return status;
+}
+
+ls_status_t bench_prepare(bench_t *b) {
+  static const bench_flag_t outputs[] = {BENCH_OUTPUT, BENCH_MARKDOWN, BENCH_HTML};
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < LS_COUNT(outputs) && status == LS_OK; i++)
+    if (b->args->extra[outputs[i]]) status = try_output(b->ctx, outputs[i], b->args->extra[outputs[i]]);
+  if (status == LS_OK && b->args->extra[BENCH_PLAN]) status = read_plans(b, b->args->extra[BENCH_PLAN]);
+  return status;
+}
+
+static void merge_plans(const bench_t *b, json_t *document) {
+  const json_t *own;
+  size_t i;
+  json_array_foreach(b->plans, i, own) {
+    if (ls_bench_plan_merge(document, json_object_get(own, "plan")) == 0)
+      ls_log(
+          b->ctx, LS_LOG_WARN,
+          "%s: none of its candidates is a measured variant (parameters, backend, precision, batch, ranks, "
+          "strategy and schedule have to be the same)",
+          json_string_value(json_object_get(own, "path")));
+  }
+}
+
+/* One file that cannot be written does not cost the others; the first failure is the result. */
+ls_status_t bench_publish(bench_t *b, json_t *document) {
+  const cli_args_t *args = b->args;
+  ls_status_t status[3] = {LS_OK, LS_OK, LS_OK};
+  merge_plans(b, document);
+  if (args->extra[BENCH_OUTPUT]) status[0] = bench_write_json(b->ctx, args->extra[BENCH_OUTPUT], document);
+  if (args->extra[BENCH_MARKDOWN])
+    status[1] = write_text(b->ctx, args->extra[BENCH_MARKDOWN], ls_bench_markdown(b->ctx, document));
+  if (args->extra[BENCH_HTML])
+    status[2] = write_text(b->ctx, args->extra[BENCH_HTML], ls_bench_html(b->ctx, document));
+  if (args->json)
+    cli_print_json(json_incref(document));
+  else
+    bench_print_table(document);
+  if (!args->json) bench_print_study(document);
+  for (int i = 0; i < LS_COUNT(status); i++)
+    if (status[i] != LS_OK) return status[i];
+  return LS_OK;
+}
