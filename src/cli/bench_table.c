@@ -30,7 +30,11 @@ static void print_row(const json_t *v, bool predicted) {
   }
   double mean = ls_bench_number(v, "step_time_us.mean");
   printf(" %11.1f", mean);
-  printf(" %5.1f %%", 100 * (ls_bench_number(v, "step_time_us.high") - mean) / mean);
+  double half_percent = 100 * (ls_bench_number(v, "step_time_us.high") - mean) / mean;
+  if (isfinite(half_percent)) /* one repetition has no interval */
+    printf(" %5.1f %%", half_percent);
+  else
+    printf(" %7s", "-");
   printf(" %11.1f %5zu", ls_bench_number(v, "step_time_us.median"),
          json_array_size(json_object_get(v, "outliers")));
   if (predicted) print_predicted(v);

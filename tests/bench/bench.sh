@@ -88,6 +88,7 @@ expect 2 'did you mean --batches' bench "$work/c.yaml" --batchs 8
 "$program" bench "$work/c.yaml" --batches 8,100000 --ranks-list 1 --repetitions 1 --steps 2 --warmup 0 --control 0 \
   >"$work/out" 2>"$work/err" || fail "one failing variant ended the others: $(cat "$work/err")"
 grep -q 'not measured: .*fewer than the global batch' "$work/out" || fail "no reason: $(cat "$work/out")"
+! grep -q nan "$work/out" || fail "one repetition has no interval: $(cat "$work/out")"
 # A precision that the configuration refuses is that variant's failure; so are more GPUs than there are.
 "$program" bench "$work/c.yaml" --precisions fp32,fp7 --ranks-list 1 --repetitions 1 --steps 2 --warmup 0 --control 0 \
   >"$work/out" 2>"$work/err" || fail "a refused precision ended the others: $(cat "$work/err")"
