@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { TEMPORARY_TRIES = 1000, TEMPORARY_BYTES = sizeof ".tmp.-9223372036854775808.1000" };
+
 /* Reads until the end or `capacity`; -1 with errno on failure. */
 static ssize_t read_some(int fd, char *bytes, size_t capacity) {
   size_t done = 0;
@@ -91,12 +93,11 @@ static int write_durably(int fd, const char *bytes, size_t size, bool regular) {
   return regular ? fsync(fd) : 0; /* devices and pipes have nothing to make durable */
 }
 
-ls_status_t ls_file_write(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes) {
-  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return ls_fail_errno(ctx, "%s: cannot be created", path);
+/* Writes, fsyncs and closes `fd`; what was written in part is removed, a device in the way never. */
+static ls_status_t write_whole(ls_ctx_t *ctx, int fd, const char *path, const void *bytes, size_t size) {
   struct stat info;
-  bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode); /* a device in the way is never unlinked */
-  bool written = write_durably(fd, bytes, size_bytes, regular) == 0;
+  bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+  bool written = write_durably(fd, bytes, size, regular) == 0;
   int error = errno;
   if (close(fd) != 0 && written) {
     written = false;
@@ -105,7 +106,24 @@ ls_status_t ls_file_write(ls_ctx_t *ctx, const char *path, const void *bytes, si
   if (written) return LS_OK;
   if (regular) unlink(path);
   errno = error;
-  return ls_fail_errno(ctx, "%s: writing %zu bytes failed", path, size_bytes);
+  return ls_fail_errno(ctx, "%s: writing %zu bytes failed", path, size);
+}
+
+ls_status_t ls_file_write(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes) {
+  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return ls_fail_errno(ctx, "%s: cannot be created", path);
+  return write_whole(ctx, fd, path, bytes, size_bytes);
+}
+
+/* A new file beside `path`, this writer's alone whoever else replaces `path` at the same time: in another
+ * process, another thread, or a process of the same number on another node. */
+static int open_beside(const char *path, char *temporary, size_t size) {
+  for (int i = 0; i < TEMPORARY_TRIES; i++) {
+    snprintf(temporary, size, "%s.tmp.%ld.%d", path, (long)getpid(), i);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
+  return -1;
 }
 
 /* The directory part of a path; owned by the caller. */
@@ -124,12 +142,13 @@ ls_status_t ls_file_replace(ls_ctx_t *ctx, const char *path, const void *bytes, 
   struct stat info;
   if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return ls_file_write(ctx, path, bytes, size_bytes);
   ls_status_t status = LS_ERR_MEMORY;
-  size_t temporary_size = strlen(path) + sizeof ".tmp";
+  size_t temporary_size = strlen(path) + TEMPORARY_BYTES;
   char *parent = parent_of(ctx, path);
   char *temporary = parent ? ls_alloc(ctx, temporary_size) : NULL;
   if (!temporary) goto free_names;
-  snprintf(temporary, temporary_size, "%s.tmp", path);
-  status = ls_file_write(ctx, temporary, bytes, size_bytes);
+  int fd = open_beside(path, temporary, temporary_size);
+  status = fd < 0 ? ls_fail_errno(ctx, "%s: cannot be created", temporary)
+                  : write_whole(ctx, fd, temporary, bytes, size_bytes);
   if (status != LS_OK) goto free_names;
   if (rename(temporary, path) != 0) {
     status = ls_fail_errno(ctx, "%s: cannot be renamed to %s", temporary, path);

@@ -13,8 +13,9 @@ ls_status_t ls_file_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, ch
  * ls_file_replace. */
 ls_status_t ls_file_write(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes);
 
-/* Writes path.tmp, fsyncs, renames over path, fsyncs the directory: readers see the old file or
- * the new one. What is there and no regular file (/dev/stdout, a pipe) is written to, never replaced. */
+/* Writes a new file beside path, fsyncs, renames it over path, fsyncs the directory: readers see the old file
+ * or the new one, and of several writers at once the last one's is there, whole. What is there and no regular
+ * file (/dev/stdout, a pipe) is written to, never replaced. */
 ls_status_t ls_file_replace(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes);
 
 /* mkdir -p. Existing directories are fine; anything else in the way is an error. */

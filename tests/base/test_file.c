@@ -2,6 +2,7 @@
 #include "capture.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -88,6 +89,16 @@ static void what_is_no_file(void **state) {
   assert_int_equal(ls_file_read(c->ctx, "/dev/null", 10, &bytes, &size), LS_ERR_IO);
 }
 
+/* What replacing leaves beside its file. */
+static void expect_only(capture_t *c, const char *name) {
+  char **names;
+  int count;
+  assert_int_equal(ls_dir_list(c->ctx, root, &names, &count), LS_OK);
+  assert_int_equal(count, 1);
+  assert_string_equal(names[0], name);
+  ls_free(names);
+}
+
 static void full_disk(void **state) {
   capture_t *c = *state;
   assert_int_equal(ls_file_write(c->ctx, "/dev/full", "12345", 5), LS_ERR_NO_SPACE);
@@ -127,7 +138,7 @@ static void torn_writes_leave_nothing(void **state) {
   assert_int_equal(plain, LS_ERR_IO);
   assert_int_equal(replaced, LS_ERR_IO);
   assert_false(ls_path_exists(at("f")));
-  assert_false(ls_path_exists(at("kept.tmp")));
+  expect_only(c, "kept");
   expect_content(c, at("kept"), "old");
 }
 
@@ -142,14 +153,59 @@ static void replace(void **state) {
   assert_int_equal(read(old, seen, 3), 3); /* who had it open sees the old file, whole */
   assert_memory_equal(seen, "one", 3);
   close(old);
-  assert_false(ls_path_exists(at("f.tmp")));
+  expect_only(c, "f");
+}
+
+/* Files are as open to others as any new file is. */
+static void replace_keeps_to_the_mask(void **state) {
+  capture_t *c = *state;
+  struct stat info;
+  mode_t before = umask(027);
+  ls_status_t status = ls_file_replace(c->ctx, at("f"), "one", 3);
+  umask(before);
+  assert_int_equal(status, LS_OK);
+  assert_int_equal(stat(at("f"), &info), 0);
+  assert_int_equal(info.st_mode & 0777, 0640);
+}
+
+enum { WRITERS = 4, ROUNDS = 50, TEXT_BYTES = 20000 };
+
+static void *replace_often(void *failed) {
+  char text[TEXT_BYTES], path[512];
+  snprintf(path, sizeof path, "%s/f", root);
+  for (int i = 0; i < ROUNDS; i++) {
+    memset(text, 'a' + i % 26, sizeof text);
+    if (ls_file_replace(NULL, path, text, sizeof text) != LS_OK) *(bool *)failed = true;
+  }
+  return NULL;
+}
+
+/* They once shared path.tmp: renames failed, and half of one text stood in another. */
+static void several_writers(void **state) {
+  capture_t *c = *state;
+  pthread_t thread[WRITERS];
+  bool failed[WRITERS] = {false};
+  for (int i = 0; i < WRITERS; i++)
+    assert_int_equal(pthread_create(&thread[i], NULL, replace_often, &failed[i]), 0);
+  for (int i = 0; i < WRITERS; i++)
+    assert_int_equal(pthread_join(thread[i], NULL), 0);
+  for (int i = 0; i < WRITERS; i++)
+    assert_false(failed[i]);
+  char *bytes;
+  size_t size;
+  assert_int_equal(ls_file_read(c->ctx, at("f"), TEXT_BYTES, &bytes, &size), LS_OK);
+  assert_int_equal(size, TEXT_BYTES);
+  for (size_t i = 1; i < size; i++)
+    assert_int_equal(bytes[i], bytes[0]);
+  ls_free(bytes);
+  expect_only(c, "f");
 }
 
 static void replace_in_the_way(void **state) {
   capture_t *c = *state;
   assert_int_equal(ls_dir_make(c->ctx, at("dir/below")), LS_OK);
   assert_int_equal(ls_file_replace(c->ctx, at("dir"), "x", 1), LS_ERR_IO);
-  assert_false(ls_path_exists(at("dir.tmp")));
+  expect_only(c, "dir");
   assert_int_equal(ls_file_replace(c->ctx, at("no/such/f"), "x", 1), LS_ERR_NOT_FOUND);
 }
 
@@ -254,6 +310,8 @@ int main(void) {
       TEST(a_device_is_never_replaced),
       TEST(torn_writes_leave_nothing),
       TEST(replace),
+      TEST(replace_keeps_to_the_mask),
+      TEST(several_writers),
       TEST(replace_in_the_way),
       TEST(names_without_a_directory),
       TEST(make_directories),
