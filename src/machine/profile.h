@@ -21,10 +21,18 @@ typedef struct ls_profile ls_profile_t;
 /* An empty profile of this machine. */
 ls_status_t ls_profile_create(ls_ctx_t *ctx, const ls_machine_t *machine, ls_profile_t **profile);
 /* LS_ERR_NOT_FOUND; LS_ERR_MISMATCH when it is another machine's (names what differs); LS_ERR_CORRUPT.
- * `machine` NULL: any machine is accepted (simulation, replay). */
+ * `machine` NULL: any machine is accepted (simulation, replay). Else the node's memory is what `machine`
+ * says: a container's limit may have changed since. */
 ls_status_t ls_profile_load(ls_ctx_t *ctx, const char *path, const ls_machine_t *machine,
                             ls_profile_t **profile);
 ls_status_t ls_profile_save(ls_ctx_t *ctx, const ls_profile_t *profile, const char *path);
+/* Adds to the profile at `path` what `profile` has that it did not have, or had otherwise, when it was
+ * `before`; what others have written there meanwhile stays. Updates take turns (a lock on the file, waited
+ * for at most 2 s). Where there is no profile of this machine, all of `profile` is saved. */
+ls_status_t ls_profile_update(ls_ctx_t *ctx, const ls_profile_t *before, const ls_profile_t *profile,
+                              const char *path);
+/* A second one with the same contents; owned by the caller. */
+ls_status_t ls_profile_copy(ls_ctx_t *ctx, const ls_profile_t *profile, ls_profile_t **copy);
 void ls_profile_destroy(ls_profile_t *profile);
 /* The machine it was measured on (or describes); borrowed. */
 const ls_machine_t *ls_profile_machine(const ls_profile_t *profile);

@@ -219,6 +219,8 @@ ls_status_t ls_profile_from_json(ls_ctx_t *ctx, const char *name, const json_t *
   if (status == LS_OK) status = times_read(ctx, name, json_object_get(j, "times"), profile);
   if (status == LS_OK) status = curves_read(ctx, name, json_object_get(j, "curves"), profile);
   if (status != LS_OK) goto profile;
+  if (machine)
+    profile->machine.memory_bytes = machine->memory_bytes; /* today's limit; no time depends on it */
   *out = profile;
   return LS_OK;
 profile:

@@ -1,6 +1,9 @@
 /* Reading the machine that runs the tests: what every Linux machine has is there, twice the same. */
 #include "base/capture.h"
-#include "machine/machine.h"
+#include "base/file.h"
+#include "machine/parts.h"
+
+#include <stdlib.h>
 
 static ls_machine_t a, b; /* large */
 
@@ -31,9 +34,59 @@ static void every_allocation_fails_once(void **state) {
   assert_in_range(capture_fail_each_alloc(*state, read_one), 1, 10);
 }
 
+static char root[64];
+
+static void put(capture_t *c, const char *name, const char *text) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/%s", root, name);
+  *strrchr(path, '/') = '\0';
+  assert_int_equal(ls_dir_make(c->ctx, path), LS_OK);
+  snprintf(path, sizeof path, "%s/%s", root, name);
+  assert_int_equal(ls_file_write(c->ctx, path, text, strlen(text)), LS_OK);
+}
+
+/* A container of 2 GiB on a large host must not be planned for with the host's memory. */
+static void memory_is_limited_by_control_groups(void **state) {
+  capture_t *c = *state;
+  strcpy(root, "/tmp/lockstep-test-XXXXXX");
+  assert_non_null(mkdtemp(root));
+  assert_true(ls_machine_memory_limit(root) == INT64_MAX); /* nothing there */
+  put(c, "sys/fs/cgroup/memory.max", "max\n");
+  assert_true(ls_machine_memory_limit(root) == INT64_MAX);
+  put(c, "sys/fs/cgroup/memory.max", "3000\n");
+  assert_int_equal(ls_machine_memory_limit(root), 3000);
+  put(c, "proc/self/cgroup", "1:name=systemd:/x\n0::/jobs/one\n");
+  assert_int_equal(ls_machine_memory_limit(root), 3000);
+  put(c, "sys/fs/cgroup/jobs/one/memory.max", "max\n");
+  put(c, "sys/fs/cgroup/jobs/memory.max", "2000\n"); /* of the group above */
+  assert_int_equal(ls_machine_memory_limit(root), 2000);
+  put(c, "sys/fs/cgroup/jobs/one/memory.max", "nonsense\n");
+  assert_int_equal(ls_machine_memory_limit(root), 2000);
+  assert_int_equal(ls_dir_remove(c->ctx, root), LS_OK);
+}
+
+static void memory_is_limited_by_the_first_version_too(void **state) {
+  capture_t *c = *state;
+  strcpy(root, "/tmp/lockstep-test-XXXXXX");
+  assert_non_null(mkdtemp(root));
+  put(c, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"); /* how it says "none" */
+  assert_true(ls_machine_memory_limit(root) > INT64_C(1) << 60);
+  put(c, "proc/self/cgroup", "9:cpu,cpuacct:/job\n8:memory:/job\n");
+  put(c, "sys/fs/cgroup/memory/job/memory.limit_in_bytes", "5000\n");
+  assert_int_equal(ls_machine_memory_limit(root), 5000);
+  put(c, "proc/self/cgroup", "9:cpu,cpuacct:/job\n");
+  assert_true(ls_machine_memory_limit(root) > INT64_C(1) << 60);
+  put(c, "sys/fs/cgroup/memory/memory.limit_in_bytes", "4000\n");
+  assert_int_equal(ls_machine_memory_limit(root), 4000);
+  assert_int_equal(ls_dir_remove(c->ctx, root), LS_OK);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(reads_this_machine, capture_setup, capture_teardown),
+      cmocka_unit_test_setup_teardown(memory_is_limited_by_control_groups, capture_setup, capture_teardown),
+      cmocka_unit_test_setup_teardown(memory_is_limited_by_the_first_version_too, capture_setup,
+                                      capture_teardown),
       cmocka_unit_test_setup_teardown(every_allocation_fails_once, capture_setup, capture_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char root[64], path[512];
@@ -367,6 +368,85 @@ static void fill_keeps_what_is_there(void **state) {
   ls_profile_destroy(from);
 }
 
+static ls_profile_t *load(capture_t *c) {
+  ls_machine_t m = machine_of("Test CPU");
+  ls_profile_t *p = NULL;
+  assert_int_equal(ls_profile_load(c->ctx, path, &m, &p), LS_OK);
+  return p;
+}
+
+/* Two plans that read the same profile: what either timed is kept, and an older value that a plan has merely
+ * read does not come back over a newer one. */
+static void updates_keep_what_others_wrote(void **state) {
+  capture_t *c = *state;
+  ls_profile_t *first = create(c), *before, *b;
+  const ls_curve_point_t *points;
+  ls_time_t t = {1, 1, 1}, newer = {2, 2, 2}, newest = {3, 3, 3};
+  assert_int_equal(ls_profile_put(first, "both have read", &t), LS_OK);
+  assert_int_equal(ls_profile_put(first, "b times again", &t), LS_OK);
+  assert_int_equal(ls_profile_copy(c->ctx, first, &before), LS_OK);
+  assert_int_equal(ls_profile_update(c->ctx, before, first, path), LS_OK); /* there was none: all of it */
+  b = load(c);
+  assert_int_equal(ls_profile_time_count(b), 2);
+  assert_int_equal(ls_profile_put(first, "both have read", &newer), LS_OK);
+  assert_int_equal(ls_profile_put(first, "step a", &newer), LS_OK);
+  assert_int_equal(ls_profile_put_curve(first, "curve a", three, 2), LS_OK);
+  assert_int_equal(ls_profile_update(c->ctx, before, first, path), LS_OK);
+  assert_int_equal(ls_profile_put(b, "b times again", &newest), LS_OK);
+  assert_int_equal(ls_profile_put(b, "step b", &newest), LS_OK);
+  assert_int_equal(ls_profile_put_curve(b, "curve b", three, 3), LS_OK);
+  assert_int_equal(ls_profile_update(c->ctx, before, b, path), LS_OK);
+  ls_profile_destroy(b);
+  b = load(c);
+  assert_true(ls_profile_get(b, "both have read", &t) && t.ns == 2);
+  assert_true(ls_profile_get(b, "b times again", &t) && t.ns == 3);
+  assert_true(ls_profile_get(b, "step a", &t) && t.ns == 2);
+  assert_true(ls_profile_get(b, "step b", &t) && t.ns == 3);
+  assert_int_equal(ls_profile_curve(b, "curve a", &points), 2);
+  assert_int_equal(ls_profile_curve(b, "curve b", &points), 3);
+  assert_int_equal(c->count, 0);
+  ls_profile_destroy(b);
+  ls_profile_destroy(before);
+  ls_profile_destroy(first);
+}
+
+enum { WRITERS = 3, ROUNDS = 20 };
+
+/* In a process of its own: adds one time after the other. */
+static int add_often(int writer) {
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_machine_t m = machine_of("Test CPU");
+  ls_profile_t *before, *p;
+  for (int i = 0; i < ROUNDS; i++) {
+    char key[32];
+    snprintf(key, sizeof key, "step %d %d", writer, i);
+    if (ls_profile_load(ctx, path, &m, &p) != LS_OK || ls_profile_copy(ctx, p, &before) != LS_OK) return 1;
+    if (ls_profile_put(p, key, &(ls_time_t){i, i, i}) != LS_OK) return 2;
+    if (ls_profile_update(ctx, before, p, path) != LS_OK) return 3;
+    ls_profile_destroy(before);
+    ls_profile_destroy(p);
+  }
+  return 0;
+}
+
+static void writers_at_once_lose_nothing(void **state) {
+  capture_t *c = *state;
+  ls_profile_t *p = create(c);
+  pid_t child[WRITERS];
+  assert_int_equal(ls_profile_save(c->ctx, p, path), LS_OK);
+  ls_profile_destroy(p);
+  for (int i = 0; i < WRITERS; i++)
+    if ((child[i] = fork()) == 0) _exit(add_often(i));
+  for (int i = 0; i < WRITERS; i++) {
+    int code = -1;
+    assert_int_equal(waitpid(child[i], &code, 0), child[i]);
+    assert_int_equal(code, 0);
+  }
+  p = load(c);
+  assert_int_equal(ls_profile_time_count(p), WRITERS * ROUNDS);
+  ls_profile_destroy(p);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(put_get, setup, teardown),
@@ -380,6 +460,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(described_by_hand, setup, teardown),
       cmocka_unit_test_setup_teardown(merge, setup, teardown),
       cmocka_unit_test_setup_teardown(fill_keeps_what_is_there, setup, teardown),
+      cmocka_unit_test_setup_teardown(updates_keep_what_others_wrote, setup, teardown),
+      cmocka_unit_test_setup_teardown(writers_at_once_lose_nothing, setup, teardown),
       cmocka_unit_test_setup_teardown(default_path, setup, teardown),
       cmocka_unit_test_setup_teardown(every_allocation_fails_once, setup, teardown),
   };

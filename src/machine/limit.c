@@ -1,0 +1,71 @@
+/* How much memory this process may use: control groups (a container, a batch job) may allow less than the
+ * node has, and whoever takes more is killed. Files and their meaning: Linux, admin-guide/cgroup-v2
+ * (memory.max) and cgroup-v1/memory (memory.limit_in_bytes). */
+#include "machine/parts.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A file of one number; "max", or no such file, is no limit. */
+static int64_t limit_in(const char *path) {
+  FILE *file = fopen(path, "re");
+  int64_t bytes = 0;
+  if (!file) return INT64_MAX;
+  if (fscanf(file, "%" SCNd64, &bytes) != 1 || bytes <= 0) bytes = INT64_MAX;
+  fclose(file);
+  return bytes;
+}
+
+/* Of the group and of every group above it, which is shortened meanwhile. */
+static int64_t limit_upwards(const char *root, const char *mount, char *group, const char *name) {
+  int64_t least = INT64_MAX;
+  for (;;) {
+    char path[2 * PATH_MAX];
+    int len = snprintf(path, sizeof path, "%s%s%s/%s", root, mount, group, name);
+    int64_t bytes = len < (int)sizeof path ? limit_in(path) : INT64_MAX;
+    if (bytes < least) least = bytes;
+    char *slash = strrchr(group, '/');
+    if (!slash) return least;
+    *slash = '\0';
+  }
+}
+
+/* The group in a line "ID:CONTROLLERS:GROUP" of version 1 when memory is among its controllers; NULL = not.
+ */
+static char *memory_group(char *line) {
+  char *controllers = strchr(line, ':');
+  char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+  if (!group) return NULL;
+  *group++ = '\0';
+  for (char *name = controllers + 1; *name;) {
+    size_t len = strcspn(name, ",");
+    if (len == strlen("memory") && strncmp(name, "memory", len) == 0) return group;
+    name += len + (name[len] == ',');
+  }
+  return NULL;
+}
+
+int64_t ls_machine_memory_limit(const char *root) {
+  static const char v2[] = "/sys/fs/cgroup", v1[] = "/sys/fs/cgroup/memory";
+  char path[PATH_MAX + 64], line[PATH_MAX], top[] = "";
+  /* Within a container the group's own name may not lead anywhere, and the top is the container's. */
+  int64_t least = limit_upwards(root, v2, top, "memory.max");
+  int64_t bytes = limit_upwards(root, v1, top, "memory.limit_in_bytes");
+  if (bytes < least) least = bytes;
+  snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+  FILE *file = fopen(path, "re");
+  if (!file) return least;
+  while (fgets(line, sizeof line, file)) {
+    line[strcspn(line, "\n")] = '\0';
+    bool second = strncmp(line, "0::", 3) == 0;
+    char *group = second ? line + 3 : memory_group(line);
+    bytes = !group   ? INT64_MAX
+            : second ? limit_upwards(root, v2, group, "memory.max")
+                     : limit_upwards(root, v1, group, "memory.limit_in_bytes");
+    if (bytes < least) least = bytes;
+  }
+  fclose(file);
+  return least;
+}

@@ -1,0 +1,89 @@
+/* Adding to a profile's file. Plans that run at the same time share one profile: each reads it, times for a
+ * while, and must not write back what it read, or it takes away what the others have timed meanwhile. */
+#include "machine/profile_parts.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const int64_t lock_wait_ns = 2000000000;
+
+ls_status_t ls_profile_copy(ls_ctx_t *ctx, const ls_profile_t *profile, ls_profile_t **out) {
+  ls_profile_t *copy;
+  ls_status_t status = ls_profile_create(ctx, &profile->machine, &copy);
+  if (status != LS_OK) return status;
+  status = ls_profile_merge(copy, profile);
+  if (status != LS_OK) {
+    ls_profile_destroy(copy);
+    return status;
+  }
+  *out = copy;
+  return LS_OK;
+}
+
+/* Locks `fd` unless that takes too long or this file system has no locks; false = not locked. */
+static bool lock_file(int fd, int64_t until_ns) {
+  const struct timespec pause = {.tv_nsec = 1000000};
+  while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if ((errno != EWOULDBLOCK && errno != EINTR) || ls_clock_ns() > until_ns) return false;
+    nanosleep(&pause, NULL);
+  }
+  return true;
+}
+
+/* The file that is at `path` now, locked against other updates where it can be: each of them puts a new file
+ * there, so a lock that was waited for may be on a file that is no longer the one. -1 = there is none. */
+static int open_locked(const char *path) {
+  int64_t until_ns = ls_clock_ns() + lock_wait_ns;
+  for (;;) {
+    struct stat mine, there;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || !lock_file(fd, until_ns) || fstat(fd, &mine) != 0 || stat(path, &there) != 0) return fd;
+    if ((mine.st_ino == there.st_ino && mine.st_dev == there.st_dev) || ls_clock_ns() > until_ns) return fd;
+    close(fd);
+  }
+}
+
+/* Puts into `into` what `profile` has and `before` has not, or has otherwise. */
+static ls_status_t put_changes(ls_profile_t *into, const ls_profile_t *before, const ls_profile_t *profile) {
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < profile->time_count && status == LS_OK; i++) {
+    const ls_profile_time_t *t = &profile->times[i];
+    ls_time_t old;
+    if (!ls_profile_get(before, t->key, &old) || memcmp(&old, &t->time, sizeof old) != 0)
+      status = ls_profile_put(into, t->key, &t->time);
+  }
+  for (int i = 0; i < profile->curve_count && status == LS_OK; i++) {
+    const ls_profile_curve_t *c = &profile->curves[i];
+    const ls_curve_point_t *old;
+    if (ls_profile_curve(before, c->key, &old) != c->count ||
+        memcmp(old, c->points, (size_t)c->count * sizeof *old) != 0)
+      status = ls_profile_put_curve(into, c->key, c->points, c->count);
+  }
+  return status;
+}
+
+ls_status_t ls_profile_update(ls_ctx_t *ctx, const ls_profile_t *before, const ls_profile_t *profile,
+                              const char *path) {
+  ls_ctx_t *own = ls_ctx_create(NULL, NULL); /* a file that cannot be added to is no error here */
+  ls_profile_t *now = NULL;
+  if (!own) return LS_ERR_MEMORY;
+  int fd = open_locked(path);
+  ls_status_t status;
+  if (fd >= 0 && ls_profile_load(own, path, &profile->machine, &now) == LS_OK) {
+    status = put_changes(now, before, profile);
+    if (status == LS_OK) status = ls_profile_save(ctx, now, path);
+  } else {
+    status = ls_profile_save(ctx, profile, path);
+  }
+  ls_profile_destroy(now);
+  ls_ctx_destroy(own);
+  if (fd >= 0) close(fd); /* and with it the lock */
+  return status;
+}
