@@ -1,35 +1,81 @@
 /* lockstep plan: which devices, strategy and options are fastest here, and at what price. Also strategy auto.
  */
 #include "cli/planner.h"
+#include "cli/child.h"
 
-#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
 
-/* The quick probe in a process of its own: it starts ranks, which this process must not be in the way of. */
-static ls_status_t run_probe(ls_ctx_t *ctx) {
-  char self[] = "/proc/self/exe", probe[] = "probe", quick[] = "--quick";
-  char *argv[] = {self, probe, quick, NULL};
+/* The quick probe in a process of its own, into `output`: it starts ranks, which this process must not be in
+ * the way of. It may take a while to end its own children. */
+static ls_status_t run_probe(ls_ctx_t *ctx, char *output) {
+  enum { GRACE_S = 15 };
+  char self[] = "/proc/self/exe", probe[] = "probe", quick[] = "--quick", into[] = "--output";
+  char *argv[] = {self, probe, quick, into, output, NULL};
   posix_spawn_file_actions_t actions;
   pid_t child;
-  int state = 0;
+  int exit_code = 0;
   ls_log(ctx, LS_LOG_INFO, "no profile of this machine yet: measuring it (lockstep probe --quick)");
   if (posix_spawn_file_actions_init(&actions) != 0)
     return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for starting the probe");
+  cli_child_guard_t guard;
+  cli_child_guard_begin(&guard);
   int error = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   if (error == 0) error = posix_spawn(&child, self, &actions, NULL, argv, environ);
   posix_spawn_file_actions_destroy(&actions);
+  bool measured = error == 0 && cli_child_wait(child, 0, GRACE_S, &exit_code);
+  cli_child_guard_end(&guard);
   if (error != 0) return ls_fail(ctx, LS_ERR_IO, "cannot start lockstep probe: %s", strerror(error));
-  while (waitpid(child, &state, 0) < 0)
-    if (errno != EINTR) return ls_fail_errno(ctx, "cannot wait for lockstep probe");
-  if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return LS_OK;
+  if (measured) return LS_OK;
+  if (cli_child_stopped() || exit_code == ls_status_exit_code(LS_ERR_INTERRUPTED))
+    return ls_fail(ctx, LS_ERR_INTERRUPTED, "interrupted while measuring this machine");
   return ls_fail(ctx, LS_ERR_NOT_FOUND, "lockstep probe failed: there is no profile to plan with");
+}
+
+/* A failure to save is not one of the plan: it costs the next plan time. Said once. */
+static void warn_unsaved(ls_ctx_t *ctx, const ls_ctx_t *own, cli_planned_t *p) {
+  if (!p->unsaved)
+    ls_log(ctx, LS_LOG_WARN, "what was measured for this plan is not remembered: %s", ls_ctx_error(own));
+  p->unsaved = true;
+}
+
+/* Keeps the probe's profile; one that appeared meanwhile is better than it, where both have a value. */
+static ls_status_t keep_probe(ls_ctx_t *ctx, cli_planned_t *p) {
+  ls_ctx_t *own = ls_ctx_create(NULL, NULL); /* keeps the reason, prints nothing */
+  ls_profile_t *other;
+  ls_status_t status = LS_OK;
+  if (!own) return LS_ERR_MEMORY;
+  if (ls_path_exists(p->path) && ls_profile_load(own, p->path, &p->machine, &other) == LS_OK) {
+    status = ls_profile_merge(p->profile, other);
+    ls_profile_destroy(other);
+  } else {
+    ls_ctx_clear(own);
+    if (ls_profile_save(own, p->profile, p->path) != LS_OK) warn_unsaved(ctx, own, p);
+  }
+  ls_ctx_destroy(own);
+  return status;
+}
+
+/* Measures into a file of its own, because where profiles are kept may not be writable. */
+static ls_status_t probe_profile(ls_ctx_t *ctx, cli_planned_t *p) {
+  const char *dir = getenv("TMPDIR");
+  char path[PATH_MAX];
+  int len = snprintf(path, sizeof path, "%s/lockstep-probe-XXXXXX", dir && *dir ? dir : "/tmp");
+  int fd = len < (int)sizeof path ? mkstemp(path) : -1;
+  if (fd < 0) return ls_fail_errno(ctx, "%s: no temporary file for this machine's profile", path);
+  close(fd);
+  ls_status_t status = run_probe(ctx, path);
+  if (status == LS_OK) status = ls_profile_load(ctx, path, &p->machine, &p->profile);
+  unlink(path);
+  p->probed = true;
+  return status == LS_OK ? keep_probe(ctx, p) : status;
 }
 
 static ls_status_t open_profile(ls_ctx_t *ctx, const char *recorded, cli_planned_t *p) {
@@ -40,11 +86,15 @@ static ls_status_t open_profile(ls_ctx_t *ctx, const char *recorded, cli_planned
   ls_status_t status = ls_machine_read(ctx, &p->machine);
   if (status != LS_OK) return status;
   if (!(p->path = ls_profile_default_path(ctx, &p->machine))) return LS_ERR_MEMORY;
-  if (!ls_path_exists(p->path)) {
-    status = run_probe(ctx);
-    p->probed = true;
-  }
-  return status == LS_OK ? ls_profile_load(ctx, p->path, &p->machine, &p->profile) : status;
+  if (!ls_path_exists(p->path)) return probe_profile(ctx, p);
+  return ls_profile_load(ctx, p->path, &p->machine, &p->profile);
+}
+
+/* Saves what was timed since the profile was `before`, beside what other plans have timed meanwhile. */
+static void keep_timed(ls_ctx_t *ctx, const ls_profile_t *before, cli_planned_t *p) {
+  ls_ctx_t *own = ls_ctx_create(NULL, NULL);
+  if (own && ls_profile_update(own, before, p->profile, p->path) != LS_OK) warn_unsaved(ctx, own, p);
+  ls_ctx_destroy(own);
 }
 
 ls_status_t cli_count_samples(ls_ctx_t *ctx, const ls_config_t *config, ls_plan_options_t *options) {
@@ -69,14 +119,15 @@ ls_status_t cli_count_samples(ls_ctx_t *ctx, const ls_config_t *config, ls_plan_
 ls_status_t cli_planner_make(ls_ctx_t *ctx, const ls_config_t *config, const char *recorded,
                              ls_plan_options_t *options, cli_planned_t *planned) {
   cli_planned_t p = {0};
+  ls_profile_t *before = NULL; /* what is timed is added to it */
   ls_status_t status = open_profile(ctx, recorded, &p);
   options->replay = recorded != NULL;
+  if (status == LS_OK && !recorded) status = ls_profile_copy(ctx, p.profile, &before);
   if (status == LS_OK) status = cli_count_samples(ctx, config, options);
   if (status == LS_OK) status = ls_train_batch_check(ctx, config, "data", options->samples);
   if (status == LS_OK) status = ls_plan_make(ctx, config, p.profile, options, &p.plan);
-  if (status == LS_OK && !recorded && p.plan.profile_changed &&
-      ls_profile_save(ctx, p.profile, p.path) != LS_OK)
-    ls_log(ctx, LS_LOG_WARN, "what was timed for this plan is not remembered: %s cannot be written", p.path);
+  if (status == LS_OK && before && p.plan.profile_changed) keep_timed(ctx, before, &p);
+  ls_profile_destroy(before);
   if (status != LS_OK) {
     ls_profile_destroy(p.profile);
     ls_free(p.path);

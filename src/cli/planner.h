@@ -8,8 +8,9 @@
 typedef struct {
   ls_machine_t machine;
   ls_profile_t *profile;
-  char *path;  /* of the profile */
-  bool probed; /* there was none: the quick probe made it */
+  char *path;   /* of the profile */
+  bool probed;  /* there was none: the quick probe made it */
+  bool unsaved; /* and it could not be saved: this plan alone has it */
   ls_plan_t plan;
 } cli_planned_t;
 

@@ -1,6 +1,7 @@
 /* lockstep probe: what is here, what it can do, and what is wrong with it. The profile it saves is what plan
  * reads. */
 #include "cli/probe.h"
+#include "cli/child.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -90,6 +91,24 @@ static int count_gpus(void) {
   return count;
 }
 
+/* The parts that start processes: told to end meanwhile, they end those and remove their files. What this
+ * process does alone needs no such care. */
+static ls_status_t measure_with_children(ls_ctx_t *ctx, bool fast, const budget_t *budget,
+                                         cli_probe_t *probe) {
+  cli_child_guard_t guard;
+  cli_child_guard_begin(&guard);
+  cli_probe_memory(fast, count_gpus(), probe); /* before this process takes memory of the GPUs itself */
+  cli_child_guard_end(&guard);
+  if (cli_child_stopped()) goto stopped;
+  int gpus = measure_gpus(budget, probe);
+  cli_child_guard_begin(&guard);
+  cli_probe_worlds(ctx, fast, gpus, probe);
+  cli_child_guard_end(&guard);
+  if (!cli_child_stopped()) return LS_OK;
+stopped:
+  return ls_fail(ctx, LS_ERR_INTERRUPTED, "interrupted while measuring; nothing was kept");
+}
+
 static const char *environment(void *user, const char *name) {
   (void)user;
   return getenv(name);
@@ -141,9 +160,8 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
   if (!args->json) ls_log(ctx, LS_LOG_INFO, "measuring this machine, about %d s", fast ? 2 : 10);
   status = measure_cpu(ctx, budget->cpu, probe);
   if (status != LS_OK) return status;
-  cli_probe_memory(fast, count_gpus(), probe); /* before this process takes memory of the GPUs itself */
-  int gpus = measure_gpus(budget, probe);
-  cli_probe_worlds(ctx, fast, gpus, probe);
+  status = measure_with_children(ctx, fast, budget, probe);
+  if (status != LS_OK) return status;
   const char *output = args->extra[CLI_PROBE_OUTPUT];
   char *path = output ? ls_strdup(ctx, output) : ls_profile_default_path(ctx, &probe->machine);
   if (!path) return LS_ERR_MEMORY;

@@ -6,7 +6,6 @@
 #include "machine/profile.h"
 #include "probe/doctor.h"
 #include "probe/probe.h"
-#include <sys/types.h>
 
 enum {
   CLI_PROBE_OUTPUT,
@@ -16,6 +15,9 @@ enum {
   CLI_PROBE_FRESH
 }; /* rows of its own flags */
 enum { CLI_PROBE_NOTES_MAX = 16, CLI_PROBE_RANKS_MAX = 4 };
+/* For a child process that measures, and for its end once it was asked to end: launchers and mpirun give
+ * their own children two seconds. */
+enum { CLI_PROBE_LIMIT_S = 60, CLI_PROBE_GRACE_S = 5 };
 
 typedef struct {
   ls_machine_t machine;
@@ -35,8 +37,6 @@ void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) LS_PRINTF(2, 3);
 /* probe_ranks.c. Starts mpirun with this program once per world size and takes over what the ranks measured;
  * what fails becomes a note. */
 void cli_probe_worlds(ls_ctx_t *ctx, bool quick, int gpus, cli_probe_t *probe);
-/* Waits for a child up to a deadline, then ends it. False when it did not end well. */
-bool cli_probe_wait(pid_t child, int *exit_code);
 /* probe_memory.c: what libraries take in a rank's process, per backend and number of ranks. */
 void cli_probe_memory(bool quick, int gpus, cli_probe_t *probe);
 /* The part of one rank: measures and, on rank 0, writes `path`. */

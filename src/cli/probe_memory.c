@@ -2,6 +2,7 @@
  * would run it, once per backend and number of ranks. What its processes used, less what the training
  * allocated, is the libraries': program, MPI, BLAS and threads; on a GPU the context, modules, cuBLASLt with
  * its workspaces, the captured step and NCCL. */
+#include "cli/child.h"
 #include "cli/probe.h"
 
 #include <errno.h>
@@ -54,7 +55,7 @@ static bool train(const char *yaml, const char *out, const char *backend, int ra
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0)
     cli_probe_note(probe, "memory of libraries, %s, %d ranks: %s", backend, ranks, strerror(error));
-  else if (cli_probe_wait(child, &exit_code))
+  else if (cli_child_wait(child, CLI_PROBE_LIMIT_S, CLI_PROBE_GRACE_S, &exit_code))
     return true;
   else
     cli_probe_note(probe, "memory of libraries, %s, %d ranks: the training ended with exit code %d", backend,
@@ -136,9 +137,9 @@ void cli_probe_memory(bool quick, int gpus, cli_probe_t *probe) {
     goto yaml;
   }
   fflush(NULL);
-  for (int ranks = 1; ranks <= most && ranks <= cpus; ranks++)
+  for (int ranks = 1; ranks <= most && ranks <= cpus && !cli_child_stopped(); ranks++)
     one_world(yaml, out, "cpu", ranks, !quick, probe);
-  for (int ranks = 1; ranks <= most && ranks <= gpus; ranks++)
+  for (int ranks = 1; ranks <= most && ranks <= gpus && !cli_child_stopped(); ranks++)
     one_world(yaml, out, "cuda", ranks, false, probe);
   unlink(out);
 yaml:

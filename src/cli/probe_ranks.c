@@ -1,17 +1,15 @@
 /* The part of probe that needs several ranks. The program starts itself under mpirun, once per world size,
  * and each such run leaves a profile in a file that is taken over and removed. */
+#include "cli/child.h"
 #include "cli/probe.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { START_DEADLINE_S = 60, GRACE_S = 3, COMM_DEADLINE_S = 20 };
+enum { COMM_DEADLINE_S = 20 };
 
 /* Nanoseconds for collectives (per transport) and neighbours in one world; all worlds share the budget. */
 static int64_t share_ns(bool quick, double full_s) {
@@ -75,7 +73,8 @@ machine:
 }
 
 /* In the child: this process becomes mpirun. Nothing of it may reach stdout, which is the parent's answer. */
-static void become_ranks(ls_ctx_t *ctx, bool quick, const char *path, int ranks) {
+static void become_ranks(ls_ctx_t *ctx, pid_t parent, bool quick, const char *path, int ranks) {
+  cli_child_follow(parent);
   char program[] = "lockstep", command[] = "probe", into[] = "--ranks-into", fast[] = "--quick",
        file[PATH_MAX];
   snprintf(file, sizeof file, "%s", path);
@@ -83,26 +82,6 @@ static void become_ranks(ls_ctx_t *ctx, bool quick, const char *path, int ranks)
   const cli_args_t args = {.argc = quick ? 5 : 4, .argv = argv};
   dup2(STDERR_FILENO, STDOUT_FILENO);
   _exit(ls_status_exit_code(cli_launch(ctx, &args, ranks)));
-}
-
-/* Waits for the child; past its deadline it is asked to end, then killed. False when it did not end well. */
-bool cli_probe_wait(pid_t child, int *exit_code) {
-  const struct timespec pause = {.tv_nsec = 5000000};
-  int64_t begin = ls_clock_ns();
-  bool asked = false;
-  for (;;) {
-    int state;
-    pid_t ended = waitpid(child, &state, WNOHANG);
-    if (ended == child) {
-      *exit_code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
-      return *exit_code == 0 && !asked;
-    }
-    if (ended < 0 && errno != EINTR) return false;
-    int64_t waited_s = (ls_clock_ns() - begin) / 1000000000;
-    if (waited_s >= START_DEADLINE_S && !asked) asked = kill(child, SIGTERM) == 0;
-    if (waited_s >= START_DEADLINE_S + GRACE_S) kill(child, SIGKILL);
-    nanosleep(&pause, NULL);
-  }
 }
 
 static void take_over(const char *path, int ranks, cli_probe_t *probe) {
@@ -132,11 +111,11 @@ static void one_world(ls_ctx_t *ctx, bool quick, int ranks, cli_probe_t *probe) 
   }
   close(fd);
   fflush(NULL);
-  pid_t child = fork();
-  if (child == 0) become_ranks(ctx, quick, path, ranks);
+  pid_t parent = getpid(), child = fork();
+  if (child == 0) become_ranks(ctx, parent, quick, path, ranks);
   if (child < 0)
     cli_probe_note(probe, "%d ranks: %s", ranks, strerror(errno));
-  else if (cli_probe_wait(child, &exit_code))
+  else if (cli_child_wait(child, CLI_PROBE_LIMIT_S, CLI_PROBE_GRACE_S, &exit_code))
     take_over(path, ranks, probe);
   else
     cli_probe_note(probe, "%d ranks: mpirun ended with exit code %d", ranks, exit_code);
@@ -146,6 +125,6 @@ static void one_world(ls_ctx_t *ctx, bool quick, int ranks, cli_probe_t *probe) 
 void cli_probe_worlds(ls_ctx_t *ctx, bool quick, int gpus, cli_probe_t *probe) {
   int cpus = ls_cpu_count(), most = cpus > gpus ? cpus : gpus;
   if (most < 2) cli_probe_note(probe, "collectives: one CPU and at most one GPU give one rank");
-  for (int ranks = 2; ranks <= most && ranks <= CLI_PROBE_RANKS_MAX; ranks++)
+  for (int ranks = 2; ranks <= most && ranks <= CLI_PROBE_RANKS_MAX && !cli_child_stopped(); ranks++)
     one_world(ctx, quick, ranks, probe);
 }

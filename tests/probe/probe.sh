@@ -80,6 +80,57 @@ if ! diff "$folder/steps" "$folder/again"; then echo "FAILED: probe lost what pl
 expect 0 "profile of" "$program" probe --quick --fresh
 if grep -q '"step cpu' "$LOCKSTEP_PROFILE"; then echo "FAILED: --fresh keeps steps"; failed=1; fi
 unset LOCKSTEP_PROFILE
+# Where profiles cannot be kept, plan goes on from memory, and warns once.
+only_warns() {
+  if grep -q 'error:' "$folder/out"; then echo "FAILED: an error that is none:" && cat "$folder/out" && failed=1; fi
+  if [ "$(grep -c 'is not remembered' "$folder/out")" -ne 1 ]; then
+    echo "FAILED: not one warning:" && cat "$folder/out" && failed=1
+  fi
+}
+XDG_CACHE_HOME=/proc/none expect 0 "is not remembered" "$program" plan "$folder/plan.yaml" --ranks 1 --budget-ms 3000
+only_warns
+LOCKSTEP_PROFILE=/proc/self/fd/9 expect 0 "is not remembered" "$program" plan "$folder/plan.yaml" --ranks 1 \
+  --budget-ms 3000 9<"$folder/profile.json"
+only_warns
+
+# marked: the processes of the run that is to be interrupted, by their environment
+marked() { grep -lzsF -- "LOCKSTEP_TEST_MARK=$folder" /proc/[0-9]*/environ | sed 's/[^0-9]//g'; }
+# runs TEXT: is there one with this among its arguments?
+runs() {
+  for process in $(marked); do
+    { tr '\0' ' ' <"/proc/$process/cmdline"; } 2>/dev/null | grep -qF -- "$1" && return 0
+  done
+  return 1
+}
+# interrupt SIGNAL TEXT COMMAND...: the signal, as soon as a process with TEXT among its arguments is there; then exit code
+# 130, and neither processes nor files may be left
+interrupt() {
+  number=$1
+  text=$2
+  shift 2
+  rm -rf "$folder/tmp" && mkdir "$folder/tmp"
+  env LOCKSTEP_TEST_MARK="$folder" TMPDIR="$folder/tmp" XDG_CACHE_HOME="$folder/none" "$@" >"$folder/out" 2>&1 &
+  pid=$!
+  tries=0
+  until runs "$text" || [ $tries -eq 600 ]; do tries=$((tries + 1)) && sleep 0.02; done
+  kill -"$number" $pid
+  wait $pid
+  code=$?
+  if [ $code -ne 130 ]; then
+    echo "FAILED: exit code $code, not 130, after SIG$number at $text: $*" && cat "$folder/out" && failed=1
+  fi
+  tries=0
+  while [ -n "$(marked)" ] && [ $tries -lt 100 ]; do tries=$((tries + 1)) && sleep 0.05; done
+  if [ -n "$(marked)" ]; then echo "FAILED: left running after SIG$number at $text: $(marked)" && failed=1; fi
+  if find "$folder/tmp" -name 'lockstep-*' | grep .; then echo "FAILED: files are left" && failed=1; fi
+  if [ -e "$folder/none" ]; then echo "FAILED: an interrupted probe kept something" && failed=1; fi
+}
+interrupt INT --json "$program" probe --quick
+if command -v mpirun >/dev/null && [ "$(nproc)" -ge 2 ]; then
+  interrupt TERM --ranks-into "$program" probe --quick
+  interrupt TERM --ranks-into "$program" plan "$folder/plan.yaml"
+fi
+
 sed 's/"cores": [0-9]*/"cores": 77/' "$folder/profile.json" >"$folder/altered.json"
 expect 6 "was altered" "$program" probe --machine "$folder/altered.json"
 head -c 500 "$folder/profile.json" >"$folder/torn.json"
