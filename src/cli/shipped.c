@@ -1,4 +1,5 @@
-/* Files that are shipped with the program: described machines and workloads, found by name. */
+/* Files that are shipped with the program: described machines and workloads, found by name. An installed
+ * program has them in share/lockstep, a built one in the source tree around its build folder. */
 #include "cli/cli.h"
 
 #include <limits.h>
@@ -11,7 +12,12 @@
 #define LS_DATA_DIR "/usr/local/share/lockstep"
 #endif
 
-enum { SEARCH_MAX = 4 };
+enum { SEARCH_MAX = 5 };
+
+/* Where the source tree has what is installed as share/lockstep/KIND. */
+static const struct {
+  const char *kind, *folder;
+} in_tree[] = {{"machines", "machines"}, {"workloads", "examples/workloads"}};
 
 typedef struct {
   char folder[SEARCH_MAX][PATH_MAX];
@@ -26,6 +32,21 @@ static void LS_PRINTF(2, 3) search_add(search_t *search, const char *fmt, ...) {
   if (len > 0 && len < PATH_MAX) search->count++;
 }
 
+/* A program that was built and not installed: build/bin/lockstep, or build/release/bin/lockstep. */
+static void search_add_tree(search_t *search, const char *kind, const char *program_dir) {
+  char machines[PATH_MAX + 64], file[PATH_MAX + 64];
+  for (int up = 0; up < 2; up++) {
+    const char *root = up ? "../../.." : "../..";
+    snprintf(machines, sizeof machines, "%s/%s/machines", program_dir, root);
+    snprintf(file, sizeof file, "%s/%s/src/cli/shipped.c", program_dir, root);
+    if (!ls_path_exists(machines) || !ls_path_exists(file)) continue;
+    for (int i = 0; i < LS_COUNT(in_tree); i++)
+      if (!strcmp(in_tree[i].kind, kind))
+        search_add(search, "%s/%s/%s", program_dir, root, in_tree[i].folder);
+    return;
+  }
+}
+
 static void search_fill(const char *kind, search_t *search) {
   const char *named = getenv("LOCKSTEP_DATA");
   char program[PATH_MAX];
@@ -36,6 +57,7 @@ static void search_fill(const char *kind, search_t *search) {
   if (slash) {
     *slash = '\0';
     search_add(search, "%s/../share/lockstep/%s", program, kind);
+    search_add_tree(search, kind, program);
   }
   search_add(search, "%s/%s", LS_DATA_DIR, kind);
 }

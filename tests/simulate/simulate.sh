@@ -45,6 +45,16 @@ LOCKSTEP_DATA=$work/data "$program" simulate $config --machine h200.yaml >"$work
 diff "$work/table" "$work/named" || fail "h200.yaml by name is not machines/h200.yaml"
 LOCKSTEP_DATA=$work/data "$program" simulate --workload resnet50 --machine v100-hdr --ranks 1..4 >"$work/named" ||
   fail "a workload by name"
+# Before anything is installed, a program that was built in the source tree finds what the tree ships.
+case $program in
+"$source_dir"/*)
+  (unset LOCKSTEP_DATA && "$program" simulate $config --machine h200) >"$work/named" ||
+    fail "h200 by name from the build tree"
+  diff "$work/table" "$work/named" || fail "h200 by name from the build tree is not machines/h200.yaml"
+  (unset LOCKSTEP_DATA && "$program" simulate --workload resnet50 --machine v100-hdr --ranks 1..4) \
+    >"$work/named" || fail "a workload by name from the build tree"
+  ;;
+esac
 LOCKSTEP_DATA=$work/data expect 5 './h200' "$config" --machine ./h200
 
 "$program" simulate $config --machine machines/rtx5080-rtx4060.yaml >"$work/table"
