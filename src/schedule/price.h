@@ -36,8 +36,8 @@ ls_status_t ls_schedule_price(ls_ctx_t *ctx, const ls_schedule_t *s, const ls_co
                               ls_price_t *price);
 void ls_price_release(ls_price_t *price);
 
-/* The key under which an op task's time is kept in a profile: backend (as ls_backend_key names it), threads, op,
- * attributes that matter, shapes. */
+/* The key under which an op task's time is kept in a profile: backend (as ls_backend_key names it), threads,
+ * op, attributes that matter, shapes. */
 const char *ls_task_key(const ls_schedule_t *s, int task, const char *backend, int threads,
                         char buf[LS_PROFILE_KEY_BYTES]);
 

@@ -20,8 +20,9 @@ static const ls_option_t train_rows[] = {
     ROW(LS_OPT_INT, ls_train_config_t, seed, .min = 0, .max = 9e15, .initial = "42",
         .help = "Seed of initial values, split, order and dropout."),
     ROW(LS_OPT_ENUM, ls_train_config_t, precision, .choices = ls_math_names, .initial = "fp32",
-        .help = "fp32; or tf32: products of matrices on tensor cores, whose factors are rounded to 10 bits of "
-                "mantissa. Only backend cuda has it; all that is stored and summed stays fp32."),
+        .help =
+            "fp32; or tf32: products of matrices on tensor cores, whose factors are rounded to 10 bits of "
+            "mantissa. Only backend cuda has it; all that is stored and summed stays fp32."),
     ROW(LS_OPT_INT, ls_train_config_t, accumulate, .min = 1, .max = 1024, .initial = "1",
         .help = "Micro-batches that each rank's share of a step is computed in."),
     ROW(LS_OPT_FLOAT, ls_train_config_t, clip_norm, .min = 0, .max = 1e30, .initial = "0",
@@ -164,7 +165,8 @@ static ls_status_t check_reproducible(ls_ctx_t *ctx, const ls_doc_t *doc, const 
   return status;
 }
 
-/* What a named backend cannot do; which one "auto" is shows where a device is opened (ls_backend_check_math). */
+/* What a named backend cannot do; which one "auto" is shows where a device is opened (ls_backend_check_math).
+ */
 static ls_status_t check_precision(ls_ctx_t *ctx, const ls_doc_node_t *train, const ls_config_t *config) {
   const char *backend = config->parallel.backend;
   if (strcmp(backend, "auto") == 0 || strcmp(backend, "cuda") == 0) return LS_OK;
