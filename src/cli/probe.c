@@ -11,7 +11,7 @@ static const cli_extra_t extra[] = {
     {"--output", "FILE", "Write the profile there (default: the user's cache, where plan looks)."},
     {"--machine", "FILE", "Show a recorded machine or profile instead of measuring this machine."},
     {"--quick", NULL,
-     "Measure for about 2 s instead of about 10; adds to a full profile, never replaces it."},
+     "Measure for about 3 s instead of about 10; adds to a full profile, never replaces it."},
     {"--ranks-into", "FILE", "Used by probe itself under mpirun: measure between ranks, into FILE."},
     {"--fresh", NULL,
      "Forget what an earlier profile of this machine holds, times that plan has added included."},
@@ -21,7 +21,7 @@ static const cli_extra_t extra[] = {
 typedef struct {
   double cpu, gpu, peers;
 } budget_t;
-static const budget_t full = {.cpu = 2.6, .gpu = 6, .peers = 3},
+static const budget_t full = {.cpu = 2.2, .gpu = 6, .peers = 3},
                       quick = {.cpu = 0.5, .gpu = 0.5, .peers = 0.5};
 
 /* 1: of a full measurement, 0: of a quick one. */
@@ -157,7 +157,7 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
   ls_status_t status = ls_machine_read(ctx, &probe->machine);
   if (status == LS_OK) status = ls_profile_create(ctx, &probe->machine, &probe->profile);
   if (status != LS_OK) return status;
-  if (!args->json) ls_log(ctx, LS_LOG_INFO, "measuring this machine, about %d s", fast ? 2 : 10);
+  if (!args->json) ls_log(ctx, LS_LOG_INFO, "measuring this machine, about %d s", fast ? 3 : 10);
   status = measure_cpu(ctx, budget->cpu, probe);
   if (status != LS_OK) return status;
   status = measure_with_children(ctx, fast, budget, probe);

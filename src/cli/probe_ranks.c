@@ -43,9 +43,9 @@ static ls_status_t measure_host(ls_ctx_t *ctx, ls_comm_t *control, bool quick, l
   const ls_device_options_t options = {.threads = threads};
   ls_status_t status = ls_backend_cpu.device->open(ctx, &options, &device);
   if (status != LS_OK) return status;
-  status = ls_probe_crowd(ctx, control, device, threads, share_ns(quick, 1.4), profile);
+  status = ls_probe_crowd(ctx, control, device, threads, share_ns(quick, 1.2), profile);
   if (status == LS_OK)
-    status = ls_probe_collectives(ctx, control, control, device, share_ns(quick, 2.4), profile);
+    status = ls_probe_collectives(ctx, control, control, device, share_ns(quick, 2.1), profile);
   ls_backend_cpu.device->close(device);
   return status;
 }
