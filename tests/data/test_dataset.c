@@ -257,7 +257,8 @@ static void test_refuses(void **state) {
     ls_status_t status = open_case(said.ctx, &c, &d);
     if (status != rows[i].status) fail_msg("case %d: status %d: %s", rows[i].which, status, said.messages);
     assert_said(&said, rows[i].part);
-    assert_int_equal(ls_ctx_error_count(said.ctx), 1);
+    int errors = rows[i].which == 23 ? 4 : 1; /* a date in each of four rows */
+    assert_int_equal(ls_ctx_error_count(said.ctx), errors);
     assert_null(d);
     files_remove();
   }
