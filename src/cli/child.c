@@ -4,6 +4,8 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -33,6 +35,16 @@ void cli_child_guard_end(const cli_child_guard_t *guard) {
 
 bool cli_child_stopped(void) {
   return stop_requested != 0;
+}
+
+bool cli_child_file(char path[PATH_MAX]) {
+  const char *dir = getenv("TMPDIR");
+  int len = snprintf(path, PATH_MAX, "%s/lockstep-probe-XXXXXX", dir && *dir ? dir : "/tmp");
+  if (len >= PATH_MAX) errno = ENAMETOOLONG;
+  int fd = len < PATH_MAX ? mkstemp(path) : -1;
+  if (fd < 0) return false;
+  close(fd);
+  return true;
 }
 
 void cli_child_follow(pid_t parent) {

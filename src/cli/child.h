@@ -3,6 +3,7 @@
 #ifndef LS_CLI_CHILD_H
 #define LS_CLI_CHILD_H
 
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
@@ -16,6 +17,9 @@ typedef struct {
 void cli_child_guard_begin(cli_child_guard_t *guard);
 void cli_child_guard_end(const cli_child_guard_t *guard);
 bool cli_child_stopped(void);
+
+/* An empty file in TMPDIR for what a child leaves; the caller unlinks it. False: errno says why. */
+bool cli_child_file(char path[PATH_MAX]);
 
 /* In a forked child: signals as they are by default, and none of it outlives the parent (its id as it was
  * before the fork). */

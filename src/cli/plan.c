@@ -5,9 +5,6 @@
 
 #include <string.h>
 
-/* What the libraries of a GPU take of its memory, about. */
-static const int64_t library_bytes = INT64_C(1) << 30;
-
 /* As training would choose on an idle device of this machine. Reads the data only where it depends on them.
  */
 static ls_status_t choose_data(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend,
@@ -23,6 +20,8 @@ static ls_status_t choose_data(ls_ctx_t *ctx, const ls_config_t *config, const l
   room.rows = counted.rows;
   if (device) {
     ls_machine_t machine;
+    bool assumed;
+    int64_t library_bytes = ls_plan_libraries(NULL, backend, ranks, 0, &assumed);
     status = ls_machine_read(ctx, &machine);
     if (status != LS_OK) return status;
     for (int i = 0; i < machine.gpu_count; i++) {

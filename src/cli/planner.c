@@ -65,12 +65,9 @@ static ls_status_t keep_probe(ls_ctx_t *ctx, cli_planned_t *p) {
 
 /* Measures into a file of its own, because where profiles are kept may not be writable. */
 static ls_status_t probe_profile(ls_ctx_t *ctx, cli_planned_t *p) {
-  const char *dir = getenv("TMPDIR");
   char path[PATH_MAX];
-  int len = snprintf(path, sizeof path, "%s/lockstep-probe-XXXXXX", dir && *dir ? dir : "/tmp");
-  int fd = len < (int)sizeof path ? mkstemp(path) : -1;
-  if (fd < 0) return ls_fail_errno(ctx, "%s: no temporary file for this machine's profile", path);
-  close(fd);
+  if (!cli_child_file(path))
+    return ls_fail_errno(ctx, "%s: no temporary file for this machine's profile", path);
   ls_status_t status = run_probe(ctx, path);
   if (status == LS_OK) status = ls_profile_load(ctx, path, &p->machine, &p->profile);
   unlink(path);
@@ -280,10 +277,11 @@ static const cli_extra_t extras[] = {
 const cli_command_t cli_plan = {
     .name = "plan",
     .summary = "Predicts which devices and strategy make the configured training fastest here.",
-    .details =
-        "Prices every candidate's real schedule with this machine's profile (lockstep probe). Ops that are "
-        "not\n"
-        "in it are timed on one device and remembered. All times are predicted. --ranks limits the devices.",
+    .details = "Prices every candidate's real schedule with this machine's profile (lockstep probe). Ops "
+               "that it does\n"
+               "not hold are timed and remembered: on one GPU, or on this host's processors as the ranks "
+               "share them.\n"
+               "All times are predicted. --ranks limits the devices.",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_VERBOSE,
     .extra = extras,
     .run = run};

@@ -155,9 +155,9 @@ static const double busy = 0.75; /* of the processors, by the load of the last m
 static void print_load(void) {
   double load;
   if (getloadavg(&load, 1) == 1 && load > busy * ls_cpu_count())
-    printf("  other programs are running here (load %.1f on %d processors): they disturb what is timed, and "
-           "steps will "
-           "take longer than predicted\n",
+    printf("  the machine was busy in the last minute (load %.1f on %d processors): what else runs disturbs "
+           "what is "
+           "timed, and steps will take longer than predicted\n",
            load, ls_cpu_count());
 }
 

@@ -16,8 +16,8 @@
 extern char **environ;
 
 /* A processor's libraries make code when they are first used, and copy blocks of matrices that grow with the
- * network: no library at all, a small product, a medium one, and a wide one. On a GPU,
- * and in a hurry, the third alone. */
+ * network: no library at all, a small product, a medium one, and a wide one. On a GPU, and in a hurry, the
+ * third alone. */
 enum { NETWORKS = 4, SMALL = 1, TYPICAL = 2 };
 static const struct {
   int inputs, units, batch, steps;
@@ -87,19 +87,6 @@ static bool read_report(const char *out, const char *backend, cli_probe_t *probe
   return used > own && own > 0;
 }
 
-static int temporary(char path[PATH_MAX], const char *text) {
-  const char *dir = getenv("TMPDIR");
-  int len = snprintf(path, PATH_MAX, "%s/lockstep-probe-XXXXXX", dir && *dir ? dir : "/tmp");
-  int fd = len < PATH_MAX ? mkstemp(path) : -1;
-  if (fd < 0) return -1;
-  size_t size = strlen(text);
-  bool whole = write(fd, text, size) == (ssize_t)size;
-  close(fd);
-  if (whole) return 0;
-  unlink(path);
-  return -1;
-}
-
 static bool replace(const char *path, const char *text) {
   FILE *file = fopen(path, "we");
   if (!file) return false;
@@ -141,11 +128,11 @@ void cli_probe_memory(bool quick, int gpus, cli_probe_t *probe) {
   char yaml[PATH_MAX], out[PATH_MAX];
   first_use_t first = {0, 0};
   int cpus = ls_cpu_count(), most = quick ? 2 : CLI_PROBE_RANKS_MAX;
-  if (temporary(yaml, "") != 0) {
+  if (!cli_child_file(yaml)) {
     cli_probe_note(probe, "memory of libraries: no temporary file: %s", strerror(errno));
     return;
   }
-  if (temporary(out, "") != 0) {
+  if (!cli_child_file(out)) {
     cli_probe_note(probe, "memory of libraries: no temporary file: %s", strerror(errno));
     goto yaml;
   }

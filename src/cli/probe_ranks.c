@@ -99,17 +99,12 @@ static void take_over(const char *path, int ranks, cli_probe_t *probe) {
 }
 
 static void one_world(ls_ctx_t *ctx, bool quick, int ranks, cli_probe_t *probe) {
-  const char *dir = getenv("TMPDIR");
   char path[PATH_MAX];
   int exit_code = 0;
-  if (snprintf(path, sizeof path, "%s/lockstep-probe-XXXXXX", dir && *dir ? dir : "/tmp") >= (int)sizeof path)
-    return;
-  int fd = mkstemp(path);
-  if (fd < 0) {
+  if (!cli_child_file(path)) {
     cli_probe_note(probe, "%d ranks: no temporary file %.100s: %s", ranks, path, strerror(errno));
     return;
   }
-  close(fd);
   fflush(NULL);
   pid_t parent = getpid(), child = fork();
   if (child == 0) become_ranks(ctx, parent, quick, path, ranks);

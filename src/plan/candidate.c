@@ -2,7 +2,6 @@
 #include "plan/candidate.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Cautious figures for what libraries take where probe has not measured it: context, modules, cuBLASLt and
  * NCCL on a GPU; program, MPI, BLAS and threads on a host. */
@@ -70,20 +69,25 @@ ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices) {
                           .why = ""};
 }
 
-ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_schedule_t **schedule) {
-  ls_config_t config = ls_plan_config(p->config, c);
+static ls_status_t lower(const ls_planner_t *p, const ls_candidate_t *c, const ls_config_t *config,
+                         bool training, int64_t rows, ls_schedule_t **schedule) {
   ls_graph_t *graph = NULL;
   ls_layout_t *layout = NULL;
   ls_optim_plan_t optim;
+  ls_status_t status = ls_trainer_lower(p->ctx, config, 0, c->devices, !p->backend->host_memory, training,
+                                        rows, c->data_rows, &graph, &layout, &optim, schedule);
+  ls_layout_destroy(layout);
+  ls_graph_destroy(graph);
+  return status;
+}
+
+ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_schedule_t **schedule) {
+  ls_config_t config = ls_plan_config(p->config, c);
   ls_train_share_t share;
   ls_train_share(&config, 0, c->devices, &share);
   c->rows = share.rows;
   ls_status_t status = choose_data(p, &config, c);
-  if (status != LS_OK) return status;
-  status = ls_trainer_lower(p->ctx, &config, 0, c->devices, !p->backend->host_memory, true, c->rows,
-                            c->data_rows, &graph, &layout, &optim, schedule);
-  ls_layout_destroy(layout);
-  ls_graph_destroy(graph);
+  if (status == LS_OK) status = lower(p, c, &config, true, c->rows, schedule);
   if (status != LS_OK) return status;
   c->buckets = 0;
   for (int t = 0; t < (*schedule)->task_count; t++)
@@ -96,17 +100,10 @@ ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_sche
 static ls_status_t lower_evaluation(const ls_planner_t *p, const ls_candidate_t *c,
                                     ls_schedule_t **schedule) {
   ls_config_t config = ls_plan_config(p->config, c);
-  ls_graph_t *graph = NULL;
-  ls_layout_t *layout = NULL;
-  ls_optim_plan_t optim;
   ls_train_share_t share;
   ls_train_share(&config, 0, c->devices, &share);
   int64_t rows = ls_train_share_eval_rows(&config, &share, p->eval_samples, c->devices);
-  ls_status_t status = ls_trainer_lower(p->ctx, &config, 0, c->devices, !p->backend->host_memory, false, rows,
-                                        c->data_rows, &graph, &layout, &optim, schedule);
-  ls_layout_destroy(layout);
-  ls_graph_destroy(graph);
-  return status;
+  return lower(p, c, &config, false, rows, schedule);
 }
 
 static bool fits(const ls_planner_t *p, const ls_candidate_t *c) {

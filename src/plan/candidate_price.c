@@ -1,5 +1,6 @@
 /* One candidate timed, where the profile does not have its step, and priced. */
 #include "plan/candidate.h"
+#include "plan/family.h"
 
 #include <math.h>
 #include <string.h>
@@ -148,7 +149,7 @@ static ls_status_t scaled_time(void *user, const ls_schedule_t *s, int t, ls_tim
   ls_status_t status = scaled->model.task_time(scaled->model.user, s, t, time);
   if (status != LS_OK) return status;
   double by = task->kind == LS_TASK_COLLECTIVE ? scale->exchange : input ? scale->input : scale->compute;
-  *time = (ls_time_t){time->ns * by, time->low_ns * by, time->high_ns * by};
+  *time = ls_family_scaled(*time, by);
   return LS_OK;
 }
 

@@ -168,11 +168,16 @@ ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model) {
                              .step_overhead_ns = overhead.ns + ls_cost_skew_ns(cost) + beyond_ns,
                              .model_error = cost->ranks > 1 ? error_ranks : error_single};
   if (!exact) model->model_error += error_interpolated;
-  /* On a host the communication lane is one more thread: it shares the rank's processors with compute. */
-  bool shares = cost->backend->host_memory && cost->threads >= ls_cost_cpus(cost->backend, cost->ranks);
-  double factor = cost->backend->host_memory ? (shares ? 1 + 1.0 / cost->threads : 1) : device_overlap;
-  model->slowdown[LS_LANE_COMPUTE][LS_LANE_COMM] = factor;
-  model->slowdown[LS_LANE_COMM][LS_LANE_COMPUTE] = cost->backend->host_memory && shares ? 2 : factor;
+  double compute = device_overlap, comm = device_overlap;
+  if (cost->backend->host_memory) {
+    /* The communication lane is one more thread: where compute uses all of the rank's processors, one of them
+     * is shared by two threads. */
+    bool shares = cost->threads >= ls_cost_cpus(cost->backend, cost->ranks);
+    compute = shares ? 1 + 1.0 / cost->threads : 1;
+    comm = shares ? 2 : 1;
+  }
+  model->slowdown[LS_LANE_COMPUTE][LS_LANE_COMM] = compute;
+  model->slowdown[LS_LANE_COMM][LS_LANE_COMPUTE] = comm;
   return LS_OK;
 }
 

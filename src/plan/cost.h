@@ -49,7 +49,7 @@ ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *famil
 ls_status_t ls_cost_keep_exchange(ls_ctx_t *ctx, ls_profile_t *profile, ls_cost_t *cost,
                                   const ls_timing_t *timing, bool replace);
 
-/* The model borrows `cost`. LS_ERR_NOT_FOUND (unreported): the step's overhead or the crowd is not known. */
+/* The model borrows `cost`. LS_ERR_NOT_FOUND (unreported): the step's overhead is not known. */
 ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model);
 /* A rank's own variation from step to step makes all wait for the slowest: what that adds. Measured where
  * ranks were timed together, else from the rank's own variation. */

@@ -1,7 +1,7 @@
 /* plan: which devices, strategy and options make a step of this configuration fastest here, before anything
  * is trained. Every candidate's real schedule is built and priced (schedule/price.h) with a profile of this
- * machine; ops that the profile does not know are timed on one device and put into it. All times are
- * predicted. */
+ * machine; ops that the profile does not know are timed (docs/plan.md says how) and put into it. All times
+ * are predicted. */
 #ifndef LS_PLAN_PLAN_H
 #define LS_PLAN_PLAN_H
 
