@@ -31,10 +31,11 @@ int ls_doctor_examine(const ls_patient_t *patient, ls_finding_t *findings);
 const char *ls_severity_name(ls_severity_t severity); /* "info", "warning", "error" */
 
 /* doctor_rows.c: `found` writes the evidence when it applies. */
+typedef bool ls_doctor_found_fn(const ls_patient_t *patient, char evidence[LS_EVIDENCE_BYTES]);
 typedef struct {
   const char *id;
   ls_severity_t severity;
-  bool (*found)(const ls_patient_t *patient, char evidence[LS_EVIDENCE_BYTES]);
+  ls_doctor_found_fn *found;
   const char *remedy;
 } ls_doctor_row_t;
 extern const ls_doctor_row_t ls_doctor_rows[];

@@ -1,0 +1,60 @@
+/* Findings about processors, memory and the library that multiplies matrices. */
+#include "probe/doctor_rows.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+bool ls_doctor_blas_reference(const ls_patient_t *p, char *evidence) {
+  const char *blas = p->machine->blas;
+  snprintf(evidence, LS_EVIDENCE_BYTES, "matrix products come from \"%s\"", blas);
+  return *blas && strncmp(blas, "oneDNN", 6) != 0 && strncmp(blas, "OpenBLAS", 8) != 0 &&
+         strncmp(blas, "MKL", 3) != 0;
+}
+
+/* Kernels for CPUs before AVX2, on a CPU that has it. */
+bool ls_doctor_blas_old_core(const ls_patient_t *p, char *evidence) {
+  static const char *const old[] = {"Prescott", "Core2", "Penryn", "Dunnington",
+                                    "Nehalem",  "Atom",  "generic"};
+  const ls_machine_t *m = p->machine;
+  const char *core = strrchr(m->blas, ' ');
+  if (strncmp(m->blas, "OpenBLAS", 8) != 0 || !core || strncmp(m->cpu_flags, "avx", 3) != 0) return false;
+  for (int i = 0; i < LS_COUNT(old); i++) {
+    if (strcasecmp(core + 1, old[i]) != 0) continue;
+    snprintf(evidence, LS_EVIDENCE_BYTES, "OpenBLAS took this CPU (%s) for a %s", m->cpu_flags, old[i]);
+    return true;
+  }
+  return false;
+}
+
+bool ls_doctor_threads_over_cores(const ls_patient_t *p, char *evidence) {
+  const ls_machine_t *m = p->machine;
+  snprintf(evidence, LS_EVIDENCE_BYTES, "%d usable hardware threads on %d cores: one thread each by default",
+           m->usable_cpus, m->cores);
+  return m->cores > 0 && m->usable_cpus > m->cores;
+}
+
+bool ls_doctor_cpus_limited(const ls_patient_t *p, char *evidence) {
+  const ls_machine_t *m = p->machine;
+  snprintf(evidence, LS_EVIDENCE_BYTES, "%d of %d CPUs can be used (affinity or a container's quota)",
+           m->usable_cpus, m->threads);
+  return m->usable_cpus > 0 && m->usable_cpus < m->threads;
+}
+
+/* Ranks that share memory: the part of a step that waits for memory does not become faster by more of them.
+ */
+bool ls_doctor_memory_crowded(const ls_patient_t *p, char *evidence) {
+  for (int i = 0; p->profile && i < ls_profile_time_count(p->profile); i++) {
+    ls_time_t factor;
+    char kind[16];
+    int ranks, threads;
+    const char *key = ls_profile_time_at(p->profile, i, &factor);
+    if (sscanf(key, "crowd cpu %dx%d %15s", &ranks, &threads, kind) != 3 || strcmp(kind, "memory") != 0)
+      continue;
+    if (factor.ns < 1.5 || factor.low_ns < 1.1) continue;
+    snprintf(evidence, LS_EVIDENCE_BYTES,
+             "passes over memory take %.1f times as long when %d ranks make them at once", factor.ns, ranks);
+    return true;
+  }
+  return false;
+}
