@@ -4,6 +4,7 @@
 
 #include "bench/bench.h"
 #include "cli/cli.h"
+#include "cli/list.h"
 
 /* Own flags, in the order of the rows in bench.c. */
 typedef enum {
@@ -38,9 +39,7 @@ typedef enum {
 extern const cli_extra_t bench_flags[];
 
 enum {
-  BENCH_LIST_MAX = 16,
   BENCH_VARIANT_MAX = 256,
-  BENCH_WORD_BYTES = 24,
   BENCH_SETS = 5, /* assignments that make a variant of a configuration */
   BENCH_SET_BYTES = 96,
   BENCH_REASON_BYTES = 512
@@ -53,8 +52,8 @@ typedef struct {
   int64_t batch, key; /* global batch; what is compared: the same, or the batch per rank */
   int ranks;
   bench_peer_t peer;
-  char model[BENCH_WORD_BYTES]; /* a preset; "" = the configuration's */
-  char strategy[BENCH_WORD_BYTES], precision[BENCH_WORD_BYTES];
+  char model[CLI_WORD_BYTES]; /* a preset; "" = the configuration's */
+  char strategy[CLI_WORD_BYTES], precision[CLI_WORD_BYTES];
   char name[160], series[96];
   char refused[256]; /* why it is not tried; "" = it is */
 } bench_variant_t;

@@ -1,47 +1,13 @@
 /* Which variants: combinations of the lists that make sense. */
 #include "cli/bench.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-  char word[BENCH_LIST_MAX][BENCH_WORD_BYTES];
-  int64_t number[BENCH_LIST_MAX];
-  int count;
-} list_t;
-
-/* "a,b,c"; numbers too when `numbers`. Repeated entries are refused: they would be compared with themselves.
- */
-static ls_status_t read_list(ls_ctx_t *ctx, bench_flag_t flag, const char *text, bool numbers, list_t *list) {
-  const char *name = bench_flags[flag].name;
-  *list = (list_t){.count = 0};
-  for (const char *at = text;; at++) {
-    size_t len = strcspn(at, ",");
-    if (list->count == BENCH_LIST_MAX)
-      return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: more than %d entries", name, BENCH_LIST_MAX);
-    if (len == 0 || len >= BENCH_WORD_BYTES)
-      return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: an entry of \"%s\" is %s", name, text,
-                     len ? "too long" : "empty");
-    char *word = list->word[list->count], *end;
-    memcpy(word, at, len);
-    word[len] = '\0';
-    errno = 0;
-    list->number[list->count] = strtoll(word, &end, 10);
-    if (numbers && (errno || *end || list->number[list->count] < 1 || list->number[list->count] > 1000000000))
-      return ls_fail(ctx, LS_ERR_ARGUMENT, "%s takes whole numbers from 1 on, not \"%s\"", name, word);
-    for (int i = 0; i < list->count; i++)
-      if (numbers ? list->number[i] == list->number[list->count] : !strcmp(list->word[i], word))
-        return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: \"%s\" is there twice", name, word);
-    list->count++;
-    at += len;
-    if (!*at) return LS_OK;
-  }
-}
-
-static ls_status_t list_or(bench_t *b, bench_flag_t flag, bool numbers, const char *fallback, list_t *list) {
+static ls_status_t list_or(bench_t *b, bench_flag_t flag, bool numbers, const char *fallback,
+                           cli_list_t *list) {
   const char *text = b->args->extra[flag];
-  return read_list(b->ctx, flag, text ? text : fallback, numbers, list);
+  return cli_list_read(b->ctx, bench_flags[flag].name, text ? text : fallback, numbers, list);
 }
 
 int bench_variant_sets(const bench_variant_t *v, char sets[BENCH_SETS][BENCH_SET_BYTES]) {
@@ -122,7 +88,7 @@ static ls_status_t add_variant(bench_t *b, const bench_variant_t *wanted, shown_
 }
 
 /* single runs on one rank; the others on several, and on one only where single is not asked for. */
-static bool sensible(const list_t *strategies, int at, int64_t ranks) {
+static bool sensible(const cli_list_t *strategies, int at, int64_t ranks) {
   const ls_strategy_t *strategy = ls_strategy_find(strategies->word[at]);
   if (!strategy || ranks > 1) return !strategy || strategy->distributed;
   if (!strategy->distributed) return true;
@@ -134,7 +100,7 @@ static bool sensible(const list_t *strategies, int at, int64_t ranks) {
 }
 
 typedef struct {
-  list_t ranks, strategies, precisions, peers;
+  cli_list_t ranks, strategies, precisions, peers;
   shown_t shown;
 } lists_t;
 
@@ -162,24 +128,25 @@ static ls_status_t combine(bench_t *b, const char *model, int64_t batch, const l
 }
 
 /* "NAME" or "NAME=8/16/32": a network with the batches of the whole sweep, or with its own. */
-static ls_status_t combine_model(bench_t *b, char *entry, const list_t *batches, const lists_t *l) {
-  list_t own = *batches;
+static ls_status_t combine_model(bench_t *b, char *entry, const cli_list_t *batches, const lists_t *l) {
+  cli_list_t own = *batches;
   char *equals = strchr(entry, '=');
   ls_status_t status = LS_OK;
   if (equals) {
     *equals = '\0';
     for (char *c = equals + 1; *c; c++)
       if (*c == '/') *c = ',';
-    status = read_list(b->ctx, BENCH_MODELS, equals + 1, true, &own);
+    status = cli_list_read(b->ctx, bench_flags[BENCH_MODELS].name, equals + 1, true, &own);
   }
-  if (status == LS_OK && (!*entry || strlen(entry) >= BENCH_WORD_BYTES))
+  if (status == LS_OK && (!*entry || strlen(entry) >= CLI_WORD_BYTES))
     status = ls_fail(b->ctx, LS_ERR_ARGUMENT, "--models: \"%s\" is no name of a preset", entry);
   for (int i = 0; i < own.count && status == LS_OK; i++)
     status = combine(b, entry, own.number[i], l);
   return status;
 }
 
-static ls_status_t combine_models(bench_t *b, const char *models, const list_t *batches, const lists_t *l) {
+static ls_status_t combine_models(bench_t *b, const char *models, const cli_list_t *batches,
+                                  const lists_t *l) {
   ls_status_t status = LS_OK;
   if (!models)
     for (int i = 0; i < batches->count && status == LS_OK; i++)
@@ -201,11 +168,11 @@ static ls_status_t combine_models(bench_t *b, const char *models, const list_t *
 }
 
 /* --peer: entries on and off. The backend must be known, because only GPUs have the choice. */
-static ls_status_t read_peers(bench_t *b, const char *text, const char *backend_name, list_t *peers) {
+static ls_status_t read_peers(bench_t *b, const char *text, const char *backend_name, cli_list_t *peers) {
   const ls_backend_t *backend;
-  *peers = (list_t){.count = 0};
+  *peers = (cli_list_t){.count = 0};
   if (!text) return LS_OK;
-  ls_status_t status = read_list(b->ctx, BENCH_PEER, text, false, peers);
+  ls_status_t status = cli_list_read(b->ctx, bench_flags[BENCH_PEER].name, text, false, peers);
   for (int i = 0; i < peers->count && status == LS_OK; i++)
     if (strcmp(peers->word[i], "on") != 0 && strcmp(peers->word[i], "off") != 0)
       status = ls_fail(b->ctx, LS_ERR_ARGUMENT, "--peer takes on, off or both, not \"%s\"", peers->word[i]);
@@ -221,7 +188,7 @@ static ls_status_t read_peers(bench_t *b, const char *text, const char *backend_
 
 ls_status_t bench_sweep(bench_t *b) {
   ls_config_t *config;
-  list_t batches;
+  cli_list_t batches;
   lists_t l;
   char batch_text[32], ranks_text[32], strategies_text[64], backend[32];
   const char *models = b->args->extra[BENCH_MODELS], *peers = b->args->extra[BENCH_PEER];

@@ -2,6 +2,7 @@
  */
 #include "cli/planner.h"
 #include "cli/child.h"
+#include "cli/list.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -215,7 +216,17 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t
   return status;
 }
 
-enum { EXTRA_EMIT, EXTRA_POLICY, EXTRA_BUDGET, EXTRA_MACHINE, EXTRA_COUNT };
+enum { EXTRA_EMIT, EXTRA_POLICY, EXTRA_BUDGET, EXTRA_MACHINE, EXTRA_DEVICES, EXTRA_COUNT };
+
+static const cli_extra_t extras[] = {
+    [EXTRA_EMIT] = {"--emit", "FORM", "Print what starts the choice: mpirun (a line) or sbatch (a script)."},
+    [EXTRA_POLICY] = {"--policy", "RULE", "thresholds: answer as the study's rules would, for comparison."},
+    [EXTRA_BUDGET] = {"--budget-ms", "N",
+                      "At most so long to time ops that the profile does not know (6000)."},
+    [EXTRA_MACHINE] = {"--machine", "PROFILE",
+                       "Plan for the machine of this profile, from its rates; nothing is opened or timed."},
+    [EXTRA_DEVICES] = {"--devices", "N,..", "Only these numbers of devices."},
+    [EXTRA_COUNT] = {NULL, NULL, NULL}};
 
 static ls_status_t check_extras(ls_ctx_t *ctx, const cli_args_t *args) {
   const char *emit = args->extra[EXTRA_EMIT], *policy = args->extra[EXTRA_POLICY];
@@ -248,12 +259,18 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
   cli_planned_t planned;
   ls_plan_options_t options = {.devices_max = (int)args->ranks};
+  const char *devices = args->extra[EXTRA_DEVICES];
+  cli_list_t list = {.count = 0};
   int64_t budget_ms = 0;
   ls_status_t status = check_extras(ctx, args);
   if (status == LS_OK) status = cli_args_whole(ctx, &cli_plan, args, EXTRA_BUDGET, 1, 3600000, 0, &budget_ms);
+  if (status == LS_OK && devices)
+    status = cli_list_read(ctx, extras[EXTRA_DEVICES].name, devices, true, &list);
   if (status != LS_OK) return status;
   options.budget_s = (double)budget_ms * 1e-3;
   options.no_crossover = args->extra[EXTRA_EMIT] != NULL;
+  options.only = list.number;
+  options.only_count = list.count;
   status = ls_config_load(ctx, args->config, args->sets, args->set_count, &config);
   if (status != LS_OK) return status;
   status = cli_planner_make(ctx, config, args->extra[EXTRA_MACHINE], &options, &planned);
@@ -265,15 +282,6 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   return status;
 }
 
-static const cli_extra_t extras[] = {
-    [EXTRA_EMIT] = {"--emit", "FORM", "Print what starts the choice: mpirun (a line) or sbatch (a script)."},
-    [EXTRA_POLICY] = {"--policy", "RULE", "thresholds: answer as the study's rules would, for comparison."},
-    [EXTRA_BUDGET] = {"--budget-ms", "N",
-                      "At most so long to time ops that the profile does not know (6000)."},
-    [EXTRA_MACHINE] = {"--machine", "PROFILE",
-                       "Plan for the machine of this profile, from its rates; nothing is opened or timed."},
-    [EXTRA_COUNT] = {NULL, NULL, NULL}};
-
 const cli_command_t cli_plan = {
     .name = "plan",
     .summary = "Predicts which devices and strategy make the configured training fastest here.",
@@ -281,7 +289,7 @@ const cli_command_t cli_plan = {
                "that it does\n"
                "not hold are timed and remembered: on one GPU, or on this host's processors as the ranks "
                "share them.\n"
-               "All times are predicted. --ranks limits the devices.",
+               "All times are predicted. --ranks limits the devices, --devices names them.",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_VERBOSE,
     .extra = extras,
     .run = run};

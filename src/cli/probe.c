@@ -21,7 +21,7 @@ static const cli_extra_t extra[] = {
 typedef struct {
   double cpu, gpu, peers;
 } budget_t;
-static const budget_t full = {.cpu = 2.2, .gpu = 6, .peers = 3},
+static const budget_t full = {.cpu = 2.2, .gpu = 5, .peers = 2},
                       quick = {.cpu = 0.5, .gpu = 0.5, .peers = 0.5};
 
 /* 1: of a full measurement, 0: of a quick one. */
@@ -41,10 +41,10 @@ void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) {
   if (sentence) *sentence = '\0';
 }
 
-/* The CPU with every number of threads that 1 to 4 ranks would have. */
+/* The CPU with the numbers of threads that the ranks of each world would have. */
 static ls_status_t measure_cpu(ls_ctx_t *ctx, double budget_s, cli_probe_t *probe) {
   int counts[CLI_PROBE_RANKS_MAX], count = 0, cpus = ls_cpu_count();
-  for (int ranks = 1; ranks <= CLI_PROBE_RANKS_MAX && ranks <= cpus; ranks++)
+  for (int ranks = 1; ranks > 0; ranks = cli_probe_next(ranks, cpus))
     if (count == 0 || counts[count - 1] != cpus / ranks) counts[count++] = cpus / ranks;
   ls_status_t status = LS_OK;
   for (int i = 0; i < count && status == LS_OK; i++)
@@ -64,7 +64,7 @@ static int measure_gpus(const budget_t *budget, cli_probe_t *probe) {
     ls_ctx_destroy(own);
     return 0;
   }
-  int count = cuda->device->count(own);
+  int count = cuda->device->count(own), staged = 0;
   const ls_machine_t *m = &probe->machine;
   if (ls_probe_device(own, cuda, 0, 1, (int64_t)(budget->gpu * 1e9), probe->profile) != LS_OK)
     cli_probe_note(probe, "GPU 0: %.200s", ls_ctx_error(own));
@@ -76,8 +76,12 @@ static int measure_gpus(const budget_t *budget, cli_probe_t *probe) {
   if (count < 2)
     cli_probe_note(probe, "copies between GPUs: there is one");
   else if (ls_probe_peers(own, cuda, count < LS_GPU_MAX ? count : LS_GPU_MAX, (int64_t)(budget->peers * 1e9),
-                          probe->profile, &probe->wrong_copies) != LS_OK)
+                          probe->profile, &probe->wrong_copies, &staged) != LS_OK)
     cli_probe_note(probe, "copies between GPUs: %.200s", ls_ctx_error(own));
+  else if (staged > 0)
+    cli_probe_note(probe,
+                   "copies between GPUs: %d of %d pairs have no peer access and go through the host's memory",
+                   staged, count * (count - 1));
   ls_ctx_destroy(own);
   return count;
 }

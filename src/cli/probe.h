@@ -14,7 +14,7 @@ enum {
   CLI_PROBE_RANKS,
   CLI_PROBE_FRESH
 }; /* rows of its own flags */
-enum { CLI_PROBE_NOTES_MAX = 16, CLI_PROBE_RANKS_MAX = 4 };
+enum { CLI_PROBE_NOTES_MAX = 16, CLI_PROBE_RANKS_MAX = 8 };
 /* For a child process that measures, and for its end once it was asked to end: launchers and mpirun give
  * their own children two seconds. */
 enum { CLI_PROBE_LIMIT_S = 60, CLI_PROBE_GRACE_S = 5 };
@@ -34,6 +34,9 @@ typedef struct {
 
 void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) LS_PRINTF(2, 3);
 
+/* The numbers of ranks that are tried, each from the one before, beginning with 1: powers of two and all
+ * there are, up to CLI_PROBE_RANKS_MAX. 0 = there is no further one. */
+int cli_probe_next(int ranks, int most);
 /* probe_ranks.c. Starts mpirun with this program once per world size and takes over what the ranks measured;
  * what fails becomes a note. */
 void cli_probe_worlds(ls_ctx_t *ctx, bool quick, int gpus, cli_probe_t *probe);

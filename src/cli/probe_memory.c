@@ -127,7 +127,9 @@ static void one_world(const char *yaml, const char *out, const char *backend, in
 void cli_probe_memory(bool quick, int gpus, cli_probe_t *probe) {
   char yaml[PATH_MAX], out[PATH_MAX];
   first_use_t first = {0, 0};
-  int cpus = ls_cpu_count(), most = quick ? 2 : CLI_PROBE_RANKS_MAX;
+  int cpus = ls_cpu_count();
+  if (quick && cpus > 2) cpus = 2;
+  if (quick && gpus > 2) gpus = 2;
   if (!cli_child_file(yaml)) {
     cli_probe_note(probe, "memory of libraries: no temporary file: %s", strerror(errno));
     return;
@@ -137,9 +139,9 @@ void cli_probe_memory(bool quick, int gpus, cli_probe_t *probe) {
     goto yaml;
   }
   fflush(NULL);
-  for (int ranks = 1; ranks <= most && ranks <= cpus && !cli_child_stopped(); ranks++)
+  for (int ranks = 1; ranks > 0 && !cli_child_stopped(); ranks = cli_probe_next(ranks, cpus))
     one_world(yaml, out, "cpu", ranks, !quick, &first, probe);
-  for (int ranks = 1; ranks <= most && ranks <= gpus && !cli_child_stopped(); ranks++)
+  for (int ranks = gpus > 0; ranks > 0 && !cli_child_stopped(); ranks = cli_probe_next(ranks, gpus))
     one_world(yaml, out, "cuda", ranks, false, &first, probe);
   unlink(out);
 yaml:

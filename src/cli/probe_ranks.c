@@ -11,9 +11,17 @@
 
 enum { COMM_DEADLINE_S = 20 };
 
+int cli_probe_next(int ranks, int most) {
+  if (most > CLI_PROBE_RANKS_MAX) most = CLI_PROBE_RANKS_MAX;
+  if (ranks >= most) return 0;
+  return 2 * ranks < most ? 2 * ranks : most;
+}
+
 /* Nanoseconds for collectives (per transport) and neighbours in one world; all worlds share the budget. */
 static int64_t share_ns(bool quick, double full_s) {
-  int worlds = ls_cpu_count() < CLI_PROBE_RANKS_MAX ? ls_cpu_count() - 1 : CLI_PROBE_RANKS_MAX - 1;
+  int worlds = 0;
+  for (int ranks = 2; ranks > 0 && ranks <= ls_cpu_count(); ranks = cli_probe_next(ranks, ls_cpu_count()))
+    worlds++;
   return (int64_t)(1e9 * (quick ? full_s / 10 : full_s) / (worlds > 1 ? worlds : 1));
 }
 
@@ -120,6 +128,7 @@ static void one_world(ls_ctx_t *ctx, bool quick, int ranks, cli_probe_t *probe) 
 void cli_probe_worlds(ls_ctx_t *ctx, bool quick, int gpus, cli_probe_t *probe) {
   int cpus = ls_cpu_count(), most = cpus > gpus ? cpus : gpus;
   if (most < 2) cli_probe_note(probe, "collectives: one CPU and at most one GPU give one rank");
-  for (int ranks = 2; ranks <= most && ranks <= CLI_PROBE_RANKS_MAX && !cli_child_stopped(); ranks++)
+  for (int ranks = cli_probe_next(1, most); ranks > 0 && !cli_child_stopped();
+       ranks = cli_probe_next(ranks, most))
     one_world(ctx, quick, ranks, probe);
 }

@@ -54,6 +54,10 @@ typedef struct {
   /* Bytes of the device's memory that are in use, by whomever, and that there are. NULL: its memory is the
    * host's. */
   ls_status_t (*memory)(ls_device_t *device, int64_t *used_bytes, int64_t *total_bytes);
+  /* From now on this device reaches the memory of device `index` of this process itself, and copies between
+   * the two go that way; *direct says whether the machine allows it. Without it they go through the host's
+   * memory. NULL: there is but one memory. */
+  ls_status_t (*reach)(ls_device_t *device, int index, bool *direct);
 } ls_device_ops_t;
 
 typedef struct {
@@ -131,7 +135,7 @@ typedef struct {
   ls_status_t (*nccl_create)(ls_ctx_t *ctx, ls_device_t *device, struct ls_comm *control, int64_t deadline_ns,
                              struct ls_comm **comm);
 } ls_cuda_module_t;
-enum { LS_CUDA_ABI = 4 };
+enum { LS_CUDA_ABI = 5 };
 typedef const ls_cuda_module_t *(*ls_cuda_module_fn)(void);
 #define LS_CUDA_MODULE_SYMBOL "ls_cuda_module"
 #define LS_CUDA_MODULE_FILE   "lockstep_cuda.so"

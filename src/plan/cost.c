@@ -9,7 +9,7 @@
 #include <math.h>
 
 /* Errors of the model itself, half-widths of 90 % intervals; docs/plan.md says how they were found. */
-static const double error_single = 0.06, error_ranks = 0.15, error_interpolated = 0.10;
+static const double error_single = 0.06, error_ranks = 0.15, error_interpolated = 0.10, error_worlds = 0.05;
 /* A GPU that computes while NCCL's kernels run on it: found with bench/plan_accuracy.py on two H200. */
 static const double device_overlap = 1.25;
 /* A curve is what ranks take that do nothing else. Caches that are cold and processors that are shared make
@@ -102,13 +102,34 @@ static double memory_part(const ls_cost_t *cost, const ls_task_t *task, double n
   return task->bytes > 0 && task->flops < 8 * task->bytes ? 1 : 0;
 }
 
+bool ls_cost_collective(const ls_profile_t *profile, const char *kind, const char *transport, int ranks,
+                        double bytes, ls_time_t *time) {
+  char key[LS_PROFILE_KEY_BYTES];
+  if (ls_profile_interpolate(profile, ls_profile_collective_key(key, kind, transport, ranks), bytes, time))
+    return true;
+  ls_time_t fewer, more;
+  int low = ranks - 1, high = ranks + 1;
+  while (low > 1 && !ls_profile_interpolate(profile, ls_profile_collective_key(key, kind, transport, low),
+                                            bytes, &fewer))
+    low--;
+  while (
+      high < 2 * ranks &&
+      !ls_profile_interpolate(profile, ls_profile_collective_key(key, kind, transport, high), bytes, &more))
+    high++;
+  if (low < 2 || high >= 2 * ranks) return false;
+  double part = (double)(ranks - low) / (high - low);
+  time->ns = fewer.ns + part * (more.ns - fewer.ns);
+  time->low_ns = (1 - error_worlds) * fmin(fewer.low_ns, time->ns);
+  time->high_ns = (1 + error_worlds) * fmax(more.high_ns, time->ns);
+  return true;
+}
+
 static ls_status_t collective_time(ls_cost_t *cost, const ls_schedule_t *s, const ls_task_t *task,
                                    ls_time_t *time) {
   const char *kind = ls_collective_name(task->collective);
-  ls_profile_collective_key(cost->key, kind, cost->transport, cost->ranks);
   double bytes = (double)s->tensors[task->out[0]].size_bytes;
-  if (!ls_profile_interpolate(cost->profile, cost->key, bytes, time)) {
-    cost->missing = cost->key;
+  if (!ls_cost_collective(cost->profile, kind, cost->transport, cost->ranks, bytes, time)) {
+    cost->missing = ls_profile_collective_key(cost->key, kind, cost->transport, cost->ranks);
     return LS_ERR_NOT_FOUND;
   }
   *time = ls_family_scaled(*time, cost->exchange);

@@ -25,6 +25,10 @@ typedef struct {
   char key[LS_PROFILE_KEY_BYTES];
 } ls_cost_t;
 
+/* A collective of `bytes` by the profile's curve of so many ranks; between those of fewer and of more (less
+ * than twice as many) where it has none. False: nor does it have those. */
+bool ls_cost_collective(const ls_profile_t *profile, const char *kind, const char *transport, int ranks,
+                        double bytes, ls_time_t *time);
 /* Whether the ranks are timed together. */
 bool ls_cost_beside(const ls_backend_t *backend, int ranks);
 /* The processors that a rank may use when `ranks` share this machine; 0 = all. */

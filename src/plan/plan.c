@@ -13,8 +13,11 @@ static const double budget_default_s = 6;
 static const int64_t bucket_choices[BUCKET_CHOICES] = {INT64_C(1000000000000), 16 << 20, 4 << 20, 1 << 20,
                                                        256 << 10};
 
-/* Every number up to eight, then powers of two, and all of them. */
-static bool worth_trying(int n, int most) {
+/* Every number up to eight, then powers of two, and all of them; or those that were asked for. */
+static bool worth_trying(int n, int most, const ls_plan_options_t *options) {
+  for (int i = 0; i < options->only_count; i++)
+    if (options->only[i] == n) return true;
+  if (options->only_count > 0) return false;
   return n <= ALL_UP_TO || n == most || (n & (n - 1)) == 0;
 }
 
@@ -66,6 +69,15 @@ static void measure_data(const ls_config_t *config, const ls_plan_options_t *opt
                                        rows, ls_model_inputs(model), classes ? 1 : ls_model_outputs(model)),
                                    .reading_bytes = options->reading_bytes,
                                    .log_bytes = (int64_t)steps * (int64_t)sizeof(double)};
+}
+
+static ls_status_t check_only(const ls_planner_t *p, const ls_plan_options_t *options) {
+  for (int i = 0; i < options->only_count; i++)
+    if (options->only[i] < 1 || options->only[i] > p->devices)
+      return ls_fail(p->ctx, LS_ERR_ARGUMENT,
+                     "plan: %lld devices were asked for, but 1 to %d can share this step here",
+                     (long long)options->only[i], p->devices);
+  return LS_OK;
 }
 
 static bool listed(const ls_plan_t *plan, const ls_candidate_t *c) {
@@ -201,7 +213,8 @@ static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_pl
   if (!plan->candidate) return LS_ERR_MEMORY;
   ls_status_t status = count_params(p->ctx, p->config, &plan->params);
   for (int n = 1; n <= p->devices && status == LS_OK; n++)
-    if (worth_trying(n, p->devices) && ls_train_can_share(p->config, n)) status = enumerate(p, plan, n);
+    if (worth_trying(n, p->devices, options) && ls_train_can_share(p->config, n))
+      status = enumerate(p, plan, n);
   p->jobs_left = plan->count + 2;
   if (status == LS_OK) status = time_all(p, plan);
   for (int i = 0; i < plan->count && status == LS_OK; i++)
@@ -244,10 +257,12 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
   ls_status_t status = find_backend(&p, options);
   if (status == LS_OK) status = ls_backend_check_math(ctx, p.backend, (ls_math_t)config->train.precision);
   if (status != LS_OK) return status;
+  p.devices = count_devices(&p, options, config->train.batch);
+  status = check_only(&p, options);
+  if (status != LS_OK) return status;
   ls_arena_init(&plan.arena, ctx);
   double budget_s = options->budget_s > 0 ? options->budget_s : budget_default_s;
   p.deadline_ns = ls_clock_ns() + (int64_t)(budget_s * 1e9);
-  p.devices = count_devices(&p, options, config->train.batch);
   p.memory_bytes = plan.memory_bytes = device_memory(profile, p.backend, options);
   p.host_memory_bytes = p.backend->host_memory ? 0 : ls_profile_machine(profile)->memory_bytes;
   measure_data(config, options, &p);
@@ -259,10 +274,12 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
   plan.profile_changed = p.timed > 0;
   if (status == LS_OK && plan.choice < 0) {
     const ls_candidate_t *c = &plan.candidate[0];
-    status = c->fits ? ls_fail(ctx, LS_ERR_NOT_FOUND, "plan: %s", c->why)
-                     : ls_fail(ctx, LS_ERR_MEMORY,
-                               "plan: no candidate fits: the smallest needs %.1f MB for each rank",
-                               (double)smallest(&plan) * 1e-6);
+    status =
+        plan.count == 0 ? ls_fail(ctx, LS_ERR_ARGUMENT, "plan: the devices asked for cannot share this step")
+        : c->fits
+            ? ls_fail(ctx, LS_ERR_NOT_FOUND, "plan: %s", c->why)
+            : ls_fail(ctx, LS_ERR_MEMORY, "plan: no candidate fits: the smallest needs %.1f MB for each rank",
+                      (double)smallest(&plan) * 1e-6);
   }
   if (status != LS_OK) {
     ls_plan_release(&plan);

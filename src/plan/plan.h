@@ -89,7 +89,9 @@ typedef struct {
 } ls_plan_t;
 
 typedef struct {
-  int devices_max;       /* 0 = all there are */
+  int devices_max;     /* 0 = all there are */
+  const int64_t *only; /* only these numbers of devices; NULL = every one that is worth trying */
+  int only_count;
   double budget_s;       /* for timing; 0 = 6 */
   bool no_crossover;     /* leave that search out */
   bool replay;           /* plan for the profile's machine, which is not here: nothing is opened or timed */

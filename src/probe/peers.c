@@ -1,4 +1,4 @@
-/* Copies between the devices of one process: one pair at a time, then all at once. Every copy is checked: a
+/* Copies between the devices of one process: one pair at a time, then all at once. Every pair is checked: a
  * link that is fast and wrong (an IOMMU in the way of peer access, say) must not be trained over. */
 #include "probe/probe.h"
 #include "probe/samples.h"
@@ -20,6 +20,7 @@ typedef struct {
   const ls_backend_t *backend;
   end_t end[LS_GPU_MAX];
   int count;
+  int staged;
   uint32_t *pattern, *got; /* CHECKED bytes each, of the host */
   ls_samples_t pair[LS_GPU_MAX][LS_GPU_MAX][SIZES], all;
 } peers_t;
@@ -47,6 +48,14 @@ static ls_status_t end_open(peers_t *p, int index) {
   return status;
 }
 
+static ls_status_t reach(peers_t *p, int i, int j) {
+  if (!p->backend->device->reach) return LS_OK;
+  bool direct = false;
+  ls_status_t status = p->backend->device->reach(p->end[i].device, j, &direct);
+  if (status == LS_OK && !direct) p->staged++;
+  return status;
+}
+
 static ls_status_t prepare(peers_t *p) {
   p->pattern = ls_alloc(p->ctx, CHECKED);
   p->got = ls_alloc(p->ctx, CHECKED);
@@ -54,6 +63,9 @@ static ls_status_t prepare(peers_t *p) {
   ls_status_t status = LS_OK;
   for (int i = 0; i < p->count && status == LS_OK; i++)
     status = end_open(p, i);
+  for (int i = 0; i < p->count && status == LS_OK; i++)
+    for (int j = 0; j < p->count && status == LS_OK; j++)
+      if (i != j) status = reach(p, i, j);
   return status;
 }
 
@@ -136,7 +148,7 @@ static ls_status_t report(const peers_t *p, ls_profile_t *profile) {
 }
 
 ls_status_t ls_probe_peers(ls_ctx_t *ctx, const ls_backend_t *backend, int count, int64_t budget_ns,
-                           ls_profile_t *profile, int *wrong) {
+                           ls_profile_t *profile, int *wrong, int *staged) {
   if (count < 2 || count > LS_GPU_MAX)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "probe: copies need 2 to %d devices, not %d", LS_GPU_MAX, count);
   peers_t *p = ls_alloc(ctx, sizeof *p);
@@ -148,7 +160,10 @@ ls_status_t ls_probe_peers(ls_ctx_t *ctx, const ls_backend_t *backend, int count
   ls_status_t status = prepare(p);
   if (status == LS_OK) status = measure(p, budget_ns, &found);
   if (status == LS_OK) status = report(p, profile);
-  if (status == LS_OK) *wrong = found;
+  if (status == LS_OK) {
+    *wrong = found;
+    *staged = p->staged;
+  }
   peers_release(p);
   ls_free(p);
   return status;

@@ -96,6 +96,33 @@ static void copies_go_every_way(void **state) {
   free_device(y);
 }
 
+/* With access to it, and again: a second time changes nothing. */
+static void another_gpu_is_reached(void **state) {
+  (void)state;
+  enum { COUNT = 4096 };
+  if (backend->device->count(ctx) < 2) skip();
+  ls_device_options_t options = {.index = 1, .threads = 1};
+  ls_device_t *other;
+  void *memory;
+  bool direct, again;
+  assert_int_equal(backend->device->open(ctx, &options, &other), LS_OK);
+  assert_int_equal(backend->buffer->alloc(other, LS_MEM_DEVICE, COUNT * sizeof(float), &memory), LS_OK);
+  float *x = device_floats(COUNT), *y = device_floats(COUNT);
+  assert_int_equal(backend->device->reach(device, 1, &direct), LS_OK);
+  assert_int_equal(backend->device->reach(device, 1, &again), LS_OK);
+  assert_int_equal(direct, again);
+  assert_int_equal(backend->device->reach(device, 0, &again), LS_OK);
+  assert_false(again); /* itself */
+  fill(a, x, COUNT, 7);
+  assert_int_equal(backend->stream->copy(a, memory, x, COUNT * sizeof(float)), LS_OK);
+  assert_int_equal(backend->stream->copy(a, y, memory, COUNT * sizeof(float)), LS_OK);
+  assert_all(y, COUNT, 7);
+  free_device(x);
+  free_device(y);
+  backend->buffer->free(other, LS_MEM_DEVICE, memory);
+  backend->device->close(other);
+}
+
 static void events_order_streams(void **state) {
   (void)state;
   enum { COUNT = 4096 };
@@ -320,6 +347,7 @@ int main(void) {
       cmocka_unit_test(memory_is_aligned_and_zero),
       cmocka_unit_test(too_much_memory_is_refused),
       cmocka_unit_test(copies_go_every_way),
+      cmocka_unit_test(another_gpu_is_reached),
       cmocka_unit_test(events_order_streams),
       cmocka_unit_test(host_calls_run_in_order_and_errors_stick),
       cmocka_unit_test(a_wait_ends_at_its_deadline),

@@ -123,6 +123,23 @@ static void a_timed_exchange_corrects_the_collectives(void **state) {
   }
 }
 
+static void worlds_between_measured_ones_lie_on_a_line(void **state) {
+  (void)state;
+  ls_time_t t;
+  fill_all_reduce(profile, 2, 1000);
+  assert_true(ls_cost_collective(profile, "all-reduce", "mpi", 2, 100, &t));
+  assert_true(t.ns == 1000 && t.low_ns == 1000 && t.high_ns == 1000);
+  assert_false(ls_cost_collective(profile, "all-reduce", "mpi", 3, 100, &t)); /* beyond all is not guessed */
+  fill_all_reduce(profile, 4, 4000);
+  assert_true(ls_cost_collective(profile, "all-reduce", "mpi", 3, 100, &t));
+  assert_true(t.ns == 2500 && t.low_ns < 1000 && t.high_ns > 4000);
+  assert_false(ls_cost_collective(profile, "all-reduce", "mpi", 5, 100, &t));
+  fill_all_reduce(profile, 8, 5000);
+  assert_true(ls_cost_collective(profile, "all-reduce", "mpi", 5, 100, &t));
+  assert_true(t.ns == 4250);
+  assert_false(ls_cost_collective(profile, "all-gather", "mpi", 3, 100, &t));
+}
+
 static void between_measured_rows_times_are_linear(void **state) {
   (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
@@ -215,15 +232,11 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      TEST(one_device_is_the_sum_of_its_tasks),
-      TEST(two_devices_add_what_they_exchange),
-      TEST(a_timed_exchange_corrects_the_collectives),
-      TEST(shards_are_priced_with_what_they_gather),
-      TEST(memory_does_not_change_the_shards),
-      TEST(between_measured_rows_times_are_linear),
-      TEST(what_is_missing_is_named_with_its_remedy),
-      TEST(families_hold_what_times_depend_on),
-      TEST(every_allocation_may_fail),
+      TEST(one_device_is_the_sum_of_its_tasks),        TEST(two_devices_add_what_they_exchange),
+      TEST(a_timed_exchange_corrects_the_collectives), TEST(worlds_between_measured_ones_lie_on_a_line),
+      TEST(shards_are_priced_with_what_they_gather),   TEST(memory_does_not_change_the_shards),
+      TEST(between_measured_rows_times_are_linear),    TEST(what_is_missing_is_named_with_its_remedy),
+      TEST(families_hold_what_times_depend_on),        TEST(every_allocation_may_fail),
   };
   return cmocka_run_group_tests_name("cost", tests, NULL, NULL);
 }

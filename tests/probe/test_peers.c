@@ -20,9 +20,10 @@ static void right(void **state) {
   ls_profile_t *profile = profile_of(c);
   const ls_curve_point_t *points;
   ls_time_t t;
-  int wrong = -7;
-  assert_int_equal(ls_probe_peers(c->ctx, &ls_backend_cpu, 2, 1, profile, &wrong), LS_OK);
+  int wrong = -7, staged = -7;
+  assert_int_equal(ls_probe_peers(c->ctx, &ls_backend_cpu, 2, 1, profile, &wrong, &staged), LS_OK);
   assert_int_equal(wrong, 0);
+  assert_int_equal(staged, 0); /* one memory */
   assert_int_equal(ls_profile_curve(profile, "device-copy cpu 0-1", &points), 3);
   assert_int_equal(ls_profile_curve(profile, "device-copy cpu 1-0", &points), 3);
   assert_true(points[2].bytes == LARGEST_BYTES && points[2].time.ns > 0);
@@ -60,18 +61,43 @@ static void one_wrong_byte(void **state) {
   backend.stream = &spoiling;
   backend.device = &device;
   ls_profile_t *profile = profile_of(c);
-  int wrong = -7;
-  assert_int_equal(ls_probe_peers(c->ctx, &backend, 2, 1, profile, &wrong), LS_OK);
+  int wrong = -7, staged = -7;
+  assert_int_equal(ls_probe_peers(c->ctx, &backend, 2, 1, profile, &wrong, &staged), LS_OK);
   assert_int_equal(wrong, 1);
+  ls_profile_destroy(profile);
+}
+
+/* Of three devices 0 and 1 reach each other. */
+static int asked;
+static ls_status_t reach(ls_device_t *device, int index, bool *direct) {
+  (void)device;
+  asked |= 1 << index;
+  *direct = index < 2;
+  return LS_OK;
+}
+static void counts_copies_through_the_host(void **state) {
+  capture_t *c = *state;
+  static ls_device_ops_t device;
+  device = *ls_backend_cpu.device;
+  device.open = open_spoiled;
+  device.reach = reach;
+  backend = ls_backend_cpu;
+  backend.device = &device;
+  ls_profile_t *profile = profile_of(c);
+  int wrong = -7, staged = -7;
+  assert_int_equal(ls_probe_peers(c->ctx, &backend, 3, 1, profile, &wrong, &staged), LS_OK);
+  assert_int_equal(wrong, 0);
+  assert_int_equal(asked, 7);
+  assert_int_equal(staged, 2); /* 0 and 1 to 2 */
   ls_profile_destroy(profile);
 }
 
 static void refuses(void **state) {
   capture_t *c = *state;
   ls_profile_t *profile = profile_of(c);
-  int wrong = -7;
-  assert_int_equal(ls_probe_peers(c->ctx, &ls_backend_cpu, 1, 1, profile, &wrong), LS_ERR_ARGUMENT);
-  assert_int_equal(ls_probe_peers(c->ctx, &ls_backend_cpu, LS_GPU_MAX + 1, 1, profile, &wrong),
+  int wrong = -7, staged = -7;
+  assert_int_equal(ls_probe_peers(c->ctx, &ls_backend_cpu, 1, 1, profile, &wrong, &staged), LS_ERR_ARGUMENT);
+  assert_int_equal(ls_probe_peers(c->ctx, &ls_backend_cpu, LS_GPU_MAX + 1, 1, profile, &wrong, &staged),
                    LS_ERR_ARGUMENT);
   assert_int_equal(wrong, -7);
   ls_profile_destroy(profile);
@@ -80,11 +106,11 @@ static void refuses(void **state) {
 static ls_status_t life(capture_t *c) {
   static ls_machine_t machine;
   ls_profile_t *profile;
-  int wrong;
+  int wrong, staged;
   ls_machine_clear(&machine);
   ls_status_t status = ls_profile_create(c->ctx, &machine, &profile);
   if (status != LS_OK) return status;
-  status = ls_probe_peers(c->ctx, &ls_backend_cpu, 2, 1, profile, &wrong);
+  status = ls_probe_peers(c->ctx, &ls_backend_cpu, 2, 1, profile, &wrong, &staged);
   ls_profile_destroy(profile);
   return status;
 }
@@ -97,6 +123,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(right, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(one_wrong_byte, capture_setup, capture_teardown),
+      cmocka_unit_test_setup_teardown(counts_copies_through_the_host, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(refuses, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(every_allocation_fails_once, capture_setup, capture_teardown),
   };

@@ -83,11 +83,29 @@ static ls_status_t device_memory(ls_device_t *device, int64_t *used_bytes, int64
   return LS_OK;
 }
 
+/* Once enabled it stays so while the process lives. */
+static ls_status_t reach(ls_device_t *device, int index, bool *direct) {
+  int own = ls_cuda_device(device)->index, can = 0;
+  cudaError_t error = own == index ? cudaSuccess : cudaDeviceCanAccessPeer(&can, own, index);
+  if (error == cudaSuccess && can) {
+    error = cudaSetDevice(own);
+    if (error == cudaSuccess) error = cudaDeviceEnablePeerAccess(index, 0);
+    if (error == cudaErrorPeerAccessAlreadyEnabled) {
+      (void)cudaGetLastError();
+      error = cudaSuccess;
+    }
+  }
+  ls_status_t status = ls_cuda_check(device->ctx, error, "enabling access to another GPU's memory");
+  if (status == LS_OK) *direct = can != 0;
+  return status;
+}
+
 const ls_device_ops_t ls_cuda_device_ops = {.open = open_device,
                                             .close = close_device,
                                             .kernel = ls_cuda_kernel,
                                             .count = count,
-                                            .memory = device_memory};
+                                            .memory = device_memory,
+                                            .reach = reach};
 
 static ls_status_t fail_memory(ls_device_t *device, ls_mem_t mem, size_t size_bytes, cudaError_t error) {
   size_t free_bytes = 0, total_bytes = 0;
