@@ -1,0 +1,120 @@
+/* The rules between sections: what no row can say of its own value. */
+#include "train/config_parts.h"
+
+#include "strategy/strategy.h"
+
+#include <string.h>
+
+/* A string option whose values are known only here: unknown ones are reported at the value. */
+static ls_status_t check_name(ls_ctx_t *ctx, const ls_doc_node_t *section, const char *key, const char *value,
+                              const char *const *names) {
+  for (int i = 0; names[i]; i++)
+    if (strcmp(names[i], value) == 0) return LS_OK;
+  const ls_doc_node_t *node = ls_doc_get(section, key);
+  const char *nearest = ls_nearest(value, names);
+  static const ls_place_t nowhere = {0};
+  return ls_fail_at(ctx, LS_ERR_CONFIG, node ? &node->place : &nowhere, "unknown %s \"%s\"%s%s%s", key, value,
+                    nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+}
+
+enum { STRATEGIES_MAX = 32 };
+/* Every strategy, and the word that leaves the choice to the planner. */
+static void strategy_names(const char *names[STRATEGIES_MAX + 2]) {
+  int count = 0;
+  for (; ls_strategies[count] && count < STRATEGIES_MAX; count++)
+    names[count] = ls_strategies[count]->name;
+  names[count++] = "auto";
+  names[count] = NULL;
+}
+
+static const ls_place_t *place_of(const ls_doc_node_t *section, const char *key,
+                                  const ls_place_t *otherwise) {
+  const ls_doc_node_t *node = section ? ls_doc_get(section, key) : NULL;
+  return node ? &node->place : otherwise;
+}
+
+/* The rules of parallel.reproducible. How many ranks there are is known only later where the planner or a
+ * launcher decides. */
+static ls_status_t check_reproducible(ls_ctx_t *ctx, const ls_doc_t *doc, const ls_config_t *config) {
+  const ls_doc_node_t *train = ls_doc_get(doc->root, "train"), *parallel = ls_doc_get(doc->root, "parallel");
+  const ls_place_t whole = {.file = doc->file};
+  const ls_place_t *parallel_place = parallel ? &parallel->key_place : &whole;
+  long long shards = config->parallel.shards, ranks = config->parallel.ranks;
+  ls_status_t status = LS_OK;
+  if (!config->parallel.reproducible) return LS_OK;
+  if (shards & (shards - 1))
+    status = ls_fail_at(ctx, LS_ERR_CONFIG, place_of(parallel, "shards", parallel_place),
+                        "parallel.shards must be a power of two, such as 4, 8 or 16, not %lld", shards);
+  else if (shards % ranks != 0 && !config->parallel.automatic)
+    status = ls_fail_at(
+        ctx, LS_ERR_CONFIG, place_of(parallel, "ranks", parallel_place),
+        "parallel.reproducible: %lld shards cannot be spread evenly over %lld ranks; use a power of "
+        "two up to %lld, or raise parallel.shards",
+        shards, ranks, shards);
+  if (config->train.accumulate > 1)
+    status = ls_config_first(
+        status, ls_fail_at(ctx, LS_ERR_CONFIG, place_of(train, "accumulate", &whole),
+                           "parallel.reproducible computes the step in parallel.shards micro-batches "
+                           "already; leave train.accumulate out and raise parallel.shards (%lld) "
+                           "where memory is short",
+                           shards));
+  return status;
+}
+
+/* What a named backend cannot do; which one "auto" is shows where a device is opened (ls_backend_check_math).
+ */
+static ls_status_t check_precision(ls_ctx_t *ctx, const ls_doc_node_t *train, const ls_config_t *config) {
+  const char *backend = config->parallel.backend;
+  if (strcmp(backend, "auto") == 0 || strcmp(backend, "cuda") == 0) return LS_OK;
+  const ls_doc_node_t *node = ls_doc_get(train, "precision");
+  static const ls_place_t nowhere = {0};
+  return ls_fail_at(ctx, LS_ERR_CONFIG, node ? &node->place : &nowhere,
+                    "train.precision is %s, which backend %s does not have: use parallel.backend: cuda, or "
+                    "train.precision: fp32",
+                    ls_math_names[config->train.precision], backend);
+}
+
+ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config) {
+  const ls_doc_node_t *train = ls_doc_get(doc->root, "train"), *parallel = ls_doc_get(doc->root, "parallel");
+  const ls_place_t whole = {.file = doc->file};
+  const ls_place_t *train_place = train ? &train->key_place : &whole;
+  const ls_place_t *parallel_place = parallel ? &parallel->key_place : &whole;
+  ls_status_t status = LS_OK;
+  if (config->train.epochs > 0 && config->train.steps > 0)
+    status = ls_config_first(
+        status, ls_fail_at(ctx, LS_ERR_CONFIG, train_place, "give train.epochs or train.steps, not both"));
+  if (config->train.epochs == 0 && config->train.steps == 0) config->train.epochs = 1;
+  int64_t samples;
+  if (__builtin_mul_overflow(config->train.steps, config->train.batch, &samples))
+    status =
+        ls_config_first(status, ls_fail_at(ctx, LS_ERR_CONFIG, train_place,
+                                           "%lld steps of %lld samples are more than can be counted",
+                                           (long long)config->train.steps, (long long)config->train.batch));
+  const char *strategies[STRATEGIES_MAX + 2];
+  strategy_names(strategies);
+  static const char *const backends[] = {"auto", "cpu", "cuda", "ref", "null", NULL};
+  const char *strategy = config->parallel.strategy;
+  status = ls_config_first(status, check_name(ctx, parallel, "strategy", strategy, strategies));
+  config->parallel.automatic = strcmp(strategy, "auto") == 0;
+  if (config->parallel.automatic)
+    config->parallel.strategy = strategy = config->parallel.ranks > 1 ? "ddp" : "single";
+  status = ls_config_first(status, check_name(ctx, parallel, "backend", config->parallel.backend, backends));
+  if (config->train.precision != LS_MATH_FP32)
+    status = ls_config_first(status, check_precision(ctx, train, config));
+  const ls_strategy_t *row = ls_strategy_find(strategy);
+  if (row && !row->distributed && config->parallel.ranks > 1)
+    status = ls_config_first(
+        status, ls_fail_at(ctx, LS_ERR_CONFIG, parallel_place,
+                           "strategy \"%s\" uses one rank, but parallel.ranks is %lld; use ddp or "
+                           "ranks: 1",
+                           strategy, (long long)config->parallel.ranks));
+  const ls_doc_node_t *optimizer = ls_doc_get(train, "optimizer");
+  status = ls_config_first(
+      status, ls_optim_check(ctx, optimizer ? &optimizer->key_place : &whole, &config->optimizer));
+  if (config->train.batch < config->parallel.ranks)
+    status = ls_config_first(status,
+                             ls_fail_at(ctx, LS_ERR_CONFIG, train_place,
+                                        "the global batch (%lld) is smaller than the number of ranks (%lld)",
+                                        (long long)config->train.batch, (long long)config->parallel.ranks));
+  return ls_config_first(status, check_reproducible(ctx, doc, config));
+}

@@ -1,0 +1,19 @@
+/* Inside the configuration: its own sections and rules. */
+#ifndef LS_TRAIN_CONFIG_PARTS_H
+#define LS_TRAIN_CONFIG_PARTS_H
+
+#include "train/config.h"
+
+/* config_rows.c */
+extern const ls_section_t ls_train_section, ls_checkpoint_section, ls_parallel_section, ls_cost_section;
+
+/* config_check.c: the rules between sections; reports every one that is broken. Sets what depends on several
+ * sections (epochs, parallel.automatic, parallel.strategy). */
+ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config);
+
+/* The first error of several; later ones were reported as well. */
+static inline ls_status_t ls_config_first(ls_status_t a, ls_status_t b) {
+  return a != LS_OK ? a : b;
+}
+
+#endif
