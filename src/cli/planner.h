@@ -28,8 +28,9 @@ ls_status_t cli_count_samples(ls_ctx_t *ctx, const ls_config_t *config, ls_plan_
 /* A shell line; owned by the arena, NULL when memory is short. */
 const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const ls_plan_t *plan,
                                 const ls_candidate_t *c);
-/* planner_show.c */
+/* planner_json.c. New reference; NULL when memory is short. */
 json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planned_t *planned);
+/* planner_show.c */
 void cli_planner_table(const ls_config_t *config, cli_planned_t *planned);
 ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, cli_planned_t *planned, const char *form);
 void cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
