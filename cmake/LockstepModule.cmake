@@ -51,3 +51,22 @@ function(ls_test name)
     set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}" SKIP_RETURN_CODE 77)
   endif()
 endfunction()
+
+# ls_program_test(NAME SCRIPT file.sh TIMEOUT s [PROCESSORS n] [LABELS ...] [LEAK_CHECK])
+#   The program as a user runs it: a shell script beside the CMakeLists.txt, given the program and the sources.
+#   Open MPI keeps memory until the process ends: leaks of ours are looked for only where no MPI runs (LEAK_CHECK,
+#   tests/cli).
+function(ls_program_test name)
+  cmake_parse_arguments(T "LEAK_CHECK" "SCRIPT;TIMEOUT;PROCESSORS" "LABELS" ${ARGN})
+  add_test(NAME ${name}
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/${T_SCRIPT} $<TARGET_FILE:lockstep_cli> ${PROJECT_SOURCE_DIR}
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  list(APPEND T_LABELS program)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} SKIP_RETURN_CODE 77 LABELS "${T_LABELS}")
+  if(T_PROCESSORS)
+    set_tests_properties(${name} PROPERTIES PROCESSORS ${T_PROCESSORS})
+  endif()
+  if(NOT T_LEAK_CHECK)
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT ASAN_OPTIONS=leak_check_at_exit=0)
+  endif()
+endfunction()
