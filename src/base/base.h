@@ -7,6 +7,7 @@
 #include "base/ctx.h"
 #include "base/doc.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/option.h"
 #include "base/rng.h"
 #include "base/thread.h"

@@ -89,14 +89,9 @@ static ls_status_t check_document(ls_ctx_t *ctx, const char *path, const json_t 
 }
 
 ls_status_t ls_bench_document_read(ls_ctx_t *ctx, const char *path, json_t **out) {
-  char *bytes;
-  size_t size_bytes;
-  ls_status_t status = ls_file_read(ctx, path, DOCUMENT_BYTES_MAX, &bytes, &size_bytes);
+  json_t *document;
+  ls_status_t status = ls_json_read(ctx, path, DOCUMENT_BYTES_MAX, LS_ERR_DATA, "", &document);
   if (status != LS_OK) return status;
-  json_error_t error;
-  json_t *document = json_loadb(bytes, size_bytes, JSON_REJECT_DUPLICATES, &error);
-  ls_free(bytes);
-  if (!document) return ls_fail(ctx, LS_ERR_DATA, "%s:%d:%d: %s", path, error.line, error.column, error.text);
   status = check_document(ctx, path, document);
   if (status != LS_OK)
     json_decref(document);

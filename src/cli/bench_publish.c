@@ -42,6 +42,7 @@ static ls_status_t try_output(ls_ctx_t *ctx, bench_flag_t flag, const char *path
   return status;
 }
 
+enum { PLAN_BYTES_MAX = 64 << 20 };
 /* --plan FILE,FILE: a plan is for one configuration and batch, so a sweep may need several. */
 static ls_status_t read_plans(bench_t *b, const char *list) {
   char *copy = ls_strdup(b->ctx, list), *state = NULL;
@@ -50,13 +51,12 @@ static ls_status_t read_plans(bench_t *b, const char *list) {
   b->plans = json_array();
   for (char *path = strtok_r(copy, ",", &state); path && status == LS_OK;
        path = strtok_r(NULL, ",", &state)) {
-    json_error_t error;
-    json_t *plan = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
-    if (!plan || !json_is_array(json_object_get(plan, "candidates")))
-      status = ls_fail(b->ctx, plan || error.line > 0 ? LS_ERR_DATA : LS_ERR_IO,
-                       "%s: not a plan of lockstep plan --json%s%s", path, plan ? "" : ": ",
-                       plan ? "" : error.text);
-    else
+    json_t *plan = NULL;
+    status = ls_json_read(b->ctx, path, PLAN_BYTES_MAX, LS_ERR_DATA, "; not a plan of lockstep plan --json",
+                          &plan);
+    if (status == LS_OK && !json_is_array(json_object_get(plan, "candidates")))
+      status = ls_fail(b->ctx, LS_ERR_DATA, "%s: not a plan of lockstep plan --json", path);
+    if (status == LS_OK)
       json_array_append_new(b->plans, json_pack("{s:o, s:O}", "path", cli_text(path), "plan", plan));
     json_decref(plan);
   }

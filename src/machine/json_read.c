@@ -174,14 +174,9 @@ ls_status_t ls_machine_from_json(ls_ctx_t *ctx, const char *name, const json_t *
 }
 
 ls_status_t ls_machine_load(ls_ctx_t *ctx, const char *path, ls_machine_t *machine) {
-  char *text;
-  size_t size;
-  ls_status_t status = ls_file_read(ctx, path, FILE_BYTES_MAX, &text, &size);
+  json_t *json;
+  ls_status_t status = ls_json_read(ctx, path, FILE_BYTES_MAX, LS_ERR_CONFIG, "", &json);
   if (status != LS_OK) return status;
-  json_error_t error;
-  json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-  ls_free(text);
-  if (!json) return ls_fail(ctx, LS_ERR_CONFIG, "%s:%d:%d: %s", path, error.line, error.column, error.text);
   const json_t *inner = json_object_get(json, "machine");
   status = ls_machine_from_json(ctx, path, inner ? inner : json, machine);
   json_decref(json);

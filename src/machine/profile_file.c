@@ -230,16 +230,10 @@ profile:
 
 ls_status_t ls_profile_load(ls_ctx_t *ctx, const char *path, const ls_machine_t *machine,
                             ls_profile_t **profile) {
-  char *text;
-  size_t size;
-  ls_status_t status = ls_file_read(ctx, path, FILE_BYTES_MAX, &text, &size);
+  json_t *j;
+  ls_status_t status = ls_json_read(ctx, path, FILE_BYTES_MAX, LS_ERR_CORRUPT,
+                                    "; not a whole profile: run lockstep probe", &j);
   if (status != LS_OK) return status;
-  json_error_t error;
-  json_t *j = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-  ls_free(text);
-  if (!j)
-    return ls_fail(ctx, LS_ERR_CORRUPT, "%s:%d:%d: not a whole profile: %s; run lockstep probe", path,
-                   error.line, error.column, error.text);
   status = ls_profile_from_json(ctx, path, j, machine, profile);
   json_decref(j);
   return status;

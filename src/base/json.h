@@ -1,0 +1,15 @@
+/* JSON files that somebody else may have written. */
+#ifndef LS_BASE_JSON_H
+#define LS_BASE_JSON_H
+
+#include "base/ctx.h"
+
+#include <jansson.h>
+
+/* Reads and parses a whole file; larger than `limit_bytes`, or with a key twice in an object, it is refused.
+ * Text that is no JSON gives `broken`, reported with its line and column and with `hint` after it ("" =
+ * none). *json: new reference. */
+ls_status_t ls_json_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, ls_status_t broken,
+                         const char *hint, json_t **json);
+
+#endif
