@@ -9,25 +9,7 @@
 
 #include <cmocka.h>
 
-typedef struct {
-  ls_ctx_t *ctx;
-  ls_graph_t *graph;
-} fixture_t;
-
-static int set_up(void **state) {
-  static fixture_t f;
-  f.ctx = ls_ctx_create(NULL, NULL);
-  if (!f.ctx || ls_graph_create(f.ctx, &f.graph)) return -1;
-  *state = &f;
-  return 0;
-}
-
-static int tear_down(void **state) {
-  fixture_t *f = *state;
-  ls_graph_destroy(f->graph);
-  ls_ctx_destroy(f->ctx);
-  return 0;
-}
+#include "fixture.h"
 
 static ls_tensor_id_t param(ls_graph_t *g, const char *name) {
   return ls_graph_param(g, name, LS_SHAPE(LS_F32, 2, 3), (ls_init_t){0});

@@ -8,25 +8,7 @@
 
 #include <cmocka.h>
 
-typedef struct {
-  ls_ctx_t *ctx;
-  ls_graph_t *graph;
-} fixture_t;
-
-static int set_up(void **state) {
-  static fixture_t f;
-  f.ctx = ls_ctx_create(NULL, NULL);
-  if (!f.ctx || ls_graph_create(f.ctx, &f.graph)) return -1;
-  *state = &f;
-  return 0;
-}
-
-static int tear_down(void **state) {
-  fixture_t *f = *state;
-  ls_graph_destroy(f->graph);
-  ls_ctx_destroy(f->ctx);
-  return 0;
-}
+#include "fixture.h"
 
 static const ls_init_t kaiming = {.kind = LS_INIT_KAIMING};
 

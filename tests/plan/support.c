@@ -35,16 +35,6 @@ ls_planner_t small_planner(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_
                         .eval_samples = 640};
 }
 
-ls_candidate_t small_candidate(const ls_planner_t *p, int devices) {
-  return (ls_candidate_t){.devices = devices,
-                          .threads = ls_candidate_threads(p, devices),
-                          .host = p->backend->host_memory,
-                          .strategy = devices > 1 ? "ddp" : "single",
-                          .bucket_bytes = p->config->parallel.bucket_bytes,
-                          .accumulate = p->config->train.accumulate,
-                          .why = ""};
-}
-
 int fill_timing(ls_planner_t *p, ls_candidate_t *c, const pace_t *pace, int *fixed) {
   ls_timing_t timing = {0};
   ls_config_t config = ls_plan_config(p->config, c);

@@ -20,7 +20,6 @@ typedef struct {
 ls_config_t *small_config(ls_ctx_t *ctx, const char *more); /* `more`: further YAML lines */
 ls_profile_t *small_profile(ls_ctx_t *ctx);
 ls_planner_t small_planner(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t *profile);
-ls_candidate_t small_candidate(const ls_planner_t *p, int devices);
 /* As if the candidate had been timed. Returns how many tasks depend on rows; *fixed how many do not. */
 int fill_timing(ls_planner_t *p, ls_candidate_t *c, const pace_t *pace, int *fixed);
 /* A flat curve: every all-reduce over `ranks` takes ns. */

@@ -30,7 +30,7 @@ static int teardown(void **state) {
 static void fill(double row_ns, double comm_ns, int *tasks, int *fixed) {
   ls_planner_t p = small_planner(ctx, config, profile);
   for (int devices = 1; devices <= 2; devices++) {
-    ls_candidate_t c = small_candidate(&p, devices);
+    ls_candidate_t c = ls_candidate_make(&p, devices);
     *tasks = fill_timing(&p, &c, &(pace_t){row_ns, 100, 0}, fixed);
   }
   fill_all_reduce(profile, 2, comm_ns);
@@ -111,7 +111,7 @@ static void fits_is_exact_to_the_byte(void **state) {
   for (int devices = 1; devices <= 2; devices++) {
     ls_planner_t p = small_planner(ctx, config, profile);
     config->train.batch = devices;
-    ls_candidate_t c = small_candidate(&p, devices);
+    ls_candidate_t c = ls_candidate_make(&p, devices);
     assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
     int64_t need = c.device_bytes * devices;
     assert_true(c.fits && c.rows == 1);
@@ -128,7 +128,7 @@ static void fits_is_exact_to_the_byte(void **state) {
 static void libraries_count_as_they_were_measured(void **state) {
   (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
-  ls_candidate_t c = small_candidate(&p, 1);
+  ls_candidate_t c = ls_candidate_make(&p, 1);
   bool assumed;
   assert_int_equal(ls_profile_put(profile, "libraries ref w1", &(ls_time_t){5000, 5000, 5000}), LS_OK);
   assert_int_equal(ls_profile_put(profile, "libraries ref w2", &(ls_time_t){7000, 7000, 7000}), LS_OK);
@@ -152,7 +152,7 @@ static void data_stay_where_they_will(void **state) {
     of.data.resident = there ? LS_RESIDENT_TRUE : LS_RESIDENT_AUTO;
     ls_planner_t p = small_planner(ctx, &of, profile);
     p.data_rows = 640;
-    ls_candidate_t c = small_candidate(&p, 1);
+    ls_candidate_t c = ls_candidate_make(&p, 1);
     assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
     assert_int_equal(c.data_rows, there ? 640 : 0);
     assert_int_equal(c.fit.data_bytes, there ? 640 * (6 + 2) * 4 : 0);

@@ -3,23 +3,11 @@
  * source tree. */
 #include "support.h"
 
+#include "base/context.h"
 #include "recorded.h"
 
 #include <math.h>
 #include <string.h>
-
-static ls_ctx_t *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  ctx = ls_ctx_create(NULL, NULL);
-  return ctx ? 0 : -1;
-}
-static int teardown(void **state) {
-  (void)state;
-  ls_ctx_destroy(ctx);
-  return 0;
-}
 
 static ls_profile_t *recorded_profile(recorded_t which) {
   char path[256];
@@ -139,7 +127,7 @@ static void a_gpu_that_is_not_there_is_refused(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, context_setup, context_teardown)
   const struct CMUnitTest tests[] = {
       TEST(behind_a_host_bridge_small_batches_stay_on_one_device),
       TEST(on_nvlink_large_batches_take_more_devices),

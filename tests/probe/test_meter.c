@@ -1,18 +1,10 @@
 /* Timing: medians and intervals are right, keys are the planner's, what can be captured is captured, and a
  * set of measurements ends up in the profile as times and curves. */
-#include "base/capture.h"
 #include "probe/meter.h"
 #include "probe/probe.h"
+#include "support.h"
 
 #include <stdlib.h>
-
-static ls_profile_t *profile_of(capture_t *c) {
-  static ls_machine_t machine;
-  ls_profile_t *profile = NULL;
-  ls_machine_clear(&machine);
-  assert_int_equal(ls_profile_create(c->ctx, &machine, &profile), LS_OK);
-  return profile;
-}
 
 static void samples(void **state) {
   (void)state;

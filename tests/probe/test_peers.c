@@ -1,19 +1,11 @@
 /* Copies between devices: every pair has its curve, and one byte that arrives wrong is counted. The devices
  * are host ones; a double of the stream table spoils bytes. */
-#include "base/capture.h"
 #include "probe/probe.h"
+#include "support.h"
 
 #include <stdlib.h>
 
 enum { CHECKED_BYTES = 8 << 20, LARGEST_BYTES = 64 << 20 };
-
-static ls_profile_t *profile_of(capture_t *c) {
-  static ls_machine_t machine;
-  ls_profile_t *profile = NULL;
-  ls_machine_clear(&machine);
-  assert_int_equal(ls_profile_create(c->ctx, &machine, &profile), LS_OK);
-  return profile;
-}
 
 static void right(void **state) {
   capture_t *c = *state;

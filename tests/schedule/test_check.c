@@ -3,25 +3,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#include "base/context.h"
 #include "build.h"
 
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-
-static ls_ctx_t *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  ctx = ls_ctx_create(NULL, NULL);
-  return ctx ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  ls_ctx_destroy(ctx);
-  return 0;
-}
 
 /* A step in small: two gradients, each reduced on its lane while compute goes on, then state is updated and
  * copied out. Tasks by name below. */
@@ -317,18 +304,18 @@ static void test_worlds(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_good, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_not_finished, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_every_wait_is_needed, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_wait_for_the_future, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_overlap_of_live_tensors, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_overwritten_before_its_read, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_data_are_only_read, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_output_over_an_input, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_outside_of_its_region, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_wrong_order, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_shapes_fit_the_op, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_worlds, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_good, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_not_finished, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_every_wait_is_needed, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_wait_for_the_future, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_overlap_of_live_tensors, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_overwritten_before_its_read, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_data_are_only_read, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_output_over_an_input, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_outside_of_its_region, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_wrong_order, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_shapes_fit_the_op, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_worlds, context_setup, context_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,24 +4,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#include "base/context.h"
 #include "build.h"
 
 #include <cmocka.h>
 #include <string.h>
-
-static ls_ctx_t *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  ctx = ls_ctx_create(NULL, NULL);
-  return ctx ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  ls_ctx_destroy(ctx);
-  return 0;
-}
 
 enum { COPY_IN, FORWARD, BACKWARD, REDUCE, MORE, NORM, UPDATE, COPY_OUT, TASKS };
 
@@ -170,11 +157,11 @@ static void test_trace(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_parts, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_draw_measured, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_draw_widths, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_draw_without_memory, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_trace, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_parts, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_draw_measured, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_draw_widths, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_draw_without_memory, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_trace, context_setup, context_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,24 +3,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#include "base/context.h"
 #include "build.h"
 
 #include <cmocka.h>
 #include <string.h>
-
-static ls_ctx_t *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  ctx = ls_ctx_create(NULL, NULL);
-  return ctx ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  ls_ctx_destroy(ctx);
-  return 0;
-}
 
 static void finish(ls_schedule_t *s) {
   ls_status_t status = ls_schedule_finish(s);
@@ -292,18 +279,18 @@ static void test_every_allocation_fails_once(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_dead_bytes_are_reused, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_in_place, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_not_in_place_of_itself, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_views_keep_their_tensor_alive, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_scratch_lives_for_its_task, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_best_fit, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_waits_follow_the_bytes, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_waits_are_reduced_across_lanes, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_other_lanes_keep_their_bytes, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_builder_keeps_the_first_failure, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_next_input_needs_a_second_slot, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_every_allocation_fails_once, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_dead_bytes_are_reused, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_in_place, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_not_in_place_of_itself, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_views_keep_their_tensor_alive, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_scratch_lives_for_its_task, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_best_fit, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_waits_follow_the_bytes, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_waits_are_reduced_across_lanes, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_other_lanes_keep_their_bytes, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_builder_keeps_the_first_failure, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_next_input_needs_a_second_slot, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_every_allocation_fails_once, context_setup, context_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

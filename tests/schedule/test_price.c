@@ -1,4 +1,5 @@
 /* Schedules small enough to be priced by hand. */
+#include "base/context.h"
 #include "build.h"
 #include "schedule/price.h"
 
@@ -32,18 +33,6 @@ static ls_time_t exactly(double ns) {
 
 static ls_cost_model_t model_of(table_t *table) {
   return (ls_cost_model_t){.task_time = from_table, .user = table};
-}
-
-static ls_ctx_t *ctx;
-static int setup(void **state) {
-  (void)state;
-  ctx = ls_ctx_create(NULL, NULL);
-  return ctx ? 0 : -1;
-}
-static int teardown(void **state) {
-  (void)state;
-  ls_ctx_destroy(ctx);
-  return 0;
 }
 
 /* 0 make a; 1 all-reduce a; 2 make b; 3 all-reduce b; 4 a + b: two sums hidden behind computing, and then
@@ -243,7 +232,7 @@ static void every_allocation_may_fail(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, context_setup, context_teardown)
   const struct CMUnitTest tests[] = {
       TEST(one_lane_is_a_sum),
       TEST(sums_hide_behind_computing),

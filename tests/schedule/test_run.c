@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#include "base/context.h"
 #include "build.h"
 #include "double.h"
 #include "schedule/run.h"
@@ -16,19 +17,9 @@ static const ls_op_t *const rows[] = {&op_source, &op_double,  &op_inplace, &op_
                                       &op_update, &op_scratch, NULL};
 static const ls_op_t *const *const lists[] = {rows};
 
-static ls_ctx_t *ctx;
-
 static int setup(void **state) {
-  (void)state;
   double_ops(1, lists);
-  ctx = ls_ctx_create(NULL, NULL);
-  return ctx ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  ls_ctx_destroy(ctx);
-  return 0;
+  return context_setup(state);
 }
 
 enum { WIDTH = 16, BYTES = WIDTH * sizeof(float) };
@@ -386,14 +377,14 @@ static void test_every_allocation_fails_once(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_steps, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_capture, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_fit_is_what_is_allocated, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_reads_and_names, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_last_collective_stays_here, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_wait_has_a_deadline, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_every_allocation_fails_once, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_steps, setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_capture, setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_fit_is_what_is_allocated, setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_refusals, setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_reads_and_names, setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_last_collective_stays_here, setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_wait_has_a_deadline, setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_every_allocation_fails_once, setup, context_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

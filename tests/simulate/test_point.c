@@ -7,32 +7,47 @@
 static const char *const config_text = "model: {preset: mlp-large}\ndata: {kind: synthetic}\n"
                                        "train: {batch: 4096, epochs: 1}\nparallel: {strategy: ddp}\n";
 
-static void prepare(capture_t *c, const char *set, ls_config_t **config, ls_sim_work_t *work) {
-  if (ls_config_parse(c->ctx, "c.yaml", config_text, strlen(config_text), &set, set ? 1 : 0, config) != LS_OK)
-    fail_msg("%s", c->text);
-  assert_int_equal(ls_sim_work_config(c->ctx, *config, work), LS_OK);
+/* A configuration and a machine to run it on. */
+typedef struct {
+  capture_t *c;
+  ls_config_t *config;
+  ls_sim_work_t work;
+  ls_sim_machine_t m;
+} setting_t;
+
+static void prepare(setting_t *s, const char *set) {
+  if (ls_config_parse(s->c->ctx, "c.yaml", config_text, strlen(config_text), &set, set ? 1 : 0, &s->config) !=
+      LS_OK)
+    fail_msg("%s", s->c->text);
+  assert_int_equal(ls_sim_work_config(s->c->ctx, s->config, &s->work), LS_OK);
 }
 
-static ls_sim_point_t point_of(capture_t *c, const ls_sim_machine_t *m, const ls_sim_work_t *work, int ranks,
-                               int shares) {
+static void begin(setting_t *s, void **state, const char *set, const char *machine) {
+  s->c = *state;
+  prepare(s, set);
+  assert_int_equal(ls_sim_machine_load(s->c->ctx, machine, &s->m), LS_OK);
+}
+
+static void end(setting_t *s) {
+  ls_sim_machine_release(&s->m);
+  ls_config_destroy(s->config);
+}
+
+static ls_sim_point_t point_of(const setting_t *s, int ranks, int shares) {
   ls_sim_point_t point;
-  if (ls_sim_point(c->ctx, m, work, ranks, shares, &point) != LS_OK) fail_msg("%s", c->text);
+  if (ls_sim_point(s->c->ctx, &s->m, &s->work, ranks, shares, &point) != LS_OK) fail_msg("%s", s->c->text);
   return point;
 }
 
 static void every_shipped_machine_prices_a_configuration(void **state) {
-  capture_t *c = *state;
   static const char *const files[] = {"machines/h200.yaml", "machines/h200-host-bridge.yaml",
                                       "machines/rtx4070tis-host-bridge.yaml", "machines/rtx5080-rtx4060.yaml",
                                       "machines/v100-hdr.yaml"};
-  ls_config_t *config;
-  ls_sim_work_t work;
-  prepare(c, NULL, &config, &work);
   for (int f = 0; f < LS_COUNT(files); f++) {
-    ls_sim_machine_t m;
-    assert_int_equal(ls_sim_machine_load(c->ctx, files[f], &m), LS_OK);
-    for (int ranks = 1; ranks <= ls_sim_machine_devices(&m); ranks *= 2) {
-      ls_sim_point_t p = point_of(c, &m, &work, ranks, LS_SIM_EVEN);
+    setting_t s;
+    begin(&s, state, NULL, files[f]);
+    for (int ranks = 1; ranks <= ls_sim_machine_devices(&s.m); ranks *= 2) {
+      ls_sim_point_t p = point_of(&s, ranks, LS_SIM_EVEN);
       assert_string_equal(p.note, "");
       assert_int_equal(p.batch, 4096);
       assert_int_equal(p.rows, 4096 / ranks);
@@ -49,60 +64,45 @@ static void every_shipped_machine_prices_a_configuration(void **state) {
         assert_non_null(p.algorithm);
       }
     }
-    ls_sim_machine_release(&m);
+    end(&s);
   }
-  ls_config_destroy(config);
 }
 
 static void a_faster_network_never_makes_a_step_longer(void **state) {
-  capture_t *c = *state;
-  ls_config_t *config;
-  ls_sim_work_t work;
-  ls_sim_machine_t m;
-  prepare(c, NULL, &config, &work);
-  assert_int_equal(ls_sim_machine_load(c->ctx, "machines/v100-hdr.yaml", &m), LS_OK);
+  setting_t s;
+  begin(&s, state, NULL, "machines/v100-hdr.yaml");
   double before = 1e30;
   for (double rate = 1e9; rate < 1e12; rate *= 2) {
-    m.network.bytes_per_s.value = rate;
-    double ns = point_of(c, &m, &work, 64, LS_SIM_EVEN).step_ns;
+    s.m.network.bytes_per_s.value = rate;
+    double ns = point_of(&s, 64, LS_SIM_EVEN).step_ns;
     assert_true(ns <= before * 1.000001);
     before = ns;
   }
-  ls_sim_machine_release(&m);
-  ls_config_destroy(config);
+  end(&s);
 }
 
 /* Bigger global batches on more devices: the simulated crossover moves the way it must. */
 static void efficiency_rises_with_the_global_batch(void **state) {
-  capture_t *c = *state;
-  ls_sim_machine_t m;
-  assert_int_equal(ls_sim_machine_load(c->ctx, "machines/h200-host-bridge.yaml", &m), LS_OK);
   double before = 0;
   for (int batch = 8; batch <= 65536; batch *= 8) {
     char set[64];
     snprintf(set, sizeof set, "train.batch=%d", batch);
-    ls_config_t *config;
-    ls_sim_work_t work;
-    prepare(c, set, &config, &work);
-    double efficiency = point_of(c, &m, &work, 2, LS_SIM_EVEN).efficiency;
+    setting_t s;
+    begin(&s, state, set, "machines/h200-host-bridge.yaml");
+    double efficiency = point_of(&s, 2, LS_SIM_EVEN).efficiency;
     assert_true(efficiency >= before);
     before = efficiency;
-    ls_config_destroy(config);
+    end(&s);
   }
   assert_true(before > 0.9);
-  ls_sim_machine_release(&m);
 }
 
 static void proportional_shares_suit_unequal_devices(void **state) {
-  capture_t *c = *state;
-  ls_config_t *config;
-  ls_sim_work_t work;
-  ls_sim_machine_t m;
-  prepare(c, "train.batch=16384", &config, &work);
-  assert_int_equal(ls_sim_machine_load(c->ctx, "machines/rtx5080-rtx4060.yaml", &m), LS_OK);
-  ls_sim_point_t one = point_of(c, &m, &work, 1, LS_SIM_EVEN);
-  ls_sim_point_t even = point_of(c, &m, &work, 2, LS_SIM_EVEN);
-  ls_sim_point_t fair = point_of(c, &m, &work, 2, LS_SIM_PROPORTIONAL);
+  setting_t s;
+  begin(&s, state, "train.batch=16384", "machines/rtx5080-rtx4060.yaml");
+  ls_sim_point_t one = point_of(&s, 1, LS_SIM_EVEN);
+  ls_sim_point_t even = point_of(&s, 2, LS_SIM_EVEN);
+  ls_sim_point_t fair = point_of(&s, 2, LS_SIM_PROPORTIONAL);
   assert_string_equal(one.device, "NVIDIA GeForce RTX 5080");
   assert_string_equal(even.device, "NVIDIA GeForce RTX 4060");
   assert_int_equal(even.rows, 8192);
@@ -110,78 +110,60 @@ static void proportional_shares_suit_unequal_devices(void **state) {
   assert_true(fair.speedup > 1.2);
   assert_true(fair.efficiency <= 1 && fair.efficiency > even.efficiency);
   assert_true(even.memory_bytes == (int64_t)8e9); /* the smaller memory is the fuller one */
-  ls_sim_machine_release(&m);
-  ls_config_destroy(config);
+  end(&s);
 }
 
 static void equal_devices_have_equal_shares_either_way(void **state) {
-  capture_t *c = *state;
-  ls_config_t *config;
-  ls_sim_work_t work;
-  ls_sim_machine_t m;
-  prepare(c, "train.batch=4099", &config, &work);
-  assert_int_equal(ls_sim_machine_load(c->ctx, "machines/h200.yaml", &m), LS_OK);
-  ls_sim_point_t even = point_of(c, &m, &work, 8, LS_SIM_EVEN),
-                 fair = point_of(c, &m, &work, 8, LS_SIM_PROPORTIONAL);
+  setting_t s;
+  begin(&s, state, "train.batch=4099", "machines/h200.yaml");
+  ls_sim_point_t even = point_of(&s, 8, LS_SIM_EVEN), fair = point_of(&s, 8, LS_SIM_PROPORTIONAL);
   assert_int_equal(even.rows, 513); /* 4099 = 3 * 513 + 5 * 512 */
   assert_int_equal(fair.rows, 513);
   assert_close(fair.step_ns, even.step_ns);
-  ls_sim_machine_release(&m);
-  ls_config_destroy(config);
+  end(&s);
 }
 
 static void what_cannot_be_is_said(void **state) {
-  capture_t *c = *state;
-  ls_config_t *config;
-  ls_sim_work_t work;
-  ls_sim_machine_t m;
-  prepare(c, "train.batch=100", &config, &work);
-  assert_int_equal(ls_sim_machine_load(c->ctx, "machines/v100-hdr.yaml", &m), LS_OK);
-  assert_string_equal(point_of(c, &m, &work, 2048, LS_SIM_EVEN).note, "the machine has 1024 devices");
-  assert_non_null(
-      strstr(point_of(c, &m, &work, 128, LS_SIM_EVEN).note, "global batch (100) has fewer samples"));
-  m.device[0].memory_bytes.value = 1e8;
-  assert_false(point_of(c, &m, &work, 64, LS_SIM_EVEN).fits);
-  m.device[0].memory_bytes.value = 1e9;
-  assert_true(point_of(c, &m, &work, 64, LS_SIM_EVEN).fits);
+  setting_t s;
+  begin(&s, state, "train.batch=100", "machines/v100-hdr.yaml");
+  assert_string_equal(point_of(&s, 2048, LS_SIM_EVEN).note, "the machine has 1024 devices");
+  assert_non_null(strstr(point_of(&s, 128, LS_SIM_EVEN).note, "global batch (100) has fewer samples"));
+  s.m.device[0].memory_bytes.value = 1e8;
+  assert_false(point_of(&s, 64, LS_SIM_EVEN).fits);
+  s.m.device[0].memory_bytes.value = 1e9;
+  assert_true(point_of(&s, 64, LS_SIM_EVEN).fits);
 
   ls_sim_point_t point = {.ranks = -3};
-  work.precision = LS_SIM_BF16; /* tensor cores of the V100 have no bf16 */
-  assert_int_equal(ls_sim_point(c->ctx, &m, &work, 2, LS_SIM_EVEN, &point), LS_ERR_UNSUPPORTED);
+  s.work.precision = LS_SIM_BF16; /* tensor cores of the V100 have no bf16 */
+  assert_int_equal(ls_sim_point(s.c->ctx, &s.m, &s.work, 2, LS_SIM_EVEN, &point), LS_ERR_UNSUPPORTED);
   assert_int_equal(point.ranks, -3);
-  assert_non_null(strstr(c->text, "NVIDIA V100 SXM2 has no figure bf16_flops_per_s"));
-  ls_sim_machine_release(&m);
-  ls_config_destroy(config);
+  assert_non_null(strstr(s.c->text, "NVIDIA V100 SXM2 has no figure bf16_flops_per_s"));
+  end(&s);
 
-  capture_clear(c);
+  capture_clear(s.c);
   const char *set = "parallel.strategy=single";
-  assert_int_equal(ls_config_parse(c->ctx, "c.yaml", config_text, strlen(config_text), &set, 1, &config),
+  assert_int_equal(ls_config_parse(s.c->ctx, "c.yaml", config_text, strlen(config_text), &set, 1, &s.config),
                    LS_OK);
-  assert_int_equal(ls_sim_work_config(c->ctx, config, &work), LS_ERR_CONFIG);
-  assert_non_null(strstr(c->text, "strategy \"single\" uses one rank"));
-  ls_config_destroy(config);
+  assert_int_equal(ls_sim_work_config(s.c->ctx, s.config, &s.work), LS_ERR_CONFIG);
+  assert_non_null(strstr(s.c->text, "strategy \"single\" uses one rank"));
+  ls_config_destroy(s.config);
 
-  prepare(c, "parallel.strategy=auto", &config, &work);
-  assert_string_equal(work.strategy, "ddp");
-  ls_config_destroy(config);
+  prepare(&s, "parallel.strategy=auto");
+  assert_string_equal(s.work.strategy, "ddp");
+  ls_config_destroy(s.config);
 }
 
 /* 1024 ranks build two schedules, not 1024: counted in allocations, not in time. */
 static void a_large_world_costs_no_more_than_a_small_one(void **state) {
-  capture_t *c = *state;
-  ls_config_t *config;
-  ls_sim_work_t work;
-  ls_sim_machine_t m;
-  prepare(c, NULL, &config, &work);
-  assert_int_equal(ls_sim_machine_load(c->ctx, "machines/v100-hdr.yaml", &m), LS_OK);
-  ls_ctx_fail_alloc(c->ctx, 0);
-  point_of(c, &m, &work, 8, LS_SIM_EVEN);
-  int64_t small = ls_ctx_fail_alloc(c->ctx, 0);
-  point_of(c, &m, &work, 1024, LS_SIM_EVEN);
-  int64_t large = ls_ctx_fail_alloc(c->ctx, 0);
+  setting_t s;
+  begin(&s, state, NULL, "machines/v100-hdr.yaml");
+  ls_ctx_fail_alloc(s.c->ctx, 0);
+  point_of(&s, 8, LS_SIM_EVEN);
+  int64_t small = ls_ctx_fail_alloc(s.c->ctx, 0);
+  point_of(&s, 1024, LS_SIM_EVEN);
+  int64_t large = ls_ctx_fail_alloc(s.c->ctx, 0);
   assert_true(small > 0 && large <= small);
-  ls_sim_machine_release(&m);
-  ls_config_destroy(config);
+  end(&s);
 }
 
 static ls_status_t price_once(capture_t *c) {
