@@ -66,14 +66,6 @@ verdict() { "$program" compare "$1" "$2" | sed -n 's/^  verdict: //p'; }
 [ "$(verdict "$work/a.json" "$work/a.json")" = "equivalent" ] || fail "equivalent"
 case $(verdict "$work/a.json" "$work/c.json") in undecided*) ;; *) fail "undecided" ;; esac
 
-expect() { # code, pattern on stderr, arguments...
-  code=$1 pattern=$2
-  shift 2
-  got=0
-  "$program" "$@" >"$work/out" 2>"$work/err" || got=$?
-  [ "$got" = "$code" ] || fail "exit code $got, not $code: lockstep $*: $(cat "$work/err")"
-  grep -q -e "$pattern" "$work/err" || fail "no \"$pattern\" from lockstep $*: $(cat "$work/err")"
-}
 expect 2 'needs A B' compare "$work/a.json"
 expect 4 'not a document' compare "$work/a.json" "$work/compare.json"
 expect 5 'no variant "w"; there are: "v"' compare "$work/a.json" "$work/b.json" --variant-a w

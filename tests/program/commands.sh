@@ -21,14 +21,6 @@ for command in train eval inspect check; do
   "$program" help $command | grep -q "usage: lockstep $command" || fail "help $command"
 done
 
-expect() { # code, pattern on stderr, arguments...
-  code=$1 pattern=$2
-  shift 2
-  got=0
-  "$program" "$@" >"$work/out" 2>"$work/err" || got=$?
-  [ "$got" = "$code" ] || fail "exit code $got, not $code: lockstep $*: $(cat "$work/err")"
-  grep -q -e "$pattern" "$work/err" || fail "no \"$pattern\" from lockstep $*: $(cat "$work/err")"
-}
 expect 2 'did you mean train' trian "$work/c.yaml"
 expect 2 'did you mean --json' inspect "$work/c.yaml" --jsn
 expect 2 'configuration file is missing' train

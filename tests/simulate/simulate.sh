@@ -7,24 +7,21 @@ config=examples/04-simulate-h200.yaml
 machine=machines/h200.yaml
 workload=examples/workloads/resnet50.yaml
 
-expect() { # code, pattern on stderr, arguments...
+refused() { # code, pattern on stderr, arguments...
   code=$1 pattern=$2
   shift 2
-  got=0
-  "$program" simulate "$@" >"$work/out" 2>"$work/err" || got=$?
-  [ "$got" = "$code" ] || fail "exit code $got, not $code: lockstep simulate $*: $(cat "$work/err")"
-  grep -q -e "$pattern" "$work/err" || fail "no \"$pattern\" from lockstep simulate $*: $(cat "$work/err")"
+  expect "$code" "$pattern" simulate "$@"
   [ ! -s "$work/out" ] || fail "lockstep simulate $* printed something"
 }
-expect 2 '--machine FILE is missing' "$config"
-expect 2 'either CONFIG or --workload' --machine $machine
-expect 2 'either CONFIG or --workload' "$config" --workload $workload --machine $machine
-expect 2 'ascending' "$config" --machine $machine --ranks 4,2
-expect 2 'did you mean --machine' "$config" --machin $machine
-expect 5 'no-such.yaml' "$config" --machine no-such.yaml
-expect 3 'devices is missing' "$config" --machine "$config"
-expect 5 'no such name among the shipped machines' "$config" --machine h2000
-expect 5 'share/lockstep/workloads' --machine $machine --workload resnet51
+refused 2 '--machine FILE is missing' "$config"
+refused 2 'either CONFIG or --workload' --machine $machine
+refused 2 'either CONFIG or --workload' "$config" --workload $workload --machine $machine
+refused 2 'ascending' "$config" --machine $machine --ranks 4,2
+refused 2 'did you mean --machine' "$config" --machin $machine
+refused 5 'no-such.yaml' "$config" --machine no-such.yaml
+refused 3 'devices is missing' "$config" --machine "$config"
+refused 5 'no such name among the shipped machines' "$config" --machine h2000
+refused 5 'share/lockstep/workloads' --machine $machine --workload resnet51
 
 "$program" simulate $config --machine $machine >"$work/table"
 head -1 "$work/table" | grep -q '^SIMULATED, not measured' || fail "the table is not labelled: $(head -1 "$work/table")"
@@ -55,7 +52,7 @@ case $program in
     >"$work/named" || fail "a workload by name from the build tree"
   ;;
 esac
-LOCKSTEP_DATA=$work/data expect 5 './h200' "$config" --machine ./h200
+LOCKSTEP_DATA=$work/data refused 5 './h200' "$config" --machine ./h200
 
 "$program" simulate $config --machine machines/rtx5080-rtx4060.yaml >"$work/table"
 grep -q '2 proportional' "$work/table" || fail "unequal devices: $(cat "$work/table")"
