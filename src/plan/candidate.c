@@ -106,10 +106,12 @@ static ls_status_t lower_evaluation(const ls_planner_t *p, const ls_candidate_t 
   return lower(p, c, &config, false, rows, schedule);
 }
 
-static bool fits(const ls_planner_t *p, const ls_candidate_t *c) {
+static bool fits(const ls_planner_t *p, ls_candidate_t *c) {
+  c->host_short = false;
   int64_t have = p->backend->host_memory ? p->memory_bytes / c->devices : p->memory_bytes;
   if (p->memory_bytes > 0 && c->device_bytes > have) return false;
-  return p->host_memory_bytes <= 0 || c->need.host_bytes <= p->host_memory_bytes / c->devices;
+  c->host_short = p->host_memory_bytes > 0 && c->need.host_bytes > p->host_memory_bytes / c->devices;
+  return !c->host_short;
 }
 
 static ls_status_t add_up(const ls_planner_t *p, ls_candidate_t *c) {

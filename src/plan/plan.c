@@ -121,9 +121,14 @@ static void add_costs(const ls_config_t *config, const ls_plan_t *plan, ls_candi
   if (cost->device_hour > 0 || energy > 0) c->epoch_cost = hours * c->devices * cost->device_hour + energy;
 }
 
+static double needed_mb(const ls_candidate_t *c) {
+  return (double)(c->host_short ? c->need.host_bytes : c->device_bytes) * 1e-6;
+}
+
 static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const ls_candidate_t *c) {
   if (!c->fits)
-    return ls_arena_printf(arena, "does not fit: %.1f MB for each rank", (double)c->device_bytes * 1e-6);
+    return ls_arena_printf(arena, "does not fit: %.1f MB%s for each rank", needed_mb(c),
+                           c->host_short ? " of the host's memory" : "");
   if (!c->priced) return c->why;
   double slower = 100 * (c->step.ns / best->step.ns - 1), exposed = 100 * c->exposed_ns / c->step.ns;
   const char *sure = c->step.low_ns > best->step.high_ns ? "" : " (the intervals overlap)";
@@ -135,8 +140,8 @@ static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const 
         slower, exposed, 100 * c->parts_ns[LS_PHASE_STEP_OPTIMIZER] / c->step.ns, sure);
   if (c->devices < best->devices)
     return ls_arena_printf(arena, "%.1f %% slower: all the work on fewer devices%s", slower, sure);
-  return ls_arena_printf(arena, "%.1f %% slower: %d bucket%s leave %.1f us of communication exposed%s",
-                         slower, c->buckets, c->buckets == 1 ? "" : "s", c->exposed_ns * 1e-3, sure);
+  return ls_arena_printf(arena, "%.1f %% slower: %d bucket%s %.1f us of communication exposed%s", slower,
+                         c->buckets, c->buckets == 1 ? " leaves" : "s leave", c->exposed_ns * 1e-3, sure);
 }
 
 /* Order, choice, comparison with one device, costs and reasons. */
@@ -240,11 +245,15 @@ static ls_status_t find_backend(ls_planner_t *p, const ls_plan_options_t *option
   return gpus ? LS_OK : ls_backend_find(p->ctx, strcmp(name, "auto") == 0 ? "cpu" : name, &p->backend);
 }
 
-static int64_t smallest(const ls_plan_t *plan) {
-  int64_t bytes = plan->candidate[0].device_bytes;
+static ls_status_t nothing_chosen(ls_ctx_t *ctx, const ls_plan_t *plan) {
+  if (plan->count == 0)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "plan: the devices asked for cannot share this step");
+  const ls_candidate_t *least = plan->candidate;
+  if (least->fits) return ls_fail(ctx, LS_ERR_NOT_FOUND, "plan: %s", least->why);
   for (int i = 1; i < plan->count; i++)
-    if (plan->candidate[i].device_bytes < bytes) bytes = plan->candidate[i].device_bytes;
-  return bytes;
+    if (needed_mb(&plan->candidate[i]) < needed_mb(least)) least = &plan->candidate[i];
+  return ls_fail(ctx, LS_ERR_MEMORY, "plan: no candidate fits: the smallest needs %.1f MB%s for each rank",
+                 needed_mb(least), least->host_short ? " of the host's memory" : "");
 }
 
 ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t *profile,
@@ -272,15 +281,7 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
   status = fill(&p, options, &plan);
   plan.timed = p.timed;
   plan.profile_changed = p.timed > 0;
-  if (status == LS_OK && plan.choice < 0) {
-    const ls_candidate_t *c = &plan.candidate[0];
-    status =
-        plan.count == 0 ? ls_fail(ctx, LS_ERR_ARGUMENT, "plan: the devices asked for cannot share this step")
-        : c->fits
-            ? ls_fail(ctx, LS_ERR_NOT_FOUND, "plan: %s", c->why)
-            : ls_fail(ctx, LS_ERR_MEMORY, "plan: no candidate fits: the smallest needs %.1f MB for each rank",
-                      (double)smallest(&plan) * 1e-6);
-  }
+  if (status == LS_OK && plan.choice < 0) status = nothing_chosen(ctx, &plan);
   if (status != LS_OK) {
     ls_plan_release(&plan);
     return status;

@@ -24,6 +24,7 @@ typedef struct {
   int64_t device_bytes;   /* of a device: need.device_bytes + library_bytes */
   bool timed;             /* for this plan */
   bool fits;              /* into the memory of a device, and of the host */
+  bool host_short;        /* it does not, and what lacks is the memory of the host beside the devices */
   bool priced;            /* false: `why` says what is missing, the numbers below are NAN */
   bool interpolated;      /* from neighbouring batches, because the time for measuring was over */
   ls_time_t step;

@@ -103,6 +103,20 @@ static void what_does_not_fit_is_not_chosen(void **state) {
   assert_non_null(strstr(ls_ctx_error(ctx), "fits"));
 }
 
+static void what_the_host_lacks_is_named(void **state) {
+  (void)state;
+  ls_planner_t p = small_planner(ctx, config, profile);
+  ls_candidate_t c = small_candidate(&p, 1);
+  assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
+  assert_true(c.fits && c.need.host_bytes > 1);
+  p.host_memory_bytes = 1;
+  assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
+  assert_true(!c.fits && c.host_short);
+  p.memory_bytes = 1; /* what the device lacks comes first */
+  assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
+  assert_true(!c.fits && !c.host_short);
+}
+
 /* At exactly what is needed it fits, with one byte less it does not: for one device and for two, whose ranks
  * share the host's memory. A batch of one sample for each rank cannot be halved. */
 static void fits_is_exact_to_the_byte(void **state) {
@@ -243,11 +257,17 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      TEST(two_devices_win_when_talking_is_cheap),    TEST(one_device_wins_when_talking_is_dear),
-      TEST(what_does_not_fit_is_not_chosen),          TEST(fits_is_exact_to_the_byte),
-      TEST(libraries_count_as_they_were_measured),    TEST(data_stay_where_they_will),
-      TEST(crossover_is_where_the_prices_cross),      TEST(a_plan_becomes_a_configuration),
-      TEST(an_empty_profile_without_time_is_refused), TEST(every_allocation_may_fail),
+      TEST(two_devices_win_when_talking_is_cheap),
+      TEST(one_device_wins_when_talking_is_dear),
+      TEST(what_does_not_fit_is_not_chosen),
+      TEST(what_the_host_lacks_is_named),
+      TEST(fits_is_exact_to_the_byte),
+      TEST(libraries_count_as_they_were_measured),
+      TEST(data_stay_where_they_will),
+      TEST(crossover_is_where_the_prices_cross),
+      TEST(a_plan_becomes_a_configuration),
+      TEST(an_empty_profile_without_time_is_refused),
+      TEST(every_allocation_may_fail),
   };
   return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }
