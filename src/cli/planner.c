@@ -207,9 +207,11 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t
     ls_arena_t names;
     ls_arena_init(&names, ctx);
     const char *name = ls_plan_name(&names, c);
-    ls_log(ctx, LS_LOG_INFO, "plan: %s: %.1f us a step predicted (90 %%: %.1f to %.1f), %.2f x one device",
+    char than_one[32] = "";
+    if (isfinite(c->speedup)) snprintf(than_one, sizeof than_one, ", %.2f x one device", c->speedup);
+    ls_log(ctx, LS_LOG_INFO, "plan: %s: %.1f us a step predicted (90 %%: %.1f to %.1f)%s",
            name ? name : c->strategy, c->step.ns * 1e-3, c->step.low_ns * 1e-3, c->step.high_ns * 1e-3,
-           c->speedup);
+           than_one);
     ls_arena_release(&names);
   }
   cli_planner_release(&planned);

@@ -21,9 +21,13 @@ static void print_row(const ls_plan_t *plan, int i) {
   if (!c->priced)
     printf(" %38s %12s %7s %6s %9s", "not priced", "", "", "", "");
   else
-    printf(" %12.1f [%10.1f %10.1f ] %12s %6.2fx %5.0f%% %9.1f", c->step.ns * 1e-3, c->step.low_ns * 1e-3,
-           c->step.high_ns * 1e-3, cli_count(llround(c->samples_per_s)), c->speedup, 100 * c->efficiency,
-           c->exposed_ns * 1e-3);
+    printf(" %12.1f [%10.1f %10.1f ] %12s", c->step.ns * 1e-3, c->step.low_ns * 1e-3, c->step.high_ns * 1e-3,
+           cli_count(llround(c->samples_per_s)));
+  if (c->priced && isfinite(c->speedup))
+    printf(" %6.2fx %5.0f%%", c->speedup, 100 * c->efficiency);
+  else if (c->priced)
+    printf(" %7s %6s", "-", "-"); /* nothing was priced on one device */
+  if (c->priced) printf(" %9.1f", c->exposed_ns * 1e-3);
   printf(" %10s %-4s", cli_bytes(c->device_bytes), c->fits ? "yes" : "NO");
   if (isfinite(c->epoch_s)) printf(" %9.2f", c->epoch_s);
   if (isfinite(c->epoch_kwh)) printf(" %9.4f", c->epoch_kwh);

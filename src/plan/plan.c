@@ -9,6 +9,9 @@
 
 enum { ALL_UP_TO = 8, BUCKET_CHOICES = 5, BATCH_MAX = 65536, TIMING_ROUNDS = 3 };
 static const double budget_default_s = 6;
+/* Parts of the memory that are not to be filled: of a device the worst error seen of what a rank is predicted
+ * to take, of a host also what the system itself needs. */
+static const double spare_of_device = 0.0025, spare_of_host = 0.06;
 /* Everything at once first: sizes that give the same buckets as one before them are left out. */
 static const int64_t bucket_choices[BUCKET_CHOICES] = {INT64_C(1000000000000), 16 << 20, 4 << 20, 1 << 20,
                                                        256 << 10};
@@ -31,6 +34,10 @@ static int count_devices(const ls_planner_t *p, const ls_plan_options_t *options
   return most < 1 ? 1 : most;
 }
 
+static int64_t less(int64_t bytes, double spare) {
+  return bytes - (int64_t)(spare * (double)bytes);
+}
+
 /* Of a GPU what its runtime counts, where probe has asked it: the driver keeps a part of what the card has.
  */
 static int64_t device_memory(const ls_profile_t *profile, const ls_backend_t *backend,
@@ -39,14 +46,14 @@ static int64_t device_memory(const ls_profile_t *profile, const ls_backend_t *ba
   char key[LS_PROFILE_KEY_BYTES];
   ls_time_t capacity;
   if (options->memory_bytes > 0) return options->memory_bytes;
-  if (backend->host_memory) return machine->memory_bytes;
+  if (backend->host_memory) return less(machine->memory_bytes, spare_of_host);
   if (ls_profile_get(profile, ls_profile_capacity_key(key, backend->name), &capacity))
-    return (int64_t)capacity.ns;
+    return less((int64_t)capacity.ns, spare_of_device);
   int64_t least = 0;
   for (int i = 0; i < machine->gpu_count; i++)
     if (machine->gpu[i].memory_bytes > 0 && (least == 0 || machine->gpu[i].memory_bytes < least))
       least = machine->gpu[i].memory_bytes;
-  return least;
+  return less(least, spare_of_device);
 }
 
 /* Sizes that every candidate shares: samples in memory, the run's log, what is evaluated. */
@@ -273,7 +280,8 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
   double budget_s = options->budget_s > 0 ? options->budget_s : budget_default_s;
   p.deadline_ns = ls_clock_ns() + (int64_t)(budget_s * 1e9);
   p.memory_bytes = plan.memory_bytes = device_memory(profile, p.backend, options);
-  p.host_memory_bytes = p.backend->host_memory ? 0 : ls_profile_machine(profile)->memory_bytes;
+  p.host_memory_bytes =
+      p.backend->host_memory ? 0 : less(ls_profile_machine(profile)->memory_bytes, spare_of_host);
   measure_data(config, options, &p);
   plan.backend = p.backend->name;
   plan.replayed = p.replay;

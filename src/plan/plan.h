@@ -77,7 +77,7 @@ typedef struct {
   ls_candidate_t *candidate; /* fastest first, those that cannot be priced or do not fit last */
   int count;
   int choice;                  /* index, -1 = none */
-  int64_t memory_bytes;        /* of a device, of a host all ranks' together; 0 = not known */
+  int64_t memory_bytes;        /* to be filled: of a device, of a host by all ranks; 0 = not known */
   ls_crossover_t crossover[2]; /* of two and of four devices */
   int crossover_count;
   int64_t batch_max; /* up to which was looked */

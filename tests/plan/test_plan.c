@@ -106,7 +106,12 @@ static void what_does_not_fit_is_not_chosen(void **state) {
 static void what_the_host_lacks_is_named(void **state) {
   (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
-  ls_candidate_t c = small_candidate(&p, 1);
+  ls_backend_t device = ls_backend_ref;
+  device.host_memory = false; /* samples and what is copied stay with the host */
+  p.backend = &device;
+  p.data.samples_bytes = 1000;
+  config->train.batch = 1;
+  ls_candidate_t c = ls_candidate_make(&p, 1);
   assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
   assert_true(c.fits && c.need.host_bytes > 1);
   p.host_memory_bytes = 1;

@@ -86,6 +86,21 @@ static void on_nvlink_large_batches_take_more_devices(void **state) {
   assert_int_equal(choice_on(RECORDED_NVLINK, 65536, 0, "cuda"), 4);
 }
 
+/* 0.25 % of a device is left free: a batch that would need the last of it is taken in two parts. */
+static void a_device_is_not_filled_to_the_brim(void **state) {
+  (void)state;
+  ls_plan_t plan;
+  plan_on(RECORDED_NVLINK, 64, 1, &plan);
+  ls_profile_t *profile = recorded_profile(RECORDED_NVLINK);
+  double most = (double)ls_profile_machine(profile)->gpu[0].memory_bytes;
+  ls_time_t counted;
+  char key[LS_PROFILE_KEY_BYTES];
+  if (ls_profile_get(profile, ls_profile_capacity_key(key, "cuda"), &counted)) most = counted.ns;
+  ls_profile_destroy(profile);
+  assert_true((double)plan.memory_bytes < 0.998 * most && (double)plan.memory_bytes > 0.996 * most);
+  ls_plan_release(&plan);
+}
+
 static void three_devices_lie_between_two_and_four(void **state) {
   (void)state;
   ls_plan_t plan;
@@ -131,6 +146,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(behind_a_host_bridge_small_batches_stay_on_one_device),
       TEST(on_nvlink_large_batches_take_more_devices),
+      TEST(a_device_is_not_filled_to_the_brim),
       TEST(three_devices_lie_between_two_and_four),
       TEST(a_processor_is_planned_without_gpus),
       TEST(what_nvml_refused_does_not_stop_a_plan),
