@@ -72,6 +72,7 @@ typedef struct {
   json_t *plans;              /* {path, plan} of --plan */
   json_t *measured, *control; /* one per variant; pairs */
   int64_t rounds_done;        /* complete ones, also when measuring failed */
+  int64_t saved_ns;           /* when they were last saved, 0 = never */
 } bench_t;
 
 /* bench_sweep.c: variants from the flags and the configuration, each checked as a configuration. */
@@ -103,6 +104,9 @@ ls_status_t bench_measure(bench_t *b);
  * stdout, the JSON file first. */
 ls_status_t bench_prepare(bench_t *b);
 ls_status_t bench_publish(bench_t *b, json_t *document);
+/* The complete rounds so far, marked incomplete, into the JSON file, where one was asked for: not even a
+ * machine that fails costs more than a round. At most every ten seconds. */
+ls_status_t bench_save_so_far(bench_t *b, int64_t rounds);
 ls_status_t bench_write_json(ls_ctx_t *ctx, const char *path, const json_t *document);
 /* bench_table.c */
 void bench_print_table(const json_t *document);

@@ -86,6 +86,27 @@ static void merge_plans(const bench_t *b, json_t *document) {
   }
 }
 
+enum { SAVE_EVERY_S = 10 };
+
+ls_status_t bench_save_so_far(bench_t *b, int64_t rounds) {
+  const char *path = b->args->extra[BENCH_OUTPUT];
+  int64_t now_ns = ls_clock_ns();
+  if (!path || b->rounds_done == rounds) return LS_OK;
+  if (b->saved_ns > 0 && now_ns - b->saved_ns < SAVE_EVERY_S * INT64_C(1000000000)) return LS_OK;
+  char why[64];
+  json_t *document;
+  ls_bench_method_t method = b->method;
+  snprintf(why, sizeof why, "%lld of %lld rounds so far", (long long)b->rounds_done, (long long)rounds);
+  method.incomplete = why;
+  method.repetitions = b->rounds_done * method.per_process;
+  ls_status_t status = ls_bench_document(b->ctx, &method, b->measured, b->control, &document);
+  if (status != LS_OK) return status;
+  status = bench_write_json(b->ctx, path, document);
+  json_decref(document);
+  b->saved_ns = now_ns;
+  return status;
+}
+
 /* One file that cannot be written does not cost the others; the first failure is the result. */
 ls_status_t bench_publish(bench_t *b, json_t *document) {
   const cli_args_t *args = b->args;

@@ -6,32 +6,7 @@
 #include <string.h>
 
 enum { WINDOW_MIN_MS = 40, WINDOW_MAX_MS = 300 };
-static const double much_faster = 0.9;
-
-/* Threads that the system happens to put on one processor stay there for a while: what holds for a whole
- * measurement is seen in a second one only. One that is much faster counts; there is one where two would take
- * long, or where this is the second. */
-static ls_status_t time_twice(const ls_planner_t *p, const ls_timing_job_t *job, bool once,
-                              ls_timing_t *out) {
-  ls_timing_t timing, again;
-  int64_t begin_ns = ls_clock_ns();
-  ls_status_t status = ls_timing_run(p->ctx, job, &timing);
-  if (status != LS_OK) return status;
-  int64_t took_ns = ls_clock_ns() - begin_ns;
-  bool quick = !once && took_ns < 3 * job->window_ns && ls_clock_ns() + took_ns < p->deadline_ns;
-  if (job->backend->host_memory && quick) {
-    status = ls_timing_run(p->ctx, job, &again);
-    if (status != LS_OK) {
-      ls_timing_release(&timing);
-      return status;
-    }
-    bool better = again.period.ns < much_faster * timing.period.ns;
-    ls_timing_release(better ? &timing : &again);
-    if (better) timing = again;
-  }
-  *out = timing;
-  return LS_OK;
-}
+static const double faster = 0.93; /* than what was timed before: then that was disturbed */
 
 /* The factors by which ranks that compute at the same time slow each other. 1 for devices of their own, and
  * where the ranks were timed together. */
@@ -82,7 +57,7 @@ static ls_status_t time_exchange(ls_planner_t *p, const ls_candidate_t *c, const
   ls_timing_t timing;
   ls_cost_t cost;
   with.exchange = true;
-  ls_status_t status = time_twice(p, &with, c->timed, &timing);
+  ls_status_t status = ls_timing_run(p->ctx, &with, &timing);
   if (status != LS_OK) return status;
   status = make_cost(p, c, &cost);
   if (status == LS_OK && find_crowd(p, &cost))
@@ -94,9 +69,9 @@ static ls_status_t time_exchange(ls_planner_t *p, const ls_candidate_t *c, const
 static ls_status_t time_job(ls_planner_t *p, const ls_candidate_t *c, const ls_timing_job_t *job,
                             const char *family) {
   ls_timing_t timing;
-  ls_status_t status = time_twice(p, job, c->timed, &timing);
+  ls_status_t status = ls_timing_run(p->ctx, job, &timing);
   if (status != LS_OK) return status;
-  bool counts = !c->timed || timing.period.ns < much_faster * ls_cost_period_ns(p->profile, family, c->rows);
+  bool counts = !c->timed || timing.period.ns < faster * ls_cost_period_ns(p->profile, family, c->rows);
   if (counts)
     status = ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing, !p->searching);
   ls_timing_release(&timing);

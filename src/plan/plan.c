@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALL_UP_TO = 8, BUCKET_CHOICES = 5, BATCH_MAX = 65536, TIMING_ROUNDS = 3 };
+enum { ALL_UP_TO = 8, BUCKET_CHOICES = 5, BATCH_MAX = 65536, TIMING_ROUNDS = 5 };
 static const double budget_default_s = 6;
+static const double part_for_rounds = 0.75; /* of the budget; the rest is for the search of crossovers */
 /* Parts of the memory that are not to be filled: of a device the worst error seen of what a rank is predicted
  * to take, of a host also what the system itself needs. */
 static const double spare_of_device = 0.0025, spare_of_host = 0.06;
@@ -205,16 +206,21 @@ static ls_status_t count_params(ls_ctx_t *ctx, const ls_config_t *config, int64_
   return LS_OK;
 }
 
-/* Disturbances last for seconds: what was timed now is timed again after all the others, with half of the
- * time at most. A device of its own is not disturbed. */
+/* Disturbances last for seconds, and threads that the system happens to put on one processor stay there: what
+ * was timed now is timed again after all the others, as often as there is time for. A device of its own is
+ * not disturbed. */
 static ls_status_t time_all(ls_planner_t *p, ls_plan_t *plan) {
-  int64_t begin_ns = ls_clock_ns(), half_ns = (p->deadline_ns - begin_ns) / 2;
+  int64_t begin_ns = ls_clock_ns(),
+          most_ns = (int64_t)(part_for_rounds * (double)(p->deadline_ns - begin_ns));
   ls_status_t status = LS_OK;
   for (int round = 0; round < TIMING_ROUNDS && status == LS_OK; round++)
     for (int i = 0; i < plan->count && status == LS_OK; i++) {
       ls_candidate_t *c = &plan->candidate[i];
-      bool again = c->timed && p->backend->host_memory && ls_clock_ns() - begin_ns < half_ns;
-      if (c->fits && (round == 0 || again)) status = ls_candidate_time(p, c);
+      int64_t now_ns = ls_clock_ns();
+      bool again = c->timed && p->backend->host_memory && now_ns - begin_ns + c->timing_ns < most_ns;
+      if (!c->fits || (round > 0 && !again)) continue;
+      status = ls_candidate_time(p, c);
+      c->timing_ns = ls_clock_ns() - now_ns;
     }
   return status;
 }

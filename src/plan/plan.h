@@ -23,6 +23,7 @@ typedef struct {
   bool library_assumed;   /* the profile does not have that: a cautious figure */
   int64_t device_bytes;   /* of a device: need.device_bytes + library_bytes */
   bool timed;             /* for this plan */
+  int64_t timing_ns;      /* that the last timing took */
   bool fits;              /* into the memory of a device, and of the host */
   bool host_short;        /* it does not, and what lacks is the memory of the host beside the devices */
   bool priced;            /* false: `why` says what is missing, the numbers below are NAN */

@@ -106,17 +106,22 @@ expect 7 'no variant could be measured: a repetition took more than 1 s' bench "
   --steps 1000000 --repetitions 1 --control 0
 # Ended in the second round or later: the complete rounds are published, marked, and the exit code says it.
 mkfifo "$work/said"
-"$program" bench "$work/c.yaml" --repetitions 1000 --steps 2 --warmup 0 --control 0 --output "$work/i.json" \
-  --markdown "$work/i.md" >"$work/out" 2>"$work/said" &
-pid=$!
-exec 3<"$work/said"
-while read -r line <&3; do
-  case $line in "round 2:"*) kill -TERM $pid && break ;; esac
-done
-cat <&3 >"$work/err"
-exec 3<&-
-got=0
-wait $pid || got=$?
+interrupt() { # SIGNAL: into $got the exit code, outputs i.json and i.md
+  "$program" bench "$work/c.yaml" --repetitions 1000 --steps 2 --warmup 0 --control 0 --output "$work/i.json" \
+    --markdown "$work/i.md" >"$work/out" 2>"$work/said" &
+  pid=$!
+  exec 3<"$work/said"
+  while read -r line <&3; do
+    case $line in "round 2:"*) kill "-$1" $pid && break ;; esac
+  done
+  cat <&3 >"$work/err"
+  exec 3<&-
+  got=0
+  wait $pid || got=$?
+}
+interrupt KILL
+grep -q '"incomplete": "1 of 1000 rounds so far"' "$work/i.json" || fail "killed in round 2, round 1 is lost"
+interrupt TERM
 [ "$got" = 130 ] || fail "interrupted, exit code $got: $(cat "$work/err")"
 grep -q '"incomplete": "interrupted' "$work/i.json" || fail "not marked incomplete: $(cat "$work/err")"
 grep -q 'Incomplete' "$work/i.md" && grep -q INCOMPLETE "$work/out" || fail "reports do not say that they are incomplete"
