@@ -92,7 +92,9 @@ static ls_status_t start(ls_ctx_t *ctx, char **argv, int *output, int *error) {
   close(outputs[1]);
   *error = 0;
   if (status == LS_OK) {
-    struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+    /* Calls that it interrupts are repeated by who makes them: no SA_RESTART, because under TSan a handler
+     * runs only when the interrupted call returns. */
+    struct sigaction action = {.sa_handler = pass_on};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     if (read(pipes[0], error, sizeof *error) != (ssize_t)sizeof *error) *error = 0;
