@@ -27,8 +27,11 @@ static ls_kernel_fn cpu_kernel(const ls_device_t *device, const char *op) {
   return NULL;
 }
 
-static const ls_device_ops_t device_ops = {
-    .open = cpu_open, .close = ls_host_device_close, .kernel = cpu_kernel, .count = ls_host_device_count};
+static const ls_device_ops_t device_ops = {.open = cpu_open,
+                                           .close = ls_host_device_close,
+                                           .kernel = cpu_kernel,
+                                           .count = ls_host_device_count,
+                                           .scratch = ls_cpu_linear_scratch};
 
 const ls_backend_t ls_backend_cpu = {.name = "cpu",
                                      .host_memory = true,

@@ -17,6 +17,13 @@ static const ls_cpu_few_rows_t *few_rows(const ls_stream_t *stream) {
   return &((const ls_cpu_device_t *)stream->device)->few_rows;
 }
 
+/* Before a product of the library's. */
+static void warm(ls_stream_t *stream) {
+  ls_cpu_device_t *cpu = (ls_cpu_device_t *)stream->device;
+  if (!cpu->gemm_warm) ls_cpu_gemm_warm(ls_stream_pool(stream));
+  cpu->gemm_warm = true;
+}
+
 static int64_t product_cost(const linear_t *p) {
   return 2 * p->n * p->i * p->o / FLOPS_PER_COST;
 }
@@ -54,7 +61,9 @@ static ls_status_t linear(ls_stream_t *stream, const ls_kernel_args_t *args) {
                 .b = args->in[2].data,
                 .y = args->out[0].data};
   p.n = ls_shape_count(&args->out[0].shape) / p.o;
-  if (p.n <= few_rows(stream)->y)
+  bool few = p.n <= few_rows(stream)->y;
+  if (!few) warm(stream);
+  if (few)
     ls_cpu_loop(stream, p.o, 16, product_cost(&p), few_y, &p);
   else if (p.n >= p.o)
     ls_cpu_loop(stream, p.n, 16, product_cost(&p), many_y_rows, &p);
@@ -88,7 +97,9 @@ static ls_status_t linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) 
                 .w = args->in[1].data,
                 .dx = args->out[0].data};
   p.n = ls_shape_count(&args->in[0].shape) / p.o;
-  if (p.n <= few_rows(stream)->dx)
+  bool few = p.n <= few_rows(stream)->dx;
+  if (!few) warm(stream);
+  if (few)
     ls_cpu_loop(stream, p.i, 48, product_cost(&p), few_dx, &p);
   else if (p.n >= p.i)
     ls_cpu_loop(stream, p.n, 16, product_cost(&p), many_dx_rows, &p);
@@ -121,8 +132,45 @@ static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args)
                 .dw = args->out[0].data,
                 .db = args->out[1].data};
   p.n = ls_shape_count(&args->in[0].shape) / p.o;
-  ls_cpu_loop(stream, p.o, 16, product_cost(&p), p.n <= few_rows(stream)->dwb ? few_dwb : many_dwb, &p);
+  bool few = p.n <= few_rows(stream)->dwb;
+  if (!few) warm(stream);
+  ls_cpu_loop(stream, p.o, 16, product_cost(&p), few ? few_dwb : many_dwb, &p);
   return LS_OK;
+}
+
+/* The library's product for the first part of the loop, which is the largest; as above. */
+static ls_cpu_scratch_t product_scratch(const linear_t *p, const char *op, bool reproducible, int threads,
+                                        int *parts) {
+  int64_t begin, end;
+  bool forward = strcmp(op, "linear") == 0, backward = strcmp(op, "linear_dx") == 0;
+  int64_t across = forward ? p->o : p->i; /* columns of the result */
+  bool by_rows = p->n >= across;
+  *parts = ls_cpu_parts(reproducible, threads, product_cost(p));
+  ls_pool_share(!forward && !backward ? p->o : by_rows ? p->n : across, 16, 0, *parts, &begin, &end);
+  if (forward)
+    return ls_cpu_gemm_scratch(false, true, by_rows ? end : p->n, by_rows ? p->o : end, p->i, p->i, p->i,
+                               p->o);
+  if (backward)
+    return ls_cpu_gemm_scratch(false, false, by_rows ? end : p->n, by_rows ? p->i : end, p->o, p->o, p->i,
+                               p->i);
+  return ls_cpu_gemm_scratch(true, false, end, p->i, p->n, p->o, p->i, p->i);
+}
+
+void ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
+                           const ls_shape_t *second, ls_scratch_t *scratch) {
+  bool forward = strcmp(op, "linear") == 0, backward = strcmp(op, "linear_dx") == 0;
+  if (!forward && !backward && strcmp(op, "linear_dwb") != 0) return;
+  const ls_cpu_few_rows_t few = ls_cpu_gemm_few_rows(ls_simd_pick());
+  const int64_t width = first->dim[first->rank - 1];
+  const int64_t few_rows = forward ? few.y : backward ? few.dx : few.dwb;
+  const linear_t p = {.n = ls_shape_count(first) / width,
+                      .i = second->dim[second->rank - 1],
+                      .o = forward ? second->dim[0] : width};
+  if (p.n <= few_rows) return;
+  int parts;
+  ls_cpu_scratch_t s = product_scratch(&p, op, options->reproducible, options->threads, &parts);
+  ls_scratch_use(scratch, parts > 1, 0, s.front_bytes);
+  ls_scratch_use(scratch, parts > 1, s.back_from_bytes, s.back_until_bytes);
 }
 
 const ls_cpu_row_t ls_cpu_linear_rows[] = {

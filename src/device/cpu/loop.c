@@ -13,10 +13,13 @@ static int fixed_parts(int64_t cost) {
   return parts;
 }
 
-/* 1: the whole loop in this thread. */
-static int parts_of(const ls_stream_t *stream, int threads, int64_t cost) {
-  if (((const ls_host_device_t *)stream->device)->reproducible) return fixed_parts(cost);
+int ls_cpu_parts(bool reproducible, int threads, int64_t cost) {
+  if (reproducible) return fixed_parts(cost);
   return cost < LS_CPU_COST_MIN ? 1 : threads;
+}
+
+static int parts_of(const ls_stream_t *stream, int threads, int64_t cost) {
+  return ls_cpu_parts(((const ls_host_device_t *)stream->device)->reproducible, threads, cost);
 }
 
 typedef struct {

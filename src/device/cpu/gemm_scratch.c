@@ -1,0 +1,143 @@
+/* What a product of the library holds beside its matrices while it runs. oneDNN 2.x packs blocks of both
+ * factors into one block of memory, or, where packing would not pay, multiplies from the matrices themselves
+ * with a small workspace. Which of the two, and how large blocks are, are its own rules for one thread, found
+ * in its source (src/cpu/x64/gemm, gemm_driver.cpp and gemm_info.cpp) and held against what it allocates in
+ * tests/device/test_cpu_scratch.c. */
+#include "device/cpu/cpu.h"
+
+#if defined(LS_HAVE_DNNL)
+#include <dnnl.h>
+
+/* As the library sees it: column-major, so a row-major product has its factors exchanged. */
+typedef struct {
+  bool transpose_a, transpose_b;
+  int64_t m, n, k, lda, ldb, ldc;
+} product_t;
+
+typedef struct {
+  int64_t unit_m, unit_n;           /* of the inner kernel: blocks are rounded up to it */
+  int64_t most_m, most_n, most_k;   /* of a block */
+  int64_t whole_k;                  /* up to here the depth is not cut */
+  int64_t workspace_bytes;          /* at most, where nothing is packed */
+  bool (*packs)(const product_t *); /* whether packing pays */
+} rules_t;
+
+enum { PAGE_BYTES = 4096, LEAST_K = 128, SMALL_K = 48, SMALL_K_MOST_N = 24, DEEP = 378 };
+
+static bool multiple(int64_t value, int64_t of) {
+  return value % of == 0;
+}
+
+static bool thin(const product_t *p, double threshold) {
+  return 1.0 / (double)p->m + 1.0 / (double)p->n >= threshold;
+}
+
+static bool large(const product_t *p) {
+  return p->k >= DEEP && (p->m >= DEEP || (p->m <= DEEP && p->n <= DEEP));
+}
+
+static bool packs_avx512(const product_t *p) {
+  enum { FEW = 28, TINY = 16 };
+  bool first_only = p->transpose_a && !p->transpose_b;
+  bool worst_a = multiple(p->lda, 1024) && !p->transpose_a && (p->transpose_b || (p->n > 100 && p->k > 500));
+  bool bad_a = multiple(p->lda, 256), bad_b = multiple(p->ldb, 256), bad_c = multiple(p->ldc, 256);
+  bool short_all = p->m < 1200 && p->n < 200 && p->k < 1200;
+  if (first_only && p->n < TINY) return false;
+  if (first_only && p->m > 100 && (short_all || (bad_a && bad_b))) return true;
+  if (thin(p, 0.00196) && !worst_a) return false;
+  if ((bad_a || bad_b || bad_c) && p->m > TINY && p->n > TINY) return true;
+  if (large(p)) return true;
+  if (p->n <= FEW || p->k <= 1) return false;
+  return p->m > FEW || (p->transpose_b && p->m < p->n);
+}
+
+static bool packs_avx2(const product_t *p) {
+  if (thin(p, 0.0038)) return false;
+  if (large(p)) return true;
+  if (p->m <= 128 && p->n <= 128) return false;
+  if (p->transpose_b) return p->n > 1 && p->k > 1;
+  return p->n > 16 && p->k > 2 && p->m > 64;
+}
+
+static const rules_t avx512 = {.unit_m = 48,
+                               .unit_n = 8,
+                               .most_m = 9984,
+                               .most_n = 384,
+                               .most_k = 384,
+                               .whole_k = 384,
+                               .workspace_bytes = 73984,
+                               .packs = packs_avx512};
+static const rules_t avx2 = {.unit_m = 24,
+                             .unit_n = 4,
+                             .most_m = 10000,
+                             .most_n = 384,
+                             .most_k = 192,
+                             .whole_k = 256,
+                             .workspace_bytes = 16640,
+                             .packs = packs_avx2};
+static const rules_t avx = {.unit_m = 16,
+                            .unit_n = 4,
+                            .most_m = 4096,
+                            .most_n = 96,
+                            .most_k = 256,
+                            .whole_k = 256,
+                            .workspace_bytes = 16640,
+                            .packs = packs_avx2};
+
+static int64_t at_most(int64_t value, int64_t most) {
+  return value < most ? value : most;
+}
+
+static int64_t up_to(int64_t value, int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+static int64_t depth_of(const rules_t *rules, int64_t k) {
+  if (k <= rules->whole_k) return k > LEAST_K ? k : LEAST_K;
+  return k < 2 * rules->most_k ? (k + 1) / 2 : rules->most_k;
+}
+
+/* The packed block of A, then that of B; each begins on a page. Of A only a strip is used where all of B's
+ * columns fit into one block. */
+static ls_cpu_scratch_t packed(const rules_t *rules, const product_t *p) {
+  const int64_t word = sizeof(float);
+  int64_t most_n = p->k < SMALL_K ? SMALL_K_MOST_N : rules->most_n, k = depth_of(rules, p->k);
+  int64_t m = up_to(at_most(p->m, rules->most_m), rules->unit_m);
+  int64_t n = up_to(at_most(p->n, most_n), rules->unit_n);
+  int64_t a_bytes = m * k * word, b_bytes = k * n * word;
+  int64_t used_k = at_most(p->k, k);
+  int64_t used_m = p->n > n ? at_most(p->m, m) : at_most(p->m, rules->unit_m);
+  int64_t b_from = up_to(a_bytes, PAGE_BYTES);
+  return (ls_cpu_scratch_t){.block_bytes = a_bytes + b_bytes + (rules->unit_m + n) * word + 4 * PAGE_BYTES,
+                            .front_bytes = up_to(used_m, rules->unit_m) * used_k * word,
+                            .back_from_bytes = b_from,
+                            .back_until_bytes =
+                                b_from + up_to(at_most(p->n, n), rules->unit_n) * used_k * word};
+}
+
+static const rules_t *rules_here(void) {
+  unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
+  if (isa >= (unsigned)dnnl_cpu_isa_avx512_core) return &avx512;
+  return isa >= (unsigned)dnnl_cpu_isa_avx2 ? &avx2 : &avx; /* older: about as avx */
+}
+
+ls_cpu_scratch_t ls_cpu_gemm_scratch(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                                     int64_t lda, int64_t ldb, int64_t ldc) {
+  const product_t p = {transpose_b, transpose_a, n, m, k, ldb, lda, ldc};
+  const rules_t *rules = rules_here();
+  if (rules->packs(&p)) return packed(rules, &p);
+  return (ls_cpu_scratch_t){.block_bytes = rules->workspace_bytes, .front_bytes = rules->workspace_bytes};
+}
+
+#else
+
+/* OpenBLAS keeps a buffer for each thread and packs blocks of both factors into it: of the one up to so many
+ * columns of its depth, of the other all rows. */
+ls_cpu_scratch_t ls_cpu_gemm_scratch(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                                     int64_t lda, int64_t ldb, int64_t ldc) {
+  enum { DEPTH_MAX = 384 };
+  int64_t bytes = m * (k < DEPTH_MAX ? k : DEPTH_MAX) * (int64_t)sizeof(float);
+  (void)transpose_a, (void)transpose_b, (void)n, (void)lda, (void)ldb, (void)ldc;
+  return (ls_cpu_scratch_t){.block_bytes = bytes, .front_bytes = bytes};
+}
+#endif
