@@ -63,10 +63,13 @@ typedef struct {
   int64_t staging_bytes;    /* host memory that a GPU copies from and to: inputs, stats, the state when it is
                                saved */
   int64_t log_bytes;        /* times of the run's steps, host memory */
-  int64_t panel_bytes;  /* the largest block of a matrix that a CPU's library copies for a product; 0 = none
-                           does */
-  int64_t device_bytes; /* needed on the device, in all */
-  int64_t host_bytes;   /* needed beside a device with memory of its own; 0 on a CPU */
+  int64_t schedule_bytes;   /* the schedules themselves, host memory */
+  int64_t reading_bytes;  /* on a CPU: in all while files are read, before the rest is there; 0 = no files */
+  int64_t exchange_bytes; /* shared memory in which the ranks of a host exchange gradients */
+  int64_t scratch_bytes;  /* what a CPU's library holds while it multiplies, in all threads; in none of the
+                             sums    below, for it counts as the library's */
+  int64_t device_bytes;   /* needed on the device, in all */
+  int64_t host_bytes;     /* needed beside a device with memory of its own; 0 on a CPU */
   int64_t
       device_used_bytes;   /* at the end of the run: of a GPU all that is in use; on a CPU host_used_bytes */
   int64_t host_used_bytes; /* peak resident memory of the process; 0 = cannot be read */

@@ -26,6 +26,13 @@ void ls_arena_release(ls_arena_t *arena) {
   }
 }
 
+size_t ls_arena_bytes(const ls_arena_t *arena) {
+  size_t sum = 0;
+  for (const ls_arena_block_t *b = arena->block; b; b = b->next)
+    sum += sizeof *b + b->size;
+  return sum;
+}
+
 void *ls_arena_alloc(ls_arena_t *arena, size_t size_bytes) {
   if (size_bytes > SIZE_MAX / 2) size_bytes = SIZE_MAX / 2; /* lets the allocator refuse it with a report */
   size_t need = (size_bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;

@@ -14,6 +14,8 @@ typedef struct {
 void ls_arena_init(ls_arena_t *arena, ls_ctx_t *ctx);
 void ls_arena_release(ls_arena_t *arena); /* frees everything; the arena is empty and usable again */
 
+size_t ls_arena_bytes(const ls_arena_t *arena); /* that it has taken so far */
+
 /* Zeroed, 16-byte aligned, valid until release. NULL on failure (reported). */
 void *ls_arena_alloc(ls_arena_t *arena, size_t size_bytes);
 void *ls_arena_array(ls_arena_t *arena, size_t count, size_t size_bytes);

@@ -3,15 +3,17 @@
 #include "cli/planner.h"
 
 json_t *cli_memory_json(const ls_train_memory_t *m) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)m->step_bytes,
-                   "evaluation", (json_int_t)m->evaluation_bytes, "rounding", (json_int_t)m->rounding_bytes,
-                   "samples", (json_int_t)m->samples_bytes, "staging", (json_int_t)m->staging_bytes, "log",
-                   (json_int_t)m->log_bytes, "device", (json_int_t)m->device_bytes, "host",
-                   (json_int_t)m->host_bytes);
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step",
+                   (json_int_t)m->step_bytes, "evaluation", (json_int_t)m->evaluation_bytes, "rounding",
+                   (json_int_t)m->rounding_bytes, "samples", (json_int_t)m->samples_bytes, "staging",
+                   (json_int_t)m->staging_bytes, "log", (json_int_t)m->log_bytes, "schedule",
+                   (json_int_t)m->schedule_bytes, "reading", (json_int_t)m->reading_bytes, "exchange",
+                   (json_int_t)m->exchange_bytes, "scratch", (json_int_t)m->scratch_bytes, "device",
+                   (json_int_t)m->device_bytes, "host", (json_int_t)m->host_bytes);
 }
 
 /* The profile's absence and its faults are no matter here. */
-static int64_t libraries(ls_ctx_t *own, const ls_train_report_t *r, bool *assumed) {
+static void predict(ls_ctx_t *own, const ls_train_report_t *r, cli_memory_t *m) {
   const ls_backend_t *backend = &ls_backend_cpu;
   ls_machine_t *machine = ls_alloc(own, sizeof *machine);
   ls_profile_t *profile = NULL;
@@ -21,17 +23,16 @@ static int64_t libraries(ls_ctx_t *own, const ls_train_report_t *r, bool *assume
     if (path && ls_path_exists(path)) ls_profile_load(own, path, machine, &profile);
     ls_free(path);
   }
-  int64_t bytes = ls_plan_libraries(profile, backend, r->world_size, r->memory.panel_bytes, assumed);
+  m->predicted_bytes =
+      ls_plan_device_bytes(profile, backend, r->world_size, &m->need, &m->library_bytes, &m->library_assumed);
   ls_profile_destroy(profile);
   ls_free(machine);
-  return bytes;
 }
 
 void cli_memory_predict(const ls_train_report_t *report, cli_memory_t *memory) {
   ls_ctx_t *own = ls_ctx_create(NULL, NULL);
-  *memory = (cli_memory_t){.need = report->memory};
-  if (own) memory->library_bytes = libraries(own, report, &memory->library_assumed);
-  memory->predicted_bytes = memory->need.device_bytes + memory->library_bytes;
+  *memory = (cli_memory_t){.need = report->memory, .predicted_bytes = report->memory.device_bytes};
+  if (own) predict(own, report, memory);
   ls_ctx_destroy(own);
 }
 
@@ -41,7 +42,6 @@ static json_t *known(int64_t bytes) {
 
 json_t *cli_memory_report(const cli_memory_t *m) {
   json_t *j = cli_memory_json(&m->need);
-  json_object_set_new(j, "panel", json_integer(m->need.panel_bytes));
   json_object_set_new(j, "predicted", json_integer(m->predicted_bytes));
   json_object_set_new(j, "measured", known(m->need.device_used_bytes));
   json_object_set_new(j, "host_measured", known(m->need.host_used_bytes));

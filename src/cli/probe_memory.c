@@ -15,7 +15,7 @@
 
 extern char **environ;
 
-/* A processor's libraries make code when they are first used, and copy blocks of matrices that grow with the
+/* A processor's libraries make code when they are first used, and hold blocks of matrices that grow with the
  * network: no library at all, a small product, a medium one, and a wide one. On a GPU, and in a hurry, the
  * third alone. */
 enum { NETWORKS = 4, SMALL = 1, TYPICAL = 2 };
@@ -25,7 +25,7 @@ static const struct {
 
 /* What a library takes when it first multiplies: found with one rank, and the same in each of several. */
 typedef struct {
-  double panel, bytes; /* 0: not known */
+  double scratch, bytes; /* 0: not known */
 } first_use_t;
 
 static void describe(int which, char text[512]) {
@@ -72,15 +72,15 @@ static ls_status_t put(ls_profile_t *profile, const char *key, double bytes) {
   return ls_profile_put(profile, key, &(ls_time_t){bytes, bytes, bytes});
 }
 
-/* The training's report; *panel and *bytes of the libraries. */
-static bool read_report(const char *out, const char *backend, cli_probe_t *probe, double *panel,
+/* The training's report; *scratch and *bytes of the libraries. */
+static bool read_report(const char *out, const char *backend, cli_probe_t *probe, double *scratch,
                         double *bytes) {
   char key[LS_PROFILE_KEY_BYTES];
   json_t *report = json_load_file(out, 0, NULL), *memory = json_object_get(report, "bytes_per_device");
   double used = json_number_value(json_object_get(memory, "measured"));
   double own = json_number_value(json_object_get(memory, "device"));
   double capacity = json_number_value(json_object_get(memory, "capacity"));
-  *panel = json_number_value(json_object_get(memory, "panel"));
+  *scratch = json_number_value(json_object_get(memory, "scratch"));
   *bytes = used - own;
   json_decref(report);
   if (capacity > 0) put(probe->profile, ls_profile_capacity_key(key, backend), capacity);
@@ -94,34 +94,41 @@ static bool replace(const char *path, const char *text) {
   return fclose(file) == 0 && whole;
 }
 
-/* One world: a curve over panels where several networks are run, and always the typical value. With several
+/* One world: a curve over scratch where several networks are run, and always the typical value. With several
  * ranks, whose start takes the longest, `first` stands for the small network; with one it is written. */
+enum { MORE_SCRATCH_BYTES = 16 << 20 };
 static void one_world(const char *yaml, const char *out, const char *backend, int ranks, bool all,
                       first_use_t *first, cli_probe_t *probe) {
   char key[LS_PROFILE_KEY_BYTES], text[512];
-  ls_curve_point_t points[NETWORKS];
+  ls_curve_point_t points[NETWORKS + 1];
   int count = 0;
   ls_profile_libraries_key(key, backend, ranks);
   for (int i = all ? 0 : TYPICAL; i < (all ? NETWORKS : TYPICAL + 1); i++) {
-    double panel, bytes;
+    double scratch, bytes;
     if (i == SMALL && ranks > 1 && first->bytes > 0) {
-      panel = first->panel;
+      scratch = first->scratch;
       bytes = points[0].time.ns + first->bytes;
     } else {
       describe(i, text);
       if (!replace(yaml, text) || !train(yaml, out, backend, ranks, probe)) return;
-      if (!read_report(out, backend, probe, &panel, &bytes)) {
+      if (!read_report(out, backend, probe, &scratch, &bytes)) {
         cli_probe_note(probe, "memory of libraries, %s, %d ranks: the system does not say what is used",
                        backend, ranks);
         return;
       }
     }
-    if (i == SMALL && ranks == 1) *first = (first_use_t){panel, bytes - points[0].time.ns};
+    if (i == SMALL && ranks == 1) *first = (first_use_t){scratch, bytes - points[0].time.ns};
     if (i == TYPICAL) put(probe->profile, key, bytes);
-    if (count == 0 || panel > points[count - 1].bytes)
-      points[count++] = (ls_curve_point_t){panel, {bytes, bytes, bytes}};
+    if (count == 0 || scratch > points[count - 1].bytes)
+      points[count++] = (ls_curve_point_t){scratch, {bytes, bytes, bytes}};
   }
-  if (all) ls_profile_put_curve(probe->profile, key, points, count);
+  if (strcmp(backend, "cpu") != 0) return;
+  if (count == 1 && points[0].bytes < points[0].time.ns) { /* what is held comes on top of the rest */
+    double rest = points[0].time.ns - points[0].bytes, most = MORE_SCRATCH_BYTES;
+    points[0] = (ls_curve_point_t){0, {rest, rest, rest}};
+    points[count++] = (ls_curve_point_t){most, {rest + most, rest + most, rest + most}};
+  }
+  ls_profile_put_curve(probe->profile, key, points, count);
 }
 
 void cli_probe_memory(bool quick, int gpus, cli_probe_t *probe) {

@@ -84,6 +84,8 @@ ls_status_t ls_comm_barrier(ls_comm_t *comm, const char *name);
 ls_status_t ls_comm_agree(ls_comm_t *comm, const char *name, ls_status_t own);
 
 const char *ls_collective_name(ls_collective_kind_t kind); /* "all-reduce" */
+/* Shared memory that a rank touches when `size` ranks of one host make collectives of up to so many bytes. */
+int64_t ls_comm_shared_bytes(int size, int64_t largest_bytes);
 /* Bytes one rank sends in the ideal algorithm (nccl-tests' bus bytes). */
 int64_t ls_collective_bus_bytes(ls_collective_kind_t kind, int64_t count, ls_dtype_t dtype, int size);
 

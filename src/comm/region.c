@@ -17,6 +17,14 @@ enum {
 const size_t ls_region_chunk_bytes[LS_CHANNEL_COUNT] = {
     [LS_CHANNEL_CONTROL] = 64 * 1024, [LS_CHANNEL_STREAM] = 512 * 1024};
 
+/* Two buffers of each slot: all of the own one, which is zeroed at the beginning, and of the others' the part
+ * that is added up here and the result. */
+int64_t ls_comm_shared_bytes(int size, int64_t largest_bytes) {
+  const int64_t chunk = (int64_t)ls_region_chunk_bytes[LS_CHANNEL_STREAM];
+  int64_t bytes = largest_bytes < chunk ? largest_bytes : chunk;
+  return size > 1 ? 2 * (chunk + 2 * bytes * (size - 1) / size) : 0;
+}
+
 size_t ls_region_slot_bytes(size_t chunk_bytes) {
   return sizeof(ls_region_slot_t) + 2 * chunk_bytes;
 }

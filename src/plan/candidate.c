@@ -8,19 +8,29 @@
 static const int64_t library_device_bytes = INT64_C(1) << 30, library_host_bytes = INT64_C(128) << 20;
 
 int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
-                          int64_t panel_bytes, bool *assumed) {
+                          int64_t scratch_bytes, bool *assumed) {
   char key[LS_PROFILE_KEY_BYTES];
   ls_time_t bytes;
   int least = ranks > 1 ? 2 : 1; /* one rank alone needs no transport */
   for (int n = ranks; profile && n >= least; n--)
-    if (ls_profile_interpolate(profile, ls_profile_libraries_key(key, backend->name, n), (double)panel_bytes,
-                               &bytes) ||
+    if (ls_profile_interpolate(profile, ls_profile_libraries_key(key, backend->name, n),
+                               (double)scratch_bytes, &bytes) ||
         ls_profile_get(profile, key, &bytes)) {
       *assumed = n != ranks;
       return (int64_t)bytes.ns;
     }
   *assumed = true;
-  return backend->host_memory ? library_host_bytes : library_device_bytes;
+  return backend->host_memory ? library_host_bytes + scratch_bytes : library_device_bytes;
+}
+
+int64_t ls_plan_device_bytes(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
+                             const ls_train_memory_t *need, int64_t *library_bytes, bool *assumed) {
+  *library_bytes = ls_plan_libraries(profile, backend, ranks, need->scratch_bytes, assumed);
+  int64_t bytes = need->device_bytes + *library_bytes;
+  if (need->reading_bytes == 0) return bytes;
+  bool unused;
+  int64_t reading = need->reading_bytes + ls_plan_libraries(profile, backend, ranks, 0, &unused);
+  return reading > bytes ? reading : bytes;
 }
 
 ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *c) {
@@ -118,23 +128,29 @@ static ls_status_t add_up(const ls_planner_t *p, ls_candidate_t *c) {
   ls_schedule_t *train = NULL, *eval = NULL;
   ls_status_t status = ls_candidate_lower(p, c, &train);
   if (status == LS_OK) status = lower_evaluation(p, c, &eval);
-  if (status == LS_OK) ls_train_need(p->backend, train, eval, &p->data, &c->need);
+  const ls_device_options_t options = {.threads = c->threads,
+                                       .reproducible = p->config->parallel.reproducible};
+  if (status == LS_OK) ls_train_need(p->backend, &options, train, eval, &p->data, &c->need);
   ls_schedule_destroy(eval);
   ls_schedule_destroy(train);
   if (status != LS_OK) return status;
-  c->library_bytes =
-      ls_plan_libraries(p->profile, p->backend, c->devices, c->need.panel_bytes, &c->library_assumed);
-  c->device_bytes = c->need.device_bytes + c->library_bytes;
+  c->device_bytes = ls_plan_device_bytes(p->profile, p->backend, c->devices, &c->need, &c->library_bytes,
+                                         &c->library_assumed);
   c->fits = fits(p, c);
   return LS_OK;
 }
 
+/* More micro-batches have smaller activations, but longer schedules and gradients to add up: where nothing
+ * fits, what needs least is shown. */
 ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c) {
-  for (;;) {
-    ls_status_t status = add_up(p, c);
-    if (status != LS_OK || c->fits || c->rows == 1 || c->accumulate >= 512) return status;
-    /* shards are what the user chose: another number would train to other bits */
-    if (p->config->parallel.reproducible) return LS_OK;
-    c->accumulate *= 2;
+  ls_status_t status = add_up(p, c);
+  /* shards are what the user chose: another number would train to other bits */
+  if (p->config->parallel.reproducible) return status;
+  ls_candidate_t next = *c;
+  while (status == LS_OK && !c->fits && next.rows > 1 && next.accumulate < 512) {
+    next.accumulate *= 2;
+    status = add_up(p, &next);
+    if (status == LS_OK && (next.fits || next.device_bytes < c->device_bytes)) *c = next;
   }
+  return status;
 }

@@ -109,10 +109,15 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
                          const ls_plan_options_t *options, ls_plan_t *plan);
 void ls_plan_release(ls_plan_t *plan);
 
-/* What libraries take in a rank's process with products of such panels, by the profile; *assumed: it does not
- * say for so many ranks (profile may be NULL), and a cautious figure stands in. */
+/* What libraries take in a rank's process when they hold so much while they multiply
+ * (ls_train_memory_t.scratch_bytes), by the profile; *assumed: it does not say for so many ranks (profile may
+ * be NULL), and a cautious figure stands in. */
 int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
-                          int64_t panel_bytes, bool *assumed);
+                          int64_t scratch_bytes, bool *assumed);
+/* What a rank takes at most of a device's memory: its need and *library_bytes, or, where that is more, what
+ * reading files takes, before libraries multiply. */
+int64_t ls_plan_device_bytes(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
+                             const ls_train_memory_t *need, int64_t *library_bytes, bool *assumed);
 
 /* The configuration with the candidate's devices, strategy and options in it (a shallow copy; `config` must
  * live). */

@@ -24,6 +24,9 @@ typedef struct {
   int64_t deadline_ns; /* of a wait for the device; 0 = the communicator's */
 } ls_run_options_t;
 
+/* Host memory of a finished schedule and of what its run keeps for each task: grows with micro-batches. */
+int64_t ls_run_book_bytes(const ls_schedule_t *s);
+
 /* `s`, `device`, `comm` and `state` are borrowed until destroy. comm may be NULL when there are no
  * collectives. Errors: LS_ERR_UNSUPPORTED names an op without a kernel on this backend; LS_ERR_MEMORY. */
 ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *device, ls_comm_t *comm,

@@ -251,6 +251,16 @@ static void bind_copy(ls_run_t *run, int slot, const ls_task_t *task, ls_bound_t
   b->size_bytes = run->s->tensors[task->in[0]].size_bytes;
 }
 
+int64_t ls_run_book_bytes(const ls_schedule_t *s) {
+  size_t each = sizeof(ls_task_time_t) + 2 * sizeof(ls_stamp_t) + sizeof(ls_event_t *);
+  size_t bytes = ls_arena_bytes(&s->arena) + (size_t)s->task_count * each;
+  for (int t = 0; t < s->task_count; t++) {
+    size_t tensors = (size_t)(s->tasks[t].in_count + s->tasks[t].out_count);
+    bytes += (size_t)s->input_slots * (sizeof(ls_bound_task_t) + tensors * sizeof(ls_tensor_t));
+  }
+  return (int64_t)bytes;
+}
+
 ls_status_t ls_run_bind(ls_run_t *run) {
   ls_status_t status = LS_OK;
   for (int i = 0; i < run->slot_count && !status; i++) {

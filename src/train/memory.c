@@ -3,8 +3,6 @@
 
 #include "base/process.h"
 
-#include <string.h>
-
 /* Allocations of device memory as the backend makes them: large ones take whole pages of it, small ones share
  * pages. */
 typedef struct {
@@ -45,25 +43,40 @@ int64_t ls_train_eval_rows(int64_t row_count, int64_t samples, int world_size) {
   return per_rank < rows ? per_rank : rows;
 }
 
-/* Libraries copy blocks of the larger operand, up to so many rows deep, before they multiply. The longest
- * lines are those of weight gradients' inputs. Few rows are multiplied without a library
- * (device/cpu/linear.c). */
-static int64_t panel_bytes(const ls_schedule_t *s) {
-  enum { DEPTH_MAX = 384, FEW_ROWS = 12 };
+static void use_scratch(const ls_backend_t *backend, const ls_device_options_t *options,
+                        const ls_schedule_t *s, ls_scratch_t *scratch) {
+  for (int t = 0; s && t < s->task_count; t++) {
+    const ls_task_t *task = &s->tasks[t];
+    if (task->op && task->in_count > 1)
+      backend->device->scratch(options, task->op->name, &s->tensors[task->in[0]].shape,
+                               &s->tensors[task->in[1]].shape, scratch);
+  }
+}
+
+static int64_t scratch_bytes(const ls_backend_t *backend, const ls_device_options_t *options,
+                             const ls_schedule_t *train, const ls_schedule_t *eval) {
+  ls_scratch_t scratch = {{0}, {0}};
+  if (!backend->device || !backend->device->scratch) return 0;
+  use_scratch(backend, options, train, &scratch);
+  use_scratch(backend, options, eval, &scratch);
+  return ls_scratch_bytes(&scratch, options->threads);
+}
+
+/* Of host ranks, which meet in shared memory. */
+static int64_t exchange_bytes(const ls_schedule_t *s) {
   int64_t most = 0;
   for (int t = 0; t < s->task_count; t++) {
     const ls_task_t *task = &s->tasks[t];
-    if (!task->op || strcmp(task->op->name, "linear_dwb") != 0) continue;
-    const ls_shape_t *x = &s->tensors[task->in[1]].shape;
-    int64_t width = x->dim[x->rank - 1], rows = ls_shape_count(x) / width;
-    int64_t bytes = width * (rows < DEPTH_MAX ? rows : DEPTH_MAX) * (int64_t)sizeof(float);
-    if (rows > FEW_ROWS && bytes > most) most = bytes;
+    if (task->kind != LS_TASK_COLLECTIVE) continue;
+    int64_t bytes = (int64_t)s->tensors[task->out[0]].size_bytes;
+    if (bytes > most) most = bytes;
   }
-  return most;
+  return ls_comm_shared_bytes(s->world_size, most);
 }
 
-void ls_train_need(const ls_backend_t *backend, const ls_schedule_t *train, const ls_schedule_t *eval,
-                   const ls_train_data_size_t *data, ls_train_memory_t *need) {
+void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *options,
+                   const ls_schedule_t *train, const ls_schedule_t *eval, const ls_train_data_size_t *data,
+                   ls_train_memory_t *need) {
   *need = (ls_train_memory_t){.samples_bytes = data->samples_bytes, .log_bytes = data->log_bytes};
   pages_t pages = {.page_bytes = (int64_t)backend->buffer->page_bytes};
   const size_t *bytes = (train ? train : eval)->region_bytes;
@@ -76,7 +89,7 @@ void ls_train_need(const ls_backend_t *backend, const ls_schedule_t *train, cons
     hold_engine(&pages, train);
     ls_schedule_fit(train, &fit);
     need->step_bytes = fit.device_total_bytes;
-    need->panel_bytes = panel_bytes(train);
+    if (backend->host_memory) need->exchange_bytes = exchange_bytes(train);
     need->staging_bytes = fit.host_pinned_bytes;
   }
   if (eval) {
@@ -85,18 +98,23 @@ void ls_train_need(const ls_backend_t *backend, const ls_schedule_t *train, cons
     need->evaluation_bytes = pages.exact - need->step_bytes;
     need->staging_bytes += fit.host_pinned_bytes;
   }
+  if (train) need->schedule_bytes = ls_run_book_bytes(train);
+  if (eval) need->schedule_bytes += ls_run_book_bytes(eval);
+  need->scratch_bytes = scratch_bytes(backend, options, train, eval);
   need->rounding_bytes = held(&pages) - pages.exact;
   need->device_bytes = held(&pages);
   if (!backend->host_memory)
     need->staging_bytes += (int64_t)(bytes[LS_REGION_PARAM] + bytes[LS_REGION_OPTIM]);
   /* What was needed for reading is free again when the rest is allocated. */
-  int64_t later = backend->host_memory ? need->device_bytes : need->staging_bytes;
-  int64_t host = need->samples_bytes + need->log_bytes;
-  host += data->reading_bytes > later ? data->reading_bytes : later;
-  if (backend->host_memory)
-    need->device_bytes = host;
-  else
-    need->host_bytes = host;
+  int64_t first = need->samples_bytes + need->exchange_bytes;
+  int64_t later = need->log_bytes + need->schedule_bytes;
+  later += backend->host_memory ? need->device_bytes : need->staging_bytes;
+  if (backend->host_memory) {
+    need->reading_bytes = data->reading_bytes > 0 ? first + data->reading_bytes : 0;
+    need->device_bytes = first + later;
+  } else {
+    need->host_bytes = first + (data->reading_bytes > later ? data->reading_bytes : later);
+  }
 }
 
 /* The largest of all ranks' values. Collective. */
@@ -122,7 +140,9 @@ ls_status_t ls_trainer_memory(ls_trainer_t *t, ls_train_memory_t *memory) {
       .reading_bytes = d->reading_bytes,
       .log_bytes = steps * (int64_t)sizeof(double)};
   int64_t used[2] = {0, ls_process_peak_bytes()};
-  ls_train_need(t->backend, t->train.schedule, t->eval.schedule, &data, memory);
+  const ls_device_options_t options = {.threads = t->threads,
+                                       .reproducible = t->config->parallel.reproducible};
+  ls_train_need(t->backend, &options, t->train.schedule, t->eval.schedule, &data, memory);
   if (t->backend->host_memory) {
     used[0] = used[1];
   } else if (t->backend->device->memory) {

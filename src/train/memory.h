@@ -17,10 +17,11 @@ typedef struct {
 int64_t ls_train_eval_rows(int64_t row_count, int64_t samples, int world_size);
 /* target_values: of a sample, 1 for classes. */
 int64_t ls_train_samples_bytes(int64_t rows, int64_t inputs, int64_t target_values);
-/* Either schedule may be NULL, not both. Fills what is needed; what was used stays 0. Exact but for what lies
- * outside of our own allocations. */
-void ls_train_need(const ls_backend_t *backend, const ls_schedule_t *train, const ls_schedule_t *eval,
-                   const ls_train_data_size_t *data, ls_train_memory_t *need);
+/* Either schedule may be NULL, not both. `options` are those that the device is opened with. Fills what is
+ * needed; what was used stays 0. Exact but for what lies outside of our own allocations. */
+void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *options,
+                   const ls_schedule_t *train, const ls_schedule_t *eval, const ls_train_data_size_t *data,
+                   ls_train_memory_t *need);
 /* What this trainer needs, and what the process and the device have used, of the rank that used most.
  * Collective. */
 ls_status_t ls_trainer_memory(ls_trainer_t *t, ls_train_memory_t *memory);

@@ -122,6 +122,21 @@ static void what_the_host_lacks_is_named(void **state) {
   assert_true(!c.fits && !c.host_short);
 }
 
+/* A thousand micro-batches need more for their schedule than they save. */
+static void what_needs_least_is_shown_where_nothing_fits(void **state) {
+  (void)state;
+  ls_planner_t p = small_planner(ctx, config, profile);
+  config->train.batch = 512;
+  ls_candidate_t whole = ls_candidate_make(&p, 1), c = whole;
+  assert_int_equal(ls_candidate_fit(&p, &whole), LS_OK);
+  assert_true(whole.fits && whole.accumulate == 1);
+  p.memory_bytes = 16;
+  assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
+  assert_false(c.fits);
+  assert_in_range(c.accumulate, 1, 64);
+  assert_true(c.device_bytes <= whole.device_bytes);
+}
+
 /* At exactly what is needed it fits, with one byte less it does not: for one device and for two, whose ranks
  * share the host's memory. A batch of one sample for each rank cannot be halved. */
 static void fits_is_exact_to_the_byte(void **state) {
@@ -155,6 +170,15 @@ static void libraries_count_as_they_were_measured(void **state) {
   assert_false(c.library_assumed);
   assert_int_equal(c.library_bytes, 5000);
   assert_int_equal(c.device_bytes, c.need.device_bytes + 5000);
+  /* reading, where it takes more than what comes after it */
+  int64_t library_bytes, need = c.need.device_bytes;
+  c.need.reading_bytes = need - 1;
+  assert_int_equal(ls_plan_device_bytes(profile, &ls_backend_ref, 1, &c.need, &library_bytes, &assumed),
+                   need + 5000);
+  c.need.reading_bytes = need + 1;
+  assert_int_equal(ls_plan_device_bytes(profile, &ls_backend_ref, 1, &c.need, &library_bytes, &assumed),
+                   need + 5001);
+  assert_int_equal(library_bytes, 5000);
   assert_int_equal(ls_plan_libraries(profile, &ls_backend_ref, 3, 0, &assumed), 7000);
   assert_true(assumed);
   assert_true(ls_plan_libraries(NULL, &ls_backend_ref, 1, 0, &assumed) > 7000);
@@ -267,6 +291,7 @@ int main(void) {
       TEST(what_does_not_fit_is_not_chosen),
       TEST(what_the_host_lacks_is_named),
       TEST(fits_is_exact_to_the_byte),
+      TEST(what_needs_least_is_shown_where_nothing_fits),
       TEST(libraries_count_as_they_were_measured),
       TEST(data_stay_where_they_will),
       TEST(crossover_is_where_the_prices_cross),

@@ -11,6 +11,8 @@
 
 enum { MIB = 1 << 20 };
 
+static const ls_device_options_t one_thread = {.threads = 1};
+
 /* Regions as a schedule has them after finish; no tasks. */
 static ls_schedule_t schedule_of(size_t param, size_t input, size_t transient, int slots) {
   ls_schedule_t s = {.input_slots = slots};
@@ -31,22 +33,79 @@ static void a_host_holds_everything(void **state) {
   ls_train_data_size_t data = {.samples_bytes = 7000, .reading_bytes = 100, .log_bytes = 80};
   ls_train_memory_t need;
   memset(&need, 0xff, sizeof need);
-  ls_train_need(&backend, &train, &eval, &data, &need);
+  ls_train_need(&backend, &one_thread, &train, &eval, &data, &need);
   assert_int_equal(need.step_bytes, 1000 + 1100 + 2000 + 64 + 3 * 10 + 500);
   assert_int_equal(need.evaluation_bytes, 20 + 300);
   assert_int_equal(need.staging_bytes, 0);
   assert_int_equal(need.host_bytes, 0);
-  int64_t own = need.step_bytes + need.evaluation_bytes + need.rounding_bytes;
+  int64_t own = need.step_bytes + need.evaluation_bytes + need.rounding_bytes + need.schedule_bytes;
   assert_int_equal(need.device_bytes, own + 7000 + 80);
+  assert_int_equal(need.reading_bytes, 7000 + 100);
   /* a text larger than all regions: it is gone before they are there */
   data.reading_bytes = own + 12345;
-  ls_train_need(&backend, &train, &eval, &data, &need);
-  assert_int_equal(need.device_bytes, own + 12345 + 7000 + 80);
+  ls_train_need(&backend, &one_thread, &train, &eval, &data, &need);
+  assert_int_equal(need.device_bytes, own + 7000 + 80);
+  assert_int_equal(need.reading_bytes, own + 12345 + 7000);
   /* evaluation alone has no gradients */
   data.reading_bytes = 0;
-  ls_train_need(&backend, NULL, &eval, &data, &need);
+  ls_train_need(&backend, &one_thread, NULL, &eval, &data, &need);
   assert_int_equal(need.step_bytes, 0);
   assert_int_equal(need.evaluation_bytes, 1000 + 20 + 300);
+}
+
+/* 300 bytes of scratch for each thread and op, whatever the shapes. */
+static void some_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
+                         const ls_shape_t *second, ls_scratch_t *scratch) {
+  assert_string_equal(op, "linear_dwb");
+  assert_int_equal(first->dim[0], 7);
+  assert_int_equal(second->dim[0], 8);
+  assert_true(options->reproducible);
+  ls_scratch_use(scratch, true, 0, 300);
+}
+
+static void host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch(void **state) {
+  (void)state;
+  enum { CHUNK = 512 * 1024 };
+  static const ls_buffer_ops_t bytes = {.page_bytes = 1};
+  static const ls_device_ops_t device = {.scratch = some_scratch};
+  ls_backend_t backend = {.name = "test", .host_memory = true, .device = &device, .buffer = &bytes};
+  ls_schedule_t train = schedule_of(1000, 10, 500, 3), eval = schedule_of(1000, 20, 300, 1);
+  ls_sched_tensor_t tensors[] = {{.shape = LS_SHAPE(LS_F32, 7, 2)},
+                                 {.shape = LS_SHAPE(LS_F32, 8, 2)},
+                                 {.size_bytes = 6000},
+                                 {.size_bytes = 4000}};
+  static const ls_op_t dwb = {.name = "linear_dwb"};
+  ls_task_t tasks[] = {{.kind = LS_TASK_OP, .op = &dwb, .in_count = 2, .in = {0, 1}},
+                       {.kind = LS_TASK_COLLECTIVE, .out = {2}},
+                       {.kind = LS_TASK_COLLECTIVE, .out = {3}}};
+  train.tensors = tensors;
+  train.tensor_count = LS_COUNT(tensors);
+  train.tasks = tasks;
+  train.task_count = LS_COUNT(tasks);
+  train.world_size = 4;
+  const ls_device_options_t options = {.threads = 3, .reproducible = true};
+  const ls_train_data_size_t data = {.samples_bytes = 7000};
+  ls_train_memory_t need;
+  ls_train_need(&backend, &options, &train, &eval, &data, &need);
+  assert_int_equal(need.scratch_bytes, 3 * LS_SCRATCH_GRANULE_BYTES);
+  /* two buffers: the own slot, and of three others' messages a half */
+  assert_int_equal(need.exchange_bytes, 2 * (CHUNK + 3 * 6000 / 2));
+  assert_int_equal(need.reading_bytes, 0);
+  assert_int_equal(need.schedule_bytes, ls_run_book_bytes(&train)); /* three tasks; the other has none */
+  assert_in_range(need.schedule_bytes, 3 * 200, 3 * 4000);
+  assert_int_equal(need.device_bytes, need.step_bytes + need.evaluation_bytes + need.rounding_bytes + 7000 +
+                                          need.exchange_bytes + need.schedule_bytes);
+  /* larger messages travel in chunks; one rank exchanges nothing; nor do GPUs, in host memory */
+  tensors[3].size_bytes = 9 * CHUNK;
+  ls_train_need(&backend, &options, &train, &eval, &data, &need);
+  assert_int_equal(need.exchange_bytes, 2 * (CHUNK + 3 * CHUNK / 2));
+  train.world_size = 1;
+  ls_train_need(&backend, &options, &train, &eval, &data, &need);
+  assert_int_equal(need.exchange_bytes, 0);
+  train.world_size = 4;
+  backend.host_memory = false;
+  ls_train_need(&backend, &options, &train, &eval, &data, &need);
+  assert_int_equal(need.exchange_bytes, 0);
 }
 
 static void a_device_gives_whole_pages(void **state) {
@@ -61,7 +120,7 @@ static void a_device_gives_whole_pages(void **state) {
   train.region_bytes[LS_REGION_HOST_STAT] = 64;
   const ls_train_data_size_t data = {.samples_bytes = 7000, .log_bytes = 80};
   ls_train_memory_t need;
-  ls_train_need(&backend, &train, &eval, &data, &need);
+  ls_train_need(&backend, &one_thread, &train, &eval, &data, &need);
   /* 5, 5, 10, 3+ and 2 MiB in pages of 2; five small ones share a page */
   assert_int_equal(need.device_bytes, (int64_t)(6 + 6 + 10 + 4 + 2 + 2) * MIB);
   assert_int_equal(need.device_bytes, need.step_bytes + need.evaluation_bytes + need.rounding_bytes);
@@ -80,6 +139,7 @@ static void evaluation_takes_no_more_rows_than_there_are(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_host_holds_everything),
+      cmocka_unit_test(host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch),
       cmocka_unit_test(a_device_gives_whole_pages),
       cmocka_unit_test(evaluation_takes_no_more_rows_than_there_are),
   };
