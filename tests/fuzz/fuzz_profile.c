@@ -37,7 +37,7 @@ static void use(const ls_profile_t *profile) {
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   json_t *json = json_loadb((const char *)bytes, size, JSON_REJECT_DUPLICATES, NULL);
   ls_ctx_t *ctx = json ? ls_ctx_create(NULL, NULL) : NULL;
-  ls_profile_t *profile, *again;
+  ls_profile_t *profile, *again = NULL;
   if (ctx) {
     json_object_del(json, "checksum");
     if (ls_profile_from_json(ctx, "input.json", json, NULL, &profile) == LS_OK) {
