@@ -218,7 +218,7 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t
   return status;
 }
 
-enum { EXTRA_EMIT, EXTRA_POLICY, EXTRA_BUDGET, EXTRA_MACHINE, EXTRA_DEVICES, EXTRA_COUNT };
+enum { EXTRA_EMIT, EXTRA_POLICY, EXTRA_BUDGET, EXTRA_MACHINE, EXTRA_DEVICES, EXTRA_FRESH, EXTRA_COUNT };
 
 static const cli_extra_t extras[] = {
     [EXTRA_EMIT] = {"--emit", "FORM", "Print what starts the choice: mpirun (a line) or sbatch (a script)."},
@@ -228,6 +228,8 @@ static const cli_extra_t extras[] = {
     [EXTRA_MACHINE] = {"--machine", "PROFILE",
                        "Plan for the machine of this profile, from its rates; nothing is opened or timed."},
     [EXTRA_DEVICES] = {"--devices", "N,..", "Only these numbers of devices."},
+    [EXTRA_FRESH] = {"--fresh", NULL,
+                     "Time again what earlier plans have timed, on a busier machine perhaps."},
     [EXTRA_COUNT] = {NULL, NULL, NULL}};
 
 static ls_status_t check_extras(ls_ctx_t *ctx, const cli_args_t *args) {
@@ -271,6 +273,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status != LS_OK) return status;
   options.budget_s = (double)budget_ms * 1e-3;
   options.no_crossover = args->extra[EXTRA_EMIT] != NULL;
+  options.fresh = args->extra[EXTRA_FRESH] != NULL;
   options.only = list.number;
   options.only_count = list.count;
   status = ls_config_load(ctx, args->config, args->sets, args->set_count, &config);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { FORMAT_VERSION = 1, FILE_BYTES_MAX = 256 << 20, DIGITS = 17 };
+enum { FORMAT_VERSION = 2, FILE_BYTES_MAX = 256 << 20, DIGITS = 17 };
 static const char format_name[] = "lockstep profile";
 
 static json_t *time_json(const ls_time_t *t) {

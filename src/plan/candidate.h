@@ -28,6 +28,7 @@ typedef struct {
   ls_arena_t *arena;
   int timed;
   bool searching;          /* for a crossover: less often timed */
+  bool fresh;              /* what the profile has from earlier plans is timed again */
   int cpus;                /* that the ranks of this machine share */
   bool replay;             /* the machine is not here: times come from its profile's rates */
   const ls_scale_t *scale; /* NULL: none */
@@ -39,8 +40,8 @@ ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices);
 ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_schedule_t **schedule);
 /* Doubles the micro-batches until a rank's memory suffices. Sets rows, accumulate, buckets, fit, fits. */
 ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c);
-/* Times the candidate's step when the profile does not have it, or when it was timed for this candidate (then
- * what is much faster counts), and the deadline allows. */
+/* Times the candidate's step when the profile does not have it (or `fresh`), or when it was timed for this
+ * candidate (then what is faster counts), and the deadline allows. */
 ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c);
 /* Fills priced, step and what follows from it; `why` when it cannot be priced. */
 ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c);

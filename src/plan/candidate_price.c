@@ -82,8 +82,8 @@ ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {
   ls_config_t config = ls_plan_config(p->config, c);
   char family[LS_FAMILY_BYTES];
   ls_status_t status = ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family);
-  if (status != LS_OK || (ls_cost_known(p->profile, family, c->rows, !p->searching) && !c->timed))
-    return status;
+  bool known = !p->fresh && ls_cost_known(p->profile, family, c->rows, !p->searching);
+  if (status != LS_OK || (known && !c->timed)) return status;
   if (p->replay) {
     status = ls_replay_time(p, c, family);
     return status == LS_ERR_NOT_FOUND ? LS_OK : status; /* it is listed as not priced */

@@ -206,6 +206,16 @@ static ls_status_t count_params(ls_ctx_t *ctx, const ls_config_t *config, int64_
   return LS_OK;
 }
 
+/* One timing serves all bucket sizes. */
+static bool shares_timing(const ls_plan_t *plan, int i) {
+  const ls_candidate_t *c = &plan->candidate[i];
+  for (int k = 0; k < i; k++) {
+    const ls_candidate_t *other = &plan->candidate[k];
+    if (other->timed && other->devices == c->devices && other->accumulate == c->accumulate) return true;
+  }
+  return false;
+}
+
 /* Disturbances last for seconds, and threads that the system happens to put on one processor stay there: what
  * was timed now is timed again after all the others, as often as there is time for. A device of its own is
  * not disturbed. */
@@ -218,7 +228,7 @@ static ls_status_t time_all(ls_planner_t *p, ls_plan_t *plan) {
       ls_candidate_t *c = &plan->candidate[i];
       int64_t now_ns = ls_clock_ns();
       bool again = c->timed && p->backend->host_memory && now_ns - begin_ns + c->timing_ns < most_ns;
-      if (!c->fits || (round > 0 && !again)) continue;
+      if (!c->fits || (round > 0 && !again) || shares_timing(plan, i)) continue;
       status = ls_candidate_time(p, c);
       c->timing_ns = ls_clock_ns() - now_ns;
     }
@@ -275,7 +285,8 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
                     .batch = config->train.batch,
                     .shards = config->parallel.reproducible ? config->parallel.shards : 0,
                     .choice = -1};
-  ls_planner_t p = {.ctx = ctx, .config = config, .profile = profile, .arena = &plan.arena};
+  ls_planner_t p = {
+      .ctx = ctx, .config = config, .profile = profile, .arena = &plan.arena, .fresh = options->fresh};
   ls_status_t status = find_backend(&p, options);
   if (status == LS_OK) status = ls_backend_check_math(ctx, p.backend, (ls_math_t)config->train.precision);
   if (status != LS_OK) return status;

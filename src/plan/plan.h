@@ -96,6 +96,7 @@ typedef struct {
   int only_count;
   double budget_s;       /* for timing; 0 = 6 */
   bool no_crossover;     /* leave that search out */
+  bool fresh;            /* time again what the profile has from earlier plans */
   bool replay;           /* plan for the profile's machine, which is not here: nothing is opened or timed */
   int64_t samples;       /* of an epoch, -1 = not known */
   int64_t memory_bytes;  /* of a device, of a host all ranks' together; 0 = as the profile says */

@@ -20,6 +20,12 @@ config=$work/small.yaml
 "$program" plan "$config" --json >"$work/second.json" || fail "plan with a profile"
 [ "$(field "$work/second.json" timed)" = 0 ] || fail "times were not remembered"
 [ "$(field "$work/second.json" choice)" = 0 ] || fail "no choice"
+"$program" plan "$config" --json --fresh --devices 1 --budget-ms 500 >"$work/fresh.json" || fail "plan --fresh"
+[ "$(field "$work/fresh.json" timed)" -gt 0 ] || fail "--fresh timed nothing"
+[ "$(grep -c '"threads_per_rank"' "$work/fresh.json")" = 1 ] || fail "--devices 1: more than one candidate"
+got=0
+"$program" plan "$config" --devices 1,999 >"$work/out" 2>"$work/err" || got=$?
+[ "$got" = 2 ] && grep -q '999 devices were asked for' "$work/err" || fail "--devices 999: $got, $(cat "$work/err")"
 "$program" plan "$config" >"$work/table" || fail "plan as a table"
 grep -q "predicted" "$work/table" || fail "the table is not labelled"
 grep -q "break-even" "$work/table" || [ "$(nproc)" -lt 2 ] || fail "no cost of ownership"

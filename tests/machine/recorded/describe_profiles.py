@@ -84,7 +84,7 @@ for name, (times, curves) in MACHINES.items():
         machine = json.load(f)
     document = {
         "note": "Described, not measured: see describe_profiles.py, which wrote this file, for the sources.",
-        "format": "lockstep profile", "version": 1, "machine": machine, "times": times, "curves": curves,
+        "format": "lockstep profile", "version": 2, "machine": machine, "times": times, "curves": curves,
     }
     with open(os.path.join(here, f"{name}.profile.json"), "w") as f:
         json.dump(document, f, indent=1)
