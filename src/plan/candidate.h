@@ -49,6 +49,10 @@ int ls_candidate_threads(const ls_planner_t *p, int devices);
 
 /* crossover.c: the smallest global batch from which `devices` are faster than one, by pricing alone. */
 ls_status_t ls_plan_crossover(ls_planner_t *p, int devices, int64_t batch_max, ls_crossover_t *crossover);
+/* conclude.c: sorts priced candidates; choice, comparison with one device, costs and reasons. */
+ls_status_t ls_plan_conclude(const ls_config_t *config, ls_plan_t *plan);
+/* Reports why there is no choice: nothing fits (what needs least), or nothing could be priced. */
+ls_status_t ls_plan_nothing_chosen(ls_ctx_t *ctx, const ls_plan_t *plan);
 /* ownership.c */
 void ls_plan_ownership(const ls_config_t *config, const ls_plan_t *plan, ls_ownership_t *o);
 /* Hours of a month by which runs of so many ns a step are longer than those of `than_ns`; NAN: not known. */

@@ -1,10 +1,9 @@
-/* Makes a plan: enumerates candidates, has them fitted, timed and priced, sorts them and says why. */
+/* Makes a plan: enumerates candidates and has them fitted, timed, priced and compared. */
 #include "plan/plan.h"
 
 #include "plan/candidate.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { ALL_UP_TO = 8, BUCKET_CHOICES = 5, BATCH_MAX = 65536, TIMING_ROUNDS = 5 };
@@ -110,69 +109,6 @@ static ls_status_t enumerate(const ls_planner_t *p, ls_plan_t *plan, int devices
   return LS_OK;
 }
 
-static int by_time(const void *a, const void *b) {
-  const ls_candidate_t *x = a, *y = b;
-  bool good_x = x->priced && x->fits, good_y = y->priced && y->fits;
-  if (good_x != good_y) return good_y - good_x;
-  if (x->priced != y->priced) return y->priced - x->priced;
-  if (x->priced && x->step.ns != y->step.ns) return x->step.ns < y->step.ns ? -1 : 1;
-  return x->devices != y->devices ? x->devices - y->devices : x->buckets - y->buckets;
-}
-
-static void add_costs(const ls_config_t *config, const ls_plan_t *plan, ls_candidate_t *c) {
-  const ls_cost_config_t *cost = &config->cost;
-  if (plan->samples < 0) return;
-  c->epoch_s = ceil((double)plan->samples / (double)plan->batch) * c->step.ns * 1e-9;
-  double hours = c->epoch_s / 3600;
-  if (cost->power_w > 0) c->epoch_kwh = hours * cost->power_w * 1e-3 * c->devices;
-  double energy = cost->power_w > 0 && cost->price_kwh > 0 ? c->epoch_kwh * cost->price_kwh : 0;
-  if (cost->device_hour > 0 || energy > 0) c->epoch_cost = hours * c->devices * cost->device_hour + energy;
-}
-
-static double needed_mb(const ls_candidate_t *c) {
-  return (double)(c->host_short ? c->need.host_bytes : c->device_bytes) * 1e-6;
-}
-
-static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const ls_candidate_t *c) {
-  if (!c->fits)
-    return ls_arena_printf(arena, "does not fit: %.1f MB%s for each rank", needed_mb(c),
-                           c->host_short ? " of the host's memory" : "");
-  if (!c->priced) return c->why;
-  double slower = 100 * (c->step.ns / best->step.ns - 1), exposed = 100 * c->exposed_ns / c->step.ns;
-  const char *sure = c->step.low_ns > best->step.high_ns ? "" : " (the intervals overlap)";
-  if (c->devices > best->devices)
-    return ls_arena_printf(
-        arena,
-        "%.1f %% slower: of its step %.0f %% is exposed communication and %.0f %% the optimizer, "
-        "which every rank repeats%s",
-        slower, exposed, 100 * c->parts_ns[LS_PHASE_STEP_OPTIMIZER] / c->step.ns, sure);
-  if (c->devices < best->devices)
-    return ls_arena_printf(arena, "%.1f %% slower: all the work on fewer devices%s", slower, sure);
-  return ls_arena_printf(arena, "%.1f %% slower: %d bucket%s %.1f us of communication exposed%s", slower,
-                         c->buckets, c->buckets == 1 ? " leaves" : "s leave", c->exposed_ns * 1e-3, sure);
-}
-
-/* Order, choice, comparison with one device, costs and reasons. */
-static ls_status_t conclude(const ls_config_t *config, ls_plan_t *plan) {
-  qsort(plan->candidate, (size_t)plan->count, sizeof *plan->candidate, by_time);
-  const ls_candidate_t *best = plan->candidate, *one = NULL;
-  plan->choice = plan->count > 0 && best->priced && best->fits ? 0 : -1;
-  for (int i = 0; i < plan->count && !one; i++)
-    if (plan->candidate[i].priced && plan->candidate[i].devices == 1) one = &plan->candidate[i];
-  for (int i = 0; i < plan->count; i++) {
-    ls_candidate_t *c = &plan->candidate[i];
-    if (c->priced && one) {
-      c->speedup = one->step.ns / c->step.ns;
-      c->efficiency = c->speedup / c->devices;
-    }
-    if (c->priced) add_costs(config, plan, c);
-    if (i != plan->choice && plan->choice >= 0 && !(c->why = explain(&plan->arena, best, c)))
-      return LS_ERR_MEMORY;
-  }
-  ls_plan_ownership(config, plan, &plan->ownership);
-  return LS_OK;
-}
-
 /* Whether so many devices are faster than one at the plan's own batch, which was timed itself. */
 static bool wins_here(const ls_plan_t *plan, int devices) {
   double one_ns = INFINITY, many_ns = INFINITY;
@@ -248,7 +184,7 @@ static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_pl
   for (int i = 0; i < plan->count && status == LS_OK; i++)
     status = ls_candidate_price(p, &plan->candidate[i]);
   if (status == LS_OK && !options->no_crossover) status = search_crossover(p, plan);
-  if (status == LS_OK) status = conclude(p->config, plan);
+  if (status == LS_OK) status = ls_plan_conclude(p->config, plan);
   return status == LS_OK && plan->choice >= 0 ? ls_plan_purchases(p, plan) : status;
 }
 
@@ -266,17 +202,6 @@ static ls_status_t find_backend(ls_planner_t *p, const ls_plan_options_t *option
   if (gpus && machine->gpu_count < 1)
     return ls_fail(p->ctx, LS_ERR_UNSUPPORTED, "plan: the recorded machine has no GPU that could be read");
   return gpus ? LS_OK : ls_backend_find(p->ctx, strcmp(name, "auto") == 0 ? "cpu" : name, &p->backend);
-}
-
-static ls_status_t nothing_chosen(ls_ctx_t *ctx, const ls_plan_t *plan) {
-  if (plan->count == 0)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "plan: the devices asked for cannot share this step");
-  const ls_candidate_t *least = plan->candidate;
-  if (least->fits) return ls_fail(ctx, LS_ERR_NOT_FOUND, "plan: %s", least->why);
-  for (int i = 1; i < plan->count; i++)
-    if (needed_mb(&plan->candidate[i]) < needed_mb(least)) least = &plan->candidate[i];
-  return ls_fail(ctx, LS_ERR_MEMORY, "plan: no candidate fits: the smallest needs %.1f MB%s for each rank",
-                 needed_mb(least), least->host_short ? " of the host's memory" : "");
 }
 
 ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t *profile,
@@ -306,7 +231,7 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
   status = fill(&p, options, &plan);
   plan.timed = p.timed;
   plan.profile_changed = p.timed > 0;
-  if (status == LS_OK && plan.choice < 0) status = nothing_chosen(ctx, &plan);
+  if (status == LS_OK && plan.choice < 0) status = ls_plan_nothing_chosen(ctx, &plan);
   if (status != LS_OK) {
     ls_plan_release(&plan);
     return status;

@@ -1,0 +1,79 @@
+/* What follows from the prices: the order of the candidates, the choice, what the others are slower by and
+ * why, and what an epoch costs. */
+#include "plan/candidate.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int by_time(const void *a, const void *b) {
+  const ls_candidate_t *x = a, *y = b;
+  bool good_x = x->priced && x->fits, good_y = y->priced && y->fits;
+  if (good_x != good_y) return good_y - good_x;
+  if (x->priced != y->priced) return y->priced - x->priced;
+  if (x->priced && x->step.ns != y->step.ns) return x->step.ns < y->step.ns ? -1 : 1;
+  return x->devices != y->devices ? x->devices - y->devices : x->buckets - y->buckets;
+}
+
+static void add_costs(const ls_config_t *config, const ls_plan_t *plan, ls_candidate_t *c) {
+  const ls_cost_config_t *cost = &config->cost;
+  if (plan->samples < 0) return;
+  c->epoch_s = ceil((double)plan->samples / (double)plan->batch) * c->step.ns * 1e-9;
+  double hours = c->epoch_s / 3600;
+  if (cost->power_w > 0) c->epoch_kwh = hours * cost->power_w * 1e-3 * c->devices;
+  double energy = cost->power_w > 0 && cost->price_kwh > 0 ? c->epoch_kwh * cost->price_kwh : 0;
+  if (cost->device_hour > 0 || energy > 0) c->epoch_cost = hours * c->devices * cost->device_hour + energy;
+}
+
+static double needed_mb(const ls_candidate_t *c) {
+  return (double)(c->host_short ? c->need.host_bytes : c->device_bytes) * 1e-6;
+}
+
+static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const ls_candidate_t *c) {
+  if (!c->fits)
+    return ls_arena_printf(arena, "does not fit: %.1f MB%s for each rank", needed_mb(c),
+                           c->host_short ? " of the host's memory" : "");
+  if (!c->priced) return c->why;
+  double slower = 100 * (c->step.ns / best->step.ns - 1), exposed = 100 * c->exposed_ns / c->step.ns;
+  const char *sure = c->step.low_ns > best->step.high_ns ? "" : " (the intervals overlap)";
+  if (c->devices > best->devices)
+    return ls_arena_printf(
+        arena,
+        "%.1f %% slower: of its step %.0f %% is exposed communication and %.0f %% the optimizer, "
+        "which every rank repeats%s",
+        slower, exposed, 100 * c->parts_ns[LS_PHASE_STEP_OPTIMIZER] / c->step.ns, sure);
+  if (c->devices < best->devices)
+    return ls_arena_printf(arena, "%.1f %% slower: all the work on fewer devices%s", slower, sure);
+  return ls_arena_printf(arena, "%.1f %% slower: %d bucket%s %.1f us of communication exposed%s", slower,
+                         c->buckets, c->buckets == 1 ? " leaves" : "s leave", c->exposed_ns * 1e-3, sure);
+}
+
+ls_status_t ls_plan_conclude(const ls_config_t *config, ls_plan_t *plan) {
+  qsort(plan->candidate, (size_t)plan->count, sizeof *plan->candidate, by_time);
+  const ls_candidate_t *best = plan->candidate, *one = NULL;
+  plan->choice = plan->count > 0 && best->priced && best->fits ? 0 : -1;
+  for (int i = 0; i < plan->count && !one; i++)
+    if (plan->candidate[i].priced && plan->candidate[i].devices == 1) one = &plan->candidate[i];
+  for (int i = 0; i < plan->count; i++) {
+    ls_candidate_t *c = &plan->candidate[i];
+    if (c->priced && one) {
+      c->speedup = one->step.ns / c->step.ns;
+      c->efficiency = c->speedup / c->devices;
+    }
+    if (c->priced) add_costs(config, plan, c);
+    if (i != plan->choice && plan->choice >= 0 && !(c->why = explain(&plan->arena, best, c)))
+      return LS_ERR_MEMORY;
+  }
+  ls_plan_ownership(config, plan, &plan->ownership);
+  return LS_OK;
+}
+
+ls_status_t ls_plan_nothing_chosen(ls_ctx_t *ctx, const ls_plan_t *plan) {
+  if (plan->count == 0)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "plan: the devices asked for cannot share this step");
+  const ls_candidate_t *least = plan->candidate;
+  if (least->fits) return ls_fail(ctx, LS_ERR_NOT_FOUND, "plan: %s", least->why);
+  for (int i = 1; i < plan->count; i++)
+    if (needed_mb(&plan->candidate[i]) < needed_mb(least)) least = &plan->candidate[i];
+  return ls_fail(ctx, LS_ERR_MEMORY, "plan: no candidate fits: the smallest needs %.1f MB%s for each rank",
+                 needed_mb(least), least->host_short ? " of the host's memory" : "");
+}
