@@ -127,8 +127,7 @@ static void add_peak(json_t *document, const ls_machine_t *machine) {
   ls_free(path);
 }
 
-/* Which machine this was: comparing runs of different machines deserves a warning. */
-static void add_machine(ls_ctx_t *ctx, json_t *document) {
+void bench_add_machine(ls_ctx_t *ctx, json_t *document) {
   ls_machine_t *machine = ls_alloc(ctx, sizeof *machine);
   char hex[17];
   if (machine && ls_machine_read(ctx, machine) == LS_OK) {
@@ -179,7 +178,7 @@ static ls_status_t report(bench_t *b, ls_status_t measured) {
   }
   ls_status_t status = ls_bench_document(b->ctx, &b->method, b->measured, b->control, &document);
   if (status == LS_OK) {
-    add_machine(b->ctx, document);
+    bench_add_machine(b->ctx, document);
     if (b->study) status = ls_bench_study(b->ctx, document);
     ls_status_t published = bench_publish(b, document);
     if (status == LS_OK) status = published;

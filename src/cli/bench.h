@@ -73,6 +73,7 @@ typedef struct {
   json_t *measured, *control; /* one per variant; pairs */
   int64_t rounds_done;        /* complete ones, also when measuring failed */
   int64_t saved_ns;           /* when they were last saved, 0 = never */
+  bool unsaved;               /* saving them failed: not tried again */
 } bench_t;
 
 /* bench_sweep.c: variants from the flags and the configuration, each checked as a configuration. */
@@ -105,8 +106,11 @@ ls_status_t bench_measure(bench_t *b);
 ls_status_t bench_prepare(bench_t *b);
 ls_status_t bench_publish(bench_t *b, json_t *document);
 /* The complete rounds so far, marked incomplete, into the JSON file, where one was asked for: not even a
- * machine that fails costs more than a round. At most every ten seconds. */
-ls_status_t bench_save_so_far(bench_t *b, int64_t rounds);
+ * machine that fails costs more than a round. At most every ten
+ * seconds; a failure is a warning. */
+void bench_save_so_far(bench_t *b, int64_t rounds);
+/* bench.c: which machine this was: comparing runs of different machines deserves a warning. */
+void bench_add_machine(ls_ctx_t *ctx, json_t *document);
 ls_status_t bench_write_json(ls_ctx_t *ctx, const char *path, const json_t *document);
 /* bench_table.c */
 void bench_print_table(const json_t *document);

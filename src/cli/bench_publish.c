@@ -88,23 +88,37 @@ static void merge_plans(const bench_t *b, json_t *document) {
 
 enum { SAVE_EVERY_S = 10 };
 
-ls_status_t bench_save_so_far(bench_t *b, int64_t rounds) {
-  const char *path = b->args->extra[BENCH_OUTPUT];
-  int64_t now_ns = ls_clock_ns();
-  if (!path || b->rounds_done == rounds) return LS_OK;
-  if (b->saved_ns > 0 && now_ns - b->saved_ns < SAVE_EVERY_S * INT64_C(1000000000)) return LS_OK;
+static ls_status_t save_so_far(bench_t *b, ls_ctx_t *ctx, int64_t rounds) {
   char why[64];
   json_t *document;
   ls_bench_method_t method = b->method;
   snprintf(why, sizeof why, "%lld of %lld rounds so far", (long long)b->rounds_done, (long long)rounds);
   method.incomplete = why;
   method.repetitions = b->rounds_done * method.per_process;
-  ls_status_t status = ls_bench_document(b->ctx, &method, b->measured, b->control, &document);
+  ls_status_t status = ls_bench_document(ctx, &method, b->measured, b->control, &document);
   if (status != LS_OK) return status;
-  status = bench_write_json(b->ctx, path, document);
+  bench_add_machine(ctx, document);
+  status = bench_write_json(ctx, b->args->extra[BENCH_OUTPUT], document);
   json_decref(document);
-  b->saved_ns = now_ns;
   return status;
+}
+
+void bench_save_so_far(bench_t *b, int64_t rounds) {
+  int64_t now_ns = ls_clock_ns();
+  bool last = b->rounds_done == rounds;
+  if (!b->args->extra[BENCH_OUTPUT] || b->unsaved || (last && !b->validate)) return;
+  if (!last && b->saved_ns > 0 && now_ns - b->saved_ns < SAVE_EVERY_S * INT64_C(1000000000)) return;
+  ls_ctx_t *own = ls_ctx_create(NULL, NULL); /* keeps the reason, prints nothing */
+  if (!own) return;
+  if (save_so_far(b, own, rounds) != LS_OK) {
+    b->unsaved = true;
+    ls_log(b->ctx, LS_LOG_WARN,
+           "the rounds so far could not be saved (%s); measuring goes on, and the result is "
+           "written at its end",
+           ls_ctx_error(own));
+  }
+  b->saved_ns = now_ns;
+  ls_ctx_destroy(own);
 }
 
 /* One file that cannot be written does not cost the others; the first failure is the result. */

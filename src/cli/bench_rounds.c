@@ -162,7 +162,7 @@ static ls_status_t measure_rounds(bench_t *b) {
     if (status == LS_OK) b->rounds_done = round + 1;
     for (int64_t pair = from; pair < to && status == LS_OK && !gave_up(b, 0); pair++)
       status = measure_pair(b, pair);
-    if (status == LS_OK) status = bench_save_so_far(b, rounds);
+    if (status == LS_OK) bench_save_so_far(b, rounds);
     if (round == 0 && status == LS_OK) say_left(b, rounds, begin_ns);
   }
   ls_free(order);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MPIRUN_ARGS = 16, RANKS_ALWAYS = 64, RANKS_PER_CORE = 8, SIGNAL_CODES = 128 };
+enum { MPIRUN_ARGS = 16, RANKS_ALWAYS = 64, RANKS_PER_CORE = 8, SIGNAL_CODES = 128, ASK_AGAIN_MS = 250 };
 
 /* Environment that Open MPI needs to run as root in a container, and to stay quiet on one node. Set only
  * where the user has not. */
@@ -44,19 +45,25 @@ static ls_status_t check_count(ls_ctx_t *ctx, int ranks) {
                  ranks, most, cores);
 }
 
-static pid_t mpirun_pid; /* for the signal handler */
+static pid_t mpirun_pid;            /* for the signal handler */
+static volatile sig_atomic_t asked; /* how often to end */
 
 /* Once asks the ranks to save and end, twice ends mpirun and them. */
 static void pass_on(int signal_number) {
-  static volatile sig_atomic_t asked;
   (void)signal_number;
-  kill(mpirun_pid, asked ? SIGTERM : SIGUSR1);
-  asked = 1;
+  if (asked < 2) asked = asked + 1;
+  kill(mpirun_pid, asked > 1 ? SIGTERM : SIGUSR1);
+}
+
+/* What is said before mpirun has its ranks, or they listen, is lost: it is said until they have ended. */
+static void ask_again(void) {
+  if (asked == 1) kill(mpirun_pid, SIGUSR1);
 }
 
 static void become_mpirun(char **argv, pid_t parent, int output, int report) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
+  signal(SIGUSR1, SIG_IGN); /* until mpirun has a handler for it */
   if (getppid() != parent) _exit(1);
   int null = open("/dev/null", O_RDONLY | O_CLOEXEC); /* a background group must not read the terminal */
   if (null >= 0) dup2(null, STDIN_FILENO);
@@ -114,6 +121,11 @@ static ls_status_t copy_output(ls_ctx_t *ctx, int from) {
   char bytes[4096];
   ls_status_t status = LS_OK;
   for (;;) {
+    struct pollfd wait = {.fd = from, .events = POLLIN};
+    if (poll(&wait, 1, ASK_AGAIN_MS) <= 0) {
+      ask_again();
+      continue;
+    }
     ssize_t got = read(from, bytes, sizeof bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
@@ -127,12 +139,15 @@ static ls_status_t copy_output(ls_ctx_t *ctx, int from) {
   return status;
 }
 
-/* The exit code of the whole: mpirun's, which is that of the first rank that failed. */
+/* The exit code of the whole: mpirun's, which is that of the first rank that failed. After a signal what
+ * mpirun or a rank that was not ready made of it (1, or its own signal) is no failure but an interruption. */
 static int wait_for_ranks(ls_ctx_t *ctx) {
   int state;
   while (waitpid(mpirun_pid, &state, 0) < 0)
     if (errno != EINTR) return ls_status_exit_code(ls_fail_errno(ctx, "cannot wait for mpirun"));
   int code = WIFEXITED(state) ? WEXITSTATUS(state) : SIGNAL_CODES + WTERMSIG(state);
+  bool of_the_signal = code == ls_status_exit_code(LS_ERR_INTERNAL) || code >= SIGNAL_CODES;
+  if (asked > 1 || (asked == 1 && of_the_signal)) return ls_status_exit_code(LS_ERR_INTERRUPTED);
   if (code > SIGNAL_CODES && code != ls_status_exit_code(LS_ERR_INTERRUPTED))
     ls_log(ctx, LS_LOG_ERROR, "a rank was ended by signal %d (%s)", code - SIGNAL_CODES,
            strsignal(code - SIGNAL_CODES));

@@ -21,7 +21,7 @@ ls_status_t cli_list_read(ls_ctx_t *ctx, const char *name, const char *text, boo
     word[len] = '\0';
     errno = 0;
     int64_t number = list->number[list->count] = strtoll(word, &end, 10);
-    if (numbers && (errno || *end || number < 1 || number > number_max))
+    if (numbers && (errno || *end || *word < '0' || *word > '9' || number < 1 || number > number_max))
       return ls_fail(ctx, LS_ERR_ARGUMENT, "%s takes whole numbers from 1 on, not \"%s\"", name, word);
     for (int i = 0; i < list->count; i++)
       if (numbers ? list->number[i] == number : !strcmp(list->word[i], word))

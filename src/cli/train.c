@@ -223,18 +223,27 @@ static ls_status_t load(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args, ls_c
   return status == LS_OK ? ls_config_load(ctx, args->config, args->sets, args->set_count, out) : status;
 }
 
+/* A second Ctrl-C ends the process. SIGUSR1 is what mpirun passes on without killing after it; the launcher
+ * repeats it. */
+static void listen_for_stop(void) {
+  struct sigaction once = {.sa_handler = request_stop, .sa_flags = SA_RESETHAND},
+                   always = {.sa_handler = request_stop};
+  sigaction(SIGINT, &once, NULL);
+  sigaction(SIGTERM, &once, NULL);
+  sigaction(SIGUSR1, &always, NULL);
+}
+
 static ls_status_t run_with(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args) {
   ls_config_t *config;
   ls_world_t *world = NULL;
+  int rank, size;
+  if (ls_comm_launched(&rank, &size)) listen_for_stop(); /* the launcher may ask already */
   ls_status_t status = load(ctx, arena, args, &config);
   if (status != LS_OK) return cli_world_open(ctx, args->messages, 0, status, &world);
   int ranks = args->ranks > 0 ? (int)args->ranks : (int)config->parallel.ranks;
   status = cli_launch(ctx, args, ranks);
   if (status == LS_OK) {
-    struct sigaction action = {.sa_handler = request_stop, .sa_flags = SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGUSR1, &action, NULL); /* mpirun passes this one on, and does not kill after it */
+    listen_for_stop();
     status = cli_world_open(ctx, args->messages, config->parallel.deadline_s, status, &world);
   }
   if (status == LS_OK) status = leave(world, train_in(ctx, world, config, args));

@@ -131,11 +131,16 @@ static ls_status_t scaled_time(void *user, const ls_schedule_t *s, int t, ls_tim
 static ls_status_t unpriced(const ls_planner_t *p, ls_candidate_t *c, const char *missing) {
   bool untimed = strncmp(missing, "step ", 5) == 0;
   c->priced = false;
-  c->why = untimed && p->replay
-               ? ls_arena_printf(p->arena, "not priced: the recorded profile has no rates for its products")
-           : untimed ? ls_arena_printf(p->arena, "not priced: its ops were not timed within the time limit")
-                     : ls_arena_printf(p->arena, "not priced: the profile has no \"%s\"; run lockstep probe",
-                                       missing);
+  if (untimed && p->replay)
+    c->why = ls_arena_printf(p->arena, "not priced: the recorded profile has no rates for its products");
+  else if (untimed)
+    c->why = ls_arena_printf(p->arena, "not priced: its ops were not timed within the time limit; allow more "
+                                       "(--budget-ms)");
+  else if (p->replay)
+    c->why = ls_arena_printf(
+        p->arena, "not priced: the recorded profile has no \"%s\", nor of fewer and more ranks", missing);
+  else
+    c->why = ls_arena_printf(p->arena, "not priced: the profile has no \"%s\"; run lockstep probe", missing);
   return c->why ? LS_OK : LS_ERR_MEMORY;
 }
 

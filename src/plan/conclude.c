@@ -74,6 +74,13 @@ ls_status_t ls_plan_nothing_chosen(ls_ctx_t *ctx, const ls_plan_t *plan) {
   if (least->fits) return ls_fail(ctx, LS_ERR_NOT_FOUND, "plan: %s", least->why);
   for (int i = 1; i < plan->count; i++)
     if (needed_mb(&plan->candidate[i]) < needed_mb(least)) least = &plan->candidate[i];
-  return ls_fail(ctx, LS_ERR_MEMORY, "plan: no candidate fits: the smallest needs %.1f MB%s for each rank",
-                 needed_mb(least), least->host_short ? " of the host's memory" : "");
+  bool host = least->host || least->host_short;
+  return ls_fail(
+      ctx, LS_ERR_MEMORY,
+      "plan: no candidate fits: the smallest needs %.1f MB%s for each of %d rank%s (samples in memory: "
+      "%.1f MB), and %.1f MB are there for %s; use a smaller network, batch or data set",
+      needed_mb(least), least->host_short ? " of the host's memory" : "", least->devices,
+      least->devices == 1 ? "" : "s", (double)least->need.samples_bytes * 1e-6,
+      (double)(least->host_short ? plan->host_memory_bytes : plan->memory_bytes) * 1e-6,
+      host ? "all of them" : "each");
 }

@@ -17,10 +17,14 @@ static const int64_t bucket_choices[BUCKET_CHOICES] = {INT64_C(1000000000000), 1
                                                        256 << 10};
 
 /* Every number up to eight, then powers of two, and all of them; or those that were asked for. */
-static bool worth_trying(int n, int most, const ls_plan_options_t *options) {
+static bool asked_for(int n, const ls_plan_options_t *options) {
   for (int i = 0; i < options->only_count; i++)
     if (options->only[i] == n) return true;
-  if (options->only_count > 0) return false;
+  return false;
+}
+
+static bool worth_trying(int n, int most, const ls_plan_options_t *options) {
+  if (options->only_count > 0) return asked_for(n, options);
   return n <= ALL_UP_TO || n == most || (n & (n - 1)) == 0;
 }
 
@@ -81,9 +85,11 @@ static void measure_data(const ls_config_t *config, const ls_plan_options_t *opt
 static ls_status_t check_only(const ls_planner_t *p, const ls_plan_options_t *options) {
   for (int i = 0; i < options->only_count; i++)
     if (options->only[i] < 1 || options->only[i] > p->devices)
-      return ls_fail(p->ctx, LS_ERR_ARGUMENT,
-                     "plan: %lld devices were asked for, but 1 to %d can share this step here",
-                     (long long)options->only[i], p->devices);
+      return ls_fail(
+          p->ctx, LS_ERR_ARGUMENT,
+          "plan: %lld devices were asked for, but no more than %d can be used (devices that are here, "
+          "the limit set on them, samples of a batch)",
+          (long long)options->only[i], p->devices);
   return LS_OK;
 }
 
@@ -118,13 +124,14 @@ static bool wins_here(const ls_plan_t *plan, int devices) {
     if (c->devices == 1) one_ns = fmin(one_ns, c->step.ns);
     if (c->devices == devices) many_ns = fmin(many_ns, c->step.ns);
   }
-  return many_ns < one_ns;
+  return isfinite(one_ns) && many_ns < one_ns;
 }
 
-static ls_status_t search_crossover(ls_planner_t *p, ls_plan_t *plan) {
+static ls_status_t search_crossover(ls_planner_t *p, const ls_plan_options_t *options, ls_plan_t *plan) {
   plan->batch_max = BATCH_MAX;
   for (int devices = 2; devices <= 4; devices *= 2) {
     if (devices > p->devices || !ls_train_can_share(p->config, devices)) break;
+    if (options->only_count > 0 && !asked_for(devices, options)) continue;
     ls_crossover_t *c = &plan->crossover[plan->crossover_count++];
     ls_status_t status = ls_plan_crossover(p, devices, plan->batch_max, c);
     if (status != LS_OK) return status;
@@ -183,7 +190,7 @@ static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_pl
   if (status == LS_OK) status = time_all(p, plan);
   for (int i = 0; i < plan->count && status == LS_OK; i++)
     status = ls_candidate_price(p, &plan->candidate[i]);
-  if (status == LS_OK && !options->no_crossover) status = search_crossover(p, plan);
+  if (status == LS_OK && !options->no_crossover) status = search_crossover(p, options, plan);
   if (status == LS_OK) status = ls_plan_conclude(p->config, plan);
   return status == LS_OK && plan->choice >= 0 ? ls_plan_purchases(p, plan) : status;
 }
@@ -222,7 +229,7 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
   double budget_s = options->budget_s > 0 ? options->budget_s : budget_default_s;
   p.deadline_ns = ls_clock_ns() + (int64_t)(budget_s * 1e9);
   p.memory_bytes = plan.memory_bytes = device_memory(profile, p.backend, options);
-  p.host_memory_bytes =
+  p.host_memory_bytes = plan.host_memory_bytes =
       p.backend->host_memory ? 0 : less(ls_profile_machine(profile)->memory_bytes, spare_of_host);
   measure_data(config, options, &p);
   plan.backend = p.backend->name;

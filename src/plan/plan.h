@@ -79,6 +79,7 @@ typedef struct {
   int count;
   int choice;                  /* index, -1 = none */
   int64_t memory_bytes;        /* to be filled: of a device, of a host by all ranks; 0 = not known */
+  int64_t host_memory_bytes;   /* to be filled beside devices with memory of their own; 0 = not known */
   ls_crossover_t crossover[2]; /* of two and of four devices */
   int crossover_count;
   int64_t batch_max; /* up to which was looked */

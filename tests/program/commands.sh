@@ -83,6 +83,17 @@ wait $pid || got=$?
 [ "$got" = 130 ] || fail "interrupted: exit code $got: $(cat "$work/err")"
 grep -q 'interrupted after' "$work/err" || fail "interrupted, but no word of it: $(tail -3 "$work/err")"
 ls -d "$work"/stopped/step-* >/dev/null || fail "interrupted, but nothing saved"
+# Asked before mpirun has its ranks, or they listen: not lost.
+for delay in 0.02 0.15 0.4; do
+  "$program" train "$work/c.yaml" --quiet --set train.checkpoint.dir="$work/early" --set train.epochs=1000000 \
+    >"$work/out" 2>"$work/err" &
+  pid=$!
+  sleep $delay
+  kill -TERM $pid 2>/dev/null
+  got=0
+  wait $pid || got=$?
+  [ "$got" = 130 ] || [ "$got" = 143 ] || fail "interrupted after $delay s: exit code $got: $(cat "$work/err")"
+done
 if [ -e /dev/full ]; then
   got=0
   "$program" train "$work/c.yaml" --quiet --json >/dev/full 2>"$work/err" || got=$?
