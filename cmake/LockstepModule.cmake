@@ -64,6 +64,8 @@ set(LS_MPI_TEST_ENVIRONMENT
 set(LS_PROGRAM_TIME 1)
 if(LS_SANITIZE MATCHES "thread")
   set(LS_PROGRAM_TIME 5)
+elseif(LS_SANITIZE)
+  set(LS_PROGRAM_TIME 3)
 endif()
 
 # ls_program_test(NAME SCRIPT file.sh TIMEOUT s [PROCESSORS n] [LABELS ...])

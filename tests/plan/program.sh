@@ -17,8 +17,15 @@ config=$work/small.yaml
 "$program" plan "$config" --json >"$work/first.json" || fail "plan without a profile"
 [ -s "$LOCKSTEP_PROFILE" ] || fail "no profile was kept"
 [ "$(field "$work/first.json" label)" = predicted ] || fail "times are not labelled"
-"$program" plan "$config" --json >"$work/second.json" || fail "plan with a profile"
-[ "$(field "$work/second.json" timed)" = 0 ] || fail "times were not remembered"
+# A plan's time may end before everything is timed (a busy machine, sanitizers); the next ones go on from there.
+tries=0
+while
+  "$program" plan "$config" --json >"$work/second.json" || fail "plan with a profile"
+  [ "$(field "$work/second.json" timed)" != 0 ]
+do
+  tries=$((tries + 1))
+  [ "$tries" -lt 10 ] || fail "times were not remembered"
+done
 [ "$(field "$work/second.json" choice)" = 0 ] || fail "no choice"
 "$program" plan "$config" --json --fresh --devices 1 --budget-ms 500 >"$work/fresh.json" || fail "plan --fresh"
 [ "$(field "$work/fresh.json" timed)" -gt 0 ] || fail "--fresh timed nothing"
