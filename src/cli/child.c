@@ -58,17 +58,22 @@ bool cli_child_wait(pid_t child, int limit_s, int grace_s, int *exit_code) {
   const struct timespec pause = {.tv_nsec = 5000000};
   int64_t begin_ns = ls_clock_ns(), asked_ns = 0;
   int asked = 0;
+  bool late = false; /* then how it ends says nothing: mpirun may crash when it is asked twice */
   for (;;) {
     int state;
     pid_t ended = waitpid(child, &state, WNOHANG);
     if (ended == child) {
       *exit_code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+      if (late) *exit_code = CLI_CHILD_LATE;
       return *exit_code == 0 && asked == 0;
     }
     if (ended < 0 && errno != EINTR) return false;
     int64_t now_ns = ls_clock_ns();
     bool over = stop_requested || (limit_s > 0 && now_ns - begin_ns > limit_s * second_ns);
-    if (asked == 0 && over) asked_ns = now_ns;
+    if (asked == 0 && over) {
+      asked_ns = now_ns;
+      late = !stop_requested;
+    }
     if (asked == 0 ? over : asked == 1 && now_ns - asked_ns > second_ns) {
       kill(child, SIGTERM);
       asked++;

@@ -25,6 +25,9 @@ bool cli_child_file(char path[PATH_MAX]);
  * before the fork). */
 void cli_child_follow(pid_t parent);
 
+/* In place of the exit code: the child was not done within its limit. */
+enum { CLI_CHILD_LATE = -1 };
+
 /* Waits for a child. Past `limit_s` (0 = none), or when this process is told to stop, the child is asked to
  * end (SIGTERM, and again after a second: a launcher passes the first on to its ranks), and killed after
  * `grace_s` more. False when it did not end well, or not by itself. */

@@ -16,8 +16,8 @@ enum {
 }; /* rows of its own flags */
 enum { CLI_PROBE_NOTES_MAX = 16, CLI_PROBE_RANKS_MAX = 8 };
 /* For a child process that measures, and for its end once it was asked to end: launchers and mpirun give
- * their own children two seconds. */
-enum { CLI_PROBE_LIMIT_S = 60, CLI_PROBE_GRACE_S = 5 };
+ * their own children two seconds. Measuring takes seconds, on a busy machine or with sanitizers many more. */
+enum { CLI_PROBE_LIMIT_S = 120, CLI_PROBE_GRACE_S = 5 };
 
 typedef struct {
   ls_machine_t machine;

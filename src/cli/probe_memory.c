@@ -62,6 +62,9 @@ static bool train(const char *yaml, const char *out, const char *backend, int ra
     cli_probe_note(probe, "memory of libraries, %s, %d ranks: %s", backend, ranks, strerror(error));
   else if (cli_child_wait(child, CLI_PROBE_LIMIT_S, CLI_PROBE_GRACE_S, &exit_code))
     return true;
+  else if (exit_code == CLI_CHILD_LATE)
+    cli_probe_note(probe, "memory of libraries, %s, %d ranks: the training was not done within %d s", backend,
+                   ranks, CLI_PROBE_LIMIT_S);
   else
     cli_probe_note(probe, "memory of libraries, %s, %d ranks: the training ended with exit code %d", backend,
                    ranks, exit_code);

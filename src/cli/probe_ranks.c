@@ -120,6 +120,8 @@ static void one_world(ls_ctx_t *ctx, bool quick, int ranks, cli_probe_t *probe) 
     cli_probe_note(probe, "%d ranks: %s", ranks, strerror(errno));
   else if (cli_child_wait(child, CLI_PROBE_LIMIT_S, CLI_PROBE_GRACE_S, &exit_code))
     take_over(path, ranks, probe);
+  else if (exit_code == CLI_CHILD_LATE)
+    cli_probe_note(probe, "%d ranks: not done within %d s", ranks, CLI_PROBE_LIMIT_S);
   else
     cli_probe_note(probe, "%d ranks: mpirun ended with exit code %d", ranks, exit_code);
   unlink(path);
