@@ -106,8 +106,8 @@ ls_status_t bench_measure(bench_t *b);
 ls_status_t bench_prepare(bench_t *b);
 ls_status_t bench_publish(bench_t *b, json_t *document);
 /* The complete rounds so far, marked incomplete, into the JSON file, where one was asked for: not even a
- * machine that fails costs more than a round. At most every ten
- * seconds; a failure is a warning. */
+ * machine that fails costs more than a round. At most every ten seconds; a failure is a
+ * warning. */
 void bench_save_so_far(bench_t *b, int64_t rounds);
 /* bench.c: which machine this was: comparing runs of different machines deserves a warning. */
 void bench_add_machine(ls_ctx_t *ctx, json_t *document);

@@ -140,17 +140,19 @@ static ls_status_t copy_output(ls_ctx_t *ctx, int from) {
 }
 
 /* The exit code of the whole: mpirun's, which is that of the first rank that failed. After a signal what
- * mpirun or a rank that was not ready made of it (1, or its own signal) is no failure but an interruption. */
+ * mpirun or a rank that was not ready made of it (1, or the signal itself) is no failure but an interruption;
+ * after a second one anything is. */
 static int wait_for_ranks(ls_ctx_t *ctx) {
   int state;
   while (waitpid(mpirun_pid, &state, 0) < 0)
     if (errno != EINTR) return ls_status_exit_code(ls_fail_errno(ctx, "cannot wait for mpirun"));
   int code = WIFEXITED(state) ? WEXITSTATUS(state) : SIGNAL_CODES + WTERMSIG(state);
-  bool of_the_signal = code == ls_status_exit_code(LS_ERR_INTERNAL) || code >= SIGNAL_CODES;
+  bool of_the_signal = code == ls_status_exit_code(LS_ERR_INTERNAL) || code == SIGNAL_CODES + SIGUSR1 ||
+                       code == SIGNAL_CODES + SIGTERM;
   if (asked > 1 || (asked == 1 && of_the_signal)) return ls_status_exit_code(LS_ERR_INTERRUPTED);
   if (code > SIGNAL_CODES && code != ls_status_exit_code(LS_ERR_INTERRUPTED))
-    ls_log(ctx, LS_LOG_ERROR, "a rank was ended by signal %d (%s)", code - SIGNAL_CODES,
-           strsignal(code - SIGNAL_CODES));
+    ls_log(ctx, LS_LOG_ERROR, "%s was ended by signal %d (%s)", WIFEXITED(state) ? "a rank" : "mpirun",
+           code - SIGNAL_CODES, strsignal(code - SIGNAL_CODES));
   return code;
 }
 

@@ -161,7 +161,9 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
   ls_status_t status = ls_machine_read(ctx, &probe->machine);
   if (status == LS_OK) status = ls_profile_create(ctx, &probe->machine, &probe->profile);
   if (status != LS_OK) return status;
-  if (!args->json) ls_log(ctx, LS_LOG_INFO, "measuring this machine, about %d s", fast ? 3 : 10);
+  bool gpus = probe->machine.gpu_count > 0; /* one took 22 s, four 37 */
+  if (!args->json)
+    ls_log(ctx, LS_LOG_INFO, "measuring this machine, about %s s", fast ? "3" : gpus ? "20 to 40" : "10");
   status = measure_cpu(ctx, budget->cpu, probe);
   if (status != LS_OK) return status;
   status = measure_with_children(ctx, fast, budget, probe);

@@ -83,7 +83,7 @@ wait $pid || got=$?
 [ "$got" = 130 ] || fail "interrupted: exit code $got: $(cat "$work/err")"
 grep -q 'interrupted after' "$work/err" || fail "interrupted, but no word of it: $(tail -3 "$work/err")"
 ls -d "$work"/stopped/step-* >/dev/null || fail "interrupted, but nothing saved"
-# Asked before mpirun has its ranks, or they listen: not lost.
+# Asked before mpirun has its ranks, or they listen: not lost. (143: before the launcher itself listened.)
 for delay in 0.02 0.15 0.4; do
   "$program" train "$work/c.yaml" --quiet --set train.checkpoint.dir="$work/early" --set train.epochs=1000000 \
     >"$work/out" 2>"$work/err" &

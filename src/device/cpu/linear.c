@@ -139,14 +139,11 @@ static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args)
 }
 
 /* The library's product for the first part of the loop, which is the largest; as above. */
-static ls_cpu_scratch_t product_scratch(const linear_t *p, const char *op, bool reproducible, int threads,
-                                        int *parts) {
+static ls_cpu_scratch_t product_scratch(const linear_t *p, bool forward, bool backward, int parts) {
   int64_t begin, end;
-  bool forward = strcmp(op, "linear") == 0, backward = strcmp(op, "linear_dx") == 0;
   int64_t across = forward ? p->o : p->i; /* columns of the result */
   bool by_rows = p->n >= across;
-  *parts = ls_cpu_parts(reproducible, threads, product_cost(p));
-  ls_pool_share(!forward && !backward ? p->o : by_rows ? p->n : across, 16, 0, *parts, &begin, &end);
+  ls_pool_share(!forward && !backward ? p->o : by_rows ? p->n : across, 16, 0, parts, &begin, &end);
   if (forward)
     return ls_cpu_gemm_scratch(false, true, by_rows ? end : p->n, by_rows ? p->o : end, p->i, p->i, p->i,
                                p->o);
@@ -167,8 +164,8 @@ void ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, c
                       .i = second->dim[second->rank - 1],
                       .o = forward ? second->dim[0] : width};
   if (p.n <= few_rows) return;
-  int parts;
-  ls_cpu_scratch_t s = product_scratch(&p, op, options->reproducible, options->threads, &parts);
+  int parts = ls_cpu_parts(options->reproducible, options->threads, product_cost(&p));
+  ls_cpu_scratch_t s = product_scratch(&p, forward, backward, parts);
   ls_scratch_use(scratch, parts > 1, 0, s.front_bytes);
   ls_scratch_use(scratch, parts > 1, s.back_from_bytes, s.back_until_bytes);
 }
