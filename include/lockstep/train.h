@@ -25,8 +25,9 @@ LS_API int ls_world_size(const ls_world_t *world);
  * return in a world of several ranks, returns in a world of one. */
 LS_API void ls_world_abort(ls_world_t *world, int exit_code);
 
-/* The parts of a step in nanoseconds on rank 0 (a report has their means). comm is what the compute lane
- * waited for (exposed). */
+/* The parts of a step in nanoseconds on rank 0; they add up to the step (a report has their means over the
+ * steps of step_time_mean_us). comm is what the compute lane waited for (exposed); rest includes what the
+ * loop does between two steps. */
 typedef struct {
   int64_t input_ns, forward_ns, backward_ns, comm_ns, optimizer_ns, rest_ns;
   bool measured; /* false: this backend does not time parts inside a captured step */
@@ -99,6 +100,9 @@ typedef struct {
   char checkpoint[4096]; /* newest saved in this run, "" = none */
   double wall_s, eval_s, save_s;
   ls_train_memory_t memory; /* used: of the rank that used most; 0 when the run failed */
+  double step_time_mean_us; /* of the steps that the median is of */
+  int64_t step_time_count;  /* how many those are */
+  int64_t train_loss_steps; /* that train_loss is the mean of; 0 = none was applied */
 } ls_train_report_t;
 
 typedef struct {

@@ -199,6 +199,14 @@ void cli_help_command(FILE *to, const cli_command_t *command) {
   fprintf(to, "  %-24s %s\n", "--help", "This text.");
 }
 
+void cli_usage_program(FILE *to) {
+  fprintf(to, "usage: lockstep COMMAND ...\n\n  ");
+  for (int i = 0; cli_commands[i]; i++)
+    fprintf(to, "%s%s", i ? ", " : "", cli_commands[i]->name);
+  fprintf(to, "\n\n  lockstep --help           what the commands do, and the exit codes\n"
+              "  lockstep COMMAND --help   options of a command\n");
+}
+
 void cli_help_program(FILE *to) {
   fprintf(to, "usage: lockstep COMMAND ...\n\nTrains neural networks on one device or many.\n\ncommands:\n");
   for (int i = 0; cli_commands[i]; i++)

@@ -91,7 +91,9 @@ ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc
 /* The value of an own flag as a whole number from min to max; `fallback` when it was not given. */
 ls_status_t cli_args_whole(ls_ctx_t *ctx, const cli_command_t *command, const cli_args_t *args, int extra,
                            int64_t min, int64_t max, int64_t fallback, int64_t *value);
+/* All of it; and a few lines for whoever gave no command. */
 void cli_help_program(FILE *to);
+void cli_usage_program(FILE *to);
 void cli_help_command(FILE *to, const cli_command_t *command);
 
 /* launch.c: when this process was started by hand and more than one rank is wanted, runs the same command

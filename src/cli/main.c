@@ -71,7 +71,11 @@ static int run_command(ls_ctx_t *ctx, cli_messages_t *messages, const cli_comman
 }
 
 static int dispatch(ls_ctx_t *ctx, cli_messages_t *messages, int argc, char **argv) {
-  const char *name = argc > 1 ? argv[1] : "--help";
+  if (argc < 2) {
+    cli_usage_program(stderr);
+    return ls_status_exit_code(LS_ERR_ARGUMENT);
+  }
+  const char *name = argv[1];
   if (!strcmp(name, "--version")) {
     bool json = argc == 3 && !strcmp(argv[2], "--json");
     if (argc > 2 && !json)
@@ -80,8 +84,8 @@ static int dispatch(ls_ctx_t *ctx, cli_messages_t *messages, int argc, char **ar
     return print_version(json);
   }
   if (!strcmp(name, "--help") || !strcmp(name, "-h") || (!strcmp(name, "help") && argc < 3)) {
-    cli_help_program(argc > 1 ? stdout : stderr);
-    return argc > 1 ? 0 : ls_status_exit_code(LS_ERR_ARGUMENT);
+    cli_help_program(stdout);
+    return 0;
   }
   bool help = !strcmp(name, "help");
   if (help && !strcmp(argv[2], "config")) return print_reference(ctx);

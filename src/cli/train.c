@@ -42,12 +42,14 @@ static void print_json(const ls_train_report_t *r, ls_status_t status, double pr
                       r->resumed_from >= 0 ? json_integer(r->resumed_from) : json_null());
   json_object_set_new(j, "samples_per_s", cli_number(r->samples_per_s));
   json_object_set_new(j, "step_time_us",
-                      json_pack("{s:o, s:o}", "median", cli_number(r->step_time_median_us), "p95",
-                                cli_number(r->step_time_p95_us)));
+                      json_pack("{s:o, s:o, s:o, s:I}", "median", cli_number(r->step_time_median_us), "p95",
+                                cli_number(r->step_time_p95_us), "mean", cli_number(r->step_time_mean_us),
+                                "steps", (json_int_t)r->step_time_count));
   json_object_set_new(j, "step_time_predicted_us", predicted_us > 0 ? json_real(predicted_us) : json_null());
   json_object_set_new(j, "step_parts_us", parts_json(&r->parts));
   json_object_set_new(j, "train_loss_first", cli_number(r->train_loss_first));
   json_object_set_new(j, "train_loss", cli_number(r->train_loss));
+  json_object_set_new(j, "train_loss_steps", json_integer(r->train_loss_steps));
   json_object_set_new(j, "val_loss_first", cli_number(r->val_loss_first));
   json_object_set_new(j, "val_loss", cli_number(r->val_loss));
   json_object_set_new(j, "val_accuracy", cli_number(r->val_accuracy));
@@ -62,29 +64,34 @@ static void print_json(const ls_train_report_t *r, ls_status_t status, double pr
   cli_print_json(j);
 }
 
-static void print_part(const char *name, int64_t ns, double median_us) {
+static void print_part(const char *name, int64_t ns, double mean_us) {
   double us = (double)ns * 1e-3;
-  printf("    %-22s %10.1f us  %5.1f %%\n", name, us, median_us > 0 ? 100 * us / median_us : 0);
+  printf("    %-22s %10.1f us  %5.1f %%\n", name, us, mean_us > 0 ? 100 * us / mean_us : 0);
 }
 
-static void print_parts(const ls_step_parts_t *p) {
+/* The mean and its parts, which add up to it; the median beside it is of the same steps. */
+static void print_step_time(const ls_train_report_t *r) {
+  const ls_step_parts_t *p = &r->parts;
+  const double mean_us = r->step_time_mean_us;
+  printf("  %-24s %9.1f us (95 %% below %.1f us)\n", "time per step, median", r->step_time_median_us,
+         r->step_time_p95_us);
+  printf("  %-24s %9.1f us (rank 0, %s steps%s)\n", "time per step, mean", mean_us,
+         cli_count(r->step_time_count), r->step_time_count < r->steps ? " after the warm-up" : "");
   if (!p->measured) {
     printf("    (parts are not timed inside a captured step)\n");
     return;
   }
-  double total =
-      (double)(p->input_ns + p->forward_ns + p->backward_ns + p->comm_ns + p->optimizer_ns + p->rest_ns) *
-      1e-3;
-  print_part("input", p->input_ns, total);
-  print_part("forward", p->forward_ns, total);
-  print_part("backward", p->backward_ns, total);
-  print_part("exposed communication", p->comm_ns, total);
-  print_part("optimizer", p->optimizer_ns, total);
-  print_part("rest", p->rest_ns, total);
+  print_part("input", p->input_ns, mean_us);
+  print_part("forward", p->forward_ns, mean_us);
+  print_part("backward", p->backward_ns, mean_us);
+  print_part("exposed communication", p->comm_ns, mean_us);
+  print_part("optimizer", p->optimizer_ns, mean_us);
+  print_part("rest", p->rest_ns, mean_us);
 }
 
-static void print_before_after(const char *name, double before, double after) {
-  if (isfinite(before) || isfinite(after)) printf("  %-24s %12.6g -> %.6g\n", name, before, after);
+/* Says what the two numbers are of. */
+static void print_before_after(const char *name, double before, double after, const char *of) {
+  if (isfinite(before) || isfinite(after)) printf("  %-24s %12.6g -> %.6g (%s)\n", name, before, after, of);
 }
 
 static void print_table(const ls_train_report_t *r, double predicted_us, const cli_memory_t *memory) {
@@ -95,16 +102,17 @@ static void print_table(const ls_train_report_t *r, double predicted_us, const c
   printf("  %-24s %12s of %s, global batch %lld\n", "steps", cli_count(r->steps), cli_count(r->total_steps),
          (long long)r->global_batch);
   if (r->resumed_from >= 0) printf("  %-24s %12s\n", "resumed from step", cli_count(r->resumed_from));
-  print_before_after("train loss", r->train_loss_first, r->train_loss);
-  print_before_after("validation loss", r->val_loss_first, r->val_loss);
+  char of[64];
+  snprintf(of, sizeof of, "first step -> mean of the last %s step%s", cli_count(r->train_loss_steps),
+           r->train_loss_steps == 1 ? "" : "s");
+  print_before_after("train loss", r->train_loss_first, r->train_loss, of);
+  print_before_after("validation loss", r->val_loss_first, r->val_loss, "before training -> at the end");
   if (isfinite(r->val_accuracy)) printf("  %-24s %11.2f %%\n", "validation accuracy", 100 * r->val_accuracy);
   if (r->steps > 0) {
     printf("  %-24s %12s\n", "samples/s", cli_count((int64_t)r->samples_per_s));
-    printf("  %-24s %9.1f us (95 %% below %.1f us); mean on rank 0:\n", "time per step, median",
-           r->step_time_median_us, r->step_time_p95_us);
-    print_parts(&r->parts);
+    print_step_time(r);
     if (predicted_us > 0)
-      printf("  %-24s %9.1f us, %+.1f %% of what was measured\n", "predicted by the plan", predicted_us,
+      printf("  %-24s %9.1f us, %+.1f %% of the median\n", "predicted by the plan", predicted_us,
              100 * (predicted_us / r->step_time_median_us - 1));
   }
   cli_memory_print(memory);
@@ -144,9 +152,11 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
   ls_trainer_destroy(trainer);
   if (!ended_together(status) || ls_world_rank(world) != 0) return status;
   if (status == LS_ERR_INTERRUPTED)
-    ls_fail(ctx, status, "interrupted after %lld of %lld steps; go on with --resume",
+    ls_fail(ctx, status, "interrupted after %lld of %lld steps; %s",
             (long long)(report.resumed_from > 0 ? report.resumed_from + report.steps : report.steps),
-            (long long)report.total_steps);
+            (long long)report.total_steps,
+            config->checkpoint.dir ? "go on with --resume"
+                                   : "nothing was saved, because train.checkpoint.dir is not set");
   cli_memory_t memory;
   cli_memory_predict(&report, &memory);
   if (args->json)

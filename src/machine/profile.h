@@ -46,7 +46,8 @@ ls_status_t ls_profile_merge(ls_profile_t *into, const ls_profile_t *from);
 /* Takes over what `into` does not have and whose key begins with one of the prefixes (ended by NULL). */
 ls_status_t ls_profile_fill(ls_profile_t *into, const ls_profile_t *from, const char *const *prefixes);
 /* Where this user's profile of this machine is kept: $LOCKSTEP_PROFILE, else
- * $XDG_CACHE_HOME/lockstep/FINGERPRINT.json, else ~/.cache/... Owned by the caller. */
+ * $XDG_CACHE_HOME/lockstep/FINGERPRINT.json, else ~/.cache/...: ~ is $HOME, else what the user database says,
+ * else (with a warning) the current folder. Owned by the caller. */
 char *ls_profile_default_path(ls_ctx_t *ctx, const ls_machine_t *machine);
 
 /* Times by key. Keys are texts that say everything the time depends on, e.g.

@@ -13,9 +13,10 @@ static const ls_option_t train_rows[] = {
     ROW(LS_OPT_INT, ls_train_config_t, batch, .unit = "samples", .min = 1, .max = 1e9, .initial = "128",
         .help = "Global batch: samples of one step over all ranks."),
     ROW(LS_OPT_INT, ls_train_config_t, epochs, .min = 0, .max = 1e9, .initial = "0",
-        .help = "Passes over the training part; or give steps."),
+        .help = "Passes over the training part; 0: not given. With neither epochs nor steps the run is one "
+                "epoch."),
     ROW(LS_OPT_INT, ls_train_config_t, steps, .min = 0, .max = 1e12, .initial = "0",
-        .help = "Steps of the whole run; or give epochs."),
+        .help = "Steps of the whole run, instead of epochs; 0: not given."),
     ROW(LS_OPT_INT, ls_train_config_t, seed, .min = 0, .max = 9e15, .initial = "42",
         .help = "Seed of initial values, split, order and dropout."),
     ROW(LS_OPT_ENUM, ls_train_config_t, precision, .choices = ls_math_names, .initial = "fp32",

@@ -144,23 +144,17 @@ static ls_status_t finish_step(ls_loop_t *loop, int64_t step) {
   if (step == loop->first_step) loop->train_loss_first = (double)stats[LS_STAT_LOSS];
   loop->skipped += !applied;
   loop->skipped_row = applied ? 0 : loop->skipped_row + 1;
-  ls_step_log_add(&loop->log, step_ns, (double)stats[LS_STAT_LOSS], applied);
-  ls_step_parts_t parts = {0};
   const ls_task_time_t *times = ls_run_times(t->train.run);
-  if (times && t->backend->host_memory) {
-    int64_t parts_ns[LS_PHASE_STEP_COUNT];
-    ls_run_parts(t->train.run, parts_ns);
-    for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
-      loop->log.parts_ns[i] += parts_ns[i];
-    loop->log.parts_count++;
-    ls_step_parts_fill(parts_ns, 1, &parts);
-  }
+  int64_t parts_ns[LS_PHASE_STEP_COUNT];
+  bool measured = times && t->backend->host_memory;
+  if (measured) ls_run_parts(t->train.run, parts_ns);
+  ls_step_log_add(&loop->log, step_ns, measured ? parts_ns : NULL, (double)stats[LS_STAT_LOSS], applied,
+                  &loop->parts);
   if (loop->trace && times && step >= t->total_steps - LS_TRACE_STEPS)
     status = ls_trace_add(loop->trace, t->train.schedule, times, step, loop->launched_ns[slot_of(step)]);
   t->step = step + 1;
   memcpy(loop->stats, stats, sizeof loop->stats);
   loop->step_ns = step_ns;
-  loop->parts = parts;
   if (!reported_later(t)) report_progress(loop);
   if (status == LS_OK && loop->skipped_row >= t->config->train.max_skipped) status = diverged(loop, stats);
   return status;

@@ -21,30 +21,49 @@ void ls_step_log_release(ls_step_log_t *log) {
   *log = (ls_step_log_t){0};
 }
 
-void ls_step_log_add(ls_step_log_t *log, int64_t step_ns, double loss, bool applied) {
-  if (log->count < log->capacity) log->step_ns[log->count] = (double)step_ns;
-  log->count++;
-  if (applied) log->loss[log->loss_count++ % LS_LOSS_RING] = loss;
-}
-
-void ls_step_parts_fill(const int64_t parts_ns[LS_PHASE_STEP_COUNT], int64_t count, ls_step_parts_t *parts) {
+static void fill_parts(const double parts_ns[LS_PHASE_STEP_COUNT], ls_step_parts_t *parts) {
   int64_t *part[LS_PHASE_STEP_COUNT] = {&parts->input_ns, &parts->forward_ns,   &parts->backward_ns,
                                         &parts->comm_ns,  &parts->optimizer_ns, &parts->rest_ns};
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
-    *part[i] = parts_ns[i] / count;
+    *part[i] = llround(parts_ns[i]);
   parts->measured = true;
+}
+
+void ls_step_log_add(ls_step_log_t *log, int64_t step_ns, const int64_t parts_ns[LS_PHASE_STEP_COUNT],
+                     double loss, bool applied, ls_step_parts_t *parts) {
+  bool warm = log->count >= WARMUP_STEPS, kept = log->count < log->capacity;
+  double own_ns[LS_PHASE_STEP_COUNT], left_ns = (double)step_ns;
+  if (kept) log->step_ns[log->count] = (double)step_ns;
+  log->count++;
+  if (applied) log->loss[log->loss_count++ % LS_LOSS_RING] = loss;
+  *parts = (ls_step_parts_t){0};
+  if (!parts_ns) return;
+  for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
+    left_ns -= own_ns[i] = (double)parts_ns[i];
+  own_ns[LS_PHASE_STEP_REST] += left_ns; /* what the loop does between two launches */
+  for (int i = 0; i < LS_PHASE_STEP_COUNT && kept; i++)
+    log->parts_ns[warm][i] += own_ns[i];
+  log->parts = true;
+  fill_parts(own_ns, parts);
+}
+
+static void report_parts(const ls_step_log_t *log, int64_t skip, int64_t counted, ls_step_parts_t *parts) {
+  double mean_ns[LS_PHASE_STEP_COUNT];
+  for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
+    mean_ns[i] = (log->parts_ns[1][i] + (skip > 0 ? 0 : log->parts_ns[0][i])) / (double)counted;
+  fill_parts(mean_ns, parts);
 }
 
 void ls_step_log_report(ls_step_log_t *log, ls_train_report_t *report) {
   int64_t kept = log->count < log->capacity ? log->count : log->capacity;
-  int64_t skip = kept > 2 * WARMUP_STEPS ? WARMUP_STEPS : 0;
-  ls_stat_sort(log->step_ns + skip, kept - skip);
-  report->step_time_median_us = ls_stat_quantile(log->step_ns + skip, kept - skip, 0.5) * 1e-3;
-  report->step_time_p95_us = ls_stat_quantile(log->step_ns + skip, kept - skip, 0.95) * 1e-3;
-  int64_t losses = log->loss_count < LS_LOSS_RING ? log->loss_count : LS_LOSS_RING;
-  double sum = 0;
-  for (int64_t i = 0; i < losses; i++)
-    sum += log->loss[i];
-  report->train_loss = losses > 0 ? sum / (double)losses : NAN;
-  if (log->parts_count > 0) ls_step_parts_fill(log->parts_ns, log->parts_count, &report->parts);
+  int64_t skip = kept > 2 * WARMUP_STEPS ? WARMUP_STEPS : 0, counted = kept - skip;
+  double *step_ns = log->step_ns + skip;
+  ls_stat_sort(step_ns, counted);
+  report->step_time_median_us = ls_stat_quantile(step_ns, counted, 0.5) * 1e-3;
+  report->step_time_p95_us = ls_stat_quantile(step_ns, counted, 0.95) * 1e-3;
+  report->step_time_mean_us = ls_stat_mean(step_ns, counted) * 1e-3;
+  report->step_time_count = counted;
+  if (log->parts && counted > 0) report_parts(log, skip, counted, &report->parts);
+  report->train_loss_steps = log->loss_count < LS_LOSS_RING ? log->loss_count : LS_LOSS_RING;
+  report->train_loss = report->train_loss_steps > 0 ? ls_stat_mean(log->loss, report->train_loss_steps) : NAN;
 }

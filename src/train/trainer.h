@@ -143,17 +143,18 @@ typedef struct {
   int64_t count, capacity;
   double *loss; /* ring of the newest applied losses */
   int64_t loss_count;
-  int64_t parts_ns[LS_PHASE_STEP_COUNT]; /* sums */
-  int64_t parts_count;
+  double parts_ns[2][LS_PHASE_STEP_COUNT]; /* sums: of the warm-up steps, of the later ones up to capacity */
+  bool parts;                              /* they were measured */
 } ls_step_log_t;
 enum { LS_LOSS_RING = 100, LS_LOG_CAPACITY = 1 << 20 };
 ls_status_t ls_step_log_create(ls_ctx_t *ctx, int64_t capacity, ls_step_log_t *log);
 void ls_step_log_release(ls_step_log_t *log);
-void ls_step_log_add(ls_step_log_t *log, int64_t step_ns, double loss, bool applied);
+/* parts_ns: of this step, NULL = not measured. What they leave of step_ns becomes part of the rest, so that
+ * the parts add up to the step; *parts gets them. */
+void ls_step_log_add(ls_step_log_t *log, int64_t step_ns, const int64_t parts_ns[LS_PHASE_STEP_COUNT],
+                     double loss, bool applied, ls_step_parts_t *parts);
+/* Times and parts are of the same steps: those after the warm-up. */
 void ls_step_log_report(ls_step_log_t *log, ls_train_report_t *report);
-
-/* Sums of `count` steps by phase as means. */
-void ls_step_parts_fill(const int64_t parts_ns[LS_PHASE_STEP_COUNT], int64_t count, ls_step_parts_t *parts);
 
 /* trace.c: tasks of the last steps of every rank, written by rank 0. */
 typedef struct ls_trace ls_trace_t;

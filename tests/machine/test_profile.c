@@ -4,6 +4,7 @@
 #include "machine/profile.h"
 
 #include <math.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -320,6 +321,22 @@ static void default_path(void **state) {
   ls_free(got);
 }
 
+static void without_home_the_profile_is_in_the_users_home_and_not_in_the_current_folder(void **state) {
+  capture_t *c = *state;
+  ls_machine_t m = machine_of("Test CPU");
+  const struct passwd *user = getpwuid(getuid());
+  if (!user || user->pw_dir[0] != '/') skip();
+  unsetenv("LOCKSTEP_PROFILE");
+  unsetenv("XDG_CACHE_HOME");
+  unsetenv("HOME");
+  char expected[512];
+  snprintf(expected, sizeof expected, "%s/.cache/lockstep/", user->pw_dir);
+  char *got = ls_profile_default_path(c->ctx, &m);
+  assert_int_equal(strncmp(got, expected, strlen(expected)), 0);
+  assert_string_equal(c->text, "");
+  ls_free(got);
+}
+
 static ls_status_t whole_life(capture_t *c) {
   ls_machine_t m = machine_of("Test CPU");
   ls_profile_t *p, *q;
@@ -463,6 +480,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(updates_keep_what_others_wrote, setup, teardown),
       cmocka_unit_test_setup_teardown(writers_at_once_lose_nothing, setup, teardown),
       cmocka_unit_test_setup_teardown(default_path, setup, teardown),
+      cmocka_unit_test_setup_teardown(
+          without_home_the_profile_is_in_the_users_home_and_not_in_the_current_folder, setup, teardown),
       cmocka_unit_test_setup_teardown(every_allocation_fails_once, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

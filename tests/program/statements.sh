@@ -1,0 +1,60 @@
+#!/bin/sh
+# What reports and messages state has to be so: each section is named after a statement that was not.
+set -eu
+. "$(dirname "$0")/lib.sh"
+export LOCKSTEP_PROFILE="$work/profile.json" # there is none
+
+cat >"$work/c.yaml" <<'Y'
+model: {input: [12], loss: cross-entropy, layers: [{dense: {units: 16, activation: relu}}, {dense: {units: 3}}]}
+data: {kind: synthetic, samples: 400, validation: 0.25}
+train: {batch: 20, steps: 150}
+parallel: {backend: cpu, threads: 1}
+Y
+# member FILE OBJECT NAME: a number of an object of scalars
+member() {
+  sed -n "/^  \"$2\": {/,/}/s/^    \"$3\": \([^,]*\),\{0,1\}\$/\1/p" "$1"
+}
+
+# parts did not add up to the step
+"$program" train "$work/c.yaml" --quiet --json >"$work/train.json"
+mean=$(member "$work/train.json" step_time_us mean)
+sum=$(sed -n '/^  "step_parts_us": {/,/}/s/^ *"[a-z_]*": \([^,]*\),\{0,1\}$/\1/p' "$work/train.json" |
+  awk '{ s += $1 } END { printf "%.6f", s }')
+awk -v a="$sum" -v b="$mean" 'BEGIN { d = a - b; exit !(b > 0 && d < 0.01 && d > -0.01) }' ||
+  fail "parts add up to $sum us, the mean step is $mean us: $(cat "$work/train.json")"
+[ "$(member "$work/train.json" step_time_us steps)" = 140 ] || fail "the warm-up counts: $(cat "$work/train.json")"
+"$program" train "$work/c.yaml" --quiet >"$work/out"
+grep -q 'time per step, mean .* (rank 0, 140 steps after the warm-up)' "$work/out" || fail "mean: $(cat "$work/out")"
+
+# the train loss did not say what it is the mean of
+[ "$(field "$work/train.json" train_loss_steps)" = 100 ] || fail "train_loss_steps: $(cat "$work/train.json")"
+grep -q 'train loss .* (first step -> mean of the last 100 steps)' "$work/out" || fail "train loss: $(cat "$work/out")"
+
+# "go on with --resume", and nothing was saved
+"$program" train "$work/c.yaml" --set train.steps=1000000000 >"$work/out" 2>"$work/err" &
+pid=$!
+tries=0
+until grep -q '^step' "$work/err"; do
+  tries=$((tries + 1))
+  [ $tries -lt 600 ] || fail "no step before the interruption: $(cat "$work/err")"
+  sleep 0.05
+done
+kill -TERM $pid
+got=0
+wait $pid || got=$?
+[ "$got" = 130 ] || fail "interrupted: exit code $got: $(cat "$work/err")"
+grep -q 'interrupted after .*; nothing was saved, because train.checkpoint.dir is not set' "$work/err" ||
+  fail "interrupted without a directory: $(tail -3 "$work/err")"
+
+# no arguments printed all of the help
+got=0
+"$program" >"$work/out" 2>"$work/err" || got=$?
+[ "$got" = 2 ] || fail "no arguments: exit code $got"
+[ ! -s "$work/out" ] || fail "no arguments: $(cat "$work/out")"
+[ "$(wc -l <"$work/err")" -le 10 ] || fail "no arguments: $(cat "$work/err")"
+grep -q 'usage: lockstep COMMAND' "$work/err" || fail "no arguments: $(cat "$work/err")"
+"$program" --help | grep -q 'exit codes' || fail "--help"
+
+# "epochs 0" and "steps 0" are one epoch, which no document said
+"$program" help config | grep -q 'neither epochs nor steps the run is one epoch' || fail "help config: epochs"
+echo ok
