@@ -38,7 +38,26 @@ ls_status_t ls_doc_load(ls_ctx_t *ctx, const char *path, ls_doc_t *doc) {
   if (status != LS_OK) return status;
   status = ls_doc_parse(ctx, path, text, len, doc);
   ls_free(text);
+  if (status != LS_OK) return status;
+  char *dir = ls_path_parent(ctx, path);
+  status = dir ? ls_doc_start_paths(doc, doc->root, dir) : LS_ERR_MEMORY;
+  ls_free(dir);
+  if (status != LS_OK) ls_doc_release(doc);
   return status;
+}
+
+/* The tree is at most LS_DOC_DEPTH_MAX deep. */
+static void start_below(ls_doc_node_t *node, const char *dir) {
+  node->dir = dir;
+  for (ls_doc_node_t *child = node->child; child; child = child->next)
+    start_below(child, dir);
+}
+
+ls_status_t ls_doc_start_paths(ls_doc_t *doc, ls_doc_node_t *node, const char *dir) {
+  const char *copy = node ? ls_arena_strdup(&doc->arena, dir) : NULL;
+  if (node && !copy) return LS_ERR_MEMORY;
+  if (node) start_below(node, copy);
+  return LS_OK;
 }
 
 ls_status_t ls_doc_read(ls_ctx_t *ctx, const char *name, const char *text, size_t len, ls_doc_fill_fn fill,

@@ -13,6 +13,7 @@ typedef struct ls_doc_node {
   ls_place_t place; /* of the value */
   bool quoted;      /* scalar was quoted: never a number, bool or null */
   const char *text; /* scalar */
+  const char *dir;  /* where a relative path in `text` starts; NULL: at the current folder */
   const char *key;  /* when the parent is a map */
   ls_place_t key_place;
   struct ls_doc_node *child; /* first child of a list or map */
@@ -29,7 +30,8 @@ typedef struct {
 /* Parses text (borrowed for the call; kept copies are in the document). Errors carry file:line:column. On
  * failure the document is released. Errors: LS_ERR_CONFIG, LS_ERR_MEMORY. */
 ls_status_t ls_doc_parse(ls_ctx_t *ctx, const char *file, const char *text, size_t len, ls_doc_t *doc);
-ls_status_t ls_doc_load(ls_ctx_t *ctx, const char *path, ls_doc_t *doc); /* file, then parse */
+/* A file, then parse: relative paths start at the file's folder. */
+ls_status_t ls_doc_load(ls_ctx_t *ctx, const char *path, ls_doc_t *doc);
 void ls_doc_release(ls_doc_t *doc);
 
 /* A file (`text` NULL) or a text, read into a struct of `target_bytes` that begins with its arena: `fill`
@@ -42,6 +44,10 @@ ls_status_t ls_doc_read(ls_ctx_t *ctx, const char *name, const char *text, size_
 /* Child of a map by key, or of a list by index; NULL when absent. */
 ls_doc_node_t *ls_doc_get(const ls_doc_node_t *map, const char *key);
 ls_doc_node_t *ls_doc_at(const ls_doc_node_t *list, int index);
+
+/* From here on relative paths in `node` and below start at `dir`, which the document copies. What ls_doc_set
+ * puts there later starts at the current folder. NULL node: nothing. */
+ls_status_t ls_doc_start_paths(ls_doc_t *doc, ls_doc_node_t *node, const char *dir);
 
 /* Applies "a.b.0.c=value" (value is YAML, e.g. 3, [1, 2], {name: adam}); maps on the way are created, list
  * indices must exist. The place of the new node is file "--set", line 1, with the assignment

@@ -126,24 +126,12 @@ static int open_beside(const char *path, char *temporary, size_t size) {
   return -1;
 }
 
-/* The directory part of a path; owned by the caller. */
-static char *parent_of(ls_ctx_t *ctx, const char *path) {
-  char *parent = ls_strdup(ctx, path);
-  if (!parent) return NULL;
-  char *slash = strrchr(parent, '/');
-  if (!slash)
-    strcpy(parent, *parent ? "." : ""); /* a name of at least one byte holds "." */
-  else
-    slash[slash == parent] = '\0'; /* the root keeps its slash */
-  return parent;
-}
-
 ls_status_t ls_file_replace(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes) {
   struct stat info;
   if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return ls_file_write(ctx, path, bytes, size_bytes);
   ls_status_t status = LS_ERR_MEMORY;
   size_t temporary_size = strlen(path) + TEMPORARY_BYTES;
-  char *parent = parent_of(ctx, path);
+  char *parent = ls_path_parent(ctx, path);
   char *temporary = parent ? ls_alloc(ctx, temporary_size) : NULL;
   if (!temporary) goto free_names;
   int fd = open_beside(path, temporary, temporary_size);
@@ -160,16 +148,4 @@ free_names:
   ls_free(temporary);
   ls_free(parent);
   return status;
-}
-
-bool ls_path_exists(const char *path) {
-  return access(path, F_OK) == 0;
-}
-
-char *ls_path_join(ls_ctx_t *ctx, const char *dir, const char *name) {
-  if (name[0] == '/' || dir[0] == '\0') return ls_strdup(ctx, name);
-  size_t dir_len = strlen(dir), size = dir_len + strlen(name) + 2;
-  char *path = ls_alloc(ctx, size);
-  if (path) snprintf(path, size, "%s%s%s", dir, dir[dir_len - 1] == '/' ? "" : "/", name);
-  return path;
 }

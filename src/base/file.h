@@ -29,7 +29,15 @@ ls_status_t ls_dir_remove(ls_ctx_t *ctx, const char *path);
 ls_status_t ls_dir_list(ls_ctx_t *ctx, const char *path, char ***names, int *count);
 
 bool ls_path_exists(const char *path);
-/* "a/b" joined by one slash; owned by the caller. An absolute `name` is returned as it is. */
+/* Paths below are owned by the caller (ls_free); NULL when memory is short. */
+/* "a/b" joined by one slash. An absolute `name` is returned as it is. */
 char *ls_path_join(ls_ctx_t *ctx, const char *dir, const char *name);
+/* The directory that holds `path`: "." for a bare name, "/" for the root. */
+char *ls_path_parent(ls_ctx_t *ctx, const char *path);
+/* Where a relative `name` that starts at `dir` is, as short as possible: without ".", and without "x/.."
+ * unless x is a symbolic link. An absolute `name` is returned as it is. */
+char *ls_path_resolve(ls_ctx_t *ctx, const char *dir, const char *name);
+/* The same file from the root; `path` as it is when the current folder is gone. */
+char *ls_path_absolute(ls_ctx_t *ctx, const char *path);
 
 #endif

@@ -12,4 +12,8 @@
 ls_status_t ls_json_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, ls_status_t broken,
                          const char *hint, json_t **json);
 
+/* JSON is UTF-8, paths are bytes: in a text that is not UTF-8, bytes beyond ASCII become "?". NULL when
+ * memory is short. */
+json_t *ls_json_text(const char *text);
+
 #endif

@@ -7,13 +7,14 @@
 #include <jansson.h>
 
 typedef enum {
-  LS_OPT_INT,    /* int64_t; 1e3 and 1_000 are not integers */
-  LS_OPT_FLOAT,  /* double; finite */
-  LS_OPT_BOOL,   /* bool: true, false */
-  LS_OPT_STRING, /* const char *, in the arena */
-  LS_OPT_ENUM,   /* int: index into choices */
-  LS_OPT_INTS,   /* ls_ints_t: a list of integers, or one integer */
-  LS_OPT_STRINGS /* ls_strings_t: a list of strings, or one string */
+  LS_OPT_INT,     /* int64_t; 1e3 and 1_000 are not integers */
+  LS_OPT_FLOAT,   /* double; finite */
+  LS_OPT_BOOL,    /* bool: true, false */
+  LS_OPT_STRING,  /* const char *, in the arena */
+  LS_OPT_ENUM,    /* int: index into choices */
+  LS_OPT_INTS,    /* ls_ints_t: a list of integers, or one integer */
+  LS_OPT_STRINGS, /* ls_strings_t: a list of strings, or one string */
+  LS_OPT_PATH     /* const char *, in the arena: not empty; a relative one starts where its document says */
 } ls_option_type_t;
 
 enum { LS_OPT_LIST_MAX = 64 };
@@ -52,7 +53,8 @@ typedef struct {
 ls_status_t ls_option_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_section_t *section,
                             const ls_doc_node_t *map, const char *const *nested, void *target);
 
-/* The section's resolved values as a JSON object (new reference; NULL when memory is short). */
+/* The section's resolved values as a JSON object (new reference; NULL when memory is short). Paths are
+ * written from the root, so that they mean the same wherever the object is saved. */
 json_t *ls_option_json(const ls_section_t *section, const void *source);
 
 /* "name  type, range, unit, default  help" lines for --help and docs/config.md; owned by the arena. */

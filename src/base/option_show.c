@@ -1,5 +1,6 @@
 /* The rows seen from outside: resolved values as JSON, and the reference text. */
-#include "base/option.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "base/option_value.h"
 
 #include <string.h>
@@ -24,6 +25,13 @@ static json_t *strings_json(const ls_strings_t *list) {
   return array;
 }
 
+static json_t *path_json(const char *path) {
+  char *absolute = path ? ls_path_absolute(NULL, path) : NULL;
+  json_t *json = path ? (absolute ? ls_json_text(absolute) : NULL) : json_null();
+  ls_free(absolute);
+  return json;
+}
+
 /* An absent optional number reads as 0; when its row does not allow 0 the saved configuration must say null,
  * or it could not be read again. */
 static bool is_absent(const ls_option_t *row, double value) {
@@ -46,6 +54,8 @@ static json_t *value_json(const ls_option_t *row, const void *field) {
     const char *text = *(const char *const *)field;
     return text ? json_string(text) : json_null();
   }
+  case LS_OPT_PATH:
+    return path_json(*(const char *const *)field);
   case LS_OPT_ENUM:
     return json_string(row->choices[*(const int *)field]);
   case LS_OPT_INTS:
@@ -79,9 +89,9 @@ static const char *choices_text(ls_arena_t *arena, const char *const *choices) {
 /* "integer, in [1, 256], samples" */
 static const char *type_text(ls_arena_t *arena, const ls_option_t *row) {
   static const char *const types[] = {
-      [LS_OPT_INT] = "integer",          [LS_OPT_FLOAT] = "number", [LS_OPT_BOOL] = "true | false",
-      [LS_OPT_STRING] = "text",          [LS_OPT_ENUM] = NULL,      [LS_OPT_INTS] = "list of integers",
-      [LS_OPT_STRINGS] = "list of texts"};
+      [LS_OPT_INT] = "integer",           [LS_OPT_FLOAT] = "number", [LS_OPT_BOOL] = "true | false",
+      [LS_OPT_STRING] = "text",           [LS_OPT_ENUM] = NULL,      [LS_OPT_INTS] = "list of integers",
+      [LS_OPT_STRINGS] = "list of texts", [LS_OPT_PATH] = "path"};
   char range[LS_OPT_RANGE_TEXT_BYTES];
   const char *type = row->type == LS_OPT_ENUM ? choices_text(arena, row->choices) : types[row->type];
   ls_option_range_text(row, range);

@@ -1,6 +1,8 @@
 /* Text to typed values, strictly: what is not entirely a number of the asked kind is not taken for one. */
 #include "base/option_value.h"
 
+#include "base/file.h"
+
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
@@ -135,6 +137,20 @@ static ls_status_t parse_string(const ls_option_source_t *s, const ls_option_t *
   return LS_OK;
 }
 
+/* Without an arena the text is a default, which starts at the current folder. */
+static ls_status_t parse_path(const ls_option_source_t *s, const ls_option_t *row, const ls_doc_node_t *node,
+                              const char **out) {
+  if (node->kind != LS_DOC_SCALAR) return fail_kind(s, row, node, "a path");
+  if (!*node->text) return fail_value(s, row, node, "is empty, a path was expected");
+  if (!node->dir || !s->arena) return parse_string(s, row, node, out);
+  char *resolved = ls_path_resolve(s->ctx, node->dir, node->text);
+  const char *text = resolved ? ls_arena_strdup(s->arena, resolved) : NULL;
+  ls_free(resolved);
+  if (!text) return LS_ERR_MEMORY;
+  *out = text;
+  return LS_OK;
+}
+
 static ls_status_t fail_choice(const ls_option_source_t *s, const ls_option_t *row,
                                const ls_doc_node_t *node) {
   char what[512] = "is not one of ";
@@ -202,6 +218,8 @@ ls_status_t ls_option_value_parse(const ls_option_source_t *s, const ls_option_t
     return parse_bool(s, row, node, field);
   case LS_OPT_STRING:
     return parse_string(s, row, node, field);
+  case LS_OPT_PATH:
+    return parse_path(s, row, node, field);
   case LS_OPT_ENUM:
     return parse_enum(s, row, node, field);
   case LS_OPT_INTS:
@@ -219,7 +237,8 @@ static void clear_field(const ls_option_t *row, void *field) {
                                  [LS_OPT_STRING] = sizeof(char *),
                                  [LS_OPT_ENUM] = sizeof(int),
                                  [LS_OPT_INTS] = sizeof(ls_ints_t),
-                                 [LS_OPT_STRINGS] = sizeof(ls_strings_t)};
+                                 [LS_OPT_STRINGS] = sizeof(ls_strings_t),
+                                 [LS_OPT_PATH] = sizeof(char *)};
   memset(field, 0, bytes[row->type]);
 }
 

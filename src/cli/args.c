@@ -17,7 +17,10 @@ static const flag_row_t flags[] = {
     {CLI_FLAG_RESUME, "--resume", NULL, "Go on from the newest good checkpoint of train.checkpoint.dir."},
     {CLI_FLAG_CHECKPOINT, "--checkpoint", "DIR",
      "A checkpoint, or a run's directory (then its newest good one)."},
-    {CLI_FLAG_SET, "--set", "a.b=VALUE", "Override one option of the configuration; repeatable."},
+    {CLI_FLAG_SET, "--set", "a.b=VALUE",
+     "Override one option of the configuration; repeatable. Paths start at the current folder."},
+    {CLI_FLAG_CONFIG, "--data-root", "DIR",
+     "Where relative paths of the configuration's data section start (default: at its folder)."},
     {CLI_FLAG_JSON, "--json", NULL, "One JSON document on stdout instead of tables."},
     {CLI_FLAG_TRACE, "--trace", "FILE", "Write the last steps' timeline (Chrome trace; ui.perfetto.dev)."},
     {CLI_FLAG_QUIET, "--quiet", NULL, "No progress line."},
@@ -73,6 +76,9 @@ static ls_status_t take(ls_ctx_t *ctx, const flag_row_t *row, const char *value,
   switch (row->flag) {
   case CLI_FLAG_RANKS:
     return take_ranks(ctx, value, args);
+  case CLI_FLAG_CONFIG:
+    args->data_root = value;
+    return LS_OK;
   case CLI_FLAG_RESUME:
     args->resume = true;
     return LS_OK;

@@ -62,7 +62,7 @@ static ls_status_t once_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config
 static ls_status_t run_once(ls_ctx_t *ctx, const cli_args_t *args, const ls_bench_method_t *method) {
   ls_config_t *config;
   ls_world_t *world = NULL;
-  ls_status_t status = ls_config_load(ctx, args->config, args->sets, args->set_count, &config);
+  ls_status_t status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
   if (status != LS_OK) return status;
   status = cli_launch(ctx, args, (int)config->parallel.ranks);
   if (status == LS_OK) status = ls_world_open(ctx, config->parallel.deadline_s, &world);
@@ -171,7 +171,7 @@ static ls_status_t report(bench_t *b, ls_status_t measured) {
   if (measured != LS_OK) {
     snprintf(reason, sizeof reason, "%s", ls_ctx_error(b->ctx));
     bench_one_line(reason);
-    why = cli_text(reason); /* JSON: what is no UTF-8 is replaced */
+    why = ls_json_text(reason); /* JSON: what is no UTF-8 is replaced */
     b->method.incomplete = json_string_value(why);
     ls_log(b->ctx, LS_LOG_WARN, "%lld complete rounds were kept; the result is marked incomplete",
            (long long)b->rounds_done);

@@ -158,12 +158,16 @@ ls_status_t bench_child_run(bench_t *b, const bench_variant_t *v, const bench_ch
     snprintf(text[1], sizeof text[1], "--steps=%lld", (long long)b->method.steps);
     snprintf(text[2], sizeof text[2], "--warmup=%lld", (long long)b->method.warmup_steps);
     int n = 0, set_count = bench_variant_sets(v, sets);
-    char command[] = "bench", once[] = "--once", set[] = "--set", params[] = "--once-params",
-         traced[] = "--once-traced";
+    char command[] = "bench", once[] = "--once", set[] = "--set", data_root[] = "--data-root",
+         params[] = "--once-params", traced[] = "--once-traced";
     const char *params_path = child->params_path;
     argv[n++] = b->args->argv[0];
     argv[n++] = command;
     argv[n++] = (char *)(uintptr_t)b->args->config; /* posix_spawn's argv is not const, nor is it written */
+    if (b->args->data_root) {
+      argv[n++] = data_root;
+      argv[n++] = (char *)(uintptr_t)b->args->data_root;
+    }
     argv[n++] = once;
     argv[n++] = result;
     for (int i = 0; i < 3; i++)

@@ -57,7 +57,7 @@ static ls_status_t read_plans(bench_t *b, const char *list) {
     if (status == LS_OK && !json_is_array(json_object_get(plan, "candidates")))
       status = ls_fail(b->ctx, LS_ERR_DATA, "%s: not a plan of lockstep plan --json", path);
     if (status == LS_OK)
-      json_array_append_new(b->plans, json_pack("{s:o, s:O}", "path", cli_text(path), "plan", plan));
+      json_array_append_new(b->plans, json_pack("{s:o, s:O}", "path", ls_json_text(path), "plan", plan));
     json_decref(plan);
   }
   ls_free(copy);

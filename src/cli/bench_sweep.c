@@ -35,7 +35,7 @@ static ls_status_t load_variant(const bench_t *b, ls_ctx_t *ctx, const bench_var
   for (int i = skip; i < own_count; i++)
     sets[count++] = own[i];
   ls_config_t *config;
-  ls_status_t status = ls_config_load(ctx, b->args->config, sets, count, &config);
+  ls_status_t status = cli_config_load(ctx, b->args, sets, count, &config);
   if (status == LS_OK) ls_config_destroy(config);
   return status;
 }
@@ -192,7 +192,7 @@ ls_status_t bench_sweep(bench_t *b) {
   lists_t l;
   char batch_text[32], ranks_text[32], strategies_text[64], backend[32];
   const char *models = b->args->extra[BENCH_MODELS], *peers = b->args->extra[BENCH_PEER];
-  ls_status_t status = ls_config_load(b->ctx, b->args->config, b->args->sets, b->args->set_count, &config);
+  ls_status_t status = cli_config_load(b->ctx, b->args, b->args->sets, b->args->set_count, &config);
   if (status != LS_OK) return status;
   const ls_strategy_t *own = ls_strategy_find(config->parallel.strategy);
   snprintf(batch_text, sizeof batch_text, "%lld", (long long)config->train.batch);

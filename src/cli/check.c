@@ -24,7 +24,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
   ls_dataset_t *data = NULL;
   cli_plan_t plan;
-  ls_status_t status = ls_config_load(ctx, args->config, args->sets, args->set_count, &config);
+  ls_status_t status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
   if (status != LS_OK) return status;
   int ranks = args->ranks > 0 ? (int)args->ranks : (int)config->parallel.ranks;
   ls_data_want_t want = {ls_model_inputs(&config->model), ls_model_outputs(&config->model),

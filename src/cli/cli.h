@@ -41,6 +41,7 @@ typedef struct {
   char **argv; /* as given, for starting ourselves again under mpirun */
   cli_messages_t *messages;
   const char *config;
+  const char *data_root;
   const char *checkpoint, *trace;
   const char *sets[CLI_SETS_MAX];
   int set_count;
@@ -57,7 +58,7 @@ typedef struct {
 } cli_extra_t;
 
 typedef enum {
-  CLI_FLAG_CONFIG = 1 << 0, /* positional CONFIG */
+  CLI_FLAG_CONFIG = 1 << 0, /* positional CONFIG, and --data-root */
   CLI_FLAG_SET = 1 << 1,
   CLI_FLAG_JSON = 1 << 2,
   CLI_FLAG_RANKS = 1 << 3,
@@ -96,6 +97,10 @@ void cli_help_program(FILE *to);
 void cli_usage_program(FILE *to);
 void cli_help_command(FILE *to, const cli_command_t *command);
 
+/* config.c: the configuration that the command line names, under the given assignments (an ls_config_load). */
+ls_status_t cli_config_load(ls_ctx_t *ctx, const cli_args_t *args, const char *const *sets, int set_count,
+                            ls_config_t **config);
+
 /* launch.c: when this process was started by hand and more than one rank is wanted, runs the same command
  * line under mpirun and exits with its code. Returns LS_OK when there is nothing to start; an error when
  * mpirun cannot be run. */
@@ -111,8 +116,6 @@ ls_status_t cli_shipped(ls_ctx_t *ctx, const char *kind, const char *name, char 
 /* Takes the reference; adds "version". A document that could not be made (NULL) ends the program. */
 void cli_print_json(json_t *document);
 json_t *cli_number(double value); /* null for NaN and infinities */
-/* JSON is UTF-8, paths are bytes: in a text that is not UTF-8, bytes beyond ASCII become "?". */
-json_t *cli_text(const char *text);
 /* "1,234,567"; "27.5 MB". Valid until the next four calls. */
 const char *cli_count(int64_t value);
 const char *cli_bytes(int64_t bytes);

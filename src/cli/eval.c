@@ -5,7 +5,7 @@
 
 static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls_eval_report_t *r) {
   if (args->json) {
-    json_t *j = json_pack("{s:s, s:o, s:I, s:I}", "command", "eval", "checkpoint", cli_text(t->checkpoint),
+    json_t *j = json_pack("{s:s, s:o, s:I, s:I}", "command", "eval", "checkpoint", ls_json_text(t->checkpoint),
                           "step", (json_int_t)t->step, "samples", (json_int_t)r->samples);
     json_object_set_new(j, "loss", cli_number(r->loss));
     json_object_set_new(j, "accuracy", cli_number(r->accuracy));
@@ -30,7 +30,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_trainer_t *trainer = NULL;
   ls_eval_report_t report;
   ls_trainer_options_t options = {.checkpoint = args->checkpoint, .no_training = true};
-  ls_status_t status = ls_config_load(ctx, args->config, args->sets, args->set_count, &config);
+  ls_status_t status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
   if (status != LS_OK) return cli_world_open(ctx, args->messages, 0, status, &world);
   status = cli_world_open(ctx, args->messages, config->parallel.deadline_s, status, &world);
   if (status != LS_OK) goto config;

@@ -154,7 +154,7 @@ static void print_people(const ls_config_t *config, const cli_plan_t *plan, cons
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
   cli_plan_t plan;
-  ls_status_t status = ls_config_load(ctx, args->config, args->sets, args->set_count, &config);
+  ls_status_t status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
   if (status != LS_OK) return status;
   int ranks = args->ranks > 0 ? (int)args->ranks : (int)config->parallel.ranks;
   status = cli_plan_create(ctx, config, ranks, 0, &plan);

@@ -21,7 +21,7 @@ static int print_version(bool json) {
   if (json) {
     json_t *cuda =
         json_pack("{s:b, s:i, s:b, s:o}", "loaded", module != NULL, "devices", devices, "nccl",
-                  module && module->nccl_create, "refused", module ? json_null() : cli_text(refused));
+                  module && module->nccl_create, "refused", module ? json_null() : ls_json_text(refused));
     cli_print_json(json_pack("{s:s, s:s, s:s, s:o}", "command", "version", "lockstep", ls_version(), "cpu",
                              cpu, "cuda", cuda));
   } else {

@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,16 +23,6 @@ void cli_print_json(json_t *document) {
   json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
   putchar('\n');
   json_decref(document);
-}
-
-json_t *cli_text(const char *text) {
-  json_t *as_it_is = json_string(text);
-  if (as_it_is) return as_it_is;
-  char plain[PATH_MAX];
-  size_t len = 0;
-  for (; text[len] && len < sizeof plain; len++)
-    plain[len] = text[len] & 0x80 ? '?' : text[len];
-  return json_stringn(plain, len);
 }
 
 json_t *cli_number(double value) {

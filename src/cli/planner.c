@@ -155,6 +155,10 @@ const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const
                                 const ls_candidate_t *c) {
   const char *program = quoted(arena, args->argv[0]), *config = quoted(arena, args->config);
   const char *line = program && config ? ls_arena_printf(arena, "%s train %s", program, config) : NULL;
+  if (line && args->data_root) {
+    const char *root = quoted(arena, args->data_root);
+    line = root ? ls_arena_printf(arena, "%s --data-root %s", line, root) : NULL;
+  }
   for (int i = 0; i < args->set_count && line; i++) {
     const char *set = quoted(arena, args->sets[i]);
     line = set ? ls_arena_printf(arena, "%s --set %s", line, set) : NULL;
@@ -276,7 +280,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   options.fresh = args->extra[EXTRA_FRESH] != NULL;
   options.only = list.number;
   options.only_count = list.count;
-  status = ls_config_load(ctx, args->config, args->sets, args->set_count, &config);
+  status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
   if (status != LS_OK) return status;
   status = cli_planner_make(ctx, config, args->extra[EXTRA_MACHINE], &options, &planned);
   if (status == LS_OK) {

@@ -87,7 +87,7 @@ static ls_status_t read_all(ls_ctx_t *ctx, const cli_args_t *args, cli_simulatio
   snprintf(all, sizeof all, devices > 1 ? "1..%d" : "%d", devices);
   status = ls_sim_ranks_parse(ctx, ranks ? ranks : all, &sim->ranks);
   if (status != LS_OK) return status;
-  if (!workload) return ls_config_load(ctx, args->config, args->sets, args->set_count, &sim->config);
+  if (!workload) return cli_config_load(ctx, args, args->sets, args->set_count, &sim->config);
   status = cli_shipped(ctx, "workloads", workload, &path);
   if (status != LS_OK) return status;
   status = ls_workload_load(ctx, path, &sim->workload);

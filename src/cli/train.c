@@ -33,7 +33,7 @@ static void print_json(const ls_train_report_t *r, ls_status_t status, double pr
   json_object_set_new(j, "strategy", json_string(r->strategy));
   json_object_set_new(j, "backend", json_string(r->backend));
   json_object_set_new(j, "precision", json_string(r->precision));
-  json_object_set_new(j, "device", cli_text(r->device));
+  json_object_set_new(j, "device", ls_json_text(r->device));
   json_object_set_new(j, "threads_per_rank", json_integer(r->threads_per_rank));
   json_object_set_new(j, "global_batch", json_integer(r->global_batch));
   json_object_set_new(j, "steps", json_integer(r->steps));
@@ -56,7 +56,7 @@ static void print_json(const ls_train_report_t *r, ls_status_t status, double pr
   json_object_set_new(j, "val_samples", json_integer(r->val_samples));
   json_object_set_new(j, "skipped_steps", json_integer(r->skipped_steps));
   json_object_set_new(j, "params_xxh3", json_string(r->params_xxh3));
-  json_object_set_new(j, "checkpoint", r->checkpoint[0] ? cli_text(r->checkpoint) : json_null());
+  json_object_set_new(j, "checkpoint", r->checkpoint[0] ? ls_json_text(r->checkpoint) : json_null());
   json_object_set_new(j, "wall_s", cli_number(r->wall_s));
   json_object_set_new(j, "eval_s", cli_number(r->eval_s));
   json_object_set_new(j, "save_s", cli_number(r->save_s));
@@ -172,7 +172,7 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
 static ls_status_t load(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args, ls_config_t **out) {
   ls_config_t *config;
   int sets = args->set_count;
-  ls_status_t status = ls_config_load(ctx, args->config, args->sets, sets, &config);
+  ls_status_t status = cli_config_load(ctx, args, args->sets, sets, &config);
   if (status != LS_OK) return status;
   status = cli_planner_auto(ctx, arena, config, args);
   if (status == LS_OK && args->set_count == sets) {
@@ -180,7 +180,7 @@ static ls_status_t load(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args, ls_c
     return LS_OK;
   }
   ls_config_destroy(config);
-  return status == LS_OK ? ls_config_load(ctx, args->config, args->sets, args->set_count, out) : status;
+  return status == LS_OK ? cli_config_load(ctx, args, args->sets, args->set_count, out) : status;
 }
 
 /* A second Ctrl-C ends the process. SIGUSR1 is what mpirun passes on without killing after it; the launcher

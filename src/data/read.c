@@ -2,6 +2,7 @@
 #include "data/read.h"
 #include "data/gunzip.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 /* 16 GiB, and never more than half of this machine's memory: a file that unpacks to more would push the
@@ -14,7 +15,21 @@ static size_t size_limit(void) {
   return half < limit ? half : limit;
 }
 
+/* A path that came from a configuration: says in full where was looked, and by which rule. */
+static ls_status_t fail_missing(ls_ctx_t *ctx, const char *path) {
+  char *absolute = ls_path_absolute(ctx, path);
+  if (!absolute) return LS_ERR_MEMORY;
+  ls_status_t status = ls_fail(
+      ctx, LS_ERR_NOT_FOUND,
+      "%s: No such file or directory; a relative path in a configuration starts at the configuration's "
+      "folder, one in --set at the current folder, and --data-root DIR names another start",
+      absolute);
+  ls_free(absolute);
+  return status;
+}
+
 ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size) {
+  if (!ls_path_exists(path) && errno == ENOENT) return fail_missing(ctx, path);
   char *raw;
   size_t raw_size, limit = size_limit();
   ls_status_t status = ls_file_read(ctx, path, limit, &raw, &raw_size);

@@ -62,18 +62,28 @@ doc:
   return status;
 }
 
+ls_status_t ls_config_read(ls_ctx_t *ctx, const ls_config_source_t *source, const char *const *sets,
+                           int set_count, ls_config_t **config) {
+  ls_doc_t doc;
+  ls_status_t status = source->text ? ls_doc_parse(ctx, source->name, source->text, source->size_bytes, &doc)
+                                    : ls_doc_load(ctx, source->name, &doc);
+  if (status != LS_OK) return status;
+  if (source->data_root) {
+    status = ls_doc_start_paths(&doc, ls_doc_get(doc.root, "data"), source->data_root);
+    if (status != LS_OK) ls_doc_release(&doc);
+  }
+  return status == LS_OK ? from_doc(ctx, &doc, sets, set_count, config) : status;
+}
+
 ls_status_t ls_config_load(ls_ctx_t *ctx, const char *path, const char *const *sets, int set_count,
                            ls_config_t **config) {
-  ls_doc_t doc;
-  ls_status_t status = ls_doc_load(ctx, path, &doc);
-  return status == LS_OK ? from_doc(ctx, &doc, sets, set_count, config) : status;
+  return ls_config_read(ctx, &(ls_config_source_t){.name = path}, sets, set_count, config);
 }
 
 ls_status_t ls_config_parse(ls_ctx_t *ctx, const char *name, const char *text, size_t size_bytes,
                             const char *const *sets, int set_count, ls_config_t **config) {
-  ls_doc_t doc;
-  ls_status_t status = ls_doc_parse(ctx, name, text, size_bytes, &doc);
-  return status == LS_OK ? from_doc(ctx, &doc, sets, set_count, config) : status;
+  const ls_config_source_t source = {.name = name, .text = text, .size_bytes = size_bytes};
+  return ls_config_read(ctx, &source, sets, set_count, config);
 }
 
 void ls_config_destroy(ls_config_t *config) {
@@ -103,13 +113,19 @@ char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config) {
   return text;
 }
 
+static const char file_help[] =
+    "## The file\n\n"
+    "One YAML document (JSON is YAML too). `--set a.b=value` overrides one of its options.\n\n"
+    "A relative path in the file starts at the file's folder. A path in `--set` or in a flag starts at the "
+    "current folder.\n`--data-root DIR` makes the relative paths of section `data` start at DIR.\n\n";
+
 char *ls_config_reference(ls_ctx_t *ctx) {
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
   const ls_section_t *fixed[] = {&ls_model_section,    &ls_data_section, &ls_train_section,
                                  &ls_optim_section,    &ls_rate_section, &ls_checkpoint_section,
                                  &ls_parallel_section, &ls_cost_section};
-  char *text = ls_arena_strdup(&arena, "");
+  char *text = ls_arena_strdup(&arena, file_help);
   for (int i = 0; text && i < LS_COUNT(fixed); i++)
     text = ls_arena_printf(&arena, "%s## %s\n\n%s\n\n```\n%s```\n\n", text, fixed[i]->name, fixed[i]->help,
                            ls_option_help(&arena, fixed[i]));

@@ -63,6 +63,16 @@ struct ls_config {
   ls_cost_config_t cost;
 };
 
+/* What ls_config_load and ls_config_parse leave open. */
+typedef struct {
+  const char *name;      /* the file; or, with `text`, what messages call it */
+  const char *text;      /* NULL: the file is read */
+  size_t size_bytes;     /* of the text */
+  const char *data_root; /* where relative paths of the file's data section start; NULL: as in its others */
+} ls_config_source_t;
+ls_status_t ls_config_read(ls_ctx_t *ctx, const ls_config_source_t *source, const char *const *sets,
+                           int set_count, ls_config_t **config);
+
 /* The resolved configuration as JSON (new reference; NULL when memory is short). */
 json_t *ls_config_json(const ls_config_t *config);
 

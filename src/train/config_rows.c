@@ -35,7 +35,7 @@ static const ls_option_t train_rows[] = {
 const ls_section_t ls_train_section = {"train", train_rows, LS_COUNT(train_rows), "The training run."};
 
 static const ls_option_t checkpoint_rows[] = {
-    ROW(LS_OPT_STRING, ls_checkpoint_config_t, dir, .optional = true,
+    ROW(LS_OPT_PATH, ls_checkpoint_config_t, dir, .optional = true,
         .help =
             "Directory of this run's checkpoints and its resolved configuration; absent: nothing is saved."),
     ROW(LS_OPT_INT, ls_checkpoint_config_t, every_steps, .unit = "steps", .min = 0, .max = 1e12,

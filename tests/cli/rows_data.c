@@ -100,7 +100,9 @@ FILES(npy_half_class, float y[4] = {0, 1, 1.5f, 2};
       put_npy("y.npy", HEADER("<f4", "False", "(4,)"), y, 16))
 
 const row_t rows_data[] = {
-    {"csv missing", IO, .config = CSV, .expect = {"d.csv", "No such file"}},
+    {"csv missing", IO, .config = CSV, .expect = {"/d.csv: No such file", "configuration's folder"}},
+    {"csv empty path", CONFIG, .config = REAL "data: {kind: csv, path: '', target: [y]}\n",
+     .expect = {"c.yaml:4:25", "data.path", "empty"}},
     {"csv is a folder", IO, .config = CSV, .files = csv_folder, .expect = {"d.csv", "directory"}},
     {"csv is a pipe", IO, .config = CSV, .files = csv_pipe, .expect = {"d.csv"}},
     {"csv empty", DATA, .config = CSV, .files = csv_empty, .expect = {"d.csv", "empty"}},

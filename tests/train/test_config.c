@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -93,6 +94,52 @@ static void test_saved_text_loads_again(void **state) {
   ls_ctx_destroy(ctx);
 }
 
+/* One rule for every path: in the file from its folder (or data_root), in an assignment from the current one.
+ * The saved text means the same files from anywhere. */
+static void test_paths_of_a_file_start_at_its_folder(void **state) {
+  (void)state;
+  static const char text[] = "model: {input: [2], loss: mse, layers: [{dense: {units: 1}}]}\n"
+                             "data: {kind: npy, features: ../x.npy, targets: /data/y.npy}\n"
+                             "train: {checkpoint: {dir: ../run}}\n";
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  char root[] = "/tmp/lockstep-test-XXXXXX", file[64], expected[128];
+  assert_non_null(mkdtemp(root));
+  snprintf(file, sizeof file, "%s/deep", root);
+  assert_int_equal(ls_dir_make(ctx, file), LS_OK);
+  snprintf(file, sizeof file, "%s/deep/c.yaml", root);
+  assert_int_equal(ls_file_write(ctx, file, text, strlen(text)), LS_OK);
+  const char *sets[] = {"train.checkpoint.dir=here", "data.features=here.npy"};
+  ls_config_t *config, *again;
+  assert_int_equal(ls_config_load(ctx, file, NULL, 0, &config), LS_OK);
+  snprintf(expected, sizeof expected, "%s/x.npy", root);
+  assert_string_equal(config->data.features, expected);
+  assert_string_equal(config->data.targets, "/data/y.npy");
+  snprintf(expected, sizeof expected, "%s/run", root);
+  assert_string_equal(config->checkpoint.dir, expected);
+  ls_config_destroy(config);
+
+  const ls_config_source_t source = {.name = file, .data_root = "other"};
+  assert_int_equal(ls_config_read(ctx, &source, NULL, 0, &config), LS_OK);
+  assert_string_equal(config->data.features, "x.npy");
+  assert_string_equal(config->data.targets, "/data/y.npy");
+  assert_string_equal(config->checkpoint.dir, expected);
+  ls_config_destroy(config);
+
+  assert_int_equal(ls_config_read(ctx, &source, sets, 2, &config), LS_OK);
+  assert_string_equal(config->data.features, "here.npy");
+  assert_string_equal(config->checkpoint.dir, "here");
+  char *saved = ls_config_text(ctx, config), *here = ls_path_absolute(ctx, "here");
+  assert_int_equal(ls_file_write(ctx, file, saved, strlen(saved)), LS_OK);
+  assert_int_equal(ls_config_load(ctx, file, NULL, 0, &again), LS_OK);
+  assert_string_equal(again->checkpoint.dir, here);
+  ls_free(saved);
+  ls_free(here);
+  ls_config_destroy(again);
+  ls_config_destroy(config);
+  assert_int_equal(ls_dir_remove(ctx, root), LS_OK);
+  ls_ctx_destroy(ctx);
+}
+
 static void test_presets_have_the_published_parameters(void **state) {
   (void)state;
   static const struct {
@@ -138,6 +185,7 @@ static void test_every_failing_allocation_is_reported(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_errors_name_place_and_remedy),
+                                     cmocka_unit_test(test_paths_of_a_file_start_at_its_folder),
                                      cmocka_unit_test(test_saved_text_loads_again),
                                      cmocka_unit_test(test_presets_have_the_published_parameters),
                                      cmocka_unit_test(test_every_failing_allocation_is_reported)};
