@@ -31,6 +31,15 @@ typedef struct {
  * rank). */
 ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, int keep, char **path);
 
+/* One run, one directory: keeps every other run out of `dir` until it is given back or its process ends. The
+ * lock is flock(2) on dir/.lock, which names the holder; `dir` is made where it is missing. LS_ERR_BUSY names
+ * the holder's process, host and start. A file system without locks: a warning, and LS_OK. Local. */
+typedef struct ls_ckpt_lock ls_ckpt_lock_t;
+ls_status_t ls_ckpt_lock(ls_ctx_t *ctx, const char *dir, ls_ckpt_lock_t **lock);
+bool ls_ckpt_lock_made_dir(const ls_ckpt_lock_t *lock); /* it was not there before */
+/* Also removes directories that the lock has made, when they are empty. NULL is allowed. */
+void ls_ckpt_unlock(ls_ckpt_lock_t *lock);
+
 typedef struct ls_ckpt ls_ckpt_t;
 
 /* Opens one checkpoint directory, verifying everything (sizes, checksums, formats). Refusals name file and
@@ -40,6 +49,8 @@ ls_status_t ls_ckpt_open(ls_ctx_t *ctx, const char *path, ls_ckpt_t **ckpt);
  * warning with its name and reason, then the next older is tried. LS_ERR_NOT_FOUND when there is none at all,
  * LS_ERR_CORRUPT when there are only bad ones. */
 ls_status_t ls_ckpt_open_newest(ls_ctx_t *ctx, const char *dir, ls_ckpt_t **ckpt);
+/* Whether there is any, good or bad, below `dir`, which must exist. */
+ls_status_t ls_ckpt_any(ls_ctx_t *ctx, const char *dir, bool *any);
 void ls_ckpt_close(ls_ckpt_t *ckpt);
 
 const char *ls_ckpt_path(const ls_ckpt_t *ckpt);

@@ -55,6 +55,16 @@ free_names:
   return status;
 }
 
+ls_status_t ls_ckpt_any(ls_ctx_t *ctx, const char *dir, bool *any) {
+  int64_t *steps;
+  int count;
+  ls_status_t status = ls_ckpt_list(ctx, dir, &steps, &count);
+  if (status) return status;
+  ls_free(steps);
+  *any = count > 0;
+  return LS_OK;
+}
+
 char *ls_ckpt_step_path(ls_ctx_t *ctx, const char *dir, int64_t step) {
   char name[LS_STEP_NAME_BYTES];
   ls_ckpt_step_name(step, name);

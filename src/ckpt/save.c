@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 typedef struct {
-  char *dir;   /* a copy, cut in place while walking up */
   char *path;  /* dir/step-.. */
   char *temp;  /* dir/.tmp-step-..-pid */
   char *spare; /* dir/.tmp-old-step-..-pid */
@@ -59,81 +58,23 @@ static void unplace(const names_t *n, placed_t placed) {
   if (placed == PLACED_ASIDE) rename(n->spare, n->path);
 }
 
-/* ---- the directory of checkpoints ---- */
-
-/* Length of the deepest part of `dir` that exists. */
-static size_t existing_part(char *dir) {
-  size_t len = strlen(dir);
-  while (len > 0) {
-    char cut = dir[len];
-    dir[len] = '\0';
-    bool there = ls_path_exists(dir);
-    dir[len] = cut;
-    if (there) return len;
-    while (len > 0 && dir[len - 1] == '/')
-      len--;
-    while (len > 0 && dir[len - 1] != '/')
-      len--;
-    while (len > 1 && dir[len - 1] == '/')
-      len--;
-  }
-  return 0;
-}
-
-/* Calls back for every directory from `dir` up to, but without, its first `stop` bytes. */
-static void each_created(char *dir, size_t stop, void (*fn)(const char *path)) {
-  for (size_t len = strlen(dir); len > stop;) {
-    char cut = dir[len];
-    dir[len] = '\0';
-    fn(dir);
-    dir[len] = cut;
-    while (len > stop && dir[len - 1] != '/')
-      len--;
-    while (len > stop && dir[len - 1] == '/')
-      len--;
-  }
-}
-
-static void remove_empty(const char *path) {
-  rmdir(path);
-}
-
-/* Creates `dir` with its parents and makes their entries durable. `existing` bytes of it were
- * there before. */
-static ls_status_t make_dirs(ls_ctx_t *ctx, char *dir, size_t existing) {
-  ls_status_t status = ls_dir_make(ctx, dir);
-  for (size_t len = strlen(dir); len > existing && !status;) {
-    while (len > existing && dir[len - 1] != '/')
-      len--;
-    while (len > 1 && len > existing && dir[len - 1] == '/')
-      len--;
-    char cut = dir[len];
-    dir[len] = '\0';
-    status = ls_dir_sync(ctx, len > 0 ? dir : ".");
-    dir[len] = cut;
-  }
-  return status;
-}
-
 /* ---- all of it ---- */
 
 static void names_free(names_t *n) {
   ls_free(n->spare);
   ls_free(n->temp);
   ls_free(n->path);
-  ls_free(n->dir);
 }
 
 static ls_status_t names_make(ls_ctx_t *ctx, const char *dir, int64_t step, names_t *n) {
   char name[LS_STEP_NAME_BYTES], what[LS_STEP_NAME_BYTES + 8], temp[LS_TEMP_NAME_BYTES];
   ls_ckpt_step_name(step, name);
   ls_ckpt_temp_name(name, temp);
-  *n = (names_t){.dir = ls_strdup(ctx, dir), .path = ls_path_join(ctx, dir, name)};
-  n->temp = ls_path_join(ctx, dir, temp);
+  *n = (names_t){.path = ls_path_join(ctx, dir, name), .temp = ls_path_join(ctx, dir, temp)};
   snprintf(what, sizeof what, "old-%s", name);
   ls_ckpt_temp_name(what, temp);
   n->spare = ls_path_join(ctx, dir, temp);
-  if (n->dir && n->path && n->temp && n->spare) return LS_OK;
+  if (n->path && n->temp && n->spare) return LS_OK;
   names_free(n);
   return LS_ERR_MEMORY;
 }
@@ -177,9 +118,9 @@ ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *s
   names_t n;
   status = names_make(ctx, dir, save->step, &n);
   if (status) return status;
-  size_t existing = existing_part(n.dir);
-  status = make_dirs(ctx, n.dir, existing);
-  if (status) goto remove_dirs;
+  size_t existing_bytes;
+  status = ls_ckpt_dirs_make(ctx, dir, &existing_bytes);
+  if (status) goto free_names;
   ls_ckpt_sweep(dir);
   status = save_durably(ctx, dir, &n, save);
   if (status) goto remove_dirs;
@@ -189,7 +130,8 @@ ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *s
   names_free(&n);
   return LS_OK;
 remove_dirs:
-  each_created(n.dir, existing, remove_empty);
+  ls_ckpt_dirs_remove(dir, existing_bytes);
+free_names:
   names_free(&n);
   return status;
 }

@@ -18,6 +18,12 @@ ls_status_t ls_ckpt_list(ls_ctx_t *ctx, const char *dir, int64_t **steps, int *c
 /* "dir/step-.." (ls_free). */
 char *ls_ckpt_step_path(ls_ctx_t *ctx, const char *dir, int64_t step);
 
+/* Creates `dir` with its parents, durably. *existing_bytes: how much of the name was there before. A failure
+ * leaves no new directory behind. */
+ls_status_t ls_ckpt_dirs_make(ls_ctx_t *ctx, const char *dir, size_t *existing_bytes);
+/* Removes those that the call above has made, as far as they are empty. */
+void ls_ckpt_dirs_remove(const char *dir, size_t existing_bytes);
+
 /* Creates `temp` and writes a whole checkpoint into it, durably. *lock_fd keeps sweepers away until it is
  * closed. On failure nothing of it is left. */
 ls_status_t ls_ckpt_fill(ls_ctx_t *ctx, const char *temp, const ls_ckpt_save_t *save, int *lock_fd);

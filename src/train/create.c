@@ -112,15 +112,12 @@ static ls_status_t open_checkpoint(ls_trainer_t *t, const ls_trainer_options_t *
     } else if (options->resume) {
       if (!dir) {
         status = ls_fail(t->ctx, LS_ERR_CONFIG, "--resume needs train.checkpoint.dir in the configuration");
-      } else if (!ls_path_exists(dir)) {
-        ls_log(t->ctx, LS_LOG_INFO, "%s: nothing saved yet, starting from the beginning", dir);
       } else {
-        status = ls_ckpt_open_newest(t->ctx, dir, ckpt);
-        if (status == LS_ERR_NOT_FOUND) {
-          ls_ctx_clear(t->ctx);
+        bool any;
+        status = ls_ckpt_any(t->ctx, dir, &any);
+        if (status == LS_OK && any) status = ls_ckpt_open_newest(t->ctx, dir, ckpt);
+        if (status == LS_OK && !any)
           ls_log(t->ctx, LS_LOG_INFO, "%s: nothing saved yet, starting from the beginning", dir);
-          status = LS_OK;
-        }
       }
     }
     if (*ckpt && status == LS_OK) status = ls_trainer_match(t, *ckpt);
@@ -260,13 +257,14 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   ls_status_t status = check_world(t);
   if (status == LS_OK) status = ls_comm_agree(world->comm, "opening the device", open_device(t));
   if (status == LS_OK) status = make_layout(t);
+  if (status == LS_OK && !options->checkpoint) status = ls_trainer_lock(t);
   if (status == LS_OK) status = open_checkpoint(t, options, &ckpt, &meta);
   if (status == LS_OK) status = open_data(t, options, meta);
   if (status == LS_OK) status = plan_run(t);
   if (status == LS_OK) status = ls_trainer_choose_data(t);
   if (status == LS_OK) status = make_engines(t, options->trace);
   if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : ls_trainer_initialise(t);
-  if (status == LS_OK && t->training && !options->checkpoint) status = ls_trainer_claim(t);
+  if (status == LS_OK) status = ls_trainer_claim(t);
   ls_ckpt_close(ckpt);
   json_decref(meta);
   if (status != LS_OK) {
@@ -301,5 +299,6 @@ void ls_trainer_destroy(ls_trainer_t *t) {
   ls_dataset_close(t->dataset);
   if (t->stream) t->backend->stream->destroy(t->stream);
   if (t->device) t->backend->device->close(t->device);
+  ls_ckpt_unlock(t->lock);
   ls_free(t);
 }

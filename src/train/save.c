@@ -2,11 +2,9 @@
  * exactly (its meta data). State is the same on every rank, so rank 0 writes, and it fits any world size. */
 #include "train/trainer.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The trainer's tensors under their names, over host memory (NULL: names and shapes alone). */
 typedef struct {
@@ -103,16 +101,6 @@ static json_t *meta_json(const ls_trainer_t *t) {
   return meta;
 }
 
-/* A run that could not save anything leaves nothing behind: the directory goes if this run has made it. */
-static void unclaim(ls_trainer_t *t) {
-  const char *dir = t->config->checkpoint.dir;
-  if (!t->made_dir || t->checkpoint[0]) return;
-  char path[PATH_MAX];
-  int len = snprintf(path, sizeof path, "%s/config.json", dir);
-  if (len > 0 && len < (int)sizeof path) unlink(path);
-  rmdir(dir);
-}
-
 static ls_status_t save_rank0(ls_trainer_t *t) {
   float *param, *optim;
   ls_views_t views;
@@ -132,7 +120,7 @@ static ls_status_t save_rank0(ls_trainer_t *t) {
   if (status == LS_OK)
     snprintf(t->checkpoint, sizeof t->checkpoint, "%s", path);
   else
-    unclaim(t);
+    ls_trainer_unclaim(t);
   ls_free(path);
   json_decref(meta);
   ls_arena_release(&views.arena);
@@ -209,53 +197,4 @@ ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt) {
   t->resumed_from = t->step;
   if (comm->rank == 0) snprintf(t->checkpoint, sizeof t->checkpoint, "%s", ls_ckpt_path(ckpt));
   return ls_trainer_push(t);
-}
-
-/* Moves "step-..." entries of an earlier run into previous-N, so that they are neither lost nor mixed up. */
-static ls_status_t move_aside(ls_trainer_t *t, const char *dir) {
-  char **names;
-  int count, moved = 0;
-  char aside[PATH_MAX];
-  ls_status_t status = ls_dir_list(t->ctx, dir, &names, &count);
-  if (status != LS_OK) return status;
-  for (int n = 1;; n++) {
-    snprintf(aside, sizeof aside, "%s/previous-%d", dir, n);
-    if (!ls_path_exists(aside)) break;
-  }
-  for (int i = 0; i < count && status == LS_OK; i++) {
-    if (strncmp(names[i], "step-", 5) != 0) continue;
-    char from[PATH_MAX * 2], to[PATH_MAX * 2];
-    snprintf(from, sizeof from, "%s/%s", dir, names[i]);
-    snprintf(to, sizeof to, "%s/%s", aside, names[i]);
-    if (moved++ == 0) status = ls_dir_make(t->ctx, aside);
-    if (status == LS_OK && rename(from, to) != 0)
-      status = ls_fail_errno(t->ctx, "cannot move %s to %s", from, to);
-  }
-  ls_free(names);
-  if (status == LS_OK && moved > 0)
-    ls_log(t->ctx, LS_LOG_INFO,
-           "%s: %d checkpoint%s of an earlier run moved to %s (--resume goes on instead)", dir, moved,
-           moved == 1 ? "" : "s", aside);
-  return status;
-}
-
-static ls_status_t claim_rank0(ls_trainer_t *t) {
-  const char *dir = t->config->checkpoint.dir;
-  t->made_dir = !ls_path_exists(dir);
-  ls_status_t status = ls_dir_make(t->ctx, dir);
-  if (status == LS_OK && t->resumed_from < 0) status = move_aside(t, dir);
-  if (status != LS_OK) return status;
-  char *text = ls_config_text(t->ctx, t->config);
-  char *path = ls_path_join(t->ctx, dir, "config.json");
-  status = text && path ? ls_file_replace(t->ctx, path, text, strlen(text)) : LS_ERR_MEMORY;
-  if (status != LS_OK) unclaim(t);
-  ls_free(text);
-  ls_free(path);
-  return status;
-}
-
-ls_status_t ls_trainer_claim(ls_trainer_t *t) {
-  if (!t->config->checkpoint.dir) return LS_OK;
-  ls_status_t status = t->world->comm->rank == 0 ? claim_rank0(t) : LS_OK;
-  return ls_comm_agree(t->world->comm, "preparing the checkpoint directory", status);
 }

@@ -1,5 +1,5 @@
 /* Inside view of a trainer: everything one rank owns while it trains. The files of this folder each do one
- * thing with it: create, data, share, loop, evaluate, predict, save, trace, report. */
+ * thing with it: create, data, share, loop, evaluate, save, claim, trace, report. */
 #ifndef LS_TRAIN_TRAINER_H
 #define LS_TRAIN_TRAINER_H
 
@@ -76,7 +76,7 @@ struct ls_trainer {
   int64_t resumed_from;
   double val_loss, val_accuracy; /* newest; NAN = none */
   char checkpoint[4096];         /* newest saved */
-  bool made_dir;                 /* this run made the checkpoint directory */
+  ls_ckpt_lock_t *lock;          /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
 };
 
 /* create.c: elements of the optimizer buffer, 0 when not training. */
@@ -126,13 +126,18 @@ ls_status_t ls_trainer_save(ls_trainer_t *t);
 ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt);
 /* Whether the checkpoint holds exactly this trainer's tensors: LS_ERR_MISMATCH. Local. */
 ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt);
-/* First use of the run's checkpoint directory: unless resumed, checkpoints of an earlier run there are moved
- * aside; the resolved configuration is written. */
-ls_status_t ls_trainer_claim(ls_trainer_t *t);
 /* The normalisation kept in a checkpoint's meta, in `arena`; *norm NULL when it has none.
  * Widths must match. */
 ls_status_t ls_trainer_norm(ls_ctx_t *ctx, ls_arena_t *arena, const json_t *meta, int64_t inputs,
                             int64_t outputs, ls_norm_t **norm);
+
+/* claim.c. Locks the checkpoint directory of a run that trains, for the life of the trainer. Collective. */
+ls_status_t ls_trainer_lock(ls_trainer_t *t);
+/* First use of the locked directory: unless resumed, an earlier run there is moved aside; the resolved
+ * configuration is written. Collective. */
+ls_status_t ls_trainer_claim(ls_trainer_t *t);
+/* A run that could not save anything leaves nothing in a directory that it has made. Rank 0. */
+void ls_trainer_unclaim(ls_trainer_t *t);
 
 /* evaluate.c: loss (mean) and correct count over a part. Collective. */
 ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_report_t *report);

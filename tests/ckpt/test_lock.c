@@ -1,0 +1,117 @@
+/* One run, one directory: who is refused, whom a dead holder does not block, what is left behind. */
+#include "support.h"
+#include "syscalls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void a_second_run_is_refused_and_told_by_whom(void **state) {
+  fixture_t *f = *state;
+  ls_ckpt_lock_t *first, *second = NULL;
+  char host[128] = "", pid[32];
+  gethostname(host, sizeof host - 1);
+  snprintf(pid, sizeof pid, "process %ld", (long)getpid());
+  assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &first), LS_OK);
+  assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &second), LS_ERR_BUSY);
+  assert_null(second);
+  assert_int_equal(ls_status_exit_code(LS_ERR_BUSY), 5);
+  assert_contains(f->log, pid);
+  assert_contains(f->log, host);
+  assert_contains(f->log, "started 2");
+  ls_ckpt_unlock(first);
+  assert_string_equal(listing(f->dir), "");
+  assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &second), LS_OK);
+  ls_ckpt_unlock(second);
+}
+
+static void a_killed_holder_does_not_block(void **state) {
+  fixture_t *f = *state;
+  int ready[2];
+  char byte;
+  assert_int_equal(pipe(ready), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    ls_ckpt_lock_t *lock;
+    if (ls_ckpt_lock(f->ctx, f->dir, &lock) != LS_OK || write(ready[1], "x", 1) != 1) _exit(1);
+    for (;;)
+      pause();
+  }
+  assert_int_equal(read(ready[0], &byte, 1), 1);
+  ls_ckpt_lock_t *lock;
+  assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &lock), LS_ERR_BUSY);
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  assert_string_equal(listing(f->dir), ".lock"); /* stale, and in nobody's way */
+  assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &lock), LS_OK);
+  ls_ckpt_unlock(lock);
+  close(ready[0]);
+  close(ready[1]);
+}
+
+static void directories_that_nothing_came_into_go_again(void **state) {
+  fixture_t *f = *state;
+  ls_ckpt_lock_t *lock;
+  assert_int_equal(ls_ckpt_lock(f->ctx, joined(f->dir, "a/b"), &lock), LS_OK);
+  assert_true(ls_ckpt_lock_made_dir(lock));
+  ls_ckpt_unlock(lock);
+  assert_string_equal(listing(f->dir), "");
+  assert_int_equal(ls_ckpt_lock(f->ctx, joined(f->dir, "a/b"), &lock), LS_OK);
+  put_file(joined(f->dir, "a/kept"), "x", 1);
+  ls_ckpt_unlock(lock);
+  assert_string_equal(listing(f->dir), "a");
+  assert_string_equal(listing(joined(f->dir, "a")), "kept");
+  assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &lock), LS_OK);
+  assert_false(ls_ckpt_lock_made_dir(lock));
+  ls_ckpt_unlock(lock);
+}
+
+static void a_link_in_its_place_is_not_followed(void **state) {
+  fixture_t *f = *state;
+  ls_ckpt_lock_t *lock;
+  put_file(joined(f->dir, "mine"), "precious", 8);
+  assert_int_equal(symlink("mine", joined(f->dir, ".lock")), 0);
+  assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &lock), LS_ERR_IO);
+  size_t size;
+  char *text = get_file(joined(f->dir, "mine"), &size);
+  assert_string_equal(text, "precious");
+  ls_free(text);
+}
+
+static void a_file_system_without_locks_gives_a_warning(void **state) {
+  fixture_t *f = *state;
+  ls_ckpt_lock_t *lock;
+  int n = 0;
+  sys_reset();
+  assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &lock), LS_OK);
+  while (sys_call(n)->kind != SYS_FLOCK)
+    n++;
+  ls_ckpt_unlock(lock);
+  sys_reset();
+  sys_fail_at(n + 1, ENOLCK);
+  assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &lock), LS_OK);
+  assert_true(sys_call(n)->failed);
+  sys_reset();
+  assert_contains(f->log, "W ");
+  assert_contains(f->log, "nothing keeps a second run out");
+  ls_ckpt_unlock(lock);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(a_second_run_is_refused_and_told_by_whom, fixture_setup,
+                                      fixture_teardown),
+      cmocka_unit_test_setup_teardown(a_killed_holder_does_not_block, fixture_setup, fixture_teardown),
+      cmocka_unit_test_setup_teardown(directories_that_nothing_came_into_go_again, fixture_setup,
+                                      fixture_teardown),
+      cmocka_unit_test_setup_teardown(a_link_in_its_place_is_not_followed, fixture_setup, fixture_teardown),
+      cmocka_unit_test_setup_teardown(a_file_system_without_locks_gives_a_warning, fixture_setup,
+                                      fixture_teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

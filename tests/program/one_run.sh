@@ -1,0 +1,52 @@
+#!/bin/sh
+# One run, one directory: two runs at once, a killed one, and a fresh start where an earlier run has saved.
+set -eu
+. "$(dirname "$0")/lib.sh"
+
+cat >"$work/c.yaml" <<'Y'
+model: {input: [8], loss: mse, layers: [{dense: {units: 16}}, {dense: {units: 1}}]}
+data: {kind: synthetic, samples: 200, validation: 0.1}
+train: {batch: 20, steps: 1000000000, checkpoint: {dir: RUN, every_steps: 500}}
+parallel: {backend: cpu, threads: 1}
+Y
+sed -i "s#RUN#$work/run#" "$work/c.yaml"
+
+wait_for_save() { # until the process $1 has saved, or is gone
+  until ls -d "$work"/run/step-* >/dev/null 2>&1; do
+    kill -0 "$1" 2>/dev/null || fail "the run ended before it saved: $(cat "$work/first")"
+    sleep 0.05
+  done
+}
+
+echo "a second run in the directory of a living one is refused"
+"$program" train "$work/c.yaml" --quiet --set train.seed=1 >"$work/first" 2>&1 &
+pid=$!
+wait_for_save $pid
+for flag in --quiet --resume; do
+  expect 5 "$work/run: another run works in this directory: process $pid on $(uname -n), started 2" \
+    train "$work/c.yaml" $flag --set train.steps=5 --set train.seed=1
+done
+expect 5 'another run works in this directory' train "$work/c.yaml" --ranks 2 --set parallel.strategy=ddp --set train.seed=2
+[ ! -e "$work/run/previous-1" ] || fail "the second run has moved the first one's checkpoints"
+grep -q '"seed": 1,' "$work/run/config.json" || fail "the second run has written config.json"
+"$program" eval "$work/c.yaml" --checkpoint "$work/run" --set train.seed=1 >/dev/null || fail "eval needs no lock"
+
+echo "a killed run does not block the next one"
+kill -9 $pid
+wait $pid 2>/dev/null || true
+"$program" train "$work/c.yaml" --resume --quiet --set train.seed=1 --set train.steps=1 >"$work/out" 2>&1 ||
+  fail "a stale lock blocks: $(cat "$work/out")"
+[ ! -e "$work/run/.lock" ] || fail "the lock of a run that has ended is still there"
+
+echo "a fresh start moves all of an earlier run, its configuration too"
+steps=$(ls -d "$work"/run/step-* | wc -l)
+"$program" train "$work/c.yaml" --quiet --set train.seed=9 --set train.steps=5 >"$work/out" 2>"$work/err" ||
+  fail "a fresh start: $(cat "$work/err")"
+grep -q "moved to $work/run/previous-1; it stays there until you remove that folder" "$work/err" ||
+  fail "nobody says what moved: $(cat "$work/err")"
+[ "$(ls -d "$work"/run/previous-1/step-* | wc -l)" = "$steps" ] || fail "checkpoints are missing in previous-1"
+grep -q '"seed": 1,' "$work/run/previous-1/config.json" || fail "previous-1 lacks the earlier configuration"
+grep -q '"seed": 9,' "$work/run/config.json" || fail "config.json is not the new run's"
+"$program" train "$work/run/previous-1/config.json" --resume --quiet --set train.steps=1 \
+  --set train.checkpoint.dir="$work/run/previous-1" >"$work/out" 2>&1 || fail "previous-1 is no run: $(cat "$work/out")"
+echo ok
