@@ -1,6 +1,11 @@
 /* Training from a program: open the world (this process alone, or the ranks a launcher started), create a
  * trainer from a configuration, run it, evaluate, predict, save. A trainer and its world are used from one
- * thread. Unless marked local, calls are collective: every rank makes them in the same order. */
+ * thread. Unless marked local, calls are collective: every rank makes them in the same order.
+ *
+ * Signals: the library installs no handler, and its own threads take no signals. Handlers of the program may run in
+ * the calling thread during any call, without an alternate stack: around the products of a library, whose kernels
+ * a signal's frame would damage, the thread blocks all signals but those that its own instructions raise (SIGSEGV
+ * and the like), for one product at a time. docs/signals.md has the limits. */
 #ifndef LOCKSTEP_TRAIN_H
 #define LOCKSTEP_TRAIN_H
 

@@ -3,10 +3,10 @@
  * (Linux), so that an idle or oversubscribed process gives its cores away. */
 #include "base/thread.h"
 
+#include "base/signals.h"
+
 #include <limits.h>
 #include <linux/futex.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -109,19 +109,14 @@ void ls_pool_run(ls_pool_t *pool, ls_pool_fn fn, void *arg) {
     wait_while(&pool->busy, busy, &pool->caller_sleeps, pool->spin_ns);
 }
 
-/* Starts the workers with every signal blocked, so that signals reach the threads of the program itself. */
 static ls_status_t start_workers(ls_ctx_t *ctx, ls_pool_t *pool) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   int error = 0;
   while (pool->started < pool->threads - 1 && error == 0) {
     worker_t *worker = &pool->worker[pool->started];
     *worker = (worker_t){.pool = pool, .index = pool->started + 1};
-    error = pthread_create(&worker->id, NULL, work, worker);
+    error = ls_signals_thread(&worker->id, work, worker);
     if (error == 0) pool->started++;
   }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (error == 0) return LS_OK;
   return ls_fail(ctx, LS_ERR_MEMORY, "thread %d of %d could not be started: %s", pool->started + 2,
                  pool->threads, strerror(error));

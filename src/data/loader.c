@@ -3,9 +3,10 @@
  * filler never spins: the cores belong to the computation. */
 #include "data/data.h"
 
+#include "base/signals.h"
+
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -75,16 +76,6 @@ static ls_status_t check(ls_ctx_t *ctx, const ls_dataset_t *d, const ls_loader_p
   return LS_OK;
 }
 
-/* Signals are for the threads of the program, not for this one. */
-static int start(ls_loader_t *l) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  int error = pthread_create(&l->thread, NULL, fill_ahead, l);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return error;
-}
-
 ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const ls_loader_plan_t *plan,
                              int64_t first_step, int slot_count, const ls_batch_t *slots,
                              ls_loader_t **loader) {
@@ -115,7 +106,7 @@ ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const l
   pthread_mutex_init(&l->lock, NULL);
   pthread_cond_init(&l->changed_filled, NULL);
   pthread_cond_init(&l->changed_released, NULL);
-  int error = start(l);
+  int error = ls_signals_thread(&l->thread, fill_ahead, l);
   if (error != 0) {
     status = ls_fail(ctx, LS_ERR_MEMORY, "the thread that loads data cannot be started: %s", strerror(error));
     goto destroy_lock;

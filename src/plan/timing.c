@@ -1,5 +1,6 @@
 /* Times a step: opens the ranks that have to compute at the same time, lets them step together, and takes the
  * medians of the first one's tasks. */
+#include "base/signals.h"
 #include "plan/timing_rank.h"
 
 #include "stat/stat.h"
@@ -148,7 +149,7 @@ static ls_status_t measure(crew_t *crew, bool trace) {
   for (int i = 0; i < crew->count && status == LS_OK; i++)
     status = ls_timing_rank_start(&crew->rank[i], trace);
   for (; started < crew->count && status == LS_OK; started++)
-    if (pthread_create(&crew->thread[started], NULL, measure_beside, &crew->rank[started]) != 0) {
+    if (ls_signals_thread(&crew->thread[started], measure_beside, &crew->rank[started]) != 0) {
       status =
           ls_fail(crew->ctx, LS_ERR_MEMORY, "cannot start a thread for timing %d ranks at once", crew->count);
       break;

@@ -2,6 +2,8 @@
  * outputs or the rows along samples, whichever leaves every thread the larger product. */
 #include "device/cpu/cpu.h"
 
+#include "base/signals.h"
+
 #include <string.h>
 
 enum { FLOPS_PER_COST = 16 };
@@ -17,11 +19,19 @@ static const ls_cpu_few_rows_t *few_rows(const ls_stream_t *stream) {
   return &((const ls_cpu_device_t *)stream->device)->few_rows;
 }
 
-/* Before a product of the library's. */
-static void warm(ls_stream_t *stream) {
+/* A loop over products of the library's. While one runs, no handler may: oneDNN's kernels keep the stack
+ * pointer within memory from malloc, and the frame of a signal would overwrite the heap below it. That holds
+ * for handlers of any program that embeds this library, so it is not left to them (an alternate stack would
+ * be). The pool's own threads never take signals; a signal that comes meanwhile is handled after the loop. */
+static void library_loop(ls_stream_t *stream, int64_t count, int64_t cost, ls_cpu_loop_fn fn,
+                         const void *arg) {
+  sigset_t before;
+  ls_signals_block(&before);
   ls_cpu_device_t *cpu = (ls_cpu_device_t *)stream->device;
   if (!cpu->gemm_warm) ls_cpu_gemm_warm(ls_stream_pool(stream));
   cpu->gemm_warm = true;
+  ls_cpu_loop(stream, count, 16, cost, fn, arg);
+  ls_signals_restore(&before);
 }
 
 static int64_t product_cost(const linear_t *p) {
@@ -61,14 +71,12 @@ static ls_status_t linear(ls_stream_t *stream, const ls_kernel_args_t *args) {
                 .b = args->in[2].data,
                 .y = args->out[0].data};
   p.n = ls_shape_count(&args->out[0].shape) / p.o;
-  bool few = p.n <= few_rows(stream)->y;
-  if (!few) warm(stream);
-  if (few)
+  if (p.n <= few_rows(stream)->y)
     ls_cpu_loop(stream, p.o, 16, product_cost(&p), few_y, &p);
   else if (p.n >= p.o)
-    ls_cpu_loop(stream, p.n, 16, product_cost(&p), many_y_rows, &p);
+    library_loop(stream, p.n, product_cost(&p), many_y_rows, &p);
   else
-    ls_cpu_loop(stream, p.o, 16, product_cost(&p), many_y_outs, &p);
+    library_loop(stream, p.o, product_cost(&p), many_y_outs, &p);
   return LS_OK;
 }
 
@@ -97,14 +105,12 @@ static ls_status_t linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) 
                 .w = args->in[1].data,
                 .dx = args->out[0].data};
   p.n = ls_shape_count(&args->in[0].shape) / p.o;
-  bool few = p.n <= few_rows(stream)->dx;
-  if (!few) warm(stream);
-  if (few)
+  if (p.n <= few_rows(stream)->dx)
     ls_cpu_loop(stream, p.i, 48, product_cost(&p), few_dx, &p);
   else if (p.n >= p.i)
-    ls_cpu_loop(stream, p.n, 16, product_cost(&p), many_dx_rows, &p);
+    library_loop(stream, p.n, product_cost(&p), many_dx_rows, &p);
   else
-    ls_cpu_loop(stream, p.i, 16, product_cost(&p), many_dx_columns, &p);
+    library_loop(stream, p.i, product_cost(&p), many_dx_columns, &p);
   return LS_OK;
 }
 
@@ -132,9 +138,10 @@ static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args)
                 .dw = args->out[0].data,
                 .db = args->out[1].data};
   p.n = ls_shape_count(&args->in[0].shape) / p.o;
-  bool few = p.n <= few_rows(stream)->dwb;
-  if (!few) warm(stream);
-  ls_cpu_loop(stream, p.o, 16, product_cost(&p), few ? few_dwb : many_dwb, &p);
+  if (p.n <= few_rows(stream)->dwb)
+    ls_cpu_loop(stream, p.o, 16, product_cost(&p), few_dwb, &p);
+  else
+    library_loop(stream, p.o, product_cost(&p), many_dwb, &p);
   return LS_OK;
 }
 

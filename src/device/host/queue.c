@@ -2,8 +2,8 @@
  * two counters alone, so nothing is locked, and an idle thread sleeps in the kernel. */
 #include "device/host/host.h"
 
-#include <pthread.h>
-#include <signal.h>
+#include "base/signals.h"
+
 #include <string.h>
 
 enum { RING_ITEMS = 1024 }; /* a power of two: the counters wrap */
@@ -33,11 +33,7 @@ ls_status_t ls_queue_create(ls_ctx_t *ctx, ls_host_stream_t *stream, ls_queue_t 
   ls_queue_t *q = ls_alloc_aligned(ctx, 64, sizeof *q);
   if (!q) return LS_ERR_MEMORY;
   q->stream = stream;
-  sigset_t all, old; /* the program's signals belong to its own threads */
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  int error = pthread_create(&q->thread, NULL, take_items, q);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  int error = ls_signals_thread(&q->thread, take_items, q);
   if (error) {
     ls_free(q);
     return ls_fail(ctx, LS_ERR_MEMORY, "the thread of a stream could not be started: %s", strerror(error));
