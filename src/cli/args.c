@@ -12,8 +12,7 @@ typedef struct {
 } flag_row_t;
 
 static const flag_row_t flags[] = {
-    {CLI_FLAG_RANKS, "--ranks", "N",
-     "Processes to train with, started through mpirun (default: parallel.ranks)."},
+    {CLI_FLAG_RANKS, "--ranks", "N", "Ranks, instead of parallel.ranks; train starts them through mpirun."},
     {CLI_FLAG_RESUME, "--resume", NULL, "Go on from the newest good checkpoint of train.checkpoint.dir."},
     {CLI_FLAG_CHECKPOINT, "--checkpoint", "DIR",
      "A checkpoint, or a run's directory (then its newest good one)."},

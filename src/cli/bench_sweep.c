@@ -198,7 +198,8 @@ ls_status_t bench_sweep(bench_t *b) {
   snprintf(batch_text, sizeof batch_text, "%lld", (long long)config->train.batch);
   snprintf(ranks_text, sizeof ranks_text, config->parallel.ranks > 1 || b->study ? "1,%lld" : "%lld",
            config->parallel.ranks > 1 || !b->study ? (long long)config->parallel.ranks : 2LL);
-  snprintf(strategies_text, sizeof strategies_text, "single,%s", own && own->distributed ? own->name : "ddp");
+  snprintf(strategies_text, sizeof strategies_text, "%s,%s", ls_strategy_default(1)->name,
+           own && own->distributed ? own->name : ls_strategy_default(2)->name);
   snprintf(backend, sizeof backend, "%s", config->parallel.backend);
   const char *precision = ls_math_names[config->train.precision];
   ls_config_destroy(config);

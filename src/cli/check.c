@@ -24,16 +24,15 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
   ls_dataset_t *data = NULL;
   cli_plan_t plan;
-  ls_status_t status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
+  ls_status_t status = cli_config_load_ranks(ctx, args, &config);
   if (status != LS_OK) return status;
-  int ranks = args->ranks > 0 ? (int)args->ranks : (int)config->parallel.ranks;
   ls_data_want_t want = {ls_model_inputs(&config->model), ls_model_outputs(&config->model),
                          config->model.loss == LS_LOSS_CROSS_ENTROPY};
   status = ls_dataset_open(ctx, &config->data, NULL, &want, (uint64_t)config->train.seed, NULL, &data);
   if (status != LS_OK) goto config;
   status = ls_train_batch_check(ctx, config, data->source, data->train_count);
   if (status != LS_OK) goto data;
-  status = cli_plan_create(ctx, config, ranks, data->rows, &plan);
+  status = cli_plan_create(ctx, config, data->rows, &plan);
   if (status != LS_OK) goto data;
   print_result(args, config, &plan, data);
   cli_plan_release(&plan);

@@ -100,6 +100,10 @@ void cli_help_command(FILE *to, const cli_command_t *command);
 /* config.c: the configuration that the command line names, under the given assignments (an ls_config_load). */
 ls_status_t cli_config_load(ls_ctx_t *ctx, const cli_args_t *args, const char *const *sets, int set_count,
                             ls_config_t **config);
+/* Under the command line's assignments and then --ranks, which beats the file and is checked with it. */
+ls_status_t cli_config_load_ranks(ls_ctx_t *ctx, const cli_args_t *args, ls_config_t **config);
+/* Where a launcher has started this process, its ranks take the place of --ranks; else false. */
+bool cli_ranks_started(cli_args_t *args);
 
 /* launch.c: when this process was started by hand and more than one rank is wanted, runs the same command
  * line under mpirun and exits with its code. Returns LS_OK when there is nothing to start; an error when

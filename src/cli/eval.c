@@ -25,12 +25,14 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (!args->checkpoint)
     return ls_fail(ctx, LS_ERR_ARGUMENT,
                    "lockstep eval: --checkpoint DIR is missing; see lockstep eval --help");
+  cli_args_t own = *args;
   ls_config_t *config;
   ls_world_t *world = NULL;
   ls_trainer_t *trainer = NULL;
   ls_eval_report_t report;
   ls_trainer_options_t options = {.checkpoint = args->checkpoint, .no_training = true};
-  ls_status_t status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
+  cli_ranks_started(&own);
+  ls_status_t status = cli_config_load_ranks(ctx, &own, &config);
   if (status != LS_OK) return cli_world_open(ctx, args->messages, 0, status, &world);
   status = cli_world_open(ctx, args->messages, config->parallel.deadline_s, status, &world);
   if (status != LS_OK) goto config;

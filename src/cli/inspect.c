@@ -154,10 +154,9 @@ static void print_people(const ls_config_t *config, const cli_plan_t *plan, cons
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
   cli_plan_t plan;
-  ls_status_t status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
+  ls_status_t status = cli_config_load_ranks(ctx, args, &config);
   if (status != LS_OK) return status;
-  int ranks = args->ranks > 0 ? (int)args->ranks : (int)config->parallel.ranks;
-  status = cli_plan_create(ctx, config, ranks, 0, &plan);
+  status = cli_plan_create(ctx, config, 0, &plan);
   if (status != LS_OK) goto config;
   layer_row_t *rows = ls_alloc_array(ctx, LS_LAYER_MAX, sizeof *rows);
   status = rows ? LS_OK : LS_ERR_MEMORY;

@@ -33,19 +33,13 @@ static ls_status_t choose_data(ls_ctx_t *ctx, const ls_config_t *config, const l
   return ls_train_resident(ctx, config, ranks, &room, data_rows);
 }
 
-ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int ranks, int64_t samples,
-                            cli_plan_t *out) {
+ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int64_t samples, cli_plan_t *out) {
   const ls_backend_t *backend;
+  const int ranks = (int)config->parallel.ranks;
   cli_plan_t plan = {.world_size = ranks};
   ls_status_t status = ls_backend_find(ctx, config->parallel.backend, &backend);
   if (status == LS_OK) status = ls_backend_check_math(ctx, backend, (ls_math_t)config->train.precision);
   if (status != LS_OK) return status;
-  if (config->train.batch < ranks)
-    return ls_fail(ctx, LS_ERR_CONFIG, "the global batch (%lld) is smaller than the number of ranks (%d)",
-                   (long long)config->train.batch, ranks);
-  if (ranks > 1 && !ls_strategy_find(config->parallel.strategy)->distributed)
-    return ls_fail(ctx, LS_ERR_CONFIG, "strategy \"%s\" uses one rank, but %d were asked for; use ddp",
-                   config->parallel.strategy, ranks);
   status = ls_train_check_share(ctx, config, ranks);
   if (status != LS_OK) return status;
   int64_t data_rows;

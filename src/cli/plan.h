@@ -16,10 +16,9 @@ typedef struct {
   ls_optim_plan_t optim;
 } cli_plan_t;
 
-/* Lowers the configuration for `ranks` ranks and checks every schedule and their agreement. `samples` of the
+/* Lowers the configuration for its ranks and checks every schedule and their agreement. `samples` of the
  * data, both parts; 0 = not known: then the data are read where the schedule depends on it. */
-ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int ranks, int64_t samples,
-                            cli_plan_t *plan);
+ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int64_t samples, cli_plan_t *plan);
 void cli_plan_release(cli_plan_t *plan);
 
 #endif

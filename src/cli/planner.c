@@ -170,10 +170,7 @@ const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const
 ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t *config, cli_args_t *args) {
   int rank, size;
   if (!config->parallel.automatic) return LS_OK;
-  if (ls_comm_launched(&rank, &size)) { /* how many ranks there are is decided already */
-    if (size > 1 && args->set_count < CLI_SETS_MAX) args->sets[args->set_count++] = "parallel.strategy=ddp";
-    return LS_OK;
-  }
+  if (ls_comm_launched(&rank, &size)) return LS_OK; /* how many ranks there are is decided already */
   ls_plan_options_t options = {.no_crossover = true, .devices_max = (int)args->ranks};
   if (config->parallel.ranks > 1 && options.devices_max == 0)
     options.devices_max = (int)config->parallel.ranks;

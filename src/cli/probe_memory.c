@@ -41,15 +41,14 @@ static void describe(int which, char text[512]) {
 /* Runs the training with its report in `out`; false with a note when it fails. */
 static bool train(const char *yaml, const char *out, const char *backend, int ranks, cli_probe_t *probe) {
   char self[PATH_MAX], command[] = "train", json[] = "--json", quiet[] = "--quiet", set[] = "--set", with[64],
-                       how[64], count[] = "--ranks", number[16], file[PATH_MAX];
+                       count[] = "--ranks", number[16], file[PATH_MAX];
   ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
   if (len <= 0) return false;
   self[len] = '\0';
   snprintf(file, sizeof file, "%s", yaml);
   snprintf(with, sizeof with, "parallel.backend=%s", backend);
-  snprintf(how, sizeof how, "parallel.strategy=%s", ranks > 1 ? "ddp" : "single");
   snprintf(number, sizeof number, "%d", ranks);
-  char *argv[] = {self, command, file, json, quiet, set, with, set, how, count, number, NULL};
+  char *argv[] = {self, command, file, json, quiet, set, with, count, number, NULL};
   posix_spawn_file_actions_t actions;
   pid_t child;
   int exit_code = 0;

@@ -172,7 +172,7 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
 static ls_status_t load(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args, ls_config_t **out) {
   ls_config_t *config;
   int sets = args->set_count;
-  ls_status_t status = cli_config_load(ctx, args, args->sets, sets, &config);
+  ls_status_t status = cli_config_load_ranks(ctx, args, &config);
   if (status != LS_OK) return status;
   status = cli_planner_auto(ctx, arena, config, args);
   if (status == LS_OK && args->set_count == sets) {
@@ -180,7 +180,7 @@ static ls_status_t load(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args, ls_c
     return LS_OK;
   }
   ls_config_destroy(config);
-  return status == LS_OK ? cli_config_load(ctx, args, args->sets, args->set_count, out) : status;
+  return status == LS_OK ? cli_config_load_ranks(ctx, args, out) : status;
 }
 
 /* A second Ctrl-C ends the process. SIGUSR1 is what mpirun passes on without killing after it; the launcher
@@ -196,12 +196,10 @@ static void listen_for_stop(void) {
 static ls_status_t run_with(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args) {
   ls_config_t *config;
   ls_world_t *world = NULL;
-  int rank, size;
-  if (ls_comm_launched(&rank, &size)) listen_for_stop(); /* the launcher may ask already */
+  if (cli_ranks_started(args)) listen_for_stop(); /* the launcher may ask already */
   ls_status_t status = load(ctx, arena, args, &config);
   if (status != LS_OK) return cli_world_open(ctx, args->messages, 0, status, &world);
-  int ranks = args->ranks > 0 ? (int)args->ranks : (int)config->parallel.ranks;
-  status = cli_launch(ctx, args, ranks);
+  status = cli_launch(ctx, args, (int)config->parallel.ranks);
   if (status == LS_OK) {
     listen_for_stop();
     status = cli_world_open(ctx, args->messages, config->parallel.deadline_s, status, &world);

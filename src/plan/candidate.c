@@ -65,7 +65,7 @@ ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices) {
   return (ls_candidate_t){.devices = devices,
                           .threads = ls_candidate_threads(p, devices),
                           .host = p->backend->host_memory,
-                          .strategy = devices > 1 ? "ddp" : "single",
+                          .strategy = ls_strategy_default(devices)->name,
                           .bucket_bytes = p->config->parallel.bucket_bytes,
                           .accumulate = p->config->train.accumulate,
                           .speedup = NAN,

@@ -53,6 +53,8 @@ typedef struct {
 extern const ls_strategy_t ls_strategy_single, ls_strategy_ddp;
 extern const ls_strategy_t *const ls_strategies[]; /* NULL-terminated */
 const ls_strategy_t *ls_strategy_find(const char *name);
+/* What so many ranks use where nothing was chosen: the first that takes no more than one rank, or several. */
+const ls_strategy_t *ls_strategy_default(int64_t ranks);
 
 /* Rows of a global batch that `rank` computes: contiguous, sizes differ by at most one, sum exact. */
 void ls_share(int64_t global_batch, int rank, int world_size, int64_t *first, int64_t *count);

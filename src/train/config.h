@@ -29,7 +29,7 @@ typedef struct {
 
 /* Section parallel. */
 typedef struct {
-  const char *strategy;
+  const char *strategy; /* where none was written: what so many ranks use */
   int64_t ranks;
   const char *backend;
   int64_t threads; /* per rank; 0 = cores of the node / ranks on it */

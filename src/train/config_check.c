@@ -78,7 +78,6 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *con
   const ls_doc_node_t *train = ls_doc_get(doc->root, "train"), *parallel = ls_doc_get(doc->root, "parallel");
   const ls_place_t whole = {.file = doc->file};
   const ls_place_t *train_place = train ? &train->key_place : &whole;
-  const ls_place_t *parallel_place = parallel ? &parallel->key_place : &whole;
   ls_status_t status = LS_OK;
   if (config->train.epochs > 0 && config->train.steps > 0)
     status = ls_config_first(
@@ -93,21 +92,24 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *con
   const char *strategies[STRATEGIES_MAX + 2];
   strategy_names(strategies);
   static const char *const backends[] = {"auto", "cpu", "cuda", "ref", "null", NULL};
-  const char *strategy = config->parallel.strategy;
+  const char *strategy = config->parallel.strategy,
+             *usual = ls_strategy_default(config->parallel.ranks)->name;
+  if (!strategy) strategy = usual;
   status = ls_config_first(status, check_name(ctx, parallel, "strategy", strategy, strategies));
   config->parallel.automatic = strcmp(strategy, "auto") == 0;
-  if (config->parallel.automatic)
-    config->parallel.strategy = strategy = config->parallel.ranks > 1 ? "ddp" : "single";
+  if (config->parallel.automatic) strategy = usual;
+  config->parallel.strategy = strategy;
   status = ls_config_first(status, check_name(ctx, parallel, "backend", config->parallel.backend, backends));
   if (config->train.precision != LS_MATH_FP32)
     status = ls_config_first(status, check_precision(ctx, train, config));
   const ls_strategy_t *row = ls_strategy_find(strategy);
   if (row && !row->distributed && config->parallel.ranks > 1)
     status = ls_config_first(
-        status, ls_fail_at(ctx, LS_ERR_CONFIG, parallel_place,
-                           "strategy \"%s\" uses one rank, but parallel.ranks is %lld; use ddp or "
-                           "ranks: 1",
-                           strategy, (long long)config->parallel.ranks));
+        status,
+        ls_fail_at(ctx, LS_ERR_CONFIG, place_of(parallel, "strategy", &whole),
+                   "parallel.strategy is %s, which uses one rank, but %lld are asked for (parallel.ranks, "
+                   "--ranks or the launcher): leave the strategy out, write %s, or use one rank",
+                   strategy, (long long)config->parallel.ranks, usual));
   const ls_doc_node_t *optimizer = ls_doc_get(train, "optimizer");
   status = ls_config_first(
       status, ls_optim_check(ctx, optimizer ? &optimizer->key_place : &whole, &config->optimizer));

@@ -47,12 +47,14 @@ const ls_section_t ls_checkpoint_section = {"train.checkpoint", checkpoint_rows,
                                             "What is saved, where and how often."};
 
 static const ls_option_t parallel_rows[] = {
-    ROW(LS_OPT_STRING, ls_parallel_config_t, strategy, .initial = "single",
+    ROW(LS_OPT_STRING, ls_parallel_config_t, strategy, .optional = true,
         .help =
             "How the step is spread over ranks: one of the strategies listed below, or auto: what lockstep "
-            "plan chooses."),
+            "plan chooses. Absent: the first of them for so many ranks."),
     ROW(LS_OPT_INT, ls_parallel_config_t, ranks, .min = 1, .max = 65536, .initial = "1",
-        .help = "Processes, one per device; started through mpirun unless a launcher already did."),
+        .help = "Processes, one per device; started through mpirun unless a launcher already did. --ranks, "
+                "or the launcher's "
+                "number, counts instead."),
     ROW(LS_OPT_STRING, ls_parallel_config_t, backend, .initial = "auto",
         .help = "auto (cuda when present, else cpu), cpu, cuda, ref (plain C) or \"null\" (in quotes; "
                 "computes nothing)."),

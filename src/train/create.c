@@ -229,8 +229,8 @@ static ls_status_t check_world(ls_trainer_t *t) {
   const ls_comm_t *comm = t->world->comm;
   t->strategy = ls_strategy_find(t->config->parallel.strategy);
   if (!t->strategy->distributed && comm->size > 1)
-    return ls_fail(t->ctx, LS_ERR_CONFIG, "strategy \"%s\" uses one rank, but %d were started; use ddp",
-                   t->strategy->name, comm->size);
+    return ls_fail(t->ctx, LS_ERR_CONFIG, "strategy \"%s\" uses one rank, but %d were started; use %s",
+                   t->strategy->name, comm->size, ls_strategy_default(comm->size)->name);
   if (t->config->train.batch < comm->size)
     return ls_fail(t->ctx, LS_ERR_CONFIG, "the global batch (%lld) is smaller than the number of ranks (%d)",
                    (long long)t->config->train.batch, comm->size);

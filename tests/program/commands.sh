@@ -99,5 +99,6 @@ if [ -e /dev/full ]; then
   "$program" train "$work/c.yaml" --quiet --json >/dev/full 2>"$work/err" || got=$?
   [ "$got" = 5 ] || fail "two ranks, output lost: exit code $got: $(cat "$work/err")"
 fi
-expect 2 'ranks are more than' train "$work/c.yaml" --ranks 65536
+expect 3 'the global batch (20) is smaller than the number of ranks (65536)' train "$work/c.yaml" --ranks 65536
+expect 2 'ranks are more than' train "$work/c.yaml" --ranks 65536 --set train.batch=65536
 echo ok

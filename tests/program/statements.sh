@@ -57,4 +57,27 @@ grep -q 'usage: lockstep COMMAND' "$work/err" || fail "no arguments: $(cat "$wor
 
 # "epochs 0" and "steps 0" are one epoch, which no document said
 "$program" help config | grep -q 'neither epochs nor steps the run is one epoch' || fail "help config: epochs"
+
+# --ranks was applied after the checks, and did not mean a strategy of several ranks
+command -v mpirun >/dev/null 2>&1 || { echo "ok, without mpirun"; exit 0; }
+sed 's/parallel: {/parallel: {strategy: ddp, ranks: 2, /' "$work/c.yaml" >"$work/two.yaml"
+sed 's/parallel: {/parallel: {strategy: single, /' "$work/c.yaml" >"$work/single.yaml"
+runs() { # world_size, strategy, then the command
+  world=$1 strategy=$2
+  shift 2
+  "$@" --quiet --json --set train.steps=3 >"$work/r.json" 2>"$work/err" || fail "$*: $(cat "$work/err")"
+  [ "$(field "$work/r.json" world_size) $(field "$work/r.json" strategy)" = "$world $strategy" ] ||
+    fail "$*: $(cat "$work/r.json")"
+}
+runs 1 single "$program" train "$work/two.yaml" --ranks 1 --set parallel.strategy=single
+runs 1 ddp "$program" train "$work/two.yaml" --ranks 1
+runs 2 ddp "$program" train "$work/c.yaml" --ranks 2
+runs 3 ddp "$program" train "$work/two.yaml" --ranks 3
+runs 1 single "$program" train "$work/c.yaml"
+expect 3 'single.yaml:4:22: .*single, which uses one rank, but 2 are asked for' train "$work/single.yaml" --ranks 2
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
+runs 2 ddp mpirun --oversubscribe -np 2 "$program" train "$work/c.yaml"
+"$program" check "$work/c.yaml" --ranks 2 | grep -q 'schedules .* ddp, 2 ranks' || fail "check --ranks 2"
+"$program" inspect "$work/two.yaml" --ranks 1 | grep -q 'ddp on 1 rank' || fail "inspect --ranks 1"
 echo ok

@@ -40,7 +40,8 @@ static const struct {
      {"not both", "train", NULL}},
     {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\nparallel: {strategy: dpp}\n",
      {"test.yaml:3:22: ", "did you mean", "ddp"}},
-    {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\nparallel: {ranks: 2}\n", {"single", "ddp", NULL}},
+    {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\nparallel: {ranks: 2, strategy: single}\n",
+     {"test.yaml:3:32: ", "single, which uses one rank, but 2 are asked for", "write ddp"}},
     {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {batch: 2}\nparallel: {ranks: 3, "
      "strategy: ddp}\n",
      {"global batch (2)", "ranks (3)", NULL}},
