@@ -64,12 +64,12 @@ function(ls_cuda_objects out)
       OUTPUT ${object}
       COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ccbin ${LS_CUDA_HOST_COMPILER} -std=c++17 -O3
               ${LS_CUDA_GENCODE}
-              -Xcompiler=-fPIC,-fvisibility=hidden,-fno-exceptions,-Wall,-Wextra -Werror=all-warnings -lineinfo
+              -Xcompiler=-fPIC,-fvisibility=hidden,-fno-exceptions,-Wall,-Wextra $<$<BOOL:${LS_WERROR}>:-Werror=all-warnings> -lineinfo
               -I ${PROJECT_SOURCE_DIR}/src -MD -MF ${object}.d -MT ${object} -c ${input} -o ${object}
       DEPENDS ${input}
       DEPFILE ${object}.d
       COMMENT "nvcc ${name}.cu"
-      VERBATIM)
+      VERBATIM COMMAND_EXPAND_LISTS)
     list(APPEND objects ${object})
   endforeach()
   set(${out} ${objects} PARENT_SCOPE)

@@ -72,8 +72,10 @@ typedef struct {
   json_t *plans;              /* {path, plan} of --plan */
   json_t *measured, *control; /* one per variant; pairs */
   int64_t rounds_done;        /* complete ones, also when measuring failed */
-  int64_t saved_ns;           /* when they were last saved, 0 = never */
-  bool unsaved;               /* saving them failed: not tried again */
+  int lost_count;             /* variants that failed while they were measured; refused ones do not count */
+  char lost[BENCH_REASON_BYTES]; /* the first of them, and why */
+  int64_t saved_ns;              /* when they were last saved, 0 = never */
+  bool unsaved;                  /* saving them failed: not tried again */
 } bench_t;
 
 /* bench_sweep.c: variants from the flags and the configuration, each checked as a configuration. */

@@ -44,6 +44,7 @@ static void give_up(bench_t *b, int at, const char *message) {
   bool any = json_array_size(json_object_get(variant, "repetitions")) > 0;
   ls_log(b->ctx, LS_LOG_WARN, "%s cannot be measured%s: %s", b->variants[at].name, any ? " further" : "",
          message);
+  if (b->lost_count++ == 0) snprintf(b->lost, sizeof b->lost, "%s: %s", b->variants[at].name, message);
   json_object_set_new(variant, any ? "incomplete" : "failed", ls_json_text(message));
   if (!any) json_object_set_new(variant, "repetitions", json_array());
 }

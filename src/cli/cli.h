@@ -112,7 +112,7 @@ bool cli_ranks_started(cli_args_t *args);
 ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks);
 
 /* shipped.c: the file that `name` stands for: a path, or the name (with or without .yaml) of a shipped one of
- * its kind ("machines", "workloads"), looked for below $LOCKSTEP_DATA, the program's ../share/lockstep and
+ * its kind ("machines", "workloads"), looked for below $LOCKSTEP_SHARE, the program's ../share/lockstep and
  * the installed folder. Owned by the caller. LS_ERR_NOT_FOUND names where was looked. */
 ls_status_t cli_shipped(ls_ctx_t *ctx, const char *kind, const char *name, char **path);
 

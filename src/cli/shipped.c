@@ -48,7 +48,7 @@ static void search_add_tree(search_t *search, const char *kind, const char *prog
 }
 
 static void search_fill(const char *kind, search_t *search) {
-  const char *named = getenv("LOCKSTEP_DATA");
+  const char *named = getenv("LOCKSTEP_SHARE");
   char program[PATH_MAX];
   if (named && *named) search_add(search, "%s/%s", named, kind);
   ssize_t len = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -69,7 +69,7 @@ static ls_status_t fail_missing(ls_ctx_t *ctx, const char *kind, const char *nam
     used += (size_t)snprintf(list + used, sizeof list - used, "\n  %s", search->folder[i]);
   return ls_fail(ctx, LS_ERR_NOT_FOUND,
                  "%s: no such file, and no such name among the shipped %s; looked for it in%s\n"
-                 "  LOCKSTEP_DATA can name the folder that holds %s/",
+                 "  LOCKSTEP_SHARE can name the folder that holds %s/",
                  name, kind, list, kind);
 }
 

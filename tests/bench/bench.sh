@@ -76,10 +76,11 @@ expect 2 'between 0 and 100' bench "$work/c.yaml" --margin 0
 expect 3 'smaller than the number of ranks' bench "$work/c.yaml" --batches 1 --ranks-list 2
 expect 3 'unknown strategy' bench "$work/c.yaml" --strategies ring
 expect 2 'did you mean --batches' bench "$work/c.yaml" --batchs 8
-# More samples than there are: that variant is reported as failed, the other is measured.
-"$program" bench "$work/c.yaml" --batches 8,100000 --ranks-list 1 --repetitions 1 --steps 2 --warmup 0 --control 0 \
-  >"$work/out" 2>"$work/err" || fail "one failing variant ended the others: $(cat "$work/err")"
+# More samples than there are: that variant is reported as failed, the other is measured, and the exit code says it.
+expect 7 '1 of 2 variants failed while they were measured; the first: batch 100000' bench "$work/c.yaml" \
+  --batches 8,100000 --ranks-list 1 --repetitions 1 --steps 2 --warmup 0 --control 0
 grep -q 'not measured: .*fewer than the global batch' "$work/out" || fail "no reason: $(cat "$work/out")"
+grep -q 'batch 8, 1 x single  *[0-9]' "$work/out" || fail "one failing variant ended the others: $(cat "$work/out")"
 ! grep -q nan "$work/out" || fail "one repetition has no interval: $(cat "$work/out")"
 # A precision that the configuration refuses is that variant's failure; so are more GPUs than there are.
 "$program" bench "$work/c.yaml" --precisions fp32,fp7 --ranks-list 1 --repetitions 1 --steps 2 --warmup 0 --control 0 \
@@ -93,6 +94,12 @@ grep -q 'batch 1, 2 x ddp *not measured: .*smaller than the number of ranks' "$w
 "$program" bench "$work/c.yaml" --set parallel.reproducible=true --batches 24 --ranks-list 1,3 --repetitions 1 --steps 2 \
   --warmup 0 --control 0 >"$work/out" 2>"$work/err" || fail "3 reproducible ranks ended the others: $(cat "$work/err")"
 grep -q '3 x ddp *not measured: ' "$work/out" || fail "no reason: $(cat "$work/out")"
+# A launcher that fails: several ranks are not measured, one is, and the exit code says it.
+mkdir "$work/launcher"
+printf '#!/bin/sh\nexit 213\n' >"$work/launcher/mpirun"
+chmod +x "$work/launcher/mpirun"
+PATH=$work/launcher:$PATH expect 7 '1 of 2 variants failed' bench "$work/c.yaml" --repetitions 1 --steps 2 --warmup 0 --control 0
+grep -q '2 x ddp *not measured' "$work/out" || fail "2 ranks without a launcher: $(cat "$work/out")"
 # Outputs that cannot be made and plans that cannot be read are found before anything is measured.
 for flag in --output --markdown --html; do
   expect 5 'no/such' bench "$work/c.yaml" $flag "$work/no/such"

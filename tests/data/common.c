@@ -116,10 +116,3 @@ ls_dataset_t *counting_dataset(ls_ctx_t *ctx, int64_t rows, int64_t inputs, doub
   free(labels);
   return d;
 }
-
-const char *real_file(const char *name) {
-  static char path[512];
-  const char *dir = getenv("LOCKSTEP_DATA");
-  snprintf(path, sizeof path, "%s/%s", dir ? dir : "../shared/data", name);
-  return ls_path_exists(path) ? path : NULL;
-}

@@ -41,7 +41,4 @@ void each_alloc_fails(said_t *said, attempt_fn fn, void *arg);
 /* A dataset of `rows` samples given in memory: feature = row number, target = 2 * row. Not normalised. */
 ls_dataset_t *counting_dataset(ls_ctx_t *ctx, int64_t rows, int64_t inputs, double validation, bool classes);
 
-/* Where real data are, or NULL (then the test is skipped). The name is joined; valid until the next call. */
-const char *real_file(const char *name);
-
 #endif

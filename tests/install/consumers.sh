@@ -20,7 +20,7 @@ leaked=$(nm -D --defined-only "$(dirname "$libdir")/liblockstep.so" | awk '$2 ==
 [ -z "$leaked" ] || { echo "symbols that no public header declares: $leaked"; exit 1; }
 
 # What is shipped is installed, and the installed program finds it by name from anywhere.
-(cd "$work" && unset LOCKSTEP_DATA && "$work/prefix/bin/lockstep" simulate "$source/examples/04-simulate-h200.yaml" \
+(cd "$work" && unset LOCKSTEP_SHARE && "$work/prefix/bin/lockstep" simulate "$source/examples/04-simulate-h200.yaml" \
   --machine h200 --ranks 1,2 >named && grep -q SIMULATED named) || { echo "h200 is not found by name"; exit 1; }
 (cd "$work" && "$work/prefix/bin/lockstep" simulate --workload resnet50 --machine v100-hdr --ranks 1,2 >/dev/null) ||
   { echo "resnet50 is not found by name"; exit 1; }

@@ -34,25 +34,25 @@ for key in version machine points samples_per_s speedup efficiency exposed_commu
   grep -q "\"$key\"" "$work/s.json" || fail "simulate --json lacks $key"
 done
 
-# By name: what is shipped is found below LOCKSTEP_DATA, with and without its ending; a path is never looked up.
+# By name: what is shipped is found below LOCKSTEP_SHARE, with and without its ending; a path is never looked up.
 mkdir -p "$work/data" && cp -r machines "$work/data/" && cp -r examples/workloads "$work/data/"
-LOCKSTEP_DATA=$work/data "$program" simulate $config --machine h200 >"$work/named"
+LOCKSTEP_SHARE=$work/data "$program" simulate $config --machine h200 >"$work/named"
 diff "$work/table" "$work/named" || fail "h200 by name is not machines/h200.yaml"
-LOCKSTEP_DATA=$work/data "$program" simulate $config --machine h200.yaml >"$work/named"
+LOCKSTEP_SHARE=$work/data "$program" simulate $config --machine h200.yaml >"$work/named"
 diff "$work/table" "$work/named" || fail "h200.yaml by name is not machines/h200.yaml"
-LOCKSTEP_DATA=$work/data "$program" simulate --workload resnet50 --machine v100-hdr --ranks 1..4 >"$work/named" ||
+LOCKSTEP_SHARE=$work/data "$program" simulate --workload resnet50 --machine v100-hdr --ranks 1..4 >"$work/named" ||
   fail "a workload by name"
 # Before anything is installed, a program that was built in the source tree finds what the tree ships.
 case $program in
 "$source_dir"/*)
-  (unset LOCKSTEP_DATA && "$program" simulate $config --machine h200) >"$work/named" ||
+  (unset LOCKSTEP_SHARE && "$program" simulate $config --machine h200) >"$work/named" ||
     fail "h200 by name from the build tree"
   diff "$work/table" "$work/named" || fail "h200 by name from the build tree is not machines/h200.yaml"
-  (unset LOCKSTEP_DATA && "$program" simulate --workload resnet50 --machine v100-hdr --ranks 1..4) \
+  (unset LOCKSTEP_SHARE && "$program" simulate --workload resnet50 --machine v100-hdr --ranks 1..4) \
     >"$work/named" || fail "a workload by name from the build tree"
   ;;
 esac
-LOCKSTEP_DATA=$work/data refused 5 './h200' "$config" --machine ./h200
+LOCKSTEP_SHARE=$work/data refused 5 './h200' "$config" --machine ./h200
 
 "$program" simulate $config --machine machines/rtx5080-rtx4060.yaml >"$work/table"
 grep -q '2 proportional' "$work/table" || fail "unequal devices: $(cat "$work/table")"
