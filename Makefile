@@ -4,12 +4,14 @@
 CORES := $(shell nproc)
 PRESET ?= release
 BUILD := build/$(PRESET)
+# Warnings are errors in CI; the developers' presets ask for it themselves.
+STRICT := $(if $(filter true 1,$(CI)),-DLS_WERROR=ON)
 
 .PHONY: help setup build test demo install clean format
 help:
 	@echo "make demo     set up, build; then probe, plan, train, bench and report on this machine (two minutes)"
 	@echo "make test     set up, build, run the whole test suite"
-	@echo "make build    build the preset PRESET=$(PRESET) (release, debug, asan, tsan, cuda)"
+	@echo "make build    build the preset PRESET=$(PRESET) (release, dev, debug, asan, tsan, clang, cuda)"
 	@echo "make install  install the build under PREFIX (default /usr/local)"
 	@echo "make format   clang-format the sources"
 	@echo "make clean    remove build/"
@@ -19,7 +21,7 @@ setup:
 
 build: setup
 	@echo "build: $(BUILD)"
-	@cmake --preset $(PRESET) >$(if $(V),/dev/stdout,/dev/null)
+	@cmake --preset $(PRESET) $(STRICT) >$(if $(V),/dev/stdout,/dev/null)
 	@cmake --build $(BUILD) -- -j $(CORES) $(if $(V),-v,--quiet)
 
 test: build
