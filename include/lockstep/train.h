@@ -41,7 +41,7 @@ typedef struct {
 /* Where a run stands; given to the progress hook after every step. Losses are means over the global batch. */
 typedef struct {
   int64_t step, total_steps;   /* steps done */
-  int64_t epoch, total_epochs; /* total_epochs 0 when the run is given in steps */
+  int64_t epoch, total_epochs; /* epochs done; total_epochs 0 when the run is given in steps */
   double train_loss;           /* of this step's batch */
   double grad_norm;            /* before clipping */
   double lr;
@@ -50,6 +50,7 @@ typedef struct {
   double samples_per_s;          /* since the run began, evaluation and saving left out */
   double val_loss, val_accuracy; /* newest; NAN = none yet */
   int64_t skipped_steps;
+  int64_t device_bytes; /* that this rank needs on its device, by arithmetic; what libraries take is left out */
 } ls_progress_t;
 
 typedef struct {

@@ -18,6 +18,9 @@ typedef struct {
 typedef struct {
   int rank;        /* as the launcher gave it; 0 when started by hand */
   bool gathering;  /* several ranks, not yet settled */
+  int columns;     /* of the terminal that stderr ends on; 0 = it is none */
+  bool line;       /* a progress line stands there: a message takes its place */
+  bool shared;     /* another process of the job may have put one there */
   cli_kept_t kept; /* since the beginning; ranks other than 0 have not printed it */
 } cli_messages_t;
 
@@ -32,6 +35,9 @@ void cli_messages_settle(cli_messages_t *messages, ls_world_t *world);
  * failed on any rank, every rank says why or nothing, and the job ends. *world is written only on success. */
 ls_status_t cli_world_open(ls_ctx_t *ctx, cli_messages_t *messages, double deadline_s, ls_status_t own,
                            ls_world_t **world);
+/* Columns of the terminal that stderr ends on, itself or behind a launcher (CLI_ENV_TERMINAL); 0 = none, or one
+ * that cannot rewrite a line (TERM). */
+int cli_terminal_columns(void);
 /* Local: prints what is held back. */
 void cli_messages_end(cli_messages_t *messages);
 
@@ -108,7 +114,7 @@ bool cli_ranks_started(cli_args_t *args);
 /* launch.c: when this process was started by hand and more than one rank is wanted, runs the same command
  * line under mpirun and exits with its code. Returns LS_OK when there is nothing to start; an error when
  * mpirun cannot be run. */
-#define CLI_ENV_TERMINAL "LOCKSTEP_TERMINAL" /* set for ranks whose stderr ends on a terminal */
+#define CLI_ENV_TERMINAL "LOCKSTEP_TERMINAL" /* for ranks whose stderr ends on a terminal: its columns */
 ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks);
 
 /* shipped.c: the file that `name` stands for: a path, or the name (with or without .yaml) of a shipped one of

@@ -22,7 +22,7 @@ enum { MPIRUN_ARGS = 16, RANKS_ALWAYS = 64, RANKS_PER_CORE = 8, SIGNAL_CODES = 1
 
 /* Environment that Open MPI needs to run as root in a container, and to stay quiet on one node. Set only
  * where the user has not. */
-static void prepare_environment(void) {
+static void prepare_environment(cli_messages_t *messages) {
   if (geteuid() == 0) {
     static const char *const names[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
                                         "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"};
@@ -30,7 +30,10 @@ static void prepare_environment(void) {
       setenv(names[i], "1", 0);
   }
   setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
-  if (isatty(STDERR_FILENO) == 1) setenv(CLI_ENV_TERMINAL, "1", 1);
+  char columns[16];
+  snprintf(columns, sizeof columns, "%d", messages->columns);
+  messages->shared = messages->columns > 0; /* rank 0 shows where the run stands */
+  if (messages->shared) setenv(CLI_ENV_TERMINAL, columns, 1);
 }
 
 /* An accident (a mistyped --ranks) must not fill the machine; a launcher that knows several nodes may have
@@ -175,7 +178,7 @@ ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks) {
   memcpy(argv, first, sizeof first);
   for (int i = 1; i < args->argc; i++)
     argv[LS_COUNT(first) + i - 1] = args->argv[i];
-  prepare_environment();
+  prepare_environment(args->messages);
   fflush(NULL);
   status = start(ctx, argv, &output, &error);
   ls_free(argv);

@@ -5,10 +5,28 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
-enum { SETTLE_S = 5 };
+enum { SETTLE_S = 5, COLUMNS_USUAL = 80, COLUMNS_MIN = 20 };
 
-static void print(ls_log_level_t level, const char *message, int rank) {
+int cli_terminal_columns(void) {
+  const char *hint = getenv(CLI_ENV_TERMINAL), *term = getenv("TERM");
+  int columns = COLUMNS_USUAL;
+  struct winsize size;
+  if (isatty(STDERR_FILENO) == 1) {
+    if (!term || !strcmp(term, "dumb")) return 0;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) columns = size.ws_col;
+  } else {
+    if (!hint) return 0;
+    columns = atoi(hint);
+  }
+  return columns < COLUMNS_MIN ? COLUMNS_MIN : columns;
+}
+
+static void print(cli_messages_t *m, ls_log_level_t level, const char *message, int rank) {
+  if (m->line || m->shared) fputs("\r\033[K", stderr);
+  m->line = false;
   static const char *const labels[] = {"error: ", "warning: ", "", ""};
   if (rank > 0)
     fprintf(stderr, "lockstep: %srank %d: %s\n", labels[level], rank, message);
@@ -20,6 +38,8 @@ void cli_messages_gather(cli_messages_t *m) {
   int rank, size;
   m->gathering = ls_comm_launched(&rank, &size) && size > 1;
   m->rank = m->gathering ? rank : 0;
+  m->columns = cli_terminal_columns();
+  m->shared = m->gathering && m->columns > 0;
 }
 
 /* The message without the "rank N: " that the context puts before it. */
@@ -42,7 +62,7 @@ static bool keep(cli_messages_t *m, ls_log_level_t level, const char *text) {
 void cli_messages_print(void *user, ls_log_level_t level, const char *message) {
   cli_messages_t *m = user;
   bool kept = m->gathering && keep(m, level, without_rank(m, message));
-  if (!kept || m->rank == 0) print(level, message, 0);
+  if (!kept || m->rank == 0) print(m, level, message, 0);
 }
 
 static bool holds(const cli_kept_t *kept, const char *record) {
@@ -52,10 +72,10 @@ static bool holds(const cli_kept_t *kept, const char *record) {
 }
 
 /* Prints what is held back and not in `said`. */
-static void print_kept(const cli_messages_t *m, const cli_kept_t *said) {
+static void print_kept(cli_messages_t *m, const cli_kept_t *said) {
   for (int32_t at = 0; m->rank > 0 && at < m->kept.used; at += (int32_t)strlen(m->kept.record + at + 1) + 2)
     if (!holds(said, m->kept.record + at))
-      print((ls_log_level_t)m->kept.record[at], m->kept.record + at + 1, m->rank);
+      print(m, (ls_log_level_t)m->kept.record[at], m->kept.record + at + 1, m->rank);
 }
 
 void cli_messages_end(cli_messages_t *m) {

@@ -1,55 +1,120 @@
 /* The line that says where a run stands. */
 #include "cli/progress.h"
 
-#include "cli/cli.h"
-
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
 
-enum { PROGRESS_EVERY_MS = 100 };
+/* A terminal shows "^C" at the end of the line: room for it keeps the line from wrapping. */
+enum {
+  TERMINAL_EVERY_MS = 100,
+  LINE_EVERY_MS = 10000,
+  NS_PER_MS = 1000000,
+  ECHO_COLUMNS = 3,
+  FIELD_BYTES = 48
+};
 
-/* A line of the terminal; what does not fit is cut. */
-typedef struct {
-  char text[256];
-  int len;
-} line_t;
+/* In the order of the line. */
+enum { PERCENT, EPOCH, STEP, LOSS, VALIDATION, RATE, SPEED, SKIPPED, MEMORY, ELAPSED, LEFT, FIELD_COUNT };
 
-static void LS_PRINTF(2, 3) add(line_t *line, const char *fmt, ...) {
+/* What a narrow terminal keeps: of these, in this order, each that still fits. */
+static const int most_wanted[] = {PERCENT, LOSS,  LEFT, SKIPPED, STEP,  VALIDATION,
+                                  SPEED,   EPOCH, RATE, ELAPSED, MEMORY};
+static_assert(LS_COUNT(most_wanted) == FIELD_COUNT, "every field has its place");
+
+typedef char fields_t[FIELD_COUNT][FIELD_BYTES];
+static_assert(FIELD_COUNT * (FIELD_BYTES + 2) <= CLI_PROGRESS_BYTES,
+              "all fields fit with what is between them");
+
+static void LS_PRINTF(2, 3) put(char field[FIELD_BYTES], const char *fmt, ...) {
+  size_t len = strlen(field);
   va_list args;
   va_start(args, fmt);
-  int room = (int)sizeof line->text - line->len;
-  int n = vsnprintf(line->text + line->len, (size_t)room, fmt, args);
+  vsnprintf(field + len, FIELD_BYTES - len, fmt, args);
   va_end(args);
-  line->len += n < 0 ? 0 : n < room ? n : room - 1;
 }
 
-void cli_progress_begin(cli_progress_t *state) {
-  *state = (cli_progress_t){.terminal = isatty(STDERR_FILENO) == 1 || getenv(CLI_ENV_TERMINAL)};
+static void put_loss(char field[FIELD_BYTES], const char *name, double loss) {
+  put(field, fabs(loss) < 1e-3 && loss != 0 ? "%s %.3e" : "%s %.4f", name, loss);
+}
+
+/* "0:07", "12:34", "1:00:00" */
+static void put_time(char field[FIELD_BYTES], double seconds, const char *what) {
+  long long s = seconds < 1e12 ? (long long)seconds : (long long)1e12;
+  if (s >= 3600)
+    put(field, "%lld:%02lld:%02lld %s", s / 3600, s / 60 % 60, s % 60, what);
+  else
+    put(field, "%lld:%02lld %s", s / 60, s % 60, what);
+}
+
+static void fill(fields_t f, const ls_progress_t *p, double elapsed_s, double left_s) {
+  long long step = p->step, total = p->total_steps > 0 ? p->total_steps : 1;
+  put(f[PERCENT], "%3d %%", (int)(100.0 * (double)step / (double)total));
+  put(f[EPOCH], "epoch %lld", (long long)p->epoch);
+  if (p->total_epochs > 0) put(f[EPOCH], "/%lld", (long long)p->total_epochs);
+  put(f[STEP], "step %lld/%lld", step, (long long)p->total_steps);
+  put_loss(f[LOSS], "loss", p->train_loss);
+  if (isfinite(p->val_loss)) put_loss(f[VALIDATION], "val", p->val_loss);
+  if (isfinite(p->val_accuracy)) put(f[VALIDATION], " (%.2f %%)", 100 * p->val_accuracy);
+  put(f[RATE], "lr %.3g", p->lr);
+  put(f[SPEED], "%s samples/s", cli_count((int64_t)p->samples_per_s));
+  if (p->skipped_steps > 0) put(f[SKIPPED], "skipped %lld", (long long)p->skipped_steps);
+  if (p->device_bytes > 0) put(f[MEMORY], "%s", cli_bytes(p->device_bytes));
+  put_time(f[ELAPSED], elapsed_s, "elapsed");
+  if (isfinite(left_s) && step < p->total_steps) put_time(f[LEFT], left_s, "left");
+}
+
+void cli_progress_format(const ls_progress_t *p, double elapsed_s, double left_s, int width,
+                         char text[CLI_PROGRESS_BYTES]) {
+  fields_t fields = {{0}};
+  fill(fields, p, elapsed_s, left_s);
+  int used = 0, len = 0;
+  for (int i = 0; i < FIELD_COUNT; i++) {
+    char *field = fields[most_wanted[i]];
+    int more = (int)strlen(field) + 2 * (used > 0);
+    if (used + more > width) field[0] = '\0';
+    if (field[0]) used += more;
+  }
+  text[0] = '\0';
+  for (int i = 0; i < FIELD_COUNT; i++)
+    if (fields[i][0])
+      len += snprintf(text + len, (size_t)(CLI_PROGRESS_BYTES - len), "%s%s", len ? "  " : "", fields[i]);
+}
+
+static double left_s(const cli_progress_t *state, const ls_progress_t *p, int64_t now) {
+  int64_t done = p->step - state->first_step;
+  return done > 0 ? (double)(now - state->first_ns) * 1e-9 / (double)done * (double)(p->total_steps - p->step)
+                  : (double)NAN;
+}
+
+void cli_progress_begin(cli_progress_t *state, cli_messages_t *messages) {
+  *state = (cli_progress_t){.messages = messages, .begin_ns = ls_clock_ns()};
 }
 
 void cli_progress_show(void *user, const ls_progress_t *p) {
   cli_progress_t *state = user;
   int64_t now = ls_clock_ns();
-  bool last = p->step == p->total_steps, epoch_done = p->epoch != state->epoch;
-  if (!last && !(state->terminal ? now - state->shown_ns > PROGRESS_EVERY_MS * 1000000ll : epoch_done))
-    return;
+  bool terminal = state->messages->columns > 0, last = p->step == p->total_steps;
+  if (!state->started) {
+    state->started = true;
+    state->first_step = p->step;
+    state->epoch = p->epoch;
+    state->first_ns = now;
+    if (!terminal) state->shown_ns = now; /* a terminal shows the first step at once */
+  }
+  int64_t every_ns = (int64_t)(terminal ? TERMINAL_EVERY_MS : LINE_EVERY_MS) * NS_PER_MS;
+  if (!last && now - state->shown_ns < every_ns && (terminal || p->epoch == state->epoch)) return;
   state->shown_ns = now;
   state->epoch = p->epoch;
-  line_t line = {.len = 0};
-  add(&line, "step %lld/%lld", (long long)p->step, (long long)p->total_steps);
-  if (p->total_epochs > 0) add(&line, "  epoch %lld/%lld", (long long)p->epoch, (long long)p->total_epochs);
-  add(&line, "  loss %.4f", p->train_loss);
-  if (isfinite(p->val_loss)) add(&line, "  val %.4f", p->val_loss);
-  if (isfinite(p->val_accuracy)) add(&line, " (%.2f %%)", 100 * p->val_accuracy);
-  add(&line, "  %s samples/s", cli_count((int64_t)p->samples_per_s));
-  if (p->skipped_steps > 0) add(&line, "  skipped %lld", (long long)p->skipped_steps);
-  if (!state->terminal) {
-    fprintf(stderr, "%s\n", line.text);
-    return;
-  }
-  fprintf(stderr, "\r%s%*s", line.text, state->width > line.len ? state->width - line.len : 0, "");
-  state->width = line.len;
-  if (last) fputc('\n', stderr);
+  char text[CLI_PROGRESS_BYTES];
+  int width = terminal ? cli_terminal_columns() - ECHO_COLUMNS : CLI_PROGRESS_BYTES;
+  cli_progress_format(p, (double)(now - state->begin_ns) * 1e-9, left_s(state, p, now), width, text);
+  fprintf(stderr, terminal ? "\r%s\033[K" : "%s\n", text);
+  state->messages->line = terminal;
+}
+
+void cli_progress_end(cli_progress_t *state) {
+  if (state->messages->line) fputc('\n', stderr);
+  state->messages->line = false;
 }

@@ -1,18 +1,30 @@
-/* What lockstep train says on stderr while a run goes on: one line, rewritten in place on a terminal, a line
- * per epoch elsewhere. */
+/* What lockstep train says on stderr while a run goes on: one line, rewritten in place on a terminal and cut
+ * to its width; elsewhere a line per epoch, and at least every ten seconds. */
 #ifndef LS_CLI_PROGRESS_H
 #define LS_CLI_PROGRESS_H
 
-#include <lockstep/train.h>
+#include "cli/cli.h"
 
 typedef struct {
-  bool terminal; /* stderr is one: the line is rewritten in place */
-  int64_t shown_ns;
-  int64_t epoch;
-  int width; /* of the line on the screen */
+  cli_messages_t *messages; /* which clear the line before they are printed */
+  bool started;             /* a step was reported; the next fields are of the first one */
+  int64_t first_step, first_ns;
+  int64_t begin_ns;
+  int64_t shown_ns, epoch; /* of the newest line */
 } cli_progress_t;
 
-void cli_progress_begin(cli_progress_t *progress);
-void cli_progress_show(void *progress, const ls_progress_t *now); /* the trainer's hook */
+/* Before the run. `messages` is borrowed until the end. */
+void cli_progress_begin(cli_progress_t *progress, cli_messages_t *messages);
+/* The trainer's hook. */
+void cli_progress_show(void *progress, const ls_progress_t *now);
+/* After the run: what is printed next begins on a line of its own. */
+void cli_progress_end(cli_progress_t *progress);
+
+/* The line in at most `width` characters. Fields that do not fit are left out, the most important ones
+ * are kept.
+ * left_s is NAN while it is unknown. Pure. */
+enum { CLI_PROGRESS_BYTES = 640 };
+void cli_progress_format(const ls_progress_t *now, double elapsed_s, double left_s, int width,
+                         char text[CLI_PROGRESS_BYTES]);
 
 #endif

@@ -137,7 +137,6 @@ static ls_status_t leave(ls_world_t *world, ls_status_t status) {
 static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
                             const cli_args_t *args) {
   cli_progress_t progress;
-  cli_progress_begin(&progress);
   ls_train_hooks_t hooks = {.progress = args->quiet ? NULL : cli_progress_show,
                             .stop = stop_hook,
                             .user = &progress,
@@ -148,7 +147,9 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
   ls_status_t status = ls_trainer_create(ctx, world, config, &options, &trainer);
   cli_messages_settle(args->messages, world);
   if (status != LS_OK) return status;
+  cli_progress_begin(&progress, args->messages);
   status = ls_trainer_run(trainer, &hooks, &report);
+  cli_progress_end(&progress);
   ls_trainer_destroy(trainer);
   if (!ended_together(status) || ls_world_rank(world) != 0) return status;
   if (status == LS_ERR_INTERRUPTED)

@@ -27,6 +27,7 @@ typedef struct {
   float stats[LS_STAT_COUNT]; /* of the newest finished step, as the next two */
   int64_t step_ns;
   ls_step_parts_t parts;
+  int64_t device_bytes;
   int64_t told_step; /* the newest step that the progress hook heard of */
   double train_loss_first;
 } ls_loop_t;
@@ -92,7 +93,8 @@ static void report_progress(ls_loop_t *loop) {
                                                                : 0,
                             .val_loss = t->val_loss,
                             .val_accuracy = t->val_accuracy,
-                            .skipped_steps = loop->skipped};
+                            .skipped_steps = loop->skipped,
+                            .device_bytes = loop->device_bytes};
   loop->hooks->progress(loop->hooks->user, &progress);
 }
 
@@ -296,6 +298,8 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
                                                                   : 0,
                                           &loop.log);
   if (status == LS_OK && loop.hooks->trace_path) status = ls_trace_create(t->ctx, &loop.trace);
+  ls_trainer_need(t, &report->memory);
+  loop.device_bytes = report->memory.device_bytes;
   if (status == LS_OK) status = run_loop(&loop, report);
   bool together = status == LS_OK || status == LS_ERR_INTERRUPTED;
   ls_status_t asking = together ? ls_trainer_memory(t, &report->memory) : LS_OK;

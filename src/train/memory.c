@@ -132,17 +132,21 @@ static ls_status_t largest(ls_trainer_t *t, int64_t values[2]) {
   return status;
 }
 
-ls_status_t ls_trainer_memory(ls_trainer_t *t, ls_train_memory_t *memory) {
+void ls_trainer_need(const ls_trainer_t *t, ls_train_memory_t *need) {
   const ls_dataset_t *d = t->dataset;
   int64_t steps = t->total_steps < LS_LOG_CAPACITY ? t->total_steps : LS_LOG_CAPACITY;
   const ls_train_data_size_t data = {
       .samples_bytes = ls_train_samples_bytes(d->rows, d->inputs, d->classes ? 1 : d->outputs),
       .reading_bytes = d->reading_bytes,
       .log_bytes = steps * (int64_t)sizeof(double)};
-  int64_t used[2] = {0, ls_process_peak_bytes()};
   const ls_device_options_t options = {.threads = t->threads,
                                        .reproducible = t->config->parallel.reproducible};
-  ls_train_need(t->backend, &options, t->train.schedule, t->eval.schedule, &data, memory);
+  ls_train_need(t->backend, &options, t->train.schedule, t->eval.schedule, &data, need);
+}
+
+ls_status_t ls_trainer_memory(ls_trainer_t *t, ls_train_memory_t *memory) {
+  int64_t used[2] = {0, ls_process_peak_bytes()};
+  ls_trainer_need(t, memory);
   if (t->backend->host_memory) {
     used[0] = used[1];
   } else if (t->backend->device->memory) {

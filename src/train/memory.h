@@ -22,6 +22,8 @@ int64_t ls_train_samples_bytes(int64_t rows, int64_t inputs, int64_t target_valu
 void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *options,
                    const ls_schedule_t *train, const ls_schedule_t *eval, const ls_train_data_size_t *data,
                    ls_train_memory_t *need);
+/* What this trainer needs; what was used stays 0. Local. */
+void ls_trainer_need(const ls_trainer_t *t, ls_train_memory_t *need);
 /* What this trainer needs, and what the process and the device have used, of the rank that used most.
  * Collective. */
 ls_status_t ls_trainer_memory(ls_trainer_t *t, ls_train_memory_t *memory);

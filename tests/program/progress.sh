@@ -1,0 +1,52 @@
+#!/bin/sh
+# The progress line on a terminal, whose width it keeps, and elsewhere. What follows it begins on a line of its own.
+set -eu
+. "$(dirname "$0")/lib.sh"
+command -v script >/dev/null || { echo "skipped: no script (util-linux)"; exit 77; }
+cat >"$work/run.yaml" <<'EOF'
+model: {input: [8], loss: mse, layers: [{dense: {units: 16, activation: tanh}}, {dense: {units: 1}}]}
+data: {kind: synthetic, samples: 4000, inputs: 8, validation: 0.25}
+train: {batch: 50, epochs: 4, optimizer: {name: adam, lr: 0.001}}
+parallel: {backend: cpu, threads: 1}
+EOF
+export TERM=xterm
+
+# elsewhere: percentage, epoch, rate and time are missing no more, also in a run that is given in steps
+"$program" train "$work/run.yaml" >/dev/null 2>"$work/err"
+[ "$(grep -c . "$work/err")" -ge 4 ] || fail "no line per epoch: $(cat "$work/err")"
+line=' 50 %  epoch 2/4  step 120/240  loss [0-9.]*  val [0-9.]*  lr 0.001  [0-9,]* samples/s  [0-9.]* [kM]B  [0-9:]* elapsed'
+grep -q "^$line  [0-9:]* left\$" "$work/err" || fail "not the fields of $line: $(cat "$work/err")"
+"$program" train "$work/run.yaml" --set train.steps=120 --set train.epochs=0 --set data.validation=0 >/dev/null 2>"$work/err"
+grep -q ' 66 %  epoch 1  step 80/120 ' "$work/err" || fail "a run given in steps names no epoch: $(cat "$work/err")"
+
+# on_terminal COLUMNS INTERRUPT ARGUMENT...: trains on a terminal; types Ctrl-C once the line stands
+on_terminal() {
+  columns=$1 interrupt=$2
+  shift 2
+  : >"$work/screen"
+  {
+    tries=0
+    until grep -q 'loss' "$work/screen" || [ $tries = 300 ]; do sleep 0.1; tries=$((tries + 1)); done
+    [ "$interrupt" = no ] || printf '\003'
+    until grep -q 'whole run\|error' "$work/screen" || [ $tries = 600 ]; do sleep 0.1; tries=$((tries + 1)); done
+  } | script -qefc "stty cols $columns; '$program' train '$work/run.yaml' $*" "$work/screen" >/dev/null || true
+  tr '\r' '\n' <"$work/screen" | grep -a 'loss.*%\|%.*loss' | grep -a '^ *[0-9]* %  ' >"$work/lines" ||
+    fail "no progress on a terminal: $(cat "$work/screen")"
+}
+esc=$(printf '\033')
+
+# the line fits the width, alone and under mpirun
+for ranks in 1 2; do
+  on_terminal 50 no --ranks $ranks --set parallel.strategy=ddp
+  awk -v esc="$esc" '{ sub(esc "\\[K.*", "") } length($0) > 50 { exit 1 }' "$work/lines" ||
+    fail "wider than the terminal with $ranks ranks: $(cat -v "$work/lines")"
+  grep -q '^100 %' "$work/lines" || fail "no end with $ranks ranks: $(cat -v "$work/lines")"
+done
+
+# the interruption begins on a line of its own
+for ranks in 1 2; do
+  on_terminal 120 yes --ranks $ranks --set parallel.strategy=ddp --set train.epochs=1000000
+  grep -aq 'error: .*interrupted after' "$work/screen" || fail "not interrupted: $(tail -c 600 "$work/screen" | cat -v)"
+  sed "s/$esc\\[K//g" "$work/screen" | tr '\r' '\n' | grep -aq '^lockstep: error: .*interrupted after' ||
+    fail "the message does not begin its line with $ranks ranks: $(tail -c 600 "$work/screen" | cat -v)"
+done
