@@ -27,7 +27,7 @@ typedef struct {
   column_t *columns;
   int64_t count;  /* columns of the file */
   int64_t chosen; /* columns of the matrix */
-  float *values;  /* (rows, chosen), room for capacity values */
+  double *values; /* (rows, chosen), room for capacity values */
   int64_t capacity, rows;
   int64_t faults; /* bad cells and rows so far; the first FAULTS_SHOWN are reported */
 } table_t;
@@ -204,7 +204,7 @@ static ls_status_t refuse_ragged(table_t *t, ls_csv_cell_t *cell, int64_t cells)
 
 /* One row into `row` (chosen values). What is wrong with its cells is reported and counted; a status is only
  * what keeps the next row from being found. */
-static ls_status_t read_row(table_t *t, float *row) {
+static ls_status_t read_row(table_t *t, double *row) {
   for (int64_t i = 0;; i++) {
     ls_csv_cell_t cell;
     ls_status_t status = ls_csv_scan_cell(&t->scan, &cell);
@@ -224,7 +224,7 @@ static ls_status_t grow(table_t *t) {
   if (t->capacity - used >= t->chosen) return LS_OK;
   int64_t capacity = t->capacity ? t->capacity * 2 : FIRST_VALUES;
   if (capacity < used + t->chosen) capacity = used + t->chosen;
-  float *values = ls_realloc_array(t->ctx, t->values, (size_t)capacity, sizeof *values);
+  double *values = ls_realloc_array(t->ctx, t->values, (size_t)capacity, sizeof *values);
   if (!values) return LS_ERR_MEMORY;
   t->values = values;
   t->capacity = capacity;
@@ -255,14 +255,35 @@ static ls_status_t read_table(table_t *t, const ls_strings_t *want, const ls_str
   return status == LS_OK ? read_rows(t) : status;
 }
 
+/* The chosen columns' names in the order of the matrix: pointers, then the texts. */
+static ls_status_t copy_names(table_t *t, char ***names) {
+  size_t bytes = (size_t)t->chosen * sizeof **names;
+  for (int64_t i = 0; i < t->count; i++)
+    if (t->columns[i].place >= 0) bytes += strlen(t->columns[i].name) + 1;
+  char **list = ls_alloc(t->ctx, bytes);
+  if (!list) return LS_ERR_MEMORY;
+  char *text = (char *)(list + t->chosen);
+  for (int64_t i = 0; i < t->count; i++) {
+    const column_t *c = &t->columns[i];
+    if (c->place < 0) continue;
+    list[c->place] = strcpy(text, c->name);
+    text += strlen(text) + 1;
+  }
+  *names = list;
+  return LS_OK;
+}
+
 ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size,
                         const ls_strings_t *want, const ls_strings_t *except, ls_matrix_t *out) {
   table_t t = {.ctx = ctx};
   ls_arena_init(&t.arena, ctx);
   ls_status_t status = ls_csv_scan_begin(ctx, name, text, size, &t.scan);
   if (status == LS_OK) status = read_table(&t, want, except);
+  ls_matrix_t made = {.rows = t.rows, .cols = t.chosen};
+  if (status == LS_OK) status = copy_names(&t, &made.names);
   if (status != LS_OK) goto free_values;
-  *out = (ls_matrix_t){.rows = t.rows, .cols = t.chosen, .values = t.values};
+  status = ls_matrix_take(ctx, t.values, &made);
+  if (status == LS_OK) *out = made;
   goto free_header;
 
 free_values:

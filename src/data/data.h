@@ -44,12 +44,18 @@ typedef struct {
 typedef enum { LS_PART_TRAIN, LS_PART_VALIDATION } ls_part_t;
 
 /* x' = (x - mean) * scale, per column (csv, npy, synthetic) or one value for all (idx: pixels share a unit).
- * Computed on the training part. Columns that do not vary get scale 1. */
+ * Computed on the training part. Columns that do not vary get scale 1. The mean is f64, because a column may
+ * lie far from 0; where f32 holds every value that was measured, so does it the mean. */
 typedef struct {
-  int64_t inputs, outputs;           /* widths; outputs 0 for classes */
-  float *mean, *scale;               /* (inputs) */
-  float *target_mean, *target_scale; /* (outputs); real targets are normalised too */
+  int64_t inputs, outputs;     /* widths; outputs 0 for classes */
+  double *mean, *target_mean;  /* (inputs), (outputs); real targets are normalised too */
+  float *scale, *target_scale; /* (inputs), (outputs) */
 } ls_norm_t;
+
+/* One value, in f64: the same mean and scale give the same bits, and no difference overflows. */
+static inline float ls_norm_value(double x, double mean, float scale) {
+  return (float)((x - mean) * (double)scale);
+}
 
 typedef struct {
   ls_arena_t arena;
@@ -79,6 +85,8 @@ void ls_dataset_close(ls_dataset_t *dataset);
 uint64_t ls_order(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t index);
 /* Row of the dataset that is number `index` of a part. Pure. */
 int64_t ls_dataset_row(const ls_dataset_t *dataset, ls_part_t part, int64_t index);
+/* The same for `count` numbers from `index` on, at most 64, in less time. */
+void ls_dataset_rows(const ls_dataset_t *dataset, ls_part_t part, int64_t index, int count, int64_t *row);
 
 /* Where a slot's numbers go; memory of the step's inputs, owned by the caller. */
 typedef struct {

@@ -128,10 +128,9 @@ static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls
   ls_status_t status = ls_targets_take(ctx, want, r->target_name, &r->targets, d);
   if (status != LS_OK) return status;
   bool one_unit = config->kind == LS_DATA_IDX || r->features.bytes;
-  d->features = r->features.values;
-  r->features = (ls_matrix_t){0};
   status = split(ctx, config->validation, d);
-  return status == LS_OK ? ls_normalize(ctx, d, norm, config->normalize, one_unit) : status;
+  return status == LS_OK ? ls_normalize(ctx, d, &r->features, &r->targets, norm, config->normalize, one_unit)
+                         : status;
 }
 
 ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_memory_t *memory,
@@ -172,9 +171,19 @@ void ls_dataset_close(ls_dataset_t *d) {
 }
 
 /* One bijection of all rows: its first train_count places are the training part, the rest is held out. */
-int64_t ls_dataset_row(const ls_dataset_t *d, ls_part_t part, int64_t index) {
+void ls_dataset_rows(const ls_dataset_t *d, ls_part_t part, int64_t index, int count, int64_t *row) {
+  uint64_t place[LS_ORDER_EACH_MAX];
   ls_order_key_t key;
   ls_order_key_make(d->seed, LS_ORDER_SPLIT, 0, (uint64_t)d->rows, &key);
-  int64_t place = part == LS_PART_TRAIN ? index : d->train_count + index;
-  return (int64_t)ls_order_at(&key, (uint64_t)place);
+  for (int i = 0; i < count; i++)
+    place[i] = (uint64_t)((part == LS_PART_TRAIN ? index : d->train_count + index) + i);
+  ls_order_each(&key, place, count);
+  for (int i = 0; i < count; i++)
+    row[i] = (int64_t)place[i];
+}
+
+int64_t ls_dataset_row(const ls_dataset_t *d, ls_part_t part, int64_t index) {
+  int64_t row;
+  ls_dataset_rows(d, part, index, 1, &row);
+  return row;
 }

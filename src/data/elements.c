@@ -6,13 +6,25 @@
 #include <math.h>
 #include <string.h>
 
-static const uint8_t elem_bytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 4, 8}; /* by ls_elem_t */
-_Static_assert(sizeof elem_bytes == LS_ELEM_F64 + 1, "one size per element type");
+static const struct {
+  uint8_t bytes;
+  bool real, wide; /* wide: has values that f32 has not */
+} elems[] = {[LS_ELEM_U8] = {1},
+             [LS_ELEM_I8] = {1},
+             [LS_ELEM_U16] = {2},
+             [LS_ELEM_I16] = {2},
+             [LS_ELEM_U32] = {4, .wide = true},
+             [LS_ELEM_I32] = {4, .wide = true},
+             [LS_ELEM_U64] = {8, .wide = true},
+             [LS_ELEM_I64] = {8, .wide = true},
+             [LS_ELEM_F16] = {2, .real = true},
+             [LS_ELEM_F32] = {4, .real = true},
+             [LS_ELEM_F64] = {8, .real = true, .wide = true}};
 
 static ls_status_t check_shape(ls_ctx_t *ctx, const ls_array_t *a, size_t available, size_t offset,
                                int64_t *cols) {
   *cols = 1;
-  int64_t total_bytes = elem_bytes[a->type];
+  int64_t total_bytes = elems[a->type].bytes;
   for (int i = 0; i < a->rank; i++) {
     if (a->dim[i] < 1)
       return ls_fail(ctx, LS_ERR_DATA, "%s: dimension %d is %" PRId64 ": there are no samples in it", a->name,
@@ -36,52 +48,99 @@ static ls_status_t check_shape(ls_ctx_t *ctx, const ls_array_t *a, size_t availa
   return LS_OK;
 }
 
-/* One loop per element type; `word` is the unsigned integer of its size. */
-#define CONVERT(type, word, swap)                                                                            \
+/* IEEE 754 binary16: by its fields, because not every compiler has a type for it. */
+static float half_value(uint16_t bits) {
+  int exponent = bits >> 10 & 31;
+  float mantissa = (float)(bits & 1023), value;
+  if (exponent == 31)
+    value = mantissa > 0.0f ? NAN : INFINITY;
+  else
+    value = exponent == 0 ? ldexpf(mantissa, -24) : ldexpf(mantissa + 1024.0f, exponent - 25);
+  return bits & 0x8000 ? -value : value;
+}
+
+/* One loop per element type; `word` is the unsigned integer of its size, `out` what holds all of its values.
+ */
+#define CONVERT(out, type, word, swap)                                                                       \
   for (size_t i = 0; i < count; i++) {                                                                       \
     word w;                                                                                                  \
     type v;                                                                                                  \
     memcpy(&w, from + i * sizeof w, sizeof w);                                                               \
     w = foreign ? swap(w) : w;                                                                               \
     memcpy(&v, &w, sizeof v);                                                                                \
-    to[i] = (float)v;                                                                                        \
+    ((out *)to)[i] = (out)v;                                                                                 \
   }
 #define SAME(w) (w)
 
-static void convert(ls_elem_t type, bool foreign, const unsigned char *from, size_t count, float *to) {
+static void convert(ls_elem_t type, bool foreign, const unsigned char *from, size_t count, void *to) {
   switch (type) {
   case LS_ELEM_U8:
-    CONVERT(uint8_t, uint8_t, SAME) break;
+    CONVERT(float, uint8_t, uint8_t, SAME) break;
   case LS_ELEM_I8:
-    CONVERT(int8_t, uint8_t, SAME) break;
+    CONVERT(float, int8_t, uint8_t, SAME) break;
   case LS_ELEM_U16:
-    CONVERT(uint16_t, uint16_t, __builtin_bswap16) break;
+    CONVERT(float, uint16_t, uint16_t, __builtin_bswap16) break;
   case LS_ELEM_I16:
-    CONVERT(int16_t, uint16_t, __builtin_bswap16) break;
+    CONVERT(float, int16_t, uint16_t, __builtin_bswap16) break;
   case LS_ELEM_U32:
-    CONVERT(uint32_t, uint32_t, __builtin_bswap32) break;
+    CONVERT(double, uint32_t, uint32_t, __builtin_bswap32) break;
   case LS_ELEM_I32:
-    CONVERT(int32_t, uint32_t, __builtin_bswap32) break;
+    CONVERT(double, int32_t, uint32_t, __builtin_bswap32) break;
   case LS_ELEM_U64:
-    CONVERT(uint64_t, uint64_t, __builtin_bswap64) break;
+    CONVERT(double, uint64_t, uint64_t, __builtin_bswap64) break;
   case LS_ELEM_I64:
-    CONVERT(int64_t, uint64_t, __builtin_bswap64) break;
+    CONVERT(double, int64_t, uint64_t, __builtin_bswap64) break;
+  case LS_ELEM_F16:
+    CONVERT(float, uint16_t, uint16_t, __builtin_bswap16)
+    for (size_t i = 0; i < count; i++)
+      ((float *)to)[i] = half_value((uint16_t)((float *)to)[i]);
+    break;
   case LS_ELEM_F32:
-    CONVERT(float, uint32_t, __builtin_bswap32) break;
+    CONVERT(float, float, uint32_t, __builtin_bswap32) break;
   case LS_ELEM_F64:
-    CONVERT(double, uint64_t, __builtin_bswap64) break;
+    CONVERT(double, double, uint64_t, __builtin_bswap64) break;
   }
 }
 
-static ls_status_t check_finite(ls_ctx_t *ctx, const ls_array_t *a, size_t offset, int64_t cols, size_t count,
-                                const float *values) {
-  for (size_t i = 0; i < count; i++)
-    if (!isfinite(values[i]))
+/* Where element `i` of the matrix stands in the file, counted in elements. Column by column the first index
+ * runs fastest, also among the dimensions that make one row. */
+static size_t place_in_file(const ls_array_t *a, size_t cols, size_t i) {
+  if (!a->by_column) return i;
+  size_t column = i % cols, stride = (size_t)a->dim[0], place = i / cols;
+  for (int k = 1; k < a->rank; k++) {
+    size_t below = 1; /* columns per step of this index */
+    for (int j = k + 1; j < a->rank; j++)
+      below *= (size_t)a->dim[j];
+    place += column / below % (size_t)a->dim[k] * stride;
+    stride *= (size_t)a->dim[k];
+  }
+  return place;
+}
+
+/* A copy of the elements, still as the file has them, row by row. */
+static unsigned char *order_by_row(ls_ctx_t *ctx, const ls_array_t *a, size_t cols,
+                                   const unsigned char *from) {
+  size_t bytes = elems[a->type].bytes, rows = (size_t)a->dim[0];
+  unsigned char *to = ls_alloc_array(ctx, rows * cols, bytes);
+  for (size_t c = 0; to && c < cols; c++) {
+    const unsigned char *column = from + place_in_file(a, cols, c) * bytes;
+    for (size_t r = 0; r < rows; r++)
+      memcpy(to + (r * cols + c) * bytes, column + r * bytes, bytes);
+  }
+  return to;
+}
+
+static ls_status_t check_finite(ls_ctx_t *ctx, const ls_array_t *a, size_t offset, size_t cols, size_t count,
+                                const void *values) {
+  for (size_t i = 0; i < count; i++) {
+    float v = elems[a->type].wide ? (float)((const double *)values)[i] : ((const float *)values)[i];
+    if (!isfinite(v))
       return ls_fail(ctx, LS_ERR_DATA,
                      "%s: row %zu, column %zu (from 0; byte offset %zu) is %s: every value must be a finite "
                      "32-bit float",
-                     a->name, i / (size_t)cols, i % (size_t)cols, offset + i * elem_bytes[a->type],
-                     isnan(values[i]) ? "nan" : "infinite or too large");
+                     a->name, i / cols, i % cols, offset + place_in_file(a, cols, i) * elems[a->type].bytes,
+                     isnan(v) ? "nan" : "infinite or too large");
+  }
   return LS_OK;
 }
 
@@ -90,22 +149,27 @@ ls_status_t ls_array_read(ls_ctx_t *ctx, const ls_array_t *array, const void *by
   int64_t cols;
   ls_status_t status = check_shape(ctx, array, size - offset, offset, &cols);
   if (status != LS_OK) return status;
-  size_t count = (size_t)array->dim[0] * (size_t)cols;
-  float *values = ls_alloc_array(ctx, count, sizeof *values);
-  if (!values) return LS_ERR_MEMORY;
-
+  bool real = elems[array->type].real, wide = elems[array->type].wide;
   bool host_big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-  convert(array->type, array->big_endian != host_big, (const unsigned char *)bytes + offset, count, values);
-  bool real = array->type == LS_ELEM_F32 || array->type == LS_ELEM_F64;
-  status = real ? check_finite(ctx, array, offset, cols, count, values) : LS_OK;
+  size_t count = (size_t)array->dim[0] * (size_t)cols;
+  const unsigned char *from = (const unsigned char *)bytes + offset;
+  unsigned char *ordered = array->by_column ? order_by_row(ctx, array, (size_t)cols, from) : NULL;
+  if (array->by_column && !ordered) return LS_ERR_MEMORY;
+  void *values = ls_alloc_array(ctx, count, wide ? sizeof(double) : sizeof(float));
+  if (values) convert(array->type, array->big_endian != host_big, ordered ? ordered : from, count, values);
+  ls_free(ordered);
+  if (!values) return LS_ERR_MEMORY;
+  status = real ? check_finite(ctx, array, offset, (size_t)cols, count, values) : LS_OK;
   if (status != LS_OK) goto free_values;
 
-  *out = (ls_matrix_t){.rows = array->dim[0],
-                       .cols = cols,
-                       .values = values,
-                       .integers = !real,
-                       .bytes = array->type == LS_ELEM_U8};
-  return LS_OK;
+  ls_matrix_t made = {.rows = array->dim[0],
+                      .cols = cols,
+                      .values = wide ? NULL : values,
+                      .integers = !real,
+                      .bytes = array->type == LS_ELEM_U8};
+  if (wide) status = ls_matrix_take(ctx, values, &made);
+  if (status == LS_OK) *out = made;
+  return status;
 
 free_values:
   ls_free(values);

@@ -1,4 +1,4 @@
-/* Arrays of numbers as binary formats hold them, turned into f32 matrices. */
+/* Arrays of numbers as binary formats hold them, turned into matrices. */
 #ifndef LS_DATA_ELEMENTS_H
 #define LS_DATA_ELEMENTS_H
 
@@ -13,6 +13,7 @@ typedef enum {
   LS_ELEM_I32,
   LS_ELEM_U64,
   LS_ELEM_I64,
+  LS_ELEM_F16,
   LS_ELEM_F32,
   LS_ELEM_F64
 } ls_elem_t;
@@ -21,7 +22,8 @@ typedef struct {
   const char *name; /* file, for messages */
   ls_elem_t type;
   bool big_endian;
-  int rank; /* dimensions, 1 .. LS_ARRAY_RANK_MAX; the first is rows */
+  bool by_column; /* the first index runs fastest (Fortran's order) */
+  int rank;       /* dimensions, 1 .. LS_ARRAY_RANK_MAX; the first is rows */
   int64_t dim[32];
 } ls_array_t;
 enum { LS_ARRAY_RANK_MAX = 32 };

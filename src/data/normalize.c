@@ -1,20 +1,30 @@
 /* Shifts and scales data to mean 0 and standard deviation 1, both measured on the training part alone: what
- * is held out must not leak into training. Sums are in f64 and in two passes, so that the order of magnitude
- * of a column does not matter; a column that does not vary comes out exactly 0. */
+ * is held out must not leak into training. Values are f64 until they are shifted, sums are f64 and in two
+ * passes, so that neither the order of magnitude of a column nor its distance from 0 matters; a column that
+ * does not vary comes out exactly 0. */
+#include "data/order.h"
 #include "data/parts.h"
 
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
 
-/* A matrix of the dataset and where its values go. */
+/* A matrix of the dataset and where its mean and scale go. */
 typedef struct {
   const char *what; /* for messages */
-  float *values;    /* (rows, cols) */
-  int64_t cols;
-  float *mean, *scale; /* (cols) */
+  ls_matrix_t *matrix;
+  double *mean; /* (cols) */
+  float *scale; /* (cols) */
   bool one_unit;
 } side_t;
+
+/* Scratch of measuring one side. */
+typedef struct {
+  const ls_dataset_t *dataset;
+  const side_t *side;
+  double *shift, *sum, *row; /* (cols) each */
+  bool *exact;               /* (cols): f32 holds every value so far */
+} measure_t;
 
 /* Reciprocal deviation as f32; 1 where nothing varies. */
 static float scale_of(double variance) {
@@ -23,18 +33,34 @@ static float scale_of(double variance) {
   return scale < (double)FLT_MAX ? (float)scale : FLT_MAX;
 }
 
-/* sum[c] over training rows of (x - shift) and, squared, of (x - mean). A pass over all columns at a time. */
-static void sum_rows(const ls_dataset_t *d, const side_t *s, const double *shift, bool square, double *sum) {
-  for (int64_t c = 0; c < s->cols; c++)
-    sum[c] = 0.0;
-  for (int64_t i = 0; i < d->train_count; i++) {
-    const float *x = s->values + ls_dataset_row(d, LS_PART_TRAIN, i) * s->cols;
-    if (square)
-      for (int64_t c = 0; c < s->cols; c++)
-        sum[c] += ((double)x[c] - shift[c]) * ((double)x[c] - shift[c]);
-    else
-      for (int64_t c = 0; c < s->cols; c++)
-        sum[c] += (double)x[c] - shift[c];
+/* Adds one row: x - shift, or its square. */
+static void add_row(const measure_t *m, int64_t row, bool square) {
+  const ls_matrix_t *matrix = m->side->matrix;
+  int64_t cols = matrix->cols;
+  const double *x = matrix->wide ? matrix->wide + row * cols : m->row;
+  for (int64_t c = 0; c < cols && !matrix->wide; c++)
+    m->row[c] = matrix->values[row * cols + c];
+  if (square)
+    for (int64_t c = 0; c < cols; c++)
+      m->sum[c] += (x[c] - m->shift[c]) * (x[c] - m->shift[c]);
+  else
+    for (int64_t c = 0; c < cols; c++)
+      m->sum[c] += x[c] - m->shift[c];
+  for (int64_t c = 0; c < cols && matrix->wide; c++)
+    m->exact[c] &= (double)(float)x[c] == x[c];
+}
+
+/* sum[c] over training rows, in the order of the split, a pass over all columns at a time. */
+static void sum_rows(const measure_t *m, bool square) {
+  const ls_dataset_t *d = m->dataset;
+  for (int64_t c = 0; c < m->side->matrix->cols; c++)
+    m->sum[c] = 0.0;
+  for (int64_t i = 0; i < d->train_count; i += LS_ORDER_EACH_MAX) {
+    int64_t row[LS_ORDER_EACH_MAX];
+    int count = d->train_count - i < LS_ORDER_EACH_MAX ? (int)(d->train_count - i) : LS_ORDER_EACH_MAX;
+    ls_dataset_rows(d, LS_PART_TRAIN, i, count, row);
+    for (int k = 0; k < count; k++)
+      add_row(m, row[k], square);
   }
 }
 
@@ -46,34 +72,52 @@ static double total(const double *sum, int64_t count) {
   return t;
 }
 
-/* shift and sum: (cols) each, scratch. Starting from a value of the column itself keeps a constant column
- * exact. */
-static void measure(const ls_dataset_t *d, const side_t *s, double *shift, double *sum) {
-  const float *first = s->values + ls_dataset_row(d, LS_PART_TRAIN, 0) * s->cols;
-  double n = (double)d->train_count;
-  for (int64_t c = 0; c < s->cols; c++)
-    shift[c] = first[s->one_unit ? 0 : c];
-  sum_rows(d, s, shift, false, sum);
-  double mean_all = shift[0] + total(sum, s->cols) / (n * (double)s->cols);
-  for (int64_t c = 0; c < s->cols; c++) {
-    shift[c] = s->one_unit ? mean_all : shift[c] + sum[c] / n;
-    s->mean[c] = (float)shift[c];
+/* Starting from a value of the column itself keeps a constant column exact. */
+static void measure(const measure_t *m) {
+  const side_t *s = m->side;
+  const ls_matrix_t *matrix = s->matrix;
+  int64_t first = ls_dataset_row(m->dataset, LS_PART_TRAIN, 0) * matrix->cols, cols = matrix->cols;
+  double n = (double)m->dataset->train_count, all = n * (double)cols;
+  for (int64_t c = 0; c < cols; c++) {
+    m->shift[c] = ls_matrix_at(matrix, first + (s->one_unit ? 0 : c));
+    m->exact[c] = true;
   }
-  sum_rows(d, s, shift, true, sum);
-  double variance_all = total(sum, s->cols) / (n * (double)s->cols);
-  for (int64_t c = 0; c < s->cols; c++)
-    s->scale[c] = scale_of(s->one_unit ? variance_all : sum[c] / n);
+  sum_rows(m, false);
+  double mean_all = m->shift[0] + total(m->sum, cols) / all;
+  bool all_exact = true;
+  for (int64_t c = 0; c < cols; c++)
+    all_exact &= m->exact[c];
+  for (int64_t c = 0; c < cols; c++) {
+    m->shift[c] = s->one_unit ? mean_all : m->shift[c] + m->sum[c] / n;
+    s->mean[c] = (s->one_unit ? all_exact : m->exact[c]) ? (double)(float)m->shift[c] : m->shift[c];
+  }
+  sum_rows(m, true);
+  double variance_all = total(m->sum, cols) / all;
+  for (int64_t c = 0; c < cols; c++)
+    s->scale[c] = scale_of(s->one_unit ? variance_all : m->sum[c] / n);
 }
 
-/* In f64 per value, so that the same mean and scale give the same bits and no difference overflows. */
-static ls_status_t apply(ls_ctx_t *ctx, const ls_dataset_t *d, const side_t *s) {
+static ls_status_t measure_side(ls_ctx_t *ctx, const ls_dataset_t *d, const side_t *s) {
+  size_t cols = (size_t)s->matrix->cols;
+  double *scratch = ls_alloc_array(ctx, cols, 3 * sizeof *scratch + sizeof(bool));
+  if (!scratch) return LS_ERR_MEMORY;
+  const measure_t m = {.dataset = d,
+                       .side = s,
+                       .shift = scratch,
+                       .sum = scratch + cols,
+                       .row = scratch + 2 * cols,
+                       .exact = (bool *)(scratch + 3 * cols)};
+  measure(&m);
+  ls_free(scratch);
+  return LS_OK;
+}
+
+static ls_status_t check_finite(ls_ctx_t *ctx, const ls_dataset_t *d, const side_t *s) {
   for (int64_t row = 0; row < d->rows; row++) {
-    float *x = s->values + row * s->cols;
+    const float *x = s->matrix->values + row * s->matrix->cols;
     int bad = 0;
-    for (int64_t c = 0; c < s->cols; c++) {
-      x[c] = (float)(((double)x[c] - (double)s->mean[c]) * (double)s->scale[c]);
+    for (int64_t c = 0; c < s->matrix->cols; c++)
       bad |= !(fabsf(x[c]) <= FLT_MAX);
-    }
     if (bad)
       return ls_fail(ctx, LS_ERR_DATA,
                      "%s: row %" PRId64
@@ -84,24 +128,32 @@ static ls_status_t apply(ls_ctx_t *ctx, const ls_dataset_t *d, const side_t *s) 
   return LS_OK;
 }
 
-static ls_status_t fill(ls_ctx_t *ctx, ls_dataset_t *d, const side_t *s, const float *mean,
+static ls_status_t fill(ls_ctx_t *ctx, ls_dataset_t *d, const side_t *s, const double *mean,
                         const float *scale, bool compute) {
-  for (int64_t c = 0; c < s->cols; c++) {
-    s->mean[c] = mean ? mean[c] : 0.0f;
+  ls_status_t status = LS_OK;
+  for (int64_t c = 0; c < s->matrix->cols; c++) {
+    s->mean[c] = mean ? mean[c] : 0.0;
     s->scale[c] = scale ? scale[c] : 1.0f;
   }
-  if (!mean && !compute) return LS_OK;
-  if (!mean) {
-    double *scratch = ls_alloc_array(ctx, (size_t)s->cols, 2 * sizeof *scratch);
-    if (!scratch) return LS_ERR_MEMORY;
-    measure(d, s, scratch, scratch + s->cols);
-    ls_free(scratch);
-  }
-  return apply(ctx, d, s);
+  bool as_read = !mean && !compute;
+  if (s->matrix->read_wide) d->reading_bytes += s->matrix->rows * s->matrix->cols * (int64_t)sizeof(float);
+  if (as_read)
+    status = ls_collapse_warn(ctx, d->source, s->what, s->matrix);
+  else if (!mean)
+    status = measure_side(ctx, d, s);
+  if (status == LS_OK && (s->matrix->wide || !as_read))
+    status = ls_matrix_narrow(ctx, s->mean, s->scale, s->matrix);
+  return status == LS_OK && !as_read ? check_finite(ctx, d, s) : status;
 }
 
-ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *d, const ls_norm_t *given, bool compute,
-                         bool one_unit) {
+static float *take_values(ls_matrix_t *matrix) {
+  float *values = matrix->values;
+  matrix->values = NULL;
+  return values;
+}
+
+ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *d, ls_matrix_t *features, ls_matrix_t *targets,
+                         const ls_norm_t *given, bool compute, bool one_unit) {
   int64_t outputs = d->classes ? 0 : d->outputs;
   if (given && (given->inputs != d->inputs || given->outputs != outputs))
     return ls_fail(ctx, LS_ERR_MISMATCH,
@@ -111,17 +163,19 @@ ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *d, const ls_norm_t *given,
                    d->source, d->inputs, outputs, given->inputs, given->outputs);
   ls_norm_t *n = &d->norm;
   *n = (ls_norm_t){.inputs = d->inputs, .outputs = outputs};
-  n->mean = ls_arena_array(&d->arena, (size_t)(d->inputs + outputs), 2 * sizeof *n->mean);
-  if (!n->mean) return LS_ERR_MEMORY;
-  n->scale = n->mean + d->inputs;
-  n->target_mean = n->scale + d->inputs;
-  n->target_scale = n->target_mean + outputs;
+  n->mean = ls_arena_array(&d->arena, (size_t)(d->inputs + outputs), sizeof *n->mean);
+  n->scale = ls_arena_array(&d->arena, (size_t)(d->inputs + outputs), sizeof *n->scale);
+  if (!n->mean || !n->scale) return LS_ERR_MEMORY;
+  n->target_mean = n->mean + d->inputs;
+  n->target_scale = n->scale + d->inputs;
 
-  side_t features = {"feature", d->features, d->inputs, n->mean, n->scale, one_unit};
-  ls_status_t status =
-      fill(ctx, d, &features, given ? given->mean : NULL, given ? given->scale : NULL, compute);
-  if (status != LS_OK || outputs == 0) return status;
-  side_t targets = {"target", d->targets, outputs, n->target_mean, n->target_scale, false};
-  return fill(ctx, d, &targets, given ? given->target_mean : NULL, given ? given->target_scale : NULL,
-              compute);
+  const side_t x = {"feature", features, n->mean, n->scale, one_unit};
+  ls_status_t status = fill(ctx, d, &x, given ? given->mean : NULL, given ? given->scale : NULL, compute);
+  if (status != LS_OK) return status;
+  d->features = take_values(features);
+  if (outputs == 0) return LS_OK;
+  const side_t y = {"target", targets, n->target_mean, n->target_scale, false};
+  status = fill(ctx, d, &y, given ? given->target_mean : NULL, given ? given->target_scale : NULL, compute);
+  if (status == LS_OK) d->targets = take_values(targets);
+  return status;
 }

@@ -68,7 +68,7 @@ static ls_status_t refuse_type(const header_t *h, word_t d) {
     return ls_fail(h->ctx, LS_ERR_DATA, "%s: the array holds text (dtype %.*s), not numbers", h->name, d.len,
                    d.text);
   return ls_fail(h->ctx, LS_ERR_DATA,
-                 "%s: dtype '%.*s' is not supported (f4, f8, i1 to i8, u1 to u8 are): save "
+                 "%s: dtype '%.*s' is not supported (f2, f4, f8, i1 to i8, u1 to u8 are): save "
                  "array.astype('float32') instead",
                  h->name, d.len, d.text);
 }
@@ -79,7 +79,7 @@ static ls_status_t read_descr(header_t *h, ls_array_t *array) {
     ls_elem_t type;
   } types[] = {{"u1", LS_ELEM_U8},  {"i1", LS_ELEM_I8},  {"b1", LS_ELEM_U8},  {"u2", LS_ELEM_U16},
                {"i2", LS_ELEM_I16}, {"u4", LS_ELEM_U32}, {"i4", LS_ELEM_I32}, {"u8", LS_ELEM_U64},
-               {"i8", LS_ELEM_I64}, {"f4", LS_ELEM_F32}, {"f8", LS_ELEM_F64}};
+               {"i8", LS_ELEM_I64}, {"f2", LS_ELEM_F16}, {"f4", LS_ELEM_F32}, {"f8", LS_ELEM_F64}};
   skip_spaces(h);
   if (h->at < h->end && (*h->at == '[' || *h->at == '('))
     return ls_fail(h->ctx, LS_ERR_DATA,
@@ -100,13 +100,9 @@ static ls_status_t read_descr(header_t *h, ls_array_t *array) {
   return refuse_type(h, d);
 }
 
-static ls_status_t read_order(header_t *h) {
-  if (take_name(h, "False")) return LS_OK;
-  if (!take_name(h, "True")) return refuse(h, "fortran_order must be True or False");
-  return ls_fail(h->ctx, LS_ERR_DATA,
-                 "%s: the array is stored column by column (fortran_order: True): save "
-                 "numpy.ascontiguousarray(array) instead",
-                 h->name);
+static ls_status_t read_order(header_t *h, ls_array_t *array) {
+  array->by_column = take_name(h, "True");
+  return array->by_column || take_name(h, "False") ? LS_OK : refuse(h, "fortran_order must be True or False");
 }
 
 static bool take_size(header_t *h, int64_t *size) {
@@ -156,7 +152,9 @@ ls_status_t ls_npy_header_parse(ls_ctx_t *ctx, const char *text, size_t len, siz
     if (seen & 1u << key) return refuse(&h, "the key before this place comes twice");
     seen |= 1u << key;
     if (!take(&h, ':')) return refuse(&h, "a colon is missing after a key");
-    ls_status_t status = key == 0 ? read_descr(&h, array) : key == 1 ? read_order(&h) : read_shape(&h, array);
+    ls_status_t status = key == 0   ? read_descr(&h, array)
+                         : key == 1 ? read_order(&h, array)
+                                    : read_shape(&h, array);
     if (status != LS_OK) return status;
     comma = take(&h, ',');
   }

@@ -60,7 +60,7 @@ static double scaled(uint64_t mantissa, int64_t exponent) {
   return (double)(exponent < 0 ? value / power : value * power);
 }
 
-ls_number_t ls_number_parse(const char *text, size_t len, float *value) {
+ls_number_t ls_number_parse(const char *text, size_t len, double *value) {
   text_t t = {text, text + len};
   bool negative = take(&t, '-');
   if (!negative) take(&t, '+');
@@ -82,7 +82,7 @@ ls_number_t ls_number_parse(const char *text, size_t len, float *value) {
     if (exponent >= -400) v = scaled(mantissa, exponent);
   }
   if (!(v < 0x1.ffffffp127)) return LS_NUMBER_RANGE; /* from here on the nearest float is infinity */
-  *value = (float)(negative ? -v : v);
+  *value = negative ? -v : v;
   return LS_NUMBER_OK;
 }
 

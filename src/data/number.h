@@ -10,9 +10,9 @@ typedef enum {
   LS_NUMBER_RANGE /* a number, but larger than a 32-bit float can hold */
 } ls_number_t;
 
-/* *value is written only for LS_NUMBER_OK and is finite. Rounded to the nearest double, then to the nearest
- * float; tiny numbers become 0. */
-ls_number_t ls_number_parse(const char *text, size_t len, float *value);
+/* *value is written only for LS_NUMBER_OK and is finite, also as a float: the nearest double, or for more
+ * than 15 digits or extreme exponents one of its two neighbours. */
+ls_number_t ls_number_parse(const char *text, size_t len, double *value);
 
 /* YYYY-MM-DD, alone or followed by a time (ISO 8601: [T or space]hh:mm[:ss[.fff]][Z or +hh:mm]). */
 bool ls_number_is_date(const char *text, size_t len);

@@ -8,15 +8,20 @@
  * LS_ERR_CONFIG. */
 ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *config);
 
-/* Checks widths and row counts of what was read against each other and against what the model needs, and
- * gives the dataset its targets: values move into dataset->targets, or become dataset->labels. The matrices
- * are emptied as their values are taken. `target_name` for messages. LS_ERR_DATA. */
+/* Checks widths and row counts of what was read against each other and against what the model needs. Classes
+ * become dataset->labels, and their matrix is emptied. `target_name` for messages. LS_ERR_DATA. */
 ls_status_t ls_targets_take(ls_ctx_t *ctx, const ls_data_want_t *want, const char *target_name,
                             ls_matrix_t *targets, ls_dataset_t *dataset);
 
-/* Fills dataset->norm and applies it. given: use these values (NULL = compute from the training part);
+/* Fills dataset->norm and applies it; the values move into dataset->features and targets (classes: not
+ * there). given: use these values (NULL = compute from the training part, or with compute false none);
  * one_unit: all features share one mean and scale. LS_ERR_DATA, LS_ERR_MISMATCH, LS_ERR_MEMORY. */
-ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *dataset, const ls_norm_t *given, bool compute,
-                         bool one_unit);
+ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *dataset, ls_matrix_t *features, ls_matrix_t *targets,
+                         const ls_norm_t *given, bool compute, bool one_unit);
+
+/* Warns of columns whose digits f32 cannot hold: distinct values become equal, and the step between two
+ * floats there is more than a thousandth of the column's standard deviation. `what` is "feature" or "target".
+ * LS_ERR_MEMORY. */
+ls_status_t ls_collapse_warn(ls_ctx_t *ctx, const char *source, const char *what, const ls_matrix_t *matrix);
 
 #endif

@@ -1,4 +1,4 @@
-/* Whole files into memory, unpacked; and the matrix that every reader fills. */
+/* Whole files into memory, unpacked. */
 #include "data/read.h"
 #include "data/gunzip.h"
 
@@ -42,9 +42,4 @@ ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t 
   status = ls_gunzip(ctx, path, raw, raw_size, limit, bytes, size);
   ls_free(raw);
   return status;
-}
-
-void ls_matrix_release(ls_matrix_t *matrix) {
-  ls_free(matrix->values);
-  *matrix = (ls_matrix_t){0};
 }

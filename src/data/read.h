@@ -5,14 +5,30 @@
 
 #include "data/data.h"
 
-/* A matrix of numbers as read. Owned by the caller (ls_matrix_release). */
+/* A matrix of numbers as read: f32 where that holds every value exactly, else f64, so that normalisation sees
+ * all digits. Owned by the caller (ls_matrix_release). */
 typedef struct {
   int64_t rows, cols; /* cols: product of all further dimensions */
-  float *values;      /* (rows, cols) */
+  float *values;      /* (rows, cols), or NULL */
+  double *wide;       /* (rows, cols), or NULL: exactly one of the two is there */
+  char **names;       /* (cols) of the columns, one block with its texts; NULL: they have none */
   bool integers;      /* every value is an integer in the file's type (idx; npy of an integer type) */
+  bool read_wide;     /* values were f64 while they were read */
   bool bytes;         /* came as unsigned bytes (images) */
 } ls_matrix_t;
 void ls_matrix_release(ls_matrix_t *matrix);
+
+/* matrix.c */
+/* Takes `wide` (rows * cols values, each finite as f32; freed on failure) as the values of a matrix whose
+ * rows and cols are set. LS_ERR_MEMORY. */
+ls_status_t ls_matrix_take(ls_ctx_t *ctx, double *wide, ls_matrix_t *matrix);
+/* Makes the values f32: value i becomes (float)((value - mean[c]) * scale[c]), c = i mod cols. Where they are
+ * f64 the memory that this frees goes back. LS_ERR_MEMORY. */
+ls_status_t ls_matrix_narrow(ls_ctx_t *ctx, const double *mean, const float *scale, ls_matrix_t *matrix);
+
+static inline double ls_matrix_at(const ls_matrix_t *m, int64_t i) {
+  return m->wide ? m->wide[i] : (double)m->values[i];
+}
 
 /* From bytes in memory (`name` for messages). */
 ls_status_t ls_read_idx(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);

@@ -17,22 +17,22 @@ static ls_status_t take_labels(ls_ctx_t *ctx, const ls_data_want_t *want, const 
     return ls_fail(ctx, LS_ERR_DATA, "%" PRId64 " classes; at most %d are supported", want->outputs,
                    CLASSES_MAX);
   for (int64_t i = 0; i < targets->rows; i++) {
-    float v = targets->values[i];
-    if (v != floorf(v))
+    double v = ls_matrix_at(targets, i);
+    if (v != floor(v))
       return ls_fail(ctx, LS_ERR_DATA,
                      "%s: row %" PRId64
                      " (from 0): target %g is not a class number: use loss: mse for real targets",
-                     name, i, (double)v);
-    if (v < 0.0f || v >= (float)want->outputs)
+                     name, i, v);
+    if (v < 0.0 || v >= (double)want->outputs)
       return ls_fail(ctx, LS_ERR_DATA,
                      "%s: row %" PRId64 " (from 0): class %.0f, but the model's last layer has %" PRId64
                      " units: classes are 0 to %" PRId64,
-                     name, i, (double)v, want->outputs, want->outputs - 1);
+                     name, i, v, want->outputs, want->outputs - 1);
   }
   d->labels = ls_alloc_array(ctx, (size_t)targets->rows, sizeof *d->labels);
   if (!d->labels) return LS_ERR_MEMORY;
   for (int64_t i = 0; i < targets->rows; i++)
-    d->labels[i] = (int32_t)targets->values[i];
+    d->labels[i] = (int32_t)ls_matrix_at(targets, i);
   return LS_OK;
 }
 
@@ -60,7 +60,5 @@ ls_status_t ls_targets_take(ls_ctx_t *ctx, const ls_data_want_t *want, const cha
                    name, targets->cols, want->outputs, targets->cols,
                    targets->cols == 1 && targets->integers ? ", or use loss: cross-entropy for class numbers"
                                                            : "");
-  d->targets = targets->values;
-  *targets = (ls_matrix_t){0};
   return LS_OK;
 }

@@ -104,7 +104,7 @@ ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *featu
     for (int64_t r = 0; r < chunk; r++) { /* rows beyond the end repeat the last one */
       const float *from = features + (begin + (r < count ? r : count - 1)) * inputs;
       for (int64_t i = 0; i < inputs; i++)
-        batch.x[r * inputs + i] = (from[i] - norm->mean[i]) * norm->scale[i];
+        batch.x[r * inputs + i] = ls_norm_value((double)from[i], norm->mean[i], norm->scale[i]);
     }
     status = run_once(engine->run);
     if (status == LS_OK)
@@ -113,7 +113,8 @@ ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *featu
       for (int64_t o = 0; o < width; o++) {
         float value = y[r * width + o];
         outputs[(begin + r) * width + o] =
-            t->classes ? value : value / norm->target_scale[o] + norm->target_mean[o];
+            t->classes ? value
+                       : (float)((double)value / (double)norm->target_scale[o] + norm->target_mean[o]);
       }
   }
   ls_free(y);

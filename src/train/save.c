@@ -40,25 +40,32 @@ static ls_status_t make_views(ls_trainer_t *t, float *param, float *optim, ls_vi
   return short_of_memory ? LS_ERR_MEMORY : LS_OK;
 }
 
-static json_t *floats(const float *values, int64_t count) {
+/* One row of the normalisation as f64, which also holds every f32. */
+static json_t *norm_row(const double *mean, const float *scale, int64_t count) {
   json_t *list = json_array();
   for (int64_t i = 0; i < count; i++)
-    json_array_append_new(list, json_real((double)values[i]));
+    json_array_append_new(list, json_real(mean ? mean[i] : (double)scale[i]));
   return list;
 }
 
 static json_t *norm_json(const ls_norm_t *norm) {
-  return json_pack("{s:o, s:o, s:o, s:o}", "mean", floats(norm->mean, norm->inputs), "scale",
-                   floats(norm->scale, norm->inputs), "target_mean", floats(norm->target_mean, norm->outputs),
-                   "target_scale", floats(norm->target_scale, norm->outputs));
+  return json_pack("{s:o, s:o, s:o, s:o}", "mean", norm_row(norm->mean, NULL, norm->inputs), "scale",
+                   norm_row(NULL, norm->scale, norm->inputs), "target_mean",
+                   norm_row(norm->target_mean, NULL, norm->outputs), "target_scale",
+                   norm_row(NULL, norm->target_scale, norm->outputs));
 }
 
-static bool read_floats(const json_t *list, int64_t count, float *to) {
+/* Into one of the two. */
+static bool read_row(const json_t *list, int64_t count, double *mean, float *scale) {
   if (!json_is_array(list) || (int64_t)json_array_size(list) != count) return false;
   for (int64_t i = 0; i < count; i++) {
-    const json_t *value = json_array_get(list, (size_t)i);
-    if (!json_is_number(value) || !isfinite(json_number_value(value))) return false;
-    to[i] = (float)json_number_value(value);
+    const json_t *item = json_array_get(list, (size_t)i);
+    double value = json_number_value(item);
+    if (!json_is_number(item) || !isfinite(value)) return false;
+    if (mean)
+      mean[i] = value;
+    else
+      scale[i] = (float)value;
   }
   return true;
 }
@@ -71,18 +78,19 @@ ls_status_t ls_trainer_norm(ls_ctx_t *ctx, ls_arena_t *arena, const json_t *meta
     return LS_OK;
   }
   ls_norm_t *norm = ls_arena_alloc(arena, sizeof *norm);
-  float *values = ls_arena_array(arena, (size_t)(2 * inputs + 2 * outputs), sizeof *values);
-  if (!norm || !values) return LS_ERR_MEMORY;
+  double *mean = ls_arena_array(arena, (size_t)(inputs + outputs), sizeof *mean);
+  float *scale = ls_arena_array(arena, (size_t)(inputs + outputs), sizeof *scale);
+  if (!norm || !mean || !scale) return LS_ERR_MEMORY;
   *norm = (ls_norm_t){.inputs = inputs,
                       .outputs = outputs,
-                      .mean = values,
-                      .scale = values + inputs,
-                      .target_mean = values + 2 * inputs,
-                      .target_scale = values + 2 * inputs + outputs};
-  if (!read_floats(json_object_get(json, "mean"), inputs, norm->mean) ||
-      !read_floats(json_object_get(json, "scale"), inputs, norm->scale) ||
-      !read_floats(json_object_get(json, "target_mean"), outputs, norm->target_mean) ||
-      !read_floats(json_object_get(json, "target_scale"), outputs, norm->target_scale))
+                      .mean = mean,
+                      .scale = scale,
+                      .target_mean = mean + inputs,
+                      .target_scale = scale + inputs};
+  if (!read_row(json_object_get(json, "mean"), inputs, norm->mean, NULL) ||
+      !read_row(json_object_get(json, "scale"), inputs, NULL, norm->scale) ||
+      !read_row(json_object_get(json, "target_mean"), outputs, norm->target_mean, NULL) ||
+      !read_row(json_object_get(json, "target_scale"), outputs, NULL, norm->target_scale))
     return ls_fail(ctx, LS_ERR_MISMATCH,
                    "the checkpoint's normalisation does not fit a model of %lld inputs and %lld real targets",
                    (long long)inputs, (long long)outputs);

@@ -159,8 +159,7 @@ const row_t rows_data[] = {
     {"idx targets missing", IO, .config = IDX, .files = idx_no_targets, .expect = {"y.idx", "No such file"}},
 
     {"npy objects", DATA, .config = NPY, .files = npy_object, .expect = {"x.npy", "Python objects"}},
-    {"npy column by column", DATA, .config = NPY, .files = npy_fortran,
-     .expect = {"x.npy", "fortran_order", "ascontiguousarray"}},
+    {"npy column by column", OK, .config = NPY, .files = npy_fortran},
     {"npy text", DATA, .config = NPY, .files = npy_text, .expect = {"x.npy", "<U8"}},
     {"npy complex", DATA, .config = NPY, .files = npy_complex, .expect = {"x.npy", "<c8"}},
     {"npy cut short", DATA, .config = NPY, .files = npy_cut,

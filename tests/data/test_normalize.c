@@ -55,13 +55,13 @@ static void test_training_part_has_mean_0_deviation_1(void **state) {
     }
     if (c == 3) {
       assert_true(mean == 0.0 && square == 0.0); /* exactly */
-      assert_true(d->norm.scale[c] == 1.0f && d->norm.mean[c] == 0.1f);
+      assert_true(d->norm.scale[c] == 1.0f && d->norm.mean[c] == (double)0.1f);
       continue;
     }
     assert_true(fabs(mean) < 0.05); /* the mean of column 1 is rounded to f32 */
     assert_true(fabs(square - mean * mean - 1) < 1e-3);
   }
-  assert_true(fabsf(d->norm.target_mean[0] - 50.0f) < 3.0f);
+  assert_true(fabs(d->norm.target_mean[0] - 50.0) < 3.0);
   assert_true(fabsf(d->norm.target_scale[0] - 0.1f) < 0.02f);
   for (int64_t i = 0; i < ROWS; i++)
     assert_true(d->targets[i * 2 + 1] == 0.0f);
@@ -80,7 +80,7 @@ static void test_nothing_leaks(void **state) {
   for (int64_t i = 0; i < a->validation_count; i++)
     t.x[ls_dataset_row(a, LS_PART_VALIDATION, i)][0] = 1e9f;
   assert_int_equal(open_table(said.ctx, &t, 0.25, true, NULL, &b), LS_OK);
-  assert_memory_equal(a->norm.mean, b->norm.mean, COLS * sizeof(float));
+  assert_memory_equal(a->norm.mean, b->norm.mean, COLS * sizeof(double));
   assert_memory_equal(a->norm.scale, b->norm.scale, COLS * sizeof(float));
   int64_t row = ls_dataset_row(a, LS_PART_TRAIN, 0);
   assert_memory_equal(a->features + row * COLS, b->features + row * COLS, COLS * sizeof(float));
@@ -99,7 +99,7 @@ static void test_off_changes_nothing(void **state) {
   assert_memory_equal(d->features, t.x, sizeof t.x);
   assert_memory_equal(d->targets, t.y, sizeof t.y);
   for (int c = 0; c < COLS; c++)
-    assert_true(d->norm.mean[c] == 0.0f && d->norm.scale[c] == 1.0f);
+    assert_true(d->norm.mean[c] == 0.0 && d->norm.scale[c] == 1.0f);
   ls_dataset_close(d);
   said_close(&said);
 }
@@ -151,6 +151,94 @@ static void test_extremes(void **state) {
   said_close(&said);
 }
 
+/* Data that f32 holds: the mean is f32 too, and the values are those of releases that read everything as f32.
+ */
+static void test_f32_data_keep_their_bits(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  table_t t = table_make();
+  ls_dataset_t *d;
+  assert_int_equal(open_table(said.ctx, &t, 0.25, true, NULL, &d), LS_OK);
+  for (int c = 0; c < COLS; c++) {
+    double first = (double)t.x[ls_dataset_row(d, LS_PART_TRAIN, 0)][c], sum = 0, square = 0;
+    for (int64_t i = 0; i < 300; i++)
+      sum += (double)t.x[ls_dataset_row(d, LS_PART_TRAIN, i)][c] - first;
+    double mean = first + sum / 300;
+    for (int64_t i = 0; i < 300; i++) {
+      double v = (double)t.x[ls_dataset_row(d, LS_PART_TRAIN, i)][c] - mean;
+      square += v * v;
+    }
+    float scale = square > 0 ? (float)(1 / sqrt(square / 300)) : 1.0f;
+    for (int i = 0; i < ROWS; i++) {
+      float expected = (float)(((double)t.x[i][c] - (double)(float)mean) * (double)scale);
+      assert_memory_equal(&d->features[i * COLS + c], &expected, sizeof expected);
+    }
+  }
+  ls_dataset_close(d);
+  said_close(&said);
+}
+
+/* A CSV file of `rows` rows t = offset + u, y = target_offset + 2 u, z = 1 throughout, with u = 0 .. 100. */
+static ls_dataset_t *open_times(said_t *said, double offset, double target_offset, bool normalize,
+                                const ls_norm_t *norm) {
+  char text[8192] = "t,z,y\n";
+  size_t used = strlen(text);
+  for (int u = 0; u <= 100; u++)
+    used += (size_t)snprintf(text + used, sizeof text - used, "%.1f,0.1,%.1f\n", offset + u,
+                             target_offset + 2 * u);
+  ls_data_config_t config = {.kind = LS_DATA_CSV,
+                             .path = file_make("t.csv", text, used),
+                             .target = {1, {"y"}},
+                             .validation = 0.2,
+                             .normalize = normalize};
+  ls_data_want_t want = {.inputs = 2, .outputs = 1};
+  ls_dataset_t *d = NULL;
+  assert_int_equal(ls_dataset_open(said->ctx, &config, NULL, &want, 3, norm, &d), LS_OK);
+  return d;
+}
+
+/* Unix times, identifiers, prices in cents: their digits are there when the mean is subtracted. */
+static void test_a_large_offset_loses_nothing(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_dataset_t *plain = open_times(&said, 0, 0, true, NULL), *far = open_times(&said, 1.7e9, 3e9, true, NULL);
+  assert_string_equal(said.messages, "");
+  for (int i = 0; i <= 100; i++) {
+    assert_true(fabsf(plain->features[i * 2] - far->features[i * 2]) < 1e-6f);
+    assert_true(fabsf(plain->targets[i] - far->targets[i]) < 1e-6f);
+    assert_true(far->features[i * 2 + 1] == 0.0f); /* does not vary, and is no f32 */
+  }
+  assert_true(fabs(far->norm.mean[0] - plain->norm.mean[0] - 1.7e9) < 1e-6);
+  assert_true(far->norm.mean[1] == 0.1);
+  ls_dataset_t *again = open_times(&said, 1.7e9, 3e9, false, &far->norm);
+  assert_memory_equal(far->features, again->features, 202 * sizeof(float));
+  assert_memory_equal(far->targets, again->targets, 101 * sizeof(float));
+  ls_dataset_close(again);
+  ls_dataset_close(plain);
+  ls_dataset_close(far);
+  files_remove();
+  said_close(&said);
+}
+
+/* Without normalisation f32 has to hold the values themselves; columns that it cannot are named. */
+static void test_columns_that_collapse_are_named(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_dataset_close(open_times(&said, 1.7e9, 3e9, false, NULL));
+  assert_said(&said, "t.csv: feature column 't': 32-bit floats do not tell its values apart: 1700000000 and "
+                     "1700000001 both become 1700000000; use data.normalize: true");
+  assert_said(&said, "t.csv: target column 'y'");
+  assert_null(strstr(said.messages, "'z'"));
+  said_clear(&said);
+  ls_dataset_close(open_times(&said, 1e5, 0.1, false, NULL)); /* rounded, but told apart */
+  assert_string_equal(said.messages, "");
+  files_remove();
+  said_close(&said);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_training_part_has_mean_0_deviation_1),
@@ -158,6 +246,9 @@ int main(void) {
       cmocka_unit_test(test_off_changes_nothing),
       cmocka_unit_test(test_given_values),
       cmocka_unit_test(test_extremes),
+      cmocka_unit_test(test_f32_data_keep_their_bits),
+      cmocka_unit_test(test_a_large_offset_loses_nothing),
+      cmocka_unit_test(test_columns_that_collapse_are_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

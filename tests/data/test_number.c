@@ -35,9 +35,10 @@ static void test_accepts(void **state) {
               {"123456789012345678901234567890", 1.2345679e29f},
               {"16777217", 16777216.0f}};
   for (int i = 0; i < LS_COUNT(rows); i++) {
-    float v = -77.0f;
-    if (ls_number_parse(rows[i].text, strlen(rows[i].text), &v) != LS_NUMBER_OK)
+    double number = -77.0;
+    if (ls_number_parse(rows[i].text, strlen(rows[i].text), &number) != LS_NUMBER_OK)
       fail_msg("%s refused", rows[i].text);
+    float v = (float)number;
     if (memcmp(&v, &rows[i].value, sizeof v) != 0) fail_msg("%s gives %.9g", rows[i].text, (double)v);
   }
 }
@@ -76,25 +77,25 @@ static void test_refuses(void **state) {
                                     "\xe2\x88\x92"
                                     "1"};
   for (int i = 0; i < LS_COUNT(bad); i++) {
-    float v = -77.0f;
+    double v = -77.0;
     if (ls_number_parse(bad[i], strlen(bad[i]), &v) != LS_NUMBER_BAD) fail_msg("'%s' is not refused", bad[i]);
-    assert_true(v == -77.0f);
+    assert_true(v == -77.0);
   }
   static const char *const large[] = {"3.5e38",      "-3.5e38", "1e39", "1e400", "1e999999999999999999999",
                                       "3.4028236e38"};
   for (int i = 0; i < LS_COUNT(large); i++) {
-    float v = -77.0f;
+    double v = -77.0;
     assert_int_equal(ls_number_parse(large[i], strlen(large[i]), &v), LS_NUMBER_RANGE);
-    assert_true(v == -77.0f);
+    assert_true(v == -77.0);
   }
 }
 
 /* The bytes after `len` do not matter. */
 static void test_length_is_kept(void **state) {
   (void)state;
-  float v = 0;
+  double v = 0;
   assert_int_equal(ls_number_parse("12345", 3, &v), LS_NUMBER_OK);
-  assert_true(v == 123.0f);
+  assert_true(v == 123.0);
 }
 
 /* Shortest and long texts of many floats and doubles give what strtod gives. */
@@ -109,11 +110,22 @@ static void test_agrees_with_strtod(void **state) {
     if (!(fabs(d) < (double)FLT_MAX)) continue;
     char text[64];
     snprintf(text, sizeof text, "%.*g", (int)(1 + w.v[2] % 25), d);
-    float want = (float)strtod(text, NULL), got = NAN;
+    double exact = strtod(text, NULL), number = NAN;
+    float want = (float)exact, got;
     if (isinf(want)) continue;
-    assert_int_equal(ls_number_parse(text, strlen(text), &got), LS_NUMBER_OK);
+    assert_int_equal(ls_number_parse(text, strlen(text), &number), LS_NUMBER_OK);
+    assert_true(number >= nextafter(exact, -INFINITY) && number <= nextafter(exact, INFINITY));
+    got = (float)number;
     if (memcmp(&want, &got, sizeof got) != 0) fail_msg("%s: %.9g, not %.9g", text, (double)got, (double)want);
   }
+}
+
+/* Digits that a float has no room for are kept. */
+static void test_keeps_its_digits(void **state) {
+  (void)state;
+  double v = 0;
+  assert_int_equal(ls_number_parse("1700000001.25", 13, &v), LS_NUMBER_OK);
+  assert_true(v == 1700000001.25);
 }
 
 static void test_dates(void **state) {
@@ -144,9 +156,9 @@ static void test_dates(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_accepts),        cmocka_unit_test(test_refuses),
-      cmocka_unit_test(test_length_is_kept), cmocka_unit_test(test_agrees_with_strtod),
-      cmocka_unit_test(test_dates),
+      cmocka_unit_test(test_accepts),          cmocka_unit_test(test_refuses),
+      cmocka_unit_test(test_length_is_kept),   cmocka_unit_test(test_agrees_with_strtod),
+      cmocka_unit_test(test_keeps_its_digits), cmocka_unit_test(test_dates),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ static void digits_open(const char *features, const char *targets, int64_t rows)
   static const int32_t first[] = {7, 2, 1, 0, 4};
   assert_memory_equal(d->labels, first, sizeof first);
   const float mean = rows == 10000 ? 33.8f : 30.8f, spread = rows == 10000 ? 79.0f : 75.6f; /* of 255 */
-  assert_true(fabsf(d->norm.mean[0] - mean) < 0.5f);
+  assert_true(fabs(d->norm.mean[0] - (double)mean) < 0.5);
   assert_true(fabsf(1.0f / d->norm.scale[0] - spread) < 0.6f);
   ls_dataset_close(d);
   said_close(&said);

@@ -14,9 +14,10 @@ static inline void matrix_check(ls_ctx_t *ctx, ls_status_t status, ls_matrix_t *
     if (status != LS_ERR_DATA || said < 1 || said > errors_max) abort();
     return;
   }
+  if (!m->values == !m->wide) abort();
   if (m->rows < 1 || m->cols < 1) abort();
   for (int64_t i = 0; i < m->rows * m->cols; i++)
-    if (!isfinite(m->values[i])) abort();
+    if (!isfinite((float)ls_matrix_at(m, i))) abort();
   ls_matrix_release(m);
 }
 
