@@ -1,30 +1,38 @@
 #!/bin/sh
 # Installs the distribution packages that lockstep builds with, and says what it does. Idempotent.
-# As root or through sudo; with neither it prints the command to run and stops with status 1.
+# As root or through sudo; with neither it prints the command to run, and stops with status 1 if the build needs it.
+#   scripts/setup.sh         what the build and its tests need
+#   scripts/setup.sh --all   also what single tests and targets need that are skipped without (CI=true does the same)
 set -eu
 
 required="gcc g++ cmake ninja-build pkg-config libyaml-dev libjansson-dev libxxhash-dev zlib1g-dev \
 libcmocka-dev libopenblas-dev libhwloc-dev openmpi-bin libopenmpi-dev"
-optional="libdnnl-dev" # faster matrix products; OpenBLAS is used where the distribution lacks it
+optional="libdnnl-dev"  # faster matrix products; OpenBLAS is used where the distribution lacks it
+extras="scdoc chromium" # man pages; the test of the HTML report in a browser
 
-installed() {
-  dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'
+all=0
+case ${1:-} in
+--all) all=1 ;;
+"") ;;
+*) echo "usage: scripts/setup.sh [--all]" >&2 && exit 2 ;;
+esac
+case ${CI:-} in true | 1) all=1 ;; esac
+[ $all = 0 ] || optional="$optional $extras"
+
+# The packages of the list that are not installed.
+missing_of() {
+  for package in "$@"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || printf ' %s' "$package"
+  done
 }
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
   echo "setup: not a Debian or Ubuntu system: install the equivalents of: $required $optional" >&2
   exit 1
 fi
-
-missing=""
-for package in $required; do
-  installed "$package" || missing="$missing $package"
-done
-wanted=""
-for package in $optional; do
-  installed "$package" || wanted="$wanted $package"
-done
-if [ -z "$missing" ] && [ -z "$wanted" ]; then
+# shellcheck disable=SC2086 # lists of names
+missing=$(missing_of $required) wanted=$(missing_of $optional)
+if [ -z "$missing$wanted" ]; then
   echo "setup: all packages are installed"
   exit 0
 fi
@@ -34,7 +42,7 @@ if [ "$(id -u)" = 0 ]; then
 elif command -v sudo >/dev/null 2>&1; then
   as_root="sudo"
 elif [ -z "$missing" ]; then
-  echo "setup: optional packages are missing (slower matrix products): apt-get install$wanted"
+  echo "setup: optional packages are not installed: apt-get install --no-install-recommends$wanted"
   exit 0
 else
   echo "setup: these packages are missing; run as root:" >&2
@@ -42,22 +50,24 @@ else
   exit 1
 fi
 
-echo "setup: installing$missing$wanted"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 export DEBIAN_FRONTEND=noninteractive
+install() {
+  $as_root apt-get install -y -q --no-install-recommends "$@" >"$log" 2>&1
+}
+echo "setup: installing$missing$wanted"
 if ! $as_root apt-get update -q >"$log" 2>&1; then
   cat "$log" >&2
   echo "setup: apt-get update failed; trying with the package lists that are here" >&2
 fi
-available=""
-for package in $wanted; do
-  if apt-cache show "$package" >/dev/null 2>&1; then available="$available $package"; fi
-done
 # shellcheck disable=SC2086 # lists of names
-if ! $as_root apt-get install -y -q --no-install-recommends $missing $available >"$log" 2>&1; then
+if [ -n "$missing" ] && ! install $missing; then
   cat "$log" >&2
   echo "setup: the installation failed; the output above says why" >&2
   exit 1
 fi
+for package in $wanted; do # a distribution may lack one
+  install "$package" || echo "setup: $package could not be installed; what needs it is left out"
+done
 echo "setup: done"

@@ -26,11 +26,15 @@ leaked=$(nm -D --defined-only "$(dirname "$libdir")/liblockstep.so" | awk '$2 ==
   { echo "resnet50 is not found by name"; exit 1; }
 
 cd "$work"
+# As the README says: pkg-config with -rpath or LD_LIBRARY_PATH for a prefix of one's own, lockstep::lockstep in CMake.
 flags=$(pkg-config --cflags lockstep)
 # shellcheck disable=SC2046,SC2086 # lists of flags
 $cc -std=c17 -Wall -Werror $flags "$source/tests/install/consumer.c" -o shared $(pkg-config --libs lockstep) \
   -Wl,-rpath,"$(pkg-config --variable=libdir lockstep)"
 ./shared
+# shellcheck disable=SC2046,SC2086
+$cc -std=c17 -Wall -Werror $flags "$source/tests/install/consumer.c" -o without_rpath $(pkg-config --libs lockstep)
+LD_LIBRARY_PATH="$(pkg-config --variable=libdir lockstep)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" ./without_rpath
 # shellcheck disable=SC2046,SC2086
 $cc -std=c17 -Wall -Werror $flags "$source/tests/install/consumer.c" -o static \
   "$(pkg-config --variable=libdir lockstep)/liblockstep.a" $(pkg-config --static --libs lockstep | sed 's/-llockstep//')

@@ -3,9 +3,6 @@
 set -eu
 . "$(dirname "$0")/lib.sh"
 command -v mpirun >/dev/null 2>&1 || { echo "skipped: no mpirun"; exit 77; }
-OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM PRTE_ALLOW_RUN_AS_ROOT PRTE_ALLOW_RUN_AS_ROOT_CONFIRM
 
 cat >"$work/c.yaml" <<Y
 model: {input: [1], loss: mse, layers: [{dense: {units: 1}}]}
@@ -27,25 +24,24 @@ said() { # count, pattern on stderr
   count=$(grep -c -e "$2" "$work/err" || true)
   [ "$count" = "$1" ] || fail "\"$2\" was said $count times, not $1: $(cat "$work/err")"
 }
-ranks="mpirun -q --oversubscribe"
 
 says 0 "$program" train "$work/c.yaml" --quiet
 said 1 'holds dates and is left out'
 says 4 "$program" train "$work/c.yaml" --quiet --set data.path="$work/bad.csv"
 said 1 "'two' is not a finite number"
 # shellcheck disable=SC2086 # words
-says 3 $ranks -np 3 "$program" train "$work/bad.yaml"
+says 3 $launcher -np 3 "$program" train "$work/bad.yaml"
 said 1 'did you mean .batch'
 # shellcheck disable=SC2086
-says 3 $ranks -np 3 "$program" eval "$work/bad.yaml" --checkpoint "$work"
+says 3 $launcher -np 3 "$program" eval "$work/bad.yaml" --checkpoint "$work"
 said 1 'did you mean .batch'
 # shellcheck disable=SC2086
-says 4 $ranks -np 1 "$program" train "$work/c.yaml" : -np 1 "$program" train "$work/c.yaml" \
+says 4 $launcher -np 1 "$program" train "$work/c.yaml" : -np 1 "$program" train "$work/c.yaml" \
   --set data.path="$work/bad.csv" : -np 1 "$program" train "$work/c.yaml"
 said 1 "rank 1: .*'two' is not a finite number"
 said 1 'rank 1 has failed'
 # shellcheck disable=SC2086
-says 3 $ranks -np 1 "$program" train "$work/c.yaml" : -np 1 "$program" train "$work/bad.yaml" : \
+says 3 $launcher -np 1 "$program" train "$work/c.yaml" : -np 1 "$program" train "$work/bad.yaml" : \
   -np 1 "$program" train "$work/c.yaml"
 said 1 'rank 1: .*did you mean .batch'
 echo ok

@@ -1,0 +1,65 @@
+#!/bin/sh
+# What somebody with a new machine sees: a bare Debian in a folder, with git, make and a clone of this repository's
+# last commit, and in it `make demo && make test` as root. The system is thrown away afterwards; the log is kept.
+#   scripts/bare_debian.sh SUITE [COMMAND]     SUITE: bookworm, trixie; as root, with mmdebstrap and 6 GB in $TMPDIR
+#   README=1   afterwards the README's commands as an ordinary user with an empty home (scripts/readme_check.sh)
+#   CI=true    warnings are errors, and packages of single tests are installed too
+#   PACKAGES=  more packages, such as clang,libomp-dev (with CC=clang in COMMAND)
+#   MIRROR=    instead of http://deb.debian.org/debian      LOG=   instead of $TMPDIR/bare-SUITE.log
+set -eu
+suite=${1:?usage: scripts/bare_debian.sh SUITE [COMMAND]}
+command=${2:-make demo && make test}
+source_dir=$(cd "$(dirname "$0")/.." && pwd)
+mirror=${MIRROR:-http://deb.debian.org/debian}
+log=${LOG:-${TMPDIR:-/tmp}/bare-$suite.log}
+[ "$(id -u)" = 0 ] || { echo "bare_debian: root makes the system" >&2 && exit 1; }
+command -v mmdebstrap >/dev/null || { echo "bare_debian: mmdebstrap is missing: apt-get install mmdebstrap" >&2 && exit 1; }
+root=$(mktemp -d "${TMPDIR:-/tmp}/bare-$suite.XXXXXX")
+chmod 755 "$root"
+# The mounts below belong to a mount namespace of the chroot's own and end with it.
+trap 'rm -rf --one-file-system "$root"' EXIT
+
+# How this machine reaches packages (a proxy) holds in there too.
+settings=""
+for file in /etc/apt/apt.conf.d/99*; do
+  [ ! -f "$file" ] || settings="$settings --aptopt=$file"
+done
+# shellcheck disable=SC2086 # a list of options
+mmdebstrap --variant=minbase --mode=root $settings --include="git,make,ca-certificates${PACKAGES:+,$PACKAGES}" "$suite" \
+  "$root" "deb $mirror $suite main" "deb $mirror $suite-updates main" >"$log" 2>&1 || {
+  tail -3 "$log" >&2
+  echo "bare_debian: no system of $suite could be made; see $log" >&2
+  exit 1
+}
+cp /etc/resolv.conf "$root/etc/"
+echo "127.0.0.1 localhost $(hostname)" >"$root/etc/hosts" # without its own name there, mpirun asks for it for seconds
+git clone -q --bare "$source_dir" "$root/srv/lockstep"
+chmod -R a+rX "$root/srv/lockstep"
+git -C "$root/srv/lockstep" config safe.directory '*'
+
+cat >"$root/root/run" <<S
+set -e
+export HOME=/root DEBIAN_FRONTEND=noninteractive CI='${CI:-}'
+git config --global --add safe.directory '*'
+cd /root && git clone -q /srv/lockstep lockstep && cd lockstep
+$command
+S
+cat >"$root/root/readme" <<S
+set -e
+useradd --create-home user
+cd /home/user
+setpriv --reuid=user --regid=user --init-groups env -i PATH=/usr/bin:/bin HOME=/home/user TERM=dumb sh -c '
+  git config --global --add safe.directory "*"
+  git clone -q /srv/lockstep lockstep && cd lockstep && EXCEPT="make test" scripts/readme_check.sh'
+S
+inside() {
+  unshare --mount --propagation private sh -c 'mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" &&
+    mount --rbind /sys "$1/sys" && exec chroot "$1" sh "$2"' sh "$root" "$1" >>"$log" 2>&1
+}
+code=0
+inside /root/run || code=$?
+if [ $code = 0 ] && [ "${README:-0}" = 1 ]; then inside /root/readme || code=$?; fi
+grep -E 'error:|tests passed|\(Failed\)|\(Timeout\)|not measured|\(Skipped\)|\*\*\*Skipped|demo: with|readme_check:' "$log" |
+  head -40 || true
+echo "bare_debian: $suite, $(git -C "$source_dir" log -1 --format=%h): exit code $code; log $log"
+exit $code
