@@ -45,10 +45,12 @@ def cells_of(args, folder, preset, batch, ranks):
         if not rows:
             continue
         row = rows[0]
+        if row["bytes_per_device"] is None:
+            sys.exit(row["bytes_per_device_reason"])
         memory = run_json(shlex.split(row["command"]) + ["--json", "--quiet"])["bytes_per_device"]
         yield {"preset": preset, "batch": batch, "ranks": n, "predicted": row["bytes_per_device"],
                "by_train": memory["predicted"], "measured": memory["measured"], "fits": row["fits"],
-               "assumed": row["memory"]["libraries_assumed"], "libraries": row["memory"]["libraries"],
+               "libraries": row["memory"]["libraries"],
                "error": row["bytes_per_device"] / memory["measured"] - 1}
 
 
@@ -67,7 +69,7 @@ def main():
                 for c in cells_of(args, folder, preset, batch, [int(n) for n in args.ranks.split(",")]):
                     cells.append(c)
                     print(f"{preset:>12} {batch:>6} {c['ranks']:>5} {c['predicted'] / 1e6:13.1f} {c['measured'] / 1e6:12.1f} "
-                          f"{100 * c['error']:+7.2f} %{' libraries assumed' if c['assumed'] else ''}", flush=True)
+                          f"{100 * c['error']:+7.2f} %", flush=True)
     worst = max(abs(c["error"]) for c in cells)
     within = sum(abs(c["error"]) <= 0.02 for c in cells)
     print(f"{len(cells)} cells, {within} within 2 %, worst {100 * worst:.2f} %")

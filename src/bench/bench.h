@@ -12,10 +12,11 @@
  *   markdown.c html.c svg.c  the document for people
  *
  * Measurement: global_batch, ranks, strategy, precision, backend, device, threads_per_rank, params,
- * bytes_per_device {params, .., total}, flops_per_step (rank 0), collectives[], repetitions[] {step_time_us
- * {mean, median, p95}, samples_per_s, step_parts_us or null, grad_norm, loss, params_xxh3, gpu_limit, gpu
- * {window_s, busy_percent, energy_j, memory_used_bytes} or null}, curves {loss, grad_norm} or absent, traced
- * {steps, step_time_us, step_parts_us, collectives} or absent. */
+ * bytes_per_device {params, .., libraries, total: what plan and train call so}, flops_per_step (rank 0),
+ * collectives[], repetitions[] {step_time_us {mean, median, p95}, samples_per_s, step_parts_us or null,
+ * grad_norm, loss, params_xxh3, gpu_limit, gpu {window_s, busy_percent, energy_j, memory_used_bytes} or
+ * null}, curves {loss, grad_norm} or absent, traced {steps, step_time_us, step_parts_us, collectives} or
+ * absent. */
 #ifndef LS_BENCH_BENCH_H
 #define LS_BENCH_BENCH_H
 

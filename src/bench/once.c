@@ -123,14 +123,21 @@ static json_t *collectives_json(const gather_t *g) {
   return list;
 }
 
-static json_t *bytes_json(const ls_schedule_t *s) {
+/* What a rank takes of its device, as plan and train count it: the training step, what else lockstep
+ * allocates, and what libraries take beside that, which only a measurement shows. */
+static json_t *bytes_json(const ls_schedule_t *s, const ls_train_memory_t *m) {
   ls_fit_t fit;
   ls_schedule_fit(s, &fit);
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "params", (json_int_t)fit.params_bytes,
-                   "gradients", (json_int_t)fit.gradients_bytes, "optimizer", (json_int_t)fit.optimizer_bytes,
-                   "data", (json_int_t)fit.data_bytes, "inputs", (json_int_t)fit.inputs_bytes, "activations",
-                   (json_int_t)fit.transient_bytes, "other", (json_int_t)fit.other_bytes, "total",
-                   (json_int_t)fit.device_total_bytes);
+  json_t *j = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "params", (json_int_t)fit.params_bytes,
+                        "gradients", (json_int_t)fit.gradients_bytes, "optimizer",
+                        (json_int_t)fit.optimizer_bytes, "data", (json_int_t)fit.data_bytes, "inputs",
+                        (json_int_t)fit.inputs_bytes, "activations", (json_int_t)fit.transient_bytes, "other",
+                        (json_int_t)(fit.other_bytes + m->device_bytes - m->step_bytes));
+  bool measured = m->device_used_bytes > m->device_bytes;
+  json_object_set_new(j, "libraries",
+                      measured ? json_integer(m->device_used_bytes - m->device_bytes) : json_null());
+  json_object_set_new(j, "total", measured ? json_integer(m->device_used_bytes) : json_null());
+  return j;
 }
 
 static json_t *header_json(const gather_t *g, const ls_config_t *config, const ls_train_report_t *r) {
@@ -148,8 +155,8 @@ static json_t *header_json(const gather_t *g, const ls_config_t *config, const l
                    shards, "bucket_bytes", (json_int_t)config->parallel.bucket_bytes, "buckets", buckets,
                    "precision", ls_math_names[config->train.precision], "backend", r->backend, "device",
                    r->device, "threads_per_rank", r->threads_per_rank, "params", (json_int_t)r->params,
-                   "bytes_per_device", bytes_json(s), "flops_per_step", (json_int_t)flops, "collectives",
-                   collectives_json(g), "repetitions");
+                   "bytes_per_device", bytes_json(s, &r->memory), "flops_per_step", (json_int_t)flops,
+                   "collectives", collectives_json(g), "repetitions");
 }
 
 /* Final loss: on the validation part when there is one, else the mean of the last training losses. */

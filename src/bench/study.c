@@ -97,6 +97,13 @@ static json_t *number_of(const json_t *variant, const char *path, double scale) 
   return ls_bench_json_number(scale * ls_bench_number(variant, path));
 }
 
+/* Of the device, without libraries: exact. */
+static json_t *planned_bytes(const json_t *v) {
+  double libraries = ls_bench_number(v, "bytes_per_device.libraries");
+  return ls_bench_json_number(ls_bench_number(v, "bytes_per_device.total") -
+                              (isfinite(libraries) ? libraries : 0));
+}
+
 /* What the tables show of one variant; its reason when it could not be measured. */
 static json_t *side_json(const json_t *v) {
   if (!v) return json_null();
@@ -108,7 +115,7 @@ static json_t *side_json(const json_t *v) {
   json_object_set_new(side, "step_time_ms", number_of(v, "step_time_us.mean", 1e-3));
   json_object_set_new(side, "step_time_low_ms", number_of(v, "step_time_us.low", 1e-3));
   json_object_set_new(side, "step_time_high_ms", number_of(v, "step_time_us.high", 1e-3));
-  json_object_set_new(side, "planned_bytes", number_of(v, "bytes_per_device.total", 1));
+  json_object_set_new(side, "planned_bytes", planned_bytes(v));
   json_object_set_new(side, "used_bytes", number_of(v, "gpu.memory_used_bytes", 1));
   json_object_set_new(side, "peak_flops_percent", number_of(v, "utilisation.peak_flops_percent", 1));
   json_object_set_new(side, "gpu_busy_percent", number_of(v, "gpu.busy_percent", 1));

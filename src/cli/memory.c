@@ -23,15 +23,17 @@ static void predict(ls_ctx_t *own, const ls_train_report_t *r, cli_memory_t *m) 
     if (path && ls_path_exists(path)) ls_profile_load(own, path, machine, &profile);
     ls_free(path);
   }
-  m->predicted_bytes =
-      ls_plan_device_bytes(profile, backend, r->world_size, &m->need, &m->library_bytes, &m->library_assumed);
+  bool assumed;
+  int64_t bytes =
+      ls_plan_device_bytes(profile, backend, r->world_size, &m->need, &m->library_bytes, &assumed);
+  if (!assumed) m->predicted_bytes = bytes;
   ls_profile_destroy(profile);
   ls_free(machine);
 }
 
 void cli_memory_predict(const ls_train_report_t *report, cli_memory_t *memory) {
   ls_ctx_t *own = ls_ctx_create(NULL, NULL);
-  *memory = (cli_memory_t){.need = report->memory, .predicted_bytes = report->memory.device_bytes};
+  *memory = (cli_memory_t){.need = report->memory};
   if (own) predict(own, report, memory);
   ls_ctx_destroy(own);
 }
@@ -40,22 +42,34 @@ static json_t *known(int64_t bytes) {
   return bytes > 0 ? json_integer(bytes) : json_null();
 }
 
+static const char no_libraries[] = "libraries: not measured here, run lockstep probe";
+
+json_t *cli_memory_reason(bool libraries) {
+  return libraries ? json_null() : json_string(no_libraries);
+}
+
 json_t *cli_memory_report(const cli_memory_t *m) {
   json_t *j = cli_memory_json(&m->need);
-  json_object_set_new(j, "predicted", json_integer(m->predicted_bytes));
+  bool libraries = m->predicted_bytes > 0;
+  json_object_set_new(j, "predicted", known(m->predicted_bytes));
+  json_object_set_new(j, "predicted_reason", cli_memory_reason(libraries));
   json_object_set_new(j, "measured", known(m->need.device_used_bytes));
   json_object_set_new(j, "host_measured", known(m->need.host_used_bytes));
-  json_object_set_new(j, "libraries", json_integer(m->library_bytes));
-  json_object_set_new(j, "libraries_assumed", json_boolean(m->library_assumed));
+  json_object_set_new(j, "libraries", libraries ? json_integer(m->library_bytes) : json_null());
   json_object_set_new(j, "capacity", known(m->need.device_total_bytes));
   return j;
 }
 
 void cli_memory_print(const cli_memory_t *m) {
-  printf("  %-24s %12s predicted (libraries %s%s)", "memory of a device", cli_bytes(m->predicted_bytes),
-         cli_bytes(m->library_bytes), m->library_assumed ? ", assumed" : "");
-  if (m->need.device_used_bytes > 0)
-    printf(", %s measured, %+.1f %%", cli_bytes(m->need.device_used_bytes),
-           100 * ((double)m->predicted_bytes / (double)m->need.device_used_bytes - 1));
+  const int64_t used_bytes = m->need.device_used_bytes, predicted_bytes = m->predicted_bytes;
+  if (predicted_bytes > 0)
+    printf("  %-24s %12s predicted (libraries %s)", "memory of a device", cli_bytes(predicted_bytes),
+           cli_bytes(m->library_bytes));
+  else
+    printf("  %-24s %12s needed by schedule and data (%s)", "memory of a device",
+           cli_bytes(m->need.device_bytes), no_libraries);
+  if (used_bytes > 0) printf(", %s measured", cli_bytes(used_bytes));
+  if (used_bytes > 0 && predicted_bytes > 0)
+    printf(", %+.1f %%", 100 * ((double)predicted_bytes / (double)used_bytes - 1));
   putchar('\n');
 }

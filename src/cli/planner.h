@@ -41,11 +41,14 @@ json_t *cli_memory_json(const ls_train_memory_t *memory);
 /* Beside it, what libraries take here by this machine's profile. */
 typedef struct {
   ls_train_memory_t need;
-  int64_t library_bytes, predicted_bytes;
-  bool library_assumed;
+  int64_t library_bytes;
+  int64_t
+      predicted_bytes; /* need and libraries; 0 = libraries are not measured here, so nothing is predicted */
 } cli_memory_t;
 void cli_memory_predict(const ls_train_report_t *report, cli_memory_t *memory);
 json_t *cli_memory_report(const cli_memory_t *memory);
+/* Why a total is null: null where the libraries are measured, else a text. */
+json_t *cli_memory_reason(bool libraries);
 void cli_memory_print(const cli_memory_t *memory);
 
 /* train: with strategy auto and no launcher around, chooses and puts the choice into *args as further --set

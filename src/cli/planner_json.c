@@ -19,8 +19,8 @@ static json_t *parts_json(const ls_candidate_t *c) {
 
 static json_t *memory_json(const ls_candidate_t *c) {
   json_t *j = cli_memory_json(&c->need);
-  json_object_set_new(j, "libraries", json_integer(c->library_bytes));
-  json_object_set_new(j, "libraries_assumed", json_boolean(c->library_assumed));
+  json_object_set_new(j, "libraries", c->library_assumed ? json_null() : json_integer(c->library_bytes));
+  json_object_set_new(j, "libraries_allowed", json_integer(c->library_bytes));
   return j;
 }
 
@@ -45,7 +45,9 @@ static json_t *candidate_json(ls_arena_t *arena, const cli_args_t *args, const l
   json_object_set_new(j, "samples_per_s", cli_number(c->samples_per_s));
   json_object_set_new(j, "speedup", cli_number(c->speedup));
   json_object_set_new(j, "efficiency", cli_number(c->efficiency));
-  json_object_set_new(j, "bytes_per_device", json_integer(c->device_bytes));
+  json_object_set_new(j, "bytes_per_device",
+                      c->library_assumed ? json_null() : json_integer(c->device_bytes));
+  json_object_set_new(j, "bytes_per_device_reason", cli_memory_reason(!c->library_assumed));
   json_object_set_new(j, "memory", memory_json(c));
   json_object_set_new(j, "fits", json_boolean(c->fits));
   json_object_set_new(j, "cost",

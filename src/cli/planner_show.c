@@ -28,7 +28,8 @@ static void print_row(const ls_plan_t *plan, int i) {
   else if (c->priced)
     printf(" %7s %6s", "-", "-"); /* nothing was priced on one device */
   if (c->priced) printf(" %9.1f", c->exposed_ns * 1e-3);
-  printf(" %10s %-4s", cli_bytes(c->device_bytes), c->fits ? "yes" : "NO");
+  printf(" %10s%c %-4s", cli_bytes(c->library_assumed ? c->need.device_bytes : c->device_bytes),
+         c->library_assumed ? '+' : ' ', c->fits ? "yes" : "NO");
   if (isfinite(c->epoch_s)) printf(" %9.2f", c->epoch_s);
   if (isfinite(c->epoch_kwh)) printf(" %9.4f", c->epoch_kwh);
   if (isfinite(c->epoch_cost)) printf(" %9.4f", c->epoch_cost);
@@ -100,7 +101,7 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
     printf("reproducible: %lld shards, the same bits for every candidate\n\n", (long long)plan->shards);
   printf("  devices   strategy buck micro      step us [       low       high ]    samples/s speed-up  eff.  "
          " exposed  "
-         "bytes/dev. fits");
+         "bytes/dev.  fits");
   if (epoch) printf("   epoch s");
   if (epoch && isfinite(best->epoch_kwh)) printf("       kWh");
   if (epoch && isfinite(best->epoch_cost)) printf(" %9s", cost->currency);
@@ -127,8 +128,13 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
       printf("  %d devices do not win up to a global batch of %lld\n", c->devices,
              (long long)plan->batch_max);
   }
-  printf("  bytes/dev. include %s for libraries, %s\n", cli_bytes(best->library_bytes),
-         best->library_assumed ? "assumed: lockstep probe measures it" : "measured");
+  if (best->library_assumed)
+    printf(
+        "  bytes/dev. with a + are without libraries, which are not measured here (run lockstep probe); fits "
+        "allows %s for them\n",
+        cli_bytes(best->library_bytes));
+  else
+    printf("  bytes/dev. include %s for libraries, measured\n", cli_bytes(best->library_bytes));
   print_ownership(config, &plan->ownership, best->host);
   print_purchases(config, plan);
   printf("  profile: %s%s\n", planned->path,

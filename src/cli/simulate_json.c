@@ -18,7 +18,7 @@ static json_t *point_json(const cli_simulation_t *sim, const cli_simulated_row_t
   if (sim->has_workload)
     json_object_set_new(j, "strategy", json_string(cli_simulate_strategies[row->strategy]));
   else
-    json_object_update_new(j, json_pack("{s:I, s:I, s:b}", "bytes_per_device", (json_int_t)p->device_bytes,
+    json_object_update_new(j, json_pack("{s:I, s:I, s:b}", "step_bytes", (json_int_t)p->device_bytes,
                                         "device_memory_bytes", (json_int_t)p->memory_bytes, "fits", p->fits));
   return j;
 }

@@ -36,7 +36,7 @@ static void print_points(const cli_simulation_t *sim) {
   bool unequal = sim->machine.kinds > 1;
   printf("%7s %-13s%10s %11s %14s %9s %10s %13s  %s\n", "ranks", unequal ? "shares" : "", "global", "step",
          "samples/s", "speed-up", "efficiency", "exposed comm.",
-         sim->has_workload ? "strategy, algorithm" : "bytes/device, algorithm");
+         sim->has_workload ? "strategy, algorithm" : "step's bytes, algorithm");
   for (int i = 0; i < sim->row_count; i++) {
     const cli_simulated_row_t *row = &sim->row[i];
     const ls_sim_point_t *p = &row->point;

@@ -28,10 +28,15 @@ static double needed_mb(const ls_candidate_t *c) {
   return (double)(c->host_short ? c->need.host_bytes : c->device_bytes) * 1e-6;
 }
 
+/* Where the libraries are not measured, part of what is needed is no more than an allowance for them. */
+static const char *allowance(const ls_candidate_t *c) {
+  return c->library_assumed && !c->host_short ? " with an allowance for libraries (not measured here)" : "";
+}
+
 static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const ls_candidate_t *c) {
   if (!c->fits)
-    return ls_arena_printf(arena, "does not fit: %.1f MB%s for each rank", needed_mb(c),
-                           c->host_short ? " of the host's memory" : "");
+    return ls_arena_printf(arena, "does not fit: %.1f MB%s for each rank%s", needed_mb(c),
+                           c->host_short ? " of the host's memory" : "", allowance(c));
   if (!c->priced) return c->why;
   double slower = 100 * (c->step.ns / best->step.ns - 1), exposed = 100 * c->exposed_ns / c->step.ns;
   const char *sure = c->step.low_ns > best->step.high_ns ? "" : " (the intervals overlap)";
@@ -77,9 +82,9 @@ ls_status_t ls_plan_nothing_chosen(ls_ctx_t *ctx, const ls_plan_t *plan) {
   bool host = least->host || least->host_short;
   return ls_fail(
       ctx, LS_ERR_MEMORY,
-      "plan: no candidate fits: the smallest needs %.1f MB%s for each of %d rank%s (samples in memory: "
+      "plan: no candidate fits: the smallest needs %.1f MB%s%s for each of %d rank%s (samples in memory: "
       "%.1f MB), and %.1f MB are there for %s; use a smaller network, batch or data set",
-      needed_mb(least), least->host_short ? " of the host's memory" : "", least->devices,
+      needed_mb(least), least->host_short ? " of the host's memory" : "", allowance(least), least->devices,
       least->devices == 1 ? "" : "s", (double)least->need.samples_bytes * 1e-6,
       (double)(least->host_short ? plan->host_memory_bytes : plan->memory_bytes) * 1e-6,
       host ? "all of them" : "each");

@@ -20,8 +20,8 @@ typedef struct {
   ls_fit_t fit;           /* of rank 0, which has the most: the training step alone */
   ls_train_memory_t need; /* of rank 0: all that the run allocates */
   int64_t library_bytes;  /* what libraries take beside it */
-  bool library_assumed;   /* the profile does not have that: a cautious figure */
-  int64_t device_bytes;   /* of a device: need.device_bytes + library_bytes */
+  bool library_assumed;   /* the profile does not have that: an allowance, for `fits` and nothing else */
+  int64_t device_bytes;   /* of a device: need.device_bytes + library_bytes; a prediction unless assumed */
   bool timed;             /* for this plan */
   int64_t timing_ns;      /* that the last timing took */
   bool fits;              /* into the memory of a device, and of the host */

@@ -1,4 +1,5 @@
 /* Repetitions inside one process: what is measured, that repetitions end with the same parameters, curves. */
+#include "base/process.h"
 #include "bench/bench.h"
 
 #include <math.h>
@@ -54,6 +55,24 @@ static void test_repetitions(void **state) {
   json_decref(m);
 }
 
+static void bytes_per_device_mean_what_plan_and_train_call_so(void **state) {
+  (void)state;
+  ls_bench_once_t plan = {.repetitions = 1, .warmup_steps = 1, .steps = 2};
+  json_t *m = NULL, *value;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  assert_int_equal(once(ctx, &plan, &m), LS_OK);
+  ls_ctx_destroy(ctx);
+  const char *part;
+  double sum = 0, total = ls_bench_number(m, "bytes_per_device.total");
+  json_object_foreach(json_object_get(m, "bytes_per_device"), part, value) {
+    if (strcmp(part, "total") != 0) sum += json_number_value(value);
+  }
+  assert_true(sum == total);
+  assert_true(total > 1e6); /* of a process, not of the step alone */
+  assert_true(total <= (double)ls_process_peak_bytes());
+  json_decref(m);
+}
+
 static void test_curves(void **state) {
   (void)state;
   char path[] = "/tmp/lockstep-test-XXXXXX";
@@ -98,7 +117,8 @@ static void test_failed_allocations(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_repetitions), cmocka_unit_test(test_curves),
-                                     cmocka_unit_test(test_failed_allocations)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_repetitions), cmocka_unit_test(bytes_per_device_mean_what_plan_and_train_call_so),
+      cmocka_unit_test(test_curves), cmocka_unit_test(test_failed_allocations)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,6 +54,14 @@ grep -q "predicted" "$work/auto.err" || fail "strategy auto does not say its cho
 [ "$(field "$work/rules.json" strategy)" = single_gpu ] || fail "the study's rules"
 "$program" plan "$config" --emit slurm 2>"$work/err" && fail "--emit slurm was taken"
 grep -q "sbatch" "$work/err" || fail "--emit slurm: no remedy"
+# Memory was predicted with an assumed figure: what is not measured is not predicted.
+sed -e 's/"libraries cpu/"elsewhere cpu/' -e 's/"checksum"/"was"/' "$LOCKSTEP_PROFILE" >"$work/bare.json"
+"$program" plan "$config" --machine "$work/bare.json" --json >"$work/bare.out" || fail "plan without libraries"
+grep -q '"bytes_per_device": null' "$work/bare.out" || fail "bytes are predicted without libraries: $(cat "$work/bare.out")"
+grep -q '"bytes_per_device_reason": "libraries: not measured here' "$work/bare.out" || fail "no reason for null"
+! grep -q '"bytes_per_device": [0-9]' "$work/bare.out" || fail "an assumed figure stands as a prediction"
+"$program" plan "$config" --machine "$work/bare.json" >"$work/out" || fail "plan without libraries, as a table"
+grep -q 'bytes/dev. with a + are without libraries' "$work/out" || fail "the table hides that: $(cat "$work/out")"
 # Reproducible: the schedules of shards are priced, and the rows' commands end in the same bits.
 "$program" plan "$config" --set parallel.reproducible=true --set parallel.shards=4 --json >"$work/bits.json" ||
   fail "plan of a reproducible step"

@@ -23,12 +23,13 @@ sum=$(sed -n '/^  "step_parts_us": {/,/}/s/^ *"[a-z_]*": \([^,]*\),\{0,1\}$/\1/p
 awk -v a="$sum" -v b="$mean" 'BEGIN { d = a - b; exit !(b > 0 && d < 0.01 && d > -0.01) }' ||
   fail "parts add up to $sum us, the mean step is $mean us: $(cat "$work/train.json")"
 [ "$(member "$work/train.json" step_time_us steps)" = 140 ] || fail "the warm-up counts: $(cat "$work/train.json")"
-"$program" train "$work/c.yaml" --quiet >"$work/out"
-grep -q 'time per step, mean .* (rank 0, 140 steps after the warm-up)' "$work/out" || fail "mean: $(cat "$work/out")"
+"$program" train "$work/c.yaml" --quiet >"$work/train"
+grep -q 'time per step, mean .* (rank 0, 140 steps after the warm-up)' "$work/train" || fail "mean: $(cat "$work/train")"
 
 # the train loss did not say what it is the mean of
 [ "$(field "$work/train.json" train_loss_steps)" = 100 ] || fail "train_loss_steps: $(cat "$work/train.json")"
-grep -q 'train loss .* (first step -> mean of the last 100 steps)' "$work/out" || fail "train loss: $(cat "$work/out")"
+grep -q 'train loss .* (first step -> mean of the last 100 steps)' "$work/train" ||
+  fail "train loss: $(cat "$work/train")"
 
 # "go on with --resume", and nothing was saved
 "$program" train "$work/c.yaml" --set train.steps=1000000000 >"$work/out" 2>"$work/err" &
@@ -45,6 +46,13 @@ wait $pid || got=$?
 [ "$got" = 130 ] || fail "interrupted: exit code $got: $(cat "$work/err")"
 grep -q 'interrupted after .*; nothing was saved, because train.checkpoint.dir is not set' "$work/err" ||
   fail "interrupted without a directory: $(tail -3 "$work/err")"
+
+# an assumed figure stood as predicted memory
+grep -q 'memory of a device .* needed by schedule and data (libraries: not measured here, run lockstep probe)' \
+  "$work/train" || fail "memory: $(cat "$work/train")"
+! grep -q 'memory of a device.*%' "$work/train" || fail "an error of something assumed: $(cat "$work/train")"
+[ "$(member "$work/train.json" bytes_per_device predicted)" = null ] || fail "predicted: $(cat "$work/train.json")"
+grep -q '"predicted_reason": "libraries: not measured here, run lockstep probe"' "$work/train.json" || fail "no reason"
 
 # no arguments printed all of the help
 got=0
