@@ -35,7 +35,7 @@ grep -q 'train loss .* (first step -> mean of the last 100 steps)' "$work/train"
 "$program" train "$work/c.yaml" --set train.steps=1000000000 >"$work/out" 2>"$work/err" &
 pid=$!
 tries=0
-until grep -q '^step' "$work/err"; do
+until grep -q ' step ' "$work/err"; do
   tries=$((tries + 1))
   [ $tries -lt 600 ] || fail "no step before the interruption: $(cat "$work/err")"
   sleep 0.05
