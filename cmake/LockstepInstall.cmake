@@ -39,3 +39,19 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/lockstepConfig.cmake.i
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/lockstepConfig.cmake ${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+
+# Completion for shells and manual pages, printed by the program.
+find_program(LS_SCDOC scdoc)
+if(LS_SCDOC)
+  message(STATUS "Manual pages: ${LS_SCDOC}")
+else()
+  message(STATUS "Manual pages: none (scdoc is not installed)")
+endif()
+set(LS_PAGES ${PROJECT_BINARY_DIR}/share)
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/pages.stamp
+  COMMAND sh ${PROJECT_SOURCE_DIR}/scripts/pages.sh $<TARGET_FILE:lockstep_cli> ${LS_PAGES} $<$<BOOL:${LS_SCDOC}>:${LS_SCDOC}>
+  COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/pages.stamp
+  DEPENDS lockstep_cli ${PROJECT_SOURCE_DIR}/scripts/pages.sh
+  COMMENT "Completion and manual pages" VERBATIM COMMAND_EXPAND_LISTS)
+add_custom_target(pages ALL DEPENDS ${PROJECT_BINARY_DIR}/pages.stamp)
+install(DIRECTORY ${LS_PAGES}/ DESTINATION ${CMAKE_INSTALL_DATADIR})

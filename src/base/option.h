@@ -57,6 +57,9 @@ ls_status_t ls_option_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_section_t
  * written from the root, so that they mean the same wherever the object is saved. */
 json_t *ls_option_json(const ls_section_t *section, const void *source);
 
+/* "integer, in [1, 256], samples, default 128"; owned by the arena, NULL when memory is short. */
+const char *ls_option_type_text(ls_arena_t *arena, const ls_option_t *row);
+
 /* "name  type, range, unit, default  help" lines for --help and docs/config.md; owned by the arena. */
 const char *ls_option_help(ls_arena_t *arena, const ls_section_t *section);
 

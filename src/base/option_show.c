@@ -86,8 +86,7 @@ static const char *choices_text(ls_arena_t *arena, const char *const *choices) {
   return text;
 }
 
-/* "integer, in [1, 256], samples" */
-static const char *type_text(ls_arena_t *arena, const ls_option_t *row) {
+const char *ls_option_type_text(ls_arena_t *arena, const ls_option_t *row) {
   static const char *const types[] = {
       [LS_OPT_INT] = "integer",           [LS_OPT_FLOAT] = "number", [LS_OPT_BOOL] = "true | false",
       [LS_OPT_STRING] = "text",           [LS_OPT_ENUM] = NULL,      [LS_OPT_INTS] = "list of integers",
@@ -96,19 +95,22 @@ static const char *type_text(ls_arena_t *arena, const ls_option_t *row) {
   const char *type = row->type == LS_OPT_ENUM ? choices_text(arena, row->choices) : types[row->type];
   ls_option_range_text(row, range);
   if (!type) return NULL;
-  return ls_arena_printf(arena, "%s%s%s%s%s", type, *range ? ", " : "", range, row->unit ? ", " : "",
-                         row->unit ? row->unit : "");
+  return ls_arena_printf(arena, "%s%s%s%s%s, %s%s", type, *range ? ", " : "", range, row->unit ? ", " : "",
+                         row->unit ? row->unit : "",
+                         row->initial    ? "default "
+                         : row->optional ? "optional"
+                                         : "required",
+                         row->initial ? row->initial : "");
 }
 
 const char *ls_option_help(ls_arena_t *arena, const ls_section_t *section) {
   const char *text = ls_arena_printf(arena, "%s: %s\n", section->name, section->help ? section->help : "");
   for (int i = 0; text && i < section->count; i++) {
     const ls_option_t *row = &section->rows[i];
-    const char *type = type_text(arena, row);
+    const char *type = ls_option_type_text(arena, row);
     if (!type) return NULL;
-    const char *standing = row->initial ? "default " : row->optional ? "optional" : "required";
-    text = ls_arena_printf(arena, "%s  %-18s %s, %s%s\n  %-18s   %s\n", text, row->name, type, standing,
-                           row->initial ? row->initial : "", "", row->help ? row->help : "");
+    text = ls_arena_printf(arena, "%s  %-18s %s\n  %-18s   %s\n", text, row->name, type, "",
+                           row->help ? row->help : "");
   }
   return text;
 }

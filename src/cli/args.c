@@ -47,13 +47,23 @@ static int find_extra(const cli_command_t *command, const char *name, size_t len
   return -1;
 }
 
-static ls_status_t usage(ls_ctx_t *ctx, const cli_command_t *command, const char *what, const char *which) {
-  const char *names[LS_COUNT(flags) + CLI_EXTRA_MAX + 1];
-  int count = 0;
+int cli_flags(const cli_command_t *command, cli_extra_t rows[CLI_FLAGS_MAX]) {
+  int count = extra_count(command);
+  for (int i = 0; i < count; i++)
+    rows[i] = command->extra[i];
   for (int i = 0; i < LS_COUNT(flags); i++)
-    if (command->flags & flags[i].flag) names[count++] = flags[i].name;
-  for (int i = 0; i < extra_count(command); i++)
-    names[count++] = command->extra[i].name;
+    if (command->flags & flags[i].flag)
+      rows[count++] = (cli_extra_t){flags[i].name, flags[i].value, flags[i].help};
+  rows[count++] = (cli_extra_t){"--help", NULL, "This text."};
+  return count;
+}
+
+static ls_status_t usage(ls_ctx_t *ctx, const cli_command_t *command, const char *what, const char *which) {
+  cli_extra_t rows[CLI_FLAGS_MAX];
+  const char *names[CLI_FLAGS_MAX + 1];
+  int count = cli_flags(command, rows);
+  for (int i = 0; i < count; i++)
+    names[i] = rows[i].name;
   names[count] = NULL;
   const char *nearest = which[0] == '-' ? ls_nearest(which, names) : NULL;
   if (nearest && !strcmp(nearest, which)) nearest = NULL;
@@ -181,27 +191,28 @@ ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc
   return LS_OK;
 }
 
-static void print_flag(FILE *to, const char *name, const char *value, const char *help) {
-  char left[40];
-  snprintf(left, sizeof left, "%s%s%s", name, value ? " " : "", value ? value : "");
-  fprintf(to, "  %-24s %s\n", left, help);
-}
-
-void cli_help_command(FILE *to, const cli_command_t *command) {
-  fprintf(to, "usage: lockstep %s%s%s%s [options]\n\n%s\n", command->name,
+void cli_synopsis(FILE *to, const cli_command_t *command) {
+  fprintf(to, "lockstep %s%s%s%s [options]", command->name,
           command->flags & CLI_FLAG_CONFIG_OPTIONAL ? " [CONFIG]"
           : command->flags & CLI_FLAG_CONFIG        ? " CONFIG"
                                                     : "",
-          command->operands ? " " : "", command->operands ? command->operands : "", command->summary);
+          command->operands ? " " : "", command->operands ? command->operands : "");
+}
+
+void cli_help_command(FILE *to, const cli_command_t *command) {
+  fprintf(to, "usage: ");
+  cli_synopsis(to, command);
+  fprintf(to, "\n\n%s\n", command->summary);
   if (command->details) fprintf(to, "%s\n", command->details);
   fprintf(to, "\noptions:\n");
-  for (int i = 0; i < extra_count(command); i++) {
-    const cli_extra_t *row = &command->extra[i];
-    print_flag(to, row->name, row->value, row->help);
+  cli_extra_t rows[CLI_FLAGS_MAX];
+  int count = cli_flags(command, rows);
+  for (int i = 0; i < count; i++) {
+    char left[40];
+    snprintf(left, sizeof left, "%s%s%s", rows[i].name, rows[i].value ? " " : "",
+             rows[i].value ? rows[i].value : "");
+    fprintf(to, "  %-24s %s\n", left, rows[i].help);
   }
-  for (int i = 0; i < LS_COUNT(flags); i++)
-    if (command->flags & flags[i].flag) print_flag(to, flags[i].name, flags[i].value, flags[i].help);
-  fprintf(to, "  %-24s %s\n", "--help", "This text.");
 }
 
 void cli_usage_program(FILE *to) {
@@ -212,13 +223,7 @@ void cli_usage_program(FILE *to) {
               "  lockstep COMMAND --help   options of a command\n");
 }
 
-void cli_help_program(FILE *to) {
-  fprintf(to, "usage: lockstep COMMAND ...\n\nTrains neural networks on one device or many.\n\ncommands:\n");
-  for (int i = 0; cli_commands[i]; i++)
-    fprintf(to, "  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
-  fprintf(to, "\n  lockstep COMMAND --help   options of a command\n"
-              "  lockstep help config      every option of a configuration\n"
-              "  lockstep --version        version and what this build contains (--json)\n\nexit codes:\n");
+bool cli_exit_code_text(int code, char text[CLI_EXIT_TEXT_BYTES]) {
   static const struct {
     int code;
     const char *text;
@@ -227,16 +232,24 @@ void cli_help_program(FILE *to) {
       LS_STATUS_TABLE(CODE)
 #undef CODE
   };
-  for (int code = 0; code <= 130; code++) { /* one line per code, its meanings joined */
-    bool any = false;
-    for (int i = 0; i < LS_COUNT(codes); i++) {
-      if (codes[i].code != code) continue;
-      if (any)
-        fprintf(to, "; %s", codes[i].text);
-      else
-        fprintf(to, "  %-4d %s", code, codes[i].text);
-      any = true;
-    }
-    if (any) fputc('\n', to);
+  int len = 0;
+  for (int i = 0; i < LS_COUNT(codes); i++)
+    if (codes[i].code == code)
+      len +=
+          snprintf(text + len, (size_t)(CLI_EXIT_TEXT_BYTES - len), "%s%s", len ? "; " : "", codes[i].text);
+  return len > 0;
+}
+
+void cli_help_program(FILE *to) {
+  fprintf(to, "usage: lockstep COMMAND ...\n\nTrains neural networks on one device or many.\n\ncommands:\n");
+  for (int i = 0; cli_commands[i]; i++)
+    fprintf(to, "  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+  fprintf(to, "\n  lockstep COMMAND --help   options of a command\n"
+              "  lockstep help config      every option of a configuration\n"
+              "  lockstep help man NAME    source of the manual page of a command, or of config (scdoc)\n"
+              "  lockstep --version        version and what this build contains (--json)\n\nexit codes:\n");
+  for (int code = 0; code <= CLI_EXIT_CODE_MAX; code++) {
+    char text[CLI_EXIT_TEXT_BYTES];
+    if (cli_exit_code_text(code, text)) fprintf(to, "  %-4d %s\n", code, text);
   }
 }

@@ -35,8 +35,8 @@ void cli_messages_settle(cli_messages_t *messages, ls_world_t *world);
  * failed on any rank, every rank says why or nothing, and the job ends. *world is written only on success. */
 ls_status_t cli_world_open(ls_ctx_t *ctx, cli_messages_t *messages, double deadline_s, ls_status_t own,
                            ls_world_t **world);
-/* Columns of the terminal that stderr ends on, itself or behind a launcher (CLI_ENV_TERMINAL); 0 = none, or one
- * that cannot rewrite a line (TERM). */
+/* Columns of the terminal that stderr ends on, itself or behind a launcher (CLI_ENV_TERMINAL); 0 = none, or
+ * one that cannot rewrite a line (TERM). */
 int cli_terminal_columns(void);
 /* Local: prints what is held back. */
 void cli_messages_end(cli_messages_t *messages);
@@ -89,7 +89,7 @@ typedef struct {
 } cli_command_t;
 
 extern const cli_command_t cli_train, cli_eval, cli_inspect, cli_check, cli_plan, cli_simulate, cli_bench,
-    cli_compare, cli_probe;
+    cli_compare, cli_probe, cli_completion;
 extern const cli_command_t *const cli_commands[]; /* NULL-terminated */
 
 /* args.c: reads argv after the command's name. Reports LS_ERR_ARGUMENT with the remedy. */
@@ -100,10 +100,23 @@ ls_status_t cli_args_whole(ls_ctx_t *ctx, const cli_command_t *command, const cl
                            int64_t min, int64_t max, int64_t fallback, int64_t *value);
 /* All of it; and a few lines for whoever gave no command. */
 void cli_help_program(FILE *to);
+/* "lockstep train CONFIG [options]" */
+void cli_synopsis(FILE *to, const cli_command_t *command);
+/* Every flag that the command takes, its own first. Returns how many. */
+enum { CLI_FLAGS_MAX = CLI_EXTRA_MAX + 16 };
+int cli_flags(const cli_command_t *command, cli_extra_t rows[CLI_FLAGS_MAX]);
+/* What an exit code means, all its meanings joined; false when the program never exits with it. */
+enum { CLI_EXIT_CODE_MAX = 130, CLI_EXIT_TEXT_BYTES = 256 };
+bool cli_exit_code_text(int code, char text[CLI_EXIT_TEXT_BYTES]);
+
+/* manual.c: prints the source (scdoc) of a manual page: of the program (NULL), a command, or "config". False
+ * when there is no such page. */
+bool cli_manual(const char *name);
 void cli_usage_program(FILE *to);
 void cli_help_command(FILE *to, const cli_command_t *command);
 
-/* config.c: the configuration that the command line names, under the given assignments (an ls_config_load). */
+/* config.c: the configuration that the command line names, under the given assignments (an ls_config_load).
+ */
 ls_status_t cli_config_load(ls_ctx_t *ctx, const cli_args_t *args, const char *const *sets, int set_count,
                             ls_config_t **config);
 /* Under the command line's assignments and then --ranks, which beats the file and is checked with it. */

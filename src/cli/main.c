@@ -4,8 +4,9 @@
 #include <lockstep/version.h>
 #include <string.h>
 
-const cli_command_t *const cli_commands[] = {&cli_train,    &cli_eval,  &cli_inspect, &cli_check, &cli_plan,
-                                             &cli_simulate, &cli_bench, &cli_compare, &cli_probe, NULL};
+const cli_command_t *const cli_commands[] = {&cli_train, &cli_eval,       &cli_inspect, &cli_check,
+                                             &cli_plan,  &cli_simulate,   &cli_bench,   &cli_compare,
+                                             &cli_probe, &cli_completion, NULL};
 
 static int print_version(bool json) {
 #ifdef LS_HAVE_DNNL
@@ -89,6 +90,8 @@ static int dispatch(ls_ctx_t *ctx, cli_messages_t *messages, int argc, char **ar
   }
   bool help = !strcmp(name, "help");
   if (help && !strcmp(argv[2], "config")) return print_reference(ctx);
+  if (help && !strcmp(argv[2], "man"))
+    return cli_manual(argc > 3 ? argv[3] : NULL) ? 0 : usage_error(ctx, argv[3]);
   for (int i = 0; cli_commands[i]; i++) {
     if (help && !strcmp(argv[2], cli_commands[i]->name)) {
       cli_help_command(stdout, cli_commands[i]);

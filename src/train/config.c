@@ -113,8 +113,12 @@ char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config) {
   return text;
 }
 
-static const char file_help[] =
-    "## The file\n\n"
+const ls_section_t *const ls_config_sections[] = {
+    &ls_model_section,    &ls_data_section, &ls_train_section,
+    &ls_optim_section,    &ls_rate_section, &ls_checkpoint_section,
+    &ls_parallel_section, &ls_cost_section, NULL};
+
+const char ls_config_file_help[] =
     "One YAML document (JSON is YAML too). `--set a.b=value` overrides one of its options.\n\n"
     "A relative path in the file starts at the file's folder. A path in `--set` or in a flag starts at the "
     "current folder.\n`--data-root DIR` makes the relative paths of section `data` start at DIR.\n\n";
@@ -122,11 +126,9 @@ static const char file_help[] =
 char *ls_config_reference(ls_ctx_t *ctx) {
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
-  const ls_section_t *fixed[] = {&ls_model_section,    &ls_data_section, &ls_train_section,
-                                 &ls_optim_section,    &ls_rate_section, &ls_checkpoint_section,
-                                 &ls_parallel_section, &ls_cost_section};
-  char *text = ls_arena_strdup(&arena, file_help);
-  for (int i = 0; text && i < LS_COUNT(fixed); i++)
+  const ls_section_t *const *fixed = ls_config_sections;
+  char *text = ls_arena_printf(&arena, "## The file\n\n%s", ls_config_file_help);
+  for (int i = 0; text && fixed[i]; i++)
     text = ls_arena_printf(&arena, "%s## %s\n\n%s\n\n```\n%s```\n\n", text, fixed[i]->name, fixed[i]->help,
                            ls_option_help(&arena, fixed[i]));
   if (text) text = ls_arena_printf(&arena, "%s## parallel.strategy\n\n```\n", text);
