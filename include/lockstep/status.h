@@ -29,7 +29,7 @@ extern "C" {
   X(LS_ERR_IO, -5, 5, "a file could not be read or written")                                                 \
   X(LS_ERR_NO_SPACE, -6, 5, "no space left on the device")                                                   \
   X(LS_ERR_CORRUPT, -7, 6, "a checkpoint is torn or altered")                                                \
-  X(LS_ERR_MISMATCH, -8, 6, "a checkpoint belongs to another model")                                         \
+  X(LS_ERR_MISMATCH, -8, 6, "a checkpoint belongs to another model or other data")                           \
   X(LS_ERR_NOT_FOUND, -9, 5, "not found")                                                                    \
   X(LS_ERR_BUSY, -11, 5, "another run works in the directory")                                               \
   X(LS_ERR_UNSUPPORTED, -10, 7, "not supported here")                                                        \

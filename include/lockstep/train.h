@@ -2,10 +2,10 @@
  * trainer from a configuration, run it, evaluate, predict, save. A trainer and its world are used from one
  * thread. Unless marked local, calls are collective: every rank makes them in the same order.
  *
- * Signals: the library installs no handler, and its own threads take no signals. Handlers of the program may run in
- * the calling thread during any call, without an alternate stack: around the products of a library, whose kernels
- * a signal's frame would damage, the thread blocks all signals but those that its own instructions raise (SIGSEGV
- * and the like), for one product at a time. docs/signals.md has the limits. */
+ * Signals: the library installs no handler, and its own threads take no signals. Handlers of the program may
+ * run in the calling thread during any call, without an alternate stack: around the products of a library,
+ * whose kernels a signal's frame would damage, the thread blocks all signals but those that its own
+ * instructions raise (SIGSEGV and the like), for one product at a time. docs/signals.md has the limits. */
 #ifndef LOCKSTEP_TRAIN_H
 #define LOCKSTEP_TRAIN_H
 
@@ -50,7 +50,8 @@ typedef struct {
   double samples_per_s;          /* since the run began, evaluation and saving left out */
   double val_loss, val_accuracy; /* newest; NAN = none yet */
   int64_t skipped_steps;
-  int64_t device_bytes; /* that this rank needs on its device, by arithmetic; what libraries take is left out */
+  int64_t
+      device_bytes; /* that this rank needs on its device, by arithmetic; what libraries take is left out */
 } ls_progress_t;
 
 typedef struct {
@@ -114,6 +115,8 @@ typedef struct {
 typedef struct {
   int64_t samples, correct;
   double loss, accuracy; /* accuracy NAN without classes */
+  bool validation;       /* of the part that was held out; false: of all samples */
+  bool new_data;         /* these are not the data that the checkpoint was trained on */
 } ls_eval_report_t;
 
 typedef struct {
@@ -122,6 +125,7 @@ typedef struct {
   const ls_data_memory_t *memory; /* samples instead of the configured files; NULL = files */
   bool trace;       /* the run will be traced: where a captured step hides its tasks, it is not captured */
   bool no_training; /* only evaluate and predict: no gradients, no optimizer memory */
+  bool allow_data_change; /* resume with other samples, or another split or seed, than the checkpoint's */
 } ls_trainer_options_t;
 
 /* Opens device and data, builds and checks the schedule, allocates, initialises or loads. `config` and
@@ -133,7 +137,8 @@ LS_API void ls_trainer_destroy(ls_trainer_t *trainer);
 /* Trains to the end. hooks may be NULL. *report is also filled (as far as known) when the run ends early. */
 LS_API ls_status_t ls_trainer_run(ls_trainer_t *trainer, const ls_train_hooks_t *hooks,
                                   ls_train_report_t *report);
-/* Loss (and accuracy) on the validation part, or on all samples when there is none. */
+/* Loss (and accuracy) on the validation part, or on all samples when there is none. With options.checkpoint:
+ * of the checkpoint's own data the part that it held out; of other data all. */
 LS_API ls_status_t ls_trainer_evaluate(ls_trainer_t *trainer, ls_eval_report_t *report);
 /* Local. Outputs (rows, outputs) for features (rows, inputs) in the units of the data: inputs are normalised
  * and real targets are scaled back. Classes: probabilities. */

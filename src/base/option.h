@@ -17,6 +17,17 @@ typedef enum {
   LS_OPT_PATH     /* const char *, in the arena: not empty; a relative one starts where its document says */
 } ls_option_type_t;
 
+/* What another value than the checkpoint's means to whoever goes on with that checkpoint (train/compare.c).
+ */
+typedef enum {
+  LS_CHANGE_LISTED,  /* resume: may change, is listed; evaluation: of no interest */
+  LS_CHANGE_IGNORED, /* of no interest */
+  LS_CHANGE_MODEL,   /* the weights mean something else: refused everywhere */
+  LS_CHANGE_RUN,     /* resume: refused; evaluation: of no interest */
+  LS_CHANGE_DATA,    /* resume: refused unless other data are allowed; evaluation: of no interest */
+  LS_CHANGE_KEPT     /* the checkpoint's value is used, and that is said */
+} ls_change_t;
+
 enum { LS_OPT_LIST_MAX = 64 };
 typedef struct {
   int count;
@@ -37,6 +48,7 @@ typedef struct {
   bool optional;              /* no default and may be absent: strings NULL, lists empty, numbers 0 */
   const char *const *choices; /* LS_OPT_ENUM: NULL-terminated names */
   const char *help;           /* one sentence */
+  ls_change_t change;
 } ls_option_t;
 
 typedef struct {
@@ -59,6 +71,9 @@ json_t *ls_option_json(const ls_section_t *section, const void *source);
 
 /* "integer, in [1, 256], samples, default 128"; owned by the arena, NULL when memory is short. */
 const char *ls_option_type_text(ls_arena_t *arena, const ls_option_t *row);
+
+/* The row's default, or for an optional row what stands for nothing (new reference; NULL: memory). */
+json_t *ls_option_default_json(const ls_option_t *row);
 
 /* "name  type, range, unit, default  help" lines for --help and docs/config.md; owned by the arena. */
 const char *ls_option_help(ls_arena_t *arena, const ls_section_t *section);

@@ -66,6 +66,22 @@ static json_t *value_json(const ls_option_t *row, const void *field) {
   return NULL;
 }
 
+json_t *ls_option_default_json(const ls_option_t *row) {
+  union {
+    int64_t i;
+    double d;
+    ls_ints_t ints;
+    ls_strings_t strings;
+  } field;
+  ls_arena_t arena;
+  ls_arena_init(&arena, NULL);
+  const ls_option_source_t source = {NULL, &arena, ""};
+  ls_status_t status = ls_option_value_default(&source, row, &field);
+  json_t *value = status == LS_OK ? value_json(row, &field) : NULL;
+  ls_arena_release(&arena);
+  return value;
+}
+
 json_t *ls_option_json(const ls_section_t *section, const void *source) {
   json_t *object = json_object();
   for (int i = 0; object && i < section->count; i++) {

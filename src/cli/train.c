@@ -134,6 +134,12 @@ static ls_status_t leave(ls_world_t *world, ls_status_t status) {
   return status;
 }
 
+enum { EXTRA_ALLOW_DATA_CHANGE };
+static const cli_extra_t extra[] = {
+    [EXTRA_ALLOW_DATA_CHANGE] = {"--allow-data-change", NULL,
+                                 "With --resume: other data, split or seed than the checkpoint's."},
+    {NULL, NULL, NULL}};
+
 static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
                             const cli_args_t *args) {
   cli_progress_t progress;
@@ -141,7 +147,9 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
                             .stop = stop_hook,
                             .user = &progress,
                             .trace_path = args->trace};
-  ls_trainer_options_t options = {.resume = args->resume, .trace = args->trace != NULL};
+  ls_trainer_options_t options = {.resume = args->resume,
+                                  .trace = args->trace != NULL,
+                                  .allow_data_change = args->extra[EXTRA_ALLOW_DATA_CHANGE] != NULL};
   ls_trainer_t *trainer = NULL;
   ls_train_report_t report;
   ls_status_t status = ls_trainer_create(ctx, world, config, &options, &trainer);
@@ -228,4 +236,5 @@ const cli_command_t cli_train = {
         "(under an mpirun of your own: SIGUSR1, for mpirun kills two seconds after the others).",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_TOGETHER | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS |
              CLI_FLAG_RESUME | CLI_FLAG_TRACE | CLI_FLAG_QUIET | CLI_FLAG_VERBOSE,
+    .extra = extra,
     .run = run};

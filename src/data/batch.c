@@ -64,7 +64,7 @@ static void put_row(const ls_dataset_t *d, int64_t row, int64_t to_row, const ls
 void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_plan_t *plan, int64_t step,
                         const ls_batch_t *to, int part, int parts) {
   cursor_t cursor = cursor_make(d, plan);
-  int64_t begin = step * plan->global_batch, valid = plan->total_samples - begin;
+  int64_t begin = plan->origin + step * plan->global_batch, valid = plan->total_samples - begin;
   if (valid > plan->global_batch) valid = plan->global_batch;
   if (cursor.part_count == 0) valid = 0;
   float weight = valid > 0 ? (float)(1.0 / (double)valid) : 0.0f;

@@ -2,8 +2,8 @@
  *
  * Order: epoch e visits training sample order(seed, e, i) for i = 0 .. n-1, a keyed bijection: nothing is
  * stored, every rank computes it, and every sample comes exactly once per epoch. The run is one endless
- * stream of positions: position p is index p mod n of epoch p / n; step s covers positions s * batch .. +
- * batch - 1 (a batch may reach into the next epoch). Positions from total_samples on are padding
+ * stream of positions: position p is index p mod n of epoch p / n; step s covers positions origin + s * batch
+ * .. + batch - 1 (a batch may reach into the next epoch). Positions from total_samples on are padding
  * of weight 0. */
 #ifndef LS_DATA_DATA_H
 #define LS_DATA_DATA_H
@@ -68,6 +68,7 @@ typedef struct {
   uint64_t seed;         /* of the split */
   ls_norm_t norm;        /* identity when not normalised */
   char source[256];      /* for messages: the file */
+  char **columns;        /* (inputs) names of the features, one block; NULL: these data have none */
   int64_t reading_bytes; /* that were held beside the samples while they were read */
 } ls_dataset_t;
 
@@ -80,6 +81,14 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
                             const ls_data_want_t *want, uint64_t seed, const ls_norm_t *norm,
                             ls_dataset_t **dataset);
 void ls_dataset_close(ls_dataset_t *dataset);
+
+/* Splits again: `validation` is the part that is held out. Norms stay as they are. LS_ERR_DATA. */
+ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *dataset);
+
+/* Fingerprint of the samples as they are held (normalised): sizes and values, in 16 hexadecimal digits. All
+ * samples of up to 64 MiB; of larger data every k-th, so many that it stays at about that. Local; pure. */
+enum { LS_DATASET_HASH_BYTES = 17 };
+void ls_dataset_hash(const ls_dataset_t *dataset, char hex[LS_DATASET_HASH_BYTES]);
 
 /* Keyed bijection of [0, n): the row at place `index` in epoch `epoch`. Pure; index < n, n >= 1. */
 uint64_t ls_order(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t index);
@@ -106,6 +115,7 @@ typedef struct {
   bool shuffle; /* false: in part order (evaluation) */
   int64_t global_batch, first, count, rows;
   int accumulate;
+  int64_t origin;        /* position of step 0; not 0 where a run went on with another batch, then also < 0 */
   int64_t total_samples; /* stream length: epochs * n, or steps * batch */
   int64_t total_steps;
   float (*lr)(void *user, int64_t step); /* NULL: 0. A loader calls it from its own thread */

@@ -107,7 +107,7 @@ static ls_status_t read_kind(ls_ctx_t *ctx, const ls_data_config_t *config, cons
   return LS_ERR_INTERNAL; /* the kind was checked */
 }
 
-static ls_status_t split(ls_ctx_t *ctx, double validation, ls_dataset_t *d) {
+ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *d) {
   d->validation_count = llround((double)d->rows * validation);
   d->train_count = d->rows - d->validation_count;
   if (d->train_count < 1)
@@ -128,9 +128,12 @@ static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls
   ls_status_t status = ls_targets_take(ctx, want, r->target_name, &r->targets, d);
   if (status != LS_OK) return status;
   bool one_unit = config->kind == LS_DATA_IDX || r->features.bytes;
-  status = split(ctx, config->validation, d);
-  return status == LS_OK ? ls_normalize(ctx, d, &r->features, &r->targets, norm, config->normalize, one_unit)
-                         : status;
+  status = ls_dataset_split(ctx, config->validation, d);
+  if (status == LS_OK)
+    status = ls_normalize(ctx, d, &r->features, &r->targets, norm, config->normalize, one_unit);
+  d->columns = r->features.names;
+  r->features.names = NULL;
+  return status;
 }
 
 ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_memory_t *memory,
@@ -166,6 +169,7 @@ void ls_dataset_close(ls_dataset_t *d) {
   ls_free(d->features);
   ls_free(d->targets);
   ls_free(d->labels);
+  ls_free(d->columns);
   ls_arena_release(&d->arena);
   ls_free(d);
 }

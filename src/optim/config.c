@@ -13,6 +13,7 @@ static const ls_option_t optim_rows[] = {
     {.name = "name",
      .type = LS_OPT_ENUM,
      .offset = OPTIM(name),
+     .change = LS_CHANGE_RUN,
      .initial = "adam",
      .choices = optim_names,
      .help = "How gradients change parameters."},

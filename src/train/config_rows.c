@@ -17,7 +17,7 @@ static const ls_option_t train_rows[] = {
                 "epoch."),
     ROW(LS_OPT_INT, ls_train_config_t, steps, .min = 0, .max = 1e12, .initial = "0",
         .help = "Steps of the whole run, instead of epochs; 0: not given."),
-    ROW(LS_OPT_INT, ls_train_config_t, seed, .min = 0, .max = 9e15, .initial = "42",
+    ROW(LS_OPT_INT, ls_train_config_t, seed, .change = LS_CHANGE_DATA, .min = 0, .max = 9e15, .initial = "42",
         .help = "Seed of initial values, split, order and dropout."),
     ROW(LS_OPT_ENUM, ls_train_config_t, precision, .choices = ls_math_names, .initial = "fp32",
         .help =
@@ -27,8 +27,8 @@ static const ls_option_t train_rows[] = {
         .help = "Micro-batches that each rank's share of a step is computed in."),
     ROW(LS_OPT_FLOAT, ls_train_config_t, clip_norm, .min = 0, .max = 1e30, .initial = "0",
         .help = "Gradients are scaled down to this global norm; 0 switches it off."),
-    ROW(LS_OPT_INT, ls_train_config_t, max_skipped, .min = 1, .max = 1e9, .initial = "10",
-        .help = "The run stops after so many skipped (non-finite) steps in a row."),
+    ROW(LS_OPT_INT, ls_train_config_t, max_skipped, .change = LS_CHANGE_IGNORED, .min = 1, .max = 1e9,
+        .initial = "10", .help = "The run stops after so many skipped (non-finite) steps in a row."),
     ROW(LS_OPT_INT, ls_train_config_t, evaluate_every, .unit = "epochs", .min = 0, .max = 1e9, .initial = "1",
         .help = "Evaluation on the validation part; 0 = only before and after the run."),
 };
@@ -47,21 +47,24 @@ const ls_section_t ls_checkpoint_section = {"train.checkpoint", checkpoint_rows,
                                             "What is saved, where and how often."};
 
 static const ls_option_t parallel_rows[] = {
-    ROW(LS_OPT_STRING, ls_parallel_config_t, strategy, .optional = true,
+    ROW(LS_OPT_STRING, ls_parallel_config_t, strategy, .change = LS_CHANGE_IGNORED, .optional = true,
         .help =
             "How the step is spread over ranks: one of the strategies listed below, or auto: what lockstep "
             "plan chooses. Absent: the first of them for so many ranks."),
-    ROW(LS_OPT_INT, ls_parallel_config_t, ranks, .min = 1, .max = 65536, .initial = "1",
+    ROW(LS_OPT_INT, ls_parallel_config_t, ranks, .change = LS_CHANGE_IGNORED, .min = 1, .max = 65536,
+        .initial = "1",
         .help = "Processes, one per device; started through mpirun unless a launcher already did. --ranks, "
                 "or the launcher's "
                 "number, counts instead."),
-    ROW(LS_OPT_STRING, ls_parallel_config_t, backend, .initial = "auto",
+    ROW(LS_OPT_STRING, ls_parallel_config_t, backend, .change = LS_CHANGE_IGNORED, .initial = "auto",
         .help = "auto (cuda when present, else cpu), cpu, cuda, ref (plain C) or \"null\" (in quotes; "
                 "computes nothing)."),
-    ROW(LS_OPT_INT, ls_parallel_config_t, threads, .min = 0, .max = 4096, .initial = "0",
+    ROW(LS_OPT_INT, ls_parallel_config_t, threads, .change = LS_CHANGE_IGNORED, .min = 0, .max = 4096,
+        .initial = "0",
         .help = "Compute threads of each rank; 0 = cores of the node shared evenly by its ranks."),
-    ROW(LS_OPT_INT, ls_parallel_config_t, bucket_bytes, .unit = "bytes", .min = 1, .max = 1e12,
-        .initial = "4194304", .help = "Gradients are summed over ranks in pieces of at least this size."),
+    ROW(LS_OPT_INT, ls_parallel_config_t, bucket_bytes, .change = LS_CHANGE_IGNORED, .unit = "bytes",
+        .min = 1, .max = 1e12, .initial = "4194304",
+        .help = "Gradients are summed over ranks in pieces of at least this size."),
     ROW(LS_OPT_BOOL, ls_parallel_config_t, reproducible, .initial = "false",
         .help = "Any number of ranks and threads trains to the same bits: the batch is cut into shards, "
                 "which are "
@@ -70,9 +73,11 @@ static const ls_option_t parallel_rows[] = {
         .help = "Of a reproducible step: equal pieces of the global batch, a power of two, spread evenly "
                 "over the "
                 "ranks. Another number gives other bits."),
-    ROW(LS_OPT_FLOAT, ls_parallel_config_t, deadline_s, .unit = "s", .min = 0.01, .max = 1e6, .initial = "60",
+    ROW(LS_OPT_FLOAT, ls_parallel_config_t, deadline_s, .change = LS_CHANGE_IGNORED, .unit = "s", .min = 0.01,
+        .max = 1e6, .initial = "60",
         .help = "A wait between ranks or for a device that takes longer ends the run."),
-    ROW(LS_OPT_FLOAT, ls_parallel_config_t, predicted_us, .unit = "us", .min = 0, .max = 1e15, .initial = "0",
+    ROW(LS_OPT_FLOAT, ls_parallel_config_t, predicted_us, .change = LS_CHANGE_IGNORED, .unit = "us", .min = 0,
+        .max = 1e15, .initial = "0",
         .help = "Step time that a plan predicted, reported beside the measured one; strategy: auto sets it."),
 };
 const ls_section_t ls_parallel_section = {"parallel", parallel_rows, LS_COUNT(parallel_rows),

@@ -104,7 +104,7 @@ static ls_status_t open_checkpoint(ls_trainer_t *t, const ls_trainer_options_t *
   ls_comm_t *comm = t->world->comm;
   ls_status_t status = LS_OK;
   char *text = NULL;
-  int64_t size_bytes = 0;
+  int64_t head[] = {0, 0}, size_bytes; /* bytes of the meta data, step */
   if (comm->rank == 0) {
     const char *dir = t->config->checkpoint.dir;
     if (options->checkpoint) {
@@ -123,10 +123,12 @@ static ls_status_t open_checkpoint(ls_trainer_t *t, const ls_trainer_options_t *
     if (*ckpt && status == LS_OK) status = ls_trainer_match(t, *ckpt);
     if (*ckpt && status == LS_OK && !(text = json_dumps(ls_ckpt_meta(*ckpt), JSON_COMPACT)))
       status = ls_fail(t->ctx, LS_ERR_MEMORY, "out of memory for the checkpoint's meta data");
-    size_bytes = text ? (int64_t)strlen(text) : 0;
+    if (text) head[0] = (int64_t)strlen(text), head[1] = ls_ckpt_step(*ckpt);
   }
   status = ls_comm_agree(comm, "opening the checkpoint", status);
-  if (status == LS_OK) status = ls_comm_broadcast(comm, "checkpoint size", &size_bytes, sizeof size_bytes, 0);
+  if (status == LS_OK) status = ls_comm_broadcast(comm, "checkpoint size", head, sizeof head, 0);
+  size_bytes = head[0];
+  t->step = head[1];
   if (status == LS_OK && size_bytes > 0) {
     char *copy = ls_alloc(t->ctx, (size_t)size_bytes + 1);
     if (!copy) status = LS_ERR_MEMORY;
@@ -140,38 +142,100 @@ static ls_status_t open_checkpoint(ls_trainer_t *t, const ls_trainer_options_t *
   return status;
 }
 
+/* Going on with a run needs its data. Evaluation of the same data scores the part that was held out then, and
+ * of other data all. */
+static ls_status_t check_data(ls_trainer_t *t, const ls_saved_data_t *saved) {
+  const ls_dataset_t *d = t->dataset;
+  bool same = ls_train_same_data(saved, d);
+  if (t->use == LS_USE_MODEL) {
+    t->new_data = !same;
+    return ls_dataset_split(t->ctx, same ? saved->validation : 0, t->dataset);
+  }
+  if (same || t->other_data) {
+    if (!same) ls_log(t->ctx, LS_LOG_INFO, "%s: not the data that the checkpoint was trained on", d->source);
+    return LS_OK;
+  }
+  return ls_fail(
+      t->ctx, LS_ERR_MISMATCH,
+      "%s: these are not the data that the checkpoint was trained on (%lld samples now, %lld in its "
+      "training part%s); --allow-data-change goes on with them all the same",
+      d->source, (long long)d->rows, (long long)saved->train_count,
+      saved->rows == d->rows ? "; as many in all, but other values" : "");
+}
+
 static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *options, const json_t *meta) {
-  ls_data_config_t data = t->config->data;
-  if (options->memory) data.kind = LS_DATA_MEMORY;
   ls_data_want_t want = {t->inputs, t->outputs, t->classes};
+  ls_saved_data_t saved;
   ls_arena_t arena;
   ls_arena_init(&arena, t->ctx);
   ls_norm_t *norm = NULL;
+  uint64_t seed = (uint64_t)t->config->train.seed;
+  ls_train_saved_data(meta, &saved);
+  ls_data_config_t data = t->config->data;
+  ls_train_take_columns(meta, &data);
+  if (options->memory) data.kind = LS_DATA_MEMORY;
+  if (saved.known && t->use == LS_USE_MODEL) {
+    data.validation = 0; /* split when it is known whose data these are */
+    seed = saved.seed;
+  }
   ls_status_t status =
       meta ? ls_trainer_norm(t->ctx, &arena, meta, t->inputs, t->classes ? 0 : t->outputs, &norm) : LS_OK;
   if (status == LS_OK)
-    status = ls_dataset_open(t->ctx, &data, options->memory, &want, (uint64_t)t->config->train.seed, norm,
-                             &t->dataset);
+    status = ls_dataset_open(t->ctx, &data, options->memory, &want, seed, norm, &t->dataset);
+  if (status == LS_OK) status = ls_train_compare_columns(t->ctx, meta, t->dataset);
+  if (status == LS_OK && saved.known) status = check_data(t, &saved);
   ls_arena_release(&arena);
   return ls_comm_agree(t->world->comm, "opening the data", status);
 }
 
-/* How long the run is, and this rank's part of each batch. */
-static ls_status_t plan_run(ls_trainer_t *t) {
+int64_t ls_trainer_position(const ls_trainer_t *t, int64_t step) {
+  return t->base_sample + (step - t->base_step) * t->config->train.batch;
+}
+
+int64_t ls_trainer_samples(const ls_trainer_t *t) {
+  int64_t position = ls_trainer_position(t, t->step);
+  return t->step > t->base_step && position > t->total_samples ? t->total_samples : position;
+}
+
+/* Older checkpoints say which batch they had, not how many samples that were. */
+static ls_status_t saved_samples(ls_ctx_t *ctx, const json_t *meta, int64_t step, int64_t *samples) {
+  const json_t *saved = json_object_get(meta, "samples");
+  *samples = json_integer_value(saved);
+  bool bad = !saved &&
+             __builtin_mul_overflow(step, json_integer_value(json_object_get(meta, "global_batch")), samples);
+  if (!bad && *samples >= 0 && *samples <= INT64_MAX / 4) return LS_OK;
+  return ls_fail(ctx, LS_ERR_CORRUPT, "the checkpoint's number of trained samples cannot be right");
+}
+
+static ls_status_t too_long(ls_trainer_t *t, const char *what, int64_t count) {
+  return ls_fail(t->ctx, LS_ERR_CONFIG, "%lld %s are more samples than can be counted", (long long)count,
+                 what);
+}
+
+/* How long the run is, and this rank's part of each batch. A run that goes on begins behind the last sample
+ * that was trained, whatever its batch is now. */
+static ls_status_t plan_run(ls_trainer_t *t, const json_t *meta) {
   const ls_train_config_t *train = &t->config->train;
   int64_t samples = t->dataset->train_count;
   ls_status_t enough =
       t->training ? ls_train_batch_check(t->ctx, t->config, t->dataset->source, samples) : LS_OK;
   if (enough != LS_OK) return enough;
+  if (meta && t->use == LS_USE_RESUME) {
+    t->base_step = t->step;
+    ls_status_t status = saved_samples(t->ctx, meta, t->step, &t->base_sample);
+    if (status != LS_OK) return status;
+  }
   if (train->steps > 0) {
+    int64_t left = train->steps > t->base_step ? train->steps - t->base_step : 0;
+    if (__builtin_add_overflow(left * train->batch, t->base_sample, &t->total_samples))
+      return too_long(t, "steps", train->steps);
     t->total_steps = train->steps;
-    t->total_samples = train->steps * train->batch;
   } else {
     if (__builtin_mul_overflow(train->epochs, samples, &t->total_samples) ||
         t->total_samples > INT64_MAX - train->batch)
-      return ls_fail(t->ctx, LS_ERR_CONFIG, "%lld epochs of %lld samples are more than can be counted",
-                     (long long)train->epochs, (long long)samples);
-    t->total_steps = (t->total_samples + train->batch - 1) / train->batch;
+      return too_long(t, "epochs", train->epochs);
+    int64_t left = t->total_samples > t->base_sample ? t->total_samples - t->base_sample : 0;
+    t->total_steps = t->base_step + (left + train->batch - 1) / train->batch;
   }
   ls_train_share(t->config, t->world->comm->rank, t->world->comm->size, &t->share);
   return LS_OK;
@@ -249,6 +313,8 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   t->world = world;
   t->config = config;
   t->training = !options->no_training;
+  t->use = options->checkpoint ? LS_USE_MODEL : LS_USE_RESUME;
+  t->other_data = options->allow_data_change;
   t->classes = config->model.loss == LS_LOSS_CROSS_ENTROPY;
   t->inputs = ls_model_inputs(&config->model);
   t->outputs = ls_model_outputs(&config->model);
@@ -260,7 +326,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (status == LS_OK && !options->checkpoint) status = ls_trainer_lock(t);
   if (status == LS_OK) status = open_checkpoint(t, options, &ckpt, &meta);
   if (status == LS_OK) status = open_data(t, options, meta);
-  if (status == LS_OK) status = plan_run(t);
+  if (status == LS_OK) status = plan_run(t, meta);
   if (status == LS_OK) status = ls_trainer_choose_data(t);
   if (status == LS_OK) status = make_engines(t, options->trace);
   if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : ls_trainer_initialise(t);

@@ -61,7 +61,9 @@ ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_re
   *report = (ls_eval_report_t){.samples = samples,
                                .correct = (int64_t)llround(correct),
                                .loss = loss / (double)samples,
-                               .accuracy = t->classes ? correct / (double)samples : NAN};
+                               .accuracy = t->classes ? correct / (double)samples : NAN,
+                               .validation = part == LS_PART_VALIDATION,
+                               .new_data = t->new_data};
   return LS_OK;
 }
 

@@ -52,6 +52,7 @@ static ls_status_t start_loader(ls_loop_t *loop) {
       .count = t->share.count,
       .rows = t->train.rows,
       .accumulate = t->share.accumulate,
+      .origin = ls_trainer_position(t, 0),
       .total_samples = t->total_samples,
       .total_steps = t->total_steps,
       .lr = rate_at,
@@ -66,7 +67,7 @@ static ls_status_t start_loader(ls_loop_t *loop) {
 static bool evaluate_due(const ls_trainer_t *t, int64_t step) {
   int64_t every = t->config->train.evaluate_every * t->dataset->train_count;
   if (every == 0 || t->dataset->validation_count == 0 || step >= t->total_steps) return false;
-  return step * t->config->train.batch / every != (step - 1) * t->config->train.batch / every;
+  return ls_trainer_position(t, step) / every != ls_trainer_position(t, step - 1) / every;
 }
 
 /* A step that is evaluated is reported with what evaluation found. */
@@ -81,7 +82,7 @@ static void report_progress(ls_loop_t *loop) {
   int64_t done = t->step - loop->first_step;
   ls_progress_t progress = {.step = t->step,
                             .total_steps = t->total_steps,
-                            .epoch = t->step * t->config->train.batch / t->dataset->train_count,
+                            .epoch = ls_trainer_samples(t) / t->dataset->train_count,
                             .total_epochs = t->config->train.steps > 0 ? 0 : t->config->train.epochs,
                             .train_loss = (double)loop->stats[LS_STAT_LOSS],
                             .grad_norm = (double)loop->stats[LS_STAT_GRAD_NORM],

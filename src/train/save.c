@@ -98,13 +98,27 @@ ls_status_t ls_trainer_norm(ls_ctx_t *ctx, ls_arena_t *arena, const json_t *meta
   return LS_OK;
 }
 
+static json_t *names_json(const ls_dataset_t *d) {
+  json_t *list = json_array();
+  for (int64_t i = 0; i < d->inputs; i++)
+    if (json_array_append_new(list, json_string(d->columns[i])) !=
+        0) { /* not UTF-8: then they are not saved */
+      json_decref(list);
+      return NULL;
+    }
+  return list;
+}
+
 /* What the stream of samples and the arithmetic of later steps depend on, beside the tensors. */
 static json_t *meta_json(const ls_trainer_t *t) {
   json_t *meta =
-      json_pack("{s:I, s:I, s:i, s:I, s:I}", "seed", (json_int_t)t->config->train.seed, "global_batch",
-                (json_int_t)t->config->train.batch, "world_size", t->world->comm->size, "train_samples",
-                (json_int_t)t->dataset->train_count, "total_steps", (json_int_t)t->total_steps);
+      json_pack("{s:I, s:I, s:I, s:i, s:I, s:I}", "samples", (json_int_t)ls_trainer_samples(t), "seed",
+                (json_int_t)t->config->train.seed, "global_batch", (json_int_t)t->config->train.batch,
+                "world_size", t->world->comm->size, "train_samples", (json_int_t)t->dataset->train_count,
+                "total_steps", (json_int_t)t->total_steps);
   json_object_set_new(meta, "norm", norm_json(&t->dataset->norm));
+  json_object_set_new(meta, "data", ls_train_data_json(t->dataset));
+  if (t->dataset->columns) json_object_set_new(meta, "columns", names_json(t->dataset));
   json_object_set_new(meta, "config", ls_config_json(t->config));
   return meta;
 }
@@ -140,36 +154,11 @@ ls_status_t ls_trainer_save(ls_trainer_t *t) {
   return ls_comm_agree(t->world->comm, "saving a checkpoint", status);
 }
 
-/* Names what differs between the run that saved and this one, where that changes the samples of
- * later steps. */
-static void warn_differences(ls_trainer_t *t, const json_t *meta) {
-  const struct {
-    const char *name;
-    int64_t now;
-  } rows[] = {{"seed", t->config->train.seed},
-              {"global_batch", t->config->train.batch},
-              {"train_samples", t->dataset->train_count}};
-  for (int i = 0; i < LS_COUNT(rows); i++) {
-    const json_t *saved = json_object_get(meta, rows[i].name);
-    if (json_is_integer(saved) && json_integer_value(saved) != rows[i].now)
-      ls_log(t->ctx, LS_LOG_WARN,
-             "the checkpoint was saved with %s %lld, this run has %lld: it will not repeat "
-             "the interrupted run",
-             rows[i].name, (long long)json_integer_value(saved), (long long)rows[i].now);
-  }
-  const json_t *config = json_object_get(meta, "config");
-  const char *precision = json_string_value(json_object_get(json_object_get(config, "train"), "precision"));
-  const char *now = ls_math_names[t->config->train.precision];
-  if (t->training && precision && strcmp(precision, now) != 0)
-    ls_log(t->ctx, LS_LOG_WARN,
-           "the checkpoint was saved with train.precision %s, this run has %s: it will not repeat the "
-           "interrupted run",
-           precision, now);
-}
-
 ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
   ls_views_t views;
-  ls_status_t status = make_views(t, NULL, NULL, &views);
+  ls_status_t status =
+      ls_train_compare(t->ctx, ls_ckpt_path(ckpt), t->config, ls_ckpt_meta(ckpt), t->use, t->other_data);
+  if (status == LS_OK) status = make_views(t, NULL, NULL, &views);
   if (status != LS_OK) return status;
   status = ls_ckpt_check(t->ctx, ckpt, views.params, views.param_count, views.optim, views.optim_count);
   ls_arena_release(&views.arena);
@@ -184,7 +173,6 @@ static ls_status_t load_rank0(ls_trainer_t *t, ls_ckpt_t *ckpt) {
   if (status != LS_OK) return status;
   status = ls_ckpt_read(t->ctx, ckpt, views.params, views.param_count, views.optim, views.optim_count);
   ls_arena_release(&views.arena);
-  if (status == LS_OK) warn_differences(t, ls_ckpt_meta(ckpt));
   return status;
 }
 
@@ -194,8 +182,6 @@ ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt) {
   float *optim = t->backend->host_memory ? t->state.optim : t->host_flat + t->layout->total;
   ls_status_t status =
       ls_comm_agree(comm, "loading the checkpoint", comm->rank == 0 ? load_rank0(t, ckpt) : LS_OK);
-  if (comm->rank == 0 && ckpt) t->step = ls_ckpt_step(ckpt);
-  if (status == LS_OK) status = ls_comm_broadcast(comm, "checkpoint step", &t->step, sizeof t->step, 0);
   if (status == LS_OK)
     status = ls_comm_broadcast(comm, "parameters", param, t->layout->total * (int64_t)sizeof(float), 0);
   if (status == LS_OK && t->training)

@@ -6,7 +6,7 @@
 #include "ckpt/ckpt.h"
 #include "schedule/run.h"
 #include "strategy/strategy.h"
-#include "train/config.h"
+#include "train/compare.h"
 #include <lockstep/train.h>
 
 struct ls_world {
@@ -56,7 +56,10 @@ struct ls_trainer {
   ls_comm_t *data_comm; /* carries tensors: the world's, or NCCL's */
   bool own_data_comm;
 
+  ls_use_t use;    /* of the checkpoint */
+  bool other_data; /* may go on with other data than the checkpoint's */
   ls_dataset_t *dataset;
+  bool new_data;     /* not those that the checkpoint was trained on; they are not split */
   int64_t data_rows; /* samples on the device, which gathers them itself; 0: the host does */
   bool classes;
   int64_t inputs, outputs;
@@ -72,7 +75,8 @@ struct ls_trainer {
   ls_engine_t predict;    /* takes samples from the host where eval does not; made when first needed */
   ls_train_share_t share; /* of each global batch */
   int64_t total_steps, total_samples;
-  int64_t step; /* steps done */
+  int64_t step;                   /* steps done */
+  int64_t base_step, base_sample; /* where this run began, and the position in the stream there */
   int64_t resumed_from;
   double val_loss, val_accuracy; /* newest; NAN = none */
   char checkpoint[4096];         /* newest saved */
@@ -89,6 +93,11 @@ ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank,
 /* A lowered and proven engine without its run. */
 ls_status_t ls_trainer_engine(ls_trainer_t *t, bool training, int64_t rows, int64_t data_rows,
                               ls_engine_t *engine);
+
+/* create.c: position in the stream of samples before step `step` of this run; how many samples are trained.
+ */
+int64_t ls_trainer_position(const ls_trainer_t *t, int64_t step);
+int64_t ls_trainer_samples(const ls_trainer_t *t);
 
 /* data.c. What is known of data and device where it is decided whether the data stay there. */
 typedef struct {
@@ -124,7 +133,8 @@ ls_status_t ls_trainer_push(ls_trainer_t *t);
 /* save.c. Collective; rank 0 writes or reads, the others receive. `ckpt` is NULL on other ranks. */
 ls_status_t ls_trainer_save(ls_trainer_t *t);
 ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt);
-/* Whether the checkpoint holds exactly this trainer's tensors: LS_ERR_MISMATCH. Local. */
+/* Whether the checkpoint goes with the configuration and holds exactly this trainer's tensors:
+ * LS_ERR_MISMATCH. Local. */
 ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt);
 /* The normalisation kept in a checkpoint's meta, in `arena`; *norm NULL when it has none.
  * Widths must match. */

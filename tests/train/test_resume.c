@@ -93,6 +93,29 @@ static void test_a_finished_run_stays_as_it_is(void **state) {
   ls_free(again.param);
 }
 
+/* Two epochs at one batch and one at another are three epochs: each sample comes once in each. */
+static void test_another_batch_goes_on_at_the_same_sample(void **state) {
+  (void)state;
+  static const char text[] =
+      "model: {input: [3], loss: mse, layers: [{dense: {units: 1}}]}\n"
+      "data: {kind: synthetic, samples: 60}\n"
+      "train: {batch: %d, epochs: 3, optimizer: {name: sgd, lr: 0.01}, checkpoint: {dir: %s/batch}}\n"
+      "parallel: {backend: cpu, threads: 1}\n";
+  char first[512], second[512];
+  sim_result_t part, rest;
+  snprintf(first, sizeof first, text, 20, folder);
+  snprintf(second, sizeof second, text, 12, folder);
+  sim_train(&(sim_run_t){.text = first, .ranks = 1, .stop_after = 6}, &part); /* 120 samples: 2 epochs */
+  assert_int_equal(part.status, LS_ERR_INTERRUPTED);
+  sim_train(&(sim_run_t){.text = second, .ranks = 1, .resume = true}, &rest);
+  assert_string_equal(rest.error, "");
+  assert_int_equal(rest.report.resumed_from, 6);
+  assert_int_equal(rest.report.steps, 5); /* 60 samples left */
+  assert_int_equal(rest.report.total_steps, 11);
+  ls_free(part.param);
+  ls_free(rest.param);
+}
+
 static void test_divergence_is_stopped_and_named(void **state) {
   (void)state;
   static const char text[] =
@@ -114,6 +137,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume_gives_the_same_bits),
                                      cmocka_unit_test(test_resume_on_another_world_size),
                                      cmocka_unit_test(test_a_finished_run_stays_as_it_is),
+                                     cmocka_unit_test(test_another_batch_goes_on_at_the_same_sample),
                                      cmocka_unit_test(test_divergence_is_stopped_and_named)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

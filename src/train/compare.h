@@ -1,0 +1,41 @@
+/* Whether a checkpoint goes with a configuration: row by row, as each option's row says (ls_change_t). */
+#ifndef LS_TRAIN_COMPARE_H
+#define LS_TRAIN_COMPARE_H
+
+#include "train/config.h"
+
+/* What the checkpoint is wanted for. */
+typedef enum {
+  LS_USE_RESUME, /* going on with its run */
+  LS_USE_MODEL   /* its weights alone: evaluation, prediction */
+} ls_use_t;
+
+/* Compares the resolved configuration in a checkpoint's meta data with `config`; `name` is the checkpoint's,
+ * for messages. Refuses with LS_ERR_MISMATCH, all differences in one message, both sides named. What may
+ * change, and what is kept from the checkpoint, is listed in one message of level info. other_data: other
+ * data are welcome. A meta without configuration: LS_OK. Local. */
+ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t *config, const json_t *meta,
+                             ls_use_t use, bool other_data);
+
+/* What a checkpoint says about its data. */
+typedef struct {
+  bool known;                                 /* there is a checkpoint that says it */
+  double validation;                          /* part held out */
+  uint64_t seed;                              /* of the split */
+  int64_t train_count, rows, inputs, outputs; /* rows and below: 0 = not said (older checkpoints) */
+  char hash[LS_DATASET_HASH_BYTES];           /* "" = not said */
+} ls_saved_data_t;
+void ls_train_saved_data(const json_t *meta, ls_saved_data_t *saved); /* meta NULL: nothing known */
+/* The new manifest entry for a dataset (new reference, NULL: memory). */
+json_t *ls_train_data_json(const ls_dataset_t *dataset);
+/* Whether `dataset` holds the samples that the checkpoint was trained on, however they are split; older
+ * checkpoints say only how many were in the training part. */
+bool ls_train_same_data(const ls_saved_data_t *saved, const ls_dataset_t *dataset);
+
+/* Feature columns by name: where `data` gives none, those of the checkpoint are used, so that the order of a
+ * file's columns does not matter. Names are borrowed from `meta`. */
+void ls_train_take_columns(const json_t *meta, ls_data_config_t *data);
+/* The columns that were read against the checkpoint's: LS_ERR_MISMATCH names the first difference. */
+ls_status_t ls_train_compare_columns(ls_ctx_t *ctx, const json_t *meta, const ls_dataset_t *dataset);
+
+#endif

@@ -1,0 +1,102 @@
+#!/bin/sh
+# A checkpoint with another configuration or other data than it was trained with: refused, or said line by line.
+set -eu
+. "$(dirname "$0")/lib.sh"
+
+# y = 3 a - 2 b + noise; the same rows with the columns in another order; other values; other rows.
+awk 'BEGIN { srand(1); print "a,b,y" > "'"$work"'/d.csv"; print "y,b,extra,a" > "'"$work"'/swapped.csv"
+  print "a,b,y" > "'"$work"'/scaled.csv"; print "a,b,y" > "'"$work"'/new.csv"
+  for (i = 0; i < 200; i++) { a = rand(); b = 10 * rand(); y = 3 * a - 2 * b
+    print a "," b "," y > "'"$work"'/d.csv"; print y "," b ",7," a > "'"$work"'/swapped.csv"
+    print 1000 * a "," b "," y > "'"$work"'/scaled.csv"; if (i % 2) print a + 1 "," b "," y + 3 > "'"$work"'/new.csv" } }'
+cat >"$work/c.yaml" <<'Y'
+model: {input: [2], loss: mse, layers: [{dense: {units: 8, activation: relu, dropout: 0.1}}, {dense: {units: 1}}]}
+data: {kind: csv, path: WORK/d.csv, target: y, validation: 0.25, normalize: true}
+train: {batch: 30, epochs: 20, optimizer: {lr: 0.01}, checkpoint: {dir: WORK/run}}
+parallel: {backend: cpu, threads: 1}
+Y
+sed -i "s#WORK#$work#g" "$work/c.yaml"
+"$program" train "$work/c.yaml" --quiet --json >"$work/train.json" 2>"$work/err" || fail "train: $(cat "$work/err")"
+loss=$(field "$work/train.json" val_loss)
+evaluate() { "$program" eval "$work/c.yaml" --checkpoint "$work/run" --json "$@" >"$work/eval.json" 2>"$work/err" ||
+  fail "eval $*: $(cat "$work/err")"; }
+resume() { # on a copy, so that each change is one from the run above
+  rm -rf "$work/copy"
+  cp -R "$work/run" "$work/copy"
+  "$program" train "$work/c.yaml" --resume --quiet --set train.checkpoint.dir="$work/copy" "$@" --json \
+    >"$work/resume.json" 2>"$work/err"
+}
+refused() { # CODE PATTERN FLAGS..: on resume
+  pattern=$1
+  shift
+  got=0
+  resume "$@" || got=$?
+  [ $got = 6 ] || fail "--resume $*: exit code $got: $(cat "$work/err")"
+  grep -q -e "$pattern" "$work/err" || fail "--resume $*: no \"$pattern\": $(cat "$work/err")"
+}
+same_loss() { [ "$(field "$work/eval.json" loss)" = "$loss" ] || fail "$1: loss $(field "$work/eval.json" loss), not $loss"; }
+
+echo "another architecture of the same shapes"
+other='model.layers.0.dense.activation: checkpoint has relu, configuration has none'
+expect 6 "$other" eval "$work/c.yaml" --checkpoint "$work/run" --set model.layers.0.dense.activation=none
+refused "$other" --set model.layers.0.dense.activation=none
+evaluate --set model.layers.0.dense.dropout=0.5
+same_loss "dropout is no matter of evaluation"
+
+echo "columns by name"
+refused 'data.columns: checkpoint has \["a", "b"\], configuration has \["b", "a"\]' --set 'data.columns=[b, a]'
+expect 6 'data.columns: checkpoint has' eval "$work/c.yaml" --checkpoint "$work/run" --set 'data.columns=[b, a]'
+evaluate --set data.path="$work/swapped.csv"
+same_loss "columns in another order"
+[ "$(field "$work/eval.json" new_data)" = false ] || fail "the same samples are not known again"
+resume --set data.path="$work/swapped.csv" --set train.epochs=21 || fail "columns in another order: $(cat "$work/err")"
+
+echo "evaluation never takes training samples for held out ones"
+for change in train.seed=7 data.validation=0.5 data.validation=0; do
+  evaluate --set $change
+  same_loss "$change"
+  [ "$(field "$work/eval.json" samples)" = 50 ] || fail "$change: $(field "$work/eval.json" samples) samples"
+  [ ! -s "$work/err" ] || fail "$change: $(cat "$work/err")"
+done
+"$program" eval "$work/c.yaml" --checkpoint "$work/run" | grep -q 'samples  *50 (validation part)' || fail "which samples?"
+
+echo "evaluation of new data takes all of them"
+evaluate --set data.path="$work/new.csv"
+[ "$(field "$work/eval.json" samples)" = 100 ] || fail "$(field "$work/eval.json" samples) of 100 new samples"
+[ "$(field "$work/eval.json" new_data)" = true ] && [ "$(field "$work/eval.json" part)" = all ] || fail "new data"
+"$program" eval "$work/c.yaml" --checkpoint "$work/run" --set data.path="$work/new.csv" |
+  grep -q 'samples  *100 (all of new data)' || fail "new data: which samples?"
+! grep -q 'will not repeat' "$work/err" || fail "evaluation speaks of interrupted runs"
+
+echo "other data on --resume"
+refused 'scaled.csv: these are not the data .* other values); --allow-data-change' --set data.path="$work/scaled.csv"
+refused 'train.seed: checkpoint has 42, configuration has 7' --set train.seed=7
+refused 'data.validation: checkpoint has 0.25, configuration has 0.5' --set data.validation=0.5
+resume --set data.path="$work/scaled.csv" --set train.epochs=21 --allow-data-change || fail "allowed: $(cat "$work/err")"
+grep -q 'not the data that the checkpoint was trained on' "$work/err" || fail "allowed, but not said"
+
+echo "what may change is listed"
+resume --set train.optimizer.lr=0.0001 --set train.clip_norm=1 --set train.batch=50 --set train.epochs=21 \
+  --set data.normalize=false --set train.schedule.name=cosine || fail "changes: $(cat "$work/err")"
+for line in 'train.optimizer.lr: 0.01 -> 0.0001' 'train.clip_norm: 0 -> 1' 'train.batch: 30 -> 50' \
+  'train.epochs: 20 -> 21' 'train.schedule.name: constant -> cosine' \
+  'data.normalize: true is kept from the checkpoint, false is not used'; do
+  grep -q -e "^  $line\$" "$work/err" || fail "no line \"$line\": $(cat "$work/err")"
+done
+[ "$(field "$work/resume.json" steps)" = 3 ] || fail "one epoch of 150 at 50: $(field "$work/resume.json" steps) steps"
+echo "a checkpoint of an older version, whose manifest knows neither samples nor data"
+cp -R "$source_dir/tests/program/older" "$work/older"
+"$program" eval "$work/older/c.yaml" --checkpoint "$work/older" --json >"$work/eval.json" 2>"$work/err" ||
+  fail "older: $(cat "$work/err")"
+[ "$(field "$work/eval.json" samples)" = 12 ] && [ "$(field "$work/eval.json" part)" = validation ] || fail "older: part"
+below "$(field "$work/eval.json" loss)" 2.5374 || fail "older: loss $(field "$work/eval.json" loss)"
+older() { "$program" train "$work/older/c.yaml" --set train.checkpoint.dir="$work/older" --resume --quiet --json "$@" \
+  >"$work/resume.json" 2>"$work/err"; }
+got=0
+older --set data.samples=61 || got=$?
+[ $got = 6 ] || fail "older, other data: exit code $got"
+older || fail "older: $(cat "$work/err")"
+[ "$(field "$work/resume.json" params_xxh3)" = f1c5c2175a9edfda85f354223d43a06b ] || fail "older: other parameters"
+older --set train.batch=20 --set train.epochs=4 || fail "older: $(cat "$work/err")"
+[ "$(field "$work/resume.json" steps)" = 3 ] || fail "older: one epoch of 48 at 20 took $(field "$work/resume.json" steps) steps"
+echo ok
