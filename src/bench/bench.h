@@ -9,7 +9,8 @@
  *   plan.c      predictions of a plan beside the variants
  *   peak.c      the share of the machine's peak rate that a variant reaches
  *   study*.c    the study measured again: its tables, its figures, its conclusions
- *   markdown.c html.c svg.c  the document for people
+ *   report*.c   the document for people: answers, tables, charts (chart_*.c, plot.c) as a list of blocks
+ *   markdown.c html.c  the two ways to write it
  *
  * Measurement: global_batch, ranks, strategy, precision, backend, device, threads_per_rank, params,
  * bytes_per_device {params, .., libraries, total: what plan and train call so}, flops_per_step (rank 0),
@@ -31,6 +32,7 @@ enum { LS_BENCH_VERSION = 1, LS_BENCH_RESAMPLES = 2000 };
 #define LS_BENCH_CONFIDENCE    0.95
 #define LS_BENCH_ALPHA         0.05
 #define LS_BENCH_OUTLIER_LIMIT 3.5
+#define LS_BENCH_BUSY          0.75 /* load per processor beyond which a machine was busy */
 
 /* once.c. `config` is changed: nothing is saved, no evaluation inside the run. Collective. */
 typedef struct {
@@ -137,15 +139,13 @@ void ls_bench_peak(json_t *document, const ls_profile_t *profile);
  * its networks (presets, one rank and two), its own figures beside them, its timelines, and each of its
  * conclusions with the verdict that these measurements give (docs/bench.md). */
 ls_status_t ls_bench_study(ls_ctx_t *ctx, json_t *document);
-/* study_text.c: its part of the Markdown report; nothing when the document has no "study". */
-void ls_bench_study_markdown(FILE *to, const json_t *document);
+/* report_answers.c: what the document says, in sentences: does it pay, by how much, how sure is it? An array of
+ * {verdict: "faster", "slower", "equivalent", "undecided", "reference" or "warning", text} (new reference); texts have
+ * **bold** parts. */
+json_t *ls_bench_answers(const json_t *document);
 
 /* For people. Owned by the caller (ls_free); NULL when memory is short (reported). */
 char *ls_bench_markdown(ls_ctx_t *ctx, const json_t *document);
 char *ls_bench_html(ls_ctx_t *ctx, const json_t *document);
-/* svg.c: step time with interval per key and variant, one group of marks per key; appended to a stream. */
-void ls_bench_svg_step_time(FILE *to, const json_t *document);
-void ls_bench_svg_speedup(FILE *to, const json_t *document);
-void ls_bench_svg_repetitions(FILE *to, const json_t *document);
 
 #endif

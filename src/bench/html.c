@@ -1,175 +1,165 @@
-/* The document as one HTML file that needs nothing else: the plots as inline SVG, and the Markdown report's
- * tables turned into HTML, so that both say the same. */
-#include "bench/bench.h"
+/* The report as one HTML file that needs nothing else: no scripts, no fonts, nothing fetched. Tables fold to
+ * cards on narrow screens (html_style.c), which takes their meaning from them, so roles say it again. */
+#include "bench/report.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char head[] =
-    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>lockstep "
-    "bench</title>\n<style>\n"
-    ":root { color-scheme: light dark; }\n"
-    "body { font: 15px/1.5 system-ui, sans-serif; max-width: 1180px; margin: 2em auto; padding: 0 1em; }\n"
-    "div.wide { overflow-x: auto; }\n"
-    "table { border-collapse: collapse; margin: 1em 0; font-variant-numeric: tabular-nums; }\n"
-    "th, td { padding: 0.25em 0.7em; border-bottom: 1px solid #8886; text-align: right; white-space: nowrap; "
-    "}\n"
-    "th:first-child, td:first-child { text-align: left; }\n"
-    "svg { width: 100%; max-width: 900px; height: auto; margin: 0.5em 0 1.5em; fill: none; }\n"
-    "svg text.tick { fill: currentColor; font-size: 12px; }\n"
-    "svg .outlier { stroke: currentColor; stroke-width: 2; }\n"
-    "svg .grid { stroke: #8884; }\nsvg .one { stroke: currentColor; stroke-dasharray: 5 4; }\n"
-    "svg .predicted { fill: none; stroke: currentColor; stroke-width: 1.5; }\n"
-    "</style>\n</head>\n<body>\n";
+extern const char *const ls_report_style[]; /* html_style.c: lines, NULL-terminated */
 
-/* Text with &, <, > escaped, **bold** and `code`. */
-static void inline_text(FILE *to, const char *text, size_t len) {
-  bool bold = false, code = false;
+void ls_html_escape(FILE *to, const char *text, size_t len) {
   for (size_t i = 0; i < len; i++) {
-    if (i + 1 < len && text[i] == '*' && text[i + 1] == '*') {
-      fputs(bold ? "</b>" : "<b>", to);
-      bold = !bold;
-      i++;
-    } else if (text[i] == '`') {
-      fputs(code ? "</code>" : "<code>", to);
-      code = !code;
-    } else if (text[i] == '&')
+    if (text[i] == '&')
       fputs("&amp;", to);
     else if (text[i] == '<')
       fputs("&lt;", to);
     else if (text[i] == '>')
       fputs("&gt;", to);
-    else
+    else if (text[i] == '"')
+      fputs("&quot;", to);
+    else if ((unsigned char)text[i] >= ' ')
       fputc(text[i], to);
   }
-  if (code) fputs("</code>", to);
-  if (bold) fputs("</b>", to);
 }
 
-/* "| a | b |" as a row. */
-static void table_row(FILE *to, const char *line, size_t len, const char *tag) {
-  fputs("<tr>", to);
-  size_t from = 1;
-  for (size_t i = 1; i < len; i++) {
-    if (line[i] != '|') continue;
-    size_t first = from, end = i;
-    while (first < end && line[first] == ' ')
-      first++;
-    while (end > first && line[end - 1] == ' ')
-      end--;
-    fprintf(to, "<%s>", tag);
-    inline_text(to, line + first, end - first);
-    fprintf(to, "</%s>", tag);
-    from = i + 1;
+/* With **bold** and `code`; what is open at the end is closed. */
+static void inline_text(FILE *to, const char *text) {
+  const char *open[2] = {NULL, NULL};
+  size_t depth = 0;
+  while (text && *text) {
+    const char *tag = !strncmp(text, "**", 2) ? "strong" : *text == '`' ? "code" : NULL;
+    size_t plain = strcspn(text + (tag == NULL), "*`") + (tag == NULL);
+    if (!tag) {
+      ls_html_escape(to, text, plain);
+      text += plain;
+      continue;
+    }
+    text += *text == '*' ? 2 : 1;
+    if (depth > 0 && open[depth - 1] == tag)
+      fprintf(to, "</%s>", open[--depth]);
+    else if (depth < 2 && (depth == 0 || open[0] != tag))
+      fprintf(to, "<%s>", open[depth++] = tag);
   }
-  fputs("</tr>\n", to);
+  while (depth > 0)
+    fprintf(to, "</%s>", open[--depth]);
 }
 
-static void plots_of(FILE *to, const json_t *document, const char *model) {
-  char name[64] = "";
-  if (model) snprintf(name, sizeof name, ": %s", model);
-  fprintf(to, "<h2>Step time%s</h2>\n", name);
-  ls_bench_svg_step_time(to, document);
-  fprintf(to, "<h2>Speed-up%s</h2>\n", name);
-  ls_bench_svg_speedup(to, document);
-  fprintf(to,
-          "<h2>Repetitions%s</h2>\n<p>Every repetition against its variant's median; ringed ones are flagged "
-          "as outliers.</p>\n",
-          name);
-  ls_bench_svg_repetitions(to, document);
+/* The class of a verdict: its first word among those that have a colour. */
+static const char *verdict_class(const char *verdict) {
+  static const char *const known[][2] = {
+      {"faster", "faster"},          {"slower", "slower"},       {"equivalent", "equivalent"},
+      {"undecided", "undecided"},    {"reference", "reference"}, {"warning", "slower"},
+      {"not measured", "undecided"}, {"NOT", "slower"},          {"identical", "faster"},
+      {"same network", "faster"},    {"holds", "faster"},        {"does not hold", "slower"},
+      {"not decided", "undecided"}};
+  for (int i = 0; i < LS_COUNT(known); i++)
+    if (!strncmp(verdict, known[i][0], strlen(known[i][0]))) return known[i][1];
+  return "undecided";
 }
 
-/* Networks of a sweep have batches of their own and times that differ by orders: plots for each. */
-static void plots(FILE *to, const json_t *document) {
-  const json_t *variants = json_object_get(document, "variants"), *v, *w;
-  json_t *done = json_object();
+static void table_cell(FILE *to, const json_t *column, const char *text) {
+  char kind = ls_report_word(column, "kind")[0];
+  const char *name = ls_report_word(column, "name");
+  if (kind == 'h')
+    fputs("<th scope=\"row\" role=\"rowheader\" class=\"h\" data-label=\"", to);
+  else
+    fprintf(to, "<td role=\"cell\" class=\"%c%s\" data-label=\"", kind, text && *text ? "" : " none");
+  ls_html_escape(to, name, strlen(name));
+  fputs("\">", to);
+  if (kind == 'v' && text && *text) fprintf(to, "<span class=\"verdict %s\">", verdict_class(text));
+  inline_text(to, text);
+  if (kind == 'v' && text && *text) fputs("</span>", to);
+  fputs(kind == 'h' ? "</th>" : "</td>", to);
+}
+
+static void table(FILE *to, const json_t *block) {
+  const json_t *columns = json_object_get(block, "columns"), *column, *row;
   size_t i, k;
-  json_array_foreach(variants, i, v) {
-    const char *model = json_string_value(json_object_get(v, "model"));
-    if (!model || json_object_get(done, model)) continue;
-    json_t *own = json_array(), *part = json_pack("{s:o}", "variants", own);
-    json_array_foreach(variants, k, w) {
-      const char *other = json_string_value(json_object_get(w, "model"));
-      if (other && !strcmp(other, model)) json_array_append(own, (json_t *)(uintptr_t)w);
-    }
-    plots_of(to, part, model);
-    json_decref(part);
-    json_object_set_new(done, model, json_true());
+  fputs("<table role=\"table\">\n<thead role=\"rowgroup\"><tr role=\"row\">", to);
+  json_array_foreach(columns, k, column) {
+    fprintf(to, "<th scope=\"col\" role=\"columnheader\" class=\"%c\">", ls_report_word(column, "kind")[0]);
+    inline_text(to, ls_report_word(column, "name"));
+    fputs("</th>", to);
   }
-  if (json_object_size(done) == 0) plots_of(to, document, NULL);
-  json_decref(done);
+  fputs("</tr></thead>\n<tbody role=\"rowgroup\">\n", to);
+  json_array_foreach(json_object_get(block, "rows"), i, row) {
+    fputs("<tr role=\"row\">", to);
+    json_array_foreach(columns, k, column) table_cell(to, column, json_string_value(json_array_get(row, k)));
+    fputs("</tr>\n", to);
+  }
+  fputs("</tbody></table>\n", to);
 }
 
-typedef enum { IN_NOTHING, IN_TABLE, IN_LIST } block_t;
-
-static void close_block(FILE *to, block_t *block) {
-  if (*block == IN_TABLE) fputs("</table></div>\n", to);
-  if (*block == IN_LIST) fputs("</ul>\n", to);
-  *block = IN_NOTHING;
+static void items(FILE *to, const json_t *block, const char *kind) {
+  const json_t *item;
+  size_t i;
+  bool facts = !strcmp(kind, "facts"), answers = !strcmp(kind, "answers");
+  fprintf(to, "<%s class=\"%s\">\n", facts ? "dl" : "ul", kind);
+  json_array_foreach(json_object_get(block, "items"), i, item) {
+    if (facts) {
+      fprintf(to, "<div><dt>%s</dt><dd>", json_string_value(json_array_get(item, 0)));
+      inline_text(to, json_string_value(json_array_get(item, 1)));
+      fputs("</dd></div>\n", to);
+      continue;
+    }
+    fprintf(to, "<li class=\"%s\">", answers ? verdict_class(ls_report_word(item, "verdict")) : "item");
+    inline_text(to, answers ? ls_report_word(item, "text") : json_string_value(item));
+    fputs("</li>\n", to);
+  }
+  fputs(facts ? "</dl>\n" : "</ul>\n", to);
 }
 
-/* The few forms that markdown.c writes: headings, tables, lists, paragraphs of one line. */
-static void convert(FILE *to, const char *text) {
-  block_t block = IN_NOTHING;
-  for (const char *line = text, *end; *line; line = *end ? end + 1 : end) {
-    end = strchr(line, '\n');
-    if (!end) end = line + strlen(line);
-    size_t len = (size_t)(end - line);
-    if (line[0] == '|') {
-      if (len > 3 && !strncmp(line, "|---", 4)) continue;
-      if (block != IN_TABLE) {
-        close_block(to, &block);
-        fputs("<div class=\"wide\"><table>\n", to);
-        table_row(to, line, len, "th");
-        block = IN_TABLE;
-      } else {
-        table_row(to, line, len, "td");
-      }
-      continue;
-    }
-    if (!strncmp(line, "- ", 2)) {
-      if (block != IN_LIST) {
-        close_block(to, &block);
-        fputs("<ul>\n", to);
-        block = IN_LIST;
-      }
-      fputs("<li>", to);
-      inline_text(to, line + 2, len - 2);
-      fputs("</li>\n", to);
-      continue;
-    }
-    close_block(to, &block);
-    size_t level = strspn(line, "#");
-    if (len == 0) continue;
-    if (level > 0)
-      fprintf(to, "<h%zu>", level);
-    else
-      fputs("<p>", to);
-    inline_text(to, line + level + (level > 0), len - level - (level > 0));
-    if (level > 0)
-      fprintf(to, "</h%zu>\n", level);
-    else
-      fputs("</p>\n", to);
+static void write_block(FILE *to, const json_t *block) {
+  const char *kind = ls_report_word(block, "kind");
+  if (!strcmp(kind, "heading")) {
+    int level = (int)ls_bench_number(block, "level");
+    fprintf(to, "<h%d>", level);
+    inline_text(to, ls_report_word(block, "text"));
+    fprintf(to, "</h%d>\n", level);
+  } else if (!strcmp(kind, "text")) {
+    fputs("<p>", to);
+    inline_text(to, ls_report_word(block, "text"));
+    fputs("</p>\n", to);
+  } else if (!strcmp(kind, "table")) {
+    table(to, block);
+  } else if (!strcmp(kind, "chart")) {
+    fprintf(to, "<figure><figcaption><strong>%s</strong> %s</figcaption>\n%s</figure>\n",
+            ls_report_word(block, "title"), ls_report_word(block, "caption"), ls_report_word(block, "body"));
+  } else {
+    items(to, block, kind);
   }
-  close_block(to, &block);
+}
+
+static void write_page(FILE *to, const char *title, const json_t *report) {
+  const json_t *block;
+  size_t i;
+  fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" "
+        "content=\"width=device-width, initial-scale=1\"/>\n<title>lockstep bench: ",
+        to);
+  ls_html_escape(to, title, strlen(title));
+  fputs("</title>\n<style>\n", to);
+  for (i = 0; ls_report_style[i]; i++)
+    fprintf(to, "%s\n", ls_report_style[i]);
+  fputs("</style>\n</head>\n<body>\n<main>\n<p class=\"kind\">lockstep bench</p>\n<h1>", to);
+  ls_html_escape(to, title, strlen(title));
+  fputs("</h1>\n", to);
+  json_array_foreach(report, i, block) write_block(to, block);
+  fputs("</main>\n</body>\n</html>\n", to);
 }
 
 char *ls_bench_html(ls_ctx_t *ctx, const json_t *document) {
-  char *markdown = ls_bench_markdown(ctx, document), *text = NULL;
+  char *text = NULL, *title = ls_report_title(document);
+  json_t *report = ls_report_build(document);
   size_t size_bytes = 0;
-  if (!markdown) return NULL;
-  FILE *to = open_memstream(&text, &size_bytes);
+  FILE *to = title && report ? open_memstream(&text, &size_bytes) : NULL;
   bool bad = !to;
   if (to) {
-    fputs(head, to);
-    convert(to, markdown);
-    plots(to, document);
-    fputs("</body>\n</html>\n", to);
+    write_page(to, title, report);
     bad = ferror(to) != 0;
     bad |= fclose(to) != 0;
   }
-  ls_free(markdown);
+  json_decref(report);
+  free(title);
   if (!bad) return text;
   ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the report");
   free(text);

@@ -1,70 +1,60 @@
-/* The study's part of the Markdown report: its tables with our intervals and its own figures beside them, its
- * timelines, and its conclusions with their verdicts. Reads only the document. */
-#include "bench/bench.h"
+/* The study's part of the report: its tables with a row of ours and a row of its own figures for each batch,
+ * its timelines, and its conclusions with their verdicts. Reads only the document. */
+#include "bench/report.h"
 
 #include <math.h>
 #include <string.h>
 
-static const char *text_of(const json_t *object, const char *key) {
-  const char *text = json_string_value(json_object_get(object, key));
-  return text ? text : "";
-}
-
 /* ", peer access off", or nothing where it is no choice. */
-static const char *link_text(const json_t *object, char buf[48]) {
-  const char *peer = text_of(object, "peer_access");
-  buf[0] = '\0';
-  if (peer[0]) snprintf(buf, 48, ", peer access %s", peer);
-  return buf;
+static ls_text_t link_text(const json_t *object) {
+  ls_text_t text = {""};
+  const char *peer = ls_report_word(object, "peer_access");
+  if (*peer) snprintf(text.s, sizeof text.s, ", peer access %.60s", peer);
+  return text;
 }
 
-static void number(FILE *to, const char *format, double value) {
-  char text[64] = "-";
-  if (isfinite(value)) snprintf(text, sizeof text, format, value);
-  fputs(text, to);
+/* "12 (11 to 13)"; the interval only where it is known. */
+static void interval_cell(json_t *row, const json_t *object, const char *value, const char *low,
+                          const char *high, const char *unit) {
+  double v = ls_bench_number(object, value), l = ls_bench_number(object, low),
+         h = ls_bench_number(object, high);
+  if (!isfinite(v))
+    ls_report_cell(row, "%s", "");
+  else if (!isfinite(l))
+    ls_report_cell(row, "%s%s", ls_text_count(v, 0).s, unit);
+  else if (!isfinite(h))
+    ls_report_cell(row, "%s%s (above %s)", ls_text_count(v, 0).s, unit, ls_text_count(l, 0).s);
+  else
+    ls_report_cell(row, "%s%s (%s to %s)", ls_text_count(v, 0).s, unit, ls_text_count(l, 0).s,
+                   ls_text_count(h, 0).s);
 }
 
-/* "12.3 (12.1 to 12.5)"; the interval only where it is known. */
-static void with_interval(FILE *to, const char *format, const json_t *object, const char *value,
-                          const char *low, const char *high) {
-  number(to, format, ls_bench_number(object, value));
-  if (!isfinite(ls_bench_number(object, low))) return;
-  fputs(" (", to);
-  number(to, format, ls_bench_number(object, low));
-  fputs(" to ", to);
-  number(to, format, ls_bench_number(object, high));
-  fputc(')', to);
+static void rate_cell(json_t *row, const json_t *side) {
+  if (json_object_get(side, "failed"))
+    ls_report_cell(row, "not measured: %s", ls_report_word(side, "failed"));
+  else
+    interval_cell(row, side, "samples_per_s.mean", "samples_per_s.low", "samples_per_s.high", "");
 }
 
 /* The study's samples/s with its interval. */
-static void published_rate(FILE *to, const json_t *published, const char *key) {
+static void published_rate(json_t *row, const json_t *published, const char *key) {
   char margin[64];
   snprintf(margin, sizeof margin, "%s_margin", key);
-  if (!json_is_object(published)) {
-    fputs("- | ", to);
-    return;
-  }
-  fprintf(to, "%.0f ± %.0f | ", ls_bench_number(published, key), ls_bench_number(published, margin));
+  ls_report_cell(row, "%s ± %s", ls_text_count(ls_bench_number(published, key), 0).s,
+                 ls_text_count(ls_bench_number(published, margin), 0).s);
 }
 
 /* "1.2 → 2.3": on one device and on two. */
-static void pair(FILE *to, const char *format, double one, double two) {
-  if (!isfinite(one) && !isfinite(two)) {
-    fputs("- | ", to);
-    return;
-  }
-  number(to, format, one);
-  fputs(" → ", to);
-  number(to, format, two);
-  fputs(" | ", to);
-}
-
-static void rate_cell(FILE *to, const json_t *side) {
-  if (json_object_get(side, "failed"))
-    fprintf(to, "not measured: %s", text_of(side, "failed"));
-  else
-    with_interval(to, "%.0f", side, "samples_per_s.mean", "samples_per_s.low", "samples_per_s.high");
-  fputs(" | ", to);
+static void pair(json_t *row, double one, double two, const char *unit) {
+  bool known = isfinite(one) || isfinite(two);
+  ls_report_cell(row, "%s%s%s%s%s", ls_text_digits(one).s,
+                 isfinite(one) ? unit
+                 : known       ? "?"
+                               : "",
+                 known ? " → " : "", ls_text_digits(two).s,
+                 isfinite(two) ? unit
+                 : known       ? "?"
+                               : "");
 }
 
 static double either(const json_t *side, const char *first, const char *second) {
@@ -72,117 +62,134 @@ static double either(const json_t *side, const char *first, const char *second) 
   return isfinite(value) ? value : ls_bench_number(side, second);
 }
 
-static void table_row(FILE *to, const json_t *row) {
-  const json_t *one = json_object_get(row, "one"), *two = json_object_get(row, "two"),
-               *p = json_object_get(row, "published");
-  fprintf(to, "| %.0f | ", ls_bench_number(row, "batch"));
-  rate_cell(to, one);
-  published_rate(to, p, "one_samples_per_s");
-  rate_cell(to, two);
-  published_rate(to, p, "two_samples_per_s");
-  with_interval(to, "%.2fx", row, "speedup.value", "speedup.low", "speedup.high");
-  fputs(" | ", to);
-  number(to, "%.2fx", ls_bench_number(p, "speedup"));
-  fputs(" | ", to);
-  with_interval(to, "%.0f %%", row, "efficiency_percent.value", "efficiency_percent.low",
-                "efficiency_percent.high");
-  fputs(" | ", to);
-  number(to, "%.0f %%", ls_bench_number(p, "efficiency_percent"));
-  fputs(" | ", to);
-  pair(to, "%.4g", ls_bench_number(one, "step_time_ms"), ls_bench_number(two, "step_time_ms"));
-  pair(to, "%.1f", ls_bench_number(p, "one_step_time_ms"), ls_bench_number(p, "two_step_time_ms"));
-  number(to, "%.0f %%", ls_bench_number(two, "exposed_comm_percent"));
-  fputs(" | ", to);
-  pair(to, "%.3g", 1e-9 * either(one, "used_bytes", "planned_bytes"),
-       1e-9 * either(two, "used_bytes", "planned_bytes"));
-  number(to, "%.1f", ls_bench_number(p, "memory_gb"));
-  fputs(" | ", to);
-  pair(to, "%.2g %%", ls_bench_number(one, "peak_flops_percent"), ls_bench_number(two, "peak_flops_percent"));
-  pair(to, "%.0f %%", ls_bench_number(one, "gpu_busy_percent"), ls_bench_number(two, "gpu_busy_percent"));
-  pair(to, "%.0f %%", ls_bench_number(p, "one_utilisation_percent"),
-       ls_bench_number(p, "two_utilisation_percent"));
-  fputc('\n', to);
+static void own_row(json_t *table, const json_t *from) {
+  const json_t *one = json_object_get(from, "one"), *two = json_object_get(from, "two");
+  json_t *row = ls_report_row(table);
+  ls_report_cell(row, "%.0f", ls_bench_number(from, "batch"));
+  ls_report_cell(row, "here");
+  ls_report_cell(row, "%s",
+                 ls_text_ratio(ls_bench_number(from, "speedup.value"), ls_bench_number(from, "speedup.low"),
+                               ls_bench_number(from, "speedup.high"))
+                     .s);
+  rate_cell(row, one);
+  rate_cell(row, two);
+  interval_cell(row, from, "efficiency_percent.value", "efficiency_percent.low", "efficiency_percent.high",
+                " %");
+  pair(row, ls_bench_number(one, "step_time_ms"), ls_bench_number(two, "step_time_ms"), "");
+  ls_report_cell(row, "%s", ls_text_percent(ls_bench_number(two, "exposed_comm_percent"), 0, false).s);
+  pair(row, 1e-9 * either(one, "used_bytes", "planned_bytes"),
+       1e-9 * either(two, "used_bytes", "planned_bytes"), "");
+  pair(row, ls_bench_number(one, "peak_flops_percent"), ls_bench_number(two, "peak_flops_percent"), " %");
+  pair(row, ls_bench_number(one, "gpu_busy_percent"), ls_bench_number(two, "gpu_busy_percent"), " %");
 }
 
-static void tables(FILE *to, const json_t *study) {
-  const json_t *table, *row;
+static void published_row(json_t *table, const json_t *from) {
+  const json_t *p = json_object_get(from, "published");
+  if (!json_is_object(p)) return;
+  json_t *row = ls_report_row(table);
+  ls_report_cell(row, "%.0f", ls_bench_number(from, "batch"));
+  ls_report_cell(row, "the study");
+  ls_report_cell(row, "%s", ls_text_ratio(ls_bench_number(p, "speedup"), NAN, NAN).s);
+  published_rate(row, p, "one_samples_per_s");
+  published_rate(row, p, "two_samples_per_s");
+  ls_report_cell(row, "%s", ls_text_percent(ls_bench_number(p, "efficiency_percent"), 0, false).s);
+  pair(row, ls_bench_number(p, "one_step_time_ms"), ls_bench_number(p, "two_step_time_ms"), "");
+  ls_report_cell(row, "%s", "");
+  ls_report_cell(row, "%s", ls_text_digits(ls_bench_number(p, "memory_gb")).s);
+  ls_report_cell(row, "%s", "");
+  pair(row, ls_bench_number(p, "one_utilisation_percent"), ls_bench_number(p, "two_utilisation_percent"),
+       " %");
+}
+
+static void tables(json_t *report, const json_t *study) {
+  static const ls_report_column_t columns[] = {{"batch", 'h'},
+                                               {"measured", 't'},
+                                               {"speed-up", 'n'},
+                                               {"one device, samples/s", 'n'},
+                                               {"two devices, samples/s", 'n'},
+                                               {"efficiency", 'n'},
+                                               {"step, ms (one → two)", 'n'},
+                                               {"exposed communication of step, two", 'n'},
+                                               {"memory per device, GB (one → two)", 'n'},
+                                               {"of peak FLOP/s (one → two)", 'n'},
+                                               {"device busy (one → two)", 'n'}};
+  const json_t *from, *row;
   size_t i, k;
-  json_array_foreach(json_object_get(study, "tables"), i, table) {
-    char peer[48];
-    fprintf(
-        to,
-        "\n### The %s%s\n\n| batch | one device, samples/s | study | two devices, samples/s | study | "
-        "speed-up | study | efficiency | study | step, ms (one → two) | study | exposed communication of "
-        "step, two | memory per device, GB (one → two) | study | of peak FLOP/s (one → two) | busy (one → "
-        "two) | study, utilisation |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
-        "--:|\n",
-        text_of(table, "label"), link_text(table, peer));
-    json_array_foreach(json_object_get(table, "rows"), k, row) table_row(to, row);
-  }
-}
-
-static void timeline_row(FILE *to, const char *who, const json_t *parts) {
-  static const char *const keys[] = {"forward", "backward", "communication", "optimizer", "rest", "total"};
-  if (!json_is_object(parts)) return;
-  fprintf(to, "| %s%s | ", who, strcmp(text_of(parts, "source"), "traced") ? "" : " (traced run)");
-  for (int k = 0; k < LS_COUNT(keys); k++) {
-    number(to, "%.3g", ls_bench_number(parts, keys[k]));
-    fputs(" | ", to);
-  }
-  fputc('\n', to);
-}
-
-static void timelines(FILE *to, const json_t *study) {
-  const json_t *t;
-  size_t i;
-  json_array_foreach(json_object_get(study, "timelines"), i, t) {
-    char peer[48];
-    const json_t *published = json_object_get(t, "published");
-    fprintf(
-        to,
-        "\n### Parts of a step: %s, batch %.0f%s\n\n| ms | forward | backward | communication (exposed) | "
-        "optimizer | rest | total |\n|---|--:|--:|--:|--:|--:|--:|\n",
-        text_of(t, "model"), ls_bench_number(t, "batch"), link_text(t, peer));
-    timeline_row(to, "one device", json_object_get(t, "one"));
-    timeline_row(to, "study, one device", json_object_get(published, "one"));
-    timeline_row(to, "two devices", json_object_get(t, "two"));
-    timeline_row(to, "study, two devices", json_object_get(published, "two"));
-  }
-}
-
-static void conclusions(FILE *to, const json_t *study) {
-  const json_t *conclusion, *finding;
-  size_t i, k;
-  fputs(
-      "\n## Where the study's conclusions hold\n\nOn this machine, with these networks and this program. "
-      "Each is put to a test with the numbers above; intervals are at 95 % and not corrected for the number "
-      "of cells. A speed-up's interval is the wider of the bootstrap's and Welch's.\n\n| the study "
-      "concludes | tested by | link | verdict | figures |\n|---|---|---|---|---|\n",
-      to);
-  json_array_foreach(json_object_get(study, "conclusions"), i, conclusion) {
-    json_array_foreach(json_object_get(conclusion, "findings"), k, finding) {
-      const char *peer = text_of(finding, "peer_access");
-      const char *link = peer[0]                                                  ? "peer access "
-                         : json_is_true(json_object_get(conclusion, "all_links")) ? "both"
-                                                                                  : "-";
-      fprintf(to, "| %s | %s | %s%s | **%s** | %s |\n", k == 0 ? text_of(conclusion, "statement") : "\"",
-              k == 0 ? text_of(conclusion, "test") : "\"", link, peer, text_of(finding, "verdict"),
-              text_of(finding, "figures"));
+  json_array_foreach(json_object_get(study, "tables"), i, from) {
+    ls_report_heading(report, 3, "The %s%s", ls_report_word(from, "label"), link_text(from).s);
+    json_t *table = ls_report_table(report, columns, LS_COUNT(columns));
+    json_array_foreach(json_object_get(from, "rows"), k, row) {
+      own_row(table, row);
+      published_row(table, row);
     }
   }
 }
 
-void ls_bench_study_markdown(FILE *to, const json_t *document) {
+static void timeline_row(json_t *table, const char *who, const json_t *parts) {
+  static const char *const keys[] = {"forward", "backward", "communication", "optimizer", "rest", "total"};
+  if (!json_is_object(parts)) return;
+  json_t *row = ls_report_row(table);
+  ls_report_cell(row, "%s%s", who, strcmp(ls_report_word(parts, "source"), "traced") ? "" : " (traced run)");
+  for (int k = 0; k < LS_COUNT(keys); k++)
+    ls_report_cell(row, "%s", ls_text_digits(ls_bench_number(parts, keys[k])).s);
+}
+
+static void timelines(json_t *report, const json_t *study) {
+  static const ls_report_column_t columns[] = {
+      {"ms", 'h'},        {"forward", 'n'}, {"backward", 'n'}, {"communication (exposed)", 'n'},
+      {"optimizer", 'n'}, {"rest", 'n'},    {"total", 'n'}};
+  const json_t *t;
+  size_t i;
+  json_array_foreach(json_object_get(study, "timelines"), i, t) {
+    const json_t *published = json_object_get(t, "published");
+    ls_report_heading(report, 3, "Parts of a step: %s, batch %.0f%s", ls_report_word(t, "model"),
+                      ls_bench_number(t, "batch"), link_text(t).s);
+    json_t *table = ls_report_table(report, columns, LS_COUNT(columns));
+    timeline_row(table, "one device", json_object_get(t, "one"));
+    timeline_row(table, "the study, one device", json_object_get(published, "one"));
+    timeline_row(table, "two devices", json_object_get(t, "two"));
+    timeline_row(table, "the study, two devices", json_object_get(published, "two"));
+  }
+}
+
+static void conclusions(json_t *report, const json_t *study) {
+  static const ls_report_column_t columns[] = {
+      {"verdict", 'v'}, {"the study concludes", 'h'}, {"tested by", 't'}, {"link", 't'}, {"figures", 't'}};
+  const json_t *conclusion, *finding;
+  size_t i, k;
+  ls_report_heading(report, 2, "Where the study's conclusions hold");
+  ls_report_text(
+      report,
+      "On this machine, with these networks and this program. Each is put to a test with the numbers "
+      "above; intervals are at 95 %% and not corrected for the number of cells. A speed-up's interval "
+      "is the wider of the bootstrap's and Welch's.");
+  json_t *table = ls_report_table(report, columns, LS_COUNT(columns));
+  json_array_foreach(json_object_get(study, "conclusions"), i, conclusion) {
+    json_array_foreach(json_object_get(conclusion, "findings"), k, finding) {
+      const char *peer = ls_report_word(finding, "peer_access");
+      bool both = !*peer && json_is_true(json_object_get(conclusion, "all_links"));
+      json_t *row = ls_report_row(table);
+      ls_report_cell(row, "%s", ls_report_word(finding, "verdict"));
+      ls_report_cell(row, "%s", ls_report_word(conclusion, "statement"));
+      ls_report_cell(row, "%s", ls_report_word(conclusion, "test"));
+      ls_report_cell(row, "%s%s", *peer ? "peer access " : both ? "both" : "", peer);
+      ls_report_cell(row, "%s", ls_report_word(finding, "figures"));
+    }
+  }
+}
+
+void ls_report_study(json_t *report, const json_t *document) {
   const json_t *study = json_object_get(document, "study");
   if (!study) return;
-  fprintf(
-      to,
-      "\n## The study's tables\n\nColumns named study are what it published for its own hardware and "
-      "software, not a measurement of this machine: %s (%s). Ours are measured; in brackets the 95 %% "
-      "interval. Memory is what the device had in use where that can be read, else the plan's bytes. Peak "
-      "is this machine's fastest measured matrix product (`lockstep probe`).\n",
-      text_of(study, "source"), text_of(study, "hardware"));
-  tables(to, study);
-  timelines(to, study);
-  conclusions(to, study);
+  ls_report_heading(report, 2, "The study's tables");
+  ls_report_text(
+      report,
+      "Rows of the study are what it published for its own hardware and software, not a measurement of this "
+      "machine: %s (%s). Ours are measured; in brackets the 95 %% interval. Memory is what the device had in "
+      "use where that can be read, else the plan's bytes. Peak is this machine's fastest measured matrix "
+      "product (`lockstep probe`).",
+      ls_report_word(study, "source"), ls_report_word(study, "hardware"));
+  tables(report, study);
+  timelines(report, study);
+  conclusions(report, study);
 }

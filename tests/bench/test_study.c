@@ -249,7 +249,7 @@ static void test_missing_devices(void **state) {
   assert_string_equal(verdict_of(d, "medium-slower", 0), open);
   char *markdown = ls_bench_markdown(NULL, d), *html = ls_bench_html(NULL, d);
   assert_non_null(strstr(markdown, "not measured: this machine has 1"));
-  assert_non_null(strstr(markdown, "1234 ± 45"));
+  assert_non_null(strstr(markdown, "1,234 ± 45"));
   assert_non_null(strstr(html, "Where the study's conclusions hold"));
   assert_null(strstr(html, "nan"));
   ls_free(html);

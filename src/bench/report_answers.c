@@ -1,0 +1,265 @@
+/* What a reader wants to know first, as sentences: do more ranks pay, by how much, how sure is it? One
+ * sentence for each way that comparisons of the same ranks (and network) ended; everything comes from the
+ * document. */
+#include "bench/report.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CASES_MAX = 64, SHOWN_CASES = 3 };
+
+static const char *const verdicts[] = {"faster", "slower", "equivalent", "undecided"};
+
+static const char *verdict_of(const json_t *v) {
+  return ls_report_word(json_object_get(v, "against_reference"), "verdict");
+}
+
+static const json_t *reference_of(const json_t *variants, const json_t *v) {
+  const char *name = ls_report_word(json_object_get(v, "scaling"), "reference");
+  const json_t *other;
+  size_t i;
+  json_array_foreach(variants, i, other) {
+    if (!strcmp(ls_report_word(other, "name"), name)) return other;
+  }
+  return NULL;
+}
+
+/* "two ranks"; with what else tells series of so many ranks apart: "two ranks (ddp, peer access on)". */
+static void ranks_text(const json_t *variants, const json_t *v, char buf[160]) {
+  const json_t *other;
+  size_t i;
+  double ranks = ls_bench_number(v, "ranks");
+  const char *series = ls_report_word(v, "series"), *rest = strstr(series, " x ");
+  bool alone = true;
+  json_array_foreach(variants, i, other) {
+    if (ls_bench_number(other, "ranks") == ranks && strcmp(ls_report_word(other, "series"), series) != 0)
+      alone = false;
+  }
+  snprintf(buf, 160, "%s rank%s%s%.100s%s", ls_text_number_word(ranks).s, ranks == 1 ? "" : "s",
+           alone || !rest ? "" : " (", alone || !rest ? "" : rest + 3, alone || !rest ? "" : ")");
+}
+
+static bool same(const json_t *a, const json_t *b, const char *key) {
+  return !strcmp(ls_report_word(a, key), ls_report_word(b, key));
+}
+
+/* Comparisons that one sentence tells: `first` and those like it. */
+typedef struct {
+  const json_t *variants, *of[CASES_MAX];
+  int count;
+  bool weak;
+} cases_t;
+
+static cases_t cases_like(const json_t *variants, const json_t *first) {
+  cases_t c = {.variants = variants};
+  const json_t *v;
+  size_t i;
+  double reference_ranks = ls_bench_number(reference_of(variants, first), "ranks");
+  c.weak = !strcmp(ls_report_word(json_object_get(first, "scaling"), "kind"), "weak");
+  json_array_foreach(variants, i, v) {
+    if (c.count < CASES_MAX && json_object_get(v, "scaling") && same(v, first, "series") &&
+        same(v, first, "model") && !strcmp(verdict_of(v), verdict_of(first)) &&
+        ls_bench_number(reference_of(variants, v), "ranks") == reference_ranks)
+      c.of[c.count++] = v;
+  }
+  return c;
+}
+
+/* "at global batches of 16 and 1024" */
+static void keys_text(FILE *to, const cases_t *c, int from, int count) {
+  fprintf(to, "at %s%s%s%s of ", count > 1 ? "" : "a ", c->weak ? "batch" : "global batch",
+          count > 1 ? "es" : "", c->weak ? " per rank" : "");
+  for (int i = 0; i < count; i++)
+    fprintf(to, "%s%.0f",
+            i == 0           ? ""
+            : i + 1 == count ? " and "
+                             : ", ",
+            ls_bench_number(c->of[from + i], "key"));
+}
+
+static ls_text_t ratio_of(const json_t *v) {
+  return ls_text_ratio(ls_bench_number(v, "scaling.speedup"), ls_bench_number(v, "scaling.speedup_low"),
+                       ls_bench_number(v, "scaling.speedup_high"));
+}
+
+/* "1.41x (1.28 to 1.56) at a global batch of 1024", each for itself; the range where there are many. */
+static void figures(FILE *to, const cases_t *c) {
+  double low = INFINITY, high = -INFINITY;
+  if (c->count <= SHOWN_CASES) {
+    for (int i = 0; i < c->count; i++) {
+      fprintf(to, "%s%s ", i > 0 ? ", " : "", ratio_of(c->of[i]).s);
+      keys_text(to, c, i, 1);
+    }
+    return;
+  }
+  for (int i = 0; i < c->count; i++) {
+    double ratio = ls_bench_number(c->of[i], "scaling.speedup");
+    low = fmin(low, ratio);
+    high = fmax(high, ratio);
+  }
+  fprintf(to, "%s to %s ", ls_text_ratio(low, NAN, NAN).s, ls_text_ratio(high, NAN, NAN).s);
+  keys_text(to, c, 0, c->count);
+}
+
+/* Verdicts that hang on the outliers are named. */
+static void without_outliers(FILE *to, const cases_t *c) {
+  for (int i = 0; i < c->count; i++) {
+    const char *kept =
+        ls_report_word(json_object_get(c->of[i], "against_reference_without_outliers"), "verdict");
+    if (!*kept || !strcmp(kept, verdict_of(c->of[i]))) continue;
+    fputs(" Without outliers the verdict ", to);
+    keys_text(to, c, i, 1);
+    fprintf(to, " is \"%s\".", kept);
+  }
+}
+
+static void capital(char *text) {
+  text[0] = (char)toupper((unsigned char)text[0]);
+}
+
+static void undecided_reason(FILE *to, const cases_t *c) {
+  double fewest = INFINITY;
+  for (int i = 0; i < c->count; i++)
+    fewest = fmin(fewest, ls_bench_number(c->of[i], "step_time_us.count"));
+  ls_text_t number = ls_text_number_word(fewest);
+  capital(number.s);
+  if (fewest < 2)
+    fputs(". One repetition has no interval; more are needed.", to);
+  else
+    fprintf(to, ". %s repetitions spread too much to tell; more are needed.", number.s);
+}
+
+static void sentence(FILE *to, const cases_t *c, const char *verdict) {
+  char ranks[160], reference[160];
+  const json_t *first = c->of[0], *model = json_object_get(first, "model");
+  const json_t *other = reference_of(c->variants, first);
+  ranks_text(c->variants, first, ranks);
+  ranks_text(c->variants, other, reference);
+  bool plural = ls_bench_number(other, "ranks") != 1;
+  if (model) fprintf(to, "%s: ", json_string_value(model));
+  if (!strcmp(verdict, "faster")) {
+    capital(ranks);
+    fprintf(to, "**%s pay%s**: ", ranks, ls_bench_number(first, "ranks") == 1 ? "s" : "");
+    figures(to, c);
+    fputc('.', to);
+  } else if (!strcmp(verdict, "slower")) {
+    capital(reference);
+    fprintf(to, "**%s %s faster**: %s reach%s only ", reference, plural ? "are" : "is", ranks,
+            ls_bench_number(first, "ranks") == 1 ? "es" : "");
+    figures(to, c);
+    fputc('.', to);
+  } else if (!strcmp(verdict, "equivalent")) {
+    capital(ranks);
+    fprintf(to, "**%s make%s no difference**: ", ranks, ls_bench_number(first, "ranks") == 1 ? "s" : "");
+    figures(to, c);
+    fprintf(to, ". The difference is below %g %%.",
+            ls_bench_number(first, "against_reference.margin_percent"));
+  } else {
+    fprintf(to, "**Not decided** whether %s pay%s: ", ranks, ls_bench_number(first, "ranks") == 1 ? "s" : "");
+    figures(to, c);
+    undecided_reason(to, c);
+  }
+  without_outliers(to, c);
+}
+
+static void add(json_t *answers, const char *verdict, const char *text) {
+  json_array_append_new(answers, json_pack("{s:s, s:s}", "verdict", verdict, "text", text));
+}
+
+/* One sentence for all comparisons like `first`, when it is the first of them. */
+static void add_cases(json_t *answers, const json_t *variants, const json_t *first, const char *verdict) {
+  cases_t c = cases_like(variants, first);
+  char *text = NULL;
+  size_t size_bytes = 0;
+  if (c.count == 0 || c.of[0] != first) return;
+  FILE *to = open_memstream(&text, &size_bytes);
+  if (!to) return;
+  sentence(to, &c, verdict);
+  if (fclose(to) == 0) add(answers, verdict, text);
+  free(text);
+}
+
+static void add_format(json_t *answers, const char *verdict, const char *format, ...) LS_PRINTF(3, 4);
+static void add_format(json_t *answers, const char *verdict, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  json_t *text = json_vsprintf(format, args);
+  va_end(args);
+  if (text) json_array_append_new(answers, json_pack("{s:s, s:o}", "verdict", verdict, "text", text));
+}
+
+/* What takes the ground from under all numbers. */
+static void add_warnings(json_t *answers, const json_t *d) {
+  const json_t *variants = json_object_get(d, "variants"), *v, *reason;
+  size_t i;
+  if (json_object_get(d, "incomplete"))
+    add_format(answers, "warning",
+               "**Incomplete**: measuring ended early, only the complete rounds before are here: %s",
+               ls_report_word(d, "incomplete"));
+  if (json_is_true(json_object_get(d, "void")))
+    json_array_foreach(json_object_get(d, "void_reasons"), i, reason)
+        add_format(answers, "warning", "**The run is void**: %s.",
+                   json_string_value(reason) ? json_string_value(reason) : "unknown");
+  double load = ls_bench_number(d, "run.load_before"), processors = ls_bench_number(d, "run.processors");
+  if (load > LS_BENCH_BUSY * processors)
+    add_format(
+        answers, "warning",
+        "**The machine was busy** before it was measured (load %.1f on %.0f processors): times are too "
+        "long and spread. Measure again when it is idle.",
+        load, processors);
+  json_array_foreach(variants, i, v) {
+    const json_t *validation = json_object_get(v, "validation");
+    if (!validation) continue;
+    const char *verdict = ls_bench_validation_verdict(validation);
+    if (!strncmp(verdict, "NOT", 3))
+      add_format(answers, "warning", "**%s**: %s trains something else than one rank.", verdict,
+                 ls_report_word(v, "name"));
+  }
+}
+
+/* Nothing is compared: what was measured is said instead. */
+static void add_plain(json_t *answers, const json_t *variants) {
+  const json_t *v, *first = NULL;
+  size_t i, measured = 0;
+  json_array_foreach(variants, i, v) {
+    if (json_object_get(v, "failed")) continue;
+    if (!first) first = v;
+    measured++;
+  }
+  if (measured == 0) {
+    add(answers, "undecided", "**Nothing was measured.**");
+    return;
+  }
+  double us = ls_bench_number(first, "step_time_us.mean");
+  ls_text_unit_t unit = ls_text_unit(us);
+  if (measured == 1)
+    add_format(answers, "reference",
+               "**%s %s per step**, %s samples/s. One variant was measured, so nothing is compared.",
+               ls_text_around(us, ls_bench_number(first, "step_time_us.low"),
+                              ls_bench_number(first, "step_time_us.high"), unit.us, "±")
+                   .s,
+               unit.name, ls_text_count(ls_bench_number(first, "samples_per_s.mean"), 0).s);
+  else
+    add(answers, "reference", "**Nothing is compared**: each batch was measured with one number of ranks.");
+}
+
+json_t *ls_bench_answers(const json_t *d) {
+  json_t *answers = json_array();
+  const json_t *variants = json_object_get(d, "variants"), *v;
+  size_t i, failed = 0;
+  add_warnings(answers, d);
+  size_t warnings = json_array_size(answers);
+  for (int k = 0; k < LS_COUNT(verdicts); k++)
+    json_array_foreach(variants, i, v) {
+      if (json_object_get(v, "scaling") && !strcmp(verdict_of(v), verdicts[k]))
+        add_cases(answers, variants, v, verdicts[k]);
+    }
+  if (json_array_size(answers) == warnings) add_plain(answers, variants);
+  json_array_foreach(variants, i, v) failed += json_object_get(v, "failed") != NULL;
+  if (failed > 0)
+    add_format(answers, "undecided", "**Not measured**: %zu variant%s; the reason stands below the table.",
+               failed, failed == 1 ? "" : "s");
+  return answers;
+}
