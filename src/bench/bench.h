@@ -21,6 +21,7 @@
 #ifndef LS_BENCH_BENCH_H
 #define LS_BENCH_BENCH_H
 
+#include "bench/text.h"
 #include "machine/profile.h"
 #include "machine/watch.h"
 #include "stat/stat.h"
@@ -45,6 +46,11 @@ typedef struct {
 /* *measurement: new reference on rank 0, NULL on the others. */
 ls_status_t ls_bench_once(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const ls_bench_once_t *plan,
                           json_t **measurement);
+
+/* timeline.c: [{lane, part, start_us, end_us}] of a schedule whose tasks took these times, summed over
+ * `steps` steps: tasks of one part that follow each other on a lane, with no gap that could be seen, are one
+ * entry. */
+json_t *ls_bench_timeline(const ls_schedule_t *s, const ls_task_time_t *sums, int64_t steps);
 
 /* clock.c: did clocks or heat hold the machine back? GPU: bits of NVML's clocks throttle reasons that mean a
  * limit (nvml.h, nvmlClocksThrottleReason*): power cap, slowdown, heat, power brake. */
@@ -83,6 +89,12 @@ typedef struct {
 void ls_bench_compare(const double *a, int64_t na, const double *b, int64_t nb, double margin_percent,
                       ls_bench_comparison_t *comparison);
 const char *ls_bench_verdict_word(ls_bench_verdict_t verdict); /* "faster" */
+/* Of a variant's speed-up, as reports show it: the wider of the bootstrap's interval, too narrow for few
+ * repetitions, and what Welch's interval of the difference means for the ratio, which agrees with the
+ * verdict. *high may be infinite; NANs below two repetitions. */
+void ls_bench_speedup_interval(const json_t *variant, double *low, double *high);
+ls_text_t
+ls_bench_speedup_text(const json_t *variant); /* "1.41x (1.28 to 1.56)"; "" where nothing is compared */
 json_t *ls_bench_comparison_json(const ls_bench_comparison_t *comparison);
 
 /* The repetitions' mean step times of a variant of a document, by name; the first variant when name is NULL.
@@ -139,8 +151,9 @@ void ls_bench_peak(json_t *document, const ls_profile_t *profile);
  * its networks (presets, one rank and two), its own figures beside them, its timelines, and each of its
  * conclusions with the verdict that these measurements give (docs/bench.md). */
 ls_status_t ls_bench_study(ls_ctx_t *ctx, json_t *document);
-/* report_answers.c: what the document says, in sentences: does it pay, by how much, how sure is it? An array of
- * {verdict: "faster", "slower", "equivalent", "undecided", "reference" or "warning", text} (new reference); texts have
+/* report_answers.c: what the document says, in sentences: does it pay, by how much, how sure is it? An array
+ * of {verdict: "faster", "slower", "equivalent", "undecided", "reference" or "warning", text} (new
+ * reference); texts have
  * **bold** parts. */
 json_t *ls_bench_answers(const json_t *document);
 

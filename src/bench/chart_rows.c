@@ -76,28 +76,35 @@ static int verdict_of(const json_t *v) {
 }
 
 void ls_chart_speedup(FILE *to, const json_t *variants) {
-  static const char *const paths[] = {"scaling.speedup", "scaling.speedup_low", "scaling.speedup_high"};
   ls_axis_t axis = {.low = 1, .high = 1};
   const json_t *v;
   size_t i;
   bool any = false, seen[LS_COUNT(verdicts)] = {false};
+  double speedup, low, high, most = 0;
   json_array_foreach(variants, i, v) {
-    any |= isfinite(number(v, paths[0]));
-    for (int k = 0; k < LS_COUNT(paths); k++)
-      if (number(v, paths[k]) > 0) ls_axis_widen(&axis, number(v, paths[k]));
+    speedup = number(v, "scaling.speedup");
+    if (!isfinite(speedup)) continue;
+    any = true;
+    most = fmax(most, speedup);
+    ls_axis_widen(&axis, speedup);
   }
   if (!any) return;
+  json_array_foreach(variants, i, v) { /* an interval without an end does not stretch the axis */
+    ls_bench_speedup_interval(v, &low, &high);
+    if (low > 0) ls_axis_widen(&axis, low);
+    ls_axis_widen(&axis, high < 3 * most ? high : NAN);
+  }
   ls_axis_round(&axis, true);
   ls_rows_open(to);
   json_array_foreach(variants, i, v) {
-    ls_text_t value = ls_text_ratio(number(v, paths[0]), number(v, paths[1]), number(v, paths[2]));
-    if (!isfinite(number(v, paths[0]))) continue;
+    if (!isfinite(speedup = number(v, "scaling.speedup"))) continue;
+    ls_bench_speedup_interval(v, &low, &high);
     ls_rows_begin(to, &axis, ls_report_word(v, "name"));
     fprintf(to, "<line class=\"one\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"0\" y2=\"100%%\"/>",
             ls_axis_percent(&axis, 1), ls_axis_percent(&axis, 1));
-    ls_rows_point(to, &axis, number(v, paths[0]), number(v, paths[1]), number(v, paths[2]),
-                  verdicts[verdict_of(v)], value.s);
-    ls_rows_end(to, value.s);
+    ls_rows_point(to, &axis, speedup, low, isinf(high) ? axis.high : high, verdicts[verdict_of(v)],
+                  ls_bench_speedup_text(v).s);
+    ls_rows_end(to, ls_bench_speedup_text(v).s);
     seen[verdict_of(v)] = true;
   }
   ls_rows_close(to, &axis, "speed-up");
@@ -117,7 +124,8 @@ typedef struct {
   int count;
 } kinds_t;
 static const kinds_t step_kinds = {
-    .name = {"forward", "backward", "optimizer", "exposed_comm", "input", "comm", "rest"}, .count = 7};
+    .name = {"forward", "backward", "optimizer", "exposed_comm", "input", "communication", "rest"},
+    .count = 7};
 
 static const char *kind_colour(kinds_t *kinds, const char *name) {
   int at = 0;
@@ -132,10 +140,7 @@ static const char *kind_colour(kinds_t *kinds, const char *name) {
 /* "exposed_comm" in words. */
 static ls_text_t kind_words(const char *kind) {
   ls_text_t text;
-  snprintf(text.s, sizeof text.s, "%s",
-           !strcmp(kind, "exposed_comm") ? "exposed communication"
-           : !strcmp(kind, "comm")       ? "communication"
-                                         : kind);
+  snprintf(text.s, sizeof text.s, "%s", strcmp(kind, "exposed_comm") ? kind : "exposed communication");
   for (char *c = text.s; *c; c++)
     if (*c == '_') *c = ' ';
   return text;

@@ -99,3 +99,19 @@ ls_status_t ls_bench_document_read(ls_ctx_t *ctx, const char *path, json_t **out
     *out = document;
   return status;
 }
+
+void ls_bench_speedup_interval(const json_t *v, double *low, double *high) {
+  double shortest = 1 + 0.01 * ls_bench_number(v, "against_reference.difference_low_percent"),
+         longest = 1 + 0.01 * ls_bench_number(v, "against_reference.difference_high_percent");
+  double most = shortest > 0 ? 1 / shortest : isnan(shortest) ? NAN : INFINITY;
+  *low = ls_bench_number(v, "scaling.speedup_low");
+  *high = ls_bench_number(v, "scaling.speedup_high");
+  if (!(*low <= 1 / longest)) *low = 1 / longest;
+  if (!(*high >= most)) *high = most;
+}
+
+ls_text_t ls_bench_speedup_text(const json_t *v) {
+  double low, high;
+  ls_bench_speedup_interval(v, &low, &high);
+  return ls_text_ratio(ls_bench_number(v, "scaling.speedup"), low, high);
+}

@@ -40,9 +40,12 @@ static void describe_parts(json_t *variant) {
     total_us += own_us - rest_us;
   }
   const char *source = measured ? "measured" : json_is_object(parts) ? "traced" : NULL;
-  const json_t *collectives = json_object_get(json_object_get(variant, "traced"), "collectives");
-  if (!measured && collectives)
-    json_object_set(variant, "collectives", (json_t *)(uintptr_t)collectives); /* only counted, not changed */
+  static const char *const of_tasks[] = {"collectives", "timeline"};
+  for (int i = 0; i < LS_COUNT(of_tasks) && !measured; i++) {
+    const json_t *of_traced = json_object_get(json_object_get(variant, "traced"), of_tasks[i]);
+    if (of_traced)
+      json_object_set(variant, of_tasks[i], (json_t *)(uintptr_t)of_traced); /* only counted, not changed */
+  }
   json_object_set_new(variant, "step_parts_us", parts);
   json_object_set_new(variant, "step_parts_total_us", ls_bench_json_number(total_us));
   json_object_set_new(variant, "step_parts_source", source ? json_string(source) : json_null());

@@ -17,10 +17,10 @@ typedef struct {
   int64_t seen, measured;
   int64_t parts_ns[LS_PHASE_STEP_COUNT];
   double grad_norm_sum, loss;
-  ls_watch_t *watch;     /* of the GPUs, NULL on hosts */
-  ls_watch_report_t gpu; /* during the measured steps */
-  bool traced;           /* an extra repetition for its parts alone */
-  int64_t *task_ns;      /* (tasks) sums of the measured steps */
+  ls_watch_t *watch;        /* of the GPUs, NULL on hosts */
+  ls_watch_report_t gpu;    /* during the measured steps */
+  bool traced;              /* an extra repetition for its parts alone */
+  ls_task_time_t *task_sum; /* (tasks) sums of the measured steps */
   int64_t task_steps;
   json_t *curve_loss, *curve_grad_norm; /* NULL without curves */
 } gather_t;
@@ -29,8 +29,10 @@ static void gather_tasks(gather_t *g) {
   const ls_task_time_t *times = ls_run_times(g->trainer->train.run);
   int64_t parts_ns[LS_PHASE_STEP_COUNT];
   if (!times) return;
-  for (int i = 0; i < g->trainer->train.schedule->task_count; i++)
-    g->task_ns[i] += times[i].end_ns - times[i].start_ns;
+  for (int i = 0; i < g->trainer->train.schedule->task_count; i++) {
+    g->task_sum[i].start_ns += times[i].start_ns;
+    g->task_sum[i].end_ns += times[i].end_ns;
+  }
   ls_run_parts(g->trainer->train.run, parts_ns);
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
     g->parts_ns[i] += parts_ns[i];
@@ -108,7 +110,7 @@ static json_t *collectives_json(const gather_t *g) {
   for (int i = 0; i < s->task_count && g->task_steps > 0; i++) {
     const ls_task_t *task = &s->tasks[i];
     if (task->kind != LS_TASK_COLLECTIVE) continue;
-    double time_us = (double)g->task_ns[i] * 1e-3 / (double)g->task_steps;
+    double time_us = (double)(g->task_sum[i].end_ns - g->task_sum[i].start_ns) * 1e-3 / (double)g->task_steps;
     double bytes = (double)s->tensors[task->out[0]].size_bytes; /* the large buffer */
     double factor = task->collective == LS_ALL_REDUCE  ? 2 * (n - 1) / n
                     : task->collective == LS_BROADCAST ? 1
@@ -149,14 +151,15 @@ static json_t *header_json(const gather_t *g, const ls_config_t *config, const l
     buckets += s->tasks[i].kind == LS_TASK_COLLECTIVE;
   }
   json_int_t shards = config->parallel.reproducible ? (json_int_t)config->parallel.shards : 0;
-  return json_pack("{s:I, s:i, s:s, s:{s:I, s:I, s:I, s:i}, s:s, s:s, s:s, s:i, s:I, s:o, s:I, s:o, s:[]}",
-                   "global_batch", (json_int_t)r->global_batch, "ranks", r->world_size, "strategy",
-                   r->strategy, "options", "accumulate", (json_int_t)config->train.accumulate, "shards",
-                   shards, "bucket_bytes", (json_int_t)config->parallel.bucket_bytes, "buckets", buckets,
-                   "precision", ls_math_names[config->train.precision], "backend", r->backend, "device",
-                   r->device, "threads_per_rank", r->threads_per_rank, "params", (json_int_t)r->params,
-                   "bytes_per_device", bytes_json(s, &r->memory), "flops_per_step", (json_int_t)flops,
-                   "collectives", collectives_json(g), "repetitions");
+  return json_pack(
+      "{s:I, s:i, s:s, s:{s:I, s:I, s:I, s:i}, s:s, s:s, s:s, s:i, s:I, s:o, s:I, s:o, s:o, s:[]}",
+      "global_batch", (json_int_t)r->global_batch, "ranks", r->world_size, "strategy", r->strategy, "options",
+      "accumulate", (json_int_t)config->train.accumulate, "shards", shards, "bucket_bytes",
+      (json_int_t)config->parallel.bucket_bytes, "buckets", buckets, "precision",
+      ls_math_names[config->train.precision], "backend", r->backend, "device", r->device, "threads_per_rank",
+      r->threads_per_rank, "params", (json_int_t)r->params, "bytes_per_device", bytes_json(s, &r->memory),
+      "flops_per_step", (json_int_t)flops, "collectives", collectives_json(g), "timeline",
+      ls_bench_timeline(g->trainer->train.schedule, g->task_sum, g->task_steps), "repetitions");
 }
 
 /* Final loss: on the validation part when there is one, else the mean of the last training losses. */
@@ -175,9 +178,10 @@ static ls_status_t add_curves(gather_t *g, const ls_train_report_t *report, json
 
 /* What a traced repetition is for. */
 static json_t *traced_json(gather_t *g) {
-  return json_pack("{s:I, s:o, s:o, s:o}", "steps", (json_int_t)g->measured, "step_time_us",
+  return json_pack("{s:I, s:o, s:o, s:o, s:o}", "steps", (json_int_t)g->measured, "step_time_us",
                    ls_bench_json_number(ls_stat_mean(g->step_us, g->measured)), "step_parts_us",
-                   parts_json(g), "collectives", collectives_json(g));
+                   parts_json(g), "collectives", collectives_json(g), "timeline",
+                   ls_bench_timeline(g->trainer->train.schedule, g->task_sum, g->task_steps));
 }
 
 static ls_status_t keep(gather_t *g, const ls_config_t *config, const ls_train_report_t *report,
@@ -202,14 +206,14 @@ static ls_status_t repeat(gather_t *g, ls_world_t *world, const ls_config_t *con
   if (status != LS_OK) return status;
   bool root = ls_world_rank(world) == 0;
   if (root) {
-    g->task_ns = ls_alloc_array(g->ctx, (size_t)g->trainer->train.schedule->task_count, sizeof *g->task_ns);
-    if (!g->task_ns) status = LS_ERR_MEMORY;
+    g->task_sum = ls_alloc_array(g->ctx, (size_t)g->trainer->train.schedule->task_count, sizeof *g->task_sum);
+    if (!g->task_sum) status = LS_ERR_MEMORY;
   }
   if (status == LS_OK && g->plan->warmup_steps == 0) ls_watch_begin(g->watch);
   if (status == LS_OK) status = ls_trainer_run(g->trainer, &hooks, &report);
   if (status == LS_OK && root) status = keep(g, config, &report, measurement);
-  ls_free(g->task_ns);
-  g->task_ns = NULL;
+  ls_free(g->task_sum);
+  g->task_sum = NULL;
   ls_trainer_destroy(g->trainer);
   g->trainer = NULL;
   return status;

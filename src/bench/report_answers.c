@@ -79,17 +79,12 @@ static void keys_text(FILE *to, const cases_t *c, int from, int count) {
             ls_bench_number(c->of[from + i], "key"));
 }
 
-static ls_text_t ratio_of(const json_t *v) {
-  return ls_text_ratio(ls_bench_number(v, "scaling.speedup"), ls_bench_number(v, "scaling.speedup_low"),
-                       ls_bench_number(v, "scaling.speedup_high"));
-}
-
 /* "1.41x (1.28 to 1.56) at a global batch of 1024", each for itself; the range where there are many. */
 static void figures(FILE *to, const cases_t *c) {
   double low = INFINITY, high = -INFINITY;
   if (c->count <= SHOWN_CASES) {
     for (int i = 0; i < c->count; i++) {
-      fprintf(to, "%s%s ", i > 0 ? ", " : "", ratio_of(c->of[i]).s);
+      fprintf(to, "%s%s ", i > 0 ? ", " : "", ls_bench_speedup_text(c->of[i]).s);
       keys_text(to, c, i, 1);
     }
     return;
@@ -204,11 +199,11 @@ static void add_warnings(json_t *answers, const json_t *d) {
                    json_string_value(reason) ? json_string_value(reason) : "unknown");
   double load = ls_bench_number(d, "run.load_before"), processors = ls_bench_number(d, "run.processors");
   if (load > LS_BENCH_BUSY * processors)
-    add_format(
-        answers, "warning",
-        "**The machine was busy** before it was measured (load %.1f on %.0f processors): times are too "
-        "long and spread. Measure again when it is idle.",
-        load, processors);
+    add_format(answers, "warning",
+               "**The machine was busy** before it was measured (load %.1f on %.0f processors): times may be "
+               "too long "
+               "and spread. Measure again when it is idle.",
+               load, processors);
   json_array_foreach(variants, i, v) {
     const json_t *validation = json_object_get(v, "validation");
     if (!validation) continue;

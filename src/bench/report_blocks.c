@@ -72,8 +72,8 @@ void ls_report_chart(json_t *report, const char *title, const char *caption, ls_
   if (!to) return;
   draw(to, variants);
   if (fclose(to) == 0 && size_bytes > 0)
-    append(report, json_pack("{s:s, s:s, s:s, s:s}", "kind", "chart", "title", title, "caption", caption,
-                             "body", body));
+    append(report, json_pack("{s:s, s:s, s:s, s:o}", "kind", "chart", "title", title, "caption", caption,
+                             "body", ls_json_text(body)));
   free(body);
 }
 

@@ -127,7 +127,7 @@ void ls_report_trust(json_t *report, const json_t *d) {
   ls_report_item(
       report,
       "Method: every repetition is a fresh run; %s. Intervals are at %.0f %%: Student's t over the "
-      "repetitions for step times, the bootstrap for speed-ups.",
+      "repetitions for step times; for speed-ups the wider of the bootstrap's and Welch's.",
       ls_report_word(json_object_get(d, "method"), "order"), 100 * ls_bench_number(d, "method.confidence"));
   ls_report_item(report,
                  "Outliers are repetitions whose modified z-score is above %.1f: far from the median for how "

@@ -51,11 +51,7 @@ static void range_cell(json_t *row, double value, double low, double high) {
 
 static void result_row(json_t *table, const json_t *v, double unit) {
   json_t *row = row_of(table, v);
-  ls_report_cell(row, "%s",
-                 ls_text_ratio(ls_bench_number(v, "scaling.speedup"),
-                               ls_bench_number(v, "scaling.speedup_low"),
-                               ls_bench_number(v, "scaling.speedup_high"))
-                     .s);
+  ls_report_cell(row, "%s", ls_bench_speedup_text(v).s);
   around_cell(row, v, "step_time_us", unit);
   ls_report_cell(row, "%s", ls_text_count(ls_bench_number(v, "samples_per_s.mean"), 0).s);
   ls_report_cell(row, "%s", ls_text_percent(100 * ls_bench_number(v, "scaling.efficiency"), 0, false).s);

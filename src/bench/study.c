@@ -63,18 +63,6 @@ static void put_cell(ls_study_setting_t *setting, int model, const ls_study_cell
   setting->count[model]++;
 }
 
-/* The wider of two: the bootstrap's, too narrow for few repetitions, and what Welch's interval of the
- * difference (in percent of one device's time) means for the ratio. */
-static void find_interval(const json_t *v, ls_study_cell_t *cell) {
-  double shortest = 1 + 0.01 * ls_bench_number(v, "against_reference.difference_low_percent"),
-         longest = 1 + 0.01 * ls_bench_number(v, "against_reference.difference_high_percent");
-  double high = shortest > 0 ? 1 / shortest : isnan(shortest) ? NAN : INFINITY;
-  cell->low = ls_bench_number(v, "scaling.speedup_low");
-  cell->high = ls_bench_number(v, "scaling.speedup_high");
-  if (!(cell->low <= 1 / longest)) cell->low = 1 / longest;
-  if (!(cell->high >= high)) cell->high = high;
-}
-
 static void sort_in(const json_t *variants, ls_study_t *study) {
   const json_t *v, *first = json_array_get(variants, 0);
   size_t i;
@@ -88,7 +76,7 @@ static void sort_in(const json_t *variants, ls_study_t *study) {
                             .one = find_one(variants, v),
                             .two = v,
                             .speedup = ls_bench_number(v, "scaling.speedup")};
-    find_interval(v, &cell);
+    ls_bench_speedup_interval(v, &cell.low, &cell.high);
     if (setting) put_cell(setting, model, &cell);
   }
 }

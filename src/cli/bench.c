@@ -2,8 +2,6 @@
  * its own that runs this command with --once. */
 #include "cli/bench.h"
 
-#include "machine/machine.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,28 +115,6 @@ static ls_status_t read_method(ls_ctx_t *ctx, const cli_args_t *args, bench_t *b
   return LS_OK;
 }
 
-/* Without a profile the share of the peak stays unknown; nobody is asked to probe for it. */
-static void add_peak(json_t *document, const ls_machine_t *machine) {
-  ls_profile_t *profile = NULL;
-  char *path = ls_profile_default_path(NULL, machine);
-  if (path && ls_path_exists(path) && ls_profile_load(NULL, path, machine, &profile) == LS_OK)
-    ls_bench_peak(document, profile);
-  ls_profile_destroy(profile);
-  ls_free(path);
-}
-
-void bench_add_machine(ls_ctx_t *ctx, json_t *document) {
-  ls_machine_t *machine = ls_alloc(ctx, sizeof *machine);
-  char hex[17];
-  if (machine && ls_machine_read(ctx, machine) == LS_OK) {
-    ls_machine_fingerprint(machine, hex);
-    json_object_set_new(document, "machine_fingerprint", json_string(hex));
-    json_object_set_new(document, "machine", ls_machine_json(machine));
-    add_peak(document, machine);
-  }
-  ls_free(machine);
-}
-
 static ls_status_t make_dir(bench_t *b) {
   const char *base = getenv("TMPDIR");
   b->dir = ls_path_join(b->ctx, base && *base ? base : "/tmp", "lockstep-bench-XXXXXX");
@@ -178,7 +154,7 @@ static ls_status_t report(bench_t *b, ls_status_t measured) {
   }
   ls_status_t status = ls_bench_document(b->ctx, &b->method, b->measured, b->control, &document);
   if (status == LS_OK) {
-    bench_add_machine(b->ctx, document);
+    bench_add_run(b, document);
     if (b->study) status = ls_bench_study(b->ctx, document);
     ls_status_t published = bench_publish(b, document);
     if (status == LS_OK) status = published;
@@ -207,6 +183,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (b.study && !b.host && !args->extra[BENCH_PER_PROCESS]) b.method.per_process = STUDY_PER_PROCESS;
   if (status == LS_OK) {
     b.method.cpu_throttles_before = ls_bench_cpu_throttles(sysfs_cpu);
+    bench_run_begin(&b);
     status = bench_measure(&b);
     b.method.cpu_throttles_after = ls_bench_cpu_throttles(sysfs_cpu);
     status = report(&b, status);

@@ -6,6 +6,8 @@
 #include "cli/cli.h"
 #include "cli/list.h"
 
+#include <time.h>
+
 /* Own flags, in the order of the rows in bench.c. */
 typedef enum {
   BENCH_STUDY,
@@ -74,8 +76,12 @@ typedef struct {
   int64_t rounds_done;        /* complete ones, also when measuring failed */
   int lost_count;             /* variants that failed while they were measured; refused ones do not count */
   char lost[BENCH_REASON_BYTES]; /* the first of them, and why */
-  int64_t saved_ns;              /* when they were last saved, 0 = never */
-  bool unsaved;                  /* saving them failed: not tried again */
+  char network[64];              /* the configuration's preset, or "" */
+  int64_t seed;                  /* train.seed */
+  time_t begun;
+  double load_before; /* load average of a minute; NAN: unknown */
+  int64_t saved_ns;   /* when they were last saved, 0 = never */
+  bool unsaved;       /* saving them failed: not tried again */
 } bench_t;
 
 /* bench_sweep.c: variants from the flags and the configuration, each checked as a configuration. */
@@ -111,8 +117,11 @@ ls_status_t bench_publish(bench_t *b, json_t *document);
  * machine that fails costs more than a round. At most every ten seconds; a failure is a
  * warning. */
 void bench_save_so_far(bench_t *b, int64_t rounds);
-/* bench.c: which machine this was: comparing runs of different machines deserves a warning. */
-void bench_add_machine(ls_ctx_t *ctx, json_t *document);
+/* bench_place.c: notes when and how busy it is before anything is measured. */
+void bench_run_begin(bench_t *b);
+/* Adds "machine" (comparing runs of different machines deserves a warning) and "run": when, by which program
+ * and command, with which seed, how busy the machine was. */
+void bench_add_run(bench_t *b, json_t *document);
 ls_status_t bench_write_json(ls_ctx_t *ctx, const char *path, const json_t *document);
 /* bench_table.c */
 void bench_print_table(const json_t *document);

@@ -97,7 +97,7 @@ static ls_status_t save_so_far(bench_t *b, ls_ctx_t *ctx, int64_t rounds) {
   method.repetitions = b->rounds_done * method.per_process;
   ls_status_t status = ls_bench_document(ctx, &method, b->measured, b->control, &document);
   if (status != LS_OK) return status;
-  bench_add_machine(ctx, document);
+  bench_add_run(b, document);
   status = bench_write_json(ctx, b->args->extra[BENCH_OUTPUT], document);
   json_decref(document);
   return status;

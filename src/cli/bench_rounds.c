@@ -196,6 +196,15 @@ static ls_status_t train_once(bench_t *b, const bench_variant_t *v, trained_t *t
   return status;
 }
 
+/* Of the document: at most this many steps of a curve. */
+enum { CURVE_POINTS_MAX = 2000 };
+static void keep_curves(bench_t *b, int at, const json_t *measurement) {
+  const json_t *curves = json_object_get(measurement, "curves");
+  json_t *variant = json_array_get(b->measured, (size_t)at);
+  if (json_array_size(json_object_get(curves, "loss")) <= CURVE_POINTS_MAX)
+    json_object_set(variant, "curves", (json_t *)(uintptr_t)curves); /* only counted, not changed */
+}
+
 static ls_status_t validate_variant(bench_t *b, int at, const trained_t *one) {
   trained_t several = {0};
   ls_bench_validation_t validation;
@@ -208,6 +217,7 @@ static ls_status_t validate_variant(bench_t *b, int at, const trained_t *one) {
     if (!b->args->quiet)
       fprintf(stderr, "validation: %s: %s\n", b->variants[at].name, ls_bench_validation_verdict(json));
     json_object_set_new(json_array_get(b->measured, (size_t)at), "validation", json);
+    keep_curves(b, at, several.measurement);
   }
   release_trained(&several);
   return status;
@@ -221,6 +231,7 @@ static ls_status_t validate_all(bench_t *b) {
     if (v->ranks > 1 || gave_up(b, one)) continue;
     trained_t trained = {0};
     status = train_once(b, v, &trained);
+    if (status == LS_OK) keep_curves(b, one, trained.measurement);
     for (int i = 0; i < b->variant_count && status == LS_OK; i++) {
       const bench_variant_t *w = &b->variants[i];
       if (w->ranks > 1 && w->batch == v->batch && !strcmp(w->precision, v->precision) &&

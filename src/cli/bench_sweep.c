@@ -201,6 +201,8 @@ ls_status_t bench_sweep(bench_t *b) {
   snprintf(strategies_text, sizeof strategies_text, "%s,%s", ls_strategy_default(1)->name,
            own && own->distributed ? own->name : ls_strategy_default(2)->name);
   snprintf(backend, sizeof backend, "%s", config->parallel.backend);
+  snprintf(b->network, sizeof b->network, "%s", config->model.preset ? config->model.preset : "");
+  b->seed = config->train.seed;
   const char *precision = ls_math_names[config->train.precision];
   ls_config_destroy(config);
   if (b->study && !models && !b->args->extra[BENCH_BATCHES]) models = bench_study_models;

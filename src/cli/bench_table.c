@@ -1,4 +1,5 @@
 /* The benchmark's document on a terminal: what fits; the rest is in the JSON, Markdown and HTML forms. */
+#include "bench/text.h"
 #include "cli/bench.h"
 
 #include <math.h>
@@ -9,62 +10,100 @@ static const char *text_of(const json_t *object, const char *key) {
   return text ? text : "";
 }
 
-/* With its 90 % interval; "-" where the plan has no such candidate. */
-static void print_predicted(const json_t *v) {
-  double us = ls_bench_number(v, "predicted_step_time_us.predicted");
-  char interval[48] = "";
-  if (!isfinite(us)) {
-    printf(" %11s %19s", "-", interval);
-    return;
+/* What follows from the numbers, before the numbers; without the marks of bold text. */
+static void print_answers(const json_t *d) {
+  json_t *answers = ls_bench_answers(d);
+  const json_t *answer;
+  size_t i;
+  putchar('\n');
+  json_array_foreach(answers, i, answer) {
+    fputs("  ", stdout);
+    for (const char *c = text_of(answer, "text"); *c; c++) {
+      if (c[0] == '*' && c[1] == '*')
+        c++;
+      else
+        putchar(*c);
+    }
+    putchar('\n');
   }
-  snprintf(interval, sizeof interval, "%.1f..%.1f", ls_bench_number(v, "predicted_step_time_us.low"),
-           ls_bench_number(v, "predicted_step_time_us.high"));
-  printf(" %11.1f %19s", us, interval);
+  json_decref(answers);
 }
 
-static void print_row(const json_t *v, bool predicted) {
-  printf("  %-28s", text_of(v, "name"));
+/* Which of the columns that only some runs have are there, and how wide names get. */
+typedef struct {
+  bool predicted, compared;
+  int name_width;
+  ls_text_unit_t unit;
+} layout_t;
+
+static layout_t layout_of(const json_t *variants) {
+  layout_t l = {.name_width = 8};
+  const json_t *v;
+  size_t i;
+  double least_us = INFINITY;
+  json_array_foreach(variants, i, v) {
+    int width = (int)strlen(text_of(v, "name"));
+    if (width > l.name_width) l.name_width = width;
+    l.predicted |= json_object_get(v, "predicted_step_time_us") != NULL;
+    l.compared |= json_object_get(v, "scaling") != NULL;
+    least_us = fmin(least_us, ls_bench_number(v, "step_time_us.mean"));
+  }
+  l.unit = ls_text_unit(least_us);
+  return l;
+}
+
+static void print_row(const json_t *v, const layout_t *l) {
+  const char *verdict = text_of(json_object_get(v, "against_reference"), "verdict");
+  if (l->compared) printf("  %-12s", json_object_get(v, "failed") ? "-" : *verdict ? verdict : "reference");
+  printf("  %-*s", l->name_width, text_of(v, "name"));
   if (json_object_get(v, "failed")) {
     printf("  not measured: %s\n", text_of(v, "failed"));
     return;
   }
-  double mean = ls_bench_number(v, "step_time_us.mean");
-  printf(" %11.1f", mean);
-  double half_percent = 100 * (ls_bench_number(v, "step_time_us.high") - mean) / mean;
-  if (isfinite(half_percent)) /* one repetition has no interval */
-    printf(" %5.1f %%", half_percent);
-  else
-    printf(" %7s", "-");
-  printf(" %11.1f %5zu", ls_bench_number(v, "step_time_us.median"),
-         json_array_size(json_object_get(v, "outliers")));
-  if (predicted) print_predicted(v);
-  printf(" %11s", cli_count((int64_t)llround(ls_bench_number(v, "samples_per_s.mean"))));
-  const json_t *scaling = json_object_get(v, "scaling");
-  if (scaling)
-    printf("  %5.2fx %4.0f %%  %s p %.2g", ls_bench_number(scaling, "speedup"),
-           100 * ls_bench_number(scaling, "efficiency"),
-           text_of(json_object_get(v, "against_reference"), "verdict"),
-           ls_bench_number(v, "against_reference.welch_p"));
+  if (l->compared) printf("  %-22s", ls_bench_speedup_text(v).s);
+  printf("  %18s  %12s",
+         ls_text_around(ls_bench_number(v, "step_time_us.mean"), ls_bench_number(v, "step_time_us.low"),
+                        ls_bench_number(v, "step_time_us.high"), l->unit.us, "+-")
+             .s,
+         ls_text_count(ls_bench_number(v, "samples_per_s.mean"), 0).s);
+  if (l->compared)
+    printf("  %6s", ls_text_percent(100 * ls_bench_number(v, "scaling.efficiency"), 0, false).s);
+  if (l->compared) printf("  %7s", ls_text_p(ls_bench_number(v, "against_reference.welch_p")).s);
+  printf("  %4zu", json_array_size(json_object_get(v, "outliers")));
+  if (l->predicted)
+    printf("  %10s  %8s",
+           ls_text_digits(ls_bench_number(v, "predicted_step_time_us.predicted") / l->unit.us).s,
+           ls_text_percent(ls_bench_number(v, "predicted_step_time_us.error_percent"), 1, true).s);
   if (json_object_get(v, "incomplete"))
     printf("  only %.0f repetitions: %s", ls_bench_number(v, "step_time_us.count"), text_of(v, "incomplete"));
   putchar('\n');
 }
 
+static void print_head(const layout_t *l) {
+  char step[48];
+  snprintf(step, sizeof step, "step time, %s", l->unit.name);
+  putchar('\n');
+  if (l->compared) printf("  %-12s", "verdict");
+  printf("  %-*s", l->name_width, "variant");
+  if (l->compared) printf("  %-22s", "speed-up (95 %)");
+  printf("  %18s  %12s", step, "samples/s");
+  if (l->compared) printf("  %6s  %7s", "effic.", "p");
+  printf("  %4s", "out");
+  if (l->predicted) printf("  %10s  %8s", "predicted", "error");
+  putchar('\n');
+}
+
 void bench_print_table(const json_t *d) {
   const json_t *variants = json_object_get(d, "variants"), *v;
-  bool predicted = false;
+  const layout_t l = layout_of(variants);
   size_t i;
-  json_array_foreach(variants, i, v) predicted |= json_object_get(v, "predicted_step_time_us") != NULL;
-  printf("\n  %-28s %11s %7s %11s %5s", "variant", "mean us", "+-", "median us", "out");
-  if (predicted) printf(" %11s %19s", "predicted", "its 90 % interval");
-  printf(" %11s  %6s %6s  %s\n", "samples/s", "speed", "effic.", "against the reference");
-  json_array_foreach(variants, i, v) print_row(v, predicted);
+  print_answers(d);
+  print_head(&l);
+  json_array_foreach(variants, i, v) print_row(v, &l);
   printf("\n  %.0f repetitions of %.0f steps after %.0f; +- is the 95 %% interval of the mean; out: flagged "
          "repetitions\n",
          ls_bench_number(d, "method.repetitions"), ls_bench_number(d, "method.steps"),
          ls_bench_number(d, "method.warmup_steps"));
-  if (json_object_get(d, "incomplete"))
-    printf("  INCOMPLETE: only the complete rounds before this are here: %s\n", text_of(d, "incomplete"));
   if (ls_bench_number(d, "control.pairs") > 0)
     printf("  A/A control: %.0f false alarms in %.0f pairs\n", ls_bench_number(d, "control.false_alarms"),
            ls_bench_number(d, "control.pairs"));
@@ -75,7 +114,6 @@ void bench_print_table(const json_t *d) {
              ls_bench_validation_verdict(c), ls_bench_number(c, "final_loss_difference"),
              ls_bench_number(c, "grad_norm_correlation"), ls_bench_number(c, "weight_difference_mean_abs"));
   }
-  printf("  clock and heat limits: CPU %s, GPU %s%s\n", text_of(json_object_get(d, "limits"), "cpu"),
-         text_of(json_object_get(d, "limits"), "gpu"),
-         json_is_true(json_object_get(d, "void")) ? ": THE RUN IS VOID" : "");
+  printf("  clock and heat limits: CPU %s, GPU %s\n", text_of(json_object_get(d, "limits"), "cpu"),
+         text_of(json_object_get(d, "limits"), "gpu"));
 }

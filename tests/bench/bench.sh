@@ -20,7 +20,8 @@ export TMPDIR
 for left in "$work"/lockstep-bench-*; do [ ! -e "$left" ] || fail "left behind: $left"; done
 for key in step_time_us step_time_us_without_outliers step_time_median_us samples_per_s step_parts_us exposed_comm \
   bytes_per_device grad_norm loss speedup efficiency welch_p equivalence_p verdict false_alarm_rate void limits \
-  same_network bootstrap_low params_xxh3 machine_fingerprint warmup_steps bus_bw_bytes_per_s; do
+  same_network bootstrap_low params_xxh3 machine_fingerprint warmup_steps bus_bw_bytes_per_s command_line created seed \
+  load_before load_after curves timeline; do
   grep -q "\"$key\":" "$work/out.json" || fail "--json lacks $key"
 done
 [ "$(grep -c '"params_xxh3"' "$work/out.json")" = 8 ] || fail "not 4 variants of 2 repetitions"
@@ -131,7 +132,7 @@ grep -q '"incomplete": "1 of 1000 rounds so far"' "$work/i.json" || fail "killed
 interrupt TERM
 [ "$got" = 130 ] || fail "interrupted, exit code $got: $(cat "$work/err")"
 grep -q '"incomplete": "interrupted' "$work/i.json" || fail "not marked incomplete: $(cat "$work/err")"
-grep -q 'Incomplete' "$work/i.md" && grep -q INCOMPLETE "$work/out" || fail "reports do not say that they are incomplete"
+grep -q 'Incomplete' "$work/i.md" && grep -q '^  Incomplete: ' "$work/out" || fail "reports do not say that they are incomplete"
 repetitions=$(sed -n 's/^ *"repetitions": \([0-9]*\),/\1/p' "$work/i.json")
 [ "$((2 * repetitions))" = "$(grep -c params_xxh3 "$work/i.json")" ] || fail "2 variants, $repetitions complete rounds?"
 expect 2 'on, off or both' bench "$work/c.yaml" --peer of

@@ -57,7 +57,7 @@ static void enrich(json_t *v, double us, int ranks) {
     double from, until;
   } tasks[] = {{"compute", "forward", 0, 0.3 * own},
                {"compute", "backward", 0.3 * own, 0.7 * own},
-               {"comm", "comm", 0.5 * own, 0.7 * own + comm},
+               {"comm", "communication", 0.5 * own, 0.7 * own + comm},
                {"compute", "optimizer", 0.7 * own + comm, us}};
   for (int k = 0; k < LS_COUNT(tasks); k++)
     json_array_append_new(timeline,

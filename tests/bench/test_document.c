@@ -124,7 +124,8 @@ static void test_traced_parts(void **state) {
   near(ls_bench_number(v, "gpu.busy_percent"), 42);
   near(ls_bench_number(v, "gpu.memory_used_bytes"), 1e9 + 4);
   char *markdown = ls_bench_markdown(NULL, d);
-  assert_non_null(strstr(markdown, "2 x ddp (traced) | 1.000 | 40.00 | 60.00 | 90.00 | 20.00 | 89.00 | 30.0 % |"));
+  assert_non_null(
+      strstr(markdown, "2 x ddp (traced) | 1.000 | 40.00 | 60.00 | 90.00 | 20.00 | 89.00 | 30.0 % |"));
   ls_free(markdown);
   assert_true(
       json_is_null(json_object_get(json_array_get(json_object_get(d, "variants"), 0), "step_parts_us")));
@@ -309,6 +310,129 @@ static void test_html(void **state) {
   json_decref(d);
 }
 
+/* The report began with its method; whether several ranks pay stood nowhere, and its title was "Benchmark".
+ */
+static void test_report_does_not_say_whether_ranks_pay(void **state) {
+  (void)state;
+  json_t *d = made_document(two_variants(slow), json_array(), &plain_method), *answers = ls_bench_answers(d);
+  const json_t *first = json_array_get(answers, 0);
+  const char *text = json_string_value(json_object_get(first, "text"));
+  assert_string_equal(json_string_value(json_object_get(first, "verdict")), "faster");
+  assert_ptr_equal(strstr(text, "**Two ranks pay**: 1.60x (1."), text);
+  assert_non_null(strstr(text, " at a global batch of 64."));
+  json_decref(answers);
+  char *markdown = ls_bench_markdown(NULL, d), *html = ls_bench_html(NULL, d);
+  assert_non_null(
+      strstr(markdown, "# lockstep bench: made.yaml, batch 64, 1 and 2 ranks\n\n- **Two ranks pay**: "));
+  assert_non_null(strstr(html, "<title>lockstep bench: made.yaml, batch 64, 1 and 2 ranks</title>"));
+  assert_true(strstr(html, "<strong>Two ranks pay</strong>") < strstr(html, "<table"));
+  ls_free(html);
+  ls_free(markdown);
+  json_decref(d);
+}
+
+/* What decides nothing is not called an answer; the interval then has 1 inside, as the test that did not
+ * decide. */
+static void test_undecided_is_said(void **state) {
+  (void)state;
+  static const double wide[] = {100, 300, 150, 210, 260};
+  json_t *variants = json_array();
+  json_array_append_new(variants, made_variant(64, 64, 1, "single", slow, 5));
+  json_array_append_new(variants, made_variant(64, 64, 2, "ddp", wide, 5));
+  json_t *d = made_document(variants, json_array(), &plain_method), *answers = ls_bench_answers(d);
+  double low, high;
+  const char *text = json_string_value(json_object_get(json_array_get(answers, 0), "text"));
+  assert_ptr_equal(strstr(text, "**Not decided** whether two ranks pay: 0.98x ("), text);
+  assert_non_null(strstr(text, "Five repetitions spread too much to tell; more are needed."));
+  ls_bench_speedup_interval(json_array_get(json_object_get(d, "variants"), 1), &low, &high);
+  assert_true(low < 1 && high > 1);
+  json_decref(answers);
+  json_decref(d);
+}
+
+/* The verdict was the last column of the second table, cells said "- to -", two columns had one name, bytes
+ * and p had digits that nobody reads. */
+static void test_report_numbers_nobody_reads(void **state) {
+  (void)state;
+  static const double one_us[] = {12214}, two_us[] = {8663};
+  json_t *variants = json_array();
+  json_array_append_new(variants, made_variant(1024, 1024, 1, "single", one_us, 1));
+  json_array_append_new(variants, made_variant(1024, 1024, 2, "ddp", two_us, 1));
+  json_object_set_new(json_array_get(variants, 1), "bytes_per_device", json_pack("{s:i}", "total", 6099332));
+  json_t *d = made_document(variants, json_array(), &plain_method);
+  char *markdown = ls_bench_markdown(NULL, d);
+  assert_non_null(
+      strstr(markdown, "| undecided | batch 1024, 2 x ddp | 1.41x | 8.663 | 118,204 | 70 % | 6.1 MB |"));
+  assert_null(strstr(markdown, "- to -"));
+  assert_null(strstr(markdown, "6099332"));
+  assert_null(strstr(markdown, "nan"));
+  ls_free(markdown);
+  json_decref(d);
+  assert_string_equal(ls_text_p(4.65e-08).s, "< 0.001");
+  assert_string_equal(ls_text_bytes(6099332).s, "6.1 MB");
+  assert_string_equal(ls_text_around(12214.4, 12163.4, 12265.4, 1, "+-").s, "12,214 +- 51");
+  assert_string_equal(ls_text_around(320.94, 317.74, 324.14, 1, "+-").s, "320.9 +- 3.2");
+  assert_string_equal(ls_text_count(-1234567.25, 1).s, "-1,234,567.2");
+  assert_string_equal(ls_text_time(1240).s, "1.240 ms");
+}
+
+/* Machine, date, command, seed and load of a run are in its reports; documents without them make reports too.
+ */
+static void test_report_does_not_say_where_it_was_measured(void **state) {
+  (void)state;
+  json_t *d = made_document(two_variants(slow), json_array(), &plain_method);
+  json_object_set_new(d, "machine",
+                      json_pack("{s:s, s:i, s:i, s:I}", "cpu_model", "AMD EPYC", "cores", 2, "usable_cpus", 2,
+                                "memory_bytes", (json_int_t)6671249408));
+  json_object_set_new(d, "run",
+                      json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:i}", "created", "2026-11-22T02:03:04Z",
+                                "command_line", "lockstep bench a.yaml", "lockstep", "0.1.0", "seed", 42,
+                                "load_before", 5.5, "load_after", 1.5, "processors", 2));
+  char *markdown = ls_bench_markdown(NULL, d);
+  static const char *const wanted[] = {
+      "AMD EPYC, 2 cores, 2 processors to use, 6.7 GB of memory",
+      "2026-11-22 02:03 UTC",
+      "`lockstep bench a.yaml`",
+      "lockstep 0.1.0",
+      "42 of training, 1 of the order",
+      "5.50 before, 1.50 after",
+      "**The machine was busy** before it was measured (load 5.5 on 2 processors)"};
+  for (int i = 0; i < LS_COUNT(wanted); i++)
+    assert_non_null(strstr(markdown, wanted[i]));
+  ls_free(markdown);
+  json_decref(d);
+}
+
+/* Rings around points were explained nowhere, the repetitions' axis had no numbers, loss, memory and timeline
+ * had no charts. */
+static void test_charts_without_legend(void **state) {
+  (void)state;
+  json_t *d = made_document(two_variants(spiked), json_array(), &plain_method);
+  json_t *v = json_array_get(json_object_get(d, "variants"), 0);
+  json_object_set_new(v, "predicted_step_time_us",
+                      json_pack("{s:f, s:f, s:f}", "predicted", 190.0, "low", 180.0, "high", 210.0));
+  json_object_set_new(v, "curves", json_pack("{s:[f,f,f]}", "loss", 1.0, 0.5, 0.25));
+  json_object_set_new(v, "timeline",
+                      json_pack("[{s:s, s:s, s:f, s:f}]", "lane", "compute", "part", "forward", "start_us",
+                                0.0, "end_us", 50.0));
+  json_object_set_new(v, "validation", json_pack("{s:b}", "same_network", 1));
+  json_object_set_new(v, "bytes_per_device", json_pack("{s:i, s:i}", "params", 1000, "total", 1000));
+  char *html = ls_bench_html(NULL, d);
+  static const char *const wanted[] = {"predicted by lockstep plan, with its 90 % interval",
+                                       "outlier: modified z-score above 3.5",
+                                       "measured: mean and its 95 % interval",
+                                       "the reference (1x)",
+                                       ">repetition</text>",
+                                       "Training loss",
+                                       "Bytes per device",
+                                       "Timeline of a step",
+                                       "1 of 5: number 5, +347.8 %"};
+  for (int i = 0; i < LS_COUNT(wanted); i++)
+    if (!strstr(html, wanted[i])) fail_msg("no \"%s\"", wanted[i]);
+  ls_free(html);
+  json_decref(d);
+}
+
 static void test_one_repetition(void **state) {
   (void)state;
   json_t *variants = json_array();
@@ -404,6 +528,11 @@ int main(void) {
                                      cmocka_unit_test(test_failed_variant),
                                      cmocka_unit_test(test_plan),
                                      cmocka_unit_test(test_html),
+                                     cmocka_unit_test(test_report_does_not_say_whether_ranks_pay),
+                                     cmocka_unit_test(test_undecided_is_said),
+                                     cmocka_unit_test(test_report_numbers_nobody_reads),
+                                     cmocka_unit_test(test_report_does_not_say_where_it_was_measured),
+                                     cmocka_unit_test(test_charts_without_legend),
                                      cmocka_unit_test(test_one_repetition),
                                      cmocka_unit_test(test_read_back),
                                      cmocka_unit_test(test_failed_allocations)};
