@@ -58,21 +58,22 @@ static const ls_option_t dense_rows[] = {
      .change = LS_CHANGE_MODEL,
      .initial = "none",
      .choices = activation_names,
-     .help = "Applied to the layer's outputs."},
+     .help =
+         "Applied to the layer's outputs. gelu is the exact form with erf: x (1 + erf(x / sqrt(2))) / 2."},
     {.name = "dropout",
      .type = LS_OPT_FLOAT,
      .offset = offsetof(dense_t, dropout),
      .max = 0.99,
      .initial = "0",
-     .help = "Share of outputs set to zero while training; the others are scaled up."},
+     .help = "Share of outputs set to zero in training; the others are divided by 1 - share."},
     {.name = "init",
      .type = LS_OPT_ENUM,
      .offset = offsetof(dense_t, init),
      .change = LS_CHANGE_IGNORED,
      .initial = "auto",
      .choices = init_names,
-     .help =
-         "Initial weights; auto is kaiming before relu and gelu and xavier otherwise. Biases begin at 0."},
+     .help = "Initial weights. kaiming: normal, standard deviation sqrt(2 / inputs). xavier: uniform, up to "
+             "sqrt(6 / (inputs + units)). auto: kaiming for relu and gelu, else xavier. Biases begin at 0."},
     {.name = "init_std",
      .type = LS_OPT_FLOAT,
      .offset = offsetof(dense_t, init_std),
@@ -157,7 +158,7 @@ static const ls_option_t layer_norm_rows[] = {
      .min = 1e-12,
      .max = 1,
      .initial = "1e-5",
-     .help = "Added to the variance before its root is taken."},
+     .help = "Added to the variance, inside of the root: (x - mean) / sqrt(variance + eps)."},
 };
 static const ls_section_t layer_norm_section = {
     "model.layers.layer_norm", layer_norm_rows, LS_COUNT(layer_norm_rows),
@@ -190,7 +191,7 @@ static const ls_option_t dropout_rows[] = {
      .type = LS_OPT_FLOAT,
      .offset = offsetof(dropout_t, rate),
      .max = 0.99,
-     .help = "Share of elements set to zero while training; the others are scaled up."},
+     .help = "Share of elements set to zero in training; the others are divided by 1 - share."},
 };
 static const ls_section_t dropout_section = {"model.layers.dropout", dropout_rows, LS_COUNT(dropout_rows),
                                              "Dropout between layers; nothing in evaluation."};
@@ -214,7 +215,7 @@ static const ls_option_t activation_rows[] = {
      .offset = offsetof(activation_t, kind),
      .change = LS_CHANGE_MODEL,
      .choices = activation_names,
-     .help = "The function applied to every element."},
+     .help = "The function applied to every element. gelu is the exact form with erf."},
 };
 static const ls_section_t activation_section = {"model.layers.activation", activation_rows,
                                                 LS_COUNT(activation_rows), "An activation between layers."};

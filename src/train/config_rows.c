@@ -11,24 +11,27 @@
 
 static const ls_option_t train_rows[] = {
     ROW(LS_OPT_INT, ls_train_config_t, batch, .unit = "samples", .min = 1, .max = 1e9, .initial = "128",
-        .help = "Global batch: samples of one step over all ranks."),
+        .help = "Global batch: samples of one step, over all ranks."),
     ROW(LS_OPT_INT, ls_train_config_t, epochs, .min = 0, .max = 1e9, .initial = "0",
         .help = "Passes over the training part; 0: not given. With neither epochs nor steps the run is one "
                 "epoch."),
     ROW(LS_OPT_INT, ls_train_config_t, steps, .min = 0, .max = 1e12, .initial = "0",
         .help = "Steps of the whole run, instead of epochs; 0: not given."),
     ROW(LS_OPT_INT, ls_train_config_t, seed, .change = LS_CHANGE_DATA, .min = 0, .max = 9e15, .initial = "42",
-        .help = "Seed of initial values, split, order and dropout."),
+        .help = "Seed of the initial values, the split, the order of samples and dropout."),
     ROW(LS_OPT_ENUM, ls_train_config_t, precision, .choices = ls_math_names, .initial = "fp32",
-        .help =
-            "fp32; or tf32: products of matrices on tensor cores, whose factors are rounded to 10 bits of "
-            "mantissa. Only backend cuda has it; all that is stored and summed stays fp32."),
+        .help = "fp32, or tf32: tensor cores multiply matrices whose elements are rounded to 10 bits of "
+                "mantissa. "
+                "Storage and sums stay fp32. Only backend cuda has tf32."),
     ROW(LS_OPT_INT, ls_train_config_t, accumulate, .min = 1, .max = 1024, .initial = "1",
-        .help = "Micro-batches that each rank's share of a step is computed in."),
+        .help =
+            "Each rank computes its share of a step in so many micro-batches and adds up their gradients."),
     ROW(LS_OPT_FLOAT, ls_train_config_t, clip_norm, .min = 0, .max = 1e30, .initial = "0",
-        .help = "Gradients are scaled down to this global norm; 0 switches it off."),
+        .help = "When the norm of the whole gradient is larger, the gradient is scaled down to it; 0 = off."),
     ROW(LS_OPT_INT, ls_train_config_t, max_skipped, .change = LS_CHANGE_IGNORED, .min = 1, .max = 1e9,
-        .initial = "10", .help = "The run stops after so many skipped (non-finite) steps in a row."),
+        .initial = "10",
+        .help =
+            "A step whose loss or gradient is not finite is skipped. The run stops after so many in a row."),
     ROW(LS_OPT_INT, ls_train_config_t, evaluate_every, .unit = "epochs", .min = 0, .max = 1e9, .initial = "1",
         .help = "Evaluation on the validation part; 0 = only before and after the run."),
 };
@@ -64,7 +67,7 @@ static const ls_option_t parallel_rows[] = {
         .help = "Compute threads of each rank; 0 = cores of the node shared evenly by its ranks."),
     ROW(LS_OPT_INT, ls_parallel_config_t, bucket_bytes, .change = LS_CHANGE_IGNORED, .unit = "bytes",
         .min = 1, .max = 1e12, .initial = "4194304",
-        .help = "Gradients are summed over ranks in pieces of at least this size."),
+        .help = "Ranks sum their gradients in buckets of at least this size."),
     ROW(LS_OPT_BOOL, ls_parallel_config_t, reproducible, .initial = "false",
         .help = "Any number of ranks and threads trains to the same bits: the batch is cut into shards, "
                 "which are "

@@ -41,10 +41,19 @@ static void test_constants(void **state) {
     assert_true(values[k] == 0 && again[k] == 1);
 }
 
+/* About 4.6 % of a normal distribution lie beyond two deviations; of a uniform one none. */
+static void assert_normal(double std) {
+  assert_moments(std);
+  int beyond = 0;
+  for (int k = 0; k < COUNT; k++)
+    beyond += fabs((double)values[k]) > 2 * std;
+  assert_in_range(beyond, COUNT * 0.041, COUNT * 0.050);
+}
+
 static void test_kaiming(void **state) {
   (void)state;
   fill(LS_INIT_KAIMING, 0, 42, 3, values);
-  assert_moments(sqrt(2.0 / INPUTS)); /* He et al. 2015, equation 10 */
+  assert_normal(sqrt(2.0 / INPUTS)); /* He et al. 2015, equation 10 */
   fill(LS_INIT_KAIMING, 1, 42, 3, values);
   assert_moments(sqrt(1.0 / INPUTS));
 }
@@ -52,11 +61,7 @@ static void test_kaiming(void **state) {
 static void test_normal(void **state) {
   (void)state;
   fill(LS_INIT_NORMAL, 0.5, 42, 3, values);
-  assert_moments(0.5);
-  int beyond = 0; /* about 4.6 % of a normal distribution lie beyond two deviations; of a uniform one none */
-  for (int k = 0; k < COUNT; k++)
-    beyond += fabsf(values[k]) > 1;
-  assert_in_range(beyond, COUNT * 0.041, COUNT * 0.050);
+  assert_normal(0.5);
 }
 
 static void test_xavier(void **state) {
