@@ -167,6 +167,12 @@ const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const
   return sets ? ls_arena_printf(arena, "%s %s", line, sets) : NULL;
 }
 
+/* Where no table says it. */
+static void warn_busy(ls_ctx_t *ctx, const ls_plan_t *plan) {
+  char busy[CLI_BUSY_BYTES];
+  if (cli_planner_busy(plan, busy)) ls_log(ctx, LS_LOG_WARN, "%s", busy);
+}
+
 ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t *config, cli_args_t *args) {
   int rank, size;
   if (!config->parallel.automatic) return LS_OK;
@@ -179,6 +185,7 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t
   if (status != LS_OK) return status;
   const ls_plan_t *plan = &planned.plan;
   const ls_candidate_t *c = &plan->candidate[plan->choice];
+  warn_busy(ctx, plan);
   const char *sets[] = {ls_arena_printf(arena, "parallel.strategy=%s", c->strategy),
                         ls_arena_printf(arena, "parallel.ranks=%d", c->devices),
                         ls_arena_printf(arena, "parallel.threads=%d", c->threads),
@@ -245,7 +252,9 @@ static ls_status_t check_extras(ls_ctx_t *ctx, const cli_args_t *args) {
 static ls_status_t show(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
                         cli_planned_t *planned) {
   const char *policy = args->extra[EXTRA_POLICY];
-  if (policy && strcmp(policy, "thresholds") == 0) {
+  bool thresholds = policy && strcmp(policy, "thresholds") == 0;
+  if (thresholds || args->extra[EXTRA_EMIT] || args->json) warn_busy(ctx, &planned->plan);
+  if (thresholds) {
     cli_planner_thresholds(ctx, args, config, planned);
     return LS_OK;
   }

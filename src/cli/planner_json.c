@@ -103,9 +103,10 @@ json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planne
   const ls_plan_t *plan = &planned->plan;
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
-  json_t *j = json_pack("{s:s, s:s, s:s, s:I, s:I, s:i}", "command", "plan", "label", "predicted", "backend",
-                        plan->backend, "params", (json_int_t)plan->params, "global_batch",
-                        (json_int_t)plan->batch, "choice", plan->choice);
+  json_t *j =
+      json_pack("{s:s, s:s, s:f, s:s, s:I, s:I, s:i}", "command", "plan", "label", "predicted", "busy_share",
+                plan->busy_share, "backend", plan->backend, "params", (json_int_t)plan->params,
+                "global_batch", (json_int_t)plan->batch, "choice", plan->choice);
   json_t *candidates = json_array(), *reasons = json_array();
   bool whole = j != NULL;
   for (int i = 0; i < plan->count && whole; i++) {

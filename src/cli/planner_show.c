@@ -36,17 +36,6 @@ static void print_row(const ls_plan_t *plan, int i) {
   putchar('\n');
 }
 
-static const double busy = 0.75; /* of the processors, by the load of the last minute */
-/* A plan is made for the machine without other programs; whoever runs some has to know. */
-static void print_load(void) {
-  double load;
-  if (getloadavg(&load, 1) == 1 && load > busy * ls_cpu_count())
-    printf("  the machine was busy in the last minute (load %.1f on %d processors): what else runs disturbs "
-           "what is "
-           "timed, and steps will take longer than predicted\n",
-           load, ls_cpu_count());
-}
-
 static void print_ownership(const ls_config_t *config, const ls_ownership_t *o, bool host) {
   if (!o->known) return;
   const char *currency = config->cost.currency;
@@ -87,11 +76,23 @@ static void print_purchases(const ls_config_t *config, const ls_plan_t *plan) {
   }
 }
 
+bool cli_planner_busy(const ls_plan_t *plan, char text[CLI_BUSY_BYTES]) {
+  if (!(plan->busy_share > 0)) return false;
+  snprintf(text, CLI_BUSY_BYTES,
+           "the machine was busy: other programs took %.0f %% of its processors while steps were timed, so "
+           "these times are not those of the idle machine; %s",
+           100 * plan->busy_share,
+           plan->replayed ? "they cannot be timed again here" : "the next plan times them again");
+  return true;
+}
+
 void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
   ls_plan_t *plan = &planned->plan;
   const ls_candidate_t *best = &plan->candidate[plan->choice];
   const ls_cost_config_t *cost = &config->cost;
   bool epoch = isfinite(best->epoch_s);
+  char busy[CLI_BUSY_BYTES];
+  if (cli_planner_busy(plan, busy)) printf("%s\n\n", busy);
   if (plan->replayed)
     printf("for the machine of %s, which is not here: times from its rates, not from this network\n",
            planned->path);
@@ -139,7 +140,6 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
   print_purchases(config, plan);
   printf("  profile: %s%s\n", planned->path,
          planned->probed ? " (quick probe; lockstep probe measures more)" : "");
-  print_load();
 }
 
 ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, cli_planned_t *planned,

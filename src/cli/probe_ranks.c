@@ -87,7 +87,8 @@ static void become_ranks(ls_ctx_t *ctx, pid_t parent, bool quick, const char *pa
        file[PATH_MAX];
   snprintf(file, sizeof file, "%s", path);
   char *argv[] = {program, command, into, file, quick ? fast : NULL, NULL};
-  const cli_args_t args = {.argc = quick ? 5 : 4, .argv = argv};
+  cli_messages_t messages = {0};
+  const cli_args_t args = {.argc = quick ? 5 : 4, .argv = argv, .messages = &messages};
   dup2(STDERR_FILENO, STDOUT_FILENO);
   _exit(ls_status_exit_code(cli_launch(ctx, &args, ranks)));
 }

@@ -11,6 +11,9 @@ typedef struct {
   double compute, exchange, input; /* ops; collectives; copies and filling of inputs */
 } ls_scale_t;
 
+/* A step that this plan has timed. */
+typedef struct ls_timed ls_timed_t;
+
 /* What all candidates share. */
 typedef struct {
   ls_ctx_t *ctx;
@@ -32,6 +35,7 @@ typedef struct {
   int cpus;                /* that the ranks of this machine share */
   bool replay;             /* the machine is not here: times come from its profile's rates */
   const ls_scale_t *scale; /* NULL: none */
+  ls_timed_t *timings;     /* in the arena */
 } ls_planner_t;
 
 /* So many devices with the configuration's own options; nothing is known of it yet. */
@@ -40,12 +44,18 @@ ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices);
 ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_schedule_t **schedule);
 /* Doubles the micro-batches until a rank's memory suffices. Sets rows, accumulate, buckets, fit, fits. */
 ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c);
-/* Times the candidate's step when the profile does not have it (or `fresh`), or when it was timed for this
- * candidate (then what is faster counts), and the deadline allows. */
+/* Times the candidate's step when the profile does not have it (or `fresh`, or marked as busy), or when it
+ * was timed for this candidate (then what is faster counts), and the deadline allows. */
 ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c);
 /* Fills priced, step and what follows from it; `why` when it cannot be priced. */
 ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c);
 int ls_candidate_threads(const ls_planner_t *p, int devices);
+
+/* busy.c: remembers what this plan has timed; then, how busy other programs were meanwhile (NAN = not known):
+ * where that disturbs, the profile gets a mark (ls_cost_busy), else it loses the one it had. */
+ls_status_t ls_busy_note(ls_planner_t *p, const char *family, int64_t rows);
+bool ls_busy_timed(const ls_planner_t *p, const char *family, int64_t rows);
+ls_status_t ls_busy_mark(ls_planner_t *p, double others);
 
 /* crossover.c: the smallest global batch from which `devices` are faster than one, by pricing alone. */
 ls_status_t ls_plan_crossover(ls_planner_t *p, int devices, int64_t batch_max, ls_crossover_t *crossover);

@@ -83,6 +83,8 @@ ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {
   char family[LS_FAMILY_BYTES];
   ls_status_t status = ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family);
   bool known = !p->fresh && ls_cost_known(p->profile, family, c->rows, !p->searching);
+  if (!p->replay && !ls_busy_timed(p, family, c->rows) && ls_cost_busy(p->profile, family, c->rows) > 0)
+    known = false;
   if (status != LS_OK || (known && !c->timed)) return status;
   if (p->replay) {
     status = ls_replay_time(p, c, family);
@@ -101,6 +103,7 @@ ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {
                          .data_rows = c->data_rows,
                          .window_ns = window_ns};
   status = time_job(p, c, &job, family);
+  if (status == LS_OK && p->backend->host_memory) status = ls_busy_note(p, family, c->rows);
   if (status != LS_OK) return status;
   if (!c->timed) {
     p->timed++;
@@ -164,6 +167,7 @@ ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c) {
   if (status != LS_OK) return status;
   double skew_ns = ls_cost_skew_ns(&cost);
   c->priced = true;
+  c->busy_share = ls_cost_busy(p->profile, cost.family, c->rows);
   c->interpolated = cost.interpolated || p->replay;
   c->step = price.step;
   c->exposed_ns = price.exposed_ns + skew_ns;

@@ -38,6 +38,10 @@ ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_ba
                            int threads, char family[LS_FAMILY_BYTES]);
 /* Whether exactly this many rows were timed; `well`: as often as a plan's own candidates are. */
 bool ls_cost_known(const ls_profile_t *profile, const char *family, int64_t rows, bool well);
+/* The share of the processors that other programs took when so many rows were timed; 0 = they did not
+ * disturb.
+ */
+double ls_cost_busy(const ls_profile_t *profile, const char *family, int64_t rows);
 /* How long all ranks' step took when so many rows were timed; NAN: they were not. */
 double ls_cost_period_ns(const ls_profile_t *profile, const char *family, int64_t rows);
 /* What a whole step of so many rows takes by what was timed so far; NAN: nothing was. */

@@ -10,7 +10,8 @@
 bool ls_family_task_key(const char *family, const ls_task_t *task, char key[LS_PROFILE_KEY_BYTES]);
 /* Where the optimizer's tasks are kept over bytes, for buckets that were not timed. */
 void ls_family_op_key(const char *family, const ls_task_t *task, char key[LS_PROFILE_KEY_BYTES]);
-/* "whole step", "overhead", "skew", "period", "exchange", "exchange beyond", "well timed"; returns key. */
+/* "whole step", "overhead", "skew", "period", "exchange", "exchange beyond", "well timed", "busy"; returns
+ * key. */
 const char *ls_family_key(const char *family, const char *what, char key[LS_PROFILE_KEY_BYTES]);
 /* Whether the curve has a point exactly there. */
 bool ls_family_has(const ls_profile_t *profile, const char *key, double at);

@@ -1,6 +1,7 @@
 /* Makes a plan: enumerates candidates and has them fitted, timed, priced and compared. */
 #include "plan/plan.h"
 
+#include "machine/load.h"
 #include "plan/candidate.h"
 
 #include <math.h>
@@ -178,6 +179,12 @@ static ls_status_t time_all(ls_planner_t *p, ls_plan_t *plan) {
   return status;
 }
 
+static ls_status_t mark_busy(ls_planner_t *p, const ls_plan_options_t *options, const ls_load_t *begin) {
+  ls_load_t now;
+  ls_load_read(options->stat_path, &now);
+  return ls_busy_mark(p, ls_load_others(begin, &now));
+}
+
 static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_plan_t *plan) {
   size_t capacity = (size_t)(ALL_UP_TO + 32) * (1 + BUCKET_CHOICES);
   plan->candidate = ls_arena_array(&plan->arena, capacity, sizeof *plan->candidate);
@@ -187,10 +194,18 @@ static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_pl
     if (worth_trying(n, p->devices, options) && ls_train_can_share(p->config, n))
       status = enumerate(p, plan, n);
   p->jobs_left = plan->count + 2;
+  ls_load_t begin;
+  ls_load_read(options->stat_path, &begin);
   if (status == LS_OK) status = time_all(p, plan);
+  if (status == LS_OK) status = mark_busy(p, options, &begin);
   for (int i = 0; i < plan->count && status == LS_OK; i++)
     status = ls_candidate_price(p, &plan->candidate[i]);
-  if (status == LS_OK && !options->no_crossover) status = search_crossover(p, options, plan);
+  for (int i = 0; i < plan->count; i++)
+    plan->busy_share = fmax(plan->busy_share, plan->candidate[i].busy_share);
+  if (status == LS_OK && !options->no_crossover) {
+    status = search_crossover(p, options, plan);
+    if (status == LS_OK) status = mark_busy(p, options, &begin);
+  }
   if (status == LS_OK) status = ls_plan_conclude(p->config, plan);
   return status == LS_OK && plan->choice >= 0 ? ls_plan_purchases(p, plan) : status;
 }

@@ -34,6 +34,7 @@ typedef struct {
   double speedup, efficiency;            /* against the fastest on one device; speedup / devices */
   double epoch_s, epoch_kwh, epoch_cost; /* NAN: not known */
   const char *why;                       /* why it is not the choice; "" for the choice */
+  double busy_share; /* of the processors that other programs took when its step was timed */
 } ls_candidate_t;
 
 /* Cost of ownership of more devices against one, by the study's formula (docs/plan.md). */
@@ -89,6 +90,7 @@ typedef struct {
   bool replayed; /* for a machine that is not here */
   int timed;     /* steps of how many kinds had to be timed */
   bool profile_changed;
+  double busy_share; /* the largest of the candidates'; not 0: the next plan times those again */
 } ls_plan_t;
 
 typedef struct {
@@ -103,6 +105,7 @@ typedef struct {
   int64_t memory_bytes;  /* of a device, of a host all ranks' together; 0 = as the profile says */
   int64_t rows;          /* of the data set with its validation part; 0 = synthetic data's, else samples */
   int64_t reading_bytes; /* held while the data set is read */
+  const char *stat_path; /* how busy the processors are, instead of /proc/stat */
 } ls_plan_options_t;
 
 /* Needs no data. The profile gets what was timed (profile_changed). LS_ERR_NOT_FOUND when no candidate can be

@@ -72,7 +72,7 @@ grep -q 'moved to' "$work/err" || fail "an earlier run was not moved aside: $(ca
   >"$work/out" 2>"$work/err" &
 pid=$!
 tries=0
-until grep -q '^step' "$work/err"; do
+until grep -q ' step ' "$work/err"; do
   tries=$((tries + 1))
   [ $tries -lt 600 ] || fail "no step before the interruption: $(cat "$work/err")"
   sleep 0.05

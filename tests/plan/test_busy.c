@@ -1,0 +1,101 @@
+/* Timings made while other programs ran: they were reused by every later plan without a word. */
+#include "support.h"
+
+#include <math.h>
+#include <string.h>
+
+static ls_ctx_t *ctx;
+static ls_config_t *config;
+static ls_profile_t *profile;
+
+static int setup(void **state) {
+  (void)state;
+  ctx = ls_ctx_create(NULL, NULL);
+  config = small_config(ctx, "train: {batch: 64, steps: 1}\nparallel: {backend: ref, bucket_bytes: 1}\n");
+  profile = small_profile(ctx);
+  return 0;
+}
+static int teardown(void **state) {
+  (void)state;
+  ls_profile_destroy(profile);
+  ls_config_destroy(config);
+  ls_ctx_destroy(ctx);
+  return 0;
+}
+
+/* The profile of an earlier plan, whose timing of one device was made beside something else. */
+static void record_busy(double share) {
+  ls_arena_t arena;
+  char family[LS_FAMILY_BYTES];
+  int fixed;
+  ls_arena_init(&arena, ctx);
+  ls_planner_t p = small_planner(ctx, config, profile);
+  p.arena = &arena;
+  p.data_rows = 640;
+  ls_candidate_t c = ls_candidate_make(&p, 1);
+  const pace_t pace = {1000, 1000, 0};
+  assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
+  fill_timing(&p, &c, &pace, &fixed);
+  ls_config_t of = ls_plan_config(config, &c);
+  assert_int_equal(ls_cost_family(ctx, &of, p.backend, 1, c.threads, family), LS_OK);
+  assert_int_equal(ls_busy_note(&p, family, c.rows), LS_OK);
+  assert_int_equal(ls_busy_mark(&p, share), LS_OK);
+  assert_true(ls_cost_busy(profile, family, c.rows) == (share > 0.1 ? share : 0));
+  ls_arena_release(&arena);
+}
+
+static const int64_t one_device = 1;
+/* Nothing is read of this machine's load, so that it does not matter. */
+static ls_plan_options_t options_of(double budget_s) {
+  return (ls_plan_options_t){.only = &one_device,
+                             .only_count = 1,
+                             .samples = 640,
+                             .no_crossover = true,
+                             .stat_path = "/nonexistent/stat",
+                             .budget_s = budget_s};
+}
+
+static void busy_timings_are_made_again_and_the_mark_goes(void **state) {
+  (void)state;
+  ls_plan_options_t options = options_of(5);
+  ls_plan_t plan;
+  record_busy(0.43);
+  assert_int_equal(ls_plan_make(ctx, config, profile, &options, &plan), LS_OK);
+  assert_int_equal(plan.timed, 1);
+  assert_true(plan.busy_share == 0 && plan.profile_changed);
+  ls_plan_release(&plan);
+  assert_int_equal(ls_plan_make(ctx, config, profile, &options, &plan), LS_OK);
+  assert_int_equal(plan.timed, 0); /* a quiet timing is reused */
+  ls_plan_release(&plan);
+}
+
+static void a_plan_from_busy_timings_says_so(void **state) {
+  (void)state;
+  ls_plan_options_t options = options_of(1e-9); /* no time to make them again */
+  ls_plan_t plan;
+  record_busy(0.43);
+  assert_int_equal(ls_plan_make(ctx, config, profile, &options, &plan), LS_OK);
+  assert_int_equal(plan.timed, 0);
+  assert_true(plan.busy_share == 0.43 && plan.candidate[plan.choice].busy_share == 0.43);
+  ls_plan_release(&plan);
+}
+
+static void a_quiet_machine_leaves_no_mark(void **state) {
+  (void)state;
+  ls_plan_options_t options = options_of(5);
+  ls_plan_t plan;
+  record_busy(0.05);
+  assert_int_equal(ls_plan_make(ctx, config, profile, &options, &plan), LS_OK);
+  assert_int_equal(plan.timed, 0);
+  assert_true(plan.busy_share == 0);
+  ls_plan_release(&plan);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(busy_timings_are_made_again_and_the_mark_goes, setup, teardown),
+      cmocka_unit_test_setup_teardown(a_plan_from_busy_timings_says_so, setup, teardown),
+      cmocka_unit_test_setup_teardown(a_quiet_machine_leaves_no_mark, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
