@@ -8,9 +8,10 @@
  *   validate.c  two measurements with curves and parameters         -> do they train the same network?
  *   plan.c      predictions of a plan beside the variants
  *   peak.c      the share of the machine's peak rate that a variant reaches
+ *   timeline.c  when each lane did what
  *   study*.c    the study measured again: its tables, its figures, its conclusions
  *   report*.c   the document for people: answers, tables, charts (chart_*.c, plot.c) as a list of blocks
- *   markdown.c html.c  the two ways to write it
+ *   markdown.c html.c  the two ways to write it; text.c: numbers as people read them
  *
  * Measurement: global_batch, ranks, strategy, precision, backend, device, threads_per_rank, params,
  * bytes_per_device {params, .., libraries, total: what plan and train call so}, flops_per_step (rank 0),

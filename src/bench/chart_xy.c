@@ -67,7 +67,7 @@ void ls_chart_repetitions(FILE *to, const json_t *variants) {
   ls_plane_close(to);
   ls_legend_open(to);
   for (int n = 0; n < count; n++)
-    ls_legend_entry(to, LS_KEY_BAR, ls_plot_colour(n), series[n]);
+    ls_legend_entry(to, LS_KEY_DOT, ls_plot_colour(n), series[n]);
   if (ringed) {
     char text[128];
     snprintf(text, sizeof text, "outlier: modified z-score above %.1f", LS_BENCH_OUTLIER_LIMIT);
@@ -127,8 +127,11 @@ static void draw_panel(FILE *to, const json_t *variants, const json_t *first) {
   ls_legend_open(to);
   drawn = 0;
   json_array_foreach(variants, i, v) {
-    if (same_panel(v, first) && losses_of(v))
-      ls_legend_entry(to, LS_KEY_LINE, ls_plot_colour(drawn++), series_of(v));
+    char classes[32];
+    if (!same_panel(v, first) || !losses_of(v)) continue;
+    snprintf(classes, sizeof classes, "%s%s", ls_plot_colour(drawn), drawn > 0 ? " thin" : "");
+    ls_legend_entry(to, LS_KEY_LINE, classes, series_of(v));
+    drawn++;
   }
   ls_legend_close(to);
   fputs("</div>\n", to);

@@ -240,6 +240,7 @@ void ls_legend_entry(FILE *to, ls_key_t key, const char *colour, const char *tex
   static const char *const marks[] = {
       [LS_KEY_POINT] = "<line class=\"whisker %s\" x1=\"1\" x2=\"23\" y1=\"8\" y2=\"8\"/><circle "
                        "class=\"%s\" cx=\"12\" cy=\"8\" r=\"5\"/>",
+      [LS_KEY_DOT] = "<circle class=\"%s %s\" cx=\"12\" cy=\"8\" r=\"4\"/>",
       [LS_KEY_DIAMOND] = "<line class=\"whisker %s\" x1=\"1\" x2=\"23\" y1=\"8\" y2=\"8\"/><path "
                          "class=\"%s\" d=\"M12 3l5 5l-5 5l-5 -5z\"/>",
       [LS_KEY_BAR] = "<rect class=\"%s %s\" x=\"5\" y=\"1\" width=\"14\" height=\"14\"/>",

@@ -48,7 +48,15 @@ void ls_plane_line(FILE *to, const ls_axis_t *x, const ls_axis_t *y, const doubl
 void ls_plane_close(FILE *to);
 
 /* ---- legend: one entry per kind of mark ---- */
-typedef enum { LS_KEY_POINT, LS_KEY_DIAMOND, LS_KEY_BAR, LS_KEY_RING, LS_KEY_LINE, LS_KEY_DASH } ls_key_t;
+typedef enum {
+  LS_KEY_POINT,
+  LS_KEY_DOT,
+  LS_KEY_DIAMOND,
+  LS_KEY_BAR,
+  LS_KEY_RING,
+  LS_KEY_LINE,
+  LS_KEY_DASH
+} ls_key_t;
 void ls_legend_open(FILE *to);
 void ls_legend_entry(FILE *to, ls_key_t key, const char *colour, const char *text);
 void ls_legend_close(FILE *to);

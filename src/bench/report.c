@@ -116,7 +116,6 @@ json_t *ls_report_build(const json_t *d) {
   ls_report_memory(report, d);
   ls_report_heading(report, 2, "Do several ranks train the same network?");
   ls_report_validation(report, d);
-  ls_report_heading(report, 2, "Repetitions and tests");
   ls_report_details(report, d);
   ls_report_trust(report, d);
   ls_report_tidy(report);

@@ -107,60 +107,74 @@ static void outlier_cell(json_t *row, const json_t *v) {
                  ls_text_percent(100 * us / median - 100, 1, true).s);
 }
 
-static void detail_row(json_t *table, const json_t *v, double unit) {
+static void test_row(json_t *table, const json_t *v) {
   const json_t *c = json_object_get(v, "against_reference");
   double low = ls_bench_number(c, "difference_low_percent"),
          high = ls_bench_number(c, "difference_high_percent");
   json_t *row = row_of(table, v);
+  ls_report_cell(row, "%s", ls_report_word(json_object_get(v, "scaling"), "reference"));
   ls_report_cell(row, "%s", ls_text_around(ls_bench_number(c, "difference_percent"), low, high, 1, "±").s);
   ls_report_cell(row, "%s", ls_text_p(ls_bench_number(c, "welch_p")).s);
   ls_report_cell(row, "%s", ls_text_p(ls_bench_number(v, "against_reference_without_outliers.welch_p")).s);
   ls_report_cell(row, "%s", ls_text_p(ls_bench_number(c, "equivalence_p")).s);
+}
+
+static void tests(json_t *report, const json_t *d) {
+  static const ls_report_column_t columns[] = {{"verdict", 'v'},      {"variant", 'h'},
+                                               {"against", 't'},      {"difference, % (± 95 %)", 'n'},
+                                               {"Welch p", 'n'},      {"p without outliers", 'n'},
+                                               {"equivalence p", 'n'}};
+  const json_t *v;
+  size_t i;
+  ls_report_heading(report, 2, "Against the reference");
+  ls_report_text(
+      report,
+      "The reference of a variant is the one with the fewest ranks of its batch. \"faster\" and \"slower\": "
+      "the means differ (Welch's p below 0.05). \"equivalent\": the difference is shown to be below %g %% "
+      "(equivalence p below 0.05). \"undecided\": neither is shown.",
+      ls_bench_number(d, "method.margin_percent"));
+  json_t *table = ls_report_table(report, columns, LS_COUNT(columns));
+  json_array_foreach(json_object_get(d, "variants"), i, v) {
+    if (json_object_get(v, "scaling")) test_row(table, v);
+  }
+}
+
+static void repetitions_row(json_t *table, const json_t *v, double unit) {
+  json_t *row = ls_report_row(table);
+  ls_report_cell(row, "%s", ls_report_word(v, "name"));
   time_cell(row, v, "step_time_us.median", unit);
-  range_cell(row, ls_bench_number(v, "step_time_us.min") / unit, NAN, NAN);
-  range_cell(row, ls_bench_number(v, "step_time_us.max") / unit, NAN, NAN);
+  time_cell(row, v, "step_time_us.min", unit);
+  time_cell(row, v, "step_time_us.max", unit);
   around_cell(row, v, "step_time_us_without_outliers", unit);
   outlier_cell(row, v);
   ls_report_cell(row, "%s", ls_text_digits(ls_bench_number(v, "grad_norm")).s);
   ls_report_cell(row, "%s", ls_text_digits(ls_bench_number(v, "loss")).s);
 }
 
-void ls_report_details(json_t *report, const json_t *d) {
-  const json_t *variants = json_object_get(d, "variants"), *v;
+static void repetitions(json_t *report, const json_t *variants) {
+  const json_t *v;
   size_t i;
   ls_text_unit_t unit = ls_report_unit(variants);
-  char median[48], least[48], most[48], kept[64];
-  snprintf(median, sizeof median, "median, %s", unit.name);
-  snprintf(least, sizeof least, "least, %s", unit.name);
-  snprintf(most, sizeof most, "most, %s", unit.name);
-  snprintf(kept, sizeof kept, "mean without outliers, %s", unit.name);
-  const ls_report_column_t columns[] = {{"verdict", 'v'},
-                                        {"variant", 'h'},
-                                        {"difference, % (± 95 %)", 'n'},
-                                        {"Welch p", 'n'},
-                                        {"p without outliers", 'n'},
-                                        {"equivalence p", 'n'},
-                                        {median, 'n'},
-                                        {least, 'n'},
-                                        {most, 'n'},
-                                        {kept, 'n'},
-                                        {"outliers", 'n'},
-                                        {"gradient norm", 'n'},
-                                        {"loss", 'n'}};
-  double margin = ls_bench_number(d, "method.margin_percent");
-  ls_report_text(
-      report,
-      "The reference of a variant is the one with the fewest ranks of its batch. \"faster\" and \"slower\": "
-      "the means differ (Welch's p below 0.05). \"equivalent\": the difference is shown to be below %g %% "
-      "(equivalence p below 0.05). \"undecided\": neither is shown.",
-      margin);
-  json_t *table = ls_report_table(report, columns, LS_COUNT(columns));
-  json_array_foreach(variants, i, v) {
-    if (!json_object_get(v, "failed")) detail_row(table, v, unit.us);
-  }
-  ls_report_chart(report, "Repetitions",
+  char names[4][64];
+  static const char *const times[] = {"median", "least", "most", "mean without outliers"};
+  for (int k = 0; k < LS_COUNT(times); k++)
+    snprintf(names[k], sizeof names[k], "%s, %s", times[k], unit.name);
+  const ls_report_column_t columns[] = {{"variant", 'h'},       {names[0], 'n'}, {names[1], 'n'},
+                                        {names[2], 'n'},        {names[3], 'n'}, {"outliers", 'n'},
+                                        {"gradient norm", 'n'}, {"loss", 'n'}};
+  ls_report_heading(report, 2, "Repetitions");
+  ls_report_chart(report, "Spread",
                   "Every repetition against its variant's median, in the order in which they were measured.",
                   ls_chart_repetitions, variants);
+  json_t *table = ls_report_table(report, columns, LS_COUNT(columns));
+  json_array_foreach(variants, i, v) {
+    if (!json_object_get(v, "failed")) repetitions_row(table, v, unit.us);
+  }
+}
+
+void ls_report_details(json_t *report, const json_t *d) {
+  tests(report, d);
+  repetitions(report, json_object_get(d, "variants"));
 }
 
 void ls_report_validation(json_t *report, const json_t *d) {

@@ -44,14 +44,21 @@ static void published_rate(json_t *row, const json_t *published, const char *key
                  ls_text_count(ls_bench_number(published, margin), 0).s);
 }
 
+/* With the digits that it was given: the study's figures are round. */
+static ls_text_t given(double value) {
+  ls_text_t text = {""};
+  if (isfinite(value)) snprintf(text.s, sizeof text.s, "%.4g", value);
+  return text;
+}
+
 /* "1.2 → 2.3": on one device and on two. */
 static void pair(json_t *row, double one, double two, const char *unit) {
   bool known = isfinite(one) || isfinite(two);
-  ls_report_cell(row, "%s%s%s%s%s", ls_text_digits(one).s,
+  ls_report_cell(row, "%s%s%s%s%s", given(one).s,
                  isfinite(one) ? unit
                  : known       ? "?"
                                : "",
-                 known ? " → " : "", ls_text_digits(two).s,
+                 known ? " → " : "", given(two).s,
                  isfinite(two) ? unit
                  : known       ? "?"
                                : "");
@@ -95,7 +102,7 @@ static void published_row(json_t *table, const json_t *from) {
   ls_report_cell(row, "%s", ls_text_percent(ls_bench_number(p, "efficiency_percent"), 0, false).s);
   pair(row, ls_bench_number(p, "one_step_time_ms"), ls_bench_number(p, "two_step_time_ms"), "");
   ls_report_cell(row, "%s", "");
-  ls_report_cell(row, "%s", ls_text_digits(ls_bench_number(p, "memory_gb")).s);
+  ls_report_cell(row, "%s", given(ls_bench_number(p, "memory_gb")).s);
   ls_report_cell(row, "%s", "");
   pair(row, ls_bench_number(p, "one_utilisation_percent"), ls_bench_number(p, "two_utilisation_percent"),
        " %");
@@ -131,7 +138,7 @@ static void timeline_row(json_t *table, const char *who, const json_t *parts) {
   json_t *row = ls_report_row(table);
   ls_report_cell(row, "%s%s", who, strcmp(ls_report_word(parts, "source"), "traced") ? "" : " (traced run)");
   for (int k = 0; k < LS_COUNT(keys); k++)
-    ls_report_cell(row, "%s", ls_text_digits(ls_bench_number(parts, keys[k])).s);
+    ls_report_cell(row, "%s", given(ls_bench_number(parts, keys[k])).s);
 }
 
 static void timelines(json_t *report, const json_t *study) {
