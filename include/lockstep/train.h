@@ -125,6 +125,7 @@ typedef struct {
   const ls_data_memory_t *memory; /* samples instead of the configured files; NULL = files */
   bool trace;       /* the run will be traced: where a captured step hides its tasks, it is not captured */
   bool no_training; /* only evaluate and predict: no gradients, no optimizer memory */
+  const char *init; /* begin with these weights: checkpoint, run or .safetensors file; not with resume */
   bool allow_data_change; /* resume with other samples, or another split or seed, than the checkpoint's */
 } ls_trainer_options_t;
 

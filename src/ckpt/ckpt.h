@@ -27,8 +27,8 @@ typedef struct {
 
 /* Retention: the newest `keep` (>= 1) and the best by metric stay; others are removed after the new one is
  * safe. Stale temporary directories are removed. *path (ls_free) is the new directory. On failure nothing is
- * left behind and older checkpoints are untouched. Errors: LS_ERR_IO, LS_ERR_NO_SPACE. Local (call on one
- * rank). */
+ * left behind and older checkpoints are untouched. Errors: LS_ERR_IO, LS_ERR_NO_SPACE, LS_ERR_NONFINITE (a
+ * number is not finite; the tensor is named). Local (call on one rank). */
 ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, int keep, char **path);
 
 /* One run, one directory: keeps every other run out of `dir` until it is given back or its process ends. The
@@ -42,13 +42,16 @@ void ls_ckpt_unlock(ls_ckpt_lock_t *lock);
 
 typedef struct ls_ckpt ls_ckpt_t;
 
-/* Opens one checkpoint directory, verifying everything (sizes, checksums, formats). Refusals name file and
- * reason: LS_ERR_CORRUPT, LS_ERR_NOT_FOUND. */
+/* Opens one checkpoint directory, verifying everything (sizes, checksums, formats, that numbers are finite).
+ * Refusals name file and reason: LS_ERR_CORRUPT, LS_ERR_NOT_FOUND. */
 ls_status_t ls_ckpt_open(ls_ctx_t *ctx, const char *path, ls_ckpt_t **ckpt);
 /* The newest good checkpoint below `dir` (or `dir` itself when it is one). Each bad one is reported as a
  * warning with its name and reason, then the next older is tried. LS_ERR_NOT_FOUND when there is none at all,
  * LS_ERR_CORRUPT when there are only bad ones. */
 ls_status_t ls_ckpt_open_newest(ls_ctx_t *ctx, const char *dir, ls_ckpt_t **ckpt);
+/* Weights alone: the newest good checkpoint as above, or a .safetensors file, which has no meta data (NULL),
+ * no optimizer state and step 0. */
+ls_status_t ls_ckpt_open_weights(ls_ctx_t *ctx, const char *path, ls_ckpt_t **ckpt);
 /* Whether there is any, good or bad, below `dir`, which must exist. */
 ls_status_t ls_ckpt_any(ls_ctx_t *ctx, const char *dir, bool *any);
 void ls_ckpt_close(ls_ckpt_t *ckpt);

@@ -143,6 +143,31 @@ close_reader:
   return status;
 }
 
+/* Every number of a verified file is finite. */
+static ls_status_t verify_finite(ls_ctx_t *ctx, const part_t *part) {
+  char *buffer = ls_alloc(ctx, CHUNK_BYTES);
+  if (!buffer) return LS_ERR_MEMORY;
+  reader_t r;
+  ls_status_t status = reader_open(&r, ctx, part->path, part->fd);
+  for (int i = 0; i < part->count && !status; i++) {
+    const ls_safetensors_entry_t *e = &part->entries[i];
+    r.offset_bytes = part->header_bytes + e->offset_bytes;
+    for (uint64_t done = 0; done < e->size_bytes && !status;) {
+      size_t size = e->size_bytes - done < CHUNK_BYTES ? (size_t)(e->size_bytes - done) : CHUNK_BYTES;
+      status = reader_get(&r, buffer, size);
+      char name[LS_SHOWN_BYTES];
+      if (!status && ls_ckpt_nonfinite(e->shape.dtype, buffer, size) >= 0)
+        status = ls_fail(ctx, LS_ERR_CORRUPT,
+                         "%s: '%s' has values that are not finite: whoever saved them had diverged",
+                         part->path, ls_ckpt_shown(e->name, name));
+      done += size;
+    }
+  }
+  reader_close(&r);
+  ls_free(buffer);
+  return status;
+}
+
 static int part_of(const char *name) {
   return strcmp(name, LS_MODEL_NAME) == 0 ? PART_MODEL : strcmp(name, LS_OPTIM_NAME) == 0 ? PART_OPTIM : -1;
 }
@@ -163,7 +188,8 @@ static ls_status_t open_listed(ls_ctx_t *ctx, ls_ckpt_t *ckpt, const ls_manifest
   part->path = path;
   part->fd = fd; /* from here on closed with the checkpoint */
   memcpy(part->xxh3_128, file->xxh3_128, sizeof part->xxh3_128);
-  return read_header(ctx, &ckpt->arena, part, (uint64_t)file->size_bytes);
+  status = read_header(ctx, &ckpt->arena, part, (uint64_t)file->size_bytes);
+  return status ? status : verify_finite(ctx, part);
 }
 
 static ls_status_t read_manifest(ls_ctx_t *ctx, ls_ckpt_t *ckpt) {
@@ -195,7 +221,31 @@ static ls_status_t open_all(ls_ctx_t *ctx, ls_ckpt_t *ckpt) {
   return status;
 }
 
-ls_status_t ls_ckpt_open(ls_ctx_t *ctx, const char *path, ls_ckpt_t **ckpt) {
+/* A .safetensors file alone, as the parameters. */
+static ls_status_t open_file_alone(ls_ctx_t *ctx, ls_ckpt_t *ckpt) {
+  part_t *part = &ckpt->part[PART_MODEL];
+  struct stat info;
+  char *buffer = ls_alloc(ctx, CHUNK_BYTES);
+  if (!buffer) return LS_ERR_MEMORY;
+  reader_t r;
+  ls_status_t status =
+      stat(ckpt->path, &info) == 0 ? LS_OK : ls_fail_errno(ctx, "%s: cannot be opened", ckpt->path);
+  part->path = ckpt->path;
+  if (!status) status = open_file(ctx, part->path, info.st_size, &part->fd);
+  if (!status) status = reader_open(&r, ctx, part->path, part->fd);
+  if (status) goto free_buffer;
+  status = reader_skip(&r, (uint64_t)info.st_size, buffer);
+  ls_hash_text(XXH3_128bits_digest(r.hash), part->xxh3_128); /* what is read later must be the same */
+  reader_close(&r);
+  if (!status) status = read_header(ctx, &ckpt->arena, part, (uint64_t)info.st_size);
+  if (!status) status = verify_finite(ctx, part);
+free_buffer:
+  ls_free(buffer);
+  return status;
+}
+
+static ls_status_t open_with(ls_ctx_t *ctx, const char *path,
+                             ls_status_t (*fill)(ls_ctx_t *ctx, ls_ckpt_t *ckpt), ls_ckpt_t **ckpt) {
   if (!path[0]) return ls_fail(ctx, LS_ERR_ARGUMENT, "the path of a checkpoint is empty");
   ls_ckpt_t *made = ls_alloc(ctx, sizeof *made);
   if (!made) return LS_ERR_MEMORY;
@@ -203,13 +253,23 @@ ls_status_t ls_ckpt_open(ls_ctx_t *ctx, const char *path, ls_ckpt_t **ckpt) {
   for (int p = 0; p < PART_COUNT; p++)
     made->part[p].fd = -1;
   made->path = ls_arena_strdup(&made->arena, path);
-  ls_status_t status = made->path ? open_all(ctx, made) : LS_ERR_MEMORY;
+  ls_status_t status = made->path ? fill(ctx, made) : LS_ERR_MEMORY;
   made->arena.ctx = NULL; /* nothing is added from here on; the checkpoint may outlive the context */
   if (status)
     ls_ckpt_close(made);
   else
     *ckpt = made;
   return status;
+}
+
+ls_status_t ls_ckpt_open(ls_ctx_t *ctx, const char *path, ls_ckpt_t **ckpt) {
+  return open_with(ctx, path, open_all, ckpt);
+}
+
+ls_status_t ls_ckpt_open_weights(ls_ctx_t *ctx, const char *path, ls_ckpt_t **ckpt) {
+  struct stat info;
+  if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) return open_with(ctx, path, open_file_alone, ckpt);
+  return ls_ckpt_open_newest(ctx, path, ckpt);
 }
 
 void ls_ckpt_close(ls_ckpt_t *ckpt) {

@@ -88,6 +88,21 @@ static ls_status_t check_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save
   return LS_OK;
 }
 
+static ls_status_t check_finite(ls_ctx_t *ctx, const char *dir, int64_t step, const ls_ckpt_tensor_t *tensors,
+                                int count) {
+  for (int i = 0; i < count; i++) {
+    const ls_ckpt_tensor_t *t = &tensors[i];
+    int64_t at = ls_ckpt_nonfinite(t->shape.dtype, t->data, ls_shape_bytes(&t->shape));
+    if (at >= 0)
+      return ls_fail(
+          ctx, LS_ERR_NONFINITE,
+          "%s: step %lld is not saved: value %lld of %s is not finite. Lower train.optimizer.lr, or go "
+          "back to an older checkpoint",
+          dir, (long long)step, (long long)at, t->name);
+  }
+  return LS_OK;
+}
+
 /* The new checkpoint in its place and durable, or nothing of it. */
 static ls_status_t save_durably(ls_ctx_t *ctx, const char *dir, const names_t *n,
                                 const ls_ckpt_save_t *save) {
@@ -114,6 +129,8 @@ remove_temp:
 
 ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, int keep, char **path) {
   ls_status_t status = check_save(ctx, dir, save, keep);
+  if (!status) status = check_finite(ctx, dir, save->step, save->params, save->param_count);
+  if (!status) status = check_finite(ctx, dir, save->step, save->optim, save->optim_count);
   if (status) return status;
   names_t n;
   status = names_make(ctx, dir, save->step, &n);

@@ -36,6 +36,9 @@ void ls_ckpt_sweep(const char *dir);
  * at all. Failures are warnings. */
 void ls_ckpt_retain(ls_ctx_t *ctx, const char *dir, int64_t step, int keep);
 
+/* Index of the first number that is not finite; -1 = none, also in types that have only finite ones. */
+int64_t ls_ckpt_nonfinite(ls_dtype_t dtype, const void *bytes, size_t size_bytes);
+
 /* Text from a file made safe for a terminal: control and non-ASCII bytes become '?', the rest is cut. */
 const char *ls_ckpt_shown(const char *from, char text[LS_SHOWN_BYTES]);
 

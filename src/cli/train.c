@@ -134,8 +134,10 @@ static ls_status_t leave(ls_world_t *world, ls_status_t status) {
   return status;
 }
 
-enum { EXTRA_ALLOW_DATA_CHANGE };
+enum { EXTRA_INIT, EXTRA_ALLOW_DATA_CHANGE };
 static const cli_extra_t extra[] = {
+    [EXTRA_INIT] = {"--init", "PATH",
+                    "Begin with the weights of a checkpoint, a run's directory or a .safetensors file."},
     [EXTRA_ALLOW_DATA_CHANGE] = {"--allow-data-change", NULL,
                                  "With --resume: other data, split or seed than the checkpoint's."},
     {NULL, NULL, NULL}};
@@ -149,6 +151,7 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
                             .trace_path = args->trace};
   ls_trainer_options_t options = {.resume = args->resume,
                                   .trace = args->trace != NULL,
+                                  .init = args->extra[EXTRA_INIT],
                                   .allow_data_change = args->extra[EXTRA_ALLOW_DATA_CHANGE] != NULL};
   ls_trainer_t *trainer = NULL;
   ls_train_report_t report;

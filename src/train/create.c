@@ -107,7 +107,9 @@ static ls_status_t open_checkpoint(ls_trainer_t *t, const ls_trainer_options_t *
   int64_t head[] = {0, 0}, size_bytes; /* bytes of the meta data, step */
   if (comm->rank == 0) {
     const char *dir = t->config->checkpoint.dir;
-    if (options->checkpoint) {
+    if (options->init) {
+      status = ls_ckpt_open_weights(t->ctx, options->init, ckpt);
+    } else if (options->checkpoint) {
       status = ls_ckpt_open_newest(t->ctx, options->checkpoint, ckpt);
     } else if (options->resume) {
       if (!dir) {
@@ -120,8 +122,9 @@ static ls_status_t open_checkpoint(ls_trainer_t *t, const ls_trainer_options_t *
           ls_log(t->ctx, LS_LOG_INFO, "%s: nothing saved yet, starting from the beginning", dir);
       }
     }
-    if (*ckpt && status == LS_OK) status = ls_trainer_match(t, *ckpt);
-    if (*ckpt && status == LS_OK && !(text = json_dumps(ls_ckpt_meta(*ckpt), JSON_COMPACT)))
+    if (*ckpt && status == LS_OK)
+      status = options->init ? ls_trainer_match_weights(t, *ckpt) : ls_trainer_match(t, *ckpt);
+    if (*ckpt && !options->init && status == LS_OK && !(text = json_dumps(ls_ckpt_meta(*ckpt), JSON_COMPACT)))
       status = ls_fail(t->ctx, LS_ERR_MEMORY, "out of memory for the checkpoint's meta data");
     if (text) head[0] = (int64_t)strlen(text), head[1] = ls_ckpt_step(*ckpt);
   }
@@ -313,6 +316,11 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   t->world = world;
   t->config = config;
   t->training = !options->no_training;
+  if (options->init && (options->resume || options->checkpoint)) {
+    ls_free(t);
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "--init begins a new run, --resume goes on with one: give one of the two");
+  }
   t->use = options->checkpoint ? LS_USE_MODEL : LS_USE_RESUME;
   t->other_data = options->allow_data_change;
   t->classes = config->model.loss == LS_LOSS_CROSS_ENTROPY;
@@ -330,6 +338,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (status == LS_OK) status = ls_trainer_choose_data(t);
   if (status == LS_OK) status = make_engines(t, options->trace);
   if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : ls_trainer_initialise(t);
+  if (status == LS_OK && options->init) status = ls_trainer_load_weights(t, ckpt);
   if (status == LS_OK) status = ls_trainer_claim(t);
   ls_ckpt_close(ckpt);
   json_decref(meta);

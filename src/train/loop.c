@@ -266,12 +266,14 @@ static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
   report->val_loss_first = evaluated.loss;
   if (status == LS_OK) status = start_loader(loop);
   if (status == LS_OK) status = run_steps(loop);
-  bool ended = status == LS_OK || status == LS_ERR_INTERRUPTED;
+  int64_t done = t->step - loop->first_step;
+  if (status == LS_OK && done > 0 && loop->skipped == done) status = diverged(loop, loop->stats);
+  bool ended = status == LS_OK || (status == LS_ERR_INTERRUPTED && (done == 0 || loop->skipped < done));
   if (ended && validate) {
     ls_status_t evaluation = evaluate(loop, &evaluated);
     if (evaluation != LS_OK) return evaluation;
   }
-  if (ended && t->config->checkpoint.dir && (t->step > loop->first_step || t->resumed_from < 0)) {
+  if (ended && t->config->checkpoint.dir && (done > 0 || t->resumed_from < 0)) {
     ls_status_t saving = save(loop);
     if (saving != LS_OK) return saving;
   }

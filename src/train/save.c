@@ -176,6 +176,33 @@ static ls_status_t load_rank0(ls_trainer_t *t, ls_ckpt_t *ckpt) {
   return status;
 }
 
+static ls_status_t read_weights(ls_trainer_t *t, const ls_ckpt_t *ckpt, float *param) {
+  ls_views_t views;
+  ls_status_t status = make_views(t, param, NULL, &views);
+  if (status != LS_OK) return status;
+  status = param ? ls_ckpt_read(t->ctx, ckpt, views.params, views.param_count, NULL, 0)
+                 : ls_ckpt_check(t->ctx, ckpt, views.params, views.param_count, NULL, 0);
+  ls_arena_release(&views.arena);
+  return status;
+}
+
+ls_status_t ls_trainer_match_weights(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
+  return read_weights(t, ckpt, NULL);
+}
+
+ls_status_t ls_trainer_load_weights(ls_trainer_t *t, ls_ckpt_t *ckpt) {
+  ls_comm_t *comm = t->world->comm;
+  float *param = t->backend->host_memory ? t->state.param : t->host_flat;
+  ls_status_t status =
+      ls_comm_agree(comm, "loading the weights", comm->rank == 0 ? read_weights(t, ckpt, param) : LS_OK);
+  if (status == LS_OK)
+    status = ls_comm_broadcast(comm, "parameters", param, t->layout->total * (int64_t)sizeof(float), 0);
+  if (status == LS_OK && comm->rank == 0)
+    ls_log(t->ctx, LS_LOG_INFO, "begins with the weights of %s; optimizer and steps start anew",
+           ls_ckpt_path(ckpt));
+  return status == LS_OK ? ls_trainer_push(t) : status;
+}
+
 ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt) {
   ls_comm_t *comm = t->world->comm;
   float *param = t->backend->host_memory ? t->state.param : t->host_flat;

@@ -133,6 +133,8 @@ ls_status_t ls_trainer_push(ls_trainer_t *t);
 /* save.c. Collective; rank 0 writes or reads, the others receive. `ckpt` is NULL on other ranks. */
 ls_status_t ls_trainer_save(ls_trainer_t *t);
 ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt);
+/* The parameters alone, into a trainer that is initialised. Collective, as above. */
+ls_status_t ls_trainer_load_weights(ls_trainer_t *t, ls_ckpt_t *ckpt);
 /* Whether the checkpoint goes with the configuration and holds exactly this trainer's tensors:
  * LS_ERR_MISMATCH. Local. */
 ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt);
@@ -140,6 +142,8 @@ ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt);
  * Widths must match. */
 ls_status_t ls_trainer_norm(ls_ctx_t *ctx, ls_arena_t *arena, const json_t *meta, int64_t inputs,
                             int64_t outputs, ls_norm_t **norm);
+
+ls_status_t ls_trainer_match_weights(ls_trainer_t *t, const ls_ckpt_t *ckpt); /* the parameters alone */
 
 /* claim.c. Locks the checkpoint directory of a run that trains, for the life of the trainer. Collective. */
 ls_status_t ls_trainer_lock(ls_trainer_t *t);

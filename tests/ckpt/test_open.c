@@ -366,6 +366,73 @@ static void always_finds_a_good_one_while_another_process_saves(void **state) {
   assert_string_equal(f->log, "");
 }
 
+/* A checkpoint whose hashes are right and whose last weight is not a number. */
+static void forge_nan(const char *path) {
+  static const unsigned char nan_bytes[] = {0, 0, 0xc0, 0x7f};
+  char old_hash[LS_HASH_TEXT_BYTES], new_hash[LS_HASH_TEXT_BYTES], seal[LS_MANIFEST_SEAL_BYTES + 1],
+      name[512];
+  size_t size, text_size;
+  snprintf(name, sizeof name, "%s/%s", path, LS_MODEL_NAME);
+  char *bytes = get_file(name, &size);
+  ls_hash_text(XXH3_128bits(bytes, size), old_hash);
+  memcpy(bytes + size - sizeof nan_bytes, nan_bytes, sizeof nan_bytes);
+  ls_hash_text(XXH3_128bits(bytes, size), new_hash);
+  put_file(name, bytes, size);
+  ls_free(bytes);
+  snprintf(name, sizeof name, "%s/%s", path, LS_MANIFEST_NAME);
+  char *text = get_file(name, &text_size), *at = strstr(text, old_hash);
+  assert_non_null(at);
+  memcpy(at, new_hash, LS_HASH_TEXT_BYTES - 1);
+  ls_manifest_seal(text, text_size - LS_MANIFEST_SEAL_BYTES, seal);
+  memcpy(text + text_size - LS_MANIFEST_SEAL_BYTES, seal, LS_MANIFEST_SEAL_BYTES);
+  put_file(name, text, text_size);
+  ls_free(text);
+}
+
+static void weights_that_are_not_finite_are_neither_saved_nor_opened(void **state) {
+  fixture_t *f = *state;
+  float w[] = {1, 2, 3, 4};
+  const ls_ckpt_tensor_t param = {"layers.0.weight", LS_SHAPE(LS_F32, 4), w};
+  ls_ckpt_save_t save = {.step = 1, .metric = NAN, .params = &param, .param_count = 1};
+  char *older, *newer, *none = NULL;
+  assert_int_equal(ls_ckpt_save(f->ctx, f->dir, &save, 3, &older), LS_OK);
+  save.step = 2;
+  assert_int_equal(ls_ckpt_save(f->ctx, f->dir, &save, 3, &newer), LS_OK);
+  forge_nan(newer);
+  ls_ckpt_t *ckpt;
+  assert_int_equal(ls_ckpt_open(f->ctx, newer, &ckpt), LS_ERR_CORRUPT);
+  assert_contains(f->log, "'layers.0.weight' has values that are not finite");
+  assert_int_equal(ls_ckpt_open_newest(f->ctx, f->dir, &ckpt), LS_OK);
+  assert_int_equal(ls_ckpt_step(ckpt), 1);
+  ls_ckpt_close(ckpt);
+  w[2] = INFINITY;
+  save.step = 3;
+  assert_int_equal(ls_ckpt_save(f->ctx, f->dir, &save, 3, &none), LS_ERR_NONFINITE);
+  assert_contains(f->log, "step 3 is not saved: value 2 of layers.0.weight is not finite");
+  assert_null(none);
+  ls_free(older);
+  ls_free(newer);
+}
+
+static void weights_can_come_from_a_file_alone(void **state) {
+  fixture_t *f = *state;
+  float w[] = {1, 2, 3, 4}, got[4] = {0};
+  ls_ckpt_tensor_t param = {"layers.0.weight", LS_SHAPE(LS_F32, 4), w};
+  char *bytes, *path = joined(f->dir, "w.safetensors");
+  size_t size;
+  assert_int_equal(ls_safetensors_write(f->ctx, &param, 1, &bytes, &size), LS_OK);
+  put_file(path, bytes, size);
+  ls_free(bytes);
+  ls_ckpt_t *ckpt;
+  assert_int_equal(ls_ckpt_open_weights(f->ctx, path, &ckpt), LS_OK);
+  param.data = got;
+  assert_int_equal(ls_ckpt_read(f->ctx, ckpt, &param, 1, NULL, 0), LS_OK);
+  assert_memory_equal(got, w, sizeof w);
+  param.shape = LS_SHAPE(LS_F32, 2, 2);
+  assert_int_equal(ls_ckpt_check(f->ctx, ckpt, &param, 1, NULL, 0), LS_ERR_MISMATCH);
+  ls_ckpt_close(ckpt);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
   const struct CMUnitTest tests[] = {
@@ -381,6 +448,8 @@ int main(void) {
       TEST(notices_a_file_that_changes_after_opening),
       TEST(names_the_differences_of_another_model_and_writes_nothing),
       TEST(reads_parameters_alone),
+      TEST(weights_that_are_not_finite_are_neither_saved_nor_opened),
+      TEST(weights_can_come_from_a_file_alone),
       TEST(reports_every_failed_allocation),
       TEST(always_finds_a_good_one_while_another_process_saves),
   };

@@ -5,9 +5,10 @@ set -eu
 
 # y = 3 a - 2 b + noise; the same rows with the columns in another order; other values; other rows.
 awk 'BEGIN { srand(1); print "a,b,y" > "'"$work"'/d.csv"; print "y,b,extra,a" > "'"$work"'/swapped.csv"
-  print "a,b,y" > "'"$work"'/scaled.csv"; print "a,b,y" > "'"$work"'/new.csv"
+  print "a,b,y" > "'"$work"'/huge.csv"; print "a,b,y" > "'"$work"'/scaled.csv"; print "a,b,y" > "'"$work"'/new.csv"
   for (i = 0; i < 200; i++) { a = rand(); b = 10 * rand(); y = 3 * a - 2 * b
     print a "," b "," y > "'"$work"'/d.csv"; print y "," b ",7," a > "'"$work"'/swapped.csv"
+    print "3e37," b "," y > "'"$work"'/huge.csv"
     print 1000 * a "," b "," y > "'"$work"'/scaled.csv"; if (i % 2) print a + 1 "," b "," y + 3 > "'"$work"'/new.csv" } }'
 cat >"$work/c.yaml" <<'Y'
 model: {input: [2], loss: mse, layers: [{dense: {units: 8, activation: relu, dropout: 0.1}}, {dense: {units: 1}}]}
@@ -84,6 +85,24 @@ for line in 'train.optimizer.lr: 0.01 -> 0.0001' 'train.clip_norm: 0 -> 1' 'trai
   grep -q -e "^  $line\$" "$work/err" || fail "no line \"$line\": $(cat "$work/err")"
 done
 [ "$(field "$work/resume.json" steps)" = 3 ] || fail "one epoch of 150 at 50: $(field "$work/resume.json" steps) steps"
+echo "a run that skips every step saves nothing"
+got=0
+resume --set train.epochs=21 --set data.path="$work/huge.csv" --allow-data-change && fail "huge data were trained on" || got=$?
+[ $got = 8 ] || fail "every step skipped: exit code $got: $(cat "$work/err")"
+[ "$(ls -d "$work"/copy/step-* | wc -l)" = "$(ls -d "$work"/run/step-* | wc -l)" ] || fail "saved though every step was skipped"
+
+echo "a new run with the weights of another one"
+begin() { "$program" train "$work/c.yaml" --quiet --set train.checkpoint.dir="$work/tuned" --json "$@" \
+  >"$work/tuned.json" 2>"$work/err"; }
+for from in "$work/run" "$work"/run/step-* "$(ls "$work"/run/step-*/model.safetensors)"; do
+  begin --init "$from" --set train.optimizer.name=sgd --set train.steps=1 --set train.epochs=0 || fail "--init $from: $(cat "$work/err")"
+  [ "$(field "$work/tuned.json" resumed_from_step)" = null ] || fail "--init goes on with a run"
+  [ "$(field "$work/tuned.json" val_loss_first)" = "$loss" ] || fail "--init $from begins elsewhere"
+done
+expect 6 "'layers.0.weight' is f32 (8, 2) in the checkpoint and f32 (9, 2) in the model" train "$work/c.yaml" \
+  --init "$work/run" --set model.layers.0.dense.units=9
+expect 2 'give one of the two' train "$work/c.yaml" --init "$work/run" --resume
+
 echo "a checkpoint of an older version, whose manifest knows neither samples nor data"
 cp -R "$source_dir/tests/program/older" "$work/older"
 "$program" eval "$work/older/c.yaml" --checkpoint "$work/older" --json >"$work/eval.json" 2>"$work/err" ||
