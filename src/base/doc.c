@@ -2,14 +2,21 @@
 #include "base/doc.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/doc_parse.h"
 #include "base/file.h"
 
+static ls_status_t fail_large(ls_ctx_t *ctx, const char *file) {
+  return ls_fail(ctx, LS_ERR_CONFIG, "%s: more than the limit of %d bytes", file, LS_DOC_BYTES_MAX);
+}
+
 ls_status_t ls_doc_parse(ls_ctx_t *ctx, const char *file, const char *text, size_t len, ls_doc_t *doc) {
-  if (len > LS_DOC_BYTES_MAX)
-    return ls_fail(ctx, LS_ERR_CONFIG, "%s: %zu bytes, more than the limit of %d", file, len,
-                   LS_DOC_BYTES_MAX);
+  if (len > LS_DOC_BYTES_MAX) return fail_large(ctx, file);
+  if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+    text += 3;
+    len -= 3;
+  }
   ls_doc_t made = {0};
   ls_status_t status = LS_ERR_MEMORY;
   ls_arena_init(&made.arena, ctx);
@@ -34,6 +41,9 @@ release:
 ls_status_t ls_doc_load(ls_ctx_t *ctx, const char *path, ls_doc_t *doc) {
   char *text;
   size_t len;
+  struct stat info;
+  if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > LS_DOC_BYTES_MAX)
+    return fail_large(ctx, path);
   ls_status_t status = ls_file_read(ctx, path, LS_DOC_BYTES_MAX, &text, &len);
   if (status != LS_OK) return status;
   status = ls_doc_parse(ctx, path, text, len, doc);

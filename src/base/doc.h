@@ -6,6 +6,8 @@
 
 #include "base/arena.h"
 
+enum { LS_DOC_BYTES_MAX = 1 << 20, LS_DOC_DEPTH_MAX = 32, LS_DOC_NODES_MAX = 10000 };
+
 typedef enum { LS_DOC_NULL, LS_DOC_SCALAR, LS_DOC_LIST, LS_DOC_MAP } ls_doc_kind_t;
 
 typedef struct ls_doc_node {
@@ -27,7 +29,7 @@ typedef struct {
   ls_doc_node_t *root; /* a map */
 } ls_doc_t;
 
-/* Parses text (borrowed for the call; kept copies are in the document). Errors carry file:line:column. On
+/* Parses text (borrowed for the call; kept copies are in the document). A UTF-8 byte order mark is skipped. Errors carry file:line:column. On
  * failure the document is released. Errors: LS_ERR_CONFIG, LS_ERR_MEMORY. */
 ls_status_t ls_doc_parse(ls_ctx_t *ctx, const char *file, const char *text, size_t len, ls_doc_t *doc);
 /* A file, then parse: relative paths start at the file's folder. */

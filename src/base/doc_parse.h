@@ -4,8 +4,6 @@
 
 #include "base/doc.h"
 
-enum { LS_DOC_BYTES_MAX = 1 << 20, LS_DOC_DEPTH_MAX = 32, LS_DOC_NODES_MAX = 10000 };
-
 /* The text that places point into. Its memory outlives the nodes. */
 typedef struct {
   const char *file;

@@ -81,6 +81,22 @@ ls_status_t ls_file_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, ch
   return status;
 }
 
+ls_status_t ls_stream_read(ls_ctx_t *ctx, int fd, const char *name, size_t most_bytes, char **bytes,
+                           size_t *size_bytes) {
+  char *read = ls_alloc(ctx, most_bytes + 1);
+  if (!read) return LS_ERR_MEMORY;
+  ssize_t n = read_some(fd, read, most_bytes);
+  if (n < 0) {
+    ls_status_t status = ls_fail_errno(ctx, "%s: cannot be read", name);
+    ls_free(read);
+    return status;
+  }
+  read[n] = '\0';
+  *bytes = read;
+  *size_bytes = (size_t)n;
+  return LS_OK;
+}
+
 /* Writes everything and fsyncs; 0 or -1 with errno. */
 static int write_durably(int fd, const char *bytes, size_t size, bool regular) {
   while (size > 0) {

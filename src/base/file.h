@@ -9,6 +9,11 @@
 ls_status_t ls_file_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, char **bytes,
                          size_t *size_bytes);
 
+/* Reads what an open file, pipe or terminal still has, at most `most_bytes`; more is left there. `name` for
+ * messages; the rest as ls_file_read. */
+ls_status_t ls_stream_read(ls_ctx_t *ctx, int fd, const char *name, size_t most_bytes, char **bytes,
+                           size_t *size_bytes);
+
 /* Writes a whole file and fsyncs it. A failed write leaves no file behind. Not atomic: see
  * ls_file_replace. */
 ls_status_t ls_file_write(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes);

@@ -9,19 +9,24 @@ typedef struct {
   unsigned flag;
   const char *name, *value; /* value: its placeholder, NULL for switches */
   const char *help;
+  size_t text; /* offset in cli_args_t of the text that it sets; 0: `take` knows */
 } flag_row_t;
+#define SETS(field) .text = offsetof(cli_args_t, field)
 
 static const flag_row_t flags[] = {
     {CLI_FLAG_RANKS, "--ranks", "N", "Ranks, instead of parallel.ranks; train starts them through mpirun."},
     {CLI_FLAG_RESUME, "--resume", NULL, "Go on from the newest good checkpoint of train.checkpoint.dir."},
     {CLI_FLAG_CHECKPOINT, "--checkpoint", "DIR",
-     "A checkpoint, or a run's directory (then its newest good one)."},
+     "A checkpoint, or a run's directory (then its newest good one).", SETS(checkpoint)},
     {CLI_FLAG_SET, "--set", "a.b=VALUE",
      "Override one option of the configuration; repeatable. Paths start at the current folder."},
+    {CLI_FLAG_CONFIG, "--config", "FILE", "CONFIG by name; - is stdin.", SETS(config)},
     {CLI_FLAG_CONFIG, "--data-root", "DIR",
-     "Where relative paths of the configuration's data section start (default: at its folder)."},
+     "Where relative paths of the configuration's data section start (default: at its folder).",
+     SETS(data_root)},
     {CLI_FLAG_JSON, "--json", NULL, "One JSON document on stdout instead of tables."},
-    {CLI_FLAG_TRACE, "--trace", "FILE", "Write the last steps' timeline (Chrome trace; ui.perfetto.dev)."},
+    {CLI_FLAG_TRACE, "--trace", "FILE", "Write the last steps' timeline (Chrome trace; ui.perfetto.dev).",
+     SETS(trace)},
     {CLI_FLAG_QUIET, "--quiet", NULL, "No progress line."},
     {CLI_FLAG_VERBOSE, "--verbose", NULL, "Say more on stderr."},
 };
@@ -82,23 +87,18 @@ static ls_status_t take_ranks(ls_ctx_t *ctx, const char *text, cli_args_t *args)
 }
 
 static ls_status_t take(ls_ctx_t *ctx, const flag_row_t *row, const char *value, cli_args_t *args) {
+  if (row->text) {
+    *(const char **)((char *)args + row->text) = value;
+    return LS_OK;
+  }
   switch (row->flag) {
   case CLI_FLAG_RANKS:
     return take_ranks(ctx, value, args);
-  case CLI_FLAG_CONFIG:
-    args->data_root = value;
-    return LS_OK;
   case CLI_FLAG_RESUME:
     args->resume = true;
     return LS_OK;
-  case CLI_FLAG_CHECKPOINT:
-    args->checkpoint = value;
-    return LS_OK;
   case CLI_FLAG_JSON:
     args->json = true;
-    return LS_OK;
-  case CLI_FLAG_TRACE:
-    args->trace = value;
     return LS_OK;
   case CLI_FLAG_QUIET:
     args->quiet = true;

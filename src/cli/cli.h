@@ -7,7 +7,7 @@
 #include "train/trainer.h"
 #include <stdio.h>
 
-enum { CLI_SETS_MAX = 64, CLI_EXTRA_MAX = 32, CLI_OPERAND_MAX = 2, CLI_JSON_VERSION = 1 };
+enum { CLI_SETS_MAX = LS_CONFIG_SETS_MAX, CLI_EXTRA_MAX = 32, CLI_OPERAND_MAX = 2, CLI_JSON_VERSION = 1 };
 
 /* messages.c: what this process says on stderr. */
 enum { CLI_KEPT_BYTES = 8192 };
@@ -48,6 +48,8 @@ typedef struct {
   cli_messages_t *messages;
   const char *config;
   const char *data_root;
+  char *config_text; /* of a configuration that can be read only once; NULL: `config` is a file */
+  size_t config_size;
   const char *checkpoint, *trace;
   const char *sets[CLI_SETS_MAX];
   int set_count;
@@ -115,8 +117,12 @@ bool cli_manual(const char *name);
 void cli_usage_program(FILE *to);
 void cli_help_command(FILE *to, const cli_command_t *command);
 
-/* config.c: the configuration that the command line names, under the given assignments (an ls_config_load).
- */
+/* config.c */
+/* Reads a configuration that is no file (-, a pipe, anything below /dev and /proc) and keeps its text, for this
+ * process and for all that it starts, which ask for the same name. Nothing for files. */
+#define CLI_ENV_CONFIG "LOCKSTEP_CONFIG_TEXT" /* PATH:NAME, for those that are started: where the text is */
+ls_status_t cli_config_take(ls_ctx_t *ctx, cli_args_t *args);
+/* The configuration that the command line names, under the given assignments (an ls_config_load). */
 ls_status_t cli_config_load(ls_ctx_t *ctx, const cli_args_t *args, const char *const *sets, int set_count,
                             ls_config_t **config);
 /* Under the command line's assignments and then --ranks, which beats the file and is checked with it. */

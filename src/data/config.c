@@ -46,6 +46,13 @@ static const ls_option_t rows[] = {
      .change = LS_CHANGE_MODEL,
      .optional = true,
      .help = "csv: names of the feature columns; by default all others that are not dates."},
+    {.name = "delimiter",
+     .type = LS_OPT_STRING,
+     .offset = AT(delimiter),
+     .initial = "auto",
+     .help =
+         "csv: what separates cells: a character, tab, or auto: whichever of comma, semicolon and tab the "
+         "header holds."},
     {.name = "validation",
      .type = LS_OPT_FLOAT,
      .offset = AT(validation),
@@ -126,6 +133,22 @@ static ls_status_t refuse(ls_ctx_t *ctx, const char *kind, const char *key, bool
   return ls_fail(ctx, LS_ERR_CONFIG, "data.%s does not go with data.kind: %s", key, kind);
 }
 
+bool ls_data_delimiter(const ls_data_config_t *c, char *delimiter) {
+  static const struct {
+    const char *name;
+    char delimiter;
+  } names[] = {{"auto", 0}, {"tab", '\t'}, {"\t", '\t'}, {"comma", ','}, {"semicolon", ';'}};
+  const char *text = c->delimiter ? c->delimiter : "auto";
+  for (int i = 0; i < LS_COUNT(names); i++) {
+    if (strcmp(text, names[i].name) != 0) continue;
+    *delimiter = names[i].delimiter;
+    return true;
+  }
+  *delimiter = *text;
+  /* What numbers, quotes and lines are made of cannot separate them. */
+  return strlen(text) == 1 && *text >= ' ' && *text <= '~' && !strchr("0123456789+-.eE\"", *text);
+}
+
 ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
   if (c->kind < 0 || c->kind > LS_DATA_MEMORY)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "unknown kind of data: %d", c->kind);
@@ -134,6 +157,12 @@ ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
                    c->validation);
   if (c->kind == LS_DATA_MEMORY) return LS_OK;
   const char *kind = kinds[c->kind];
+  char delimiter;
+  if (!ls_data_delimiter(c, &delimiter))
+    return ls_fail(
+        ctx, LS_ERR_CONFIG,
+        "data.delimiter is \"%s\": one character that is no part of a number was expected, tab or auto",
+        c->delimiter);
   bool files = c->kind == LS_DATA_IDX || c->kind == LS_DATA_NPY, csv = c->kind == LS_DATA_CSV;
   /* Every fault of the section is said, the first gives the status. */
   ls_status_t s[] = {
@@ -142,6 +171,7 @@ ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
       csv ? need(ctx, kind, "path", c->path) : refuse(ctx, kind, "path", c->path),
       csv ? need(ctx, kind, "target", c->target.count > 0) : refuse(ctx, kind, "target", c->target.count > 0),
       csv ? LS_OK : refuse(ctx, kind, "columns", c->columns.count > 0),
+      csv ? LS_OK : refuse(ctx, kind, "delimiter", c->delimiter && strcmp(c->delimiter, "auto") != 0),
   };
   for (int i = 0; i < LS_COUNT(s); i++)
     if (s[i] != LS_OK) return s[i];

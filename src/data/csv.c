@@ -101,6 +101,18 @@ static ls_status_t read_header(table_t *t) {
   return check_names(t);
 }
 
+/* Of a header that may have been cut at the wrong character. */
+static const char *delimiter_hint(const table_t *t, char text[160]) {
+  char used[8], other[8];
+  ls_csv_delimiter_text(t->scan.delimiter, used);
+  if (t->scan.other)
+    snprintf(text, 160, " (cut at %s; it also holds %s: set data.delimiter if that separates the cells)",
+             used, ls_csv_delimiter_text(t->scan.other, other));
+  else
+    snprintf(text, 160, " (cut at %s)", used);
+  return text;
+}
+
 static ls_status_t refuse_unknown(table_t *t, const char *name) {
   const char **names = ls_arena_array(&t->arena, (size_t)t->count + 1, sizeof *names);
   if (!names) return LS_ERR_MEMORY;
@@ -119,8 +131,9 @@ static ls_status_t refuse_unknown(table_t *t, const char *name) {
     }
     snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
   }
-  return ls_csv_fail(&t->scan, &t->columns[0].cell, "there is no column '%s'; the header has: %s", name,
-                     list);
+  char hint[160];
+  return ls_csv_fail(&t->scan, &t->columns[0].cell, "there is no column '%s'; the header has: %s%s", name,
+                     list, delimiter_hint(t, hint));
 }
 
 static column_t *find_column(table_t *t, const char *name) {
@@ -184,7 +197,8 @@ static void refuse_cell(table_t *t, const column_t *c, const ls_csv_cell_t *cell
   else if (fault == LS_NUMBER_RANGE)
     ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is too large for a 32-bit float", c->name, text);
   else
-    ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is not a finite number%s", c->name, text,
+    ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is not a finite number%s%s", c->name, text,
+                memchr(cell->text, ',', cell->len) ? ", whose decimals follow a point" : "",
                 c->named ? "" : "; to leave the column out, name the ones to use");
 }
 
@@ -273,11 +287,11 @@ static ls_status_t copy_names(table_t *t, char ***names) {
   return LS_OK;
 }
 
-ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size,
+ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                         const ls_strings_t *want, const ls_strings_t *except, ls_matrix_t *out) {
   table_t t = {.ctx = ctx};
   ls_arena_init(&t.arena, ctx);
-  ls_status_t status = ls_csv_scan_begin(ctx, name, text, size, &t.scan);
+  ls_status_t status = ls_csv_scan_begin(ctx, name, text, size, delimiter, &t.scan);
   if (status == LS_OK) status = read_table(&t, want, except);
   ls_matrix_t made = {.rows = t.rows, .cols = t.chosen};
   if (status == LS_OK) status = copy_names(&t, &made.names);

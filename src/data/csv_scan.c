@@ -29,13 +29,37 @@ ls_status_t ls_csv_fail(const ls_csv_scan_t *scan, const ls_csv_cell_t *cell, co
   return ls_fail_at(scan->ctx, LS_ERR_DATA, &place, "%s", message);
 }
 
-ls_status_t ls_csv_scan_begin(ls_ctx_t *ctx, const char *name, const char *text, size_t size,
+const char *ls_csv_delimiter_text(char delimiter, char buf[8]) {
+  snprintf(buf, 8, delimiter == '\t' ? "tab" : "'%c'", delimiter);
+  return buf;
+}
+
+/* Which delimiters the header holds, in the order of the text above. */
+static void find_delimiters(ls_csv_scan_t *s) {
+  static const char known[] = ",;\t";
+  bool quoted = false, seen[sizeof known - 1] = {false};
+  for (const char *at = s->at; at < s->end && (quoted || (*at != '\n' && *at != '\r')); at++) {
+    if (*at == '"') quoted = !quoted;
+    const char *found = quoted || !*at ? NULL : strchr(known, *at);
+    if (found) seen[found - known] = true;
+  }
+  bool given = s->delimiter != 0;
+  int count = seen[0] + seen[1] + seen[2];
+  for (int i = 0; i < 3 && !given; i++)
+    if (count == 1 && seen[i]) s->delimiter = known[i];
+  if (!s->delimiter) s->delimiter = ',';
+  for (int i = 2; i >= 0; i--)
+    if (seen[i] && known[i] != s->delimiter) s->other = known[i];
+}
+
+ls_status_t ls_csv_scan_begin(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                               ls_csv_scan_t *scan) {
   if (size >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
     return ls_fail(ctx, LS_ERR_DATA, "%s: the text is UTF-16: save it as UTF-8", name);
   size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
   const char *begin = text + mark;
-  *scan = (ls_csv_scan_t){ctx, name, begin, text + size, 1, begin};
+  *scan = (ls_csv_scan_t){ctx, name, begin, text + size, 1, begin, delimiter, 0};
+  find_delimiters(scan);
   return LS_OK;
 }
 
@@ -50,7 +74,7 @@ bool ls_csv_scan_done(const ls_csv_scan_t *scan) {
 static ls_status_t end_cell(ls_csv_scan_t *s, ls_csv_cell_t *cell) {
   cell->last = true;
   if (s->at == s->end) return LS_OK;
-  if (*s->at == ',') {
+  if (*s->at == s->delimiter) {
     s->at++;
     cell->last = false;
     return LS_OK;
@@ -62,6 +86,16 @@ static ls_status_t end_cell(ls_csv_scan_t *s, ls_csv_cell_t *cell) {
   s->line++;
   s->line_begin = s->at;
   return LS_OK;
+}
+
+/* Spaces beside a cell mean nothing; a tab may be the delimiter. */
+static bool is_blank(const ls_csv_scan_t *s, char c) {
+  return (c == ' ' || c == '\t') && c != s->delimiter;
+}
+
+static void skip_blanks(ls_csv_scan_t *s) {
+  while (s->at < s->end && is_blank(s, *s->at))
+    s->at++;
 }
 
 static ls_status_t scan_quoted(ls_csv_scan_t *s, ls_csv_cell_t *cell) {
@@ -80,20 +114,24 @@ static ls_status_t scan_quoted(ls_csv_scan_t *s, ls_csv_cell_t *cell) {
   }
   cell->len = (size_t)(s->at - cell->text);
   s->at++;
-  if (s->at < s->end && *s->at != ',' && *s->at != '\n' && *s->at != '\r')
+  skip_blanks(s);
+  if (s->at < s->end && *s->at != s->delimiter && *s->at != '\n' && *s->at != '\r')
     return ls_csv_fail(s, cell,
                        "text follows the closing quote of this cell (a quote inside is written \"\")");
   return end_cell(s, cell);
 }
 
 ls_status_t ls_csv_scan_cell(ls_csv_scan_t *s, ls_csv_cell_t *cell) {
+  skip_blanks(s);
   *cell = (ls_csv_cell_t){.text = s->at, .begin = s->at, .line = s->line, .line_begin = s->line_begin};
   if (s->at < s->end && *s->at == '"') return scan_quoted(s, cell);
   const char *at = s->at;
-  while (at < s->end && *at != ',' && *at != '\n' && *at != '\r' && *at != '"')
+  while (at < s->end && *at != s->delimiter && *at != '\n' && *at != '\r' && *at != '"')
     at++;
   cell->len = (size_t)(at - s->at);
   s->at = at;
+  while (cell->len > 0 && is_blank(s, cell->text[cell->len - 1]))
+    cell->len--;
   if (at < s->end && *at == '"')
     return ls_csv_fail(s, cell, "a quote inside an unquoted cell: put the whole cell in quotes");
   return end_cell(s, cell);

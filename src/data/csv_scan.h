@@ -20,14 +20,21 @@ typedef struct {
   const char *at, *end;
   int64_t line;
   const char *line_begin;
+  char delimiter;
+  char other; /* a delimiter that the header holds too, outside quotes; 0: none */
 } ls_csv_scan_t;
 
-/* Skips a UTF-8 byte order mark; other encodings that show themselves are refused. */
-ls_status_t ls_csv_scan_begin(ls_ctx_t *ctx, const char *name, const char *text, size_t size,
+/* Skips a UTF-8 byte order mark; other encodings that show themselves are refused. delimiter 0: the one of
+ * comma, semicolon and tab that the first line holds outside quotes, comma where there are several or none.
+ */
+ls_status_t ls_csv_scan_begin(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                               ls_csv_scan_t *scan);
+/* "','", "';'", "tab": for messages. Returns buf. */
+const char *ls_csv_delimiter_text(char delimiter, char buf[8]);
 /* True when nothing but line ends is left. Asked between records. */
 bool ls_csv_scan_done(const ls_csv_scan_t *scan);
-/* The next cell. LS_ERR_DATA: a quote out of place or never closed, a lone carriage return. */
+/* The next cell, without the spaces and tabs around it. LS_ERR_DATA: a quote out of place or never closed, a
+ * lone carriage return. */
 ls_status_t ls_csv_scan_cell(ls_csv_scan_t *scan, ls_csv_cell_t *cell);
 
 /* Reports LS_ERR_DATA at a cell (file:line:column, the line and a caret). */

@@ -18,13 +18,14 @@ typedef enum { LS_RESIDENT_AUTO, LS_RESIDENT_TRUE, LS_RESIDENT_FALSE } ls_reside
 
 /* Section data. */
 typedef struct {
-  int kind;             /* ls_data_kind_t (MEMORY is not offered in files) */
-  const char *features; /* idx, npy: file */
-  const char *targets;  /* idx, npy: file */
-  const char *path;     /* csv: file */
-  ls_strings_t target;  /* csv: target columns */
-  ls_strings_t columns; /* csv: feature columns; empty = every other column that is not a date */
-  double validation;    /* part held out, [0, 1) */
+  int kind;              /* ls_data_kind_t (MEMORY is not offered in files) */
+  const char *features;  /* idx, npy: file */
+  const char *targets;   /* idx, npy: file */
+  const char *path;      /* csv: file */
+  ls_strings_t target;   /* csv: target columns */
+  ls_strings_t columns;  /* csv: feature columns; empty = every other column that is not a date */
+  const char *delimiter; /* csv: between cells; "auto" or NULL: found in the header */
+  double validation;     /* part held out, [0, 1) */
   bool normalize;
   int resident;            /* ls_resident_t: whether the samples stay on the device (train/data.c) */
   int64_t samples;         /* synthetic */

@@ -38,15 +38,17 @@ static ls_status_t read_pair(ls_ctx_t *ctx, const ls_data_config_t *config, bina
 }
 
 static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, read_t *r) {
-  char *text;
+  char *text, delimiter;
   size_t size;
+  ls_data_delimiter(config, &delimiter); /* was checked */
   r->feature_name = r->target_name = config->path;
   ls_status_t status = ls_read_bytes(ctx, config->path, &text, &size);
   if (status != LS_OK) return status;
   r->file_bytes = size;
-  status = ls_read_csv(ctx, config->path, text, size, &config->target, NULL, &r->targets);
+  status = ls_read_csv(ctx, config->path, text, size, delimiter, &config->target, NULL, &r->targets);
   if (status == LS_OK)
-    status = ls_read_csv(ctx, config->path, text, size, &config->columns, &config->target, &r->features);
+    status = ls_read_csv(ctx, config->path, text, size, delimiter, &config->columns, &config->target,
+                         &r->features);
   ls_free(text);
   return status;
 }

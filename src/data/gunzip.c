@@ -5,7 +5,13 @@
 #define ZLIB_CONST
 #include <zlib.h>
 
-enum { GZIP_WINDOW = 15 + 16 /* largest window, gzip wrapper only */, FIRST_BYTES = 65536 };
+enum {
+  GZIP_WINDOW = 15 + 16, /* largest window, gzip wrapper only */
+  FIRST_BYTES = 65536,
+  /* Numbers as people save them shrink to a fifth or a tenth; data that go far beyond it are no data. */
+  RATIO_MAX = 100,
+  RATIO_FROM_BYTES = 64 << 20
+};
 static const size_t chunk_max = (size_t)1 << 30; /* zlib counts in 32 bits */
 
 typedef struct {
@@ -68,6 +74,12 @@ static ls_status_t unpack_member(gunzip_t *g) {
       return ls_fail(g->ctx, LS_ERR_DATA,
                      "%s: offset %zu: the file unpacks to more than the limit of %zu bytes", g->name,
                      offset(g), g->limit);
+    if (g->used > RATIO_FROM_BYTES && g->used / RATIO_MAX > offset(g))
+      return ls_fail(
+          g->ctx, LS_ERR_DATA,
+          "%s: offset %zu: the file unpacks to more than %d times its size (%zu bytes so far): if this "
+          "is meant, unpack it yourself and name the result",
+          g->name, offset(g), RATIO_MAX, g->used);
     if (code == Z_STREAM_END) return LS_OK;
     if (code == Z_MEM_ERROR) return LS_ERR_MEMORY; /* reported by zlib_alloc */
     if (code != Z_OK && code != Z_BUF_ERROR)

@@ -7,6 +7,8 @@
 /* What kind of data the section asks for, and whether the keys that were given belong to it.
  * LS_ERR_CONFIG. */
 ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *config);
+/* The character that data.delimiter means, 0 for auto. False where it means none. */
+bool ls_data_delimiter(const ls_data_config_t *config, char *delimiter);
 
 /* Checks widths and row counts of what was read against each other and against what the model needs. Classes
  * become dataset->labels, and their matrix is emptied. `target_name` for messages. LS_ERR_DATA. */

@@ -33,11 +33,11 @@ static inline double ls_matrix_at(const ls_matrix_t *m, int64_t i) {
 /* From bytes in memory (`name` for messages). */
 ls_status_t ls_read_idx(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);
 ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);
-/* CSV: RFC 4180 with header. `want` names the columns, in the order of the matrix (NULL or empty: every
- * column that is not an ISO date in its first row; such columns are then left out with a message). Columns
- * that `except` names (may be NULL) are never taken. The first ten bad cells and rows are reported, each at
- * its place, then how many more there are. */
-ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size,
+/* CSV: RFC 4180 with header. `delimiter` 0: found in the header (csv_scan.h). `want` names the columns, in
+ * the order of the matrix (NULL or empty: every column that is not an ISO date in its first row; such columns
+ * are then left out with a message). Columns that `except` names (may be NULL) are never taken. The first ten
+ * bad cells and rows are reported, each at its place, then how many more there are. */
+ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                         const ls_strings_t *want, const ls_strings_t *except, ls_matrix_t *out);
 
 /* A whole file, gunzipped when it begins with the gzip magic (truncation and trailing garbage are errors). */

@@ -44,8 +44,9 @@ ls_status_t ls_targets_take(ls_ctx_t *ctx, const ls_data_want_t *want, const cha
   if (d->inputs != want->inputs)
     return ls_fail(ctx, LS_ERR_DATA,
                    "%s has %" PRId64 " features per sample, but the model's input is %" PRId64
-                   ": set model.input to [%" PRId64 "], or choose other columns",
-                   d->source, d->inputs, want->inputs, d->inputs);
+                   ": set model.input to [%" PRId64 "]%s",
+                   d->source, d->inputs, want->inputs, d->inputs,
+                   targets->names ? ", or choose other columns" : "");
   d->classes = want->classes;
   d->outputs = want->outputs;
   if (want->classes) {

@@ -5,6 +5,7 @@
 
 #include "strategy/strategy.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static const char *const top_keys[] = {"model", "data", "train", "parallel", "cost", NULL};
@@ -119,9 +120,18 @@ const ls_section_t *const ls_config_sections[] = {
     &ls_parallel_section, &ls_cost_section, NULL};
 
 const char ls_config_file_help[] =
-    "One YAML document (JSON is YAML too). `--set a.b=value` overrides one of its options.\n\n"
-    "A relative path in the file starts at the file's folder. A path in `--set` or in a flag starts at the "
-    "current folder.\n`--data-root DIR` makes the relative paths of section `data` start at DIR.\n\n";
+    "One YAML document in UTF-8 (JSON is YAML too), from a file, a pipe or stdin (`-`). `--set a.b=value` "
+    "overrides one of its options.\n\n"
+    "A relative path in the file starts at the file's folder. A path in `--set`, in a flag or in a "
+    "configuration "
+    "that does not\ncome from a file starts at the current folder. `--data-root DIR` makes the relative "
+    "paths of "
+    "section `data` start at DIR.\n\n"
+    "Limits: 1 MiB, 10,000 values, nested 32 deep, 256 layers, 64 entries in a list of names or numbers, 64 "
+    "`--set`.\nAnchors, aliases, tags and keys given twice are refused.\n\n";
+static_assert(LS_DOC_BYTES_MAX == 1 << 20 && LS_DOC_NODES_MAX == 10000 && LS_DOC_DEPTH_MAX == 32 &&
+                  LS_LAYER_MAX == 256 && LS_OPT_LIST_MAX == 64 && LS_CONFIG_SETS_MAX == 64,
+              "the limits above");
 
 char *ls_config_reference(ls_ctx_t *ctx) {
   ls_arena_t arena;

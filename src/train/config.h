@@ -63,6 +63,8 @@ struct ls_config {
   ls_cost_config_t cost;
 };
 
+enum { LS_CONFIG_SETS_MAX = 64 /* that the program takes from its command line */ };
+
 /* What ls_config_load and ls_config_parse leave open. */
 typedef struct {
   const char *name;      /* the file; or, with `text`, what messages call it */

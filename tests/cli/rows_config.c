@@ -58,7 +58,10 @@ const row_t rows_config[] = {
     /* the file itself */
     {"configuration missing", IO, .expect = {"c.yaml", "No such file"}},
     {"configuration is a folder", IO, .files = a_folder, .expect = {"c.yaml", "directory"}},
-    {"configuration too large", IO, .files = too_large, .expect = {"c.yaml", "limit"}},
+    {"configuration with a byte order mark", OK, .config = "\xef\xbb\xbf" GOOD},
+    {"byte order mark and a mistake", CONFIG, .config = "\xef\xbb\xbfmodle: {}\n",
+     .expect = {"c.yaml:1:1: "}},
+    {"configuration too large", CONFIG, .files = too_large, .expect = {"c.yaml", "limit"}},
     {"configuration empty", CONFIG, .config = "", .expect = {"c.yaml"}},
     {"configuration is a list", CONFIG, .config = "- model\n", .expect = {"c.yaml:1:1"}},
     {"configuration is not UTF-8", CONFIG, .files = not_text, .expect = {"c.yaml:1:8"}},

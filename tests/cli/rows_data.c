@@ -2,6 +2,7 @@
 #include "bad_input.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -36,6 +37,10 @@ TEXT(csv_twice, "a,a,y\n1,2,3\n")
 TEXT(csv_wide, "a,b,c,y\n1,2,3,4\n1,2,3,4\n")
 TEXT(csv_one_row, "a,b,y\n1,2,3\n")
 TEXT(csv_good, GOOD)
+TEXT(csv_semicolons, "a;b;y\n1;2;3\n4;5;6\n")
+TEXT(csv_tabs, "a\tb\ty\n1\t 2\t3\n4\t5\t6\n")
+TEXT(csv_spaces, "a, b, y\n1, 2, 3\n4, 5, 6\n")
+TEXT(csv_two_delimiters, "a,1;b;y\n1;2;3\n4;5;6\n")
 FILES(csv_binary, put("d.csv",
                       "\x7f"
                       "ELF\0\0\1\2\n\0\0",
@@ -50,6 +55,13 @@ FILES(gzip_cut, put_gzip("d.csv.gz", GOOD, strlen(GOOD), 12, ""))
 FILES(gzip_trailing, put_gzip("d.csv.gz", GOOD, strlen(GOOD), 0, "garbage"))
 FILES(gzip_damaged, put_gzip("d.csv.gz", GOOD, strlen(GOOD), 0, ""); flip_byte("d.csv.gz", -6))
 FILES(gzip_header_only, put("d.csv.gz", "\x1f\x8b", 2))
+
+static void gzip_bomb(void) {
+  size_t size = (size_t)100 << 20;
+  char *zeros = calloc(1, size);
+  put_gzip("d.csv.gz", zeros, size, 0, "");
+  free(zeros);
+}
 
 static const unsigned four_by_two[] = {4, 2}, four[] = {4}, five[] = {5},
                       huge[] = {0xffffffffu, 0xffffffffu, 0xffffffffu};
@@ -78,6 +90,7 @@ static void npy_features(const char *header, size_t bytes) {
   put_npy("x.npy", header, zeros, bytes);
   put_npy("y.npy", HEADER("<f4", "False", "(4, 1)"), zeros, 16);
 }
+FILES(npy_good, npy_features(HEADER("<f4", "False", "(4, 2)"), 32))
 FILES(npy_object, npy_features(HEADER("|O", "False", "(4, 2)"), 32))
 FILES(npy_fortran, npy_features(HEADER("<f4", "True", "(4, 2)"), 32))
 FILES(npy_text, npy_features(HEADER("<U8", "False", "(4, 2)"), 32))
@@ -100,6 +113,18 @@ FILES(npy_half_class, float y[4] = {0, 1, 1.5f, 2};
       put_npy("y.npy", HEADER("<f4", "False", "(4,)"), y, 16))
 
 const row_t rows_data[] = {
+    {"csv semicolons", OK, .config = CSV, .files = csv_semicolons},
+    {"csv tabs and spaces", OK, .config = CSV, .files = csv_tabs},
+    {"csv spaces in the header", OK, .config = CSV, .files = csv_spaces},
+    {"csv two delimiters", DATA, .config = CSV, .files = csv_two_delimiters,
+     .expect = {"d.csv:1:1", "no column 'y'", "it also holds ';': set data.delimiter"}},
+    {"csv two delimiters, told", OK, "check c.yaml --set data.delimiter=;", CSV, csv_two_delimiters},
+    {"csv delimiter of two characters", CONFIG, "check c.yaml --set data.delimiter=;;", CSV, csv_semicolons,
+     .expect = {"data.delimiter", ";;"}},
+    {"csv delimiter with npy", CONFIG, "check c.yaml --set data.delimiter=tab", NPY, npy_good,
+     .expect = {"data.delimiter does not go with data.kind: npy"}},
+    {"gzip bomb", DATA, .config = CSV_GZ, .files = gzip_bomb,
+     .expect = {"d.csv.gz", "more than 100 times its size", "unpack it yourself"}},
     {"csv missing", IO, .config = CSV, .expect = {"/d.csv: No such file", "configuration's folder"}},
     {"csv empty path", CONFIG, .config = REAL "data: {kind: csv, path: '', target: [y]}\n",
      .expect = {"c.yaml:4:25", "data.path", "empty"}},
@@ -171,7 +196,7 @@ const row_t rows_data[] = {
     {"npy without a shape", DATA, .config = NPY, .files = npy_no_shape, .expect = {"x.npy", "shape"}},
     {"npy header with code", DATA, .config = NPY, .files = npy_code, .expect = {"x.npy", "offset"}},
     {"npy too wide for the model", DATA, .config = NPY, .files = npy_width,
-     .expect = {"x.npy", "4 features"}},
+     .expect = {"x.npy", "4 features", "set model.input to [4]\n"}},
     {"npy is an npz", DATA, .config = NPY, .files = npy_npz, .expect = {"x.npy", ".npz"}},
     {"npy nan", DATA, .config = NPY, .files = npy_nan, .expect = {"x.npy", "row 2, column 1", "nan"}},
     {"npy targets too wide", DATA, .config = NPY, .files = npy_target_width,

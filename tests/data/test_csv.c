@@ -4,7 +4,7 @@
 
 static ls_status_t read_text(ls_ctx_t *ctx, const char *text, const ls_strings_t *want,
                              const ls_strings_t *except, ls_matrix_t *out) {
-  return ls_read_csv(ctx, "t.csv", text, strlen(text), want, except, out);
+  return ls_read_csv(ctx, "t.csv", text, strlen(text), 0, want, except, out);
 }
 
 static void check(const char *text, const ls_strings_t *want, const ls_strings_t *except, int64_t rows,
@@ -33,6 +33,29 @@ static void test_reads(void **state) {
   check("\"a\",\"b\"\n\"1\",2\n3,\"4\"\n", NULL, NULL, 2, 2, v);
   check("\"a \"\"x\"\", y\",\"b\nc\"\n1,2\n3,4\n", NULL, NULL, 2, 2, v);
   check("a\n1\n2\n3\n4\n", NULL, NULL, 4, 1, v);
+}
+
+/* The header says what separates cells; spaces around a name or a number are no part of it. */
+static void test_delimiters_and_spaces(void **state) {
+  (void)state;
+  static const float v[] = {1, 2, 3, 4};
+  ls_strings_t a_b = {2, {"a", "b"}};
+  check("a;b\n1;2\n3;4\n", &a_b, NULL, 2, 2, v);
+  check("a\tb\n1\t2\n3\t4\n", &a_b, NULL, 2, 2, v);
+  check("\"a\"; b\r\n1 ;2\r\n3;\t4\r\n", &a_b, NULL, 2, 2, v);
+  check("a, b\n1, 2\n 3 ,4 \n", &a_b, NULL, 2, 2, v);
+  check(" \"a\" , \"b\"\n1,2\n3,4\n", &a_b, NULL, 2, 2, v);
+  ls_strings_t comma = {2, {"a,x", "b;y"}};
+  check("\"a,x\";\"b;y\"\n1;2\n3;4\n", &comma, NULL, 2, 2, v); /* what is quoted separates nothing */
+  said_t said;
+  said_open(&said);
+  ls_matrix_t m;
+  static const char text[] = "a,x|b;y\n1|2\n3|4\n";
+  ls_strings_t bar = {2, {"a,x", "b;y"}};
+  assert_int_equal(ls_read_csv(said.ctx, "t.csv", text, strlen(text), '|', &bar, NULL, &m), LS_OK);
+  assert_memory_equal(m.values, v, sizeof v);
+  ls_matrix_release(&m);
+  said_close(&said);
 }
 
 static void test_chooses_columns(void **state) {
@@ -80,9 +103,14 @@ static void test_refuses(void **state) {
       {"a,b\n1,nan\n", 0, 0, "t.csv:2:3:", "column 'b': 'nan' is not a finite number"},
       {"a,b\n1,NaN\n", "b", 0, "t.csv:2:3:", "'NaN' is not a finite number"},
       {"a,b\n1,-inf\n", 0, 0, "t.csv:2:3:", "'-inf' is not a finite number"},
-      {"a,b\n1, 2\n", 0, 0, "t.csv:2:3:", "' 2' is not a finite number"},
+      {"a,b\n1, 2 3\n", 0, 0, "t.csv:2:4:", "'2 3' is not a finite number"},
+      {"a,b\n1,  \n", 0, 0, "t.csv:2:5:", "empty cell"},
       {"a,b\n1,0x1f\n", 0, 0, "t.csv:2:3:", "'0x1f'"},
-      {"a;b\n1;2\n", 0, 0, "t.csv:2:1:", "'1;2' is not a finite number"},
+      {"a,b;c\n1,2;3\n", 0, 0, "t.csv:2:3:", "'2;3' is not a finite number"},
+      {"a;b\n1;2\n", 0, "y", "t.csv:1:1:", "there is no column 'y'; the header has: a, b (cut at ';')"},
+      {"a\tb;c\n1\t2;3\n", 0, "y",
+       "t.csv:1:1:", "(cut at ','; it also holds ';': set data.delimiter if that separates the cells)"},
+      {"a;b\n1,5;2\n", 0, 0, "t.csv:2:1:", "'1,5' is not a finite number, whose decimals follow a point"},
       {"a,b\n1,1e39\n", 0, 0, "t.csv:2:3:", "too large for a 32-bit float"},
       {"a,b\n1,2\n2000-01-01,3\n", 0, 0, "t.csv:3:1:", "a date is not a number"},
       {"a,b\n2000-01-01,3\n", "a", 0, "t.csv:2:1:", "a date is not a number: '2000-01-01'"},
@@ -175,7 +203,7 @@ static void test_zero_byte_in_name(void **state) {
   said_t said;
   said_open(&said);
   ls_matrix_t m;
-  assert_int_equal(ls_read_csv(said.ctx, "t.csv", "a\0b\n1\n", 6, NULL, NULL, &m), LS_ERR_DATA);
+  assert_int_equal(ls_read_csv(said.ctx, "t.csv", "a\0b\n1\n", 6, 0, NULL, NULL, &m), LS_ERR_DATA);
   assert_said(&said, "zero byte");
   said_close(&said);
 }
@@ -221,10 +249,15 @@ static void test_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reads),         cmocka_unit_test(test_chooses_columns),
-      cmocka_unit_test(test_refuses),       cmocka_unit_test(test_shows_the_line),
-      cmocka_unit_test(test_refuses_twice), cmocka_unit_test(test_zero_byte_in_name),
-      cmocka_unit_test(test_reports_all),   cmocka_unit_test(test_grows),
+      cmocka_unit_test(test_reads),
+      cmocka_unit_test(test_delimiters_and_spaces),
+      cmocka_unit_test(test_chooses_columns),
+      cmocka_unit_test(test_refuses),
+      cmocka_unit_test(test_shows_the_line),
+      cmocka_unit_test(test_refuses_twice),
+      cmocka_unit_test(test_zero_byte_in_name),
+      cmocka_unit_test(test_reports_all),
+      cmocka_unit_test(test_grows),
       cmocka_unit_test(test_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
