@@ -44,6 +44,14 @@ static void test_repetitions(void **state) {
   assert_true(ls_bench_number(m, "params") == 6 * 8 + 8 + 8 * 2 + 2);
   assert_true(ls_bench_number(m, "bytes_per_device.total") > 0 && ls_bench_number(m, "flops_per_step") > 0);
   assert_null(json_object_get(m, "curves"));
+  const json_t *timeline = json_object_get(m, "timeline");
+  assert_true(json_array_size(timeline) >= 3); /* forward, backward, optimizer */
+  json_array_foreach(timeline, i, r) {
+    assert_true(ls_bench_number(r, "start_us") <= ls_bench_number(r, "end_us"));
+    if (i > 0) /* one lane on one rank: one after the other */
+      assert_true(ls_bench_number(r, "start_us") >=
+                  ls_bench_number(json_array_get(timeline, i - 1), "end_us"));
+  }
   json_array_foreach(list, i, r) {
     double mean = ls_bench_number(r, "step_time_us.mean");
     assert_true(mean > 0 && fabs(ls_bench_number(r, "samples_per_s") * mean - 12e6) < 1);
