@@ -1,59 +1,26 @@
 /* One process of a repetition: this program again, with --once. Its messages are kept and shown only when it
  * fails. */
 #include "cli/bench.h"
+#include "cli/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
 
-enum { OWN_ARGS = 32, POLL_NS = 2000000, GRACE_NS = 2000000000, MESSAGES_BYTES_MAX = 1 << 20 };
+enum { OWN_ARGS = 32, GRACE_S = 2, MESSAGES_BYTES_MAX = 1 << 20 };
 
-static volatile sig_atomic_t stop_requested;
-
-static void request_stop(int signal) {
-  (void)signal;
-  stop_requested = 1;
-}
-
-static void kill_slowly(pid_t pid) {
-  const struct timespec pause = {0, POLL_NS};
-  int64_t until = ls_clock_ns() + GRACE_NS;
-  kill(pid, SIGTERM);
-  while (ls_clock_ns() < until) {
-    if (waitpid(pid, NULL, WNOHANG) == pid) return;
-    nanosleep(&pause, NULL);
-  }
-  kill(pid, SIGKILL);
-  waitpid(pid, NULL, 0);
-}
-
-/* Waits by looking now and then. A stop ends the child, and so does the limit: that is not reported. */
-static ls_status_t wait_for(bench_t *b, pid_t pid, const char *name, int *status) {
-  const struct timespec pause = {0, POLL_NS};
-  int64_t until = ls_clock_ns() + b->limit_s * 1000000000;
-  for (;;) {
-    pid_t got = waitpid(pid, status, WNOHANG);
-    if (got == pid) return LS_OK;
-    if (got < 0 && errno != EINTR) return ls_fail_errno(b->ctx, "waiting for a child process failed");
-    if (stop_requested) {
-      kill_slowly(pid);
-      return ls_fail(b->ctx, LS_ERR_INTERRUPTED, "interrupted while measuring %s", name);
-    }
-    if (ls_clock_ns() > until) {
-      kill_slowly(pid);
-      return LS_ERR_TIMEOUT;
-    }
-    nanosleep(&pause, NULL);
-  }
+/* A stop ends the child, and so does the limit: that is not reported. */
+static ls_status_t wait_for(bench_t *b, pid_t pid, const char *name, int *code) {
+  cli_child_wait(pid, (int)b->limit_s, GRACE_S, code);
+  if (cli_stop_requested())
+    return ls_fail(b->ctx, LS_ERR_INTERRUPTED, "interrupted while measuring %s", name);
+  return *code == CLI_CHILD_LATE ? LS_ERR_TIMEOUT : LS_OK;
 }
 
 /* The environment of a variant's ranks: ours, with NCCL's access to peer memory as the variant wants it. The
@@ -73,9 +40,7 @@ static char **variant_environment(bench_t *b, bench_peer_t peer) {
 
 static ls_status_t spawn(bench_t *b, char **argv, bench_peer_t peer, const char *messages, pid_t *pid) {
   char self[PATH_MAX];
-  ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-  if (len < 0) return ls_fail_errno(b->ctx, "cannot find this program's path");
-  self[len] = '\0';
+  if (!cli_child_self(self)) return ls_fail_errno(b->ctx, "cannot find this program's path");
   char **environment = variant_environment(b, peer);
   if (!environment) return LS_ERR_MEMORY;
   posix_spawn_file_actions_t actions;
@@ -98,7 +63,7 @@ static ls_status_t spawn(bench_t *b, char **argv, bench_peer_t peer, const char 
 
 /* The first "lockstep: ... error: ..." line, else the last line, of what the child said; no table separators.
  */
-static void pick_message(const char *path, int status, char message[256]) {
+static void pick_message(const char *path, int code, char message[256]) {
   char *text = NULL;
   size_t size_bytes;
   const char *line = NULL;
@@ -109,10 +74,10 @@ static void pick_message(const char *path, int status, char message[256]) {
   size_t len = line ? strcspn(line, "\n") : 0;
   if (len > 0)
     snprintf(message, 256, "%.*s", len < 255 ? (int)len : 255, line);
-  else if (WIFSIGNALED(status))
-    snprintf(message, 256, "ended by signal %d", WTERMSIG(status));
+  else if (code > 128)
+    snprintf(message, 256, "ended by signal %d", code - 128);
   else
-    snprintf(message, 256, "exit code %d", WEXITSTATUS(status));
+    snprintf(message, 256, "exit code %d", code);
   bench_one_line(message);
   ls_free(text);
 }
@@ -129,18 +94,15 @@ static ls_status_t read_measurement(bench_t *b, const char *path, const bench_va
 static ls_status_t run_and_read(bench_t *b, const bench_variant_t *v, char **argv, const char *result,
                                 const char *messages, json_t **measurement, char message[256]) {
   pid_t pid;
-  int code;
-  struct sigaction action = {.sa_handler = request_stop};
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
+  int code = 1;
+  cli_stop_mode(CLI_STOP_ASK); /* from here on: what is between two children looks at the next one */
   unlink(result);
   ls_status_t status = spawn(b, argv, v->peer, messages, &pid);
   if (status == LS_OK) status = wait_for(b, pid, v->name, &code);
   if (status == LS_ERR_TIMEOUT)
     snprintf(message, 256, "a repetition took more than %lld s (--limit)", (long long)b->limit_s);
   if (status != LS_OK) return status;
-  if (WIFEXITED(code) && WEXITSTATUS(code) == 0) return read_measurement(b, result, v, measurement);
-  if (stop_requested) return ls_fail(b->ctx, LS_ERR_INTERRUPTED, "interrupted while measuring %s", v->name);
+  if (code == 0) return read_measurement(b, result, v, measurement);
   pick_message(messages, code, message);
   return LS_ERR_DEVICE;
 }

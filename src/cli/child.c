@@ -3,7 +3,9 @@
 
 #include "base/clock.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,27 +16,11 @@
 
 static const int64_t second_ns = 1000000000;
 
-static volatile sig_atomic_t stop_requested;
-
-static void request_stop(int signal_number) {
-  (void)signal_number;
-  stop_requested = 1;
-}
-
-void cli_child_guard_begin(cli_child_guard_t *guard) {
-  struct sigaction action = {.sa_handler = request_stop};
-  stop_requested = 0;
-  sigaction(SIGINT, &action, &guard->interrupt);
-  sigaction(SIGTERM, &action, &guard->terminate);
-}
-
-void cli_child_guard_end(const cli_child_guard_t *guard) {
-  sigaction(SIGINT, &guard->interrupt, NULL);
-  sigaction(SIGTERM, &guard->terminate, NULL);
-}
-
-bool cli_child_stopped(void) {
-  return stop_requested != 0;
+bool cli_child_self(char path[PATH_MAX]) {
+  ssize_t len = readlink("/proc/self/exe", path, PATH_MAX - 1);
+  if (len < 0) return false;
+  path[len] = '\0';
+  return true;
 }
 
 bool cli_child_file(char path[PATH_MAX]) {
@@ -48,10 +34,37 @@ bool cli_child_file(char path[PATH_MAX]) {
 }
 
 void cli_child_follow(pid_t parent) {
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
+  cli_stop_defaults();
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(1);
+}
+
+/* The parent of a process as /proc has it; 0 when it is gone. The name before it may hold anything. */
+static pid_t parent_of(pid_t pid) {
+  char path[64], text[512];
+  int parent = 0;
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  FILE *file = fopen(path, "re");
+  if (!file) return 0;
+  size_t got = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  text[got] = '\0';
+  const char *end = strrchr(text, ')');
+  return end && sscanf(end + 1, " %*c %d", &parent) == 1 ? parent : 0;
+}
+
+int cli_child_signal_below(pid_t pid, int signal_number) {
+  int count = 0;
+  DIR *dir = opendir("/proc");
+  if (!dir) return 0;
+  for (const struct dirent *entry; (entry = readdir(dir));) {
+    pid_t child = (pid_t)strtol(entry->d_name, NULL, 10);
+    if (child <= 0 || parent_of(child) != pid) continue;
+    count += cli_child_signal_below(child, signal_number);
+    count += kill(child, signal_number) == 0;
+  }
+  closedir(dir);
+  return count;
 }
 
 bool cli_child_wait(pid_t child, int limit_s, int grace_s, int *exit_code) {
@@ -69,10 +82,10 @@ bool cli_child_wait(pid_t child, int limit_s, int grace_s, int *exit_code) {
     }
     if (ended < 0 && errno != EINTR) return false;
     int64_t now_ns = ls_clock_ns();
-    bool over = stop_requested || (limit_s > 0 && now_ns - begin_ns > limit_s * second_ns);
+    bool over = cli_stop_requested() != 0 || (limit_s > 0 && now_ns - begin_ns > limit_s * second_ns);
     if (asked == 0 && over) {
       asked_ns = now_ns;
-      late = !stop_requested;
+      late = cli_stop_requested() == 0;
     }
     if (asked == 0 ? over : asked == 1 && now_ns - asked_ns > second_ns) {
       kill(child, SIGTERM);

@@ -1,5 +1,6 @@
 /* Entry: picks the command, prints its messages, turns its status into an exit code. */
 #include "cli/cli.h"
+#include "cli/stop.h"
 
 #include <lockstep/version.h>
 #include <string.h>
@@ -114,6 +115,8 @@ static int flush_output(ls_ctx_t *ctx, int code) {
 
 int main(int argc, char **argv) {
   cli_messages_t messages = {0};
+  int rank, size;
+  cli_stop_install(ls_comm_launched(&rank, &size));
   ls_ctx_t *ctx = ls_ctx_create(cli_messages_print, &messages);
   if (!ctx) {
     fputs("lockstep: error: out of memory\n", stderr);

@@ -26,16 +26,15 @@ static ls_status_t run_probe(ls_ctx_t *ctx, char *output) {
   ls_log(ctx, LS_LOG_INFO, "no profile of this machine yet: measuring it (lockstep probe --quick)");
   if (posix_spawn_file_actions_init(&actions) != 0)
     return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for starting the probe");
-  cli_child_guard_t guard;
-  cli_child_guard_begin(&guard);
+  cli_stop_t mode = cli_stop_mode(CLI_STOP_ASK);
   int error = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   if (error == 0) error = posix_spawn(&child, self, &actions, NULL, argv, environ);
   posix_spawn_file_actions_destroy(&actions);
   bool measured = error == 0 && cli_child_wait(child, 0, GRACE_S, &exit_code);
-  cli_child_guard_end(&guard);
+  cli_stop_mode(mode);
   if (error != 0) return ls_fail(ctx, LS_ERR_IO, "cannot start lockstep probe: %s", strerror(error));
   if (measured) return LS_OK;
-  if (cli_child_stopped() || exit_code == ls_status_exit_code(LS_ERR_INTERRUPTED))
+  if (cli_stop_requested() || exit_code == ls_status_exit_code(LS_ERR_INTERRUPTED))
     return ls_fail(ctx, LS_ERR_INTERRUPTED, "interrupted while measuring this machine");
   return ls_fail(ctx, LS_ERR_NOT_FOUND, "lockstep probe failed: there is no profile to plan with");
 }

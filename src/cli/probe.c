@@ -99,16 +99,15 @@ static int count_gpus(void) {
  * process does alone needs no such care. */
 static ls_status_t measure_with_children(ls_ctx_t *ctx, bool fast, const budget_t *budget,
                                          cli_probe_t *probe) {
-  cli_child_guard_t guard;
-  cli_child_guard_begin(&guard);
+  cli_stop_t mode = cli_stop_mode(CLI_STOP_ASK);
   cli_probe_memory(fast, count_gpus(), probe); /* before this process takes memory of the GPUs itself */
-  cli_child_guard_end(&guard);
-  if (cli_child_stopped()) goto stopped;
+  cli_stop_mode(mode);
+  if (cli_stop_requested()) goto stopped;
   int gpus = measure_gpus(budget, probe);
-  cli_child_guard_begin(&guard);
+  cli_stop_mode(CLI_STOP_ASK);
   cli_probe_worlds(ctx, fast, gpus, probe);
-  cli_child_guard_end(&guard);
-  if (!cli_child_stopped()) return LS_OK;
+  cli_stop_mode(mode);
+  if (!cli_stop_requested()) return LS_OK;
 stopped:
   return ls_fail(ctx, LS_ERR_INTERRUPTED, "interrupted while measuring; nothing was kept");
 }

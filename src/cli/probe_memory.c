@@ -42,9 +42,7 @@ static void describe(int which, char text[512]) {
 static bool train(const char *yaml, const char *out, const char *backend, int ranks, cli_probe_t *probe) {
   char self[PATH_MAX], command[] = "train", json[] = "--json", quiet[] = "--quiet", set[] = "--set", with[64],
                        count[] = "--ranks", number[16], file[PATH_MAX];
-  ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-  if (len <= 0) return false;
-  self[len] = '\0';
+  if (!cli_child_self(self)) return false;
   snprintf(file, sizeof file, "%s", yaml);
   snprintf(with, sizeof with, "parallel.backend=%s", backend);
   snprintf(number, sizeof number, "%d", ranks);
@@ -148,9 +146,9 @@ void cli_probe_memory(bool quick, int gpus, cli_probe_t *probe) {
     goto yaml;
   }
   fflush(NULL);
-  for (int ranks = 1; ranks > 0 && !cli_child_stopped(); ranks = cli_probe_next(ranks, cpus))
+  for (int ranks = 1; ranks > 0 && !cli_stop_requested(); ranks = cli_probe_next(ranks, cpus))
     one_world(yaml, out, "cpu", ranks, !quick, &first, probe);
-  for (int ranks = gpus > 0; ranks > 0 && !cli_child_stopped(); ranks = cli_probe_next(ranks, gpus))
+  for (int ranks = gpus > 0; ranks > 0 && !cli_stop_requested(); ranks = cli_probe_next(ranks, gpus))
     one_world(yaml, out, "cuda", ranks, false, &first, probe);
   unlink(out);
 yaml:

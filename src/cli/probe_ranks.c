@@ -131,7 +131,7 @@ static void one_world(ls_ctx_t *ctx, bool quick, int ranks, cli_probe_t *probe) 
 void cli_probe_worlds(ls_ctx_t *ctx, bool quick, int gpus, cli_probe_t *probe) {
   int cpus = ls_cpu_count(), most = cpus > gpus ? cpus : gpus;
   if (most < 2) cli_probe_note(probe, "collectives: one CPU and at most one GPU give one rank");
-  for (int ranks = cli_probe_next(1, most); ranks > 0 && !cli_child_stopped();
+  for (int ranks = cli_probe_next(1, most); ranks > 0 && !cli_stop_requested();
        ranks = cli_probe_next(ranks, most))
     one_world(ctx, quick, ranks, probe);
 }

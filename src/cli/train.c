@@ -1,20 +1,14 @@
 /* lockstep train: the run with a progress line, and its report. */
 #include "cli/planner.h"
 #include "cli/progress.h"
+#include "cli/stop.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
-
-static volatile sig_atomic_t stop_requested;
-static void request_stop(int signal_number) {
-  (void)signal_number;
-  stop_requested = 1;
-}
 
 static bool stop_hook(void *user) {
   (void)user;
-  return stop_requested != 0;
+  return cli_stop_requested() != 0;
 }
 
 static json_t *parts_json(const ls_step_parts_t *parts) {
@@ -195,25 +189,15 @@ static ls_status_t load(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args, ls_c
   return status == LS_OK ? cli_config_load_ranks(ctx, args, out) : status;
 }
 
-/* A second Ctrl-C ends the process. SIGUSR1 is what mpirun passes on without killing after it; the launcher
- * repeats it. */
-static void listen_for_stop(void) {
-  struct sigaction once = {.sa_handler = request_stop, .sa_flags = SA_RESETHAND},
-                   always = {.sa_handler = request_stop};
-  sigaction(SIGINT, &once, NULL);
-  sigaction(SIGTERM, &once, NULL);
-  sigaction(SIGUSR1, &always, NULL);
-}
-
 static ls_status_t run_with(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args) {
   ls_config_t *config;
   ls_world_t *world = NULL;
-  if (cli_ranks_started(args)) listen_for_stop(); /* the launcher may ask already */
+  if (cli_ranks_started(args)) cli_stop_mode(CLI_STOP_TWICE); /* the launcher may ask already */
   ls_status_t status = load(ctx, arena, args, &config);
   if (status != LS_OK) return cli_world_open(ctx, args->messages, 0, status, &world);
   status = cli_launch(ctx, args, (int)config->parallel.ranks);
   if (status == LS_OK) {
-    listen_for_stop();
+    cli_stop_mode(CLI_STOP_TWICE);
     status = cli_world_open(ctx, args->messages, config->parallel.deadline_s, status, &world);
   }
   if (status == LS_OK) status = leave(world, train_in(ctx, world, config, args));

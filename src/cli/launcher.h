@@ -1,0 +1,48 @@
+/* What starts the ranks: which mpirun is on PATH, and how it wants to be called. And what it has to say, told
+ * from what the ranks say. */
+#ifndef LS_CLI_LAUNCHER_H
+#define LS_CLI_LAUNCHER_H
+
+#include "base/base.h"
+
+#include <stdio.h>
+
+enum { CLI_LAUNCHER_ARGS = 8 };
+
+typedef struct {
+  const char *name;  /* "Open MPI 5" */
+  const char *match; /* in what `mpirun --version` prints; the first row that matches counts */
+  const char *args[CLI_LAUNCHER_ARGS]; /* before the number of ranks; ended by NULL */
+  const char *remedy;                  /* not NULL: it cannot start ranks of this program */
+} cli_launcher_t;
+
+/* The row for this `mpirun --version` output; NULL = none of them. */
+const cli_launcher_t *cli_launcher_match(const char *version);
+/* Runs `mpirun --version`. LS_ERR_UNSUPPORTED with the remedy when there is none, or none that can start
+ * ranks. */
+ls_status_t cli_launcher_find(ls_ctx_t *ctx, int ranks, const cli_launcher_t **launcher);
+
+/* Lines of the launcher in the stderr that it shares with the ranks: between rules of dashes, or beginning
+ * with
+ * "[host:pid]" or with its name. They are held back; what ranks say passes at once, also without a line's
+ * end. */
+enum { CLI_NOISE_BYTES = 16384, CLI_NOISE_LINE_BYTES = 1024 };
+typedef struct {
+  FILE *to;        /* where ranks' lines go */
+  bool show_all;   /* the launcher's lines, too */
+  bool passing;    /* the line that has begun is a rank's */
+  bool ruled;      /* between two rules */
+  bool error_said; /* a rank has reported an error */
+  int line_bytes, text_bytes;
+  char line[CLI_NOISE_LINE_BYTES];
+  char text[CLI_NOISE_BYTES]; /* the launcher's lines; what does not fit is dropped */
+} cli_noise_t;
+
+void cli_noise_add(cli_noise_t *noise, const char *bytes, size_t size_bytes);
+void cli_noise_end(cli_noise_t *noise); /* a last line without an end */
+/* The rank that was ended by a signal, and which, as the launcher says; false when it does not say so. */
+bool cli_noise_signal(const cli_noise_t *noise, int *rank, int *signal_number);
+/* The launcher's last paragraph in one line. "" = none. */
+void cli_noise_reason(const cli_noise_t *noise, char reason[256]);
+
+#endif

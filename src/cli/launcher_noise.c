@@ -1,0 +1,122 @@
+/* A launcher speaks on the stream of the ranks, in blocks between rules of dashes and in lines with a prefix.
+ * The first characters of a line tell whose it is, so only lines that begin like the launcher's wait for
+ * their end. */
+#include "cli/launcher.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { RULE_DASHES = 20 };
+static const char *const prefixes[] = {
+    "[",    "mpirun:",    "prterun:",   "prte:",   "orterun:", "PMIX ERROR",   "***",
+    "PMIx", "PRTE ERROR", "ORTE ERROR", "mpirun ", "prterun ", "Primary job ", "--------"};
+
+/* Whether the line can still be the launcher's. */
+static bool may_be_noise(const cli_noise_t *n) {
+  static const char own[] = "lockstep: "; /* even where it has got between two rules */
+  if (n->ruled) return n->line_bytes < (int)sizeof own - 1 || strncmp(n->line, own, sizeof own - 1) != 0;
+  for (int i = 0; i < LS_COUNT(prefixes); i++) {
+    size_t len = strlen(prefixes[i]), have = (size_t)n->line_bytes;
+    if (strncmp(prefixes[i], n->line, have < len ? have : len) == 0) return true;
+  }
+  return false;
+}
+
+static bool is_rule(const char *line) {
+  size_t dashes = strspn(line, "-");
+  return dashes >= RULE_DASHES && line[dashes + strspn(line + dashes, " \r")] == '\0';
+}
+
+static void keep(cli_noise_t *n) {
+  int size = (int)strlen(n->line);
+  if (n->text_bytes + size + 2 > CLI_NOISE_BYTES) return;
+  memcpy(n->text + n->text_bytes, n->line, (size_t)size);
+  n->text_bytes += size;
+  n->text[n->text_bytes++] = '\n';
+  n->text[n->text_bytes] = '\0';
+}
+
+/* A held line is complete (or too long, and then taken as it is). */
+static void hold(cli_noise_t *n) {
+  n->line[n->line_bytes] = '\0';
+  if (n->show_all) fprintf(n->to, "%s\n", n->line);
+  if (is_rule(n->line)) {
+    n->ruled = !n->ruled;
+    n->line[0] = '\0'; /* what follows is another paragraph */
+  }
+  keep(n);
+  n->line_bytes = 0;
+}
+
+void cli_noise_add(cli_noise_t *n, const char *bytes, size_t size_bytes) {
+  for (size_t i = 0; i < size_bytes; i++) {
+    char c = bytes[i];
+    if (n->passing) {
+      fputc(c, n->to);
+      if (n->line_bytes < CLI_NOISE_LINE_BYTES - 1) n->line[n->line_bytes++] = c;
+    } else if (c != '\n' && n->line_bytes < CLI_NOISE_LINE_BYTES - 1) {
+      n->line[n->line_bytes++] = c;
+      n->passing = !may_be_noise(n);
+      if (n->passing) fwrite(n->line, 1, (size_t)n->line_bytes, n->to);
+    } else if (n->line_bytes == 0 && !n->ruled) {
+      fputc(c, n->to);
+    } else {
+      hold(n);
+    }
+    if (c != '\n') continue;
+    n->line[n->line_bytes] = '\0';
+    if (n->passing && strstr(n->line, "lockstep: error:")) n->error_said = true;
+    n->passing = false;
+    n->line_bytes = 0;
+  }
+  fflush(n->to);
+}
+
+void cli_noise_end(cli_noise_t *n) {
+  if (n->line_bytes > 0 && !n->passing) cli_noise_add(n, "\n", 1);
+}
+
+bool cli_noise_signal(const cli_noise_t *n, int *rank, int *signal_number) {
+  static const char ended[] = "exited on signal ";
+  const char *at = strstr(n->text, ended);
+  if (!at) return false;
+  *signal_number = atoi(at + sizeof ended - 1);
+  *rank = -1;
+  for (const char *r = n->text; (r = strstr(r, "process rank ")) && r < at; r++)
+    *rank = atoi(r + strlen("process rank "));
+  return *signal_number > 0;
+}
+
+/* Of "[host:pid] [[1,0],0] ORTE_ERROR_LOG: ..." what follows the brackets. */
+static const char *without_origin(const char *line) {
+  while (*line == '[') {
+    const char *end = strstr(line, "] ");
+    if (!end) break;
+    line = end + 2;
+  }
+  return line + strspn(line, " ");
+}
+
+/* Appends [text, text + size) to the paragraph, with a space between. */
+static void append(char reason[256], const char *text, size_t size) {
+  size_t used = strlen(reason);
+  snprintf(reason + used, 256 - used, "%s%.*s", used > 0 ? " " : "", (int)(size < 255 ? size : 255), text);
+}
+
+void cli_noise_reason(const cli_noise_t *n, char reason[256]) {
+  bool paragraph_ended = true;
+  reason[0] = '\0';
+  for (const char *line = n->text; *line;) {
+    size_t len = strcspn(line, "\n");
+    const char *text = without_origin(line), *end = line + len;
+    size_t size = text < end ? (size_t)(end - text) : 0;
+    const char *forwarded = strstr(text, "Forwarding signal");
+    if (size == 0 || text > line) paragraph_ended = true;
+    if (size > 0 && !(forwarded && forwarded < end)) {
+      if (paragraph_ended) reason[0] = '\0';
+      append(reason, text, size);
+      paragraph_ended = false;
+    }
+    line = end + (*end == '\n');
+  }
+}

@@ -1,0 +1,101 @@
+/* One handler for all of them; what it does is the mode. No SA_RESTART: calls that a signal interrupts are
+ * repeated by who makes them, because under TSan a handler runs only when the interrupted call returns. */
+#include "cli/stop.h"
+
+#include "base/base.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+  int number;
+  const char *name;
+} ending[] = {{SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"},     {SIGTERM, "SIGTERM"},
+              {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}, {SIGALRM, "SIGALRM"},     {SIGVTALRM, "SIGVTALRM"},
+              {SIGPROF, "SIGPROF"}, {SIGIO, "SIGIO"},     {SIGSTKFLT, "SIGSTKFLT"}, {SIGPWR, "SIGPWR"},
+              {SIGXCPU, "SIGXCPU"}};
+static const int file_signals[] = {SIGPIPE, SIGXFSZ};
+
+static volatile sig_atomic_t mode, silent, requested, insisted, held;
+
+const char *cli_stop_name(int signal_number) {
+  for (int i = 0; i < LS_COUNT(ending); i++)
+    if (ending[i].number == signal_number) return ending[i].name;
+  return "a signal";
+}
+
+static void say(const char *text) {
+  ssize_t unheard = write(STDERR_FILENO, text, strlen(text));
+  (void)unheard;
+}
+
+static void end_now(int number) {
+  if (!silent) {
+    say("lockstep: error: interrupted by ");
+    say(cli_stop_name(number));
+    say("\n");
+  }
+  _exit(ls_status_exit_code(LS_ERR_INTERRUPTED));
+}
+
+static void on_stop(int number) {
+  if (!requested) requested = number;
+  if ((number == SIGINT || number == SIGTERM || number == SIGQUIT) && insisted < 2) insisted = insisted + 1;
+  if (mode == CLI_STOP_NOW || (mode == CLI_STOP_TWICE && insisted > 1)) end_now(number);
+}
+
+static void on_hold(int number) {
+  (void)number;
+  held = 1;
+}
+
+static void install(int number, void (*handler)(int)) {
+  struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+  sigaction(number, &action, NULL);
+}
+
+static bool ignored(int number) {
+  struct sigaction action;
+  return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+void cli_stop_install(bool be_silent) {
+  silent = be_silent;
+  for (int i = 0; i < LS_COUNT(ending); i++)
+    if (ending[i].number != SIGHUP || !ignored(SIGHUP)) install(ending[i].number, on_stop);
+  for (int i = 0; i < LS_COUNT(file_signals); i++)
+    install(file_signals[i], SIG_IGN);
+}
+
+cli_stop_t cli_stop_mode(cli_stop_t next) {
+  cli_stop_t before = (cli_stop_t)mode;
+  mode = (sig_atomic_t)next;
+  return before;
+}
+
+int cli_stop_requested(void) {
+  return requested;
+}
+
+bool cli_stop_forced(void) {
+  return insisted > 1;
+}
+
+void cli_stop_hold(void) {
+  if (!ignored(SIGTSTP)) install(SIGTSTP, on_hold);
+}
+
+bool cli_stop_held(void) {
+  bool now = held != 0;
+  held = 0;
+  return now;
+}
+
+void cli_stop_defaults(void) {
+  for (int i = 0; i < LS_COUNT(ending); i++)
+    if (ending[i].number != SIGHUP || !ignored(SIGHUP)) install(ending[i].number, SIG_DFL);
+  for (int i = 0; i < LS_COUNT(file_signals); i++)
+    install(file_signals[i], SIG_DFL);
+  if (!ignored(SIGTSTP)) install(SIGTSTP, SIG_DFL);
+}

@@ -1,0 +1,32 @@
+/* Signals that ask this process to end: every one that comes from outside and by default ends a process. The
+ * only place that installs handlers. Each is handled on the alternate stack where the thread has one. */
+#ifndef LS_CLI_STOP_H
+#define LS_CLI_STOP_H
+
+#include <stdbool.h>
+
+typedef enum {
+  CLI_STOP_NOW,  /* the process says so and ends with exit code 130 */
+  CLI_STOP_ASK,  /* only what the calls below tell changes */
+  CLI_STOP_TWICE /* as ASK; a second SIGINT, SIGTERM or SIGQUIT ends the process */
+} cli_stop_t;
+
+/* Once, in main: CLI_STOP_NOW (`silent`: without a word, because a launcher speaks). A SIGHUP that is ignored
+ * stays so (nohup). SIGPIPE and SIGXFSZ are ignored from here on: writing then fails with EPIPE or EFBIG. */
+void cli_stop_install(bool silent);
+/* Returns the mode before. */
+cli_stop_t cli_stop_mode(cli_stop_t mode);
+/* The first signal since cli_stop_install, 0 = none; and whether SIGINT, SIGTERM or SIGQUIT came twice. */
+int cli_stop_requested(void);
+bool cli_stop_forced(void);
+const char *cli_stop_name(int signal_number); /* "SIGTERM" */
+
+/* From here on SIGTSTP (Ctrl-Z) only sets what the second call tells, once: the caller has to stop the
+ * process. */
+void cli_stop_hold(void);
+bool cli_stop_held(void);
+
+/* In a child, before another program takes its place: all signals as they are by default. */
+void cli_stop_defaults(void);
+
+#endif

@@ -1,0 +1,56 @@
+#!/bin/sh
+# Launchers of other versions, played by scripts on PATH: how they are called, and how their failures are told.
+set -eu
+. "$(dirname "$0")/lib.sh"
+mkdir "$work/bin"
+PATH=$work/bin:$PATH
+cat >"$work/c.yaml" <<Y
+model: {input: [1], loss: mse, layers: [{dense: {units: 1}}]}
+data: {kind: synthetic, samples: 64}
+train: {batch: 4, epochs: 1}
+parallel: {strategy: ddp, ranks: 2, backend: cpu}
+Y
+# launcher VERSION-TEXT [SCRIPT]: an mpirun that says so, writes its arguments into the file "called" and goes on with the script
+launcher() {
+  printf '#!/bin/sh\nif [ "$1" = --version ]; then\n  echo "%s"\n  exit 0\nfi\necho "$@" >"%s/called"\n%s\n' "$1" "$work" "${2:-exit 0}" \
+    >"$work/bin/mpirun"
+  chmod +x "$work/bin/mpirun"
+}
+called() {
+  grep -q -e "$1" "$work/called" || fail "mpirun was called with: $(cat "$work/called"), not with $1"
+}
+launcher 'mpirun (Open MPI) 4.1.4'
+"$program" train "$work/c.yaml"
+called '^--oversubscribe --bind-to none -np 2 '
+launcher 'mpirun (Open MPI) 5.0.7'
+"$program" train "$work/c.yaml"
+called '^--map-by :OVERSUBSCRIBE --bind-to none -np 2 '
+if grep -q -e ' -q ' "$work/called"; then fail "Open MPI 5 refuses -q"; fi
+launcher 'HYDRA build details:'
+expect 7 'mpirun is that of MPICH (Hydra).*put the mpirun of Open MPI first on PATH' train "$work/c.yaml"
+launcher 'Intel(R) MPI Library for Linux* OS, Version 2021.11'
+expect 7 'mpirun is that of Intel MPI' train "$work/c.yaml"
+launcher 'slurm 22.05.8'
+expect 7 "mpirun is that of Slurm's srun.*srun -n RANKS lockstep" train "$work/c.yaml"
+launcher 'my launcher 1.0'
+expect 7 'does not know (mpirun --version says "my launcher 1.0")' train "$work/c.yaml"
+
+# an exit code above 128 is no signal where none is named
+launcher 'mpirun (Open MPI) 5.0.7' 'printf -- "%s\nThe option -q is not\nknown here.\n%s\n" ------------------------- ------------------------- >&2; exit 213'
+expect 7 'could not run the ranks; it says: The option -q is not known here\. (--verbose' train "$work/c.yaml"
+if grep -q 'signal\|^---' "$work/err"; then fail "the launcher's own exit code: $(cat "$work/err")"; fi
+launcher 'mpirun (Open MPI) 5.0.7' 'echo "prterun noticed that process rank 1 with PID 7 on node x exited on signal 11 (Segmentation fault)." >&2; exit 139'
+expect 139 'error: rank 1 was ended by signal 11 (Segmentation fault)' train "$work/c.yaml"
+launcher 'mpirun (Open MPI) 4.1.4' 'echo "[x:1] [[1,0],0] ORTE_ERROR_LOG: Out of resource in file a.c at line 3" >&2; exit 1'
+expect 7 'it says: ORTE_ERROR_LOG: Out of resource' train "$work/c.yaml"
+expect 7 '^\[x:1\] \[\[1,0\],0\] ORTE_ERROR_LOG' train "$work/c.yaml" --verbose
+launcher 'mpirun (Open MPI) 4.1.4' 'echo "[x:1] noise" >&2; echo "lockstep: error: rank 1: bad" >&2; exit 4'
+expect 4 '^lockstep: error: rank 1: bad$' train "$work/c.yaml"
+if grep -q noise "$work/err"; then fail "the launcher's lines beside a rank's error: $(cat "$work/err")"; fi
+mkdir "$work/gone"
+got=0
+(cd "$work/gone" && rmdir "$work/gone" && launcher 'mpirun (Open MPI) 4.1.4' 'exit 1' && exec "$program" train "$work/c.yaml") \
+  2>"$work/err" || got=$?
+[ $got = 7 ] || fail "in a deleted folder: exit code $got: $(cat "$work/err")"
+grep -q 'the current folder has been deleted: change to one that exists' "$work/err" || fail "in a deleted folder: $(cat "$work/err")"
+echo ok

@@ -1,0 +1,114 @@
+#!/bin/sh
+# Signals at random moments of a training with large products: it saves, ends with 130 and can go on. LOCKSTEP_SIGNALS: how many per world.
+set -eu
+. "$(dirname "$0")/lib.sh"
+runs=${LOCKSTEP_SIGNALS:-6}
+seed=${LOCKSTEP_SEED:-$(date +%s)}
+echo "random seed $seed"
+OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM PRTE_ALLOW_RUN_AS_ROOT PRTE_ALLOW_RUN_AS_ROOT_CONFIRM
+cat >"$work/c.yaml" <<Y
+model: {preset: mlp-medium}
+data: {kind: synthetic, samples: 2000}
+train: {batch: 256, steps: 1000000, evaluate_every: 0, checkpoint: {dir: $work/run, keep: 1}}
+parallel: {backend: cpu, threads: 1, deadline_s: 20}
+Y
+
+# under_way PID: the training has begun (it says so at the end of an epoch)
+under_way() {
+  tries=0
+  until grep -qs "^step " "$work/err"; do
+    tries=$((tries + 1))
+    [ $tries -lt 600 ] && kill -0 "$1" 2>/dev/null || fail "the training did not begin: $(cat "$work/err")"
+    sleep 0.1
+  done
+}
+# moment N: a random part of a second
+moment() {
+  awk -v s="$seed" -v n="$1" 'BEGIN { srand(s + n); printf "%.3f", 0.3 * rand() }'
+}
+nothing_left() {
+  if grep -l "$work/c[.]yaml" /proc/[0-9]*/cmdline >"$work/left" 2>/dev/null; then
+    fail "after $1: still there: $(cat "$work/left")"
+  fi
+}
+# interrupted NAME SIGNAL COMMAND...: the N-th life under this signal
+count=0
+interrupted() {
+  name=$1 signal=$2
+  shift 2
+  count=$((count + 1))
+  rm -f "$work/err"
+  "$@" >"$work/out" 2>"$work/err" &
+  pid=$!
+  under_way $pid
+  sleep "$(moment $count)"
+  kill -"$signal" $pid
+  got=0
+  wait $pid || got=$?
+  [ $got = 130 ] || fail "$name, SIG$signal: exit code $got: $(tail -5 "$work/err")"
+  nothing_left "$name, SIG$signal"
+  grep -q 'interrupted after' "$work/err" || fail "$name, SIG$signal: no word: $(tail -5 "$work/err")"
+  steps=$(sed -n 's/.*interrupted after \([0-9]*\) of.*/\1/p' "$work/err")
+  [ -f "$work/run/$(printf 'step-%012d' "$steps")/manifest.json" ] || fail "$name, SIG$signal: step $steps was not saved"
+}
+
+resume=
+for n in $(seq "$runs"); do
+  signal=$(echo TERM INT USR1 HUP USR2 QUIT ALRM | cut -d' ' -f$((n % 7 + 1)))
+  # shellcheck disable=SC2086 # a word or nothing
+  interrupted "one rank" "$signal" "$program" train "$work/c.yaml" $resume
+  resume=--resume
+done
+echo "one rank: $runs of $runs saved and went on"
+command -v mpirun >/dev/null 2>&1 || { echo "no mpirun: one rank only"; exit 0; }
+for n in $(seq "$runs"); do
+  signal=$(echo TERM INT USR1 HUP USR2 QUIT ALRM | cut -d' ' -f$((n % 7 + 1)))
+  interrupted "two ranks" "$signal" "$program" train "$work/c.yaml" --set parallel.strategy=ddp --ranks 2 --resume
+done
+echo "two ranks: $runs of $runs saved and went on"
+for n in $(seq $(((runs + 2) / 3))); do
+  interrupted "mpirun of one's own" USR1 mpirun --bind-to none --map-by :OVERSUBSCRIBE -np 2 "$program" train "$work/c.yaml" \
+    --set parallel.strategy=ddp --resume
+done
+echo "SIGUSR1 to an mpirun of one's own: $n of $n saved and went on"
+
+# Ctrl-Z stops the ranks too, and they go on without a deadline having passed
+rm -f "$work/err"
+"$program" train "$work/c.yaml" --set parallel.strategy=ddp --set parallel.deadline_s=2 --ranks 2 --resume >"$work/out" 2>"$work/err" &
+pid=$!
+under_way $pid
+kill -TSTP $pid
+states() { # of all processes of the run, one letter each
+  for file in $(grep -l "$work/c[.]yaml" /proc/[0-9]*/cmdline 2>/dev/null); do
+    sed -n 's/^State:[^A-Za-z]*\([A-Za-z]\).*/\1/p' "${file%cmdline}status" 2>/dev/null || true
+  done | sort -u | tr -d '\n'
+}
+tries=0
+until [ "$(states)" = T ]; do
+  tries=$((tries + 1))
+  [ $tries -lt 100 ] || fail "after Ctrl-Z processes are in states $(states), not all stopped"
+  sleep 0.1
+done
+sleep 3 # longer than the deadline
+kill -CONT $pid
+lines=$(wc -l <"$work/err")
+tries=0
+until [ "$(wc -l <"$work/err")" -gt "$((lines + 2))" ]; do
+  tries=$((tries + 1))
+  [ $tries -lt 300 ] || fail "the run did not go on after SIGCONT: $(tail -5 "$work/err")"
+  sleep 0.1
+done
+kill -TERM $pid
+got=0
+wait $pid || got=$?
+[ $got = 130 ] || fail "stopped and gone on: exit code $got: $(tail -5 "$work/err")"
+
+# a file limit is an error with words
+got=0
+(ulimit -f 100 && exec "$program" train "$work/c.yaml" --set train.checkpoint.dir="$work/limited" --set train.steps=2 --quiet) \
+  >"$work/out" 2>"$work/err" || got=$?
+[ $got = 5 ] || fail "with ulimit -f 100: exit code $got: $(cat "$work/err")"
+grep -q 'cannot be written: File too large' "$work/err" || fail "with ulimit -f 100: $(cat "$work/err")"
+echo ok
