@@ -34,7 +34,6 @@ bool cli_child_file(char path[PATH_MAX]) {
 }
 
 void cli_child_follow(pid_t parent) {
-  cli_stop_defaults();
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(1);
 }

@@ -14,8 +14,7 @@ bool cli_child_self(char path[PATH_MAX]);
 /* An empty file in TMPDIR for what a child leaves; the caller unlinks it. False: errno says why. */
 bool cli_child_file(char path[PATH_MAX]);
 
-/* In a forked child: signals as they are by default, and none of it outlives the parent (its id as it was
- * before the fork). */
+/* In a forked child: it does not outlive the parent (its id as it was before the fork). */
 void cli_child_follow(pid_t parent);
 
 /* Sends a signal to all processes below `pid` on this host, children's children first. Returns how many. */

@@ -18,7 +18,7 @@ Y
 # under_way PID: the training has begun (it says so at the end of an epoch)
 under_way() {
   tries=0
-  until grep -qs "^step " "$work/err"; do
+  until grep -qs "step [0-9]" "$work/err"; do
     tries=$((tries + 1))
     [ $tries -lt 600 ] && kill -0 "$1" 2>/dev/null || fail "the training did not begin: $(cat "$work/err")"
     sleep 0.1
