@@ -123,6 +123,7 @@ static ls_status_t time_out(ls_region_t *region, const ls_collective_t *c, int r
 /* The long wait: asleep until a peer announces something. */
 static ls_status_t sleep_until(ls_region_t *region, const ls_collective_t *c, int rank, phase_t phase,
                                int64_t deadline_ns) {
+  int64_t looked_ns = 0;
   ls_region_slot_t *own = region->slot[region->comm->rank];
   ls_status_t status;
   for (bool done;;) {
@@ -130,7 +131,7 @@ static ls_status_t sleep_until(ls_region_t *region, const ls_collective_t *c, in
     atomic_store(&own->sleeping, 1);
     status = look(region, c, rank, phase, &done);
     if (status != LS_OK || done) break;
-    int64_t left_ns = deadline_ns - ls_clock_ns();
+    int64_t now_ns = ls_clock_look(&looked_ns, &deadline_ns), left_ns = deadline_ns - now_ns;
     if (left_ns <= 0) {
       status = time_out(region, c, rank);
       break;

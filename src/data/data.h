@@ -122,6 +122,7 @@ typedef struct {
   float (*lr)(void *user, int64_t step); /* NULL: 0. A loader calls it from its own thread */
   void *lr_user;
   int threads; /* that a loader fills a batch with; 0, 1: its own alone */
+  int64_t deadline_ns; /* of a wait for the loader's thread; 0 = none */
 } ls_loader_plan_t;
 
 /* Fills one step's batch now; pure function of its arguments. Weights are 1 / (valid rows of the global
@@ -141,7 +142,7 @@ ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const l
                              ls_loader_t **loader);
 void ls_loader_destroy(ls_loader_t *loader);
 /* Blocks until step's slot is filled. Steps at or after total_steps return at once (padding is never run). */
-void ls_loader_acquire(ls_loader_t *loader, int64_t step);
+ls_status_t ls_loader_acquire(ls_loader_t *loader, int64_t step);
 /* The step's slot, and those of all steps before it, may be refilled. */
 void ls_loader_release(ls_loader_t *loader, int64_t step);
 

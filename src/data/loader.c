@@ -9,7 +9,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
+enum { SLICE_NS = 100000000 }; /* of a wait with a deadline */
 enum { SPINS = 200 /* about a microsecond: shorter than going to sleep and being woken */ };
 
 struct ls_loader {
@@ -27,6 +29,7 @@ struct ls_loader {
   _Atomic int64_t filled; /* steps below are in their slots */
   int64_t released;       /* steps below may be overwritten */
   bool stop;
+  bool lost; /* the thread did not answer within the deadline; of the calling thread */
 };
 
 /* Waits until the slot of `step` is free; false when the loader is being destroyed. */
@@ -126,9 +129,52 @@ free_loader:
   return status;
 }
 
+static struct timespec slice_end(void) {
+  struct timespec at;
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  int64_t ns = at.tv_nsec + SLICE_NS;
+  return (struct timespec){.tv_sec = at.tv_sec + ns / 1000000000, .tv_nsec = ns % 1000000000};
+}
+
+/* Whether the deadline allows one more slice. Slices are counted, not hours: the time in which the process
+ * was stopped is not part of a wait. */
+static bool more(const ls_loader_t *l, int slices) {
+  return l->plan.deadline_ns <= 0 || (int64_t)slices * SLICE_NS < l->plan.deadline_ns;
+}
+
+/* For the loop's side, which must not wait for ever for a lock whose holder has vanished. */
+static bool lock_within(ls_loader_t *l) {
+  if (pthread_mutex_trylock(&l->lock) == 0) return true;
+  for (int slice = 0; more(l, slice); slice++) {
+    const struct timespec until = slice_end();
+    if (pthread_mutex_clocklock(&l->lock, CLOCK_MONOTONIC, &until) == 0) return true;
+  }
+  l->lost = true;
+  return false;
+}
+
+static bool is_filled(const ls_loader_t *l, int64_t step) {
+  return atomic_load_explicit(&l->filled, memory_order_acquire) > step;
+}
+
+/* Until the step's batch is there or the deadline has passed. */
+static bool wait_filled(ls_loader_t *l, int64_t step) {
+  for (int slice = 0; more(l, slice); slice++) {
+    const struct timespec until = slice_end();
+    if (!lock_within(l)) return false;
+    int error = 0;
+    while (!is_filled(l, step) && error == 0)
+      error = pthread_cond_clockwait(&l->changed_filled, &l->lock, CLOCK_MONOTONIC, &until);
+    pthread_mutex_unlock(&l->lock);
+    if (is_filled(l, step)) return true;
+  }
+  l->lost = true;
+  return false;
+}
+
 void ls_loader_destroy(ls_loader_t *l) {
   if (!l) return;
-  pthread_mutex_lock(&l->lock);
+  if (l->lost || !lock_within(l)) return; /* what a thread may still use is not freed */
   l->stop = true;
   pthread_cond_signal(&l->changed_released);
   pthread_mutex_unlock(&l->lock);
@@ -147,20 +193,21 @@ static inline void relax(void) {
 #endif
 }
 
-void ls_loader_acquire(ls_loader_t *l, int64_t step) {
-  if (step >= l->plan.total_steps) return;
+ls_status_t ls_loader_acquire(ls_loader_t *l, int64_t step) {
+  if (step >= l->plan.total_steps) return LS_OK;
   for (int i = 0; i < SPINS; i++) {
-    if (atomic_load_explicit(&l->filled, memory_order_acquire) > step) return;
+    if (is_filled(l, step)) return LS_OK;
     relax();
   }
-  pthread_mutex_lock(&l->lock);
-  while (atomic_load_explicit(&l->filled, memory_order_relaxed) <= step)
-    pthread_cond_wait(&l->changed_filled, &l->lock);
-  pthread_mutex_unlock(&l->lock);
+  if (wait_filled(l, step)) return LS_OK;
+  return ls_fail(l->ctx, LS_ERR_TIMEOUT,
+                 "step %" PRId64
+                 ": its batch was not there within %.3f s: the thread that loads data does not answer",
+                 step, (double)l->plan.deadline_ns * 1e-9);
 }
 
 void ls_loader_release(ls_loader_t *l, int64_t step) {
-  pthread_mutex_lock(&l->lock);
+  if (l->lost || !lock_within(l)) return; /* the next acquire says so */
   if (step >= l->released) l->released = step + 1;
   pthread_cond_signal(&l->changed_released);
   pthread_mutex_unlock(&l->lock);

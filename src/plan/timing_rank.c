@@ -206,8 +206,8 @@ ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r) {
                    .warmup = WARMUP_STEPS};
   int64_t last_ns = watch.begin_ns, begun_ns = last_ns, finished = 0;
   bool stop = false;
-  ls_loader_acquire(r->loader, 0);
-  ls_status_t status = ls_run_prime(r->run, 0);
+  ls_status_t status = ls_loader_acquire(r->loader, 0);
+  if (status == LS_OK) status = ls_run_prime(r->run, 0);
   r->steps = 0;
   for (int64_t step = 0; status == LS_OK && !stop; step++) {
     if (!meet(r->pace)) break;
@@ -216,8 +216,8 @@ ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r) {
       keep_period(r, (double)(now_ns - begun_ns));
       last_ns = begun_ns = now_ns;
     }
-    ls_loader_acquire(r->loader, step + lag);
-    status = ls_run_launch(r->run, (int)(step % LS_TRAIN_SLOTS));
+    status = ls_loader_acquire(r->loader, step + lag);
+    if (status == LS_OK) status = ls_run_launch(r->run, (int)(step % LS_TRAIN_SLOTS));
     for (; finished < step + 1 - lag && status == LS_OK; finished++) {
       status = ls_run_wait(r->run, (int)(finished % LS_TRAIN_SLOTS), NULL);
       ls_loader_release(r->loader, finished);

@@ -57,6 +57,7 @@ static ls_status_t start_loader(ls_loop_t *loop) {
       .total_steps = t->total_steps,
       .lr = rate_at,
       .lr_user = t,
+      .deadline_ns = t->world->comm->deadline_ns,
       .threads = ls_train_loader_threads(t->backend, t->threads, t->share.count, t->data_rows > 0)};
   ls_batch_t slots[LS_TRAIN_SLOTS];
   for (int i = 0; i < LS_TRAIN_SLOTS; i++)
@@ -192,16 +193,16 @@ static ls_status_t run_steps(ls_loop_t *loop) {
   ls_status_t status = LS_OK;
   int64_t finished = t->step; /* steps whose numbers have been seen */
   loop->last_done_ns = ls_clock_ns();
-  ls_loader_acquire(loop->loader, t->step);
-  if (t->step < t->total_steps) status = ls_run_prime(t->train.run, slot_of(t->step));
+  status = ls_loader_acquire(loop->loader, t->step);
+  if (status == LS_OK && t->step < t->total_steps) status = ls_run_prime(t->train.run, slot_of(t->step));
   for (int64_t step = t->step; step < t->total_steps && status == LS_OK; step++) {
     bool stop = false;
     ls_comm_set_step(t->world->comm, step);
     ls_comm_set_step(t->data_comm, step);
-    ls_loader_acquire(loop->loader,
-                      step + loop->lag); /* with a copy lane the next batch travels during this step */
+    /* with a copy lane the next batch travels during this step */
+    status = ls_loader_acquire(loop->loader, step + loop->lag);
     loop->launched_ns[slot_of(step)] = ls_clock_ns();
-    status = ls_run_launch(t->train.run, slot_of(step));
+    if (status == LS_OK) status = ls_run_launch(t->train.run, slot_of(step));
     bool due = evaluate_due(t, step + 1) || save_due(t, step + 1);
     int64_t until = due || step + 1 == t->total_steps ? step + 1 : step + 1 - loop->lag;
     for (; finished < until && status == LS_OK; finished++) {

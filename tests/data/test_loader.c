@@ -2,6 +2,8 @@
  * can be stopped at any time. */
 #include "batches.h"
 
+#include <pthread.h>
+
 enum { ROWS = 50, STEPS = 40, SLOTS_MAX = 4 };
 
 typedef struct {
@@ -175,6 +177,30 @@ static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
   return status;
 }
 
+/* A loading thread that is gone: the loop is told after the deadline, and nothing waits for the thread. */
+static float vanish(void *user, int64_t step) {
+  if (step == 3) pthread_exit(NULL);
+  return rate(user, step);
+}
+
+static void a_thread_that_vanishes_ends_the_wait_by_the_deadline(void **state) {
+  (void)state;
+  bench_t *b = bench_open();
+  ls_loader_t *l;
+  b->plan.lr = vanish;
+  b->plan.deadline_ns = 300000000;
+  assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->plan, 0, 2, b->slots, &l), LS_OK);
+  for (int64_t step = 0; step < 3; step++) {
+    assert_int_equal(ls_loader_acquire(l, step), LS_OK);
+    ls_loader_release(l, step);
+  }
+  assert_int_equal(ls_loader_acquire(l, 3), LS_ERR_TIMEOUT);
+  assert_non_null(strstr(ls_ctx_error(b->said.ctx), "step 3: its batch was not there within 0.300 s"));
+  ls_loader_release(l, 2);
+  ls_loader_destroy(l);
+  bench_close(b);
+}
+
 static void test_memory(void **state) {
   (void)state;
   bench_t *b = bench_open();
@@ -183,8 +209,11 @@ static void test_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_fill), cmocka_unit_test(test_holds_slots),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_fill),
+                                     cmocka_unit_test(test_holds_slots),
                                      cmocka_unit_test(test_destroy_at_any_time),
-                                     cmocka_unit_test(test_refuses), cmocka_unit_test(test_memory)};
+                                     cmocka_unit_test(test_refuses),
+                                     cmocka_unit_test(test_memory),
+                                     cmocka_unit_test(a_thread_that_vanishes_ends_the_wait_by_the_deadline)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,12 +28,13 @@ static int first_pending(MPI_Request *request, int count) {
 
 ls_status_t ls_mpi_wait(pthread_mutex_t *lock, int64_t deadline_ns, MPI_Request *request, int count,
                         int *pending, int *error) {
-  const int64_t start_ns = ls_clock_ns();
+  int64_t start_ns = ls_clock_ns(), looked_ns = 0;
   for (;;) {
     int done = 0;
     if (lock) pthread_mutex_lock(lock);
     *error = MPI_Testall(count, request, &done, MPI_STATUSES_IGNORE);
-    int64_t waited_ns = ls_clock_ns() - start_ns;
+    int64_t waited_ns = ls_clock_look(&looked_ns, &start_ns);
+    waited_ns -= start_ns;
     bool late = !done && waited_ns >= deadline_ns;
     if (late) *pending = first_pending(request, count);
     if (lock) pthread_mutex_unlock(lock);
