@@ -1,4 +1,4 @@
-/* What a product of the library holds beside its matrices while it runs. oneDNN 2.x packs blocks of both
+/* What a product of the library holds beside its matrices while it runs. oneDNN 2 and 3 pack blocks of both
  * factors into one block of memory, or, where packing would not pay, multiplies from the matrices themselves
  * with a small workspace. Which of the two, and how large blocks are, are its own rules for one thread, found
  * in its source (src/cpu/x64/gemm, gemm_driver.cpp and gemm_info.cpp) and held against what it allocates in
@@ -65,7 +65,7 @@ static const rules_t avx512 = {.unit_m = 48,
                                .most_n = 384,
                                .most_k = 384,
                                .whole_k = 384,
-                               .workspace_bytes = 73984,
+                               .workspace_bytes = 74176,
                                .packs = packs_avx512};
 static const rules_t avx2 = {.unit_m = 24,
                              .unit_n = 4,
@@ -73,7 +73,7 @@ static const rules_t avx2 = {.unit_m = 24,
                              .most_n = 384,
                              .most_k = 192,
                              .whole_k = 256,
-                             .workspace_bytes = 16640,
+                             .workspace_bytes = 16704,
                              .packs = packs_avx2};
 static const rules_t avx = {.unit_m = 16,
                             .unit_n = 4,
@@ -81,7 +81,7 @@ static const rules_t avx = {.unit_m = 16,
                             .most_n = 96,
                             .most_k = 256,
                             .whole_k = 256,
-                            .workspace_bytes = 16640,
+                            .workspace_bytes = 16704,
                             .packs = packs_avx2};
 
 static int64_t at_most(int64_t value, int64_t most) {
@@ -126,7 +126,7 @@ ls_cpu_scratch_t ls_cpu_gemm_scratch(bool transpose_a, bool transpose_b, int64_t
   const product_t p = {transpose_b, transpose_a, n, m, k, ldb, lda, ldc};
   const rules_t *rules = rules_here();
   /* Of another version the rules are not known: as if it packed always. */
-  if (DNNL_VERSION_MAJOR != 2 || rules->packs(&p)) return packed(rules, &p);
+  if (DNNL_VERSION_MAJOR > 3 || rules->packs(&p)) return packed(rules, &p);
   return (ls_cpu_scratch_t){.block_bytes = rules->workspace_bytes, .front_bytes = rules->workspace_bytes};
 }
 
