@@ -25,7 +25,7 @@ build: setup
 	@cmake --build $(BUILD) -- -j $(CORES) $(if $(V),-v,--quiet)
 
 test: build
-	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error
+	@ctest --test-dir $(BUILD) -j $(CORES) --output-on-failure --no-tests=error
 
 demo:
 	@start=$$(date +%s); $(MAKE) --no-print-directory build && scripts/demo.sh $(BUILD)/bin/lockstep && \

@@ -30,11 +30,12 @@ function(ls_modules_closure out)
   set(${out} ${done} PARENT_SCOPE)
 endfunction()
 
-# ls_test(NAME SOURCES ... MODULES ... [LINK ...] [TIMEOUT s] [LABELS ...] [NO_CTEST])
+# ls_test(NAME SOURCES ... MODULES ... [LINK ...] [TIMEOUT s] [LABELS ...] [SERIAL] [NO_CTEST])
 #   One test program, one process, with a time limit, linked with the objects of the named modules and all
-#   modules below them (so that file-crossing but not exported functions can be tested).
+#   modules below them (so that file-crossing but not exported functions can be tested). `ctest -j` runs nothing beside a
+#   SERIAL one: it measures times, and what it decides may depend on them.
 function(ls_test name)
-  cmake_parse_arguments(T "NO_CTEST" "TIMEOUT" "SOURCES;MODULES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(T "NO_CTEST;SERIAL" "TIMEOUT" "SOURCES;MODULES;LINK;LABELS" ${ARGN})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 60)
   endif()
@@ -48,7 +49,8 @@ function(ls_test name)
   endforeach()
   if(NOT T_NO_CTEST)
     add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}" SKIP_RETURN_CODE 77)
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}" SKIP_RETURN_CODE 77
+      RUN_SERIAL ${T_SERIAL})
   endif()
 endfunction()
 
@@ -68,10 +70,11 @@ elseif(LS_SANITIZE)
   set(LS_PROGRAM_TIME 3)
 endif()
 
-# ls_program_test(NAME SCRIPT file.sh TIMEOUT s [PROCESSORS n] [LABELS ...])
+# ls_program_test(NAME SCRIPT file.sh TIMEOUT s [PROCESSORS n] [LABELS ...] [SERIAL])
 #   The program as a user runs it: a shell script beside the CMakeLists.txt, given the program and the sources.
+#   Most start two ranks: PROCESSORS is 2 where it is not given.
 function(ls_program_test name)
-  cmake_parse_arguments(T "" "SCRIPT;TIMEOUT;PROCESSORS" "LABELS" ${ARGN})
+  cmake_parse_arguments(T "SERIAL" "SCRIPT;TIMEOUT;PROCESSORS" "LABELS" ${ARGN})
   add_test(NAME ${name}
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/${T_SCRIPT} $<TARGET_FILE:lockstep_cli> ${PROJECT_SOURCE_DIR}
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
@@ -79,7 +82,8 @@ function(ls_program_test name)
   math(EXPR timeout "${T_TIMEOUT} * ${LS_PROGRAM_TIME}")
   set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77 LABELS "${T_LABELS}"
     ENVIRONMENT "${LS_MPI_TEST_ENVIRONMENT}")
-  if(T_PROCESSORS)
-    set_tests_properties(${name} PROPERTIES PROCESSORS ${T_PROCESSORS})
+  if(NOT T_PROCESSORS)
+    set(T_PROCESSORS 2)
   endif()
+  set_tests_properties(${name} PROPERTIES PROCESSORS ${T_PROCESSORS} RUN_SERIAL ${T_SERIAL})
 endfunction()

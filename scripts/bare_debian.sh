@@ -54,7 +54,7 @@ setpriv --reuid=user --regid=user --init-groups env -i PATH=/usr/bin:/bin HOME=/
 S
 inside() {
   unshare --mount --propagation private sh -c 'mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" &&
-    mount --rbind /sys "$1/sys" && exec chroot "$1" sh "$2"' sh "$root" "$1" >>"$log" 2>&1
+    mount --rbind /sys "$1/sys" && exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb chroot "$1" sh "$2"' sh "$root" "$1" >>"$log" 2>&1
 }
 code=0
 inside /root/run || code=$?
