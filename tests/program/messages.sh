@@ -35,13 +35,20 @@ said 1 'did you mean .batch'
 # shellcheck disable=SC2086
 says 3 $launcher -np 3 "$program" eval "$work/bad.yaml" --checkpoint "$work"
 said 1 'did you mean .batch'
+# Rank 1 differs. (Not by several programs in one command line: Open MPI 5.0.7's mpirun crashes on that.)
+cat >"$work/differs" <<'S'
+#!/bin/sh
+# program, arguments of rank 1, arguments of the others
+if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then arguments=$2; else arguments=$3; fi
+# shellcheck disable=SC2086 # words
+exec "$1" train $arguments
+S
+chmod +x "$work/differs"
 # shellcheck disable=SC2086
-says 4 $launcher -np 1 "$program" train "$work/c.yaml" : -np 1 "$program" train "$work/c.yaml" \
-  --set data.path="$work/bad.csv" : -np 1 "$program" train "$work/c.yaml"
+says 4 $launcher -np 3 "$work/differs" "$program" "$work/c.yaml --set data.path=$work/bad.csv" "$work/c.yaml"
 said 1 "rank 1: .*'two' is not a finite number"
 said 1 'rank 1 has failed'
 # shellcheck disable=SC2086
-says 3 $launcher -np 1 "$program" train "$work/c.yaml" : -np 1 "$program" train "$work/bad.yaml" : \
-  -np 1 "$program" train "$work/c.yaml"
+says 3 $launcher -np 3 "$work/differs" "$program" "$work/bad.yaml" "$work/c.yaml"
 said 1 'rank 1: .*did you mean .batch'
 echo ok
