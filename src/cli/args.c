@@ -15,20 +15,20 @@ typedef struct {
 
 static const flag_row_t flags[] = {
     {CLI_FLAG_RANKS, "--ranks", "N", "Ranks, instead of parallel.ranks; train starts them through mpirun."},
-    {CLI_FLAG_RESUME, "--resume", NULL, "Go on from the newest good checkpoint of train.checkpoint.dir."},
+    {CLI_FLAG_RESUME, "--resume", NULL, "Continue from the newest intact checkpoint in train.checkpoint.dir."},
     {CLI_FLAG_CHECKPOINT, "--checkpoint", "DIR",
-     "A checkpoint, or a run's directory (then its newest good one).", SETS(checkpoint)},
+     "A checkpoint, or the directory of a run: then its newest intact checkpoint.", SETS(checkpoint)},
     {CLI_FLAG_SET, "--set", "a.b=VALUE",
      "Override one option of the configuration; repeatable. Paths start at the current folder."},
     {CLI_FLAG_CONFIG, "--config", "FILE", "CONFIG by name; - is stdin.", SETS(config)},
     {CLI_FLAG_CONFIG, "--data-root", "DIR",
      "Where relative paths of the configuration's data section start (default: at its folder).",
      SETS(data_root)},
-    {CLI_FLAG_JSON, "--json", NULL, "One JSON document on stdout instead of tables."},
+    {CLI_FLAG_JSON, "--json", NULL, "Print one JSON document on stdout instead of tables."},
     {CLI_FLAG_TRACE, "--trace", "FILE", "Write the last steps' timeline (Chrome trace; ui.perfetto.dev).",
      SETS(trace)},
     {CLI_FLAG_QUIET, "--quiet", NULL, "No progress line."},
-    {CLI_FLAG_VERBOSE, "--verbose", NULL, "Say more on stderr."},
+    {CLI_FLAG_VERBOSE, "--verbose", NULL, "Print more messages on stderr."},
 };
 
 static const flag_row_t *find_flag(const cli_command_t *command, const char *name, size_t len) {
@@ -59,7 +59,7 @@ int cli_flags(const cli_command_t *command, cli_extra_t rows[CLI_FLAGS_MAX]) {
   for (int i = 0; i < LS_COUNT(flags); i++)
     if (command->flags & flags[i].flag)
       rows[count++] = (cli_extra_t){flags[i].name, flags[i].value, flags[i].help};
-  rows[count++] = (cli_extra_t){"--help", NULL, "This text."};
+  rows[count++] = (cli_extra_t){"--help", NULL, "Print this text."};
   return count;
 }
 

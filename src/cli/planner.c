@@ -231,12 +231,12 @@ static const cli_extra_t extras[] = {
     [EXTRA_EMIT] = {"--emit", "FORM", "Print what starts the choice: mpirun (a line) or sbatch (a script)."},
     [EXTRA_POLICY] = {"--policy", "RULE", "thresholds: answer as the study's rules would, for comparison."},
     [EXTRA_BUDGET] = {"--budget-ms", "N",
-                      "At most so long to time ops that the profile does not know (6000)."},
+                      "Time ops that the profile does not know for at most N ms (default 6000)."},
     [EXTRA_MACHINE] = {"--machine", "PROFILE",
-                       "Plan for the machine of this profile, from its rates; nothing is opened or timed."},
-    [EXTRA_DEVICES] = {"--devices", "N,..", "Only these numbers of devices."},
+                       "Plan for the machine of this profile; nothing is measured here."},
+    [EXTRA_DEVICES] = {"--devices", "N,..", "Consider only these numbers of devices."},
     [EXTRA_FRESH] = {"--fresh", NULL,
-                     "Time again what earlier plans have timed, on a busier machine perhaps."},
+                     "Measure again what earlier plans measured, perhaps on a busier machine."},
     [EXTRA_COUNT] = {NULL, NULL, NULL}};
 
 static ls_status_t check_extras(ls_ctx_t *ctx, const cli_args_t *args) {

@@ -12,9 +12,9 @@ static const cli_extra_t extra[] = {
     {"--machine", "FILE", "Show a recorded machine or profile instead of measuring this machine."},
     {"--quick", NULL,
      "Measure for about 3 s instead of about 10; adds to a full profile, never replaces it."},
-    {"--ranks-into", "FILE", "Used by probe itself under mpirun: measure between ranks, into FILE."},
+    {"--ranks-into", "FILE", "Internal: what probe starts under mpirun to measure between ranks."},
     {"--fresh", NULL,
-     "Forget what an earlier profile of this machine holds, times that plan has added included."},
+     "Discard the earlier profile of this machine, with the times that plan added to it."},
     {NULL, NULL, NULL}};
 
 /* Seconds for each part; a kind of GPU takes gpu + peers + what probe_ranks.c spends on NCCL. */

@@ -118,7 +118,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
 }
 
 const cli_command_t cli_simulate = {.name = "simulate",
-                                    .summary = "Prices the same schedules on machines that are not here.",
+                                    .summary = "Predicts the step time on machines that are not here, from the schedules that training runs.",
                                     .details = "All figures are simulated; --json names the source of each "
                                                "figure of the machine. See docs/simulate.md.",
                                     .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL | CLI_FLAG_SET |

@@ -218,9 +218,9 @@ const cli_command_t cli_train = {
     .name = "train",
     .summary = "Trains the configured network and reports loss, speed and what was saved.",
     .details =
-        "Started by hand with more than one rank it starts itself through mpirun; inside mpirun or srun it\n"
-        "joins the ranks that are there. A run interrupted by SIGINT or SIGTERM saves before it ends\n"
-        "(under an mpirun of your own: SIGUSR1, for mpirun kills two seconds after the others).",
+        "With more than one rank, lockstep starts mpirun itself. Under mpirun or srun it joins the ranks that\n"
+        "are there. On SIGINT or SIGTERM the run saves, then ends. Under your own mpirun send SIGUSR1 instead:\n"
+        "mpirun passes the others on and kills the ranks two seconds later.",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_TOGETHER | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS |
              CLI_FLAG_RESUME | CLI_FLAG_TRACE | CLI_FLAG_QUIET | CLI_FLAG_VERBOSE,
     .extra = extra,
