@@ -138,13 +138,24 @@ static size_t character_bytes(const unsigned char *t) {
   return size;
 }
 
-/* Messages quote files and arguments; what a terminal or a JSON reader would trip over becomes '?'. */
-static void make_plain(char *message) {
-  for (char *c = message; *c;) {
-    size_t size = character_bytes((const unsigned char *)c);
-    if (size == 0) *c = '?';
+/* Messages quote files and arguments: what a terminal or a JSON reader would trip over is written as "\\x1b".
+ */
+static void make_plain(char message[MESSAGE_MAX]) {
+  enum { ESCAPE_BYTES = 4 };
+  char plain[MESSAGE_MAX];
+  size_t used = 0;
+  for (const char *c = message; *c;) {
+    size_t size = character_bytes((const unsigned char *)c), room = size ? size : ESCAPE_BYTES;
+    if (used + room >= sizeof plain) break;
+    if (size)
+      memcpy(plain + used, c, size);
+    else
+      snprintf(plain + used, ESCAPE_BYTES + 1, "\\x%02x", (unsigned)(unsigned char)*c);
+    used += room;
     c += size ? size : 1;
   }
+  plain[used] = '\0';
+  memcpy(message, plain, used + 1);
 }
 
 static void deliver(ls_ctx_t *ctx, ls_log_level_t level, char *message) {

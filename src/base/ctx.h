@@ -22,7 +22,7 @@ typedef struct {
 
 /* Reports an error and returns `status`. ctx may be NULL (then only the status travels). Whatever the
  * arguments quote, the message is UTF-8 without control characters but tab and line end (others
- * become "?"). */
+ * become "\x1b" and the like). */
 ls_status_t ls_fail(ls_ctx_t *ctx, ls_status_t status, const char *fmt, ...) LS_PRINTF(3, 4);
 /* The same with "file:line:column: " before it and the source line with a caret below it. */
 ls_status_t ls_fail_at(ls_ctx_t *ctx, ls_status_t status, const ls_place_t *place, const char *fmt, ...)

@@ -3,6 +3,10 @@
 
 #include "base/file.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include <limits.h>
 
 ls_status_t ls_json_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, ls_status_t broken,
@@ -28,4 +32,43 @@ json_t *ls_json_text(const char *text) {
   for (; text[len] && len < sizeof plain; len++)
     plain[len] = text[len] & 0x80 ? '?' : text[len];
   return json_stringn(plain, len);
+}
+
+/* The number with as few digits as read back equal, written over itself; returns its new length. */
+static size_t shorten(char *number, size_t len) {
+  enum { DIGITS_MAX = 17 };
+  char text[40];
+  snprintf(text, sizeof text, "%.*s", (int)len, number);
+  double value = strtod(text, NULL);
+  int size = 0;
+  for (int digits = 1; digits <= DIGITS_MAX; digits++) {
+    size = snprintf(text, sizeof text, "%.*g", digits, value);
+    if (strtod(text, NULL) == value) break;
+  }
+  if (!strpbrk(text, ".e")) size += snprintf(text + size, sizeof text - (size_t)size, ".0");
+  if (size <= 0 || (size_t)size >= len) return len;
+  memcpy(number, text, (size_t)size);
+  return (size_t)size;
+}
+
+char *ls_json_dump(const json_t *json, size_t flags) {
+  static const char parts[] = "0123456789+-.eE";
+  char *text = json_dumps(json, flags | JSON_ENCODE_ANY), *out = text;
+  bool quoted = false;
+  for (char *at = text; at && *at;) {
+    size_t len = quoted ? 0 : strspn(at, parts);
+    bool number = len > 0 && (*at == '-' || (*at >= '0' && *at <= '9')); /* not the end of "true" */
+    if (number) {
+      bool real = strcspn(at, ".eE") < len;
+      memmove(out, at, len);
+      out += real ? shorten(out, len) : len;
+      at += len;
+      continue;
+    }
+    if (*at == '"') quoted = !quoted;
+    if (quoted && *at == '\\') *out++ = *at++;
+    *out++ = *at++;
+  }
+  if (out) *out = '\0';
+  return text;
 }

@@ -20,8 +20,9 @@ void cli_print_json(json_t *document) {
     fputs("lockstep: error: out of memory for the JSON document\n", stderr);
     exit(ls_status_exit_code(LS_ERR_MEMORY));
   }
-  json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-  putchar('\n');
+  char *text = ls_json_dump(document, JSON_INDENT(2));
+  if (text) puts(text);
+  free(text);
   json_decref(document);
 }
 

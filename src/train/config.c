@@ -106,7 +106,7 @@ json_t *ls_config_json(const ls_config_t *config) {
 
 char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config) {
   json_t *json = ls_config_json(config);
-  char *dumped = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
+  char *dumped = json ? ls_json_dump(json, JSON_INDENT(2)) : NULL;
   json_decref(json);
   char *text = dumped ? ls_strdup(ctx, dumped) : NULL;
   free(dumped);

@@ -52,6 +52,20 @@ static void refused(void **state) {
   }
 }
 
+static void numbers_have_no_more_digits_than_read_back_equal(void **state) {
+  (void)state;
+  json_t *json =
+      json_pack("[f, f, f, f, i, s, b, n]", 0.1, 1.0 / 3, -0.25, 3.0, 17, "0.10000000000000001 \\\" 1.50", 1);
+  char *text = ls_json_dump(json, JSON_COMPACT);
+  assert_string_equal(
+      text, "[0.1,0.3333333333333333,-0.25,3.0,17,\"0.10000000000000001 \\\\\\\" 1.50\",true,null]");
+  json_t *again = json_loads(text, 0, NULL);
+  assert_true(json_equal(json, again));
+  json_decref(again);
+  json_decref(json);
+  free(text);
+}
+
 static void too_large_or_absent(void **state) {
   capture_t *c = *state;
   json_t *json = NULL;
@@ -77,6 +91,7 @@ static void memory_runs_out(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {TEST(whole), TEST(refused), TEST(too_large_or_absent),
+                                     TEST(numbers_have_no_more_digits_than_read_back_equal),
                                      TEST(memory_runs_out)};
   return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }
