@@ -106,6 +106,7 @@ typedef struct {
   char params_xxh3[33];
   char checkpoint[4096]; /* newest saved in this run, "" = none */
   double wall_s, eval_s, save_s;
+  char stopped_early[128];  /* why the run ended before its last step, "" = it did not */
   ls_train_memory_t memory; /* used: of the rank that used most; 0 when the run failed */
   double step_time_mean_us; /* of the steps that the median is of */
   int64_t step_time_count;  /* how many those are */
@@ -126,6 +127,7 @@ typedef struct {
   bool trace;       /* the run will be traced: where a captured step hides its tasks, it is not captured */
   bool no_training; /* only evaluate and predict: no gradients, no optimizer memory */
   const char *init; /* begin with these weights: checkpoint, run or .safetensors file; not with resume */
+  bool best;        /* of the run's directory in `checkpoint`: its best one, not the newest */
   bool allow_data_change; /* resume with other samples, or another split or seed, than the checkpoint's */
 } ls_trainer_options_t;
 

@@ -25,6 +25,9 @@ typedef struct {
   const json_t *meta; /* stored as manifest "meta"; borrowed */
 } ls_ckpt_save_t;
 
+/* Link in the directory to the checkpoint with the lowest metric. */
+#define LS_BEST_NAME "best"
+
 /* Retention: the newest `keep` (>= 1) and the best by metric stay; others are removed after the new one is
  * safe. Stale temporary directories are removed. *path (ls_free) is the new directory. On failure nothing is
  * left behind and older checkpoints are untouched. Errors: LS_ERR_IO, LS_ERR_NO_SPACE, LS_ERR_NONFINITE (a
@@ -49,6 +52,8 @@ ls_status_t ls_ckpt_open(ls_ctx_t *ctx, const char *path, ls_ckpt_t **ckpt);
  * warning with its name and reason, then the next older is tried. LS_ERR_NOT_FOUND when there is none at all,
  * LS_ERR_CORRUPT when there are only bad ones. */
 ls_status_t ls_ckpt_open_newest(ls_ctx_t *ctx, const char *dir, ls_ckpt_t **ckpt);
+/* The one that the link `best` in `dir` leads to. LS_ERR_NOT_FOUND: there is no link. */
+ls_status_t ls_ckpt_open_best(ls_ctx_t *ctx, const char *dir, ls_ckpt_t **ckpt);
 /* Weights alone: the newest good checkpoint as above, or a .safetensors file, which has no meta data (NULL),
  * no optimizer state and step 0. */
 ls_status_t ls_ckpt_open_weights(ls_ctx_t *ctx, const char *path, ls_ckpt_t **ckpt);

@@ -3,6 +3,7 @@
 #include "ckpt/store.h"
 
 #include <string.h>
+#include <unistd.h>
 
 enum { ROUNDS_MAX = 16 };
 
@@ -85,4 +86,22 @@ ls_status_t ls_ckpt_open_newest(ls_ctx_t *ctx, const char *dir, ls_ckpt_t **ckpt
     if (!status || status == LS_ERR_MEMORY || !walk.vanished) return status;
   }
   return ls_fail(ctx, LS_ERR_NOT_FOUND, "%s: checkpoints are removed faster than they can be opened", dir);
+}
+
+ls_status_t ls_ckpt_open_best(ls_ctx_t *ctx, const char *dir, ls_ckpt_t **ckpt) {
+  char target[LS_STEP_NAME_BYTES];
+  int64_t step;
+  char *link = ls_path_join(ctx, dir, LS_BEST_NAME);
+  if (!link) return LS_ERR_MEMORY;
+  ssize_t len = readlink(link, target, sizeof target - 1);
+  ls_free(link);
+  target[len > 0 ? len : 0] = '\0';
+  if (!ls_ckpt_step_parse(target, &step))
+    return ls_fail(ctx, LS_ERR_NOT_FOUND,
+                   "%s: no checkpoint is known to be the best: none was saved right after an evaluation",
+                   dir);
+  char *path = ls_ckpt_step_path(ctx, dir, step);
+  ls_status_t status = path ? ls_ckpt_open(ctx, path, ckpt) : LS_ERR_MEMORY;
+  ls_free(path);
+  return status;
 }

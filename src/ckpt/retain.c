@@ -76,7 +76,7 @@ static candidate_t look_at(const char *dir, int64_t step) {
 }
 
 /* Marks what stays; candidates come newest first. */
-static void choose(candidate_t *c, int count, int64_t step, int keep) {
+static int choose(candidate_t *c, int count, int64_t step, int keep) {
   int best = -1, kept = 0;
   for (int i = 0; i < count; i++) {
     c[i].keep = kept < keep || c[i].step == step; /* a bad one among the newest stays as evidence */
@@ -85,6 +85,21 @@ static void choose(candidate_t *c, int count, int64_t step, int keep) {
     if (c[i].good && !isnan(c[i].metric) && (best < 0 || c[i].metric < c[best].metric)) best = i;
   }
   if (best >= 0) c[best].keep = true;
+  return best;
+}
+
+/* The link to the best checkpoint, switched by one rename. It is a convenience: where it cannot be made, a
+ * warning. */
+static void link_best(ls_ctx_t *ctx, const char *dir, int64_t step) {
+  char name[LS_STEP_NAME_BYTES], temp_name[LS_TEMP_NAME_BYTES];
+  ls_ckpt_step_name(step, name);
+  ls_ckpt_temp_name(LS_BEST_NAME, temp_name);
+  char *temp = ls_path_join(NULL, dir, temp_name), *path = ls_path_join(NULL, dir, LS_BEST_NAME);
+  if (temp && path) unlink(temp);
+  if (!temp || !path || symlink(name, temp) != 0 || rename(temp, path) != 0)
+    ls_log(ctx, LS_LOG_WARN, "%s/%s: cannot be linked to %s: %s", dir, LS_BEST_NAME, name, strerror(errno));
+  ls_free(path);
+  ls_free(temp);
 }
 
 static void remove_step(ls_ctx_t *ctx, const char *dir, int64_t step) {
@@ -116,7 +131,8 @@ void ls_ckpt_retain(ls_ctx_t *ctx, const char *dir, int64_t step, int keep) {
   }
   for (int i = 0; i < count; i++)
     c[i] = look_at(dir, steps[i]);
-  choose(c, count, step, keep);
+  int best = choose(c, count, step, keep);
+  if (best >= 0) link_best(ctx, dir, c[best].step);
   for (int i = count - 1; i >= 0; i--) /* oldest first: a kill in between leaves the newest */
     if (!c[i].keep) remove_step(ctx, dir, c[i].step);
 free_steps:

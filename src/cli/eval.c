@@ -29,6 +29,12 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls
     printf("  %-16s %.2f %% (%s right)\n", "accuracy", 100 * r->accuracy, cli_count(r->correct));
 }
 
+enum { EXTRA_BEST };
+static const cli_extra_t extra[] = {
+    [EXTRA_BEST] = {"--best", NULL,
+                    "Of a run's directory the best checkpoint, by validation loss; not the newest."},
+    {NULL, NULL, NULL}};
+
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (!args->checkpoint)
     return ls_fail(ctx, LS_ERR_ARGUMENT,
@@ -38,7 +44,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_world_t *world = NULL;
   ls_trainer_t *trainer = NULL;
   ls_eval_report_t report;
-  ls_trainer_options_t options = {.checkpoint = args->checkpoint, .no_training = true};
+  ls_trainer_options_t options = {
+      .checkpoint = args->checkpoint, .no_training = true, .best = args->extra[EXTRA_BEST] != NULL};
   cli_ranks_started(&own);
   ls_status_t status = cli_config_load_ranks(ctx, &own, &config);
   if (status != LS_OK) return cli_world_open(ctx, args->messages, 0, status, &world);
@@ -62,4 +69,5 @@ const cli_command_t cli_eval = {.name = "eval",
                                 .summary = "Evaluates a checkpoint on the configured data.",
                                 .flags = CLI_FLAG_CONFIG | CLI_FLAG_TOGETHER | CLI_FLAG_CHECKPOINT |
                                          CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+                                .extra = extra,
                                 .run = run};

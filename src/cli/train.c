@@ -34,6 +34,7 @@ static void print_json(const ls_train_report_t *r, ls_status_t status, double pr
   json_object_set_new(j, "total_steps", json_integer(r->total_steps));
   json_object_set_new(j, "resumed_from_step",
                       r->resumed_from >= 0 ? json_integer(r->resumed_from) : json_null());
+  json_object_set_new(j, "stopped_early", r->stopped_early[0] ? json_string(r->stopped_early) : json_null());
   json_object_set_new(j, "samples_per_s", cli_number(r->samples_per_s));
   json_object_set_new(j, "step_time_us",
                       json_pack("{s:o, s:o, s:o, s:I}", "median", cli_number(r->step_time_median_us), "p95",
@@ -95,6 +96,7 @@ static void print_table(const ls_train_report_t *r, double predicted_us, const c
          r->precision);
   printf("  %-24s %12s of %s, global batch %lld\n", "steps", cli_count(r->steps), cli_count(r->total_steps),
          (long long)r->global_batch);
+  if (r->stopped_early[0]) printf("  %-24s %s\n", "stopped early", r->stopped_early);
   if (r->resumed_from >= 0) printf("  %-24s %12s\n", "resumed from step", cli_count(r->resumed_from));
   char of[64];
   snprintf(of, sizeof of, "first step -> mean of the last %s step%s", cli_count(r->train_loss_steps),

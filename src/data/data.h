@@ -121,7 +121,7 @@ typedef struct {
   int64_t total_steps;
   float (*lr)(void *user, int64_t step); /* NULL: 0. A loader calls it from its own thread */
   void *lr_user;
-  int threads; /* that a loader fills a batch with; 0, 1: its own alone */
+  int threads;         /* that a loader fills a batch with; 0, 1: its own alone */
   int64_t deadline_ns; /* of a wait for the loader's thread; 0 = none */
 } ls_loader_plan_t;
 

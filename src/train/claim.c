@@ -29,7 +29,7 @@ static bool is_checkpoint(const char *name) {
 
 /* What an earlier run has left in its directory. */
 static bool belongs_to_run(const char *name) {
-  return is_checkpoint(name) || strcmp(name, config_name) == 0;
+  return is_checkpoint(name) || strcmp(name, config_name) == 0 || strcmp(name, LS_BEST_NAME) == 0;
 }
 
 /* The first "dir/previous-N" that is not there yet. */

@@ -18,6 +18,7 @@ typedef struct {
   double clip_norm;
   int64_t max_skipped;
   int64_t evaluate_every; /* epochs; 0 = only before and after */
+  int64_t patience;       /* evaluations; 0 = never stops early */
 } ls_train_config_t;
 
 /* Section train.checkpoint. */

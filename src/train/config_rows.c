@@ -34,6 +34,9 @@ static const ls_option_t train_rows[] = {
             "A step whose loss or gradient is not finite is skipped. The run stops after so many in a row."),
     ROW(LS_OPT_INT, ls_train_config_t, evaluate_every, .unit = "epochs", .min = 0, .max = 1e9, .initial = "1",
         .help = "Evaluation on the validation part; 0 = only before and after the run."),
+    ROW(LS_OPT_INT, ls_train_config_t, patience, .unit = "evaluations", .min = 0, .max = 1e9, .initial = "0",
+        .help = "Stop early when the validation loss has not improved for so many evaluations; each better "
+                "one is saved then. 0 = never."),
 };
 const ls_section_t ls_train_section = {"train", train_rows, LS_COUNT(train_rows), "The training run."};
 

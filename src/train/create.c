@@ -110,7 +110,7 @@ static ls_status_t open_checkpoint(ls_trainer_t *t, const ls_trainer_options_t *
     if (options->init) {
       status = ls_ckpt_open_weights(t->ctx, options->init, ckpt);
     } else if (options->checkpoint) {
-      status = ls_ckpt_open_newest(t->ctx, options->checkpoint, ckpt);
+      status = (options->best ? ls_ckpt_open_best : ls_ckpt_open_newest)(t->ctx, options->checkpoint, ckpt);
     } else if (options->resume) {
       if (!dir) {
         status = ls_fail(t->ctx, LS_ERR_CONFIG, "--resume needs train.checkpoint.dir in the configuration");
@@ -223,8 +223,16 @@ static ls_status_t plan_run(ls_trainer_t *t, const json_t *meta) {
   ls_status_t enough =
       t->training ? ls_train_batch_check(t->ctx, t->config, t->dataset->source, samples) : LS_OK;
   if (enough != LS_OK) return enough;
+  if (t->training && train->patience > 0 && (t->dataset->validation_count == 0 || train->evaluate_every == 0))
+    return ls_fail(t->ctx, LS_ERR_CONFIG,
+                   "train.patience waits for a better validation loss: it needs data.validation and "
+                   "train.evaluate_every above 0");
   if (meta && t->use == LS_USE_RESUME) {
     t->base_step = t->step;
+    const json_t *early = json_object_get(meta, "early_stopping");
+    if (json_is_number(json_object_get(early, "best")))
+      t->best_loss = json_number_value(json_object_get(early, "best"));
+    t->no_better = json_integer_value(json_object_get(early, "no_better"));
     ls_status_t status = saved_samples(t->ctx, meta, t->step, &t->base_sample);
     if (status != LS_OK) return status;
   }
@@ -327,7 +335,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   t->inputs = ls_model_inputs(&config->model);
   t->outputs = ls_model_outputs(&config->model);
   t->resumed_from = -1;
-  t->val_loss = t->val_accuracy = NAN;
+  t->val_loss = t->val_accuracy = t->best_loss = NAN;
   ls_status_t status = check_world(t);
   if (status == LS_OK) status = ls_comm_agree(world->comm, "opening the device", open_device(t));
   if (status == LS_OK) status = make_layout(t);

@@ -106,6 +106,7 @@ static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
   ls_status_t status = ls_trainer_evaluate_part(t, LS_PART_VALIDATION, report);
   if (status == LS_OK) {
     t->val_loss = report->loss;
+    t->val_step = t->step;
     t->val_accuracy = report->accuracy;
   }
   int64_t took = ls_clock_ns() - start;
@@ -183,6 +184,18 @@ static ls_status_t should_stop(ls_loop_t *loop, int64_t step, bool *stop) {
   return status;
 }
 
+/* Early stopping counts evaluations between epochs, so that a run that was interrupted counts the same. */
+static bool count_evaluation(ls_trainer_t *t) {
+  bool better = isfinite(t->val_loss) && !(t->val_loss >= t->best_loss);
+  if (better) t->best_loss = t->val_loss;
+  t->no_better = better ? 0 : t->no_better + 1;
+  return better;
+}
+
+static bool patience_lost(const ls_trainer_t *t) {
+  return t->config->train.patience > 0 && t->no_better >= t->config->train.patience;
+}
+
 static bool save_due(const ls_trainer_t *t, int64_t step) {
   int64_t every = t->config->checkpoint.every_steps;
   return t->config->checkpoint.dir && every > 0 && step % every == 0 && step < t->total_steps;
@@ -195,7 +208,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
   loop->last_done_ns = ls_clock_ns();
   status = ls_loader_acquire(loop->loader, t->step);
   if (status == LS_OK && t->step < t->total_steps) status = ls_run_prime(t->train.run, slot_of(t->step));
-  for (int64_t step = t->step; step < t->total_steps && status == LS_OK; step++) {
+  for (int64_t step = t->step; step < t->total_steps && !patience_lost(t) && status == LS_OK; step++) {
     bool stop = false;
     ls_comm_set_step(t->world->comm, step);
     ls_comm_set_step(t->data_comm, step);
@@ -210,8 +223,13 @@ static ls_status_t run_steps(ls_loop_t *loop) {
       ls_loader_release(loop->loader, finished);
     }
     ls_eval_report_t unused;
-    if (status == LS_OK && evaluate_due(t, step + 1)) status = evaluate(loop, &unused);
-    if (status == LS_OK && save_due(t, step + 1)) status = save(loop);
+    bool better = false;
+    if (status == LS_OK && evaluate_due(t, step + 1)) {
+      status = evaluate(loop, &unused);
+      better = count_evaluation(t) && t->config->train.patience > 0 && t->config->checkpoint.dir;
+      if (status == LS_OK && patience_lost(t)) return LS_OK;
+    }
+    if (status == LS_OK && (better || save_due(t, step + 1))) status = save(loop);
     if (status == LS_OK) status = should_stop(loop, step + 1, &stop);
     if (status == LS_OK && stop && step + 1 < t->total_steps) {
       for (; finished <= step && status == LS_OK; finished++)
@@ -235,6 +253,10 @@ static void fill_report(ls_loop_t *loop, int64_t start_ns, ls_train_report_t *re
   report->eval_s = (double)loop->eval_ns * 1e-9;
   report->save_s = (double)loop->save_ns * 1e-9;
   report->wall_s = (double)(ls_clock_ns() - start_ns) * 1e-9;
+  if (patience_lost(t) && t->step < t->total_steps)
+    snprintf(report->stopped_early, sizeof report->stopped_early,
+             "at epoch %lld: the validation loss has not improved for %lld evaluations",
+             (long long)(ls_trainer_samples(t) / t->dataset->train_count), (long long)t->no_better);
   memcpy(report->checkpoint, t->checkpoint, sizeof report->checkpoint);
 }
 

@@ -116,6 +116,10 @@ static json_t *meta_json(const ls_trainer_t *t) {
                 (json_int_t)t->config->train.seed, "global_batch", (json_int_t)t->config->train.batch,
                 "world_size", t->world->comm->size, "train_samples", (json_int_t)t->dataset->train_count,
                 "total_steps", (json_int_t)t->total_steps);
+  json_object_set_new(meta, "early_stopping",
+                      json_pack("{s:o, s:I}", "best",
+                                isfinite(t->best_loss) ? json_real(t->best_loss) : json_null(), "no_better",
+                                (json_int_t)t->no_better));
   json_object_set_new(meta, "norm", norm_json(&t->dataset->norm));
   json_object_set_new(meta, "data", ls_train_data_json(t->dataset));
   if (t->dataset->columns) json_object_set_new(meta, "columns", names_json(t->dataset));
@@ -132,7 +136,7 @@ static ls_status_t save_rank0(ls_trainer_t *t) {
   if (status != LS_OK) return status;
   json_t *meta = meta_json(t);
   ls_ckpt_save_t save = {.step = t->step,
-                         .metric = t->val_loss,
+                         .metric = t->val_step == t->step ? t->val_loss : NAN,
                          .params = views.params,
                          .param_count = views.param_count,
                          .optim = views.optim,

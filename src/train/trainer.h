@@ -79,6 +79,9 @@ struct ls_trainer {
   int64_t base_step, base_sample; /* where this run began, and the position in the stream there */
   int64_t resumed_from;
   double val_loss, val_accuracy; /* newest; NAN = none */
+  int64_t val_step;              /* when they were measured */
+  double best_loss;              /* early stopping: lowest of the evaluations between epochs; NAN = none */
+  int64_t no_better;             /* evaluations since then */
   char checkpoint[4096];         /* newest saved */
   ls_ckpt_lock_t *lock;          /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
 };

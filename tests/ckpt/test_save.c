@@ -22,7 +22,7 @@
 static void writes_three_files(void **state) {
   fixture_t *f = *state;
   save_good(f, 5, 0.5, 1);
-  assert_string_equal(listing(f->dir), S(5));
+  assert_string_equal(listing(f->dir), "best " S(5));
   assert_string_equal(listing(joined(f->dir, S(5))), "manifest.json model.safetensors optim.safetensors");
   assert_string_equal(f->log, "");
   size_t size;
@@ -75,13 +75,13 @@ static void keeps_the_newest_and_the_best(void **state) {
     const char *left;
   } saves[] = {
       {1, NAN, 2, S(1)},
-      {2, 0.5, 2, S(1) " " S(2)},
-      {3, 0.9, 2, S(2) " " S(3)},
-      {4, NAN, 2, S(2) " " S(3) " " S(4)},
-      {5, -INFINITY, 2, S(2) " " S(4) " " S(5)}, /* not finite: unknown */
-      {6, 0.5, 2, S(5) " " S(6)},                /* a tie goes to the newer */
-      {7, 0.7, 1, S(6) " " S(7)},
-      {8, 0.1, 1, S(8)},
+      {2, 0.5, 2, "best " S(1) " " S(2)},
+      {3, 0.9, 2, "best " S(2) " " S(3)},
+      {4, NAN, 2, "best " S(2) " " S(3) " " S(4)},
+      {5, -INFINITY, 2, "best " S(2) " " S(4) " " S(5)}, /* not finite: unknown */
+      {6, 0.5, 2, "best " S(5) " " S(6)},                /* a tie goes to the newer */
+      {7, 0.7, 1, "best " S(6) " " S(7)},
+      {8, 0.1, 1, "best " S(8)},
   };
   for (int i = 0; i < LS_COUNT(saves); i++) {
     save_good(f, saves[i].step, saves[i].metric, saves[i].keep);
@@ -96,7 +96,7 @@ static void never_removes_what_it_just_saved(void **state) {
   save_good(f, 8, 0.1, 1);
   save_good(f, 9, 0.2, 2);
   save_good(f, 4, NAN, 1); /* resumed from further back, neither newest nor best */
-  assert_string_equal(listing(f->dir), S(4) " " S(8) " " S(9));
+  assert_string_equal(listing(f->dir), "best " S(4) " " S(8) " " S(9));
 }
 
 static void does_not_count_broken_ones(void **state) {
@@ -114,7 +114,7 @@ static void replaces_a_checkpoint_of_the_same_step(void **state) {
   save_good(f, 5, 0.5, 2);
   put_file(joined(f->dir, S(5) "/model.safetensors"), "torn", 4);
   save_good(f, 5, 0.25, 2);
-  assert_string_equal(listing(f->dir), S(5));
+  assert_string_equal(listing(f->dir), "best " S(5));
   assert_int_equal(newest_good(f), 5);
   assert_int_equal(mkdir(joined(f->dir, S(6)), 0777), 0); /* an empty directory in the way */
   save_good(f, 6, 0.25, 2);

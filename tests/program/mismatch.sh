@@ -103,6 +103,13 @@ expect 6 "'layers.0.weight' is f32 (8, 2) in the checkpoint and f32 (9, 2) in th
   --init "$work/run" --set model.layers.0.dense.units=9
 expect 2 'give one of the two' train "$work/c.yaml" --init "$work/run" --resume
 
+echo "the best checkpoint has a name"
+[ -e "$work/run/best/manifest.json" ] || fail "no link best: $(ls "$work/run")"
+evaluate --best
+same_loss "--best"
+rm "$work/run/best"
+expect 5 'no checkpoint is known to be the best' eval "$work/c.yaml" --checkpoint "$work/run" --best
+
 echo "a checkpoint of an older version, whose manifest knows neither samples nor data"
 cp -R "$source_dir/tests/program/older" "$work/older"
 "$program" eval "$work/older/c.yaml" --checkpoint "$work/older" --json >"$work/eval.json" 2>"$work/err" ||

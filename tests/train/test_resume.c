@@ -116,6 +116,41 @@ static void test_another_batch_goes_on_at_the_same_sample(void **state) {
   ls_free(rest.param);
 }
 
+/* A rate so low that no parameter changes: the first evaluation is the best, and three later ones are not
+ * better. */
+static void test_early_stopping_counts_through_a_resume(void **state) {
+  (void)state;
+  static const char text[] = "model: {input: [3], loss: mse, layers: [{dense: {units: 1}}]}\n"
+                             "data: {kind: synthetic, samples: 50, validation: 0.2}\n"
+                             "train: {batch: 10, epochs: 30, patience: 3, optimizer: {name: sgd, lr: 1e-12}, "
+                             "checkpoint: {dir: %s/%s}}\n"
+                             "parallel: {backend: cpu, threads: 1}\n";
+  char whole_text[512], part_text[512], best[128], target[64] = "";
+  sim_result_t whole, part, rest, again;
+  snprintf(whole_text, sizeof whole_text, text, folder, "early");
+  snprintf(part_text, sizeof part_text, text, folder, "early-part");
+  sim_train(&(sim_run_t){.text = whole_text, .ranks = 1}, &whole);
+  assert_string_equal(whole.error, "");
+  assert_int_equal(whole.report.steps, 16); /* 4 epochs of 4 steps */
+  assert_non_null(
+      strstr(whole.report.stopped_early, "at epoch 4: the validation loss has not improved for 3"));
+  snprintf(best, sizeof best, "%s/early/best", folder);
+  assert_true(readlink(best, target, sizeof target - 1) > 0);
+  sim_train(&(sim_run_t){.text = part_text, .ranks = 1, .stop_after = 10}, &part);
+  assert_int_equal(part.status, LS_ERR_INTERRUPTED);
+  sim_train(&(sim_run_t){.text = part_text, .ranks = 1, .resume = true}, &rest);
+  assert_string_equal(rest.error, "");
+  assert_int_equal(rest.report.steps, 6);
+  assert_string_equal(rest.report.stopped_early, whole.report.stopped_early);
+  assert_string_equal(rest.report.params_xxh3, whole.report.params_xxh3);
+  sim_train(&(sim_run_t){.text = part_text, .ranks = 1, .resume = true}, &again);
+  assert_int_equal(again.report.steps, 0);
+  ls_free(whole.param);
+  ls_free(part.param);
+  ls_free(rest.param);
+  ls_free(again.param);
+}
+
 static void test_divergence_is_stopped_and_named(void **state) {
   (void)state;
   static const char text[] =
@@ -138,6 +173,7 @@ int main(void) {
                                      cmocka_unit_test(test_resume_on_another_world_size),
                                      cmocka_unit_test(test_a_finished_run_stays_as_it_is),
                                      cmocka_unit_test(test_another_batch_goes_on_at_the_same_sample),
+                                     cmocka_unit_test(test_early_stopping_counts_through_a_resume),
                                      cmocka_unit_test(test_divergence_is_stopped_and_named)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
