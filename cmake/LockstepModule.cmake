@@ -72,7 +72,8 @@ endif()
 
 # ls_program_test(NAME SCRIPT file.sh TIMEOUT s [PROCESSORS n] [LABELS ...] [SERIAL])
 #   The program as a user runs it: a shell script beside the CMakeLists.txt, given the program and the sources.
-#   Most start two ranks: PROCESSORS is 2 where it is not given.
+#   Most start two ranks: PROCESSORS is 2 where it is not given. It runs on the CPU, also where there is a GPU;
+#   what a GPU does is tested in tests/cuda.
 function(ls_program_test name)
   cmake_parse_arguments(T "SERIAL" "SCRIPT;TIMEOUT;PROCESSORS" "LABELS" ${ARGN})
   add_test(NAME ${name}
@@ -81,7 +82,7 @@ function(ls_program_test name)
   list(APPEND T_LABELS program)
   math(EXPR timeout "${T_TIMEOUT} * ${LS_PROGRAM_TIME}")
   set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77 LABELS "${T_LABELS}"
-    ENVIRONMENT "${LS_MPI_TEST_ENVIRONMENT}")
+    ENVIRONMENT "${LS_MPI_TEST_ENVIRONMENT};LOCKSTEP_CUDA_MODULE=none")
   if(NOT T_PROCESSORS)
     set(T_PROCESSORS 2)
   endif()

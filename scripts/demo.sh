@@ -23,8 +23,6 @@ else
   train_flags=""
   bench_flags="--repetitions 6 --steps 50 --control 0"
 fi
-ranks=1
-if [ "$(nproc)" -gt 1 ]; then ranks=1,2; fi
 
 # A profile of the user's own is not touched, unless LOCKSTEP_PROFILE asks for one.
 LOCKSTEP_PROFILE=${LOCKSTEP_PROFILE:-$dir/profile.json}
@@ -90,6 +88,8 @@ run "$program" train "$config" --quiet --set train.batch=$small $train_flags
 run "$program" train "$config" --quiet --set train.batch=$large $train_flags
 
 section "4. Was the choice right? Every variant measured, repetitions interleaved"
+ranks=1 # and two where the plan found a second device
+if grep -q '"devices": 2,' "$dir/plan-$large.json"; then ranks=1,2; fi
 # shellcheck disable=SC2086
 run "$program" bench "$config" --quiet --batches $small,$large --ranks-list $ranks $bench_flags \
   --plan "$dir/plan-$small.json,$dir/plan-$large.json" --output "$dir/bench.json" --html "$dir/report.html"

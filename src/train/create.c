@@ -72,18 +72,21 @@ static ls_status_t open_device(ls_trainer_t *t) {
                                  .math = (ls_math_t)t->config->train.precision};
   status = t->backend->device->open(t->ctx, &options, &t->device);
   if (status != LS_OK) return status;
-  status = t->backend->stream->create(t->device, LS_STREAM_INLINE, &t->stream);
-  if (status != LS_OK) return status;
-  t->data_comm = t->world->comm;
-  if (!t->backend->host_memory && comm->size > 1) {
-    const ls_cuda_module_t *module;
-    status = ls_cuda_module_load(t->ctx, &module);
-    if (status != LS_OK) return status;
-    if (!module->nccl_create)
-      return ls_fail(t->ctx, LS_ERR_UNSUPPORTED, "the CUDA module was built without NCCL: use one rank");
-    status = module->nccl_create(t->ctx, t->device, t->world->comm, comm->deadline_ns, &t->data_comm);
-    t->own_data_comm = status == LS_OK;
-  }
+  return t->backend->stream->create(t->device, LS_STREAM_INLINE, &t->stream);
+}
+
+/* Collective, so that it comes after all ranks have opened their devices. */
+static ls_status_t connect_devices(ls_trainer_t *t) {
+  ls_comm_t *comm = t->world->comm;
+  t->data_comm = comm;
+  if (t->backend->host_memory || comm->size == 1) return LS_OK;
+  const ls_cuda_module_t *module;
+  ls_status_t status = ls_cuda_module_load(t->ctx, &module);
+  if (status == LS_OK && !module->nccl_create)
+    status = ls_fail(t->ctx, LS_ERR_UNSUPPORTED, "the CUDA module was built without NCCL: use one rank");
+  if (status == LS_OK)
+    status = module->nccl_create(t->ctx, t->device, comm, comm->deadline_ns, &t->data_comm);
+  t->own_data_comm = status == LS_OK;
   return status;
 }
 
@@ -338,6 +341,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   t->val_loss = t->val_accuracy = t->best_loss = NAN;
   ls_status_t status = check_world(t);
   if (status == LS_OK) status = ls_comm_agree(world->comm, "opening the device", open_device(t));
+  if (status == LS_OK) status = ls_comm_agree(world->comm, "connecting the devices", connect_devices(t));
   if (status == LS_OK) status = make_layout(t);
   if (status == LS_OK && !options->checkpoint) status = ls_trainer_lock(t);
   if (status == LS_OK) status = open_checkpoint(t, options, &ckpt, &meta);

@@ -45,10 +45,10 @@ unset LOCKSTEP_PROFILE
 DEMO_DIR=$work/first
 "$demo" "$program" >"$work/out" 2>"$work/err" || fail "exit code $?: $(cat "$work/err")"
 for part in 'probe --quick' 'plan examples/05-auto.yaml --set train.batch=16' 'predicted by the plan' \
-  'its 90 % interval' "$work/first/report.html"; do
+  'all times predicted, 90 % intervals' "$work/first/report.html"; do
   grep -q -e "$part" "$work/out" || fail "the output lacks \"$part\": $(cat "$work/out")"
 done
 [ -s "$work/first/profile.json" ] || fail "no profile"
-grep -q 'class="predicted"' "$work/first/report.html" || fail "the report shows no predictions"
+grep -q 'predicted by lockstep plan' "$work/first/report.html" || fail "the report shows no predictions"
 grep -q '"error_percent"' "$work/first/bench.json" || fail "predictions are not beside what was measured"
 echo ok

@@ -3,7 +3,15 @@ program=$1
 # shellcheck disable=SC2034 # used by the scripts
 source_dir=$2
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# A script that fails, or runs out of time, leaves no training behind: what runs in the background has its folder.
+clean_up() {
+  for process in /proc/[0-9]*; do
+    if grep -aqs -e "$work/" "$process/cmdline"; then kill -KILL "${process#/proc/}" 2>/dev/null || true; fi
+  done
+  rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 1' INT TERM HUP
 # Several ranks by hand: $launcher -np N "$program" ... No option here that a version of Open MPI refuses.
 # shellcheck disable=SC2034 # used by the scripts
 launcher="mpirun --oversubscribe"
