@@ -44,7 +44,7 @@ static int cursor_rows(cursor_t *c, uint64_t position, int64_t most, uint64_t ro
   }
   for (int i = 0; i < count; i++)
     row[i] += c->part_first;
-  ls_order_each(&c->split, row, count);
+  if (!c->dataset->in_order) ls_order_each(&c->split, row, count);
   return count;
 }
 
@@ -69,7 +69,7 @@ void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_plan_t *plan, int
   if (cursor.part_count == 0) valid = 0;
   float weight = valid > 0 ? (float)(1.0 / (double)valid) : 0.0f;
   /* Padding repeats a real row of the part: its numbers are ordinary, its weight is 0. */
-  int64_t padding = cursor.part_count ? (int64_t)ls_order_at(&cursor.split, cursor.part_first) : 0;
+  int64_t padding = cursor.part_count ? ls_dataset_row(d, plan->part, 0) : 0;
   float lr = plan->lr ? plan->lr(plan->lr_user, step) : 0.0f;
 
   for (int m = 0; m < plan->accumulate && part == 0; m++) {

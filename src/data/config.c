@@ -61,6 +61,22 @@ static const ls_option_t rows[] = {
      .max = 0.999,
      .initial = "0",
      .help = "Part of the samples held out for validation."},
+    {.name = "validation_features",
+     .type = LS_OPT_PATH,
+     .offset = AT(validation_features),
+     .optional = true,
+     .help = "idx, npy: file of features held out, instead of a part of the samples."},
+    {.name = "validation_targets",
+     .type = LS_OPT_PATH,
+     .offset = AT(validation_targets),
+     .optional = true,
+     .help = "idx, npy: file of their targets."},
+    {.name = "validation_path",
+     .type = LS_OPT_PATH,
+     .offset = AT(validation_path),
+     .optional = true,
+     .help =
+         "csv: file of samples held out, instead of a part of the samples; its columns as those of path."},
     {.name = "normalize",
      .type = LS_OPT_BOOL,
      .offset = AT(normalize),
@@ -133,6 +149,26 @@ static ls_status_t refuse(ls_ctx_t *ctx, const char *kind, const char *key, bool
   return ls_fail(ctx, LS_ERR_CONFIG, "data.%s does not go with data.kind: %s", key, kind);
 }
 
+bool ls_data_validation_files(const ls_data_config_t *c) {
+  return c->validation_features || c->validation_targets || c->validation_path;
+}
+
+static ls_status_t check_validation(ls_ctx_t *ctx, const ls_data_config_t *c) {
+  if (ls_data_validation_files(c) && c->validation > 0.0)
+    return ls_fail(
+        ctx, LS_ERR_CONFIG,
+        "data.validation %g holds out a part of the samples, but data.validation_%s names a file: give "
+        "one of the two",
+        c->validation,
+        c->validation_path       ? "path"
+        : c->validation_features ? "features"
+                                 : "targets");
+  if (!c->validation_features != !c->validation_targets)
+    return ls_fail(ctx, LS_ERR_CONFIG, "data.validation_%s is missing: features and targets come together",
+                   c->validation_features ? "targets" : "features");
+  return LS_OK;
+}
+
 bool ls_data_delimiter(const ls_data_config_t *c, char *delimiter) {
   static const struct {
     const char *name;
@@ -170,6 +206,10 @@ ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
       files ? need(ctx, kind, "targets", c->targets) : refuse(ctx, kind, "targets", c->targets),
       csv ? need(ctx, kind, "path", c->path) : refuse(ctx, kind, "path", c->path),
       csv ? need(ctx, kind, "target", c->target.count > 0) : refuse(ctx, kind, "target", c->target.count > 0),
+      files ? LS_OK : refuse(ctx, kind, "validation_features", c->validation_features),
+      files ? LS_OK : refuse(ctx, kind, "validation_targets", c->validation_targets),
+      csv ? LS_OK : refuse(ctx, kind, "validation_path", c->validation_path),
+      check_validation(ctx, c),
       csv ? LS_OK : refuse(ctx, kind, "columns", c->columns.count > 0),
       csv ? LS_OK : refuse(ctx, kind, "delimiter", c->delimiter && strcmp(c->delimiter, "auto") != 0),
   };

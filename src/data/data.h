@@ -26,6 +26,8 @@ typedef struct {
   ls_strings_t columns;  /* csv: feature columns; empty = every other column that is not a date */
   const char *delimiter; /* csv: between cells; "auto" or NULL: found in the header */
   double validation;     /* part held out, [0, 1) */
+  const char *validation_features, *validation_targets; /* idx, npy: files held out, or NULL */
+  const char *validation_path;                          /* csv: the same */
   bool normalize;
   int resident;            /* ls_resident_t: whether the samples stay on the device (train/data.c) */
   int64_t samples;         /* synthetic */
@@ -66,6 +68,7 @@ typedef struct {
   float *targets;  /* (rows, outputs), normalised; NULL with classes */
   int32_t *labels; /* (rows); NULL without classes */
   int64_t train_count, validation_count;
+  bool in_order;         /* rows stand as they are used: training, then validation; nothing splits them */
   uint64_t seed;         /* of the split */
   ls_norm_t norm;        /* identity when not normalised */
   char source[256];      /* for messages: the file */
@@ -83,7 +86,8 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
                             ls_dataset_t **dataset);
 void ls_dataset_close(ls_dataset_t *dataset);
 
-/* Splits again: `validation` is the part that is held out. Norms stay as they are. LS_ERR_DATA. */
+/* Splits again: `validation` is the part that is held out. Norms stay as they are, and so does a validation part
+ * that has files of its own. LS_ERR_DATA. */
 ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *dataset);
 
 /* Fingerprint of the samples as they are held (normalised): sizes and values, in 16 hexadecimal digits. All

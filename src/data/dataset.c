@@ -7,13 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the kinds read into. */
-typedef struct {
-  ls_matrix_t features, targets;
-  const char *feature_name, *target_name; /* for messages */
-  size_t file_bytes;                      /* the largest that was held at once */
-} read_t;
-
 typedef ls_status_t (*binary_reader_fn)(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size,
                                         ls_matrix_t *out);
 
@@ -30,14 +23,14 @@ static ls_status_t read_file(ls_ctx_t *ctx, const char *path, binary_reader_fn r
 }
 
 static ls_status_t read_pair(ls_ctx_t *ctx, const ls_data_config_t *config, binary_reader_fn read,
-                             read_t *r) {
+                             ls_source_t *r) {
   r->feature_name = config->features;
   r->target_name = config->targets;
   ls_status_t status = read_file(ctx, config->features, read, &r->file_bytes, &r->features);
   return status == LS_OK ? read_file(ctx, config->targets, read, &r->file_bytes, &r->targets) : status;
 }
 
-static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, read_t *r) {
+static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, ls_source_t *r) {
   char *text, delimiter;
   size_t size;
   ls_data_delimiter(config, &delimiter); /* was checked */
@@ -73,7 +66,7 @@ static ls_status_t copy_values(ls_ctx_t *ctx, const char *what, const float *val
 }
 
 static ls_status_t read_memory(ls_ctx_t *ctx, const ls_data_memory_t *m, const ls_data_want_t *want,
-                               read_t *r) {
+                               ls_source_t *r) {
   r->feature_name = "given features";
   r->target_name = "given targets";
   if (!m || m->rows < 1 || !m->features || !(want->classes ? (const void *)m->classes : m->targets))
@@ -91,7 +84,7 @@ static ls_status_t read_memory(ls_ctx_t *ctx, const ls_data_memory_t *m, const l
 }
 
 static ls_status_t read_kind(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_memory_t *memory,
-                             const ls_data_want_t *want, read_t *r) {
+                             const ls_data_want_t *want, ls_source_t *r) {
   switch ((ls_data_kind_t)config->kind) {
   case LS_DATA_IDX:
     return read_pair(ctx, config, ls_read_idx, r);
@@ -110,6 +103,7 @@ static ls_status_t read_kind(ls_ctx_t *ctx, const ls_data_config_t *config, cons
 }
 
 ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *d) {
+  if (d->in_order) return LS_OK;
   d->validation_count = llround((double)d->rows * validation);
   d->train_count = d->rows - d->validation_count;
   if (d->train_count < 1)
@@ -122,15 +116,55 @@ ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *d) 
   return LS_OK;
 }
 
+/* The validation files' columns must be those of the training file, in the same order. */
+static ls_status_t check_columns(ls_ctx_t *ctx, const ls_source_t *train, const ls_source_t *held_out) {
+  for (int64_t c = 0; train->features.names && c < train->features.cols; c++)
+    if (strcmp(train->features.names[c], held_out->features.names[c]) != 0)
+      return ls_fail(ctx, LS_ERR_DATA,
+                     "%s: feature %" PRId64
+                     " (from 0) is column '%.200s', in %s it is '%.200s': name the columns "
+                     "in data.columns",
+                     held_out->feature_name, c, held_out->features.names[c], train->feature_name,
+                     train->features.names[c]);
+  return LS_OK;
+}
+
+/* Samples of files of their own are put behind those to train on. */
+static ls_status_t add_validation(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                                  ls_source_t *train, ls_dataset_t *d) {
+  ls_data_config_t files = *config;
+  files.features = config->validation_features;
+  files.targets = config->validation_targets;
+  files.path = config->validation_path;
+  ls_source_t held_out = {0};
+  ls_status_t status = read_kind(ctx, &files, NULL, want, &held_out);
+  if (status == LS_OK) status = ls_targets_check(ctx, want, &held_out);
+  if (status == LS_OK) status = check_columns(ctx, train, &held_out);
+  d->in_order = true;
+  d->train_count = train->features.rows;
+  d->validation_count = held_out.features.rows;
+  if (status == LS_OK) status = ls_matrix_append(ctx, &train->features, &held_out.features);
+  if (status == LS_OK) status = ls_matrix_append(ctx, &train->targets, &held_out.targets);
+  if (held_out.file_bytes > train->file_bytes) train->file_bytes = held_out.file_bytes;
+  ls_matrix_release(&held_out.features);
+  ls_matrix_release(&held_out.targets);
+  return status;
+}
+
 static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
-                         const ls_norm_t *norm, read_t *r, ls_dataset_t *d) {
+                         const ls_norm_t *norm, ls_source_t *r, ls_dataset_t *d) {
   snprintf(d->source, sizeof d->source, "%s", r->feature_name);
-  d->rows = r->features.rows;
-  d->inputs = r->features.cols;
-  ls_status_t status = ls_targets_take(ctx, want, r->target_name, &r->targets, d);
+  ls_status_t status = ls_targets_check(ctx, want, r);
+  if (status == LS_OK && ls_data_validation_files(config)) status = add_validation(ctx, config, want, r, d);
   if (status != LS_OK) return status;
+  d->reading_bytes = (int64_t)r->file_bytes;
+  d->rows = r->features.rows;
+  d->inputs = want->inputs;
+  d->classes = want->classes;
+  d->outputs = want->outputs;
+  if (d->classes) status = ls_labels_take(ctx, &r->targets, d);
+  if (status == LS_OK) status = ls_dataset_split(ctx, config->validation, d);
   bool one_unit = config->kind == LS_DATA_IDX || r->features.bytes;
-  status = ls_dataset_split(ctx, config->validation, d);
   if (status == LS_OK)
     status = ls_normalize(ctx, d, &r->features, &r->targets, norm, config->normalize, one_unit);
   d->columns = r->features.names;
@@ -151,9 +185,8 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
   if (!d) return LS_ERR_MEMORY;
   ls_arena_init(&d->arena, ctx);
   d->seed = seed;
-  read_t r = {0};
+  ls_source_t r = {0};
   status = read_kind(ctx, config, memory, want, &r);
-  d->reading_bytes = (int64_t)r.file_bytes;
   if (status == LS_OK) status = build(ctx, config, want, norm, &r, d);
   ls_matrix_release(&r.features);
   ls_matrix_release(&r.targets);
@@ -183,7 +216,7 @@ void ls_dataset_rows(const ls_dataset_t *d, ls_part_t part, int64_t index, int c
   ls_order_key_make(d->seed, LS_ORDER_SPLIT, 0, (uint64_t)d->rows, &key);
   for (int i = 0; i < count; i++)
     place[i] = (uint64_t)((part == LS_PART_TRAIN ? index : d->train_count + index) + i);
-  ls_order_each(&key, place, count);
+  if (!d->in_order) ls_order_each(&key, place, count);
   for (int i = 0; i < count; i++)
     row[i] = (int64_t)place[i];
 }

@@ -45,3 +45,33 @@ ls_status_t ls_matrix_take(ls_ctx_t *ctx, double *wide, ls_matrix_t *matrix) {
   if (status != LS_OK) ls_matrix_release(matrix);
   return status;
 }
+
+/* Values of `from` behind the first `begin` of an array of the kind that holds both. */
+static void put_values(const ls_matrix_t *from, int64_t begin, ls_matrix_t *all) {
+  int64_t count = from->rows * from->cols;
+  for (int64_t i = 0; i < count; i++) {
+    if (all->wide)
+      all->wide[begin + i] = ls_matrix_at(from, i);
+    else
+      all->values[begin + i] = from->values[i];
+  }
+}
+
+ls_status_t ls_matrix_append(ls_ctx_t *ctx, ls_matrix_t *to, ls_matrix_t *from) {
+  size_t count = (size_t)(to->rows + from->rows) * (size_t)to->cols;
+  ls_matrix_t all = *to;
+  bool wide = to->wide || from->wide;
+  all.values = wide ? NULL : ls_alloc_array(ctx, count, sizeof *all.values);
+  all.wide = wide ? ls_alloc_array(ctx, count, sizeof *all.wide) : NULL;
+  if (!all.values && !all.wide) return LS_ERR_MEMORY;
+  put_values(to, 0, &all);
+  put_values(from, to->rows * to->cols, &all);
+  all.rows += from->rows;
+  all.integers &= from->integers;
+  all.read_wide |= from->read_wide;
+  to->names = NULL; /* all has them */
+  ls_matrix_release(to);
+  ls_matrix_release(from);
+  *to = all;
+  return LS_OK;
+}

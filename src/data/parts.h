@@ -7,13 +7,23 @@
 /* What kind of data the section asks for, and whether the keys that were given belong to it.
  * LS_ERR_CONFIG. */
 ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *config);
+/* Whether the validation part has files of its own. */
+bool ls_data_validation_files(const ls_data_config_t *config);
 /* The character that data.delimiter means, 0 for auto. False where it means none. */
 bool ls_data_delimiter(const ls_data_config_t *config, char *delimiter);
 
-/* Checks widths and row counts of what was read against each other and against what the model needs. Classes
- * become dataset->labels, and their matrix is emptied. `target_name` for messages. LS_ERR_DATA. */
-ls_status_t ls_targets_take(ls_ctx_t *ctx, const ls_data_want_t *want, const char *target_name,
-                            ls_matrix_t *targets, ls_dataset_t *dataset);
+/* What one set of samples is read into. */
+typedef struct {
+  ls_matrix_t features, targets;
+  const char *feature_name, *target_name; /* for messages */
+  size_t file_bytes;                      /* the largest that was held at once */
+} ls_source_t;
+
+/* Checks widths and row counts of what was read against each other and against what the model needs, and that
+ * classes are class numbers. LS_ERR_DATA. */
+ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_source_t *source);
+/* Checked classes become dataset->labels; their matrix is emptied. */
+ls_status_t ls_labels_take(ls_ctx_t *ctx, ls_matrix_t *targets, ls_dataset_t *dataset);
 
 /* Fills dataset->norm and applies it; the values move into dataset->features and targets (classes: not
  * there). given: use these values (NULL = compute from the training part, or with compute false none);

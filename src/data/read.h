@@ -26,6 +26,9 @@ ls_status_t ls_matrix_take(ls_ctx_t *ctx, double *wide, ls_matrix_t *matrix);
  * f64 the memory that this frees goes back. LS_ERR_MEMORY. */
 ls_status_t ls_matrix_narrow(ls_ctx_t *ctx, const double *mean, const float *scale, ls_matrix_t *matrix);
 
+/* Puts the rows of `from`, which is emptied, behind those of `to`. The widths agree. LS_ERR_MEMORY. */
+ls_status_t ls_matrix_append(ls_ctx_t *ctx, ls_matrix_t *to, ls_matrix_t *from);
+
 static inline double ls_matrix_at(const ls_matrix_t *m, int64_t i) {
   return m->wide ? m->wide[i] : (double)m->values[i];
 }

@@ -6,8 +6,8 @@
 
 enum { CLASSES_MAX = 1 << 24 /* whole numbers up to here are exact as f32 */ };
 
-static ls_status_t take_labels(ls_ctx_t *ctx, const ls_data_want_t *want, const char *name,
-                               ls_matrix_t *targets, ls_dataset_t *d) {
+static ls_status_t check_classes(ls_ctx_t *ctx, const ls_data_want_t *want, const char *name,
+                                 const ls_matrix_t *targets) {
   if (targets->cols != 1)
     return ls_fail(ctx, LS_ERR_DATA,
                    "%s: class numbers are one column, but there are %" PRId64
@@ -29,37 +29,36 @@ static ls_status_t take_labels(ls_ctx_t *ctx, const ls_data_want_t *want, const 
                      " units: classes are 0 to %" PRId64,
                      name, i, v, want->outputs, want->outputs - 1);
   }
-  d->labels = ls_alloc_array(ctx, (size_t)targets->rows, sizeof *d->labels);
-  if (!d->labels) return LS_ERR_MEMORY;
-  for (int64_t i = 0; i < targets->rows; i++)
-    d->labels[i] = (int32_t)ls_matrix_at(targets, i);
   return LS_OK;
 }
 
-ls_status_t ls_targets_take(ls_ctx_t *ctx, const ls_data_want_t *want, const char *name, ls_matrix_t *targets,
-                            ls_dataset_t *d) {
-  if (targets->rows != d->rows)
-    return ls_fail(ctx, LS_ERR_DATA, "%s has %" PRId64 " samples, but %s has %" PRId64 " targets", d->source,
-                   d->rows, name, targets->rows);
-  if (d->inputs != want->inputs)
+ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_source_t *s) {
+  const ls_matrix_t *features = &s->features, *targets = &s->targets;
+  if (targets->rows != features->rows)
+    return ls_fail(ctx, LS_ERR_DATA, "%s has %" PRId64 " samples, but %s has %" PRId64 " targets",
+                   s->feature_name, features->rows, s->target_name, targets->rows);
+  if (features->cols != want->inputs)
     return ls_fail(ctx, LS_ERR_DATA,
                    "%s has %" PRId64 " features per sample, but the model's input is %" PRId64
                    ": set model.input to [%" PRId64 "]%s",
-                   d->source, d->inputs, want->inputs, d->inputs,
-                   targets->names ? ", or choose other columns" : "");
-  d->classes = want->classes;
-  d->outputs = want->outputs;
-  if (want->classes) {
-    ls_status_t status = take_labels(ctx, want, name, targets, d);
-    if (status == LS_OK) ls_matrix_release(targets);
-    return status;
-  }
+                   s->feature_name, features->cols, want->inputs, features->cols,
+                   features->names ? ", or choose other columns" : "");
+  if (want->classes) return check_classes(ctx, want, s->target_name, targets);
   if (targets->cols != want->outputs)
     return ls_fail(ctx, LS_ERR_DATA,
                    "%s has %" PRId64 " targets per sample, but the model's last layer has %" PRId64
                    " units: give it %" PRId64 "%s",
-                   name, targets->cols, want->outputs, targets->cols,
+                   s->target_name, targets->cols, want->outputs, targets->cols,
                    targets->cols == 1 && targets->integers ? ", or use loss: cross-entropy for class numbers"
                                                            : "");
+  return LS_OK;
+}
+
+ls_status_t ls_labels_take(ls_ctx_t *ctx, ls_matrix_t *targets, ls_dataset_t *d) {
+  d->labels = ls_alloc_array(ctx, (size_t)targets->rows, sizeof *d->labels);
+  if (!d->labels) return LS_ERR_MEMORY;
+  for (int64_t i = 0; i < targets->rows; i++)
+    d->labels[i] = (int32_t)ls_matrix_at(targets, i);
+  ls_matrix_release(targets);
   return LS_OK;
 }

@@ -71,7 +71,8 @@ static void measure_data(const ls_config_t *config, const ls_plan_options_t *opt
                  : options->samples > 0            ? options->samples
                                                    : 0;
   p->data_rows = rows;
-  int64_t held_out = llround((double)rows * data->validation);
+  bool counted = options->rows > 0 && options->samples > 0;
+  int64_t held_out = counted ? rows - options->samples : llround((double)rows * data->validation);
   double steps = (double)config->train.steps;
   if (config->train.steps == 0)
     steps = ceil((double)config->train.epochs * (double)(rows - held_out) / (double)config->train.batch);

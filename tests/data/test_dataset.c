@@ -362,8 +362,50 @@ static void test_section(void **state) {
   said_close(&said);
 }
 
+/* The validation part can have a file of its own: every training row is trained on, and the normalisation is
+ * that of the training file, although the other file's decimals are no f32. */
+static void test_validation_from_its_own_file(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  static const char train[] = "a,y\n1,10\n2,20\n3,30\n4,40\n", held_out[] = "a,y\n1000.1,1\n2.5,25\n",
+                    other[] = "b,y\n1,1\n";
+  ls_data_config_t config = {.kind = LS_DATA_CSV,
+                             .path = file_make("train.csv", train, strlen(train)),
+                             .validation_path = file_make("held.csv", held_out, strlen(held_out)),
+                             .target = {1, {"y"}},
+                             .normalize = true};
+  ls_data_want_t want = {.inputs = 1, .outputs = 1};
+  ls_dataset_t *d, *none = NULL;
+  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d), LS_OK);
+  assert_int_equal(d->train_count, 4);
+  assert_int_equal(d->validation_count, 2);
+  assert_true(d->norm.mean[0] == 2.5 && d->norm.target_mean[0] == 25.0);
+  for (int i = 0; i < 4; i++)
+    assert_int_equal(ls_dataset_row(d, LS_PART_TRAIN, i), i);
+  assert_int_equal(ls_dataset_row(d, LS_PART_VALIDATION, 1), 5);
+  assert_true(d->features[5] == 0.0f && d->targets[5] == 0.0f && d->features[4] > 800.0f);
+  assert_int_equal(ls_dataset_split(said.ctx, 0.5, d), LS_OK);
+  assert_int_equal(d->validation_count, 2);
+  ls_dataset_close(d);
+
+  config.validation = 0.25;
+  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &none), LS_ERR_CONFIG);
+  assert_said(&said, "data.validation_path names a file: give one of the two");
+  config.validation = 0;
+  config.validation_path = file_make("other.csv", other, strlen(other));
+  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &none), LS_ERR_DATA);
+  assert_said(&said, "is column 'b', in ");
+  config.validation_targets = "y.npy";
+  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &none), LS_ERR_CONFIG);
+  assert_null(none);
+  files_remove();
+  said_close(&said);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_validation_from_its_own_file),
       cmocka_unit_test(test_idx),
       cmocka_unit_test(test_csv),
       cmocka_unit_test(test_split),
