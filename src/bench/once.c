@@ -226,7 +226,7 @@ static void prepare(ls_config_t *config, const ls_bench_once_t *plan) {
   config->train.steps = plan->warmup_steps + plan->steps;
   config->train.evaluate_every = 0;
   config->checkpoint = (ls_checkpoint_config_t){.keep = config->checkpoint.keep};
-  if (!plan->curves) config->data.validation = 0;
+  if (!plan->curves) ls_data_config_all(&config->data);
 }
 
 /* Rank 0 watches the GPUs of its node's ranks. Not being able to is no failure of the measurement. */

@@ -1,5 +1,5 @@
-/* lockstep eval: loss and accuracy of a checkpoint, on the validation part of its own data or on all of
- * others. */
+/* lockstep eval: loss and accuracy of a checkpoint, on the configured validation files, else on the
+ * validation part of its own data or on all of others. */
 #include "cli/cli.h"
 
 #include <math.h>
@@ -11,6 +11,7 @@ static const char *scored(const ls_eval_report_t *r) {
 }
 
 static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls_eval_report_t *r) {
+  const char *file = t->dataset->validation_source;
   if (args->json) {
     json_t *j =
         json_pack("{s:s, s:o, s:I, s:I}", "command", "eval", "checkpoint", ls_json_text(t->checkpoint),
@@ -18,12 +19,14 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls
     json_object_set_new(j, "loss", cli_number(r->loss));
     json_object_set_new(j, "accuracy", cli_number(r->accuracy));
     json_object_set_new(j, "part", json_string(r->validation ? "validation" : "all"));
+    json_object_set_new(j, "validation_file", *file ? ls_json_text(file) : json_null());
     json_object_set_new(j, "new_data", json_boolean(r->new_data));
     cli_print_json(j);
     return;
   }
   printf("  %-16s %s\n  %-16s %lld\n", "checkpoint", t->checkpoint, "step", (long long)t->step);
-  printf("  %-16s %s (%s)\n", "samples", cli_count(r->samples), scored(r));
+  printf("  %-16s %s (%s%s)\n", "samples", cli_count(r->samples), *file ? "validation file " : scored(r),
+         file);
   printf("  %-16s %.6g\n", "loss", r->loss);
   if (isfinite(r->accuracy))
     printf("  %-16s %.2f %% (%s right)\n", "accuracy", 100 * r->accuracy, cli_count(r->correct));

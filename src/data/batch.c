@@ -20,7 +20,7 @@ static cursor_t cursor_make(const ls_dataset_t *d, const ls_loader_plan_t *plan)
                 .plan = plan,
                 .part_first = train ? 0 : (uint64_t)d->train_count,
                 .part_count = (uint64_t)(train ? d->train_count : d->validation_count)};
-  ls_order_key_make(d->seed, LS_ORDER_SPLIT, 0, (uint64_t)d->rows, &c.split);
+  ls_order_key_make(d->seed, LS_ORDER_SPLIT, 0, (uint64_t)d->split_rows, &c.split);
   return c;
 }
 
@@ -44,7 +44,7 @@ static int cursor_rows(cursor_t *c, uint64_t position, int64_t most, uint64_t ro
   }
   for (int i = 0; i < count; i++)
     row[i] += c->part_first;
-  if (!c->dataset->in_order) ls_order_each(&c->split, row, count);
+  if (row[0] < (uint64_t)c->dataset->split_rows) ls_order_each(&c->split, row, count);
   return count;
 }
 

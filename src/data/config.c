@@ -64,16 +64,19 @@ static const ls_option_t rows[] = {
     {.name = "validation_features",
      .type = LS_OPT_PATH,
      .offset = AT(validation_features),
+     .change = LS_CHANGE_IGNORED,
      .optional = true,
      .help = "idx, npy: file of features held out, instead of a part of the samples."},
     {.name = "validation_targets",
      .type = LS_OPT_PATH,
      .offset = AT(validation_targets),
+     .change = LS_CHANGE_IGNORED,
      .optional = true,
      .help = "idx, npy: file of their targets."},
     {.name = "validation_path",
      .type = LS_OPT_PATH,
      .offset = AT(validation_path),
+     .change = LS_CHANGE_IGNORED,
      .optional = true,
      .help =
          "csv: file of samples held out, instead of a part of the samples; its columns as those of path."},
@@ -150,7 +153,13 @@ static ls_status_t refuse(ls_ctx_t *ctx, const char *kind, const char *key, bool
 }
 
 bool ls_data_validation_files(const ls_data_config_t *c) {
+  if (c->kind == LS_DATA_MEMORY) return false;
   return c->validation_features || c->validation_targets || c->validation_path;
+}
+
+void ls_data_config_all(ls_data_config_t *c) {
+  c->validation = 0;
+  c->validation_features = c->validation_targets = c->validation_path = NULL;
 }
 
 static ls_status_t check_validation(ls_ctx_t *ctx, const ls_data_config_t *c) {

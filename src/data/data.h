@@ -68,32 +68,37 @@ typedef struct {
   float *targets;  /* (rows, outputs), normalised; NULL with classes */
   int32_t *labels; /* (rows); NULL without classes */
   int64_t train_count, validation_count;
-  bool in_order;         /* rows stand as they are used: training, then validation; nothing splits them */
-  uint64_t seed;         /* of the split */
-  ls_norm_t norm;        /* identity when not normalised */
-  char source[256];      /* for messages: the file */
-  char **columns;        /* (inputs) names of the features, one block; NULL: these data have none */
-  int64_t reading_bytes; /* that were held beside the samples while they were read */
+  int64_t split_rows; /* that are split; those behind them are the validation part and stay in order */
+  uint64_t seed;      /* of the split */
+  ls_norm_t norm;     /* identity when not normalised */
+  char source[256];   /* for messages: the file */
+  char validation_source[256]; /* the same of a validation part that has files of its own; else "" */
+  char **columns;              /* (inputs) names of the features, one block; NULL: these data have none */
+  int64_t reading_bytes;       /* that were held beside the samples while they were read */
 } ls_dataset_t;
 
 /* Reads everything, splits with `seed`, normalises. With `norm` (of a checkpoint; NULL = compute) its values
- * are used. `memory` only for LS_DATA_MEMORY. Errors (LS_ERR_DATA, with file and line, row or offset):
- * unreadable, ragged, not numeric, not finite, sizes that lie, widths or classes the model does not have, a
- * validation part that leaves nothing; LS_ERR_CONFIG: keys that do not go with the kind; LS_ERR_MISMATCH:
- * `norm` is of other widths; LS_ERR_NOT_FOUND, LS_ERR_IO. */
+ * are used. `memory` only for LS_DATA_MEMORY, which ignores every file of the section. Errors (LS_ERR_DATA,
+ * with file and line, row or offset): unreadable, ragged, not numeric, not finite, sizes that lie, widths or
+ * classes the model does not have, a validation part that leaves nothing; LS_ERR_CONFIG: keys that do not go
+ * with the kind; LS_ERR_MISMATCH: `norm` is of other widths; LS_ERR_NOT_FOUND, LS_ERR_IO. */
 ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_memory_t *memory,
                             const ls_data_want_t *want, uint64_t seed, const ls_norm_t *norm,
                             ls_dataset_t **dataset);
 void ls_dataset_close(ls_dataset_t *dataset);
 
-/* Splits again: `validation` is the part that is held out. Norms stay as they are, and so does a validation part
- * that has files of its own. LS_ERR_DATA. */
+/* Splits again: `validation` is the part that is held out. Norms stay as they are, and so does a validation
+ * part that has files of its own. LS_ERR_DATA. */
 ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *dataset);
+/* Nothing is held out, neither a part of the samples nor files. */
+void ls_data_config_all(ls_data_config_t *config);
 
-/* Fingerprint of the samples as they are held (normalised): sizes and values, in 16 hexadecimal digits. All
- * samples of up to 64 MiB; of larger data every k-th, so many that it stays at about that. Local; pure. */
+/* Fingerprint of `count` samples from row `first` as they are held (normalised): sizes and values, in 16
+ * hexadecimal digits. All samples of up to 64 MiB; of larger data every k-th, so many that it stays at about
+ * that. Local; pure. */
 enum { LS_DATASET_HASH_BYTES = 17 };
-void ls_dataset_hash(const ls_dataset_t *dataset, char hex[LS_DATASET_HASH_BYTES]);
+void ls_dataset_hash(const ls_dataset_t *dataset, int64_t first, int64_t count,
+                     char hex[LS_DATASET_HASH_BYTES]);
 
 /* Keyed bijection of [0, n): the row at place `index` in epoch `epoch`. Pure; index < n, n >= 1. */
 uint64_t ls_order(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t index);

@@ -103,7 +103,7 @@ static ls_status_t read_kind(ls_ctx_t *ctx, const ls_data_config_t *config, cons
 }
 
 ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *d) {
-  if (d->in_order) return LS_OK;
+  if (d->split_rows < d->rows) return LS_OK;
   d->validation_count = llround((double)d->rows * validation);
   d->train_count = d->rows - d->validation_count;
   if (d->train_count < 1)
@@ -140,7 +140,7 @@ static ls_status_t add_validation(ls_ctx_t *ctx, const ls_data_config_t *config,
   ls_status_t status = read_kind(ctx, &files, NULL, want, &held_out);
   if (status == LS_OK) status = ls_targets_check(ctx, want, &held_out);
   if (status == LS_OK) status = check_columns(ctx, train, &held_out);
-  d->in_order = true;
+  snprintf(d->validation_source, sizeof d->validation_source, "%s", held_out.feature_name);
   d->train_count = train->features.rows;
   d->validation_count = held_out.features.rows;
   if (status == LS_OK) status = ls_matrix_append(ctx, &train->features, &held_out.features);
@@ -154,6 +154,7 @@ static ls_status_t add_validation(ls_ctx_t *ctx, const ls_data_config_t *config,
 static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                          const ls_norm_t *norm, ls_source_t *r, ls_dataset_t *d) {
   snprintf(d->source, sizeof d->source, "%s", r->feature_name);
+  d->split_rows = r->features.rows;
   ls_status_t status = ls_targets_check(ctx, want, r);
   if (status == LS_OK && ls_data_validation_files(config)) status = add_validation(ctx, config, want, r, d);
   if (status != LS_OK) return status;
@@ -209,14 +210,15 @@ void ls_dataset_close(ls_dataset_t *d) {
   ls_free(d);
 }
 
-/* One bijection of all rows: its first train_count places are the training part, the rest is held out. */
+/* One bijection of the rows that are split: its first train_count places are the training part, the rest is
+ * held out. */
 void ls_dataset_rows(const ls_dataset_t *d, ls_part_t part, int64_t index, int count, int64_t *row) {
   uint64_t place[LS_ORDER_EACH_MAX];
   ls_order_key_t key;
-  ls_order_key_make(d->seed, LS_ORDER_SPLIT, 0, (uint64_t)d->rows, &key);
+  ls_order_key_make(d->seed, LS_ORDER_SPLIT, 0, (uint64_t)d->split_rows, &key);
   for (int i = 0; i < count; i++)
     place[i] = (uint64_t)((part == LS_PART_TRAIN ? index : d->train_count + index) + i);
-  if (!d->in_order) ls_order_each(&key, place, count);
+  if (place[0] < (uint64_t)d->split_rows) ls_order_each(&key, place, count);
   for (int i = 0; i < count; i++)
     row[i] = (int64_t)place[i];
 }

@@ -23,14 +23,18 @@ typedef struct {
   double validation;                          /* part held out */
   uint64_t seed;                              /* of the split */
   int64_t train_count, rows, inputs, outputs; /* rows and below: 0 = not said (older checkpoints) */
-  char hash[LS_DATASET_HASH_BYTES];           /* "" = not said */
+  char hash[LS_DATASET_HASH_BYTES]; /* of all samples but those of validation files; "" = not said */
+  int64_t held_rows;                /* samples of validation files; 0 = there were none */
+  char held_hash[LS_DATASET_HASH_BYTES];
 } ls_saved_data_t;
 void ls_train_saved_data(const json_t *meta, ls_saved_data_t *saved); /* meta NULL: nothing known */
 /* The new manifest entry for a dataset (new reference, NULL: memory). */
 json_t *ls_train_data_json(const ls_dataset_t *dataset);
-/* Whether `dataset` holds the samples that the checkpoint was trained on, however they are split; older
- * checkpoints say only how many were in the training part. */
+/* Whether `dataset` holds the samples that the checkpoint was trained on, however they are split and whatever
+ * validation files there are; older checkpoints say only how many were in the training part. */
 bool ls_train_same_data(const ls_saved_data_t *saved, const ls_dataset_t *dataset);
+/* Whether the validation files hold the samples that the checkpoint's did; true when neither has any. */
+bool ls_train_same_held(const ls_saved_data_t *saved, const ls_dataset_t *dataset);
 
 /* Feature columns by name: where `data` gives none, those of the checkpoint are used, so that the order of a
  * file's columns does not matter. Names are borrowed from `meta`. */

@@ -148,25 +148,51 @@ static ls_status_t open_checkpoint(ls_trainer_t *t, const ls_trainer_options_t *
   return status;
 }
 
-/* Going on with a run needs its data. Evaluation of the same data scores the part that was held out then, and
- * of other data all. */
+/* Evaluation scores validation files where there are some; else, of the checkpoint's data, the part that was
+ * held out then, and of other data all. */
+static ls_status_t check_scored(ls_trainer_t *t, const ls_saved_data_t *saved) {
+  const ls_dataset_t *d = t->dataset;
+  bool same = ls_train_same_data(saved, d), held = d->split_rows < d->rows;
+  t->new_data = held ? !ls_train_same_held(saved, d) : !same;
+  if (same && !held && saved->held_rows > 0)
+    ls_log(t->ctx, LS_LOG_WARN,
+           "%s: the checkpoint's run had %lld samples in validation files, which this configuration does not "
+           "name: the samples that it was trained on are scored",
+           d->source, (long long)saved->held_rows);
+  return ls_dataset_split(t->ctx, same ? saved->validation : 0, t->dataset);
+}
+
+/* Validation losses of a run are compared with each other: by train.patience, and for the best checkpoint. */
+static ls_status_t check_held(ls_trainer_t *t, const ls_saved_data_t *saved) {
+  const ls_dataset_t *d = t->dataset;
+  int64_t rows = d->rows - d->split_rows;
+  if (ls_train_same_held(saved, d)) return LS_OK;
+  if (rows > 0 && saved->held_rows > 0 && !t->other_data)
+    return ls_fail(
+        t->ctx, LS_ERR_MISMATCH,
+        "%s: these are not the validation samples of the checkpoint's run (%lld now, %lld then%s), so "
+        "losses before and after do not compare; --allow-data-change goes on with them all the same",
+        d->validation_source, (long long)rows, (long long)saved->held_rows,
+        rows == saved->held_rows ? ", of other values" : "");
+  ls_log(t->ctx, LS_LOG_INFO, "%s: %lld samples of validation files; the checkpoint's run had %lld",
+         rows > 0 ? d->validation_source : d->source, (long long)rows, (long long)saved->held_rows);
+  return LS_OK;
+}
+
+/* Going on with a run needs its data. */
 static ls_status_t check_data(ls_trainer_t *t, const ls_saved_data_t *saved) {
   const ls_dataset_t *d = t->dataset;
   bool same = ls_train_same_data(saved, d);
-  if (t->use == LS_USE_MODEL) {
-    t->new_data = !same;
-    return ls_dataset_split(t->ctx, same ? saved->validation : 0, t->dataset);
-  }
   if (same || t->other_data) {
     if (!same) ls_log(t->ctx, LS_LOG_INFO, "%s: not the data that the checkpoint was trained on", d->source);
-    return LS_OK;
+    return check_held(t, saved);
   }
   return ls_fail(
       t->ctx, LS_ERR_MISMATCH,
       "%s: these are not the data that the checkpoint was trained on (%lld samples now, %lld in its "
       "training part%s); --allow-data-change goes on with them all the same",
-      d->source, (long long)d->rows, (long long)saved->train_count,
-      saved->rows == d->rows ? "; as many in all, but other values" : "");
+      d->source, (long long)d->split_rows, (long long)saved->train_count,
+      saved->rows == d->split_rows ? "; as many in all, but other values" : "");
 }
 
 static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *options, const json_t *meta) {
@@ -189,7 +215,8 @@ static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *option
   if (status == LS_OK)
     status = ls_dataset_open(t->ctx, &data, options->memory, &want, seed, norm, &t->dataset);
   if (status == LS_OK) status = ls_train_compare_columns(t->ctx, meta, t->dataset);
-  if (status == LS_OK && saved.known) status = check_data(t, &saved);
+  if (status == LS_OK && saved.known)
+    status = (t->use == LS_USE_MODEL ? check_scored : check_data)(t, &saved);
   ls_arena_release(&arena);
   return ls_comm_agree(t->world->comm, "opening the data", status);
 }
@@ -227,9 +254,10 @@ static ls_status_t plan_run(ls_trainer_t *t, const json_t *meta) {
       t->training ? ls_train_batch_check(t->ctx, t->config, t->dataset->source, samples) : LS_OK;
   if (enough != LS_OK) return enough;
   if (t->training && train->patience > 0 && (t->dataset->validation_count == 0 || train->evaluate_every == 0))
-    return ls_fail(t->ctx, LS_ERR_CONFIG,
-                   "train.patience waits for a better validation loss: it needs data.validation and "
-                   "train.evaluate_every above 0");
+    return ls_fail(
+        t->ctx, LS_ERR_CONFIG,
+        "train.patience waits for a better validation loss: it needs data.validation above 0 or validation "
+        "files, and train.evaluate_every above 0");
   if (meta && t->use == LS_USE_RESUME) {
     t->base_step = t->step;
     const json_t *early = json_object_get(meta, "early_stopping");

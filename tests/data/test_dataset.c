@@ -381,8 +381,18 @@ static void test_validation_from_its_own_file(void **state) {
   assert_int_equal(d->train_count, 4);
   assert_int_equal(d->validation_count, 2);
   assert_true(d->norm.mean[0] == 2.5 && d->norm.target_mean[0] == 25.0);
+  ls_data_config_t alone = config; /* a validation file changes neither the order of training nor the norm */
+  ls_data_config_all(&alone);
+  ls_dataset_t *same;
+  assert_int_equal(ls_dataset_open(said.ctx, &alone, NULL, &want, 3, NULL, &same), LS_OK);
   for (int i = 0; i < 4; i++)
-    assert_int_equal(ls_dataset_row(d, LS_PART_TRAIN, i), i);
+    assert_int_equal(ls_dataset_row(d, LS_PART_TRAIN, i), ls_dataset_row(same, LS_PART_TRAIN, i));
+  char with[LS_DATASET_HASH_BYTES], without[LS_DATASET_HASH_BYTES];
+  ls_dataset_hash(d, 0, d->split_rows, with);
+  ls_dataset_hash(same, 0, same->split_rows, without);
+  assert_string_equal(with, without);
+  ls_dataset_close(same);
+  assert_int_equal(ls_dataset_row(d, LS_PART_VALIDATION, 0), 4);
   assert_int_equal(ls_dataset_row(d, LS_PART_VALIDATION, 1), 5);
   assert_true(d->features[5] == 0.0f && d->targets[5] == 0.0f && d->features[4] > 800.0f);
   assert_int_equal(ls_dataset_split(said.ctx, 0.5, d), LS_OK);

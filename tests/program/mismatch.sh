@@ -110,6 +110,36 @@ same_loss "--best"
 rm "$work/run/best"
 expect 5 'no checkpoint is known to be the best' eval "$work/c.yaml" --checkpoint "$work/run" --best
 
+echo "a validation file: the training samples know the run, the file's losses are compared within it"
+head -41 "$work/new.csv" >"$work/held.csv"
+sed 's/$/1/' "$work/held.csv" | sed '1s/1$//' >"$work/other.csv"
+sed -i "s#validation: 0.25#validation_path: $work/held.csv#" "$work/c.yaml"
+rm -r "$work/run"
+"$program" train "$work/c.yaml" --quiet --json >"$work/train.json" 2>"$work/err" || fail "train: $(cat "$work/err")"
+loss=$(field "$work/train.json" val_loss)
+evaluate
+same_loss "validation file"
+[ "$(field "$work/eval.json" samples)" = 40 ] && [ "$(field "$work/eval.json" new_data)" = false ] || fail "validation file"
+[ "$(field "$work/eval.json" validation_file)" = "$work/held.csv" ] || fail "which file? $(cat "$work/eval.json")"
+"$program" eval "$work/c.yaml" --checkpoint "$work/run" | grep -q "samples  *40 (validation file $work/held.csv)" ||
+  fail "which samples?"
+evaluate --set data.path="$work/swapped.csv"
+same_loss "training columns in another order"
+evaluate --set data.validation_path="$work/new.csv"
+[ "$(field "$work/eval.json" samples)" = 100 ] && [ "$(field "$work/eval.json" new_data)" = true ] || fail "another file"
+resume --set train.epochs=21 --set data.path="$work/swapped.csv" || fail "resume: $(cat "$work/err")"
+[ "$(field "$work/resume.json" val_loss_first)" = "$loss" ] || fail "resume: validation loss $(cat "$work/resume.json")"
+refused 'other.csv: these are not the validation samples .* (40 now, 40 then, of other values)' \
+  --set data.validation_path="$work/other.csv"
+refused 'new.csv: these are not the validation samples .* (100 now, 40 then)' --set data.validation_path="$work/new.csv"
+resume --set train.epochs=21 --set data.validation_path="$work/other.csv" --allow-data-change || fail "allowed: $(cat "$work/err")"
+grep -q "other.csv: 40 samples of validation files; the checkpoint's run had 40" "$work/err" || fail "allowed, but not said"
+sed "s#validation_path: [^,]*,#columns: [a, b],#" "$work/c.yaml" >"$work/without.yaml"
+"$program" eval "$work/without.yaml" --checkpoint "$work/run" --json >"$work/eval.json" 2>"$work/err" || fail "$(cat "$work/err")"
+grep -q 'had 40 samples in validation files, which this configuration does not name' "$work/err" || fail "file not named"
+"$program" bench "$work/c.yaml" --set data.validation_path="$work/nowhere.csv" --steps 2 --repetitions 2 \
+  --control 0 --ranks-list 1 --output "$work/bench.json" >"$work/out" 2>"$work/err" || fail "bench reads the validation file: $(cat "$work/err")"
+
 echo "a checkpoint of an older version, whose manifest knows neither samples nor data"
 cp -R "$source_dir/tests/program/older" "$work/older"
 "$program" eval "$work/older/c.yaml" --checkpoint "$work/older" --json >"$work/eval.json" 2>"$work/err" ||
