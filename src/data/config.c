@@ -21,7 +21,9 @@ static const ls_option_t rows[] = {
      .offset = AT(features),
      .change = LS_CHANGE_IGNORED,
      .optional = true,
-     .help = "idx, npy: file of the features, one sample per row; gzip is fine."},
+     .help =
+         "idx, npy: file of the features, one sample per row; gzip is fine; FILE.npz:NAME for an array of an "
+         "archive."},
     {.name = "targets",
      .type = LS_OPT_PATH,
      .offset = AT(targets),

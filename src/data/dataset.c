@@ -1,4 +1,5 @@
 /* Opening a dataset: read by kind, check against the model, split, normalise. */
+#include "data/npz.h"
 #include "data/order.h"
 #include "data/parts.h"
 
@@ -7,27 +8,53 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef ls_status_t (*binary_reader_fn)(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size,
-                                        ls_matrix_t *out);
-
-static ls_status_t read_file(ls_ctx_t *ctx, const char *path, binary_reader_fn read, size_t *largest,
-                             ls_matrix_t *out) {
-  char *bytes;
-  size_t size;
-  ls_status_t status = ls_read_bytes(ctx, path, &bytes, &size);
+/* The bytes of one array: a .npy file's, or a member's of an archive. held_bytes: at once. */
+static ls_status_t read_npy_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size,
+                                  size_t *held_bytes) {
+  char *file = ls_strdup(ctx, path);
+  if (!file) return LS_ERR_MEMORY;
+  file[ls_npz_file_length(path)] = '\0';
+  ls_status_t status = ls_read_bytes(ctx, file, bytes, size);
+  ls_free(file);
   if (status != LS_OK) return status;
-  if (size > *largest) *largest = size;
-  status = read(ctx, path, bytes, size, out);
+  *held_bytes = *size;
+  if (!ls_npz_is(path, *bytes, *size)) return LS_OK;
+  const char *archive = *bytes;
+  status = ls_npz_member(ctx, path, ls_read_limit(), bytes, size);
+  if (status != LS_OK) ls_free(*bytes);
+  if (status == LS_OK && *bytes != archive) *held_bytes += *size;
+  return status;
+}
+
+static ls_status_t read_idx_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size,
+                                  size_t *held_bytes) {
+  ls_status_t status = ls_read_bytes(ctx, path, bytes, size);
+  if (status == LS_OK) *held_bytes = *size;
+  return status;
+}
+
+static const struct {
+  ls_status_t (*bytes)(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size, size_t *held_bytes);
+  ls_status_t (*matrix)(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);
+} readers[] = {[LS_DATA_IDX] = {read_idx_bytes, ls_read_idx}, [LS_DATA_NPY] = {read_npy_bytes, ls_read_npy}};
+
+static ls_status_t read_file(ls_ctx_t *ctx, const char *path, int kind, size_t *largest, ls_matrix_t *out) {
+  char *bytes;
+  size_t size, held_bytes;
+  ls_status_t status = readers[kind].bytes(ctx, path, &bytes, &size, &held_bytes);
+  if (status != LS_OK) return status;
+  if (held_bytes > *largest) *largest = held_bytes;
+  status = readers[kind].matrix(ctx, path, bytes, size, out);
   ls_free(bytes);
   return status;
 }
 
-static ls_status_t read_pair(ls_ctx_t *ctx, const ls_data_config_t *config, binary_reader_fn read,
-                             ls_source_t *r) {
+static ls_status_t read_pair(ls_ctx_t *ctx, const ls_data_config_t *config, ls_source_t *r) {
   r->feature_name = config->features;
   r->target_name = config->targets;
-  ls_status_t status = read_file(ctx, config->features, read, &r->file_bytes, &r->features);
-  return status == LS_OK ? read_file(ctx, config->targets, read, &r->file_bytes, &r->targets) : status;
+  ls_status_t status = read_file(ctx, config->features, config->kind, &r->file_bytes, &r->features);
+  return status == LS_OK ? read_file(ctx, config->targets, config->kind, &r->file_bytes, &r->targets)
+                         : status;
 }
 
 static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, ls_source_t *r) {
@@ -87,9 +114,8 @@ static ls_status_t read_kind(ls_ctx_t *ctx, const ls_data_config_t *config, cons
                              const ls_data_want_t *want, ls_source_t *r) {
   switch ((ls_data_kind_t)config->kind) {
   case LS_DATA_IDX:
-    return read_pair(ctx, config, ls_read_idx, r);
   case LS_DATA_NPY:
-    return read_pair(ctx, config, ls_read_npy, r);
+    return read_pair(ctx, config, r);
   case LS_DATA_CSV:
     return read_csv(ctx, config, r);
   case LS_DATA_MEMORY:

@@ -1,5 +1,5 @@
-/* gzip (RFC 1952) by zlib. The output grows geometrically and the length in the trailer is not believed: a
- * small file that claims or unpacks to terabytes stops at the limit. */
+/* gzip (RFC 1952) and deflate (RFC 1951) by zlib. The output grows geometrically and the length in the
+ * trailer is not believed: a small file that claims or unpacks to terabytes stops at the limit. */
 #include "data/gunzip.h"
 
 #define ZLIB_CONST
@@ -7,16 +7,14 @@
 
 enum {
   GZIP_WINDOW = 15 + 16, /* largest window, gzip wrapper only */
-  FIRST_BYTES = 65536,
-  /* Numbers as people save them shrink to a fifth or a tenth; data that go far beyond it are no data. */
-  RATIO_MAX = 100,
-  RATIO_FROM_BYTES = 64 << 20
+  RAW_WINDOW = -15,      /* largest window, no wrapper */
+  FIRST_BYTES = 65536
 };
 static const size_t chunk_max = (size_t)1 << 30; /* zlib counts in 32 bits */
 
 typedef struct {
   ls_ctx_t *ctx;
-  const char *name;
+  const char *name, *kind, *limit_name; /* for messages */
   const unsigned char *in;
   size_t in_size, limit;
   char *out;
@@ -71,24 +69,22 @@ static ls_status_t unpack_member(gunzip_t *g) {
     if (status != LS_OK) return status;
     int code = step(g);
     if (g->used > g->limit)
-      return ls_fail(g->ctx, LS_ERR_DATA,
-                     "%s: offset %zu: the file unpacks to more than the limit of %zu bytes", g->name,
-                     offset(g), g->limit);
-    if (g->used > RATIO_FROM_BYTES && g->used / RATIO_MAX > offset(g))
+      return ls_fail(g->ctx, LS_ERR_DATA, "%s: offset %zu: the file unpacks to more than %s %zu bytes",
+                     g->name, offset(g), g->limit_name, g->limit);
+    if (g->used > LS_UNPACK_RATIO_FROM_BYTES && g->used / LS_UNPACK_RATIO_MAX > offset(g))
       return ls_fail(
           g->ctx, LS_ERR_DATA,
           "%s: offset %zu: the file unpacks to more than %d times its size (%zu bytes so far): if this "
           "is meant, unpack it yourself and name the result",
-          g->name, offset(g), RATIO_MAX, g->used);
+          g->name, offset(g), LS_UNPACK_RATIO_MAX, g->used);
     if (code == Z_STREAM_END) return LS_OK;
     if (code == Z_MEM_ERROR) return LS_ERR_MEMORY; /* reported by zlib_alloc */
     if (code != Z_OK && code != Z_BUF_ERROR)
-      return ls_fail(g->ctx, LS_ERR_DATA, "%s: offset %zu: damaged gzip data: %s", g->name, offset(g),
+      return ls_fail(g->ctx, LS_ERR_DATA, "%s: offset %zu: damaged %s data: %s", g->name, offset(g), g->kind,
                      g->z.msg ? g->z.msg : "unknown fault");
     if (offset(g) == g->in_size && g->used + 1 < g->capacity)
-      return ls_fail(g->ctx, LS_ERR_DATA,
-                     "%s: offset %zu: the gzip data end too early: the file is truncated", g->name,
-                     g->in_size);
+      return ls_fail(g->ctx, LS_ERR_DATA, "%s: offset %zu: the %s data end too early: the file is truncated",
+                     g->name, g->in_size, g->kind);
   }
 }
 
@@ -107,7 +103,13 @@ static ls_status_t unpack(gunzip_t *g) {
 
 ls_status_t ls_gunzip(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, size_t limit_bytes,
                       char **out, size_t *out_size) {
-  gunzip_t g = {.ctx = ctx, .name = name, .in = bytes, .in_size = size, .limit = limit_bytes};
+  gunzip_t g = {.ctx = ctx,
+                .name = name,
+                .kind = "gzip",
+                .limit_name = "the limit of",
+                .in = bytes,
+                .in_size = size,
+                .limit = limit_bytes};
   g.z = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free, .opaque = ctx, .next_in = bytes};
   if (inflateInit2(&g.z, GZIP_WINDOW) != Z_OK) return LS_ERR_MEMORY; /* reported by zlib_alloc */
   ls_status_t status = unpack(&g);
@@ -116,6 +118,42 @@ ls_status_t ls_gunzip(ls_ctx_t *ctx, const char *name, const void *bytes, size_t
   g.out[g.used] = '\0';
   *out = g.out;
   *out_size = g.used;
+  return LS_OK;
+
+free_out:
+  ls_free(g.out);
+  return status;
+}
+
+static ls_status_t unpack_exactly(gunzip_t *g) {
+  ls_status_t status = unpack_member(g);
+  if (status != LS_OK) return status;
+  if (g->used != g->limit)
+    return ls_fail(g->ctx, LS_ERR_DATA, "%s: offset %zu: unpacks to %zu bytes, not the %zu of the directory",
+                   g->name, offset(g), g->used, g->limit);
+  if (offset(g) < g->in_size)
+    return ls_fail(g->ctx, LS_ERR_DATA, "%s: offset %zu: %zu bytes follow the %s data", g->name, offset(g),
+                   g->in_size - offset(g), g->kind);
+  return LS_OK;
+}
+
+ls_status_t ls_inflate(ls_ctx_t *ctx, const char *name, const void *bytes, size_t begin, size_t end,
+                       size_t out_size, char **out) {
+  gunzip_t g = {.ctx = ctx,
+                .name = name,
+                .kind = "deflated",
+                .limit_name = "its size in the directory,",
+                .in = bytes,
+                .in_size = end,
+                .limit = out_size};
+  g.z = (z_stream){
+      .zalloc = zlib_alloc, .zfree = zlib_free, .opaque = ctx, .next_in = (const Bytef *)bytes + begin};
+  if (inflateInit2(&g.z, RAW_WINDOW) != Z_OK) return LS_ERR_MEMORY; /* reported by zlib_alloc */
+  ls_status_t status = unpack_exactly(&g);
+  inflateEnd(&g.z);
+  if (status != LS_OK) goto free_out;
+  g.out[g.used] = '\0';
+  *out = g.out;
   return LS_OK;
 
 free_out:

@@ -10,11 +10,8 @@ enum { PREFIX_BYTES = 8, HEADER_BYTES_MAX = 65536 };
 ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out) {
   static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
   const unsigned char *b = bytes;
-  if (size < PREFIX_BYTES || memcmp(b, magic, sizeof magic) != 0) {
-    bool zip = size >= 4 && memcmp(b, "PK\3\4", 4) == 0;
-    return ls_fail(ctx, LS_ERR_DATA, "%s: not a .npy file%s", name,
-                   zip ? ": it looks like .npz, an archive of several; save one array with numpy.save" : "");
-  }
+  if (size < PREFIX_BYTES || memcmp(b, magic, sizeof magic) != 0)
+    return ls_fail(ctx, LS_ERR_DATA, "%s: not a .npy file", name);
   int major = b[6], minor = b[7];
   if (major < 1 || major > 3 || minor != 0)
     return ls_fail(ctx, LS_ERR_DATA, "%s: offset 6: .npy version %d.%d; 1.0, 2.0 and 3.0 are supported", name,

@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <unistd.h>
 
-/* 16 GiB, and never more than half of this machine's memory: a file that unpacks to more would push the
- * program out of memory before it could say so. */
-static size_t size_limit(void) {
+/* A file that unpacks to more than half of the memory would push the program out of memory before it could
+ * say so. */
+size_t ls_read_limit(void) {
   size_t limit = (size_t)16 << 30;
   long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   if (pages <= 0 || page_bytes <= 0) return limit;
@@ -31,7 +31,7 @@ static ls_status_t fail_missing(ls_ctx_t *ctx, const char *path) {
 ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size) {
   if (!ls_path_exists(path) && errno == ENOENT) return fail_missing(ctx, path);
   char *raw;
-  size_t raw_size, limit = size_limit();
+  size_t raw_size, limit = ls_read_limit();
   ls_status_t status = ls_file_read(ctx, path, limit, &raw, &raw_size);
   if (status != LS_OK) return status;
   if (!ls_gunzip_is(raw, raw_size)) {

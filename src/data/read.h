@@ -46,6 +46,10 @@ ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_
 /* A whole file, gunzipped when it begins with the gzip magic (truncation and trailing garbage are errors). */
 ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size);
 
+/* The largest file, packed or not, that is read: 16 GiB, and never more than half of this machine's memory.
+ * Pure. */
+size_t ls_read_limit(void);
+
 /* The study's synthetic set; see docs/data.md for the recipe. */
 ls_status_t ls_synthetic_make(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                               ls_matrix_t *features, ls_matrix_t *targets);

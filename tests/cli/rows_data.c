@@ -1,5 +1,6 @@
 /* Wrong data files. */
 #include "bad_input.h"
+#include "data/zip.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #define CSV_GZ  REAL "data: {kind: csv, path: d.csv.gz, target: [y]}\n"
 #define IDX     CLASSES "data: {kind: idx, features: x.idx, targets: y.idx}\n"
 #define NPY     REAL "data: {kind: npy, features: x.npy, targets: y.npy}\n"
+#define NPZ     REAL "data: {kind: npy, features: d.npz:x, targets: d.npz:y}\n"
 #define GOOD    "a,b,y\n1,2,3\n4,5,6\n7,8,9\n1,1,1\n"
 
 #define FILES(name, ...)                                                                                     \
@@ -112,6 +114,39 @@ FILES(npy_half_class, float y[4] = {0, 1, 1.5f, 2};
       put_npy("x.npy", HEADER("<f4", "False", "(4, 2)"), zeros, 32);
       put_npy("y.npy", HEADER("<f4", "False", "(4,)"), y, 16))
 
+/* The features deflated, the targets stored, as x and y of one archive; `cut` bytes are left out at its end.
+ */
+static void put_npz(size_t cut) {
+  char file[400], text[] = HEADER("<f4", "True", "(4, 2)");
+  zip_file_t z = {0};
+  memcpy(file, "\x93NUMPY\1\0\x76\0", 10);
+  memset(file + 10, ' ', 118);
+  memcpy(file + 10, text, strlen(text));
+  memcpy(file + 128, zeros, 32);
+  zip_add(&z, "x.npy", file, 160, true, false);
+  strcpy(text, HEADER("<f4", "True", "(4, 1)"));
+  memcpy(file + 10, text, strlen(text));
+  zip_add(&z, "y.npy", file, 144, false, true);
+  zip_end(&z, true);
+  put("d.npz", z.bytes, z.size - cut);
+  free(z.bytes);
+}
+FILES(npz_good, put_npz(0))
+FILES(npz_cut, put_npz(40))
+/* The checksum in y's entry, which three end records follow. */
+FILES(npz_crc, put_npz(0); flip_byte("d.npz", 16 - (46 + 5 + 28) - (56 + 20 + 22)))
+FILES(npz_not, put_text("d.npz", "this is text, and more than twenty-two bytes of it"))
+static void npz_bomb(void) {
+  size_t size = (size_t)100 << 20;
+  char *none = calloc(1, size);
+  zip_file_t z = {0};
+  zip_add(&z, "x.npy", none, size, true, false);
+  zip_end(&z, false);
+  put("d.npz", z.bytes, z.size);
+  free(z.bytes);
+  free(none);
+}
+
 const row_t rows_data[] = {
     {"csv semicolons", OK, .config = CSV, .files = csv_semicolons},
     {"csv tabs and spaces", OK, .config = CSV, .files = csv_tabs},
@@ -198,6 +233,18 @@ const row_t rows_data[] = {
     {"npy too wide for the model", DATA, .config = NPY, .files = npy_width,
      .expect = {"x.npy", "4 features", "set model.input to [4]\n"}},
     {"npy is an npz", DATA, .config = NPY, .files = npy_npz, .expect = {"x.npy", ".npz"}},
+    {"npz two arrays", OK, .config = NPZ, .files = npz_good},
+    {"npz which array", DATA, "check c.yaml --set data.features=d.npz", NPZ, npz_good,
+     .expect = {"d.npz: the archive has 2 arrays", "FILE.npz:NAME; it has x, y"}},
+    {"npz no such array", DATA, "check c.yaml --set data.features=d.npz:z", NPZ, npz_good,
+     .expect = {"d.npz: no array is named 'z'; the archive has x, y"}},
+    {"npz missing", IO, .config = NPZ, .expect = {"/d.npz: No such file", "configuration's folder"}},
+    {"npz cut short", DATA, .config = NPZ, .files = npz_cut, .expect = {"d.npz:x", "truncated"}},
+    {"npz wrong checksum", DATA, .config = NPZ, .files = npz_crc, .expect = {"d.npz:y", "CRC-32"}},
+    {"npz is no zip archive", DATA, .config = NPZ, .files = npz_not, .expect = {"d.npz:x: not a .npz file"}},
+    {"npz bomb", DATA, .config = NPZ, .files = npz_bomb,
+     .expect = {"d.npz:x", "more than 100 times its size"}},
+    {"npz is no csv", DATA, "check c.yaml --set data.path=d.npz", CSV, npz_good, .expect = {"d.npz"}},
     {"npy nan", DATA, .config = NPY, .files = npy_nan, .expect = {"x.npy", "row 2, column 1", "nan"}},
     {"npy targets too wide", DATA, .config = NPY, .files = npy_target_width,
      .expect = {"y.npy", "2 targets"}},

@@ -213,7 +213,6 @@ static void test_refuses_prefixes(void **state) {
   said_open(&said);
   refuse(&said, "", 0, "not a .npy file");
   refuse(&said, "\x93NUMPX\1\0\0\0", 10, "not a .npy file");
-  refuse(&said, "PK\3\4aaaaaaaa", 12, "archive of several");
   refuse(&said, "\x93NUMPY\1\1\2\0{}", 12, "version 1.1");
   refuse(&said, "\x93NUMPY\4\0\2\0{}", 12, "version 4.0");
   refuse(&said, "\x93NUMPY\1\0\2", 9, "truncated after 9 bytes");
