@@ -117,7 +117,7 @@ typedef struct {
   int64_t samples, correct;
   double loss, accuracy; /* accuracy NAN without classes */
   bool validation;       /* of the part that was held out; false: of all samples */
-  bool new_data;         /* these are not the data that the checkpoint was trained on */
+  bool new_data;         /* not the data of the checkpoint's run (validation files: not its own) */
 } ls_eval_report_t;
 
 typedef struct {

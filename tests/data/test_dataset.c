@@ -406,6 +406,12 @@ static void test_validation_from_its_own_file(void **state) {
   config.validation_path = file_make("other.csv", other, strlen(other));
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &none), LS_ERR_DATA);
   assert_said(&said, "is column 'b', in ");
+  float one[] = {1, 2}; /* samples in memory take the place of every file */
+  ls_data_memory_t memory = {.rows = 2, .inputs = 1, .outputs = 1, .features = one, .targets = one};
+  ls_data_config_t held = {.kind = LS_DATA_MEMORY, .validation_path = "nowhere.csv"};
+  assert_int_equal(ls_dataset_open(said.ctx, &held, &memory, &want, 3, NULL, &d), LS_OK);
+  assert_int_equal(d->train_count, 2);
+  ls_dataset_close(d);
   config.validation_targets = "y.npy";
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &none), LS_ERR_CONFIG);
   assert_null(none);
