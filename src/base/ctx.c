@@ -138,21 +138,25 @@ static size_t character_bytes(const unsigned char *t) {
   return size;
 }
 
-/* Messages quote files and arguments: what a terminal or a JSON reader would trip over is written as "\\x1b".
- */
+size_t ls_text_plain(const char *text, char plain[LS_PLAIN_BYTES]) {
+  size_t size = character_bytes((const unsigned char *)text);
+  if (size)
+    snprintf(plain, LS_PLAIN_BYTES, "%.*s", (int)size, text);
+  else
+    snprintf(plain, LS_PLAIN_BYTES, "\\x%02x", (unsigned)(unsigned char)*text);
+  return size ? size : 1;
+}
+
+/* Messages quote files and arguments. */
 static void make_plain(char message[MESSAGE_MAX]) {
-  enum { ESCAPE_BYTES = 4 };
-  char plain[MESSAGE_MAX];
+  char plain[MESSAGE_MAX], piece[LS_PLAIN_BYTES];
   size_t used = 0;
   for (const char *c = message; *c;) {
-    size_t size = character_bytes((const unsigned char *)c), room = size ? size : ESCAPE_BYTES;
-    if (used + room >= sizeof plain) break;
-    if (size)
-      memcpy(plain + used, c, size);
-    else
-      snprintf(plain + used, ESCAPE_BYTES + 1, "\\x%02x", (unsigned)(unsigned char)*c);
-    used += room;
-    c += size ? size : 1;
+    c += ls_text_plain(c, piece);
+    size_t size = strlen(piece);
+    if (used + size >= sizeof plain) break;
+    memcpy(plain + used, piece, size);
+    used += size;
   }
   plain[used] = '\0';
   memcpy(message, plain, used + 1);

@@ -31,6 +31,12 @@ ls_status_t ls_fail_at(ls_ctx_t *ctx, ls_status_t status, const ls_place_t *plac
  * ENOENT gives LS_ERR_NOT_FOUND, everything else LS_ERR_IO. */
 ls_status_t ls_fail_errno(ls_ctx_t *ctx, const char *fmt, ...) LS_PRINTF(2, 3);
 
+/* The first character of `text` (not "") as a terminal can show it: the UTF-8 character itself, tab and line
+ * end too; a control character, or a byte that is none, as an escape such as "\\x1b". Returns the bytes that
+ * it took of `text`. */
+enum { LS_PLAIN_BYTES = 5 };
+size_t ls_text_plain(const char *text, char plain[LS_PLAIN_BYTES]);
+
 void ls_log(ls_ctx_t *ctx, ls_log_level_t level, const char *fmt, ...) LS_PRINTF(3, 4);
 
 /* Rank of this process, put before messages when world_size > 1. Default 0 of 1. */

@@ -38,6 +38,14 @@ ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *s
  * lock is flock(2) on dir/.lock, which names the holder; `dir` is made where it is missing. LS_ERR_BUSY names
  * the holder's process, host and start. A file system without locks: a warning, and LS_OK. Local. */
 typedef struct ls_ckpt_lock ls_ckpt_lock_t;
+/* Whether `dir`, not "", can be a run's directory, found without writing: it leaves room for the names below
+ * it; the deepest part of it that is there is a directory that may be written to; what is missing has names
+ * that fit there. `place`: of the option, for messages. LS_ERR_IO. Only a write shows a full disk, or a file
+ * system that takes no folders (/proc). Local. */
+ls_status_t ls_ckpt_dir_check(ls_ctx_t *ctx, const ls_place_t *place, const char *dir);
+/* Warns where another run holds the lock of `dir`. Local; writes nothing, and holds the lock itself, shared,
+ * only while it looks. */
+void ls_ckpt_lock_look(ls_ctx_t *ctx, const char *dir);
 ls_status_t ls_ckpt_lock(ls_ctx_t *ctx, const char *dir, ls_ckpt_lock_t **lock);
 bool ls_ckpt_lock_made_dir(const ls_ckpt_lock_t *lock); /* it was not there before */
 /* Also removes directories that the lock has made, when they are empty. NULL is allowed. */

@@ -1,8 +1,15 @@
 /* Directories that have to be made before something can stand in them, and go again when nothing did. */
 #include "ckpt/store.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+/* Room for the longest name that a run makes in its directory: ".tmp-old-step-../model.safetensors". */
+enum { BELOW_BYTES = 2 * LS_TEMP_NAME_BYTES };
 
 /* Length of the deepest part of `dir` that exists. */
 static size_t existing_part(char *dir) {
@@ -65,4 +72,52 @@ void ls_ckpt_dirs_remove(const char *dir, size_t existing_bytes) {
       len--;
   }
   ls_free(copy);
+}
+
+/* A part of the name that mkdir would refuse below `parent`: too long, or a link to what is not there. */
+static ls_status_t check_missing(ls_ctx_t *ctx, const ls_place_t *place, const char *dir, char *path,
+                                 size_t existing, const char *parent) {
+  long most = pathconf(parent, _PC_NAME_MAX);
+  struct stat info;
+  size_t at = existing + strspn(path + existing, "/"), len = strcspn(path + at, "/");
+  char cut = path[at + len];
+  path[at + len] = '\0';
+  bool link = lstat(path, &info) == 0;
+  path[at + len] = cut;
+  if (link)
+    return ls_fail_at(ctx, LS_ERR_IO, place,
+                      "train.checkpoint.dir %s: %.*s is a link to what is not there or cannot be reached",
+                      dir, (int)(at + len), path);
+  for (; path[at]; at += len + strspn(path + at + len, "/")) {
+    len = strcspn(path + at, "/");
+    if (most > 0 && len > (size_t)most)
+      return ls_fail_at(ctx, LS_ERR_IO, place,
+                        "train.checkpoint.dir %s: a name of %zu bytes is too long; %ld at most", dir, len,
+                        most);
+  }
+  return LS_OK;
+}
+
+ls_status_t ls_ckpt_dir_check(ls_ctx_t *ctx, const ls_place_t *place, const char *dir) {
+  if (strlen(dir) + BELOW_BYTES > PATH_MAX)
+    return ls_fail_at(ctx, LS_ERR_IO, place, "train.checkpoint.dir is too long: %zu bytes; %d at most",
+                      strlen(dir), PATH_MAX - BELOW_BYTES);
+  char *path = ls_strdup(ctx, dir);
+  if (!path) return LS_ERR_MEMORY;
+  size_t existing = existing_part(path);
+  char cut = path[existing];
+  path[existing] = '\0';
+  char *parent = ls_strdup(ctx, existing > 0 ? path : ".");
+  path[existing] = cut;
+  ls_status_t status = parent ? LS_OK : LS_ERR_MEMORY;
+  struct stat info;
+  if (status == LS_OK && stat(parent, &info) == 0 && !S_ISDIR(info.st_mode))
+    status = ls_fail_at(ctx, LS_ERR_IO, place, "train.checkpoint.dir %s: %s is not a directory", dir, parent);
+  if (status == LS_OK && faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) != 0)
+    status = ls_fail_at(ctx, LS_ERR_IO, place, "train.checkpoint.dir %s: %s cannot be written to: %s", dir,
+                        parent, strerror(errno));
+  if (status == LS_OK && path[existing]) status = check_missing(ctx, place, dir, path, existing, parent);
+  ls_free(parent);
+  ls_free(path);
+  return status;
 }

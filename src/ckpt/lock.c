@@ -40,14 +40,25 @@ static void read_holder(int fd, char text[HOLDER_BYTES]) {
   if (!text[0]) snprintf(text, HOLDER_BYTES, "a process that has only just started");
 }
 
+#define BUSY                                                                                                 \
+  "%s: another run works in this directory: %s. Wait until it has ended (a run that was told to "            \
+  "stop still saves), or give this run a train.checkpoint.dir of its own"
+
 static ls_status_t refuse(ls_ctx_t *ctx, const ls_ckpt_lock_t *lock) {
   char holder[HOLDER_BYTES];
   read_holder(lock->fd, holder);
-  return ls_fail(
-      ctx, LS_ERR_BUSY,
-      "%s: another run works in this directory: %s. Wait until it has ended (a run that was told to "
-      "stop still saves), or give this run a train.checkpoint.dir of its own",
-      lock->dir, holder);
+  return ls_fail(ctx, LS_ERR_BUSY, BUSY, lock->dir, holder);
+}
+
+void ls_ckpt_lock_look(ls_ctx_t *ctx, const char *dir) {
+  char *path = ls_path_join(ctx, dir, LOCK_NAME), holder[HOLDER_BYTES];
+  int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+  if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    read_holder(fd, holder);
+    ls_log(ctx, LS_LOG_WARN, BUSY, dir, holder);
+  }
+  if (fd >= 0) close(fd);
+  ls_free(path);
 }
 
 static bool is_named(const ls_ckpt_lock_t *lock) {

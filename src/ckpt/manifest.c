@@ -2,9 +2,12 @@
 #include "ckpt/manifest.h"
 #include "ckpt/store.h"
 
+#include "base/json.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The two parts of the seal; between them stands the hash. */
@@ -76,7 +79,8 @@ ls_status_t ls_manifest_write(ls_ctx_t *ctx, const ls_manifest_t *manifest, cons
   json_t *json = manifest_json(manifest, meta);
   if (!json) return no_memory(ctx);
   ls_status_t status = LS_OK;
-  size_t size = json_dumpb(json, NULL, 0, JSON_INDENT(2));
+  char *dumped = ls_json_dump(json, JSON_INDENT(2));
+  size_t size = dumped ? strlen(dumped) : 0;
   if (size < 2 || size > LS_MANIFEST_LIMIT_BYTES - LS_MANIFEST_SEAL_BYTES) {
     status = size < 2 ? no_memory(ctx)
                       : ls_fail(ctx, LS_ERR_ARGUMENT, "the meta data of a checkpoint are too large");
@@ -87,16 +91,13 @@ ls_status_t ls_manifest_write(ls_ctx_t *ctx, const ls_manifest_t *manifest, cons
     status = LS_ERR_MEMORY;
     goto free_json;
   }
-  if (json_dumpb(json, made, size, JSON_INDENT(2)) != size) {
-    ls_free(made);
-    status = no_memory(ctx);
-    goto free_json;
-  }
+  memcpy(made, dumped, size);
   size -= 2; /* the "\n}" that the seal replaces */
   ls_manifest_seal(made, size, made + size);
   *text = made;
   *size_bytes = size + LS_MANIFEST_SEAL_BYTES;
 free_json:
+  free(dumped);
   json_decref(json);
   return status;
 }

@@ -25,19 +25,19 @@ static void print_rate(const json_t *side) {
   char text[48] = "-";
   if (isfinite(mean)) snprintf(text, sizeof text, "%.0f", mean);
   if (isfinite(half)) snprintf(text + strlen(text), sizeof text - strlen(text), " +- %.0f", half);
-  printf(" %20s", text);
+  cli_print(" %20s", text);
 }
 
 static void print_row(const json_t *row) {
   const json_t *one = json_object_get(row, "one"), *two = json_object_get(row, "two");
-  printf("  %5.0f", ls_bench_number(row, "batch"));
+  cli_print("  %5.0f", ls_bench_number(row, "batch"));
   print_rate(one);
   print_rate(two);
   double speedup = ls_bench_number(row, "speedup.value"), low = ls_bench_number(row, "speedup.low"),
          study = ls_bench_number(row, "published.speedup");
   if (!isfinite(speedup)) {
     const json_t *failed = json_object_get(two, "failed");
-    printf("   not measured: %s\n", text_of(failed ? two : one, "failed"));
+    cli_print("   not measured: %s\n", text_of(failed ? two : one, "failed"));
     return;
   }
   char interval[48] = "";
@@ -46,17 +46,17 @@ static void print_row(const json_t *row) {
     snprintf(interval, sizeof interval, "(%.2f to %.2f)", low, high);
   else if (isfinite(low))
     snprintf(interval, sizeof interval, "(above %.2f)", low);
-  printf("   %5.2fx %-16s %4.0f %%", speedup, interval, 50 * speedup);
+  cli_print("   %5.2fx %-16s %4.0f %%", speedup, interval, 50 * speedup);
   double exposed = ls_bench_number(two, "exposed_comm_percent");
   if (isfinite(exposed))
-    printf("  %4.0f %%", exposed);
+    cli_print("  %4.0f %%", exposed);
   else
-    printf("  %6s", "-");
+    cli_print("  %6s", "-");
   if (isfinite(study))
-    printf("   %.0f, %.0f: %.2fx\n", ls_bench_number(row, "published.one_samples_per_s"),
-           ls_bench_number(row, "published.two_samples_per_s"), study);
+    cli_print("   %.0f, %.0f: %.2fx\n", ls_bench_number(row, "published.one_samples_per_s"),
+              ls_bench_number(row, "published.two_samples_per_s"), study);
   else
-    printf("   -\n");
+    cli_print("   -\n");
 }
 
 void bench_print_study(const json_t *document) {
@@ -65,19 +65,19 @@ void bench_print_study(const json_t *document) {
   if (!study) return;
   json_array_foreach(json_object_get(study, "tables"), i, table) {
     const char *peer = text_of(table, "peer_access");
-    printf("\n  %s%s%s\n  %5s %20s %20s   %-23s %6s  %6s   %s\n", text_of(table, "label"),
-           peer[0] ? ", peer access " : "", peer, "batch", "one, samples/s", "two, samples/s",
-           "speed-up (95 %)", "effic.", "comm.", "study, other hardware");
+    cli_print("\n  %s%s%s\n  %5s %20s %20s   %-23s %6s  %6s   %s\n", text_of(table, "label"),
+              peer[0] ? ", peer access " : "", peer, "batch", "one, samples/s", "two, samples/s",
+              "speed-up (95 %)", "effic.", "comm.", "study, other hardware");
     json_array_foreach(json_object_get(table, "rows"), k, row) print_row(row);
   }
-  printf("\n  the study's conclusions on this machine\n");
+  cli_print("\n  the study's conclusions on this machine\n");
   json_array_foreach(json_object_get(study, "conclusions"), i, conclusion) {
-    printf("  %s\n", text_of(conclusion, "statement"));
+    cli_print("  %s\n", text_of(conclusion, "statement"));
     json_array_foreach(json_object_get(conclusion, "findings"), k, finding) {
       const char *peer = text_of(finding, "peer_access");
-      printf("    %s%s%-15s %s\n", peer[0] ? "peer " : "",
-             peer[0] ? (peer[1] == 'n' ? "on:  " : "off: ") : "", text_of(finding, "verdict"),
-             text_of(finding, "figures"));
+      cli_print("    %s%s%-15s %s\n", peer[0] ? "peer " : "",
+                peer[0] ? (peer[1] == 'n' ? "on:  " : "off: ") : "", text_of(finding, "verdict"),
+                text_of(finding, "figures"));
     }
   }
 }

@@ -15,16 +15,16 @@ static void print_answers(const json_t *d) {
   json_t *answers = ls_bench_answers(d);
   const json_t *answer;
   size_t i;
-  putchar('\n');
+  cli_print("\n");
   json_array_foreach(answers, i, answer) {
-    fputs("  ", stdout);
-    for (const char *c = text_of(answer, "text"); *c; c++) {
-      if (c[0] == '*' && c[1] == '*')
-        c++;
-      else
-        putchar(*c);
+    cli_print("  ");
+    for (const char *c = text_of(answer, "text"); *c;) {
+      size_t marks = strncmp(c, "**", 2) == 0 ? 2 : 0, plain = strcspn(c + marks, "*");
+      if (plain == 0 && !marks) plain = 1; /* a star that marks nothing */
+      cli_print("%.*s", (int)plain, c + marks);
+      c += marks + plain;
     }
-    putchar('\n');
+    cli_print("\n");
   }
   json_decref(answers);
 }
@@ -54,43 +54,45 @@ static layout_t layout_of(const json_t *variants) {
 
 static void print_row(const json_t *v, const layout_t *l) {
   const char *verdict = text_of(json_object_get(v, "against_reference"), "verdict");
-  if (l->compared) printf("  %-12s", json_object_get(v, "failed") ? "-" : *verdict ? verdict : "reference");
-  printf("  %-*s", l->name_width, text_of(v, "name"));
+  if (l->compared)
+    cli_print("  %-12s", json_object_get(v, "failed") ? "-" : *verdict ? verdict : "reference");
+  cli_print("  %-*s", l->name_width, text_of(v, "name"));
   if (json_object_get(v, "failed")) {
-    printf("  not measured: %s\n", text_of(v, "failed"));
+    cli_print("  not measured: %s\n", text_of(v, "failed"));
     return;
   }
-  if (l->compared) printf("  %-22s", ls_bench_speedup_text(v).s);
-  printf("  %18s  %12s",
-         ls_text_around(ls_bench_number(v, "step_time_us.mean"), ls_bench_number(v, "step_time_us.low"),
-                        ls_bench_number(v, "step_time_us.high"), l->unit.us, "+-")
-             .s,
-         ls_text_count(ls_bench_number(v, "samples_per_s.mean"), 0).s);
+  if (l->compared) cli_print("  %-22s", ls_bench_speedup_text(v).s);
+  cli_print("  %18s  %12s",
+            ls_text_around(ls_bench_number(v, "step_time_us.mean"), ls_bench_number(v, "step_time_us.low"),
+                           ls_bench_number(v, "step_time_us.high"), l->unit.us, "+-")
+                .s,
+            ls_text_count(ls_bench_number(v, "samples_per_s.mean"), 0).s);
   if (l->compared)
-    printf("  %6s", ls_text_percent(100 * ls_bench_number(v, "scaling.efficiency"), 0, false).s);
-  if (l->compared) printf("  %7s", ls_text_p(ls_bench_number(v, "against_reference.welch_p")).s);
-  printf("  %4zu", json_array_size(json_object_get(v, "outliers")));
+    cli_print("  %6s", ls_text_percent(100 * ls_bench_number(v, "scaling.efficiency"), 0, false).s);
+  if (l->compared) cli_print("  %7s", ls_text_p(ls_bench_number(v, "against_reference.welch_p")).s);
+  cli_print("  %4zu", json_array_size(json_object_get(v, "outliers")));
   if (l->predicted)
-    printf("  %10s  %8s",
-           ls_text_digits(ls_bench_number(v, "predicted_step_time_us.predicted") / l->unit.us).s,
-           ls_text_percent(ls_bench_number(v, "predicted_step_time_us.error_percent"), 1, true).s);
+    cli_print("  %10s  %8s",
+              ls_text_digits(ls_bench_number(v, "predicted_step_time_us.predicted") / l->unit.us).s,
+              ls_text_percent(ls_bench_number(v, "predicted_step_time_us.error_percent"), 1, true).s);
   if (json_object_get(v, "incomplete"))
-    printf("  only %.0f repetitions: %s", ls_bench_number(v, "step_time_us.count"), text_of(v, "incomplete"));
-  putchar('\n');
+    cli_print("  only %.0f repetitions: %s", ls_bench_number(v, "step_time_us.count"),
+              text_of(v, "incomplete"));
+  cli_print("\n");
 }
 
 static void print_head(const layout_t *l) {
   char step[48];
   snprintf(step, sizeof step, "step time, %s", l->unit.name);
-  putchar('\n');
-  if (l->compared) printf("  %-12s", "verdict");
-  printf("  %-*s", l->name_width, "variant");
-  if (l->compared) printf("  %-22s", "speed-up (95 %)");
-  printf("  %18s  %12s", step, "samples/s");
-  if (l->compared) printf("  %6s  %7s", "effic.", "p");
-  printf("  %4s", "out");
-  if (l->predicted) printf("  %10s  %8s", "predicted", "error");
-  putchar('\n');
+  cli_print("\n");
+  if (l->compared) cli_print("  %-12s", "verdict");
+  cli_print("  %-*s", l->name_width, "variant");
+  if (l->compared) cli_print("  %-22s", "speed-up (95 %)");
+  cli_print("  %18s  %12s", step, "samples/s");
+  if (l->compared) cli_print("  %6s  %7s", "effic.", "p");
+  cli_print("  %4s", "out");
+  if (l->predicted) cli_print("  %10s  %8s", "predicted", "error");
+  cli_print("\n");
 }
 
 void bench_print_table(const json_t *d) {
@@ -100,20 +102,22 @@ void bench_print_table(const json_t *d) {
   print_answers(d);
   print_head(&l);
   json_array_foreach(variants, i, v) print_row(v, &l);
-  printf("\n  %.0f repetitions of %.0f steps after %.0f; +- is the 95 %% interval of the mean; out: flagged "
-         "repetitions\n",
-         ls_bench_number(d, "method.repetitions"), ls_bench_number(d, "method.steps"),
-         ls_bench_number(d, "method.warmup_steps"));
+  cli_print(
+      "\n  %.0f repetitions of %.0f steps after %.0f; +- is the 95 %% interval of the mean; out: flagged "
+      "repetitions\n",
+      ls_bench_number(d, "method.repetitions"), ls_bench_number(d, "method.steps"),
+      ls_bench_number(d, "method.warmup_steps"));
   if (ls_bench_number(d, "control.pairs") > 0)
-    printf("  A/A control: %.0f false alarms in %.0f pairs\n", ls_bench_number(d, "control.false_alarms"),
-           ls_bench_number(d, "control.pairs"));
+    cli_print("  A/A control: %.0f false alarms in %.0f pairs\n", ls_bench_number(d, "control.false_alarms"),
+              ls_bench_number(d, "control.pairs"));
   json_array_foreach(variants, i, v) {
     const json_t *c = json_object_get(v, "validation");
     if (c)
-      printf("  %s against one rank: %s (loss %.2g, correlation %.6f, weights %.2g)\n", text_of(v, "name"),
-             ls_bench_validation_verdict(c), ls_bench_number(c, "final_loss_difference"),
-             ls_bench_number(c, "grad_norm_correlation"), ls_bench_number(c, "weight_difference_mean_abs"));
+      cli_print("  %s against one rank: %s (loss %.2g, correlation %.6f, weights %.2g)\n", text_of(v, "name"),
+                ls_bench_validation_verdict(c), ls_bench_number(c, "final_loss_difference"),
+                ls_bench_number(c, "grad_norm_correlation"),
+                ls_bench_number(c, "weight_difference_mean_abs"));
   }
-  printf("  clock and heat limits: CPU %s, GPU %s\n", text_of(json_object_get(d, "limits"), "cpu"),
-         text_of(json_object_get(d, "limits"), "gpu"));
+  cli_print("  clock and heat limits: CPU %s, GPU %s\n", text_of(json_object_get(d, "limits"), "cpu"),
+            text_of(json_object_get(d, "limits"), "gpu"));
 }

@@ -13,11 +13,11 @@ static void print_result(const cli_args_t *args, const ls_config_t *config, cons
         "validation_samples", (json_int_t)data->validation_count, "tasks_per_step", (json_int_t)tasks));
     return;
   }
-  printf("  configuration  ok\n  data           ok: %s training and %s validation samples (%s)\n",
-         cli_count(data->train_count), cli_count(data->validation_count), data->source);
-  printf("  schedules      ok: %s, %d rank%s, %lld tasks per step, %s parameters (%s)\n",
-         config->parallel.strategy, plan->world_size, plan->world_size == 1 ? "" : "s", (long long)tasks,
-         cli_count(ls_graph_param_count(plan->graph[0])), plan->backend);
+  cli_print("  configuration  ok\n  data           ok: %s training and %s validation samples (%s)\n",
+            cli_count(data->train_count), cli_count(data->validation_count), data->source);
+  cli_print("  schedules      ok: %s, %d rank%s, %lld tasks per step, %s parameters (%s)\n",
+            config->parallel.strategy, plan->world_size, plan->world_size == 1 ? "" : "s", (long long)tasks,
+            cli_count(ls_graph_param_count(plan->graph[0])), plan->backend);
 }
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
@@ -26,11 +26,14 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   cli_plan_t plan;
   ls_status_t status = cli_config_load_ranks(ctx, args, &config);
   if (status != LS_OK) return status;
+  status = ls_train_dir_check(ctx, config);
+  if (status != LS_OK) goto config;
+  if (config->checkpoint.dir) ls_ckpt_lock_look(ctx, config->checkpoint.dir);
   ls_data_want_t want = {ls_model_inputs(&config->model), ls_model_outputs(&config->model),
                          config->model.loss == LS_LOSS_CROSS_ENTROPY};
   status = ls_dataset_open(ctx, &config->data, NULL, &want, (uint64_t)config->train.seed, NULL, &data);
   if (status != LS_OK) goto config;
-  status = ls_train_batch_check(ctx, config, data->source, data->train_count);
+  status = ls_train_data_check(ctx, config, data);
   if (status != LS_OK) goto data;
   status = cli_plan_create(ctx, config, data->rows, &plan);
   if (status != LS_OK) goto data;

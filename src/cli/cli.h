@@ -118,8 +118,8 @@ void cli_usage_program(FILE *to);
 void cli_help_command(FILE *to, const cli_command_t *command);
 
 /* config.c */
-/* Reads a configuration that is no file (-, a pipe, anything below /dev and /proc) and keeps its text, for this
- * process and for all that it starts, which ask for the same name. Nothing for files. */
+/* Reads a configuration that is no file (-, a pipe, anything below /dev and /proc) and keeps its text, for
+ * this process and for all that it starts, which ask for the same name. Nothing for files. */
 #define CLI_ENV_CONFIG "LOCKSTEP_CONFIG_TEXT" /* PATH:NAME, for those that are started: where the text is */
 ls_status_t cli_config_take(ls_ctx_t *ctx, cli_args_t *args);
 /* The configuration that the command line names, under the given assignments (an ls_config_load). */
@@ -142,6 +142,9 @@ ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks);
 ls_status_t cli_shipped(ls_ctx_t *ctx, const char *kind, const char *name, char **path);
 
 /* output.c */
+/* printf for tables: names and texts from outside come out without control characters (ls_text_plain).
+ * Returns the bytes of the text before that. */
+int cli_print(const char *fmt, ...) LS_PRINTF(1, 2);
 /* Takes the reference; adds "version". A document that could not be made (NULL) ends the program. */
 void cli_print_json(json_t *document);
 json_t *cli_number(double value); /* null for NaN and infinities */

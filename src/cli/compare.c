@@ -94,25 +94,25 @@ static void print_rows(const json_t *rows) {
     const json_t *c = json_object_get(row, "all"), *kept = json_object_get(row, "without_outliers");
     const char *a = json_string_value(json_object_get(row, "a")),
                *b = json_string_value(json_object_get(row, "b"));
-    printf("A: %s: %.1f us per step\nB: %s: %.1f us per step\n", a, ls_bench_number(row, "a_step_time_us"), b,
-           ls_bench_number(row, "b_step_time_us"));
-    printf("  A - B: %+.2f us (95 %% from %+.2f to %+.2f), %+.2f %% (from %+.2f to %+.2f) of B\n",
-           ls_bench_number(c, "difference_us"), ls_bench_number(c, "difference_low_us"),
-           ls_bench_number(c, "difference_high_us"), ls_bench_number(c, "difference_percent"),
-           ls_bench_number(c, "difference_low_percent"), ls_bench_number(c, "difference_high_percent"));
-    printf("  Welch p %.3g (without outliers %.3g), equivalence within %g %%: p %.3g (%.3g)\n",
-           ls_bench_number(c, "welch_p"), ls_bench_number(kept, "welch_p"),
-           ls_bench_number(c, "margin_percent"), ls_bench_number(c, "equivalence_p"),
-           ls_bench_number(kept, "equivalence_p"));
+    cli_print("A: %s: %.1f us per step\nB: %s: %.1f us per step\n", a, ls_bench_number(row, "a_step_time_us"),
+              b, ls_bench_number(row, "b_step_time_us"));
+    cli_print("  A - B: %+.2f us (95 %% from %+.2f to %+.2f), %+.2f %% (from %+.2f to %+.2f) of B\n",
+              ls_bench_number(c, "difference_us"), ls_bench_number(c, "difference_low_us"),
+              ls_bench_number(c, "difference_high_us"), ls_bench_number(c, "difference_percent"),
+              ls_bench_number(c, "difference_low_percent"), ls_bench_number(c, "difference_high_percent"));
+    cli_print("  Welch p %.3g (without outliers %.3g), equivalence within %g %%: p %.3g (%.3g)\n",
+              ls_bench_number(c, "welch_p"), ls_bench_number(kept, "welch_p"),
+              ls_bench_number(c, "margin_percent"), ls_bench_number(c, "equivalence_p"),
+              ls_bench_number(kept, "equivalence_p"));
     const char *verdict = json_string_value(json_object_get(c, "verdict"));
     const char *other = json_string_value(json_object_get(kept, "verdict"));
-    printf("  verdict: %s%s%s%s\n",
-           !strcmp(verdict, "faster")       ? "A is faster"
-           : !strcmp(verdict, "slower")     ? "A is slower"
-           : !strcmp(verdict, "equivalent") ? "equivalent"
-                                            : "undecided: more repetitions are needed",
-           strcmp(verdict, other) ? " (without outliers: " : "", strcmp(verdict, other) ? other : "",
-           strcmp(verdict, other) ? ")" : "");
+    cli_print("  verdict: %s%s%s%s\n",
+              !strcmp(verdict, "faster")       ? "A is faster"
+              : !strcmp(verdict, "slower")     ? "A is slower"
+              : !strcmp(verdict, "equivalent") ? "equivalent"
+                                               : "undecided: more repetitions are needed",
+              strcmp(verdict, other) ? " (without outliers: " : "", strcmp(verdict, other) ? other : "",
+              strcmp(verdict, other) ? ")" : "");
   }
 }
 

@@ -24,12 +24,12 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls
     cli_print_json(j);
     return;
   }
-  printf("  %-16s %s\n  %-16s %lld\n", "checkpoint", t->checkpoint, "step", (long long)t->step);
-  printf("  %-16s %s (%s%s)\n", "samples", cli_count(r->samples), *file ? "validation file " : scored(r),
-         file);
-  printf("  %-16s %.6g\n", "loss", r->loss);
+  cli_print("  %-16s %s\n  %-16s %lld\n", "checkpoint", t->checkpoint, "step", (long long)t->step);
+  cli_print("  %-16s %s (%s%s)\n", "samples", cli_count(r->samples), *file ? "validation file " : scored(r),
+            file);
+  cli_print("  %-16s %.6g\n", "loss", r->loss);
   if (isfinite(r->accuracy))
-    printf("  %-16s %.2f %% (%s right)\n", "accuracy", 100 * r->accuracy, cli_count(r->correct));
+    cli_print("  %-16s %.2f %% (%s right)\n", "accuracy", 100 * r->accuracy, cli_count(r->correct));
 }
 
 enum { EXTRA_BEST };

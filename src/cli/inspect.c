@@ -113,7 +113,7 @@ static void print_json(const ls_config_t *config, const cli_plan_t *plan, const 
 static void print_fit(const cli_plan_t *plan) {
   ls_fit_t fit;
   ls_schedule_fit(plan->schedule[0], &fit);
-  printf("\nbytes on rank 0 (exact; rank 0 has the largest share)\n");
+  cli_print("\nbytes on rank 0 (exact; rank 0 has the largest share)\n");
   const struct {
     const char *name;
     int64_t bytes;
@@ -122,32 +122,32 @@ static void print_fit(const cli_plan_t *plan) {
               {"inputs", fit.inputs_bytes},       {"activations", fit.transient_bytes},
               {"other", fit.other_bytes},         {"total", fit.device_total_bytes}};
   for (int i = 0; i < LS_COUNT(rows); i++)
-    printf("  %-14s %16s  %10s\n", rows[i].name, cli_count(rows[i].bytes), cli_bytes(rows[i].bytes));
+    cli_print("  %-14s %16s  %10s\n", rows[i].name, cli_count(rows[i].bytes), cli_bytes(rows[i].bytes));
   if (fit.host_pinned_bytes > 0)
-    printf("  %-14s %16s  %10s on the host\n", "pinned", cli_count(fit.host_pinned_bytes),
-           cli_bytes(fit.host_pinned_bytes));
-  printf("  activations share bytes: %s without reuse\n", cli_bytes(fit.transient_unshared_bytes));
+    cli_print("  %-14s %16s  %10s on the host\n", "pinned", cli_count(fit.host_pinned_bytes),
+              cli_bytes(fit.host_pinned_bytes));
+  cli_print("  activations share bytes: %s without reuse\n", cli_bytes(fit.transient_unshared_bytes));
 }
 
 static void print_people(const ls_config_t *config, const cli_plan_t *plan, const layer_row_t *rows,
                          int count) {
   const ls_graph_t *g = plan->graph[0];
-  printf("layers\n  %-16s %-32s %14s %18s\n", "name", "parameters' shapes", "parameters", "forward FLOPs");
+  cli_print("layers\n  %-16s %-32s %14s %18s\n", "name", "parameters' shapes", "parameters", "forward FLOPs");
   for (int i = 0; i < count; i++)
-    printf("  %-16.*s %-32s %14s %18s\n", (int)rows[i].len, rows[i].name, rows[i].shapes,
-           cli_count(rows[i].params), cli_count(rows[i].forward_flops));
+    cli_print("  %-16.*s %-32s %14s %18s\n", (int)rows[i].len, rows[i].name, rows[i].shapes,
+              cli_count(rows[i].params), cli_count(rows[i].forward_flops));
   int64_t micro = plan->share.accumulate;
-  printf("  %-16s %-32s %14s\n", "total", "", cli_count(ls_graph_param_count(g)));
-  printf("\nwork of one step on rank 0 (%lld of %lld samples, %lld micro-batch%s)\n  forward %s FLOPs, "
-         "backward %s FLOPs\n",
-         (long long)plan->share.rows * micro, (long long)config->train.batch, (long long)micro,
-         micro == 1 ? "" : "es", cli_count(micro * ls_graph_flops(g, LS_PHASE_FORWARD)),
-         cli_count(micro * ls_graph_flops(g, LS_PHASE_BACKWARD)));
+  cli_print("  %-16s %-32s %14s\n", "total", "", cli_count(ls_graph_param_count(g)));
+  cli_print("\nwork of one step on rank 0 (%lld of %lld samples, %lld micro-batch%s)\n  forward %s FLOPs, "
+            "backward %s FLOPs\n",
+            (long long)plan->share.rows * micro, (long long)config->train.batch, (long long)micro,
+            micro == 1 ? "" : "es", cli_count(micro * ls_graph_flops(g, LS_PHASE_FORWARD)),
+            cli_count(micro * ls_graph_flops(g, LS_PHASE_BACKWARD)));
   print_fit(plan);
-  printf("\nschedule: %s on %d rank%s, %s\n", config->parallel.strategy, plan->world_size,
-         plan->world_size == 1 ? "" : "s", plan->backend);
+  cli_print("\nschedule: %s on %d rank%s, %s\n", config->parallel.strategy, plan->world_size,
+            plan->world_size == 1 ? "" : "s", plan->backend);
   char *drawing = ls_schedule_draw(plan->schedule[0], NULL, draw_width());
-  if (drawing) fputs(drawing, stdout);
+  if (drawing) cli_print("%s", drawing);
   ls_free(drawing);
 }
 

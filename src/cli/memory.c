@@ -63,13 +63,13 @@ json_t *cli_memory_report(const cli_memory_t *m) {
 void cli_memory_print(const cli_memory_t *m) {
   const int64_t used_bytes = m->need.device_used_bytes, predicted_bytes = m->predicted_bytes;
   if (predicted_bytes > 0)
-    printf("  %-24s %12s predicted (libraries %s)", "memory of a device", cli_bytes(predicted_bytes),
-           cli_bytes(m->library_bytes));
+    cli_print("  %-24s %12s predicted (libraries %s)", "memory of a device", cli_bytes(predicted_bytes),
+              cli_bytes(m->library_bytes));
   else
-    printf("  %-24s %12s needed by schedule and data (%s)", "memory of a device",
-           cli_bytes(m->need.device_bytes), no_libraries);
-  if (used_bytes > 0) printf(", %s measured", cli_bytes(used_bytes));
+    cli_print("  %-24s %12s needed by schedule and data (%s)", "memory of a device",
+              cli_bytes(m->need.device_bytes), no_libraries);
+  if (used_bytes > 0) cli_print(", %s measured", cli_bytes(used_bytes));
   if (used_bytes > 0 && predicted_bytes > 0)
-    printf(", %+.1f %%", 100 * ((double)predicted_bytes / (double)used_bytes - 1));
-  putchar('\n');
+    cli_print(", %+.1f %%", 100 * ((double)predicted_bytes / (double)used_bytes - 1));
+  cli_print("\n");
 }

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,11 +16,29 @@ static char *next_text(void) {
   return text[slot];
 }
 
-void cli_print_json(json_t *document) {
-  if (!document || json_object_set_new(document, "version", json_integer(CLI_JSON_VERSION)) != 0) {
-    fputs("lockstep: error: out of memory for the JSON document\n", stderr);
-    exit(ls_status_exit_code(LS_ERR_MEMORY));
+static void end_short_of_memory(void) {
+  fputs("lockstep: error: out of memory for the output\n", stderr);
+  exit(ls_status_exit_code(LS_ERR_MEMORY));
+}
+
+int cli_print(const char *fmt, ...) {
+  char *text = NULL, plain[LS_PLAIN_BYTES];
+  va_list args;
+  va_start(args, fmt);
+  int len = vasprintf(&text, fmt, args);
+  va_end(args);
+  if (len < 0) end_short_of_memory();
+  for (const char *c = text; *c;) {
+    c += ls_text_plain(c, plain);
+    fputs(plain, stdout);
   }
+  free(text);
+  return len;
+}
+
+void cli_print_json(json_t *document) {
+  if (!document || json_object_set_new(document, "version", json_integer(CLI_JSON_VERSION)) != 0)
+    end_short_of_memory();
   char *text = ls_json_dump(document, JSON_INDENT(2));
   if (text) puts(text);
   free(text);

@@ -7,72 +7,72 @@
 
 static void print_row(const ls_plan_t *plan, int i) {
   const ls_candidate_t *c = &plan->candidate[i];
-  printf("%c %3d ", i == plan->choice ? '*' : ' ', c->devices);
+  cli_print("%c %3d ", i == plan->choice ? '*' : ' ', c->devices);
   if (c->host)
-    printf("x %-3d", c->threads);
+    cli_print("x %-3d", c->threads);
   else
-    printf("%5s", "");
-  printf(" %-7s", c->strategy);
+    cli_print("%5s", "");
+  cli_print(" %-7s", c->strategy);
   if (c->buckets > 0)
-    printf(" %4d", c->buckets);
+    cli_print(" %4d", c->buckets);
   else
-    printf("    -");
-  printf(" %5lld", (long long)(plan->shards ? plan->shards / c->devices : c->accumulate));
+    cli_print("    -");
+  cli_print(" %5lld", (long long)(plan->shards ? plan->shards / c->devices : c->accumulate));
   if (!c->priced)
-    printf(" %38s %12s %7s %6s %9s", "not priced", "", "", "", "");
+    cli_print(" %38s %12s %7s %6s %9s", "not priced", "", "", "", "");
   else
-    printf(" %12.1f [%10.1f %10.1f ] %12s", c->step.ns * 1e-3, c->step.low_ns * 1e-3, c->step.high_ns * 1e-3,
-           cli_count(llround(c->samples_per_s)));
+    cli_print(" %12.1f [%10.1f %10.1f ] %12s", c->step.ns * 1e-3, c->step.low_ns * 1e-3,
+              c->step.high_ns * 1e-3, cli_count(llround(c->samples_per_s)));
   if (c->priced && isfinite(c->speedup))
-    printf(" %6.2fx %5.0f%%", c->speedup, 100 * c->efficiency);
+    cli_print(" %6.2fx %5.0f%%", c->speedup, 100 * c->efficiency);
   else if (c->priced)
-    printf(" %7s %6s", "-", "-"); /* nothing was priced on one device */
-  if (c->priced) printf(" %9.1f", c->exposed_ns * 1e-3);
-  printf(" %10s%c %-4s", cli_bytes(c->library_assumed ? c->need.device_bytes : c->device_bytes),
-         c->library_assumed ? '+' : ' ', c->fits ? "yes" : "NO");
-  if (isfinite(c->epoch_s)) printf(" %9.2f", c->epoch_s);
-  if (isfinite(c->epoch_kwh)) printf(" %9.4f", c->epoch_kwh);
-  if (isfinite(c->epoch_cost)) printf(" %9.4f", c->epoch_cost);
-  putchar('\n');
+    cli_print(" %7s %6s", "-", "-"); /* nothing was priced on one device */
+  if (c->priced) cli_print(" %9.1f", c->exposed_ns * 1e-3);
+  cli_print(" %10s%c %-4s", cli_bytes(c->library_assumed ? c->need.device_bytes : c->device_bytes),
+            c->library_assumed ? '+' : ' ', c->fits ? "yes" : "NO");
+  if (isfinite(c->epoch_s)) cli_print(" %9.2f", c->epoch_s);
+  if (isfinite(c->epoch_kwh)) cli_print(" %9.4f", c->epoch_kwh);
+  if (isfinite(c->epoch_cost)) cli_print(" %9.4f", c->epoch_cost);
+  cli_print("\n");
 }
 
 static void print_ownership(const ls_config_t *config, const ls_ownership_t *o, bool host) {
   if (!o->known) return;
   const char *currency = config->cost.currency;
-  printf("\n  cost of ownership of %d devices against one, a month (predicted):\n", o->devices);
+  cli_print("\n  cost of ownership of %d devices against one, a month (predicted):\n", o->devices);
   if (host)
-    printf(
+    cli_print(
         "    (here a device is a rank on this machine's own processors: device_price is asked for each)\n");
-  printf("    %-32s %10.1f h, worth %.2f %s\n", "time saved", o->saved_hours_month, o->benefit_month,
-         currency);
-  printf("    %-32s %10.2f %s\n", "energy", o->energy_month, currency);
-  printf("    %-32s %10.2f %s\n", "operation", o->overhead_month, currency);
-  printf("    %-32s %10.2f %s\n", "hardware, written off", o->hardware_month, currency);
-  printf("    %-32s %10.2f %s\n", "net", o->net_month, currency);
+  cli_print("    %-32s %10.1f h, worth %.2f %s\n", "time saved", o->saved_hours_month, o->benefit_month,
+            currency);
+  cli_print("    %-32s %10.2f %s\n", "energy", o->energy_month, currency);
+  cli_print("    %-32s %10.2f %s\n", "operation", o->overhead_month, currency);
+  cli_print("    %-32s %10.2f %s\n", "hardware, written off", o->hardware_month, currency);
+  cli_print("    %-32s %10.2f %s\n", "net", o->net_month, currency);
   if (isinf(o->break_even_months))
-    printf("    %-32s %10s", "break-even", "never");
+    cli_print("    %-32s %10s", "break-even", "never");
   else
-    printf("    %-32s %10.1f months", "break-even", o->break_even_months);
-  printf("; %s\n", o->verdict);
+    cli_print("    %-32s %10.1f months", "break-even", o->break_even_months);
+  cli_print("; %s\n", o->verdict);
 }
 
 static void print_purchases(const ls_config_t *config, const ls_plan_t *plan) {
   const char *currency = config->cost.currency;
-  if (plan->purchase_count > 0) printf("\n  what else would make it faster (predicted, most first):\n");
+  if (plan->purchase_count > 0) cli_print("\n  what else would make it faster (predicted, most first):\n");
   for (int i = 0; i < plan->purchase_count; i++) {
     const ls_purchase_t *o = &plan->purchase[i];
     if (!o->known) {
-      printf("    %14s         %s\n", "-", o->what);
+      cli_print("    %14s         %s\n", "-", o->what);
       continue;
     }
-    printf("    %11.1f us %6.2fx %s", o->step_ns * 1e-3, o->speedup, o->what);
-    if (isfinite(o->price)) printf("; %.2f %s", o->price, currency);
-    if (isfinite(o->money_per_hour)) printf(", %.2f %s for each hour saved", o->money_per_hour, currency);
+    cli_print("    %11.1f us %6.2fx %s", o->step_ns * 1e-3, o->speedup, o->what);
+    if (isfinite(o->price)) cli_print("; %.2f %s", o->price, currency);
+    if (isfinite(o->money_per_hour)) cli_print(", %.2f %s for each hour saved", o->money_per_hour, currency);
     if (isinf(o->break_even_months))
-      printf(", never pays for itself");
+      cli_print(", never pays for itself");
     else if (isfinite(o->break_even_months))
-      printf(", break-even after %.1f months", o->break_even_months);
-    putchar('\n');
+      cli_print(", break-even after %.1f months", o->break_even_months);
+    cli_print("\n");
   }
 }
 
@@ -92,54 +92,55 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
   const ls_cost_config_t *cost = &config->cost;
   bool epoch = isfinite(best->epoch_s);
   char busy[CLI_BUSY_BYTES];
-  if (cli_planner_busy(plan, busy)) printf("%s\n\n", busy);
+  if (cli_planner_busy(plan, busy)) cli_print("%s\n\n", busy);
   if (plan->replayed)
-    printf("for the machine of %s, which is not here: times from its rates, not from this network\n",
-           planned->path);
-  printf("%s parameters, global batch %lld, backend %s; all times predicted, 90 %% intervals\n\n",
-         cli_count(plan->params), (long long)plan->batch, plan->backend);
+    cli_print("for the machine of %s, which is not here: times from its rates, not from this network\n",
+              planned->path);
+  cli_print("%s parameters, global batch %lld, backend %s; all times predicted, 90 %% intervals\n\n",
+            cli_count(plan->params), (long long)plan->batch, plan->backend);
   if (plan->shards)
-    printf("reproducible: %lld shards, the same bits for every candidate\n\n", (long long)plan->shards);
-  printf("  devices   strategy buck micro      step us [       low       high ]    samples/s speed-up  eff.  "
-         " exposed  "
-         "bytes/dev.  fits");
-  if (epoch) printf("   epoch s");
-  if (epoch && isfinite(best->epoch_kwh)) printf("       kWh");
-  if (epoch && isfinite(best->epoch_cost)) printf(" %9s", cost->currency);
-  putchar('\n');
+    cli_print("reproducible: %lld shards, the same bits for every candidate\n\n", (long long)plan->shards);
+  cli_print(
+      "  devices   strategy buck micro      step us [       low       high ]    samples/s speed-up  eff.  "
+      " exposed  "
+      "bytes/dev.  fits");
+  if (epoch) cli_print("   epoch s");
+  if (epoch && isfinite(best->epoch_kwh)) cli_print("       kWh");
+  if (epoch && isfinite(best->epoch_cost)) cli_print(" %9s", cost->currency);
+  cli_print("\n");
   for (int i = 0; i < plan->count; i++)
     print_row(plan, i);
-  putchar('\n');
+  cli_print("\n");
   const char *name = ls_plan_name(&plan->arena, best);
-  printf("  choice: %s%s\n", name ? name : best->strategy,
-         best->interpolated ? " (times from neighbouring batches)" : "");
+  cli_print("  choice: %s%s\n", name ? name : best->strategy,
+            best->interpolated ? " (times from neighbouring batches)" : "");
   for (int i = 0; i < plan->count; i++) {
     if (i == plan->choice) continue;
     const ls_candidate_t *c = &plan->candidate[i];
     name = ls_plan_name(&plan->arena, c);
-    printf("    %s%s: %s\n", name ? name : c->strategy, c->buckets > 1 ? " (more buckets)" : "", c->why);
+    cli_print("    %s%s: %s\n", name ? name : c->strategy, c->buckets > 1 ? " (more buckets)" : "", c->why);
   }
   for (int i = 0; i < plan->crossover_count; i++) {
     const ls_crossover_t *c = &plan->crossover[i];
     if (!c->known)
-      printf("  from which batch %d devices win is not known: they could not be priced\n", c->devices);
+      cli_print("  from which batch %d devices win is not known: they could not be priced\n", c->devices);
     else if (c->batch > 0)
-      printf("  %d devices win from a global batch of %lld\n", c->devices, (long long)c->batch);
+      cli_print("  %d devices win from a global batch of %lld\n", c->devices, (long long)c->batch);
     else
-      printf("  %d devices do not win up to a global batch of %lld\n", c->devices,
-             (long long)plan->batch_max);
+      cli_print("  %d devices do not win up to a global batch of %lld\n", c->devices,
+                (long long)plan->batch_max);
   }
   if (best->library_assumed)
-    printf(
+    cli_print(
         "  bytes/dev. with a + are without libraries, which are not measured here (run lockstep probe); fits "
         "allows %s for them\n",
         cli_bytes(best->library_bytes));
   else
-    printf("  bytes/dev. include %s for libraries, measured\n", cli_bytes(best->library_bytes));
+    cli_print("  bytes/dev. include %s for libraries, measured\n", cli_bytes(best->library_bytes));
   print_ownership(config, &plan->ownership, best->host);
   print_purchases(config, plan);
-  printf("  profile: %s%s\n", planned->path,
-         planned->probed ? " (quick probe; lockstep probe measures more)" : "");
+  cli_print("  profile: %s%s\n", planned->path,
+            planned->probed ? " (quick probe; lockstep probe measures more)" : "");
 }
 
 ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, cli_planned_t *planned,
@@ -152,17 +153,17 @@ ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, cli_planned_
   (void)ctx;
   if (strcmp(form, "mpirun") == 0) {
     if (c->devices == 1)
-      printf("%s\n", command);
+      cli_print("%s\n", command);
     else
-      printf("mpirun --bind-to none -np %d %s\n", c->devices, command);
+      cli_print("mpirun --bind-to none -np %d %s\n", c->devices, command);
     return LS_OK;
   }
-  printf("#!/bin/sh\n#SBATCH --nodes=1\n#SBATCH --ntasks=%d\n#SBATCH --cpus-per-task=%d\n", c->devices,
-         c->threads);
-  if (gpus) printf("#SBATCH --gres=gpu:%d\n", c->devices);
-  printf("# predicted: %.1f us a step, 90 %% within %.1f to %.1f\n", c->step.ns * 1e-3, c->step.low_ns * 1e-3,
-         c->step.high_ns * 1e-3);
-  printf("%s%s\n", c->devices > 1 ? "srun --mpi=pmix " : "", command);
+  cli_print("#!/bin/sh\n#SBATCH --nodes=1\n#SBATCH --ntasks=%d\n#SBATCH --cpus-per-task=%d\n", c->devices,
+            c->threads);
+  if (gpus) cli_print("#SBATCH --gres=gpu:%d\n", c->devices);
+  cli_print("# predicted: %.1f us a step, 90 %% within %.1f to %.1f\n", c->step.ns * 1e-3,
+            c->step.low_ns * 1e-3, c->step.high_ns * 1e-3);
+  cli_print("%s%s\n", c->devices > 1 ? "srun --mpi=pmix " : "", command);
   return LS_OK;
 }
 
@@ -184,11 +185,11 @@ void cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_conf
                              "priced_strategy", c->strategy, "priced_devices", c->devices));
     return;
   }
-  printf("  %-28s %s\n  %-28s %s\n  %-28s %.2f (distance to the nearest threshold; the study gives no "
-         "formula)\n",
-         "the study's rules say", a.strategy, "because", a.reasoning, "confidence", a.confidence);
-  printf("  %-28s %.0f parameters, %.1f MB with gradients and optimizer state\n", "its model analysis",
-         a.params, a.memory_mb);
-  printf("  %-28s %s on %d device%s, %.1f us a step (predicted)\n", "priced", c->strategy, c->devices,
-         c->devices == 1 ? "" : "s", c->step.ns * 1e-3);
+  cli_print("  %-28s %s\n  %-28s %s\n  %-28s %.2f (distance to the nearest threshold; the study gives no "
+            "formula)\n",
+            "the study's rules say", a.strategy, "because", a.reasoning, "confidence", a.confidence);
+  cli_print("  %-28s %.0f parameters, %.1f MB with gradients and optimizer state\n", "its model analysis",
+            a.params, a.memory_mb);
+  cli_print("  %-28s %s on %d device%s, %.1f us a step (predicted)\n", "priced", c->strategy, c->devices,
+            c->devices == 1 ? "" : "s", c->step.ns * 1e-3);
 }

@@ -89,14 +89,14 @@ static void show_products(const ls_profile_t *profile) {
       known = same_column(&products[i], column[c]);
     if (!known) column[columns++] = &products[i];
   }
-  printf("\nmatrix products, f32, GFLOP/s (rows x width, square layers)\n  %-26s", "");
+  cli_print("\nmatrix products, f32, GFLOP/s (rows x width, square layers)\n  %-26s", "");
   for (int c = 0; c < columns; c++) {
     char name[32];
     snprintf(name, sizeof name, "%s t%d", column[c]->backend, column[c]->threads);
-    printf(" %12s", name);
+    cli_print(" %12s", name);
   }
   for (int i = 0, end; i < count; i = end) {
-    printf("\n  %-11s %5ld x %-6ld", products[i].op, products[i].a, products[i].b);
+    cli_print("\n  %-11s %5ld x %-6ld", products[i].op, products[i].a, products[i].b);
     for (end = i; end < count && same_line(&products[end], &products[i]);)
       end++;
     for (int c = 0; c < columns; c++) {
@@ -104,12 +104,12 @@ static void show_products(const ls_profile_t *profile) {
       for (int k = i; k < end; k++)
         if (same_column(&products[k], column[c])) found = &products[k];
       if (found)
-        printf(" %12.1f", flops(found) / found->time.ns);
+        cli_print(" %12.1f", flops(found) / found->time.ns);
       else
-        printf(" %12s", "-");
+        cli_print(" %12s", "-");
     }
   }
-  printf("\n");
+  cli_print("\n");
 }
 
 /* Rates of a curve over bytes, one line per key: "memory cpu t1   48 KiB 12.3 GB/s ...". */
@@ -120,12 +120,12 @@ static void show_rates(const ls_profile_t *profile, const char *prefix, const ch
     int count;
     const char *key = ls_profile_curve_at(profile, i, &points, &count);
     if (strncmp(key, prefix, strlen(prefix)) != 0) continue;
-    if (!any) printf("\n%s\n", title);
+    if (!any) cli_print("\n%s\n", title);
     any = true;
-    printf("  %-22s", key + strlen(prefix));
+    cli_print("  %-22s", key + strlen(prefix));
     for (int k = 0; k < count; k++)
-      printf("  %s %.1f GB/s", size_cell(points[k].bytes).text, points[k].bytes / points[k].time.ns);
-    printf("\n");
+      cli_print("  %s %.1f GB/s", size_cell(points[k].bytes).text, points[k].bytes / points[k].time.ns);
+    cli_print("\n");
   }
 }
 
@@ -134,8 +134,8 @@ static void show_times(const ls_profile_t *profile, const char *prefix, const ch
     ls_time_t t;
     const char *key = ls_profile_time_at(profile, i, &t);
     if (strncmp(key, prefix, strlen(prefix)) != 0) continue;
-    printf("  %-38s %10s  (90 %%: %s to %s)%s%s\n", key, time_cell(t.ns).text, time_cell(t.low_ns).text,
-           time_cell(t.high_ns).text, *title ? "  " : "", title);
+    cli_print("  %-38s %10s  (90 %%: %s to %s)%s%s\n", key, time_cell(t.ns).text, time_cell(t.low_ns).text,
+              time_cell(t.high_ns).text, *title ? "  " : "", title);
   }
 }
 
@@ -147,10 +147,10 @@ static void show_crowd(const ls_profile_t *profile) {
     int ranks, threads;
     const char *key = ls_profile_time_at(profile, i, &t);
     if (sscanf(key, "crowd %15s %dx%d %15s", backend, &ranks, &threads, kind) != 4) continue;
-    if (!any) printf("\nslow-down when all ranks compute at once\n");
+    if (!any) cli_print("\nslow-down when all ranks compute at once\n");
     any = true;
-    printf("  %d ranks x %d thread%s %s   %s-bound  %.2fx  (90 %%: %.2fx to %.2fx)\n", ranks, threads,
-           threads == 1 ? " " : "s", backend, kind, t.ns, t.low_ns, t.high_ns);
+    cli_print("  %d ranks x %d thread%s %s   %s-bound  %.2fx  (90 %%: %.2fx to %.2fx)\n", ranks, threads,
+              threads == 1 ? " " : "s", backend, kind, t.ns, t.low_ns, t.high_ns);
   }
 }
 
@@ -165,19 +165,19 @@ static void show_collectives(const ls_profile_t *profile) {
       const ls_curve_point_t *points;
       ls_profile_collective_key(key, kinds[0], transports[t], ranks);
       if (ls_profile_curve(profile, key, &points) == 0) continue;
-      printf("\ncollectives, %s, %d ranks\n  %-10s", transports[t], ranks, "");
+      cli_print("\ncollectives, %s, %d ranks\n  %-10s", transports[t], ranks, "");
       for (int k = 0; k < LS_COUNT(kinds); k++)
-        printf(" %15s", kinds[k]);
+        cli_print(" %15s", kinds[k]);
       for (int s = 0; s < LS_COUNT(sizes); s++) {
-        printf("\n  %-10s", size_cell(sizes[s]).text);
+        cli_print("\n  %-10s", size_cell(sizes[s]).text);
         for (int k = 0; k < LS_COUNT(kinds); k++) {
           ls_time_t time;
           ls_profile_collective_key(key, kinds[k], transports[t], ranks);
-          printf(" %15s",
-                 ls_profile_interpolate(profile, key, sizes[s], &time) ? time_cell(time.ns).text : "-");
+          cli_print(" %15s",
+                    ls_profile_interpolate(profile, key, sizes[s], &time) ? time_cell(time.ns).text : "-");
         }
       }
-      printf("\n");
+      cli_print("\n");
     }
 }
 
@@ -189,10 +189,10 @@ static void show_memory(const ls_profile_t *profile) {
     int ranks;
     const char *key = ls_profile_time_at(profile, i, &t);
     if (sscanf(key, "libraries %15s w%d", backend, &ranks) != 2) continue;
-    if (!any) printf("\nmemory that libraries take in a rank's process, beside what is trained\n");
+    if (!any) cli_print("\nmemory that libraries take in a rank's process, beside what is trained\n");
     any = true;
-    printf("  %s, %d rank%s %*s %s\n", backend, ranks, ranks == 1 ? "" : "s", ranks == 1 ? 13 : 12, "",
-           cli_bytes((int64_t)t.ns));
+    cli_print("  %s, %d rank%s %*s %s\n", backend, ranks, ranks == 1 ? "" : "s", ranks == 1 ? 13 : 12, "",
+              cli_bytes((int64_t)t.ns));
   }
 }
 
@@ -203,7 +203,7 @@ static void show_profile(const cli_probe_t *probe) {
   show_rates(profile, "copy-in ", "copies from the host");
   show_rates(profile, "copy-out ", "copies to the host");
   show_rates(profile, "device-copy ", "copies between GPUs, one pair at a time");
-  printf("\noverheads\n");
+  cli_print("\noverheads\n");
   show_times(profile, "launch ", "one small op");
   show_times(profile, "hand-over ", "to another lane and back");
   show_times(profile, "device-copy ", "64 MiB from each GPU at once");
@@ -214,19 +214,19 @@ static void show_profile(const cli_probe_t *probe) {
 
 void cli_probe_show(const cli_probe_t *probe) {
   char *drawing = ls_machine_draw(&probe->machine);
-  if (drawing) fputs(drawing, stdout);
+  if (drawing) cli_print("%s", drawing);
   ls_free(drawing);
   if (probe->profile) show_profile(probe);
-  if (probe->note_count) printf("\nnot measured\n");
+  if (probe->note_count) cli_print("\nnot measured\n");
   for (int i = 0; i < probe->note_count; i++)
-    printf("  %s\n", probe->note[i]);
-  printf("\ndoctor: %s\n", probe->finding_count ? "" : "nothing found");
+    cli_print("  %s\n", probe->note[i]);
+  cli_print("\ndoctor: %s\n", probe->finding_count ? "" : "nothing found");
   for (int i = 0; i < probe->finding_count; i++) {
     const ls_finding_t *f = &probe->finding[i];
-    printf("  %-7s %s: %s -> %s\n", ls_severity_name(f->severity), f->id, f->evidence, f->remedy);
+    cli_print("  %-7s %s: %s -> %s\n", ls_severity_name(f->severity), f->id, f->evidence, f->remedy);
   }
-  if (probe->path) printf("\nprofile of %.1f s saved: %s\n", probe->wall_s, probe->path);
-  if (probe->kept) printf("kept: %s\n", probe->kept);
+  if (probe->path) cli_print("\nprofile of %.1f s saved: %s\n", probe->wall_s, probe->path);
+  if (probe->kept) cli_print("kept: %s\n", probe->kept);
 }
 
 ls_status_t cli_probe_json(ls_ctx_t *ctx, const cli_probe_t *probe) {

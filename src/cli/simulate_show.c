@@ -9,16 +9,16 @@ enum { WIDTH = 118 };
 
 /* Words in lines of at most WIDTH columns, further lines indented. */
 static void print_wrapped(const char *first, const char *text) {
-  int column = printf("%s", first);
+  int column = cli_print("%s", first);
   while (*text) {
     size_t len = strcspn(text, " \n");
-    if (column + 1 + (int)len > WIDTH) column = printf("\n    ");
-    column += printf(" %.*s", (int)len, text);
+    if (column + 1 + (int)len > WIDTH) column = cli_print("\n    ");
+    column += cli_print(" %.*s", (int)len, text);
     text += len;
-    if (*text == '\n') column = printf("\n ") - 1;
+    if (*text == '\n') column = cli_print("\n ") - 1;
     if (*text) text++;
   }
-  printf("\n");
+  cli_print("\n");
 }
 
 /* "812 us", "27.8 ms", "1.20 s". */
@@ -34,76 +34,76 @@ static const char *time_text(double ns, char buf[24]) {
 
 static void print_points(const cli_simulation_t *sim) {
   bool unequal = sim->machine.kinds > 1;
-  printf("%7s %-13s%10s %11s %14s %9s %10s %13s  %s\n", "ranks", unequal ? "shares" : "", "global", "step",
-         "samples/s", "speed-up", "efficiency", "exposed comm.",
-         sim->has_workload ? "strategy, algorithm" : "step's bytes, algorithm");
+  cli_print("%7s %-13s%10s %11s %14s %9s %10s %13s  %s\n", "ranks", unequal ? "shares" : "", "global", "step",
+            "samples/s", "speed-up", "efficiency", "exposed comm.",
+            sim->has_workload ? "strategy, algorithm" : "step's bytes, algorithm");
   for (int i = 0; i < sim->row_count; i++) {
     const cli_simulated_row_t *row = &sim->row[i];
     const ls_sim_point_t *p = &row->point;
     if (p->note[0]) {
-      printf("%7d %s\n", p->ranks, p->note);
+      cli_print("%7d %s\n", p->ranks, p->note);
       continue;
     }
     char step[24];
-    printf("%7d %-13s%10s %11s %14s %9.2f %8.1f %% %11.1f %%  %s%s%s%s%s\n", p->ranks,
-           !unequal        ? ""
-           : p->ranks == 1 ? "(best)"
-                           : cli_simulate_shares[p->shares],
-           cli_count(p->batch), time_text(p->step_ns, step), cli_count((int64_t)llround(p->samples_per_s)),
-           p->speedup, 100 * p->efficiency, 100 * p->exposed_ns / p->step_ns,
-           sim->has_workload ? cli_simulate_strategies[row->strategy] : cli_bytes(p->device_bytes),
-           !sim->has_workload && !p->fits ? " (does not fit)" : "", p->algorithm ? ", " : "",
-           p->algorithm ? p->algorithm : "",
-           p->input_ns > INPUT_BOUND * p->step_ns ? ", waits for input" : "");
+    cli_print("%7d %-13s%10s %11s %14s %9.2f %8.1f %% %11.1f %%  %s%s%s%s%s\n", p->ranks,
+              !unequal        ? ""
+              : p->ranks == 1 ? "(best)"
+                              : cli_simulate_shares[p->shares],
+              cli_count(p->batch), time_text(p->step_ns, step), cli_count((int64_t)llround(p->samples_per_s)),
+              p->speedup, 100 * p->efficiency, 100 * p->exposed_ns / p->step_ns,
+              sim->has_workload ? cli_simulate_strategies[row->strategy] : cli_bytes(p->device_bytes),
+              !sim->has_workload && !p->fits ? " (does not fit)" : "", p->algorithm ? ", " : "",
+              p->algorithm ? p->algorithm : "",
+              p->input_ns > INPUT_BOUND * p->step_ns ? ", waits for input" : "");
   }
 }
 
 static void print_percent(double share) {
   if (isfinite(share))
-    printf(" %9.1f %%", 100 * share);
+    cli_print(" %9.1f %%", 100 * share);
   else
-    printf(" %11s", "-");
+    cli_print(" %11s", "-");
 }
 
 static void print_lines(const char *text) {
-  printf("\nwhere the report contradicts itself\n");
+  cli_print("\nwhere the report contradicts itself\n");
   for (const char *end; (end = strchr(text, '\n')); text = end + 1)
-    printf("  %.*s\n", (int)(end - text), text);
+    cli_print("  %.*s\n", (int)(end - text), text);
 }
 
 static void print_reported(const cli_simulation_t *sim) {
-  printf("\nbeside what was reported: %s\n", sim->workload.reported_source);
-  printf("%7s %11s %11s %11s  %s\n", "ranks", "simulated", "unhidden", "reported",
-         "of the reported difference to one device");
+  cli_print("\nbeside what was reported: %s\n", sim->workload.reported_source);
+  cli_print("%7s %11s %11s %11s  %s\n", "ranks", "simulated", "unhidden", "reported",
+            "of the reported difference to one device");
   for (int i = 0; i < sim->row_count; i++) {
     const cli_simulated_row_t *row = &sim->row[i];
     if (!row->reported || row->point.note[0]) continue;
-    printf("%7d", row->point.ranks);
+    cli_print("%7d", row->point.ranks);
     print_percent(row->view.simulated_efficiency);
     print_percent(row->view.unhidden_efficiency);
     print_percent(row->view.reported_efficiency);
-    printf("  %s\n", row->view.why);
+    cli_print("  %s\n", row->view.why);
   }
-  printf("unhidden: simulated, if no communication ran beside compute.\n");
+  cli_print("unhidden: simulated, if no communication ran beside compute.\n");
   if (sim->contradictions[0]) print_lines(sim->contradictions);
 }
 
 void cli_simulate_show(const cli_simulation_t *sim, const cli_args_t *args) {
-  printf("SIMULATED, not measured: %s\n  on %s, %d device%s, %s\n",
-         sim->has_workload ? sim->workload.name : args->config, sim->machine.name,
-         ls_sim_machine_devices(&sim->machine), ls_sim_machine_devices(&sim->machine) == 1 ? "" : "s",
-         ls_sim_precisions[sim->work.precision]);
-  printf("  %s scaling: %s\n", sim->work.global_batch ? "strong" : "weak",
-         sim->work.global_batch ? "the global batch is fixed" : "the batch of each device is fixed");
+  cli_print("SIMULATED, not measured: %s\n  on %s, %d device%s, %s\n",
+            sim->has_workload ? sim->workload.name : args->config, sim->machine.name,
+            ls_sim_machine_devices(&sim->machine), ls_sim_machine_devices(&sim->machine) == 1 ? "" : "s",
+            ls_sim_precisions[sim->work.precision]);
+  cli_print("  %s scaling: %s\n", sim->work.global_batch ? "strong" : "weak",
+            sim->work.global_batch ? "the global batch is fixed" : "the batch of each device is fixed");
   if (sim->has_workload) {
-    printf("  %s parameters\n", cli_count(ls_workload_parameters(&sim->workload)));
+    cli_print("  %s parameters\n", cli_count(ls_workload_parameters(&sim->workload)));
     print_wrapped("  source:", sim->workload.source);
   }
   if (sim->work.compute_scale != 1)
-    printf("  calibrated: times of ops x %.3f, so that one device takes what was reported for it\n",
-           sim->work.compute_scale);
+    cli_print("  calibrated: times of ops x %.3f, so that one device takes what was reported for it\n",
+              sim->work.compute_scale);
   if (sim->machine.notes) print_wrapped("  note:", sim->machine.notes);
-  printf("\n");
+  cli_print("\n");
   print_points(sim);
   if (sim->workload.reported_source) print_reported(sim);
 }

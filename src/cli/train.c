@@ -61,19 +61,19 @@ static void print_json(const ls_train_report_t *r, ls_status_t status, double pr
 
 static void print_part(const char *name, int64_t ns, double mean_us) {
   double us = (double)ns * 1e-3;
-  printf("    %-22s %10.1f us  %5.1f %%\n", name, us, mean_us > 0 ? 100 * us / mean_us : 0);
+  cli_print("    %-22s %10.1f us  %5.1f %%\n", name, us, mean_us > 0 ? 100 * us / mean_us : 0);
 }
 
 /* The mean and its parts, which add up to it; the median beside it is of the same steps. */
 static void print_step_time(const ls_train_report_t *r) {
   const ls_step_parts_t *p = &r->parts;
   const double mean_us = r->step_time_mean_us;
-  printf("  %-24s %9.1f us (95 %% below %.1f us)\n", "time per step, median", r->step_time_median_us,
-         r->step_time_p95_us);
-  printf("  %-24s %9.1f us (rank 0, %s steps%s)\n", "time per step, mean", mean_us,
-         cli_count(r->step_time_count), r->step_time_count < r->steps ? " after the warm-up" : "");
+  cli_print("  %-24s %9.1f us (95 %% below %.1f us)\n", "time per step, median", r->step_time_median_us,
+            r->step_time_p95_us);
+  cli_print("  %-24s %9.1f us (rank 0, %s steps%s)\n", "time per step, mean", mean_us,
+            cli_count(r->step_time_count), r->step_time_count < r->steps ? " after the warm-up" : "");
   if (!p->measured) {
-    printf("    (parts are not timed inside a captured step)\n");
+    cli_print("    (parts are not timed inside a captured step)\n");
     return;
   }
   print_part("input", p->input_ns, mean_us);
@@ -86,36 +86,38 @@ static void print_step_time(const ls_train_report_t *r) {
 
 /* Says what the two numbers are of. */
 static void print_before_after(const char *name, double before, double after, const char *of) {
-  if (isfinite(before) || isfinite(after)) printf("  %-24s %12.6g -> %.6g (%s)\n", name, before, after, of);
+  if (isfinite(before) || isfinite(after))
+    cli_print("  %-24s %12.6g -> %.6g (%s)\n", name, before, after, of);
 }
 
 static void print_table(const ls_train_report_t *r, double predicted_us, const cli_memory_t *memory) {
-  printf("\n  %-24s %12s\n", "parameters", cli_count(r->params));
-  printf("  %-24s %12s, %d rank%s x %d thread%s (%s, %s)\n", "strategy", r->strategy, r->world_size,
-         r->world_size == 1 ? "" : "s", r->threads_per_rank, r->threads_per_rank == 1 ? "" : "s", r->backend,
-         r->precision);
-  printf("  %-24s %12s of %s, global batch %lld\n", "steps", cli_count(r->steps), cli_count(r->total_steps),
-         (long long)r->global_batch);
-  if (r->stopped_early[0]) printf("  %-24s %s\n", "stopped early", r->stopped_early);
-  if (r->resumed_from >= 0) printf("  %-24s %12s\n", "resumed from step", cli_count(r->resumed_from));
+  cli_print("\n  %-24s %12s\n", "parameters", cli_count(r->params));
+  cli_print("  %-24s %12s, %d rank%s x %d thread%s (%s, %s)\n", "strategy", r->strategy, r->world_size,
+            r->world_size == 1 ? "" : "s", r->threads_per_rank, r->threads_per_rank == 1 ? "" : "s",
+            r->backend, r->precision);
+  cli_print("  %-24s %12s of %s, global batch %lld\n", "steps", cli_count(r->steps),
+            cli_count(r->total_steps), (long long)r->global_batch);
+  if (r->stopped_early[0]) cli_print("  %-24s %s\n", "stopped early", r->stopped_early);
+  if (r->resumed_from >= 0) cli_print("  %-24s %12s\n", "resumed from step", cli_count(r->resumed_from));
   char of[64];
   snprintf(of, sizeof of, "first step -> mean of the last %s step%s", cli_count(r->train_loss_steps),
            r->train_loss_steps == 1 ? "" : "s");
   print_before_after("train loss", r->train_loss_first, r->train_loss, of);
   print_before_after("validation loss", r->val_loss_first, r->val_loss, "before training -> at the end");
-  if (isfinite(r->val_accuracy)) printf("  %-24s %11.2f %%\n", "validation accuracy", 100 * r->val_accuracy);
+  if (isfinite(r->val_accuracy))
+    cli_print("  %-24s %11.2f %%\n", "validation accuracy", 100 * r->val_accuracy);
   if (r->steps > 0) {
-    printf("  %-24s %12s\n", "samples/s", cli_count((int64_t)r->samples_per_s));
+    cli_print("  %-24s %12s\n", "samples/s", cli_count((int64_t)r->samples_per_s));
     print_step_time(r);
     if (predicted_us > 0)
-      printf("  %-24s %9.1f us, %+.1f %% of the median\n", "predicted by the plan", predicted_us,
-             100 * (predicted_us / r->step_time_median_us - 1));
+      cli_print("  %-24s %9.1f us, %+.1f %% of the median\n", "predicted by the plan", predicted_us,
+                100 * (predicted_us / r->step_time_median_us - 1));
   }
   cli_memory_print(memory);
-  printf("  %-24s %12lld\n", "skipped steps", (long long)r->skipped_steps);
-  printf("  %-24s %s\n", "parameters' XXH3-128", r->params_xxh3);
-  printf("  %-24s %s\n", "saved", r->checkpoint[0] ? r->checkpoint : "nothing (no train.checkpoint.dir)");
-  printf("  %-24s %9.2f s (evaluation %.2f, saving %.2f)\n", "whole run", r->wall_s, r->eval_s, r->save_s);
+  cli_print("  %-24s %12lld\n", "skipped steps", (long long)r->skipped_steps);
+  cli_print("  %-24s %s\n", "parameters' XXH3-128", r->params_xxh3);
+  cli_print("  %-24s %s\n", "saved", r->checkpoint[0] ? r->checkpoint : "nothing (no train.checkpoint.dir)");
+  cli_print("  %-24s %9.2f s (evaluation %.2f, saving %.2f)\n", "whole run", r->wall_s, r->eval_s, r->save_s);
 }
 
 /* Every rank has come to this end at the same step, so none waits for another. */
@@ -219,10 +221,11 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
 const cli_command_t cli_train = {
     .name = "train",
     .summary = "Trains the configured network and reports loss, speed and what was saved.",
-    .details =
-        "With more than one rank, lockstep starts mpirun itself. Under mpirun or srun it joins the ranks that\n"
-        "are there. On SIGINT or SIGTERM the run saves, then ends. Under your own mpirun send SIGUSR1 instead:\n"
-        "mpirun passes the others on and kills the ranks two seconds later.",
+    .details = "With more than one rank, lockstep starts mpirun itself. Under mpirun or srun it joins the "
+               "ranks that\n"
+               "are there. On SIGINT or SIGTERM the run saves, then ends. Under your own mpirun send SIGUSR1 "
+               "instead:\n"
+               "mpirun passes the others on and kills the ranks two seconds later.",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_TOGETHER | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS |
              CLI_FLAG_RESUME | CLI_FLAG_TRACE | CLI_FLAG_QUIET | CLI_FLAG_VERBOSE,
     .extra = extra,

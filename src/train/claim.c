@@ -9,11 +9,17 @@
 
 static const char config_name[] = "config.json";
 
+ls_status_t ls_train_dir_check(ls_ctx_t *ctx, const ls_config_t *config) {
+  const ls_checkpoint_config_t *checkpoint = &config->checkpoint;
+  return checkpoint->dir ? ls_ckpt_dir_check(ctx, &checkpoint->dir_place, checkpoint->dir) : LS_OK;
+}
+
 ls_status_t ls_trainer_lock(ls_trainer_t *t) {
   const char *dir = t->config->checkpoint.dir;
   bool own = dir && t->training && t->world->comm->rank == 0;
-  return ls_comm_agree(t->world->comm, "locking the checkpoint directory",
-                       own ? ls_ckpt_lock(t->ctx, dir, &t->lock) : LS_OK);
+  ls_status_t status = own ? ls_train_dir_check(t->ctx, t->config) : LS_OK;
+  if (own && status == LS_OK) status = ls_ckpt_lock(t->ctx, dir, &t->lock);
+  return ls_comm_agree(t->world->comm, "locking the checkpoint directory", status);
 }
 
 void ls_trainer_unclaim(ls_trainer_t *t) {

@@ -51,7 +51,7 @@ static const char *value_text(ls_arena_t *arena, const json_t *value) {
   if (!value || json_is_null(value)) return "nothing";
   if (json_is_string(value)) return json_string_value(value);
   if (json_is_real(value)) return real_text(arena, json_real_value(value));
-  char *dumped = json_dumps(value, JSON_ENCODE_ANY);
+  char *dumped = ls_json_dump(value, 0);
   const char *text = dumped ? ls_arena_strdup(arena, dumped) : NULL;
   free(dumped);
   return text ? text : "?";

@@ -11,6 +11,15 @@
 static const char *const top_keys[] = {"model", "data", "train", "parallel", "cost", NULL};
 static const char *const train_nested[] = {"optimizer", "schedule", "checkpoint", NULL};
 
+/* Keeps the place of an option whose value is tried only when the run begins. */
+static ls_status_t keep_place(ls_arena_t *arena, const ls_doc_node_t *node, ls_place_t *place) {
+  if (!node) return LS_OK;
+  *place = node->place;
+  place->file = ls_arena_strdup(arena, place->file ? place->file : "");
+  if (place->source) place->source = ls_arena_strndup(arena, place->source, (size_t)place->source_len);
+  return place->file && (place->source || !node->place.source) ? LS_OK : LS_ERR_MEMORY;
+}
+
 static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config) {
   ls_arena_t *arena = &config->arena;
   static const ls_section_t top = {"", NULL, 0, ""};
@@ -33,6 +42,9 @@ static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_
                                                    ls_doc_get(root, "parallel"), NULL, &config->parallel));
   status = ls_config_first(
       status, ls_option_parse(ctx, arena, &ls_cost_section, ls_doc_get(root, "cost"), NULL, &config->cost));
+  const ls_doc_node_t *checkpoint = ls_doc_get(train, "checkpoint");
+  status = ls_config_first(status, keep_place(arena, checkpoint ? ls_doc_get(checkpoint, "dir") : NULL,
+                                              &config->checkpoint.dir_place));
   if (status == LS_OK) status = ls_config_check(ctx, doc, config);
   return status;
 }

@@ -26,6 +26,7 @@ typedef struct {
   const char *dir; /* NULL: nothing is saved */
   int64_t every_steps;
   int64_t keep;
+  ls_place_t dir_place; /* where dir was written */
 } ls_checkpoint_config_t;
 
 /* Section parallel. */
@@ -40,6 +41,7 @@ typedef struct {
   double deadline_s;
   double predicted_us; /* step time that a plan predicted; 0 = none */
   bool automatic;      /* strategy was "auto": it then holds what is right without a plan */
+  bool usual;          /* no strategy was named (or "auto"): a world of another size takes its own */
 } ls_parallel_config_t;
 
 /* Section cost: what devices, energy and waiting cost. 0 = not given. */

@@ -94,11 +94,13 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *con
   static const char *const backends[] = {"auto", "cpu", "cuda", "ref", "null", NULL};
   const char *strategy = config->parallel.strategy,
              *usual = ls_strategy_default(config->parallel.ranks)->name;
-  if (!strategy) strategy = usual;
+  const bool written = strategy != NULL;
+  if (!written) strategy = usual;
   status = ls_config_first(status, check_name(ctx, parallel, "strategy", strategy, strategies));
   config->parallel.automatic = strcmp(strategy, "auto") == 0;
   if (config->parallel.automatic) strategy = usual;
   config->parallel.strategy = strategy;
+  config->parallel.usual = config->parallel.automatic || !written;
   status = ls_config_first(status, check_name(ctx, parallel, "backend", config->parallel.backend, backends));
   if (config->train.precision != LS_MATH_FP32)
     status = ls_config_first(status, check_precision(ctx, train, config));

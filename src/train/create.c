@@ -250,14 +250,8 @@ static ls_status_t too_long(ls_trainer_t *t, const char *what, int64_t count) {
 static ls_status_t plan_run(ls_trainer_t *t, const json_t *meta) {
   const ls_train_config_t *train = &t->config->train;
   int64_t samples = t->dataset->train_count;
-  ls_status_t enough =
-      t->training ? ls_train_batch_check(t->ctx, t->config, t->dataset->source, samples) : LS_OK;
-  if (enough != LS_OK) return enough;
-  if (t->training && train->patience > 0 && (t->dataset->validation_count == 0 || train->evaluate_every == 0))
-    return ls_fail(
-        t->ctx, LS_ERR_CONFIG,
-        "train.patience waits for a better validation loss: it needs data.validation above 0 or validation "
-        "files, and train.evaluate_every above 0");
+  ls_status_t fits = t->training ? ls_train_data_check(t->ctx, t->config, t->dataset) : LS_OK;
+  if (fits != LS_OK) return fits;
   if (meta && t->use == LS_USE_RESUME) {
     t->base_step = t->step;
     const json_t *early = json_object_get(meta, "early_stopping");
@@ -330,6 +324,16 @@ static ls_status_t make_engines(ls_trainer_t *t, bool trace) {
   return ls_comm_agree(t->world->comm, "preparing the schedule", status);
 }
 
+/* A program that embeds the library learns only in its world how many ranks there are, after it has read the
+ * configuration: what was left open there is decided here. */
+static void take_config(ls_trainer_t *t, const ls_config_t *config) {
+  t->own_config = *config;
+  t->config = &t->own_config;
+  ls_parallel_config_t *parallel = &t->own_config.parallel;
+  parallel->ranks = t->world->comm->size;
+  if (parallel->usual) parallel->strategy = ls_strategy_default(parallel->ranks)->name;
+}
+
 /* What the configuration says that must hold for this world. */
 static ls_status_t check_world(ls_trainer_t *t) {
   const ls_comm_t *comm = t->world->comm;
@@ -353,7 +357,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (!t) return LS_ERR_MEMORY;
   t->ctx = ctx;
   t->world = world;
-  t->config = config;
+  take_config(t, config);
   t->training = !options->no_training;
   if (options->init && (options->resume || options->checkpoint)) {
     ls_free(t);

@@ -131,3 +131,15 @@ ls_status_t ls_train_batch_check(ls_ctx_t *ctx, const ls_config_t *config, const
                  source, (long long)samples, (long long)config->train.batch,
                  config->data.validation > 0 ? " or data.validation" : "");
 }
+
+ls_status_t ls_train_data_check(ls_ctx_t *ctx, const ls_config_t *config, const ls_dataset_t *data) {
+  const ls_train_config_t *train = &config->train;
+  ls_status_t status = ls_train_batch_check(ctx, config, data->source, data->train_count);
+  if (status != LS_OK) return status;
+  if (train->patience > 0 && (data->validation_count == 0 || train->evaluate_every == 0))
+    return ls_fail(
+        ctx, LS_ERR_CONFIG,
+        "train.patience waits for a better validation loss: it needs data.validation above 0 or validation "
+        "files, and train.evaluate_every above 0");
+  return LS_OK;
+}

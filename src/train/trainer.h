@@ -40,12 +40,19 @@ int64_t ls_train_share_eval_rows(const ls_config_t *config, const ls_train_share
 /* A global batch holds no sample twice: LS_ERR_DATA when `samples` of training are fewer than train.batch. */
 ls_status_t ls_train_batch_check(ls_ctx_t *ctx, const ls_config_t *config, const char *source,
                                  int64_t samples);
+/* What training with this data refuses before its first step: the batch as above, and LS_ERR_CONFIG for
+ * train.patience without a validation part. */
+ls_status_t ls_train_data_check(ls_ctx_t *ctx, const ls_config_t *config, const ls_dataset_t *data);
+/* claim.c: whether train.checkpoint.dir can be a run's directory; nothing is written. LS_ERR_IO at
+ * the option's place. */
+ls_status_t ls_train_dir_check(ls_ctx_t *ctx, const ls_config_t *config);
 /* Whether so many ranks can share a step; check: LS_ERR_CONFIG says why not. */
 bool ls_train_can_share(const ls_config_t *config, int world_size);
 ls_status_t ls_train_check_share(ls_ctx_t *ctx, const ls_config_t *config, int world_size);
 
 struct ls_trainer {
   ls_ctx_t *ctx;
+  ls_config_t own_config; /* the caller's; as many ranks as the world has, and their strategy */
   const ls_config_t *config;
   ls_world_t *world;
   bool training; /* false: evaluation and prediction only */

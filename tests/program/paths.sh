@@ -39,4 +39,18 @@ expect 5 "^lockstep: error: $work/data/d.csv: No such file" check $config
   fail "--data-root with two ranks"
 "$program" bench $config --data-root ../moved/any --ranks-list 1 --repetitions 1 --steps 2 --quiet >/dev/null ||
   fail "bench --data-root"
+# The name of a folder may hold anything; on a terminal it is text.
+escape=$(printf '\033')
+mv "$work/moved/data/d.csv" "$work/moved/data/d$escape[31m.csv"
+cat >"$work/conf/escapes.yaml" <<'Y'
+model: {input: [2], loss: mse, layers: [{dense: {units: 1}}]}
+data: {kind: csv, path: "../moved/data/d\x1b[31m.csv", target: [y]}
+train: {batch: 10, epochs: 1, checkpoint: {dir: "../red\x1b[31m"}}
+parallel: {backend: cpu}
+Y
+for command in check train; do
+  "$program" $command ../conf/escapes.yaml >"$work/out" 2>"$work/err" || fail "$command, escapes in names: $(cat "$work/err")"
+  grep -q "$escape" "$work/out" "$work/err" && fail "$command: an escape from the name of a file reached the terminal"
+  grep -q 'x1b\[31m' "$work/out" || fail "$command, escapes in names: $(cat "$work/out")"
+done
 [ -z "$(ls)" ] || fail "something was written to the current folder: $(ls)"

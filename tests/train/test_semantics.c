@@ -68,10 +68,34 @@ static void weight_decay_acts_on_biases(void **state) {
   ls_free(result.param);
 }
 
+/* A program that embeds the library reads its configuration before it knows how many ranks there are. */
+static void ranks_without_a_named_strategy_take_the_usual_one(void **state) {
+  (void)state;
+  static const char text[] = "model: {input: [2], loss: mse, layers: [{dense: {units: 1}}]}\n"
+                             "data: {kind: synthetic, samples: 40}\n"
+                             "train: {batch: 8, steps: 2}\n"
+                             "parallel: {backend: cpu, threads: 1%s}\n";
+  static const char *const open[] = {"", ", strategy: auto"};
+  char config[512];
+  sim_result_t result;
+  for (int i = 0; i < LS_COUNT(open); i++) {
+    snprintf(config, sizeof config, text, open[i]);
+    sim_train(&(sim_run_t){.text = config, .ranks = 2}, &result);
+    assert_string_equal(result.error, "");
+    assert_string_equal(result.report.strategy, "ddp");
+    assert_int_equal(result.report.world_size, 2);
+    ls_free(result.param);
+  }
+  snprintf(config, sizeof config, text, ", strategy: single");
+  sim_train(&(sim_run_t){.text = config, .ranks = 2}, &result);
+  assert_non_null(strstr(result.error, "strategy \"single\" uses one rank, but 2 were started; use ddp"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(weight_decay_acts_on_layer_norm),
       cmocka_unit_test(weight_decay_acts_on_biases),
+      cmocka_unit_test(ranks_without_a_named_strategy_take_the_usual_one),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
