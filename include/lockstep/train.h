@@ -129,6 +129,13 @@ typedef struct {
   const char *init; /* begin with these weights: checkpoint, run or .safetensors file; not with resume */
   bool best;        /* of the run's directory in `checkpoint`: its best one, not the newest */
   bool allow_data_change; /* resume with other samples, or another split or seed, than the checkpoint's */
+  /* Called once, from a thread of the library, when a call on the trainer waits inside this process and no
+   * thread of it has computed for the world's deadline: a thread has died or is held, perhaps with a lock.
+   * That call may never return; the message says where it is. Only what a signal handler may do is safe:
+   * write the message, end the process. NULL: the message goes to the context as LS_ERR_TIMEOUT, and the call
+   * goes on waiting. Time in which the process is stopped, hooks and saving do not count. */
+  void (*stuck)(void *user, const char *message);
+  void *stuck_user;
 } ls_trainer_options_t;
 
 /* Opens device and data, builds and checks the schedule, allocates, initialises or loads. Where `config` names

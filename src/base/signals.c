@@ -17,10 +17,11 @@ void ls_signals_restore(const sigset_t *before) {
   pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
-int ls_signals_thread(pthread_t *thread, void *(*fn)(void *), void *arg) {
+int ls_signals_thread(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg) {
   sigset_t before;
   ls_signals_block(&before);
   int error = pthread_create(thread, NULL, fn, arg);
   ls_signals_restore(&before);
+  if (error == 0) pthread_setname_np(*thread, name);
   return error;
 }

@@ -11,7 +11,8 @@
 void ls_signals_block(sigset_t *before);
 void ls_signals_restore(const sigset_t *before);
 
-/* Starts a thread that blocks these signals. 0 or an errno value. */
-int ls_signals_thread(pthread_t *thread, void *(*fn)(void *), void *arg);
+/* Starts a thread that blocks these signals. `name`: as top -H shows it, at most 15 characters. 0 or an errno
+ * value. */
+int ls_signals_thread(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg);
 
 #endif

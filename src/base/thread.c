@@ -114,7 +114,7 @@ static ls_status_t start_workers(ls_ctx_t *ctx, ls_pool_t *pool) {
   while (pool->started < pool->threads - 1 && error == 0) {
     worker_t *worker = &pool->worker[pool->started];
     *worker = (worker_t){.pool = pool, .index = pool->started + 1};
-    error = ls_signals_thread(&worker->id, work, worker);
+    error = ls_signals_thread(&worker->id, "ls worker", work, worker);
     if (error == 0) pool->started++;
   }
   if (error == 0) return LS_OK;

@@ -40,6 +40,9 @@ ls_status_t cli_world_open(ls_ctx_t *ctx, cli_messages_t *messages, double deadl
 int cli_terminal_columns(void);
 /* Local: prints what is held back. */
 void cli_messages_end(cli_messages_t *messages);
+/* For ls_trainer_options_t.stuck, user: the messages. Prints and ends this process, and with it the job,
+ * without any lock. */
+void cli_messages_stuck(void *messages, const char *message);
 
 /* What the command line said; which flags a command takes is in its row. */
 typedef struct {

@@ -47,8 +47,11 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_world_t *world = NULL;
   ls_trainer_t *trainer = NULL;
   ls_eval_report_t report;
-  ls_trainer_options_t options = {
-      .checkpoint = args->checkpoint, .no_training = true, .best = args->extra[EXTRA_BEST] != NULL};
+  ls_trainer_options_t options = {.checkpoint = args->checkpoint,
+                                  .no_training = true,
+                                  .best = args->extra[EXTRA_BEST] != NULL,
+                                  .stuck = cli_messages_stuck,
+                                  .stuck_user = args->messages};
   cli_ranks_started(&own);
   ls_status_t status = cli_config_load_ranks(ctx, &own, &config);
   if (status != LS_OK) return cli_world_open(ctx, args->messages, 0, status, &world);

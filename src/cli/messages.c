@@ -85,6 +85,20 @@ void cli_messages_end(cli_messages_t *m) {
   m->kept.used = 0;
 }
 
+void cli_messages_stuck(void *user, const char *message) {
+  const cli_messages_t *m = user;
+  char text[1024], of[32] = "";
+  int rank, size;
+  if (ls_comm_launched(&rank, &size) && size > 1) snprintf(of, sizeof of, "rank %d: ", rank);
+  int len = snprintf(text, sizeof text - 1, "%slockstep: error: %s%s", m->line || m->shared ? "\r\033[K" : "",
+                     of, message);
+  if (len > (int)sizeof text - 2) len = sizeof text - 2;
+  text[len] = '\n';
+  ssize_t unheard = write(STDERR_FILENO, text, (size_t)len + 1);
+  (void)unheard;
+  _exit(ls_status_exit_code(LS_ERR_TIMEOUT));
+}
+
 void cli_messages_settle(cli_messages_t *m, ls_world_t *world) {
   ls_comm_t *comm = world->comm;
   if (!m->gathering || comm->size == 1 || comm->broken) {

@@ -150,7 +150,9 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
   ls_trainer_options_t options = {.resume = args->resume,
                                   .trace = args->trace != NULL,
                                   .init = args->extra[EXTRA_INIT],
-                                  .allow_data_change = args->extra[EXTRA_ALLOW_DATA_CHANGE] != NULL};
+                                  .allow_data_change = args->extra[EXTRA_ALLOW_DATA_CHANGE] != NULL,
+                                  .stuck = cli_messages_stuck,
+                                  .stuck_user = args->messages};
   ls_trainer_t *trainer = NULL;
   ls_train_report_t report;
   ls_status_t status = ls_trainer_create(ctx, world, config, &options, &trainer);

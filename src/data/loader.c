@@ -109,7 +109,7 @@ ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const l
   pthread_mutex_init(&l->lock, NULL);
   pthread_cond_init(&l->changed_filled, NULL);
   pthread_cond_init(&l->changed_released, NULL);
-  int error = ls_signals_thread(&l->thread, fill_ahead, l);
+  int error = ls_signals_thread(&l->thread, "ls loader", fill_ahead, l);
   if (error != 0) {
     status = ls_fail(ctx, LS_ERR_MEMORY, "the thread that loads data cannot be started: %s", strerror(error));
     goto destroy_lock;

@@ -147,7 +147,7 @@ ls_status_t ls_watch_start(ls_ctx_t *ctx, const int *gpus, int count, ls_watch_t
   }
   find_devices(w, gpus, count);
   prepare_lock(w);
-  int error = ls_signals_thread(&w->thread, watch_on, w);
+  int error = ls_signals_thread(&w->thread, "ls gpu watch", watch_on, w);
   if (error != 0) {
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);

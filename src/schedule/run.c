@@ -139,9 +139,9 @@ static ls_status_t report_timeout(const ls_run_t *run) {
 
 /* Waits for a stream up to the deadline, and meanwhile asks the transport whether it has failed. */
 static ls_status_t await(ls_run_t *run, ls_stream_t *stream) {
-  int64_t begin_ns = ls_clock_ns();
+  int64_t begin_ns = ls_clock_ns(), looked_ns = 0;
   for (;;) {
-    int64_t left_ns = run->deadline_ns - (ls_clock_ns() - begin_ns);
+    int64_t left_ns = run->deadline_ns - (ls_clock_look(&looked_ns, &begin_ns) - begin_ns);
     if (left_ns <= 0) return report_timeout(run);
     ls_status_t status = run->device->backend->stream->sync(stream, left_ns < POLL_NS ? left_ns : POLL_NS);
     if (status != LS_ERR_TIMEOUT) return status;

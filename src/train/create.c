@@ -384,6 +384,9 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : ls_trainer_initialise(t);
   if (status == LS_OK && options->init) status = ls_trainer_load_weights(t, ckpt);
   if (status == LS_OK) status = ls_trainer_claim(t);
+  if (status == LS_OK)
+    status =
+        ls_watchdog_start(ctx, world->comm->deadline_ns, options->stuck, options->stuck_user, &t->watchdog);
   ls_ckpt_close(ckpt);
   json_decref(meta);
   if (status != LS_OK) {
@@ -402,6 +405,7 @@ static void release_engine(ls_engine_t *engine) {
 
 void ls_trainer_destroy(ls_trainer_t *t) {
   if (!t) return;
+  ls_watchdog_enter(t->watchdog, LS_WATCHDOG_END, t->step);
   release_engine(&t->train);
   release_engine(&t->eval);
   release_engine(&t->predict);
@@ -419,5 +423,6 @@ void ls_trainer_destroy(ls_trainer_t *t) {
   if (t->stream) t->backend->stream->destroy(t->stream);
   if (t->device) t->backend->device->close(t->device);
   ls_ckpt_unlock(t->lock);
+  ls_watchdog_stop(t->watchdog);
   ls_free(t);
 }

@@ -47,10 +47,12 @@ ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_re
                            .total_samples = samples,
                            .total_steps = chunks};
   double *values = ls_alloc_array(t->ctx, (size_t)(chunks * CHUNK_VALUES), sizeof *values);
+  uint64_t before = ls_watchdog_enter(t->watchdog, LS_WATCHDOG_EVALUATION, t->step);
   ls_status_t status = values ? evaluate_chunks(t, &plan, values) : LS_ERR_MEMORY;
   status = ls_comm_agree(comm, "evaluation", status);
   /* the others have zeros there, so each sum is exact */
   if (status == LS_OK) status = ls_comm_sum_f64(comm, "evaluation sums", values, chunks * CHUNK_VALUES);
+  ls_watchdog_leave(t->watchdog, before);
   double loss = 0, correct = 0;
   for (int64_t i = 0; i < chunks && status == LS_OK; i++) {
     loss += values[i * CHUNK_VALUES + CHUNK_LOSS];

@@ -97,7 +97,9 @@ static void report_progress(ls_loop_t *loop) {
                             .val_accuracy = t->val_accuracy,
                             .skipped_steps = loop->skipped,
                             .device_bytes = loop->device_bytes};
+  uint64_t before = ls_watchdog_enter(t->watchdog, LS_WATCHDOG_OFF, t->step);
   loop->hooks->progress(loop->hooks->user, &progress);
+  ls_watchdog_leave(t->watchdog, before);
 }
 
 static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
@@ -118,7 +120,9 @@ static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
 
 static ls_status_t save(ls_loop_t *loop) {
   int64_t start = ls_clock_ns();
+  uint64_t before = ls_watchdog_enter(loop->t->watchdog, LS_WATCHDOG_OFF, loop->t->step);
   ls_status_t status = ls_trainer_save(loop->t);
+  ls_watchdog_leave(loop->t->watchdog, before);
   int64_t took = ls_clock_ns() - start;
   loop->save_ns += took;
   loop->last_done_ns += took;
@@ -170,9 +174,11 @@ static ls_status_t finish_step(ls_loop_t *loop, int64_t step) {
 static ls_status_t should_stop(ls_loop_t *loop, int64_t step, bool *stop) {
   ls_comm_t *comm = loop->t->world->comm;
   int64_t done = loop->t->step - loop->first_step;
+  uint64_t before = ls_watchdog_enter(loop->t->watchdog, LS_WATCHDOG_OFF, step);
+  bool asked = loop->hooks->stop && loop->hooks->stop(loop->hooks->user);
+  ls_watchdog_leave(loop->t->watchdog, before);
   /* whole numbers: their sum is exact, so that all ranks choose the same step */
-  double votes[] = {loop->hooks->stop && loop->hooks->stop(loop->hooks->user) ? 1 : 0,
-                    done > 0 ? (double)(loop->loop_ns / done) : 0};
+  double votes[] = {asked ? 1 : 0, done > 0 ? (double)(loop->loop_ns / done) : 0};
   *stop = votes[0] > 0;
   if (comm->size == 1) return LS_OK;
   *stop = false;
@@ -210,6 +216,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
   if (status == LS_OK && t->step < t->total_steps) status = ls_run_prime(t->train.run, slot_of(t->step));
   for (int64_t step = t->step; step < t->total_steps && !patience_lost(t) && status == LS_OK; step++) {
     bool stop = false;
+    ls_watchdog_enter(t->watchdog, LS_WATCHDOG_STEP, step);
     ls_comm_set_step(t->world->comm, step);
     ls_comm_set_step(t->data_comm, step);
     /* with a copy lane the next batch travels during this step */
@@ -330,7 +337,9 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
   bool together = status == LS_OK || status == LS_ERR_INTERRUPTED;
   ls_status_t asking = together ? ls_trainer_memory(t, &report->memory) : LS_OK;
   if (asking != LS_OK) status = asking;
+  ls_watchdog_enter(t->watchdog, LS_WATCHDOG_END, t->step);
   ls_loader_destroy(loop.loader);
+  ls_watchdog_enter(t->watchdog, LS_WATCHDOG_OFF, t->step);
   if (loop.log.step_ns) fill_report(&loop, start_ns, report);
   ls_status_t hashing = ls_trainer_hash(t, report->params_xxh3);
   ls_trace_destroy(loop.trace);

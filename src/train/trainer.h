@@ -7,6 +7,7 @@
 #include "schedule/run.h"
 #include "strategy/strategy.h"
 #include "train/compare.h"
+#include "train/watchdog.h"
 #include <lockstep/train.h>
 
 struct ls_world {
@@ -90,6 +91,7 @@ struct ls_trainer {
   double best_loss;              /* early stopping: lowest of the evaluations between epochs; NAN = none */
   int64_t no_better;             /* evaluations since then */
   char checkpoint[4096];         /* newest saved */
+  ls_watchdog_t *watchdog;       /* NULL while the trainer is made */
   ls_ckpt_lock_t *lock;          /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
 };
 

@@ -128,7 +128,7 @@ static void a_handled_signal_during_a_product_leaves_the_heap_alone(void **state
     sigaction(kinds[k], &(struct sigaction){.sa_handler = on_signal}, NULL);
   pthread_t self = pthread_self(), sender;
   atomic_store(&handled, 0);
-  assert_int_equal(ls_signals_thread(&sender, send_signals, &self), 0);
+  assert_int_equal(ls_signals_thread(&sender, "sender", send_signals, &self), 0);
   int products = 0;
   for (; atomic_load(&handled) < EACH * LS_COUNT(kinds) || products == 0; products++) {
     multiply(&bed, &m, n, i, o);

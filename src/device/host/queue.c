@@ -33,7 +33,7 @@ ls_status_t ls_queue_create(ls_ctx_t *ctx, ls_host_stream_t *stream, ls_queue_t 
   ls_queue_t *q = ls_alloc_aligned(ctx, 64, sizeof *q);
   if (!q) return LS_ERR_MEMORY;
   q->stream = stream;
-  int error = ls_signals_thread(&q->thread, take_items, q);
+  int error = ls_signals_thread(&q->thread, "ls lane", take_items, q);
   if (error) {
     ls_free(q);
     return ls_fail(ctx, LS_ERR_MEMORY, "the thread of a stream could not be started: %s", strerror(error));

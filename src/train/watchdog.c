@@ -1,0 +1,175 @@
+/* The watching thread takes no lock and allocates nothing once it has started: whoever holds a lock may be
+ * the one that died. */
+#include "train/watchdog.h"
+
+#include "base/clock.h"
+#include "base/signals.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { PHASE_BITS = 2, MS_NS = 1000000, TICK_MS_MIN = 20, TICK_MS_MAX = 1000, TICKS = 8, BUSY_SHARE = 100 };
+enum { STOPPED_NS = 1000000000, THREADS_BYTES = 512 };
+
+struct ls_watchdog {
+  _Alignas(64) _Atomic uint64_t beat; /* written by the trainer's thread at every step */
+  _Alignas(64) ls_ctx_t *ctx;
+  void (*stuck)(void *user, const char *message);
+  void *user;
+  int64_t deadline_ns;
+  int tick_ms;
+  int end; /* eventfd: readable when the thread shall end */
+  DIR *tasks;
+  pthread_t thread;
+};
+
+bool ls_watchdog_judge(ls_watchdog_state_t *state, const ls_watchdog_sample_t *s, int64_t tick_ns,
+                       int64_t deadline_ns) {
+  const ls_watchdog_sample_t *last = &state->last;
+  int64_t passed_ns = s->now_ns - last->now_ns;
+  bool watched = (s->beat & ((1 << PHASE_BITS) - 1)) != LS_WATCHDOG_OFF;
+  bool alive = s->running || s->cpu_ns - last->cpu_ns > passed_ns / BUSY_SHARE;
+  if (!watched || alive || s->beat != last->beat)
+    state->dead_ns = 0;
+  else if (passed_ns <= tick_ns + STOPPED_NS)
+    state->dead_ns += passed_ns;
+  state->last = *s;
+  return state->dead_ns >= deadline_ns;
+}
+
+static int64_t time_ns(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Name and state of one thread from "id (name) state ..."; false when it has gone. */
+static bool read_thread(int dir, const char *id, char name[16], char *state) {
+  char path[32], text[256];
+  snprintf(path, sizeof path, "%.20s/stat", id);
+  int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+  ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+  if (fd >= 0) close(fd);
+  if (len <= 0) return false;
+  text[len] = '\0';
+  const char *from = strchr(text, '('), *to = strrchr(text, ')');
+  if (!from || !to || to < from || to[1] != ' ') return false;
+  snprintf(name, 16, "%.*s", (int)(to - from - 1), from + 1);
+  *state = to[2];
+  return true;
+}
+
+static const char *state_words(char state) {
+  return state == 't' ? " (held by a debugger)" : state == 'T' ? " (stopped)" : state == 'Z' ? " (dead)" : "";
+}
+
+/* Whether one of the other threads runs; their names and states in `threads`. What cannot be read counts as
+ * running. */
+static bool look(const ls_watchdog_t *w, char threads[THREADS_BYTES]) {
+  bool running = false;
+  int count = 0;
+  size_t used = 0;
+  threads[0] = '\0';
+  rewinddir(w->tasks);
+  for (const struct dirent *entry; (entry = readdir(w->tasks));) {
+    char name[16], state;
+    if (entry->d_name[0] == '.' || strtol(entry->d_name, NULL, 10) == gettid()) continue;
+    if (!read_thread(dirfd(w->tasks), entry->d_name, name, &state)) continue;
+    count++;
+    running |= state == 'R' || state == 'D';
+    int n =
+        snprintf(threads + used, THREADS_BYTES - used, "%s%s%s", used ? ", " : "", name, state_words(state));
+    if (n > 0 && used + (size_t)n < THREADS_BYTES) used += (size_t)n;
+    threads[used] = '\0';
+  }
+  return running || count == 0;
+}
+
+static void report(const ls_watchdog_t *w, uint64_t beat, const char *threads) {
+  static const char *const phases[] = {"", "step", "the evaluation before step",
+                                       "the end of the run at step"};
+  char message[THREADS_BYTES + 256];
+  snprintf(
+      message, sizeof message,
+      "%s %lld waits for a thread that does not answer: no thread of this process has computed for %.3g s "
+      "(parallel.deadline_s). Its threads: %s",
+      phases[beat & ((1 << PHASE_BITS) - 1)], (long long)(beat >> PHASE_BITS), (double)w->deadline_ns * 1e-9,
+      threads);
+  if (w->stuck)
+    w->stuck(w->user, message);
+  else
+    ls_fail(w->ctx, LS_ERR_TIMEOUT, "%s", message);
+}
+
+/* A wait with a deadline of its own can say more: it has two ticks to do so first. */
+static void *watch(void *arg) {
+  ls_watchdog_t *w = arg;
+  ls_watchdog_state_t state = {0};
+  struct pollfd end = {.fd = w->end, .events = POLLIN};
+  const int64_t tick_ns = (int64_t)w->tick_ms * MS_NS;
+  char threads[THREADS_BYTES] = "";
+  for (;;) {
+    int ready = poll(&end, 1, w->tick_ms);
+    if (ready > 0) return NULL;
+    uint64_t beat = atomic_load_explicit(&w->beat, memory_order_relaxed);
+    ls_watchdog_sample_t sample = {.beat = beat,
+                                   .now_ns = ls_clock_ns(),
+                                   .cpu_ns =
+                                       time_ns(CLOCK_PROCESS_CPUTIME_ID) - time_ns(CLOCK_THREAD_CPUTIME_ID),
+                                   .running = beat == state.last.beat && look(w, threads)};
+    if (!ls_watchdog_judge(&state, &sample, tick_ns, w->deadline_ns + 2 * tick_ns)) continue;
+    report(w, beat, threads);
+    return NULL;
+  }
+}
+
+static void release(ls_watchdog_t *w) {
+  if (w->tasks) closedir(w->tasks);
+  if (w->end >= 0) close(w->end);
+  ls_free(w);
+}
+
+ls_status_t ls_watchdog_start(ls_ctx_t *ctx, int64_t deadline_ns,
+                              void (*stuck)(void *user, const char *message), void *user,
+                              ls_watchdog_t **watchdog) {
+  ls_watchdog_t *w = ls_alloc_aligned(ctx, 64, sizeof *w);
+  if (!w) return LS_ERR_MEMORY;
+  int64_t tick_ms = deadline_ns / TICKS / MS_NS;
+  *w = (ls_watchdog_t){.ctx = ctx, .stuck = stuck, .user = user, .deadline_ns = deadline_ns};
+  w->tick_ms = (int)(tick_ms < TICK_MS_MIN ? TICK_MS_MIN : tick_ms > TICK_MS_MAX ? TICK_MS_MAX : tick_ms);
+  w->end = eventfd(0, EFD_CLOEXEC);
+  w->tasks = opendir("/proc/self/task");
+  int error = w->end < 0 || !w->tasks ? errno : ls_signals_thread(&w->thread, "ls watchdog", watch, w);
+  if (error == 0) {
+    *watchdog = w;
+    return LS_OK;
+  }
+  release(w);
+  errno = error;
+  return ls_fail_errno(ctx, "cannot watch the threads of this process");
+}
+
+void ls_watchdog_stop(ls_watchdog_t *w) {
+  if (!w) return;
+  eventfd_write(w->end, 1);
+  pthread_join(w->thread, NULL);
+  release(w);
+}
+
+uint64_t ls_watchdog_enter(ls_watchdog_t *w, ls_watchdog_phase_t phase, int64_t step) {
+  if (!w) return LS_WATCHDOG_OFF;
+  uint64_t before = atomic_load_explicit(&w->beat, memory_order_relaxed);
+  atomic_store_explicit(&w->beat, (uint64_t)step << PHASE_BITS | (uint64_t)phase, memory_order_relaxed);
+  return before;
+}
+
+void ls_watchdog_leave(ls_watchdog_t *w, uint64_t before) {
+  if (w) atomic_store_explicit(&w->beat, before, memory_order_relaxed);
+}

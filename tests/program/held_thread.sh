@@ -1,0 +1,56 @@
+#!/bin/sh
+# A thread that dies inside a lock hangs the run: without it no other thread gets on. The run ends by its deadline, with words.
+set -eu
+. "$(dirname "$0")/lib.sh"
+cat >"$work/c.yaml" <<Y
+model: {preset: mlp-medium}
+data: {kind: synthetic, samples: 2000}
+train: {batch: 256, steps: 1000000, evaluate_every: 0}
+parallel: {backend: cpu, threads: 2, deadline_s: 1}
+Y
+
+# rank_process N: the process of rank N below mpirun
+rank_process() {
+  for process in /proc/[0-9]*; do
+    if grep -aqs "$work/c[.]yaml" "$process/cmdline" && grep -aqs "OMPI_COMM_WORLD_RANK=$1" "$process/environ"; then
+      echo "${process#/proc/}"
+      return
+    fi
+  done
+}
+# held THREAD RANK WORDS ARGUMENT...: RANK is - without mpirun
+held() {
+  thread=$1 rank=$2 words=$3
+  shift 3
+  "$program" train "$work/c.yaml" "$@" >"$work/out" 2>"$work/err" &
+  pid=$!
+  tries=0
+  until grep -qs "step [0-9]" "$work/err"; do
+    tries=$((tries + 1))
+    [ $tries -lt 600 ] && kill -0 $pid 2>/dev/null || fail "the training did not begin: $(cat "$work/err")"
+    sleep 0.1
+  done
+  process=$pid
+  [ "$rank" = - ] || process=$(rank_process "$rank")
+  got=0
+  "$LOCKSTEP_HOLD_THREAD" "$process" "$thread" >"$work/held" || got=$?
+  if [ $got = 77 ]; then
+    kill -TERM $pid
+    wait $pid || true
+    echo "skipped: threads cannot be traced here"
+    exit 77
+  fi
+  [ $got = 0 ] || fail "no thread \"$thread\" could be held in process $process"
+  got=0
+  wait $pid || got=$?
+  [ $got = 9 ] || fail "$thread, rank $rank: exit code $got: $(tail -5 "$work/err")"
+  grep -q -e "$words" "$work/err" || fail "$thread, rank $rank: no \"$words\": $(tail -5 "$work/err")"
+}
+
+held "ls worker" - "error: step [0-9]* waits for a thread that does not answer.*ls worker (held"
+held lockstep - "error: step [0-9]* waits for a thread that does not answer.*lockstep (held"
+held "ls loader" - "the thread that loads data does not answer"
+command -v mpirun >/dev/null 2>&1 || { echo "no mpirun: one rank only"; exit 0; }
+# the other rank waits for this one, also by its deadline: the first to speak ends the run
+held "ls worker" 0 "error: rank [01]: .*\(does not answer\|within 1.000 s\|1.0 s\)" --set parallel.strategy=ddp --ranks 2
+echo ok
