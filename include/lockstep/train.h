@@ -138,9 +138,9 @@ typedef struct {
   void *stuck_user;
 } ls_trainer_options_t;
 
-/* Opens device and data, builds and checks the schedule, allocates, initialises or loads. Where `config` names
- * no parallel.strategy, or "auto", the ranks of `world` use the first one for so many. `config` and `world` are
- * borrowed until destroy. options may be NULL. */
+/* Opens device and data, builds and checks the schedule, allocates, initialises or loads. Where `config`
+ * names no parallel.strategy, or "auto", the ranks of `world` use the first one for so many. `config` and
+ * `world` are borrowed until destroy. options may be NULL. */
 LS_API ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
                                      const ls_trainer_options_t *options, ls_trainer_t **trainer);
 LS_API void ls_trainer_destroy(ls_trainer_t *trainer);
