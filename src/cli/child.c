@@ -52,18 +52,38 @@ static pid_t parent_of(pid_t pid) {
   return end && sscanf(end + 1, " %*c %d", &parent) == 1 ? parent : 0;
 }
 
-int cli_child_signal_below(pid_t pid, int signal_number) {
+/* Whether a process has a handler for the signal, as /proc has it. */
+static bool catches(pid_t pid, int signal_number) {
+  char path[64], line[128];
+  unsigned long long caught = 0;
+  snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+  FILE *file = fopen(path, "re");
+  while (file && fgets(line, sizeof line, file) && sscanf(line, "SigCgt: %llx", &caught) != 1)
+    ;
+  if (file) fclose(file);
+  return caught >> (signal_number - 1) & 1;
+}
+
+static int signal_below(pid_t pid, int signal_number, bool with_handler) {
   int count = 0;
   DIR *dir = opendir("/proc");
   if (!dir) return 0;
   for (const struct dirent *entry; (entry = readdir(dir));) {
     pid_t child = (pid_t)strtol(entry->d_name, NULL, 10);
     if (child <= 0 || parent_of(child) != pid) continue;
-    count += cli_child_signal_below(child, signal_number);
-    count += kill(child, signal_number) == 0;
+    count += signal_below(child, signal_number, with_handler);
+    if (!with_handler || catches(child, signal_number)) count += kill(child, signal_number) == 0;
   }
   closedir(dir);
   return count;
+}
+
+int cli_child_signal_below(pid_t pid, int signal_number) {
+  return signal_below(pid, signal_number, false);
+}
+
+int cli_child_ask_below(pid_t pid, int signal_number) {
+  return signal_below(pid, signal_number, true);
 }
 
 bool cli_child_wait(pid_t child, int limit_s, int grace_s, int *exit_code) {

@@ -19,6 +19,8 @@ void cli_child_follow(pid_t parent);
 
 /* Sends a signal to all processes below `pid` on this host, children's children first. Returns how many. */
 int cli_child_signal_below(pid_t pid, int signal_number);
+/* The same to those alone that have a handler for it: a process that is not ready yet does not end by it. */
+int cli_child_ask_below(pid_t pid, int signal_number);
 
 /* In place of the exit code: the child was not done within its limit. */
 enum { CLI_CHILD_LATE = -1 };

@@ -126,8 +126,10 @@ static void stop_and_go_on(const launch_t *l) {
   cli_child_signal_below(l->mpirun, SIGCONT);
 }
 
-/* Once asks the ranks to save and end, twice ends mpirun and them. What is said before mpirun has its ranks,
- * or they listen, is lost: asking is repeated until they have ended. */
+/* Once asks the ranks to save and end, twice ends mpirun and them. A signal sent before the ranks have their
+ * handlers is lost, so asking is repeated until they have ended. mpirun passes SIGUSR1 on to ranks of other
+ * hosts; those of this host are asked directly, too, because Ubuntu 24.04's Open MPI 4.1.6 passes nothing on.
+ */
 static void pass_on(launch_t *l) {
   if (cli_stop_held()) stop_and_go_on(l);
   if (cli_stop_forced()) {
@@ -135,6 +137,7 @@ static void pass_on(launch_t *l) {
     l->told_twice = true;
   } else if (cli_stop_requested()) {
     kill(l->mpirun, SIGUSR1);
+    cli_child_ask_below(l->mpirun, SIGUSR1);
   }
 }
 
