@@ -29,8 +29,9 @@ typedef struct {
   ls_doc_node_t *root; /* a map */
 } ls_doc_t;
 
-/* Parses text (borrowed for the call; kept copies are in the document). A UTF-8 byte order mark is skipped. Errors carry file:line:column. On
- * failure the document is released. Errors: LS_ERR_CONFIG, LS_ERR_MEMORY. */
+/* Parses text (borrowed for the call; kept copies are in the document). A UTF-8 byte order mark is skipped.
+ * Errors carry file:line:column. On failure the document is released. Errors: LS_ERR_CONFIG, LS_ERR_MEMORY.
+ */
 ls_status_t ls_doc_parse(ls_ctx_t *ctx, const char *file, const char *text, size_t len, ls_doc_t *doc);
 /* A file, then parse: relative paths start at the file's folder. */
 ls_status_t ls_doc_load(ls_ctx_t *ctx, const char *path, ls_doc_t *doc);

@@ -15,7 +15,8 @@ typedef struct {
 
 static const flag_row_t flags[] = {
     {CLI_FLAG_RANKS, "--ranks", "N", "Ranks, instead of parallel.ranks; train starts them through mpirun."},
-    {CLI_FLAG_RESUME, "--resume", NULL, "Continue from the newest intact checkpoint in train.checkpoint.dir."},
+    {CLI_FLAG_RESUME, "--resume", NULL,
+     "Continue from the newest intact checkpoint in train.checkpoint.dir."},
     {CLI_FLAG_CHECKPOINT, "--checkpoint", "DIR",
      "A checkpoint, or the directory of a run: then its newest intact checkpoint.", SETS(checkpoint)},
     {CLI_FLAG_SET, "--set", "a.b=VALUE",

@@ -13,8 +13,7 @@ static const cli_extra_t extra[] = {
     {"--quick", NULL,
      "Measure for about 3 s instead of about 10; adds to a full profile, never replaces it."},
     {"--ranks-into", "FILE", "Internal: what probe starts under mpirun to measure between ranks."},
-    {"--fresh", NULL,
-     "Discard the earlier profile of this machine, with the times that plan added to it."},
+    {"--fresh", NULL, "Discard the earlier profile of this machine, with the times that plan added to it."},
     {NULL, NULL, NULL}};
 
 /* Seconds for each part; a kind of GPU takes gpu + peers + what probe_ranks.c spends on NCCL. */

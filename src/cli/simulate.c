@@ -117,11 +117,11 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   return status;
 }
 
-const cli_command_t cli_simulate = {.name = "simulate",
-                                    .summary = "Predicts the step time on machines that are not here, from the schedules that training runs.",
-                                    .details = "All figures are simulated; --json names the source of each "
-                                               "figure of the machine. See docs/simulate.md.",
-                                    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL | CLI_FLAG_SET |
-                                             CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
-                                    .extra = extras,
-                                    .run = run};
+const cli_command_t cli_simulate = {
+    .name = "simulate",
+    .summary = "Predicts the step time on machines that are not here, from the schedules that training runs.",
+    .details = "All figures are simulated; --json names the source of each "
+               "figure of the machine. See docs/simulate.md.",
+    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+    .extra = extras,
+    .run = run};

@@ -149,7 +149,8 @@ static ls_status_t measure(crew_t *crew, bool trace) {
   for (int i = 0; i < crew->count && status == LS_OK; i++)
     status = ls_timing_rank_start(&crew->rank[i], trace);
   for (; started < crew->count && status == LS_OK; started++)
-    if (ls_signals_thread(&crew->thread[started], "ls timed rank", measure_beside, &crew->rank[started]) != 0) {
+    if (ls_signals_thread(&crew->thread[started], "ls timed rank", measure_beside, &crew->rank[started]) !=
+        0) {
       status =
           ls_fail(crew->ctx, LS_ERR_MEMORY, "cannot start a thread for timing %d ranks at once", crew->count);
       break;
