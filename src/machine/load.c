@@ -14,6 +14,7 @@ static const double ns_per_s = 1e9;
 static void add_line(const char *line, const cpu_set_t *mine, ls_load_t *load) {
   int cpu;
   int64_t ticks[STATES] = {0};
+  if (line[0] != 'c' || line[3] == ' ') return; /* "cpu  9 .." are all of them, not processor 9 */
   int got = sscanf(line,
                    "cpu%d %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
                    " %" SCNd64,

@@ -23,15 +23,16 @@ static int own_cpu(void) {
   return 0;
 }
 
-/* user, idle, iowait and steal; the line of all processors stands before, as in the real file. */
+/* user, idle, iowait and steal. The line of all processors stands before, as in the real file; its first
+ * number could be taken for the processor's. */
 static ls_load_t read_text(int user, int idle, int iowait, int steal) {
   ls_load_t load;
   FILE *file = fopen(path, "we");
   assert_non_null(file);
   fprintf(
       file,
-      "cpu  9 9 9 9 9 9 9 9 0 0\ncpu%d %d 0 0 %d %d 0 0 %d 0 0\ncpu99999 77 0 0 1 0 0 0 0 0 0\nintr 5 4 3\n",
-      own_cpu(), user, idle, iowait, steal);
+      "cpu  %d 9 9 9 9 9 9 9 0 0\ncpu%d %d 0 0 %d %d 0 0 %d 0 0\ncpu99999 77 0 0 1 0 0 0 0 0 0\nintr 5 4 3\n",
+      own_cpu(), own_cpu(), user, idle, iowait, steal);
   fclose(file);
   ls_load_read(path, &load);
   load.own_ns = 0;
