@@ -47,6 +47,9 @@ expect 7 '^\[x:1\] \[\[1,0\],0\] ORTE_ERROR_LOG' train "$work/c.yaml" --verbose
 launcher 'mpirun (Open MPI) 4.1.4' 'echo "[x:1] noise" >&2; echo "lockstep: error: rank 1: bad" >&2; exit 4'
 expect 4 '^lockstep: error: rank 1: bad$' train "$work/c.yaml"
 if grep -q noise "$work/err"; then fail "the launcher's lines beside a rank's error: $(cat "$work/err")"; fi
+# a NUL after the launcher's lines does not hide the rank's error behind it
+launcher 'mpirun (Open MPI) 5.0.7' 'printf "[x:1] noise\\n\\000lockstep: error: rank 1: bad\\n" >&2; exit 4'
+expect 4 '^lockstep: error: rank 1: bad$' train "$work/c.yaml"
 mkdir "$work/gone"
 got=0
 (cd "$work/gone" && rmdir "$work/gone" && launcher 'mpirun (Open MPI) 4.1.4' 'exit 1' && exec "$program" train "$work/c.yaml") \
