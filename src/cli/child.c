@@ -38,9 +38,10 @@ void cli_child_follow(pid_t parent) {
   if (getppid() != parent) _exit(1);
 }
 
-/* The parent of a process as /proc has it; 0 when it is gone. The name before it may hold anything. */
+/* The parent of a process as /proc has it; 0 when it has ended, also where nobody has waited for it yet. The
+ * name before it may hold anything. */
 static pid_t parent_of(pid_t pid) {
-  char path[64], text[512];
+  char path[64], text[512], state = 'Z';
   int parent = 0;
   snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
   FILE *file = fopen(path, "re");
@@ -49,7 +50,7 @@ static pid_t parent_of(pid_t pid) {
   fclose(file);
   text[got] = '\0';
   const char *end = strrchr(text, ')');
-  return end && sscanf(end + 1, " %*c %d", &parent) == 1 ? parent : 0;
+  return end && sscanf(end + 1, " %c %d", &state, &parent) == 2 && state != 'Z' ? parent : 0;
 }
 
 /* Whether a process has a handler for the signal, as /proc has it. */

@@ -30,6 +30,7 @@ enum {
   FILE_BYTES_NEEDED = 64 << 20
 };
 enum { LOOK_EVERY = 20, LOOKS_EMPTY_MAX = 4 }; /* every 5 s, in units of ASK_AGAIN_MS; 20 s */
+#define FORCE_NS INT64_C(5000000000)
 
 typedef struct {
   ls_ctx_t *ctx;
@@ -37,8 +38,9 @@ typedef struct {
   pid_t mpirun;
   int output, messages, report; /* ends of the pipes to read; report: why mpirun could not be started */
   int idle, looks_empty;        /* polls without output; looks in a row that found no rank */
-  bool told_twice, given_up;
-  ls_status_t written; /* how writing the ranks' output to stdout went */
+  bool given_up;
+  int64_t told_twice_ns; /* when mpirun was told to end; 0 = not yet */
+  ls_status_t written;   /* how writing the ranks' output to stdout went */
   cli_noise_t noise;
 } launch_t;
 
@@ -126,15 +128,22 @@ static void stop_and_go_on(const launch_t *l) {
   cli_child_signal_below(l->mpirun, SIGCONT);
 }
 
-/* Once asks the ranks to save and end, twice ends mpirun and them. A signal sent before the ranks have their
- * handlers is lost, so asking is repeated until they have ended. mpirun passes SIGUSR1 on to ranks of other
- * hosts; those of this host are asked directly, too, because Ubuntu 24.04's Open MPI 4.1.6 passes nothing on.
+/* Once asks the ranks to save and end, twice ends mpirun and them, by force after FORCE_NS. A signal sent
+ * before the ranks have their handlers is lost, so asking is repeated until they have ended. mpirun passes
+ * SIGUSR1 on to ranks of other hosts; those of this host are asked directly, too, because Ubuntu 24.04's Open
+ * MPI 4.1.6 passes nothing on.
  */
 static void pass_on(launch_t *l) {
   if (cli_stop_held()) stop_and_go_on(l);
   if (cli_stop_forced()) {
-    if (!l->told_twice) kill(l->mpirun, SIGTERM);
-    l->told_twice = true;
+    int64_t now_ns = ls_clock_ns();
+    if (!l->told_twice_ns) {
+      kill(l->mpirun, SIGTERM);
+      l->told_twice_ns = now_ns;
+    } else if (now_ns - l->told_twice_ns > FORCE_NS) {
+      cli_child_signal_below(l->mpirun, SIGKILL);
+      kill(l->mpirun, SIGKILL);
+    }
   } else if (cli_stop_requested()) {
     kill(l->mpirun, SIGUSR1);
     cli_child_ask_below(l->mpirun, SIGUSR1);

@@ -50,6 +50,20 @@ if grep -q noise "$work/err"; then fail "the launcher's lines beside a rank's er
 # a NUL after the launcher's lines does not hide the rank's error behind it
 launcher 'mpirun (Open MPI) 5.0.7' 'printf "[x:1] noise\\n\\000lockstep: error: rank 1: bad\\n" >&2; exit 4'
 expect 4 '^lockstep: error: rank 1: bad$' train "$work/c.yaml"
+
+# an mpirun that hangs, with a rank that has ended and that nobody waits for, is ended; one that ignores SIGTERM, too
+launcher 'mpirun (Open MPI) 4.1.4' 'true & exec sleep 300'
+expect 7 'could not run the ranks' train "$work/c.yaml"
+launcher 'mpirun (Open MPI) 4.1.4' 'trap "" TERM; sleep 300 & while :; do wait; done'
+"$program" train "$work/c.yaml" >"$work/out" 2>"$work/err" &
+pid=$!
+sleep 1
+kill -TERM $pid
+sleep 1
+kill -TERM $pid
+got=0
+wait $pid || got=$?
+[ $got = 130 ] || fail "an mpirun that ignores SIGTERM: exit code $got: $(cat "$work/err")"
 mkdir "$work/gone"
 got=0
 (cd "$work/gone" && rmdir "$work/gone" && launcher 'mpirun (Open MPI) 4.1.4' 'exit 1' && exec "$program" train "$work/c.yaml") \
