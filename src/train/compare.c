@@ -99,16 +99,6 @@ static void compare_rows(differences_t *d, const char *name, const ls_section_t 
     compare_row(d, name, &section->rows[i], saved, now);
 }
 
-/* The value of a dotted path; NULL when there is none. */
-static json_t *at_path(const json_t *json, const char *path) {
-  char copy[64], *rest = copy;
-  json_t *value = NULL;
-  snprintf(copy, sizeof copy, "%s", path);
-  for (char *part; (part = strtok_r(rest, ".", &rest)); json = value)
-    value = json_object_get(json, part);
-  return value;
-}
-
 static const char *kind_of(json_t *layer) {
   const char *kind = json_object_iter_key(json_object_iter(layer));
   return kind ? kind : "nothing";
@@ -146,11 +136,11 @@ static void compare_layers(differences_t *d, const json_t *saved, const json_t *
 /* The checkpoint's feature columns: as they were read, else as they were given. */
 static json_t *saved_columns(const json_t *meta) {
   json_t *names = json_object_get(meta, "columns");
-  return json_is_array(names) ? names : at_path(meta, "config.data.columns");
+  return json_is_array(names) ? names : ls_train_meta_at(meta, "config.data.columns");
 }
 
 static bool has_columns(const json_t *config) {
-  const char *kind = json_string_value(at_path(config, "data.kind"));
+  const char *kind = json_string_value(ls_train_meta_at(config, "data.kind"));
   return kind && strcmp(kind, "csv") == 0;
 }
 
@@ -194,7 +184,6 @@ static ls_status_t conclude(ls_ctx_t *ctx, const char *name, const differences_t
 
 ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t *config, const json_t *meta,
                              ls_use_t use, bool other_data) {
-  if (!json_is_object(json_object_get(meta, "config"))) return LS_OK;
   json_t *saved = json_deep_copy(json_object_get(meta, "config")), *now = ls_config_json(config);
   differences_t d = {.use = use, .other_data = other_data, .short_of_memory = !saved || !now};
   ls_arena_init(&d.arena, ctx);
@@ -202,9 +191,9 @@ ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t 
     d.text[i] = "";
   settle_columns(meta, saved, now);
   for (int i = 0; i < LS_COUNT(sections); i++)
-    compare_rows(&d, sections[i]->name, sections[i], at_path(saved, sections[i]->name),
-                 at_path(now, sections[i]->name));
-  compare_layers(&d, at_path(saved, "model.layers"), at_path(now, "model.layers"));
+    compare_rows(&d, sections[i]->name, sections[i], ls_train_meta_at(saved, sections[i]->name),
+                 ls_train_meta_at(now, sections[i]->name));
+  compare_layers(&d, ls_train_meta_at(saved, "model.layers"), ls_train_meta_at(now, "model.layers"));
   ls_status_t status = conclude(ctx, name, &d);
   ls_arena_release(&d.arena);
   json_decref(saved);

@@ -10,10 +10,16 @@ typedef enum {
   LS_USE_MODEL   /* its weights alone: evaluation, prediction */
 } ls_use_t;
 
+/* Types and ranges of everything that is read from a checkpoint's meta data, once, before it is: what an older
+ * version did not write is absent, what every version wrote is not. LS_ERR_CORRUPT names the member. Local. */
+ls_status_t ls_train_meta_check(ls_ctx_t *ctx, const char *name, const json_t *meta);
+/* The value of a dotted path, borrowed; NULL when there is none. */
+json_t *ls_train_meta_at(const json_t *meta, const char *path);
+
 /* Compares the resolved configuration in a checkpoint's meta data with `config`; `name` is the checkpoint's,
  * for messages. Refuses with LS_ERR_MISMATCH, all differences in one message, both sides named. What may
  * change, and what is kept from the checkpoint, is listed in one message of level info. other_data: other
- * data are welcome. A meta without configuration: LS_OK. Local. */
+ * data are welcome. Local. */
 ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t *config, const json_t *meta,
                              ls_use_t use, bool other_data);
 

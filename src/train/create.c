@@ -236,7 +236,7 @@ static ls_status_t saved_samples(ls_ctx_t *ctx, const json_t *meta, int64_t step
   *samples = json_integer_value(saved);
   bool bad = !saved &&
              __builtin_mul_overflow(step, json_integer_value(json_object_get(meta, "global_batch")), samples);
-  if (!bad && *samples >= 0 && *samples <= INT64_MAX / 4) return LS_OK;
+  if (!bad && *samples <= INT64_MAX / 4) return LS_OK;
   return ls_fail(ctx, LS_ERR_CORRUPT, "the checkpoint's number of trained samples cannot be right");
 }
 

@@ -160,8 +160,10 @@ ls_status_t ls_trainer_save(ls_trainer_t *t) {
 
 ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
   ls_views_t views;
-  ls_status_t status =
-      ls_train_compare(t->ctx, ls_ckpt_path(ckpt), t->config, ls_ckpt_meta(ckpt), t->use, t->other_data);
+  const char *name = ls_ckpt_path(ckpt);
+  const json_t *meta = ls_ckpt_meta(ckpt);
+  ls_status_t status = ls_train_meta_check(t->ctx, name, meta);
+  if (status == LS_OK) status = ls_train_compare(t->ctx, name, t->config, meta, t->use, t->other_data);
   if (status == LS_OK) status = make_views(t, NULL, NULL, &views);
   if (status != LS_OK) return status;
   status = ls_ckpt_check(t->ctx, ckpt, views.params, views.param_count, views.optim, views.optim_count);
