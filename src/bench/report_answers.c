@@ -37,7 +37,7 @@ static void ranks_text(const json_t *variants, const json_t *v, char buf[160]) {
     if (ls_bench_number(other, "ranks") == ranks && strcmp(ls_report_word(other, "series"), series) != 0)
       alone = false;
   }
-  snprintf(buf, 160, "%s rank%s%s%.100s%s", ls_text_number_word(ranks).s, ranks == 1 ? "" : "s",
+  snprintf(buf, 160, "%.32s rank%s%s%.100s%s", ls_text_number_word(ranks).s, ranks == 1 ? "" : "s",
            alone || !rest ? "" : " (", alone || !rest ? "" : rest + 3, alone || !rest ? "" : ")");
 }
 
