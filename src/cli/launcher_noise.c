@@ -104,6 +104,18 @@ static void append(char reason[256], const char *text, size_t size) {
   snprintf(reason + used, 256 - used, "%s%.*s", used > 0 ? " " : "", (int)(size < 255 ? size : 255), text);
 }
 
+/* What a launcher adds to a failure without a cause. */
+static bool says_nothing(const char *line, size_t size) {
+  static const char *const empty[] = {"Forwarding signal",  "Primary job ",
+                                      "per user-direction", "Process name:",
+                                      "Exit code:",         "detected that one or more processes",
+                                      "thus causing",       "the job to be terminated",
+                                      "sent help message",  "base_help_aggregate"};
+  for (int i = 0; i < LS_COUNT(empty); i++)
+    if (memmem(line, size, empty[i], strlen(empty[i]))) return true;
+  return false;
+}
+
 void cli_noise_reason(const cli_noise_t *n, char reason[256]) {
   bool paragraph_ended = true;
   reason[0] = '\0';
@@ -111,9 +123,8 @@ void cli_noise_reason(const cli_noise_t *n, char reason[256]) {
     size_t len = strcspn(line, "\n");
     const char *text = without_origin(line), *end = line + len;
     size_t size = text < end ? (size_t)(end - text) : 0;
-    const char *forwarded = strstr(text, "Forwarding signal");
     if (size == 0 || text > line) paragraph_ended = true;
-    if (size > 0 && !(forwarded && forwarded < end)) {
+    if (size > 0 && !says_nothing(text, size)) {
       if (paragraph_ended) reason[0] = '\0';
       append(reason, text, size);
       paragraph_ended = false;
