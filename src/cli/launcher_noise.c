@@ -106,11 +106,11 @@ static void append(char reason[256], const char *text, size_t size) {
 
 /* What a launcher adds to a failure without a cause. */
 static bool says_nothing(const char *line, size_t size) {
-  static const char *const empty[] = {"Forwarding signal",  "Primary job ",
-                                      "per user-direction", "Process name:",
-                                      "Exit code:",         "detected that one or more processes",
-                                      "thus causing",       "the job to be terminated",
-                                      "sent help message",  "base_help_aggregate"};
+  static const char *const empty[] = {"Forwarding signal", "Primary job ",
+                                      "user-direction",    "Process name:",
+                                      "Exit code:",        "detected that one or more processes",
+                                      "thus causing",      "the job to be terminated",
+                                      "sent help message", "base_help_aggregate"};
   for (int i = 0; i < LS_COUNT(empty); i++)
     if (memmem(line, size, empty[i], strlen(empty[i]))) return true;
   return false;
