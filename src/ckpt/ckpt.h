@@ -48,7 +48,10 @@ ls_status_t ls_ckpt_dir_check(ls_ctx_t *ctx, const ls_place_t *place, const char
 void ls_ckpt_lock_look(ls_ctx_t *ctx, const char *dir);
 ls_status_t ls_ckpt_lock(ls_ctx_t *ctx, const char *dir, ls_ckpt_lock_t **lock);
 bool ls_ckpt_lock_made_dir(const ls_ckpt_lock_t *lock); /* it was not there before */
-/* Also removes directories that the lock has made, when they are empty. NULL is allowed. */
+/* Whether `dir` is still the directory that was locked, to be asked before each save: LS_ERR_BUSY when it was
+ * moved or its lock removed, for another run may be there now. NULL: LS_OK. */
+ls_status_t ls_ckpt_lock_check(ls_ctx_t *ctx, const ls_ckpt_lock_t *lock);
+/* Leaves alone what belongs to another run by now. Also removes directories that the lock has made, when they are empty. NULL is allowed. */
 void ls_ckpt_unlock(ls_ckpt_lock_t *lock);
 
 typedef struct ls_ckpt ls_ckpt_t;

@@ -131,7 +131,8 @@ static ls_status_t save_rank0(ls_trainer_t *t) {
   float *param, *optim;
   ls_views_t views;
   char *path = NULL;
-  ls_status_t status = ls_trainer_pull(t, &param, &optim);
+  ls_status_t status = ls_ckpt_lock_check(t->ctx, t->lock);
+  if (status == LS_OK) status = ls_trainer_pull(t, &param, &optim);
   if (status == LS_OK) status = make_views(t, param, optim, &views);
   if (status != LS_OK) return status;
   json_t *meta = meta_json(t);

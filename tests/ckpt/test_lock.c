@@ -102,6 +102,64 @@ static void a_file_system_without_locks_gives_a_warning(void **state) {
   ls_ckpt_unlock(lock);
 }
 
+static void a_moved_directory_or_removed_lock_is_noticed_and_the_next_run_kept(void **state) {
+  fixture_t *f = *state;
+  ls_ckpt_lock_t *first, *second;
+  char dir[512], moved[512];
+  snprintf(dir, sizeof dir, "%s", joined(f->dir, "run"));
+  snprintf(moved, sizeof moved, "%s", joined(f->dir, "moved"));
+  assert_int_equal(ls_ckpt_lock(f->ctx, dir, &first), LS_OK);
+  assert_int_equal(ls_ckpt_lock_check(f->ctx, first), LS_OK);
+  assert_int_equal(rename(dir, moved), 0);
+  assert_int_equal(ls_ckpt_lock_check(f->ctx, first), LS_ERR_BUSY);
+  assert_contains(f->log, "the directory was moved or its lock was removed; nothing was saved there");
+  assert_int_equal(ls_ckpt_lock(f->ctx, dir, &second), LS_OK);
+  ls_ckpt_unlock(first); /* the name is the second's lock */
+  assert_int_equal(ls_ckpt_lock_check(f->ctx, second), LS_OK);
+  assert_string_equal(listing(dir), ".lock");
+  ls_ckpt_unlock(second);
+  assert_int_equal(ls_ckpt_lock(f->ctx, moved, &first), LS_OK);
+  assert_int_equal(unlink(joined(moved, ".lock")), 0);
+  assert_int_equal(ls_ckpt_lock_check(f->ctx, first), LS_ERR_BUSY);
+  ls_ckpt_unlock(first);
+}
+
+static void a_lock_that_may_only_be_read_does_not_block(void **state) {
+  fixture_t *f = *state;
+  ls_ckpt_lock_t *lock;
+  int n = 0;
+  put_file(joined(f->dir, ".lock"), "process 1 on elsewhere", 22);
+  sys_reset();
+  assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &lock), LS_OK);
+  while (sys_call(n)->kind != SYS_OPEN || !strstr(sys_call(n)->path, ".lock"))
+    n++;
+  ls_ckpt_unlock(lock);
+  put_file(joined(f->dir, ".lock"), "process 1 on elsewhere", 22);
+  sys_reset();
+  sys_fail_at(n + 1, EACCES);
+  assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &lock), LS_OK);
+  assert_true(sys_call(n)->failed);
+  sys_reset();
+  ls_ckpt_unlock(lock);
+}
+
+static void a_lock_that_is_only_looked_at_does_not_refuse_a_run(void **state) {
+  fixture_t *f = *state;
+  ls_ckpt_lock_t *lock;
+  int n = 0;
+  sys_reset();
+  assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &lock), LS_OK);
+  while (sys_call(n)->kind != SYS_FLOCK)
+    n++;
+  ls_ckpt_unlock(lock);
+  sys_reset();
+  sys_fail_at(n + 1, EWOULDBLOCK); /* once, as `check` holds it for an instant */
+  assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &lock), LS_OK);
+  assert_true(sys_call(n)->failed);
+  sys_reset();
+  ls_ckpt_unlock(lock);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_second_run_is_refused_and_told_by_whom, fixture_setup,
@@ -111,6 +169,12 @@ int main(void) {
                                       fixture_teardown),
       cmocka_unit_test_setup_teardown(a_link_in_its_place_is_not_followed, fixture_setup, fixture_teardown),
       cmocka_unit_test_setup_teardown(a_file_system_without_locks_gives_a_warning, fixture_setup,
+                                      fixture_teardown),
+      cmocka_unit_test_setup_teardown(a_moved_directory_or_removed_lock_is_noticed_and_the_next_run_kept,
+                                      fixture_setup, fixture_teardown),
+      cmocka_unit_test_setup_teardown(a_lock_that_may_only_be_read_does_not_block, fixture_setup,
+                                      fixture_teardown),
+      cmocka_unit_test_setup_teardown(a_lock_that_is_only_looked_at_does_not_refuse_a_run, fixture_setup,
                                       fixture_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,6 +38,20 @@ wait $pid 2>/dev/null || true
   fail "a stale lock blocks: $(cat "$work/out")"
 [ ! -e "$work/run/.lock" ] || fail "the lock of a run that has ended is still there"
 
+echo "a run whose directory was moved away saves nothing in the one of that name"
+"$program" train "$work/c.yaml" --quiet --set train.seed=1 --set train.checkpoint.dir="$work/mine" >"$work/first" 2>&1 &
+pid=$!
+until ls -d "$work"/mine/step-* >/dev/null 2>&1; do
+  kill -0 $pid 2>/dev/null || fail "the run ended before it saved: $(cat "$work/first")"
+  sleep 0.05
+done
+mv "$work/mine" "$work/away"
+got=0
+wait $pid || got=$?
+[ $got = 5 ] || fail "the directory was moved: exit code $got: $(cat "$work/first")"
+grep -q 'mine: the directory was moved or its lock was removed; nothing was saved there' "$work/first" || fail "$(cat "$work/first")"
+[ ! -e "$work/mine" ] || fail "saved in a directory that is not the run's: $(ls "$work/mine")"
+
 echo "a fresh start moves all of an earlier run, its configuration too"
 steps=$(ls -d "$work"/run/step-* | wc -l)
 "$program" train "$work/c.yaml" --quiet --set train.seed=9 --set train.steps=5 >"$work/out" 2>"$work/err" ||
