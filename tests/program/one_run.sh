@@ -39,13 +39,15 @@ wait $pid 2>/dev/null || true
 [ ! -e "$work/run/.lock" ] || fail "the lock of a run that has ended is still there"
 
 echo "a run whose directory was moved away saves nothing in the one of that name"
-"$program" train "$work/c.yaml" --quiet --set train.seed=1 --set train.checkpoint.dir="$work/mine" >"$work/first" 2>&1 &
+"$program" train "$work/c.yaml" --quiet --set train.checkpoint.dir="$work/mine" --set train.checkpoint.every_steps=0 \
+  >"$work/first" 2>&1 &
 pid=$!
-until ls -d "$work"/mine/step-* >/dev/null 2>&1; do
-  kill -0 $pid 2>/dev/null || fail "the run ended before it saved: $(cat "$work/first")"
+until [ -e "$work/mine/config.json" ]; do
+  kill -0 $pid 2>/dev/null || fail "the run ended before it began: $(cat "$work/first")"
   sleep 0.05
 done
 mv "$work/mine" "$work/away"
+kill -TERM $pid # it saves, then ends
 got=0
 wait $pid || got=$?
 [ $got = 5 ] || fail "the directory was moved: exit code $got: $(cat "$work/first")"
