@@ -121,21 +121,31 @@ static void begin(const ls_ctx_t *ctx, char *message) {
   if (ctx->world_size > 1) append(message, "rank %d: ", ctx->rank);
 }
 
-/* Bytes of the well-formed UTF-8 character at t (Unicode, table 3-7); 0 for a malformed or a control
- * character. */
-static size_t character_bytes(const unsigned char *t) {
-  if (t[0] < 0x80) return (t[0] >= 0x20 && t[0] != 0x7f) || t[0] == '\n' || t[0] == '\t';
+/* Bytes of the well-formed UTF-8 character at t (Unicode, table 3-7); 0 for a malformed one. */
+static size_t utf8_bytes(const unsigned char *t) {
+  if (t[0] < 0x80) return 1;
   size_t size = t[0] >= 0xC2 && t[0] <= 0xDF   ? 2
                 : (t[0] & 0xF0) == 0xE0        ? 3
                 : t[0] >= 0xF0 && t[0] <= 0xF4 ? 4
                                                : 0;
   for (size_t i = 1; i < size; i++)
     if ((t[i] & 0xC0) != 0x80) return 0;
-  if (t[0] == 0xC2 && t[1] < 0xA0) return 0;                                    /* more controls */
   if ((t[0] == 0xE0 && t[1] < 0xA0) || (t[0] == 0xF0 && t[1] < 0x90)) return 0; /* longer than needed */
   if ((t[0] == 0xED && t[1] > 0x9F) || (t[0] == 0xF4 && t[1] > 0x8F))
     return 0; /* surrogates, beyond the end */
   return size;
+}
+
+/* 0 for a control character too. */
+static size_t character_bytes(const unsigned char *t) {
+  if (t[0] < 0x80) return (t[0] >= 0x20 && t[0] != 0x7f) || t[0] == '\n' || t[0] == '\t';
+  return t[0] == 0xC2 && t[1] < 0xA0 ? 0 : utf8_bytes(t);
+}
+
+bool ls_text_utf8(const char *text) {
+  for (size_t size; *text; text += size)
+    if (!(size = utf8_bytes((const unsigned char *)text))) return false;
+  return true;
 }
 
 size_t ls_text_plain(const char *text, char plain[LS_PLAIN_BYTES]) {

@@ -34,6 +34,7 @@ ls_status_t ls_fail_errno(ls_ctx_t *ctx, const char *fmt, ...) LS_PRINTF(2, 3);
 /* The first character of `text` (not "") as a terminal can show it: the UTF-8 character itself, tab and line
  * end too; a control character, or a byte that is none, as an escape such as "\\x1b". Returns the bytes that
  * it took of `text`. */
+bool ls_text_utf8(const char *text); /* well formed, control characters or not */
 enum { LS_PLAIN_BYTES = 5 };
 size_t ls_text_plain(const char *text, char plain[LS_PLAIN_BYTES]);
 

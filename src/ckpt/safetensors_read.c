@@ -165,8 +165,8 @@ ls_status_t ls_safetensors_length(ls_ctx_t *ctx, const char *name, const void *f
                    (unsigned long long)file_bytes);
   memcpy(&length, first, sizeof length);
   if (length > HEADER_MAX_BYTES)
-    return ls_fail(ctx, LS_ERR_CORRUPT, "%s: a header of %llu bytes; at most 100000000 are allowed", name,
-                   (unsigned long long)length);
+    return ls_fail(ctx, LS_ERR_CORRUPT,
+                   "%s: not a safetensors file: it does not begin with the length of a header", name);
   if (length > file_bytes - sizeof length)
     return ls_fail(ctx, LS_ERR_CORRUPT, "%s: the header should have %llu bytes, the file ends after %llu",
                    name, (unsigned long long)length, (unsigned long long)(file_bytes - sizeof length));

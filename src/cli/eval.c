@@ -6,7 +6,7 @@
 
 static const char *scored(const ls_eval_report_t *r) {
   return r->validation ? "validation part"
-         : r->new_data ? "all of new data"
+         : r->new_data ? "all of other data; they may contain training samples"
                        : "all, which it was trained on: it has no validation part";
 }
 

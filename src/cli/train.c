@@ -90,6 +90,14 @@ static void print_before_after(const char *name, double before, double after, co
     cli_print("  %-24s %12.6g -> %.6g (%s)\n", name, before, after, of);
 }
 
+static void print_saved(const ls_train_report_t *r) {
+  if (r->checkpoint[0] && r->steps == 0 && r->resumed_from >= 0)
+    cli_print("  %-24s nothing: %s is as it was\n", "saved", r->checkpoint);
+  else
+    cli_print("  %-24s %s\n", "saved",
+              r->checkpoint[0] ? r->checkpoint : "nothing (no train.checkpoint.dir)");
+}
+
 static void print_table(const ls_train_report_t *r, double predicted_us, const cli_memory_t *memory) {
   cli_print("\n  %-24s %12s\n", "parameters", cli_count(r->params));
   cli_print("  %-24s %12s, %d rank%s x %d thread%s (%s, %s)\n", "strategy", r->strategy, r->world_size,
@@ -116,7 +124,7 @@ static void print_table(const ls_train_report_t *r, double predicted_us, const c
   cli_memory_print(memory);
   cli_print("  %-24s %12lld\n", "skipped steps", (long long)r->skipped_steps);
   cli_print("  %-24s %s\n", "parameters' XXH3-128", r->params_xxh3);
-  cli_print("  %-24s %s\n", "saved", r->checkpoint[0] ? r->checkpoint : "nothing (no train.checkpoint.dir)");
+  print_saved(r);
   cli_print("  %-24s %9.2f s (evaluation %.2f, saving %.2f)\n", "whole run", r->wall_s, r->eval_s, r->save_s);
 }
 

@@ -97,6 +97,8 @@ static ls_status_t read_header(table_t *t) {
     if (memchr(c->cell.text, '\0', c->cell.len))
       return ls_csv_fail(&t->scan, &c->cell, "a column name holds a zero byte: is this text?");
     if (!(c->name = cell_name(&t->arena, &c->cell))) return LS_ERR_MEMORY;
+    if (!ls_text_utf8(c->name))
+      return ls_csv_fail(&t->scan, &c->cell, "the header is not UTF-8: save the file as UTF-8");
   }
   return check_names(t);
 }

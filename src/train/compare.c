@@ -60,7 +60,8 @@ static const char *value_text(ls_arena_t *arena, const json_t *value) {
 static void add(differences_t *d, ls_change_t change, const char *name, const char *saved, const char *now) {
   action_t action = actions[change][d->use];
   if (action == REFUSE_DATA && d->other_data) action = LIST;
-  if (action == PASS || d->count[action]++ >= SHOWN_MAX) return;
+  bool refused = action == REFUSE || action == REFUSE_DATA; /* a cause; what changes is all of interest */
+  if (action == PASS || (d->count[action]++ >= SHOWN_MAX && refused)) return;
   static const char *const formats[] = {[LIST] = "%s\n  %s: %s -> %s",
                                         [KEEP] = "%s\n  %s: %s is kept from the checkpoint, %s is not used",
                                         [REFUSE] = "%s\n  %s: checkpoint has %s, configuration has %s",

@@ -187,12 +187,17 @@ static ls_status_t check_data(ls_trainer_t *t, const ls_saved_data_t *saved) {
     if (!same) ls_log(t->ctx, LS_LOG_INFO, "%s: not the data that the checkpoint was trained on", d->source);
     return check_held(t, saved);
   }
+  char how[96];
+  if (saved->rows == d->split_rows)
+    snprintf(how, sizeof how, "as many samples (%lld), but other values", (long long)d->split_rows);
+  else
+    snprintf(how, sizeof how, "%lld samples now, %lld in its training part", (long long)d->split_rows,
+             (long long)saved->train_count);
   return ls_fail(
       t->ctx, LS_ERR_MISMATCH,
-      "%s: these are not the data that the checkpoint was trained on (%lld samples now, %lld in its "
-      "training part%s); --allow-data-change goes on with them all the same",
-      d->source, (long long)d->split_rows, (long long)saved->train_count,
-      saved->rows == d->split_rows ? "; as many in all, but other values" : "");
+      "%s: these are not the data that the checkpoint was trained on (%s); --allow-data-change goes "
+      "on with them all the same",
+      d->source, how);
 }
 
 static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *options, const json_t *meta) {

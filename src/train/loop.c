@@ -287,6 +287,18 @@ static void describe(const ls_trainer_t *t, ls_train_report_t *report) {
   snprintf(report->device, sizeof report->device, "%s", t->device->name);
 }
 
+/* A run that has come to its end before says so. */
+static void say_nothing_left(const ls_trainer_t *t) {
+  const ls_train_config_t *train = &t->config->train;
+  if (t->world->comm->rank != 0 || t->resumed_from < 0 || t->step < t->total_steps) return;
+  if (train->steps > 0)
+    ls_log(t->ctx, LS_LOG_INFO, "nothing to train: %lld steps done, train.steps is %lld", (long long)t->step,
+           (long long)train->steps);
+  else
+    ls_log(t->ctx, LS_LOG_INFO, "nothing to train: %lld samples done, %lld epochs are %lld",
+           (long long)ls_trainer_samples(t), (long long)train->epochs, (long long)t->total_samples);
+}
+
 /* The run itself between creating and releasing what it needs. */
 static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
   ls_trainer_t *t = loop->t;
@@ -294,6 +306,7 @@ static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
   bool validate = t->dataset->validation_count > 0;
   ls_status_t status = validate ? evaluate(loop, &evaluated) : LS_OK;
   report->val_loss_first = evaluated.loss;
+  say_nothing_left(t);
   if (status == LS_OK) status = start_loader(loop);
   if (status == LS_OK) status = run_steps(loop);
   int64_t done = t->step - loop->first_step;

@@ -90,6 +90,9 @@ static void test_refuses(void **state) {
       {"\xff\xfe"
        "a\0",
        0, 0, "t.csv", "UTF-16"},
+      {"a,gr\xf6\xdf"
+       "e\n1,2\n",
+       0, 0, "t.csv:1:3:", "the header is not UTF-8"}, /* Latin-1 */
       {"a,,c\n1,2,3\n", 0, 0, "t.csv:1:3:", "column 2 of the header has no name"},
       {"a,b,\n1,2,3\n", 0, 0, "t.csv:1:5:", "column 3 of the header has no name"},
       {"a,b,a\n1,2,3\n", 0, 0, "t.csv:1:5:", "columns 1 and 3 are both named 'a'"},

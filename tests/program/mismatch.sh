@@ -66,11 +66,11 @@ evaluate --set data.path="$work/new.csv"
 [ "$(field "$work/eval.json" samples)" = 100 ] || fail "$(field "$work/eval.json" samples) of 100 new samples"
 [ "$(field "$work/eval.json" new_data)" = true ] && [ "$(field "$work/eval.json" part)" = all ] || fail "new data"
 "$program" eval "$work/c.yaml" --checkpoint "$work/run" --set data.path="$work/new.csv" |
-  grep -q 'samples  *100 (all of new data)' || fail "new data: which samples?"
+  grep -q 'samples  *100 (all of other data; they may contain training samples)' || fail "new data: which samples?"
 ! grep -q 'will not repeat' "$work/err" || fail "evaluation speaks of interrupted runs"
 
 echo "other data on --resume"
-refused 'scaled.csv: these are not the data .* other values); --allow-data-change' --set data.path="$work/scaled.csv"
+refused 'scaled.csv: these are not the data .* (as many samples (200), but other values); --allow-data-change' --set data.path="$work/scaled.csv"
 refused 'train.seed: checkpoint has 42, configuration has 7' --set train.seed=7
 refused 'data.validation: checkpoint has 0.25, configuration has 0.5' --set data.validation=0.5
 resume --set data.path="$work/scaled.csv" --set train.epochs=21 --allow-data-change || fail "allowed: $(cat "$work/err")"
@@ -85,6 +85,21 @@ for line in 'train.optimizer.lr: 0.01 -> 0.0001' 'train.clip_norm: 0 -> 1' 'trai
   grep -q -e "^  $line\$" "$work/err" || fail "no line \"$line\": $(cat "$work/err")"
 done
 [ "$(field "$work/resume.json" steps)" = 3 ] || fail "one epoch of 150 at 50: $(field "$work/resume.json" steps) steps"
+echo "more than eight changes are listed to the last"
+resume --set train.epochs=21 --set train.optimizer.lr=0.02 --set train.clip_norm=1 --set train.batch=50 \
+  --set train.schedule.name=cosine --set train.schedule.warmup_steps=1 --set train.schedule.floor=0.01 \
+  --set train.patience=5 --set train.max_skipped=7 --set train.optimizer.beta1=0.8 --set train.optimizer.beta2=0.9 \
+  --set train.accumulate=2 || fail "changes: $(cat "$work/err")"
+[ "$(grep -c ': .* -> ' "$work/err")" = 11 ] || fail "not 11 changes: $(cat "$work/err")"
+
+echo "nothing to train, nothing saved"
+rm -rf "$work/copy"
+cp -R "$work/run" "$work/copy"
+"$program" train "$work/c.yaml" --resume --quiet --set train.checkpoint.dir="$work/copy" --set train.epochs=19 \
+  >"$work/out" 2>"$work/err" || fail "at the end already: $(cat "$work/err")"
+grep -q 'nothing to train: 3000 samples done, 19 epochs are 2850' "$work/err" || fail "not said: $(cat "$work/err")"
+grep -q "saved  *nothing: $work/copy/step-000000000100 is as it was" "$work/out" || fail "saved? $(cat "$work/out")"
+
 echo "a run that skips every step saves nothing"
 got=0
 resume --set train.epochs=21 --set data.path="$work/huge.csv" --allow-data-change && fail "huge data were trained on" || got=$?
@@ -101,6 +116,7 @@ for from in "$work/run" "$work"/run/step-* "$(ls "$work"/run/step-*/model.safete
 done
 expect 6 "'layers.0.weight' is f32 (8, 2) in the checkpoint and f32 (9, 2) in the model" train "$work/c.yaml" \
   --init "$work/run" --set model.layers.0.dense.units=9
+expect 6 'c.yaml: not a safetensors file' train "$work/c.yaml" --init "$work/c.yaml"
 expect 2 'give one of the two' train "$work/c.yaml" --init "$work/run" --resume
 
 echo "the best checkpoint has a name"
