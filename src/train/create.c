@@ -250,6 +250,20 @@ static ls_status_t too_long(ls_trainer_t *t, const char *what, int64_t count) {
                  what);
 }
 
+/* Whether validation losses of the checkpoint's run and of this one are of the same samples. */
+static bool losses_compare(const ls_trainer_t *t, const json_t *meta) {
+  ls_saved_data_t saved;
+  ls_train_saved_data(meta, &saved);
+  return saved.seed == (uint64_t)t->config->train.seed && saved.validation == t->config->data.validation &&
+         ls_train_same_data(&saved, t->dataset) && ls_train_same_held(&saved, t->dataset);
+}
+
+static void take_early_stopping(ls_trainer_t *t, const json_t *early) {
+  const json_t *best = json_object_get(early, "best");
+  if (json_is_number(best)) t->best_loss = json_number_value(best);
+  t->no_better = json_integer_value(json_object_get(early, "no_better"));
+}
+
 /* How long the run is, and this rank's part of each batch. A run that goes on begins behind the last sample
  * that was trained, whatever its batch is now. */
 static ls_status_t plan_run(ls_trainer_t *t, const json_t *meta) {
@@ -259,10 +273,7 @@ static ls_status_t plan_run(ls_trainer_t *t, const json_t *meta) {
   if (fits != LS_OK) return fits;
   if (meta && t->use == LS_USE_RESUME) {
     t->base_step = t->step;
-    const json_t *early = json_object_get(meta, "early_stopping");
-    if (json_is_number(json_object_get(early, "best")))
-      t->best_loss = json_number_value(json_object_get(early, "best"));
-    t->no_better = json_integer_value(json_object_get(early, "no_better"));
+    if (losses_compare(t, meta)) take_early_stopping(t, json_object_get(meta, "early_stopping"));
     ls_status_t status = saved_samples(t->ctx, meta, t->step, &t->base_sample);
     if (status != LS_OK) return status;
   }

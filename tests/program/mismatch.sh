@@ -76,6 +76,8 @@ refused 'data.validation: checkpoint has 0.25, configuration has 0.5' --set data
 resume --set data.path="$work/scaled.csv" --set train.epochs=21 --allow-data-change || fail "allowed: $(cat "$work/err")"
 grep -q 'not the data that the checkpoint was trained on' "$work/err" || fail "allowed, but not said"
 
+grep -q '"best": null' "$work"/copy/step-000000000105/manifest.json || fail "patience compares losses of other data"
+
 echo "what may change is listed"
 resume --set train.optimizer.lr=0.0001 --set train.clip_norm=1 --set train.batch=50 --set train.epochs=21 \
   --set data.normalize=false --set train.schedule.name=cosine || fail "changes: $(cat "$work/err")"
