@@ -6,7 +6,7 @@ cat >"$work/c.yaml" <<Y
 model: {preset: mlp-medium}
 data: {kind: synthetic, samples: 2000}
 train: {batch: 256, steps: 1000000, evaluate_every: 0}
-parallel: {backend: cpu, threads: 2, deadline_s: 1}
+parallel: {backend: cpu, threads: 2, deadline_s: 3}
 Y
 
 # rank_process N: the process of rank N below mpirun
@@ -40,7 +40,7 @@ held() {
     echo "skipped: threads cannot be traced here"
     exit 77
   fi
-  [ $got = 0 ] || fail "no thread \"$thread\" could be held in process $process"
+  [ $got = 0 ] || fail "no thread \"$thread\" could be held in process $process: $(tail -5 "$work/err")"
   got=0
   wait $pid || got=$?
   [ $got = 9 ] || fail "$thread, rank $rank: exit code $got: $(tail -5 "$work/err")"
@@ -52,5 +52,5 @@ held lockstep - "error: step [0-9]* waits for a thread that does not answer.*loc
 held "ls loader" - "the thread that loads data does not answer"
 command -v mpirun >/dev/null 2>&1 || { echo "no mpirun: one rank only"; exit 0; }
 # the other rank waits for this one, also by its deadline: the first to speak ends the run
-held "ls worker" 0 "error: rank [01]: .*\(does not answer\|within 1.000 s\|1.0 s\)" --set parallel.strategy=ddp --ranks 2
+held "ls worker" 0 "error: rank [01]: .*\(does not answer\|within [0-9.]* s\)" --set parallel.strategy=ddp --ranks 2
 echo ok

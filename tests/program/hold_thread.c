@@ -33,9 +33,19 @@ static pid_t find_thread(const char *pid, const char *name) {
 int main(int argc, char **argv) {
   int state;
   pid_t tid = argc == 3 ? find_thread(argv[1], argv[2]) : 0;
-  if (tid == 0) return 1;
-  if (ptrace(PTRACE_SEIZE, tid, 0, 0) != 0) return errno == EPERM || errno == ENOSYS ? 77 : 1;
-  if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) != 0 || waitpid(tid, &state, __WALL) != tid) return 1;
+  if (tid == 0) {
+    fprintf(stderr, "no such thread\n");
+    return 1;
+  }
+  if (ptrace(PTRACE_SEIZE, tid, 0, 0) != 0) {
+    int code = errno == EPERM || errno == ENOSYS ? 77 : 1;
+    perror("PTRACE_SEIZE");
+    return code;
+  }
+  if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) != 0 || waitpid(tid, &state, __WALL) != tid) {
+    perror("PTRACE_INTERRUPT");
+    return 1;
+  }
   puts("held");
   fflush(stdout);
   while (waitpid(tid, &state, __WALL) == tid && !WIFEXITED(state) && !WIFSIGNALED(state))

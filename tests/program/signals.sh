@@ -92,7 +92,7 @@ echo "SIGUSR1 to an mpirun of one's own: $n of $n saved and went on"
 
 # Ctrl-Z stops the ranks too, and they go on without a deadline having passed
 rm -f "$work/err"
-"$program" train "$work/c.yaml" --set parallel.strategy=ddp --set parallel.deadline_s=2 --ranks 2 --resume >"$work/out" 2>"$work/err" &
+"$program" train "$work/c.yaml" --set parallel.strategy=ddp --set parallel.deadline_s=4 --ranks 2 --resume >"$work/out" 2>"$work/err" &
 pid=$!
 under_way $pid
 kill -TSTP $pid
@@ -107,7 +107,7 @@ until [ "$(states)" = T ]; do
   [ $tries -lt 100 ] || fail "after Ctrl-Z processes are in states $(states), not all stopped"
   sleep 0.1
 done
-sleep 3 # longer than the deadline
+sleep 5 # longer than the deadline
 kill -CONT $pid
 lines=$(wc -l <"$work/err")
 tries=0
