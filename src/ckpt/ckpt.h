@@ -23,12 +23,14 @@ typedef struct {
   const ls_ckpt_tensor_t *optim;
   int optim_count;
   const json_t *meta; /* stored as manifest "meta"; borrowed */
+  /* Whether metrics compare that were saved with these meta data; NULL: all do. */
+  bool (*comparable)(const json_t *a, const json_t *b);
 } ls_ckpt_save_t;
 
 /* Link in the directory to the checkpoint with the lowest metric. */
 #define LS_BEST_NAME "best"
 
-/* Retention: the newest `keep` (>= 1) and the best by metric stay; others are removed after the new one is
+/* Retention: the newest `keep` (>= 1) and the best by metric, of those that compare with this one, stay; others are removed after the new one is
  * safe. Stale temporary directories are removed. *path (ls_free) is the new directory. On failure nothing is
  * left behind and older checkpoints are untouched. Errors: LS_ERR_IO, LS_ERR_NO_SPACE, LS_ERR_NONFINITE (a
  * number is not finite; the tensor is named). Local (call on one rank). */

@@ -52,11 +52,11 @@ void ls_ckpt_sweep(const char *dir) {
 typedef struct {
   int64_t step;
   bool good;     /* its manifest could be read */
-  double metric; /* NAN = unknown */
+  double metric; /* NAN = unknown, or of other data */
   bool keep;
 } candidate_t;
 
-static candidate_t look_at(const char *dir, int64_t step) {
+static candidate_t look_at(const char *dir, int64_t step, const ls_ckpt_save_t *save) {
   candidate_t c = {.step = step, .metric = NAN};
   char *path = ls_ckpt_step_path(NULL, dir, step);
   char *file = path ? ls_path_join(NULL, path, LS_MANIFEST_NAME) : NULL;
@@ -66,7 +66,7 @@ static candidate_t look_at(const char *dir, int64_t step) {
   if (file && !ls_file_read(NULL, file, LS_MANIFEST_LIMIT_BYTES, &text, &size) &&
       !ls_manifest_read(NULL, file, text, size, &manifest)) {
     c.good = true;
-    c.metric = manifest.metric;
+    if (!save->comparable || save->comparable(manifest.meta, save->meta)) c.metric = manifest.metric;
     ls_manifest_release(&manifest);
   }
   ls_free(text);
@@ -119,7 +119,7 @@ static void remove_step(ls_ctx_t *ctx, const char *dir, int64_t step) {
   ls_free(from);
 }
 
-void ls_ckpt_retain(ls_ctx_t *ctx, const char *dir, int64_t step, int keep) {
+void ls_ckpt_retain(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, int keep) {
   int64_t *steps = NULL;
   int count = 0;
   candidate_t *c = NULL;
@@ -130,8 +130,8 @@ void ls_ckpt_retain(ls_ctx_t *ctx, const char *dir, int64_t step, int keep) {
     goto free_steps;
   }
   for (int i = 0; i < count; i++)
-    c[i] = look_at(dir, steps[i]);
-  int best = choose(c, count, step, keep);
+    c[i] = look_at(dir, steps[i], save);
+  int best = choose(c, count, save->step, keep);
   if (best >= 0) link_best(ctx, dir, c[best].step);
   for (int i = count - 1; i >= 0; i--) /* oldest first: a kill in between leaves the newest */
     if (!c[i].keep) remove_step(ctx, dir, c[i].step);

@@ -141,7 +141,7 @@ ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *s
   ls_ckpt_sweep(dir);
   status = save_durably(ctx, dir, &n, save);
   if (status) goto remove_dirs;
-  ls_ckpt_retain(ctx, dir, save->step, keep);
+  ls_ckpt_retain(ctx, dir, save, keep);
   *path = n.path;
   n.path = NULL;
   names_free(&n);

@@ -31,10 +31,10 @@ ls_status_t ls_ckpt_fill(ls_ctx_t *ctx, const char *temp, const ls_ckpt_save_t *
 /* Removes temporary directories of dead processes. What cannot be removed is left in silence: the next save
  * tries again. */
 void ls_ckpt_sweep(const char *dir);
-/* Keeps the newest `keep`, the best by metric, and `step`, which was just saved. A checkpoint without a
+/* Keeps the newest `keep`, the best by metric, and `save`, the newest. A checkpoint without a
  * readable manifest counts for neither. Removal renames first, so that readers see a checkpoint whole or not
  * at all. Failures are warnings. */
-void ls_ckpt_retain(ls_ctx_t *ctx, const char *dir, int64_t step, int keep);
+void ls_ckpt_retain(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, int keep);
 
 /* Index of the first number that is not finite; -1 = none, also in types that have only finite ones. */
 int64_t ls_ckpt_nonfinite(ls_dtype_t dtype, const void *bytes, size_t size_bytes);

@@ -127,6 +127,18 @@ static json_t *meta_json(const ls_trainer_t *t) {
   return meta;
 }
 
+/* Validation losses compare that are of the same samples: of the same data, divided alike. */
+static bool losses_compare(const json_t *a, const json_t *b) {
+  static const char *const paths[] = {"data", "seed", "config.data.validation"};
+  bool same = true;
+  for (int i = 0; i < LS_COUNT(paths); i++) {
+    const json_t *x = ls_train_meta_at(a, paths[i]), *y = ls_train_meta_at(b, paths[i]);
+    bool numbers = json_is_number(x) && json_is_number(y); /* 0 and 0.0 are one */
+    same = same && (x == y || (numbers ? json_number_value(x) == json_number_value(y) : json_equal(x, y)));
+  }
+  return same;
+}
+
 static ls_status_t save_rank0(ls_trainer_t *t) {
   float *param, *optim;
   ls_views_t views;
@@ -142,7 +154,8 @@ static ls_status_t save_rank0(ls_trainer_t *t) {
                          .param_count = views.param_count,
                          .optim = views.optim,
                          .optim_count = views.optim_count,
-                         .meta = meta};
+                         .meta = meta,
+                         .comparable = losses_compare};
   status = ls_ckpt_save(t->ctx, t->config->checkpoint.dir, &save, (int)t->config->checkpoint.keep, &path);
   if (status == LS_OK)
     snprintf(t->checkpoint, sizeof t->checkpoint, "%s", path);

@@ -76,6 +76,7 @@ refused 'data.validation: checkpoint has 0.25, configuration has 0.5' --set data
 resume --set data.path="$work/scaled.csv" --set train.epochs=21 --allow-data-change || fail "allowed: $(cat "$work/err")"
 grep -q 'not the data that the checkpoint was trained on' "$work/err" || fail "allowed, but not said"
 
+[ "$(readlink "$work/copy/best")" = step-000000000105 ] || fail "the best of other data: $(readlink "$work/copy/best")"
 grep -q '"best": null' "$work"/copy/step-000000000105/manifest.json || fail "patience compares losses of other data"
 
 echo "what may change is listed"
