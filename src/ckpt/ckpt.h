@@ -30,10 +30,11 @@ typedef struct {
 /* Link in the directory to the checkpoint with the lowest metric. */
 #define LS_BEST_NAME "best"
 
-/* Retention: the newest `keep` (>= 1) and the best by metric, of those that compare with this one, stay; others are removed after the new one is
- * safe. Stale temporary directories are removed. *path (ls_free) is the new directory. On failure nothing is
- * left behind and older checkpoints are untouched. Errors: LS_ERR_IO, LS_ERR_NO_SPACE, LS_ERR_NONFINITE (a
- * number is not finite; the tensor is named). Local (call on one rank). */
+/* Retention: the newest `keep` (>= 1) and the best by metric, of those that compare with this one, stay;
+ * others are removed after the new one is safe. Stale temporary directories are removed. *path (ls_free) is
+ * the new directory. On failure nothing is left behind and older checkpoints are untouched. Errors:
+ * LS_ERR_IO, LS_ERR_NO_SPACE, LS_ERR_NONFINITE (a number is not finite; the tensor is named). Local (call on
+ * one rank). */
 ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, int keep, char **path);
 
 /* One run, one directory: keeps every other run out of `dir` until it is given back or its process ends. The
@@ -53,7 +54,8 @@ bool ls_ckpt_lock_made_dir(const ls_ckpt_lock_t *lock); /* it was not there befo
 /* Whether `dir` is still the directory that was locked, to be asked before each save: LS_ERR_BUSY when it was
  * moved or its lock removed, for another run may be there now. NULL: LS_OK. */
 ls_status_t ls_ckpt_lock_check(ls_ctx_t *ctx, const ls_ckpt_lock_t *lock);
-/* Leaves alone what belongs to another run by now. Also removes directories that the lock has made, when they are empty. NULL is allowed. */
+/* Leaves alone what belongs to another run by now. Also removes directories that the lock has made, when they
+ * are empty. NULL is allowed. */
 void ls_ckpt_unlock(ls_ckpt_lock_t *lock);
 
 typedef struct ls_ckpt ls_ckpt_t;

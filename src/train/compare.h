@@ -10,8 +10,9 @@ typedef enum {
   LS_USE_MODEL   /* its weights alone: evaluation, prediction */
 } ls_use_t;
 
-/* Types and ranges of everything that is read from a checkpoint's meta data, once, before it is: what an older
- * version did not write is absent, what every version wrote is not. LS_ERR_CORRUPT names the member. Local. */
+/* Types and ranges of everything that is read from a checkpoint's meta data, once, before it is: what an
+ * older version did not write is absent, what every version wrote is not. LS_ERR_CORRUPT names the member.
+ * Local. */
 ls_status_t ls_train_meta_check(ls_ctx_t *ctx, const char *name, const json_t *meta);
 /* The value of a dotted path, borrowed; NULL when there is none. */
 json_t *ls_train_meta_at(const json_t *meta, const char *path);
