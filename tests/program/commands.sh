@@ -68,15 +68,7 @@ got=0
 grep -q 'moved to' "$work/err" || fail "an earlier run was not moved aside: $(cat "$work/err")"
 [ -d "$work/run/previous-1" ] || fail "previous-1 is missing"
 # Interrupted on two ranks: mpirun itself would answer with 1, and kill what takes longer than two seconds to save.
-"$program" train "$work/c.yaml" --set train.checkpoint.dir="$work/stopped" --set train.epochs=1000000 \
-  >"$work/out" 2>"$work/err" &
-pid=$!
-tries=0
-until grep -q ' step ' "$work/err"; do
-  tries=$((tries + 1))
-  [ $tries -lt 600 ] || fail "no step before the interruption: $(cat "$work/err")"
-  sleep 0.05
-done
+start_training "$program" train "$work/c.yaml" --set train.checkpoint.dir="$work/stopped" --set train.epochs=1000000
 kill -TERM $pid
 got=0
 wait $pid || got=$?

@@ -22,14 +22,7 @@ rank_process() {
 held() {
   thread=$1 rank=$2 words=$3
   shift 3
-  "$program" train "$work/c.yaml" "$@" >"$work/out" 2>"$work/err" &
-  pid=$!
-  tries=0
-  until grep -qs "step [0-9]" "$work/err"; do
-    tries=$((tries + 1))
-    [ $tries -lt 600 ] && kill -0 $pid 2>/dev/null || fail "the training did not begin: $(cat "$work/err")"
-    sleep 0.1
-  done
+  start_training "$program" train "$work/c.yaml" "$@"
   process=$pid
   [ "$rank" = - ] || process=$(rank_process "$rank")
   got=0

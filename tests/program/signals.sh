@@ -5,9 +5,6 @@ set -eu
 runs=${LOCKSTEP_SIGNALS:-6}
 seed=${LOCKSTEP_SEED:-$(date +%s)}
 echo "random seed $seed"
-OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM PRTE_ALLOW_RUN_AS_ROOT PRTE_ALLOW_RUN_AS_ROOT_CONFIRM
 cat >"$work/c.yaml" <<Y
 model: {preset: mlp-medium}
 data: {kind: synthetic, samples: 2000}
@@ -15,15 +12,6 @@ train: {batch: 256, steps: 1000000, evaluate_every: 0, checkpoint: {dir: $work/r
 parallel: {backend: cpu, threads: 1, deadline_s: 20}
 Y
 
-# under_way PID: the training has begun (it says so at the end of an epoch)
-under_way() {
-  tries=0
-  until grep -qs "step [0-9]" "$work/err"; do
-    tries=$((tries + 1))
-    [ $tries -lt 600 ] && kill -0 "$1" 2>/dev/null || fail "the training did not begin: $(cat "$work/err")"
-    sleep 0.1
-  done
-}
 # moment N: a random part of a second
 moment() {
   awk -v s="$seed" -v n="$1" 'BEGIN { srand(s + n); printf "%.3f", 0.3 * rand() }'
@@ -39,10 +27,7 @@ interrupted() {
   name=$1 signal=$2
   shift 2
   count=$((count + 1))
-  rm -f "$work/err"
-  "$@" >"$work/out" 2>"$work/err" &
-  pid=$!
-  under_way $pid
+  start_training "$@"
   sleep "$(moment $count)"
   kill -"$signal" $pid
   got=0
@@ -91,10 +76,7 @@ done
 echo "SIGUSR1 to an mpirun of one's own: $n of $n saved and went on"
 
 # Ctrl-Z stops the ranks too, and they go on without a deadline having passed
-rm -f "$work/err"
-"$program" train "$work/c.yaml" --set parallel.strategy=ddp --set parallel.deadline_s=4 --ranks 2 --resume >"$work/out" 2>"$work/err" &
-pid=$!
-under_way $pid
+start_training "$program" train "$work/c.yaml" --set parallel.strategy=ddp --set parallel.deadline_s=4 --ranks 2 --resume
 kill -TSTP $pid
 states() { # of all processes of the run, one letter each
   for file in $(grep -l "$work/c[.]yaml" /proc/[0-9]*/cmdline 2>/dev/null); do

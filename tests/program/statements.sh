@@ -32,14 +32,7 @@ grep -q 'train loss .* (first step -> mean of the last 100 steps)' "$work/train"
   fail "train loss: $(cat "$work/train")"
 
 # "go on with --resume", and nothing was saved
-"$program" train "$work/c.yaml" --set train.steps=1000000000 >"$work/out" 2>"$work/err" &
-pid=$!
-tries=0
-until grep -q ' step ' "$work/err"; do
-  tries=$((tries + 1))
-  [ $tries -lt 600 ] || fail "no step before the interruption: $(cat "$work/err")"
-  sleep 0.05
-done
+start_training "$program" train "$work/c.yaml" --set train.steps=1000000000
 kill -TERM $pid
 got=0
 wait $pid || got=$?
@@ -83,8 +76,6 @@ runs 2 ddp "$program" train "$work/c.yaml" --ranks 2
 runs 3 ddp "$program" train "$work/two.yaml" --ranks 3
 runs 1 single "$program" train "$work/c.yaml"
 expect 3 'single.yaml:4:22: .*single, which uses one rank, but 2 are asked for' train "$work/single.yaml" --ranks 2
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
 runs 2 ddp mpirun --oversubscribe -np 2 "$program" train "$work/c.yaml"
 "$program" check "$work/c.yaml" --ranks 2 | grep -q 'schedules .* ddp, 2 ranks' || fail "check --ranks 2"
 "$program" inspect "$work/two.yaml" --ranks 1 | grep -q 'ddp on 1 rank' || fail "inspect --ranks 1"
