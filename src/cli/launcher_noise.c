@@ -7,9 +7,12 @@
 #include <string.h>
 
 enum { RULE_DASHES = 20 };
+/* The last row: Open MPI 5 warns of IPv6 addresses on one machine in three writes, and what another rank says
+ * in between may take its text from behind its "[host]". */
 static const char *const prefixes[] = {
-    "[",    "mpirun:",    "prterun:",   "prte:",   "orterun:", "PMIX ERROR",   "***",
-    "PMIx", "PRTE ERROR", "ORTE ERROR", "mpirun ", "prterun ", "Primary job ", "--------"};
+    "[",          "mpirun:",  "prterun:",     "prte:",      "orterun:",
+    "PMIX ERROR", "***",      "PMIx",         "PRTE ERROR", "ORTE ERROR",
+    "mpirun ",    "prterun ", "Primary job ", "--------",   "Unable to find reachable pairing"};
 
 /* Whether the line can still be the launcher's. */
 static bool may_be_noise(const cli_noise_t *n) {

@@ -51,6 +51,10 @@ if grep -q noise "$work/err"; then fail "the launcher's lines beside a rank's er
 launcher 'mpirun (Open MPI) 5.0.7' 'printf "[x:1] noise\\n\\000lockstep: error: rank 1: bad\\n" >&2; exit 4'
 expect 4 '^lockstep: error: rank 1: bad$' train "$work/c.yaml"
 
+# two ranks say at once that IPv6 does not connect them: the words of one stand behind the origins of both
+launcher 'mpirun (Open MPI) 5.0.7' 'pairing="Unable to find reachable pairing between local and remote interfaces"; printf "%s\n" "[x][[1,1],1][btl_tcp_proc.c:266:graph] [x][[1,1],0][btl_tcp_proc.c:266:graph] $pairing" "$pairing" >&2; exit 0'
+"$program" train "$work/c.yaml" 2>"$work/err"
+[ ! -s "$work/err" ] || fail "Open MPI about interfaces: $(cat "$work/err")"
 # what a launcher adds to every failure is not its cause
 launcher 'mpirun (Open MPI) 4.1.4' 'printf -- "%s\nNo slots are left.\n%s\n[x:1] 1 more process has sent help message help-a.txt / b\n[x:1] Set MCA parameter \"orte_base_help_aggregate\" to 0 to see all help / error messages\n%s\nPrimary job  terminated normally, but 1 process returned\na non-zero exit code. Per user-direction, the job has been aborted.\n%s\n%s\nmpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be terminated. The first process to do so was:\n\n  Process name: [[1,1],1]\n  Exit code:    1\n%s\n" ------------------------- ------------------------- ------------------------- ------------------------- ------------------------- ------------------------- >&2; exit 1'
 expect 7 'it says: No slots are left\.' train "$work/c.yaml"
