@@ -15,6 +15,7 @@ static const size_t chunk_max = (size_t)1 << 30; /* zlib counts in 32 bits */
 typedef struct {
   ls_ctx_t *ctx;
   const char *name, *kind, *limit_name; /* for messages */
+  bool members;                         /* several may follow each other, of any size up to the limit */
   const unsigned char *in;
   size_t in_size, limit;
   char *out;
@@ -88,17 +89,36 @@ static ls_status_t unpack_member(gunzip_t *g) {
   }
 }
 
-static ls_status_t unpack(gunzip_t *g) {
-  for (;;) {
-    ls_status_t status = unpack_member(g);
-    if (status != LS_OK) return status;
-    size_t at = offset(g);
-    if (at == g->in_size) return LS_OK;
-    if (!ls_gunzip_is(g->in + at, g->in_size - at))
-      return ls_fail(g->ctx, LS_ERR_DATA, "%s: offset %zu: %zu bytes follow the gzip data", g->name, at,
-                     g->in_size - at);
-    inflateReset(&g->z);
+/* gzip: members follow each other to the end of the input. deflate: one, of exactly the size that is known.
+ */
+static ls_status_t check_end(gunzip_t *g, bool *again) {
+  size_t at = offset(g), left = g->in_size - at;
+  *again = g->members && left > 0 && ls_gunzip_is(g->in + at, left);
+  if (!g->members && g->used != g->limit)
+    return ls_fail(g->ctx, LS_ERR_DATA, "%s: offset %zu: unpacks to %zu bytes, not the %zu of the directory",
+                   g->name, at, g->used, g->limit);
+  if (left == 0 || *again) return LS_OK;
+  return ls_fail(g->ctx, LS_ERR_DATA, "%s: offset %zu: %zu bytes follow the %s data", g->name, at, left,
+                 g->kind);
+}
+
+static ls_status_t unpack(gunzip_t *g, size_t begin, int window, char **out, size_t *out_size) {
+  g->z = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free, .opaque = g->ctx, .next_in = g->in + begin};
+  if (inflateInit2(&g->z, window) != Z_OK) return LS_ERR_MEMORY; /* reported by zlib_alloc */
+  ls_status_t status = LS_OK;
+  for (bool again = true; again && status == LS_OK; inflateReset(&g->z)) {
+    status = unpack_member(g);
+    if (status == LS_OK) status = check_end(g, &again);
   }
+  inflateEnd(&g->z);
+  if (status != LS_OK) {
+    ls_free(g->out);
+    return status;
+  }
+  g->out[g->used] = '\0';
+  *out = g->out;
+  *out_size = g->used;
+  return LS_OK;
 }
 
 ls_status_t ls_gunzip(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, size_t limit_bytes,
@@ -107,34 +127,11 @@ ls_status_t ls_gunzip(ls_ctx_t *ctx, const char *name, const void *bytes, size_t
                 .name = name,
                 .kind = "gzip",
                 .limit_name = "the limit of",
+                .members = true,
                 .in = bytes,
                 .in_size = size,
                 .limit = limit_bytes};
-  g.z = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free, .opaque = ctx, .next_in = bytes};
-  if (inflateInit2(&g.z, GZIP_WINDOW) != Z_OK) return LS_ERR_MEMORY; /* reported by zlib_alloc */
-  ls_status_t status = unpack(&g);
-  inflateEnd(&g.z);
-  if (status != LS_OK) goto free_out;
-  g.out[g.used] = '\0';
-  *out = g.out;
-  *out_size = g.used;
-  return LS_OK;
-
-free_out:
-  ls_free(g.out);
-  return status;
-}
-
-static ls_status_t unpack_exactly(gunzip_t *g) {
-  ls_status_t status = unpack_member(g);
-  if (status != LS_OK) return status;
-  if (g->used != g->limit)
-    return ls_fail(g->ctx, LS_ERR_DATA, "%s: offset %zu: unpacks to %zu bytes, not the %zu of the directory",
-                   g->name, offset(g), g->used, g->limit);
-  if (offset(g) < g->in_size)
-    return ls_fail(g->ctx, LS_ERR_DATA, "%s: offset %zu: %zu bytes follow the %s data", g->name, offset(g),
-                   g->in_size - offset(g), g->kind);
-  return LS_OK;
+  return unpack(&g, 0, GZIP_WINDOW, out, out_size);
 }
 
 ls_status_t ls_inflate(ls_ctx_t *ctx, const char *name, const void *bytes, size_t begin, size_t end,
@@ -146,17 +143,5 @@ ls_status_t ls_inflate(ls_ctx_t *ctx, const char *name, const void *bytes, size_
                 .in = bytes,
                 .in_size = end,
                 .limit = out_size};
-  g.z = (z_stream){
-      .zalloc = zlib_alloc, .zfree = zlib_free, .opaque = ctx, .next_in = (const Bytef *)bytes + begin};
-  if (inflateInit2(&g.z, RAW_WINDOW) != Z_OK) return LS_ERR_MEMORY; /* reported by zlib_alloc */
-  ls_status_t status = unpack_exactly(&g);
-  inflateEnd(&g.z);
-  if (status != LS_OK) goto free_out;
-  g.out[g.used] = '\0';
-  *out = g.out;
-  return LS_OK;
-
-free_out:
-  ls_free(g.out);
-  return status;
+  return unpack(&g, begin, RAW_WINDOW, out, &out_size);
 }
