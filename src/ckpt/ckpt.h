@@ -25,6 +25,9 @@ typedef struct {
   const json_t *meta; /* stored as manifest "meta"; borrowed */
   /* Whether metrics compare that were saved with these meta data; NULL: all do. */
   bool (*comparable)(const json_t *a, const json_t *b);
+  /* On the directory, borrowed: nothing is put in place or removed there once it does not hold any more.
+   * NULL: whoever saves answers for the directory. */
+  const struct ls_ckpt_lock *lock;
 } ls_ckpt_save_t;
 
 /* Link in the directory to the checkpoint with the lowest metric. */
@@ -33,8 +36,8 @@ typedef struct {
 /* Retention: the newest `keep` (>= 1) and the best by metric, of those that compare with this one, stay;
  * others are removed after the new one is safe. Stale temporary directories are removed. *path (ls_free) is
  * the new directory. On failure nothing is left behind and older checkpoints are untouched. Errors:
- * LS_ERR_IO, LS_ERR_NO_SPACE, LS_ERR_NONFINITE (a number is not finite; the tensor is named). Local (call on
- * one rank). */
+ * LS_ERR_BUSY (the lock is lost), LS_ERR_IO, LS_ERR_NO_SPACE, LS_ERR_NONFINITE (a number is not finite; the
+ * tensor is named). Local (call on one rank). */
 ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, int keep, char **path);
 
 /* One run, one directory: keeps every other run out of `dir` until it is given back or its process ends. The
@@ -51,8 +54,9 @@ ls_status_t ls_ckpt_dir_check(ls_ctx_t *ctx, const ls_place_t *place, const char
 void ls_ckpt_lock_look(ls_ctx_t *ctx, const char *dir);
 ls_status_t ls_ckpt_lock(ls_ctx_t *ctx, const char *dir, ls_ckpt_lock_t **lock);
 bool ls_ckpt_lock_made_dir(const ls_ckpt_lock_t *lock); /* it was not there before */
-/* Whether `dir` is still the directory that was locked, to be asked before each save: LS_ERR_BUSY when it was
- * moved or its lock removed, for another run may be there now. NULL: LS_OK. */
+/* Whether `dir` is still the directory that was locked. LS_ERR_BUSY when it was moved or its lock removed,
+ * for another run may be there now. NULL: true, LS_OK. */
+bool ls_ckpt_lock_holds(const ls_ckpt_lock_t *lock);
 ls_status_t ls_ckpt_lock_check(ls_ctx_t *ctx, const ls_ckpt_lock_t *lock);
 /* Leaves alone what belongs to another run by now. Also removes directories that the lock has made, when they
  * are empty. NULL is allowed. */

@@ -84,10 +84,17 @@ static int lock_patiently(int fd) {
   return result;
 }
 
-/* Opens and locks once. *again: the file was removed by its last holder in between. */
+/* A file that may only be read goes on naming an earlier holder: it gives way to a new one. */
+static bool gave_way(const ls_ckpt_lock_t *lock) {
+  return (fcntl(lock->fd, F_GETFL) & O_ACCMODE) == O_RDONLY && unlink(lock->path) == 0;
+}
+
+/* Opens and locks once. *again: the file was removed, by its last holder in between or here. */
 static ls_status_t try_lock(ls_ctx_t *ctx, ls_ckpt_lock_t *lock, bool *again) {
   *again = false;
   lock->fd = open_lock(lock->path);
+  if (lock->fd < 0 && errno == ELOOP)
+    return ls_fail(ctx, LS_ERR_IO, "%s: is a symbolic link, which a lock must not be: remove it", lock->path);
   if (lock->fd < 0) return ls_fail_errno(ctx, "%s: cannot be opened", lock->path);
   if (lock_patiently(lock->fd) != 0) {
     if (errno == EWOULDBLOCK) return refuse(ctx, lock);
@@ -96,7 +103,7 @@ static ls_status_t try_lock(ls_ctx_t *ctx, ls_ckpt_lock_t *lock, bool *again) {
            lock->dir, strerror(errno));
     return LS_OK;
   }
-  *again = !is_named(lock);
+  *again = !is_named(lock) || gave_way(lock);
   if (!*again) write_holder(lock->fd);
   return LS_OK;
 }
@@ -142,8 +149,12 @@ bool ls_ckpt_lock_made_dir(const ls_ckpt_lock_t *lock) {
   return lock->existing_bytes < strlen(lock->dir);
 }
 
+bool ls_ckpt_lock_holds(const ls_ckpt_lock_t *lock) {
+  return !lock || is_named(lock);
+}
+
 ls_status_t ls_ckpt_lock_check(ls_ctx_t *ctx, const ls_ckpt_lock_t *lock) {
-  if (!lock || is_named(lock)) return LS_OK;
+  if (ls_ckpt_lock_holds(lock)) return LS_OK;
   return ls_fail(ctx, LS_ERR_BUSY,
                  "%s: the directory was moved or its lock was removed; nothing was saved there", lock->dir);
 }

@@ -102,6 +102,14 @@ static void link_best(ls_ctx_t *ctx, const char *dir, int64_t step) {
   ls_free(temp);
 }
 
+/* No checkpoint that compares with the newest has a metric: the link would name one of other data. */
+static void unlink_best(ls_ctx_t *ctx, const char *dir) {
+  char *path = ls_path_join(NULL, dir, LS_BEST_NAME), unread;
+  if (path && readlink(path, &unread, 1) > 0 && unlink(path) != 0)
+    ls_log(ctx, LS_LOG_WARN, "%s: the link cannot be removed: %s", path, strerror(errno));
+  ls_free(path);
+}
+
 static void remove_step(ls_ctx_t *ctx, const char *dir, int64_t step) {
   char name[LS_STEP_NAME_BYTES], temp_name[LS_TEMP_NAME_BYTES];
   ls_ckpt_step_name(step, name);
@@ -132,9 +140,12 @@ void ls_ckpt_retain(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, 
   for (int i = 0; i < count; i++)
     c[i] = look_at(dir, steps[i], save);
   int best = choose(c, count, save->step, keep);
-  if (best >= 0) link_best(ctx, dir, c[best].step);
+  if (best >= 0 && ls_ckpt_lock_holds(save->lock))
+    link_best(ctx, dir, c[best].step);
+  else if (ls_ckpt_lock_holds(save->lock))
+    unlink_best(ctx, dir);
   for (int i = count - 1; i >= 0; i--) /* oldest first: a kill in between leaves the newest */
-    if (!c[i].keep) remove_step(ctx, dir, c[i].step);
+    if (!c[i].keep && ls_ckpt_lock_holds(save->lock)) remove_step(ctx, dir, c[i].step);
 free_steps:
   ls_free(c);
   ls_free(steps);

@@ -110,11 +110,12 @@ static ls_status_t save_durably(ls_ctx_t *ctx, const char *dir, const names_t *n
   ls_status_t status = ls_ckpt_fill(ctx, n->temp, save, &lock_fd);
   if (status) return status;
   placed_t placed;
-  status = place(ctx, n, &placed);
+  status = ls_ckpt_lock_check(ctx, save->lock);
+  if (!status) status = place(ctx, n, &placed);
   if (status) goto remove_temp;
   status = ls_dir_sync(ctx, dir);
   if (status) {
-    unplace(n, placed);
+    if (ls_ckpt_lock_holds(save->lock)) unplace(n, placed);
     goto remove_temp;
   }
   if (placed == PLACED_EXCHANGED) ls_dir_remove(NULL, n->temp);
@@ -132,6 +133,8 @@ ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *s
   if (!status) status = check_finite(ctx, dir, save->step, save->params, save->param_count);
   if (!status) status = check_finite(ctx, dir, save->step, save->optim, save->optim_count);
   if (status) return status;
+  status = ls_ckpt_lock_check(ctx, save->lock);
+  if (status) return status;
   names_t n;
   status = names_make(ctx, dir, save->step, &n);
   if (status) return status;
@@ -140,6 +143,9 @@ ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *s
   if (status) goto free_names;
   ls_ckpt_sweep(dir);
   status = save_durably(ctx, dir, &n, save);
+  if (status && status != LS_ERR_BUSY && !ls_ckpt_lock_holds(save->lock))
+    ls_log(ctx, LS_LOG_WARN, "%s: the directory was moved, or its lock was removed, during the save", dir);
+  if (!status) status = ls_ckpt_lock_check(ctx, save->lock);
   if (status) goto remove_dirs;
   ls_ckpt_retain(ctx, dir, save, keep);
   *path = n.path;

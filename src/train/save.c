@@ -143,8 +143,7 @@ static ls_status_t save_rank0(ls_trainer_t *t) {
   float *param, *optim;
   ls_views_t views;
   char *path = NULL;
-  ls_status_t status = ls_ckpt_lock_check(t->ctx, t->lock);
-  if (status == LS_OK) status = ls_trainer_pull(t, &param, &optim);
+  ls_status_t status = ls_trainer_pull(t, &param, &optim);
   if (status == LS_OK) status = make_views(t, param, optim, &views);
   if (status != LS_OK) return status;
   json_t *meta = meta_json(t);
@@ -155,7 +154,8 @@ static ls_status_t save_rank0(ls_trainer_t *t) {
                          .optim = views.optim,
                          .optim_count = views.optim_count,
                          .meta = meta,
-                         .comparable = losses_compare};
+                         .comparable = losses_compare,
+                         .lock = t->lock};
   status = ls_ckpt_save(t->ctx, t->config->checkpoint.dir, &save, (int)t->config->checkpoint.keep, &path);
   if (status == LS_OK)
     snprintf(t->checkpoint, sizeof t->checkpoint, "%s", path);
@@ -177,7 +177,7 @@ ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
   const char *name = ls_ckpt_path(ckpt);
   const json_t *meta = ls_ckpt_meta(ckpt);
   ls_status_t status = ls_train_meta_check(t->ctx, name, meta);
-  if (status == LS_OK) status = ls_train_compare(t->ctx, name, t->config, meta, t->use, t->other_data);
+  if (status == LS_OK) status = ls_train_compare(t->ctx, name, t->config, meta, t->use, t->other_data, false);
   if (status == LS_OK) status = make_views(t, NULL, NULL, &views);
   if (status != LS_OK) return status;
   status = ls_ckpt_check(t->ctx, ckpt, views.params, views.param_count, views.optim, views.optim_count);

@@ -14,6 +14,9 @@
 static struct {
   int count, fail_at, fail_errno, kill_at;
   bool refuse_exchange, dribble, interrupted;
+  int act_at;
+  void (*act)(void *arg);
+  void *act_arg;
   sys_call_t log[SYS_LOG_MAX];
 } sys;
 
@@ -26,6 +29,11 @@ void sys_fail_at(int n, int error) {
 }
 void sys_kill_at(int n) {
   sys.kill_at = sys.count + n;
+}
+void sys_act_at(int n, void (*act)(void *arg), void *arg) {
+  sys.act_at = sys.count + n;
+  sys.act = act;
+  sys.act_arg = arg;
 }
 void sys_refuse_exchange(bool refuse) {
   sys.refuse_exchange = refuse;
@@ -51,6 +59,7 @@ static bool enter(sys_kind_t kind, const char *path, const char *to, bool *dies)
     snprintf(sys.log[n].path, sizeof sys.log[n].path, "%s", path);
     snprintf(sys.log[n].to, sizeof sys.log[n].to, "%s", to);
   }
+  if (sys.count == sys.act_at) sys.act(sys.act_arg);
   bool dead = sys.count == sys.kill_at;
   if (dead && !dies) raise(SIGKILL);
   if (dies) *dies = dead;

@@ -31,8 +31,9 @@ void sys_reset(void);                  /* forgets the record and every plan */
 void sys_fail_at(int n, int error);    /* the n-th call from now (1 = the next) fails with this errno */
 void sys_kill_at(int n);               /* the process dies right before it; a write is done by half */
 void sys_refuse_exchange(bool refuse); /* as a file system without RENAME_EXCHANGE does */
-void sys_dribble(bool on);             /* writes take at most 7 bytes, every other one is interrupted */
-int sys_count(void);                   /* calls since the reset */
-const sys_call_t *sys_call(int n);     /* n-th of the record, from 0; NULL beyond it */
+void sys_act_at(int n, void (*act)(void *arg), void *arg); /* somebody else does this right before it */
+void sys_dribble(bool on);         /* writes take at most 7 bytes, every other one is interrupted */
+int sys_count(void);               /* calls since the reset */
+const sys_call_t *sys_call(int n); /* n-th of the record, from 0; NULL beyond it */
 
 #endif

@@ -85,6 +85,64 @@ static void survives_the_failure_of_every_call(void **state) {
     }
 }
 
+/* ---- a directory that changes under the save ---- */
+
+static void replace_run(void *arg) {
+  const fixture_t *f = arg;
+  assert_int_equal(rename(joined(f->dir, "run"), joined(f->dir, "moved")), 0);
+  assert_int_equal(rename(joined(f->dir, "other"), joined(f->dir, "run")), 0);
+}
+
+/* Before call n of saving step 2, the run's directory is moved and another run's takes its name. */
+static bool one_replacement(fixture_t *f, int n) {
+  state_t s;
+  state_create(&s, 3);
+  state_fill(&s, 2);
+  sys_reset();
+  assert_int_equal(ls_dir_remove(f->ctx, f->dir), LS_OK);
+  assert_int_equal(save_state(f->ctx, joined(f->dir, "run"), &s, 1, NAN, 1), LS_OK);
+  for (int64_t step = 3; step <= 4; step++)
+    assert_int_equal(save_state(f->ctx, joined(f->dir, "other"), &s, step, NAN, 2), LS_OK);
+  ls_ckpt_lock_t *lock;
+  char run[512], *path = NULL;
+  snprintf(run, sizeof run, "%s", joined(f->dir, "run"));
+  assert_int_equal(ls_ckpt_lock(f->ctx, run, &lock), LS_OK);
+  fixture_forget(f);
+  ls_ckpt_save_t save = {.step = 2,
+                         .metric = NAN,
+                         .params = s.param,
+                         .param_count = PARAM_COUNT,
+                         .optim = s.optim,
+                         .optim_count = OPTIM_COUNT,
+                         .lock = lock};
+  sys_reset();
+  sys_act_at(n, replace_run, f);
+  ls_status_t status = ls_ckpt_save(f->ctx, run, &save, 1, &path);
+  bool hit = sys_count() >= n;
+  sys_reset();
+  ls_free(path);
+  if (hit) {
+    assert_int_equal(ls_ctx_error_count(f->ctx), status ? 1 : 0);
+    if (status) assert_contains(f->log, "the directory was moved");
+    if (strcmp(listing(run), S(3) " " S(4)) != 0) fail_msg("call %d: the other run has %s", n, listing(run));
+    ls_ckpt_t *ckpt;
+    assert_int_equal(ls_ckpt_open_newest(f->ctx, joined(f->dir, "moved"), &ckpt), LS_OK);
+    assert_true(ls_ckpt_step(ckpt) <= 2);
+    ls_ckpt_close(ckpt);
+  }
+  ls_ckpt_unlock(lock);
+  state_destroy(&s);
+  return hit;
+}
+
+static void a_directory_replaced_during_the_save_loses_nothing(void **state) {
+  fixture_t *f = *state;
+  int n = 1;
+  while (n < 1000 && one_replacement(f, n))
+    n++;
+  assert_true(n > 20 && n < 1000);
+}
+
 /* Dies before call n of saving step 2; returns whether it got that far. */
 static bool one_death(fixture_t *f, const scene_t *scene, int n) {
   prepare(f, scene);
@@ -216,9 +274,12 @@ static void writes_the_same_files_piece_by_piece(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
   const struct CMUnitTest tests[] = {
-      TEST(survives_the_failure_of_every_call),           TEST(survives_death_before_every_call),
-      TEST(syncs_everything_before_and_after_the_rename), TEST(makes_new_parents_durable),
+      TEST(survives_the_failure_of_every_call),
+      TEST(survives_death_before_every_call),
+      TEST(syncs_everything_before_and_after_the_rename),
+      TEST(makes_new_parents_durable),
       TEST(writes_the_same_files_piece_by_piece),
+      TEST(a_directory_replaced_during_the_save_loses_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

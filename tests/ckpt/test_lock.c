@@ -77,6 +77,7 @@ static void a_link_in_its_place_is_not_followed(void **state) {
   put_file(joined(f->dir, "mine"), "precious", 8);
   assert_int_equal(symlink("mine", joined(f->dir, ".lock")), 0);
   assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &lock), LS_ERR_IO);
+  assert_contains(f->log, "/.lock: is a symbolic link");
   size_t size;
   char *text = get_file(joined(f->dir, "mine"), &size);
   assert_string_equal(text, "precious");
@@ -124,9 +125,9 @@ static void a_moved_directory_or_removed_lock_is_noticed_and_the_next_run_kept(v
   ls_ckpt_unlock(first);
 }
 
-static void a_lock_that_may_only_be_read_does_not_block(void **state) {
+static void a_lock_that_may_only_be_read_neither_blocks_nor_names_an_earlier_holder(void **state) {
   fixture_t *f = *state;
-  ls_ckpt_lock_t *lock;
+  ls_ckpt_lock_t *lock, *second;
   int n = 0;
   put_file(joined(f->dir, ".lock"), "process 1 on elsewhere", 22);
   sys_reset();
@@ -140,7 +141,11 @@ static void a_lock_that_may_only_be_read_does_not_block(void **state) {
   assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &lock), LS_OK);
   assert_true(sys_call(n)->failed);
   sys_reset();
+  assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &second), LS_ERR_BUSY);
+  assert_null(strstr(f->log, "elsewhere"));
+  assert_contains(f->log, ", started 2");
   ls_ckpt_unlock(lock);
+  assert_string_equal(listing(f->dir), "");
 }
 
 static void a_lock_that_is_only_looked_at_does_not_refuse_a_run(void **state) {
@@ -172,8 +177,8 @@ int main(void) {
                                       fixture_teardown),
       cmocka_unit_test_setup_teardown(a_moved_directory_or_removed_lock_is_noticed_and_the_next_run_kept,
                                       fixture_setup, fixture_teardown),
-      cmocka_unit_test_setup_teardown(a_lock_that_may_only_be_read_does_not_block, fixture_setup,
-                                      fixture_teardown),
+      cmocka_unit_test_setup_teardown(a_lock_that_may_only_be_read_neither_blocks_nor_names_an_earlier_holder,
+                                      fixture_setup, fixture_teardown),
       cmocka_unit_test_setup_teardown(a_lock_that_is_only_looked_at_does_not_refuse_a_run, fixture_setup,
                                       fixture_teardown),
   };

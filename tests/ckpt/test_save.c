@@ -91,6 +91,25 @@ static void keeps_the_newest_and_the_best(void **state) {
   assert_string_equal(f->log, "");
 }
 
+static bool never_comparable(const json_t *a, const json_t *b) {
+  return a == b;
+}
+
+static void no_best_leaves_no_link(void **state) {
+  fixture_t *f = *state;
+  save_good(f, 1, 0.5, 1);
+  ls_ckpt_save_t other = {.step = 2, .metric = NAN, .comparable = never_comparable};
+  char *path = NULL;
+  assert_int_equal(ls_ckpt_save(f->ctx, f->dir, &other, 1, &path), LS_OK);
+  ls_free(path);
+  assert_string_equal(listing(f->dir), S(2));
+  put_file(joined(f->dir, "best"), "mine", 4); /* no link: somebody's file */
+  assert_int_equal(ls_ckpt_save(f->ctx, f->dir, &other, 1, &path), LS_OK);
+  ls_free(path);
+  assert_string_equal(listing(f->dir), "best " S(2));
+  assert_string_equal(f->log, "");
+}
+
 static void never_removes_what_it_just_saved(void **state) {
   fixture_t *f = *state;
   save_good(f, 8, 0.1, 1);
@@ -294,6 +313,7 @@ int main(void) {
       TEST(returns_the_path_and_creates_parents),
       TEST(refuses_arguments_out_of_range),
       TEST(keeps_the_newest_and_the_best),
+      TEST(no_best_leaves_no_link),
       TEST(never_removes_what_it_just_saved),
       TEST(does_not_count_broken_ones),
       TEST(replaces_a_checkpoint_of_the_same_step),
