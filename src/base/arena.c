@@ -65,6 +65,13 @@ char *ls_arena_strdup(ls_arena_t *arena, const char *text) {
   return ls_arena_strndup(arena, text, strlen(text));
 }
 
+char *ls_arena_shown(ls_arena_t *arena, const char *text) {
+  size_t size = strlen(text) * (LS_PLAIN_BYTES - 1) + 1;
+  char *shown = ls_arena_alloc(arena, size);
+  if (shown) ls_text_shown(text, SIZE_MAX, shown, size);
+  return shown;
+}
+
 char *ls_arena_printf(ls_arena_t *arena, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);

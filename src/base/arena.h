@@ -21,6 +21,7 @@ void *ls_arena_alloc(ls_arena_t *arena, size_t size_bytes);
 void *ls_arena_array(ls_arena_t *arena, size_t count, size_t size_bytes);
 char *ls_arena_strdup(ls_arena_t *arena, const char *text);
 char *ls_arena_strndup(ls_arena_t *arena, const char *text, size_t len);
+char *ls_arena_shown(ls_arena_t *arena, const char *text); /* ls_text_shown, uncut */
 char *ls_arena_printf(ls_arena_t *arena, const char *fmt, ...) LS_PRINTF(2, 3);
 
 #endif

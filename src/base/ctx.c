@@ -157,6 +157,28 @@ size_t ls_text_plain(const char *text, char plain[LS_PLAIN_BYTES]) {
   return size ? size : 1;
 }
 
+const char *ls_text_shown(const char *text, size_t len, char *shown, size_t size_bytes) {
+  static const char cut[] = "...";
+  size_t used = 0, fits = 0; /* fits: the last place behind which the dots have room */
+  for (size_t at = 0; at < len && text[at];) {
+    char piece[LS_PLAIN_BYTES];
+    size_t took = ls_text_plain(text + at, piece);
+    if (*piece == '\n') snprintf(piece, sizeof piece, "\\n");
+    if (*piece == '\t') snprintf(piece, sizeof piece, "\\t");
+    size_t size = strlen(piece);
+    if (used + sizeof cut <= size_bytes) fits = used;
+    if (used + size >= size_bytes) {
+      strcpy(shown + fits, cut);
+      return shown;
+    }
+    memcpy(shown + used, piece, size);
+    used += size;
+    at += took;
+  }
+  shown[used] = '\0';
+  return shown;
+}
+
 /* Messages quote files and arguments. */
 static void make_plain(char message[MESSAGE_MAX]) {
   char plain[MESSAGE_MAX], piece[LS_PLAIN_BYTES];

@@ -31,6 +31,12 @@ ls_status_t ls_fail_at(ls_ctx_t *ctx, ls_status_t status, const ls_place_t *plac
  * ENOENT gives LS_ERR_NOT_FOUND, everything else LS_ERR_IO. */
 ls_status_t ls_fail_errno(ls_ctx_t *ctx, const char *fmt, ...) LS_PRINTF(2, 3);
 
+/* A name or text from a file, in one line: line ends, tabs, control characters and bytes that are no UTF-8 as
+ * escapes, "..." where the rest has no room. Reads at most `len` bytes of `text`, up to its NUL. Returns
+ * `shown`. */
+enum { LS_SHOWN_BYTES = 208 };
+const char *ls_text_shown(const char *text, size_t len, char *shown, size_t size_bytes);
+
 /* The first character of `text` (not "") as a terminal can show it: the UTF-8 character itself, tab and line
  * end too; a control character, or a byte that is none, as an escape such as "\\x1b". Returns the bytes that
  * it took of `text`. */

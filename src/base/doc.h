@@ -52,9 +52,11 @@ ls_doc_node_t *ls_doc_at(const ls_doc_node_t *list, int index);
  * puts there later starts at the current folder. NULL node: nothing. */
 ls_status_t ls_doc_start_paths(ls_doc_t *doc, ls_doc_node_t *node, const char *dir);
 
+#define LS_DOC_SET_FILE "--set"
 /* Applies "a.b.0.c=value" (value is YAML, e.g. 3, [1, 2], {name: adam}); maps on the way are created, list
- * indices must exist. The place of the new node is file "--set", line 1, with the assignment
- * as its source. */
-ls_status_t ls_doc_set(ls_ctx_t *ctx, ls_doc_t *doc, const char *assignment);
+ * indices must exist. literal: a value that is neither quoted nor null is a text as it stands, as `,` and `|`
+ * are not in YAML. The place of the new node is file LS_DOC_SET_FILE, line 1, with the assignment as its
+ * source. */
+ls_status_t ls_doc_set(ls_ctx_t *ctx, ls_doc_t *doc, const char *assignment, bool literal);
 
 #endif

@@ -115,7 +115,7 @@ static void refuse_properties(parse_t *p, const yaml_mark_t *mark, const void *a
   if (tag) refuse(p, mark, "tags (!name) are not supported: the option's type is known");
 }
 
-static bool is_null_text(const char *text) {
+bool ls_doc_is_null(const char *text) {
   static const char *const nulls[] = {"", "~", "null", "Null", "NULL"};
   for (int i = 0; i < LS_COUNT(nulls); i++)
     if (strcmp(text, nulls[i]) == 0) return true;
@@ -130,7 +130,7 @@ static ls_status_t fill_scalar(parse_t *p, const yaml_event_t *event, ls_doc_nod
   node->text = ls_arena_strndup(p->arena, value, len);
   if (!node->text) return LS_ERR_MEMORY;
   node->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
-  node->kind = !node->quoted && is_null_text(node->text) ? LS_DOC_NULL : LS_DOC_SCALAR;
+  node->kind = !node->quoted && ls_doc_is_null(node->text) ? LS_DOC_NULL : LS_DOC_SCALAR;
   return LS_OK;
 }
 

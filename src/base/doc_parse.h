@@ -16,6 +16,9 @@ typedef struct {
 ls_status_t ls_doc_parse_value(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_source_t *source, size_t begin,
                                int depth, ls_doc_node_t **node);
 
+/* Whether a plain text stands for nothing: "", ~, null. */
+bool ls_doc_is_null(const char *text);
+
 /* The place of byte `offset` of the source: line and column from 1, and the line's text. */
 ls_place_t ls_doc_place(const ls_doc_source_t *source, size_t offset);
 

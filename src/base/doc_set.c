@@ -105,11 +105,24 @@ static ls_status_t assign(ls_ctx_t *ctx, ls_doc_t *doc, const path_t *path, ls_d
   return LS_OK;
 }
 
-ls_status_t ls_doc_set(ls_ctx_t *ctx, ls_doc_t *doc, const char *assignment) {
+/* A text, whatever it means in YAML. */
+static ls_status_t take_literal(ls_arena_t *arena, const ls_doc_source_t *source, size_t begin,
+                                ls_doc_node_t **out) {
+  ls_doc_node_t *node = ls_arena_alloc(arena, sizeof *node);
+  if (!node) return LS_ERR_MEMORY;
+  *node = (ls_doc_node_t){.kind = LS_DOC_SCALAR,
+                          .place = ls_doc_place(source, begin),
+                          .quoted = true,
+                          .text = source->text + begin};
+  *out = node;
+  return LS_OK;
+}
+
+ls_status_t ls_doc_set(ls_ctx_t *ctx, ls_doc_t *doc, const char *assignment, bool literal) {
   size_t len = strlen(assignment);
   if (len > LS_DOC_BYTES_MAX)
     return ls_fail(ctx, LS_ERR_CONFIG, "--set: %zu bytes, more than the limit of %d", len, LS_DOC_BYTES_MAX);
-  const ls_doc_source_t source = {"--set", ls_arena_strndup(&doc->arena, assignment, len), len};
+  const ls_doc_source_t source = {LS_DOC_SET_FILE, ls_arena_strndup(&doc->arena, assignment, len), len};
   if (!source.text) return LS_ERR_MEMORY;
   const char *equals = memchr(source.text, '=', len);
   if (!equals) {
@@ -120,8 +133,12 @@ ls_status_t ls_doc_set(ls_ctx_t *ctx, ls_doc_t *doc, const char *assignment) {
   ls_status_t status = cut_path(ctx, &doc->arena, &source, (size_t)(equals - source.text), &path);
   if (status != LS_OK) return status;
   ls_doc_node_t *value;
-  status = ls_doc_parse_value(ctx, &doc->arena, &source, (size_t)(equals - source.text) + 1, path.count + 1,
-                              &value);
+  size_t begin = (size_t)(equals - source.text) + 1;
+  const char *text = equals + 1;
+  /* what is not UTF-8 is left for YAML to refuse */
+  literal = literal && *text != '"' && *text != '\'' && !ls_doc_is_null(text) && ls_text_utf8(text);
+  status = literal ? take_literal(&doc->arena, &source, begin, &value)
+                   : ls_doc_parse_value(ctx, &doc->arena, &source, begin, path.count + 1, &value);
   if (status != LS_OK) return status;
   return assign(ctx, doc, &path, value);
 }

@@ -34,21 +34,25 @@ json_t *ls_json_text(const char *text) {
   return json_stringn(plain, len);
 }
 
-/* The number with as few digits as read back equal, written over itself; returns its new length. */
-static size_t shorten(char *number, size_t len) {
-  enum { DIGITS_MAX = 17 };
-  char text[40];
-  snprintf(text, sizeof text, "%.*s", (int)len, number);
-  double value = strtod(text, NULL);
-  int size = 0;
-  for (int digits = 1; digits <= DIGITS_MAX; digits++) {
-    size = snprintf(text, sizeof text, "%.*g", digits, value);
+const char *ls_json_real(double value, char text[LS_JSON_REAL_BYTES]) {
+  enum { DIGITS_MIN = 6, DIGITS_MAX = 17 };
+  for (int digits = DIGITS_MIN; digits <= DIGITS_MAX; digits++) {
+    snprintf(text, LS_JSON_REAL_BYTES, "%.*g", digits, value);
     if (strtod(text, NULL) == value) break;
   }
-  if (!strpbrk(text, ".e")) size += snprintf(text + size, sizeof text - (size_t)size, ".0");
-  if (size <= 0 || (size_t)size >= len) return len;
-  memcpy(number, text, (size_t)size);
-  return (size_t)size;
+  return text;
+}
+
+/* Shortens the number, written over itself, where that can be; returns its new length. */
+static size_t shorten(char *number, size_t len) {
+  char text[LS_JSON_REAL_BYTES + 8];
+  snprintf(text, sizeof text, "%.*s", (int)len, number);
+  ls_json_real(strtod(text, NULL), text);
+  if (!strpbrk(text, ".e")) strcat(text, ".0");
+  size_t size = strlen(text);
+  if (size >= len) return len;
+  memcpy(number, text, size);
+  return size;
 }
 
 char *ls_json_dump(const json_t *json, size_t flags) {

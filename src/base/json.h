@@ -16,6 +16,11 @@ ls_status_t ls_json_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, ls
  * memory is short. */
 json_t *ls_json_text(const char *text);
 
+/* A number with as few digits as read back equal, at least six where they differ from zeros: 0.1, 100000,
+ * 1e+06. Returns `text`. */
+enum { LS_JSON_REAL_BYTES = 32 };
+const char *ls_json_real(double value, char text[LS_JSON_REAL_BYTES]);
+
 /* The text of a document (json_dumps flags) in which every number has as few digits as read back equal: 0.1,
  * not 0.10000000000000001. Released with free; NULL when memory is short. */
 char *ls_json_dump(const json_t *json, size_t flags);

@@ -35,7 +35,7 @@ typedef struct {
 } ls_ints_t;
 typedef struct {
   int count;
-  const char *v[LS_OPT_LIST_MAX];
+  const char *const *v; /* in the arena */
 } ls_strings_t;
 
 typedef struct {

@@ -176,34 +176,31 @@ static ls_status_t parse_enum(const ls_option_source_t *s, const ls_option_t *ro
   return fail_choice(s, row, node);
 }
 
-/* One element of a list option; a single value stands for a list of one. */
-static ls_status_t parse_element(const ls_option_source_t *s, const ls_option_t *row,
-                                 const ls_doc_node_t *node, int index, void *field) {
-  if (row->type == LS_OPT_INTS) return parse_int(s, row, node, &((ls_ints_t *)field)->v[index]);
-  return parse_string(s, row, node, &((ls_strings_t *)field)->v[index]);
-}
-
+/* A single value stands for a list of one. */
 static ls_status_t parse_list(const ls_option_source_t *s, const ls_option_t *row, const ls_doc_node_t *node,
                               void *field) {
-  int *count = row->type == LS_OPT_INTS ? &((ls_ints_t *)field)->count : &((ls_strings_t *)field)->count;
-  ls_status_t status = LS_OK;
-  *count = 0;
-  if (node->kind == LS_DOC_SCALAR) {
-    status = parse_element(s, row, node, 0, field);
-    if (status == LS_OK) *count = 1;
-    return status;
-  }
-  if (node->kind != LS_DOC_LIST) return fail_kind(s, row, node, "a list");
-  if (node->count > LS_OPT_LIST_MAX || (node->count == 0 && !row->optional))
+  bool one = node->kind == LS_DOC_SCALAR;
+  if (!one && node->kind != LS_DOC_LIST) return fail_kind(s, row, node, "a list");
+  ls_ints_t *ints = row->type == LS_OPT_INTS ? field : NULL;
+  int count = one ? 1 : node->count, least = row->optional ? 0 : 1,
+      most = ints ? LS_OPT_LIST_MAX : LS_DOC_NODES_MAX, index = 0;
+  if (count < least || count > most)
     return ls_fail_at(s->ctx, LS_ERR_CONFIG, &node->place,
                       "%s%s%s: %d entries, between %d and %d are possible", s->section,
-                      *s->section ? "." : "", row->name, node->count, row->optional ? 0 : 1, LS_OPT_LIST_MAX);
-  int index = 0;
-  for (const ls_doc_node_t *child = node->child; child; child = child->next) {
-    ls_status_t one = parse_element(s, row, child, index++, field);
-    if (one != LS_OK) status = one;
+                      *s->section ? "." : "", row->name, count, least, most);
+  const char **texts = ints ? NULL : ls_arena_array(s->arena, (size_t)count + 1, sizeof *texts);
+  if (!ints && !texts) return LS_ERR_MEMORY;
+  ls_status_t status = LS_OK;
+  for (const ls_doc_node_t *child = one ? node : node->child; index < count; child = child->next, index++) {
+    ls_status_t this =
+        ints ? parse_int(s, row, child, &ints->v[index]) : parse_string(s, row, child, &texts[index]);
+    if (this != LS_OK) status = this;
   }
-  if (status == LS_OK) *count = node->count;
+  if (status != LS_OK) count = 0;
+  if (ints)
+    ints->count = count;
+  else
+    *(ls_strings_t *)field = (ls_strings_t){count, texts};
   return status;
 }
 

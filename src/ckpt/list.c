@@ -71,14 +71,6 @@ char *ls_ckpt_step_path(ls_ctx_t *ctx, const char *dir, int64_t step) {
   return ls_path_join(ctx, dir, name);
 }
 
-const char *ls_ckpt_shown(const char *from, char text[LS_SHOWN_BYTES]) {
-  int i = 0;
-  for (; from[i] && i < LS_SHOWN_BYTES - 1; i++)
-    text[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
-  text[i] = '\0';
-  return text;
-}
-
 bool ls_ckpt_json_short_of_memory(const json_error_t *error) {
   enum json_error_code code = json_error_code(error);
   return code == json_error_out_of_memory || code == json_error_unknown;

@@ -124,7 +124,7 @@ static ls_status_t check_keys(const where_t *w, const char *what, json_t *object
     char text[LS_SHOWN_BYTES];
     if (!keys[i])
       return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: %s has the unknown key '%s'", w->name, what,
-                     ls_ckpt_shown(key, text));
+                     ls_text_shown(key, SIZE_MAX, text, sizeof text));
   }
   for (int i = 0; keys[i]; i++)
     if (!json_object_get(object, keys[i]))

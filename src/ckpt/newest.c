@@ -96,10 +96,19 @@ ls_status_t ls_ckpt_open_best(ls_ctx_t *ctx, const char *dir, ls_ckpt_t **ckpt) 
   ssize_t len = readlink(link, target, sizeof target - 1);
   ls_free(link);
   target[len > 0 ? len : 0] = '\0';
-  if (!ls_ckpt_step_parse(target, &step))
-    return ls_fail(ctx, LS_ERR_NOT_FOUND,
-                   "%s: no checkpoint is known to be the best: none was saved right after an evaluation",
-                   dir);
+  if (!ls_ckpt_step_parse(target, &step)) {
+    bool itself = false;
+    ls_status_t looking = holds(ctx, dir, LS_MANIFEST_NAME, &itself);
+    if (looking) return looking;
+    if (itself)
+      return ls_fail(ctx, LS_ERR_ARGUMENT,
+                     "%s: is one checkpoint; the best is chosen among those of a run's directory", dir);
+    return ls_fail(
+        ctx, LS_ERR_NOT_FOUND,
+        "%s: no checkpoint is known to be the best: none was saved right after an evaluation on the "
+        "newest one's data",
+        dir);
+  }
   char *path = ls_ckpt_step_path(ctx, dir, step);
   ls_status_t status = path ? ls_ckpt_open(ctx, path, ckpt) : LS_ERR_MEMORY;
   ls_free(path);

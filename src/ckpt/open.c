@@ -159,7 +159,7 @@ static ls_status_t verify_finite(ls_ctx_t *ctx, const part_t *part) {
       if (!status && ls_ckpt_nonfinite(e->shape.dtype, buffer, size) >= 0)
         status = ls_fail(ctx, LS_ERR_CORRUPT,
                          "%s: '%s' has values that are not finite: whoever saved them had diverged",
-                         part->path, ls_ckpt_shown(e->name, name));
+                         part->path, ls_text_shown(e->name, SIZE_MAX, name, sizeof name));
       done += size;
     }
   }

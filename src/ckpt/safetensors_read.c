@@ -24,8 +24,8 @@ typedef struct {
 
 static ls_status_t bad(const where_t *w, const char *fault) {
   char text[LS_SHOWN_BYTES];
-  return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: tensor '%s' %s", w->file, ls_ckpt_shown(w->tensor, text),
-                 fault);
+  return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: tensor '%s' %s", w->file,
+                 ls_text_shown(w->tensor, SIZE_MAX, text, sizeof text), fault);
 }
 
 static ls_status_t parse_dtype(const where_t *w, const json_t *value, ls_dtype_t *dtype) {
@@ -38,7 +38,8 @@ static ls_status_t parse_dtype(const where_t *w, const json_t *value, ls_dtype_t
   char name[LS_SHOWN_BYTES], text[LS_SHOWN_BYTES];
   return ls_fail(w->ctx, LS_ERR_CORRUPT,
                  "%s: tensor '%s' has the dtype '%s', which is not one of F32, F64, I32, I64, U8", w->file,
-                 ls_ckpt_shown(w->tensor, name), ls_ckpt_shown(json_string_value(value), text));
+                 ls_text_shown(w->tensor, SIZE_MAX, name, sizeof name),
+                 ls_text_shown(json_string_value(value), SIZE_MAX, text, sizeof text));
 }
 
 /* The shape and the bytes that it needs. */
@@ -134,7 +135,7 @@ static ls_status_t load_json(const where_t *w, const char *json, size_t json_byt
     return ls_fail(w->ctx, LS_ERR_MEMORY, "out of memory: header of %s", w->file);
   char text[LS_SHOWN_BYTES];
   return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: the header is not valid JSON at byte %d: %s", w->file,
-                 error.position, ls_ckpt_shown(error.text, text));
+                 error.position, ls_text_shown(error.text, SIZE_MAX, text, sizeof text));
 }
 
 static ls_status_t parse_entries(where_t *w, ls_arena_t *arena, json_t *root, uint64_t data_bytes,

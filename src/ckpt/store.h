@@ -5,7 +5,7 @@
 
 #include "ckpt/ckpt.h"
 
-enum { LS_STEP_NAME_BYTES = 32, LS_TEMP_NAME_BYTES = 64, LS_SHOWN_BYTES = 64 };
+enum { LS_STEP_NAME_BYTES = 32, LS_TEMP_NAME_BYTES = 64 };
 
 /* "step-000000000123"; at least 12 digits. */
 void ls_ckpt_step_name(int64_t step, char name[LS_STEP_NAME_BYTES]);
@@ -38,9 +38,6 @@ void ls_ckpt_retain(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, 
 
 /* Index of the first number that is not finite; -1 = none, also in types that have only finite ones. */
 int64_t ls_ckpt_nonfinite(ls_dtype_t dtype, const void *bytes, size_t size_bytes);
-
-/* Text from a file made safe for a terminal: control and non-ASCII bytes become '?', the rest is cut. */
-const char *ls_ckpt_shown(const char *from, char text[LS_SHOWN_BYTES]);
 
 /* Whether a JSON text was not parsed because memory was short (which jansson mostly leaves unexplained). */
 bool ls_ckpt_json_short_of_memory(const json_error_t *error);

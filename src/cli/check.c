@@ -20,6 +20,20 @@ static void print_result(const cli_args_t *args, const ls_config_t *config, cons
             cli_count(ls_graph_param_count(plan->graph[0])), plan->backend);
 }
 
+/* More ranks than the node has devices: train starts all of them here, a launcher may spread them over nodes.
+ */
+static void look_for_devices(ls_ctx_t *ctx, const ls_config_t *config) {
+  const ls_backend_t *backend;
+  if (ls_backend_find(ctx, config->parallel.backend, &backend) != LS_OK || backend->host_memory) return;
+  int devices = backend->device->count(ctx);
+  if (config->parallel.ranks > devices)
+    ls_log(
+        ctx, LS_LOG_WARN,
+        "%lld ranks need as many %s devices, and this node has %d: train refuses to start them here; start "
+        "fewer ranks, or spread them over nodes with your launcher",
+        (long long)config->parallel.ranks, backend->name, devices);
+}
+
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
   ls_dataset_t *data = NULL;
@@ -37,6 +51,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status != LS_OK) goto data;
   status = cli_plan_create(ctx, config, data->rows, &plan);
   if (status != LS_OK) goto data;
+  look_for_devices(ctx, config);
   print_result(args, config, &plan, data);
   cli_plan_release(&plan);
 data:

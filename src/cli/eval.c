@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include <math.h>
+#include <string.h>
 
 static const char *scored(const ls_eval_report_t *r) {
   return r->validation ? "validation part"
@@ -10,12 +11,25 @@ static const char *scored(const ls_eval_report_t *r) {
                        : "all, which it was trained on: it has no validation part";
 }
 
+enum { EXTRA_BEST };
+static const cli_extra_t extra[] = {
+    [EXTRA_BEST] =
+        {"--best", NULL,
+         "Of a run's checkpoints take the best, with the lowest validation loss, instead of the newest."},
+    {NULL, NULL, NULL}};
+
+/* Which of the run's checkpoints it is; NULL when it was named itself. */
+static const char *chosen(const cli_args_t *args, const ls_trainer_t *t) {
+  return args->extra[EXTRA_BEST] ? "best" : strcmp(args->checkpoint, t->checkpoint) ? "newest" : NULL;
+}
+
 static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls_eval_report_t *r) {
-  const char *file = t->dataset->validation_source;
+  const char *file = t->dataset->validation_source, *which = chosen(args, t);
   if (args->json) {
     json_t *j =
         json_pack("{s:s, s:o, s:I, s:I}", "command", "eval", "checkpoint", ls_json_text(t->checkpoint),
                   "step", (json_int_t)t->step, "samples", (json_int_t)r->samples);
+    json_object_set_new(j, "chosen", which ? json_string(which) : json_null());
     json_object_set_new(j, "loss", cli_number(r->loss));
     json_object_set_new(j, "accuracy", cli_number(r->accuracy));
     json_object_set_new(j, "part", json_string(r->validation ? "validation" : "all"));
@@ -24,19 +38,14 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls
     cli_print_json(j);
     return;
   }
-  cli_print("  %-16s %s\n  %-16s %lld\n", "checkpoint", t->checkpoint, "step", (long long)t->step);
+  cli_print("  %-16s %s%s%s%s\n  %-16s %lld\n", "checkpoint", t->checkpoint, which ? " (the run's " : "",
+            which ? which : "", which ? ")" : "", "step", (long long)t->step);
   cli_print("  %-16s %s (%s%s)\n", "samples", cli_count(r->samples), *file ? "validation file " : scored(r),
             file);
   cli_print("  %-16s %.6g\n", "loss", r->loss);
   if (isfinite(r->accuracy))
     cli_print("  %-16s %.2f %% (%s right)\n", "accuracy", 100 * r->accuracy, cli_count(r->correct));
 }
-
-enum { EXTRA_BEST };
-static const cli_extra_t extra[] = {
-    [EXTRA_BEST] = {"--best", NULL,
-                    "Of a run's directory the best checkpoint, by validation loss; not the newest."},
-    {NULL, NULL, NULL}};
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (!args->checkpoint)

@@ -68,8 +68,11 @@ static int run_command(ls_ctx_t *ctx, cli_messages_t *messages, const cli_comman
   }
   if (args.verbose) ls_ctx_set_level(ctx, LS_LOG_DEBUG);
   if (status == LS_OK && (command->flags & CLI_FLAG_TOGETHER)) cli_messages_gather(messages);
-  if (status == LS_OK) status = cli_config_take(ctx, &args);
-  if (status == LS_OK) status = command->run(ctx, &args);
+  ls_world_t *none;
+  if (status == LS_OK && (status = cli_config_take(ctx, &args)) != LS_OK)
+    status = cli_world_open(ctx, messages, 0, status, &none); /* the ranks refuse as one */
+  else if (status == LS_OK)
+    status = command->run(ctx, &args);
   ls_free(args.config_text);
   return ls_status_exit_code(status);
 }

@@ -176,7 +176,8 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t
   int rank, size;
   if (!config->parallel.automatic) return LS_OK;
   if (ls_comm_launched(&rank, &size)) return LS_OK; /* how many ranks there are is decided already */
-  ls_plan_options_t options = {.no_crossover = true, .devices_max = (int)args->ranks};
+  const long asked = args->ranks;
+  ls_plan_options_t options = {.no_crossover = true, .devices_max = (int)asked};
   if (config->parallel.ranks > 1 && options.devices_max == 0)
     options.devices_max = (int)config->parallel.ranks;
   cli_planned_t planned;
@@ -219,6 +220,13 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t
     ls_log(ctx, LS_LOG_INFO, "plan: %s: %.1f us a step predicted (90 %%: %.1f to %.1f)%s",
            name ? name : c->strategy, c->step.ns * 1e-3, c->step.low_ns * 1e-3, c->step.high_ns * 1e-3,
            than_one);
+    if (c->devices < options.devices_max)
+      ls_log(ctx, LS_LOG_INFO,
+             "strategy auto takes %s %d as the most ranks that it may use, and uses %d; name a strategy (%s) "
+             "for "
+             "exactly %d",
+             asked > 0 ? "--ranks" : "parallel.ranks:", options.devices_max, c->devices,
+             ls_strategy_default(options.devices_max)->name, options.devices_max);
     ls_arena_release(&names);
   }
   cli_planner_release(&planned);

@@ -184,7 +184,7 @@ bool ls_data_delimiter(const ls_data_config_t *c, char *delimiter) {
   static const struct {
     const char *name;
     char delimiter;
-  } names[] = {{"auto", 0}, {"tab", '\t'}, {"\t", '\t'}, {"comma", ','}, {"semicolon", ';'}};
+  } names[] = {{"auto", 0}, {"tab", '\t'}, {"\t", '\t'}, {"\\t", '\t'}, {"comma", ','}, {"semicolon", ';'}};
   const char *text = c->delimiter ? c->delimiter : "auto";
   for (int i = 0; i < LS_COUNT(names); i++) {
     if (strcmp(text, names[i].name) != 0) continue;

@@ -14,10 +14,10 @@ enum { CELL_TEXT_BYTES = 44, FIRST_VALUES = 4096, FAULTS_SHOWN = 10 };
 
 typedef struct {
   ls_csv_cell_t cell;
-  const char *name;
-  bool except;   /* taken by the caller for something else */
-  bool named;    /* asked for by name: a date in it is an error, not a reason to leave it out */
-  int64_t place; /* column of the matrix, -1 = left out */
+  const char *name, *shown; /* shown: in messages */
+  bool except;              /* taken by the caller for something else */
+  bool named;               /* asked for by name: a date in it is an error, not a reason to leave it out */
+  int64_t place;            /* column of the matrix, -1 = left out */
 } column_t;
 
 typedef struct {
@@ -27,19 +27,11 @@ typedef struct {
   column_t *columns;
   int64_t count;  /* columns of the file */
   int64_t chosen; /* columns of the matrix */
+  int64_t after;  /* the column found last, and one more */
   double *values; /* (rows, chosen), room for capacity values */
   int64_t capacity, rows;
   int64_t faults; /* bad cells and rows so far; the first FAULTS_SHOWN are reported */
 } table_t;
-
-/* Start of a cell for a message, with control bytes made harmless. */
-static const char *shown(const ls_csv_cell_t *cell, char text[CELL_TEXT_BYTES]) {
-  size_t room = CELL_TEXT_BYTES - 4, len = cell->len < room ? cell->len : room;
-  for (size_t i = 0; i < len; i++)
-    text[i] = (unsigned char)cell->text[i] < ' ' ? '?' : cell->text[i];
-  memcpy(text + len, len < cell->len ? "..." : "", len < cell->len ? 4 : 1);
-  return text;
-}
 
 static char *cell_name(ls_arena_t *arena, const ls_csv_cell_t *cell) {
   char *name = ls_arena_strndup(arena, cell->text, cell->len), *to = name;
@@ -69,7 +61,7 @@ static ls_status_t check_names(table_t *t) {
     if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
       status = ls_csv_fail(
           &t->scan, &sorted[i]->cell, "columns %" PRId64 " and %" PRId64 " are both named '%.200s'",
-          (int64_t)(sorted[i - 1] - t->columns) + 1, (int64_t)(sorted[i] - t->columns) + 1, sorted[i]->name);
+          (int64_t)(sorted[i - 1] - t->columns) + 1, (int64_t)(sorted[i] - t->columns) + 1, sorted[i]->shown);
   ls_free(sorted);
   return status;
 }
@@ -97,6 +89,7 @@ static ls_status_t read_header(table_t *t) {
     if (memchr(c->cell.text, '\0', c->cell.len))
       return ls_csv_fail(&t->scan, &c->cell, "a column name holds a zero byte: is this text?");
     if (!(c->name = cell_name(&t->arena, &c->cell))) return LS_ERR_MEMORY;
+    if (!(c->shown = ls_arena_shown(&t->arena, c->name))) return LS_ERR_MEMORY;
     if (!ls_text_utf8(c->name))
       return ls_csv_fail(&t->scan, &c->cell, "the header is not UTF-8: save the file as UTF-8");
   }
@@ -108,8 +101,9 @@ static const char *delimiter_hint(const table_t *t, char text[160]) {
   char used[8], other[8];
   ls_csv_delimiter_text(t->scan.delimiter, used);
   if (t->scan.other)
-    snprintf(text, 160, " (cut at %s; it also holds %s: set data.delimiter if that separates the cells)",
-             used, ls_csv_delimiter_text(t->scan.other, other));
+    snprintf(text, 160,
+             " (cut at %s; it also holds %s: if that separates the cells, --set data.delimiter=%s)", used,
+             ls_csv_delimiter_text(t->scan.other, other), other);
   else
     snprintf(text, 160, " (cut at %s)", used);
   return text;
@@ -119,7 +113,7 @@ static ls_status_t refuse_unknown(table_t *t, const char *name) {
   const char **names = ls_arena_array(&t->arena, (size_t)t->count + 1, sizeof *names);
   if (!names) return LS_ERR_MEMORY;
   for (int64_t i = 0; i < t->count; i++)
-    names[i] = t->columns[i].name;
+    names[i] = t->columns[i].shown;
   const char *near = ls_nearest(name, names);
   if (near)
     return ls_csv_fail(&t->scan, &t->columns[0].cell, "there is no column '%s'; did you mean '%.200s'?", name,
@@ -138,9 +132,14 @@ static ls_status_t refuse_unknown(table_t *t, const char *name) {
                      list, delimiter_hint(t, hint));
 }
 
+/* Names are mostly asked for in the file's order, so the search begins behind the one found before. */
 static column_t *find_column(table_t *t, const char *name) {
-  for (int64_t i = 0; i < t->count; i++)
-    if (strcmp(t->columns[i].name, name) == 0) return &t->columns[i];
+  for (int64_t i = 0; i < t->count; i++) {
+    int64_t at = (t->after + i) % t->count;
+    if (strcmp(t->columns[at].name, name) != 0) continue;
+    t->after = at + 1;
+    return &t->columns[at];
+  }
   return NULL;
 }
 
@@ -153,10 +152,10 @@ static ls_status_t choose_columns(table_t *t, const ls_strings_t *want, const ls
   for (int i = 0; want && i < want->count; i++) {
     column_t *c = find_column(t, want->v[i]);
     if (!c) return refuse_unknown(t, want->v[i]);
-    if (c->place >= 0) return ls_csv_fail(&t->scan, &c->cell, "column '%.200s' is asked for twice", c->name);
+    if (c->place >= 0) return ls_csv_fail(&t->scan, &c->cell, "column '%.200s' is asked for twice", c->shown);
     if (c->except)
       return ls_csv_fail(&t->scan, &c->cell, "column '%.200s' cannot be both a feature and a target",
-                         c->name);
+                         c->shown);
     c->named = true;
     c->place = t->chosen++;
   }
@@ -173,7 +172,7 @@ static ls_status_t choose_by_first_row(table_t *t) {
     if (status != LS_OK) return status;
     column_t *c = &t->columns[i];
     if (!c->except && ls_number_is_date(cell.text, cell.len))
-      ls_log(t->ctx, LS_LOG_INFO, "%s: column '%.200s' holds dates and is left out", scan.name, c->name);
+      ls_log(t->ctx, LS_LOG_INFO, "%s: column '%.200s' holds dates and is left out", scan.name, c->shown);
     else if (!c->except)
       c->place = t->chosen++;
     if (cell.last) break; /* a short row is refused where rows are read */
@@ -188,18 +187,35 @@ static bool speaks(table_t *t) {
   return t->faults++ < FAULTS_SHOWN;
 }
 
+/* A number but for one comma, which no cell ends at. */
+static bool has_decimal_comma(const table_t *t, const ls_csv_cell_t *cell) {
+  char text[CELL_TEXT_BYTES];
+  double unused;
+  char *comma = cell->len < sizeof text ? memchr(cell->text, ',', cell->len) : NULL;
+  if (!comma || t->scan.delimiter == ',') return false;
+  memcpy(text, cell->text, cell->len);
+  text[comma - cell->text] = '.';
+  return ls_number_parse(text, cell->len, &unused) == LS_NUMBER_OK;
+}
+
 static void refuse_cell(table_t *t, const column_t *c, const ls_csv_cell_t *cell, ls_number_t fault) {
   char text[CELL_TEXT_BYTES];
   if (!speaks(t)) return;
-  shown(cell, text);
+  ls_text_shown(cell->text, cell->len, text, sizeof text);
   if (cell->len == 0)
-    ls_csv_fail(&t->scan, cell, "column '%.200s': empty cell where a number is needed", c->name);
+    ls_csv_fail(&t->scan, cell, "column '%.200s': empty cell where a number is needed", c->shown);
   else if (ls_number_is_date(cell->text, cell->len))
-    ls_csv_fail(&t->scan, cell, "column '%.200s': a date is not a number: '%s'", c->name, text);
+    ls_csv_fail(&t->scan, cell, "column '%.200s': a date is not a number: '%s'", c->shown, text);
   else if (fault == LS_NUMBER_RANGE)
-    ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is too large for a 32-bit float", c->name, text);
+    ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is too large for a 32-bit float", c->shown, text);
+  else if (has_decimal_comma(t, cell))
+    ls_csv_fail(
+        &t->scan, cell,
+        "column '%.200s': '%s' has a decimal comma, and numbers need a decimal point: \"sed 's/,/./g' "
+        "OLD > NEW\" replaces all commas of a file",
+        c->shown, text);
   else
-    ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is not a finite number%s%s", c->name, text,
+    ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is not a finite number%s%s", c->shown, text,
                 memchr(cell->text, ',', cell->len) ? ", whose decimals follow a point" : "",
                 c->named ? "" : "; to leave the column out, name the ones to use");
 }

@@ -34,9 +34,9 @@ const char *ls_csv_delimiter_text(char delimiter, char buf[8]) {
   return buf;
 }
 
-/* Which delimiters the header holds, in the order of the text above. */
+/* Which delimiters the header holds. The last is never chosen, for it also stands in names, but told. */
 static void find_delimiters(ls_csv_scan_t *s) {
-  static const char known[] = ",;\t";
+  static const char known[] = ",;\t|";
   bool quoted = false, seen[sizeof known - 1] = {false};
   for (const char *at = s->at; at < s->end && (quoted || (*at != '\n' && *at != '\r')); at++) {
     if (*at == '"') quoted = !quoted;
@@ -48,7 +48,7 @@ static void find_delimiters(ls_csv_scan_t *s) {
   for (int i = 0; i < 3 && !given; i++)
     if (count == 1 && seen[i]) s->delimiter = known[i];
   if (!s->delimiter) s->delimiter = ',';
-  for (int i = 2; i >= 0; i--)
+  for (int i = (int)sizeof known - 2; i >= 0; i--)
     if (seen[i] && known[i] != s->delimiter) s->other = known[i];
 }
 

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char config_name[] = "config.json";
-
 ls_status_t ls_train_dir_check(ls_ctx_t *ctx, const ls_config_t *config) {
   const ls_checkpoint_config_t *checkpoint = &config->checkpoint;
   return checkpoint->dir ? ls_ckpt_dir_check(ctx, &checkpoint->dir_place, checkpoint->dir) : LS_OK;
@@ -25,7 +23,7 @@ ls_status_t ls_trainer_lock(ls_trainer_t *t) {
 void ls_trainer_unclaim(ls_trainer_t *t) {
   if (!t->lock || !ls_ckpt_lock_made_dir(t->lock) || t->checkpoint[0]) return;
   char path[PATH_MAX];
-  int len = snprintf(path, sizeof path, "%s/%s", t->config->checkpoint.dir, config_name);
+  int len = snprintf(path, sizeof path, "%s/%s", t->config->checkpoint.dir, LS_CONFIG_NAME);
   if (len > 0 && len < (int)sizeof path) unlink(path);
 }
 
@@ -35,7 +33,7 @@ static bool is_checkpoint(const char *name) {
 
 /* What an earlier run has left in its directory. */
 static bool belongs_to_run(const char *name) {
-  return is_checkpoint(name) || strcmp(name, config_name) == 0 || strcmp(name, LS_BEST_NAME) == 0;
+  return is_checkpoint(name) || strcmp(name, LS_CONFIG_NAME) == 0 || strcmp(name, LS_BEST_NAME) == 0;
 }
 
 /* The first "dir/previous-N" that is not there yet. */
@@ -75,7 +73,7 @@ static ls_status_t move_aside(ls_ctx_t *ctx, const char *dir) {
         ctx, LS_LOG_INFO,
         "%s: an earlier run (%d checkpoint%s, %s) moved to %s; it stays there until you remove that folder. "
         "(--resume goes on with a run instead)",
-        dir, checkpoints, checkpoints == 1 ? "" : "s", config_name, aside);
+        dir, checkpoints, checkpoints == 1 ? "" : "s", LS_CONFIG_NAME, aside);
 names:
   ls_free(names);
   return status;
@@ -86,7 +84,7 @@ static ls_status_t claim_rank0(ls_trainer_t *t) {
   ls_status_t status = t->resumed_from < 0 ? move_aside(t->ctx, dir) : LS_OK;
   if (status != LS_OK) return status;
   char *text = ls_config_text(t->ctx, t->config);
-  char *path = ls_path_join(t->ctx, dir, config_name);
+  char *path = ls_path_join(t->ctx, dir, LS_CONFIG_NAME);
   status = text && path ? ls_file_replace(t->ctx, path, text, strlen(text)) : LS_ERR_MEMORY;
   if (status != LS_OK) ls_trainer_unclaim(t);
   ls_free(text);

@@ -3,13 +3,16 @@
 #include "train/compare.h"
 #include "train/config_parts.h"
 
+#include "base/file.h"
+#include "base/json.h"
 #include "model/layer.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_MAX = 8, NUMBER_BYTES = 32 };
+enum { SHOWN_MAX = 8 };
 
 typedef enum { PASS, LIST, KEEP, REFUSE, REFUSE_DATA, ACTION_COUNT } action_t;
 
@@ -37,39 +40,35 @@ typedef struct {
 
 /* ---- texts ---- */
 
-/* As few digits as give the same number again. */
-static const char *real_text(ls_arena_t *arena, double value) {
-  char text[NUMBER_BYTES];
-  for (int digits = 6; digits <= 17; digits++) {
-    snprintf(text, sizeof text, "%.*g", digits, value);
-    if (strtod(text, NULL) == value) break;
-  }
-  return ls_arena_strdup(arena, text);
-}
-
 static const char *value_text(ls_arena_t *arena, const json_t *value) {
   if (!value || json_is_null(value)) return "nothing";
-  if (json_is_string(value)) return json_string_value(value);
-  if (json_is_real(value)) return real_text(arena, json_real_value(value));
+  if (json_is_string(value)) return ls_arena_shown(arena, json_string_value(value));
+  if (json_is_real(value)) {
+    char text[LS_JSON_REAL_BYTES];
+    return ls_arena_strdup(arena, ls_json_real(json_real_value(value), text));
+  }
   char *dumped = ls_json_dump(value, 0);
   const char *text = dumped ? ls_arena_strdup(arena, dumped) : NULL;
   free(dumped);
-  return text ? text : "?";
+  return text;
 }
 
 static void add(differences_t *d, ls_change_t change, const char *name, const char *saved, const char *now) {
+  static const struct {
+    const char *before, *between, *after;
+  } words[] = {[LIST] = {"", " -> ", ""},
+               [KEEP] = {"", " is kept from the checkpoint, ", " is not used"},
+               [REFUSE] = {"checkpoint has ", ", configuration has ", ""},
+               [REFUSE_DATA] = {"checkpoint has ", ", configuration has ", ""}};
   action_t action = actions[change][d->use];
   if (action == REFUSE_DATA && d->other_data) action = LIST;
   bool refused = action == REFUSE || action == REFUSE_DATA; /* a cause; what changes is all of interest */
   if (action == PASS || (d->count[action]++ >= SHOWN_MAX && refused)) return;
-  static const char *const formats[] = {[LIST] = "%s\n  %s: %s -> %s",
-                                        [KEEP] = "%s\n  %s: %s is kept from the checkpoint, %s is not used",
-                                        [REFUSE] = "%s\n  %s: checkpoint has %s, configuration has %s",
-                                        [REFUSE_DATA] = "%s\n  %s: checkpoint has %s, configuration has %s"};
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-  const char *text = ls_arena_printf(&d->arena, formats[action], d->text[action], name, saved, now);
-#pragma GCC diagnostic pop
+  const char *text =
+      name && saved && now
+          ? ls_arena_printf(&d->arena, "%s\n  %s: %s%s%s%s%s", d->text[action], name, words[action].before,
+                            saved, words[action].between, now, words[action].after)
+          : NULL;
   if (text) d->text[action] = text;
   d->short_of_memory = d->short_of_memory || !text;
 }
@@ -89,7 +88,7 @@ static void compare_row(differences_t *d, const char *section, const ls_option_t
   if (!was) was = initial;
   if (is && was && !same_value(was, is)) {
     const char *name = ls_arena_printf(&d->arena, "%s.%s", section, row->name);
-    add(d, row->change, name ? name : row->name, value_text(&d->arena, was), value_text(&d->arena, is));
+    add(d, row->change, name, value_text(&d->arena, was), value_text(&d->arena, is));
   }
   json_decref(initial);
 }
@@ -109,24 +108,21 @@ static void compare_layer(differences_t *d, size_t index, json_t *saved, json_t 
   const char *was = kind_of(saved), *is = kind_of(now);
   bool same = strcmp(was, is) == 0;
   const char *name = ls_arena_printf(&d->arena, same ? "model.layers.%zu.%s" : "model.layers.%zu", index, is);
-  if (!name) {
-    d->short_of_memory = true;
-  } else if (!same) {
-    add(d, LS_CHANGE_MODEL, name, was, is);
-  } else {
-    for (int i = 0; ls_layer_kinds[i]; i++)
-      if (strcmp(ls_layer_kinds[i]->name, is) == 0)
-        compare_rows(d, name, ls_layer_kinds[i]->section, json_object_get(saved, is),
-                     json_object_get(now, is));
+  if (!name || !same) {
+    add(d, LS_CHANGE_MODEL, name, ls_arena_shown(&d->arena, was), is);
+    return;
   }
+  for (int i = 0; ls_layer_kinds[i]; i++)
+    if (strcmp(ls_layer_kinds[i]->name, is) == 0)
+      compare_rows(d, name, ls_layer_kinds[i]->section, json_object_get(saved, is), json_object_get(now, is));
 }
 
 static void compare_layers(differences_t *d, const json_t *saved, const json_t *now) {
   size_t was = json_array_size(saved), is = json_array_size(now);
   if (was != is) {
-    const char *a = ls_arena_printf(&d->arena, "%zu layer%s", was, was == 1 ? "" : "s"),
-               *b = ls_arena_printf(&d->arena, "%zu", is);
-    add(d, LS_CHANGE_MODEL, "model.layers", a ? a : "others", b ? b : "others");
+    add(d, LS_CHANGE_MODEL, "model.layers",
+        ls_arena_printf(&d->arena, "%zu layer%s", was, was == 1 ? "" : "s"),
+        ls_arena_printf(&d->arena, "%zu", is));
   }
   for (size_t i = 0; i < was && i < is; i++)
     compare_layer(d, i, json_array_get(saved, i), json_array_get(now, i));
@@ -140,75 +136,95 @@ static json_t *saved_columns(const json_t *meta) {
   return json_is_array(names) ? names : ls_train_meta_at(meta, "config.data.columns");
 }
 
-static bool has_columns(const json_t *config) {
+static bool is_csv(const json_t *config) {
   const char *kind = json_string_value(ls_train_meta_at(config, "data.kind"));
   return kind && strcmp(kind, "csv") == 0;
 }
 
-/* Puts names where the walk looks for them; without names on both sides there is nothing to compare. */
-static void settle_columns(const json_t *meta, json_t *saved, json_t *now) {
+/* The walk compares what both sides have. The checkpoint's columns are those that were read; what this
+ * configuration does not name follows them, and other kinds of data have neither columns nor targets. */
+static void name_columns(const json_t *meta, json_t *saved, json_t *now) {
   json_t *was = json_object_get(saved, "data"), *is = json_object_get(now, "data");
-  if (has_columns(saved) && has_columns(now)) {
+  bool csv = is_csv(saved) && is_csv(now);
+  if (csv && json_array_size(json_object_get(is, "columns")) > 0)
     json_object_set(was, "columns", saved_columns(meta));
-    if (json_array_size(json_object_get(is, "columns")) == 0)
-      json_object_set(is, "columns", json_object_get(was, "columns"));
-    return;
-  }
-  json_object_del(is, "columns");
-  json_object_del(is, "target");
+  else
+    json_object_del(is, "columns");
+  if (!csv) json_object_del(is, "target");
 }
 
 /* ---- the verdict ---- */
 
-static ls_status_t refuse(ls_ctx_t *ctx, const char *name, const differences_t *d) {
+/* Where a checkpoint's configuration is: beside it, or in it when it was copied alone. */
+static const char *saved_config(ls_arena_t *arena, const char *name) {
+  char *dir = ls_path_parent(NULL, name), *beside = dir ? ls_path_join(NULL, dir, LS_CONFIG_NAME) : NULL;
+  bool there = beside && ls_path_exists(beside);
+  const char *text = there ? ls_arena_strdup(arena, beside)
+                           : ls_arena_printf(arena, "meta.config in %s/manifest.json", name);
+  ls_free(beside);
+  ls_free(dir);
+  return text;
+}
+
+static ls_status_t refuse(ls_ctx_t *ctx, const char *name, differences_t *d) {
   bool data = d->count[REFUSE] == 0;
   int count = d->count[data ? REFUSE_DATA : REFUSE];
   char more[48] = "";
   if (count > SHOWN_MAX) snprintf(more, sizeof more, "\n  and %d more", count - SHOWN_MAX);
-  const char *remedy = d->use == LS_USE_MODEL ? "Use the configuration that was saved with it: config.json"
-                       : data
-                           ? "--allow-data-change goes on with other samples or another split all the same"
-                           : "Use the configuration that was saved with it (config.json), or begin a new run "
-                             "with its weights: --init";
-  return ls_fail(ctx, LS_ERR_MISMATCH, "%s: does not go with this configuration:%s%s\n%s", name,
-                 d->text[data ? REFUSE_DATA : REFUSE], more, remedy);
+  const char *text = d->text[data ? REFUSE_DATA : REFUSE];
+  if (data)
+    return ls_fail(
+        ctx, LS_ERR_MISMATCH,
+        "%s: does not go with this configuration:%s%s\n--allow-data-change goes on with other samples "
+        "or another split all the same",
+        name, text, more);
+  const char *saved = saved_config(&d->arena, name);
+  return ls_fail(
+      ctx, LS_ERR_MISMATCH,
+      "%s: does not go with this configuration:%s%s\nUse the configuration that was saved with it, "
+      "%s%s",
+      name, text, more, saved ? saved : LS_CONFIG_NAME,
+      d->use == LS_USE_MODEL ? "" : ", or begin a new run with its weights: --init");
 }
 
-static ls_status_t conclude(ls_ctx_t *ctx, const char *name, const differences_t *d) {
+static ls_status_t conclude(ls_ctx_t *ctx, const char *name, differences_t *d, bool list) {
   if (d->short_of_memory) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory: comparing configurations");
   if (d->count[REFUSE] + d->count[REFUSE_DATA] > 0) return refuse(ctx, name, d);
-  if (d->count[LIST] + d->count[KEEP] > 0)
+  if (list && d->count[LIST] + d->count[KEEP] > 0)
     ls_log(ctx, LS_LOG_INFO, "%s: this configuration differs from the checkpoint's:%s%s", name, d->text[LIST],
            d->text[KEEP]);
   return LS_OK;
 }
 
 ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t *config, const json_t *meta,
-                             ls_use_t use, bool other_data) {
+                             ls_use_t use, bool other_data, bool list) {
   json_t *saved = json_deep_copy(json_object_get(meta, "config")), *now = ls_config_json(config);
   differences_t d = {.use = use, .other_data = other_data, .short_of_memory = !saved || !now};
   ls_arena_init(&d.arena, ctx);
   for (int i = 0; i < ACTION_COUNT; i++)
     d.text[i] = "";
-  settle_columns(meta, saved, now);
+  name_columns(meta, saved, now);
   for (int i = 0; i < LS_COUNT(sections); i++)
     compare_rows(&d, sections[i]->name, sections[i], ls_train_meta_at(saved, sections[i]->name),
                  ls_train_meta_at(now, sections[i]->name));
   compare_layers(&d, ls_train_meta_at(saved, "model.layers"), ls_train_meta_at(now, "model.layers"));
-  ls_status_t status = conclude(ctx, name, &d);
+  ls_status_t status = conclude(ctx, name, &d, list);
   ls_arena_release(&d.arena);
   json_decref(saved);
   json_decref(now);
   return status;
 }
 
-void ls_train_take_columns(const json_t *meta, ls_data_config_t *data) {
+ls_status_t ls_train_take_columns(ls_arena_t *arena, const json_t *meta, ls_data_config_t *data) {
   const json_t *names = saved_columns(meta);
   size_t count = json_array_size(names);
-  if (data->kind != LS_DATA_CSV || data->columns.count > 0 || count > LS_OPT_LIST_MAX) return;
+  if (data->kind != LS_DATA_CSV || data->columns.count > 0 || count == 0 || count > INT_MAX) return LS_OK;
+  const char **list = ls_arena_array(arena, count, sizeof *list);
+  if (!list) return LS_ERR_MEMORY;
   for (size_t i = 0; i < count; i++)
-    data->columns.v[i] = json_string_value(json_array_get(names, i));
-  data->columns.count = (int)count;
+    list[i] = json_string_value(json_array_get(names, i));
+  data->columns = (ls_strings_t){(int)count, list};
+  return LS_OK;
 }
 
 ls_status_t ls_train_compare_columns(ls_ctx_t *ctx, const json_t *meta, const ls_dataset_t *d) {
@@ -217,11 +233,14 @@ ls_status_t ls_train_compare_columns(ls_ctx_t *ctx, const json_t *meta, const ls
   for (int64_t i = 0; i < d->inputs; i++) {
     const char *was = json_string_value(json_array_get(names, (size_t)i));
     if (was && strcmp(was, d->columns[i]) == 0) continue;
-    return ls_fail(
-        ctx, LS_ERR_MISMATCH,
-        "%s: feature column %lld is '%.200s', but the checkpoint was trained with '%.200s' there; name "
-        "the columns in its order: data.columns",
-        d->source, (long long)i + 1, d->columns[i], was ? was : "nothing");
+    char now[LS_SHOWN_BYTES], then[LS_SHOWN_BYTES];
+    ls_text_shown(d->columns[i], SIZE_MAX, now, sizeof now);
+    ls_text_shown(was ? was : "nothing", SIZE_MAX, then, sizeof then);
+    return ls_fail(ctx, LS_ERR_MISMATCH,
+                   "%s: feature column %lld is '%s', but the checkpoint was trained with '%s' there; name "
+                   "the columns in "
+                   "its order: data.columns",
+                   d->source, (long long)i + 1, now, then);
   }
   return LS_OK;
 }

@@ -18,11 +18,11 @@ ls_status_t ls_train_meta_check(ls_ctx_t *ctx, const char *name, const json_t *m
 json_t *ls_train_meta_at(const json_t *meta, const char *path);
 
 /* Compares the resolved configuration in a checkpoint's meta data with `config`; `name` is the checkpoint's,
- * for messages. Refuses with LS_ERR_MISMATCH, all differences in one message, both sides named. What may
- * change, and what is kept from the checkpoint, is listed in one message of level info. other_data: other
- * data are welcome. Local. */
+ * for messages. Refuses with LS_ERR_MISMATCH, all differences in one message, both sides named. Otherwise, if
+ * `list`, what may change, and what is kept from the checkpoint, is listed in one message of level info.
+ * other_data: other data are welcome. Local. */
 ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t *config, const json_t *meta,
-                             ls_use_t use, bool other_data);
+                             ls_use_t use, bool other_data, bool list);
 
 /* What a checkpoint says about its data. */
 typedef struct {
@@ -44,8 +44,8 @@ bool ls_train_same_data(const ls_saved_data_t *saved, const ls_dataset_t *datase
 bool ls_train_same_held(const ls_saved_data_t *saved, const ls_dataset_t *dataset);
 
 /* Feature columns by name: where `data` gives none, those of the checkpoint are used, so that the order of a
- * file's columns does not matter. Names are borrowed from `meta`. */
-void ls_train_take_columns(const json_t *meta, ls_data_config_t *data);
+ * file's columns does not matter. The list is in `arena`, its names are borrowed from `meta`. */
+ls_status_t ls_train_take_columns(ls_arena_t *arena, const json_t *meta, ls_data_config_t *data);
 /* The columns that were read against the checkpoint's: LS_ERR_MISMATCH names the first difference. */
 ls_status_t ls_train_compare_columns(ls_ctx_t *ctx, const json_t *meta, const ls_dataset_t *dataset);
 

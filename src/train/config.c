@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const top_keys[] = {"model", "data", "train", "parallel", "cost", NULL};
 static const char *const train_nested[] = {"optimizer", "schedule", "checkpoint", NULL};
@@ -49,6 +50,22 @@ static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_
   return status;
 }
 
+/* Whether the option that an assignment names is a text. */
+static bool takes_text(const char *set) {
+  size_t len = strcspn(set, "=");
+  for (int i = 0; ls_config_sections[i]; i++) {
+    const ls_section_t *section = ls_config_sections[i];
+    size_t skip = strlen(section->name) + 1;
+    if (skip > len || strncmp(set, section->name, skip - 1) != 0 || set[skip - 1] != '.') continue;
+    for (int k = 0; k < section->count; k++) {
+      const ls_option_t *row = &section->rows[k];
+      if (strlen(row->name) == len - skip && strncmp(row->name, set + skip, len - skip) == 0)
+        return row->type == LS_OPT_STRING || row->type == LS_OPT_PATH;
+    }
+  }
+  return false;
+}
+
 /* Takes over the document: applies the assignments, parses, releases it. */
 static ls_status_t from_doc(ls_ctx_t *ctx, ls_doc_t *doc, const char *const *sets, int set_count,
                             ls_config_t **out) {
@@ -61,7 +78,7 @@ static ls_status_t from_doc(ls_ctx_t *ctx, ls_doc_t *doc, const char *const *set
   config->ctx = ctx;
   ls_arena_init(&config->arena, ctx);
   for (int i = 0; i < set_count; i++)
-    status = ls_config_first(status, ls_doc_set(ctx, doc, sets[i]));
+    status = ls_config_first(status, ls_doc_set(ctx, doc, sets[i], takes_text(sets[i])));
   if (status == LS_OK) status = parse_sections(ctx, doc, config);
   ls_doc_release(doc);
   if (status != LS_OK) {
@@ -133,13 +150,15 @@ const ls_section_t *const ls_config_sections[] = {
 
 const char ls_config_file_help[] =
     "One YAML document in UTF-8 (JSON is YAML too), from a file, a pipe or stdin (`-`). `--set a.b=value` "
-    "overrides one of its options.\n\n"
+    "overrides one of its options; the value is YAML, but a text is taken as it stands unless it begins with "
+    "a "
+    "quote.\n\n"
     "A relative path in the file starts at the file's folder. A path in `--set`, in a flag or in a "
     "configuration "
     "that does not\ncome from a file starts at the current folder. `--data-root DIR` makes the relative "
     "paths of "
     "section `data` start at DIR.\n\n"
-    "Limits: 1 MiB, 10,000 values, nested 32 deep, 256 layers, 64 entries in a list of names or numbers, 64 "
+    "Limits: 1 MiB, 10,000 values, nested 32 deep, 256 layers, 64 entries in a list of numbers, 64 "
     "`--set`.\nAnchors, aliases, tags and keys given twice are refused.\n\n";
 static_assert(LS_DOC_BYTES_MAX == 1 << 20 && LS_DOC_NODES_MAX == 10000 && LS_DOC_DEPTH_MAX == 32 &&
                   LS_LAYER_MAX == 256 && LS_OPT_LIST_MAX == 64 && LS_CONFIG_SETS_MAX == 64,

@@ -80,6 +80,7 @@ ls_status_t ls_config_read(ls_ctx_t *ctx, const ls_config_source_t *source, cons
 
 /* The resolved configuration as JSON (new reference; NULL when memory is short). */
 json_t *ls_config_json(const ls_config_t *config);
+#define LS_CONFIG_NAME "config.json" /* the resolved configuration in a run's directory */
 
 /* The sections with fixed names (layers: ls_layer_sections), NULL-terminated, and what holds for the whole
  * file: for the reference and what is made like it. */

@@ -35,7 +35,8 @@ static const ls_place_t *place_of(const ls_doc_node_t *section, const char *key,
 
 /* The rules of parallel.reproducible. How many ranks there are is known only later where the planner or a
  * launcher decides. */
-static ls_status_t check_reproducible(ls_ctx_t *ctx, const ls_doc_t *doc, const ls_config_t *config) {
+static ls_status_t check_reproducible(ls_ctx_t *ctx, const ls_doc_t *doc, const ls_config_t *config,
+                                      bool ranks_refused) {
   const ls_doc_node_t *train = ls_doc_get(doc->root, "train"), *parallel = ls_doc_get(doc->root, "parallel");
   const ls_place_t whole = {.file = doc->file};
   const ls_place_t *parallel_place = parallel ? &parallel->key_place : &whole;
@@ -45,7 +46,7 @@ static ls_status_t check_reproducible(ls_ctx_t *ctx, const ls_doc_t *doc, const 
   if (shards & (shards - 1))
     status = ls_fail_at(ctx, LS_ERR_CONFIG, place_of(parallel, "shards", parallel_place),
                         "parallel.shards must be a power of two, such as 4, 8 or 16, not %lld", shards);
-  else if (shards % ranks != 0 && !config->parallel.automatic)
+  else if (shards % ranks != 0 && !config->parallel.automatic && !ranks_refused)
     status = ls_fail_at(
         ctx, LS_ERR_CONFIG, place_of(parallel, "ranks", parallel_place),
         "parallel.reproducible: %lld shards cannot be spread evenly over %lld ranks; use a power of "
@@ -74,11 +75,23 @@ static ls_status_t check_precision(ls_ctx_t *ctx, const ls_doc_node_t *train, co
                     ls_math_names[config->train.precision], backend);
 }
 
+static bool is_assigned(const ls_doc_node_t *node) {
+  return node && node->place.file && strcmp(node->place.file, LS_DOC_SET_FILE) == 0;
+}
+
+/* Of the two ways to give the run's length, one of --set replaces the other of the file. */
+static void choose_length(const ls_doc_node_t *train, ls_train_config_t *config) {
+  bool epochs = is_assigned(ls_doc_get(train, "epochs")), steps = is_assigned(ls_doc_get(train, "steps"));
+  if (steps && !epochs && config->steps > 0) config->epochs = 0;
+  if (epochs && !steps && config->epochs > 0) config->steps = 0;
+}
+
 ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config) {
   const ls_doc_node_t *train = ls_doc_get(doc->root, "train"), *parallel = ls_doc_get(doc->root, "parallel");
   const ls_place_t whole = {.file = doc->file};
   const ls_place_t *train_place = train ? &train->key_place : &whole;
   ls_status_t status = LS_OK;
+  choose_length(train, &config->train);
   if (config->train.epochs > 0 && config->train.steps > 0)
     status = ls_config_first(
         status, ls_fail_at(ctx, LS_ERR_CONFIG, train_place, "give train.epochs or train.steps, not both"));
@@ -105,7 +118,10 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *con
   if (config->train.precision != LS_MATH_FP32)
     status = ls_config_first(status, check_precision(ctx, train, config));
   const ls_strategy_t *row = ls_strategy_find(strategy);
-  if (row && !row->distributed && config->parallel.ranks > 1)
+  /* Of what so many ranks break, one rule is named. */
+  bool alone = row && !row->distributed && config->parallel.ranks > 1;
+  bool too_many = !alone && config->train.batch < config->parallel.ranks;
+  if (alone)
     status = ls_config_first(
         status,
         ls_fail_at(ctx, LS_ERR_CONFIG, place_of(parallel, "strategy", &whole),
@@ -115,10 +131,10 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *con
   const ls_doc_node_t *optimizer = ls_doc_get(train, "optimizer");
   status = ls_config_first(
       status, ls_optim_check(ctx, optimizer ? &optimizer->key_place : &whole, &config->optimizer));
-  if (config->train.batch < config->parallel.ranks)
+  if (too_many)
     status = ls_config_first(status,
                              ls_fail_at(ctx, LS_ERR_CONFIG, train_place,
                                         "the global batch (%lld) is smaller than the number of ranks (%lld)",
                                         (long long)config->train.batch, (long long)config->parallel.ranks));
-  return ls_config_first(status, check_reproducible(ctx, doc, config));
+  return ls_config_first(status, check_reproducible(ctx, doc, config, alone || too_many));
 }

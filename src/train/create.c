@@ -209,14 +209,14 @@ static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *option
   uint64_t seed = (uint64_t)t->config->train.seed;
   ls_train_saved_data(meta, &saved);
   ls_data_config_t data = t->config->data;
-  ls_train_take_columns(meta, &data);
   if (options->memory) data.kind = LS_DATA_MEMORY;
   if (saved.known && t->use == LS_USE_MODEL) {
     data.validation = 0; /* split when it is known whose data these are */
     seed = saved.seed;
   }
-  ls_status_t status =
-      meta ? ls_trainer_norm(t->ctx, &arena, meta, t->inputs, t->classes ? 0 : t->outputs, &norm) : LS_OK;
+  ls_status_t status = ls_train_take_columns(&arena, meta, &data);
+  if (status == LS_OK && meta)
+    status = ls_trainer_norm(t->ctx, &arena, meta, t->inputs, t->classes ? 0 : t->outputs, &norm);
   if (status == LS_OK)
     status = ls_dataset_open(t->ctx, &data, options->memory, &want, seed, norm, &t->dataset);
   if (status == LS_OK) status = ls_train_compare_columns(t->ctx, meta, t->dataset);
@@ -395,6 +395,8 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (status == LS_OK) status = open_checkpoint(t, options, &ckpt, &meta);
   if (status == LS_OK) status = open_data(t, options, meta);
   if (status == LS_OK) status = plan_run(t, meta);
+  if (status == LS_OK && meta && ckpt) /* now that nothing refuses them */
+    status = ls_train_compare(ctx, ls_ckpt_path(ckpt), t->config, meta, t->use, t->other_data, true);
   if (status == LS_OK) status = ls_trainer_choose_data(t);
   if (status == LS_OK) status = make_engines(t, options->trace);
   if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : ls_trainer_initialise(t);

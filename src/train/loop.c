@@ -65,10 +65,15 @@ static ls_status_t start_loader(ls_loop_t *loop) {
   return ls_loader_create(t->ctx, t->dataset, &plan, t->step, LS_TRAIN_SLOTS, slots, &loop->loader);
 }
 
-static bool evaluate_due(const ls_trainer_t *t, int64_t step) {
+/* Whether so many epochs have ended with this step, be it the run's last one. */
+static bool epochs_end(const ls_trainer_t *t, int64_t step) {
   int64_t every = t->config->train.evaluate_every * t->dataset->train_count;
-  if (every == 0 || t->dataset->validation_count == 0 || step >= t->total_steps) return false;
+  if (every == 0 || t->dataset->validation_count == 0) return false;
   return ls_trainer_position(t, step) / every != ls_trainer_position(t, step - 1) / every;
+}
+
+static bool evaluate_due(const ls_trainer_t *t, int64_t step) {
+  return step < t->total_steps && epochs_end(t, step);
 }
 
 /* A step that is evaluated is reported with what evaluation found. */
@@ -190,7 +195,8 @@ static ls_status_t should_stop(ls_loop_t *loop, int64_t step, bool *stop) {
   return status;
 }
 
-/* Early stopping counts evaluations between epochs, so that a run that was interrupted counts the same. */
+/* Early stopping counts evaluations at the end of epochs, also of the last one, so that a run that was
+ * interrupted, or made longer later, counts the same. */
 static bool count_evaluation(ls_trainer_t *t) {
   bool better = isfinite(t->val_loss) && !(t->val_loss >= t->best_loss);
   if (better) t->best_loss = t->val_loss;
@@ -315,6 +321,7 @@ static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
   if (ended && validate) {
     ls_status_t evaluation = evaluate(loop, &evaluated);
     if (evaluation != LS_OK) return evaluation;
+    if (done > 0 && t->step == t->total_steps && epochs_end(t, t->step)) count_evaluation(t);
   }
   if (ended && t->config->checkpoint.dir && (done > 0 || t->resumed_from < 0)) {
     ls_status_t saving = save(loop);

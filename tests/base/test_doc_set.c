@@ -49,7 +49,7 @@ static void assignments(void **state) {
   for (int i = 0; i < LS_COUNT(good); i++) {
     ls_doc_t doc;
     parse(c, &doc);
-    assert_int_equal(ls_doc_set(c->ctx, &doc, good[i].assignment), LS_OK);
+    assert_int_equal(ls_doc_set(c->ctx, &doc, good[i].assignment, false), LS_OK);
     const ls_doc_node_t *node = find(&doc, good[i].path);
     assert_non_null(node);
     assert_int_equal(node->kind, good[i].kind);
@@ -57,6 +57,31 @@ static void assignments(void **state) {
     assert_string_equal(c->text, "");
     ls_doc_release(&doc);
   }
+}
+
+static void a_text_is_taken_as_it_stands(void **state) {
+  capture_t *c = *state;
+  static const struct {
+    const char *value, *text; /* text NULL: a null node */
+  } rows[] = {{",", ","},        {"|", "|"},          {";", ";"},   {"\t", "\t"},   {"a: [b #c", "a: [b #c"},
+              {"\"\\t\"", "\t"}, {"'it''s'", "it's"}, {"*x", "*x"}, {" x ", " x "}, {"null", NULL},
+              {"", NULL}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    ls_doc_t doc;
+    char assignment[64];
+    parse(c, &doc);
+    snprintf(assignment, sizeof assignment, "data.path=%s", rows[i].value);
+    assert_int_equal(ls_doc_set(c->ctx, &doc, assignment, true), LS_OK);
+    const ls_doc_node_t *node = find(&doc, "data.path");
+    assert_int_equal(node->kind, rows[i].text ? LS_DOC_SCALAR : LS_DOC_NULL);
+    if (rows[i].text) assert_string_equal(node->text, rows[i].text);
+    assert_int_equal(node->place.column, 11);
+    ls_doc_release(&doc);
+  }
+  ls_doc_t doc;
+  parse(c, &doc);
+  assert_int_equal(ls_doc_set(c->ctx, &doc, "data.path=\xff", true), LS_ERR_CONFIG);
+  ls_doc_release(&doc);
 }
 
 static const struct {
@@ -100,7 +125,7 @@ static void refusals(void **state) {
   int nodes = count_nodes(doc.root);
   for (int i = 0; i < LS_COUNT(bad); i++) {
     capture_clear(c);
-    assert_int_equal(ls_doc_set(c->ctx, &doc, bad[i].assignment), LS_ERR_CONFIG);
+    assert_int_equal(ls_doc_set(c->ctx, &doc, bad[i].assignment, false), LS_ERR_CONFIG);
     if (strncmp(c->text, bad[i].message, strlen(bad[i].message)) != 0)
       fail_msg("case %d: got \"%s\", expected \"%s\"", i, c->text, bad[i].message);
     assert_int_equal(c->count, 1);
@@ -113,7 +138,7 @@ static void places_point_into_the_assignment(void **state) {
   capture_t *c = *state;
   ls_doc_t doc;
   parse(c, &doc);
-  assert_int_equal(ls_doc_set(c->ctx, &doc, "data.new={k: [1, v]}"), LS_OK);
+  assert_int_equal(ls_doc_set(c->ctx, &doc, "data.new={k: [1, v]}", false), LS_OK);
   const ls_doc_node_t *node = find(&doc, "data.new");
   assert_string_equal(node->place.file, "--set");
   assert_int_equal(node->place.line, 1);
@@ -122,7 +147,7 @@ static void places_point_into_the_assignment(void **state) {
   assert_string_equal(node->place.source, "data.new={k: [1, v]}");
   assert_int_equal(find(&doc, "data.new.k.1")->place.column, 18);
   assert_int_equal(find(&doc, "data")->key_place.column, 1);
-  assert_int_equal(ls_doc_set(c->ctx, &doc, "model.loss=x"), LS_OK);
+  assert_int_equal(ls_doc_set(c->ctx, &doc, "model.loss=x", false), LS_OK);
   node = find(&doc, "model.loss"); /* its key is still in the file */
   assert_string_equal(node->place.file, "--set");
   assert_string_equal(node->key_place.file, "f.yaml");
@@ -136,7 +161,7 @@ static ls_status_t set_some(capture_t *c) {
   memset(assignment + 8, 'x', sizeof assignment - 9);
   ls_status_t status = ls_doc_parse(c->ctx, "f.yaml", base, strlen(base), &doc);
   if (status != LS_OK) return status;
-  status = ls_doc_set(c->ctx, &doc, assignment);
+  status = ls_doc_set(c->ctx, &doc, assignment, false);
   if (status != LS_OK) assert_null(ls_doc_get(doc.root, "a"));
   ls_doc_release(&doc);
   return status;
@@ -150,6 +175,7 @@ static void allocation_failures(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(assignments),
+      TEST(a_text_is_taken_as_it_stands),
       TEST(refusals),
       TEST(places_point_into_the_assignment),
       TEST(allocation_failures),

@@ -210,6 +210,21 @@ static void lists_have_a_limit(void **state) {
   ls_doc_release(&doc);
 }
 
+static void a_list_of_names_may_be_long(void **state) {
+  capture_t *c = *state;
+  ls_doc_t doc;
+  section_t s;
+  char text[8192] = "units: 1\ntarget: [n0";
+  for (int i = 1; i < 1000; i++)
+    snprintf(text + strlen(text), sizeof text - strlen(text), ", n%d", i);
+  strcat(text, "]\n");
+  assert_int_equal(parse_text(c, text, &doc, &s), LS_OK);
+  assert_int_equal(s.target.count, 1000);
+  assert_string_equal(s.target.v[0], "n0");
+  assert_string_equal(s.target.v[999], "n999");
+  ls_doc_release(&doc);
+}
+
 /* A program that speaks another language still reads decimal points. */
 static void locales(void **state) {
   capture_t *c = *state;
@@ -296,6 +311,7 @@ int main(void) {
       TEST(maps_that_are_none),
       TEST(broken_defaults),
       TEST(lists_have_a_limit),
+      TEST(a_list_of_names_may_be_long),
       TEST(locales),
       TEST(json),
       TEST(help),

@@ -29,6 +29,7 @@ typedef struct {
   const char *config;  /* text of c.yaml; NULL: there is none */
   void (*files)(void); /* makes further files in the current folder; may be NULL */
   const char *expect[EXPECT_MAX]; /* each must be in stderr */
+  const char *lacks;              /* must not be in stderr; may be NULL */
   const char *leaves;             /* what may be new: everything below this path; NULL: nothing */
   const char *env;                /* NAME=VALUE for the program; may be NULL */
   bool tiny_disk;                 /* the folder "disk" is a file system of 24 kB */

@@ -3,6 +3,7 @@
 #include "data/zip.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -43,6 +44,23 @@ TEXT(csv_semicolons, "a;b;y\n1;2;3\n4;5;6\n")
 TEXT(csv_tabs, "a\tb\ty\n1\t 2\t3\n4\t5\t6\n")
 TEXT(csv_spaces, "a, b, y\n1, 2, 3\n4, 5, 6\n")
 TEXT(csv_two_delimiters, "a,1;b;y\n1;2;3\n4;5;6\n")
+TEXT(csv_bars, "a|b|y\n1|2|3\n4|5|6\n")
+TEXT(csv_decimal_commas, "a;b;y\n1,5;2;3\n4;5;6\n")
+TEXT(csv_line_end_in_a_name, "a,b,\"y\nlockstep: error: z\"\n1,2,x\n4,5,6\n")
+static void put_wide_csv(const char *name, int first) {
+  FILE *file = fopen(name, "w");
+  for (int line = 0; line < 5; line++) {
+    for (int i = 0; i < 70; i++)
+      fprintf(file, line == 0 ? "c%d," : "%d,", (first + i) % 70 * (line == 0 ? 1 : line + 1));
+    fprintf(file, line == 0 ? "y\n" : "%d\n", line);
+  }
+  fclose(file);
+}
+static void wide_and_turned(void) {
+  put_wide_csv("d.csv", 0);
+  must_run("train c.yaml --quiet --set train.checkpoint.dir=run");
+  put_wide_csv("turned.csv", 30);
+}
 FILES(csv_binary, put("d.csv",
                       "\x7f"
                       "ELF\0\0\1\2\n\0\0",
@@ -152,8 +170,23 @@ const row_t rows_data[] = {
     {"csv tabs and spaces", OK, .config = CSV, .files = csv_tabs},
     {"csv spaces in the header", OK, .config = CSV, .files = csv_spaces},
     {"csv two delimiters", DATA, .config = CSV, .files = csv_two_delimiters,
-     .expect = {"d.csv:1:1", "no column 'y'", "it also holds ';': set data.delimiter"}},
+     .expect = {"d.csv:1:1", "no column 'y'", "it also holds ';': if that separates",
+                "--set data.delimiter=';'"}},
     {"csv two delimiters, told", OK, "check c.yaml --set data.delimiter=;", CSV, csv_two_delimiters},
+    {"csv bars", DATA, .config = CSV, .files = csv_bars,
+     .expect = {"d.csv:1:1", "it also holds '|'", "--set data.delimiter='|'"}},
+    {"csv bars, told", OK, "check c.yaml --set data.delimiter=|", CSV, csv_bars},
+    {"csv commas, told", OK, "check c.yaml --set data.delimiter=,", CSV, csv_good},
+    {"csv tabs, told by name", OK, "check c.yaml --set data.delimiter=tab", CSV, csv_tabs},
+    {"csv tabs, told by escape", OK, "check c.yaml --set data.delimiter=\\t", CSV, csv_tabs},
+    {"csv decimal comma", DATA, .config = CSV, .files = csv_decimal_commas,
+     .expect = {"d.csv:2:1: column 'a': '1,5' has a decimal comma", "sed 's/,/./g'"}},
+    {"csv line end in a name", DATA, "check c.yaml --set data.target=b", CSV, csv_line_end_in_a_name,
+     .expect = {"column 'y\\nlockstep: error: z': 'x'"}},
+    {"csv of 70 columns in another order", OK, "eval c.yaml --checkpoint run --set data.path=turned.csv",
+     "model: {input: [70], loss: mse, layers: [{dense: {units: 1}}]}\n" TRAIN
+     "data: {kind: csv, path: d.csv, target: [y]}\n",
+     wide_and_turned},
     {"csv delimiter of two characters", CONFIG, "check c.yaml --set data.delimiter=;;", CSV, csv_semicolons,
      .expect = {"data.delimiter", ";;"}},
     {"csv delimiter with npy", CONFIG, "check c.yaml --set data.delimiter=tab", NPY, npy_good,

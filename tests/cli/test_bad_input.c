@@ -130,6 +130,7 @@ static bool check_stderr(const row_t *row, const char *text) {
   bool good = true;
   for (int i = 0; i < EXPECT_MAX && row->expect[i]; i++)
     if (!strstr(text, row->expect[i])) good = complain(row, "stderr lacks: ", row->expect[i]);
+  if (row->lacks && strstr(text, row->lacks)) good = complain(row, "stderr has: ", row->lacks);
   if (row->code != OK && !strstr(text, "lockstep: error: ") && !strstr(text, "usage: lockstep"))
     good = complain(row, "stderr has no error line", "");
   return good;

@@ -20,6 +20,14 @@ typedef struct {
   char messages[8192]; /* all that were delivered, one per line */
 } said_t;
 
+/* Names of columns as an option has them. */
+#define NAMES(...)                                                                                           \
+  {                                                                                                          \
+    LS_COUNT(((const char *const[]){__VA_ARGS__})), (const char *const[]) {                                  \
+      __VA_ARGS__                                                                                            \
+    }                                                                                                        \
+  }
+
 void said_open(said_t *said);
 void said_close(said_t *said);
 void said_clear(said_t *said);

@@ -26,10 +26,12 @@ static case_t idx_case(void) {
                   .want = {2, 3, true}};
 }
 
+static const char *const names[] = {"a", "b", "bb", "day", "c", "y"};
+
 static case_t csv_case(void) {
   return (case_t){.config = {.kind = LS_DATA_CSV,
                              .path = file_make("table.csv", table, sizeof table - 1),
-                             .target = {1, {"b"}}},
+                             .target = {1, names + 1}},
                   .want = {2, 1, false}};
 }
 
@@ -157,27 +159,27 @@ static void spoil(int which, case_t *c) {
     f->path = NULL;
     break;
   case 22:
-    f->target.v[0] = "bb";
+    f->target = (ls_strings_t){1, names + 2};
     break;
   case 23:
-    f->target.v[0] = "day";
+    f->target = (ls_strings_t){1, names + 3};
     break;
   case 24:
-    f->columns = (ls_strings_t){2, {"a", "b"}};
+    f->columns = (ls_strings_t){2, names};
     break;
   case 25:
-    f->target.v[0] = "c";
+    f->target = (ls_strings_t){1, names + 4};
     c->want = (ls_data_want_t){2, 3, true};
     break;
   case 26:
-    f->target.v[0] = "a";
+    f->target = (ls_strings_t){1, names};
     c->want = (ls_data_want_t){2, 7, true};
     break;
   case 27:
-    f->target = (ls_strings_t){2, {"a", "b"}}, c->want = (ls_data_want_t){1, 3, true};
+    f->target = (ls_strings_t){2, names}, c->want = (ls_data_want_t){1, 3, true};
     break;
   case 28:
-    f->columns = (ls_strings_t){1, {"a"}};
+    f->columns = (ls_strings_t){1, names};
     break;
   case 29:
     f->features = "x";
@@ -373,7 +375,7 @@ static void test_validation_from_its_own_file(void **state) {
   ls_data_config_t config = {.kind = LS_DATA_CSV,
                              .path = file_make("train.csv", train, strlen(train)),
                              .validation_path = file_make("held.csv", held_out, strlen(held_out)),
-                             .target = {1, {"y"}},
+                             .target = {1, names + 5},
                              .normalize = true};
   ls_data_want_t want = {.inputs = 1, .outputs = 1};
   ls_dataset_t *d, *none = NULL;

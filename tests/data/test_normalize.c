@@ -189,7 +189,7 @@ static ls_dataset_t *open_times(said_t *said, double offset, double target_offse
                              target_offset + 2 * u);
   ls_data_config_t config = {.kind = LS_DATA_CSV,
                              .path = file_make("t.csv", text, used),
-                             .target = {1, {"y"}},
+                             .target = NAMES("y"),
                              .validation = 0.2,
                              .normalize = normalize};
   ls_data_want_t want = {.inputs = 2, .outputs = 1};

@@ -46,7 +46,7 @@ static void test_sp500(void **state) {
   said_t said;
   said_open(&said);
   ls_data_config_t config = {
-      .kind = LS_DATA_CSV, .path = "examples/data/sp500-2000.csv.gz", .target = {1, {"close"}}};
+      .kind = LS_DATA_CSV, .path = "examples/data/sp500-2000.csv.gz", .target = NAMES("close")};
   ls_data_want_t want = {5, 1, false};
   ls_dataset_t *d;
   if (ls_dataset_open(said.ctx, &config, NULL, &want, 42, NULL, &d) != LS_OK) fail_msg("%s", said.messages);
@@ -56,7 +56,7 @@ static void test_sp500(void **state) {
   assert_memory_equal(d->features, first, sizeof first);
   assert_true(d->targets[0] == 1455.219971f);
   ls_dataset_close(d);
-  config.target.v[0] = "clsoe";
+  config.target = (ls_strings_t)NAMES("clsoe");
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 42, NULL, &d), LS_ERR_DATA);
   assert_said(&said, "sp500-2000.csv.gz:1:1: there is no column 'clsoe'; did you mean 'close'?");
   said_close(&said);

@@ -5,7 +5,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
-  static const ls_strings_t close_column = {1, {"close"}}, a_column = {1, {"a"}}, both = {2, {"b", "a"}};
+  static const char *const names[] = {"close", "b", "a"};
+  static const ls_strings_t close_column = {1, names}, a_column = {1, names + 2}, both = {2, names + 1};
   static const ls_strings_t *const choices[][2] = {{NULL, NULL},          {&close_column, NULL},
                                                    {NULL, &close_column}, {&both, NULL},
                                                    {NULL, &a_column},     {&both, &a_column}};

@@ -107,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size) memcpy(assignment, data, size);
   assignment[size] = '\0';
   REQUIRE(ls_doc_parse(ctx, "base.yaml", base, sizeof base - 1, &doc) == LS_OK);
-  status = ls_doc_set(ctx, &doc, assignment);
+  status = ls_doc_set(ctx, &doc, assignment, false);
   REQUIRE(status == LS_OK || (status == LS_ERR_CONFIG && ls_ctx_error_count(ctx) > 0));
   use(ctx, &doc);
   ls_doc_release(&doc);

@@ -70,14 +70,15 @@ evaluate --set data.path="$work/new.csv"
 ! grep -q 'will not repeat' "$work/err" || fail "evaluation speaks of interrupted runs"
 
 echo "other data on --resume"
-refused 'scaled.csv: these are not the data .* (as many samples (200), but other values); --allow-data-change' --set data.path="$work/scaled.csv"
+refused 'scaled.csv: these are not the data .* (as many samples (200), but other values); --allow-data-change' --set data.path="$work/scaled.csv" --set train.optimizer.lr=0.0001
+! grep -q 'train.optimizer.lr' "$work/err" || fail "what may change is listed although the data are refused"
 refused 'train.seed: checkpoint has 42, configuration has 7' --set train.seed=7
 refused 'data.validation: checkpoint has 0.25, configuration has 0.5' --set data.validation=0.5
 resume --set data.path="$work/scaled.csv" --set train.epochs=21 --allow-data-change || fail "allowed: $(cat "$work/err")"
 grep -q 'not the data that the checkpoint was trained on' "$work/err" || fail "allowed, but not said"
 
 [ "$(readlink "$work/copy/best")" = step-000000000105 ] || fail "the best of other data: $(readlink "$work/copy/best")"
-grep -q '"best": null' "$work"/copy/step-000000000105/manifest.json || fail "patience compares losses of other data"
+grep -q "\"best\": $(field "$work/resume.json" val_loss)," "$work"/copy/step-000000000105/manifest.json || fail "patience compares losses of other data"
 
 echo "what may change is listed"
 resume --set train.optimizer.lr=0.0001 --set train.clip_norm=1 --set train.batch=50 --set train.epochs=21 \
@@ -122,9 +123,23 @@ expect 6 "'layers.0.weight' is f32 (8, 2) in the checkpoint and f32 (9, 2) in th
 expect 6 'c.yaml: not a safetensors file' train "$work/c.yaml" --init "$work/c.yaml"
 expect 2 'give one of the two' train "$work/c.yaml" --init "$work/run" --resume
 
+echo "the evaluation at the end counts for patience, so a run that is made longer counts as one of that length"
+epochs() { "$program" train "$work/c.yaml" --quiet --json --set train.checkpoint.dir="$work/$1" --set train.epochs=$2 $3 \
+  >"$work/$1.json" 2>"$work/err" || fail "$*: $(cat "$work/err")"; }
+counted() { sed -n '/"early_stopping"/,/}/p' "$work/$1"/step-00000000000$2/manifest.json; }
+epochs longer 1 ""
+counted longer 5 | grep -q "\"best\": $(field "$work/longer.json" val_loss)," || fail "the last evaluation: $(counted longer 5)"
+epochs longer 2 --resume
+epochs whole 2 ""
+[ "$(counted longer 10)" = "$(counted whole 10)" ] || fail "longer: $(counted longer 10), whole: $(counted whole 10)"
+
 echo "the best checkpoint has a name"
 [ -e "$work/run/best/manifest.json" ] || fail "no link best: $(ls "$work/run")"
+"$program" eval "$work/c.yaml" --checkpoint "$work/run" | grep -q "step-000000000100 (the run's newest)" || fail "newest?"
+"$program" eval "$work/c.yaml" --checkpoint "$work/run" --best | grep -q "(the run's best)" || fail "best?"
+[ "$(field "$work/eval.json" chosen)" = newest ] || fail "chosen: $(cat "$work/eval.json")"
 evaluate --best
+[ "$(field "$work/eval.json" chosen)" = best ] || fail "chosen: $(cat "$work/eval.json")"
 same_loss "--best"
 rm "$work/run/best"
 expect 5 'no checkpoint is known to be the best' eval "$work/c.yaml" --checkpoint "$work/run" --best
