@@ -114,7 +114,11 @@ static void test_refuses(void **state) {
       {"a\tb;c\n1\t2;3\n", 0, "y", "t.csv:1:1:",
        "(cut at ','; it also holds ';': if that separates the cells, --set "
        "data.delimiter=';')"},
-      {"a;b\n1,5;2\n", 0, 0, "t.csv:2:1:", "'1,5' is not a finite number, whose decimals follow a point"},
+      {"a;b\n1,5;2\n", 0, 0,
+       "t.csv:2:1:", "'1,5' has a decimal comma, and numbers need a decimal point: \"sed"},
+      {"a;b\n1.000,5;2\n", 0, 0,
+       "t.csv:2:1:", "'1.000,5' is not a finite number, whose decimals follow a point"},
+      {"a,b\n1,\"2,5\"\n", 0, 0, "t.csv:2:3:", "'2,5' is not a finite number, whose decimals follow a point"},
       {"a,b\n1,1e39\n", 0, 0, "t.csv:2:3:", "too large for a 32-bit float"},
       {"a,b\n1,2\n2000-01-01,3\n", 0, 0, "t.csv:3:1:", "a date is not a number"},
       {"a,b\n2000-01-01,3\n", "a", 0, "t.csv:2:1:", "a date is not a number: '2000-01-01'"},
