@@ -16,6 +16,10 @@ target_include_directories(ls_flags INTERFACE
 if(LS_SANITIZE)
   add_compile_options(-fsanitize=${LS_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${LS_SANITIZE})
+  if(LS_SANITIZE MATCHES "thread")
+    target_compile_options(ls_flags INTERFACE
+      "$<$<COMPILE_LANGUAGE:C>:SHELL:-include ${PROJECT_SOURCE_DIR}/tests/sanitize/tsan.h>")
+  endif()
 endif()
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)

@@ -30,6 +30,20 @@ function(ls_modules_closure out)
   set(${out} ${done} PARENT_SCOPE)
 endfunction()
 
+# How many times as long a test may take.
+set(LS_TEST_TIME 1)
+if(LS_SANITIZE MATCHES "thread")
+  set(LS_TEST_TIME 5)
+elseif(LS_SANITIZE)
+  set(LS_TEST_TIME 3)
+endif()
+
+# ls_time_limit(SECONDS test ...): how long each may take where nothing is sanitized.
+function(ls_time_limit seconds)
+  math(EXPR limit "${seconds} * ${LS_TEST_TIME}")
+  set_tests_properties(${ARGN} PROPERTIES TIMEOUT ${limit})
+endfunction()
+
 # ls_test(NAME SOURCES ... MODULES ... [LINK ...] [TIMEOUT s] [LABELS ...] [SERIAL] [NO_CTEST])
 #   One test program, one process, with a time limit, linked with the objects of the named modules and all
 #   modules below them (so that file-crossing but not exported functions can be tested). `ctest -j` runs nothing beside a
@@ -49,8 +63,8 @@ function(ls_test name)
   endforeach()
   if(NOT T_NO_CTEST)
     add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}" SKIP_RETURN_CODE 77
-      RUN_SERIAL ${T_SERIAL})
+    ls_time_limit(${T_TIMEOUT} ${name})
+    set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" SKIP_RETURN_CODE 77 RUN_SERIAL ${T_SERIAL})
   endif()
 endfunction()
 
@@ -62,14 +76,6 @@ set(LS_MPI_TEST_ENVIRONMENT
   "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitize/lsan.supp:print_suppressions=0"
   "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitize/tsan.supp:print_suppressions=0:atexit_sleep_ms=0")
 
-# How many times as long tests of the whole program may take.
-set(LS_PROGRAM_TIME 1)
-if(LS_SANITIZE MATCHES "thread")
-  set(LS_PROGRAM_TIME 5)
-elseif(LS_SANITIZE)
-  set(LS_PROGRAM_TIME 3)
-endif()
-
 # ls_program_test(NAME SCRIPT file.sh TIMEOUT s [PROCESSORS n] [LABELS ...] [SERIAL])
 #   The program as a user runs it: a shell script beside the CMakeLists.txt, given the program and the sources.
 #   Most start two ranks: PROCESSORS is 2 where it is not given. It runs on the CPU, also where there is a GPU;
@@ -80,8 +86,8 @@ function(ls_program_test name)
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/${T_SCRIPT} $<TARGET_FILE:lockstep_cli> ${PROJECT_SOURCE_DIR}
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   list(APPEND T_LABELS program)
-  math(EXPR timeout "${T_TIMEOUT} * ${LS_PROGRAM_TIME}")
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77 LABELS "${T_LABELS}"
+  ls_time_limit(${T_TIMEOUT} ${name})
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${T_LABELS}"
     ENVIRONMENT "${LS_MPI_TEST_ENVIRONMENT};LOCKSTEP_CUDA_MODULE=none")
   if(NOT T_PROCESSORS)
     set(T_PROCESSORS 2)

@@ -174,7 +174,10 @@ static bool wait_filled(ls_loader_t *l, int64_t step) {
 
 void ls_loader_destroy(ls_loader_t *l) {
   if (!l) return;
-  if (l->lost || !lock_within(l)) return; /* what a thread may still use is not freed */
+  if (l->lost || !lock_within(l)) { /* what a thread may still use is not freed */
+    pthread_detach(l->thread);
+    return;
+  }
   l->stop = true;
   pthread_cond_signal(&l->changed_released);
   pthread_mutex_unlock(&l->lock);

@@ -3,6 +3,7 @@
 #include "batches.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { ROWS = 50, STEPS = 40, SLOTS_MAX = 4 };
 
@@ -178,8 +179,13 @@ static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
 }
 
 /* A loading thread that is gone: the loop is told after the deadline, and nothing waits for the thread. */
+static atomic_bool gone;
+
 static float vanish(void *user, int64_t step) {
-  if (step == 3) pthread_exit(NULL);
+  if (step == 3) {
+    atomic_store(&gone, true);
+    pthread_exit(NULL);
+  }
   return rate(user, step);
 }
 
@@ -198,6 +204,7 @@ static void a_thread_that_vanishes_ends_the_wait_by_the_deadline(void **state) {
   assert_non_null(strstr(ls_ctx_error(b->said.ctx), "step 3: its batch was not there within 0.300 s"));
   ls_loader_release(l, 2);
   ls_loader_destroy(l);
+  assert_true(atomic_load(&gone)); /* and no longer reads what is closed now */
   bench_close(b);
 }
 
