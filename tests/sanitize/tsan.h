@@ -1,5 +1,6 @@
-/* Put before every file of a build for the thread sanitizer (cmake/LockstepCompiler.cmake). gcc's runtime does not see
- * pthread_mutex_clocklock and takes what such a lock guards for unguarded; pthread_mutex_timedlock it does see. */
+/* Put before every file of a build for the thread sanitizer (cmake/LockstepCompiler.cmake). gcc's runtime
+ * does not see pthread_mutex_clocklock and takes what such a lock guards for unguarded;
+ * pthread_mutex_timedlock it does see. */
 #include <pthread.h>
 #include <time.h>
 
