@@ -32,6 +32,7 @@ typedef struct {
   bool show_all;   /* the launcher's lines, too */
   bool passing;    /* the line that has begun is a rank's */
   bool ruled;      /* between two rules */
+  bool held;       /* the last line was the launcher's, and so are empty ones after it */
   bool error_said; /* a rank has reported an error */
   int line_bytes, text_bytes;
   char line[CLI_NOISE_LINE_BYTES];

@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum { RULE_DASHES = 20 };
-/* The last row: Open MPI 5 warns of IPv6 addresses on one machine in three writes, and what another rank says
- * in between may take its text from behind its "[host]". */
+/* The last row: Open MPI 5 warns of IPv6 addresses on one machine in three writes. The writes of several
+ * ranks mix: its text may then begin a line, and its line's end may follow another. */
 static const char *const prefixes[] = {
     "[",          "mpirun:",  "prterun:",     "prte:",      "orterun:",
     "PMIX ERROR", "***",      "PMIx",         "PRTE ERROR", "ORTE ERROR",
@@ -49,6 +49,7 @@ static void hold(cli_noise_t *n) {
   }
   keep(n);
   n->line_bytes = 0;
+  n->held = true;
 }
 
 void cli_noise_add(cli_noise_t *n, const char *bytes, size_t size_bytes) {
@@ -63,13 +64,14 @@ void cli_noise_add(cli_noise_t *n, const char *bytes, size_t size_bytes) {
       n->passing = !may_be_noise(n);
       if (n->passing) fwrite(n->line, 1, (size_t)n->line_bytes, n->to);
     } else if (n->line_bytes == 0 && !n->ruled) {
-      fputc(c, n->to);
+      if (!n->held || n->show_all) fputc(c, n->to);
     } else {
       hold(n);
     }
     if (c != '\n') continue;
     n->line[n->line_bytes] = '\0';
     if (n->passing && strstr(n->line, "lockstep: error:")) n->error_said = true;
+    if (n->passing) n->held = false;
     n->passing = false;
     n->line_bytes = 0;
   }
