@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,6 +21,37 @@ static ls_status_t make_level(ls_ctx_t *ctx, const char *path) {
   }
   errno = error;
   return ls_fail_errno(ctx, "%s: the directory cannot be made", path);
+}
+
+/* On a full disk a folder can often still be made: a file is tried, too. */
+static ls_status_t try_room(ls_ctx_t *ctx, const char *dir) {
+  static const char bytes[16384] = "room";
+  char *path = ls_path_join(ctx, dir, "room");
+  ls_status_t status = path ? ls_file_write(ctx, path, bytes, sizeof bytes) : LS_ERR_MEMORY;
+  if (path) unlink(path);
+  ls_free(path);
+  return status;
+}
+
+ls_status_t ls_dir_temporary(ls_ctx_t *ctx, const char *name, char **path) {
+  const char *base = getenv("TMPDIR");
+  char template[64];
+  base = base && *base ? base : "/tmp";
+  snprintf(template, sizeof template, "%s-XXXXXX", name);
+  char *own = ls_path_join(ctx, base, template);
+  if (!own) return LS_ERR_MEMORY;
+  ls_ctx_t *quiet = ls_ctx_create(NULL, NULL); /* keeps the reason, prints nothing */
+  ls_status_t status = mkdtemp(own) ? try_room(quiet, own) : ls_fail_errno(quiet, "%s: cannot be made", own);
+  if (status == LS_OK) {
+    *path = own;
+  } else {
+    ls_fail(ctx, status, "no temporary files: %s; make room there, or set TMPDIR to another folder",
+            quiet ? ls_ctx_error(quiet) : "out of memory");
+    rmdir(own);
+    ls_free(own);
+  }
+  ls_ctx_destroy(quiet);
+  return status;
 }
 
 ls_status_t ls_dir_make(ls_ctx_t *ctx, const char *path) {

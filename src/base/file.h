@@ -30,6 +30,10 @@ ls_status_t ls_dir_sync(ls_ctx_t *ctx, const char *path);
 /* rm -r, only below `path`; a path that does not exist is fine. */
 ls_status_t ls_dir_remove(ls_ctx_t *ctx, const char *path);
 
+/* A new folder of this process alone, NAME-XXXXXX in TMPDIR, else in /tmp. A failure, also for want of room,
+ * names the remedy. *path is the caller's (ls_free), what it holds ls_dir_remove's. */
+ls_status_t ls_dir_temporary(ls_ctx_t *ctx, const char *name, char **path);
+
 /* Names in a directory, sorted, without . and ..; the array and its strings are one block (ls_free). */
 ls_status_t ls_dir_list(ls_ctx_t *ctx, const char *path, char ***names, int *count);
 

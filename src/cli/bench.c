@@ -117,17 +117,6 @@ static ls_status_t read_method(ls_ctx_t *ctx, const cli_args_t *args, bench_t *b
   return LS_OK;
 }
 
-static ls_status_t make_dir(bench_t *b) {
-  const char *base = getenv("TMPDIR");
-  b->dir = ls_path_join(b->ctx, base && *base ? base : "/tmp", "lockstep-bench-XXXXXX");
-  if (!b->dir) return LS_ERR_MEMORY;
-  if (mkdtemp(b->dir)) return LS_OK;
-  ls_status_t status = ls_fail_errno(b->ctx, "%s: cannot be made", b->dir);
-  ls_free(b->dir);
-  b->dir = NULL;
-  return status;
-}
-
 /* Without CONFIG the study's own configuration is a file beside the children's, so that they read it too. */
 static ls_status_t use_study_config(bench_t *b, cli_args_t *own, char **path) {
   *path = ls_path_join(b->ctx, b->dir, "study.yaml");
@@ -178,7 +167,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (ls_comm_launched(&rank, &size) && size > 1)
     return ls_fail(ctx, LS_ERR_ARGUMENT,
                    "lockstep bench starts its ranks itself: run it without mpirun or srun");
-  status = make_dir(&b);
+  status = ls_dir_temporary(ctx, "lockstep-bench", &b.dir);
   if (status == LS_OK && !args->config) status = use_study_config(&b, &own, &study_path);
   if (status == LS_OK) status = bench_sweep(&b);
   if (status == LS_OK) status = bench_prepare(&b);

@@ -150,6 +150,9 @@ ls_status_t cli_shipped(ls_ctx_t *ctx, const char *kind, const char *name, char 
 int cli_print(const char *fmt, ...) LS_PRINTF(1, 2);
 /* Takes the reference; adds "version". A document that could not be made (NULL) ends the program. */
 void cli_print_json(json_t *document);
+/* After a write to stdout has failed (errno): reports it and returns its status. LS_ERR_IO without a word
+ * when the reader of stdout has gone. */
+ls_status_t cli_output_lost(ls_ctx_t *ctx);
 json_t *cli_number(double value); /* null for NaN and infinities */
 /* "1,234,567"; "27.5 MB". Valid until the next four calls. */
 const char *cli_count(int64_t value);

@@ -5,21 +5,20 @@
  * of the terminal's Ctrl-C and Ctrl-Z, and the ranks are asked to stop with the signal that mpirun passes on:
  * SIGUSR1. Ctrl-Z stops them one by one. Both streams of the ranks go through this process: stdout because
  * mpirun does not notice when it cannot be written, stderr because mpirun speaks there, too. */
-#include "cli/child.h"
+#include "base/process.h"
 #include "cli/cli.h"
 #include "cli/launcher.h"
+#include "cli/stop.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/statvfs.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum {
   RANKS_ALWAYS = 64,
@@ -36,8 +35,8 @@ typedef struct {
   ls_ctx_t *ctx;
   const char *launcher; /* its name */
   pid_t mpirun;
-  int output, messages, report; /* ends of the pipes to read; report: why mpirun could not be started */
-  int idle, looks_empty;        /* polls without output; looks in a row that found no rank */
+  int output, messages;  /* its streams */
+  int idle, looks_empty; /* polls without output; looks in a row that found no rank */
   bool given_up;
   int64_t told_twice_ns; /* when mpirun was told to end; 0 = not yet */
   ls_status_t written;   /* how writing the ranks' output to stdout went */
@@ -72,60 +71,27 @@ static ls_status_t check_count(ls_ctx_t *ctx, int ranks) {
                  ranks, most, cores);
 }
 
-static void become_mpirun(char **argv, pid_t parent, int output, int messages, int report) {
-  setpgid(0, 0);
-  cli_stop_defaults();
-  signal(SIGUSR1, SIG_IGN); /* until mpirun has a handler for it */
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(1);
-  int null = open("/dev/null", O_RDONLY | O_CLOEXEC); /* a background group must not read the terminal */
-  if (null >= 0) dup2(null, STDIN_FILENO);
-  if (dup2(output, STDOUT_FILENO) < 0 || dup2(messages, STDERR_FILENO) < 0) _exit(1);
-  execvp(argv[0], argv);
-  int error = errno;
-  if (write(report, &error, sizeof error) < 0) _exit(2);
-  _exit(1);
-}
-
-/* Orphans of mpirun become children of this process: none of them goes on when it has ended. */
-static ls_status_t start(launch_t *l, char **argv) {
-  enum { OUTPUT, MESSAGES, REPORT, PIPES };
-  int pipes[PIPES][2], made = 0;
-  while (made < PIPES && pipe2(pipes[made], O_CLOEXEC) == 0)
-    made++;
-  ls_status_t status = made < PIPES ? ls_fail_errno(l->ctx, "cannot make a pipe to mpirun") : LS_OK;
-  pid_t parent = getpid();
-  if (status == LS_OK) {
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    l->mpirun = fork();
-    if (l->mpirun == 0) become_mpirun(argv, parent, pipes[OUTPUT][1], pipes[MESSAGES][1], pipes[REPORT][1]);
-    if (l->mpirun < 0) status = ls_fail_errno(l->ctx, "cannot start a process for mpirun");
-  }
-  for (int i = 0; i < made; i++) {
-    close(pipes[i][1]);
-    if (status != LS_OK) close(pipes[i][0]);
-  }
-  if (status != LS_OK) return status;
-  l->output = pipes[OUTPUT][0];
-  l->messages = pipes[MESSAGES][0];
-  l->report = pipes[REPORT][0];
-  int error = 0;
-  ssize_t got;
-  while ((got = read(l->report, &error, sizeof error)) < 0 && errno == EINTR)
-    ;
-  close(l->report);
-  if (got != (ssize_t)sizeof error) return LS_OK;
-  waitpid(l->mpirun, NULL, 0);
+/* Orphans of mpirun become children of this process: none of them goes on when it has ended. A background
+ * group must not read the terminal. SIGTERM, so that mpirun ends its ranks when this process is killed. */
+static ls_status_t start(launch_t *l, const char *const *argv) {
+  const ls_child_spec_t spec = {
+      .argv = argv,
+      .stream = {{.file = "/dev/null"}, {.pipe = &l->output}, {.pipe = &l->messages}},
+      .own_group = true,
+      .death_signal = SIGTERM};
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  int error = ls_child_start(&spec, &l->mpirun);
+  if (error == 0) return LS_OK;
   return ls_fail(l->ctx, LS_ERR_UNSUPPORTED, "mpirun could not be started (%s)", strerror(error));
 }
 
 /* Ctrl-Z: the ranks first, mpirun, then this process; SIGCONT wakes it, and it wakes them. */
 static void stop_and_go_on(const launch_t *l) {
-  cli_child_signal_below(l->mpirun, SIGSTOP);
+  ls_child_signal_below(l->mpirun, SIGSTOP);
   kill(l->mpirun, SIGSTOP);
   kill(getpid(), SIGSTOP);
   kill(l->mpirun, SIGCONT);
-  cli_child_signal_below(l->mpirun, SIGCONT);
+  ls_child_signal_below(l->mpirun, SIGCONT);
 }
 
 /* Once asks the ranks to save and end, twice ends mpirun and them, by force after FORCE_NS. A signal sent
@@ -141,19 +107,18 @@ static void pass_on(launch_t *l) {
       kill(l->mpirun, SIGTERM);
       l->told_twice_ns = now_ns;
     } else if (now_ns - l->told_twice_ns > FORCE_NS) {
-      cli_child_signal_below(l->mpirun, SIGKILL);
+      ls_child_signal_below(l->mpirun, SIGKILL);
       kill(l->mpirun, SIGKILL);
     }
   } else if (cli_stop_requested()) {
-    kill(l->mpirun, SIGUSR1);
-    cli_child_ask_below(l->mpirun, SIGUSR1);
+    ls_child_ask(l->mpirun, SIGUSR1);
   }
 }
 
 /* mpirun may hang when its surroundings fail it: without a process below it for 20 s it is ended. */
 static void look_for_ranks(launch_t *l) {
   if (++l->idle % LOOK_EVERY != 0) return;
-  l->looks_empty = cli_child_signal_below(l->mpirun, 0) == 0 ? l->looks_empty + 1 : 0;
+  l->looks_empty = ls_child_signal_below(l->mpirun, 0) == 0 ? l->looks_empty + 1 : 0;
   if (l->looks_empty < LOOKS_EMPTY_MAX) return;
   l->given_up = true;
   kill(l->mpirun, SIGKILL);
@@ -162,7 +127,7 @@ static void look_for_ranks(launch_t *l) {
 static void take_output(launch_t *l, const char *bytes, ssize_t got) {
   for (ssize_t done = 0; done < got && l->written == LS_OK;) {
     ssize_t put = write(STDOUT_FILENO, bytes + done, (size_t)(got - done));
-    if (put < 0 && errno != EINTR) l->written = ls_fail_errno(l->ctx, "cannot write the result to stdout");
+    if (put < 0 && errno != EINTR) l->written = cli_output_lost(l->ctx);
     if (put > 0) done += put;
   }
 }
@@ -190,41 +155,41 @@ static void relay(launch_t *l) {
 }
 
 /* What of the process's surroundings keeps mpirun from working; NULL = nothing that is known here. */
-static const char *surroundings(void) {
+static const char *surroundings(ls_ctx_t *quiet) {
   char folder[4096];
   struct rlimit files;
-  struct statvfs space;
-  const char *temporary = getenv("TMPDIR");
   if (!getcwd(folder, sizeof folder)) return "the current folder has been deleted: change to one that exists";
   if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_NEEDED)
     return "too few files may be open: raise the limit (ulimit -n)";
   if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur < FILE_BYTES_NEEDED)
     return "files may not become large enough: raise the limit (ulimit -f)";
-  temporary = temporary && *temporary ? temporary : "/tmp";
-  if (statvfs(temporary, &space) == 0 && (space.f_bavail == 0 || space.f_favail == 0))
-    return "there is no space for temporary files: make some, or set TMPDIR to another folder";
-  if (access(temporary, W_OK) != 0)
-    return "the folder for temporary files cannot be written: set TMPDIR to another";
+  char *temporary;
+  if (ls_dir_temporary(quiet, "lockstep", &temporary) != LS_OK) return quiet ? ls_ctx_error(quiet) : NULL;
+  ls_dir_remove(NULL, temporary);
+  ls_free(temporary);
   return NULL;
 }
 
 /* An exit code without a word of any rank is the launcher's own. */
 static int explain(launch_t *l, int code) {
   char reason[256];
-  const char *cause = surroundings();
+  ls_ctx_t *quiet = ls_ctx_create(NULL, NULL);
+  const char *cause = surroundings(quiet);
   cli_noise_reason(&l->noise, reason);
   if (!reason[0]) snprintf(reason, sizeof reason, "exit code %d", code);
-  return ls_status_exit_code(ls_fail(l->ctx, LS_ERR_UNSUPPORTED,
-                                     "mpirun (%s) could not run the ranks%s%s; it says: %s%s", l->launcher,
-                                     cause ? ": " : "", cause ? cause : "", reason,
-                                     l->noise.show_all ? "" : " (--verbose shows all of it)"));
+  ls_fail(l->ctx, LS_ERR_UNSUPPORTED, "mpirun (%s) could not run the ranks%s%s; it says: %s%s", l->launcher,
+          cause ? ": " : "", cause ? cause : "", reason,
+          l->noise.show_all ? "" : " (--verbose shows all of it)");
+  ls_ctx_destroy(quiet);
+  return ls_status_exit_code(LS_ERR_UNSUPPORTED);
 }
 
 /* The exit code of the whole: mpirun's, which is that of the first rank that failed. After a signal what
  * mpirun or a rank that was not ready made of it (1, or the signal itself) is no failure but an interruption;
  * after a second one anything is. */
-static int exit_code_of(launch_t *l, int state) {
-  int rank, number, code = WIFEXITED(state) ? WEXITSTATUS(state) : SIGNAL_CODES + WTERMSIG(state);
+static int exit_code_of(launch_t *l, const ls_child_end_t *end) {
+  int rank, number, code = end->code;
+  char words[LS_CHILD_WORDS_BYTES];
   const int interrupted = ls_status_exit_code(LS_ERR_INTERRUPTED);
   bool of_the_signal = code == ls_status_exit_code(LS_ERR_INTERNAL) || code == SIGNAL_CODES + SIGUSR1 ||
                        code == SIGNAL_CODES + SIGTERM || code == interrupted;
@@ -233,9 +198,9 @@ static int exit_code_of(launch_t *l, int state) {
     ls_fail(l->ctx, LS_ERR_INTERRUPTED, "interrupted by %s", cli_stop_name(cli_stop_requested()));
   if (asked) return interrupted;
   if (l->given_up) return explain(l, code);
-  if (WIFSIGNALED(state))
-    ls_log(l->ctx, LS_LOG_ERROR, "mpirun was ended by signal %d (%s)", WTERMSIG(state),
-           strsignal(WTERMSIG(state)));
+  ls_child_words(end, words);
+  if (end->signal)
+    ls_log(l->ctx, LS_LOG_ERROR, "mpirun was %s", words);
   else if (code != 0 && code != interrupted && cli_noise_signal(&l->noise, &rank, &number))
     ls_log(l->ctx, LS_LOG_ERROR, "rank %d was ended by signal %d (%s)", rank, number, strsignal(number));
   else if (code != 0 && !l->noise.error_said)
@@ -244,26 +209,22 @@ static int exit_code_of(launch_t *l, int state) {
 }
 
 static int wait_for_ranks(launch_t *l) {
-  int state;
-  while (waitpid(l->mpirun, &state, 0) < 0)
-    if (errno != EINTR) return ls_status_exit_code(ls_fail_errno(l->ctx, "cannot wait for mpirun"));
-  cli_child_signal_below(getpid(), SIGKILL);
-  while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
-    ;
-  return exit_code_of(l, state);
+  ls_child_end_t end;
+  ls_child_wait(l->mpirun, &end);
+  ls_child_end_below();
+  return exit_code_of(l, &end);
 }
 
 /* mpirun [its arguments] -np RANKS this-program [the arguments of this one]; the array is the caller's
  * (ls_free). */
-static char **command_line(ls_ctx_t *ctx, const cli_launcher_t *launcher, char *count, char *self,
-                           const cli_args_t *args) {
-  static char mpirun[] = "mpirun";
+static const char **command_line(ls_ctx_t *ctx, const cli_launcher_t *launcher, const char *count,
+                                 const char *self, const cli_args_t *args) {
   int n = 0;
-  char **argv = ls_alloc_array(ctx, (size_t)(args->argc + CLI_LAUNCHER_ARGS + 4), sizeof *argv);
+  const char **argv = ls_alloc_array(ctx, (size_t)(args->argc + CLI_LAUNCHER_ARGS + 4), sizeof *argv);
   if (!argv) return NULL;
-  argv[n++] = mpirun;
+  argv[n++] = "mpirun";
   for (int i = 0; launcher->args[i]; i++)
-    argv[n++] = (char *)(uintptr_t)launcher->args[i]; /* exec's argv is not const, nor is it written */
+    argv[n++] = launcher->args[i];
   argv[n++] = count;
   argv[n++] = self;
   for (int i = 1; i < args->argc; i++)
@@ -278,12 +239,12 @@ ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks) {
   if (status != LS_OK) return status;
   char self[PATH_MAX], count[16];
   const cli_launcher_t *launcher;
-  if (!cli_child_self(self)) return ls_fail_errno(ctx, "cannot find this program's path");
+  if (!ls_process_program(self)) return ls_fail_errno(ctx, "cannot find this program's path");
   prepare_environment(args->messages);
   status = cli_launcher_find(ctx, ranks, &launcher);
   if (status != LS_OK) return status;
   snprintf(count, sizeof count, "%d", ranks);
-  char **argv = command_line(ctx, launcher, count, self, args);
+  const char **argv = command_line(ctx, launcher, count, self, args);
   launch_t *l = ls_alloc(ctx, sizeof *l);
   status = argv && l ? LS_OK : LS_ERR_MEMORY;
   cli_stop_t mode = cli_stop_mode(CLI_STOP_ASK);

@@ -2,8 +2,10 @@
 #include "cli/cli.h"
 #include "cli/stop.h"
 
+#include <fcntl.h>
 #include <lockstep/version.h>
 #include <string.h>
+#include <unistd.h>
 
 const cli_command_t *const cli_commands[] = {&cli_train, &cli_eval,       &cli_inspect, &cli_check,
                                              &cli_plan,  &cli_simulate,   &cli_bench,   &cli_compare,
@@ -111,14 +113,21 @@ static int dispatch(ls_ctx_t *ctx, cli_messages_t *messages, int argc, char **ar
 /* What was printed must have arrived, whatever printed it. */
 static int flush_output(ls_ctx_t *ctx, int code) {
   bool lost = ferror(stdout) != 0;
-  if (fflush(stdout) == 0 && !lost) return code;
-  if (code != 0) return code;
-  return ls_status_exit_code(ls_fail_errno(ctx, "cannot write the result to stdout"));
+  lost |= fflush(stdout) != 0;
+  return lost && code == 0 ? ls_status_exit_code(cli_output_lost(ctx)) : code;
+}
+
+/* The number of a standard stream that is closed goes to no file that is opened later: what is meant for the
+ * stream would get into that file. Writing to it (reading stdin) fails as before. */
+static void keep_numbers(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 int main(int argc, char **argv) {
   cli_messages_t messages = {0};
   int rank, size;
+  keep_numbers();
   cli_stop_install(ls_comm_launched(&rank, &size));
   ls_ctx_t *ctx = ls_ctx_create(cli_messages_print, &messages);
   if (!ctx) {

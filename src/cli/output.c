@@ -1,11 +1,14 @@
 /* How numbers and documents look on stdout. */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { TEXT_MAX = 32, TEXT_SLOTS = 4 };
 
@@ -14,6 +17,15 @@ static char *next_text(void) {
   static int slot;
   slot = (slot + 1) % TEXT_SLOTS;
   return text[slot];
+}
+
+/* A reader that has gone (head, a pager) knows why. */
+ls_status_t cli_output_lost(ls_ctx_t *ctx) {
+  struct pollfd out = {.fd = STDOUT_FILENO};
+  int error = errno;
+  if (poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP))) return LS_ERR_IO;
+  errno = error;
+  return ls_fail_errno(ctx, "cannot write the result to stdout");
 }
 
 static void end_short_of_memory(void) {

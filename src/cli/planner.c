@@ -1,42 +1,31 @@
 /* lockstep plan: which devices, strategy and options are fastest here, and at what price. Also strategy auto.
  */
 #include "cli/planner.h"
-#include "cli/child.h"
 #include "cli/list.h"
+#include "cli/stop.h"
 
-#include <fcntl.h>
-#include <limits.h>
 #include <math.h>
-#include <spawn.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-extern char **environ;
 
 /* The quick probe in a process of its own, into `output`: it starts ranks, which this process must not be in
  * the way of. It may take a while to end its own children. */
-static ls_status_t run_probe(ls_ctx_t *ctx, char *output) {
+static ls_status_t run_probe(ls_ctx_t *ctx, const char *output) {
   enum { GRACE_S = 15 };
-  char self[] = "/proc/self/exe", probe[] = "probe", quick[] = "--quick", into[] = "--output";
-  char *argv[] = {self, probe, quick, into, output, NULL};
-  posix_spawn_file_actions_t actions;
-  pid_t child;
-  int exit_code = 0;
+  const char *const argv[] = {"lockstep", "probe", "--quick", "--output", output, NULL};
+  ls_child_spec_t spec = {.argv = argv, .self = true, .grace_s = GRACE_S};
+  ls_child_end_t end;
+  char words[LS_CHILD_WORDS_BYTES];
+  spec.stream[STDOUT_FILENO].file = "/dev/null";
   ls_log(ctx, LS_LOG_INFO, "no profile of this machine yet: measuring it (lockstep probe --quick)");
-  if (posix_spawn_file_actions_init(&actions) != 0)
-    return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for starting the probe");
-  cli_stop_t mode = cli_stop_mode(CLI_STOP_ASK);
-  int error = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  if (error == 0) error = posix_spawn(&child, self, &actions, NULL, argv, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  bool measured = error == 0 && cli_child_wait(child, 0, GRACE_S, &exit_code);
-  cli_stop_mode(mode);
-  if (error != 0) return ls_fail(ctx, LS_ERR_IO, "cannot start lockstep probe: %s", strerror(error));
+  bool measured = cli_stop_run(&spec, &end);
+  if (cli_stop_requested())
+    return ls_fail(ctx, LS_ERR_INTERRUPTED, "interrupted by %s while measuring this machine",
+                   cli_stop_name(cli_stop_requested()));
   if (measured) return LS_OK;
-  if (cli_stop_requested() || exit_code == ls_status_exit_code(LS_ERR_INTERRUPTED))
-    return ls_fail(ctx, LS_ERR_INTERRUPTED, "interrupted while measuring this machine");
-  return ls_fail(ctx, LS_ERR_NOT_FOUND, "lockstep probe failed: there is no profile to plan with");
+  if (!end.error && end.code == ls_status_exit_code(LS_ERR_INTERRUPTED)) return LS_ERR_INTERRUPTED;
+  ls_child_words(&end, words);
+  return ls_fail(ctx, LS_ERR_NOT_FOUND, "lockstep probe failed (%s): there is no profile to plan with",
+                 words);
 }
 
 /* A failure to save is not one of the plan: it costs the next plan time. Said once. */
@@ -65,12 +54,15 @@ static ls_status_t keep_probe(ls_ctx_t *ctx, cli_planned_t *p) {
 
 /* Measures into a file of its own, because where profiles are kept may not be writable. */
 static ls_status_t probe_profile(ls_ctx_t *ctx, cli_planned_t *p) {
-  char path[PATH_MAX];
-  if (!cli_child_file(path))
-    return ls_fail_errno(ctx, "%s: no temporary file for this machine's profile", path);
-  ls_status_t status = run_probe(ctx, path);
+  char *dir;
+  ls_status_t status = ls_dir_temporary(ctx, "lockstep-plan", &dir);
+  if (status != LS_OK) return status;
+  char *path = ls_path_join(ctx, dir, "profile.json");
+  status = path ? run_probe(ctx, path) : LS_ERR_MEMORY;
   if (status == LS_OK) status = ls_profile_load(ctx, path, &p->machine, &p->profile);
-  unlink(path);
+  ls_dir_remove(NULL, dir);
+  ls_free(path);
+  ls_free(dir);
   p->probed = true;
   return status == LS_OK ? keep_probe(ctx, p) : status;
 }

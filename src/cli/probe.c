@@ -1,7 +1,7 @@
 /* lockstep probe: what is here, what it can do, and what is wrong with it. The profile it saves is what plan
  * reads. */
 #include "cli/probe.h"
-#include "cli/child.h"
+#include "cli/stop.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -13,6 +13,7 @@ static const cli_extra_t extra[] = {
     {"--quick", NULL,
      "Measure for about 3 s instead of about 10; adds to a full profile, never replaces it."},
     {"--ranks-into", "FILE", "Internal: what probe starts under mpirun to measure between ranks."},
+    {"--world", "N", "Internal, with --ranks-into: how many ranks."},
     {"--fresh", NULL, "Discard the earlier profile of this machine, with the times that plan added to it."},
     {NULL, NULL, NULL}};
 
@@ -38,6 +39,25 @@ void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) {
   *end = '\0';
   char *sentence = strrchr(note, ';');
   if (sentence) *sentence = '\0';
+}
+
+bool cli_probe_child(cli_probe_t *probe, const char *const *argv, const char *stdout_path, const char *what) {
+  /* Measuring takes seconds, on a busy machine or with sanitizers many more. Launchers and mpirun give their
+   * own children two seconds. */
+  enum { LIMIT_S = 120, GRACE_S = 5, SAID_BYTES = 16384 };
+  char said[SAID_BYTES], reason[LS_CHILD_WORDS_BYTES];
+  ls_child_end_t end;
+  ls_child_spec_t spec = {.argv = argv,
+                          .self = true,
+                          .limit_s = LIMIT_S,
+                          .grace_s = GRACE_S,
+                          .said = said,
+                          .said_bytes = sizeof said};
+  spec.stream[STDOUT_FILENO].file = stdout_path ? stdout_path : "/dev/null";
+  if (cli_stop_run(&spec, &end)) return true;
+  ls_child_reason(&end, said, reason);
+  cli_probe_note(probe, "%s: %s", what, reason);
+  return false;
 }
 
 /* The CPU with the numbers of threads that the ranks of each world would have. */
@@ -94,21 +114,21 @@ static int count_gpus(void) {
   return count;
 }
 
-/* The parts that start processes: told to end meanwhile, they end those and remove their files. What this
+/* A part that starts processes: told to end meanwhile, it ends those and removes their files. What this
  * process does alone needs no such care. */
-static ls_status_t measure_with_children(ls_ctx_t *ctx, bool fast, const budget_t *budget,
-                                         cli_probe_t *probe) {
+static ls_status_t measure_part(ls_ctx_t *ctx, void (*part)(bool quick, int gpus, cli_probe_t *probe),
+                                bool fast, int gpus, cli_probe_t *probe) {
   cli_stop_t mode = cli_stop_mode(CLI_STOP_ASK);
-  cli_probe_memory(fast, count_gpus(), probe); /* before this process takes memory of the GPUs itself */
+  ls_status_t status = ls_dir_temporary(ctx, "lockstep-probe", &probe->dir);
+  if (status == LS_OK) {
+    part(fast, gpus, probe);
+    ls_dir_remove(NULL, probe->dir);
+    ls_free(probe->dir);
+  }
   cli_stop_mode(mode);
-  if (cli_stop_requested()) goto stopped;
-  int gpus = measure_gpus(budget, probe);
-  cli_stop_mode(CLI_STOP_ASK);
-  cli_probe_worlds(ctx, fast, gpus, probe);
-  cli_stop_mode(mode);
-  if (!cli_stop_requested()) return LS_OK;
-stopped:
-  return ls_fail(ctx, LS_ERR_INTERRUPTED, "interrupted while measuring; nothing was kept");
+  if (!cli_stop_requested()) return status;
+  return ls_fail(ctx, LS_ERR_INTERRUPTED, "interrupted by %s while measuring; nothing was kept",
+                 cli_stop_name(cli_stop_requested()));
 }
 
 static const char *environment(void *user, const char *name) {
@@ -164,7 +184,9 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
     ls_log(ctx, LS_LOG_INFO, "measuring this machine, about %s s", fast ? "3" : gpus ? "20 to 40" : "10");
   status = measure_cpu(ctx, budget->cpu, probe);
   if (status != LS_OK) return status;
-  status = measure_with_children(ctx, fast, budget, probe);
+  /* before this process takes memory of the GPUs itself */
+  status = measure_part(ctx, cli_probe_memory, fast, count_gpus(), probe);
+  if (status == LS_OK) status = measure_part(ctx, cli_probe_worlds, fast, measure_gpus(budget, probe), probe);
   if (status != LS_OK) return status;
   const char *output = args->extra[CLI_PROBE_OUTPUT];
   char *path = output ? ls_strdup(ctx, output) : ls_profile_default_path(ctx, &probe->machine);
@@ -191,8 +213,7 @@ static ls_status_t recorded(ls_ctx_t *ctx, const char *path, cli_probe_t *probe)
 }
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
-  if (args->extra[CLI_PROBE_RANKS])
-    return cli_probe_rank(ctx, args->extra[CLI_PROBE_QUICK] != NULL, args->extra[CLI_PROBE_RANKS]);
+  if (args->extra[CLI_PROBE_RANKS]) return cli_probe_rank(ctx, args);
   int64_t begin = ls_clock_ns();
   cli_probe_t *probe = ls_alloc(ctx, sizeof *probe);
   if (!probe) return LS_ERR_MEMORY;

@@ -12,12 +12,10 @@ enum {
   CLI_PROBE_MACHINE,
   CLI_PROBE_QUICK,
   CLI_PROBE_RANKS,
+  CLI_PROBE_WORLD,
   CLI_PROBE_FRESH
 }; /* rows of its own flags */
 enum { CLI_PROBE_NOTES_MAX = 16, CLI_PROBE_RANKS_MAX = 8 };
-/* For a child process that measures, and for its end once it was asked to end: launchers and mpirun give
- * their own children two seconds. Measuring takes seconds, on a busy machine or with sanitizers many more. */
-enum { CLI_PROBE_LIMIT_S = 120, CLI_PROBE_GRACE_S = 5 };
 
 typedef struct {
   ls_machine_t machine;
@@ -30,6 +28,7 @@ typedef struct {
   char *path;       /* of the profile, NULL = not saved */
   const char *kept; /* what an older profile had and this one keeps, NULL = nothing */
   double wall_s;
+  char *dir; /* of the children's files */
 } cli_probe_t;
 
 void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) LS_PRINTF(2, 3);
@@ -37,13 +36,16 @@ void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) LS_PRINTF(2, 3);
 /* The numbers of ranks that are tried, each from the one before, beginning with 1: powers of two and all
  * there are, up to CLI_PROBE_RANKS_MAX. 0 = there is no further one. */
 int cli_probe_next(int ranks, int most);
+/* Starts this program again with these arguments, ended by NULL, and a time limit. What fails is a note that
+ * begins with `what`. */
+bool cli_probe_child(cli_probe_t *probe, const char *const *argv, const char *stdout_path, const char *what);
 /* probe_ranks.c. Starts mpirun with this program once per world size and takes over what the ranks measured;
  * what fails becomes a note. */
-void cli_probe_worlds(ls_ctx_t *ctx, bool quick, int gpus, cli_probe_t *probe);
+void cli_probe_worlds(bool quick, int gpus, cli_probe_t *probe);
 /* probe_memory.c: what libraries take in a rank's process, per backend and number of ranks. */
 void cli_probe_memory(bool quick, int gpus, cli_probe_t *probe);
-/* The part of one rank: measures and, on rank 0, writes `path`. */
-ls_status_t cli_probe_rank(ls_ctx_t *ctx, bool quick, const char *path);
+/* What --ranks-into and --world ask for: starts the ranks, each of which measures; rank 0 writes the file. */
+ls_status_t cli_probe_rank(ls_ctx_t *ctx, const cli_args_t *args);
 
 /* probe_show.c */
 void cli_probe_show(const cli_probe_t *probe);

@@ -2,18 +2,11 @@
  * would run it, once per backend and number of ranks. What its processes used, less what the training
  * allocated, is the libraries': program, MPI, BLAS and threads; on a GPU the context, modules, cuBLASLt with
  * its workspaces, the captured step and NCCL. */
-#include "cli/child.h"
 #include "cli/probe.h"
+#include "cli/stop.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <spawn.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-extern char **environ;
 
 /* A processor's libraries make code when they are first used, and hold blocks of matrices that grow with the
  * network: no library at all, a small product, a medium one, and a wide one. On a GPU, and in a hurry, the
@@ -40,32 +33,13 @@ static void describe(int which, char text[512]) {
 
 /* Runs the training with its report in `out`; false with a note when it fails. */
 static bool train(const char *yaml, const char *out, const char *backend, int ranks, cli_probe_t *probe) {
-  char self[PATH_MAX], command[] = "train", json[] = "--json", quiet[] = "--quiet", set[] = "--set", with[64],
-                       count[] = "--ranks", number[16], file[PATH_MAX];
-  if (!cli_child_self(self)) return false;
-  snprintf(file, sizeof file, "%s", yaml);
+  char with[64], number[16], what[96];
+  snprintf(what, sizeof what, "memory of libraries, %s, %d ranks", backend, ranks);
   snprintf(with, sizeof with, "parallel.backend=%s", backend);
   snprintf(number, sizeof number, "%d", ranks);
-  char *argv[] = {self, command, file, json, quiet, set, with, count, number, NULL};
-  posix_spawn_file_actions_t actions;
-  pid_t child;
-  int exit_code = 0;
-  if (posix_spawn_file_actions_init(&actions) != 0) return false;
-  int error = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out, O_WRONLY | O_TRUNC, 0);
-  if (error == 0) error = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  if (error == 0) error = posix_spawn(&child, self, &actions, NULL, argv, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0)
-    cli_probe_note(probe, "memory of libraries, %s, %d ranks: %s", backend, ranks, strerror(error));
-  else if (cli_child_wait(child, CLI_PROBE_LIMIT_S, CLI_PROBE_GRACE_S, &exit_code))
-    return true;
-  else if (exit_code == CLI_CHILD_LATE)
-    cli_probe_note(probe, "memory of libraries, %s, %d ranks: the training was not done within %d s", backend,
-                   ranks, CLI_PROBE_LIMIT_S);
-  else
-    cli_probe_note(probe, "memory of libraries, %s, %d ranks: the training ended with exit code %d", backend,
-                   ranks, exit_code);
-  return false;
+  const char *const argv[] = {"lockstep", "train", yaml,      "--json", "--quiet",
+                              "--set",    with,    "--ranks", number,   NULL};
+  return cli_probe_child(probe, argv, out, what);
 }
 
 static ls_status_t put(ls_profile_t *profile, const char *key, double bytes) {
@@ -87,13 +61,6 @@ static bool read_report(const char *out, const char *backend, cli_probe_t *probe
   return used > own && own > 0;
 }
 
-static bool replace(const char *path, const char *text) {
-  FILE *file = fopen(path, "we");
-  if (!file) return false;
-  bool whole = fputs(text, file) >= 0;
-  return fclose(file) == 0 && whole;
-}
-
 /* One world: a curve over scratch where several networks are run, and always the typical value. With several
  * ranks, whose start takes the longest, `first` stands for the small network; with one it is written. */
 enum { MORE_SCRATCH_BYTES = 16 << 20 };
@@ -110,7 +77,11 @@ static void one_world(const char *yaml, const char *out, const char *backend, in
       bytes = points[0].time.ns + first->bytes;
     } else {
       describe(i, text);
-      if (!replace(yaml, text) || !train(yaml, out, backend, ranks, probe)) return;
+      if (ls_file_write(NULL, yaml, text, strlen(text)) != LS_OK) {
+        cli_probe_note(probe, "memory of libraries: %s: %s", yaml, strerror(errno));
+        return;
+      }
+      if (!train(yaml, out, backend, ranks, probe)) return;
       if (!read_report(out, backend, probe, &scratch, &bytes)) {
         cli_probe_note(probe, "memory of libraries, %s, %d ranks: the system does not say what is used",
                        backend, ranks);
@@ -132,25 +103,17 @@ static void one_world(const char *yaml, const char *out, const char *backend, in
 }
 
 void cli_probe_memory(bool quick, int gpus, cli_probe_t *probe) {
-  char yaml[PATH_MAX], out[PATH_MAX];
   first_use_t first = {0, 0};
   int cpus = ls_cpu_count();
   if (quick && cpus > 2) cpus = 2;
   if (quick && gpus > 2) gpus = 2;
-  if (!cli_child_file(yaml)) {
-    cli_probe_note(probe, "memory of libraries: no temporary file: %s", strerror(errno));
-    return;
-  }
-  if (!cli_child_file(out)) {
-    cli_probe_note(probe, "memory of libraries: no temporary file: %s", strerror(errno));
-    goto yaml;
-  }
-  fflush(NULL);
-  for (int ranks = 1; ranks > 0 && !cli_stop_requested(); ranks = cli_probe_next(ranks, cpus))
+  char *yaml = ls_path_join(NULL, probe->dir, "train.yaml"),
+       *out = ls_path_join(NULL, probe->dir, "report.json");
+  for (int ranks = yaml && out; ranks > 0 && !cli_stop_requested(); ranks = cli_probe_next(ranks, cpus))
     one_world(yaml, out, "cpu", ranks, !quick, &first, probe);
-  for (int ranks = gpus > 0; ranks > 0 && !cli_stop_requested(); ranks = cli_probe_next(ranks, gpus))
+  for (int ranks = yaml && out && gpus > 0; ranks > 0 && !cli_stop_requested();
+       ranks = cli_probe_next(ranks, gpus))
     one_world(yaml, out, "cuda", ranks, false, &first, probe);
-  unlink(out);
-yaml:
-  unlink(yaml);
+  ls_free(out);
+  ls_free(yaml);
 }

@@ -1,11 +1,8 @@
 /* The part of probe that needs several ranks. The program starts itself under mpirun, once per world size,
  * and each such run leaves a profile in a file that is taken over and removed. */
-#include "cli/child.h"
 #include "cli/probe.h"
+#include "cli/stop.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -58,19 +55,26 @@ static ls_status_t measure_host(ls_ctx_t *ctx, ls_comm_t *control, bool quick, l
   return status;
 }
 
-ls_status_t cli_probe_rank(ls_ctx_t *ctx, bool quick, const char *path) {
+ls_status_t cli_probe_rank(ls_ctx_t *ctx, const cli_args_t *args) {
+  const bool quick = args->extra[CLI_PROBE_QUICK] != NULL;
   ls_comm_t *control;
   ls_profile_t *profile = NULL;
+  int64_t ranks;
+  ls_status_t status =
+      cli_args_whole(ctx, &cli_probe, args, CLI_PROBE_WORLD, 1, CLI_PROBE_RANKS_MAX, 1, &ranks);
+  if (status == LS_OK) status = cli_launch(ctx, args, (int)ranks);
+  if (status != LS_OK) return status;
   ls_machine_t *machine = ls_alloc(ctx, sizeof *machine);
   if (!machine) return LS_ERR_MEMORY;
-  ls_status_t status = ls_comm_mpi_create(ctx, COMM_DEADLINE_S * INT64_C(1000000000), &control);
+  status = ls_comm_mpi_create(ctx, COMM_DEADLINE_S * INT64_C(1000000000), &control);
   if (status != LS_OK) goto machine;
   ls_ctx_set_rank(ctx, control->rank, control->size);
   ls_machine_clear(machine); /* the caller knows which machine it is */
   status = ls_profile_create(ctx, machine, &profile);
   if (status == LS_OK) status = measure_host(ctx, control, quick, profile);
   if (status == LS_OK) status = measure_nccl(ctx, control, quick, profile);
-  if (status == LS_OK && control->rank == 0) status = ls_profile_save(ctx, profile, path);
+  if (status == LS_OK && control->rank == 0)
+    status = ls_profile_save(ctx, profile, args->extra[CLI_PROBE_RANKS]);
   if (status != LS_OK)
     ls_comm_mpi_abort(ls_status_exit_code(status)); /* the others may be waiting for this rank */
   ls_profile_destroy(profile);
@@ -78,19 +82,6 @@ ls_status_t cli_probe_rank(ls_ctx_t *ctx, bool quick, const char *path) {
 machine:
   ls_free(machine);
   return status;
-}
-
-/* In the child: this process becomes mpirun. Nothing of it may reach stdout, which is the parent's answer. */
-static void become_ranks(ls_ctx_t *ctx, pid_t parent, bool quick, const char *path, int ranks) {
-  cli_child_follow(parent);
-  char program[] = "lockstep", command[] = "probe", into[] = "--ranks-into", fast[] = "--quick",
-       file[PATH_MAX];
-  snprintf(file, sizeof file, "%s", path);
-  char *argv[] = {program, command, into, file, quick ? fast : NULL, NULL};
-  cli_messages_t messages = {0};
-  const cli_args_t args = {.argc = quick ? 5 : 4, .argv = argv, .messages = &messages};
-  dup2(STDERR_FILENO, STDOUT_FILENO);
-  _exit(ls_status_exit_code(cli_launch(ctx, &args, ranks)));
 }
 
 static void take_over(const char *path, int ranks, cli_probe_t *probe) {
@@ -107,31 +98,23 @@ static void take_over(const char *path, int ranks, cli_probe_t *probe) {
   ls_ctx_destroy(own);
 }
 
-static void one_world(ls_ctx_t *ctx, bool quick, int ranks, cli_probe_t *probe) {
-  char path[PATH_MAX];
-  int exit_code = 0;
-  if (!cli_child_file(path)) {
-    cli_probe_note(probe, "%d ranks: no temporary file %.100s: %s", ranks, path, strerror(errno));
-    return;
-  }
-  fflush(NULL);
-  pid_t parent = getpid(), child = fork();
-  if (child == 0) become_ranks(ctx, parent, quick, path, ranks);
-  if (child < 0)
-    cli_probe_note(probe, "%d ranks: %s", ranks, strerror(errno));
-  else if (cli_child_wait(child, CLI_PROBE_LIMIT_S, CLI_PROBE_GRACE_S, &exit_code))
-    take_over(path, ranks, probe);
-  else if (exit_code == CLI_CHILD_LATE)
-    cli_probe_note(probe, "%d ranks: not done within %d s", ranks, CLI_PROBE_LIMIT_S);
-  else
-    cli_probe_note(probe, "%d ranks: mpirun ended with exit code %d", ranks, exit_code);
-  unlink(path);
+static void one_world(bool quick, int ranks, cli_probe_t *probe) {
+  char number[16], what[32];
+  snprintf(number, sizeof number, "%d", ranks);
+  snprintf(what, sizeof what, "%d ranks", ranks);
+  char *path = ls_path_join(NULL, probe->dir, "ranks.json");
+  if (!path) return;
+  const char *const argv[] = {"lockstep", "probe", "--ranks-into",           path,
+                              "--world",  number,  quick ? "--quick" : NULL, NULL};
+  if (cli_probe_child(probe, argv, NULL, what)) take_over(path, ranks, probe);
+  unlink(path); /* the next world's is another */
+  ls_free(path);
 }
 
-void cli_probe_worlds(ls_ctx_t *ctx, bool quick, int gpus, cli_probe_t *probe) {
+void cli_probe_worlds(bool quick, int gpus, cli_probe_t *probe) {
   int cpus = ls_cpu_count(), most = cpus > gpus ? cpus : gpus;
   if (most < 2) cli_probe_note(probe, "collectives: one CPU and at most one GPU give one rank");
   for (int ranks = cli_probe_next(1, most); ranks > 0 && !cli_stop_requested();
        ranks = cli_probe_next(ranks, most))
-    one_world(ctx, quick, ranks, probe);
+    one_world(quick, ranks, probe);
 }

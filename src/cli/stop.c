@@ -92,10 +92,10 @@ bool cli_stop_held(void) {
   return now;
 }
 
-void cli_stop_defaults(void) {
-  for (int i = 0; i < LS_COUNT(ending); i++)
-    if (ending[i].number != SIGHUP || !ignored(SIGHUP)) install(ending[i].number, SIG_DFL);
-  for (int i = 0; i < LS_COUNT(file_signals); i++)
-    install(file_signals[i], SIG_DFL);
-  if (!ignored(SIGTSTP)) install(SIGTSTP, SIG_DFL);
+bool cli_stop_run(ls_child_spec_t *spec, ls_child_end_t *end) {
+  cli_stop_t before = cli_stop_mode(CLI_STOP_ASK);
+  spec->stop = cli_stop_requested;
+  bool ended_well = ls_child_run(spec, end);
+  cli_stop_mode(before);
+  return ended_well;
 }

@@ -3,7 +3,7 @@
 #ifndef LS_CLI_STOP_H
 #define LS_CLI_STOP_H
 
-#include <stdbool.h>
+#include "base/child.h"
 
 typedef enum {
   CLI_STOP_NOW,  /* the process says so and ends with exit code 130 */
@@ -26,7 +26,7 @@ const char *cli_stop_name(int signal_number); /* "SIGTERM" */
 void cli_stop_hold(void);
 bool cli_stop_held(void);
 
-/* In a child, before another program takes its place: all signals as they are by default. */
-void cli_stop_defaults(void);
+/* ls_child_run in CLI_STOP_ASK mode: a stop request ends the child. */
+bool cli_stop_run(ls_child_spec_t *spec, ls_child_end_t *end);
 
 #endif

@@ -30,18 +30,29 @@ field() {
 below() {
   awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'
 }
+# wait_until WHAT COMMAND...: the command has come true; fails after a minute without WHAT
+wait_until() {
+  what=$1
+  shift
+  tries=0
+  until "$@"; do
+    tries=$((tries + 1))
+    [ $tries -lt 1200 ] || fail "$what did not come within a minute: $(tail -5 "$work/err")"
+    sleep 0.05
+  done
+}
 # start_training COMMAND...: starts a training as $pid and waits until it has said a step. What the command before it said goes first:
 # the shell of the new one opens $work/err only when its turn comes.
 start_training() {
   rm -f "$work/err"
   "$@" >"$work/out" 2>"$work/err" &
   pid=$!
-  tries=0
-  until grep -qs ' step [0-9]' "$work/err"; do
-    tries=$((tries + 1))
-    [ $tries -lt 600 ] && kill -0 $pid 2>/dev/null || fail "the training did not begin: $(cat "$work/err")"
-    sleep 0.1
-  done
+  wait_until "the first step" said_a_step
+}
+said_a_step() {
+  if grep -qs ' step [0-9]' "$work/err"; then return; fi
+  kill -0 $pid 2>/dev/null || fail "the training did not begin: $(cat "$work/err")"
+  return 1
 }
 # expect CODE PATTERN ARGUMENT...: exit code, and a pattern on stderr
 expect() {

@@ -83,21 +83,17 @@ states() { # of all processes of the run, one letter each
     sed -n 's/^State:[^A-Za-z]*\([A-Za-z]\).*/\1/p' "${file%cmdline}status" 2>/dev/null || true
   done | sort -u | tr -d '\n'
 }
-tries=0
-until [ "$(states)" = T ]; do
-  tries=$((tries + 1))
-  [ $tries -lt 100 ] || fail "after Ctrl-Z processes are in states $(states), not all stopped"
-  sleep 0.1
-done
+all_stopped() {
+  [ "$(states)" = T ]
+}
+wait_until "the stop of all processes" all_stopped
 sleep 5 # longer than the deadline
 kill -CONT $pid
 lines=$(wc -l <"$work/err")
-tries=0
-until [ "$(wc -l <"$work/err")" -gt "$((lines + 2))" ]; do
-  tries=$((tries + 1))
-  [ $tries -lt 300 ] || fail "the run did not go on after SIGCONT: $(tail -5 "$work/err")"
-  sleep 0.1
-done
+goes_on() {
+  [ "$(wc -l <"$work/err")" -gt "$((lines + 2))" ]
+}
+wait_until "a further step after SIGCONT" goes_on
 kill -TERM $pid
 got=0
 wait $pid || got=$?

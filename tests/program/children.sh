@@ -1,0 +1,116 @@
+#!/bin/sh
+# Processes that a command starts: none goes on when the command ends, however it ends; and where they keep their files.
+set -eu
+. "$(dirname "$0")/lib.sh"
+cat >"$work/c.yaml" <<'Y'
+model: {preset: mlp-medium}
+data: {kind: synthetic, samples: 20000}
+train: {batch: 256, steps: 1000000, evaluate_every: 0}
+parallel: {backend: cpu, threads: 1}
+Y
+mkdir "$work/tmp"
+# start ARGUMENT...: in the background, in an environment that marks whatever comes of it; sets pid
+start() {
+  env LOCKSTEP_TEST_MARK="$work" TMPDIR="$work/tmp" LOCKSTEP_PROFILE="$work/profile.json" "$program" "$@" \
+    >"$work/out" 2>"$work/err" &
+  pid=$!
+}
+marked() {
+  grep -lzsxF -- "LOCKSTEP_TEST_MARK=$work" /proc/[0-9]*/environ | sed 's/[^0-9]//g'
+}
+nobody() {
+  [ -z "$(marked)" ]
+}
+# child_with TEXT: sets child, the process right below the command that has TEXT among its arguments
+child_with() {
+  for child in $(marked); do
+    if grep -qs "^PPid:[^0-9]*$pid\$" "/proc/$child/status" && tr '\0' ' ' <"/proc/$child/cmdline" | grep -qF -e "$1"; then
+      return
+    fi
+  done
+  return 1
+}
+timing() {
+  grep -qs '^ls \(timed rank\|lane\|worker\)' /proc/"$pid"/task/*/comm
+}
+left() {
+  for process in $(marked); do
+    echo "$process: $(tr '\0' ' ' <"/proc/$process/cmdline" || true)"
+  done
+}
+
+# SIGKILL to a command left its children running. The child is stopped: it cannot notice anything by itself.
+killed() { # TEXT of the child's arguments, the command
+  text=$1
+  shift
+  start "$@"
+  wait_until "a child with $text" child_with "$text"
+  kill -STOP "$child"
+  kill -KILL $pid
+  wait $pid || true
+  begin=$(date +%s%N)
+  tries=0
+  until nobody; do
+    tries=$((tries + 1))
+    [ $tries -lt 200 ] || fail "10 s after SIGKILL to lockstep $*: $(left)"
+    sleep 0.05
+  done
+  echo "SIGKILL to $1 at $text: nobody is left after $((($(date +%s%N) - begin) / 1000000)) ms"
+}
+killed "bench $work/c.yaml" bench "$work/c.yaml" --ranks-list 1 --control 0 --repetitions 2
+killed 'probe --quick' plan "$work/c.yaml"
+killed '--json --quiet' probe --quick --output "$work/p.json"
+several=
+if command -v mpirun >/dev/null 2>&1 && [ "$(nproc)" -ge 2 ]; then several=yes; fi
+if [ $several ]; then
+  killed --ranks-into probe --quick --output "$work/p.json"
+  killed "bench $work/c.yaml" bench "$work/c.yaml" --ranks-list 2 --control 0 --repetitions 2
+fi
+rm -rf "$work/tmp" && mkdir "$work/tmp"
+
+# SIGTERM while plan times
+"$program" probe --quick --output "$work/profile.json" >"$work/out" 2>"$work/err" || fail "probe: $(cat "$work/err")"
+start plan "$work/c.yaml" --fresh --budget-ms 3600000
+wait_until "timing" timing
+kill -TERM $pid
+got=0
+wait $pid || got=$?
+[ $got = 130 ] || fail "SIGTERM while timing: exit code $got: $(cat "$work/err")"
+grep -q '^lockstep: error: interrupted by SIGTERM$' "$work/err" || fail "SIGTERM while timing: $(cat "$work/err")"
+nobody || fail "SIGTERM while timing: $(left)"
+# and while its child measures
+rm "$work/profile.json"
+start plan "$work/c.yaml"
+wait_until "the probe" child_with 'probe --quick'
+kill -TERM $pid
+got=0
+wait $pid || got=$?
+[ $got = 130 ] || fail "SIGTERM while measuring: exit code $got: $(cat "$work/err")"
+grep -q 'error: interrupted by SIGTERM while measuring this machine$' "$work/err" || fail "SIGTERM while measuring: $(cat "$work/err")"
+wait_until "the end of the probe's children" nobody
+! ls "$work"/tmp/lockstep-* 2>/dev/null || fail "SIGTERM while measuring: files are left"
+
+# TMPDIR that is missing, may not be written, or is full
+no_room() { # DIR, pattern
+  for command in "bench $work/c.yaml --ranks-list 1 --control 0 --repetitions 1 --steps 2" "probe --quick --output $work/p.json" \
+    "plan $work/c.yaml"; do
+    # shellcheck disable=SC2086 # words
+    TMPDIR=$1 LOCKSTEP_PROFILE="$work/no-profile.json" expect 5 \
+      "no temporary files: $1/lockstep-.*: $2; make room there, or set TMPDIR to another folder" $command
+  done
+}
+no_room "$work/missing" 'cannot be made: No such file or directory'
+no_room /proc/self 'cannot be made: .*'
+mkdir "$work/full"
+if mount -t tmpfs -o size=64k none "$work/full" 2>/dev/null; then
+  trap 'umount "$work/full"; clean_up' EXIT
+  cat /dev/zero >"$work/full/all" 2>/dev/null || true
+  no_room "$work/full" '.* No space left on device'
+  if [ $several ]; then
+    TMPDIR=$work/full expect 7 'could not run the ranks: no temporary files: .* No space left on device; make room there, or set TMPDIR' train "$work/c.yaml" --ranks 2 \
+      --set train.steps=2
+  fi
+else
+  echo "no full disk: only root can mount one"
+fi
+echo ok

@@ -1,0 +1,64 @@
+#!/bin/sh
+# Every command, with a stdout that nobody reads, that is closed, or that is full: one exit code, and words where they help.
+set -eu
+. "$(dirname "$0")/lib.sh"
+cat >"$work/c.yaml" <<Y
+model: {input: [4], loss: mse, layers: [{dense: {units: 3}}]}
+data: {kind: synthetic, samples: 64, validation: 0.25}
+train: {batch: 16, steps: 2, checkpoint: {dir: $work/run}}
+parallel: {backend: cpu, threads: 1}
+Y
+export LOCKSTEP_PROFILE="$work/profile.json"
+"$program" probe --quick --output "$LOCKSTEP_PROFILE" >"$work/out" 2>"$work/err" || fail "probe: $(cat "$work/err")"
+"$program" train "$work/c.yaml" --quiet >"$work/out"
+"$program" bench "$work/c.yaml" --ranks-list 1 --repetitions 2 --steps 4 --warmup 1 --control 0 --quiet \
+  --output "$work/bench.json" >"$work/out"
+mkfifo "$work/pipe"
+exec 3<>"$work/pipe" 4>"$work/pipe" 3<&- # 4: the writing end of a pipe that nobody reads
+cat >"$work/commands" <<C
+--version
+--version --json
+--help
+help config
+help man
+help train
+train --help
+completion bash
+completion zsh
+completion fish
+check $work/c.yaml
+inspect $work/c.yaml
+inspect $work/c.yaml --json
+train $work/c.yaml --quiet
+train $work/c.yaml --quiet --json
+eval $work/c.yaml --checkpoint $work/run --json
+plan $work/c.yaml --devices 1 --json
+simulate $work/c.yaml --machine $source_dir/machines/h200.yaml --ranks 1,2 --set parallel.strategy=ddp
+compare $work/bench.json $work/bench.json
+probe --machine $LOCKSTEP_PROFILE
+C
+if command -v mpirun >/dev/null 2>&1; then echo "train $work/c.yaml --quiet --json --ranks 2" >>"$work/commands"; fi
+[ ! -c /dev/full ] || full=/dev/full
+while read -r arguments; do
+  # shellcheck disable=SC2086 # words
+  for stdout in reader-gone closed ${full:-}; do
+    got=0
+    case $stdout in
+    reader-gone) "$program" $arguments 2>"$work/err" >&4 4>&- </dev/null || got=$? ;;
+    closed) "$program" $arguments 2>"$work/err" >&- 4>&- </dev/null || got=$? ;;
+    *) "$program" $arguments 2>"$work/err" >$stdout 4>&- </dev/null || got=$? ;;
+    esac
+    [ $got = 5 ] || fail "$stdout, exit code $got: lockstep $arguments: $(cat "$work/err")"
+    said=$(grep -c 'error: cannot write the result to stdout: ' "$work/err" || true)
+    case $stdout in
+    reader-gone) if grep 'error\|Broken pipe' "$work/err"; then fail "a reader that has gone: lockstep $arguments"; fi ;;
+    *) [ "$said" = 1 ] || fail "$stdout: lockstep $arguments: $(cat "$work/err")" ;;
+    esac
+  done
+done <"$work/commands"
+# what is meant for a stdout that is closed went into the file that was opened first
+got=0
+"$program" train "$work/c.yaml" --quiet --trace "$work/trace.json" >&- 2>"$work/err" || got=$?
+[ $got = 5 ] || fail "closed, with a trace: exit code $got: $(cat "$work/err")"
+if grep -l 'whole run' -r "$work/run" "$work/trace.json"; then fail "the result is in a file of the run"; fi
+echo ok
