@@ -1,11 +1,12 @@
-/* A stand-in for the CUDA module: MODULE_ABI is the version it claims; it never finds a device. */
+/* A stand-in for the CUDA module: MODULE_ABI is the version it claims, MODULE_DEVICES how many devices it
+ * finds, none of which can be opened. */
 #include "device/device.h"
 
-static int none(ls_ctx_t *ctx) {
+static int count(ls_ctx_t *ctx) {
   (void)ctx;
-  return 0;
+  return MODULE_DEVICES;
 }
-static const ls_device_ops_t device_ops = {.count = none};
+static const ls_device_ops_t device_ops = {.count = count};
 static const ls_backend_t backend = {.name = "cuda", .device = &device_ops};
 static const ls_cuda_module_t module = {.abi = MODULE_ABI, .backend = &backend};
 

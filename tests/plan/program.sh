@@ -49,6 +49,10 @@ done <"$work/commands"
 "$program" train "$config" --json --quiet >"$work/auto.json" 2>"$work/auto.err" || fail "strategy auto"
 grep -q "predicted" "$work/auto.err" || fail "strategy auto does not say its choice"
 [ "$(field "$work/auto.json" step_time_predicted_us)" != null ] || fail "predicted is not beside measured"
+"$program" train "$config" --json --quiet --ranks 2 >"$work/auto.json" 2>"$work/auto.err" || fail "strategy auto, --ranks 2"
+ranks=$(field "$work/auto.json" world_size)
+[ "$ranks" = 2 ] || grep -q "strategy auto takes --ranks 2 as the most ranks that it may use, and uses $ranks;" "$work/auto.err" ||
+  fail "strategy auto uses $ranks of --ranks 2 without a word: $(cat "$work/auto.err")"
 "$program" plan "$config" --emit mpirun | grep -q "train" || fail "--emit mpirun"
 "$program" plan "$config" --emit sbatch | grep -q "^#SBATCH --ntasks" || fail "--emit sbatch"
 "$program" plan "$config" --policy thresholds --json >"$work/rules.json" || fail "--policy thresholds"

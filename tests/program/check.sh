@@ -66,4 +66,12 @@ kill -KILL $other
 wait $other 2>/dev/null || true
 "$program" check c.yaml >out 2>err || fail "check: $(cat err)"
 [ ! -s err ] || fail "the lock of a killed run: $(cat err)"
+
+# A stand-in for the CUDA module has one device, which check counts and does not open.
+gpu() { LOCKSTEP_CUDA_MODULE=$LOCKSTEP_ONE_DEVICE "$program" check c.yaml --set parallel.backend=cuda --ranks $1 >out 2>err ||
+  fail "check --ranks $1: $(cat err)"; }
+gpu 2
+grep -q 'warning: 2 ranks need as many cuda devices, and this node has 1: train refuses' err || fail "2 ranks, 1 device: $(cat err)"
+gpu 1
+[ ! -s err ] || fail "1 rank, 1 device: $(cat err)"
 echo ok
