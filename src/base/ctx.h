@@ -36,6 +36,8 @@ ls_status_t ls_fail_errno(ls_ctx_t *ctx, const char *fmt, ...) LS_PRINTF(2, 3);
  * `shown`. */
 enum { LS_SHOWN_BYTES = 208 };
 const char *ls_text_shown(const char *text, size_t len, char *shown, size_t size_bytes);
+/* The same in memory of the block around it. */
+#define LS_SHOWN(text) ls_text_shown((text), SIZE_MAX, (char[LS_SHOWN_BYTES]){0}, LS_SHOWN_BYTES)
 
 /* The first character of `text` (not "") as a terminal can show it: the UTF-8 character itself, tab and line
  * end too; a control character, or a byte that is none, as an escape such as "\\x1b". Returns the bytes that

@@ -162,7 +162,7 @@ static ls_status_t parse_key(parse_t *p, const yaml_event_t *event, const ls_doc
   const ls_doc_node_t *first = ls_doc_get(map, scalar.text);
   if (first)
     p->status = ls_fail_at(p->ctx, LS_ERR_CONFIG, place, "key `%s` is given twice, first in line %d",
-                           scalar.text, first->key_place.line);
+                           LS_SHOWN(scalar.text), first->key_place.line);
   *key = scalar.text;
   return LS_OK;
 }

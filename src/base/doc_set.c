@@ -41,14 +41,14 @@ static ls_status_t find_entry(ls_ctx_t *ctx, const ls_doc_node_t *list, const pa
   if (digits == 0 || part->name[digits] != '\0')
     return ls_fail_at(ctx, LS_ERR_CONFIG, &part->place,
                       "`%s` is not an index, but a list of %d entries stands here: 0 is the first",
-                      part->name, list->count);
+                      LS_SHOWN(part->name), list->count);
   int index = 0;
   for (size_t i = 0; i < digits && index < list->count; i++)
     index = index * 10 + (part->name[i] - '0');
   *out = ls_doc_at(list, index);
   if (*out) return LS_OK;
   return ls_fail_at(ctx, LS_ERR_CONFIG, &part->place, "there is no entry %s: the list has %d, 0 is the first",
-                    part->name, list->count);
+                    LS_SHOWN(part->name), list->count);
 }
 
 /* Puts `value` below the map or null `parent` as path.part[from..]; the maps in between are new. */
@@ -91,7 +91,7 @@ static ls_status_t assign(ls_ctx_t *ctx, ls_doc_t *doc, const path_t *path, ls_d
     ls_doc_node_t *below = NULL;
     if (node->kind == LS_DOC_SCALAR)
       return ls_fail_at(ctx, LS_ERR_CONFIG, &part->place, "`%s` cannot be set: `%s` is a value, not a map",
-                        part->name, i > 0 ? path->part[i - 1].name : "the document");
+                        LS_SHOWN(part->name), LS_SHOWN(i > 0 ? path->part[i - 1].name : "the document"));
     if (node->kind == LS_DOC_LIST) {
       ls_status_t status = find_entry(ctx, node, part, &below);
       if (status != LS_OK) return status;

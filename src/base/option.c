@@ -44,16 +44,16 @@ static ls_status_t fail_unknown(const parse_t *p, const ls_doc_node_t *node) {
   const char *nearest = ls_nearest(node->key, names), *section = p->section->name;
   if (nearest)
     return ls_fail_at(p->source.ctx, LS_ERR_CONFIG, &node->key_place,
-                      "unknown option `%.80s`%s%s; did you mean `%s`?", node->key, *section ? " in " : "",
-                      section, nearest);
+                      "unknown option `%.80s`%s%s; did you mean `%s`?", LS_SHOWN(node->key),
+                      *section ? " in " : "", section, nearest);
   char list[512] = "none";
   for (int i = 0; names[i]; i++) {
     size_t used = i ? strlen(list) : 0;
     snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
   }
   return ls_fail_at(p->source.ctx, LS_ERR_CONFIG, &node->key_place,
-                    "unknown option `%.80s`%s%s; possible: %s", node->key, *section ? " in " : "", section,
-                    list);
+                    "unknown option `%.80s`%s%s; possible: %s", LS_SHOWN(node->key), *section ? " in " : "",
+                    section, list);
 }
 
 /* `key:` without a value: only what may be absent may be given as nothing. */

@@ -36,9 +36,10 @@ const char *ls_option_range_text(const ls_option_t *row, char buf[LS_OPT_RANGE_T
 
 static ls_status_t fail_value(const ls_option_source_t *s, const ls_option_t *row, const ls_doc_node_t *node,
                               const char *what) {
-  const char *text = node->text ? node->text : "";
-  return ls_fail_at(s->ctx, LS_ERR_CONFIG, &node->place, "%s%s%s: `%.80s%s` %s", s->section,
-                    *s->section ? "." : "", row->name, text, strlen(text) > 80 ? "..." : "", what);
+  char text[84];
+  ls_text_shown(node->text ? node->text : "", SIZE_MAX, text, sizeof text);
+  return ls_fail_at(s->ctx, LS_ERR_CONFIG, &node->place, "%s%s%s: `%s` %s", s->section,
+                    *s->section ? "." : "", row->name, text, what);
 }
 
 static ls_status_t fail_kind(const ls_option_source_t *s, const ls_option_t *row, const ls_doc_node_t *node,

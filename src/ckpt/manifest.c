@@ -121,10 +121,8 @@ static ls_status_t check_keys(const where_t *w, const char *what, json_t *object
     int i = 0;
     while (keys[i] && strcmp(keys[i], key) != 0)
       i++;
-    char text[LS_SHOWN_BYTES];
     if (!keys[i])
-      return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: %s has the unknown key '%s'", w->name, what,
-                     ls_text_shown(key, SIZE_MAX, text, sizeof text));
+      return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: %s has the unknown key '%s'", w->name, what, LS_SHOWN(key));
   }
   for (int i = 0; keys[i]; i++)
     if (!json_object_get(object, keys[i]))

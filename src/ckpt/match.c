@@ -42,16 +42,15 @@ static int name_to_want(const void *name, const void *want) {
 }
 
 static void compare(const ls_safetensors_entry_t *entry, want_t *want, differences_t *d) {
-  char text[LS_SHOWN_BYTES], there[LS_SHAPE_TEXT_BYTES], here[LS_SHAPE_TEXT_BYTES];
+  char there[LS_SHAPE_TEXT_BYTES], here[LS_SHAPE_TEXT_BYTES];
   if (!want) {
-    add(d, "'%s' is in the checkpoint only", ls_text_shown(entry->name, SIZE_MAX, text, sizeof text));
+    add(d, "'%s' is in the checkpoint only", LS_SHOWN(entry->name));
     return;
   }
   want->found = true;
   if (ls_shape_equal(&entry->shape, &want->tensor->shape)) return;
-  add(d, "'%s' is %s in the checkpoint and %s in the model",
-      ls_text_shown(entry->name, SIZE_MAX, text, sizeof text), ls_shape_text(&entry->shape, there),
-      ls_shape_text(&want->tensor->shape, here));
+  add(d, "'%s' is %s in the checkpoint and %s in the model", LS_SHOWN(entry->name),
+      ls_shape_text(&entry->shape, there), ls_shape_text(&want->tensor->shape, here));
 }
 
 ls_status_t ls_ckpt_match(ls_ctx_t *ctx, ls_arena_t *arena, const char *file,

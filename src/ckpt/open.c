@@ -155,11 +155,10 @@ static ls_status_t verify_finite(ls_ctx_t *ctx, const part_t *part) {
     for (uint64_t done = 0; done < e->size_bytes && !status;) {
       size_t size = e->size_bytes - done < CHUNK_BYTES ? (size_t)(e->size_bytes - done) : CHUNK_BYTES;
       status = reader_get(&r, buffer, size);
-      char name[LS_SHOWN_BYTES];
       if (!status && ls_ckpt_nonfinite(e->shape.dtype, buffer, size) >= 0)
         status = ls_fail(ctx, LS_ERR_CORRUPT,
                          "%s: '%s' has values that are not finite: whoever saved them had diverged",
-                         part->path, ls_text_shown(e->name, SIZE_MAX, name, sizeof name));
+                         part->path, LS_SHOWN(e->name));
       done += size;
     }
   }

@@ -23,9 +23,7 @@ typedef struct {
 } where_t;
 
 static ls_status_t bad(const where_t *w, const char *fault) {
-  char text[LS_SHOWN_BYTES];
-  return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: tensor '%s' %s", w->file,
-                 ls_text_shown(w->tensor, SIZE_MAX, text, sizeof text), fault);
+  return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: tensor '%s' %s", w->file, LS_SHOWN(w->tensor), fault);
 }
 
 static ls_status_t parse_dtype(const where_t *w, const json_t *value, ls_dtype_t *dtype) {
@@ -35,11 +33,9 @@ static ls_status_t parse_dtype(const where_t *w, const json_t *value, ls_dtype_t
     *dtype = dtypes[i].dtype;
     return LS_OK;
   }
-  char name[LS_SHOWN_BYTES], text[LS_SHOWN_BYTES];
   return ls_fail(w->ctx, LS_ERR_CORRUPT,
                  "%s: tensor '%s' has the dtype '%s', which is not one of F32, F64, I32, I64, U8", w->file,
-                 ls_text_shown(w->tensor, SIZE_MAX, name, sizeof name),
-                 ls_text_shown(json_string_value(value), SIZE_MAX, text, sizeof text));
+                 LS_SHOWN(w->tensor), LS_SHOWN(json_string_value(value)));
 }
 
 /* The shape and the bytes that it needs. */
@@ -133,9 +129,8 @@ static ls_status_t load_json(const where_t *w, const char *json, size_t json_byt
   if (*root) return LS_OK;
   if (ls_ckpt_json_short_of_memory(&error))
     return ls_fail(w->ctx, LS_ERR_MEMORY, "out of memory: header of %s", w->file);
-  char text[LS_SHOWN_BYTES];
   return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: the header is not valid JSON at byte %d: %s", w->file,
-                 error.position, ls_text_shown(error.text, SIZE_MAX, text, sizeof text));
+                 error.position, LS_SHOWN(error.text));
 }
 
 static ls_status_t parse_entries(where_t *w, ls_arena_t *arena, json_t *root, uint64_t data_bytes,

@@ -43,7 +43,7 @@ static void warn(ls_ctx_t *ctx, const char *source, const char *what, const ls_m
                  const double pair[2]) {
   char name[256];
   if (m->names)
-    snprintf(name, sizeof name, "'%.200s'", m->names[c]);
+    snprintf(name, sizeof name, "'%s'", LS_SHOWN(m->names[c]));
   else
     snprintf(name, sizeof name, "%" PRId64 " (from 0)", c);
   ls_log(ctx, LS_LOG_WARN,

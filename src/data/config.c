@@ -209,7 +209,7 @@ ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
     return ls_fail(
         ctx, LS_ERR_CONFIG,
         "data.delimiter is \"%s\": one character that is no part of a number was expected, tab or auto",
-        c->delimiter);
+        LS_SHOWN(c->delimiter));
   bool files = c->kind == LS_DATA_IDX || c->kind == LS_DATA_NPY, csv = c->kind == LS_DATA_CSV;
   /* Every fault of the section is said, the first gives the status. */
   ls_status_t s[] = {

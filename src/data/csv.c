@@ -116,8 +116,8 @@ static ls_status_t refuse_unknown(table_t *t, const char *name) {
     names[i] = t->columns[i].shown;
   const char *near = ls_nearest(name, names);
   if (near)
-    return ls_csv_fail(&t->scan, &t->columns[0].cell, "there is no column '%s'; did you mean '%.200s'?", name,
-                       near);
+    return ls_csv_fail(&t->scan, &t->columns[0].cell, "there is no column '%s'; did you mean '%.200s'?",
+                       LS_SHOWN(name), near);
   char list[256] = "";
   for (int64_t i = 0; i < t->count; i++) {
     size_t used = strlen(list);
@@ -128,8 +128,8 @@ static ls_status_t refuse_unknown(table_t *t, const char *name) {
     snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
   }
   char hint[160];
-  return ls_csv_fail(&t->scan, &t->columns[0].cell, "there is no column '%s'; the header has: %s%s", name,
-                     list, delimiter_hint(t, hint));
+  return ls_csv_fail(&t->scan, &t->columns[0].cell, "there is no column '%s'; the header has: %s%s",
+                     LS_SHOWN(name), list, delimiter_hint(t, hint));
 }
 
 /* Names are mostly asked for in the file's order, so the search begins behind the one found before. */

@@ -147,11 +147,10 @@ static ls_status_t check_columns(ls_ctx_t *ctx, const ls_source_t *train, const 
   for (int64_t c = 0; train->features.names && c < train->features.cols; c++)
     if (strcmp(train->features.names[c], held_out->features.names[c]) != 0)
       return ls_fail(ctx, LS_ERR_DATA,
-                     "%s: feature %" PRId64
-                     " (from 0) is column '%.200s', in %s it is '%.200s': name the columns "
+                     "%s: feature %" PRId64 " (from 0) is column '%s', in %s it is '%s': name the columns "
                      "in data.columns",
-                     held_out->feature_name, c, held_out->features.names[c], train->feature_name,
-                     train->features.names[c]);
+                     held_out->feature_name, c, LS_SHOWN(held_out->features.names[c]), train->feature_name,
+                     LS_SHOWN(train->features.names[c]));
   return LS_OK;
 }
 

@@ -58,19 +58,19 @@ static bool same(word_t word, const char *text) {
 }
 
 static ls_status_t refuse_type(const header_t *h, word_t d) {
-  char kind = d.len > 1 ? d.text[1] : '\0';
+  char kind = d.len > 1 ? d.text[1] : '\0', text[32];
   if (same(d, "|O") || same(d, "O"))
     return ls_fail(h->ctx, LS_ERR_DATA,
                    "%s: the array holds Python objects (dtype object), not numbers: save "
                    "array.astype('float32') instead",
                    h->name);
   if (kind == 'U' || kind == 'S')
-    return ls_fail(h->ctx, LS_ERR_DATA, "%s: the array holds text (dtype %.*s), not numbers", h->name, d.len,
-                   d.text);
+    return ls_fail(h->ctx, LS_ERR_DATA, "%s: the array holds text (dtype %s), not numbers", h->name,
+                   ls_text_shown(d.text, (size_t)d.len, text, sizeof text));
   return ls_fail(h->ctx, LS_ERR_DATA,
-                 "%s: dtype '%.*s' is not supported (f2, f4, f8, i1 to i8, u1 to u8 are): save "
+                 "%s: dtype '%s' is not supported (f2, f4, f8, i1 to i8, u1 to u8 are): save "
                  "array.astype('float32') instead",
-                 h->name, d.len, d.text);
+                 h->name, ls_text_shown(d.text, (size_t)d.len, text, sizeof text));
 }
 
 static ls_status_t read_descr(header_t *h, ls_array_t *array) {

@@ -153,11 +153,11 @@ static bool is_named(const entry_t *e, const char *member) {
 /* Appends a name while there is room for one of full length and for three dots. */
 static void list_add(char list[LIST_BYTES], const entry_t *e) {
   size_t used = strlen(list), len = array_length(e);
-  if (len > NAME_SHOWN) len = NAME_SHOWN;
+  char name[NAME_SHOWN];
   bool room = used + NAME_SHOWN + 8 < LIST_BYTES;
   if (!room && list[used - 1] == '.' && list[used - 2] == '.') return;
-  snprintf(list + used, LIST_BYTES - used, "%s%.*s", used ? ", " : "", room ? (int)len : 2,
-           room ? e->name : "..");
+  snprintf(list + used, LIST_BYTES - used, "%s%s", used ? ", " : "",
+           room ? ls_text_shown(e->name, len, name, sizeof name) : "..");
 }
 
 /* The entry that the path names; without a name the only one. */
@@ -182,7 +182,7 @@ static ls_status_t choose(const zip_t *z, entry_t *chosen) {
                    "%s: the archive has %" PRId64 " arrays: name one as FILE.npz:NAME; it has %s", z->path,
                    count, list);
   return ls_fail(z->ctx, LS_ERR_DATA, "%.*s: %s named '%s'; the archive has %s", (int)file_len, z->path,
-                 found ? "several arrays are" : "no array is", member, list);
+                 found ? "several arrays are" : "no array is", LS_SHOWN(member), list);
 }
 
 /* Where the member's data begin: behind its own header, which repeats the name. */

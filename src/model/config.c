@@ -62,8 +62,9 @@ static ls_status_t fail_kind(ls_ctx_t *ctx, const ls_place_t *place, const char 
   }
   const char *nearest = ls_nearest(kind, names);
   if (nearest)
-    return ls_fail_at(ctx, LS_ERR_CONFIG, place, "unknown layer `%.80s`; did you mean `%s`?", kind, nearest);
-  return ls_fail_at(ctx, LS_ERR_CONFIG, place, "unknown layer `%.80s`; possible: %s", kind, list);
+    return ls_fail_at(ctx, LS_ERR_CONFIG, place, "unknown layer `%.80s`; did you mean `%s`?", LS_SHOWN(kind),
+                      nearest);
+  return ls_fail_at(ctx, LS_ERR_CONFIG, place, "unknown layer `%.80s`; possible: %s", LS_SHOWN(kind), list);
 }
 
 /* "dense: {units: 10}"; a kind whose options all have defaults may stand alone: "layer_norm". */
@@ -147,9 +148,9 @@ static ls_status_t parse_preset(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_n
   if (ls_preset_fill(arena, model->preset, model, &filled)) return worse(status, filled);
   const char *nearest = ls_nearest(model->preset, ls_preset_names);
   return ls_fail_at(ctx, LS_ERR_CONFIG, &preset->place,
-                    "model.preset: `%.80s` is not one of %s, %s, %s%s%s%s", model->preset, ls_preset_names[0],
-                    ls_preset_names[1], ls_preset_names[2], nearest ? "; did you mean `" : "",
-                    nearest ? nearest : "", nearest ? "`?" : "");
+                    "model.preset: `%.80s` is not one of %s, %s, %s%s%s%s", LS_SHOWN(model->preset),
+                    ls_preset_names[0], ls_preset_names[1], ls_preset_names[2],
+                    nearest ? "; did you mean `" : "", nearest ? nearest : "", nearest ? "`?" : "");
 }
 
 ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,

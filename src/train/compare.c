@@ -233,14 +233,11 @@ ls_status_t ls_train_compare_columns(ls_ctx_t *ctx, const json_t *meta, const ls
   for (int64_t i = 0; i < d->inputs; i++) {
     const char *was = json_string_value(json_array_get(names, (size_t)i));
     if (was && strcmp(was, d->columns[i]) == 0) continue;
-    char now[LS_SHOWN_BYTES], then[LS_SHOWN_BYTES];
-    ls_text_shown(d->columns[i], SIZE_MAX, now, sizeof now);
-    ls_text_shown(was ? was : "nothing", SIZE_MAX, then, sizeof then);
     return ls_fail(ctx, LS_ERR_MISMATCH,
                    "%s: feature column %lld is '%s', but the checkpoint was trained with '%s' there; name "
                    "the columns in "
                    "its order: data.columns",
-                   d->source, (long long)i + 1, now, then);
+                   d->source, (long long)i + 1, LS_SHOWN(d->columns[i]), LS_SHOWN(was ? was : "nothing"));
   }
   return LS_OK;
 }

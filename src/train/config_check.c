@@ -13,8 +13,9 @@ static ls_status_t check_name(ls_ctx_t *ctx, const ls_doc_node_t *section, const
   const ls_doc_node_t *node = ls_doc_get(section, key);
   const char *nearest = ls_nearest(value, names);
   static const ls_place_t nowhere = {0};
-  return ls_fail_at(ctx, LS_ERR_CONFIG, node ? &node->place : &nowhere, "unknown %s \"%s\"%s%s%s", key, value,
-                    nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+  return ls_fail_at(ctx, LS_ERR_CONFIG, node ? &node->place : &nowhere, "unknown %s \"%s\"%s%s%s", key,
+                    LS_SHOWN(value), nearest ? "; did you mean \"" : "", nearest ? nearest : "",
+                    nearest ? "\"?" : "");
 }
 
 enum { STRATEGIES_MAX = 32 };

@@ -80,6 +80,7 @@ static const struct {
     {HEAD "\"metric\":null," FILES(FILE_OK) TAIL, "has no \"step\""},
     {HEAD "\"step\":1,\"metric\":null," FILES(FILE_OK) "\"meta\":{}}", "has no \"manifest_xxh3_128\""},
     {HEAD "\"step\":1,\"metric\":null,\"x\\u001by\":1," FILES(FILE_OK) TAIL, "unknown key 'x\\x1by'"},
+    {HEAD "\"step\":1,\"metric\":null,\"x\\ny\":1," FILES(FILE_OK) TAIL, "unknown key 'x\\ny'"},
     {HEAD "\"step\":1.0,\"metric\":null," FILES(FILE_OK) TAIL, "\"step\" is not"},
     {HEAD "\"step\":-1,\"metric\":null," FILES(FILE_OK) TAIL, "\"step\" is not"},
     {HEAD "\"step\":1,\"metric\":\"0\"," FILES(FILE_OK) TAIL, "\"metric\" is neither"},

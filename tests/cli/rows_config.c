@@ -206,6 +206,10 @@ const row_t rows_config[] = {
      .expect = {"data.path"}},
     {"idx with a path", CONFIG, .config = MODEL "data: {kind: idx, path: x, features: a, targets: b}\n",
      .expect = {"data.path"}},
+    {"line ends in a value and in a name", CONFIG,
+     .config = MODEL SAMPLES "train: {batch: \"1\\nlockstep: error: x\", \"y\\nlockstep: error: z\": 1}\n",
+     .expect = {"`1\\nlockstep: error: x` is quoted", "`y\\nlockstep: error: z` in train"},
+     .lacks = "\nlockstep: error: x"},
     {"two errors at once", CONFIG,
      .config = MODEL SAMPLES "train: {batch: 0, epoch: 1}\n"
                              "parallel: {rank: 1}\n",
