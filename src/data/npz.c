@@ -155,7 +155,7 @@ static void list_add(char list[LIST_BYTES], const entry_t *e) {
   size_t used = strlen(list), len = array_length(e);
   char name[NAME_SHOWN];
   bool room = used + NAME_SHOWN + 8 < LIST_BYTES;
-  if (!room && list[used - 1] == '.' && list[used - 2] == '.') return;
+  if (!room && strcmp(list + used - 4, ", ..") == 0) return;
   snprintf(list + used, LIST_BYTES - used, "%s%s", used ? ", " : "",
            room ? ls_text_shown(e->name, len, name, sizeof name) : "..");
 }

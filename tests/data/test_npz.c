@@ -101,7 +101,7 @@ static void test_which_member(void **state) {
   zip_end(&many, false);
   said_clear(&said);
   assert_int_equal(take(said.ctx, "f.npz:x", many.bytes, many.size, LIMIT_BYTES, &out, &size), LS_ERR_DATA);
-  assert_said(&said, "nnn, ..\n");
+  assert_said(&said, "nnn..., ..\n");
   free(one.bytes);
   free(two.bytes);
   free(none.bytes);
