@@ -43,6 +43,8 @@ typedef struct {
   bool curves; /* keep loss and gradient norm of every step, evaluate at the end */
   const char *
       params_path; /* with curves: where rank 0 writes the final parameters (f32, layout order); NULL = not */
+  void (*stuck)(void *user, const char *message); /* as in ls_trainer_options_t */
+  void *stuck_user;
 } ls_bench_once_t;
 /* *measurement: new reference on rank 0, NULL on the others. */
 ls_status_t ls_bench_once(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const ls_bench_once_t *plan,

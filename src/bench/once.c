@@ -200,7 +200,8 @@ static ls_status_t keep(gather_t *g, const ls_config_t *config, const ls_train_r
 /* One repetition, kept in *measurement (made by the first). */
 static ls_status_t repeat(gather_t *g, ls_world_t *world, const ls_config_t *config, json_t **measurement) {
   ls_train_hooks_t hooks = {.progress = gather_step, .user = g};
-  ls_trainer_options_t options = {.trace = g->traced};
+  ls_trainer_options_t options = {
+      .trace = g->traced, .stuck = g->plan->stuck, .stuck_user = g->plan->stuck_user};
   ls_train_report_t report;
   ls_status_t status = ls_trainer_create(g->ctx, world, config, &options, &g->trainer);
   if (status != LS_OK) return status;

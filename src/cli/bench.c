@@ -51,7 +51,9 @@ static ls_status_t once_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config
                           .steps = m->steps,
                           .curves = args->extra[BENCH_ONCE_PARAMS] != NULL,
                           .params_path = args->extra[BENCH_ONCE_PARAMS],
-                          .traced = args->extra[BENCH_ONCE_TRACED] != NULL};
+                          .traced = args->extra[BENCH_ONCE_TRACED] != NULL,
+                          .stuck = cli_messages_stuck,
+                          .stuck_user = args->messages};
   json_t *measurement = NULL;
   ls_status_t status = ls_bench_once(ctx, world, config, &plan, &measurement);
   if (status == LS_OK && measurement) status = bench_write_json(ctx, args->extra[BENCH_ONCE], measurement);

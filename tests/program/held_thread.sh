@@ -23,6 +23,10 @@ held() {
   thread=$1 rank=$2 words=$3
   shift 3
   start_training "$program" train "$work/c.yaml" "$@"
+  hold
+}
+# hold: the thread $thread of the process $pid, or of its rank $rank, which then ends with $words
+hold() {
   process=$pid
   [ "$rank" = - ] || process=$(rank_process "$rank")
   got=0
@@ -42,6 +46,14 @@ held() {
 
 held "ls worker" - "error: step [0-9]* waits for a thread that does not answer.*ls worker (held"
 held lockstep - "error: step [0-9]* waits for a thread that does not answer.*lockstep (held"
+# a process of bench said so, and went on waiting
+loads() {
+  grep -qsx "ls loader" /proc/"$pid"/task/*/comm
+}
+"$program" bench "$work/c.yaml" --once "$work/once" --steps 1000000 --warmup 0 2>"$work/err" &
+pid=$! thread="ls worker" rank=- words="error: .*step [0-9]* waits for a thread that does not answer.*ls worker (held"
+wait_until "the first batch of bench" loads
+hold
 held "ls loader" - "the thread that loads data does not answer"
 command -v mpirun >/dev/null 2>&1 || { echo "no mpirun: one rank only"; exit 0; }
 # the other rank waits for this one, also by its deadline: the first to speak ends the run
