@@ -30,7 +30,7 @@ function(ls_modules_closure out)
   set(${out} ${done} PARENT_SCOPE)
 endfunction()
 
-# How many times as long a test may take.
+# How many times as long a test may take; scripts read it as LOCKSTEP_TEST_TIME.
 set(LS_TEST_TIME 1)
 if(LS_SANITIZE MATCHES "thread")
   set(LS_TEST_TIME 5)
@@ -88,7 +88,7 @@ function(ls_program_test name)
   list(APPEND T_LABELS program)
   ls_time_limit(${T_TIMEOUT} ${name})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${T_LABELS}"
-    ENVIRONMENT "${LS_MPI_TEST_ENVIRONMENT};LOCKSTEP_CUDA_MODULE=none")
+    ENVIRONMENT "${LS_MPI_TEST_ENVIRONMENT};LOCKSTEP_CUDA_MODULE=none;LOCKSTEP_TEST_TIME=${LS_TEST_TIME}")
   if(NOT T_PROCESSORS)
     set(T_PROCESSORS 2)
   endif()

@@ -30,14 +30,14 @@ field() {
 below() {
   awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'
 }
-# wait_until WHAT COMMAND...: the command has come true; fails after a minute without WHAT
+# wait_until WHAT COMMAND...: the command has come true; fails after a minute (longer under a sanitizer) without WHAT
 wait_until() {
   what=$1
   shift
   tries=0
   until "$@"; do
     tries=$((tries + 1))
-    [ $tries -lt 1200 ] || fail "$what did not come within a minute: $(tail -5 "$work/err")"
+    [ $tries -lt $((1200 * ${LOCKSTEP_TEST_TIME:-1})) ] || fail "$what did not come in time: $(tail -5 "$work/err")"
     sleep 0.05
   done
 }
