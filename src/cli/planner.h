@@ -32,7 +32,7 @@ const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const
 json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planned_t *planned);
 /* planner_show.c */
 /* What has to be said first of a plan from disturbed timings; false: nothing. */
-enum { CLI_BUSY_BYTES = 256 };
+enum { CLI_BUSY_BYTES = 320 };
 bool cli_planner_busy(const ls_plan_t *plan, char text[CLI_BUSY_BYTES]);
 void cli_planner_table(const ls_config_t *config, cli_planned_t *planned);
 ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, cli_planned_t *planned, const char *form);

@@ -7,7 +7,7 @@
 
 static void print_row(const ls_plan_t *plan, int i) {
   const ls_candidate_t *c = &plan->candidate[i];
-  cli_print("%c %3d ", i == plan->choice ? '*' : ' ', c->devices);
+  cli_print("%c %3d ", i != plan->choice ? ' ' : plan->busy_share > 0 ? '?' : '*', c->devices);
   if (c->host)
     cli_print("x %-3d", c->threads);
   else
@@ -26,7 +26,7 @@ static void print_row(const ls_plan_t *plan, int i) {
   if (c->priced && isfinite(c->speedup))
     cli_print(" %6.2fx %5.0f%%", c->speedup, 100 * c->efficiency);
   else if (c->priced)
-    cli_print(" %7s %6s", "-", "-"); /* nothing was priced on one device */
+    cli_print(" %7s %6s", "-", "-"); /* nothing was priced on one device, or the machine was busy */
   if (c->priced) cli_print(" %9.1f", c->exposed_ns * 1e-3);
   cli_print(" %10s%c %-4s", cli_bytes(c->library_assumed ? c->need.device_bytes : c->device_bytes),
             c->library_assumed ? '+' : ' ', c->fits ? "yes" : "NO");
@@ -78,11 +78,13 @@ static void print_purchases(const ls_config_t *config, const ls_plan_t *plan) {
 
 bool cli_planner_busy(const ls_plan_t *plan, char text[CLI_BUSY_BYTES]) {
   if (!(plan->busy_share > 0)) return false;
-  snprintf(text, CLI_BUSY_BYTES,
-           "the machine was busy: other programs took %.0f %% of its processors while steps were timed, so "
-           "these times are not those of the idle machine; %s",
-           100 * plan->busy_share,
-           plan->replayed ? "they cannot be timed again here" : "the next plan times them again");
+  snprintf(
+      text, CLI_BUSY_BYTES,
+      "the machine was busy: other programs took %.0f %% of its processors while steps were timed, so "
+      "these times are not those of the idle machine, and speed-ups above the number of devices are left "
+      "out; %s",
+      100 * plan->busy_share,
+      plan->replayed ? "they cannot be timed again here" : "the next plan times them again");
   return true;
 }
 
@@ -112,8 +114,12 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
     print_row(plan, i);
   cli_print("\n");
   const char *name = ls_plan_name(&plan->arena, best);
-  cli_print("  choice: %s%s\n", name ? name : best->strategy,
+  cli_print("  %s: %s%s", plan->busy_share > 0 ? "would be chosen" : "choice", name ? name : best->strategy,
             best->interpolated ? " (times from neighbouring batches)" : "");
+  if (plan->busy_share > 0)
+    cli_print("; measured while other programs took %.0f %% of the processors, so it is not kept",
+              100 * plan->busy_share);
+  cli_print("\n");
   for (int i = 0; i < plan->count; i++) {
     if (i == plan->choice) continue;
     const ls_candidate_t *c = &plan->candidate[i];

@@ -61,7 +61,9 @@ ls_status_t ls_plan_conclude(const ls_config_t *config, ls_plan_t *plan) {
   for (int i = 0; i < plan->count; i++) {
     ls_candidate_t *c = &plan->candidate[i];
     if (c->priced && one) {
-      c->speedup = one->step.ns / c->step.ns;
+      double speedup = one->step.ns / c->step.ns;
+      bool disturbed = speedup > c->devices && (c->busy_share > 0 || one->busy_share > 0);
+      c->speedup = disturbed ? NAN : speedup;
       c->efficiency = c->speedup / c->devices;
     }
     if (c->priced) add_costs(config, plan, c);

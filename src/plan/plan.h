@@ -31,7 +31,8 @@ typedef struct {
   ls_time_t step;
   double exposed_ns, parts_ns[LS_PHASE_STEP_COUNT];
   double samples_per_s;
-  double speedup, efficiency;            /* against the fastest on one device; speedup / devices */
+  double speedup, efficiency; /* against the fastest on one device; speedup / devices. NAN where a busy
+                               * machine makes them more than there are devices */
   double epoch_s, epoch_kwh, epoch_cost; /* NAN: not known */
   const char *why;                       /* why it is not the choice; "" for the choice */
   double busy_share; /* of the processors that other programs took when its step was timed */

@@ -73,6 +73,8 @@ sed -e 's/| busy"/| earlier"/' -e 's/| well timed"/| busy"/' -e 's/"checksum"/"w
 "$program" plan "$config" --machine "$work/busy.json" >"$work/out" || fail "plan from busy timings"
 head -1 "$work/out" | grep -q 'the machine was busy: other programs took 100 % of its processors' ||
   fail "busy, and the first line is: $(head -1 "$work/out")"
+grep -q 'would be chosen: .*; measured while other programs took 100 % of the processors, so it is not kept' "$work/out" ||
+  fail "a choice from busy timings stands as one: $(cat "$work/out")"
 "$program" plan "$config" --machine "$work/busy.json" --json >"$work/out" 2>"$work/err" || fail "the same as JSON"
 [ "$(field "$work/out" busy_share)" = 1.0 ] || fail "busy_share: $(field "$work/out" busy_share)"
 grep -q 'warning: the machine was busy' "$work/err" || fail "no warning beside JSON"

@@ -1,27 +1,10 @@
 /* Prices of candidates from a profile filled by hand. */
-#include "support.h"
+#include "setup.h"
 
 #include <math.h>
 #include <string.h>
 
-static ls_ctx_t *ctx;
-static ls_config_t *config;
-static ls_profile_t *profile;
-
-static int setup(void **state) {
-  (void)state;
-  ctx = ls_ctx_create(NULL, NULL);
-  config = small_config(ctx, "train: {batch: 64, steps: 1}\n");
-  profile = small_profile(ctx);
-  return 0;
-}
-static int teardown(void **state) {
-  (void)state;
-  ls_profile_destroy(profile);
-  ls_config_destroy(config);
-  ls_ctx_destroy(ctx);
-  return 0;
-}
+static const char more[] = "train: {batch: 64, steps: 1}\n";
 
 static void one_device_is_the_sum_of_its_tasks(void **state) {
   (void)state;
@@ -230,7 +213,7 @@ static void every_allocation_may_fail(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) PLAN_TEST(name, more)
   const struct CMUnitTest tests[] = {
       TEST(one_device_is_the_sum_of_its_tasks),        TEST(two_devices_add_what_they_exchange),
       TEST(a_timed_exchange_corrects_the_collectives), TEST(worlds_between_measured_ones_lie_on_a_line),

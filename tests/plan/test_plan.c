@@ -1,30 +1,14 @@
 /* Whole plans from a profile filled by hand: order, choice, reasons, crossover. Nothing is timed here. */
-#include "support.h"
+#include "setup.h"
 
 #include <math.h>
 #include <string.h>
 
-static ls_ctx_t *ctx;
-static ls_config_t *config;
-static ls_profile_t *profile;
 static const ls_plan_options_t untimed = {
     .devices_max = 2, .budget_s = 1e-9, .samples = 640, .no_crossover = true};
 
-static int setup(void **state) {
-  (void)state;
-  ctx = ls_ctx_create(NULL, NULL);
-  config = small_config(ctx, "train: {batch: 64, steps: 1000}\nparallel: {backend: ref}\n"
-                             "cost: {power_w: 500, price_kwh: 0.2, device_hour: 3}\n");
-  profile = small_profile(ctx);
-  return 0;
-}
-static int teardown(void **state) {
-  (void)state;
-  ls_profile_destroy(profile);
-  ls_config_destroy(config);
-  ls_ctx_destroy(ctx);
-  return 0;
-}
+static const char more[] = "train: {batch: 64, steps: 1000}\nparallel: {backend: ref}\n"
+                           "cost: {power_w: 500, price_kwh: 0.2, device_hour: 3}\n";
 
 /* One device and two, timed at batch 64; an all-reduce takes comm_ns. */
 static void fill(double row_ns, double comm_ns, int *tasks, int *fixed) {
@@ -284,7 +268,7 @@ static void every_allocation_may_fail(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) PLAN_TEST(name, more)
   const struct CMUnitTest tests[] = {
       TEST(two_devices_win_when_talking_is_cheap),
       TEST(one_device_wins_when_talking_is_dear),

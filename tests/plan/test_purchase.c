@@ -1,35 +1,26 @@
 /* Prices of other purchases against numbers computed by hand, on a machine of two processors that is not
  * here. */
-#include "support.h"
+#include "setup.h"
 
 #include <math.h>
 #include <string.h>
 
-static ls_ctx_t *ctx;
-static ls_config_t *config;
-static ls_profile_t *profile;
 static int tasks, fixed; /* that depend on rows; that do not */
 
 enum { ROWS = 64, ROW_NS = 1000, FIXED_NS = 500, OVERHEAD_NS = 77, COMM_NS = 9000 };
 
-static int setup(void **state) {
-  (void)state;
-  ctx = ls_ctx_create(NULL, NULL);
-  config = small_config(ctx, "train: {batch: 64, steps: 1000}\nparallel: {backend: ref}\n"
-                             "cost: {engineer_hour: 100, trainings_per_month: 3600000, amortize_months: 10, "
-                             "link_price: 600, faster_device_price: 700, faster_device_speed: 4}\n");
+static const char more[] = "train: {batch: 64, steps: 1000}\nparallel: {backend: ref}\n"
+                           "cost: {engineer_hour: 100, trainings_per_month: 3600000, amortize_months: 10, "
+                           "link_price: 600, faster_device_price: 700, faster_device_speed: 4}\n";
+
+static int setup_two(void **state) {
   ls_machine_t machine;
+  setup(state);
+  ls_profile_destroy(profile);
   ls_machine_clear(&machine);
   machine.usable_cpus = 2;
   machine.memory_bytes = INT64_C(1) << 40;
   return ls_profile_create(ctx, &machine, &profile) == LS_OK ? 0 : -1;
-}
-static int teardown(void **state) {
-  (void)state;
-  ls_profile_destroy(profile);
-  ls_config_destroy(config);
-  ls_ctx_destroy(ctx);
-  return 0;
 }
 
 static void make(double comm_ns, ls_plan_t *plan) {
@@ -117,7 +108,8 @@ static void a_link_may_bring_the_second_device_in(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name)                                                                                           \
+  cmocka_unit_test_prestate_setup_teardown(name, setup_two, teardown, (void *)(uintptr_t)more)
   const struct CMUnitTest tests[] = {
       TEST(two_devices_gain_by_links_and_speed),
       TEST(a_link_may_bring_the_second_device_in),

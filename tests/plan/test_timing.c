@@ -1,23 +1,9 @@
 /* Timings really run: what they bring back is whole, and nothing is left open. No times are asserted. */
-#include "support.h"
+#include "setup.h"
 
 #include <sched.h>
 
-static ls_ctx_t *ctx;
-static ls_config_t *config;
-
-static int setup(void **state) {
-  (void)state;
-  ctx = ls_ctx_create(NULL, NULL);
-  config = small_config(ctx, "train: {batch: 13, steps: 1, accumulate: 2}\nparallel: {bucket_bytes: 1}\n");
-  return 0;
-}
-static int teardown(void **state) {
-  (void)state;
-  ls_config_destroy(config);
-  ls_ctx_destroy(ctx);
-  return 0;
-}
+static const char more[] = "train: {batch: 13, steps: 1, accumulate: 2}\nparallel: {bucket_bytes: 1}\n";
 
 static ls_timing_job_t job_of(const ls_config_t *of, int ranks, bool beside) {
   return (ls_timing_job_t){.config = of,
@@ -104,7 +90,6 @@ static void ranks_beside_each_other_and_alone(void **state) {
 
 static void a_plan_times_and_remembers(void **state) {
   (void)state;
-  ls_profile_t *profile = small_profile(ctx);
   ls_config_t of = *config;
   of.parallel.backend = "ref";
   fill_all_reduce(profile, 2, 1000);
@@ -121,7 +106,6 @@ static void a_plan_times_and_remembers(void **state) {
   assert_int_equal(plan.timed, 0);
   assert_false(plan.profile_changed);
   ls_plan_release(&plan);
-  ls_profile_destroy(profile);
 }
 
 static void every_allocation_may_fail(void **state) {
@@ -143,7 +127,7 @@ static void every_allocation_may_fail(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) PLAN_TEST(name, more)
   const struct CMUnitTest tests[] = {
       TEST(one_rank),
       TEST(data_on_the_device),
