@@ -20,12 +20,13 @@ typedef struct {
   int lag; /* steps in flight beyond the newest finished one */
   int64_t first_step;
   int64_t launched_ns[LS_TRAIN_SLOTS]; /* when each slot's step was launched */
-  int64_t last_done_ns;                /* when the newest finished step finished */
+  int64_t last_done_ns;                /* when the newest finished step finished, by clock_ns */
+  int64_t stopped_ns;                  /* how long the process had been stopped by then */
   int64_t loop_ns, eval_ns, save_ns;
   int64_t skipped, skipped_row;
   int64_t stop_check_step;    /* when the ranks agree next whether to stop */
   float stats[LS_STAT_COUNT]; /* of the newest finished step, as the next two */
-  int64_t step_ns;
+  int64_t step_ns, parts_ns[LS_PHASE_STEP_COUNT];
   ls_step_parts_t parts;
   int64_t device_bytes;
   int64_t told_step; /* the newest step that the progress hook heard of */
@@ -34,6 +35,11 @@ typedef struct {
 
 static int slot_of(int64_t step) {
   return (int)(step % LS_TRAIN_SLOTS);
+}
+
+/* A clock that stands still while the process is stopped. */
+static int64_t clock_ns(const ls_loop_t *loop) {
+  return ls_clock_ns() - ls_watchdog_stopped_ns(loop->t->watchdog);
 }
 
 static float rate_at(void *user, int64_t step) {
@@ -109,14 +115,14 @@ static void report_progress(ls_loop_t *loop) {
 
 static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
   ls_trainer_t *t = loop->t;
-  int64_t start = ls_clock_ns();
+  int64_t start = clock_ns(loop);
   ls_status_t status = ls_trainer_evaluate_part(t, LS_PART_VALIDATION, report);
   if (status == LS_OK) {
     t->val_loss = report->loss;
     t->val_step = t->step;
     t->val_accuracy = report->accuracy;
   }
-  int64_t took = ls_clock_ns() - start;
+  int64_t took = clock_ns(loop) - start;
   loop->eval_ns += took;
   loop->last_done_ns += took;
   if (status == LS_OK && t->step > loop->first_step && loop->told_step != t->step) report_progress(loop);
@@ -124,11 +130,11 @@ static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
 }
 
 static ls_status_t save(ls_loop_t *loop) {
-  int64_t start = ls_clock_ns();
+  int64_t start = clock_ns(loop);
   uint64_t before = ls_watchdog_enter(loop->t->watchdog, LS_WATCHDOG_OFF, loop->t->step);
   ls_status_t status = ls_trainer_save(loop->t);
   ls_watchdog_leave(loop->t->watchdog, before);
-  int64_t took = ls_clock_ns() - start;
+  int64_t took = clock_ns(loop) - start;
   loop->save_ns += took;
   loop->last_done_ns += took;
   return status;
@@ -150,8 +156,11 @@ static ls_status_t finish_step(ls_loop_t *loop, int64_t step) {
   const float *stats;
   ls_status_t status = ls_run_wait(t->train.run, slot_of(step), &stats);
   if (status != LS_OK) return status;
-  int64_t now = ls_clock_ns();
-  int64_t step_ns = now - loop->last_done_ns;
+  /* A step in which the process was stopped counts as one like the step before. */
+  int64_t now = clock_ns(loop), stopped_ns = ls_watchdog_stopped_ns(t->watchdog);
+  bool whole = stopped_ns == loop->stopped_ns || step == loop->first_step;
+  int64_t step_ns = whole ? now - loop->last_done_ns : loop->step_ns;
+  loop->stopped_ns = stopped_ns;
   loop->last_done_ns = now;
   loop->loop_ns += step_ns;
   bool applied = stats[LS_STAT_APPLIED] != 0.0f;
@@ -159,10 +168,9 @@ static ls_status_t finish_step(ls_loop_t *loop, int64_t step) {
   loop->skipped += !applied;
   loop->skipped_row = applied ? 0 : loop->skipped_row + 1;
   const ls_task_time_t *times = ls_run_times(t->train.run);
-  int64_t parts_ns[LS_PHASE_STEP_COUNT];
   bool measured = times && t->backend->host_memory;
-  if (measured) ls_run_parts(t->train.run, parts_ns);
-  ls_step_log_add(&loop->log, step_ns, measured ? parts_ns : NULL, (double)stats[LS_STAT_LOSS], applied,
+  if (measured && whole) ls_run_parts(t->train.run, loop->parts_ns);
+  ls_step_log_add(&loop->log, step_ns, measured ? loop->parts_ns : NULL, (double)stats[LS_STAT_LOSS], applied,
                   &loop->parts);
   if (loop->trace && times && step >= t->total_steps - LS_TRACE_STEPS)
     status = ls_trace_add(loop->trace, t->train.schedule, times, step, loop->launched_ns[slot_of(step)]);
@@ -217,7 +225,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   ls_status_t status = LS_OK;
   int64_t finished = t->step; /* steps whose numbers have been seen */
-  loop->last_done_ns = ls_clock_ns();
+  loop->last_done_ns = clock_ns(loop);
   status = ls_loader_acquire(loop->loader, t->step);
   if (status == LS_OK && t->step < t->total_steps) status = ls_run_prime(t->train.run, slot_of(t->step));
   for (int64_t step = t->step; step < t->total_steps && !patience_lost(t) && status == LS_OK; step++) {

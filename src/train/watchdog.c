@@ -16,11 +16,12 @@
 #include <unistd.h>
 
 enum { PHASE_BITS = 2, MS_NS = 1000000, TICK_MS_MIN = 20, TICK_MS_MAX = 1000, TICKS = 8, BUSY_SHARE = 100 };
-enum { STOPPED_NS = 1000000000, THREADS_BYTES = 512 };
+enum { STOPPED_NS = 1000000000, THREADS_BYTES = 512, LOOK_MS = 100, LOOK_BITS = 32 };
 
 struct ls_watchdog {
   _Alignas(64) _Atomic uint64_t beat; /* written by the trainer's thread at every step */
-  _Alignas(64) ls_ctx_t *ctx;
+  _Alignas(64) _Atomic uint64_t look; /* of the thread, at least every LOOK_MS: ls_watchdog_look */
+  ls_ctx_t *ctx;
   void (*stuck)(void *user, const char *message);
   void *user;
   int64_t deadline_ns;
@@ -42,6 +43,19 @@ bool ls_watchdog_judge(ls_watchdog_state_t *state, const ls_watchdog_sample_t *s
     state->dead_ns += passed_ns;
   state->last = *s;
   return state->dead_ns >= deadline_ns;
+}
+
+uint64_t ls_watchdog_look(uint64_t look, int64_t now_ns) {
+  uint32_t now_ms = (uint32_t)(now_ns / MS_NS), passed_ms = now_ms - (uint32_t)look;
+  uint64_t stopped_ms = look >> LOOK_BITS;
+  if (passed_ms > STOPPED_NS / MS_NS + LOOK_MS) stopped_ms += passed_ms - LOOK_MS;
+  return stopped_ms << LOOK_BITS | now_ms;
+}
+
+int64_t ls_watchdog_stopped_ns(const ls_watchdog_t *w) {
+  if (!w) return 0;
+  uint64_t look = atomic_load_explicit(&w->look, memory_order_relaxed);
+  return (int64_t)(ls_watchdog_look(look, ls_clock_ns()) >> LOOK_BITS) * MS_NS;
 }
 
 static int64_t time_ns(clockid_t clock) {
@@ -116,11 +130,14 @@ static void *watch(void *arg) {
   const int64_t tick_ns = (int64_t)w->tick_ms * MS_NS;
   char threads[THREADS_BYTES] = "";
   for (;;) {
-    int ready = poll(&end, 1, w->tick_ms);
+    int ready = poll(&end, 1, w->tick_ms < LOOK_MS ? w->tick_ms : LOOK_MS);
     if (ready > 0) return NULL;
+    int64_t now_ns = ls_clock_ns();
+    atomic_store_explicit(&w->look, ls_watchdog_look(w->look, now_ns), memory_order_relaxed);
+    if (now_ns - state.last.now_ns < tick_ns) continue;
     uint64_t beat = atomic_load_explicit(&w->beat, memory_order_relaxed);
     ls_watchdog_sample_t sample = {.beat = beat,
-                                   .now_ns = ls_clock_ns(),
+                                   .now_ns = now_ns,
                                    .cpu_ns =
                                        time_ns(CLOCK_PROCESS_CPUTIME_ID) - time_ns(CLOCK_THREAD_CPUTIME_ID),
                                    .running = beat == state.last.beat && look(w, threads)};
@@ -143,6 +160,7 @@ ls_status_t ls_watchdog_start(ls_ctx_t *ctx, int64_t deadline_ns,
   if (!w) return LS_ERR_MEMORY;
   int64_t tick_ms = deadline_ns / TICKS / MS_NS;
   *w = (ls_watchdog_t){.ctx = ctx, .stuck = stuck, .user = user, .deadline_ns = deadline_ns};
+  w->look = (uint32_t)(ls_clock_ns() / MS_NS);
   w->tick_ms = (int)(tick_ms < TICK_MS_MIN ? TICK_MS_MIN : tick_ms > TICK_MS_MAX ? TICK_MS_MAX : tick_ms);
   w->end = eventfd(0, EFD_CLOEXEC);
   w->tasks = opendir("/proc/self/task");

@@ -38,12 +38,18 @@ typedef struct {
 bool ls_watchdog_judge(ls_watchdog_state_t *state, const ls_watchdog_sample_t *sample, int64_t tick_ns,
                        int64_t deadline_ns);
 
+/* What looks say about stops (Ctrl-Z) that took more than a second: the milliseconds of all of them above
+ * those of the clock at the newest look, 32 bits each. Returns the next look. Pure. */
+uint64_t ls_watchdog_look(uint64_t look, int64_t now_ns);
+
 /* Starts the thread, with phase OFF. When a wait is dead it says so once: through `stuck`, which may take no
  * lock, or, if that is NULL, through ctx as LS_ERR_TIMEOUT. ctx is borrowed until stop. */
 ls_status_t ls_watchdog_start(ls_ctx_t *ctx, int64_t deadline_ns,
                               void (*stuck)(void *user, const char *message), void *user,
                               ls_watchdog_t **watchdog);
 void ls_watchdog_stop(ls_watchdog_t *watchdog);
+/* How long the process has been stopped (Ctrl-Z) in all, to a tenth of a second a stop. */
+int64_t ls_watchdog_stopped_ns(const ls_watchdog_t *watchdog);
 
 /* The trainer's thread enters a phase: one store. NULL: nothing is watched. Returns the beat before, for
  * leave. */
