@@ -114,8 +114,10 @@ ls_status_t ls_ckpt_dir_check(ls_ctx_t *ctx, const ls_place_t *place, const char
   if (status == LS_OK && stat(parent, &info) == 0 && !S_ISDIR(info.st_mode))
     status = ls_fail_at(ctx, LS_ERR_IO, place, "train.checkpoint.dir %s: %s is not a directory", dir, parent);
   if (status == LS_OK && faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) != 0)
-    status = ls_fail_at(ctx, LS_ERR_IO, place, "train.checkpoint.dir %s: %s cannot be written to: %s", dir,
-                        parent, strerror(errno));
+    status = ls_fail_at(
+        ctx, LS_ERR_IO, place,
+        "train.checkpoint.dir %s: %s cannot be written to: %s (--set train.checkpoint.dir=DIR names another)",
+        dir, parent, strerror(errno));
   if (status == LS_OK && path[existing]) status = check_missing(ctx, place, dir, path, existing, parent);
   ls_free(parent);
   ls_free(path);

@@ -24,6 +24,10 @@ leaked=$(nm -D --defined-only "$(dirname "$libdir")/liblockstep.so" | awk '$2 ==
   --machine h200 --ranks 1,2 >named && grep -q SIMULATED named) || { echo "h200 is not found by name"; exit 1; }
 (cd "$work" && "$work/prefix/bin/lockstep" simulate --workload resnet50 --machine v100-hdr --ranks 1,2 >/dev/null) ||
   { echo "resnet50 is not found by name"; exit 1; }
+# The examples are installed, and a copy of them trains from anywhere: its runs do not go into the installed tree.
+(mkdir "$work/anywhere" && cd "$work/anywhere" && cp -r "$work/prefix/share/lockstep/examples" . &&
+  "$work/prefix/bin/lockstep" train examples/02-mnist.yaml --set train.epochs=1 --ranks 1 --quiet >/dev/null &&
+  [ -d runs/mnist ]) || { echo "an installed example does not train"; exit 1; }
 
 cd "$work"
 # As the README says: pkg-config with -rpath or LD_LIBRARY_PATH for a prefix of one's own, lockstep::lockstep in CMake.

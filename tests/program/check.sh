@@ -33,7 +33,7 @@ dir 5 'dangling is a link to what is not there' dangling/below
 mkdir locked
 chmod a-w locked
 if ! : 2>/dev/null >locked/try; then
-  dir 5 'locked cannot be written to: Permission denied' locked
+  dir 5 'locked cannot be written to: Permission denied (--set train.checkpoint.dir=DIR names another)' locked
   dir 5 'locked cannot be written to: Permission denied' locked/new/run
 fi
 chmod u+w locked
