@@ -1,5 +1,6 @@
 /* Where, when and by which command was measured: what a reader of the document needs to measure it again. */
 #include "cli/bench.h"
+#include "cli/commit.h"
 
 #include "machine/machine.h"
 
@@ -53,10 +54,11 @@ static json_t *run_json(const bench_t *b) {
   char created[32] = "";
   struct tm utc;
   if (gmtime_r(&b->begun, &utc)) strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return json_pack("{s:s, s:o, s:s, s:s, s:I, s:o, s:o, s:i}", "created", created, "command_line",
-                   command_line(b->args), "lockstep", ls_version(), "network", b->network, "seed",
-                   (json_int_t)b->seed, "load_before", ls_bench_json_number(b->load_before), "load_after",
-                   ls_bench_json_number(load_now()), "processors", ls_cpu_count());
+  return json_pack("{s:s, s:o, s:s, s:s, s:s, s:I, s:o, s:o, s:i}", "created", created, "command_line",
+                   command_line(b->args), "lockstep", ls_version(), "commit", CLI_COMMIT, "network",
+                   b->network, "seed", (json_int_t)b->seed, "load_before",
+                   ls_bench_json_number(b->load_before), "load_after", ls_bench_json_number(load_now()),
+                   "processors", ls_cpu_count());
 }
 
 /* Without a profile the share of the peak stays unknown; nobody is asked to probe for it. */

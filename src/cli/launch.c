@@ -18,16 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 
-enum {
-  RANKS_ALWAYS = 64,
-  RANKS_PER_CORE = 8,
-  SIGNAL_CODES = 128,
-  ASK_AGAIN_MS = 250,
-  FILES_NEEDED = 64,
-  FILE_BYTES_NEEDED = 64 << 20
-};
+enum { RANKS_ALWAYS = 64, RANKS_PER_CORE = 8, ASK_AGAIN_MS = 250 };
 enum { LOOK_EVERY = 20, LOOKS_EMPTY_MAX = 4 }; /* every 5 s, in units of ASK_AGAIN_MS; 20 s */
 #define FORCE_NS INT64_C(5000000000)
 
@@ -154,65 +146,11 @@ static void relay(launch_t *l) {
   cli_noise_end(&l->noise);
 }
 
-/* What of the process's surroundings keeps mpirun from working; NULL = nothing that is known here. */
-static const char *surroundings(ls_ctx_t *quiet) {
-  char folder[4096];
-  struct rlimit files;
-  if (!getcwd(folder, sizeof folder)) return "the current folder has been deleted: change to one that exists";
-  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_NEEDED)
-    return "too few files may be open: raise the limit (ulimit -n)";
-  if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur < FILE_BYTES_NEEDED)
-    return "files may not become large enough: raise the limit (ulimit -f)";
-  char *temporary;
-  if (ls_dir_temporary(quiet, "lockstep", &temporary) != LS_OK) return quiet ? ls_ctx_error(quiet) : NULL;
-  ls_dir_remove(NULL, temporary);
-  ls_free(temporary);
-  return NULL;
-}
-
-/* An exit code without a word of any rank is the launcher's own. */
-static int explain(launch_t *l, int code) {
-  char reason[256];
-  ls_ctx_t *quiet = ls_ctx_create(NULL, NULL);
-  const char *cause = surroundings(quiet);
-  cli_noise_reason(&l->noise, reason);
-  if (!reason[0]) snprintf(reason, sizeof reason, "exit code %d", code);
-  ls_fail(l->ctx, LS_ERR_UNSUPPORTED, "mpirun (%s) could not run the ranks%s%s; it says: %s%s", l->launcher,
-          cause ? ": " : "", cause ? cause : "", reason,
-          l->noise.show_all ? "" : " (--verbose shows all of it)");
-  ls_ctx_destroy(quiet);
-  return ls_status_exit_code(LS_ERR_UNSUPPORTED);
-}
-
-/* The exit code of the whole: mpirun's, which is that of the first rank that failed. After a signal what
- * mpirun or a rank that was not ready made of it (1, or the signal itself) is no failure but an interruption;
- * after a second one anything is. */
-static int exit_code_of(launch_t *l, const ls_child_end_t *end) {
-  int rank, number, code = end->code;
-  char words[LS_CHILD_WORDS_BYTES];
-  const int interrupted = ls_status_exit_code(LS_ERR_INTERRUPTED);
-  bool of_the_signal = code == ls_status_exit_code(LS_ERR_INTERNAL) || code == SIGNAL_CODES + SIGUSR1 ||
-                       code == SIGNAL_CODES + SIGTERM || code == interrupted;
-  bool asked = cli_stop_requested() && (cli_stop_forced() || of_the_signal);
-  if (asked && !l->noise.error_said)
-    ls_fail(l->ctx, LS_ERR_INTERRUPTED, "interrupted by %s", cli_stop_name(cli_stop_requested()));
-  if (asked) return interrupted;
-  if (l->given_up) return explain(l, code);
-  ls_child_words(end, words);
-  if (end->signal)
-    ls_log(l->ctx, LS_LOG_ERROR, "mpirun was %s", words);
-  else if (code != 0 && code != interrupted && cli_noise_signal(&l->noise, &rank, &number))
-    ls_log(l->ctx, LS_LOG_ERROR, "rank %d was ended by signal %d (%s)", rank, number, strsignal(number));
-  else if (code != 0 && !l->noise.error_said)
-    return explain(l, code);
-  return code;
-}
-
 static int wait_for_ranks(launch_t *l) {
   ls_child_end_t end;
   ls_child_wait(l->mpirun, &end);
   ls_child_end_below();
-  return exit_code_of(l, &end);
+  return cli_launcher_exit(l->ctx, l->launcher, &l->noise, &end, l->given_up);
 }
 
 /* mpirun [its arguments] -np RANKS this-program [the arguments of this one]; the array is the caller's

@@ -4,6 +4,7 @@
 #define LS_CLI_LAUNCHER_H
 
 #include "base/base.h"
+#include "base/child.h"
 
 #include <stdio.h>
 
@@ -45,5 +46,12 @@ void cli_noise_end(cli_noise_t *noise); /* a last line without an end */
 bool cli_noise_signal(const cli_noise_t *noise, int *rank, int *signal_number);
 /* The launcher's last paragraph in one line. "" = none. */
 void cli_noise_reason(const cli_noise_t *noise, char reason[256]);
+
+/* launcher_exit.c: the exit code of the whole: mpirun's, which is that of the first rank that failed;
+ * reported where no rank has done so. After a signal what mpirun or a rank that was not ready made of it (1,
+ * or the signal itself) is no failure but an interruption; after a second one anything is.
+ * given_up: mpirun hung and was ended. */
+int cli_launcher_exit(ls_ctx_t *ctx, const char *launcher, const cli_noise_t *noise,
+                      const ls_child_end_t *end, bool given_up);
 
 #endif

@@ -1,5 +1,6 @@
 /* Entry: picks the command, prints its messages, turns its status into an exit code. */
 #include "cli/cli.h"
+#include "cli/commit.h"
 #include "cli/stop.h"
 
 #include <fcntl.h>
@@ -26,10 +27,10 @@ static int print_version(bool json) {
     json_t *cuda =
         json_pack("{s:b, s:i, s:b, s:o}", "loaded", module != NULL, "devices", devices, "nccl",
                   module && module->nccl_create, "refused", module ? json_null() : ls_json_text(refused));
-    cli_print_json(json_pack("{s:s, s:s, s:s, s:o}", "command", "version", "lockstep", ls_version(), "cpu",
-                             cpu, "cuda", cuda));
+    cli_print_json(json_pack("{s:s, s:s, s:s, s:s, s:o}", "command", "version", "lockstep", ls_version(),
+                             "commit", CLI_COMMIT, "cpu", cpu, "cuda", cuda));
   } else {
-    printf("lockstep %s\ncpu: %s\n", ls_version(), cpu);
+    printf("lockstep %s (commit %s)\ncpu: %s\n", ls_version(), CLI_COMMIT, cpu);
     if (module)
       printf("cuda: module loaded, %d device(s)%s\n", devices, module->nccl_create ? ", NCCL" : "");
     else

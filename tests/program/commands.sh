@@ -13,7 +13,11 @@ sed -i "s#RUN#$work/run#" "$work/c.yaml"
 
 "$program" --version | grep -q '^lockstep 0\.' || fail "--version"
 "$program" --version --json >"$work/version.json"
-[ "lockstep $(field "$work/version.json" lockstep)" = "$("$program" --version | head -1)" ] || fail "--version --json"
+commit=$(field "$work/version.json" commit)
+[ "lockstep $(field "$work/version.json" lockstep) (commit $commit)" = "$("$program" --version | head -1)" ] || fail "--version --json"
+if [ -e "$source_dir/.git" ] && git -c safe.directory=* -C "$source_dir" rev-parse >/dev/null 2>&1; then
+  [ "${commit:-unknown}" != unknown ] || fail "--version does not know the commit of its checkout"
+fi
 grep -q '"cuda": {' "$work/version.json" || fail "--version --json: cuda"
 "$program" --help | grep -q 'exit codes' || fail "--help"
 for command in train eval inspect check; do
