@@ -14,7 +14,7 @@
  *   markdown.c html.c  the two ways to write it; text.c: numbers as people read them
  *
  * Measurement: global_batch, ranks, strategy, precision, backend, device, threads_per_rank, params,
- * bytes_per_device {params, .., libraries, total: what plan and train call so}, flops_per_step (rank 0),
+ * bytes_per_device {params, .., bookkeeping, libraries, total: docs/bench.md}, flops_per_step (rank 0),
  * collectives[], repetitions[] {step_time_us {mean, median, p95}, samples_per_s, step_parts_us or null,
  * grad_norm, loss, params_xxh3, gpu_limit, gpu {window_s, busy_percent, energy_j, memory_used_bytes} or
  * null}, curves {loss, grad_norm} or absent, traced {steps, step_time_us, step_parts_us, collectives} or
@@ -64,8 +64,9 @@ const char *ls_bench_gpu_limit_text(int64_t bits, char buf[64]);
 int64_t ls_bench_cpu_throttles(const char *sysfs_cpu);
 
 /* series.c: numbers out of JSON. `path` is "step_time_us.mean". */
-double ls_bench_number(const json_t *object, const char *path); /* NAN when absent, null or not a number */
-json_t *ls_bench_json_number(double value);                     /* null for NaN and infinities */
+const json_t *ls_bench_at(const json_t *object, const char *path); /* NULL when absent */
+double ls_bench_number(const json_t *object, const char *path);    /* NAN when absent, null or not a number */
+json_t *ls_bench_json_number(double value);                        /* null for NaN and infinities */
 /* The values of all repetitions; LS_ERR_DATA when one lacks it. Owned by the caller (ls_free). */
 ls_status_t ls_bench_series(ls_ctx_t *ctx, const json_t *repetitions, const char *path, double **values,
                             int64_t *count);

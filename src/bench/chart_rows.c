@@ -14,44 +14,53 @@ static double number(const json_t *v, const char *path) {
 
 /* ---- step time ---- */
 
+/* A mean or a prediction with its interval, in a unit. */
+typedef struct {
+  double value, low, high;
+} span_t;
+
+static span_t span_of(const json_t *v, const char *member, const char *value, double unit) {
+  const json_t *o = json_object_get(v, member);
+  return (span_t){number(o, value) / unit, number(o, "low") / unit, number(o, "high") / unit};
+}
+
 void ls_chart_step_time(FILE *to, const json_t *variants) {
-  static const char *const paths[] = {"step_time_us.mean",          "step_time_us.low",
-                                      "step_time_us.high",          "predicted_step_time_us.predicted",
-                                      "predicted_step_time_us.low", "predicted_step_time_us.high"};
   ls_axis_t axis = {.low = NAN, .high = NAN};
-  ls_text_unit_t unit = {"us", 1};
+  const ls_text_unit_t unit = ls_report_unit(variants);
   const json_t *v;
   size_t i;
   double least = INFINITY;
   bool predicted = false;
   int rows = 0;
   json_array_foreach(variants, i, v) {
-    rows += isfinite(number(v, paths[0]));
-    least = fmin(least, number(v, paths[0]));
+    double mean = number(v, "step_time_us.mean") / unit.us;
+    rows += isfinite(mean);
+    least = fmin(least, mean);
   }
   if (rows < 2) return; /* there is nothing to see that its number does not say */
-  unit = ls_text_unit(least);
   json_array_foreach(variants, i, v) {
-    predicted |= isfinite(number(v, paths[3]));
-    for (int k = 0; k < LS_COUNT(paths); k++)
-      if (number(v, paths[k]) > 0.05 * least) ls_axis_widen(&axis, number(v, paths[k]) / unit.us);
+    const span_t of[] = {span_of(v, "step_time_us", "mean", unit.us),
+                         span_of(v, "predicted_step_time_us", "predicted", unit.us)};
+    predicted |= isfinite(of[1].value);
+    for (int k = 0; k < 2; k++) {
+      const double ends[] = {of[k].value, of[k].low, of[k].high};
+      for (int e = 0; e < LS_COUNT(ends); e++)
+        if (ends[e] > 0.05 * least) ls_axis_widen(&axis, ends[e]);
+    }
   }
   ls_axis_round(&axis, true);
   ls_rows_open(to);
   json_array_foreach(variants, i, v) {
-    if (!isfinite(number(v, paths[0]))) continue;
-    char value[128], about[320];
-    snprintf(value, sizeof value, "%.100s %s",
-             ls_text_around(number(v, paths[0]), number(v, paths[1]), number(v, paths[2]), unit.us, "±").s,
+    const span_t own = span_of(v, "step_time_us", "mean", unit.us),
+                 plan = span_of(v, "predicted_step_time_us", "predicted", unit.us);
+    char value[300], about[300];
+    if (!isfinite(own.value)) continue;
+    snprintf(value, sizeof value, "%s %s", ls_text_around(own.value, own.low, own.high, 1, "±").s, unit.name);
+    snprintf(about, sizeof about, "predicted %s %s", ls_text_range(plan.value, plan.low, plan.high).s,
              unit.name);
     ls_rows_begin(to, &axis, ls_report_word(v, "name"));
-    ls_rows_point(to, &axis, number(v, paths[0]) / unit.us, number(v, paths[1]) / unit.us,
-                  number(v, paths[2]) / unit.us, "c0", value);
-    snprintf(about, sizeof about, "predicted %s (%s to %s)", ls_text_time(number(v, paths[3])).s,
-             ls_text_digits(number(v, paths[4]) / unit.us).s,
-             ls_text_digits(number(v, paths[5]) / unit.us).s);
-    ls_rows_diamond(to, &axis, number(v, paths[3]) / unit.us, number(v, paths[4]) / unit.us,
-                    number(v, paths[5]) / unit.us, about);
+    ls_rows_point(to, &axis, own.value, own.low, own.high, "c0", value);
+    ls_rows_diamond(to, &axis, plan.value, plan.low, plan.high, about);
     ls_rows_end(to, value);
   }
   char name[48];
@@ -69,7 +78,7 @@ void ls_chart_step_time(FILE *to, const json_t *variants) {
 static const char *const verdicts[] = {"undecided", "faster", "slower", "equivalent"};
 
 static int verdict_of(const json_t *v) {
-  const char *verdict = ls_report_word(json_object_get(v, "against_reference"), "verdict");
+  const char *verdict = ls_report_word(v, "against_reference.verdict");
   for (int k = 0; k < LS_COUNT(verdicts); k++)
     if (!strcmp(verdict, verdicts[k])) return k;
   return 0;
@@ -102,8 +111,7 @@ void ls_chart_speedup(FILE *to, const json_t *variants) {
     ls_rows_begin(to, &axis, ls_report_word(v, "name"));
     fprintf(to, "<line class=\"one\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"0\" y2=\"100%%\"/>",
             ls_axis_percent(&axis, 1), ls_axis_percent(&axis, 1));
-    ls_rows_point(to, &axis, speedup, low, isinf(high) ? axis.high : high, verdicts[verdict_of(v)],
-                  ls_bench_speedup_text(v).s);
+    ls_rows_point(to, &axis, speedup, low, high, verdicts[verdict_of(v)], ls_bench_speedup_text(v).s);
     ls_rows_end(to, ls_bench_speedup_text(v).s);
     seen[verdict_of(v)] = true;
   }
@@ -197,7 +205,7 @@ static void stack_row(FILE *to, const json_t *v, const stack_t *s, double unit, 
   ls_rows_begin(to, axis, ls_report_word(v, "name"));
   json_object_foreach(json_object_get(v, s->member), name, value) {
     double size = json_number_value(value);
-    char about[256];
+    char about[520];
     if (!strcmp(name, s->left_out) || !(size > 0)) continue;
     snprintf(about, sizeof about, "%s: %s", kind_words(name).s, s->text(size).s);
     ls_rows_bar(to, axis, from / unit, (from + size) / unit, kind_colour(kinds, name), about);
@@ -264,7 +272,7 @@ static void draw_lanes(FILE *to, const json_t *v, double unit, const ls_axis_t *
     json_array_foreach(tasks, i, task) {
       double start = number(task, "start_us"), end = number(task, "end_us");
       const char *part = ls_report_word(task, "part");
-      char about[256];
+      char about[520];
       if (strcmp(ls_report_word(task, "lane"), lanes.name[lane]) != 0) continue;
       snprintf(about, sizeof about, "%s: %s", kind_words(part).s, ls_text_time(end - start).s);
       ls_rows_bar(to, axis, start / unit, end / unit, kind_colour(kinds, part), about);

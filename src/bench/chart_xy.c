@@ -55,7 +55,7 @@ void ls_chart_repetitions(FILE *to, const json_t *variants) {
     if (json_object_get(v, "failed")) continue;
     int own = series_index(series, &count, series_of(v));
     json_array_foreach(json_object_get(v, "repetitions"), k, r) {
-      char about[320];
+      char about[520];
       snprintf(about, sizeof about, "%.160s, repetition %zu: %s", ls_report_word(v, "name"), k + 1,
                ls_text_percent(off_median_percent(v, r), 1, true).s);
       ringed |= is_outlier(v, k);

@@ -148,20 +148,5 @@ static void write_page(FILE *to, const char *title, const json_t *report) {
 }
 
 char *ls_bench_html(ls_ctx_t *ctx, const json_t *document) {
-  char *text = NULL, *title = ls_report_title(document);
-  json_t *report = ls_report_build(document);
-  size_t size_bytes = 0;
-  FILE *to = title && report ? open_memstream(&text, &size_bytes) : NULL;
-  bool bad = !to;
-  if (to) {
-    write_page(to, title, report);
-    bad = ferror(to) != 0;
-    bad |= fclose(to) != 0;
-  }
-  json_decref(report);
-  free(title);
-  if (!bad) return text;
-  ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the report");
-  free(text);
-  return NULL;
+  return ls_report_write(ctx, document, write_page);
 }

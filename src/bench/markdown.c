@@ -60,23 +60,13 @@ static void write_block(FILE *to, const json_t *block) {
   fputc('\n', to);
 }
 
-char *ls_bench_markdown(ls_ctx_t *ctx, const json_t *document) {
-  char *text = NULL, *title = ls_report_title(document);
-  json_t *report = ls_report_build(document);
+static void write_page(FILE *to, const char *title, const json_t *report) {
   const json_t *block;
-  size_t size_bytes = 0, i;
-  FILE *to = title && report ? open_memstream(&text, &size_bytes) : NULL;
-  bool bad = !to;
-  if (to) {
-    fprintf(to, "# lockstep bench: %s\n\n", title);
-    json_array_foreach(report, i, block) write_block(to, block);
-    bad = ferror(to) != 0;
-    bad |= fclose(to) != 0;
-  }
-  json_decref(report);
-  free(title);
-  if (!bad) return text;
-  ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the report");
-  free(text);
-  return NULL;
+  size_t i;
+  fprintf(to, "# lockstep bench: %s\n\n", title);
+  json_array_foreach(report, i, block) write_block(to, block);
+}
+
+char *ls_bench_markdown(ls_ctx_t *ctx, const json_t *document) {
+  return ls_report_write(ctx, document, write_page);
 }

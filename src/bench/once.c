@@ -126,19 +126,32 @@ static json_t *collectives_json(const gather_t *g) {
 }
 
 /* What a rank takes of its device, as plan and train count it: the training step, what else lockstep
- * allocates, and what libraries take beside that, which only a measurement shows. */
-static json_t *bytes_json(const ls_schedule_t *s, const ls_train_memory_t *m) {
+ * allocates, and what libraries take beside that, which only a measurement shows. Samples and exchange of
+ * ranks on a device of their own are in the host's memory. */
+static json_t *bytes_json(const ls_schedule_t *s, const ls_train_memory_t *m, bool host) {
   ls_fit_t fit;
   ls_schedule_fit(s, &fit);
-  json_t *j = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "params", (json_int_t)fit.params_bytes,
-                        "gradients", (json_int_t)fit.gradients_bytes, "optimizer",
-                        (json_int_t)fit.optimizer_bytes, "data", (json_int_t)fit.data_bytes, "inputs",
-                        (json_int_t)fit.inputs_bytes, "activations", (json_int_t)fit.transient_bytes, "other",
-                        (json_int_t)(fit.other_bytes + m->device_bytes - m->step_bytes));
+  int64_t samples = host ? m->samples_bytes : 0, exchange = host ? m->exchange_bytes : 0;
+  int64_t evaluation = m->evaluation_bytes, rest = m->device_bytes - m->step_bytes - evaluation;
   bool measured = m->device_used_bytes > m->device_bytes;
-  json_object_set_new(j, "libraries",
-                      measured ? json_integer(m->device_used_bytes - m->device_bytes) : json_null());
-  json_object_set_new(j, "total", measured ? json_integer(m->device_used_bytes) : json_null());
+  const struct {
+    const char *name;
+    int64_t size_bytes;
+  } rows[] = {{"params", fit.params_bytes},
+              {"gradients", fit.gradients_bytes},
+              {"optimizer", fit.optimizer_bytes},
+              {"data", fit.data_bytes + samples},
+              {"inputs", fit.inputs_bytes},
+              {"activations", fit.transient_bytes},
+              {"evaluation", evaluation},
+              {"exchange", exchange},
+              {"bookkeeping", fit.other_bytes + rest - samples - exchange},
+              {"libraries", measured ? m->device_used_bytes - m->device_bytes : -1},
+              {"total", measured ? m->device_used_bytes : -1}};
+  json_t *j = json_object();
+  for (int i = 0; i < LS_COUNT(rows); i++)
+    json_object_set_new(j, rows[i].name,
+                        rows[i].size_bytes < 0 ? json_null() : json_integer(rows[i].size_bytes));
   return j;
 }
 
@@ -157,8 +170,9 @@ static json_t *header_json(const gather_t *g, const ls_config_t *config, const l
       "accumulate", (json_int_t)config->train.accumulate, "shards", shards, "bucket_bytes",
       (json_int_t)config->parallel.bucket_bytes, "buckets", buckets, "precision",
       ls_math_names[config->train.precision], "backend", r->backend, "device", r->device, "threads_per_rank",
-      r->threads_per_rank, "params", (json_int_t)r->params, "bytes_per_device", bytes_json(s, &r->memory),
-      "flops_per_step", (json_int_t)flops, "collectives", collectives_json(g), "timeline",
+      r->threads_per_rank, "params", (json_int_t)r->params, "bytes_per_device",
+      bytes_json(s, &r->memory, g->trainer->backend->host_memory), "flops_per_step", (json_int_t)flops,
+      "collectives", collectives_json(g), "timeline",
       ls_bench_timeline(g->trainer->train.schedule, g->task_sum, g->task_steps), "repetitions");
 }
 

@@ -8,7 +8,8 @@
 enum { TICKS = 5, ROW_MIDDLE = 12, LOG_FROM = 12 };
 
 const char *ls_plot_colour(int index) {
-  static const char *const names[LS_PLOT_COLOURS] = {"c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"};
+  static const char *const names[LS_PLOT_COLOURS] = {"c0", "c1", "c2", "c3", "c4",
+                                                     "c5", "c6", "c7", "c8", "c9"};
   return names[index % LS_PLOT_COLOURS];
 }
 
@@ -136,13 +137,15 @@ void ls_rows_close(FILE *to, const ls_axis_t *axis, const char *unit) {
 }
 
 static void whisker(FILE *to, const ls_axis_t *axis, double low, double high, const char *classes, int y) {
-  if (!isfinite(low) || !isfinite(high)) return;
+  if (isnan(low) || isnan(high)) return;
   double ends[] = {ls_axis_percent(axis, low), ls_axis_percent(axis, high)};
+  bool inside[] = {low >= axis->low, high <= axis->high}; /* beyond the scale an interval has no end */
   fprintf(to, "<line class=\"whisker %s\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%d\" y2=\"%d\"/>", classes,
           ends[0], ends[1], y, y);
   for (int i = 0; i < 2; i++)
-    fprintf(to, "<line class=\"whisker %s\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%d\" y2=\"%d\"/>", classes,
-            ends[i], ends[i], y - 4, y + 4);
+    if (inside[i])
+      fprintf(to, "<line class=\"whisker %s\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%d\" y2=\"%d\"/>", classes,
+              ends[i], ends[i], y - 4, y + 4);
 }
 
 void ls_rows_point(FILE *to, const ls_axis_t *axis, double value, double low, double high, const char *colour,

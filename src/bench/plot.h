@@ -2,14 +2,14 @@
  * are percentages, so that a plot fills what it is given; only heights are pixels.
  *
  * Two frames: rows (a label, a strip, a value; one row per variant) and a plane (x and y). Colours are
- * classes (c0 .. c7, and a verdict's name) that html_style.c gives a value for light and dark. */
+ * classes (c0 .. c9, and a verdict's name) that html_style.c gives a value for light and dark. */
 #ifndef LS_BENCH_PLOT_H
 #define LS_BENCH_PLOT_H
 
 #include "bench/bench.h"
 #include "bench/text.h"
 
-enum { LS_PLOT_COLOURS = 8, LS_PLOT_TICKS_MAX = 16 };
+enum { LS_PLOT_COLOURS = 10, LS_PLOT_TICKS_MAX = 16 };
 
 /* low and high are NAN until something widens it. */
 typedef struct {
@@ -61,6 +61,6 @@ void ls_legend_open(FILE *to);
 void ls_legend_entry(FILE *to, ls_key_t key, const char *colour, const char *text);
 void ls_legend_close(FILE *to);
 
-const char *ls_plot_colour(int index); /* "c0" .. "c7" */
+const char *ls_plot_colour(int index); /* "c0" .. "c9" */
 
 #endif

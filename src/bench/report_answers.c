@@ -13,11 +13,11 @@ enum { CASES_MAX = 64, SHOWN_CASES = 3 };
 static const char *const verdicts[] = {"faster", "slower", "equivalent", "undecided"};
 
 static const char *verdict_of(const json_t *v) {
-  return ls_report_word(json_object_get(v, "against_reference"), "verdict");
+  return ls_report_word(v, "against_reference.verdict");
 }
 
 static const json_t *reference_of(const json_t *variants, const json_t *v) {
-  const char *name = ls_report_word(json_object_get(v, "scaling"), "reference");
+  const char *name = ls_report_word(v, "scaling.reference");
   const json_t *other;
   size_t i;
   json_array_foreach(variants, i, other) {
@@ -57,7 +57,7 @@ static cases_t cases_like(const json_t *variants, const json_t *first) {
   const json_t *v;
   size_t i;
   double reference_ranks = ls_bench_number(reference_of(variants, first), "ranks");
-  c.weak = !strcmp(ls_report_word(json_object_get(first, "scaling"), "kind"), "weak");
+  c.weak = !strcmp(ls_report_word(first, "scaling.kind"), "weak");
   json_array_foreach(variants, i, v) {
     if (c.count < CASES_MAX && json_object_get(v, "scaling") && same(v, first, "series") &&
         same(v, first, "model") && !strcmp(verdict_of(v), verdict_of(first)) &&
@@ -72,11 +72,7 @@ static void keys_text(FILE *to, const cases_t *c, int from, int count) {
   fprintf(to, "at %s%s%s%s of ", count > 1 ? "" : "a ", c->weak ? "batch" : "global batch",
           count > 1 ? "es" : "", c->weak ? " per rank" : "");
   for (int i = 0; i < count; i++)
-    fprintf(to, "%s%.0f",
-            i == 0           ? ""
-            : i + 1 == count ? " and "
-                             : ", ",
-            ls_bench_number(c->of[from + i], "key"));
+    fprintf(to, "%s%.0f", ls_text_between(i, count), ls_bench_number(c->of[from + i], "key"));
 }
 
 /* "1.41x (1.28 to 1.56) at a global batch of 1024", each for itself; the range where there are many. */
@@ -101,8 +97,7 @@ static void figures(FILE *to, const cases_t *c) {
 /* Verdicts that hang on the outliers are named. */
 static void without_outliers(FILE *to, const cases_t *c) {
   for (int i = 0; i < c->count; i++) {
-    const char *kept =
-        ls_report_word(json_object_get(c->of[i], "against_reference_without_outliers"), "verdict");
+    const char *kept = ls_report_word(c->of[i], "against_reference_without_outliers.verdict");
     if (!*kept || !strcmp(kept, verdict_of(c->of[i]))) continue;
     fputs(" Without outliers the verdict ", to);
     keys_text(to, c, i, 1);

@@ -1,18 +1,12 @@
 /* The report's blocks: made one after the other, tidied at the end. */
 #include "bench/report.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *ls_report_word(const json_t *object, const char *key) {
-  const char *text = json_string_value(json_object_get(object, key));
+const char *ls_report_word(const json_t *object, const char *path) {
+  const char *text = json_string_value(ls_bench_at(object, path));
   return text ? text : "";
-}
-
-static json_t *text_of(const char *format, va_list args) {
-  json_t *text = json_vsprintf(format, args);
-  return text ? text : json_string("");
 }
 
 static json_t *append(json_t *report, json_t *block) {
@@ -20,48 +14,32 @@ static json_t *append(json_t *report, json_t *block) {
   return block;
 }
 
-void ls_report_heading(json_t *report, int level, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  append(report,
-         json_pack("{s:s, s:i, s:o}", "kind", "heading", "level", level, "text", text_of(format, args)));
-  va_end(args);
+void ls_report_add(json_t *report, const char *kind, int level, json_t *text) {
+  append(report, json_pack("{s:s, s:i, s:o*}", "kind", kind, "level", level, "text", text));
 }
 
-void ls_report_text(json_t *report, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  append(report, json_pack("{s:s, s:o}", "kind", "text", "text", text_of(format, args)));
-  va_end(args);
-}
-
-void ls_report_item(json_t *report, const char *format, ...) {
-  va_list args;
+void ls_report_add_item(json_t *report, json_t *text) {
   json_t *last = json_array_get(report, json_array_size(report) - 1);
   if (strcmp(ls_report_word(last, "kind"), "list") != 0)
     last = append(report, json_pack("{s:s, s:[]}", "kind", "list", "items"));
-  va_start(args, format);
-  json_array_append_new(json_object_get(last, "items"), text_of(format, args));
-  va_end(args);
+  json_array_append_new(json_object_get(last, "items"), text);
 }
 
-json_t *ls_report_table(json_t *report, const ls_report_column_t *columns, int count) {
+json_t *ls_report_table(json_t *report, const ls_report_column_t *columns, int count, const char *unit) {
   json_t *list = json_array();
-  for (int i = 0; i < count; i++)
-    json_array_append_new(
-        list, json_pack("{s:s, s:s%}", "name", columns[i].name, "kind", &columns[i].kind, (size_t)1));
+  for (int i = 0; i < count; i++) {
+    int plain = (int)strcspn(columns[i].name, "$");
+    const char *rest = columns[i].name + plain;
+    json_array_append_new(list, json_pack("{s:o, s:s%}", "name",
+                                          json_sprintf("%.*s%s%s", plain, columns[i].name, *rest ? unit : "",
+                                                       rest + (*rest != 0)),
+                                          "kind", &columns[i].kind, (size_t)1));
+  }
   return append(report, json_pack("{s:s, s:o, s:[]}", "kind", "table", "columns", list, "rows"));
 }
 
 json_t *ls_report_row(json_t *table) {
   return append(json_object_get(table, "rows"), json_array());
-}
-
-void ls_report_cell(json_t *row, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  json_array_append_new(row, text_of(format, args));
-  va_end(args);
 }
 
 void ls_report_chart(json_t *report, const char *title, const char *caption, ls_chart_fn *draw,

@@ -34,9 +34,12 @@ static json_t *gpu_text(const json_t *machine) {
 static json_t *software_text(const json_t *d, const json_t *machine) {
   static const char *const keys[] = {"blas", "mpi", "driver", "cuda", "nccl", "kernel"};
   static const char *const names[] = {"", "", "driver ", "CUDA ", "NCCL ", ""};
-  const char *version = ls_report_word(json_object_get(d, "run"), "lockstep");
+  const json_t *run = json_object_get(d, "run");
+  const char *version = ls_report_word(run, "lockstep"), *commit = ls_report_word(run, "commit");
   char text[512] = "";
-  if (*version) snprintf(text, sizeof text, "lockstep %.60s", version);
+  if (*version)
+    snprintf(text, sizeof text, "lockstep %.60s%s%.60s%s", version, *commit ? " (commit " : "", commit,
+             *commit ? ")" : "");
   for (int i = 0; i < LS_COUNT(keys); i++) {
     const char *value = ls_report_word(machine, keys[i]);
     size_t used = strlen(text);
@@ -82,7 +85,7 @@ static json_t *command_text(const json_t *run) {
 static json_t *network_text(const json_t *d) {
   const json_t *first = json_array_get(json_object_get(d, "variants"), 0);
   double params = ls_bench_number(first, "params");
-  const char *network = ls_report_word(json_object_get(d, "run"), "network");
+  const char *network = ls_report_word(d, "run.network");
   if (json_object_get(first, "model") || !isfinite(params))
     return NULL; /* several: each variant names its own */
   return json_sprintf("%s%s%s parameters, %s", network, *network ? ", " : "", ls_text_count(params, 0).s,
@@ -128,7 +131,7 @@ void ls_report_trust(json_t *report, const json_t *d) {
       report,
       "Method: every repetition is a fresh run; %s. Intervals are at %.0f %%: Student's t over the "
       "repetitions for step times; for speed-ups the wider of the bootstrap's and Welch's.",
-      ls_report_word(json_object_get(d, "method"), "order"), 100 * ls_bench_number(d, "method.confidence"));
+      ls_report_word(d, "method.order"), 100 * ls_bench_number(d, "method.confidence"));
   ls_report_item(report,
                  "Outliers are repetitions whose modified z-score is above %.1f: far from the median for how "
                  "close the others lie to it. They are flagged, never dropped in silence.",

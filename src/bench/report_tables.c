@@ -1,5 +1,5 @@
-/* The report's tables, a row per variant. A column in which no variant has anything is left out
- * (ls_report_tidy). */
+/* The report's tables: columns as rows here, a row per variant there. A column in which no variant has
+ * anything is left out (ls_report_tidy). */
 #include "bench/report.h"
 
 #include <math.h>
@@ -9,200 +9,267 @@ ls_text_unit_t ls_report_unit(const json_t *variants) {
   const json_t *v;
   size_t i;
   double least_us = NAN;
-  json_array_foreach(variants, i, v) {
-    double us = ls_bench_number(v, "step_time_us.mean");
-    if (isfinite(us) && !(least_us <= us)) least_us = us;
-  }
+  json_array_foreach(variants, i, v) least_us = fmin(least_us, ls_bench_number(v, "step_time_us.mean"));
   return ls_text_unit(isfinite(least_us) ? least_us : 1);
 }
 
-static json_t *row_of(json_t *table, const json_t *v) {
-  json_t *row = ls_report_row(table);
-  const char *verdict = ls_report_word(json_object_get(v, "against_reference"), "verdict");
-  bool failed = json_object_get(v, "failed") != NULL;
-  ls_report_cell(row, "%s", failed ? "not measured" : *verdict ? verdict : "reference");
-  ls_report_cell(row, "%s", ls_report_word(v, "name"));
-  return row;
+/* ---- cells ---- */
+
+static bool is_traced(const json_t *v) {
+  return !strcmp(ls_report_word(v, "step_parts_source"), "traced");
 }
 
-static void around_cell(json_t *row, const json_t *v, const char *key, double unit) {
-  char path[3][80];
-  static const char *const members[] = {"mean", "low", "high"};
-  for (int i = 0; i < LS_COUNT(members); i++)
-    snprintf(path[i], sizeof path[i], "%s.%s", key, members[i]);
-  ls_report_cell(row, "%s",
-                 ls_text_around(ls_bench_number(v, path[0]), ls_bench_number(v, path[1]),
-                                ls_bench_number(v, path[2]), unit, "±")
-                     .s);
+/* "1 of 5: number 5, +350.0 %": how many, which, and how far from the median. */
+static json_t *outliers(const json_t *v, const json_t *list) {
+  double count = ls_bench_number(v, "step_time_us.count"), median = ls_bench_number(v, "step_time_us.median");
+  if (json_array_size(list) != 1) return json_sprintf("%zu of %.0f", json_array_size(list), count);
+  json_int_t at = json_integer_value(json_array_get(list, 0));
+  const json_t *own = json_array_get(json_object_get(v, "repetitions"), (size_t)at);
+  return json_sprintf(
+      "1 of %.0f: number %lld, %s", count, (long long)at + 1,
+      ls_text_percent(100 * ls_bench_number(own, "step_time_us.mean") / median - 100, 1, true).s);
 }
 
-static void time_cell(json_t *row, const json_t *v, const char *path, double unit) {
-  ls_report_cell(row, "%s", ls_text_digits(ls_bench_number(v, path) / unit).s);
+static ls_text_t number_text(const json_t *v, const ls_report_column_t *c, ls_text_unit_t unit) {
+  const json_t *o = ls_bench_at(v, c->path);
+  double per = c->per != 0 ? c->per : unit.us, low = ls_bench_number(o, "low") / per,
+         high = ls_bench_number(o, "high") / per, mean = ls_bench_number(o, "mean") / per,
+         x = ls_bench_number(v, c->path) / per, half;
+  switch (c->as) {
+  case LS_CELL_DIGITS:
+    return ls_text_digits(x);
+  case LS_CELL_PERCENT:
+    return ls_text_percent(x, c->decimals, false);
+  case LS_CELL_CHANGE:
+    return ls_text_percent(x, c->decimals, true);
+  case LS_CELL_BYTES:
+    return ls_text_bytes(x != 0 ? x : NAN);
+  case LS_CELL_P:
+    return ls_text_p(x);
+  case LS_CELL_CORRELATION:
+    return ls_text_correlation(x);
+  case LS_CELL_AROUND:
+    return ls_text_around(mean, low, high, 1, "±");
+  case LS_CELL_RATE: /* as exact as its step time */
+    half = (ls_bench_number(v, "step_time_us.high") - ls_bench_number(v, "step_time_us.low")) / 2;
+    half *= mean / ls_bench_number(v, "step_time_us.mean");
+    return ls_text_within(mean, mean - half, mean + half);
+  case LS_CELL_PREDICTION:
+    return ls_text_range(ls_bench_number(o, "predicted") / per, low, high);
+  case LS_CELL_DIFFERENCE:
+    return ls_text_around(ls_bench_number(o, "difference_percent"),
+                          ls_bench_number(o, "difference_low_percent"),
+                          ls_bench_number(o, "difference_high_percent"), 1, "±");
+  case LS_CELL_SHARE:
+    return ls_text_percent(100 * ls_bench_number(v, c->path) / ls_bench_number(v, "step_parts_total_us"), 1,
+                           false);
+  default:
+    return ls_bench_speedup_text(v);
+  }
 }
 
-/* "331.0 (310.2 to 352.0)" */
-static void range_cell(json_t *row, double value, double low, double high) {
-  if (isfinite(low) && isfinite(high))
-    ls_report_cell(row, "%s (%s to %s)", ls_text_digits(value).s, ls_text_digits(low).s,
-                   ls_text_digits(high).s);
-  else
-    ls_report_cell(row, "%s", ls_text_digits(value).s);
+static json_t *cell_text(const json_t *v, const ls_report_column_t *c, ls_text_unit_t unit) {
+  const json_t *o = ls_bench_at(v, c->path);
+  const char *word = ls_report_word(v, c->path);
+  switch (c->as) {
+  case LS_CELL_WORD:
+    return json_string(word);
+  case LS_CELL_VERDICT:
+    return json_string(json_object_get(v, "failed") ? "not measured" : *word ? word : "reference");
+  case LS_CELL_TRACED:
+    return json_sprintf("%s%s", word, is_traced(v) ? " (traced)" : "");
+  case LS_CELL_OUTLIERS:
+    return outliers(v, o);
+  case LS_CELL_VALIDATION:
+    return json_string(ls_bench_validation_verdict(o));
+  case LS_CELL_YES:
+    return json_string(json_is_true(o) ? "yes" : "no");
+  default:
+    return json_string(number_text(v, c, unit).s);
+  }
 }
 
-static void result_row(json_t *table, const json_t *v, double unit) {
-  json_t *row = row_of(table, v);
-  ls_report_cell(row, "%s", ls_bench_speedup_text(v).s);
-  around_cell(row, v, "step_time_us", unit);
-  ls_report_cell(row, "%s", ls_text_count(ls_bench_number(v, "samples_per_s.mean"), 0).s);
-  ls_report_cell(row, "%s", ls_text_percent(100 * ls_bench_number(v, "scaling.efficiency"), 0, false).s);
-  range_cell(row, ls_bench_number(v, "predicted_step_time_us.predicted") / unit,
-             ls_bench_number(v, "predicted_step_time_us.low") / unit,
-             ls_bench_number(v, "predicted_step_time_us.high") / unit);
-  ls_report_cell(row, "%s",
-                 ls_text_percent(ls_bench_number(v, "predicted_step_time_us.error_percent"), 1, true).s);
-  ls_report_cell(row, "%s", ls_text_bytes(ls_bench_number(v, "bytes_per_device.total")).s);
-}
-
-void ls_report_results(json_t *report, const json_t *d) {
-  const json_t *variants = json_object_get(d, "variants"), *v;
+/* A row for each object that has `needs` (NULL: for all). */
+static void rows(json_t *report, const ls_report_column_t *columns, int count, const json_t *objects,
+                 const char *needs, ls_text_unit_t unit) {
+  json_t *table = ls_report_table(report, columns, count, unit.name);
+  const json_t *v;
   size_t i;
-  ls_text_unit_t unit = ls_report_unit(variants);
-  char step[64], predicted[64];
-  snprintf(step, sizeof step, "step time, %s (± 95 %%)", unit.name);
-  snprintf(predicted, sizeof predicted, "predicted, %s (90 %% interval)", unit.name);
-  const ls_report_column_t columns[] = {{"verdict", 'v'},
-                                        {"variant", 'h'},
-                                        {"speed-up (95 % interval)", 'n'},
-                                        {step, 'n'},
-                                        {"samples/s", 'n'},
-                                        {"efficiency", 'n'},
-                                        {predicted, 'n'},
-                                        {"prediction's error", 'n'},
-                                        {"bytes per device", 'n'}};
-  json_t *table = ls_report_table(report, columns, LS_COUNT(columns));
-  json_array_foreach(variants, i, v) result_row(table, v, unit.us);
+  json_array_foreach(objects, i, v) {
+    if (needs && !json_object_get(v, needs)) continue;
+    json_t *row = ls_report_row(table);
+    for (int k = 0; k < count; k++)
+      json_array_append_new(row, cell_text(v, &columns[k], unit));
+  }
+}
+
+/* ---- tables ---- */
+
+void ls_report_results(json_t *report, const json_t *variants) {
+  static const ls_report_column_t columns[] = {
+      {"verdict", 'v', LS_CELL_VERDICT, "against_reference.verdict"},
+      {"variant", 'h', LS_CELL_WORD, "name"},
+      {"speed-up (95 % interval)", 'n', LS_CELL_SPEEDUP, ""},
+      {"step time, $ (± 95 %)", 'n', LS_CELL_AROUND, "step_time_us"},
+      {"samples/s", 'n', LS_CELL_RATE, "samples_per_s", 1},
+      {"efficiency", 'n', LS_CELL_PERCENT, "scaling.efficiency", 0.01},
+      {"predicted, $ (90 % interval)", 'n', LS_CELL_PREDICTION, "predicted_step_time_us"},
+      {"prediction's error", 'n', LS_CELL_CHANGE, "predicted_step_time_us.error_percent", 1, 1},
+      {"bytes per device", 'n', LS_CELL_BYTES, "bytes_per_device.total", 1}};
+  const json_t *v;
+  size_t i;
+  rows(report, columns, LS_COUNT(columns), variants, NULL, ls_report_unit(variants));
   json_array_foreach(variants, i, v) {
+    const char *name = ls_report_word(v, "name");
     if (json_object_get(v, "failed"))
-      ls_report_item(report, "**%s** not measured: %s", ls_report_word(v, "name"),
-                     ls_report_word(v, "failed"));
+      ls_report_item(report, "**%s** not measured: %s", name, ls_report_word(v, "failed"));
     else if (json_object_get(v, "incomplete"))
-      ls_report_item(report, "**%s** has only %.0f repetitions: %s", ls_report_word(v, "name"),
+      ls_report_item(report, "**%s** has only %.0f repetitions: %s", name,
                      ls_bench_number(v, "step_time_us.count"), ls_report_word(v, "incomplete"));
   }
 }
 
-/* "1 of 5: the 5th, +350 %": how many, which, and how far from the median. */
-static void outlier_cell(json_t *row, const json_t *v) {
-  const json_t *outliers = json_object_get(v, "outliers");
-  double count = ls_bench_number(v, "step_time_us.count"), median = ls_bench_number(v, "step_time_us.median");
-  size_t flagged = json_array_size(outliers);
-  if (flagged != 1) {
-    ls_report_cell(row, "%zu of %.0f", flagged, count);
-    return;
-  }
-  json_int_t at = json_integer_value(json_array_get(outliers, 0));
-  double us =
-      ls_bench_number(json_array_get(json_object_get(v, "repetitions"), (size_t)at), "step_time_us.mean");
-  ls_report_cell(row, "1 of %.0f: number %lld, %s", count, (long long)at + 1,
-                 ls_text_percent(100 * us / median - 100, 1, true).s);
-}
-
-static void test_row(json_t *table, const json_t *v) {
-  const json_t *c = json_object_get(v, "against_reference");
-  double low = ls_bench_number(c, "difference_low_percent"),
-         high = ls_bench_number(c, "difference_high_percent");
-  json_t *row = row_of(table, v);
-  ls_report_cell(row, "%s", ls_report_word(json_object_get(v, "scaling"), "reference"));
-  ls_report_cell(row, "%s", ls_text_around(ls_bench_number(c, "difference_percent"), low, high, 1, "±").s);
-  ls_report_cell(row, "%s", ls_text_p(ls_bench_number(c, "welch_p")).s);
-  ls_report_cell(row, "%s", ls_text_p(ls_bench_number(v, "against_reference_without_outliers.welch_p")).s);
-  ls_report_cell(row, "%s", ls_text_p(ls_bench_number(c, "equivalence_p")).s);
-}
-
-static void tests(json_t *report, const json_t *d) {
-  static const ls_report_column_t columns[] = {{"verdict", 'v'},      {"variant", 'h'},
-                                               {"against", 't'},      {"difference, % (± 95 %)", 'n'},
-                                               {"Welch p", 'n'},      {"p without outliers", 'n'},
-                                               {"equivalence p", 'n'}};
+void ls_report_parts(json_t *report, const json_t *variants) {
+  static const ls_report_column_t columns[] = {
+      {"variant", 'h', LS_CELL_TRACED, "name"},
+      {"input, $", 'n', LS_CELL_DIGITS, "step_parts_us.input"},
+      {"forward, $", 'n', LS_CELL_DIGITS, "step_parts_us.forward"},
+      {"backward, $", 'n', LS_CELL_DIGITS, "step_parts_us.backward"},
+      {"exposed communication, $", 'n', LS_CELL_DIGITS, "step_parts_us.exposed_comm"},
+      {"optimizer, $", 'n', LS_CELL_DIGITS, "step_parts_us.optimizer"},
+      {"rest, $", 'n', LS_CELL_DIGITS, "step_parts_us.rest"},
+      {"exposed of step", 'n', LS_CELL_SHARE, "step_parts_us.exposed_comm"},
+      {"GFLOP/s per rank", 'n', LS_CELL_DIGITS, "flops_per_s_per_rank", 1e9},
+      {"of peak FLOP/s", 'n', LS_CELL_PERCENT, "utilisation.peak_flops_percent", 1, 1},
+      {"GPU busy", 'n', LS_CELL_PERCENT, "gpu.busy_percent", 1},
+      {"J per step", 'n', LS_CELL_DIGITS, "gpu.energy_j_per_step", 1}};
   const json_t *v;
   size_t i;
+  bool traced = false, utilisation = false, gpu = false;
+  json_array_foreach(variants, i, v) {
+    traced |= is_traced(v);
+    utilisation |= json_object_get(v, "utilisation") != NULL;
+    gpu |= json_object_get(v, "gpu") != NULL;
+  }
+  if (traced)
+    ls_report_text(report,
+                   "Traced: a captured step is one launch and hides its parts, so they come from one more "
+                   "repetition whose tasks are launched one by one; such a step is slower.");
+  if (utilisation) ls_report_text(report, "Peak is the machine's fastest measured matrix product.");
+  if (gpu)
+    ls_report_text(report,
+                   "Busy is NVML's share of time in which kernels ran; energy is that of all devices of "
+                   "the variant.");
+  ls_report_chart(report, "Parts of a step",
+                  "Rank 0, mean of all repetitions; communication counts as far as nothing is computed "
+                  "meanwhile.",
+                  ls_chart_parts, variants);
+  rows(report, columns, LS_COUNT(columns), variants, "step_time_us", ls_report_unit(variants));
+  ls_report_chart(report, "Timeline of a step",
+                  "Rank 0: what each lane does when, mean of the steps of one repetition, the first. Parts "
+                  "and table above are of all repetitions, so they differ by what repetitions do. "
+                  "Communication is drawn whole; above, what runs beside computing does not count. Gaps "
+                  "belong to rest.",
+                  ls_chart_timeline, variants);
+}
+
+void ls_report_memory(json_t *report, const json_t *variants) {
+  enum { COLUMNS_MAX = 16 };
+  ls_report_column_t columns[COLUMNS_MAX] = {{"variant", 'h', LS_CELL_WORD, "name"}};
+  char paths[COLUMNS_MAX][96];
+  static const char prefix[] = "bytes_per_device.";
+  const json_t *v, *first = NULL;
+  const char *key;
+  json_t *value;
+  size_t i;
+  int count = 1;
+  json_array_foreach(variants, i, v) first = first ? first : json_object_get(v, "bytes_per_device");
+  json_object_foreach((json_t *)(uintptr_t)first, key, value) {
+    if (count == COLUMNS_MAX) break;
+    snprintf(paths[count], sizeof paths[count], "%s%.60s", prefix, key);
+    columns[count] =
+        (ls_report_column_t){paths[count] + sizeof prefix - 1, 'n', LS_CELL_BYTES, paths[count], .per = 1};
+    count++;
+  }
+  rows(report, columns, count, variants, "bytes_per_device", ls_text_unit(1));
+  ls_report_chart(report, "Bytes per device",
+                  "What each rank keeps on its device. Bookkeeping: task lists, times and figures of steps, "
+                  "rounding to pages.",
+                  ls_chart_memory, variants);
+}
+
+void ls_report_collectives(json_t *report, const json_t *variants) {
+  static const ls_report_column_t columns[] = {
+      {"variant", 'h', LS_CELL_WORD, "variant"},
+      {"collective", 't', LS_CELL_WORD, "name"},
+      {"size", 'n', LS_CELL_BYTES, "size_bytes", 1},
+      {"time, us", 'n', LS_CELL_DIGITS, "time_us", 1},
+      {"algorithm GB/s", 'n', LS_CELL_DIGITS, "algorithm_bw_bytes_per_s", 1e9},
+      {"bus GB/s", 'n', LS_CELL_DIGITS, "bus_bw_bytes_per_s", 1e9}};
+  json_t *all = json_array(), *c;
+  const json_t *v;
+  size_t i, k;
+  json_array_foreach(variants, i, v) json_array_foreach(json_object_get(v, "collectives"), k, c) {
+    json_t *own = json_copy(c);
+    json_object_set(own, "variant", json_object_get(v, "name"));
+    json_array_append_new(all, own);
+  }
+  ls_report_heading(report, 3, "Collectives");
+  ls_report_text(report, "Rank 0; waiting for the slowest rank is inside.");
+  rows(report, columns, LS_COUNT(columns), all, NULL, ls_text_unit(1));
+  json_decref(all);
+}
+
+void ls_report_validation(json_t *report, const json_t *variants) {
+  static const ls_report_column_t columns[] = {
+      {"verdict", 'v', LS_CELL_VALIDATION, "validation"},
+      {"variant", 'h', LS_CELL_WORD, "name"},
+      {"final loss differs by", 'n', LS_CELL_DIGITS, "validation.final_loss_difference", 1},
+      {"gradient norms correlate", 'n', LS_CELL_CORRELATION, "validation.grad_norm_correlation", 1},
+      {"weights differ by", 'n', LS_CELL_DIGITS, "validation.weight_difference_mean_abs", 1},
+      {"identical", 't', LS_CELL_YES, "validation.identical"}};
+  ls_report_text(
+      report, "Criteria: final loss differs by less than 0.01, gradient norms correlate above 0.95, weights "
+              "differ by less than 1e-4 on average. A reproducible step (parallel.reproducible) has to give "
+              "identical weights, bit for bit.");
+  rows(report, columns, LS_COUNT(columns), variants, "validation", ls_text_unit(1));
+  ls_report_chart(report, "Training loss",
+                  "Of each step. Curves that lie on each other train the same network.", ls_chart_curves,
+                  variants);
+}
+
+void ls_report_tests(json_t *report, const json_t *variants, double margin_percent) {
+  static const ls_report_column_t columns[] = {
+      {"verdict", 'v', LS_CELL_VERDICT, "against_reference.verdict"},
+      {"variant", 'h', LS_CELL_WORD, "name"},
+      {"against", 't', LS_CELL_WORD, "scaling.reference"},
+      {"difference, % (± 95 %)", 'n', LS_CELL_DIFFERENCE, "against_reference", 1},
+      {"Welch p", 'n', LS_CELL_P, "against_reference.welch_p", 1},
+      {"p without outliers", 'n', LS_CELL_P, "against_reference_without_outliers.welch_p", 1},
+      {"equivalence p", 'n', LS_CELL_P, "against_reference.equivalence_p", 1}};
   ls_report_heading(report, 2, "Against the reference");
   ls_report_text(
       report,
       "The reference of a variant is the one with the fewest ranks of its batch. \"faster\" and \"slower\": "
       "the means differ (Welch's p below 0.05). \"equivalent\": the difference is shown to be below %g %% "
       "(equivalence p below 0.05). \"undecided\": neither is shown.",
-      ls_bench_number(d, "method.margin_percent"));
-  json_t *table = ls_report_table(report, columns, LS_COUNT(columns));
-  json_array_foreach(json_object_get(d, "variants"), i, v) {
-    if (json_object_get(v, "scaling")) test_row(table, v);
-  }
+      margin_percent);
+  rows(report, columns, LS_COUNT(columns), variants, "scaling", ls_text_unit(1));
 }
 
-static void repetitions_row(json_t *table, const json_t *v, double unit) {
-  json_t *row = ls_report_row(table);
-  ls_report_cell(row, "%s", ls_report_word(v, "name"));
-  time_cell(row, v, "step_time_us.median", unit);
-  time_cell(row, v, "step_time_us.min", unit);
-  time_cell(row, v, "step_time_us.max", unit);
-  around_cell(row, v, "step_time_us_without_outliers", unit);
-  outlier_cell(row, v);
-  ls_report_cell(row, "%s", ls_text_digits(ls_bench_number(v, "grad_norm")).s);
-  ls_report_cell(row, "%s", ls_text_digits(ls_bench_number(v, "loss")).s);
-}
-
-static void repetitions(json_t *report, const json_t *variants) {
-  const json_t *v;
-  size_t i;
-  ls_text_unit_t unit = ls_report_unit(variants);
-  char names[4][64];
-  static const char *const times[] = {"median", "least", "most", "mean without outliers"};
-  for (int k = 0; k < LS_COUNT(times); k++)
-    snprintf(names[k], sizeof names[k], "%s, %s", times[k], unit.name);
-  const ls_report_column_t columns[] = {{"variant", 'h'},       {names[0], 'n'}, {names[1], 'n'},
-                                        {names[2], 'n'},        {names[3], 'n'}, {"outliers", 'n'},
-                                        {"gradient norm", 'n'}, {"loss", 'n'}};
+void ls_report_repetitions(json_t *report, const json_t *variants) {
+  static const ls_report_column_t columns[] = {
+      {"variant", 'h', LS_CELL_WORD, "name"},
+      {"median, $", 'n', LS_CELL_DIGITS, "step_time_us.median"},
+      {"least, $", 'n', LS_CELL_DIGITS, "step_time_us.min"},
+      {"most, $", 'n', LS_CELL_DIGITS, "step_time_us.max"},
+      {"mean without outliers, $", 'n', LS_CELL_AROUND, "step_time_us_without_outliers"},
+      {"outliers", 'n', LS_CELL_OUTLIERS, "outliers"},
+      {"gradient norm", 'n', LS_CELL_DIGITS, "grad_norm", 1},
+      {"loss", 'n', LS_CELL_DIGITS, "loss", 1}};
   ls_report_heading(report, 2, "Repetitions");
   ls_report_chart(report, "Spread",
                   "Every repetition against its variant's median, in the order in which they were measured.",
                   ls_chart_repetitions, variants);
-  json_t *table = ls_report_table(report, columns, LS_COUNT(columns));
-  json_array_foreach(variants, i, v) {
-    if (!json_object_get(v, "failed")) repetitions_row(table, v, unit.us);
-  }
-}
-
-void ls_report_details(json_t *report, const json_t *d) {
-  tests(report, d);
-  repetitions(report, json_object_get(d, "variants"));
-}
-
-void ls_report_validation(json_t *report, const json_t *d) {
-  static const ls_report_column_t columns[] = {{"verdict", 'v'},
-                                               {"variant", 'h'},
-                                               {"final loss differs by", 'n'},
-                                               {"gradient norms correlate", 'n'},
-                                               {"weights differ by", 'n'},
-                                               {"identical", 't'}};
-  const json_t *variants = json_object_get(d, "variants"), *v;
-  size_t i;
-  ls_report_text(
-      report, "Criteria: final loss differs by less than 0.01, gradient norms correlate above 0.95, weights "
-              "differ by less than 1e-4 on average. A reproducible step (parallel.reproducible) has to give "
-              "identical weights, bit for bit.");
-  json_t *table = ls_report_table(report, columns, LS_COUNT(columns));
-  json_array_foreach(variants, i, v) {
-    const json_t *c = json_object_get(v, "validation");
-    if (!c) continue;
-    json_t *row = ls_report_row(table);
-    ls_report_cell(row, "%s", ls_bench_validation_verdict(c));
-    ls_report_cell(row, "%s", ls_report_word(v, "name"));
-    ls_report_cell(row, "%s", ls_text_digits(ls_bench_number(c, "final_loss_difference")).s);
-    ls_report_cell(row, "%s", ls_text_correlation(ls_bench_number(c, "grad_norm_correlation")).s);
-    ls_report_cell(row, "%s", ls_text_digits(ls_bench_number(c, "weight_difference_mean_abs")).s);
-    ls_report_cell(row, "%s", json_is_true(json_object_get(c, "identical")) ? "yes" : "no");
-  }
-  ls_report_chart(report, "Training loss",
-                  "Of each step. Curves that lie on each other train the same network.", ls_chart_curves,
-                  variants);
+  rows(report, columns, LS_COUNT(columns), variants, "step_time_us", ls_report_unit(variants));
 }

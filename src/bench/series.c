@@ -4,16 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-double ls_bench_number(const json_t *object, const char *path) {
-  char key[64];
-  for (const char *dot; object && (dot = strchr(path, '.')); path = dot + 1) {
-    size_t len = (size_t)(dot - path);
-    if (len >= sizeof key) return NAN;
-    memcpy(key, path, len);
-    key[len] = '\0';
-    object = json_object_get(object, key);
+const json_t *ls_bench_at(const json_t *object, const char *path) {
+  for (; object && *path; path += *path == '.') {
+    size_t len = strcspn(path, ".");
+    object = json_object_getn(object, path, len);
+    path += len;
   }
-  const json_t *value = json_object_get(object, path);
+  return object;
+}
+
+double ls_bench_number(const json_t *object, const char *path) {
+  const json_t *value = ls_bench_at(object, path);
   return json_is_number(value) ? json_number_value(value) : NAN;
 }
 

@@ -124,7 +124,7 @@ static void tables(json_t *report, const json_t *study) {
   size_t i, k;
   json_array_foreach(json_object_get(study, "tables"), i, from) {
     ls_report_heading(report, 3, "The %s%s", ls_report_word(from, "label"), link_text(from).s);
-    json_t *table = ls_report_table(report, columns, LS_COUNT(columns));
+    json_t *table = ls_report_table(report, columns, LS_COUNT(columns), "");
     json_array_foreach(json_object_get(from, "rows"), k, row) {
       own_row(table, row);
       published_row(table, row);
@@ -151,7 +151,7 @@ static void timelines(json_t *report, const json_t *study) {
     const json_t *published = json_object_get(t, "published");
     ls_report_heading(report, 3, "Parts of a step: %s, batch %.0f%s", ls_report_word(t, "model"),
                       ls_bench_number(t, "batch"), link_text(t).s);
-    json_t *table = ls_report_table(report, columns, LS_COUNT(columns));
+    json_t *table = ls_report_table(report, columns, LS_COUNT(columns), "");
     timeline_row(table, "one device", json_object_get(t, "one"));
     timeline_row(table, "the study, one device", json_object_get(published, "one"));
     timeline_row(table, "two devices", json_object_get(t, "two"));
@@ -170,7 +170,7 @@ static void conclusions(json_t *report, const json_t *study) {
       "On this machine, with these networks and this program. Each is put to a test with the numbers "
       "above; intervals are at 95 %% and not corrected for the number of cells. A speed-up's interval "
       "is the wider of the bootstrap's and Welch's.");
-  json_t *table = ls_report_table(report, columns, LS_COUNT(columns));
+  json_t *table = ls_report_table(report, columns, LS_COUNT(columns), "");
   json_array_foreach(json_object_get(study, "conclusions"), i, conclusion) {
     json_array_foreach(json_object_get(conclusion, "findings"), k, finding) {
       const char *peer = ls_report_word(finding, "peer_access");

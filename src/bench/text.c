@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,15 @@ static int decimals_for(double value, int digits) {
   if (!isfinite(value) || value == 0) return 0;
   int decimals = digits - 1 - (int)floor(log10(fabs(value)));
   return decimals < 0 ? 0 : decimals;
+}
+
+static ls_text_t LS_PRINTF(1, 2) made(const char *format, ...) {
+  ls_text_t text;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text.s, sizeof text.s, format, args);
+  va_end(args);
+  return text;
 }
 
 ls_text_t ls_text_count(double value, int decimals) {
@@ -32,72 +42,62 @@ ls_text_t ls_text_count(double value, int decimals) {
 }
 
 ls_text_t ls_text_digits(double value) {
-  ls_text_t text = {""};
-  if (isfinite(value) && value != 0 && (fabs(value) < 1e-3 || fabs(value) >= 1e7))
-    snprintf(text.s, sizeof text.s, "%.3g", value);
-  else
-    text = ls_text_count(value, decimals_for(value, 4));
-  return text;
+  bool plain = !isfinite(value) || value == 0 || (fabs(value) >= 1e-3 && fabs(value) < 1e7);
+  return plain ? ls_text_count(value, decimals_for(value, 3)) : made("%.3g", value);
 }
 
 ls_text_t ls_text_bytes(double bytes) {
   static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
-  ls_text_t text = {""};
   int unit = 0;
-  if (!isfinite(bytes)) return text;
+  if (!isfinite(bytes)) return made("%s", "");
   for (; fabs(bytes) >= 999.5 && unit + 1 < LS_COUNT(units); unit++)
     bytes /= 1000;
-  snprintf(text.s, sizeof text.s, "%.*f %s", unit > 0 && fabs(bytes) < 99.95, bytes, units[unit]);
-  return text;
+  return made("%.*f %s", unit > 0 && fabs(bytes) < 99.95, bytes, units[unit]);
 }
 
 ls_text_t ls_text_p(double p) {
-  ls_text_t text = {""};
-  if (!isfinite(p)) return text;
-  if (p < 0.001)
-    snprintf(text.s, sizeof text.s, "< 0.001");
-  else
-    snprintf(text.s, sizeof text.s, "%.*f", p < 0.0995 ? 3 : 2, p);
-  return text;
+  if (!isfinite(p)) return made("%s", "");
+  return p < 0.001 ? made("< 0.001") : made("%.*f", p < 0.0995 ? 3 : 2, p);
 }
 
 ls_text_t ls_text_correlation(double r) {
-  ls_text_t text = {""};
-  if (isfinite(r)) snprintf(text.s, sizeof text.s, r > 0.9999 ? "> 0.9999" : "%.4f", r);
-  return text;
+  if (!isfinite(r)) return made("%s", "");
+  return r > 0.9999 ? made("> 0.9999") : made("%.4f", r);
 }
 
 ls_text_t ls_text_percent(double percent, int decimals, bool sign) {
-  ls_text_t text = {""};
-  if (isfinite(percent))
-    snprintf(text.s, sizeof text.s, "%s%.60s %%", sign && percent >= 0 ? "+" : "",
-             ls_text_count(percent, decimals).s);
-  return text;
+  if (!isfinite(percent)) return made("%s", "");
+  return made("%s%s %%", sign && percent >= 0 ? "+" : "", ls_text_count(percent, decimals).s);
 }
 
 ls_text_t ls_text_ratio(double value, double low, double high) {
-  ls_text_t text = {""};
-  if (!isfinite(value)) return text;
-  int decimals = fabs(value) < 0.0995 ? 3 : 2;
-  int used = snprintf(text.s, sizeof text.s, "%.*fx", decimals, value);
-  if (isfinite(low) && isfinite(high))
-    snprintf(text.s + used, sizeof text.s - (size_t)used, " (%.*f to %.*f)", decimals, low, decimals, high);
-  else if (isfinite(low))
-    snprintf(text.s + used, sizeof text.s - (size_t)used, " (above %.*f)", decimals, low);
-  return text;
+  int d = fabs(value) < 0.0995 ? 3 : 2;
+  if (!isfinite(value)) return made("%s", "");
+  if (!isfinite(low)) return made("%.*fx", d, value);
+  return isfinite(high) ? made("%.*fx (%.*f to %.*f)", d, value, d, low, d, high)
+                        : made("%.*fx (above %.*f)", d, value, d, low);
+}
+
+ls_text_t ls_text_within(double value, double low, double high) {
+  double half = (high - low) / 2;
+  if (!isfinite(value) || !isfinite(half) || half <= 0) return ls_text_digits(value);
+  double last = pow(10, floor(log10(half)) - 1); /* of the digits that mean something */
+  int decimals = decimals_for(half, 2);
+  if (last > 1) value = round(value / last) * last;
+  return ls_text_count(value, decimals > DECIMALS_MAX ? DECIMALS_MAX : decimals);
+}
+
+ls_text_t ls_text_range(double value, double low, double high) {
+  if (!isfinite(value) || !isfinite(low) || !isfinite(high)) return ls_text_digits(value);
+  return made("%s (%s to %s)", ls_text_within(value, low, high).s, ls_text_within(low, low, high).s,
+              ls_text_within(high, low, high).s);
 }
 
 ls_text_t ls_text_around(double value, double low, double high, double unit, const char *sign) {
-  ls_text_t text = {""};
   double half = (high - low) / 2 / unit;
-  value /= unit;
-  if (!isfinite(value)) return text;
-  if (!isfinite(half) || half <= 0) return ls_text_digits(value);
-  int decimals = decimals_for(half, 2);
-  if (decimals > DECIMALS_MAX) decimals = DECIMALS_MAX;
-  snprintf(text.s, sizeof text.s, "%.40s %.4s %.40s", ls_text_count(value, decimals).s, sign,
-           ls_text_count(half, decimals).s);
-  return text;
+  if (!isfinite(value) || !isfinite(half) || half <= 0) return ls_text_digits(value / unit);
+  return made("%s %s %s", ls_text_within(value / unit, -half, half).s, sign,
+              ls_text_within(half, -half, half).s);
 }
 
 ls_text_unit_t ls_text_unit(double us) {
@@ -107,32 +107,17 @@ ls_text_unit_t ls_text_unit(double us) {
 
 ls_text_t ls_text_time(double us) {
   ls_text_unit_t unit = ls_text_unit(us);
-  ls_text_t text = {""};
-  if (isfinite(us)) snprintf(text.s, sizeof text.s, "%.60s %s", ls_text_digits(us / unit.us).s, unit.name);
-  return text;
+  return isfinite(us) ? made("%s %s", ls_text_digits(us / unit.us).s, unit.name) : made("%s", "");
 }
 
-ls_text_t ls_text_list(const double *values, int count) {
-  ls_text_t text = {""};
-  size_t used = 0;
-  for (int i = 0; i < count && used < sizeof text.s; i++) {
-    int n = snprintf(text.s + used, sizeof text.s - used, "%s%.0f",
-                     i == 0           ? ""
-                     : i + 1 == count ? " and "
-                                      : ", ",
-                     values[i]);
-    used += (size_t)n;
-  }
-  return text;
+const char *ls_text_between(int i, int count) {
+  return i == 0 ? "" : i + 1 == count ? " and " : ", ";
 }
 
 ls_text_t ls_text_number_word(double value) {
   static const char *const words[] = {"one",   "two",   "three", "four", "five",   "six",
                                       "seven", "eight", "nine",  "ten",  "eleven", "twelve"};
-  ls_text_t text = {""};
   if (value >= 1 && value <= LS_COUNT(words) && value == floor(value))
-    snprintf(text.s, sizeof text.s, "%s", words[(int)value - 1]);
-  else
-    text = ls_text_count(value, 0);
-  return text;
+    return made("%s", words[(int)value - 1]);
+  return ls_text_count(value, 0);
 }

@@ -6,12 +6,12 @@
 #include "base/base.h"
 
 typedef struct {
-  char s[96];
+  char s[256];
 } ls_text_t;
 
 /* "12,214.50": thousands separated. */
 ls_text_t ls_text_count(double value, int decimals);
-/* Four significant digits: "0.1234", "12.34", "12,214". */
+/* Three significant digits, whole numbers whole: "0.123", "12.3", "12,214". */
 ls_text_t ls_text_digits(double value);
 /* "6.1 MB": decimal units. */
 ls_text_t ls_text_bytes(double bytes);
@@ -23,8 +23,11 @@ ls_text_t ls_text_percent(double percent, int decimals, bool sign);
 ls_text_t ls_text_correlation(double r);
 /* "1.41x (1.28 to 1.56)"; without a known interval "1.41x", with an open one "1.41x (above 1.28)". */
 ls_text_t ls_text_ratio(double value, double low, double high);
-/* "320.9 ± 3.2" with the digits that half the interval gives a meaning; without one four digits. All three
- * are divided by `unit`. `sign` stands between: "±" or "+-". */
+/* With the two digits that half the interval from low to high has; without an interval as ls_text_digits:
+ * "320.9", "12,200", "320.9 (317.7 to 324.1)", "320.9 ± 3.2". around: all three are divided by `unit`, `sign`
+ * stands between ("±" or "+-"). */
+ls_text_t ls_text_within(double value, double low, double high);
+ls_text_t ls_text_range(double value, double low, double high);
 ls_text_t ls_text_around(double value, double low, double high, double unit, const char *sign);
 
 /* The unit of times of which the smallest is `us`: its name, and how many us it has. */
@@ -36,8 +39,8 @@ ls_text_unit_t ls_text_unit(double us);
 /* "320.9 us", "1.24 s": with a unit of its own. */
 ls_text_t ls_text_time(double us);
 
-/* "1", "1 and 2", "1, 2 and 4" of numbers. */
-ls_text_t ls_text_list(const double *values, int count);
+/* What stands before the i-th of a list's items: "", ", " or " and ". */
+const char *ls_text_between(int i, int count);
 /* "one", "two", .. "twelve", "13". */
 ls_text_t ls_text_number_word(double value);
 

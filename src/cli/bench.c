@@ -28,6 +28,9 @@ const cli_extra_t bench_flags[] = {
     [BENCH_VALIDATE] = {"--validate", NULL, "Check that several ranks train the same network as one rank."},
     [BENCH_PLAN] = {"--plan", "FILE,..",
                     "Show the predictions of these files (lockstep plan --json) beside what was measured."},
+    [BENCH_FROM] =
+        {"--from", "FILE",
+         "Measure nothing: show this document (of --output) again, with --study or --plan if given."},
     [BENCH_MARKDOWN] = {"--markdown", "FILE", "Write the report as Markdown."},
     [BENCH_HTML] = {"--html", "FILE", "Write the report as one HTML file with plots."},
     [BENCH_OUTPUT] = {"--output", "FILE", "Write the JSON document (for lockstep compare)."},
@@ -158,8 +161,27 @@ static ls_status_t report(bench_t *b, ls_status_t measured) {
   return measured != LS_OK ? measured : status;
 }
 
+/* --from: a stored document is published again. What only measuring would use is a mistake. */
+static ls_status_t publish_again(bench_t *b) {
+  const cli_args_t *args = b->args;
+  const char *useless = args->config ? args->config : args->set_count > 0 ? "--set" : NULL;
+  for (int i = 0; i < BENCH_FLAG_COUNT && !useless; i++)
+    if (args->extra[i] && i != BENCH_FROM && i != BENCH_STUDY && (i < BENCH_PLAN || i > BENCH_OUTPUT))
+      useless = bench_flags[i].name;
+  if (useless) return ls_fail(b->ctx, LS_ERR_ARGUMENT, "--from measures nothing: leave %s out", useless);
+  json_t *document = NULL;
+  ls_status_t status = ls_bench_document_read(b->ctx, args->extra[BENCH_FROM], &document);
+  if (status == LS_OK) status = bench_prepare(b);
+  if (status == LS_OK && args->extra[BENCH_STUDY]) status = ls_bench_study(b->ctx, document);
+  if (status == LS_OK) status = bench_publish(b, document);
+  json_decref(document);
+  json_decref(b->plans);
+  return status;
+}
+
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   bench_t b = {.ctx = ctx, .args = args};
+  if (args->extra[BENCH_FROM]) return publish_again(&b);
   cli_args_t own;
   char *study_path = NULL;
   int rank, size;

@@ -31,6 +31,16 @@ grep -q '^| [a-z]* | batch 16, 2 x ddp | ' "$work/r.md" || fail "Markdown: $(cat
 grep -q '<svg' "$work/r.html" || fail "HTML without plots"
 ! grep -qE 'https?:|src=|href=|<script' "$work/r.html" || fail "HTML is not self-contained"
 
+# A stored document gives the same reports again; what only measuring would use is refused.
+"$program" bench --from "$work/r.json" --html "$work/again.html" --markdown "$work/again.md" --output "$work/again.json" >"$work/out" ||
+  fail "bench --from"
+for kind in md json; do cmp "$work/r.$kind" "$work/again.$kind" || fail "bench --from: another $kind"; done
+grep -q '<svg' "$work/again.html" || fail "bench --from: HTML without plots"
+grep -q 'lockstep [0-9.]* (commit [0-9a-z-]*)' "$work/r.md" || fail "the report does not name version and commit: $(cat "$work/r.md")"
+expect 2 '--from measures nothing: leave .*c.yaml out' bench "$work/c.yaml" --from "$work/r.json"
+expect 2 '--from measures nothing: leave --steps out' bench --from "$work/r.json" --steps 3
+expect 4 'c.yaml:1' bench --from "$work/c.yaml"
+
 # Reproducible: one rank and two end in the same bits.
 "$program" bench "$work/c.yaml" --set parallel.reproducible=true --batches 20 --repetitions 1 --steps 8 --warmup 2 \
   --control 0 --validate --markdown "$work/p.md" --output "$work/p.json" --quiet >"$work/p.txt" || fail "bench, reproducible"

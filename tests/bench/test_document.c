@@ -124,8 +124,7 @@ static void test_traced_parts(void **state) {
   near(ls_bench_number(v, "gpu.busy_percent"), 42);
   near(ls_bench_number(v, "gpu.memory_used_bytes"), 1e9 + 4);
   char *markdown = ls_bench_markdown(NULL, d);
-  assert_non_null(
-      strstr(markdown, "2 x ddp (traced) | 1.000 | 40.00 | 60.00 | 90.00 | 20.00 | 89.00 | 30.0 % |"));
+  assert_non_null(strstr(markdown, "2 x ddp (traced) | 1.00 | 40.0 | 60.0 | 90.0 | 20.0 | 89.0 | 30.0 % |"));
   ls_free(markdown);
   assert_true(
       json_is_null(json_object_get(json_array_get(json_object_get(d, "variants"), 0), "step_parts_us")));
@@ -266,8 +265,8 @@ static void test_plan(void **state) {
   near(ls_bench_number(v, "predicted_step_time_us.predicted"), 130);
   near(ls_bench_number(v, "predicted_step_time_us.error_percent"), 4);
   char *markdown = ls_bench_markdown(NULL, d), *html = ls_bench_html(NULL, d);
-  assert_non_null(strstr(markdown, "| 130.0 (120.0 to 140.0) | +4.0 % |"));
-  assert_non_null(strstr(html, "predicted 130.0 us (120.0 to 140.0)"));
+  assert_non_null(strstr(markdown, "| 130 (120 to 140) | +4.0 % |"));
+  assert_non_null(strstr(html, "predicted 130 (120 to 140)"));
   expect_no_match(d, plan, "global_batch", json_integer(65));
   expect_no_match(d, plan, "params", json_integer(501));
   expect_no_match(d, plan, "backend", json_string("ref"));
@@ -362,7 +361,7 @@ static void test_report_numbers_nobody_reads(void **state) {
   json_t *d = made_document(variants, json_array(), &plain_method);
   char *markdown = ls_bench_markdown(NULL, d);
   assert_non_null(
-      strstr(markdown, "| undecided | batch 1024, 2 x ddp | 1.41x | 8.663 | 118,204 | 70 % | 6.1 MB |"));
+      strstr(markdown, "| undecided | batch 1024, 2 x ddp | 1.41x | 8.66 | 118,204 | 70 % | 6.1 MB |"));
   assert_null(strstr(markdown, "- to -"));
   assert_null(strstr(markdown, "6099332"));
   assert_null(strstr(markdown, "nan"));
@@ -372,8 +371,11 @@ static void test_report_numbers_nobody_reads(void **state) {
   assert_string_equal(ls_text_bytes(6099332).s, "6.1 MB");
   assert_string_equal(ls_text_around(12214.4, 12163.4, 12265.4, 1, "+-").s, "12,214 +- 51");
   assert_string_equal(ls_text_around(320.94, 317.74, 324.14, 1, "+-").s, "320.9 +- 3.2");
+  assert_string_equal(ls_text_around(12214.4, 11163.4, 13265.4, 1, "+-").s, "12,200 +- 1,100");
+  assert_string_equal(ls_text_range(331.04, 310.21, 352.02).s, "331 (310 to 352)");
+  assert_string_equal(ls_text_within(612567, 520000, 700000).s, "613,000");
   assert_string_equal(ls_text_count(-1234567.25, 1).s, "-1,234,567.2");
-  assert_string_equal(ls_text_time(1240).s, "1.240 ms");
+  assert_string_equal(ls_text_time(1240).s, "1.24 ms");
 }
 
 /* Machine, date, command, seed and load of a run are in its reports; documents without them make reports too.
@@ -491,6 +493,60 @@ static void test_read_back(void **state) {
   assert_int_equal(ls_bench_document_read(NULL, path, &d), LS_ERR_NOT_FOUND);
 }
 
+/* Every member of a stored document in turn is gone, or is no longer what it was: there is still a report. */
+static void break_members(const json_t *whole, json_t *at) {
+  json_t *const broken[] = {NULL, json_null(), json_pack("[i, s]", 1, "x"), json_string("x"),
+                            json_real(-1e300)};
+  json_t *before = json_copy(at), *value; /* the members of `at` change their order */
+  const char *key;
+  json_object_foreach(before, key, value) {
+    for (int i = 0; i < LS_COUNT(broken); i++) {
+      if (broken[i])
+        json_object_set(at, key, broken[i]);
+      else
+        json_object_del(at, key);
+      char *markdown = ls_bench_markdown(NULL, whole), *html = ls_bench_html(NULL, whole);
+      assert_true(markdown && html);
+      ls_free(html);
+      ls_free(markdown);
+    }
+    json_object_set(at, key, value);
+    break_members(whole, json_is_array(value) ? json_array_get(value, json_array_size(value) - 1) : value);
+  }
+  for (int i = 1; i < LS_COUNT(broken); i++)
+    json_decref(broken[i]);
+  json_decref(before);
+}
+
+static void test_any_document_makes_a_report(void **state) {
+  (void)state;
+  json_t *d = made_document(two_variants(spiked), json_array(), &plain_method);
+  json_t *v = json_array_get(json_object_get(d, "variants"), 1);
+  json_object_set_new(v, "validation", json_pack("{s:b, s:b}", "same_network", 1, "identical", 0));
+  json_object_set_new(v, "timeline",
+                      json_pack("[{s:s, s:s, s:f, s:f}]", "lane", "compute", "part", "forward", "start_us",
+                                0.0, "end_us", 50.0));
+  json_object_set_new(v, "curves", json_pack("{s:[f,f]}", "loss", 1.0, 0.5));
+  break_members(d, d);
+  json_decref(d);
+}
+
+/* An interval that leaves a logarithmic scale had a mark at its end, as if it ended there. */
+static void test_intervals_below_the_scale_have_no_end(void **state) {
+  (void)state;
+  static const double wide[] = {2000, 90000, 3000, 2500, 4000};
+  json_t *variants = json_array();
+  json_array_append_new(variants, made_variant(8, 8, 1, "single", quick, 5));
+  json_array_append_new(variants, made_variant(8, 8, 2, "ddp", wide, 5));
+  json_t *d = made_document(variants, json_array(), &plain_method);
+  assert_true(ls_bench_number(json_array_get(json_object_get(d, "variants"), 1), "step_time_us.low") < 0);
+  char *html = ls_bench_html(NULL, d), *chart = strstr(html, "<strong>Step time</strong>");
+  assert_non_null(strstr(chart, "(logarithmic)"));
+  assert_null(strstr(chart, "x1=\"0.00%\" x2=\"0.00%\""));
+  ls_free(html);
+  json_decref(d);
+}
+
 static void test_failed_allocations(void **state) {
   (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
@@ -534,6 +590,8 @@ int main(void) {
                                      cmocka_unit_test(test_report_does_not_say_where_it_was_measured),
                                      cmocka_unit_test(test_charts_without_legend),
                                      cmocka_unit_test(test_one_repetition),
+                                     cmocka_unit_test(test_any_document_makes_a_report),
+                                     cmocka_unit_test(test_intervals_below_the_scale_have_no_end),
                                      cmocka_unit_test(test_read_back),
                                      cmocka_unit_test(test_failed_allocations)};
   return cmocka_run_group_tests(tests, NULL, NULL);
