@@ -1,16 +1,21 @@
 #!/bin/sh
-# What somebody with a new machine sees: a bare Debian in a folder, with git, make and a clone of this repository's
+# What somebody with a new machine sees: a bare Debian or Ubuntu in a folder, with git, make and a clone of this repository's
 # last commit, and in it `make demo && make test` as root. The system is thrown away afterwards; the log is kept.
-#   scripts/bare_debian.sh SUITE [COMMAND]     SUITE: bookworm, trixie; as root, with mmdebstrap and 6 GB in $TMPDIR
+#   scripts/bare_debian.sh SUITE [COMMAND]     SUITE: bookworm, trixie, noble; as root, with mmdebstrap and 6 GB in $TMPDIR
 #   README=1   afterwards the README's commands as an ordinary user with an empty home (scripts/readme_check.sh)
 #   CI=true    warnings are errors, and packages of single tests are installed too
 #   PACKAGES=  more packages, such as clang,libomp-dev (with CC=clang in COMMAND)
-#   MIRROR=    instead of http://deb.debian.org/debian      LOG=   instead of $TMPDIR/bare-SUITE.log
+#   MIRROR=    instead of the distribution's own archive      LOG=   instead of $TMPDIR/bare-SUITE.log
+#   KEYRING=   a file of keys that the archive's signatures are checked with: on Debian, noble needs that of ubuntu-keyring
 set -eu
 suite=${1:?usage: scripts/bare_debian.sh SUITE [COMMAND]}
 command=${2:-make demo && make test}
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
-mirror=${MIRROR:-http://deb.debian.org/debian}
+case $suite in
+noble) mirror=http://archive.ubuntu.com/ubuntu sections="main universe" ;;
+*) mirror=http://deb.debian.org/debian sections=main ;;
+esac
+mirror=${MIRROR:-$mirror}
 log=${LOG:-${TMPDIR:-/tmp}/bare-$suite.log}
 [ "$(id -u)" = 0 ] || { echo "bare_debian: root makes the system" >&2 && exit 1; }
 command -v mmdebstrap >/dev/null || { echo "bare_debian: mmdebstrap is missing: apt-get install mmdebstrap" >&2 && exit 1; }
@@ -25,8 +30,8 @@ for file in /etc/apt/apt.conf.d/99*; do
   [ ! -f "$file" ] || settings="$settings --aptopt=$file"
 done
 # shellcheck disable=SC2086 # a list of options
-mmdebstrap --variant=minbase --mode=root $settings --include="git,make,ca-certificates${PACKAGES:+,$PACKAGES}" "$suite" \
-  "$root" "deb $mirror $suite main" "deb $mirror $suite-updates main" >"$log" 2>&1 || {
+mmdebstrap --variant=minbase --mode=root $settings --include="apt,git,make,ca-certificates${PACKAGES:+,$PACKAGES}" "$suite" \
+  ${KEYRING:+"--keyring=$KEYRING"} "$root" "deb $mirror $suite $sections" "deb $mirror $suite-updates $sections" >"$log" 2>&1 || {
   tail -3 "$log" >&2
   echo "bare_debian: no system of $suite could be made; see $log" >&2
   exit 1
@@ -34,6 +39,7 @@ mmdebstrap --variant=minbase --mode=root $settings --include="git,make,ca-certif
 cp /etc/resolv.conf "$root/etc/"
 echo "127.0.0.1 localhost $(hostname)" >"$root/etc/hosts" # without its own name there, mpirun asks for it for seconds
 git clone -q --bare "$source_dir" "$root/srv/lockstep"
+commit=$(git -C "$root/srv/lockstep" log -1 --format=%h) # main may go on meanwhile
 chmod -R a+rX "$root/srv/lockstep"
 git -C "$root/srv/lockstep" config safe.directory '*'
 
@@ -61,5 +67,5 @@ inside /root/run || code=$?
 if [ $code = 0 ] && [ "${README:-0}" = 1 ]; then inside /root/readme || code=$?; fi
 grep -E 'error:|tests passed|\(Failed\)|\(Timeout\)|not measured|\(Skipped\)|\*\*\*Skipped|demo: with|readme_check:' "$log" |
   head -40 || true
-echo "bare_debian: $suite, $(git -C "$source_dir" log -1 --format=%h): exit code $code; log $log"
+echo "bare_debian: $suite, $commit: exit code $code; log $log"
 exit $code
