@@ -121,6 +121,8 @@ static void begin(const ls_ctx_t *ctx, char *message) {
   if (ctx->world_size > 1) append(message, "rank %d: ", ctx->rank);
 }
 
+enum { CHARACTER_BYTES_MAX = 4 };
+
 /* Bytes of the well-formed UTF-8 character at t (Unicode, table 3-7); 0 for a malformed one. */
 static size_t utf8_bytes(const unsigned char *t) {
   if (t[0] < 0x80) return 1;
@@ -161,8 +163,10 @@ const char *ls_text_shown(const char *text, size_t len, char *shown, size_t size
   static const char cut[] = "...";
   size_t used = 0, fits = 0; /* fits: the last place behind which the dots have room */
   for (size_t at = 0; at < len && text[at];) {
-    char piece[LS_PLAIN_BYTES];
-    size_t took = ls_text_plain(text + at, piece);
+    char piece[LS_PLAIN_BYTES], here[CHARACTER_BYTES_MAX + 1] = ""; /* the text need not end with a NUL */
+    for (size_t i = 0; i < CHARACTER_BYTES_MAX && i < len - at && text[at + i]; i++)
+      here[i] = text[at + i];
+    size_t took = ls_text_plain(here, piece);
     if (*piece == '\n') snprintf(piece, sizeof piece, "\\n");
     if (*piece == '\t') snprintf(piece, sizeof piece, "\\t");
     size_t size = strlen(piece);

@@ -74,6 +74,28 @@ static void long_messages_are_cut(void **state) {
 }
 
 /* Whatever a file contains, a message is UTF-8 without control characters. */
+/* Cells of a file end at their length, not at a NUL: nothing behind them is looked at. */
+static void a_character_cut_off_by_the_length_is_shown_as_bytes(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    size_t len;
+    const char *shown;
+  } rows[] = {{"ab\xc3\xa9", 3, "ab\\xc3"},
+              {"ab\xc3\xa9", 4, "ab\xc3\xa9"},
+              {"\xe2\x82\xac", 2, "\\xe2\\x82"},
+              {"\xf0\x9f\x98\x80!", 4, "\xf0\x9f\x98\x80"},
+              {"\xe2\x82\xac", SIZE_MAX, "\xe2\x82\xac"},
+              {"a\tb\n", SIZE_MAX, "a\\tb\\n"}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    char shown[64],
+        *text = malloc(rows[i].len == SIZE_MAX ? strlen(rows[i].text) + 1 : rows[i].len); /* fenced */
+    memcpy(text, rows[i].text, rows[i].len == SIZE_MAX ? strlen(rows[i].text) + 1 : rows[i].len);
+    assert_string_equal(ls_text_shown(text, rows[i].len, shown, sizeof shown), rows[i].shown);
+    free(text);
+  }
+}
+
 static void messages_are_plain_text(void **state) {
   capture_t *c = *state;
   static const char *const cases[][2] = {
@@ -189,6 +211,7 @@ int main(void) {
       TEST(the_caret_counts_characters),
       TEST(places_with_little_in_them),
       TEST(long_messages_are_cut),
+      TEST(a_character_cut_off_by_the_length_is_shown_as_bytes),
       TEST(messages_are_plain_text),
       TEST(system_errors),
       TEST(no_context),

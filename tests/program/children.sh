@@ -106,7 +106,8 @@ if mount -t tmpfs -o size=64k none "$work/full" 2>/dev/null; then
   trap 'umount "$work/full"; clean_up' EXIT
   cat /dev/zero >"$work/full/all" 2>/dev/null || true
   no_room "$work/full" '.* No space left on device'
-  if [ $several ]; then
+  # an mpirun that is told of another place for its own files starts the ranks all the same
+  if [ $several ] && ! TMPDIR=$work/full mpirun --allow-run-as-root -n 1 true >/dev/null 2>&1; then
     TMPDIR=$work/full expect 7 'could not run the ranks: no temporary files: .* No space left on device; make room there, or set TMPDIR' train "$work/c.yaml" --ranks 2 \
       --set train.steps=2
   fi
