@@ -14,7 +14,7 @@
  *   markdown.c html.c  the two ways to write it; text.c: numbers as people read them
  *
  * Measurement: global_batch, ranks, strategy, precision, backend, device, threads_per_rank, params,
- * bytes_per_device {params, .., bookkeeping, libraries, total: docs/bench.md}, flops_per_step (rank 0),
+ * bytes_per_device {parameters, .., bookkeeping, libraries, total: docs/bench.md}, flops_per_step (rank 0),
  * collectives[], repetitions[] {step_time_us {mean, median, p95}, samples_per_s, step_parts_us or null,
  * grad_norm, loss, params_xxh3, gpu_limit, gpu {window_s, busy_percent, energy_j, memory_used_bytes} or
  * null}, curves {loss, grad_norm} or absent, traced {steps, step_time_us, step_parts_us, collectives} or

@@ -134,21 +134,20 @@ static json_t *bytes_json(const ls_schedule_t *s, const ls_train_memory_t *m, bo
   int64_t samples = host ? m->samples_bytes : 0, exchange = host ? m->exchange_bytes : 0;
   int64_t evaluation = m->evaluation_bytes, rest = m->device_bytes - m->step_bytes - evaluation;
   bool measured = m->device_used_bytes > m->device_bytes;
+  json_t *j = json_object();
+  for (int i = 0; i < fit.part_count; i++)
+    if (strcmp(fit.part[i].name, "other") != 0)
+      json_object_set_new(
+          j, fit.part[i].name,
+          json_integer(fit.part[i].bytes + (strcmp(fit.part[i].name, "data") == 0 ? samples : 0)));
   const struct {
     const char *name;
     int64_t size_bytes;
-  } rows[] = {{"params", fit.params_bytes},
-              {"gradients", fit.gradients_bytes},
-              {"optimizer", fit.optimizer_bytes},
-              {"data", fit.data_bytes + samples},
-              {"inputs", fit.inputs_bytes},
-              {"activations", fit.transient_bytes},
-              {"evaluation", evaluation},
+  } rows[] = {{"evaluation", evaluation},
               {"exchange", exchange},
-              {"bookkeeping", fit.other_bytes + rest - samples - exchange},
+              {"bookkeeping", ls_fit_bytes(&fit, "other") + rest - samples - exchange},
               {"libraries", measured ? m->device_used_bytes - m->device_bytes : -1},
               {"total", measured ? m->device_used_bytes : -1}};
-  json_t *j = json_object();
   for (int i = 0; i < LS_COUNT(rows); i++)
     json_object_set_new(j, rows[i].name,
                         rows[i].size_bytes < 0 ? json_null() : json_integer(rows[i].size_bytes));
@@ -183,11 +182,11 @@ static ls_status_t add_curves(gather_t *g, const ls_train_report_t *report, json
                       json_pack("{s:o, s:O, s:O}", "final_loss", ls_bench_json_number(loss), "loss",
                                 g->curve_loss, "grad_norm", g->curve_grad_norm));
   if (!g->plan->params_path) return LS_OK;
-  float *param, *optim;
-  ls_status_t status = ls_trainer_pull(g->trainer, &param, &optim);
+  const float *param;
+  ls_status_t status = ls_trainer_parameters(g->trainer, &param);
   if (status != LS_OK) return status;
   return ls_file_write(g->ctx, g->plan->params_path, param,
-                       (size_t)g->trainer->layout->total * sizeof *param);
+                       (size_t)g->trainer->table->layout->total * sizeof *param);
 }
 
 /* What a traced repetition is for. */

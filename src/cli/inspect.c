@@ -63,13 +63,13 @@ static int collect_layers(const ls_graph_t *g, layer_row_t *rows, int capacity) 
 }
 
 static json_t *fit_json(const ls_fit_t *fit) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "params",
-                   (json_int_t)fit->params_bytes, "gradients", (json_int_t)fit->gradients_bytes, "optimizer",
-                   (json_int_t)fit->optimizer_bytes, "data", (json_int_t)fit->data_bytes, "inputs",
-                   (json_int_t)fit->inputs_bytes, "transient", (json_int_t)fit->transient_bytes, "other",
-                   (json_int_t)fit->other_bytes, "total", (json_int_t)fit->device_total_bytes, "host_pinned",
-                   (json_int_t)fit->host_pinned_bytes, "transient_without_reuse",
-                   (json_int_t)fit->transient_unshared_bytes);
+  json_t *j = json_object();
+  for (int i = 0; i < fit->part_count; i++)
+    json_object_set_new(j, fit->part[i].name, json_integer(fit->part[i].bytes));
+  json_object_set_new(j, "total", json_integer(fit->device_total_bytes));
+  json_object_set_new(j, "host_pinned", json_integer(fit->host_pinned_bytes));
+  json_object_set_new(j, "activations_without_reuse", json_integer(fit->transient_unshared_bytes));
+  return j;
 }
 
 static json_t *task_json(const ls_task_t *task) {
@@ -114,15 +114,9 @@ static void print_fit(const cli_plan_t *plan) {
   ls_fit_t fit;
   ls_schedule_fit(plan->schedule[0], &fit);
   cli_print("\nbytes on rank 0 (exact; rank 0 has the largest share)\n");
-  const struct {
-    const char *name;
-    int64_t bytes;
-  } rows[] = {{"parameters", fit.params_bytes},   {"gradients", fit.gradients_bytes},
-              {"optimizer", fit.optimizer_bytes}, {"data", fit.data_bytes},
-              {"inputs", fit.inputs_bytes},       {"activations", fit.transient_bytes},
-              {"other", fit.other_bytes},         {"total", fit.device_total_bytes}};
-  for (int i = 0; i < LS_COUNT(rows); i++)
-    cli_print("  %-14s %16s  %10s\n", rows[i].name, cli_count(rows[i].bytes), cli_bytes(rows[i].bytes));
+  for (int i = 0; i < fit.part_count; i++)
+    cli_print("  %-14s %16s  %10s\n", fit.part[i].name, cli_count(fit.part[i].bytes), cli_bytes(fit.part[i].bytes));
+  cli_print("  %-14s %16s  %10s\n", "total", cli_count(fit.device_total_bytes), cli_bytes(fit.device_total_bytes));
   if (fit.host_pinned_bytes > 0)
     cli_print("  %-14s %16s  %10s on the host\n", "pinned", cli_count(fit.host_pinned_bytes),
               cli_bytes(fit.host_pinned_bytes));

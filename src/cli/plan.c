@@ -52,10 +52,12 @@ ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int64_t sa
   if (!plan.graph || !plan.schedule) status = LS_ERR_MEMORY;
   for (int r = 0; r < ranks && status == LS_OK; r++) {
     ls_train_share_t share;
+    ls_state_table_t *table = NULL;
     ls_train_share(config, r, ranks, &share);
     if (r == 0) plan.share = share;
     status = ls_trainer_lower(ctx, config, r, ranks, plan.copies, true, share.rows, data_rows, &plan.graph[r],
-                              &plan.layout, &plan.optim, &plan.schedule[r]);
+                              &table, &plan.optim, &plan.schedule[r]);
+    ls_state_table_release(table);
     if (status == LS_OK) status = ls_schedule_check(plan.schedule[r]);
   }
   if (status == LS_OK) status = ls_schedule_check_world((const ls_schedule_t *const *)plan.schedule, ranks);
@@ -72,7 +74,6 @@ void cli_plan_release(cli_plan_t *plan) {
     if (plan->schedule) ls_schedule_destroy(plan->schedule[r]);
     if (plan->graph) ls_graph_destroy(plan->graph[r]);
   }
-  ls_layout_destroy(plan->layout);
   ls_free(plan->schedule);
   ls_free(plan->graph);
   memset(plan, 0, sizeof *plan);

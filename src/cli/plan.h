@@ -12,7 +12,6 @@ typedef struct {
   const char *backend;    /* as "auto" resolves here */
   ls_graph_t **graph;     /* one per rank */
   ls_schedule_t **schedule;
-  ls_layout_t *layout; /* the same for all */
   ls_optim_plan_t optim;
 } cli_plan_t;
 

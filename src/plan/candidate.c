@@ -82,11 +82,11 @@ ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices) {
 static ls_status_t lower(const ls_planner_t *p, const ls_candidate_t *c, const ls_config_t *config,
                          bool training, int64_t rows, ls_schedule_t **schedule) {
   ls_graph_t *graph = NULL;
-  ls_layout_t *layout = NULL;
+  ls_state_table_t *table = NULL;
   ls_optim_plan_t optim;
   ls_status_t status = ls_trainer_lower(p->ctx, config, 0, c->devices, !p->backend->host_memory, training,
-                                        rows, c->data_rows, &graph, &layout, &optim, schedule);
-  ls_layout_destroy(layout);
+                                        rows, c->data_rows, &graph, &table, &optim, schedule);
+  ls_state_table_release(table);
   ls_graph_destroy(graph);
   return status;
 }

@@ -36,7 +36,7 @@ static ls_status_t make_cost(const ls_planner_t *p, const ls_candidate_t *c, ls_
                       .ranks = c->devices,
                       .threads = c->threads,
                       .rows = (double)c->rows,
-                      .rank_bytes = c->fit.device_total_bytes - c->fit.data_bytes};
+                      .rank_bytes = c->fit.device_total_bytes - ls_fit_bytes(&c->fit, "data")};
   const ls_curve_point_t *memory;
   char key[LS_PROFILE_KEY_BYTES];
   int threads = p->backend->host_memory ? c->threads : 1; /* as probe keeps it */

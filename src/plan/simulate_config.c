@@ -22,18 +22,18 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
   const ls_config_t *config = user;
   const ls_strategy_t *strategy = ranks > 1 ? ls_strategy_find(strategy_of(config)) : &ls_strategy_single;
   ls_graph_t *graph;
-  ls_layout_t *layout = NULL;
+  ls_state_table_t *table = NULL;
   ls_optim_plan_t optim;
   ls_train_share_t share = {.accumulate = (int)config->train.accumulate};
   share.rows = (rows + share.accumulate - 1) / share.accumulate;
   if (config->parallel.reproducible) ls_train_share(config, rank, ranks, &share);
   ls_status_t status = ls_model_build(ctx, &config->model, share.rows, true, &graph);
   if (status != LS_OK) return status;
-  status = ls_layout_create(ctx, graph, &layout);
+  status = ls_state_table_create(ctx, graph, &table);
   if (status != LS_OK) goto graph;
   ls_optim_plan(&config->optimizer, config->train.clip_norm, &optim);
   ls_lower_t in = {.graph = graph,
-                   .layout = layout,
+                   .state = table,
                    .optim = &optim,
                    .rank = rank,
                    .world_size = ranks,
@@ -44,7 +44,7 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
                    .options = {.bucket_bytes = config->parallel.bucket_bytes,
                                .reproducible = config->parallel.reproducible}};
   status = strategy->lower(ctx, &in, schedule);
-  ls_layout_destroy(layout);
+  ls_state_table_release(table);
 graph:
   ls_graph_destroy(graph);
   return status;

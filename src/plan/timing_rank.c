@@ -44,7 +44,7 @@ static ls_status_t lower(ls_timing_rank_t *r) {
   ls_train_share(&r->config, r->rank, r->job->ranks, &r->share);
   ghost(r->ctx, rank, world, &r->comm);
   return ls_trainer_lower(r->ctx, &r->config, rank, world, !host, true, r->share.rows, r->data_rows,
-                          &r->graph, &r->layout, &r->optim, &r->schedule);
+                          &r->graph, &r->table, &r->optim, &r->schedule);
 }
 
 static ls_status_t fill_noise(ls_timing_rank_t *r, float *to, int64_t count) {
@@ -56,35 +56,18 @@ static ls_status_t fill_noise(ls_timing_rank_t *r, float *to, int64_t count) {
   return status;
 }
 
-/* Features and real targets are noise. Classes stay 0, as memory is when it is new: any class takes as long.
- */
-static ls_status_t make_tables(ls_timing_rank_t *r) {
-  const ls_sched_tensor_t *features = &r->schedule->tensors[ls_schedule_find(r->schedule, LS_NAME_FEATURES)],
-                          *targets = &r->schedule->tensors[ls_schedule_find(r->schedule, LS_NAME_TARGETS)];
-  ls_status_t status = r->job->backend->buffer->alloc(
-      r->device, LS_MEM_DEVICE, r->schedule->region_bytes[LS_REGION_DATA], &r->state.data);
-  if (status != LS_OK) return status;
-  char *base = r->state.data;
-  status = fill_noise(r, (float *)(base + features->offset_bytes), ls_shape_count(&features->shape));
-  if (status == LS_OK && targets->shape.dtype == LS_F32)
-    status = fill_noise(r, (float *)(base + targets->offset_bytes), ls_shape_count(&targets->shape));
-  return status;
-}
-
-static ls_status_t allocate_state(ls_timing_rank_t *r) {
-  const ls_backend_t *backend = r->job->backend;
-  size_t total_bytes = (size_t)r->layout->total * sizeof(float);
-  size_t optim_bytes = (size_t)(r->optim.slot_count * r->layout->total + LS_STAT_COUNT) * sizeof(float);
-  ls_status_t status =
-      backend->buffer->alloc(r->device, LS_MEM_DEVICE, total_bytes, (void **)&r->state.param);
+/* The state as training begins it. Features and real targets are noise; classes stay 0, as memory is when it is new:
+ * any class takes as long. */
+static ls_status_t make_state(ls_timing_rank_t *r) {
+  ls_status_t status = ls_state_create(r->ctx, r->table, r->device, false, &r->state);
   if (status == LS_OK)
-    status = backend->buffer->alloc(r->device, LS_MEM_DEVICE, r->schedule->region_bytes[LS_REGION_GRAD],
-                                    (void **)&r->state.grad);
-  if (status == LS_OK)
-    status = backend->buffer->alloc(r->device, LS_MEM_DEVICE, optim_bytes, (void **)&r->state.optim);
-  if (status == LS_OK) status = fill_noise(r, r->state.param, r->layout->total);
-  if (status == LS_OK && r->data_rows > 0) status = make_tables(r);
-  return status == LS_OK ? backend->stream->sync(r->stream, r->comm.deadline_ns) : status;
+    status = ls_state_fill(r->state, r->stream, (uint64_t)r->config.train.seed, r->comm.deadline_ns);
+  for (int i = 0; i < r->table->count && status == LS_OK; i++) {
+    const ls_state_row_t *row = &r->table->row[i];
+    if (row->life == LS_STATE_CONSTANT && row->shape.dtype == LS_F32)
+      status = fill_noise(r, r->state->data[i], ls_state_row_count(row));
+  }
+  return status == LS_OK ? r->job->backend->stream->sync(r->stream, r->comm.deadline_ns) : status;
 }
 
 ls_status_t ls_timing_rank_open(ls_timing_rank_t *r) {
@@ -95,21 +78,18 @@ ls_status_t ls_timing_rank_open(ls_timing_rank_t *r) {
   ls_status_t status = r->job->backend->device->open(r->ctx, &options, &r->device);
   if (status == LS_OK) status = r->job->backend->stream->create(r->device, LS_STREAM_INLINE, &r->stream);
   if (status == LS_OK) status = lower(r);
-  return status == LS_OK ? allocate_state(r) : status;
+  return status == LS_OK ? make_state(r) : status;
 }
 
 void ls_timing_rank_close(ls_timing_rank_t *r) {
   ls_timing_rank_stop(r);
   if (r->device) {
     const ls_backend_t *backend = r->job->backend;
-    backend->buffer->free(r->device, LS_MEM_DEVICE, r->state.data);
-    backend->buffer->free(r->device, LS_MEM_DEVICE, r->state.optim);
-    backend->buffer->free(r->device, LS_MEM_DEVICE, r->state.grad);
-    backend->buffer->free(r->device, LS_MEM_DEVICE, r->state.param);
+    ls_state_destroy(r->state);
     if (r->stream) backend->stream->destroy(r->stream);
     backend->device->close(r->device);
   }
-  ls_layout_destroy(r->layout);
+  ls_state_table_release(r->table);
   ls_graph_destroy(r->graph);
   ls_free(r->period_ns);
   ls_free(r->step_ns);
@@ -138,7 +118,7 @@ static ls_status_t start_loader(ls_timing_rank_t *r) {
 ls_status_t ls_timing_rank_start(ls_timing_rank_t *r, bool trace) {
   ls_run_options_t options = {.trace = trace};
   ls_comm_t *comm = r->exchange ? r->exchange : &r->comm;
-  ls_status_t status = ls_run_create(r->ctx, r->schedule, r->device, comm, &r->state, &options, &r->run);
+  ls_status_t status = ls_run_create(r->ctx, r->schedule, r->device, comm, r->state, &options, &r->run);
   return status == LS_OK ? start_loader(r) : status;
 }
 

@@ -30,10 +30,10 @@ typedef struct {
   ls_device_t *device;
   ls_stream_t *stream;
   ls_graph_t *graph;
-  ls_layout_t *layout;
+  ls_state_table_t *table;
   ls_optim_plan_t optim;
   ls_schedule_t *schedule;
-  ls_state_t state;
+  ls_state_t *state;
   ls_run_t *run;
   ls_loader_t *loader;
   ls_train_share_t share;

@@ -66,7 +66,7 @@ const ls_op_t ls_op_workload_update = {.name = "workload update",
 /* One layer after the other, repeats written out. Gradients lie from the last layer to the first. */
 typedef struct {
   const ls_workload_layer_t *layer;
-  int64_t grad_begin, grad_bytes; /* bytes in GRAD and, alike, in PARAM */
+  int64_t grad_begin, grad_bytes; /* bytes among the gradients and, alike, among the parameters */
   int bucket;
   int before, param; /* schedule tensors: the activation that it reads, its parameters */
 } unit_t;
@@ -88,6 +88,7 @@ typedef struct {
   bucket_t *bucket;
   int bucket_count;
   int64_t total_bytes;
+  ls_region_t params, grads;
 } build_t;
 
 static bool sharded(const build_t *b) {
@@ -133,14 +134,24 @@ static int token(build_t *b, const char *name) {
   return ls_schedule_tensor(b->s, name, LS_SHAPE(LS_U8, 1), LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
 }
 
+static ls_region_t declare_row(build_t *b, const char *name, ls_state_life_t life) {
+  const ls_state_row_t row = {
+      .name = name, .part = name, .shape = LS_SHAPE(LS_U8, b->total_bytes), .life = life};
+  int index = 0;
+  if (!b->s->status) b->s->status = ls_state_declare(b->s->state, &row, &index);
+  return LS_REGION_STATE + index;
+}
+
 static void declare(build_t *b) {
+  b->params = declare_row(b, "parameters", LS_STATE_CARRIED);
+  b->grads = declare_row(b, "gradients", LS_STATE_STEP);
   for (int i = 0; i < b->bucket_count; i++)
     b->bucket[i].param =
-        flat(b, "bucket's parameters", LS_REGION_PARAM, b->bucket[i].begin, b->bucket[i].end);
+        flat(b, "bucket's parameters", b->params, b->bucket[i].begin, b->bucket[i].end);
   for (int u = 0; u < b->unit_count; u++) {
     unit_t *unit = &b->unit[u];
     unit->param =
-        flat(b, unit->layer->name, LS_REGION_PARAM, unit->grad_begin, unit->grad_begin + unit->grad_bytes);
+        flat(b, unit->layer->name, b->params, unit->grad_begin, unit->grad_begin + unit->grad_bytes);
   }
 }
 
@@ -182,7 +193,7 @@ static int forward(build_t *b) {
 
 static void reduce(build_t *b, int bucket) {
   if (b->ranks < 2) return;
-  int grad = flat(b, "bucket's gradients", LS_REGION_GRAD, b->bucket[bucket].begin, b->bucket[bucket].end);
+  int grad = flat(b, "bucket's gradients", b->grads, b->bucket[bucket].begin, b->bucket[bucket].end);
   collective(b, "gradients", sharded(b) ? LS_REDUCE_SCATTER : LS_ALL_REDUCE, bucket, grad);
 }
 
@@ -192,7 +203,7 @@ static void backward(build_t *b, int upstream) {
     bucket_t *bucket = &b->bucket[unit->bucket];
     if (u == bucket->first) gather(b, unit->bucket + 1); /* the first bucket's are still there */
     ls_attrs_t attrs = work_of(b, unit, b->w->backward_factor);
-    int out[2] = {token(b, unit->layer->name), flat(b, unit->layer->name, LS_REGION_GRAD, unit->grad_begin,
+    int out[2] = {token(b, unit->layer->name), flat(b, unit->layer->name, b->grads, unit->grad_begin,
                                                     unit->grad_begin + unit->grad_bytes)};
     ls_schedule_op(b->s, LS_LANE_COMPUTE, LS_PHASE_STEP_BACKWARD, unit->layer->name, &ls_op_workload_backward,
                    &attrs, 3, (int[]){unit->before, upstream, unit->param}, 2, out);
@@ -203,8 +214,8 @@ static void backward(build_t *b, int upstream) {
 
 static void update(build_t *b) {
   int64_t parts = sharded(b) ? b->ranks : 1;
-  int grad = flat(b, "all gradients", LS_REGION_GRAD, 0, b->total_bytes);
-  int param = flat(b, "all parameters", LS_REGION_PARAM, 0, b->total_bytes);
+  int grad = flat(b, "all gradients", b->grads, 0, b->total_bytes);
+  int param = flat(b, "all parameters", b->params, 0, b->total_bytes);
   double parameters = (double)(b->total_bytes / b->w->gradient_element_bytes) / (double)parts;
   ls_attrs_t attrs = {.i = {b->total_bytes},
                       .f = {4 * parameters, parameters * b->w->optimizer_bytes_per_parameter}};
@@ -215,7 +226,11 @@ static void update(build_t *b) {
 ls_status_t ls_workload_schedule(ls_ctx_t *ctx, const ls_workload_t *workload, int strategy, int rank,
                                  int ranks, int64_t rows, ls_schedule_t **schedule) {
   build_t b = {.w = workload, .strategy = strategy, .ranks = ranks, .rows = rows};
-  ls_status_t status = ls_schedule_create(ctx, rank, ranks, 1, &b.s);
+  ls_state_table_t *table;
+  ls_status_t status = ls_state_table_create(ctx, NULL, &table);
+  if (status != LS_OK) return status;
+  status = ls_schedule_create(ctx, table, rank, ranks, 1, &b.s);
+  ls_state_table_release(table); /* the schedule holds it */
   if (status != LS_OK) return status;
   ls_arena_init(&b.work, ctx);
   status = make_units(&b);

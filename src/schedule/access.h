@@ -14,6 +14,21 @@ typedef struct {
   bool write;
 } ls_access_t;
 
+/* The run's own regions. */
+typedef struct {
+  const char *part; /* of the memory report, on a device; NULL: another region's bytes */
+  ls_mem_t memory;
+  bool per_slot;
+  ls_region_t same; /* the region whose memory it is */
+  bool next;        /* a step on one slot means the slot after it */
+} ls_region_row_t;
+extern const ls_region_row_t ls_region_rows[LS_REGION_STATE];
+
+/* Of the run's and the state's. */
+static inline int ls_region_count(const ls_schedule_t *s) {
+  return LS_REGION_STATE + (s->state ? s->state->count : 0);
+}
+
 /* Reads first, then writes; in-out tensors, and what a collective works on, appear as both. */
 int ls_task_access(const ls_schedule_t *s, const ls_task_t *task, ls_access_t list[LS_ACCESS_MAX]);
 

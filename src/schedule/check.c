@@ -5,9 +5,9 @@
  *   - it must be ordered, by lane order and waits alone, after the byte's last writer, and a writer also
  *     after those who read it since: then the lanes, however they run, compute what the list computes;
  *   - a transient read must find what its own tensor wrote: then no two live tensors share bytes;
- *   - a read outside of the state must not come before the step's first write: then it is not last step's
+ *   - a read of what no step carries on must not come before the step's first write: then it is not last step's
  *     value;
- *   - nothing writes the data that stay on the device.
+ *   - nothing writes what is constant.
  *
  * A collective whose result nobody reads in the step has been put in the wrong place. */
 #include "schedule/shadow.h"
@@ -19,8 +19,8 @@ typedef struct {
   ls_arena_t work;
   ls_lane_clock_t *clock;             /* per task */
   bool *used;                         /* per task: a later task reads what it wrote */
-  ls_shadow_t now[LS_REGION_COUNT];   /* as the walk goes */
-  ls_shadow_t whole[LS_REGION_COUNT]; /* after the whole step: what is written at all */
+  ls_shadow_t *now;                   /* per region: as the walk goes */
+  ls_shadow_t *whole;                 /* per region: after the whole step: what is written at all */
 } check_t;
 
 static ls_status_t fault(const check_t *c, const char *what, int task, int other, int tensor) {
@@ -37,7 +37,7 @@ static bool ordered(const check_t *c, int before, int after) {
 static ls_status_t check_places(const ls_schedule_t *s) {
   for (int i = 0; i < s->tensor_count; i++) {
     const ls_sched_tensor_t *t = &s->tensors[i];
-    size_t room = s->region_bytes[t->region];
+    size_t room = ls_schedule_region_bytes(s, t->region);
     if (t->offset_bytes > room || t->size_bytes > room - t->offset_bytes)
       return ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: tensor %d '%s' lies outside of its region", i,
                      t->name);
@@ -125,9 +125,9 @@ static ls_status_t find_written(check_t *c) {
   return LS_OK;
 }
 
-/* State is read before it is written: that is what state is. */
-static bool is_state(ls_region_t region) {
-  return region == LS_REGION_PARAM || region == LS_REGION_OPTIM;
+/* The life of the state's row; of the run's regions, a step. */
+static ls_state_life_t life_of(const ls_schedule_t *s, ls_region_t region) {
+  return region < LS_REGION_STATE ? LS_STATE_STEP : s->state->row[region - LS_REGION_STATE].life;
 }
 
 /* A read of bytes that nobody has written yet in this step. */
@@ -136,7 +136,7 @@ static ls_status_t check_unwritten(check_t *c, int t, const ls_access_t *a, size
     return ls_fail(c->s->ctx, LS_ERR_INTERNAL,
                    "schedule: task %d '%s' reads tensor '%s' before anything wrote it", t,
                    c->s->tasks[t].name, c->s->tensors[a->tensor].name);
-  if (is_state(a->region)) return LS_OK;
+  if (life_of(c->s, a->region) == LS_STATE_CARRIED) return LS_OK;
   int first, last;
   ls_shadow_t *whole = &c->whole[a->region];
   ls_status_t status = ls_shadow_range(whole, begin, end, &first, &last);
@@ -169,8 +169,8 @@ static ls_status_t check_read(check_t *c, int t, const ls_access_t *a) {
 static ls_status_t check_write(check_t *c, int t, const ls_access_t *a) {
   int first, last;
   ls_shadow_t *now = &c->now[a->region];
-  if (a->region == LS_REGION_DATA)
-    return ls_fail(c->s->ctx, LS_ERR_INTERNAL, "schedule: task %d '%s' writes over the data (tensor '%s')", t,
+  if (life_of(c->s, a->region) == LS_STATE_CONSTANT)
+    return ls_fail(c->s->ctx, LS_ERR_INTERNAL, "schedule: task %d '%s' writes over constant data (tensor '%s')", t,
                    c->s->tasks[t].name, c->s->tensors[a->tensor].name);
   ls_status_t status = ls_shadow_range(now, a->begin, a->end, &first, &last);
   if (status) return status;
@@ -237,15 +237,19 @@ ls_status_t ls_schedule_check(const ls_schedule_t *s) {
   ls_arena_init(&c.work, s->ctx);
   c.clock = ls_arena_array(&c.work, (size_t)s->task_count, sizeof(*c.clock));
   c.used = ls_arena_array(&c.work, (size_t)s->task_count, sizeof(*c.used));
-  if (!c.clock || !c.used) status = LS_ERR_MEMORY;
-  for (int r = 0; !status && r < LS_REGION_COUNT; r++) {
-    status = ls_shadow_create(s->ctx, s->region_bytes[r], &c.now[r]);
-    if (!status) status = ls_shadow_create(s->ctx, s->region_bytes[r], &c.whole[r]);
+  int regions = ls_region_count(s);
+  c.now = ls_arena_array(&c.work, (size_t)regions, sizeof(*c.now));
+  c.whole = ls_arena_array(&c.work, (size_t)regions, sizeof(*c.whole));
+  if (!c.clock || !c.used || !c.now || !c.whole) status = LS_ERR_MEMORY;
+  for (int r = 0; !status && r < regions; r++) {
+    size_t region_bytes = ls_schedule_region_bytes(s, r);
+    status = ls_shadow_create(s->ctx, region_bytes, &c.now[r]);
+    if (!status) status = ls_shadow_create(s->ctx, region_bytes, &c.whole[r]);
   }
   if (!status) status = find_clocks(&c);
   if (!status) status = find_written(&c);
   if (!status) status = walk(&c);
-  for (int r = 0; r < LS_REGION_COUNT; r++) {
+  for (int r = 0; c.now && c.whole && r < regions; r++) {
     ls_shadow_release(&c.now[r]);
     ls_shadow_release(&c.whole[r]);
   }

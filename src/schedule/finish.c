@@ -2,6 +2,8 @@
  * tasks too; then the sizes of the regions; then the waits. */
 #include "schedule/access.h"
 
+#include <string.h>
+
 static int append(const ls_schedule_t *s, int tensor, bool write, ls_access_t *to) {
   const ls_sched_tensor_t *t = &s->tensors[tensor];
   if (!t->size_bytes) return 0;
@@ -27,15 +29,28 @@ int ls_task_access(const ls_schedule_t *s, const ls_task_t *task, ls_access_t li
   return n;
 }
 
-/* A region is as large as what was placed in it. */
+const ls_region_row_t ls_region_rows[LS_REGION_STATE] = {
+    [LS_REGION_INPUT] = {"inputs", LS_MEM_DEVICE, .per_slot = true, .same = LS_REGION_INPUT},
+    [LS_REGION_INPUT_NEXT] = {NULL, LS_MEM_DEVICE, .per_slot = true, .same = LS_REGION_INPUT, .next = true},
+    [LS_REGION_HOST_NEXT] = {"inputs", LS_MEM_HOST, .per_slot = true, .same = LS_REGION_HOST_NEXT, .next = true},
+    [LS_REGION_STAT] = {"other", LS_MEM_DEVICE, .same = LS_REGION_STAT},
+    [LS_REGION_HOST_STAT] = {"other", LS_MEM_HOST, .per_slot = true, .same = LS_REGION_HOST_STAT},
+    [LS_REGION_TRANSIENT] = {"activations", LS_MEM_DEVICE, .same = LS_REGION_TRANSIENT},
+};
+
+/* A region of the run is as large as what was placed in it. */
 static void measure_regions(ls_schedule_t *s) {
-  for (int r = 0; r < LS_REGION_COUNT; r++)
-    s->region_bytes[r] = 0;
+  memset(s->run_bytes, 0, sizeof(s->run_bytes));
   for (int i = 0; i < s->tensor_count; i++) {
     const ls_sched_tensor_t *t = &s->tensors[i];
     size_t end = t->offset_bytes + t->size_bytes;
-    if (end > s->region_bytes[t->region]) s->region_bytes[t->region] = end;
+    if (t->region < LS_REGION_STATE && end > s->run_bytes[t->region]) s->run_bytes[t->region] = end;
   }
+}
+
+size_t ls_schedule_region_bytes(const ls_schedule_t *s, ls_region_t region) {
+  return region < LS_REGION_STATE ? s->run_bytes[region]
+                                  : ls_state_row_bytes(&s->state->row[region - LS_REGION_STATE]);
 }
 
 ls_status_t ls_schedule_finish(ls_schedule_t *s) {
@@ -43,7 +58,7 @@ ls_status_t ls_schedule_finish(ls_schedule_t *s) {
   ls_status_t status = ls_schedule_plan(s);
   if (status) return s->status = status;
   measure_regions(s);
-  if (s->region_bytes[LS_REGION_INPUT_NEXT] && s->input_slots < 2)
+  if (s->run_bytes[LS_REGION_INPUT_NEXT] && s->input_slots < 2)
     return s->status =
                ls_fail(s->ctx, LS_ERR_ARGUMENT, "schedule: copying the next input needs two input slots");
   status = ls_schedule_order(s);

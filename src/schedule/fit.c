@@ -1,8 +1,11 @@
-/* fit: what a schedule needs on this rank, in bytes. Arithmetic on the memory plan, not an estimate: the
- * runner allocates exactly these regions. */
+/* fit: what a schedule needs on this rank, in bytes. Arithmetic on the memory plan and the rows of the state, not an
+ * estimate: exactly these regions are allocated. */
 #include "schedule/access.h"
 
 #include <string.h>
+
+static const char *const usual_parts[] = {"parameters", "gradients", "optimizer", "data", "inputs", "activations",
+                                          "other"};
 
 /* Every transient tensor in bytes of its own. */
 static int64_t unshared_bytes(const ls_schedule_t *s) {
@@ -14,19 +17,44 @@ static int64_t unshared_bytes(const ls_schedule_t *s) {
   return (int64_t)sum;
 }
 
+/* The last part takes what has no room. */
+static void add(ls_fit_t *fit, const char *part, int64_t bytes) {
+  int i = 0;
+  while (i < fit->part_count && strcmp(fit->part[i].name, part) != 0)
+    i++;
+  if (i == fit->part_count && fit->part_count < LS_FIT_PARTS_MAX) fit->part[fit->part_count++].name = part;
+  if (i == LS_FIT_PARTS_MAX) i--;
+  fit->part[i].bytes += bytes;
+  fit->device_total_bytes += bytes;
+}
+
+static bool names_region(const ls_schedule_t *s, ls_region_t region) {
+  int i = 0;
+  while (i < s->tensor_count && s->tensors[i].region != region)
+    i++;
+  return i < s->tensor_count;
+}
+
 void ls_schedule_fit(const ls_schedule_t *s, ls_fit_t *fit) {
-  const size_t *bytes = s->region_bytes;
-  int64_t slots = s->input_slots;
   memset(fit, 0, sizeof(*fit));
-  fit->params_bytes = (int64_t)bytes[LS_REGION_PARAM];
-  fit->gradients_bytes = (int64_t)bytes[LS_REGION_GRAD];
-  fit->optimizer_bytes = (int64_t)bytes[LS_REGION_OPTIM];
-  fit->data_bytes = (int64_t)bytes[LS_REGION_DATA];
-  fit->inputs_bytes = slots * (int64_t)bytes[LS_REGION_INPUT]; /* INPUT_NEXT is one of these slots */
-  fit->transient_bytes = (int64_t)bytes[LS_REGION_TRANSIENT];
-  fit->other_bytes = (int64_t)bytes[LS_REGION_STAT];
-  fit->device_total_bytes = fit->params_bytes + fit->gradients_bytes + fit->optimizer_bytes +
-                            fit->data_bytes + fit->inputs_bytes + fit->transient_bytes + fit->other_bytes;
-  fit->host_pinned_bytes = slots * (int64_t)(bytes[LS_REGION_HOST_NEXT] + bytes[LS_REGION_HOST_STAT]);
+  for (int i = 0; i < LS_COUNT(usual_parts); i++)
+    add(fit, usual_parts[i], 0);
+  for (int i = 0; s->state && i < s->state->count; i++)
+    if (names_region(s, LS_REGION_STATE + i))
+      add(fit, s->state->row[i].part, (int64_t)ls_state_row_bytes(&s->state->row[i]));
+  for (int r = 0; r < LS_REGION_STATE; r++) {
+    const ls_region_row_t *row = &ls_region_rows[r];
+    int64_t bytes = (row->per_slot ? s->input_slots : 1) * (int64_t)s->run_bytes[r];
+    if (row->memory == LS_MEM_HOST)
+      fit->host_pinned_bytes += bytes;
+    else if (row->part)
+      add(fit, row->part, bytes);
+  }
   fit->transient_unshared_bytes = unshared_bytes(s);
+}
+
+int64_t ls_fit_bytes(const ls_fit_t *fit, const char *part) {
+  for (int i = 0; i < fit->part_count; i++)
+    if (!strcmp(fit->part[i].name, part)) return fit->part[i].bytes;
+  return 0;
 }

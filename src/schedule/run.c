@@ -20,14 +20,12 @@ static ls_status_t check_arguments(ls_ctx_t *ctx, const ls_schedule_t *s, const 
     return ls_fail(ctx, LS_ERR_ARGUMENT,
                    "run: a schedule for rank %d of %d on a communicator of rank %d of %d", s->rank,
                    s->world_size, comm->rank, comm->size);
-  const size_t *bytes = s->region_bytes;
-  if ((bytes[LS_REGION_PARAM] && !state->param) || (bytes[LS_REGION_GRAD] && !state->grad) ||
-      (bytes[LS_REGION_OPTIM] && !state->optim))
-    return ls_fail(ctx, LS_ERR_ARGUMENT,
-                   "run: memory for parameters, gradients or optimizer state is missing");
-  if (bytes[LS_REGION_DATA] && !state->data)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "run: the schedule reads data on the device, but there are none");
-  if (bytes[LS_REGION_INPUT] && !device->backend->host_memory && !bytes[LS_REGION_HOST_NEXT])
+  for (int i = 0; i < s->tensor_count; i++) {
+    int row = s->tensors[i].region - LS_REGION_STATE;
+    if (row >= 0 && (!state || state->table != s->state || row >= state->count))
+      return ls_fail(ctx, LS_ERR_ARGUMENT, "run: the state has no memory for '%s'", s->state->row[row].name);
+  }
+  if (s->run_bytes[LS_REGION_INPUT] && !device->backend->host_memory && !s->run_bytes[LS_REGION_HOST_NEXT])
     return ls_fail(ctx, LS_ERR_ARGUMENT, "run: on %s the schedule must copy its input",
                    device->backend->name);
   return LS_OK;
@@ -49,7 +47,7 @@ ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *de
   r->s = s;
   r->device = device;
   r->comm = comm;
-  r->state = *state;
+  r->state = state;
   r->slot_count = s->input_slots;
   r->deadline_ns = options ? options->deadline_ns : 0;
   if (r->deadline_ns <= 0)
@@ -79,9 +77,6 @@ static void destroy_slot(ls_run_t *run, ls_run_slot_t *slot) {
     if (slot->from && slot->from[t]) backend->stream->event_destroy(slot->from[t]);
     if (slot->until && slot->until[t]) backend->stream->event_destroy(slot->until[t]);
   }
-  if (slot->host_stat) backend->buffer->free(run->device, LS_MEM_HOST, slot->host_stat);
-  if (slot->host_next) backend->buffer->free(run->device, LS_MEM_HOST, slot->host_next);
-  if (slot->input) backend->buffer->free(run->device, LS_MEM_DEVICE, slot->input);
 }
 
 void ls_run_destroy(ls_run_t *run) {
@@ -96,8 +91,9 @@ void ls_run_destroy(ls_run_t *run) {
   for (int t = 0; run->event && t < run->s->task_count; t++)
     if (run->event[t]) backend->stream->event_destroy(run->event[t]);
   if (run->fork) backend->stream->event_destroy(run->fork);
-  if (run->transient) backend->buffer->free(run->device, LS_MEM_DEVICE, run->transient);
-  if (run->stat) backend->buffer->free(run->device, LS_MEM_DEVICE, run->stat);
+  for (int r = 0; r < LS_REGION_STATE; r++)
+    for (int i = 0; i < LS_SLOT_MAX; i++)
+      backend->buffer->free(run->device, ls_region_rows[r].memory, run->memory[r][i]);
   ls_arena_release(&run->arena);
   ls_free(run);
 }
@@ -112,7 +108,8 @@ void *ls_run_input(ls_run_t *run, const char *name, int slot) {
   if (id < 0 || slot < 0 || slot >= run->slot_count) return NULL;
   const ls_sched_tensor_t *t = &run->s->tensors[id];
   if (t->region != LS_REGION_INPUT) return NULL;
-  void *base = run->slot[slot].host_next ? run->slot[slot].host_next : run->slot[slot].input;
+  void *host = run->memory[LS_REGION_HOST_NEXT][slot];
+  void *base = host ? host : run->memory[LS_REGION_INPUT][slot];
   return (char *)base + t->offset_bytes;
 }
 
@@ -154,11 +151,11 @@ static ls_status_t await(ls_run_t *run, ls_stream_t *stream) {
 
 ls_status_t ls_run_prime(ls_run_t *run, int slot) {
   ls_status_t status = check_slot(run, slot);
-  ls_run_slot_t *of = &run->slot[slot];
-  if (status || !of->host_next) return status;
+  if (status || !run->memory[LS_REGION_HOST_NEXT][slot]) return status;
   ls_stream_t *compute = run->lane[LS_LANE_COMPUTE];
-  status = run->device->backend->stream->copy(compute, of->input, of->host_next,
-                                              run->s->region_bytes[LS_REGION_INPUT]);
+  status = run->device->backend->stream->copy(compute, run->memory[LS_REGION_INPUT][slot],
+                                              run->memory[LS_REGION_HOST_NEXT][slot],
+                                              run->s->run_bytes[LS_REGION_INPUT]);
   return status ? status : await(run, compute);
 }
 
@@ -166,8 +163,8 @@ ls_status_t ls_run_prime(ls_run_t *run, int slot) {
 static ls_status_t launch_here(ls_run_t *run, int slot) {
   ls_status_t status = ls_run_issue(run, slot);
   if (status) return status;
-  if (run->s->region_bytes[LS_REGION_STAT] >= sizeof(run->slot[slot].stats))
-    memcpy(run->slot[slot].stats, run->stat, sizeof(run->slot[slot].stats));
+  if (run->s->run_bytes[LS_REGION_STAT] >= sizeof(run->slot[slot].stats))
+    memcpy(run->slot[slot].stats, run->memory[LS_REGION_STAT][0], sizeof(run->slot[slot].stats));
   return LS_OK;
 }
 
@@ -198,8 +195,9 @@ ls_status_t ls_run_wait(ls_run_t *run, int slot, const float **stats) {
   if (of->watch) status = await(run, of->watch);
   if (!status) status = ls_run_collect_times(run, slot);
   if (status) return run->status = status;
-  bool has_stats = run->s->region_bytes[LS_REGION_STAT] >= sizeof(of->stats);
-  if (stats) *stats = !has_stats ? NULL : of->host_stat ? of->host_stat : of->stats;
+  bool has_stats = run->s->run_bytes[LS_REGION_STAT] >= sizeof(of->stats);
+  const float *host = run->memory[LS_REGION_HOST_STAT][slot];
+  if (stats) *stats = !has_stats ? NULL : host ? host : of->stats;
   return LS_OK;
 }
 

@@ -10,15 +10,6 @@ typedef struct ls_run ls_run_t;
 /* The first floats of region STAT, and of HOST_STAT with copies, are the stats that a wait gives. */
 enum { LS_STATS_COUNT = 16 };
 
-/* Memory that outlives one schedule: shared by the training and the evaluation run and by checkpoints. */
-typedef struct {
-  float *param; /* device, layout total */
-  float *grad;  /* device, as the region says (layout total, unless parts are gathered); NULL when only
-                   evaluating */
-  float *optim; /* device, slots * total + 16 */
-  void *data;   /* device, region DATA as the strategy laid it out; NULL when the host fills all inputs */
-} ls_state_t;
-
 typedef struct {
   bool trace;          /* measure every task (host: clock; cuda: events, no capture) */
   int64_t deadline_ns; /* of a wait for the device; 0 = the communicator's */
@@ -28,7 +19,7 @@ typedef struct {
 int64_t ls_run_book_bytes(const ls_schedule_t *s);
 
 /* `s`, `device`, `comm` and `state` are borrowed until destroy. comm may be NULL when there are no
- * collectives. Errors: LS_ERR_UNSUPPORTED names an op without a kernel on this backend; LS_ERR_MEMORY. */
+ * collectives, state when the schedule names none; it is of the schedule's table. Errors: LS_ERR_UNSUPPORTED names an op without a kernel on this backend; LS_ERR_MEMORY. */
 ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *device, ls_comm_t *comm,
                           const ls_state_t *state, const ls_run_options_t *options, ls_run_t **run);
 void ls_run_destroy(ls_run_t *run); /* waits for running steps */

@@ -6,58 +6,25 @@
 
 void *ls_run_place(const ls_run_t *run, int id, int slot) {
   const ls_sched_tensor_t *t = &run->s->tensors[id];
-  int next = (slot + 1) % run->slot_count;
-  void *base = NULL;
-  switch (t->region) {
-  case LS_REGION_PARAM:
-    base = run->state.param;
-    break;
-  case LS_REGION_GRAD:
-    base = run->state.grad;
-    break;
-  case LS_REGION_OPTIM:
-    base = run->state.optim;
-    break;
-  case LS_REGION_DATA:
-    base = run->state.data;
-    break;
-  case LS_REGION_INPUT:
-    base = run->slot[slot].input;
-    break;
-  case LS_REGION_INPUT_NEXT:
-    base = run->slot[next].input;
-    break;
-  case LS_REGION_HOST_NEXT:
-    base = run->slot[next].host_next;
-    break;
-  case LS_REGION_STAT:
-    base = run->stat;
-    break;
-  case LS_REGION_HOST_STAT:
-    base = run->slot[slot].host_stat;
-    break;
-  case LS_REGION_TRANSIENT:
-    base = run->transient;
-    break;
-  case LS_REGION_COUNT:
-    break;
+  void *base;
+  if (t->region < LS_REGION_STATE) {
+    const ls_region_row_t *row = &ls_region_rows[t->region];
+    int of = row->next ? (slot + 1) % run->slot_count : slot;
+    base = run->memory[row->same][row->per_slot ? of : 0];
+  } else {
+    base = run->state->data[t->region - LS_REGION_STATE];
   }
   return base ? (char *)base + t->offset_bytes : NULL;
 }
 
-static ls_status_t allocate(ls_run_t *run, ls_mem_t mem, ls_region_t region, void **memory) {
-  size_t size_bytes = run->s->region_bytes[region];
-  return size_bytes ? run->device->backend->buffer->alloc(run->device, mem, size_bytes, memory) : LS_OK;
-}
-
 static ls_status_t allocate_regions(ls_run_t *run) {
-  ls_status_t status = allocate(run, LS_MEM_DEVICE, LS_REGION_STAT, &run->stat);
-  if (!status) status = allocate(run, LS_MEM_DEVICE, LS_REGION_TRANSIENT, &run->transient);
-  for (int i = 0; i < run->slot_count && !status; i++) {
-    ls_run_slot_t *slot = &run->slot[i];
-    status = allocate(run, LS_MEM_DEVICE, LS_REGION_INPUT, &slot->input);
-    if (!status) status = allocate(run, LS_MEM_HOST, LS_REGION_HOST_NEXT, &slot->host_next);
-    if (!status) status = allocate(run, LS_MEM_HOST, LS_REGION_HOST_STAT, &slot->host_stat);
+  ls_status_t status = LS_OK;
+  for (int r = 0; r < LS_REGION_STATE; r++) {
+    const ls_region_row_t *row = &ls_region_rows[r];
+    size_t size_bytes = run->s->run_bytes[r];
+    int copies = size_bytes == 0 || row->same != r ? 0 : row->per_slot ? run->slot_count : 1;
+    for (int i = 0; i < copies && !status; i++)
+      status = run->device->backend->buffer->alloc(run->device, row->memory, size_bytes, &run->memory[r][i]);
   }
   return status;
 }

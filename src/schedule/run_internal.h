@@ -2,6 +2,7 @@
 #ifndef LS_SCHEDULE_RUN_INTERNAL_H
 #define LS_SCHEDULE_RUN_INTERNAL_H
 
+#include "schedule/access.h"
 #include "schedule/run.h"
 
 /* One task of one slot with its pointers in place, ready to be put on a stream again and again. */
@@ -28,9 +29,6 @@ typedef enum {
 
 /* What one input slot has of its own. */
 typedef struct {
-  void *input;                 /* device */
-  void *host_next;             /* pinned, with copies: what the loader fills */
-  void *host_stat;             /* pinned, with copies */
   float stats[LS_STATS_COUNT]; /* without copies */
   ls_bound_task_t *bound;      /* per task */
   ls_exec_t *exec;             /* the captured step */
@@ -45,13 +43,13 @@ struct ls_run {
   const ls_schedule_t *s;
   ls_device_t *device;
   ls_comm_t *comm;
-  ls_state_t state;
+  const ls_state_t *state;
   int64_t deadline_ns;
   ls_timing_t timing;
   ls_status_t status; /* sticky: after a failed step nothing is launched any more */
   ls_arena_t arena;
 
-  void *stat, *transient; /* device */
+  void *memory[LS_REGION_STATE][LS_SLOT_MAX]; /* regions of the run; those that all slots share stand in 0 */
   int slot_count;
   ls_run_slot_t slot[LS_SLOT_MAX];
 

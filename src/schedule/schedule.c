@@ -1,10 +1,10 @@
 /* Building a schedule: tensors with a place in a region, and tasks that name them. Builder calls keep the
  * first failure in s->status, so that a strategy reads as a plain list and asks once, at finish. */
-#include "schedule/schedule.h"
+#include "schedule/access.h"
 
 #include <string.h>
 
-ls_status_t ls_schedule_create(ls_ctx_t *ctx, int rank, int world_size, int input_slots,
+ls_status_t ls_schedule_create(ls_ctx_t *ctx, ls_state_table_t *state, int rank, int world_size, int input_slots,
                                ls_schedule_t **schedule) {
   if (world_size < 1 || rank < 0 || rank >= world_size)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "schedule: rank %d of %d ranks", rank, world_size);
@@ -14,6 +14,7 @@ ls_status_t ls_schedule_create(ls_ctx_t *ctx, int rank, int world_size, int inpu
   if (!s) return LS_ERR_MEMORY;
   ls_arena_init(&s->arena, ctx);
   s->ctx = ctx;
+  s->state = ls_state_table_hold(state);
   s->rank = rank;
   s->world_size = world_size;
   s->input_slots = input_slots;
@@ -23,6 +24,7 @@ ls_status_t ls_schedule_create(ls_ctx_t *ctx, int rank, int world_size, int inpu
 
 void ls_schedule_destroy(ls_schedule_t *s) {
   if (!s) return;
+  ls_state_table_release(s->state);
   ls_arena_release(&s->arena);
   ls_free(s);
 }
@@ -58,7 +60,8 @@ static ls_sched_tensor_t *tensor_append(ls_schedule_t *s, const char *name) {
 
 int ls_schedule_tensor(ls_schedule_t *s, const char *name, ls_shape_t shape, ls_region_t region,
                        size_t offset_bytes) {
-  if (!s->status && (region == LS_REGION_TRANSIENT) != (offset_bytes == LS_OFFSET_AUTO))
+  bool known = region >= 0 && region < ls_region_count(s);
+  if (!s->status && (!known || (region == LS_REGION_TRANSIENT) != (offset_bytes == LS_OFFSET_AUTO)))
     s->status =
         ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: the place of tensor '%s' does not fit its region", name);
   ls_sched_tensor_t *t = tensor_append(s, name);

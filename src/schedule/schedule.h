@@ -9,7 +9,7 @@
 
 #include "comm/comm.h"
 #include "graph/op.h"
-#include "schedule/layout.h"
+#include "state/state.h"
 
 typedef enum { LS_LANE_COMPUTE, LS_LANE_COMM, LS_LANE_COPY_IN, LS_LANE_COPY_OUT, LS_LANE_COUNT } ls_lane_t;
 typedef enum { LS_TASK_OP, LS_TASK_COLLECTIVE, LS_TASK_COPY } ls_task_kind_t;
@@ -23,20 +23,17 @@ typedef enum {
   LS_PHASE_STEP_COUNT
 } ls_step_phase_t;
 
-/* Regions of memory; each is one allocation. */
-typedef enum {
-  LS_REGION_PARAM,      /* flat parameters (layout) */
-  LS_REGION_GRAD,       /* flat gradients (layout) */
-  LS_REGION_OPTIM,      /* slot 0 flat, slot 1 flat, counter f32 (16) */
-  LS_REGION_DATA,       /* tables of all samples, on the device to stay; never written by a task */
+/* Regions of memory; each is one allocation: of the run, or of the state that outlives it. */
+typedef int ls_region_t;
+enum {
   LS_REGION_INPUT,      /* one per input slot: what the host fills for a step */
   LS_REGION_INPUT_NEXT, /* the input slot of the step after this one: target of the copy-in lane */
   LS_REGION_HOST_NEXT,  /* pinned host side of INPUT_NEXT */
   LS_REGION_STAT,       /* stats on the device */
   LS_REGION_HOST_STAT,  /* stats for the host, one per slot */
   LS_REGION_TRANSIENT,  /* activations and everything else that dies within the step; planned */
-  LS_REGION_COUNT
-} ls_region_t;
+  LS_REGION_STATE       /* + i: row i of the state table */
+};
 
 enum { LS_TASK_TENSOR_MAX = 8, LS_SLOT_MAX = 4 };
 #define LS_OFFSET_AUTO SIZE_MAX
@@ -70,19 +67,23 @@ typedef struct {
 typedef struct ls_schedule {
   ls_arena_t arena;
   ls_ctx_t *ctx;
+  ls_state_table_t *state; /* held; NULL: the schedule has no state */
   int rank, world_size;
   int input_slots; /* 1..LS_SLOT_MAX */
   ls_sched_tensor_t *tensors;
   int tensor_count, tensor_capacity;
   ls_task_t *tasks;
   int task_count, task_capacity;
-  size_t region_bytes[LS_REGION_COUNT]; /* exact, after finish */
+  size_t run_bytes[LS_REGION_STATE]; /* of the run's regions: exact, after finish */
   bool finished;
   ls_status_t status; /* first failure of a builder call */
 } ls_schedule_t;
 
-ls_status_t ls_schedule_create(ls_ctx_t *ctx, int rank, int world_size, int input_slots, ls_schedule_t **s);
+ls_status_t ls_schedule_create(ls_ctx_t *ctx, ls_state_table_t *state, int rank, int world_size, int input_slots,
+                               ls_schedule_t **s);
 void ls_schedule_destroy(ls_schedule_t *s);
+/* Of any region, after finish: what was placed in it, or the row of the state. */
+size_t ls_schedule_region_bytes(const ls_schedule_t *s, ls_region_t region);
 
 /* Builder calls return an id or -1 after setting s->status (reported). Names are copied.
  * offset_bytes: LS_OFFSET_AUTO for TRANSIENT, else the place in the region. */
@@ -106,18 +107,21 @@ ls_status_t ls_schedule_check(const ls_schedule_t *s);
 /* Additionally: all ranks issue the same collectives (name, kind, count, dtype) in the same order. */
 ls_status_t ls_schedule_check_world(const ls_schedule_t *const *ranks, int count);
 
-/* fit: exact bytes on this rank. */
+/* fit: exact bytes on this rank, of what the schedule names. */
+enum { LS_FIT_PARTS_MAX = 16 };
 typedef struct {
-  int64_t params_bytes, gradients_bytes, optimizer_bytes, data_bytes, inputs_bytes, transient_bytes,
-      other_bytes;
+  struct {
+    const char *name; /* "parameters", "gradients", "optimizer", "data", "inputs", "activations", "other"; then what
+                         else the rows of the state say. Borrowed from the schedule's state */
+    int64_t bytes;
+  } part[LS_FIT_PARTS_MAX];
+  int part_count;
   int64_t device_total_bytes;
   int64_t host_pinned_bytes;
-  int64_t transient_unshared_bytes; /* what transient would be without reuse */
+  int64_t transient_unshared_bytes; /* what activations would be without reuse */
 } ls_fit_t;
 void ls_schedule_fit(const ls_schedule_t *s, ls_fit_t *fit);
-
-/* price: predicts the step's time from a machine profile. Its place is schedule/price.c; comes with the
- * planner. */
+int64_t ls_fit_bytes(const ls_fit_t *fit, const char *part); /* 0 without such a part */
 
 /* When a task ran, relative to the beginning of its step. */
 typedef struct {

@@ -26,7 +26,7 @@ static int ready_of(const ls_graph_t *graph, const char *param) {
 }
 
 ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, ls_bucket_t **buckets, int *count) {
-  const ls_layout_t *layout = in->layout;
+  const ls_layout_t *layout = in->state->layout;
   ls_bucket_t *list = ls_arena_array(arena, (size_t)layout->count + 1, sizeof(*list));
   if (!list) return LS_ERR_MEMORY;
   int n = 0;

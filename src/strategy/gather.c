@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-enum { ALIGN_BYTES = 64 };
-
 bool ls_lowering_gathered(const ls_lowering_t *l, const ls_graph_tensor_t *t) {
   return l->in->data_rows > 0 && (!strcmp(t->name, LS_NAME_X) || !strcmp(t->name, LS_NAME_TARGET));
 }
@@ -16,6 +14,11 @@ static const ls_graph_tensor_t *find_input(const ls_lowering_t *l, const char *n
   ls_tensor_id_t id = ls_graph_find(l->in->graph, name);
   const ls_graph_tensor_t *t = id < 0 ? NULL : &l->in->graph->tensors[id];
   return t && t->role == LS_ROLE_INPUT && t->shape.rank > 0 ? t : NULL;
+}
+
+static int table(ls_lowering_t *l, const char *name, ls_shape_t shape) {
+  const ls_state_row_t row = {.name = name, .part = "data", .shape = shape, .life = LS_STATE_CONSTANT};
+  return ls_schedule_tensor(l->s, name, shape, ls_lowering_row(l, &row), 0);
 }
 
 ls_status_t ls_lowering_tables(ls_lowering_t *l, size_t *offset_bytes) {
@@ -28,9 +31,8 @@ ls_status_t ls_lowering_tables(ls_lowering_t *l, size_t *offset_bytes) {
         LS_NAME_X, LS_NAME_TARGET, (long long)l->in->data_rows);
   ls_shape_t features = x->shape, targets = target->shape, rows = LS_SHAPE(LS_I32, x->shape.dim[0]);
   features.dim[0] = targets.dim[0] = l->in->data_rows;
-  size_t behind = (ls_shape_bytes(&features) + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
-  l->table[0] = ls_schedule_tensor(l->s, LS_NAME_FEATURES, features, LS_REGION_DATA, 0);
-  l->table[1] = ls_schedule_tensor(l->s, LS_NAME_TARGETS, targets, LS_REGION_DATA, behind);
+  l->table[0] = table(l, LS_NAME_FEATURES, features);
+  l->table[1] = table(l, LS_NAME_TARGETS, targets);
   l->rows = ls_lowering_each(l, LS_NAME_ROWS, &rows, LS_REGION_INPUT, offset_bytes);
   if (l->rows >= 0) return LS_OK;
   return l->s->status ? l->s->status : LS_ERR_MEMORY;

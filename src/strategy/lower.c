@@ -113,7 +113,7 @@ static ls_status_t check_request(ls_ctx_t *ctx, const ls_lower_t *in) {
       (!power_of_two(in->accumulate) || !power_of_two(in->world_size)))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: %d shards on each of %d ranks are no tree", in->accumulate,
                    in->world_size);
-  if (in->optim && !in->layout->count)
+  if (in->optim && !in->state->layout->count)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: there is nothing to train");
   return LS_OK;
 }
@@ -122,8 +122,8 @@ ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, const ls_exchange
                           ls_schedule_t **schedule) {
   ls_status_t status = check_request(ctx, in);
   if (status) return status;
-  ls_lowering_t l = {.in = in, .exchange = exchange};
-  status = ls_schedule_create(ctx, in->rank, in->world_size, in->input_slots, &l.s);
+  ls_lowering_t l = {.in = in, .layout = in->state->layout, .exchange = exchange};
+  status = ls_schedule_create(ctx, in->state, in->rank, in->world_size, in->input_slots, &l.s);
   if (status) return status;
   ls_arena_init(&l.work, ctx);
   status = prepare(&l);

@@ -16,6 +16,7 @@ enum { LS_TREE_LEVELS = 11 }; /* of a binary counter up to 1024 shards */
 
 struct ls_lowering {
   const ls_lower_t *in;
+  const ls_layout_t *layout;
   ls_schedule_t *s;
   ls_arena_t work;               /* freed at the end */
   const ls_exchange_t *exchange; /* NULL = none */
@@ -31,10 +32,13 @@ struct ls_lowering {
   int bucket_count;
   int *bucket_tensor; /* per bucket: its range of GRAD */
   int *bucket_parts;  /* per bucket: the same, or every rank's where the exchange gathers */
+  ls_region_t params, grads, gathered; /* rows of the state */
   int stats;          /* schedule tensors in STAT */
   int ctrl, partials;
 };
 
+/* Declares a row of the state; its region, 0 after a failure. */
+ls_region_t ls_lowering_row(ls_lowering_t *l, const ls_state_row_t *row);
 /* "name" (all micro-batches) and "name@0", "name@1" .. within it, at *offset_bytes of the region, which moves
  * behind them. Gives the first of the latter; the others follow. -1 after a failure. */
 int ls_lowering_each(ls_lowering_t *l, const char *name, const ls_shape_t *shape, ls_region_t region,

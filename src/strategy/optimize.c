@@ -10,7 +10,7 @@ static int flat(ls_lowering_t *l, const char *name, ls_region_t region, int64_t 
 
 void ls_lowering_sumsq(ls_lowering_t *l, int bucket) {
   const ls_bucket_t *b = &l->bucket[bucket];
-  ls_bucket_t all = {.end = l->in->layout->total};
+  ls_bucket_t all = {.end = l->layout->total};
   if (l->in->options.reproducible) {
     if (bucket + 1 < l->bucket_count) return;
     b = &all;
@@ -23,7 +23,7 @@ void ls_lowering_sumsq(ls_lowering_t *l, int bucket) {
     l->s->status = LS_ERR_MEMORY;
     return;
   }
-  int in = flat(l, name, LS_REGION_GRAD, begin, b->end);
+  int in = flat(l, name, l->grads, begin, b->end);
   size_t offset_bytes = l->s->tensors[l->partials].offset_bytes + (size_t)bucket * FLOAT_BYTES;
   int out = ls_schedule_tensor(l->s, name, LS_SHAPE(LS_F32, 1), LS_REGION_STAT, offset_bytes);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, name, &ls_op_sumsq, NULL, 1, &in, 1, &out);
@@ -42,24 +42,26 @@ void ls_lowering_copy_out(ls_lowering_t *l) {
 
 void ls_lowering_update(ls_lowering_t *l) {
   const ls_optim_plan_t *optim = l->in->optim;
-  int64_t total = l->in->layout->total, state = optim->slot_count * total;
+  int64_t total = l->layout->total;
+  int row[LS_OPTIM_SLOT_MAX + 1];
   int step = first_step_params(l);
   if (l->s->status) return;
   if (step < 0) {
     l->s->status = ls_fail(l->s->ctx, LS_ERR_ARGUMENT, "lower: the graph has no input '%s'", LS_NAME_STEP);
     return;
   }
-  int head = flat(l, "head", LS_REGION_GRAD, 0, LS_LAYOUT_HEAD);
-  int counter = flat(l, "counter", LS_REGION_OPTIM, state, state + 16);
+  if ((l->s->status = ls_optim_declare(optim, l->in->state, row))) return;
+  int head = flat(l, "head", l->grads, 0, LS_LAYOUT_HEAD);
+  int counter = flat(l, "counter", LS_REGION_STATE + row[optim->slot_count], 0, LS_STAT_COUNT);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "step control", &ls_op_step_control,
                  &optim->control_attrs, 3, (int[]){head, l->partials, step}, 3,
                  (int[]){l->ctrl, l->stats, counter});
   ls_lowering_copy_out(l);
 
-  int in[] = {flat(l, "all gradients", LS_REGION_GRAD, LS_LAYOUT_HEAD, total), l->ctrl};
-  int out[1 + LS_OPTIM_SLOT_MAX] = {flat(l, "all parameters", LS_REGION_PARAM, LS_LAYOUT_HEAD, total)};
+  int in[] = {flat(l, "all gradients", l->grads, LS_LAYOUT_HEAD, total), l->ctrl};
+  int out[1 + LS_OPTIM_SLOT_MAX] = {flat(l, "all parameters", l->params, LS_LAYOUT_HEAD, total)};
   for (int k = 0; k < optim->slot_count; k++)
-    out[1 + k] = flat(l, optim->slot_name[k], LS_REGION_OPTIM, k * total + LS_LAYOUT_HEAD, (k + 1) * total);
+    out[1 + k] = flat(l, optim->slot_name[k], LS_REGION_STATE + row[k], LS_LAYOUT_HEAD, total);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "update", optim->update,
                  &optim->update_attrs, 2, in, 1 + optim->slot_count, out);
 }

@@ -11,6 +11,12 @@ static size_t align_up(size_t size_bytes) {
   return (size_bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
 }
 
+ls_region_t ls_lowering_row(ls_lowering_t *l, const ls_state_row_t *row) {
+  int index;
+  if (l->s->status || (l->s->status = ls_state_declare(l->in->state, row, &index))) return 0;
+  return LS_REGION_STATE + index;
+}
+
 const char *ls_lowering_name(ls_lowering_t *l, const char *name) {
   if (l->in->accumulate == 1) return name;
   const char *text = ls_arena_printf(&l->work, "%s@%d", name, l->micro);
@@ -67,25 +73,39 @@ static ls_status_t declare_inputs(ls_lowering_t *l) {
   return l->s->status;
 }
 
+static bool gathers(const ls_lowering_t *l) {
+  return l->exchange && l->exchange->gathers;
+}
+
 /* Where the gradient at an element of the layout is computed: in its place, or where the exchange gathers, in
  * this rank's part of its bucket. */
-static size_t grad_offset_bytes(const ls_lowering_t *l, int64_t element) {
-  int64_t size = l->in->world_size, place = element;
-  int b = 0;
-  if (l->exchange && l->exchange->gathers) {
-    while (l->bucket[b].end <= element)
-      b++;
-    const ls_bucket_t *at = &l->bucket[b];
-    place =
-        l->in->layout->total + size * at->begin + l->in->rank * (at->end - at->begin) + element - at->begin;
-  }
-  return (size_t)place * FLOAT_BYTES;
+static int gradient(ls_lowering_t *l, const char *name, ls_shape_t shape, int64_t element) {
+  if (!gathers(l)) return ls_schedule_tensor(l->s, name, shape, l->grads, (size_t)element * FLOAT_BYTES);
+  const ls_bucket_t *at = l->bucket;
+  while (at->end <= element)
+    at++;
+  int64_t place = l->in->world_size * at->begin + l->in->rank * (at->end - at->begin) + element - at->begin;
+  return ls_schedule_tensor(l->s, name, shape, l->gathered, (size_t)place * FLOAT_BYTES);
+}
+
+static void declare_gradients(ls_lowering_t *l) {
+  ls_state_row_t row = {
+      .name = "gradients", .part = "gradients", .of_layout = true, .shape = {.dtype = LS_F32}};
+  l->grads = ls_lowering_row(l, &row);
+  if (!gathers(l)) return;
+  row = (ls_state_row_t){.name = "gathered gradients",
+                         .part = "gradients",
+                         .shape = LS_SHAPE(LS_F32, l->in->world_size, l->layout->total),
+                         .owner = LS_STATE_LOCAL};
+  l->gathered = ls_lowering_row(l, &row);
 }
 
 static ls_status_t declare_params(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
-  const ls_layout_t *layout = l->in->layout;
-  ls_schedule_tensor(l->s, "params", LS_SHAPE(LS_F32, layout->total), LS_REGION_PARAM, 0);
+  const ls_layout_t *layout = l->layout;
+  l->params = LS_REGION_STATE + ls_state_find(l->in->state, "parameters");
+  ls_schedule_tensor(l->s, "params", LS_SHAPE(LS_F32, layout->total), l->params, 0);
+  if (l->in->optim) declare_gradients(l);
   for (int id = 0; id < graph->tensor_count; id++) {
     const ls_graph_tensor_t *t = &graph->tensors[id];
     if (t->role != LS_ROLE_PARAM) continue;
@@ -94,12 +114,11 @@ static ls_status_t declare_params(ls_lowering_t *l) {
       return ls_fail(l->s->ctx, LS_ERR_MISMATCH, "lower: the layout has no parameter '%s' of this shape",
                      t->name);
     size_t offset_bytes = (size_t)e->offset * FLOAT_BYTES;
-    l->param[id] = ls_schedule_tensor(l->s, t->name, t->shape, LS_REGION_PARAM, offset_bytes);
+    l->param[id] = ls_schedule_tensor(l->s, t->name, t->shape, l->params, offset_bytes);
     if (t->grad < 0 || !l->in->optim) continue;
     const char *name = graph->tensors[t->grad].name;
     l->home[t->grad] = (ls_home_t){.sum = true, .direct = true};
-    l->home[t->grad].tensor =
-        ls_schedule_tensor(l->s, name, t->shape, LS_REGION_GRAD, grad_offset_bytes(l, e->offset));
+    l->home[t->grad].tensor = gradient(l, name, t->shape, e->offset);
   }
   return l->s->status;
 }
@@ -118,15 +137,17 @@ static bool may_be_direct(const ls_graph_t *graph, ls_tensor_id_t id, bool sum) 
   return t->producer >= 0 && t->alias_of < 0 && !(sum && is_read(graph, id));
 }
 
-static ls_status_t declare_scalar(ls_lowering_t *l, const char *name, ls_region_t region,
-                                  size_t offset_bytes) {
+/* Training: an element of the head of the gradients; evaluation: of the stats. */
+static ls_status_t declare_scalar(ls_lowering_t *l, const char *name, int element) {
   const ls_graph_t *graph = l->in->graph;
   ls_tensor_id_t id = ls_graph_find(graph, name);
   ls_shape_t one = LS_SHAPE(LS_F32, 1);
   if (id < 0 || !ls_shape_equal(&graph->tensors[id].shape, &one))
     return ls_fail(l->s->ctx, LS_ERR_ARGUMENT, "lower: the graph has no value '%s' of shape f32 (1)", name);
   l->home[id] = (ls_home_t){.sum = true, .direct = may_be_direct(graph, id, true)};
-  l->home[id].tensor = ls_schedule_tensor(l->s, name, one, region, offset_bytes);
+  l->home[id].tensor =
+      l->in->optim ? gradient(l, name, one, element)
+                   : ls_schedule_tensor(l->s, name, one, LS_REGION_STAT, (size_t)element * FLOAT_BYTES);
   return l->s->status;
 }
 
@@ -134,9 +155,8 @@ static ls_status_t declare_scalar(ls_lowering_t *l, const char *name, ls_region_
  * ranks. */
 static ls_status_t declare_training(ls_lowering_t *l) {
   ls_schedule_t *s = l->s;
-  ls_status_t status = declare_scalar(l, LS_NAME_LOSS, LS_REGION_GRAD, grad_offset_bytes(l, LS_HEAD_LOSS));
-  if (!status)
-    status = declare_scalar(l, LS_NAME_CORRECT, LS_REGION_GRAD, grad_offset_bytes(l, LS_HEAD_CORRECT));
+  ls_status_t status = declare_scalar(l, LS_NAME_LOSS, LS_HEAD_LOSS);
+  if (!status) status = declare_scalar(l, LS_NAME_CORRECT, LS_HEAD_CORRECT);
   if (status) return status;
   ls_shape_t sixteen = LS_SHAPE(LS_F32, LS_STAT_COUNT);
   l->stats = ls_schedule_tensor(s, "stats", sixteen, LS_REGION_STAT, 0);
@@ -149,12 +169,11 @@ static ls_status_t declare_training(ls_lowering_t *l) {
     const char *name = ls_arena_printf(&l->work, "gradients %d", b);
     if (!name) return LS_ERR_MEMORY;
     int64_t count = bucket->end - bucket->begin, size = s->world_size;
-    l->bucket_tensor[b] = l->bucket_parts[b] = ls_schedule_tensor(
-        s, name, LS_SHAPE(LS_F32, count), LS_REGION_GRAD, (size_t)bucket->begin * FLOAT_BYTES);
-    if (l->exchange && l->exchange->gathers)
-      l->bucket_parts[b] =
-          ls_schedule_tensor(s, name, LS_SHAPE(LS_F32, size, count), LS_REGION_GRAD,
-                             (size_t)(l->in->layout->total + size * bucket->begin) * FLOAT_BYTES);
+    l->bucket_tensor[b] = l->bucket_parts[b] =
+        ls_schedule_tensor(s, name, LS_SHAPE(LS_F32, count), l->grads, (size_t)bucket->begin * FLOAT_BYTES);
+    if (gathers(l))
+      l->bucket_parts[b] = ls_schedule_tensor(s, name, LS_SHAPE(LS_F32, size, count), l->gathered,
+                                              (size_t)(size * bucket->begin) * FLOAT_BYTES);
   }
   return s->status;
 }
@@ -166,8 +185,8 @@ _Static_assert((int)LS_HEAD_COUNT == (int)LS_LAYOUT_HEAD, "the head of the layou
 static ls_status_t declare_evaluation(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   l->stats = ls_schedule_tensor(l->s, "stats", LS_SHAPE(LS_F32, LS_STAT_COUNT), LS_REGION_STAT, 0);
-  ls_status_t status = declare_scalar(l, LS_NAME_LOSS, LS_REGION_STAT, LS_STAT_LOSS * FLOAT_BYTES);
-  if (!status) status = declare_scalar(l, LS_NAME_CORRECT, LS_REGION_STAT, LS_STAT_CORRECT * FLOAT_BYTES);
+  ls_status_t status = declare_scalar(l, LS_NAME_LOSS, LS_STAT_LOSS);
+  if (!status) status = declare_scalar(l, LS_NAME_CORRECT, LS_STAT_CORRECT);
   ls_tensor_id_t output = ls_graph_find(graph, LS_NAME_OUTPUT);
   if (status || output < 0) return status;
   size_t offset_bytes = ALIGN_BYTES;

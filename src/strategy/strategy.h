@@ -31,13 +31,13 @@ typedef struct {
 /* What is lowered. Borrowed during the call; op rows, names and attributes are copied or static. */
 typedef struct {
   const ls_graph_t *graph; /* of ONE micro-batch, backward done; evaluation: forward only */
-  const ls_layout_t *layout;
+  ls_state_table_t *state;      /* of the graph; lowering declares in it what the step needs */
   const ls_optim_plan_t *optim; /* NULL: evaluation, forward only */
   int rank, world_size;
   int accumulate; /* micro-batches per step, >= 1 */
   int input_slots;
   bool copies; /* the device has memory of its own: copy-in and copy-out lanes are used */
-  /* Samples in the tables of region DATA: each micro-batch begins with gathering "x" and "target" from them.
+  /* Samples in tables of the state: each micro-batch begins with gathering "x" and "target" from them.
    * 0: the host fills "x" and "target". At most INT32_MAX. */
   int64_t data_rows;
   ls_strategy_options_t options;

@@ -4,26 +4,20 @@
 #include <math.h>
 #include <string.h>
 
-int64_t ls_trainer_optim_count(const ls_trainer_t *t) {
-  return t->training ? t->optim.slot_count * t->layout->total + LS_STAT_COUNT : 0;
-}
-
 ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank, int world_size, bool copies,
                              bool training, int64_t rows, int64_t data_rows, ls_graph_t **graph,
-                             ls_layout_t **layout, ls_optim_plan_t *optim, ls_schedule_t **schedule) {
+                             ls_state_table_t **table, ls_optim_plan_t *optim, ls_schedule_t **schedule) {
   ls_graph_t *g = NULL;
-  ls_layout_t *own_layout = NULL;
+  ls_state_table_t *own = NULL;
   ls_status_t status = ls_model_build(ctx, &config->model, rows, training, &g);
   if (status != LS_OK) return status;
-  if (!*layout) {
-    status = ls_layout_create(ctx, g, &own_layout);
-    if (status != LS_OK) goto graph;
-  }
+  if (!*table) status = ls_state_table_create(ctx, g, &own);
+  if (status != LS_OK) goto graph;
   ls_optim_plan(&config->optimizer, config->train.clip_norm, optim);
   ls_train_share_t share;
   ls_train_share(config, rank, world_size, &share);
   ls_lower_t in = {.graph = g,
-                   .layout = own_layout ? own_layout : *layout,
+                   .state = own ? own : *table,
                    .optim = training ? optim : NULL,
                    .rank = rank,
                    .world_size = world_size,
@@ -39,10 +33,10 @@ ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank,
   status = strategy->lower(ctx, &in, schedule);
   if (status != LS_OK) goto own;
   *graph = g;
-  if (own_layout) *layout = own_layout;
+  if (own) *table = own;
   return LS_OK;
 own:
-  ls_layout_destroy(own_layout);
+  ls_state_table_release(own);
 graph:
   ls_graph_destroy(g);
   return status;
@@ -90,15 +84,16 @@ static ls_status_t connect_devices(ls_trainer_t *t) {
   return status;
 }
 
-/* Names, shapes and places of the parameters, known before anything is opened. */
-static ls_status_t make_layout(ls_trainer_t *t) {
+/* Names, shapes and places of the parameters and the optimizer's state, known before anything is opened. */
+static ls_status_t make_table(ls_trainer_t *t) {
   ls_graph_t *graph;
   ls_status_t status = ls_model_build(t->ctx, &t->config->model, 1, false, &graph);
   if (status != LS_OK) return status;
-  status = ls_layout_create(t->ctx, graph, &t->layout);
+  status = ls_state_table_create(t->ctx, graph, &t->table);
   ls_graph_destroy(graph);
+  int rows[LS_OPTIM_SLOT_MAX + 1];
   ls_optim_plan(&t->config->optimizer, t->config->train.clip_norm, &t->optim);
-  return status;
+  return status == LS_OK && t->training ? ls_optim_declare(&t->optim, t->table, rows) : status;
 }
 
 /* Rank 0 opens the checkpoint that the options ask for; every rank gets its meta and a flag. */
@@ -293,21 +288,6 @@ static ls_status_t plan_run(ls_trainer_t *t, const json_t *meta) {
   return LS_OK;
 }
 
-static ls_status_t allocate_state(ls_trainer_t *t) {
-  size_t total_bytes = (size_t)t->layout->total * sizeof(float);
-  size_t optim_bytes = (size_t)ls_trainer_optim_count(t) * sizeof(float);
-  const ls_buffer_ops_t *buffer = t->backend->buffer;
-  ls_status_t status = buffer->alloc(t->device, LS_MEM_DEVICE, total_bytes, (void **)&t->state.param);
-  if (status == LS_OK && t->training)
-    status = buffer->alloc(t->device, LS_MEM_DEVICE, t->train.schedule->region_bytes[LS_REGION_GRAD],
-                           (void **)&t->state.grad);
-  if (status == LS_OK && t->training)
-    status = buffer->alloc(t->device, LS_MEM_DEVICE, optim_bytes, (void **)&t->state.optim);
-  if (status == LS_OK && !t->backend->host_memory)
-    status = buffer->alloc(t->device, LS_MEM_HOST, total_bytes + optim_bytes, (void **)&t->host_flat);
-  return status;
-}
-
 ls_status_t ls_trainer_engine(ls_trainer_t *t, bool training, int64_t rows, int64_t data_rows,
                               ls_engine_t *engine) {
   const ls_comm_t *comm = t->world->comm;
@@ -315,7 +295,7 @@ ls_status_t ls_trainer_engine(ls_trainer_t *t, bool training, int64_t rows, int6
   engine->rows = rows;
   ls_status_t status =
       ls_trainer_lower(t->ctx, t->config, comm->rank, comm->size, !t->backend->host_memory, training, rows,
-                       data_rows, &engine->graph, &t->layout, plan, &engine->schedule);
+                       data_rows, &engine->graph, &t->table, plan, &engine->schedule);
   return status == LS_OK ? ls_schedule_check(engine->schedule) : status;
 }
 
@@ -330,13 +310,13 @@ static ls_status_t make_engines(ls_trainer_t *t, bool trace) {
   ls_status_t status = LS_OK;
   if (t->training) status = ls_trainer_engine(t, true, t->share.rows, t->data_rows, &t->train);
   if (status == LS_OK) status = ls_trainer_engine(t, false, eval_rows(t), t->data_rows, &t->eval);
-  if (status == LS_OK) status = allocate_state(t);
-  if (status == LS_OK) status = ls_trainer_upload(t, t->eval.schedule);
+  if (status == LS_OK) status = ls_state_create(t->ctx, t->table, t->device, true, &t->state);
+  if (status == LS_OK) status = ls_trainer_upload(t);
   if (status == LS_OK && t->training)
     status =
-        ls_run_create(t->ctx, t->train.schedule, t->device, t->data_comm, &t->state, &options, &t->train.run);
+        ls_run_create(t->ctx, t->train.schedule, t->device, t->data_comm, t->state, &options, &t->train.run);
   if (status == LS_OK)
-    status = ls_run_create(t->ctx, t->eval.schedule, t->device, NULL, &t->state, &options, &t->eval.run);
+    status = ls_run_create(t->ctx, t->eval.schedule, t->device, NULL, t->state, &options, &t->eval.run);
   return ls_comm_agree(t->world->comm, "preparing the schedule", status);
 }
 
@@ -361,6 +341,10 @@ static ls_status_t check_world(ls_trainer_t *t) {
     return ls_fail(t->ctx, LS_ERR_CONFIG, "the global batch (%lld) is smaller than the number of ranks (%d)",
                    (long long)t->config->train.batch, comm->size);
   return t->training ? ls_train_check_share(t->ctx, t->config, comm->size) : LS_OK;
+}
+
+static ls_status_t initialise(ls_trainer_t *t) {
+  return ls_state_fill(t->state, t->stream, (uint64_t)t->config->train.seed, t->world->comm->deadline_ns);
 }
 
 ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
@@ -390,7 +374,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   ls_status_t status = check_world(t);
   if (status == LS_OK) status = ls_comm_agree(world->comm, "opening the device", open_device(t));
   if (status == LS_OK) status = ls_comm_agree(world->comm, "connecting the devices", connect_devices(t));
-  if (status == LS_OK) status = make_layout(t);
+  if (status == LS_OK) status = make_table(t);
   if (status == LS_OK && !options->checkpoint) status = ls_trainer_lock(t);
   if (status == LS_OK) status = open_checkpoint(t, options, &ckpt, &meta);
   if (status == LS_OK) status = open_data(t, options, meta);
@@ -399,7 +383,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
     status = ls_train_compare(ctx, ls_ckpt_path(ckpt), t->config, meta, t->use, t->other_data, true);
   if (status == LS_OK) status = ls_trainer_choose_data(t);
   if (status == LS_OK) status = make_engines(t, options->trace);
-  if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : ls_trainer_initialise(t);
+  if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : initialise(t);
   if (status == LS_OK && options->init) status = ls_trainer_load_weights(t, ckpt);
   if (status == LS_OK) status = ls_trainer_claim(t);
   if (status == LS_OK)
@@ -427,16 +411,9 @@ void ls_trainer_destroy(ls_trainer_t *t) {
   release_engine(&t->train);
   release_engine(&t->eval);
   release_engine(&t->predict);
-  if (t->device) {
-    const ls_buffer_ops_t *buffer = t->backend->buffer;
-    buffer->free(t->device, LS_MEM_DEVICE, t->state.param);
-    buffer->free(t->device, LS_MEM_DEVICE, t->state.grad);
-    buffer->free(t->device, LS_MEM_DEVICE, t->state.optim);
-    buffer->free(t->device, LS_MEM_DEVICE, t->state.data);
-    buffer->free(t->device, LS_MEM_HOST, t->host_flat);
-  }
+  ls_state_destroy(t->state);
   if (t->own_data_comm) ls_comm_destroy(t->data_comm);
-  ls_layout_destroy(t->layout);
+  ls_state_table_release(t->table);
   ls_dataset_close(t->dataset);
   if (t->stream) t->backend->stream->destroy(t->stream);
   if (t->device) t->backend->device->close(t->device);

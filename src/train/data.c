@@ -23,19 +23,19 @@ static int64_t table_bytes(const ls_config_t *config, int64_t rows) {
 static ls_status_t step_bytes(ls_ctx_t *ctx, const ls_config_t *config, int world_size, bool copies,
                               int64_t data_rows, int64_t *bytes) {
   ls_graph_t *graph;
-  ls_layout_t *layout = NULL;
+  ls_state_table_t *table = NULL;
   ls_optim_plan_t optim;
   ls_schedule_t *schedule;
   ls_fit_t fit;
   ls_train_share_t share;
   ls_train_share(config, 0, world_size, &share);
   ls_status_t status = ls_trainer_lower(ctx, config, 0, world_size, copies, true, share.rows, data_rows,
-                                        &graph, &layout, &optim, &schedule);
+                                        &graph, &table, &optim, &schedule);
   if (status != LS_OK) return status;
   ls_schedule_fit(schedule, &fit);
   *bytes = fit.device_total_bytes;
   ls_schedule_destroy(schedule);
-  ls_layout_destroy(layout);
+  ls_state_table_release(table);
   ls_graph_destroy(graph);
   return LS_OK;
 }
@@ -90,21 +90,18 @@ ls_status_t ls_trainer_choose_data(ls_trainer_t *t) {
   return status;
 }
 
-ls_status_t ls_trainer_upload(ls_trainer_t *t, const ls_schedule_t *s) {
-  const ls_stream_ops_t *stream = t->backend->stream;
+ls_status_t ls_trainer_upload(ls_trainer_t *t) {
   const ls_dataset_t *d = t->dataset;
-  size_t size_bytes = s->region_bytes[LS_REGION_DATA];
-  if (size_bytes == 0) return LS_OK;
-  ls_status_t status = t->backend->buffer->alloc(t->device, LS_MEM_DEVICE, size_bytes, &t->state.data);
-  if (status != LS_OK) return status;
-  const ls_sched_tensor_t *features = &s->tensors[ls_schedule_find(s, LS_NAME_FEATURES)],
-                          *targets = &s->tensors[ls_schedule_find(s, LS_NAME_TARGETS)];
-  char *base = t->state.data;
-  status = stream->copy(t->stream, base + features->offset_bytes, d->features, features->size_bytes);
-  if (status == LS_OK)
-    status = stream->copy(t->stream, base + targets->offset_bytes,
-                          d->classes ? (const void *)d->labels : d->targets, targets->size_bytes);
-  return status == LS_OK ? stream->sync(t->stream, t->world->comm->deadline_ns) : status;
+  const void *from[] = {d->features, d->classes ? (const void *)d->labels : d->targets};
+  static const char *const names[] = {LS_NAME_FEATURES, LS_NAME_TARGETS};
+  if (ls_state_find(t->table, LS_NAME_FEATURES) < 0) return LS_OK;
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < LS_COUNT(names) && status == LS_OK; i++) {
+    int row = ls_state_find(t->table, names[i]);
+    status = t->backend->stream->copy(t->stream, t->state->data[row], from[i],
+                                      ls_state_row_bytes(&t->table->row[row]));
+  }
+  return status == LS_OK ? t->backend->stream->sync(t->stream, t->world->comm->deadline_ns) : status;
 }
 
 int ls_train_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, bool resident) {

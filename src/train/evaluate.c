@@ -89,7 +89,7 @@ static ls_status_t find_engine(ls_trainer_t *t, const ls_engine_t **engine) {
   if (!t->predict.schedule) status = ls_trainer_engine(t, false, t->eval.rows, 0, &t->predict);
   if (status != LS_OK) return status;
   ls_run_options_t options = {.deadline_ns = t->world->comm->deadline_ns};
-  return ls_run_create(t->ctx, t->predict.schedule, t->device, NULL, &t->state, &options, &t->predict.run);
+  return ls_run_create(t->ctx, t->predict.schedule, t->device, NULL, t->state, &options, &t->predict.run);
 }
 
 ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *features, float *outputs) {

@@ -25,10 +25,10 @@ static void hold(pages_t *pages, size_t size_bytes) {
 }
 
 static void hold_engine(pages_t *pages, const ls_schedule_t *s) {
-  hold(pages, s->region_bytes[LS_REGION_STAT]);
-  hold(pages, s->region_bytes[LS_REGION_TRANSIENT]);
+  hold(pages, s->run_bytes[LS_REGION_STAT]);
+  hold(pages, s->run_bytes[LS_REGION_TRANSIENT]);
   for (int i = 0; i < s->input_slots; i++)
-    hold(pages, s->region_bytes[LS_REGION_INPUT]);
+    hold(pages, s->run_bytes[LS_REGION_INPUT]);
 }
 
 static int64_t held(const pages_t *pages) {
@@ -79,13 +79,15 @@ void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *optio
                    ls_train_memory_t *need) {
   *need = (ls_train_memory_t){.samples_bytes = data->samples_bytes, .log_bytes = data->log_bytes};
   pages_t pages = {.page_bytes = (int64_t)backend->buffer->page_bytes};
-  const size_t *bytes = (train ? train : eval)->region_bytes;
+  const ls_state_table_t *state = (train ? train : eval)->state; /* one for both */
+  int64_t saved_bytes = 0;
   ls_fit_t fit;
-  hold(&pages, bytes[LS_REGION_PARAM]);
-  hold(&pages, bytes[LS_REGION_DATA]); /* one for both */
+  for (int i = 0; i < state->count; i++) {
+    size_t row_bytes = ls_state_row_bytes(&state->row[i]);
+    hold(&pages, row_bytes);
+    if (state->row[i].file != LS_STATE_UNSAVED) saved_bytes += (int64_t)row_bytes;
+  }
   if (train) {
-    hold(&pages, bytes[LS_REGION_GRAD]);
-    hold(&pages, bytes[LS_REGION_OPTIM]);
     hold_engine(&pages, train);
     ls_schedule_fit(train, &fit);
     need->step_bytes = fit.device_total_bytes;
@@ -103,8 +105,7 @@ void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *optio
   need->scratch_bytes = scratch_bytes(backend, options, train, eval);
   need->rounding_bytes = held(&pages) - pages.exact;
   need->device_bytes = held(&pages);
-  if (!backend->host_memory)
-    need->staging_bytes += (int64_t)(bytes[LS_REGION_PARAM] + bytes[LS_REGION_OPTIM]);
+  if (!backend->host_memory) need->staging_bytes += saved_bytes;
   /* What was needed for reading is free again when the rest is allocated. */
   int64_t first = need->samples_bytes + need->exchange_bytes;
   int64_t later = need->log_bytes + need->schedule_bytes;

@@ -6,38 +6,48 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The trainer's tensors under their names, over host memory (NULL: names and shapes alone). */
+/* The saved rows of the state as tensors of a file, under their names, over host memory (host NULL: names and shapes
+ * alone). */
 typedef struct {
   ls_arena_t arena;
-  ls_ckpt_tensor_t *params, *optim;
-  int param_count, optim_count;
+  ls_ckpt_tensor_t *tensor[2]; /* of the model's file, of the optimizer's */
+  int count[2];
 } ls_views_t;
 
-static ls_status_t make_views(ls_trainer_t *t, float *param, float *optim, ls_views_t *views) {
-  const ls_layout_t *layout = t->layout;
-  ls_arena_init(&views->arena, t->ctx);
-  views->param_count = layout->count;
-  views->optim_count = t->training ? layout->count * t->optim.slot_count + 1 : 0;
-  views->params = ls_arena_array(&views->arena, (size_t)views->param_count, sizeof *views->params);
-  views->optim =
-      t->training ? ls_arena_array(&views->arena, (size_t)views->optim_count, sizeof *views->optim) : NULL;
-  bool short_of_memory = !views->params || (t->training && !views->optim);
-  for (int i = 0; i < layout->count && !short_of_memory; i++) {
-    const ls_layout_entry_t *e = &layout->entry[i];
-    views->params[i] = (ls_ckpt_tensor_t){e->name, e->shape, param ? param + e->offset : NULL};
-    for (int k = 0; k < t->optim.slot_count && t->training; k++) {
-      const char *name = ls_arena_printf(&views->arena, "%s.%s", t->optim.slot_name[k], e->name);
-      if (!name) short_of_memory = true;
-      views->optim[k * layout->count + i] =
-          (ls_ckpt_tensor_t){name, e->shape, optim ? optim + k * layout->total + e->offset : NULL};
-    }
+static int file_of(const ls_state_row_t *row) {
+  return row->file == LS_STATE_MODEL ? 0 : 1;
+}
+
+static ls_status_t view_row(const ls_state_table_t *table, const ls_state_row_t *row, char *host, ls_views_t *views) {
+  int file = file_of(row), entries = row->of_layout ? table->layout->count : 1;
+  ls_ckpt_tensor_t *to = views->tensor[file] + views->count[file];
+  size_t each = ls_dtype_bytes(row->shape.dtype);
+  views->count[file] += entries;
+  if (!row->of_layout) *to = (ls_ckpt_tensor_t){row->name, row->shape, host};
+  for (int i = 0; row->of_layout && i < entries; i++) {
+    const ls_layout_entry_t *e = &table->layout->entry[i];
+    const char *name = file == 0 ? e->name : ls_arena_printf(&views->arena, "%s.%s", row->name, e->name);
+    if (!name) return LS_ERR_MEMORY;
+    to[i] = (ls_ckpt_tensor_t){name, e->shape, host ? host + (size_t)e->offset * each : NULL};
+    to[i].shape.dtype = row->shape.dtype;
   }
-  if (!short_of_memory && t->training)
-    views->optim[views->optim_count - 1] =
-        (ls_ckpt_tensor_t){"counter", LS_SHAPE(LS_F32, LS_STAT_COUNT),
-                           optim ? optim + t->optim.slot_count * layout->total : NULL};
-  if (short_of_memory) ls_arena_release(&views->arena);
-  return short_of_memory ? LS_ERR_MEMORY : LS_OK;
+  return LS_OK;
+}
+
+static ls_status_t make_views(ls_trainer_t *t, void *const *host, ls_views_t *views) {
+  const ls_state_table_t *table = t->table;
+  *views = (ls_views_t){0};
+  ls_arena_init(&views->arena, t->ctx);
+  size_t room = 1 + (size_t)table->count * (size_t)(table->layout->count + 1);
+  for (int file = 0; file < 2; file++)
+    views->tensor[file] = ls_arena_array(&views->arena, room, sizeof *views->tensor[file]);
+  ls_status_t status = views->tensor[0] && views->tensor[1] ? LS_OK : LS_ERR_MEMORY;
+  for (int i = 0; i < table->count && status == LS_OK; i++)
+    if (table->row[i].file != LS_STATE_UNSAVED)
+      status = view_row(table, &table->row[i], host ? host[i] : NULL, views);
+  if (views->count[1] == 0) views->tensor[1] = NULL; /* evaluation: a checkpoint's optimizer state is not looked at */
+  if (status != LS_OK) ls_arena_release(&views->arena);
+  return status;
 }
 
 /* One row of the normalisation as f64, which also holds every f32. */
@@ -140,19 +150,18 @@ static bool losses_compare(const json_t *a, const json_t *b) {
 }
 
 static ls_status_t save_rank0(ls_trainer_t *t) {
-  float *param, *optim;
   ls_views_t views;
   char *path = NULL;
-  ls_status_t status = ls_trainer_pull(t, &param, &optim);
-  if (status == LS_OK) status = make_views(t, param, optim, &views);
+  ls_status_t status = ls_state_pull(t->state, t->stream, t->world->comm->deadline_ns);
+  if (status == LS_OK) status = make_views(t, t->state->host, &views);
   if (status != LS_OK) return status;
   json_t *meta = meta_json(t);
   ls_ckpt_save_t save = {.step = t->step,
                          .metric = t->val_step == t->step ? t->val_loss : NAN,
-                         .params = views.params,
-                         .param_count = views.param_count,
-                         .optim = views.optim,
-                         .optim_count = views.optim_count,
+                         .params = views.tensor[0],
+                         .param_count = views.count[0],
+                         .optim = views.tensor[1],
+                         .optim_count = views.count[1],
                          .meta = meta,
                          .comparable = losses_compare,
                          .lock = t->lock};
@@ -178,64 +187,71 @@ ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
   const json_t *meta = ls_ckpt_meta(ckpt);
   ls_status_t status = ls_train_meta_check(t->ctx, name, meta);
   if (status == LS_OK) status = ls_train_compare(t->ctx, name, t->config, meta, t->use, t->other_data, false);
-  if (status == LS_OK) status = make_views(t, NULL, NULL, &views);
+  if (status == LS_OK) status = make_views(t, NULL, &views);
   if (status != LS_OK) return status;
-  status = ls_ckpt_check(t->ctx, ckpt, views.params, views.param_count, views.optim, views.optim_count);
+  status = ls_ckpt_check(t->ctx, ckpt, views.tensor[0], views.count[0], views.tensor[1], views.count[1]);
   ls_arena_release(&views.arena);
   return status;
 }
 
-static ls_status_t load_rank0(ls_trainer_t *t, ls_ckpt_t *ckpt) {
-  float *param = t->backend->host_memory ? t->state.param : t->host_flat;
-  float *optim = t->backend->host_memory ? t->state.optim : t->host_flat + t->layout->total;
+/* Into the state's host memory; weights: the model's file alone. */
+static ls_status_t read_rows(ls_trainer_t *t, const ls_ckpt_t *ckpt, bool weights) {
   ls_views_t views;
-  ls_status_t status = make_views(t, param, optim, &views);
+  ls_status_t status = make_views(t, t->state->host, &views);
   if (status != LS_OK) return status;
-  status = ls_ckpt_read(t->ctx, ckpt, views.params, views.param_count, views.optim, views.optim_count);
-  ls_arena_release(&views.arena);
-  return status;
-}
-
-static ls_status_t read_weights(ls_trainer_t *t, const ls_ckpt_t *ckpt, float *param) {
-  ls_views_t views;
-  ls_status_t status = make_views(t, param, NULL, &views);
-  if (status != LS_OK) return status;
-  status = param ? ls_ckpt_read(t->ctx, ckpt, views.params, views.param_count, NULL, 0)
-                 : ls_ckpt_check(t->ctx, ckpt, views.params, views.param_count, NULL, 0);
+  status = ls_ckpt_read(t->ctx, ckpt, views.tensor[0], views.count[0], weights ? NULL : views.tensor[1],
+                        weights ? 0 : views.count[1]);
   ls_arena_release(&views.arena);
   return status;
 }
 
 ls_status_t ls_trainer_match_weights(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
-  return read_weights(t, ckpt, NULL);
+  ls_views_t views;
+  ls_status_t status = make_views(t, NULL, &views);
+  if (status != LS_OK) return status;
+  status = ls_ckpt_check(t->ctx, ckpt, views.tensor[0], views.count[0], NULL, 0);
+  ls_arena_release(&views.arena);
+  return status;
+}
+
+/* Rank 0 reads, the others receive. */
+static ls_status_t load(ls_trainer_t *t, const ls_ckpt_t *ckpt, bool weights) {
+  ls_comm_t *comm = t->world->comm;
+  ls_status_t status =
+      ls_comm_agree(comm, "loading the checkpoint", comm->rank == 0 ? read_rows(t, ckpt, weights) : LS_OK);
+  for (int i = 0; i < t->state->count && status == LS_OK; i++) {
+    const ls_state_row_t *row = &t->table->row[i];
+    if (row->file == LS_STATE_UNSAVED || (weights && row->file != LS_STATE_MODEL)) continue;
+    status = ls_comm_broadcast(comm, row->name, t->state->host[i], (int64_t)ls_state_row_bytes(row), 0);
+  }
+  return status == LS_OK ? ls_state_push(t->state, t->stream, comm->deadline_ns) : status;
 }
 
 ls_status_t ls_trainer_load_weights(ls_trainer_t *t, ls_ckpt_t *ckpt) {
-  ls_comm_t *comm = t->world->comm;
-  float *param = t->backend->host_memory ? t->state.param : t->host_flat;
-  ls_status_t status =
-      ls_comm_agree(comm, "loading the weights", comm->rank == 0 ? read_weights(t, ckpt, param) : LS_OK);
-  if (status == LS_OK)
-    status = ls_comm_broadcast(comm, "parameters", param, t->layout->total * (int64_t)sizeof(float), 0);
-  if (status == LS_OK && comm->rank == 0)
+  ls_status_t status = ls_state_pull(t->state, t->stream, t->world->comm->deadline_ns);
+  if (status == LS_OK) status = load(t, ckpt, true);
+  if (status == LS_OK && t->world->comm->rank == 0)
     ls_log(t->ctx, LS_LOG_INFO, "begins with the weights of %s; optimizer and steps start anew",
            ls_ckpt_path(ckpt));
-  return status == LS_OK ? ls_trainer_push(t) : status;
+  return status;
 }
 
 ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt) {
-  ls_comm_t *comm = t->world->comm;
-  float *param = t->backend->host_memory ? t->state.param : t->host_flat;
-  float *optim = t->backend->host_memory ? t->state.optim : t->host_flat + t->layout->total;
-  ls_status_t status =
-      ls_comm_agree(comm, "loading the checkpoint", comm->rank == 0 ? load_rank0(t, ckpt) : LS_OK);
-  if (status == LS_OK)
-    status = ls_comm_broadcast(comm, "parameters", param, t->layout->total * (int64_t)sizeof(float), 0);
-  if (status == LS_OK && t->training)
-    status = ls_comm_broadcast(comm, "optimizer state", optim,
-                               ls_trainer_optim_count(t) * (int64_t)sizeof(float), 0);
+  ls_status_t status = load(t, ckpt, false);
   if (status != LS_OK) return status;
   t->resumed_from = t->step;
-  if (comm->rank == 0) snprintf(t->checkpoint, sizeof t->checkpoint, "%s", ls_ckpt_path(ckpt));
-  return ls_trainer_push(t);
+  if (t->world->comm->rank == 0) snprintf(t->checkpoint, sizeof t->checkpoint, "%s", ls_ckpt_path(ckpt));
+  return LS_OK;
+}
+
+ls_status_t ls_trainer_parameters(ls_trainer_t *t, const float **flat) {
+  *flat = t->state->host[ls_state_find(t->table, "parameters")];
+  return ls_state_pull(t->state, t->stream, t->world->comm->deadline_ns);
+}
+
+ls_status_t ls_trainer_hash(ls_trainer_t *t, char hex[33]) {
+  const float *flat;
+  ls_status_t status = ls_trainer_parameters(t, &flat);
+  if (status == LS_OK) ls_layout_hash(t->table->layout, flat, hex);
+  return status;
 }

@@ -74,10 +74,9 @@ struct ls_trainer {
 
   const ls_strategy_t *strategy;
   ls_optim_plan_t optim;
-  ls_layout_t *layout;
-  ls_state_t state;
+  ls_state_table_t *table;
+  ls_state_t *state;
   ls_stream_t *stream; /* for copies between steps */
-  float *host_flat;    /* staging, layout total x (1 + slots) + counter, when the device has its own memory */
 
   ls_engine_t train, eval;
   ls_engine_t predict;    /* takes samples from the host where eval does not; made when first needed */
@@ -95,13 +94,11 @@ struct ls_trainer {
   ls_ckpt_lock_t *lock;          /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
 };
 
-/* create.c: elements of the optimizer buffer, 0 when not training. */
-int64_t ls_trainer_optim_count(const ls_trainer_t *t);
 /* The schedule that a configuration means for one rank, without opening anything. data_rows: samples on the
- * device, as ls_train_resident says. *layout: NULL to have it made. */
+ * device, as ls_train_resident says. *table: NULL to have it made. */
 ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank, int world_size, bool copies,
                              bool training, int64_t rows, int64_t data_rows, ls_graph_t **graph,
-                             ls_layout_t **layout, ls_optim_plan_t *optim, ls_schedule_t **schedule);
+                             ls_state_table_t **table, ls_optim_plan_t *optim, ls_schedule_t **schedule);
 /* A lowered and proven engine without its run. */
 ls_status_t ls_trainer_engine(ls_trainer_t *t, bool training, int64_t rows, int64_t data_rows,
                               ls_engine_t *engine);
@@ -128,25 +125,21 @@ ls_status_t ls_train_resident(ls_ctx_t *ctx, const ls_config_t *config, int worl
                               const ls_data_room_t *room, int64_t *data_rows);
 /* The same for this run, all ranks alike: sets t->data_rows. Collective. */
 ls_status_t ls_trainer_choose_data(ls_trainer_t *t);
-/* Allocates region DATA of the schedule and brings the samples there; nothing to do without one. Local. */
-ls_status_t ls_trainer_upload(ls_trainer_t *t, const ls_schedule_t *s);
+/* Brings the samples to the state's tables; nothing to do without them. Local. */
+ls_status_t ls_trainer_upload(ls_trainer_t *t);
 /* Threads that fill a batch of `rows` rows, of the rank's own: one where they compute too; where a device
  * does, as many as help. */
 int ls_train_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, bool resident);
 /* Where a slot's numbers go. */
 ls_batch_t ls_train_batch(ls_run_t *run, int slot);
 
-/* state.c: initial values; host views of parameters and optimizer state for saving and loading. pull brings
- * the device's values to the host (host backends: the very memory), push takes them back. Local. */
-ls_status_t ls_trainer_initialise(ls_trainer_t *t);
-ls_status_t ls_trainer_pull(ls_trainer_t *t, float **param, float **optim);
-ls_status_t ls_trainer_push(ls_trainer_t *t);
-
 /* save.c. Collective; rank 0 writes or reads, the others receive. `ckpt` is NULL on other ranks. */
 ls_status_t ls_trainer_save(ls_trainer_t *t);
 ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt);
 /* The parameters alone, into a trainer that is initialised. Collective, as above. */
 ls_status_t ls_trainer_load_weights(ls_trainer_t *t, ls_ckpt_t *ckpt);
+/* The parameters (layout) in host memory, until the next step. Local. */
+ls_status_t ls_trainer_parameters(ls_trainer_t *t, const float **flat);
 /* Whether the checkpoint goes with the configuration and holds exactly this trainer's tensors:
  * LS_ERR_MISMATCH. Local. */
 ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt);

@@ -12,14 +12,15 @@ allowed() {
   machine) echo "base stat" ;;
   data | device) echo "base device" ;;
   graph | comm) echo "base device" ;;
-  model | optim) echo "base device graph" ;;
+  model | state) echo "base device graph" ;;
+  optim) echo "base device graph state" ;;
   ckpt) echo "base device comm" ;;
-  schedule) echo "base machine device graph comm" ;;
-  strategy) echo "base machine device graph comm schedule optim" ;;
-  train) echo "base stat machine data device graph comm model schedule optim ckpt strategy" ;;
-  probe) echo "base stat machine device graph comm model schedule optim strategy" ;;
-  bench | plan) echo "base stat machine data device graph comm model schedule optim ckpt strategy train probe" ;;
-  cli) echo "base stat machine data device graph comm model schedule optim ckpt strategy train probe bench plan" ;;
+  schedule) echo "base machine device graph comm state" ;;
+  strategy) echo "base machine device graph comm state schedule optim" ;;
+  train) echo "base stat machine data device graph comm model state schedule optim ckpt strategy" ;;
+  probe) echo "base stat machine device graph comm model state schedule optim strategy" ;;
+  bench | plan) echo "base stat machine data device graph comm model state schedule optim ckpt strategy train probe" ;;
+  cli) echo "base stat machine data device graph comm model state schedule optim ckpt strategy train probe bench plan" ;;
   *) echo "unknown" ;;
   esac
 }

@@ -63,7 +63,7 @@ static void data_on_the_device(void **state) {
   assert_int_equal(gathers, 2);
   ls_fit_t fit;
   ls_schedule_fit(timing.schedule, &fit);
-  assert_int_equal(fit.data_bytes, 640 * 6 * 4 + 640 * 2 * 4);
+  assert_int_equal(ls_fit_bytes(&fit, "data"), 640 * 6 * 4 + 640 * 2 * 4);
   ls_timing_release(&timing);
 }
 

@@ -13,6 +13,10 @@ extern const ls_op_t op_update;      /* (x) -> s in-out: s + x */
 extern const ls_op_t op_scratch;     /* (x) -> y: 3 x, through 4 bytes of scratch an element */
 extern const ls_op_t op_device_only; /* (x) -> y: no plain C version */
 
+/* Rows of the state of every schedule that is built here, f32. */
+enum { BUILD_PARAM = LS_REGION_STATE, BUILD_GRAD, BUILD_DATA };
+enum { BUILD_PARAM_COUNT = 128, BUILD_GRAD_COUNT = (1 << 16) + 16, BUILD_DATA_COUNT = 64 };
+
 ls_schedule_t *build_begin(ls_ctx_t *ctx, int rank, int world_size, int input_slots);
 int build_transient(ls_schedule_t *s, const char *name, int64_t count);
 int build_at(ls_schedule_t *s, const char *name, ls_region_t region, int64_t begin, int64_t end);

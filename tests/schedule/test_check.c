@@ -22,14 +22,14 @@ static void declare(step_t *step) {
   ls_schedule_t *s = step->s;
   step->x = build_transient(s, "x", 64);
   step->hidden = build_transient(s, "hidden", 64);
-  step->a = build_at(s, "a", LS_REGION_GRAD, 0, 64);
-  step->b = build_at(s, "b", LS_REGION_GRAD, 64, 128);
+  step->a = build_at(s, "a", BUILD_GRAD, 0, 64);
+  step->b = build_at(s, "b", BUILD_GRAD, 64, 128);
   step->norm_a = build_transient(s, "norm a", 64);
   step->norm_b = build_transient(s, "norm b", 64);
   step->stats = build_at(s, "stats", LS_REGION_STAT, 0, 64);
   step->host = build_at(s, "host", LS_REGION_HOST_STAT, 0, 64);
-  step->all = build_at(s, "all", LS_REGION_GRAD, 0, 128);
-  step->param = build_at(s, "param", LS_REGION_PARAM, 0, 128);
+  step->all = build_at(s, "all", BUILD_GRAD, 0, 128);
+  step->param = build_at(s, "param", BUILD_PARAM, 0, 128);
 }
 
 /* Appends the tasks in the given order. */
@@ -148,8 +148,8 @@ static void test_overlap_of_live_tensors(void **state) {
     step_t step = make(0, 2);
     ls_sched_tensor_t *hidden = &step.s->tensors[step.hidden];
     hidden->offset_bytes = step.s->tensors[step.x].offset_bytes + (part ? 64 : 0);
-    if (hidden->offset_bytes + hidden->size_bytes > step.s->region_bytes[LS_REGION_TRANSIENT])
-      step.s->region_bytes[LS_REGION_TRANSIENT] = hidden->offset_bytes + hidden->size_bytes;
+    if (hidden->offset_bytes + hidden->size_bytes > step.s->run_bytes[LS_REGION_TRANSIENT])
+      step.s->run_bytes[LS_REGION_TRANSIENT] = hidden->offset_bytes + hidden->size_bytes;
     expect_fault(step.s, WORDS("hidden"));
     ls_schedule_destroy(step.s);
   }
@@ -176,12 +176,12 @@ static void test_data_are_only_read(void **state) {
   (void)state;
   for (int written = 0; written < 2; written++) {
     ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
-    int table = build_at(s, "table", LS_REGION_DATA, 0, 64), y = build_transient(s, "y", 64);
+    int table = build_at(s, "table", BUILD_DATA, 0, 64), y = build_transient(s, "y", 64);
     if (written) build_source(s, "write", table);
     build_op1(s, &op_double, "read", table, y);
     assert_int_equal(ls_schedule_finish(s), LS_OK);
     if (written)
-      expect_fault(s, WORDS("write", "over the data", "table"));
+      expect_fault(s, WORDS("write", "over constant data", "table"));
     else
       assert_int_equal(ls_schedule_check(s), LS_OK);
     ls_schedule_destroy(s);
@@ -201,14 +201,14 @@ static void test_outside_of_its_region(void **state) {
   (void)state;
   step_t step = make(0, 2);
   ls_schedule_t *s = step.s;
-  s->region_bytes[LS_REGION_GRAD] -= 4;
+  s->tensors[step.b].offset_bytes += sizeof(float) * BUILD_GRAD_COUNT - 64;
   expect_fault(s, WORDS("outside of its region"));
-  s->region_bytes[LS_REGION_GRAD] += 4;
+  s->tensors[step.b].offset_bytes -= sizeof(float) * BUILD_GRAD_COUNT - 64;
   s->tensors[step.host].offset_bytes = SIZE_MAX - 8; /* begin + size wraps */
   expect_fault(s, WORDS("'host'", "outside of its region"));
   s->tensors[step.host].offset_bytes = 0;
   s->tensors[step.x].offset_bytes += 4;
-  s->region_bytes[LS_REGION_TRANSIENT] += 4;
+  s->run_bytes[LS_REGION_TRANSIENT] += 4;
   expect_fault(s, WORDS("'x'", "not aligned"));
   s->tensors[step.x].offset_bytes -= 4;
   s->tensors[step.x].shape.dim[0] = 65;

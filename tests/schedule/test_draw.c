@@ -16,9 +16,9 @@ static ls_schedule_t *make(void) {
   ls_schedule_t *s = build_begin(ctx, 1, 2, 2);
   int host = build_at(s, "host", LS_REGION_HOST_NEXT, 0, 8),
       next = build_at(s, "next", LS_REGION_INPUT_NEXT, 0, 8);
-  int x = build_transient(s, "x", 8), grad = build_at(s, "grad", LS_REGION_GRAD, 0, 8);
+  int x = build_transient(s, "x", 8), grad = build_at(s, "grad", BUILD_GRAD, 0, 8);
   int more = build_transient(s, "more", 8), stats = build_at(s, "stats", LS_REGION_STAT, 0, 8);
-  int param = build_at(s, "param", LS_REGION_PARAM, 0, 8);
+  int param = build_at(s, "param", BUILD_PARAM, 0, 8);
   ls_schedule_copy(s, LS_LANE_COPY_IN, LS_PHASE_STEP_INPUT, "copy in", host, next);
   build_source(s, "forward", x);
   s->tasks[build_op1(s, &op_double, "backward", x, grad)].phase = LS_PHASE_STEP_BACKWARD;

@@ -31,13 +31,13 @@ static void test_dead_bytes_are_reused(void **state) {
   for (int i = 1; i < 10; i++)
     build_op1(s, &op_double, "double", t[i - 1], t[i]);
   finish(s);
-  assert_int_equal(s->region_bytes[LS_REGION_TRANSIENT], 448 + 400);
+  assert_int_equal(s->run_bytes[LS_REGION_TRANSIENT], 448 + 400);
   for (int i = 0; i < 10; i++)
     assert_int_equal(place(s, t[i]) % 64, 0);
   ls_fit_t fit;
   ls_schedule_fit(s, &fit);
   assert_int_equal(fit.transient_unshared_bytes, 10 * 448);
-  assert_int_equal(fit.transient_bytes, 848);
+  assert_int_equal(ls_fit_bytes(&fit, "activations"), 848);
   ls_schedule_destroy(s);
 }
 
@@ -54,7 +54,7 @@ static void test_in_place(void **state) {
   assert_int_equal(place(s, a), place(s, b));
   assert_int_not_equal(place(s, b), place(s, c));
   assert_true(place(s, d) == place(s, b) || place(s, d) == place(s, c));
-  assert_int_equal(s->region_bytes[LS_REGION_TRANSIENT], 448 + 400);
+  assert_int_equal(s->run_bytes[LS_REGION_TRANSIENT], 448 + 400);
   ls_schedule_destroy(s);
 }
 
@@ -97,7 +97,7 @@ static void test_scratch_lives_for_its_task(void **state) {
   const ls_task_t *one = &s->tasks[1], *two = &s->tasks[2];
   assert_true(one->scratch >= 0 && two->scratch >= 0);
   assert_int_equal(s->tensors[one->scratch].size_bytes, 64);
-  assert_int_equal(s->region_bytes[LS_REGION_TRANSIENT],
+  assert_int_equal(s->run_bytes[LS_REGION_TRANSIENT],
                    3 * 64); /* in, out and scratch of one task at a time */
   ls_schedule_destroy(s);
 }
@@ -118,7 +118,7 @@ static void test_best_fit(void **state) {
   build_op1(s, &op_double, "end2", keep2, build_transient(s, "end2", 400));
   finish(s);
   assert_int_equal(place(s, late) % 64, 0);
-  assert_true(s->region_bytes[LS_REGION_TRANSIENT] < 4 * (256 + 128 + 512 + 400 + 112 + 512 + 400));
+  assert_true(s->run_bytes[LS_REGION_TRANSIENT] < 4 * (256 + 128 + 512 + 400 + 112 + 512 + 400));
   ls_schedule_destroy(s);
 }
 
@@ -132,8 +132,8 @@ static void expect_waits(const ls_schedule_t *s, int task, int count, const int 
 static void test_waits_follow_the_bytes(void **state) {
   (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
-  int a = build_at(s, "a", LS_REGION_GRAD, 0, 16), b = build_at(s, "b", LS_REGION_GRAD, 16, 32);
-  int all = build_at(s, "all", LS_REGION_GRAD, 0, 32);
+  int a = build_at(s, "a", BUILD_GRAD, 0, 16), b = build_at(s, "b", BUILD_GRAD, 16, 32);
+  int all = build_at(s, "all", BUILD_GRAD, 0, 32);
   int sum_a = build_transient(s, "sum a", 16), sum = build_transient(s, "sum", 32),
       rest = build_transient(s, "r", 16);
   int t0 = build_source(s, "a", a);
@@ -162,7 +162,7 @@ static void test_waits_are_reduced_across_lanes(void **state) {
   ls_schedule_t *s = build_begin(ctx, 0, 1, 2);
   int stat = build_at(s, "stat", LS_REGION_STAT, 0, 16),
       host = build_at(s, "host", LS_REGION_HOST_STAT, 0, 16);
-  int grad = build_at(s, "grad", LS_REGION_GRAD, 0, 16);
+  int grad = build_at(s, "grad", BUILD_GRAD, 0, 16);
   int t0 = build_source(s, "grad", grad);
   int c0 = ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, grad);
   int t1 = build_op1(s, &op_double, "stat", grad, stat);
@@ -249,7 +249,7 @@ static void test_next_input_needs_a_second_slot(void **state) {
 
 static ls_status_t make_everything(void) {
   ls_schedule_t *s = NULL;
-  ls_status_t status = ls_schedule_create(ctx, 0, 2, 1, &s);
+  ls_status_t status = ls_schedule_create(ctx, NULL, 0, 2, 1, &s);
   if (status) return status;
   int last = build_transient(s, "t", 100);
   build_source(s, "source", last);

@@ -39,7 +39,7 @@ static ls_cost_model_t model_of(table_t *table) {
  * waited for. */
 static ls_schedule_t *two_sums(void) {
   ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
-  int a = build_at(s, "a", LS_REGION_GRAD, 0, 64), b = build_at(s, "b", LS_REGION_GRAD, 64, 128);
+  int a = build_at(s, "a", BUILD_GRAD, 0, 64), b = build_at(s, "b", BUILD_GRAD, 64, 128);
   int c = build_transient(s, "c", 64);
   build_source(s, "make a", a);
   ls_schedule_collective(s, "sum a", LS_ALL_REDUCE, a);

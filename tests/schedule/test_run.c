@@ -33,7 +33,7 @@ static ls_schedule_t *make(bool copies, int slots) {
     int next = build_at(s, "next x", LS_REGION_INPUT_NEXT, 0, WIDTH);
     ls_schedule_copy(s, LS_LANE_COPY_IN, LS_PHASE_STEP_INPUT, "next x", host, next);
   }
-  int twice = build_transient(s, "twice", WIDTH), param = build_at(s, "param", LS_REGION_PARAM, 0, WIDTH);
+  int twice = build_transient(s, "twice", WIDTH), param = build_at(s, "param", BUILD_PARAM, 0, WIDTH);
   int stats = build_at(s, "stats", LS_REGION_STAT, 0, WIDTH);
   build_op1(s, &op_double, "twice", x, twice);
   build_op1(s, &op_scratch, "stats", twice, stats);
@@ -50,6 +50,16 @@ static ls_device_t *open_device(const ls_backend_t *backend) {
   ls_device_t *device;
   assert_int_equal(backend->device->open(ctx, &(ls_device_options_t){.threads = 1}, &device), LS_OK);
   return device;
+}
+
+static ls_state_t *memory_of(const ls_schedule_t *s, ls_device_t *device) {
+  ls_state_t *memory;
+  assert_int_equal(ls_state_create(ctx, s->state, device, false, &memory), LS_OK);
+  return memory;
+}
+
+static float *row_of(const ls_state_t *memory, ls_region_t region) {
+  return memory->data[region - LS_REGION_STATE];
 }
 
 static void fill(ls_run_t *run, int slot, int step) {
@@ -69,10 +79,11 @@ static void run_steps(const ls_backend_t *backend, bool copies, int slots, bool 
   enum { STEPS = 9 };
   ls_schedule_t *s = make(copies, slots);
   ls_device_t *device = open_device(backend);
-  float param[WIDTH] = {0}, sum[WIDTH] = {0};
+  ls_state_t *memory = memory_of(s, device);
+  float *param = row_of(memory, BUILD_PARAM), sum[WIDTH] = {0};
   ls_run_t *run;
   ls_run_options_t options = {.trace = trace};
-  assert_int_equal(ls_run_create(ctx, s, device, NULL, &(ls_state_t){.param = param}, &options, &run), LS_OK);
+  assert_int_equal(ls_run_create(ctx, s, device, NULL, memory, &options, &run), LS_OK);
   fill(run, 0, 0);
   assert_int_equal(ls_run_prime(run, 0), LS_OK);
   for (int step = 0; step < STEPS; step++) {
@@ -104,6 +115,7 @@ static void run_steps(const ls_backend_t *backend, bool copies, int slots, bool 
     total += parts[p];
   assert_true(timed ? total > 0 : total == 0);
   ls_run_destroy(run);
+  ls_state_destroy(memory);
   backend->device->close(device);
   ls_schedule_destroy(s);
 }
@@ -127,19 +139,19 @@ static void test_capture(void **state) {
   for (int trace = 0; trace <= 1; trace++) {
     ls_schedule_t *s = make(true, 3);
     ls_device_t *device = open_device(&double_capture);
-    float param[WIDTH] = {0};
+    ls_state_t *memory = memory_of(s, device);
     ls_run_t *run;
     ls_run_options_t options = {.trace = trace};
-    assert_int_equal(ls_run_create(ctx, s, device, NULL, &(ls_state_t){.param = param}, &options, &run),
-                     LS_OK);
+    assert_int_equal(ls_run_create(ctx, s, device, NULL, memory, &options, &run), LS_OK);
     assert_int_equal(double_counts(device)->captures, trace ? 0 : 3);
-    assert_true(param[5] == 0); /* capturing runs nothing */
+    assert_true(row_of(memory, BUILD_PARAM)[5] == 0); /* capturing runs nothing */
     for (int step = 0; step < 7; step++) {
       assert_int_equal(ls_run_launch(run, step % 3), LS_OK);
       assert_int_equal(ls_run_wait(run, step % 3, NULL), LS_OK);
     }
     assert_int_equal(double_counts(device)->launches, trace ? 0 : 7);
     ls_run_destroy(run);
+    ls_state_destroy(memory);
     device->backend->device->close(device);
     ls_schedule_destroy(s);
   }
@@ -154,22 +166,21 @@ static void test_fit_is_what_is_allocated(void **state) {
       ls_device_t *device = open_device(backend);
       ls_fit_t fit;
       ls_schedule_fit(s, &fit);
-      void *param;
-      assert_int_equal(backend->buffer->alloc(device, LS_MEM_DEVICE, (size_t)fit.params_bytes, &param),
-                       LS_OK);
+      ls_state_t *memory = memory_of(s, device);
       ls_run_t *run;
-      assert_int_equal(ls_run_create(ctx, s, device, NULL, &(ls_state_t){.param = param}, NULL, &run), LS_OK);
-      assert_int_equal(double_counts(device)->device_bytes, fit.device_total_bytes);
+      assert_int_equal(ls_run_create(ctx, s, device, NULL, memory, NULL, &run), LS_OK);
+      const int64_t not_named = (BUILD_GRAD_COUNT + BUILD_DATA_COUNT) * (int64_t)sizeof(float);
+      assert_int_equal(double_counts(device)->device_bytes, fit.device_total_bytes + not_named);
       assert_int_equal(double_counts(device)->host_bytes, fit.host_pinned_bytes);
-      assert_int_equal(fit.params_bytes, BYTES);
-      assert_int_equal(fit.inputs_bytes, slots * BYTES);
+      assert_int_equal(ls_fit_bytes(&fit, "parameters"), BUILD_PARAM_COUNT * sizeof(float));
+      assert_int_equal(ls_fit_bytes(&fit, "inputs"), slots * BYTES);
       assert_int_equal(fit.host_pinned_bytes, slots * 2 * BYTES);
       int64_t before = double_counts(device)->allocations;
       assert_int_equal(ls_run_launch(run, 0), LS_OK); /* a step allocates nothing */
       assert_int_equal(ls_run_wait(run, 0, NULL), LS_OK);
       assert_int_equal(double_counts(device)->allocations, before);
       ls_run_destroy(run);
-      backend->buffer->free(device, LS_MEM_DEVICE, param);
+      ls_state_destroy(memory);
       assert_int_equal(double_counts(device)->device_bytes, 0);
       assert_int_equal(double_counts(device)->host_bytes, 0);
       backend->device->close(device);
@@ -188,23 +199,26 @@ static void expect_refused(const ls_schedule_t *s, ls_device_t *device, ls_comm_
 
 static void test_refusals(void **state) {
   (void)state;
-  float param[WIDTH] = {0};
-  ls_state_t memory = {.param = param};
   ls_device_t *host = open_device(&ls_backend_ref), *device = open_device(&double_eager);
-  ls_schedule_t *s = make(false, 2);
-  expect_refused(s, host, NULL, &(ls_state_t){0}, LS_ERR_ARGUMENT, "memory for parameters");
-  expect_refused(s, device, NULL, &memory, LS_ERR_ARGUMENT, "must copy its input");
+  ls_schedule_t *s = make(false, 2), *other = make(false, 2);
+  ls_state_t *memory = memory_of(s, device), *foreign = memory_of(other, host);
+  expect_refused(s, host, NULL, NULL, LS_ERR_ARGUMENT, "no memory for 'param'");
+  expect_refused(s, host, NULL, foreign, LS_ERR_ARGUMENT, "no memory for 'param'");
+  expect_refused(s, device, NULL, memory, LS_ERR_ARGUMENT, "must copy its input");
+  ls_state_destroy(foreign);
+  ls_state_destroy(memory);
+  ls_schedule_destroy(other);
   ls_schedule_destroy(s);
 
   s = build_begin(ctx, 0, 1, 1);
   int a = build_transient(s, "a", 4), b = build_transient(s, "b", 4);
-  expect_refused(s, host, NULL, &memory, LS_ERR_ARGUMENT, "not finished");
+  expect_refused(s, host, NULL, NULL, LS_ERR_ARGUMENT, "not finished");
   build_source(s, "a", a);
   build_op1(s, &op_device_only, "here", a, b);
   assert_int_equal(ls_schedule_finish(s), LS_OK);
-  expect_refused(s, host, NULL, &memory, LS_ERR_UNSUPPORTED,
+  expect_refused(s, host, NULL, NULL, LS_ERR_UNSUPPORTED,
                  "ref has no kernel for op 'device_only' (task 'here')");
-  expect_refused(s, device, NULL, &memory, LS_ERR_UNSUPPORTED, "double has no kernel");
+  expect_refused(s, device, NULL, NULL, LS_ERR_UNSUPPORTED, "double has no kernel");
   ls_schedule_destroy(s);
 
   s = build_begin(ctx, 0, 2, 1);
@@ -213,10 +227,10 @@ static void test_refusals(void **state) {
   ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, a);
   build_op1(s, &op_double, "b", a, build_transient(s, "b", 4));
   assert_int_equal(ls_schedule_finish(s), LS_OK);
-  expect_refused(s, host, NULL, &memory, LS_ERR_ARGUMENT, "without a communicator");
+  expect_refused(s, host, NULL, NULL, LS_ERR_ARGUMENT, "without a communicator");
   ls_comm_t *self;
   assert_int_equal(ls_comm_self_create(ctx, &self), LS_OK);
-  expect_refused(s, host, self, &memory, LS_ERR_ARGUMENT, "rank 0 of 2");
+  expect_refused(s, host, self, NULL, LS_ERR_ARGUMENT, "rank 0 of 2");
   ls_comm_destroy(self);
   ls_schedule_destroy(s);
   host->backend->device->close(host);
@@ -227,9 +241,10 @@ static void test_reads_and_names(void **state) {
   (void)state;
   ls_schedule_t *s = make(false, 2);
   ls_device_t *device = open_device(&ls_backend_ref);
-  float param[WIDTH] = {0}, out[WIDTH];
+  ls_state_t *memory = memory_of(s, device);
+  float out[WIDTH];
   ls_run_t *run;
-  assert_int_equal(ls_run_create(ctx, s, device, NULL, &(ls_state_t){.param = param}, NULL, &run), LS_OK);
+  assert_int_equal(ls_run_create(ctx, s, device, NULL, memory, NULL, &run), LS_OK);
   assert_null(ls_run_input(run, "no such tensor", 0));
   assert_null(ls_run_input(run, "stats", 0)); /* not an input */
   assert_null(ls_run_input(run, "x", 2));
@@ -247,6 +262,7 @@ static void test_reads_and_names(void **state) {
   assert_int_equal(ls_run_read(run, "nothing", 1, out, sizeof out), LS_ERR_NOT_FOUND);
   ls_run_destroy(run);
   ls_run_destroy(NULL);
+  ls_state_destroy(memory);
   device->backend->device->close(device);
   ls_schedule_destroy(s);
 }
@@ -259,7 +275,7 @@ static void test_last_collective_stays_here(void **state) {
   assert_int_equal(ls_comm_self_create(ctx, &self), LS_OK);
   ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
   enum { LONG = 1 << 16 };
-  int a = build_at(s, "a", LS_REGION_GRAD, 0, LONG), b = build_at(s, "b", LS_REGION_GRAD, LONG, LONG + 16);
+  int a = build_at(s, "a", BUILD_GRAD, 0, LONG), b = build_at(s, "b", BUILD_GRAD, LONG, LONG + 16);
   int twice_a = build_at(s, "twice a", LS_REGION_STAT, 16, 16 + LONG),
       twice_b = build_at(s, "2b", LS_REGION_STAT, 0, 16);
   build_source(s, "a", a);
@@ -271,9 +287,10 @@ static void test_last_collective_stays_here(void **state) {
   assert_int_equal(ls_schedule_finish(s), LS_OK);
   assert_int_equal(ls_schedule_check(s), LS_OK);
   ls_device_t *device = open_device(&ls_backend_ref);
-  float *grad = ls_alloc(ctx, (LONG + 16) * sizeof(float));
+  ls_state_t *memory = memory_of(s, device);
+  float *grad = row_of(memory, BUILD_GRAD);
   ls_run_t *run;
-  assert_int_equal(ls_run_create(ctx, s, device, self, &(ls_state_t){.grad = grad}, NULL, &run), LS_OK);
+  assert_int_equal(ls_run_create(ctx, s, device, self, memory, NULL, &run), LS_OK);
   for (int step = 0; step < 50; step++) {
     const float *stats;
     memset(grad, 0xff, (LONG + 16) * sizeof(float));
@@ -286,8 +303,8 @@ static void test_last_collective_stays_here(void **state) {
     assert_true(times[next].start_ns >= times[last].end_ns);
   }
   ls_run_destroy(run);
+  ls_state_destroy(memory);
   device->backend->device->close(device);
-  ls_free(grad);
   ls_schedule_destroy(s);
   ls_comm_destroy(self);
 }
@@ -332,7 +349,7 @@ static void test_wait_has_a_deadline(void **state) {
   ls_run_t *run;
   ls_run_options_t options = {.deadline_ns = 1000000};
   atomic_store(&released, false);
-  assert_int_equal(ls_run_create(ctx, s, device, self, &(ls_state_t){0}, &options, &run), LS_OK);
+  assert_int_equal(ls_run_create(ctx, s, device, self, NULL, &options, &run), LS_OK);
   assert_int_equal(ls_run_launch(run, 0), LS_OK);
   assert_int_equal(ls_run_wait(run, 0, NULL), LS_ERR_TIMEOUT);
   assert_non_null(strstr(ls_ctx_error(ctx), "rank 0"));
@@ -352,7 +369,8 @@ static void test_every_allocation_fails_once(void **state) {
   (void)state;
   ls_schedule_t *s = make(true, 2);
   ls_device_t *device = open_device(&double_capture);
-  float param[WIDTH] = {0};
+  ls_state_t *memory = memory_of(s, device);
+  const double_count_t before = *double_counts(device);
   for (int kind = 0; kind < 2; kind++) { /* of the host, then of the device */
     ls_status_t status = LS_ERR_MEMORY;
     for (int n = 1; status; n++) {
@@ -360,17 +378,18 @@ static void test_every_allocation_fails_once(void **state) {
       if (kind == 0) ls_ctx_fail_alloc(ctx, n);
       if (kind == 1) double_counts(device)->refuse = n;
       ls_run_options_t options = {.trace = n % 2};
-      status = ls_run_create(ctx, s, device, NULL, &(ls_state_t){.param = param}, &options, &run);
+      status = ls_run_create(ctx, s, device, NULL, memory, &options, &run);
       ls_ctx_fail_alloc(ctx, 0);
       double_counts(device)->refuse = 0;
       assert_true(status == LS_OK || status == LS_ERR_MEMORY);
       assert_true((status == LS_OK) == (run != NULL));
       assert_true(n > 6 || status);
       ls_run_destroy(run);
-      assert_int_equal(double_counts(device)->device_bytes, 0);
-      assert_int_equal(double_counts(device)->host_bytes, 0);
+      assert_int_equal(double_counts(device)->device_bytes, before.device_bytes);
+      assert_int_equal(double_counts(device)->host_bytes, before.host_bytes);
     }
   }
+  ls_state_destroy(memory);
   device->backend->device->close(device);
   ls_schedule_destroy(s);
 }

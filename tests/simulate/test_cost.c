@@ -35,12 +35,12 @@ static void copies_and_collectives_take_their_links(void **state) {
   ls_sim_machine_t m;
   machine_make(c, FOUR, &m);
   ls_schedule_t *s;
-  assert_int_equal(ls_schedule_create(c->ctx, 0, 4, 2, &s), LS_OK);
+  assert_int_equal(ls_schedule_create(c->ctx, NULL, 0, 4, 2, &s), LS_OK);
   ls_shape_t shape = LS_SHAPE(LS_F32, 2000);
   int host = ls_schedule_tensor(s, "host", shape, LS_REGION_HOST_NEXT, 0);
   int next = ls_schedule_tensor(s, "next", shape, LS_REGION_INPUT_NEXT, 0);
-  int grad = ls_schedule_tensor(s, "grad", shape, LS_REGION_GRAD, 0);
-  int param = ls_schedule_tensor(s, "param", shape, LS_REGION_PARAM, 0);
+  int grad = ls_schedule_tensor(s, "grad", shape, LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
+  int param = ls_schedule_tensor(s, "param", shape, LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
   int in = ls_schedule_copy(s, LS_LANE_COPY_IN, LS_PHASE_STEP_INPUT, "in", host, next);
   int within = ls_schedule_copy(s, LS_LANE_COMPUTE, LS_PHASE_STEP_REST, "within", grad, param);
   int reduce = ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, grad);

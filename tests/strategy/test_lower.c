@@ -13,7 +13,8 @@
 
 static ls_ctx_t *ctx;
 static ls_graph_t *graph;
-static ls_layout_t *layout;
+static ls_state_table_t *table;
+static const ls_layout_t *layout;
 static ls_optim_plan_t optim;
 
 enum { ROWS = 4 };
@@ -22,7 +23,8 @@ static int setup(void **state) {
   (void)state;
   ctx = ls_ctx_create(NULL, NULL);
   network_make(ctx, ROWS, 0.5, true, &graph);
-  assert_int_equal(ls_layout_create(ctx, graph, &layout), LS_OK);
+  assert_int_equal(ls_state_table_create(ctx, graph, &table), LS_OK);
+  layout = table->layout;
   ls_optim_config_t config = {.name = LS_OPTIM_ADAM, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
   ls_optim_plan(&config, 1, &optim);
   return 0;
@@ -30,7 +32,7 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
   (void)state;
-  ls_layout_destroy(layout);
+  ls_state_table_release(table);
   ls_graph_destroy(graph);
   ls_ctx_destroy(ctx);
   return 0;
@@ -38,7 +40,7 @@ static int teardown(void **state) {
 
 static ls_lower_t request(int world_size, int accumulate, int64_t bucket_bytes) {
   return (ls_lower_t){.graph = graph,
-                      .layout = layout,
+                      .state = table,
                       .optim = &optim,
                       .world_size = world_size,
                       .accumulate = accumulate,
@@ -205,10 +207,10 @@ static void test_inputs(void **state) {
   ls_shape_t steps = LS_SHAPE(LS_U8, 3, 64), rows = LS_SHAPE(LS_F32, 3 * ROWS, INPUTS);
   assert_true(ls_shape_equal(&find_tensor(s, "step")->shape, &steps));
   assert_true(ls_shape_equal(&find_tensor(s, "x")->shape, &rows));
-  assert_int_equal(s->region_bytes[LS_REGION_INPUT], s->region_bytes[LS_REGION_INPUT_NEXT]);
-  assert_int_equal(s->region_bytes[LS_REGION_INPUT], s->region_bytes[LS_REGION_HOST_NEXT]);
+  assert_int_equal(s->run_bytes[LS_REGION_INPUT], s->run_bytes[LS_REGION_INPUT_NEXT]);
+  assert_int_equal(s->run_bytes[LS_REGION_INPUT], s->run_bytes[LS_REGION_HOST_NEXT]);
   assert_int_equal(s->tasks[0].lane, LS_LANE_COPY_IN);
-  assert_int_equal(s->tasks[0].bytes, s->region_bytes[LS_REGION_INPUT]);
+  assert_int_equal(s->tasks[0].bytes, s->run_bytes[LS_REGION_INPUT]);
   assert_true(find_task(s, "stats") < find_task(s, "update")); /* the stats leave while the update runs */
   ls_schedule_destroy(s);
 }
@@ -220,8 +222,8 @@ static void test_one_slot_with_copies(void **state) {
   in.copies = true;
   in.input_slots = 1;
   ls_schedule_t *s = lower(&ls_strategy_single, &in);
-  assert_int_equal(s->region_bytes[LS_REGION_INPUT_NEXT], 0);
-  assert_int_equal(s->region_bytes[LS_REGION_HOST_NEXT], s->region_bytes[LS_REGION_INPUT]);
+  assert_int_equal(s->run_bytes[LS_REGION_INPUT_NEXT], 0);
+  assert_int_equal(s->run_bytes[LS_REGION_HOST_NEXT], s->run_bytes[LS_REGION_INPUT]);
   assert_int_not_equal(s->tasks[0].lane, LS_LANE_COPY_IN);
   ls_schedule_destroy(s);
 }
@@ -235,26 +237,23 @@ static void test_fit(void **state) {
   ls_schedule_t *s = lower(&ls_strategy_single, &in);
   ls_fit_t fit;
   ls_schedule_fit(s, &fit);
-  assert_int_equal(fit.params_bytes, layout->total * 4);
-  assert_int_equal(fit.gradients_bytes, layout->total * 4);
-  assert_int_equal(fit.optimizer_bytes, (2 * layout->total + 16) * 4);
-  assert_true(fit.transient_bytes > 0 && 2 * fit.transient_bytes < fit.transient_unshared_bytes);
+  assert_int_equal(ls_fit_bytes(&fit, "parameters"), layout->total * 4);
+  assert_int_equal(ls_fit_bytes(&fit, "gradients"), layout->total * 4);
+  assert_int_equal(ls_fit_bytes(&fit, "optimizer"), (2 * layout->total + 16) * 4);
+  int64_t activations = ls_fit_bytes(&fit, "activations");
+  assert_true(activations > 0 && 2 * activations < fit.transient_unshared_bytes);
 
   const ls_backend_t *backend = &double_capture;
   ls_device_t *device;
   assert_int_equal(backend->device->open(ctx, &(ls_device_options_t){.threads = 1}, &device), LS_OK);
-  void *state_of[3];
-  size_t sizes[] = {(size_t)fit.params_bytes, (size_t)fit.gradients_bytes, (size_t)fit.optimizer_bytes};
-  for (int i = 0; i < 3; i++)
-    assert_int_equal(backend->buffer->alloc(device, LS_MEM_DEVICE, sizes[i], &state_of[i]), LS_OK);
-  ls_state_t memory = {.param = state_of[0], .grad = state_of[1], .optim = state_of[2]};
+  ls_state_t *memory;
+  assert_int_equal(ls_state_create(ctx, table, device, false, &memory), LS_OK);
   ls_run_t *run;
-  assert_int_equal(ls_run_create(ctx, s, device, NULL, &memory, NULL, &run), LS_OK);
+  assert_int_equal(ls_run_create(ctx, s, device, NULL, memory, NULL, &run), LS_OK);
   assert_int_equal(double_counts(device)->device_bytes, fit.device_total_bytes);
   assert_int_equal(double_counts(device)->host_bytes, fit.host_pinned_bytes);
   ls_run_destroy(run);
-  for (int i = 0; i < 3; i++)
-    backend->buffer->free(device, LS_MEM_DEVICE, state_of[i]);
+  ls_state_destroy(memory);
   backend->device->close(device);
   ls_schedule_destroy(s);
 }
@@ -266,6 +265,7 @@ static void test_data_on_the_device(void **state) {
   enum { SAMPLES = 1000 };
   for (int copies = 0; copies < 2; copies++)
     for (int accumulate = 1; accumulate <= 3; accumulate++) {
+      int64_t sum = 0;
       ls_fit_t filled, gathered;
       ls_lower_t in = request(1, accumulate, 1);
       in.copies = copies;
@@ -275,13 +275,12 @@ static void test_data_on_the_device(void **state) {
       in.data_rows = SAMPLES;
       s = lower(&ls_strategy_single, &in);
       ls_schedule_fit(s, &gathered);
-      assert_int_equal(filled.data_bytes, 0);
-      assert_int_equal(gathered.data_bytes, (SAMPLES * INPUTS * 4 + 63) / 64 * 64 + SAMPLES * OUTPUTS * 4);
-      assert_int_equal(gathered.device_total_bytes, gathered.params_bytes + gathered.gradients_bytes +
-                                                        gathered.optimizer_bytes + gathered.data_bytes +
-                                                        gathered.inputs_bytes + gathered.transient_bytes +
-                                                        gathered.other_bytes);
-      assert_true(gathered.inputs_bytes < filled.inputs_bytes);
+      assert_int_equal(ls_fit_bytes(&filled, "data"), 0);
+      assert_int_equal(ls_fit_bytes(&gathered, "data"), SAMPLES * INPUTS * 4 + SAMPLES * OUTPUTS * 4);
+      for (int i = 0; i < gathered.part_count; i++)
+        sum += gathered.part[i].bytes;
+      assert_int_equal(gathered.device_total_bytes, sum);
+      assert_true(ls_fit_bytes(&gathered, "inputs") < ls_fit_bytes(&filled, "inputs"));
       assert_int_equal(ls_schedule_find(s, "no such tensor"), -1);
       int gathers = 0;
       for (int t = 0; t < s->task_count; t++) {
@@ -314,7 +313,7 @@ static void test_memory_of_micro_batches(void **state) {
   ls_schedule_fit(s, &four);
   ls_schedule_destroy(s);
   assert_true(four.transient_unshared_bytes >= 4 * one.transient_unshared_bytes);
-  assert_true(four.transient_bytes < one.transient_bytes + layout->total * 4); /* plus one gradient */
+  assert_true(ls_fit_bytes(&four, "activations") < ls_fit_bytes(&one, "activations") + layout->total * 4); /* plus one gradient */
 }
 
 static void expect_refused(const ls_strategy_t *strategy, const ls_lower_t *in, ls_status_t want,
@@ -346,11 +345,11 @@ static void test_refusals(void **state) {
   in = request(1, 1, 1);
   in.graph = other;
   expect_refused(&ls_strategy_single, &in, LS_ERR_MISMATCH, "'layers.0.weight'");
-  ls_layout_t *own;
-  assert_int_equal(ls_layout_create(ctx, other, &own), LS_OK);
-  in.layout = own;
+  ls_state_table_t *own;
+  assert_int_equal(ls_state_table_create(ctx, other, &own), LS_OK);
+  in.state = own;
   expect_refused(&ls_strategy_single, &in, LS_ERR_ARGUMENT, "'loss'");
-  ls_layout_destroy(own);
+  ls_state_table_release(own);
   ls_graph_destroy(other);
 }
 
@@ -374,23 +373,24 @@ static void test_unusual_graph(void **state) {
   ls_graph_rename(g, y, "output");
   ls_graph_backward(g, loss);
   assert_string_equal(ls_ctx_error(ctx), "");
-  ls_layout_t *own;
-  assert_int_equal(ls_layout_create(ctx, g, &own), LS_OK);
+  ls_state_table_t *own;
+  assert_int_equal(ls_state_table_create(ctx, g, &own), LS_OK);
 
   for (int accumulate = 1; accumulate <= 2; accumulate++) {
     ls_lower_t in = request(1, accumulate, 1);
     in.graph = g;
-    in.layout = own;
+    in.state = own;
     ls_schedule_t *s = lower(&ls_strategy_single, &in);
-    float memory[3][128] = {{0}};
+    ls_state_t *memory;
     ls_device_t *device;
     ls_run_t *run;
     assert_int_equal(ls_backend_ref.device->open(ctx, &(ls_device_options_t){.threads = 1}, &device), LS_OK);
-    ls_state_t at = {.param = memory[0], .grad = memory[1], .optim = memory[2]};
-    const ls_layout_entry_t *e = ls_layout_find(own, "w");
+    assert_int_equal(ls_state_create(ctx, own, device, false, &memory), LS_OK);
+    const ls_layout_entry_t *e = ls_layout_find(own->layout, "w");
+    float *param = memory->data[0], *grad = memory->data[ls_state_find(own, "gradients")];
     for (int k = 0; k < 6; k++)
-      memory[0][e->offset + k] = (float)k;
-    assert_int_equal(ls_run_create(ctx, s, device, NULL, &at, NULL, &run), LS_OK);
+      param[e->offset + k] = (float)k;
+    assert_int_equal(ls_run_create(ctx, s, device, NULL, memory, NULL, &run), LS_OK);
     float *input = ls_run_input(run, "x", 0);
     for (int k = 0; k < 6 * accumulate; k++)
       input[k] = (float)(k + 1);
@@ -399,8 +399,9 @@ static void test_unusual_graph(void **state) {
     assert_int_equal(ls_run_wait(run, 0, &stats), LS_OK);
     assert_true(stats[LS_STAT_LOSS] == (accumulate == 1 ? 70 : 70 + 160));
     for (int k = 0; k < 6; k++)
-      assert_true(memory[1][e->offset + k] == (float)(accumulate == 1 ? k + 1 : 2 * k + 8));
+      assert_true(grad[e->offset + k] == (float)(accumulate == 1 ? k + 1 : 2 * k + 8));
     ls_run_destroy(run);
+    ls_state_destroy(memory);
     ls_backend_ref.device->close(device);
     ls_schedule_destroy(s);
 
@@ -408,7 +409,7 @@ static void test_unusual_graph(void **state) {
     s = lower(&ls_strategy_single, &in);
     ls_schedule_destroy(s);
   }
-  ls_layout_destroy(own);
+  ls_state_table_release(own);
   ls_graph_destroy(g);
 }
 

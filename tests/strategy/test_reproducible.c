@@ -164,15 +164,15 @@ static void test_what_is_no_tree_is_refused(void **state) {
   (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_graph_t *graph;
-  ls_layout_t *layout;
+  ls_state_table_t *table;
   ls_optim_plan_t optim;
   network_make(ctx, 2, 0, true, &graph);
-  assert_int_equal(ls_layout_create(ctx, graph, &layout), LS_OK);
+  assert_int_equal(ls_state_table_create(ctx, graph, &table), LS_OK);
   ls_optim_plan(&(ls_optim_config_t){.name = LS_OPTIM_SGD, .lr = 0.1}, 0, &optim);
   for (int bad = 0; bad < 2; bad++) {
     ls_schedule_t *schedule = NULL;
     ls_lower_t in = {.graph = graph,
-                     .layout = layout,
+                     .state = table,
                      .optim = &optim,
                      .world_size = bad ? 3 : 2,
                      .accumulate = bad ? 2 : 3,
@@ -183,7 +183,7 @@ static void test_what_is_no_tree_is_refused(void **state) {
     assert_non_null(strstr(ls_ctx_error(ctx), "no tree"));
     ls_ctx_clear(ctx);
   }
-  ls_layout_destroy(layout);
+  ls_state_table_release(table);
   ls_graph_destroy(graph);
   ls_ctx_destroy(ctx);
 }

@@ -76,9 +76,8 @@ typedef struct {
   ls_comm_t *comm;
   ls_ctx_t *ctx;
   ls_graph_t *graph;
-  ls_layout_t *layout;
+  ls_state_table_t *table;
   ls_device_t *device;
-  ls_state_t state;
   ls_run_t *run;
   rank_result_t *result;
   int64_t rows; /* of a micro-batch */
@@ -138,26 +137,21 @@ static ls_status_t run_steps(worker_t *w) {
 }
 
 static ls_status_t work(worker_t *w) {
-  const ls_backend_t *backend = w->job->backend;
   rank_result_t *result = w->result;
-  size_t total_bytes = (size_t)w->layout->total * sizeof(float);
-  const ls_buffer_ops_t *buffer = backend->buffer;
-  ls_status_t status = buffer->alloc(w->device, LS_MEM_DEVICE, total_bytes, (void **)&w->state.param);
-  size_t grad_bytes = result->schedule->region_bytes[LS_REGION_GRAD];
-  if (grad_bytes < total_bytes) grad_bytes = total_bytes; /* evaluation has none, and the result is copied */
-  if (!status) status = buffer->alloc(w->device, LS_MEM_DEVICE, grad_bytes, (void **)&w->state.grad);
-  if (!status) status = buffer->alloc(w->device, LS_MEM_DEVICE, 3 * total_bytes, (void **)&w->state.optim);
+  size_t total_bytes = (size_t)w->table->layout->total * sizeof(float);
+  int gradients = ls_state_find(w->table, "gradients");
+  ls_state_t *state;
+  ls_status_t status = ls_state_create(w->ctx, w->table, w->device, false, &state);
   if (status) return status;
-  fill_params(w->layout, w->state.param);
-  memcpy(result->initial, w->state.param, total_bytes);
-  status = ls_run_create(w->ctx, result->schedule, w->device, w->comm, &w->state, NULL, &w->run);
+  float *param = state->data[ls_state_find(w->table, "parameters")];
+  fill_params(w->table->layout, param);
+  memcpy(result->initial, param, total_bytes);
+  status = ls_run_create(w->ctx, result->schedule, w->device, w->comm, state, NULL, &w->run);
   if (!status) status = run_steps(w);
-  memcpy(result->param, w->state.param, total_bytes);
-  memcpy(result->grad, w->state.grad, total_bytes);
+  memcpy(result->param, param, total_bytes);
+  if (gradients >= 0) memcpy(result->grad, state->data[gradients], total_bytes);
   ls_run_destroy(w->run);
-  buffer->free(w->device, LS_MEM_DEVICE, w->state.optim);
-  buffer->free(w->device, LS_MEM_DEVICE, w->state.grad);
-  buffer->free(w->device, LS_MEM_DEVICE, w->state.param);
+  ls_state_destroy(state);
   return status;
 }
 
@@ -188,9 +182,9 @@ static void lower_rank(worker_t *w, int rank) {
   }
   if (w->rows < 1) w->rows = 1;
   network_make(w->ctx, w->rows, job->dropout, !job->evaluate, &w->graph);
-  assert_int_equal(ls_layout_create(w->ctx, w->graph, &w->layout), LS_OK);
-  assert_true(w->layout->total <= PARAMS_MAX);
-  result->param_count = w->layout->total;
+  assert_int_equal(ls_state_table_create(w->ctx, w->graph, &w->table), LS_OK);
+  assert_true(w->table->layout->total <= PARAMS_MAX);
+  result->param_count = w->table->layout->total;
   ls_optim_config_t config = {.name = job->adam ? LS_OPTIM_ADAM : LS_OPTIM_SGD,
                               .lr = job->lr,
                               .momentum = job->momentum,
@@ -200,7 +194,7 @@ static void lower_rank(worker_t *w, int rank) {
   ls_optim_plan_t optim;
   ls_optim_plan(&config, job->clip, &optim);
   ls_lower_t in = {.graph = w->graph,
-                   .layout = w->layout,
+                   .state = w->table,
                    .optim = job->evaluate ? NULL : &optim,
                    .rank = rank,
                    .world_size = job->world_size,
@@ -237,7 +231,7 @@ void world_run(const job_t *job, world_t *world) {
     if (!world->rank[r].error[0] && world->rank[r].status)
       snprintf(world->rank[r].error, sizeof(world->rank[r].error), "%s", ls_ctx_error(comm_ctx));
     ls_comm_destroy(comm[r]);
-    ls_layout_destroy(worker[r].layout);
+    ls_state_table_release(worker[r].table);
     ls_graph_destroy(worker[r].graph);
   }
   ls_ctx_destroy(comm_ctx);

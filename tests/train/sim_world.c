@@ -36,12 +36,12 @@ static ls_status_t train(rank_t *rank, ls_world_t *world, const ls_config_t *con
   status = ls_trainer_run(trainer, &hooks, &report);
   memcpy(rank->result->hash[world->comm->rank], report.params_xxh3, sizeof report.params_xxh3);
   if (world->comm->rank == 0) {
-    float *optim, *param;
-    if (ls_trainer_pull(trainer, &param, &optim) == LS_OK) {
-      rank->result->param_count = trainer->layout->total;
-      rank->result->param = ls_alloc_array(rank->ctx, (size_t)trainer->layout->total, sizeof *param);
+    const float *param;
+    if (ls_trainer_parameters(trainer, &param) == LS_OK) {
+      rank->result->param_count = trainer->table->layout->total;
+      rank->result->param = ls_alloc_array(rank->ctx, (size_t)trainer->table->layout->total, sizeof *param);
       if (rank->result->param)
-        memcpy(rank->result->param, param, (size_t)trainer->layout->total * sizeof *param);
+        memcpy(rank->result->param, param, (size_t)trainer->table->layout->total * sizeof *param);
     }
     rank->result->report = report;
   }

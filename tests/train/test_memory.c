@@ -13,12 +13,31 @@ enum { MIB = 1 << 20 };
 
 static const ls_device_options_t one_thread = {.threads = 1};
 
-/* Regions as a schedule has them after finish; no tasks. */
-static ls_schedule_t schedule_of(size_t param, size_t input, size_t transient, int slots) {
-  ls_schedule_t s = {.input_slots = slots};
-  s.region_bytes[LS_REGION_PARAM] = param;
-  s.region_bytes[LS_REGION_INPUT] = input;
-  s.region_bytes[LS_REGION_TRANSIENT] = transient;
+/* The rows of a state: parameters, gradients and what the optimizer carries. */
+enum { PARAM, GRAD, OPTIM };
+typedef struct {
+  ls_state_row_t row[3];
+  ls_state_table_t table;
+  ls_sched_tensor_t name[3]; /* a tensor in each row */
+} state_t;
+
+static void state_of(state_t *state, int64_t param, int64_t grad, int64_t optim) {
+  const int64_t bytes[] = {param, grad, optim};
+  for (int i = 0; i < 3; i++) {
+    state->row[i] = (ls_state_row_t){.name = "row", .part = "part", .shape = LS_SHAPE(LS_U8, bytes[i])};
+    state->name[i] = (ls_sched_tensor_t){.region = LS_REGION_STATE + i};
+  }
+  state->row[PARAM].file = LS_STATE_MODEL;
+  state->row[OPTIM].file = LS_STATE_OPTIMIZER;
+  state->table = (ls_state_table_t){.row = state->row, .count = 3};
+}
+
+/* Regions as a schedule has them after finish; no tasks. Evaluation names the parameters alone. */
+static ls_schedule_t schedule_of(state_t *state, bool training, size_t input, size_t transient, int slots) {
+  ls_schedule_t s = {
+      .input_slots = slots, .state = &state->table, .tensors = state->name, .tensor_count = training ? 3 : 1};
+  s.run_bytes[LS_REGION_INPUT] = input;
+  s.run_bytes[LS_REGION_TRANSIENT] = transient;
   return s;
 }
 
@@ -26,10 +45,10 @@ static void a_host_holds_everything(void **state) {
   (void)state;
   static const ls_buffer_ops_t bytes = {.page_bytes = 1};
   const ls_backend_t backend = {.name = "test", .host_memory = true, .buffer = &bytes};
-  ls_schedule_t train = schedule_of(1000, 10, 500, 3), eval = schedule_of(1000, 20, 300, 1);
-  train.region_bytes[LS_REGION_GRAD] = 1100;
-  train.region_bytes[LS_REGION_OPTIM] = 2000;
-  train.region_bytes[LS_REGION_STAT] = 64;
+  state_t rows;
+  state_of(&rows, 1000, 1100, 2000);
+  ls_schedule_t train = schedule_of(&rows, true, 10, 500, 3), eval = schedule_of(&rows, false, 20, 300, 1);
+  train.run_bytes[LS_REGION_STAT] = 64;
   ls_train_data_size_t data = {.samples_bytes = 7000, .reading_bytes = 100, .log_bytes = 80};
   ls_train_memory_t need;
   memset(&need, 0xff, sizeof need);
@@ -48,6 +67,7 @@ static void a_host_holds_everything(void **state) {
   assert_int_equal(need.reading_bytes, own + 12345 + 7000);
   /* evaluation alone has no gradients */
   data.reading_bytes = 0;
+  rows.table.count = 1;
   ls_train_need(&backend, &one_thread, NULL, &eval, &data, &need);
   assert_int_equal(need.step_bytes, 0);
   assert_int_equal(need.evaluation_bytes, 1000 + 20 + 300);
@@ -69,7 +89,9 @@ static void host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch(void
   static const ls_buffer_ops_t bytes = {.page_bytes = 1};
   static const ls_device_ops_t device = {.scratch = some_scratch};
   ls_backend_t backend = {.name = "test", .host_memory = true, .device = &device, .buffer = &bytes};
-  ls_schedule_t train = schedule_of(1000, 10, 500, 3), eval = schedule_of(1000, 20, 300, 1);
+  state_t rows;
+  state_of(&rows, 1000, 0, 0);
+  ls_schedule_t train = schedule_of(&rows, true, 10, 500, 3), eval = schedule_of(&rows, false, 20, 300, 1);
   ls_sched_tensor_t tensors[] = {{.shape = LS_SHAPE(LS_F32, 7, 2)},
                                  {.shape = LS_SHAPE(LS_F32, 8, 2)},
                                  {.size_bytes = 6000},
@@ -112,12 +134,12 @@ static void a_device_gives_whole_pages(void **state) {
   (void)state;
   static const ls_buffer_ops_t pages = {.page_bytes = 2 * MIB};
   const ls_backend_t backend = {.name = "test", .host_memory = false, .buffer = &pages};
-  ls_schedule_t train = schedule_of(5 * MIB, 100, 3 * MIB + 1, 3),
-                eval = schedule_of(5 * MIB, 200, 2 * MIB, 1);
-  train.region_bytes[LS_REGION_GRAD] = 5 * MIB;
-  train.region_bytes[LS_REGION_OPTIM] = 10 * MIB;
-  train.region_bytes[LS_REGION_HOST_NEXT] = 100;
-  train.region_bytes[LS_REGION_HOST_STAT] = 64;
+  state_t rows;
+  state_of(&rows, 5 * MIB, 5 * MIB, 10 * MIB);
+  ls_schedule_t train = schedule_of(&rows, true, 100, 3 * MIB + 1, 3),
+                eval = schedule_of(&rows, false, 200, 2 * MIB, 1);
+  train.run_bytes[LS_REGION_HOST_NEXT] = 100;
+  train.run_bytes[LS_REGION_HOST_STAT] = 64;
   const ls_train_data_size_t data = {.samples_bytes = 7000, .log_bytes = 80};
   ls_train_memory_t need;
   ls_train_need(&backend, &one_thread, &train, &eval, &data, &need);

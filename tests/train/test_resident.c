@@ -109,19 +109,19 @@ static void test_what_a_trainer_has(void **state) {
     ls_schedule_fit(t->train.schedule, &fit);
     const ls_schedule_t *s = t->train.schedule;
     if (side == 0) {
-      const size_t targets_at = (210 * 7 * 4 + 63) / 64 * 64;
+      const ls_state_t *at = t->state;
       assert_int_equal(t->data_rows, 210);
-      assert_int_equal(fit.data_bytes, targets_at + 210 * 3 * 4);
-      assert_memory_equal(t->state.data, t->dataset->features, 210 * 7 * 4);
-      assert_memory_equal((char *)t->state.data + targets_at, t->dataset->targets, 210 * 3 * 4);
+      assert_int_equal(ls_fit_bytes(&fit, "data"), 210 * 7 * 4 + 210 * 3 * 4);
+      assert_memory_equal(at->data[ls_state_find(t->table, "features")], t->dataset->features, 210 * 7 * 4);
+      assert_memory_equal(at->data[ls_state_find(t->table, "targets")], t->dataset->targets, 210 * 3 * 4);
       assert_string_equal(s->tasks[0].name, "gather@0");
       assert_int_equal(s->tasks[0].phase, LS_PHASE_STEP_INPUT);
       assert_null(ls_run_input(t->train.run, "x", 0));
       assert_non_null(ls_run_input(t->train.run, "rows", 0));
     } else {
       assert_int_equal(t->data_rows, 0);
-      assert_int_equal(fit.data_bytes, 0);
-      assert_null(t->state.data);
+      assert_int_equal(ls_fit_bytes(&fit, "data"), 0);
+      assert_int_equal(ls_state_find(t->table, "features"), -1);
       assert_non_null(ls_run_input(t->train.run, "x", 0));
       assert_null(ls_run_input(t->train.run, "rows", 0));
     }
@@ -152,15 +152,15 @@ static int64_t choose(ls_ctx_t *ctx, const char *resident, bool copies, int64_t 
 static int64_t step_bytes(ls_ctx_t *ctx, int64_t rows) {
   ls_config_t *config = parse(ctx, "auto");
   ls_graph_t *graph;
-  ls_layout_t *layout = NULL;
+  ls_state_table_t *table = NULL;
   ls_optim_plan_t optim;
   ls_schedule_t *s;
   ls_fit_t fit;
-  assert_int_equal(ls_trainer_lower(ctx, config, 0, 2, true, true, 8, rows, &graph, &layout, &optim, &s),
+  assert_int_equal(ls_trainer_lower(ctx, config, 0, 2, true, true, 8, rows, &graph, &table, &optim, &s),
                    LS_OK);
   ls_schedule_fit(s, &fit);
   ls_schedule_destroy(s);
-  ls_layout_destroy(layout);
+  ls_state_table_release(table);
   ls_graph_destroy(graph);
   ls_config_destroy(config);
   return fit.device_total_bytes;

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-#include "schedule/layout.h"
+#include "state/layout.h"
 
 #include <cmocka.h>
 #include <stdio.h>

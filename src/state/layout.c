@@ -1,5 +1,5 @@
 /* The flat layout of the parameters, their initial values and their fingerprint. */
-#include "schedule/layout.h"
+#include "state/layout.h"
 
 #include <stdio.h>
 #include <stdlib.h>
