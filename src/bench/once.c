@@ -111,7 +111,7 @@ static json_t *collectives_json(const gather_t *g) {
     const ls_task_t *task = &s->tasks[i];
     if (task->kind != LS_TASK_COLLECTIVE) continue;
     double time_us = (double)(g->task_sum[i].end_ns - g->task_sum[i].start_ns) * 1e-3 / (double)g->task_steps;
-    double bytes = (double)s->tensors[task->out[0]].size_bytes; /* the large buffer */
+    double bytes = (double)ls_task_large_bytes(s, task); /* the large buffer */
     double factor = task->collective == LS_ALL_REDUCE  ? 2 * (n - 1) / n
                     : task->collective == LS_BROADCAST ? 1
                                                        : (n - 1) / n;

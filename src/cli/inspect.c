@@ -115,8 +115,10 @@ static void print_fit(const cli_plan_t *plan) {
   ls_schedule_fit(plan->schedule[0], &fit);
   cli_print("\nbytes on rank 0 (exact; rank 0 has the largest share)\n");
   for (int i = 0; i < fit.part_count; i++)
-    cli_print("  %-14s %16s  %10s\n", fit.part[i].name, cli_count(fit.part[i].bytes), cli_bytes(fit.part[i].bytes));
-  cli_print("  %-14s %16s  %10s\n", "total", cli_count(fit.device_total_bytes), cli_bytes(fit.device_total_bytes));
+    cli_print("  %-14s %16s  %10s\n", fit.part[i].name, cli_count(fit.part[i].bytes),
+              cli_bytes(fit.part[i].bytes));
+  cli_print("  %-14s %16s  %10s\n", "total", cli_count(fit.device_total_bytes),
+            cli_bytes(fit.device_total_bytes));
   if (fit.host_pinned_bytes > 0)
     cli_print("  %-14s %16s  %10s on the host\n", "pinned", cli_count(fit.host_pinned_bytes),
               cli_bytes(fit.host_pinned_bytes));

@@ -50,8 +50,8 @@ typedef struct {
 /* What to append for this configuration. clip_norm 0 = no clipping. */
 void ls_optim_plan(const ls_optim_config_t *config, double clip_norm, ls_optim_plan_t *plan);
 
-/* Declares the optimizer's rows: a slot each, in the slots' order, then "counter" f32 (16), what step_control carries
- * from step to step. rows: their indices, slot_count + 1. */
+/* Declares the optimizer's rows: a slot each, in the slots' order, then "counter" f32 (16), what step_control
+ * carries from step to step. rows: their indices, slot_count + 1. */
 ls_status_t ls_optim_declare(const ls_optim_plan_t *plan, ls_state_table_t *table, int *rows);
 
 /* sumsq: (x f32 (k)) -> partial f32 (1): the sum of squares, accumulated in f64 (wide enough on CUDA). */

@@ -28,7 +28,7 @@ static void add_collectives(const ls_sim_cost_t *cost, const ls_schedule_t *s, r
   for (int t = 0; t < s->task_count; t++) {
     const ls_task_t *task = &s->tasks[t];
     if (task->kind != LS_TASK_COLLECTIVE || task->out_count == 0) continue;
-    size_t bytes = s->tensors[task->out[0]].size_bytes;
+    size_t bytes = ls_task_large_bytes(s, task);
     const char *algorithm;
     price->comm_ns +=
         ls_sim_collective_ns(cost->machine, task->collective, (double)bytes, cost->ranks, &algorithm);

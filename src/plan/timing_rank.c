@@ -56,8 +56,8 @@ static ls_status_t fill_noise(ls_timing_rank_t *r, float *to, int64_t count) {
   return status;
 }
 
-/* The state as training begins it. Features and real targets are noise; classes stay 0, as memory is when it is new:
- * any class takes as long. */
+/* The state as training begins it. Features and real targets are noise; classes stay 0, as memory is when it
+ * is new: any class takes as long. */
 static ls_status_t make_state(ls_timing_rank_t *r) {
   ls_status_t status = ls_state_create(r->ctx, r->table, r->device, false, &r->state);
   if (status == LS_OK)

@@ -120,6 +120,7 @@ static void make_buckets(build_t *b) {
     now.end += unit->grad_bytes;
     now.last = u;
     if (u > 0 && (double)(now.end - now.begin) < b->w->bucket_bytes) continue;
+    now.end += (b->ranks - (now.end - now.begin) % b->ranks) % b->ranks; /* every rank has a part of it */
     b->bucket[b->bucket_count++] = now;
     now = (bucket_t){.begin = now.end, .end = now.end, .first = u - 1};
   }
@@ -146,8 +147,7 @@ static void declare(build_t *b) {
   b->params = declare_row(b, "parameters", LS_STATE_CARRIED);
   b->grads = declare_row(b, "gradients", LS_STATE_STEP);
   for (int i = 0; i < b->bucket_count; i++)
-    b->bucket[i].param =
-        flat(b, "bucket's parameters", b->params, b->bucket[i].begin, b->bucket[i].end);
+    b->bucket[i].param = flat(b, "bucket's parameters", b->params, b->bucket[i].begin, b->bucket[i].end);
   for (int u = 0; u < b->unit_count; u++) {
     unit_t *unit = &b->unit[u];
     unit->param =
@@ -156,10 +156,16 @@ static void declare(build_t *b) {
 }
 
 static void collective(build_t *b, const char *what, ls_collective_kind_t kind, int bucket, int tensor) {
-  if (b->bucket[bucket].begin == b->bucket[bucket].end) return;
+  int64_t bytes = b->bucket[bucket].end - b->bucket[bucket].begin;
+  if (bytes == 0) return;
   char name[64];
   snprintf(name, sizeof name, "%s %d", what, bucket);
-  ls_schedule_collective(b->s, name, kind, tensor);
+  int own = tensor;
+  if (kind != LS_ALL_REDUCE)
+    own = ls_schedule_part(b->s, "own part", LS_SHAPE(LS_U8, bytes / b->ranks), tensor,
+                           (size_t)(b->s->rank * (bytes / b->ranks)));
+  ls_schedule_collective(b->s, name, kind, kind == LS_ALL_GATHER ? own : tensor,
+                         kind == LS_ALL_GATHER ? tensor : own);
 }
 
 /* Gathers a bucket's parameters when they are spread over ranks. */

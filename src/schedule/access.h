@@ -55,7 +55,8 @@ static inline void ls_lane_clock_join(ls_lane_clock_t *clock, const ls_lane_cloc
 }
 
 /* The steps of finish. */
-ls_status_t ls_schedule_plan(ls_schedule_t *s);  /* places transient tensors */
-ls_status_t ls_schedule_order(ls_schedule_t *s); /* derives waits */
+ls_status_t ls_schedule_plan(ls_schedule_t *s); /* places transient tensors */
+/* Derives waits; what is over when each task is: clock (task_count). */
+ls_status_t ls_schedule_order(ls_schedule_t *s, ls_lane_clock_t *clock);
 
 #endif

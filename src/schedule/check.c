@@ -5,8 +5,8 @@
  *   - it must be ordered, by lane order and waits alone, after the byte's last writer, and a writer also
  *     after those who read it since: then the lanes, however they run, compute what the list computes;
  *   - a transient read must find what its own tensor wrote: then no two live tensors share bytes;
- *   - a read of what no step carries on must not come before the step's first write: then it is not last step's
- *     value;
+ *   - a read of what no step carries on must not come before the step's first write: then it is not last
+ * step's value;
  *   - nothing writes what is constant.
  *
  * A collective whose result nobody reads in the step has been put in the wrong place. */
@@ -17,10 +17,10 @@
 typedef struct {
   const ls_schedule_t *s;
   ls_arena_t work;
-  ls_lane_clock_t *clock;             /* per task */
-  bool *used;                         /* per task: a later task reads what it wrote */
-  ls_shadow_t *now;                   /* per region: as the walk goes */
-  ls_shadow_t *whole;                 /* per region: after the whole step: what is written at all */
+  ls_lane_clock_t *clock; /* per task */
+  bool *used;             /* per task: a later task reads what it wrote */
+  ls_shadow_t *now;       /* per region: as the walk goes */
+  ls_shadow_t *whole;     /* per region: after the whole step: what is written at all */
 } check_t;
 
 static ls_status_t fault(const check_t *c, const char *what, int task, int other, int tensor) {
@@ -41,11 +41,12 @@ static ls_status_t check_places(const ls_schedule_t *s) {
     if (t->offset_bytes > room || t->size_bytes > room - t->offset_bytes)
       return ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: tensor %d '%s' lies outside of its region", i,
                      t->name);
-    if (t->region == LS_REGION_TRANSIENT && t->offset_bytes % LS_ALIGN_BYTES)
+    if (t->region == LS_REGION_TRANSIENT && t->alias_of < 0 && t->offset_bytes % LS_ALIGN_BYTES)
       return ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: tensor %d '%s' is not aligned", i, t->name);
-    const ls_sched_tensor_t *root = &s->tensors[ls_tensor_root(s, i)];
-    if (t->size_bytes != ls_shape_bytes(&t->shape) || root->region != t->region ||
-        root->offset_bytes != t->offset_bytes || root->size_bytes != t->size_bytes)
+    const ls_sched_tensor_t *of = t->alias_of >= 0 ? &s->tensors[t->alias_of] : t;
+    size_t place = of->offset_bytes + t->part_bytes;
+    if (t->size_bytes != ls_shape_bytes(&t->shape) || of->region != t->region || place != t->offset_bytes ||
+        t->part_bytes + t->size_bytes > of->size_bytes)
       return ls_fail(s->ctx, LS_ERR_INTERNAL,
                      "schedule: tensor %d '%s' is not the size of its shape or not where "
                      "the tensor it views is",
@@ -104,7 +105,9 @@ static ls_status_t find_clocks(check_t *c) {
 /* In-out: what is written was read by the same task, so it is not where the value comes from. */
 static bool is_update(const ls_access_t *list, int n, int write) {
   for (int i = 0; i < n; i++)
-    if (!list[i].write && list[i].tensor == list[write].tensor) return true;
+    if (!list[i].write && list[i].region == list[write].region && list[i].begin < list[write].end &&
+        list[write].begin < list[i].end)
+      return true;
   return false;
 }
 
@@ -170,8 +173,9 @@ static ls_status_t check_write(check_t *c, int t, const ls_access_t *a) {
   int first, last;
   ls_shadow_t *now = &c->now[a->region];
   if (life_of(c->s, a->region) == LS_STATE_CONSTANT)
-    return ls_fail(c->s->ctx, LS_ERR_INTERNAL, "schedule: task %d '%s' writes over constant data (tensor '%s')", t,
-                   c->s->tasks[t].name, c->s->tensors[a->tensor].name);
+    return ls_fail(c->s->ctx, LS_ERR_INTERNAL,
+                   "schedule: task %d '%s' writes over constant data (tensor '%s')", t, c->s->tasks[t].name,
+                   c->s->tensors[a->tensor].name);
   ls_status_t status = ls_shadow_range(now, a->begin, a->end, &first, &last);
   if (status) return status;
   for (int i = first; i < last; i++) {
@@ -186,10 +190,18 @@ static ls_status_t check_write(check_t *c, int t, const ls_access_t *a) {
   return LS_OK;
 }
 
-/* Whether a task that writes `w` may read the same bytes as `a`: the output is in-out, or works in place. */
-static bool may_share(const ls_task_t *task, const ls_access_t *w, const ls_access_t *a) {
-  if (a->write || w->begin != a->begin) return false;
-  if (task->kind == LS_TASK_COLLECTIVE) return true;
+/* Whether a task that writes `w` may read the same bytes as `a`: the output is in-out, or works in place; a
+ * collective works in place of the same tensor, or of this rank's part of the larger one. */
+static bool may_share(const ls_schedule_t *s, const ls_task_t *task, const ls_access_t *w,
+                      const ls_access_t *a) {
+  if (a->write) return false;
+  if (task->kind == LS_TASK_COLLECTIVE) {
+    const ls_access_t *large = task->collective == LS_REDUCE_SCATTER ? a : w, *small = large == a ? w : a;
+    size_t part = small->end - small->begin,
+           own = large->end - large->begin > part ? (size_t)s->rank * part : 0;
+    return small->begin == large->begin + own;
+  }
+  if (w->begin != a->begin) return false;
   if (task->kind == LS_TASK_COPY) return false;
   for (int i = 0; i < task->out_count; i++)
     if ((task->op->inout >> i & 1) && task->out[i] == w->tensor && a->tensor == w->tensor) return true;
@@ -203,7 +215,7 @@ static ls_status_t check_own_overlap(const check_t *c, int t, int n, const ls_ac
     for (int k = 0; k < n; k++) {
       const ls_access_t *w = &list[i], *a = &list[k];
       if (i == k || !w->write || w->region != a->region || w->begin >= a->end || a->begin >= w->end) continue;
-      if (!may_share(&c->s->tasks[t], w, a))
+      if (!may_share(c->s, &c->s->tasks[t], w, a))
         return fault(c, "writes over a tensor of the same", t, t, a->tensor);
     }
   return LS_OK;
@@ -268,7 +280,7 @@ static bool same_collective(const ls_schedule_t *sa, const ls_task_t *a, const l
                             const ls_task_t *b) {
   const ls_shape_t *x = &sa->tensors[a->out[0]].shape, *y = &sb->tensors[b->out[0]].shape;
   return !strcmp(a->name, b->name) && a->collective == b->collective && x->dtype == y->dtype &&
-         ls_shape_count(x) == ls_shape_count(y);
+         ls_shape_count(x) == ls_shape_count(y); /* what is sent follows: the builder has compared them */
 }
 
 static ls_status_t check_pair(const ls_schedule_t *a, const ls_schedule_t *b) {

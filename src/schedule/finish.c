@@ -20,8 +20,7 @@ int ls_task_access(const ls_schedule_t *s, const ls_task_t *task, ls_access_t li
   for (int i = 0; i < task->in_count; i++)
     n += append(s, task->in[i], false, &list[n]);
   for (int i = 0; i < task->out_count; i++) {
-    bool also_read = task->kind == LS_TASK_COLLECTIVE || (task->op && (task->op->inout >> i & 1));
-    if (also_read) n += append(s, task->out[i], false, &list[n]);
+    if (task->op && (task->op->inout >> i & 1)) n += append(s, task->out[i], false, &list[n]);
   }
   for (int i = 0; i < task->out_count; i++)
     n += append(s, task->out[i], true, &list[n]);
@@ -32,7 +31,8 @@ int ls_task_access(const ls_schedule_t *s, const ls_task_t *task, ls_access_t li
 const ls_region_row_t ls_region_rows[LS_REGION_STATE] = {
     [LS_REGION_INPUT] = {"inputs", LS_MEM_DEVICE, .per_slot = true, .same = LS_REGION_INPUT},
     [LS_REGION_INPUT_NEXT] = {NULL, LS_MEM_DEVICE, .per_slot = true, .same = LS_REGION_INPUT, .next = true},
-    [LS_REGION_HOST_NEXT] = {"inputs", LS_MEM_HOST, .per_slot = true, .same = LS_REGION_HOST_NEXT, .next = true},
+    [LS_REGION_HOST_NEXT] = {"inputs", LS_MEM_HOST, .per_slot = true, .same = LS_REGION_HOST_NEXT,
+                             .next = true},
     [LS_REGION_STAT] = {"other", LS_MEM_DEVICE, .same = LS_REGION_STAT},
     [LS_REGION_HOST_STAT] = {"other", LS_MEM_HOST, .per_slot = true, .same = LS_REGION_HOST_STAT},
     [LS_REGION_TRANSIENT] = {"activations", LS_MEM_DEVICE, .same = LS_REGION_TRANSIENT},
@@ -61,7 +61,9 @@ ls_status_t ls_schedule_finish(ls_schedule_t *s) {
   if (s->run_bytes[LS_REGION_INPUT_NEXT] && s->input_slots < 2)
     return s->status =
                ls_fail(s->ctx, LS_ERR_ARGUMENT, "schedule: copying the next input needs two input slots");
-  status = ls_schedule_order(s);
+  ls_lane_clock_t *clock = ls_alloc_array(s->ctx, (size_t)s->task_count + 1, sizeof(*clock));
+  status = clock ? ls_schedule_order(s, clock) : LS_ERR_MEMORY;
+  ls_free(clock);
   if (status) return s->status = status;
   s->finished = true;
   return LS_OK;

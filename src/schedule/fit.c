@@ -1,11 +1,11 @@
-/* fit: what a schedule needs on this rank, in bytes. Arithmetic on the memory plan and the rows of the state, not an
- * estimate: exactly these regions are allocated. */
+/* fit: what a schedule needs on this rank, in bytes. Arithmetic on the memory plan and the rows of the state,
+ * not an estimate: exactly these regions are allocated. */
 #include "schedule/access.h"
 
 #include <string.h>
 
-static const char *const usual_parts[] = {"parameters", "gradients", "optimizer", "data", "inputs", "activations",
-                                          "other"};
+static const char *const usual_parts[] = {"parameters", "gradients",   "optimizer", "data",
+                                          "inputs",     "activations", "other"};
 
 /* Every transient tensor in bytes of its own. */
 static int64_t unshared_bytes(const ls_schedule_t *s) {

@@ -52,15 +52,24 @@ static ls_status_t keep_needed(ls_schedule_t *s, ls_task_t *task, int candidate[
   return LS_OK;
 }
 
-ls_status_t ls_schedule_order(ls_schedule_t *s) {
+/* The newest tasks that the strategy wants to be over first. */
+static void add_asked(const ls_schedule_t *s, int task, int candidate[LS_LANE_COUNT]) {
+  for (int i = 0; i < s->edge_count; i++) {
+    const ls_sched_edge_t *e = &s->edges[i];
+    ls_lane_t lane = s->tasks[e->after].lane;
+    if (e->task == task && lane != s->tasks[task].lane && e->after > candidate[lane])
+      candidate[lane] = e->after;
+  }
+}
+
+ls_status_t ls_schedule_order(ls_schedule_t *s, ls_lane_clock_t *clock) {
   size_t count = (size_t)s->task_count;
   if (!count) return LS_OK;
   ls_arena_t work;
   ls_arena_init(&work, s->ctx);
   footprint_t *footprint = ls_arena_array(&work, count, sizeof(*footprint));
-  ls_lane_clock_t *clock = ls_arena_array(&work, count, sizeof(*clock));
   int *before = ls_arena_array(&work, count, sizeof(*before));
-  ls_status_t status = footprint && clock && before ? LS_OK : LS_ERR_MEMORY;
+  ls_status_t status = footprint && before ? LS_OK : LS_ERR_MEMORY;
 
   int newest[LS_LANE_COUNT] = {-1, -1, -1, -1};
   for (int i = 0; i < s->task_count && !status; i++) {
@@ -69,6 +78,7 @@ ls_status_t ls_schedule_order(ls_schedule_t *s) {
     int candidate[LS_LANE_COUNT];
     for (int lane = 0; lane < LS_LANE_COUNT; lane++)
       candidate[lane] = lane == (int)task->lane ? -1 : newest_conflict(footprint, before, newest[lane], i);
+    add_asked(s, i, candidate);
     before[i] = newest[task->lane];
     ls_lane_clock_t known = {{-1, -1, -1, -1}};
     if (before[i] >= 0) known = clock[before[i]];

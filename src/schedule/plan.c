@@ -1,26 +1,28 @@
-/* The memory plan: where transient tensors lie. A tensor lives from its first task to its last; tensors that
- * never live at the same time may share bytes, and an op that can work in place takes over the bytes of an
- * input that dies there. Placement is greedy by size, each tensor into the smallest gap that holds it
- * (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section 5).
+/* The memory plan: where transient tensors lie. A tensor lives from the task that writes it to its last
+ * readers, in the order that lanes and waits imply; tensors that never live at the same time may share bytes,
+ * and an op that can work in place takes over the bytes of an input that dies there. Placement is greedy by
+ * size, each tensor into the smallest gap that holds it (Pisarchyk and Lee, "Efficient Memory Management for
+ * Deep Neural Net Inference", 2020, section 5).
  *
- * Order in time is known within the compute lane only. What another lane touches keeps its bytes for the
- * whole step: sharing them would make lanes wait for each other. */
+ * The order is derived first, from tensors that share nothing. So sharing adds no wait: what is not ordered
+ * anyway keeps bytes of its own. */
 #include "schedule/access.h"
 
 #include <stdlib.h>
 
 typedef struct {
-  int first, last; /* tasks, both included; first > last = never used */
+  int first;            /* the task that touches it first, which writes it; task_count = never used */
+  ls_lane_clock_t last; /* the newest task of each lane that touches it, -1 = none */
   size_t size_bytes;
   size_t offset_bytes;
 } block_t;
 
 typedef struct {
   ls_schedule_t *s;
-  block_t *block; /* per tensor; used where block_of says so */
-  int *block_of;  /* per root tensor: itself, or the tensor whose bytes it took over */
-  bool *foreign;  /* per root tensor: touched by a lane other than compute */
-  int *order;     /* blocks to place */
+  const ls_lane_clock_t *clock; /* per task */
+  block_t *block;               /* per tensor; used where block_of says so */
+  int *block_of;                /* per root tensor: itself, or the tensor whose bytes it took over */
+  int *order;                   /* blocks to place */
   int count;
 } plan_t;
 
@@ -29,14 +31,14 @@ static void touch(plan_t *plan, int tensor, int task) {
   if (plan->s->tensors[root].region != LS_REGION_TRANSIENT) return;
   block_t *b = &plan->block[root];
   if (task < b->first) b->first = task;
-  if (task > b->last) b->last = task;
-  if (plan->s->tasks[task].lane != LS_LANE_COMPUTE) plan->foreign[root] = true;
+  b->last.newest[plan->s->tasks[task].lane] = task;
 }
 
 static void find_lives(plan_t *plan) {
   const ls_schedule_t *s = plan->s;
   for (int i = 0; i < s->tensor_count; i++) {
-    plan->block[i] = (block_t){.first = s->task_count, .last = -1, .size_bytes = s->tensors[i].size_bytes};
+    plan->block[i] =
+        (block_t){.first = s->task_count, .last = {{-1, -1, -1, -1}}, .size_bytes = s->tensors[i].size_bytes};
     plan->block_of[i] = i;
   }
   for (int t = 0; t < s->task_count; t++) {
@@ -47,12 +49,22 @@ static void find_lives(plan_t *plan) {
       touch(plan, task->out[i], t);
     if (task->scratch >= 0) touch(plan, task->scratch, t);
   }
-  for (int i = 0; i < s->tensor_count; i++) {
-    block_t *b = &plan->block[i];
-    if (!plan->foreign[i] && b->first <= b->last) continue;
-    b->first = 0;
-    b->last = s->task_count - 1;
-  }
+}
+_Static_assert(LS_LANE_COUNT == 4, "a block that is not used names every lane");
+
+/* Whether all that touches the block has ended before task t ends: on each lane t comes after it, or is it.
+ */
+static bool over_with(const plan_t *plan, const block_t *b, int t) {
+  for (int lane = 0; lane < LS_LANE_COUNT; lane++)
+    if (b->last.newest[lane] > plan->clock[t].newest[lane]) return false;
+  return true;
+}
+
+/* Whether a is over before b begins. */
+static bool before(const plan_t *plan, const block_t *a, const block_t *b) {
+  int count = plan->s->task_count;
+  if (a->first == count || b->first == count) return false;
+  return a->last.newest[plan->s->tasks[b->first].lane] != b->first && over_with(plan, a, b->first);
 }
 
 static int times_named(const ls_schedule_t *s, const ls_task_t *task, int root) {
@@ -70,9 +82,9 @@ static bool may_take_over(const plan_t *plan, int t, int i) {
   const ls_schedule_t *s = plan->s;
   const ls_task_t *task = &s->tasks[t];
   int from = ls_tensor_root(s, task->in[i]), to = task->out[0];
-  if (!(task->op->inplace >> i & 1) || s->tensors[from].region != LS_REGION_TRANSIENT || plan->foreign[from])
-    return false;
-  return plan->block[plan->block_of[from]].last == t && times_named(s, task, from) == 1 &&
+  if (!(task->op->inplace >> i & 1) || s->tensors[from].region != LS_REGION_TRANSIENT) return false;
+  return over_with(plan, &plan->block[plan->block_of[from]], t) && times_named(s, task, from) == 1 &&
+         s->tensors[task->in[i]].size_bytes == s->tensors[from].size_bytes &&
          plan->block[to].size_bytes <= s->tensors[from].size_bytes;
 }
 
@@ -83,14 +95,13 @@ static void share_in_place(plan_t *plan) {
     if (task->kind != LS_TASK_OP || !task->out_count || !task->op->inplace) continue;
     int to = task->out[0];
     const ls_sched_tensor_t *out = &s->tensors[to];
-    if (out->region != LS_REGION_TRANSIENT || out->alias_of >= 0 || plan->foreign[to] || !out->size_bytes)
-      continue;
+    if (out->region != LS_REGION_TRANSIENT || out->alias_of >= 0 || !out->size_bytes) continue;
     if (plan->block[to].first != t || times_named(s, task, to) != 1) continue;
     for (int i = 0; i < task->in_count; i++) {
       if (!may_take_over(plan, t, i)) continue;
       int block = plan->block_of[ls_tensor_root(s, task->in[i])];
       plan->block_of[to] = block;
-      plan->block[block].last = plan->block[to].last;
+      ls_lane_clock_join(&plan->block[block].last, &plan->block[to].last);
       break;
     }
   }
@@ -102,7 +113,7 @@ static size_t find_place(const plan_t *plan, const block_t *b, int placed, int *
   int count = 0;
   for (int i = 0; i < placed; i++) {
     const block_t *other = &plan->block[plan->order[i]];
-    if (other->last < b->first || b->last < other->first) continue;
+    if (before(plan, other, b) || before(plan, b, other)) continue;
     int at = count++;
     for (; at > 0 && plan->block[near[at - 1]].offset_bytes > other->offset_bytes; at--)
       near[at] = near[at - 1];
@@ -146,9 +157,25 @@ static void place(plan_t *plan, int *near) {
     b->offset_bytes = find_place(plan, b, i, near);
   }
   for (int i = 0; i < s->tensor_count; i++) {
-    if (s->tensors[i].region != LS_REGION_TRANSIENT) continue;
-    int root = ls_tensor_root(s, i);
-    s->tensors[i].offset_bytes = plan->block[plan->block_of[root]].offset_bytes;
+    ls_sched_tensor_t *t = &s->tensors[i];
+    if (t->region != LS_REGION_TRANSIENT) continue;
+    t->offset_bytes = t->alias_of >= 0 ? s->tensors[t->alias_of].offset_bytes + t->part_bytes
+                                       : plan->block[plan->block_of[i]].offset_bytes;
+  }
+}
+
+/* Every transient tensor in bytes of its own. */
+static void spread(ls_schedule_t *s) {
+  size_t end = 0;
+  for (int i = 0; i < s->tensor_count; i++) {
+    ls_sched_tensor_t *t = &s->tensors[i];
+    if (t->region != LS_REGION_TRANSIENT) continue;
+    if (t->alias_of >= 0) { /* comes after what it is a part of */
+      t->offset_bytes = s->tensors[t->alias_of].offset_bytes + t->part_bytes;
+      continue;
+    }
+    t->offset_bytes = end;
+    end += ls_align_up(t->size_bytes);
   }
 }
 
@@ -158,17 +185,21 @@ ls_status_t ls_schedule_plan(ls_schedule_t *s) {
   ls_arena_t work;
   ls_arena_init(&work, s->ctx);
   plan_t plan = {.s = s};
+  ls_lane_clock_t *clock = ls_arena_array(&work, (size_t)s->task_count + 1, sizeof(*clock));
+  plan.clock = clock;
   plan.block = ls_arena_array(&work, count, sizeof(*plan.block));
   plan.block_of = ls_arena_array(&work, count, sizeof(int));
-  plan.foreign = ls_arena_array(&work, count, sizeof(bool));
   plan.order = ls_arena_array(&work, count, sizeof(int));
   int *near = ls_arena_array(&work, count, sizeof(int));
   ls_status_t status = LS_ERR_MEMORY;
-  if (plan.block && plan.block_of && plan.foreign && plan.order && near) {
+  if (clock && plan.block && plan.block_of && plan.order && near) {
+    spread(s);
+    status = ls_schedule_order(s, clock);
+  }
+  if (!status) {
     find_lives(&plan);
     share_in_place(&plan);
     place(&plan, near);
-    status = LS_OK;
   }
   ls_arena_release(&work);
   return status;

@@ -199,17 +199,14 @@ static ls_status_t bind_op(ls_run_t *run, int slot, const ls_task_t *task, ls_bo
 }
 
 static void bind_collective(ls_run_t *run, int slot, const ls_task_t *task, ls_bound_task_t *b) {
-  const ls_shape_t *shape = &run->s->tensors[task->out[0]].shape;
-  char *data = ls_run_place(run, task->out[0], slot);
-  bool parts = task->collective == LS_ALL_GATHER;
-  int64_t count = ls_shape_count(shape) / (parts ? run->s->world_size : 1);
-  size_t own_bytes = parts ? (size_t)(run->s->rank * count) * ls_dtype_bytes(shape->dtype) : 0;
+  const ls_sched_tensor_t *in = &run->s->tensors[task->in[0]], *out = &run->s->tensors[task->out[0]];
+  const ls_shape_t *part = task->collective == LS_ALL_GATHER ? &in->shape : &out->shape;
   b->collective = (ls_collective_t){.kind = task->collective,
                                     .name = task->name,
-                                    .send = data ? data + own_bytes : NULL,
-                                    .recv = data,
-                                    .count = count,
-                                    .dtype = shape->dtype};
+                                    .send = ls_run_place(run, task->in[0], slot),
+                                    .recv = ls_run_place(run, task->out[0], slot),
+                                    .count = ls_shape_count(part),
+                                    .dtype = part->dtype};
 }
 
 static void bind_copy(ls_run_t *run, int slot, const ls_task_t *task, ls_bound_task_t *b) {

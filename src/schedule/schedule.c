@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-ls_status_t ls_schedule_create(ls_ctx_t *ctx, ls_state_table_t *state, int rank, int world_size, int input_slots,
-                               ls_schedule_t **schedule) {
+ls_status_t ls_schedule_create(ls_ctx_t *ctx, ls_state_table_t *state, int rank, int world_size,
+                               int input_slots, ls_schedule_t **schedule) {
   if (world_size < 1 || rank < 0 || rank >= world_size)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "schedule: rank %d of %d ranks", rank, world_size);
   if (input_slots < 1 || input_slots > LS_SLOT_MAX)
@@ -92,21 +92,33 @@ static bool tensors_known(ls_schedule_t *s, const char *task, int count, const i
   return false;
 }
 
-int ls_schedule_view(ls_schedule_t *s, const char *name, ls_shape_t shape, int of) {
+int ls_schedule_part(ls_schedule_t *s, const char *name, ls_shape_t shape, int of, size_t offset_bytes) {
   if (!tensors_known(s, name, 1, &of)) return -1;
-  if (ls_shape_bytes(&shape) != s->tensors[of].size_bytes) {
-    s->status = ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: view '%s' of '%s' has another size", name,
+  size_t size_bytes = ls_shape_bytes(&shape), room = s->tensors[of].size_bytes;
+  if (offset_bytes > room || size_bytes > room - offset_bytes) {
+    s->status = ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: '%s' does not lie within '%s'", name,
                         s->tensors[of].name);
     return -1;
   }
   ls_sched_tensor_t *t = tensor_append(s, name);
   if (!t) return -1;
-  const char *copy = t->name;
-  *t = s->tensors[of];
-  t->name = copy;
+  const ls_sched_tensor_t *whole = &s->tensors[of];
   t->shape = shape;
+  t->region = whole->region;
+  t->offset_bytes =
+      whole->region == LS_REGION_TRANSIENT ? LS_OFFSET_AUTO : whole->offset_bytes + offset_bytes;
+  t->size_bytes = size_bytes;
   t->alias_of = of;
+  t->part_bytes = offset_bytes;
   return s->tensor_count - 1;
+}
+
+int ls_schedule_view(ls_schedule_t *s, const char *name, ls_shape_t shape, int of) {
+  if (!tensors_known(s, name, 1, &of)) return -1;
+  if (ls_shape_bytes(&shape) == s->tensors[of].size_bytes) return ls_schedule_part(s, name, shape, of, 0);
+  s->status = ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: view '%s' of '%s' has another size", name,
+                      s->tensors[of].name);
+  return -1;
 }
 
 static ls_task_t *task_append(ls_schedule_t *s, const char *name, ls_task_kind_t kind, ls_lane_t lane,
@@ -163,17 +175,41 @@ int ls_schedule_op(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, cons
   return s->task_count - 1;
 }
 
-int ls_schedule_collective(ls_schedule_t *s, const char *name, ls_collective_kind_t kind, int tensor) {
-  if (!tensors_known(s, name, 1, &tensor)) return -1;
+/* Whether the sizes are those of comm.h. */
+static bool collective_fits(const ls_schedule_t *s, ls_collective_kind_t kind, const ls_shape_t *in,
+                            const ls_shape_t *out) {
+  int64_t sends = ls_shape_count(in), receives = ls_shape_count(out);
+  if (in->dtype != out->dtype) return false;
+  if (kind == LS_ALL_GATHER) return receives == sends * s->world_size;
+  if (kind == LS_REDUCE_SCATTER) return sends == receives * s->world_size;
+  return sends == receives;
+}
+
+int ls_schedule_collective(ls_schedule_t *s, const char *name, ls_collective_kind_t kind, int in, int out) {
+  if (!tensors_known(s, name, 2, (int[]){in, out})) return -1;
+  const ls_shape_t *send = &s->tensors[in].shape, *recv = &s->tensors[out].shape;
+  if (!collective_fits(s, kind, send, recv)) {
+    char a[LS_SHAPE_TEXT_BYTES], b[LS_SHAPE_TEXT_BYTES];
+    s->status = ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: %s '%s' of %d ranks cannot go from %s to %s",
+                        ls_collective_name(kind), name, s->world_size, ls_shape_text(send, a),
+                        ls_shape_text(recv, b));
+    return -1;
+  }
+  int64_t count = ls_shape_count(kind == LS_ALL_GATHER ? send : recv); /* before the tensors may move */
+  ls_dtype_t dtype = send->dtype;
   ls_task_t *task = task_append(s, name, LS_TASK_COLLECTIVE, LS_LANE_COMM, LS_PHASE_STEP_COMM);
   if (!task) return -1;
-  const ls_shape_t *shape = &s->tensors[tensor].shape;
   task->collective = kind;
-  task->out_count = 1;
-  task->out[0] = tensor;
-  int64_t count = ls_shape_count(shape) / (kind == LS_ALL_GATHER ? s->world_size : 1);
-  task->bytes = ls_collective_bus_bytes(kind, count, shape->dtype, s->world_size);
+  task->in_count = task->out_count = 1;
+  task->in[0] = in;
+  task->out[0] = out;
+  task->bytes = ls_collective_bus_bytes(kind, count, dtype, s->world_size);
   return s->task_count - 1;
+}
+
+size_t ls_task_large_bytes(const ls_schedule_t *s, const ls_task_t *task) {
+  size_t sends = s->tensors[task->in[0]].size_bytes, receives = s->tensors[task->out[0]].size_bytes;
+  return sends > receives ? sends : receives;
 }
 
 int ls_schedule_copy(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, const char *name, int from,
@@ -191,4 +227,16 @@ int ls_schedule_copy(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, co
   task->out[0] = to;
   task->bytes = (int64_t)s->tensors[from].size_bytes;
   return s->task_count - 1;
+}
+
+void ls_schedule_after(ls_schedule_t *s, int task, int after) {
+  if (s->status) return;
+  if (after < 0 || after >= task || task >= s->task_count) {
+    s->status = ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: task %d cannot wait for task %d", task, after);
+    return;
+  }
+  ls_sched_edge_t *room = grow(s, s->edges, s->edge_count, &s->edge_capacity, sizeof(*room));
+  if (!room) return;
+  s->edges = room;
+  s->edges[s->edge_count++] = (ls_sched_edge_t){task, after};
 }

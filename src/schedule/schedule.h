@@ -44,7 +44,8 @@ typedef struct {
   ls_region_t region;
   size_t offset_bytes; /* in its region; transient ones after finish */
   size_t size_bytes;
-  int alias_of; /* transient view of another tensor, -1 = none */
+  int alias_of;      /* what it is a view or a part of, -1 = none */
+  size_t part_bytes; /* where in that it begins */
 } ls_sched_tensor_t;
 
 typedef struct {
@@ -54,15 +55,18 @@ typedef struct {
   const char *name;
   const ls_op_t *op; /* LS_TASK_OP */
   ls_attrs_t attrs;
-  ls_collective_kind_t collective;                     /* LS_TASK_COLLECTIVE: in place on out[0]; all-gather:
-                                                          out[0] holds every rank's part in rank order */
-  int in_count, out_count;                             /* copy: in[0] -> out[0] */
+  ls_collective_kind_t collective; /* LS_TASK_COLLECTIVE: send in[0], recv out[0] (comm.h) */
+  int in_count, out_count;         /* copy: in[0] -> out[0] */
   int in[LS_TASK_TENSOR_MAX], out[LS_TASK_TENSOR_MAX]; /* sched tensors */
   int scratch;                                         /* sched tensor (transient u8), -1 = none */
   int wait_count;
   int *wait; /* tasks of other lanes that must have run; order within a lane is implied. After finish */
   int64_t flops, bytes;
 } ls_task_t;
+
+typedef struct {
+  int task, after;
+} ls_sched_edge_t;
 
 typedef struct ls_schedule {
   ls_arena_t arena;
@@ -74,13 +78,15 @@ typedef struct ls_schedule {
   int tensor_count, tensor_capacity;
   ls_task_t *tasks;
   int task_count, task_capacity;
+  ls_sched_edge_t *edges; /* waits asked for */
+  int edge_count, edge_capacity;
   size_t run_bytes[LS_REGION_STATE]; /* of the run's regions: exact, after finish */
   bool finished;
   ls_status_t status; /* first failure of a builder call */
 } ls_schedule_t;
 
-ls_status_t ls_schedule_create(ls_ctx_t *ctx, ls_state_table_t *state, int rank, int world_size, int input_slots,
-                               ls_schedule_t **s);
+ls_status_t ls_schedule_create(ls_ctx_t *ctx, ls_state_table_t *state, int rank, int world_size,
+                               int input_slots, ls_schedule_t **s);
 void ls_schedule_destroy(ls_schedule_t *s);
 /* Of any region, after finish: what was placed in it, or the row of the state. */
 size_t ls_schedule_region_bytes(const ls_schedule_t *s, ls_region_t region);
@@ -92,12 +98,20 @@ int ls_schedule_tensor(ls_schedule_t *s, const char *name, ls_shape_t shape, ls_
 /* The first tensor of that name; -1 = none. */
 int ls_schedule_find(const ls_schedule_t *s, const char *name);
 int ls_schedule_view(ls_schedule_t *s, const char *name, ls_shape_t shape, int of); /* same bytes */
+/* A part of a tensor's bytes, from offset_bytes on. */
+int ls_schedule_part(ls_schedule_t *s, const char *name, ls_shape_t shape, int of, size_t offset_bytes);
 int ls_schedule_op(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, const char *name,
                    const ls_op_t *op, const ls_attrs_t *attrs, int in_count, const int *in, int out_count,
                    const int *out);
-int ls_schedule_collective(ls_schedule_t *s, const char *name, ls_collective_kind_t kind, int tensor);
+/* On the communication lane. `in` and `out` are as large as comm.h says for the world of the schedule: equal
+ * for all-reduce and broadcast, `out` world_size times `in` for all-gather, the reverse for reduce-scatter.
+ * In place: the same tensor, or this rank's part of the larger one. */
+int ls_schedule_collective(ls_schedule_t *s, const char *name, ls_collective_kind_t kind, int in, int out);
 int ls_schedule_copy(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, const char *name, int from,
                      int to);
+/* `task` shall wait for `after`, an earlier task, whatever bytes they touch: so that what is gathered early
+ * does not take memory before what it is to follow has been dropped. */
+void ls_schedule_after(ls_schedule_t *s, int task, int after);
 ls_status_t ls_schedule_finish(ls_schedule_t *s);
 
 /* Proves: every read of bytes that the step writes happens after the write it means and before the next write
@@ -111,8 +125,8 @@ ls_status_t ls_schedule_check_world(const ls_schedule_t *const *ranks, int count
 enum { LS_FIT_PARTS_MAX = 16 };
 typedef struct {
   struct {
-    const char *name; /* "parameters", "gradients", "optimizer", "data", "inputs", "activations", "other"; then what
-                         else the rows of the state say. Borrowed from the schedule's state */
+    const char *name; /* "parameters", "gradients", "optimizer", "data", "inputs", "activations", "other";
+                         then what else the rows of the state say. Borrowed from the schedule's state */
     int64_t bytes;
   } part[LS_FIT_PARTS_MAX];
   int part_count;
@@ -122,6 +136,9 @@ typedef struct {
 } ls_fit_t;
 void ls_schedule_fit(const ls_schedule_t *s, ls_fit_t *fit);
 int64_t ls_fit_bytes(const ls_fit_t *fit, const char *part); /* 0 without such a part */
+
+/* Of a collective: the larger of what it sends and receives. */
+size_t ls_task_large_bytes(const ls_schedule_t *s, const ls_task_t *task);
 
 /* When a task ran, relative to the beginning of its step. */
 typedef struct {

@@ -1,7 +1,7 @@
-/* The state of a run: every buffer that outlives a step is one row of a table. Whoever needs a kind of state declares
- * its row: the graph its parameters, the optimizer its moments, a strategy what its exchange keeps, the data section
- * its tables. Allocation, filling, the memory report, saving, loading, hashing and the proof of a schedule iterate
- * rows: no other code knows a kind of state by name, and a new kind is one more row.
+/* The state of a run: every buffer that outlives a step is one row of a table. Whoever needs a kind of state
+ * declares its row: the graph its parameters, the optimizer its moments, a strategy what its exchange keeps,
+ * the data section its tables. Allocation, filling, the memory report, saving, loading, hashing and the proof
+ * of a schedule iterate rows: no other code knows a kind of state by name, and a new kind is one more row.
  *
  * The table says what there is; a state (ls_state_t) is the memory of one rank for it. */
 #ifndef LS_STATE_STATE_H
@@ -26,8 +26,8 @@ typedef enum {
   LS_STATE_LOCAL       /* every rank values of its own: not compared, not saved */
 } ls_state_owner_t;
 
-/* Where a checkpoint keeps it. A row of the layout is saved parameter by parameter, named "weight" in the model's file
- * and "row.weight" in the optimizer's; any other row as one tensor of its own name. */
+/* Where a checkpoint keeps it. A row of the layout is saved parameter by parameter, named "weight" in the
+ * model's file and "row.weight" in the optimizer's; any other row as one tensor of its own name. */
 typedef enum { LS_STATE_UNSAVED, LS_STATE_MODEL, LS_STATE_OPTIMIZER } ls_state_file_t;
 
 typedef struct {
@@ -37,7 +37,8 @@ typedef struct {
 typedef struct ls_state_row ls_state_row_t;
 struct ls_state_row {
   const char *name; /* unique in its table: "parameters", "gradients", "momentum" */
-  const char *part; /* of the memory report where it is counted: "parameters", "optimizer"; any other is a new line */
+  const char *
+      part; /* of the memory report where it is counted: "parameters", "optimizer"; any other is a new line */
   bool of_layout;   /* an element for each of the layout; `shape` is then made from its dtype */
   ls_shape_t shape; /* of the whole */
   ls_state_life_t life;
@@ -60,12 +61,13 @@ typedef struct {
 
 /* A table with the row "parameters" of the graph; graph NULL: an empty one. */
 ls_status_t ls_state_table_create(ls_ctx_t *ctx, const ls_graph_t *graph, ls_state_table_t **table);
-/* A schedule keeps the table that it was made with; the last holder's release destroys it. NULL is allowed. */
+/* A schedule keeps the table that it was made with; the last holder's release destroys it. NULL is allowed.
+ */
 ls_state_table_t *ls_state_table_hold(ls_state_table_t *table);
 void ls_state_table_release(ls_state_table_t *table);
 
-/* The index of the row of that name; appended when there is none. Names and ranges are copied. LS_ERR_INTERNAL when a
- * row of that name differs. Rows are declared before the state is created. */
+/* The index of the row of that name; appended when there is none. Names and ranges are copied.
+ * LS_ERR_INTERNAL when a row of that name differs. Rows are declared before the state is created. */
 ls_status_t ls_state_declare(ls_state_table_t *table, const ls_state_row_t *row, int *index);
 int ls_state_find(const ls_state_table_t *table, const char *name); /* -1 = none */
 /* On this rank. */
@@ -78,7 +80,8 @@ typedef struct {
   ls_device_t *device;     /* borrowed */
   int count;
   void **data; /* per row, of the device; NULL: no bytes */
-  void **host; /* per row: what pull brought; the device's own memory where that is the host's. NULL: not saved */
+  void **host; /* per row: what pull brought; the device's own memory where that is the host's. NULL: not
+                  saved */
 } ls_state_t;
 
 /* All rows, zeroed. staging: memory of the host for pull, on devices with memory of their own. */

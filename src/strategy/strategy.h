@@ -30,7 +30,7 @@ typedef struct {
 
 /* What is lowered. Borrowed during the call; op rows, names and attributes are copied or static. */
 typedef struct {
-  const ls_graph_t *graph; /* of ONE micro-batch, backward done; evaluation: forward only */
+  const ls_graph_t *graph;      /* of ONE micro-batch, backward done; evaluation: forward only */
   ls_state_table_t *state;      /* of the graph; lowering declares in it what the step needs */
   const ls_optim_plan_t *optim; /* NULL: evaluation, forward only */
   int rank, world_size;

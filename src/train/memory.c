@@ -68,7 +68,7 @@ static int64_t exchange_bytes(const ls_schedule_t *s) {
   for (int t = 0; t < s->task_count; t++) {
     const ls_task_t *task = &s->tasks[t];
     if (task->kind != LS_TASK_COLLECTIVE) continue;
-    int64_t bytes = (int64_t)s->tensors[task->out[0]].size_bytes;
+    int64_t bytes = (int64_t)ls_task_large_bytes(s, task);
     if (bytes > most) most = bytes;
   }
   return ls_comm_shared_bytes(s->world_size, most);

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The saved rows of the state as tensors of a file, under their names, over host memory (host NULL: names and shapes
- * alone). */
+/* The saved rows of the state as tensors of a file, under their names, over host memory (host NULL: names and
+ * shapes alone). */
 typedef struct {
   ls_arena_t arena;
   ls_ckpt_tensor_t *tensor[2]; /* of the model's file, of the optimizer's */
@@ -18,7 +18,8 @@ static int file_of(const ls_state_row_t *row) {
   return row->file == LS_STATE_MODEL ? 0 : 1;
 }
 
-static ls_status_t view_row(const ls_state_table_t *table, const ls_state_row_t *row, char *host, ls_views_t *views) {
+static ls_status_t view_row(const ls_state_table_t *table, const ls_state_row_t *row, char *host,
+                            ls_views_t *views) {
   int file = file_of(row), entries = row->of_layout ? table->layout->count : 1;
   ls_ckpt_tensor_t *to = views->tensor[file] + views->count[file];
   size_t each = ls_dtype_bytes(row->shape.dtype);
@@ -45,7 +46,8 @@ static ls_status_t make_views(ls_trainer_t *t, void *const *host, ls_views_t *vi
   for (int i = 0; i < table->count && status == LS_OK; i++)
     if (table->row[i].file != LS_STATE_UNSAVED)
       status = view_row(table, &table->row[i], host ? host[i] : NULL, views);
-  if (views->count[1] == 0) views->tensor[1] = NULL; /* evaluation: a checkpoint's optimizer state is not looked at */
+  if (views->count[1] == 0)
+    views->tensor[1] = NULL; /* evaluation: a checkpoint's optimizer state is not looked at */
   if (status != LS_OK) ls_arena_release(&views->arena);
   return status;
 }

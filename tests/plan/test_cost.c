@@ -59,7 +59,8 @@ static void shards_are_priced_with_what_they_gather(void **state) {
   assert_int_equal(ls_candidate_price(&p, &two), LS_OK);
   assert_true(two.priced);
   assert_true(fabs(two.step.ns - (tasks_two * 80 + fixed_two * 300 + 5000)) < 1e-6);
-  assert_int_equal(ls_fit_bytes(&two.fit, "gradients"), 3 * ls_fit_bytes(&one.fit, "gradients")); /* the sum, and both ranks' parts */
+  assert_int_equal(ls_fit_bytes(&two.fit, "gradients"),
+                   3 * ls_fit_bytes(&one.fit, "gradients")); /* the sum, and both ranks' parts */
 }
 
 static void memory_does_not_change_the_shards(void **state) {

@@ -65,9 +65,15 @@ const ls_op_t op_device_only = {.name = "device_only", ROW, .in_count = 1};
 
 ls_schedule_t *build_begin(ls_ctx_t *ctx, int rank, int world_size, int input_slots) {
   const ls_state_row_t rows[] = {
-      {.name = "param", .part = "parameters", .shape = LS_SHAPE(LS_F32, BUILD_PARAM_COUNT), .life = LS_STATE_CARRIED},
+      {.name = "param",
+       .part = "parameters",
+       .shape = LS_SHAPE(LS_F32, BUILD_PARAM_COUNT),
+       .life = LS_STATE_CARRIED},
       {.name = "grad", .part = "gradients", .shape = LS_SHAPE(LS_F32, BUILD_GRAD_COUNT)},
-      {.name = "data", .part = "data", .shape = LS_SHAPE(LS_F32, BUILD_DATA_COUNT), .life = LS_STATE_CONSTANT}};
+      {.name = "data",
+       .part = "data",
+       .shape = LS_SHAPE(LS_F32, BUILD_DATA_COUNT),
+       .life = LS_STATE_CONSTANT}};
   ls_schedule_t *s = NULL;
   ls_state_table_t *table = NULL;
   int index;

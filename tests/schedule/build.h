@@ -15,7 +15,7 @@ extern const ls_op_t op_device_only; /* (x) -> y: no plain C version */
 
 /* Rows of the state of every schedule that is built here, f32. */
 enum { BUILD_PARAM = LS_REGION_STATE, BUILD_GRAD, BUILD_DATA };
-enum { BUILD_PARAM_COUNT = 128, BUILD_GRAD_COUNT = (1 << 16) + 16, BUILD_DATA_COUNT = 64 };
+enum { BUILD_PARAM_COUNT = 512, BUILD_GRAD_COUNT = (1 << 16) + 16, BUILD_DATA_COUNT = 64 };
 
 ls_schedule_t *build_begin(ls_ctx_t *ctx, int rank, int world_size, int input_slots);
 int build_transient(ls_schedule_t *s, const char *name, int64_t count);

@@ -47,13 +47,13 @@ static void emit(step_t *step, const int *order, int count) {
       build_op1(s, &op_double, "grad a", step->hidden, step->a);
       break;
     case REDUCE_A:
-      ls_schedule_collective(s, "reduce a", LS_ALL_REDUCE, step->a);
+      ls_schedule_collective(s, "reduce a", LS_ALL_REDUCE, step->a, step->a);
       break;
     case GRAD_B:
       build_op1(s, &op_double, "grad b", step->x, step->b);
       break;
     case REDUCE_B:
-      ls_schedule_collective(s, "reduce b", LS_ALL_REDUCE, step->b);
+      ls_schedule_collective(s, "reduce b", LS_ALL_REDUCE, step->b, step->b);
       break;
     case NORM_A:
       build_op1(s, &op_double, "norm a", step->a, step->norm_a);

@@ -5,6 +5,7 @@
 
 #include "base/context.h"
 #include "build.h"
+#include "schedule/access.h"
 
 #include <cmocka.h>
 #include <string.h>
@@ -97,8 +98,7 @@ static void test_scratch_lives_for_its_task(void **state) {
   const ls_task_t *one = &s->tasks[1], *two = &s->tasks[2];
   assert_true(one->scratch >= 0 && two->scratch >= 0);
   assert_int_equal(s->tensors[one->scratch].size_bytes, 64);
-  assert_int_equal(s->run_bytes[LS_REGION_TRANSIENT],
-                   3 * 64); /* in, out and scratch of one task at a time */
+  assert_int_equal(s->run_bytes[LS_REGION_TRANSIENT], 3 * 64); /* in, out and scratch of one task at a time */
   ls_schedule_destroy(s);
 }
 
@@ -137,9 +137,9 @@ static void test_waits_follow_the_bytes(void **state) {
   int sum_a = build_transient(s, "sum a", 16), sum = build_transient(s, "sum", 32),
       rest = build_transient(s, "r", 16);
   int t0 = build_source(s, "a", a);
-  int c0 = ls_schedule_collective(s, "reduce a", LS_ALL_REDUCE, a);
+  int c0 = ls_schedule_collective(s, "reduce a", LS_ALL_REDUCE, a, a);
   int t1 = build_source(s, "b", b); /* other bytes: does not wait */
-  int c1 = ls_schedule_collective(s, "reduce b", LS_ALL_REDUCE, b);
+  int c1 = ls_schedule_collective(s, "reduce b", LS_ALL_REDUCE, b, b);
   int t2 = build_op1(s, &op_double, "read a", a, sum_a);
   int t3 = build_op1(s, &op_double, "read all", all, sum); /* newest of the lane is enough */
   int t4 = build_op1(s, &op_double, "read b", b, rest);    /* known to be over */
@@ -164,11 +164,11 @@ static void test_waits_are_reduced_across_lanes(void **state) {
       host = build_at(s, "host", LS_REGION_HOST_STAT, 0, 16);
   int grad = build_at(s, "grad", BUILD_GRAD, 0, 16);
   int t0 = build_source(s, "grad", grad);
-  int c0 = ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, grad);
+  int c0 = ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, grad, grad);
   int t1 = build_op1(s, &op_double, "stat", grad, stat);
   int o0 = ls_schedule_copy(s, LS_LANE_COPY_OUT, LS_PHASE_STEP_REST, "out", stat, host);
-  int t2 = build_source(s, "stat again", stat);                            /* write after the copy's read */
-  int c1 = ls_schedule_collective(s, "reduce again", LS_ALL_REDUCE, grad); /* after t1 read it */
+  int t2 = build_source(s, "stat again", stat); /* write after the copy's read */
+  int c1 = ls_schedule_collective(s, "reduce again", LS_ALL_REDUCE, grad, grad); /* after t1 read it */
   int t3 = build_op1(s, &op_double, "read", grad, build_transient(s, "r", 16));
   finish(s);
   expect_waits(s, c0, 1, (int[]){t0});
@@ -180,22 +180,138 @@ static void test_waits_are_reduced_across_lanes(void **state) {
   ls_schedule_destroy(s);
 }
 
-/* Bytes that another lane works on are never given to anybody else: no lane waits because of reuse. */
-static void test_other_lanes_keep_their_bytes(void **state) {
+/* What another lane touches is given to others once that lane is known to be over with it, and not before. */
+static void test_lanes_share_what_is_ordered(void **state) {
   (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
   int a = build_transient(s, "a", 64), b = build_transient(s, "b", 64), sum = build_transient(s, "sum", 64);
-  int later = build_transient(s, "later", 64), end = build_transient(s, "end", 64);
+  int c = build_transient(s, "c", 64), end = build_transient(s, "end", 64);
   build_source(s, "a", a);
-  ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, a);
-  build_source(s, "b", b);
-  build_op2(s, &op_sum, "sum", a, b, sum); /* may not take over a */
-  build_source(s, "later", later);
-  build_op2(s, &op_sum, "end", sum, later, end);
+  ls_schedule_collective(s, "reduce a", LS_ALL_REDUCE, a, a);
+  build_source(s, "b", b); /* beside the reduction */
+  int waits = build_op2(s, &op_sum, "sum", a, b, sum);
+  build_source(s, "c", c); /* behind it */
+  build_op2(s, &op_sum, "end", sum, c, end);
   finish(s);
-  for (int i = 0; i < s->tensor_count; i++)
-    if (i != a) assert_int_not_equal(place(s, i), place(s, a));
+  assert_int_not_equal(place(s, a), place(s, b));
+  assert_true(place(s, sum) == place(s, a) || place(s, sum) == place(s, b));
+  assert_true(place(s, c) == place(s, a) || place(s, c) == place(s, b));
+  assert_int_equal(s->run_bytes[LS_REGION_TRANSIENT], 2 * 256);
+  for (int t = 0; t < s->task_count; t++)
+    assert_int_equal(s->tasks[t].wait_count, t == waits || t == 1);
   ls_schedule_destroy(s);
+}
+
+/* Parameters of each layer are gathered on their lane while the layer before is computed: of twelve layers no
+ * more than two are there at once. Without the asked waits all are. */
+static void test_gathered_layers_hold_two(void **state) {
+  (void)state;
+  enum { LAYERS = 12, COUNT = 1000, PAD = 64 };
+  size_t bytes[2];
+  for (int asked = 0; asked < 2; asked++) {
+    ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
+    int use[LAYERS], x = build_transient(s, "x", COUNT);
+    build_source(s, "x", x);
+    for (int l = 0; l < LAYERS; l++) {
+      int gathered = build_transient(s, "gathered", COUNT), y = build_transient(s, "y", COUNT);
+      int shard = build_at(s, "shard", BUILD_PARAM, 0, COUNT / 2);
+      int gather = ls_schedule_collective(s, "gather", LS_ALL_GATHER, shard, gathered);
+      if (asked && l >= 2) ls_schedule_after(s, gather, use[l - 2]);
+      use[l] = build_op2(s, &op_sum, "use", x, gathered, y);
+      x = y;
+    }
+    finish(s);
+    bytes[asked] = s->run_bytes[LS_REGION_TRANSIENT];
+    ls_schedule_destroy(s);
+  }
+  size_t layer = (COUNT * sizeof(float) + PAD - 1) / PAD * PAD;
+  assert_true(bytes[0] >= LAYERS * layer);
+  assert_true(bytes[1] <= (2 + 2) * layer); /* and the activations that a layer reads and writes */
+}
+
+static void test_a_wait_asked_for_looks_back(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
+  int a = build_transient(s, "a", 16), b = build_transient(s, "b", 16);
+  int t0 = build_source(s, "a", a);
+  build_source(s, "b", b);
+  int c0 = ls_schedule_collective(s, "reduce b", LS_ALL_REDUCE, b, b);
+  build_op2(s, &op_sum, "sum", a, b, build_transient(s, "sum", 16));
+  ls_schedule_after(s, c0, t0); /* known already */
+  finish(s);
+  expect_waits(s, c0, 1, (int[]){1});
+  ls_schedule_after(s, t0, c0);
+  assert_int_equal(s->status, LS_ERR_INTERNAL);
+  ls_schedule_destroy(s);
+}
+
+static uint64_t seed;
+static int draw(int below) {
+  seed = seed * 6364136223846793005u + 1442695040888963407u;
+  return (int)((seed >> 33) % (uint64_t)below);
+}
+
+/* Tasks on three lanes that read what was written before, at random. */
+static ls_schedule_t *draw_schedule(void) {
+  ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
+  bool reduced[64];
+  int tensor[64], count = 0, tasks = 8 + draw(40);
+  for (int t = 0; t < tasks; t++) {
+    int kind = count ? draw(5) : 0, size = 16 * (1 + draw(3));
+    int from = count ? tensor[draw(count)] : 0;
+    int to = build_transient(s, "t", kind ? (int)ls_shape_count(&s->tensors[from].shape) : size);
+    if (kind == 0) build_source(s, "source", to);
+    if (kind == 1) build_op1(s, &op_inplace, "inplace", from, to);
+    if (kind == 2) build_op1(s, &op_scratch, "scratch", from, to);
+    if (kind == 3) ls_schedule_copy(s, LS_LANE_COPY_OUT, LS_PHASE_STEP_REST, "copy", from, to);
+    if (kind == 4) {
+      build_op1(s, &op_double, "double", from, to);
+      ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, to, to);
+    }
+    if (draw(4) == 0 && s->task_count > 3) ls_schedule_after(s, s->task_count - 1, draw(s->task_count - 1));
+    reduced[count] = kind == 4;
+    tensor[count++] = to;
+  }
+  for (int i = 0; i < count;
+       i++) { /* what is read at the end lives to the end: some of it, and every sum over ranks */
+    const ls_shape_t *shape = &s->tensors[tensor[i]].shape;
+    if (reduced[i] || draw(3) == 0)
+      build_op1(s, &op_double, "last", tensor[i], build_transient(s, "last", ls_shape_count(shape)));
+  }
+  return s;
+}
+
+/* Drawn schedules: proven, no larger than without sharing, and not one wait more than the values themselves
+ * need. */
+static void test_sharing_adds_no_wait(void **state) {
+  (void)state;
+  int smaller = 0;
+  for (uint64_t n = 1; n <= 300; n++) {
+    seed = n;
+    ls_schedule_t *s = draw_schedule();
+    finish(s);
+    ls_fit_t fit;
+    ls_schedule_fit(s, &fit);
+    int64_t shared = ls_fit_bytes(&fit, "activations"), each = 0;
+    assert_true(shared <= fit.transient_unshared_bytes);
+    smaller += shared < fit.transient_unshared_bytes;
+    int waits = 0, again = 0;
+    for (int t = 0; t < s->task_count; t++)
+      waits += s->tasks[t].wait_count;
+    for (int i = 0; i < s->tensor_count; i++) { /* each in bytes of its own */
+      ls_sched_tensor_t *t = &s->tensors[i];
+      if (t->region != LS_REGION_TRANSIENT) continue;
+      t->offset_bytes = (size_t)each;
+      each += (int64_t)(t->size_bytes + 63) / 64 * 64;
+    }
+    ls_lane_clock_t clock[512];
+    assert_int_equal(ls_schedule_order(s, clock), LS_OK);
+    for (int t = 0; t < s->task_count; t++)
+      again += s->tasks[t].wait_count;
+    assert_int_equal(waits, again);
+    ls_schedule_destroy(s);
+  }
+  assert_true(smaller > 250);
 }
 
 static void test_builder_keeps_the_first_failure(void **state) {
@@ -207,7 +323,7 @@ static void test_builder_keeps_the_first_failure(void **state) {
   assert_non_null(strstr(ls_ctx_error(ctx), "larger"));
   assert_int_equal(build_transient(s, "b", 4), -1);
   assert_int_equal(build_source(s, "source", a), -1);
-  assert_int_equal(ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, a), -1);
+  assert_int_equal(ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, a, a), -1);
   assert_int_equal(ls_schedule_copy(s, LS_LANE_COPY_IN, LS_PHASE_STEP_INPUT, "copy", a, a), -1);
   assert_int_equal(ls_schedule_finish(s), LS_ERR_INTERNAL);
   assert_int_equal(ls_ctx_error_count(ctx), 1);
@@ -256,7 +372,7 @@ static ls_status_t make_everything(void) {
   for (int i = 0; i < 200; i++) { /* the arrays grow */
     int next = build_transient(s, "t", 100);
     build_op1(s, i % 3 ? &op_scratch : &op_inplace, "op", last, next);
-    if (i % 50 == 0) ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, next);
+    if (i % 50 == 0) ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, next, next);
     last = next;
   }
   status = ls_schedule_finish(s);
@@ -287,7 +403,10 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_best_fit, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_waits_follow_the_bytes, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_waits_are_reduced_across_lanes, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_other_lanes_keep_their_bytes, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_lanes_share_what_is_ordered, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_gathered_layers_hold_two, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_a_wait_asked_for_looks_back, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_sharing_adds_no_wait, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_builder_keeps_the_first_failure, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_next_input_needs_a_second_slot, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_every_allocation_fails_once, context_setup, context_teardown),

@@ -1,5 +1,5 @@
-/* The state table: rows are declared once, shards are packed, what is saved comes to the host and goes back, and a
- * kind of state that nobody knows is allocated, filled, counted and proven like any other. */
+/* The state table: rows are declared once, shards are packed, what is saved comes to the host and goes back,
+ * and a kind of state that nobody knows is allocated, filled, counted and proven like any other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,14 +56,16 @@ static void a_row_is_declared_once(void **unused) {
   for (int i = 0; i < 40; i++) { /* the table grows */
     char name[16];
     snprintf(name, sizeof name, "row %d", i);
-    assert_int_equal(declare((ls_state_row_t){.name = name, .part = "x", .shape = LS_SHAPE(LS_U8, 3)}), 2 + i);
+    assert_int_equal(declare((ls_state_row_t){.name = name, .part = "x", .shape = LS_SHAPE(LS_U8, 3)}),
+                     2 + i);
   }
   assert_string_equal(table->row[41].name, "row 39");
 }
 
 static void ranges_lie_in_the_whole_in_order(void **unused) {
   (void)unused;
-  const ls_range_t good[] = {{0, 2}, {5, 9}}, late[] = {{5, 11}}, mixed[] = {{5, 9}, {0, 2}}, over[] = {{0, 5}, {4, 6}};
+  const ls_range_t good[] = {{0, 2}, {5, 9}}, late[] = {{5, 11}}, mixed[] = {{5, 9}, {0, 2}},
+                   over[] = {{0, 5}, {4, 6}};
   ls_state_row_t row = {.name = "s",
                         .part = "x",
                         .shape = LS_SHAPE(LS_F32, 10),

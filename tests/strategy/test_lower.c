@@ -313,7 +313,8 @@ static void test_memory_of_micro_batches(void **state) {
   ls_schedule_fit(s, &four);
   ls_schedule_destroy(s);
   assert_true(four.transient_unshared_bytes >= 4 * one.transient_unshared_bytes);
-  assert_true(ls_fit_bytes(&four, "activations") < ls_fit_bytes(&one, "activations") + layout->total * 4); /* plus one gradient */
+  assert_true(ls_fit_bytes(&four, "activations") <
+              ls_fit_bytes(&one, "activations") + layout->total * 4); /* plus one gradient */
 }
 
 static void expect_refused(const ls_strategy_t *strategy, const ls_lower_t *in, ls_status_t want,

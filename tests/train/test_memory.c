@@ -98,8 +98,8 @@ static void host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch(void
                                  {.size_bytes = 4000}};
   static const ls_op_t dwb = {.name = "linear_dwb"};
   ls_task_t tasks[] = {{.kind = LS_TASK_OP, .op = &dwb, .in_count = 2, .in = {0, 1}},
-                       {.kind = LS_TASK_COLLECTIVE, .out = {2}},
-                       {.kind = LS_TASK_COLLECTIVE, .out = {3}}};
+                       {.kind = LS_TASK_COLLECTIVE, .in = {2}, .out = {2}},
+                       {.kind = LS_TASK_COLLECTIVE, .in = {3}, .out = {3}}};
   train.tensors = tensors;
   train.tensor_count = LS_COUNT(tensors);
   train.tasks = tasks;
