@@ -1,5 +1,6 @@
-/* Collectives through a schedule: each kind, in place and apart, in state and in transient memory, gives every rank the
- * exact values. Ranks are threads (sim: 1, 2, 3, 8), or with the argument mpi the processes of mpirun. */
+/* Collectives through a schedule: each kind, in place and apart, in state and in transient memory, gives
+ * every rank the exact values. Ranks are threads (sim: 1, 2, 3, 8), or with the argument mpi the processes of
+ * mpirun. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +41,8 @@ static int row(job_t *job, const char *name, int64_t count) {
 }
 
 static int own_part(job_t *job, int of) {
-  return ls_schedule_part(job->s, "own", LS_SHAPE(LS_F32, PART), of, (size_t)job->s->rank * PART * sizeof(float));
+  return ls_schedule_part(job->s, "own", LS_SHAPE(LS_F32, PART), of,
+                          (size_t)job->s->rank * PART * sizeof(float));
 }
 
 static void make(ls_ctx_t *ctx, int rank, int size, job_t *job) {
@@ -158,7 +160,10 @@ static void sizes_that_do_not_go_together_are_refused(void **unused) {
   const struct {
     ls_collective_kind_t kind;
     int64_t in, out;
-  } bad[] = {{LS_REDUCE_SCATTER, 12, 12}, {LS_REDUCE_SCATTER, 6, 12}, {LS_ALL_GATHER, 12, 12}, {LS_ALL_REDUCE, 12, 6}};
+  } bad[] = {{LS_REDUCE_SCATTER, 12, 12},
+             {LS_REDUCE_SCATTER, 6, 12},
+             {LS_ALL_GATHER, 12, 12},
+             {LS_ALL_REDUCE, 12, 6}};
   for (int i = 0; i < LS_COUNT(bad); i++) {
     ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
     int in = build_transient(s, "in", bad[i].in), out = build_transient(s, "out", bad[i].out);
