@@ -142,7 +142,7 @@ ls_status_t ls_graph_backward(ls_graph_t *graph, ls_tensor_id_t loss) {
   ls_tensor_id_t *grads = ls_arena_array(&graph->arena, room, sizeof *grads);
   if (!params || !grads) return graph->status = LS_ERR_MEMORY;
   for (int id = 0; id < graph->tensor_count; id++) {
-    if (graph->tensors[id].role == LS_ROLE_PARAM) params[count++] = id;
+    if (graph->tensors[id].trainable) params[count++] = id;
     if (graph->tensors[id].grad >= 0)
       return graph->status =
                  ls_fail(graph->ctx, LS_ERR_ARGUMENT, "backward: the graph has gradients already");

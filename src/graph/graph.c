@@ -106,12 +106,41 @@ ls_tensor_id_t ls_graph_input(ls_graph_t *graph, const char *name, ls_shape_t sh
   return append_source(graph, name, shape, LS_ROLE_INPUT);
 }
 
-ls_tensor_id_t ls_graph_param(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_init_t init) {
+static ls_tensor_id_t append_kept(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_role_t role,
+                                  ls_init_t init) {
   if (!graph->status && shape.dtype != LS_F32)
     graph->status = ls_fail(graph->ctx, LS_ERR_SHAPE, "parameter %s: must be f32", name);
-  ls_tensor_id_t id = append_source(graph, name, shape, LS_ROLE_PARAM);
-  if (id >= 0) graph->tensors[id].init = init;
+  ls_tensor_id_t id = append_source(graph, name, shape, role);
+  if (id < 0) return id;
+  graph->tensors[id].init = init;
+  graph->tensors[id].trainable = role == LS_ROLE_PARAM;
   return id;
+}
+
+ls_tensor_id_t ls_graph_param(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_init_t init) {
+  return append_kept(graph, name, shape, LS_ROLE_PARAM, init);
+}
+
+ls_tensor_id_t ls_graph_state(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_init_t init) {
+  return append_kept(graph, name, shape, LS_ROLE_STATE, init);
+}
+
+static bool may_update(const ls_graph_t *graph, ls_tensor_id_t value, ls_tensor_id_t state) {
+  const ls_graph_tensor_t *v = &graph->tensors[value], *s = &graph->tensors[state];
+  if (v->producer < 0 || s->role != LS_ROLE_STATE || !ls_shape_equal(&v->shape, &s->shape)) return false;
+  const ls_graph_node_t *node = &graph->nodes[v->producer];
+  for (int i = 0; i < node->out_count; i++)
+    if (node->out[i] == value) return node->op->inout >> i & 1;
+  return false;
+}
+
+void ls_graph_update(ls_graph_t *graph, ls_tensor_id_t value, ls_tensor_id_t state) {
+  if (graph->status) return;
+  if (may_update(graph, value, state))
+    graph->tensors[value].alias_of = state;
+  else
+    graph->status = ls_fail(graph->ctx, LS_ERR_ARGUMENT, "%s is no in-out output that can be the state %s",
+                            graph->tensors[value].name, graph->tensors[state].name);
 }
 
 void ls_graph_rename(ls_graph_t *graph, ls_tensor_id_t id, const char *name) {

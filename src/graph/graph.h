@@ -13,7 +13,8 @@ enum { LS_NODE_IN_MAX = 6, LS_NODE_OUT_MAX = 4 };
 
 typedef enum {
   LS_ROLE_INPUT,     /* filled by the host before every step */
-  LS_ROLE_PARAM,     /* lives across steps */
+  LS_ROLE_PARAM,     /* lives across steps; the optimizer changes it, unless it is frozen */
+  LS_ROLE_STATE,     /* lives across steps; nodes change it: running statistics */
   LS_ROLE_VALUE,     /* forward result */
   LS_ROLE_GRAD,      /* backward result that is not a parameter's final gradient */
   LS_ROLE_PARAM_GRAD /* the gradient of a parameter */
@@ -35,7 +36,8 @@ typedef struct {
   ls_role_t role;
   int producer;            /* node, -1 for inputs and parameters */
   ls_tensor_id_t alias_of; /* shares all bytes with that tensor (reshape), -1 = none */
-  ls_init_t init;          /* parameters */
+  ls_init_t init;          /* parameters, states */
+  bool trainable;          /* parameters: clear it before ls_graph_backward, and it gets no gradient */
   ls_tensor_id_t grad;     /* parameters, after ls_graph_backward; -1 = not reached by the loss */
 } ls_graph_tensor_t;
 
@@ -67,6 +69,10 @@ void ls_graph_scope(ls_graph_t *graph, const char *fmt, ...) LS_PRINTF(2, 3); /*
 /* Builders return -1 after the graph's status is set (reported with op name and shapes). Names are copied. */
 ls_tensor_id_t ls_graph_input(ls_graph_t *graph, const char *name, ls_shape_t shape);
 ls_tensor_id_t ls_graph_param(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_init_t init);
+/* f32, kept and saved like a parameter. */
+ls_tensor_id_t ls_graph_state(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_init_t init);
+/* Lets `value`, an in-out output of its op (op.h), be `state`: the node reads and writes that. */
+void ls_graph_update(ls_graph_t *graph, ls_tensor_id_t value, ls_tensor_id_t state);
 /* Appends op(in...) and returns its first output; the node is graph->nodes[node_count - 1]. `attrs` may be
  * NULL. out may be NULL or receives out_count ids. */
 ls_tensor_id_t ls_graph_op(ls_graph_t *graph, const ls_op_t *op, const ls_attrs_t *attrs, int in_count,
@@ -76,8 +82,8 @@ ls_tensor_id_t ls_graph_op(ls_graph_t *graph, const ls_op_t *op, const ls_attrs_
  * not be. */
 void ls_graph_rename(ls_graph_t *graph, ls_tensor_id_t id, const char *name);
 
-/* Appends the nodes that compute d loss / d parameter for every parameter, walking back from the scalar
- * `loss`. Parts that no parameter needs are not computed. Sets tensors[param].grad. */
+/* Appends the nodes that compute d loss / d parameter for every trainable parameter, walking back from the
+ * scalar `loss`. Parts that no parameter needs are not computed. Sets tensors[param].grad. */
 ls_status_t ls_graph_backward(ls_graph_t *graph, ls_tensor_id_t loss);
 /* The same for any tensor: d loss / d tensors[wrt[i]] into grads[i] (-1 when unreachable). For tests. */
 ls_status_t ls_graph_gradients(ls_graph_t *graph, ls_tensor_id_t loss, int count, const ls_tensor_id_t *wrt,

@@ -68,8 +68,11 @@ char *ls_graph_text(const ls_graph_t *graph) {
   put(&text, "%s", "");
   for (int id = 0; id < graph->tensor_count; id++) {
     const ls_graph_tensor_t *tensor = &graph->tensors[id];
-    if (tensor->role != LS_ROLE_INPUT && tensor->role != LS_ROLE_PARAM) continue;
-    put(&text, "%-8s ", tensor->role == LS_ROLE_INPUT ? "input" : "param");
+    static const char *const sources[] = {
+        [LS_ROLE_INPUT] = "input", [LS_ROLE_PARAM] = "param", [LS_ROLE_STATE] = "state"};
+    if (tensor->role > LS_ROLE_STATE) continue;
+    put(&text, "%-8s ",
+        tensor->role == LS_ROLE_PARAM && !tensor->trainable ? "frozen" : sources[tensor->role]);
     put_tensor(&text, tensor);
     put(&text, "\n");
   }

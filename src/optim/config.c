@@ -177,8 +177,11 @@ void ls_optim_plan(const ls_optim_config_t *config, double clip_norm, ls_optim_p
 }
 
 ls_status_t ls_optim_declare(const ls_optim_plan_t *plan, ls_state_table_t *table, int *rows) {
-  ls_state_row_t row = {
-      .part = "optimizer", .of_layout = true, .life = LS_STATE_CARRIED, .file = LS_STATE_OPTIMIZER};
+  ls_state_row_t row = {.part = "optimizer",
+                        .of_layout = true,
+                        .trained = true,
+                        .life = LS_STATE_CARRIED,
+                        .file = LS_STATE_OPTIMIZER};
   row.shape.dtype = LS_F32;
   ls_status_t status = LS_OK;
   for (int k = 0; k < plan->slot_count && !status; k++) {
@@ -186,7 +189,7 @@ ls_status_t ls_optim_declare(const ls_optim_plan_t *plan, ls_state_table_t *tabl
     status = ls_state_declare(table, &row, &rows[k]);
   }
   row.name = "counter";
-  row.of_layout = false;
+  row.of_layout = row.trained = false;
   row.shape = LS_SHAPE(LS_F32, LS_STAT_COUNT);
   return status ? status : ls_state_declare(table, &row, &rows[plan->slot_count]);
 }

@@ -18,30 +18,50 @@ static int by_name(const void *a, const void *b, void *entries) {
   return strcmp(entry[*(const int *)a].name, entry[*(const int *)b].name);
 }
 
-/* Last parameter of the graph first. */
+enum { TRAINABLE, FROZEN, STATE, RANGES, NOWHERE = RANGES };
+
+static int range_of(const ls_graph_tensor_t *t) {
+  if (t->role == LS_ROLE_STATE) return STATE;
+  return t->role != LS_ROLE_PARAM ? NOWHERE : t->trainable ? TRAINABLE : FROZEN;
+}
+
+static ls_status_t place_entry(ls_layout_t *layout, const ls_graph_tensor_t *t, int id, int ordinal, int i) {
+  const ls_layout_entry_t *last = i ? &layout->entry[i - 1] : NULL;
+  ls_layout_entry_t *e = &layout->entry[i];
+  *e = (ls_layout_entry_t){.name = ls_arena_strdup(&layout->arena, t->name),
+                           .shape = t->shape,
+                           .id = id,
+                           .offset = last ? last->offset + align_up(last->count) : LS_LAYOUT_HEAD,
+                           .count = ls_shape_count(&t->shape),
+                           .init = t->init,
+                           .ordinal = (uint32_t)ordinal};
+  layout->by_name[i] = i;
+  layout->total = e->offset + align_up(e->count);
+  return e->name ? LS_OK : LS_ERR_MEMORY;
+}
+
+/* Range after range; in each the last of the graph first. */
 static ls_status_t fill(ls_layout_t *layout, const ls_graph_t *graph, ls_ctx_t *ctx) {
-  int64_t at = LS_LAYOUT_HEAD;
-  int place = 0, ordinal = layout->count;
-  for (int id = graph->tensor_count - 1; id >= 0; id--) {
-    const ls_graph_tensor_t *t = &graph->tensors[id];
-    if (t->role != LS_ROLE_PARAM) continue;
-    if (t->shape.dtype != LS_F32)
-      return ls_fail(ctx, LS_ERR_UNSUPPORTED, "layout: parameter '%s' is %s, not f32", t->name,
-                     ls_dtype_name(t->shape.dtype));
-    ls_layout_entry_t *e = &layout->entry[place];
-    e->name = ls_arena_strdup(&layout->arena, t->name);
-    if (!e->name) return LS_ERR_MEMORY;
-    e->shape = t->shape;
-    e->id = id;
-    e->offset = at;
-    e->count = ls_shape_count(&t->shape);
-    e->init = t->init;
-    e->ordinal = (uint32_t)--ordinal;
-    at += align_up(e->count);
-    layout->by_name[place] = place;
-    place++;
+  int place = 0, params = 0;
+  for (int id = 0; id < graph->tensor_count; id++)
+    params += graph->tensors[id].role == LS_ROLE_PARAM;
+  layout->total = LS_LAYOUT_HEAD;
+  for (int range = 0; range < RANGES; range++) {
+    int next[] = {params, layout->count}; /* ordinals, of parameters and of states */
+    for (int id = graph->tensor_count - 1; id >= 0; id--) {
+      const ls_graph_tensor_t *t = &graph->tensors[id];
+      int of = range_of(t), ordinal = of == NOWHERE ? 0 : --next[of == STATE];
+      if (of != range) continue;
+      if (t->shape.dtype != LS_F32)
+        return ls_fail(ctx, LS_ERR_UNSUPPORTED, "layout: parameter '%s' is %s, not f32", t->name,
+                       ls_dtype_name(t->shape.dtype));
+      ls_status_t status = place_entry(layout, t, id, ordinal, place++);
+      if (status) return status;
+    }
+    if (range > TRAINABLE) continue;
+    layout->trained_count = place;
+    layout->trained = layout->total;
   }
-  layout->total = at;
   if (place) qsort_r(layout->by_name, (size_t)place, sizeof(int), by_name, layout->entry);
   for (int i = 1; i < place; i++) {
     const char *name = layout->entry[layout->by_name[i]].name;
@@ -56,7 +76,7 @@ ls_status_t ls_layout_create(ls_ctx_t *ctx, const ls_graph_t *graph, ls_layout_t
   if (!l) return LS_ERR_MEMORY;
   ls_arena_init(&l->arena, ctx);
   for (int id = 0; id < graph->tensor_count; id++)
-    l->count += graph->tensors[id].role == LS_ROLE_PARAM;
+    l->count += range_of(&graph->tensors[id]) != NOWHERE;
   size_t room = l->count ? (size_t)l->count : 1;
   l->entry = ls_arena_array(&l->arena, room, sizeof(*l->entry));
   l->by_name = ls_arena_array(&l->arena, room, sizeof(*l->by_name));

@@ -1,6 +1,8 @@
 /* The flat layout of the parameters: one place for every parameter in one buffer, the same for values,
  * gradients and optimizer state. Parameters stand in the reverse of their order in the graph, so that
  * gradients become ready from front to back during the backward pass and a bucket is one contiguous range.
+ * Ranges: head | trainable parameters | frozen parameters | states of the graph. Gradients, moments and
+ * buckets cover the first two alone.
  * The first LS_LAYOUT_HEAD elements are the head: in the gradient buffer loss and correct count (summed by
  * the first bucket's all-reduce), elsewhere unused zeros. */
 #ifndef LS_SCHEDULE_LAYOUT_H
@@ -17,15 +19,16 @@ typedef struct {
   int64_t offset;    /* elements; a multiple of 16 (64 bytes) */
   int64_t count;
   ls_init_t init;
-  uint32_t ordinal; /* order in the graph: the initialiser's stream */
+  uint32_t ordinal; /* the initialiser's stream: order in the graph, of parameters, then of states */
 } ls_layout_entry_t;
 
 typedef struct {
   ls_arena_t arena;
   ls_layout_entry_t *entry; /* in layout order */
-  int count;
-  int *by_name;  /* indices sorted by name */
-  int64_t total; /* elements of the flat buffer, head and padding included */
+  int count, trained_count; /* of all; of trainable parameters, which are the first */
+  int *by_name;             /* indices sorted by name */
+  int64_t total;            /* elements of the flat buffer, head and padding included */
+  int64_t trained;          /* .. of head and trainable parameters, padding included */
 } ls_layout_t;
 
 ls_status_t ls_layout_create(ls_ctx_t *ctx, const ls_graph_t *graph, ls_layout_t **layout);

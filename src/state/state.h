@@ -40,6 +40,7 @@ struct ls_state_row {
   const char *
       part; /* of the memory report where it is counted: "parameters", "optimizer"; any other is a new line */
   bool of_layout;   /* an element for each of the layout; `shape` is then made from its dtype */
+  bool trained;     /* .. for each of its head and trainable parameters alone: gradients, moments */
   ls_shape_t shape; /* of the whole */
   ls_state_life_t life;
   ls_state_owner_t owner;

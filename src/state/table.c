@@ -58,7 +58,7 @@ int ls_state_find(const ls_state_table_t *table, const char *name) {
 }
 
 static bool same_row(const ls_state_row_t *a, const ls_state_row_t *b) {
-  return strcmp(a->part, b->part) == 0 && a->of_layout == b->of_layout &&
+  return strcmp(a->part, b->part) == 0 && a->of_layout == b->of_layout && a->trained == b->trained &&
          ls_shape_equal(&a->shape, &b->shape) && a->life == b->life && a->owner == b->owner &&
          a->range_count == b->range_count && a->file == b->file &&
          (a->range_count == 0 || memcmp(a->range, b->range, (size_t)a->range_count * sizeof *a->range) == 0);
@@ -100,7 +100,7 @@ ls_status_t ls_state_declare(ls_state_table_t *table, const ls_state_row_t *row,
     if (!table->layout)
       return ls_fail(table->ctx, LS_ERR_INTERNAL, "state: '%s' follows a layout, but there is none",
                      row->name);
-    whole.shape = LS_SHAPE(row->shape.dtype, table->layout->total);
+    whole.shape = LS_SHAPE(row->shape.dtype, row->trained ? table->layout->trained : table->layout->total);
   }
   if (!ranges_hold(&whole))
     return ls_fail(table->ctx, LS_ERR_INTERNAL, "state: the ranges of '%s' are not in order, or not in it",

@@ -33,16 +33,16 @@ ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, ls_bucket_t
   ls_bucket_t now = {.begin = 0, .end = LS_LAYOUT_HEAD, .ready_node = -1};
   now.ready_node = later(producer_of(in->graph, ls_graph_find(in->graph, LS_NAME_LOSS)),
                          producer_of(in->graph, ls_graph_find(in->graph, LS_NAME_CORRECT)));
-  for (int i = 0; i < layout->count; i++) {
-    bool last = i + 1 == layout->count;
-    now.end = last ? layout->total : layout->entry[i + 1].offset;
+  for (int i = 0; i < layout->trained_count; i++) {
+    bool last = i + 1 == layout->trained_count;
+    now.end = last ? layout->trained : layout->entry[i + 1].offset;
     now.ready_node = later(now.ready_node, ready_of(in->graph, layout->entry[i].name));
     if (last || (now.end - now.begin) * (int64_t)sizeof(float) >= in->options.bucket_bytes) {
       list[n++] = now;
       now = (ls_bucket_t){.begin = now.end, .end = now.end, .ready_node = -1};
     }
   }
-  if (!layout->count) list[n++] = now;
+  if (!layout->trained_count) list[n++] = now;
   *buckets = list;
   *count = n;
   return LS_OK;

@@ -104,6 +104,13 @@ static bool power_of_two(int n) {
   return n > 0 && n <= LS_TREE_PARTS_MAX && !(n & (n - 1));
 }
 
+/* The graph's last state; NULL = none. */
+static const ls_layout_entry_t *last_state(const ls_lower_t *in) {
+  const ls_layout_t *layout = in->state->layout;
+  const ls_layout_entry_t *e = layout->count ? &layout->entry[layout->count - 1] : NULL;
+  return e && in->graph->tensors[e->id].role == LS_ROLE_STATE ? e : NULL;
+}
+
 static ls_status_t check_request(ls_ctx_t *ctx, const ls_lower_t *in) {
   if (in->graph->status) return in->graph->status;
   if (in->accumulate < 1 || in->options.bucket_bytes < 1)
@@ -113,8 +120,13 @@ static ls_status_t check_request(ls_ctx_t *ctx, const ls_lower_t *in) {
       (!power_of_two(in->accumulate) || !power_of_two(in->world_size)))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: %d shards on each of %d ranks are no tree", in->accumulate,
                    in->world_size);
-  if (in->optim && !in->state->layout->count)
+  if (in->optim && !in->state->layout->trained_count)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: there is nothing to train");
+  if (in->optim && in->world_size > 1 && last_state(in))
+    return ls_fail(
+        ctx, LS_ERR_UNSUPPORTED,
+        "lower: each of %d ranks would change the state '%s' from its own samples alone; use one rank",
+        in->world_size, last_state(in)->name);
   return LS_OK;
 }
 

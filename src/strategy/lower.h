@@ -5,8 +5,8 @@
  *          Micro-batches of one kind are contiguous: x of all, then targets, weights, step. "x" names the
  *          whole.
  *          With data on the device "rows" i32 stand in the place of x and target, which are then transient.
- *   state  "parameters"; training: "gradients", of the layout: head, then gradients. With accumulate > 1 the
- *          micro-batches' gradients are transient and added. Where the exchange gathers, "gathered
+ *   state  "parameters"; training: "gradients", of the layout's trainable range: head, then gradients. With
+ * accumulate > 1 the micro-batches' gradients are transient and added. Where the exchange gathers, "gathered
  * gradients": bucket after bucket (world_size, n) elements. The optimizer's rows (optim.h). With data on the
  * device "features" (rows, ..) f32 and "targets" (rows, ..), f32 or i32.
  *

@@ -1,5 +1,5 @@
 /* The end of a training step: the norm of the gradients bucket by bucket, the decision, and one update over
- * all parameters. They are contiguous, so this is the same few tasks for any network. */
+ * all trainable parameters. They are contiguous, so this is the same few tasks for any network. */
 #include "strategy/lowering.h"
 
 enum { FLOAT_BYTES = sizeof(float) };
@@ -10,7 +10,7 @@ static int flat(ls_lowering_t *l, const char *name, ls_region_t region, int64_t 
 
 void ls_lowering_sumsq(ls_lowering_t *l, int bucket) {
   const ls_bucket_t *b = &l->bucket[bucket];
-  ls_bucket_t all = {.end = l->layout->total};
+  ls_bucket_t all = {.end = l->layout->trained};
   if (l->in->options.reproducible) {
     if (bucket + 1 < l->bucket_count) return;
     b = &all;
@@ -42,7 +42,7 @@ void ls_lowering_copy_out(ls_lowering_t *l) {
 
 void ls_lowering_update(ls_lowering_t *l) {
   const ls_optim_plan_t *optim = l->in->optim;
-  int64_t total = l->layout->total;
+  int64_t end = l->layout->trained;
   int row[LS_OPTIM_SLOT_MAX + 1];
   int step = first_step_params(l);
   if (l->s->status) return;
@@ -58,10 +58,10 @@ void ls_lowering_update(ls_lowering_t *l) {
                  (int[]){l->ctrl, l->stats, counter});
   ls_lowering_copy_out(l);
 
-  int in[] = {flat(l, "all gradients", l->grads, LS_LAYOUT_HEAD, total), l->ctrl};
-  int out[1 + LS_OPTIM_SLOT_MAX] = {flat(l, "all parameters", l->params, LS_LAYOUT_HEAD, total)};
+  int in[] = {flat(l, "all gradients", l->grads, LS_LAYOUT_HEAD, end), l->ctrl};
+  int out[1 + LS_OPTIM_SLOT_MAX] = {flat(l, "all parameters", l->params, LS_LAYOUT_HEAD, end)};
   for (int k = 0; k < optim->slot_count; k++)
-    out[1 + k] = flat(l, optim->slot_name[k], LS_REGION_STATE + row[k], LS_LAYOUT_HEAD, total);
+    out[1 + k] = flat(l, optim->slot_name[k], LS_REGION_STATE + row[k], LS_LAYOUT_HEAD, end);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "update", optim->update,
                  &optim->update_attrs, 2, in, 1 + optim->slot_count, out);
 }

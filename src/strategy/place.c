@@ -89,13 +89,16 @@ static int gradient(ls_lowering_t *l, const char *name, ls_shape_t shape, int64_
 }
 
 static void declare_gradients(ls_lowering_t *l) {
-  ls_state_row_t row = {
-      .name = "gradients", .part = "gradients", .of_layout = true, .shape = {.dtype = LS_F32}};
+  ls_state_row_t row = {.name = "gradients",
+                        .part = "gradients",
+                        .of_layout = true,
+                        .trained = true,
+                        .shape = {.dtype = LS_F32}};
   l->grads = ls_lowering_row(l, &row);
   if (!gathers(l)) return;
   row = (ls_state_row_t){.name = "gathered gradients",
                          .part = "gradients",
-                         .shape = LS_SHAPE(LS_F32, l->in->world_size, l->layout->total),
+                         .shape = LS_SHAPE(LS_F32, l->in->world_size, l->layout->trained),
                          .owner = LS_STATE_LOCAL};
   l->gathered = ls_lowering_row(l, &row);
 }
@@ -108,7 +111,7 @@ static ls_status_t declare_params(ls_lowering_t *l) {
   if (l->in->optim) declare_gradients(l);
   for (int id = 0; id < graph->tensor_count; id++) {
     const ls_graph_tensor_t *t = &graph->tensors[id];
-    if (t->role != LS_ROLE_PARAM) continue;
+    if (t->role != LS_ROLE_PARAM && t->role != LS_ROLE_STATE) continue;
     const ls_layout_entry_t *e = ls_layout_find(layout, t->name);
     if (!e || !ls_shape_equal(&e->shape, &t->shape))
       return ls_fail(l->s->ctx, LS_ERR_MISMATCH, "lower: the layout has no parameter '%s' of this shape",

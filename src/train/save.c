@@ -20,7 +20,8 @@ static int file_of(const ls_state_row_t *row) {
 
 static ls_status_t view_row(const ls_state_table_t *table, const ls_state_row_t *row, char *host,
                             ls_views_t *views) {
-  int file = file_of(row), entries = row->of_layout ? table->layout->count : 1;
+  int file = file_of(row), entries = 1;
+  if (row->of_layout) entries = row->trained ? table->layout->trained_count : table->layout->count;
   ls_ckpt_tensor_t *to = views->tensor[file] + views->count[file];
   size_t each = ls_dtype_bytes(row->shape.dtype);
   views->count[file] += entries;

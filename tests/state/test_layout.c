@@ -43,9 +43,40 @@ static void test_places(void **state) {
     assert_ptr_equal(ls_layout_find(l, want[i].name), e);
   }
   assert_int_equal(l->total, 80);
+  assert_int_equal(l->trained, 80); /* nothing is frozen */
   assert_null(ls_layout_find(l, "a"));
   assert_null(ls_layout_find(l, ""));
   assert_null(ls_layout_find(l, "z"));
+  ls_layout_destroy(l);
+  ls_graph_destroy(g);
+  ls_ctx_destroy(ctx);
+}
+
+/* Gradients, moments and buckets cover the front alone, and what is frozen begins as it would otherwise. */
+static void test_frozen_parameters_and_states_stand_behind(void **state) {
+  (void)state;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_graph_t *g = make_graph(ctx);
+  g->tensors[ls_graph_find(g, "c.second")].trainable = false;
+  ls_graph_state(g, "d.mean", LS_SHAPE(LS_F32, 3), (ls_init_t){LS_INIT_NORMAL, 1});
+  ls_graph_param(g, "e.last", LS_SHAPE(LS_F32, 2), (ls_init_t){LS_INIT_ONES, 0});
+  ls_layout_t *l;
+  assert_int_equal(ls_layout_create(ctx, g, &l), LS_OK);
+  static const struct {
+    const char *name;
+    int64_t offset;
+    uint32_t ordinal;
+  } want[] = {
+      {"e.last", 16, 3}, {"a.third", 32, 2}, {"b.first", 64, 0}, {"c.second", 80, 1}, {"d.mean", 96, 4}};
+  assert_int_equal(l->count, 5);
+  for (int i = 0; i < 5; i++) {
+    assert_string_equal(l->entry[i].name, want[i].name);
+    assert_int_equal(l->entry[i].offset, want[i].offset);
+    assert_int_equal(l->entry[i].ordinal, want[i].ordinal);
+  }
+  assert_int_equal(l->trained_count, 3);
+  assert_int_equal(l->trained, 80);
+  assert_int_equal(l->total, 112);
   ls_layout_destroy(l);
   ls_graph_destroy(g);
   ls_ctx_destroy(ctx);
@@ -132,6 +163,7 @@ static void test_every_allocation_fails_once(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_places),
+      cmocka_unit_test(test_frozen_parameters_and_states_stand_behind),
       cmocka_unit_test(test_initial_values_and_hash),
       cmocka_unit_test(test_no_parameters),
       cmocka_unit_test(test_every_allocation_fails_once),

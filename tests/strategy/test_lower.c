@@ -431,6 +431,43 @@ static void test_every_allocation_fails_once(void **state) {
   }
 }
 
+/* Gradients, moments, sums and exchange end where the trainable parameters end. */
+static void test_frozen_parameters_cost_nothing(void **state) {
+  (void)state;
+  ls_graph_t *part;
+  ls_state_table_t *own;
+  network_make_of(ctx, ROWS, &(job_t){.frozen = true}, &part);
+  assert_int_equal(ls_graph_find(part, "grad.layers.0.weight"), -1);
+  assert_int_equal(ls_state_table_create(ctx, part, &own), LS_OK);
+  ls_lower_t in = request(2, 1, 64);
+  in.graph = part;
+  in.state = own;
+  ls_schedule_t *s = lower(&ls_strategy_ddp, &in);
+  int64_t trained = own->layout->trained, exchanged = 0;
+  assert_true(trained < own->layout->total);
+  for (int t = 0; t < s->task_count; t++) {
+    if (s->tasks[t].kind == LS_TASK_COLLECTIVE)
+      exchanged += ls_shape_count(&s->tensors[s->tasks[t].out[0]].shape);
+    assert_null(strstr(s->tasks[t].name, "layers.0 linear_dwb"));
+  }
+  assert_int_equal(exchanged, trained);
+  ls_fit_t fit;
+  ls_schedule_fit(s, &fit);
+  assert_int_equal(ls_fit_bytes(&fit, "parameters"), own->layout->total * 4);
+  assert_int_equal(ls_fit_bytes(&fit, "gradients"), trained * 4);
+  assert_int_equal(ls_fit_bytes(&fit, "optimizer"), (2 * trained + 16) * 4);
+  ls_schedule_destroy(s);
+  ls_state_table_release(own);
+  for (int id = 0; id < part->tensor_count; id++)
+    part->tensors[id].trainable = false;
+  assert_int_equal(ls_state_table_create(ctx, part, &own), LS_OK);
+  in.state = own;
+  assert_int_equal(ls_strategy_ddp.lower(ctx, &in, &s), LS_ERR_ARGUMENT);
+  assert_non_null(strstr(ls_ctx_error(ctx), "nothing to train"));
+  ls_state_table_release(own);
+  ls_graph_destroy(part);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_shares),
@@ -444,6 +481,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_data_on_the_device, setup, teardown),
       cmocka_unit_test_setup_teardown(test_memory_of_micro_batches, setup, teardown),
       cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_frozen_parameters_cost_nothing, setup, teardown),
       cmocka_unit_test_setup_teardown(test_unusual_graph, setup, teardown),
       cmocka_unit_test_setup_teardown(test_every_allocation_fails_once, setup, teardown),
   };

@@ -101,6 +101,44 @@ static void test_worlds_agree(void **state) {
   }
 }
 
+/* A layer that is used twice has one gradient, the sum; a frozen one none, and keeps its values. */
+static void test_shared_and_frozen_parameters(void **state) {
+  (void)state;
+  job_t job = job_default();
+  job.shared = job.frozen = true;
+  world_t reference;
+  run_reference(&job, &reference);
+  const rank_result_t *rank = &reference.rank[0];
+  ls_layout_t *layout;
+  ls_graph_t *graph;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  network_make_of(ctx, 1, &job, &graph);
+  assert_int_equal(ls_layout_create(ctx, graph, &layout), LS_OK);
+  assert_int_equal(layout->trained_count, 4);
+  for (int i = 0; i < layout->count; i++) {
+    const ls_layout_entry_t *e = &layout->entry[i];
+    bool frozen = strncmp(e->name, "layers.0", 8) == 0;
+    assert_int_equal(frozen, e->offset >= layout->trained);
+    assert_int_equal(frozen, same_bits(rank->param + e->offset, rank->initial + e->offset, e->count));
+  }
+  static const int worlds[] = {1, 2, 3, 8};
+  job.strategy = "ddp";
+  for (int w = 0; w < LS_COUNT(worlds); w++) {
+    job.world_size = worlds[w];
+    expect_same(&job, &reference);
+  }
+  job.world_size = 2;
+  job.accumulate = 4;
+  expect_same(&job, &reference);
+  job.accumulate = 2;
+  job.reproducible = true;
+  expect_same(&job, &reference);
+  world_release(&reference);
+  ls_layout_destroy(layout);
+  ls_graph_destroy(graph);
+  ls_ctx_destroy(ctx);
+}
+
 /* 10 samples on 3 ranks are 4 + 3 + 3: the gradient must be that of 10. */
 static void test_uneven_shares(void **state) {
   (void)state;
@@ -379,12 +417,19 @@ static void test_parts_add_up(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_loss_by_hand),     cmocka_unit_test(test_worlds_agree),
-      cmocka_unit_test(test_uneven_shares),    cmocka_unit_test(test_micro_batches_add_up),
-      cmocka_unit_test(test_slots_and_copies), cmocka_unit_test(test_many_steps_agree),
-      cmocka_unit_test(test_cpu_backend),      cmocka_unit_test(test_null_backend),
-      cmocka_unit_test(test_device_double),    cmocka_unit_test(test_nan_skips_the_step),
-      cmocka_unit_test(test_absent_rank),      cmocka_unit_test(test_evaluation),
+      cmocka_unit_test(test_loss_by_hand),
+      cmocka_unit_test(test_worlds_agree),
+      cmocka_unit_test(test_shared_and_frozen_parameters),
+      cmocka_unit_test(test_uneven_shares),
+      cmocka_unit_test(test_micro_batches_add_up),
+      cmocka_unit_test(test_slots_and_copies),
+      cmocka_unit_test(test_many_steps_agree),
+      cmocka_unit_test(test_cpu_backend),
+      cmocka_unit_test(test_null_backend),
+      cmocka_unit_test(test_device_double),
+      cmocka_unit_test(test_nan_skips_the_step),
+      cmocka_unit_test(test_absent_rank),
+      cmocka_unit_test(test_evaluation),
       cmocka_unit_test(test_parts_add_up),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,6 +38,11 @@ float network_target(int step, int64_t sample, int64_t column) {
 }
 
 void network_make(ls_ctx_t *ctx, int64_t rows, double dropout, bool training, ls_graph_t **graph) {
+  network_make_of(ctx, rows, &(job_t){.dropout = dropout, .evaluate = !training}, graph);
+}
+
+void network_make_of(ls_ctx_t *ctx, int64_t rows, const job_t *job, ls_graph_t **graph) {
+  bool training = !job->evaluate;
   ls_graph_t *g;
   assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
   ls_init_t zeros = {LS_INIT_ZEROS, 0};
@@ -51,8 +56,15 @@ void network_make(ls_ctx_t *ctx, int64_t rows, double dropout, bool training, ls
   int b1 = ls_graph_param(g, "layers.1.bias", LS_SHAPE(LS_F32, OUTPUTS), zeros);
   int h = ls_graph_op(g, &ls_op_linear, NULL, 3, (int[]){x, w0, b0}, NULL);
   h = ls_graph_op(g, &ls_op_relu, NULL, 1, (int[]){h}, NULL);
-  ls_attrs_t drop = {.f = {dropout}};
-  if (dropout > 0 && training) h = ls_graph_op(g, &ls_op_dropout, &drop, 2, (int[]){h, step}, NULL);
+  g->tensors[w0].trainable = g->tensors[b0].trainable = !job->frozen;
+  if (job->shared) {
+    int w = ls_graph_param(g, "twice.weight", LS_SHAPE(LS_F32, HIDDEN, HIDDEN), zeros);
+    int b = ls_graph_param(g, "twice.bias", LS_SHAPE(LS_F32, HIDDEN), zeros);
+    for (int use = 0; use < 2; use++)
+      h = ls_graph_op(g, &ls_op_linear, NULL, 3, (int[]){h, w, b}, NULL);
+  }
+  ls_attrs_t drop = {.f = {job->dropout}};
+  if (job->dropout > 0 && training) h = ls_graph_op(g, &ls_op_dropout, &drop, 2, (int[]){h, step}, NULL);
   int y = ls_graph_op(g, &ls_op_linear, NULL, 3, (int[]){h, w1, b1}, NULL);
   ls_graph_rename(g, y, "output");
   int loss[2];
@@ -66,9 +78,12 @@ void network_make(ls_ctx_t *ctx, int64_t rows, double dropout, bool training, ls
 
 static void fill_params(const ls_layout_t *layout, float *flat) {
   memset(flat, 0, (size_t)layout->total * sizeof(float));
-  for (int i = 0; i < layout->count; i++)
-    for (int64_t k = 0; k < layout->entry[i].count; k++)
-      flat[layout->entry[i].offset + k] = (float)((k * 7 + layout->entry[i].ordinal) % 5 - 2) * 0.5f;
+  for (int i = 0; i < layout->count; i++) {
+    const ls_layout_entry_t *e = &layout->entry[i];
+    bool twice = strncmp(e->name, "twice", 5) == 0; /* few and whole: products of products stay exact */
+    for (int64_t k = 0; k < e->count; k++)
+      flat[e->offset + k] = twice ? (float)(k * 7 % 5 == 0) : (float)((k * 7 + e->ordinal) % 5 - 2) * 0.5f;
+  }
 }
 
 typedef struct {
@@ -149,7 +164,8 @@ static ls_status_t work(worker_t *w) {
   status = ls_run_create(w->ctx, result->schedule, w->device, w->comm, state, NULL, &w->run);
   if (!status) status = run_steps(w);
   memcpy(result->param, param, total_bytes);
-  if (gradients >= 0) memcpy(result->grad, state->data[gradients], total_bytes);
+  if (gradients >= 0)
+    memcpy(result->grad, state->data[gradients], ls_state_row_bytes(&w->table->row[gradients]));
   ls_run_destroy(w->run);
   ls_state_destroy(state);
   return status;
@@ -181,7 +197,7 @@ static void lower_rank(worker_t *w, int rank) {
     if (result->count > job->accumulate * w->rows) result->count = job->accumulate * w->rows;
   }
   if (w->rows < 1) w->rows = 1;
-  network_make(w->ctx, w->rows, job->dropout, !job->evaluate, &w->graph);
+  network_make_of(w->ctx, w->rows, job, &w->graph);
   assert_int_equal(ls_state_table_create(w->ctx, w->graph, &w->table), LS_OK);
   assert_true(w->table->layout->total <= PARAMS_MAX);
   result->param_count = w->table->layout->total;

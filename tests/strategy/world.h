@@ -17,6 +17,8 @@ typedef struct {
   float lr;
   double dropout, momentum, clip;
   bool adam, copies, evaluate;
+  bool shared;       /* one more layer, which is used twice */
+  bool frozen;       /* the first layer */
   bool reproducible; /* micro-batches are shards: accumulate times world_size of them, equally many rows each
                       */
   int64_t bucket_bytes;
@@ -50,8 +52,10 @@ typedef struct {
 void world_run(const job_t *job, world_t *world);
 void world_release(world_t *world);
 
-/* The network alone, for tests of the lowering: graph and layout are the caller's. */
+/* The network alone, for tests of the lowering: the graph is the caller's. */
 void network_make(ls_ctx_t *ctx, int64_t rows, double dropout, bool training, ls_graph_t **graph);
+/* With the job's dropout, frozen and shared layers, for training unless it evaluates. */
+void network_make_of(ls_ctx_t *ctx, int64_t rows, const job_t *job, ls_graph_t **graph);
 /* The number of x (and target) at (sample, column) of step `step`: small multiples of 1/2. */
 float network_x(int step, int64_t sample, int64_t column);
 float network_target(int step, int64_t sample, int64_t column);
