@@ -16,10 +16,16 @@ typedef struct {
   unsigned char *target;
 } parse_t;
 
-static int find_row(const ls_section_t *section, const char *name) {
-  for (int i = 0; i < section->count; i++)
-    if (strcmp(section->rows[i].name, name) == 0) return i;
-  return -1;
+const ls_option_t *ls_section_row(const ls_section_t *section, int index) {
+  if (index < section->count) return &section->rows[index];
+  return section->shared ? ls_section_row(section->shared, index - section->count) : NULL;
+}
+
+static const ls_option_t *find_row(const ls_section_t *section, const char *name) {
+  const ls_option_t *row;
+  for (int i = 0; (row = ls_section_row(section, i)); i++)
+    if (strcmp(row->name, name) == 0) return row;
+  return NULL;
 }
 
 static bool is_nested(const parse_t *p, const char *name) {
@@ -31,8 +37,9 @@ static bool is_nested(const parse_t *p, const char *name) {
 /* All keys the section knows, NULL-terminated. */
 static void known_names(const parse_t *p, const char *names[NAMES_MAX + 1]) {
   int count = 0;
-  for (int i = 0; i < p->section->count && count < NAMES_MAX; i++)
-    names[count++] = p->section->rows[i].name;
+  const ls_option_t *row;
+  for (int i = 0; (row = ls_section_row(p->section, i)) && count < NAMES_MAX; i++)
+    names[count++] = row->name;
   for (int i = 0; p->nested && p->nested[i] && count < NAMES_MAX; i++)
     names[count++] = p->nested[i];
   names[count] = NULL;
@@ -64,9 +71,8 @@ static ls_status_t parse_null(const parse_t *p, const ls_option_t *row, const ls
 }
 
 static ls_status_t parse_child(const parse_t *p, const ls_doc_node_t *node) {
-  int index = find_row(p->section, node->key);
-  if (index < 0) return is_nested(p, node->key) ? LS_OK : fail_unknown(p, node);
-  const ls_option_t *row = &p->section->rows[index];
+  const ls_option_t *row = find_row(p->section, node->key);
+  if (!row) return is_nested(p, node->key) ? LS_OK : fail_unknown(p, node);
   bool names_null = row->type == LS_OPT_ENUM && node->text && *node->text; /* a choice may be called null */
   if (node->kind == LS_DOC_NULL && !(names_null && !row->optional)) return parse_null(p, row, node);
   return ls_option_value_parse(&p->source, row, node, p->target + row->offset);
@@ -87,8 +93,8 @@ static ls_status_t worse(ls_status_t a, ls_status_t b) {
 
 static ls_status_t fill_defaults(const parse_t *p, const ls_doc_node_t *map) {
   ls_status_t status = LS_OK;
-  for (int i = 0; i < p->section->count; i++) {
-    const ls_option_t *row = &p->section->rows[i];
+  const ls_option_t *row;
+  for (int i = 0; (row = ls_section_row(p->section, i)); i++) {
     status = worse(status, ls_option_value_default(&p->source, row, p->target + row->offset));
     if (!row->initial && !row->optional && !ls_doc_get(map, row->name))
       status = worse(status, fail_missing(p, map, row));

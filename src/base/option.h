@@ -51,12 +51,16 @@ typedef struct {
   ls_change_t change;
 } ls_option_t;
 
-typedef struct {
+typedef struct ls_section {
   const char *name; /* "train.optimizer" */
   const ls_option_t *rows;
   int count;
   const char *help;
+  const struct ls_section *shared; /* its rows are options here, too; NULL = none. Its help stands apart */
 } ls_section_t;
+
+/* Rows of the section, then of what it shares; NULL behind the last. */
+const ls_option_t *ls_section_row(const ls_section_t *section, int index);
 
 /* Fills `target` (the struct the offsets refer to) from `map` (NULL or null node: all defaults). Reports
  * every error of the section: unknown keys (with did-you-mean), wrong types, out of range, missing. Keys

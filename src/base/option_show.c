@@ -84,8 +84,8 @@ json_t *ls_option_default_json(const ls_option_t *row) {
 
 json_t *ls_option_json(const ls_section_t *section, const void *source) {
   json_t *object = json_object();
-  for (int i = 0; object && i < section->count; i++) {
-    const ls_option_t *row = &section->rows[i];
+  const ls_option_t *row;
+  for (int i = 0; object && (row = ls_section_row(section, i)); i++) {
     json_t *value = value_json(row, (const unsigned char *)source + row->offset);
     if (json_object_set_new(object, row->name, value) != 0) { /* also when value is NULL */
       json_decref(object);

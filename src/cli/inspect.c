@@ -27,37 +27,46 @@ typedef struct {
   char shapes[128];
 } layer_row_t;
 
-/* Parameters and forward work per layer, in the order of the graph. */
+static bool is_layer(const layer_row_t *row, const char *name, size_t len) {
+  return row->len == len && strncmp(row->name, name, len) == 0;
+}
+
+/* A parameter where a node reads it: in its own layer, or in one that shares it. */
+static void add_param(layer_row_t *row, const ls_graph_tensor_t *t) {
+  char text[LS_SHAPE_TEXT_BYTES];
+  size_t used = strlen(row->shapes), left = sizeof row->shapes - used, len = layer_len(t->name);
+  if (is_layer(row, t->name, len)) {
+    snprintf(row->shapes + used, left, "%s%s%s", used ? " " : "", ls_shape_text(&t->shape, text) + 4,
+             t->trainable ? "" : " frozen");
+    row->params += ls_shape_count(&t->shape);
+  } else if (!used) {
+    snprintf(row->shapes, left, "those of %.*s", (int)len, t->name);
+  }
+}
+
+/* Layers with parameters, and their forward work, in the order of the graph: a layer's nodes follow each
+ * other and are called "LAYER op". */
 static int collect_layers(const ls_graph_t *g, layer_row_t *rows, int capacity) {
   int count = 0;
-  for (int i = 0; i < g->tensor_count; i++) {
-    const ls_graph_tensor_t *t = &g->tensors[i];
-    if (t->role != LS_ROLE_PARAM) continue;
-    size_t len = layer_len(t->name);
-    layer_row_t *row = count > 0 ? &rows[count - 1] : NULL;
-    if (!row || row->len != len || strncmp(row->name, t->name, len) != 0) {
-      if (count == capacity) break;
-      row = &rows[count++];
-      *row = (layer_row_t){.name = t->name, .len = len};
-    }
-    char text[LS_SHAPE_TEXT_BYTES];
-    size_t used = strlen(row->shapes);
-    snprintf(row->shapes + used, sizeof row->shapes - used, "%s%s", used ? " " : "",
-             ls_shape_text(&t->shape, text) + 4);
-    row->params += ls_shape_count(&t->shape);
-  }
   for (int i = 0; i < g->node_count; i++) {
     const ls_graph_node_t *node = &g->nodes[i];
-    if (node->phase != LS_PHASE_FORWARD) continue;
+    const char *space = strrchr(node->name, ' ');
+    size_t len = space ? (size_t)(space - node->name) : 0;
+    bool same = count > 0 && is_layer(&rows[count - 1], node->name, len);
     ls_shape_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
-    for (int k = 0; k < node->in_count; k++)
-      in[k] = g->tensors[node->in[k]].shape;
+    if (node->phase != LS_PHASE_FORWARD) continue;
+    for (int k = 0; k < node->in_count; k++) {
+      const ls_graph_tensor_t *t = &g->tensors[node->in[k]];
+      in[k] = t->shape;
+      if (t->role != LS_ROLE_PARAM) continue;
+      if (!same && count == capacity) return count;
+      if (!same) rows[count++] = (layer_row_t){.name = node->name, .len = len};
+      same = true;
+      add_param(&rows[count - 1], t);
+    }
     for (int k = 0; k < node->out_count; k++)
       out[k] = g->tensors[node->out[k]].shape;
-    for (int r = 0; r < count; r++)
-      if (!strncmp(node->name, rows[r].name, rows[r].len) &&
-          (node->name[rows[r].len] == ' ' || node->name[rows[r].len] == '.'))
-        rows[r].forward_flops += ls_op_flops(node->op, &node->attrs, in, out);
+    if (same) rows[count - 1].forward_flops += ls_op_flops(node->op, &node->attrs, in, out);
   }
   return count;
 }

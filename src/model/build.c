@@ -2,52 +2,75 @@
 #include "graph/ops/ops.h"
 #include "model/layer.h"
 
-static ls_shape_t input_shape(const ls_model_config_t *model) {
+ls_shape_t ls_model_sample(const ls_model_config_t *model, int layer) {
+  if (layer >= 0) return model->layer[layer].sample;
   ls_shape_t shape = {.dtype = LS_F32, .rank = model->input.count};
   for (int i = 0; i < shape.rank; i++)
     shape.dim[i] = model->input.v[i];
   return shape;
 }
 
-/* Shape of one sample after `layers` layers. */
-static ls_shape_t shape_after(const ls_model_config_t *model, int layers) {
-  ls_shape_t shape = input_shape(model);
-  for (int i = 0; i < layers; i++)
-    shape = model->layer[i].kind->shape(model->layer[i].options, &shape);
-  return shape;
-}
-
 int64_t ls_model_inputs(const ls_model_config_t *model) {
-  const ls_shape_t shape = input_shape(model);
+  const ls_shape_t shape = ls_model_sample(model, -1);
   return ls_shape_count(&shape);
 }
 
 int64_t ls_model_outputs(const ls_model_config_t *model) {
-  const ls_shape_t shape = shape_after(model, model->layer_count);
+  const ls_shape_t shape = ls_model_sample(model, model->layer_count - 1);
   return ls_shape_count(&shape);
 }
 
-static void add_layers(ls_layer_builder_t *b, const ls_model_config_t *model) {
-  b->sample = input_shape(model);
+typedef struct {
+  ls_tensor_id_t out, param[LS_LAYER_PARAM_MAX];
+} built_t;
+
+static void add_params(ls_graph_t *graph, const ls_layer_t *layer, const ls_shape_t *sample, built_t *built) {
+  ls_layer_param_t list[LS_LAYER_PARAM_MAX];
+  const ls_layer_common_t *common = ls_layer_common(layer);
+  int count = layer->kind->params ? layer->kind->params(layer->options, sample, list) : 0;
+  for (int i = 0; i < count; i++) {
+    built->param[i] = ls_graph_param(graph, list[i].name, list[i].shape, list[i].init);
+    if (built->param[i] >= 0) graph->tensors[built->param[i]].trainable = !common->freeze;
+  }
+}
+
+/* `built`: a place for each layer. Returns the output of the last. */
+static ls_tensor_id_t add_layers(ls_layer_builder_t *b, const ls_model_config_t *model, ls_tensor_id_t x,
+                                 built_t *built) {
   for (int i = 0; i < model->layer_count && b->graph->status == LS_OK; i++) {
     const ls_layer_t *layer = &model->layer[i];
-    ls_graph_scope(b->graph, "layers.%d", i);
-    layer->kind->build(b, layer->options);
-    b->sample = layer->kind->shape(layer->options, &b->sample);
+    const ls_layer_common_t *common = ls_layer_common(layer);
+    ls_tensor_id_t in[LS_LAYER_FROM_MAX];
+    ls_shape_t sample[LS_LAYER_FROM_MAX];
+    for (int k = 0; k < layer->from_count; k++) {
+      in[k] = layer->from[k] < 0 ? x : built[layer->from[k]].out;
+      sample[k] = ls_model_sample(model, layer->from[k]);
+    }
+    if (common->name)
+      ls_graph_scope(b->graph, "%s", common->name);
+    else
+      ls_graph_scope(b->graph, "layers.%d", i);
+    if (layer->owner == i) add_params(b->graph, layer, sample, &built[i]);
+    b->in_count = layer->from_count;
+    b->in = in;
+    b->sample = sample;
+    b->param = built[layer->owner].param;
+    built[i].out = layer->kind->build(b, layer->options);
   }
   ls_graph_scope(b->graph, "%s", "");
+  return built[model->layer_count - 1].out;
 }
 
 /* Returns the loss. The output is what a user of the model wants: probabilities of classes, or
  * predictions. */
-static ls_tensor_id_t add_loss(ls_layer_builder_t *b, bool classes, ls_tensor_id_t target,
+static ls_tensor_id_t add_loss(ls_graph_t *graph, bool classes, ls_tensor_id_t y, ls_tensor_id_t target,
                                ls_tensor_id_t weight) {
-  const ls_tensor_id_t in[] = {b->x, target, weight};
+  const ls_tensor_id_t in[] = {y, target, weight};
   ls_tensor_id_t out[LS_NODE_OUT_MAX] = {-1, -1, -1, -1};
-  ls_graph_op(b->graph, classes ? &ls_op_softmax_xent : &ls_op_mse, NULL, 3, in, out);
-  ls_graph_rename(b->graph, classes ? out[2] : b->x, "output");
-  ls_graph_rename(b->graph, out[0], "loss");
-  ls_graph_rename(b->graph, out[1], "correct");
+  ls_graph_op(graph, classes ? &ls_op_softmax_xent : &ls_op_mse, NULL, 3, in, out);
+  ls_graph_rename(graph, classes ? out[2] : y, "output");
+  ls_graph_rename(graph, out[0], "loss");
+  ls_graph_rename(graph, out[1], "correct");
   return out[0];
 }
 
@@ -57,12 +80,14 @@ static ls_status_t fill_graph(ls_graph_t *graph, const ls_model_config_t *model,
   int64_t outputs = ls_model_outputs(model);
   const ls_shape_t target_shape = classes ? LS_SHAPE(LS_I32, rows) : LS_SHAPE(LS_F32, rows, outputs);
   ls_layer_builder_t b = {.graph = graph, .rows = rows, .training = training};
-  b.x = ls_graph_input(graph, "x", LS_SHAPE(LS_F32, rows, ls_model_inputs(model)));
+  built_t *built = ls_arena_array(&graph->arena, (size_t)model->layer_count, sizeof *built);
+  if (!built) return LS_ERR_MEMORY;
+  ls_tensor_id_t x = ls_graph_input(graph, "x", LS_SHAPE(LS_F32, rows, ls_model_inputs(model)));
   ls_tensor_id_t target = ls_graph_input(graph, "target", target_shape);
   ls_tensor_id_t weight = ls_graph_input(graph, "weight", LS_SHAPE(LS_F32, rows));
   b.step = ls_graph_input(graph, "step", LS_SHAPE(LS_U8, (int64_t)sizeof(ls_step_params_t)));
-  add_layers(&b, model);
-  ls_tensor_id_t loss = add_loss(&b, classes, target, weight);
+  ls_tensor_id_t y = add_layers(&b, model, x, built);
+  ls_tensor_id_t loss = add_loss(graph, classes, y, target, weight);
   if (graph->status != LS_OK || !training) return graph->status;
   return ls_graph_backward(graph, loss);
 }

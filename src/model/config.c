@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const int64_t inputs_max = (int64_t)1 << 28;
-
 static const char *const loss_names[] = {
     [LS_LOSS_CROSS_ENTROPY] = "cross-entropy", [LS_LOSS_MSE] = "mse", NULL};
 static const ls_option_t model_rows[] = {
@@ -52,57 +50,6 @@ static ls_status_t fail_missing(ls_ctx_t *ctx, const ls_doc_node_t *map, const c
   return ls_fail_at(ctx, LS_ERR_CONFIG, map->key ? &map->key_place : &map->place, fmt, key, what);
 }
 
-static ls_status_t fail_kind(ls_ctx_t *ctx, const ls_place_t *place, const char *kind) {
-  const char *names[LS_LAYER_MAX] = {NULL};
-  char list[256] = "";
-  for (int i = 0; ls_layer_kinds[i] && i < LS_LAYER_MAX - 1; i++) {
-    size_t used = strlen(list);
-    names[i] = ls_layer_kinds[i]->name;
-    snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
-  }
-  const char *nearest = ls_nearest(kind, names);
-  if (nearest)
-    return ls_fail_at(ctx, LS_ERR_CONFIG, place, "unknown layer `%.80s`; did you mean `%s`?", LS_SHOWN(kind),
-                      nearest);
-  return ls_fail_at(ctx, LS_ERR_CONFIG, place, "unknown layer `%.80s`; possible: %s", LS_SHOWN(kind), list);
-}
-
-/* "dense: {units: 10}"; a kind whose options all have defaults may stand alone: "layer_norm". */
-static ls_status_t parse_layer(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *node,
-                               ls_layer_t *layer) {
-  bool alone = node->kind == LS_DOC_SCALAR;
-  if (!alone && (node->kind != LS_DOC_MAP || node->count != 1))
-    return ls_fail_at(ctx, LS_ERR_CONFIG, &node->place,
-                      "a layer was expected, one kind and its options: `dense: "
-                      "{units: 10}`");
-  const char *kind = alone ? node->text : node->child->key;
-  for (int i = 0; ls_layer_kinds[i]; i++) {
-    if (strcmp(ls_layer_kinds[i]->name, kind) != 0) continue;
-    layer->kind = ls_layer_kinds[i];
-    ls_doc_node_t none = {.kind = LS_DOC_NULL, .place = node->place};
-    return ls_option_parse(ctx, arena, layer->kind->section, alone ? &none : node->child, NULL,
-                           layer->options);
-  }
-  return fail_kind(ctx, alone ? &node->place : &node->child->key_place, kind);
-}
-
-static ls_status_t parse_layers(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *list,
-                                ls_model_config_t *model) {
-  if (list->kind != LS_DOC_LIST || list->count < 1 || list->count > LS_LAYER_MAX)
-    return ls_fail_at(ctx, LS_ERR_CONFIG, &list->place, "model.layers: a list of 1 to %d layers was expected",
-                      LS_LAYER_MAX);
-  model->layer = ls_arena_array(arena, (size_t)list->count, sizeof *model->layer);
-  if (!model->layer) return LS_ERR_MEMORY;
-  ls_status_t status = LS_OK;
-  for (const ls_doc_node_t *node = list->child; node; node = node->next)
-    status = worse(status, parse_layer(ctx, arena, node, &model->layer[model->layer_count++]));
-  if (status != LS_OK) return status;
-  for (int i = 0; i < model->layer_count; i++)
-    if (model->layer[i].kind->has_params) return LS_OK;
-  return ls_fail_at(ctx, LS_ERR_CONFIG, &list->place,
-                    "model.layers: none of the layers learns anything; `dense` does");
-}
-
 /* The elements of one sample must be a number that later products can be made of. */
 static ls_status_t check_input(ls_ctx_t *ctx, const ls_doc_node_t *map, const ls_ints_t *input) {
   const ls_doc_node_t *node = ls_doc_get(map, "input");
@@ -113,9 +60,9 @@ static ls_status_t check_input(ls_ctx_t *ctx, const ls_doc_node_t *map, const ls
                       input->count, LS_DIMS_MAX - 1);
   int64_t inputs = 1;
   for (int i = 0; i < input->count; i++)
-    if (__builtin_mul_overflow(inputs, input->v[i], &inputs) || inputs > inputs_max)
+    if (__builtin_mul_overflow(inputs, input->v[i], &inputs) || inputs > LS_SAMPLE_MAX)
       return ls_fail_at(ctx, LS_ERR_CONFIG, &node->place, "model.input: a sample of more than %lld elements",
-                        (long long)inputs_max);
+                        (long long)LS_SAMPLE_MAX);
   return LS_OK;
 }
 
@@ -125,9 +72,10 @@ static ls_status_t parse_own(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node
   /* An input that was reported already is not reported as missing. */
   if (options == LS_OK || model->input.count > 0 || !is_given(map, "input"))
     status = check_input(ctx, map, &model->input);
+  bool sized = status == LS_OK && model->input.count > 0;
   if (!is_given(map, "loss")) status = worse(status, fail_missing(ctx, map, "loss", "cross-entropy or mse"));
   if (is_given(map, "layers"))
-    return worse(status, parse_layers(ctx, arena, ls_doc_get(map, "layers"), model));
+    return worse(status, ls_layers_parse(ctx, arena, ls_doc_get(map, "layers"), sized, model));
   return worse(status, fail_missing(ctx, map, "layers", "a list of layers, or preset: NAME in their place"));
 }
 

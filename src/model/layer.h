@@ -4,30 +4,58 @@
 
 #include "model/model.h"
 
-/* The graph as far as it is built. */
+/* The graph as far as it is built, at one layer. */
+enum { LS_LAYER_PARAM_MAX = 4 };
 typedef struct {
   ls_graph_t *graph;
-  ls_tensor_id_t x;  /* what the layer takes: (rows, elements of `sample`) */
-  ls_shape_t sample; /* of one row of x, without the rows; layers see through to it when they need an image */
-  ls_tensor_id_t step; /* for dropout */
+  int in_count;
+  const ls_tensor_id_t *in; /* (rows, elements of `sample`) each */
+  const ls_shape_t *sample; /* of one row of each, without the rows; layers see through to it when they need
+                               an image */
+  const ls_tensor_id_t *param; /* as the kind lists them */
+  ls_tensor_id_t step;         /* for dropout */
   int64_t rows;
   bool training;
   int dropouts; /* so far: the ordinal of the next */
 } ls_layer_builder_t;
 
+typedef struct {
+  const char *name; /* "weight" */
+  ls_shape_t shape;
+  ls_init_t init;
+} ls_layer_param_t;
+
 /* A row: a new kind of layer is one of these and its functions. `options` is the struct that the section
- * fills; it fits LS_LAYER_OPTIONS_BYTES. */
+ * fills; it begins with ls_layer_common_t and fits LS_LAYER_OPTIONS_BYTES. `sample`: shapes of one sample of
+ * its inputs. */
 struct ls_layer_kind {
   const ls_section_t *section; /* its name is "model.layers.KIND" */
   const char *name;
-  bool has_params;
-  /* Shape of one sample after the layer. */
-  ls_shape_t (*shape)(const void *options, const ls_shape_t *sample);
-  /* Appends the layer: reads b->x, sets b->x. Failures are in b->graph->status. */
-  void (*build)(ls_layer_builder_t *b, const void *options);
+  bool joins; /* takes 2 to LS_LAYER_FROM_MAX inputs; others take one */
+  bool alike; /* .. of equally many elements */
+  /* Lists the parameters, at most LS_LAYER_PARAM_MAX; their number. NULL: none. */
+  int (*params)(const void *options, const ls_shape_t *sample, ls_layer_param_t *param);
+  /* Shape of one sample behind the layer. */
+  ls_shape_t (*shape)(const void *options, const ls_shape_t *sample, int count);
+  /* Appends the layer and returns its output. Failures are in b->graph->status. */
+  ls_tensor_id_t (*build)(ls_layer_builder_t *b, const void *options);
 };
 
 extern const ls_layer_kind_t *const ls_layer_kinds[]; /* NULL-terminated */
+
+extern const ls_section_t ls_layer_section, ls_repeat_section; /* of every layer; of a block */
+
+static inline const ls_layer_common_t *ls_layer_common(const ls_layer_t *layer) {
+  return (const ls_layer_common_t *)layer->options;
+}
+ls_shape_t ls_model_sample(const ls_model_config_t *model, int layer); /* behind it; -1: of the input */
+
+#define LS_SAMPLE_MAX ((int64_t)1 << 28) /* elements of one sample, anywhere in a model */
+
+/* dag.c: reads the list of layers into model->layer. `sized`: the shape of the input is known, so that sizes
+ * can be compared. Reports all errors. */
+ls_status_t ls_layers_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *list, bool sized,
+                            ls_model_config_t *model);
 
 /* A dense layer with everything else at its default; `activation` as in the configuration. */
 void ls_layer_dense_fill(ls_layer_t *layer, int64_t units, bool relu, double dropout);

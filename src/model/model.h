@@ -6,12 +6,24 @@
 #include "graph/graph.h"
 
 typedef struct ls_layer_kind ls_layer_kind_t;
-enum { LS_LAYER_MAX = 256, LS_LAYER_OPTIONS_BYTES = 128 };
+enum { LS_LAYER_MAX = 256, LS_LAYER_FROM_MAX = 16, LS_LAYER_OPTIONS_BYTES = 128 };
 typedef enum { LS_LOSS_CROSS_ENTROPY, LS_LOSS_MSE } ls_loss_kind_t;
+
+/* Options of every layer, as written; the struct of a kind begins with them. Blocks are expanded, names
+ * whole. What is the default anyway is absent, so that equal networks have equal options. */
+typedef struct {
+  const char *name;  /* of its parameters, too: "NAME.weight"; NULL: "layers.N" */
+  ls_strings_t from; /* names of earlier layers, or "input"; empty: the layer before */
+  const char *share; /* NULL: parameters of its own */
+  bool freeze;
+} ls_layer_common_t;
 
 typedef struct {
   const ls_layer_kind_t *kind;
   _Alignas(16) unsigned char options[LS_LAYER_OPTIONS_BYTES]; /* the kind's struct */
+  int from[LS_LAYER_FROM_MAX], from_count;                    /* earlier layers, -1 = the model's input */
+  int owner;         /* of its parameters: an earlier layer, or itself */
+  ls_shape_t sample; /* of one sample behind it, without the rows */
 } ls_layer_t;
 
 typedef struct {
@@ -19,10 +31,11 @@ typedef struct {
   const char *preset; /* NULL or its name; layers and input are then filled from it */
   int loss;           /* ls_loss_kind_t */
   int layer_count;
-  ls_layer_t *layer; /* arena */
+  ls_layer_t *layer; /* arena; in an order that can run, the last one's output is the model's */
 } ls_model_config_t;
 extern const ls_section_t ls_model_section;           /* preset, input, loss; "layers" is nested */
-extern const ls_section_t *const ls_layer_sections[]; /* for the reference page, NULL-terminated */
+extern const ls_section_t *const ls_layer_sections[]; /* for the reference page, NULL-terminated: options of
+                                                         every layer, a section per kind, blocks */
 
 /* Reads the model section from its map. Reports all errors. */
 ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,
@@ -30,11 +43,12 @@ ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
 json_t *ls_model_json(const ls_model_config_t *model);
 
 int64_t ls_model_inputs(const ls_model_config_t *model);  /* features of one sample */
-int64_t ls_model_outputs(const ls_model_config_t *model); /* width of the last layer */
+int64_t ls_model_outputs(const ls_model_config_t *model); /* of the last layer */
 
 /* The graph of `rows` samples: inputs "x" (rows, inputs), "target" (f32 (rows, outputs) or i32 (rows)),
  * "weight" (rows), "step" u8 (64); values "output" (rows, outputs): probabilities with cross-entropy,
- * predictions with mse; "loss" (1), "correct" (1). Parameters are "layers.N.weight", "layers.N.bias".
+ * predictions with mse; "loss" (1), "correct" (1). Parameters are "layers.N.weight", "layers.N.bias", or
+ * begin with the name that their layer was given.
  * training: dropout is active and the backward nodes are there. */
 ls_status_t ls_model_build(ls_ctx_t *ctx, const ls_model_config_t *model, int64_t rows, bool training,
                            ls_graph_t **graph);

@@ -29,6 +29,9 @@ static ls_status_t fill(ls_arena_t *arena, const preset_t *preset, ls_model_conf
   for (int i = 0; i < layers; i++) {
     bool hidden = i < layers - 1;
     ls_layer_dense_fill(&layer[i], preset->width[i + 1], hidden, hidden ? preset->dropout : 0);
+    layer[i].from[0] = i - 1;
+    layer[i].from_count = 1;
+    layer[i].owner = i;
   }
   model->preset = preset->name;
   model->input = (ls_ints_t){.count = 1, .v = {preset->width[0]}};

@@ -5,10 +5,10 @@
  *          Micro-batches of one kind are contiguous: x of all, then targets, weights, step. "x" names the
  *          whole.
  *          With data on the device "rows" i32 stand in the place of x and target, which are then transient.
- *   state  "parameters"; training: "gradients", of the layout's trainable range: head, then gradients. With
- * accumulate > 1 the micro-batches' gradients are transient and added. Where the exchange gathers, "gathered
- * gradients": bucket after bucket (world_size, n) elements. The optimizer's rows (optim.h). With data on the
- * device "features" (rows, ..) f32 and "targets" (rows, ..), f32 or i32.
+ *   state  "parameters"; training: "gradients", of the layout's trainable range: head, then gradients.
+ *          With accumulate > 1 the micro-batches' gradients are transient and added. Where the exchange
+ *          gathers, "gathered gradients": bucket after bucket (world_size, n) elements. The optimizer's rows
+ *          (optim.h). With data on the device "features" (rows, ..) f32 and "targets" (rows, ..), f32 or i32.
  *
  * Evaluation: the head, probabilities or predictions and the loss are read by name ("loss", "correct",
  * "output"), kept in region STAT; the loss is the weighted sum of this rank alone. */

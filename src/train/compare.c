@@ -95,8 +95,9 @@ static void compare_row(differences_t *d, const char *section, const ls_option_t
 
 static void compare_rows(differences_t *d, const char *name, const ls_section_t *section, const json_t *saved,
                          const json_t *now) {
-  for (int i = 0; i < section->count; i++)
-    compare_row(d, name, &section->rows[i], saved, now);
+  const ls_option_t *row;
+  for (int i = 0; (row = ls_section_row(section, i)); i++)
+    compare_row(d, name, row, saved, now);
 }
 
 static const char *kind_of(json_t *layer) {

@@ -158,7 +158,8 @@ const char ls_config_file_help[] =
     "that does not\ncome from a file starts at the current folder. `--data-root DIR` makes the relative "
     "paths of "
     "section `data` start at DIR.\n\n"
-    "Limits: 1 MiB, 10,000 values, nested 32 deep, 256 layers, 64 entries in a list of numbers, 64 "
+    "Limits: 1 MiB, 10,000 values, nested 32 deep, 256 layers with blocks repeated, 64 entries in a list of "
+    "numbers, 64 "
     "`--set`.\nAnchors, aliases, tags and keys given twice are refused.\n\n";
 static_assert(LS_DOC_BYTES_MAX == 1 << 20 && LS_DOC_NODES_MAX == 10000 && LS_DOC_DEPTH_MAX == 32 &&
                   LS_LAYER_MAX == 256 && LS_OPT_LIST_MAX == 64 && LS_CONFIG_SETS_MAX == 64,

@@ -89,6 +89,29 @@ const row_t rows_config[] = {
     {"unknown layer", CONFIG,
      .config = "model: {input: [4], loss: mse, layers: [{dens: {units: 3}}]}\n" SAMPLES,
      .expect = {"c.yaml:1:42", "`dens`", "did you mean `dense`"}},
+    {"layer that reads a later one", CONFIG,
+     .config = "model: {input: [4], loss: mse, layers: [{dense: {units: 3, from: b}}, {dense: {units: 3, "
+               "name: b}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:66", "model.layers.dense.from: `b` is not before this layer", "move it up"}},
+    {"layer name used twice", CONFIG,
+     .config = "model: {input: [4], loss: mse, layers: [{dense: {units: 3, name: a}}, {layer_norm: {name: "
+               "a}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:91", "the name `a` is used twice"}},
+    {"layers of two sizes added", CONFIG,
+     .config = "model: {input: [4], loss: mse, layers: [{dense: {units: 3}}, {add: {from: [input, "
+               "layers.0]}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:", "`input` gives (4), but `layers.0` (3)"}},
+    {"parameters of another size shared", CONFIG,
+     .config = "model: {input: [4], loss: mse, layers: [{dense: {units: 3, name: a}}, {dense: {units: 3, "
+               "share: a}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:", "weight of `a` is (3, 4), but this layer needs (3, 3)"}},
+    {"layer that nobody reads", CONFIG,
+     .config = "model: {input: [4], loss: mse, layers: [{dense: {units: 3}}, {dense: {units: 3, from: "
+               "input}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:42", "no layer reads the output of `layers.0`"}},
+    {"everything frozen", CONFIG,
+     .config = "model: {input: [4], loss: mse, layers: [{dense: {units: 3, freeze: true}}]}\n" SAMPLES,
+     .expect = {"c.yaml:1:40", "every layer that learns is frozen"}},
     {"unknown in data", CONFIG, .config = MODEL "data: {kind: synthetic, sample: 5}\n",
      .expect = {"c.yaml:2:25", "did you mean `samples`"}},
     {"unknown in train", CONFIG, .config = MODEL SAMPLES "train: {batch: 10, epoch: 5}\n",

@@ -1,5 +1,5 @@
-/* A state of the graph: a toy op keeps the running mean of what passes through it. Each micro-batch changes it in
- * order, evaluation reads it, it is saved with the parameters, and the optimizer leaves it alone. */
+/* A state of the graph: a toy op keeps the running mean of what passes through it. Each micro-batch changes
+ * it in order, evaluation reads it, it is saved with the parameters, and the optimizer leaves it alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,8 +36,8 @@ static ls_status_t toy_forward(ls_stream_t *stream, const ls_kernel_args_t *args
   return LS_OK;
 }
 
-static ls_status_t toy_backward(ls_graph_t *graph, const ls_graph_node_t *node, const ls_tensor_id_t *grad_out,
-                                const bool *wanted, ls_tensor_id_t *grad_in) {
+static ls_status_t toy_backward(ls_graph_t *graph, const ls_graph_node_t *node,
+                                const ls_tensor_id_t *grad_out, const bool *wanted, ls_tensor_id_t *grad_in) {
   (void)node;
   (void)wanted;
   grad_in[0] = grad_out[0];
@@ -77,7 +77,8 @@ static ls_graph_t *make_graph(bool training) {
   return g;
 }
 
-static ls_status_t lower(ls_graph_t *g, ls_state_table_t *table, bool training, int ranks, ls_schedule_t **s) {
+static ls_status_t lower(ls_graph_t *g, ls_state_table_t *table, bool training, int ranks,
+                         ls_schedule_t **s) {
   ls_optim_plan_t optim;
   ls_optim_plan(&(ls_optim_config_t){.name = LS_OPTIM_SGD, .lr = 0.5, .momentum = 0.5}, 0, &optim);
   ls_lower_t in = {.graph = g,

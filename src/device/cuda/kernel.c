@@ -71,6 +71,32 @@ static ls_status_t fill(ls_stream_t *stream, const ls_kernel_args_t *args) {
   return done(stream, error, "fill");
 }
 
+/* Both are copies of a block of columns, which the runtime knows. */
+static int copy_columns(ls_stream_t *stream, const float *from, int64_t from_width, float *to,
+                        int64_t to_width, int64_t rows, int64_t count) {
+  size_t each = sizeof(float);
+  return (int)cudaMemcpy2DAsync(to, (size_t)to_width * each, from, (size_t)from_width * each,
+                                (size_t)count * each, (size_t)rows, cudaMemcpyDeviceToDevice, handle(stream));
+}
+
+static ls_status_t concat(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  const ls_shape_t *a = &args->in[0].shape, *b = &args->in[1].shape;
+  int64_t width = a->dim[1] + b->dim[1];
+  int error = copy_columns(stream, in(args, 0), a->dim[1], out(args, 0), width, a->dim[0], a->dim[1]);
+  if (!error)
+    error =
+        copy_columns(stream, in(args, 1), b->dim[1], out(args, 0) + a->dim[1], width, b->dim[0], b->dim[1]);
+  return done(stream, error, "concat");
+}
+
+static ls_status_t columns(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  const ls_shape_t *x = &args->in[0].shape;
+  int64_t count = args->attrs->i[1];
+  int error =
+      copy_columns(stream, in(args, 0) + args->attrs->i[0], x->dim[1], out(args, 0), count, x->dim[0], count);
+  return done(stream, error, "columns");
+}
+
 static ls_status_t gather_rows(ls_stream_t *stream, const ls_kernel_args_t *args) {
   int error = ls_kernel_gather(handle(stream), args->in[0].data, args->in[1].data, args->in[2].data,
                                args->out[0].data, args->out[1].data, in_count(args, 0),
@@ -233,6 +259,8 @@ static const struct {
     {"layer_norm_dgb", layer_norm_dgb},
     {"add", add},
     {"mul", mul},
+    {"concat", concat},
+    {"columns", columns},
     {"reduce", reduce},
     {"reduce_dx", reduce_dx},
     {"softmax_xent", softmax_xent},

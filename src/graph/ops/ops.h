@@ -31,6 +31,10 @@ extern const ls_op_t ls_op_layer_norm_dgb; /* (dy, x, mean, rstd) -> dgamma (d),
 extern const ls_op_t ls_op_add, ls_op_mul; /* same shapes */
 extern const ls_op_t ls_op_reshape;        /* i[0] rank (1..3), i[1..3] dimensions; a view */
 
+/* Rows side by side: (a (n, i), b (n, j)) -> (n, i + j); and i[1] columns of x (n, k) from i[0] on, its
+ * gradient, which has none. */
+extern const ls_op_t ls_op_concat, ls_op_columns;
+
 /* Reduce over i[0] trailing dimensions (>= 1): sum, or mean when i[1] is 1. reduce (n..., d...) -> (n...). */
 extern const ls_op_t ls_op_reduce;
 extern const ls_op_t ls_op_reduce_dx; /* (dy (n...), x (n..., d...)) -> dx like x */
