@@ -1,6 +1,6 @@
 /* The list of layers as it is written becomes a graph of layers: kinds and options are read, names resolved,
- * blocks repeated, sizes followed from layer to layer. An entry with a mistake still is a layer, whose size is
- * not known, so that those behind it can be read, too: all that is wrong is reported at once. */
+ * blocks repeated, sizes followed from layer to layer. An entry with a mistake still is a layer, whose size
+ * is not known, so that those behind it can be read, too: all that is wrong is reported at once. */
 #include "model/layer.h"
 
 #include <ctype.h>
@@ -22,14 +22,15 @@ typedef struct {
   ls_arena_t *arena;
   ls_model_config_t *model;
   bool sized, full;
+  bool broken; /* layers are missing that were not read: that a name is unknown means nothing */
   site_t site[LS_LAYER_MAX];
 } reader_t;
 
 /* The top of the model, or one turn of a block. */
 typedef struct scope {
   const struct scope *outer;
-  const char *prefix; /* of names: "", "block.0." */
-  int input;          /* what `input` means: a layer, -1 = the model's input */
+  const char *prefix;         /* of names: "", "block.0." */
+  int input;                  /* what `input` means: a layer, -1 = the model's input */
   const ls_doc_node_t *entry; /* being read */
 } scope_t;
 
@@ -57,11 +58,12 @@ static const ls_option_t repeat_rows[] = {
      .optional = true,
      .help = "What the block reads the first time. Default: the layer before."},
 };
-const ls_section_t ls_repeat_section = {
-    "model.layers.repeat", repeat_rows, LS_COUNT(repeat_rows),
-    "A block: its `layers`, a list like the model's, one time after the other. Inside of it `from` and `share` "
-    "mean layers of the same time first, then those around the block; `input` is what the block reads, or the "
-    "time before has computed."};
+const ls_section_t ls_repeat_section = {"model.layers.repeat", repeat_rows, LS_COUNT(repeat_rows),
+                                        "A block: its `layers`, a list like the model's, one time after the "
+                                        "other. Inside of it `from` and `share` "
+                                        "mean layers of the same time first, then those around the block; "
+                                        "`input` is what the block reads, or the "
+                                        "time before has computed."};
 
 static ls_layer_common_t *common_of(const reader_t *r, int i) {
   return (ls_layer_common_t *)r->model->layer[i].options;
@@ -142,13 +144,15 @@ static ls_status_t check_name(const reader_t *r, const ls_doc_node_t *entry, con
   const ls_doc_node_t *node = written(entry, "name");
   const ls_place_t *place = node ? &node->place : place_of(entry);
   if (strcmp(name, "input") == 0)
-    return ls_fail_at(r->ctx, LS_ERR_CONFIG, place,
-                      "model.layers.%s.name: `input` is what the model, or a block, reads; choose another name",
-                      kind_of(entry));
+    return ls_fail_at(
+        r->ctx, LS_ERR_CONFIG, place,
+        "model.layers.%s.name: `input` is what the model, or a block, reads; choose another name",
+        kind_of(entry));
   if (is_name(name)) return LS_OK;
-  return ls_fail_at(r->ctx, LS_ERR_CONFIG, place,
-                    "model.layers.%s.name: `%.80s` is no name: letters, digits and `_-.` are possible, at most %d",
-                    kind_of(entry), LS_SHOWN(name), NAME_LEN_MAX);
+  return ls_fail_at(
+      r->ctx, LS_ERR_CONFIG, place,
+      "model.layers.%s.name: `%.80s` is no name: letters, digits and `_-.` are possible, at most %d",
+      kind_of(entry), LS_SHOWN(name), NAME_LEN_MAX);
 }
 
 /* Gives layer `i` its whole name; `position`: of its entry in the list. */
@@ -208,15 +212,18 @@ static int resolve(const reader_t *r, const scope_t *scope, int count, const cha
     int found = find_site(r, s->prefix, name, count);
     if (found != UNKNOWN) return found;
   }
+  if (r->broken) return UNKNOWN;
   if (is_later(scope, name)) {
     ls_fail_at(r->ctx, LS_ERR_CONFIG, place,
-               "model.layers.%s.%s: `%s` is not before this layer in the list; move it up", kind, option, name);
+               "model.layers.%s.%s: `%s` is not before this layer in the list; move it up", kind, option,
+               name);
     return UNKNOWN;
   }
   const char *nearest = nearest_name(r, scope, name, count);
-  ls_fail_at(r->ctx, LS_ERR_CONFIG, place, "model.layers.%s.%s: no earlier layer is called `%.80s`; %s `%s%.80s`%s",
-             kind, option, LS_SHOWN(name), nearest ? "did you mean" : "a layer with", nearest ? "" : "name: ",
-             nearest ? nearest : LS_SHOWN(name), nearest ? "?" : " would be");
+  ls_fail_at(r->ctx, LS_ERR_CONFIG, place,
+             "model.layers.%s.%s: no earlier layer is called `%.80s`; %s `%s%.80s`%s", kind, option,
+             LS_SHOWN(name), nearest ? "did you mean" : "a layer with",
+             nearest ? "" : "name: ", nearest ? nearest : LS_SHOWN(name), nearest ? "?" : " would be");
   return UNKNOWN;
 }
 
@@ -290,10 +297,11 @@ static ls_status_t size_layer(reader_t *r, int i) {
   for (int k = 1; layer->kind->alike && k < layer->from_count; k++)
     if (!alike(&sample[0], &sample[k])) {
       const ls_strings_t *names = &ls_layer_common(layer)->from;
-      return ls_fail_at(r->ctx, LS_ERR_CONFIG, from_place(entry, k),
-                        "model.layers.%s.from: `%s` gives %s, but `%s` %s; all that is joined here has one size",
-                        layer->kind->name, names->v[0], sample_text(&sample[0], a), names->v[k],
-                        sample_text(&sample[k], b));
+      return ls_fail_at(
+          r->ctx, LS_ERR_CONFIG, from_place(entry, k),
+          "model.layers.%s.from: `%s` gives %s, but `%s` %s; all that is joined here has one size",
+          layer->kind->name, names->v[0], sample_text(&sample[0], a), names->v[k],
+          sample_text(&sample[k], b));
     }
   layer->sample = layer->kind->shape(layer->options, sample, layer->from_count);
   r->site[i].sized = ls_shape_count(&layer->sample) <= LS_SAMPLE_MAX;
@@ -315,9 +323,10 @@ static ls_status_t check_shared(const reader_t *r, int i, int owner, const ls_pl
   const ls_layer_kind_t *kind = r->model->layer[i].kind, *other = r->model->layer[owner].kind;
   const char *name = r->site[owner].name;
   if (kind != other)
-    return ls_fail_at(r->ctx, LS_ERR_CONFIG, place,
-                      "model.layers.%s.share: `%s` is of kind %s; parameters are shared by layers of one kind",
-                      kind->name, name, other ? other->name : "unknown");
+    return ls_fail_at(
+        r->ctx, LS_ERR_CONFIG, place,
+        "model.layers.%s.share: `%s` is of kind %s; parameters are shared by layers of one kind", kind->name,
+        name, other ? other->name : "unknown");
   if (!r->site[i].sized || !r->site[owner].sized) return LS_OK;
   ls_layer_param_t want[LS_LAYER_PARAM_MAX], has[LS_LAYER_PARAM_MAX];
   int wanted = params_of(r, i, want), given = params_of(r, owner, has);
@@ -329,8 +338,8 @@ static ls_status_t check_shared(const reader_t *r, int i, int owner, const ls_pl
                         has[k].name, name, sample_text(&has[k].shape, a), sample_text(&want[k].shape, b));
   if (wanted == given) return LS_OK;
   return ls_fail_at(r->ctx, LS_ERR_CONFIG, place,
-                    "model.layers.%s.share: `%s` has %d parameters, but this layer needs %d", kind->name, name,
-                    given, wanted);
+                    "model.layers.%s.share: `%s` has %d parameters, but this layer needs %d", kind->name,
+                    name, given, wanted);
 }
 
 /* Finds the owner of the layer's parameters. */
@@ -382,6 +391,7 @@ static ls_status_t read_layer(reader_t *r, const scope_t *scope, int position, i
   const char *kind = kind_of(entry);
   int i = append(r, entry);
   if (i < 0) return LS_ERR_CONFIG;
+  r->broken = r->broken || !kind || !find_kind(kind);
   if (!kind)
     return ls_fail_at(r->ctx, LS_ERR_CONFIG, &entry->place,
                       "a layer was expected, one kind and its options: `dense: {units: 10}`");
@@ -413,14 +423,14 @@ static ls_status_t read_block(reader_t *r, const scope_t *scope, int before) {
   if (status == LS_OK) status = check_name(r, entry, repeat.name);
   scope_t inner = {.outer = scope, .input = before};
   const ls_doc_node_t *from = written(entry, "from");
-  if (status == LS_OK && from)
-    inner.input = resolve(r, scope, count, repeat.from, "from", &from->place);
+  if (status == LS_OK && from) inner.input = resolve(r, scope, count, repeat.from, "from", &from->place);
   if (inner.input == UNKNOWN) status = LS_ERR_CONFIG;
   for (int64_t time = 0; time < repeat.times && status == LS_OK; time++) {
     inner.prefix = ls_arena_printf(r->arena, "%s%s.%lld.", scope->prefix, repeat.name, (long long)time);
     status = inner.prefix ? read_list(r, &inner, list) : LS_ERR_MEMORY;
     inner.input = r->model->layer_count - 1;
   }
+  r->broken = r->broken || status != LS_OK;
   if (r->model->layer_count == count) append(r, entry); /* what follows is not the first */
   return status;
 }
@@ -431,8 +441,7 @@ static ls_status_t read_list(reader_t *r, scope_t *scope, const ls_doc_node_t *l
   for (scope->entry = list->child; scope->entry && !r->full; scope->entry = scope->entry->next) {
     const char *kind = kind_of(scope->entry);
     bool block = kind && strcmp(kind, "repeat") == 0;
-    ls_status_t this =
-        block ? read_block(r, scope, before) : read_layer(r, scope, position, before);
+    ls_status_t this = block ? read_block(r, scope, before) : read_layer(r, scope, position, before);
     status = worse(status, this);
     before = r->model->layer_count - 1;
     position++;

@@ -44,8 +44,8 @@ static void open_net(net_t *n, const char *freeze) {
   *n = (net_t){.ctx = ls_ctx_create(NULL, NULL)};
   ls_optim_plan_t optim;
   assert_int_equal(ls_config_parse(n->ctx, "c.yaml", text, strlen(text), NULL, 0, &n->config), LS_OK);
-  assert_int_equal(ls_trainer_lower(n->ctx, n->config, 0, 1, false, true, ROWS, 0, &n->graph, &n->table, &optim,
-                                    &n->schedule),
+  assert_int_equal(ls_trainer_lower(n->ctx, n->config, 0, 1, false, true, ROWS, 0, &n->graph, &n->table,
+                                    &optim, &n->schedule),
                    LS_OK);
   assert_int_equal(ls_schedule_check(n->schedule), LS_OK);
   const ls_backend_t *ref = &ls_backend_ref;
@@ -218,7 +218,8 @@ static void test_ranks_and_resume(void **state) {
   int64_t frozen = 0;
   for (int64_t i = 0; i < whole.param_count; i++) {
     assert_true(fabsf(many.param[i] - whole.param[i]) < 1e-4f);
-    frozen += i >= whole.param_count - 32 - 16 && many.param[i] == whole.param[i]; /* weight (6, 4), bias (6) */
+    frozen +=
+        i >= whole.param_count - 32 - 16 && many.param[i] == whole.param[i]; /* weight (6, 4), bias (6) */
   }
   assert_int_equal(frozen, 48);
   ls_free(whole.param);
@@ -244,8 +245,9 @@ static void test_another_graph_is_a_mismatch(void **state) {
   assert_int_equal(part.status, LS_ERR_INTERRUPTED);
   ls_free(part.param);
   config_text(text, sizeof text, "", "block.0.sum", "changed");
-  expect_mismatch(text, "model.layers.7.concat.from: checkpoint has [\"stem\", \"block.1.sum\"], configuration "
-                        "has [\"block.0.sum\", \"block.1.sum\"]");
+  expect_mismatch(text,
+                  "model.layers.7.concat.from: checkpoint has [\"stem\", \"block.1.sum\"], configuration "
+                  "has [\"block.0.sum\", \"block.1.sum\"]");
   config_text(text, sizeof text, ", freeze: true", "stem", "changed");
   expect_mismatch(text, "model.layers.0.dense.freeze: checkpoint has false, configuration has true");
 }

@@ -14,8 +14,8 @@ static ls_status_t concat_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls
   if (status) return status;
   char a[LS_SHAPE_TEXT_BYTES], b[LS_SHAPE_TEXT_BYTES];
   if (in[0].dim[0] != in[1].dim[0])
-    return ls_fail(ctx, LS_ERR_SHAPE, "concat: a %s and b %s must have as many rows", ls_shape_text(&in[0], a),
-                   ls_shape_text(&in[1], b));
+    return ls_fail(ctx, LS_ERR_SHAPE, "concat: a %s and b %s must have as many rows",
+                   ls_shape_text(&in[0], a), ls_shape_text(&in[1], b));
   out[0] = in[0];
   out[0].dim[1] += in[1].dim[1];
   return LS_OK;
@@ -56,7 +56,8 @@ static ls_status_t columns_forward(ls_stream_t *stream, const ls_kernel_args_t *
   (void)stream;
   const ls_shape_t *x = ls_in_shape(args, 0);
   int64_t count = args->attrs->i[1];
-  copy_columns(x->dim[0], count, ls_in_f32(args, 0) + args->attrs->i[0], x->dim[1], ls_out_f32(args, 0), count);
+  copy_columns(x->dim[0], count, ls_in_f32(args, 0) + args->attrs->i[0], x->dim[1], ls_out_f32(args, 0),
+               count);
   return LS_OK;
 }
 
