@@ -53,6 +53,9 @@ ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *de
   if (r->deadline_ns <= 0)
     r->deadline_ns = comm ? comm->deadline_ns : LS_COMM_DEADLINE_S * INT64_C(1000000000);
   r->timing = choose_timing(device, options && options->trace);
+  size_t transient_bytes = s->run_bytes[LS_REGION_TRANSIENT];
+  r->borrowed = options && transient_bytes > 0 && transient_bytes <= options->transient_bytes;
+  if (r->borrowed) r->memory[LS_REGION_TRANSIENT][0] = options->transient;
 
   status = ls_run_allocate(r);
   if (!status) status = ls_run_bind(r);
@@ -91,6 +94,7 @@ void ls_run_destroy(ls_run_t *run) {
   for (int t = 0; run->event && t < run->s->task_count; t++)
     if (run->event[t]) backend->stream->event_destroy(run->event[t]);
   if (run->fork) backend->stream->event_destroy(run->fork);
+  if (run->borrowed) run->memory[LS_REGION_TRANSIENT][0] = NULL;
   for (int r = 0; r < LS_REGION_STATE; r++)
     for (int i = 0; i < LS_SLOT_MAX; i++)
       backend->buffer->free(run->device, ls_region_rows[r].memory, run->memory[r][i]);

@@ -13,6 +13,10 @@ enum { LS_STATS_COUNT = 16 };
 typedef struct {
   bool trace;          /* measure every task (host: clock; cuda: events, no capture) */
   int64_t deadline_ns; /* of a wait for the device; 0 = the communicator's */
+  /* Device memory for what dies within a step, borrowed: schedules of which only one runs at a time share it.
+   * Not used when it is too small; NULL: the run has memory of its own. */
+  void *transient;
+  size_t transient_bytes;
 } ls_run_options_t;
 
 /* Host memory of a finished schedule and of what its run keeps for each task: grows with micro-batches. */

@@ -23,6 +23,7 @@ static ls_status_t allocate_regions(ls_run_t *run) {
     const ls_region_row_t *row = &ls_region_rows[r];
     size_t size_bytes = run->s->run_bytes[r];
     int copies = size_bytes == 0 || row->same != r ? 0 : row->per_slot ? run->slot_count : 1;
+    if (r == LS_REGION_TRANSIENT && run->borrowed) copies = 0;
     for (int i = 0; i < copies && !status; i++)
       status = run->device->backend->buffer->alloc(run->device, row->memory, size_bytes, &run->memory[r][i]);
   }

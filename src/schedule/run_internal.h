@@ -50,6 +50,7 @@ struct ls_run {
   ls_arena_t arena;
 
   void *memory[LS_REGION_STATE][LS_SLOT_MAX]; /* regions of the run; those that all slots share stand in 0 */
+  bool borrowed;                              /* the transient memory is */
   int slot_count;
   ls_run_slot_t slot[LS_SLOT_MAX];
 

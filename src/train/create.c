@@ -305,13 +305,26 @@ static int64_t eval_rows(const ls_trainer_t *t) {
   return ls_train_share_eval_rows(t->config, &t->share, samples, t->world->comm->size);
 }
 
+/* One block for the training step and for evaluation. */
+static ls_status_t allocate_transient(ls_trainer_t *t) {
+  t->transient_bytes = t->eval.schedule->run_bytes[LS_REGION_TRANSIENT];
+  size_t train_bytes = t->training ? t->train.schedule->run_bytes[LS_REGION_TRANSIENT] : 0;
+  if (train_bytes > t->transient_bytes) t->transient_bytes = train_bytes;
+  if (t->transient_bytes == 0) return LS_OK;
+  return t->backend->buffer->alloc(t->device, LS_MEM_DEVICE, t->transient_bytes, &t->transient);
+}
+
 static ls_status_t make_engines(ls_trainer_t *t, bool trace) {
-  ls_run_options_t options = {.trace = trace, .deadline_ns = t->world->comm->deadline_ns};
   ls_status_t status = LS_OK;
   if (t->training) status = ls_trainer_engine(t, true, t->share.rows, t->data_rows, &t->train);
   if (status == LS_OK) status = ls_trainer_engine(t, false, eval_rows(t), t->data_rows, &t->eval);
   if (status == LS_OK) status = ls_state_create(t->ctx, t->table, t->device, true, &t->state);
   if (status == LS_OK) status = ls_trainer_upload(t);
+  if (status == LS_OK) status = allocate_transient(t);
+  ls_run_options_t options = {.trace = trace,
+                              .deadline_ns = t->world->comm->deadline_ns,
+                              .transient = t->transient,
+                              .transient_bytes = t->transient_bytes};
   if (status == LS_OK && t->training)
     status =
         ls_run_create(t->ctx, t->train.schedule, t->device, t->data_comm, t->state, &options, &t->train.run);
@@ -411,6 +424,7 @@ void ls_trainer_destroy(ls_trainer_t *t) {
   release_engine(&t->train);
   release_engine(&t->eval);
   release_engine(&t->predict);
+  if (t->transient) t->backend->buffer->free(t->device, LS_MEM_DEVICE, t->transient);
   ls_state_destroy(t->state);
   if (t->own_data_comm) ls_comm_destroy(t->data_comm);
   ls_state_table_release(t->table);

@@ -88,7 +88,9 @@ static ls_status_t find_engine(ls_trainer_t *t, const ls_engine_t **engine) {
   if (t->data_rows == 0 || t->predict.run) return LS_OK;
   if (!t->predict.schedule) status = ls_trainer_engine(t, false, t->eval.rows, 0, &t->predict);
   if (status != LS_OK) return status;
-  ls_run_options_t options = {.deadline_ns = t->world->comm->deadline_ns};
+  ls_run_options_t options = {.deadline_ns = t->world->comm->deadline_ns,
+                              .transient = t->transient,
+                              .transient_bytes = t->transient_bytes};
   return ls_run_create(t->ctx, t->predict.schedule, t->device, NULL, t->state, &options, &t->predict.run);
 }
 

@@ -26,7 +26,6 @@ static void hold(pages_t *pages, size_t size_bytes) {
 
 static void hold_engine(pages_t *pages, const ls_schedule_t *s) {
   hold(pages, s->run_bytes[LS_REGION_STAT]);
-  hold(pages, s->run_bytes[LS_REGION_TRANSIENT]);
   for (int i = 0; i < s->input_slots; i++)
     hold(pages, s->run_bytes[LS_REGION_INPUT]);
 }
@@ -87,6 +86,10 @@ void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *optio
     hold(&pages, row_bytes);
     if (state->row[i].file != LS_STATE_UNSAVED) saved_bytes += (int64_t)row_bytes;
   }
+  size_t transient_bytes = train ? train->run_bytes[LS_REGION_TRANSIENT] : 0; /* one block for both */
+  if (eval && eval->run_bytes[LS_REGION_TRANSIENT] > transient_bytes)
+    transient_bytes = eval->run_bytes[LS_REGION_TRANSIENT];
+  hold(&pages, transient_bytes);
   if (train) {
     hold_engine(&pages, train);
     ls_schedule_fit(train, &fit);

@@ -78,6 +78,8 @@ struct ls_trainer {
   ls_state_t *state;
   ls_stream_t *stream; /* for copies between steps */
 
+  void *transient; /* device: what dies within a step or an evaluation, of which one runs at a time */
+  size_t transient_bytes;
   ls_engine_t train, eval;
   ls_engine_t predict;    /* takes samples from the host where eval does not; made when first needed */
   ls_train_share_t share; /* of each global batch */

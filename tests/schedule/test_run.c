@@ -188,6 +188,44 @@ static void test_fit_is_what_is_allocated(void **state) {
     }
 }
 
+/* Two runs in one block, in turn; a block that is too small is not used. */
+static void test_runs_share_transient_memory(void **state) {
+  (void)state;
+  const ls_backend_t *backend = &double_eager;
+  ls_schedule_t *s = make(true, 2);
+  ls_device_t *device = open_device(backend);
+  ls_state_t *memory = memory_of(s, device);
+  ls_run_options_t options = {.transient_bytes = s->run_bytes[LS_REGION_TRANSIENT]};
+  ls_run_t *run[3];
+  int64_t before[4];
+  assert_int_equal(backend->buffer->alloc(device, LS_MEM_DEVICE, options.transient_bytes, &options.transient),
+                   LS_OK);
+  for (int i = 0; i < 3; i++) {
+    before[i] = double_counts(device)->device_bytes;
+    if (i == 2) options.transient_bytes--;
+    assert_int_equal(ls_run_create(ctx, s, device, NULL, memory, &options, &run[i]), LS_OK);
+  }
+  before[3] = double_counts(device)->device_bytes;
+  assert_int_equal(before[2] - before[1], before[1] - before[0]);
+  assert_int_equal(before[3] - before[2], before[1] - before[0] + (int64_t)s->run_bytes[LS_REGION_TRANSIENT]);
+  for (int step = 0; step < 6; step++) {
+    const float *stats;
+    ls_run_t *now = run[step % 3];
+    fill(now, 0, step);
+    assert_int_equal(ls_run_prime(now, 0), LS_OK);
+    assert_int_equal(ls_run_launch(now, 0), LS_OK);
+    assert_int_equal(ls_run_wait(now, 0, &stats), LS_OK);
+    expect_stats(stats, step);
+  }
+  for (int i = 0; i < 3; i++)
+    ls_run_destroy(run[i]);
+  backend->buffer->free(device, LS_MEM_DEVICE, options.transient); /* still the lender's */
+  ls_state_destroy(memory);
+  assert_int_equal(double_counts(device)->device_bytes, 0);
+  device->backend->device->close(device);
+  ls_schedule_destroy(s);
+}
+
 static void expect_refused(const ls_schedule_t *s, ls_device_t *device, ls_comm_t *comm,
                            const ls_state_t *state, ls_status_t want, const char *word) {
   ls_run_t *run = NULL;
@@ -399,6 +437,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_steps, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_capture, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_fit_is_what_is_allocated, setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_runs_share_transient_memory, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_refusals, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_reads_and_names, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_last_collective_stays_here, setup, context_teardown),
