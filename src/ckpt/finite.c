@@ -3,26 +3,23 @@
 
 #include <string.h>
 
-static int64_t find_f32(const char *bytes, int64_t count) {
-  for (int64_t i = 0; i < count; i++) {
-    uint32_t bits;
-    memcpy(&bits, bytes + i * (int64_t)sizeof bits, sizeof bits);
-    if ((bits & 0x7f800000u) == 0x7f800000u) return i;
+#define DEFINE_FIND(bits)                                                                                    \
+  static int64_t find_##bits(const char *bytes, int64_t count, uint64_t exponent) {                          \
+    uint##bits##_t mask = (uint##bits##_t)exponent;                                                          \
+    for (int64_t i = 0; i < count; i++) {                                                                    \
+      uint##bits##_t value;                                                                                  \
+      memcpy(&value, bytes + i * (int64_t)sizeof value, sizeof value);                                       \
+      if ((value & mask) == mask) return i;                                                                  \
+    }                                                                                                        \
+    return -1;                                                                                               \
   }
-  return -1;
-}
-
-static int64_t find_f64(const char *bytes, int64_t count) {
-  for (int64_t i = 0; i < count; i++) {
-    uint64_t bits;
-    memcpy(&bits, bytes + i * (int64_t)sizeof bits, sizeof bits);
-    if ((bits & 0x7ff0000000000000u) == 0x7ff0000000000000u) return i;
-  }
-  return -1;
-}
+DEFINE_FIND(16)
+DEFINE_FIND(32)
+DEFINE_FIND(64)
 
 int64_t ls_ckpt_nonfinite(ls_dtype_t dtype, const void *bytes, size_t size_bytes) {
-  if (dtype == LS_F32) return find_f32(bytes, (int64_t)(size_bytes / sizeof(float)));
-  if (dtype == LS_F64) return find_f64(bytes, (int64_t)(size_bytes / sizeof(double)));
-  return -1;
+  const ls_dtype_row_t *row = ls_dtype_row(dtype);
+  if (row->exponent == 0) return -1;
+  int64_t count = (int64_t)(size_bytes / row->bytes);
+  return (row->bytes == 2 ? find_16 : row->bytes == 4 ? find_32 : find_64)(bytes, count, row->exponent);
 }

@@ -29,6 +29,11 @@ typedef struct {
 ls_status_t ls_safetensors_plan(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, int count,
                                 ls_safetensors_plan_t **plan);
 
+/* {"dtype": .., "shape": ..} of one tensor, parsed strictly: the dtype is known, the dimensions are whole
+ * numbers, and the bytes that they need do not overflow. LS_ERR_CORRUPT names file and tensor. */
+ls_status_t ls_safetensors_shape(ls_ctx_t *ctx, const char *file, const char *tensor, const json_t *object,
+                                 ls_shape_t *shape, uint64_t *size_bytes);
+
 /* One tensor of a file. */
 typedef struct {
   const char *name; /* in the arena */

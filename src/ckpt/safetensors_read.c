@@ -3,17 +3,11 @@
 #include "ckpt/safetensors.h"
 #include "ckpt/store.h"
 
-#include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { HEADER_MAX_BYTES = 100000000 };
-
-static const struct {
-  const char *name;
-  ls_dtype_t dtype;
-} dtypes[] = {{"F32", LS_F32}, {"F64", LS_F64}, {"I32", LS_I32}, {"I64", LS_I64}, {"U8", LS_U8}};
-static_assert(sizeof dtypes / sizeof *dtypes == LS_DTYPE_COUNT, "one name per type");
 
 /* What the messages name. */
 typedef struct {
@@ -26,16 +20,26 @@ static ls_status_t bad(const where_t *w, const char *fault) {
   return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: tensor '%s' %s", w->file, LS_SHOWN(w->tensor), fault);
 }
 
+static ls_dtype_t dtype_named(const char *name) {
+  int i = 0;
+  while (i < LS_DTYPE_COUNT && strcmp(ls_dtype_row((ls_dtype_t)i)->safetensors, name) != 0)
+    i++;
+  return (ls_dtype_t)i;
+}
+
 static ls_status_t parse_dtype(const where_t *w, const json_t *value, ls_dtype_t *dtype) {
   if (!json_is_string(value)) return bad(w, "has no dtype");
-  for (int i = 0; i < LS_COUNT(dtypes); i++) {
-    if (strcmp(json_string_value(value), dtypes[i].name) != 0) continue;
-    *dtype = dtypes[i].dtype;
+  ls_dtype_t found = dtype_named(json_string_value(value));
+  if (found < LS_DTYPE_COUNT) {
+    *dtype = found;
     return LS_OK;
   }
-  return ls_fail(w->ctx, LS_ERR_CORRUPT,
-                 "%s: tensor '%s' has the dtype '%s', which is not one of F32, F64, I32, I64, U8", w->file,
-                 LS_SHOWN(w->tensor), LS_SHOWN(json_string_value(value)));
+  char known[16 * LS_DTYPE_COUNT] = "";
+  for (int i = 0; i < LS_DTYPE_COUNT; i++)
+    snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "",
+             ls_dtype_row((ls_dtype_t)i)->safetensors);
+  return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: tensor '%s' has the dtype '%s', which is not one of %s",
+                 w->file, LS_SHOWN(w->tensor), LS_SHOWN(json_string_value(value)), known);
 }
 
 /* The shape and the bytes that it needs. */
@@ -61,6 +65,13 @@ static ls_status_t parse_shape(const where_t *w, const json_t *value, ls_shape_t
   return LS_OK;
 }
 
+ls_status_t ls_safetensors_shape(ls_ctx_t *ctx, const char *file, const char *tensor, const json_t *object,
+                                 ls_shape_t *shape, uint64_t *size_bytes) {
+  const where_t w = {ctx, file, tensor};
+  ls_status_t status = parse_dtype(&w, json_object_get(object, "dtype"), &shape->dtype);
+  return status ? status : parse_shape(&w, json_object_get(object, "shape"), shape, size_bytes);
+}
+
 static ls_status_t parse_offsets(const where_t *w, const json_t *value, uint64_t data_bytes,
                                  ls_safetensors_entry_t *entry) {
   const json_t *begin = json_array_get(value, 0), *end = json_array_get(value, 1);
@@ -83,9 +94,8 @@ static ls_status_t parse_entry(const where_t *w, json_t *value, uint64_t data_by
     if (strcmp(key, "dtype") != 0 && strcmp(key, "shape") != 0 && strcmp(key, "data_offsets") != 0)
       return bad(w, "has a key other than dtype, shape and data_offsets");
   }
-  ls_status_t status = parse_dtype(w, json_object_get(value, "dtype"), &entry->shape.dtype);
-  if (status) return status;
-  status = parse_shape(w, json_object_get(value, "shape"), &entry->shape, &entry->size_bytes);
+  ls_status_t status =
+      ls_safetensors_shape(w->ctx, w->file, w->tensor, value, &entry->shape, &entry->size_bytes);
   if (status) return status;
   return parse_offsets(w, json_object_get(value, "data_offsets"), data_bytes, entry);
 }

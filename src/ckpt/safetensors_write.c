@@ -10,9 +10,6 @@ enum { DATA_ALIGN_BYTES = 4096, HEADER_MAX_BYTES = 100000000 };
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are written as they lie in memory");
 
-static const char *const dtype_names[] = {"F32", "F64", "I32", "I64", "U8"};
-static_assert(sizeof dtype_names / sizeof *dtype_names == LS_DTYPE_COUNT, "one name per type");
-
 static ls_status_t no_memory(ls_ctx_t *ctx) {
   return ls_fail(ctx, LS_ERR_MEMORY, "out of memory: header of a safetensors file");
 }
@@ -48,8 +45,8 @@ static json_t *describe(const ls_shape_t *shape, size_t begin, size_t end) {
     dims = NULL;
   }
   if (!dims) return NULL;
-  return json_pack("{s:s, s:o, s:[I,I]}", "dtype", dtype_names[shape->dtype], "shape", dims, "data_offsets",
-                   (json_int_t)begin, (json_int_t)end);
+  return json_pack("{s:s, s:o, s:[I,I]}", "dtype", ls_dtype_row(shape->dtype)->safetensors, "shape", dims,
+                   "data_offsets", (json_int_t)begin, (json_int_t)end);
 }
 
 /* The header as JSON for tensors in file order, and the bytes that they take. */

@@ -27,7 +27,7 @@ typedef struct {
   const void *send;
   void *recv;
   int64_t count;    /* elements, see above */
-  ls_dtype_t dtype; /* reductions: f32, f64, i32, i64; others: any */
+  ls_dtype_t dtype; /* reductions: one whose row says `sums`; others: any */
   int root;
 } ls_collective_t;
 

@@ -45,7 +45,11 @@ static ls_status_t check(ls_comm_t *comm, const ls_collective_t *c) {
   if (c->count < 0) return refuse(comm, c, "the count is negative");
   if ((int)c->dtype < 0 || c->dtype >= LS_DTYPE_COUNT) return refuse(comm, c, "no such dtype");
   bool sums = c->kind == LS_ALL_REDUCE || c->kind == LS_REDUCE_SCATTER;
-  if (sums && c->dtype == LS_U8) return refuse(comm, c, "u8 cannot be summed");
+  if (sums && !ls_dtype_row(c->dtype)->sums) {
+    char why[48];
+    snprintf(why, sizeof why, "%s cannot be summed", ls_dtype_name(c->dtype));
+    return refuse(comm, c, why);
+  }
   if (c->kind == LS_BROADCAST && (c->root < 0 || c->root >= comm->size))
     return refuse(comm, c, "the root is not a rank");
   int64_t total;

@@ -5,14 +5,21 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const struct {
-  const char *name;
-  size_t bytes;
-} dtypes[] = {
-    [LS_F32] = {"f32", 4}, [LS_F64] = {"f64", 8}, [LS_I32] = {"i32", 4},
-    [LS_I64] = {"i64", 8}, [LS_U8] = {"u8", 1},
+static const ls_dtype_row_t dtypes[] = {
+    [LS_F32] = {"f32", "F32", 4, 0x7f800000, true},
+    [LS_F64] = {"f64", "F64", 8, 0x7ff0000000000000, true},
+    [LS_I32] = {"i32", "I32", 4, 0, true},
+    [LS_I64] = {"i64", "I64", 8, 0, true},
+    [LS_U8] = {"u8", "U8", 1, 0, false},
+    [LS_BF16] = {"bf16", "BF16", 2, 0x7f80, false},
+    [LS_F16] = {"f16", "F16", 2, 0x7c00, false},
+    [LS_U16] = {"u16", "U16", 2, 0, false},
 };
 _Static_assert(sizeof(dtypes) / sizeof(dtypes[0]) == LS_DTYPE_COUNT, "one row per dtype");
+
+const ls_dtype_row_t *ls_dtype_row(ls_dtype_t dtype) {
+  return &dtypes[dtype];
+}
 
 size_t ls_dtype_bytes(ls_dtype_t dtype) {
   return dtypes[dtype].bytes;

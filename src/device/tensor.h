@@ -4,7 +4,27 @@
 
 #include "base/base.h"
 
-typedef enum { LS_F32, LS_F64, LS_I32, LS_I64, LS_U8, LS_DTYPE_COUNT } ls_dtype_t;
+typedef enum {
+  LS_F32,
+  LS_F64,
+  LS_I32,
+  LS_I64,
+  LS_U8,
+  LS_BF16,
+  LS_F16,
+  LS_U16, /* 16 bits: stored, moved and saved; no arithmetic */
+  LS_DTYPE_COUNT
+} ls_dtype_t;
+
+/* What the library knows of a dtype. Every other table of dtypes reads this one, or counts its own rows. */
+typedef struct {
+  const char *name;        /* "f32" */
+  const char *safetensors; /* its name in that format: "F32" */
+  size_t bytes;
+  uint64_t exponent; /* bits that are all set where a number is not finite; 0: whole numbers */
+  bool sums;         /* collectives add it */
+} ls_dtype_row_t;
+const ls_dtype_row_t *ls_dtype_row(ls_dtype_t dtype);
 
 enum { LS_DIMS_MAX = 6 };
 

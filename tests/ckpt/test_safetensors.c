@@ -55,6 +55,38 @@ static void reads_back_what_was_written(void **state) {
   state_destroy(&s);
 }
 
+/* One number of each 16-bit type that is finite, and its neighbour that is not. */
+static void stores_types_of_sixteen_bits(void **state) {
+  fixture_t *f = *state;
+  uint16_t bf16[2] = {0x3f80, 0x7f7f}, f16[2] = {0x3c00, 0x7bff}, u16[2] = {0, 0xffff};
+  const ls_ckpt_tensor_t tensors[] = {{"bf16", LS_SHAPE(LS_BF16, 2), bf16},
+                                      {"f16", LS_SHAPE(LS_F16, 2), f16},
+                                      {"u16", LS_SHAPE(LS_U16, 2), u16}};
+  char *bytes;
+  size_t size;
+  assert_int_equal(ls_safetensors_write(f->ctx, tensors, 3, &bytes, &size), LS_OK);
+  assert_non_null(strstr(bytes + 8, "\"BF16\""));
+  assert_non_null(strstr(bytes + 8, "\"F16\""));
+  assert_non_null(strstr(bytes + 8, "\"U16\""));
+  ls_arena_t arena;
+  ls_arena_init(&arena, f->ctx);
+  ls_ckpt_tensor_t *back;
+  int count;
+  assert_int_equal(ls_safetensors_read(f->ctx, &arena, "x", bytes, size, &back, &count), LS_OK);
+  assert_int_equal(count, 3);
+  for (int i = 0; i < 3; i++) {
+    assert_true(ls_shape_equal(&back[i].shape, &tensors[i].shape));
+    assert_memory_equal(back[i].data, tensors[i].data, 4);
+    assert_int_equal(ls_ckpt_nonfinite(back[i].shape.dtype, back[i].data, 4), -1);
+  }
+  ls_arena_release(&arena);
+  ls_free(bytes);
+  bf16[1]++;
+  f16[1]++;
+  assert_int_equal(ls_ckpt_nonfinite(LS_BF16, bf16, 4), 1);
+  assert_int_equal(ls_ckpt_nonfinite(LS_F16, f16, 4), 1);
+}
+
 static void writes_a_file_without_tensors(void **state) {
   fixture_t *f = *state;
   char *bytes;
@@ -127,9 +159,9 @@ static const bad_t bad_files[] = {
     {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", 8, "has no shape", 0},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8, "no data_offsets", 0},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8],\"x\":1}}", 8, "a key other than", 0},
-    {"{\"a\":" T("BF16", "[4]", 0, 8) "}", 8, "dtype 'BF16'", 0},
+    {"{\"a\":" T("F8_E4M3", "[8]", 0, 8) "}", 8, "dtype 'F8_E4M3'", 0},
     {"{\"a\":" T("f32", "[2]", 0, 8) "}", 8, "dtype 'f32'", 0},
-    {"{\"\\u001b[31m\":" T("BF16", "[4]", 0, 8) "}", 8, "tensor '\\x1b[31m'", 0},
+    {"{\"\\u001b[31m\":" T("F8_E4M3", "[8]", 0, 8) "}", 8, "tensor '\\x1b[31m'", 0},
     {"{\"a\":" T("F32", "[-2]", 0, 8) "}", 8, "negative dimension", 0},
     {"{\"a\":" T("F32", "[2.0]", 0, 8) "}", 8, "not an integer", 0},
     {"{\"a\":" T("F32", "[1,1,1,1,1,1,2]", 0, 8) "}", 8, "more than 6 dimensions", 0},
@@ -263,6 +295,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(writes_the_exact_bytes),
       cmocka_unit_test(reads_back_what_was_written),
+      cmocka_unit_test(stores_types_of_sixteen_bits),
       cmocka_unit_test(writes_a_file_without_tensors),
       cmocka_unit_test(refuses_names_that_clash),
       cmocka_unit_test(refuses_malformed_files_with_the_reason),

@@ -31,6 +31,11 @@ static void store(ls_dtype_t dtype, void *at, int64_t i, int64_t value) {
   case LS_U8:
     ((uint8_t *)at)[i] = (uint8_t)value;
     break;
+  case LS_BF16:
+  case LS_F16:
+  case LS_U16:
+    ((uint16_t *)at)[i] = (uint16_t)value;
+    break;
   case LS_DTYPE_COUNT:
     break;
   }
@@ -116,7 +121,8 @@ const char *cases_run(ls_comm_t *comm, ls_stream_t *stream, char text[CASES_TEXT
       for (int n = 0; n < LS_COUNT(counts); n++)
         for (int in_place = 0; in_place < 2; in_place++) {
           bool sums = kind == LS_ALL_REDUCE || kind == LS_REDUCE_SCATTER;
-          if ((sums && dtype == LS_U8) || (kind == LS_REDUCE_SCATTER && in_place)) continue;
+          if ((sums && !ls_dtype_row((ls_dtype_t)dtype)->sums) || (kind == LS_REDUCE_SCATTER && in_place))
+            continue;
           ls_collective_t c = {.kind = (ls_collective_kind_t)kind,
                                .name = "case",
                                .count = kind == LS_BARRIER ? 0 : counts[n],

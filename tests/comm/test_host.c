@@ -44,7 +44,7 @@ static void test_bad_arguments_are_refused(void **state) {
   fixture_t *f = *state;
   float x[4];
   const ls_collective_t good = {.kind = LS_ALL_REDUCE, .name = "g", .send = x, .recv = x, .count = 4};
-  ls_collective_t bad[8];
+  ls_collective_t bad[9];
   for (int i = 0; i < LS_COUNT(bad); i++)
     bad[i] = good;
   bad[0].count = -1;
@@ -56,11 +56,13 @@ static void test_bad_arguments_are_refused(void **state) {
   bad[6].count = INT64_MAX / 2;
   bad[7].kind = LS_BROADCAST;
   bad[7].root = 1;
+  bad[8].dtype = LS_BF16;
   for (int i = 0; i < LS_COUNT(bad); i++) {
     ls_ctx_clear(f->ctx);
     assert_int_equal(f->comm->ops->run(f->comm, &bad[i]), LS_ERR_ARGUMENT);
     assert_non_null(strstr(ls_ctx_error(f->ctx), "\"g\""));
   }
+  assert_non_null(strstr(ls_ctx_error(f->ctx), "bf16 cannot be summed"));
   assert_int_equal(f->comm->ops->poll(f->comm), LS_OK); /* a refused call changes nothing */
   assert_int_equal(f->comm->ops->run(f->comm, &good), LS_OK);
 }

@@ -55,8 +55,8 @@ static void dtypes(void **state) {
     ls_dtype_t dtype;
     const char *name;
     size_t bytes;
-  } rows[LS_DTYPE_COUNT] = {
-      {LS_F32, "f32", 4}, {LS_F64, "f64", 8}, {LS_I32, "i32", 4}, {LS_I64, "i64", 8}, {LS_U8, "u8", 1}};
+  } rows[LS_DTYPE_COUNT] = {{LS_F32, "f32", 4}, {LS_F64, "f64", 8},   {LS_I32, "i32", 4}, {LS_I64, "i64", 8},
+                            {LS_U8, "u8", 1},   {LS_BF16, "bf16", 2}, {LS_F16, "f16", 2}, {LS_U16, "u16", 2}};
   for (int i = 0; i < LS_DTYPE_COUNT; i++) {
     assert_string_equal(ls_dtype_name(rows[i].dtype), rows[i].name);
     assert_int_equal(ls_dtype_bytes(rows[i].dtype), rows[i].bytes);

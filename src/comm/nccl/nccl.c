@@ -98,7 +98,11 @@ static ncclDataType_t type_of(ls_dtype_t dtype) {
                                          [LS_F64] = ncclFloat64,
                                          [LS_I32] = ncclInt32,
                                          [LS_I64] = ncclInt64,
-                                         [LS_U8] = ncclUint8};
+                                         [LS_U8] = ncclUint8,
+                                         /* moved, never added: any type of that width will do */
+                                         [LS_BF16] = ncclFloat16,
+                                         [LS_F16] = ncclFloat16,
+                                         [LS_U16] = ncclFloat16};
   _Static_assert(LS_COUNT(types) == LS_DTYPE_COUNT, "every dtype has a type of NCCL's");
   return types[dtype];
 }
@@ -126,14 +130,16 @@ static ncclResult_t put(ls_nccl_comm_t *n, const ls_collective_t *c, cudaStream_
 
 static ls_status_t check(ls_nccl_comm_t *n, const ls_collective_t *c) {
   bool reduces = c->kind == LS_ALL_REDUCE || c->kind == LS_REDUCE_SCATTER;
+  char unsummed[48];
   const char *why = (int)c->kind < 0 || c->kind >= LS_COLLECTIVE_COUNT ? "no such collective"
                     : (int)c->dtype < 0 || c->dtype >= LS_DTYPE_COUNT  ? "no such dtype"
                     : c->count < 0                                     ? "the count is negative"
-                    : reduces && c->dtype == LS_U8                     ? "u8 cannot be summed"
+                    : reduces && !ls_dtype_row(c->dtype)->sums         ? unsummed
                     : c->kind == LS_BROADCAST && (c->root < 0 || c->root >= n->base.size)
                         ? "the root is not a rank"
                         : NULL;
   if (!why) return LS_OK;
+  if (why == unsummed) snprintf(unsummed, sizeof unsummed, "%s cannot be summed", ls_dtype_name(c->dtype));
   return ls_fail(n->base.ctx, LS_ERR_ARGUMENT, "rank %d of %d, step %" PRId64 ", %s \"%s\": %s", n->base.rank,
                  n->base.size, (int64_t)n->base.step, ls_collective_name(c->kind), c->name ? c->name : "",
                  why);
