@@ -1,18 +1,24 @@
 /* Checkpoints: a directory "step-000000000123" with model.safetensors (parameters), optim.safetensors
- * (optimizer state) and manifest.json (versioned; size and XXH3-128 of each file, model signature, training
- * position). Saved into a temporary directory, every file and directory fsynced, then renamed: a checkpoint
- * exists whole or not at all. State does not depend on the world size. Formats: safetensors (public
- * specification), data begins at a multiple of 4096. */
+ * (optimizer state) and manifest.json (versioned; size and XXH3-128 of each file, training position). Tensors
+ * of which every rank holds a part are written by every rank into files of its own; the manifest joins them.
+ * Saved into a temporary directory, every file and directory fsynced, then renamed: a checkpoint exists whole
+ * or not at all. Any world size reads what any other has saved. Formats: safetensors (public specification),
+ * data begins at a multiple of 4096. */
 #ifndef LS_CKPT_CKPT_H
 #define LS_CKPT_CKPT_H
 
-#include "device/tensor.h"
+#include "comm/comm.h"
+#include "state/state.h"
 #include <jansson.h>
 
 typedef struct {
   const char *name;
-  ls_shape_t shape;
-  void *data; /* host memory, shape's bytes */
+  ls_shape_t shape; /* of the whole */
+  void *data;       /* host memory: the whole, or what this rank holds of it, packed */
+  /* What this rank holds, ascending, in elements of the flattened whole. NULL: the whole, which every rank
+   * has. */
+  const ls_range_t *held;
+  int held_count;
 } ls_ckpt_tensor_t;
 
 typedef struct {
@@ -28,6 +34,10 @@ typedef struct {
   /* On the directory, borrowed: nothing is put in place or removed there once it does not hold any more.
    * NULL: whoever saves answers for the directory. */
   const struct ls_ckpt_lock *lock;
+  /* All ranks of which save this checkpoint together: rank 0 writes whole tensors, manifest and names, every
+   * rank what it holds of the others. Step, metric, meta, comparable and lock are rank 0's; names, dtypes and
+   * shapes are everybody's. NULL: this process alone, which holds every tensor completely. */
+  ls_comm_t *comm;
 } ls_ckpt_save_t;
 
 /* Link in the directory to the checkpoint with the lowest metric. */
@@ -37,7 +47,8 @@ typedef struct {
  * others are removed after the new one is safe. Stale temporary directories are removed. *path (ls_free) is
  * the new directory. On failure nothing is left behind and older checkpoints are untouched. Errors:
  * LS_ERR_BUSY (the lock is lost), LS_ERR_IO, LS_ERR_NO_SPACE, LS_ERR_NONFINITE (a number is not finite; the
- * tensor is named). Local (call on one rank). */
+ * tensor is named), LS_ERR_INTERNAL (ranks hold an element twice, or not at all). Collective over save->comm:
+ * all ranks fail if one does; *path is rank 0's. The directory must then be one that all ranks share. */
 ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, int keep, char **path);
 
 /* One run, one directory: keeps every other run out of `dir` until it is given back or its process ends. The
@@ -88,10 +99,36 @@ const json_t *ls_ckpt_meta(const ls_ckpt_t *ckpt); /* borrowed */
 ls_status_t ls_ckpt_check(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
                           int param_count, const ls_ckpt_tensor_t *optim, int optim_count);
 
-/* Copies tensors by name into `data`. Every name must be there with the same dtype and shape, and no others:
- * LS_ERR_MISMATCH names the first differences. optim NULL: the optimizer state is neither
- * compared nor read. */
+/* Copies tensors by name into `data`, held ranges alone where a tensor has some; data NULL: the tensor is
+ * only compared. Reads no other bytes. A file that is read as a whole is hashed again on the way. Every name
+ * must be there with the same dtype and shape, and no others: LS_ERR_MISMATCH names the first differences.
+ * optim NULL: the optimizer state is neither compared nor read. Local. */
 ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
                          int param_count, const ls_ckpt_tensor_t *optim, int optim_count);
+
+/* ---- a state's rows ---- */
+
+/* The saved rows of a table as tensors, [0] of the model's file, [1] of the optimizer's. Sharded rows have
+ * `held`, also where this rank holds nothing. [1] is NULL when there are none: a checkpoint's optimizer state
+ * is then not looked at. */
+typedef struct {
+  ls_arena_t arena; /* names and ranges; release it */
+  ls_ckpt_tensor_t *tensor[2];
+  int count[2];
+} ls_ckpt_rows_t;
+/* host: per row of the table, its memory on this rank; NULL: names and shapes alone. Local. */
+ls_status_t ls_ckpt_rows(ls_ctx_t *ctx, const ls_state_table_t *table, void *const *host,
+                         ls_ckpt_rows_t *rows);
+/* Whether any saved row is sharded: then every rank takes part in a save. */
+bool ls_ckpt_sharded(const ls_state_table_t *table);
+/* Fills the saved rows of all ranks, weights: those of the model alone, from the checkpoint that rank 0 has
+ * opened (NULL elsewhere). Rank 0 reads what is replicated and broadcasts it: shared storage is then read
+ * once, and the bytes are hashed again. Every rank reads its own ranges. Collective. */
+ls_status_t ls_ckpt_load(ls_ctx_t *ctx, ls_comm_t *comm, const ls_ckpt_t *ckpt, const ls_state_table_t *table,
+                         void *const *host, bool weights);
+/* XXH3-128 over the model's tensors, whole, in the order of their names, as 32 hex digits and NUL.
+ * Collective where rows are sharded, else local. */
+ls_status_t ls_ckpt_hash(ls_ctx_t *ctx, ls_comm_t *comm, const ls_state_table_t *table, void *const *host,
+                         char hex[33]);
 
 #endif

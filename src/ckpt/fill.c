@@ -75,8 +75,8 @@ static ls_status_t writer_close(writer_t *w, ls_status_t status, ls_manifest_fil
   return status;
 }
 
-static ls_status_t put_tensors(ls_ctx_t *ctx, const char *dir, const char *name,
-                               const ls_ckpt_tensor_t *tensors, int count, ls_manifest_t *manifest) {
+ls_status_t ls_ckpt_put_tensors(ls_ctx_t *ctx, const char *dir, const char *name,
+                                const ls_ckpt_tensor_t *tensors, int count, ls_manifest_file_t *entry) {
   ls_safetensors_plan_t *plan;
   ls_status_t status = ls_safetensors_plan(ctx, tensors, count, &plan);
   if (status) return status;
@@ -91,7 +91,6 @@ static ls_status_t put_tensors(ls_ctx_t *ctx, const char *dir, const char *name,
   status = writer_put(&w, plan->header, plan->header_bytes);
   for (int i = 0; i < count && !status; i++)
     status = writer_put(&w, plan->order[i]->data, ls_shape_bytes(&plan->order[i]->shape));
-  ls_manifest_file_t *entry = &manifest->file[manifest->file_count++];
   snprintf(entry->name, sizeof entry->name, "%s", name);
   status = writer_close(&w, status, entry);
 free_path:
@@ -123,7 +122,42 @@ free_text:
 
 /* ---- the temporary directory ---- */
 
-ls_status_t ls_ckpt_fill(ls_ctx_t *ctx, const char *temp, const ls_ckpt_save_t *save, int *lock_fd) {
+/* Those that are whole on this rank; of a rank that saves alone, all: it holds every element. */
+static ls_status_t put_whole(ls_ctx_t *ctx, const char *temp, const ls_ckpt_tensor_t *tensors, int count,
+                             bool alone, ls_ckpt_part_t part, ls_manifest_t *manifest) {
+  ls_ckpt_tensor_t *whole = ls_arena_array(&manifest->arena, (size_t)count + 1, sizeof *whole);
+  if (!whole) return LS_ERR_MEMORY;
+  int whole_count = 0;
+  for (int i = 0; i < count; i++) {
+    if (tensors[i].held && !alone) continue;
+    if (ls_ckpt_held_count(&tensors[i]) != ls_shape_count(&tensors[i].shape))
+      return ls_fail(ctx, LS_ERR_INTERNAL, "a rank alone is to save '%s', but does not hold all of it",
+                     tensors[i].name);
+    whole[whole_count++] = tensors[i];
+  }
+  return ls_ckpt_put_tensors(ctx, temp, ls_ckpt_parts[part].file, whole, whole_count,
+                             &manifest->file[manifest->file_count++]);
+}
+
+static ls_status_t put_all(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *temp,
+                           const ls_ckpt_save_t *save) {
+  ls_manifest_t manifest = {.step = save->step, .metric = save->metric};
+  size_t files = LS_PART_COUNT * (team->comm ? 1 + (size_t)team->comm->size : 1);
+  bool alone = !team->comm;
+  ls_arena_init(&manifest.arena, ctx);
+  manifest.file = ls_arena_array(&manifest.arena, files, sizeof *manifest.file);
+  ls_status_t status = manifest.file ? LS_OK : LS_ERR_MEMORY;
+  if (!status)
+    status = put_whole(ctx, temp, save->params, save->param_count, alone, LS_PART_MODEL, &manifest);
+  if (!status) status = put_whole(ctx, temp, save->optim, save->optim_count, alone, LS_PART_OPTIM, &manifest);
+  if (!alone) status = ls_ckpt_shards_put(ctx, team, status, temp, save, &manifest);
+  if (!status) status = put_manifest(ctx, temp, &manifest, save->meta);
+  ls_manifest_release(&manifest);
+  return status;
+}
+
+ls_status_t ls_ckpt_fill(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *temp, const ls_ckpt_save_t *save,
+                         int *lock_fd) {
   if (mkdir(temp, 0777) != 0) return ls_fail_errno(ctx, "%s: cannot be created", temp);
   ls_status_t status;
   int fd = open(temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -132,10 +166,8 @@ ls_status_t ls_ckpt_fill(ls_ctx_t *ctx, const char *temp, const ls_ckpt_save_t *
     goto remove_temp;
   }
   flock(fd, LOCK_EX | LOCK_NB); /* tells sweepers that it is in use; where locks do not work, the name does */
-  ls_manifest_t manifest = {.step = save->step, .metric = save->metric};
-  status = put_tensors(ctx, temp, LS_MODEL_NAME, save->params, save->param_count, &manifest);
-  if (!status) status = put_tensors(ctx, temp, LS_OPTIM_NAME, save->optim, save->optim_count, &manifest);
-  if (!status) status = put_manifest(ctx, temp, &manifest, save->meta);
+  status = team->comm ? ls_ckpt_shards_begin(ctx, team, LS_OK, temp, NULL) : LS_OK;
+  if (!status) status = put_all(ctx, team, temp, save);
   if (!status && fsync(fd) != 0) status = ls_fail_errno(ctx, "%s: cannot be made durable", temp);
   if (!status) {
     *lock_fd = fd;

@@ -11,14 +11,15 @@
 #include <string.h>
 
 /* The two parts of the seal; between them stands the hash. */
-#define SEAL_BEGIN ",\n  \"manifest_xxh3_128\": \""
-#define SEAL_END   "\"\n}\n"
+#define LS_SEAL_KEY "manifest_xxh3_128"
+#define SEAL_BEGIN  ",\n  \"" LS_SEAL_KEY "\": \""
+#define SEAL_END    "\"\n}\n"
 static_assert(sizeof SEAL_BEGIN - 1 + LS_HASH_TEXT_BYTES - 1 + sizeof SEAL_END - 1 == LS_MANIFEST_SEAL_BYTES,
               "the seal has the length that the header says");
 
-static const char *const top_keys[] = {"format", "version",           "step", "metric", "files",
-                                       "meta",   "manifest_xxh3_128", NULL};
-static const char *const file_keys[] = {"name", "size_bytes", "xxh3_128", NULL};
+static const char *const top_keys[] = {"format", "version", "step",      "metric",
+                                       "files",  "meta",    LS_SEAL_KEY, "tensors" /* with pieces */};
+static const char *const file_keys[] = {"name", "size_bytes", "xxh3_128"};
 
 void ls_hash_text(XXH128_hash_t hash, char text[LS_HASH_TEXT_BYTES]) {
   snprintf(text, LS_HASH_TEXT_BYTES, "%016llx%016llx", (unsigned long long)hash.high64,
@@ -31,15 +32,13 @@ void ls_manifest_seal(const char *text, size_t size_bytes, char seal[LS_MANIFEST
   snprintf(seal, LS_MANIFEST_SEAL_BYTES + 1, "%s%s%s", SEAL_BEGIN, hash, SEAL_END);
 }
 
-const ls_manifest_file_t *ls_manifest_file(const ls_manifest_t *manifest, const char *name) {
-  for (int i = 0; i < manifest->file_count; i++)
-    if (strcmp(manifest->file[i].name, name) == 0) return &manifest->file[i];
-  return NULL;
-}
+const struct ls_ckpt_part_row ls_ckpt_parts[LS_PART_COUNT] = {{"model", LS_MODEL_NAME},
+                                                              {"optim", LS_OPTIM_NAME}};
 
 void ls_manifest_release(ls_manifest_t *manifest) {
   json_decref(manifest->meta);
   manifest->meta = NULL;
+  ls_arena_release(&manifest->arena);
 }
 
 /* ---- writing ---- */
@@ -65,10 +64,16 @@ static json_t *manifest_json(const ls_manifest_t *manifest, const json_t *meta) 
   json_t *empty = meta ? NULL : json_object();
   json_t *metric = isfinite(manifest->metric) ? json_real(manifest->metric) : json_null();
   /* "o" takes the reference over even when packing fails; a NULL makes it fail. */
-  json_t *made = json_pack("{s:s, s:i, s:I, s:o, s:o, s:O}", "format", "lockstep-checkpoint", "version",
-                           LS_MANIFEST_VERSION, "step", (json_int_t)manifest->step, "metric", metric, "files",
-                           files_json(manifest), "meta", meta ? meta : empty);
+  bool pieces = manifest->tensor_count > 0;
+  json_t *made =
+      json_pack("{s:s, s:i, s:I, s:o, s:o, s:O}", "format", "lockstep-checkpoint", "version",
+                pieces ? LS_MANIFEST_VERSION_PIECES : LS_MANIFEST_VERSION, "step", (json_int_t)manifest->step,
+                "metric", metric, "files", files_json(manifest), "meta", meta ? meta : empty);
   json_decref(empty);
+  if (made && pieces && json_object_set_new(made, "tensors", ls_manifest_tensors_json(manifest)) != 0) {
+    json_decref(made);
+    return NULL;
+  }
   return made;
 }
 
@@ -83,7 +88,8 @@ ls_status_t ls_manifest_write(ls_ctx_t *ctx, const ls_manifest_t *manifest, cons
   size_t size = dumped ? strlen(dumped) : 0;
   if (size < 2 || size > LS_MANIFEST_LIMIT_BYTES - LS_MANIFEST_SEAL_BYTES) {
     status = size < 2 ? no_memory(ctx)
-                      : ls_fail(ctx, LS_ERR_ARGUMENT, "the meta data of a checkpoint are too large");
+                      : ls_fail(ctx, LS_ERR_ARGUMENT,
+                                "the meta data of a checkpoint, or the list of its pieces, are too large");
     goto free_json;
   }
   char *made = ls_alloc(ctx, size + LS_MANIFEST_SEAL_BYTES + 1);
@@ -113,18 +119,19 @@ static ls_status_t bad(const where_t *w, const char *fault) {
   return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: %s", w->name, fault);
 }
 
-/* Every key of `object` is one of `keys`, and each of them is there. */
-static ls_status_t check_keys(const where_t *w, const char *what, json_t *object, const char *const *keys) {
+/* Every key of `object` is one of the `count` keys, and each of them is there. */
+static ls_status_t check_keys(const where_t *w, const char *what, json_t *object, const char *const *keys,
+                              int count) {
   const char *key;
   json_t *ignored;
   json_object_foreach(object, key, ignored) {
     int i = 0;
-    while (keys[i] && strcmp(keys[i], key) != 0)
+    while (i < count && strcmp(keys[i], key) != 0)
       i++;
-    if (!keys[i])
+    if (i == count)
       return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: %s has the unknown key '%s'", w->name, what, LS_SHOWN(key));
   }
-  for (int i = 0; keys[i]; i++)
+  for (int i = 0; i < count; i++)
     if (!json_object_get(object, keys[i]))
       return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: %s has no \"%s\"", w->name, what, keys[i]);
   return LS_OK;
@@ -145,14 +152,16 @@ static bool is_plain_name(const json_t *value) {
          strcmp(name, LS_MANIFEST_NAME) != 0;
 }
 
-static ls_status_t parse_file(const where_t *w, json_t *value, ls_manifest_t *manifest) {
+/* names: of the files before, so that a long list takes no square of time. */
+static ls_status_t parse_file(const where_t *w, json_t *value, json_t *names, ls_manifest_t *manifest) {
   if (!json_is_object(value)) return bad(w, "an entry of \"files\" is not an object");
-  ls_status_t status = check_keys(w, "an entry of \"files\"", value, file_keys);
+  ls_status_t status = check_keys(w, "an entry of \"files\"", value, file_keys, LS_COUNT(file_keys));
   if (status) return status;
   const json_t *name = json_object_get(value, "name"), *size = json_object_get(value, "size_bytes");
   const json_t *hash = json_object_get(value, "xxh3_128");
   if (!is_plain_name(name)) return bad(w, "a file's \"name\" is not a plain file name");
-  if (ls_manifest_file(manifest, json_string_value(name))) return bad(w, "a file is listed twice");
+  if (json_object_get(names, json_string_value(name))) return bad(w, "a file is listed twice");
+  if (json_object_set_new(names, json_string_value(name), json_true()) != 0) return no_memory(w->ctx);
   if (!json_is_integer(size) || json_integer_value(size) < 0)
     return bad(w, "a file's \"size_bytes\" is not a whole number");
   if (!is_hash(hash)) return bad(w, "a file's \"xxh3_128\" is not 32 hexadecimal digits");
@@ -165,14 +174,17 @@ static ls_status_t parse_file(const where_t *w, json_t *value, ls_manifest_t *ma
 
 static ls_status_t parse_files(const where_t *w, json_t *value, ls_manifest_t *manifest) {
   if (!json_is_array(value)) return bad(w, "\"files\" is not a list");
-  if (json_array_size(value) > LS_MANIFEST_FILES_MAX) return bad(w, "\"files\" has more than 16 entries");
-  size_t i;
-  json_t *one;
-  json_array_foreach(value, i, one) {
-    ls_status_t status = parse_file(w, one, manifest);
-    if (status) return status;
-  }
-  return LS_OK;
+  if (json_array_size(value) > LS_MANIFEST_FILES_MAX)
+    return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: \"files\" has more than %d entries", w->name,
+                   LS_MANIFEST_FILES_MAX);
+  manifest->file = ls_arena_array(&manifest->arena, json_array_size(value) + 1, sizeof *manifest->file);
+  if (!manifest->file) return LS_ERR_MEMORY;
+  json_t *names = json_object();
+  ls_status_t status = names ? LS_OK : no_memory(w->ctx);
+  for (size_t i = 0; i < json_array_size(value) && !status; i++)
+    status = parse_file(w, json_array_get(value, i), names, manifest);
+  json_decref(names);
+  return status;
 }
 
 /* Format and version come first: a later version may have other keys. */
@@ -181,16 +193,18 @@ static ls_status_t check_version(const where_t *w, json_t *root) {
   if (!json_is_string(format) || strcmp(json_string_value(format), "lockstep-checkpoint") != 0)
     return bad(w, "not the manifest of a checkpoint (\"format\" is not \"lockstep-checkpoint\")");
   if (!json_is_integer(version)) return bad(w, "\"version\" is not an integer");
-  if (json_integer_value(version) == LS_MANIFEST_VERSION) return LS_OK;
-  return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: version %lld is not known here (only version %d is)", w->name,
-                 (long long)json_integer_value(version), LS_MANIFEST_VERSION);
+  json_int_t v = json_integer_value(version);
+  if (v == LS_MANIFEST_VERSION || v == LS_MANIFEST_VERSION_PIECES) return LS_OK;
+  return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: version %lld is not known here (%d and %d are)", w->name,
+                 (long long)v, LS_MANIFEST_VERSION, LS_MANIFEST_VERSION_PIECES);
 }
 
 static ls_status_t parse_root(const where_t *w, json_t *root, ls_manifest_t *manifest) {
   if (!json_is_object(root)) return bad(w, "not a JSON object");
   ls_status_t status = check_version(w, root);
   if (status) return status;
-  status = check_keys(w, "the manifest", root, top_keys);
+  bool pieces = json_integer_value(json_object_get(root, "version")) == LS_MANIFEST_VERSION_PIECES;
+  status = check_keys(w, "the manifest", root, top_keys, LS_COUNT(top_keys) - !pieces);
   if (status) return status;
   const json_t *step = json_object_get(root, "step"), *metric = json_object_get(root, "metric");
   if (!json_is_integer(step) || json_integer_value(step) < 0) return bad(w, "\"step\" is not a whole number");
@@ -199,7 +213,9 @@ static ls_status_t parse_root(const where_t *w, json_t *root, ls_manifest_t *man
   if (!json_is_object(json_object_get(root, "meta"))) return bad(w, "\"meta\" is not an object");
   manifest->step = json_integer_value(step);
   manifest->metric = json_is_null(metric) ? NAN : json_number_value(metric);
-  return parse_files(w, json_object_get(root, "files"), manifest);
+  status = parse_files(w, json_object_get(root, "files"), manifest);
+  if (status || !pieces) return status;
+  return ls_manifest_tensors_parse(w->ctx, w->name, json_object_get(root, "tensors"), manifest);
 }
 
 /* The seal is compared byte by byte at the very end of the text, not as JSON. */
@@ -221,10 +237,15 @@ ls_status_t ls_manifest_read(ls_ctx_t *ctx, const char *name, const char *text, 
     return ls_fail(ctx, LS_ERR_CORRUPT, "%s:%d:%d: not valid JSON: torn or altered", name, error.line,
                    error.column);
   ls_manifest_t made = {0};
+  ls_arena_init(&made.arena, ctx);
   ls_status_t status = parse_root(&w, root, &made);
   if (!status) status = check_seal(&w, text, size_bytes);
-  if (!status) {
+  made.arena.ctx = NULL; /* nothing is added from here on; the manifest may outlive the context */
+  if (status) {
+    ls_manifest_release(&made);
+  } else {
     made.meta = json_incref(json_object_get(root, "meta"));
+    snprintf(made.seal, sizeof made.seal, "%s", json_string_value(json_object_get(root, LS_SEAL_KEY)));
     *manifest = made;
   }
   json_decref(root);

@@ -41,7 +41,7 @@ static int name_to_want(const void *name, const void *want) {
   return strcmp(name, ((const want_t *)want)->tensor->name);
 }
 
-static void compare(const ls_safetensors_entry_t *entry, want_t *want, differences_t *d) {
+static void compare(const ls_ckpt_source_t *entry, want_t *want, differences_t *d) {
   char there[LS_SHAPE_TEXT_BYTES], here[LS_SHAPE_TEXT_BYTES];
   if (!want) {
     add(d, "'%s' is in the checkpoint only", LS_SHOWN(entry->name));
@@ -53,22 +53,22 @@ static void compare(const ls_safetensors_entry_t *entry, want_t *want, differenc
       ls_shape_text(&entry->shape, there), ls_shape_text(&want->tensor->shape, here));
 }
 
-ls_status_t ls_ckpt_match(ls_ctx_t *ctx, ls_arena_t *arena, const char *file,
-                          const ls_safetensors_entry_t *entries, int entry_count,
-                          const ls_ckpt_tensor_t *want, int want_count, void ***to) {
-  void **found = ls_arena_array(arena, (size_t)entry_count, sizeof *found);
+ls_status_t ls_ckpt_match(ls_ctx_t *ctx, ls_arena_t *arena, const char *file, const ls_ckpt_source_t *sources,
+                          int source_count, const ls_ckpt_tensor_t *want, int want_count,
+                          const ls_ckpt_tensor_t ***to) {
+  const ls_ckpt_tensor_t **found = ls_arena_array(arena, (size_t)source_count, sizeof *found);
   want_t *wants = ls_arena_array(arena, (size_t)want_count, sizeof *wants);
   if (!found || !wants) return LS_ERR_MEMORY;
   for (int i = 0; i < want_count; i++)
     wants[i].tensor = &want[i];
   if (want_count > 1) qsort(wants, (size_t)want_count, sizeof *wants, want_by_name);
   differences_t d = {.count = 0};
-  for (int i = 0; i < entry_count; i++) {
+  for (int i = 0; i < source_count; i++) {
     want_t *w = want_count == 0
                     ? NULL
-                    : bsearch(entries[i].name, wants, (size_t)want_count, sizeof *wants, name_to_want);
-    compare(&entries[i], w, &d);
-    if (w) found[i] = w->tensor->data;
+                    : bsearch(sources[i].name, wants, (size_t)want_count, sizeof *wants, name_to_want);
+    compare(&sources[i], w, &d);
+    if (w) found[i] = w->tensor;
   }
   for (int i = 0; i < want_count; i++)
     if (!wants[i].found) add(&d, "'%s' is in the model only", wants[i].tensor->name);

@@ -1,8 +1,8 @@
 /* Opening a checkpoint: everything is verified before anything is used, by reading through the files once
- * with a small buffer; the tensors then go from the files straight to where they are wanted. The files stay
- * open in between, so a checkpoint that retention removes meanwhile can still be read. */
-#include "ckpt/manifest.h"
-#include "ckpt/match.h"
+ * with a small buffer; the tensors then go from the files straight to where they are wanted (read.c). The
+ * files stay open in between, so a checkpoint that retention removes meanwhile can still be read. */
+#include "ckpt/open.h"
+#include "ckpt/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,80 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { CHUNK_BYTES = 1 << 20, PART_MODEL = 0, PART_OPTIM = 1, PART_COUNT = 2 };
-
-/* One safetensors file. */
-typedef struct {
-  const char *path; /* arena */
-  int fd;
-  size_t header_bytes; /* length and JSON: where the data begin */
-  char xxh3_128[LS_HASH_TEXT_BYTES];
-  ls_safetensors_entry_t *entries; /* arena, file order */
-  int count;
-} part_t;
-
-struct ls_ckpt {
-  ls_arena_t arena;
-  const char *path;
-  ls_manifest_t manifest;
-  part_t part[PART_COUNT];
-};
-
-/* ---- reading with a running hash ---- */
-
-typedef struct {
-  ls_ctx_t *ctx;
-  const char *path;
-  int fd;
-  uint64_t offset_bytes;
-  XXH3_state_t *hash;
-} reader_t;
-
-static ls_status_t reader_open(reader_t *r, ls_ctx_t *ctx, const char *path, int fd) {
-  *r = (reader_t){ctx, path, fd, 0, XXH3_createState()};
-  if (!r->hash) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory: hash of %s", path);
-  XXH3_128bits_reset(r->hash);
-  return LS_OK;
-}
-
-static void reader_close(reader_t *r) {
-  XXH3_freeState(r->hash);
-}
-
-/* The next `size` bytes, in pieces that are hashed while they are in cache. */
-static ls_status_t reader_get(reader_t *r, void *to, size_t size) {
-  char *bytes = to;
-  while (size > 0) {
-    ssize_t n = pread(r->fd, bytes, size < CHUNK_BYTES ? size : CHUNK_BYTES, (off_t)r->offset_bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ls_fail_errno(r->ctx, "%s: cannot be read", r->path);
-    if (n == 0) return ls_fail(r->ctx, LS_ERR_CORRUPT, "%s: became shorter while it was read", r->path);
-    XXH3_128bits_update(r->hash, bytes, (size_t)n);
-    bytes += n;
-    size -= (size_t)n;
-    r->offset_bytes += (uint64_t)n;
-  }
-  return LS_OK;
-}
-
-static ls_status_t reader_skip(reader_t *r, uint64_t size, char *buffer) {
-  ls_status_t status = LS_OK;
-  while (size > 0 && !status) {
-    size_t part = size < CHUNK_BYTES ? (size_t)size : CHUNK_BYTES;
-    status = reader_get(r, buffer, part);
-    size -= part;
-  }
-  return status;
-}
-
-static ls_status_t reader_compare(const reader_t *r, const char *expected) {
-  char text[LS_HASH_TEXT_BYTES];
-  ls_hash_text(XXH3_128bits_digest(r->hash), text);
-  if (strcmp(text, expected) == 0) return LS_OK;
-  return ls_fail(r->ctx, LS_ERR_CORRUPT, "%s: its bytes hash to %s, the manifest says %s: altered", r->path,
-                 text, expected);
-}
 
 /* ---- verifying ---- */
 
@@ -110,51 +36,53 @@ static ls_status_t open_file(ls_ctx_t *ctx, const char *path, int64_t size_bytes
 }
 
 static ls_status_t verify_hash(ls_ctx_t *ctx, const char *path, int fd, const ls_manifest_file_t *file) {
-  char *buffer = ls_alloc(ctx, CHUNK_BYTES);
+  char *buffer = ls_alloc(ctx, LS_CKPT_CHUNK_BYTES);
   if (!buffer) return LS_ERR_MEMORY;
-  reader_t r;
-  ls_status_t status = reader_open(&r, ctx, path, fd);
-  if (!status) status = reader_skip(&r, (uint64_t)file->size_bytes, buffer);
-  if (!status) status = reader_compare(&r, file->xxh3_128);
-  reader_close(&r);
+  ls_ckpt_reader_t r;
+  ls_status_t status = ls_ckpt_reader_open(&r, ctx, path, fd);
+  if (!status) status = ls_ckpt_reader_skip(&r, (uint64_t)file->size_bytes, buffer);
+  if (!status) status = ls_ckpt_reader_compare(&r, file->xxh3_128);
+  ls_ckpt_reader_close(&r);
   ls_free(buffer);
   return status;
 }
 
 /* The entries of a verified safetensors file. */
-static ls_status_t read_header(ls_ctx_t *ctx, ls_arena_t *arena, part_t *part, uint64_t file_bytes) {
+static ls_status_t read_header(ls_ctx_t *ctx, ls_arena_t *arena, ls_ckpt_file_t *part) {
+  const uint64_t file_bytes = part->size_bytes;
   char first[LS_SAFETENSORS_LENGTH_BYTES] = {0};
-  reader_t r;
+  ls_ckpt_reader_t r;
   size_t json_bytes;
   char *json = NULL;
-  ls_status_t status = reader_open(&r, ctx, part->path, part->fd);
-  if (!status && file_bytes >= sizeof first) status = reader_get(&r, first, sizeof first);
+  ls_status_t status = ls_ckpt_reader_open(&r, ctx, part->path, part->fd);
+  if (!status && file_bytes >= sizeof first) status = ls_ckpt_reader_get(&r, first, sizeof first);
   if (!status) status = ls_safetensors_length(ctx, part->path, first, file_bytes, &json_bytes);
   if (status) goto close_reader;
   json = ls_alloc(ctx, json_bytes);
-  status = json ? reader_get(&r, json, json_bytes) : LS_ERR_MEMORY;
+  status = json ? ls_ckpt_reader_get(&r, json, json_bytes) : LS_ERR_MEMORY;
   if (status) goto close_reader;
   part->header_bytes = sizeof first + json_bytes;
   status = ls_safetensors_header(ctx, arena, part->path, json, json_bytes, file_bytes - part->header_bytes,
                                  &part->entries, &part->count);
 close_reader:
   ls_free(json);
-  reader_close(&r);
+  ls_ckpt_reader_close(&r);
   return status;
 }
 
 /* Every number of a verified file is finite. */
-static ls_status_t verify_finite(ls_ctx_t *ctx, const part_t *part) {
-  char *buffer = ls_alloc(ctx, CHUNK_BYTES);
+static ls_status_t verify_finite(ls_ctx_t *ctx, const ls_ckpt_file_t *part) {
+  char *buffer = ls_alloc(ctx, LS_CKPT_CHUNK_BYTES);
   if (!buffer) return LS_ERR_MEMORY;
-  reader_t r;
-  ls_status_t status = reader_open(&r, ctx, part->path, part->fd);
+  ls_ckpt_reader_t r;
+  ls_status_t status = ls_ckpt_reader_open(&r, ctx, part->path, part->fd);
   for (int i = 0; i < part->count && !status; i++) {
     const ls_safetensors_entry_t *e = &part->entries[i];
     r.offset_bytes = part->header_bytes + e->offset_bytes;
     for (uint64_t done = 0; done < e->size_bytes && !status;) {
-      size_t size = e->size_bytes - done < CHUNK_BYTES ? (size_t)(e->size_bytes - done) : CHUNK_BYTES;
-      status = reader_get(&r, buffer, size);
+      size_t size =
+          e->size_bytes - done < LS_CKPT_CHUNK_BYTES ? (size_t)(e->size_bytes - done) : LS_CKPT_CHUNK_BYTES;
+      status = ls_ckpt_reader_get(&r, buffer, size);
       if (!status && ls_ckpt_nonfinite(e->shape.dtype, buffer, size) >= 0)
         status = ls_fail(ctx, LS_ERR_CORRUPT,
                          "%s: '%s' has values that are not finite: whoever saved them had diverged",
@@ -162,33 +90,35 @@ static ls_status_t verify_finite(ls_ctx_t *ctx, const part_t *part) {
       done += size;
     }
   }
-  reader_close(&r);
+  ls_ckpt_reader_close(&r);
   ls_free(buffer);
   return status;
 }
 
-static int part_of(const char *name) {
-  return strcmp(name, LS_MODEL_NAME) == 0 ? PART_MODEL : strcmp(name, LS_OPTIM_NAME) == 0 ? PART_OPTIM : -1;
+static bool has_tensors(const ls_manifest_file_t *listed) {
+  bool whole = false;
+  for (int p = 0; p < LS_PART_COUNT; p++)
+    whole = whole || strcmp(listed->name, ls_ckpt_parts[p].file) == 0;
+  return whole || listed->pieces;
 }
 
-static ls_status_t open_listed(ls_ctx_t *ctx, ls_ckpt_t *ckpt, const ls_manifest_file_t *file) {
+static ls_status_t open_listed(ls_ctx_t *ctx, ls_ckpt_t *ckpt, const ls_manifest_file_t *listed,
+                               ls_ckpt_file_t *file) {
+  if (ckpt->seal && !has_tensors(listed)) return LS_OK;
   const char *slash = ckpt->path[strlen(ckpt->path) - 1] == '/' ? "" : "/";
-  char *path = ls_arena_printf(&ckpt->arena, "%s%s%s", ckpt->path, slash, file->name);
-  int fd = -1;
-  ls_status_t status = path ? open_file(ctx, path, file->size_bytes, &fd) : LS_ERR_MEMORY;
+  file->path = ls_arena_printf(&ckpt->arena, "%s%s%s", ckpt->path, slash, listed->name);
+  file->size_bytes = (uint64_t)listed->size_bytes;
+  memcpy(file->xxh3_128, listed->xxh3_128, sizeof file->xxh3_128);
+  ls_status_t status = file->path ? open_file(ctx, file->path, listed->size_bytes, &file->fd) : LS_ERR_MEMORY;
+  if (!status && !ckpt->seal) status = verify_hash(ctx, file->path, file->fd, listed);
   if (status) return status;
-  status = verify_hash(ctx, path, fd, file);
-  int p = part_of(file->name);
-  if (status || p < 0) {
-    close(fd);
-    return status;
+  if (!has_tensors(listed)) {
+    close(file->fd);
+    file->fd = -1;
+    return LS_OK;
   }
-  part_t *part = &ckpt->part[p];
-  part->path = path;
-  part->fd = fd; /* from here on closed with the checkpoint */
-  memcpy(part->xxh3_128, file->xxh3_128, sizeof part->xxh3_128);
-  status = read_header(ctx, &ckpt->arena, part, (uint64_t)file->size_bytes);
-  return status ? status : verify_finite(ctx, part);
+  status = read_header(ctx, &ckpt->arena, file);
+  return status || ckpt->seal ? status : verify_finite(ctx, file);
 }
 
 static ls_status_t read_manifest(ls_ctx_t *ctx, ls_ckpt_t *ckpt) {
@@ -204,55 +134,76 @@ static ls_status_t read_manifest(ls_ctx_t *ctx, ls_ckpt_t *ckpt) {
   else
     status = ls_file_read(ctx, path, LS_MANIFEST_LIMIT_BYTES, &text, &size);
   if (!status) status = ls_manifest_read(ctx, path, text, size, &ckpt->manifest);
+  if (!status && ckpt->seal && strcmp(ckpt->seal, ckpt->manifest.seal) != 0)
+    status = ls_fail(ctx, LS_ERR_CORRUPT, "%s: is not the manifest that rank 0 has read", path);
   ls_free(text);
   ls_free(path);
   return status;
 }
 
+static ls_status_t make_files(ls_ckpt_t *ckpt, int count) {
+  ckpt->file = ls_arena_array(&ckpt->arena, (size_t)count + 1, sizeof *ckpt->file);
+  if (!ckpt->file) return LS_ERR_MEMORY;
+  for (int i = 0; i < count; i++)
+    ckpt->file[i].fd = -1;
+  ckpt->file_count = count;
+  return LS_OK;
+}
+
 static ls_status_t open_all(ls_ctx_t *ctx, ls_ckpt_t *ckpt) {
   ls_status_t status = read_manifest(ctx, ckpt);
-  for (int i = 0; i < ckpt->manifest.file_count && !status; i++)
-    status = open_listed(ctx, ckpt, &ckpt->manifest.file[i]);
-  for (int p = 0; p < PART_COUNT && !status; p++)
-    if (ckpt->part[p].fd < 0)
+  const ls_manifest_t *m = &ckpt->manifest;
+  if (!status) status = make_files(ckpt, m->file_count);
+  for (int i = 0; i < m->file_count && !status; i++)
+    status = open_listed(ctx, ckpt, &m->file[i], &ckpt->file[i]);
+  for (int p = 0; p < LS_PART_COUNT && !status; p++) {
+    for (int i = 0; i < m->file_count; i++)
+      if (strcmp(m->file[i].name, ls_ckpt_parts[p].file) == 0) ckpt->part[p].path = ckpt->file[i].path;
+    if (!ckpt->part[p].path)
       status = ls_fail(ctx, LS_ERR_CORRUPT, "%s: the manifest does not list %s", ckpt->path,
-                       p == PART_MODEL ? LS_MODEL_NAME : LS_OPTIM_NAME);
-  return status;
+                       ls_ckpt_parts[p].file);
+  }
+  return status ? status : ls_ckpt_find_sources(ctx, ckpt);
 }
 
 /* A .safetensors file alone, as the parameters. */
 static ls_status_t open_file_alone(ls_ctx_t *ctx, ls_ckpt_t *ckpt) {
-  part_t *part = &ckpt->part[PART_MODEL];
   struct stat info;
-  char *buffer = ls_alloc(ctx, CHUNK_BYTES);
+  ls_ckpt_reader_t r;
+  ls_status_t status = make_files(ckpt, 1);
+  if (status) return status;
+  char *buffer = ls_alloc(ctx, LS_CKPT_CHUNK_BYTES);
   if (!buffer) return LS_ERR_MEMORY;
-  reader_t r;
-  ls_status_t status =
-      stat(ckpt->path, &info) == 0 ? LS_OK : ls_fail_errno(ctx, "%s: cannot be opened", ckpt->path);
-  part->path = ckpt->path;
-  if (!status) status = open_file(ctx, part->path, info.st_size, &part->fd);
-  if (!status) status = reader_open(&r, ctx, part->path, part->fd);
+  ls_ckpt_file_t *file = &ckpt->file[0];
+  file->path = ckpt->part[LS_PART_MODEL].path = ckpt->path;
+  if (stat(ckpt->path, &info) != 0) status = ls_fail_errno(ctx, "%s: cannot be opened", ckpt->path);
+  if (!status) status = open_file(ctx, file->path, info.st_size, &file->fd);
+  if (!status) status = ls_ckpt_reader_open(&r, ctx, file->path, file->fd);
   if (status) goto free_buffer;
-  status = reader_skip(&r, (uint64_t)info.st_size, buffer);
-  ls_hash_text(XXH3_128bits_digest(r.hash), part->xxh3_128); /* what is read later must be the same */
-  reader_close(&r);
-  if (!status) status = read_header(ctx, &ckpt->arena, part, (uint64_t)info.st_size);
-  if (!status) status = verify_finite(ctx, part);
+  file->size_bytes = (uint64_t)info.st_size;
+  if (!ckpt->seal) { /* what is read later must be the same */
+    status = ls_ckpt_reader_skip(&r, file->size_bytes, buffer);
+    ls_hash_text(XXH3_128bits_digest(r.hash), file->xxh3_128);
+  }
+  ls_ckpt_reader_close(&r);
+  if (!status) status = read_header(ctx, &ckpt->arena, file);
+  if (!status && !ckpt->seal) status = verify_finite(ctx, file);
+  if (!status) status = ls_ckpt_find_sources(ctx, ckpt);
 free_buffer:
   ls_free(buffer);
   return status;
 }
 
-static ls_status_t open_with(ls_ctx_t *ctx, const char *path,
+static ls_status_t open_with(ls_ctx_t *ctx, const char *path, const char *seal,
                              ls_status_t (*fill)(ls_ctx_t *ctx, ls_ckpt_t *ckpt), ls_ckpt_t **ckpt) {
   if (!path[0]) return ls_fail(ctx, LS_ERR_ARGUMENT, "the path of a checkpoint is empty");
   ls_ckpt_t *made = ls_alloc(ctx, sizeof *made);
   if (!made) return LS_ERR_MEMORY;
   ls_arena_init(&made->arena, ctx);
-  for (int p = 0; p < PART_COUNT; p++)
-    made->part[p].fd = -1;
+  made->seal = seal;
   made->path = ls_arena_strdup(&made->arena, path);
   ls_status_t status = made->path ? fill(ctx, made) : LS_ERR_MEMORY;
+  made->seal = NULL;      /* the caller's */
   made->arena.ctx = NULL; /* nothing is added from here on; the checkpoint may outlive the context */
   if (status)
     ls_ckpt_close(made);
@@ -261,20 +212,28 @@ static ls_status_t open_with(ls_ctx_t *ctx, const char *path,
   return status;
 }
 
+static bool is_file(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
 ls_status_t ls_ckpt_open(ls_ctx_t *ctx, const char *path, ls_ckpt_t **ckpt) {
-  return open_with(ctx, path, open_all, ckpt);
+  return open_with(ctx, path, NULL, open_all, ckpt);
 }
 
 ls_status_t ls_ckpt_open_weights(ls_ctx_t *ctx, const char *path, ls_ckpt_t **ckpt) {
-  struct stat info;
-  if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) return open_with(ctx, path, open_file_alone, ckpt);
+  if (is_file(path)) return open_with(ctx, path, NULL, open_file_alone, ckpt);
   return ls_ckpt_open_newest(ctx, path, ckpt);
+}
+
+ls_status_t ls_ckpt_open_verified(ls_ctx_t *ctx, const char *path, const char *seal, ls_ckpt_t **ckpt) {
+  return open_with(ctx, path, seal, is_file(path) ? open_file_alone : open_all, ckpt);
 }
 
 void ls_ckpt_close(ls_ckpt_t *ckpt) {
   if (!ckpt) return;
-  for (int p = 0; p < PART_COUNT; p++)
-    if (ckpt->part[p].fd >= 0) close(ckpt->part[p].fd);
+  for (int i = 0; i < ckpt->file_count; i++)
+    if (ckpt->file[i].fd >= 0) close(ckpt->file[i].fd);
   ls_manifest_release(&ckpt->manifest);
   ls_arena_release(&ckpt->arena);
   ls_free(ckpt);
@@ -288,55 +247,4 @@ int64_t ls_ckpt_step(const ls_ckpt_t *ckpt) {
 }
 const json_t *ls_ckpt_meta(const ls_ckpt_t *ckpt) {
   return ckpt->manifest.meta;
-}
-
-/* ---- reading ---- */
-
-/* Hashed again on the way, so that what arrives is what was saved even if the disk changed its mind. */
-static ls_status_t copy_part(ls_ctx_t *ctx, const part_t *part, void *const *to) {
-  char *buffer = ls_alloc(ctx, CHUNK_BYTES);
-  if (!buffer) return LS_ERR_MEMORY;
-  reader_t r;
-  ls_status_t status = reader_open(&r, ctx, part->path, part->fd);
-  if (!status) status = reader_skip(&r, part->header_bytes, buffer);
-  for (int i = 0; i < part->count && !status; i++)
-    status = reader_get(&r, to[i], (size_t)part->entries[i].size_bytes);
-  if (!status) status = reader_compare(&r, part->xxh3_128);
-  reader_close(&r);
-  ls_free(buffer);
-  return status;
-}
-
-/* Finds where each tensor of both files goes; the arrays live in `scratch`. */
-static ls_status_t match(ls_ctx_t *ctx, ls_arena_t *scratch, const ls_ckpt_t *ckpt,
-                         const ls_ckpt_tensor_t *params, int param_count, const ls_ckpt_tensor_t *optim,
-                         int optim_count, void **to[PART_COUNT]) {
-  const part_t *model = &ckpt->part[PART_MODEL], *rest = &ckpt->part[PART_OPTIM];
-  ls_status_t status = ls_ckpt_match(ctx, scratch, model->path, model->entries, model->count, params,
-                                     param_count, &to[PART_MODEL]);
-  if (status || !optim) return status;
-  return ls_ckpt_match(ctx, scratch, rest->path, rest->entries, rest->count, optim, optim_count,
-                       &to[PART_OPTIM]);
-}
-
-ls_status_t ls_ckpt_check(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
-                          int param_count, const ls_ckpt_tensor_t *optim, int optim_count) {
-  void **to[PART_COUNT];
-  ls_arena_t scratch;
-  ls_arena_init(&scratch, ctx);
-  ls_status_t status = match(ctx, &scratch, ckpt, params, param_count, optim, optim_count, to);
-  ls_arena_release(&scratch);
-  return status;
-}
-
-ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
-                         int param_count, const ls_ckpt_tensor_t *optim, int optim_count) {
-  void **to[PART_COUNT];
-  ls_arena_t scratch;
-  ls_arena_init(&scratch, ctx);
-  ls_status_t status = match(ctx, &scratch, ckpt, params, param_count, optim, optim_count, to);
-  if (!status) status = copy_part(ctx, &ckpt->part[PART_MODEL], to[PART_MODEL]);
-  if (!status && optim) status = copy_part(ctx, &ckpt->part[PART_OPTIM], to[PART_OPTIM]);
-  ls_arena_release(&scratch);
-  return status;
 }

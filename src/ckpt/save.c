@@ -1,5 +1,6 @@
 /* Saving a checkpoint so that it exists whole or not at all, also after a power cut:
- *   1. files into a temporary directory, each fsynced; the manifest last; the temporary directory fsynced
+ *   1. files into a temporary directory, each fsynced, by every rank that has some; the manifest last, by
+ * rank 0, when all are there; the temporary directory fsynced
  *   2. one rename into place (an exchange when that step exists already), the parent fsynced
  *   3. only then retention
  * When one of them fails, everything before it is undone. */
@@ -88,26 +89,42 @@ static ls_status_t check_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save
   return LS_OK;
 }
 
-static ls_status_t check_finite(ls_ctx_t *ctx, const char *dir, int64_t step, const ls_ckpt_tensor_t *tensors,
-                                int count) {
+/* Element of the whole that is number `at` of those in `data`. */
+static int64_t element_of(const ls_ckpt_tensor_t *t, int64_t at) {
+  for (int i = 0; t->held && i < t->held_count; i++) {
+    int64_t count = t->held[i].end - t->held[i].begin;
+    if (at < count) return t->held[i].begin + at;
+    at -= count;
+  }
+  return at;
+}
+
+static ls_status_t check_list(ls_ctx_t *ctx, const char *dir, int64_t step, const ls_ckpt_tensor_t *tensors,
+                              int count) {
   for (int i = 0; i < count; i++) {
     const ls_ckpt_tensor_t *t = &tensors[i];
-    int64_t at = ls_ckpt_nonfinite(t->shape.dtype, t->data, ls_shape_bytes(&t->shape));
+    size_t size_bytes = (size_t)ls_ckpt_held_count(t) * ls_dtype_bytes(t->shape.dtype);
+    int64_t at = size_bytes ? ls_ckpt_nonfinite(t->shape.dtype, t->data, size_bytes) : -1;
     if (at >= 0)
       return ls_fail(
           ctx, LS_ERR_NONFINITE,
           "%s: step %lld is not saved: value %lld of %s is not finite. Lower train.optimizer.lr, or go "
           "back to an older checkpoint",
-          dir, (long long)step, (long long)at, t->name);
+          dir, (long long)step, (long long)element_of(t, at), t->name);
   }
   return LS_OK;
 }
 
+static ls_status_t check_finite(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save) {
+  ls_status_t status = check_list(ctx, dir, save->step, save->params, save->param_count);
+  return status ? status : check_list(ctx, dir, save->step, save->optim, save->optim_count);
+}
+
 /* The new checkpoint in its place and durable, or nothing of it. */
-static ls_status_t save_durably(ls_ctx_t *ctx, const char *dir, const names_t *n,
+static ls_status_t save_durably(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *dir, const names_t *n,
                                 const ls_ckpt_save_t *save) {
   int lock_fd;
-  ls_status_t status = ls_ckpt_fill(ctx, n->temp, save, &lock_fd);
+  ls_status_t status = ls_ckpt_fill(ctx, team, n->temp, save, &lock_fd);
   if (status) return status;
   placed_t placed;
   status = ls_ckpt_lock_check(ctx, save->lock);
@@ -128,10 +145,10 @@ remove_temp:
   return status;
 }
 
-ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, int keep, char **path) {
+static ls_status_t lead(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *dir, const ls_ckpt_save_t *save,
+                        int keep, char **path) {
   ls_status_t status = check_save(ctx, dir, save, keep);
-  if (!status) status = check_finite(ctx, dir, save->step, save->params, save->param_count);
-  if (!status) status = check_finite(ctx, dir, save->step, save->optim, save->optim_count);
+  if (!status) status = check_finite(ctx, dir, save);
   if (status) return status;
   status = ls_ckpt_lock_check(ctx, save->lock);
   if (status) return status;
@@ -142,7 +159,7 @@ ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *s
   status = ls_ckpt_dirs_make(ctx, dir, &existing_bytes);
   if (status) goto free_names;
   ls_ckpt_sweep(dir);
-  status = save_durably(ctx, dir, &n, save);
+  status = save_durably(ctx, team, dir, &n, save);
   if (status && status != LS_ERR_BUSY && !ls_ckpt_lock_holds(save->lock))
     ls_log(ctx, LS_LOG_WARN, "%s: the directory was moved, or its lock was removed, during the save", dir);
   if (!status) status = ls_ckpt_lock_check(ctx, save->lock);
@@ -156,5 +173,28 @@ remove_dirs:
   ls_ckpt_dirs_remove(dir, existing_bytes);
 free_names:
   names_free(&n);
+  return status;
+}
+
+/* A rank other than 0: writes its own into rank 0's directory. */
+static ls_status_t follow(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *dir, const ls_ckpt_save_t *save) {
+  char *temp = NULL;
+  ls_status_t status = ls_ckpt_shards_begin(ctx, team, check_finite(ctx, dir, save), NULL, &temp);
+  if (!status) status = ls_ckpt_shards_put(ctx, team, LS_OK, temp, save, NULL);
+  ls_free(temp);
+  return status;
+}
+
+ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, int keep, char **path) {
+  ls_ckpt_team_t team = {.comm = save->comm && save->comm->size > 1 ? save->comm : NULL,
+                         .name = "saving a checkpoint"};
+  bool leads = !team.comm || team.comm->rank == 0;
+  char *made = NULL;
+  ls_status_t status = leads ? lead(ctx, &team, dir, save, keep, &made) : follow(ctx, &team, dir, save);
+  status = ls_ckpt_meet(&team, status);
+  if (status || !leads)
+    ls_free(made);
+  else
+    *path = made;
   return status;
 }

@@ -24,9 +24,47 @@ ls_status_t ls_ckpt_dirs_make(ls_ctx_t *ctx, const char *dir, size_t *existing_b
 /* Removes those that the call above has made, as far as they are empty. */
 void ls_ckpt_dirs_remove(const char *dir, size_t existing_bytes);
 
-/* Creates `temp` and writes a whole checkpoint into it, durably. *lock_fd keeps sweepers away until it is
- * closed. On failure nothing of it is left. */
-ls_status_t ls_ckpt_fill(ls_ctx_t *ctx, const char *temp, const ls_ckpt_save_t *save, int *lock_fd);
+/* Ranks that save together. Each of them waits at the next meeting, so that one that fails tells the others.
+ */
+typedef struct {
+  ls_comm_t *comm;  /* NULL: alone */
+  const char *name; /* of what they do */
+  bool parted;      /* a meeting has failed: there is none after it */
+} ls_ckpt_team_t;
+/* Collective: own status, or the failure of another rank. Whoever has failed need not come again. */
+ls_status_t ls_ckpt_meet(ls_ckpt_team_t *team, ls_status_t own);
+
+/* What follows, up to the last meeting, is collective over the team; `temp`, `manifest` and `lock_fd` are
+ * rank 0's. Creates `temp` and writes a whole checkpoint into it, durably. *lock_fd keeps sweepers away until
+ * it is closed. On failure nothing of it is left. */
+ls_status_t ls_ckpt_fill(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *temp, const ls_ckpt_save_t *save,
+                         int *lock_fd);
+/* One safetensors file in `dir`, durably. *entry is what the manifest says of it. Local. */
+struct ls_manifest_file;
+ls_status_t ls_ckpt_put_tensors(ls_ctx_t *ctx, const char *dir, const char *name,
+                                const ls_ckpt_tensor_t *tensors, int count, struct ls_manifest_file *entry);
+
+/* shards.c. Tells every rank the name of rank 0's directory, or that somebody has failed before (`own`).
+ * name: rank 0's; *received (ls_free): the others'. */
+ls_status_t ls_ckpt_shards_begin(ls_ctx_t *ctx, ls_ckpt_team_t *team, ls_status_t own, const char *name,
+                                 char **received);
+/* Writes what this rank holds of the tensors that have `held` into files of its own, durably, unless it has
+ * failed before (`own`). Rank 0 adds all ranks' files, and the tensors that they make up, to `manifest`.
+ * LS_ERR_INTERNAL when the ranks hold an element twice or not at all. */
+struct ls_manifest;
+ls_status_t ls_ckpt_shards_put(ls_ctx_t *ctx, ls_ckpt_team_t *team, ls_status_t own, const char *temp,
+                               const ls_ckpt_save_t *save, struct ls_manifest *manifest);
+
+/* Elements of it in `data`. */
+int64_t ls_ckpt_held_count(const ls_ckpt_tensor_t *tensor);
+/* Bytes of every rank, as long as they are on it. blob[rank * stride], bytes[rank]; in the arena. Collective.
+ */
+typedef struct {
+  char *blob;
+  int64_t *size_bytes, stride;
+} ls_ckpt_gathered_t;
+ls_status_t ls_ckpt_gather(ls_ctx_t *ctx, ls_arena_t *arena, ls_ckpt_team_t *team, const void *own,
+                           int64_t size_bytes, ls_ckpt_gathered_t *all);
 
 /* Removes temporary directories of dead processes. What cannot be removed is left in silence: the next save
  * tries again. */

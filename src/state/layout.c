@@ -1,11 +1,8 @@
-/* The flat layout of the parameters, their initial values and their fingerprint. */
+/* The flat layout of the parameters, and their initial values. */
 #include "state/layout.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#define XXH_STATIC_LINKING_ONLY /* the hash state on the stack */
-#include <xxhash.h>
 
 enum { ALIGN_ELEMENTS = 16 };
 
@@ -115,16 +112,4 @@ void ls_layout_init(const ls_layout_t *layout, uint64_t seed, float *flat) {
     const ls_layout_entry_t *e = &layout->entry[i];
     ls_init_fill(&e->init, &e->shape, seed, e->ordinal, flat + e->offset);
   }
-}
-
-void ls_layout_hash(const ls_layout_t *layout, const float *flat, char hex[33]) {
-  XXH3_state_t state;
-  XXH3_INITSTATE(&state);
-  XXH3_128bits_reset(&state);
-  for (int i = 0; i < layout->count; i++) {
-    const ls_layout_entry_t *e = &layout->entry[layout->by_name[i]];
-    XXH3_128bits_update(&state, flat + e->offset, (size_t)e->count * sizeof(float));
-  }
-  XXH128_hash_t hash = XXH3_128bits_digest(&state);
-  snprintf(hex, 33, "%016llx%016llx", (unsigned long long)hash.high64, (unsigned long long)hash.low64);
 }

@@ -38,7 +38,4 @@ const ls_layout_entry_t *ls_layout_find(const ls_layout_t *layout, const char *n
 /* Fills a flat host buffer (total) with initial values. Padding and head are zero. */
 void ls_layout_init(const ls_layout_t *layout, uint64_t seed, float *flat);
 
-/* XXH3-128 over all parameters' bytes in name order, as 32 hex digits and NUL. `flat` is host memory. */
-void ls_layout_hash(const ls_layout_t *layout, const float *flat, char hex[33]);
-
 #endif

@@ -1,57 +1,10 @@
 /* Saving and loading a run: the trainer's state as checkpoint tensors, and what else a run needs to go on
- * exactly (its meta data). State is the same on every rank, so rank 0 writes, and it fits any world size. */
+ * exactly (its meta data). Rank 0 writes what every rank has; what ranks divide they write together. */
 #include "train/trainer.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* The saved rows of the state as tensors of a file, under their names, over host memory (host NULL: names and
- * shapes alone). */
-typedef struct {
-  ls_arena_t arena;
-  ls_ckpt_tensor_t *tensor[2]; /* of the model's file, of the optimizer's */
-  int count[2];
-} ls_views_t;
-
-static int file_of(const ls_state_row_t *row) {
-  return row->file == LS_STATE_MODEL ? 0 : 1;
-}
-
-static ls_status_t view_row(const ls_state_table_t *table, const ls_state_row_t *row, char *host,
-                            ls_views_t *views) {
-  int file = file_of(row), entries = 1;
-  if (row->of_layout) entries = row->trained ? table->layout->trained_count : table->layout->count;
-  ls_ckpt_tensor_t *to = views->tensor[file] + views->count[file];
-  size_t each = ls_dtype_bytes(row->shape.dtype);
-  views->count[file] += entries;
-  if (!row->of_layout) *to = (ls_ckpt_tensor_t){row->name, row->shape, host};
-  for (int i = 0; row->of_layout && i < entries; i++) {
-    const ls_layout_entry_t *e = &table->layout->entry[i];
-    const char *name = file == 0 ? e->name : ls_arena_printf(&views->arena, "%s.%s", row->name, e->name);
-    if (!name) return LS_ERR_MEMORY;
-    to[i] = (ls_ckpt_tensor_t){name, e->shape, host ? host + (size_t)e->offset * each : NULL};
-    to[i].shape.dtype = row->shape.dtype;
-  }
-  return LS_OK;
-}
-
-static ls_status_t make_views(ls_trainer_t *t, void *const *host, ls_views_t *views) {
-  const ls_state_table_t *table = t->table;
-  *views = (ls_views_t){0};
-  ls_arena_init(&views->arena, t->ctx);
-  size_t room = 1 + (size_t)table->count * (size_t)(table->layout->count + 1);
-  for (int file = 0; file < 2; file++)
-    views->tensor[file] = ls_arena_array(&views->arena, room, sizeof *views->tensor[file]);
-  ls_status_t status = views->tensor[0] && views->tensor[1] ? LS_OK : LS_ERR_MEMORY;
-  for (int i = 0; i < table->count && status == LS_OK; i++)
-    if (table->row[i].file != LS_STATE_UNSAVED)
-      status = view_row(table, &table->row[i], host ? host[i] : NULL, views);
-  if (views->count[1] == 0)
-    views->tensor[1] = NULL; /* evaluation: a checkpoint's optimizer state is not looked at */
-  if (status != LS_OK) ls_arena_release(&views->arena);
-  return status;
-}
 
 /* One row of the normalisation as f64, which also holds every f32. */
 static json_t *norm_row(const double *mean, const float *scale, int64_t count) {
@@ -152,81 +105,75 @@ static bool losses_compare(const json_t *a, const json_t *b) {
   return same;
 }
 
-static ls_status_t save_rank0(ls_trainer_t *t) {
-  ls_views_t views;
-  char *path = NULL;
+/* What this rank saves is in host memory. */
+static ls_status_t ready(ls_trainer_t *t, ls_ckpt_rows_t *rows) {
   ls_status_t status = ls_state_pull(t->state, t->stream, t->world->comm->deadline_ns);
-  if (status == LS_OK) status = make_views(t, t->state->host, &views);
-  if (status != LS_OK) return status;
-  json_t *meta = meta_json(t);
+  return status == LS_OK ? ls_ckpt_rows(t->ctx, t->table, t->state->host, rows) : status;
+}
+
+static ls_status_t save_rows(ls_trainer_t *t, const ls_ckpt_rows_t *rows, ls_comm_t *together) {
+  bool first = t->world->comm->rank == 0;
+  char *path = NULL;
+  json_t *meta = first ? meta_json(t) : NULL;
   ls_ckpt_save_t save = {.step = t->step,
                          .metric = t->val_step == t->step ? t->val_loss : NAN,
-                         .params = views.tensor[0],
-                         .param_count = views.count[0],
-                         .optim = views.tensor[1],
-                         .optim_count = views.count[1],
+                         .params = rows->tensor[0],
+                         .param_count = rows->count[0],
+                         .optim = rows->tensor[1],
+                         .optim_count = rows->count[1],
                          .meta = meta,
                          .comparable = losses_compare,
-                         .lock = t->lock};
-  status = ls_ckpt_save(t->ctx, t->config->checkpoint.dir, &save, (int)t->config->checkpoint.keep, &path);
-  if (status == LS_OK)
+                         .lock = t->lock,
+                         .comm = together};
+  ls_status_t status =
+      ls_ckpt_save(t->ctx, t->config->checkpoint.dir, &save, (int)t->config->checkpoint.keep, &path);
+  if (status == LS_OK && first)
     snprintf(t->checkpoint, sizeof t->checkpoint, "%s", path);
-  else
+  else if (status != LS_OK)
     ls_trainer_unclaim(t);
   ls_free(path);
   json_decref(meta);
-  ls_arena_release(&views.arena);
   return status;
 }
 
+/* Rank 0 alone, unless the others hold what it has not. */
 ls_status_t ls_trainer_save(ls_trainer_t *t) {
-  ls_status_t status = t->world->comm->rank == 0 ? save_rank0(t) : LS_OK;
-  return ls_comm_agree(t->world->comm, "saving a checkpoint", status);
+  ls_comm_t *comm = t->world->comm;
+  bool sharded = ls_ckpt_sharded(t->table), saves = comm->rank == 0 || sharded;
+  ls_ckpt_rows_t rows = {0};
+  ls_status_t status = saves ? ready(t, &rows) : LS_OK;
+  if (sharded) status = ls_comm_agree(comm, "preparing a checkpoint", status);
+  if (saves && status == LS_OK) status = save_rows(t, &rows, sharded ? comm : NULL);
+  ls_arena_release(&rows.arena);
+  return ls_comm_agree(comm, "saving a checkpoint", status);
+}
+
+/* weights: the parameters alone. */
+static ls_status_t check_rows(ls_trainer_t *t, const ls_ckpt_t *ckpt, bool weights) {
+  ls_ckpt_rows_t rows;
+  ls_status_t status = ls_ckpt_rows(t->ctx, t->table, NULL, &rows);
+  if (status != LS_OK) return status;
+  status = ls_ckpt_check(t->ctx, ckpt, rows.tensor[0], rows.count[0], weights ? NULL : rows.tensor[1],
+                         rows.count[1]);
+  ls_arena_release(&rows.arena);
+  return status;
 }
 
 ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
-  ls_views_t views;
   const char *name = ls_ckpt_path(ckpt);
   const json_t *meta = ls_ckpt_meta(ckpt);
   ls_status_t status = ls_train_meta_check(t->ctx, name, meta);
   if (status == LS_OK) status = ls_train_compare(t->ctx, name, t->config, meta, t->use, t->other_data, false);
-  if (status == LS_OK) status = make_views(t, NULL, &views);
-  if (status != LS_OK) return status;
-  status = ls_ckpt_check(t->ctx, ckpt, views.tensor[0], views.count[0], views.tensor[1], views.count[1]);
-  ls_arena_release(&views.arena);
-  return status;
-}
-
-/* Into the state's host memory; weights: the model's file alone. */
-static ls_status_t read_rows(ls_trainer_t *t, const ls_ckpt_t *ckpt, bool weights) {
-  ls_views_t views;
-  ls_status_t status = make_views(t, t->state->host, &views);
-  if (status != LS_OK) return status;
-  status = ls_ckpt_read(t->ctx, ckpt, views.tensor[0], views.count[0], weights ? NULL : views.tensor[1],
-                        weights ? 0 : views.count[1]);
-  ls_arena_release(&views.arena);
-  return status;
+  return status == LS_OK ? check_rows(t, ckpt, false) : status;
 }
 
 ls_status_t ls_trainer_match_weights(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
-  ls_views_t views;
-  ls_status_t status = make_views(t, NULL, &views);
-  if (status != LS_OK) return status;
-  status = ls_ckpt_check(t->ctx, ckpt, views.tensor[0], views.count[0], NULL, 0);
-  ls_arena_release(&views.arena);
-  return status;
+  return check_rows(t, ckpt, true);
 }
 
-/* Rank 0 reads, the others receive. */
 static ls_status_t load(ls_trainer_t *t, const ls_ckpt_t *ckpt, bool weights) {
   ls_comm_t *comm = t->world->comm;
-  ls_status_t status =
-      ls_comm_agree(comm, "loading the checkpoint", comm->rank == 0 ? read_rows(t, ckpt, weights) : LS_OK);
-  for (int i = 0; i < t->state->count && status == LS_OK; i++) {
-    const ls_state_row_t *row = &t->table->row[i];
-    if (row->file == LS_STATE_UNSAVED || (weights && row->file != LS_STATE_MODEL)) continue;
-    status = ls_comm_broadcast(comm, row->name, t->state->host[i], (int64_t)ls_state_row_bytes(row), 0);
-  }
+  ls_status_t status = ls_ckpt_load(t->ctx, comm, ckpt, t->table, t->state->host, weights);
   return status == LS_OK ? ls_state_push(t->state, t->stream, comm->deadline_ns) : status;
 }
 
@@ -253,8 +200,7 @@ ls_status_t ls_trainer_parameters(ls_trainer_t *t, const float **flat) {
 }
 
 ls_status_t ls_trainer_hash(ls_trainer_t *t, char hex[33]) {
-  const float *flat;
-  ls_status_t status = ls_trainer_parameters(t, &flat);
-  if (status == LS_OK) ls_layout_hash(t->table->layout, flat, hex);
-  return status;
+  ls_comm_t *comm = t->world->comm;
+  ls_status_t status = ls_state_pull(t->state, t->stream, comm->deadline_ns);
+  return status == LS_OK ? ls_ckpt_hash(t->ctx, comm, t->table, t->state->host, hex) : status;
 }

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct {
+static _Thread_local struct {
   int count, fail_at, fail_errno, kill_at;
   bool refuse_exchange, dribble, interrupted;
   int act_at;

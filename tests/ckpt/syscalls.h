@@ -1,5 +1,6 @@
 /* System calls under control: the program is linked with --wrap for each call that changes something on disk,
- * so a test can count them, record them, make one of them fail, or die right before one. */
+ * so a test can count them, record them, make one of them fail, or die right before one. Record and plans are
+ * of the calling thread. */
 #ifndef TESTS_CKPT_SYSCALLS_H
 #define TESTS_CKPT_SYSCALLS_H
 

@@ -10,10 +10,8 @@
 #define HASH "0123456789abcdef0123456789abcdef"
 
 static ls_manifest_t example(void) {
-  return (ls_manifest_t){.step = 1234567890123,
-                         .metric = 0.1,
-                         .file_count = 2,
-                         .file = {{LS_MODEL_NAME, 4096, HASH}, {LS_OPTIM_NAME, 0, HASH}}};
+  static ls_manifest_file_t files[] = {{LS_MODEL_NAME, 4096, HASH, false}, {LS_OPTIM_NAME, 0, HASH, false}};
+  return (ls_manifest_t){.step = 1234567890123, .metric = 0.1, .file_count = 2, .file = files};
 }
 
 static void reads_back_what_was_written(void **state) {
@@ -37,12 +35,46 @@ static void reads_back_what_was_written(void **state) {
     assert_int_equal(back.file[0].size_bytes, 4096);
     assert_string_equal(back.file[1].xxh3_128, HASH);
     assert_true(json_equal(back.meta, meta));
-    assert_ptr_equal(ls_manifest_file(&back, LS_OPTIM_NAME), &back.file[1]);
-    assert_null(ls_manifest_file(&back, "else"));
+    assert_string_equal(back.file[1].name, LS_OPTIM_NAME);
+    assert_int_equal(back.tensor_count, 0);
+    assert_non_null(strstr(text, "\"version\": 1,"));
+    assert_null(strstr(text, "\"tensors\""));
     ls_manifest_release(&back);
     ls_free(text);
     json_decref(meta);
   }
+}
+
+static void reads_back_the_pieces_that_were_written(void **state) {
+  fixture_t *f = *state;
+  ls_manifest_t m = example(), back = {0};
+  ls_manifest_piece_t pieces[] = {{1, {0, 5}}, {0, {5, 6}}, {1, {6, 12}}};
+  ls_manifest_tensor_t tensors[] = {
+      {"w", LS_PART_MODEL, LS_SHAPE(LS_BF16, 3, 4), 3, pieces},
+      {"w", LS_PART_OPTIM, {.dtype = LS_F64}, 1, &(ls_manifest_piece_t){0, {0, 1}}},
+      {"empty", LS_PART_OPTIM, LS_SHAPE(LS_U16, 0, 4), 0, NULL}};
+  m.tensor = tensors;
+  m.tensor_count = LS_COUNT(tensors);
+  char *text;
+  size_t size;
+  assert_int_equal(ls_manifest_write(f->ctx, &m, NULL, &text, &size), LS_OK);
+  assert_non_null(strstr(text, "\"version\": 2,"));
+  assert_int_equal(ls_manifest_read(f->ctx, "m", text, size, &back), LS_OK);
+  assert_int_equal(back.tensor_count, LS_COUNT(tensors));
+  for (int i = 0; i < back.tensor_count; i++) {
+    assert_string_equal(back.tensor[i].name, tensors[i].name);
+    assert_int_equal(back.tensor[i].part, tensors[i].part);
+    assert_true(ls_shape_equal(&back.tensor[i].shape, &tensors[i].shape));
+    assert_int_equal(back.tensor[i].piece_count, tensors[i].piece_count);
+    for (int k = 0; k < tensors[i].piece_count; k++) {
+      assert_int_equal(back.tensor[i].piece[k].file, tensors[i].piece[k].file);
+      assert_int_equal(back.tensor[i].piece[k].range.begin, tensors[i].piece[k].range.begin);
+      assert_int_equal(back.tensor[i].piece[k].range.end, tensors[i].piece[k].range.end);
+    }
+  }
+  assert_true(back.file[0].pieces && back.file[1].pieces);
+  ls_manifest_release(&back);
+  ls_free(text);
 }
 
 static void refuses_meta_that_is_not_an_object(void **state) {
@@ -60,6 +92,16 @@ static void refuses_meta_that_is_not_an_object(void **state) {
 #define FILES(x) "\"files\":[" x "],"
 #define FILE_OK  "{\"name\":\"a\",\"size_bytes\":1,\"xxh3_128\":\"" HASH "\"}"
 #define TAIL     "\"meta\":{},\"manifest_xxh3_128\":\"" HASH "\"}"
+/* Version 2 with one tensor, and its list of pieces alone. */
+#define TENSORS(x)                                                                                           \
+  "{\"format\":\"lockstep-checkpoint\",\"version\":2,\"step\":1,\"metric\":null," FILES(                     \
+      FILE_OK) "\"tensors\":" x "," TAIL
+#define TENSOR(part, dtype, shape, pieces)                                                                   \
+  "{\"name\":\"t\",\"part\":" part ",\"dtype\":" dtype ",\"shape\":" shape ",\"pieces\":" pieces "}"
+#define ONE(part, dtype, shape, pieces) TENSORS("[" TENSOR(part, dtype, shape, pieces) "]")
+#define PIECES(x)                       ONE("\"model\"", "\"F32\"", "[2,3]", "[" x "]")
+#define PIECE(begin, end)               "{\"file\":\"a\",\"begin\":" #begin ",\"end\":" #end "}"
+#define GOOD                            TENSOR("\"model\"", "\"F32\"", "[6]", "[" PIECE(0, 6) "]")
 #define NAMED(n)                                                                                             \
   HEAD "\"step\":1,\"metric\":null," FILES("{\"name\":" n ",\"size_bytes\":1,\"xxh3_128\":\"" HASH "\"}") TAIL
 
@@ -74,7 +116,7 @@ static const struct {
     {"{\"format\":\"safetensors\",\"version\":1}", "\"format\" is not"},
     {"{\"format\":\"lockstep-checkpoint\"}", "\"version\" is not an integer"},
     {"{\"format\":\"lockstep-checkpoint\",\"version\":\"1\"}", "\"version\" is not an integer"},
-    {"{\"format\":\"lockstep-checkpoint\",\"version\":2,\"other\":1}", "version 2 is not known"},
+    {"{\"format\":\"lockstep-checkpoint\",\"version\":3,\"other\":1}", "version 3 is not known"},
     {"{\"format\":\"lockstep-checkpoint\",\"version\":-7}", "version -7 is not known"},
     {HEAD "\"step\":1,\"step\":2}", "not valid JSON"},
     {HEAD "\"metric\":null," FILES(FILE_OK) TAIL, "has no \"step\""},
@@ -112,6 +154,42 @@ static const struct {
     {HEAD "\"step\":1,\"metric\":null," FILES(FILE_OK) "\"meta\":[],\"manifest_xxh3_128\":\"" HASH "\"}",
      "\"meta\" is not an object"},
     {HEAD "\"step\":1,\"metric\":null," FILES(FILE_OK) TAIL, "does not match the hash at its end"},
+    {TENSORS("[" GOOD "]"), "does not match the hash at its end"},
+    {HEAD "\"step\":1,\"metric\":null," FILES(FILE_OK) "\"tensors\":[" GOOD "]," TAIL,
+     "unknown key 'tensors'"},
+    {"{\"format\":\"lockstep-checkpoint\",\"version\":2,\"step\":1,\"metric\":null," FILES(FILE_OK) TAIL,
+     "has no \"tensors\""},
+    {TENSORS("{}"), "\"tensors\" is not a list"},
+    {TENSORS("[]"), "\"tensors\" is not a list, or empty"},
+    {TENSORS("[7]"), "tensor '' is not {name"},
+    {TENSORS("[{\"name\":\"t\"}]"), "tensor 't' is not {name"},
+    {TENSORS("[" GOOD "," GOOD "]"), "tensor 't' is listed twice"},
+    {ONE("\"else\"", "\"F32\"", "[1]", "[]"), "belongs to no known part"},
+    {ONE("1", "\"F32\"", "[1]", "[]"), "belongs to no known part"},
+    {ONE("\"optim\"", "\"F8\"", "[1]", "[]"), "tensor 't' has the dtype 'F8'"},
+    {ONE("\"optim\"", "\"F32\"", "[-1]", "[]"), "negative dimension"},
+    {ONE("\"optim\"", "\"F32\"", "[4611686018427387904,4]", "[]"), "size overflows"},
+    {ONE("\"optim\"", "\"U8\"", "[1,1,1,1,1,1,1]", "[]"), "more than 6 dimensions"},
+    {ONE("\"optim\"", "\"F32\"", "[1]", "{}"), "has no list of pieces"},
+    {PIECES("7"), "has a piece that is not {file, begin, end}"},
+    {PIECES("{\"file\":\"a\",\"begin\":0,\"end\":6,\"x\":1}"), "has a piece that is not {file, begin, end}"},
+    {PIECES("{\"file\":\"b\",\"begin\":0,\"end\":6}"),
+     "m: tensor 't' has a piece in a file that is not listed"},
+    {PIECES("{\"file\":\"../a\",\"begin\":0,\"end\":6}"), "in a file that is not listed"},
+    {PIECES("{\"file\":1,\"begin\":0,\"end\":6}"), "in a file that is not listed"},
+    {PIECES("{\"file\":\"a\",\"begin\":0,\"end\":6.0}"), "not a whole number"},
+    {PIECES(""), "tensor 't' lacks its last pieces"},
+    {PIECES(PIECE(0, 5)), "tensor 't' lacks its last pieces"},
+    {PIECES(PIECE(1, 6)), "has a gap between its pieces"},
+    {PIECES(PIECE(0, 2) "," PIECE(3, 6)), "has a gap between its pieces"},
+    {PIECES(PIECE(0, 4) "," PIECE(3, 6)), "has pieces that overlap"},
+    {PIECES(PIECE(3, 6) "," PIECE(0, 3)), "has a gap between its pieces"},
+    {PIECES(PIECE(0, 6) "," PIECE(0, 6)), "has pieces that overlap"},
+    {PIECES(PIECE(-1, 6)), "has pieces that overlap"},
+    {PIECES(PIECE(0, 0) "," PIECE(0, 6)), "has a piece that is empty"},
+    {PIECES(PIECE(0, -9223372036854775807)), "has a piece that is empty"},
+    {PIECES(PIECE(0, 7)), "has a piece beyond its end"},
+    {PIECES(PIECE(0, 9223372036854775807)), "has a piece beyond its end"},
 };
 
 static void refuses_malformed_text_with_the_reason(void **state) {
@@ -132,17 +210,17 @@ static void refuses_malformed_text_with_the_reason(void **state) {
 
 static void refuses_more_files_than_it_holds(void **state) {
   fixture_t *f = *state;
-  char text[8192] = HEAD "\"step\":1,\"metric\":null,\"files\":[";
-  for (int i = 0; i <= LS_MANIFEST_FILES_MAX; i++) {
-    size_t used = strlen(text);
-    snprintf(text + used, sizeof text - used,
-             "%s{\"name\":\"f%d\",\"size_bytes\":1,\"xxh3_128\":\"" HASH "\"}", i ? "," : "", i);
-  }
-  strcat(text, "]," TAIL);
+  enum { EACH_BYTES = 128 };
+  char *text = malloc((LS_MANIFEST_FILES_MAX + 4) * EACH_BYTES), *to = text;
+  to += sprintf(to, "%s", HEAD "\"step\":1,\"metric\":null,\"files\":[");
+  for (int i = 0; i <= LS_MANIFEST_FILES_MAX; i++)
+    to += sprintf(to, "%s{\"name\":\"f%d\",\"size_bytes\":1,\"xxh3_128\":\"" HASH "\"}", i ? "," : "", i);
+  strcpy(to, "]," TAIL);
   ls_manifest_t m;
   fixture_forget(f);
   assert_int_equal(ls_manifest_read(f->ctx, "m", text, strlen(text), &m), LS_ERR_CORRUPT);
-  assert_contains(ls_ctx_error(f->ctx), "more than 16 entries");
+  assert_contains(ls_ctx_error(f->ctx), "more than 16384 entries");
+  free(text);
 }
 
 static void notices_every_changed_bit_and_every_cut(void **state) {
@@ -214,6 +292,7 @@ static void survives_every_failed_allocation_of_the_json_library(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_back_what_was_written),
+      cmocka_unit_test(reads_back_the_pieces_that_were_written),
       cmocka_unit_test(refuses_meta_that_is_not_an_object),
       cmocka_unit_test(refuses_malformed_text_with_the_reason),
       cmocka_unit_test(refuses_more_files_than_it_holds),

@@ -306,6 +306,29 @@ static void reports_every_failed_allocation(void **state) {
   state_destroy(&s);
 }
 
+/* The bytes of whole tensors are for ever: XXH3-128 of the files as the first version wrote them. */
+static void writes_the_very_bytes_of_the_first_version(void **state) {
+  fixture_t *f = *state;
+  static const struct {
+    const char *name, *xxh3_128;
+  } files[] = {{LS_MODEL_NAME, "db94da9acfbcd1c89e6486e6a7a31e75"},
+               {LS_OPTIM_NAME, "025052ba65db9fee61402b854bda813b"},
+               {LS_MANIFEST_NAME, "02cae7a968477f263592d8d5af833c45"}};
+  state_t s;
+  state_create(&s, 3);
+  state_fill(&s, 7);
+  assert_int_equal(save_state(f->ctx, f->dir, &s, 7, 0.5, 1), LS_OK);
+  state_destroy(&s);
+  for (int i = 0; i < LS_COUNT(files); i++) {
+    char hash[LS_HASH_TEXT_BYTES];
+    size_t size;
+    char *bytes = get_file(joined(joined(f->dir, "step-000000000007"), files[i].name), &size);
+    ls_hash_text(XXH3_128bits(bytes, size), hash);
+    ls_free(bytes);
+    assert_string_equal(hash, files[i].xxh3_128);
+  }
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
   const struct CMUnitTest tests[] = {
@@ -324,6 +347,7 @@ int main(void) {
       TEST(fails_cleanly_at_a_limit_of_file_size),
       TEST(fails_cleanly_on_a_full_disk),
       TEST(reports_every_failed_allocation),
+      TEST(writes_the_very_bytes_of_the_first_version),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

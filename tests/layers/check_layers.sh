@@ -14,7 +14,7 @@ allowed() {
   graph | comm) echo "base device" ;;
   model | state) echo "base device graph" ;;
   optim) echo "base device graph state" ;;
-  ckpt) echo "base device comm" ;;
+  ckpt) echo "base device graph comm state" ;;
   schedule) echo "base machine device graph comm state" ;;
   strategy) echo "base machine device graph comm state schedule optim" ;;
   train) echo "base stat machine data device graph comm model state schedule optim ckpt strategy" ;;

@@ -1,0 +1,195 @@
+/* Reading tensors of an open checkpoint into memory: what is wanted of each file as spans of its bytes, read
+ * in the file's order. A file that is wanted as a whole is hashed again on the way, so that what arrives is
+ * what was saved even if the disk changed its mind; of others no byte is read beyond the spans. */
+#include "ckpt/match.h"
+#include "ckpt/open.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+ls_status_t ls_ckpt_reader_open(ls_ckpt_reader_t *r, ls_ctx_t *ctx, const char *path, int fd) {
+  *r = (ls_ckpt_reader_t){ctx, path, fd, 0, XXH3_createState()};
+  if (!r->hash) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory: hash of %s", path);
+  XXH3_128bits_reset(r->hash);
+  return LS_OK;
+}
+
+void ls_ckpt_reader_close(ls_ckpt_reader_t *r) {
+  XXH3_freeState(r->hash);
+}
+
+ls_status_t ls_ckpt_reader_get(ls_ckpt_reader_t *r, void *to, size_t size) {
+  char *bytes = to;
+  while (size > 0) {
+    ssize_t n =
+        pread(r->fd, bytes, size < LS_CKPT_CHUNK_BYTES ? size : LS_CKPT_CHUNK_BYTES, (off_t)r->offset_bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ls_fail_errno(r->ctx, "%s: cannot be read", r->path);
+    if (n == 0) return ls_fail(r->ctx, LS_ERR_CORRUPT, "%s: became shorter while it was read", r->path);
+    XXH3_128bits_update(r->hash, bytes, (size_t)n);
+    bytes += n;
+    size -= (size_t)n;
+    r->offset_bytes += (uint64_t)n;
+  }
+  return LS_OK;
+}
+
+ls_status_t ls_ckpt_reader_skip(ls_ckpt_reader_t *r, uint64_t size, char *buffer) {
+  ls_status_t status = LS_OK;
+  while (size > 0 && !status) {
+    size_t part = size < LS_CKPT_CHUNK_BYTES ? (size_t)size : LS_CKPT_CHUNK_BYTES;
+    status = ls_ckpt_reader_get(r, buffer, part);
+    size -= part;
+  }
+  return status;
+}
+
+ls_status_t ls_ckpt_reader_compare(const ls_ckpt_reader_t *r, const char *expected) {
+  char text[LS_HASH_TEXT_BYTES];
+  ls_hash_text(XXH3_128bits_digest(r->hash), text);
+  if (strcmp(text, expected) == 0) return LS_OK;
+  return ls_fail(r->ctx, LS_ERR_CORRUPT, "%s: its bytes hash to %s, the manifest says %s: altered", r->path,
+                 text, expected);
+}
+
+/* ---- spans ---- */
+
+/* Bytes of a file, and where they go. */
+typedef struct {
+  int file;
+  uint64_t offset_bytes;
+  size_t size_bytes;
+  char *to;
+} span_t;
+
+typedef struct {
+  span_t *span;
+  size_t count, capacity;
+} spans_t;
+
+static ls_status_t add_span(ls_ctx_t *ctx, spans_t *s, span_t span) {
+  if (s->count == s->capacity) {
+    size_t wanted = s->capacity ? 2 * s->capacity : 64;
+    span_t *room = ls_alloc_array(ctx, wanted, sizeof *room);
+    if (!room) return LS_ERR_MEMORY;
+    if (s->count) memcpy(room, s->span, s->count * sizeof *room);
+    ls_free(s->span);
+    s->span = room;
+    s->capacity = wanted;
+  }
+  s->span[s->count++] = span;
+  return LS_OK;
+}
+
+/* Where the pieces of a tensor meet the ranges that are wanted; both ascend. */
+static ls_status_t add_tensor(ls_ctx_t *ctx, const ls_ckpt_source_t *from, const ls_ckpt_tensor_t *to,
+                              spans_t *spans) {
+  const size_t each = ls_dtype_bytes(from->shape.dtype);
+  const ls_range_t all = {0, ls_shape_count(&from->shape)}, *want = to->held ? to->held : &all;
+  int p = 0, want_count = to->held ? to->held_count : 1;
+  char *next = to->data;
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < want_count && next; i++) {
+    while (p < from->piece_count && from->piece[p].range.end <= want[i].begin)
+      p++;
+    for (int64_t at = want[i].begin; at < want[i].end && !status;) {
+      const ls_ckpt_piece_t *piece = &from->piece[p];
+      int64_t end = piece->range.end < want[i].end ? piece->range.end : want[i].end;
+      size_t size_bytes = (size_t)(end - at) * each;
+      status =
+          add_span(ctx, spans,
+                   (span_t){piece->file, piece->offset_bytes + (uint64_t)(at - piece->range.begin) * each,
+                            size_bytes, next});
+      next += size_bytes;
+      at = end;
+      p += end == piece->range.end;
+    }
+  }
+  return status;
+}
+
+static int by_place(const void *a, const void *b) {
+  const span_t *x = a, *y = b;
+  if (x->file != y->file) return x->file < y->file ? -1 : 1;
+  return x->offset_bytes < y->offset_bytes ? -1 : x->offset_bytes > y->offset_bytes;
+}
+
+/* The spans of one file. They do not overlap, so as many bytes as it has data are all of them. */
+static ls_status_t read_file(ls_ctx_t *ctx, const ls_ckpt_file_t *file, const span_t *span, size_t count,
+                             char *buffer) {
+  uint64_t wanted = file->header_bytes;
+  for (size_t i = 0; i < count; i++)
+    wanted += span[i].size_bytes;
+  bool whole = wanted == file->size_bytes && file->xxh3_128[0];
+  ls_ckpt_reader_t r;
+  ls_status_t status = ls_ckpt_reader_open(&r, ctx, file->path, file->fd);
+  if (!status && whole) status = ls_ckpt_reader_skip(&r, file->header_bytes, buffer);
+  for (size_t i = 0; i < count && !status; i++) {
+    r.offset_bytes = span[i].offset_bytes;
+    status = ls_ckpt_reader_get(&r, span[i].to, span[i].size_bytes);
+  }
+  if (!status && whole) status = ls_ckpt_reader_compare(&r, file->xxh3_128);
+  ls_ckpt_reader_close(&r);
+  return status;
+}
+
+static ls_status_t read_spans(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const spans_t *spans) {
+  char *buffer = ls_alloc(ctx, LS_CKPT_CHUNK_BYTES);
+  ls_status_t status = buffer ? LS_OK : LS_ERR_MEMORY;
+  if (spans->count > 1) qsort(spans->span, spans->count, sizeof *spans->span, by_place);
+  for (size_t i = 0, next; i < spans->count && !status; i = next) {
+    for (next = i + 1; next < spans->count && spans->span[next].file == spans->span[i].file;)
+      next++;
+    status = read_file(ctx, &ckpt->file[spans->span[i].file], &spans->span[i], next - i, buffer);
+  }
+  ls_free(buffer);
+  return status;
+}
+
+/* ---- tensors ---- */
+
+typedef struct {
+  const ls_ckpt_tensor_t *tensors;
+  int count;
+} wants_t;
+
+/* What each source of each part is to become; in `scratch`. Parts without wants are left out. */
+static ls_status_t match(ls_ctx_t *ctx, ls_arena_t *scratch, const ls_ckpt_t *ckpt, const wants_t *want,
+                         int part_count, const ls_ckpt_tensor_t **to[LS_PART_COUNT]) {
+  ls_status_t status = LS_OK;
+  for (int p = 0; p < part_count && !status; p++)
+    status = ls_ckpt_match(ctx, scratch, ckpt->part[p].path, ckpt->part[p].source, ckpt->part[p].count,
+                           want[p].tensors, want[p].count, &to[p]);
+  return status;
+}
+
+ls_status_t ls_ckpt_check(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
+                          int param_count, const ls_ckpt_tensor_t *optim, int optim_count) {
+  const wants_t want[] = {{params, param_count}, {optim, optim_count}};
+  const ls_ckpt_tensor_t **to[LS_PART_COUNT];
+  ls_arena_t scratch;
+  ls_arena_init(&scratch, ctx);
+  ls_status_t status = match(ctx, &scratch, ckpt, want, optim ? 2 : 1, to);
+  ls_arena_release(&scratch);
+  return status;
+}
+
+ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
+                         int param_count, const ls_ckpt_tensor_t *optim, int optim_count) {
+  const wants_t want[] = {{params, param_count}, {optim, optim_count}};
+  const ls_ckpt_tensor_t **to[LS_PART_COUNT];
+  const int part_count = optim ? 2 : 1;
+  spans_t spans = {0};
+  ls_arena_t scratch;
+  ls_arena_init(&scratch, ctx);
+  ls_status_t status = match(ctx, &scratch, ckpt, want, part_count, to);
+  for (int p = 0; p < part_count && !status; p++)
+    for (int i = 0; i < ckpt->part[p].count && !status; i++)
+      status = add_tensor(ctx, &ckpt->part[p].source[i], to[p][i], &spans);
+  if (!status) status = read_spans(ctx, ckpt, &spans);
+  ls_free(spans.span);
+  ls_arena_release(&scratch);
+  return status;
+}
