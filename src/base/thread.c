@@ -1,8 +1,9 @@
-/* The pool: a generation counter starts a loop, a count of workers still busy ends it. Both sides spin
- * briefly, because the next loop of a training step is usually microseconds away, then sleep on a futex
- * (Linux), so that an idle or oversubscribed process gives its cores away. */
+/* The pool: a new order starts a worker's part of a loop, a count of workers still busy ends the loop. Both
+ * sides spin briefly, because the next loop of a training step is usually microseconds away, then sleep on a
+ * futex (Linux), so that an idle or oversubscribed process gives its cores away. */
 #include "base/thread.h"
 
+#include "base/float_mode.h"
 #include "base/signals.h"
 
 #include <limits.h>
@@ -16,22 +17,25 @@
 
 enum { CACHE_LINE_BYTES = 64, SPIN_NS = 50000, PAUSES_PER_LOOK = 16 };
 
+/* Sleeping follows one pattern on both sides: the sleeper announces itself, then the kernel compares the word
+ * again; the waker changes the word, then looks for sleepers. With sequentially consistent accesses at least
+ * one of them sees the other, so no wake-up is lost. */
 typedef struct {
+  _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t order; /* a change starts this worker's part of a loop */
+  _Atomic uint32_t sleeps;
   ls_pool_t *pool;
   pthread_t id;
   int index;
 } worker_t;
 
-/* Sleeping follows one pattern on both sides: the sleeper announces itself, then the kernel compares the word
- * again; the waker changes the word, then looks for sleepers. With sequentially consistent accesses at least
- * one of them sees the other, so no wake-up is lost. */
 struct ls_pool {
-  _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t generation; /* a change starts a loop */
-  _Atomic uint32_t sleeping_workers;
   _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t busy; /* workers that have not finished this loop */
   _Atomic uint32_t caller_sleeps;
-  _Alignas(CACHE_LINE_BYTES) ls_pool_fn fn; /* NULL ends the workers; written before generation changes */
+  _Alignas(CACHE_LINE_BYTES)
+      ls_pool_fn fn; /* NULL ends the workers; written, as the next three, before orders */
   void *arg;
+  int taking_part; /* threads, the caller among them */
+  ls_float_mode_t mode;
   int threads, started;
   int64_t spin_ns;
   worker_t worker[];
@@ -68,45 +72,74 @@ static bool spin_while(_Atomic uint32_t *word, uint32_t value, int64_t spin_ns) 
 }
 
 static void wait_while(_Atomic uint32_t *word, uint32_t value, _Atomic uint32_t *sleepers, int64_t spin_ns) {
-  if (spin_while(word, value, spin_ns)) return;
-  atomic_fetch_add(sleepers, 1);
-  while (atomic_load(word) == value)
-    futex_wait(word, value);
-  atomic_fetch_sub(sleepers, 1);
+  while (!spin_while(word, value, spin_ns)) {
+    atomic_fetch_add(sleepers, 1);
+    if (atomic_load(word) == value) futex_wait(word, value);
+    atomic_fetch_sub(sleepers, 1);
+  }
 }
 
 static void *work(void *argument) {
-  const worker_t *self = argument;
+  worker_t *self = argument;
   ls_pool_t *pool = self->pool;
   uint32_t seen = 0;
   for (;;) {
-    wait_while(&pool->generation, seen, &pool->sleeping_workers, pool->spin_ns);
-    seen++; /* the caller starts no other loop before this worker has finished this one */
+    wait_while(&self->order, seen, &self->sleeps, pool->spin_ns);
+    seen++; /* the caller gives no other order before this worker has finished this one */
     if (!pool->fn) return NULL;
-    pool->fn(pool->arg, self->index, pool->threads);
+    ls_float_mode_set(pool->mode);
+    pool->fn(pool->arg, self->index, pool->taking_part);
     if (atomic_fetch_sub(&pool->busy, 1) == 1 && atomic_load(&pool->caller_sleeps))
       futex_wake_all(&pool->busy);
   }
 }
 
-static void start_loop(ls_pool_t *pool, ls_pool_fn fn, void *arg) {
+static void start_loop(ls_pool_t *pool, int threads, ls_pool_fn fn, void *arg) {
   pool->fn = fn;
   pool->arg = arg;
-  atomic_store_explicit(&pool->busy, (uint32_t)(pool->threads - 1), memory_order_relaxed);
-  atomic_fetch_add(&pool->generation, 1);
-  if (atomic_load(&pool->sleeping_workers)) futex_wake_all(&pool->generation);
+  pool->taking_part = threads;
+  pool->mode = ls_float_mode();
+  atomic_store_explicit(&pool->busy, (uint32_t)(threads - 1), memory_order_relaxed);
+  for (worker_t *w = pool->worker; w < pool->worker + threads - 1; w++) {
+    atomic_fetch_add(&w->order, 1);
+    if (atomic_load(&w->sleeps)) futex_wake_all(&w->order);
+  }
 }
 
-void ls_pool_run(ls_pool_t *pool, ls_pool_fn fn, void *arg) {
-  if (!pool || pool->threads == 1) {
+static void run(ls_pool_t *pool, int threads, ls_pool_fn fn, void *arg) {
+  if (threads == 1) {
     fn(arg, 0, 1);
     return;
   }
-  start_loop(pool, fn, arg);
-  fn(arg, 0, pool->threads);
+  start_loop(pool, threads, fn, arg);
+  fn(arg, 0, threads);
   uint32_t busy;
   while ((busy = atomic_load_explicit(&pool->busy, memory_order_acquire)) != 0)
     wait_while(&pool->busy, busy, &pool->caller_sleeps, pool->spin_ns);
+}
+
+void ls_pool_run(ls_pool_t *pool, ls_pool_fn fn, void *arg) {
+  run(pool, ls_pool_threads(pool), fn, arg);
+}
+
+static int at_most(int64_t count, int most) {
+  return count < 1 ? 1 : count < most ? (int)count : most;
+}
+
+/* The threads that a loop is worth, the sleeping ones among them woken. */
+static int threads_worth(ls_pool_t *pool, int64_t work_ns) {
+  int most = at_most(work_ns / LS_POOL_SHARE_NS, pool->threads), awake = 1;
+  while (awake < most && atomic_load(&pool->worker[awake - 1].sleeps) == 0)
+    awake++;
+  if (awake == most) return most;
+  for (worker_t *w = &pool->worker[awake - 1]; w < pool->worker + most - 1 && pool->spin_ns > 0; w++)
+    if (atomic_load(&w->sleeps)) futex_wake_all(&w->order); /* it finds no order, and spins for the next */
+  int asleep = at_most(work_ns / LS_POOL_WAKE_SHARE_NS, most);
+  return asleep > awake ? asleep : awake;
+}
+
+void ls_pool_run_work(ls_pool_t *pool, int64_t work_ns, ls_pool_fn fn, void *arg) {
+  run(pool, pool ? threads_worth(pool, work_ns) : 1, fn, arg);
 }
 
 static ls_status_t start_workers(ls_ctx_t *ctx, ls_pool_t *pool) {
@@ -143,7 +176,7 @@ ls_status_t ls_pool_create(ls_ctx_t *ctx, int threads, ls_pool_t **out) {
 
 void ls_pool_destroy(ls_pool_t *pool) {
   if (!pool) return;
-  start_loop(pool, NULL, NULL);
+  start_loop(pool, pool->started + 1, NULL, NULL);
   for (int i = 0; i < pool->started; i++)
     pthread_join(pool->worker[i].id, NULL);
   ls_free(pool);

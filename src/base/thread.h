@@ -15,8 +15,15 @@ void ls_pool_destroy(ls_pool_t *pool);
 int ls_pool_threads(const ls_pool_t *pool);
 
 /* Runs fn(arg, 0..threads-1, threads) and returns when all are done. Not reentrant. NULL pool:
- * runs inline. */
+ * runs inline. Workers compute in the caller's floating-point mode. */
 void ls_pool_run(ls_pool_t *pool, ls_pool_fn fn, void *arg);
+
+/* The same with as many threads as the loop is worth. `work_ns`: how long it takes in one thread, about. A
+ * worker that is awake gets at least LS_POOL_SHARE_NS of work, one that has to be woken
+ * LS_POOL_WAKE_SHARE_NS. A loop that is too short for waking a sleeping worker, but not for one that is awake,
+ * wakes it for the next loop. */
+enum { LS_POOL_SHARE_NS = 2000, LS_POOL_WAKE_SHARE_NS = 50000 };
+void ls_pool_run_work(ls_pool_t *pool, int64_t work_ns, ls_pool_fn fn, void *arg);
 
 /* The half-open part [*begin, *end) of [0, count) that `thread` takes, in multiples of `grain`. */
 void ls_pool_share(int64_t count, int64_t grain, int thread, int threads, int64_t *begin, int64_t *end);

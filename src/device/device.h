@@ -117,6 +117,7 @@ typedef struct {
 struct ls_backend {
   const char *name;
   bool host_memory; /* device memory is host memory: op rows' plain C versions run, inputs need no copy */
+  bool threaded;    /* kernels use the threads that the device was opened with */
   bool tf32;        /* LS_MATH_TF32 can be asked for; LS_MATH_FP32 always */
   const ls_device_ops_t *device;
   const ls_buffer_ops_t *buffer;

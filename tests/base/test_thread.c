@@ -81,6 +81,37 @@ static void sleepers_wake(void **state) {
   ls_pool_destroy(pool);
 }
 
+/* Threads that took part in a loop of work_ns; each exactly once. */
+static int taking_part(ls_pool_t *pool, int64_t work_ns) {
+  tally_t t = {0};
+  int threads = 0;
+  ls_pool_run_work(pool, work_ns, tally, &t);
+  while (threads < THREADS_MAX && atomic_load(&t.runs[threads]) == 1)
+    threads++;
+  for (int i = 0; i < THREADS_MAX; i++) {
+    assert_int_equal(atomic_load(&t.runs[i]), i < threads);
+    assert_int_equal(t.threads_seen[i], i < threads ? threads : 0);
+  }
+  return threads;
+}
+
+/* A small network's update of 2 us took 160 us when it was cut for two threads. */
+static void small_loops_stay_in_one_thread(void **state) {
+  capture_t *c = *state;
+  ls_pool_t *pool = NULL;
+  assert_int_equal(ls_pool_create(c->ctx, 4, &pool), LS_OK);
+  for (int run = 0; run < 200; run++) { /* awake or asleep */
+    assert_int_equal(taking_part(pool, 0), 1);
+    assert_int_equal(taking_part(pool, 2 * LS_POOL_SHARE_NS - 1), 1);
+    int some = taking_part(pool, 3 * LS_POOL_SHARE_NS);
+    assert_true(some >= 1 && some <= 3);
+    assert_in_range(taking_part(pool, 2 * LS_POOL_WAKE_SHARE_NS), 2, 4);
+    assert_int_equal(taking_part(pool, 4 * LS_POOL_WAKE_SHARE_NS), 4);
+  }
+  ls_pool_destroy(pool);
+  assert_int_equal(taking_part(NULL, INT64_MAX), 1);
+}
+
 static void without_a_pool(void **state) {
   (void)state;
   tally_t t = {0};
@@ -155,9 +186,11 @@ static void cores(void **state) {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, capture_setup, capture_teardown)
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(every_part_once),  TEST(memory_is_ordered),    TEST(sleepers_wake),
-      TEST(without_a_pool),   TEST(shares_cover_exactly), TEST(shares_of_extremes),
-      TEST(impossible_sizes), TEST(allocation_failures),  TEST(cores),
+      TEST(every_part_once),      TEST(memory_is_ordered),
+      TEST(sleepers_wake),        TEST(without_a_pool),
+      TEST(shares_cover_exactly), TEST(shares_of_extremes),
+      TEST(impossible_sizes),     TEST(small_loops_stay_in_one_thread),
+      TEST(allocation_failures),  TEST(cores),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

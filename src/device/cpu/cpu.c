@@ -12,6 +12,7 @@ static ls_status_t cpu_open(ls_ctx_t *ctx, const ls_device_options_t *options, l
   ls_status_t status = ls_host_device_open(ctx, &ls_backend_cpu, options, sizeof(ls_cpu_device_t), &opened);
   if (status) return status;
   ls_cpu_device_t *cpu = (ls_cpu_device_t *)opened;
+  cpu->host.flushes = true;
   cpu->simd = ls_simd_pick();
   cpu->few_rows = ls_cpu_gemm_few_rows(cpu->simd);
   ls_cpu_gemm_prepare();
@@ -35,6 +36,7 @@ static const ls_device_ops_t device_ops = {.open = cpu_open,
 
 const ls_backend_t ls_backend_cpu = {.name = "cpu",
                                      .host_memory = true,
+                                     .threaded = true,
                                      .device = &device_ops,
                                      .buffer = &ls_host_buffer_ops,
                                      .stream = &ls_host_stream_ops};

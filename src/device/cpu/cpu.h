@@ -21,21 +21,34 @@ static inline const ls_simd_t *ls_cpu_simd(const ls_stream_t *stream) {
   return ((const ls_cpu_device_t *)stream->device)->simd;
 }
 
-/* Calls fn(arg, begin, end) for parts of [0, count) cut at multiples of `grain`. `cost` is the work of the
- * whole loop in bytes moved (or flops / 16, about the same time); below LS_CPU_COST_MIN it stays in this
- * thread, where it is done before another thread would have started. */
+/* The work of a whole loop. */
+typedef struct {
+  int64_t bytes; /* moved; heavy arithmetic as its time in bytes */
+  int64_t flops; /* of products, and of what takes as long */
+} ls_cpu_work_t;
+#define LS_CPU_BYTES(count) ((ls_cpu_work_t){.bytes = (count)})
+#define LS_CPU_FLOPS(count) ((ls_cpu_work_t){.flops = (count)})
+
+/* In bytes moved: 16 flops take about as long as a byte that comes from memory. */
+static inline int64_t ls_cpu_cost(ls_cpu_work_t work) {
+  return work.bytes + work.flops / 16;
+}
+
+/* Calls fn(arg, begin, end) for parts of [0, count) cut at multiples of `grain`. A loop that costs less than
+ * LS_CPU_COST_MIN is one part. The pool chooses how many threads run the parts (ls_pool_run_work), which
+ * changes no bits. */
 enum { LS_CPU_COST_MIN = 48 * 1024 };
 typedef void (*ls_cpu_loop_fn)(const void *arg, int64_t begin, int64_t end);
-void ls_cpu_loop(ls_stream_t *stream, int64_t count, int64_t grain, int64_t cost, ls_cpu_loop_fn fn,
+void ls_cpu_loop(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t work, ls_cpu_loop_fn fn,
                  const void *arg);
 
-/* Into how many parts such a loop is cut; 1: the whole loop in the calling thread. */
+/* Into how many parts such a loop is cut. */
 int ls_cpu_parts(bool reproducible, int threads, int64_t cost);
 
 /* Adds up fn's two sums over such parts, in the order of the parts: the same bits for the same
  * thread count. */
 typedef void (*ls_cpu_sum_fn)(const void *arg, int64_t begin, int64_t end, double sums[2]);
-void ls_cpu_sum(ls_stream_t *stream, int64_t count, int64_t grain, int64_t cost, ls_cpu_sum_fn fn,
+void ls_cpu_sum(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t work, ls_cpu_sum_fn fn,
                 const void *arg, double sums[2]);
 
 /* Row-major c (m, n) = op(a) (m, k) op(b) (k, n) + beta c in the calling thread, by oneDNN or OpenBLAS. */

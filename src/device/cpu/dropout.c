@@ -45,9 +45,9 @@ static ls_status_t dropout(ls_stream_t *stream, const ls_kernel_args_t *args) {
   d.row_counters = (d.row + 3) / 4;
   d.counter = step->position * (uint64_t)d.row_counters;
   if (d.row % 4 == 0)
-    ls_cpu_loop(stream, count / 4, 16, count * 8, drop_flat, &d);
+    ls_cpu_loop(stream, count / 4, 16, LS_CPU_FLOPS(count * 8 * 16), drop_flat, &d);
   else
-    ls_cpu_loop(stream, rows, 1, count * 8, drop_rows, &d);
+    ls_cpu_loop(stream, rows, 1, LS_CPU_FLOPS(count * 8 * 16), drop_rows, &d);
   return LS_OK;
 }
 

@@ -27,7 +27,7 @@ static ls_status_t map1(ls_stream_t *stream, const ls_kernel_args_t *args, int w
                         void (*fn)(int64_t, const float *, float *)) {
   map_t m = {.map1 = fn, .a = args->in[0].data, .y = args->out[0].data};
   int64_t count = ls_shape_count(&args->out[0].shape);
-  ls_cpu_loop(stream, count, GRAIN, count * 8 * weight, run_map1, &m);
+  ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 8 * weight), run_map1, &m);
   return LS_OK;
 }
 
@@ -35,7 +35,7 @@ static ls_status_t map2(ls_stream_t *stream, const ls_kernel_args_t *args, int w
                         void (*fn)(int64_t, const float *, const float *, float *)) {
   map_t m = {.map2 = fn, .a = args->in[0].data, .b = args->in[1].data, .y = args->out[0].data};
   int64_t count = ls_shape_count(&args->out[0].shape);
-  ls_cpu_loop(stream, count, GRAIN, count * 12 * weight, run_map2, &m);
+  ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 12 * weight), run_map2, &m);
   return LS_OK;
 }
 
@@ -63,7 +63,7 @@ static ls_status_t accumulate(ls_stream_t *stream, const ls_kernel_args_t *args)
              .b = args->in[0].data,
              .y = args->out[0].data};
   int64_t count = ls_shape_count(&args->out[0].shape);
-  ls_cpu_loop(stream, count, GRAIN, count * 12, run_map2, &m);
+  ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 12), run_map2, &m);
   return LS_OK;
 }
 
@@ -107,7 +107,7 @@ static ls_status_t tree_sum(ls_stream_t *stream, const ls_kernel_args_t *args) {
               .sum = args->out[0].data,
               .part_count = shape->dim[0],
               .stride = shape->dim[1]};
-  ls_cpu_loop(stream, t.stride, GRAIN, t.stride * 4 * (t.part_count + 1), run_tree, &t);
+  ls_cpu_loop(stream, t.stride, GRAIN, LS_CPU_BYTES(t.stride * 4 * (t.part_count + 1)), run_tree, &t);
   return LS_OK;
 }
 

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-enum { FLOPS_PER_COST = 16 };
-
 typedef struct {
   const ls_simd_t *simd;
   int64_t n, i, o;
@@ -23,19 +21,19 @@ static const ls_cpu_few_rows_t *few_rows(const ls_stream_t *stream) {
  * pointer within memory from malloc, and the frame of a signal would overwrite the heap below it. That holds
  * for handlers of any program that embeds this library, so it is not left to them (an alternate stack would
  * be). The pool's own threads never take signals; a signal that comes meanwhile is handled after the loop. */
-static void library_loop(ls_stream_t *stream, int64_t count, int64_t cost, ls_cpu_loop_fn fn,
+static void library_loop(ls_stream_t *stream, int64_t count, ls_cpu_work_t work, ls_cpu_loop_fn fn,
                          const void *arg) {
   sigset_t before;
   ls_signals_block(&before);
   ls_cpu_device_t *cpu = (ls_cpu_device_t *)stream->device;
   if (!cpu->gemm_warm) ls_cpu_gemm_warm(ls_stream_pool(stream));
   cpu->gemm_warm = true;
-  ls_cpu_loop(stream, count, 16, cost, fn, arg);
+  ls_cpu_loop(stream, count, 16, work, fn, arg);
   ls_signals_restore(&before);
 }
 
-static int64_t product_cost(const linear_t *p) {
-  return 2 * p->n * p->i * p->o / FLOPS_PER_COST;
+static ls_cpu_work_t product_work(const linear_t *p) {
+  return LS_CPU_FLOPS(2 * p->n * p->i * p->o);
 }
 
 static void few_y(const void *arg, int64_t begin, int64_t end) {
@@ -72,11 +70,11 @@ static ls_status_t linear(ls_stream_t *stream, const ls_kernel_args_t *args) {
                 .y = args->out[0].data};
   p.n = ls_shape_count(&args->out[0].shape) / p.o;
   if (p.n <= few_rows(stream)->y)
-    ls_cpu_loop(stream, p.o, 16, product_cost(&p), few_y, &p);
+    ls_cpu_loop(stream, p.o, 16, product_work(&p), few_y, &p);
   else if (p.n >= p.o)
-    library_loop(stream, p.n, product_cost(&p), many_y_rows, &p);
+    library_loop(stream, p.n, product_work(&p), many_y_rows, &p);
   else
-    library_loop(stream, p.o, product_cost(&p), many_y_outs, &p);
+    library_loop(stream, p.o, product_work(&p), many_y_outs, &p);
   return LS_OK;
 }
 
@@ -106,11 +104,11 @@ static ls_status_t linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) 
                 .dx = args->out[0].data};
   p.n = ls_shape_count(&args->in[0].shape) / p.o;
   if (p.n <= few_rows(stream)->dx)
-    ls_cpu_loop(stream, p.i, 48, product_cost(&p), few_dx, &p);
+    ls_cpu_loop(stream, p.i, 48, product_work(&p), few_dx, &p);
   else if (p.n >= p.i)
-    library_loop(stream, p.n, product_cost(&p), many_dx_rows, &p);
+    library_loop(stream, p.n, product_work(&p), many_dx_rows, &p);
   else
-    library_loop(stream, p.i, product_cost(&p), many_dx_columns, &p);
+    library_loop(stream, p.i, product_work(&p), many_dx_columns, &p);
   return LS_OK;
 }
 
@@ -139,9 +137,9 @@ static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args)
                 .db = args->out[1].data};
   p.n = ls_shape_count(&args->in[0].shape) / p.o;
   if (p.n <= few_rows(stream)->dwb)
-    ls_cpu_loop(stream, p.o, 16, product_cost(&p), few_dwb, &p);
+    ls_cpu_loop(stream, p.o, 16, product_work(&p), few_dwb, &p);
   else
-    library_loop(stream, p.o, product_cost(&p), many_dwb, &p);
+    library_loop(stream, p.o, product_work(&p), many_dwb, &p);
   return LS_OK;
 }
 
@@ -171,7 +169,7 @@ void ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, c
                       .i = second->dim[second->rank - 1],
                       .o = forward ? second->dim[0] : width};
   if (p.n <= few_rows) return;
-  int parts = ls_cpu_parts(options->reproducible, options->threads, product_cost(&p));
+  int parts = ls_cpu_parts(options->reproducible, options->threads, ls_cpu_cost(product_work(&p)));
   ls_cpu_scratch_t s = product_scratch(&p, forward, backward, parts);
   ls_scratch_use(scratch, parts > 1, 0, s.front_bytes);
   ls_scratch_use(scratch, parts > 1, s.back_from_bytes, s.back_until_bytes);

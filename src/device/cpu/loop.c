@@ -1,6 +1,7 @@
 /* Sharing a loop between the threads of the compute pool. The parts of a loop are as many as there are
  * threads; on a reproducible device as many as its cost asks for, whatever the threads: a thread then takes
- * several, and a product, whose bits may depend on how it was cut, is always cut the same way. */
+ * several, and a product, whose bits may depend on how it was cut, is always cut the same way. The pool chooses
+ * by the loop's time how many threads run the parts. */
 #include "device/cpu/cpu.h"
 
 enum { PARTS_MAX = 64, FIXED_PARTS_MAX = 16 };
@@ -18,8 +19,15 @@ int ls_cpu_parts(bool reproducible, int threads, int64_t cost) {
   return cost < LS_CPU_COST_MIN ? 1 : threads;
 }
 
-static int parts_of(const ls_stream_t *stream, int threads, int64_t cost) {
-  return ls_cpu_parts(((const ls_host_device_t *)stream->device)->reproducible, threads, cost);
+static int parts_of(const ls_stream_t *stream, int threads, ls_cpu_work_t work) {
+  return ls_cpu_parts(((const ls_host_device_t *)stream->device)->reproducible, threads, ls_cpu_cost(work));
+}
+
+/* The time of a loop in one thread, with AVX-512 and its data in the second cache. Other loops take longer:
+ * they get fewer threads than they could use. */
+static int64_t work_ns(ls_cpu_work_t work) {
+  enum { BYTES_PER_NS = 100, FLOPS_PER_NS = 200 };
+  return work.bytes / BYTES_PER_NS + work.flops / FLOPS_PER_NS;
 }
 
 typedef struct {
@@ -38,17 +46,17 @@ static void run_share(void *arg, int thread, int threads) {
   }
 }
 
-void ls_cpu_loop(ls_stream_t *stream, int64_t count, int64_t grain, int64_t cost, ls_cpu_loop_fn fn,
+void ls_cpu_loop(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t work, ls_cpu_loop_fn fn,
                  const void *arg) {
   ls_pool_t *pool = ls_stream_pool(stream);
   if (count < 1) return;
-  int parts = parts_of(stream, pool ? ls_pool_threads(pool) : 1, cost);
+  int parts = parts_of(stream, pool ? ls_pool_threads(pool) : 1, work);
   if (parts == 1) {
     fn(arg, 0, count);
     return;
   }
   loop_t loop = {fn, arg, count, grain, parts};
-  ls_pool_run(pool, run_share, &loop);
+  ls_pool_run_work(pool, work_ns(work), run_share, &loop);
 }
 
 typedef struct {
@@ -74,18 +82,18 @@ static void run_sum(void *arg, int thread, int threads) {
   }
 }
 
-void ls_cpu_sum(ls_stream_t *stream, int64_t count, int64_t grain, int64_t cost, ls_cpu_sum_fn fn,
+void ls_cpu_sum(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t work, ls_cpu_sum_fn fn,
                 const void *arg, double sums[2]) {
   ls_pool_t *pool = ls_stream_pool(stream);
   sums[0] = sums[1] = 0;
   if (count < 1) return;
-  int parts = parts_of(stream, pool ? ls_pool_threads(pool) : 1, cost);
+  int parts = parts_of(stream, pool ? ls_pool_threads(pool) : 1, work);
   if (parts == 1 || parts > PARTS_MAX) {
     fn(arg, 0, count, sums);
     return;
   }
   sum_t sum = {.fn = fn, .arg = arg, .count = count, .grain = grain, .parts = parts};
-  ls_pool_run(pool, run_sum, &sum);
+  ls_pool_run_work(pool, work_ns(work), run_sum, &sum);
   for (int p = 0; p < parts; p++) {
     sums[0] += sum.part[p].v[0];
     sums[1] += sum.part[p].v[1];

@@ -40,7 +40,7 @@ static ls_status_t softmax_xent(ls_stream_t *stream, const ls_kernel_args_t *arg
               .weight = args->in[2].data,
               .p = args->out[2].data};
   double sums[2];
-  ls_cpu_sum(stream, shape->dim[0], 1, ls_shape_count(shape) * 32, rows_xent, &l, sums);
+  ls_cpu_sum(stream, shape->dim[0], 1, LS_CPU_FLOPS(ls_shape_count(shape) * 32 * 16), rows_xent, &l, sums);
   ((float *)args->out[0].data)[0] = (float)sums[0];
   ((float *)args->out[1].data)[0] = (float)sums[1];
   return LS_OK;
@@ -68,7 +68,7 @@ static ls_status_t softmax_xent_dx(ls_stream_t *stream, const ls_kernel_args_t *
               .classes = args->in[2].data,
               .weight = args->in[3].data,
               .dx = args->out[0].data};
-  ls_cpu_loop(stream, shape->dim[0], 1, ls_shape_count(shape) * 8, rows_xent_dx, &l);
+  ls_cpu_loop(stream, shape->dim[0], 1, LS_CPU_BYTES(ls_shape_count(shape) * 8), rows_xent_dx, &l);
   return LS_OK;
 }
 
@@ -88,7 +88,7 @@ static ls_status_t mse(ls_stream_t *stream, const ls_kernel_args_t *args) {
               .target = args->in[1].data,
               .weight = args->in[2].data};
   double sums[2];
-  ls_cpu_sum(stream, shape->dim[0], 1, ls_shape_count(shape) * 8, rows_mse, &l, sums);
+  ls_cpu_sum(stream, shape->dim[0], 1, LS_CPU_BYTES(ls_shape_count(shape) * 8), rows_mse, &l, sums);
   ((float *)args->out[0].data)[0] = (float)sums[0];
   ((float *)args->out[1].data)[0] = 0;
   return LS_OK;
@@ -110,7 +110,7 @@ static ls_status_t mse_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
               .target = args->in[2].data,
               .weight = args->in[3].data,
               .dx = args->out[0].data};
-  ls_cpu_loop(stream, shape->dim[0], 1, ls_shape_count(shape) * 12, rows_mse_dx, &l);
+  ls_cpu_loop(stream, shape->dim[0], 1, LS_CPU_BYTES(ls_shape_count(shape) * 12), rows_mse_dx, &l);
   return LS_OK;
 }
 

@@ -13,8 +13,8 @@ typedef struct {
 } norm_t;
 
 enum { PASSES = 3 };
-static int64_t cost_of(const norm_t *n) {
-  return n->rows * n->width * 4 * PASSES;
+static ls_cpu_work_t work_of(const norm_t *n) {
+  return LS_CPU_BYTES(n->rows * n->width * 4 * PASSES);
 }
 
 static void rows_y(const void *arg, int64_t begin, int64_t end) {
@@ -41,7 +41,7 @@ static ls_status_t layer_norm(ls_stream_t *stream, const ls_kernel_args_t *args)
               .y = args->out[0].data,
               .mean = args->out[1].data,
               .rstd = args->out[2].data};
-  ls_cpu_loop(stream, n.rows, 1, cost_of(&n), rows_y, &n);
+  ls_cpu_loop(stream, n.rows, 1, work_of(&n), rows_y, &n);
   return LS_OK;
 }
 
@@ -63,7 +63,7 @@ static ls_status_t layer_norm_dx(ls_stream_t *stream, const ls_kernel_args_t *ar
               .mean_in = args->in[3].data,
               .rstd_in = args->in[4].data,
               .dx = args->out[0].data};
-  ls_cpu_loop(stream, n.rows, 1, cost_of(&n), rows_dx, &n);
+  ls_cpu_loop(stream, n.rows, 1, work_of(&n), rows_dx, &n);
   return LS_OK;
 }
 
@@ -87,7 +87,7 @@ static ls_status_t layer_norm_dgb(ls_stream_t *stream, const ls_kernel_args_t *a
               .rstd_in = args->in[3].data,
               .dgamma = args->out[0].data,
               .dbeta = args->out[1].data};
-  ls_cpu_loop(stream, width, 16, cost_of(&n), columns_dgb, &n);
+  ls_cpu_loop(stream, width, 16, work_of(&n), columns_dgb, &n);
   return LS_OK;
 }
 

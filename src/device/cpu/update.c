@@ -22,7 +22,7 @@ static ls_status_t sumsq(ls_stream_t *stream, const ls_kernel_args_t *args) {
   int64_t count = ls_shape_count(&args->in[0].shape);
   sumsq_t s = {ls_cpu_simd(stream), args->in[0].data};
   double sums[2];
-  ls_cpu_sum(stream, count, GRAIN, count * 4, part_sumsq, &s, sums);
+  ls_cpu_sum(stream, count, GRAIN, LS_CPU_BYTES(count * 4), part_sumsq, &s, sums);
   ((float *)args->out[0].data)[0] = (float)sums[0];
   return LS_OK;
 }
@@ -71,7 +71,7 @@ static ls_status_t sgd(ls_stream_t *stream, const ls_kernel_args_t *args) {
   int64_t count = ls_shape_count(&args->out[0].shape);
   if (!update_begin(stream, args, &u)) return LS_OK;
   u.decay = (float)args->attrs->f[1];
-  ls_cpu_loop(stream, count, GRAIN, count * 12, part_sgd, &u);
+  ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 12), part_sgd, &u);
   return LS_OK;
 }
 
@@ -82,7 +82,7 @@ static ls_status_t sgd_momentum(ls_stream_t *stream, const ls_kernel_args_t *arg
   u.momentum = (float)args->attrs->f[0];
   u.decay = (float)args->attrs->f[1];
   u.nesterov = args->attrs->i[0] != 0;
-  ls_cpu_loop(stream, count, GRAIN, count * 20, part_sgd_momentum, &u);
+  ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 20), part_sgd_momentum, &u);
   return LS_OK;
 }
 
@@ -102,7 +102,7 @@ static ls_status_t adam_with(ls_stream_t *stream, const ls_kernel_args_t *args, 
                             .shrink = decoupled ? u.lr * (float)f[3] : 0,
                             .step_size = u.lr / ctrl[CTRL_BIAS1],
                             .inv_sqrt_bias2 = 1 / sqrtf(ctrl[CTRL_BIAS2])};
-  ls_cpu_loop(stream, count, GRAIN, count * 28, part_adam, &u);
+  ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 28), part_adam, &u);
   return LS_OK;
 }
 

@@ -78,6 +78,7 @@ typedef struct {
   ls_device_t base;
   ls_pool_t *pool;
   bool reproducible; /* see ls_device_options_t */
+  bool flushes;      /* kernels take denormal numbers for zero */
 } ls_host_device_t;
 
 /* A device of `size_bytes` >= sizeof(ls_host_device_t) (backends append their own fields), named

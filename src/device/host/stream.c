@@ -2,6 +2,8 @@
  * spot. */
 #include "device/host/host.h"
 
+#include "base/float_mode.h"
+
 #include <string.h>
 
 static ls_host_stream_t *host(ls_stream_t *stream) {
@@ -23,10 +25,20 @@ static void pass_event(ls_host_stream_t *stream, ls_event_t *event) {
   ls_signal_add(&event->passed);
 }
 
+/* The floating-point mode is the calling program's: it is as before after every kernel. */
+static ls_status_t run_kernel(ls_host_stream_t *stream, ls_kernel_fn fn, const ls_kernel_args_t *args) {
+  if (!((const ls_host_device_t *)stream->base.device)->flushes) return fn(&stream->base, args);
+  ls_float_mode_t mode = ls_float_mode();
+  ls_float_mode_set(ls_float_mode_flushing(mode));
+  ls_status_t status = fn(&stream->base, args);
+  ls_float_mode_set(mode);
+  return status;
+}
+
 static ls_status_t work(ls_host_stream_t *stream, const ls_item_t *item) {
   switch (item->kind) {
   case LS_ITEM_KERNEL:
-    return item->u.kernel.fn(&stream->base, item->u.kernel.args);
+    return run_kernel(stream, item->u.kernel.fn, item->u.kernel.args);
   case LS_ITEM_CALL:
     return item->u.call.fn(item->u.call.arg);
   case LS_ITEM_COPY:
