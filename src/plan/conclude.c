@@ -11,7 +11,9 @@ static int by_time(const void *a, const void *b) {
   if (good_x != good_y) return good_y - good_x;
   if (x->priced != y->priced) return y->priced - x->priced;
   if (x->priced && x->step.ns != y->step.ns) return x->step.ns < y->step.ns ? -1 : 1;
-  return x->devices != y->devices ? x->devices - y->devices : x->buckets - y->buckets;
+  return x->devices != y->devices   ? x->devices - y->devices
+         : x->threads != y->threads ? x->threads - y->threads
+                                    : x->buckets - y->buckets;
 }
 
 static void add_costs(const ls_config_t *config, const ls_plan_t *plan, ls_candidate_t *c) {
@@ -48,6 +50,9 @@ static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const 
         slower, exposed, 100 * c->parts_ns[LS_PHASE_STEP_OPTIMIZER] / c->step.ns, sure);
   if (c->devices < best->devices)
     return ls_arena_printf(arena, "%.1f %% slower: all the work on fewer devices%s", slower, sure);
+  if (c->threads != best->threads)
+    return ls_arena_printf(arena, "%.1f %% slower: %d thread%s instead of %d%s", slower, c->threads,
+                           c->threads == 1 ? "" : "s", best->threads, sure);
   return ls_arena_printf(arena, "%.1f %% slower: %d bucket%s %.1f us of communication exposed%s", slower,
                          c->buckets, c->buckets == 1 ? " leaves" : "s leave", c->exposed_ns * 1e-3, sure);
 }

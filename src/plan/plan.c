@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ALL_UP_TO = 8, BUCKET_CHOICES = 5, BATCH_MAX = 65536, TIMING_ROUNDS = 5 };
+enum { ALL_UP_TO = 8, BUCKET_CHOICES = 5, FEWER_THREADS = 6, BATCH_MAX = 65536, TIMING_ROUNDS = 5 };
 static const double budget_default_s = 6;
 static const double part_for_rounds = 0.75; /* of the budget; the rest is for the search of crossovers */
 /* Parts of the memory that are not to be filled: of a device the worst error seen of what a rank is predicted
@@ -98,23 +98,38 @@ static ls_status_t check_only(const ls_planner_t *p, const ls_plan_options_t *op
 static bool listed(const ls_plan_t *plan, const ls_candidate_t *c) {
   for (int i = 0; i < plan->count; i++) {
     const ls_candidate_t *other = &plan->candidate[i];
-    if (other->devices == c->devices && other->buckets == c->buckets && other->accumulate == c->accumulate)
+    if (other->devices == c->devices && other->threads == c->threads && other->buckets == c->buckets &&
+        other->accumulate == c->accumulate)
       return true;
   }
   return false;
 }
 
+static ls_status_t add(const ls_planner_t *p, ls_plan_t *plan, ls_candidate_t c) {
+  ls_status_t status = ls_candidate_fit(p, &c);
+  if (status == LS_OK && !listed(plan, &c)) plan->candidate[plan->count++] = c;
+  return status;
+}
+
+/* Small steps gain nothing by threads. A quarter of them each time; 0: no fewer are to be tried. */
+static int fewer_threads(const ls_planner_t *p, int threads) {
+  bool open = p->backend->threaded && !p->replay && p->config->parallel.threads == 0;
+  return !open || threads == 1 ? 0 : threads < 8 ? 1 : threads / 4;
+}
+
 /* Adds the candidates of one number of devices; bucket sizes that give the same buckets count once. */
 static ls_status_t enumerate(const ls_planner_t *p, ls_plan_t *plan, int devices) {
-  int choices = devices > 1 ? 1 + BUCKET_CHOICES : 1;
-  for (int i = 0; i < choices; i++) {
-    ls_candidate_t c = ls_candidate_make(p, devices);
-    if (i > 0) c.bucket_bytes = bucket_choices[i - 1];
-    ls_status_t status = ls_candidate_fit(p, &c);
-    if (status != LS_OK) return status;
-    if (!listed(plan, &c)) plan->candidate[plan->count++] = c;
+  int choices = devices > 1 ? BUCKET_CHOICES : 0;
+  ls_candidate_t c = ls_candidate_make(p, devices);
+  ls_status_t status = add(p, plan, c);
+  for (int i = 0; i < choices && status == LS_OK; i++) {
+    ls_candidate_t other = c;
+    other.bucket_bytes = bucket_choices[i];
+    status = add(p, plan, other);
   }
-  return LS_OK;
+  while (status == LS_OK && (c.threads = fewer_threads(p, c.threads)) > 0)
+    status = add(p, plan, c);
+  return status;
 }
 
 /* Whether so many devices are faster than one at the plan's own batch, which was timed itself. */
@@ -156,7 +171,9 @@ static bool shares_timing(const ls_plan_t *plan, int i) {
   const ls_candidate_t *c = &plan->candidate[i];
   for (int k = 0; k < i; k++) {
     const ls_candidate_t *other = &plan->candidate[k];
-    if (other->timed && other->devices == c->devices && other->accumulate == c->accumulate) return true;
+    if (other->timed && other->devices == c->devices && other->threads == c->threads &&
+        other->accumulate == c->accumulate)
+      return true;
   }
   return false;
 }
@@ -187,7 +204,7 @@ static ls_status_t mark_busy(ls_planner_t *p, const ls_plan_options_t *options, 
 }
 
 static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_plan_t *plan) {
-  size_t capacity = (size_t)(ALL_UP_TO + 32) * (1 + BUCKET_CHOICES);
+  size_t capacity = (size_t)(ALL_UP_TO + 32) * (1 + BUCKET_CHOICES + FEWER_THREADS);
   plan->candidate = ls_arena_array(&plan->arena, capacity, sizeof *plan->candidate);
   if (!plan->candidate) return LS_ERR_MEMORY;
   ls_status_t status = count_params(p->ctx, p->config, &plan->params);

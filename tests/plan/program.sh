@@ -28,7 +28,7 @@ do
   [ "$tries" -lt 10 ] || fail "times were not remembered"
 done
 [ "$(field "$work/second.json" choice)" = 0 ] || fail "no choice"
-"$program" plan "$config" --json --fresh --devices 1 --budget-ms $((500 * ${LOCKSTEP_TEST_TIME:-1})) \
+"$program" plan "$config" --json --fresh --devices 1 --set parallel.threads=1 --budget-ms $((500 * ${LOCKSTEP_TEST_TIME:-1})) \
   >"$work/fresh.json" || fail "plan --fresh"
 [ "$(field "$work/fresh.json" timed)" -gt 0 ] || fail "--fresh timed nothing"
 [ "$(grep -c '"threads_per_rank"' "$work/fresh.json")" = 1 ] || fail "--devices 1: more than one candidate"

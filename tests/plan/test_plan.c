@@ -244,6 +244,34 @@ static void a_plan_becomes_a_configuration(void **state) {
   ls_arena_release(&arena);
 }
 
+/* 64-64-64-2 at batch 7 took eight times as long with two threads as with one, and one was never a candidate. */
+static void a_small_step_may_choose_fewer_threads(void **state) {
+  (void)state;
+  if (ls_cpu_count() < 2) skip();
+  ls_config_t *threaded = small_config(ctx, "train: {batch: 64, steps: 1000}\nparallel: {backend: cpu}\n");
+  ls_planner_t p = small_planner(ctx, threaded, profile);
+  p.backend = &ls_backend_cpu;
+  int fixed;
+  ls_candidate_t c = ls_candidate_make(&p, 1);
+  assert_int_equal(c.threads, ls_cpu_count());
+  fill_timing(&p, &c, &(pace_t){800, 100, 0}, &fixed);
+  c.threads = 1;
+  fill_timing(&p, &c, &(pace_t){100, 100, 0}, &fixed);
+  ls_plan_options_t options = untimed;
+  ls_plan_t plan;
+  options.devices_max = 1;
+  assert_int_equal(ls_plan_make(ctx, threaded, profile, &options, &plan), LS_OK);
+  assert_int_equal(plan.candidate[plan.choice].threads, 1);
+  assert_int_equal(plan.candidate[1].threads, ls_cpu_count());
+  assert_non_null(strstr(plan.candidate[1].why, "threads instead of 1"));
+  ls_plan_release(&plan);
+  threaded->parallel.threads = ls_cpu_count(); /* asked for: no others */
+  assert_int_equal(ls_plan_make(ctx, threaded, profile, &options, &plan), LS_OK);
+  assert_int_equal(plan.count, 1);
+  ls_plan_release(&plan);
+  ls_config_destroy(threaded);
+}
+
 static void an_empty_profile_without_time_is_refused(void **state) {
   (void)state;
   ls_plan_t plan;
@@ -280,6 +308,7 @@ int main(void) {
       TEST(data_stay_where_they_will),
       TEST(crossover_is_where_the_prices_cross),
       TEST(a_plan_becomes_a_configuration),
+      TEST(a_small_step_may_choose_fewer_threads),
       TEST(an_empty_profile_without_time_is_refused),
       TEST(every_allocation_may_fail),
   };
