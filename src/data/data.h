@@ -128,9 +128,9 @@ typedef struct {
   int64_t origin;        /* position of step 0; not 0 where a run went on with another batch, then also < 0 */
   int64_t total_samples; /* stream length: epochs * n, or steps * batch */
   int64_t total_steps;
-  float (*lr)(void *user, int64_t step); /* NULL: 0. A loader calls it from its own thread */
+  float (*lr)(void *user, int64_t step); /* NULL: 0. A loader calls it from the thread that fills */
   void *lr_user;
-  int threads;         /* that a loader fills a batch with; 0, 1: its own alone */
+  int threads;         /* of a loader, that fill a batch; 0: none, the loop's own fills it */
   int64_t deadline_ns; /* of a wait for the loader's thread; 0 = none */
 } ls_loader_plan_t;
 
@@ -142,7 +142,8 @@ void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_plan_t *plan, in
 void ls_batch_fill_part(const ls_dataset_t *dataset, const ls_loader_plan_t *plan, int64_t step,
                         const ls_batch_t *to, int part, int parts);
 
-/* Fills slots ahead of the loop from a thread of its own. Step s uses slot s mod slot_count. Borrowed until
+/* Fills slots ahead of the loop from threads of its own; with none (a batch that is filled in less time than two
+ * threads take to meet), acquire fills the slot. Step s uses slot s mod slot_count. Borrowed until
  * destroy: dataset, the slots' memory. Acquire and release come from one thread. Errors: LS_ERR_ARGUMENT (a
  * plan that cannot be filled, an empty part, row numbers beyond i32), LS_ERR_MEMORY. */
 typedef struct ls_loader ls_loader_t;

@@ -60,6 +60,14 @@ static void *fill_ahead(void *arg) {
   return NULL;
 }
 
+/* Without a thread: the slots of steps up to `step`, as the thread would have filled them. */
+static void fill_now(ls_loader_t *l, int64_t step) {
+  int64_t filled = atomic_load_explicit(&l->filled, memory_order_relaxed);
+  for (; filled <= step; filled++)
+    ls_batch_fill(l->dataset, &l->plan, filled, &l->slots[filled % l->slot_count]);
+  atomic_store_explicit(&l->filled, filled, memory_order_relaxed);
+}
+
 static ls_status_t check(ls_ctx_t *ctx, const ls_dataset_t *d, const ls_loader_plan_t *p, int64_t first_step,
                          int slot_count) {
   int64_t part = p->part == LS_PART_TRAIN ? d->train_count : d->validation_count, last;
@@ -109,7 +117,7 @@ ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const l
   pthread_mutex_init(&l->lock, NULL);
   pthread_cond_init(&l->changed_filled, NULL);
   pthread_cond_init(&l->changed_released, NULL);
-  int error = ls_signals_thread(&l->thread, "ls loader", fill_ahead, l);
+  int error = plan->threads > 0 ? ls_signals_thread(&l->thread, "ls loader", fill_ahead, l) : 0;
   if (error != 0) {
     status = ls_fail(ctx, LS_ERR_MEMORY, "the thread that loads data cannot be started: %s", strerror(error));
     goto destroy_lock;
@@ -181,7 +189,7 @@ void ls_loader_destroy(ls_loader_t *l) {
   l->stop = true;
   pthread_cond_signal(&l->changed_released);
   pthread_mutex_unlock(&l->lock);
-  pthread_join(l->thread, NULL);
+  if (l->plan.threads > 0) pthread_join(l->thread, NULL);
   pthread_cond_destroy(&l->changed_released);
   pthread_cond_destroy(&l->changed_filled);
   pthread_mutex_destroy(&l->lock);
@@ -198,6 +206,10 @@ static inline void relax(void) {
 
 ls_status_t ls_loader_acquire(ls_loader_t *l, int64_t step) {
   if (step >= l->plan.total_steps) return LS_OK;
+  if (l->plan.threads == 0) {
+    fill_now(l, step);
+    return LS_OK;
+  }
   for (int i = 0; i < SPINS; i++) {
     if (is_filled(l, step)) return LS_OK;
     relax();
@@ -210,7 +222,7 @@ ls_status_t ls_loader_acquire(ls_loader_t *l, int64_t step) {
 }
 
 void ls_loader_release(ls_loader_t *l, int64_t step) {
-  if (l->lost || !lock_within(l)) return; /* the next acquire says so */
+  if (l->plan.threads == 0 || l->lost || !lock_within(l)) return; /* the next acquire says so */
   if (step >= l->released) l->released = step + 1;
   pthread_cond_signal(&l->changed_released);
   pthread_mutex_unlock(&l->lock);

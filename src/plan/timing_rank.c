@@ -97,7 +97,10 @@ void ls_timing_rank_close(ls_timing_rank_t *r) {
 }
 
 static ls_status_t start_loader(ls_timing_rank_t *r) {
-  int threads = ls_train_loader_threads(r->job->backend, r->job->threads, r->share.count, r->data_rows > 0);
+  const ls_model_config_t *model = &r->config.model;
+  int64_t row_bytes = ls_train_samples_bytes(1, ls_model_inputs(model), ls_model_outputs(model));
+  int threads =
+      ls_train_loader_threads(r->job->backend, r->job->threads, r->share.count, row_bytes, r->data_rows > 0);
   ls_loader_plan_t plan = {.part = LS_PART_TRAIN,
                            .seed = 1,
                            .shuffle = true,

@@ -3,6 +3,7 @@
 #define LS_PLAN_TIMING_RANK_H
 
 #include "plan/timing.h"
+#include "train/memory.h"
 
 #include <stdatomic.h>
 

@@ -8,7 +8,9 @@ enum {
   PART_OF_MEMORY = 4, /* auto: the data may take one part in so many */
   SPARE_PART = 8,     /* auto: of the memory, one part in so many is left */
   LOADER_THREADS_MAX = 8,
-  ROWS_PER_THREAD = 4096 /* whose numbers alone take about as long as handing out the work pays for */
+  ROW_COST_BYTES = 128,    /* what finding a row takes, as bytes that are copied meanwhile */
+  DIRECT_BYTES = 24 << 10, /* are copied in about 3 us */
+  ROWS_PER_THREAD = 4096   /* whose numbers alone take about as long as handing out the work pays for */
 };
 
 /* INT64_MAX when there are too many to count. */
@@ -104,8 +106,9 @@ ls_status_t ls_trainer_upload(ls_trainer_t *t) {
   return status == LS_OK ? t->backend->stream->sync(t->stream, t->world->comm->deadline_ns) : status;
 }
 
-int ls_train_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, bool resident) {
-  if (backend->host_memory) return 1;
+int ls_train_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, int64_t row_bytes,
+                            bool resident) {
+  if (backend->host_memory) return rows * (ROW_COST_BYTES + row_bytes) > DIRECT_BYTES;
   int64_t most = resident ? rows / ROWS_PER_THREAD : LOADER_THREADS_MAX;
   if (most > LOADER_THREADS_MAX) most = LOADER_THREADS_MAX;
   if (most > threads) most = threads;

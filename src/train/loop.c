@@ -64,7 +64,8 @@ static ls_status_t start_loader(ls_loop_t *loop) {
       .lr = rate_at,
       .lr_user = t,
       .deadline_ns = t->world->comm->deadline_ns,
-      .threads = ls_train_loader_threads(t->backend, t->threads, t->share.count, t->data_rows > 0)};
+      .threads = ls_train_loader_threads(t->backend, t->threads, t->share.count,
+                                         ls_train_samples_bytes(1, t->inputs, t->outputs), t->data_rows > 0)};
   ls_batch_t slots[LS_TRAIN_SLOTS];
   for (int i = 0; i < LS_TRAIN_SLOTS; i++)
     slots[i] = ls_train_batch(t->train.run, i);

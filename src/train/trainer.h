@@ -129,9 +129,10 @@ ls_status_t ls_train_resident(ls_ctx_t *ctx, const ls_config_t *config, int worl
 ls_status_t ls_trainer_choose_data(ls_trainer_t *t);
 /* Brings the samples to the state's tables; nothing to do without them. Local. */
 ls_status_t ls_trainer_upload(ls_trainer_t *t);
-/* Threads that fill a batch of `rows` rows, of the rank's own: one where they compute too; where a device
- * does, as many as help. */
-int ls_train_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, bool resident);
+/* Threads that fill a batch of `rows` rows of `row_bytes`, of the rank's own: one where they compute too, none for
+ * batches so small that meeting a thread takes longer than filling; where a device computes, as many as help. */
+int ls_train_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, int64_t row_bytes,
+                            bool resident);
 /* Where a slot's numbers go. */
 ls_batch_t ls_train_batch(ls_run_t *run, int slot);
 

@@ -33,6 +33,7 @@ static bench_t *bench_open(void) {
                                .accumulate = 2,
                                .total_samples = 7 * STEPS - 3,
                                .total_steps = STEPS,
+                               .threads = 1,
                                .lr = rate};
   for (int i = 0; i < SLOTS_MAX; i++)
     b->slots[i] = batch_of(&b->memory[i]);
@@ -58,6 +59,7 @@ static void test_same_as_fill(void **state) {
   for (int slots = 1; slots <= SLOTS_MAX; slots++)
     for (int64_t first = 0; first <= STEPS; first += 7) {
       ls_loader_t *l;
+      b->plan.threads = (int)(first % 3); /* 0: by acquire */
       assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->plan, first, slots, b->slots, &l),
                        LS_OK);
       for (int64_t step = first; step < STEPS; step++) {
@@ -76,16 +78,18 @@ static void test_same_as_fill(void **state) {
 static void test_holds_slots(void **state) {
   (void)state;
   bench_t *b = bench_open();
-  ls_loader_t *l;
-  assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->plan, 0, 3, b->slots, &l), LS_OK);
-  for (int64_t step = 0; step + 2 < STEPS; step++) {
-    for (int64_t k = 0; k < 3; k++)
-      ls_loader_acquire(l, step + k);
-    for (int64_t k = 0; k < 3; k++)
-      check_slot(b, step + k, (int)((step + k) % 3));
-    ls_loader_release(l, step);
+  for (b->plan.threads = 0; b->plan.threads < 2; b->plan.threads++) {
+    ls_loader_t *l;
+    assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->plan, 0, 3, b->slots, &l), LS_OK);
+    for (int64_t step = 0; step + 2 < STEPS; step++) {
+      for (int64_t k = 0; k < 3; k++)
+        ls_loader_acquire(l, step + k);
+      for (int64_t k = 0; k < 3; k++)
+        check_slot(b, step + k, (int)((step + k) % 3));
+      ls_loader_release(l, step);
+    }
+    ls_loader_destroy(l);
   }
-  ls_loader_destroy(l);
   bench_close(b);
 }
 
