@@ -1,5 +1,5 @@
-/* This node: processors, caches, NUMA nodes and memory by hwloc; the CPU's name, kernel and virtualization
- * from where Linux and the processor say them. */
+/* This node: processors, caches and NUMA nodes by hwloc; the CPU's name, memory, kernel and virtualization from
+ * where Linux and the processor say them. */
 #include "machine/parts.h"
 
 #include <hwloc.h>
@@ -36,9 +36,6 @@ static void read_topology(ls_machine_t *m) {
   m->l3_bytes = cache_bytes(topology, HWLOC_OBJ_L3CACHE);
   hwloc_obj_t root = hwloc_get_root_obj(topology),
               package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
-  int64_t limit = ls_machine_memory_limit("");
-  if (root->total_memory) m->memory_bytes = (int64_t)root->total_memory;
-  if (limit < INT64_MAX && (m->memory_bytes <= 0 || limit < m->memory_bytes)) m->memory_bytes = limit;
   const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
   if (!model) model = hwloc_obj_get_info_by_name(root, "CPUModel");
   snprintf(m->cpu_model, sizeof m->cpu_model, "%.*s", LS_NAME_BYTES - 1, model ? model : "");
@@ -99,6 +96,7 @@ static void read_kernel(ls_machine_t *m) {
 
 void ls_machine_read_host(ls_machine_t *machine) {
   read_topology(machine);
+  machine->memory_bytes = ls_machine_memory("");
   machine->usable_cpus = ls_cpu_count();
   snprintf(machine->cpu_flags, sizeof machine->cpu_flags, "%s", simd());
   read_kernel(machine);

@@ -69,3 +69,20 @@ int64_t ls_machine_memory_limit(const char *root) {
   fclose(file);
   return least;
 }
+
+static int64_t memory_total(const char *root) {
+  char path[PATH_MAX + 64], line[256];
+  int64_t kib = -1;
+  snprintf(path, sizeof path, "%s/proc/meminfo", root);
+  FILE *file = fopen(path, "re");
+  if (!file) return -1;
+  while (kib < 0 && fgets(line, sizeof line, file))
+    if (sscanf(line, "MemTotal: %" SCNd64 " kB", &kib) != 1 || kib > INT64_MAX / 1024) kib = -1;
+  fclose(file);
+  return kib < 0 ? -1 : kib * 1024;
+}
+
+int64_t ls_machine_memory(const char *root) {
+  int64_t total = memory_total(root), limit = ls_machine_memory_limit(root);
+  return limit < INT64_MAX && (total < 0 || limit < total) ? limit : total;
+}

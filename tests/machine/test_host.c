@@ -81,12 +81,32 @@ static void memory_is_limited_by_the_first_version_too(void **state) {
   assert_int_equal(ls_dir_remove(c->ctx, root), LS_OK);
 }
 
+/* A virtual machine that had 4.8 GiB when it was started and 23.5 GiB later. */
+static void memory_added_while_running_counts(void **state) {
+  capture_t *c = *state;
+  strcpy(root, "/tmp/lockstep-test-XXXXXX");
+  assert_non_null(mkdtemp(root));
+  assert_true(ls_machine_memory(root) == -1);
+  put(c, "sys/devices/system/node/node0/meminfo", "Node 0 MemTotal:        5033164 kB\n");
+  put(c, "proc/meminfo", "MemFree: 100 kB\nMemTotal:       24641536 kB\nMemAvailable:   24000000 kB\n");
+  assert_true(ls_machine_memory(root) == INT64_C(24641536) * 1024);
+  put(c, "sys/fs/cgroup/memory.max", "3000\n");
+  assert_true(ls_machine_memory(root) == 3000);
+  put(c, "sys/fs/cgroup/memory.max", "max\n");
+  put(c, "proc/meminfo", "MemTotal: 9223372036854775807 kB\n");
+  assert_true(ls_machine_memory(root) == -1);
+  assert_int_equal(ls_dir_remove(c->ctx, root), LS_OK);
+  assert_int_equal(ls_machine_read(c->ctx, &a), LS_OK);
+  assert_true(a.memory_bytes == ls_machine_memory(""));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(reads_this_machine, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(memory_is_limited_by_control_groups, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(memory_is_limited_by_the_first_version_too, capture_setup,
                                       capture_teardown),
+      cmocka_unit_test_setup_teardown(memory_added_while_running_counts, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(every_allocation_fails_once, capture_setup, capture_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
