@@ -188,6 +188,7 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
   status = measure_part(ctx, cli_probe_memory, fast, count_gpus(), probe);
   if (status == LS_OK) status = measure_part(ctx, cli_probe_worlds, fast, measure_gpus(budget, probe), probe);
   if (status != LS_OK) return status;
+  ls_machine_read_openblas(&probe->machine); /* now that nothing is measured any more */
   const char *output = args->extra[CLI_PROBE_OUTPUT];
   char *path = output ? ls_strdup(ctx, output) : ls_profile_default_path(ctx, &probe->machine);
   if (!path) return LS_ERR_MEMORY;

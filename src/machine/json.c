@@ -25,6 +25,7 @@ const ls_machine_field_t ls_machine_fields[] = {
     MACHINE_TEXT(driver),
     MACHINE_TEXT(cuda),
     MACHINE_TEXT(blas),
+    MACHINE_TEXT(openblas),
     MACHINE_TEXT(kernel),
     MACHINE_TEXT(virtualization),
     MACHINE_TEXT(gpu_refused),

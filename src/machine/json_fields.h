@@ -4,7 +4,7 @@
 
 #include "machine/machine.h"
 
-enum { LS_MACHINE_FIELDS = 19, LS_GPU_FIELDS = 19 };
+enum { LS_MACHINE_FIELDS = 20, LS_GPU_FIELDS = 19 };
 
 typedef struct {
   const char *name;

@@ -43,6 +43,8 @@ typedef struct {
   int nvlinks[LS_GPU_MAX][LS_GPU_MAX];     /* between the pair; -1 = unknown */
   char mpi[LS_NAME_BYTES], nccl[LS_NAME_BYTES], driver[LS_NAME_BYTES], cuda[LS_NAME_BYTES];
   char blas[LS_NAME_BYTES]; /* "oneDNN 2.6.3", "OpenBLAS 0.3.21 Prescott" */
+  char openblas
+      [LS_NAME_BYTES]; /* the one that other programs here use, "OpenBLAS 0.3.21 Prescott"; "" = not asked */
   char kernel[LS_NAME_BYTES], virtualization[LS_NAME_BYTES];
   char gpu_refused[256]; /* why GPUs could not be read, "" = they could */
 } ls_machine_t;
@@ -51,6 +53,10 @@ typedef struct {
 void ls_machine_clear(ls_machine_t *machine);
 /* Reads this machine; never fails for what is missing. */
 ls_status_t ls_machine_read(ls_ctx_t *ctx, ls_machine_t *machine);
+
+/* Fills machine->openblas where the system has that library. It is loaded, and its threads start: for a program that
+ * has measured what it wants to. */
+void ls_machine_read_openblas(ls_machine_t *machine);
 
 /* What makes times comparable (CPU, cores, caches, GPUs, links, library versions), as rows: the row's name
  * and its value here. False after the last row. */

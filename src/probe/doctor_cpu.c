@@ -17,11 +17,15 @@ bool ls_doctor_blas_old_core(const ls_patient_t *p, char *evidence) {
   static const char *const old[] = {"Prescott", "Core2", "Penryn", "Dunnington",
                                     "Nehalem",  "Atom",  "generic"};
   const ls_machine_t *m = p->machine;
-  const char *core = strrchr(m->blas, ' ');
-  if (strncmp(m->blas, "OpenBLAS", 8) != 0 || !core || strncmp(m->cpu_flags, "avx", 3) != 0) return false;
+  bool own = strncmp(m->blas, "OpenBLAS", 8) == 0;
+  const char *core = strrchr(own ? m->blas : m->openblas, ' ');
+  if (!core || strncmp(m->cpu_flags, "avx", 3) != 0) return false;
   for (int i = 0; i < LS_COUNT(old); i++) {
     if (strcasecmp(core + 1, old[i]) != 0) continue;
-    snprintf(evidence, LS_EVIDENCE_BYTES, "OpenBLAS took this CPU (%s) for a %s", m->cpu_flags, old[i]);
+    snprintf(evidence, LS_EVIDENCE_BYTES, "OpenBLAS took this CPU (%.15s) for a %s%s%.60s%s", m->cpu_flags,
+             old[i],
+             own ? "" : ": programs that use it (NumPy, PyTorch) are several times slower; lockstep uses ",
+             own ? "" : m->blas, own ? "" : " instead");
     return true;
   }
   return false;

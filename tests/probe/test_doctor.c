@@ -57,6 +57,13 @@ static void recordings(void **state) {
   recorded_load(RECORDED_CPU, &m);
   expect(examine(NULL, NULL), (const char *[]){"blas-old-core", NULL});
   assert_non_null(strstr(findings[0].remedy, "OPENBLAS_CORETYPE=SkylakeX"));
+  strcpy(m.openblas, m.blas); /* oneDNN multiplies here: what other programs use is said all the same */
+  strcpy(m.blas, "oneDNN 2.6.3");
+  expect(examine(NULL, NULL), (const char *[]){"blas-old-core", NULL});
+  assert_non_null(strstr(findings[0].evidence, "for a Prescott: programs that use it"));
+  assert_non_null(strstr(findings[0].evidence, "lockstep uses oneDNN 2.6.3 instead"));
+  strcpy(m.openblas, "OpenBLAS 0.3.21 SkylakeX");
+  assert_int_equal(examine(NULL, NULL), 0);
   recorded_load(RECORDED_HALF, &m);
   expect(examine(NULL, NULL), (const char *[]){"cpus-limited", "gpus-unread", NULL});
 }
