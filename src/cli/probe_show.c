@@ -1,6 +1,7 @@
 /* What probe found, as tables for people and as one JSON document. */
 #include "cli/probe.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,9 +35,9 @@ static cell_t size_cell(double bytes) {
   return c;
 }
 
-/* A product's key, taken apart. */
+/* A product's key, taken apart. The backend's name may hold its precision: "cuda tf32". */
 typedef struct {
-  char backend[16], op[32];
+  char backend[LS_BACKEND_KEY_BYTES], op[32];
   int threads;
   long a, b, c, d; /* first and second input */
   ls_time_t time;
@@ -47,14 +48,23 @@ static double flops(const product_t *p) {
   return 2 * (double)p->a * (double)p->b * third;
 }
 
+static bool read_product(const char *key, product_t *p) {
+  const char *at = strncmp(key, "op ", 3) == 0 ? strstr(key, " t") : NULL;
+  while (at && !isdigit((unsigned char)at[2]))
+    at = strstr(at + 1, " t");
+  if (!at) return false;
+  snprintf(p->backend, sizeof p->backend, "%.*s", (int)(at - key - 3), key + 3);
+  return sscanf(at, " t%d %31s f32 (%ld, %ld) f32 (%ld, %ld)", &p->threads, p->op, &p->a, &p->b, &p->c,
+                &p->d) == 6 &&
+         strncmp(p->op, "linear", 6) == 0;
+}
+
 static int collect_products(const ls_profile_t *profile, product_t *products) {
   int count = 0;
   for (int i = 0; i < ls_profile_time_count(profile) && count < PRODUCTS_MAX; i++) {
     product_t *p = &products[count];
     const char *key = ls_profile_time_at(profile, i, &p->time);
-    int got = sscanf(key, "op %15s t%d %31s f32 (%ld, %ld) f32 (%ld, %ld)", p->backend, &p->threads, p->op,
-                     &p->a, &p->b, &p->c, &p->d);
-    if (got == 7 && strncmp(p->op, "linear", 6) == 0) count++;
+    count += read_product(key, p);
   }
   return count;
 }
@@ -91,7 +101,7 @@ static void show_products(const ls_profile_t *profile) {
   }
   cli_print("\nmatrix products, f32, GFLOP/s (rows x width, square layers)\n  %-26s", "");
   for (int c = 0; c < columns; c++) {
-    char name[32];
+    char name[LS_BACKEND_KEY_BYTES + 16];
     snprintf(name, sizeof name, "%s t%d", column[c]->backend, column[c]->threads);
     cli_print(" %12s", name);
   }

@@ -37,6 +37,12 @@ expect 0 '"id": "gpus-unread"' "$program" probe --json --machine "$recorded/half
 NCCL_NTHREADS=16 expect 0 "doctor" "$program" probe --machine "$recorded/nvlink_4xh200.json"
 if grep -q nccl-nthreads "$folder/out"; then echo "FAILED: settings were held against a recording"; failed=1; fi
 
+# Products in TF32 have a column of their own, beside those in full precision.
+sed 's/"op cuda t1 linear f32 (128, 1024)/"op cuda tf32 t1 linear f32 (128, 1024)/' \
+  "$recorded/nvlink_4xh200.profile.json" >"$folder/tf32.profile.json"
+expect 0 "cuda tf32 t1" "$program" probe --machine "$folder/tf32.profile.json"
+expect 0 "37054.8" "$program" probe --machine "$folder/tf32.profile.json"
+
 # The answer is a recording itself.
 "$program" probe --json --machine "$recorded/nvlink_4xh200.json" >"$folder/again.json"
 expect 0 "NV18" "$program" probe --machine "$folder/again.json"
