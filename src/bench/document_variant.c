@@ -19,18 +19,18 @@ static json_t *mean_json(const json_t *variant, const char *path) {
  * the traced repetition. What lies between the tasks' parts and the whole step (the host, waiting for a
  * launch) is rest, so that parts add up to their step. */
 static void describe_parts(json_t *variant) {
-  static const char *const keys[] = {"input", "forward", "backward", "exposed_comm", "optimizer", "rest"};
   const json_t *first = json_array_get(ls_bench_repetitions(variant), 0);
   const json_t *traced = json_object_get(json_object_get(variant, "traced"), "step_parts_us");
   bool measured = json_is_object(json_object_get(first, "step_parts_us"));
   json_t *parts = measured || json_is_object(traced) ? json_object() : json_null();
   double total_us = json_is_object(parts) ? 0 : NAN;
-  for (int i = 0; i < LS_COUNT(keys) && json_is_object(parts); i++) {
+  for (int i = 0; i < LS_PHASE_STEP_COUNT && json_is_object(parts); i++) {
     char path[64];
-    snprintf(path, sizeof path, "step_parts_us.%s", keys[i]);
-    json_t *part = measured ? mean_json(variant, path) : json_copy(json_object_get(traced, keys[i]));
+    snprintf(path, sizeof path, "step_parts_us.%s", ls_step_part_keys[i]);
+    json_t *part =
+        measured ? mean_json(variant, path) : json_copy(json_object_get(traced, ls_step_part_keys[i]));
     total_us += json_number_value(part);
-    json_object_set_new(parts, keys[i], part);
+    json_object_set_new(parts, ls_step_part_keys[i], part);
   }
   double step_us = ls_bench_number(variant, measured ? "step_time_us.mean" : "traced.step_time_us"),
          rest_us = ls_bench_number(parts, "rest");

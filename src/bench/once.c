@@ -61,12 +61,11 @@ static void gather_step(void *user, const ls_progress_t *p) {
 }
 
 static json_t *parts_json(const gather_t *g) {
-  static const char *const keys[LS_PHASE_STEP_COUNT] = {"input",        "forward",   "backward",
-                                                        "exposed_comm", "optimizer", "rest"};
   if (g->task_steps == 0) return json_null();
   json_t *parts = json_object();
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
-    json_object_set_new(parts, keys[i], json_real((double)g->parts_ns[i] * 1e-3 / (double)g->task_steps));
+    json_object_set_new(parts, ls_step_part_keys[i],
+                        json_real((double)g->parts_ns[i] * 1e-3 / (double)g->task_steps));
   return parts;
 }
 
@@ -102,8 +101,6 @@ static json_t *repetition_json(gather_t *g, const ls_train_report_t *report) {
  * all-reduce, x (n - 1) / n for the two halves of it. A rank's time contains its waiting for the slowest one.
  */
 static json_t *collectives_json(const gather_t *g) {
-  static const char *const kinds[LS_COLLECTIVE_COUNT] = {"all_reduce", "reduce_scatter", "all_gather",
-                                                         "broadcast", "barrier"};
   const ls_schedule_t *s = g->trainer->train.schedule;
   json_t *list = json_array();
   double n = s->world_size;
@@ -117,10 +114,10 @@ static json_t *collectives_json(const gather_t *g) {
                                                        : (n - 1) / n;
     double algorithm = time_us > 0 ? bytes * 1e6 / time_us : NAN;
     json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:o, s:o, s:o}", "name", task->name, "kind",
-                                          kinds[task->collective], "size_bytes", (json_int_t)bytes, "time_us",
-                                          ls_bench_json_number(time_us), "algorithm_bw_bytes_per_s",
-                                          ls_bench_json_number(algorithm), "bus_bw_bytes_per_s",
-                                          ls_bench_json_number(algorithm * factor)));
+                                          ls_collective_name(task->collective), "size_bytes",
+                                          (json_int_t)bytes, "time_us", ls_bench_json_number(time_us),
+                                          "algorithm_bw_bytes_per_s", ls_bench_json_number(algorithm),
+                                          "bus_bw_bytes_per_s", ls_bench_json_number(algorithm * factor)));
   }
   return list;
 }

@@ -160,7 +160,7 @@ static json_t *parts_json(const json_t *v) {
   for (int i = 0; i < LS_COUNT(keys); i++) {
     char path[64];
     snprintf(path, sizeof path, "step_parts_us.%s", keys[i]);
-    json_object_set_new(parts, i == 2 ? "communication" : keys[i], number_of(v, path, 1e-3));
+    json_object_set_new(parts, keys[i], number_of(v, path, 1e-3));
   }
   double rest = ls_bench_number(v, "step_parts_us.rest") + ls_bench_number(v, "step_parts_us.input");
   json_object_set_new(parts, "rest", ls_bench_json_number(1e-3 * rest));
@@ -179,7 +179,7 @@ static void add_timeline(json_t *timelines, const ls_study_setting_t *setting, i
       json_object_set_new(
           published, side == 0 ? "one" : "two",
           json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "forward", side ? t->two.forward : t->one.forward,
-                    "backward", side ? t->two.backward : t->one.backward, "communication",
+                    "backward", side ? t->two.backward : t->one.backward, "exposed_comm",
                     side ? t->two.communication : t->one.communication, "optimizer",
                     side ? t->two.optimizer : t->one.optimizer, "rest", side ? t->two.rest : t->one.rest,
                     "total", side ? t->two.total : t->one.total));

@@ -132,13 +132,19 @@ static void tables(json_t *report, const json_t *study) {
   }
 }
 
+/* Documents of earlier versions call the exposed communication "communication". */
+static double part_of(const json_t *parts, const char *key) {
+  bool earlier = strcmp(key, "exposed_comm") == 0 && !json_object_get(parts, key);
+  return ls_bench_number(parts, earlier ? "communication" : key);
+}
+
 static void timeline_row(json_t *table, const char *who, const json_t *parts) {
-  static const char *const keys[] = {"forward", "backward", "communication", "optimizer", "rest", "total"};
+  static const char *const keys[] = {"forward", "backward", "exposed_comm", "optimizer", "rest", "total"};
   if (!json_is_object(parts)) return;
   json_t *row = ls_report_row(table);
   ls_report_cell(row, "%s%s", who, strcmp(ls_report_word(parts, "source"), "traced") ? "" : " (traced run)");
   for (int k = 0; k < LS_COUNT(keys); k++)
-    ls_report_cell(row, "%s", given(ls_bench_number(parts, keys[k])).s);
+    ls_report_cell(row, "%s", given(part_of(parts, keys[k])).s);
 }
 
 static void timelines(json_t *report, const json_t *study) {

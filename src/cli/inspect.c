@@ -82,14 +82,13 @@ static json_t *fit_json(const ls_fit_t *fit) {
 }
 
 static json_t *task_json(const ls_task_t *task) {
-  static const char *const lanes[LS_LANE_COUNT] = {"compute", "communication", "copy_in", "copy_out"};
   static const char *const kinds[] = {"op", "collective", "copy"};
   json_t *waits = json_array();
   for (int i = 0; i < task->wait_count; i++)
     json_array_append_new(waits, json_integer(task->wait[i]));
   return json_pack("{s:s, s:s, s:s, s:I, s:I, s:o}", "name", task->name, "kind", kinds[task->kind], "lane",
-                   lanes[task->lane], "flops", (json_int_t)task->flops, "bytes", (json_int_t)task->bytes,
-                   "waits", waits);
+                   ls_lane_name(task->lane), "flops", (json_int_t)task->flops, "bytes",
+                   (json_int_t)task->bytes, "waits", waits);
 }
 
 static void print_json(const ls_config_t *config, const cli_plan_t *plan, const layer_row_t *rows,

@@ -9,11 +9,9 @@ static json_t *time_json(const ls_time_t *t) {
 }
 
 static json_t *parts_json(const ls_candidate_t *c) {
-  static const char *const names[LS_PHASE_STEP_COUNT] = {"input",        "forward",   "backward",
-                                                         "exposed_comm", "optimizer", "rest"};
   json_t *parts = json_object();
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
-    json_object_set_new(parts, names[i], cli_number(c->parts_ns[i] * 1e-3));
+    json_object_set_new(parts, ls_step_part_keys[i], cli_number(c->parts_ns[i] * 1e-3));
   return parts;
 }
 

@@ -6,13 +6,12 @@
 static json_t *point_json(const cli_simulation_t *sim, const cli_simulated_row_t *row) {
   const ls_sim_point_t *p = &row->point;
   if (p->note[0]) return json_pack("{s:i, s:s}", "ranks", p->ranks, "not_simulated", p->note);
-  json_t *j =
-      json_pack("{s:i, s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "ranks", p->ranks, "shares",
-                cli_simulate_shares[p->shares], "slowest_device", p->device, "global_batch",
-                (json_int_t)p->batch, "slowest_rank_batch", (json_int_t)p->rows, "step_time_us",
-                p->step_ns * 1e-3, "samples_per_s", p->samples_per_s, "speedup", p->speedup, "efficiency",
-                p->efficiency, "communication_us", p->comm_ns * 1e-3, "exposed_communication_us",
-                p->exposed_ns * 1e-3, "exposed_communication_share", p->exposed_ns / p->step_ns);
+  json_t *j = json_pack("{s:i, s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "ranks", p->ranks,
+                        "shares", cli_simulate_shares[p->shares], "slowest_device", p->device, "global_batch",
+                        (json_int_t)p->batch, "slowest_rank_batch", (json_int_t)p->rows, "step_time_us",
+                        p->step_ns * 1e-3, "samples_per_s", p->samples_per_s, "speedup", p->speedup,
+                        "efficiency", p->efficiency, "comm_us", p->comm_ns * 1e-3, "exposed_comm_us",
+                        p->exposed_ns * 1e-3, "exposed_comm_share", p->exposed_ns / p->step_ns);
   json_object_set_new(j, "exposed_input_us", json_real(p->input_ns * 1e-3));
   if (p->algorithm) json_object_set_new(j, "algorithm", json_string(p->algorithm));
   if (sim->has_workload)

@@ -228,8 +228,8 @@ static void test_tables(void **state) {
   assert_string_equal(verdict_of(d, "medium-slower", 1), no);
   assert_string_equal(verdict_of(d, "topology", 1), "none");
   const json_t *t = json_array_get(json_object_get(study, "timelines"), 0);
-  assert_true(ls_bench_number(t, "published.two.communication") == 5.2);
-  assert_true(fabs(ls_bench_number(t, "two.communication") - 0.01) < 1e-12);
+  assert_true(ls_bench_number(t, "published.two.exposed_comm") == 5.2);
+  assert_true(fabs(ls_bench_number(t, "two.exposed_comm") - 0.01) < 1e-12);
   json_decref(d);
 }
 

@@ -30,7 +30,7 @@ head -1 "$work/table" | grep -q '^SIMULATED, not measured' || fail "the table is
 "$program" simulate $config --machine machines/v100-hdr.yaml --ranks 1..1024 --json >"$work/s.json"
 grep -q '"figures": "simulated"' "$work/s.json" || fail "the document is not labelled"
 [ "$(grep -c '"step_time_us"' "$work/s.json")" = 11 ] || fail "eleven points: $(cat "$work/s.json")"
-for key in version machine points samples_per_s speedup efficiency exposed_communication_share step_bytes source; do
+for key in version machine points samples_per_s speedup efficiency exposed_comm_share step_bytes source; do
   grep -q "\"$key\"" "$work/s.json" || fail "simulate --json lacks $key"
 done
 
