@@ -48,7 +48,7 @@ bool ls_shape_equal(const ls_shape_t *a, const ls_shape_t *b);
 /* Product of the dimensions before / from `axis`. */
 int64_t ls_shape_outer(const ls_shape_t *shape, int axis);
 int64_t ls_shape_inner(const ls_shape_t *shape, int axis);
-/* "f32 (16, 799)"; buf of at least 96 bytes, returned. */
+/* "f32 (16, 799)", written into buf, returned. */
 enum { LS_SHAPE_TEXT_BYTES = 128 };
 const char *ls_shape_text(const ls_shape_t *shape, char buf[LS_SHAPE_TEXT_BYTES]);
 

@@ -60,10 +60,10 @@ extern const ls_op_t ls_op_sumsq;
  * counter f32 (16) inout. head[0] is the loss and head[1] the correct count of the global batch. */
 extern const ls_op_t ls_op_step_control;
 /* Update ops; see ls_optim_plan_t. They return at once when ctrl[LS_CTRL_APPLY] is 0.
- *   sgd: f[0] momentum, f[1] weight decay (added to the gradient), i[0] nesterov
- *   adam, adamw: f[0] beta1, f[1] beta2, f[2] eps, f[3] weight decay (adam: added to the gradient; adamw:
- *   p -= lr * wd * p first). Bias correction as in Kingma and Ba, algorithm 1; eps is added to
- * sqrt(v_hat). */
+ *   sgd          f[0] momentum, f[1] weight decay (added to the gradient), i[0] nesterov
+ *   adam, adamw  f[0] beta1, f[1] beta2, f[2] eps, f[3] weight decay (adam: added to the gradient; adamw:
+ *                p -= lr * wd * p first). Bias correction as in Kingma and Ba, algorithm 1; eps is added to
+ *                sqrt(v_hat). */
 extern const ls_op_t ls_op_sgd, ls_op_sgd_momentum, ls_op_adam, ls_op_adamw;
 extern const ls_op_t *const ls_optim_ops[]; /* all of them, NULL-terminated */
 

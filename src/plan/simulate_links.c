@@ -1,9 +1,10 @@
 /* Times of collectives from latency and bandwidth: the alpha-beta model.
- *   ring, recursive halving:  Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication
- * Operations in MPICH", IJHPCA 19 (2005) double binary tree:       Sanders, Speck, Traeff, "Two-tree
- * algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 35 (2009); used by NCCL
- * since 2.4 bytes on the wire:        nccl-tests, doc/PERFORMANCE.md The additions themselves run at memory
- * speed, tens of times faster than any link, and are left out. */
+ *   ring, recursive halving   Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations
+ *                             in MPICH", IJHPCA 19 (2005)
+ *   double binary tree        Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth broadcast,
+ *                             reduction and scan", Parallel Computing 35 (2009); used by NCCL since 2.4
+ *   bytes on the wire         nccl-tests, doc/PERFORMANCE.md
+ * The additions themselves run at memory speed, tens of times faster than any link, and are left out. */
 #include "plan/simulate.h"
 
 #include <math.h>

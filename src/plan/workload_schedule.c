@@ -1,10 +1,10 @@
 /* A workload as a schedule. Its ops compute nothing: they are rows whose FLOPs and bytes stand in their
- * attributes, so that memory plan, waits, check and price treat them like any other. Activations are tokens
- * of one element (their bytes are in the attributes); gradients have their true place and size, because
- * buckets are made of them. ddp      Li et al., "PyTorch Distributed: Experiences on Accelerating Data
- * Parallel Training", VLDB 2020 sharded  Zhao et al., "PyTorch FSDP", VLDB 2023: a bucket's parameters are
- * gathered before each use, one bucket ahead, and its gradients are scattered after the backward pass; a rank
- * updates its part. */
+ * attributes, so that memory plan, waits, check and price treat them like any other. Activations are tokens of
+ * one element (their bytes are in the attributes); gradients have their true place and size, because buckets
+ * are made of them.
+ *   ddp      Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020
+ *   sharded  Zhao et al., "PyTorch FSDP", VLDB 2023: a bucket's parameters are gathered before each use, one
+ *            bucket ahead, and its gradients are scattered after the backward pass; a rank updates its part. */
 #include "plan/workload.h"
 
 #include <stdio.h>

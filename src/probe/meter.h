@@ -47,7 +47,7 @@ ls_status_t ls_meter_run(ls_meter_t *meter, int64_t budget_ns);
 /* Times and curves of what has samples. */
 ls_status_t ls_meter_report(const ls_meter_t *meter, ls_profile_t *profile);
 
-/* bench_items.c. Each appends an item; *item may be NULL. */
+/* meter_items.c. Each appends an item; *item may be NULL. */
 /* Inputs are filled with numbers in [-1, 1], outputs are made by the op's shape rule. key NULL: the key of
  * the op's time, as ls_task_key makes it. */
 ls_status_t ls_meter_add_op(ls_meter_t *meter, const char *op, const ls_shape_t *in, const char *key,

@@ -6,7 +6,7 @@
  *     after those who read it since: then the lanes, however they run, compute what the list computes;
  *   - a transient read must find what its own tensor wrote: then no two live tensors share bytes;
  *   - a read of what no step carries on must not come before the step's first write: then it is not last
- * step's value;
+ *     step's value;
  *   - nothing writes what is constant.
  *
  * A collective whose result nobody reads in the step has been put in the wrong place. */

@@ -121,8 +121,10 @@ typedef struct {
  * gathers every batch. One rule for training and for plans. With data.resident
  *   auto   all, on a device with memory of its own, if they take at most a quarter of the free bytes and a
  *          step still fits beside them, an eighth left over. Not known counts as no.
- *   true   all, on any backend. LS_ERR_MEMORY where it is known that they do not fit, LS_ERR_CONFIG where
- * there are too many to count in 32 bits. false  none. Local; pure. */
+ *   true   all, on any backend. LS_ERR_MEMORY where it is known that they do not fit, LS_ERR_CONFIG where there
+ *          are too many to count in 32 bits.
+ *   false  none.
+ * Local; pure. */
 ls_status_t ls_train_resident(ls_ctx_t *ctx, const ls_config_t *config, int world_size,
                               const ls_data_room_t *room, int64_t *data_rows);
 /* The same for this run, all ranks alike: sets t->data_rows. Collective. */

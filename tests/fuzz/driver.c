@@ -1,6 +1,6 @@
 /* A small coverage-guided fuzzer with libFuzzer's entry point and arguments, for gcc, which has none:
- *   program [-max_total_time=S] [-runs=N] [-seed=N] [-timeout=S] [-max_len=N] [-artifact_prefix=P]
- * [folder|file]... Files of folders are seeds; a file alone is run once and nothing else happens. The code
+ *   program [-max_total_time=S] [-runs=N] [-seed=N] [-timeout=S] [-max_len=N] [-artifact_prefix=P] [folder|file]..
+ * Files of folders are seeds; a file alone is run once and nothing else happens. The code
  * under test is compiled with -fsanitize-coverage=trace-pc; a sample that reaches a new place joins the
  * corpus. What crashes, or takes longer than the timeout, is written to <prefix>crash-input. */
 #include "driver.h"

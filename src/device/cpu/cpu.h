@@ -75,10 +75,10 @@ typedef struct {
   const char *op;
   ls_kernel_fn fn;
 } ls_cpu_row_t;
-/* Ended by a row without a name. */
 /* ls_device_ops_t.scratch of linear and its gradients. */
 void ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
                            const ls_shape_t *second, ls_scratch_t *scratch);
+/* Ended by a row without a name. */
 extern const ls_cpu_row_t ls_cpu_linear_rows[], ls_cpu_elementwise_rows[], ls_cpu_dropout_rows[],
     ls_cpu_norm_rows[], ls_cpu_loss_rows[], ls_cpu_update_rows[];
 

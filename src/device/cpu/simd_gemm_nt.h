@@ -1,7 +1,7 @@
 /* y = x w^T + b for few rows. Both operands run along the depth, which leaves two ways:
  *   dots   up to half a vector of rows: lanes are partial sums along the depth, added up at the end;
  *   lanes  more rows: lanes are rows. x is small, so it is transposed block by block, and the weights, which
- * are not, are broadcast as they stand. */
+ *          are not, are broadcast as they stand. */
 
 enum { DOTS_FLOATS = 8192, LANES_FLOATS = 8192, LANES_OUTS = 256 };
 

@@ -54,9 +54,9 @@ int ls_kernel_row_sum(ls_kernel_stream_t stream, void *scratch, const float *x, 
 /* dx (rows, width) = dy[r] / divisor. */
 int ls_kernel_row_spread(ls_kernel_stream_t stream, const float *dy, float divisor, float *dx, int64_t rows,
                          int64_t width);
-/* *out = sum of x[i]^2, in f64 until the end. */
 /* y (count) = sum over the parts of x (parts, count), in the order of the op's row. */
 int ls_kernel_tree_sum(ls_kernel_stream_t stream, const float *x, float *y, int64_t parts, int64_t count);
+/* *out = sum of x[i]^2, in f64 until the end. */
 int ls_kernel_sumsq(ls_kernel_stream_t stream, void *scratch, const float *x, float *out, int64_t count);
 
 int ls_kernel_xent(ls_kernel_stream_t stream, void *scratch, const float *logits, const int32_t *target,

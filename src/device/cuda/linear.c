@@ -1,7 +1,8 @@
-/* linear, linear_dx, linear_dwb as cuBLASLt products. A row-major (r, c) array is a column-major (c x r)
- * matrix: y  (n, o) = x w^T + b      is  D (o x n) = W^T X,  W stored (i x o), bias along the o rows dx (n,
- * i) = dy w           is  D (i x n) = W Dy dw (o, i) = dy^T x         is  D (i x o) = X Dy^T Plans are made
- * at a shape's first use and kept by the device. */
+/* linear, linear_dx, linear_dwb as cuBLASLt products. A row-major (r, c) array is a column-major (c x r) matrix:
+ *   y  (n, o) = x w^T + b   is  D (o x n) = W^T X,  W stored (i x o), bias along the o rows
+ *   dx (n, i) = dy w        is  D (i x n) = W Dy
+ *   dw (o, i) = dy^T x      is  D (i x o) = X Dy^T
+ * Plans are made at a shape's first use and kept by the device. */
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels.h"
 
