@@ -407,6 +407,14 @@ static ls_status_t read_layer(reader_t *r, const scope_t *scope, int position, i
   return status == LS_OK ? own_params(r, scope, i) : status;
 }
 
+/* Whether a layer from `first` on reads `from`. */
+static bool is_read_from(const reader_t *r, int first, int from) {
+  for (int i = first; i < r->model->layer_count; i++)
+    for (int k = 0; k < r->model->layer[i].from_count; k++)
+      if (r->model->layer[i].from[k] == from) return true;
+  return false;
+}
+
 static ls_status_t read_list(reader_t *r, scope_t *scope, const ls_doc_node_t *list);
 
 static ls_status_t read_block(reader_t *r, const scope_t *scope, int before) {
@@ -428,6 +436,9 @@ static ls_status_t read_block(reader_t *r, const scope_t *scope, int before) {
   for (int64_t time = 0; time < repeat.times && status == LS_OK; time++) {
     inner.prefix = ls_arena_printf(r->arena, "%s%s.%lld.", scope->prefix, repeat.name, (long long)time);
     status = inner.prefix ? read_list(r, &inner, list) : LS_ERR_MEMORY;
+    if (status == LS_OK && from && time == 0 && !is_read_from(r, count, inner.input))
+      status = ls_fail_at(r->ctx, LS_ERR_CONFIG, &from->place,
+                          "model.layers.repeat.from: no layer of the block reads it; `from: input` does");
     inner.input = r->model->layer_count - 1;
   }
   r->broken = r->broken || status != LS_OK;

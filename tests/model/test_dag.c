@@ -212,6 +212,9 @@ static const struct {
      "f.yaml:5:32: model.layers.repeat.name: `a/b` is no name"},
     {"    - repeat: {times: 1, from: fc, layers: [layer_norm]}\n",
      "f.yaml:5:32: model.layers.repeat.from: no earlier layer is called `fc`"},
+    {"    - dense: {units: 4, name: a}\n    - dense: {units: 4, name: b}\n"
+     "    - repeat: {times: 1, from: a, layers: [layer_norm: {from: b}]}\n",
+     "f.yaml:7:32: model.layers.repeat.from: no layer of the block reads it; `from: input` does"},
     {"    - repeat: {times: 2, layers: [dense: {unit: 4}]}\n    - dense: {units: 1, from: block.1.0}\n",
      "f.yaml:5:35: model.layers.dense.units is missing"}, /* not also block.1.0 */
     {"    - dens: {units: 4, name: a}\n    - dense: {units: 1, from: a}\n",
