@@ -1,38 +1,11 @@
 /* The list of layers as it is written becomes a graph of layers: kinds and options are read, names resolved,
  * blocks repeated, sizes followed from layer to layer. An entry with a mistake still is a layer, whose size
  * is not known, so that those behind it can be read, too: all that is wrong is reported at once. */
-#include "model/layer.h"
+#include "model/dag.h"
 
-#include <ctype.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { NAME_LEN_MAX = 64, WHOLE_NAME_LEN_MAX = 128, UNKNOWN = -2 };
-
-typedef struct {
-  const ls_doc_node_t *entry; /* of the list */
-  const char *name;           /* with the blocks that it is in */
-  bool read;                  /* by a later layer */
-  bool sized;                 /* its sample is known */
-} site_t;
-
-typedef struct {
-  ls_ctx_t *ctx;
-  ls_arena_t *arena;
-  ls_model_config_t *model;
-  bool sized, full;
-  bool broken; /* layers are missing that were not read: that a name is unknown means nothing */
-  site_t site[LS_LAYER_MAX];
-} reader_t;
-
-/* The top of the model, or one turn of a block. */
-typedef struct scope {
-  const struct scope *outer;
-  const char *prefix;         /* of names: "", "block.0." */
-  int input;                  /* what `input` means: a layer, -1 = the model's input */
-  const ls_doc_node_t *entry; /* being read */
-} scope_t;
 
 typedef struct {
   const char *name, *from;
@@ -59,45 +32,14 @@ static const ls_option_t repeat_rows[] = {
      .help = "What the block reads the first time. Default: the layer before."},
 };
 const ls_section_t ls_repeat_section = {"model.layers.repeat", repeat_rows, LS_COUNT(repeat_rows),
-                                        "A block: its `layers`, a list like the model's, one time after the "
-                                        "other. Inside of it `from` and `share` "
-                                        "mean layers of the same time first, then those around the block; "
-                                        "`input` is what the block reads, or the "
+                                        "A block: its `layers`, a list like the model's, run one time after "
+                                        "the other. Inside, `from` and `share` mean "
+                                        "layers of the same time first, then those around the block. `input` "
+                                        "is what the block reads, later what the "
                                         "time before has computed."};
-
-static ls_layer_common_t *common_of(const reader_t *r, int i) {
-  return (ls_layer_common_t *)r->model->layer[i].options;
-}
 
 static ls_status_t worse(ls_status_t a, ls_status_t b) {
   return a < b ? a : b;
-}
-
-/* ---- entries ---- */
-
-static bool is_alone(const ls_doc_node_t *entry) {
-  return entry->kind == LS_DOC_SCALAR;
-}
-
-static const char *kind_of(const ls_doc_node_t *entry) {
-  if (is_alone(entry)) return entry->text;
-  return entry->kind == LS_DOC_MAP && entry->count == 1 ? entry->child->key : NULL;
-}
-
-static const ls_place_t *place_of(const ls_doc_node_t *entry) {
-  return kind_of(entry) && !is_alone(entry) ? &entry->child->key_place : &entry->place;
-}
-
-/* An option of the entry as it is written; NULL = none. */
-static const ls_doc_node_t *written(const ls_doc_node_t *entry, const char *key) {
-  const ls_doc_node_t *options = kind_of(entry) && !is_alone(entry) ? entry->child : NULL;
-  const ls_doc_node_t *value = options && options->kind == LS_DOC_MAP ? ls_doc_get(options, key) : NULL;
-  return value && value->kind != LS_DOC_NULL ? value : NULL;
-}
-
-static bool is_called(const ls_doc_node_t *entry, const char *name) {
-  const ls_doc_node_t *own = written(entry, "name");
-  return own && own->kind == LS_DOC_SCALAR && strcmp(own->text, name) == 0;
 }
 
 static const ls_layer_kind_t *find_kind(const char *name) {
@@ -107,8 +49,8 @@ static const ls_layer_kind_t *find_kind(const char *name) {
   return ls_layer_kinds[i];
 }
 
-static ls_status_t fail_kind(const reader_t *r, const ls_doc_node_t *entry) {
-  const char *names[32] = {ls_repeat_section.name + strlen("model.layers.")}, *kind = kind_of(entry);
+static ls_status_t fail_kind(const ls_layer_reader_t *r, const ls_doc_node_t *entry) {
+  const char *names[32] = {ls_repeat_section.name + strlen("model.layers.")}, *kind = ls_entry_kind(entry);
   char list[256] = "";
   for (int i = 0; ls_layer_kinds[i] && i < LS_COUNT(names) - 2; i++) {
     size_t used = strlen(list);
@@ -117,125 +59,22 @@ static ls_status_t fail_kind(const reader_t *r, const ls_doc_node_t *entry) {
   }
   const char *nearest = ls_nearest(kind, names);
   if (nearest)
-    return ls_fail_at(r->ctx, LS_ERR_CONFIG, place_of(entry), "unknown layer `%.80s`; did you mean `%s`?",
-                      LS_SHOWN(kind), nearest);
-  return ls_fail_at(r->ctx, LS_ERR_CONFIG, place_of(entry), "unknown layer `%.80s`; possible: %s%s",
+    return ls_fail_at(r->ctx, LS_ERR_CONFIG, ls_entry_place(entry),
+                      "unknown layer `%.80s`; did you mean `%s`?", LS_SHOWN(kind), nearest);
+  return ls_fail_at(r->ctx, LS_ERR_CONFIG, ls_entry_place(entry), "unknown layer `%.80s`; possible: %s%s",
                     LS_SHOWN(kind), list, names[0]);
-}
-
-/* ---- names ---- */
-
-static bool is_name(const char *text) {
-  size_t len = strlen(text);
-  for (size_t i = 0; i < len; i++)
-    if (!isascii(text[i]) || (!isalnum((unsigned char)text[i]) && !strchr("_-.", text[i]))) return false;
-  return len > 0 && len <= NAME_LEN_MAX;
-}
-
-static int find_site(const reader_t *r, const char *prefix, const char *name, int count) {
-  size_t len = strlen(prefix);
-  for (int i = 0; i < count; i++)
-    if (strncmp(r->site[i].name, prefix, len) == 0 && strcmp(r->site[i].name + len, name) == 0) return i;
-  return UNKNOWN;
-}
-
-/* Checks a name that is given to a layer or block. */
-static ls_status_t check_name(const reader_t *r, const ls_doc_node_t *entry, const char *name) {
-  const ls_doc_node_t *node = written(entry, "name");
-  const ls_place_t *place = node ? &node->place : place_of(entry);
-  if (strcmp(name, "input") == 0)
-    return ls_fail_at(
-        r->ctx, LS_ERR_CONFIG, place,
-        "model.layers.%s.name: `input` is what the model, or a block, reads; choose another name",
-        kind_of(entry));
-  if (is_name(name)) return LS_OK;
-  return ls_fail_at(
-      r->ctx, LS_ERR_CONFIG, place,
-      "model.layers.%s.name: `%.80s` is no name: letters, digits and `_-.` are possible, at most %d",
-      kind_of(entry), LS_SHOWN(name), NAME_LEN_MAX);
-}
-
-/* Gives layer `i` its whole name; `position`: of its entry in the list. */
-static ls_status_t name_layer(reader_t *r, const scope_t *scope, int i, int position) {
-  site_t *site = &r->site[i];
-  ls_layer_common_t *common = common_of(r, i);
-  const ls_doc_node_t *node = written(site->entry, "name");
-  const char *usual = ls_arena_printf(r->arena, "layers.%d", i);
-  ls_status_t status = common->name ? check_name(r, site->entry, common->name) : LS_OK;
-  if (status == LS_OK && common->name)
-    site->name = ls_arena_printf(r->arena, "%s%s", scope->prefix, common->name);
-  else
-    site->name = scope->outer ? ls_arena_printf(r->arena, "%s%d", scope->prefix, position) : usual;
-  if (!site->name || !usual) {
-    site->name = ""; /* nothing is called so */
-    return LS_ERR_MEMORY;
-  }
-  common->name = strcmp(site->name, usual) == 0 ? NULL : site->name;
-  const ls_place_t *place = node ? &node->place : place_of(site->entry);
-  int first = find_site(r, "", site->name, i);
-  if (strlen(site->name) > WHOLE_NAME_LEN_MAX)
-    return ls_fail_at(r->ctx, LS_ERR_CONFIG, place,
-                      "model.layers: with its blocks the name `%s` has more than %d characters", site->name,
-                      WHOLE_NAME_LEN_MAX);
-  if (first == UNKNOWN) return status;
-  return ls_fail_at(r->ctx, LS_ERR_CONFIG, place,
-                    "model.layers: the name `%s` is used twice, first in line %d; give each layer, and each "
-                    "block, a `name` of its own",
-                    site->name, place_of(r->site[first].entry)->line);
-}
-
-/* The names that can be meant in a scope, without its prefix, and the nearest one. */
-static const char *nearest_name(const reader_t *r, const scope_t *scope, const char *name, int count) {
-  const char *names[LS_LAYER_MAX + 2];
-  size_t len = strlen(scope->prefix);
-  for (int i = 0; i < count; i++)
-    names[i] = r->site[i].name + (strncmp(r->site[i].name, scope->prefix, len) == 0 ? len : 0);
-  names[count] = "input";
-  names[count + 1] = NULL;
-  return ls_nearest(name, names);
-}
-
-static bool is_later(const scope_t *scope, const char *name) {
-  for (; scope; scope = scope->outer)
-    for (const ls_doc_node_t *entry = scope->entry; entry; entry = entry->next)
-      if (is_called(entry, name)) return true;
-  return false;
-}
-
-/* The layer that `name` means in `scope`, among the first `count`: -1 = the model's input, UNKNOWN after a
- * report. `option` is where the name is written. */
-static int resolve(const reader_t *r, const scope_t *scope, int count, const char *name, const char *option,
-                   const ls_place_t *place) {
-  const char *kind = kind_of(scope->entry);
-  if (strcmp(name, "input") == 0) return scope->input;
-  for (const scope_t *s = scope; s; s = s->outer) {
-    int found = find_site(r, s->prefix, name, count);
-    if (found != UNKNOWN) return found;
-  }
-  if (r->broken) return UNKNOWN;
-  if (is_later(scope, name)) {
-    ls_fail_at(r->ctx, LS_ERR_CONFIG, place,
-               "model.layers.%s.%s: `%s` is not before this layer in the list; move it up", kind, option,
-               name);
-    return UNKNOWN;
-  }
-  const char *nearest = nearest_name(r, scope, name, count);
-  ls_fail_at(r->ctx, LS_ERR_CONFIG, place,
-             "model.layers.%s.%s: no earlier layer is called `%.80s`; %s `%s%.80s`%s", kind, option,
-             LS_SHOWN(name), nearest ? "did you mean" : "a layer with",
-             nearest ? "" : "name: ", nearest ? nearest : LS_SHOWN(name), nearest ? "?" : " would be");
-  return UNKNOWN;
 }
 
 /* ---- from ---- */
 
 static const ls_place_t *from_place(const ls_doc_node_t *entry, int index) {
-  const ls_doc_node_t *node = written(entry, "from");
+  const ls_doc_node_t *node = ls_entry_option(entry, "from");
   const ls_doc_node_t *item = node && node->kind == LS_DOC_LIST ? ls_doc_at(node, index) : node;
-  return item ? &item->place : node ? &node->place : place_of(entry);
+  return item ? &item->place : node ? &node->place : ls_entry_place(entry);
 }
 
-static ls_status_t check_from_count(const reader_t *r, const site_t *site, const ls_layer_t *layer) {
+static ls_status_t check_from_count(const ls_layer_reader_t *r, const ls_layer_site_t *site,
+                                    const ls_layer_t *layer) {
   const char *kind = layer->kind->name;
   if (layer->kind->joins && (layer->from_count < 2 || layer->from_count > LS_LAYER_FROM_MAX))
     return ls_fail_at(r->ctx, LS_ERR_CONFIG, from_place(site->entry, -1),
@@ -248,17 +87,17 @@ static ls_status_t check_from_count(const reader_t *r, const site_t *site, const
 }
 
 /* Fills from, and says what is not the default in whole names. `before`: the default. */
-static ls_status_t connect(reader_t *r, const scope_t *scope, int i, int before) {
+static ls_status_t connect(ls_layer_reader_t *r, const ls_layer_scope_t *scope, int i, int before) {
   ls_layer_t *layer = &r->model->layer[i];
-  ls_layer_common_t *common = common_of(r, i);
+  ls_layer_common_t *common = ls_layer_options_of(r, i);
   const ls_strings_t given = common->from;
   layer->from[0] = before;
   layer->from_count = given.count ? given.count : 1;
   ls_status_t status = check_from_count(r, &r->site[i], layer);
   if (status) return status;
   for (int k = 0; k < given.count; k++) {
-    layer->from[k] = resolve(r, scope, i, given.v[k], "from", from_place(scope->entry, k));
-    if (layer->from[k] == UNKNOWN) status = LS_ERR_CONFIG;
+    layer->from[k] = ls_layer_resolve(r, scope, i, given.v[k], "from", from_place(scope->entry, k));
+    if (layer->from[k] == LS_LAYER_UNKNOWN) status = LS_ERR_CONFIG;
   }
   if (status) return status;
   const char **names = ls_arena_array(r->arena, (size_t)layer->from_count, sizeof *names);
@@ -284,7 +123,7 @@ static bool alike(const ls_shape_t *a, const ls_shape_t *b) {
   return row ? ls_shape_count(a) == ls_shape_count(b) : ls_shape_equal(a, b);
 }
 
-static ls_status_t size_layer(reader_t *r, int i) {
+static ls_status_t size_layer(ls_layer_reader_t *r, int i) {
   ls_layer_t *layer = &r->model->layer[i];
   const ls_doc_node_t *entry = r->site[i].entry;
   ls_shape_t sample[LS_LAYER_FROM_MAX];
@@ -306,20 +145,20 @@ static ls_status_t size_layer(reader_t *r, int i) {
   layer->sample = layer->kind->shape(layer->options, sample, layer->from_count);
   r->site[i].sized = ls_shape_count(&layer->sample) <= LS_SAMPLE_MAX;
   if (r->site[i].sized) return LS_OK;
-  return ls_fail_at(r->ctx, LS_ERR_CONFIG, place_of(entry),
+  return ls_fail_at(r->ctx, LS_ERR_CONFIG, ls_entry_place(entry),
                     "model.layers: a sample of more than %lld elements behind `%s`", (long long)LS_SAMPLE_MAX,
                     r->site[i].name);
 }
 
 /* ---- parameters ---- */
 
-static int params_of(const reader_t *r, int i, ls_layer_param_t *param) {
+static int params_of(const ls_layer_reader_t *r, int i, ls_layer_param_t *param) {
   const ls_layer_t *layer = &r->model->layer[i];
   const ls_shape_t sample = ls_model_sample(r->model, layer->from[0]);
   return layer->kind->params(layer->options, &sample, param);
 }
 
-static ls_status_t check_shared(const reader_t *r, int i, int owner, const ls_place_t *place) {
+static ls_status_t check_shared(const ls_layer_reader_t *r, int i, int owner, const ls_place_t *place) {
   const ls_layer_kind_t *kind = r->model->layer[i].kind, *other = r->model->layer[owner].kind;
   const char *name = r->site[owner].name;
   if (kind != other)
@@ -343,18 +182,19 @@ static ls_status_t check_shared(const reader_t *r, int i, int owner, const ls_pl
 }
 
 /* Finds the owner of the layer's parameters. */
-static ls_status_t own_params(reader_t *r, const scope_t *scope, int i) {
+static ls_status_t own_params(ls_layer_reader_t *r, const ls_layer_scope_t *scope, int i) {
   ls_layer_t *layer = &r->model->layer[i];
-  ls_layer_common_t *common = common_of(r, i);
-  const ls_doc_node_t *share = written(scope->entry, "share"), *freeze = written(scope->entry, "freeze");
+  ls_layer_common_t *common = ls_layer_options_of(r, i);
+  const ls_doc_node_t *share = ls_entry_option(scope->entry, "share"),
+                      *freeze = ls_entry_option(scope->entry, "freeze");
   layer->owner = i;
   if (!layer->kind->params && (common->share || common->freeze))
     return ls_fail_at(r->ctx, LS_ERR_CONFIG, share ? &share->place : &freeze->place,
                       "model.layers.%s.%s: %s has no parameters", layer->kind->name,
                       share ? "share" : "freeze", layer->kind->name);
   if (!common->share) return LS_OK;
-  int owner = resolve(r, scope, i, common->share, "share", &share->place);
-  if (owner == UNKNOWN) return LS_ERR_CONFIG;
+  int owner = ls_layer_resolve(r, scope, i, common->share, "share", &share->place);
+  if (owner == LS_LAYER_UNKNOWN) return LS_ERR_CONFIG;
   if (owner < 0)
     return ls_fail_at(r->ctx, LS_ERR_CONFIG, &share->place,
                       "model.layers.%s.share: the input has no parameters; name a layer", layer->kind->name);
@@ -371,24 +211,24 @@ static ls_status_t own_params(reader_t *r, const scope_t *scope, int i) {
 /* ---- the list ---- */
 
 /* A place for one more layer; its index, -1 after a report. */
-static int append(reader_t *r, const ls_doc_node_t *entry) {
+static int append(ls_layer_reader_t *r, const ls_doc_node_t *entry) {
   int i = r->model->layer_count;
   if (i == LS_LAYER_MAX) {
     if (!r->full)
-      ls_fail_at(r->ctx, LS_ERR_CONFIG, place_of(entry),
+      ls_fail_at(r->ctx, LS_ERR_CONFIG, ls_entry_place(entry),
                  "model.layers: with blocks repeated there are more than %d layers", LS_LAYER_MAX);
     r->full = true;
     return -1;
   }
-  r->site[i] = (site_t){.entry = entry, .name = ""};
+  r->site[i] = (ls_layer_site_t){.entry = entry, .name = ""};
   r->model->layer[i].owner = i;
   r->model->layer_count++;
   return i;
 }
 
-static ls_status_t read_layer(reader_t *r, const scope_t *scope, int position, int before) {
+static ls_status_t read_layer(ls_layer_reader_t *r, const ls_layer_scope_t *scope, int position, int before) {
   const ls_doc_node_t *entry = scope->entry;
-  const char *kind = kind_of(entry);
+  const char *kind = ls_entry_kind(entry);
   int i = append(r, entry);
   if (i < 0) return LS_ERR_CONFIG;
   r->broken = r->broken || !kind || !find_kind(kind);
@@ -400,39 +240,40 @@ static ls_status_t read_layer(reader_t *r, const scope_t *scope, int position, i
   layer->kind = find_kind(kind);
   if (!layer->kind) return fail_kind(r, entry);
   ls_status_t status = ls_option_parse(r->ctx, r->arena, layer->kind->section,
-                                       is_alone(entry) ? &none : entry->child, NULL, layer->options);
-  status = worse(status, name_layer(r, scope, i, position));
+                                       ls_entry_is_alone(entry) ? &none : entry->child, NULL, layer->options);
+  status = worse(status, ls_layer_set_name(r, scope, i, position));
   if (status == LS_OK) status = connect(r, scope, i, before);
   if (status == LS_OK) status = size_layer(r, i);
   return status == LS_OK ? own_params(r, scope, i) : status;
 }
 
 /* Whether a layer from `first` on reads `from`. */
-static bool is_read_from(const reader_t *r, int first, int from) {
+static bool is_read_from(const ls_layer_reader_t *r, int first, int from) {
   for (int i = first; i < r->model->layer_count; i++)
     for (int k = 0; k < r->model->layer[i].from_count; k++)
       if (r->model->layer[i].from[k] == from) return true;
   return false;
 }
 
-static ls_status_t read_list(reader_t *r, scope_t *scope, const ls_doc_node_t *list);
+static ls_status_t read_list(ls_layer_reader_t *r, ls_layer_scope_t *scope, const ls_doc_node_t *list);
 
-static ls_status_t read_block(reader_t *r, const scope_t *scope, int before) {
+static ls_status_t read_block(ls_layer_reader_t *r, const ls_layer_scope_t *scope, int before) {
   static const char *const nested[] = {"layers", NULL};
-  const ls_doc_node_t *entry = scope->entry, *list = written(entry, "layers");
+  const ls_doc_node_t *entry = scope->entry, *list = ls_entry_option(entry, "layers");
   const ls_doc_node_t none = {.kind = LS_DOC_NULL, .place = entry->place};
   repeat_t repeat = {0};
   int count = r->model->layer_count;
   ls_status_t status = ls_option_parse(r->ctx, r->arena, &ls_repeat_section,
-                                       is_alone(entry) ? &none : entry->child, nested, &repeat);
+                                       ls_entry_is_alone(entry) ? &none : entry->child, nested, &repeat);
   if (!list || list->kind != LS_DOC_LIST || list->count < 1)
-    status = ls_fail_at(r->ctx, LS_ERR_CONFIG, list ? &list->place : place_of(entry),
+    status = ls_fail_at(r->ctx, LS_ERR_CONFIG, list ? &list->place : ls_entry_place(entry),
                         "model.layers.repeat.layers: a list of at least one layer was expected");
-  if (status == LS_OK) status = check_name(r, entry, repeat.name);
-  scope_t inner = {.outer = scope, .input = before};
-  const ls_doc_node_t *from = written(entry, "from");
-  if (status == LS_OK && from) inner.input = resolve(r, scope, count, repeat.from, "from", &from->place);
-  if (inner.input == UNKNOWN) status = LS_ERR_CONFIG;
+  if (status == LS_OK) status = ls_layer_check_name(r, entry, repeat.name);
+  ls_layer_scope_t inner = {.outer = scope, .input = before};
+  const ls_doc_node_t *from = ls_entry_option(entry, "from");
+  if (status == LS_OK && from)
+    inner.input = ls_layer_resolve(r, scope, count, repeat.from, "from", &from->place);
+  if (inner.input == LS_LAYER_UNKNOWN) status = LS_ERR_CONFIG;
   for (int64_t time = 0; time < repeat.times && status == LS_OK; time++) {
     inner.prefix = ls_arena_printf(r->arena, "%s%s.%lld.", scope->prefix, repeat.name, (long long)time);
     status = inner.prefix ? read_list(r, &inner, list) : LS_ERR_MEMORY;
@@ -446,11 +287,11 @@ static ls_status_t read_block(reader_t *r, const scope_t *scope, int before) {
   return status;
 }
 
-static ls_status_t read_list(reader_t *r, scope_t *scope, const ls_doc_node_t *list) {
+static ls_status_t read_list(ls_layer_reader_t *r, ls_layer_scope_t *scope, const ls_doc_node_t *list) {
   ls_status_t status = LS_OK;
   int before = scope->input, position = 0;
   for (scope->entry = list->child; scope->entry && !r->full; scope->entry = scope->entry->next) {
-    const char *kind = kind_of(scope->entry);
+    const char *kind = ls_entry_kind(scope->entry);
     bool block = kind && strcmp(kind, "repeat") == 0;
     ls_status_t this = block ? read_block(r, scope, before) : read_layer(r, scope, position, before);
     status = worse(status, this);
@@ -462,15 +303,15 @@ static ls_status_t read_list(reader_t *r, scope_t *scope, const ls_doc_node_t *l
 
 /* ---- the whole ---- */
 
-static ls_status_t check_all_read(const reader_t *r) {
+static ls_status_t check_all_read(const ls_layer_reader_t *r) {
   ls_status_t status = LS_OK;
   for (int i = 0; i < r->model->layer_count - 1; i++) {
-    const site_t *site = &r->site[i];
+    const ls_layer_site_t *site = &r->site[i];
     bool known = false; /* from an earlier turn of the block */
     for (int k = 0; k < i; k++)
       known = known || (r->site[k].entry == site->entry && !r->site[k].read);
     if (!site->read && !known)
-      status = ls_fail_at(r->ctx, LS_ERR_CONFIG, place_of(site->entry),
+      status = ls_fail_at(r->ctx, LS_ERR_CONFIG, ls_entry_place(site->entry),
                           "model.layers: no layer reads the output of `%s`; name it in the `from` of a later "
                           "one, or leave it out",
                           site->name);
@@ -478,7 +319,7 @@ static ls_status_t check_all_read(const reader_t *r) {
   return status;
 }
 
-static ls_status_t check_learns(const reader_t *r, const ls_doc_node_t *list) {
+static ls_status_t check_learns(const ls_layer_reader_t *r, const ls_doc_node_t *list) {
   bool learns = false;
   for (int i = 0; i < r->model->layer_count; i++) {
     const ls_layer_t *layer = &r->model->layer[i];
@@ -495,11 +336,11 @@ ls_status_t ls_layers_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_
   if (list->kind != LS_DOC_LIST || list->count < 1 || list->count > LS_LAYER_MAX)
     return ls_fail_at(ctx, LS_ERR_CONFIG, &list->place, "model.layers: a list of 1 to %d layers was expected",
                       LS_LAYER_MAX);
-  reader_t r = {.ctx = ctx, .arena = arena, .model = model, .sized = sized};
+  ls_layer_reader_t r = {.ctx = ctx, .arena = arena, .model = model, .sized = sized};
   ls_layer_t *room = ls_arena_array(arena, LS_LAYER_MAX, sizeof *room);
   if (!room) return LS_ERR_MEMORY;
   model->layer = room;
-  scope_t top = {.prefix = "", .input = -1};
+  ls_layer_scope_t top = {.prefix = "", .input = -1};
   ls_status_t status = read_list(&r, &top, list);
   if (status == LS_OK) status = check_all_read(&r);
   return status == LS_OK ? check_learns(&r, list) : status;
