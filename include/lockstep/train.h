@@ -157,7 +157,7 @@ LS_API ls_status_t ls_trainer_predict(ls_trainer_t *trainer, int64_t rows, const
                                       float *outputs);
 LS_API int64_t ls_trainer_inputs(const ls_trainer_t *trainer);
 LS_API int64_t ls_trainer_outputs(const ls_trainer_t *trainer);
-/* XXH3-128 over all parameters in name order, as hex. Local. */
+/* XXH3-128 over all parameters in name order, as hex. All ranks call it: they may hold a part each. */
 LS_API ls_status_t ls_trainer_hash(ls_trainer_t *trainer, char hex[33]);
 
 #ifdef __cplusplus

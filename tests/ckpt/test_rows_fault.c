@@ -142,6 +142,56 @@ static void survives_death_before_every_call_of_every_rank(void **state) {
   }
 }
 
+/* ---- the order that a power cut needs ---- */
+
+static int find(sys_kind_t kind, const char *part, int from) {
+  for (int i = from; sys_call(i); i++)
+    if (sys_call(i)->kind == kind && strstr(sys_call(i)->path, part)) return i;
+  return -1;
+}
+
+/* The number of the call that makes the temporary directory durable. */
+static int find_directory(int from) {
+  int i = from;
+  while (sys_call(i) && !(sys_call(i)->kind == SYS_FSYNC && strstr(sys_call(i)->path, ".tmp-step-") &&
+                          !strchr(strstr(sys_call(i)->path, ".tmp-step-"), '/')))
+    i++;
+  return sys_call(i) ? i : -1;
+}
+
+/* A rank's files before its directory; on rank 0 they, then the manifest, the directory and the new name. */
+static void save_in_order(rank_t *rank) {
+  sys_reset();
+  rank->status = rows_save(rank, rank->f->dir, 1, NAN, 1);
+  int last = -1;
+  for (int p = 0; p < LS_PART_COUNT; p++) {
+    char name[64];
+    snprintf(name, sizeof name, "%s-%05d-of-%05d", ls_ckpt_parts[p].name, rank->rank, rank->size);
+    int written = find(SYS_WRITE, name, 0), synced = find(SYS_FSYNC, name, 0);
+    NEED(written > last && synced > written && find(SYS_WRITE, name, synced) < 0);
+    last = synced;
+  }
+  int manifest = find(SYS_WRITE, LS_MANIFEST_NAME, 0), placed = find(SYS_RENAME, ".tmp-step-", 0);
+  if (rank->rank == 0) {
+    NEED(manifest > last);
+    last = find(SYS_FSYNC, LS_MANIFEST_NAME, manifest);
+    NEED(last > manifest);
+  } else {
+    NEED(manifest < 0 && placed < 0);
+  }
+  int directory = find_directory(last);
+  NEED(directory > last);
+  if (rank->rank == 0) NEED(placed > directory);
+  sys_reset();
+}
+
+static void every_rank_makes_its_files_durable_before_the_manifest(void **state) {
+  rank_t rank[RANKS_MAX];
+  world_run(*state, SIZE, CUT_TWICE, save_in_order, NULL, rank);
+  for (int r = 0; r < SIZE; r++)
+    assert_int_equal(rank[r].status, LS_OK);
+}
+
 /* Rank 1 stays away; the others' waits have a short deadline. */
 static void save_without_rank_1(rank_t *rank) {
   if (rank->rank == 1) return;
@@ -208,6 +258,7 @@ int main(void) {
       TEST(survives_the_failure_of_every_call_of_every_rank),
       TEST(survives_the_failure_of_every_allocation_of_every_rank),
       TEST(survives_death_before_every_call_of_every_rank),
+      TEST(every_rank_makes_its_files_durable_before_the_manifest),
       TEST(a_rank_that_never_comes_costs_a_deadline_and_no_checkpoint),
       TEST(all_ranks_learn_that_one_lacks_memory),
   };
