@@ -1,8 +1,7 @@
 /* Reverse-mode differentiation: walks the nodes from the loss back and lets each op append the nodes of its
  * own gradient. A tensor used more than once gets the sum; parts that nobody asked for are not built. */
+#include "graph/inside.h"
 #include "graph/ops/ops.h"
-
-#include <string.h>
 
 typedef struct {
   ls_graph_t *graph;
@@ -47,12 +46,6 @@ static ls_status_t walk_begin(walk_t *walk, ls_graph_t *graph, int count, const 
   return LS_OK;
 }
 
-/* Gradient nodes carry the scope of the node they belong to: "layers.0 linear" gives "layers.0". */
-static void enter_scope_of(ls_graph_t *graph, const ls_graph_node_t *node) {
-  const char *space = strrchr(node->name, ' ');
-  ls_graph_scope(graph, "%.*s", space ? (int)(space - node->name) : 0, node->name);
-}
-
 /* Sums as soon as a second contribution arrives: a gradient is complete as early as it can be. */
 static void contribute(walk_t *walk, ls_tensor_id_t id, ls_tensor_id_t grad) {
   ls_tensor_id_t *sum = &walk->grad[id];
@@ -79,7 +72,7 @@ static ls_status_t visit(walk_t *walk, int n) {
   if (!reached || !needed) return LS_OK;
   if (!node.op->backward)
     return ls_fail(graph->ctx, LS_ERR_UNSUPPORTED, "%s: %s is not differentiable", node.name, node.op->name);
-  enter_scope_of(graph, &node);
+  ls_graph_scope_like(graph, &node); /* of the node that the gradient belongs to */
   ls_status_t status = node.op->backward(graph, &node, grad_out, wanted, grad_in);
   if (status) return status;
   for (int i = 0; i < node.in_count; i++)
@@ -114,11 +107,8 @@ ls_status_t ls_graph_gradients(ls_graph_t *graph, ls_tensor_id_t loss, int count
 /* A parameter's gradient lives in the flat gradient buffer, so it must be a tensor with bytes of its own: no
  * view, not read by other nodes, not the gradient of two parameters at once. */
 static bool own_bytes(const ls_graph_t *graph, ls_tensor_id_t grad) {
-  if (graph->tensors[grad].role != LS_ROLE_GRAD || graph->tensors[grad].alias_of >= 0) return false;
-  for (int n = 0; n < graph->node_count; n++)
-    for (int i = 0; i < graph->nodes[n].in_count; i++)
-      if (graph->nodes[n].in[i] == grad) return false;
-  return true;
+  const ls_graph_tensor_t *t = &graph->tensors[grad];
+  return t->role == LS_ROLE_GRAD && t->alias_of < 0 && t->use_count == 0;
 }
 
 static void name_gradient(ls_graph_t *graph, ls_tensor_id_t param, ls_tensor_id_t grad) {
@@ -129,7 +119,7 @@ static void name_gradient(ls_graph_t *graph, ls_tensor_id_t param, ls_tensor_id_
     graph->status = LS_ERR_MEMORY;
     return;
   }
-  graph->tensors[grad].name = name;
+  ls_graph_name(graph, grad, name);
   graph->tensors[grad].role = LS_ROLE_PARAM_GRAD;
   graph->tensors[param].grad = grad;
 }

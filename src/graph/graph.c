@@ -1,13 +1,13 @@
 /* Building a graph: tensors and nodes are appended to arrays in the graph's arena. The first failure is
  * reported, kept in `status`, and turns every later builder call into a no-op, so that model code needs one
  * check. */
-#include "graph/op.h"
+#include "graph/inside.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { SCOPE_MAX = 256 };
+enum { SCOPE_MAX = 256, ARRAY_FIRST = 32, USES_FIRST = 4 };
 
 ls_status_t ls_graph_create(ls_ctx_t *ctx, ls_graph_t **graph) {
   ls_graph_t *g = ls_alloc(ctx, sizeof *g);
@@ -39,10 +39,15 @@ void ls_graph_scope(ls_graph_t *graph, const char *fmt, ...) {
     graph->status = LS_ERR_MEMORY;
 }
 
+void ls_graph_scope_like(ls_graph_t *graph, const ls_graph_node_t *node) {
+  const char *space = strrchr(node->name, ' ');
+  ls_graph_scope(graph, "%.*s", space ? (int)(space - node->name) : 0, node->name);
+}
+
 /* Room for one more element: arrays double; the old one stays in the arena until the graph goes. */
-static bool grow(ls_graph_t *graph, void **array, int count, int *capacity, size_t size_bytes) {
+static bool grow(ls_graph_t *graph, void **array, int count, int *capacity, int first, size_t size_bytes) {
   if (count < *capacity) return true;
-  int wider = *capacity ? *capacity * 2 : 32;
+  int wider = *capacity ? *capacity * 2 : first;
   void *memory = ls_arena_array(&graph->arena, (size_t)wider, size_bytes);
   if (!memory) {
     graph->status = LS_ERR_MEMORY;
@@ -52,6 +57,17 @@ static bool grow(ls_graph_t *graph, void **array, int count, int *capacity, size
   *array = memory;
   *capacity = wider;
   return true;
+}
+
+void ls_graph_use(ls_graph_t *graph, ls_tensor_id_t id, int node) {
+  ls_graph_tensor_t *t = &graph->tensors[id];
+  void *uses = t->uses;
+  if (!grow(graph, &uses, t->use_count, &t->use_capacity, USES_FIRST, sizeof *t->uses)) return;
+  t->uses = uses;
+  int at = t->use_count++;
+  for (; at > 0 && t->uses[at - 1] > node; at--)
+    t->uses[at] = t->uses[at - 1];
+  t->uses[at] = node;
 }
 
 /* Every dimension at least 1 and the bytes countable. */
@@ -73,13 +89,16 @@ static ls_tensor_id_t append_tensor(ls_graph_t *graph, const char *name, ls_shap
     return -1;
   }
   void *tensors = graph->tensors;
-  if (!grow(graph, &tensors, graph->tensor_count, &graph->tensor_capacity, sizeof *graph->tensors)) return -1;
+  if (!grow(graph, &tensors, graph->tensor_count, &graph->tensor_capacity, ARRAY_FIRST,
+            sizeof *graph->tensors))
+    return -1;
   graph->tensors = tensors;
   for (int k = shape.rank; k < LS_DIMS_MAX; k++)
     shape.dim[k] = 0;
   graph->tensors[graph->tensor_count] = (ls_graph_tensor_t){
       .name = name, .shape = shape, .role = role, .producer = -1, .alias_of = -1, .grad = -1};
-  return graph->tensor_count++;
+  ls_graph_name(graph, graph->tensor_count++, name);
+  return graph->status ? -1 : graph->tensor_count - 1;
 }
 
 /* "<scope>.<name>", bare at the top; NULL after the status is set. */
@@ -146,10 +165,11 @@ void ls_graph_update(ls_graph_t *graph, ls_tensor_id_t value, ls_tensor_id_t sta
 void ls_graph_rename(ls_graph_t *graph, ls_tensor_id_t id, const char *name) {
   if (graph->status) return;
   const char *copy = ls_arena_strdup(&graph->arena, name);
-  if (copy)
-    graph->tensors[id].name = copy;
-  else
+  graph->tensors[id].named = true;
+  if (!copy)
     graph->status = LS_ERR_MEMORY;
+  else
+    ls_graph_name(graph, id, copy);
 }
 
 /* Checks count and ids of a node's inputs and collects their shapes. */
@@ -202,34 +222,38 @@ static void append_outputs(ls_graph_t *graph, ls_graph_node_t *node, const ls_sh
   }
 }
 
+ls_status_t ls_graph_describe(ls_graph_t *graph, const ls_op_t *op, const ls_attrs_t *attrs, int in_count,
+                              const ls_tensor_id_t *in, ls_graph_node_t *node, ls_shape_t *out_shape) {
+  ls_shape_t in_shape[LS_NODE_IN_MAX];
+  if (graph->status) return graph->status;
+  *node =
+      (ls_graph_node_t){.op = op, .phase = graph->phase, .in_count = in_count, .out_count = op->out_count};
+  if (attrs) node->attrs = *attrs;
+  if ((graph->status = input_shapes(graph, op, in_count, in, in_shape))) return graph->status;
+  for (int i = 0; i < in_count; i++)
+    node->in[i] = in[i];
+  node->name = graph->scope[0] ? ls_arena_printf(&graph->arena, "%s %s", graph->scope, op->name) : op->name;
+  if (!node->name) return graph->status = LS_ERR_MEMORY;
+  return graph->status = output_shapes(graph, op, node->name, &node->attrs, in_shape, out_shape);
+}
+
 ls_tensor_id_t ls_graph_op(ls_graph_t *graph, const ls_op_t *op, const ls_attrs_t *attrs, int in_count,
                            const ls_tensor_id_t *in, ls_tensor_id_t *out) {
-  if (graph->status) return -1;
-  ls_shape_t in_shape[LS_NODE_IN_MAX], out_shape[LS_NODE_OUT_MAX];
-  ls_graph_node_t node = {.op = op, .phase = graph->phase, .in_count = in_count, .out_count = op->out_count};
-  if (attrs) node.attrs = *attrs;
-  if ((graph->status = input_shapes(graph, op, in_count, in, in_shape))) return -1;
-  for (int i = 0; i < in_count; i++)
-    node.in[i] = in[i];
-  node.name = graph->scope[0] ? ls_arena_printf(&graph->arena, "%s %s", graph->scope, op->name) : op->name;
-  if (!node.name) graph->status = LS_ERR_MEMORY;
-  if (graph->status) return -1;
-  if ((graph->status = output_shapes(graph, op, node.name, &node.attrs, in_shape, out_shape))) return -1;
+  ls_shape_t out_shape[LS_NODE_OUT_MAX];
+  ls_graph_node_t node;
+  if (ls_graph_describe(graph, op, attrs, in_count, in, &node, out_shape)) return -1;
   void *nodes = graph->nodes;
-  if (!grow(graph, &nodes, graph->node_count, &graph->node_capacity, sizeof *graph->nodes)) return -1;
+  if (!grow(graph, &nodes, graph->node_count, &graph->node_capacity, ARRAY_FIRST, sizeof *graph->nodes))
+    return -1;
   graph->nodes = nodes;
   append_outputs(graph, &node, out_shape);
+  for (int i = 0; i < in_count && !graph->status; i++)
+    ls_graph_use(graph, in[i], graph->node_count);
   if (graph->status) return -1;
   graph->nodes[graph->node_count++] = node;
   for (int i = 0; out && i < node.out_count; i++)
     out[i] = node.out[i];
   return node.out[0];
-}
-
-ls_tensor_id_t ls_graph_find(const ls_graph_t *graph, const char *name) {
-  for (int id = 0; id < graph->tensor_count; id++)
-    if (strcmp(graph->tensors[id].name, name) == 0) return id;
-  return -1;
 }
 
 int64_t ls_graph_param_count(const ls_graph_t *graph) {

@@ -1,5 +1,6 @@
 /* The graph: tensors with static shapes, and ops. Building it appends nodes in an order that can run as it
- * is. Everything lives in the graph's arena. Ids are indices and stay valid. */
+ * is. Every tensor knows the node that makes it and the nodes that read it. Everything lives in the graph's
+ * arena. Ids are indices and stay valid; rewriting (rewrite.h) renumbers nodes, never tensors. */
 #ifndef LS_GRAPH_GRAPH_H
 #define LS_GRAPH_GRAPH_H
 
@@ -34,7 +35,10 @@ typedef struct {
   const char *name;
   ls_shape_t shape;
   ls_role_t role;
-  int producer;            /* node, -1 for inputs and parameters */
+  int producer; /* node, -1 for inputs and parameters, and for what no node makes any more */
+  int *uses;    /* the nodes that read it, in order; one that reads it twice stands there twice */
+  int use_count, use_capacity;
+  bool named;              /* ls_graph_rename: looked up from outside, so it stays */
   ls_tensor_id_t alias_of; /* shares all bytes with that tensor (reshape), -1 = none */
   ls_init_t init;          /* parameters, states */
   bool trainable;          /* parameters: clear it before ls_graph_backward, and it gets no gradient */
@@ -50,6 +54,13 @@ typedef struct {
   ls_tensor_id_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
 } ls_graph_node_t;
 
+/* An entry of the index of names. */
+typedef struct {
+  bool used;
+  ls_tensor_id_t id;
+  uint64_t hash;
+} ls_graph_name_t;
+
 struct ls_graph {
   ls_arena_t arena;
   ls_ctx_t *ctx;
@@ -57,6 +68,8 @@ struct ls_graph {
   int tensor_count, tensor_capacity;
   ls_graph_node_t *nodes;
   int node_count, node_capacity;
+  ls_graph_name_t *names; /* the index of ls_graph_find */
+  int name_count, name_capacity;
   ls_graph_phase_t phase; /* of nodes appended now */
   const char *scope;      /* prefix of names appended now, "" at the top */
   ls_status_t status; /* first failure; later builder calls do nothing, so callers check once at the end */

@@ -3,6 +3,8 @@
 #include "graph/ops/ops.h"
 #include "strategy/lowering.h"
 
+#include <stdlib.h>
+
 static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
   int in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
   for (int i = 0; i < node->in_count; i++)
@@ -21,12 +23,14 @@ static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
     ls_lowering_settle(l, node->out[i]);
 }
 
-/* Buckets that are complete once `node` has been emitted for the last micro-batch. Without an exchange
- * nothing has to be waited for, and the squares are summed while the gradients are still in cache. */
+/* Buckets that are complete once `node` has been emitted for the last micro-batch, whose nodes come in order.
+ * Without an exchange nothing has to be waited for, and the squares are summed while the gradients are still
+ * in cache. */
 static ls_status_t complete_buckets(ls_lowering_t *l, int node) {
   ls_status_t status = LS_OK;
-  for (int b = 0; b < l->bucket_count && !status; b++) {
-    if (l->bucket[b].ready_node != node) continue;
+  for (; l->complete < l->bucket_count && !status; l->complete++) {
+    int b = l->bucket_order[l->complete];
+    if (l->bucket[b].ready_node != node) break;
     if (l->exchange)
       status = l->exchange->ready(l->s, b, l->bucket_parts[b], l->bucket_tensor[b]);
     else if (!l->in->options.reproducible)
@@ -77,6 +81,13 @@ static ls_status_t emit_step(ls_lowering_t *l) {
   return l->s->status;
 }
 
+static int by_ready_node(const void *x, const void *y, void *buckets) {
+  int a = *(const int *)x, b = *(const int *)y;
+  int ready_a = ((const ls_bucket_t *)buckets)[a].ready_node,
+      ready_b = ((const ls_bucket_t *)buckets)[b].ready_node;
+  return ready_a != ready_b ? (ready_a > ready_b) - (ready_a < ready_b) : (a > b) - (a < b);
+}
+
 static ls_status_t prepare(ls_lowering_t *l) {
   size_t count = (size_t)l->in->graph->tensor_count + 1;
   l->tensor = ls_arena_array(&l->work, count, sizeof(int));
@@ -97,7 +108,12 @@ static ls_status_t prepare(ls_lowering_t *l) {
   if (status) return status;
   l->bucket_tensor = ls_arena_array(&l->work, (size_t)l->bucket_count, sizeof(int));
   l->bucket_parts = ls_arena_array(&l->work, (size_t)l->bucket_count, sizeof(int));
-  return l->bucket_tensor && l->bucket_parts ? LS_OK : LS_ERR_MEMORY;
+  l->bucket_order = ls_arena_array(&l->work, (size_t)l->bucket_count, sizeof(int));
+  if (!l->bucket_tensor || !l->bucket_parts || !l->bucket_order) return LS_ERR_MEMORY;
+  for (int b = 0; b < l->bucket_count; b++)
+    l->bucket_order[b] = b;
+  qsort_r(l->bucket_order, (size_t)l->bucket_count, sizeof(int), by_ready_node, l->bucket);
+  return LS_OK;
 }
 
 static bool power_of_two(int n) {

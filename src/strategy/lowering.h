@@ -30,6 +30,8 @@ struct ls_lowering {
   int *tree;       /* reproducible: (graph tensors, LS_TREE_LEVELS) sums of shards that wait for another */
   ls_bucket_t *bucket;
   int bucket_count;
+  int *bucket_order;                   /* buckets by ready_node */
+  int complete;                        /* how many of these are complete */
   int *bucket_tensor;                  /* per bucket: its range of GRAD */
   int *bucket_parts;                   /* per bucket: the same, or every rank's where the exchange gathers */
   ls_region_t params, grads, gathered; /* rows of the state */

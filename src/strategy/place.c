@@ -126,18 +126,11 @@ static ls_status_t declare_params(ls_lowering_t *l) {
   return l->s->status;
 }
 
-static bool is_read(const ls_graph_t *graph, ls_tensor_id_t id) {
-  for (int n = 0; n < graph->node_count; n++)
-    for (int i = 0; i < graph->nodes[n].in_count; i++)
-      if (graph->nodes[n].in[i] == id) return true;
-  return false;
-}
-
 /* What an op makes, and nobody else looks at through a view, can be made in place. A sum moreover must not be
  * read in the graph: it means this micro-batch of this rank only until it is added to. */
 static bool may_be_direct(const ls_graph_t *graph, ls_tensor_id_t id, bool sum) {
   const ls_graph_tensor_t *t = &graph->tensors[id];
-  return t->producer >= 0 && t->alias_of < 0 && !(sum && is_read(graph, id));
+  return t->producer >= 0 && t->alias_of < 0 && !(sum && t->use_count > 0);
 }
 
 /* Training: an element of the head of the gradients; evaluation: of the stats. */
