@@ -1,5 +1,6 @@
 /* What probe found, as tables for people and as one JSON document. */
 #include "cli/probe.h"
+#include "graph/op.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -44,8 +45,8 @@ typedef struct {
 } product_t;
 
 static double flops(const product_t *p) {
-  double third = (double)(strcmp(p->op, "linear") == 0 ? p->c : p->d);
-  return 2 * (double)p->a * (double)p->b * third;
+  const ls_shape_t in[LS_NODE_IN_MAX] = {LS_SHAPE(LS_F32, p->a, p->b), LS_SHAPE(LS_F32, p->c, p->d)};
+  return (double)ls_op_flops(ls_op_find(p->op), NULL, in, NULL);
 }
 
 static bool read_product(const char *key, product_t *p) {
@@ -54,9 +55,10 @@ static bool read_product(const char *key, product_t *p) {
     at = strstr(at + 1, " t");
   if (!at) return false;
   snprintf(p->backend, sizeof p->backend, "%.*s", (int)(at - key - 3), key + 3);
-  return sscanf(at, " t%d %31s f32 (%ld, %ld) f32 (%ld, %ld)", &p->threads, p->op, &p->a, &p->b, &p->c,
-                &p->d) == 6 &&
-         strncmp(p->op, "linear", 6) == 0;
+  int got =
+      sscanf(at, " t%d %31s f32 (%ld, %ld) f32 (%ld, %ld)", &p->threads, p->op, &p->a, &p->b, &p->c, &p->d);
+  const ls_op_t *op = got == 6 ? ls_op_find(p->op) : NULL;
+  return op && op->class == LS_OP_PRODUCT;
 }
 
 static int collect_products(const ls_profile_t *profile, product_t *products) {

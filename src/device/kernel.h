@@ -8,10 +8,11 @@
 
 typedef struct ls_stream ls_stream_t;
 
-/* An op's constants. What each slot means is said in the comment above the op's row. */
+/* An op's constants: as many as a convolution with strides, padding, dilation and groups has. What each slot
+ * means is said in the comment above the op's row. */
 typedef struct {
-  int64_t i[4];
-  double f[4];
+  int64_t i[16];
+  double f[8];
 } ls_attrs_t;
 
 typedef struct {

@@ -28,8 +28,20 @@ typedef struct {
   double gradient_tolerance; /* analytic against central differences; 0 = not differentiable */
 } ls_op_case_t;
 
+/* What an op's time is made of, for those who price or list ops without knowing them. */
+typedef enum {
+  LS_OP_OTHER,       /* not said: rows that compute nothing */
+  LS_OP_PRODUCT,     /* matrix products: arithmetic */
+  LS_OP_CONVOLUTION, /* arithmetic, too */
+  LS_OP_ELEMENTWISE, /* each element once: bytes */
+  LS_OP_REDUCTION,   /* sums over elements: bytes */
+  LS_OP_GATHER,      /* rows from anywhere */
+  LS_OP_OPTIMIZER    /* the decision and the update */
+} ls_op_class_t;
+
 struct ls_op {
   const char *name;
+  ls_op_class_t class;
   int in_count, out_count;
   /* Checks the inputs' shapes and fills the outputs'. Reports with ls_fail and returns LS_ERR_SHAPE. */
   ls_status_t (*shape)(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out);

@@ -115,6 +115,7 @@ static const ls_op_case_t control_cases[] = {
 
 const ls_op_t ls_op_sumsq = {
     .name = "sumsq",
+    .class = LS_OP_REDUCTION,
     .in_count = 1,
     .out_count = 1,
     .shape = sumsq_shape,
@@ -125,6 +126,7 @@ const ls_op_t ls_op_sumsq = {
 
 const ls_op_t ls_op_step_control = {
     .name = "step_control",
+    .class = LS_OP_OPTIMIZER,
     .in_count = 3,
     .out_count = 3,
     .shape = control_shape,

@@ -156,6 +156,7 @@ static const ls_op_case_t adam_cases[] = {
 
 const ls_op_t ls_op_sgd = {
     .name = "sgd",
+    .class = LS_OP_OPTIMIZER,
     .in_count = 2,
     .out_count = 1,
     .shape = sgd_shape,
@@ -167,6 +168,7 @@ const ls_op_t ls_op_sgd = {
 
 const ls_op_t ls_op_sgd_momentum = {
     .name = "sgd_momentum",
+    .class = LS_OP_OPTIMIZER,
     .in_count = 2,
     .out_count = 2,
     .shape = momentum_shape,
@@ -178,6 +180,7 @@ const ls_op_t ls_op_sgd_momentum = {
 
 const ls_op_t ls_op_adam = {
     .name = "adam",
+    .class = LS_OP_OPTIMIZER,
     .in_count = 2,
     .out_count = 3,
     .shape = adam_shape,
@@ -189,6 +192,7 @@ const ls_op_t ls_op_adam = {
 
 const ls_op_t ls_op_adamw = {
     .name = "adamw",
+    .class = LS_OP_OPTIMIZER,
     .in_count = 2,
     .out_count = 3,
     .shape = adam_shape,

@@ -2,6 +2,7 @@
  * measured, or what somebody has described. Matrix products take what the profile's products of as many FLOPs
  * take, everything else what its passes over as many bytes take. Coarser than timing the step itself, so such
  * plans count as interpolated. */
+#include "graph/ops/ops.h"
 #include "plan/candidate.h"
 
 #include <math.h>
@@ -38,7 +39,7 @@ static void find_products(rates_t *r, const ls_planner_t *planner, int threads) 
   ls_time_t time;
   const char *key;
   ls_backend_key(planner->backend, (ls_math_t)planner->config->train.precision, backend);
-  int len = snprintf(prefix, sizeof prefix, "op %s t%d linear f32 ", backend, threads);
+  int len = snprintf(prefix, sizeof prefix, "op %s t%d %s f32 ", backend, threads, ls_op_linear.name);
   for (int i = 0; (key = ls_profile_time_at(r->profile, i, &time)) && found < PRODUCTS_MAX; i++) {
     long rows, in, out;
     if (strncmp(key, prefix, (size_t)len) != 0 ||
@@ -97,7 +98,7 @@ static double task_ns(const rates_t *r, const ls_task_t *task) {
   ls_time_t memory = {0};
   ls_profile_interpolate(r->profile, r->memory_key, (double)task->bytes, &memory);
   double ns = memory.ns * r->crowd_memory;
-  bool product = task->op && strncmp(task->op->name, "linear", 6) == 0;
+  bool product = task->op && (task->op->class == LS_OP_PRODUCT || task->op->class == LS_OP_CONVOLUTION);
   return product ? fmax(ns, product_ns(r, (double)task->flops) * r->crowd_compute) : ns;
 }
 

@@ -31,9 +31,9 @@ const char *ls_task_key(const ls_schedule_t *s, int t, const char *backend, int 
   const ls_task_t *task = &s->tasks[t];
   text_t to = {.buf = buf};
   append(&to, "op %s t%d %s", backend, threads, task->op ? task->op->name : "copy");
-  for (int i = 0; i < 4; i++)
+  for (int i = 0; i < LS_COUNT(task->attrs.i); i++)
     if (task->attrs.i[i]) append(&to, " i%d=%" PRId64, i, task->attrs.i[i]);
-  for (int i = 0; i < 4; i++)
+  for (int i = 0; i < LS_COUNT(task->attrs.f); i++)
     if (task->attrs.f[i] != 0) append(&to, " f%d=%g", i, task->attrs.f[i]);
   append_shapes(&to, s, task->in, task->in_count);
   append(&to, " ->");

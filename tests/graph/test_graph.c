@@ -85,6 +85,7 @@ static void test_table(void **state) {
     const ls_op_t *op = ls_ops[i];
     assert_ptr_equal(ls_op_find(op->name), op); /* no name twice */
     assert_non_null(op->forward);
+    assert_int_not_equal(op->class, LS_OP_OTHER);
     assert_true(op->in_count <= LS_NODE_IN_MAX && op->out_count <= LS_NODE_OUT_MAX);
     assert_true(op->case_count >= 3);
     for (int k = 0; k < op->case_count; k++)

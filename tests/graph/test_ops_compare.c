@@ -14,8 +14,6 @@
 
 enum { FENCE_BYTES = 256, FENCE = 0xA5, POISON = 0xFF, SKIP = 77 };
 enum { APART = -1 }; /* no input shared; else output 0 shares that input */
-static const char *const products[] = {"linear", "linear_dx",
-                                       "linear_dwb"}; /* output 0 is a matrix product */
 /* Both factors of a product may lose what is below 10 bits of mantissa: (1 + 2^-10)^2 - 1, of the product of
  * the magnitudes. */
 static const double tf32_loss = 0x1p-9 + 0x1p-20;
@@ -232,10 +230,9 @@ static void check_bits(rig_t *rig, const trial_t *t, const launch_t *a, const la
       complain(rig, t, APART, "two runs gave different bits");
 }
 
+/* Output 0 is a matrix product. */
 static bool is_product(const ls_op_t *op) {
-  for (int i = 0; i < LS_COUNT(products); i++)
-    if (strcmp(op->name, products[i]) == 0) return true;
-  return false;
+  return op->class == LS_OP_PRODUCT;
 }
 
 /* -8 to 8: sums of up to 2^18 products are exact in f32 in any order, and so are the factors in TF32. */

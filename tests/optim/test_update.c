@@ -203,6 +203,7 @@ static void test_shapes(void **state) {
   (void)state;
   for (int i = 0; ls_optim_ops[i]; i++) {
     assert_non_null(ls_optim_ops[i]->forward);
+    assert_int_not_equal(ls_optim_ops[i]->class, LS_OP_OTHER);
     assert_true(ls_optim_ops[i]->case_count >= 3);
   }
   ls_attrs_t none = {{0}, {0}};

@@ -212,6 +212,16 @@ static void keys_say_what_a_time_depends_on(void **state) {
   ls_schedule_destroy(s);
 }
 
+static void attributes_beyond_the_fourth_are_part_of_the_key(void **state) {
+  (void)state;
+  ls_schedule_t *s = two_sums();
+  char key[LS_PROFILE_KEY_BYTES];
+  s->tasks[0].attrs.i[15] = 3;
+  s->tasks[0].attrs.f[7] = 0.5;
+  assert_string_equal(ls_task_key(s, 0, "cpu", 2, key), "op cpu t2 source i0=64 i15=3 f7=0.5 -> f32 (64)");
+  ls_schedule_destroy(s);
+}
+
 static void every_allocation_may_fail(void **state) {
   (void)state;
   ls_schedule_t *s = two_sums();
@@ -243,6 +253,7 @@ int main(void) {
       TEST(tasks_without_time_end_at_once),
       TEST(waits_in_a_circle_are_refused),
       TEST(keys_say_what_a_time_depends_on),
+      TEST(attributes_beyond_the_fourth_are_part_of_the_key),
       TEST(every_allocation_may_fail),
   };
   return cmocka_run_group_tests_name("price", tests, NULL, NULL);

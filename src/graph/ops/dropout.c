@@ -73,6 +73,7 @@ static const ls_op_case_t dropout_cases[] = {
 
 const ls_op_t ls_op_dropout = {
     .name = "dropout",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 2,
     .out_count = 1,
     .shape = dropout_shape,

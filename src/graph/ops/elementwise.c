@@ -184,6 +184,7 @@ static const ls_op_case_t slope_cases[] = {
 
 const ls_op_t ls_op_relu = {
     .name = "relu",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 1,
     .out_count = 1,
     .shape = unary_shape,
@@ -196,6 +197,7 @@ const ls_op_t ls_op_relu = {
 
 const ls_op_t ls_op_relu_dy = {
     .name = "relu_dy",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 2,
     .out_count = 1,
     .shape = slope_shape,
@@ -207,6 +209,7 @@ const ls_op_t ls_op_relu_dy = {
 
 const ls_op_t ls_op_gelu = {
     .name = "gelu",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 1,
     .out_count = 1,
     .shape = unary_shape,
@@ -219,6 +222,7 @@ const ls_op_t ls_op_gelu = {
 
 const ls_op_t ls_op_gelu_dx = {
     .name = "gelu_dx",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 2,
     .out_count = 1,
     .shape = slope_shape,
@@ -230,6 +234,7 @@ const ls_op_t ls_op_gelu_dx = {
 
 const ls_op_t ls_op_tanh = {
     .name = "tanh",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 1,
     .out_count = 1,
     .shape = unary_shape,
@@ -242,6 +247,7 @@ const ls_op_t ls_op_tanh = {
 
 const ls_op_t ls_op_tanh_dy = {
     .name = "tanh_dy",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 2,
     .out_count = 1,
     .shape = slope_shape,
@@ -253,6 +259,7 @@ const ls_op_t ls_op_tanh_dy = {
 
 const ls_op_t ls_op_sigmoid = {
     .name = "sigmoid",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 1,
     .out_count = 1,
     .shape = unary_shape,
@@ -265,6 +272,7 @@ const ls_op_t ls_op_sigmoid = {
 
 const ls_op_t ls_op_sigmoid_dy = {
     .name = "sigmoid_dy",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 2,
     .out_count = 1,
     .shape = slope_shape,

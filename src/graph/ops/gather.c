@@ -73,6 +73,7 @@ static const ls_op_case_t cases[] = {
 
 const ls_op_t ls_op_gather_rows = {
     .name = "gather_rows",
+    .class = LS_OP_GATHER,
     .in_count = 3,
     .out_count = 2,
     .shape = gather_shape,

@@ -214,6 +214,7 @@ static const ls_op_case_t norm_dgb_cases[] = {
 
 const ls_op_t ls_op_layer_norm = {
     .name = "layer_norm",
+    .class = LS_OP_REDUCTION,
     .in_count = 3,
     .out_count = 3,
     .shape = norm_shape,
@@ -225,6 +226,7 @@ const ls_op_t ls_op_layer_norm = {
 
 const ls_op_t ls_op_layer_norm_dx = {
     .name = "layer_norm_dx",
+    .class = LS_OP_REDUCTION,
     .in_count = 5,
     .out_count = 1,
     .shape = dx_shape,
@@ -235,6 +237,7 @@ const ls_op_t ls_op_layer_norm_dx = {
 
 const ls_op_t ls_op_layer_norm_dgb = {
     .name = "layer_norm_dgb",
+    .class = LS_OP_REDUCTION,
     .in_count = 4,
     .out_count = 2,
     .shape = dgb_shape,

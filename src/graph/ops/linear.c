@@ -207,6 +207,7 @@ static const ls_op_case_t dwb_cases[] = {
 
 const ls_op_t ls_op_linear = {
     .name = "linear",
+    .class = LS_OP_PRODUCT,
     .in_count = 3,
     .out_count = 1,
     .shape = linear_shape,
@@ -218,6 +219,7 @@ const ls_op_t ls_op_linear = {
 
 const ls_op_t ls_op_linear_dx = {
     .name = "linear_dx",
+    .class = LS_OP_PRODUCT,
     .in_count = 2,
     .out_count = 1,
     .shape = dx_shape,
@@ -229,6 +231,7 @@ const ls_op_t ls_op_linear_dx = {
 
 const ls_op_t ls_op_linear_dwb = {
     .name = "linear_dwb",
+    .class = LS_OP_PRODUCT,
     .in_count = 2,
     .out_count = 2,
     .shape = dwb_shape,

@@ -221,6 +221,7 @@ static const ls_op_case_t mse_dx_cases[] = {
 
 const ls_op_t ls_op_softmax_xent = {
     .name = "softmax_xent",
+    .class = LS_OP_REDUCTION,
     .in_count = 3,
     .out_count = 3,
     .shape = xent_shape,
@@ -232,6 +233,7 @@ const ls_op_t ls_op_softmax_xent = {
 
 const ls_op_t ls_op_softmax_xent_dx = {
     .name = "softmax_xent_dx",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 4,
     .out_count = 1,
     .shape = xent_dx_shape,
@@ -243,6 +245,7 @@ const ls_op_t ls_op_softmax_xent_dx = {
 
 const ls_op_t ls_op_mse = {
     .name = "mse",
+    .class = LS_OP_REDUCTION,
     .in_count = 3,
     .out_count = 2,
     .shape = mse_shape,
@@ -254,6 +257,7 @@ const ls_op_t ls_op_mse = {
 
 const ls_op_t ls_op_mse_dx = {
     .name = "mse_dx",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 4,
     .out_count = 1,
     .shape = mse_dx_shape,

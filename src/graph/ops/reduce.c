@@ -114,6 +114,7 @@ static const ls_op_case_t reduce_dx_cases[] = {
 
 const ls_op_t ls_op_reduce = {
     .name = "reduce",
+    .class = LS_OP_REDUCTION,
     .in_count = 1,
     .out_count = 1,
     .shape = reduce_shape,
@@ -125,6 +126,7 @@ const ls_op_t ls_op_reduce = {
 
 const ls_op_t ls_op_reduce_dx = {
     .name = "reduce_dx",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 2,
     .out_count = 1,
     .shape = reduce_dx_shape,

@@ -199,6 +199,7 @@ static const ls_op_case_t copy_cases[] = {
 
 const ls_op_t ls_op_add = {
     .name = "add",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 2,
     .out_count = 1,
     .shape = add_shape,
@@ -211,6 +212,7 @@ const ls_op_t ls_op_add = {
 
 const ls_op_t ls_op_mul = {
     .name = "mul",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 2,
     .out_count = 1,
     .shape = mul_shape,
@@ -223,6 +225,7 @@ const ls_op_t ls_op_mul = {
 
 const ls_op_t ls_op_reshape = {
     .name = "reshape",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 1,
     .out_count = 1,
     .shape = reshape_shape,
@@ -236,6 +239,7 @@ const ls_op_t ls_op_reshape = {
 
 const ls_op_t ls_op_fill = {
     .name = "fill",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 0,
     .out_count = 1,
     .shape = fill_shape,
@@ -246,6 +250,7 @@ const ls_op_t ls_op_fill = {
 
 const ls_op_t ls_op_accumulate = {
     .name = "accumulate",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 1,
     .out_count = 1,
     .shape = same_shape,
@@ -257,6 +262,7 @@ const ls_op_t ls_op_accumulate = {
 
 const ls_op_t ls_op_copy = {
     .name = "copy",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 1,
     .out_count = 1,
     .shape = same_shape,

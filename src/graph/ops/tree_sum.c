@@ -53,6 +53,7 @@ static const ls_op_case_t tree_sum_cases[] = {
 
 const ls_op_t ls_op_tree_sum = {
     .name = "tree_sum",
+    .class = LS_OP_REDUCTION,
     .in_count = 1,
     .out_count = 1,
     .shape = tree_sum_shape,
