@@ -9,16 +9,21 @@ typedef struct {
   ls_tensor_id_t *grad; /* per tensor: sum of what has arrived, -1 = nothing yet */
 } walk_t;
 
-static ls_status_t check_wanted(const ls_graph_t *graph, ls_tensor_id_t loss, int count,
+static ls_status_t check_scalar(const ls_graph_t *graph, const char *what, ls_tensor_id_t id) {
+  const ls_shape_t scalar = LS_SHAPE(LS_F32, 1);
+  if (id < 0 || id >= graph->tensor_count)
+    return ls_fail(graph->ctx, LS_ERR_ARGUMENT, "backward: the %s is no tensor of this graph", what);
+  if (ls_shape_equal(&graph->tensors[id].shape, &scalar)) return LS_OK;
+  char text[LS_SHAPE_TEXT_BYTES];
+  return ls_fail(graph->ctx, LS_ERR_SHAPE, "backward: the %s %s is %s, must be f32 (1)", what,
+                 graph->tensors[id].name, ls_shape_text(&graph->tensors[id].shape, text));
+}
+
+static ls_status_t check_wanted(const ls_graph_t *graph, ls_tensor_id_t loss, ls_tensor_id_t seed, int count,
                                 const ls_tensor_id_t *wrt) {
-  ls_shape_t scalar = LS_SHAPE(LS_F32, 1);
-  if (loss < 0 || loss >= graph->tensor_count)
-    return ls_fail(graph->ctx, LS_ERR_ARGUMENT, "backward: the loss is no tensor of this graph");
-  if (!ls_shape_equal(&graph->tensors[loss].shape, &scalar)) {
-    char text[LS_SHAPE_TEXT_BYTES];
-    return ls_fail(graph->ctx, LS_ERR_SHAPE, "backward: the loss %s is %s, must be f32 (1)",
-                   graph->tensors[loss].name, ls_shape_text(&graph->tensors[loss].shape, text));
-  }
+  ls_status_t status = check_scalar(graph, "loss", loss);
+  if (!status && seed != -1) status = check_scalar(graph, "seed", seed);
+  if (status) return status;
   for (int i = 0; i < count; i++)
     if (wrt[i] < 0 || wrt[i] >= graph->tensor_count || graph->tensors[wrt[i]].shape.dtype != LS_F32)
       return ls_fail(graph->ctx, LS_ERR_ARGUMENT, "backward: wanted tensor %d is no f32 tensor of this graph",
@@ -80,11 +85,11 @@ static ls_status_t visit(walk_t *walk, int n) {
   return graph->status;
 }
 
-ls_status_t ls_graph_gradients(ls_graph_t *graph, ls_tensor_id_t loss, int count, const ls_tensor_id_t *wrt,
-                               ls_tensor_id_t *grads) {
+ls_status_t ls_graph_gradients(ls_graph_t *graph, ls_tensor_id_t loss, ls_tensor_id_t seed, int count,
+                               const ls_tensor_id_t *wrt, ls_tensor_id_t *grads) {
   walk_t walk;
   if (graph->status) return graph->status;
-  if ((graph->status = check_wanted(graph, loss, count, wrt))) return graph->status;
+  if ((graph->status = check_wanted(graph, loss, seed, count, wrt))) return graph->status;
   if ((graph->status = walk_begin(&walk, graph, count, wrt))) return graph->status;
   const char *scope = graph->scope;
   ls_graph_phase_t phase = graph->phase;
@@ -93,7 +98,7 @@ ls_status_t ls_graph_gradients(ls_graph_t *graph, ls_tensor_id_t loss, int count
   graph->scope = "";
   if (walk.needs[loss]) {
     ls_attrs_t one = {.i = {1}, .f = {1}};
-    walk.grad[loss] = ls_graph_op(graph, &ls_op_fill, &one, 0, NULL, NULL);
+    walk.grad[loss] = seed >= 0 ? seed : ls_graph_op(graph, &ls_op_fill, &one, 0, NULL, NULL);
   }
   for (int n = forward_count - 1; n >= 0 && !graph->status; n--)
     graph->status = visit(&walk, n);
@@ -124,7 +129,7 @@ static void name_gradient(ls_graph_t *graph, ls_tensor_id_t param, ls_tensor_id_
   graph->tensors[param].grad = grad;
 }
 
-ls_status_t ls_graph_backward(ls_graph_t *graph, ls_tensor_id_t loss) {
+ls_status_t ls_graph_backward(ls_graph_t *graph, ls_tensor_id_t loss, ls_tensor_id_t seed) {
   if (graph->status) return graph->status;
   int count = 0;
   size_t room = (size_t)graph->tensor_count + 1;
@@ -137,7 +142,7 @@ ls_status_t ls_graph_backward(ls_graph_t *graph, ls_tensor_id_t loss) {
       return graph->status =
                  ls_fail(graph->ctx, LS_ERR_ARGUMENT, "backward: the graph has gradients already");
   }
-  if (ls_graph_gradients(graph, loss, count, params, grads)) return graph->status;
+  if (ls_graph_gradients(graph, loss, seed, count, params, grads)) return graph->status;
   ls_graph_phase_t phase = graph->phase;
   graph->phase = LS_PHASE_BACKWARD;
   for (int i = 0; i < count && !graph->status; i++)

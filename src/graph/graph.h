@@ -95,12 +95,15 @@ ls_tensor_id_t ls_graph_op(ls_graph_t *graph, const ls_op_t *op, const ls_attrs_
  * not be. */
 void ls_graph_rename(ls_graph_t *graph, ls_tensor_id_t id, const char *name);
 
-/* Appends the nodes that compute d loss / d parameter for every trainable parameter, walking back from the
- * scalar `loss`. Parts that no parameter needs are not computed. Sets tensors[param].grad. */
-ls_status_t ls_graph_backward(ls_graph_t *graph, ls_tensor_id_t loss);
-/* The same for any tensor: d loss / d tensors[wrt[i]] into grads[i] (-1 when unreachable). For tests. */
-ls_status_t ls_graph_gradients(ls_graph_t *graph, ls_tensor_id_t loss, int count, const ls_tensor_id_t *wrt,
-                               ls_tensor_id_t *grads);
+/* Appends the nodes that compute seed times d loss / d parameter for every trainable parameter, walking back from the
+ * scalar `loss`. Parts that no parameter needs are not computed. Sets tensors[param].grad.
+ * `seed`: a tensor f32 (1) of the graph, such as an input that carries the loss scale; -1 = the constant 1.
+ */
+ls_status_t ls_graph_backward(ls_graph_t *graph, ls_tensor_id_t loss, ls_tensor_id_t seed);
+/* The same for any tensor: seed times d loss / d tensors[wrt[i]] into grads[i] (-1 when unreachable). For
+ * tests. */
+ls_status_t ls_graph_gradients(ls_graph_t *graph, ls_tensor_id_t loss, ls_tensor_id_t seed, int count,
+                               const ls_tensor_id_t *wrt, ls_tensor_id_t *grads);
 
 ls_tensor_id_t ls_graph_find(const ls_graph_t *graph, const char *name); /* -1 when absent */
 int64_t ls_graph_param_count(const ls_graph_t *graph);                   /* elements over all parameters */

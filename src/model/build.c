@@ -89,7 +89,7 @@ static ls_status_t fill_graph(ls_graph_t *graph, const ls_model_config_t *model,
   ls_tensor_id_t y = add_layers(&b, model, x, built);
   ls_tensor_id_t loss = add_loss(graph, classes, y, target, weight);
   if (graph->status != LS_OK || !training) return graph->status;
-  return ls_graph_backward(graph, loss);
+  return ls_graph_backward(graph, loss, -1);
 }
 
 ls_status_t ls_model_build(ls_ctx_t *ctx, const ls_model_config_t *model, int64_t rows, bool training,

@@ -1,6 +1,7 @@
 /* Autodiff as a builder of graphs: what is appended, in which order, and under which names. That the numbers
  * are right is the gradient test's matter. */
 #include "graph/ops/ops.h"
+#include "graph/rewrite.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <cmocka.h>
 
 #include "fixture.h"
+#include "run_graph.h"
 
 static ls_tensor_id_t param(ls_graph_t *g, const char *name) {
   return ls_graph_param(g, name, LS_SHAPE(LS_F32, 2, 3), (ls_init_t){0});
@@ -44,18 +46,15 @@ static void assert_gradient(const ls_graph_t *g, ls_tensor_id_t p, const char *n
       assert_int_not_equal(g->nodes[n].in[i], grad);
 }
 
-/* Nodes stand in an order that can run: every input was produced before. */
 static void assert_runnable(const ls_graph_t *g) {
-  for (int n = 0; n < g->node_count; n++)
-    for (int i = 0; i < g->nodes[n].in_count; i++)
-      assert_true(g->tensors[g->nodes[n].in[i]].producer < n);
+  assert_int_equal(ls_graph_check(g), LS_OK);
 }
 
 static void test_used_three_times_is_summed(void **state) {
   ls_graph_t *g = ((fixture_t *)*state)->graph;
   ls_tensor_id_t p = param(g, "p");
   ls_tensor_id_t y = two(g, &ls_op_mul, two(g, &ls_op_mul, p, p), p); /* p^3 */
-  assert_int_equal(ls_graph_backward(g, sum_all(g, y)), LS_OK);
+  assert_int_equal(ls_graph_backward(g, sum_all(g, y), -1), LS_OK);
   assert_int_equal(count_ops(g, &ls_op_add, LS_PHASE_BACKWARD), 2);
   assert_gradient(g, p, "grad.p");
   assert_ptr_equal(g->nodes[g->tensors[g->tensors[p].grad].producer].op, &ls_op_add);
@@ -66,7 +65,7 @@ static void test_used_three_times_is_summed(void **state) {
 static void test_two_parameters_never_share_a_gradient(void **state) {
   ls_graph_t *g = ((fixture_t *)*state)->graph;
   ls_tensor_id_t p = param(g, "p"), q = param(g, "q");
-  assert_int_equal(ls_graph_backward(g, sum_all(g, two(g, &ls_op_add, p, q))), LS_OK);
+  assert_int_equal(ls_graph_backward(g, sum_all(g, two(g, &ls_op_add, p, q)), -1), LS_OK);
   assert_int_not_equal(g->tensors[p].grad, g->tensors[q].grad);
   assert_gradient(g, q, "grad.q");
   assert_int_equal(count_ops(g, &ls_op_copy, LS_PHASE_BACKWARD), 1);
@@ -77,7 +76,7 @@ static void test_a_view_is_no_gradient(void **state) {
   ls_graph_t *g = ((fixture_t *)*state)->graph;
   ls_tensor_id_t p = param(g, "p");
   ls_tensor_id_t flat = ls_graph_op(g, &ls_op_reshape, &(ls_attrs_t){.i = {1, 6}}, 1, &p, NULL);
-  assert_int_equal(ls_graph_backward(g, sum_all(g, two(g, &ls_op_mul, flat, flat))), LS_OK);
+  assert_int_equal(ls_graph_backward(g, sum_all(g, two(g, &ls_op_mul, flat, flat)), -1), LS_OK);
   assert_gradient(g, p, "grad.p");
   assert_runnable(g);
 }
@@ -90,7 +89,7 @@ static void test_pruning(void **state) {
   ls_tensor_id_t deep = ls_graph_op(g, &ls_op_tanh, NULL, 1, &x, NULL);
   ls_tensor_id_t aside = ls_graph_op(g, &ls_op_tanh, NULL, 1, &unused, NULL);
   assert_true(aside >= 0);
-  assert_int_equal(ls_graph_backward(g, sum_all(g, two(g, &ls_op_mul, deep, p))), LS_OK);
+  assert_int_equal(ls_graph_backward(g, sum_all(g, two(g, &ls_op_mul, deep, p)), -1), LS_OK);
   assert_int_equal(count_ops(g, &ls_op_tanh_dy, LS_PHASE_BACKWARD), 0);
   assert_int_equal(count_ops(g, &ls_op_mul, LS_PHASE_BACKWARD), 1);
   assert_int_equal(g->tensors[unused].grad, -1);
@@ -108,7 +107,7 @@ static void test_linear_order(void **state) {
     y = ls_graph_op(g, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){y, w, b}, NULL);
   }
   ls_graph_scope(g, "top");
-  assert_int_equal(ls_graph_backward(g, sum_all(g, y)), LS_OK);
+  assert_int_equal(ls_graph_backward(g, sum_all(g, y), -1), LS_OK);
   assert_string_equal(g->scope, "top"); /* as it was */
   assert_int_equal(g->phase, LS_PHASE_FORWARD);
   assert_int_equal(count_ops(g, &ls_op_linear_dx, LS_PHASE_BACKWARD), 1);
@@ -125,7 +124,7 @@ static void test_loss_without_parameters(void **state) {
   ls_tensor_id_t x = ls_graph_input(g, "x", LS_SHAPE(LS_F32, 2, 3)), p = param(g, "p");
   ls_tensor_id_t loss = sum_all(g, x);
   int nodes = g->node_count;
-  assert_int_equal(ls_graph_backward(g, loss), LS_OK);
+  assert_int_equal(ls_graph_backward(g, loss, -1), LS_OK);
   assert_int_equal(g->node_count, nodes);
   assert_int_equal(g->tensors[p].grad, -1);
 }
@@ -134,7 +133,7 @@ static void test_loss_without_parameters(void **state) {
 static void test_loss_is_a_parameter(void **state) {
   ls_graph_t *g = ((fixture_t *)*state)->graph;
   ls_tensor_id_t p = ls_graph_param(g, "p", LS_SHAPE(LS_F32, 1), (ls_init_t){0});
-  assert_int_equal(ls_graph_backward(g, p), LS_OK);
+  assert_int_equal(ls_graph_backward(g, p, -1), LS_OK);
   assert_gradient(g, p, "grad.p");
 }
 
@@ -147,7 +146,7 @@ static void expect_refusal(void **state, ls_status_t status, const char *part) {
 
 static void test_loss_must_be_a_scalar(void **state) {
   ls_graph_t *g = ((fixture_t *)*state)->graph;
-  assert_int_equal(ls_graph_backward(g, param(g, "p")), LS_ERR_SHAPE);
+  assert_int_equal(ls_graph_backward(g, param(g, "p"), -1), LS_ERR_SHAPE);
   expect_refusal(state, LS_ERR_SHAPE, "the loss p is f32 (2, 3), must be f32 (1)");
 }
 
@@ -156,7 +155,7 @@ static void test_op_without_gradient(void **state) {
   ls_tensor_id_t p = param(g, "p");
   ls_graph_scope(g, "here");
   ls_tensor_id_t y = ls_graph_op(g, &ls_op_accumulate, NULL, 1, &p, NULL);
-  assert_int_equal(ls_graph_backward(g, sum_all(g, y)), LS_ERR_UNSUPPORTED);
+  assert_int_equal(ls_graph_backward(g, sum_all(g, y), -1), LS_ERR_UNSUPPORTED);
   expect_refusal(state, LS_ERR_UNSUPPORTED, "here accumulate: accumulate is not differentiable");
 }
 
@@ -166,16 +165,66 @@ static void test_gradient_through_probabilities(void **state) {
   ls_tensor_id_t in[] = {p, ls_graph_input(g, "target", LS_SHAPE(LS_I32, 2)),
                          ls_graph_input(g, "weight", LS_SHAPE(LS_F32, 2))};
   ls_graph_op(g, &ls_op_softmax_xent, NULL, 3, in, out);
-  assert_int_equal(ls_graph_backward(g, sum_all(g, out[2])), LS_ERR_UNSUPPORTED);
+  assert_int_equal(ls_graph_backward(g, sum_all(g, out[2]), -1), LS_ERR_UNSUPPORTED);
   expect_refusal(state, LS_ERR_UNSUPPORTED, "take no gradient");
 }
 
 static void test_twice(void **state) {
   ls_graph_t *g = ((fixture_t *)*state)->graph;
   ls_tensor_id_t loss = sum_all(g, param(g, "p"));
-  assert_int_equal(ls_graph_backward(g, loss), LS_OK);
-  assert_int_equal(ls_graph_backward(g, loss), LS_ERR_ARGUMENT);
+  assert_int_equal(ls_graph_backward(g, loss, -1), LS_OK);
+  assert_int_equal(ls_graph_backward(g, loss, -1), LS_ERR_ARGUMENT);
   expect_refusal(state, LS_ERR_ARGUMENT, "has gradients already");
+}
+
+/* sum(p * p) at p = 0.5, 1, 1.5, ..: the gradient, by the plain C ops, under a given seed. */
+static void gradient_of_squares(ls_ctx_t *ctx, const float *seed, float gradient[6]) {
+  ls_graph_t *g;
+  assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
+  ls_tensor_id_t p = param(g, "p"), scale = seed ? ls_graph_input(g, "loss scale", LS_SHAPE(LS_F32, 1)) : -1;
+  assert_int_equal(ls_graph_backward(g, sum_all(g, two(g, &ls_op_mul, p, p)), scale), LS_OK);
+  assert_int_equal(count_ops(g, &ls_op_fill, LS_PHASE_BACKWARD), seed ? 0 : 1);
+  assert_runnable(g);
+  void **memory = graph_memory(g);
+  for (int k = 0; k < 6; k++)
+    ((float *)memory[p])[k] = 0.5f * (float)(k + 1);
+  if (seed) *(float *)memory[scale] = *seed;
+  for (int n = 0; n < g->node_count; n++)
+    run_node(g, n, memory);
+  memcpy(gradient, memory[g->tensors[p].grad], 6 * sizeof *gradient);
+  graph_memory_free(g, memory);
+  ls_graph_destroy(g);
+}
+
+static void test_seed_scales_gradients(void **state) {
+  ls_ctx_t *ctx = ((fixture_t *)*state)->ctx;
+  float plain[6], one[6], scaled[6];
+  gradient_of_squares(ctx, NULL, plain);
+  gradient_of_squares(ctx, &(float){1}, one);
+  gradient_of_squares(ctx, &(float){1024}, scaled);
+  assert_memory_equal(plain, one, sizeof plain);
+  for (int k = 0; k < 6; k++) {
+    assert_true(plain[k] == (float)(k + 1));
+    assert_true(scaled[k] == 1024 * plain[k]);
+  }
+}
+
+/* The seed itself is no gradient: a parameter that is the loss gets a copy. */
+static void test_seed_is_not_taken_for_a_gradient(void **state) {
+  ls_graph_t *g = ((fixture_t *)*state)->graph;
+  ls_tensor_id_t p = ls_graph_param(g, "p", LS_SHAPE(LS_F32, 1), (ls_init_t){0});
+  ls_tensor_id_t seed = ls_graph_input(g, "seed", LS_SHAPE(LS_F32, 1));
+  assert_int_equal(ls_graph_backward(g, p, seed), LS_OK);
+  assert_int_not_equal(g->tensors[p].grad, seed);
+  assert_int_equal(g->tensors[seed].role, LS_ROLE_INPUT);
+  assert_runnable(g);
+}
+
+static void test_seed_must_be_a_scalar(void **state) {
+  ls_graph_t *g = ((fixture_t *)*state)->graph;
+  ls_tensor_id_t p = param(g, "p");
+  assert_int_equal(ls_graph_backward(g, sum_all(g, p), p), LS_ERR_SHAPE);
+  expect_refusal(state, LS_ERR_SHAPE, "the seed p is f32 (2, 3), must be f32 (1)");
 }
 
 int main(void) {
@@ -192,6 +241,9 @@ int main(void) {
       TEST(test_op_without_gradient),
       TEST(test_gradient_through_probabilities),
       TEST(test_twice),
+      TEST(test_seed_scales_gradients),
+      TEST(test_seed_is_not_taken_for_a_gradient),
+      TEST(test_seed_must_be_a_scalar),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

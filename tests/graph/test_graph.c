@@ -64,7 +64,7 @@ static void test_flops(void **state) {
   assert_int_equal(ls_graph_flops(g, LS_PHASE_FORWARD),
                    2 * 4 * 5 * 3 + 4 * 3 + 2 * 4 * 3 * 2 + 4 * 2 + 8 * 8);
   assert_int_equal(ls_graph_flops(g, LS_PHASE_BACKWARD), 0);
-  assert_int_equal(ls_graph_backward(g, loss), LS_OK);
+  assert_int_equal(ls_graph_backward(g, loss, -1), LS_OK);
   int64_t first = 2 * 4 * 5 * 3 + 4 * 3, second = 2 * 4 * 3 * 2 * 2 + 4 * 2;
   assert_int_equal(ls_graph_flops(g, LS_PHASE_BACKWARD), 2 * 8 + 4 * 2 + second + 4 * 3 + first);
 }
@@ -122,7 +122,7 @@ static void test_shape_error_names_place_op_and_shapes(void **state) {
   int tensors = g->tensor_count;
   assert_int_equal(ls_graph_input(g, "z", LS_SHAPE(LS_F32, 1)), -1);
   assert_int_equal(dense(g, 8, x, 5, 3), -1);
-  assert_int_equal(ls_graph_backward(g, x), LS_ERR_SHAPE);
+  assert_int_equal(ls_graph_backward(g, x, -1), LS_ERR_SHAPE);
   assert_int_equal(g->tensor_count, tensors);
   assert_int_equal(ls_ctx_error_count(((fixture_t *)*state)->ctx), 1);
 }
@@ -232,7 +232,7 @@ static void test_text(void **state) {
   ls_tensor_id_t x = ls_graph_input(g, "x", LS_SHAPE(LS_F32, 4, 5));
   ls_tensor_id_t y = dense(g, 0, x, 5, 3), loss;
   loss = ls_graph_op(g, &ls_op_reduce, &(ls_attrs_t){.i = {2}}, 1, &y, NULL);
-  assert_int_equal(ls_graph_backward(g, loss), LS_OK);
+  assert_int_equal(ls_graph_backward(g, loss, -1), LS_OK);
   char *text = ls_graph_text(g);
   assert_non_null(text);
   assert_string_equal(text, "input    x f32 (4, 5)\n"
@@ -265,7 +265,7 @@ static bool build_with_failure(ls_ctx_t *ctx, int64_t n) {
   ls_tensor_id_t loss = small_network(g);
   for (int layer = 2; layer < 40 && !g->status; layer++) /* several arena blocks and growths */
     dense(g, layer, ls_graph_find(g, "layers.1.relu"), 2, 7);
-  status = ls_graph_backward(g, loss);
+  status = ls_graph_backward(g, loss, -1);
   char *text = status ? NULL : ls_graph_text(g);
   bool through = text != NULL;
   if (status) assert_int_equal(status, LS_ERR_MEMORY);

@@ -16,51 +16,9 @@
 
 #include <cmocka.h>
 
+#include "run_graph.h"
+
 enum { SAMPLES_MAX = 40 };
-
-/* Host memory of every tensor of a graph, and the plain C versions run in order. */
-static void **graph_memory(const ls_graph_t *graph) {
-  void **memory = calloc((size_t)graph->tensor_count, sizeof *memory);
-  assert_non_null(memory);
-  for (int id = 0; id < graph->tensor_count; id++) {
-    size_t size = ls_shape_bytes(&graph->tensors[id].shape);
-    memory[id] = malloc(size);
-    assert_non_null(memory[id]);
-    memset(memory[id], 0xff, size); /* NaN */
-  }
-  return memory;
-}
-
-static void graph_memory_free(const ls_graph_t *graph, void **memory) {
-  for (int id = 0; id < graph->tensor_count; id++)
-    free(memory[id]);
-  free(memory);
-}
-
-static void run_node(const ls_graph_t *graph, int n, void **memory) {
-  const ls_graph_node_t *node = &graph->nodes[n];
-  ls_tensor_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
-  ls_shape_t in_shape[LS_NODE_IN_MAX], out_shape[LS_NODE_OUT_MAX];
-  for (int i = 0; i < node->in_count; i++) {
-    in_shape[i] = graph->tensors[node->in[i]].shape;
-    in[i] = (ls_tensor_t){memory[node->in[i]], in_shape[i]};
-  }
-  for (int i = 0; i < node->out_count; i++) {
-    out_shape[i] = graph->tensors[node->out[i]].shape;
-    out[i] = (ls_tensor_t){memory[node->out[i]], out_shape[i]};
-  }
-  size_t scratch = node->op->scratch_bytes ? node->op->scratch_bytes(&node->attrs, in_shape, out_shape) : 0;
-  ls_kernel_args_t args = {.attrs = &node->attrs,
-                           .in = in,
-                           .in_count = node->in_count,
-                           .out = out,
-                           .out_count = node->out_count,
-                           .scratch = scratch ? malloc(scratch) : NULL,
-                           .scratch_bytes = scratch};
-  if (scratch) memset(args.scratch, 0xff, scratch);
-  assert_int_equal(node->op->forward(NULL, &args), LS_OK);
-  free(args.scratch);
-}
 
 typedef struct {
   const ls_op_t *op;
@@ -84,7 +42,7 @@ static ls_status_t build(ls_ctx_t *ctx, setup_t *s, int wrt) {
       ls_graph_op(s->graph, &ls_op_mul, NULL, 2, (ls_tensor_id_t[]){s->out, s->weights}, NULL);
   ls_attrs_t all = {.i = {shape.rank}};
   ls_tensor_id_t loss = ls_graph_op(s->graph, &ls_op_reduce, &all, 1, &each, NULL);
-  return ls_graph_gradients(s->graph, loss, 1, &s->in[wrt], &s->grad);
+  return ls_graph_gradients(s->graph, loss, -1, 1, &s->in[wrt], &s->grad);
 }
 
 /* The loss by the op alone (node 0), summed in f64. */

@@ -134,7 +134,7 @@ static void test_replacing_refuses_what_would_break_the_graph(void **state) {
   ls_graph_rename(g, d, "looked up");
   assert_false(ls_graph_remove(g, 4));
   ls_tensor_id_t loss = ls_graph_op(g, &ls_op_reduce, &(ls_attrs_t){.i = {1}}, 1, &d, NULL);
-  assert_int_equal(ls_graph_backward(g, loss), LS_OK);
+  assert_int_equal(ls_graph_backward(g, loss, -1), LS_OK);
   assert_false(ls_graph_remove(g, g->tensors[g->tensors[p].grad].producer));
   expect_refused(g, 2, (int[]){5, 6}, d, g->nodes[6].out[0]); /* forward and backward */
   assert_int_equal(g->status, LS_OK);
@@ -156,6 +156,22 @@ static void test_replacing_by_another_shape(void **state) {
   assert_false(ls_graph_replace(f->graph, 1, (int[]){0}, &ls_op_reduce, &sum, 1, &p, &a));
   assert_int_equal(f->graph->status, LS_ERR_SHAPE);
   assert_non_null(strstr(ls_ctx_error(f->ctx), "reduce: its output 0 has not the shape of relu"));
+}
+
+/* p += x, then a value of the old or the new p: neither node may move over the other, nor go. */
+static void test_states_are_read_and_changed_in_order(void **state) {
+  ls_graph_t *g = ((fixture_t *)*state)->graph;
+  ls_tensor_id_t x = ls_graph_input(g, "x", LS_SHAPE(LS_F32, 4));
+  ls_tensor_id_t p = ls_graph_state(g, "p", LS_SHAPE(LS_F32, 4), zeros), a = one(g, &ls_op_tanh, p);
+  ls_tensor_id_t updated = one(g, &ls_op_accumulate, x);
+  ls_graph_update(g, updated, p);
+  ls_tensor_id_t b = one(g, &ls_op_relu, a);
+  expect_refused(g, 2, (int[]){0, 2}, p, b);
+  assert_false(ls_graph_remove(g, 1));
+  assert_false(ls_graph_replace(g, 1, (int[]){1}, &ls_op_relu, NULL, 1, &x, &updated));
+  expect_whole(g);
+  g->tensors[updated].alias_of = x;
+  expect_fault(g, "is no view that makes 'accumulate'");
 }
 
 static void test_removing_from_the_end(void **state) {
@@ -210,6 +226,7 @@ int main(void) {
       TEST(test_replacing_refuses_what_would_break_the_graph),
       TEST(test_results_read_before_the_new_place),
       TEST(test_replacing_by_another_shape),
+      TEST(test_states_are_read_and_changed_in_order),
       TEST(test_removing_from_the_end),
       TEST(test_the_proof_finds_what_is_broken),
   };

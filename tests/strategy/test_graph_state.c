@@ -72,7 +72,7 @@ static ls_graph_t *make_graph(bool training) {
   ls_graph_op(g, &ls_op_mse, NULL, 3, (int[]){y, target, weight}, out);
   ls_graph_rename(g, out[0], "loss");
   ls_graph_rename(g, out[1], "correct");
-  if (training) ls_graph_backward(g, out[0]);
+  if (training) ls_graph_backward(g, out[0], -1);
   assert_int_equal(g->status, LS_OK);
   return g;
 }

@@ -372,7 +372,7 @@ static void test_unusual_graph(void **state) {
   int correct = ls_graph_op(g, &ls_op_mul, NULL, 2, (int[]){loss, loss}, NULL);
   ls_graph_rename(g, correct, "correct");
   ls_graph_rename(g, y, "output");
-  ls_graph_backward(g, loss);
+  ls_graph_backward(g, loss, -1);
   assert_string_equal(ls_ctx_error(ctx), "");
   ls_state_table_t *own;
   assert_int_equal(ls_state_table_create(ctx, g, &own), LS_OK);

@@ -71,7 +71,7 @@ void network_make_of(ls_ctx_t *ctx, int64_t rows, const job_t *job, ls_graph_t *
   ls_graph_op(g, &ls_op_mse, NULL, 3, (int[]){y, target, weight}, loss);
   ls_graph_rename(g, loss[0], "loss");
   ls_graph_rename(g, loss[1], "correct");
-  if (training) ls_graph_backward(g, loss[0]);
+  if (training) ls_graph_backward(g, loss[0], -1);
   assert_int_equal(g->status, LS_OK);
   *graph = g;
 }

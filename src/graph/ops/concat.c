@@ -106,6 +106,7 @@ static const ls_op_case_t columns_cases[] = {
 
 const ls_op_t ls_op_concat = {
     .name = "concat",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 2,
     .out_count = 1,
     .shape = concat_shape,
@@ -117,6 +118,7 @@ const ls_op_t ls_op_concat = {
 
 const ls_op_t ls_op_columns = {
     .name = "columns",
+    .class = LS_OP_ELEMENTWISE,
     .in_count = 1,
     .out_count = 1,
     .shape = columns_shape,
