@@ -33,6 +33,7 @@ typedef struct {
   bool show_all;   /* the launcher's lines, too */
   bool passing;    /* the line that has begun is a rank's */
   bool ruled;      /* between two rules */
+  bool terminal;   /* the ranks rewrite a progress line in place */
   bool held;       /* the last line was the launcher's, and so are empty ones after it */
   bool error_said; /* a rank has reported an error */
   int line_bytes, text_bytes;

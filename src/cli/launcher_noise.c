@@ -14,9 +14,11 @@ static const char *const prefixes[] = {
     "PMIX ERROR", "***",      "PMIx",         "PRTE ERROR", "ORTE ERROR",
     "mpirun ",    "prterun ", "Primary job ", "--------",   "Unable to find reachable pairing"};
 
-/* Whether the line can still be the launcher's. */
+/* Whether the line can still be the launcher's. A rank's message or progress line, which begins with '\r',
+ * may get between two rules. */
 static bool may_be_noise(const cli_noise_t *n) {
-  static const char own[] = "lockstep: "; /* even where it has got between two rules */
+  static const char own[] = "lockstep: ";
+  if (n->ruled && n->line[0] == '\r') return n->line_bytes < 2;
   if (n->ruled) return n->line_bytes < (int)sizeof own - 1 || strncmp(n->line, own, sizeof own - 1) != 0;
   for (int i = 0; i < LS_COUNT(prefixes); i++) {
     size_t len = strlen(prefixes[i]), have = (size_t)n->line_bytes;
@@ -28,6 +30,13 @@ static bool may_be_noise(const cli_noise_t *n) {
 static bool is_rule(const char *line) {
   size_t dashes = strspn(line, "-");
   return dashes >= RULE_DASHES && line[dashes + strspn(line + dashes, " \r")] == '\0';
+}
+
+/* A progress line ends by erasing the rest of the terminal's line: what follows begins another. */
+static bool erased(const cli_noise_t *n) {
+  static const char erase[] = "\033[K";
+  const int size = sizeof erase - 1;
+  return n->line_bytes >= size && memcmp(n->line + n->line_bytes - size, erase, (size_t)size) == 0;
 }
 
 static void keep(cli_noise_t *n) {
@@ -42,7 +51,7 @@ static void keep(cli_noise_t *n) {
 /* A held line is complete (or too long, and then taken as it is). */
 static void hold(cli_noise_t *n) {
   n->line[n->line_bytes] = '\0';
-  if (n->show_all) fprintf(n->to, "%s\n", n->line);
+  if (n->show_all) fprintf(n->to, "%s%s\n", n->terminal ? "\r\033[K" : "", n->line);
   if (is_rule(n->line)) {
     n->ruled = !n->ruled;
     n->line[0] = '\0'; /* what follows is another paragraph */
@@ -68,7 +77,9 @@ void cli_noise_add(cli_noise_t *n, const char *bytes, size_t size_bytes) {
     } else {
       hold(n);
     }
-    if (c != '\n') continue;
+    bool rewritten = n->passing && erased(n);
+    if (c != '\n' && !rewritten) continue;
+    n->terminal = n->terminal || rewritten;
     n->line[n->line_bytes] = '\0';
     if (n->passing && strstr(n->line, "lockstep: error:")) n->error_said = true;
     if (n->passing) n->held = false;

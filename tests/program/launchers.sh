@@ -51,6 +51,23 @@ if grep -q noise "$work/err"; then fail "the launcher's lines beside a rank's er
 launcher 'mpirun (Open MPI) 5.0.7' 'printf "[x:1] noise\\n\\000lockstep: error: rank 1: bad\\n" >&2; exit 4'
 expect 4 '^lockstep: error: rank 1: bad$' train "$work/c.yaml"
 
+# a progress line of a terminal has no end: the launcher's words behind it are the launcher's all the same
+cat >"$work/words" <<'W'
+[x:1] *** Process received signal ***
+mpirun: Forwarding signal 10 to job
+W
+rule=--------------------------------------------------------------------------
+printf '%s\nPrimary job  terminated normally, but 1 process returned\na non-zero exit code. Per user-direction, the job has been aborted.\n' \
+  $rule >"$work/block"
+printf '%s\n%s\nmpirun noticed that process rank 1 with PID 7 on node x exited on signal 9 (Killed).\n%s\n' $rule $rule $rule >"$work/cause"
+launcher 'mpirun (Open MPI) 4.1.4' "line() { printf '\r %d %%  loss 1.2000  1:44 left\033[K' \$1 >&2; }
+  line 10; cat '$work/words' >&2; line 20; cat '$work/block' >&2; line 30; cat '$work/cause' >&2; exit 137"
+expect 137 'error: rank 1 was ended by signal 9 (Killed)' train "$work/c.yaml"
+esc=$(printf '\033')
+printf '\r 10 %%  loss 1.2000  1:44 left%s[K\r 20 %%  loss 1.2000  1:44 left%s[K\r 30 %%  loss 1.2000  1:44 left%s[K%s\n' "$esc" "$esc" "$esc" \
+  'lockstep: error: rank 1 was ended by signal 9 (Killed)' >"$work/screen"
+cmp -s "$work/screen" "$work/err" || fail "the launcher behind a progress line: $(cat -v "$work/err")"
+
 # two ranks say at once that IPv6 does not connect them: the words of one stand behind the origins of both
 launcher 'mpirun (Open MPI) 5.0.7' 'pairing="Unable to find reachable pairing between local and remote interfaces"; printf "%s\n" "[x][[1,1],1][btl_tcp_proc.c:266:graph] [x][[1,1],0][btl_tcp_proc.c:266:graph] $pairing" "$pairing" "" >&2; exit 0'
 "$program" train "$work/c.yaml" 2>"$work/err"
