@@ -41,7 +41,7 @@ static void compute(bench_t *b, int64_t loops) {
 
 typedef enum { RUN, STREAM, BUSY, MPI_OWN } way_t;
 
-static double measure(bench_t *b, const ls_collective_t *c, way_t way, int repeats, int64_t loops,
+static double measure(bench_t *b, ls_collective_t *c, way_t way, int repeats, int64_t loops,
                       double *busy_us) {
   static double us[REPEATS_MAX], work_us[REPEATS_MAX];
   for (int i = -3; i < repeats; i++) {
@@ -49,7 +49,7 @@ static double measure(bench_t *b, const ls_collective_t *c, way_t way, int repea
     int64_t start_ns = ls_clock_ns();
     if (way == RUN) b->comm->ops->run(b->comm, c);
     if (way == MPI_OWN) MPI_Allreduce(c->send, c->recv, (int)c->count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    if (way == STREAM || way == BUSY) b->comm->ops->enqueue(b->comm, b->stream, c);
+    if (way == STREAM || way == BUSY) ls_comm_enqueue(b->stream, c);
     if (way == BUSY) compute(b, loops);
     int64_t computed_ns = ls_clock_ns();
     if (way == STREAM || way == BUSY) b->stream->device->backend->stream->sync(b->stream, 0);
@@ -73,8 +73,9 @@ static void table(bench_t *b) {
     printf("%10s %10s %8s %8s %10s %10s %10s %10s %10s\n", "bytes", "run us", "alg GB/s", "bus GB/s",
            "stream us", "work us", "both us", "busy us", "MPI us");
   for (int i = 0; i < LS_COUNT(bytes); i++) {
-    const ls_collective_t c = {
+    ls_collective_t c = {
         .kind = LS_ALL_REDUCE, .name = "bench", .send = send, .recv = recv, .count = bytes[i] / 4};
+    if (ls_comm_bind(b->comm, &c) != LS_OK) break;
     int repeats = bytes[i] > 2000000 ? 40 : REPEATS_MAX;
     double run_us = measure(b, &c, RUN, repeats, 0, NULL);
     double stream_us = measure(b, &c, STREAM, repeats, 0, NULL);

@@ -1,5 +1,9 @@
-/* Names and sizes of the collectives: facts that messages, traces and the price of a schedule share. */
+/* Names, sizes and rules of the collectives: facts that transports, messages, traces and the price of a
+ * schedule share. */
 #include "comm/comm.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 
 static const char *const names[] = {
     [LS_ALL_REDUCE] = "all-reduce", [LS_REDUCE_SCATTER] = "reduce-scatter",
@@ -30,4 +34,46 @@ int64_t ls_collective_bus_bytes(ls_collective_kind_t kind, int64_t count, ls_dty
     break;
   }
   return 0;
+}
+
+const char *ls_comm_where(const ls_comm_t *comm, const ls_collective_t *c, char buf[LS_COMM_WHERE_BYTES]) {
+  snprintf(buf, LS_COMM_WHERE_BYTES, "rank %d of %d, step %" PRId64 ", %s \"%.96s\"", comm->rank, comm->size,
+           (int64_t)comm->step, ls_collective_name(c->kind), c->name ? c->name : "");
+  return buf;
+}
+
+static ls_status_t refuse(const ls_comm_t *comm, const ls_collective_t *c, const char *why) {
+  char where[LS_COMM_WHERE_BYTES];
+  return ls_fail(comm->ctx, LS_ERR_ARGUMENT, "%s: %s", ls_comm_where(comm, c, where), why);
+}
+
+ls_status_t ls_collective_check(const ls_comm_t *comm, const ls_collective_t *c) {
+  if ((int)c->kind < 0 || c->kind >= LS_COLLECTIVE_COUNT) return refuse(comm, c, "no such collective");
+  if (c->kind == LS_BARRIER) return LS_OK;
+  if (c->count < 0) return refuse(comm, c, "the count is negative");
+  if ((int)c->dtype < 0 || c->dtype >= LS_DTYPE_COUNT) return refuse(comm, c, "no such dtype");
+  bool sums = c->kind == LS_ALL_REDUCE || c->kind == LS_REDUCE_SCATTER;
+  if (sums && !ls_dtype_row(c->dtype)->sums) {
+    char why[48];
+    snprintf(why, sizeof why, "%s cannot be summed", ls_dtype_name(c->dtype));
+    return refuse(comm, c, why);
+  }
+  if (c->kind == LS_BROADCAST && (c->root < 0 || c->root >= comm->size))
+    return refuse(comm, c, "the root is not a rank");
+  int64_t total;
+  if (__builtin_mul_overflow(c->count, (int64_t)ls_dtype_bytes(c->dtype), &total) ||
+      __builtin_mul_overflow(total, (int64_t)comm->size, &total))
+    return refuse(comm, c, "the count is too large");
+  bool sends = c->kind != LS_BROADCAST || c->root == comm->rank;
+  if (c->count > 0 && (!c->recv || (sends && !c->send))) return refuse(comm, c, "a buffer is missing");
+  return LS_OK;
+}
+
+ls_status_t ls_comm_bind(ls_comm_t *comm, ls_collective_t *c) {
+  ls_status_t status = ls_collective_check(comm, c);
+  if (status != LS_OK) return status;
+  c->comm = comm;
+  c->number = 0;
+  if (comm->ops->bind) comm->ops->bind(comm, c);
+  return LS_OK;
 }

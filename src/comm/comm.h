@@ -4,7 +4,9 @@
  * All ranks issue the same collectives in the same order. Sums are in a fixed order for a given world size,
  * so the same data give the same bits. Every wait has a deadline; when it passes, the error names rank, step
  * and collective (LS_ERR_TIMEOUT), and the communicator is broken: further calls return
- * LS_ERR_COMM at once. */
+ * LS_ERR_COMM at once.
+ *
+ * A collective that streams run is bound to its communicator once; a step then allocates nothing here. */
 #ifndef LS_COMM_COMM_H
 #define LS_COMM_COMM_H
 
@@ -29,14 +31,19 @@ typedef struct {
   int64_t count;    /* elements, see above */
   ls_dtype_t dtype; /* reductions: one whose row says `sums`; others: any */
   int root;
+  /* Written by ls_comm_bind. */
+  ls_comm_t *comm;
+  uint32_t number; /* the transport's own */
 } ls_collective_t;
 
 typedef struct {
   const char *name;
-  /* Puts the collective on a stream (host transports: a host stream; nccl: a CUDA stream, may be captured).
-   * *c and its buffers stay valid until it has run. */
-  ls_status_t (*enqueue)(ls_comm_t *comm, ls_stream_t *stream, const ls_collective_t *c);
-  /* Runs it now on host memory; blocking. nccl passes it to its control communicator. */
+  /* What the transport writes into a collective whose arguments are right; NULL = nothing. */
+  void (*bind)(ls_comm_t *comm, ls_collective_t *c);
+  /* Puts a bound collective on a stream (host transports: a host stream; nccl: a CUDA stream, may be
+   * captured). Neither allocates, searches nor checks. *c and its buffers stay valid until it has run. */
+  ls_status_t (*enqueue)(ls_stream_t *stream, ls_collective_t *c);
+  /* Runs it now on host memory; blocking. nccl passes it to its control communicator. Needs no bind. */
   ls_status_t (*run)(ls_comm_t *comm, const ls_collective_t *c);
   /* Polled while the host waits for a device: LS_OK, or the asynchronous error of the transport. */
   ls_status_t (*poll)(ls_comm_t *comm);
@@ -70,6 +77,16 @@ void ls_comm_mpi_abort(int exit_code); /* does not return when MPI is initialise
 bool ls_comm_launched(int *rank, int *size);
 
 void ls_comm_destroy(ls_comm_t *comm); /* NULL is allowed */
+
+/* Once for each collective that streams are to run, when its addresses are known: checks the arguments and
+ * lets the transport write what it needs into *c. Then any number of ls_comm_enqueue: a step allocates
+ * nothing here. Local. LS_ERR_ARGUMENT. */
+ls_status_t ls_comm_bind(ls_comm_t *comm, ls_collective_t *c);
+/* LS_ERR_COMM when the communicator is broken, LS_ERR_ARGUMENT (not reported) when *c is not bound. */
+static inline ls_status_t ls_comm_enqueue(ls_stream_t *stream, ls_collective_t *c) {
+  return c->comm ? c->comm->ops->enqueue(stream, c) : LS_ERR_ARGUMENT;
+}
+
 static inline void ls_comm_set_step(ls_comm_t *comm, int64_t step) {
   comm->step = step;
 }
@@ -84,6 +101,11 @@ ls_status_t ls_comm_barrier(ls_comm_t *comm, const char *name);
 ls_status_t ls_comm_agree(ls_comm_t *comm, const char *name, ls_status_t own);
 
 const char *ls_collective_name(ls_collective_kind_t kind); /* "all-reduce" */
+/* LS_ERR_ARGUMENT, reported, unless the arguments of *c fit together and the communicator. */
+ls_status_t ls_collective_check(const ls_comm_t *comm, const ls_collective_t *c);
+/* "rank 1 of 3, step 7, all-reduce "gradients 3"": how every message of a transport begins. */
+enum { LS_COMM_WHERE_BYTES = 192 };
+const char *ls_comm_where(const ls_comm_t *comm, const ls_collective_t *c, char buf[LS_COMM_WHERE_BYTES]);
 /* Shared memory that a rank touches when `size` ranks of one host make collectives of up to so many bytes. */
 int64_t ls_comm_shared_bytes(int size, int64_t largest_bytes);
 /* Bytes one rank sends in the ideal algorithm (nccl-tests' bus bytes). */

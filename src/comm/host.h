@@ -12,26 +12,17 @@
 #include <string.h>
 
 typedef enum { LS_CHANNEL_CONTROL, LS_CHANNEL_STREAM, LS_CHANNEL_COUNT } ls_channel_t;
-enum { LS_HOST_CALL_BUCKETS = 64 };
 
 typedef struct ls_host_comm ls_host_comm_t;
 /* Runs one checked collective, blocking. Called by one thread at a time for each channel. */
 typedef ls_status_t (*ls_host_execute_fn)(ls_host_comm_t *host, ls_channel_t channel,
                                           const ls_collective_t *c);
 
-/* (communicator, collective) as one argument for a stream: constant, so one record serves every step. */
-typedef struct ls_host_call {
-  ls_host_comm_t *host;
-  const ls_collective_t *c;
-  struct ls_host_call *next;
-} ls_host_call_t;
-
 /* Every host transport's object begins with this. */
 struct ls_host_comm {
   ls_comm_t base;
   ls_host_execute_fn execute;
   pthread_mutex_t lock[LS_CHANNEL_COUNT];
-  ls_host_call_t *call[LS_HOST_CALL_BUCKETS]; /* by address of the collective; used by the enqueuing thread */
 };
 
 /* Fills the common part; local_rank and local_size begin as those of a single node. Cannot fail. */
@@ -40,13 +31,9 @@ void ls_host_init(ls_host_comm_t *host, const ls_comm_ops_t *ops, ls_ctx_t *ctx,
 void ls_host_release(ls_host_comm_t *host);
 
 /* The slots of ls_comm_ops_t that all host transports share. */
-ls_status_t ls_host_enqueue(ls_comm_t *comm, ls_stream_t *stream, const ls_collective_t *c);
+ls_status_t ls_host_enqueue(ls_stream_t *stream, ls_collective_t *c);
 ls_status_t ls_host_run(ls_comm_t *comm, const ls_collective_t *c);
 ls_status_t ls_host_poll(ls_comm_t *comm);
-
-/* "rank 1 of 3, step 7, all-reduce "gradients 3"": how every message of a transport begins. */
-enum { LS_HOST_WHERE_BYTES = 192 };
-const char *ls_host_where(const ls_comm_t *comm, const ls_collective_t *c, char buf[LS_HOST_WHERE_BYTES]);
 
 /* out[i] = in[0][i] + in[1][i] + ... in that order, so that a sum has the same bits wherever and whenever it
  * is made. `out` may be one of the inputs. `copy` (may be NULL) receives the same values. */

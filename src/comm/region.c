@@ -86,8 +86,8 @@ static bool reached(const ls_region_t *region, int rank, phase_t phase) {
 /* Speaks, and tells the others not to wait for this rank: they fail with the same status. */
 static ls_status_t give_up(ls_region_t *region, const ls_collective_t *c, ls_status_t status,
                            const char *why) {
-  char where[LS_HOST_WHERE_BYTES];
-  ls_fail(region->comm->ctx, status, "%s: %s", ls_host_where(region->comm, c, where), why);
+  char where[LS_COMM_WHERE_BYTES];
+  ls_fail(region->comm->ctx, status, "%s: %s", ls_comm_where(region->comm, c, where), why);
   atomic_store(&region->slot[region->comm->rank]->failed, (uint32_t)-status);
   wake_sleepers(region);
   return status;

@@ -47,10 +47,11 @@ typedef struct {
 } world_t;
 
 /* Counts are multiples of the number of ranks where parts are scattered or gathered. */
-static void points_fill(world_t *w) {
+static ls_status_t points_fill(world_t *w) {
   const int size = w->comm->size;
+  ls_status_t status = LS_OK;
   for (int k = 0; k < KINDS; k++)
-    for (int i = 0; i < SIZES; i++) {
+    for (int i = 0; i < SIZES && status == LS_OK; i++) {
       point_t *p = &w->points[k * SIZES + i];
       int64_t whole = (int64_t)SIZE_MIN << (2 * i) >> 2; /* elements of 4 bytes */
       int64_t part = whole / size > 0 ? whole / size : 1;
@@ -61,7 +62,9 @@ static void points_fill(world_t *w) {
           .kind = kinds[k], .name = "probe", .count = parts ? part : whole, .dtype = LS_F32};
       p->c.send = kinds[k] == LS_ALL_GATHER ? w->part : w->whole;
       p->c.recv = kinds[k] == LS_REDUCE_SCATTER ? w->part : w->whole;
+      status = ls_comm_bind(w->comm, &p->c);
     }
+  return status;
 }
 
 static void world_release(world_t *w) {
@@ -90,14 +93,14 @@ static ls_status_t world_prepare(world_t *w) {
   if (status == LS_OK) status = b->stream->event_create(w->device, true, &w->to);
   if (status == LS_OK) status = b->buffer->alloc(w->device, LS_MEM_DEVICE, bytes, &w->whole);
   if (status == LS_OK) status = b->buffer->alloc(w->device, LS_MEM_DEVICE, bytes, &w->part);
-  if (status == LS_OK) points_fill(w);
+  if (status == LS_OK) status = points_fill(w);
   return status;
 }
 
-static ls_status_t enqueue(world_t *w, const point_t *p) {
+static ls_status_t enqueue(world_t *w, point_t *p) {
   ls_status_t status = LS_OK;
   for (int i = 0; i < p->repeats && status == LS_OK; i++)
-    status = w->comm->ops->enqueue(w->comm, w->stream, &p->c);
+    status = ls_comm_enqueue(w->stream, &p->c);
   return status;
 }
 
@@ -110,7 +113,7 @@ static ls_status_t capture(world_t *w, point_t *p) {
 }
 
 /* Start and end on this rank: by the host's clock, and on a device of its own by events there. */
-static ls_status_t once(world_t *w, const point_t *p, int64_t span[2]) {
+static ls_status_t once(world_t *w, point_t *p, int64_t span[2]) {
   const ls_stream_ops_t *stream = w->backend->stream;
   ls_status_t status = ls_comm_barrier(w->control, "probe");
   span[0] = ls_clock_ns();

@@ -199,7 +199,7 @@ static ls_status_t bind_op(ls_run_t *run, int slot, const ls_task_t *task, ls_bo
   return status;
 }
 
-static void bind_collective(ls_run_t *run, int slot, const ls_task_t *task, ls_bound_task_t *b) {
+static ls_status_t bind_collective(ls_run_t *run, int slot, const ls_task_t *task, ls_bound_task_t *b) {
   const ls_sched_tensor_t *in = &run->s->tensors[task->in[0]], *out = &run->s->tensors[task->out[0]];
   const ls_shape_t *part = task->collective == LS_ALL_GATHER ? &in->shape : &out->shape;
   b->collective = (ls_collective_t){.kind = task->collective,
@@ -208,6 +208,7 @@ static void bind_collective(ls_run_t *run, int slot, const ls_task_t *task, ls_b
                                     .recv = ls_run_place(run, task->out[0], slot),
                                     .count = ls_shape_count(part),
                                     .dtype = part->dtype};
+  return ls_comm_bind(run->comm, &b->collective);
 }
 
 static void bind_copy(ls_run_t *run, int slot, const ls_task_t *task, ls_bound_task_t *b) {
@@ -235,7 +236,7 @@ ls_status_t ls_run_bind(ls_run_t *run) {
     for (int t = 0; t < run->s->task_count && !status; t++) {
       const ls_task_t *task = &run->s->tasks[t];
       if (task->kind == LS_TASK_OP) status = bind_op(run, i, task, &bound[t]);
-      if (task->kind == LS_TASK_COLLECTIVE) bind_collective(run, i, task, &bound[t]);
+      if (task->kind == LS_TASK_COLLECTIVE) status = bind_collective(run, i, task, &bound[t]);
       if (task->kind == LS_TASK_COPY) bind_copy(run, i, task, &bound[t]);
     }
   }

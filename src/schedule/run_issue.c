@@ -27,14 +27,14 @@ static ls_status_t mark_time(ls_run_t *run, int slot, int t, int which) {
 
 static ls_status_t put(ls_run_t *run, int slot, int t) {
   const ls_task_t *task = &run->s->tasks[t];
-  const ls_bound_task_t *b = &run->slot[slot].bound[t];
+  ls_bound_task_t *b = &run->slot[slot].bound[t];
   const ls_stream_ops_t *stream = run->device->backend->stream;
   ls_stream_t *on = ls_run_stream(run, t);
   switch (task->kind) {
   case LS_TASK_OP:
     return stream->launch(on, b->kernel, &b->args);
   case LS_TASK_COLLECTIVE:
-    return run->comm->ops->enqueue(run->comm, on, &b->collective);
+    return ls_comm_enqueue(on, &b->collective);
   case LS_TASK_COPY:
     return stream->copy(on, b->to, b->from, b->size_bytes);
   }

@@ -8,9 +8,10 @@
 enum { FENCE = 64, POISON = 0xA5 };
 static const int64_t counts[] = {0, 1, 3, 17, 1000, 65537};
 
-ls_status_t cases_do(ls_comm_t *comm, ls_stream_t *stream, const ls_collective_t *c) {
+ls_status_t cases_do(ls_comm_t *comm, ls_stream_t *stream, ls_collective_t *c) {
   if (!stream) return comm->ops->run(comm, c);
-  ls_status_t status = comm->ops->enqueue(comm, stream, c);
+  ls_status_t status = ls_comm_bind(comm, c);
+  if (status == LS_OK) status = ls_comm_enqueue(stream, c);
   return status == LS_OK ? stream->device->backend->stream->sync(stream, 0) : status;
 }
 
@@ -181,15 +182,16 @@ const char *cases_overlap(ls_comm_t *comm, ls_stream_t *stream, char text[CASES_
   for (int b = 0; b < BUCKETS && !wrong; b++) {
     c[b] = (ls_collective_t){.kind = LS_ALL_REDUCE, .name = "bucket", .count = COUNT, .dtype = LS_I64};
     c[b].send = c[b].recv = data + (size_t)b * COUNT;
+    if (ls_comm_bind(comm, &c[b]) != LS_OK) wrong = say(text, comm, &c[b], true, "not bound");
     for (int64_t i = 0; i < COUNT; i++)
       data[b * COUNT + i] = value(comm->rank, i + b);
   }
   for (int b = 0; b < BUCKETS && !wrong; b++) {
     double control[3] = {1, comm->rank, b};
     ls_status_t status = LS_OK;
-    if (comm->rank % 2) status = comm->ops->enqueue(comm, stream, &c[b]);
+    if (comm->rank % 2) status = ls_comm_enqueue(stream, &c[b]);
     if (status == LS_OK) status = ls_comm_sum_f64(comm, "control", control, 3);
-    if (status == LS_OK && !(comm->rank % 2)) status = comm->ops->enqueue(comm, stream, &c[b]);
+    if (status == LS_OK && !(comm->rank % 2)) status = ls_comm_enqueue(stream, &c[b]);
     if (status != LS_OK) wrong = say(text, comm, &c[b], true, ls_status_name(status));
     if (!wrong && (control[0] != comm->size || control[2] != (double)b * comm->size))
       wrong = say(text, comm, &c[b], true, "the control sum is wrong");

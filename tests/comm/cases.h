@@ -16,7 +16,7 @@ const char *cases_bits(ls_comm_t *comm, char text[CASES_TEXT_BYTES]);
  * between ranks. */
 const char *cases_overlap(ls_comm_t *comm, ls_stream_t *stream, char text[CASES_TEXT_BYTES]);
 
-/* Runs one collective and waits for it. */
-ls_status_t cases_do(ls_comm_t *comm, ls_stream_t *stream, const ls_collective_t *c);
+/* Binds and runs one collective and waits for it. */
+ls_status_t cases_do(ls_comm_t *comm, ls_stream_t *stream, ls_collective_t *c);
 
 #endif

@@ -268,11 +268,12 @@ static void nccl_with_one_rank(void **state) {
         .kind = (ls_collective_kind_t)kind, .name = "test", .send = x, .recv = y, .count = COUNT};
     fill(a, y, COUNT, -1);
     fill(a, x, COUNT, kind + 1);
-    assert_int_equal(comm->ops->enqueue(comm, a, &c), LS_OK);
+    assert_int_equal(ls_comm_bind(comm, &c), LS_OK);
+    assert_int_equal(ls_comm_enqueue(a, &c), LS_OK);
     assert_all(y, COUNT, kind == LS_BARRIER ? -1 : (float)(kind + 1));
     assert_int_equal(backend->capture->begin(a), LS_OK);
     fill(a, y, COUNT, -1);
-    assert_int_equal(comm->ops->enqueue(comm, a, &c), LS_OK);
+    assert_int_equal(ls_comm_enqueue(a, &c), LS_OK);
     assert_int_equal(backend->capture->end(a, &exec), LS_OK);
     for (int i = 0; i < 3; i++)
       assert_int_equal(backend->capture->launch(exec, a), LS_OK);
@@ -281,7 +282,7 @@ static void nccl_with_one_rank(void **state) {
     assert_int_equal(comm->ops->poll(comm), LS_OK);
   }
   ls_collective_t bad = {.kind = LS_ALL_REDUCE, .name = "bad", .send = x, .recv = y, .count = -1};
-  assert_int_equal(comm->ops->enqueue(comm, a, &bad), LS_ERR_ARGUMENT);
+  assert_int_equal(ls_comm_bind(comm, &bad), LS_ERR_ARGUMENT);
   double one = 1;
   assert_int_equal(ls_comm_sum_f64(comm, "on the host", &one, 1), LS_OK);
   assert_true(one == 1);

@@ -109,8 +109,12 @@ static ls_status_t run(ls_ctx_t *ctx, ls_comm_t *comm, char *text, size_t text_b
       x[k] = value(comm->rank, k);
     for (int i = 0; i < state->count; i++)
       memset(state->data[i], 0xff, ls_state_row_bytes(&job.table->row[i]));
+    ls_ctx_fail_alloc(ctx, 0); /* counts from here: a step allocates nothing, the first one neither */
+    ls_ctx_fail_alloc(comm->ctx, 0);
     status = ls_run_launch(r, 0);
     if (!status) status = ls_run_wait(r, 0, NULL);
+    int64_t allocations = ls_ctx_fail_alloc(ctx, 0) + ls_ctx_fail_alloc(comm->ctx, 0);
+    if (allocations) snprintf(text, text_bytes, "step %d allocates %lld times", step, (long long)allocations);
     if (!status) compare(&job, state, text, text_bytes);
   }
   ls_run_destroy(r);

@@ -15,14 +15,14 @@ typedef struct {
 } job_t;
 
 static ls_status_t mpi_failed(const job_t *job, int error) {
-  char where[LS_HOST_WHERE_BYTES];
-  return ls_mpi_fail(job->mpi->host.base.ctx, error, ls_host_where(&job->mpi->host.base, job->c, where));
+  char where[LS_COMM_WHERE_BYTES];
+  return ls_mpi_fail(job->mpi->host.base.ctx, error, ls_comm_where(&job->mpi->host.base, job->c, where));
 }
 
 static ls_status_t late(const job_t *job, const char *what) {
   const ls_comm_t *comm = &job->mpi->host.base;
-  char where[LS_HOST_WHERE_BYTES];
-  return ls_fail(comm->ctx, LS_ERR_TIMEOUT, "%s: %s within %.3f s", ls_host_where(comm, job->c, where), what,
+  char where[LS_COMM_WHERE_BYTES];
+  return ls_fail(comm->ctx, LS_ERR_TIMEOUT, "%s: %s within %.3f s", ls_comm_where(comm, job->c, where), what,
                  (double)comm->deadline_ns * 1e-9);
 }
 

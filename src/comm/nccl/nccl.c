@@ -128,35 +128,20 @@ static ncclResult_t put(ls_nccl_comm_t *n, const ls_collective_t *c, cudaStream_
   return ncclInvalidArgument;
 }
 
-static ls_status_t check(ls_nccl_comm_t *n, const ls_collective_t *c) {
-  bool reduces = c->kind == LS_ALL_REDUCE || c->kind == LS_REDUCE_SCATTER;
-  char unsummed[48];
-  const char *why = (int)c->kind < 0 || c->kind >= LS_COLLECTIVE_COUNT ? "no such collective"
-                    : (int)c->dtype < 0 || c->dtype >= LS_DTYPE_COUNT  ? "no such dtype"
-                    : c->count < 0                                     ? "the count is negative"
-                    : reduces && !ls_dtype_row(c->dtype)->sums         ? unsummed
-                    : c->kind == LS_BROADCAST && (c->root < 0 || c->root >= n->base.size)
-                        ? "the root is not a rank"
-                        : NULL;
-  if (!why) return LS_OK;
-  if (why == unsummed) snprintf(unsummed, sizeof unsummed, "%s cannot be summed", ls_dtype_name(c->dtype));
-  return ls_fail(n->base.ctx, LS_ERR_ARGUMENT, "rank %d of %d, step %" PRId64 ", %s \"%s\": %s", n->base.rank,
-                 n->base.size, (int64_t)n->base.step, ls_collective_name(c->kind), c->name ? c->name : "",
-                 why);
+/* Numbers are given by kind and name, so that runs that come and go on one communicator share them. */
+static void bind(ls_comm_t *comm, ls_collective_t *c) {
+  if (comm->size > 1) c->number = ls_nccl_progress_number(&nccl_of(comm)->progress, c);
 }
 
-static ls_status_t enqueue(ls_comm_t *comm, ls_stream_t *stream, const ls_collective_t *c) {
-  ls_nccl_comm_t *n = nccl_of(comm);
-  if (comm->broken) return LS_ERR_COMM;
-  ls_status_t status = check(n, c);
-  if (status) return status;
+static ls_status_t enqueue(ls_stream_t *stream, ls_collective_t *c) {
+  ls_nccl_comm_t *n = nccl_of(c->comm);
+  if (n->base.broken) return LS_ERR_COMM;
   if (c->count == 0 && c->kind != LS_BARRIER) return LS_OK;
   cudaStream_t handle = ls_cuda_stream(stream)->handle;
-  status = settle(n, put(n, c, handle), ls_collective_name(c->kind), c->name ? c->name : "");
-  uint32_t number = status || comm->size == 1 ? 0 : ls_nccl_progress_number(&n->progress, c);
-  if (number) {
-    int error = ls_kernel_mark(handle, n->progress.device_word, number);
-    status = ls_cuda_check(comm->ctx, (cudaError_t)error, "marking progress");
+  ls_status_t status = settle(n, put(n, c, handle), ls_collective_name(c->kind), c->name ? c->name : "");
+  if (!status && c->number) {
+    int error = ls_kernel_mark(handle, n->progress.device_word, c->number);
+    status = ls_cuda_check(n->base.ctx, (cudaError_t)error, "marking progress");
   }
   return ls_cuda_stream_keep(ls_cuda_stream(stream), status);
 }
@@ -256,11 +241,11 @@ static ls_status_t init(ls_nccl_comm_t *n) {
 /* One sum over all ranks: connections are made before a step is captured, and the sum must be right. */
 static ls_status_t try_sum(ls_nccl_comm_t *n, ls_stream_t *stream, float *sum) {
   const ls_stream_ops_t *ops = &ls_cuda_stream_ops;
-  const ls_collective_t c = {.kind = LS_BARRIER, .name = "first sum"};
+  ls_collective_t c = {.kind = LS_BARRIER, .name = "first sum", .comm = &n->base};
   int64_t end_ns = ls_clock_ns() + n->base.deadline_ns;
   int error = ls_kernel_fill(ls_cuda_stream(stream)->handle, 1, n->token, 1);
   ls_status_t status = ls_cuda_check(n->base.ctx, (cudaError_t)error, "the first sum over GPUs");
-  if (!status) status = enqueue(&n->base, stream, &c);
+  if (!status) status = enqueue(stream, &c);
   if (!status) status = ops->copy(stream, sum, n->token, sizeof *sum);
   if (status) return status;
   while ((status = ops->sync(stream, 10000000)) == LS_ERR_TIMEOUT) {
@@ -283,8 +268,6 @@ static ls_status_t warm_up(ls_nccl_comm_t *n) {
     status = ls_fail(n->base.ctx, LS_ERR_COMM, "rank %d of %d: NCCL adds up %d ones to %g", n->base.rank,
                      n->base.size, n->base.size, (double)*(float *)sum);
   if (status) return status; /* the stream may never end: left alone, with what it writes to */
-  n->progress.count = 0;
-  *n->progress.word = 0;
   ls_cuda_stream_ops.destroy(stream);
 sum:
   ls_cuda_buffer_ops.free(n->device, LS_MEM_HOST, sum);
@@ -303,7 +286,7 @@ static ls_status_t prepare(ls_nccl_comm_t *n) {
 }
 
 static const ls_comm_ops_t nccl_ops = {
-    .name = "nccl", .enqueue = enqueue, .run = run, .poll = poll, .destroy = destroy};
+    .name = "nccl", .bind = bind, .enqueue = enqueue, .run = run, .poll = poll, .destroy = destroy};
 
 /* All ranks take part in every agreement, whatever has failed on them. */
 ls_status_t ls_comm_nccl_create(ls_ctx_t *ctx, ls_device_t *device, ls_comm_t *control, int64_t deadline_ns,

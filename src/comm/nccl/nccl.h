@@ -32,11 +32,10 @@ typedef struct {
 ls_status_t ls_nccl_library_open(ls_ctx_t *ctx, ls_nccl_library_t *library);
 
 /* How far the collectives on streams have come: after each, a kernel of one thread writes its number to a
- * word of host memory, in a captured step too. Numbers are given by address of the collective, in order of
- * first use, so the one after the word is the one that is pending. */
+ * word of host memory, in a captured step too. Numbers are given by kind and name, in the order in which a
+ * run binds its collectives, so the one after the word is the one that is pending. */
 enum { LS_NCCL_PROGRESS_MAX = 256, LS_NCCL_NAME_BYTES = 64 };
 typedef struct {
-  const ls_collective_t *c; /* an address to compare, not to follow */
   ls_collective_kind_t kind;
   char name[LS_NCCL_NAME_BYTES];
 } ls_nccl_entry_t;

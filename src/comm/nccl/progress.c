@@ -2,6 +2,7 @@
 #include "comm/nccl/nccl.h"
 
 #include <stdio.h>
+#include <string.h>
 
 ls_status_t ls_nccl_progress_open(ls_ctx_t *ctx, ls_nccl_progress_t *progress) {
   void *word = NULL, *device_word = NULL;
@@ -29,15 +30,15 @@ void ls_nccl_progress_close(ls_nccl_progress_t *progress) {
 }
 
 uint32_t ls_nccl_progress_number(ls_nccl_progress_t *progress, const ls_collective_t *c) {
+  char name[LS_NCCL_NAME_BYTES];
+  snprintf(name, sizeof name, "%.*s", LS_NCCL_NAME_BYTES - 1, c->name ? c->name : "");
   uint32_t i = 0;
-  while (i < progress->count && progress->entry[i].c != c)
+  while (i < progress->count && (progress->entry[i].kind != c->kind || strcmp(progress->entry[i].name, name)))
     i++;
   if (i == LS_NCCL_PROGRESS_MAX) return 0;
   if (i == progress->count) progress->count++;
-  ls_nccl_entry_t *entry = &progress->entry[i]; /* the address may have been used for another one before */
-  entry->c = c;
-  entry->kind = c->kind;
-  snprintf(entry->name, sizeof entry->name, "%.*s", LS_NCCL_NAME_BYTES - 1, c->name ? c->name : "");
+  progress->entry[i].kind = c->kind;
+  memcpy(progress->entry[i].name, name, sizeof name);
   return i + 1;
 }
 
