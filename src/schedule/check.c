@@ -9,6 +9,8 @@
  *     step's value;
  *   - nothing writes what is constant.
  *
+ * Collectives must be ordered among each other as the list has them.
+ *
  * A collective whose result nobody reads in the step has been put in the wrong place. */
 #include "schedule/shadow.h"
 
@@ -224,8 +226,14 @@ static ls_status_t check_own_overlap(const check_t *c, int t, int n, const ls_ac
 static ls_status_t walk(check_t *c) {
   ls_access_t list[LS_ACCESS_MAX];
   ls_status_t status = LS_OK;
+  int collective = -1;
   for (int t = 0; !status && t < c->s->task_count; t++) {
     status = check_shapes(c->s, t);
+    if (!status && c->s->tasks[t].kind == LS_TASK_COLLECTIVE) {
+      if (!ordered(c, collective, t))
+        status = fault(c, "may run before, without waiting,", t, collective, c->s->tasks[t].out[0]);
+      collective = t;
+    }
     int n = ls_task_access(c->s, &c->s->tasks[t], list);
     if (!status) status = check_own_overlap(c, t, n, list);
     for (int i = 0; !status && i < n; i++)

@@ -53,18 +53,37 @@ size_t ls_schedule_region_bytes(const ls_schedule_t *s, ls_region_t region) {
                                   : ls_state_row_bytes(&s->state->row[region - LS_REGION_STATE]);
 }
 
-ls_status_t ls_schedule_finish(ls_schedule_t *s) {
-  if (s->status) return s->status;
+/* Places and waits, for the lanes as they are. */
+static ls_status_t arrange(ls_schedule_t *s) {
   ls_status_t status = ls_schedule_plan(s);
-  if (status) return s->status = status;
+  if (status) return status;
   measure_regions(s);
   if (s->run_bytes[LS_REGION_INPUT_NEXT] && s->input_slots < 2)
-    return s->status =
-               ls_fail(s->ctx, LS_ERR_ARGUMENT, "schedule: copying the next input needs two input slots");
+    return ls_fail(s->ctx, LS_ERR_ARGUMENT, "schedule: copying the next input needs two input slots");
   ls_lane_clock_t *clock = ls_alloc_array(s->ctx, (size_t)s->task_count + 1, sizeof(*clock));
   status = clock ? ls_schedule_order(s, clock) : LS_ERR_MEMORY;
   ls_free(clock);
-  if (status) return s->status = status;
-  s->finished = true;
-  return LS_OK;
+  return status;
+}
+
+/* Whether the last collective has been moved: its lane's last task, for which compute waits next. */
+static bool move_last_collective(ls_schedule_t *s) {
+  int last = s->task_count - 1;
+  while (last >= 0 && s->tasks[last].lane != LS_LANE_COMM)
+    last--;
+  if (last < 0 || last + 1 == s->task_count || s->tasks[last].kind != LS_TASK_COLLECTIVE) return false;
+  const ls_task_t *next = &s->tasks[last + 1];
+  bool awaited = false;
+  for (int i = 0; i < next->wait_count; i++)
+    awaited |= next->lane == LS_LANE_COMPUTE && next->wait[i] == last;
+  if (awaited) s->tasks[last].lane = LS_LANE_COMPUTE;
+  return awaited;
+}
+
+ls_status_t ls_schedule_finish(ls_schedule_t *s) {
+  if (s->status) return s->status;
+  s->status = arrange(s);
+  if (!s->status && s->lanes_are_threads && move_last_collective(s)) s->status = arrange(s);
+  s->finished = !s->status;
+  return s->status;
 }

@@ -1,15 +1,18 @@
 /* Which tasks must wait for which. Lanes run side by side; two tasks of different lanes that touch the same
  * bytes, at least one writing, must keep their order of the list (read after write, write after read, write
- * after write). Within a lane order is implied, so of every other lane only the newest such task matters, and
- * not even that one when it is known to be over already. */
+ * after write). So must two collectives, whatever their lanes: all ranks issue them in one order. Within a
+ * lane order is implied, so of every other lane only the newest such task matters, and not even that one when
+ * it is known to be over already. */
 #include "schedule/access.h"
 
 typedef struct {
   int count;
   ls_access_t list[LS_ACCESS_MAX];
+  bool collective;
 } footprint_t;
 
 static bool conflict(const footprint_t *a, const footprint_t *b) {
+  if (a->collective && b->collective) return true;
   for (int i = 0; i < a->count; i++)
     for (int k = 0; k < b->count; k++) {
       const ls_access_t *x = &a->list[i], *y = &b->list[k];
@@ -75,6 +78,7 @@ ls_status_t ls_schedule_order(ls_schedule_t *s, ls_lane_clock_t *clock) {
   for (int i = 0; i < s->task_count && !status; i++) {
     ls_task_t *task = &s->tasks[i];
     footprint[i].count = ls_task_access(s, task, footprint[i].list);
+    footprint[i].collective = task->kind == LS_TASK_COLLECTIVE;
     int candidate[LS_LANE_COUNT];
     for (int lane = 0; lane < LS_LANE_COUNT; lane++)
       candidate[lane] = lane == (int)task->lane ? -1 : newest_conflict(footprint, before, newest[lane], i);

@@ -57,41 +57,12 @@ static ls_status_t find_fork_and_join(ls_run_t *run, bool *awaited) {
   return fork ? run->device->backend->stream->event_create(run->device, false, &run->fork) : LS_OK;
 }
 
-/* On a host another lane is another thread, and handing over to it and back costs more than a small
- * collective. The last one of a step, when compute waits for it next, has nothing to hide behind: compute
- * runs it itself. */
-static ls_status_t choose_streams(ls_run_t *run) {
-  const ls_schedule_t *s = run->s;
-  size_t count = (size_t)s->task_count;
-  run->here = ls_arena_array(&run->arena, count, sizeof(*run->here));
-  run->after = ls_arena_array(&run->arena, count, sizeof(*run->after));
-  if (!run->here || !run->after) return LS_ERR_MEMORY;
-  int last = -1, before = -1;
-  for (int t = 0; t < s->task_count; t++) {
-    run->after[t] = -1;
-    if (s->tasks[t].lane != LS_LANE_COMM) continue;
-    before = last;
-    last = t;
-  }
-  if (!run->device->backend->host_memory || last < 0 || last + 1 == s->task_count) return LS_OK;
-  const ls_task_t *next = &s->tasks[last + 1];
-  bool awaited = false;
-  for (int i = 0; i < next->wait_count; i++)
-    awaited |= next->lane == LS_LANE_COMPUTE && next->wait[i] == last;
-  if (!awaited || s->tasks[last].kind != LS_TASK_COLLECTIVE) return LS_OK;
-  run->here[last] = true;
-  run->after[last] = before;
-  return LS_OK;
-}
-
 static ls_status_t create_lanes(ls_run_t *run) {
   const ls_stream_ops_t *stream = run->device->backend->stream;
-  ls_status_t status = choose_streams(run);
-  if (!status) status = stream->create(run->device, LS_STREAM_INLINE, &run->lane[LS_LANE_COMPUTE]);
+  ls_status_t status = stream->create(run->device, LS_STREAM_INLINE, &run->lane[LS_LANE_COMPUTE]);
   for (int t = 0; t < run->s->task_count && !status; t++) {
     ls_lane_t lane = run->s->tasks[t].lane;
-    if (!run->lane[lane] && !run->here[t])
-      status = stream->create(run->device, LS_STREAM_ASYNC, &run->lane[lane]);
+    if (!run->lane[lane]) status = stream->create(run->device, LS_STREAM_ASYNC, &run->lane[lane]);
   }
   return status;
 }
@@ -103,11 +74,9 @@ static ls_status_t create_events(ls_run_t *run) {
   run->event = ls_arena_array(&run->arena, count, sizeof(ls_event_t *));
   bool *awaited = ls_arena_array(&run->arena, count, sizeof(bool));
   if (!run->event || !awaited) return LS_ERR_MEMORY;
-  for (int t = 0; t < s->task_count; t++) {
-    if (run->after[t] >= 0) awaited[run->after[t]] = true;
+  for (int t = 0; t < s->task_count; t++)
     for (int i = 0; i < s->tasks[t].wait_count; i++)
       awaited[s->tasks[t].wait[i]] = true;
-  }
   ls_status_t status = find_fork_and_join(run, awaited);
   for (int t = 0; t < s->task_count && !status; t++)
     if (awaited[t]) status = stream->event_create(run->device, false, &run->event[t]);

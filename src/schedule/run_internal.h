@@ -55,8 +55,6 @@ struct ls_run {
   ls_run_slot_t slot[LS_SLOT_MAX];
 
   ls_stream_t *lane[LS_LANE_COUNT]; /* NULL = not used */
-  bool *here;                       /* per task: a host collective that compute runs itself, see run_bind.c */
-  int *after;                       /* per task: other task of its lane to wait for, -1 = order is implied */
   ls_event_t *fork;                 /* beginning of a step, for lanes that wait for nothing else */
   bool forked[LS_LANE_COUNT];
   int joined[LS_LANE_COUNT]; /* task that compute waits for at the end, -1 = none */
@@ -69,7 +67,7 @@ struct ls_run {
 
 /* The stream on which a task runs. */
 static inline ls_stream_t *ls_run_stream(const ls_run_t *run, int task) {
-  return run->lane[run->here[task] ? LS_LANE_COMPUTE : run->s->tasks[task].lane];
+  return run->lane[run->s->tasks[task].lane];
 }
 
 /* Where tensor `id` is for a step on `slot`. */

@@ -45,7 +45,7 @@ static ls_status_t issue_task(ls_run_t *run, int slot, int t) {
   const ls_task_t *task = &run->s->tasks[t];
   const ls_stream_ops_t *stream = run->device->backend->stream;
   ls_stream_t *on = ls_run_stream(run, t);
-  ls_status_t status = run->after[t] >= 0 ? stream->wait(on, run->event[run->after[t]]) : LS_OK;
+  ls_status_t status = LS_OK;
   for (int i = 0; i < task->wait_count && !status; i++)
     status = stream->wait(on, run->event[task->wait[i]]);
   if (!status) status = mark_time(run, slot, t, 0);

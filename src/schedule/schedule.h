@@ -73,7 +73,8 @@ typedef struct ls_schedule {
   ls_ctx_t *ctx;
   ls_state_table_t *state; /* held; NULL: the schedule has no state */
   int rank, world_size;
-  int input_slots; /* 1..LS_SLOT_MAX */
+  int input_slots;        /* 1..LS_SLOT_MAX */
+  bool lanes_are_threads; /* of a host; set before finish, which then moves the last collective: see there */
   ls_sched_tensor_t *tensors;
   int tensor_count, tensor_capacity;
   ls_task_t *tasks;
@@ -112,11 +113,14 @@ int ls_schedule_copy(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, co
 /* `task` shall wait for `after`, an earlier task, whatever bytes they touch: so that what is gathered early
  * does not take memory before what it is to follow has been dropped. */
 void ls_schedule_after(ls_schedule_t *s, int task, int after);
+/* Places transient tensors and derives the waits. With lanes_are_threads the step's last collective goes to
+ * the compute lane when compute would wait for it next: it has nothing to hide behind, and handing over to
+ * another thread and back costs more than a small collective. */
 ls_status_t ls_schedule_finish(ls_schedule_t *s);
 
 /* Proves: every read of bytes that the step writes happens after the write it means and before the next write
  * (through lane order and waits alone); no two live transient tensors share bytes; everything lies inside its
- * region; shapes fit the ops. LS_ERR_INTERNAL names the two tasks. */
+ * region; shapes fit the ops; collectives run in list order. LS_ERR_INTERNAL names the two tasks. */
 ls_status_t ls_schedule_check(const ls_schedule_t *s);
 /* Additionally: all ranks issue the same collectives (name, kind, count, dtype) in the same order. */
 ls_status_t ls_schedule_check_world(const ls_schedule_t *const *ranks, int count);

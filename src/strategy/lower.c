@@ -153,6 +153,7 @@ ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, const ls_exchange
   ls_lowering_t l = {.in = in, .layout = in->state->layout, .exchange = exchange};
   status = ls_schedule_create(ctx, in->state, in->rank, in->world_size, in->input_slots, &l.s);
   if (status) return status;
+  l.s->lanes_are_threads = !in->copies;
   ls_arena_init(&l.work, ctx);
   status = prepare(&l);
   if (!status) status = emit_step(&l);

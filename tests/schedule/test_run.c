@@ -305,8 +305,8 @@ static void test_reads_and_names(void **state) {
   ls_schedule_destroy(s);
 }
 
-/* The last collective runs where compute would only wait for it; those before it keep their lane and their
- * order. */
+/* The last collective goes where compute would only wait for it; those before it keep their lane and their
+ * order. The schedule says so: what runs is what is priced, drawn and checked. */
 static void test_last_collective_stays_here(void **state) {
   (void)state;
   ls_comm_t *self;
@@ -323,6 +323,13 @@ static void test_last_collective_stays_here(void **state) {
   int next = build_op1(s, &op_double, "2b", b, twice_b);
   build_op1(s, &op_double, "2a", a, twice_a);
   assert_int_equal(ls_schedule_finish(s), LS_OK);
+  assert_int_equal(s->tasks[last].lane, LS_LANE_COMM);
+  s->lanes_are_threads = true;
+  assert_int_equal(ls_schedule_finish(s), LS_OK);
+  assert_int_equal(s->tasks[first].lane, LS_LANE_COMM);
+  assert_int_equal(s->tasks[last].lane, LS_LANE_COMPUTE);
+  assert_int_equal(s->tasks[last].wait_count, 1);
+  assert_int_equal(s->tasks[last].wait[0], first); /* nothing but the order of collectives asks for it */
   assert_int_equal(ls_schedule_check(s), LS_OK);
   ls_device_t *device = open_device(&ls_backend_ref);
   ls_state_t *memory = memory_of(s, device);
@@ -341,6 +348,10 @@ static void test_last_collective_stays_here(void **state) {
     assert_true(times[next].start_ns >= times[last].end_ns);
   }
   ls_run_destroy(run);
+  s->tasks[last].wait_count = 0;
+  assert_int_equal(ls_schedule_check(s), LS_ERR_INTERNAL);
+  assert_non_null(strstr(ls_ctx_error(ctx), "'reduce b' may run before, without waiting, task 1 'reduce a'"));
+  ls_ctx_clear(ctx);
   ls_state_destroy(memory);
   device->backend->device->close(device);
   ls_schedule_destroy(s);
