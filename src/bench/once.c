@@ -109,9 +109,8 @@ static json_t *collectives_json(const gather_t *g) {
     if (task->kind != LS_TASK_COLLECTIVE) continue;
     double time_us = (double)(g->task_sum[i].end_ns - g->task_sum[i].start_ns) * 1e-3 / (double)g->task_steps;
     double bytes = (double)ls_task_large_bytes(s, task); /* the large buffer */
-    double factor = task->collective == LS_ALL_REDUCE  ? 2 * (n - 1) / n
-                    : task->collective == LS_BROADCAST ? 1
-                                                       : (n - 1) / n;
+    bool parts = task->collective == LS_REDUCE_SCATTER || task->collective == LS_ALL_GATHER;
+    double factor = task->collective == LS_ALL_REDUCE ? 2 * (n - 1) / n : parts ? (n - 1) / n : 1;
     double algorithm = time_us > 0 ? bytes * 1e6 / time_us : NAN;
     json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:o, s:o, s:o}", "name", task->name, "kind",
                                           ls_collective_name(task->collective), "size_bytes",

@@ -4,10 +4,15 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char *const names[] = {
-    [LS_ALL_REDUCE] = "all-reduce", [LS_REDUCE_SCATTER] = "reduce-scatter",
-    [LS_ALL_GATHER] = "all-gather", [LS_BROADCAST] = "broadcast",
+    [LS_ALL_REDUCE] = "all-reduce",
+    [LS_REDUCE_SCATTER] = "reduce-scatter",
+    [LS_ALL_GATHER] = "all-gather",
+    [LS_BROADCAST] = "broadcast",
+    [LS_SEND] = "send",
+    [LS_RECV] = "receive",
     [LS_BARRIER] = "barrier",
 };
 _Static_assert(LS_COUNT(names) == LS_COLLECTIVE_COUNT, "every collective has a name");
@@ -17,7 +22,7 @@ const char *ls_collective_name(ls_collective_kind_t kind) {
 }
 
 /* Factors of nccl-tests, doc/PERFORMANCE.md: all-reduce 2 (n - 1) / n of its buffer; reduce-scatter and
- * all-gather (n - 1) / n of the large buffer, which has n * count elements; broadcast 1. */
+ * all-gather (n - 1) / n of the large buffer, which has n * count elements; broadcast and messages 1. */
 int64_t ls_collective_bus_bytes(ls_collective_kind_t kind, int64_t count, ls_dtype_t dtype, int size) {
   if (size <= 1 || count <= 0) return 0;
   int64_t bytes = count * (int64_t)ls_dtype_bytes(dtype);
@@ -28,6 +33,8 @@ int64_t ls_collective_bus_bytes(ls_collective_kind_t kind, int64_t count, ls_dty
   case LS_ALL_GATHER:
     return bytes * (size - 1);
   case LS_BROADCAST:
+  case LS_SEND:
+  case LS_RECV:
     return bytes;
   case LS_BARRIER:
   case LS_COLLECTIVE_COUNT:
@@ -36,9 +43,17 @@ int64_t ls_collective_bus_bytes(ls_collective_kind_t kind, int64_t count, ls_dty
   return 0;
 }
 
+const char *ls_comm_place(const ls_comm_t *comm, char buf[LS_COMM_WHERE_BYTES]) {
+  const char *of = comm->group[0] ? " of group \"" : "", *end = comm->group[0] ? "\"" : "";
+  snprintf(buf, LS_COMM_WHERE_BYTES, "rank %d of %d%s%s%s, step %" PRId64, comm->rank, comm->size, of,
+           comm->group, end, (int64_t)comm->step);
+  return buf;
+}
+
 const char *ls_comm_where(const ls_comm_t *comm, const ls_collective_t *c, char buf[LS_COMM_WHERE_BYTES]) {
-  snprintf(buf, LS_COMM_WHERE_BYTES, "rank %d of %d, step %" PRId64 ", %s \"%.96s\"", comm->rank, comm->size,
-           (int64_t)comm->step, ls_collective_name(c->kind), c->name ? c->name : "");
+  size_t used = strlen(ls_comm_place(comm, buf));
+  snprintf(buf + used, LS_COMM_WHERE_BYTES - used, ", %s \"%.96s\"", ls_collective_name(c->kind),
+           c->name ? c->name : "");
   return buf;
 }
 
@@ -64,8 +79,12 @@ ls_status_t ls_collective_check(const ls_comm_t *comm, const ls_collective_t *c)
   if (__builtin_mul_overflow(c->count, (int64_t)ls_dtype_bytes(c->dtype), &total) ||
       __builtin_mul_overflow(total, (int64_t)comm->size, &total))
     return refuse(comm, c, "the count is too large");
-  bool sends = c->kind != LS_BROADCAST || c->root == comm->rank;
-  if (c->count > 0 && (!c->recv || (sends && !c->send))) return refuse(comm, c, "a buffer is missing");
+  bool message = c->kind == LS_SEND || c->kind == LS_RECV;
+  if (message && comm->size != 2) return refuse(comm, c, "a message needs a group of two ranks");
+  bool sends = c->kind != LS_RECV && (c->kind != LS_BROADCAST || c->root == comm->rank);
+  bool receives = c->kind != LS_SEND;
+  if (c->count > 0 && ((receives && !c->recv) || (sends && !c->send)))
+    return refuse(comm, c, "a buffer is missing");
   return LS_OK;
 }
 

@@ -19,6 +19,8 @@ typedef enum {
   LS_REDUCE_SCATTER, /* recv (count) = this rank's part of the sum of send (size * count) */
   LS_ALL_GATHER,     /* recv (size * count) = every rank's send (count), in rank order */
   LS_BROADCAST,      /* recv (count) = root's send (count) */
+  LS_SEND,           /* of two ranks, to the other: its LS_RECV takes send (count) */
+  LS_RECV,           /* recv (count) = what the other sends */
   LS_BARRIER,
   LS_COLLECTIVE_COUNT
 } ls_collective_kind_t;
@@ -36,6 +38,14 @@ typedef struct {
   uint32_t number; /* the transport's own */
 } ls_collective_t;
 
+/* Who forms a group, as this rank sees it. */
+typedef struct {
+  int color, key;
+  const char *name;  /* "group NAME", for messages */
+  const int *member; /* [size]: ranks of the communicator, in the order of the group */
+  int rank, size;    /* in the group; size 0: this rank is in none */
+} ls_split_t;
+
 typedef struct {
   const char *name;
   /* What the transport writes into a collective whose arguments are right; NULL = nothing. */
@@ -47,13 +57,19 @@ typedef struct {
   ls_status_t (*run)(ls_comm_t *comm, const ls_collective_t *c);
   /* Polled while the host waits for a device: LS_OK, or the asynchronous error of the transport. */
   ls_status_t (*poll)(ls_comm_t *comm);
+  /* Makes the communicator of this rank's group (*sub stays as it is when it is in none). Collective. A rank
+   * that fails says so afterwards, in ls_comm_split. NULL: there are no groups. */
+  ls_status_t (*split)(ls_comm_t *comm, const ls_split_t *split, ls_comm_t **sub);
   void (*destroy)(ls_comm_t *comm);
 } ls_comm_ops_t;
+
+enum { LS_GROUP_NAME_BYTES = 48 };
 
 /* Every transport's object begins with this. */
 struct ls_comm {
   const ls_comm_ops_t *ops;
   ls_ctx_t *ctx;
+  char group[LS_GROUP_NAME_BYTES]; /* for messages; "" = all ranks */
   int rank, size;
   int local_rank; /* among the ranks of this node */
   int local_size;
@@ -77,6 +93,13 @@ void ls_comm_mpi_abort(int exit_code); /* does not return when MPI is initialise
 bool ls_comm_launched(int *rank, int *size);
 
 void ls_comm_destroy(ls_comm_t *comm); /* NULL is allowed */
+
+/* Ranks that give the same color >= 0 form a communicator, numbered by key, then by rank in `comm`; with a
+ * negative color a rank is in none and *sub becomes NULL. Collective over `comm`, while its streams are idle;
+ * all ranks give the same name, which every message of the group carries. The group begins with the deadline
+ * of `comm` and breaks alone. Its members destroy it before `comm`. All ranks succeed or none: LS_ERR_TIMEOUT
+ * names the group when one does not come, LS_ERR_MEMORY. */
+ls_status_t ls_comm_split(ls_comm_t *comm, int color, int key, const char *name, ls_comm_t **sub);
 
 /* Once for each collective that streams are to run, when its addresses are known: checks the arguments and
  * lets the transport write what it needs into *c. Then any number of ls_comm_enqueue: a step allocates
@@ -103,8 +126,10 @@ ls_status_t ls_comm_agree(ls_comm_t *comm, const char *name, ls_status_t own);
 const char *ls_collective_name(ls_collective_kind_t kind); /* "all-reduce" */
 /* LS_ERR_ARGUMENT, reported, unless the arguments of *c fit together and the communicator. */
 ls_status_t ls_collective_check(const ls_comm_t *comm, const ls_collective_t *c);
-/* "rank 1 of 3, step 7, all-reduce "gradients 3"": how every message of a transport begins. */
-enum { LS_COMM_WHERE_BYTES = 192 };
+/* "rank 1 of 3, step 7, all-reduce "gradients 3"": how every message of a transport begins; in a group "rank
+ * 0 of 2 of group "stage 1", step ..". */
+enum { LS_COMM_WHERE_BYTES = 256 };
+const char *ls_comm_place(const ls_comm_t *comm, char buf[LS_COMM_WHERE_BYTES]); /* up to the step */
 const char *ls_comm_where(const ls_comm_t *comm, const ls_collective_t *c, char buf[LS_COMM_WHERE_BYTES]);
 /* Shared memory that a rank touches when `size` ranks of one host make collectives of up to so many bytes. */
 int64_t ls_comm_shared_bytes(int size, int64_t largest_bytes);

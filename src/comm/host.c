@@ -20,8 +20,22 @@ void ls_host_release(ls_host_comm_t *host) {
     pthread_mutex_destroy(&host->lock[i]);
 }
 
+/* Of two ranks a message is a broadcast; its root reads `recv` alone. */
+static ls_collective_t message(const ls_comm_t *comm, const ls_collective_t *c) {
+  ls_collective_t b = *c;
+  b.kind = LS_BROADCAST;
+  b.root = c->kind == LS_SEND ? comm->rank : 1 - comm->rank;
+  if (c->kind == LS_SEND) b.recv = (void *)(uintptr_t)c->send;
+  return b;
+}
+
 static ls_status_t execute(ls_host_comm_t *host, ls_channel_t channel, const ls_collective_t *c) {
   if (host->base.broken) return LS_ERR_COMM;
+  ls_collective_t as_broadcast;
+  if (c->kind == LS_SEND || c->kind == LS_RECV) {
+    as_broadcast = message(&host->base, c);
+    c = &as_broadcast;
+  }
   pthread_mutex_lock(&host->lock[channel]);
   ls_status_t status = host->execute(host, channel, c);
   if (status != LS_OK) host->base.broken = true;

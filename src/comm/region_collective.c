@@ -143,6 +143,8 @@ ls_status_t ls_region_execute(ls_region_t *region, const ls_collective_t *c) {
     return broadcast(region, c);
   case LS_BARRIER:
     return barrier(region, c);
+  case LS_SEND:
+  case LS_RECV: /* host.c has made broadcasts of them */
   case LS_COLLECTIVE_COUNT:
     break;
   }

@@ -104,6 +104,8 @@ static void with_links(const links_t *l, ls_collective_kind_t kind, double bytes
     half_reduce(l, bytes, p, best);
     break;
   case LS_BROADCAST:
+  case LS_SEND:
+  case LS_RECV:
     offer(best, l->overhead_ns + tree_pass(l, bytes), "tree");
     break;
   case LS_BARRIER:

@@ -64,6 +64,8 @@ static int64_t expected(const ls_comm_t *comm, const ls_collective_t *c, int64_t
     return value((int)(i / c->count), i % c->count);
   case LS_BROADCAST:
     return value(c->root, i);
+  case LS_RECV:
+    return value(1 - comm->rank, i);
   default:
     return 0;
   }
@@ -88,7 +90,7 @@ __attribute__((noinline)) static const char *say(char text[static CASES_TEXT_BYT
 static const char *one(ls_comm_t *comm, ls_stream_t *stream, ls_collective_t c, bool in_place, char *text) {
   const int64_t bytes = (int64_t)ls_dtype_bytes(c.dtype);
   const int64_t send_n = c.count * (c.kind == LS_REDUCE_SCATTER ? comm->size : 1);
-  const int64_t recv_n = c.count * (c.kind == LS_ALL_GATHER ? comm->size : 1);
+  const int64_t recv_n = c.count * (c.kind == LS_ALL_GATHER ? comm->size : c.kind != LS_SEND);
   unsigned char *send = malloc((size_t)(send_n * bytes) + 1), *want = malloc((size_t)(recv_n * bytes) + 1);
   unsigned char *block = malloc((size_t)(recv_n * bytes) + 2 * FENCE);
   const char *wrong = "out of memory";
@@ -97,7 +99,7 @@ static const char *one(ls_comm_t *comm, ls_stream_t *stream, ls_collective_t c, 
   c.recv = block + FENCE;
   c.send = send;
   if (in_place) c.send = (char *)c.recv + (c.kind == LS_ALL_GATHER ? comm->rank * c.count * bytes : 0);
-  bool sends = c.kind != LS_BROADCAST || comm->rank == c.root;
+  bool sends = c.kind != LS_RECV && (c.kind != LS_BROADCAST || comm->rank == c.root);
   for (int64_t i = 0; i < send_n && sends; i++)
     store(c.dtype, in_place ? (unsigned char *)c.recv + ((const char *)c.send - (const char *)c.recv) : send,
           i, value(comm->rank, i));
@@ -122,13 +124,16 @@ const char *cases_run(ls_comm_t *comm, ls_stream_t *stream, char text[CASES_TEXT
       for (int n = 0; n < LS_COUNT(counts); n++)
         for (int in_place = 0; in_place < 2; in_place++) {
           bool sums = kind == LS_ALL_REDUCE || kind == LS_REDUCE_SCATTER;
-          if ((sums && !ls_dtype_row((ls_dtype_t)dtype)->sums) || (kind == LS_REDUCE_SCATTER && in_place))
-            continue;
+          bool message = kind == LS_SEND || kind == LS_RECV;
+          if (sums && !ls_dtype_row((ls_dtype_t)dtype)->sums) continue;
+          if (in_place && (kind == LS_REDUCE_SCATTER || message)) continue;
+          if (message && comm->size != 2) continue;
           ls_collective_t c = {.kind = (ls_collective_kind_t)kind,
                                .name = "case",
                                .count = kind == LS_BARRIER ? 0 : counts[n],
                                .dtype = (ls_dtype_t)dtype,
                                .root = n % comm->size};
+          if (message && comm->rank) c.kind = kind == LS_SEND ? LS_RECV : LS_SEND; /* there, then back */
           const char *wrong = one(comm, stream, c, in_place, text);
           if (wrong) return wrong;
         }
@@ -172,6 +177,48 @@ const char *cases_bits(ls_comm_t *comm, char text[CASES_TEXT_BYTES]) {
   free(recv);
   free(send);
   return wrong;
+}
+
+static const char *differ(char *text, const ls_comm_t *comm, const char *what) {
+  snprintf(text, CASES_TEXT_BYTES, "rank %d of %d: %s: %s", comm->rank, comm->size, what,
+           ls_ctx_error(comm->ctx));
+  return text;
+}
+
+/* By parity, in reverse order: odd and even ranks are at work at the same time. */
+static const char *halves(ls_comm_t *comm, ls_stream_t *stream, char *text) {
+  ls_comm_t *half = NULL;
+  if (ls_comm_split(comm, comm->rank % 2, -comm->rank, "half", &half) != LS_OK)
+    return differ(text, comm, "not split");
+  int size = (comm->size + 1 - comm->rank % 2) / 2;
+  const char *wrong = NULL;
+  if (half->size != size || half->rank != size - 1 - comm->rank / 2)
+    wrong = differ(text, half, "another rank or size");
+  if (!wrong) wrong = cases_run(half, stream, text);
+  if (!wrong) wrong = cases_bits(half, text);
+  ls_comm_destroy(half);
+  return wrong;
+}
+
+/* The ranks but the last; of these the first two, which exchange messages. */
+static const char *nested(ls_comm_t *comm, ls_stream_t *stream, char *text) {
+  ls_comm_t *most = NULL, *pair = NULL;
+  bool last = comm->rank == comm->size - 1;
+  if (ls_comm_split(comm, last ? -1 : 7, 0, "most", &most) != LS_OK) return differ(text, comm, "not split");
+  if (last) return most ? differ(text, comm, "in a group without a color") : NULL;
+  const char *wrong = most->rank == comm->rank ? NULL : differ(text, most, "another order");
+  if (!wrong && ls_comm_split(most, most->rank < 2 ? 0 : -1, 0, "pair", &pair) != LS_OK)
+    wrong = differ(text, most, "not split");
+  if (!wrong && pair) wrong = cases_run(pair, stream, text);
+  ls_comm_destroy(pair);
+  if (!wrong) wrong = cases_run(most, NULL, text); /* goes on without the pair */
+  ls_comm_destroy(most);
+  return wrong;
+}
+
+const char *cases_groups(ls_comm_t *comm, ls_stream_t *stream, char text[CASES_TEXT_BYTES]) {
+  const char *wrong = halves(comm, stream, text);
+  return wrong ? wrong : nested(comm, stream, text);
 }
 
 const char *cases_overlap(ls_comm_t *comm, ls_stream_t *stream, char text[CASES_TEXT_BYTES]) {

@@ -16,6 +16,9 @@ const char *cases_bits(ls_comm_t *comm, char text[CASES_TEXT_BYTES]);
  * between ranks. */
 const char *cases_overlap(ls_comm_t *comm, ls_stream_t *stream, char text[CASES_TEXT_BYTES]);
 
+/* Everything in groups of ranks: halves, a group within a group, a rank in none. */
+const char *cases_groups(ls_comm_t *comm, ls_stream_t *stream, char text[CASES_TEXT_BYTES]);
+
 /* Binds and runs one collective and waits for it. */
 ls_status_t cases_do(ls_comm_t *comm, ls_stream_t *stream, ls_collective_t *c);
 

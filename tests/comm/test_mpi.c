@@ -115,6 +115,15 @@ static void test_control_while_the_lane_is_busy(void **state) {
   with_stream(cases_overlap);
 }
 
+static void test_groups(void **state) {
+  (void)state;
+  with_stream(cases_groups);
+  ls_comm_t *group = NULL;
+  assert_int_equal(ls_comm_split(fixture.comm, 0, 0, "all", &group), LS_OK);
+  assert_int_equal(((ls_mpi_t *)group)->windowed, fixture.window);
+  ls_comm_destroy(group);
+}
+
 static void test_agree(void **state) {
   (void)state;
   ls_comm_t *comm = fixture.comm;
@@ -150,6 +159,41 @@ static void test_late_rank_is_named(void **state) {
       MPI_COMM_WORLD); /* the absent rank does not come to destroy's barrier before the others gave up */
 }
 
+/* The group of all ranks but the first: its last one stays away. */
+static void test_late_member_of_a_group_is_named(void **state) {
+  (void)state;
+  ls_comm_t *comm = fixture.comm, *group = NULL;
+  float x[8] = {0};
+  const ls_collective_t c = {.kind = LS_ALL_REDUCE, .name = "gradients 3", .send = x, .recv = x, .count = 8};
+  assert_int_equal(ls_comm_split(comm, comm->rank ? 0 : -1, 0, "tail", &group), LS_OK);
+  if (group && group->rank < group->size - 1) {
+    group->deadline_ns = short_ns;
+    assert_int_equal(group->ops->run(group, &c), LS_ERR_TIMEOUT);
+    assert_non_null(
+        strstr(ls_ctx_error(fixture.ctx), "of group \"tail\", step 0, all-reduce \"gradients 3\""));
+    ls_ctx_clear(fixture.ctx);
+  }
+  assert_int_equal(comm->ops->run(comm, &c), LS_OK); /* all ranks go on */
+  if (group && group->size > 1) group->broken = true;
+  ls_comm_destroy(group);
+}
+
+static void test_every_allocation_of_a_split_fails_once(void **state) {
+  (void)state;
+  ls_comm_t *group = NULL, *comm = fixture.comm;
+  ls_status_t status = LS_ERR_MEMORY;
+  for (int n = 1; status != LS_OK; n++) {
+    assert_in_range(n, 1, 100);
+    ls_ctx_fail_alloc(fixture.ctx, comm->rank == 0 ? n : 0);
+    status = ls_comm_split(comm, 0, 0, "all", &group);
+    ls_ctx_fail_alloc(fixture.ctx, 0);
+    assert_int_equal(ls_comm_barrier(comm, "still whole"), LS_OK);
+    assert_true(status == LS_OK ? group != NULL : group == NULL);
+    if (status != LS_OK && status != LS_ERR_COMM) assert_int_equal(status, LS_ERR_MEMORY);
+  }
+  ls_comm_destroy(group);
+}
+
 static void test_every_allocation_fails_once(void **state) {
   (void)state;
   for (int n = 1;; n++) {
@@ -174,7 +218,10 @@ int main(int argc, char **argv) {
       cmocka_unit_test_setup_teardown(test_exact_async_stream, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_same_bits_everywhere, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_control_while_the_lane_is_busy, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_groups, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_agree, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_late_member_of_a_group_is_named, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_every_allocation_of_a_split_fails_once, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_every_allocation_fails_once, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_late_rank_is_named, set_up, tear_down),
   };

@@ -79,6 +79,15 @@ static void test_same_bits_everywhere(void **state) {
   (void)state;
   in_all_worlds(bits);
 }
+static void groups(rank_t *rank) {
+  with_stream(rank, LS_STREAM_ASYNC, cases_groups);
+}
+
+static void test_groups(void **state) {
+  (void)state;
+  in_all_worlds(groups);
+}
+
 static void test_control_while_the_lane_is_busy(void **state) {
   (void)state;
   in_all_worlds(overlap);
@@ -116,6 +125,54 @@ static void test_late_rank_is_named(void **state) {
     assert_non_null(strstr(message, size == 2 ? "rank 1 did not arrive" : "rank 2 did not arrive"));
     ranks_release(&ranks);
   }
+}
+
+/* Of the group of even ranks the last stays away: the deadline names the group, and only the group is broken.
+ */
+static void last_even_stays_away(rank_t *rank) {
+  ls_comm_t *group = NULL, *comm = rank->comm;
+  bool even = comm->rank % 2 == 0;
+  ls_comm_set_step(comm, 7);
+  if (ls_comm_split(comm, even ? 0 : -1, 0, "even", &group) != LS_OK) strcpy(rank->text, "not split");
+  if (even && group->rank < group->size - 1) {
+    group->deadline_ns = short_ns;
+    rank->status = gradients(group, 8);
+    if (gradients(group, 8) != LS_ERR_COMM) strcpy(rank->text, "a broken group still works");
+  }
+  if (gradients(comm, 8) != LS_OK) strcpy(rank->text, "the others suffer");
+  ls_comm_destroy(group);
+}
+
+static void test_late_member_of_a_group_is_named(void **state) {
+  (void)state;
+  ranks_t ranks;
+  ranks_run(&ranks, 3, 0, last_even_stays_away);
+  for (int r = 0; r < 3; r++)
+    assert_string_equal(ranks.rank[r].text, "");
+  assert_int_equal(ranks.rank[0].status, LS_ERR_TIMEOUT);
+  assert_string_equal(ls_ctx_error(ranks.ctx),
+                      "rank 0 of 2 of group \"even\", step 7, all-reduce \"gradients "
+                      "3\": rank 1 did not arrive within 0.200 s");
+  ranks_release(&ranks);
+}
+
+static void last_does_not_split(rank_t *rank) {
+  ls_comm_t *group = NULL;
+  if (rank->comm->rank < rank->comm->size - 1)
+    rank->status = ls_comm_split(rank->comm, 0, 0, "stage 1", &group);
+  if (group) strcpy(rank->text, "a group in spite of the failure");
+}
+
+static void test_late_split_names_the_group(void **state) {
+  (void)state;
+  ranks_t ranks;
+  ranks_run(&ranks, 3, short_ns, last_does_not_split);
+  for (int r = 0; r < 2; r++) {
+    assert_int_equal(ranks.rank[r].status, LS_ERR_TIMEOUT);
+    assert_string_equal(ranks.rank[r].text, "");
+  }
+  assert_non_null(strstr(ls_ctx_error(ranks.ctx), "\"group stage 1\": rank 2 did not arrive"));
+  ranks_release(&ranks);
 }
 
 static void last_leaves(rank_t *rank) {
@@ -215,6 +272,39 @@ static void test_every_allocation_fails_once(void **state) {
   ls_ctx_destroy(ctx);
 }
 
+/* Only the first allocates beyond the context in common, so that it alone fails; whoever it is, all are told.
+ */
+static int fail_at;
+static void split_with_failure(rank_t *rank) {
+  ls_comm_t *group = NULL;
+  if (rank->comm->rank == 0) ls_ctx_fail_alloc(rank->ranks->ctx, fail_at);
+  ls_comm_barrier(rank->comm, "ready");
+  rank->status = ls_comm_split(rank->comm, 0, 0, "all", &group);
+  if (!rank->status != !!group) strcpy(rank->text, "half a group");
+  if (group && gradients(group, 8) != LS_OK) strcpy(rank->text, "the group does not work");
+  if (gradients(rank->comm, 8) != LS_OK) strcpy(rank->text, "the failure has broken the others");
+  ls_comm_destroy(group);
+}
+
+static void test_every_allocation_of_a_split_fails_once(void **state) {
+  (void)state;
+  ls_status_t status = LS_ERR_MEMORY;
+  for (fail_at = 1; status != LS_OK; fail_at++) {
+    ranks_t ranks;
+    assert_in_range(fail_at, 1, 100);
+    ranks_run(&ranks, 3, 0, split_with_failure);
+    status = ranks.rank[0].status;
+    for (int r = 0; r < 3; r++) {
+      assert_string_equal(ranks.rank[r].text, "");
+      assert_int_equal(ranks.rank[r].status, status);
+      assert_true(status == LS_OK || status == LS_ERR_MEMORY);
+    }
+    ls_ctx_fail_alloc(ranks.ctx, 0);
+    ranks_release(&ranks);
+  }
+  assert_true(fail_at > 12);
+}
+
 static void test_bad_world_is_refused(void **state) {
   (void)state;
   ls_comm_t *comm = NULL;
@@ -230,12 +320,16 @@ int main(void) {
       cmocka_unit_test(test_exact_async_stream),
       cmocka_unit_test(test_same_bits_everywhere),
       cmocka_unit_test(test_control_while_the_lane_is_busy),
+      cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_late_member_of_a_group_is_named),
+      cmocka_unit_test(test_late_split_names_the_group),
       cmocka_unit_test(test_late_rank_is_named),
       cmocka_unit_test(test_rank_that_leaves_is_not_waited_for),
       cmocka_unit_test(test_leaving_after_the_last_collective),
       cmocka_unit_test(test_ranks_that_disagree_are_told),
       cmocka_unit_test(test_agree),
       cmocka_unit_test(test_every_allocation_fails_once),
+      cmocka_unit_test(test_every_allocation_of_a_split_fails_once),
       cmocka_unit_test(test_bad_world_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,10 +35,11 @@ typedef struct {
 
 typedef struct {
   ls_host_comm_t host;
-  bool owns_mpi;        /* we initialised MPI and finalize it */
-  pthread_mutex_t lock; /* every MPI call after creation: MPI_THREAD_SERIALIZED is enough */
+  bool owns_mpi; /* we initialised MPI and finalize it */
+  /* Every MPI call after creation: MPI_THREAD_SERIALIZED is enough. A group takes that of the world's. */
+  pthread_mutex_t *lock, own_lock;
   ls_mpi_exchange_t exchange[LS_CHANNEL_COUNT];
-  bool windowed;
+  bool window_wanted, windowed;
   MPI_Win window;
   ls_region_slot_t **slot; /* (channel, rank) */
   const void **part;

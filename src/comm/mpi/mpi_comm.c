@@ -47,11 +47,11 @@ static ls_status_t check_world(ls_ctx_t *ctx, int size) {
 }
 
 /* Whether all ranks can say yes. A rank that fails alone would leave the others waiting in the next call. */
-static ls_status_t agree(ls_ctx_t *ctx, int64_t deadline_ns, bool own, const char *what) {
+static ls_status_t agree(ls_ctx_t *ctx, MPI_Comm comm, int64_t deadline_ns, bool own, const char *what) {
   int mine = own, all = 0, pending = 0, error;
   MPI_Request request = MPI_REQUEST_NULL;
   ls_status_t status = LS_ERR_COMM;
-  error = MPI_Iallreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD, &request);
+  error = MPI_Iallreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, &request);
   if (error == MPI_SUCCESS) status = ls_mpi_wait(NULL, deadline_ns, &request, 1, &pending, &error);
   if (status == LS_ERR_TIMEOUT)
     return ls_fail(ctx, status, "%s: some rank did not arrive within %.3f s", what,
@@ -71,13 +71,15 @@ static void release_exchange(ls_mpi_exchange_t *x, bool collective) {
 
 /* Gives back everything; `collective`: all ranks are here, so MPI's own objects can be freed too. */
 static void release(ls_mpi_t *mpi, bool collective) {
+  pthread_mutex_lock(mpi->lock);
   ls_mpi_window_release(mpi, collective);
   for (int i = 0; i < LS_CHANNEL_COUNT; i++)
     release_exchange(&mpi->exchange[i], collective);
   if (collective && mpi->owns_mpi) MPI_Finalize();
+  pthread_mutex_unlock(mpi->lock);
   ls_free(mpi->part);
   ls_free(mpi->slot);
-  pthread_mutex_destroy(&mpi->lock);
+  pthread_mutex_destroy(&mpi->own_lock);
   ls_host_release(&mpi->host);
   ls_free(mpi);
 }
@@ -89,16 +91,23 @@ static void destroy(ls_comm_t *comm) {
   release((ls_mpi_t *)comm, ls_host_run(comm, &last) == LS_OK);
 }
 
-static const ls_comm_ops_t ops = {
-    .name = "mpi", .enqueue = ls_host_enqueue, .run = ls_host_run, .poll = ls_host_poll, .destroy = destroy};
+static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub);
 
-static ls_mpi_t *allocate(ls_ctx_t *ctx, int rank, int size, int64_t deadline_ns, bool owns_mpi) {
+static const ls_comm_ops_t ops = {.name = "mpi",
+                                  .enqueue = ls_host_enqueue,
+                                  .run = ls_host_run,
+                                  .poll = ls_host_poll,
+                                  .split = split,
+                                  .destroy = destroy};
+
+/* `lock`: that of the world's communicator, NULL for the world's own. */
+static ls_mpi_t *allocate(ls_ctx_t *ctx, int rank, int size, int64_t deadline_ns, pthread_mutex_t *lock) {
   ls_mpi_t *mpi = ls_alloc(ctx, sizeof *mpi);
   if (!mpi) return NULL;
   const size_t n = (size_t)size;
   ls_host_init(&mpi->host, &ops, ctx, rank, size, deadline_ns, execute);
-  pthread_mutex_init(&mpi->lock, NULL);
-  mpi->owns_mpi = owns_mpi;
+  pthread_mutex_init(&mpi->own_lock, NULL);
+  mpi->lock = lock ? lock : &mpi->own_lock;
   mpi->window = MPI_WIN_NULL;
   mpi->slot = ls_alloc_array(ctx, LS_CHANNEL_COUNT * n, sizeof *mpi->slot);
   mpi->part = ls_alloc_array(ctx, LS_CHANNEL_COUNT * n, sizeof *mpi->part);
@@ -116,14 +125,23 @@ static ls_mpi_t *allocate(ls_ctx_t *ctx, int rank, int size, int64_t deadline_ns
   return NULL;
 }
 
-/* The own communicators of the channels, and who is on this host. */
-static ls_status_t open_channels(ls_mpi_t *mpi) {
-  ls_comm_t *comm = &mpi->host.base;
+/* The own communicators of the channels: those of one color in `whole`, by key. `mpi` is NULL on ranks
+ * without a color, which have to call it too. */
+static ls_status_t open_channels(ls_ctx_t *ctx, MPI_Comm whole, int color, int key, ls_mpi_t *mpi) {
   for (int i = 0; i < LS_CHANNEL_COUNT; i++) {
-    int error = MPI_Comm_dup(MPI_COMM_WORLD, &mpi->exchange[i].comm);
-    if (error != MPI_SUCCESS) return ls_mpi_fail(comm->ctx, error, "MPI_Comm_dup");
-    MPI_Comm_set_errhandler(mpi->exchange[i].comm, MPI_ERRORS_RETURN);
+    MPI_Comm own;
+    int error = MPI_Comm_split(whole, mpi ? color : MPI_UNDEFINED, key, &own);
+    if (error != MPI_SUCCESS) return ls_mpi_fail(ctx, error, "MPI_Comm_split");
+    if (!mpi) continue;
+    mpi->exchange[i].comm = own;
+    MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
   }
+  return LS_OK;
+}
+
+/* Who is on this host. */
+static ls_status_t find_neighbours(ls_mpi_t *mpi) {
+  ls_comm_t *comm = &mpi->host.base;
   MPI_Comm local;
   int error = MPI_Comm_split_type(mpi->exchange[0].comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local);
   if (error != MPI_SUCCESS) return ls_mpi_fail(comm->ctx, error, "MPI_Comm_split_type");
@@ -146,6 +164,7 @@ static bool open_stages(ls_mpi_t *mpi) {
 /* Shared memory when all ranks are on one host and can have it, else messages. */
 static ls_status_t choose_way(ls_mpi_t *mpi, bool window) {
   ls_comm_t *comm = &mpi->host.base;
+  mpi->window_wanted = window;
   if (window && comm->local_size == comm->size) {
     if (ls_mpi_window_create(mpi) == LS_OK) return LS_OK;
     ls_log(comm->ctx, LS_LOG_WARN,
@@ -153,8 +172,26 @@ static ls_status_t choose_way(ls_mpi_t *mpi, bool window) {
            "exchange messages, which is slower");
   }
   bool ok = open_stages(mpi);
-  ls_status_t status = agree(comm->ctx, comm->deadline_ns, ok, "creating the communicator");
+  ls_status_t status = agree(comm->ctx, mpi->exchange[LS_CHANNEL_CONTROL].comm, comm->deadline_ns, ok,
+                             "creating the communicator");
   return ok ? status : LS_ERR_MEMORY;
+}
+
+static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub) {
+  ls_mpi_t *whole = (ls_mpi_t *)comm, *mpi = NULL;
+  if (how->size) mpi = allocate(comm->ctx, how->rank, how->size, comm->deadline_ns, whole->lock);
+  ls_status_t status = ls_comm_agree(comm, how->name, mpi || !how->size ? LS_OK : LS_ERR_MEMORY);
+  pthread_mutex_lock(whole->lock);
+  if (status == LS_OK)
+    status = open_channels(comm->ctx, whole->exchange[LS_CHANNEL_CONTROL].comm, how->color, how->key, mpi);
+  if (status == LS_OK && mpi) status = find_neighbours(mpi);
+  if (status == LS_OK && mpi) status = choose_way(mpi, whole->window_wanted);
+  pthread_mutex_unlock(whole->lock);
+  if (status == LS_OK && mpi)
+    *sub = &mpi->host.base;
+  else if (mpi)
+    release(mpi, false);
+  return status;
 }
 
 /* After a failure MPI stays initialised: ending it is collective, and others may be stuck. A process that
@@ -172,13 +209,15 @@ ls_status_t ls_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, bool window, ls_co
   ls_mpi_t *mpi = NULL;
   status = check_world(ctx, size);
   if (status != LS_OK) return status;
-  mpi = allocate(ctx, rank, size, deadline_ns, owns_mpi);
-  status = agree(ctx, deadline_ns, mpi != NULL, "creating the communicator");
+  mpi = allocate(ctx, rank, size, deadline_ns, NULL);
+  status = agree(ctx, MPI_COMM_WORLD, deadline_ns, mpi != NULL, "creating the communicator");
   if (!mpi) status = LS_ERR_MEMORY;
   if (status != LS_OK) goto release_mpi;
-  status = open_channels(mpi);
+  status = open_channels(ctx, MPI_COMM_WORLD, 0, rank, mpi);
+  if (status == LS_OK) status = find_neighbours(mpi);
   if (status == LS_OK) status = choose_way(mpi, window);
   if (status != LS_OK) goto release_mpi;
+  mpi->owns_mpi = owns_mpi;
   *comm = &mpi->host.base;
   return LS_OK;
 

@@ -27,21 +27,20 @@ static ls_status_t late(const job_t *job, const char *what) {
 }
 
 static ls_status_t wait(const job_t *job, int count, int *pending, int *error) {
-  return ls_mpi_wait(&job->mpi->lock, job->mpi->host.base.deadline_ns, job->x->request, count, pending,
-                     error);
+  return ls_mpi_wait(job->mpi->lock, job->mpi->host.base.deadline_ns, job->x->request, count, pending, error);
 }
 
 /* After a timeout: a message that comes late must not land in memory that its owner has freed. Receives that
  * have met no message can be cancelled; sends only read, and are let go. */
 static void abandon(const job_t *job) {
-  pthread_mutex_lock(&job->mpi->lock);
+  pthread_mutex_lock(job->mpi->lock);
   for (int i = 0; i < 2 * job->size; i++) {
     MPI_Request *request = &job->x->request[i];
     if (*request == MPI_REQUEST_NULL) continue;
     if (i < job->size) MPI_Cancel(request);
     MPI_Request_free(request);
   }
-  pthread_mutex_unlock(&job->mpi->lock);
+  pthread_mutex_unlock(job->mpi->lock);
 }
 
 /* Waits for all requests of a swap; a peer that is late is named. */
@@ -69,7 +68,7 @@ static ls_status_t finish_one(const job_t *job) {
 static ls_status_t swap(const job_t *job) {
   ls_mpi_exchange_t *x = job->x;
   int error = MPI_SUCCESS;
-  pthread_mutex_lock(&job->mpi->lock);
+  pthread_mutex_lock(job->mpi->lock);
   for (int i = 0; i < 2 * job->size; i++)
     x->request[i] = MPI_REQUEST_NULL;
   for (int i = 1; i < job->size && error == MPI_SUCCESS; i++) {
@@ -84,7 +83,7 @@ static ls_status_t swap(const job_t *job) {
     if (b->send_bytes > 0)
       error = MPI_Isend(b->send, (int)b->send_bytes, MPI_BYTE, r, TAG, x->comm, &x->request[job->size + r]);
   }
-  pthread_mutex_unlock(&job->mpi->lock);
+  pthread_mutex_unlock(job->mpi->lock);
   return error == MPI_SUCCESS ? finish(job) : mpi_failed(job, error);
 }
 
@@ -184,10 +183,10 @@ static ls_status_t broadcast(const job_t *job) {
   if (job->rank == c->root) ls_host_copy(c->recv, c->send, total);
   for (int64_t done = 0, n; done < total; done += n) {
     n = ls_host_min(LS_MPI_STAGE_BYTES, total - done);
-    pthread_mutex_lock(&job->mpi->lock);
+    pthread_mutex_lock(job->mpi->lock);
     int error =
         MPI_Ibcast((ls_byte_t *)c->recv + done, (int)n, MPI_BYTE, c->root, job->x->comm, job->x->request);
-    pthread_mutex_unlock(&job->mpi->lock);
+    pthread_mutex_unlock(job->mpi->lock);
     if (error != MPI_SUCCESS) return mpi_failed(job, error);
     ls_status_t status = finish_one(job);
     if (status != LS_OK) return status;
@@ -196,9 +195,9 @@ static ls_status_t broadcast(const job_t *job) {
 }
 
 static ls_status_t barrier(const job_t *job) {
-  pthread_mutex_lock(&job->mpi->lock);
+  pthread_mutex_lock(job->mpi->lock);
   int error = MPI_Ibarrier(job->x->comm, job->x->request);
-  pthread_mutex_unlock(&job->mpi->lock);
+  pthread_mutex_unlock(job->mpi->lock);
   return error == MPI_SUCCESS ? finish_one(job) : mpi_failed(job, error);
 }
 
@@ -220,6 +219,8 @@ ls_status_t ls_mpi_exchange_run(ls_mpi_t *mpi, ls_channel_t channel, const ls_co
     return broadcast(&job);
   case LS_BARRIER:
     return barrier(&job);
+  case LS_SEND:
+  case LS_RECV: /* host.c has made broadcasts of them */
   case LS_COLLECTIVE_COUNT:
     break;
   }

@@ -3,7 +3,6 @@
 #include "comm/nccl/nccl.h"
 #include "device/cuda/kernels.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h> /* setenv */
@@ -24,6 +23,7 @@ typedef struct {
 typedef struct {
   ls_comm_t base;
   ls_comm_t *control;
+  bool owns_control; /* a group's, made for it */
   ls_device_t *device;
   ls_nccl_library_t nccl;
   ncclComm_t comm;
@@ -66,17 +66,17 @@ static ls_status_t break_off(ls_nccl_comm_t *n, ls_status_t status) {
 /* NCCL's own last words say more than the code. */
 static ls_status_t fail_nccl(ls_nccl_comm_t *n, ncclResult_t result, const char *what) {
   const char *last = n->nccl.ncclGetLastError(n->comm);
+  char place[LS_COMM_WHERE_BYTES];
   ls_status_t status =
-      ls_fail(n->base.ctx, LS_ERR_COMM, "rank %d of %d, step %" PRId64 ", %s: NCCL: %s%s%s", n->base.rank,
-              n->base.size, (int64_t)n->base.step, what, n->nccl.ncclGetErrorString(result),
-              last && last[0] ? ": " : "", last ? last : "");
+      ls_fail(n->base.ctx, LS_ERR_COMM, "%s, %s: NCCL: %s%s%s", ls_comm_place(&n->base, place), what,
+              n->nccl.ncclGetErrorString(result), last && last[0] ? ": " : "", last ? last : "");
   return break_off(n, status);
 }
 
 static ls_status_t fail_timeout(ls_nccl_comm_t *n, const char *kind, const char *name, int64_t deadline_ns) {
-  ls_status_t status = ls_fail(
-      n->base.ctx, LS_ERR_TIMEOUT, "rank %d of %d, step %" PRId64 ", %s \"%s\": not done after %.1f s",
-      n->base.rank, n->base.size, (int64_t)n->base.step, kind, name, (double)deadline_ns / 1e9);
+  char place[LS_COMM_WHERE_BYTES];
+  ls_status_t status = ls_fail(n->base.ctx, LS_ERR_TIMEOUT, "%s, %s \"%s\": not done after %.1f s",
+                               ls_comm_place(&n->base, place), kind, name, (double)deadline_ns / 1e9);
   return break_off(n, status);
 }
 
@@ -120,6 +120,10 @@ static ncclResult_t put(ls_nccl_comm_t *n, const ls_collective_t *c, cudaStream_
     return nccl->ncclAllGather(c->send, c->recv, count, type, n->comm, stream);
   case LS_BROADCAST:
     return nccl->ncclBroadcast(c->send, c->recv, count, type, c->root, n->comm, stream);
+  case LS_SEND:
+    return nccl->ncclSend(c->send, count, type, 1 - n->base.rank, n->comm, stream);
+  case LS_RECV:
+    return nccl->ncclRecv(c->recv, count, type, 1 - n->base.rank, n->comm, stream);
   case LS_BARRIER:
     return nccl->ncclAllReduce(n->token, n->token, 1, ncclFloat32, ncclSum, n->comm, stream);
   case LS_COLLECTIVE_COUNT:
@@ -204,6 +208,10 @@ static void destroy(ls_comm_t *comm) {
   }
   ls_cuda_buffer_ops.free(n->device, LS_MEM_DEVICE, n->token);
   ls_nccl_progress_close(&n->progress);
+  if (n->owns_control) {
+    n->control->broken |= n->base.broken; /* then nobody waits for the others */
+    ls_comm_destroy(n->control);
+  }
   ls_free(n);
 }
 
@@ -285,8 +293,29 @@ static ls_status_t prepare(ls_nccl_comm_t *n) {
   return status;
 }
 
-static const ls_comm_ops_t nccl_ops = {
-    .name = "nccl", .bind = bind, .enqueue = enqueue, .run = run, .poll = poll, .destroy = destroy};
+/* A group has an NCCL communicator of its own, made over its own control communicator. */
+static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub) {
+  ls_nccl_comm_t *n = nccl_of(comm);
+  ls_comm_t *control = NULL;
+  ls_status_t status = n->control->ops->split(n->control, how, &control);
+  status = ls_comm_agree(n->control, how->name, status);
+  if (!status && control) {
+    status = ls_comm_nccl_create(comm->ctx, n->device, control, comm->deadline_ns, sub);
+    if (!status) nccl_of(*sub)->owns_control = true;
+  }
+  if (!status || !control) return status;
+  control->broken = true;
+  ls_comm_destroy(control);
+  return status;
+}
+
+static const ls_comm_ops_t nccl_ops = {.name = "nccl",
+                                       .bind = bind,
+                                       .enqueue = enqueue,
+                                       .run = run,
+                                       .poll = poll,
+                                       .split = split,
+                                       .destroy = destroy};
 
 /* All ranks take part in every agreement, whatever has failed on them. */
 ls_status_t ls_comm_nccl_create(ls_ctx_t *ctx, ls_device_t *device, ls_comm_t *control, int64_t deadline_ns,

@@ -18,6 +18,8 @@
   X(ncclReduceScatter)                                                                                       \
   X(ncclAllGather)                                                                                           \
   X(ncclBroadcast)                                                                                           \
+  X(ncclSend)                                                                                                \
+  X(ncclRecv)                                                                                                \
   X(ncclGetErrorString)                                                                                      \
   X(ncclGetLastError)
 

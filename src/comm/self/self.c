@@ -16,8 +16,20 @@ static void destroy(ls_comm_t *comm) {
   ls_free(comm);
 }
 
-static const ls_comm_ops_t ops = {
-    .name = "self", .enqueue = ls_host_enqueue, .run = ls_host_run, .poll = ls_host_poll, .destroy = destroy};
+static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub);
+
+static const ls_comm_ops_t ops = {.name = "self",
+                                  .enqueue = ls_host_enqueue,
+                                  .run = ls_host_run,
+                                  .poll = ls_host_poll,
+                                  .split = split,
+                                  .destroy = destroy};
+
+static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub) {
+  ls_status_t status = how->size ? ls_comm_self_create(comm->ctx, sub) : LS_OK;
+  if (status == LS_OK && how->size) (*sub)->deadline_ns = comm->deadline_ns;
+  return status;
+}
 
 ls_status_t ls_comm_self_create(ls_ctx_t *ctx, ls_comm_t **comm) {
   ls_host_comm_t *host = ls_alloc(ctx, sizeof *host);

@@ -47,13 +47,20 @@ static void destroy(ls_comm_t *comm) {
   world_release(world);
 }
 
-static const ls_comm_ops_t ops = {
-    .name = "sim", .enqueue = ls_host_enqueue, .run = ls_host_run, .poll = ls_host_poll, .destroy = destroy};
+static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub);
+
+static const ls_comm_ops_t ops = {.name = "sim",
+                                  .enqueue = ls_host_enqueue,
+                                  .run = ls_host_run,
+                                  .poll = ls_host_poll,
+                                  .split = split,
+                                  .destroy = destroy};
 
 static size_t chunk_bytes(int channel, int size) {
   return size <= SIM_MACHINE_MAX ? ls_region_chunk_bytes[channel] : SIM_CHUNK_BYTES;
 }
 
+/* Of so many users: the ranks, each of which has to release it. */
 static ls_status_t world_create(ls_ctx_t *ctx, int size, world_t **out) {
   const size_t slots = (size_t)size * LS_CHANNEL_COUNT;
   size_t bytes = 0, offset = 0;
@@ -61,11 +68,12 @@ static ls_status_t world_create(ls_ctx_t *ctx, int size, world_t **out) {
     bytes += (size_t)size * ls_region_slot_bytes(chunk_bytes(i, size));
   world_t *world = ls_alloc(ctx, sizeof *world);
   if (!world) return LS_ERR_MEMORY;
-  atomic_init(&world->users, 1);
+  atomic_init(&world->users, size);
   world->memory = ls_alloc_aligned(ctx, 64, bytes);
   world->slot = world->memory ? ls_alloc_array(ctx, slots, sizeof *world->slot) : NULL;
   if (!world->slot) {
-    world_release(world);
+    ls_free(world->memory);
+    ls_free(world);
     return LS_ERR_MEMORY;
   }
   for (int i = 0; i < LS_CHANNEL_COUNT; i++)
@@ -75,17 +83,21 @@ static ls_status_t world_create(ls_ctx_t *ctx, int size, world_t **out) {
   return LS_OK;
 }
 
+/* Takes over a rank's use of the world, also when it fails. */
 static sim_t *rank_create(ls_ctx_t *ctx, world_t *world, int rank, int size, int64_t deadline_ns) {
   sim_t *sim = ls_alloc(ctx, sizeof *sim);
-  if (!sim) return NULL;
+  if (!sim) {
+    world_release(world);
+    return NULL;
+  }
   ls_host_init(&sim->host, &ops, ctx, rank, size, deadline_ns, execute);
   sim->part = ls_alloc_array(ctx, (size_t)size * LS_CHANNEL_COUNT, sizeof *sim->part);
   if (!sim->part) {
     sim_free(sim);
+    world_release(world);
     return NULL;
   }
   sim->world = world;
-  atomic_fetch_add(&world->users, 1);
   for (int i = 0; i < LS_CHANNEL_COUNT; i++)
     sim->region[i] = (ls_region_t){.comm = &sim->host.base,
                                    .slot = world->slot + i * size,
@@ -104,23 +116,44 @@ ls_status_t ls_comm_sim_create(ls_ctx_t *ctx, int size, int64_t deadline_ns, ls_
   if (status != LS_OK) goto free_made;
   for (int r = 0; r < size; r++) {
     sim_t *sim = rank_create(ctx, world, r, size, deadline_ns);
-    if (!sim) {
+    if (sim)
+      made[r] = &sim->host.base;
+    else
       status = LS_ERR_MEMORY;
-      goto destroy_ranks;
-    }
-    made[r] = &sim->host.base;
   }
   for (int r = 0; r < size; r++)
-    comms[r] = made[r];
-  world_release(world); /* the creator's share */
-  ls_free(made);
-  return LS_OK;
-
-destroy_ranks:
-  for (int r = 0; r < size; r++)
-    ls_comm_destroy(made[r]);
-  world_release(world);
+    if (status == LS_OK)
+      comms[r] = made[r];
+    else
+      ls_comm_destroy(made[r]);
 free_made:
   ls_free(made);
+  return status;
+}
+
+/* The first member makes the group's world and tells everybody where it is. */
+static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub) {
+  world_t *world = NULL;
+  uintptr_t *at = ls_alloc_array(comm->ctx, (size_t)comm->size, sizeof *at);
+  ls_status_t status = ls_comm_agree(comm, how->name, at ? LS_OK : LS_ERR_MEMORY);
+  if (status == LS_OK) {
+    if (how->size && how->rank == 0) (void)world_create(comm->ctx, how->size, &world);
+    const ls_collective_t c = {.kind = LS_ALL_GATHER,
+                               .name = how->name,
+                               .send = &world,
+                               .recv = at,
+                               .count = sizeof world,
+                               .dtype = LS_U8};
+    status = comm->ops->run(comm, &c);
+  }
+  if (status == LS_OK && how->size) {
+    world = (world_t *)at[how->member[0]];
+    sim_t *sim = world ? rank_create(comm->ctx, world, how->rank, how->size, comm->deadline_ns) : NULL;
+    if (sim)
+      *sub = &sim->host.base;
+    else
+      status = LS_ERR_MEMORY;
+  }
+  ls_free(at);
   return status;
 }

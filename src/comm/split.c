@@ -1,0 +1,71 @@
+/* Groups of ranks: who is in one is found out here, over the communicator's own run(); the transport then joins
+ * them. Every step is agreed upon by all ranks of the communicator, so that none is left waiting for one that
+ * has failed. */
+#include "comm/comm.h"
+
+#include <stdio.h>
+
+/* {color, key} of every rank. */
+typedef struct {
+  int32_t color, key;
+} wish_t;
+
+static bool precedes(const wish_t *wish, int a, int b) {
+  return wish[a].key != wish[b].key ? wish[a].key < wish[b].key : a < b;
+}
+
+/* Members in the order of key, then rank. */
+static void find_members(const wish_t *wish, int ranks, int rank, int *member, ls_split_t *split) {
+  for (int r = 0; r < ranks; r++) {
+    if (split->color < 0 || wish[r].color != split->color) continue;
+    int at = split->size++;
+    for (; at > 0 && precedes(wish, r, member[at - 1]); at--)
+      member[at] = member[at - 1];
+    member[at] = r;
+  }
+  while (split->rank < split->size && member[split->rank] != rank)
+    split->rank++;
+}
+
+static ls_status_t join(ls_comm_t *comm, ls_split_t *split, wish_t *wish, int *member, ls_comm_t **sub) {
+  wish[comm->size] = (wish_t){split->color, split->key};
+  const ls_collective_t c = {.kind = LS_ALL_GATHER,
+                             .name = split->name,
+                             .send = &wish[comm->size],
+                             .recv = wish,
+                             .count = sizeof *wish,
+                             .dtype = LS_U8};
+  ls_status_t status = comm->ops->run(comm, &c);
+  if (status != LS_OK) return status;
+  find_members(wish, comm->size, comm->rank, member, split);
+  return comm->ops->split(comm, split, sub);
+}
+
+ls_status_t ls_comm_split(ls_comm_t *comm, int color, int key, const char *name, ls_comm_t **sub) {
+  char text[LS_GROUP_NAME_BYTES + 8];
+  if (!comm->ops->split)
+    return ls_fail(comm->ctx, LS_ERR_UNSUPPORTED, "%s has no groups of ranks", comm->ops->name);
+  snprintf(text, sizeof text, "group %.*s", LS_GROUP_NAME_BYTES - 1, name);
+  wish_t *wish = ls_alloc_array(comm->ctx, (size_t)comm->size + 1, sizeof *wish);
+  int *member = ls_alloc_array(comm->ctx, (size_t)comm->size, sizeof *member);
+  ls_split_t split = {.color = color, .key = key, .name = text, .member = member};
+  ls_comm_t *made = NULL;
+  ls_status_t status = ls_comm_agree(comm, text, wish && member ? LS_OK : LS_ERR_MEMORY);
+  if (status == LS_OK) {
+    status = join(comm, &split, wish, member, &made);
+    status = comm->broken ? status : ls_comm_agree(comm, text, status);
+  }
+  ls_free(member);
+  ls_free(wish);
+  if (status != LS_OK) {
+    if (made) made->broken = true; /* so that nobody waits for the others */
+    ls_comm_destroy(made);
+    return status;
+  }
+  if (made) {
+    snprintf(made->group, sizeof made->group, "%s", name);
+    ls_comm_set_step(made, comm->step);
+  }
+  *sub = made;
+  return LS_OK;
+}
