@@ -103,12 +103,12 @@ static json_t *repetition_json(gather_t *g, const ls_train_report_t *report) {
 static json_t *collectives_json(const gather_t *g) {
   const ls_schedule_t *s = g->trainer->train.schedule;
   json_t *list = json_array();
-  double n = s->world_size;
   for (int i = 0; i < s->task_count && g->task_steps > 0; i++) {
     const ls_task_t *task = &s->tasks[i];
     if (task->kind != LS_TASK_COLLECTIVE) continue;
     double time_us = (double)(g->task_sum[i].end_ns - g->task_sum[i].start_ns) * 1e-3 / (double)g->task_steps;
     double bytes = (double)ls_task_large_bytes(s, task); /* the large buffer */
+    double n = ls_task_ranks(s, task);
     bool parts = task->collective == LS_REDUCE_SCATTER || task->collective == LS_ALL_GATHER;
     double factor = task->collective == LS_ALL_REDUCE ? 2 * (n - 1) / n : parts ? (n - 1) / n : 1;
     double algorithm = time_us > 0 ? bytes * 1e6 / time_us : NAN;

@@ -63,7 +63,7 @@ typedef struct {
   void (*destroy)(ls_comm_t *comm);
 } ls_comm_ops_t;
 
-enum { LS_GROUP_NAME_BYTES = 48 };
+enum { LS_GROUP_NAME_BYTES = 48, LS_SPLIT_NAME_BYTES = LS_GROUP_NAME_BYTES + 8 };
 
 /* Every transport's object begins with this. */
 struct ls_comm {
@@ -100,6 +100,9 @@ void ls_comm_destroy(ls_comm_t *comm); /* NULL is allowed */
  * of `comm` and breaks alone. Its members destroy it before `comm`. All ranks succeed or none: LS_ERR_TIMEOUT
  * names the group when one does not come, LS_ERR_MEMORY. */
 ls_status_t ls_comm_split(ls_comm_t *comm, int color, int key, const char *name, ls_comm_t **sub);
+/* The same for one group that all ranks know: its members are ranks[0..count-1] of `comm`, each once,
+ * numbered in this order. */
+ls_status_t ls_comm_group(ls_comm_t *comm, const char *name, const int *ranks, int count, ls_comm_t **sub);
 
 /* Once for each collective that streams are to run, when its addresses are known: checks the arguments and
  * lets the transport write what it needs into *c. Then any number of ls_comm_enqueue: a step allocates

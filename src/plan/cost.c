@@ -126,10 +126,12 @@ bool ls_cost_collective(const ls_profile_t *profile, const char *kind, const cha
 
 static ls_status_t collective_time(ls_cost_t *cost, const ls_schedule_t *s, const ls_task_t *task,
                                    ls_time_t *time) {
-  const char *kind = ls_collective_name(task->collective);
+  bool message = task->collective == LS_SEND || task->collective == LS_RECV;
+  const char *kind = ls_collective_name(message ? LS_BROADCAST : task->collective);
   double bytes = (double)ls_task_large_bytes(s, task);
-  if (!ls_cost_collective(cost->profile, kind, cost->transport, cost->ranks, bytes, time)) {
-    cost->missing = ls_profile_collective_key(cost->key, kind, cost->transport, cost->ranks);
+  int ranks = ls_task_ranks(s, task);
+  if (!ls_cost_collective(cost->profile, kind, cost->transport, ranks, bytes, time)) {
+    cost->missing = ls_profile_collective_key(cost->key, kind, cost->transport, ranks);
     return LS_ERR_NOT_FOUND;
   }
   *time = ls_family_scaled(*time, cost->exchange);

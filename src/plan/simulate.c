@@ -27,11 +27,11 @@ static void add_collectives(const ls_sim_cost_t *cost, const ls_schedule_t *s, r
   size_t largest_bytes = 0;
   for (int t = 0; t < s->task_count; t++) {
     const ls_task_t *task = &s->tasks[t];
-    if (task->kind != LS_TASK_COLLECTIVE || task->out_count == 0) continue;
+    if (task->kind != LS_TASK_COLLECTIVE) continue;
     size_t bytes = ls_task_large_bytes(s, task);
     const char *algorithm;
-    price->comm_ns +=
-        ls_sim_collective_ns(cost->machine, task->collective, (double)bytes, cost->ranks, &algorithm);
+    price->comm_ns += ls_sim_collective_ns(cost->machine, task->collective, (double)bytes,
+                                           ls_task_ranks(s, task), &algorithm);
     if (bytes > largest_bytes) {
       largest_bytes = bytes;
       price->algorithm = algorithm;

@@ -18,8 +18,8 @@ double ls_sim_compute_ns(const ls_sim_cost_t *cost, double flops, double bytes) 
 
 /* The large buffer of a collective, as ls_sim_collective_ns counts it: the tensor it works on. */
 static double collective_ns(const ls_sim_cost_t *cost, const ls_schedule_t *s, const ls_task_t *task) {
-  double bytes = task->out_count > 0 ? (double)ls_task_large_bytes(s, task) : 0;
-  return ls_sim_collective_ns(cost->machine, task->collective, bytes, cost->ranks, NULL);
+  double bytes = (double)ls_task_large_bytes(s, task);
+  return ls_sim_collective_ns(cost->machine, task->collective, bytes, ls_task_ranks(s, task), NULL);
 }
 
 double ls_sim_task_ns(const ls_sim_cost_t *cost, const ls_schedule_t *s, int task) {

@@ -18,21 +18,42 @@ static ls_status_t ghost_run(ls_comm_t *comm, const ls_collective_t *c) {
   (void)c;
   return LS_OK;
 }
-static void ghost_destroy(ls_comm_t *comm) {
+static void ghost_stays(ls_comm_t *comm) {
   (void)comm;
 }
+static void ghost_destroy(ls_comm_t *comm) {
+  ls_free(comm);
+}
+static ls_status_t ghost_split(ls_comm_t *comm, const ls_split_t *split, ls_comm_t **sub);
 
 /* A communicator whose collectives leave all data as they are. */
-static void ghost(ls_ctx_t *ctx, int rank, int size, ls_comm_t *comm) {
-  static const ls_comm_ops_t ops = {
-      .name = "ghost", .enqueue = ghost_enqueue, .run = ghost_run, .destroy = ghost_destroy};
-  *comm = (ls_comm_t){.ops = &ops,
+static void ghost(ls_ctx_t *ctx, int rank, int size, bool group, ls_comm_t *comm) {
+  static const ls_comm_ops_t ops[] = {{.name = "ghost",
+                                       .enqueue = ghost_enqueue,
+                                       .run = ghost_run,
+                                       .split = ghost_split,
+                                       .destroy = ghost_stays},
+                                      {.name = "ghost",
+                                       .enqueue = ghost_enqueue,
+                                       .run = ghost_run,
+                                       .split = ghost_split,
+                                       .destroy = ghost_destroy}};
+  *comm = (ls_comm_t){.ops = &ops[group],
                       .ctx = ctx,
                       .rank = rank,
                       .size = size,
                       .local_rank = rank,
                       .local_size = size,
                       .deadline_ns = LS_COMM_DEADLINE_S * INT64_C(1000000000)};
+}
+
+static ls_status_t ghost_split(ls_comm_t *comm, const ls_split_t *split, ls_comm_t **sub) {
+  if (!split->size) return LS_OK;
+  ls_comm_t *group = ls_alloc(comm->ctx, sizeof *group);
+  if (!group) return LS_ERR_MEMORY;
+  ghost(comm->ctx, split->rank, split->size, true, group);
+  *sub = group;
+  return LS_OK;
 }
 
 /* A host runs the step of a rank with a ghost in place of the exchange, so that even the hand-over between
@@ -42,7 +63,7 @@ static ls_status_t lower(ls_timing_rank_t *r) {
   bool host = r->job->backend->host_memory, whole = host || r->config.parallel.reproducible;
   int world = whole ? r->job->ranks : 1, rank = whole ? r->rank : 0;
   ls_train_share(&r->config, r->rank, r->job->ranks, &r->share);
-  ghost(r->ctx, rank, world, &r->comm);
+  ghost(r->ctx, rank, world, false, &r->comm);
   return ls_trainer_lower(r->ctx, &r->config, rank, world, !host, true, r->share.rows, r->data_rows,
                           &r->graph, &r->table, &r->optim, &r->schedule);
 }

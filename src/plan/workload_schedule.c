@@ -164,7 +164,7 @@ static void collective(build_t *b, const char *what, ls_collective_kind_t kind, 
   if (kind != LS_ALL_REDUCE)
     own = ls_schedule_part(b->s, "own part", LS_SHAPE(LS_U8, bytes / b->ranks), tensor,
                            (size_t)(b->s->rank * (bytes / b->ranks)));
-  ls_schedule_collective(b->s, name, kind, kind == LS_ALL_GATHER ? own : tensor,
+  ls_schedule_collective(b->s, name, LS_GROUP_WORLD, kind, kind == LS_ALL_GATHER ? own : tensor,
                          kind == LS_ALL_GATHER ? tensor : own);
 }
 

@@ -200,7 +200,7 @@ static bool may_share(const ls_schedule_t *s, const ls_task_t *task, const ls_ac
   if (task->kind == LS_TASK_COLLECTIVE) {
     const ls_access_t *large = task->collective == LS_REDUCE_SCATTER ? a : w, *small = large == a ? w : a;
     size_t part = small->end - small->begin,
-           own = large->end - large->begin > part ? (size_t)s->rank * part : 0;
+           own = large->end - large->begin > part ? (size_t)s->groups[task->group].own * part : 0;
     return small->begin == large->begin + own;
   }
   if (w->begin != a->begin) return false;
@@ -230,8 +230,10 @@ static ls_status_t walk(check_t *c) {
   for (int t = 0; !status && t < c->s->task_count; t++) {
     status = check_shapes(c->s, t);
     if (!status && c->s->tasks[t].kind == LS_TASK_COLLECTIVE) {
+      const ls_task_t *task = &c->s->tasks[t];
       if (!ordered(c, collective, t))
-        status = fault(c, "may run before, without waiting,", t, collective, c->s->tasks[t].out[0]);
+        status = fault(c, "may run before, without waiting,", t, collective,
+                       task->out_count ? task->out[0] : task->in[0]);
       collective = t;
     }
     int n = ls_task_access(c->s, &c->s->tasks[t], list);
@@ -241,7 +243,7 @@ static ls_status_t walk(check_t *c) {
   }
   for (int t = 0; !status && t < c->s->task_count; t++) {
     const ls_task_t *task = &c->s->tasks[t];
-    if (task->kind == LS_TASK_COLLECTIVE && task->collective != LS_BARRIER && !c->used[t])
+    if (task->kind == LS_TASK_COLLECTIVE && task->out_count && !c->used[t])
       status = ls_fail(c->s->ctx, LS_ERR_INTERNAL,
                        "schedule: nothing reads the result of task %d '%s' after it", t, task->name);
   }
@@ -275,42 +277,4 @@ ls_status_t ls_schedule_check(const ls_schedule_t *s) {
   }
   ls_arena_release(&c.work);
   return status;
-}
-
-/* The next collective at or after *t; NULL at the end. */
-static const ls_task_t *next_collective(const ls_schedule_t *s, int *t) {
-  while (*t < s->task_count && s->tasks[*t].kind != LS_TASK_COLLECTIVE)
-    ++*t;
-  return *t < s->task_count ? &s->tasks[(*t)++] : NULL;
-}
-
-static bool same_collective(const ls_schedule_t *sa, const ls_task_t *a, const ls_schedule_t *sb,
-                            const ls_task_t *b) {
-  const ls_shape_t *x = &sa->tensors[a->out[0]].shape, *y = &sb->tensors[b->out[0]].shape;
-  return !strcmp(a->name, b->name) && a->collective == b->collective && x->dtype == y->dtype &&
-         ls_shape_count(x) == ls_shape_count(y); /* what is sent follows: the builder has compared them */
-}
-
-static ls_status_t check_pair(const ls_schedule_t *a, const ls_schedule_t *b) {
-  int ta = 0, tb = 0;
-  for (int n = 0;; n++) {
-    const ls_task_t *x = next_collective(a, &ta), *y = next_collective(b, &tb);
-    if (!x && !y) return LS_OK;
-    if (x && y && same_collective(a, x, b, y)) continue;
-    return ls_fail(a->ctx, LS_ERR_INTERNAL,
-                   "schedule: collective %d differs: rank %d issues '%s', rank %d '%s'", n, a->rank,
-                   x ? x->name : "nothing", b->rank, y ? y->name : "nothing");
-  }
-}
-
-ls_status_t ls_schedule_check_world(const ls_schedule_t *const *ranks, int count) {
-  for (int r = 0; r < count; r++) {
-    if (ranks[r]->world_size != count || ranks[r]->rank != r)
-      return ls_fail(ranks[r]->ctx, LS_ERR_INTERNAL, "schedule: rank %d of %d stands at place %d of %d",
-                     ranks[r]->rank, ranks[r]->world_size, r, count);
-    ls_status_t status = ls_schedule_check(ranks[r]);
-    if (!status && r) status = check_pair(ranks[0], ranks[r]);
-    if (status) return status;
-  }
-  return LS_OK;
 }

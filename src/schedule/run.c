@@ -11,7 +11,7 @@ static ls_status_t check_arguments(ls_ctx_t *ctx, const ls_schedule_t *s, const 
                                    const ls_comm_t *comm, const ls_state_t *state) {
   if (!s->finished || !s->task_count)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "run: the schedule is not finished or empty");
-  bool collectives = false;
+  bool collectives = s->group_count > 1;
   for (int t = 0; t < s->task_count; t++)
     collectives |= s->tasks[t].kind == LS_TASK_COLLECTIVE;
   if (collectives && !comm)
@@ -36,12 +36,10 @@ static ls_timing_t choose_timing(const ls_device_t *device, bool trace) {
   return trace ? LS_TIMING_EVENTS : LS_TIMING_NONE;
 }
 
-ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *device, ls_comm_t *comm,
-                          const ls_state_t *state, const ls_run_options_t *options, ls_run_t **run) {
-  ls_status_t status = check_arguments(ctx, s, device, comm, state);
-  if (status) return status;
+static ls_run_t *allocate(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *device, ls_comm_t *comm,
+                          const ls_state_t *state, const ls_run_options_t *options) {
   ls_run_t *r = ls_alloc(ctx, sizeof(*r));
-  if (!r) return LS_ERR_MEMORY;
+  if (!r) return NULL;
   ls_arena_init(&r->arena, ctx);
   r->ctx = ctx;
   r->s = s;
@@ -56,13 +54,40 @@ ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *de
   size_t transient_bytes = s->run_bytes[LS_REGION_TRANSIENT];
   r->borrowed = options && transient_bytes > 0 && transient_bytes <= options->transient_bytes;
   if (r->borrowed) r->memory[LS_REGION_TRANSIENT][0] = options->transient;
+  r->group = ls_arena_array(&r->arena, (size_t)s->group_count, sizeof(*r->group));
+  if (r->group) {
+    r->group[LS_GROUP_WORLD] = comm;
+    return r;
+  }
+  ls_free(r);
+  return NULL;
+}
 
-  status = ls_run_allocate(r);
+/* After a failure nobody waits for the others at their end. */
+static void destroy_groups(ls_run_t *run) {
+  for (int g = run->s->group_count - 1; g > 0; g--) {
+    if (run->status && run->group[g]) atomic_store(&run->group[g]->broken, true);
+    ls_comm_destroy(run->group[g]);
+  }
+}
+
+ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *device, ls_comm_t *comm,
+                          const ls_state_t *state, const ls_run_options_t *options, ls_run_t **run) {
+  ls_status_t status = check_arguments(ctx, s, device, comm, state);
+  if (status) return status;
+  ls_run_t *r = allocate(ctx, s, device, comm, state, options);
+  status = r ? LS_OK : LS_ERR_MEMORY;
+  if (s->group_count > 1) status = ls_comm_agree(comm, "groups of a run", status);
+  if (!r) return status;
+  for (int g = 1; g < s->group_count && !status; g++)
+    status = ls_comm_group(comm, s->groups[g].name, s->groups[g].ranks, s->groups[g].count, &r->group[g]);
+  if (!status) status = ls_run_allocate(r);
   if (!status) status = ls_run_bind(r);
   bool capture = device->backend->capture && r->timing == LS_TIMING_NONE;
   for (int i = 0; i < r->slot_count && !status && capture; i++)
     status = ls_run_capture(r, i);
   if (status) {
+    r->status = status;
     ls_run_destroy(r);
     return status;
   }
@@ -98,6 +123,7 @@ void ls_run_destroy(ls_run_t *run) {
   for (int r = 0; r < LS_REGION_STATE; r++)
     for (int i = 0; i < LS_SLOT_MAX; i++)
       backend->buffer->free(run->device, ls_region_rows[r].memory, run->memory[r][i]);
+  destroy_groups(run);
   ls_arena_release(&run->arena);
   ls_free(run);
 }
@@ -133,9 +159,23 @@ static ls_status_t report_timeout(const ls_run_t *run) {
                        len ? ", " : "; pending among: ", s->tasks[t].name);
       len += n > 0 ? (size_t)n : 0;
     }
-  if (run->comm) atomic_store(&run->comm->broken, true);
+  for (int g = 0; g < s->group_count; g++)
+    if (run->group[g]) atomic_store(&run->group[g]->broken, true);
   return ls_fail(run->ctx, LS_ERR_TIMEOUT, "rank %d: step %lld did not end within %.3f s%s", s->rank,
                  (long long)step_of(run), (double)run->deadline_ns / 1e9, list);
+}
+
+/* LS_ERR_TIMEOUT: a transport has said so already. */
+static ls_status_t poll_groups(const ls_run_t *run) {
+  ls_status_t status = LS_OK;
+  for (int g = 0; g < run->s->group_count && !status; g++) {
+    ls_comm_t *comm = run->group[g];
+    if (!comm) continue;
+    if (atomic_load(&comm->broken)) return LS_ERR_TIMEOUT;
+    if (comm->ops->poll) status = comm->ops->poll(comm);
+    if (status == LS_ERR_TIMEOUT) status = LS_OK; /* it is broken now: the next look says so */
+  }
+  return status;
 }
 
 /* Waits for a stream up to the deadline, and meanwhile asks the transport whether it has failed. */
@@ -146,10 +186,8 @@ static ls_status_t await(ls_run_t *run, ls_stream_t *stream) {
     if (left_ns <= 0) return report_timeout(run);
     ls_status_t status = run->device->backend->stream->sync(stream, left_ns < POLL_NS ? left_ns : POLL_NS);
     if (status != LS_ERR_TIMEOUT) return status;
-    if (!run->comm) continue;
-    if (atomic_load(&run->comm->broken)) return LS_ERR_TIMEOUT; /* the transport has said so */
-    if (run->comm->ops->poll) status = run->comm->ops->poll(run->comm);
-    if (status && status != LS_ERR_TIMEOUT) return status;
+    status = poll_groups(run);
+    if (status) return status;
   }
 }
 
@@ -186,6 +224,8 @@ ls_status_t ls_run_launch(ls_run_t *run, int slot) {
   ls_status_t status = check_slot(run, slot);
   if (status) return status;
   if (run->status) return run->status;
+  for (int g = 1; g < run->s->group_count; g++)
+    if (run->group[g]) ls_comm_set_step(run->group[g], step_of(run));
   run->step_start_ns = ls_clock_ns();
   status = run->device->backend->host_memory ? launch_here(run, slot) : launch_there(run, slot);
   return run->status = status;

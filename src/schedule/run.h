@@ -24,7 +24,9 @@ int64_t ls_run_book_bytes(const ls_schedule_t *s);
 
 /* `s`, `device`, `comm` and `state` are borrowed until destroy. comm may be NULL when there are no
  * collectives, state when the schedule names none; it is of the schedule's table. Errors: LS_ERR_UNSUPPORTED
- * names an op without a kernel on this backend; LS_ERR_MEMORY. */
+ * names an op without a kernel on this backend; LS_ERR_MEMORY.
+ * With groups of ranks in the schedule, creating and destroying are collective over `comm`: the run splits
+ * the groups off, in their order, and they end with it. */
 ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *device, ls_comm_t *comm,
                           const ls_state_t *state, const ls_run_options_t *options, ls_run_t **run);
 void ls_run_destroy(ls_run_t *run); /* waits for running steps */

@@ -169,15 +169,15 @@ static ls_status_t bind_op(ls_run_t *run, int slot, const ls_task_t *task, ls_bo
 }
 
 static ls_status_t bind_collective(ls_run_t *run, int slot, const ls_task_t *task, ls_bound_task_t *b) {
-  const ls_sched_tensor_t *in = &run->s->tensors[task->in[0]], *out = &run->s->tensors[task->out[0]];
-  const ls_shape_t *part = task->collective == LS_ALL_GATHER ? &in->shape : &out->shape;
+  const ls_shape_t *in = &run->s->tensors[task->in[0]].shape, *out = &run->s->tensors[task->out[0]].shape;
+  const ls_shape_t *part = task->collective == LS_ALL_GATHER ? in : out; /* of a message both are the same */
   b->collective = (ls_collective_t){.kind = task->collective,
                                     .name = task->name,
                                     .send = ls_run_place(run, task->in[0], slot),
                                     .recv = ls_run_place(run, task->out[0], slot),
                                     .count = ls_shape_count(part),
                                     .dtype = part->dtype};
-  return ls_comm_bind(run->comm, &b->collective);
+  return ls_comm_bind(run->group[task->group], &b->collective);
 }
 
 static void bind_copy(ls_run_t *run, int slot, const ls_task_t *task, ls_bound_task_t *b) {

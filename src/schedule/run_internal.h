@@ -43,6 +43,7 @@ struct ls_run {
   const ls_schedule_t *s;
   ls_device_t *device;
   ls_comm_t *comm;
+  ls_comm_t **group; /* per group of the schedule: comm, then the run's own; NULL: this rank is in another */
   const ls_state_t *state;
   int64_t deadline_ns;
   ls_timing_t timing;

@@ -4,6 +4,20 @@
 
 #include <string.h>
 
+/* Room for one more element; the old array stays in the arena until the end. */
+static void *grow(ls_schedule_t *s, void *old, int count, int *capacity, size_t size_bytes) {
+  if (count < *capacity) return old;
+  int wanted = *capacity ? 2 * *capacity : size_bytes < 64 ? 8 : 64;
+  void *room = ls_arena_array(&s->arena, (size_t)wanted, size_bytes);
+  if (!room) {
+    s->status = LS_ERR_MEMORY;
+    return NULL;
+  }
+  if (count) memcpy(room, old, (size_t)count * size_bytes);
+  *capacity = wanted;
+  return room;
+}
+
 ls_status_t ls_schedule_create(ls_ctx_t *ctx, ls_state_table_t *state, int rank, int world_size,
                                int input_slots, ls_schedule_t **schedule) {
   if (world_size < 1 || rank < 0 || rank >= world_size)
@@ -18,6 +32,12 @@ ls_status_t ls_schedule_create(ls_ctx_t *ctx, ls_state_table_t *state, int rank,
   s->rank = rank;
   s->world_size = world_size;
   s->input_slots = input_slots;
+  s->groups = grow(s, NULL, 0, &s->group_capacity, sizeof(*s->groups));
+  if (!s->groups) {
+    ls_schedule_destroy(s);
+    return LS_ERR_MEMORY;
+  }
+  s->groups[s->group_count++] = (ls_sched_group_t){.name = "world", .count = world_size, .own = rank};
   *schedule = s;
   return LS_OK;
 }
@@ -27,20 +47,6 @@ void ls_schedule_destroy(ls_schedule_t *s) {
   ls_state_table_release(s->state);
   ls_arena_release(&s->arena);
   ls_free(s);
-}
-
-/* Room for one more element; the old array stays in the arena until the end. */
-static void *grow(ls_schedule_t *s, void *old, int count, int *capacity, size_t size_bytes) {
-  if (count < *capacity) return old;
-  int wanted = *capacity ? 2 * *capacity : 64;
-  void *room = ls_arena_array(&s->arena, (size_t)wanted, size_bytes);
-  if (!room) {
-    s->status = LS_ERR_MEMORY;
-    return NULL;
-  }
-  if (count) memcpy(room, old, (size_t)count * size_bytes);
-  *capacity = wanted;
-  return room;
 }
 
 static ls_sched_tensor_t *tensor_append(ls_schedule_t *s, const char *name) {
@@ -175,24 +181,64 @@ int ls_schedule_op(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, cons
   return s->task_count - 1;
 }
 
+int ls_schedule_group(ls_schedule_t *s, const char *name, const int *ranks, int count) {
+  if (s->status) return -1;
+  int own = -1;
+  bool good = count > 0;
+  for (int i = 0; i < count; i++) {
+    good = good && ranks[i] >= 0 && ranks[i] < s->world_size;
+    for (int k = 0; k < i; k++)
+      good = good && ranks[k] != ranks[i];
+    if (ranks[i] == s->rank) own = i;
+  }
+  if (!good) {
+    s->status = ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: group '%s' is no list of different ranks of %d",
+                        name, s->world_size);
+    return -1;
+  }
+  ls_sched_group_t *room = grow(s, s->groups, s->group_count, &s->group_capacity, sizeof(*room));
+  if (!room) return -1;
+  s->groups = room;
+  int *list = ls_arena_array(&s->arena, (size_t)count, sizeof(int));
+  char *copy = ls_arena_strdup(&s->arena, name);
+  if (!list || !copy) {
+    s->status = LS_ERR_MEMORY;
+    return -1;
+  }
+  memcpy(list, ranks, (size_t)count * sizeof(int));
+  s->groups[s->group_count] = (ls_sched_group_t){.name = copy, .count = count, .ranks = list, .own = own};
+  return s->group_count++;
+}
+
+static bool is_message(ls_collective_kind_t kind) {
+  return kind == LS_SEND || kind == LS_RECV;
+}
+
 /* Whether the sizes are those of comm.h. */
-static bool collective_fits(const ls_schedule_t *s, ls_collective_kind_t kind, const ls_shape_t *in,
+static bool collective_fits(int size, ls_collective_kind_t kind, const ls_shape_t *in,
                             const ls_shape_t *out) {
   int64_t sends = ls_shape_count(in), receives = ls_shape_count(out);
   if (in->dtype != out->dtype) return false;
-  if (kind == LS_ALL_GATHER) return receives == sends * s->world_size;
-  if (kind == LS_REDUCE_SCATTER) return sends == receives * s->world_size;
-  return sends == receives;
+  if (kind == LS_ALL_GATHER) return receives == sends * size;
+  if (kind == LS_REDUCE_SCATTER) return sends == receives * size;
+  return sends == receives && (!is_message(kind) || size == 2);
 }
 
-int ls_schedule_collective(ls_schedule_t *s, const char *name, ls_collective_kind_t kind, int in, int out) {
+/* A message has one tensor, which is then both `in` and `out`. */
+static int append_collective(ls_schedule_t *s, const char *name, int group, ls_collective_kind_t kind, int in,
+                             int out) {
   if (!tensors_known(s, name, 2, (int[]){in, out})) return -1;
+  if (group < 0 || group >= s->group_count || s->groups[group].own < 0) {
+    s->status = ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: %s '%s' in a group that rank %d is not in",
+                        ls_collective_name(kind), name, s->rank);
+    return -1;
+  }
   const ls_shape_t *send = &s->tensors[in].shape, *recv = &s->tensors[out].shape;
-  if (!collective_fits(s, kind, send, recv)) {
+  int size = s->groups[group].count;
+  if (!collective_fits(size, kind, send, recv)) {
     char a[LS_SHAPE_TEXT_BYTES], b[LS_SHAPE_TEXT_BYTES];
     s->status = ls_fail(s->ctx, LS_ERR_INTERNAL, "schedule: %s '%s' of %d ranks cannot go from %s to %s",
-                        ls_collective_name(kind), name, s->world_size, ls_shape_text(send, a),
-                        ls_shape_text(recv, b));
+                        ls_collective_name(kind), name, size, ls_shape_text(send, a), ls_shape_text(recv, b));
     return -1;
   }
   int64_t count = ls_shape_count(kind == LS_ALL_GATHER ? send : recv); /* before the tensors may move */
@@ -200,16 +246,33 @@ int ls_schedule_collective(ls_schedule_t *s, const char *name, ls_collective_kin
   ls_task_t *task = task_append(s, name, LS_TASK_COLLECTIVE, LS_LANE_COMM, LS_PHASE_STEP_COMM);
   if (!task) return -1;
   task->collective = kind;
-  task->in_count = task->out_count = 1;
+  task->group = group;
+  task->in_count = kind != LS_RECV;
+  task->out_count = kind != LS_SEND;
   task->in[0] = in;
   task->out[0] = out;
-  task->bytes = ls_collective_bus_bytes(kind, count, dtype, s->world_size);
+  task->bytes = ls_collective_bus_bytes(kind, count, dtype, size);
   return s->task_count - 1;
 }
 
+int ls_schedule_collective(ls_schedule_t *s, const char *name, int group, ls_collective_kind_t kind, int in,
+                           int out) {
+  return append_collective(s, name, group, kind, in, out);
+}
+
+int ls_schedule_message(ls_schedule_t *s, const char *name, int group, ls_collective_kind_t kind,
+                        int tensor) {
+  return append_collective(s, name, group, kind, tensor, tensor);
+}
+
 size_t ls_task_large_bytes(const ls_schedule_t *s, const ls_task_t *task) {
-  size_t sends = s->tensors[task->in[0]].size_bytes, receives = s->tensors[task->out[0]].size_bytes;
+  size_t sends = task->in_count ? s->tensors[task->in[0]].size_bytes : 0;
+  size_t receives = task->out_count ? s->tensors[task->out[0]].size_bytes : 0;
   return sends > receives ? sends : receives;
+}
+
+int ls_task_ranks(const ls_schedule_t *s, const ls_task_t *task) {
+  return s->groups[task->group].count;
 }
 
 int ls_schedule_copy(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, const char *name, int from,

@@ -35,7 +35,7 @@ enum {
   LS_REGION_STATE       /* + i: row i of the state table */
 };
 
-enum { LS_TASK_TENSOR_MAX = 8, LS_SLOT_MAX = 4 };
+enum { LS_TASK_TENSOR_MAX = 8, LS_SLOT_MAX = 4, LS_GROUP_WORLD = 0 };
 #define LS_OFFSET_AUTO SIZE_MAX
 
 typedef struct {
@@ -48,6 +48,14 @@ typedef struct {
   size_t part_bytes; /* where in that it begins */
 } ls_sched_tensor_t;
 
+/* Ranks that communicate among themselves. Group LS_GROUP_WORLD is all of them. */
+typedef struct {
+  const char *name;
+  int count;
+  const int *ranks; /* of the world, in the order of the group; NULL: all */
+  int own;          /* place of this rank in the group, -1 = it is in another */
+} ls_sched_group_t;
+
 typedef struct {
   ls_task_kind_t kind;
   ls_lane_t lane;
@@ -56,6 +64,7 @@ typedef struct {
   const ls_op_t *op; /* LS_TASK_OP */
   ls_attrs_t attrs;
   ls_collective_kind_t collective; /* LS_TASK_COLLECTIVE: send in[0], recv out[0] (comm.h) */
+  int group;                       /* of its ranks */
   int in_count, out_count;         /* copy: in[0] -> out[0] */
   int in[LS_TASK_TENSOR_MAX], out[LS_TASK_TENSOR_MAX]; /* sched tensors */
   int scratch;                                         /* sched tensor (transient u8), -1 = none */
@@ -79,6 +88,8 @@ typedef struct ls_schedule {
   int tensor_count, tensor_capacity;
   ls_task_t *tasks;
   int task_count, task_capacity;
+  ls_sched_group_t *groups;
+  int group_count, group_capacity;
   ls_sched_edge_t *edges; /* waits asked for */
   int edge_count, edge_capacity;
   size_t run_bytes[LS_REGION_STATE]; /* of the run's regions: exact, after finish */
@@ -104,10 +115,18 @@ int ls_schedule_part(ls_schedule_t *s, const char *name, ls_shape_t shape, int o
 int ls_schedule_op(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, const char *name,
                    const ls_op_t *op, const ls_attrs_t *attrs, int in_count, const int *in, int out_count,
                    const int *out);
-/* On the communication lane. `in` and `out` are as large as comm.h says for the world of the schedule: equal
- * for all-reduce and broadcast, `out` world_size times `in` for all-gather, the reverse for reduce-scatter.
- * In place: the same tensor, or this rank's part of the larger one. */
-int ls_schedule_collective(ls_schedule_t *s, const char *name, ls_collective_kind_t kind, int in, int out);
+/* A group of `count` different ranks of the world, numbered in this order; its id. All ranks of the world
+ * declare the same groups in the same order, also those that they are not in. The list is copied. */
+int ls_schedule_group(ls_schedule_t *s, const char *name, const int *ranks, int count);
+/* On the communication lane, among the ranks of a group that has this one. `in` and `out` are as large as
+ * comm.h says for the size of the group: equal for all-reduce and broadcast (from the group's rank 0), `out`
+ * size times `in` for all-gather, the reverse for reduce-scatter. In place: the same tensor, or the larger
+ * one's part at this rank's place in the group. */
+int ls_schedule_collective(ls_schedule_t *s, const char *name, int group, ls_collective_kind_t kind, int in,
+                           int out);
+/* LS_SEND of a tensor to the other rank of a group of two, or LS_RECV of one from it. The other's task has
+ * the same name. */
+int ls_schedule_message(ls_schedule_t *s, const char *name, int group, ls_collective_kind_t kind, int tensor);
 int ls_schedule_copy(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, const char *name, int from,
                      int to);
 /* `task` shall wait for `after`, an earlier task, whatever bytes they touch: so that what is gathered early
@@ -122,7 +141,9 @@ ls_status_t ls_schedule_finish(ls_schedule_t *s);
  * (through lane order and waits alone); no two live transient tensors share bytes; everything lies inside its
  * region; shapes fit the ops; collectives run in list order. LS_ERR_INTERNAL names the two tasks. */
 ls_status_t ls_schedule_check(const ls_schedule_t *s);
-/* Additionally: all ranks issue the same collectives (name, kind, count, dtype) in the same order. */
+/* Additionally: all ranks declare the same groups; each group's ranks issue the same collectives in it (name,
+ * kind, count, dtype), each send with its receive, in an order that comes to an end whatever other groups
+ * wait for. */
 ls_status_t ls_schedule_check_world(const ls_schedule_t *const *ranks, int count);
 
 /* fit: exact bytes on this rank, of what the schedule names. */
@@ -141,8 +162,9 @@ typedef struct {
 void ls_schedule_fit(const ls_schedule_t *s, ls_fit_t *fit);
 int64_t ls_fit_bytes(const ls_fit_t *fit, const char *part); /* 0 without such a part */
 
-/* Of a collective: the larger of what it sends and receives. */
+/* Of a collective: the larger of what it sends and receives; and how many ranks take part. */
 size_t ls_task_large_bytes(const ls_schedule_t *s, const ls_task_t *task);
+int ls_task_ranks(const ls_schedule_t *s, const ls_task_t *task);
 
 /* When a task ran, relative to the beginning of its step. */
 typedef struct {

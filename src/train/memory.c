@@ -61,16 +61,21 @@ static int64_t scratch_bytes(const ls_backend_t *backend, const ls_device_option
   return ls_scratch_bytes(&scratch, options->threads);
 }
 
-/* Of host ranks, which meet in shared memory. */
+/* Of host ranks, which meet in shared memory, each group in its own. */
 static int64_t exchange_bytes(const ls_schedule_t *s) {
-  int64_t most = 0;
-  for (int t = 0; t < s->task_count; t++) {
-    const ls_task_t *task = &s->tasks[t];
-    if (task->kind != LS_TASK_COLLECTIVE) continue;
-    int64_t bytes = (int64_t)ls_task_large_bytes(s, task);
-    if (bytes > most) most = bytes;
+  int64_t sum = 0;
+  for (int g = 0; g < s->group_count; g++) {
+    int64_t most = 0;
+    if (s->groups[g].own < 0) continue;
+    for (int t = 0; t < s->task_count; t++) {
+      const ls_task_t *task = &s->tasks[t];
+      if (task->kind != LS_TASK_COLLECTIVE || task->group != g) continue;
+      int64_t bytes = (int64_t)ls_task_large_bytes(s, task);
+      if (bytes > most) most = bytes;
+    }
+    sum += ls_comm_shared_bytes(s->groups[g].count, most);
   }
-  return ls_comm_shared_bytes(s->world_size, most);
+  return sum;
 }
 
 void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *options,

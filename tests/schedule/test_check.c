@@ -47,13 +47,13 @@ static void emit(step_t *step, const int *order, int count) {
       build_op1(s, &op_double, "grad a", step->hidden, step->a);
       break;
     case REDUCE_A:
-      ls_schedule_collective(s, "reduce a", LS_ALL_REDUCE, step->a, step->a);
+      ls_schedule_collective(s, "reduce a", LS_GROUP_WORLD, LS_ALL_REDUCE, step->a, step->a);
       break;
     case GRAD_B:
       build_op1(s, &op_double, "grad b", step->x, step->b);
       break;
     case REDUCE_B:
-      ls_schedule_collective(s, "reduce b", LS_ALL_REDUCE, step->b, step->b);
+      ls_schedule_collective(s, "reduce b", LS_GROUP_WORLD, LS_ALL_REDUCE, step->b, step->b);
       break;
     case NORM_A:
       build_op1(s, &op_double, "norm a", step->a, step->norm_a);
@@ -302,6 +302,67 @@ static void test_worlds(void **state) {
   ls_schedule_destroy(a.s);
 }
 
+/* What a rank of three does: pairs by name in this order, each message to (s) or from (r) the other. */
+static ls_schedule_t *make_pairs(int rank, const char *plan, int64_t count, bool swapped) {
+  static const int pairs[][2] = {{0, 1}, {1, 2}, {0, 2}};
+  ls_schedule_t *s = build_begin(ctx, rank, 3, 1);
+  int group[3], a = build_transient(s, "a", count);
+  for (int i = 0; i < 3; i++) {
+    int p = swapped ? 2 - i : i;
+    char name[8];
+    snprintf(name, sizeof name, "%d-%d", pairs[p][0], pairs[p][1]);
+    group[p] = ls_schedule_group(s, name, pairs[p], 2);
+  }
+  build_source(s, "a", a);
+  for (; *plan; plan += 2) {
+    int g = group[plan[0] - 'A'];
+    int b = build_transient(s, "b", count);
+    if (plan[1] == 's') ls_schedule_message(s, s->groups[g].name, g, LS_SEND, a);
+    if (plan[1] != 'r') continue;
+    ls_schedule_message(s, s->groups[g].name, g, LS_RECV, b);
+    build_op1(s, &op_double, "read", b, build_transient(s, "read", count));
+  }
+  assert_int_equal(ls_schedule_finish(s), LS_OK);
+  return s;
+}
+
+/* A: ranks 0 and 1, B: 1 and 2, C: 0 and 2. */
+static void test_worlds_with_groups(void **state) {
+  (void)state;
+  static const struct {
+    const char *plan[3];
+    int64_t count; /* of rank 2 */
+    bool swapped;
+    const char *words[4];
+  } cases[] = {
+      {{"AsCr", "ArBs", "BrCs"}, 16, false, {NULL}}, /* around once */
+      {{"CrAs", "BsAr", "CsBr"}, 16, false, {NULL}},
+      {{"AsCr", "BsAr", "CsBr"},
+       16,
+       false,
+       {"collective 0 differs", "rank 0 issues '0-1'", "rank 1 '1-2'"}}, /* a circle */
+      {{"As", "As", ""}, 16, false, {"collective 0 differs", "rank 0 issues '0-1'", "rank 1 '0-1'"}},
+      {{"As", "", ""}, 16, false, {"rank 0 issues '0-1'", "rank 1 'nothing'"}},
+      {{"", "Ar", ""}, 16, false, {"rank 1 issues '0-1'", "rank 0 'nothing'"}},
+      {{"AsCr", "ArBs", "BrCs"}, 17, false, {"collective 1 differs", "rank 1 issues '1-2'", "rank 2 '1-2'"}},
+      {{"As", "Ar", ""}, 16, true, {"ranks 0 and 2 do not declare the same groups"}},
+  };
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    ls_schedule_t *s[3];
+    for (int r = 0; r < 3; r++)
+      s[r] = make_pairs(r, cases[i].plan[r], r == 2 ? cases[i].count : 16, r == 2 && cases[i].swapped);
+    bool good = !cases[i].words[0];
+    assert_int_equal(ls_schedule_check_world((const ls_schedule_t *const *)s, 3),
+                     good ? LS_OK : LS_ERR_INTERNAL);
+    for (int w = 0; w < 4 && cases[i].words[w]; w++)
+      if (!strstr(ls_ctx_error(ctx), cases[i].words[w]))
+        fail_msg("case %d: '%s' is not in: %s", i, cases[i].words[w], ls_ctx_error(ctx));
+    ls_ctx_clear(ctx);
+    for (int r = 0; r < 3; r++)
+      ls_schedule_destroy(s[r]);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_good, context_setup, context_teardown),
@@ -316,6 +377,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_wrong_order, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_shapes_fit_the_op, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_worlds, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_worlds_with_groups, context_setup, context_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ static ls_schedule_t *make(void) {
   ls_schedule_copy(s, LS_LANE_COPY_IN, LS_PHASE_STEP_INPUT, "copy in", host, next);
   build_source(s, "forward", x);
   s->tasks[build_op1(s, &op_double, "backward", x, grad)].phase = LS_PHASE_STEP_BACKWARD;
-  ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, grad, grad);
+  ls_schedule_collective(s, "reduce", LS_GROUP_WORLD, LS_ALL_REDUCE, grad, grad);
   s->tasks[build_op1(s, &op_double, "more", x, more)].phase = LS_PHASE_STEP_BACKWARD;
   s->tasks[build_op1(s, &op_double, "norm", grad, stats)].phase = LS_PHASE_STEP_OPTIMIZER;
   s->tasks[build_op1(s, &op_update, "update", grad, param)].phase = LS_PHASE_STEP_OPTIMIZER;

@@ -137,9 +137,9 @@ static void test_waits_follow_the_bytes(void **state) {
   int sum_a = build_transient(s, "sum a", 16), sum = build_transient(s, "sum", 32),
       rest = build_transient(s, "r", 16);
   int t0 = build_source(s, "a", a);
-  int c0 = ls_schedule_collective(s, "reduce a", LS_ALL_REDUCE, a, a);
+  int c0 = ls_schedule_collective(s, "reduce a", LS_GROUP_WORLD, LS_ALL_REDUCE, a, a);
   int t1 = build_source(s, "b", b); /* other bytes: does not wait */
-  int c1 = ls_schedule_collective(s, "reduce b", LS_ALL_REDUCE, b, b);
+  int c1 = ls_schedule_collective(s, "reduce b", LS_GROUP_WORLD, LS_ALL_REDUCE, b, b);
   int t2 = build_op1(s, &op_double, "read a", a, sum_a);
   int t3 = build_op1(s, &op_double, "read all", all, sum); /* newest of the lane is enough */
   int t4 = build_op1(s, &op_double, "read b", b, rest);    /* known to be over */
@@ -164,11 +164,12 @@ static void test_waits_are_reduced_across_lanes(void **state) {
       host = build_at(s, "host", LS_REGION_HOST_STAT, 0, 16);
   int grad = build_at(s, "grad", BUILD_GRAD, 0, 16);
   int t0 = build_source(s, "grad", grad);
-  int c0 = ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, grad, grad);
+  int c0 = ls_schedule_collective(s, "reduce", LS_GROUP_WORLD, LS_ALL_REDUCE, grad, grad);
   int t1 = build_op1(s, &op_double, "stat", grad, stat);
   int o0 = ls_schedule_copy(s, LS_LANE_COPY_OUT, LS_PHASE_STEP_REST, "out", stat, host);
   int t2 = build_source(s, "stat again", stat); /* write after the copy's read */
-  int c1 = ls_schedule_collective(s, "reduce again", LS_ALL_REDUCE, grad, grad); /* after t1 read it */
+  int c1 = ls_schedule_collective(s, "reduce again", LS_GROUP_WORLD, LS_ALL_REDUCE, grad,
+                                  grad); /* after t1 read it */
   int t3 = build_op1(s, &op_double, "read", grad, build_transient(s, "r", 16));
   finish(s);
   expect_waits(s, c0, 1, (int[]){t0});
@@ -187,7 +188,7 @@ static void test_lanes_share_what_is_ordered(void **state) {
   int a = build_transient(s, "a", 64), b = build_transient(s, "b", 64), sum = build_transient(s, "sum", 64);
   int c = build_transient(s, "c", 64), end = build_transient(s, "end", 64);
   build_source(s, "a", a);
-  ls_schedule_collective(s, "reduce a", LS_ALL_REDUCE, a, a);
+  ls_schedule_collective(s, "reduce a", LS_GROUP_WORLD, LS_ALL_REDUCE, a, a);
   build_source(s, "b", b); /* beside the reduction */
   int waits = build_op2(s, &op_sum, "sum", a, b, sum);
   build_source(s, "c", c); /* behind it */
@@ -215,7 +216,7 @@ static void test_gathered_layers_hold_two(void **state) {
     for (int l = 0; l < LAYERS; l++) {
       int gathered = build_transient(s, "gathered", COUNT), y = build_transient(s, "y", COUNT);
       int shard = build_at(s, "shard", BUILD_PARAM, 0, COUNT / 2);
-      int gather = ls_schedule_collective(s, "gather", LS_ALL_GATHER, shard, gathered);
+      int gather = ls_schedule_collective(s, "gather", LS_GROUP_WORLD, LS_ALL_GATHER, shard, gathered);
       if (asked && l >= 2) ls_schedule_after(s, gather, use[l - 2]);
       use[l] = build_op2(s, &op_sum, "use", x, gathered, y);
       x = y;
@@ -235,7 +236,7 @@ static void test_a_wait_asked_for_looks_back(void **state) {
   int a = build_transient(s, "a", 16), b = build_transient(s, "b", 16);
   int t0 = build_source(s, "a", a);
   build_source(s, "b", b);
-  int c0 = ls_schedule_collective(s, "reduce b", LS_ALL_REDUCE, b, b);
+  int c0 = ls_schedule_collective(s, "reduce b", LS_GROUP_WORLD, LS_ALL_REDUCE, b, b);
   build_op2(s, &op_sum, "sum", a, b, build_transient(s, "sum", 16));
   ls_schedule_after(s, c0, t0); /* known already */
   finish(s);
@@ -266,7 +267,7 @@ static ls_schedule_t *draw_schedule(void) {
     if (kind == 3) ls_schedule_copy(s, LS_LANE_COPY_OUT, LS_PHASE_STEP_REST, "copy", from, to);
     if (kind == 4) {
       build_op1(s, &op_double, "double", from, to);
-      ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, to, to);
+      ls_schedule_collective(s, "reduce", LS_GROUP_WORLD, LS_ALL_REDUCE, to, to);
     }
     if (draw(4) == 0 && s->task_count > 3) ls_schedule_after(s, s->task_count - 1, draw(s->task_count - 1));
     reduced[count] = kind == 4;
@@ -323,7 +324,7 @@ static void test_builder_keeps_the_first_failure(void **state) {
   assert_non_null(strstr(ls_ctx_error(ctx), "larger"));
   assert_int_equal(build_transient(s, "b", 4), -1);
   assert_int_equal(build_source(s, "source", a), -1);
-  assert_int_equal(ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, a, a), -1);
+  assert_int_equal(ls_schedule_collective(s, "reduce", LS_GROUP_WORLD, LS_ALL_REDUCE, a, a), -1);
   assert_int_equal(ls_schedule_copy(s, LS_LANE_COPY_IN, LS_PHASE_STEP_INPUT, "copy", a, a), -1);
   assert_int_equal(ls_schedule_finish(s), LS_ERR_INTERNAL);
   assert_int_equal(ls_ctx_error_count(ctx), 1);
@@ -372,7 +373,7 @@ static ls_status_t make_everything(void) {
   for (int i = 0; i < 200; i++) { /* the arrays grow */
     int next = build_transient(s, "t", 100);
     build_op1(s, i % 3 ? &op_scratch : &op_inplace, "op", last, next);
-    if (i % 50 == 0) ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, next, next);
+    if (i % 50 == 0) ls_schedule_collective(s, "reduce", LS_GROUP_WORLD, LS_ALL_REDUCE, next, next);
     last = next;
   }
   status = ls_schedule_finish(s);

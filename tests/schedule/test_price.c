@@ -42,9 +42,9 @@ static ls_schedule_t *two_sums(void) {
   int a = build_at(s, "a", BUILD_GRAD, 0, 64), b = build_at(s, "b", BUILD_GRAD, 64, 128);
   int c = build_transient(s, "c", 64);
   build_source(s, "make a", a);
-  ls_schedule_collective(s, "sum a", LS_ALL_REDUCE, a, a);
+  ls_schedule_collective(s, "sum a", LS_GROUP_WORLD, LS_ALL_REDUCE, a, a);
   build_source(s, "make b", b);
-  ls_schedule_collective(s, "sum b", LS_ALL_REDUCE, b, b);
+  ls_schedule_collective(s, "sum b", LS_GROUP_WORLD, LS_ALL_REDUCE, b, b);
   build_op2(s, &op_sum, "use", a, b, c);
   assert_int_equal(ls_schedule_finish(s), LS_OK);
   assert_int_equal(s->task_count, 5);

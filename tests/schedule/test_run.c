@@ -262,7 +262,7 @@ static void test_refusals(void **state) {
   s = build_begin(ctx, 0, 2, 1);
   a = build_transient(s, "a", 4);
   build_source(s, "a", a);
-  ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, a, a);
+  ls_schedule_collective(s, "reduce", LS_GROUP_WORLD, LS_ALL_REDUCE, a, a);
   build_op1(s, &op_double, "b", a, build_transient(s, "b", 4));
   assert_int_equal(ls_schedule_finish(s), LS_OK);
   expect_refused(s, host, NULL, NULL, LS_ERR_ARGUMENT, "without a communicator");
@@ -317,9 +317,9 @@ static void test_last_collective_stays_here(void **state) {
   int twice_a = build_at(s, "twice a", LS_REGION_STAT, 16, 16 + LONG),
       twice_b = build_at(s, "2b", LS_REGION_STAT, 0, 16);
   build_source(s, "a", a);
-  int first = ls_schedule_collective(s, "reduce a", LS_ALL_REDUCE, a, a);
+  int first = ls_schedule_collective(s, "reduce a", LS_GROUP_WORLD, LS_ALL_REDUCE, a, a);
   build_source(s, "b", b);
-  int last = ls_schedule_collective(s, "reduce b", LS_ALL_REDUCE, b, b);
+  int last = ls_schedule_collective(s, "reduce b", LS_GROUP_WORLD, LS_ALL_REDUCE, b, b);
   int next = build_op1(s, &op_double, "2b", b, twice_b);
   build_op1(s, &op_double, "2a", a, twice_a);
   assert_int_equal(ls_schedule_finish(s), LS_OK);
@@ -391,7 +391,7 @@ static void test_wait_has_a_deadline(void **state) {
   int a = build_transient(s, "a", 4), b = build_transient(s, "b", 4), c = build_transient(s, "c", 4);
   build_source(s, "a", a);
   build_op1(s, &op_stuck, "hang", a, b);
-  ls_schedule_collective(s, "gradients 0", LS_ALL_REDUCE, b, b);
+  ls_schedule_collective(s, "gradients 0", LS_GROUP_WORLD, LS_ALL_REDUCE, b, b);
   build_op1(s, &op_double, "c", b, c);
   assert_int_equal(ls_schedule_finish(s), LS_OK);
   ls_device_t *device = open_device(&double_eager);

@@ -43,7 +43,7 @@ static void copies_and_collectives_take_their_links(void **state) {
   int param = ls_schedule_tensor(s, "param", shape, LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
   int in = ls_schedule_copy(s, LS_LANE_COPY_IN, LS_PHASE_STEP_INPUT, "in", host, next);
   int within = ls_schedule_copy(s, LS_LANE_COMPUTE, LS_PHASE_STEP_REST, "within", grad, param);
-  int reduce = ls_schedule_collective(s, "reduce", LS_ALL_REDUCE, grad, grad);
+  int reduce = ls_schedule_collective(s, "reduce", LS_GROUP_WORLD, LS_ALL_REDUCE, grad, grad);
   const ls_sim_cost_t cost = {&m, &m.device[0], LS_SIM_FP32, 4, 1};
   assert_close(ls_sim_task_ns(&cost, s, in), 8000 + 1000);
   assert_close(ls_sim_task_ns(&cost, s, within), 16 + 1000); /* read and written */

@@ -98,13 +98,15 @@ static void host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch(void
                                  {.size_bytes = 4000}};
   static const ls_op_t dwb = {.name = "linear_dwb"};
   ls_task_t tasks[] = {{.kind = LS_TASK_OP, .op = &dwb, .in_count = 2, .in = {0, 1}},
-                       {.kind = LS_TASK_COLLECTIVE, .in = {2}, .out = {2}},
-                       {.kind = LS_TASK_COLLECTIVE, .in = {3}, .out = {3}}};
+                       {.kind = LS_TASK_COLLECTIVE, .in_count = 1, .in = {2}},
+                       {.kind = LS_TASK_COLLECTIVE, .in_count = 1, .in = {3}}};
+  ls_sched_group_t world = {.name = "world", .count = 4};
   train.tensors = tensors;
   train.tensor_count = LS_COUNT(tensors);
   train.tasks = tasks;
   train.task_count = LS_COUNT(tasks);
-  train.world_size = 4;
+  train.groups = &world;
+  train.group_count = 1;
   const ls_device_options_t options = {.threads = 3, .reproducible = true};
   const ls_train_data_size_t data = {.samples_bytes = 7000};
   ls_train_memory_t need;
@@ -121,10 +123,10 @@ static void host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch(void
   tensors[3].size_bytes = 9 * CHUNK;
   ls_train_need(&backend, &options, &train, &eval, &data, &need);
   assert_int_equal(need.exchange_bytes, 2 * (CHUNK + 3 * CHUNK / 2));
-  train.world_size = 1;
+  world.count = 1;
   ls_train_need(&backend, &options, &train, &eval, &data, &need);
   assert_int_equal(need.exchange_bytes, 0);
-  train.world_size = 4;
+  world.count = 4;
   backend.host_memory = false;
   ls_train_need(&backend, &options, &train, &eval, &data, &need);
   assert_int_equal(need.exchange_bytes, 0);

@@ -19,7 +19,7 @@ static const char *name_of(int bucket, char name[NAME_BYTES]) {
 static ls_status_t reduce_bucket(ls_schedule_t *s, int bucket, int parts, int gradients) {
   char name[NAME_BYTES];
   (void)gradients;
-  ls_schedule_collective(s, name_of(bucket, name), LS_ALL_REDUCE, parts, parts);
+  ls_schedule_collective(s, name_of(bucket, name), LS_GROUP_WORLD, LS_ALL_REDUCE, parts, parts);
   return s->status;
 }
 
@@ -29,7 +29,7 @@ static ls_status_t gather_bucket(ls_schedule_t *s, int bucket, int parts, int gr
   const ls_shape_t *all = &s->tensors[parts].shape; /* (world_size, n) */
   ls_shape_t part = LS_SHAPE(all->dtype, all->dim[1]);
   int own = ls_schedule_part(s, "own part", part, parts, (size_t)s->rank * ls_shape_bytes(&part));
-  ls_schedule_collective(s, name_of(bucket, name), LS_ALL_GATHER, own, parts);
+  ls_schedule_collective(s, name_of(bucket, name), LS_GROUP_WORLD, LS_ALL_GATHER, own, parts);
   return s->status;
 }
 
