@@ -76,6 +76,7 @@ echo "GPUs: $gpus; $(nvidia-smi --query-gpu=name,driver_version --format=csv,noh
 case_ "ops compare" 120 "$dir/bin/test_ops_compare" cuda
 case_ "ops compare, tf32" 120 "$dir/bin/test_ops_compare" cuda 1 tf32
 case_ "backend" 120 "$dir/bin/test_cuda_backend"
+case_ "collectives, groups, messages" 120 "$dir/bin/test_schedule_collectives" cuda
 
 # The same training on the reference, one GPU and all GPUs: early losses agree to rounding, later ones stay close.
 mnist="--set data.features=$dir/data/images-idx3-ubyte.gz --set data.targets=$dir/data/labels-idx1-ubyte.gz"
