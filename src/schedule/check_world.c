@@ -1,6 +1,6 @@
-/* The proof that the schedules of all ranks fit together: every collective meets its like on the other ranks of its
- * group, and the order in which groups wait for each other comes to an end. The lists of collectives are walked
- * side by side, as the ranks would do with one lane each; more lanes only relax that. */
+/* The proof that the schedules of all ranks fit together: every collective meets its like on the other ranks
+ * of its group, and the order in which groups wait for each other comes to an end. The lists of collectives
+ * are walked side by side, as the ranks would do with one lane each; more lanes only relax that. */
 #include "schedule/access.h"
 
 #include <string.h>
@@ -39,8 +39,8 @@ static const ls_shape_t *payload(const ls_schedule_t *s, const ls_task_t *task) 
   return &s->tensors[task->out_count ? task->out[0] : task->in[0]].shape;
 }
 
-/* A send goes with a receive; all else with its like. What is sent follows from what is received: the builder has
- * compared them. */
+/* A send goes with a receive; all else with its like. What is sent follows from what is received: the builder
+ * has compared them. */
 static bool match(const world_t *w, int a, int b) {
   const ls_task_t *x = task_of(w, a), *y = task_of(w, b);
   const ls_shape_t *p = payload(w->ranks[a], x), *q = payload(w->ranks[b], y);
