@@ -29,13 +29,14 @@ ls_status_t cli_launcher_find(ls_ctx_t *ctx, int ranks, const cli_launcher_t **l
  * end. */
 enum { CLI_NOISE_BYTES = 16384, CLI_NOISE_LINE_BYTES = 1024 };
 typedef struct {
-  FILE *to;        /* where ranks' lines go */
-  bool show_all;   /* the launcher's lines, too */
-  bool passing;    /* the line that has begun is a rank's */
-  bool ruled;      /* between two rules */
-  bool terminal;   /* the ranks rewrite a progress line in place */
-  bool held;       /* the last line was the launcher's, and so are empty ones after it */
-  bool error_said; /* a rank has reported an error */
+  FILE *to;              /* where ranks' lines go */
+  bool show_all;         /* the launcher's lines, too */
+  bool passing;          /* the line that has begun is a rank's */
+  bool ruled;            /* between two rules */
+  bool terminal;         /* the ranks rewrite a progress line in place */
+  bool held;             /* the last line was the launcher's, and so are empty ones after it */
+  bool error_said;       /* a rank has reported an error */
+  bool interrupted_said; /* the only one: training was interrupted, which is said once all is saved */
   int line_bytes, text_bytes;
   char line[CLI_NOISE_LINE_BYTES];
   char text[CLI_NOISE_BYTES]; /* the launcher's lines; what does not fit is dropped */
@@ -49,7 +50,7 @@ bool cli_noise_signal(const cli_noise_t *noise, int *rank, int *signal_number);
 void cli_noise_reason(const cli_noise_t *noise, char reason[256]);
 
 /* launcher_exit.c: the exit code of the whole: mpirun's, which is that of the first rank that failed;
- * reported where no rank has done so. After a signal what mpirun or a rank that was not ready made of it (1,
+ * reported where no rank has done so. After a signal, also one to mpirun alone, what mpirun or a rank that was not ready made of it (1,
  * or the signal itself) is no failure but an interruption; after a second one anything is.
  * given_up: mpirun hung and was ended. */
 int cli_launcher_exit(ls_ctx_t *ctx, const char *launcher, const cli_noise_t *noise,

@@ -51,7 +51,7 @@ int cli_launcher_exit(ls_ctx_t *ctx, const char *launcher, const cli_noise_t *no
   bool asked = cli_stop_requested() && (cli_stop_forced() || of_the_signal);
   if (asked && !noise->error_said)
     ls_fail(ctx, LS_ERR_INTERRUPTED, "interrupted by %s", cli_stop_name(cli_stop_requested()));
-  if (asked) return interrupted;
+  if (asked || (of_the_signal && noise->interrupted_said)) return interrupted;
   if (given_up) return explain(ctx, launcher, noise, code);
   ls_child_words(end, words);
   if (end->signal)

@@ -61,6 +61,12 @@ static void hold(cli_noise_t *n) {
   n->held = true;
 }
 
+static void note_error(cli_noise_t *n) {
+  if (!strstr(n->line, "lockstep: error:")) return;
+  n->interrupted_said = strstr(n->line, ": interrupted after ") && (n->interrupted_said || !n->error_said);
+  n->error_said = true;
+}
+
 void cli_noise_add(cli_noise_t *n, const char *bytes, size_t size_bytes) {
   for (size_t i = 0; i < size_bytes; i++) {
     char c = bytes[i];
@@ -81,7 +87,7 @@ void cli_noise_add(cli_noise_t *n, const char *bytes, size_t size_bytes) {
     if (c != '\n' && !rewritten) continue;
     n->terminal = n->terminal || rewritten;
     n->line[n->line_bytes] = '\0';
-    if (n->passing && strstr(n->line, "lockstep: error:")) n->error_said = true;
+    if (n->passing) note_error(n);
     if (n->passing) n->held = false;
     n->passing = false;
     n->line_bytes = 0;

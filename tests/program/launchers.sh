@@ -51,6 +51,12 @@ if grep -q noise "$work/err"; then fail "the launcher's lines beside a rank's er
 launcher 'mpirun (Open MPI) 5.0.7' 'printf "[x:1] noise\\n\\000lockstep: error: rank 1: bad\\n" >&2; exit 4'
 expect 4 '^lockstep: error: rank 1: bad$' train "$work/c.yaml"
 
+# mpirun was told to end, not the program: it answers 1, but all ranks have saved; an error beside that counts
+launcher 'mpirun (Open MPI) 4.1.4' 'echo "lockstep: error: rank 0: interrupted after 7 of 9 steps; go on with --resume" >&2; exit 1'
+expect 130 '^lockstep: error: rank 0: interrupted after 7 of 9 steps; go on with --resume$' train "$work/c.yaml"
+launcher 'mpirun (Open MPI) 4.1.4' 'printf "lockstep: error: rank 1: bad\nlockstep: error: rank 0: interrupted after 7 of 9 steps\n" >&2; exit 1'
+expect 1 'rank 1: bad$' train "$work/c.yaml"
+
 # a progress line of a terminal has no end: the launcher's words behind it are the launcher's all the same
 cat >"$work/words" <<'W'
 [x:1] *** Process received signal ***
