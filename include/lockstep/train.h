@@ -51,7 +51,8 @@ typedef struct {
   double val_loss, val_accuracy; /* newest; NAN = none yet */
   int64_t skipped_steps;
   int64_t
-      device_bytes; /* that this rank needs on its device, by arithmetic; what libraries take is left out */
+      device_bytes;   /* that this rank needs on its device, by arithmetic; what libraries take is left out */
+  int64_t running_ns; /* since the run began, without the time in which the process was stopped */
 } ls_progress_t;
 
 typedef struct {

@@ -82,9 +82,11 @@ void cli_progress_format(const ls_progress_t *p, double elapsed_s, double left_s
       len += snprintf(text + len, (size_t)(CLI_PROGRESS_BYTES - len), "%s%s", len ? "  " : "", fields[i]);
 }
 
-static double left_s(const cli_progress_t *state, const ls_progress_t *p, int64_t now) {
+/* From the time in which the process ran: a pause (Ctrl-Z) makes no step longer. */
+static double left_s(const cli_progress_t *state, const ls_progress_t *p) {
   int64_t done = p->step - state->first_step;
-  return done > 0 ? (double)(now - state->first_ns) * 1e-9 / (double)done * (double)(p->total_steps - p->step)
+  return done > 0 ? (double)(p->running_ns - state->first_running_ns) * 1e-9 / (double)done *
+                        (double)(p->total_steps - p->step)
                   : (double)NAN;
 }
 
@@ -100,7 +102,7 @@ void cli_progress_show(void *user, const ls_progress_t *p) {
     state->started = true;
     state->first_step = p->step;
     state->epoch = p->epoch;
-    state->first_ns = now;
+    state->first_running_ns = p->running_ns;
     if (!terminal) state->shown_ns = now; /* a terminal shows the first step at once */
   }
   int64_t every_ns = (int64_t)(terminal ? TERMINAL_EVERY_MS : LINE_EVERY_MS) * NS_PER_MS;
@@ -109,7 +111,7 @@ void cli_progress_show(void *user, const ls_progress_t *p) {
   state->epoch = p->epoch;
   char text[CLI_PROGRESS_BYTES];
   int width = terminal ? cli_terminal_columns() - ECHO_COLUMNS : CLI_PROGRESS_BYTES;
-  cli_progress_format(p, (double)(now - state->begin_ns) * 1e-9, left_s(state, p, now), width, text);
+  cli_progress_format(p, (double)(now - state->begin_ns) * 1e-9, left_s(state, p), width, text);
   fprintf(stderr, terminal ? "\r%s\033[K" : "%s\n", text);
   state->messages->line = terminal;
 }

@@ -8,7 +8,7 @@
 typedef struct {
   cli_messages_t *messages; /* which clear the line before they are printed */
   bool started;             /* a step was reported; the next fields are of the first one */
-  int64_t first_step, first_ns;
+  int64_t first_step, first_running_ns;
   int64_t begin_ns;
   int64_t shown_ns, epoch; /* of the newest line */
 } cli_progress_t;

@@ -21,6 +21,7 @@ typedef struct {
   int64_t first_step;
   int64_t launched_ns[LS_TRAIN_SLOTS]; /* when each slot's step was launched */
   int64_t last_done_ns;                /* when the newest finished step finished, by clock_ns */
+  int64_t begin_ns;                    /* of the run, by clock_ns */
   int64_t stopped_ns;                  /* how long the process had been stopped by then */
   int64_t loop_ns, eval_ns, save_ns;
   int64_t skipped, skipped_row;
@@ -108,7 +109,8 @@ static void report_progress(ls_loop_t *loop) {
                             .val_loss = t->val_loss,
                             .val_accuracy = t->val_accuracy,
                             .skipped_steps = loop->skipped,
-                            .device_bytes = loop->device_bytes};
+                            .device_bytes = loop->device_bytes,
+                            .running_ns = clock_ns(loop) - loop->begin_ns};
   uint64_t before = ls_watchdog_enter(t->watchdog, LS_WATCHDOG_OFF, t->step);
   loop->hooks->progress(loop->hooks->user, &progress);
   ls_watchdog_leave(t->watchdog, before);
@@ -351,6 +353,7 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
                     .lag = t->backend->host_memory ? 0 : 1,
                     .first_step = t->step,
                     .train_loss_first = NAN};
+  loop.begin_ns = clock_ns(&loop);
   describe(t, report);
   if (!t->training) return ls_fail(t->ctx, LS_ERR_ARGUMENT, "this trainer was created for evaluation only");
   int64_t steps = t->total_steps - t->step;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Ctrl-Z: the time in which a run is stopped is in its wall time, and in no step's nor in the evaluation's.
+# Ctrl-Z: the time in which a run is stopped is in its wall time, and in no step's, nor in the evaluation's, nor in what is left.
 set -eu
 . "$(dirname "$0")/lib.sh"
 cat >"$work/c.yaml" <<Y
@@ -18,10 +18,16 @@ until grep -qs "step [0-9]" "$work/err"; do
 done
 kill -STOP $pid
 sleep 4
+lines=$(wc -l <"$work/err")
 kill -CONT $pid
 wait $pid || fail "stopped and gone on: $(cat "$work/err")"
 number() { sed -n "s/.*\"$1\": *\([-0-9.e+]*\).*/\1/p" "$work/out" | head -1; }
 counted=$(awk -v mean="$(number mean)" -v eval="$(number eval_s)" 'BEGIN { print mean * 4000e-6 + eval }')
 below "$counted" "$(awk -v wall="$(number wall_s)" 'BEGIN { print wall - 3.5 }')" ||
   fail "stopped for 4 s of $(number wall_s) s: steps and evaluation took $counted s"
+# the first line after the stop: step N/TOTAL ... MINUTES:SECONDS left; what N steps then have taken
+sed -n "$((lines + 1))s|.* step \([0-9]*\)/\([0-9]*\) .* \([0-9]*\):\([0-9]*\) left|\1 \2 \3 \4|p" "$work/err" >"$work/left"
+took=$(awk '{ print ($3 * 60 + $4) * $1 / ($2 - $1) }' "$work/left")
+[ -n "$took" ] || fail "no time left after the stop: $(sed -n "$((lines + 1))p" "$work/err")"
+below "$took" 3 || fail "stopped for 4 s: what is left counts them, $took s: $(sed -n "$((lines + 1))p" "$work/err")"
 echo ok
