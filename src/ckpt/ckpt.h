@@ -33,7 +33,7 @@ typedef struct {
   bool (*comparable)(const json_t *a, const json_t *b);
   /* On the directory, borrowed: nothing is put in place or removed there once it does not hold any more.
    * NULL: whoever saves answers for the directory. */
-  const struct ls_ckpt_lock *lock;
+  struct ls_ckpt_lock *lock;
   /* All ranks of which save this checkpoint together: rank 0 writes whole tensors, manifest and names, every
    * rank what it holds of the others. Step, metric, meta, comparable and lock are rank 0's; names, dtypes and
    * shapes are everybody's. NULL: this process alone, which holds every tensor completely. */

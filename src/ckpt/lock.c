@@ -21,6 +21,7 @@ struct ls_ckpt_lock {
   char *dir, *path;
   int fd;
   size_t existing_bytes; /* of dir's name: what was there before */
+  bool complained;       /* of the link to the best checkpoint */
 };
 
 static void write_holder(int fd) {
@@ -151,6 +152,12 @@ bool ls_ckpt_lock_made_dir(const ls_ckpt_lock_t *lock) {
 
 bool ls_ckpt_lock_holds(const ls_ckpt_lock_t *lock) {
   return !lock || is_named(lock);
+}
+
+bool ls_ckpt_lock_first_complaint(ls_ckpt_lock_t *lock) {
+  bool first = !lock || !lock->complained;
+  if (lock) lock->complained = true;
+  return first;
 }
 
 ls_status_t ls_ckpt_lock_check(ls_ctx_t *ctx, const ls_ckpt_lock_t *lock) {

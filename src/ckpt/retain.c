@@ -88,16 +88,20 @@ static int choose(candidate_t *c, int count, int64_t step, int keep) {
   return best;
 }
 
-/* The link to the best checkpoint, switched by one rename. It is a convenience: where it cannot be made, a
- * warning. */
-static void link_best(ls_ctx_t *ctx, const char *dir, int64_t step) {
+/* The link to the best checkpoint, switched by one rename. It is a convenience: where it cannot be made, a run
+ * warns once. */
+static void link_best(ls_ctx_t *ctx, const char *dir, ls_ckpt_lock_t *lock, int64_t step) {
   char name[LS_STEP_NAME_BYTES], temp_name[LS_TEMP_NAME_BYTES];
   ls_ckpt_step_name(step, name);
   ls_ckpt_temp_name(LS_BEST_NAME, temp_name);
   char *temp = ls_path_join(NULL, dir, temp_name), *path = ls_path_join(NULL, dir, LS_BEST_NAME);
   if (temp && path) unlink(temp);
-  if (!temp || !path || symlink(name, temp) != 0 || rename(temp, path) != 0)
-    ls_log(ctx, LS_LOG_WARN, "%s/%s: cannot be linked to %s: %s", dir, LS_BEST_NAME, name, strerror(errno));
+  if (!temp || !path || symlink(name, temp) != 0 || rename(temp, path) != 0) {
+    int error = errno;
+    if (temp) unlink(temp);
+    if (ls_ckpt_lock_first_complaint(lock))
+      ls_log(ctx, LS_LOG_WARN, "%s/%s: cannot be linked to %s: %s", dir, LS_BEST_NAME, name, strerror(error));
+  }
   ls_free(path);
   ls_free(temp);
 }
@@ -141,7 +145,7 @@ void ls_ckpt_retain(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, 
     c[i] = look_at(dir, steps[i], save);
   int best = choose(c, count, save->step, keep);
   if (best >= 0 && ls_ckpt_lock_holds(save->lock))
-    link_best(ctx, dir, c[best].step);
+    link_best(ctx, dir, save->lock, c[best].step);
   else if (ls_ckpt_lock_holds(save->lock))
     unlink_best(ctx, dir);
   for (int i = count - 1; i >= 0; i--) /* oldest first: a kill in between leaves the newest */

@@ -73,6 +73,8 @@ void ls_ckpt_sweep(const char *dir);
  * readable manifest counts for neither. Removal renames first, so that readers see a checkpoint whole or not
  * at all. Failures are warnings. */
 void ls_ckpt_retain(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, int keep);
+/* Whether it is asked for the first time under this lock, so in this run. NULL: always. */
+bool ls_ckpt_lock_first_complaint(ls_ckpt_lock_t *lock);
 
 /* Index of the first number that is not finite; -1 = none, also in types that have only finite ones. */
 int64_t ls_ckpt_nonfinite(ls_dtype_t dtype, const void *bytes, size_t size_bytes);

@@ -110,6 +110,24 @@ static void no_best_leaves_no_link(void **state) {
   assert_string_equal(f->log, "");
 }
 
+static void directory_in_the_place_of_the_best_is_one_warning(void **state) {
+  fixture_t *f = *state;
+  ls_ckpt_lock_t *lock;
+  assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &lock), LS_OK);
+  assert_int_equal(mkdir(joined(f->dir, "best"), 0777), 0);
+  for (int64_t step = 1; step <= 3; step++) {
+    ls_ckpt_save_t save = {.step = step, .metric = 0.5, .lock = lock};
+    char *path = NULL;
+    assert_int_equal(ls_ckpt_save(f->ctx, f->dir, &save, 1, &path), LS_OK);
+    ls_free(path);
+  }
+  ls_ckpt_unlock(lock);
+  assert_string_equal(listing(f->dir), "best " S(3));
+  const char *warning = strstr(f->log, "best: cannot be linked to " S(1));
+  assert_non_null(warning);
+  assert_null(strstr(warning + 1, "best: cannot be linked"));
+}
+
 static void never_removes_what_it_just_saved(void **state) {
   fixture_t *f = *state;
   save_good(f, 8, 0.1, 1);
@@ -337,6 +355,7 @@ int main(void) {
       TEST(refuses_arguments_out_of_range),
       TEST(keeps_the_newest_and_the_best),
       TEST(no_best_leaves_no_link),
+      TEST(directory_in_the_place_of_the_best_is_one_warning),
       TEST(never_removes_what_it_just_saved),
       TEST(does_not_count_broken_ones),
       TEST(replaces_a_checkpoint_of_the_same_step),
