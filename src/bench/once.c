@@ -1,5 +1,5 @@
-/* Repetitions of one variant in this process: each makes a trainer anew (memory, schedule, initial values),
- * leaves its warm-up steps out and measures the rest. */
+/* Repetitions of one variant in this process. They share a trainer (device, connections, memory, captured
+ * code); each begins with the initial values, leaves its warm-up steps out and measures the rest. */
 #include "bench/bench.h"
 
 #include <math.h>
@@ -212,7 +212,8 @@ static ls_status_t repeat(gather_t *g, ls_world_t *world, const ls_config_t *con
   ls_trainer_options_t options = {
       .trace = g->traced, .stuck = g->plan->stuck, .stuck_user = g->plan->stuck_user};
   ls_train_report_t report;
-  ls_status_t status = ls_trainer_create(g->ctx, world, config, &options, &g->trainer);
+  ls_status_t status = g->trainer ? ls_trainer_restart(g->trainer)
+                                  : ls_trainer_create(g->ctx, world, config, &options, &g->trainer);
   if (status != LS_OK) return status;
   bool root = ls_world_rank(world) == 0;
   if (root) {
@@ -224,8 +225,6 @@ static ls_status_t repeat(gather_t *g, ls_world_t *world, const ls_config_t *con
   if (status == LS_OK && root) status = keep(g, config, &report, measurement);
   ls_free(g->task_sum);
   g->task_sum = NULL;
-  ls_trainer_destroy(g->trainer);
-  g->trainer = NULL;
   return status;
 }
 
@@ -248,11 +247,13 @@ static ls_watch_t *start_watch(ls_ctx_t *ctx, const ls_world_t *world, const ls_
   return ls_watch_start(ctx, gpus, count, &watch) == LS_OK ? watch : NULL;
 }
 
-/* Repetition number `r` of plan->repetitions; the one beyond them is the traced one. */
+/* Repetition number `r` of plan->repetitions; the one beyond them is the traced one, with a trainer of its
+ * own. *trainer: of the repetition before; NULL = none. */
 static ls_status_t repeat_number(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config,
                                  const ls_bench_once_t *plan, int64_t r, ls_watch_t *watch, double *step_us,
-                                 json_t **measurement) {
+                                 ls_trainer_t **trainer, json_t **measurement) {
   gather_t g = {.ctx = ctx,
+                .trainer = *trainer,
                 .plan = plan,
                 .step_us = step_us,
                 .loss = NAN,
@@ -264,6 +265,7 @@ static ls_status_t repeat_number(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *
     g.curve_grad_norm = json_array();
   }
   ls_status_t status = repeat(&g, world, config, measurement);
+  *trainer = g.trainer;
   json_decref(g.curve_grad_norm);
   json_decref(g.curve_loss);
   return status;
@@ -272,6 +274,7 @@ static ls_status_t repeat_number(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *
 ls_status_t ls_bench_once(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const ls_bench_once_t *plan,
                           json_t **out) {
   json_t *measurement = NULL;
+  ls_trainer_t *trainer = NULL;
   const ls_backend_t *backend;
   ls_status_t status = ls_backend_find(ctx, config->parallel.backend, &backend);
   if (status != LS_OK) return status;
@@ -282,14 +285,18 @@ ls_status_t ls_bench_once(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config,
   /* Host backends know the parts of every step; a captured one is traced once more for them. */
   int64_t all = plan->repetitions + (plan->traced && backend->capture);
   for (int64_t r = 0; r < all && status == LS_OK; r++) {
-    if (r == plan->repetitions && plan->steps > TRACED_STEPS_MAX)
-      config->train.steps = plan->warmup_steps + TRACED_STEPS_MAX;
-    status = repeat_number(ctx, world, config, plan, r, watch, step_us, &measurement);
+    if (r == plan->repetitions) {
+      ls_trainer_destroy(trainer);
+      trainer = NULL;
+      if (plan->steps > TRACED_STEPS_MAX) config->train.steps = plan->warmup_steps + TRACED_STEPS_MAX;
+    }
+    status = repeat_number(ctx, world, config, plan, r, watch, step_us, &trainer, &measurement);
     if (r == plan->repetitions && status != LS_OK && status != LS_ERR_INTERRUPTED) {
       ls_log(ctx, LS_LOG_WARN, "the traced repetition failed; parts and collectives stay unknown");
       status = LS_OK; /* what was measured before it is whole */
     }
   }
+  ls_trainer_destroy(trainer);
   ls_watch_stop(watch);
   ls_free(step_us);
   if (status != LS_OK)

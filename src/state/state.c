@@ -70,14 +70,14 @@ static ls_status_t fill_row(ls_state_t *s, int i, ls_stream_t *stream, uint64_t 
   bool whole = row->owner != LS_STATE_SHARDED;
   if (is_host(s) && whole) {
     memset(s->data[i], 0, ls_state_row_bytes(row));
-    row->fill(row, s->table->layout, seed, s->data[i]);
+    if (row->fill) row->fill(row, s->table->layout, seed, s->data[i]);
     return LS_OK;
   }
   char *values = ls_alloc(s->table->ctx, ls_shape_bytes(&row->shape));
   char *own = whole ? values : ls_alloc(s->table->ctx, ls_state_row_bytes(row));
   ls_status_t status = values && own ? LS_OK : LS_ERR_MEMORY;
   if (!status) {
-    row->fill(row, s->table->layout, seed, values);
+    if (row->fill) row->fill(row, s->table->layout, seed, values);
     if (!whole) pack(row, values, own);
     status = ops->copy(stream, s->data[i], own, ls_state_row_bytes(row));
     if (!status) status = ops->sync(stream, deadline_ns);
@@ -91,6 +91,14 @@ ls_status_t ls_state_fill(ls_state_t *state, ls_stream_t *stream, uint64_t seed,
   ls_status_t status = LS_OK;
   for (int i = 0; i < state->count && !status; i++)
     if (state->table->row[i].fill && state->data[i]) status = fill_row(state, i, stream, seed, deadline_ns);
+  return status;
+}
+
+ls_status_t ls_state_refill(ls_state_t *state, ls_stream_t *stream, uint64_t seed, int64_t deadline_ns) {
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < state->count && !status; i++)
+    if (state->table->row[i].life == LS_STATE_CARRIED && state->data[i])
+      status = fill_row(state, i, stream, seed, deadline_ns);
   return status;
 }
 

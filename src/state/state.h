@@ -91,6 +91,8 @@ ls_status_t ls_state_create(ls_ctx_t *ctx, ls_state_table_t *table, ls_device_t 
 void ls_state_destroy(ls_state_t *state); /* NULL is allowed */
 /* First values of all rows. Local; pure function of table and seed. */
 ls_status_t ls_state_fill(ls_state_t *state, ls_stream_t *stream, uint64_t seed, int64_t deadline_ns);
+/* The same for a state that steps have worked on: what they carry on begins again, constant rows stay. */
+ls_status_t ls_state_refill(ls_state_t *state, ls_stream_t *stream, uint64_t seed, int64_t deadline_ns);
 /* Saved rows to host memory (state->host), and back. Local. Need staging. */
 ls_status_t ls_state_pull(ls_state_t *state, ls_stream_t *stream, int64_t deadline_ns);
 ls_status_t ls_state_push(ls_state_t *state, ls_stream_t *stream, int64_t deadline_ns);

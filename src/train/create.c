@@ -360,6 +360,17 @@ static ls_status_t initialise(ls_trainer_t *t) {
   return ls_state_fill(t->state, t->stream, (uint64_t)t->config->train.seed, t->world->comm->deadline_ns);
 }
 
+static void begin(ls_trainer_t *t) {
+  t->resumed_from = -1;
+  t->val_loss = t->val_accuracy = t->best_loss = NAN;
+}
+
+ls_status_t ls_trainer_restart(ls_trainer_t *t) {
+  begin(t);
+  t->step = t->no_better = t->val_step = 0;
+  return ls_state_refill(t->state, t->stream, (uint64_t)t->config->train.seed, t->world->comm->deadline_ns);
+}
+
 ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
                               const ls_trainer_options_t *options, ls_trainer_t **out) {
   static const ls_trainer_options_t defaults = {0};
@@ -382,8 +393,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   t->classes = config->model.loss == LS_LOSS_CROSS_ENTROPY;
   t->inputs = ls_model_inputs(&config->model);
   t->outputs = ls_model_outputs(&config->model);
-  t->resumed_from = -1;
-  t->val_loss = t->val_accuracy = t->best_loss = NAN;
+  begin(t);
   ls_status_t status = check_world(t);
   if (status == LS_OK) status = ls_comm_agree(world->comm, "opening the device", open_device(t));
   if (status == LS_OK) status = ls_comm_agree(world->comm, "connecting the devices", connect_devices(t));

@@ -105,6 +105,9 @@ ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank,
 ls_status_t ls_trainer_engine(ls_trainer_t *t, bool training, int64_t rows, int64_t data_rows,
                               ls_engine_t *engine);
 
+/* create.c: a trainer that was neither resumed nor given weights goes back to where it began: initial values,
+ * step 0. Device, connections, memory and captured code stay. Local. */
+ls_status_t ls_trainer_restart(ls_trainer_t *t);
 /* create.c: position in the stream of samples before step `step` of this run; how many samples are trained.
  */
 int64_t ls_trainer_position(const ls_trainer_t *t, int64_t step);
