@@ -1,6 +1,7 @@
 /* lockstep inspect: what a configuration means, before anything runs: parameters, work, exact bytes,
  * schedule. */
 #include "cli/plan.h"
+#include "graph/pass/pass.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,11 @@ static void print_json(const ls_config_t *config, const cli_plan_t *plan, const 
                         (json_int_t)ls_graph_param_count(g), "world_size", plan->world_size, "strategy",
                         config->parallel.strategy, "backend", plan->backend, "global_batch",
                         (json_int_t)config->train.batch, "layers", layers, "ranks", ranks, "schedule", tasks);
+  json_t *passes = json_object();
+  for (int i = 0; ls_graph_passes[i]; i++)
+    if (g->pass_changes[i] > 0)
+      json_object_set_new(passes, ls_graph_passes[i]->name, json_integer(g->pass_changes[i]));
+  json_object_set_new(j, "passes", passes);
   int64_t micro = plan->share.accumulate;
   json_object_set_new(j, "step_flops_per_rank",
                       json_pack("{s:I, s:I}", "forward",
@@ -133,6 +139,16 @@ static void print_fit(const cli_plan_t *plan) {
   cli_print("  activations share bytes: %s without reuse\n", cli_bytes(fit.transient_unshared_bytes));
 }
 
+static void print_passes(const ls_graph_t *g) {
+  const char *before = "\npasses and the places that they changed: ";
+  for (int i = 0; ls_graph_passes[i]; i++) {
+    if (g->pass_changes[i] == 0) continue;
+    cli_print("%s%s %d", before, ls_graph_passes[i]->name, g->pass_changes[i]);
+    before = ", ";
+  }
+  if (*before == ',') cli_print("\n");
+}
+
 static void print_people(const ls_config_t *config, const cli_plan_t *plan, const layer_row_t *rows,
                          int count) {
   const ls_graph_t *g = plan->graph[0];
@@ -147,6 +163,7 @@ static void print_people(const ls_config_t *config, const cli_plan_t *plan, cons
             (long long)plan->share.rows * micro, (long long)config->train.batch, (long long)micro,
             micro == 1 ? "" : "es", cli_count(micro * ls_graph_flops(g, LS_PHASE_FORWARD)),
             cli_count(micro * ls_graph_flops(g, LS_PHASE_BACKWARD)));
+  print_passes(g);
   print_fit(plan);
   cli_print("\nschedule: %s on %d rank%s, %s\n", config->parallel.strategy, plan->world_size,
             plan->world_size == 1 ? "" : "s", plan->backend);

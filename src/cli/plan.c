@@ -55,8 +55,8 @@ ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int64_t sa
     ls_state_table_t *table = NULL;
     ls_train_share(config, r, ranks, &share);
     if (r == 0) plan.share = share;
-    status = ls_trainer_lower(ctx, config, r, ranks, plan.copies, true, share.rows, data_rows, &plan.graph[r],
-                              &table, &plan.optim, &plan.schedule[r]);
+    status = ls_trainer_lower(ctx, config, r, ranks, plan.copies, backend, true, share.rows, data_rows,
+                              &plan.graph[r], &table, &plan.optim, &plan.schedule[r]);
     ls_state_table_release(table);
     if (status == LS_OK) status = ls_schedule_check(plan.schedule[r]);
   }

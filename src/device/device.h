@@ -60,7 +60,7 @@ int64_t ls_scratch_bytes(const ls_scratch_t *scratch, int threads);
 typedef struct {
   ls_status_t (*open)(ls_ctx_t *ctx, const ls_device_options_t *options, ls_device_t **device);
   void (*close)(ls_device_t *device);
-  /* This backend's version of an op, by op name; NULL when it has none of its own. */
+  /* This backend's version of an op, by op name; NULL when it has none of its own. `device` may be NULL. */
   ls_kernel_fn (*kernel)(const ls_device_t *device, const char *op);
   int (*count)(ls_ctx_t *ctx); /* devices present; host backends: 1 */
   /* Bytes of the device's memory that are in use, by whomever, and that there are. NULL: its memory is the

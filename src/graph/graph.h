@@ -10,7 +10,7 @@ typedef struct ls_op ls_op_t;
 typedef struct ls_graph ls_graph_t;
 
 typedef int ls_tensor_id_t; /* -1 = none */
-enum { LS_NODE_IN_MAX = 6, LS_NODE_OUT_MAX = 4 };
+enum { LS_NODE_IN_MAX = 6, LS_NODE_OUT_MAX = 4, LS_GRAPH_PASS_MAX = 8 };
 
 typedef enum {
   LS_ROLE_INPUT,     /* filled by the host before every step */
@@ -70,8 +70,9 @@ struct ls_graph {
   int node_count, node_capacity;
   ls_graph_name_t *names; /* the index of ls_graph_find */
   int name_count, name_capacity;
-  ls_graph_phase_t phase; /* of nodes appended now */
-  const char *scope;      /* prefix of names appended now, "" at the top */
+  int pass_changes[LS_GRAPH_PASS_MAX]; /* places that each pass changed (pass/pass.h) */
+  ls_graph_phase_t phase;              /* of nodes appended now */
+  const char *scope;                   /* prefix of names appended now, "" at the top */
   ls_status_t status; /* first failure; later builder calls do nothing, so callers check once at the end */
 };
 

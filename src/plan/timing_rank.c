@@ -64,8 +64,8 @@ static ls_status_t lower(ls_timing_rank_t *r) {
   int world = whole ? r->job->ranks : 1, rank = whole ? r->rank : 0;
   ls_train_share(&r->config, r->rank, r->job->ranks, &r->share);
   ghost(r->ctx, rank, world, false, &r->comm);
-  return ls_trainer_lower(r->ctx, &r->config, rank, world, !host, true, r->share.rows, r->data_rows,
-                          &r->graph, &r->table, &r->optim, &r->schedule);
+  return ls_trainer_lower(r->ctx, &r->config, rank, world, !host, r->job->backend, true, r->share.rows,
+                          r->data_rows, &r->graph, &r->table, &r->optim, &r->schedule);
 }
 
 static ls_status_t fill_noise(ls_timing_rank_t *r, float *to, int64_t count) {

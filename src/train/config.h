@@ -38,6 +38,7 @@ typedef struct {
   int64_t bucket_bytes;
   bool reproducible;
   int64_t shards; /* of a reproducible step; a power of two */
+  bool fuse;
   double deadline_s;
   double predicted_us; /* step time that a plan predicted; 0 = none */
   bool automatic;      /* strategy was "auto": it then holds what is right without a plan */

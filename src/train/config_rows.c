@@ -79,6 +79,9 @@ static const ls_option_t parallel_rows[] = {
         .help = "Of a reproducible step: equal pieces of the global batch, a power of two, spread evenly "
                 "over the "
                 "ranks. Another number gives other bits."),
+    ROW(LS_OPT_BOOL, ls_parallel_config_t, fuse, .initial = "false",
+        .help = "Neighbouring ops become one where the backend can compute them at once: a linear layer and "
+                "its relu on cuda. May round otherwise."),
     ROW(LS_OPT_FLOAT, ls_parallel_config_t, deadline_s, .change = LS_CHANGE_IGNORED, .unit = "s", .min = 0.01,
         .max = 1e6, .initial = "60",
         .help = "A wait between ranks or for a device that takes longer ends the run."),

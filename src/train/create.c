@@ -1,17 +1,26 @@
 /* Creating a trainer: device, data, schedule, memory, initial or saved values, in that order. */
+#include "graph/pass/pass.h"
 #include "train/memory.h"
 
 #include <math.h>
 #include <string.h>
 
+static bool has_kernel(const void *backend, const char *op) {
+  const ls_device_ops_t *device = ((const ls_backend_t *)backend)->device;
+  return device->kernel && device->kernel(NULL, op);
+}
+
 ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank, int world_size, bool copies,
-                             bool training, int64_t rows, int64_t data_rows, ls_graph_t **graph,
-                             ls_state_table_t **table, ls_optim_plan_t *optim, ls_schedule_t **schedule) {
+                             const ls_backend_t *kernels, bool training, int64_t rows, int64_t data_rows,
+                             ls_graph_t **graph, ls_state_table_t **table, ls_optim_plan_t *optim,
+                             ls_schedule_t **schedule) {
   ls_graph_t *g = NULL;
   ls_state_table_t *own = NULL;
   ls_status_t status = ls_model_build(ctx, &config->model, rows, training, &g);
   if (status != LS_OK) return status;
-  if (!*table) status = ls_state_table_create(ctx, g, &own);
+  const ls_pass_context_t passes = {.has = has_kernel, .backend = kernels, .fuse = config->parallel.fuse};
+  if (kernels) status = ls_graph_run_passes(g, &passes);
+  if (status == LS_OK && !*table) status = ls_state_table_create(ctx, g, &own);
   if (status != LS_OK) goto graph;
   ls_optim_plan(&config->optimizer, config->train.clip_norm, optim);
   ls_train_share_t share;
@@ -294,8 +303,8 @@ ls_status_t ls_trainer_engine(ls_trainer_t *t, bool training, int64_t rows, int6
   ls_optim_plan_t unused, *plan = training ? &t->optim : &unused;
   engine->rows = rows;
   ls_status_t status =
-      ls_trainer_lower(t->ctx, t->config, comm->rank, comm->size, !t->backend->host_memory, training, rows,
-                       data_rows, &engine->graph, &t->table, plan, &engine->schedule);
+      ls_trainer_lower(t->ctx, t->config, comm->rank, comm->size, !t->backend->host_memory, t->backend,
+                       training, rows, data_rows, &engine->graph, &t->table, plan, &engine->schedule);
   return status == LS_OK ? ls_schedule_check(engine->schedule) : status;
 }
 

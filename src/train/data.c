@@ -31,7 +31,7 @@ static ls_status_t step_bytes(ls_ctx_t *ctx, const ls_config_t *config, int worl
   ls_fit_t fit;
   ls_train_share_t share;
   ls_train_share(config, 0, world_size, &share);
-  ls_status_t status = ls_trainer_lower(ctx, config, 0, world_size, copies, true, share.rows, data_rows,
+  ls_status_t status = ls_trainer_lower(ctx, config, 0, world_size, copies, NULL, true, share.rows, data_rows,
                                         &graph, &table, &optim, &schedule);
   if (status != LS_OK) return status;
   ls_schedule_fit(schedule, &fit);

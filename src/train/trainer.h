@@ -97,10 +97,12 @@ struct ls_trainer {
 };
 
 /* The schedule that a configuration means for one rank, without opening anything. data_rows: samples on the
- * device, as ls_train_resident says. *table: NULL to have it made. */
+ * device, as ls_train_resident says. kernels: the backend that passes may count on, NULL: no passes. *table:
+ * NULL to have it made. */
 ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank, int world_size, bool copies,
-                             bool training, int64_t rows, int64_t data_rows, ls_graph_t **graph,
-                             ls_state_table_t **table, ls_optim_plan_t *optim, ls_schedule_t **schedule);
+                             const ls_backend_t *kernels, bool training, int64_t rows, int64_t data_rows,
+                             ls_graph_t **graph, ls_state_table_t **table, ls_optim_plan_t *optim,
+                             ls_schedule_t **schedule);
 /* A lowered and proven engine without its run. */
 ls_status_t ls_trainer_engine(ls_trainer_t *t, bool training, int64_t rows, int64_t data_rows,
                               ls_engine_t *engine);

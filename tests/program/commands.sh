@@ -35,6 +35,11 @@ expect 5 'no-such-file.yaml' check "$work/no-such-file.yaml"
 
 "$program" check "$work/c.yaml" | grep -q '300 training and 100 validation' || fail "check"
 "$program" inspect "$work/c.yaml" | grep -q 'parameters' || fail "inspect"
+fused='--set parallel.fuse=true --set parallel.backend="null"'
+"$program" inspect "$work/c.yaml" | grep -q 'passes' && fail "inspect: a pass without leave"
+"$program" inspect "$work/c.yaml" $fused | grep -qx 'passes and the places that they changed: fuse_activation 1' ||
+  fail "inspect: passes"
+"$program" inspect "$work/c.yaml" $fused --json | grep -q '^    "fuse_activation": 1$' || fail "inspect --json passes"
 [ ! -e "$work/run" ] || fail "check or inspect wrote something"
 "$program" inspect "$work/c.yaml" --json >"$work/inspect.json"
 [ "$(field "$work/inspect.json" params)" = $((12 * 16 + 16 + 16 * 3 + 3)) ] || fail "inspect --json params"

@@ -44,7 +44,7 @@ static void open_net(net_t *n, const char *freeze) {
   *n = (net_t){.ctx = ls_ctx_create(NULL, NULL)};
   ls_optim_plan_t optim;
   assert_int_equal(ls_config_parse(n->ctx, "c.yaml", text, strlen(text), NULL, 0, &n->config), LS_OK);
-  assert_int_equal(ls_trainer_lower(n->ctx, n->config, 0, 1, false, true, ROWS, 0, &n->graph, &n->table,
+  assert_int_equal(ls_trainer_lower(n->ctx, n->config, 0, 1, false, NULL, true, ROWS, 0, &n->graph, &n->table,
                                     &optim, &n->schedule),
                    LS_OK);
   assert_int_equal(ls_schedule_check(n->schedule), LS_OK);

@@ -156,7 +156,7 @@ static int64_t step_bytes(ls_ctx_t *ctx, int64_t rows) {
   ls_optim_plan_t optim;
   ls_schedule_t *s;
   ls_fit_t fit;
-  assert_int_equal(ls_trainer_lower(ctx, config, 0, 2, true, true, 8, rows, &graph, &table, &optim, &s),
+  assert_int_equal(ls_trainer_lower(ctx, config, 0, 2, true, NULL, true, 8, rows, &graph, &table, &optim, &s),
                    LS_OK);
   ls_schedule_fit(s, &fit);
   ls_schedule_destroy(s);

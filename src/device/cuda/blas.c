@@ -53,7 +53,9 @@ static cublasStatus_t describe(const ls_blas_t *blas, ls_blas_plan_t *plan) {
   const ls_blas_key_t *key = &plan->key;
   cublasOperation_t op_a = key->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   cublasOperation_t op_b = key->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-  cublasLtEpilogue_t epilogue = key->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  cublasLtEpilogue_t epilogue = key->relu   ? CUBLASLT_EPILOGUE_RELU_BIAS
+                                : key->bias ? CUBLASLT_EPILOGUE_BIAS
+                                            : CUBLASLT_EPILOGUE_DEFAULT;
   int64_t a_rows = key->a_transposed ? key->k : key->m, a_cols = key->a_transposed ? key->m : key->k;
   int64_t b_rows = key->b_transposed ? key->n : key->k, b_cols = key->b_transposed ? key->k : key->n;
   cublasLtMatmulDesc_t desc = (cublasLtMatmulDesc_t)&plan->desc;

@@ -33,6 +33,7 @@ typedef struct {
   int64_t m, n, k;
   bool a_transposed, b_transposed;
   bool bias;       /* adds a vector (m) to every column of D */
+  bool relu;       /* .. and then what is below 0 becomes 0 */
   bool tf32;       /* factors may be rounded to TF32 (10 bits of mantissa); sums stay f32 */
   int align_bytes; /* that all pointers have, up to 256 */
   size_t workspace_bytes;

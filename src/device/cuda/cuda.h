@@ -75,6 +75,7 @@ ls_status_t ls_cuda_stream_status(const ls_cuda_stream_t *stream);
 ls_kernel_fn ls_cuda_kernel(const ls_device_t *device, const char *op);
 /* Matrix products (linear.c). */
 ls_status_t ls_cuda_linear(ls_stream_t *stream, const ls_kernel_args_t *args);
+ls_status_t ls_cuda_linear_relu(ls_stream_t *stream, const ls_kernel_args_t *args);
 ls_status_t ls_cuda_linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args);
 ls_status_t ls_cuda_linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args);
 

@@ -243,6 +243,7 @@ static const struct {
   ls_kernel_fn kernel;
 } kernels[] = {
     {"linear", ls_cuda_linear},
+    {"linear_relu", ls_cuda_linear_relu},
     {"linear_dx", ls_cuda_linear_dx},
     {"linear_dwb", ls_cuda_linear_dwb},
     {"relu", relu},

@@ -1,15 +1,18 @@
-/* linear, linear_dx, linear_dwb as cuBLASLt products. A row-major (r, c) array is a column-major (c x r) matrix:
- *   y  (n, o) = x w^T + b   is  D (o x n) = W^T X,  W stored (i x o), bias along the o rows
- *   dx (n, i) = dy w        is  D (i x n) = W Dy
- *   dw (o, i) = dy^T x      is  D (i x o) = X Dy^T
+/* linear, linear_relu, linear_dx, linear_dwb as cuBLASLt products. A row-major (r, c) array is a column-major
+ * (c x r) matrix:
+ *
+ *   y  (n, o) = x w^T + b  is  D (o x n) = W^T X, W stored (i x o), bias along the o rows
+ *   dx (n, i) = dy w       is  D (i x n) = W Dy
+ *   dw (o, i) = dy^T x     is  D (i x o) = X Dy^T
+ *
  * Plans are made at a shape's first use and kept by the device. */
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels.h"
 
 static bool same_key(const ls_blas_key_t *a, const ls_blas_key_t *b) {
   return a->m == b->m && a->n == b->n && a->k == b->k && a->a_transposed == b->a_transposed &&
-         a->b_transposed == b->b_transposed && a->bias == b->bias && a->tf32 == b->tf32 &&
-         a->align_bytes == b->align_bytes && a->workspace_bytes == b->workspace_bytes;
+         a->b_transposed == b->b_transposed && a->bias == b->bias && a->relu == b->relu &&
+         a->tf32 == b->tf32 && a->align_bytes == b->align_bytes && a->workspace_bytes == b->workspace_bytes;
 }
 
 /* A full table only costs time: the plan is then made again in *spare. */
@@ -81,11 +84,19 @@ static ls_status_t multiply(ls_stream_t *stream, ls_blas_key_t key, const float 
 }
 
 /* (x (n, i), w (o, i), b (o)) -> y (n, o). Leading dimensions of x are rows. */
-ls_status_t ls_cuda_linear(ls_stream_t *stream, const ls_kernel_args_t *args) {
+static ls_status_t forward(ls_stream_t *stream, const ls_kernel_args_t *args, bool relu) {
   const ls_tensor_t *x = &args->in[0], *w = &args->in[1];
   int64_t i = w->shape.dim[1], o = w->shape.dim[0], n = ls_shape_outer(&x->shape, x->shape.rank - 1);
-  ls_blas_key_t key = {.m = o, .n = n, .k = i, .a_transposed = true};
+  ls_blas_key_t key = {.m = o, .n = n, .k = i, .a_transposed = true, .relu = relu};
   return multiply(stream, key, w->data, x->data, args->in[2].data, args->out[0].data);
+}
+
+ls_status_t ls_cuda_linear(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  return forward(stream, args, false);
+}
+
+ls_status_t ls_cuda_linear_relu(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  return forward(stream, args, true);
 }
 
 /* (dy (n, o), w (o, i)) -> dx (n, i). */

@@ -3,6 +3,7 @@
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"
 
+#include <math.h>
 #include <string.h>
 
 static ls_status_t linear_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
@@ -57,6 +58,28 @@ static ls_status_t linear_backward(ls_graph_t *graph, const ls_graph_node_t *nod
   }
   if (wanted[0]) grad_in[0] = ls_graph_op(graph, &ls_op_linear_dx, NULL, 2, (ls_tensor_id_t[]){dy, w}, NULL);
   return graph->status;
+}
+
+/* A NaN stays a NaN, as in relu. */
+static ls_status_t linear_relu_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  float *y = ls_out_f32(args, 0);
+  int64_t count = ls_shape_count(&args->out[0].shape);
+  ls_status_t status = linear_forward(stream, args);
+  for (int64_t k = 0; k < count; k++)
+    y[k] = y[k] < 0 ? 0 : y[k];
+  return status;
+}
+
+static ls_status_t linear_relu_backward(ls_graph_t *graph, const ls_graph_node_t *node,
+                                        const ls_tensor_id_t *grad_out, const bool *wanted,
+                                        ls_tensor_id_t *grad_in) {
+  const ls_tensor_id_t in[] = {grad_out[0], node->out[0]};
+  ls_tensor_id_t dy = ls_graph_op(graph, &ls_op_relu_dy, NULL, 2, in, NULL);
+  return dy < 0 ? graph->status : linear_backward(graph, node, &dy, wanted, grad_in);
+}
+
+static int64_t linear_relu_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  return linear_flops(attrs, in, out) + ls_shape_count(&in[0]) / in[1].dim[1] * in[1].dim[0];
 }
 
 static ls_status_t dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
@@ -180,6 +203,26 @@ static const ls_op_case_t linear_cases[] = {
     LINEAR_CASE("medium", 16, 799, 256, 2e-5, 0),
 };
 
+/* Of the same shapes, and what relu does with a NaN, which the guard of the step has to see. */
+static const ls_op_case_t linear_relu_cases[] = {
+    LINEAR_CASE("one", 1, 1, 1, 2e-6, 2e-3),
+    LINEAR_CASE("odd", 3, 7, 5, 2e-6, 2e-3),
+    {"three dimensions",
+     3,
+     {LS_CASE_F32(-1, 1, 2, 3, 5), LS_CASE_F32(-1, 1, 4, 5), LS_CASE_F32(-1, 1, 4)},
+     {{0}},
+     2e-6,
+     2e-3},
+    LINEAR_CASE("blocks and tails", 67, 131, 97, 1e-5, 5e-3),
+    LINEAR_CASE("medium", 16, 799, 256, 2e-5, 0),
+    {"not a number",
+     3,
+     {LS_CASE_F32(NAN, NAN, 3, 7), LS_CASE_F32(-1, 1, 5, 7), LS_CASE_F32(-1, 1, 5)},
+     {{0}},
+     2e-6,
+     0},
+};
+
 #define DX_CASE(label, n, i, o, tol)                                                                         \
   { label, 2, {LS_CASE_F32(-1, 1, n, o), LS_CASE_F32(-1, 1, o, i)}, {{0}}, tol, 0 }
 static const ls_op_case_t dx_cases[] = {
@@ -215,6 +258,18 @@ const ls_op_t ls_op_linear = {
     .backward = linear_backward,
     .flops = linear_flops,
     LS_CASES(linear_cases),
+};
+
+const ls_op_t ls_op_linear_relu = {
+    .name = "linear_relu",
+    .class = LS_OP_PRODUCT,
+    .in_count = 3,
+    .out_count = 1,
+    .shape = linear_shape,
+    .forward = linear_relu_forward,
+    .backward = linear_relu_backward,
+    .flops = linear_relu_flops,
+    LS_CASES(linear_relu_cases),
 };
 
 const ls_op_t ls_op_linear_dx = {

@@ -7,6 +7,9 @@
 
 /* y (n, o) = x (n, i) w (o, i)^T + b (o); leading dimensions of x beyond one are rows. */
 extern const ls_op_t ls_op_linear;
+/* y = max(x w^T + b, 0) in one op, with the bits of linear and relu. Made by a pass, where a backend has it.
+ */
+extern const ls_op_t ls_op_linear_relu;
 extern const ls_op_t ls_op_linear_dx;  /* (dy (n, o), w (o, i)) -> dx (n, i) */
 extern const ls_op_t ls_op_linear_dwb; /* (dy (n, o), x (n, i)) -> dw (o, i), db (o) */
 

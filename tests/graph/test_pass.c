@@ -1,0 +1,162 @@
+/* Passes: what the fusing one finds and leaves, and that the numbers stay. */
+#include "graph/ops/ops.h"
+#include "graph/pass/pass.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fixture.h"
+#include "run_graph.h"
+
+static bool has_all(const void *backend, const char *op) {
+  (void)backend;
+  (void)op;
+  return true;
+}
+
+static bool has_that(const void *backend, const char *op) {
+  return strcmp(backend, op) == 0;
+}
+
+static const ls_pass_context_t all = {.has = has_all, .fuse = true};
+
+static ls_tensor_id_t dense(ls_graph_t *g, int layer, ls_tensor_id_t x, const ls_op_t *activation) {
+  ls_graph_scope(g, "layers.%d", layer);
+  ls_tensor_id_t w = ls_graph_param(g, "weight", LS_SHAPE(LS_F32, 5, 5), (ls_init_t){0});
+  ls_tensor_id_t b = ls_graph_param(g, "bias", LS_SHAPE(LS_F32, 5), (ls_init_t){0});
+  ls_tensor_id_t y = ls_graph_op(g, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){x, w, b}, NULL);
+  if (activation) y = ls_graph_op(g, activation, NULL, 1, &y, NULL);
+  ls_graph_scope(g, "%s", "");
+  return y;
+}
+
+/* linear relu, linear gelu, linear relu, linear, and the gradients of the sum of squares. */
+static void network(ls_graph_t *g) {
+  static const ls_op_t *const activations[] = {&ls_op_relu, &ls_op_gelu, &ls_op_relu, NULL};
+  ls_tensor_id_t y = ls_graph_input(g, "x", LS_SHAPE(LS_F32, 4, 5));
+  for (int layer = 0; layer < 4; layer++)
+    y = dense(g, layer, y, activations[layer]);
+  y = ls_graph_op(g, &ls_op_mul, NULL, 2, (ls_tensor_id_t[]){y, y}, NULL);
+  ls_tensor_id_t loss = ls_graph_op(g, &ls_op_reduce, &(ls_attrs_t){.i = {2}}, 1, &y, NULL);
+  ls_graph_rename(g, loss, "loss");
+  assert_int_equal(ls_graph_backward(g, loss, -1), LS_OK);
+}
+
+static int count_ops(const ls_graph_t *g, const ls_op_t *op) {
+  int count = 0;
+  for (int n = 0; n < g->node_count; n++)
+    count += g->nodes[n].op == op;
+  return count;
+}
+
+static void test_linear_and_relu_become_one_op(void **state) {
+  ls_graph_t *g = ((fixture_t *)*state)->graph;
+  network(g);
+  int nodes = g->node_count;
+  assert_int_equal(ls_graph_run_passes(g, &all), LS_OK);
+  assert_string_equal(ls_graph_passes[0]->name, "fuse_activation");
+  assert_int_equal(g->pass_changes[0], 2);
+  assert_int_equal(g->node_count, nodes - 2);
+  assert_int_equal(count_ops(g, &ls_op_linear_relu), 2);
+  assert_int_equal(count_ops(g, &ls_op_linear), 2);
+  assert_int_equal(count_ops(g, &ls_op_relu), 0);
+  assert_int_equal(count_ops(g, &ls_op_relu_dy), 2);
+  assert_string_equal(g->nodes[0].name, "layers.0 linear_relu");
+  assert_int_equal(g->tensors[ls_graph_find(g, "layers.0.relu")].producer, 0);
+  assert_int_equal(ls_graph_run_passes(g, &all), LS_OK);
+  assert_int_equal(g->pass_changes[0], 0);
+}
+
+/* Every parameter's gradient and the loss, one behind the other. */
+static int values(ls_ctx_t *ctx, const ls_pass_context_t *context, float *to) {
+  ls_graph_t *g;
+  int count = 0;
+  assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
+  network(g);
+  if (context) assert_int_equal(ls_graph_run_passes(g, context), LS_OK);
+  void **memory = graph_memory(g);
+  for (int id = 0; id < g->tensor_count; id++)
+    for (int64_t k = 0; g->tensors[id].producer < 0 && k < ls_shape_count(&g->tensors[id].shape); k++)
+      ((float *)memory[id])[k] = 0.3f * (float)((k * 7 + id * 5) % 11 - 5);
+  for (int n = 0; n < g->node_count; n++)
+    run_node(g, n, memory);
+  for (int id = 0; id < g->tensor_count; id++) {
+    const ls_graph_tensor_t *t = &g->tensors[id];
+    if (t->role != LS_ROLE_PARAM_GRAD && strcmp(t->name, "loss") != 0) continue;
+    memcpy(to + count, memory[id], ls_shape_bytes(&t->shape));
+    count += (int)ls_shape_count(&t->shape);
+  }
+  graph_memory_free(g, memory);
+  ls_graph_destroy(g);
+  return count;
+}
+
+static void test_fused_bits_are_those_of_two_ops(void **state) {
+  ls_ctx_t *ctx = ((fixture_t *)*state)->ctx;
+  float apart[200], fused[200];
+  int count = values(ctx, NULL, apart);
+  assert_int_equal(count, 4 * (25 + 5) + 1);
+  assert_int_equal(values(ctx, &all, fused), count);
+  assert_memory_equal(apart, fused, (size_t)count * sizeof *apart);
+  assert_true(apart[0] != 0);
+}
+
+static void test_nothing_is_fused_without_a_kernel_or_leave(void **state) {
+  ls_graph_t *g = ((fixture_t *)*state)->graph;
+  network(g);
+  int nodes = g->node_count;
+  const ls_pass_context_t contexts[] = {{.has = has_all, .fuse = false},
+                                        {.has = has_that, .backend = "relu", .fuse = true}};
+  for (int i = 0; i < LS_COUNT(contexts); i++) {
+    assert_int_equal(ls_graph_run_passes(g, &contexts[i]), LS_OK);
+    assert_int_equal(g->pass_changes[0], 0);
+    assert_int_equal(g->node_count, nodes);
+  }
+}
+
+static void test_what_others_read_is_not_fused_away(void **state) {
+  ls_graph_t *g = ((fixture_t *)*state)->graph;
+  ls_tensor_id_t x = ls_graph_input(g, "x", LS_SHAPE(LS_F32, 4, 5));
+  ls_tensor_id_t y = dense(g, 0, x, NULL), z = dense(g, 1, x, NULL);
+  ls_graph_op(g, &ls_op_relu, NULL, 1, &y, NULL);
+  ls_graph_op(g, &ls_op_tanh, NULL, 1, &y, NULL);
+  ls_graph_op(g, &ls_op_relu, NULL, 1, &z, NULL);
+  ls_graph_rename(g, z, "output");
+  assert_int_equal(ls_graph_run_passes(g, &all), LS_OK);
+  assert_int_equal(g->pass_changes[0], 0);
+}
+
+/* Each allocation of building and rewriting fails once; no failure leaves a graph that counts as whole. */
+static void test_every_allocation_fails_once(void **state) {
+  ls_ctx_t *ctx = ((fixture_t *)*state)->ctx;
+  bool through = false;
+  for (int64_t n = 1; !through; n++) {
+    ls_graph_t *g;
+    assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
+    network(g);
+    ls_ctx_clear(ctx);
+    ls_ctx_fail_alloc(ctx, n);
+    ls_status_t status = ls_graph_run_passes(g, &all);
+    ls_ctx_fail_alloc(ctx, 0);
+    through = status == LS_OK;
+    if (!through) assert_int_equal(status, LS_ERR_MEMORY);
+    ls_graph_destroy(g);
+    if (!through) assert_true(n < 10);
+  }
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(test_linear_and_relu_become_one_op),
+      TEST(test_fused_bits_are_those_of_two_ops),
+      TEST(test_nothing_is_fused_without_a_kernel_or_leave),
+      TEST(test_what_others_read_is_not_fused_away),
+      TEST(test_every_allocation_fails_once),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
