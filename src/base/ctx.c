@@ -103,9 +103,15 @@ int ls_ctx_world_size(const ls_ctx_t *ctx) {
   return ctx ? ctx->world_size : 1;
 }
 
-/* Appends formatted text to a message, silently cut at the buffer's end. */
+/* Appends formatted text to a message, silently cut at the buffer's end. What "%s: .." or "%s/.." begins with
+ * is a name, of a file mostly: one line, whatever is in it. */
 static void append(char *message, const char *fmt, ...) LS_PRINTF(2, 3);
 static void append_v(char *message, const char *fmt, va_list args) {
+  if (!strncmp(fmt, "%s:", 3) || !strncmp(fmt, "%s/", 3)) {
+    size_t before = strlen(message);
+    ls_text_shown(va_arg(args, const char *), SIZE_MAX, message + before, MESSAGE_MAX - before);
+    fmt += 2;
+  }
   size_t used = strlen(message);
   vsnprintf(message + used, MESSAGE_MAX - used, fmt, args);
 }
@@ -162,9 +168,10 @@ size_t ls_text_plain(const char *text, char plain[LS_PLAIN_BYTES]) {
 const char *ls_text_shown(const char *text, size_t len, char *shown, size_t size_bytes) {
   static const char cut[] = "...";
   size_t used = 0, fits = 0; /* fits: the last place behind which the dots have room */
-  for (size_t at = 0; at < len && text[at];) {
+  if (len == SIZE_MAX) len = strlen(text);
+  for (size_t at = 0; at < len;) {
     char piece[LS_PLAIN_BYTES], here[CHARACTER_BYTES_MAX + 1] = ""; /* the text need not end with a NUL */
-    for (size_t i = 0; i < CHARACTER_BYTES_MAX && i < len - at && text[at + i]; i++)
+    for (size_t i = 0; i < CHARACTER_BYTES_MAX && i < len - at; i++)
       here[i] = text[at + i];
     size_t took = ls_text_plain(here, piece);
     if (*piece == '\n') snprintf(piece, sizeof piece, "\\n");

@@ -32,8 +32,8 @@ ls_status_t ls_fail_at(ls_ctx_t *ctx, ls_status_t status, const ls_place_t *plac
 ls_status_t ls_fail_errno(ls_ctx_t *ctx, const char *fmt, ...) LS_PRINTF(2, 3);
 
 /* A name or text from a file, in one line: line ends, tabs, control characters and bytes that are no UTF-8 as
- * escapes, "..." where the rest has no room. Reads at most `len` bytes of `text`, up to its NUL. Returns
- * `shown`. */
+ * escapes, "..." where the rest has no room. `text` is `len` bytes, of which any may be a NUL; SIZE_MAX: it
+ * ends at its NUL. Returns `shown`. */
 enum { LS_SHOWN_BYTES = 208 };
 const char *ls_text_shown(const char *text, size_t len, char *shown, size_t size_bytes);
 /* The same in memory of the block around it. */

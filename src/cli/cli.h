@@ -154,7 +154,8 @@ void cli_print_json(json_t *document);
  * when the reader of stdout has gone. */
 ls_status_t cli_output_lost(ls_ctx_t *ctx);
 json_t *cli_number(double value); /* null for NaN and infinities */
-/* "1,234,567"; "27.5 MB". Valid until the next four calls. */
+/* A name in one line (ls_text_shown); "1,234,567"; "27.5 MB". Valid until the next four calls. */
+const char *cli_shown(const char *name);
 const char *cli_count(int64_t value);
 const char *cli_bytes(int64_t bytes);
 

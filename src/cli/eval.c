@@ -38,10 +38,10 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls
     cli_print_json(j);
     return;
   }
-  cli_print("  %-16s %s%s%s%s\n  %-16s %lld\n", "checkpoint", t->checkpoint, which ? " (the run's " : "",
-            which ? which : "", which ? ")" : "", "step", (long long)t->step);
+  cli_print("  %-16s %s%s%s%s\n  %-16s %lld\n", "checkpoint", cli_shown(t->checkpoint),
+            which ? " (the run's " : "", which ? which : "", which ? ")" : "", "step", (long long)t->step);
   cli_print("  %-16s %s (%s%s)\n", "samples", cli_count(r->samples), *file ? "validation file " : scored(r),
-            file);
+            cli_shown(file));
   cli_print("  %-16s %.6g\n", "loss", r->loss);
   if (isfinite(r->accuracy))
     cli_print("  %-16s %.2f %% (%s right)\n", "accuracy", 100 * r->accuracy, cli_count(r->correct));

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -59,6 +60,13 @@ void cli_print_json(json_t *document) {
 
 json_t *cli_number(double value) {
   return isfinite(value) ? json_real(value) : json_null();
+}
+
+const char *cli_shown(const char *path) {
+  static char text[TEXT_SLOTS][PATH_MAX * LS_PLAIN_BYTES];
+  static int slot;
+  slot = (slot + 1) % TEXT_SLOTS;
+  return ls_text_shown(path, SIZE_MAX, text[slot], sizeof text[slot]);
 }
 
 const char *cli_count(int64_t value) {

@@ -48,6 +48,7 @@ static ls_status_t keep_probe(ls_ctx_t *ctx, cli_planned_t *p) {
     ls_ctx_clear(own);
     if (ls_profile_save(own, p->profile, p->path) != LS_OK) warn_unsaved(ctx, own, p);
   }
+  p->kept = !p->unsaved;
   ls_ctx_destroy(own);
   return status;
 }
@@ -68,6 +69,7 @@ static ls_status_t probe_profile(ls_ctx_t *ctx, cli_planned_t *p) {
 }
 
 static ls_status_t open_profile(ls_ctx_t *ctx, const char *recorded, cli_planned_t *p) {
+  p->kept = true;
   if (recorded) {
     p->path = ls_strdup(ctx, recorded);
     return p->path ? ls_profile_load(ctx, recorded, NULL, &p->profile) : LS_ERR_MEMORY;

@@ -10,7 +10,8 @@ typedef struct {
   ls_profile_t *profile;
   char *path;   /* of the profile */
   bool probed;  /* there was none: the quick probe made it */
-  bool unsaved; /* and it could not be saved: this plan alone has it */
+  bool kept;    /* there is a file of it */
+  bool unsaved; /* what was measured could not be saved: this plan alone has it */
   ls_plan_t plan;
 } cli_planned_t;
 

@@ -120,7 +120,7 @@ json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planne
   json_object_set_new(j, "ownership", ownership_json(&plan->ownership));
   json_object_set_new(j, "purchases", purchases_json(plan));
   json_object_set_new(j, "replayed", json_boolean(plan->replayed));
-  json_object_set_new(j, "profile", json_string(planned->path));
+  json_object_set_new(j, "profile", planned->kept ? ls_json_text(planned->path) : json_null());
   json_object_set_new(j, "timed", json_integer(plan->timed));
   ls_arena_release(&arena);
   if (whole) return j;

@@ -97,7 +97,7 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
   if (cli_planner_busy(plan, busy)) cli_print("%s\n\n", busy);
   if (plan->replayed)
     cli_print("for the machine of %s, which is not here: times from its rates, not from this network\n",
-              planned->path);
+              cli_shown(planned->path));
   cli_print("%s parameters, global batch %lld, backend %s; all times predicted, 90 %% intervals\n\n",
             cli_count(plan->params), (long long)plan->batch, plan->backend);
   if (plan->shards)
@@ -145,7 +145,7 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
     cli_print("  bytes/dev. include %s for libraries, measured\n", cli_bytes(best->library_bytes));
   print_ownership(config, &plan->ownership, best->host);
   print_purchases(config, plan);
-  cli_print("  profile: %s%s\n", planned->path,
+  cli_print("  profile: %s%s\n", planned->kept ? cli_shown(planned->path) : "not kept",
             planned->probed ? " (quick probe; lockstep probe measures more)" : "");
 }
 

@@ -237,7 +237,7 @@ void cli_probe_show(const cli_probe_t *probe) {
     const ls_finding_t *f = &probe->finding[i];
     cli_print("  %-7s %s: %s -> %s\n", ls_severity_name(f->severity), f->id, f->evidence, f->remedy);
   }
-  if (probe->path) cli_print("\nprofile of %.1f s saved: %s\n", probe->wall_s, probe->path);
+  if (probe->path) cli_print("\nprofile of %.1f s saved: %s\n", probe->wall_s, cli_shown(probe->path));
   if (probe->kept) cli_print("kept: %s\n", probe->kept);
 }
 

@@ -92,10 +92,10 @@ static void print_before_after(const char *name, double before, double after, co
 
 static void print_saved(const ls_train_report_t *r) {
   if (r->checkpoint[0] && r->steps == 0 && r->resumed_from >= 0)
-    cli_print("  %-24s nothing: %s is as it was\n", "saved", r->checkpoint);
+    cli_print("  %-24s nothing: %s is as it was\n", "saved", cli_shown(r->checkpoint));
   else
     cli_print("  %-24s %s\n", "saved",
-              r->checkpoint[0] ? r->checkpoint : "nothing (no train.checkpoint.dir)");
+              r->checkpoint[0] ? cli_shown(r->checkpoint) : "nothing (no train.checkpoint.dir)");
 }
 
 static void print_table(const ls_train_report_t *r, double predicted_us, const cli_memory_t *memory) {

@@ -86,6 +86,9 @@ static void a_character_cut_off_by_the_length_is_shown_as_bytes(void **state) {
               {"\xe2\x82\xac", 2, "\\xe2\\x82"},
               {"\xf0\x9f\x98\x80!", 4, "\xf0\x9f\x98\x80"},
               {"\xe2\x82\xac", SIZE_MAX, "\xe2\x82\xac"},
+              {"2\0"
+               "007",
+               5, "2\\x00007"},
               {"a\tb\n", SIZE_MAX, "a\\tb\\n"}};
   for (int i = 0; i < LS_COUNT(rows); i++) {
     char shown[64],
@@ -114,6 +117,19 @@ static void messages_are_plain_text(void **state) {
     ls_fail(c->ctx, LS_ERR_DATA, "%s", cases[i][0]);
     assert_string_equal(ls_ctx_error(c->ctx), cases[i][1]);
   }
+}
+
+/* A line end in a path forged a line of its own. */
+static void the_name_that_a_message_begins_with_is_one_line(void **state) {
+  capture_t *c = *state;
+  const ls_place_t place = {"run\n.yaml", 7, 0, NULL, 0};
+  ls_fail(c->ctx, LS_ERR_IO, "%s: gone\n%s", "a\nb\t", "next");
+  ls_log(c->ctx, LS_LOG_WARN, "%s/%s: gone", "a\nb", "c");
+  ls_fail_at(c->ctx, LS_ERR_CONFIG, &place, "bad");
+  errno = ENOENT;
+  ls_fail_errno(c->ctx, "%s: cannot be opened", "x\ny");
+  assert_string_equal(c->text, "a\\nb\\t: gone\nnext\na\\nb/c: gone\nrun\\n.yaml:7: bad\n"
+                               "x\\ny: cannot be opened: No such file or directory\n");
 }
 
 static void system_errors(void **state) {
@@ -213,6 +229,7 @@ int main(void) {
       TEST(long_messages_are_cut),
       TEST(a_character_cut_off_by_the_length_is_shown_as_bytes),
       TEST(messages_are_plain_text),
+      TEST(the_name_that_a_message_begins_with_is_one_line),
       TEST(system_errors),
       TEST(no_context),
       TEST(any_thread_may_report),

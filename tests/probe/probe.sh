@@ -95,6 +95,7 @@ only_warns() {
 }
 XDG_CACHE_HOME=/proc/none expect 0 "is not remembered" "$program" plan "$folder/plan.yaml" --ranks 1 --budget-ms 3000
 only_warns
+if ! grep -q 'profile: not kept (quick probe' "$folder/out"; then echo "FAILED: a file that is not there is named" && failed=1; fi
 LOCKSTEP_PROFILE=/proc/self/fd/9 expect 0 "is not remembered" "$program" plan "$folder/plan.yaml" --ranks 1 \
   --budget-ms 3000 9<"$folder/profile.json"
 only_warns

@@ -53,4 +53,16 @@ for command in check train; do
   grep -q "$escape" "$work/out" "$work/err" && fail "$command: an escape from the name of a file reached the terminal"
   grep -q 'x1b\[31m' "$work/out" || fail "$command, escapes in names: $(cat "$work/out")"
 done
+# A line end in a name forged a message of its own.
+end='
+'
+mv "$work/moved/data/d$escape[31m.csv" "$work/moved/data/d${end}lockstep: fine.csv"
+sed 's/x1b\[31m/nlockstep: fine/' ../conf/escapes.yaml >../conf/ends.yaml
+for command in check train; do
+  "$program" $command ../conf/ends.yaml >"$work/out" 2>"$work/err" || fail "$command, line ends in names: $(cat "$work/err")"
+  grep -q '^lockstep: fine' "$work/out" "$work/err" && fail "$command: a name forged a line: $(cat "$work/out" "$work/err")"
+  grep -q 'nlockstep: fine' "$work/out" || fail "$command, line ends in names: $(cat "$work/out")"
+done
+expect 5 'x\\nlockstep: fine.*: No such file' check ../conf/ends.yaml --set "data.path=x${end}lockstep: fine"
+! grep -q '^lockstep: fine' "$work/err" || fail "a name forged a line: $(cat "$work/err")"
 [ -z "$(ls)" ] || fail "something was written to the current folder: $(ls)"
