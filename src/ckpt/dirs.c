@@ -2,8 +2,8 @@
 #include "ckpt/store.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -78,6 +78,7 @@ void ls_ckpt_dirs_remove(const char *dir, size_t existing_bytes) {
 static ls_status_t check_missing(ls_ctx_t *ctx, const ls_place_t *place, const char *dir, char *path,
                                  size_t existing, const char *parent) {
   long most = pathconf(parent, _PC_NAME_MAX);
+  char name[LS_SHOWN_BYTES];
   struct stat info;
   size_t at = existing + strspn(path + existing, "/"), len = strcspn(path + at, "/");
   char cut = path[at + len];
@@ -86,16 +87,28 @@ static ls_status_t check_missing(ls_ctx_t *ctx, const ls_place_t *place, const c
   path[at + len] = cut;
   if (link)
     return ls_fail_at(ctx, LS_ERR_IO, place,
-                      "train.checkpoint.dir %s: %.*s is a link to what is not there or cannot be reached",
-                      dir, (int)(at + len), path);
+                      "train.checkpoint.dir %s: %s is a link to what is not there or cannot be reached",
+                      LS_SHOWN(dir), ls_text_shown(path, at + len, name, sizeof name));
   for (; path[at]; at += len + strspn(path + at + len, "/")) {
     len = strcspn(path + at, "/");
     if (most > 0 && len > (size_t)most)
       return ls_fail_at(ctx, LS_ERR_IO, place,
-                        "train.checkpoint.dir %s: a name of %zu bytes is too long; %ld at most", dir, len,
-                        most);
+                        "train.checkpoint.dir %s: a name of %zu bytes is too long; %ld at most",
+                        LS_SHOWN(dir), len, most);
   }
   return LS_OK;
+}
+
+/* Tried, because permissions do not say it of every file system (/proc, /sys, /dev/fd). False: errno tells
+ * why. */
+static bool can_hold(const char *dir) {
+  char *tried = ls_path_join(NULL, dir, ".tmp-check-XXXXXX");
+  if (!tried) errno = ENOMEM;
+  bool made = tried && mkdtemp(tried) && rmdir(tried) == 0;
+  int error = errno;
+  ls_free(tried);
+  errno = error;
+  return made;
 }
 
 ls_status_t ls_ckpt_dir_check(ls_ctx_t *ctx, const ls_place_t *place, const char *dir) {
@@ -112,12 +125,13 @@ ls_status_t ls_ckpt_dir_check(ls_ctx_t *ctx, const ls_place_t *place, const char
   ls_status_t status = parent ? LS_OK : LS_ERR_MEMORY;
   struct stat info;
   if (status == LS_OK && stat(parent, &info) == 0 && !S_ISDIR(info.st_mode))
-    status = ls_fail_at(ctx, LS_ERR_IO, place, "train.checkpoint.dir %s: %s is not a directory", dir, parent);
-  if (status == LS_OK && faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) != 0)
+    status = ls_fail_at(ctx, LS_ERR_IO, place, "train.checkpoint.dir %s: %s is not a directory",
+                        LS_SHOWN(dir), LS_SHOWN(parent));
+  if (status == LS_OK && !can_hold(parent))
     status = ls_fail_at(
         ctx, LS_ERR_IO, place,
         "train.checkpoint.dir %s: %s cannot be written to: %s (--set train.checkpoint.dir=DIR names another)",
-        dir, parent, strerror(errno));
+        LS_SHOWN(dir), LS_SHOWN(parent), strerror(errno));
   if (status == LS_OK && path[existing]) status = check_missing(ctx, place, dir, path, existing, parent);
   ls_free(parent);
   ls_free(path);
