@@ -93,22 +93,23 @@ static int dispatch(ls_ctx_t *ctx, cli_messages_t *messages, int argc, char **ar
           ctx, LS_ERR_ARGUMENT, "lockstep --version takes nothing but --json, not \"%s\"", argv[argc - 1]));
     return print_version(json);
   }
-  if (!strcmp(name, "--help") || !strcmp(name, "-h") || (!strcmp(name, "help") && argc < 3)) {
+  bool help = !strcmp(name, "help");
+  const char *asked = help && argc > 2 ? argv[2] : name;
+  if (!strcmp(asked, "--help") || !strcmp(asked, "-h") || !strcmp(asked, "help")) {
     cli_help_program(stdout);
     return 0;
   }
-  bool help = !strcmp(name, "help");
-  if (help && !strcmp(argv[2], "config")) return print_reference(ctx);
-  if (help && !strcmp(argv[2], "man"))
+  if (help && !strcmp(asked, "config")) return print_reference(ctx);
+  if (help && !strcmp(asked, "man"))
     return cli_manual(argc > 3 ? argv[3] : NULL) ? 0 : usage_error(ctx, argv[3]);
   for (int i = 0; cli_commands[i]; i++) {
-    if (help && !strcmp(argv[2], cli_commands[i]->name)) {
+    if (help && !strcmp(asked, cli_commands[i]->name)) {
       cli_help_command(stdout, cli_commands[i]);
       return 0;
     }
     if (!strcmp(name, cli_commands[i]->name)) return run_command(ctx, messages, cli_commands[i], argc, argv);
   }
-  return usage_error(ctx, help ? argv[2] : name);
+  return usage_error(ctx, asked);
 }
 
 /* What was printed must have arrived, whatever printed it. */

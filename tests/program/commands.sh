@@ -20,6 +20,7 @@ if [ -e "$source_dir/.git" ] && git -c safe.directory=* -C "$source_dir" rev-par
 fi
 grep -q '"cuda": {' "$work/version.json" || fail "--version --json: cuda"
 "$program" --help | grep -q 'exit codes' || fail "--help"
+"$program" help --help | grep -q 'exit codes' || fail "help --help"
 for command in train eval inspect check; do
   "$program" $command --help | grep -q "usage: lockstep $command" || fail "$command --help"
   "$program" help $command | grep -q "usage: lockstep $command" || fail "help $command"
