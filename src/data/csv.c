@@ -109,12 +109,16 @@ static const char *delimiter_hint(const table_t *t, char text[160]) {
   return text;
 }
 
-static ls_status_t refuse_unknown(table_t *t, const char *name) {
+static ls_status_t refuse_unknown(table_t *t, const char *name, bool trained) {
   const char **names = ls_arena_array(&t->arena, (size_t)t->count + 1, sizeof *names);
   if (!names) return LS_ERR_MEMORY;
   for (int64_t i = 0; i < t->count; i++)
     names[i] = t->columns[i].shown;
   const char *near = ls_nearest(name, names);
+  if (near && trained)
+    return ls_fail(t->ctx, LS_ERR_MISMATCH,
+                   "%s: the checkpoint was trained on column '%s', the file has '%.200s'", t->scan.name,
+                   LS_SHOWN(name), near);
   if (near)
     return ls_csv_fail(&t->scan, &t->columns[0].cell, "there is no column '%s'; did you mean '%.200s'?",
                        LS_SHOWN(name), near);
@@ -127,6 +131,9 @@ static ls_status_t refuse_unknown(table_t *t, const char *name) {
     }
     snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
   }
+  if (trained)
+    return ls_fail(t->ctx, LS_ERR_MISMATCH, "%s: the checkpoint was trained on column '%s', the file has: %s",
+                   t->scan.name, LS_SHOWN(name), list);
   char hint[160];
   return ls_csv_fail(&t->scan, &t->columns[0].cell, "there is no column '%s'; the header has: %s%s",
                      LS_SHOWN(name), list, delimiter_hint(t, hint));
@@ -143,15 +150,16 @@ static column_t *find_column(table_t *t, const char *name) {
   return NULL;
 }
 
-static ls_status_t choose_columns(table_t *t, const ls_strings_t *want, const ls_strings_t *except) {
+static ls_status_t choose_columns(table_t *t, const ls_strings_t *want, bool trained,
+                                  const ls_strings_t *except) {
   for (int i = 0; except && i < except->count; i++) {
     column_t *c = find_column(t, except->v[i]);
-    if (!c) return refuse_unknown(t, except->v[i]);
+    if (!c) return refuse_unknown(t, except->v[i], false);
     c->except = true;
   }
   for (int i = 0; want && i < want->count; i++) {
     column_t *c = find_column(t, want->v[i]);
-    if (!c) return refuse_unknown(t, want->v[i]);
+    if (!c) return refuse_unknown(t, want->v[i], trained);
     if (c->place >= 0) return ls_csv_fail(&t->scan, &c->cell, "column '%.200s' is asked for twice", c->shown);
     if (c->except)
       return ls_csv_fail(&t->scan, &c->cell, "column '%.200s' cannot be both a feature and a target",
@@ -277,9 +285,10 @@ static ls_status_t read_rows(table_t *t) {
   return status == LS_OK && t->faults > 0 ? LS_ERR_DATA : status;
 }
 
-static ls_status_t read_table(table_t *t, const ls_strings_t *want, const ls_strings_t *except) {
+static ls_status_t read_table(table_t *t, const ls_strings_t *want, bool trained,
+                              const ls_strings_t *except) {
   ls_status_t status = read_header(t);
-  if (status == LS_OK) status = choose_columns(t, want, except);
+  if (status == LS_OK) status = choose_columns(t, want, trained, except);
   if (status != LS_OK) return status;
   if (ls_csv_scan_done(&t->scan))
     return ls_fail(t->ctx, LS_ERR_DATA, "%s: there are no rows below the header", t->scan.name);
@@ -306,11 +315,12 @@ static ls_status_t copy_names(table_t *t, char ***names) {
 }
 
 ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
-                        const ls_strings_t *want, const ls_strings_t *except, ls_matrix_t *out) {
+                        const ls_strings_t *want, bool trained, const ls_strings_t *except,
+                        ls_matrix_t *out) {
   table_t t = {.ctx = ctx};
   ls_arena_init(&t.arena, ctx);
   ls_status_t status = ls_csv_scan_begin(ctx, name, text, size, delimiter, &t.scan);
-  if (status == LS_OK) status = read_table(&t, want, except);
+  if (status == LS_OK) status = read_table(&t, want, trained, except);
   ls_matrix_t made = {.rows = t.rows, .cols = t.chosen};
   if (status == LS_OK) status = copy_names(&t, &made.names);
   if (status != LS_OK) goto free_values;

@@ -24,6 +24,7 @@ typedef struct {
   const char *path;      /* csv: file */
   ls_strings_t target;   /* csv: target columns */
   ls_strings_t columns;  /* csv: feature columns; empty = every other column that is not a date */
+  bool columns_trained;  /* they are those of a checkpoint: one that is not there does not go with it */
   const char *delimiter; /* csv: between cells; "auto" or NULL: found in the header */
   double validation;     /* part held out, [0, 1) */
   const char *validation_features, *validation_targets; /* idx, npy: files held out, or NULL */

@@ -65,10 +65,10 @@ static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, ls_so
   ls_status_t status = ls_read_bytes(ctx, config->path, &text, &size);
   if (status != LS_OK) return status;
   r->file_bytes = size;
-  status = ls_read_csv(ctx, config->path, text, size, delimiter, &config->target, NULL, &r->targets);
+  status = ls_read_csv(ctx, config->path, text, size, delimiter, &config->target, false, NULL, &r->targets);
   if (status == LS_OK)
-    status = ls_read_csv(ctx, config->path, text, size, delimiter, &config->columns, &config->target,
-                         &r->features);
+    status = ls_read_csv(ctx, config->path, text, size, delimiter, &config->columns, config->columns_trained,
+                         &config->target, &r->features);
   ls_free(text);
   return status;
 }

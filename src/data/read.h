@@ -38,10 +38,11 @@ ls_status_t ls_read_idx(ls_ctx_t *ctx, const char *name, const void *bytes, size
 ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);
 /* CSV: RFC 4180 with header. `delimiter` 0: found in the header (csv_scan.h). `want` names the columns, in
  * the order of the matrix (NULL or empty: every column that is not an ISO date in its first row; such columns
- * are then left out with a message). Columns that `except` names (may be NULL) are never taken. The first ten
+ * are then left out with a message). `trained`: they are a checkpoint's, so that one that is missing is a
+ * LS_ERR_MISMATCH. Columns that `except` names (may be NULL) are never taken. The first ten
  * bad cells and rows are reported, each at its place, then how many more there are. */
 ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
-                        const ls_strings_t *want, const ls_strings_t *except, ls_matrix_t *out);
+                        const ls_strings_t *want, bool trained, const ls_strings_t *except, ls_matrix_t *out);
 
 /* A whole file, gunzipped when it begins with the gzip magic (truncation and trailing garbage are errors). */
 ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size);

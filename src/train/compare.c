@@ -33,7 +33,7 @@ static const ls_section_t *const sections[] = {&ls_model_section, &ls_data_secti
 typedef struct {
   ls_arena_t arena;
   ls_use_t use;
-  bool other_data, short_of_memory;
+  bool other_data, weights_fit, short_of_memory;
   const char *text[ACTION_COUNT]; /* a line per difference, each after a line end */
   int count[ACTION_COUNT];
 } differences_t;
@@ -185,7 +185,7 @@ static ls_status_t refuse(ls_ctx_t *ctx, const char *name, differences_t *d) {
       "%s: does not go with this configuration:%s%s\nUse the configuration that was saved with it, "
       "%s%s",
       name, text, more, saved ? saved : LS_CONFIG_NAME,
-      d->use == LS_USE_MODEL ? "" : ", or begin a new run with its weights: --init");
+      d->use == LS_USE_RESUME && d->weights_fit ? ", or begin a new run with its weights: --init" : "");
 }
 
 static ls_status_t conclude(ls_ctx_t *ctx, const char *name, differences_t *d, bool list) {
@@ -198,9 +198,10 @@ static ls_status_t conclude(ls_ctx_t *ctx, const char *name, differences_t *d, b
 }
 
 ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t *config, const json_t *meta,
-                             ls_use_t use, bool other_data, bool list) {
+                             ls_use_t use, bool other_data, bool weights_fit, bool list) {
   json_t *saved = json_deep_copy(json_object_get(meta, "config")), *now = ls_config_json(config);
-  differences_t d = {.use = use, .other_data = other_data, .short_of_memory = !saved || !now};
+  differences_t d = {
+      .use = use, .other_data = other_data, .weights_fit = weights_fit, .short_of_memory = !saved || !now};
   ls_arena_init(&d.arena, ctx);
   for (int i = 0; i < ACTION_COUNT; i++)
     d.text[i] = "";
@@ -225,6 +226,7 @@ ls_status_t ls_train_take_columns(ls_arena_t *arena, const json_t *meta, ls_data
   for (size_t i = 0; i < count; i++)
     list[i] = json_string_value(json_array_get(names, i));
   data->columns = (ls_strings_t){(int)count, list};
+  data->columns_trained = true;
   return LS_OK;
 }
 

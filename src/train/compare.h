@@ -20,9 +20,10 @@ json_t *ls_train_meta_at(const json_t *meta, const char *path);
 /* Compares the resolved configuration in a checkpoint's meta data with `config`; `name` is the checkpoint's,
  * for messages. Refuses with LS_ERR_MISMATCH, all differences in one message, both sides named. Otherwise, if
  * `list`, what may change, and what is kept from the checkpoint, is listed in one message of level info.
- * other_data: other data are welcome. Local. */
+ * other_data: other data are welcome. weights_fit: the model takes the checkpoint's weights, so
+ * that a refusal may recommend a new run with them. Local. */
 ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t *config, const json_t *meta,
-                             ls_use_t use, bool other_data, bool list);
+                             ls_use_t use, bool other_data, bool weights_fit, bool list);
 
 /* What a checkpoint says about its data. */
 typedef struct {

@@ -148,13 +148,13 @@ ls_status_t ls_trainer_save(ls_trainer_t *t) {
   return ls_comm_agree(comm, "saving a checkpoint", status);
 }
 
-/* weights: the parameters alone. */
-static ls_status_t check_rows(ls_trainer_t *t, const ls_ckpt_t *ckpt, bool weights) {
+/* weights: the parameters alone. ctx NULL: nothing is said of what does not fit. */
+static ls_status_t check_rows(ls_ctx_t *ctx, ls_trainer_t *t, const ls_ckpt_t *ckpt, bool weights) {
   ls_ckpt_rows_t rows;
   ls_status_t status = ls_ckpt_rows(t->ctx, t->table, NULL, &rows);
   if (status != LS_OK) return status;
-  status = ls_ckpt_check(t->ctx, ckpt, rows.tensor[0], rows.count[0], weights ? NULL : rows.tensor[1],
-                         rows.count[1]);
+  status =
+      ls_ckpt_check(ctx, ckpt, rows.tensor[0], rows.count[0], weights ? NULL : rows.tensor[1], rows.count[1]);
   ls_arena_release(&rows.arena);
   return status;
 }
@@ -163,12 +163,14 @@ ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
   const char *name = ls_ckpt_path(ckpt);
   const json_t *meta = ls_ckpt_meta(ckpt);
   ls_status_t status = ls_train_meta_check(t->ctx, name, meta);
-  if (status == LS_OK) status = ls_train_compare(t->ctx, name, t->config, meta, t->use, t->other_data, false);
-  return status == LS_OK ? check_rows(t, ckpt, false) : status;
+  bool fit = status == LS_OK && check_rows(NULL, t, ckpt, true) == LS_OK;
+  if (status == LS_OK)
+    status = ls_train_compare(t->ctx, name, t->config, meta, t->use, t->other_data, fit, false);
+  return status == LS_OK ? check_rows(t->ctx, t, ckpt, false) : status;
 }
 
 ls_status_t ls_trainer_match_weights(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
-  return check_rows(t, ckpt, true);
+  return check_rows(t->ctx, t, ckpt, true);
 }
 
 static ls_status_t load(ls_trainer_t *t, const ls_ckpt_t *ckpt, bool weights) {

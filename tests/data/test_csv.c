@@ -4,7 +4,7 @@
 
 static ls_status_t read_text(ls_ctx_t *ctx, const char *text, const ls_strings_t *want,
                              const ls_strings_t *except, ls_matrix_t *out) {
-  return ls_read_csv(ctx, "t.csv", text, strlen(text), 0, want, except, out);
+  return ls_read_csv(ctx, "t.csv", text, strlen(text), 0, want, false, except, out);
 }
 
 static void check(const char *text, const ls_strings_t *want, const ls_strings_t *except, int64_t rows,
@@ -52,7 +52,7 @@ static void test_delimiters_and_spaces(void **state) {
   ls_matrix_t m;
   static const char text[] = "a,x|b;y\n1|2\n3|4\n";
   ls_strings_t bar = NAMES("a,x", "b;y");
-  assert_int_equal(ls_read_csv(said.ctx, "t.csv", text, strlen(text), '|', &bar, NULL, &m), LS_OK);
+  assert_int_equal(ls_read_csv(said.ctx, "t.csv", text, strlen(text), '|', &bar, false, NULL, &m), LS_OK);
   assert_memory_equal(m.values, v, sizeof v);
   ls_matrix_release(&m);
   said_close(&said);
@@ -211,7 +211,7 @@ static void test_zero_byte_in_name(void **state) {
   said_t said;
   said_open(&said);
   ls_matrix_t m;
-  assert_int_equal(ls_read_csv(said.ctx, "t.csv", "a\0b\n1\n", 6, 0, NULL, NULL, &m), LS_ERR_DATA);
+  assert_int_equal(ls_read_csv(said.ctx, "t.csv", "a\0b\n1\n", 6, 0, NULL, false, NULL, &m), LS_ERR_DATA);
   assert_said(&said, "zero byte");
   said_close(&said);
 }

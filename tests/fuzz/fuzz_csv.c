@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   static const char delimiters[] = {0, ',', ';', '\t'};
   char delimiter = delimiters[bytes[0] / LS_COUNT(choices) % LS_COUNT(delimiters)];
   ls_status_t status = ls_read_csv(ctx, "fuzz.csv", (const char *)bytes + 1, size - 1, delimiter,
-                                   choices[choice][0], choices[choice][1], &m);
+                                   choices[choice][0], false, choices[choice][1], &m);
   matrix_check(ctx, status, &m, 12); /* ten faults, how many more, and what broke the text */
   ls_ctx_destroy(ctx);
   return 0;

@@ -44,7 +44,18 @@ refused "$other" --set model.layers.0.dense.activation=none
 evaluate --set model.layers.0.dense.dropout=0.5
 same_loss "dropout is no matter of evaluation"
 
+echo "a new run with the weights is offered where they fit"
+refused "begin a new run with its weights: --init" --set model.layers.0.dense.activation=none
+refused 'model.layers.0.dense.units: checkpoint has 8, configuration has 9' --set model.layers.0.dense.units=9
+! grep -q -e '--init' "$work/err" || fail "weights of other shapes are recommended: $(cat "$work/err")"
+
 echo "columns by name"
+sed '1s/a,/A,/' "$work/d.csv" >"$work/renamed.csv"
+refused "renamed.csv: the checkpoint was trained on column 'a', the file has 'A'" --set data.path="$work/renamed.csv"
+expect 6 "the checkpoint was trained on column 'a', the file has 'A'" eval "$work/c.yaml" --checkpoint "$work/run" \
+  --set data.path="$work/renamed.csv"
+sed '1s/a,/other,/' "$work/d.csv" >"$work/renamed.csv"
+refused "the checkpoint was trained on column 'a', the file has: other, b, y" --set data.path="$work/renamed.csv"
 refused 'data.columns: checkpoint has \["a", "b"\], configuration has \["b", "a"\]' --set 'data.columns=[b, a]'
 expect 6 'data.columns: checkpoint has' eval "$work/c.yaml" --checkpoint "$work/run" --set 'data.columns=[b, a]'
 evaluate --set data.path="$work/swapped.csv"
