@@ -160,6 +160,10 @@ ls_status_t ls_bench_study(ls_ctx_t *ctx, json_t *document);
  * reference); texts have
  * **bold** parts. */
 json_t *ls_bench_answers(const json_t *document);
+/* Puts `run` (taken: created, .., load_before, processors) into the document. Efficiencies above one that were
+ * measured on a busy machine say what the machine did meanwhile: they become null. */
+void ls_bench_add_run(json_t *document, json_t *run);
+bool ls_bench_busy(const json_t *document); /* before it was measured, by its run */
 
 /* For people. Owned by the caller (ls_free); NULL when memory is short (reported). */
 char *ls_bench_markdown(ls_ctx_t *ctx, const json_t *document);

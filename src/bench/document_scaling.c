@@ -37,6 +37,21 @@ static json_t *scaling_json(const ls_bench_build_t *b, const json_t *variant, co
                    ls_bench_json_number(interval.high), "efficiency", ls_bench_json_number(speedup / ranks));
 }
 
+bool ls_bench_busy(const json_t *document) {
+  return ls_bench_number(document, "run.load_before") >
+         LS_BENCH_BUSY * ls_bench_number(document, "run.processors");
+}
+
+void ls_bench_add_run(json_t *document, json_t *run) {
+  json_t *variant;
+  size_t i;
+  json_object_set_new(document, "run", run);
+  json_array_foreach(json_object_get(document, "variants"), i, variant) {
+    if (ls_bench_busy(document) && ls_bench_number(variant, "scaling.efficiency") > 1)
+      json_object_set_new(json_object_get(variant, "scaling"), "efficiency", json_null());
+  }
+}
+
 ls_status_t ls_bench_against_reference(ls_bench_build_t *b, json_t *variant, const json_t *reference) {
   double *own = NULL, *theirs = NULL;
   int64_t n, m;

@@ -49,7 +49,7 @@ static bool same(const json_t *a, const json_t *b, const char *key) {
 typedef struct {
   const json_t *variants, *of[CASES_MAX];
   int count;
-  bool weak;
+  bool weak, busy;
 } cases_t;
 
 static cases_t cases_like(const json_t *variants, const json_t *first) {
@@ -122,6 +122,7 @@ static void undecided_reason(FILE *to, const cases_t *c) {
 }
 
 static void sentence(FILE *to, const cases_t *c, const char *verdict) {
+  const char *busy = c->busy ? " (measured on a busy machine)" : "";
   char ranks[160], reference[160];
   const json_t *first = c->of[0], *model = json_object_get(first, "model");
   const json_t *other = reference_of(c->variants, first);
@@ -131,23 +132,25 @@ static void sentence(FILE *to, const cases_t *c, const char *verdict) {
   if (model) fprintf(to, "%s: ", json_string_value(model));
   if (!strcmp(verdict, "faster")) {
     capital(ranks);
-    fprintf(to, "**%s pay%s**: ", ranks, ls_bench_number(first, "ranks") == 1 ? "s" : "");
+    fprintf(to, "**%s pay%s**%s: ", ranks, ls_bench_number(first, "ranks") == 1 ? "s" : "", busy);
     figures(to, c);
     fputc('.', to);
   } else if (!strcmp(verdict, "slower")) {
     capital(reference);
-    fprintf(to, "**%s %s faster**: %s reach%s only ", reference, plural ? "are" : "is", ranks,
+    fprintf(to, "**%s %s faster**%s: %s reach%s only ", reference, plural ? "are" : "is", busy, ranks,
             ls_bench_number(first, "ranks") == 1 ? "es" : "");
     figures(to, c);
     fputc('.', to);
   } else if (!strcmp(verdict, "equivalent")) {
     capital(ranks);
-    fprintf(to, "**%s make%s no difference**: ", ranks, ls_bench_number(first, "ranks") == 1 ? "s" : "");
+    fprintf(to, "**%s make%s no difference**%s: ", ranks, ls_bench_number(first, "ranks") == 1 ? "s" : "",
+            busy);
     figures(to, c);
     fprintf(to, ". The difference is below %g %%.",
             ls_bench_number(first, "against_reference.margin_percent"));
   } else {
-    fprintf(to, "**Not decided** whether %s pay%s: ", ranks, ls_bench_number(first, "ranks") == 1 ? "s" : "");
+    fprintf(to, "**Not decided** whether %s pay%s%s: ", ranks,
+            ls_bench_number(first, "ranks") == 1 ? "s" : "", busy);
     figures(to, c);
     undecided_reason(to, c);
   }
@@ -159,8 +162,9 @@ static void add(json_t *answers, const char *verdict, const char *text) {
 }
 
 /* One sentence for all comparisons like `first`, when it is the first of them. */
-static void add_cases(json_t *answers, const json_t *variants, const json_t *first, const char *verdict) {
-  cases_t c = cases_like(variants, first);
+static void add_cases(json_t *answers, const json_t *d, const json_t *first, const char *verdict) {
+  cases_t c = cases_like(json_object_get(d, "variants"), first);
+  c.busy = ls_bench_busy(d);
   char *text = NULL;
   size_t size_bytes = 0;
   if (c.count == 0 || c.of[0] != first) return;
@@ -192,13 +196,12 @@ static void add_warnings(json_t *answers, const json_t *d) {
     json_array_foreach(json_object_get(d, "void_reasons"), i, reason)
         add_format(answers, "warning", "**The run is void**: %s.",
                    json_string_value(reason) ? json_string_value(reason) : "unknown");
-  double load = ls_bench_number(d, "run.load_before"), processors = ls_bench_number(d, "run.processors");
-  if (load > LS_BENCH_BUSY * processors)
+  if (ls_bench_busy(d))
     add_format(answers, "warning",
                "**The machine was busy** before it was measured (load %.1f on %.0f processors): times may be "
                "too long "
                "and spread. Measure again when it is idle.",
-               load, processors);
+               ls_bench_number(d, "run.load_before"), ls_bench_number(d, "run.processors"));
   json_array_foreach(variants, i, v) {
     const json_t *validation = json_object_get(v, "validation");
     if (!validation) continue;
@@ -244,7 +247,7 @@ json_t *ls_bench_answers(const json_t *d) {
   for (int k = 0; k < LS_COUNT(verdicts); k++)
     json_array_foreach(variants, i, v) {
       if (json_object_get(v, "scaling") && !strcmp(verdict_of(v), verdicts[k]))
-        add_cases(answers, variants, v, verdicts[k]);
+        add_cases(answers, d, v, verdicts[k]);
     }
   if (json_array_size(answers) == warnings) add_plain(answers, variants);
   json_array_foreach(variants, i, v) failed += json_object_get(v, "failed") != NULL;

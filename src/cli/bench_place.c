@@ -81,5 +81,5 @@ void bench_add_run(bench_t *b, json_t *document) {
     add_peak(document, machine);
   }
   ls_free(machine);
-  json_object_set_new(document, "run", run_json(b));
+  ls_bench_add_run(document, run_json(b));
 }

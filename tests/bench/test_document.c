@@ -405,6 +405,21 @@ static void test_report_does_not_say_where_it_was_measured(void **state) {
   json_decref(d);
 }
 
+/* Other programs made one rank slow, and the headline was a speed-up of 4.71x of two, at 235 %. */
+static void test_headline_of_a_busy_machine(void **state) {
+  (void)state;
+  static const double disturbed[] = {590, 588, 592, 589, 591};
+  for (int busy = 0; busy < 2; busy++) {
+    json_t *d = made_document(two_variants(disturbed), json_array(), &plain_method);
+    ls_bench_add_run(d, json_pack("{s:f, s:i}", "load_before", busy ? 5.5 : 0.1, "processors", 2));
+    char *markdown = ls_bench_markdown(NULL, d);
+    assert_int_equal(strstr(markdown, "**Two ranks pay** (measured on a busy machine): 4.7") != NULL, busy);
+    assert_int_equal(strstr(markdown, "236 %") == NULL, busy);
+    ls_free(markdown);
+    json_decref(d);
+  }
+}
+
 /* Rings around points were explained nowhere, the repetitions' axis had no numbers, loss, memory and timeline
  * had no charts. */
 static void test_charts_without_legend(void **state) {
@@ -588,6 +603,7 @@ int main(void) {
                                      cmocka_unit_test(test_undecided_is_said),
                                      cmocka_unit_test(test_report_numbers_nobody_reads),
                                      cmocka_unit_test(test_report_does_not_say_where_it_was_measured),
+                                     cmocka_unit_test(test_headline_of_a_busy_machine),
                                      cmocka_unit_test(test_charts_without_legend),
                                      cmocka_unit_test(test_one_repetition),
                                      cmocka_unit_test(test_any_document_makes_a_report),
