@@ -8,7 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LS_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+/* What a count adds to the noun behind it: "1 epoch", "2 epochs". */
+#define LS_PLURAL(count) ((count) == 1 ? "" : "s")
+#define LS_COUNT(array)  ((int)(sizeof(array) / sizeof((array)[0])))
 
 /* A place in a text: 1-based line and column (bytes), 0 when not known. `source` is that line's
  * text or NULL. */

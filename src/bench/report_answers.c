@@ -37,7 +37,7 @@ static void ranks_text(const json_t *variants, const json_t *v, char buf[160]) {
     if (ls_bench_number(other, "ranks") == ranks && strcmp(ls_report_word(other, "series"), series) != 0)
       alone = false;
   }
-  snprintf(buf, 160, "%.32s rank%s%s%.100s%s", ls_text_number_word(ranks).s, ranks == 1 ? "" : "s",
+  snprintf(buf, 160, "%.32s rank%s%s%.100s%s", ls_text_number_word(ranks).s, LS_PLURAL(ranks),
            alone || !rest ? "" : " (", alone || !rest ? "" : rest + 3, alone || !rest ? "" : ")");
 }
 
@@ -253,6 +253,6 @@ json_t *ls_bench_answers(const json_t *d) {
   json_array_foreach(variants, i, v) failed += json_object_get(v, "failed") != NULL;
   if (failed > 0)
     add_format(answers, "undecided", "**Not measured**: %zu variant%s; the reason stands below the table.",
-               failed, failed == 1 ? "" : "s");
+               failed, LS_PLURAL(failed));
   return answers;
 }

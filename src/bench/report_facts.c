@@ -17,7 +17,7 @@ static json_t *machine_text(const json_t *machine) {
   if (!isfinite(cores)) return NULL;
   const char *virtualization = ls_report_word(machine, "virtualization");
   return json_sprintf("%s, %.0f core%s, %.0f processors to use, %s of memory%s%s",
-                      ls_report_word(machine, "cpu_model"), cores, cores == 1 ? "" : "s", usable,
+                      ls_report_word(machine, "cpu_model"), cores, LS_PLURAL(cores), usable,
                       ls_text_bytes(ls_bench_number(machine, "memory_bytes")).s, *virtualization ? ", " : "",
                       virtualization);
 }
@@ -114,8 +114,8 @@ static void control(json_t *report, const json_t *d) {
     ls_report_item(report,
                    "A/A control: the same variant twice, %.0f pair%s of %.0f repetitions a side: %.0f false "
                    "alarm%s (%.0f %%, where at most %.0f %% are promised).",
-                   pairs, pairs == 1 ? "" : "s", ls_bench_number(d, "control.repetitions_per_side"), alarms,
-                   alarms == 1 ? "" : "s", 100 * ls_bench_number(d, "control.false_alarm_rate"),
+                   pairs, LS_PLURAL(pairs), ls_bench_number(d, "control.repetitions_per_side"), alarms,
+                   LS_PLURAL(alarms), 100 * ls_bench_number(d, "control.false_alarm_rate"),
                    100 * ls_bench_number(d, "control.alpha"));
   else
     ls_report_item(report, "A/A control: not run.");

@@ -203,8 +203,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
     b.method.cpu_throttles_after = ls_bench_cpu_throttles(sysfs_cpu);
     status = report(&b, status);
     if (status == LS_OK && b.lost_count > 0)
-      status = ls_fail(ctx, LS_ERR_DEVICE, "%d of %d variants failed while they were measured; the first: %s",
-                       b.lost_count, b.variant_count, b.lost);
+      status = ls_fail(ctx, LS_ERR_DEVICE, "%d of %d variant%s failed during the measurement; the first: %s",
+                       b.lost_count, b.variant_count, LS_PLURAL(b.variant_count), b.lost);
   }
   json_decref(b.plans);
   json_decref(b.control);

@@ -112,8 +112,10 @@ static void say_size(const bench_t *b, int64_t rounds) {
   for (int i = 0; i < b->variant_count; i++)
     runs += !b->variants[i].refused[0];
   if (b->args->quiet) return;
-  fprintf(stderr, "%d variants, %lld repetitions of %lld steps each: %lld rounds of %d processes\n", runs,
-          (long long)b->method.repetitions, (long long)b->method.steps, (long long)rounds, runs);
+  fprintf(stderr, "%d variant%s, %lld repetition%s of %lld step%s each: %lld round%s of %d process%s\n", runs,
+          LS_PLURAL(runs), (long long)b->method.repetitions, LS_PLURAL(b->method.repetitions),
+          (long long)b->method.steps, LS_PLURAL(b->method.steps), (long long)rounds, LS_PLURAL(rounds), runs,
+          runs == 1 ? "" : "es");
 }
 
 static void say_left(const bench_t *b, int64_t rounds, int64_t begin_ns) {
@@ -129,8 +131,8 @@ static bool fits_budget(bench_t *b, int64_t round, int64_t begin_ns) {
   if (round == 0 || took_s + took_s / (double)round <= (double)b->budget_s) return true;
   b->method.repetitions = round * b->method.per_process;
   if (!b->args->quiet)
-    fprintf(stderr, "%lld rounds took %.0f s; another one would not end within %lld s (--budget)\n",
-            (long long)round, took_s, (long long)b->budget_s);
+    fprintf(stderr, "%lld round%s took %.0f s; another one would not end within %lld s (--budget)\n",
+            (long long)round, LS_PLURAL(round), took_s, (long long)b->budget_s);
   return false;
 }
 

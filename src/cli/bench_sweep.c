@@ -51,8 +51,8 @@ void bench_one_line(char *text) {
  * divide into), or more devices than there are, is the variant's own failure: the others are measured. */
 static ls_status_t check_variant(bench_t *b, bench_variant_t *v) {
   if (b->devices > 0 && v->ranks > b->devices)
-    snprintf(v->refused, sizeof v->refused, "%d devices are needed, this machine has %d", v->ranks,
-             b->devices);
+    snprintf(v->refused, sizeof v->refused, "needs %d device%s, this machine has %d", v->ranks,
+             LS_PLURAL(v->ranks), b->devices);
   if (!ls_strategy_find(v->strategy)) return load_variant(b, b->ctx, v, 0);
   ls_ctx_t *silent = ls_ctx_create(NULL, NULL);
   if (!silent) return ls_fail(b->ctx, LS_ERR_MEMORY, "out of memory for a context");

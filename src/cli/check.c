@@ -16,7 +16,7 @@ static void print_result(const cli_args_t *args, const ls_config_t *config, cons
   cli_print("  configuration  ok\n  data           ok: %s training and %s validation samples (%s)\n",
             cli_count(data->train_count), cli_count(data->validation_count), cli_shown(data->source));
   cli_print("  schedules      ok: %s, %d rank%s, %lld tasks per step, %s parameters (%s)\n",
-            config->parallel.strategy, plan->world_size, plan->world_size == 1 ? "" : "s", (long long)tasks,
+            config->parallel.strategy, plan->world_size, LS_PLURAL(plan->world_size), (long long)tasks,
             cli_count(ls_graph_param_count(plan->graph[0])), plan->backend);
 }
 

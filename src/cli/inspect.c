@@ -166,7 +166,7 @@ static void print_people(const ls_config_t *config, const cli_plan_t *plan, cons
   print_passes(g);
   print_fit(plan);
   cli_print("\nschedule: %s on %d rank%s, %s\n", config->parallel.strategy, plan->world_size,
-            plan->world_size == 1 ? "" : "s", plan->backend);
+            LS_PLURAL(plan->world_size), plan->backend);
   char *drawing = ls_schedule_draw(plan->schedule[0], NULL, draw_width());
   if (drawing) cli_print("%s", drawing);
   ls_free(drawing);

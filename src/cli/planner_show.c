@@ -197,5 +197,5 @@ void cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_conf
   cli_print("  %-28s %.0f parameters, %.1f MB with gradients and optimizer state\n", "its model analysis",
             a.params, a.memory_mb);
   cli_print("  %-28s %s on %d device%s, %.1f us a step (predicted)\n", "priced", c->strategy, c->devices,
-            c->devices == 1 ? "" : "s", c->step.ns * 1e-3);
+            LS_PLURAL(c->devices), c->step.ns * 1e-3);
 }

@@ -203,7 +203,7 @@ static void show_memory(const ls_profile_t *profile) {
     if (sscanf(key, "libraries %15s w%d", backend, &ranks) != 2) continue;
     if (!any) cli_print("\nmemory that libraries take in a rank's process, beside what is trained\n");
     any = true;
-    cli_print("  %s, %d rank%s %*s %s\n", backend, ranks, ranks == 1 ? "" : "s", ranks == 1 ? 13 : 12, "",
+    cli_print("  %s, %d rank%s %*s %s\n", backend, ranks, LS_PLURAL(ranks), ranks == 1 ? 13 : 12, "",
               cli_bytes((int64_t)t.ns));
   }
 }

@@ -91,7 +91,7 @@ static void print_reported(const cli_simulation_t *sim) {
 void cli_simulate_show(const cli_simulation_t *sim, const cli_args_t *args) {
   cli_print("SIMULATED, not measured: %s\n  on %s, %d device%s, %s\n",
             sim->has_workload ? sim->workload.name : args->config, sim->machine.name,
-            ls_sim_machine_devices(&sim->machine), ls_sim_machine_devices(&sim->machine) == 1 ? "" : "s",
+            ls_sim_machine_devices(&sim->machine), LS_PLURAL(ls_sim_machine_devices(&sim->machine)),
             ls_sim_precisions[sim->work.precision]);
   cli_print("  %s scaling: %s\n", sim->work.global_batch ? "strong" : "weak",
             sim->work.global_batch ? "the global batch is fixed" : "the batch of each device is fixed");

@@ -101,15 +101,15 @@ static void print_saved(const ls_train_report_t *r) {
 static void print_table(const ls_train_report_t *r, double predicted_us, const cli_memory_t *memory) {
   cli_print("\n  %-24s %12s\n", "parameters", cli_count(r->params));
   cli_print("  %-24s %12s, %d rank%s x %d thread%s (%s, %s)\n", "strategy", r->strategy, r->world_size,
-            r->world_size == 1 ? "" : "s", r->threads_per_rank, r->threads_per_rank == 1 ? "" : "s",
-            r->backend, r->precision);
+            LS_PLURAL(r->world_size), r->threads_per_rank, LS_PLURAL(r->threads_per_rank), r->backend,
+            r->precision);
   cli_print("  %-24s %12s of %s, global batch %lld\n", "steps", cli_count(r->steps),
             cli_count(r->total_steps), (long long)r->global_batch);
   if (r->stopped_early[0]) cli_print("  %-24s %s\n", "stopped early", r->stopped_early);
   if (r->resumed_from >= 0) cli_print("  %-24s %12s\n", "resumed from step", cli_count(r->resumed_from));
   char of[64];
   snprintf(of, sizeof of, "first step -> mean of the last %s step%s", cli_count(r->train_loss_steps),
-           r->train_loss_steps == 1 ? "" : "s");
+           LS_PLURAL(r->train_loss_steps));
   print_before_after("train loss", r->train_loss_first, r->train_loss, of);
   print_before_after("validation loss", r->val_loss_first, r->val_loss, "before training -> at the end");
   if (isfinite(r->val_accuracy))

@@ -133,12 +133,12 @@ ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *d) 
   d->validation_count = llround((double)d->rows * validation);
   d->train_count = d->rows - d->validation_count;
   if (d->train_count < 1)
-    return ls_fail(ctx, LS_ERR_DATA, "%s: data.validation %g of %" PRId64 " samples leaves none to train on",
-                   d->source, validation, d->rows);
+    return ls_fail(ctx, LS_ERR_DATA, "%s: data.validation %g of %" PRId64 " sample%s leaves none to train on",
+                   d->source, validation, d->rows, LS_PLURAL(d->rows));
   if (validation > 0.0 && d->validation_count == 0)
     ls_log(ctx, LS_LOG_WARN,
-           "%s: data.validation %g of %" PRId64 " samples is none: there is no validation part", d->source,
-           validation, d->rows);
+           "%s: data.validation %g of %" PRId64 " sample%s is none: there is no validation part", d->source,
+           validation, d->rows, LS_PLURAL(d->rows));
   return LS_OK;
 }
 

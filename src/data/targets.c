@@ -26,8 +26,8 @@ static ls_status_t check_classes(ls_ctx_t *ctx, const ls_data_want_t *want, cons
     if (v < 0.0 || v >= (double)want->outputs)
       return ls_fail(ctx, LS_ERR_DATA,
                      "%s: row %" PRId64 " (from 0): class %.0f, but the model's last layer has %" PRId64
-                     " units: classes are 0 to %" PRId64,
-                     name, i, v, want->outputs, want->outputs - 1);
+                     " unit%s: classes are 0 to %" PRId64,
+                     name, i, v, want->outputs, LS_PLURAL(want->outputs), want->outputs - 1);
   }
   return LS_OK;
 }
@@ -35,20 +35,22 @@ static ls_status_t check_classes(ls_ctx_t *ctx, const ls_data_want_t *want, cons
 ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_source_t *s) {
   const ls_matrix_t *features = &s->features, *targets = &s->targets;
   if (targets->rows != features->rows)
-    return ls_fail(ctx, LS_ERR_DATA, "%s has %" PRId64 " samples, but %s has %" PRId64 " targets",
-                   s->feature_name, features->rows, s->target_name, targets->rows);
+    return ls_fail(ctx, LS_ERR_DATA, "%s has %" PRId64 " sample%s, but %s has %" PRId64 " target%s",
+                   s->feature_name, features->rows, LS_PLURAL(features->rows), s->target_name, targets->rows,
+                   LS_PLURAL(targets->rows));
   if (features->cols != want->inputs)
     return ls_fail(ctx, LS_ERR_DATA,
-                   "%s has %" PRId64 " features per sample, but the model's input is %" PRId64
+                   "%s has %" PRId64 " feature%s per sample, but the model's input is %" PRId64
                    ": set model.input to [%" PRId64 "]%s",
-                   s->feature_name, features->cols, want->inputs, features->cols,
+                   s->feature_name, features->cols, LS_PLURAL(features->cols), want->inputs, features->cols,
                    features->names ? ", or choose other columns" : "");
   if (want->classes) return check_classes(ctx, want, s->target_name, targets);
   if (targets->cols != want->outputs)
     return ls_fail(ctx, LS_ERR_DATA,
-                   "%s has %" PRId64 " targets per sample, but the model's last layer has %" PRId64
-                   " units: give it %" PRId64 "%s",
-                   s->target_name, targets->cols, want->outputs, targets->cols,
+                   "%s has %" PRId64 " target%s per sample, but the model's last layer has %" PRId64
+                   " unit%s: give it %" PRId64 "%s",
+                   s->target_name, targets->cols, LS_PLURAL(targets->cols), want->outputs,
+                   LS_PLURAL(want->outputs), targets->cols,
                    targets->cols == 1 && targets->integers ? ", or use loss: cross-entropy for class numbers"
                                                            : "");
   return LS_OK;

@@ -52,7 +52,7 @@ static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const 
     return ls_arena_printf(arena, "%.1f %% slower: all the work on fewer devices%s", slower, sure);
   if (c->threads != best->threads)
     return ls_arena_printf(arena, "%.1f %% slower: %d thread%s instead of %d%s", slower, c->threads,
-                           c->threads == 1 ? "" : "s", best->threads, sure);
+                           LS_PLURAL(c->threads), best->threads, sure);
   return ls_arena_printf(arena, "%.1f %% slower: %d bucket%s %.1f us of communication exposed%s", slower,
                          c->buckets, c->buckets == 1 ? " leaves" : "s leave", c->exposed_ns * 1e-3, sure);
 }
@@ -92,7 +92,7 @@ ls_status_t ls_plan_nothing_chosen(ls_ctx_t *ctx, const ls_plan_t *plan) {
       "plan: no candidate fits: the smallest needs %.1f MB%s%s for each of %d rank%s (samples in memory: "
       "%.1f MB), and %.1f MB are there for %s; use a smaller network, batch or data set",
       needed_mb(least), least->host_short ? " of the host's memory" : "", allowance(least), least->devices,
-      least->devices == 1 ? "" : "s", (double)least->need.samples_bytes * 1e-6,
+      LS_PLURAL(least->devices), (double)least->need.samples_bytes * 1e-6,
       (double)(least->host_short ? plan->host_memory_bytes : plan->memory_bytes) * 1e-6,
       host ? "all of them" : "each");
 }

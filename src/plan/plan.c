@@ -297,8 +297,8 @@ const char *ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *c, const char 
 }
 
 const char *ls_plan_name(ls_arena_t *arena, const ls_candidate_t *c) {
-  const char *s = c->devices == 1 ? "" : "s";
+  const char *s = LS_PLURAL(c->devices);
   if (!c->host) return ls_arena_printf(arena, "%s, %d device%s", c->strategy, c->devices, s);
   return ls_arena_printf(arena, "%s, %d device%s x %d thread%s", c->strategy, c->devices, s, c->threads,
-                         c->threads == 1 ? "" : "s");
+                         LS_PLURAL(c->threads));
 }

@@ -209,8 +209,7 @@ static ls_status_t price_world(const sim_t *sim, int64_t batch, ls_sim_point_t *
 static bool refuse(const sim_t *sim, ls_sim_point_t *point) {
   int devices = ls_sim_machine_devices(sim->machine);
   if (sim->ranks > devices)
-    snprintf(point->note, sizeof point->note, "the machine has %d device%s", devices,
-             devices == 1 ? "" : "s");
+    snprintf(point->note, sizeof point->note, "the machine has %d device%s", devices, LS_PLURAL(devices));
   else if (sim->work->global_batch && sim->work->global_batch < sim->ranks)
     snprintf(point->note, sizeof point->note,
              "the global batch (%lld) has fewer samples than there are ranks",

@@ -73,7 +73,7 @@ static ls_status_t move_aside(ls_ctx_t *ctx, const char *dir) {
         ctx, LS_LOG_INFO,
         "%s: an earlier run (%d checkpoint%s, %s) moved to %s; it stays there until you remove that folder. "
         "(--resume goes on with a run instead)",
-        dir, checkpoints, checkpoints == 1 ? "" : "s", LS_CONFIG_NAME, aside);
+        dir, checkpoints, LS_PLURAL(checkpoints), LS_CONFIG_NAME, aside);
 names:
   ls_free(names);
   return status;

@@ -121,8 +121,7 @@ static void compare_layer(differences_t *d, size_t index, json_t *saved, json_t 
 static void compare_layers(differences_t *d, const json_t *saved, const json_t *now) {
   size_t was = json_array_size(saved), is = json_array_size(now);
   if (was != is) {
-    add(d, LS_CHANGE_MODEL, "model.layers",
-        ls_arena_printf(&d->arena, "%zu layer%s", was, was == 1 ? "" : "s"),
+    add(d, LS_CHANGE_MODEL, "model.layers", ls_arena_printf(&d->arena, "%zu layer%s", was, LS_PLURAL(was)),
         ls_arena_printf(&d->arena, "%zu", is));
   }
   for (size_t i = 0; i < was && i < is; i++)

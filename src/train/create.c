@@ -67,7 +67,7 @@ static ls_status_t open_device(ls_trainer_t *t) {
     if (comm->local_rank >= devices)
       return ls_fail(t->ctx, LS_ERR_DEVICE,
                      "rank %d is number %d on its node, but the node has %d %s device%s; start fewer ranks",
-                     comm->rank, comm->local_rank + 1, devices, t->backend->name, devices == 1 ? "" : "s");
+                     comm->rank, comm->local_rank + 1, devices, t->backend->name, LS_PLURAL(devices));
   }
   ls_device_options_t options = {.index = comm->local_rank,
                                  .threads = t->threads,

@@ -127,8 +127,8 @@ ls_status_t ls_train_batch_check(ls_ctx_t *ctx, const ls_config_t *config, const
                                  int64_t samples) {
   if (samples >= config->train.batch) return LS_OK;
   return ls_fail(ctx, LS_ERR_DATA,
-                 "%s: %lld training samples are fewer than the global batch of %lld; lower train.batch%s",
-                 source, (long long)samples, (long long)config->train.batch,
+                 "%s: %lld training sample%s, fewer than the global batch of %lld; lower train.batch%s",
+                 source, (long long)samples, LS_PLURAL(samples), (long long)config->train.batch,
                  config->data.validation > 0 ? " or data.validation" : "");
 }
 

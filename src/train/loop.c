@@ -146,11 +146,12 @@ static ls_status_t save(ls_loop_t *loop) {
 static ls_status_t diverged(const ls_loop_t *loop, const float *stats) {
   return ls_fail(
       loop->t->ctx, LS_ERR_NONFINITE,
-      "stopped at step %lld: %lld steps in a row had a loss or gradient that is not finite (loss %g, "
+      "stopped at step %lld: %lld step%s in a row had a loss or gradient that is not finite (loss %g, "
       "gradient norm %g, learning rate %g). The parameters are those of the last good step. Lower "
       "train.optimizer.lr, set train.clip_norm, or look for extreme values in the data",
-      (long long)loop->t->step, (long long)loop->skipped_row, (double)stats[LS_STAT_LOSS],
-      (double)stats[LS_STAT_GRAD_NORM], (double)rate_at(loop->t, loop->t->step - 1));
+      (long long)loop->t->step, (long long)loop->skipped_row, LS_PLURAL(loop->skipped_row),
+      (double)stats[LS_STAT_LOSS], (double)stats[LS_STAT_GRAD_NORM],
+      (double)rate_at(loop->t, loop->t->step - 1));
 }
 
 /* Waits for step `step` and takes its numbers into account. */
@@ -279,8 +280,9 @@ static void fill_report(ls_loop_t *loop, int64_t start_ns, ls_train_report_t *re
   report->wall_s = (double)(ls_clock_ns() - start_ns) * 1e-9;
   if (patience_lost(t) && t->step < t->total_steps)
     snprintf(report->stopped_early, sizeof report->stopped_early,
-             "at epoch %lld: the validation loss has not improved for %lld evaluations",
-             (long long)(ls_trainer_samples(t) / t->dataset->train_count), (long long)t->no_better);
+             "at epoch %lld: the validation loss has not improved for %lld evaluation%s",
+             (long long)(ls_trainer_samples(t) / t->dataset->train_count), (long long)t->no_better,
+             LS_PLURAL(t->no_better));
   memcpy(report->checkpoint, t->checkpoint, sizeof report->checkpoint);
 }
 
@@ -309,10 +311,10 @@ static void say_nothing_left(const ls_trainer_t *t) {
   const ls_train_config_t *train = &t->config->train;
   if (t->world->comm->rank != 0 || t->resumed_from < 0 || t->step < t->total_steps) return;
   if (train->steps > 0)
-    ls_log(t->ctx, LS_LOG_INFO, "nothing to train: %lld steps done, train.steps is %lld", (long long)t->step,
-           (long long)train->steps);
+    ls_log(t->ctx, LS_LOG_INFO, "nothing to train: %lld step%s done, train.steps is %lld", (long long)t->step,
+           LS_PLURAL(t->step), (long long)train->steps);
   else
-    ls_log(t->ctx, LS_LOG_INFO, "nothing to train: %lld samples done, %lld epochs are %lld",
+    ls_log(t->ctx, LS_LOG_INFO, "nothing to train: %lld samples done, train.epochs is %lld (%lld samples)",
            (long long)ls_trainer_samples(t), (long long)train->epochs, (long long)t->total_samples);
 }
 

@@ -88,11 +88,14 @@ expect 3 'smaller than the number of ranks' bench "$work/c.yaml" --batches 1 --r
 expect 3 'unknown strategy' bench "$work/c.yaml" --strategies ring
 expect 2 'did you mean --batches' bench "$work/c.yaml" --batchs 8
 # More samples than there are: that variant is reported as failed, the other is measured, and the exit code says it.
-expect 7 '1 of 2 variants failed while they were measured; the first: batch 100000' bench "$work/c.yaml" \
+expect 7 '1 of 2 variants failed during the measurement; the first: batch 100000' bench "$work/c.yaml" \
   --batches 8,100000 --ranks-list 1 --repetitions 1 --steps 2 --warmup 0 --control 0
 grep -q 'not measured: .*fewer than the global batch' "$work/out" || fail "no reason: $(cat "$work/out")"
 grep -q 'batch 8, 1 x single  *[0-9]' "$work/out" || fail "one failing variant ended the others: $(cat "$work/out")"
 ! grep -q nan "$work/out" || fail "one repetition has no interval: $(cat "$work/out")"
+# A size of one is said in the singular.
+"$program" bench "$work/c.yaml" --batches 8 --ranks-list 1 --repetitions 1 --steps 2 --warmup 0 --control 0 >"$work/out" 2>"$work/err"
+grep -q '^1 variant, 1 repetition of 2 steps each: 1 round of 1 process$' "$work/err" || fail "not the singular: $(cat "$work/err")"
 # A precision that the configuration refuses is that variant's failure; so are more GPUs than there are.
 "$program" bench "$work/c.yaml" --precisions fp32,fp7 --ranks-list 1 --repetitions 1 --steps 2 --warmup 0 --control 0 \
   >"$work/out" 2>"$work/err" || fail "a refused precision ended the others: $(cat "$work/err")"

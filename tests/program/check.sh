@@ -53,7 +53,7 @@ else
   echo "not run: a read-only file system (needs root and mount)"
 fi
 both 3 'train.patience waits for a better validation loss: it needs data.validation' train.patience=2
-both 4 '40 training samples are fewer than the global batch' train.batch=50
+both 4 '40 training samples, fewer than the global batch' train.batch=50
 [ ! -e run ] && [ ! -e new ] && ! ls -A | grep '^\.tmp' && [ "$(cat file)" = mine ] || fail "a refused command left something: $(ls)"
 
 # A directory that another run has locked: train refuses, check warns, for the run may end.

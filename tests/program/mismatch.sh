@@ -112,7 +112,7 @@ rm -rf "$work/copy"
 cp -R "$work/run" "$work/copy"
 "$program" train "$work/c.yaml" --resume --quiet --set train.checkpoint.dir="$work/copy" --set train.epochs=19 \
   >"$work/out" 2>"$work/err" || fail "at the end already: $(cat "$work/err")"
-grep -q 'nothing to train: 3000 samples done, 19 epochs are 2850' "$work/err" || fail "not said: $(cat "$work/err")"
+grep -q 'nothing to train: 3000 samples done, train.epochs is 19 (2850 samples)' "$work/err" || fail "not said: $(cat "$work/err")"
 grep -q "saved  *nothing: $work/copy/step-000000000100 is as it was" "$work/out" || fail "saved? $(cat "$work/out")"
 
 echo "a run that skips every step saves nothing"

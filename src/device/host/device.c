@@ -23,7 +23,7 @@ ls_status_t ls_host_device_open(ls_ctx_t *ctx, const ls_backend_t *backend,
     return status;
   }
   snprintf(d->base.name, sizeof d->base.name, "%s, %d thread%s", backend->name, options->threads,
-           options->threads == 1 ? "" : "s");
+           LS_PLURAL(options->threads));
   *device = &d->base;
   return LS_OK;
 }

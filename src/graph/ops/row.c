@@ -9,10 +9,10 @@ ls_status_t ls_rule_tensor(ls_ctx_t *ctx, const char *op, const char *what, cons
                    ls_dtype_name(dtype));
   if (shape->rank < rank_min)
     return ls_fail(ctx, LS_ERR_SHAPE, "%s: %s is %s, must have at least %d dimension%s", op, what,
-                   ls_shape_text(shape, text), rank_min, rank_min == 1 ? "" : "s");
+                   ls_shape_text(shape, text), rank_min, LS_PLURAL(rank_min));
   if (rank_max > 0 && shape->rank > rank_max)
     return ls_fail(ctx, LS_ERR_SHAPE, "%s: %s is %s, must have at most %d dimension%s", op, what,
-                   ls_shape_text(shape, text), rank_max, rank_max == 1 ? "" : "s");
+                   ls_shape_text(shape, text), rank_max, LS_PLURAL(rank_max));
   return LS_OK;
 }
 
