@@ -2,6 +2,7 @@
  * reads. */
 #include "cli/probe.h"
 #include "cli/stop.h"
+#include "machine/load.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -153,7 +154,7 @@ static ls_status_t keep_old(const char *path, bool fast, cli_probe_t *probe) {
   if (!own) return LS_ERR_MEMORY;
   ls_status_t status = LS_OK;
   if (ls_path_exists(path) && ls_profile_load(own, path, &probe->machine, &old) == LS_OK) {
-    bool whole = ls_profile_get(old, thorough_key, &thorough) && thorough.ns > 0;
+    bool whole = ls_profile_get(old, thorough_key, &thorough) && thorough.ns > 0 && ls_profile_busy(old) == 0;
     int before = entries(probe->profile);
     if (fast && whole) {
       status = ls_profile_merge(probe->profile, old);
@@ -182,6 +183,8 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
   bool gpus = probe->machine.gpu_count > 0; /* one took 22 s, four 37 */
   if (!args->json)
     ls_log(ctx, LS_LOG_INFO, "measuring this machine, about %s s", fast ? "3" : gpus ? "20 to 40" : "10");
+  ls_load_t begin, end;
+  ls_load_read(NULL, &begin);
   status = measure_cpu(ctx, budget->cpu, probe);
   if (status != LS_OK) return status;
   /* before this process takes memory of the GPUs itself */
@@ -189,11 +192,15 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
   if (status == LS_OK) status = measure_part(ctx, cli_probe_worlds, fast, measure_gpus(budget, probe), probe);
   if (status != LS_OK) return status;
   ls_machine_read_openblas(&probe->machine); /* now that nothing is measured any more */
+  ls_load_read(NULL, &end);
+  double others = ls_load_others(&begin, &end), busy = others > LS_LOAD_DISTURBING ? others : 0;
   const char *output = args->extra[CLI_PROBE_OUTPUT];
   char *path = output ? ls_strdup(ctx, output) : ls_profile_default_path(ctx, &probe->machine);
   if (!path) return LS_ERR_MEMORY;
   double thorough = fast ? 0 : 1;
   status = ls_profile_put(probe->profile, thorough_key, &(ls_time_t){thorough, thorough, thorough});
+  if (status == LS_OK)
+    status = ls_profile_put(probe->profile, LS_PROFILE_BUSY_KEY, &(ls_time_t){busy, busy, busy});
   if (status == LS_OK && !args->extra[CLI_PROBE_FRESH]) status = keep_old(path, fast, probe);
   if (status == LS_OK) status = ls_profile_save(ctx, probe->profile, path);
   if (status == LS_OK)

@@ -225,6 +225,8 @@ static void show_profile(const cli_probe_t *probe) {
 }
 
 void cli_probe_show(const cli_probe_t *probe) {
+  double busy = probe->profile ? ls_profile_busy(probe->profile) : 0;
+  if (busy > 0) cli_print("measured while other programs took %.0f %% of the processors\n\n", 100 * busy);
   char *drawing = ls_machine_draw(&probe->machine);
   if (drawing) cli_print("%s", drawing);
   ls_free(drawing);

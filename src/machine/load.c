@@ -5,6 +5,7 @@
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,11 +32,15 @@ void ls_load_read(const char *path, ls_load_t *load) {
   char line[512];
   cpu_set_t mine;
   struct timespec own;
+  struct rusage children;
   *load = (ls_load_t){0};
   FILE *file = fopen(path ? path : "/proc/stat", "re");
   if (!file) return;
-  if (sched_getaffinity(0, sizeof mine, &mine) == 0 && clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own) == 0) {
-    load->own_ns = own.tv_sec * INT64_C(1000000000) + own.tv_nsec;
+  if (sched_getaffinity(0, sizeof mine, &mine) == 0 && clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own) == 0 &&
+      getrusage(RUSAGE_CHILDREN, &children) == 0) {
+    int64_t s = own.tv_sec + children.ru_utime.tv_sec + children.ru_stime.tv_sec,
+            us = children.ru_utime.tv_usec + children.ru_stime.tv_usec;
+    load->own_ns = s * INT64_C(1000000000) + us * 1000 + own.tv_nsec;
     while (fgets(line, sizeof line, file))
       add_line(line, &mine, load);
   }

@@ -4,10 +4,12 @@
 
 #include "base/ctx.h"
 
+#define LS_LOAD_DISTURBING 0.1 /* of the processors' time; an idle system takes a few hundredths */
+
 /* Since the system started: of the processors that this process may use, in ticks of the kernel's clock. */
 typedef struct {
   int64_t busy_ticks, all_ticks; /* all_ticks 0: not known */
-  int64_t own_ns;                /* of which this process, all of its threads */
+  int64_t own_ns; /* of which this process, all of its threads, and its children that have ended */
 } ls_load_t;
 
 /* Reads the per-processor lines of `path`, NULL = /proc/stat (proc(5)). Busy is everything but idle and

@@ -290,6 +290,11 @@ const char *ls_profile_libraries_key(char buf[LS_PROFILE_KEY_BYTES], const char 
   return buf;
 }
 
+double ls_profile_busy(const ls_profile_t *profile) {
+  ls_time_t share;
+  return ls_profile_get(profile, LS_PROFILE_BUSY_KEY, &share) ? share.ns : 0;
+}
+
 const char *ls_profile_capacity_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend) {
   snprintf(buf, LS_PROFILE_KEY_BYTES, "capacity %s", backend);
   return buf;

@@ -85,6 +85,10 @@ const char *ls_profile_device_key(char buf[LS_PROFILE_KEY_BYTES], const char *wh
 /* What libraries take in a rank's process beside our own allocations (ns holds bytes): "libraries cuda w2".
  */
 const char *ls_profile_libraries_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend, int ranks);
+/* The share of the processors that other programs took while probe measured (ns of "probe busy"); 0: none, or not
+ * known. */
+#define LS_PROFILE_BUSY_KEY "probe busy"
+double ls_profile_busy(const ls_profile_t *profile);
 /* Memory of a device as its runtime counts it (ns holds bytes): "capacity cuda". */
 const char *ls_profile_capacity_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend);
 /* Slow-down (ns holds a factor >= 1) of single-rank compute when `ranks` ranks of `threads` threads compute

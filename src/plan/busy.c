@@ -1,12 +1,11 @@
 /* Timings that were made while other programs ran: marked in the profile, so that a later plan makes them
  * again instead of believing them. Marks are curves over rows like the times that they belong to. */
+#include "machine/load.h"
 #include "plan/candidate.h"
 #include "plan/family.h"
 
 #include <math.h>
 #include <string.h>
-
-static const double disturbing = 0.1; /* of the processors; an idle system takes a few hundredths */
 
 struct ls_timed {
   const char *family;
@@ -40,7 +39,7 @@ ls_status_t ls_busy_note(ls_planner_t *p, const char *family, int64_t rows) {
 }
 
 ls_status_t ls_busy_mark(ls_planner_t *p, double others) {
-  double share = others > disturbing ? others : 0; /* not known: 0 */
+  double share = others > LS_LOAD_DISTURBING ? others : 0; /* not known: 0 */
   ls_status_t status = LS_OK;
   for (const ls_timed_t *t = p->timings; t && status == LS_OK; t = t->next) {
     char key[LS_PROFILE_KEY_BYTES];

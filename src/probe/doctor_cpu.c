@@ -62,3 +62,10 @@ bool ls_doctor_memory_crowded(const ls_patient_t *p, char *evidence) {
   }
   return false;
 }
+
+bool ls_doctor_measured_busy(const ls_patient_t *p, char *evidence) {
+  double busy = p->profile ? ls_profile_busy(p->profile) : 0;
+  snprintf(evidence, LS_EVIDENCE_BYTES,
+           "other programs took %.0f %% of the processors while they were measured", 100 * busy);
+  return busy > 0;
+}

@@ -9,6 +9,8 @@ const ls_doctor_row_t ls_doctor_rows[] = {
      "do not train over this link: switch the IOMMU to pass-through (iommu=pt), or set NCCL_P2P_DISABLE=1"},
     {"nccl-nthreads", LS_SEVERITY_ERROR, ls_doctor_nccl_nthreads,
      "unset NCCL_NTHREADS; NCCL refuses or ignores this value"},
+    {"measured-busy", LS_SEVERITY_WARNING, ls_doctor_measured_busy,
+     "end the other programs and measure again: lockstep probe"},
     {"peer-access-off", LS_SEVERITY_WARNING, ls_doctor_peer_off,
      "switch off ACS redirection of the PCIe switches and the IOMMU (or iommu=pt) in BIOS and kernel command "
      "line"},

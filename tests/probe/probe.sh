@@ -47,6 +47,16 @@ expect 0 "37054.8" "$program" probe --machine "$folder/tf32.profile.json"
 "$program" probe --json --machine "$recorded/nvlink_4xh200.json" >"$folder/again.json"
 expect 0 "NV18" "$program" probe --machine "$folder/again.json"
 
+# A profile measured beside busy loops said nothing of them.
+loops=''
+for loop in $(seq "$(nproc)"); do
+  timeout 60 sh -c 'while :; do :; done' &
+  loops="$loops $!"
+done
+expect 0 "measured-busy: other programs took" "$program" probe --quick --output "$folder/busy.json"
+kill $loops
+expect 0 "measured while other programs took" "$program" probe --machine "$folder/busy.json"
+
 expect 5 "none.json" "$program" probe --machine "$folder/none.json"
 echo '{"cores": -4}' >"$folder/bad.json"
 expect 3 "bad.json: machine: cores: a whole number" "$program" probe --machine "$folder/bad.json"
@@ -77,7 +87,7 @@ printf 'model: {input: [4], loss: mse, layers: [{dense: {units: 3}}]}\ndata: {ki
   'train: {batch: 16, steps: 2}' >"$folder/plan.yaml"
 export LOCKSTEP_PROFILE="$folder/profile.json"
 if grep -q '"step cpu' "$LOCKSTEP_PROFILE"; then echo "FAILED: probe makes up steps"; failed=1; fi
-expect 0 "choice" "$program" plan "$folder/plan.yaml" --ranks 1 --budget-ms 3000
+expect 0 "all times predicted" "$program" plan "$folder/plan.yaml" --ranks 1 --budget-ms 3000
 if ! grep -q '"step cpu' "$LOCKSTEP_PROFILE"; then echo "FAILED: plan kept nothing"; failed=1; fi
 grep '"step cpu' "$LOCKSTEP_PROFILE" >"$folder/steps"
 expect 0 "what it held beyond" "$program" probe --quick

@@ -182,6 +182,10 @@ static void measured(void **state) {
          (const char *[]){"transfers-collapse", "memory-crowded", NULL}); /* the worse first */
   assert_int_equal(ls_profile_put(p, "crowd cpu 2x1 memory", &(ls_time_t){1.9, 1.0, 9}), LS_OK); /* noise */
   assert_null(find(examine(NULL, p), "memory-crowded"));
+  assert_int_equal(ls_profile_put(p, LS_PROFILE_BUSY_KEY, &(ls_time_t){0, 0, 0}), LS_OK);
+  assert_null(find(examine(NULL, p), "measured-busy"));
+  assert_int_equal(ls_profile_put(p, LS_PROFILE_BUSY_KEY, &(ls_time_t){0.4, 0.4, 0.4}), LS_OK);
+  assert_non_null(find(examine(NULL, p), "measured-busy"));
   ls_profile_destroy(p);
 }
 
