@@ -107,8 +107,8 @@ static ls_status_t find_clocks(check_t *c) {
 /* In-out: what is written was read by the same task, so it is not where the value comes from. */
 static bool is_update(const ls_access_t *list, int n, int write) {
   for (int i = 0; i < n; i++)
-    if (!list[i].write && list[i].region == list[write].region && list[i].begin < list[write].end &&
-        list[write].begin < list[i].end)
+    if (!list[i].write && list[i].region == list[write].region && list[i].begin <= list[write].begin &&
+        list[i].end >= list[write].end)
       return true;
   return false;
 }
@@ -146,7 +146,7 @@ static ls_status_t check_unwritten(check_t *c, int t, const ls_access_t *a, size
   ls_shadow_t *whole = &c->whole[a->region];
   ls_status_t status = ls_shadow_range(whole, begin, end, &first, &last);
   for (int i = first; !status && i < last; i++)
-    if (whole->segment[i].writer >= 0)
+    if (whole->segment[i].writer >= 0 && whole->segment[i].writer != t) /* itself: it works in place */
       status = fault(c, "reads what is written only later by", t, whole->segment[i].writer, a->tensor);
   return status;
 }

@@ -244,6 +244,27 @@ static void test_wrong_order(void **state) {
   }
 }
 
+/* A gather in place reads this rank's part of what it writes: the other parts come from it all the same, and whoever
+ * reads them before it finds last step's. */
+static void test_a_gather_in_place_is_where_the_other_parts_come_from(void **state) {
+  (void)state;
+  for (int early = 0; early < 2; early++) {
+    ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
+    int all = build_at(s, "all", BUILD_GRAD, 0, 32),
+        own = ls_schedule_part(s, "own", LS_SHAPE(LS_F32, 16), all, 0);
+    build_source(s, "make own", own);
+    if (early) build_op1(s, &op_double, "early", all, build_transient(s, "a", 32));
+    ls_schedule_collective(s, "gather", LS_GROUP_WORLD, LS_ALL_GATHER, own, all);
+    build_op1(s, &op_double, "late", all, build_transient(s, "b", 32));
+    assert_int_equal(ls_schedule_finish(s), LS_OK);
+    if (early)
+      expect_fault(s, WORDS("early", "only later by", "gather"));
+    else
+      assert_int_equal(ls_schedule_check(s), LS_OK);
+    ls_schedule_destroy(s);
+  }
+}
+
 static void test_shapes_fit_the_op(void **state) {
   (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
@@ -375,6 +396,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_output_over_an_input, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_outside_of_its_region, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_wrong_order, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_a_gather_in_place_is_where_the_other_parts_come_from,
+                                      context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_shapes_fit_the_op, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_worlds, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_worlds_with_groups, context_setup, context_teardown),
