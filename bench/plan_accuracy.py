@@ -12,10 +12,15 @@ printed against it, too, and how far measurements of one command lie apart.
   bench/plan_accuracy.py --lockstep build/release/bin/lockstep --out accuracy       the grid of 32 cells
   bench/plan_accuracy.py --quick                                                    8 cells
   bench/plan_accuracy.py --backend cuda --precisions fp32,tf32 --peer on,off        the grid of GPUs
+  bench/plan_accuracy.py --random 40 --seed 1                                       networks that nobody chose: depth
+      1 to 6, widths 2 to 2048, any activation, dropout, both losses, batches 1 to 4096, all drawn from the seed; on a
+      CPU 1 x 1, 1 x 2 and 2 x 1 threads
 """
 import argparse
 import json
+import math
 import os
+import random
 import shlex
 import statistics
 import subprocess
@@ -32,6 +37,7 @@ EXTREME_4 = ([1024, 2048, 1536, 1024, 512, 256, 128], 0)
 EXTREME_8 = ([512, 1024, 768, 512, 256, 128, 64], 0)
 NETWORKS = {"medium": MEDIUM, "medium/2": MEDIUM_2, "large/4": LARGE_4, "large": LARGE, "extreme/8": EXTREME_8,
             "extreme/4": EXTREME_4, "extreme": EXTREME}
+ACTIVATIONS = ["none", "relu", "gelu", "tanh", "sigmoid"]
 BATCHES = {
     "cpu": {"medium": [8, 32, 128, 512, 2048, 4096], "medium/2": [8, 64, 256, 1024, 4096],
             "large/4": [8, 32, 128, 512, 2048, 4096], "large": [8, 32, 128, 512],
@@ -44,28 +50,47 @@ QUICK = [("medium", 8), ("medium", 128), ("medium", 2048), ("large/4", 32), ("la
 
 
 def cells(args):
+    """(name, batch, model section) of every cell."""
+    if args.random:
+        return [drawn(random.Random(f"{args.seed}-{i}"), i) for i in range(args.random)]
+    named = QUICK if args.quick else [(name, b) for name, sizes in BATCHES[args.backend].items() for b in sizes]
     if args.only:
-        return [(name, int(batch)) for name, batch in (cell.rsplit(":", 1) for cell in args.only.split(","))]
-    if args.quick:
-        return QUICK
-    return [(name, batch) for name, batches in BATCHES[args.backend].items() for batch in batches]
+        named = [(name, int(batch)) for name, batch in (cell.rsplit(":", 1) for cell in args.only.split(","))]
+    return [(name, batch, model(name)) for name, batch in named]
 
 
-def config(args, name, batch, precision):
+def model(name):
     widths, dropout = NETWORKS[name]
-    layers = []
-    for i, width in enumerate(widths[1:]):
-        dense = {"units": width}
-        if i < len(widths) - 2:
-            dense["activation"] = "relu"
-            dense["dropout"] = dropout
-        layers.append({"dense": dense})
+    hidden = [{"dense": {"units": width, "activation": "relu", "dropout": dropout}} for width in widths[1:-1]]
+    return {"input": [widths[0]], "loss": "mse", "layers": hidden + [{"dense": {"units": widths[-1]}}]}
+
+
+def drawn(draw, number):
+    """Widths and batch are as likely between 2 and 4 as between 1024 and 2048."""
+    def size(low, high):
+        return round(2 ** draw.uniform(math.log2(low), math.log2(high)))
+    dropout = draw.choice([0, 0, 0.1, 0.3])
+    activation = draw.choice(ACTIVATIONS)
+    hidden = [{"dense": {"units": size(2, 2048), "activation": activation, "dropout": dropout}}
+              for _ in range(draw.randint(0, 5))]
+    loss = draw.choice(["mse", "cross-entropy"])
+    return f"drawn-{number}", size(1, 4096), {
+        "input": [size(2, 2048)], "loss": loss, "layers": hidden + [{"dense": {"units": size(2, 2048)}}]}
+
+
+def config(args, section, batch, precision):
     return {
-        "model": {"input": [widths[0]], "loss": "mse", "layers": layers},
+        "model": section,
         "data": {"kind": "synthetic", "samples": max(4096, batch)},
         "train": {"batch": batch, "steps": 100, "precision": precision, "optimizer": {"name": "adam", "lr": 1e-5}},
         "parallel": {"backend": args.backend},
     }
+
+
+def describe(section):
+    dense = [layer["dense"] for layer in section["layers"]]
+    widths = "-".join(str(n) for n in section["input"] + [d["units"] for d in dense])
+    return f"{widths} {dense[0].get('activation', '-')} {dense[0].get('dropout', 0):g} {section['loss']}"
 
 
 def environment(peer):
@@ -83,28 +108,33 @@ def run_json(command, peer, timeout=600):
     return json.loads(done.stdout)
 
 
-def predict(args, name, batch, precision, peer):
+def variant(args, row):
+    """What a row of the plan is called here: a number of GPUs, or ranks x threads."""
+    return str(row["devices"]) if args.backend == "cuda" else f"{row['devices']}x{row['threads_per_rank']}"
+
+
+def predict(args, name, batch, section, precision, peer):
     path = os.path.join(args.out, f"{name.replace('/', '-')}-{batch}-{precision}.json")
     with open(path, "w") as f:
-        json.dump(config(args, name, batch, precision), f, indent=1)
+        json.dump(config(args, section, batch, precision), f, indent=1)
     start = time.monotonic()
     plan = run_json([args.lockstep, "plan", path, "--json", *shlex.split(args.plan_options)], peer)
     took = time.monotonic() - start
     rows = {}
     for row in plan["candidates"]:
-        if row["priced"] and row["fits"] and row["devices"] not in rows and row["devices"] in args.devices:
-            rows[row["devices"]] = row
-    if set(rows) != set(args.devices):
+        if row["priced"] and row["fits"] and row["devices"] in args.devices:
+            rows.setdefault(variant(args, row), row)
+    if {row["devices"] for row in rows.values()} != {n for n in args.devices if n <= batch}:
         sys.exit(f"{name} {batch}: {args.devices} devices could not be priced: {plan['reasons']}")
-    return {"network": name, "batch": batch, "precision": precision, "peer": peer, "plan_s": took,
-            "crossover": plan["crossover_batch"],
-            "rows": {str(n): {k: rows[n][k] for k in ("devices", "threads_per_rank", "options", "step_time_us",
-                                                      "step_parts_us", "command")} for n in rows}}
+    return {"network": name, "what": describe(section), "batch": batch, "precision": precision, "peer": peer,
+            "plan_s": took, "crossover": plan["crossover_batch"],
+            "rows": {key: {k: row[k] for k in ("devices", "threads_per_rank", "options", "step_time_us",
+                                               "step_parts_us", "command")} for key, row in rows.items()}}
 
 
 def measure(args, row, peer):
     predicted = row["step_time_us"]["predicted"]
-    steps = max(12 if predicted > 3e5 else 40, min(4000, int(args.seconds * 1e6 / predicted)))
+    steps = max(5 if predicted > 1e6 else 12 if predicted > 3e5 else 40, min(4000, int(args.seconds * 1e6 / predicted)))
     command = shlex.split(row["command"]) + ["--set", f"train.steps={steps}", "--json", "--quiet"]
     report = run_json(command, peer)
     return report["step_time_us"]["median"], report["step_parts_us"]
@@ -119,29 +149,30 @@ def quantile(values, q):
 
 
 def summarise(args, results, true_of):
-    errors, regrets, wrong, far, inside = [], [], [], 0, 0
+    signed, regrets, wrong, far, inside = [], [], [], 0, 0
     for cell in results:
         true = {n: true_of(row["measured_runs_us"]) for n, row in cell["rows"].items()}
         said = {n: row["step_time_us"]["predicted"] for n, row in cell["rows"].items()}
         for n, row in cell["rows"].items():
-            if n == "1" and cell["peer"] == "off" and "on" in args.peer.split(","):
+            if row["devices"] == 1 and cell["peer"] == "off" and "on" in args.peer.split(","):
                 continue  # the same time as with peer access: counted once
-            errors.append(abs(said[n] / true[n] - 1))
+            signed.append(said[n] / true[n] - 1)
             inside += row["step_time_us"]["low"] <= true[n] <= row["step_time_us"]["high"]
         choice, best = min(said, key=said.get), min(true, key=true.get)
-        gap = sorted(true.values())[1] / min(true.values()) - 1
+        gap = sorted(true.values())[1] / min(true.values()) - 1 if len(true) > 1 else 0
         regrets.append(true[choice] / true[best] - 1)
         far += gap > args.gap
         if gap > args.gap and choice != best:
             wrong.append(f"{cell['network']} {cell['batch']} {cell['precision']} {cell['peer']} (gap {100 * gap:.0f} %)")
-    return {"cells": len(results), "times": len(errors), "median_error": statistics.median(errors),
+    errors = [abs(e) for e in signed]
+    return {"cells": len(results), "times": len(errors), "median_signed": statistics.median(signed), "median_error": statistics.median(errors),
             "p90_error": quantile(errors, 0.9), "worst_error": max(errors), "mean_regret": statistics.mean(regrets),
-            "worst_regret": max(regrets), "gap": args.gap, "gaps_above": far, "wrong_there": wrong,
+            "worst_regret": max(regrets), "beyond_2_times": sum(e > 1 or e < -0.5 for e in signed), "gap": args.gap, "gaps_above": far, "wrong_there": wrong,
             "intervals_that_hold": inside / len(errors)}
 
 
 def show(cell):
-    text = f"{cell['network']:>10} {cell['batch']:>5}"
+    text = f"{cell['network']:>10} {cell['batch']:>5} {cell['what']}"
     if cell["peer"] != "none":
         text += f" {cell['precision']} {cell['peer']:>3}"
     for n, row in cell["rows"].items():
@@ -165,17 +196,18 @@ def measure_cell(args, cell, known):
 
 
 def grid(args):
-    for name, batch in cells(args):
+    for cell in cells(args):
         for precision in args.precisions.split(","):
             for peer in args.peer.split(","):
-                yield name, batch, precision, peer
+                yield (*cell, precision, peer)
 
 
 def print_summary(args, which, summary):
     print(f"\nagainst the {which} of {args.repeat}: " if args.repeat > 1 else "\n", end="")
     print(f"{summary['times']} times in {summary['cells']} cells: error median "
           f"{100 * summary['median_error']:.1f} %, 90th percentile {100 * summary['p90_error']:.1f} %, worst "
-          f"{100 * summary['worst_error']:.1f} %\nregret mean {100 * summary['mean_regret']:.2f} %, worst "
+          f"{100 * summary['worst_error']:.1f} % ({summary['beyond_2_times']} beyond 2 times; median with its sign "
+          f"{100 * summary['median_signed']:+.1f} %)\nregret mean {100 * summary['mean_regret']:.2f} %, worst "
           f"{100 * summary['worst_regret']:.1f} %; wrong in {len(summary['wrong_there'])} of "
           f"{summary['gaps_above']} cells with a gap above {100 * args.gap:.0f} %: "
           f"{', '.join(summary['wrong_there']) or '-'}"
@@ -193,6 +225,8 @@ def main():
     parser.add_argument("--plan-options", default="--ranks 2", help="further options of lockstep plan")
     parser.add_argument("--quick", action="store_true", help="8 cells")
     parser.add_argument("--only", help="cells, as medium:8,extreme/8:512")
+    parser.add_argument("--random", type=int, default=0, help="this many networks and batches, drawn from --seed")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement, about")
     parser.add_argument("--repeat", type=int, default=3, help="measurements of each variant, in turn")
     parser.add_argument("--gap", type=float, default=0.10, help="true gaps above which the choice has to be right")
@@ -202,11 +236,11 @@ def main():
     os.makedirs(args.out, exist_ok=True)
     args.lockstep = os.path.abspath(args.lockstep)
     results, known, begin = [], {}, time.monotonic()
-    for name, batch, precision, peer in grid(args):
+    for name, batch, section, precision, peer in grid(args):
         if args.limit and time.monotonic() - begin > args.limit:
             print("stopped at the time limit: the rest of the grid was not measured", flush=True)
             break
-        cell = predict(args, name, batch, precision, peer)
+        cell = predict(args, name, batch, section, precision, peer)
         with open(os.path.join(args.out, "predictions.jsonl"), "a") as f:
             f.write(json.dumps({"written": time.strftime("%Y-%m-%dT%H:%M:%S"), **cell}) + "\n")
         measure_cell(args, cell, known)
