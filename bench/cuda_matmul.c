@@ -36,7 +36,7 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static bool multiply(bench_t *b, ls_blas_plan_t *p, const cublasLtMatmulAlgo_t *algo) {
+static bool multiply(bench_t *b, ls_blas_product_t *p, const cublasLtMatmulAlgo_t *algo) {
   static const float one = 1, zero = 0;
   return b->blas.cublasLtMatmul(b->blas.handle, (cublasLtMatmulDesc_t)&p->desc, &one, b->a,
                                 (cublasLtMatrixLayout_t)&p->a, b->b, (cublasLtMatrixLayout_t)&p->b, &zero,
@@ -45,7 +45,7 @@ static bool multiply(bench_t *b, ls_blas_plan_t *p, const cublasLtMatmulAlgo_t *
 }
 
 /* Median time of one product; negative when this way fails. */
-static double time_us(bench_t *b, ls_blas_plan_t *plan, const cublasLtMatmulAlgo_t *algo) {
+static double time_us(bench_t *b, ls_blas_product_t *plan, const cublasLtMatmulAlgo_t *algo) {
   float ms[TIMINGS];
   cudaGraph_t graph;
   cudaGraphExec_t exec;
@@ -70,14 +70,14 @@ static double time_us(bench_t *b, ls_blas_plan_t *plan, const cublasLtMatmulAlgo
 }
 
 static void product(bench_t *b, const char *op, ls_blas_key_t key, int64_t n, int64_t i, int64_t o) {
-  ls_blas_plan_t plan, rule;
+  ls_blas_product_t plan, rule;
   ls_blas_way_t way[LS_BLAS_WAY_MAX];
   double us[LS_BLAS_WAY_MAX];
   int count, best = 0, taken = -1;
   key.align_bytes = 256;
   key.workspace_bytes = WORKSPACE_BYTES;
   if (ls_blas_ways(b->ctx, &b->blas, &key, &plan, way, &count) ||
-      ls_blas_plan(b->ctx, &b->blas, &key, &rule)) {
+      ls_blas_product(b->ctx, &b->blas, &key, &rule)) {
     printf("%s: %s\n", op, ls_ctx_error(b->ctx));
     return;
   }

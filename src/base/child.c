@@ -167,7 +167,7 @@ static void listen(const ls_child_spec_t *spec, int *from, size_t *used) {
   *from = -1;
 }
 
-static void watch(const ls_child_spec_t *spec, pid_t child, int from, ls_child_end_t *end) {
+static void supervise(const ls_child_spec_t *spec, pid_t child, int from, ls_child_end_t *end) {
   int64_t begin_ns = ls_clock_ns(), asked_ns = 0;
   size_t used = 0;
   int asked = 0;
@@ -210,7 +210,7 @@ bool ls_child_run(const ls_child_spec_t *spec, ls_child_end_t *end) {
   end->error = ls_child_start(&own, &child);
   if (end->error) return false;
   if (from >= 0) fcntl(from, F_SETFL, O_NONBLOCK);
-  watch(spec, child, from, end);
+  supervise(spec, child, from, end);
   return !end->error && end->code == 0 && !end->asked;
 }
 

@@ -23,8 +23,8 @@
 #define LS_BENCH_BENCH_H
 
 #include "bench/text.h"
+#include "machine/gpu_sampler.h"
 #include "machine/profile.h"
-#include "machine/watch.h"
 #include "stat/stat.h"
 #include "train/trainer.h"
 
@@ -47,7 +47,7 @@ typedef struct {
   void *stuck_user;
 } ls_bench_once_t;
 /* *measurement: new reference on rank 0, NULL on the others. */
-ls_status_t ls_bench_once(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const ls_bench_once_t *plan,
+ls_status_t ls_bench_once(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const ls_bench_once_t *job,
                           json_t **measurement);
 
 /* timeline.c: [{lane, part, start_us, end_us}] of a schedule whose tasks took these times, summed over

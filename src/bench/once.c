@@ -12,15 +12,15 @@ enum { TRACED_STEPS_MAX = 30 }; /* every task of a traced step is put on the dev
 typedef struct {
   ls_ctx_t *ctx;
   ls_trainer_t *trainer;
-  const ls_bench_once_t *plan;
+  const ls_bench_once_t *job;
   double *step_us; /* (steps) measured ones */
   int64_t seen, measured;
   int64_t parts_ns[LS_PHASE_STEP_COUNT];
   double grad_norm_sum, loss;
-  ls_watch_t *watch;        /* of the GPUs, NULL on hosts */
-  ls_watch_report_t gpu;    /* during the measured steps */
-  bool traced;              /* an extra repetition for its parts alone */
-  ls_task_time_t *task_sum; /* (tasks) sums of the measured steps */
+  ls_gpu_sampler_t *sampler;   /* of the GPUs, NULL on hosts */
+  ls_gpu_sampler_report_t gpu; /* during the measured steps */
+  bool traced;                 /* an extra repetition for its parts alone */
+  ls_task_time_t *task_sum;    /* (tasks) sums of the measured steps */
   int64_t task_steps;
   json_t *curve_loss, *curve_grad_norm; /* NULL without curves */
 } gather_t;
@@ -40,7 +40,7 @@ static void gather_tasks(gather_t *g) {
 }
 
 static int64_t steps_of(const gather_t *g) {
-  return g->traced && g->plan->steps > TRACED_STEPS_MAX ? TRACED_STEPS_MAX : g->plan->steps;
+  return g->traced && g->job->steps > TRACED_STEPS_MAX ? TRACED_STEPS_MAX : g->job->steps;
 }
 
 static void gather_step(void *user, const ls_progress_t *p) {
@@ -49,15 +49,15 @@ static void gather_step(void *user, const ls_progress_t *p) {
     json_array_append_new(g->curve_loss, ls_bench_json_number(p->train_loss));
     json_array_append_new(g->curve_grad_norm, ls_bench_json_number(p->grad_norm));
   }
-  if (g->seen++ < g->plan->warmup_steps || g->measured == steps_of(g)) {
-    if (g->seen == g->plan->warmup_steps) ls_watch_begin(g->watch);
+  if (g->seen++ < g->job->warmup_steps || g->measured == steps_of(g)) {
+    if (g->seen == g->job->warmup_steps) ls_gpu_sampler_begin(g->sampler);
     return;
   }
   g->step_us[g->measured++] = (double)p->step_time_ns * 1e-3;
   g->grad_norm_sum += p->grad_norm;
   g->loss = p->train_loss;
   gather_tasks(g);
-  if (g->measured == steps_of(g)) ls_watch_end(g->watch, &g->gpu);
+  if (g->measured == steps_of(g)) ls_gpu_sampler_end(g->sampler, &g->gpu);
 }
 
 static json_t *parts_json(const gather_t *g) {
@@ -70,7 +70,7 @@ static json_t *parts_json(const gather_t *g) {
 }
 
 static json_t *gpu_json(const gather_t *g) {
-  if (!g->watch) return json_null();
+  if (!g->sampler) return json_null();
   return json_pack("{s:I, s:o, s:o, s:o, s:o}", "samples", (json_int_t)g->gpu.samples, "window_s",
                    ls_bench_json_number(g->gpu.window_s), "busy_percent",
                    ls_bench_json_number(g->gpu.busy_percent), "energy_j",
@@ -177,11 +177,11 @@ static ls_status_t add_curves(gather_t *g, const ls_train_report_t *report, json
   json_object_set_new(measurement, "curves",
                       json_pack("{s:o, s:O, s:O}", "final_loss", ls_bench_json_number(loss), "loss",
                                 g->curve_loss, "grad_norm", g->curve_grad_norm));
-  if (!g->plan->params_path) return LS_OK;
+  if (!g->job->params_path) return LS_OK;
   const float *param;
   ls_status_t status = ls_trainer_parameters(g->trainer, &param);
   if (status != LS_OK) return status;
-  return ls_file_write(g->ctx, g->plan->params_path, param,
+  return ls_file_write(g->ctx, g->job->params_path, param,
                        (size_t)g->trainer->table->layout->total * sizeof *param);
 }
 
@@ -210,7 +210,7 @@ static ls_status_t keep(gather_t *g, const ls_config_t *config, const ls_train_r
 static ls_status_t repeat(gather_t *g, ls_world_t *world, const ls_config_t *config, json_t **measurement) {
   ls_train_hooks_t hooks = {.progress = gather_step, .user = g};
   ls_trainer_options_t options = {
-      .trace = g->traced, .stuck = g->plan->stuck, .stuck_user = g->plan->stuck_user};
+      .trace = g->traced, .stuck = g->job->stuck, .stuck_user = g->job->stuck_user};
   ls_train_report_t report;
   ls_status_t status = g->trainer ? ls_trainer_restart(g->trainer)
                                   : ls_trainer_create(g->ctx, world, config, &options, &g->trainer);
@@ -220,7 +220,7 @@ static ls_status_t repeat(gather_t *g, ls_world_t *world, const ls_config_t *con
     g->task_sum = ls_alloc_array(g->ctx, (size_t)g->trainer->train.schedule->task_count, sizeof *g->task_sum);
     if (!g->task_sum) status = LS_ERR_MEMORY;
   }
-  if (status == LS_OK && g->plan->warmup_steps == 0) ls_watch_begin(g->watch);
+  if (status == LS_OK && g->job->warmup_steps == 0) ls_gpu_sampler_begin(g->sampler);
   if (status == LS_OK) status = ls_trainer_run(g->trainer, &hooks, &report);
   if (status == LS_OK && root) status = keep(g, config, &report, measurement);
   ls_free(g->task_sum);
@@ -230,37 +230,37 @@ static ls_status_t repeat(gather_t *g, ls_world_t *world, const ls_config_t *con
 
 /* The run that is measured: only its steps. With curves the validation part stays, so that its loss is known.
  */
-static void prepare(ls_config_t *config, const ls_bench_once_t *plan) {
+static void prepare(ls_config_t *config, const ls_bench_once_t *job) {
   config->train.epochs = 0;
-  config->train.steps = plan->warmup_steps + plan->steps;
+  config->train.steps = job->warmup_steps + job->steps;
   config->train.evaluate_every = 0;
   config->checkpoint = (ls_checkpoint_config_t){.keep = config->checkpoint.keep};
-  if (!plan->curves) ls_data_config_all(&config->data);
+  if (!job->curves) ls_data_config_all(&config->data);
 }
 
 /* Rank 0 watches the GPUs of its node's ranks. Not being able to is no failure of the measurement. */
-static ls_watch_t *start_watch(ls_ctx_t *ctx, const ls_world_t *world, const ls_backend_t *backend) {
-  ls_watch_t *watch = NULL;
+static ls_gpu_sampler_t *start_sampler(ls_ctx_t *ctx, const ls_world_t *world, const ls_backend_t *backend) {
+  ls_gpu_sampler_t *sampler = NULL;
   int gpus[LS_GPU_MAX], ranks = world->comm->local_size;
   if (backend->host_memory || ls_world_rank(world) != 0) return NULL;
-  int count = ls_watch_visible(getenv("CUDA_VISIBLE_DEVICES"), ranks, gpus);
-  return ls_watch_start(ctx, gpus, count, &watch) == LS_OK ? watch : NULL;
+  int count = ls_gpu_sampler_visible(getenv("CUDA_VISIBLE_DEVICES"), ranks, gpus);
+  return ls_gpu_sampler_start(ctx, gpus, count, &sampler) == LS_OK ? sampler : NULL;
 }
 
-/* Repetition number `r` of plan->repetitions; the one beyond them is the traced one, with a trainer of its
+/* Repetition number `r` of job->repetitions; the one beyond them is the traced one, with a trainer of its
  * own. *trainer: of the repetition before; NULL = none. */
 static ls_status_t repeat_number(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config,
-                                 const ls_bench_once_t *plan, int64_t r, ls_watch_t *watch, double *step_us,
-                                 ls_trainer_t **trainer, json_t **measurement) {
+                                 const ls_bench_once_t *job, int64_t r, ls_gpu_sampler_t *sampler,
+                                 double *step_us, ls_trainer_t **trainer, json_t **measurement) {
   gather_t g = {.ctx = ctx,
                 .trainer = *trainer,
-                .plan = plan,
+                .job = job,
                 .step_us = step_us,
                 .loss = NAN,
-                .traced = r == plan->repetitions,
-                .watch = watch,
+                .traced = r == job->repetitions,
+                .sampler = sampler,
                 .gpu = {.throttle_reasons = -1}};
-  if (plan->curves) {
+  if (job->curves) {
     g.curve_loss = json_array();
     g.curve_grad_norm = json_array();
   }
@@ -271,33 +271,33 @@ static ls_status_t repeat_number(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *
   return status;
 }
 
-ls_status_t ls_bench_once(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const ls_bench_once_t *plan,
+ls_status_t ls_bench_once(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const ls_bench_once_t *job,
                           json_t **out) {
   json_t *measurement = NULL;
   ls_trainer_t *trainer = NULL;
   const ls_backend_t *backend;
   ls_status_t status = ls_backend_find(ctx, config->parallel.backend, &backend);
   if (status != LS_OK) return status;
-  double *step_us = ls_alloc_array(ctx, (size_t)plan->steps, sizeof *step_us);
+  double *step_us = ls_alloc_array(ctx, (size_t)job->steps, sizeof *step_us);
   if (!step_us) return LS_ERR_MEMORY;
-  prepare(config, plan);
-  ls_watch_t *watch = start_watch(ctx, world, backend);
+  prepare(config, job);
+  ls_gpu_sampler_t *sampler = start_sampler(ctx, world, backend);
   /* Host backends know the parts of every step; a captured one is traced once more for them. */
-  int64_t all = plan->repetitions + (plan->traced && backend->capture);
+  int64_t all = job->repetitions + (job->traced && backend->capture);
   for (int64_t r = 0; r < all && status == LS_OK; r++) {
-    if (r == plan->repetitions) {
+    if (r == job->repetitions) {
       ls_trainer_destroy(trainer);
       trainer = NULL;
-      if (plan->steps > TRACED_STEPS_MAX) config->train.steps = plan->warmup_steps + TRACED_STEPS_MAX;
+      if (job->steps > TRACED_STEPS_MAX) config->train.steps = job->warmup_steps + TRACED_STEPS_MAX;
     }
-    status = repeat_number(ctx, world, config, plan, r, watch, step_us, &trainer, &measurement);
-    if (r == plan->repetitions && status != LS_OK && status != LS_ERR_INTERRUPTED) {
+    status = repeat_number(ctx, world, config, job, r, sampler, step_us, &trainer, &measurement);
+    if (r == job->repetitions && status != LS_OK && status != LS_ERR_INTERRUPTED) {
       ls_log(ctx, LS_LOG_WARN, "the traced repetition failed; parts and collectives stay unknown");
       status = LS_OK; /* what was measured before it is whole */
     }
   }
   ls_trainer_destroy(trainer);
-  ls_watch_stop(watch);
+  ls_gpu_sampler_stop(sampler);
   ls_free(step_us);
   if (status != LS_OK)
     json_decref(measurement);

@@ -77,8 +77,8 @@ static ls_status_t writer_close(writer_t *w, ls_status_t status, ls_manifest_fil
 
 ls_status_t ls_ckpt_put_tensors(ls_ctx_t *ctx, const char *dir, const char *name,
                                 const ls_ckpt_tensor_t *tensors, int count, ls_manifest_file_t *entry) {
-  ls_safetensors_plan_t *plan;
-  ls_status_t status = ls_safetensors_plan(ctx, tensors, count, &plan);
+  ls_safetensors_layout_t *layout;
+  ls_status_t status = ls_safetensors_layout(ctx, tensors, count, &layout);
   if (status) return status;
   char *path = ls_path_join(ctx, dir, name);
   if (!path) {
@@ -88,15 +88,15 @@ ls_status_t ls_ckpt_put_tensors(ls_ctx_t *ctx, const char *dir, const char *name
   writer_t w;
   status = writer_open(&w, ctx, path);
   if (status) goto free_path;
-  status = writer_put(&w, plan->header, plan->header_bytes);
+  status = writer_put(&w, layout->header, layout->header_bytes);
   for (int i = 0; i < count && !status; i++)
-    status = writer_put(&w, plan->order[i]->data, ls_shape_bytes(&plan->order[i]->shape));
+    status = writer_put(&w, layout->order[i]->data, ls_shape_bytes(&layout->order[i]->shape));
   snprintf(entry->name, sizeof entry->name, "%s", name);
   status = writer_close(&w, status, entry);
 free_path:
   ls_free(path);
 free_plan:
-  ls_free(plan);
+  ls_free(layout);
   return status;
 }
 

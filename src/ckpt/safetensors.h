@@ -25,9 +25,9 @@ typedef struct {
   size_t data_bytes;               /* of all tensors */
   char *header;                    /* length, JSON, spaces */
   const ls_ckpt_tensor_t *order[]; /* (count) borrowed from the caller */
-} ls_safetensors_plan_t;
-ls_status_t ls_safetensors_plan(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, int count,
-                                ls_safetensors_plan_t **plan);
+} ls_safetensors_layout_t;
+ls_status_t ls_safetensors_layout(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, int count,
+                                  ls_safetensors_layout_t **layout);
 
 /* {"dtype": .., "shape": ..} of one tensor, parsed strictly: the dtype is known, the dimensions are whole
  * numbers, and the bytes that they need do not overflow. LS_ERR_CORRUPT names file and tensor. */

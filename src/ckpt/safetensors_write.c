@@ -81,8 +81,8 @@ static ls_status_t order_make(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, in
   return LS_OK;
 }
 
-ls_status_t ls_safetensors_plan(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, int count,
-                                ls_safetensors_plan_t **plan) {
+ls_status_t ls_safetensors_layout(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, int count,
+                                  ls_safetensors_layout_t **layout) {
   const ls_ckpt_tensor_t **order = ls_alloc_array(ctx, (size_t)count, sizeof(void *));
   if (!order) return LS_ERR_MEMORY;
   json_t *json = NULL;
@@ -103,7 +103,7 @@ ls_status_t ls_safetensors_plan(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, 
   }
   size_t header_bytes = LS_SAFETENSORS_LENGTH_BYTES + json_bytes;
   header_bytes = (header_bytes + DATA_ALIGN_BYTES - 1) / DATA_ALIGN_BYTES * DATA_ALIGN_BYTES;
-  ls_safetensors_plan_t *made = ls_alloc(ctx, sizeof *made + (size_t)count * sizeof(void *) + header_bytes);
+  ls_safetensors_layout_t *made = ls_alloc(ctx, sizeof *made + (size_t)count * sizeof(void *) + header_bytes);
   if (!made) {
     status = LS_ERR_MEMORY;
     goto free_json;
@@ -121,7 +121,7 @@ ls_status_t ls_safetensors_plan(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, 
     status = no_memory(ctx);
     goto free_json;
   }
-  *plan = made;
+  *layout = made;
 free_json:
   json_decref(json);
 free_order:
@@ -131,25 +131,25 @@ free_order:
 
 ls_status_t ls_safetensors_write(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, int count, char **bytes,
                                  size_t *size_bytes) {
-  ls_safetensors_plan_t *plan;
-  ls_status_t status = ls_safetensors_plan(ctx, tensors, count, &plan);
+  ls_safetensors_layout_t *layout;
+  ls_status_t status = ls_safetensors_layout(ctx, tensors, count, &layout);
   if (status) return status;
-  char *image = ls_alloc(ctx, plan->header_bytes + plan->data_bytes);
+  char *image = ls_alloc(ctx, layout->header_bytes + layout->data_bytes);
   if (!image) {
     status = LS_ERR_MEMORY;
     goto free_plan;
   }
   char *to = image;
-  memcpy(to, plan->header, plan->header_bytes);
-  to += plan->header_bytes;
+  memcpy(to, layout->header, layout->header_bytes);
+  to += layout->header_bytes;
   for (int i = 0; i < count; i++) {
-    size_t size = ls_shape_bytes(&plan->order[i]->shape);
-    if (size > 0) memcpy(to, plan->order[i]->data, size);
+    size_t size = ls_shape_bytes(&layout->order[i]->shape);
+    if (size > 0) memcpy(to, layout->order[i]->data, size);
     to += size;
   }
   *bytes = image;
-  *size_bytes = plan->header_bytes + plan->data_bytes;
+  *size_bytes = layout->header_bytes + layout->data_bytes;
 free_plan:
-  ls_free(plan);
+  ls_free(layout);
   return status;
 }

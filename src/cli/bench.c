@@ -49,16 +49,16 @@ _Static_assert((int)BENCH_FLAG_COUNT < (int)CLI_EXTRA_MAX, "own flags fit their 
 
 static ls_status_t once_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const cli_args_t *args,
                            const ls_bench_method_t *m) {
-  ls_bench_once_t plan = {.repetitions = m->repetitions,
-                          .warmup_steps = m->warmup_steps,
-                          .steps = m->steps,
-                          .curves = args->extra[BENCH_ONCE_PARAMS] != NULL,
-                          .params_path = args->extra[BENCH_ONCE_PARAMS],
-                          .traced = args->extra[BENCH_ONCE_TRACED] != NULL,
-                          .stuck = cli_messages_stuck,
-                          .stuck_user = args->messages};
+  ls_bench_once_t job = {.repetitions = m->repetitions,
+                         .warmup_steps = m->warmup_steps,
+                         .steps = m->steps,
+                         .curves = args->extra[BENCH_ONCE_PARAMS] != NULL,
+                         .params_path = args->extra[BENCH_ONCE_PARAMS],
+                         .traced = args->extra[BENCH_ONCE_TRACED] != NULL,
+                         .stuck = cli_messages_stuck,
+                         .stuck_user = args->messages};
   json_t *measurement = NULL;
-  ls_status_t status = ls_bench_once(ctx, world, config, &plan, &measurement);
+  ls_status_t status = ls_bench_once(ctx, world, config, &job, &measurement);
   if (status == LS_OK && measurement) status = bench_write_json(ctx, args->extra[BENCH_ONCE], measurement);
   json_decref(measurement);
   return status;

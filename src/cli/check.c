@@ -1,23 +1,24 @@
 /* lockstep check: everything that can be found wrong before a run: configuration, data, schedules of all
  * ranks. */
-#include "cli/plan.h"
+#include "cli/lowered.h"
 
-static void print_result(const cli_args_t *args, const ls_config_t *config, const cli_plan_t *plan,
+static void print_result(const cli_args_t *args, const ls_config_t *config, const cli_lowered_t *lowered,
                          const ls_dataset_t *data) {
-  int64_t tasks = plan->schedule[0]->task_count;
+  int64_t tasks = lowered->schedule[0]->task_count;
   if (args->json) {
-    cli_print_json(json_pack(
-        "{s:s, s:b, s:I, s:i, s:s, s:s, s:I, s:I, s:I}", "command", "check", "ok", 1, "params",
-        (json_int_t)ls_graph_param_count(plan->graph[0]), "world_size", plan->world_size, "strategy",
-        config->parallel.strategy, "backend", plan->backend, "train_samples", (json_int_t)data->train_count,
-        "validation_samples", (json_int_t)data->validation_count, "tasks_per_step", (json_int_t)tasks));
+    cli_print_json(json_pack("{s:s, s:b, s:I, s:i, s:s, s:s, s:I, s:I, s:I}", "command", "check", "ok", 1,
+                             "params", (json_int_t)ls_graph_param_count(lowered->graph[0]), "world_size",
+                             lowered->world_size, "strategy", config->parallel.strategy, "backend",
+                             lowered->backend, "train_samples", (json_int_t)data->train_count,
+                             "validation_samples", (json_int_t)data->validation_count, "tasks_per_step",
+                             (json_int_t)tasks));
     return;
   }
   cli_print("  configuration  ok\n  data           ok: %s training and %s validation samples (%s)\n",
             cli_count(data->train_count), cli_count(data->validation_count), cli_shown(data->source));
   cli_print("  schedules      ok: %s, %d rank%s, %lld tasks per step, %s parameters (%s)\n",
-            config->parallel.strategy, plan->world_size, LS_PLURAL(plan->world_size), (long long)tasks,
-            cli_count(ls_graph_param_count(plan->graph[0])), plan->backend);
+            config->parallel.strategy, lowered->world_size, LS_PLURAL(lowered->world_size), (long long)tasks,
+            cli_count(ls_graph_param_count(lowered->graph[0])), lowered->backend);
 }
 
 /* More ranks than the node has devices: train starts all of them here, a launcher may spread them over nodes.
@@ -37,7 +38,7 @@ static void look_for_devices(ls_ctx_t *ctx, const ls_config_t *config) {
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
   ls_dataset_t *data = NULL;
-  cli_plan_t plan;
+  cli_lowered_t lowered;
   ls_status_t status = cli_config_load_ranks(ctx, args, &config);
   if (status != LS_OK) return status;
   status = ls_train_dir_check(ctx, config);
@@ -49,11 +50,11 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status != LS_OK) goto config;
   status = ls_train_data_check(ctx, config, data);
   if (status != LS_OK) goto data;
-  status = cli_plan_create(ctx, config, data->rows, &plan);
+  status = cli_lowered_create(ctx, config, data->rows, &lowered);
   if (status != LS_OK) goto data;
   look_for_devices(ctx, config);
-  print_result(args, config, &plan, data);
-  cli_plan_release(&plan);
+  print_result(args, config, &lowered, data);
+  cli_lowered_release(&lowered);
 data:
   ls_dataset_close(data);
 config:

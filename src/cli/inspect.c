@@ -1,6 +1,6 @@
 /* lockstep inspect: what a configuration means, before anything runs: parameters, work, exact bytes,
  * schedule. */
-#include "cli/plan.h"
+#include "cli/lowered.h"
 #include "graph/pass/pass.h"
 
 #include <stdlib.h>
@@ -92,31 +92,31 @@ static json_t *task_json(const ls_task_t *task) {
                    (json_int_t)task->bytes, "waits", waits);
 }
 
-static void print_json(const ls_config_t *config, const cli_plan_t *plan, const layer_row_t *rows,
+static void print_json(const ls_config_t *config, const cli_lowered_t *lowered, const layer_row_t *rows,
                        int count) {
-  const ls_graph_t *g = plan->graph[0];
+  const ls_graph_t *g = lowered->graph[0];
   json_t *layers = json_array(), *ranks = json_array(), *tasks = json_array();
   for (int i = 0; i < count; i++)
     json_array_append_new(layers, json_pack("{s:s%, s:s, s:I, s:I}", "name", rows[i].name, rows[i].len,
                                             "shapes", rows[i].shapes, "params", (json_int_t)rows[i].params,
                                             "forward_flops", (json_int_t)rows[i].forward_flops));
-  for (int r = 0; r < plan->world_size; r++) {
+  for (int r = 0; r < lowered->world_size; r++) {
     ls_fit_t fit;
-    ls_schedule_fit(plan->schedule[r], &fit);
+    ls_schedule_fit(lowered->schedule[r], &fit);
     json_array_append_new(ranks, json_pack("{s:i, s:o}", "rank", r, "bytes", fit_json(&fit)));
   }
-  for (int i = 0; i < plan->schedule[0]->task_count; i++)
-    json_array_append_new(tasks, task_json(&plan->schedule[0]->tasks[i]));
+  for (int i = 0; i < lowered->schedule[0]->task_count; i++)
+    json_array_append_new(tasks, task_json(&lowered->schedule[0]->tasks[i]));
   json_t *j = json_pack("{s:s, s:I, s:i, s:s, s:s, s:I, s:o, s:o, s:o}", "command", "inspect", "params",
-                        (json_int_t)ls_graph_param_count(g), "world_size", plan->world_size, "strategy",
-                        config->parallel.strategy, "backend", plan->backend, "global_batch",
+                        (json_int_t)ls_graph_param_count(g), "world_size", lowered->world_size, "strategy",
+                        config->parallel.strategy, "backend", lowered->backend, "global_batch",
                         (json_int_t)config->train.batch, "layers", layers, "ranks", ranks, "schedule", tasks);
   json_t *passes = json_object();
   for (int i = 0; ls_graph_passes[i]; i++)
     if (g->pass_changes[i] > 0)
       json_object_set_new(passes, ls_graph_passes[i]->name, json_integer(g->pass_changes[i]));
   json_object_set_new(j, "passes", passes);
-  int64_t micro = plan->share.accumulate;
+  int64_t micro = lowered->share.accumulate;
   json_object_set_new(j, "step_flops_per_rank",
                       json_pack("{s:I, s:I}", "forward",
                                 (json_int_t)(micro * ls_graph_flops(g, LS_PHASE_FORWARD)), "backward",
@@ -124,9 +124,9 @@ static void print_json(const ls_config_t *config, const cli_plan_t *plan, const 
   cli_print_json(j);
 }
 
-static void print_fit(const cli_plan_t *plan) {
+static void print_fit(const cli_lowered_t *lowered) {
   ls_fit_t fit;
-  ls_schedule_fit(plan->schedule[0], &fit);
+  ls_schedule_fit(lowered->schedule[0], &fit);
   cli_print("\nbytes on rank 0 (exact; rank 0 has the largest share)\n");
   for (int i = 0; i < fit.part_count; i++)
     cli_print("  %-14s %16s  %10s\n", fit.part[i].name, cli_count(fit.part[i].bytes),
@@ -149,47 +149,47 @@ static void print_passes(const ls_graph_t *g) {
   if (*before == ',') cli_print("\n");
 }
 
-static void print_people(const ls_config_t *config, const cli_plan_t *plan, const layer_row_t *rows,
+static void print_people(const ls_config_t *config, const cli_lowered_t *lowered, const layer_row_t *rows,
                          int count) {
-  const ls_graph_t *g = plan->graph[0];
+  const ls_graph_t *g = lowered->graph[0];
   cli_print("layers\n  %-16s %-32s %14s %18s\n", "name", "parameters' shapes", "parameters", "forward FLOPs");
   for (int i = 0; i < count; i++)
     cli_print("  %-16.*s %-32s %14s %18s\n", (int)rows[i].len, rows[i].name, rows[i].shapes,
               cli_count(rows[i].params), cli_count(rows[i].forward_flops));
-  int64_t micro = plan->share.accumulate;
+  int64_t micro = lowered->share.accumulate;
   cli_print("  %-16s %-32s %14s\n", "total", "", cli_count(ls_graph_param_count(g)));
   cli_print("\nwork of one step on rank 0 (%lld of %lld samples, %lld micro-batch%s)\n  forward %s FLOPs, "
             "backward %s FLOPs\n",
-            (long long)plan->share.rows * micro, (long long)config->train.batch, (long long)micro,
+            (long long)lowered->share.rows * micro, (long long)config->train.batch, (long long)micro,
             micro == 1 ? "" : "es", cli_count(micro * ls_graph_flops(g, LS_PHASE_FORWARD)),
             cli_count(micro * ls_graph_flops(g, LS_PHASE_BACKWARD)));
   print_passes(g);
-  print_fit(plan);
-  cli_print("\nschedule: %s on %d rank%s, %s\n", config->parallel.strategy, plan->world_size,
-            LS_PLURAL(plan->world_size), plan->backend);
-  char *drawing = ls_schedule_draw(plan->schedule[0], NULL, draw_width());
+  print_fit(lowered);
+  cli_print("\nschedule: %s on %d rank%s, %s\n", config->parallel.strategy, lowered->world_size,
+            LS_PLURAL(lowered->world_size), lowered->backend);
+  char *drawing = ls_schedule_draw(lowered->schedule[0], NULL, draw_width());
   if (drawing) cli_print("%s", drawing);
   ls_free(drawing);
 }
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
-  cli_plan_t plan;
+  cli_lowered_t lowered;
   ls_status_t status = cli_config_load_ranks(ctx, args, &config);
   if (status != LS_OK) return status;
-  status = cli_plan_create(ctx, config, 0, &plan);
+  status = cli_lowered_create(ctx, config, 0, &lowered);
   if (status != LS_OK) goto config;
   layer_row_t *rows = ls_alloc_array(ctx, LS_LAYER_MAX, sizeof *rows);
   status = rows ? LS_OK : LS_ERR_MEMORY;
   if (rows) {
-    int count = collect_layers(plan.graph[0], rows, LS_LAYER_MAX);
+    int count = collect_layers(lowered.graph[0], rows, LS_LAYER_MAX);
     if (args->json)
-      print_json(config, &plan, rows, count);
+      print_json(config, &lowered, rows, count);
     else
-      print_people(config, &plan, rows, count);
+      print_people(config, &lowered, rows, count);
   }
   ls_free(rows);
-  cli_plan_release(&plan);
+  cli_lowered_release(&lowered);
 config:
   ls_config_destroy(config);
   return status;

@@ -228,11 +228,11 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   const char *file = args->extra[CLI_PROBE_MACHINE];
   ls_status_t status = file ? recorded(ctx, file, probe) : measure(ctx, args, probe);
   if (status == LS_OK) {
-    const ls_patient_t patient = {.machine = &probe->machine,
-                                  .profile = probe->profile,
-                                  .variable = file ? NULL : environment,
-                                  .wrong_copies = probe->wrong_copies};
-    probe->finding_count = ls_doctor_examine(&patient, probe->finding);
+    const ls_doctor_subject_t subject = {.machine = &probe->machine,
+                                         .profile = probe->profile,
+                                         .variable = file ? NULL : environment,
+                                         .wrong_copies = probe->wrong_copies};
+    probe->finding_count = ls_doctor_examine(&subject, probe->finding);
     probe->wall_s = (double)(ls_clock_ns() - begin) / 1e9;
     if (args->json)
       status = cli_probe_json(ctx, probe);

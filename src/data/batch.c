@@ -1,4 +1,4 @@
-/* One step's batch: which rows, their values, their weights. A pure function of dataset, plan and step, so
+/* One step's batch: which rows, their values, their weights. A pure function of dataset, spec and step, so
  * that any rank can fill its share of any step at any time. */
 #include "data/order.h"
 
@@ -7,17 +7,17 @@
 /* Maps positions of the stream to rows of the dataset. Round keys are kept while the epoch stays the same. */
 typedef struct {
   const ls_dataset_t *dataset;
-  const ls_loader_plan_t *plan;
+  const ls_loader_spec_t *spec;
   uint64_t part_first, part_count; /* places of the split that belong to the part */
   ls_order_key_t split, epoch_order;
   uint64_t epoch; /* of epoch_order */
   bool has_epoch;
 } cursor_t;
 
-static cursor_t cursor_make(const ls_dataset_t *d, const ls_loader_plan_t *plan) {
-  bool train = plan->part == LS_PART_TRAIN;
+static cursor_t cursor_make(const ls_dataset_t *d, const ls_loader_spec_t *spec) {
+  bool train = spec->part == LS_PART_TRAIN;
   cursor_t c = {.dataset = d,
-                .plan = plan,
+                .spec = spec,
                 .part_first = train ? 0 : (uint64_t)d->train_count,
                 .part_count = (uint64_t)(train ? d->train_count : d->validation_count)};
   ls_order_key_make(d->seed, LS_ORDER_SPLIT, 0, (uint64_t)d->split_rows, &c.split);
@@ -26,7 +26,7 @@ static cursor_t cursor_make(const ls_dataset_t *d, const ls_loader_plan_t *plan)
 
 static void cursor_epoch(cursor_t *c, uint64_t epoch) {
   if (!c->has_epoch || c->epoch != epoch)
-    ls_order_key_make(c->plan->seed, LS_ORDER_EPOCH, epoch, c->part_count, &c->epoch_order);
+    ls_order_key_make(c->spec->seed, LS_ORDER_EPOCH, epoch, c->part_count, &c->epoch_order);
   c->has_epoch = true;
   c->epoch = epoch;
 }
@@ -38,7 +38,7 @@ static int cursor_rows(cursor_t *c, uint64_t position, int64_t most, uint64_t ro
   if ((uint64_t)count > c->part_count - index) count = (int)(c->part_count - index);
   for (int i = 0; i < count; i++)
     row[i] = index + (uint64_t)i;
-  if (c->plan->shuffle) {
+  if (c->spec->shuffle) {
     cursor_epoch(c, epoch);
     ls_order_each(&c->epoch_order, row, count);
   }
@@ -61,29 +61,29 @@ static void put_row(const ls_dataset_t *d, int64_t row, int64_t to_row, const ls
            (size_t)d->outputs * sizeof(float));
 }
 
-void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_plan_t *plan, int64_t step,
+void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_spec_t *spec, int64_t step,
                         const ls_batch_t *to, int part, int parts) {
-  cursor_t cursor = cursor_make(d, plan);
-  int64_t begin = plan->origin + step * plan->global_batch, valid = plan->total_samples - begin;
-  if (valid > plan->global_batch) valid = plan->global_batch;
+  cursor_t cursor = cursor_make(d, spec);
+  int64_t begin = spec->origin + step * spec->global_batch, valid = spec->total_samples - begin;
+  if (valid > spec->global_batch) valid = spec->global_batch;
   if (cursor.part_count == 0) valid = 0;
   float weight = valid > 0 ? (float)(1.0 / (double)valid) : 0.0f;
   /* Padding repeats a real row of the part: its numbers are ordinary, its weight is 0. */
-  int64_t padding = cursor.part_count ? ls_dataset_row(d, plan->part, 0) : 0;
-  float lr = plan->lr ? plan->lr(plan->lr_user, step) : 0.0f;
+  int64_t padding = cursor.part_count ? ls_dataset_row(d, spec->part, 0) : 0;
+  float lr = spec->lr ? spec->lr(spec->lr_user, step) : 0.0f;
 
-  for (int m = 0; m < plan->accumulate && part == 0; m++) {
-    to->step[m].seed = plan->seed;
-    to->step[m].position = (uint64_t)(begin + plan->first + m * plan->rows);
+  for (int m = 0; m < spec->accumulate && part == 0; m++) {
+    to->step[m].seed = spec->seed;
+    to->step[m].position = (uint64_t)(begin + spec->first + m * spec->rows);
     to->step[m].lr = lr;
   }
   int64_t from, until;
-  ls_pool_share(plan->rows * plan->accumulate, 1, part, parts, &from, &until);
-  int64_t real = plan->count < valid - plan->first ? plan->count : valid - plan->first, r = from;
+  ls_pool_share(spec->rows * spec->accumulate, 1, part, parts, &from, &until);
+  int64_t real = spec->count < valid - spec->first ? spec->count : valid - spec->first, r = from;
   if (real > until) real = until;
   while (r < real) {
     uint64_t row[LS_ORDER_EACH_MAX];
-    int count = cursor_rows(&cursor, (uint64_t)(begin + plan->first + r), real - r, row);
+    int count = cursor_rows(&cursor, (uint64_t)(begin + spec->first + r), real - r, row);
     for (int i = 0; i < count; i++, r++) {
       put_row(d, (int64_t)row[i], r, to);
       to->weight[r] = weight;
@@ -95,7 +95,7 @@ void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_plan_t *plan, int
   }
 }
 
-void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_plan_t *plan, int64_t step,
+void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t step,
                    const ls_batch_t *to) {
-  ls_batch_fill_part(dataset, plan, step, to, 0, 1);
+  ls_batch_fill_part(dataset, spec, step, to, 0, 1);
 }

@@ -133,22 +133,22 @@ typedef struct {
   void *lr_user;
   int threads;         /* of a loader, that fill a batch; 0: none, the loop's own fills it */
   int64_t deadline_ns; /* of a wait for the loader's thread; 0 = none */
-} ls_loader_plan_t;
+} ls_loader_spec_t;
 
 /* Fills one step's batch now; pure function of its arguments. Weights are 1 / (valid rows of the global
  * batch). Padding rows repeat row 0 of the part with weight 0. */
-void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_plan_t *plan, int64_t step,
+void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t step,
                    const ls_batch_t *to);
 /* The same for one of `parts` contiguous shares of the rows; all shares together fill the batch. */
-void ls_batch_fill_part(const ls_dataset_t *dataset, const ls_loader_plan_t *plan, int64_t step,
+void ls_batch_fill_part(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t step,
                         const ls_batch_t *to, int part, int parts);
 
 /* Fills slots ahead of the loop from threads of its own; with none (a batch that is filled in less time than two
  * threads take to meet), acquire fills the slot. Step s uses slot s mod slot_count. Borrowed until
  * destroy: dataset, the slots' memory. Acquire and release come from one thread. Errors: LS_ERR_ARGUMENT (a
- * plan that cannot be filled, an empty part, row numbers beyond i32), LS_ERR_MEMORY. */
+ * spec that cannot be filled, an empty part, row numbers beyond i32), LS_ERR_MEMORY. */
 typedef struct ls_loader ls_loader_t;
-ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const ls_loader_plan_t *plan,
+ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const ls_loader_spec_t *spec,
                              int64_t first_step, int slot_count, const ls_batch_t *slots,
                              ls_loader_t **loader);
 void ls_loader_destroy(ls_loader_t *loader);

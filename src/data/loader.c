@@ -17,7 +17,7 @@ enum { SPINS = 200 /* about a microsecond: shorter than going to sleep and being
 struct ls_loader {
   ls_ctx_t *ctx;
   const ls_dataset_t *dataset;
-  ls_loader_plan_t plan;
+  ls_loader_spec_t spec;
   int slot_count;
   ls_batch_t *slots;
   int64_t first_step;
@@ -44,12 +44,12 @@ static bool wait_free(ls_loader_t *l, int64_t step) {
 
 static void fill_part(void *arg, int part, int parts) {
   ls_loader_t *l = arg;
-  ls_batch_fill_part(l->dataset, &l->plan, l->filling, &l->slots[l->filling % l->slot_count], part, parts);
+  ls_batch_fill_part(l->dataset, &l->spec, l->filling, &l->slots[l->filling % l->slot_count], part, parts);
 }
 
 static void *fill_ahead(void *arg) {
   ls_loader_t *l = arg;
-  for (int64_t step = l->first_step; step < l->plan.total_steps && wait_free(l, step); step++) {
+  for (int64_t step = l->first_step; step < l->spec.total_steps && wait_free(l, step); step++) {
     l->filling = step;
     ls_pool_run(l->pool, fill_part, l);
     pthread_mutex_lock(&l->lock);
@@ -64,11 +64,11 @@ static void *fill_ahead(void *arg) {
 static void fill_now(ls_loader_t *l, int64_t step) {
   int64_t filled = atomic_load_explicit(&l->filled, memory_order_relaxed);
   for (; filled <= step; filled++)
-    ls_batch_fill(l->dataset, &l->plan, filled, &l->slots[filled % l->slot_count]);
+    ls_batch_fill(l->dataset, &l->spec, filled, &l->slots[filled % l->slot_count]);
   atomic_store_explicit(&l->filled, filled, memory_order_relaxed);
 }
 
-static ls_status_t check(ls_ctx_t *ctx, const ls_dataset_t *d, const ls_loader_plan_t *p, int64_t first_step,
+static ls_status_t check(ls_ctx_t *ctx, const ls_dataset_t *d, const ls_loader_spec_t *p, int64_t first_step,
                          int slot_count) {
   int64_t part = p->part == LS_PART_TRAIN ? d->train_count : d->validation_count, last;
   if (part < 1) return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: the part to load from is empty", d->source);
@@ -77,7 +77,7 @@ static ls_status_t check(ls_ctx_t *ctx, const ls_dataset_t *d, const ls_loader_p
       p->rows > INT64_MAX / p->accumulate || p->rows * p->accumulate < p->count || slot_count < 1 ||
       first_step < 0 || p->total_samples < 0)
     return ls_fail(ctx, LS_ERR_ARGUMENT,
-                   "bad loader plan: rows %" PRId64 " to %" PRId64 " of a batch of %" PRId64
+                   "bad loader spec: rows %" PRId64 " to %" PRId64 " of a batch of %" PRId64
                    " as %d x %" PRId64 " in %d slots from step %" PRId64,
                    p->first, p->first + p->count, p->global_batch, p->accumulate, p->rows, slot_count,
                    first_step);
@@ -87,10 +87,10 @@ static ls_status_t check(ls_ctx_t *ctx, const ls_dataset_t *d, const ls_loader_p
   return LS_OK;
 }
 
-ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const ls_loader_plan_t *plan,
+ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const ls_loader_spec_t *spec,
                              int64_t first_step, int slot_count, const ls_batch_t *slots,
                              ls_loader_t **loader) {
-  ls_status_t status = check(ctx, dataset, plan, first_step, slot_count);
+  ls_status_t status = check(ctx, dataset, spec, first_step, slot_count);
   if (status == LS_OK && slots[0].row && dataset->rows > INT32_MAX)
     status = ls_fail(ctx, LS_ERR_ARGUMENT, "%s: %" PRId64 " samples are too many for row numbers of 32 bits",
                      dataset->source, dataset->rows);
@@ -105,10 +105,10 @@ ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const l
   memcpy(l->slots, slots, (size_t)slot_count * sizeof *l->slots);
   l->ctx = ctx;
   l->dataset = dataset;
-  l->plan = *plan;
+  l->spec = *spec;
   l->slot_count = slot_count;
-  if (plan->threads > 1) {
-    status = ls_pool_create(ctx, plan->threads, &l->pool);
+  if (spec->threads > 1) {
+    status = ls_pool_create(ctx, spec->threads, &l->pool);
     if (status != LS_OK) goto free_slots;
   }
   l->first_step = l->released = first_step;
@@ -117,7 +117,7 @@ ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const l
   pthread_mutex_init(&l->lock, NULL);
   pthread_cond_init(&l->changed_filled, NULL);
   pthread_cond_init(&l->changed_released, NULL);
-  int error = plan->threads > 0 ? ls_signals_thread(&l->thread, "ls loader", fill_ahead, l) : 0;
+  int error = spec->threads > 0 ? ls_signals_thread(&l->thread, "ls loader", fill_ahead, l) : 0;
   if (error != 0) {
     status = ls_fail(ctx, LS_ERR_MEMORY, "the thread that loads data cannot be started: %s", strerror(error));
     goto destroy_lock;
@@ -147,7 +147,7 @@ static struct timespec slice_end(void) {
 /* Whether the deadline allows one more slice. Slices are counted, not hours: the time in which the process
  * was stopped is not part of a wait. */
 static bool more(const ls_loader_t *l, int slices) {
-  return l->plan.deadline_ns <= 0 || (int64_t)slices * SLICE_NS < l->plan.deadline_ns;
+  return l->spec.deadline_ns <= 0 || (int64_t)slices * SLICE_NS < l->spec.deadline_ns;
 }
 
 /* For the loop's side, which must not wait for ever for a lock whose holder has vanished. */
@@ -189,7 +189,7 @@ void ls_loader_destroy(ls_loader_t *l) {
   l->stop = true;
   pthread_cond_signal(&l->changed_released);
   pthread_mutex_unlock(&l->lock);
-  if (l->plan.threads > 0) pthread_join(l->thread, NULL);
+  if (l->spec.threads > 0) pthread_join(l->thread, NULL);
   pthread_cond_destroy(&l->changed_released);
   pthread_cond_destroy(&l->changed_filled);
   pthread_mutex_destroy(&l->lock);
@@ -205,8 +205,8 @@ static inline void relax(void) {
 }
 
 ls_status_t ls_loader_acquire(ls_loader_t *l, int64_t step) {
-  if (step >= l->plan.total_steps) return LS_OK;
-  if (l->plan.threads == 0) {
+  if (step >= l->spec.total_steps) return LS_OK;
+  if (l->spec.threads == 0) {
     fill_now(l, step);
     return LS_OK;
   }
@@ -218,11 +218,11 @@ ls_status_t ls_loader_acquire(ls_loader_t *l, int64_t step) {
   return ls_fail(l->ctx, LS_ERR_TIMEOUT,
                  "step %" PRId64
                  ": its batch was not there within %.3f s: the thread that loads data does not answer",
-                 step, (double)l->plan.deadline_ns * 1e-9);
+                 step, (double)l->spec.deadline_ns * 1e-9);
 }
 
 void ls_loader_release(ls_loader_t *l, int64_t step) {
-  if (l->plan.threads == 0 || l->lost || !lock_within(l)) return; /* the next acquire says so */
+  if (l->spec.threads == 0 || l->lost || !lock_within(l)) return; /* the next acquire says so */
   if (step >= l->released) l->released = step + 1;
   pthread_cond_signal(&l->changed_released);
   pthread_mutex_unlock(&l->lock);

@@ -157,26 +157,26 @@ float ls_rate_at(const ls_rate_config_t *rate, double lr, int64_t step, int64_t 
   return (float)lr;
 }
 
-void ls_optim_plan(const ls_optim_config_t *config, double clip_norm, ls_optim_plan_t *plan) {
-  *plan = (ls_optim_plan_t){.control_attrs = {.f = {clip_norm}}};
+void ls_optim_rule(const ls_optim_config_t *config, double clip_norm, ls_optim_rule_t *rule) {
+  *rule = (ls_optim_rule_t){.control_attrs = {.f = {clip_norm}}};
   if (config->name == LS_OPTIM_SGD) {
     bool momentum = config->momentum > 0;
-    plan->update = momentum ? &ls_op_sgd_momentum : &ls_op_sgd;
-    plan->update_attrs = (ls_attrs_t){.i = {config->nesterov}, .f = {config->momentum, config->weight_decay}};
-    plan->slot_count = momentum ? 1 : 0;
-    if (momentum) plan->slot_name[0] = "momentum";
+    rule->update = momentum ? &ls_op_sgd_momentum : &ls_op_sgd;
+    rule->update_attrs = (ls_attrs_t){.i = {config->nesterov}, .f = {config->momentum, config->weight_decay}};
+    rule->slot_count = momentum ? 1 : 0;
+    if (momentum) rule->slot_name[0] = "momentum";
     return;
   }
-  plan->update = config->name == LS_OPTIM_ADAM ? &ls_op_adam : &ls_op_adamw;
-  plan->update_attrs = (ls_attrs_t){.f = {config->beta1, config->beta2, config->eps, config->weight_decay}};
-  plan->slot_count = 2;
-  plan->slot_name[0] = "m";
-  plan->slot_name[1] = "v";
-  plan->control_attrs.f[1] = config->beta1;
-  plan->control_attrs.f[2] = config->beta2;
+  rule->update = config->name == LS_OPTIM_ADAM ? &ls_op_adam : &ls_op_adamw;
+  rule->update_attrs = (ls_attrs_t){.f = {config->beta1, config->beta2, config->eps, config->weight_decay}};
+  rule->slot_count = 2;
+  rule->slot_name[0] = "m";
+  rule->slot_name[1] = "v";
+  rule->control_attrs.f[1] = config->beta1;
+  rule->control_attrs.f[2] = config->beta2;
 }
 
-ls_status_t ls_optim_declare(const ls_optim_plan_t *plan, ls_state_table_t *table, int *rows) {
+ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *table, int *rows) {
   ls_state_row_t row = {.part = "optimizer",
                         .of_layout = true,
                         .trained = true,
@@ -184,12 +184,12 @@ ls_status_t ls_optim_declare(const ls_optim_plan_t *plan, ls_state_table_t *tabl
                         .file = LS_STATE_OPTIMIZER};
   row.shape.dtype = LS_F32;
   ls_status_t status = LS_OK;
-  for (int k = 0; k < plan->slot_count && !status; k++) {
-    row.name = plan->slot_name[k];
+  for (int k = 0; k < rule->slot_count && !status; k++) {
+    row.name = rule->slot_name[k];
     status = ls_state_declare(table, &row, &rows[k]);
   }
   row.name = "counter";
   row.of_layout = row.trained = false;
   row.shape = LS_SHAPE(LS_F32, LS_STAT_COUNT);
-  return status ? status : ls_state_declare(table, &row, &rows[plan->slot_count]);
+  return status ? status : ls_state_declare(table, &row, &rows[rule->slot_count]);
 }

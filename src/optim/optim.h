@@ -45,21 +45,21 @@ typedef struct {
   int slot_count;
   const char *slot_name[LS_OPTIM_SLOT_MAX];
   ls_attrs_t control_attrs; /* of step_control: f[0] clip_norm (0 = off), f[1] beta1, f[2] beta2 */
-} ls_optim_plan_t;
+} ls_optim_rule_t;
 
 /* What to append for this configuration. clip_norm 0 = no clipping. */
-void ls_optim_plan(const ls_optim_config_t *config, double clip_norm, ls_optim_plan_t *plan);
+void ls_optim_rule(const ls_optim_config_t *config, double clip_norm, ls_optim_rule_t *rule);
 
 /* Declares the optimizer's rows: a slot each, in the slots' order, then "counter" f32 (16), what step_control
  * carries from step to step. rows: their indices, slot_count + 1. */
-ls_status_t ls_optim_declare(const ls_optim_plan_t *plan, ls_state_table_t *table, int *rows);
+ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *table, int *rows);
 
 /* sumsq: (x f32 (k)) -> partial f32 (1): the sum of squares, accumulated in f64 (wide enough on CUDA). */
 extern const ls_op_t ls_op_sumsq;
 /* step_control: (head f32 (16), partials f32 (b), step u8 (64)) -> ctrl f32 (16), stats f32 (16),
  * counter f32 (16) inout. head[0] is the loss and head[1] the correct count of the global batch. */
 extern const ls_op_t ls_op_step_control;
-/* Update ops; see ls_optim_plan_t. They return at once when ctrl[LS_CTRL_APPLY] is 0.
+/* Update ops; see ls_optim_rule_t. They return at once when ctrl[LS_CTRL_APPLY] is 0.
  *   sgd          f[0] momentum, f[1] weight decay (added to the gradient), i[0] nesterov
  *   adam, adamw  f[0] beta1, f[1] beta2, f[2] eps, f[3] weight decay (adam: added to the gradient; adamw:
  *                p -= lr * wd * p first). Bias correction as in Kingma and Ba, algorithm 1; eps is added to

@@ -83,7 +83,7 @@ static ls_status_t lower(const ls_planner_t *p, const ls_candidate_t *c, const l
                          bool training, int64_t rows, ls_schedule_t **schedule) {
   ls_graph_t *graph = NULL;
   ls_state_table_t *table = NULL;
-  ls_optim_plan_t optim;
+  ls_optim_rule_t optim;
   ls_status_t status = ls_trainer_lower(p->ctx, config, 0, c->devices, !p->backend->host_memory, p->backend,
                                         training, rows, c->data_rows, &graph, &table, &optim, schedule);
   ls_state_table_release(table);

@@ -23,7 +23,7 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
   const ls_strategy_t *strategy = ranks > 1 ? ls_strategy_find(strategy_of(config)) : &ls_strategy_single;
   ls_graph_t *graph;
   ls_state_table_t *table = NULL;
-  ls_optim_plan_t optim;
+  ls_optim_rule_t optim;
   ls_train_share_t share = {.accumulate = (int)config->train.accumulate};
   share.rows = (rows + share.accumulate - 1) / share.accumulate;
   if (config->parallel.reproducible) ls_train_share(config, rank, ranks, &share);
@@ -31,7 +31,7 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
   if (status != LS_OK) return status;
   status = ls_state_table_create(ctx, graph, &table);
   if (status != LS_OK) goto graph;
-  ls_optim_plan(&config->optimizer, config->train.clip_norm, &optim);
+  ls_optim_rule(&config->optimizer, config->train.clip_norm, &optim);
   ls_lower_t in = {.graph = graph,
                    .state = table,
                    .optim = &optim,

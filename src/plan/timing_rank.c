@@ -8,36 +8,33 @@ enum { STEPS_LIMIT = 1 << 24, WARMUP_STEPS = 3, STEPS_MIN = 3, SPINS_BEFORE_YIEL
 
 static const int64_t device_warm_ns = 150000000;
 
-static ls_status_t ghost_enqueue(ls_stream_t *stream, ls_collective_t *c) {
+static ls_status_t noop_enqueue(ls_stream_t *stream, ls_collective_t *c) {
   (void)stream;
   (void)c;
   return LS_OK;
 }
-static ls_status_t ghost_run(ls_comm_t *comm, const ls_collective_t *c) {
+static ls_status_t noop_run(ls_comm_t *comm, const ls_collective_t *c) {
   (void)comm;
   (void)c;
   return LS_OK;
 }
-static void ghost_stays(ls_comm_t *comm) {
+static void noop_stays(ls_comm_t *comm) {
   (void)comm;
 }
-static void ghost_destroy(ls_comm_t *comm) {
+static void noop_destroy(ls_comm_t *comm) {
   ls_free(comm);
 }
-static ls_status_t ghost_split(ls_comm_t *comm, const ls_split_t *split, ls_comm_t **sub);
+static ls_status_t noop_split(ls_comm_t *comm, const ls_split_t *split, ls_comm_t **sub);
 
 /* A communicator whose collectives leave all data as they are. */
-static void ghost(ls_ctx_t *ctx, int rank, int size, bool group, ls_comm_t *comm) {
-  static const ls_comm_ops_t ops[] = {{.name = "ghost",
-                                       .enqueue = ghost_enqueue,
-                                       .run = ghost_run,
-                                       .split = ghost_split,
-                                       .destroy = ghost_stays},
-                                      {.name = "ghost",
-                                       .enqueue = ghost_enqueue,
-                                       .run = ghost_run,
-                                       .split = ghost_split,
-                                       .destroy = ghost_destroy}};
+static void noop(ls_ctx_t *ctx, int rank, int size, bool group, ls_comm_t *comm) {
+  static const ls_comm_ops_t ops[] = {
+      {.name = "no-op", .enqueue = noop_enqueue, .run = noop_run, .split = noop_split, .destroy = noop_stays},
+      {.name = "no-op",
+       .enqueue = noop_enqueue,
+       .run = noop_run,
+       .split = noop_split,
+       .destroy = noop_destroy}};
   *comm = (ls_comm_t){.ops = &ops[group],
                       .ctx = ctx,
                       .rank = rank,
@@ -47,23 +44,23 @@ static void ghost(ls_ctx_t *ctx, int rank, int size, bool group, ls_comm_t *comm
                       .deadline_ns = LS_COMM_DEADLINE_S * INT64_C(1000000000)};
 }
 
-static ls_status_t ghost_split(ls_comm_t *comm, const ls_split_t *split, ls_comm_t **sub) {
+static ls_status_t noop_split(ls_comm_t *comm, const ls_split_t *split, ls_comm_t **sub) {
   if (!split->size) return LS_OK;
   ls_comm_t *group = ls_alloc(comm->ctx, sizeof *group);
   if (!group) return LS_ERR_MEMORY;
-  ghost(comm->ctx, split->rank, split->size, true, group);
+  noop(comm->ctx, split->rank, split->size, true, group);
   *sub = group;
   return LS_OK;
 }
 
-/* A host runs the step of a rank with a ghost in place of the exchange, so that even the hand-over between
+/* A host runs the step of a rank with a no-op communicator in place of the exchange, so that even the hand-over between
  * lanes is there; a device runs it alone in its world, which has the same tasks but the collectives. A
- * reproducible step has other tasks in another world, so there the device has a ghost too. */
+ * reproducible step has other tasks in another world, so there the device has one too. */
 static ls_status_t lower(ls_timing_rank_t *r) {
   bool host = r->job->backend->host_memory, whole = host || r->config.parallel.reproducible;
   int world = whole ? r->job->ranks : 1, rank = whole ? r->rank : 0;
   ls_train_share(&r->config, r->rank, r->job->ranks, &r->share);
-  ghost(r->ctx, rank, world, false, &r->comm);
+  noop(r->ctx, rank, world, false, &r->comm);
   return ls_trainer_lower(r->ctx, &r->config, rank, world, !host, r->job->backend, true, r->share.rows,
                           r->data_rows, &r->graph, &r->table, &r->optim, &r->schedule);
 }
@@ -122,7 +119,7 @@ static ls_status_t start_loader(ls_timing_rank_t *r) {
   int64_t row_bytes = ls_train_samples_bytes(1, ls_model_inputs(model), ls_model_outputs(model));
   int threads =
       ls_train_loader_threads(r->job->backend, r->job->threads, r->share.count, row_bytes, r->data_rows > 0);
-  ls_loader_plan_t plan = {.part = LS_PART_TRAIN,
+  ls_loader_spec_t plan = {.part = LS_PART_TRAIN,
                            .seed = 1,
                            .shuffle = true,
                            .global_batch = r->config.train.batch,
@@ -186,9 +183,9 @@ static void keep_period(ls_timing_rank_t *r, double period_ns) {
  * while. */
 typedef struct {
   int64_t window_ns, begin_ns, warm_ns, until_ns, warmup;
-} watch_t;
+} stopping_t;
 
-static bool enough(ls_timing_rank_t *r, watch_t *w, int64_t step, int64_t now_ns) {
+static bool enough(ls_timing_rank_t *r, stopping_t *w, int64_t step, int64_t now_ns) {
   if (step == 0 && now_ns - w->begin_ns > w->window_ns / 2) w->warmup = 1;
   if (step < w->warmup || now_ns < w->begin_ns + w->warm_ns) {
     r->steps = 0;
@@ -204,11 +201,11 @@ static bool enough(ls_timing_rank_t *r, watch_t *w, int64_t step, int64_t now_ns
  * one end to the next; ranks that step together measure from where they meet. */
 ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r) {
   int lag = r->job->backend->host_memory ? 0 : 1;
-  watch_t watch = {.window_ns = r->job->window_ns,
-                   .begin_ns = ls_clock_ns(),
-                   .warm_ns = lag ? device_warm_ns : 0,
-                   .warmup = WARMUP_STEPS};
-  int64_t last_ns = watch.begin_ns, begun_ns = last_ns, finished = 0;
+  stopping_t stopping = {.window_ns = r->job->window_ns,
+                         .begin_ns = ls_clock_ns(),
+                         .warm_ns = lag ? device_warm_ns : 0,
+                         .warmup = WARMUP_STEPS};
+  int64_t last_ns = stopping.begin_ns, begun_ns = last_ns, finished = 0;
   bool stop = false;
   ls_status_t status = ls_loader_acquire(r->loader, 0);
   if (status == LS_OK) status = ls_run_prime(r->run, 0);
@@ -226,9 +223,9 @@ ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r) {
       status = ls_run_wait(r->run, (int)(finished % LS_TRAIN_SLOTS), NULL);
       ls_loader_release(r->loader, finished);
       int64_t now_ns = ls_clock_ns();
-      if (status == LS_OK && finished >= watch.warmup) keep(r, (double)(now_ns - last_ns));
+      if (status == LS_OK && finished >= stopping.warmup) keep(r, (double)(now_ns - last_ns));
       last_ns = now_ns;
-      if (r->task_ns) stop = enough(r, &watch, finished, now_ns);
+      if (r->task_ns) stop = enough(r, &stopping, finished, now_ns);
     }
     if (r->pace && (stop || status != LS_OK)) atomic_store(&r->pace->stop, true);
   }

@@ -26,13 +26,13 @@ typedef struct {
   ls_pace_t *pace;             /* NULL: alone */
   int rank;
   ls_config_t config;  /* shallow copy */
-  ls_comm_t comm;      /* a ghost: collectives do nothing */
-  ls_comm_t *exchange; /* borrowed; NULL: the ghost is used */
+  ls_comm_t comm;      /* no-op: collectives do nothing */
+  ls_comm_t *exchange; /* borrowed; NULL: the no-op one is used */
   ls_device_t *device;
   ls_stream_t *stream;
   ls_graph_t *graph;
   ls_state_table_t *table;
-  ls_optim_plan_t optim;
+  ls_optim_rule_t optim;
   ls_schedule_t *schedule;
   ls_state_t *state;
   ls_run_t *run;

@@ -1,5 +1,5 @@
 /* A workload as a schedule. Its ops compute nothing: they are rows whose FLOPs and bytes stand in their
- * attributes, so that memory plan, waits, check and price treat them like any other. Activations are tokens of
+ * attributes, so that memory layout, waits, check and price treat them like any other. Activations are tokens of
  * one element (their bytes are in the attributes); gradients have their true place and size, because buckets
  * are made of them.
  *   ddp      Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020

@@ -9,7 +9,7 @@ const char *ls_severity_name(ls_severity_t severity) {
   return names[severity];
 }
 
-int ls_doctor_examine(const ls_patient_t *patient, ls_finding_t *findings) {
+int ls_doctor_examine(const ls_doctor_subject_t *subject, ls_finding_t *findings) {
   int count = 0;
   for (int severity = LS_SEVERITY_ERROR; severity >= LS_SEVERITY_INFO; severity--)
     for (int i = 0; i < ls_doctor_row_count && count < LS_FINDINGS_MAX; i++) {
@@ -17,7 +17,7 @@ int ls_doctor_examine(const ls_patient_t *patient, ls_finding_t *findings) {
       ls_finding_t *finding = &findings[count];
       if ((int)row->severity != severity) continue;
       finding->evidence[0] = '\0';
-      if (!row->found(patient, finding->evidence)) continue;
+      if (!row->found(subject, finding->evidence)) continue;
       finding->id = row->id;
       finding->severity = row->severity;
       finding->remedy = row->remedy;

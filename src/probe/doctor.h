@@ -17,7 +17,7 @@ typedef struct {
   const char *(*variable)(void *user, const char *name);
   void *user;
   int wrong_copies; /* pairs of devices whose copies arrived wrong */
-} ls_patient_t;
+} ls_doctor_subject_t;
 
 typedef struct {
   const char *id; /* "pcie-width" */
@@ -27,11 +27,11 @@ typedef struct {
 } ls_finding_t;
 
 /* Fills findings (LS_FINDINGS_MAX of them), the most severe first; returns how many. */
-int ls_doctor_examine(const ls_patient_t *patient, ls_finding_t *findings);
+int ls_doctor_examine(const ls_doctor_subject_t *subject, ls_finding_t *findings);
 const char *ls_severity_name(ls_severity_t severity); /* "info", "warning", "error" */
 
 /* doctor_rows.c: `found` writes the evidence when it applies. */
-typedef bool ls_doctor_found_fn(const ls_patient_t *patient, char evidence[LS_EVIDENCE_BYTES]);
+typedef bool ls_doctor_found_fn(const ls_doctor_subject_t *subject, char evidence[LS_EVIDENCE_BYTES]);
 typedef struct {
   const char *id;
   ls_severity_t severity;

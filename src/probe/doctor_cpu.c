@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-bool ls_doctor_blas_reference(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_blas_reference(const ls_doctor_subject_t *p, char *evidence) {
   const char *blas = p->machine->blas;
   snprintf(evidence, LS_EVIDENCE_BYTES, "matrix products come from \"%s\"", blas);
   return *blas && strncmp(blas, "oneDNN", 6) != 0 && strncmp(blas, "OpenBLAS", 8) != 0 &&
@@ -13,7 +13,7 @@ bool ls_doctor_blas_reference(const ls_patient_t *p, char *evidence) {
 }
 
 /* Kernels for CPUs before AVX2, on a CPU that has it. */
-bool ls_doctor_blas_old_core(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_blas_old_core(const ls_doctor_subject_t *p, char *evidence) {
   static const char *const old[] = {"Prescott", "Core2", "Penryn", "Dunnington",
                                     "Nehalem",  "Atom",  "generic"};
   const ls_machine_t *m = p->machine;
@@ -31,14 +31,14 @@ bool ls_doctor_blas_old_core(const ls_patient_t *p, char *evidence) {
   return false;
 }
 
-bool ls_doctor_threads_over_cores(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_threads_over_cores(const ls_doctor_subject_t *p, char *evidence) {
   const ls_machine_t *m = p->machine;
   snprintf(evidence, LS_EVIDENCE_BYTES, "%d usable hardware threads on %d cores: one thread each by default",
            m->usable_cpus, m->cores);
   return m->cores > 0 && m->usable_cpus > m->cores;
 }
 
-bool ls_doctor_cpus_limited(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_cpus_limited(const ls_doctor_subject_t *p, char *evidence) {
   const ls_machine_t *m = p->machine;
   snprintf(evidence, LS_EVIDENCE_BYTES, "%d of %d CPUs can be used (affinity or a container's quota)",
            m->usable_cpus, m->threads);
@@ -47,7 +47,7 @@ bool ls_doctor_cpus_limited(const ls_patient_t *p, char *evidence) {
 
 /* Ranks that share memory: the part of a step that waits for memory does not become faster by more of them.
  */
-bool ls_doctor_memory_crowded(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_memory_crowded(const ls_doctor_subject_t *p, char *evidence) {
   for (int i = 0; p->profile && i < ls_profile_time_count(p->profile); i++) {
     ls_time_t factor;
     char kind[16];
@@ -63,7 +63,7 @@ bool ls_doctor_memory_crowded(const ls_patient_t *p, char *evidence) {
   return false;
 }
 
-bool ls_doctor_measured_busy(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_measured_busy(const ls_doctor_subject_t *p, char *evidence) {
   double busy = p->profile ? ls_profile_busy(p->profile) : 0;
   snprintf(evidence, LS_EVIDENCE_BYTES,
            "other programs took %.0f %% of the processors while they were measured", 100 * busy);

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *variable(const ls_patient_t *p, const char *name) {
+static const char *variable(const ls_doctor_subject_t *p, const char *name) {
   return p->variable ? p->variable(p->user, name) : NULL;
 }
 
-static bool is_set(const ls_patient_t *p, const char *name) {
+static bool is_set(const ls_doctor_subject_t *p, const char *name) {
   const char *value = variable(p, name);
   return value && *value && strcmp(value, "0") != 0;
 }
@@ -22,7 +22,7 @@ static long number(const char *text) {
   return end == text || *end || value < 0 ? -1 : value;
 }
 
-bool ls_doctor_threads_in_environment(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_threads_in_environment(const ls_doctor_subject_t *p, char *evidence) {
   static const char *const names[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"};
   for (int i = 0; i < LS_COUNT(names); i++) {
     const char *value = variable(p, names[i]);
@@ -36,7 +36,7 @@ bool ls_doctor_threads_in_environment(const ls_patient_t *p, char *evidence) {
 }
 
 /* NCCL documentation, "Environment Variables": NCCL_NTHREADS. */
-bool ls_doctor_nccl_nthreads(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_nccl_nthreads(const ls_doctor_subject_t *p, char *evidence) {
   const char *value = variable(p, "NCCL_NTHREADS");
   if (!value) return false;
   long threads = number(value);
@@ -44,7 +44,7 @@ bool ls_doctor_nccl_nthreads(const ls_patient_t *p, char *evidence) {
   return threads < 64 || threads > 512 || threads % 32 != 0;
 }
 
-bool ls_doctor_nccl_p2p(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_nccl_p2p(const ls_doctor_subject_t *p, char *evidence) {
   const ls_machine_t *m = p->machine;
   if (!is_set(p, "NCCL_P2P_DISABLE")) return false;
   for (int i = 0; i < m->gpu_count; i++)
@@ -58,13 +58,13 @@ bool ls_doctor_nccl_p2p(const ls_patient_t *p, char *evidence) {
   return false;
 }
 
-bool ls_doctor_nccl_shm(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_nccl_shm(const ls_doctor_subject_t *p, char *evidence) {
   snprintf(evidence, LS_EVIDENCE_BYTES,
            "NCCL_SHM_DISABLE is set: GPUs without peer access talk through the network");
   return p->machine->gpu_count > 1 && is_set(p, "NCCL_SHM_DISABLE");
 }
 
-bool ls_doctor_nccl_channels(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_nccl_channels(const ls_doctor_subject_t *p, char *evidence) {
   static const char *const names[] = {"NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS"};
   for (int i = 0; i < LS_COUNT(names) && p->machine->gpu_count > 1; i++) {
     const char *value = variable(p, names[i]);
@@ -76,14 +76,14 @@ bool ls_doctor_nccl_channels(const ls_patient_t *p, char *evidence) {
   return false;
 }
 
-bool ls_doctor_nccl_debug(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_nccl_debug(const ls_doctor_subject_t *p, char *evidence) {
   const char *value = variable(p, "NCCL_DEBUG");
   if (!value || p->machine->gpu_count < 1) return false;
   snprintf(evidence, LS_EVIDENCE_BYTES, "NCCL_DEBUG=%.16s writes a line per call", value);
   return !strcasecmp(value, "TRACE");
 }
 
-bool ls_doctor_launch_blocking(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_launch_blocking(const ls_doctor_subject_t *p, char *evidence) {
   snprintf(evidence, LS_EVIDENCE_BYTES, "CUDA_LAUNCH_BLOCKING is set: the host waits for every kernel");
   return p->machine->gpu_count > 0 && is_set(p, "CUDA_LAUNCH_BLOCKING");
 }

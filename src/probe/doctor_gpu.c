@@ -15,7 +15,7 @@ enum {
 };
 
 /* Peer access refused between GPUs of one of these links. */
-static bool refused_over(const ls_patient_t *p, ls_link_t least, ls_link_t most, char *evidence) {
+static bool refused_over(const ls_doctor_subject_t *p, ls_link_t least, ls_link_t most, char *evidence) {
   const ls_machine_t *m = p->machine;
   int pairs = 0, refused = 0, a = 0, b = 0;
   for (int i = 0; i < m->gpu_count; i++)
@@ -34,21 +34,21 @@ static bool refused_over(const ls_patient_t *p, ls_link_t least, ls_link_t most,
   return refused > 0;
 }
 
-bool ls_doctor_peer_off(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_peer_off(const ls_doctor_subject_t *p, char *evidence) {
   return refused_over(p, LS_LINK_NVLINK, LS_LINK_PCIE_SWITCH, evidence);
 }
 
-bool ls_doctor_peer_off_bridge(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_peer_off_bridge(const ls_doctor_subject_t *p, char *evidence) {
   return refused_over(p, LS_LINK_HOST_BRIDGE, LS_LINK_HOST_BRIDGE, evidence);
 }
 
-bool ls_doctor_copies_wrong(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_copies_wrong(const ls_doctor_subject_t *p, char *evidence) {
   snprintf(evidence, LS_EVIDENCE_BYTES, "copies between %d pairs of devices arrived with wrong bytes",
            p->wrong_copies);
   return p->wrong_copies > 0;
 }
 
-bool ls_doctor_pcie_width(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_pcie_width(const ls_doctor_subject_t *p, char *evidence) {
   for (int i = 0; i < p->machine->gpu_count; i++) {
     const ls_gpu_t *g = &p->machine->gpu[i];
     if (g->pcie_width <= 0 || g->pcie_width >= g->pcie_width_max) continue;
@@ -60,7 +60,7 @@ bool ls_doctor_pcie_width(const ls_patient_t *p, char *evidence) {
 }
 
 /* An idle card falls back to generation 1 to save power: only a busy one is held to its best. */
-bool ls_doctor_pcie_generation(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_pcie_generation(const ls_doctor_subject_t *p, char *evidence) {
   for (int i = 0; i < p->machine->gpu_count; i++) {
     const ls_gpu_t *g = &p->machine->gpu[i];
     bool busy = g->throttle_reasons >= 0 && !(g->throttle_reasons & THROTTLE_IDLE);
@@ -72,7 +72,7 @@ bool ls_doctor_pcie_generation(const ls_patient_t *p, char *evidence) {
   return false;
 }
 
-static bool throttled(const ls_patient_t *p, int64_t reasons, const char *what, char *evidence) {
+static bool throttled(const ls_doctor_subject_t *p, int64_t reasons, const char *what, char *evidence) {
   for (int i = 0; i < p->machine->gpu_count; i++) {
     const ls_gpu_t *g = &p->machine->gpu[i];
     if (g->throttle_reasons < 0 || !(g->throttle_reasons & reasons)) continue;
@@ -90,17 +90,17 @@ static bool throttled(const ls_patient_t *p, int64_t reasons, const char *what, 
   return false;
 }
 
-bool ls_doctor_power_cap(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_power_cap(const ls_doctor_subject_t *p, char *evidence) {
   return throttled(p, THROTTLE_POWER_CAP | THROTTLE_POWER_BRAKE, "its power limit", evidence);
 }
 
-bool ls_doctor_thermal_cap(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_thermal_cap(const ls_doctor_subject_t *p, char *evidence) {
   return throttled(p, THROTTLE_HW_SLOWDOWN | THROTTLE_SW_THERMAL | THROTTLE_HW_THERMAL,
                    "temperature or hardware slowdown", evidence);
 }
 
 /* All neighbours at once against the slowest pair alone. */
-bool ls_doctor_transfers_collapse(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_transfers_collapse(const ls_doctor_subject_t *p, char *evidence) {
   static const char prefix[] = "device-copy ";
   const ls_curve_point_t *points;
   ls_time_t all;
@@ -120,7 +120,7 @@ bool ls_doctor_transfers_collapse(const ls_patient_t *p, char *evidence) {
   return true;
 }
 
-bool ls_doctor_gpus_unequal(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_gpus_unequal(const ls_doctor_subject_t *p, char *evidence) {
   const ls_machine_t *m = p->machine;
   for (int i = 1; i < m->gpu_count; i++) {
     if (!strcmp(m->gpu[i].name, m->gpu[0].name)) continue;
@@ -130,7 +130,7 @@ bool ls_doctor_gpus_unequal(const ls_patient_t *p, char *evidence) {
   return false;
 }
 
-bool ls_doctor_gpus_unread(const ls_patient_t *p, char *evidence) {
+bool ls_doctor_gpus_unread(const ls_doctor_subject_t *p, char *evidence) {
   const ls_machine_t *m = p->machine;
   int unread = 0;
   for (int i = 0; i < m->gpu_count; i++) {

@@ -1,5 +1,5 @@
 /* What a task does to memory, as byte ranges: the one reading of in, out, scratch, inout and views on which
- * the memory plan, the waits and the proof agree. Inside of the schedule module. */
+ * the memory layout, the waits and the proof agree. Inside of the schedule module. */
 #ifndef LS_SCHEDULE_ACCESS_H
 #define LS_SCHEDULE_ACCESS_H
 
@@ -55,7 +55,7 @@ static inline void ls_lane_clock_join(ls_lane_clock_t *clock, const ls_lane_cloc
 }
 
 /* The steps of finish. */
-ls_status_t ls_schedule_plan(ls_schedule_t *s); /* places transient tensors */
+ls_status_t ls_schedule_layout(ls_schedule_t *s); /* places transient tensors */
 /* Derives waits; what is over when each task is: clock (task_count). */
 ls_status_t ls_schedule_order(ls_schedule_t *s, ls_lane_clock_t *clock);
 

@@ -1,4 +1,4 @@
-/* finish: from a list of tasks to a schedule that can run. First the memory plan, because reused bytes order
+/* finish: from a list of tasks to a schedule that can run. First the memory layout, because reused bytes order
  * tasks too; then the sizes of the regions; then the waits. */
 #include "schedule/access.h"
 
@@ -55,7 +55,7 @@ size_t ls_schedule_region_bytes(const ls_schedule_t *s, ls_region_t region) {
 
 /* Places and waits, for the lanes as they are. */
 static ls_status_t arrange(ls_schedule_t *s) {
-  ls_status_t status = ls_schedule_plan(s);
+  ls_status_t status = ls_schedule_layout(s);
   if (status) return status;
   measure_regions(s);
   if (s->run_bytes[LS_REGION_INPUT_NEXT] && s->input_slots < 2)

@@ -1,4 +1,4 @@
-/* fit: what a schedule needs on this rank, in bytes. Arithmetic on the memory plan and the rows of the state,
+/* fit: what a schedule needs on this rank, in bytes. Arithmetic on the memory layout and the rows of the state,
  * not an estimate: exactly these regions are allocated. */
 #include "schedule/access.h"
 

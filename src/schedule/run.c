@@ -98,7 +98,7 @@ ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *de
 static void destroy_slot(ls_run_t *run, ls_run_slot_t *slot) {
   const ls_backend_t *backend = run->device->backend;
   if (slot->exec) backend->capture->destroy(slot->exec);
-  if (slot->watch) backend->stream->destroy(slot->watch);
+  if (slot->done_stream) backend->stream->destroy(slot->done_stream);
   if (slot->done) backend->stream->event_destroy(slot->done);
   if (slot->begin) backend->stream->event_destroy(slot->begin);
   for (int t = 0; t < run->s->task_count; t++) {
@@ -216,7 +216,7 @@ static ls_status_t launch_there(ls_run_t *run, int slot) {
   ls_stream_t *compute = run->lane[LS_LANE_COMPUTE];
   ls_status_t status = of->exec ? backend->capture->launch(of->exec, compute) : ls_run_issue(run, slot);
   if (!status) status = backend->stream->record(compute, of->done);
-  if (!status) status = backend->stream->wait(of->watch, of->done);
+  if (!status) status = backend->stream->wait(of->done_stream, of->done);
   return status;
 }
 
@@ -236,7 +236,7 @@ ls_status_t ls_run_wait(ls_run_t *run, int slot, const float **stats) {
   if (status) return status;
   if (run->status) return run->status;
   ls_run_slot_t *of = &run->slot[slot];
-  if (of->watch) status = await(run, of->watch);
+  if (of->done_stream) status = await(run, of->done_stream);
   if (!status) status = ls_run_collect_times(run, slot);
   if (status) return run->status = status;
   bool has_stats = run->s->run_bytes[LS_REGION_STAT] >= sizeof(of->stats);

@@ -90,7 +90,7 @@ static ls_status_t create_watches(ls_run_t *run) {
   if (run->device->backend->host_memory) return LS_OK;
   for (int i = 0; i < run->slot_count && !status; i++) {
     status = stream->event_create(run->device, false, &run->slot[i].done);
-    if (!status) status = stream->create(run->device, LS_STREAM_ASYNC, &run->slot[i].watch);
+    if (!status) status = stream->create(run->device, LS_STREAM_ASYNC, &run->slot[i].done_stream);
   }
   return status;
 }

@@ -34,8 +34,8 @@ typedef struct {
   ls_exec_t *exec;             /* the captured step */
   ls_event_t *begin;           /* LS_TIMING_EVENTS: of the step, and per task */
   ls_event_t **from, **until;
-  ls_event_t *done;   /* devices: end of the step ... */
-  ls_stream_t *watch; /* ... and a stream that waits for nothing else, so that the host can */
+  ls_event_t *done;         /* devices: end of the step ... */
+  ls_stream_t *done_stream; /* ... and a stream that waits for nothing else, so that the host can */
 } ls_run_slot_t;
 
 struct ls_run {

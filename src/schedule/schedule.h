@@ -1,5 +1,5 @@
 /* The schedule: one training step (or one evaluation) of one rank as an ordered list of tasks on lanes over a
- * memory plan. Training runs it, the planner prices it, `fit` counts its bytes, `draw` shows it.
+ * memory layout. Training runs it, the planner prices it, `fit` counts its bytes, `draw` shows it.
  *
  * A strategy builds it: tensors first, then tasks in an order that could run on one lane. `finish` places the
  * transient tensors (reusing bytes that are dead) and derives what each task waits for from the bytes that it

@@ -20,7 +20,7 @@ static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
                    node->out_count, out);
   }
   for (int i = 0; i < node->out_count; i++)
-    ls_lowering_settle(l, node->out[i]);
+    ls_lowering_deliver(l, node->out[i]);
 }
 
 /* Buckets that are complete once `node` has been emitted for the last micro-batch, whose nodes come in order.
@@ -93,11 +93,11 @@ static ls_status_t prepare(ls_lowering_t *l) {
   l->tensor = ls_arena_array(&l->work, count, sizeof(int));
   l->param = ls_arena_array(&l->work, count, sizeof(int));
   l->input = ls_arena_array(&l->work, count, sizeof(int));
-  l->home = ls_arena_array(&l->work, count, sizeof(*l->home));
-  if (!l->tensor || !l->param || !l->input || !l->home) return LS_ERR_MEMORY;
+  l->destination = ls_arena_array(&l->work, count, sizeof(*l->destination));
+  if (!l->tensor || !l->param || !l->input || !l->destination) return LS_ERR_MEMORY;
   for (size_t id = 0; id < count; id++) {
     l->param[id] = l->input[id] = -1;
-    l->home[id].tensor = -1;
+    l->destination[id].tensor = -1;
   }
   if (!l->in->optim) return LS_OK;
   if (l->in->options.reproducible) {

@@ -7,10 +7,10 @@
 
 /* Where a value has to end up, rather than anywhere. */
 typedef struct {
-  int tensor;  /* schedule tensor of the first micro-batch (sum) or of the whole (each), -1 = no home */
-  bool sum;    /* micro-batches are added up; else each has its part */
+  int tensor; /* schedule tensor of the first micro-batch (sum) or of the whole (each), -1 = no destination */
+  bool sum;   /* micro-batches are added up; else each has its part */
   bool direct; /* the producing op may write there itself */
-} ls_home_t;
+} ls_destination_t;
 
 enum { LS_TREE_LEVELS = 11 }; /* of a binary counter up to 1024 shards */
 
@@ -21,13 +21,13 @@ struct ls_lowering {
   ls_arena_t work;               /* freed at the end */
   const ls_exchange_t *exchange; /* NULL = none */
   int micro;                     /* the micro-batch being emitted */
-  int *tensor;     /* per graph tensor: its schedule tensor for this micro-batch, -1 = not yet */
-  int *param;      /* per graph tensor: the parameter's schedule tensor, -1 = no parameter */
-  int *input;      /* per graph tensor: the input's first micro-batch; the others follow, -1 = no input */
-  int table[2];    /* data on the device: features, targets */
-  int rows;        /* .. and the first micro-batch's row numbers; the others follow */
-  ls_home_t *home; /* per graph tensor */
-  int *tree;       /* reproducible: (graph tensors, LS_TREE_LEVELS) sums of shards that wait for another */
+  int *tensor;  /* per graph tensor: its schedule tensor for this micro-batch, -1 = not yet */
+  int *param;   /* per graph tensor: the parameter's schedule tensor, -1 = no parameter */
+  int *input;   /* per graph tensor: the input's first micro-batch; the others follow, -1 = no input */
+  int table[2]; /* data on the device: features, targets */
+  int rows;     /* .. and the first micro-batch's row numbers; the others follow */
+  ls_destination_t *destination; /* per graph tensor */
+  int *tree; /* reproducible: (graph tensors, LS_TREE_LEVELS) sums of shards that wait for another */
   ls_bucket_t *bucket;
   int bucket_count;
   int *bucket_order;                   /* buckets by ready_node */
@@ -55,14 +55,14 @@ ls_status_t ls_lowering_tables(ls_lowering_t *l, size_t *offset_bytes);
 /* Appends the task that brings this micro-batch's samples. */
 void ls_lowering_gather(ls_lowering_t *l);
 
-/* Declares inputs, parameters, homes and stats; appends the copy of the next input. */
+/* Declares inputs, parameters, destinations and stats; appends the copy of the next input. */
 ls_status_t ls_lowering_declare(ls_lowering_t *l);
 /* The schedule tensor of a graph tensor for the current micro-batch; made on first use. -1
  * after a failure. */
 int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id);
-/* Once the node that makes `id` is emitted: adds or copies it to its home, when it did not go
+/* Once the node that makes `id` is emitted: adds or copies it to its destination, when it did not go
  * there directly. */
-void ls_lowering_settle(ls_lowering_t *l, ls_tensor_id_t id);
+void ls_lowering_deliver(ls_lowering_t *l, ls_tensor_id_t id);
 
 /* Sum of squares of one bucket's gradients; reproducible: of all gradients at once, with the last bucket, so
  * that no rounding depends on the buckets. */

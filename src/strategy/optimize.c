@@ -41,7 +41,7 @@ void ls_lowering_copy_out(ls_lowering_t *l) {
 }
 
 void ls_lowering_update(ls_lowering_t *l) {
-  const ls_optim_plan_t *optim = l->in->optim;
+  const ls_optim_rule_t *optim = l->in->optim;
   int64_t end = l->layout->trained;
   int row[LS_OPTIM_SLOT_MAX + 1];
   int step = first_step_params(l);

@@ -1,5 +1,5 @@
 /* Where the tensors of a graph go. Inputs, parameters and gradients have fixed places; what the host wants to
- * see has a home; everything else is transient. */
+ * see has a destination; everything else is transient. */
 #include "graph/ops/ops.h"
 #include "strategy/lowering.h"
 
@@ -120,8 +120,8 @@ static ls_status_t declare_params(ls_lowering_t *l) {
     l->param[id] = ls_schedule_tensor(l->s, t->name, t->shape, l->params, offset_bytes);
     if (t->grad < 0 || !l->in->optim) continue;
     const char *name = graph->tensors[t->grad].name;
-    l->home[t->grad] = (ls_home_t){.sum = true, .direct = true};
-    l->home[t->grad].tensor = gradient(l, name, t->shape, e->offset);
+    l->destination[t->grad] = (ls_destination_t){.sum = true, .direct = true};
+    l->destination[t->grad].tensor = gradient(l, name, t->shape, e->offset);
   }
   return l->s->status;
 }
@@ -140,8 +140,8 @@ static ls_status_t declare_scalar(ls_lowering_t *l, const char *name, int elemen
   ls_shape_t one = LS_SHAPE(LS_F32, 1);
   if (id < 0 || !ls_shape_equal(&graph->tensors[id].shape, &one))
     return ls_fail(l->s->ctx, LS_ERR_ARGUMENT, "lower: the graph has no value '%s' of shape f32 (1)", name);
-  l->home[id] = (ls_home_t){.sum = true, .direct = may_be_direct(graph, id, true)};
-  l->home[id].tensor =
+  l->destination[id] = (ls_destination_t){.sum = true, .direct = may_be_direct(graph, id, true)};
+  l->destination[id].tensor =
       l->in->optim ? gradient(l, name, one, element)
                    : ls_schedule_tensor(l->s, name, one, LS_REGION_STAT, (size_t)element * FLOAT_BYTES);
   return l->s->status;
@@ -186,10 +186,10 @@ static ls_status_t declare_evaluation(ls_lowering_t *l) {
   ls_tensor_id_t output = ls_graph_find(graph, LS_NAME_OUTPUT);
   if (status || output < 0) return status;
   size_t offset_bytes = ALIGN_BYTES;
-  l->home[output] = (ls_home_t){.direct = may_be_direct(graph, output, false)};
-  l->home[output].tensor =
+  l->destination[output] = (ls_destination_t){.direct = may_be_direct(graph, output, false)};
+  l->destination[output].tensor =
       ls_lowering_each(l, LS_NAME_OUTPUT, &graph->tensors[output].shape, LS_REGION_STAT, &offset_bytes);
-  return l->home[output].tensor < 0 ? LS_ERR_MEMORY : LS_OK;
+  return l->destination[output].tensor < 0 ? LS_ERR_MEMORY : LS_OK;
 }
 
 ls_status_t ls_lowering_declare(ls_lowering_t *l) {
@@ -199,15 +199,15 @@ ls_status_t ls_lowering_declare(ls_lowering_t *l) {
   return status ? status : l->s->status;
 }
 
-/* The home of `id` for the current micro-batch. */
-static int home_of(const ls_lowering_t *l, ls_tensor_id_t id) {
-  const ls_home_t *home = &l->home[id];
-  return home->tensor < 0 || home->sum ? home->tensor : home->tensor + l->micro;
+/* The destination of `id` for the current micro-batch. */
+static int destination_of(const ls_lowering_t *l, ls_tensor_id_t id) {
+  const ls_destination_t *destination = &l->destination[id];
+  return destination->tensor < 0 || destination->sum ? destination->tensor : destination->tensor + l->micro;
 }
 
 int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id) {
   const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
-  const ls_home_t *home = &l->home[id];
+  const ls_destination_t *destination = &l->destination[id];
   if (l->tensor[id] >= 0) return l->tensor[id];
   int place;
   if (l->param[id] >= 0)
@@ -216,21 +216,21 @@ int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id) {
     place = l->input[id] + l->micro;
   else if (t->alias_of >= 0)
     place = ls_schedule_view(l->s, ls_lowering_name(l, t->name), t->shape, ls_lowering_place(l, t->alias_of));
-  else if (home->tensor >= 0 && home->direct && (l->micro == 0 || !home->sum))
-    place = home_of(l, id);
+  else if (destination->tensor >= 0 && destination->direct && (l->micro == 0 || !destination->sum))
+    place = destination_of(l, id);
   else
     place =
         ls_schedule_tensor(l->s, ls_lowering_name(l, t->name), t->shape, LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
   return l->tensor[id] = place;
 }
 
-/* A value in bytes of its own, which later shards may be added to: the first shard's is the home. */
+/* A value in bytes of its own, which later shards may be added to: the first shard's is the destination. */
 static int keep_apart(ls_lowering_t *l, ls_tensor_id_t id, ls_step_phase_t phase, const char *name,
                       int place) {
   const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
-  int keep = l->home[id].tensor;
+  int keep = l->destination[id].tensor;
   if (l->micro > 0) {
-    if (l->home[id].direct && t->alias_of < 0) return place;
+    if (l->destination[id].direct && t->alias_of < 0) return place;
     keep = ls_schedule_tensor(l->s, name, t->shape, LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
   }
   if (place != keep) ls_schedule_copy(l->s, LS_LANE_COMPUTE, phase, name, place, keep);
@@ -238,9 +238,9 @@ static int keep_apart(ls_lowering_t *l, ls_tensor_id_t id, ls_step_phase_t phase
 }
 
 /* Shards are added as a binary counter counts: the sums of two equally many neighbours become one as soon as
- * both are there. The last shard leaves everything at home. */
-static void settle_tree(ls_lowering_t *l, ls_tensor_id_t id, ls_step_phase_t phase, const char *name,
-                        int place) {
+ * both are there. The last shard leaves everything at destination. */
+static void deliver_tree(ls_lowering_t *l, ls_tensor_id_t id, ls_step_phase_t phase, const char *name,
+                         int place) {
   int *waiting = l->tree + (size_t)id * LS_TREE_LEVELS;
   int top = __builtin_popcount((unsigned)l->micro);
   if (!(l->micro & 1)) {
@@ -254,20 +254,20 @@ static void settle_tree(ls_lowering_t *l, ls_tensor_id_t id, ls_step_phase_t pha
   }
 }
 
-void ls_lowering_settle(ls_lowering_t *l, ls_tensor_id_t id) {
-  int home = home_of(l, id);
-  if (home < 0 || l->s->status) return;
+void ls_lowering_deliver(ls_lowering_t *l, ls_tensor_id_t id) {
+  int destination = destination_of(l, id);
+  if (destination < 0 || l->s->status) return;
   int place = ls_lowering_place(l, id);
   const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
   ls_step_phase_t phase = t->role == LS_ROLE_PARAM_GRAD ? LS_PHASE_STEP_BACKWARD : LS_PHASE_STEP_FORWARD;
   const char *name = ls_lowering_name(l, t->name);
-  if (l->tree && l->home[id].sum) {
-    settle_tree(l, id, phase, name, place);
+  if (l->tree && l->destination[id].sum) {
+    deliver_tree(l, id, phase, name, place);
     return;
   }
-  if (place == home) return;
-  if (l->home[id].sum && l->micro > 0)
-    ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, name, &ls_op_accumulate, NULL, 1, &place, 1, &home);
+  if (place == destination) return;
+  if (l->destination[id].sum && l->micro > 0)
+    ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, name, &ls_op_accumulate, NULL, 1, &place, 1, &destination);
   else
-    ls_schedule_copy(l->s, LS_LANE_COMPUTE, phase, name, place, home);
+    ls_schedule_copy(l->s, LS_LANE_COMPUTE, phase, name, place, destination);
 }

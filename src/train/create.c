@@ -12,7 +12,7 @@ static bool has_kernel(const void *backend, const char *op) {
 
 ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank, int world_size, bool copies,
                              const ls_backend_t *kernels, bool training, int64_t rows, int64_t data_rows,
-                             ls_graph_t **graph, ls_state_table_t **table, ls_optim_plan_t *optim,
+                             ls_graph_t **graph, ls_state_table_t **table, ls_optim_rule_t *optim,
                              ls_schedule_t **schedule) {
   ls_graph_t *g = NULL;
   ls_state_table_t *own = NULL;
@@ -22,7 +22,7 @@ ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank,
   if (kernels) status = ls_graph_run_passes(g, &passes);
   if (status == LS_OK && !*table) status = ls_state_table_create(ctx, g, &own);
   if (status != LS_OK) goto graph;
-  ls_optim_plan(&config->optimizer, config->train.clip_norm, optim);
+  ls_optim_rule(&config->optimizer, config->train.clip_norm, optim);
   ls_train_share_t share;
   ls_train_share(config, rank, world_size, &share);
   ls_lower_t in = {.graph = g,
@@ -101,7 +101,7 @@ static ls_status_t make_table(ls_trainer_t *t) {
   status = ls_state_table_create(t->ctx, graph, &t->table);
   ls_graph_destroy(graph);
   int rows[LS_OPTIM_SLOT_MAX + 1];
-  ls_optim_plan(&t->config->optimizer, t->config->train.clip_norm, &t->optim);
+  ls_optim_rule(&t->config->optimizer, t->config->train.clip_norm, &t->optim);
   return status == LS_OK && t->training ? ls_optim_declare(&t->optim, t->table, rows) : status;
 }
 
@@ -300,11 +300,11 @@ static ls_status_t plan_run(ls_trainer_t *t, const json_t *meta) {
 ls_status_t ls_trainer_engine(ls_trainer_t *t, bool training, int64_t rows, int64_t data_rows,
                               ls_engine_t *engine) {
   const ls_comm_t *comm = t->world->comm;
-  ls_optim_plan_t unused, *plan = training ? &t->optim : &unused;
+  ls_optim_rule_t unused, *rule = training ? &t->optim : &unused;
   engine->rows = rows;
   ls_status_t status =
       ls_trainer_lower(t->ctx, t->config, comm->rank, comm->size, !t->backend->host_memory, t->backend,
-                       training, rows, data_rows, &engine->graph, &t->table, plan, &engine->schedule);
+                       training, rows, data_rows, &engine->graph, &t->table, rule, &engine->schedule);
   return status == LS_OK ? ls_schedule_check(engine->schedule) : status;
 }
 

@@ -26,7 +26,7 @@ static ls_status_t step_bytes(ls_ctx_t *ctx, const ls_config_t *config, int worl
                               int64_t data_rows, int64_t *bytes) {
   ls_graph_t *graph;
   ls_state_table_t *table = NULL;
-  ls_optim_plan_t optim;
+  ls_optim_rule_t optim;
   ls_schedule_t *schedule;
   ls_fit_t fit;
   ls_train_share_t share;

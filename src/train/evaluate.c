@@ -17,14 +17,14 @@ static ls_status_t run_once(ls_run_t *run) {
 enum { CHUNK_LOSS, CHUNK_CORRECT, CHUNK_VALUES };
 
 /* This rank's chunks: (loss times samples, correct) of each into `values`. */
-static ls_status_t evaluate_chunks(ls_trainer_t *t, const ls_loader_plan_t *plan, double *values) {
+static ls_status_t evaluate_chunks(ls_trainer_t *t, const ls_loader_spec_t *spec, double *values) {
   const ls_comm_t *comm = t->world->comm;
   ls_batch_t batch = ls_train_batch(t->eval.run, 0);
   ls_status_t status = LS_OK;
-  for (int64_t i = comm->rank; i < plan->total_steps && status == LS_OK; i += comm->size) {
-    int64_t left = plan->total_samples - i * plan->rows, valid = left < plan->rows ? left : plan->rows;
+  for (int64_t i = comm->rank; i < spec->total_steps && status == LS_OK; i += comm->size) {
+    int64_t left = spec->total_samples - i * spec->rows, valid = left < spec->rows ? left : spec->rows;
     float loss = 0, correct = 0;
-    ls_batch_fill(t->dataset, plan, i, &batch);
+    ls_batch_fill(t->dataset, spec, i, &batch);
     status = run_once(t->eval.run);
     if (status == LS_OK) status = ls_run_read(t->eval.run, LS_NAME_LOSS, 0, &loss, sizeof loss);
     if (status == LS_OK) status = ls_run_read(t->eval.run, LS_NAME_CORRECT, 0, &correct, sizeof correct);
@@ -38,7 +38,7 @@ ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_re
   ls_comm_t *comm = t->world->comm;
   int64_t samples = part == LS_PART_TRAIN ? t->dataset->train_count : t->dataset->validation_count;
   int64_t rows = t->eval.rows, chunks = (samples + rows - 1) / rows;
-  ls_loader_plan_t plan = {.part = part,
+  ls_loader_spec_t spec = {.part = part,
                            .seed = (uint64_t)t->config->train.seed,
                            .global_batch = rows,
                            .count = rows,
@@ -48,7 +48,7 @@ ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_re
                            .total_steps = chunks};
   double *values = ls_alloc_array(t->ctx, (size_t)(chunks * CHUNK_VALUES), sizeof *values);
   uint64_t before = ls_watchdog_enter(t->watchdog, LS_WATCHDOG_EVALUATION, t->step);
-  ls_status_t status = values ? evaluate_chunks(t, &plan, values) : LS_ERR_MEMORY;
+  ls_status_t status = values ? evaluate_chunks(t, &spec, values) : LS_ERR_MEMORY;
   status = ls_comm_agree(comm, "evaluation", status);
   /* the others have zeros there, so each sum is exact */
   if (status == LS_OK) status = ls_comm_sum_f64(comm, "evaluation sums", values, chunks * CHUNK_VALUES);

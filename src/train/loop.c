@@ -50,7 +50,7 @@ static float rate_at(void *user, int64_t step) {
 
 static ls_status_t start_loader(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
-  ls_loader_plan_t plan = {
+  ls_loader_spec_t spec = {
       .part = LS_PART_TRAIN,
       .seed = (uint64_t)t->config->train.seed,
       .shuffle = true,
@@ -70,7 +70,7 @@ static ls_status_t start_loader(ls_loop_t *loop) {
   ls_batch_t slots[LS_TRAIN_SLOTS];
   for (int i = 0; i < LS_TRAIN_SLOTS; i++)
     slots[i] = ls_train_batch(t->train.run, i);
-  return ls_loader_create(t->ctx, t->dataset, &plan, t->step, LS_TRAIN_SLOTS, slots, &loop->loader);
+  return ls_loader_create(t->ctx, t->dataset, &spec, t->step, LS_TRAIN_SLOTS, slots, &loop->loader);
 }
 
 /* Whether so many epochs have ended with this step, be it the run's last one. */

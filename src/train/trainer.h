@@ -73,7 +73,7 @@ struct ls_trainer {
   int64_t inputs, outputs;
 
   const ls_strategy_t *strategy;
-  ls_optim_plan_t optim;
+  ls_optim_rule_t optim;
   ls_state_table_t *table;
   ls_state_t *state;
   ls_stream_t *stream; /* for copies between steps */
@@ -101,7 +101,7 @@ struct ls_trainer {
  * NULL to have it made. */
 ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank, int world_size, bool copies,
                              const ls_backend_t *kernels, bool training, int64_t rows, int64_t data_rows,
-                             ls_graph_t **graph, ls_state_table_t **table, ls_optim_plan_t *optim,
+                             ls_graph_t **graph, ls_state_table_t **table, ls_optim_rule_t *optim,
                              ls_schedule_t **schedule);
 /* A lowered and proven engine without its run. */
 ls_status_t ls_trainer_engine(ls_trainer_t *t, bool training, int64_t rows, int64_t data_rows,

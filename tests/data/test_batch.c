@@ -18,22 +18,22 @@ static share_t share_of(int64_t batch, int rank, int ranks) {
 
 /* Fills all ranks' batches of a step; seen[row] counts real rows; checks targets, weights,
  * fences, padding. */
-static double fill_ranks(const ls_dataset_t *d, ls_loader_plan_t plan, int64_t step, int ranks, int *seen) {
+static double fill_ranks(const ls_dataset_t *d, ls_loader_spec_t spec, int64_t step, int ranks, int *seen) {
   double weights = 0;
   float lr = 0.5f;
-  plan.lr = rate;
-  plan.lr_user = &lr;
-  int64_t padding = ls_dataset_row(d, plan.part, 0);
+  spec.lr = rate;
+  spec.lr_user = &lr;
+  int64_t padding = ls_dataset_row(d, spec.part, 0);
   for (int rank = 0; rank < ranks; rank++) {
-    share_t s = share_of(plan.global_batch, rank, ranks);
-    plan.first = s.first;
-    plan.count = s.count;
-    plan.rows = (s.count + plan.accumulate - 1) / plan.accumulate;
+    share_t s = share_of(spec.global_batch, rank, ranks);
+    spec.first = s.first;
+    spec.count = s.count;
+    spec.rows = (s.count + spec.accumulate - 1) / spec.accumulate;
     memory_t m, untouched;
     ls_batch_t to = batch_of(&m);
     memset(&untouched, 0x7b, sizeof untouched);
-    ls_batch_fill(d, &plan, step, &to);
-    int64_t all = plan.rows * plan.accumulate;
+    ls_batch_fill(d, &spec, step, &to);
+    int64_t all = spec.rows * spec.accumulate;
     for (int64_t r = 0; r < all; r++) {
       int64_t row = (int64_t)m.x[r * BATCH_INPUTS];
       for (int j = 0; j < BATCH_INPUTS; j++)
@@ -42,7 +42,7 @@ static double fill_ranks(const ls_dataset_t *d, ls_loader_plan_t plan, int64_t s
         assert_int_equal(m.target.label[r], row);
       else
         assert_true(m.target.real[r] == 2.0f * (float)row);
-      bool real = r < s.count && step * plan.global_batch + s.first + r < plan.total_samples;
+      bool real = r < s.count && step * spec.global_batch + s.first + r < spec.total_samples;
       if (real)
         seen[row]++;
       else
@@ -50,15 +50,15 @@ static double fill_ranks(const ls_dataset_t *d, ls_loader_plan_t plan, int64_t s
       assert_true(real ? m.weight[r] > 0.0f : m.weight[r] == 0.0f);
       weights += (double)m.weight[r];
     }
-    for (int a = 0; a < plan.accumulate; a++) {
-      assert_int_equal(m.step[a].seed, plan.seed);
-      assert_int_equal(m.step[a].position, step * plan.global_batch + s.first + a * plan.rows);
+    for (int a = 0; a < spec.accumulate; a++) {
+      assert_int_equal(m.step[a].seed, spec.seed);
+      assert_int_equal(m.step[a].position, step * spec.global_batch + s.first + a * spec.rows);
       assert_true(m.step[a].lr == 0.5f * (float)(step + 1));
     }
     assert_memory_equal(m.x + all * BATCH_INPUTS, untouched.x, FENCE * BATCH_INPUTS * sizeof(float));
     assert_memory_equal(&m.target.real[all], untouched.weight, FENCE * sizeof(float));
     assert_memory_equal(m.weight + all, untouched.weight, FENCE * sizeof(float));
-    assert_memory_equal(m.step + plan.accumulate, &untouched.step[0], sizeof untouched.step[0]);
+    assert_memory_equal(m.step + spec.accumulate, &untouched.step[0], sizeof untouched.step[0]);
   }
   return weights;
 }
@@ -70,7 +70,7 @@ static void test_row_numbers(void **state) {
   said_open(&said);
   for (int classes = 0; classes < 2; classes++) {
     ls_dataset_t *d = counting_dataset(said.ctx, 37, BATCH_INPUTS, 0.2, classes);
-    ls_loader_plan_t plan = {.seed = 5,
+    ls_loader_spec_t spec = {.seed = 5,
                              .global_batch = 50, /* reaches over more than an epoch */
                              .first = 3,
                              .count = 41,
@@ -78,7 +78,7 @@ static void test_row_numbers(void **state) {
                              .accumulate = 2,
                              .total_samples = 340,
                              .total_steps = 7};
-    for (plan.shuffle = false;; plan.shuffle = true) {
+    for (spec.shuffle = false;; spec.shuffle = true) {
       for (int64_t step = 0; step < 7; step++) {
         static memory_t by_value, by_row, untouched;
         int32_t row[BATCH_ROWS + FENCE];
@@ -86,9 +86,9 @@ static void test_row_numbers(void **state) {
         memset(&untouched, 0x7b, sizeof untouched);
         memset(row, 0x7b, sizeof row);
         rows.row = row;
-        ls_batch_fill(d, &plan, step, &values);
+        ls_batch_fill(d, &spec, step, &values);
         for (int part = 0; part < 3; part++)
-          ls_batch_fill_part(d, &plan, step, &rows, part, 3);
+          ls_batch_fill_part(d, &spec, step, &rows, part, 3);
         for (int r = 0; r < 42; r++)
           assert_true(by_value.x[r * BATCH_INPUTS] == (float)row[r]);
         assert_int_equal(row[42], untouched.target.label[0]);
@@ -97,7 +97,7 @@ static void test_row_numbers(void **state) {
         assert_memory_equal(by_row.x, untouched.x, sizeof by_row.x);
         assert_memory_equal(&by_row.target, &untouched.target, sizeof by_row.target);
       }
-      if (plan.shuffle) break;
+      if (spec.shuffle) break;
     }
     ls_dataset_close(d);
   }
@@ -109,10 +109,10 @@ static void test_uneven_shares(void **state) {
   said_t said;
   said_open(&said);
   ls_dataset_t *d = counting_dataset(said.ctx, 10, BATCH_INPUTS, 0, false);
-  ls_loader_plan_t plan = {
+  ls_loader_spec_t spec = {
       .seed = 5, .shuffle = true, .global_batch = 10, .accumulate = 1, .total_samples = 10, .total_steps = 1};
   int seen[10] = {0};
-  assert_true(fabs(fill_ranks(d, plan, 0, 3, seen) - 1.0) < 1e-6);
+  assert_true(fabs(fill_ranks(d, spec, 0, 3, seen) - 1.0) < 1e-6);
   for (int i = 0; i < 10; i++)
     assert_int_equal(seen[i], 1);
   ls_dataset_close(d);
@@ -131,15 +131,15 @@ static void test_every_sample_once_per_epoch(void **state) {
       for (int ranks = 1; ranks <= 8; ranks += 1 + (ranks > 2))
         for (int accumulate = 1; accumulate <= 4; accumulate++) {
           int64_t total = d->train_count * EPOCHS;
-          ls_loader_plan_t plan = {.seed = 5,
+          ls_loader_spec_t spec = {.seed = 5,
                                    .shuffle = true,
                                    .global_batch = batch,
                                    .accumulate = accumulate,
                                    .total_samples = total,
                                    .total_steps = (total + batch - 1) / batch};
           int seen[ROWS] = {0};
-          for (int64_t step = 0; step < plan.total_steps; step++) {
-            double weights = fill_ranks(d, plan, step, ranks, seen);
+          for (int64_t step = 0; step < spec.total_steps; step++) {
+            double weights = fill_ranks(d, spec, step, ranks, seen);
             assert_true(fabs(weights - 1.0) < 1e-5); /* the last, partial batch too */
           }
           for (int64_t i = 0; i < d->train_count; i++)
@@ -163,7 +163,7 @@ static void test_stream_is_the_same_for_any_world(void **state) {
     for (int64_t step = 0; step < 10; step++)
       for (int rank = 0; rank < ranks; rank++) {
         share_t s = share_of(12, rank, ranks);
-        ls_loader_plan_t plan = {.seed = 5,
+        ls_loader_spec_t spec = {.seed = 5,
                                  .shuffle = true,
                                  .global_batch = 12,
                                  .first = s.first,
@@ -174,7 +174,7 @@ static void test_stream_is_the_same_for_any_world(void **state) {
                                  .total_steps = 10};
         memory_t m;
         ls_batch_t to = batch_of(&m);
-        ls_batch_fill(d, &plan, step, &to);
+        ls_batch_fill(d, &spec, step, &to);
         for (int64_t r = 0; r < s.count; r++) {
           float *at = &stream[step * 12 + s.first + r];
           if (ranks == 1) *at = m.x[r * BATCH_INPUTS];
@@ -198,7 +198,7 @@ static void test_part_order_without_shuffle(void **state) {
   said_t said;
   said_open(&said);
   ls_dataset_t *d = counting_dataset(said.ctx, 20, BATCH_INPUTS, 0.5, false);
-  ls_loader_plan_t plan = {.part = LS_PART_VALIDATION,
+  ls_loader_spec_t spec = {.part = LS_PART_VALIDATION,
                            .global_batch = 4,
                            .count = 4,
                            .rows = 4,
@@ -208,7 +208,7 @@ static void test_part_order_without_shuffle(void **state) {
   for (int64_t step = 0; step < 3; step++) {
     memory_t m;
     ls_batch_t to = batch_of(&m);
-    ls_batch_fill(d, &plan, step, &to);
+    ls_batch_fill(d, &spec, step, &to);
     for (int64_t r = 0; r < 4; r++) {
       int64_t index = step * 4 + r < 10 ? step * 4 + r : 0;
       assert_true(m.x[r * BATCH_INPUTS] == (float)ls_dataset_row(d, LS_PART_VALIDATION, index));
@@ -226,7 +226,7 @@ static void test_padding_only(void **state) {
   said_t said;
   said_open(&said);
   ls_dataset_t *d = counting_dataset(said.ctx, 5, BATCH_INPUTS, 0, false);
-  ls_loader_plan_t plan = {.seed = 5,
+  ls_loader_spec_t spec = {.seed = 5,
                            .shuffle = true,
                            .global_batch = 4,
                            .count = 4,
@@ -235,14 +235,14 @@ static void test_padding_only(void **state) {
                            .total_samples = 5,
                            .total_steps = 2};
   int seen[5] = {0};
-  assert_true(fill_ranks(d, plan, 2, 1, seen) == 0.0);
+  assert_true(fill_ranks(d, spec, 2, 1, seen) == 0.0);
   for (int i = 0; i < 5; i++)
     assert_int_equal(seen[i], 0);
-  plan.count = 0;
-  plan.first = 4;
+  spec.count = 0;
+  spec.first = 4;
   memory_t m;
   ls_batch_t to = batch_of(&m);
-  ls_batch_fill(d, &plan, 0, &to);
+  ls_batch_fill(d, &spec, 0, &to);
   for (int r = 0; r < 4; r++)
     assert_true(m.weight[r] == 0.0f);
   ls_dataset_close(d);

@@ -10,7 +10,7 @@ enum { ROWS = 50, STEPS = 40, SLOTS_MAX = 4 };
 typedef struct {
   said_t said;
   ls_dataset_t *dataset;
-  ls_loader_plan_t plan;
+  ls_loader_spec_t spec;
   memory_t memory[SLOTS_MAX];
   ls_batch_t slots[SLOTS_MAX];
 } bench_t;
@@ -24,7 +24,7 @@ static bench_t *bench_open(void) {
   bench_t *b = calloc(1, sizeof *b);
   said_open(&b->said);
   b->dataset = counting_dataset(b->said.ctx, ROWS, BATCH_INPUTS, 0.2, true);
-  b->plan = (ls_loader_plan_t){.seed = 9,
+  b->spec = (ls_loader_spec_t){.seed = 9,
                                .shuffle = true,
                                .global_batch = 7,
                                .first = 2,
@@ -49,7 +49,7 @@ static void bench_close(bench_t *b) {
 static void check_slot(bench_t *b, int64_t step, int slot) {
   memory_t want;
   ls_batch_t to = batch_of(&want);
-  ls_batch_fill(b->dataset, &b->plan, step, &to);
+  ls_batch_fill(b->dataset, &b->spec, step, &to);
   assert_memory_equal(&b->memory[slot], &want, sizeof want);
 }
 
@@ -59,8 +59,8 @@ static void test_same_as_fill(void **state) {
   for (int slots = 1; slots <= SLOTS_MAX; slots++)
     for (int64_t first = 0; first <= STEPS; first += 7) {
       ls_loader_t *l;
-      b->plan.threads = (int)(first % 3); /* 0: by acquire */
-      assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->plan, first, slots, b->slots, &l),
+      b->spec.threads = (int)(first % 3); /* 0: by acquire */
+      assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->spec, first, slots, b->slots, &l),
                        LS_OK);
       for (int64_t step = first; step < STEPS; step++) {
         ls_loader_acquire(l, step);
@@ -78,9 +78,9 @@ static void test_same_as_fill(void **state) {
 static void test_holds_slots(void **state) {
   (void)state;
   bench_t *b = bench_open();
-  for (b->plan.threads = 0; b->plan.threads < 2; b->plan.threads++) {
+  for (b->spec.threads = 0; b->spec.threads < 2; b->spec.threads++) {
     ls_loader_t *l;
-    assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->plan, 0, 3, b->slots, &l), LS_OK);
+    assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->spec, 0, 3, b->slots, &l), LS_OK);
     for (int64_t step = 0; step + 2 < STEPS; step++) {
       for (int64_t k = 0; k < 3; k++)
         ls_loader_acquire(l, step + k);
@@ -98,7 +98,7 @@ static void test_destroy_at_any_time(void **state) {
   bench_t *b = bench_open();
   for (int run = 0; run < 200; run++) {
     ls_loader_t *l;
-    assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->plan, 0, 2, b->slots, &l), LS_OK);
+    assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->spec, 0, 2, b->slots, &l), LS_OK);
     for (int64_t step = 0; step < run % 5; step++) {
       ls_loader_acquire(l, step);
       ls_loader_release(l, step);
@@ -114,7 +114,7 @@ static void test_refuses(void **state) {
   bench_t *b = bench_open();
   ls_loader_t *l = NULL;
   for (int which = 0; which < 11; which++) {
-    ls_loader_plan_t p = b->plan;
+    ls_loader_spec_t p = b->spec;
     int slots = 2;
     int64_t first = 0;
     switch (which) {
@@ -163,12 +163,12 @@ static void test_refuses(void **state) {
   by_row.row = &row;
   many.rows = INT64_C(1) + INT32_MAX;
   said_clear(&b->said);
-  assert_int_equal(ls_loader_create(b->said.ctx, &many, &b->plan, 0, 1, &by_row, &l), LS_ERR_ARGUMENT);
+  assert_int_equal(ls_loader_create(b->said.ctx, &many, &b->spec, 0, 1, &by_row, &l), LS_ERR_ARGUMENT);
   assert_said(&b->said, "32 bits");
   ls_dataset_close(b->dataset);
   b->dataset = counting_dataset(b->said.ctx, ROWS, BATCH_INPUTS, 0, true);
-  b->plan.part = LS_PART_VALIDATION;
-  assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->plan, 0, 2, b->slots, &l), LS_ERR_ARGUMENT);
+  b->spec.part = LS_PART_VALIDATION;
+  assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->spec, 0, 2, b->slots, &l), LS_ERR_ARGUMENT);
   assert_said(&b->said, "the part to load from is empty");
   assert_null(l);
   bench_close(b);
@@ -177,7 +177,7 @@ static void test_refuses(void **state) {
 static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
   bench_t *b = arg;
   ls_loader_t *l;
-  ls_status_t status = ls_loader_create(ctx, b->dataset, &b->plan, 0, 2, b->slots, &l);
+  ls_status_t status = ls_loader_create(ctx, b->dataset, &b->spec, 0, 2, b->slots, &l);
   if (status == LS_OK) ls_loader_destroy(l);
   return status;
 }
@@ -197,9 +197,9 @@ static void a_thread_that_vanishes_ends_the_wait_by_the_deadline(void **state) {
   (void)state;
   bench_t *b = bench_open();
   static ls_loader_t *l; /* destroy leaves to the thread that is gone what it may still use */
-  b->plan.lr = vanish;
-  b->plan.deadline_ns = 300000000;
-  assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->plan, 0, 2, b->slots, &l), LS_OK);
+  b->spec.lr = vanish;
+  b->spec.deadline_ns = 300000000;
+  assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->spec, 0, 2, b->slots, &l), LS_OK);
   for (int64_t step = 0; step < 3; step++) {
     assert_int_equal(ls_loader_acquire(l, step), LS_OK);
     ls_loader_release(l, step);

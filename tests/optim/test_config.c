@@ -1,4 +1,4 @@
-/* Options of the optimizer and the rate schedule, the rate over steps, and the plan. */
+/* Options of the optimizer and the rate schedule, the rate over steps, and the update rule. */
 #include "optim/optim.h"
 
 #include <math.h>
@@ -142,32 +142,32 @@ static void test_cosine_corners(void **state) {
   assert_rate(&rate, 4, 5, 0.25);
 }
 
-static void test_plan(void **state) {
+static void test_rule(void **state) {
   (void)state;
   ls_optim_config_t config = {
       .name = LS_OPTIM_SGD, .momentum = 0, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.25};
-  ls_optim_plan_t plan;
-  ls_optim_plan(&config, 0, &plan);
-  assert_ptr_equal(plan.update, &ls_op_sgd);
-  assert_int_equal(plan.slot_count, 0);
-  assert_true(plan.update_attrs.f[1] == 0.25 && plan.control_attrs.f[0] == 0);
+  ls_optim_rule_t rule;
+  ls_optim_rule(&config, 0, &rule);
+  assert_ptr_equal(rule.update, &ls_op_sgd);
+  assert_int_equal(rule.slot_count, 0);
+  assert_true(rule.update_attrs.f[1] == 0.25 && rule.control_attrs.f[0] == 0);
   config.momentum = 0.5;
   config.nesterov = true;
-  ls_optim_plan(&config, 2, &plan);
-  assert_ptr_equal(plan.update, &ls_op_sgd_momentum);
-  assert_int_equal(plan.slot_count, 1);
-  assert_string_equal(plan.slot_name[0], "momentum");
-  assert_true(plan.update_attrs.f[0] == 0.5 && plan.update_attrs.i[0] == 1 && plan.control_attrs.f[0] == 2);
+  ls_optim_rule(&config, 2, &rule);
+  assert_ptr_equal(rule.update, &ls_op_sgd_momentum);
+  assert_int_equal(rule.slot_count, 1);
+  assert_string_equal(rule.slot_name[0], "momentum");
+  assert_true(rule.update_attrs.f[0] == 0.5 && rule.update_attrs.i[0] == 1 && rule.control_attrs.f[0] == 2);
   for (int kind = LS_OPTIM_ADAM; kind <= LS_OPTIM_ADAMW; kind++) {
     config.name = kind;
-    ls_optim_plan(&config, 2, &plan);
-    assert_ptr_equal(plan.update, kind == LS_OPTIM_ADAM ? &ls_op_adam : &ls_op_adamw);
-    assert_int_equal(plan.slot_count, 2);
-    assert_string_equal(plan.slot_name[0], "m");
-    assert_string_equal(plan.slot_name[1], "v");
-    const double *f = plan.update_attrs.f;
+    ls_optim_rule(&config, 2, &rule);
+    assert_ptr_equal(rule.update, kind == LS_OPTIM_ADAM ? &ls_op_adam : &ls_op_adamw);
+    assert_int_equal(rule.slot_count, 2);
+    assert_string_equal(rule.slot_name[0], "m");
+    assert_string_equal(rule.slot_name[1], "v");
+    const double *f = rule.update_attrs.f;
     assert_true(f[0] == 0.9 && f[1] == 0.99 && f[2] == 1e-6 && f[3] == 0.25);
-    assert_true(plan.control_attrs.f[1] == 0.9 && plan.control_attrs.f[2] == 0.99);
+    assert_true(rule.control_attrs.f[1] == 0.9 && rule.control_attrs.f[2] == 0.99);
   }
 }
 
@@ -182,7 +182,7 @@ int main(void) {
       TEST(test_step),
       TEST(test_cosine),
       TEST(test_cosine_corners),
-      TEST(test_plan),
+      TEST(test_rule),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 enum { COUNT_MAX = 37 };
 
 typedef struct {
-  ls_optim_plan_t plan;
+  ls_optim_rule_t plan;
   int count;
   float param[COUNT_MAX], slot[LS_OPTIM_SLOT_MAX][COUNT_MAX], counter[16], stats[16];
 } trainer_t;
@@ -21,7 +21,7 @@ typedef struct {
 static trainer_t trainer_make(const ls_optim_config_t *config, double clip_norm, int count,
                               const float *param) {
   trainer_t t = {.count = count};
-  ls_optim_plan(config, clip_norm, &t.plan);
+  ls_optim_rule(config, clip_norm, &t.plan);
   memcpy(t.param, param, (size_t)count * sizeof *param);
   return t;
 }

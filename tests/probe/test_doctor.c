@@ -20,10 +20,10 @@ static const char *from_settings(void *user, const char *name) {
 }
 
 static int examine(setting_t *settings, const ls_profile_t *profile) {
-  const ls_patient_t patient = {
+  const ls_doctor_subject_t subject = {
       .machine = &m, .profile = profile, .variable = from_settings, .user = settings};
   memset(findings, 0xee, sizeof findings);
-  return ls_doctor_examine(&patient, findings);
+  return ls_doctor_examine(&subject, findings);
 }
 
 static const ls_finding_t *find(int count, const char *id) {
@@ -192,8 +192,8 @@ static void measured(void **state) {
 static void wrong_copies(void **state) {
   (void)state;
   recorded_load(RECORDED_BRIDGE, &m);
-  const ls_patient_t patient = {.machine = &m, .wrong_copies = 2};
-  int count = ls_doctor_examine(&patient, findings);
+  const ls_doctor_subject_t subject = {.machine = &m, .wrong_copies = 2};
+  int count = ls_doctor_examine(&subject, findings);
   assert_true(count > 1);
   assert_string_equal(findings[0].id, "copies-wrong");
   assert_int_equal(findings[0].severity, LS_SEVERITY_ERROR);

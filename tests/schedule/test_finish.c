@@ -1,4 +1,4 @@
-/* finish: the memory plan and the waits. */
+/* finish: the memory layout and the waits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

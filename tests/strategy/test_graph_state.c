@@ -79,8 +79,8 @@ static ls_graph_t *make_graph(bool training) {
 
 static ls_status_t lower(ls_graph_t *g, ls_state_table_t *table, bool training, int ranks,
                          ls_schedule_t **s) {
-  ls_optim_plan_t optim;
-  ls_optim_plan(&(ls_optim_config_t){.name = LS_OPTIM_SGD, .lr = 0.5, .momentum = 0.5}, 0, &optim);
+  ls_optim_rule_t optim;
+  ls_optim_rule(&(ls_optim_config_t){.name = LS_OPTIM_SGD, .lr = 0.5, .momentum = 0.5}, 0, &optim);
   ls_lower_t in = {.graph = g,
                    .state = table,
                    .optim = training ? &optim : NULL,

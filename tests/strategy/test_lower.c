@@ -15,7 +15,7 @@ static ls_ctx_t *ctx;
 static ls_graph_t *graph;
 static ls_state_table_t *table;
 static const ls_layout_t *layout;
-static ls_optim_plan_t optim;
+static ls_optim_rule_t optim;
 
 enum { ROWS = 4 };
 
@@ -26,7 +26,7 @@ static int setup(void **state) {
   assert_int_equal(ls_state_table_create(ctx, graph, &table), LS_OK);
   layout = table->layout;
   ls_optim_config_t config = {.name = LS_OPTIM_ADAM, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
-  ls_optim_plan(&config, 1, &optim);
+  ls_optim_rule(&config, 1, &optim);
   return 0;
 }
 

@@ -207,8 +207,8 @@ static void lower_rank(worker_t *w, int rank) {
                               .beta1 = 0.9,
                               .beta2 = 0.999,
                               .eps = 1e-8};
-  ls_optim_plan_t optim;
-  ls_optim_plan(&config, job->clip, &optim);
+  ls_optim_rule_t optim;
+  ls_optim_rule(&config, job->clip, &optim);
   ls_lower_t in = {.graph = w->graph,
                    .state = w->table,
                    .optim = job->evaluate ? NULL : &optim,

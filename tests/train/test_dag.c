@@ -42,7 +42,7 @@ static void open_net(net_t *n, const char *freeze) {
            "train: {batch: 3, steps: 1, optimizer: {name: sgd}}\n",
            freeze, "stem");
   *n = (net_t){.ctx = ls_ctx_create(NULL, NULL)};
-  ls_optim_plan_t optim;
+  ls_optim_rule_t optim;
   assert_int_equal(ls_config_parse(n->ctx, "c.yaml", text, strlen(text), NULL, 0, &n->config), LS_OK);
   assert_int_equal(ls_trainer_lower(n->ctx, n->config, 0, 1, false, NULL, true, ROWS, 0, &n->graph, &n->table,
                                     &optim, &n->schedule),

@@ -153,7 +153,7 @@ static int64_t step_bytes(ls_ctx_t *ctx, int64_t rows) {
   ls_config_t *config = parse(ctx, "auto");
   ls_graph_t *graph;
   ls_state_table_t *table = NULL;
-  ls_optim_plan_t optim;
+  ls_optim_rule_t optim;
   ls_schedule_t *s;
   ls_fit_t fit;
   assert_int_equal(ls_trainer_lower(ctx, config, 0, 2, true, NULL, true, 8, rows, &graph, &table, &optim, &s),

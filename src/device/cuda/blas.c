@@ -49,8 +49,8 @@ void ls_blas_close(ls_blas_t *blas) {
 }
 
 /* Descriptors that do not depend on the algorithm. A is stored (m x k), or (k x m) when transposed. */
-static cublasStatus_t describe(const ls_blas_t *blas, ls_blas_plan_t *plan) {
-  const ls_blas_key_t *key = &plan->key;
+static cublasStatus_t describe(const ls_blas_t *blas, ls_blas_product_t *product) {
+  const ls_blas_key_t *key = &product->key;
   cublasOperation_t op_a = key->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   cublasOperation_t op_b = key->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = key->relu   ? CUBLASLT_EPILOGUE_RELU_BIAS
@@ -58,9 +58,9 @@ static cublasStatus_t describe(const ls_blas_t *blas, ls_blas_plan_t *plan) {
                                             : CUBLASLT_EPILOGUE_DEFAULT;
   int64_t a_rows = key->a_transposed ? key->k : key->m, a_cols = key->a_transposed ? key->m : key->k;
   int64_t b_rows = key->b_transposed ? key->n : key->k, b_cols = key->b_transposed ? key->k : key->n;
-  cublasLtMatmulDesc_t desc = (cublasLtMatmulDesc_t)&plan->desc;
+  cublasLtMatmulDesc_t desc = (cublasLtMatmulDesc_t)&product->desc;
   cublasComputeType_t compute = key->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  cublasStatus_t r = blas->cublasLtMatmulDescInit_internal(desc, sizeof plan->desc, compute, CUDA_R_32F);
+  cublasStatus_t r = blas->cublasLtMatmulDescInit_internal(desc, sizeof product->desc, compute, CUDA_R_32F);
   if (r == CUBLAS_STATUS_SUCCESS)
     r = blas->cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a);
   if (r == CUBLAS_STATUS_SUCCESS)
@@ -68,14 +68,14 @@ static cublasStatus_t describe(const ls_blas_t *blas, ls_blas_plan_t *plan) {
   if (r == CUBLAS_STATUS_SUCCESS)
     r = blas->cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
   if (r == CUBLAS_STATUS_SUCCESS)
-    r = blas->cublasLtMatrixLayoutInit_internal((cublasLtMatrixLayout_t)&plan->a, sizeof plan->a, CUDA_R_32F,
-                                                (uint64_t)a_rows, (uint64_t)a_cols, a_rows);
+    r = blas->cublasLtMatrixLayoutInit_internal((cublasLtMatrixLayout_t)&product->a, sizeof product->a,
+                                                CUDA_R_32F, (uint64_t)a_rows, (uint64_t)a_cols, a_rows);
   if (r == CUBLAS_STATUS_SUCCESS)
-    r = blas->cublasLtMatrixLayoutInit_internal((cublasLtMatrixLayout_t)&plan->b, sizeof plan->b, CUDA_R_32F,
-                                                (uint64_t)b_rows, (uint64_t)b_cols, b_rows);
+    r = blas->cublasLtMatrixLayoutInit_internal((cublasLtMatrixLayout_t)&product->b, sizeof product->b,
+                                                CUDA_R_32F, (uint64_t)b_rows, (uint64_t)b_cols, b_rows);
   if (r == CUBLAS_STATUS_SUCCESS)
-    r = blas->cublasLtMatrixLayoutInit_internal((cublasLtMatrixLayout_t)&plan->d, sizeof plan->d, CUDA_R_32F,
-                                                (uint64_t)key->m, (uint64_t)key->n, key->m);
+    r = blas->cublasLtMatrixLayoutInit_internal((cublasLtMatrixLayout_t)&product->d, sizeof product->d,
+                                                CUDA_R_32F, (uint64_t)key->m, (uint64_t)key->n, key->m);
   return r;
 }
 
@@ -101,8 +101,8 @@ static cublasStatus_t prefer(const ls_blas_t *blas, const ls_blas_key_t *key,
   return r;
 }
 
-static ls_status_t fail_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
-                             cublasStatus_t r) {
+static ls_status_t fail_product(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
+                                cublasStatus_t r) {
   return ls_fail(ctx, LS_ERR_UNSUPPORTED,
                  "cuBLASLt has no way to multiply (%lld x %lld) by (%lld x %lld): %s", (long long)key->m,
                  (long long)key->k, (long long)key->k, (long long)key->n, blas->cublasLtGetStatusString(r));
@@ -126,9 +126,9 @@ static void read_way(const ls_blas_t *blas, const cublasLtMatmulHeuristicResult_
                                                      sizeof(uint32_t), NULL);
 }
 
-ls_status_t ls_blas_ways(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key, ls_blas_plan_t *plan,
-                         ls_blas_way_t way[LS_BLAS_WAY_MAX], int *count) {
-  ls_blas_plan_t p = {.key = *key};
+ls_status_t ls_blas_ways(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
+                         ls_blas_product_t *product, ls_blas_way_t way[LS_BLAS_WAY_MAX], int *count) {
+  ls_blas_product_t p = {.key = *key};
   cublasLtMatmulPreferenceOpaque_t preference;
   cublasLtMatmulHeuristicResult_t found[LS_BLAS_WAY_MAX];
   int found_count = 0, usable = 0;
@@ -142,18 +142,18 @@ ls_status_t ls_blas_ways(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key
   for (int i = 0; r == CUBLAS_STATUS_SUCCESS && i < found_count; i++)
     if (found[i].state == CUBLAS_STATUS_SUCCESS) read_way(blas, &found[i], &way[usable++]);
   if (r == CUBLAS_STATUS_SUCCESS && usable < 1) r = CUBLAS_STATUS_NOT_SUPPORTED;
-  if (r != CUBLAS_STATUS_SUCCESS) return fail_plan(ctx, blas, key, r);
-  *plan = p;
+  if (r != CUBLAS_STATUS_SUCCESS) return fail_product(ctx, blas, key, r);
+  *product = p;
   *count = usable;
   return LS_OK;
 }
 
-ls_status_t ls_blas_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
-                         ls_blas_plan_t *plan) {
+ls_status_t ls_blas_product(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
+                            ls_blas_product_t *product) {
   ls_blas_way_t way[LS_BLAS_WAY_MAX];
   int count;
-  ls_status_t status = ls_blas_ways(ctx, blas, key, plan, way, &count);
+  ls_status_t status = ls_blas_ways(ctx, blas, key, product, way, &count);
   if (status) return status;
-  plan->algo = way[ls_blas_choose(key, way, count)].algo;
+  product->algo = way[ls_blas_choose(key, way, count)].algo;
   return LS_OK;
 }

@@ -1,5 +1,5 @@
 /* cuBLASLt, opened when a device is: loading half a gigabyte of library is not for programs that then find no
- * GPU. A plan is one matrix product with everything decided: layouts, epilogue, algorithm. */
+ * GPU. An ls_blas_product_t is one matrix product with everything decided: layouts, epilogue, algorithm. */
 #ifndef LS_DEVICE_CUDA_BLAS_H
 #define LS_DEVICE_CUDA_BLAS_H
 
@@ -44,7 +44,7 @@ typedef struct {
   cublasLtMatmulDescOpaque_t desc;
   cublasLtMatrixLayoutOpaque_t a, b, d;
   cublasLtMatmulAlgo_t algo;
-} ls_blas_plan_t;
+} ls_blas_product_t;
 
 /* One way to compute a product, as cuBLASLt describes it. */
 typedef struct {
@@ -60,14 +60,14 @@ ls_status_t ls_blas_open(ls_ctx_t *ctx, ls_blas_t *blas);
 void ls_blas_close(ls_blas_t *blas);
 /* Both: host work only, so it may happen while a stream is captured. Report LS_ERR_UNSUPPORTED with the
  * shape. */
-/* The plan without its algorithm, and the ways that cuBLASLt offers, the one it would take first. */
-ls_status_t ls_blas_ways(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key, ls_blas_plan_t *plan,
-                         ls_blas_way_t way[LS_BLAS_WAY_MAX], int *count);
+/* The product without its algorithm, and the ways that cuBLASLt offers, the one it would take first. */
+ls_status_t ls_blas_ways(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
+                         ls_blas_product_t *product, ls_blas_way_t way[LS_BLAS_WAY_MAX], int *count);
 /* Which of the ways to take: a fixed rule over what cuBLASLt says about them, its own order where the rule
  * has nothing to add. Nothing is timed: a trial's noise would change bits between runs. */
 int ls_blas_choose(const ls_blas_key_t *key, const ls_blas_way_t *way, int count);
 /* The same key gives the same algorithm on the same GPU with the same library. */
-ls_status_t ls_blas_plan(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
-                         ls_blas_plan_t *plan);
+ls_status_t ls_blas_product(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
+                            ls_blas_product_t *product);
 
 #endif

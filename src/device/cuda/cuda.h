@@ -11,7 +11,7 @@
  * manual advises for Hopper); reductions' scratch on every stream; host calls in flight on a stream; how long
  * destroying a stream waits for it. */
 enum {
-  LS_CUDA_PLAN_MAX = 512,
+  LS_CUDA_PRODUCT_MAX = 512,
   LS_CUDA_WORKSPACE_BYTES = 32 << 20,
   LS_CUDA_SCRATCH_BYTES = 1 << 20,
   LS_CUDA_CALL_MAX = 64,
@@ -25,8 +25,8 @@ typedef struct {
   bool reproducible; /* see ls_device_options_t */
   bool failed;       /* a stream has reported an error of CUDA's */
   bool hung;         /* something on it did not end: freeing memory would wait for it */
-  int plan_count;
-  ls_blas_plan_t *plan; /* LS_CUDA_PLAN_MAX */
+  int product_count;
+  ls_blas_product_t *product; /* LS_CUDA_PRODUCT_MAX */
 } ls_cuda_device_t;
 
 typedef struct ls_cuda_stream ls_cuda_stream_t;

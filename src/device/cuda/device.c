@@ -50,14 +50,14 @@ static ls_status_t open_device(ls_ctx_t *ctx, const ls_device_options_t *options
   d->reproducible = options->reproducible;
   snprintf(d->base.name, sizeof d->base.name, "%.63s", props.name);
   status = LS_ERR_MEMORY;
-  d->plan = ls_alloc_array(ctx, LS_CUDA_PLAN_MAX, sizeof *d->plan);
-  if (!d->plan) goto device;
+  d->product = ls_alloc_array(ctx, LS_CUDA_PRODUCT_MAX, sizeof *d->product);
+  if (!d->product) goto device;
   status = ls_blas_open(ctx, &d->blas);
   if (status) goto plan;
   *device = &d->base;
   return LS_OK;
 plan:
-  ls_free(d->plan);
+  ls_free(d->product);
 device:
   ls_free(d);
   return status;
@@ -68,7 +68,7 @@ static void close_device(ls_device_t *device) {
   if (!device) return;
   ls_cuda_device_t *d = ls_cuda_device(device);
   if (!d->hung) ls_blas_close(&d->blas);
-  ls_free(d->plan);
+  ls_free(d->product);
   ls_free(d);
 }
 

@@ -15,21 +15,21 @@ static bool same_key(const ls_blas_key_t *a, const ls_blas_key_t *b) {
          a->tf32 == b->tf32 && a->align_bytes == b->align_bytes && a->workspace_bytes == b->workspace_bytes;
 }
 
-/* A full table only costs time: the plan is then made again in *spare. */
-static ls_status_t find_plan(ls_cuda_device_t *device, const ls_blas_key_t *key, ls_blas_plan_t *spare,
-                             const ls_blas_plan_t **plan) {
-  for (int i = 0; i < device->plan_count; i++) {
-    if (same_key(&device->plan[i].key, key)) {
-      *plan = &device->plan[i];
+/* A full table only costs time: the product is then made again in *spare. */
+static ls_status_t find_product(ls_cuda_device_t *device, const ls_blas_key_t *key, ls_blas_product_t *spare,
+                                const ls_blas_product_t **product) {
+  for (int i = 0; i < device->product_count; i++) {
+    if (same_key(&device->product[i].key, key)) {
+      *product = &device->product[i];
       return LS_OK;
     }
   }
-  bool full = device->plan_count == LS_CUDA_PLAN_MAX;
-  ls_blas_plan_t *slot = full ? spare : &device->plan[device->plan_count];
-  ls_status_t status = ls_blas_plan(device->base.ctx, &device->blas, key, slot);
+  bool full = device->product_count == LS_CUDA_PRODUCT_MAX;
+  ls_blas_product_t *slot = full ? spare : &device->product[device->product_count];
+  ls_status_t status = ls_blas_product(device->base.ctx, &device->blas, key, slot);
   if (status) return status;
-  if (!full) device->plan_count++;
-  *plan = slot;
+  if (!full) device->product_count++;
+  *product = slot;
   return LS_OK;
 }
 
@@ -61,22 +61,22 @@ static ls_status_t multiply(ls_stream_t *stream, ls_blas_key_t key, const float 
   key.align_bytes = common_alignment(a, b, d, bias);
   if (device->reproducible && key.align_bytes > size_alignment(&key)) key.align_bytes = size_alignment(&key);
   key.workspace_bytes = s->workspace_bytes;
-  ls_blas_plan_t spare;
-  const ls_blas_plan_t *plan;
-  ls_status_t status = find_plan(device, &key, &spare, &plan);
+  ls_blas_product_t spare;
+  const ls_blas_product_t *product;
+  ls_status_t status = find_product(device, &key, &spare, &product);
   if (status) return status;
   /* The address of the bias is part of the descriptor: a copy carries this call's. */
-  cublasLtMatmulDescOpaque_t desc = plan->desc;
+  cublasLtMatmulDescOpaque_t desc = product->desc;
   cublasStatus_t r = CUBLAS_STATUS_SUCCESS;
   if (bias)
     r = device->blas.cublasLtMatmulDescSetAttribute((cublasLtMatmulDesc_t)&desc,
                                                     CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
-  cublasLtMatrixLayout_t layout_d = (cublasLtMatrixLayout_t)(uintptr_t)&plan->d;
+  cublasLtMatrixLayout_t layout_d = (cublasLtMatrixLayout_t)(uintptr_t)&product->d;
   if (r == CUBLAS_STATUS_SUCCESS)
     r = device->blas.cublasLtMatmul(device->blas.handle, (cublasLtMatmulDesc_t)&desc, &one, a,
-                                    (cublasLtMatrixLayout_t)(uintptr_t)&plan->a, b,
-                                    (cublasLtMatrixLayout_t)(uintptr_t)&plan->b, &zero, d, layout_d, d,
-                                    layout_d, &plan->algo, s->workspace, s->workspace_bytes, s->handle);
+                                    (cublasLtMatrixLayout_t)(uintptr_t)&product->a, b,
+                                    (cublasLtMatrixLayout_t)(uintptr_t)&product->b, &zero, d, layout_d, d,
+                                    layout_d, &product->algo, s->workspace, s->workspace_bytes, s->handle);
   if (r == CUBLAS_STATUS_SUCCESS) return LS_OK;
   return ls_fail(stream->device->ctx, LS_ERR_DEVICE, "cuBLASLt: (%lld x %lld) by (%lld x %lld): %s",
                  (long long)key.m, (long long)key.k, (long long)key.k, (long long)key.n,

@@ -1,7 +1,7 @@
 /* The schedules of every rank of a configuration, without devices or memory: what inspect shows and
  * check proves. */
-#ifndef LS_CLI_PLAN_H
-#define LS_CLI_PLAN_H
+#ifndef LS_CLI_LOWERED_H
+#define LS_CLI_LOWERED_H
 
 #include "cli/cli.h"
 
@@ -12,12 +12,13 @@ typedef struct {
   const char *backend;    /* as "auto" resolves here */
   ls_graph_t **graph;     /* one per rank */
   ls_schedule_t **schedule;
-  ls_optim_plan_t optim;
-} cli_plan_t;
+  ls_optim_rule_t optim;
+} cli_lowered_t;
 
 /* Lowers the configuration for its ranks and checks every schedule and their agreement. `samples` of the
  * data, both parts; 0 = not known: then the data are read where the schedule depends on it. */
-ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int64_t samples, cli_plan_t *plan);
-void cli_plan_release(cli_plan_t *plan);
+ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *config, int64_t samples,
+                               cli_lowered_t *lowered);
+void cli_lowered_release(cli_lowered_t *lowered);
 
 #endif

@@ -1,5 +1,5 @@
 /* Lowering a configuration for all of its ranks in one process. */
-#include "cli/plan.h"
+#include "cli/lowered.h"
 
 #include "cli/planner.h"
 
@@ -33,10 +33,11 @@ static ls_status_t choose_data(ls_ctx_t *ctx, const ls_config_t *config, const l
   return ls_train_resident(ctx, config, ranks, &room, data_rows);
 }
 
-ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int64_t samples, cli_plan_t *out) {
+ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *config, int64_t samples,
+                               cli_lowered_t *out) {
   const ls_backend_t *backend;
   const int ranks = (int)config->parallel.ranks;
-  cli_plan_t plan = {.world_size = ranks};
+  cli_lowered_t lowered = {.world_size = ranks};
   ls_status_t status = ls_backend_find(ctx, config->parallel.backend, &backend);
   if (status == LS_OK) status = ls_backend_check_math(ctx, backend, (ls_math_t)config->train.precision);
   if (status != LS_OK) return status;
@@ -45,36 +46,37 @@ ls_status_t cli_plan_create(ls_ctx_t *ctx, const ls_config_t *config, int64_t sa
   int64_t data_rows;
   status = choose_data(ctx, config, backend, ranks, samples, &data_rows);
   if (status != LS_OK) return status;
-  plan.backend = backend->name;
-  plan.copies = !backend->host_memory;
-  plan.graph = ls_alloc_array(ctx, (size_t)ranks, sizeof *plan.graph);
-  plan.schedule = ls_alloc_array(ctx, (size_t)ranks, sizeof *plan.schedule);
-  if (!plan.graph || !plan.schedule) status = LS_ERR_MEMORY;
+  lowered.backend = backend->name;
+  lowered.copies = !backend->host_memory;
+  lowered.graph = ls_alloc_array(ctx, (size_t)ranks, sizeof *lowered.graph);
+  lowered.schedule = ls_alloc_array(ctx, (size_t)ranks, sizeof *lowered.schedule);
+  if (!lowered.graph || !lowered.schedule) status = LS_ERR_MEMORY;
   for (int r = 0; r < ranks && status == LS_OK; r++) {
     ls_train_share_t share;
     ls_state_table_t *table = NULL;
     ls_train_share(config, r, ranks, &share);
-    if (r == 0) plan.share = share;
-    status = ls_trainer_lower(ctx, config, r, ranks, plan.copies, backend, true, share.rows, data_rows,
-                              &plan.graph[r], &table, &plan.optim, &plan.schedule[r]);
+    if (r == 0) lowered.share = share;
+    status = ls_trainer_lower(ctx, config, r, ranks, lowered.copies, backend, true, share.rows, data_rows,
+                              &lowered.graph[r], &table, &lowered.optim, &lowered.schedule[r]);
     ls_state_table_release(table);
-    if (status == LS_OK) status = ls_schedule_check(plan.schedule[r]);
+    if (status == LS_OK) status = ls_schedule_check(lowered.schedule[r]);
   }
-  if (status == LS_OK) status = ls_schedule_check_world((const ls_schedule_t *const *)plan.schedule, ranks);
+  if (status == LS_OK)
+    status = ls_schedule_check_world((const ls_schedule_t *const *)lowered.schedule, ranks);
   if (status != LS_OK) {
-    cli_plan_release(&plan);
+    cli_lowered_release(&lowered);
     return status;
   }
-  *out = plan;
+  *out = lowered;
   return LS_OK;
 }
 
-void cli_plan_release(cli_plan_t *plan) {
-  for (int r = 0; r < plan->world_size; r++) {
-    if (plan->schedule) ls_schedule_destroy(plan->schedule[r]);
-    if (plan->graph) ls_graph_destroy(plan->graph[r]);
+void cli_lowered_release(cli_lowered_t *lowered) {
+  for (int r = 0; r < lowered->world_size; r++) {
+    if (lowered->schedule) ls_schedule_destroy(lowered->schedule[r]);
+    if (lowered->graph) ls_graph_destroy(lowered->graph[r]);
   }
-  ls_free(plan->schedule);
-  ls_free(plan->graph);
-  memset(plan, 0, sizeof *plan);
+  ls_free(lowered->schedule);
+  ls_free(lowered->graph);
+  memset(lowered, 0, sizeof *lowered);
 }

@@ -1,4 +1,4 @@
-/* The memory plan: where transient tensors lie. A tensor lives from the task that writes it to its last
+/* The memory layout: where transient tensors lie. A tensor lives from the task that writes it to its last
  * readers, in the order that lanes and waits imply; tensors that never live at the same time may share bytes,
  * and an op that can work in place takes over the bytes of an input that dies there. Placement is greedy by
  * size, each tensor into the smallest gap that holds it (Pisarchyk and Lee, "Efficient Memory Management for
@@ -24,47 +24,47 @@ typedef struct {
   int *block_of;                /* per root tensor: itself, or the tensor whose bytes it took over */
   int *order;                   /* blocks to place */
   int count;
-} plan_t;
+} layout_t;
 
-static void touch(plan_t *plan, int tensor, int task) {
-  int root = ls_tensor_root(plan->s, tensor);
-  if (plan->s->tensors[root].region != LS_REGION_TRANSIENT) return;
-  block_t *b = &plan->block[root];
+static void touch(layout_t *layout, int tensor, int task) {
+  int root = ls_tensor_root(layout->s, tensor);
+  if (layout->s->tensors[root].region != LS_REGION_TRANSIENT) return;
+  block_t *b = &layout->block[root];
   if (task < b->first) b->first = task;
-  b->last.newest[plan->s->tasks[task].lane] = task;
+  b->last.newest[layout->s->tasks[task].lane] = task;
 }
 
-static void find_lives(plan_t *plan) {
-  const ls_schedule_t *s = plan->s;
+static void find_lives(layout_t *layout) {
+  const ls_schedule_t *s = layout->s;
   for (int i = 0; i < s->tensor_count; i++) {
-    plan->block[i] =
+    layout->block[i] =
         (block_t){.first = s->task_count, .last = {{-1, -1, -1, -1}}, .size_bytes = s->tensors[i].size_bytes};
-    plan->block_of[i] = i;
+    layout->block_of[i] = i;
   }
   for (int t = 0; t < s->task_count; t++) {
     const ls_task_t *task = &s->tasks[t];
     for (int i = 0; i < task->in_count; i++)
-      touch(plan, task->in[i], t);
+      touch(layout, task->in[i], t);
     for (int i = 0; i < task->out_count; i++)
-      touch(plan, task->out[i], t);
-    if (task->scratch >= 0) touch(plan, task->scratch, t);
+      touch(layout, task->out[i], t);
+    if (task->scratch >= 0) touch(layout, task->scratch, t);
   }
 }
 _Static_assert(LS_LANE_COUNT == 4, "a block that is not used names every lane");
 
 /* Whether all that touches the block has ended before task t ends: on each lane t comes after it, or is it.
  */
-static bool over_with(const plan_t *plan, const block_t *b, int t) {
+static bool over_with(const layout_t *layout, const block_t *b, int t) {
   for (int lane = 0; lane < LS_LANE_COUNT; lane++)
-    if (b->last.newest[lane] > plan->clock[t].newest[lane]) return false;
+    if (b->last.newest[lane] > layout->clock[t].newest[lane]) return false;
   return true;
 }
 
 /* Whether a is over before b begins. */
-static bool before(const plan_t *plan, const block_t *a, const block_t *b) {
-  int count = plan->s->task_count;
+static bool before(const layout_t *layout, const block_t *a, const block_t *b) {
+  int count = layout->s->task_count;
   if (a->first == count || b->first == count) return false;
-  return a->last.newest[plan->s->tasks[b->first].lane] != b->first && over_with(plan, a, b->first);
+  return a->last.newest[layout->s->tasks[b->first].lane] != b->first && over_with(layout, a, b->first);
 }
 
 static int times_named(const ls_schedule_t *s, const ls_task_t *task, int root) {
@@ -78,30 +78,30 @@ static int times_named(const ls_schedule_t *s, const ls_task_t *task, int root) 
 
 /* Whether output 0 of task t may take over the bytes of input i: the op allows it, the input is named nowhere
  * else in the task and dies here, the output begins here and fits. */
-static bool may_take_over(const plan_t *plan, int t, int i) {
-  const ls_schedule_t *s = plan->s;
+static bool may_take_over(const layout_t *layout, int t, int i) {
+  const ls_schedule_t *s = layout->s;
   const ls_task_t *task = &s->tasks[t];
   int from = ls_tensor_root(s, task->in[i]), to = task->out[0];
   if (!(task->op->inplace >> i & 1) || s->tensors[from].region != LS_REGION_TRANSIENT) return false;
-  return over_with(plan, &plan->block[plan->block_of[from]], t) && times_named(s, task, from) == 1 &&
+  return over_with(layout, &layout->block[layout->block_of[from]], t) && times_named(s, task, from) == 1 &&
          s->tensors[task->in[i]].size_bytes == s->tensors[from].size_bytes &&
-         plan->block[to].size_bytes <= s->tensors[from].size_bytes;
+         layout->block[to].size_bytes <= s->tensors[from].size_bytes;
 }
 
-static void share_in_place(plan_t *plan) {
-  const ls_schedule_t *s = plan->s;
+static void share_in_place(layout_t *layout) {
+  const ls_schedule_t *s = layout->s;
   for (int t = 0; t < s->task_count; t++) {
     const ls_task_t *task = &s->tasks[t];
     if (task->kind != LS_TASK_OP || !task->out_count || !task->op->inplace) continue;
     int to = task->out[0];
     const ls_sched_tensor_t *out = &s->tensors[to];
     if (out->region != LS_REGION_TRANSIENT || out->alias_of >= 0 || !out->size_bytes) continue;
-    if (plan->block[to].first != t || times_named(s, task, to) != 1) continue;
+    if (layout->block[to].first != t || times_named(s, task, to) != 1) continue;
     for (int i = 0; i < task->in_count; i++) {
-      if (!may_take_over(plan, t, i)) continue;
-      int block = plan->block_of[ls_tensor_root(s, task->in[i])];
-      plan->block_of[to] = block;
-      ls_lane_clock_join(&plan->block[block].last, &plan->block[to].last);
+      if (!may_take_over(layout, t, i)) continue;
+      int block = layout->block_of[ls_tensor_root(s, task->in[i])];
+      layout->block_of[to] = block;
+      ls_lane_clock_join(&layout->block[block].last, &layout->block[to].last);
       break;
     }
   }
@@ -109,19 +109,19 @@ static void share_in_place(plan_t *plan) {
 
 /* The smallest gap between blocks that live at the same time, or the place behind them. `near` has room for
  * the placed blocks in the way, sorted by offset. */
-static size_t find_place(const plan_t *plan, const block_t *b, int placed, int *near) {
+static size_t find_place(const layout_t *layout, const block_t *b, int placed, int *near) {
   int count = 0;
   for (int i = 0; i < placed; i++) {
-    const block_t *other = &plan->block[plan->order[i]];
-    if (before(plan, other, b) || before(plan, b, other)) continue;
+    const block_t *other = &layout->block[layout->order[i]];
+    if (before(layout, other, b) || before(layout, b, other)) continue;
     int at = count++;
-    for (; at > 0 && plan->block[near[at - 1]].offset_bytes > other->offset_bytes; at--)
+    for (; at > 0 && layout->block[near[at - 1]].offset_bytes > other->offset_bytes; at--)
       near[at] = near[at - 1];
-    near[at] = plan->order[i];
+    near[at] = layout->order[i];
   }
   size_t end = 0, best = SIZE_MAX, best_gap = SIZE_MAX;
   for (int i = 0; i < count; i++) {
-    const block_t *other = &plan->block[near[i]];
+    const block_t *other = &layout->block[near[i]];
     if (other->offset_bytes > end) {
       size_t gap = other->offset_bytes - end;
       if (gap >= b->size_bytes && gap < best_gap) {
@@ -135,7 +135,7 @@ static size_t find_place(const plan_t *plan, const block_t *b, int placed, int *
   return best == SIZE_MAX ? end : best;
 }
 
-/* Largest first; equal sizes in the order of their lives, so that the plan is the same everywhere. */
+/* Largest first; equal sizes in the order of their lives, so that the layout is the same everywhere. */
 static int by_size(const void *a, const void *b, void *blocks) {
   const block_t *x = (const block_t *)blocks + *(const int *)a,
                 *y = (const block_t *)blocks + *(const int *)b;
@@ -144,23 +144,23 @@ static int by_size(const void *a, const void *b, void *blocks) {
   return (*(const int *)a > *(const int *)b) - (*(const int *)a < *(const int *)b);
 }
 
-static void place(plan_t *plan, int *near) {
-  ls_schedule_t *s = plan->s;
+static void place(layout_t *layout, int *near) {
+  ls_schedule_t *s = layout->s;
   for (int i = 0; i < s->tensor_count; i++) {
     const ls_sched_tensor_t *t = &s->tensors[i];
-    if (t->region == LS_REGION_TRANSIENT && t->alias_of < 0 && plan->block_of[i] == i)
-      plan->order[plan->count++] = i;
+    if (t->region == LS_REGION_TRANSIENT && t->alias_of < 0 && layout->block_of[i] == i)
+      layout->order[layout->count++] = i;
   }
-  qsort_r(plan->order, (size_t)plan->count, sizeof(int), by_size, plan->block);
-  for (int i = 0; i < plan->count; i++) {
-    block_t *b = &plan->block[plan->order[i]];
-    b->offset_bytes = find_place(plan, b, i, near);
+  qsort_r(layout->order, (size_t)layout->count, sizeof(int), by_size, layout->block);
+  for (int i = 0; i < layout->count; i++) {
+    block_t *b = &layout->block[layout->order[i]];
+    b->offset_bytes = find_place(layout, b, i, near);
   }
   for (int i = 0; i < s->tensor_count; i++) {
     ls_sched_tensor_t *t = &s->tensors[i];
     if (t->region != LS_REGION_TRANSIENT) continue;
     t->offset_bytes = t->alias_of >= 0 ? s->tensors[t->alias_of].offset_bytes + t->part_bytes
-                                       : plan->block[plan->block_of[i]].offset_bytes;
+                                       : layout->block[layout->block_of[i]].offset_bytes;
   }
 }
 
@@ -179,27 +179,27 @@ static void spread(ls_schedule_t *s) {
   }
 }
 
-ls_status_t ls_schedule_plan(ls_schedule_t *s) {
+ls_status_t ls_schedule_layout(ls_schedule_t *s) {
   if (!s->tensor_count) return LS_OK;
   size_t count = (size_t)s->tensor_count;
   ls_arena_t work;
   ls_arena_init(&work, s->ctx);
-  plan_t plan = {.s = s};
+  layout_t layout = {.s = s};
   ls_lane_clock_t *clock = ls_arena_array(&work, (size_t)s->task_count + 1, sizeof(*clock));
-  plan.clock = clock;
-  plan.block = ls_arena_array(&work, count, sizeof(*plan.block));
-  plan.block_of = ls_arena_array(&work, count, sizeof(int));
-  plan.order = ls_arena_array(&work, count, sizeof(int));
+  layout.clock = clock;
+  layout.block = ls_arena_array(&work, count, sizeof(*layout.block));
+  layout.block_of = ls_arena_array(&work, count, sizeof(int));
+  layout.order = ls_arena_array(&work, count, sizeof(int));
   int *near = ls_arena_array(&work, count, sizeof(int));
   ls_status_t status = LS_ERR_MEMORY;
-  if (clock && plan.block && plan.block_of && plan.order && near) {
+  if (clock && layout.block && layout.block_of && layout.order && near) {
     spread(s);
     status = ls_schedule_order(s, clock);
   }
   if (!status) {
-    find_lives(&plan);
-    share_in_place(&plan);
-    place(&plan, near);
+    find_lives(&layout);
+    share_in_place(&layout);
+    place(&layout, near);
   }
   ls_arena_release(&work);
   return status;

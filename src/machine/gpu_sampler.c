@@ -1,5 +1,5 @@
 /* The watching thread: it alone talks to NVML, and holds the lock only to write down what it has heard. */
-#include "machine/watch.h"
+#include "machine/gpu_sampler.h"
 
 #include "base/signals.h"
 #include "machine/nvml.h"
@@ -17,7 +17,7 @@ typedef struct {
   double busy_percent, energy_j, memory_used_bytes;
 } sample_t;
 
-struct ls_watch {
+struct ls_gpu_sampler {
   ls_nvml_t nvml;
   ls_nvml_device_t device[LS_GPU_MAX];
   int device_count;
@@ -31,7 +31,7 @@ struct ls_watch {
   int64_t begin_ns;        /* 0 = no window */
   double begin_j;          /* NAN until a sample after begin tells */
   sample_t last;
-  ls_watch_report_t sums; /* of the window; busy_percent is a sum */
+  ls_gpu_sampler_report_t sums; /* of the window; busy_percent is a sum */
   int64_t busy_samples;
 };
 
@@ -40,7 +40,7 @@ static double add(double sum, bool known, double value) {
 }
 
 /* `slow`: also what changes slowly and is dearer to ask for. */
-static sample_t take(const ls_watch_t *w, bool slow) {
+static sample_t take(const ls_gpu_sampler_t *w, bool slow) {
   sample_t s = {
       .throttle_reasons = -1, .busy_percent = slow ? 0 : NAN, .energy_j = 0, .memory_used_bytes = NAN};
   for (int i = 0; i < w->device_count; i++) {
@@ -70,7 +70,7 @@ static double energy_at(const sample_t *from, const sample_t *to, int64_t at_ns)
   return from->energy_j + part * (to->energy_j - from->energy_j);
 }
 
-static void note(ls_watch_t *w, const sample_t *s) {
+static void note(ls_gpu_sampler_t *w, const sample_t *s) {
   if (w->begin_ns > 0 && s->at_ns >= w->begin_ns) {
     if (isnan(w->begin_j)) w->begin_j = energy_at(&w->last, s, w->begin_ns);
     w->sums.samples++;
@@ -95,8 +95,8 @@ static struct timespec deadline_in(int64_t ns) {
   return at;
 }
 
-static void *watch_on(void *arg) {
-  ls_watch_t *w = arg;
+static void *sample_on(void *arg) {
+  ls_gpu_sampler_t *w = arg;
   int count = 0;
   pthread_mutex_lock(&w->lock);
   while (!w->ending) {
@@ -118,7 +118,7 @@ static void *watch_on(void *arg) {
   return NULL;
 }
 
-static void find_devices(ls_watch_t *w, const int *gpus, int count) {
+static void find_devices(ls_gpu_sampler_t *w, const int *gpus, int count) {
   unsigned all = 0;
   w->all = count == 0;
   if (w->all && w->nvml.count(&all) == 0) count = all < LS_GPU_MAX ? (int)all : LS_GPU_MAX;
@@ -128,7 +128,7 @@ static void find_devices(ls_watch_t *w, const int *gpus, int count) {
   if (w->device_count < count) w->all = true; /* what is not seen would be missing in the sums */
 }
 
-static void prepare_lock(ls_watch_t *w) {
+static void prepare_lock(ls_gpu_sampler_t *w) {
   pthread_condattr_t attributes;
   pthread_condattr_init(&attributes);
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -137,9 +137,9 @@ static void prepare_lock(ls_watch_t *w) {
   pthread_mutex_init(&w->lock, NULL);
 }
 
-ls_status_t ls_watch_start(ls_ctx_t *ctx, const int *gpus, int count, ls_watch_t **watch) {
+ls_status_t ls_gpu_sampler_start(ls_ctx_t *ctx, const int *gpus, int count, ls_gpu_sampler_t **sampler) {
   char why[256];
-  ls_watch_t *w = ls_alloc(ctx, sizeof *w);
+  ls_gpu_sampler_t *w = ls_alloc(ctx, sizeof *w);
   if (!w) return LS_ERR_MEMORY;
   if (!ls_nvml_open(&w->nvml, why, sizeof why)) {
     ls_free(w);
@@ -147,20 +147,20 @@ ls_status_t ls_watch_start(ls_ctx_t *ctx, const int *gpus, int count, ls_watch_t
   }
   find_devices(w, gpus, count);
   prepare_lock(w);
-  int error = ls_signals_thread(&w->thread, "ls gpu watch", watch_on, w);
+  int error = ls_signals_thread(&w->thread, "ls gpu sampler", sample_on, w);
   if (error != 0) {
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     ls_nvml_close(&w->nvml);
     ls_free(w);
     errno = error;
-    return ls_fail_errno(ctx, "cannot start a thread that watches the GPUs");
+    return ls_fail_errno(ctx, "cannot start a thread that samples the GPUs");
   }
-  *watch = w;
+  *sampler = w;
   return LS_OK;
 }
 
-void ls_watch_stop(ls_watch_t *w) {
+void ls_gpu_sampler_stop(ls_gpu_sampler_t *w) {
   if (!w) return;
   pthread_mutex_lock(&w->lock);
   w->ending = true;
@@ -173,10 +173,10 @@ void ls_watch_stop(ls_watch_t *w) {
   ls_free(w);
 }
 
-static const ls_watch_report_t unknown = {
+static const ls_gpu_sampler_report_t unknown = {
     .throttle_reasons = -1, .busy_percent = NAN, .energy_j = NAN, .memory_used_bytes = NAN};
 
-void ls_watch_begin(ls_watch_t *w) {
+void ls_gpu_sampler_begin(ls_gpu_sampler_t *w) {
   if (!w) return;
   pthread_mutex_lock(&w->lock);
   w->begin_ns = ls_clock_ns();
@@ -188,7 +188,7 @@ void ls_watch_begin(ls_watch_t *w) {
 }
 
 /* Under the lock: a sample that begins after the call. One that is being taken may have begun before. */
-static void ask(ls_watch_t *w) {
+static void ask(ls_gpu_sampler_t *w) {
   const struct timespec until = deadline_in(ANSWER_LIMIT_NS);
   int64_t mine = ++w->asked;
   pthread_cond_broadcast(&w->changed);
@@ -196,14 +196,14 @@ static void ask(ls_watch_t *w) {
     if (pthread_cond_timedwait(&w->changed, &w->lock, &until) == ETIMEDOUT) break;
 }
 
-void ls_watch_sample(ls_watch_t *w) {
+void ls_gpu_sampler_sample(ls_gpu_sampler_t *w) {
   if (!w) return;
   pthread_mutex_lock(&w->lock);
   ask(w);
   pthread_mutex_unlock(&w->lock);
 }
 
-void ls_watch_end(ls_watch_t *w, ls_watch_report_t *report) {
+void ls_gpu_sampler_end(ls_gpu_sampler_t *w, ls_gpu_sampler_report_t *report) {
   *report = unknown;
   if (!w) return;
   int64_t end_ns = ls_clock_ns();
@@ -220,7 +220,7 @@ void ls_watch_end(ls_watch_t *w, ls_watch_report_t *report) {
   pthread_mutex_unlock(&w->lock);
 }
 
-int ls_watch_visible(const char *visible, int count, int *gpus) {
+int ls_gpu_sampler_visible(const char *visible, int count, int *gpus) {
   if (count > LS_GPU_MAX) return 0;
   const char *at = visible;
   for (int i = 0; i < count; i++) {
