@@ -40,9 +40,10 @@ static void put_commands(void) {
 
 typedef void option_fn(const char *section, const ls_option_t *row);
 static void for_options(option_fn *print) {
-  for (int s = 0; ls_config_sections[s]; s++)
-    for (int i = 0; i < ls_config_sections[s]->count; i++)
-      print(ls_config_sections[s]->name, &ls_config_sections[s]->rows[i]);
+  const ls_section_t *section;
+  for (int s = 0; (section = ls_config_section(s)); s++)
+    for (int i = 0; i < section->count; i++)
+      print(section->name, &section->rows[i]);
 }
 
 static void put_assignment(const char *section, const ls_option_t *row) {

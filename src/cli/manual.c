@@ -109,8 +109,8 @@ static void config_page(void) {
   header("lockstep-config", 5);
   printf("the configuration of a training\n\n# DESCRIPTION\n\n");
   put(ls_config_file_help);
-  for (int i = 0; ls_config_sections[i]; i++)
-    section(&arena, ls_config_sections[i]);
+  for (int i = 0; ls_config_section(i); i++)
+    section(&arena, ls_config_section(i));
   printf("# parallel.strategy\n\n");
   for (int i = 0; ls_strategies[i]; i++)
     entry(ls_strategies[i]->name, NULL, NULL, ls_strategies[i]->help);

@@ -156,8 +156,12 @@ const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const
     const char *set = quoted(arena, args->sets[i]);
     line = set ? ls_arena_printf(arena, "%s --set %s", line, set) : NULL;
   }
-  const char *sets = line ? ls_plan_sets(arena, c, plan->backend, plan->precision) : NULL;
-  return sets ? ls_arena_printf(arena, "%s %s", line, sets) : NULL;
+  char **set = line ? ls_plan_sets(arena, c, plan->backend, plan->precision) : NULL;
+  for (int i = 0; set && set[i] && line; i++) {
+    const char *word = quoted(arena, set[i]);
+    line = word ? ls_arena_printf(arena, "%s --set %s", line, word) : NULL;
+  }
+  return set ? line : NULL;
 }
 
 /* Where no table says it. */
@@ -180,28 +184,23 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t
   const ls_plan_t *plan = &planned.plan;
   const ls_candidate_t *c = &plan->candidate[plan->choice];
   warn_busy(ctx, plan);
-  const char *sets[] = {ls_arena_printf(arena, "parallel.strategy=%s", c->strategy),
-                        ls_arena_printf(arena, "parallel.ranks=%d", c->devices),
-                        ls_arena_printf(arena, "parallel.threads=%d", c->threads),
-                        ls_arena_printf(arena, "parallel.bucket_bytes=%lld", (long long)c->bucket_bytes),
-                        ls_arena_printf(arena, "train.accumulate=%lld", (long long)c->accumulate),
-                        ls_arena_printf(arena, "parallel.predicted_us=%.3f", c->step.ns * 1e-3)};
-  char **argv = ls_arena_array(arena, (size_t)args->argc + 2 * LS_COUNT(sets) + 1, sizeof *argv);
+  char *predicted = ls_arena_printf(arena, "parallel.predicted_us=%.3f", c->step.ns * 1e-3);
+  char **set = ls_plan_sets(arena, c, NULL, NULL);
+  int count = 0;
+  while (set && set[count])
+    count++;
+  char **argv = ls_arena_array(arena, (size_t)args->argc + 2 * (size_t)count + 3, sizeof *argv);
   char *flag = ls_arena_strdup(arena, "--set");
-  if (!argv || !flag) status = LS_ERR_MEMORY;
-  if (args->set_count + LS_COUNT(sets) > CLI_SETS_MAX)
+  if (!argv || !flag || !set || !predicted) status = LS_ERR_MEMORY;
+  if (args->set_count + count + 1 > CLI_SETS_MAX)
     status =
         ls_fail(ctx, LS_ERR_ARGUMENT, "too many --set assignments for strategy auto; put them into the file");
   if (status == LS_OK) memcpy(argv, args->argv, (size_t)args->argc * sizeof *argv);
-  for (int i = 0; i < LS_COUNT(sets) && status == LS_OK; i++) {
-    char *set = sets[i] ? ls_arena_strdup(arena, sets[i]) : NULL;
-    if (!set) {
-      status = LS_ERR_MEMORY;
-      break;
-    }
-    args->sets[args->set_count++] = set;
+  for (int i = 0; i <= count && status == LS_OK; i++) {
+    char *assignment = i < count ? set[i] : predicted;
+    args->sets[args->set_count++] = assignment;
     argv[args->argc++] = flag;
-    argv[args->argc++] = set;
+    argv[args->argc++] = assignment;
   }
   if (status == LS_OK) {
     args->argv = argv;

@@ -39,6 +39,7 @@ ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *c) {
   copy.parallel.ranks = c->devices;
   copy.parallel.threads = c->threads;
   copy.parallel.bucket_bytes = c->bucket_bytes;
+  copy.parallel.own[ls_strategy_index(ls_strategy_find(c->strategy))] = c->own;
   copy.train.accumulate = c->accumulate;
   copy.data.resident = c->data_rows > 0 ? LS_RESIDENT_TRUE : LS_RESIDENT_FALSE;
   return copy;
@@ -61,11 +62,13 @@ static ls_status_t choose_data(const ls_planner_t *p, ls_config_t *config, ls_ca
   return ls_train_resident(p->ctx, config, c->devices, &room, &c->data_rows);
 }
 
-ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices) {
+ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_strategy_t *strategy) {
+  if (!strategy) strategy = ls_strategy_default(devices);
   return (ls_candidate_t){.devices = devices,
                           .threads = ls_candidate_threads(p, devices),
                           .host = p->backend->host_memory,
-                          .strategy = ls_strategy_default(devices)->name,
+                          .strategy = strategy->name,
+                          .own = ls_config_strategy(p->config, strategy).own,
                           .bucket_bytes = p->config->parallel.bucket_bytes,
                           .accumulate = p->config->train.accumulate,
                           .speedup = NAN,

@@ -38,8 +38,9 @@ typedef struct {
   ls_timed_t *timings;     /* in the arena */
 } ls_planner_t;
 
-/* So many devices with the configuration's own options; nothing is known of it yet. */
-ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices);
+/* So many devices with the configuration's own options; nothing is known of it yet. strategy NULL: the default
+ * for so many. */
+ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_strategy_t *strategy);
 /* Rank 0's schedule of the candidate in ls_plan_config's configuration. */
 ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_schedule_t **schedule);
 /* Doubles the micro-batches until a rank's memory suffices. Sets rows, accumulate, buckets, fit, fits. */

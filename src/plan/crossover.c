@@ -13,7 +13,7 @@ static ls_status_t price_at(const ls_planner_t *p, int devices, int64_t batch, d
   ls_planner_t at = *p;
   config.train.batch = batch;
   at.config = &config;
-  ls_candidate_t c = ls_candidate_make(&at, devices);
+  ls_candidate_t c = ls_candidate_make(&at, devices, NULL);
   ls_schedule_t *schedule = NULL;
   ls_status_t status = ls_candidate_lower(&at, &c, &schedule);
   ls_schedule_destroy(schedule);
@@ -51,7 +51,7 @@ static ls_status_t time_places(ls_planner_t *p, int devices, int64_t batch_max) 
     p->config = &config;
     for (int side = 0; side < 2 && status == LS_OK; side++) {
       int n = side == 0 ? 1 : devices;
-      ls_candidate_t c = ls_candidate_make(p, n);
+      ls_candidate_t c = ls_candidate_make(p, n, NULL);
       ls_schedule_t *schedule = NULL;
       status = ls_candidate_lower(p, &c, &schedule); /* its rows, and where its data are */
       ls_schedule_destroy(schedule);

@@ -15,6 +15,17 @@ static char *dump(json_t *json) {
   return text;
 }
 
+/* What tells the step apart that another strategy than so many ranks' default makes of the same network. */
+static char *strategy_text(ls_arena_t *arena, const ls_config_t *config, int ranks) {
+  const ls_strategy_t *strategy = ls_strategy_find(config->parallel.strategy);
+  if (strategy == ls_strategy_default(ranks)) return ls_arena_strdup(arena, "");
+  const void *options = ls_config_strategy(config, strategy).own;
+  char *own = strategy->section ? dump(ls_option_json(strategy->section, options)) : NULL;
+  char *text = ls_arena_printf(arena, "|%s%s", strategy->name, own ? own : "");
+  free(own);
+  return text;
+}
+
 ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend, int ranks,
                            int threads, char family[LS_FAMILY_BYTES]) {
   char name[LS_BACKEND_KEY_BYTES];
@@ -25,13 +36,14 @@ ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_ba
     snprintf(shards, sizeof shards, "|%lld shards", (long long)config->parallel.shards);
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
+  char *strategy = strategy_text(&arena, config, ranks);
   char *text =
-      model && optimizer
-          ? ls_arena_printf(&arena, "%s|%s|clip %d|parts %lld|data %lld%s%s%s", model, optimizer,
+      model && optimizer && strategy
+          ? ls_arena_printf(&arena, "%s|%s|clip %d|parts %lld|data %lld%s%s%s%s", model, optimizer,
                             config->train.clip_norm > 0, (long long)config->train.accumulate,
                             config->data.kind == LS_DATA_SYNTHETIC ? (long long)config->data.samples : -1ll,
                             config->data.resident == LS_RESIDENT_TRUE ? "|resident" : "", shards,
-                            config->parallel.fuse ? "|fused" : "")
+                            config->parallel.fuse ? "|fused" : "", strategy)
           : NULL;
   ls_status_t status = text ? LS_OK : ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the name of a timing");
   if (text)

@@ -5,17 +5,15 @@
 #include "plan/candidate.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { ALL_UP_TO = 8, BUCKET_CHOICES = 5, FEWER_THREADS = 6, BATCH_MAX = 65536, TIMING_ROUNDS = 5 };
+enum { ALL_UP_TO = 8, FEWER_THREADS = 6, BATCH_MAX = 65536, TIMING_ROUNDS = 5 };
 static const double budget_default_s = 6;
 static const double part_for_rounds = 0.75; /* of the budget; the rest is for the search of crossovers */
 /* Parts of the memory that are not to be filled: of a device the worst error seen of what a rank is predicted
  * to take, of a host also what the system itself needs. */
 static const double spare_of_device = 0.0025, spare_of_host = 0.06;
-/* Everything at once first: sizes that give the same buckets as one before them are left out. */
-static const int64_t bucket_choices[BUCKET_CHOICES] = {INT64_C(1000000000000), 16 << 20, 4 << 20, 1 << 20,
-                                                       256 << 10};
 
 /* Every number up to eight, then powers of two, and all of them; or those that were asked for. */
 static bool asked_for(int n, const ls_plan_options_t *options) {
@@ -95,20 +93,43 @@ static ls_status_t check_only(const ls_planner_t *p, const ls_plan_options_t *op
   return LS_OK;
 }
 
-static bool listed(const ls_plan_t *plan, const ls_candidate_t *c) {
-  for (int i = 0; i < plan->count; i++) {
-    const ls_candidate_t *other = &plan->candidate[i];
-    if (other->devices == c->devices && other->threads == c->threads && other->buckets == c->buckets &&
-        other->accumulate == c->accumulate)
-      return true;
-  }
-  return false;
+/* Whether two candidates run the same ops on the same ranks, however these exchange. */
+static bool same_ranks(const ls_candidate_t *a, const ls_candidate_t *b) {
+  return a->devices == b->devices && a->threads == b->threads && a->accumulate == b->accumulate &&
+         !strcmp(a->strategy, b->strategy) && a->own == b->own;
 }
 
-static ls_status_t add(const ls_planner_t *p, ls_plan_t *plan, ls_candidate_t c) {
-  ls_status_t status = ls_candidate_fit(p, &c);
-  if (status == LS_OK && !listed(plan, &c)) plan->candidate[plan->count++] = c;
+/* What was proposed, and what the arena has room for. */
+typedef struct {
+  const ls_planner_t *p;
+  ls_plan_t *plan;
+  int capacity;
+  ls_candidate_t c; /* as configured */
+} enumeration_t;
+
+static ls_status_t add(enumeration_t *e, ls_candidate_t c) {
+  ls_plan_t *plan = e->plan;
+  ls_status_t status = ls_candidate_fit(e->p, &c);
+  for (int i = 0; i < plan->count; i++) /* the same buckets by another size */
+    if (same_ranks(&plan->candidate[i], &c) && plan->candidate[i].buckets == c.buckets) return status;
+  if (plan->count == e->capacity) {
+    int more = e->capacity ? 2 * e->capacity : 64;
+    ls_candidate_t *list = ls_arena_array(&plan->arena, (size_t)more, sizeof *list);
+    if (!list) return LS_ERR_MEMORY;
+    if (plan->count) memcpy(list, plan->candidate, (size_t)plan->count * sizeof *list);
+    plan->candidate = list;
+    e->capacity = more;
+  }
+  if (status == LS_OK) plan->candidate[plan->count++] = c;
   return status;
+}
+
+static ls_status_t add_proposal(void *user, const ls_strategy_options_t *options) {
+  enumeration_t *e = user;
+  ls_candidate_t c = e->c;
+  c.bucket_bytes = options->bucket_bytes;
+  c.own = options->own;
+  return add(e, c);
 }
 
 /* Small steps gain nothing by threads. A quarter of them each time; 0: no fewer are to be tried. */
@@ -117,18 +138,30 @@ static int fewer_threads(const ls_planner_t *p, int threads) {
   return !open || threads == 1 ? 0 : threads < 8 ? 1 : threads / 4;
 }
 
-/* Adds the candidates of one number of devices; bucket sizes that give the same buckets count once. */
-static ls_status_t enumerate(const ls_planner_t *p, ls_plan_t *plan, int devices) {
-  int choices = devices > 1 ? BUCKET_CHOICES : 0;
-  ls_candidate_t c = ls_candidate_make(p, devices);
-  ls_status_t status = add(p, plan, c);
-  for (int i = 0; i < choices && status == LS_OK; i++) {
-    ls_candidate_t other = c;
-    other.bucket_bytes = bucket_choices[i];
-    status = add(p, plan, other);
-  }
+/* Adds what one strategy proposes for so many devices. */
+static ls_status_t enumerate_strategy(enumeration_t *e, int devices, const ls_strategy_t *strategy) {
+  const ls_planner_t *p = e->p;
+  const ls_strategy_options_t configured = ls_config_strategy(p->config, strategy);
+  const ls_proposal_t proposal = {.ranks = devices,
+                                  .backend = p->backend,
+                                  .configured = &configured,
+                                  .arena = &e->plan->arena,
+                                  .emit = add_proposal,
+                                  .user = e};
+  e->c = ls_candidate_make(p, devices, strategy);
+  ls_status_t status = add(e, e->c);
+  if (status == LS_OK && strategy->propose) status = strategy->propose(&proposal);
+  ls_candidate_t c = e->c;
   while (status == LS_OK && (c.threads = fewer_threads(p, c.threads)) > 0)
-    status = add(p, plan, c);
+    status = add(e, c);
+  return status;
+}
+
+static ls_status_t enumerate(enumeration_t *e, int devices) {
+  ls_status_t status = LS_OK;
+  for (int i = 0; ls_strategies[i] && status == LS_OK; i++)
+    if (ls_strategies[i]->distributed == (devices > 1))
+      status = enumerate_strategy(e, devices, ls_strategies[i]);
   return status;
 }
 
@@ -168,13 +201,8 @@ static ls_status_t count_params(ls_ctx_t *ctx, const ls_config_t *config, int64_
 
 /* One timing serves all bucket sizes. */
 static bool shares_timing(const ls_plan_t *plan, int i) {
-  const ls_candidate_t *c = &plan->candidate[i];
-  for (int k = 0; k < i; k++) {
-    const ls_candidate_t *other = &plan->candidate[k];
-    if (other->timed && other->devices == c->devices && other->threads == c->threads &&
-        other->accumulate == c->accumulate)
-      return true;
-  }
+  for (int k = 0; k < i; k++)
+    if (plan->candidate[k].timed && same_ranks(&plan->candidate[k], &plan->candidate[i])) return true;
   return false;
 }
 
@@ -204,13 +232,10 @@ static ls_status_t mark_busy(ls_planner_t *p, const ls_plan_options_t *options, 
 }
 
 static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_plan_t *plan) {
-  size_t capacity = (size_t)(ALL_UP_TO + 32) * (1 + BUCKET_CHOICES + FEWER_THREADS);
-  plan->candidate = ls_arena_array(&plan->arena, capacity, sizeof *plan->candidate);
-  if (!plan->candidate) return LS_ERR_MEMORY;
+  enumeration_t e = {.p = p, .plan = plan};
   ls_status_t status = count_params(p->ctx, p->config, &plan->params);
   for (int n = 1; n <= p->devices && status == LS_OK; n++)
-    if (worth_trying(n, p->devices, options) && ls_train_can_share(p->config, n))
-      status = enumerate(p, plan, n);
+    if (worth_trying(n, p->devices, options) && ls_train_can_share(p->config, n)) status = enumerate(&e, n);
   p->jobs_left = plan->count + 2;
   ls_load_t begin;
   ls_load_read(options->stat_path, &begin);
@@ -285,15 +310,37 @@ void ls_plan_release(ls_plan_t *plan) {
   memset(plan, 0, sizeof *plan);
 }
 
-const char *ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *c, const char *backend,
-                         const char *precision) {
-  return ls_arena_printf(
-      arena,
-      "--set parallel.strategy=%s --set parallel.ranks=%d --set parallel.threads=%d --set "
-      "parallel.backend=%s --set parallel.bucket_bytes=%lld --set train.accumulate=%lld --set "
-      "train.precision=%s",
-      c->strategy, c->devices, c->threads, backend, (long long)c->bucket_bytes, (long long)c->accumulate,
-      precision);
+enum { SETS_MAX = 64 };
+
+/* The strategy's own options. */
+static int own_sets(ls_arena_t *arena, const ls_candidate_t *c, char **set, int count) {
+  const ls_section_t *section = ls_strategy_find(c->strategy)->section;
+  json_t *own = section ? ls_option_json(section, c->own) : NULL, *value;
+  const char *key;
+  json_object_foreach(own, key, value) {
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (text && count < SETS_MAX) set[count++] = ls_arena_printf(arena, "%s.%s=%s", section->name, key, text);
+    free(text);
+  }
+  json_decref(own);
+  return count;
+}
+
+char **ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *c, const char *backend, const char *precision) {
+  char **set = ls_arena_array(arena, SETS_MAX + 1, sizeof *set);
+  if (!set) return NULL;
+  int count = 0;
+  set[count++] = ls_arena_printf(arena, "parallel.strategy=%s", c->strategy);
+  set[count++] = ls_arena_printf(arena, "parallel.ranks=%d", c->devices);
+  set[count++] = ls_arena_printf(arena, "parallel.threads=%d", c->threads);
+  if (backend) set[count++] = ls_arena_printf(arena, "parallel.backend=%s", backend);
+  set[count++] = ls_arena_printf(arena, "parallel.bucket_bytes=%lld", (long long)c->bucket_bytes);
+  set[count++] = ls_arena_printf(arena, "train.accumulate=%lld", (long long)c->accumulate);
+  if (precision) set[count++] = ls_arena_printf(arena, "train.precision=%s", precision);
+  count = own_sets(arena, c, set, count);
+  for (int i = 0; i < count; i++)
+    if (!set[i]) return NULL;
+  return set;
 }
 
 const char *ls_plan_name(ls_arena_t *arena, const ls_candidate_t *c) {

@@ -13,6 +13,7 @@ typedef struct {
   bool host;            /* the devices are processors: threads compute */
   const char *strategy;
   int64_t bucket_bytes;
+  const void *own;        /* the strategy's own options (strategy.h); NULL: it has none */
   int buckets;            /* that the gradients come in; 0 = nothing is exchanged */
   int64_t accumulate;     /* micro-batches of a step */
   int64_t rows;           /* of rank 0's micro-batch */
@@ -128,9 +129,10 @@ int64_t ls_plan_device_bytes(const ls_profile_t *profile, const ls_backend_t *ba
 /* The configuration with the candidate's devices, strategy and options in it (a shallow copy; `config` must
  * live). */
 ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *candidate);
-/* The candidate as assignments for --set, owned by the arena; NULL when memory is short. */
-const char *ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *candidate, const char *backend,
-                         const char *precision);
+/* The candidate as assignments for --set, NULL-terminated, owned by the arena; NULL when memory is short. Backend
+ * and precision are left out where they are NULL. */
+char **ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *candidate, const char *backend,
+                    const char *precision);
 /* "ddp, 2 devices x 1 thread", on GPUs "ddp, 2 devices"; owned by the arena. */
 const char *ls_plan_name(ls_arena_t *arena, const ls_candidate_t *candidate);
 

@@ -8,7 +8,7 @@
 
 /* auto means the best of several; what several ranks would do is asked here. */
 static const char *strategy_of(const ls_config_t *config) {
-  return config->parallel.automatic ? ls_strategy_ddp.name : config->parallel.strategy;
+  return config->parallel.automatic ? ls_strategy_default(2)->name : config->parallel.strategy;
 }
 
 /* Nothing is read, so only synthetic data are known to be as large as they are. */
@@ -19,35 +19,20 @@ static int64_t data_rows(const ls_config_t *config) {
 
 static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, int64_t rows,
                          ls_schedule_t **schedule) {
-  const ls_config_t *config = user;
-  const ls_strategy_t *strategy = ranks > 1 ? ls_strategy_find(strategy_of(config)) : &ls_strategy_single;
+  ls_config_t config = *(const ls_config_t *)user;
+  config.parallel.strategy = ranks > 1 ? strategy_of(&config) : ls_strategy_default(1)->name;
   ls_graph_t *graph;
   ls_state_table_t *table = NULL;
   ls_optim_rule_t optim;
-  ls_train_share_t share = {.accumulate = (int)config->train.accumulate};
-  share.rows = (rows + share.accumulate - 1) / share.accumulate;
-  if (config->parallel.reproducible) ls_train_share(config, rank, ranks, &share);
-  ls_status_t status = ls_model_build(ctx, &config->model, share.rows, true, &graph);
+  ls_train_share_t share;
+  ls_train_share(&config, rank, ranks, &share);
+  if (!config.parallel.reproducible) share.rows = (rows + share.accumulate - 1) / share.accumulate;
+  ls_status_t status = ls_trainer_lower(ctx, &config, rank, ranks, true, NULL, true, share.rows,
+                                        data_rows(&config), &graph, &table, &optim, schedule);
   if (status != LS_OK) return status;
-  status = ls_state_table_create(ctx, graph, &table);
-  if (status != LS_OK) goto graph;
-  ls_optim_rule(&config->optimizer, config->train.clip_norm, &optim);
-  ls_lower_t in = {.graph = graph,
-                   .state = table,
-                   .optim = &optim,
-                   .rank = rank,
-                   .world_size = ranks,
-                   .accumulate = share.accumulate,
-                   .input_slots = LS_TRAIN_SLOTS,
-                   .copies = true,
-                   .data_rows = data_rows(config),
-                   .options = {.bucket_bytes = config->parallel.bucket_bytes,
-                               .reproducible = config->parallel.reproducible}};
-  status = strategy->lower(ctx, &in, schedule);
   ls_state_table_release(table);
-graph:
   ls_graph_destroy(graph);
-  return status;
+  return LS_OK;
 }
 
 /* By name, so that a precision that training learns is simulated as soon as machines have a figure for it. */
@@ -64,10 +49,9 @@ static int precision_of(const ls_config_t *config) {
 ls_status_t ls_sim_work_config(ls_ctx_t *ctx, const struct ls_config *config, ls_sim_work_t *work) {
   const ls_strategy_t *strategy = ls_strategy_find(strategy_of(config));
   if (!strategy || !strategy->distributed)
-    return ls_fail(
-        ctx, LS_ERR_CONFIG,
-        "strategy \"%s\" uses one rank; give the one to simulate, e.g. --set parallel.strategy=ddp",
-        config->parallel.strategy);
+    return ls_fail(ctx, LS_ERR_CONFIG,
+                   "strategy \"%s\" uses one rank; give the one to simulate, e.g. --set parallel.strategy=%s",
+                   config->parallel.strategy, ls_strategy_default(2)->name);
   *work = (ls_sim_work_t){.lower = lower,
                           .user = config,
                           .precision = precision_of(config),

@@ -47,3 +47,14 @@ ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, ls_bucket_t
   *count = n;
   return LS_OK;
 }
+
+ls_status_t ls_buckets_propose(const ls_proposal_t *proposal) {
+  static const int64_t sizes[] = {INT64_C(1000000000000), 16 << 20, 4 << 20, 1 << 20, 256 << 10};
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < LS_COUNT(sizes) && status == LS_OK; i++) {
+    ls_strategy_options_t options = *proposal->configured;
+    options.bucket_bytes = sizes[i];
+    status = proposal->emit(proposal->user, &options);
+  }
+  return status;
+}

@@ -30,6 +30,10 @@ typedef struct {
  * bucket includes the head. Owned by the arena. */
 ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, ls_bucket_t **buckets, int *count);
 
+/* Proposes the configured options with buckets of other sizes, everything at once first. For strategies whose
+ * exchange goes bucket by bucket. */
+ls_status_t ls_buckets_propose(const ls_proposal_t *proposal);
+
 /* What a strategy does to bucket b. `gradients` f32 (n): what the optimizer reads. `parts`: the same, or
  * where the exchange gathers, f32 (world_size, n): a place for every rank's, of which this rank's has been
  * filled. */

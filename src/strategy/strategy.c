@@ -3,12 +3,26 @@
 
 #include <string.h>
 
-const ls_strategy_t *const ls_strategies[] = {&ls_strategy_single, &ls_strategy_ddp, NULL};
+const ls_strategy_t *ls_strategies[LS_STRATEGY_MAX + 1] = {&ls_strategy_single, &ls_strategy_ddp};
 
 const ls_strategy_t *ls_strategy_find(const char *name) {
   for (int i = 0; ls_strategies[i]; i++)
     if (!strcmp(ls_strategies[i]->name, name)) return ls_strategies[i];
   return NULL;
+}
+
+int ls_strategy_index(const ls_strategy_t *strategy) {
+  int i = 0;
+  while (ls_strategies[i] && ls_strategies[i] != strategy)
+    i++;
+  return i;
+}
+
+bool ls_strategy_register(const ls_strategy_t *strategy) {
+  int count = ls_strategy_index(NULL);
+  if (count == LS_STRATEGY_MAX || ls_strategy_find(strategy->name)) return false;
+  ls_strategies[count] = strategy;
+  return true;
 }
 
 const ls_strategy_t *ls_strategy_default(int64_t ranks) {

@@ -26,6 +26,7 @@ typedef struct {
    * Shards, and then ranks, are added in one fixed tree, so that a gradient has the same bits for any
    * number of ranks. */
   bool reproducible;
+  const void *own; /* the struct that the strategy's own section fills; NULL: it has none */
 } ls_strategy_options_t;
 
 /* What is lowered. Borrowed during the call; op rows, names and attributes are copied or static. */
@@ -43,16 +44,39 @@ typedef struct {
   ls_strategy_options_t options;
 } ls_lower_t;
 
+/* What the planner asks a strategy: which of its options are worth a price in this world, on this machine. */
+typedef struct {
+  int ranks;
+  const ls_backend_t *backend;             /* of every rank */
+  const ls_strategy_options_t *configured; /* are priced in any case, first */
+  ls_arena_t *arena;                       /* what `own` of an emitted proposal points to lives there */
+  /* One proposal; those that lower to a schedule as another's are left out later. */
+  ls_status_t (*emit)(void *user, const ls_strategy_options_t *options);
+  void *user;
+} ls_proposal_t;
+
+enum { LS_STRATEGY_MAX = 16 };
 typedef struct {
   const char *name;
   const char *help;
   bool distributed; /* may be used with world_size > 1 */
+  /* Options of its own: section "parallel.NAME" of a configuration, which fills a struct of own_bytes. NULL:
+   * it has none. */
+  const ls_section_t *section;
+  size_t own_bytes;
+  /* NULL: nothing but what is configured. */
+  ls_status_t (*propose)(const ls_proposal_t *proposal);
+  /* Training and evaluation (in->optim NULL: forward only). */
   ls_status_t (*lower)(ls_ctx_t *ctx, const ls_lower_t *in, ls_schedule_t **schedule);
 } ls_strategy_t;
 
-extern const ls_strategy_t ls_strategy_single, ls_strategy_ddp;
-extern const ls_strategy_t *const ls_strategies[]; /* NULL-terminated */
+extern const ls_strategy_t ls_strategy_single, ls_strategy_ddp; /* for the list and for tests */
+extern const ls_strategy_t *ls_strategies[LS_STRATEGY_MAX + 1]; /* NULL-terminated */
 const ls_strategy_t *ls_strategy_find(const char *name);
+int ls_strategy_index(const ls_strategy_t *strategy); /* in the list */
+/* Appends a row, which is not copied: before a configuration is read, and from one thread. False: the list is
+ * full, or has one of that name. */
+bool ls_strategy_register(const ls_strategy_t *strategy);
 /* What so many ranks use where nothing was chosen: the first that takes no more than one rank, or several. */
 const ls_strategy_t *ls_strategy_default(int64_t ranks);
 

@@ -208,6 +208,11 @@ ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t 
   for (int i = 0; i < LS_COUNT(sections); i++)
     compare_rows(&d, sections[i]->name, sections[i], ls_train_meta_at(saved, sections[i]->name),
                  ls_train_meta_at(now, sections[i]->name));
+  const ls_strategy_t *strategy = ls_strategy_find(config->parallel.strategy);
+  if (strategy->section)
+    compare_rows(&d, strategy->section->name, strategy->section,
+                 ls_train_meta_at(saved, strategy->section->name),
+                 ls_train_meta_at(now, strategy->section->name));
   compare_layers(&d, ls_train_meta_at(saved, "model.layers"), ls_train_meta_at(now, "model.layers"));
   ls_status_t status = conclude(ctx, name, &d, list);
   ls_arena_release(&d.arena);

@@ -3,8 +3,6 @@
  * reference of all options. */
 #include "train/config_parts.h"
 
-#include "strategy/strategy.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +17,38 @@ static ls_status_t keep_place(ls_arena_t *arena, const ls_doc_node_t *node, ls_p
   place->file = ls_arena_strdup(arena, place->file ? place->file : "");
   if (place->source) place->source = ls_arena_strndup(arena, place->source, (size_t)place->source_len);
   return place->file && (place->source || !node->place.source) ? LS_OK : LS_ERR_MEMORY;
+}
+
+/* The last part of a section's name. */
+static const char *key_of(const ls_section_t *section) {
+  return strrchr(section->name, '.') + 1;
+}
+
+/* Section parallel, and in it those of strategies. */
+static ls_status_t parse_parallel(ls_ctx_t *ctx, const ls_doc_node_t *map, ls_config_t *config) {
+  const char *nested[LS_STRATEGY_MAX + 1] = {NULL};
+  ls_status_t status = LS_OK;
+  int count = 0;
+  for (int i = 0; ls_strategies[i]; i++) {
+    const ls_section_t *section = ls_strategies[i]->section;
+    if (!section) continue;
+    void *own = ls_arena_alloc(&config->arena, ls_strategies[i]->own_bytes);
+    config->parallel.own[i] = own;
+    if (!own) return LS_ERR_MEMORY;
+    nested[count++] = key_of(section);
+    const ls_doc_node_t *node = map ? ls_doc_get(map, key_of(section)) : NULL;
+    status = ls_config_first(status, ls_option_parse(ctx, &config->arena, section, node, NULL, own));
+  }
+  return ls_config_first(
+      status, ls_option_parse(ctx, &config->arena, &ls_parallel_section, map, nested, &config->parallel));
+}
+
+ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_strategy_t *strategy) {
+  const ls_parallel_config_t *parallel = &config->parallel;
+  if (!strategy) strategy = ls_strategy_find(parallel->strategy);
+  return (ls_strategy_options_t){.bucket_bytes = parallel->bucket_bytes,
+                                 .reproducible = parallel->reproducible,
+                                 .own = parallel->own[ls_strategy_index(strategy)]};
 }
 
 static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config) {
@@ -39,8 +69,7 @@ static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_
   status =
       ls_config_first(status, ls_option_parse(ctx, arena, &ls_checkpoint_section,
                                               ls_doc_get(train, "checkpoint"), NULL, &config->checkpoint));
-  status = ls_config_first(status, ls_option_parse(ctx, arena, &ls_parallel_section,
-                                                   ls_doc_get(root, "parallel"), NULL, &config->parallel));
+  status = ls_config_first(status, parse_parallel(ctx, ls_doc_get(root, "parallel"), config));
   status = ls_config_first(
       status, ls_option_parse(ctx, arena, &ls_cost_section, ls_doc_get(root, "cost"), NULL, &config->cost));
   const ls_doc_node_t *checkpoint = ls_doc_get(train, "checkpoint");
@@ -53,8 +82,8 @@ static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_
 /* Whether the option that an assignment names is a text. */
 static bool takes_text(const char *set) {
   size_t len = strcspn(set, "=");
-  for (int i = 0; ls_config_sections[i]; i++) {
-    const ls_section_t *section = ls_config_sections[i];
+  const ls_section_t *section;
+  for (int i = 0; (section = ls_config_section(i)); i++) {
     size_t skip = strlen(section->name) + 1;
     if (skip > len || strncmp(set, section->name, skip - 1) != 0 || set[skip - 1] != '.') continue;
     for (int k = 0; k < section->count; k++) {
@@ -127,10 +156,14 @@ json_t *ls_config_json(const ls_config_t *config) {
   json_object_set_new(train, "optimizer", ls_option_json(&ls_optim_section, &config->optimizer));
   json_object_set_new(train, "schedule", ls_option_json(&ls_rate_section, &config->rate));
   json_object_set_new(train, "checkpoint", ls_option_json(&ls_checkpoint_section, &config->checkpoint));
+  json_t *parallel = ls_option_json(&ls_parallel_section, &config->parallel);
+  const ls_strategy_t *strategy = ls_strategy_find(config->parallel.strategy);
+  if (strategy && strategy->section)
+    json_object_set_new(parallel, key_of(strategy->section),
+                        ls_option_json(strategy->section, ls_config_strategy(config, strategy).own));
   return json_pack("{s:o?, s:o?, s:o?, s:o?, s:o?}", "model", ls_model_json(&config->model), "data",
-                   ls_option_json(&ls_data_section, &config->data), "train", train, "parallel",
-                   ls_option_json(&ls_parallel_section, &config->parallel), "cost",
-                   ls_option_json(&ls_cost_section, &config->cost));
+                   ls_option_json(&ls_data_section, &config->data), "train", train, "parallel", parallel,
+                   "cost", ls_option_json(&ls_cost_section, &config->cost));
 }
 
 char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config) {
@@ -143,10 +176,16 @@ char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config) {
   return text;
 }
 
-const ls_section_t *const ls_config_sections[] = {
-    &ls_model_section,    &ls_data_section, &ls_train_section,
-    &ls_optim_section,    &ls_rate_section, &ls_checkpoint_section,
-    &ls_parallel_section, &ls_cost_section, NULL};
+const ls_section_t *ls_config_section(int index) {
+  static const ls_section_t *const fixed[] = {&ls_model_section,    &ls_data_section, &ls_train_section,
+                                              &ls_optim_section,    &ls_rate_section, &ls_checkpoint_section,
+                                              &ls_parallel_section, &ls_cost_section};
+  if (index < LS_COUNT(fixed)) return fixed[index];
+  index -= LS_COUNT(fixed);
+  for (int i = 0; ls_strategies[i]; i++)
+    if (ls_strategies[i]->section && index-- == 0) return ls_strategies[i]->section;
+  return NULL;
+}
 
 const char ls_config_file_help[] =
     "One YAML document in UTF-8 (JSON is YAML too), from a file, a pipe or stdin (`-`). `--set a.b=value` "
@@ -168,11 +207,11 @@ static_assert(LS_DOC_BYTES_MAX == 1 << 20 && LS_DOC_NODES_MAX == 10000 && LS_DOC
 char *ls_config_reference(ls_ctx_t *ctx) {
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
-  const ls_section_t *const *fixed = ls_config_sections;
+  const ls_section_t *section;
   char *text = ls_arena_printf(&arena, "## The file\n\n%s", ls_config_file_help);
-  for (int i = 0; text && fixed[i]; i++)
-    text = ls_arena_printf(&arena, "%s## %s\n\n%s\n\n```\n%s```\n\n", text, fixed[i]->name, fixed[i]->help,
-                           ls_option_help(&arena, fixed[i]));
+  for (int i = 0; text && (section = ls_config_section(i)); i++)
+    text = ls_arena_printf(&arena, "%s## %s\n\n%s\n\n```\n%s```\n\n", text, section->name, section->help,
+                           ls_option_help(&arena, section));
   if (text) text = ls_arena_printf(&arena, "%s## parallel.strategy\n\n```\n", text);
   for (int i = 0; text && ls_strategies[i]; i++)
     text = ls_arena_printf(&arena, "%s  %-18s %s\n", text, ls_strategies[i]->name, ls_strategies[i]->help);

@@ -6,6 +6,7 @@
 #include "data/data.h"
 #include "model/model.h"
 #include "optim/optim.h"
+#include "strategy/strategy.h"
 #include <lockstep/config.h>
 
 /* Section train. Exactly one of epochs and steps is given. */
@@ -43,6 +44,8 @@ typedef struct {
   double predicted_us; /* step time that a plan predicted; 0 = none */
   bool automatic;      /* strategy was "auto": it then holds what is right without a plan */
   bool usual;          /* no strategy was named (or "auto"): a world of another size takes its own */
+  const void *own[LS_STRATEGY_MAX +
+                  1]; /* what each strategy's own section says, in the list's order; NULL: has none */
 } ls_parallel_config_t;
 
 /* Section cost: what devices, energy and waiting cost. 0 = not given. */
@@ -83,9 +86,12 @@ ls_status_t ls_config_read(ls_ctx_t *ctx, const ls_config_source_t *source, cons
 json_t *ls_config_json(const ls_config_t *config);
 #define LS_CONFIG_NAME "config.json" /* the resolved configuration in a run's directory */
 
-/* The sections with fixed names (layers: ls_layer_sections), NULL-terminated, and what holds for the whole
- * file: for the reference and what is made like it. */
-extern const ls_section_t *const ls_config_sections[];
+/* What the configuration says for its strategy, or for another row (NULL: its own). */
+ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_strategy_t *strategy);
+
+/* The sections with fixed names and those of strategies (layers: ls_layer_sections), NULL behind the last,
+ * and what holds for the whole file: for the reference and what is made like it. */
+const ls_section_t *ls_config_section(int index);
 extern const char ls_config_file_help[];
 
 #endif

@@ -1,8 +1,6 @@
 /* The rules between sections: what no row can say of its own value. */
 #include "train/config_parts.h"
 
-#include "strategy/strategy.h"
-
 #include <string.h>
 
 /* A string option whose values are known only here: unknown ones are reported at the value. */
@@ -18,11 +16,10 @@ static ls_status_t check_name(ls_ctx_t *ctx, const ls_doc_node_t *section, const
                     nearest ? "\"?" : "");
 }
 
-enum { STRATEGIES_MAX = 32 };
 /* Every strategy, and the word that leaves the choice to the planner. */
-static void strategy_names(const char *names[STRATEGIES_MAX + 2]) {
+static void strategy_names(const char *names[LS_STRATEGY_MAX + 2]) {
   int count = 0;
-  for (; ls_strategies[count] && count < STRATEGIES_MAX; count++)
+  for (; ls_strategies[count]; count++)
     names[count] = ls_strategies[count]->name;
   names[count++] = "auto";
   names[count] = NULL;
@@ -103,7 +100,7 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *con
         ls_config_first(status, ls_fail_at(ctx, LS_ERR_CONFIG, train_place,
                                            "%lld steps of %lld samples are more than can be counted",
                                            (long long)config->train.steps, (long long)config->train.batch));
-  const char *strategies[STRATEGIES_MAX + 2];
+  const char *strategies[LS_STRATEGY_MAX + 2];
   strategy_names(strategies);
   static const char *const backends[] = {"auto", "cpu", "cuda", "ref", "null", NULL};
   const char *strategy = config->parallel.strategy,

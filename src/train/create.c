@@ -34,12 +34,8 @@ ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank,
                    .input_slots = training ? LS_TRAIN_SLOTS : 1,
                    .copies = copies,
                    .data_rows = data_rows,
-                   .options = {.bucket_bytes = config->parallel.bucket_bytes,
-                               .reproducible = config->parallel.reproducible}};
-  /* Evaluation has no collectives: every rank evaluates its rows alone, whatever trains. */
-  const ls_strategy_t *strategy =
-      training ? ls_strategy_find(config->parallel.strategy) : &ls_strategy_single;
-  status = strategy->lower(ctx, &in, schedule);
+                   .options = ls_config_strategy(config, NULL)};
+  status = ls_strategy_find(config->parallel.strategy)->lower(ctx, &in, schedule);
   if (status != LS_OK) goto own;
   *graph = g;
   if (own) *table = own;

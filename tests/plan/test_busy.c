@@ -15,7 +15,7 @@ static void record_busy(int devices, double row_ns, double share) {
   ls_planner_t p = small_planner(ctx, config, profile);
   p.arena = &arena;
   p.data_rows = 640;
-  ls_candidate_t c = ls_candidate_make(&p, devices);
+  ls_candidate_t c = ls_candidate_make(&p, devices, NULL);
   const pace_t pace = {row_ns, 1000, 0};
   assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
   fill_timing(&p, &c, &pace, &fixed);

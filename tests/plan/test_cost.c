@@ -9,7 +9,7 @@ static const char more[] = "train: {batch: 64, steps: 1}\n";
 static void one_device_is_the_sum_of_its_tasks(void **state) {
   (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
-  ls_candidate_t c = ls_candidate_make(&p, 1);
+  ls_candidate_t c = ls_candidate_make(&p, 1, NULL);
   int fixed, tasks = fill_timing(&p, &c, &(pace_t){10, 300, 77}, &fixed);
   assert_true(tasks > 4 && fixed > 1);
   assert_int_equal(ls_candidate_price(&p, &c), LS_OK);
@@ -27,7 +27,7 @@ static void one_device_is_the_sum_of_its_tasks(void **state) {
 static void two_devices_add_what_they_exchange(void **state) {
   (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
-  ls_candidate_t c = ls_candidate_make(&p, 2);
+  ls_candidate_t c = ls_candidate_make(&p, 2, NULL);
   int fixed, tasks = fill_timing(&p, &c, &(pace_t){10, 300, 0}, &fixed);
   assert_int_equal(c.rows, 32);
   assert_int_equal(c.buckets, 1);
@@ -45,7 +45,7 @@ static void shards_are_priced_with_what_they_gather(void **state) {
   (void)state;
   config->parallel.reproducible = true;
   ls_planner_t p = small_planner(ctx, config, profile);
-  ls_candidate_t one = ls_candidate_make(&p, 1), two = ls_candidate_make(&p, 2);
+  ls_candidate_t one = ls_candidate_make(&p, 1, NULL), two = ls_candidate_make(&p, 2, NULL);
   int fixed, tasks = fill_timing(&p, &one, &(pace_t){10, 300, 0}, &fixed);
   assert_int_equal(one.rows, 8);
   assert_int_equal(ls_candidate_price(&p, &one), LS_OK);
@@ -67,7 +67,7 @@ static void memory_does_not_change_the_shards(void **state) {
   (void)state;
   config->parallel.reproducible = true;
   ls_planner_t p = small_planner(ctx, config, profile);
-  ls_candidate_t c = ls_candidate_make(&p, 1);
+  ls_candidate_t c = ls_candidate_make(&p, 1, NULL);
   p.memory_bytes = 1;
   assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
   assert_false(c.fits);
@@ -81,8 +81,9 @@ static void a_timed_exchange_corrects_the_collectives(void **state) {
   static const double extra_ns[] = {-1000, 0, 2500, 7500, 20000, -5000};
   static const double wanted_ns[] = {0, 0, 2500, 7500, 20000, 0}; /* no less than the curve */
   ls_planner_t p = small_planner(ctx, config, profile);
-  ls_candidate_t c = ls_candidate_make(&p, 2);
+  ls_candidate_t c = ls_candidate_make(&p, 2, NULL);
   int fixed, tasks = fill_timing(&p, &c, &(pace_t){10, 300, 0}, &fixed);
+  ls_config_t planned = ls_plan_config(config, &c);
   double compute_ns = tasks * 320 + fixed * 300;
   fill_all_reduce(profile, 2, 5000);
   for (int i = 0; i < LS_COUNT(extra_ns); i++) {
@@ -95,7 +96,7 @@ static void a_timed_exchange_corrects_the_collectives(void **state) {
                       .crowd_compute = 1,
                       .crowd_memory = 1};
     ls_timing_t timing = {.rows = 32, .period.ns = compute_ns + 5000 + extra_ns[i]};
-    assert_int_equal(ls_cost_family(ctx, config, p.backend, 2, c.threads, cost.family), LS_OK);
+    assert_int_equal(ls_cost_family(ctx, &planned, p.backend, 2, c.threads, cost.family), LS_OK);
     assert_int_equal(ls_candidate_lower(&p, &c, &timing.schedule), LS_OK);
     assert_int_equal(ls_cost_keep_exchange(ctx, profile, &cost, &timing, true), LS_OK);
     timing.period.ns += 100; /* slower, and not to be replaced */
@@ -127,7 +128,7 @@ static void worlds_between_measured_ones_lie_on_a_line(void **state) {
 static void between_measured_rows_times_are_linear(void **state) {
   (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
-  ls_candidate_t c = ls_candidate_make(&p, 1);
+  ls_candidate_t c = ls_candidate_make(&p, 1, NULL);
   int fixed, tasks = 0;
   const int64_t batches[] = {16, 64};
   for (int i = 0; i < LS_COUNT(batches); i++) {
@@ -137,7 +138,7 @@ static void between_measured_rows_times_are_linear(void **state) {
   const int64_t asked[] = {16, 32, 64, 640};
   for (int i = 0; i < LS_COUNT(asked); i++) {
     config->train.batch = asked[i];
-    c = ls_candidate_make(&p, 1);
+    c = ls_candidate_make(&p, 1, NULL);
     ls_schedule_t *s = NULL;
     assert_int_equal(ls_candidate_lower(&p, &c, &s), LS_OK);
     ls_schedule_destroy(s);
@@ -154,7 +155,7 @@ static void what_is_missing_is_named_with_its_remedy(void **state) {
   ls_arena_init(&arena, ctx);
   ls_planner_t p = small_planner(ctx, config, profile);
   p.arena = &arena;
-  ls_candidate_t c = ls_candidate_make(&p, 2);
+  ls_candidate_t c = ls_candidate_make(&p, 2, NULL);
   int fixed;
   assert_int_equal(ls_candidate_price(&p, &c), LS_OK);
   assert_false(c.priced);
@@ -203,7 +204,7 @@ static void families_hold_what_times_depend_on(void **state) {
 static void every_allocation_may_fail(void **state) {
   (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
-  ls_candidate_t c = ls_candidate_make(&p, 2);
+  ls_candidate_t c = ls_candidate_make(&p, 2, NULL);
   int fixed;
   fill_timing(&p, &c, &(pace_t){10, 300, 0}, &fixed);
   fill_all_reduce(profile, 2, 100);

@@ -14,7 +14,7 @@ static const char more[] = "train: {batch: 64, steps: 1000}\nparallel: {backend:
 static void fill(double row_ns, double comm_ns, int *tasks, int *fixed) {
   ls_planner_t p = small_planner(ctx, config, profile);
   for (int devices = 1; devices <= 2; devices++) {
-    ls_candidate_t c = ls_candidate_make(&p, devices);
+    ls_candidate_t c = ls_candidate_make(&p, devices, NULL);
     *tasks = fill_timing(&p, &c, &(pace_t){row_ns, 100, 0}, fixed);
   }
   fill_all_reduce(profile, 2, comm_ns);
@@ -95,7 +95,7 @@ static void what_the_host_lacks_is_named(void **state) {
   p.backend = &device;
   p.data.samples_bytes = 1000;
   config->train.batch = 1;
-  ls_candidate_t c = ls_candidate_make(&p, 1);
+  ls_candidate_t c = ls_candidate_make(&p, 1, NULL);
   assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
   assert_true(c.fits && c.need.host_bytes > 1);
   p.host_memory_bytes = 1;
@@ -111,7 +111,7 @@ static void what_needs_least_is_shown_where_nothing_fits(void **state) {
   (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
   config->train.batch = 512;
-  ls_candidate_t whole = ls_candidate_make(&p, 1), c = whole;
+  ls_candidate_t whole = ls_candidate_make(&p, 1, NULL), c = whole;
   assert_int_equal(ls_candidate_fit(&p, &whole), LS_OK);
   assert_true(whole.fits && whole.accumulate == 1);
   p.memory_bytes = 16;
@@ -129,7 +129,7 @@ static void fits_is_exact_to_the_byte(void **state) {
   for (int devices = 1; devices <= 2; devices++) {
     ls_planner_t p = small_planner(ctx, config, profile);
     config->train.batch = devices;
-    ls_candidate_t c = ls_candidate_make(&p, devices);
+    ls_candidate_t c = ls_candidate_make(&p, devices, NULL);
     assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
     int64_t need = c.device_bytes * devices;
     assert_true(c.fits && c.rows == 1);
@@ -146,7 +146,7 @@ static void fits_is_exact_to_the_byte(void **state) {
 static void libraries_count_as_they_were_measured(void **state) {
   (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
-  ls_candidate_t c = ls_candidate_make(&p, 1);
+  ls_candidate_t c = ls_candidate_make(&p, 1, NULL);
   bool assumed;
   assert_int_equal(ls_profile_put(profile, "libraries ref w1", &(ls_time_t){5000, 5000, 5000}), LS_OK);
   assert_int_equal(ls_profile_put(profile, "libraries ref w2", &(ls_time_t){7000, 7000, 7000}), LS_OK);
@@ -179,7 +179,7 @@ static void data_stay_where_they_will(void **state) {
     of.data.resident = there ? LS_RESIDENT_TRUE : LS_RESIDENT_AUTO;
     ls_planner_t p = small_planner(ctx, &of, profile);
     p.data_rows = 640;
-    ls_candidate_t c = ls_candidate_make(&p, 1);
+    ls_candidate_t c = ls_candidate_make(&p, 1, NULL);
     assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
     assert_int_equal(c.data_rows, there ? 640 : 0);
     assert_int_equal(ls_fit_bytes(&c.fit, "data"), there ? 640 * (6 + 2) * 4 : 0);
@@ -234,10 +234,13 @@ static void a_plan_becomes_a_configuration(void **state) {
   assert_string_equal(copy.parallel.strategy, "ddp");
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
-  assert_string_equal(ls_plan_sets(&arena, &c, "cuda", "tf32"),
-                      "--set parallel.strategy=ddp --set parallel.ranks=4 --set parallel.threads=3 --set "
-                      "parallel.backend=cuda --set parallel.bucket_bytes=99 --set train.accumulate=8 --set "
-                      "train.precision=tf32");
+  static const char *const expected[] = {
+      "parallel.strategy=ddp",    "parallel.ranks=4",   "parallel.threads=3",   "parallel.backend=cuda",
+      "parallel.bucket_bytes=99", "train.accumulate=8", "train.precision=tf32", NULL};
+  char **set = ls_plan_sets(&arena, &c, "cuda", "tf32");
+  for (int i = 0; expected[i]; i++)
+    assert_string_equal(set[i], expected[i]);
+  assert_null(set[LS_COUNT(expected) - 1]);
   assert_string_equal(ls_plan_name(&arena, &c), "ddp, 4 devices x 3 threads");
   c.host = false; /* on a GPU threads do not compute */
   assert_string_equal(ls_plan_name(&arena, &c), "ddp, 4 devices");
@@ -252,7 +255,7 @@ static void a_small_step_may_choose_fewer_threads(void **state) {
   ls_planner_t p = small_planner(ctx, threaded, profile);
   p.backend = &ls_backend_cpu;
   int fixed;
-  ls_candidate_t c = ls_candidate_make(&p, 1);
+  ls_candidate_t c = ls_candidate_make(&p, 1, NULL);
   assert_int_equal(c.threads, ls_cpu_count());
   fill_timing(&p, &c, &(pace_t){800, 100, 0}, &fixed);
   c.threads = 1;

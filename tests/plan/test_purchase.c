@@ -27,7 +27,7 @@ static void make(double comm_ns, ls_plan_t *plan) {
   ls_planner_t p = small_planner(ctx, config, profile);
   p.cpus = 2;
   for (int devices = 1; devices <= 2; devices++) {
-    ls_candidate_t c = ls_candidate_make(&p, devices);
+    ls_candidate_t c = ls_candidate_make(&p, devices, NULL);
     tasks = fill_timing(&p, &c, &(pace_t){ROW_NS, FIXED_NS, OVERHEAD_NS}, &fixed);
   }
   fill_all_reduce(profile, 2, comm_ns);

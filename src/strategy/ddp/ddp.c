@@ -45,12 +45,14 @@ static const ls_exchange_t plain = {.ready = reduce_bucket},
 
 static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_schedule_t **schedule) {
   const ls_exchange_t *exchange = in->options.reproducible ? &reproducible : &plain;
-  return ls_lower_step(ctx, in, in->world_size > 1 ? exchange : NULL, schedule);
+  bool exchanges = in->optim && in->world_size > 1; /* an evaluation has nothing to exchange */
+  return ls_lower_step(ctx, in, exchanges ? exchange : NULL, schedule);
 }
 
 const ls_strategy_t ls_strategy_ddp = {
     .name = "ddp",
     .help = "data parallel: every rank computes its share, gradients are summed while they come",
     .distributed = true,
+    .propose = ls_buckets_propose,
     .lower = lower,
 };
