@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/commit.h"
 #include "cli/stop.h"
+#include "comm/transport.h"
 
 #include <fcntl.h>
 #include <lockstep/version.h>
@@ -24,9 +25,11 @@ static int print_version(bool json) {
   int devices = module ? module->backend->device->count(quiet) : 0;
   const char *refused = module ? "" : quiet ? ls_ctx_error(quiet) : "unknown";
   if (json) {
-    json_t *cuda =
-        json_pack("{s:b, s:i, s:b, s:o}", "loaded", module != NULL, "devices", devices, "nccl",
-                  module && module->nccl_create, "refused", module ? json_null() : ls_json_text(refused));
+    json_t *cuda = json_pack("{s:b, s:i, s:o}", "loaded", module != NULL, "devices", devices, "refused",
+                             module ? json_null() : ls_json_text(refused));
+    for (int i = 0; ls_transports[i]; i++)
+      if (ls_transports[i]->backend && ls_transports[i]->present)
+        json_object_set_new(cuda, ls_transports[i]->name, json_boolean(ls_transports[i]->present()));
     cli_print_json(json_pack("{s:s, s:s, s:s, s:s, s:o}", "command", "version", "lockstep", ls_version(),
                              "commit", CLI_COMMIT, "cpu", cpu, "cuda", cuda));
   } else {

@@ -1,6 +1,7 @@
 /* Manual pages from the rows of commands, flags and options, as source for scdoc. */
 #include "cli/cli.h"
 
+#include "comm/transport.h"
 #include "strategy/strategy.h"
 
 #include <lockstep/version.h>
@@ -114,6 +115,9 @@ static void config_page(void) {
   printf("# parallel.strategy\n\n");
   for (int i = 0; ls_strategies[i]; i++)
     entry(ls_strategies[i]->name, NULL, NULL, ls_strategies[i]->help);
+  printf("# parallel.transport\n\n");
+  for (int i = 0; ls_transports[i]; i++)
+    entry(ls_transports[i]->name, NULL, NULL, ls_transports[i]->help);
   for (int i = 0; ls_layer_sections[i]; i++)
     section(&arena, ls_layer_sections[i]);
   printf("# SEE ALSO\n\n*lockstep*(1)\n");

@@ -33,6 +33,7 @@ static json_t *candidate_json(ls_arena_t *arena, const cli_args_t *args, const l
     json_decref(j);
     return NULL;
   }
+  json_object_set_new(j, "transport", c->transport ? json_string(c->transport->name) : json_null());
   json_object_set_new(j, "precision", json_string(plan->precision));
   json_object_set_new(j, "rows", json_integer(c->rows));
   json_object_set_new(j, "priced", json_boolean(c->priced));

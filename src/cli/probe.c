@@ -2,6 +2,7 @@
  * reads. */
 #include "cli/probe.h"
 #include "cli/stop.h"
+#include "comm/transport.h"
 #include "machine/load.h"
 
 #include <stdarg.h>
@@ -141,13 +142,29 @@ static int entries(const ls_profile_t *profile) {
   return ls_profile_time_count(profile) + ls_profile_curve_count(profile);
 }
 
+/* What was measured of a transport while its environment made another way of it. */
+static ls_status_t keep_variants(ls_profile_t *into, const ls_profile_t *old) {
+  ls_status_t status = LS_OK;
+  for (int i = 0; ls_transports[i] && status == LS_OK; i++) {
+    const ls_transport_t *t = ls_transports[i];
+    char prefix[LS_BARRIER + 1][64];
+    const char *kept[LS_BARRIER + 2] = {NULL};
+    if (!t->variant) continue;
+    for (int k = 0; k < LS_BARRIER; k++)
+      snprintf(prefix[k], sizeof prefix[k], "%s %s", ls_collective_name((ls_collective_kind_t)k), t->name);
+    snprintf(prefix[LS_BARRIER], sizeof *prefix, "libraries %s", t->backend ? t->backend : "");
+    for (int k = 0; k <= LS_BARRIER; k++)
+      kept[k] = prefix[k];
+    status = ls_profile_fill(into, old, kept);
+  }
+  return status;
+}
+
 /* What an earlier profile of this very machine holds is not thrown away: times of steps and ops that plan has
  * added stay, and a quick measurement replaces nothing of a full one. Another machine's, an older format's or
  * a torn profile is replaced as if it were not there. */
 static ls_status_t keep_old(const char *path, bool fast, cli_probe_t *probe) {
-  static const char *const added[] = {
-      "step ",          "op ", "all-reduce nccl", "reduce-scatter nccl", "all-gather nccl", "broadcast nccl",
-      "libraries cuda", NULL}; /* NCCL's: of the other setting of NCCL_P2P_DISABLE */
+  static const char *const added[] = {"step ", "op ", NULL};
   ls_ctx_t *own = ls_ctx_create(NULL, NULL);
   ls_profile_t *old;
   ls_time_t thorough;
@@ -161,6 +178,7 @@ static ls_status_t keep_old(const char *path, bool fast, cli_probe_t *probe) {
       probe->kept = "all of the full profile that was there (--fresh replaces it)";
     } else {
       status = ls_profile_fill(probe->profile, old, added);
+      if (status == LS_OK) status = keep_variants(probe->profile, old);
       if (entries(probe->profile) > before)
         probe->kept = "what it held beyond these measurements (--fresh forgets it)";
     }

@@ -4,6 +4,7 @@
  * its workspaces, the captured step and NCCL. */
 #include "cli/probe.h"
 #include "cli/stop.h"
+#include "comm/transport.h"
 
 #include <errno.h>
 #include <string.h>
@@ -69,7 +70,7 @@ static void one_world(const char *yaml, const char *out, const char *backend, in
   char key[LS_PROFILE_KEY_BYTES], text[512];
   ls_curve_point_t points[NETWORKS + 1];
   int count = 0;
-  ls_profile_libraries_key(key, backend, ranks);
+  ls_profile_libraries_key(key, backend, ranks, ls_transport_variant(backend));
   for (int i = all ? 0 : TYPICAL; i < (all ? NETWORKS : TYPICAL + 1); i++) {
     double scratch, bytes;
     if (i == SMALL && ranks > 1 && first->bytes > 0) {

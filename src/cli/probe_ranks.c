@@ -2,6 +2,7 @@
  * and each such run leaves a profile in a file that is taken over and removed. */
 #include "cli/probe.h"
 #include "cli/stop.h"
+#include "comm/transport.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -22,35 +23,42 @@ static int64_t share_ns(bool quick, double full_s) {
   return (int64_t)(1e9 * (quick ? full_s / 10 : full_s) / (worlds > 1 ? worlds : 1));
 }
 
-/* NCCL over the GPUs of this node, when there is one for each rank. All ranks see the same node, so all
- * decide alike. */
-static ls_status_t measure_nccl(ls_ctx_t *ctx, ls_comm_t *control, bool quick, ls_profile_t *profile) {
-  const ls_cuda_module_t *module;
-  if (ls_cuda_module_load(NULL, &module) != LS_OK || !module->nccl_create ||
-      module->backend->device->count(NULL) < control->local_size)
+static const double host_s = 2.1, device_s = 6; /* of a thorough probe, for each transport */
+
+/* The collectives of one transport, where this installation has it and there is a device for each rank. All
+ * ranks see the same node, so all decide alike. */
+static ls_status_t measure_transport(ls_ctx_t *ctx, ls_comm_t *control, const ls_transport_t *transport,
+                                     bool quick, ls_profile_t *profile) {
+  const ls_backend_t *backend = &ls_backend_cpu;
+  int threads = ls_cpu_count() / control->local_size;
+  bool usable = !transport->present || transport->present();
+  if (transport->backend) usable = usable && ls_backend_find(NULL, transport->backend, &backend) == LS_OK;
+  if (!usable || (transport->backend ? backend->device->count(NULL) < control->local_size
+                                     : threads < 1)) /* ranks in each other's way measure nothing */
     return LS_OK;
   ls_device_t *device = NULL;
-  ls_comm_t *nccl = NULL;
-  const ls_device_options_t options = {.index = control->local_rank, .threads = 1};
-  ls_status_t status = module->backend->device->open(ctx, &options, &device);
-  status = ls_comm_agree(control, "probe: opening the GPUs", status);
-  if (status == LS_OK) status = module->nccl_create(ctx, device, control, control->deadline_ns, &nccl);
-  if (status == LS_OK) status = ls_probe_collectives(ctx, control, nccl, device, share_ns(quick, 6), profile);
-  ls_comm_destroy(nccl);
-  if (device) module->backend->device->close(device);
+  ls_comm_t *comm = control;
+  char key[LS_TRANSPORT_KEY_BYTES];
+  const ls_device_options_t options = {.index = control->local_rank, .threads = threads > 0 ? threads : 1};
+  ls_status_t status = backend->device->open(ctx, &options, &device);
+  status = ls_comm_agree(control, "probe: opening the devices", status);
+  if (status == LS_OK) status = ls_transport_connect(ctx, transport->name, device, control, &comm);
+  if (status == LS_OK)
+    status = ls_probe_collectives(ctx, control, comm, ls_transport_key(transport, key), device,
+                                  share_ns(quick, transport->backend ? device_s : host_s), profile);
+  if (comm != control) ls_comm_destroy(comm);
+  if (device) backend->device->close(device);
   return status;
 }
 
-static ls_status_t measure_host(ls_ctx_t *ctx, ls_comm_t *control, bool quick, ls_profile_t *profile) {
+static ls_status_t measure_crowd(ls_ctx_t *ctx, ls_comm_t *control, bool quick, ls_profile_t *profile) {
   int threads = ls_cpu_count() / control->local_size;
-  if (threads < 1) return LS_OK; /* ranks in each other's way: no measurement of anything */
+  if (threads < 1) return LS_OK;
   ls_device_t *device;
   const ls_device_options_t options = {.threads = threads};
   ls_status_t status = ls_backend_cpu.device->open(ctx, &options, &device);
   if (status != LS_OK) return status;
   status = ls_probe_crowd(ctx, control, device, threads, share_ns(quick, 1.2), profile);
-  if (status == LS_OK)
-    status = ls_probe_collectives(ctx, control, control, device, share_ns(quick, 2.1), profile);
   ls_backend_cpu.device->close(device);
   return status;
 }
@@ -71,8 +79,9 @@ ls_status_t cli_probe_rank(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_ctx_set_rank(ctx, control->rank, control->size);
   ls_machine_clear(machine); /* the caller knows which machine it is */
   status = ls_profile_create(ctx, machine, &profile);
-  if (status == LS_OK) status = measure_host(ctx, control, quick, profile);
-  if (status == LS_OK) status = measure_nccl(ctx, control, quick, profile);
+  if (status == LS_OK) status = measure_crowd(ctx, control, quick, profile);
+  for (int i = 0; ls_transports[i] && status == LS_OK; i++)
+    status = measure_transport(ctx, control, ls_transports[i], quick, profile);
   if (status == LS_OK && control->rank == 0)
     status = ls_profile_save(ctx, profile, args->extra[CLI_PROBE_RANKS]);
   if (status != LS_OK)

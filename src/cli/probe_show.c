@@ -1,5 +1,6 @@
 /* What probe found, as tables for people and as one JSON document. */
 #include "cli/probe.h"
+#include "comm/transport.h"
 #include "graph/op.h"
 
 #include <ctype.h>
@@ -169,22 +170,22 @@ static void show_crowd(const ls_profile_t *profile) {
 /* One table per transport and world size: sizes down, collectives across. */
 static void show_collectives(const ls_profile_t *profile) {
   static const char *const kinds[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast"};
-  static const char *const transports[] = {"mpi", "nccl"};
   static const double sizes[] = {64, 4096, 65536, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
-  for (int t = 0; t < LS_COUNT(transports); t++)
+  for (int t = 0; ls_transports[t]; t++)
     for (int ranks = 2; ranks <= CLI_PROBE_RANKS_MAX; ranks++) {
-      char key[LS_PROFILE_KEY_BYTES];
+      char key[LS_PROFILE_KEY_BYTES], transport[LS_TRANSPORT_KEY_BYTES];
       const ls_curve_point_t *points;
-      ls_profile_collective_key(key, kinds[0], transports[t], ranks);
+      ls_transport_key(ls_transports[t], transport);
+      ls_profile_collective_key(key, kinds[0], transport, ranks);
       if (ls_profile_curve(profile, key, &points) == 0) continue;
-      cli_print("\ncollectives, %s, %d ranks\n  %-10s", transports[t], ranks, "");
+      cli_print("\ncollectives, %s, %d ranks\n  %-10s", ls_transports[t]->name, ranks, "");
       for (int k = 0; k < LS_COUNT(kinds); k++)
         cli_print(" %15s", kinds[k]);
       for (int s = 0; s < LS_COUNT(sizes); s++) {
         cli_print("\n  %-10s", size_cell(sizes[s]).text);
         for (int k = 0; k < LS_COUNT(kinds); k++) {
           ls_time_t time;
-          ls_profile_collective_key(key, kinds[k], transports[t], ranks);
+          ls_profile_collective_key(key, kinds[k], transport, ranks);
           cli_print(" %15s",
                     ls_profile_interpolate(profile, key, sizes[s], &time) ? time_cell(time.ns).text : "-");
         }

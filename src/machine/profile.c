@@ -259,16 +259,9 @@ bool ls_profile_interpolate(const ls_profile_t *profile, const char *key, double
   return true;
 }
 
-/* NCCL takes another way, and other memory, where its environment forbids peer access. */
-static const char *nccl_variant(void) {
-  const char *disabled = getenv("NCCL_P2P_DISABLE");
-  return disabled && *disabled && strcmp(disabled, "0") != 0 ? "-without-peer" : "";
-}
-
 const char *ls_profile_collective_key(char buf[LS_PROFILE_KEY_BYTES], const char *kind, const char *transport,
                                       int world_size) {
-  const char *variant = strcmp(transport, "nccl") == 0 ? nccl_variant() : "";
-  snprintf(buf, LS_PROFILE_KEY_BYTES, "%s %s%s %d", kind, transport, variant, world_size);
+  snprintf(buf, LS_PROFILE_KEY_BYTES, "%s %s %d", kind, transport, world_size);
   return buf;
 }
 
@@ -284,9 +277,9 @@ const char *ls_profile_device_key(char buf[LS_PROFILE_KEY_BYTES], const char *wh
   return buf;
 }
 
-const char *ls_profile_libraries_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend, int ranks) {
-  const char *variant = ranks > 1 && strcmp(backend, "cuda") == 0 ? nccl_variant() : "";
-  snprintf(buf, LS_PROFILE_KEY_BYTES, "libraries %s w%d%s", backend, ranks, variant);
+const char *ls_profile_libraries_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend, int ranks,
+                                     const char *variant) {
+  snprintf(buf, LS_PROFILE_KEY_BYTES, "libraries %s w%d%s", backend, ranks, ranks > 1 ? variant : "");
   return buf;
 }
 

@@ -73,8 +73,7 @@ bool ls_profile_interpolate(const ls_profile_t *profile, const char *key, double
 
 /* Keys used by several parts. Written into buf, returned. */
 enum { LS_PROFILE_KEY_BYTES = 512 };
-/* kind: "all-reduce" ...; transport "mpi", "nccl"; world size. NCCL takes another way where its environment
- * forbids peer access (NCCL_P2P_DISABLE): that is a transport of its own here, "nccl-without-peer". */
+/* kind: "all-reduce" ...; the transport's key (comm/transport.h); world size. */
 const char *ls_profile_collective_key(char buf[LS_PROFILE_KEY_BYTES], const char *kind, const char *transport,
                                       int world_size);
 /* What a device of `threads` threads (GPUs: 1) takes, "launch cpu t2" and the like. Times: "launch" (putting
@@ -82,9 +81,10 @@ const char *ls_profile_collective_key(char buf[LS_PROFILE_KEY_BYTES], const char
  * accumulating pass; bytes read and written), "copy-in" and "copy-out" (host to device and back; bytes). */
 const char *ls_profile_device_key(char buf[LS_PROFILE_KEY_BYTES], const char *what, const char *backend,
                                   int threads);
-/* What libraries take in a rank's process beside our own allocations (ns holds bytes): "libraries cuda w2".
- */
-const char *ls_profile_libraries_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend, int ranks);
+/* What libraries take in a rank's process beside our own allocations (ns holds bytes): "libraries cuda w2";
+ * of several ranks with the transport's variant behind it. */
+const char *ls_profile_libraries_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend, int ranks,
+                                     const char *variant);
 /* The share of the processors that other programs took while probe measured (ns of "probe busy"); 0: none, or not
  * known. */
 #define LS_PROFILE_BUSY_KEY "probe busy"

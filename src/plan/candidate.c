@@ -13,8 +13,9 @@ int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backe
   ls_time_t bytes;
   int least = ranks > 1 ? 2 : 1; /* one rank alone needs no transport */
   for (int n = ranks; profile && n >= least; n--)
-    if (ls_profile_interpolate(profile, ls_profile_libraries_key(key, backend->name, n),
-                               (double)scratch_bytes, &bytes) ||
+    if (ls_profile_interpolate(
+            profile, ls_profile_libraries_key(key, backend->name, n, ls_transport_variant(backend->name)),
+            (double)scratch_bytes, &bytes) ||
         ls_profile_get(profile, key, &bytes)) {
       *assumed = n != ranks;
       return (int64_t)bytes.ns;
@@ -37,6 +38,7 @@ ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *c) {
   ls_config_t copy = *config;
   copy.parallel.strategy = c->strategy;
   copy.parallel.ranks = c->devices;
+  if (c->transport) copy.parallel.transport = c->transport->name;
   copy.parallel.threads = c->threads;
   copy.parallel.bucket_bytes = c->bucket_bytes;
   copy.parallel.own[ls_strategy_index(ls_strategy_find(c->strategy))] = c->own;
@@ -62,12 +64,18 @@ static ls_status_t choose_data(const ls_planner_t *p, ls_config_t *config, ls_ca
   return ls_train_resident(p->ctx, config, c->devices, &room, &c->data_rows);
 }
 
+static const ls_transport_t *transport_of(const ls_planner_t *p) {
+  const ls_transport_t *named = ls_transport_find(p->config->parallel.transport);
+  return named ? named : ls_transport_default(p->backend);
+}
+
 ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_strategy_t *strategy) {
   if (!strategy) strategy = ls_strategy_default(devices);
   return (ls_candidate_t){.devices = devices,
                           .threads = ls_candidate_threads(p, devices),
                           .host = p->backend->host_memory,
                           .strategy = strategy->name,
+                          .transport = devices > 1 ? transport_of(p) : NULL,
                           .own = ls_config_strategy(p->config, strategy).own,
                           .bucket_bytes = p->config->parallel.bucket_bytes,
                           .accumulate = p->config->train.accumulate,

@@ -32,11 +32,11 @@ static ls_status_t make_cost(const ls_planner_t *p, const ls_candidate_t *c, ls_
   ls_config_t config = ls_plan_config(p->config, c);
   *cost = (ls_cost_t){.profile = p->profile,
                       .backend = p->backend,
-                      .transport = p->backend->host_memory ? "mpi" : "nccl",
                       .ranks = c->devices,
                       .threads = c->threads,
                       .rows = (double)c->rows,
                       .rank_bytes = c->fit.device_total_bytes - ls_fit_bytes(&c->fit, "data")};
+  if (c->transport) ls_transport_key(c->transport, cost->transport);
   const ls_curve_point_t *memory;
   char key[LS_PROFILE_KEY_BYTES];
   int threads = p->backend->host_memory ? c->threads : 1; /* as probe keeps it */

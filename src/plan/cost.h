@@ -3,6 +3,7 @@
 #ifndef LS_PLAN_COST_H
 #define LS_PLAN_COST_H
 
+#include "comm/transport.h"
 #include "plan/timing.h"
 #include "schedule/price.h"
 
@@ -11,7 +12,7 @@ enum { LS_FAMILY_BYTES = 64 };
 typedef struct {
   const ls_profile_t *profile;
   const ls_backend_t *backend;
-  const char *transport;
+  char transport[LS_TRANSPORT_KEY_BYTES]; /* its key */
   int ranks, threads;
   char family[LS_FAMILY_BYTES];
   double rows;

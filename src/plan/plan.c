@@ -111,7 +111,9 @@ static ls_status_t add(enumeration_t *e, ls_candidate_t c) {
   ls_plan_t *plan = e->plan;
   ls_status_t status = ls_candidate_fit(e->p, &c);
   for (int i = 0; i < plan->count; i++) /* the same buckets by another size */
-    if (same_ranks(&plan->candidate[i], &c) && plan->candidate[i].buckets == c.buckets) return status;
+    if (same_ranks(&plan->candidate[i], &c) && plan->candidate[i].buckets == c.buckets &&
+        plan->candidate[i].transport == c.transport)
+      return status;
   if (plan->count == e->capacity) {
     int more = e->capacity ? 2 * e->capacity : 64;
     ls_candidate_t *list = ls_arena_array(&plan->arena, (size_t)more, sizeof *list);
@@ -138,17 +140,16 @@ static int fewer_threads(const ls_planner_t *p, int threads) {
   return !open || threads == 1 ? 0 : threads < 8 ? 1 : threads / 4;
 }
 
-/* Adds what one strategy proposes for so many devices. */
-static ls_status_t enumerate_strategy(enumeration_t *e, int devices, const ls_strategy_t *strategy) {
+/* Adds what one strategy proposes for so many devices, by one transport. */
+static ls_status_t enumerate_strategy(enumeration_t *e, const ls_strategy_t *strategy) {
   const ls_planner_t *p = e->p;
   const ls_strategy_options_t configured = ls_config_strategy(p->config, strategy);
-  const ls_proposal_t proposal = {.ranks = devices,
+  const ls_proposal_t proposal = {.ranks = e->c.devices,
                                   .backend = p->backend,
                                   .configured = &configured,
                                   .arena = &e->plan->arena,
                                   .emit = add_proposal,
                                   .user = e};
-  e->c = ls_candidate_make(p, devices, strategy);
   ls_status_t status = add(e, e->c);
   if (status == LS_OK && strategy->propose) status = strategy->propose(&proposal);
   ls_candidate_t c = e->c;
@@ -157,11 +158,36 @@ static ls_status_t enumerate_strategy(enumeration_t *e, int devices, const ls_st
   return status;
 }
 
+/* A transport that is neither the configured nor the usual one is tried where its collectives were measured. */
+static bool measured(const ls_planner_t *p, const ls_transport_t *transport, int devices) {
+  char key[LS_PROFILE_KEY_BYTES], name[LS_TRANSPORT_KEY_BYTES];
+  const ls_curve_point_t *unused;
+  const char *kind = ls_collective_name(LS_ALL_REDUCE);
+  ls_transport_key(transport, name);
+  return ls_profile_curve(p->profile, ls_profile_collective_key(key, kind, name, devices), &unused) > 0;
+}
+
+static ls_status_t enumerate_transports(enumeration_t *e, int devices, const ls_strategy_t *strategy) {
+  const ls_planner_t *p = e->p;
+  const ls_candidate_t usual = e->c = ls_candidate_make(p, devices, strategy);
+  ls_status_t status = enumerate_strategy(e, strategy);
+  bool open = devices > 1 && !ls_transport_find(p->config->parallel.transport);
+  for (int i = 0; open && ls_transports[i] && status == LS_OK; i++) {
+    const ls_transport_t *other = ls_transports[i];
+    if (other == usual.transport || !ls_transport_fits(other, p->backend) || !measured(p, other, devices))
+      continue;
+    e->c = usual;
+    e->c.transport = other;
+    status = enumerate_strategy(e, strategy);
+  }
+  return status;
+}
+
 static ls_status_t enumerate(enumeration_t *e, int devices) {
   ls_status_t status = LS_OK;
   for (int i = 0; ls_strategies[i] && status == LS_OK; i++)
     if (ls_strategies[i]->distributed == (devices > 1))
-      status = enumerate_strategy(e, devices, ls_strategies[i]);
+      status = enumerate_transports(e, devices, ls_strategies[i]);
   return status;
 }
 
@@ -312,6 +338,11 @@ void ls_plan_release(ls_plan_t *plan) {
 
 enum { SETS_MAX = 64 };
 
+/* Whether training has to be told the transport. */
+static bool named(const ls_candidate_t *c) {
+  return c->transport && !ls_transport_is_usual(c->transport);
+}
+
 /* The strategy's own options. */
 static int own_sets(ls_arena_t *arena, const ls_candidate_t *c, char **set, int count) {
   const ls_section_t *section = ls_strategy_find(c->strategy)->section;
@@ -332,6 +363,7 @@ char **ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *c, const char *back
   int count = 0;
   set[count++] = ls_arena_printf(arena, "parallel.strategy=%s", c->strategy);
   set[count++] = ls_arena_printf(arena, "parallel.ranks=%d", c->devices);
+  if (named(c)) set[count++] = ls_arena_printf(arena, "parallel.transport=%s", c->transport->name);
   set[count++] = ls_arena_printf(arena, "parallel.threads=%d", c->threads);
   if (backend) set[count++] = ls_arena_printf(arena, "parallel.backend=%s", backend);
   set[count++] = ls_arena_printf(arena, "parallel.bucket_bytes=%lld", (long long)c->bucket_bytes);
@@ -344,8 +376,10 @@ char **ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *c, const char *back
 }
 
 const char *ls_plan_name(ls_arena_t *arena, const ls_candidate_t *c) {
-  const char *s = LS_PLURAL(c->devices);
-  if (!c->host) return ls_arena_printf(arena, "%s, %d device%s", c->strategy, c->devices, s);
-  return ls_arena_printf(arena, "%s, %d device%s x %d thread%s", c->strategy, c->devices, s, c->threads,
-                         LS_PLURAL(c->threads));
+  const char *s = LS_PLURAL(c->devices), *by = named(c) ? ", " : "",
+             *transport = *by ? c->transport->name : "";
+  if (!c->host)
+    return ls_arena_printf(arena, "%s, %d device%s%s%s", c->strategy, c->devices, s, by, transport);
+  return ls_arena_printf(arena, "%s, %d device%s x %d thread%s%s%s", c->strategy, c->devices, s, c->threads,
+                         LS_PLURAL(c->threads), by, transport);
 }

@@ -5,6 +5,7 @@
 #ifndef LS_PLAN_PLAN_H
 #define LS_PLAN_PLAN_H
 
+#include "comm/transport.h"
 #include "schedule/price.h"
 #include "train/trainer.h"
 
@@ -12,6 +13,7 @@ typedef struct {
   int devices, threads; /* threads of each rank; on devices with memory of their own they only load samples */
   bool host;            /* the devices are processors: threads compute */
   const char *strategy;
+  const ls_transport_t *transport; /* by which its ranks exchange; NULL: it has one rank, or none is known */
   int64_t bucket_bytes;
   const void *own;        /* the strategy's own options (strategy.h); NULL: it has none */
   int buckets;            /* that the gradients come in; 0 = nothing is exchanged */

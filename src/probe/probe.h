@@ -24,10 +24,10 @@ ls_status_t ls_probe_peers(ls_ctx_t *ctx, const ls_backend_t *backend, int count
                            ls_profile_t *profile, int *wrong, int *staged);
 
 /* All-reduce, reduce-scatter, all-gather and broadcast from 64 B to 64 MB over `comm` with buffers of
- * `device`. Costs are those of the slowest rank. `control` is a host communicator of the same ranks (may be
+ * `device`; `transport` is the key of its curves. Costs are those of the slowest rank. `control` is a host communicator of the same ranks (may be
  * `comm`). Collective; every rank's profile gets the same. */
-ls_status_t ls_probe_collectives(ls_ctx_t *ctx, ls_comm_t *control, ls_comm_t *comm, ls_device_t *device,
-                                 int64_t budget_ns, ls_profile_t *profile);
+ls_status_t ls_probe_collectives(ls_ctx_t *ctx, ls_comm_t *control, ls_comm_t *comm, const char *transport,
+                                 ls_device_t *device, int64_t budget_ns, ls_profile_t *profile);
 
 /* How much slower a memory-bound and a compute-bound op become when all ranks of this node compute at once
  * (ls_profile_crowd_key). Collective; all ranks on one node, else nothing is measured. */

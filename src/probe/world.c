@@ -190,7 +190,7 @@ static ls_status_t rounds(world_t *w, int64_t budget_ns) {
   return status;
 }
 
-static ls_status_t report(const world_t *w, ls_profile_t *profile) {
+static ls_status_t report(const world_t *w, const char *transport, ls_profile_t *profile) {
   ls_status_t status = LS_OK;
   for (int k = 0; k < KINDS && status == LS_OK; k++) {
     ls_curve_point_t points[SIZES];
@@ -201,20 +201,20 @@ static ls_status_t report(const world_t *w, ls_profile_t *profile) {
       points[count].bytes = p->bytes;
       if (ls_samples_time(&p->samples, &points[count].time)) count++;
     }
-    ls_profile_collective_key(key, ls_collective_name(kinds[k]), w->comm->ops->name, w->comm->size);
+    ls_profile_collective_key(key, ls_collective_name(kinds[k]), transport, w->comm->size);
     if (count) status = ls_profile_put_curve(profile, key, points, count);
   }
   return status;
 }
 
-ls_status_t ls_probe_collectives(ls_ctx_t *ctx, ls_comm_t *control, ls_comm_t *comm, ls_device_t *device,
-                                 int64_t budget_ns, ls_profile_t *profile) {
+ls_status_t ls_probe_collectives(ls_ctx_t *ctx, ls_comm_t *control, ls_comm_t *comm, const char *transport,
+                                 ls_device_t *device, int64_t budget_ns, ls_profile_t *profile) {
   static_assert((int64_t)SIZE_MIN << (2 * (SIZES - 1)) == SIZE_MAX_BYTES && SIZE_STEP == 4,
                 "the last size is the largest");
   world_t w = {.ctx = ctx, .control = control, .comm = comm, .device = device, .backend = device->backend};
   ls_status_t status = ls_comm_agree(control, "probe: preparing", world_prepare(&w));
   if (status == LS_OK) status = rounds(&w, budget_ns);
-  if (status == LS_OK) status = report(&w, profile);
+  if (status == LS_OK) status = report(&w, transport, profile);
   world_release(&w);
   return status;
 }

@@ -3,6 +3,8 @@
  * reference of all options. */
 #include "train/config_parts.h"
 
+#include "comm/transport.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,6 +217,9 @@ char *ls_config_reference(ls_ctx_t *ctx) {
   if (text) text = ls_arena_printf(&arena, "%s## parallel.strategy\n\n```\n", text);
   for (int i = 0; text && ls_strategies[i]; i++)
     text = ls_arena_printf(&arena, "%s  %-18s %s\n", text, ls_strategies[i]->name, ls_strategies[i]->help);
+  if (text) text = ls_arena_printf(&arena, "%s```\n\n## parallel.transport\n\n```\n", text);
+  for (int i = 0; text && ls_transports[i]; i++)
+    text = ls_arena_printf(&arena, "%s  %-18s %s\n", text, ls_transports[i]->name, ls_transports[i]->help);
   if (text) text = ls_arena_printf(&arena, "%s```\n\n", text);
   for (int i = 0; text && ls_layer_sections[i]; i++)
     text = ls_arena_printf(&arena, "%s## model.layers: %s\n\n%s\n\n```\n%s```\n\n", text,

@@ -34,7 +34,7 @@ typedef struct {
 typedef struct {
   const char *strategy; /* where none was written: what so many ranks use */
   int64_t ranks;
-  const char *backend;
+  const char *backend, *transport;
   int64_t threads; /* per rank; 0 = cores of the node / ranks on it */
   int64_t bucket_bytes;
   bool reproducible;

@@ -1,6 +1,9 @@
 /* The rules between sections: what no row can say of its own value. */
 #include "train/config_parts.h"
 
+#include "comm/transport.h"
+
+#include <assert.h>
 #include <string.h>
 
 /* A string option whose values are known only here: unknown ones are reported at the value. */
@@ -16,11 +19,14 @@ static ls_status_t check_name(ls_ctx_t *ctx, const ls_doc_node_t *section, const
                     nearest ? "\"?" : "");
 }
 
-/* Every strategy, and the word that leaves the choice to the planner. */
-static void strategy_names(const char *names[LS_STRATEGY_MAX + 2]) {
+/* The names of rows, which begin with their name, and the word that leaves the choice open. */
+enum { NAMES_MAX = 32 };
+static_assert(LS_STRATEGY_MAX + 2 <= NAMES_MAX && LS_TRANSPORT_MAX + 2 <= NAMES_MAX, "room for all names");
+static void names_of(const void *rows, const char *names[NAMES_MAX]) {
+  const char *const *const *row = rows;
   int count = 0;
-  for (; ls_strategies[count]; count++)
-    names[count] = ls_strategies[count]->name;
+  for (; row[count]; count++)
+    names[count] = *row[count];
   names[count++] = "auto";
   names[count] = NULL;
 }
@@ -100,8 +106,9 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *con
         ls_config_first(status, ls_fail_at(ctx, LS_ERR_CONFIG, train_place,
                                            "%lld steps of %lld samples are more than can be counted",
                                            (long long)config->train.steps, (long long)config->train.batch));
-  const char *strategies[LS_STRATEGY_MAX + 2];
-  strategy_names(strategies);
+  const char *strategies[NAMES_MAX], *transports[NAMES_MAX];
+  names_of(ls_strategies, strategies);
+  names_of(ls_transports, transports);
   static const char *const backends[] = {"auto", "cpu", "cuda", "ref", "null", NULL};
   const char *strategy = config->parallel.strategy,
              *usual = ls_strategy_default(config->parallel.ranks)->name;
@@ -113,6 +120,8 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *con
   config->parallel.strategy = strategy;
   config->parallel.usual = config->parallel.automatic || !written;
   status = ls_config_first(status, check_name(ctx, parallel, "backend", config->parallel.backend, backends));
+  status =
+      ls_config_first(status, check_name(ctx, parallel, "transport", config->parallel.transport, transports));
   if (config->train.precision != LS_MATH_FP32)
     status = ls_config_first(status, check_precision(ctx, train, config));
   const ls_strategy_t *row = ls_strategy_find(strategy);

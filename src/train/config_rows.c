@@ -65,6 +65,10 @@ static const ls_option_t parallel_rows[] = {
     ROW(LS_OPT_STRING, ls_parallel_config_t, backend, .change = LS_CHANGE_IGNORED, .initial = "auto",
         .help = "auto (cuda when present, else cpu), cpu, cuda, ref (plain C) or \"null\" (in quotes; "
                 "computes nothing)."),
+    ROW(LS_OPT_STRING, ls_parallel_config_t, transport, .change = LS_CHANGE_IGNORED, .initial = "auto",
+        .help = "By what tensors travel between ranks: one of the transports listed below, or auto: the "
+                "first that "
+                "moves the memory of the backend's devices."),
     ROW(LS_OPT_INT, ls_parallel_config_t, threads, .change = LS_CHANGE_IGNORED, .min = 0, .max = 4096,
         .initial = "0",
         .help = "Compute threads of each rank; 0 = cores of the node shared evenly by its ranks."),

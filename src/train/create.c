@@ -1,4 +1,5 @@
 /* Creating a trainer: device, data, schedule, memory, initial or saved values, in that order. */
+#include "comm/transport.h"
 #include "graph/pass/pass.h"
 #include "train/memory.h"
 
@@ -78,14 +79,9 @@ static ls_status_t open_device(ls_trainer_t *t) {
 static ls_status_t connect_devices(ls_trainer_t *t) {
   ls_comm_t *comm = t->world->comm;
   t->data_comm = comm;
-  if (t->backend->host_memory || comm->size == 1) return LS_OK;
-  const ls_cuda_module_t *module;
-  ls_status_t status = ls_cuda_module_load(t->ctx, &module);
-  if (status == LS_OK && !module->nccl_create)
-    status = ls_fail(t->ctx, LS_ERR_UNSUPPORTED, "the CUDA module was built without NCCL: use one rank");
-  if (status == LS_OK)
-    status = module->nccl_create(t->ctx, t->device, comm, comm->deadline_ns, &t->data_comm);
-  t->own_data_comm = status == LS_OK;
+  ls_status_t status =
+      ls_transport_connect(t->ctx, t->config->parallel.transport, t->device, comm, &t->data_comm);
+  t->own_data_comm = t->data_comm != comm;
   return status;
 }
 

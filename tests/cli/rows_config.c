@@ -131,6 +131,8 @@ const row_t rows_config[] = {
      .expect = {"c.yaml:1:27", "cross-entropy"}},
     {"unknown strategy", CONFIG, .config = MODEL SAMPLES TRAIN "parallel: {strategy: dpd}\n",
      .expect = {"c.yaml:4:22", "did you mean \"ddp\""}},
+    {"unknown transport", CONFIG, .config = MODEL SAMPLES TRAIN "parallel: {transport: mpp}\n",
+     .expect = {"unknown transport \"mpp\"", "did you mean \"mpi\""}},
     {"unknown backend", CONFIG, .config = MODEL SAMPLES TRAIN "parallel: {backend: gpu}\n",
      .expect = {"c.yaml:4:21", "\"gpu\""}},
     {"unknown activation", CONFIG,

@@ -6,6 +6,7 @@
 
 #include "cases.h"
 #include "comm/host.h"
+#include "comm/transport.h"
 
 #include <cmocka.h>
 #include <stdlib.h>
@@ -207,6 +208,38 @@ static void test_launchers(void **state) {
   }
 }
 
+/* What a row says of itself is all that anybody knows of it. */
+static void test_transports_say_what_they_move(void **state) {
+  fixture_t *f = *state;
+  static const ls_transport_t own = {.name = "own"}, again = {.name = "own"};
+  static const ls_backend_t gpu = {.name = "cuda"}, unknown = {.name = "abacus"};
+  char key[LS_TRANSPORT_KEY_BYTES];
+  const ls_transport_t *nccl = ls_transport_find("nccl"), *mpi = ls_transport_find("mpi");
+  assert_ptr_equal(ls_transport_default(&ls_backend_ref), mpi);
+  assert_ptr_equal(ls_transport_default(&gpu), nccl);
+  assert_null(ls_transport_default(&unknown));
+  assert_true(ls_transport_register(&own) && !ls_transport_register(&again));
+  assert_ptr_equal(ls_transport_find("own"), &own);
+  assert_true(ls_transport_fits(&own, &ls_backend_ref) && !ls_transport_fits(&own, &gpu));
+  assert_true(ls_transport_is_usual(mpi) && !ls_transport_is_usual(&own));
+  assert_string_equal(ls_transport_key(mpi, key), "mpi");
+  setenv("NCCL_P2P_DISABLE", "1", 1);
+  assert_string_equal(ls_transport_key(nccl, key), "nccl-without-peer");
+  assert_string_equal(ls_transport_variant("cuda"), "-without-peer");
+  assert_string_equal(ls_transport_variant("cpu"), "");
+  unsetenv("NCCL_P2P_DISABLE");
+  assert_string_equal(ls_transport_key(nccl, key), "nccl");
+  ls_device_t device = {.backend = &ls_backend_ref, .ctx = f->ctx};
+  ls_comm_t *comm = NULL, two = *f->comm;
+  two.size = 2;
+  assert_int_equal(ls_transport_connect(f->ctx, "nccl", &device, f->comm, &comm), LS_OK); /* one rank */
+  assert_ptr_equal(comm, f->comm);
+  assert_int_equal(ls_transport_connect(f->ctx, "auto", &device, &two, &comm), LS_OK);
+  assert_ptr_equal(comm, &two);
+  assert_int_equal(ls_transport_connect(f->ctx, "nccl", &device, &two, &comm), LS_ERR_CONFIG);
+  assert_non_null(strstr(ls_ctx_error(f->ctx), "does not move the memory of backend ref"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_self_is_exact, set_up, tear_down),
@@ -218,6 +251,7 @@ int main(void) {
       cmocka_unit_test(test_sums_are_in_order),
       cmocka_unit_test(test_integers_wrap_around),
       cmocka_unit_test(test_launchers),
+      cmocka_unit_test_setup_teardown(test_transports_say_what_they_move, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

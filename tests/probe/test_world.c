@@ -20,7 +20,7 @@ typedef struct {
 static void *work(void *arg) {
   rank_t *r = arg;
   if (r->away) return NULL;
-  r->collectives = ls_probe_collectives(r->ctx, r->comm, r->comm, r->device, 1, r->profile);
+  r->collectives = ls_probe_collectives(r->ctx, r->comm, r->comm, "sim", r->device, 1, r->profile);
   if (r->collectives == LS_OK) r->crowd = ls_probe_crowd(r->ctx, r->comm, r->device, 1, 1, r->profile);
   return NULL;
 }

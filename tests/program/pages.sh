@@ -4,7 +4,7 @@ set -eu
 . "$(dirname "$0")/lib.sh"
 commands=$("$program" --help | awk '/^commands:/ { on = 1; next } !NF { on = 0 } on { print $1 }')
 options=$("$program" help config | awk '/^## / { section = $2 } section ~ /^model.layers/ { section = "" }
-  section == "parallel.strategy" || section == "The" { section = "" }
+  section == "parallel.strategy" || section == "parallel.transport" || section == "The" { section = "" }
   /^  [a-z0-9_]+ / && section { print section "." $1 }')
 [ "$(echo "$options" | wc -l)" -gt 40 ] || fail "the reference lists only: $options"
 flags_of() {

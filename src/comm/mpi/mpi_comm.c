@@ -1,6 +1,7 @@
 /* Creating and destroying the mpi transport: joining MPI_COMM_WORLD, finding out who shares this host,
  * choosing how data move. */
 #include "comm/mpi/mpi.h"
+#include "comm/transport.h"
 
 #include <string.h>
 
@@ -229,3 +230,7 @@ release_mpi:
 ls_status_t ls_comm_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, ls_comm_t **comm) {
   return ls_mpi_create(ctx, deadline_ns, true, comm);
 }
+
+extern const ls_transport_t ls_transport_mpi;
+const ls_transport_t ls_transport_mpi = {
+    .name = "mpi", .help = "the communicator that the ranks were started with, on memory of the host"};
