@@ -21,7 +21,7 @@ enum {
   ROUNDS_MIN = 2 * LARGE_EVERY + 1,
   ROUNDS_MAX = LS_SAMPLES_MAX
 };
-static const double sample_ns = 100e3; /* what short ones are repeated up to */
+static const double sample_ns = 300e3; /* what short ones are repeated up to */
 static const ls_collective_kind_t kinds[KINDS] = {LS_ALL_REDUCE, LS_REDUCE_SCATTER, LS_ALL_GATHER,
                                                   LS_BROADCAST};
 
@@ -105,6 +105,8 @@ static ls_status_t enqueue(world_t *w, point_t *p) {
 }
 
 static ls_status_t capture(world_t *w, point_t *p) {
+  if (p->exec) w->backend->capture->destroy(p->exec);
+  p->exec = NULL;
   ls_status_t status = w->backend->capture->begin(w->stream);
   if (status != LS_OK) return status;
   status = enqueue(w, p);
@@ -161,18 +163,24 @@ static ls_status_t walk(world_t *w, int round) {
   return w->control->ops->run(w->control, &c);
 }
 
+static ls_status_t capture_all(world_t *w) {
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < POINTS && status == LS_OK && w->backend->capture; i++)
+    status = capture(w, &w->points[i]);
+  return status;
+}
+
 /* Two rounds of single runs: the first warms up what is short, the second all and says how often a sample
- * repeats. */
+ * repeats. These are captured too: work outside of graphs makes later graphs of the process slower (docs/results.md). */
 static ls_status_t calibrate(world_t *w) {
-  ls_status_t status = walk(w, 1);
+  ls_status_t status = capture_all(w);
+  if (status == LS_OK) status = walk(w, 1);
   if (status == LS_OK) status = walk(w, 0);
   for (int i = 0; i < POINTS && status == LS_OK; i++) {
     double wanted = sample_ns / (cost(w, i) + 1);
     w->points[i].repeats = wanted < 1 ? 1 : wanted > REPEATS_MAX ? REPEATS_MAX : (int)wanted;
   }
-  for (int i = 0; i < POINTS && status == LS_OK && w->backend->capture; i++)
-    status = capture(w, &w->points[i]);
-  return status;
+  return status == LS_OK ? capture_all(w) : status;
 }
 
 static ls_status_t rounds(world_t *w, int64_t budget_ns) {

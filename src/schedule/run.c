@@ -83,8 +83,7 @@ ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *de
     status = ls_comm_group(comm, s->groups[g].name, s->groups[g].ranks, s->groups[g].count, &r->group[g]);
   if (!status) status = ls_run_allocate(r);
   if (!status) status = ls_run_bind(r);
-  bool capture = device->backend->capture && r->timing == LS_TIMING_NONE;
-  for (int i = 0; i < r->slot_count && !status && capture; i++)
+  for (int i = 0; i < r->slot_count && !status && device->backend->capture; i++)
     status = ls_run_capture(r, i);
   if (status) {
     r->status = status;

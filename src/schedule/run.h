@@ -11,7 +11,7 @@ typedef struct ls_run ls_run_t;
 enum { LS_STATS_COUNT = 16 };
 
 typedef struct {
-  bool trace;          /* measure every task (host: clock; cuda: events, no capture) */
+  bool trace;          /* measure every task (host: clock; cuda: events, captured with the step) */
   int64_t deadline_ns; /* of a wait for the device; 0 = the communicator's */
   /* Device memory for what dies within a step, borrowed: schedules of which only one runs at a time share it.
    * Not used when it is too small; NULL: the run has memory of its own. */

@@ -51,6 +51,7 @@ struct ls_cuda_stream {
 struct ls_event {
   ls_device_t *device;
   cudaEvent_t handle;
+  bool timed;
 };
 
 struct ls_exec {

@@ -123,6 +123,7 @@ static ls_status_t event_create(ls_device_t *device, bool timed, ls_event_t **ev
   ls_event_t *e = ls_alloc(device->ctx, sizeof *e);
   if (!e) return LS_ERR_MEMORY;
   e->device = device;
+  e->timed = timed;
   status = ls_cuda_check(
       device->ctx, cudaEventCreateWithFlags(&e->handle, timed ? cudaEventDefault : cudaEventDisableTiming),
       "creating an event");
@@ -141,10 +142,18 @@ static void event_destroy(ls_event_t *event) {
   ls_free(event);
 }
 
+/* A timed event that is captured becomes a node of the graph: each launch records it. Any other captured event only
+ * orders what is captured. */
 static ls_status_t record(ls_stream_t *stream, ls_event_t *event) {
+  cudaStream_t handle = ls_cuda_stream(stream)->handle;
+  enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   ls_status_t status = ls_cuda_stream_status(ls_cuda_stream(stream));
+  if (!status && event->timed)
+    status = keep(stream, cudaStreamIsCapturing(handle, &capture), "recording an event");
   if (status) return status;
-  return keep(stream, cudaEventRecord(event->handle, ls_cuda_stream(stream)->handle), "recording an event");
+  unsigned flags =
+      capture == cudaStreamCaptureStatusActive ? cudaEventRecordExternal : cudaEventRecordDefault;
+  return keep(stream, cudaEventRecordWithFlags(event->handle, handle, flags), "recording an event");
 }
 
 static ls_status_t wait(ls_stream_t *stream, ls_event_t *event) {
