@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/ctx.h"
 #include "base/doc.h"
+#include "base/field.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/option.h"

@@ -1,4 +1,5 @@
 /* The rows seen from outside: resolved values as JSON, and the reference text. */
+#include "base/field.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/option_value.h"
@@ -39,31 +40,17 @@ static bool is_absent(const ls_option_t *row, double value) {
 }
 
 static json_t *value_json(const ls_option_t *row, const void *field) {
-  switch (row->type) {
-  case LS_OPT_INT: {
-    int64_t value = *(const int64_t *)field;
-    return is_absent(row, (double)value) ? json_null() : json_integer(value);
-  }
-  case LS_OPT_FLOAT: {
-    double value = *(const double *)field;
-    return is_absent(row, value) ? json_null() : json_real(value);
-  }
-  case LS_OPT_BOOL:
-    return json_boolean(*(const bool *)field);
-  case LS_OPT_STRING: {
-    const char *text = *(const char *const *)field;
-    return text ? json_string(text) : json_null();
-  }
-  case LS_OPT_PATH:
-    return path_json(*(const char *const *)field);
-  case LS_OPT_ENUM:
-    return json_string(row->choices[*(const int *)field]);
-  case LS_OPT_INTS:
-    return ints_json(field);
-  case LS_OPT_STRINGS:
-    return strings_json(field);
-  }
-  return NULL;
+  static const ls_field_type_t types[] = {[LS_OPT_INT] = LS_FIELD_INT64,
+                                          [LS_OPT_FLOAT] = LS_FIELD_REAL,
+                                          [LS_OPT_BOOL] = LS_FIELD_BOOL,
+                                          [LS_OPT_STRING] = LS_FIELD_STRING,
+                                          [LS_OPT_ENUM] = LS_FIELD_CHOICE};
+  if (row->type == LS_OPT_PATH) return path_json(*(const char *const *)field);
+  if (row->type == LS_OPT_INTS) return ints_json(field);
+  if (row->type == LS_OPT_STRINGS) return strings_json(field);
+  if (row->type == LS_OPT_INT && is_absent(row, (double)*(const int64_t *)field)) return json_null();
+  if (row->type == LS_OPT_FLOAT && is_absent(row, *(const double *)field)) return json_null();
+  return ls_field_json(&(ls_field_t){.type = types[row->type], .choices = row->choices}, field);
 }
 
 json_t *ls_option_default_json(const ls_option_t *row) {

@@ -1,132 +1,134 @@
-/* A machine as JSON: the rows, which serve both ways, and the writer. Unknown values are null. */
-#include "machine/json_fields.h"
+/* A machine as rows, which write, read and clear it. Unknown values are null. What is read is checked value by value,
+ * because recorded and hand-written machines come from outside. */
 #include "machine/parts.h"
 
-#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
-#define MACHINE_TEXT(f)                                                                                      \
-  { #f, LS_FIELD_TEXT, offsetof(ls_machine_t, f), sizeof((ls_machine_t *)0)->f }
-#define MACHINE(f, type)                                                                                     \
-  { #f, type, offsetof(ls_machine_t, f), 0 }
-const ls_machine_field_t ls_machine_fields[] = {
-    MACHINE_TEXT(cpu_model),
-    MACHINE_TEXT(cpu_flags),
-    MACHINE(packages, LS_FIELD_INT),
-    MACHINE(cores, LS_FIELD_INT),
-    MACHINE(threads, LS_FIELD_INT),
-    MACHINE(usable_cpus, LS_FIELD_INT),
-    MACHINE(numa_nodes, LS_FIELD_INT),
-    MACHINE(l1_bytes, LS_FIELD_INT64),
-    MACHINE(l2_bytes, LS_FIELD_INT64),
-    MACHINE(l3_bytes, LS_FIELD_INT64),
-    MACHINE(memory_bytes, LS_FIELD_INT64),
-    MACHINE_TEXT(mpi),
-    MACHINE_TEXT(nccl),
-    MACHINE_TEXT(driver),
-    MACHINE_TEXT(cuda),
-    MACHINE_TEXT(blas),
-    MACHINE_TEXT(openblas),
-    MACHINE_TEXT(kernel),
-    MACHINE_TEXT(virtualization),
-    MACHINE_TEXT(gpu_refused),
+enum { FILE_BYTES_MAX = 64 << 20 };
+
+/* Numbers that could not be read are negative. */
+#define MACHINE(field) LS_FIELD_AS(ls_machine_t, field, #field, .known = LS_KNOWN_FROM_0)
+#define GPU(field)     LS_FIELD_AS(ls_gpu_t, field, #field, .known = LS_KNOWN_FROM_0)
+#define TEXT(field)    LS_FIELD(ls_machine_t, field)
+
+static const ls_field_t gpu_rows[] = {
+    LS_FIELD(ls_gpu_t, name), LS_FIELD(ls_gpu_t, uuid),
+    GPU(memory_bytes),        GPU(sm_count),
+    GPU(compute_major),       GPU(compute_minor),
+    GPU(clock_sm_mhz),        GPU(clock_sm_max_mhz),
+    GPU(clock_memory_mhz),    GPU(power_w),
+    GPU(power_limit_w),       GPU(temperature_c),
+    GPU(pcie_generation),     GPU(pcie_generation_max),
+    GPU(pcie_width),          GPU(pcie_width_max),
+    GPU(nvlink_count),        GPU(throttle_reasons),
+    GPU(numa_node),
 };
+static const ls_record_t gpu_record = LS_RECORD(gpu_rows);
+static const ls_field_t gpu_each = {
+    .type = LS_FIELD_RECORD, .size_bytes = sizeof(ls_gpu_t), .record = &gpu_record};
 
-#define GPU_TEXT(f)                                                                                          \
-  { #f, LS_FIELD_TEXT, offsetof(ls_gpu_t, f), sizeof((ls_gpu_t *)0)->f }
-#define GPU(f, type)                                                                                         \
-  { #f, type, offsetof(ls_gpu_t, f), 0 }
-const ls_machine_field_t ls_gpu_fields[] = {
-    GPU_TEXT(name),
-    GPU_TEXT(uuid),
-    GPU(memory_bytes, LS_FIELD_INT64),
-    GPU(sm_count, LS_FIELD_INT),
-    GPU(compute_major, LS_FIELD_INT),
-    GPU(compute_minor, LS_FIELD_INT),
-    GPU(clock_sm_mhz, LS_FIELD_INT),
-    GPU(clock_sm_max_mhz, LS_FIELD_INT),
-    GPU(clock_memory_mhz, LS_FIELD_INT),
-    GPU(power_w, LS_FIELD_REAL),
-    GPU(power_limit_w, LS_FIELD_REAL),
-    GPU(temperature_c, LS_FIELD_INT),
-    GPU(pcie_generation, LS_FIELD_INT),
-    GPU(pcie_generation_max, LS_FIELD_INT),
-    GPU(pcie_width, LS_FIELD_INT),
-    GPU(pcie_width_max, LS_FIELD_INT),
-    GPU(nvlink_count, LS_FIELD_INT),
-    GPU(throttle_reasons, LS_FIELD_INT64),
-    GPU(numa_node, LS_FIELD_INT),
+/* What is known between every two GPUs: a value per GPU in a row per GPU. */
+static const char *const link_names[] = {"self", "nvlink", "pcie-switch", "host-bridge",
+                                         "node", "system", "unknown",     NULL};
+_Static_assert(LS_COUNT(link_names) == LS_LINK_UNKNOWN + 2, "one name per link");
+static const ls_field_t link_cell = {.type = LS_FIELD_CHOICE,
+                                     .size_bytes = sizeof(ls_link_t),
+                                     .choices = link_names},
+                        peer_cell = {.type = LS_FIELD_MAYBE, .size_bytes = sizeof(int)},
+                        nvlinks_cell = {
+                            .type = LS_FIELD_INT, .size_bytes = sizeof(int), .known = LS_KNOWN_FROM_0};
+#define PER_GPU .count_offset = offsetof(ls_machine_t, gpu_count), .counted = true
+#define LINE(cell)                                                                                           \
+  {                                                                                                          \
+    .type = LS_FIELD_LIST, .size_bytes = LS_GPU_MAX * sizeof(int), .each = (cell), PER_GPU,                  \
+    .expected = "one value per GPU"                                                                          \
+  }
+static const ls_field_t link_line = LINE(&link_cell), peer_line = LINE(&peer_cell),
+                        nvlinks_line = LINE(&nvlinks_cell);
+_Static_assert(sizeof(ls_link_t) == sizeof(int), "cells of one size");
+#define MATRIX(field, line)                                                                                  \
+  LS_FIELD_OF(ls_machine_t, field, LS_FIELD_LIST, #field, .each = (line), PER_GPU,                           \
+              .expected = "one row per GPU")
+
+static const ls_field_t machine_rows[] = {
+    TEXT(cpu_model),
+    TEXT(cpu_flags),
+    MACHINE(packages),
+    MACHINE(cores),
+    MACHINE(threads),
+    MACHINE(usable_cpus),
+    MACHINE(numa_nodes),
+    MACHINE(l1_bytes),
+    MACHINE(l2_bytes),
+    MACHINE(l3_bytes),
+    MACHINE(memory_bytes),
+    TEXT(mpi),
+    TEXT(nccl),
+    TEXT(driver),
+    TEXT(cuda),
+    TEXT(blas),
+    TEXT(openblas),
+    TEXT(kernel),
+    TEXT(virtualization),
+    TEXT(gpu_refused),
+    LS_FIELD_OF(ls_machine_t, gpu, LS_FIELD_LIST, "gpu", .each = &gpu_each,
+                .count_offset = offsetof(ls_machine_t, gpu_count)),
+    MATRIX(link, &link_line),
+    MATRIX(peer_access, &peer_line),
+    MATRIX(nvlinks, &nvlinks_line),
 };
+static const ls_record_t machine_record = LS_RECORD(machine_rows);
 
-static json_t *number_json(double value) {
-  return value < 0 ? json_null() : json_real(value);
-}
-static json_t *integer_json(int64_t value) {
-  return value < 0 ? json_null() : json_integer((json_int_t)value);
+const char *ls_link_name(ls_link_t link) {
+  return link_names[link];
 }
 
-static json_t *field_json(const void *from, const ls_machine_field_t *field) {
-  const char *at = (const char *)from + field->offset;
-  switch (field->type) {
-  case LS_FIELD_TEXT:
-    return json_string(at);
-  case LS_FIELD_INT:
-    return integer_json(*(const int *)at);
-  case LS_FIELD_INT64:
-    return integer_json(*(const int64_t *)at);
-  case LS_FIELD_REAL:
-    return number_json(*(const double *)at);
-  }
-  return NULL;
+void ls_machine_clear(ls_machine_t *machine) {
+  memset(machine, 0, sizeof *machine);
+  ls_record_clear(&machine_record, machine);
+  for (int i = 0; i < LS_GPU_MAX; i++)
+    for (int j = 0; j < LS_GPU_MAX; j++)
+      machine->link[i][j] = i == j ? LS_LINK_SELF : LS_LINK_UNKNOWN;
 }
 
-/* json_*_set_new takes the reference whether it works or not, and fails on NULL. */
-static int fields_json(json_t *to, const void *from, const ls_machine_field_t *fields, int count) {
-  int failed = 0;
-  for (int i = 0; i < count; i++)
-    failed |= json_object_set_new(to, fields[i].name, field_json(from, &fields[i]));
-  return failed;
+json_t *ls_machine_json(const ls_machine_t *machine) {
+  return ls_record_json(&machine_record, machine);
 }
 
-const char *const ls_gpu_matrix_names[] = {"link", "peer_access", "nvlinks"};
-
-static json_t *cell_json(const ls_machine_t *m, ls_gpu_matrix_t matrix, int i, int j) {
-  switch (matrix) {
-  case LS_MATRIX_LINK:
-    return json_string(ls_link_name(m->link[i][j]));
-  case LS_MATRIX_PEER:
-    return m->peer_access[i][j] < 0 ? json_null() : json_boolean(m->peer_access[i][j]);
-  default:
-    return integer_json(m->nvlinks[i][j]);
-  }
-}
-
-static json_t *matrix_json(const ls_machine_t *m, ls_gpu_matrix_t matrix) {
-  json_t *rows = json_array();
-  for (int i = 0; i < m->gpu_count; i++) {
-    json_t *row = json_array();
-    int failed = 0;
+/* A GPU is linked to itself alone by "self", and two of them the same from both sides. */
+static ls_status_t links_check(ls_ctx_t *ctx, const char *name, const ls_machine_t *m) {
+  for (int i = 0; i < m->gpu_count; i++)
     for (int j = 0; j < m->gpu_count; j++)
-      failed |= json_array_append_new(row, cell_json(m, matrix, i, j));
-    if (json_array_append_new(rows, row) || failed) {
-      json_decref(rows);
-      return NULL;
-    }
-  }
-  return rows;
+      if ((i == j) != (m->link[i][j] == LS_LINK_SELF) || m->link[i][j] != m->link[j][i])
+        return ls_fail(ctx, LS_ERR_CONFIG, "%s: machine: link[%d][%d]: %s expected", name, i, j,
+                       i == j                          ? "\"self\" on the diagonal"
+                       : m->link[i][j] == LS_LINK_SELF ? "another link than \"self\" beside the diagonal"
+                                                       : "the same link from both sides");
+  return LS_OK;
 }
 
-json_t *ls_machine_json(const ls_machine_t *m) {
-  json_t *j = json_object(), *gpus = json_array();
-  int failed = fields_json(j, m, ls_machine_fields, LS_MACHINE_FIELDS);
-  for (int i = 0; i < m->gpu_count; i++) {
-    json_t *gpu = json_object();
-    failed |= fields_json(gpu, &m->gpu[i], ls_gpu_fields, LS_GPU_FIELDS);
-    failed |= json_array_append_new(gpus, gpu);
-  }
-  failed |= json_object_set_new(j, "gpu", gpus);
-  for (int k = 0; k < LS_MATRIX_COUNT; k++)
-    failed |= json_object_set_new(j, ls_gpu_matrix_names[k], matrix_json(m, (ls_gpu_matrix_t)k));
-  if (!failed) return j;
-  json_decref(j);
-  return NULL;
+ls_status_t ls_machine_from_json(ls_ctx_t *ctx, const char *name, const json_t *json, ls_machine_t *out) {
+  static const char *const others[] = {"source", "note", NULL};
+  char place[256];
+  snprintf(place, sizeof place, "%.200s: machine", name);
+  const ls_field_source_t source = {ctx, place, LS_ERR_CONFIG, others, NULL};
+  ls_machine_t *m = ls_alloc(ctx, sizeof *m); /* large: not for the stack */
+  if (!m) return LS_ERR_MEMORY;
+  ls_machine_clear(m);
+  ls_status_t status = ls_record_read(&source, &machine_record, json, m);
+  if (status == LS_OK) status = links_check(ctx, name, m);
+  if (status == LS_OK) *out = *m;
+  ls_free(m);
+  return status;
+}
+
+ls_status_t ls_machine_load(ls_ctx_t *ctx, const char *path, ls_machine_t *machine) {
+  json_t *json;
+  ls_status_t status = ls_json_read(ctx, path, FILE_BYTES_MAX, LS_ERR_CONFIG, "", &json);
+  if (status != LS_OK) return status;
+  const json_t *inner = json_object_get(json, "machine");
+  status = ls_machine_from_json(ctx, path, inner ? inner : json, machine);
+  json_decref(json);
+  return status;
 }

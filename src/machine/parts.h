@@ -5,7 +5,6 @@
 
 #include "machine/machine.h"
 
-void ls_gpu_clear(ls_gpu_t *gpu);
 /* host.c: hwloc, /proc, /sys. */
 void ls_machine_read_host(ls_machine_t *machine);
 /* limit.c: the least memory that the control groups of this process leave it; INT64_MAX = no limit. `root` is
