@@ -26,7 +26,7 @@
 #include "machine/gpu_sampler.h"
 #include "machine/profile.h"
 #include "stat/stat.h"
-#include "train/trainer.h"
+#include "train/train.h"
 
 #include <stdio.h>
 

@@ -25,15 +25,19 @@ typedef struct {
   json_t *curve_loss, *curve_grad_norm; /* NULL without curves */
 } gather_t;
 
+static const ls_member_t *member(const gather_t *g) {
+  return &ls_trainer_engine(g->trainer)->member[LS_MEMBER_TRAIN];
+}
+
 static void gather_tasks(gather_t *g) {
-  const ls_task_time_t *times = ls_run_times(g->trainer->train.run);
+  const ls_task_time_t *times = ls_run_times(member(g)->run);
   int64_t parts_ns[LS_PHASE_STEP_COUNT];
   if (!times) return;
-  for (int i = 0; i < g->trainer->train.schedule->task_count; i++) {
+  for (int i = 0; i < member(g)->schedule->task_count; i++) {
     g->task_sum[i].start_ns += times[i].start_ns;
     g->task_sum[i].end_ns += times[i].end_ns;
   }
-  ls_run_parts(g->trainer->train.run, parts_ns);
+  ls_run_parts(member(g)->run, parts_ns);
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
     g->parts_ns[i] += parts_ns[i];
   g->task_steps++;
@@ -101,7 +105,7 @@ static json_t *repetition_json(gather_t *g, const ls_train_report_t *report) {
  * all-reduce, x (n - 1) / n for the two halves of it. A rank's time contains its waiting for the slowest one.
  */
 static json_t *collectives_json(const gather_t *g) {
-  const ls_schedule_t *s = g->trainer->train.schedule;
+  const ls_schedule_t *s = member(g)->schedule;
   json_t *list = json_array();
   for (int i = 0; i < s->task_count && g->task_steps > 0; i++) {
     const ls_task_t *task = &s->tasks[i];
@@ -151,7 +155,7 @@ static json_t *bytes_json(const ls_schedule_t *s, const ls_train_memory_t *m, bo
 }
 
 static json_t *header_json(const gather_t *g, const ls_config_t *config, const ls_train_report_t *r) {
-  const ls_schedule_t *s = g->trainer->train.schedule;
+  const ls_schedule_t *s = member(g)->schedule;
   int64_t flops = 0;
   int buckets = 0;
   for (int i = 0; i < s->task_count; i++) {
@@ -166,9 +170,9 @@ static json_t *header_json(const gather_t *g, const ls_config_t *config, const l
       (json_int_t)config->parallel.bucket_bytes, "buckets", buckets, "precision",
       ls_math_names[config->train.precision], "backend", r->backend, "device", r->device, "threads_per_rank",
       r->threads_per_rank, "params", (json_int_t)r->params, "bytes_per_device",
-      bytes_json(s, &r->memory, g->trainer->backend->host_memory), "flops_per_step", (json_int_t)flops,
-      "collectives", collectives_json(g), "timeline",
-      ls_bench_timeline(g->trainer->train.schedule, g->task_sum, g->task_steps), "repetitions");
+      bytes_json(s, &r->memory, ls_trainer_engine(g->trainer)->backend->host_memory), "flops_per_step",
+      (json_int_t)flops, "collectives", collectives_json(g), "timeline",
+      ls_bench_timeline(member(g)->schedule, g->task_sum, g->task_steps), "repetitions");
 }
 
 /* Final loss: on the validation part when there is one, else the mean of the last training losses. */
@@ -182,7 +186,7 @@ static ls_status_t add_curves(gather_t *g, const ls_train_report_t *report, json
   ls_status_t status = ls_trainer_parameters(g->trainer, &param);
   if (status != LS_OK) return status;
   return ls_file_write(g->ctx, g->job->params_path, param,
-                       (size_t)g->trainer->table->layout->total * sizeof *param);
+                       (size_t)ls_trainer_engine(g->trainer)->table->layout->total * sizeof *param);
 }
 
 /* What a traced repetition is for. */
@@ -190,7 +194,7 @@ static json_t *traced_json(gather_t *g) {
   return json_pack("{s:I, s:o, s:o, s:o, s:o}", "steps", (json_int_t)g->measured, "step_time_us",
                    ls_bench_json_number(ls_stat_mean(g->step_us, g->measured)), "step_parts_us",
                    parts_json(g), "collectives", collectives_json(g), "timeline",
-                   ls_bench_timeline(g->trainer->train.schedule, g->task_sum, g->task_steps));
+                   ls_bench_timeline(member(g)->schedule, g->task_sum, g->task_steps));
 }
 
 static ls_status_t keep(gather_t *g, const ls_config_t *config, const ls_train_report_t *report,
@@ -217,7 +221,7 @@ static ls_status_t repeat(gather_t *g, ls_world_t *world, const ls_config_t *con
   if (status != LS_OK) return status;
   bool root = ls_world_rank(world) == 0;
   if (root) {
-    g->task_sum = ls_alloc_array(g->ctx, (size_t)g->trainer->train.schedule->task_count, sizeof *g->task_sum);
+    g->task_sum = ls_alloc_array(g->ctx, (size_t)member(g)->schedule->task_count, sizeof *g->task_sum);
     if (!g->task_sum) status = LS_ERR_MEMORY;
   }
   if (status == LS_OK && g->job->warmup_steps == 0) ls_gpu_sampler_begin(g->sampler);

@@ -1,5 +1,6 @@
 /* lockstep check: everything that can be found wrong before a run: configuration, data, schedules of all
  * ranks. */
+#include "ckpt/ckpt.h"
 #include "cli/lowered.h"
 
 static void print_result(const cli_args_t *args, const ls_config_t *config, const cli_lowered_t *lowered,

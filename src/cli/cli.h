@@ -4,7 +4,7 @@
 #ifndef LS_CLI_CLI_H
 #define LS_CLI_CLI_H
 
-#include "train/trainer.h"
+#include "train/train.h"
 #include <stdio.h>
 
 enum { CLI_SETS_MAX = LS_CONFIG_SETS_MAX, CLI_EXTRA_MAX = 32, CLI_OPERAND_MAX = 2, CLI_JSON_VERSION = 1 };

@@ -19,16 +19,17 @@ static const cli_extra_t extra[] = {
     {NULL, NULL, NULL}};
 
 /* Which of the run's checkpoints it is; NULL when it was named itself. */
-static const char *chosen(const cli_args_t *args, const ls_trainer_t *t) {
-  return args->extra[EXTRA_BEST] ? "best" : strcmp(args->checkpoint, t->checkpoint) ? "newest" : NULL;
+static const char *chosen(const cli_args_t *args, const char *checkpoint) {
+  return args->extra[EXTRA_BEST] ? "best" : strcmp(args->checkpoint, checkpoint) ? "newest" : NULL;
 }
 
 static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls_eval_report_t *r) {
-  const char *file = t->dataset->validation_source, *which = chosen(args, t);
+  int64_t step;
+  const char *checkpoint = ls_trainer_checkpoint(t, &step), *which = chosen(args, checkpoint);
+  const char *file = ls_trainer_data(t)->validation_source;
   if (args->json) {
-    json_t *j =
-        json_pack("{s:s, s:o, s:I, s:I}", "command", "eval", "checkpoint", ls_json_text(t->checkpoint),
-                  "step", (json_int_t)t->step, "samples", (json_int_t)r->samples);
+    json_t *j = json_pack("{s:s, s:o, s:I, s:I}", "command", "eval", "checkpoint", ls_json_text(checkpoint),
+                          "step", (json_int_t)step, "samples", (json_int_t)r->samples);
     json_object_set_new(j, "chosen", which ? json_string(which) : json_null());
     json_object_set_new(j, "loss", cli_number(r->loss));
     json_object_set_new(j, "accuracy", cli_number(r->accuracy));
@@ -38,8 +39,8 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls
     cli_print_json(j);
     return;
   }
-  cli_print("  %-16s %s%s%s%s\n  %-16s %lld\n", "checkpoint", cli_shown(t->checkpoint),
-            which ? " (the run's " : "", which ? which : "", which ? ")" : "", "step", (long long)t->step);
+  cli_print("  %-16s %s%s%s%s\n  %-16s %lld\n", "checkpoint", cli_shown(checkpoint),
+            which ? " (the run's " : "", which ? which : "", which ? ")" : "", "step", (long long)step);
   cli_print("  %-16s %s (%s%s)\n", "samples", cli_count(r->samples), *file ? "validation file " : scored(r),
             cli_shown(file));
   cli_print("  %-16s %.6g\n", "loss", r->loss);

@@ -9,7 +9,7 @@
  */
 static ls_status_t choose_data(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend,
                                int ranks, int64_t samples, int64_t *data_rows) {
-  ls_data_room_t room = {.copies = !backend->host_memory, .rows = samples};
+  ls_engine_room_t room = {.copies = !backend->host_memory, .rows = samples};
   bool device = !backend->host_memory;
   int mode = config->data.resident;
   *data_rows = 0;
@@ -30,7 +30,7 @@ static ls_status_t choose_data(ls_ctx_t *ctx, const ls_config_t *config, const l
         room.free_bytes = free_bytes;
     }
   }
-  return ls_train_resident(ctx, config, ranks, &room, data_rows);
+  return ls_engine_resident(ctx, config, ranks, &room, data_rows);
 }
 
 ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *config, int64_t samples,
@@ -41,7 +41,7 @@ ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *config, int64_t
   ls_status_t status = ls_backend_find(ctx, config->parallel.backend, &backend);
   if (status == LS_OK) status = ls_backend_check_math(ctx, backend, (ls_math_t)config->train.precision);
   if (status != LS_OK) return status;
-  status = ls_train_check_share(ctx, config, ranks);
+  status = ls_engine_check_share(ctx, config, ranks);
   if (status != LS_OK) return status;
   int64_t data_rows;
   status = choose_data(ctx, config, backend, ranks, samples, &data_rows);
@@ -52,13 +52,21 @@ ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *config, int64_t
   lowered.schedule = ls_alloc_array(ctx, (size_t)ranks, sizeof *lowered.schedule);
   if (!lowered.graph || !lowered.schedule) status = LS_ERR_MEMORY;
   for (int r = 0; r < ranks && status == LS_OK; r++) {
-    ls_train_share_t share;
-    ls_state_table_t *table = NULL;
-    ls_train_share(config, r, ranks, &share);
+    ls_engine_share_t share;
+    ls_member_t member = {0};
+    ls_engine_share(config, r, ranks, &share);
     if (r == 0) lowered.share = share;
-    status = ls_trainer_lower(ctx, config, r, ranks, lowered.copies, backend, true, share.rows, data_rows,
-                              &lowered.graph[r], &table, &lowered.optim, &lowered.schedule[r]);
-    ls_state_table_release(table);
+    const ls_member_spec_t spec = {.config = config,
+                                   .member = LS_MEMBER_TRAIN,
+                                   .rank = r,
+                                   .world_size = ranks,
+                                   .rows = share.rows,
+                                   .data_rows = data_rows,
+                                   .copies = lowered.copies,
+                                   .fuses = backend};
+    status = ls_member_lower(ctx, &spec, &member);
+    lowered.graph[r] = member.graph;
+    lowered.schedule[r] = member.schedule;
     if (status == LS_OK) status = ls_schedule_check(lowered.schedule[r]);
   }
   if (status == LS_OK)

@@ -7,12 +7,11 @@
 
 typedef struct {
   int world_size;
-  ls_train_share_t share; /* rank 0's */
-  bool copies;            /* the backend has memory of its own */
-  const char *backend;    /* as "auto" resolves here */
-  ls_graph_t **graph;     /* one per rank */
+  ls_engine_share_t share; /* rank 0's */
+  bool copies;             /* the backend has memory of its own */
+  const char *backend;     /* as "auto" resolves here */
+  ls_graph_t **graph;      /* one per rank */
   ls_schedule_t **schedule;
-  ls_optim_rule_t optim;
 } cli_lowered_t;
 
 /* Lowers the configuration for its ranks and checks every schedule and their agreement. `samples` of the

@@ -55,13 +55,13 @@ int ls_candidate_threads(const ls_planner_t *p, int devices) {
 
 /* As training will choose, with a device to itself. What was demanded is not refused here: it may not fit. */
 static ls_status_t choose_data(const ls_planner_t *p, ls_config_t *config, ls_candidate_t *c) {
-  ls_data_room_t room = {.copies = !p->backend->host_memory, .rows = p->data_rows};
+  ls_engine_room_t room = {.copies = !p->backend->host_memory, .rows = p->data_rows};
   config->data.resident = p->config->data.resident;
   bool bounded = config->data.resident == LS_RESIDENT_AUTO && !p->backend->host_memory;
   bool assumed;
   int64_t left_bytes = p->memory_bytes - ls_plan_libraries(p->profile, p->backend, c->devices, 0, &assumed);
   if (bounded && left_bytes > 0) room.free_bytes = left_bytes;
-  return ls_train_resident(p->ctx, config, c->devices, &room, &c->data_rows);
+  return ls_engine_resident(p->ctx, config, c->devices, &room, &c->data_rows);
 }
 
 static const ls_transport_t *transport_of(const ls_planner_t *p) {
@@ -91,24 +91,29 @@ ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_st
 }
 
 static ls_status_t lower(const ls_planner_t *p, const ls_candidate_t *c, const ls_config_t *config,
-                         bool training, int64_t rows, ls_schedule_t **schedule) {
-  ls_graph_t *graph = NULL;
-  ls_state_table_t *table = NULL;
-  ls_optim_rule_t optim;
-  ls_status_t status = ls_trainer_lower(p->ctx, config, 0, c->devices, !p->backend->host_memory, p->backend,
-                                        training, rows, c->data_rows, &graph, &table, &optim, schedule);
-  ls_state_table_release(table);
-  ls_graph_destroy(graph);
-  return status;
+                         ls_member_id_t member, int64_t rows, ls_schedule_t **schedule) {
+  const ls_member_spec_t spec = {.config = config,
+                                 .member = member,
+                                 .world_size = c->devices,
+                                 .rows = rows,
+                                 .data_rows = c->data_rows,
+                                 .copies = !p->backend->host_memory,
+                                 .fuses = p->backend};
+  ls_member_t lowered;
+  ls_status_t status = ls_member_lower(p->ctx, &spec, &lowered);
+  if (status != LS_OK) return status;
+  ls_graph_destroy(lowered.graph);
+  *schedule = lowered.schedule;
+  return LS_OK;
 }
 
 ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_schedule_t **schedule) {
   ls_config_t config = ls_plan_config(p->config, c);
-  ls_train_share_t share;
-  ls_train_share(&config, 0, c->devices, &share);
+  ls_engine_share_t share;
+  ls_engine_share(&config, 0, c->devices, &share);
   c->rows = share.rows;
   ls_status_t status = choose_data(p, &config, c);
-  if (status == LS_OK) status = lower(p, c, &config, true, c->rows, schedule);
+  if (status == LS_OK) status = lower(p, c, &config, LS_MEMBER_TRAIN, c->rows, schedule);
   if (status != LS_OK) return status;
   c->buckets = 0;
   for (int t = 0; t < (*schedule)->task_count; t++)
@@ -121,10 +126,10 @@ ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_sche
 static ls_status_t lower_evaluation(const ls_planner_t *p, const ls_candidate_t *c,
                                     ls_schedule_t **schedule) {
   ls_config_t config = ls_plan_config(p->config, c);
-  ls_train_share_t share;
-  ls_train_share(&config, 0, c->devices, &share);
-  int64_t rows = ls_train_share_eval_rows(&config, &share, p->eval_samples, c->devices);
-  return lower(p, c, &config, false, rows, schedule);
+  ls_engine_share_t share;
+  ls_engine_share(&config, 0, c->devices, &share);
+  int64_t rows = ls_engine_eval_rows(&config, &share, p->eval_samples, c->devices);
+  return lower(p, c, &config, LS_MEMBER_EVALUATE, rows, schedule);
 }
 
 static bool fits(const ls_planner_t *p, ls_candidate_t *c) {

@@ -7,7 +7,7 @@
 
 #include "comm/transport.h"
 #include "schedule/price.h"
-#include "train/trainer.h"
+#include "train/train.h"
 
 typedef struct {
   int devices, threads; /* threads of each rank; on devices with memory of their own they only load samples */

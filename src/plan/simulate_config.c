@@ -2,7 +2,7 @@
  * its own, for one rank of a world that may be as large as one likes. */
 #include "plan/simulate.h"
 
-#include "train/trainer.h"
+#include "train/train.h"
 
 #include <string.h>
 
@@ -21,28 +21,29 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
                          ls_schedule_t **schedule) {
   ls_config_t config = *(const ls_config_t *)user;
   config.parallel.strategy = ranks > 1 ? strategy_of(&config) : ls_strategy_default(1)->name;
-  ls_graph_t *graph;
-  ls_state_table_t *table = NULL;
-  ls_optim_rule_t optim;
-  ls_train_share_t share;
-  ls_train_share(&config, rank, ranks, &share);
+  ls_member_t member;
+  ls_engine_share_t share;
+  ls_engine_share(&config, rank, ranks, &share);
   if (!config.parallel.reproducible) share.rows = (rows + share.accumulate - 1) / share.accumulate;
-  ls_status_t status = ls_trainer_lower(ctx, &config, rank, ranks, true, NULL, true, share.rows,
-                                        data_rows(&config), &graph, &table, &optim, schedule);
+  const ls_member_spec_t spec = {.config = &config,
+                                 .member = LS_MEMBER_TRAIN,
+                                 .rank = rank,
+                                 .world_size = ranks,
+                                 .rows = share.rows,
+                                 .data_rows = data_rows(&config),
+                                 .copies = true};
+  ls_status_t status = ls_member_lower(ctx, &spec, &member);
   if (status != LS_OK) return status;
-  ls_state_table_release(table);
-  ls_graph_destroy(graph);
+  ls_graph_destroy(member.graph);
+  *schedule = member.schedule;
   return LS_OK;
 }
 
 /* By name, so that a precision that training learns is simulated as soon as machines have a figure for it. */
 static int precision_of(const ls_config_t *config) {
-  json_t *json = ls_config_json(config);
-  const char *name = json_string_value(json_object_get(json_object_get(json, "train"), "precision"));
   int found = 0;
-  for (int i = 0; name && ls_sim_precisions[i]; i++)
-    if (!strcmp(ls_sim_precisions[i], name)) found = i;
-  json_decref(json);
+  for (int i = 0; ls_sim_precisions[i]; i++)
+    if (!strcmp(ls_sim_precisions[i], ls_math_names[config->train.precision])) found = i;
   return found;
 }
 

@@ -106,67 +106,6 @@ static ls_status_t open_data(crew_t *crew) {
   return status;
 }
 
-static ls_status_t open_ranks(crew_t *crew) {
-  ls_status_t status = LS_OK;
-  atomic_init(&crew->pace.arrived, 0);
-  atomic_init(&crew->pace.round, 0);
-  atomic_init(&crew->pace.stop, false);
-  crew->pace.size = crew->job->beside ? crew->job->ranks : 1;
-  if (crew->job->beside && crew->job->exchange)
-    status = ls_comm_sim_create(crew->ctx, crew->pace.size, EXCHANGE_DEADLINE_S * INT64_C(1000000000),
-                                crew->exchange);
-  for (int i = 0; i < crew->pace.size && status == LS_OK; i++) {
-    ls_timing_rank_t *r = &crew->rank[crew->count++];
-    *r = (ls_timing_rank_t){.ctx = crew->ctx,
-                            .job = crew->job,
-                            .dataset = crew->dataset,
-                            .data_rows = crew->job->data_rows > 0 ? table_rows(crew->job) : 0,
-                            .noise = crew->noise,
-                            .pace = crew->pace.size > 1 ? &crew->pace : NULL,
-                            .exchange = crew->exchange[i],
-                            .rank = i};
-    status = ls_timing_rank_open(r);
-  }
-  if (status != LS_OK) return status;
-  ls_timing_rank_t *first = &crew->rank[0];
-  first->task_ns =
-      ls_alloc_array(crew->ctx, (size_t)first->schedule->task_count * LS_TIMING_STEPS, sizeof(double));
-  first->step_ns = ls_alloc_array(crew->ctx, LS_TIMING_STEPS, sizeof(double));
-  first->period_ns = ls_alloc_array(crew->ctx, LS_TIMING_STEPS, sizeof(double));
-  return first->task_ns && first->step_ns && first->period_ns ? LS_OK : LS_ERR_MEMORY;
-}
-
-static void *measure_beside(void *arg) {
-  ls_timing_rank_t *r = arg;
-  r->status = ls_timing_rank_measure(r);
-  return NULL;
-}
-
-/* One measurement of all ranks together. */
-static ls_status_t measure(crew_t *crew, bool trace) {
-  ls_status_t status = LS_OK;
-  int started = 1;
-  for (int i = 0; i < crew->count && status == LS_OK; i++)
-    status = ls_timing_rank_start(&crew->rank[i], trace);
-  for (; started < crew->count && status == LS_OK; started++)
-    if (ls_signals_thread(&crew->thread[started], "ls timed rank", measure_beside, &crew->rank[started]) !=
-        0) {
-      status =
-          ls_fail(crew->ctx, LS_ERR_MEMORY, "cannot start a thread for timing %d ranks at once", crew->count);
-      break;
-    }
-  if (status == LS_OK) status = ls_timing_rank_measure(&crew->rank[0]);
-  atomic_store(&crew->pace.stop, true);
-  for (int i = 1; i < started; i++) {
-    pthread_join(crew->thread[i], NULL);
-    if (status == LS_OK || status == LS_ERR_TIMEOUT) /* whoever failed before that is the cause */
-      status = crew->rank[i].status != LS_OK ? crew->rank[i].status : status;
-  }
-  for (int i = 0; i < crew->count; i++)
-    ls_timing_rank_stop(&crew->rank[i]);
-  return status;
-}
-
 /* Other programs disturb for longer than a step. The steps are cut into blocks, and medians are taken without
  * the blocks that are much slower than the quieter ones; intervals over all steps. */
 typedef struct {
@@ -203,29 +142,84 @@ static ls_time_t summary(double *x, int64_t steps, const quiet_t *quiet, double 
 }
 
 static void summarise(const ls_timing_rank_t *r, bool tasks, double *work, ls_timing_t *timing) {
+  const ls_schedule_t *schedule = r->engine.member[LS_MEMBER_TRAIN].schedule;
   quiet_t quiet = find_quiet(r->step_ns, r->steps, work);
-  for (int t = 0; t < r->schedule->task_count && tasks; t++)
-    if (r->schedule->tasks[t].kind != LS_TASK_COLLECTIVE)
+  for (int t = 0; t < schedule->task_count && tasks; t++)
+    if (schedule->tasks[t].kind != LS_TASK_COLLECTIVE)
       timing->task[t] = summary(r->task_ns + (size_t)t * LS_TIMING_STEPS, r->steps, &quiet, work);
   timing->step = summary(r->step_ns, r->steps, &quiet, work);
   timing->period = summary(r->period_ns, r->steps, &quiet, work);
   timing->steps = r->steps;
-  timing->rows = r->share.rows;
-  timing->math = r->device->math;
+  timing->rows = r->engine.share.rows;
+  timing->math = r->engine.device->math;
 }
 
-/* A host times tasks while it trains. A device times them one by one, and then the whole as it trains:
- * captured. */
-static ls_status_t measure_all(crew_t *crew, ls_timing_t *timing) {
-  ls_timing_rank_t *r = &crew->rank[0];
-  timing->task = ls_arena_array(&timing->arena, (size_t)r->schedule->task_count, sizeof *timing->task);
-  double *work = ls_arena_array(&timing->arena, LS_TIMING_STEPS, sizeof *work);
-  if (!timing->task || !work) return LS_ERR_MEMORY;
-  bool host = crew->job->backend->host_memory;
-  ls_status_t status = measure(crew, !host);
+static ls_status_t make_room(ls_timing_rank_t *r, ls_timing_t *timing, double **work) {
+  size_t tasks = (size_t)r->engine.member[LS_MEMBER_TRAIN].schedule->task_count;
+  r->task_ns = ls_alloc_array(r->ctx, tasks * LS_TIMING_STEPS, sizeof(double));
+  r->step_ns = ls_alloc_array(r->ctx, LS_TIMING_STEPS, sizeof(double));
+  r->period_ns = ls_alloc_array(r->ctx, LS_TIMING_STEPS, sizeof(double));
+  timing->task = ls_arena_array(&timing->arena, tasks, sizeof *timing->task);
+  *work = ls_arena_array(&timing->arena, LS_TIMING_STEPS, sizeof **work);
+  return r->task_ns && r->step_ns && r->period_ns && timing->task && *work ? LS_OK : LS_ERR_MEMORY;
+}
+
+/* The rank that is timed. A host times tasks while it trains. A device times them one by one, and then the
+ * whole as it trains: captured. */
+static ls_status_t time_first(ls_timing_rank_t *r, ls_timing_t *timing) {
+  bool host = r->job->backend->host_memory;
+  double *work;
+  ls_status_t status = ls_timing_rank_open(r);
+  if (status == LS_OK) status = make_room(r, timing, &work);
+  if (status == LS_OK) status = ls_timing_rank_measure(r, !host);
   if (status == LS_OK) summarise(r, true, work, timing);
-  if (status == LS_OK && !host) status = measure(crew, false);
+  if (status == LS_OK && !host) status = ls_timing_rank_measure(r, false);
   if (status == LS_OK && !host) summarise(r, false, work, timing);
+  return status;
+}
+
+static void *run_beside(void *arg) {
+  ls_timing_rank_t *r = arg;
+  r->status = ls_timing_rank_open(r);
+  if (r->status == LS_OK) r->status = ls_timing_rank_measure(r, false);
+  if (r->status != LS_OK) atomic_store(&r->pace->stop, true);
+  return NULL;
+}
+
+/* All ranks together, each in a thread of its own: what they open and bind may be collective. */
+static ls_status_t run_ranks(crew_t *crew, ls_timing_t *timing) {
+  const ls_timing_job_t *job = crew->job;
+  ls_status_t status = LS_OK;
+  int started = 1;
+  atomic_init(&crew->pace.arrived, 0);
+  atomic_init(&crew->pace.round, 0);
+  atomic_init(&crew->pace.stop, false);
+  crew->pace.size = crew->count = job->beside ? job->ranks : 1;
+  if (job->beside && job->exchange)
+    status =
+        ls_comm_sim_create(crew->ctx, crew->count, EXCHANGE_DEADLINE_S * INT64_C(1000000000), crew->exchange);
+  for (int i = 0; i < crew->count; i++)
+    crew->rank[i] = (ls_timing_rank_t){.ctx = crew->ctx,
+                                       .job = job,
+                                       .dataset = crew->dataset,
+                                       .data_rows = job->data_rows > 0 ? table_rows(job) : 0,
+                                       .noise = crew->noise,
+                                       .pace = crew->count > 1 ? &crew->pace : NULL,
+                                       .exchange = crew->exchange[i],
+                                       .rank = i};
+  for (; started < crew->count && status == LS_OK; started++)
+    if (ls_signals_thread(&crew->thread[started], "ls timed rank", run_beside, &crew->rank[started]) != 0) {
+      status =
+          ls_fail(crew->ctx, LS_ERR_MEMORY, "cannot start a thread for timing %d ranks at once", crew->count);
+      break;
+    }
+  if (status == LS_OK) status = time_first(&crew->rank[0], timing);
+  atomic_store(&crew->pace.stop, true);
+  for (int i = 1; i < started; i++) {
+    pthread_join(crew->thread[i], NULL);
+    if (status == LS_OK || status == LS_ERR_TIMEOUT) /* whoever failed before that is the cause */
+      status = crew->rank[i].status != LS_OK ? crew->rank[i].status : status;
+  }
   return status;
 }
 
@@ -261,13 +255,11 @@ ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t
   narrow(job->beside ? 0 : job->cpus, &before);
   ls_status_t status = make_noise(crew);
   if (status == LS_OK) status = open_data(crew);
-  if (status == LS_OK) status = open_ranks(crew);
-  if (status == LS_OK) status = measure_all(crew, &timing);
-  timing.schedule = crew->rank[0].schedule;
-  for (int i = 0; i < crew->count; i++) {
-    if (i > 0) ls_schedule_destroy(crew->rank[i].schedule);
+  if (status == LS_OK) status = run_ranks(crew, &timing);
+  timing.schedule = crew->rank[0].engine.member[LS_MEMBER_TRAIN].schedule;
+  crew->rank[0].engine.member[LS_MEMBER_TRAIN].schedule = NULL; /* it stays */
+  for (int i = 0; i < crew->count; i++)
     ls_timing_rank_close(&crew->rank[i]);
-  }
   for (int i = 0; i < LS_TIMING_BESIDE_MAX; i++)
     ls_comm_destroy(crew->exchange[i]);
   ls_dataset_close(crew->dataset);

@@ -10,7 +10,7 @@
 #define LS_PLAN_TIMING_H
 
 #include "machine/profile.h"
-#include "train/trainer.h"
+#include "train/train.h"
 
 enum { LS_TIMING_BESIDE_MAX = 8 };
 

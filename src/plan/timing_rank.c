@@ -53,101 +53,59 @@ static ls_status_t noop_split(ls_comm_t *comm, const ls_split_t *split, ls_comm_
   return LS_OK;
 }
 
-/* A host runs the step of a rank with a no-op communicator in place of the exchange, so that even the hand-over between
- * lanes is there; a device runs it alone in its world, which has the same tasks but the collectives. A
- * reproducible step has other tasks in another world, so there the device has one too. */
-static ls_status_t lower(ls_timing_rank_t *r) {
-  bool host = r->job->backend->host_memory, whole = host || r->config.parallel.reproducible;
-  int world = whole ? r->job->ranks : 1, rank = whole ? r->rank : 0;
-  ls_train_share(&r->config, r->rank, r->job->ranks, &r->share);
-  noop(r->ctx, rank, world, false, &r->comm);
-  return ls_trainer_lower(r->ctx, &r->config, rank, world, !host, r->job->backend, true, r->share.rows,
-                          r->data_rows, &r->graph, &r->table, &r->optim, &r->schedule);
-}
-
 static ls_status_t fill_noise(ls_timing_rank_t *r, float *to, int64_t count) {
+  const ls_stream_ops_t *stream = r->engine.backend->stream;
   ls_status_t status = LS_OK;
   for (int64_t at = 0; at < count && status == LS_OK; at += LS_TIMING_NOISE) {
     int64_t n = count - at < LS_TIMING_NOISE ? count - at : LS_TIMING_NOISE;
-    status = r->job->backend->stream->copy(r->stream, to + at, r->noise, (size_t)n * sizeof(float));
+    status = stream->copy(r->engine.stream, to + at, r->noise, (size_t)n * sizeof(float));
   }
   return status;
 }
 
-/* The state as training begins it. Features and real targets are noise; classes stay 0, as memory is when it
- * is new: any class takes as long. */
-static ls_status_t make_state(ls_timing_rank_t *r) {
-  ls_status_t status = ls_state_create(r->ctx, r->table, r->device, false, &r->state);
-  if (status == LS_OK)
-    status = ls_state_fill(r->state, r->stream, (uint64_t)r->config.train.seed, r->comm.deadline_ns);
-  for (int i = 0; i < r->table->count && status == LS_OK; i++) {
-    const ls_state_row_t *row = &r->table->row[i];
+/* Features and real targets on the device are noise; classes stay 0, as memory is when it is new: any class
+ * takes as long. */
+static ls_status_t fill_tables(ls_timing_rank_t *r) {
+  const ls_engine_t *e = &r->engine;
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < e->table->count && status == LS_OK; i++) {
+    const ls_state_row_t *row = &e->table->row[i];
     if (row->life == LS_STATE_CONSTANT && row->shape.dtype == LS_F32)
-      status = fill_noise(r, r->state->data[i], ls_state_row_count(row));
+      status = fill_noise(r, e->state->data[i], ls_state_row_count(row));
   }
-  return status == LS_OK ? r->job->backend->stream->sync(r->stream, r->comm.deadline_ns) : status;
+  return status == LS_OK ? e->backend->stream->sync(e->stream, r->alone.deadline_ns) : status;
 }
 
+/* A host runs the step of a rank with a no-op communicator in place of the exchange, so that even the hand-over between
+ * lanes is there; a device runs it alone in its world, which has the same tasks but the collectives. A
+ * reproducible step has other tasks in another world, so there the device has one too. */
 ls_status_t ls_timing_rank_open(ls_timing_rank_t *r) {
-  ls_device_options_t options = {.threads = r->job->threads,
-                                 .reproducible = r->job->config->parallel.reproducible,
-                                 .math = (ls_math_t)r->job->config->train.precision};
+  ls_engine_t *e = &r->engine;
+  ls_engine_share_t share;
   r->config = *r->job->config;
-  ls_status_t status = r->job->backend->device->open(r->ctx, &options, &r->device);
-  if (status == LS_OK) status = r->job->backend->stream->create(r->device, LS_STREAM_INLINE, &r->stream);
-  if (status == LS_OK) status = lower(r);
-  return status == LS_OK ? make_state(r) : status;
+  r->config.parallel.backend = r->job->backend->name;
+  r->config.parallel.threads = r->job->threads;
+  bool whole = r->job->backend->host_memory || r->config.parallel.reproducible;
+  noop(r->ctx, whole ? r->rank : 0, whole ? r->job->ranks : 1, false, &r->alone);
+  ls_engine_share(&r->config, r->rank, r->job->ranks, &share);
+  const ls_engine_options_t options = {.config = &r->config,
+                                       .comm = &r->alone,
+                                       .exchange = r->exchange,
+                                       .share = &share,
+                                       .data_rows = r->data_rows,
+                                       .training = true};
+  ls_status_t status = ls_engine_open(r->ctx, &options, e);
+  if (status == LS_OK) status = ls_engine_lower(e, LS_MEMBER_TRAIN, share.rows);
+  if (status == LS_OK) status = ls_engine_allocate(e, false);
+  if (status == LS_OK) status = ls_engine_fill(e, false);
+  return status == LS_OK ? fill_tables(r) : status;
 }
 
 void ls_timing_rank_close(ls_timing_rank_t *r) {
-  ls_timing_rank_stop(r);
-  if (r->device) {
-    const ls_backend_t *backend = r->job->backend;
-    ls_state_destroy(r->state);
-    if (r->stream) backend->stream->destroy(r->stream);
-    backend->device->close(r->device);
-  }
-  ls_state_table_release(r->table);
-  ls_graph_destroy(r->graph);
+  ls_engine_close(&r->engine);
   ls_free(r->period_ns);
   ls_free(r->step_ns);
   ls_free(r->task_ns);
-}
-
-static ls_status_t start_loader(ls_timing_rank_t *r) {
-  const ls_model_config_t *model = &r->config.model;
-  int64_t row_bytes = ls_train_samples_bytes(1, ls_model_inputs(model), ls_model_outputs(model));
-  int threads =
-      ls_train_loader_threads(r->job->backend, r->job->threads, r->share.count, row_bytes, r->data_rows > 0);
-  ls_loader_spec_t plan = {.part = LS_PART_TRAIN,
-                           .seed = 1,
-                           .shuffle = true,
-                           .global_batch = r->config.train.batch,
-                           .first = r->share.first,
-                           .count = r->share.count,
-                           .rows = r->share.rows,
-                           .accumulate = r->share.accumulate,
-                           .total_samples = r->config.train.batch * STEPS_LIMIT,
-                           .total_steps = STEPS_LIMIT,
-                           .threads = threads};
-  ls_batch_t slots[LS_TRAIN_SLOTS];
-  for (int i = 0; i < LS_TRAIN_SLOTS; i++)
-    slots[i] = ls_train_batch(r->run, i);
-  return ls_loader_create(r->ctx, r->dataset, &plan, 0, LS_TRAIN_SLOTS, slots, &r->loader);
-}
-
-ls_status_t ls_timing_rank_start(ls_timing_rank_t *r, bool trace) {
-  ls_run_options_t options = {.trace = trace};
-  ls_comm_t *comm = r->exchange ? r->exchange : &r->comm;
-  ls_status_t status = ls_run_create(r->ctx, r->schedule, r->device, comm, r->state, &options, &r->run);
-  return status == LS_OK ? start_loader(r) : status;
-}
-
-void ls_timing_rank_stop(ls_timing_rank_t *r) {
-  ls_loader_destroy(r->loader);
-  ls_run_destroy(r->run);
-  r->loader = NULL;
-  r->run = NULL;
 }
 
 /* All ranks meet. False: the pace has stopped. */
@@ -168,8 +126,9 @@ static bool meet(ls_pace_t *pace) {
 /* The period becomes known when the next step begins; until then it is the step's own time. */
 static void keep(ls_timing_rank_t *r, double step_ns) {
   if (!r->task_ns) return;
-  const ls_task_time_t *times = ls_run_times(r->run);
-  for (int t = 0; times && t < r->schedule->task_count; t++)
+  const ls_member_t *m = &r->engine.member[LS_MEMBER_TRAIN];
+  const ls_task_time_t *times = ls_run_times(m->run);
+  for (int t = 0; times && t < m->schedule->task_count; t++)
     r->task_ns[t * LS_TIMING_STEPS + r->steps] = (double)(times[t].end_ns - times[t].start_ns);
   r->period_ns[r->steps] = step_ns;
   r->step_ns[r->steps++] = step_ns;
@@ -197,38 +156,51 @@ static bool enough(ls_timing_rank_t *r, stopping_t *w, int64_t step, int64_t now
   return r->steps >= STEPS_MIN && now_ns > w->until_ns;
 }
 
-/* As the training loop steps. Devices are kept one step ahead of the host, which then sees whole steps from
- * one end to the next; ranks that step together measure from where they meet. */
-ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r) {
-  int lag = r->job->backend->host_memory ? 0 : 1;
+/* Devices are kept one step ahead of the host, which then sees whole steps from one end to the next; ranks
+ * that step together measure from where they meet. */
+static ls_status_t step(ls_timing_rank_t *r) {
+  ls_engine_t *e = &r->engine;
   stopping_t stopping = {.window_ns = r->job->window_ns,
                          .begin_ns = ls_clock_ns(),
-                         .warm_ns = lag ? device_warm_ns : 0,
+                         .warm_ns = e->lag ? device_warm_ns : 0,
                          .warmup = WARMUP_STEPS};
-  int64_t last_ns = stopping.begin_ns, begun_ns = last_ns, finished = 0;
+  int64_t last_ns = stopping.begin_ns, begun_ns = last_ns;
   bool stop = false;
-  ls_status_t status = ls_loader_acquire(r->loader, 0);
-  if (status == LS_OK) status = ls_run_prime(r->run, 0);
+  ls_status_t status = LS_OK;
   r->steps = 0;
-  for (int64_t step = 0; status == LS_OK && !stop; step++) {
+  while (status == LS_OK && !stop) {
     if (!meet(r->pace)) break;
     if (r->pace) {
       int64_t now_ns = ls_clock_ns();
       keep_period(r, (double)(now_ns - begun_ns));
       last_ns = begun_ns = now_ns;
     }
-    status = ls_loader_acquire(r->loader, step + lag);
-    if (status == LS_OK) status = ls_run_launch(r->run, (int)(step % LS_TRAIN_SLOTS));
-    for (; finished < step + 1 - lag && status == LS_OK; finished++) {
-      status = ls_run_wait(r->run, (int)(finished % LS_TRAIN_SLOTS), NULL);
-      ls_loader_release(r->loader, finished);
+    status = ls_engine_launch(e);
+    while (e->launched - e->finished > e->lag && status == LS_OK) {
+      int64_t finished = e->finished;
+      status = ls_engine_wait(e, NULL);
       int64_t now_ns = ls_clock_ns();
       if (status == LS_OK && finished >= stopping.warmup) keep(r, (double)(now_ns - last_ns));
       last_ns = now_ns;
       if (r->task_ns) stop = enough(r, &stopping, finished, now_ns);
     }
-    if (r->pace && (stop || status != LS_OK)) atomic_store(&r->pace->stop, true);
+    if (r->pace && stop) atomic_store(&r->pace->stop, true);
   }
-  if (lag > 0 && status == LS_OK) status = ls_run_wait(r->run, (int)(finished % LS_TRAIN_SLOTS), NULL);
+  while (e->launched > e->finished && status == LS_OK)
+    status = ls_engine_wait(e, NULL);
+  return status;
+}
+
+ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r, bool trace) {
+  const ls_engine_steps_t steps = {.dataset = r->dataset,
+                                   .seed = 1,
+                                   .total_samples = r->config.train.batch * STEPS_LIMIT,
+                                   .total_steps = STEPS_LIMIT};
+  ls_status_t status = ls_engine_bind(&r->engine, trace);
+  if (status == LS_OK) status = ls_engine_start(&r->engine, &steps);
+  if (status == LS_OK) status = step(r);
+  if (r->pace && status != LS_OK) atomic_store(&r->pace->stop, true);
+  ls_engine_stop(&r->engine);
+  ls_engine_unbind(&r->engine);
   return status;
 }

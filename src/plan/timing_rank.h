@@ -3,7 +3,6 @@
 #define LS_PLAN_TIMING_RANK_H
 
 #include "plan/timing.h"
-#include "train/memory.h"
 
 #include <stdatomic.h>
 
@@ -26,18 +25,9 @@ typedef struct {
   ls_pace_t *pace;             /* NULL: alone */
   int rank;
   ls_config_t config;  /* shallow copy */
-  ls_comm_t comm;      /* no-op: collectives do nothing */
-  ls_comm_t *exchange; /* borrowed; NULL: the no-op one is used */
-  ls_device_t *device;
-  ls_stream_t *stream;
-  ls_graph_t *graph;
-  ls_state_table_t *table;
-  ls_optim_rule_t optim;
-  ls_schedule_t *schedule;
-  ls_state_t *state;
-  ls_run_t *run;
-  ls_loader_t *loader;
-  ls_train_share_t share;
+  ls_comm_t alone;     /* its collectives do nothing */
+  ls_comm_t *exchange; /* borrowed; NULL: alone is used */
+  ls_engine_t engine;
   double *task_ns;   /* (task, LS_TIMING_STEPS); NULL: nothing is kept */
   double *step_ns;   /* (LS_TIMING_STEPS) */
   double *period_ns; /* (LS_TIMING_STEPS) from the beginning of a step to that of the next, when all have
@@ -46,12 +36,11 @@ typedef struct {
   ls_status_t status; /* of a run in a thread of its own */
 } ls_timing_rank_t;
 
-/* Device, schedule and memory. On failure the caller closes. */
+/* An engine as training opens it. On failure the caller closes. */
 ls_status_t ls_timing_rank_open(ls_timing_rank_t *r);
-void ls_timing_rank_close(ls_timing_rank_t *r); /* the schedule stays the caller's */
-ls_status_t ls_timing_rank_start(ls_timing_rank_t *r, bool trace);
-void ls_timing_rank_stop(ls_timing_rank_t *r);
-/* Steps until the window is full (alone, or rank 0), or until the pace stops. */
-ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r);
+void ls_timing_rank_close(ls_timing_rank_t *r);
+/* Steps until the window is full (alone, or rank 0), or until the pace stops. Ranks that exchange do it
+ * together, each in a thread of its own: binding a schedule with groups of ranks is collective. */
+ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r, bool trace);
 
 #endif

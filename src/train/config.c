@@ -45,14 +45,6 @@ static ls_status_t parse_parallel(ls_ctx_t *ctx, const ls_doc_node_t *map, ls_co
       status, ls_option_parse(ctx, &config->arena, &ls_parallel_section, map, nested, &config->parallel));
 }
 
-ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_strategy_t *strategy) {
-  const ls_parallel_config_t *parallel = &config->parallel;
-  if (!strategy) strategy = ls_strategy_find(parallel->strategy);
-  return (ls_strategy_options_t){.bucket_bytes = parallel->bucket_bytes,
-                                 .reproducible = parallel->reproducible,
-                                 .own = parallel->own[ls_strategy_index(strategy)]};
-}
-
 static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config) {
   ls_arena_t *arena = &config->arena;
   static const ls_section_t top = {"", NULL, 0, ""};

@@ -1,74 +1,8 @@
-/* The whole configuration: the sections that each module describes, put together. The struct behind the
- * public ls_config_t. */
+/* Reading, checking and writing the whole configuration (engine/config.h). */
 #ifndef LS_TRAIN_CONFIG_H
 #define LS_TRAIN_CONFIG_H
 
-#include "data/data.h"
-#include "model/model.h"
-#include "optim/optim.h"
-#include "strategy/strategy.h"
-#include <lockstep/config.h>
-
-/* Section train. Exactly one of epochs and steps is given. */
-typedef struct {
-  int64_t batch; /* global */
-  int64_t epochs, steps;
-  int64_t seed;
-  int precision; /* ls_math_t */
-  int64_t accumulate;
-  double clip_norm;
-  int64_t max_skipped;
-  int64_t evaluate_every; /* epochs; 0 = only before and after */
-  int64_t patience;       /* evaluations; 0 = never stops early */
-} ls_train_config_t;
-
-/* Section train.checkpoint. */
-typedef struct {
-  const char *dir; /* NULL: nothing is saved */
-  int64_t every_steps;
-  int64_t keep;
-  ls_place_t dir_place; /* where dir was written */
-} ls_checkpoint_config_t;
-
-/* Section parallel. */
-typedef struct {
-  const char *strategy; /* where none was written: what so many ranks use */
-  int64_t ranks;
-  const char *backend, *transport;
-  int64_t threads; /* per rank; 0 = cores of the node / ranks on it */
-  int64_t bucket_bytes;
-  bool reproducible;
-  int64_t shards; /* of a reproducible step; a power of two */
-  bool fuse;
-  double deadline_s;
-  double predicted_us; /* step time that a plan predicted; 0 = none */
-  bool automatic;      /* strategy was "auto": it then holds what is right without a plan */
-  bool usual;          /* no strategy was named (or "auto"): a world of another size takes its own */
-  const void *own[LS_STRATEGY_MAX +
-                  1]; /* what each strategy's own section says, in the list's order; NULL: has none */
-} ls_parallel_config_t;
-
-/* Section cost: what devices, energy and waiting cost. 0 = not given. */
-typedef struct {
-  const char *currency;
-  double device_price, device_hour, power_w, price_kwh;
-  double engineer_hour, overhead_month, trainings_per_month, amortize_months;
-  double link_price, host_price;                   /* a link twice as fast; memory and storage of the host */
-  double faster_device_price, faster_device_speed; /* of each device in use; times as fast */
-} ls_cost_config_t;
-
-struct ls_config {
-  ls_ctx_t *ctx;
-  ls_arena_t arena;
-  ls_model_config_t model;
-  ls_data_config_t data;
-  ls_train_config_t train;
-  ls_optim_config_t optimizer;
-  ls_rate_config_t rate;
-  ls_checkpoint_config_t checkpoint;
-  ls_parallel_config_t parallel;
-  ls_cost_config_t cost;
-};
+#include "engine/config.h"
 
 enum { LS_CONFIG_SETS_MAX = 64 /* that the program takes from its command line */ };
 
@@ -85,9 +19,6 @@ ls_status_t ls_config_read(ls_ctx_t *ctx, const ls_config_source_t *source, cons
 /* The resolved configuration as JSON (new reference; NULL when memory is short). */
 json_t *ls_config_json(const ls_config_t *config);
 #define LS_CONFIG_NAME "config.json" /* the resolved configuration in a run's directory */
-
-/* What the configuration says for its strategy, or for another row (NULL: its own). */
-ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_strategy_t *strategy);
 
 /* The sections with fixed names and those of strategies (layers: ls_layer_sections), NULL behind the last,
  * and what holds for the whole file: for the reference and what is made like it. */

@@ -1,101 +1,9 @@
-/* Creating a trainer: device, data, schedule, memory, initial or saved values, in that order. */
-#include "comm/transport.h"
-#include "graph/pass/pass.h"
+/* Creating a trainer: engine, data, program, initial or saved values, in that order. */
 #include "train/memory.h"
+#include "train/trainer.h"
 
 #include <math.h>
 #include <string.h>
-
-static bool has_kernel(const void *backend, const char *op) {
-  const ls_device_ops_t *device = ((const ls_backend_t *)backend)->device;
-  return device->kernel && device->kernel(NULL, op);
-}
-
-ls_status_t ls_trainer_lower(ls_ctx_t *ctx, const ls_config_t *config, int rank, int world_size, bool copies,
-                             const ls_backend_t *kernels, bool training, int64_t rows, int64_t data_rows,
-                             ls_graph_t **graph, ls_state_table_t **table, ls_optim_rule_t *optim,
-                             ls_schedule_t **schedule) {
-  ls_graph_t *g = NULL;
-  ls_state_table_t *own = NULL;
-  ls_status_t status = ls_model_build(ctx, &config->model, rows, training, &g);
-  if (status != LS_OK) return status;
-  const ls_pass_context_t passes = {.has = has_kernel, .backend = kernels, .fuse = config->parallel.fuse};
-  if (kernels) status = ls_graph_run_passes(g, &passes);
-  if (status == LS_OK && !*table) status = ls_state_table_create(ctx, g, &own);
-  if (status != LS_OK) goto graph;
-  ls_optim_rule(&config->optimizer, config->train.clip_norm, optim);
-  ls_train_share_t share;
-  ls_train_share(config, rank, world_size, &share);
-  ls_lower_t in = {.graph = g,
-                   .state = own ? own : *table,
-                   .optim = training ? optim : NULL,
-                   .rank = rank,
-                   .world_size = world_size,
-                   .accumulate = training ? share.accumulate : 1,
-                   .input_slots = training ? LS_TRAIN_SLOTS : 1,
-                   .copies = copies,
-                   .data_rows = data_rows,
-                   .options = ls_config_strategy(config, NULL)};
-  status = ls_strategy_find(config->parallel.strategy)->lower(ctx, &in, schedule);
-  if (status != LS_OK) goto own;
-  *graph = g;
-  if (own) *table = own;
-  return LS_OK;
-own:
-  ls_state_table_release(own);
-graph:
-  ls_graph_destroy(g);
-  return status;
-}
-
-static ls_status_t open_device(ls_trainer_t *t) {
-  const ls_comm_t *comm = t->world->comm;
-  ls_status_t status = ls_backend_find(t->ctx, t->config->parallel.backend, &t->backend);
-  if (status == LS_OK)
-    status = ls_backend_check_math(t->ctx, t->backend, (ls_math_t)t->config->train.precision);
-  if (status != LS_OK) return status;
-  t->threads = (int)t->config->parallel.threads;
-  if (t->threads == 0) {
-    t->threads = ls_cpu_count() / comm->local_size;
-    if (t->threads < 1) t->threads = 1;
-  }
-  if (!t->backend->host_memory) {
-    int devices = t->backend->device->count(t->ctx);
-    if (comm->local_rank >= devices)
-      return ls_fail(t->ctx, LS_ERR_DEVICE,
-                     "rank %d is number %d on its node, but the node has %d %s device%s; start fewer ranks",
-                     comm->rank, comm->local_rank + 1, devices, t->backend->name, LS_PLURAL(devices));
-  }
-  ls_device_options_t options = {.index = comm->local_rank,
-                                 .threads = t->threads,
-                                 .reproducible = t->config->parallel.reproducible,
-                                 .math = (ls_math_t)t->config->train.precision};
-  status = t->backend->device->open(t->ctx, &options, &t->device);
-  if (status != LS_OK) return status;
-  return t->backend->stream->create(t->device, LS_STREAM_INLINE, &t->stream);
-}
-
-/* Collective, so that it comes after all ranks have opened their devices. */
-static ls_status_t connect_devices(ls_trainer_t *t) {
-  ls_comm_t *comm = t->world->comm;
-  t->data_comm = comm;
-  ls_status_t status =
-      ls_transport_connect(t->ctx, t->config->parallel.transport, t->device, comm, &t->data_comm);
-  t->own_data_comm = t->data_comm != comm;
-  return status;
-}
-
-/* Names, shapes and places of the parameters and the optimizer's state, known before anything is opened. */
-static ls_status_t make_table(ls_trainer_t *t) {
-  ls_graph_t *graph;
-  ls_status_t status = ls_model_build(t->ctx, &t->config->model, 1, false, &graph);
-  if (status != LS_OK) return status;
-  status = ls_state_table_create(t->ctx, graph, &t->table);
-  ls_graph_destroy(graph);
-  int rows[LS_OPTIM_SLOT_MAX + 1];
-  ls_optim_rule(&t->config->optimizer, t->config->train.clip_norm, &t->optim);
-  return status == LS_OK && t->training ? ls_optim_declare(&t->optim, t->table, rows) : status;
-}
 
 /* Rank 0 opens the checkpoint that the options ask for; every rank gets its meta and a flag. */
 static ls_status_t open_checkpoint(ls_trainer_t *t, const ls_trainer_options_t *options, ls_ckpt_t **ckpt,
@@ -285,52 +193,18 @@ static ls_status_t plan_run(ls_trainer_t *t, const json_t *meta) {
     int64_t left = t->total_samples > t->base_sample ? t->total_samples - t->base_sample : 0;
     t->total_steps = t->base_step + (left + train->batch - 1) / train->batch;
   }
-  ls_train_share(t->config, t->world->comm->rank, t->world->comm->size, &t->share);
   return LS_OK;
 }
 
-ls_status_t ls_trainer_engine(ls_trainer_t *t, bool training, int64_t rows, int64_t data_rows,
-                              ls_engine_t *engine) {
-  const ls_comm_t *comm = t->world->comm;
-  ls_optim_rule_t unused, *rule = training ? &t->optim : &unused;
-  engine->rows = rows;
-  ls_status_t status =
-      ls_trainer_lower(t->ctx, t->config, comm->rank, comm->size, !t->backend->host_memory, t->backend,
-                       training, rows, data_rows, &engine->graph, &t->table, rule, &engine->schedule);
-  return status == LS_OK ? ls_schedule_check(engine->schedule) : status;
-}
-
-/* Rows that one rank evaluates at once. */
-static int64_t eval_rows(const ls_trainer_t *t) {
+static ls_status_t make_program(ls_trainer_t *t, bool trace) {
+  ls_engine_t *e = &t->engine;
   int64_t samples = t->dataset->validation_count > 0 ? t->dataset->validation_count : t->dataset->rows;
-  return ls_train_share_eval_rows(t->config, &t->share, samples, t->world->comm->size);
-}
-
-/* One block for the training step and for evaluation. */
-static ls_status_t allocate_transient(ls_trainer_t *t) {
-  t->transient_bytes = t->eval.schedule->run_bytes[LS_REGION_TRANSIENT];
-  size_t train_bytes = t->training ? t->train.schedule->run_bytes[LS_REGION_TRANSIENT] : 0;
-  if (train_bytes > t->transient_bytes) t->transient_bytes = train_bytes;
-  if (t->transient_bytes == 0) return LS_OK;
-  return t->backend->buffer->alloc(t->device, LS_MEM_DEVICE, t->transient_bytes, &t->transient);
-}
-
-static ls_status_t make_engines(ls_trainer_t *t, bool trace) {
-  ls_status_t status = LS_OK;
-  if (t->training) status = ls_trainer_engine(t, true, t->share.rows, t->data_rows, &t->train);
-  if (status == LS_OK) status = ls_trainer_engine(t, false, eval_rows(t), t->data_rows, &t->eval);
-  if (status == LS_OK) status = ls_state_create(t->ctx, t->table, t->device, true, &t->state);
-  if (status == LS_OK) status = ls_trainer_upload(t);
-  if (status == LS_OK) status = allocate_transient(t);
-  ls_run_options_t options = {.trace = trace,
-                              .deadline_ns = t->world->comm->deadline_ns,
-                              .transient = t->transient,
-                              .transient_bytes = t->transient_bytes};
-  if (status == LS_OK && t->training)
-    status =
-        ls_run_create(t->ctx, t->train.schedule, t->device, t->data_comm, t->state, &options, &t->train.run);
-  if (status == LS_OK)
-    status = ls_run_create(t->ctx, t->eval.schedule, t->device, NULL, t->state, &options, &t->eval.run);
+  int64_t eval_rows = ls_engine_eval_rows(t->config, &e->share, samples, t->world->comm->size);
+  ls_status_t status = t->training ? ls_engine_lower(e, LS_MEMBER_TRAIN, e->share.rows) : LS_OK;
+  if (status == LS_OK) status = ls_engine_lower(e, LS_MEMBER_EVALUATE, eval_rows);
+  if (status == LS_OK) status = ls_engine_allocate(e, true);
+  if (status == LS_OK) status = ls_engine_upload(e, t->dataset);
+  if (status == LS_OK) status = ls_engine_bind(e, trace);
   return ls_comm_agree(t->world->comm, "preparing the schedule", status);
 }
 
@@ -347,18 +221,14 @@ static void take_config(ls_trainer_t *t, const ls_config_t *config) {
 /* What the configuration says that must hold for this world. */
 static ls_status_t check_world(ls_trainer_t *t) {
   const ls_comm_t *comm = t->world->comm;
-  t->strategy = ls_strategy_find(t->config->parallel.strategy);
-  if (!t->strategy->distributed && comm->size > 1)
+  const ls_strategy_t *strategy = ls_strategy_find(t->config->parallel.strategy);
+  if (!strategy->distributed && comm->size > 1)
     return ls_fail(t->ctx, LS_ERR_CONFIG, "strategy \"%s\" uses one rank, but %d were started; use %s",
-                   t->strategy->name, comm->size, ls_strategy_default(comm->size)->name);
+                   strategy->name, comm->size, ls_strategy_default(comm->size)->name);
   if (t->config->train.batch < comm->size)
     return ls_fail(t->ctx, LS_ERR_CONFIG, "the global batch (%lld) is smaller than the number of ranks (%d)",
                    (long long)t->config->train.batch, comm->size);
-  return t->training ? ls_train_check_share(t->ctx, t->config, comm->size) : LS_OK;
-}
-
-static ls_status_t initialise(ls_trainer_t *t) {
-  return ls_state_fill(t->state, t->stream, (uint64_t)t->config->train.seed, t->world->comm->deadline_ns);
+  return t->training ? ls_engine_check_share(t->ctx, t->config, comm->size) : LS_OK;
 }
 
 static void begin(ls_trainer_t *t) {
@@ -369,7 +239,7 @@ static void begin(ls_trainer_t *t) {
 ls_status_t ls_trainer_restart(ls_trainer_t *t) {
   begin(t);
   t->step = t->no_better = t->val_step = 0;
-  return ls_state_refill(t->state, t->stream, (uint64_t)t->config->train.seed, t->world->comm->deadline_ns);
+  return ls_engine_fill(&t->engine, true);
 }
 
 ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
@@ -396,9 +266,11 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   t->outputs = ls_model_outputs(&config->model);
   begin(t);
   ls_status_t status = check_world(t);
-  if (status == LS_OK) status = ls_comm_agree(world->comm, "opening the device", open_device(t));
-  if (status == LS_OK) status = ls_comm_agree(world->comm, "connecting the devices", connect_devices(t));
-  if (status == LS_OK) status = make_table(t);
+  const ls_engine_options_t engine = {.config = t->config, .comm = world->comm, .training = t->training};
+  if (status == LS_OK)
+    status = ls_comm_agree(world->comm, "opening the device", ls_engine_open(ctx, &engine, &t->engine));
+  if (status == LS_OK)
+    status = ls_comm_agree(world->comm, "connecting the devices", ls_engine_connect(&t->engine));
   if (status == LS_OK && !options->checkpoint) status = ls_trainer_lock(t);
   if (status == LS_OK) status = open_checkpoint(t, options, &ckpt, &meta);
   if (status == LS_OK) status = open_data(t, options, meta);
@@ -406,8 +278,8 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (status == LS_OK && meta && ckpt) /* now that nothing refuses them */
     status = ls_train_compare(ctx, ls_ckpt_path(ckpt), t->config, meta, t->use, t->other_data, true, true);
   if (status == LS_OK) status = ls_trainer_choose_data(t);
-  if (status == LS_OK) status = make_engines(t, options->trace);
-  if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : initialise(t);
+  if (status == LS_OK) status = make_program(t, options->trace);
+  if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : ls_engine_fill(&t->engine, false);
   if (status == LS_OK && options->init) status = ls_trainer_load_weights(t, ckpt);
   if (status == LS_OK) status = ls_trainer_claim(t);
   if (status == LS_OK)
@@ -423,25 +295,22 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   return LS_OK;
 }
 
-static void release_engine(ls_engine_t *engine) {
-  ls_run_destroy(engine->run);
-  ls_schedule_destroy(engine->schedule);
-  ls_graph_destroy(engine->graph);
+const ls_engine_t *ls_trainer_engine(const ls_trainer_t *t) {
+  return &t->engine;
+}
+const ls_dataset_t *ls_trainer_data(const ls_trainer_t *t) {
+  return t->dataset;
+}
+const char *ls_trainer_checkpoint(const ls_trainer_t *t, int64_t *step) {
+  *step = t->step;
+  return t->checkpoint;
 }
 
 void ls_trainer_destroy(ls_trainer_t *t) {
   if (!t) return;
   ls_watchdog_enter(t->watchdog, LS_WATCHDOG_END, t->step);
-  release_engine(&t->train);
-  release_engine(&t->eval);
-  release_engine(&t->predict);
-  if (t->transient) t->backend->buffer->free(t->device, LS_MEM_DEVICE, t->transient);
-  ls_state_destroy(t->state);
-  if (t->own_data_comm) ls_comm_destroy(t->data_comm);
-  ls_state_table_release(t->table);
+  ls_engine_close(&t->engine);
   ls_dataset_close(t->dataset);
-  if (t->stream) t->backend->stream->destroy(t->stream);
-  if (t->device) t->backend->device->close(t->device);
   ls_ckpt_unlock(t->lock);
   ls_watchdog_stop(t->watchdog);
   ls_free(t);

@@ -1,9 +1,7 @@
-/* The training loop: steps in order, with evaluation, saving, skipped steps and interruption between them.
- *
- * On a device with memory of its own the loop runs one step ahead of what it looks at: it launches step k,
- * then waits for step k - 1, so that the device never waits for the host. Host backends finish a step inside
- * launch. */
+/* The training loop: the engine's steps in order, with evaluation, saving, skipped steps and interruption
+ * between them. */
 #include "train/memory.h"
+#include "train/trainer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,15 +12,12 @@ enum { STOP_CHECK_STEPS_MAX = 256, STOP_CHECK_NS = 50000000 };
 typedef struct {
   ls_trainer_t *t;
   const ls_train_hooks_t *hooks;
-  ls_loader_t *loader;
   ls_trace_t *trace;
   ls_step_log_t log;
-  int lag; /* steps in flight beyond the newest finished one */
   int64_t first_step;
-  int64_t launched_ns[LS_TRAIN_SLOTS]; /* when each slot's step was launched */
-  int64_t last_done_ns;                /* when the newest finished step finished, by clock_ns */
-  int64_t begin_ns;                    /* of the run, by clock_ns */
-  int64_t stopped_ns;                  /* how long the process had been stopped by then */
+  int64_t last_done_ns; /* when the newest finished step finished, by clock_ns */
+  int64_t begin_ns;     /* of the run, by clock_ns */
+  int64_t stopped_ns;   /* how long the process had been stopped by then */
   int64_t loop_ns, eval_ns, save_ns;
   int64_t skipped, skipped_row;
   int64_t stop_check_step;    /* when the ranks agree next whether to stop */
@@ -34,10 +29,6 @@ typedef struct {
   double train_loss_first;
 } ls_loop_t;
 
-static int slot_of(int64_t step) {
-  return (int)(step % LS_TRAIN_SLOTS);
-}
-
 /* A clock that stands still while the process is stopped. */
 static int64_t clock_ns(const ls_loop_t *loop) {
   return ls_clock_ns() - ls_watchdog_stopped_ns(loop->t->watchdog);
@@ -48,29 +39,16 @@ static float rate_at(void *user, int64_t step) {
   return ls_rate_at(&t->config->rate, t->config->optimizer.lr, step, t->total_steps);
 }
 
-static ls_status_t start_loader(ls_loop_t *loop) {
-  ls_trainer_t *t = loop->t;
-  ls_loader_spec_t spec = {
-      .part = LS_PART_TRAIN,
-      .seed = (uint64_t)t->config->train.seed,
-      .shuffle = true,
-      .global_batch = t->config->train.batch,
-      .first = t->share.first,
-      .count = t->share.count,
-      .rows = t->train.rows,
-      .accumulate = t->share.accumulate,
-      .origin = ls_trainer_position(t, 0),
-      .total_samples = t->total_samples,
-      .total_steps = t->total_steps,
-      .lr = rate_at,
-      .lr_user = t,
-      .deadline_ns = t->world->comm->deadline_ns,
-      .threads = ls_train_loader_threads(t->backend, t->threads, t->share.count,
-                                         ls_train_samples_bytes(1, t->inputs, t->outputs), t->data_rows > 0)};
-  ls_batch_t slots[LS_TRAIN_SLOTS];
-  for (int i = 0; i < LS_TRAIN_SLOTS; i++)
-    slots[i] = ls_train_batch(t->train.run, i);
-  return ls_loader_create(t->ctx, t->dataset, &spec, t->step, LS_TRAIN_SLOTS, slots, &loop->loader);
+static ls_status_t start(ls_trainer_t *t) {
+  const ls_engine_steps_t steps = {.dataset = t->dataset,
+                                   .seed = (uint64_t)t->config->train.seed,
+                                   .first_step = t->step,
+                                   .total_steps = t->total_steps,
+                                   .total_samples = t->total_samples,
+                                   .origin = ls_trainer_position(t, 0),
+                                   .lr = rate_at,
+                                   .lr_user = t};
+  return ls_engine_start(&t->engine, &steps);
 }
 
 /* Whether so many epochs have ended with this step, be it the run's last one. */
@@ -154,11 +132,14 @@ static ls_status_t diverged(const ls_loop_t *loop, const float *stats) {
       (double)rate_at(loop->t, loop->t->step - 1));
 }
 
-/* Waits for step `step` and takes its numbers into account. */
-static ls_status_t finish_step(ls_loop_t *loop, int64_t step) {
+/* Waits for the oldest step in flight and takes its numbers into account. */
+static ls_status_t finish_step(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
+  ls_engine_t *e = &t->engine;
+  ls_run_t *run = e->member[LS_MEMBER_TRAIN].run;
+  int64_t step = e->finished;
   const float *stats;
-  ls_status_t status = ls_run_wait(t->train.run, slot_of(step), &stats);
+  ls_status_t status = ls_engine_wait(e, &stats);
   if (status != LS_OK) return status;
   /* A step in which the process was stopped counts as one like the step before. */
   int64_t now = clock_ns(loop), stopped_ns = ls_watchdog_stopped_ns(t->watchdog);
@@ -171,13 +152,14 @@ static ls_status_t finish_step(ls_loop_t *loop, int64_t step) {
   if (step == loop->first_step) loop->train_loss_first = (double)stats[LS_STAT_LOSS];
   loop->skipped += !applied;
   loop->skipped_row = applied ? 0 : loop->skipped_row + 1;
-  const ls_task_time_t *times = ls_run_times(t->train.run);
-  bool measured = times && t->backend->host_memory;
-  if (measured && whole) ls_run_parts(t->train.run, loop->parts_ns);
+  const ls_task_time_t *times = ls_run_times(run);
+  bool measured = times && e->backend->host_memory;
+  if (measured && whole) ls_run_parts(run, loop->parts_ns);
   ls_step_log_add(&loop->log, step_ns, measured ? loop->parts_ns : NULL, (double)stats[LS_STAT_LOSS], applied,
                   &loop->parts);
   if (loop->trace && times && step >= t->total_steps - LS_TRACE_STEPS)
-    status = ls_trace_add(loop->trace, t->train.schedule, times, step, loop->launched_ns[slot_of(step)]);
+    status = ls_trace_add(loop->trace, e->member[LS_MEMBER_TRAIN].schedule, times, step,
+                          e->launched_ns[step % LS_ENGINE_SLOTS]);
   t->step = step + 1;
   memcpy(loop->stats, stats, sizeof loop->stats);
   loop->step_ns = step_ns;
@@ -225,40 +207,38 @@ static bool save_due(const ls_trainer_t *t, int64_t step) {
   return t->config->checkpoint.dir && every > 0 && step % every == 0 && step < t->total_steps;
 }
 
+/* Waits for steps until `ahead` of them are in flight. */
+static ls_status_t finish_steps(ls_loop_t *loop, int ahead) {
+  const ls_engine_t *e = &loop->t->engine;
+  ls_status_t status = LS_OK;
+  while (e->launched - e->finished > ahead && status == LS_OK)
+    status = finish_step(loop);
+  return status;
+}
+
 static ls_status_t run_steps(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
-  ls_status_t status = LS_OK;
-  int64_t finished = t->step; /* steps whose numbers have been seen */
+  ls_engine_t *e = &t->engine;
   loop->last_done_ns = clock_ns(loop);
-  status = ls_loader_acquire(loop->loader, t->step);
-  if (status == LS_OK && t->step < t->total_steps) status = ls_run_prime(t->train.run, slot_of(t->step));
-  for (int64_t step = t->step; step < t->total_steps && !patience_lost(t) && status == LS_OK; step++) {
+  ls_status_t status = start(t);
+  while (e->launched < t->total_steps && !patience_lost(t) && status == LS_OK) {
     bool stop = false;
-    ls_watchdog_enter(t->watchdog, LS_WATCHDOG_STEP, step);
-    ls_comm_set_step(t->world->comm, step);
-    ls_comm_set_step(t->data_comm, step);
-    /* with a copy lane the next batch travels during this step */
-    status = ls_loader_acquire(loop->loader, step + loop->lag);
-    loop->launched_ns[slot_of(step)] = ls_clock_ns();
-    if (status == LS_OK) status = ls_run_launch(t->train.run, slot_of(step));
-    bool due = evaluate_due(t, step + 1) || save_due(t, step + 1);
-    int64_t until = due || step + 1 == t->total_steps ? step + 1 : step + 1 - loop->lag;
-    for (; finished < until && status == LS_OK; finished++) {
-      status = finish_step(loop, finished);
-      ls_loader_release(loop->loader, finished);
-    }
+    ls_watchdog_enter(t->watchdog, LS_WATCHDOG_STEP, e->launched);
+    status = ls_engine_launch(e);
+    int64_t step = e->launched;
+    bool due = evaluate_due(t, step) || save_due(t, step) || step == t->total_steps;
+    if (status == LS_OK) status = finish_steps(loop, due ? 0 : e->lag);
     ls_eval_report_t unused;
     bool better = false;
-    if (status == LS_OK && evaluate_due(t, step + 1)) {
+    if (status == LS_OK && evaluate_due(t, step)) {
       status = evaluate(loop, &unused);
       better = count_evaluation(t) && t->config->train.patience > 0 && t->config->checkpoint.dir;
       if (status == LS_OK && patience_lost(t)) return LS_OK;
     }
-    if (status == LS_OK && (better || save_due(t, step + 1))) status = save(loop);
-    if (status == LS_OK) status = should_stop(loop, step + 1, &stop);
-    if (status == LS_OK && stop && step + 1 < t->total_steps) {
-      for (; finished <= step && status == LS_OK; finished++)
-        status = finish_step(loop, finished);
+    if (status == LS_OK && (better || save_due(t, step))) status = save(loop);
+    if (status == LS_OK) status = should_stop(loop, step, &stop);
+    if (status == LS_OK && stop && step < t->total_steps) {
+      status = finish_steps(loop, 0);
       return status == LS_OK ? LS_ERR_INTERRUPTED : status;
     }
   }
@@ -287,9 +267,10 @@ static void fill_report(ls_loop_t *loop, int64_t start_ns, ls_train_report_t *re
 }
 
 static void describe(const ls_trainer_t *t, ls_train_report_t *report) {
-  *report = (ls_train_report_t){.params = ls_graph_param_count(t->eval.graph),
+  const ls_engine_t *e = &t->engine;
+  *report = (ls_train_report_t){.params = ls_graph_param_count(e->member[LS_MEMBER_EVALUATE].graph),
                                 .world_size = t->world->comm->size,
-                                .threads_per_rank = t->backend->host_memory ? t->threads : 1,
+                                .threads_per_rank = e->backend->host_memory ? e->threads : 1,
                                 .global_batch = t->config->train.batch,
                                 .total_steps = t->total_steps,
                                 .resumed_from = t->resumed_from,
@@ -300,10 +281,10 @@ static void describe(const ls_trainer_t *t, ls_train_report_t *report) {
                                 .val_accuracy = NAN,
                                 .train_loss = NAN,
                                 .train_loss_first = NAN};
-  snprintf(report->strategy, sizeof report->strategy, "%s", t->strategy->name);
-  snprintf(report->backend, sizeof report->backend, "%s", t->backend->name);
-  snprintf(report->precision, sizeof report->precision, "%s", ls_math_names[t->device->math]);
-  snprintf(report->device, sizeof report->device, "%s", t->device->name);
+  snprintf(report->strategy, sizeof report->strategy, "%s", t->config->parallel.strategy);
+  snprintf(report->backend, sizeof report->backend, "%s", e->backend->name);
+  snprintf(report->precision, sizeof report->precision, "%s", ls_math_names[e->device->math]);
+  snprintf(report->device, sizeof report->device, "%s", e->device->name);
 }
 
 /* A run that has come to its end before says so. */
@@ -326,7 +307,6 @@ static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
   ls_status_t status = validate ? evaluate(loop, &evaluated) : LS_OK;
   report->val_loss_first = evaluated.loss;
   say_nothing_left(t);
-  if (status == LS_OK) status = start_loader(loop);
   if (status == LS_OK) status = run_steps(loop);
   int64_t done = t->step - loop->first_step;
   if (status == LS_OK && done > 0 && loop->skipped == done) status = diverged(loop, loop->stats);
@@ -350,11 +330,8 @@ static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
 ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_train_report_t *report) {
   static const ls_train_hooks_t no_hooks = {0};
   int64_t start_ns = ls_clock_ns();
-  ls_loop_t loop = {.t = t,
-                    .hooks = hooks ? hooks : &no_hooks,
-                    .lag = t->backend->host_memory ? 0 : 1,
-                    .first_step = t->step,
-                    .train_loss_first = NAN};
+  ls_loop_t loop = {
+      .t = t, .hooks = hooks ? hooks : &no_hooks, .first_step = t->step, .train_loss_first = NAN};
   loop.begin_ns = clock_ns(&loop);
   describe(t, report);
   if (!t->training) return ls_fail(t->ctx, LS_ERR_ARGUMENT, "this trainer was created for evaluation only");
@@ -372,7 +349,7 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
   ls_status_t asking = together ? ls_trainer_memory(t, &report->memory) : LS_OK;
   if (asking != LS_OK) status = asking;
   ls_watchdog_enter(t->watchdog, LS_WATCHDOG_END, t->step);
-  ls_loader_destroy(loop.loader);
+  ls_engine_stop(&t->engine);
   ls_watchdog_enter(t->watchdog, LS_WATCHDOG_OFF, t->step);
   if (loop.log.step_ns) fill_report(&loop, start_ns, report);
   ls_status_t hashing = ls_trainer_hash(t, report->params_xxh3);

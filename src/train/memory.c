@@ -1,5 +1,6 @@
 /* What a rank needs in memory, by arithmetic, and what it has used, by asking the system. */
 #include "train/memory.h"
+#include "train/trainer.h"
 
 #include "base/process.h"
 
@@ -32,14 +33,6 @@ static void hold_engine(pages_t *pages, const ls_schedule_t *s) {
 
 static int64_t held(const pages_t *pages) {
   return pages->large + round_up(pages->small, pages->page_bytes);
-}
-
-int64_t ls_train_eval_rows(int64_t row_count, int64_t samples, int world_size) {
-  enum { EVAL_ROWS_MIN = 64, EVAL_ROWS_MAX = 1024 };
-  int64_t per_rank = (samples + world_size - 1) / world_size;
-  int64_t rows = row_count > EVAL_ROWS_MAX ? EVAL_ROWS_MAX : row_count;
-  if (rows < EVAL_ROWS_MIN) rows = EVAL_ROWS_MIN;
-  return per_rank < rows ? per_rank : rows;
 }
 
 static void use_scratch(const ls_backend_t *backend, const ls_device_options_t *options,
@@ -148,18 +141,20 @@ void ls_trainer_need(const ls_trainer_t *t, ls_train_memory_t *need) {
       .samples_bytes = ls_train_samples_bytes(d->rows, d->inputs, d->classes ? 1 : d->outputs),
       .reading_bytes = d->reading_bytes,
       .log_bytes = steps * (int64_t)sizeof(double)};
-  const ls_device_options_t options = {.threads = t->threads,
+  const ls_device_options_t options = {.threads = t->engine.threads,
                                        .reproducible = t->config->parallel.reproducible};
-  ls_train_need(t->backend, &options, t->train.schedule, t->eval.schedule, &data, need);
+  ls_train_need(t->engine.backend, &options, t->engine.member[LS_MEMBER_TRAIN].schedule,
+                t->engine.member[LS_MEMBER_EVALUATE].schedule, &data, need);
 }
 
 ls_status_t ls_trainer_memory(ls_trainer_t *t, ls_train_memory_t *memory) {
   int64_t used[2] = {0, ls_process_peak_bytes()};
   ls_trainer_need(t, memory);
-  if (t->backend->host_memory) {
+  const ls_backend_t *backend = t->engine.backend;
+  if (backend->host_memory) {
     used[0] = used[1];
-  } else if (t->backend->device->memory) {
-    ls_status_t status = t->backend->device->memory(t->device, &used[0], &memory->device_total_bytes);
+  } else if (backend->device->memory) {
+    ls_status_t status = backend->device->memory(t->engine.device, &used[0], &memory->device_total_bytes);
     if (status != LS_OK) return status;
   }
   ls_status_t status = largest(t, used);

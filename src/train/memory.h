@@ -4,17 +4,16 @@
 #ifndef LS_TRAIN_MEMORY_H
 #define LS_TRAIN_MEMORY_H
 
-#include "train/trainer.h"
+#include "train/train.h"
+
+enum { LS_LOG_CAPACITY = 1 << 20 };
 
 typedef struct {
   int64_t samples_bytes; /* features and targets, kept in host memory */
   int64_t reading_bytes; /* held beside them while they are read: text and files, then free again */
-  int64_t log_bytes;     /* times of the run's steps */
+  int64_t log_bytes;     /* times of the run's steps, of LS_LOG_CAPACITY at most */
 } ls_train_data_size_t;
 
-/* Rows that a rank with `row_count` rows of a batch evaluates at once, when `samples` are evaluated: enough
- * to be efficient, no more than there are. */
-int64_t ls_train_eval_rows(int64_t row_count, int64_t samples, int world_size);
 /* target_values: of a sample, 1 for classes. */
 int64_t ls_train_samples_bytes(int64_t rows, int64_t inputs, int64_t target_values);
 /* Either schedule may be NULL, not both. `options` are those that the device is opened with. Fills what is

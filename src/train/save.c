@@ -107,8 +107,8 @@ static bool losses_compare(const json_t *a, const json_t *b) {
 
 /* What this rank saves is in host memory. */
 static ls_status_t ready(ls_trainer_t *t, ls_ckpt_rows_t *rows) {
-  ls_status_t status = ls_state_pull(t->state, t->stream, t->world->comm->deadline_ns);
-  return status == LS_OK ? ls_ckpt_rows(t->ctx, t->table, t->state->host, rows) : status;
+  ls_status_t status = ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
+  return status == LS_OK ? ls_ckpt_rows(t->ctx, t->engine.table, t->engine.state->host, rows) : status;
 }
 
 static ls_status_t save_rows(ls_trainer_t *t, const ls_ckpt_rows_t *rows, ls_comm_t *together) {
@@ -139,7 +139,7 @@ static ls_status_t save_rows(ls_trainer_t *t, const ls_ckpt_rows_t *rows, ls_com
 /* Rank 0 alone, unless the others hold what it has not. */
 ls_status_t ls_trainer_save(ls_trainer_t *t) {
   ls_comm_t *comm = t->world->comm;
-  bool sharded = ls_ckpt_sharded(t->table), saves = comm->rank == 0 || sharded;
+  bool sharded = ls_ckpt_sharded(t->engine.table), saves = comm->rank == 0 || sharded;
   ls_ckpt_rows_t rows = {0};
   ls_status_t status = saves ? ready(t, &rows) : LS_OK;
   if (sharded) status = ls_comm_agree(comm, "preparing a checkpoint", status);
@@ -151,7 +151,7 @@ ls_status_t ls_trainer_save(ls_trainer_t *t) {
 /* weights: the parameters alone. ctx NULL: nothing is said of what does not fit. */
 static ls_status_t check_rows(ls_ctx_t *ctx, ls_trainer_t *t, const ls_ckpt_t *ckpt, bool weights) {
   ls_ckpt_rows_t rows;
-  ls_status_t status = ls_ckpt_rows(t->ctx, t->table, NULL, &rows);
+  ls_status_t status = ls_ckpt_rows(t->ctx, t->engine.table, NULL, &rows);
   if (status != LS_OK) return status;
   status =
       ls_ckpt_check(ctx, ckpt, rows.tensor[0], rows.count[0], weights ? NULL : rows.tensor[1], rows.count[1]);
@@ -175,12 +175,12 @@ ls_status_t ls_trainer_match_weights(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
 
 static ls_status_t load(ls_trainer_t *t, const ls_ckpt_t *ckpt, bool weights) {
   ls_comm_t *comm = t->world->comm;
-  ls_status_t status = ls_ckpt_load(t->ctx, comm, ckpt, t->table, t->state->host, weights);
-  return status == LS_OK ? ls_state_push(t->state, t->stream, comm->deadline_ns) : status;
+  ls_status_t status = ls_ckpt_load(t->ctx, comm, ckpt, t->engine.table, t->engine.state->host, weights);
+  return status == LS_OK ? ls_state_push(t->engine.state, t->engine.stream, comm->deadline_ns) : status;
 }
 
 ls_status_t ls_trainer_load_weights(ls_trainer_t *t, ls_ckpt_t *ckpt) {
-  ls_status_t status = ls_state_pull(t->state, t->stream, t->world->comm->deadline_ns);
+  ls_status_t status = ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
   if (status == LS_OK) status = load(t, ckpt, true);
   if (status == LS_OK && t->world->comm->rank == 0)
     ls_log(t->ctx, LS_LOG_INFO, "begins with the weights of %s; optimizer and steps start anew",
@@ -197,12 +197,12 @@ ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt) {
 }
 
 ls_status_t ls_trainer_parameters(ls_trainer_t *t, const float **flat) {
-  *flat = t->state->host[ls_state_find(t->table, "parameters")];
-  return ls_state_pull(t->state, t->stream, t->world->comm->deadline_ns);
+  *flat = t->engine.state->host[ls_state_find(t->engine.table, "parameters")];
+  return ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
 }
 
 ls_status_t ls_trainer_hash(ls_trainer_t *t, char hex[33]) {
   ls_comm_t *comm = t->world->comm;
-  ls_status_t status = ls_state_pull(t->state, t->stream, comm->deadline_ns);
-  return status == LS_OK ? ls_ckpt_hash(t->ctx, comm, t->table, t->state->host, hex) : status;
+  ls_status_t status = ls_state_pull(t->engine.state, t->engine.stream, comm->deadline_ns);
+  return status == LS_OK ? ls_ckpt_hash(t->ctx, comm, t->engine.table, t->engine.state->host, hex) : status;
 }

@@ -1,5 +1,6 @@
 /* Timings really run: what they bring back is whole, and nothing is left open. No times are asserted. */
 #include "setup.h"
+#include "strategy/lower.h"
 
 #include <sched.h>
 
@@ -88,6 +89,34 @@ static void ranks_beside_each_other_and_alone(void **state) {
   assert_true(CPU_EQUAL(&before, &after));
 }
 
+/* All-reduces among a group of its own, as a strategy for several nodes would. */
+static ls_status_t reduce_in_group(ls_schedule_t *s, int bucket, int parts, int gradients) {
+  (void)bucket, (void)gradients;
+  const int all[] = {0, 1};
+  ls_schedule_collective(s, "grouped", ls_schedule_group(s, "pair", all, 2), LS_ALL_REDUCE, parts, parts);
+  return s->status;
+}
+static ls_status_t lower_grouped(ls_ctx_t *of, const ls_lower_t *in, ls_schedule_t **schedule) {
+  static const ls_exchange_t exchange = {.ready = reduce_in_group};
+  return ls_lower_step(of, in, in->optim ? &exchange : NULL, schedule);
+}
+
+/* Ranks that were bound one after another waited for each other until the deadline. */
+static void ranks_with_groups_are_bound_together(void **state) {
+  (void)state;
+  static const ls_strategy_t grouped = {.name = "grouped", .distributed = true, .lower = lower_grouped};
+  assert_true(ls_strategy_register(&grouped));
+  ls_candidate_t c = {.devices = 2, .threads = 1, .strategy = "grouped", .bucket_bytes = 1, .accumulate = 2};
+  ls_config_t of = ls_plan_config(config, &c);
+  ls_timing_job_t job = job_of(&of, 2, true);
+  job.exchange = true;
+  ls_timing_t timing;
+  assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
+  assert_true(timing.schedule->group_count > 1);
+  check_whole(&timing);
+  ls_timing_release(&timing);
+}
+
 static void a_plan_times_and_remembers(void **state) {
   (void)state;
   ls_config_t of = *config;
@@ -132,6 +161,7 @@ int main(void) {
       TEST(one_rank),
       TEST(data_on_the_device),
       TEST(ranks_beside_each_other_and_alone),
+      TEST(ranks_with_groups_are_bound_together),
       TEST(a_plan_times_and_remembers),
       TEST(every_allocation_may_fail),
   };

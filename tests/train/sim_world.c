@@ -38,10 +38,11 @@ static ls_status_t train(rank_t *rank, ls_world_t *world, const ls_config_t *con
   if (world->comm->rank == 0) {
     const float *param;
     if (ls_trainer_parameters(trainer, &param) == LS_OK) {
-      rank->result->param_count = trainer->table->layout->total;
-      rank->result->param = ls_alloc_array(rank->ctx, (size_t)trainer->table->layout->total, sizeof *param);
+      rank->result->param_count = trainer->engine.table->layout->total;
+      rank->result->param =
+          ls_alloc_array(rank->ctx, (size_t)trainer->engine.table->layout->total, sizeof *param);
       if (rank->result->param)
-        memcpy(rank->result->param, param, (size_t)trainer->table->layout->total * sizeof *param);
+        memcpy(rank->result->param, param, (size_t)trainer->engine.table->layout->total * sizeof *param);
     }
     rank->result->report = report;
   }

@@ -25,9 +25,9 @@ enum { ROWS = 3, IN = 4, WIDTH = 6, OUT = 2 };
 typedef struct {
   ls_ctx_t *ctx;
   ls_config_t *config;
-  ls_graph_t *graph;
+  ls_member_t member;
+  ls_schedule_t *schedule; /* the member's, and the table of its state */
   ls_state_table_t *table;
-  ls_schedule_t *schedule;
   ls_device_t *device;
   ls_state_t *state;
   ls_run_t *run;
@@ -42,11 +42,12 @@ static void open_net(net_t *n, const char *freeze) {
            "train: {batch: 3, steps: 1, optimizer: {name: sgd}}\n",
            freeze, "stem");
   *n = (net_t){.ctx = ls_ctx_create(NULL, NULL)};
-  ls_optim_rule_t optim;
   assert_int_equal(ls_config_parse(n->ctx, "c.yaml", text, strlen(text), NULL, 0, &n->config), LS_OK);
-  assert_int_equal(ls_trainer_lower(n->ctx, n->config, 0, 1, false, NULL, true, ROWS, 0, &n->graph, &n->table,
-                                    &optim, &n->schedule),
-                   LS_OK);
+  const ls_member_spec_t spec = {
+      .config = n->config, .member = LS_MEMBER_TRAIN, .world_size = 1, .rows = ROWS};
+  assert_int_equal(ls_member_lower(n->ctx, &spec, &n->member), LS_OK);
+  n->schedule = n->member.schedule;
+  n->table = n->schedule->state;
   assert_int_equal(ls_schedule_check(n->schedule), LS_OK);
   const ls_backend_t *ref = &ls_backend_ref;
   assert_int_equal(ref->device->open(n->ctx, &(ls_device_options_t){.threads = 1}, &n->device), LS_OK);
@@ -70,9 +71,7 @@ static void close_net(net_t *n) {
   ls_run_destroy(n->run);
   ls_state_destroy(n->state);
   ls_backend_ref.device->close(n->device);
-  ls_schedule_destroy(n->schedule);
-  ls_graph_destroy(n->graph);
-  ls_state_table_release(n->table);
+  ls_member_release(&n->member);
   ls_config_destroy(n->config);
   ls_ctx_destroy(n->ctx);
 }

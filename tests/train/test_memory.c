@@ -154,10 +154,16 @@ static void a_device_gives_whole_pages(void **state) {
 
 static void evaluation_takes_no_more_rows_than_there_are(void **state) {
   (void)state;
-  assert_int_equal(ls_train_eval_rows(32, 10000, 1), 64);
-  assert_int_equal(ls_train_eval_rows(512, 10000, 2), 512);
-  assert_int_equal(ls_train_eval_rows(50000, 10000, 2), 1024);
-  assert_int_equal(ls_train_eval_rows(512, 101, 2), 51);
+  ls_config_t config = {.parallel.reproducible = false};
+  const struct {
+    int64_t share, samples;
+    int ranks;
+    int64_t rows;
+  } cases[] = {{32, 10000, 1, 64}, {512, 10000, 2, 512}, {50000, 10000, 2, 1024}, {512, 101, 2, 51}};
+  for (int i = 0; i < LS_COUNT(cases); i++)
+    assert_int_equal(ls_engine_eval_rows(&config, &(ls_engine_share_t){.count = cases[i].share},
+                                         cases[i].samples, cases[i].ranks),
+                     cases[i].rows);
 }
 
 int main(void) {

@@ -106,24 +106,26 @@ static void test_what_a_trainer_has(void **state) {
     ls_trainer_t *t;
     ls_fit_t fit;
     assert_int_equal(ls_trainer_create(ctx, &world, config, NULL, &t), LS_OK);
-    ls_schedule_fit(t->train.schedule, &fit);
-    const ls_schedule_t *s = t->train.schedule;
+    ls_schedule_fit(t->engine.member[LS_MEMBER_TRAIN].schedule, &fit);
+    const ls_schedule_t *s = t->engine.member[LS_MEMBER_TRAIN].schedule;
     if (side == 0) {
-      const ls_state_t *at = t->state;
-      assert_int_equal(t->data_rows, 210);
+      const ls_state_t *at = t->engine.state;
+      assert_int_equal(t->engine.data_rows, 210);
       assert_int_equal(ls_fit_bytes(&fit, "data"), 210 * 7 * 4 + 210 * 3 * 4);
-      assert_memory_equal(at->data[ls_state_find(t->table, "features")], t->dataset->features, 210 * 7 * 4);
-      assert_memory_equal(at->data[ls_state_find(t->table, "targets")], t->dataset->targets, 210 * 3 * 4);
+      assert_memory_equal(at->data[ls_state_find(t->engine.table, "features")], t->dataset->features,
+                          210 * 7 * 4);
+      assert_memory_equal(at->data[ls_state_find(t->engine.table, "targets")], t->dataset->targets,
+                          210 * 3 * 4);
       assert_string_equal(s->tasks[0].name, "gather@0");
       assert_int_equal(s->tasks[0].phase, LS_PHASE_STEP_INPUT);
-      assert_null(ls_run_input(t->train.run, "x", 0));
-      assert_non_null(ls_run_input(t->train.run, "rows", 0));
+      assert_null(ls_run_input(t->engine.member[LS_MEMBER_TRAIN].run, "x", 0));
+      assert_non_null(ls_run_input(t->engine.member[LS_MEMBER_TRAIN].run, "rows", 0));
     } else {
-      assert_int_equal(t->data_rows, 0);
+      assert_int_equal(t->engine.data_rows, 0);
       assert_int_equal(ls_fit_bytes(&fit, "data"), 0);
-      assert_int_equal(ls_state_find(t->table, "features"), -1);
-      assert_non_null(ls_run_input(t->train.run, "x", 0));
-      assert_null(ls_run_input(t->train.run, "rows", 0));
+      assert_int_equal(ls_state_find(t->engine.table, "features"), -1);
+      assert_non_null(ls_run_input(t->engine.member[LS_MEMBER_TRAIN].run, "x", 0));
+      assert_null(ls_run_input(t->engine.member[LS_MEMBER_TRAIN].run, "rows", 0));
     }
     for (int again = 0; again < 2; again++) {
       memset(outputs[side], 0xff, sizeof outputs[side]);
@@ -140,10 +142,10 @@ static void test_what_a_trainer_has(void **state) {
 static int64_t choose(ls_ctx_t *ctx, const char *resident, bool copies, int64_t rows, int64_t free_bytes,
                       ls_status_t want) {
   ls_config_t *config = parse(ctx, resident);
-  ls_data_room_t room = {.copies = copies, .rows = rows, .free_bytes = free_bytes};
+  ls_engine_room_t room = {.copies = copies, .rows = rows, .free_bytes = free_bytes};
   int64_t data_rows = -1;
   ls_ctx_clear(ctx);
-  assert_int_equal(ls_train_resident(ctx, config, 2, &room, &data_rows), want);
+  assert_int_equal(ls_engine_resident(ctx, config, 2, &room, &data_rows), want);
   assert_int_equal(want == LS_OK, ls_ctx_error(ctx)[0] == 0);
   ls_config_destroy(config);
   return data_rows;
@@ -151,17 +153,17 @@ static int64_t choose(ls_ctx_t *ctx, const char *resident, bool copies, int64_t 
 
 static int64_t step_bytes(ls_ctx_t *ctx, int64_t rows) {
   ls_config_t *config = parse(ctx, "auto");
-  ls_graph_t *graph;
-  ls_state_table_t *table = NULL;
-  ls_optim_rule_t optim;
-  ls_schedule_t *s;
+  ls_member_t member;
   ls_fit_t fit;
-  assert_int_equal(ls_trainer_lower(ctx, config, 0, 2, true, NULL, true, 8, rows, &graph, &table, &optim, &s),
-                   LS_OK);
-  ls_schedule_fit(s, &fit);
-  ls_schedule_destroy(s);
-  ls_state_table_release(table);
-  ls_graph_destroy(graph);
+  const ls_member_spec_t spec = {.config = config,
+                                 .member = LS_MEMBER_TRAIN,
+                                 .world_size = 2,
+                                 .rows = 8,
+                                 .data_rows = rows,
+                                 .copies = true};
+  assert_int_equal(ls_member_lower(ctx, &spec, &member), LS_OK);
+  ls_schedule_fit(member.schedule, &fit);
+  ls_member_release(&member);
   ls_config_destroy(config);
   return fit.device_total_bytes;
 }
@@ -199,17 +201,17 @@ static void test_the_rule(void **state) {
 static void test_loader_threads(void **state) {
   (void)state;
   ls_backend_t gpu = ls_backend_ref;
-  assert_int_equal(ls_train_loader_threads(&gpu, 16, 1 << 20, 400, true), 1);
+  assert_int_equal(ls_engine_loader_threads(&gpu, 16, 1 << 20, 400, true), 1);
   /* a step of 3 us took 12, most of it the two threads' waiting for each other */
-  assert_int_equal(ls_train_loader_threads(&gpu, 16, 5, 96, false), 0);
-  assert_int_equal(ls_train_loader_threads(&gpu, 16, 128, 400, false), 1);
+  assert_int_equal(ls_engine_loader_threads(&gpu, 16, 5, 96, false), 0);
+  assert_int_equal(ls_engine_loader_threads(&gpu, 16, 128, 400, false), 1);
   gpu.host_memory = false;
-  assert_int_equal(ls_train_loader_threads(&gpu, 16, 5, 96, false), 8);
-  assert_int_equal(ls_train_loader_threads(&gpu, 16, 128, 400, false), 8);
-  assert_int_equal(ls_train_loader_threads(&gpu, 3, 128, 400, false), 3);
-  assert_int_equal(ls_train_loader_threads(&gpu, 16, 128, 400, true), 1);
-  assert_int_equal(ls_train_loader_threads(&gpu, 16, 16384, 400, true), 4);
-  assert_int_equal(ls_train_loader_threads(&gpu, 2, 16384, 400, true), 2);
+  assert_int_equal(ls_engine_loader_threads(&gpu, 16, 5, 96, false), 8);
+  assert_int_equal(ls_engine_loader_threads(&gpu, 16, 128, 400, false), 8);
+  assert_int_equal(ls_engine_loader_threads(&gpu, 3, 128, 400, false), 3);
+  assert_int_equal(ls_engine_loader_threads(&gpu, 16, 128, 400, true), 1);
+  assert_int_equal(ls_engine_loader_threads(&gpu, 16, 16384, 400, true), 4);
+  assert_int_equal(ls_engine_loader_threads(&gpu, 2, 16384, 400, true), 2);
 }
 
 int main(void) {

@@ -1,0 +1,170 @@
+/* The engine: one rank's opened device, state, program and loader. Training, evaluation, the planner's timing
+ * and the benchmark open the same one, so that what is timed is what trains: the same initial values, shapes
+ * of data and waits.
+ *
+ * The program is a set of members: schedules over one state and one block of transient memory, of which one
+ * runs at a time. Whoever opens an engine goes down this list:
+ *
+ *   ls_engine_open       device, streams, the rows of the state that the model and its optimizer have
+ *   ls_engine_connect    what carries tensors between the ranks
+ *   ls_engine_lower      a member: its schedule, proven. Again for each member that is wanted
+ *   ls_engine_allocate   the state and the transient block
+ *   ls_engine_bind       a run for each member
+ *   ls_engine_fill       first values (or what a checkpoint holds)
+ *   ls_engine_start      the loader; then ls_engine_launch and ls_engine_wait for each step; ls_engine_stop
+ *
+ * An engine is used from one thread. Calls are local unless they say otherwise; whoever has several ranks
+ * agrees between them (ls_comm_agree). On failure the caller closes. */
+#ifndef LS_ENGINE_ENGINE_H
+#define LS_ENGINE_ENGINE_H
+
+#include "engine/config.h"
+#include "schedule/run.h"
+#include "strategy/strategy.h"
+
+/* Input slots of a member that has a loader: one computed, one on its way, one being filled. */
+enum { LS_ENGINE_SLOTS = 3 };
+
+typedef enum {
+  LS_MEMBER_TRAIN,    /* a training step, with the collectives of the configured strategy */
+  LS_MEMBER_EVALUATE, /* forward alone; this rank alone */
+  LS_MEMBER_PREDICT,  /* the same with samples of the host, also where the others take them from tables */
+  LS_MEMBER_COUNT
+} ls_member_id_t;
+
+/* A schedule of the program. */
+typedef struct {
+  int64_t rows; /* of one micro-batch */
+  ls_graph_t *graph;
+  ls_schedule_t *schedule; /* NULL: not lowered */
+  ls_run_t *run;           /* NULL: not bound */
+} ls_member_t;
+
+/* A rank's part of each global batch: `count` rows from `first`, as `accumulate` micro-batches of `rows` (the
+ * rest is padding). Reproducible: micro-batches are shards, and late ones may have no row at all; `first` then
+ * lies beyond the batch. */
+typedef struct {
+  int64_t first, count, rows;
+  int accumulate;
+} ls_engine_share_t;
+/* Ranks that cannot share (below) have no share. */
+void ls_engine_share(const ls_config_t *config, int rank, int world_size, ls_engine_share_t *share);
+/* Rows that each rank evaluates at once: enough to be efficient, no more than there are. The last bits of a
+ * loss depend on it, so a reproducible one does not depend on the ranks. */
+int64_t ls_engine_eval_rows(const ls_config_t *config, const ls_engine_share_t *share, int64_t samples,
+                            int world_size);
+/* Whether so many ranks can share a step; check: LS_ERR_CONFIG says why not. */
+bool ls_engine_can_share(const ls_config_t *config, int world_size);
+ls_status_t ls_engine_check_share(ls_ctx_t *ctx, const ls_config_t *config, int world_size);
+
+/* One member of one rank, without a device. */
+typedef struct {
+  const ls_config_t *config; /* parallel.strategy names a row */
+  ls_member_id_t member;
+  int rank, world_size;
+  int64_t rows;              /* of one micro-batch */
+  int64_t data_rows;         /* samples on the device, as ls_engine_resident says */
+  bool copies;               /* the device has memory of its own */
+  const ls_backend_t *fuses; /* whose kernels the passes may count on; NULL: no passes */
+  ls_state_table_t *table;   /* where the state is declared; NULL: a table of its own, held by the schedule */
+} ls_member_spec_t;
+ls_status_t ls_member_lower(ls_ctx_t *ctx, const ls_member_spec_t *spec, ls_member_t *member);
+void ls_member_release(ls_member_t *member);
+
+typedef struct {
+  const ls_config_t *config;      /* as in ls_member_spec_t; borrowed until close */
+  ls_comm_t *comm;                /* the ranks; borrowed until close */
+  ls_comm_t *exchange;            /* carries the tensors, borrowed; NULL: comm, or what connect makes */
+  const ls_engine_share_t *share; /* NULL: this rank's among those of comm */
+  int64_t data_rows;              /* samples on the device; may be set later, before members are lowered */
+  bool training;                  /* false: member TRAIN is never lowered, there is no optimizer */
+} ls_engine_options_t;
+
+typedef struct {
+  ls_ctx_t *ctx;
+  const ls_config_t *config;
+  ls_comm_t *comm;     /* borrowed */
+  ls_comm_t *exchange; /* carries tensors: comm, or a transport's, or the caller's */
+  bool own_exchange;
+  const ls_backend_t *backend;
+  int threads;
+  ls_device_t *device;
+  ls_stream_t *stream; /* for copies between steps */
+  ls_engine_share_t share;
+  int64_t data_rows; /* samples on the device, which gathers them itself; 0: the host does */
+  ls_state_table_t *table;
+  ls_state_t *state;
+  void *transient; /* what dies within a run of a member */
+  size_t transient_bytes;
+  ls_member_t member[LS_MEMBER_COUNT];
+  bool trace;
+  ls_loader_t *loader;
+  int lag; /* steps that are launched before the oldest of them is waited for */
+  int64_t launched, finished, total_steps; /* steps launched and waited for */
+  int64_t launched_ns[LS_ENGINE_SLOTS];    /* when each slot's step was launched */
+} ls_engine_t;
+
+/* LS_ERR_DEVICE where the node has fewer devices than ranks. */
+ls_status_t ls_engine_open(ls_ctx_t *ctx, const ls_engine_options_t *options, ls_engine_t *engine);
+void ls_engine_close(ls_engine_t *engine); /* also of one that is zero, or was opened in part */
+/* The configured transport between the ranks of comm. Collective. */
+ls_status_t ls_engine_connect(ls_engine_t *engine);
+
+/* Lowers a member and proves its schedule; again: nothing to do. */
+ls_status_t ls_engine_lower(ls_engine_t *engine, ls_member_id_t member, int64_t rows);
+/* Of what the members name that have been lowered. staging: saved rows can be pulled to the host. */
+ls_status_t ls_engine_allocate(ls_engine_t *engine, bool staging);
+/* Brings the samples to the state's tables; nothing to do without them. */
+ls_status_t ls_engine_upload(ls_engine_t *engine, const ls_dataset_t *dataset);
+/* A run for each lowered member that has none. trace: where a captured step hides its tasks, it is not
+ * captured. Collective where a schedule has groups of ranks, as unbind. */
+ls_status_t ls_engine_bind(ls_engine_t *engine, bool trace);
+void ls_engine_unbind(ls_engine_t *engine);
+/* First values of the state by the configured seed; again: what steps carry on begins again. */
+ls_status_t ls_engine_fill(ls_engine_t *engine, bool again);
+
+/* Where a slot's numbers go. */
+ls_batch_t ls_engine_batch(const ls_engine_t *engine, ls_member_id_t member, int slot);
+/* Runs a member that has no loader on slot 0 as it is filled, to its end. */
+ls_status_t ls_engine_once(ls_engine_t *engine, ls_member_id_t member);
+
+/* The training steps from first_step up to total_steps. */
+typedef struct {
+  const ls_dataset_t *dataset; /* borrowed until stop */
+  uint64_t seed;
+  int64_t first_step, total_steps, total_samples;
+  int64_t origin;                        /* position of step 0 in the stream of samples */
+  float (*lr)(void *user, int64_t step); /* NULL: 0. May be called from a thread of the loader */
+  void *lr_user;
+} ls_engine_steps_t;
+/* Starts the loader and waits for the first batch. */
+ls_status_t ls_engine_start(ls_engine_t *engine, const ls_engine_steps_t *steps);
+void ls_engine_stop(ls_engine_t *engine); /* nothing to do when it was not started */
+/* Starts the step after the newest one. At most `lag` others are in flight then. */
+ls_status_t ls_engine_launch(ls_engine_t *engine);
+/* Waits for the oldest step in flight. *stats as ls_run_wait gives them; NULL is allowed. */
+ls_status_t ls_engine_wait(ls_engine_t *engine, const float **stats);
+
+/* What is known of data and device where it is decided whether the data stay there. */
+typedef struct {
+  bool copies;        /* the device has memory of its own */
+  int64_t rows;       /* of the data, both parts; 0 = not known */
+  int64_t free_bytes; /* of the device's memory; 0 = not known */
+} ls_engine_room_t;
+/* How many samples each of world_size ranks has on its device for training: all, or 0 = none, then the host
+ * gathers every batch. One rule for training and for plans. With data.resident
+ *   auto   all, on a device with memory of its own, if they take at most a quarter of the free bytes and a
+ *          step still fits beside them, an eighth left over. Not known counts as no.
+ *   true   all, on any backend. LS_ERR_MEMORY where it is known that they do not fit, LS_ERR_CONFIG where there
+ *          are too many to count in 32 bits.
+ *   false  none.
+ * Pure. */
+ls_status_t ls_engine_resident(ls_ctx_t *ctx, const ls_config_t *config, int world_size,
+                               const ls_engine_room_t *room, int64_t *data_rows);
+/* Threads that fill a batch of `rows` rows of `row_bytes`, of the rank's own: one where they compute too, none
+ * for batches so small that meeting a thread takes longer than filling; where a device computes, as many as
+ * help. */
+int ls_engine_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, int64_t row_bytes,
+                             bool resident);
+
+#endif

@@ -1,0 +1,68 @@
+/* From a configuration to the schedule of one member, without a device. */
+#include "engine/engine.h"
+
+#include "graph/pass/pass.h"
+
+#include <string.h>
+
+static const struct {
+  bool training;
+  bool tables; /* samples are taken from the device where they are there */
+  int input_slots;
+} kinds[LS_MEMBER_COUNT] = {[LS_MEMBER_TRAIN] = {true, true, LS_ENGINE_SLOTS},
+                            [LS_MEMBER_EVALUATE] = {false, true, 1},
+                            [LS_MEMBER_PREDICT] = {false, false, 1}};
+
+static bool has_kernel(const void *backend, const char *op) {
+  const ls_device_ops_t *device = ((const ls_backend_t *)backend)->device;
+  return device->kernel && device->kernel(NULL, op);
+}
+
+ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_strategy_t *strategy) {
+  const ls_parallel_config_t *parallel = &config->parallel;
+  if (!strategy) strategy = ls_strategy_find(parallel->strategy);
+  return (ls_strategy_options_t){.bucket_bytes = parallel->bucket_bytes,
+                                 .reproducible = parallel->reproducible,
+                                 .own = parallel->own[ls_strategy_index(strategy)]};
+}
+
+ls_status_t ls_member_lower(ls_ctx_t *ctx, const ls_member_spec_t *spec, ls_member_t *member) {
+  const ls_config_t *config = spec->config;
+  bool training = kinds[spec->member].training;
+  ls_member_t m = {.rows = spec->rows};
+  ls_state_table_t *own = NULL;
+  ls_engine_share_t share;
+  ls_optim_rule_t optim;
+  ls_status_t status = ls_model_build(ctx, &config->model, spec->rows, training, &m.graph);
+  if (status != LS_OK) return status;
+  const ls_pass_context_t passes = {.has = has_kernel, .backend = spec->fuses, .fuse = config->parallel.fuse};
+  if (spec->fuses) status = ls_graph_run_passes(m.graph, &passes);
+  if (status == LS_OK && !spec->table) status = ls_state_table_create(ctx, m.graph, &own);
+  ls_engine_share(config, spec->rank, spec->world_size, &share);
+  ls_optim_rule(&config->optimizer, config->train.clip_norm, &optim);
+  const ls_lower_t in = {.graph = m.graph,
+                         .state = own ? own : spec->table,
+                         .optim = training ? &optim : NULL,
+                         .rank = spec->rank,
+                         .world_size = spec->world_size,
+                         .accumulate = training ? share.accumulate : 1,
+                         .input_slots = kinds[spec->member].input_slots,
+                         .copies = spec->copies,
+                         .data_rows = kinds[spec->member].tables ? spec->data_rows : 0,
+                         .options = ls_config_strategy(config, NULL)};
+  if (status == LS_OK) status = ls_strategy_find(config->parallel.strategy)->lower(ctx, &in, &m.schedule);
+  ls_state_table_release(own);
+  if (status != LS_OK) {
+    ls_graph_destroy(m.graph);
+    return status;
+  }
+  *member = m;
+  return LS_OK;
+}
+
+void ls_member_release(ls_member_t *member) {
+  ls_run_destroy(member->run);
+  ls_schedule_destroy(member->schedule);
+  ls_graph_destroy(member->graph);
+  memset(member, 0, sizeof *member);
+}

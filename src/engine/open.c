@@ -1,0 +1,127 @@
+/* Opening: device, connections, members, memory, in that order. */
+#include "comm/transport.h"
+#include "engine/engine.h"
+
+#include <string.h>
+
+/* Names, shapes and places of the parameters and the optimizer's state, known before members are lowered. */
+static ls_status_t make_table(ls_engine_t *e, bool training) {
+  ls_graph_t *graph;
+  ls_optim_rule_t optim;
+  int rows[LS_OPTIM_SLOT_MAX + 1];
+  ls_status_t status = ls_model_build(e->ctx, &e->config->model, 1, false, &graph);
+  if (status != LS_OK) return status;
+  status = ls_state_table_create(e->ctx, graph, &e->table);
+  ls_graph_destroy(graph);
+  ls_optim_rule(&e->config->optimizer, e->config->train.clip_norm, &optim);
+  return status == LS_OK && training ? ls_optim_declare(&optim, e->table, rows) : status;
+}
+
+ls_status_t ls_engine_open(ls_ctx_t *ctx, const ls_engine_options_t *options, ls_engine_t *e) {
+  const ls_config_t *config = options->config;
+  ls_comm_t *comm = options->comm;
+  *e = (ls_engine_t){.ctx = ctx,
+                     .config = config,
+                     .comm = comm,
+                     .exchange = options->exchange ? options->exchange : comm,
+                     .data_rows = options->data_rows};
+  ls_status_t status = ls_backend_find(ctx, config->parallel.backend, &e->backend);
+  if (status == LS_OK) status = ls_backend_check_math(ctx, e->backend, (ls_math_t)config->train.precision);
+  if (status != LS_OK) return status;
+  e->lag = e->backend->host_memory ? 0 : 1;
+  e->threads = (int)config->parallel.threads;
+  if (e->threads == 0) e->threads = ls_cpu_count() / comm->local_size;
+  if (e->threads < 1) e->threads = 1;
+  if (options->share)
+    e->share = *options->share;
+  else
+    ls_engine_share(config, comm->rank, comm->size, &e->share);
+  if (!e->backend->host_memory) {
+    int devices = e->backend->device->count(ctx);
+    if (comm->local_rank >= devices)
+      return ls_fail(ctx, LS_ERR_DEVICE,
+                     "rank %d is number %d on its node, but the node has %d %s device%s; start fewer ranks",
+                     comm->rank, comm->local_rank + 1, devices, e->backend->name, LS_PLURAL(devices));
+  }
+  ls_device_options_t device = {.index = comm->local_rank,
+                                .threads = e->threads,
+                                .reproducible = config->parallel.reproducible,
+                                .math = (ls_math_t)config->train.precision};
+  status = e->backend->device->open(ctx, &device, &e->device);
+  if (status == LS_OK) status = e->backend->stream->create(e->device, LS_STREAM_INLINE, &e->stream);
+  return status == LS_OK ? make_table(e, options->training) : status;
+}
+
+ls_status_t ls_engine_connect(ls_engine_t *e) {
+  const char *transport = e->config->parallel.transport;
+  ls_status_t status = ls_transport_connect(e->ctx, transport, e->device, e->comm, &e->exchange);
+  e->own_exchange = e->exchange != e->comm;
+  return status;
+}
+
+ls_status_t ls_engine_lower(ls_engine_t *e, ls_member_id_t member, int64_t rows) {
+  if (e->member[member].schedule) return LS_OK;
+  const ls_member_spec_t spec = {.config = e->config,
+                                 .member = member,
+                                 .rank = e->comm->rank,
+                                 .world_size = e->comm->size,
+                                 .rows = rows,
+                                 .data_rows = e->data_rows,
+                                 .copies = !e->backend->host_memory,
+                                 .fuses = e->backend,
+                                 .table = e->table};
+  ls_status_t status = ls_member_lower(e->ctx, &spec, &e->member[member]);
+  return status == LS_OK ? ls_schedule_check(e->member[member].schedule) : status;
+}
+
+ls_status_t ls_engine_allocate(ls_engine_t *e, bool staging) {
+  ls_status_t status = ls_state_create(e->ctx, e->table, e->device, staging, &e->state);
+  if (status != LS_OK) return status;
+  for (int i = 0; i < LS_MEMBER_COUNT; i++) {
+    const ls_schedule_t *s = e->member[i].schedule;
+    if (s && s->run_bytes[LS_REGION_TRANSIENT] > e->transient_bytes)
+      e->transient_bytes = s->run_bytes[LS_REGION_TRANSIENT];
+  }
+  if (e->transient_bytes == 0) return LS_OK;
+  return e->backend->buffer->alloc(e->device, LS_MEM_DEVICE, e->transient_bytes, &e->transient);
+}
+
+ls_status_t ls_engine_bind(ls_engine_t *e, bool trace) {
+  const ls_run_options_t options = {.trace = trace,
+                                    .deadline_ns = e->comm->deadline_ns,
+                                    .transient = e->transient,
+                                    .transient_bytes = e->transient_bytes};
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < LS_MEMBER_COUNT && status == LS_OK; i++) {
+    ls_member_t *m = &e->member[i];
+    ls_comm_t *comm = i == LS_MEMBER_TRAIN ? e->exchange : NULL;
+    if (m->schedule && !m->run)
+      status = ls_run_create(e->ctx, m->schedule, e->device, comm, e->state, &options, &m->run);
+  }
+  return status;
+}
+
+void ls_engine_unbind(ls_engine_t *e) {
+  for (int i = 0; i < LS_MEMBER_COUNT; i++) {
+    ls_run_destroy(e->member[i].run);
+    e->member[i].run = NULL;
+  }
+}
+
+ls_status_t ls_engine_fill(ls_engine_t *e, bool again) {
+  uint64_t seed = (uint64_t)e->config->train.seed;
+  return (again ? ls_state_refill : ls_state_fill)(e->state, e->stream, seed, e->comm->deadline_ns);
+}
+
+void ls_engine_close(ls_engine_t *e) {
+  ls_engine_stop(e);
+  for (int i = 0; i < LS_MEMBER_COUNT; i++)
+    ls_member_release(&e->member[i]);
+  if (e->transient) e->backend->buffer->free(e->device, LS_MEM_DEVICE, e->transient);
+  ls_state_destroy(e->state);
+  if (e->own_exchange) ls_comm_destroy(e->exchange);
+  ls_state_table_release(e->table);
+  if (e->stream) e->backend->stream->destroy(e->stream);
+  if (e->device) e->backend->device->close(e->device);
+  memset(e, 0, sizeof *e);
+}

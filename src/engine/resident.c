@@ -1,0 +1,98 @@
+/* Where the samples of a run are: on the host, which gathers every batch and sends it, or on the device,
+ * which is then only told their numbers. The same bits either way. */
+#include "engine/engine.h"
+
+#include <inttypes.h>
+
+enum {
+  PART_OF_MEMORY = 4, /* auto: the data may take one part in so many */
+  SPARE_PART = 8,     /* auto: of the memory, one part in so many is left */
+  LOADER_THREADS_MAX = 8,
+  ROW_COST_BYTES = 128,    /* what finding a row takes, as bytes that are copied meanwhile */
+  DIRECT_BYTES = 24 << 10, /* are copied in about 3 us */
+  ROWS_PER_THREAD = 4096   /* whose numbers alone take about as long as handing out the work pays for */
+};
+
+/* INT64_MAX when there are too many to count. */
+static int64_t table_bytes(const ls_config_t *config, int64_t rows) {
+  bool classes = config->model.loss == LS_LOSS_CROSS_ENTROPY;
+  int64_t words = ls_model_inputs(&config->model) + (classes ? 1 : ls_model_outputs(&config->model)), bytes;
+  if (__builtin_mul_overflow(rows, words * (int64_t)sizeof(float), &bytes)) return INT64_MAX;
+  return bytes;
+}
+
+/* Bytes of a step with the data beside it, on the rank that has most. */
+static ls_status_t step_bytes(ls_ctx_t *ctx, const ls_config_t *config, int world_size, bool copies,
+                              int64_t data_rows, int64_t *bytes) {
+  ls_engine_share_t share;
+  ls_member_t member;
+  ls_fit_t fit;
+  ls_engine_share(config, 0, world_size, &share);
+  const ls_member_spec_t spec = {.config = config,
+                                 .member = LS_MEMBER_TRAIN,
+                                 .world_size = world_size,
+                                 .rows = share.rows,
+                                 .data_rows = data_rows,
+                                 .copies = copies};
+  ls_status_t status = ls_member_lower(ctx, &spec, &member);
+  if (status != LS_OK) return status;
+  ls_schedule_fit(member.schedule, &fit);
+  *bytes = fit.device_total_bytes;
+  ls_member_release(&member);
+  return LS_OK;
+}
+
+static ls_status_t does_not_fit(ls_ctx_t *ctx, const ls_engine_room_t *room, int64_t need_bytes) {
+  return ls_fail(ctx, LS_ERR_MEMORY,
+                 "data.resident: true: %" PRId64
+                 " samples and a step need %.1f MB, but the device has %.1f MB free; "
+                 "use data.resident: auto, or raise train.accumulate",
+                 room->rows, (double)need_bytes * 1e-6, (double)room->free_bytes * 1e-6);
+}
+
+ls_status_t ls_engine_resident(ls_ctx_t *ctx, const ls_config_t *config, int world_size,
+                               const ls_engine_room_t *room, int64_t *data_rows) {
+  int mode = config->data.resident;
+  bool demanded = mode == LS_RESIDENT_TRUE;
+  int64_t bytes = table_bytes(config, room->rows), need_bytes;
+  *data_rows = 0;
+  if (mode == LS_RESIDENT_FALSE || room->rows < 1) return LS_OK;
+  if (demanded && room->rows > INT32_MAX)
+    return ls_fail(ctx, LS_ERR_CONFIG,
+                   "data.resident: true: %" PRId64 " samples are too many for row numbers of 32 bits",
+                   room->rows);
+  if (demanded && room->free_bytes > 0 && bytes > room->free_bytes) return does_not_fit(ctx, room, bytes);
+  if (!demanded && (!room->copies || room->rows > INT32_MAX || bytes > room->free_bytes / PART_OF_MEMORY))
+    return LS_OK;
+  if (room->free_bytes > 0) {
+    ls_status_t status = step_bytes(ctx, config, world_size, room->copies, room->rows, &need_bytes);
+    if (status != LS_OK) return status;
+    int64_t spare_bytes = demanded ? 0 : room->free_bytes / SPARE_PART; /* evaluation has buffers too */
+    if (need_bytes > room->free_bytes - spare_bytes)
+      return demanded ? does_not_fit(ctx, room, need_bytes) : LS_OK;
+  }
+  *data_rows = room->rows;
+  return LS_OK;
+}
+
+ls_status_t ls_engine_upload(ls_engine_t *e, const ls_dataset_t *d) {
+  const void *from[] = {d->features, d->classes ? (const void *)d->labels : d->targets};
+  static const char *const names[] = {LS_NAME_FEATURES, LS_NAME_TARGETS};
+  if (ls_state_find(e->table, LS_NAME_FEATURES) < 0) return LS_OK;
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < LS_COUNT(names) && status == LS_OK; i++) {
+    int row = ls_state_find(e->table, names[i]);
+    status = e->backend->stream->copy(e->stream, e->state->data[row], from[i],
+                                      ls_state_row_bytes(&e->table->row[row]));
+  }
+  return status == LS_OK ? e->backend->stream->sync(e->stream, e->comm->deadline_ns) : status;
+}
+
+int ls_engine_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, int64_t row_bytes,
+                             bool resident) {
+  if (backend->host_memory) return rows * (ROW_COST_BYTES + row_bytes) > DIRECT_BYTES;
+  int64_t most = resident ? rows / ROWS_PER_THREAD : LOADER_THREADS_MAX;
+  if (most > LOADER_THREADS_MAX) most = LOADER_THREADS_MAX;
+  if (most > threads) most = threads;
+  return most < 1 ? 1 : (int)most;
+}

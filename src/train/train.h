@@ -1,0 +1,35 @@
+/* Training, for the modules above: what it refuses, and what a trainer offers beyond its public calls. */
+#ifndef LS_TRAIN_TRAIN_H
+#define LS_TRAIN_TRAIN_H
+
+#include "engine/engine.h"
+#include "train/config.h"
+#include <lockstep/train.h>
+
+struct ls_world {
+  ls_comm_t *comm;
+  bool launched; /* by mpirun or srun: several processes */
+};
+
+/* A global batch holds no sample twice: LS_ERR_DATA when `samples` of training are fewer than train.batch. */
+ls_status_t ls_train_batch_check(ls_ctx_t *ctx, const ls_config_t *config, const char *source,
+                                 int64_t samples);
+/* What training with this data refuses before its first step: the batch as above, and LS_ERR_CONFIG for
+ * train.patience without a validation part. */
+ls_status_t ls_train_data_check(ls_ctx_t *ctx, const ls_config_t *config, const ls_dataset_t *data);
+/* Whether train.checkpoint.dir can be a run's directory; nothing is written. LS_ERR_IO at the option's place.
+ */
+ls_status_t ls_train_dir_check(ls_ctx_t *ctx, const ls_config_t *config);
+
+/* A trainer that was neither resumed nor given weights goes back to where it began: initial values, step 0.
+ * Device, connections, memory and captured code stay. Local. */
+ls_status_t ls_trainer_restart(ls_trainer_t *t);
+/* The parameters (layout) in host memory, until the next step. Local. */
+ls_status_t ls_trainer_parameters(ls_trainer_t *t, const float **flat);
+/* What it trains with, until it is destroyed: schedules and the times of their tasks. */
+const ls_engine_t *ls_trainer_engine(const ls_trainer_t *t);
+const ls_dataset_t *ls_trainer_data(const ls_trainer_t *t);
+/* The checkpoint that it was loaded from or has saved last, "" = none; steps done. */
+const char *ls_trainer_checkpoint(const ls_trainer_t *t, int64_t *step);
+
+#endif

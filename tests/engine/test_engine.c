@@ -1,0 +1,172 @@
+/* An engine by itself: what it steps is what a trainer trains, to the bit; its members share one state and one
+ * block; and what fails on the way leaves nothing open. */
+#include "ckpt/ckpt.h"
+#include "train/train.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { STEPS = 9 };
+
+typedef struct {
+  ls_ctx_t *ctx;
+  ls_comm_t *comm;
+  ls_world_t world;
+  ls_config_t *config;
+  ls_dataset_t *dataset;
+  ls_engine_t engine;
+} fixture_t;
+
+static void set_up(fixture_t *f, const char *backend, const char *resident) {
+  char text[1024];
+  snprintf(text, sizeof text,
+           "model: {input: [7], loss: mse, layers: [{dense: {units: 9, activation: relu, dropout: 0.2}}, "
+           "{dense: {units: 3}}]}\ndata: {kind: synthetic, samples: 90, resident: %s}\n"
+           "train: {batch: 11, steps: %d, seed: 4, accumulate: 2, optimizer: {name: adam, lr: 0.01}}\n"
+           "parallel: {backend: %s, threads: 1}\n",
+           resident, STEPS, backend);
+  *f = (fixture_t){.ctx = ls_ctx_create(NULL, NULL)};
+  assert_int_equal(ls_config_parse(f->ctx, "test", text, strlen(text), NULL, 0, &f->config), LS_OK);
+  assert_int_equal(ls_comm_self_create(f->ctx, &f->comm), LS_OK);
+  f->world.comm = f->comm;
+  const ls_data_want_t want = {7, 3, false};
+  assert_int_equal(ls_dataset_open(f->ctx, &f->config->data, NULL, &want, 4, NULL, &f->dataset), LS_OK);
+}
+
+static void tear_down(fixture_t *f) {
+  ls_engine_close(&f->engine);
+  ls_dataset_close(f->dataset);
+  ls_comm_destroy(f->comm);
+  ls_config_destroy(f->config);
+  ls_ctx_destroy(f->ctx);
+}
+
+static ls_status_t open_engine(fixture_t *f, int64_t data_rows) {
+  const ls_engine_options_t options = {
+      .config = f->config, .comm = f->comm, .data_rows = data_rows, .training = true};
+  ls_engine_t *e = &f->engine;
+  ls_status_t status = ls_engine_open(f->ctx, &options, e);
+  if (status == LS_OK) status = ls_engine_connect(e);
+  if (status == LS_OK) status = ls_engine_lower(e, LS_MEMBER_TRAIN, e->share.rows);
+  if (status == LS_OK) status = ls_engine_lower(e, LS_MEMBER_EVALUATE, 5);
+  if (status == LS_OK) status = ls_engine_allocate(e, true);
+  if (status == LS_OK) status = ls_engine_upload(e, f->dataset);
+  if (status == LS_OK) status = ls_engine_bind(e, false);
+  return status == LS_OK ? ls_engine_fill(e, false) : status;
+}
+
+static float rate(void *user, int64_t step) {
+  const ls_config_t *config = user;
+  return ls_rate_at(&config->rate, config->optimizer.lr, step, STEPS);
+}
+
+static ls_status_t step_all(fixture_t *f) {
+  const ls_engine_steps_t steps = {.dataset = f->dataset,
+                                   .seed = 4,
+                                   .total_steps = STEPS,
+                                   .total_samples = STEPS * f->config->train.batch,
+                                   .lr = rate,
+                                   .lr_user = f->config};
+  ls_engine_t *e = &f->engine;
+  ls_status_t status = ls_engine_start(e, &steps);
+  while (e->finished < STEPS && status == LS_OK) {
+    const float *stats;
+    if (e->launched < STEPS) status = ls_engine_launch(e);
+    assert_true(e->launched - e->finished <= e->lag + 1);
+    if (status == LS_OK) status = ls_engine_wait(e, &stats);
+    assert_true(status != LS_OK || stats[LS_STAT_APPLIED] == 1);
+  }
+  ls_engine_stop(e);
+  return status;
+}
+
+static void hash_of(fixture_t *f, char hex[33]) {
+  ls_engine_t *e = &f->engine;
+  assert_int_equal(ls_state_pull(e->state, e->stream, e->comm->deadline_ns), LS_OK);
+  assert_int_equal(ls_ckpt_hash(f->ctx, e->comm, e->table, e->state->host, hex), LS_OK);
+}
+
+static void steps_to_the_bits_of_a_trainer(void **state) {
+  (void)state;
+  static const char *const backends[] = {"ref", "cpu"}, *const resident[] = {"false", "true"};
+  for (int b = 0; b < 2; b++)
+    for (int r = 0; r < 2; r++) {
+      fixture_t f;
+      ls_trainer_t *trainer;
+      ls_train_report_t report;
+      char first[33], hex[33], again[33];
+      set_up(&f, backends[b], resident[r]);
+      assert_int_equal(ls_trainer_create(f.ctx, &f.world, f.config, NULL, &trainer), LS_OK);
+      assert_int_equal(ls_trainer_run(trainer, NULL, &report), LS_OK);
+      ls_trainer_destroy(trainer);
+      assert_int_equal(open_engine(&f, r ? 90 : 0), LS_OK);
+      hash_of(&f, first);
+      assert_int_equal(step_all(&f), LS_OK);
+      hash_of(&f, hex);
+      assert_string_equal(hex, report.params_xxh3);
+      assert_string_not_equal(hex, first);
+      /* what steps carry on begins again; tables stay */
+      assert_int_equal(ls_engine_fill(&f.engine, true), LS_OK);
+      hash_of(&f, again);
+      assert_string_equal(again, first);
+      assert_int_equal(step_all(&f), LS_OK);
+      hash_of(&f, again);
+      assert_string_equal(again, hex);
+      tear_down(&f);
+    }
+}
+
+static void members_share_state_and_block(void **state) {
+  (void)state;
+  fixture_t f;
+  set_up(&f, "ref", "true");
+  assert_int_equal(open_engine(&f, 90), LS_OK);
+  ls_engine_t *e = &f.engine;
+  const ls_schedule_t *train = e->member[LS_MEMBER_TRAIN].schedule,
+                      *evaluate = e->member[LS_MEMBER_EVALUATE].schedule;
+  size_t most = ls_schedule_region_bytes(train, LS_REGION_TRANSIENT),
+         other = ls_schedule_region_bytes(evaluate, LS_REGION_TRANSIENT);
+  assert_int_equal(e->transient_bytes, most > other ? most : other);
+  assert_ptr_equal(train->state, e->table);
+  assert_ptr_equal(evaluate->state, e->table);
+  /* with the samples on the device both take their numbers; predicting takes samples of the host */
+  assert_non_null(ls_engine_batch(e, LS_MEMBER_EVALUATE, 0).row);
+  assert_int_equal(ls_engine_lower(e, LS_MEMBER_PREDICT, 5), LS_OK);
+  assert_int_equal(ls_engine_bind(e, false), LS_OK);
+  assert_non_null(ls_engine_batch(e, LS_MEMBER_PREDICT, 0).x);
+  assert_null(ls_engine_batch(e, LS_MEMBER_PREDICT, 0).row);
+  assert_ptr_equal(e->member[LS_MEMBER_TRAIN].schedule, train);
+  tear_down(&f);
+}
+
+static void every_allocation_may_fail(void **state) {
+  (void)state;
+  fixture_t f;
+  set_up(&f, "ref", "true");
+  ls_ctx_fail_alloc(f.ctx, 0);
+  assert_int_equal(open_engine(&f, 90), LS_OK);
+  assert_int_equal(step_all(&f), LS_OK);
+  ls_engine_close(&f.engine);
+  int64_t allocations = ls_ctx_fail_alloc(f.ctx, 0);
+  for (int64_t n = 1; n <= allocations; n++) {
+    ls_ctx_fail_alloc(f.ctx, n);
+    ls_status_t status = open_engine(&f, 90);
+    if (status == LS_OK) status = step_all(&f);
+    assert_int_equal(status, LS_ERR_MEMORY);
+    ls_engine_close(&f.engine);
+  }
+  ls_ctx_fail_alloc(f.ctx, 0);
+  tear_down(&f);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(steps_to_the_bits_of_a_trainer),
+                                     cmocka_unit_test(members_share_state_and_block),
+                                     cmocka_unit_test(every_allocation_may_fail)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
