@@ -96,7 +96,7 @@ static void more_bytes_never_take_less_time(void **state) {
   }
 }
 
-/* NCCL as measured on H200s (docs/simulate.md): the figures of the machine files were fitted to some of
+/* NCCL as measured on H200s (docs/results.md): the figures of the machine files were fitted to some of
  * these. */
 static void the_h200_files_give_back_what_was_measured(void **state) {
   static const struct {
