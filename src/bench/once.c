@@ -246,7 +246,7 @@ static void prepare(ls_config_t *config, const ls_bench_once_t *job) {
 static ls_gpu_sampler_t *start_sampler(ls_ctx_t *ctx, const ls_world_t *world, const ls_backend_t *backend) {
   ls_gpu_sampler_t *sampler = NULL;
   int gpus[LS_GPU_MAX], ranks = world->comm->local_size;
-  if (backend->host_memory || ls_world_rank(world) != 0) return NULL;
+  if (backend->host_processors || ls_world_rank(world) != 0) return NULL;
   int count = ls_gpu_sampler_visible(getenv("CUDA_VISIBLE_DEVICES"), ranks, gpus);
   return ls_gpu_sampler_start(ctx, gpus, count, &sampler) == LS_OK ? sampler : NULL;
 }

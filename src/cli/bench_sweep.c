@@ -178,7 +178,7 @@ static ls_status_t read_peers(bench_t *b, const char *text, const char *backend_
       status = ls_fail(b->ctx, LS_ERR_ARGUMENT, "--peer takes on, off or both, not \"%s\"", peers->word[i]);
   if (status == LS_OK) status = ls_backend_find(b->ctx, backend_name, &backend);
   if (status != LS_OK) return status;
-  b->host = backend->host_memory;
+  b->host = backend->host_processors;
   if (!b->host) b->devices = backend->device->count(b->ctx);
   if (b->host && !b->args->quiet)
     fprintf(stderr, "backend %s: its ranks share memory, peer access is no choice: --peer is left out\n",

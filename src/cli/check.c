@@ -26,7 +26,7 @@ static void print_result(const cli_args_t *args, const ls_config_t *config, cons
  */
 static void look_for_devices(ls_ctx_t *ctx, const ls_config_t *config) {
   const ls_backend_t *backend;
-  if (ls_backend_find(ctx, config->parallel.backend, &backend) != LS_OK || backend->host_memory) return;
+  if (ls_backend_find(ctx, config->parallel.backend, &backend) != LS_OK || backend->host_processors) return;
   int devices = backend->device->count(ctx);
   if (config->parallel.ranks > devices)
     ls_log(

@@ -116,9 +116,13 @@ typedef struct {
 
 struct ls_backend {
   const char *name;
-  bool host_memory; /* device memory is host memory: op rows' plain C versions run, inputs need no copy */
-  bool threaded;    /* kernels use the threads that the device was opened with */
-  bool tf32;        /* LS_MATH_TF32 can be asked for; LS_MATH_FP32 always */
+  /* Facts, each by itself; a backend of processors has the first four. */
+  bool host_memory; /* its memory is the host's: inputs need no copy, all ranks of a host share it */
+  bool plain_c;     /* op rows' plain C versions run on it, on streams of device/host */
+  bool synchronous; /* what was put on an inline stream has run: the host's clock times it, no step lags */
+  bool host_processors; /* its ranks compute on the processors of their host, and slow each other */
+  bool threaded;        /* kernels use the threads that the device was opened with */
+  bool tf32;            /* LS_MATH_TF32 can be asked for; LS_MATH_FP32 always */
   const ls_device_ops_t *device;
   const ls_buffer_ops_t *buffer;
   const ls_stream_ops_t *stream;
@@ -152,7 +156,7 @@ typedef struct {
   ls_status_t (*nccl_create)(ls_ctx_t *ctx, ls_device_t *device, struct ls_comm *control, int64_t deadline_ns,
                              struct ls_comm **comm);
 } ls_cuda_module_t;
-enum { LS_CUDA_ABI = 7 };
+enum { LS_CUDA_ABI = 8 };
 typedef const ls_cuda_module_t *(*ls_cuda_module_fn)(void);
 #define LS_CUDA_MODULE_SYMBOL "ls_cuda_module"
 #define LS_CUDA_MODULE_FILE   "lockstep_cuda.so"

@@ -28,7 +28,7 @@ ls_status_t ls_engine_open(ls_ctx_t *ctx, const ls_engine_options_t *options, ls
   ls_status_t status = ls_backend_find(ctx, config->parallel.backend, &e->backend);
   if (status == LS_OK) status = ls_backend_check_math(ctx, e->backend, (ls_math_t)config->train.precision);
   if (status != LS_OK) return status;
-  e->lag = e->backend->host_memory ? 0 : 1;
+  e->lag = e->backend->synchronous ? 0 : 1;
   e->threads = (int)config->parallel.threads;
   if (e->threads == 0) e->threads = ls_cpu_count() / comm->local_size;
   if (e->threads < 1) e->threads = 1;
@@ -36,7 +36,7 @@ ls_status_t ls_engine_open(ls_ctx_t *ctx, const ls_engine_options_t *options, ls
     e->share = *options->share;
   else
     ls_engine_share(config, comm->rank, comm->size, &e->share);
-  if (!e->backend->host_memory) {
+  if (!e->backend->host_processors) {
     int devices = e->backend->device->count(ctx);
     if (comm->local_rank >= devices)
       return ls_fail(ctx, LS_ERR_DEVICE,

@@ -90,7 +90,7 @@ ls_status_t ls_engine_upload(ls_engine_t *e, const ls_dataset_t *d) {
 
 int ls_engine_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, int64_t row_bytes,
                              bool resident) {
-  if (backend->host_memory) return rows * (ROW_COST_BYTES + row_bytes) > DIRECT_BYTES;
+  if (backend->host_processors) return rows * (ROW_COST_BYTES + row_bytes) > DIRECT_BYTES;
   int64_t most = resident ? rows / ROWS_PER_THREAD : LOADER_THREADS_MAX;
   if (most > LOADER_THREADS_MAX) most = LOADER_THREADS_MAX;
   if (most > threads) most = threads;

@@ -73,7 +73,7 @@ ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_st
   if (!strategy) strategy = ls_strategy_default(devices);
   return (ls_candidate_t){.devices = devices,
                           .threads = ls_candidate_threads(p, devices),
-                          .host = p->backend->host_memory,
+                          .host = p->backend->host_processors,
                           .strategy = strategy->name,
                           .transport = devices > 1 ? transport_of(p) : NULL,
                           .own = ls_config_strategy(p->config, strategy).own,

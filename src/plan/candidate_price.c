@@ -12,7 +12,7 @@ static const double faster = 0.93; /* than what was timed before: then that was 
  * where the ranks were timed together. */
 static bool find_crowd(const ls_planner_t *p, ls_cost_t *cost) {
   cost->crowd_compute = cost->crowd_memory = 1;
-  if (!p->backend->host_memory || cost->ranks < 2 || ls_cost_beside(p->backend, cost->ranks)) return true;
+  if (!p->backend->host_processors || cost->ranks < 2 || ls_cost_beside(p->backend, cost->ranks)) return true;
   static const char *const kinds[] = {"compute", "memory"};
   double *const factors[] = {&cost->crowd_compute, &cost->crowd_memory};
   for (int i = 0; i < LS_COUNT(kinds); i++) {
@@ -39,7 +39,7 @@ static ls_status_t make_cost(const ls_planner_t *p, const ls_candidate_t *c, ls_
   if (c->transport) ls_transport_key(c->transport, cost->transport);
   const ls_curve_point_t *memory;
   char key[LS_PROFILE_KEY_BYTES];
-  int threads = p->backend->host_memory ? c->threads : 1; /* as probe keeps it */
+  int threads = p->backend->host_processors ? c->threads : 1; /* as probe keeps it */
   ls_profile_device_key(key, "memory", p->backend->name, threads);
   int points = ls_profile_curve(p->profile, key, &memory);
   if (points > 0 && memory[points - 1].bytes > 0)
@@ -103,7 +103,7 @@ ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {
                          .data_rows = c->data_rows,
                          .window_ns = window_ns};
   status = time_job(p, c, &job, family);
-  if (status == LS_OK && p->backend->host_memory) status = ls_busy_note(p, family, c->rows);
+  if (status == LS_OK && p->backend->host_processors) status = ls_busy_note(p, family, c->rows);
   if (status != LS_OK) return status;
   if (!c->timed) {
     p->timed++;

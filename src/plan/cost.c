@@ -17,13 +17,13 @@ static const double device_overlap = 1.25;
 static const double exchange_min = 1, exchange_max = 2.5;
 
 int ls_cost_cpus(const ls_backend_t *backend, int ranks) {
-  if (!backend->host_memory || ranks < 2) return 0;
+  if (!backend->host_processors || ranks < 2) return 0;
   int cpus = ls_cpu_count() / ranks;
   return cpus < 1 ? 1 : cpus;
 }
 
 bool ls_cost_beside(const ls_backend_t *backend, int ranks) {
-  return backend->host_memory && ranks > 1 && ranks <= LS_TIMING_BESIDE_MAX;
+  return backend->host_processors && ranks > 1 && ranks <= LS_TIMING_BESIDE_MAX;
 }
 
 typedef struct {
@@ -48,7 +48,7 @@ static ls_status_t split(ls_ctx_t *ctx, const ls_backend_t *backend, const ls_ti
   ls_status_t status = ls_schedule_price(ctx, timing->schedule, &model, &price);
   if (status != LS_OK) return status;
   double beyond_ns = fmax(timing->step.ns - price.step.ns, 0);
-  if (!backend->host_memory) {
+  if (!backend->synchronous) {
     if (price.step.ns > 0) timed->scale = timing->step.ns / price.step.ns;
     beyond_ns = 0;
   }
@@ -192,7 +192,7 @@ ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model) {
                              .model_error = cost->ranks > 1 ? error_ranks : error_single};
   if (!exact) model->model_error += error_interpolated;
   double compute = device_overlap, comm = device_overlap;
-  if (cost->backend->host_memory) {
+  if (cost->backend->host_processors) {
     /* The communication lane is one more thread: where compute uses all of the rank's processors, one of them
      * is shared by two threads. */
     bool shares = cost->threads >= ls_cost_cpus(cost->backend, cost->ranks);

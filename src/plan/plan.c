@@ -29,9 +29,9 @@ static bool worth_trying(int n, int most, const ls_plan_options_t *options) {
 
 static int count_devices(const ls_planner_t *p, const ls_plan_options_t *options, int64_t batch) {
   const ls_backend_t *backend = p->backend;
-  int most = backend->host_memory ? p->cpus
-             : p->replay          ? ls_profile_machine(p->profile)->gpu_count
-                                  : backend->device->count(p->ctx);
+  int most = backend->host_processors ? p->cpus
+             : p->replay              ? ls_profile_machine(p->profile)->gpu_count
+                                      : backend->device->count(p->ctx);
   if (options->devices_max > 0 && options->devices_max < most) most = options->devices_max;
   if (most > batch) most = (int)batch;
   return most < 1 ? 1 : most;
@@ -243,7 +243,7 @@ static ls_status_t time_all(ls_planner_t *p, ls_plan_t *plan) {
     for (int i = 0; i < plan->count && status == LS_OK; i++) {
       ls_candidate_t *c = &plan->candidate[i];
       int64_t now_ns = ls_clock_ns();
-      bool again = c->timed && p->backend->host_memory && now_ns - begin_ns + c->timing_ns < most_ns;
+      bool again = c->timed && p->backend->host_processors && now_ns - begin_ns + c->timing_ns < most_ns;
       if (!c->fits || (round > 0 && !again) || shares_timing(plan, i)) continue;
       status = ls_candidate_time(p, c);
       c->timing_ns = ls_clock_ns() - now_ns;

@@ -80,7 +80,7 @@ static double factor(const rates_t *r, const ls_planner_t *p, const ls_candidate
 static bool find_rates(const ls_planner_t *p, const ls_candidate_t *c, rates_t *r) {
   char key[LS_PROFILE_KEY_BYTES];
   ls_time_t launch;
-  int threads = p->backend->host_memory ? c->threads : 1;
+  int threads = p->backend->host_processors ? c->threads : 1;
   *r = (rates_t){.profile = p->profile};
   find_products(r, p, threads);
   ls_profile_device_key(r->memory_key, "memory", p->backend->name, threads);

@@ -167,7 +167,7 @@ static ls_status_t make_room(ls_timing_rank_t *r, ls_timing_t *timing, double **
 /* The rank that is timed. A host times tasks while it trains. A device times them one by one, and then the
  * whole as it trains: captured. */
 static ls_status_t time_first(ls_timing_rank_t *r, ls_timing_t *timing) {
-  bool host = r->job->backend->host_memory;
+  bool host = r->job->backend->synchronous;
   double *work;
   ls_status_t status = ls_timing_rank_open(r);
   if (status == LS_OK) status = make_room(r, timing, &work);

@@ -85,7 +85,7 @@ ls_status_t ls_timing_rank_open(ls_timing_rank_t *r) {
   r->config = *r->job->config;
   r->config.parallel.backend = r->job->backend->name;
   r->config.parallel.threads = r->job->threads;
-  bool whole = r->job->backend->host_memory || r->config.parallel.reproducible;
+  bool whole = r->job->backend->host_processors || r->config.parallel.reproducible;
   noop(r->ctx, whole ? r->rank : 0, whole ? r->job->ranks : 1, false, &r->alone);
   ls_engine_share(&r->config, r->rank, r->job->ranks, &share);
   const ls_engine_options_t options = {.config = &r->config,

@@ -72,7 +72,7 @@ static ls_status_t measure(ls_ctx_t *ctx, const ls_backend_t *backend, const ls_
   if (status != LS_OK) return status;
   status = ls_meter_create(ctx, device, options->threads, &meter);
   if (status != LS_OK) goto device;
-  status = add_products(meter, backend->host_memory ? &host_grid : &gpu_grid);
+  status = add_products(meter, backend->host_processors ? &host_grid : &gpu_grid);
   if (status == LS_OK && options->math == LS_MATH_FP32) status = add_others(meter);
   if (status == LS_OK) status = ls_meter_run(meter, budget_ns);
   if (status == LS_OK) status = ls_meter_report(meter, profile);

@@ -115,7 +115,7 @@ ls_status_t ls_meter_add_op(ls_meter_t *b, const char *name, const ls_shape_t *i
   if (!item) return LS_ERR_MEMORY;
   if (!op) return ls_fail(b->ctx, LS_ERR_INTERNAL, "probe: there is no op %s", name);
   item->kernel = b->backend->device->kernel ? b->backend->device->kernel(b->device, name) : NULL;
-  if (!item->kernel && b->backend->host_memory) item->kernel = op->forward;
+  if (!item->kernel && b->backend->plain_c) item->kernel = op->forward;
   if (!item->kernel)
     return ls_fail(b->ctx, LS_ERR_UNSUPPORTED, "probe: backend %s has no op %s", b->backend->name, name);
   ls_status_t status = bind(b, op, in, item);

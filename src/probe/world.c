@@ -119,12 +119,12 @@ static ls_status_t once(world_t *w, point_t *p, int64_t span[2]) {
   const ls_stream_ops_t *stream = w->backend->stream;
   ls_status_t status = ls_comm_barrier(w->control, "probe");
   span[0] = ls_clock_ns();
-  if (status == LS_OK && !w->backend->host_memory) status = stream->record(w->stream, w->from);
+  if (status == LS_OK && !w->backend->synchronous) status = stream->record(w->stream, w->from);
   if (status == LS_OK) status = p->exec ? w->backend->capture->launch(p->exec, w->stream) : enqueue(w, p);
-  if (status == LS_OK && !w->backend->host_memory) status = stream->record(w->stream, w->to);
+  if (status == LS_OK && !w->backend->synchronous) status = stream->record(w->stream, w->to);
   if (status == LS_OK) status = stream->sync(w->stream, w->comm->deadline_ns);
   span[1] = ls_clock_ns();
-  if (status != LS_OK || w->backend->host_memory) return status;
+  if (status != LS_OK || w->backend->synchronous) return status;
   span[0] = 0;
   return stream->elapsed(w->from, w->to, &span[1]);
 }
@@ -132,7 +132,7 @@ static ls_status_t once(world_t *w, point_t *p, int64_t span[2]) {
 /* The slowest rank's, per collective. Ranks of one node share the clock: from the last start to the last end.
  */
 static double cost(const world_t *w, int point) {
-  bool shared = w->backend->host_memory && w->control->local_size == w->control->size;
+  bool shared = w->backend->synchronous && w->control->local_size == w->control->size;
   int64_t start = INT64_MIN, end = INT64_MIN, longest = 0;
   for (int r = 0; r < w->comm->size; r++) {
     const int64_t *span = &w->spans[((int64_t)r * POINTS + point) * 2];

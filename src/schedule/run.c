@@ -32,7 +32,7 @@ static ls_status_t check_arguments(ls_ctx_t *ctx, const ls_schedule_t *s, const 
 }
 
 static ls_timing_t choose_timing(const ls_device_t *device, bool trace) {
-  if (device->backend->host_memory) return LS_TIMING_CLOCK;
+  if (device->backend->synchronous) return LS_TIMING_CLOCK;
   return trace ? LS_TIMING_EVENTS : LS_TIMING_NONE;
 }
 
@@ -226,7 +226,7 @@ ls_status_t ls_run_launch(ls_run_t *run, int slot) {
   for (int g = 1; g < run->s->group_count; g++)
     if (run->group[g]) ls_comm_set_step(run->group[g], step_of(run));
   run->step_start_ns = ls_clock_ns();
-  status = run->device->backend->host_memory ? launch_here(run, slot) : launch_there(run, slot);
+  status = run->device->backend->synchronous ? launch_here(run, slot) : launch_there(run, slot);
   return run->status = status;
 }
 

@@ -87,7 +87,7 @@ static ls_status_t create_events(ls_run_t *run) {
 static ls_status_t create_watches(ls_run_t *run) {
   const ls_stream_ops_t *stream = run->device->backend->stream;
   ls_status_t status = LS_OK;
-  if (run->device->backend->host_memory) return LS_OK;
+  if (run->device->backend->synchronous) return LS_OK;
   for (int i = 0; i < run->slot_count && !status; i++) {
     status = stream->event_create(run->device, false, &run->slot[i].done);
     if (!status) status = stream->create(run->device, LS_STREAM_ASYNC, &run->slot[i].done_stream);
@@ -146,7 +146,7 @@ static ls_status_t bind_tensors(ls_run_t *run, int slot, int count, const int *i
 static ls_status_t find_kernel(const ls_run_t *run, const ls_task_t *task, ls_kernel_fn *kernel) {
   const ls_backend_t *backend = run->device->backend;
   ls_kernel_fn found = backend->device->kernel ? backend->device->kernel(run->device, task->op->name) : NULL;
-  if (!found && backend->host_memory) found = task->op->forward;
+  if (!found && backend->plain_c) found = task->op->forward;
   if (!found)
     return ls_fail(run->ctx, LS_ERR_UNSUPPORTED, "run: backend %s has no kernel for op '%s' (task '%s')",
                    backend->name, task->op->name, task->name);

@@ -153,7 +153,7 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   loop->skipped += !applied;
   loop->skipped_row = applied ? 0 : loop->skipped_row + 1;
   const ls_task_time_t *times = ls_run_times(run);
-  bool measured = times && e->backend->host_memory;
+  bool measured = times && e->backend->synchronous;
   if (measured && whole) ls_run_parts(run, loop->parts_ns);
   ls_step_log_add(&loop->log, step_ns, measured ? loop->parts_ns : NULL, (double)stats[LS_STAT_LOSS], applied,
                   &loop->parts);
@@ -270,7 +270,7 @@ static void describe(const ls_trainer_t *t, ls_train_report_t *report) {
   const ls_engine_t *e = &t->engine;
   *report = (ls_train_report_t){.params = ls_graph_param_count(e->member[LS_MEMBER_EVALUATE].graph),
                                 .world_size = t->world->comm->size,
-                                .threads_per_rank = e->backend->host_memory ? e->threads : 1,
+                                .threads_per_rank = e->backend->host_processors ? e->threads : 1,
                                 .global_batch = t->config->train.batch,
                                 .total_steps = t->total_steps,
                                 .resumed_from = t->resumed_from,

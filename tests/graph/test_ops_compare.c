@@ -280,7 +280,7 @@ static void run_case(rig_t *rig, const ls_op_t *op, const ls_op_case_t *c, ls_ke
 static int run_op(rig_t *rig, const ls_op_t *op) {
   ls_kernel_fn kernel = op->view ? NULL : rig->backend->device->kernel(rig->device, op->name);
   if (!kernel) {
-    bool needed = !op->view && !rig->backend->host_memory;
+    bool needed = !op->view && !rig->backend->plain_c;
     if (needed) rig->failures++;
     printf("%s %s: %s\n", needed ? "FAIL" : "    ", op->name,
            op->view ? "a view"

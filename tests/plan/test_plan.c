@@ -91,7 +91,7 @@ static void what_the_host_lacks_is_named(void **state) {
   (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
   ls_backend_t device = ls_backend_ref;
-  device.host_memory = false; /* samples and what is copied stay with the host */
+  device.host_memory = device.host_processors = false; /* samples and what is copied stay with the host */
   p.backend = &device;
   p.data.samples_bytes = 1000;
   config->train.batch = 1;

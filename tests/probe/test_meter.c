@@ -105,7 +105,8 @@ static void captures(void **state) {
   static const ls_capture_ops_t ops = {fake_begin, fake_end, fake_launch, fake_destroy};
   ls_backend_t backend = ls_backend_cpu;
   backend.capture = &ops;
-  backend.host_memory = false; /* copies are measured, and every op needs a kernel of the backend's own */
+  backend.host_memory = backend.plain_c =
+      false; /* copies are measured, and every op needs a kernel of the backend's own */
   ls_device_t *device;
   assert_int_equal(ls_backend_cpu.device->open(c->ctx, &(ls_device_options_t){.threads = 1}, &device), LS_OK);
   device->backend = &backend;

@@ -105,7 +105,7 @@ static void run_steps(const ls_backend_t *backend, bool copies, int slots, bool 
   assert_memory_equal(param, sum, sizeof sum);
 
   const ls_task_time_t *times = ls_run_times(run);
-  bool timed = trace || backend->host_memory;
+  bool timed = trace || backend->synchronous;
   assert_true(timed == (times != NULL));
   for (int t = 0; timed && t < s->task_count; t++)
     assert_true(times[t].start_ns >= 0 && times[t].end_ns >= times[t].start_ns);

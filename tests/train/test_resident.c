@@ -205,7 +205,7 @@ static void test_loader_threads(void **state) {
   /* a step of 3 us took 12, most of it the two threads' waiting for each other */
   assert_int_equal(ls_engine_loader_threads(&gpu, 16, 5, 96, false), 0);
   assert_int_equal(ls_engine_loader_threads(&gpu, 16, 128, 400, false), 1);
-  gpu.host_memory = false;
+  gpu.host_processors = false;
   assert_int_equal(ls_engine_loader_threads(&gpu, 16, 5, 96, false), 8);
   assert_int_equal(ls_engine_loader_threads(&gpu, 16, 128, 400, false), 8);
   assert_int_equal(ls_engine_loader_threads(&gpu, 3, 128, 400, false), 3);

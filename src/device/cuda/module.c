@@ -3,7 +3,6 @@
 
 const ls_backend_t ls_backend_cuda = {
     .name = "cuda",
-    .host_memory = false,
     .tf32 = true,
     .device = &ls_cuda_device_ops,
     .buffer = &ls_cuda_buffer_ops,

@@ -56,5 +56,5 @@ static void buffer_free(ls_device_t *device, ls_mem_t mem, void *memory) {
 const ls_buffer_ops_t ls_host_buffer_ops = {.alloc = buffer_alloc, .free = buffer_free, .page_bytes = 4096};
 
 ls_pool_t *ls_stream_pool(ls_stream_t *stream) {
-  return stream->device->backend->host_memory ? ((ls_host_stream_t *)stream)->pool : NULL;
+  return stream->device->backend->plain_c ? ((ls_host_stream_t *)stream)->pool : NULL;
 }

@@ -18,6 +18,9 @@ static const ls_device_ops_t device_ops = {
 
 const ls_backend_t ls_backend_ref = {.name = "ref",
                                      .host_memory = true,
+                                     .plain_c = true,
+                                     .synchronous = true,
+                                     .host_processors = true,
                                      .device = &device_ops,
                                      .buffer = &ls_host_buffer_ops,
                                      .stream = &ls_host_stream_ops};
