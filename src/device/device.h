@@ -45,18 +45,6 @@ struct ls_stream {
   ls_device_t *device;
 };
 
-/* Memory that a library takes for one call and finds again for the next: of each compute thread one block, of
- * which every call uses some part. A bit for each granule that any call has used; all threads but the first
- * (the caller, which also does alone what is not worth sharing) count as equal. */
-enum { LS_SCRATCH_GRANULE_BYTES = 8192, LS_SCRATCH_WORDS = 32 };
-typedef struct {
-  uint64_t first[LS_SCRATCH_WORDS], others[LS_SCRATCH_WORDS];
-} ls_scratch_t;
-/* Marks [from_bytes, until_bytes) of the first thread's block, or of all threads'. */
-void ls_scratch_use(ls_scratch_t *scratch, bool all_threads, int64_t from_bytes, int64_t until_bytes);
-/* Of so many threads together. */
-int64_t ls_scratch_bytes(const ls_scratch_t *scratch, int threads);
-
 typedef struct {
   ls_status_t (*open)(ls_ctx_t *ctx, const ls_device_options_t *options, ls_device_t **device);
   void (*close)(ls_device_t *device);
@@ -70,10 +58,10 @@ typedef struct {
    * the two go that way; *direct says whether the machine allows it. Without it they go through the host's
    * memory. NULL: there is but one memory. */
   ls_status_t (*reach)(ls_device_t *device, int index, bool *direct);
-  /* Adds what the libraries behind this op's kernel use beside our own memory, for inputs of these shapes
-   * (the first two). Opens nothing. NULL: nothing, or not known. */
-  void (*scratch)(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
-                  const ls_shape_t *second, ls_scratch_t *scratch);
+  /* At most so many bytes do the libraries behind this op's kernel hold, all threads together and beside our own
+   * memory, for inputs of these shapes (the first two). Opens nothing. NULL: nothing, or not known. */
+  int64_t (*scratch)(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
+                     const ls_shape_t *second);
 } ls_device_ops_t;
 
 typedef struct {

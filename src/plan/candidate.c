@@ -13,12 +13,11 @@ int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backe
   ls_time_t bytes;
   int least = ranks > 1 ? 2 : 1; /* one rank alone needs no transport */
   for (int n = ranks; profile && n >= least; n--)
-    if (ls_profile_interpolate(
-            profile, ls_profile_libraries_key(key, backend->name, n, ls_transport_variant(backend->name)),
-            (double)scratch_bytes, &bytes) ||
-        ls_profile_get(profile, key, &bytes)) {
+    if (ls_profile_get(profile,
+                       ls_profile_libraries_key(key, backend->name, n, ls_transport_variant(backend->name)),
+                       &bytes)) {
       *assumed = n != ranks;
-      return (int64_t)bytes.ns;
+      return (int64_t)bytes.ns + scratch_bytes;
     }
   *assumed = true;
   return backend->host_memory ? library_host_bytes + scratch_bytes : library_device_bytes;

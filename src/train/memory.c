@@ -35,23 +35,19 @@ static int64_t held(const pages_t *pages) {
   return pages->large + round_up(pages->small, pages->page_bytes);
 }
 
-static void use_scratch(const ls_backend_t *backend, const ls_device_options_t *options,
-                        const ls_schedule_t *s, ls_scratch_t *scratch) {
-  for (int t = 0; s && t < s->task_count; t++) {
-    const ls_task_t *task = &s->tasks[t];
-    if (task->op && task->in_count > 1)
-      backend->device->scratch(options, task->op->name, &s->tensors[task->in[0]].shape,
-                               &s->tensors[task->in[1]].shape, scratch);
-  }
-}
-
+/* Of the op that makes libraries hold the most. */
 static int64_t scratch_bytes(const ls_backend_t *backend, const ls_device_options_t *options,
-                             const ls_schedule_t *train, const ls_schedule_t *eval) {
-  ls_scratch_t scratch = {{0}, {0}};
-  if (!backend->device || !backend->device->scratch) return 0;
-  use_scratch(backend, options, train, &scratch);
-  use_scratch(backend, options, eval, &scratch);
-  return ls_scratch_bytes(&scratch, options->threads);
+                             const ls_schedule_t *s) {
+  int64_t most_bytes = 0;
+  if (!s || !backend->device || !backend->device->scratch) return 0;
+  for (int t = 0; t < s->task_count; t++) {
+    const ls_task_t *task = &s->tasks[t];
+    if (!task->op || task->in_count < 2) continue;
+    int64_t bytes = backend->device->scratch(options, task->op->name, &s->tensors[task->in[0]].shape,
+                                             &s->tensors[task->in[1]].shape);
+    if (bytes > most_bytes) most_bytes = bytes;
+  }
+  return most_bytes;
 }
 
 /* Of host ranks, which meet in shared memory, each group in its own. */
@@ -103,7 +99,9 @@ void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *optio
   }
   if (train) need->schedule_bytes = ls_run_book_bytes(train);
   if (eval) need->schedule_bytes += ls_run_book_bytes(eval);
-  need->scratch_bytes = scratch_bytes(backend, options, train, eval);
+  need->scratch_bytes = scratch_bytes(backend, options, train);
+  int64_t eval_scratch_bytes = scratch_bytes(backend, options, eval);
+  if (eval_scratch_bytes > need->scratch_bytes) need->scratch_bytes = eval_scratch_bytes;
   need->rounding_bytes = held(&pages) - pages.exact;
   need->device_bytes = held(&pages);
   if (!backend->host_memory) need->staging_bytes += saved_bytes;

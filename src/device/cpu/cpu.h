@@ -14,7 +14,6 @@ typedef struct {
   ls_host_device_t host;
   const ls_simd_t *simd;
   ls_cpu_few_rows_t few_rows;
-  bool gemm_warm; /* ls_cpu_gemm_warm has run */
 } ls_cpu_device_t;
 
 static inline const ls_simd_t *ls_cpu_simd(const ls_stream_t *stream) {
@@ -42,9 +41,6 @@ typedef void (*ls_cpu_loop_fn)(const void *arg, int64_t begin, int64_t end);
 void ls_cpu_loop(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t work, ls_cpu_loop_fn fn,
                  const void *arg);
 
-/* Into how many parts such a loop is cut. */
-int ls_cpu_parts(bool reproducible, int threads, int64_t cost);
-
 /* Adds up fn's two sums over such parts, in the order of the parts: the same bits for the same
  * thread count. */
 typedef void (*ls_cpu_sum_fn)(const void *arg, int64_t begin, int64_t end, double sums[2]);
@@ -57,27 +53,16 @@ void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64
 const char *ls_cpu_gemm_name(void); /* "oneDNN 2.6.3" */
 /* Before the first ls_cpu_gemm: switches the library's own threads off. Safe to repeat. */
 void ls_cpu_gemm_prepare(void);
-/* Once before a device's first ls_cpu_gemm: has the library make its code, and arranges that what it
- * allocates for a product is found again by the next, in every thread of the pool. */
-void ls_cpu_gemm_warm(ls_pool_t *pool);
 /* Where the library is the faster one, given the instruction set of our own loops. */
 ls_cpu_few_rows_t ls_cpu_gemm_few_rows(const ls_simd_t *simd);
-
-/* What the library holds during such a product, in one block of its own: used are its first front_bytes and
- * what lies from back_from_bytes to back_until_bytes. */
-typedef struct {
-  int64_t block_bytes, front_bytes, back_from_bytes, back_until_bytes;
-} ls_cpu_scratch_t;
-ls_cpu_scratch_t ls_cpu_gemm_scratch(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                                     int64_t lda, int64_t ldb, int64_t ldc);
 
 typedef struct {
   const char *op;
   ls_kernel_fn fn;
 } ls_cpu_row_t;
 /* ls_device_ops_t.scratch of linear and its gradients. */
-void ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
-                           const ls_shape_t *second, ls_scratch_t *scratch);
+int64_t ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
+                              const ls_shape_t *second);
 /* Ended by a row without a name. */
 extern const ls_cpu_row_t ls_cpu_linear_rows[], ls_cpu_elementwise_rows[], ls_cpu_dropout_rows[],
     ls_cpu_norm_rows[], ls_cpu_loss_rows[], ls_cpu_update_rows[];

@@ -5,59 +5,11 @@
 #if defined(LS_HAVE_DNNL)
 #include <dnnl.h>
 #include <omp.h>
-#include <stdlib.h>
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
 
 void ls_cpu_gemm_prepare(void) {}
-
-/* glibc keeps what was freed for the next product instead of giving it back, once a block of this size was
- * freed; so it would by itself after the first large products, in an order that depends on the threads. */
-static void keep_freed(void) {
-  enum { BLOCK_BYTES = 31 << 20 };
-  void *volatile block = malloc(BLOCK_BYTES);
-  free(block);
-}
-
-/* The small rest behind an aligned block goes to the thread's cache when the block is made, stays there, and
- * keeps the block from being joined with the free memory behind it: the next one of the same size then takes
- * new memory, up to seven times (glibc before 2.38). A cache that is full takes no rest. */
-static void fill_thread_cache(void) {
-  enum { LEAST_BYTES = 24, MOST_BYTES = 200, STEP_BYTES = 16, EACH = 7 };
-  void *block[EACH];
-  for (size_t size = LEAST_BYTES; size <= MOST_BYTES; size += STEP_BYTES) {
-    for (int i = 0; i < EACH; i++)
-      block[i] = malloc(size);
-    for (int i = 0; i < EACH; i++)
-      free(block[i]);
-  }
-}
-
-static void multiply_small(void) {
-  enum { SIDE = 16, BLOCK = SIDE * SIDE };
-  static const struct {
-    bool transpose_a, transpose_b;
-    float beta;
-  } kind[] = {{false, true, 1}, {false, false, 0}, {true, false, 0}};
-  float a[BLOCK] = {0}, b[BLOCK] = {0}, c[BLOCK] = {0};
-  for (int i = 0; i < LS_COUNT(kind); i++)
-    ls_cpu_gemm(kind[i].transpose_a, kind[i].transpose_b, SIDE, SIDE, SIDE, a, SIDE, b, SIDE, kind[i].beta, c,
-                SIDE);
-}
-
-static void warm_thread(void *arg, int thread, int threads) {
-  (void)arg;
-  (void)threads;
-  if (thread > 0) multiply_small();
-  fill_thread_cache();
-}
-
-void ls_cpu_gemm_warm(ls_pool_t *pool) {
-  keep_freed();
-  multiply_small();
-  ls_pool_run(pool, warm_thread, NULL);
-}
 
 /* Measured with AVX-512 (bench/cpu_kernels.c). */
 ls_cpu_few_rows_t ls_cpu_gemm_few_rows(const ls_simd_t *simd) {
@@ -85,11 +37,6 @@ void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64
 
 void ls_cpu_gemm_prepare(void) {
   openblas_set_num_threads(1);
-}
-
-/* A buffer for each thread is made once and kept. */
-void ls_cpu_gemm_warm(ls_pool_t *pool) {
-  (void)pool;
 }
 
 /* Kernels that OpenBLAS falls back to on CPUs whose model it does not know; they stop at SSE3 to SSE4. With

@@ -25,9 +25,6 @@ static void library_loop(ls_stream_t *stream, int64_t count, ls_cpu_work_t work,
                          const void *arg) {
   sigset_t before;
   ls_signals_block(&before);
-  ls_cpu_device_t *cpu = (ls_cpu_device_t *)stream->device;
-  if (!cpu->gemm_warm) ls_cpu_gemm_warm(ls_stream_pool(stream));
-  cpu->gemm_warm = true;
   ls_cpu_loop(stream, count, 16, work, fn, arg);
   ls_signals_restore(&before);
 }
@@ -143,36 +140,25 @@ static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args)
   return LS_OK;
 }
 
-/* The library's product for the first part of the loop, which is the largest; as above. */
-static ls_cpu_scratch_t product_scratch(const linear_t *p, bool forward, bool backward, int parts) {
-  int64_t begin, end;
-  int64_t across = forward ? p->o : p->i; /* columns of the result */
-  bool by_rows = p->n >= across;
-  ls_pool_share(!forward && !backward ? p->o : by_rows ? p->n : across, 16, 0, parts, &begin, &end);
-  if (forward)
-    return ls_cpu_gemm_scratch(false, true, by_rows ? end : p->n, by_rows ? p->o : end, p->i, p->i, p->i,
-                               p->o);
-  if (backward)
-    return ls_cpu_gemm_scratch(false, false, by_rows ? end : p->n, by_rows ? p->i : end, p->o, p->o, p->i,
-                               p->i);
-  return ls_cpu_gemm_scratch(true, false, end, p->i, p->n, p->o, p->i, p->i);
-}
-
-void ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
-                           const ls_shape_t *second, ls_scratch_t *scratch) {
-  bool forward = strcmp(op, "linear") == 0, backward = strcmp(op, "linear_dx") == 0;
-  if (!forward && !backward && strcmp(op, "linear_dwb") != 0) return;
+/* A library packs parts of both factors, by rules that are its own. Each thread packs no more than the factor that
+ * all threads need and its share of the one that is cut. The margin: products count as of LEAST_ROWS rows at least,
+ * and twice, because a block that was given back is not always found again. Beyond THREAD_BYTES_MAX no library was
+ * seen to go. docs/plan.md says how close that is. */
+int64_t ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
+                              const ls_shape_t *second) {
+  enum { LEAST_ROWS = 128, BLOCKS = 2, THREAD_BYTES_MAX = 20 << 20 };
   const ls_cpu_few_rows_t few = ls_cpu_gemm_few_rows(ls_simd_pick());
-  const int64_t width = first->dim[first->rank - 1];
-  const int64_t few_rows = forward ? few.y : backward ? few.dx : few.dwb;
-  const linear_t p = {.n = ls_shape_count(first) / width,
-                      .i = second->dim[second->rank - 1],
-                      .o = forward ? second->dim[0] : width};
-  if (p.n <= few_rows) return;
-  int parts = ls_cpu_parts(options->reproducible, options->threads, ls_cpu_cost(product_work(&p)));
-  ls_cpu_scratch_t s = product_scratch(&p, forward, backward, parts);
-  ls_scratch_use(scratch, parts > 1, 0, s.front_bytes);
-  ls_scratch_use(scratch, parts > 1, s.back_from_bytes, s.back_until_bytes);
+  const bool y = strcmp(op, "linear") == 0, dx = strcmp(op, "linear_dx") == 0;
+  if (!y && !dx && strcmp(op, "linear_dwb") != 0) return 0;
+  int64_t width = first->dim[first->rank - 1], rows = ls_shape_count(first) / width;
+  if (rows <= (y ? few.y : dx ? few.dx : few.dwb)) return 0;
+  if (rows < LEAST_ROWS) rows = LEAST_ROWS;
+  int64_t samples = rows * width;
+  int64_t other = y || dx ? ls_shape_count(second) : rows * second->dim[second->rank - 1];
+  bool cuts_samples = samples >= other || !(y || dx);
+  int64_t cut = cuts_samples ? samples : other, whole = cuts_samples ? other : samples;
+  int64_t bytes = BLOCKS * (whole + cut / options->threads) * (int64_t)sizeof(float);
+  return options->threads * (bytes < THREAD_BYTES_MAX ? bytes : THREAD_BYTES_MAX);
 }
 
 const ls_cpu_row_t ls_cpu_linear_rows[] = {

@@ -14,13 +14,9 @@ static int fixed_parts(int64_t cost) {
   return parts;
 }
 
-int ls_cpu_parts(bool reproducible, int threads, int64_t cost) {
-  if (reproducible) return fixed_parts(cost);
-  return cost < LS_CPU_COST_MIN ? 1 : threads;
-}
-
 static int parts_of(const ls_stream_t *stream, int threads, ls_cpu_work_t work) {
-  return ls_cpu_parts(((const ls_host_device_t *)stream->device)->reproducible, threads, ls_cpu_cost(work));
+  if (((const ls_host_device_t *)stream->device)->reproducible) return fixed_parts(ls_cpu_cost(work));
+  return ls_cpu_cost(work) < LS_CPU_COST_MIN ? 1 : threads;
 }
 
 /* The time of a loop in one thread, with AVX-512 and its data in the second cache. Other loops take longer:
