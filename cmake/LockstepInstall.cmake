@@ -32,8 +32,16 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/machines DESTINATION ${CMAKE_INSTALL_DAT
         FILES_MATCHING PATTERN "*.yaml")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/workloads DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep
         FILES_MATCHING PATTERN "*.yaml")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep
+        PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep
         PATTERN workloads EXCLUDE)
+# A program that is not installed finds the same below its build folder.
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/lockstep)
+foreach(folder machines examples/workloads tools)
+  get_filename_component(kind ${folder} NAME)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${PROJECT_BINARY_DIR}/share/lockstep/${kind} SYMBOLIC)
+endforeach()
 install(FILES ${PROJECT_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/lockstepConfig.cmake.in
@@ -49,7 +57,7 @@ if(LS_SCDOC)
 else()
   message(STATUS "Manual pages: none (scdoc is not installed)")
 endif()
-set(LS_PAGES ${PROJECT_BINARY_DIR}/share)
+set(LS_PAGES ${PROJECT_BINARY_DIR}/pages)
 add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/pages.stamp
   COMMAND sh ${PROJECT_SOURCE_DIR}/scripts/pages.sh $<TARGET_FILE:lockstep_cli> ${LS_PAGES} $<$<BOOL:${LS_SCDOC}>:${LS_SCDOC}>
   COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/pages.stamp

@@ -90,11 +90,17 @@ run "$program" train "$config" --quiet --set train.batch=$large $train_flags
 section "4. Was the choice right? Every variant measured, repetitions interleaved"
 ranks=1 # and two where the plan found a second device
 if grep -q '"devices": 2,' "$dir/plan-$large.json"; then ranks=1,2; fi
+set -- --output "$dir/bench.json"
+if command -v python3 >/dev/null; then set -- "$@" --html "$dir/report.html"; fi
 # shellcheck disable=SC2086
 run "$program" bench "$config" --quiet --batches $small,$large --ranks-list $ranks $bench_flags \
-  --plan "$dir/plan-$small.json,$dir/plan-$large.json" --output "$dir/bench.json" --html "$dir/report.html"
+  --plan "$dir/plan-$small.json,$dir/plan-$large.json" "$@"
 
 section "5. The report"
-echo "$dir/report.html    intervals, tests, parts of a step, predictions beside measurements"
+if [ $# -gt 2 ]; then
+  echo "$dir/report.html    intervals, tests, parts of a step, predictions beside measurements"
+else
+  echo "none, because python3 is not installed; later: lockstep bench --from $dir/bench.json --html $dir/report.html"
+fi
 echo "$dir/bench.json     the same as a document; lockstep compare takes two of them"
 echo "demo: $(($(date +%s) - start)) s"

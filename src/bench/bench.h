@@ -1,6 +1,6 @@
 /* Benchmarks: one repetition is a fresh training run whose warm-up steps are left out; a variant is measured
  * by many of them, interleaved with those of the other variants; a document (JSON) holds raw values and what
- * follows from them. Tables, Markdown, HTML and comparisons read nothing but the document.
+ * follows from them. Tables, reports and comparisons read nothing but the document.
  *
  *   once.c      repetitions of one variant in this process          -> measurement (JSON)
  *   document.c  measurements of all variants                        -> document
@@ -9,9 +9,8 @@
  *   plan.c      predictions of a plan beside the variants
  *   peak.c      the share of the machine's peak rate that a variant reaches
  *   timeline.c  when each lane did what
- *   study*.c    the study measured again: its tables, its figures, its conclusions
- *   report*.c   the document for people: answers, tables, charts (chart_*.c, plot.c) as a list of blocks
- *   markdown.c html.c  the two ways to write it; text.c: numbers as people read them
+ *   answers.c   what the document says, in sentences; text.c: numbers as people read them
+ * Reports and the study are made from the document by tools/report.
  *
  * Measurement: global_batch, ranks, strategy, precision, backend, device, threads_per_rank, params,
  * bytes_per_device {parameters, .., bookkeeping, libraries, total: docs/bench.md}, flops_per_step (rank 0),
@@ -151,22 +150,15 @@ int ls_bench_plan_merge(json_t *document, const json_t *plan);
  * precision the profile has times of matrix products. */
 void ls_bench_peak(json_t *document, const ls_profile_t *profile);
 
-/* study.c: adds "study": the two tables of the study that the project grew from, filled from the variants of
- * its networks (presets, one rank and two), its own figures beside them, its timelines, and each of its
- * conclusions with the verdict that these measurements give (docs/bench.md). */
-ls_status_t ls_bench_study(ls_ctx_t *ctx, json_t *document);
-/* report_answers.c: what the document says, in sentences: does it pay, by how much, how sure is it? An array
- * of {verdict: "faster", "slower", "equivalent", "undecided", "reference" or "warning", text} (new
- * reference); texts have
- * **bold** parts. */
-json_t *ls_bench_answers(const json_t *document);
+/* answers.c: adds what tables and reports say first, so that all say the same:
+ *   answers                         [{verdict: "faster", "slower", "equivalent", "undecided", "reference" or "warning",
+ *                                   text}]: does it pay, by how much, how sure is it? Texts have **bold** parts
+ *   variants[].scaling.interval_*   ls_bench_speedup_interval
+ *   variants[].validation.verdict   ls_bench_validation_verdict */
+void ls_bench_conclude(json_t *document);
 /* Puts `run` (taken: created, .., load_before, processors) into the document. Efficiencies above one that were
  * measured on a busy machine say what the machine did meanwhile: they become null. */
 void ls_bench_add_run(json_t *document, json_t *run);
 bool ls_bench_busy(const json_t *document); /* before it was measured, by its run */
-
-/* For people. Owned by the caller (ls_free); NULL when memory is short (reported). */
-char *ls_bench_markdown(ls_ctx_t *ctx, const json_t *document);
-char *ls_bench_html(ls_ctx_t *ctx, const json_t *document);
 
 #endif

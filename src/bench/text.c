@@ -46,23 +46,9 @@ ls_text_t ls_text_digits(double value) {
   return plain ? ls_text_count(value, decimals_for(value, 3)) : made("%.3g", value);
 }
 
-ls_text_t ls_text_bytes(double bytes) {
-  static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
-  int unit = 0;
-  if (!isfinite(bytes)) return made("%s", "");
-  for (; fabs(bytes) >= 999.5 && unit + 1 < LS_COUNT(units); unit++)
-    bytes /= 1000;
-  return made("%.*f %s", unit > 0 && fabs(bytes) < 99.95, bytes, units[unit]);
-}
-
 ls_text_t ls_text_p(double p) {
   if (!isfinite(p)) return made("%s", "");
   return p < 0.001 ? made("< 0.001") : made("%.*f", p < 0.0995 ? 3 : 2, p);
-}
-
-ls_text_t ls_text_correlation(double r) {
-  if (!isfinite(r)) return made("%s", "");
-  return r > 0.9999 ? made("> 0.9999") : made("%.4f", r);
 }
 
 ls_text_t ls_text_percent(double percent, int decimals, bool sign) {
@@ -78,7 +64,7 @@ ls_text_t ls_text_ratio(double value, double low, double high) {
                         : made("%.*fx (above %.*f)", d, value, d, low);
 }
 
-ls_text_t ls_text_within(double value, double low, double high) {
+static ls_text_t within(double value, double low, double high) {
   double half = (high - low) / 2;
   if (!isfinite(value) || !isfinite(half) || half <= 0) return ls_text_digits(value);
   double last = pow(10, floor(log10(half)) - 1); /* of the digits that mean something */
@@ -87,27 +73,15 @@ ls_text_t ls_text_within(double value, double low, double high) {
   return ls_text_count(value, decimals > DECIMALS_MAX ? DECIMALS_MAX : decimals);
 }
 
-ls_text_t ls_text_range(double value, double low, double high) {
-  if (!isfinite(value) || !isfinite(low) || !isfinite(high)) return ls_text_digits(value);
-  return made("%s (%s to %s)", ls_text_within(value, low, high).s, ls_text_within(low, low, high).s,
-              ls_text_within(high, low, high).s);
-}
-
 ls_text_t ls_text_around(double value, double low, double high, double unit, const char *sign) {
   double half = (high - low) / 2 / unit;
   if (!isfinite(value) || !isfinite(half) || half <= 0) return ls_text_digits(value / unit);
-  return made("%s %s %s", ls_text_within(value / unit, -half, half).s, sign,
-              ls_text_within(half, -half, half).s);
+  return made("%s %s %s", within(value / unit, -half, half).s, sign, within(half, -half, half).s);
 }
 
 ls_text_unit_t ls_text_unit(double us) {
   if (us >= 1e6) return (ls_text_unit_t){"s", 1e6};
   return us >= 1e3 ? (ls_text_unit_t){"ms", 1e3} : (ls_text_unit_t){"us", 1};
-}
-
-ls_text_t ls_text_time(double us) {
-  ls_text_unit_t unit = ls_text_unit(us);
-  return isfinite(us) ? made("%s %s", ls_text_digits(us / unit.us).s, unit.name) : made("%s", "");
 }
 
 const char *ls_text_between(int i, int count) {

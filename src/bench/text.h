@@ -1,4 +1,4 @@
-/* Numbers as people read them, for reports and terminals. Each function returns its text by value:
+/* Numbers as people read them, on terminals. Each function returns its text by value:
  * ls_text_bytes(n).s is valid to the end of the statement. What is not known (NAN) is the empty text. */
 #ifndef LS_BENCH_TEXT_H
 #define LS_BENCH_TEXT_H
@@ -13,21 +13,14 @@ typedef struct {
 ls_text_t ls_text_count(double value, int decimals);
 /* Three significant digits, whole numbers whole: "0.123", "12.3", "12,214". */
 ls_text_t ls_text_digits(double value);
-/* "6.1 MB": decimal units. */
-ls_text_t ls_text_bytes(double bytes);
 /* "< 0.001", "0.16". */
 ls_text_t ls_text_p(double p);
 /* "12 %"; with `sign` "+12.3 %". */
 ls_text_t ls_text_percent(double percent, int decimals, bool sign);
-/* "0.9431", "> 0.9999". */
-ls_text_t ls_text_correlation(double r);
 /* "1.41x (1.28 to 1.56)"; without a known interval "1.41x", with an open one "1.41x (above 1.28)". */
 ls_text_t ls_text_ratio(double value, double low, double high);
-/* With the two digits that half the interval from low to high has; without an interval as ls_text_digits:
- * "320.9", "12,200", "320.9 (317.7 to 324.1)", "320.9 ± 3.2". around: all three are divided by `unit`, `sign`
- * stands between ("±" or "+-"). */
-ls_text_t ls_text_within(double value, double low, double high);
-ls_text_t ls_text_range(double value, double low, double high);
+/* With the two digits that half the interval from low to high has, all three divided by `unit`; `sign` stands between
+ * ("±" or "+-"): "320.9 ± 3.2", "12,200 ± 1,100"; without an interval as ls_text_digits. */
 ls_text_t ls_text_around(double value, double low, double high, double unit, const char *sign);
 
 /* The unit of times of which the smallest is `us`: its name, and how many us it has. */
@@ -36,8 +29,6 @@ typedef struct {
   double us;
 } ls_text_unit_t;
 ls_text_unit_t ls_text_unit(double us);
-/* "320.9 us", "1.24 s": with a unit of its own. */
-ls_text_t ls_text_time(double us);
 
 /* What stands before the i-th of a list's items: "", ", " or " and ". */
 const char *ls_text_between(int i, int count);

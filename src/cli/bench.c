@@ -124,12 +124,13 @@ static ls_status_t read_method(ls_ctx_t *ctx, const cli_args_t *args, bench_t *b
 
 /* Without CONFIG the study's own configuration is a file beside the children's, so that they read it too. */
 static ls_status_t use_study_config(bench_t *b, cli_args_t *own, char **path) {
+  const char *config = bench_study_word(b, "config");
   *path = ls_path_join(b->ctx, b->dir, "study.yaml");
   if (!*path) return LS_ERR_MEMORY;
   *own = *b->args;
   own->config = *path;
   b->args = own;
-  return ls_file_write(b->ctx, *path, bench_study_config, strlen(bench_study_config));
+  return ls_file_write(b->ctx, *path, config, strlen(config));
 }
 
 static const char sysfs_cpu[] = "/sys/devices/system/cpu";
@@ -151,9 +152,7 @@ static ls_status_t report(bench_t *b, ls_status_t measured) {
   ls_status_t status = ls_bench_document(b->ctx, &b->method, b->measured, b->control, &document);
   if (status == LS_OK) {
     bench_add_run(b, document);
-    if (b->study) status = ls_bench_study(b->ctx, document);
-    ls_status_t published = bench_publish(b, document);
-    if (status == LS_OK) status = published;
+    status = bench_publish(b, document);
   }
   json_decref(document);
   json_decref(why);
@@ -172,7 +171,6 @@ static ls_status_t publish_again(bench_t *b) {
   json_t *document = NULL;
   ls_status_t status = ls_bench_document_read(b->ctx, args->extra[BENCH_FROM], &document);
   if (status == LS_OK) status = bench_prepare(b);
-  if (status == LS_OK && args->extra[BENCH_STUDY]) status = ls_bench_study(b->ctx, document);
   if (status == LS_OK) status = bench_publish(b, document);
   json_decref(document);
   json_decref(b->plans);
@@ -192,6 +190,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
     return ls_fail(ctx, LS_ERR_ARGUMENT,
                    "lockstep bench starts its ranks itself: run it without mpirun or srun");
   status = ls_dir_temporary(ctx, "lockstep-bench", &b.dir);
+  if (status == LS_OK && b.study) status = bench_study_read(&b);
   if (status == LS_OK && !args->config) status = use_study_config(&b, &own, &study_path);
   if (status == LS_OK) status = bench_sweep(&b);
   if (status == LS_OK) status = bench_prepare(&b);
@@ -206,6 +205,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
       status = ls_fail(ctx, LS_ERR_DEVICE, "%d of %d variant%s failed during the measurement; the first: %s",
                        b.lost_count, b.variant_count, LS_PLURAL(b.variant_count), b.lost);
   }
+  json_decref(b.sweep);
   json_decref(b.plans);
   json_decref(b.control);
   json_decref(b.measured);

@@ -69,6 +69,7 @@ typedef struct {
   bool host;                 /* the backend computes on this machine's cores; known with peer or study */
   int devices;               /* of the backend here; 0 = not asked */
   int64_t limit_s, budget_s; /* of a process; of all rounds */
+  json_t *sweep;             /* of --study: bench_study_word */
   bench_variant_t *variants;
   int variant_count;
   char *dir;                  /* of the children's files */
@@ -93,8 +94,10 @@ const char *bench_peer_word(bench_peer_t peer); /* "on", "off", NULL */
 /* A reason as reports show it: its first line, without table separators. */
 void bench_one_line(char *text);
 
-/* bench_study.c: the study's sweep as values of the flags that were not given, and its configuration. */
-extern const char bench_study_config[], bench_study_models[];
+/* bench_study.c: reads the study's definition: what --study sweeps where the flags do not say it. */
+ls_status_t bench_study_read(bench_t *b);
+/* "config": its configuration as text; values of flags: "models", "networks" (with batches of --batches), "peer". */
+const char *bench_study_word(const bench_t *b, const char *key);
 void bench_print_study(const json_t *document);
 
 /* bench_child.c: one process that measures `repetitions` of a variant; its report. LS_ERR_INTERRUPTED when

@@ -20,13 +20,6 @@ ls_status_t bench_write_json(ls_ctx_t *ctx, const char *path, const json_t *docu
   return status;
 }
 
-static ls_status_t write_text(ls_ctx_t *ctx, const char *path, char *text) {
-  if (!text) return LS_ERR_MEMORY;
-  ls_status_t status = ls_file_replace(ctx, path, text, strlen(text));
-  ls_free(text);
-  return status;
-}
-
 /* Makes the temporary file that replacing `path` begins with. What is no regular file (a terminal, a pipe) is
  * left alone. */
 static ls_status_t try_output(ls_ctx_t *ctx, bench_flag_t flag, const char *path) {
@@ -73,6 +66,9 @@ ls_status_t bench_prepare(bench_t *b) {
   ls_status_t status = LS_OK;
   for (int i = 0; i < LS_COUNT(outputs) && status == LS_OK; i++)
     if (b->args->extra[outputs[i]]) status = try_output(b->ctx, outputs[i], b->args->extra[outputs[i]]);
+  static const bench_flag_t reports[] = {BENCH_STUDY, BENCH_MARKDOWN, BENCH_HTML};
+  for (int i = 0; i < LS_COUNT(reports) && status == LS_OK; i++)
+    if (b->args->extra[reports[i]]) status = cli_report_ready(b->ctx, bench_flags[reports[i]].name);
   if (status == LS_OK && b->args->extra[BENCH_PLAN]) status = read_plans(b, b->args->extra[BENCH_PLAN]);
   return status;
 }
@@ -102,6 +98,7 @@ static ls_status_t save_so_far(bench_t *b, ls_ctx_t *ctx, int64_t rounds) {
   ls_status_t status = ls_bench_document(ctx, &method, b->measured, b->control, &document);
   if (status != LS_OK) return status;
   bench_add_run(b, document);
+  ls_bench_conclude(document);
   status = bench_write_json(ctx, b->args->extra[BENCH_OUTPUT], document);
   json_decref(document);
   return status;
@@ -125,21 +122,59 @@ void bench_save_so_far(bench_t *b, int64_t rounds) {
   ls_ctx_destroy(own);
 }
 
+/* The document that a text holds, and its text as the JSON file has it. Takes and replaces both. */
+static ls_status_t read_again(bench_t *b, const char *from, json_t **document, char **text) {
+  json_t *own = from ? json_loads(from, 0, NULL) : NULL;
+  if (own) ls_bench_conclude(own);
+  char *written = own ? text_of(own) : NULL;
+  if (!written) {
+    json_decref(own);
+    return ls_fail(b->ctx, LS_ERR_MEMORY, "out of memory for the document");
+  }
+  json_decref(*document);
+  free(*text);
+  *document = own;
+  *text = written;
+  return LS_OK;
+}
+
+static ls_status_t add_study(bench_t *b, json_t **document, char **text) {
+  char *made;
+  ls_status_t status = cli_report_make(b->ctx, "study", *text, &made);
+  if (status != LS_OK) return status;
+  status = read_again(b, made, document, text);
+  ls_free(made);
+  return status;
+}
+
+static ls_status_t write_report(bench_t *b, bench_flag_t flag, const char *form, const char *document) {
+  char *made;
+  const char *path = b->args->extra[flag];
+  if (!path) return LS_OK;
+  ls_status_t status = cli_report_make(b->ctx, form, document, &made);
+  if (status != LS_OK) return status;
+  status = ls_file_replace(b->ctx, path, made, strlen(made));
+  ls_free(made);
+  return status;
+}
+
 /* One file that cannot be written does not cost the others; the first failure is the result. All of them say
  * what the JSON file does, digit by digit, so that --from makes the same again. */
 ls_status_t bench_publish(bench_t *b, json_t *measured) {
   const cli_args_t *args = b->args;
-  ls_status_t status[3] = {LS_OK, LS_OK, LS_OK};
+  const char *output = args->extra[BENCH_OUTPUT];
+  ls_status_t status[4] = {LS_OK, LS_OK, LS_OK, LS_OK};
   merge_plans(b, measured);
-  char *text = text_of(measured);
-  json_t *document = text ? json_loads(text, 0, NULL) : NULL;
+  char *first = text_of(measured), *text = NULL;
+  json_t *document = NULL;
+  ls_status_t read = read_again(b, first, &document, &text);
+  free(first);
+  if (read != LS_OK) return read;
+  if (args->extra[BENCH_STUDY]) status[0] = add_study(b, &document, &text);
+  if (output) status[1] = ls_file_replace(b->ctx, output, text, strlen(text));
+  status[2] = write_report(b, BENCH_MARKDOWN, "markdown", text);
+  status[3] = write_report(b, BENCH_HTML, "html", text);
   free(text);
-  if (!document) return ls_fail(b->ctx, LS_ERR_MEMORY, "out of memory for the document");
-  if (args->extra[BENCH_OUTPUT]) status[0] = bench_write_json(b->ctx, args->extra[BENCH_OUTPUT], document);
-  if (args->extra[BENCH_MARKDOWN])
-    status[1] = write_text(b->ctx, args->extra[BENCH_MARKDOWN], ls_bench_markdown(b->ctx, document));
-  if (args->extra[BENCH_HTML])
-    status[2] = write_text(b->ctx, args->extra[BENCH_HTML], ls_bench_html(b->ctx, document));
   if (args->json)
     cli_print_json(json_incref(document));
   else

@@ -1,17 +1,30 @@
-/* lockstep bench --study: what is swept when nothing else is asked for, and the study's tables on a terminal.
- */
+/* lockstep bench --study: what is swept when nothing else is asked for (tools/report/study.json), and the study's tables
+ * on a terminal. */
 #include "cli/bench.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Optimizer, loss, data set size and seed are the study's; widths follow the presets. */
-const char bench_study_config[] =
-    "model: {preset: mlp-medium}\n"
-    "data: {kind: synthetic, samples: 10000}\n"
-    "train: {batch: 128, epochs: 1, seed: 42, optimizer: {name: adam, lr: 1e-3}}\n"
-    "parallel: {strategy: ddp, ranks: 2}\n";
-const char bench_study_models[] = "mlp-medium=8/16/32/64/128,mlp-large=4/8/16/32/64";
+ls_status_t bench_study_read(bench_t *b) {
+  static const char *const keys[] = {"config", "models", "networks", "peer"};
+  enum { DEFINITION_BYTES_MAX = 1 << 20 };
+  char *path;
+  json_t *definition = NULL;
+  ls_status_t status = cli_shipped_tool(b->ctx, "report/study.json", &path);
+  if (status != LS_OK) return status;
+  status = ls_json_read(b->ctx, path, DEFINITION_BYTES_MAX, LS_ERR_DATA, "", &definition);
+  b->sweep = json_incref(json_object_get(definition, "sweep"));
+  for (int i = 0; i < LS_COUNT(keys) && status == LS_OK; i++)
+    if (!json_is_string(json_object_get(b->sweep, keys[i])))
+      status = ls_fail(b->ctx, LS_ERR_DATA, "%s: sweep.%s is no text", path, keys[i]);
+  json_decref(definition);
+  ls_free(path);
+  return status;
+}
+
+const char *bench_study_word(const bench_t *b, const char *key) {
+  return json_string_value(json_object_get(b->sweep, key));
+}
 
 static const char *text_of(const json_t *object, const char *key) {
   const char *text = json_string_value(json_object_get(object, key));

@@ -205,9 +205,9 @@ ls_status_t bench_sweep(bench_t *b) {
   b->seed = config->train.seed;
   const char *precision = ls_math_names[config->train.precision];
   ls_config_destroy(config);
-  if (b->study && !models && !b->args->extra[BENCH_BATCHES]) models = bench_study_models;
-  if (b->study && !models) models = "mlp-medium,mlp-large";
-  if (b->study && !peers) peers = "on,off";
+  if (b->study && !models && !b->args->extra[BENCH_BATCHES]) models = bench_study_word(b, "models");
+  if (b->study && !models) models = bench_study_word(b, "networks");
+  if (b->study && !peers) peers = bench_study_word(b, "peer");
   status = list_or(b, BENCH_BATCHES, true, batch_text, &batches);
   if (status == LS_OK) status = list_or(b, BENCH_RANKS_LIST, true, ranks_text, &l.ranks);
   if (status == LS_OK) status = list_or(b, BENCH_STRATEGIES, false, strategies_text, &l.strategies);

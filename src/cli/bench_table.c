@@ -12,11 +12,10 @@ static const char *text_of(const json_t *object, const char *key) {
 
 /* What follows from the numbers, before the numbers; without the marks of bold text. */
 static void print_answers(const json_t *d) {
-  json_t *answers = ls_bench_answers(d);
   const json_t *answer;
   size_t i;
   cli_print("\n");
-  json_array_foreach(answers, i, answer) {
+  json_array_foreach(json_object_get(d, "answers"), i, answer) {
     cli_print("  ");
     for (const char *c = text_of(answer, "text"); *c;) {
       size_t marks = strncmp(c, "**", 2) == 0 ? 2 : 0, plain = strcspn(c + marks, "*");
@@ -26,7 +25,6 @@ static void print_answers(const json_t *d) {
     }
     cli_print("\n");
   }
-  json_decref(answers);
 }
 
 /* Which of the columns that only some runs have are there, and how wide names get. */

@@ -143,6 +143,16 @@ ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks);
  * its kind ("machines", "workloads"), looked for below $LOCKSTEP_SHARE, the program's ../share/lockstep and
  * the installed folder. Owned by the caller. LS_ERR_NOT_FOUND names where was looked. */
 ls_status_t cli_shipped(ls_ctx_t *ctx, const char *kind, const char *name, char **path);
+/* The same for a tool or its data ("report/study.json"); the current folder is not looked at. */
+ls_status_t cli_shipped_tool(ls_ctx_t *ctx, const char *name, char **path);
+
+/* tool.c: the report tool (tools/report), which needs python3 and reads and writes documents. */
+/* Before anything is measured: whether the tool can run here, which `flag` asks for. LS_ERR_UNSUPPORTED with the
+ * remedy, LS_ERR_NOT_FOUND. */
+ls_status_t cli_report_ready(ls_ctx_t *ctx, const char *flag);
+/* What the tool makes of a document (text ended by NUL) in a form that tools/report/__main__.py names. *made is
+ * text as well, owned by the caller (ls_free). */
+ls_status_t cli_report_make(ls_ctx_t *ctx, const char *form, const char *document, char **made);
 
 /* output.c */
 /* printf for tables: names and texts from outside come out without control characters (ls_text_plain).

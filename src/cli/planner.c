@@ -240,24 +240,25 @@ static const cli_extra_t extras[] = {
                      "Measure again what earlier plans measured, perhaps on a busier machine."},
     [EXTRA_COUNT] = {NULL, NULL, NULL}};
 
+static bool by_thresholds(const cli_args_t *args) {
+  return args->extra[EXTRA_POLICY] && strcmp(args->extra[EXTRA_POLICY], "thresholds") == 0;
+}
+
 static ls_status_t check_extras(ls_ctx_t *ctx, const cli_args_t *args) {
   const char *emit = args->extra[EXTRA_EMIT], *policy = args->extra[EXTRA_POLICY];
   if (emit && strcmp(emit, "mpirun") != 0 && strcmp(emit, "sbatch") != 0)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "--emit takes mpirun or sbatch, not \"%s\"", emit);
-  if (policy && strcmp(policy, "priced") != 0 && strcmp(policy, "thresholds") != 0)
+  if (policy && strcmp(policy, "priced") != 0 && !by_thresholds(args))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "--policy takes priced or thresholds, not \"%s\"", policy);
+  if (by_thresholds(args)) return cli_report_ready(ctx, "--policy thresholds");
   return LS_OK;
 }
 
 static ls_status_t show(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
                         cli_planned_t *planned) {
-  const char *policy = args->extra[EXTRA_POLICY];
-  bool thresholds = policy && strcmp(policy, "thresholds") == 0;
+  bool thresholds = by_thresholds(args);
   if (thresholds || args->extra[EXTRA_EMIT] || args->json) warn_busy(ctx, &planned->plan);
-  if (thresholds) {
-    cli_planner_thresholds(ctx, args, config, planned);
-    return LS_OK;
-  }
+  if (thresholds) return cli_planner_thresholds(ctx, args, config, planned);
   if (args->extra[EXTRA_EMIT]) return cli_planner_emit(ctx, args, planned, args->extra[EXTRA_EMIT]);
   if (!args->json) {
     cli_planner_table(config, planned);

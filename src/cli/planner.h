@@ -37,8 +37,9 @@ enum { CLI_BUSY_BYTES = 320 };
 bool cli_planner_busy(const ls_plan_t *plan, char text[CLI_BUSY_BYTES]);
 void cli_planner_table(const ls_config_t *config, cli_planned_t *planned);
 ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, cli_planned_t *planned, const char *form);
-void cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
-                            const cli_planned_t *planned);
+/* What the study's rules say (the report tool has them), for comparison; as a table or, with --json, a document. */
+ls_status_t cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
+                                   const cli_planned_t *planned);
 
 /* memory.c. What a run needs, as JSON members in bytes (new reference). */
 json_t *cli_memory_json(const ls_train_memory_t *memory);

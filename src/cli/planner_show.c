@@ -173,29 +173,29 @@ ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, cli_planned_
   return LS_OK;
 }
 
-void cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
-                            const cli_planned_t *planned) {
-  (void)ctx;
+ls_status_t cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
+                                   const cli_planned_t *planned) {
   const ls_plan_t *plan = &planned->plan;
   const ls_candidate_t *c = &plan->candidate[plan->choice];
   int devices = 1;
+  char *answer;
   for (int i = 0; i < plan->count; i++)
     if (plan->candidate[i].devices > devices) devices = plan->candidate[i].devices;
-  ls_thresholds_t a;
-  ls_plan_thresholds(config, plan->params, devices, plan->memory_bytes, &a);
-  if (args->json) {
-    cli_print_json(json_pack("{s:s, s:s, s:s, s:s, s:f, s:{s:f, s:f}, s:o, s:s, s:i}", "command", "plan",
-                             "policy", "thresholds", "strategy", a.strategy, "reasoning", a.reasoning,
-                             "confidence", a.confidence, "model_analysis", "total_parameters", a.params,
-                             "total_memory_mb", a.memory_mb, "estimated_efficiency", cli_number(a.efficiency),
-                             "priced_strategy", c->strategy, "priced_devices", c->devices));
-    return;
-  }
-  cli_print("  %-28s %s\n  %-28s %s\n  %-28s %.2f (distance to the nearest threshold; the study gives no "
-            "formula)\n",
-            "the study's rules say", a.strategy, "because", a.reasoning, "confidence", a.confidence);
-  cli_print("  %-28s %.0f parameters, %.1f MB with gradients and optimizer state\n", "its model analysis",
-            a.params, a.memory_mb);
-  cli_print("  %-28s %s on %d device%s, %.1f us a step (predicted)\n", "priced", c->strategy, c->devices,
-            LS_PLURAL(c->devices), c->step.ns * 1e-3);
+  json_t *json =
+      json_pack("{s:I, s:I, s:I, s:i, s:I, s:s, s:i, s:f}", "params", (json_int_t)plan->params, "batch",
+                (json_int_t)config->train.batch, "inputs", (json_int_t)ls_model_inputs(&config->model),
+                "devices", devices, "memory_bytes", (json_int_t)plan->memory_bytes, "priced_strategy",
+                c->strategy, "priced_devices", c->devices, "priced_us", c->step.ns * 1e-3);
+  char *question = json_dumps(json, 0);
+  json_decref(json);
+  if (!question) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the rules' question");
+  ls_status_t status = cli_report_make(ctx, args->json ? "thresholds-json" : "thresholds", question, &answer);
+  free(question);
+  if (status != LS_OK) return status;
+  if (args->json)
+    cli_print_json(json_loads(answer, 0, NULL));
+  else
+    cli_print("%s", answer);
+  ls_free(answer);
+  return LS_OK;
 }

@@ -1,5 +1,6 @@
-/* Files that are shipped with the program: described machines and workloads, found by name. An installed
- * program has them in share/lockstep, a built one in the source tree around its build folder. */
+/* Files that are shipped with the program: described machines and workloads, found by name, and tools. They are
+ * in share/lockstep beside the program's folder: of an installed program, and of a built one, whose build
+ * folder has links to the source tree there. */
 #include "cli/cli.h"
 
 #include <limits.h>
@@ -12,12 +13,7 @@
 #define LS_DATA_DIR "/usr/local/share/lockstep"
 #endif
 
-enum { SEARCH_MAX = 5 };
-
-/* Where the source tree has what is installed as share/lockstep/KIND. */
-static const struct {
-  const char *kind, *folder;
-} in_tree[] = {{"machines", "machines"}, {"workloads", "examples/workloads"}};
+enum { SEARCH_MAX = 3 };
 
 typedef struct {
   char folder[SEARCH_MAX][PATH_MAX];
@@ -32,21 +28,6 @@ static void LS_PRINTF(2, 3) search_add(search_t *search, const char *fmt, ...) {
   if (len > 0 && len < PATH_MAX) search->count++;
 }
 
-/* A program that was built and not installed: build/bin/lockstep, or build/release/bin/lockstep. */
-static void search_add_tree(search_t *search, const char *kind, const char *program_dir) {
-  char machines[PATH_MAX + 64], file[PATH_MAX + 64];
-  for (int up = 0; up < 2; up++) {
-    const char *root = up ? "../../.." : "../..";
-    snprintf(machines, sizeof machines, "%s/%s/machines", program_dir, root);
-    snprintf(file, sizeof file, "%s/%s/src/cli/shipped.c", program_dir, root);
-    if (!ls_path_exists(machines) || !ls_path_exists(file)) continue;
-    for (int i = 0; i < LS_COUNT(in_tree); i++)
-      if (!strcmp(in_tree[i].kind, kind))
-        search_add(search, "%s/%s/%s", program_dir, root, in_tree[i].folder);
-    return;
-  }
-}
-
 static void search_fill(const char *kind, search_t *search) {
   const char *named = getenv("LOCKSTEP_SHARE");
   char program[PATH_MAX];
@@ -57,27 +38,22 @@ static void search_fill(const char *kind, search_t *search) {
   if (slash) {
     *slash = '\0';
     search_add(search, "%s/../share/lockstep/%s", program, kind);
-    search_add_tree(search, kind, program);
   }
   search_add(search, "%s/%s", LS_DATA_DIR, kind);
 }
 
-static ls_status_t fail_missing(ls_ctx_t *ctx, const char *kind, const char *name, const search_t *search) {
+static ls_status_t fail_missing(ls_ctx_t *ctx, const char *what, const char *kind, const search_t *search) {
   char list[1024] = "";
   size_t used = 0;
   for (int i = 0; i < search->count && used < sizeof list; i++)
     used += (size_t)snprintf(list + used, sizeof list - used, "\n  %s", search->folder[i]);
   return ls_fail(ctx, LS_ERR_NOT_FOUND,
-                 "%s: no such file, and no such name among the shipped %s; looked for it in%s\n"
-                 "  LOCKSTEP_SHARE can name the folder that holds %s/",
-                 name, kind, list, kind);
+                 "%s; looked for it in%s\n  LOCKSTEP_SHARE can name the folder that holds %s/", what, list,
+                 kind);
 }
 
-ls_status_t cli_shipped(ls_ctx_t *ctx, const char *kind, const char *name, char **path) {
-  if (strchr(name, '/') || ls_path_exists(name)) {
-    *path = ls_strdup(ctx, name);
-    return *path ? LS_OK : LS_ERR_MEMORY;
-  }
+/* `missing`: what is said when it is nowhere. */
+static ls_status_t find(ls_ctx_t *ctx, const char *kind, const char *name, const char *missing, char **path) {
   search_t *search = ls_alloc(ctx, sizeof *search);
   char *found = ls_alloc(ctx, 2 * PATH_MAX);
   ls_status_t status = search && found ? LS_ERR_NOT_FOUND : LS_ERR_MEMORY;
@@ -87,11 +63,27 @@ ls_status_t cli_shipped(ls_ctx_t *ctx, const char *kind, const char *name, char 
     int len = snprintf(found, 2 * PATH_MAX, "%s/%s%s", search->folder[i / 2], name, ending);
     if (len < 2 * PATH_MAX && ls_path_exists(found)) status = LS_OK;
   }
-  if (status == LS_ERR_NOT_FOUND) status = fail_missing(ctx, kind, name, search);
+  if (status == LS_ERR_NOT_FOUND) fail_missing(ctx, missing, kind, search);
   ls_free(search);
   if (status == LS_OK)
     *path = found;
   else
     ls_free(found);
   return status;
+}
+
+ls_status_t cli_shipped(ls_ctx_t *ctx, const char *kind, const char *name, char **path) {
+  char missing[PATH_MAX + 64];
+  if (strchr(name, '/') || ls_path_exists(name)) {
+    *path = ls_strdup(ctx, name);
+    return *path ? LS_OK : LS_ERR_MEMORY;
+  }
+  snprintf(missing, sizeof missing, "%s: no such file, and no such name among the shipped %s", name, kind);
+  return find(ctx, kind, name, missing, path);
+}
+
+ls_status_t cli_shipped_tool(ls_ctx_t *ctx, const char *name, char **path) {
+  char missing[256];
+  snprintf(missing, sizeof missing, "the tool \"%s\", a part of lockstep's installation, is missing", name);
+  return find(ctx, "tools", name, missing, path);
 }

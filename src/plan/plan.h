@@ -138,15 +138,4 @@ char **ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *candidate, const ch
 /* "ddp, 2 devices x 1 thread", on GPUs "ddp, 2 devices"; owned by the arena. */
 const char *ls_plan_name(ls_arena_t *arena, const ls_candidate_t *candidate);
 
-/* thresholds.c: what the study's rules say (shared thresholds, no measurement), for comparison. */
-typedef struct {
-  const char *strategy; /* "single_gpu", "evaluate_multi_gpu", "multi_gpu", "benchmark_required" */
-  char reasoning[160];
-  double confidence;
-  double params, memory_mb; /* its model analysis: parameters, gradients and optimizer state */
-  double efficiency;        /* its estimate, NAN = not asked */
-} ls_thresholds_t;
-void ls_plan_thresholds(const ls_config_t *config, int64_t params, int devices, int64_t memory_bytes,
-                        ls_thresholds_t *answer);
-
 #endif

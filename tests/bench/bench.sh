@@ -2,6 +2,7 @@
 # lockstep bench and compare end to end on a tiny network: keys of the JSON, the reports, verdicts, failures.
 set -eu
 . "$(dirname "$0")/../program/lib.sh"
+command -v python3 >/dev/null || { echo "SKIPPED: no python3, which reports need" && exit 77; }
 
 cat >"$work/c.yaml" <<'Y'
 model: {input: [12], loss: mse, layers: [{dense: {units: 16, activation: relu}}, {dense: {units: 3}}]}

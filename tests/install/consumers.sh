@@ -24,6 +24,10 @@ leaked=$(nm -D --defined-only "$(dirname "$libdir")/liblockstep.so" | awk '$2 ==
   --machine h200 --ranks 1,2 >named && grep -q SIMULATED named) || { echo "h200 is not found by name"; exit 1; }
 (cd "$work" && "$work/prefix/bin/lockstep" simulate --workload resnet50 --machine v100-hdr --ranks 1,2 >/dev/null) ||
   { echo "resnet50 is not found by name"; exit 1; }
+if command -v python3 >/dev/null; then
+  (cd "$work" && "$work/prefix/bin/lockstep" bench --from "$source/tests/tools/recorded/sweep.json" --html report.html >/dev/null &&
+    grep -q '<svg' report.html) || { echo "the installed program makes no report"; exit 1; }
+fi
 # The examples are installed, and a copy of them trains from anywhere: its runs do not go into the installed tree.
 (mkdir "$work/anywhere" && cd "$work/anywhere" && cp -r "$work/prefix/share/lockstep/examples" . &&
   "$work/prefix/bin/lockstep" train examples/02-mnist.yaml --set train.epochs=1 --ranks 1 --quiet >/dev/null &&

@@ -1,49 +1,8 @@
-/* The study's rules row by row, and the cost of ownership against numbers computed by hand. */
+/* The cost of ownership against numbers computed by hand. */
 #include "support.h"
 
 #include <math.h>
 #include <string.h>
-
-static const struct {
-  int64_t params, batch;
-  int devices;
-  const char *strategy, *reasoning;
-} rows[] = {
-    {258432, 128, 2, "single_gpu", "Model too small"},
-    {258432, 128, 1, "single_gpu", "not available"},
-    {999999, 100000, 2, "single_gpu", "Model too small"},
-    {1000000, 127, 2, "single_gpu", "insufficient batch"},
-    {4999999, 128, 2, "single_gpu", "insufficient batch"},
-    {4999999, 4096, 2, "evaluate_multi_gpu", "may benefit"},
-    {5000000, 4096, 2, "benchmark_required", "empirical testing"},
-    {6885376, 64, 2, "benchmark_required", "empirical testing"},
-    {9999999, 8, 2, "benchmark_required", "empirical testing"},
-    {10000000, 63, 2, "single_gpu", "Increase batch size"},
-    {10000000, 64, 2, "multi_gpu", "benefits from parallelization"},
-    {120000000, 256, 4, "multi_gpu", "benefits from parallelization"},
-};
-
-static void thresholds_answer_as_the_study_does(void **state) {
-  (void)state;
-  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
-  ls_config_t *config = small_config(ctx, "train: {batch: 64, steps: 1}\n");
-  for (int i = 0; i < LS_COUNT(rows); i++) {
-    ls_thresholds_t answer;
-    config->train.batch = rows[i].batch;
-    ls_plan_thresholds(config, rows[i].params, rows[i].devices, 0, &answer);
-    if (strcmp(answer.strategy, rows[i].strategy) != 0 || !strstr(answer.reasoning, rows[i].reasoning))
-      fail_msg("row %d: %s, %s", i, answer.strategy, answer.reasoning);
-    assert_true(answer.confidence >= 0.5 && answer.confidence <= 0.95);
-    assert_true(fabs(answer.memory_mb - (double)rows[i].params * 16 / 1048576) < 1e-9);
-  }
-  ls_thresholds_t answer;
-  config->train.batch = 64;
-  ls_plan_thresholds(config, 120000000, 2, 1000000000, &answer);
-  assert_string_equal(answer.strategy, "single_gpu");
-  assert_non_null(strstr(answer.reasoning, "exceed safe limits"));
-  ls_config_destroy(config);
-  ls_ctx_destroy(ctx);
-}
 
 /* A run of 36e9 steps-nanoseconds: 1000 steps of 36 s are 10 h on one device, of 18 s 5 h on two. */
 static ls_plan_t plan_of(ls_candidate_t two[2], double one_s, double two_s) {
@@ -104,7 +63,6 @@ static void auto_is_a_strategy_of_the_configuration(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(thresholds_answer_as_the_study_does),
       cmocka_unit_test(ownership_follows_the_formula),
       cmocka_unit_test(auto_is_a_strategy_of_the_configuration),
   };

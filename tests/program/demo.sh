@@ -4,6 +4,7 @@
 set -eu
 . "$(dirname "$0")/lib.sh"
 demo=$source_dir/scripts/demo.sh
+command -v python3 >/dev/null || { echo "SKIPPED: no python3, which the report needs" && exit 77; }
 
 cat >"$work/stand-in" <<'S'
 #!/bin/sh

@@ -2,8 +2,8 @@
 # The HTML report in Chromium, 1400 and 420 px wide, light and dark: nothing is wider than its place, no text is below 9 px
 # or hard to read. A page that is too wide is planted to see that this would be noticed.
 set -eu
-reports=$1
-page=$2
+python=$1
+here=$(dirname "$0")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 browser=
@@ -14,8 +14,8 @@ if [ -z "$browser" ]; then
   echo "SKIPPED: no Chromium here (apt-get install chromium)"
   exit 77
 fi
-"$reports" "$work"
-cp "$page" "$work/layout.html"
+"$python" -B "$here/made.py" "$work"
+cp "$here/layout.html" "$work/layout.html"
 
 verdict() { # NAME,.. : what the page says about these reports
   HOME=$work "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --allow-file-access-from-files \

@@ -1,7 +1,7 @@
 /* What a reader wants to know first, as sentences: do more ranks pay, by how much, how sure is it? One
  * sentence for each way that comparisons of the same ranks (and network) ended; everything comes from the
- * document. */
-#include "bench/report.h"
+ * document. Tables on the terminal and the report tool read the same. */
+#include "bench/bench.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -12,16 +12,22 @@ enum { CASES_MAX = 64, SHOWN_CASES = 3 };
 
 static const char *const verdicts[] = {"faster", "slower", "equivalent", "undecided"};
 
+/* The text at "a.b", or "". */
+static const char *word(const json_t *object, const char *path) {
+  const char *text = json_string_value(ls_bench_at(object, path));
+  return text ? text : "";
+}
+
 static const char *verdict_of(const json_t *v) {
-  return ls_report_word(v, "against_reference.verdict");
+  return word(v, "against_reference.verdict");
 }
 
 static const json_t *reference_of(const json_t *variants, const json_t *v) {
-  const char *name = ls_report_word(v, "scaling.reference");
+  const char *name = word(v, "scaling.reference");
   const json_t *other;
   size_t i;
   json_array_foreach(variants, i, other) {
-    if (!strcmp(ls_report_word(other, "name"), name)) return other;
+    if (!strcmp(word(other, "name"), name)) return other;
   }
   return NULL;
 }
@@ -31,18 +37,17 @@ static void ranks_text(const json_t *variants, const json_t *v, char buf[160]) {
   const json_t *other;
   size_t i;
   double ranks = ls_bench_number(v, "ranks");
-  const char *series = ls_report_word(v, "series"), *rest = strstr(series, " x ");
+  const char *series = word(v, "series"), *rest = strstr(series, " x ");
   bool alone = true;
   json_array_foreach(variants, i, other) {
-    if (ls_bench_number(other, "ranks") == ranks && strcmp(ls_report_word(other, "series"), series) != 0)
-      alone = false;
+    if (ls_bench_number(other, "ranks") == ranks && strcmp(word(other, "series"), series) != 0) alone = false;
   }
   snprintf(buf, 160, "%.32s rank%s%s%.100s%s", ls_text_number_word(ranks).s, LS_PLURAL(ranks),
            alone || !rest ? "" : " (", alone || !rest ? "" : rest + 3, alone || !rest ? "" : ")");
 }
 
 static bool same(const json_t *a, const json_t *b, const char *key) {
-  return !strcmp(ls_report_word(a, key), ls_report_word(b, key));
+  return !strcmp(word(a, key), word(b, key));
 }
 
 /* Comparisons that one sentence tells: `first` and those like it. */
@@ -57,7 +62,7 @@ static cases_t cases_like(const json_t *variants, const json_t *first) {
   const json_t *v;
   size_t i;
   double reference_ranks = ls_bench_number(reference_of(variants, first), "ranks");
-  c.weak = !strcmp(ls_report_word(first, "scaling.kind"), "weak");
+  c.weak = !strcmp(word(first, "scaling.kind"), "weak");
   json_array_foreach(variants, i, v) {
     if (c.count < CASES_MAX && json_object_get(v, "scaling") && same(v, first, "series") &&
         same(v, first, "model") && !strcmp(verdict_of(v), verdict_of(first)) &&
@@ -97,7 +102,7 @@ static void figures(FILE *to, const cases_t *c) {
 /* Verdicts that hang on the outliers are named. */
 static void without_outliers(FILE *to, const cases_t *c) {
   for (int i = 0; i < c->count; i++) {
-    const char *kept = ls_report_word(c->of[i], "against_reference_without_outliers.verdict");
+    const char *kept = word(c->of[i], "against_reference_without_outliers.verdict");
     if (!*kept || !strcmp(kept, verdict_of(c->of[i]))) continue;
     fputs(" Without outliers the verdict ", to);
     keys_text(to, c, i, 1);
@@ -191,7 +196,7 @@ static void add_warnings(json_t *answers, const json_t *d) {
   if (json_object_get(d, "incomplete"))
     add_format(answers, "warning",
                "**Incomplete**: measuring ended early, only the complete rounds before are here: %s",
-               ls_report_word(d, "incomplete"));
+               word(d, "incomplete"));
   if (json_is_true(json_object_get(d, "void")))
     json_array_foreach(json_object_get(d, "void_reasons"), i, reason)
         add_format(answers, "warning", "**The run is void**: %s.",
@@ -208,7 +213,7 @@ static void add_warnings(json_t *answers, const json_t *d) {
     const char *verdict = ls_bench_validation_verdict(validation);
     if (!strncmp(verdict, "NOT", 3))
       add_format(answers, "warning", "**%s**: %s trains something else than one rank.", verdict,
-                 ls_report_word(v, "name"));
+                 word(v, "name"));
   }
 }
 
@@ -238,7 +243,7 @@ static void add_plain(json_t *answers, const json_t *variants) {
     add(answers, "reference", "**Nothing is compared**: each batch was measured with one number of ranks.");
 }
 
-json_t *ls_bench_answers(const json_t *d) {
+static json_t *answers_of(const json_t *d) {
   json_t *answers = json_array();
   const json_t *variants = json_object_get(d, "variants"), *v;
   size_t i, failed = 0;
@@ -255,4 +260,25 @@ json_t *ls_bench_answers(const json_t *d) {
     add_format(answers, "undecided", "**Not measured**: %zu variant%s; the reason stands below the table.",
                failed, LS_PLURAL(failed));
   return answers;
+}
+
+static void set_interval(json_t *variant) {
+  json_t *scaling = json_object_get(variant, "scaling");
+  double low, high;
+  if (!json_is_object(scaling)) return;
+  ls_bench_speedup_interval(variant, &low, &high);
+  json_object_set_new(scaling, "interval_low", ls_bench_json_number(low));
+  json_object_set_new(scaling, "interval_high", ls_bench_json_number(high));
+}
+
+void ls_bench_conclude(json_t *document) {
+  json_t *variant;
+  size_t i;
+  json_array_foreach(json_object_get(document, "variants"), i, variant) {
+    json_t *validation = json_object_get(variant, "validation");
+    if (json_is_object(validation))
+      json_object_set_new(validation, "verdict", json_string(ls_bench_validation_verdict(validation)));
+    set_interval(variant);
+  }
+  json_object_set_new(document, "answers", answers_of(document));
 }
