@@ -14,21 +14,24 @@ typedef struct {
 #define SETS(field) .text = offsetof(cli_args_t, field)
 
 static const flag_row_t flags[] = {
-    {CLI_FLAG_RANKS, "--ranks", "N", "Ranks, instead of parallel.ranks; train starts them through mpirun."},
+    {CLI_FLAG_RANKS, "--ranks", "N",
+     "Number of ranks, instead of parallel.ranks; train starts them through mpirun."},
     {CLI_FLAG_RESUME, "--resume", NULL,
      "Continue from the newest intact checkpoint in train.checkpoint.dir."},
     {CLI_FLAG_CHECKPOINT, "--checkpoint", "DIR",
-     "A checkpoint, or the directory of a run: then its newest intact checkpoint.", SETS(checkpoint)},
+     "A checkpoint, or the directory of a run for its newest intact checkpoint.", SETS(checkpoint)},
     {CLI_FLAG_SET, "--set", "a.b=VALUE",
-     "Override one option of the configuration; repeatable. Paths start at the current folder."},
-    {CLI_FLAG_CONFIG, "--config", "FILE", "CONFIG by name; - is stdin.", SETS(config)},
+     "Override one option of the configuration; repeatable. Relative paths start at "
+     "the current folder."},
+    {CLI_FLAG_CONFIG, "--config", "FILE", "The configuration file, like CONFIG; - is stdin.", SETS(config)},
     {CLI_FLAG_CONFIG, "--data-root", "DIR",
-     "Where relative paths of the configuration's data section start (default: at its folder).",
+     "Folder at which relative paths of section data start (default: the "
+     "configuration's folder).",
      SETS(data_root)},
     {CLI_FLAG_JSON, "--json", NULL, "Print one JSON document on stdout instead of tables."},
     {CLI_FLAG_TRACE, "--trace", "FILE", "Write the last steps' timeline (Chrome trace; ui.perfetto.dev).",
      SETS(trace)},
-    {CLI_FLAG_QUIET, "--quiet", NULL, "No progress line."},
+    {CLI_FLAG_QUIET, "--quiet", NULL, "Print no progress line."},
     {CLI_FLAG_VERBOSE, "--verbose", NULL, "Print more messages on stderr."},
 };
 

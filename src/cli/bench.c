@@ -9,33 +9,37 @@ enum { STUDY_PER_PROCESS = 10 }; /* where starting a process takes seconds */
 
 const cli_extra_t bench_flags[] = {
     [BENCH_STUDY] = {"--study", NULL, "The study's two tables and its conclusions (CONFIG may be left out)."},
-    [BENCH_MODELS] = {"--models", "M,..", "Presets instead of the model; M=8/16 gives one its own batches."},
+    [BENCH_MODELS] = {"--models", "M,..",
+                      "Presets instead of the configuration's model; M=8/16 gives one its own batches."},
     [BENCH_BATCHES] = {"--batches", "B,..", "Global batches (default: train.batch)."},
     [BENCH_RANKS_LIST] = {"--ranks-list", "N,..", "Numbers of ranks (default: 1 and parallel.ranks)."},
     [BENCH_STRATEGIES] = {"--strategies", "S,..",
-                          "Strategies; each runs where it can (default: single and ddp)."},
+                          "Strategies; each runs on the numbers of ranks that it supports (default: single "
+                          "and ddp)."},
     [BENCH_PRECISIONS] = {"--precisions", "P,..", "Precisions (default: train.precision)."},
     [BENCH_PEER] = {"--peer", "on,off", "GPUs: with and without access to each other's memory."},
     [BENCH_WEAK] = {"--weak", NULL, "Weak scaling: --batches are per rank."},
     [BENCH_REPETITIONS] = {"--repetitions", "N", "Independent repetitions of each variant (default 50)."},
     [BENCH_STEPS] = {"--steps", "N", "Measured steps of a repetition (default 100)."},
-    [BENCH_WARMUP] = {"--warmup", "N", "Steps before them that are left out (default 10)."},
+    [BENCH_WARMUP] = {"--warmup", "N", "Steps before the measured ones, which do not count (default 10)."},
     [BENCH_PER_PROCESS] = {"--per-process", "N",
                            "Repetitions that one process makes (default 1; --study on GPUs 10)."},
-    [BENCH_MARGIN] = {"--margin", "PERCENT", "A difference below this does not matter (default 5)."},
+    [BENCH_MARGIN] = {"--margin", "PERCENT", "Differences below this do not matter (default 5)."},
     [BENCH_CONTROL] = {"--control", "PAIRS", "A/A pairs of the first variant (default 1, 0 = none)."},
-    [BENCH_CONTROL_REPETITIONS] = {"--control-repetitions", "N", "Repetitions of a pair's side (default 5)."},
+    [BENCH_CONTROL_REPETITIONS] = {"--control-repetitions", "N",
+                                   "Repetitions of each side of a pair (default 5)."},
     [BENCH_VALIDATE] = {"--validate", NULL, "Check that several ranks train the same network as one rank."},
     [BENCH_PLAN] = {"--plan", "FILE,..",
-                    "Show the predictions of these files (lockstep plan --json) beside what was measured."},
-    [BENCH_FROM] =
-        {"--from", "FILE",
-         "Measure nothing: show this document (of --output) again, with --study or --plan if given."},
+                    "Show the predictions of these files (lockstep plan --json) beside the "
+                    "measurements."},
+    [BENCH_FROM] = {"--from", "FILE",
+                    "Measure nothing: show a document that --output wrote, with --study or --plan if "
+                    "given."},
     [BENCH_MARKDOWN] = {"--markdown", "FILE", "Write the report as Markdown."},
     [BENCH_HTML] = {"--html", "FILE", "Write the report as one HTML file with plots."},
     [BENCH_OUTPUT] = {"--output", "FILE", "Write the JSON document (for lockstep compare)."},
     [BENCH_SEED] = {"--order-seed", "N", "Seed of the order and of the bootstrap (default 1)."},
-    [BENCH_LIMIT] = {"--limit", "S", "Seconds after which a process is ended (default 600)."},
+    [BENCH_LIMIT] = {"--limit", "S", "Seconds after which a process is killed (default 600)."},
     [BENCH_BUDGET] = {"--budget", "S",
                       "Start no round that would end after S seconds; there are then fewer repetitions."},
     [BENCH_ONCE] = {"--once", "FILE", "Internal: measure this configuration here, write the raw values."},
@@ -219,9 +223,9 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
 const cli_command_t cli_bench = {
     .name = "bench",
     .summary = "Measures variants of a configuration: repetitions, intervals, tests, a control.",
-    .details = "Variants are all sensible combinations of the lists. Their repetitions are interleaved in "
-               "random order,\n"
-               "each in a process of its own. docs/bench.md explains the method and the output.",
+    .details = "Variants are all sensible combinations of the lists. Their repetitions are "
+               "interleaved in random order,\neach in a process of its own. docs/bench.md "
+               "describes method and output.",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_QUIET |
              CLI_FLAG_VERBOSE,
     .extra = bench_flags,

@@ -10,7 +10,7 @@ enum { COMPARE_VARIANT_A, COMPARE_VARIANT_B, COMPARE_MARGIN, COMPARE_FLAG_COUNT 
 static const cli_extra_t flags[] = {
     [COMPARE_VARIANT_A] = {"--variant-a", "NAME", "Variant of A (default: each that B has too)."},
     [COMPARE_VARIANT_B] = {"--variant-b", "NAME", "Variant of B (default: --variant-a)."},
-    [COMPARE_MARGIN] = {"--margin", "PERCENT", "A difference below this does not matter (default 5)."},
+    [COMPARE_MARGIN] = {"--margin", "PERCENT", "Differences below this do not matter (default 5)."},
     [COMPARE_FLAG_COUNT] = {NULL, NULL, NULL}};
 
 static const json_t *find_variant(const json_t *document, const char *name) {

@@ -267,7 +267,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
 
 const cli_command_t cli_completion = {
     .name = "completion",
-    .summary = "Prints a script that completes lockstep's commands, flags and options in your shell.",
+    .summary = "Prints a script for your shell that completes lockstep's commands, flags and "
+               "options.",
     .details = "bash: source <(lockstep completion bash). zsh: source <(lockstep completion zsh).\n"
                "fish: lockstep completion fish | source. make install puts the scripts where shells look.",
     .operands = "bash|zsh|fish",

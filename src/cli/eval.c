@@ -13,9 +13,9 @@ static const char *scored(const ls_eval_report_t *r) {
 
 enum { EXTRA_BEST };
 static const cli_extra_t extra[] = {
-    [EXTRA_BEST] =
-        {"--best", NULL,
-         "Of a run's checkpoints take the best, with the lowest validation loss, instead of the newest."},
+    [EXTRA_BEST] = {"--best", NULL,
+                    "Take the run's best checkpoint, the one with the lowest validation loss, instead "
+                    "of the newest."},
     {NULL, NULL, NULL}};
 
 /* Which of the run's checkpoints it is; NULL when it was named itself. */

@@ -229,15 +229,16 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t
 enum { EXTRA_EMIT, EXTRA_POLICY, EXTRA_BUDGET, EXTRA_MACHINE, EXTRA_DEVICES, EXTRA_FRESH, EXTRA_COUNT };
 
 static const cli_extra_t extras[] = {
-    [EXTRA_EMIT] = {"--emit", "FORM", "Print what starts the choice: mpirun (a line) or sbatch (a script)."},
-    [EXTRA_POLICY] = {"--policy", "RULE", "thresholds: answer as the study's rules would, for comparison."},
+    [EXTRA_EMIT] = {"--emit", "FORM",
+                    "Print a command that runs the choice: mpirun (a line) or sbatch (a script)."},
+    [EXTRA_POLICY] = {"--policy", "RULE", "thresholds: also answer by the study's rules, for comparison."},
     [EXTRA_BUDGET] = {"--budget-ms", "N",
-                      "Time ops that the profile does not know for at most N ms (default 6000)."},
-    [EXTRA_MACHINE] = {"--machine", "PROFILE",
-                       "Plan for the machine of this profile; nothing is measured here."},
+                      "Spend at most N ms on timing ops that the profile does not hold (default 6000)."},
+    [EXTRA_MACHINE] = {"--machine", "PROFILE", "Plan for the machine of this profile; measure nothing here."},
     [EXTRA_DEVICES] = {"--devices", "N,..", "Consider only these numbers of devices."},
     [EXTRA_FRESH] = {"--fresh", NULL,
-                     "Measure again what earlier plans measured, perhaps on a busier machine."},
+                     "Repeat the measurements of earlier plans, which may have run on a busier "
+                     "machine."},
     [EXTRA_COUNT] = {NULL, NULL, NULL}};
 
 static bool by_thresholds(const cli_args_t *args) {
@@ -304,11 +305,10 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
 const cli_command_t cli_plan = {
     .name = "plan",
     .summary = "Predicts which devices and strategy make the configured training fastest here.",
-    .details = "Prices every candidate's real schedule with this machine's profile (lockstep probe). Ops "
-               "that it does\n"
-               "not hold are timed and remembered: on one GPU, or on this host's processors as the ranks "
-               "share them.\n"
-               "All times are predicted. --ranks limits the devices, --devices names them.",
+    .details = "Prices every candidate's real schedule with this machine's profile (lockstep "
+               "probe). Ops that the profile\ndoes not hold are timed, on one GPU or on this "
+               "host's processors as the ranks share them, and kept.\nAll times are predicted. "
+               "--ranks limits the devices, --devices names them.",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_VERBOSE,
     .extra = extras,
     .run = run};

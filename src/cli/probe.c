@@ -10,13 +10,15 @@
 #include <string.h>
 
 static const cli_extra_t extra[] = {
-    {"--output", "FILE", "Write the profile there (default: the user's cache, where plan looks)."},
+    {"--output", "FILE", "Write the profile to FILE (default: the user's cache, where plan looks for it)."},
     {"--machine", "FILE", "Show a recorded machine or profile instead of measuring this machine."},
     {"--quick", NULL,
      "Measure for about 3 s instead of about 10; adds to a full profile, never replaces it."},
     {"--ranks-into", "FILE", "Internal: what probe starts under mpirun to measure between ranks."},
     {"--world", "N", "Internal, with --ranks-into: how many ranks."},
-    {"--fresh", NULL, "Discard the earlier profile of this machine, with the times that plan added to it."},
+    {"--fresh", NULL,
+     "Discard the earlier profile of this machine, including the times that plan added "
+     "to it."},
     {NULL, NULL, NULL}};
 
 /* Seconds for each part; a kind of GPU takes gpu + peers + what probe_ranks.c spends on NCCL. */
@@ -265,7 +267,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
 
 const cli_command_t cli_probe = {
     .name = "probe",
-    .summary = "Says what this machine is, measures what it can do, and what holds it back.",
+    .summary = "Describes, measures and diagnoses this machine, and saves its profile for plan.",
     .flags = CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
     .extra = extra,
     .run = run};

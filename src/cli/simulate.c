@@ -8,10 +8,11 @@ static const cli_extra_t extras[] = {
     [EXTRA_MACHINE] = {"--machine", "FILE",
                        "The machine to simulate: a file, or the name of a shipped one, such as h200."},
     [EXTRA_RANKS] = {"--ranks", "LIST",
-                     "Such as 1,2,4..1024 (A..B doubles); default: 1 to all of the machine's devices."},
-    [EXTRA_WORKLOAD] =
-        {"--workload", "FILE",
-         "Gradients and compute without a graph, instead of CONFIG: a file, or a shipped name."},
+                     "Numbers of ranks, such as 1,2,4..1024 (A..B doubles); default: 1 to all of the "
+                     "machine's devices."},
+    [EXTRA_WORKLOAD] = {"--workload", "FILE",
+                        "Describes gradients and compute instead of CONFIG: a file, or the name of a "
+                        "shipped one."},
     {NULL, NULL, NULL}};
 
 const char *const cli_simulate_strategies[] = {"ddp", "sharded"};
@@ -119,7 +120,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
 
 const cli_command_t cli_simulate = {
     .name = "simulate",
-    .summary = "Predicts the step time on machines that are not here, from the schedules that training runs.",
+    .summary = "Predicts the step time on a machine that a file describes, from the schedules "
+               "that training runs.",
     .details = "All figures are simulated; --json names the source of each "
                "figure of the machine. See docs/simulate.md.",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_VERBOSE,

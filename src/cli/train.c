@@ -145,7 +145,7 @@ static const cli_extra_t extra[] = {
     [EXTRA_INIT] = {"--init", "PATH",
                     "Begin with the weights of a checkpoint, a run's directory or a .safetensors file."},
     [EXTRA_ALLOW_DATA_CHANGE] = {"--allow-data-change", NULL,
-                                 "With --resume: other data, split or seed than the checkpoint's."},
+                                 "With --resume: accept other data, split or seed than the checkpoint's."},
     {NULL, NULL, NULL}};
 
 static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
@@ -231,11 +231,10 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
 const cli_command_t cli_train = {
     .name = "train",
     .summary = "Trains the configured network and reports loss, speed and what was saved.",
-    .details = "With more than one rank, lockstep starts mpirun itself. Under mpirun or srun it joins the "
-               "ranks that\n"
-               "are there. On SIGINT or SIGTERM the run saves, then ends. Under your own mpirun send SIGUSR1 "
-               "instead:\n"
-               "mpirun passes the others on and kills the ranks two seconds later.",
+    .details = "With more than one rank, lockstep starts mpirun itself. Under mpirun or srun it "
+               "uses the ranks that were\nstarted. On SIGINT or SIGTERM the run saves, then "
+               "ends. If you started mpirun yourself, send it SIGUSR1\ninstead: after other "
+               "signals mpirun kills the ranks within two seconds.",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_TOGETHER | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS |
              CLI_FLAG_RESUME | CLI_FLAG_TRACE | CLI_FLAG_QUIET | CLI_FLAG_VERBOSE,
     .extra = extra,

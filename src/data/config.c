@@ -21,9 +21,8 @@ static const ls_option_t rows[] = {
      .offset = AT(features),
      .change = LS_CHANGE_IGNORED,
      .optional = true,
-     .help =
-         "idx, npy: file of the features, one sample per row; gzip is fine; FILE.npz:NAME for an array of an "
-         "archive."},
+     .help = "idx, npy: file of the features, one sample per row, gzip allowed. FILE.npz:NAME "
+             "names an array of an archive."},
     {.name = "targets",
      .type = LS_OPT_PATH,
      .offset = AT(targets),
@@ -35,7 +34,7 @@ static const ls_option_t rows[] = {
      .offset = AT(path),
      .change = LS_CHANGE_IGNORED,
      .optional = true,
-     .help = "csv: file with a header line; gzip is fine."},
+     .help = "csv: file with a header line, gzip allowed."},
     {.name = "target",
      .type = LS_OPT_STRINGS,
      .offset = AT(target),
@@ -47,14 +46,14 @@ static const ls_option_t rows[] = {
      .offset = AT(columns),
      .change = LS_CHANGE_MODEL,
      .optional = true,
-     .help = "csv: names of the feature columns; by default all others that are not dates."},
+     .help = "csv: names of the feature columns. Default: all columns but the targets and "
+             "dates."},
     {.name = "delimiter",
      .type = LS_OPT_STRING,
      .offset = AT(delimiter),
      .initial = "auto",
-     .help =
-         "csv: what separates cells: a character, tab, or auto: whichever of comma, semicolon and tab the "
-         "header holds."},
+     .help = "csv: the character between cells, tab, or auto: the one of comma, semicolon and "
+             "tab that the header contains."},
     {.name = "validation",
      .type = LS_OPT_FLOAT,
      .offset = AT(validation),
@@ -68,7 +67,7 @@ static const ls_option_t rows[] = {
      .offset = AT(validation_features),
      .change = LS_CHANGE_IGNORED,
      .optional = true,
-     .help = "idx, npy: file of features held out, instead of a part of the samples."},
+     .help = "idx, npy: file of held-out features, instead of a part of the samples."},
     {.name = "validation_targets",
      .type = LS_OPT_PATH,
      .offset = AT(validation_targets),
@@ -80,8 +79,8 @@ static const ls_option_t rows[] = {
      .offset = AT(validation_path),
      .change = LS_CHANGE_IGNORED,
      .optional = true,
-     .help =
-         "csv: file of samples held out, instead of a part of the samples; its columns as those of path."},
+     .help = "csv: file of held-out samples, instead of a part of the samples. It has the same "
+             "columns as path."},
     {.name = "normalize",
      .type = LS_OPT_BOOL,
      .offset = AT(normalize),
@@ -94,8 +93,8 @@ static const ls_option_t rows[] = {
      .change = LS_CHANGE_IGNORED,
      .choices = residents,
      .initial = "auto",
-     .help = "Whether all samples stay on the device: true, false, or auto: on a GPU, if they take at most a "
-             "quarter of its free memory."},
+     .help = "Whether all samples stay on the device: true, false, or auto (on a GPU, if they "
+             "take at most a quarter of its free memory)."},
     {.name = "samples",
      .type = LS_OPT_INT,
      .offset = AT(samples),
@@ -104,7 +103,7 @@ static const ls_option_t rows[] = {
      .min = 1,
      .max = 1e9,
      .initial = "10000",
-     .help = "synthetic: how many samples."},
+     .help = "synthetic: number of samples."},
     {.name = "inputs",
      .type = LS_OPT_INT,
      .offset = AT(inputs),

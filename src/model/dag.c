@@ -18,25 +18,25 @@ static const ls_option_t repeat_rows[] = {
      .offset = offsetof(repeat_t, times),
      .min = 1,
      .max = LS_LAYER_MAX,
-     .help = "How often; each time has parameters of its own."},
+     .help = "Number of repetitions. Each has parameters of its own."},
     {.name = "name",
      .type = LS_OPT_STRING,
      .offset = offsetof(repeat_t, name),
      .initial = "block",
-     .help = "Layers inside are called NAME.0.fc, NAME.1.fc and so on; without a name of their own NAME.0.0, "
-             "NAME.0.1."},
+     .help = "Name of the block. Its layers are called NAME.0.fc, NAME.1.fc and so on; layers "
+             "without a name NAME.0.0, NAME.0.1."},
     {.name = "from",
      .type = LS_OPT_STRING,
      .offset = offsetof(repeat_t, from),
      .optional = true,
-     .help = "What the block reads the first time. Default: the layer before."},
+     .help = "Layer that the first repetition reads. Default: the layer before."},
 };
-const ls_section_t ls_repeat_section = {"model.layers.repeat", repeat_rows, LS_COUNT(repeat_rows),
-                                        "A block: its `layers`, a list like the model's, run one time after "
-                                        "the other. Inside, `from` and `share` mean "
-                                        "layers of the same time first, then those around the block. `input` "
-                                        "is what the block reads, later what the "
-                                        "time before has computed."};
+const ls_section_t ls_repeat_section = {
+    "model.layers.repeat", repeat_rows, LS_COUNT(repeat_rows),
+    "A block repeats its `layers`, a list like the model's. Inside, `from` and "
+    "`share` refer to layers of the same repetition first, then to those around the "
+    "block. `input` is the layer before the block, later the output of the previous "
+    "repetition."};
 
 static ls_status_t worse(ls_status_t a, ls_status_t b) {
   return a < b ? a : b;

@@ -40,15 +40,16 @@ static const ls_option_t common_rows[] = {
      .offset = offsetof(ls_layer_common_t, name),
      .change = LS_CHANGE_MODEL,
      .optional = true,
-     .help = "Other layers refer to it, and its parameters are NAME.weight, NAME.bias: letters, digits and "
-             "`_-.`, at most 64. Default: layers.N, counted from 0."},
+     .help = "Name of the layer, by which others refer to it; its parameters are NAME.weight, "
+             "NAME.bias. Letters, digits and `_-.`, at most 64. Default: layers.N, counted "
+             "from 0."},
     {.name = "from",
      .type = LS_OPT_STRINGS,
      .offset = offsetof(ls_layer_common_t, from),
      .change = LS_CHANGE_MODEL,
      .optional = true,
-     .help = "What the layer reads: names of earlier layers, or input. Default: the layer before. add and "
-             "concat read 2 to 16, others one."},
+     .help = "Layers that this one reads: names of earlier layers, or input. Default: the "
+             "layer before. add and concat read 2 to 16, others one."},
     {.name = "share",
      .type = LS_OPT_STRING,
      .offset = offsetof(ls_layer_common_t, share),
@@ -60,12 +61,13 @@ static const ls_option_t common_rows[] = {
      .offset = offsetof(ls_layer_common_t, freeze),
      .change = LS_CHANGE_RUN,
      .initial = "false",
-     .help = "Its parameters keep their initial or loaded values: no gradient, no exchange, no update."},
+     .help = "Keep the initial or loaded values of the layer's parameters: no gradient, no "
+             "exchange, no update."},
 };
-const ls_section_t ls_layer_section = {"model.layers.KIND", common_rows, LS_COUNT(common_rows),
-                                       "An entry of the list is `KIND: {options}`. Every layer has these "
-                                       "options, and those of its kind. A layer "
-                                       "whose output no other layer reads has to be the last."};
+const ls_section_t ls_layer_section = {
+    "model.layers.KIND", common_rows, LS_COUNT(common_rows),
+    "An entry of the list is `KIND: {options}`. Every layer has these options, and "
+    "those of its kind. Only the last layer's output may go unread."};
 #define SECTION(kind, rows, help)                                                                            \
   { "model.layers." kind, rows, LS_COUNT(rows), help, &ls_layer_section }
 
@@ -241,7 +243,7 @@ static const ls_option_t dropout_rows[] = {
      .help = "Share of elements set to zero in training; the others are divided by 1 - share."},
 };
 static const ls_section_t dropout_section =
-    SECTION("dropout", dropout_rows, "Dropout between layers; nothing in evaluation.");
+    SECTION("dropout", dropout_rows, "Dropout between layers; evaluation leaves values unchanged.");
 
 static ls_tensor_id_t dropout_build(ls_layer_builder_t *b, const void *options) {
   const dropout_t *o = options;
@@ -284,8 +286,8 @@ static ls_tensor_id_t join(ls_layer_builder_t *b, const ls_op_t *op) {
   return y;
 }
 
-static const ls_section_t add_section = {"model.layers.add", NULL, 0,
-                                         "The sum of several layers of one size.", &ls_layer_section};
+static const ls_section_t add_section = {"model.layers.add", NULL, 0, "Adds several layers of one size.",
+                                         &ls_layer_section};
 
 static ls_tensor_id_t add_build(ls_layer_builder_t *b, const void *options) {
   (void)options;
@@ -300,8 +302,7 @@ static const ls_layer_kind_t add = {.section = &add_section,
                                     .build = add_build};
 
 static const ls_section_t concat_section = {"model.layers.concat", NULL, 0,
-                                            "The elements of several layers, one after the other.",
-                                            &ls_layer_section};
+                                            "Joins the elements of several layers.", &ls_layer_section};
 
 static ls_shape_t concat_shape(const void *options, const ls_shape_t *sample, int count) {
   (void)options;

@@ -30,7 +30,8 @@ static const ls_option_t optim_rows[] = {
      .min = 0,
      .max = 0.999999,
      .initial = "0",
-     .help = "sgd: the part of the previous update that is kept, without dampening; 0 switches it off."},
+     .help = "sgd: share of the previous update that is kept, without dampening; 0 = no "
+             "momentum."},
     {.name = "nesterov",
      .type = LS_OPT_BOOL,
      .offset = OPTIM(nesterov),
@@ -56,15 +57,17 @@ static const ls_option_t optim_rows[] = {
      .min = 1e-30,
      .max = 1,
      .initial = "1e-8",
-     .help = "adam, adamw: added outside of the root: m / (sqrt(v) + eps), both corrected for bias."},
+     .help = "adam, adamw: added outside the root: m / (sqrt(v) + eps), with m and v corrected "
+             "for bias."},
     {.name = "weight_decay",
      .type = LS_OPT_FLOAT,
      .offset = OPTIM(weight_decay),
      .min = 0,
      .max = 1e3,
      .initial = "0",
-     .help = "Acts on every parameter, also on biases and on those of layer_norm. sgd and adam add "
-             "weight_decay * parameter to the gradient (L2); adamw subtracts lr * weight_decay * parameter."},
+     .help = "Acts on every parameter, including biases and those of layer_norm. sgd and adam "
+             "add weight_decay * parameter to the gradient (L2); adamw subtracts lr * "
+             "weight_decay * parameter."},
 };
 
 const ls_section_t ls_optim_section = {
@@ -81,7 +84,8 @@ static const ls_option_t rate_rows[] = {
      .offset = RATE(name),
      .initial = "constant",
      .choices = rate_names,
-     .help = "constant; step: falls by a factor at intervals; cosine: falls along half a wave to floor."},
+     .help = "constant: the rate stays the same. step: it falls by a factor at intervals. "
+             "cosine: it falls along half a wave to floor."},
     {.name = "warmup_steps",
      .type = LS_OPT_INT,
      .offset = RATE(warmup_steps),
@@ -89,7 +93,8 @@ static const ls_option_t rate_rows[] = {
      .min = 0,
      .max = 1e15,
      .initial = "0",
-     .help = "The rate grows linearly: step t, counted from 0, of w warm-up steps has (t + 1) / w of it."},
+     .help = "Number of steps in which the rate grows linearly: step t of w warm-up steps, "
+             "counted from 0, uses (t + 1) / w of it."},
     {.name = "every_steps",
      .type = LS_OPT_INT,
      .offset = RATE(every_steps),
@@ -97,8 +102,8 @@ static const ls_option_t rate_rows[] = {
      .min = 1,
      .max = 1e15,
      .initial = "1000",
-     .help =
-         "step: the rate is multiplied by factor after every so many steps, those of the warm-up counted."},
+     .help = "step: number of steps, warm-up included, after which the rate is multiplied by "
+             "factor."},
     {.name = "factor",
      .type = LS_OPT_FLOAT,
      .offset = RATE(factor),
@@ -112,8 +117,9 @@ static const ls_option_t rate_rows[] = {
      .min = 0,
      .max = 1,
      .initial = "0",
-     .help = "cosine: the rate of the last step as a fraction of lr. The half wave begins after the warm-up "
-             "and ends in the last step: it is total steps - warmup_steps - 1 long."},
+     .help = "cosine: the rate of the last step as a fraction of lr. The half wave begins "
+             "after the warm-up and ends in the last step, so its length is total steps - "
+             "warmup_steps - 1."},
 };
 
 const ls_section_t ls_rate_section = {

@@ -57,7 +57,7 @@ grep -q 'usage: lockstep COMMAND' "$work/err" || fail "no arguments: $(cat "$wor
 "$program" --help | grep -q 'exit codes' || fail "--help"
 
 # "epochs 0" and "steps 0" are one epoch, which no document said
-"$program" help config | grep -q 'neither epochs nor steps the run is one epoch' || fail "help config: epochs"
+"$program" help config | grep -q 'Without epochs and steps the run is one epoch' || fail "help config: epochs"
 
 # --ranks was applied after the checks, and did not mean a strategy of several ranks
 command -v mpirun >/dev/null 2>&1 || { echo "ok, without mpirun"; exit 0; }

@@ -233,4 +233,4 @@ ls_status_t ls_comm_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, ls_comm_t **c
 
 extern const ls_transport_t ls_transport_mpi;
 const ls_transport_t ls_transport_mpi = {
-    .name = "mpi", .help = "the communicator that the ranks were started with, on memory of the host"};
+    .name = "mpi", .help = "MPI, the communicator with which the ranks were started; moves host memory"};

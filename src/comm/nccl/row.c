@@ -27,7 +27,7 @@ static ls_status_t create(ls_ctx_t *ctx, ls_device_t *device, ls_comm_t *control
 
 extern const ls_transport_t ls_transport_nccl;
 const ls_transport_t ls_transport_nccl = {.name = "nccl",
-                                          .help = "NCCL, between GPUs",
+                                          .help = "NCCL; moves GPU memory",
                                           .backend = "cuda",
                                           .variant = variant,
                                           .present = present,

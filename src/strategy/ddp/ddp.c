@@ -51,7 +51,8 @@ static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_schedule_t **sc
 
 const ls_strategy_t ls_strategy_ddp = {
     .name = "ddp",
-    .help = "data parallel: every rank computes its share, gradients are summed while they come",
+    .help = "data parallel: each rank computes its share of the batch; gradients are summed "
+            "during the backward pass",
     .distributed = true,
     .propose = ls_buckets_propose,
     .lower = lower,
