@@ -5,9 +5,18 @@
 
 #include <string.h>
 
+/* Whether samples are bytes only the data know; where they cannot be read they count as f32. */
+static void look_at_data(ls_config_t *config) {
+  ls_ctx_t *quiet = ls_ctx_create(NULL, NULL);
+  ls_plan_options_t unused = {0};
+  bool arrays = config->data.kind == LS_DATA_IDX || config->data.kind == LS_DATA_NPY;
+  if (quiet && arrays) (void)cli_count_samples(quiet, config, &unused);
+  ls_ctx_destroy(quiet);
+}
+
 /* As training would choose on an idle device of this machine. Reads the data only where it depends on them.
  */
-static ls_status_t choose_data(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend,
+static ls_status_t choose_data(ls_ctx_t *ctx, ls_config_t *config, const ls_backend_t *backend,
                                int ranks, int64_t samples, int64_t *data_rows) {
   ls_engine_room_t room = {.copies = !backend->host_memory, .rows = samples};
   bool device = !backend->host_memory;
@@ -33,8 +42,9 @@ static ls_status_t choose_data(ls_ctx_t *ctx, const ls_config_t *config, const l
   return ls_engine_resident(ctx, config, ranks, &room, data_rows);
 }
 
-ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *config, int64_t samples,
+ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, int64_t samples,
                                cli_lowered_t *out) {
+  ls_config_t own = *given, *config = &own;
   const ls_backend_t *backend;
   const int ranks = (int)config->parallel.ranks;
   cli_lowered_t lowered = {.world_size = ranks};
@@ -43,6 +53,7 @@ ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *config, int64_t
   if (status != LS_OK) return status;
   status = ls_engine_check_share(ctx, config, ranks);
   if (status != LS_OK) return status;
+  look_at_data(config);
   int64_t data_rows;
   status = choose_data(ctx, config, backend, ranks, samples, &data_rows);
   if (status != LS_OK) return status;

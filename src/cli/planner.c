@@ -88,7 +88,7 @@ static void keep_timed(ls_ctx_t *ctx, const ls_profile_t *before, cli_planned_t 
   ls_ctx_destroy(own);
 }
 
-ls_status_t cli_count_samples(ls_ctx_t *ctx, const ls_config_t *config, ls_plan_options_t *options) {
+ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_options_t *options) {
   const ls_data_config_t *data = &config->data;
   if (data->kind == LS_DATA_SYNTHETIC) {
     options->rows = data->samples;
@@ -103,6 +103,7 @@ ls_status_t cli_count_samples(ls_ctx_t *ctx, const ls_config_t *config, ls_plan_
   options->rows = dataset->rows;
   options->samples = dataset->train_count;
   options->reading_bytes = dataset->reading_bytes;
+  config->model.dtype = dataset->sample.x.dtype;
   ls_dataset_close(dataset);
   return LS_OK;
 }
@@ -110,13 +111,14 @@ ls_status_t cli_count_samples(ls_ctx_t *ctx, const ls_config_t *config, ls_plan_
 ls_status_t cli_planner_make(ls_ctx_t *ctx, const ls_config_t *config, const char *recorded,
                              ls_plan_options_t *options, cli_planned_t *planned) {
   cli_planned_t p = {0};
+  ls_config_t read = *config;  /* and what the data say */
   ls_profile_t *before = NULL; /* what is timed is added to it */
   ls_status_t status = open_profile(ctx, recorded, &p);
   options->replay = recorded != NULL;
   if (status == LS_OK && !recorded) status = ls_profile_copy(ctx, p.profile, &before);
-  if (status == LS_OK) status = cli_count_samples(ctx, config, options);
+  if (status == LS_OK) status = cli_count_samples(ctx, &read, options);
   if (status == LS_OK) status = ls_train_batch_check(ctx, config, "data", options->samples);
-  if (status == LS_OK) status = ls_plan_make(ctx, config, p.profile, options, &p.plan);
+  if (status == LS_OK) status = ls_plan_make(ctx, &read, p.profile, options, &p.plan);
   if (status == LS_OK && before && p.plan.profile_changed) keep_timed(ctx, before, &p);
   ls_profile_destroy(before);
   if (status != LS_OK) {

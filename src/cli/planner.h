@@ -24,7 +24,7 @@ void cli_planner_release(cli_planned_t *planned);
 
 /* Samples, and what they take while they are read: known for synthetic data, else seen. Sets samples, rows
  * and reading_bytes. */
-ls_status_t cli_count_samples(ls_ctx_t *ctx, const ls_config_t *config, ls_plan_options_t *options);
+ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_options_t *options);
 
 /* A shell line; owned by the arena, NULL when memory is short. */
 const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const ls_plan_t *plan,

@@ -48,17 +48,17 @@ static int cursor_rows(cursor_t *c, uint64_t position, int64_t most, uint64_t ro
   return count;
 }
 
+static void copy_row(void *to, int64_t to_row, const void *from, int64_t row, size_t bytes) {
+  memcpy((char *)to + (size_t)to_row * bytes, (const char *)from + (size_t)row * bytes, bytes);
+}
+
 static void put_row(const ls_dataset_t *d, int64_t row, int64_t to_row, const ls_batch_t *to) {
   if (to->row) {
     to->row[to_row] = (int32_t)row;
     return;
   }
-  memcpy(to->x + to_row * d->inputs, d->features + row * d->inputs, (size_t)d->inputs * sizeof *to->x);
-  if (d->classes)
-    ((int32_t *)to->target)[to_row] = d->labels[row];
-  else
-    memcpy((float *)to->target + to_row * d->outputs, d->targets + row * d->outputs,
-           (size_t)d->outputs * sizeof(float));
+  copy_row(to->x, to_row, d->features, row, ls_shape_bytes(&d->sample.x));
+  copy_row(to->target, to_row, d->targets, row, ls_shape_bytes(&d->sample.target));
 }
 
 void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_spec_t *spec, int64_t step,
@@ -73,9 +73,11 @@ void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_spec_t *spec, int
   float lr = spec->lr ? spec->lr(spec->lr_user, step) : 0.0f;
 
   for (int m = 0; m < spec->accumulate && part == 0; m++) {
-    to->step[m].seed = spec->seed;
-    to->step[m].position = (uint64_t)(begin + spec->first + m * spec->rows);
-    to->step[m].lr = lr;
+    to->step[m] = (ls_step_params_t){.seed = spec->seed,
+                                     .position = (uint64_t)(begin + spec->first + m * spec->rows),
+                                     .lr = lr,
+                                     .mean = d->mean,
+                                     .scale = d->scale};
   }
   int64_t from, until;
   ls_pool_share(spec->rows * spec->accumulate, 1, part, parts, &from, &until);

@@ -53,13 +53,13 @@ static void warn(ls_ctx_t *ctx, const char *source, const char *what, const ls_m
 }
 
 ls_status_t ls_collapse_warn(ls_ctx_t *ctx, const char *source, const char *what, const ls_matrix_t *m) {
-  if (!m->wide) return LS_OK;
+  if (!ls_matrix_is_wide(m)) return LS_OK;
   double *column = ls_alloc_array(ctx, (size_t)m->rows, sizeof *column), pair[2];
   if (!column) return LS_ERR_MEMORY;
   int64_t found = 0;
   for (int64_t c = 0; c < m->cols; c++) {
     for (int64_t i = 0; i < m->rows; i++)
-      column[i] = m->wide[i * m->cols + c];
+      column[i] = ls_matrix_at(m, i * m->cols + c);
     if (!is_coarse(column, m->rows)) continue;
     qsort(column, (size_t)m->rows, sizeof *column, by_value);
     if (find_pair(column, m->rows, pair) && found++ < NAMED_MAX) warn(ctx, source, what, m, c, pair);

@@ -321,7 +321,7 @@ ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_
   ls_arena_init(&t.arena, ctx);
   ls_status_t status = ls_csv_scan_begin(ctx, name, text, size, delimiter, &t.scan);
   if (status == LS_OK) status = read_table(&t, want, trained, except);
-  ls_matrix_t made = {.rows = t.rows, .cols = t.chosen};
+  ls_matrix_t made = {.rows = t.rows, .cols = t.chosen, .row = LS_SHAPE(LS_F64, t.chosen)};
   if (status == LS_OK) status = copy_names(&t, &made.names);
   if (status != LS_OK) goto free_values;
   status = ls_matrix_take(ctx, t.values, &made);

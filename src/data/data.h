@@ -1,4 +1,5 @@
-/* Training data: readers, split, order, batches filled ahead of time. Data are held in memory as f32 rows.
+/* Training data: readers, split, order, batches filled ahead of time. Data are held in memory as rows of one
+ * shape and dtype: images as bytes, tokens as integers, everything else as f32.
  *
  * Order: epoch e visits training sample order(seed, e, i) for i = 0 .. n-1, a keyed bijection: nothing is
  * stored, every rank computes it, and every sample comes exactly once per epoch. The run is one endless
@@ -40,10 +41,19 @@ extern const ls_section_t ls_data_section;
 
 /* What the model needs; checked against what the files hold. */
 typedef struct {
-  int64_t inputs;  /* features per sample */
-  int64_t outputs; /* classes, or width of the targets */
-  bool classes;    /* integer targets in [0, outputs) */
+  int64_t inputs;    /* features per sample */
+  int64_t outputs;   /* classes, or width of the targets */
+  bool classes;      /* integer targets in [0, outputs) */
+  int64_t positions; /* .. so many for each sample; 0 = one */
+  bool whole;        /* features are whole numbers (tokens) and stay so: u8, u16 or i32, never normalised */
 } ls_data_want_t;
+
+/* One sample and its target, without the rows: their shapes, and the dtypes in which they are held, sent and
+ * given to the graph. */
+typedef struct {
+  ls_shape_t x;      /* f32 (features); u8 (28, 28); u16 or i32 (positions) */
+  ls_shape_t target; /* f32 (outputs); i32 (): a class; i32 (positions) */
+} ls_sample_t;
 
 typedef enum { LS_PART_TRAIN, LS_PART_VALIDATION } ls_part_t;
 
@@ -65,9 +75,10 @@ typedef struct {
   ls_arena_t arena;
   int64_t rows, inputs, outputs;
   bool classes;
-  float *features; /* (rows, inputs), normalised */
-  float *targets;  /* (rows, outputs), normalised; NULL with classes */
-  int32_t *labels; /* (rows); NULL without classes */
+  ls_sample_t sample;
+  void *features; /* (rows, sample.x): f32 normalised; bytes and tokens as read, for the device to convert: */
+  float mean, scale; /* x' = (x - mean) * scale; 0 and 1 where they are f32 or tokens */
+  void *targets;     /* (rows, sample.target), f32 normalised */
   int64_t train_count, validation_count;
   int64_t split_rows; /* that are split; those behind them are the validation part and stay in order */
   uint64_t seed;      /* of the split */
@@ -94,12 +105,15 @@ ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *dat
 /* Nothing is held out, neither a part of the samples nor files. */
 void ls_data_config_all(ls_data_config_t *config);
 
-/* Fingerprint of `count` samples from row `first` as they are held (normalised): sizes and values, in 16
- * hexadecimal digits. All samples of up to 64 MiB; of larger data every k-th, so many that it stays at about
+/* Fingerprint of `count` samples from row `first` as the model gets them (f32, normalised; classes i32), however
+ * they are held: sizes and values, in 16 hexadecimal digits. All samples of up to 64 MiB; of larger data every k-th, so many that it stays at about
  * that. Local; pure. */
 enum { LS_DATASET_HASH_BYTES = 17 };
 void ls_dataset_hash(const ls_dataset_t *dataset, int64_t first, int64_t count,
                      char hex[LS_DATASET_HASH_BYTES]);
+
+/* Features [first, first + count) of a row as the model gets them. Pure. */
+void ls_dataset_features(const ls_dataset_t *dataset, int64_t row, int64_t first, int64_t count, float *out);
 
 /* Keyed bijection of [0, n): the row at place `index` in epoch `epoch`. Pure; index < n, n >= 1. */
 uint64_t ls_order(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t index);
@@ -110,10 +124,10 @@ void ls_dataset_rows(const ls_dataset_t *dataset, ls_part_t part, int64_t index,
 
 /* Where a slot's numbers go; memory of the step's inputs, owned by the caller. */
 typedef struct {
-  float *x;               /* (accumulate * rows, inputs) */
-  void *target;           /* f32 (accumulate * rows, outputs) or i32 (accumulate * rows) */
+  void *x;                /* (accumulate * rows, sample.x) */
+  void *target;           /* (accumulate * rows, sample.target) */
   float *weight;          /* (accumulate * rows) */
-  ls_step_params_t *step; /* (accumulate): seed, position and lr are written */
+  ls_step_params_t *step; /* (accumulate): every field is written */
   int32_t *row;           /* (accumulate * rows), or NULL: rows of the dataset, in the place of x and target,
                              which are then not written */
 } ls_batch_t;

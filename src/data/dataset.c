@@ -73,16 +73,30 @@ static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, ls_so
   return status;
 }
 
-/* A copy of the caller's values, which must be finite. */
-static ls_status_t copy_values(ls_ctx_t *ctx, const char *what, const float *values, int64_t rows,
-                               int64_t cols, ls_matrix_t *out) {
-  int64_t all;
+/* Memory for a copy of the caller's values. */
+static ls_status_t make_values(ls_ctx_t *ctx, const char *what, int64_t rows, ls_shape_t row,
+                               ls_matrix_t *out) {
+  int64_t all, cols = ls_shape_count(&row);
   if (cols < 1 || __builtin_mul_overflow(rows, cols, &all))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "%" PRId64 " x %" PRId64 " %s make no dataset", rows, cols, what);
-  size_t count = (size_t)all;
-  float *copy = ls_alloc_array(ctx, count, sizeof *copy);
-  if (!copy) return LS_ERR_MEMORY;
-  *out = (ls_matrix_t){.rows = rows, .cols = cols, .values = copy};
+  *out = (ls_matrix_t){.rows = rows, .cols = cols, .row = row, .bytes = row.dtype == LS_U8};
+  out->values = ls_alloc_array(ctx, (size_t)all, ls_dtype_bytes(row.dtype));
+  return out->values ? LS_OK : LS_ERR_MEMORY;
+}
+
+static ls_status_t copy_bytes(ls_ctx_t *ctx, const ls_data_memory_t *m, ls_matrix_t *out) {
+  ls_status_t status = make_values(ctx, "bytes", m->rows, LS_SHAPE(LS_U8, m->inputs), out);
+  if (status == LS_OK) memcpy(out->values, m->bytes, (size_t)m->rows * (size_t)m->inputs);
+  return status;
+}
+
+/* They must be finite. */
+static ls_status_t copy_values(ls_ctx_t *ctx, const char *what, const float *values, int64_t rows,
+                               int64_t cols, ls_matrix_t *out) {
+  ls_status_t status = make_values(ctx, what, rows, LS_SHAPE(LS_F32, cols), out);
+  if (status != LS_OK) return status;
+  float *copy = out->values;
+  size_t count = (size_t)rows * (size_t)cols;
   for (size_t i = 0; i < count; i++) {
     if (!isfinite(values[i]))
       return ls_fail(ctx, LS_ERR_DATA, "given %s: row %zu, column %zu (from 0) is not finite", what,
@@ -96,17 +110,18 @@ static ls_status_t read_memory(ls_ctx_t *ctx, const ls_data_memory_t *m, const l
                                ls_source_t *r) {
   r->feature_name = "given features";
   r->target_name = "given targets";
-  if (!m || m->rows < 1 || !m->features || !(want->classes ? (const void *)m->classes : m->targets))
+  if (!m || m->rows < 1 || !(m->features || m->bytes) ||
+      !(want->classes ? (const void *)m->classes : m->targets))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "the given samples need at least one row, features and %s",
                    want->classes ? "classes" : "targets");
-  ls_status_t status = copy_values(ctx, "features", m->features, m->rows, m->inputs, &r->features);
+  ls_status_t status = m->bytes ? copy_bytes(ctx, m, &r->features)
+                                : copy_values(ctx, "features", m->features, m->rows, m->inputs, &r->features);
   if (status != LS_OK) return status;
   if (!want->classes) return copy_values(ctx, "targets", m->targets, m->rows, m->outputs, &r->targets);
-  r->targets = (ls_matrix_t){.rows = m->rows, .cols = 1, .integers = true};
-  r->targets.values = ls_alloc_array(ctx, (size_t)m->rows, sizeof *r->targets.values);
-  if (!r->targets.values) return LS_ERR_MEMORY;
-  for (int64_t i = 0; i < m->rows; i++)
-    r->targets.values[i] = (float)m->classes[i];
+  status = make_values(ctx, "classes", m->rows, (ls_shape_t){.dtype = LS_I32}, &r->targets);
+  if (status != LS_OK) return status;
+  r->targets.integers = true;
+  memcpy(r->targets.values, m->classes, (size_t)m->rows * sizeof *m->classes);
   return LS_OK;
 }
 
@@ -188,11 +203,15 @@ static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls
   d->inputs = want->inputs;
   d->classes = want->classes;
   d->outputs = want->outputs;
+  d->sample.target = d->classes ? (ls_shape_t){.dtype = LS_I32} : LS_SHAPE(LS_F32, want->outputs);
+  if (want->positions > 0) d->sample.target = LS_SHAPE(LS_I32, want->positions);
   if (d->classes) status = ls_labels_take(ctx, &r->targets, d);
   if (status == LS_OK) status = ls_dataset_split(ctx, config->validation, d);
-  bool one_unit = config->kind == LS_DATA_IDX || r->features.bytes;
-  if (status == LS_OK)
-    status = ls_normalize(ctx, d, &r->features, &r->targets, norm, config->normalize, one_unit);
+  const ls_normalize_t how = {.given = norm,
+                              .compute = config->normalize,
+                              .one_unit = config->kind == LS_DATA_IDX || r->features.bytes,
+                              .whole = want->whole};
+  if (status == LS_OK) status = ls_normalize(ctx, d, &r->features, &r->targets, &how);
   d->columns = r->features.names;
   r->features.names = NULL;
   return status;
@@ -229,10 +248,28 @@ void ls_dataset_close(ls_dataset_t *d) {
   if (!d) return;
   ls_free(d->features);
   ls_free(d->targets);
-  ls_free(d->labels);
   ls_free(d->columns);
   ls_arena_release(&d->arena);
   ls_free(d);
+}
+
+#define FEATURES(type)                                                                                       \
+  for (int64_t i = 0; i < count; i++)                                                                        \
+    out[i] = ls_norm_value(((const type *)d->features)[first + i], (double)d->mean, d->scale);               \
+  break;
+
+void ls_dataset_features(const ls_dataset_t *d, int64_t row, int64_t first, int64_t count, float *out) {
+  first += row * d->inputs;
+  switch (d->sample.x.dtype) {
+  case LS_U8:
+    FEATURES(uint8_t)
+  case LS_U16:
+    FEATURES(uint16_t)
+  case LS_I32:
+    FEATURES(int32_t)
+  default:
+    memcpy(out, (const float *)d->features + first, (size_t)count * sizeof *out);
+  }
 }
 
 /* One bijection of the rows that are split: its first train_count places are the training part, the rest is

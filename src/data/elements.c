@@ -1,4 +1,4 @@
-/* Binary numbers of either byte order to f32. The size a header promises is compared with the bytes that are
+/* Binary numbers of either byte order to the host's. The size a header promises is compared with the bytes that are
  * there before anything is allocated, so a lying header costs nothing. */
 #include "data/elements.h"
 
@@ -8,18 +8,19 @@
 
 static const struct {
   uint8_t bytes;
-  bool real, wide; /* wide: has values that f32 has not */
-} elems[] = {[LS_ELEM_U8] = {1},
-             [LS_ELEM_I8] = {1},
-             [LS_ELEM_U16] = {2},
-             [LS_ELEM_I16] = {2},
-             [LS_ELEM_U32] = {4, .wide = true},
-             [LS_ELEM_I32] = {4, .wide = true},
-             [LS_ELEM_U64] = {8, .wide = true},
-             [LS_ELEM_I64] = {8, .wide = true},
-             [LS_ELEM_F16] = {2, .real = true},
-             [LS_ELEM_F32] = {4, .real = true},
-             [LS_ELEM_F64] = {8, .real = true, .wide = true}};
+  ls_dtype_t to; /* holds all of its values; f64 becomes f32 afterwards where it can */
+  bool real;
+} elems[] = {[LS_ELEM_U8] = {1, LS_U8},
+             [LS_ELEM_I8] = {1, LS_F32},
+             [LS_ELEM_U16] = {2, LS_U16},
+             [LS_ELEM_I16] = {2, LS_F32},
+             [LS_ELEM_U32] = {4, LS_F64},
+             [LS_ELEM_I32] = {4, LS_I32},
+             [LS_ELEM_U64] = {8, LS_F64},
+             [LS_ELEM_I64] = {8, LS_F64},
+             [LS_ELEM_F16] = {2, LS_F32, .real = true},
+             [LS_ELEM_F32] = {4, LS_F32, .real = true},
+             [LS_ELEM_F64] = {8, LS_F64, .real = true}};
 
 static ls_status_t check_shape(ls_ctx_t *ctx, const ls_array_t *a, size_t available, size_t offset,
                                int64_t *cols) {
@@ -75,17 +76,17 @@ static float half_value(uint16_t bits) {
 static void convert(ls_elem_t type, bool foreign, const unsigned char *from, size_t count, void *to) {
   switch (type) {
   case LS_ELEM_U8:
-    CONVERT(float, uint8_t, uint8_t, SAME) break;
+    CONVERT(uint8_t, uint8_t, uint8_t, SAME) break;
   case LS_ELEM_I8:
     CONVERT(float, int8_t, uint8_t, SAME) break;
   case LS_ELEM_U16:
-    CONVERT(float, uint16_t, uint16_t, __builtin_bswap16) break;
+    CONVERT(uint16_t, uint16_t, uint16_t, __builtin_bswap16) break;
   case LS_ELEM_I16:
     CONVERT(float, int16_t, uint16_t, __builtin_bswap16) break;
   case LS_ELEM_U32:
     CONVERT(double, uint32_t, uint32_t, __builtin_bswap32) break;
   case LS_ELEM_I32:
-    CONVERT(double, int32_t, uint32_t, __builtin_bswap32) break;
+    CONVERT(int32_t, int32_t, uint32_t, __builtin_bswap32) break;
   case LS_ELEM_U64:
     CONVERT(double, uint64_t, uint64_t, __builtin_bswap64) break;
   case LS_ELEM_I64:
@@ -133,7 +134,7 @@ static unsigned char *order_by_row(ls_ctx_t *ctx, const ls_array_t *a, size_t co
 static ls_status_t check_finite(ls_ctx_t *ctx, const ls_array_t *a, size_t offset, size_t cols, size_t count,
                                 const void *values) {
   for (size_t i = 0; i < count; i++) {
-    float v = elems[a->type].wide ? (float)((const double *)values)[i] : ((const float *)values)[i];
+    float v = elems[a->type].to == LS_F64 ? (float)((const double *)values)[i] : ((const float *)values)[i];
     if (!isfinite(v))
       return ls_fail(ctx, LS_ERR_DATA,
                      "%s: row %zu, column %zu (from 0; byte offset %zu) is %s: every value must be a finite "
@@ -144,18 +145,28 @@ static ls_status_t check_finite(ls_ctx_t *ctx, const ls_array_t *a, size_t offse
   return LS_OK;
 }
 
+/* Of one row, where a tensor can have its dimensions; else they count as one. */
+static ls_shape_t row_shape(const ls_array_t *array, int64_t cols) {
+  ls_shape_t row = {.dtype = elems[array->type].to, .rank = array->rank - 1};
+  for (int i = 1; i < array->rank && row.rank < LS_DIMS_MAX; i++)
+    row.dim[i - 1] = array->dim[i];
+  if (row.rank < LS_DIMS_MAX) return row; /* a batch has one more */
+  return LS_SHAPE(row.dtype, cols);
+}
+
 ls_status_t ls_array_read(ls_ctx_t *ctx, const ls_array_t *array, const void *bytes, size_t size,
                           size_t offset, ls_matrix_t *out) {
   int64_t cols;
   ls_status_t status = check_shape(ctx, array, size - offset, offset, &cols);
   if (status != LS_OK) return status;
-  bool real = elems[array->type].real, wide = elems[array->type].wide;
+  bool real = elems[array->type].real;
+  ls_shape_t row = row_shape(array, cols);
   bool host_big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
   size_t count = (size_t)array->dim[0] * (size_t)cols;
   const unsigned char *from = (const unsigned char *)bytes + offset;
   unsigned char *ordered = array->by_column ? order_by_row(ctx, array, (size_t)cols, from) : NULL;
   if (array->by_column && !ordered) return LS_ERR_MEMORY;
-  void *values = ls_alloc_array(ctx, count, wide ? sizeof(double) : sizeof(float));
+  void *values = ls_alloc_array(ctx, count, ls_dtype_bytes(row.dtype));
   if (values) convert(array->type, array->big_endian != host_big, ordered ? ordered : from, count, values);
   ls_free(ordered);
   if (!values) return LS_ERR_MEMORY;
@@ -164,10 +175,11 @@ ls_status_t ls_array_read(ls_ctx_t *ctx, const ls_array_t *array, const void *by
 
   ls_matrix_t made = {.rows = array->dim[0],
                       .cols = cols,
-                      .values = wide ? NULL : values,
+                      .row = row,
+                      .values = values,
                       .integers = !real,
                       .bytes = array->type == LS_ELEM_U8};
-  if (wide) status = ls_matrix_take(ctx, values, &made);
+  if (row.dtype == LS_F64) status = ls_matrix_take(ctx, values, &made);
   if (status == LS_OK) *out = made;
   return status;
 

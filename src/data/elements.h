@@ -1,4 +1,4 @@
-/* Arrays of numbers as binary formats hold them, turned into matrices. */
+/* Arrays of numbers as binary formats hold them, turned into matrices that keep small whole numbers. */
 #ifndef LS_DATA_ELEMENTS_H
 #define LS_DATA_ELEMENTS_H
 

@@ -2,37 +2,77 @@
  * value i of the shorter kind ends before value i + 1 of the longer one begins. */
 #include "data/read.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <string.h>
+
+enum { BLOCK = 256 }; /* values that are converted at a time */
 
 void ls_matrix_release(ls_matrix_t *matrix) {
   ls_free(matrix->values);
-  ls_free(matrix->wide);
   ls_free(matrix->names);
   *matrix = (ls_matrix_t){0};
 }
 
-/* The array's memory, now that its front holds `count` f32. */
-static ls_status_t take_front(ls_ctx_t *ctx, size_t count, ls_matrix_t *matrix) {
-  matrix->values = ls_realloc_array(ctx, matrix->wide, count, sizeof *matrix->values);
-  if (!matrix->values) return LS_ERR_MEMORY;
-  matrix->wide = NULL;
+#define VALUES(type)                                                                                         \
+  for (int64_t i = 0; i < count; i++)                                                                        \
+    out[i] = (double)((const type *)m->values)[first + i];                                                   \
+  break;
+
+void ls_matrix_values(const ls_matrix_t *m, int64_t first, int64_t count, double *out) {
+  switch (m->row.dtype) {
+  case LS_U8:
+    VALUES(uint8_t)
+  case LS_U16:
+    VALUES(uint16_t)
+  case LS_I32:
+    VALUES(int32_t)
+  case LS_F32:
+    VALUES(float)
+  default:
+    VALUES(double)
+  }
+}
+
+static int64_t count_of(const ls_matrix_t *m) {
+  return m->rows * m->cols;
+}
+
+/* The values' memory, now that its front holds all of them in another dtype. */
+static ls_status_t take_front(ls_ctx_t *ctx, ls_dtype_t dtype, ls_matrix_t *matrix) {
+  void *values = ls_realloc_array(ctx, matrix->values, (size_t)count_of(matrix), ls_dtype_bytes(dtype));
+  if (!values) return LS_ERR_MEMORY;
+  matrix->values = values;
+  matrix->row.dtype = dtype;
   return LS_OK;
 }
 
 ls_status_t ls_matrix_narrow(ls_ctx_t *ctx, const double *mean, const float *scale, ls_matrix_t *matrix) {
-  size_t count = (size_t)matrix->rows * (size_t)matrix->cols, cols = (size_t)matrix->cols;
-  char *to = matrix->wide ? (char *)matrix->wide : (char *)matrix->values;
-  for (size_t i = 0; i < count; i += cols)
-    for (size_t c = 0; c < cols; c++) {
-      float value = ls_norm_value(ls_matrix_at(matrix, (int64_t)(i + c)), mean[c], scale[c]);
-      memcpy(to + (i + c) * sizeof value, &value, sizeof value);
+  int64_t count = count_of(matrix), cols = matrix->cols;
+  bool grows = ls_dtype_bytes(matrix->row.dtype) < sizeof(float);
+  float *grown = grows ? ls_alloc_array(ctx, (size_t)count, sizeof *grown) : NULL;
+  if (grows && !grown) return LS_ERR_MEMORY;
+  char *to = grows ? (char *)grown : matrix->values;
+  double from[BLOCK];
+  for (int64_t first = 0; first < count; first += BLOCK) {
+    int64_t block = count - first < BLOCK ? count - first : BLOCK, c = first % cols;
+    ls_matrix_values(matrix, first, block, from);
+    for (int64_t i = 0; i < block; i++, c = c + 1 < cols ? c + 1 : 0) {
+      float value = ls_norm_value(from[i], mean[c], scale[c]);
+      memcpy(to + (size_t)(first + i) * sizeof value, &value, sizeof value);
     }
-  return matrix->wide ? take_front(ctx, count, matrix) : LS_OK;
+  }
+  if (!grows) return take_front(ctx, LS_F32, matrix);
+  ls_free(matrix->values);
+  matrix->values = grown;
+  matrix->row.dtype = LS_F32;
+  return LS_OK;
 }
 
 ls_status_t ls_matrix_take(ls_ctx_t *ctx, double *wide, ls_matrix_t *matrix) {
-  size_t count = (size_t)matrix->rows * (size_t)matrix->cols, exact = 0;
-  matrix->wide = wide;
+  size_t count = (size_t)count_of(matrix), exact = 0;
+  matrix->values = wide;
+  matrix->row.dtype = LS_F64;
   matrix->read_wide = true;
   while (exact < count && (double)(float)wide[exact] == wide[exact])
     exact++;
@@ -41,32 +81,52 @@ ls_status_t ls_matrix_take(ls_ctx_t *ctx, double *wide, ls_matrix_t *matrix) {
     float value = (float)wide[i];
     memcpy((char *)wide + i * sizeof value, &value, sizeof value);
   }
-  ls_status_t status = take_front(ctx, count, matrix);
+  ls_status_t status = take_front(ctx, LS_F32, matrix);
   if (status != LS_OK) ls_matrix_release(matrix);
   return status;
 }
 
-/* Values of `from` behind the first `begin` of an array of the kind that holds both. */
+ls_status_t ls_matrix_whole(ls_ctx_t *ctx, const char *name, ls_matrix_t *m) {
+  if (m->row.dtype != LS_F32 && m->row.dtype != LS_F64) return LS_OK;
+  char *to = m->values;
+  for (int64_t i = 0; i < count_of(m); i++) {
+    double value = ls_matrix_at(m, i);
+    if (value != floor(value) || fabs(value) > INT32_MAX)
+      return ls_fail(ctx, LS_ERR_DATA,
+                     "%s: row %" PRId64 ", column %" PRId64 " (from 0): %g is no whole number of 32 bits",
+                     name, i / m->cols, i % m->cols, value);
+    int32_t whole = (int32_t)value;
+    memcpy(to + (size_t)i * sizeof whole, &whole, sizeof whole);
+  }
+  return take_front(ctx, LS_I32, m);
+}
+
+/* Values of `from` behind the first `begin` of an array of its dtype, or of f64, or of f32, which then holds
+ * them. */
 static void put_values(const ls_matrix_t *from, int64_t begin, ls_matrix_t *all) {
-  int64_t count = from->rows * from->cols;
+  int64_t count = count_of(from);
+  size_t bytes = ls_dtype_bytes(all->row.dtype);
+  if (from->row.dtype == all->row.dtype) {
+    memcpy((char *)all->values + (size_t)begin * bytes, from->values, (size_t)count * bytes);
+    return;
+  }
   for (int64_t i = 0; i < count; i++) {
-    if (all->wide)
-      all->wide[begin + i] = ls_matrix_at(from, i);
+    if (all->row.dtype == LS_F64)
+      ((double *)all->values)[begin + i] = ls_matrix_at(from, i);
     else
-      all->values[begin + i] = from->values[i];
+      ((float *)all->values)[begin + i] = (float)ls_matrix_at(from, i);
   }
 }
 
 ls_status_t ls_matrix_append(ls_ctx_t *ctx, ls_matrix_t *to, ls_matrix_t *from) {
-  size_t count = (size_t)(to->rows + from->rows) * (size_t)to->cols;
   ls_matrix_t all = *to;
-  bool wide = to->wide || from->wide;
-  all.values = wide ? NULL : ls_alloc_array(ctx, count, sizeof *all.values);
-  all.wide = wide ? ls_alloc_array(ctx, count, sizeof *all.wide) : NULL;
-  if (!all.values && !all.wide) return LS_ERR_MEMORY;
-  put_values(to, 0, &all);
-  put_values(from, to->rows * to->cols, &all);
+  if (to->row.dtype != from->row.dtype)
+    all.row.dtype = ls_matrix_is_wide(to) || ls_matrix_is_wide(from) ? LS_F64 : LS_F32;
   all.rows += from->rows;
+  all.values = ls_alloc_array(ctx, (size_t)count_of(&all), ls_dtype_bytes(all.row.dtype));
+  if (!all.values) return LS_ERR_MEMORY;
+  put_values(to, 0, &all);
+  put_values(from, count_of(to), &all);
   all.integers &= from->integers;
   all.read_wide |= from->read_wide;
   to->names = NULL; /* all has them */

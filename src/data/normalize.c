@@ -13,9 +13,9 @@
 typedef struct {
   const char *what; /* for messages */
   ls_matrix_t *matrix;
-  double *mean; /* (cols) */
-  float *scale; /* (cols) */
-  bool one_unit;
+  double *mean;            /* (cols) */
+  float *scale;            /* (cols) */
+  bool one_unit, may_stay; /* may_stay: as bytes, for the device to convert */
 } side_t;
 
 /* Scratch of measuring one side. */
@@ -37,16 +37,15 @@ static float scale_of(double variance) {
 static void add_row(const measure_t *m, int64_t row, bool square) {
   const ls_matrix_t *matrix = m->side->matrix;
   int64_t cols = matrix->cols;
-  const double *x = matrix->wide ? matrix->wide + row * cols : m->row;
-  for (int64_t c = 0; c < cols && !matrix->wide; c++)
-    m->row[c] = matrix->values[row * cols + c];
+  const double *x = m->row;
+  ls_matrix_values(matrix, row * cols, cols, m->row);
   if (square)
     for (int64_t c = 0; c < cols; c++)
       m->sum[c] += (x[c] - m->shift[c]) * (x[c] - m->shift[c]);
   else
     for (int64_t c = 0; c < cols; c++)
       m->sum[c] += x[c] - m->shift[c];
-  for (int64_t c = 0; c < cols && matrix->wide; c++)
+  for (int64_t c = 0; c < cols && ls_matrix_is_wide(matrix); c++)
     m->exact[c] &= (double)(float)x[c] == x[c];
 }
 
@@ -114,7 +113,7 @@ static ls_status_t measure_side(ls_ctx_t *ctx, const ls_dataset_t *d, const side
 
 static ls_status_t check_finite(ls_ctx_t *ctx, const ls_dataset_t *d, const side_t *s) {
   for (int64_t row = 0; row < d->rows; row++) {
-    const float *x = s->matrix->values + row * s->matrix->cols;
+    const float *x = (const float *)s->matrix->values + row * s->matrix->cols;
     int bad = 0;
     for (int64_t c = 0; c < s->matrix->cols; c++)
       bad |= !(fabsf(x[c]) <= FLT_MAX);
@@ -126,6 +125,17 @@ static ls_status_t check_finite(ls_ctx_t *ctx, const ls_dataset_t *d, const side
                      d->source, row, s->what);
   }
   return LS_OK;
+}
+
+/* Whether the values stay as they were read. */
+static bool stays(const side_t *s) {
+  if (!s->may_stay || s->matrix->row.dtype != LS_U8) return false;
+  bool same = (double)(float)s->mean[0] == s->mean[0] &&
+              isfinite(ls_norm_value(UINT8_MAX, s->mean[0], s->scale[0])) &&
+              isfinite(ls_norm_value(0, s->mean[0], s->scale[0]));
+  for (int64_t c = 1; c < s->matrix->cols; c++)
+    same &= s->mean[c] == s->mean[0] && s->scale[c] == s->scale[0];
+  return same;
 }
 
 static ls_status_t fill(ls_ctx_t *ctx, ls_dataset_t *d, const side_t *s, const double *mean,
@@ -141,19 +151,30 @@ static ls_status_t fill(ls_ctx_t *ctx, ls_dataset_t *d, const side_t *s, const d
     status = ls_collapse_warn(ctx, d->source, s->what, s->matrix);
   else if (!mean)
     status = measure_side(ctx, d, s);
-  if (status == LS_OK && (s->matrix->wide || !as_read))
+  if (status != LS_OK || stays(s)) return status;
+  if (s->matrix->row.dtype != LS_F32 || !as_read)
     status = ls_matrix_narrow(ctx, s->mean, s->scale, s->matrix);
   return status == LS_OK && !as_read ? check_finite(ctx, d, s) : status;
 }
 
-static float *take_values(ls_matrix_t *matrix) {
-  float *values = matrix->values;
+/* Of tokens: nothing is measured, and every number stays. */
+static ls_status_t keep_whole(ls_ctx_t *ctx, const ls_dataset_t *d, const side_t *s) {
+  for (int64_t c = 0; c < s->matrix->cols; c++) {
+    s->mean[c] = 0.0;
+    s->scale[c] = 1.0f;
+  }
+  return ls_matrix_whole(ctx, d->source, s->matrix);
+}
+
+static void *take_values(ls_matrix_t *matrix) {
+  void *values = matrix->values;
   matrix->values = NULL;
   return values;
 }
 
 ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *d, ls_matrix_t *features, ls_matrix_t *targets,
-                         const ls_norm_t *given, bool compute, bool one_unit) {
+                         const ls_normalize_t *how) {
+  const ls_norm_t *given = how->given;
   int64_t outputs = d->classes ? 0 : d->outputs;
   if (given && (given->inputs != d->inputs || given->outputs != outputs))
     return ls_fail(ctx, LS_ERR_MISMATCH,
@@ -169,13 +190,20 @@ ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *d, ls_matrix_t *features, 
   n->target_mean = n->mean + d->inputs;
   n->target_scale = n->scale + d->inputs;
 
-  const side_t x = {"feature", features, n->mean, n->scale, one_unit};
-  ls_status_t status = fill(ctx, d, &x, given ? given->mean : NULL, given ? given->scale : NULL, compute);
+  const side_t x = {"feature", features, n->mean, n->scale, how->one_unit, .may_stay = true};
+  ls_status_t status =
+      how->whole ? keep_whole(ctx, d, &x)
+                 : fill(ctx, d, &x, given ? given->mean : NULL, given ? given->scale : NULL, how->compute);
   if (status != LS_OK) return status;
+  d->sample.x = features->row;
+  bool ready = features->row.dtype == LS_F32;
+  d->mean = ready ? 0.0f : (float)n->mean[0];
+  d->scale = ready ? 1.0f : n->scale[0];
   d->features = take_values(features);
   if (outputs == 0) return LS_OK;
-  const side_t y = {"target", targets, n->target_mean, n->target_scale, false};
-  status = fill(ctx, d, &y, given ? given->target_mean : NULL, given ? given->target_scale : NULL, compute);
+  const side_t y = {"target", targets, n->target_mean, n->target_scale};
+  status =
+      fill(ctx, d, &y, given ? given->target_mean : NULL, given ? given->target_scale : NULL, how->compute);
   if (status == LS_OK) d->targets = take_values(targets);
   return status;
 }

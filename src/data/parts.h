@@ -22,14 +22,19 @@ typedef struct {
 /* Checks widths and row counts of what was read against each other and against what the model needs, and that
  * classes are class numbers. LS_ERR_DATA. */
 ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_source_t *source);
-/* Checked classes become dataset->labels; their matrix is emptied. */
+/* Checked classes become dataset->targets, i32; their matrix is emptied. */
 ls_status_t ls_labels_take(ls_ctx_t *ctx, ls_matrix_t *targets, ls_dataset_t *dataset);
 
 /* Fills dataset->norm and applies it; the values move into dataset->features and targets (classes: not
  * there). given: use these values (NULL = compute from the training part, or with compute false none);
- * one_unit: all features share one mean and scale. LS_ERR_DATA, LS_ERR_MISMATCH, LS_ERR_MEMORY. */
+ * one_unit: all features share one mean and scale; whole: the features are neither normalised nor made f32.
+ * Bytes stay bytes where one mean, which f32 holds, and one scale are for all of them. LS_ERR_DATA, LS_ERR_MISMATCH, LS_ERR_MEMORY. */
+typedef struct {
+  const ls_norm_t *given;
+  bool compute, one_unit, whole;
+} ls_normalize_t;
 ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *dataset, ls_matrix_t *features, ls_matrix_t *targets,
-                         const ls_norm_t *given, bool compute, bool one_unit);
+                         const ls_normalize_t *how);
 
 /* Warns of columns whose digits f32 cannot hold: distinct values become equal, and the step between two
  * floats there is more than a thousandth of the column's standard deviation. `what` is "feature" or "target".

@@ -5,12 +5,12 @@
 
 #include "data/data.h"
 
-/* A matrix of numbers as read: f32 where that holds every value exactly, else f64, so that normalisation sees
- * all digits. Owned by the caller (ls_matrix_release). */
+/* A matrix of numbers as read: u8, u16 and i32 as the file has them; other numbers f32 where that holds every
+ * value exactly, else f64, so that normalisation sees all digits. Owned by the caller (ls_matrix_release). */
 typedef struct {
   int64_t rows, cols; /* cols: product of all further dimensions */
-  float *values;      /* (rows, cols), or NULL */
-  double *wide;       /* (rows, cols), or NULL: exactly one of the two is there */
+  ls_shape_t row;     /* those dimensions, and the dtype of `values` */
+  void *values;       /* (rows, cols) */
   char **names;       /* (cols) of the columns, one block with its texts; NULL: they have none */
   bool integers;      /* every value is an integer in the file's type (idx; npy of an integer type) */
   bool read_wide;     /* values were f64 while they were read */
@@ -20,7 +20,7 @@ void ls_matrix_release(ls_matrix_t *matrix);
 
 /* matrix.c */
 /* Takes `wide` (rows * cols values, each finite as f32; freed on failure) as the values of a matrix whose
- * rows and cols are set. LS_ERR_MEMORY. */
+ * rows and cols are set, as f32 where that loses nothing. LS_ERR_MEMORY. */
 ls_status_t ls_matrix_take(ls_ctx_t *ctx, double *wide, ls_matrix_t *matrix);
 /* Makes the values f32: value i becomes (float)((value - mean[c]) * scale[c]), c = i mod cols. Where they are
  * f64 the memory that this frees goes back. LS_ERR_MEMORY. */
@@ -29,9 +29,20 @@ ls_status_t ls_matrix_narrow(ls_ctx_t *ctx, const double *mean, const float *sca
 /* Puts the rows of `from`, which is emptied, behind those of `to`. The widths agree. LS_ERR_MEMORY. */
 ls_status_t ls_matrix_append(ls_ctx_t *ctx, ls_matrix_t *to, ls_matrix_t *from);
 
+/* Values [first, first + count) as f64, which holds them all. */
+void ls_matrix_values(const ls_matrix_t *matrix, int64_t first, int64_t count, double *out);
 static inline double ls_matrix_at(const ls_matrix_t *m, int64_t i) {
-  return m->wide ? m->wide[i] : (double)m->values[i];
+  double value;
+  ls_matrix_values(m, i, 1, &value);
+  return value;
 }
+/* Whether f32 may not hold every value. Pure. */
+static inline bool ls_matrix_is_wide(const ls_matrix_t *m) {
+  return m->row.dtype == LS_F64 || m->row.dtype == LS_I32;
+}
+/* Whole numbers become i32 where they are not u8 or u16 already. LS_ERR_DATA: a value that is none or does
+ * not fit; LS_ERR_MEMORY. */
+ls_status_t ls_matrix_whole(ls_ctx_t *ctx, const char *name, ls_matrix_t *matrix);
 
 /* From bytes in memory (`name` for messages). */
 ls_status_t ls_read_idx(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);

@@ -99,22 +99,22 @@ static ls_status_t make_targets(ls_ctx_t *ctx, const teacher_t *t, float noise, 
   float *scratch = ls_alloc_array(ctx, (size_t)t->outputs, sizeof *scratch);
   if (!scratch) return LS_ERR_MEMORY;
   for (int64_t i = 0; i < features->rows; i++) {
-    float *y = classes ? scratch : targets->values + i * t->outputs;
+    float *y = classes ? scratch : (float *)targets->values + i * t->outputs;
     normals(t->seed, STREAM_NOISE, i, t->outputs, y);
-    teach(t, noise, features->values + i * t->inputs, y);
-    if (classes) targets->values[i] = (float)largest(y, t->outputs);
+    teach(t, noise, (const float *)features->values + i * t->inputs, y);
+    if (classes) ((int32_t *)targets->values)[i] = (int32_t)largest(y, t->outputs);
   }
   ls_free(scratch);
   return LS_OK;
 }
 
-static ls_status_t matrix_make(ls_ctx_t *ctx, int64_t rows, int64_t cols, ls_matrix_t *matrix) {
-  int64_t count;
+static ls_status_t matrix_make(ls_ctx_t *ctx, int64_t rows, ls_shape_t row, ls_matrix_t *matrix) {
+  int64_t count, cols = ls_shape_count(&row);
   if (__builtin_mul_overflow(rows, cols, &count))
     return ls_fail(ctx, LS_ERR_CONFIG, "synthetic data of %lld x %lld numbers are too large", (long long)rows,
                    (long long)cols);
-  *matrix = (ls_matrix_t){.rows = rows, .cols = cols};
-  matrix->values = ls_alloc_array(ctx, (size_t)count, sizeof *matrix->values);
+  *matrix = (ls_matrix_t){.rows = rows, .cols = cols, .row = row};
+  matrix->values = ls_alloc_array(ctx, (size_t)count, ls_dtype_bytes(row.dtype));
   return matrix->values ? LS_OK : LS_ERR_MEMORY;
 }
 
@@ -127,14 +127,15 @@ ls_status_t ls_synthetic_make(ls_ctx_t *ctx, const ls_data_config_t *config, con
   ls_matrix_t x, y;
   ls_status_t status = teacher_make(ctx, seed, inputs, outputs, &teacher);
   if (status != LS_OK) return status;
-  status = matrix_make(ctx, config->samples, inputs, &x);
+  status = matrix_make(ctx, config->samples, LS_SHAPE(LS_F32, inputs), &x);
   if (status != LS_OK) goto release_teacher;
-  status = matrix_make(ctx, config->samples, want->classes ? 1 : outputs, &y);
+  status = matrix_make(ctx, config->samples,
+                       want->classes ? (ls_shape_t){.dtype = LS_I32} : LS_SHAPE(LS_F32, outputs), &y);
   if (status != LS_OK) goto release_x;
   y.integers = want->classes;
 
   for (int64_t i = 0; i < x.rows; i++)
-    make_features(seed, i, inputs, x.values + i * inputs);
+    make_features(seed, i, inputs, (float *)x.values + i * inputs);
   status = make_targets(ctx, &teacher, (float)config->noise, &x, &y);
   if (status != LS_OK) goto release_y;
   teacher_release(&teacher);

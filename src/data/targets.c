@@ -8,7 +8,12 @@ enum { CLASSES_MAX = 1 << 24 /* whole numbers up to here are exact as f32 */ };
 
 static ls_status_t check_classes(ls_ctx_t *ctx, const ls_data_want_t *want, const char *name,
                                  const ls_matrix_t *targets) {
-  if (targets->cols != 1)
+  if (want->positions > 0 && targets->cols != want->positions)
+    return ls_fail(
+        ctx, LS_ERR_DATA,
+        "%s has %" PRId64 " class number%s per sample, but the model's output has %" PRId64 " position%s",
+        name, targets->cols, LS_PLURAL(targets->cols), want->positions, LS_PLURAL(want->positions));
+  if (want->positions == 0 && targets->cols != 1)
     return ls_fail(ctx, LS_ERR_DATA,
                    "%s: class numbers are one column, but there are %" PRId64
                    ": use loss: mse for real targets",
@@ -16,18 +21,19 @@ static ls_status_t check_classes(ls_ctx_t *ctx, const ls_data_want_t *want, cons
   if (want->outputs > CLASSES_MAX)
     return ls_fail(ctx, LS_ERR_DATA, "%" PRId64 " classes; at most %d are supported", want->outputs,
                    CLASSES_MAX);
-  for (int64_t i = 0; i < targets->rows; i++) {
+  for (int64_t i = 0; i < targets->rows * targets->cols; i++) {
     double v = ls_matrix_at(targets, i);
+    int64_t row = i / targets->cols;
     if (v != floor(v))
       return ls_fail(ctx, LS_ERR_DATA,
                      "%s: row %" PRId64
                      " (from 0): target %g is not a class number: use loss: mse for real targets",
-                     name, i, v);
+                     name, row, v);
     if (v < 0.0 || v >= (double)want->outputs)
       return ls_fail(ctx, LS_ERR_DATA,
                      "%s: row %" PRId64 " (from 0): class %.0f, but the model's last layer has %" PRId64
                      " unit%s: classes are 0 to %" PRId64,
-                     name, i, v, want->outputs, LS_PLURAL(want->outputs), want->outputs - 1);
+                     name, row, v, want->outputs, LS_PLURAL(want->outputs), want->outputs - 1);
   }
   return LS_OK;
 }
@@ -57,10 +63,12 @@ ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls
 }
 
 ls_status_t ls_labels_take(ls_ctx_t *ctx, ls_matrix_t *targets, ls_dataset_t *d) {
-  d->labels = ls_alloc_array(ctx, (size_t)targets->rows, sizeof *d->labels);
-  if (!d->labels) return LS_ERR_MEMORY;
-  for (int64_t i = 0; i < targets->rows; i++)
-    d->labels[i] = (int32_t)ls_matrix_at(targets, i);
+  size_t count = (size_t)targets->rows * (size_t)targets->cols;
+  int32_t *labels = ls_alloc_array(ctx, count, sizeof *labels);
+  if (!labels) return LS_ERR_MEMORY;
+  for (size_t i = 0; i < count; i++)
+    labels[i] = (int32_t)ls_matrix_at(targets, (int64_t)i);
+  d->targets = labels;
   ls_matrix_release(targets);
   return LS_OK;
 }

@@ -32,7 +32,8 @@ typedef struct {
   uint64_t seed;     /* of the run */
   uint64_t position; /* of this micro-batch's first row in the run's stream of samples: the dropout counter */
   float lr;          /* learning rate of this step */
-  float reserved[11];
+  float mean, scale; /* of samples that are no f32 yet: (x - mean) * scale. The same in every step */
+  float reserved[9];
 } ls_step_params_t;
 _Static_assert(sizeof(ls_step_params_t) == 64, "step parameters are one cache line, and u8 (64) in graphs");
 

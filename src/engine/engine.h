@@ -28,7 +28,7 @@ enum { LS_ENGINE_SLOTS = 3 };
 typedef enum {
   LS_MEMBER_TRAIN,    /* a training step, with the collectives of the configured strategy */
   LS_MEMBER_EVALUATE, /* forward alone; this rank alone */
-  LS_MEMBER_PREDICT,  /* the same with samples of the host, also where the others take them from tables */
+  LS_MEMBER_PREDICT,  /* the same with f32 samples of the host, whatever the others take from wherever */
   LS_MEMBER_COUNT
 } ls_member_id_t;
 

@@ -7,7 +7,7 @@
 
 static const struct {
   bool training;
-  bool tables; /* samples are taken from the device where they are there */
+  bool data; /* samples are the data's: of their dtype, and taken from the device where they are there */
   int input_slots;
 } kinds[LS_MEMBER_COUNT] = {[LS_MEMBER_TRAIN] = {true, true, LS_ENGINE_SLOTS},
                             [LS_MEMBER_EVALUATE] = {false, true, 1},
@@ -33,7 +33,9 @@ ls_status_t ls_member_lower(ls_ctx_t *ctx, const ls_member_spec_t *spec, ls_memb
   ls_state_table_t *own = NULL;
   ls_engine_share_t share;
   ls_optim_rule_t optim;
-  ls_status_t status = ls_model_build(ctx, &config->model, spec->rows, training, &m.graph);
+  ls_model_config_t model = config->model;
+  if (!kinds[spec->member].data) model.dtype = LS_F32;
+  ls_status_t status = ls_model_build(ctx, &model, spec->rows, training, &m.graph);
   if (status != LS_OK) return status;
   const ls_pass_context_t passes = {.has = has_kernel, .backend = spec->fuses, .fuse = config->parallel.fuse};
   if (spec->fuses) status = ls_graph_run_passes(m.graph, &passes);
@@ -48,7 +50,7 @@ ls_status_t ls_member_lower(ls_ctx_t *ctx, const ls_member_spec_t *spec, ls_memb
                          .accumulate = training ? share.accumulate : 1,
                          .input_slots = kinds[spec->member].input_slots,
                          .copies = spec->copies,
-                         .data_rows = kinds[spec->member].tables ? spec->data_rows : 0,
+                         .data_rows = kinds[spec->member].data ? spec->data_rows : 0,
                          .options = ls_config_strategy(config, NULL)};
   if (status == LS_OK) status = ls_strategy_find(config->parallel.strategy)->lower(ctx, &in, &m.schedule);
   ls_state_table_release(own);

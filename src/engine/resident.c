@@ -13,14 +13,6 @@ enum {
   ROWS_PER_THREAD = 4096   /* whose numbers alone take about as long as handing out the work pays for */
 };
 
-/* INT64_MAX when there are too many to count. */
-static int64_t table_bytes(const ls_config_t *config, int64_t rows) {
-  bool classes = config->model.loss == LS_LOSS_CROSS_ENTROPY;
-  int64_t words = ls_model_inputs(&config->model) + (classes ? 1 : ls_model_outputs(&config->model)), bytes;
-  if (__builtin_mul_overflow(rows, words * (int64_t)sizeof(float), &bytes)) return INT64_MAX;
-  return bytes;
-}
-
 /* Bytes of a step with the data beside it, on the rank that has most. */
 static ls_status_t step_bytes(ls_ctx_t *ctx, const ls_config_t *config, int world_size, bool copies,
                               int64_t data_rows, int64_t *bytes) {
@@ -54,7 +46,7 @@ ls_status_t ls_engine_resident(ls_ctx_t *ctx, const ls_config_t *config, int wor
                                const ls_engine_room_t *room, int64_t *data_rows) {
   int mode = config->data.resident;
   bool demanded = mode == LS_RESIDENT_TRUE;
-  int64_t bytes = table_bytes(config, room->rows), need_bytes;
+  int64_t bytes = ls_model_samples_bytes(&config->model, room->rows), need_bytes;
   *data_rows = 0;
   if (mode == LS_RESIDENT_FALSE || room->rows < 1) return LS_OK;
   if (demanded && room->rows > INT32_MAX)
@@ -76,7 +68,7 @@ ls_status_t ls_engine_resident(ls_ctx_t *ctx, const ls_config_t *config, int wor
 }
 
 ls_status_t ls_engine_upload(ls_engine_t *e, const ls_dataset_t *d) {
-  const void *from[] = {d->features, d->classes ? (const void *)d->labels : d->targets};
+  const void *const from[] = {d->features, d->targets};
   static const char *const names[] = {LS_NAME_FEATURES, LS_NAME_TARGETS};
   if (ls_state_find(e->table, LS_NAME_FEATURES) < 0) return LS_OK;
   ls_status_t status = LS_OK;

@@ -27,7 +27,7 @@ ls_status_t ls_engine_once(ls_engine_t *e, ls_member_id_t member) {
 
 ls_status_t ls_engine_start(ls_engine_t *e, const ls_engine_steps_t *steps) {
   const ls_model_config_t *model = &e->config->model;
-  int64_t row_bytes = (ls_model_inputs(model) + ls_model_outputs(model)) * (int64_t)sizeof(float);
+  int64_t row_bytes = ls_model_samples_bytes(model, 1);
   ls_loader_spec_t spec = {.part = LS_PART_TRAIN,
                            .seed = steps->seed,
                            .shuffle = true,

@@ -8,8 +8,8 @@
 /* A test case: every op's gradient, compare and time tests are made from its cases. */
 typedef enum {
   LS_FILL_UNIFORM,  /* in [lo, hi] */
-  LS_FILL_CLASS,    /* integers in [0, hi) (i32) */
-  LS_FILL_STEP,     /* an ls_step_params_t with seed 42 and position lo */
+  LS_FILL_CLASS,    /* integers in [0, hi) (i32, u16, u8) */
+  LS_FILL_STEP,     /* an ls_step_params_t with seed 42, position lo, mean 33.3 and scale 0.0123 */
   LS_FILL_POSITIVE, /* uniform in [lo, hi] and, across the tensor, summing to about 1 (sample weights) */
 } ls_fill_t;
 

@@ -10,6 +10,25 @@ ls_shape_t ls_model_sample(const ls_model_config_t *model, int layer) {
   return shape;
 }
 
+ls_shape_t ls_model_x(const ls_model_config_t *model) {
+  ls_shape_t shape = ls_model_sample(model, -1);
+  shape.dtype = model->dtype;
+  return shape;
+}
+
+ls_shape_t ls_model_target(const ls_model_config_t *model) {
+  if (model->loss == LS_LOSS_CROSS_ENTROPY) return (ls_shape_t){.dtype = LS_I32};
+  return LS_SHAPE(LS_F32, ls_model_outputs(model));
+}
+
+int64_t ls_model_samples_bytes(const ls_model_config_t *model, int64_t rows) {
+  const ls_shape_t x = ls_model_x(model), target = ls_model_target(model);
+  int64_t bytes;
+  if (__builtin_mul_overflow(rows, (int64_t)(ls_shape_bytes(&x) + ls_shape_bytes(&target)), &bytes))
+    return INT64_MAX;
+  return bytes;
+}
+
 int64_t ls_model_inputs(const ls_model_config_t *model) {
   const ls_shape_t shape = ls_model_sample(model, -1);
   return ls_shape_count(&shape);
@@ -74,19 +93,33 @@ static ls_tensor_id_t add_loss(ls_graph_t *graph, bool classes, ls_tensor_id_t y
   return out[0];
 }
 
+/* `rows` of one. */
+static ls_shape_t batch_of(int64_t rows, ls_shape_t one) {
+  ls_shape_t shape = {.dtype = one.dtype, .rank = one.rank + 1, .dim = {rows}};
+  for (int i = 0; i < one.rank; i++)
+    shape.dim[i + 1] = one.dim[i];
+  return shape;
+}
+
+/* Samples as layers take them: f32 (rows, elements). */
+static ls_tensor_id_t add_samples(ls_layer_builder_t *b, const ls_model_config_t *model, ls_tensor_id_t x) {
+  const ls_tensor_id_t in[] = {x, b->step};
+  if (model->dtype != LS_F32) x = ls_graph_op(b->graph, &ls_op_normalize, NULL, 2, in, NULL);
+  const ls_attrs_t flat = {.i = {2, b->rows, ls_model_inputs(model)}};
+  return model->input.count > 1 ? ls_graph_op(b->graph, &ls_op_reshape, &flat, 1, &x, NULL) : x;
+}
+
 static ls_status_t fill_graph(ls_graph_t *graph, const ls_model_config_t *model, int64_t rows,
                               bool training) {
   bool classes = model->loss == LS_LOSS_CROSS_ENTROPY;
-  int64_t outputs = ls_model_outputs(model);
-  const ls_shape_t target_shape = classes ? LS_SHAPE(LS_I32, rows) : LS_SHAPE(LS_F32, rows, outputs);
   ls_layer_builder_t b = {.graph = graph, .rows = rows, .training = training};
   built_t *built = ls_arena_array(&graph->arena, (size_t)model->layer_count, sizeof *built);
   if (!built) return LS_ERR_MEMORY;
-  ls_tensor_id_t x = ls_graph_input(graph, "x", LS_SHAPE(LS_F32, rows, ls_model_inputs(model)));
-  ls_tensor_id_t target = ls_graph_input(graph, "target", target_shape);
+  ls_tensor_id_t x = ls_graph_input(graph, "x", batch_of(rows, ls_model_x(model)));
+  ls_tensor_id_t target = ls_graph_input(graph, "target", batch_of(rows, ls_model_target(model)));
   ls_tensor_id_t weight = ls_graph_input(graph, "weight", LS_SHAPE(LS_F32, rows));
   b.step = ls_graph_input(graph, "step", LS_SHAPE(LS_U8, (int64_t)sizeof(ls_step_params_t)));
-  ls_tensor_id_t y = add_layers(&b, model, x, built);
+  ls_tensor_id_t y = add_layers(&b, model, add_samples(&b, model, x), built);
   ls_tensor_id_t loss = add_loss(graph, classes, y, target, weight);
   if (graph->status != LS_OK || !training) return graph->status;
   return ls_graph_backward(graph, loss, -1);

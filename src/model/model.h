@@ -28,6 +28,7 @@ typedef struct {
 
 typedef struct {
   ls_ints_t input;    /* shape of one sample */
+  ls_dtype_t dtype;   /* of a sample as the data hold it; not in files: found in the data. f32 is 0 */
   const char *preset; /* NULL or its name; layers and input are then filled from it */
   int loss;           /* ls_loss_kind_t */
   int layer_count;
@@ -42,10 +43,14 @@ ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
                            ls_model_config_t *model);
 json_t *ls_model_json(const ls_model_config_t *model);
 
-int64_t ls_model_inputs(const ls_model_config_t *model);  /* features of one sample */
-int64_t ls_model_outputs(const ls_model_config_t *model); /* of the last layer */
+ls_shape_t ls_model_x(const ls_model_config_t *model);      /* one sample, as the data hold it */
+ls_shape_t ls_model_target(const ls_model_config_t *model); /* its target: f32 (outputs), or i32 () */
+/* Samples and targets of so many rows, as the data hold them. INT64_MAX when they are too many to count. */
+int64_t ls_model_samples_bytes(const ls_model_config_t *model, int64_t rows);
+int64_t ls_model_inputs(const ls_model_config_t *model);    /* features of one sample */
+int64_t ls_model_outputs(const ls_model_config_t *model);   /* of the last layer */
 
-/* The graph of `rows` samples: inputs "x" (rows, inputs), "target" (f32 (rows, outputs) or i32 (rows)),
+/* The graph of `rows` samples: inputs "x" (rows, ls_model_x), "target" (rows, ls_model_target),
  * "weight" (rows), "step" u8 (64); values "output" (rows, outputs): probabilities with cross-entropy,
  * predictions with mse; "loss" (1), "correct" (1). Parameters are "layers.N.weight", "layers.N.bias", or
  * begin with the name that their layer was given.

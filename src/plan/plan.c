@@ -62,8 +62,6 @@ static int64_t device_memory(const ls_profile_t *profile, const ls_backend_t *ba
 /* Sizes that every candidate shares: samples in memory, the run's log, what is evaluated. */
 static void measure_data(const ls_config_t *config, const ls_plan_options_t *options, ls_planner_t *p) {
   const ls_data_config_t *data = &config->data;
-  const ls_model_config_t *model = &config->model;
-  bool classes = model->loss == LS_LOSS_CROSS_ENTROPY;
   int64_t rows = options->rows > 0                 ? options->rows
                  : data->kind == LS_DATA_SYNTHETIC ? data->samples
                  : options->samples > 0            ? options->samples
@@ -76,8 +74,7 @@ static void measure_data(const ls_config_t *config, const ls_plan_options_t *opt
     steps = ceil((double)config->train.epochs * (double)(rows - held_out) / (double)config->train.batch);
   if (steps > LS_LOG_CAPACITY) steps = LS_LOG_CAPACITY;
   p->eval_samples = held_out > 0 ? held_out : rows > 0 ? rows : config->train.batch;
-  p->data = (ls_train_data_size_t){.samples_bytes = ls_train_samples_bytes(
-                                       rows, ls_model_inputs(model), classes ? 1 : ls_model_outputs(model)),
+  p->data = (ls_train_data_size_t){.samples_bytes = ls_model_samples_bytes(&config->model, rows),
                                    .reading_bytes = options->reading_bytes,
                                    .log_bytes = (int64_t)steps * (int64_t)sizeof(double)};
 }

@@ -47,7 +47,7 @@ static ls_status_t make_noise(crew_t *crew) {
 /* Of the tables on the device, 0 = none. */
 static int64_t table_rows(const ls_timing_job_t *job) {
   int64_t most_bytes = job->backend->host_memory ? DATA_BYTES_MAX : TABLE_BYTES_MAX;
-  int64_t most = most_bytes / ((int64_t)sizeof(float) * ls_model_inputs(&job->config->model));
+  int64_t most = most_bytes / ls_model_samples_bytes(&job->config->model, 1);
   if (most < job->config->train.batch) most = job->config->train.batch;
   return job->data_rows < most ? job->data_rows : most;
 }
@@ -66,9 +66,9 @@ static ls_status_t open_order(crew_t *crew, int64_t rows) {
 }
 
 static int64_t data_rows(const ls_config_t *config) {
-  int64_t inputs = ls_model_inputs(&config->model), batch = config->train.batch;
+  int64_t batch = config->train.batch;
   int64_t rows = config->data.kind == LS_DATA_SYNTHETIC ? config->data.samples : DATA_ROWS_DEFAULT;
-  int64_t most = DATA_BYTES_MAX / ((int64_t)sizeof(float) * inputs);
+  int64_t most = DATA_BYTES_MAX / ls_model_samples_bytes(&config->model, 1);
   if (rows > most) rows = most;
   return rows < batch ? batch : rows;
 }
@@ -80,22 +80,29 @@ static ls_status_t open_data(crew_t *crew) {
   int64_t inputs = ls_model_inputs(model), outputs = ls_model_outputs(model),
           rows = data_rows(crew->job->config);
   ls_data_memory_t memory = {.rows = rows, .inputs = inputs, .outputs = classes ? 0 : outputs};
-  ls_data_config_t config = {.kind = LS_DATA_MEMORY};
+  bool bytes = model->dtype == LS_U8;
+  ls_data_config_t config = {.kind = LS_DATA_MEMORY, .normalize = bytes};
   ls_data_want_t want = {inputs, outputs, classes};
   ls_status_t status = LS_ERR_MEMORY;
-  float *features = ls_alloc_array(crew->ctx, (size_t)rows, (size_t)inputs * sizeof *features);
+  void *features = ls_alloc_array(crew->ctx, (size_t)rows, (size_t)inputs * ls_dtype_bytes(model->dtype));
   float *targets =
       classes ? NULL : ls_alloc_array(crew->ctx, (size_t)rows, (size_t)outputs * sizeof *targets);
   int32_t *labels = classes ? ls_alloc_array(crew->ctx, (size_t)rows, sizeof *labels) : NULL;
   if (features && (targets || labels)) {
     const float *noise = crew->noise;
-    for (int64_t i = 0; i < rows * inputs; i++)
-      features[i] = 4 * noise[(i + i / LS_TIMING_NOISE) % LS_TIMING_NOISE];
+    for (int64_t i = 0; i < rows * inputs; i++) {
+      float value = noise[(i + i / LS_TIMING_NOISE) % LS_TIMING_NOISE];
+      if (bytes)
+        ((uint8_t *)features)[i] = (uint8_t)(255 * (value + 0.5f));
+      else
+        ((float *)features)[i] = 4 * value;
+    }
     for (int64_t i = 0; targets && i < rows * outputs; i++)
       targets[i] = noise[i % LS_TIMING_NOISE];
     for (int64_t i = 0; labels && i < rows; i++)
       labels[i] = (int32_t)(i % outputs);
-    memory.features = features;
+    memory.features = bytes ? NULL : features;
+    memory.bytes = bytes ? features : NULL;
     memory.targets = targets;
     memory.classes = labels;
     status = ls_dataset_open(crew->ctx, &config, &memory, &want, 1, NULL, &crew->dataset);

@@ -123,6 +123,7 @@ static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *option
     status = ls_trainer_norm(t->ctx, &arena, meta, t->inputs, t->classes ? 0 : t->outputs, &norm);
   if (status == LS_OK)
     status = ls_dataset_open(t->ctx, &data, options->memory, &want, seed, norm, &t->dataset);
+  if (status == LS_OK) t->own_config.model.dtype = t->dataset->sample.x.dtype;
   if (status == LS_OK) status = ls_train_compare_columns(t->ctx, meta, t->dataset);
   if (status == LS_OK && saved.known)
     status = (t->use == LS_USE_MODEL ? check_scored : check_data)(t, &saved);

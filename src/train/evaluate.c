@@ -74,9 +74,9 @@ int64_t ls_trainer_outputs(const ls_trainer_t *t) {
   return t->outputs;
 }
 
-/* The member that takes samples from the host: made when it is first needed. */
+/* The member that takes f32 from the host: made when it is first needed. */
 static ls_status_t find_member(ls_engine_t *e, ls_member_id_t *member) {
-  *member = e->data_rows > 0 ? LS_MEMBER_PREDICT : LS_MEMBER_EVALUATE;
+  *member = e->data_rows > 0 || e->config->model.dtype != LS_F32 ? LS_MEMBER_PREDICT : LS_MEMBER_EVALUATE;
   ls_status_t status = ls_engine_lower(e, *member, e->member[LS_MEMBER_EVALUATE].rows);
   return status == LS_OK ? ls_engine_bind(e, false) : status;
 }
@@ -98,7 +98,7 @@ ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *featu
     for (int64_t r = 0; r < chunk; r++) { /* rows beyond the end repeat the last one */
       const float *from = features + (begin + (r < count ? r : count - 1)) * inputs;
       for (int64_t i = 0; i < inputs; i++)
-        batch.x[r * inputs + i] = ls_norm_value((double)from[i], norm->mean[i], norm->scale[i]);
+        ((float *)batch.x)[r * inputs + i] = ls_norm_value((double)from[i], norm->mean[i], norm->scale[i]);
     }
     status = ls_engine_once(e, member);
     if (status == LS_OK)

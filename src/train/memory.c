@@ -136,7 +136,7 @@ void ls_trainer_need(const ls_trainer_t *t, ls_train_memory_t *need) {
   const ls_dataset_t *d = t->dataset;
   int64_t steps = t->total_steps < LS_LOG_CAPACITY ? t->total_steps : LS_LOG_CAPACITY;
   const ls_train_data_size_t data = {
-      .samples_bytes = ls_train_samples_bytes(d->rows, d->inputs, d->classes ? 1 : d->outputs),
+      .samples_bytes = ls_model_samples_bytes(&t->config->model, d->rows),
       .reading_bytes = d->reading_bytes,
       .log_bytes = steps * (int64_t)sizeof(double)};
   const ls_device_options_t options = {.threads = t->engine.threads,
@@ -159,8 +159,4 @@ ls_status_t ls_trainer_memory(ls_trainer_t *t, ls_train_memory_t *memory) {
   memory->device_used_bytes = used[0];
   memory->host_used_bytes = used[1];
   return status;
-}
-
-int64_t ls_train_samples_bytes(int64_t rows, int64_t inputs, int64_t target_values) {
-  return rows * (inputs + target_values) * (int64_t)sizeof(float);
 }

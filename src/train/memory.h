@@ -14,8 +14,6 @@ typedef struct {
   int64_t log_bytes;     /* times of the run's steps, of LS_LOG_CAPACITY at most */
 } ls_train_data_size_t;
 
-/* target_values: of a sample, 1 for classes. */
-int64_t ls_train_samples_bytes(int64_t rows, int64_t inputs, int64_t target_values);
 /* Either schedule may be NULL, not both. `options` are those that the device is opened with. Fills what is
  * needed; what was used stays 0. Exact but for what lies outside of our own allocations. */
 void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *options,

@@ -21,7 +21,8 @@ _Static_assert((int)LS_KS_LOSS == LS_STAT_LOSS && (int)LS_KS_CORRECT == LS_STAT_
                    (int)LS_KS_COUNT == LS_STAT_COUNT,
                "the kernels' stats are those of optim.h");
 _Static_assert(offsetof(ls_step_params_t, seed) == 0 && offsetof(ls_step_params_t, position) == 8 &&
-                   offsetof(ls_step_params_t, lr) == 16,
+                   offsetof(ls_step_params_t, lr) == 16 && offsetof(ls_step_params_t, mean) == 20 &&
+                   offsetof(ls_step_params_t, scale) == 24,
                "where the kernels read the step's parameters");
 _Static_assert(LS_HEAD_LOSS == 0 && LS_HEAD_CORRECT == 1, "where the kernels read loss and correct count");
 

@@ -233,7 +233,7 @@ static void test_grows(void **state) {
   assert_int_equal(m.rows, ROWS);
   assert_int_equal(m.cols, COLS);
   for (int i = 0; i < ROWS * COLS; i++)
-    assert_true(m.values[i] == (float)i);
+    assert_true(((float *)m.values)[i] == (float)i);
   ls_matrix_release(&m);
   said_close(&said);
   free(text);

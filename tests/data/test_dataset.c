@@ -46,14 +46,127 @@ static void test_idx(void **state) {
   assert_int_equal(d->rows, 4);
   assert_int_equal(d->inputs, 2);
   assert_true(d->classes);
-  assert_null(d->targets);
   static const int32_t want[] = {0, 1, 2, 1};
-  assert_memory_equal(d->labels, want, sizeof want);
+  assert_memory_equal(d->targets, want, sizeof want);
   assert_int_equal(d->norm.outputs, 0);
   /* Pixels share one mean and scale: 4.5 and 1 / sqrt(5.25). */
   assert_true(d->norm.mean[0] == 4.5f && d->norm.mean[1] == 4.5f);
   assert_true(d->norm.scale[0] == d->norm.scale[1]);
   ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
+/* Bytes of images are not blown up: a quarter of the memory, in their own shape, and the model gets the bits
+ * that a host would have made of them. */
+static void test_bytes_stay_bytes(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  case_t c = idx_case();
+  c.config.normalize = true;
+  ls_dataset_t *d, *wide;
+  assert_int_equal(open_case(said.ctx, &c, &d), LS_OK);
+  const ls_shape_t image = LS_SHAPE(LS_U8, 2, 1), label = {.dtype = LS_I32};
+  assert_true(ls_shape_equal(&d->sample.x, &image));
+  assert_true(ls_shape_equal(&d->sample.target, &label));
+  assert_memory_equal(d->features, images + 16, 8);
+
+  /* The same values as f32, which the host normalises. */
+  float values[8], mean_scale[2];
+  for (int i = 0; i < 8; i++)
+    values[i] = images[16 + i];
+  static const int32_t classes[] = {0, 1, 2, 1};
+  ls_data_config_t config = {.kind = LS_DATA_MEMORY, .normalize = true};
+  ls_data_memory_t memory = {.rows = 4, .inputs = 2, .features = values, .classes = classes};
+  assert_int_equal(ls_dataset_open(said.ctx, &config, &memory, &c.want, 3, &d->norm, &wide), LS_OK);
+  assert_int_equal(wide->sample.x.dtype, LS_F32);
+  assert_true(wide->mean == 0 && wide->scale == 1);
+  mean_scale[0] = d->mean;
+  mean_scale[1] = d->scale;
+  assert_true(mean_scale[0] == 4.5f && (double)mean_scale[1] == (double)d->norm.scale[0]);
+  for (int64_t row = 0; row < 4; row++) {
+    float got[2];
+    ls_dataset_features(d, row, 0, 2, got);
+    assert_memory_equal(got, (float *)wide->features + row * 2, sizeof got);
+  }
+  char a[LS_DATASET_HASH_BYTES],
+      b[LS_DATASET_HASH_BYTES]; /* a checkpoint knows its data, however they are held */
+  ls_dataset_hash(d, 0, 4, a);
+  ls_dataset_hash(wide, 0, 4, b);
+  assert_string_equal(a, b);
+
+  /* Each column its own mean: the host normalises. */
+  ls_norm_t apart = d->norm;
+  double mean[] = {4.5, 5};
+  apart.mean = mean;
+  ls_dataset_close(wide);
+  assert_int_equal(ls_dataset_open(said.ctx, &c.config, NULL, &c.want, 3, &apart, &wide), LS_OK);
+  assert_int_equal(wide->sample.x.dtype, LS_F32);
+  ls_dataset_close(wide);
+  ls_dataset_close(d);
+
+  /* Bytes of a program that embeds the library. */
+  memory.features = NULL;
+  memory.bytes = images + 16;
+  assert_int_equal(ls_dataset_open(said.ctx, &config, &memory, &c.want, 3, NULL, &d), LS_OK);
+  assert_int_equal(d->sample.x.dtype, LS_U8);
+  ls_dataset_hash(d, 0, 4, b);
+  assert_string_equal(a, b);
+  ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
+/* Tokens: integers of the file's size, with a class for each position. */
+static void test_tokens(void **state) {
+  (void)state;
+  static const char u16[] = "\x93NUMPY\1\0\x39\0{'descr': '<u2', 'fortran_order': False, 'shape': (2, 3)}"
+                            "\1\0\2\0\xff\xff\4\0\5\0\6\0";
+  static const char i64[] = "\x93NUMPY\1\0\x39\0{'descr': '<i8', 'fortran_order': False, 'shape': (2, 3)}"
+                            "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0"
+                            "\3\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0";
+  said_t said;
+  said_open(&said);
+  ls_data_config_t config = {.kind = LS_DATA_NPY,
+                             .features = file_make("x.npy", u16, sizeof u16 - 1),
+                             .targets = file_make("y.npy", i64, sizeof i64 - 1),
+                             .normalize = true};
+  ls_data_want_t want = {.inputs = 3, .outputs = 6, .classes = true, .positions = 3, .whole = true};
+  ls_dataset_t *d;
+  if (ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d) != LS_OK) fail_msg("%s", said.messages);
+  const ls_shape_t tokens = LS_SHAPE(LS_U16, 3), classes = LS_SHAPE(LS_I32, 3);
+  static const uint16_t x[] = {1, 2, 65535, 4, 5, 6};
+  static const int32_t y[] = {0, 1, 2, 3, 4, 5};
+  assert_true(ls_shape_equal(&d->sample.x, &tokens));
+  assert_true(ls_shape_equal(&d->sample.target, &classes));
+  assert_memory_equal(d->features, x, sizeof x);
+  assert_memory_equal(d->targets, y, sizeof y);
+  assert_true(d->mean == 0 && d->scale == 1);
+  ls_dataset_close(d);
+
+  config.features = config.targets; /* 64 bits in the file, 32 here */
+  if (ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d) != LS_OK) fail_msg("%s", said.messages);
+  assert_int_equal(d->sample.x.dtype, LS_I32);
+  assert_memory_equal(d->features, y, sizeof y);
+  ls_dataset_close(d);
+
+  want.outputs = 5;
+  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d), LS_ERR_DATA);
+  assert_said(&said, "row 1 (from 0): class 5, but the model's last layer has 5 units");
+  want.outputs = 6;
+  want.positions = 2;
+  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d), LS_ERR_DATA);
+  assert_said(&said, "has 3 class numbers per sample, but the model's output has 2 positions");
+  want.positions = 3;
+  char half[sizeof i64];
+  memcpy(half, i64, sizeof i64);
+  memcpy(strstr(half + 10, "i8"), "f8", 2);
+  config.features = file_make("half.npy", half, sizeof half - 1);
+  memcpy(half + sizeof half - 9, "\0\0\0\0\0\0\xe0\x3f", 8); /* 0.5 */
+  config.features = file_make("half.npy", half, sizeof half - 1);
+  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d), LS_ERR_DATA);
+  assert_said(&said, "is no whole number of 32 bits");
   files_remove();
   said_close(&said);
 }
@@ -396,7 +509,8 @@ static void test_validation_from_its_own_file(void **state) {
   ls_dataset_close(same);
   assert_int_equal(ls_dataset_row(d, LS_PART_VALIDATION, 0), 4);
   assert_int_equal(ls_dataset_row(d, LS_PART_VALIDATION, 1), 5);
-  assert_true(d->features[5] == 0.0f && d->targets[5] == 0.0f && d->features[4] > 800.0f);
+  assert_true(((float *)d->features)[5] == 0.0f && ((float *)d->targets)[5] == 0.0f &&
+              ((float *)d->features)[4] > 800.0f);
   assert_int_equal(ls_dataset_split(said.ctx, 0.5, d), LS_OK);
   assert_int_equal(d->validation_count, 2);
   ls_dataset_close(d);
@@ -425,6 +539,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_validation_from_its_own_file),
       cmocka_unit_test(test_idx),
+      cmocka_unit_test(test_bytes_stay_bytes),
+      cmocka_unit_test(test_tokens),
       cmocka_unit_test(test_csv),
       cmocka_unit_test(test_split),
       cmocka_unit_test(test_refuses),

@@ -49,7 +49,7 @@ static void test_training_part_has_mean_0_deviation_1(void **state) {
   for (int c = 0; c < COLS; c++) {
     double mean = 0, square = 0;
     for (int64_t i = 0; i < d->train_count; i++) {
-      double v = d->features[ls_dataset_row(d, LS_PART_TRAIN, i) * COLS + c];
+      double v = ((float *)d->features)[ls_dataset_row(d, LS_PART_TRAIN, i) * COLS + c];
       mean += v / 300;
       square += v * v / 300;
     }
@@ -64,7 +64,7 @@ static void test_training_part_has_mean_0_deviation_1(void **state) {
   assert_true(fabs(d->norm.target_mean[0] - 50.0) < 3.0);
   assert_true(fabsf(d->norm.target_scale[0] - 0.1f) < 0.02f);
   for (int64_t i = 0; i < ROWS; i++)
-    assert_true(d->targets[i * 2 + 1] == 0.0f);
+    assert_true(((float *)d->targets)[i * 2 + 1] == 0.0f);
   ls_dataset_close(d);
   said_close(&said);
 }
@@ -83,7 +83,8 @@ static void test_nothing_leaks(void **state) {
   assert_memory_equal(a->norm.mean, b->norm.mean, COLS * sizeof(double));
   assert_memory_equal(a->norm.scale, b->norm.scale, COLS * sizeof(float));
   int64_t row = ls_dataset_row(a, LS_PART_TRAIN, 0);
-  assert_memory_equal(a->features + row * COLS, b->features + row * COLS, COLS * sizeof(float));
+  assert_memory_equal((float *)a->features + row * COLS, (float *)b->features + row * COLS,
+                      COLS * sizeof(float));
   ls_dataset_close(a);
   ls_dataset_close(b);
   said_close(&said);
@@ -144,8 +145,8 @@ static void test_extremes(void **state) {
   ls_dataset_t *d;
   assert_int_equal(ls_dataset_open(said.ctx, &config, &memory, &want, 1, NULL, &d), LS_OK);
   for (int i = 0; i < 4; i++) {
-    assert_true(fabsf(fabsf(d->features[i * 2]) - 1.0f) < 1e-3f);
-    assert_true(isfinite(d->features[i * 2 + 1]));
+    assert_true(fabsf(fabsf(((float *)d->features)[i * 2]) - 1.0f) < 1e-3f);
+    assert_true(isfinite(((float *)d->features)[i * 2 + 1]));
   }
   ls_dataset_close(d);
   said_close(&said);
@@ -172,7 +173,7 @@ static void test_f32_data_keep_their_bits(void **state) {
     float scale = square > 0 ? (float)(1 / sqrt(square / 300)) : 1.0f;
     for (int i = 0; i < ROWS; i++) {
       float expected = (float)(((double)t.x[i][c] - (double)(float)mean) * (double)scale);
-      assert_memory_equal(&d->features[i * COLS + c], &expected, sizeof expected);
+      assert_memory_equal(&((float *)d->features)[i * COLS + c], &expected, sizeof expected);
     }
   }
   ls_dataset_close(d);
@@ -206,9 +207,9 @@ static void test_a_large_offset_loses_nothing(void **state) {
   ls_dataset_t *plain = open_times(&said, 0, 0, true, NULL), *far = open_times(&said, 1.7e9, 3e9, true, NULL);
   assert_string_equal(said.messages, "");
   for (int i = 0; i <= 100; i++) {
-    assert_true(fabsf(plain->features[i * 2] - far->features[i * 2]) < 1e-6f);
-    assert_true(fabsf(plain->targets[i] - far->targets[i]) < 1e-6f);
-    assert_true(far->features[i * 2 + 1] == 0.0f); /* does not vary, and is no f32 */
+    assert_true(fabsf(((float *)plain->features)[i * 2] - ((float *)far->features)[i * 2]) < 1e-6f);
+    assert_true(fabsf(((float *)plain->targets)[i] - ((float *)far->targets)[i]) < 1e-6f);
+    assert_true(((float *)far->features)[i * 2 + 1] == 0.0f); /* does not vary, and is no f32 */
   }
   assert_true(fabs(far->norm.mean[0] - plain->norm.mean[0] - 1.7e9) < 1e-6);
   assert_true(far->norm.mean[1] == 0.1);

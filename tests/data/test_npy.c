@@ -92,7 +92,7 @@ static void test_shapes(void **state) {
     assert_int_equal(m.rows, rows[i].rows);
     assert_int_equal(m.cols, rows[i].cols);
     for (int k = 0; k < 12; k++)
-      assert_true(m.values[k] == (float)k);
+      assert_true(ls_matrix_at(&m, k) == (float)k);
     ls_matrix_release(&m);
     free(file);
   }
@@ -121,7 +121,7 @@ static void test_column_by_column(void **state) {
     assert_int_equal(m.rows, rows[i].rows);
     assert_int_equal(m.cols, rows[i].cols);
     for (int k = 0; k < 6; k++)
-      assert_true(m.values[k] == (float)k);
+      assert_true(ls_matrix_at(&m, k) == (float)k);
     ls_matrix_release(&m);
     free(file);
   }

@@ -243,7 +243,8 @@ static ls_status_t open_archive(ls_ctx_t *ctx, void *arg) {
   ls_status_t status = ls_dataset_open(ctx, &config, NULL, &want, 1, NULL, &d);
   if (status != LS_OK) return status;
   assert_int_equal(d->rows, 3);
-  assert_true(d->features[0] == 1 && d->features[1] == 4 && d->features[2] == 2 && d->targets[2] == 9);
+  const float *held = d->features, *held_y = d->targets;
+  assert_true(held[0] == 1 && held[1] == 4 && held[2] == 2 && held_y[2] == 9);
   ls_dataset_close(d);
   return LS_OK;
 }

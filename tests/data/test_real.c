@@ -15,7 +15,7 @@ static void digits_open(const char *features, const char *targets, int64_t rows)
   assert_int_equal(d->rows, rows);
   assert_int_equal(d->train_count, rows * 4 / 5);
   static const int32_t first[] = {7, 2, 1, 0, 4};
-  assert_memory_equal(d->labels, first, sizeof first);
+  assert_memory_equal(d->targets, first, sizeof first);
   const float mean = rows == 10000 ? 33.8f : 30.8f, spread = rows == 10000 ? 79.0f : 75.6f; /* of 255 */
   assert_true(fabs(d->norm.mean[0] - (double)mean) < 0.5);
   assert_true(fabsf(1.0f / d->norm.scale[0] - spread) < 0.6f);
@@ -54,7 +54,7 @@ static void test_sp500(void **state) {
   assert_int_equal(d->rows, 5105);
   static const float first[] = {1469.25f, 1478.0f, 1438.359985f, 1455.219971f, 931800000.0f};
   assert_memory_equal(d->features, first, sizeof first);
-  assert_true(d->targets[0] == 1455.219971f);
+  assert_true(((float *)d->targets)[0] == 1455.219971f);
   ls_dataset_close(d);
   config.target = (ls_strings_t)NAMES("clsoe");
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 42, NULL, &d), LS_ERR_DATA);

@@ -17,7 +17,7 @@ static void make(ls_ctx_t *ctx, const ls_data_config_t *config, int64_t inputs, 
 static double mean_product(const ls_matrix_t *x, int a, int b) {
   double sum = 0;
   for (int64_t i = 0; i < x->rows; i++)
-    sum += (double)x->values[i * x->cols + a] * (double)x->values[i * x->cols + b];
+    sum += (double)((float *)x->values)[i * x->cols + a] * (double)((float *)x->values)[i * x->cols + b];
   return sum / (double)x->rows;
 }
 
@@ -80,9 +80,9 @@ static void test_noise(void **state) {
   make(said.ctx, &loud, 20, 2, false, &xn, &yn);
   double power = 0, signal = 0;
   for (int64_t i = 0; i < 10000; i++) {
-    double d = (double)yn.values[i] - (double)y.values[i];
+    double d = (double)((float *)yn.values)[i] - (double)((float *)y.values)[i];
     power += d * d / 10000;
-    signal += (double)y.values[i] * (double)y.values[i] / 10000;
+    signal += (double)((float *)y.values)[i] * (double)((float *)y.values)[i] / 10000;
   }
   assert_true(fabs(sqrt(power) - 0.25) < 0.01);
   assert_true(signal > 0.05 && signal < 2.0);
@@ -107,8 +107,8 @@ static void test_classes_and_widths(void **state) {
   for (int64_t i = 0; i < y.rows; i++) {
     int best = 0;
     for (int o = 1; o < 4; o++)
-      if (yr.values[i * 4 + o] > yr.values[i * 4 + best]) best = o;
-    assert_true(y.values[i] == (float)best);
+      if (((float *)yr.values)[i * 4 + o] > ((float *)yr.values)[i * 4 + best]) best = o;
+    assert_int_equal(((int32_t *)y.values)[i], best);
     count[best]++;
   }
   for (int o = 0; o < 4; o++)

@@ -14,7 +14,7 @@ static inline void matrix_check(ls_ctx_t *ctx, ls_status_t status, ls_matrix_t *
     if (status != LS_ERR_DATA || said < 1 || said > errors_max) abort();
     return;
   }
-  if (!m->values == !m->wide) abort();
+  if (!m->values || ls_shape_count(&m->row) != m->cols) abort();
   if (m->rows < 1 || m->cols < 1) abort();
   for (int64_t i = 0; i < m->rows * m->cols; i++)
     if (!isfinite((float)ls_matrix_at(m, i))) abort();

@@ -47,11 +47,16 @@ void case_fill_input(const ls_op_t *op, const ls_op_case_t *c, int index, void *
     break;
   }
   case LS_FILL_CLASS:
-    for (int64_t k = 0; k < count; k++)
-      ((int32_t *)to)[k] = (int32_t)(in->hi * unit(seed, k));
+    for (int64_t k = 0; k < count; k++) {
+      int32_t whole = (int32_t)(in->hi * unit(seed, k));
+      if (in->shape.dtype == LS_U8) ((uint8_t *)to)[k] = (uint8_t)whole;
+      if (in->shape.dtype == LS_U16) ((uint16_t *)to)[k] = (uint16_t)whole;
+      if (in->shape.dtype == LS_I32) ((int32_t *)to)[k] = whole;
+    }
     break;
   case LS_FILL_STEP: {
-    ls_step_params_t step = {.seed = 42, .position = (uint64_t)in->lo, .lr = 0.125f};
+    ls_step_params_t step = {
+        .seed = 42, .position = (uint64_t)in->lo, .lr = 0.125f, .mean = 33.3f, .scale = 0.0123f};
     memcpy(to, &step, sizeof step);
     break;
   }

@@ -203,7 +203,7 @@ static const refusal_t refusals[] = {
     {"cannot reduce 0 dimensions", &ls_op_reduce, {.i = {0}}, 1, {SHAPE(LS_F32, 4, 3)}},
     {"does not have the elements", &ls_op_reshape, {.i = {2, 5, 2}}, 1, {SHAPE(LS_F32, 4, 3)}},
     {"does not have the elements", &ls_op_reshape, {.i = {2, -4, -3}}, 1, {SHAPE(LS_F32, 4, 3)}},
-    {"cannot get 4 dimensions", &ls_op_reshape, {.i = {4, 4, 3, 1}}, 1, {SHAPE(LS_F32, 4, 3)}},
+    {"cannot get 7 dimensions", &ls_op_reshape, {.i = {7, 4, 3, 1}}, 1, {SHAPE(LS_F32, 4, 3)}},
     {"target i32 (3)",
      &ls_op_softmax_xent,
      {{0}},

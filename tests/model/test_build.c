@@ -31,7 +31,7 @@ static void names_shapes_roles(void **state) {
   ls_graph_t *graph;
   assert_int_equal(parse_model(c, deep, &p), LS_OK);
   assert_int_equal(ls_model_build(c->ctx, &p.model, 5, true, &graph), LS_OK);
-  expect(graph, "x", LS_ROLE_INPUT, LS_SHAPE(LS_F32, 5, 12)); /* several dimensions are one */
+  expect(graph, "x", LS_ROLE_INPUT, LS_SHAPE(LS_F32, 5, 2, 3, 2));
   expect(graph, "target", LS_ROLE_INPUT, LS_SHAPE(LS_I32, 5));
   expect(graph, "weight", LS_ROLE_INPUT, LS_SHAPE(LS_F32, 5));
   expect(graph, "step", LS_ROLE_INPUT, LS_SHAPE(LS_U8, 64));

@@ -56,6 +56,43 @@ KERNEL(add, map2, LIGHT, add)
 KERNEL(mul, map2, LIGHT, mul)
 #undef KERNEL
 
+/* ---- normalize ---- */
+
+typedef struct {
+  const ls_simd_t *simd;
+  const ls_tensor_t *x;
+  double mean, scale;
+  float *y;
+} normalize_t;
+
+static void run_normalize(const void *arg, int64_t begin, int64_t end) {
+  const normalize_t *n = arg;
+  int64_t count = end - begin;
+  float *y = n->y + begin;
+  switch (n->x->shape.dtype) {
+  case LS_U8:
+    n->simd->from_u8(count, (const uint8_t *)n->x->data + begin, n->mean, n->scale, y);
+    break;
+  case LS_U16:
+    n->simd->from_u16(count, (const uint16_t *)n->x->data + begin, n->mean, n->scale, y);
+    break;
+  default:
+    n->simd->from_i32(count, (const int32_t *)n->x->data + begin, n->mean, n->scale, y);
+  }
+}
+
+static ls_status_t normalize(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  const ls_step_params_t *step = args->in[1].data;
+  normalize_t n = {.simd = ls_cpu_simd(stream),
+                   .x = &args->in[0],
+                   .mean = step->mean,
+                   .scale = step->scale,
+                   .y = args->out[0].data};
+  int64_t count = ls_shape_count(&args->out[0].shape);
+  ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 8), run_normalize, &n);
+  return LS_OK;
+}
+
 /* acc += x: (x) -> acc (inout). */
 static ls_status_t accumulate(ls_stream_t *stream, const ls_kernel_args_t *args) {
   map_t m = {.map2 = ls_cpu_simd(stream)->add,
@@ -121,6 +158,7 @@ const ls_cpu_row_t ls_cpu_elementwise_rows[] = {{"relu", relu},
                                                 {"gelu_dx", gelu_dx},
                                                 {"add", add},
                                                 {"mul", mul},
+                                                {"normalize", normalize},
                                                 {"accumulate", accumulate},
                                                 {"tree_sum", tree_sum},
                                                 {0}};

@@ -43,6 +43,10 @@ typedef struct {
   void (*tanh_dy)(int64_t count, const float *dy, const float *y, float *dx);
   void (*sigmoid_dy)(int64_t count, const float *dy, const float *y, float *dx);
   void (*gelu_dx)(int64_t count, const float *dy, const float *x, float *dx);
+  /* (x - mean) * scale in f64, rounded once. */
+  void (*from_u8)(int64_t count, const uint8_t *x, double mean, double scale, float *y);
+  void (*from_u16)(int64_t count, const uint16_t *x, double mean, double scale, float *y);
+  void (*from_i32)(int64_t count, const int32_t *x, double mean, double scale, float *y);
   void (*add)(int64_t count, const float *a, const float *b, float *y);
   void (*mul)(int64_t count, const float *a, const float *b, float *y);
 

@@ -29,6 +29,16 @@ MAP2(mul, a *b)
 #undef MAP1
 #undef MAP2
 
+#define FROM(name, type)                                                                                     \
+  static void name(int64_t count, const type *x, double mean, double scale, float *y) {                      \
+    for (int64_t e = 0; e < count; e++)                                                                      \
+      y[e] = (float)(((double)x[e] - mean) * scale);                                                         \
+  }
+FROM(from_u8, uint8_t)
+FROM(from_u16, uint16_t)
+FROM(from_i32, int32_t)
+#undef FROM
+
 static void scaled_difference(int64_t count, float scale, const float *a, const float *b, float *y) {
   for (int64_t e = 0; e < count; e++)
     y[e] = scale * (a[e] - b[e]);

@@ -57,6 +57,14 @@ static inline int launched() {
   return (int)cudaGetLastError();
 }
 
+// At any address.
+__device__ static inline float load_f32(const unsigned char *bytes) {
+  uint32_t word = 0;
+  for (int i = 3; i >= 0; i--)
+    word = word << 8 | bytes[i];
+  return __uint_as_float(word);
+}
+
 __device__ static inline int64_t thread_index() {
   return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
 }

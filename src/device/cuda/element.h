@@ -22,6 +22,11 @@ LS_EACH float ls_each_relu_dy(float dy, float y) {
   return y > 0 ? dy : 0;
 }
 
+/* In f64, rounded once: the host's bits. */
+LS_EACH float ls_each_normalize(double x, double mean, double scale) {
+  return (float)((x - mean) * scale);
+}
+
 /* The normal distribution function through erfc, which keeps its digits for negative x. */
 LS_EACH float ls_each_normal_cdf(float x) {
   return 0.5f * erfcf(-0.70710678f * x);

@@ -93,6 +93,45 @@ int ls_kernel_zip(ls_kernel_stream_t stream, int which, const float *a, const fl
   }
 }
 
+template <class T> struct alignas(4 * sizeof(T)) of_four { T x, y, z, w; };
+
+// Four numbers at a time where x and y begin at a multiple of four.
+template <class T>
+__global__ void normalize_kernel(const T *x, const unsigned char *step, float *y, int64_t count,
+                                 int64_t vectors) {
+  double mean = load_f32(step + 20), scale = load_f32(step + 24);
+  for (int64_t i = thread_index(); i < vectors; i += thread_count()) {
+    of_four<T> v = ((const of_four<T> *)x)[i];
+    ((float4 *)y)[i] = make_float4(ls_each_normalize(v.x, mean, scale), ls_each_normalize(v.y, mean, scale),
+                                   ls_each_normalize(v.z, mean, scale), ls_each_normalize(v.w, mean, scale));
+  }
+  for (int64_t i = 4 * vectors + thread_index(); i < count; i += thread_count())
+    y[i] = ls_each_normalize(x[i], mean, scale);
+}
+
+template <class T>
+static int normalize(ls_kernel_stream_t stream, const void *x, const void *step, float *y, int64_t count) {
+  if (count <= 0) return cudaSuccess;
+  int64_t vectors = vectors_of(count, (uintptr_t)x % (4 * sizeof(T)) == 0 && aligned16(y));
+  normalize_kernel<T><<<grid_for_each(count, vectors), BLOCK, 0, stream>>>(
+      (const T *)x, (const unsigned char *)step, y, count, vectors);
+  return launched();
+}
+
+int ls_kernel_normalize(ls_kernel_stream_t stream, int bytes, const void *x, const void *step, float *y,
+                        int64_t count) {
+  switch (bytes) {
+  case 1:
+    return normalize<uint8_t>(stream, x, step, y, count);
+  case 2:
+    return normalize<uint16_t>(stream, x, step, y, count);
+  case 4:
+    return normalize<int32_t>(stream, x, step, y, count);
+  default:
+    return cudaErrorInvalidValue;
+  }
+}
+
 // PARTS 0: as many as `parts` says, by a loop over sums in local memory; two and four are written out.
 template <int PARTS> __global__ void tree_sum_kernel(const float *x, float *y, int64_t parts, int64_t count) {
   for (int64_t i = thread_index(); i < count; i += thread_count()) {

@@ -97,11 +97,22 @@ static ls_status_t columns(ls_stream_t *stream, const ls_kernel_args_t *args) {
   return done(stream, error, "columns");
 }
 
+static int64_t row_bytes(const ls_tensor_t *table) {
+  return ls_shape_inner(&table->shape, 1) * (int64_t)ls_dtype_bytes(table->shape.dtype);
+}
+
 static ls_status_t gather_rows(ls_stream_t *stream, const ls_kernel_args_t *args) {
   int error = ls_kernel_gather(handle(stream), args->in[0].data, args->in[1].data, args->in[2].data,
                                args->out[0].data, args->out[1].data, in_count(args, 0),
-                               ls_shape_inner(&args->in[1].shape, 1), ls_shape_inner(&args->in[2].shape, 1));
+                               row_bytes(&args->in[1]), row_bytes(&args->in[2]));
   return done(stream, error, "gather_rows");
+}
+
+static ls_status_t normalize(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  int bytes = (int)ls_dtype_bytes(args->in[0].shape.dtype);
+  int error = ls_kernel_normalize(handle(stream), bytes, args->in[0].data, args->in[1].data, out(args, 0),
+                                  in_count(args, 0));
+  return done(stream, error, "normalize");
 }
 
 static ls_status_t dropout(ls_stream_t *stream, const ls_kernel_args_t *args) {
@@ -269,6 +280,7 @@ static const struct {
     {"mse", mse},
     {"mse_dx", mse_dx},
     {"gather_rows", gather_rows},
+    {"normalize", normalize},
     {"fill", fill},
     {"copy", copy},
     {"accumulate", accumulate},

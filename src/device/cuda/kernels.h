@@ -27,9 +27,14 @@ int ls_kernel_zip(ls_kernel_stream_t stream, int zip, const float *a, const floa
                   int64_t count);
 int ls_kernel_fill(ls_kernel_stream_t stream, float value, float *y, int64_t count);
 
-/* x (rows, x_width) and target (rows, target_width) are the tables' rows row[0..], as 32-bit words. */
+/* x (rows, x_bytes) and target (rows, target_bytes) are the tables' rows row[0..], as they are. */
 int ls_kernel_gather(ls_kernel_stream_t stream, const int32_t *row, const void *features, const void *targets,
-                     void *x, void *target, int64_t rows, int64_t x_width, int64_t target_width);
+                     void *x, void *target, int64_t rows, int64_t x_bytes, int64_t target_bytes);
+
+/* y = (x - mean) * scale of the ls_step_params_t `step`; x: whole numbers of 1 or 2 bytes without sign, of 4 with
+ * one. */
+int ls_kernel_normalize(ls_kernel_stream_t stream, int bytes, const void *x, const void *step, float *y,
+                        int64_t count);
 
 /* x (rows, row). `step` is an ls_step_params_t; rng_stream LS_RNG_DROPOUT + ordinal; kept where unit >= rate,
  * times scale. */

@@ -3,13 +3,6 @@
 #include "device/cuda/block.cuh"
 #include "device/cuda/element.h"
 
-__device__ static float load_f32(const unsigned char *bytes) {
-  uint32_t word = 0;
-  for (int i = 3; i >= 0; i--)
-    word = word << 8 | bytes[i];
-  return __uint_as_float(word);
-}
-
 // One warp. `step` is an ls_step_params_t at any address; its lr stands behind two u64.
 __global__ void control_kernel(ls_kernel_control_t attrs, const float *head, const float *partial,
                                int64_t partial_count, const unsigned char *step, float *ctrl, float *stats,

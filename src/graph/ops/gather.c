@@ -1,6 +1,6 @@
 /* Gathering samples: rows of two tables by their numbers, as they are. One op for both, because a step begins
  * with it and every task has a price of its own. No attributes.
- *   rows i32 (n), features f32 (t, ..), targets f32 or i32 (t, ..) -> x (n, ..), target (n, ..) */
+ *   rows i32 (n), features (t, ..), targets (t, ..), of any dtypes -> x (n, ..), target (n, ..) */
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"
 
@@ -10,10 +10,9 @@ static ls_status_t gather_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls
                                 ls_shape_t *out) {
   (void)attrs;
   const ls_shape_t *rows = &in[0], *features = &in[1], *targets = &in[2];
-  ls_dtype_t dtype = targets->dtype == LS_I32 ? LS_I32 : LS_F32;
   ls_status_t status = ls_rule_tensor(ctx, "gather_rows", "rows", rows, LS_I32, 1, 1);
-  if (!status) status = ls_rule_tensor(ctx, "gather_rows", "features", features, LS_F32, 1, 0);
-  if (!status) status = ls_rule_tensor(ctx, "gather_rows", "targets", targets, dtype, 1, 0);
+  if (!status) status = ls_rule_tensor(ctx, "gather_rows", "features", features, features->dtype, 1, 0);
+  if (!status) status = ls_rule_tensor(ctx, "gather_rows", "targets", targets, targets->dtype, 1, 0);
   if (status) return status;
   char a[LS_SHAPE_TEXT_BYTES], b[LS_SHAPE_TEXT_BYTES];
   if (features->dim[0] != targets->dim[0])
@@ -66,6 +65,19 @@ static const ls_op_case_t cases[] = {
     {.name = "images, wide targets",
      .in_count = 3,
      .in = {LS_CASE_CLASS(9, 5), LS_CASE_F32(-1, 1, 5, 3, 28, 28), LS_CASE_F32(-1, 1, 5, 1100)}},
+    {.name = "bytes of images, an odd number", /* no row but the first begins at a word */
+     .in_count = 3,
+     .in = {LS_CASE_CLASS(67, 29), LS_CASE_WHOLE(LS_U8, 256, 29, 3, 9, 11), LS_CASE_CLASS(29, 10)}},
+    {.name = "bytes of images, whole vectors",
+     .in_count = 3,
+     .in = {LS_CASE_CLASS(67, 29), LS_CASE_WHOLE(LS_U8, 256, 29, 28, 28), LS_CASE_CLASS(29, 10)}},
+    {.name = "tokens, a target for each",
+     .in_count = 3,
+     .in = {LS_CASE_CLASS(31, 40), LS_CASE_WHOLE(LS_U16, 65536, 40, 33),
+            LS_CASE_WHOLE(LS_I32, 65536, 40, 33)}},
+    {.name = "tokens, a target of bytes for each",
+     .in_count = 3,
+     .in = {LS_CASE_CLASS(31, 40), LS_CASE_WHOLE(LS_I32, 100000, 40, 12), LS_CASE_WHOLE(LS_U8, 256, 40, 5)}},
     {.name = "a table of one column",
      .in_count = 3,
      .in = {LS_CASE_CLASS(1000, 70), LS_CASE_F32(-1, 1, 70), LS_CASE_CLASS(70, 2)}},

@@ -32,7 +32,7 @@ extern const ls_op_t ls_op_layer_norm_dx;  /* (dy, x, gamma, mean, rstd) -> dx *
 extern const ls_op_t ls_op_layer_norm_dgb; /* (dy, x, mean, rstd) -> dgamma (d), dbeta (d) */
 
 extern const ls_op_t ls_op_add, ls_op_mul; /* same shapes */
-extern const ls_op_t ls_op_reshape;        /* i[0] rank (1..3), i[1..3] dimensions; a view */
+extern const ls_op_t ls_op_reshape;        /* i[0] rank (1..6), i[1..6] dimensions; a view */
 
 /* Rows side by side: (a (n, i), b (n, j)) -> (n, i + j); and i[1] columns of x (n, k) from i[0] on, its
  * gradient, which has none. */
@@ -51,9 +51,12 @@ extern const ls_op_t ls_op_softmax_xent,
     ls_op_softmax_xent_dx;                    /* dx from (dloss (1), prob, target, weight) */
 extern const ls_op_t ls_op_mse, ls_op_mse_dx; /* dx from (dloss (1), prediction, target, weight) */
 
-/* Rows of two tables: (rows i32 (n), features f32 (t, ..), targets f32 or i32 (t, ..)) -> x (n, ..), target
+/* Rows of two tables, of any dtypes: (rows i32 (n), features (t, ..), targets (t, ..)) -> x (n, ..), target
  * (n, ..). Every row number is in [0, t). Not differentiable: data are not trained. */
 extern const ls_op_t ls_op_gather_rows;
+/* Samples as numbers: (x u8, u16 or i32 (n, ..), step u8 (64)) -> f32 (n, ..) = (x - step.mean) * step.scale, in
+ * f64 and rounded once. Not differentiable. */
+extern const ls_op_t ls_op_normalize;
 
 extern const ls_op_t ls_op_fill; /* () -> out f32 of shape i[0] elements, value f[0]; seeds backward with 1 */
 extern const ls_op_t ls_op_accumulate; /* (x) -> acc (inout, same shape): acc += x. Not differentiable */

@@ -42,6 +42,8 @@ static inline int64_t ls_flops_each(const ls_shape_t *shape, int64_t each) {
   { .shape = LS_CASE_SHAPE(LS_F32, n), .fill = LS_FILL_POSITIVE, .lo = 0.5f, .hi = 1.5f }
 #define LS_CASE_CLASS(n, classes)                                                                            \
   { .shape = LS_CASE_SHAPE(LS_I32, n), .fill = LS_FILL_CLASS, .lo = 0, .hi = (classes) }
+#define LS_CASE_WHOLE(dtype_, below, ...)                                                                    \
+  { .shape = LS_CASE_SHAPE(dtype_, __VA_ARGS__), .fill = LS_FILL_CLASS, .lo = 0, .hi = (below) }
 #define LS_CASE_STEP(position)                                                                               \
   { .shape = LS_CASE_SHAPE(LS_U8, 64), .fill = LS_FILL_STEP, .lo = (position) }
 #define LS_CASES(array) .cases = (array), .case_count = LS_COUNT(array)

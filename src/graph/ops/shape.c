@@ -59,17 +59,17 @@ static ls_status_t mul_backward(ls_graph_t *graph, const ls_graph_node_t *node,
   return graph->status;
 }
 
-/* i[0] rank (1..3), i[1..3] dimensions; the input's rank has the same limit, so that the way back exists. */
+/* i[0] rank, i[1..] dimensions. */
 static ls_status_t reshape_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
                                  ls_shape_t *out) {
   const ls_shape_t *x = &in[0];
-  ls_status_t status = ls_rule_tensor(ctx, "reshape", "x", x, LS_F32, 1, 3);
+  ls_status_t status = ls_rule_tensor(ctx, "reshape", "x", x, LS_F32, 1, 0);
   if (status) return status;
   ls_shape_t shape = {.dtype = LS_F32, .rank = (int)attrs->i[0]};
   char from[LS_SHAPE_TEXT_BYTES], to[LS_SHAPE_TEXT_BYTES];
-  if (attrs->i[0] < 1 || attrs->i[0] > 3)
-    return ls_fail(ctx, LS_ERR_SHAPE, "reshape: x %s cannot get %lld dimensions, 1 to 3 are possible",
-                   ls_shape_text(x, from), (long long)attrs->i[0]);
+  if (attrs->i[0] < 1 || attrs->i[0] > LS_DIMS_MAX)
+    return ls_fail(ctx, LS_ERR_SHAPE, "reshape: x %s cannot get %lld dimensions, 1 to %d are possible",
+                   ls_shape_text(x, from), (long long)attrs->i[0], LS_DIMS_MAX);
   int64_t left = ls_shape_count(x); /* dividing avoids the overflow of a product */
   bool fits = true;
   for (int k = 0; k < shape.rank; k++) {
@@ -99,7 +99,8 @@ static ls_status_t reshape_backward(ls_graph_t *graph, const ls_graph_node_t *no
                                     ls_tensor_id_t *grad_in) {
   (void)wanted;
   const ls_shape_t *x = &graph->tensors[node->in[0]].shape;
-  ls_attrs_t attrs = {.i = {x->rank, x->dim[0], x->dim[1], x->dim[2]}};
+  ls_attrs_t attrs = {.i = {x->rank}};
+  memcpy(attrs.i + 1, x->dim, sizeof x->dim);
   grad_in[0] = ls_graph_op(graph, &ls_op_reshape, &attrs, 1, grad_out, NULL);
   return graph->status;
 }
@@ -173,6 +174,7 @@ static const ls_op_case_t pair_cases[] = {
 static const ls_op_case_t reshape_cases[] = {
     {"one", 1, {LS_CASE_F32(-1, 1, 1)}, {.i = {2, 1, 1}}, 0, 2e-3},
     {"flatten", 1, {LS_CASE_F32(-1, 1, 3, 7)}, {.i = {1, 21}}, 0, 2e-3},
+    {"flatten images", 1, {LS_CASE_F32(-1, 1, 2, 3, 5, 4)}, {.i = {2, 2, 60}}, 0, 2e-3},
     {"split", 1, {LS_CASE_F32(-1, 1, 6, 10)}, {.i = {3, 2, 15, 2}}, 0, 2e-3},
 };
 

@@ -1,0 +1,65 @@
+/* Samples that are no f32 yet: bytes of images, and tokens where a model takes them for numbers. No attributes.
+ *   x u8, u16 or i32 (n, ..), step u8 (64) -> y f32 (n, ..) = (x - step.mean) * step.scale
+ * in f64, rounded once: the bits of a host that does it beforehand. Data have no gradient. */
+#include "graph/ops/ops.h"
+#include "graph/ops/row.h"
+
+static ls_status_t normalize_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                   ls_shape_t *out) {
+  (void)attrs;
+  ls_dtype_t dtype = in[0].dtype == LS_U16 || in[0].dtype == LS_I32 ? in[0].dtype : LS_U8;
+  ls_status_t status = ls_rule_tensor(ctx, "normalize", "x", &in[0], dtype, 1, 0);
+  if (!status) status = ls_rule_step(ctx, "normalize", &in[1]);
+  if (status) return status;
+  out[0] = in[0];
+  out[0].dtype = LS_F32;
+  return LS_OK;
+}
+
+#define NORMALIZE(type)                                                                                      \
+  for (int64_t k = 0; k < count; k++)                                                                        \
+    y[k] = (float)((((const type *)args->in[0].data)[k] - mean) * scale);                                    \
+  break;
+
+static ls_status_t normalize_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const ls_step_params_t *step = args->in[1].data;
+  double mean = step->mean, scale = step->scale;
+  float *y = ls_out_f32(args, 0);
+  int64_t count = ls_shape_count(ls_in_shape(args, 0));
+  switch (ls_in_shape(args, 0)->dtype) {
+  case LS_U8:
+    NORMALIZE(uint8_t)
+  case LS_U16:
+    NORMALIZE(uint16_t)
+  default:
+    NORMALIZE(int32_t)
+  }
+  return LS_OK;
+}
+
+static int64_t normalize_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)attrs;
+  (void)out;
+  return ls_flops_each(&in[0], 2);
+}
+
+static const ls_op_case_t cases[] = {
+    {.name = "one", .in_count = 2, .in = {LS_CASE_WHOLE(LS_U8, 256, 1), LS_CASE_STEP(0)}},
+    {.name = "odd image", .in_count = 2, .in = {LS_CASE_WHOLE(LS_U8, 256, 3, 1, 5, 13), LS_CASE_STEP(0)}},
+    {.name = "beyond a vector", .in_count = 2, .in = {LS_CASE_WHOLE(LS_U8, 256, 67, 65), LS_CASE_STEP(0)}},
+    {.name = "many", .in_count = 2, .in = {LS_CASE_WHOLE(LS_U8, 256, 257, 784), LS_CASE_STEP(0)}},
+    {.name = "tokens of 16 bits", .in_count = 2, .in = {LS_CASE_WHOLE(LS_U16, 65536, 7, 33), LS_CASE_STEP(0)}},
+    {.name = "tokens of 32 bits", .in_count = 2, .in = {LS_CASE_WHOLE(LS_I32, 100000, 5, 129), LS_CASE_STEP(0)}},
+};
+
+const ls_op_t ls_op_normalize = {
+    .name = "normalize",
+    .class = LS_OP_ELEMENTWISE,
+    .in_count = 2,
+    .out_count = 1,
+    .shape = normalize_shape,
+    .forward = normalize_forward,
+    .flops = normalize_flops,
+    LS_CASES(cases),
+};
