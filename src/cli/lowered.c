@@ -16,8 +16,8 @@ static void look_at_data(ls_config_t *config) {
 
 /* As training would choose on an idle device of this machine. Reads the data only where it depends on them.
  */
-static ls_status_t choose_data(ls_ctx_t *ctx, ls_config_t *config, const ls_backend_t *backend,
-                               int ranks, int64_t samples, int64_t *data_rows) {
+static ls_status_t choose_data(ls_ctx_t *ctx, ls_config_t *config, const ls_backend_t *backend, int ranks,
+                               int64_t samples, int64_t *data_rows) {
   ls_engine_room_t room = {.copies = !backend->host_memory, .rows = samples};
   bool device = !backend->host_memory;
   int mode = config->data.resident;
@@ -42,8 +42,7 @@ static ls_status_t choose_data(ls_ctx_t *ctx, ls_config_t *config, const ls_back
   return ls_engine_resident(ctx, config, ranks, &room, data_rows);
 }
 
-ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, int64_t samples,
-                               cli_lowered_t *out) {
+ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, int64_t samples, cli_lowered_t *out) {
   ls_config_t own = *given, *config = &own;
   const ls_backend_t *backend;
   const int ranks = (int)config->parallel.ranks;

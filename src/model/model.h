@@ -47,8 +47,8 @@ ls_shape_t ls_model_x(const ls_model_config_t *model);      /* one sample, as th
 ls_shape_t ls_model_target(const ls_model_config_t *model); /* its target: f32 (outputs), or i32 () */
 /* Samples and targets of so many rows, as the data hold them. INT64_MAX when they are too many to count. */
 int64_t ls_model_samples_bytes(const ls_model_config_t *model, int64_t rows);
-int64_t ls_model_inputs(const ls_model_config_t *model);    /* features of one sample */
-int64_t ls_model_outputs(const ls_model_config_t *model);   /* of the last layer */
+int64_t ls_model_inputs(const ls_model_config_t *model);  /* features of one sample */
+int64_t ls_model_outputs(const ls_model_config_t *model); /* of the last layer */
 
 /* The graph of `rows` samples: inputs "x" (rows, ls_model_x), "target" (rows, ls_model_target),
  * "weight" (rows), "step" u8 (64); values "output" (rows, outputs): probabilities with cross-entropy,

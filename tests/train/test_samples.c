@@ -27,7 +27,8 @@ static void make_images(void) {
 }
 
 static const ls_data_memory_t as_bytes = {.rows = ROWS, .inputs = PIXELS, .classes = label, .bytes = image};
-static const ls_data_memory_t as_numbers = {.rows = ROWS, .inputs = PIXELS, .classes = label, .features = number};
+static const ls_data_memory_t as_numbers = {
+    .rows = ROWS, .inputs = PIXELS, .classes = label, .features = number};
 
 /* What a host makes of the bytes. */
 static void make_numbers(void) {
@@ -43,14 +44,16 @@ static void make_numbers(void) {
   ls_ctx_destroy(ctx);
 }
 
-static void config_text(char *text, size_t size, bool bytes, bool resident, const char *backend, int accumulate) {
-  snprintf(text, size,
-           "model: {input: [%d, %d], loss: cross-entropy, layers: [{dense: {units: 9, activation: tanh}}, {dense: "
-           "{units: %d}}]}\n"
-           "data: {kind: synthetic, validation: 0.2, normalize: %s, resident: %s}\n"
-           "train: {batch: 16, epochs: 2, accumulate: %d, seed: %d, optimizer: {name: adam, lr: 0.01}}\n"
-           "parallel: {strategy: ddp, backend: %s, threads: 2}\n",
-           HIGH, WIDE, CLASSES, bytes ? "true" : "false", resident ? "true" : "false", accumulate, SEED, backend);
+static void config_text(char *text, size_t size, bool bytes, bool resident, const char *backend,
+                        int accumulate) {
+  snprintf(
+      text, size,
+      "model: {input: [%d, %d], loss: cross-entropy, layers: [{dense: {units: 9, activation: tanh}}, {dense: "
+      "{units: %d}}]}\n"
+      "data: {kind: synthetic, validation: 0.2, normalize: %s, resident: %s}\n"
+      "train: {batch: 16, epochs: 2, accumulate: %d, seed: %d, optimizer: {name: adam, lr: 0.01}}\n"
+      "parallel: {strategy: ddp, backend: %s, threads: 2}\n",
+      HIGH, WIDE, CLASSES, bytes ? "true" : "false", resident ? "true" : "false", accumulate, SEED, backend);
 }
 
 static void bytes_train_as_numbers_do(void **state) {
@@ -109,7 +112,8 @@ static void bytes_take_a_quarter(void **state) {
     const ls_graph_tensor_t *x = &g->tensors[ls_graph_find(g, "x")];
     assert_true(ls_shape_equal(&x->shape, &LS_SHAPE(LS_U8, 16, HIGH, WIDE)));
     if (resident)
-      assert_memory_equal(t->engine.state->data[ls_state_find(t->engine.table, "features")], image, sizeof image);
+      assert_memory_equal(t->engine.state->data[ls_state_find(t->engine.table, "features")], image,
+                          sizeof image);
     assert_int_equal(ls_trainer_predict(t, 2, given, output[resident]), LS_OK);
     ls_trainer_destroy(t);
     ls_config_destroy(config);
@@ -213,8 +217,8 @@ static void check_tokens(ls_ctx_t *ctx, const ls_dataset_t *d, bool resident) {
 
 static void write_npy(const char *path, const char *type, const void *values, size_t bytes) {
   char header[64];
-  int length = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (%d, %d)}", type,
-                        SEQUENCES, POSITIONS);
+  int length = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (%d, %d)}",
+                        type, SEQUENCES, POSITIONS);
   FILE *file = fopen(path, "wb");
   assert_non_null(file);
   fwrite("\x93NUMPY\1\0", 8, 1, file);

@@ -49,8 +49,12 @@ static const ls_op_case_t cases[] = {
     {.name = "odd image", .in_count = 2, .in = {LS_CASE_WHOLE(LS_U8, 256, 3, 1, 5, 13), LS_CASE_STEP(0)}},
     {.name = "beyond a vector", .in_count = 2, .in = {LS_CASE_WHOLE(LS_U8, 256, 67, 65), LS_CASE_STEP(0)}},
     {.name = "many", .in_count = 2, .in = {LS_CASE_WHOLE(LS_U8, 256, 257, 784), LS_CASE_STEP(0)}},
-    {.name = "tokens of 16 bits", .in_count = 2, .in = {LS_CASE_WHOLE(LS_U16, 65536, 7, 33), LS_CASE_STEP(0)}},
-    {.name = "tokens of 32 bits", .in_count = 2, .in = {LS_CASE_WHOLE(LS_I32, 100000, 5, 129), LS_CASE_STEP(0)}},
+    {.name = "tokens of 16 bits",
+     .in_count = 2,
+     .in = {LS_CASE_WHOLE(LS_U16, 65536, 7, 33), LS_CASE_STEP(0)}},
+    {.name = "tokens of 32 bits",
+     .in_count = 2,
+     .in = {LS_CASE_WHOLE(LS_I32, 100000, 5, 129), LS_CASE_STEP(0)}},
 };
 
 const ls_op_t ls_op_normalize = {
