@@ -1,32 +1,32 @@
 /* How much of what the machine can do a variant uses: the rate of its arithmetic over the fastest matrix
  * product that the profile knows of its device. */
 #include "bench/bench.h"
+#include "graph/ops/ops.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Products (rows, in) x (out, in) without attributes after the op's name. */
-static double rate_of(const char *key, const char *start, const ls_time_t *time) {
-  long long rows, in, out, again;
-  size_t len = strlen(start);
-  if (strncmp(key, start, len) != 0 ||
-      sscanf(key + len, "f32 (%lld, %lld) f32 (%lld, %lld)", &rows, &in, &out, &again) != 4 || again != in)
-    return NAN;
-  return 2.0 * (double)rows * (double)in * (double)out * 1e9 / time->ns;
+/* Products (rows, in) x (out, in). */
+static double rate_of(const ls_profile_key_t *key, const ls_time_t *time) {
+  bool product = key->dim[0] > 0 && key->dim[1] == key->dim[3];
+  return product ? 2.0 * (double)key->dim[0] * (double)key->dim[1] * (double)key->dim[2] * 1e9 / time->ns
+                 : NAN;
 }
 
 /* The backend as ls_backend_key names it for keys: fp32 is not said. */
 static double peak_of(const ls_profile_t *profile, const char *backend, const char *precision, int threads) {
-  char start[64];
+  char wanted[64], words[LS_PROFILE_KEY_BYTES];
   double peak = NAN;
   bool plain = strcmp(precision, ls_math_names[LS_MATH_FP32]) == 0;
-  snprintf(start, sizeof start, "op %s%s%s t%d linear ", backend, plain ? "" : " ", plain ? "" : precision,
-           threads);
+  snprintf(wanted, sizeof wanted, "%s%s%s", backend, plain ? "" : " ", plain ? "" : precision);
   for (int i = 0; i < ls_profile_time_count(profile); i++) {
     ls_time_t time;
-    const char *key = ls_profile_time_at(profile, i, &time);
-    double rate = rate_of(key, start, &time);
+    ls_profile_key_t key;
+    if (!ls_profile_key_read(ls_profile_time_at(profile, i, &time), LS_KEY_OP, words, &key)) continue;
+    if (strcmp(key.backend, wanted) || strcmp(key.name, ls_op_linear.name) || key.threads != threads)
+      continue;
+    double rate = rate_of(&key, &time);
     if (isfinite(rate) && !(peak >= rate)) peak = rate;
   }
   return peak;

@@ -169,11 +169,10 @@ static ls_status_t keep_old(const char *path, bool fast, cli_probe_t *probe) {
   static const char *const added[] = {"step ", "op ", NULL};
   ls_ctx_t *own = ls_ctx_create(NULL, NULL);
   ls_profile_t *old;
-  ls_time_t thorough;
   if (!own) return LS_ERR_MEMORY;
   ls_status_t status = LS_OK;
   if (ls_path_exists(path) && ls_profile_load(own, path, &probe->machine, &old) == LS_OK) {
-    bool whole = ls_profile_get(old, thorough_key, &thorough) && thorough.ns > 0 && ls_profile_busy(old) == 0;
+    bool whole = ls_profile_value(old, thorough_key, 0) > 0 && ls_profile_busy(old) == 0;
     int before = entries(probe->profile);
     if (fast && whole) {
       status = ls_profile_merge(probe->profile, old);
@@ -217,10 +216,8 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
   const char *output = args->extra[CLI_PROBE_OUTPUT];
   char *path = output ? ls_strdup(ctx, output) : ls_profile_default_path(ctx, &probe->machine);
   if (!path) return LS_ERR_MEMORY;
-  double thorough = fast ? 0 : 1;
-  status = ls_profile_put(probe->profile, thorough_key, &(ls_time_t){thorough, thorough, thorough});
-  if (status == LS_OK)
-    status = ls_profile_put(probe->profile, LS_PROFILE_BUSY_KEY, &(ls_time_t){busy, busy, busy});
+  status = ls_profile_put_value(probe->profile, thorough_key, fast ? 0 : 1);
+  if (status == LS_OK) status = ls_profile_put_value(probe->profile, LS_PROFILE_BUSY_KEY, busy);
   if (status == LS_OK && !args->extra[CLI_PROBE_FRESH]) status = keep_old(path, fast, probe);
   if (status == LS_OK) status = ls_profile_save(ctx, probe->profile, path);
   if (status == LS_OK)

@@ -36,10 +36,6 @@ static bool train(const char *yaml, const char *out, const char *backend, int ra
   return cli_probe_child(probe, argv, out, what);
 }
 
-static ls_status_t put(ls_profile_t *profile, const char *key, double bytes) {
-  return ls_profile_put(profile, key, &(ls_time_t){bytes, bytes, bytes});
-}
-
 /* From the training's report; false when the system does not say. */
 static bool read_libraries(const char *out, const char *backend, cli_probe_t *probe, double *bytes) {
   char key[LS_PROFILE_KEY_BYTES];
@@ -49,7 +45,8 @@ static bool read_libraries(const char *out, const char *backend, cli_probe_t *pr
   double capacity = json_number_value(json_object_get(memory, "capacity"));
   *bytes = used - own - json_number_value(json_object_get(memory, "scratch"));
   json_decref(report);
-  if (capacity > 0) put(probe->profile, ls_profile_capacity_key(key, backend), capacity);
+  ls_profile_key(key, (ls_profile_key_t){LS_KEY_CAPACITY, backend});
+  if (capacity > 0) ls_profile_put_value(probe->profile, key, capacity);
   return own > 0 && *bytes > 0;
 }
 
@@ -62,9 +59,11 @@ static void one_world(const char *yaml, const char *out, const char *backend, in
     cli_probe_note(probe, "memory of libraries: %s: %s", yaml, strerror(errno));
     return;
   }
+  const char *variant = ranks > 1 ? ls_transport_variant(backend) : "";
+  ls_profile_key(key, (ls_profile_key_t){LS_KEY_LIBRARIES, backend, variant, ranks});
   if (!train(yaml, out, backend, ranks, probe)) return;
   if (read_libraries(out, backend, probe, &bytes))
-    put(probe->profile, ls_profile_libraries_key(key, backend, ranks, ls_transport_variant(backend)), bytes);
+    ls_profile_put_value(probe->profile, key, bytes);
   else
     cli_probe_note(probe, "memory of libraries, %s, %d ranks: the system does not say what is used", backend,
                    ranks);

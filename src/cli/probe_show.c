@@ -3,7 +3,6 @@
 #include "comm/transport.h"
 #include "graph/op.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,29 +36,33 @@ static cell_t size_cell(double bytes) {
   return c;
 }
 
-/* A product's key, taken apart. The backend's name may hold its precision: "cuda tf32". */
 typedef struct {
-  char backend[LS_BACKEND_KEY_BYTES], op[32];
+  char backend[LS_BACKEND_KEY_BYTES]; /* with its precision: "cuda tf32" */
+  const ls_op_t *op;
   int threads;
-  long a, b, c, d; /* first and second input */
+  int64_t a, b, c, d; /* first and second input */
   ls_time_t time;
 } product_t;
 
 static double flops(const product_t *p) {
   const ls_shape_t in[LS_NODE_IN_MAX] = {LS_SHAPE(LS_F32, p->a, p->b), LS_SHAPE(LS_F32, p->c, p->d)};
-  return (double)ls_op_flops(ls_op_find(p->op), NULL, in, NULL);
+  return (double)ls_op_flops(p->op, NULL, in, NULL);
 }
 
 static bool read_product(const char *key, product_t *p) {
-  const char *at = strncmp(key, "op ", 3) == 0 ? strstr(key, " t") : NULL;
-  while (at && !isdigit((unsigned char)at[2]))
-    at = strstr(at + 1, " t");
-  if (!at) return false;
-  snprintf(p->backend, sizeof p->backend, "%.*s", (int)(at - key - 3), key + 3);
-  int got =
-      sscanf(at, " t%d %31s f32 (%ld, %ld) f32 (%ld, %ld)", &p->threads, p->op, &p->a, &p->b, &p->c, &p->d);
-  const ls_op_t *op = got == 6 ? ls_op_find(p->op) : NULL;
-  return op && op->class == LS_OP_PRODUCT;
+  char words[LS_PROFILE_KEY_BYTES];
+  ls_profile_key_t k;
+  if (!ls_profile_key_read(key, LS_KEY_OP, words, &k)) return false;
+  const ls_op_t *op = ls_op_find(k.name);
+  *p = (product_t){.op = op,
+                   .threads = k.threads,
+                   .a = k.dim[0],
+                   .b = k.dim[1],
+                   .c = k.dim[2],
+                   .d = k.dim[3],
+                   .time = p->time};
+  snprintf(p->backend, sizeof p->backend, "%s", k.backend);
+  return op && op->class == LS_OP_PRODUCT && p->a > 0;
 }
 
 static int collect_products(const ls_profile_t *profile, product_t *products) {
@@ -73,7 +76,7 @@ static int collect_products(const ls_profile_t *profile, product_t *products) {
 }
 
 static bool same_line(const product_t *x, const product_t *y) {
-  return !strcmp(x->op, y->op) && x->a == y->a && x->b == y->b && x->c == y->c && x->d == y->d;
+  return x->op == y->op && x->a == y->a && x->b == y->b && x->c == y->c && x->d == y->d;
 }
 
 static bool same_column(const product_t *x, const product_t *y) {
@@ -82,7 +85,7 @@ static bool same_column(const product_t *x, const product_t *y) {
 
 static int order(const void *left, const void *right) {
   const product_t *x = left, *y = right;
-  int by_op = strcmp(x->op, y->op);
+  int by_op = strcmp(x->op->name, y->op->name);
   if (by_op) return by_op;
   if (x->b != y->b) return x->b < y->b ? -1 : 1;
   if (x->a != y->a) return x->a < y->a ? -1 : 1;
@@ -109,7 +112,8 @@ static void show_products(const ls_profile_t *profile) {
     cli_print(" %12s", name);
   }
   for (int i = 0, end; i < count; i = end) {
-    cli_print("\n  %-11s %5ld x %-6ld", products[i].op, products[i].a, products[i].b);
+    cli_print("\n  %-11s %5lld x %-6lld", products[i].op->name, (long long)products[i].a,
+              (long long)products[i].b);
     for (end = i; end < count && same_line(&products[end], &products[i]);)
       end++;
     for (int c = 0; c < columns; c++) {
@@ -156,14 +160,13 @@ static void show_crowd(const ls_profile_t *profile) {
   bool any = false;
   for (int i = 0; i < ls_profile_time_count(profile); i++) {
     ls_time_t t;
-    char backend[16], kind[16];
-    int ranks, threads;
-    const char *key = ls_profile_time_at(profile, i, &t);
-    if (sscanf(key, "crowd %15s %dx%d %15s", backend, &ranks, &threads, kind) != 4) continue;
+    char words[LS_PROFILE_KEY_BYTES];
+    ls_profile_key_t key;
+    if (!ls_profile_key_read(ls_profile_time_at(profile, i, &t), LS_KEY_CROWD, words, &key)) continue;
     if (!any) cli_print("\nslow-down when all ranks compute at once\n");
     any = true;
-    cli_print("  %d ranks x %d thread%s %s   %s-bound  %.2fx  (90 %%: %.2fx to %.2fx)\n", ranks, threads,
-              threads == 1 ? " " : "s", backend, kind, t.ns, t.low_ns, t.high_ns);
+    cli_print("  %d ranks x %d thread%s %s   %s-bound  %.2fx  (90 %%: %.2fx to %.2fx)\n", key.ranks,
+              key.threads, key.threads == 1 ? " " : "s", key.backend, key.name, t.ns, t.low_ns, t.high_ns);
   }
 }
 
@@ -176,7 +179,7 @@ static void show_collectives(const ls_profile_t *profile) {
       char key[LS_PROFILE_KEY_BYTES], transport[LS_TRANSPORT_KEY_BYTES];
       const ls_curve_point_t *points;
       ls_transport_key(ls_transports[t], transport);
-      ls_profile_collective_key(key, kinds[0], transport, ranks);
+      ls_profile_key(key, (ls_profile_key_t){LS_KEY_COLLECTIVE, transport, kinds[0], ranks});
       if (ls_profile_curve(profile, key, &points) == 0) continue;
       cli_print("\ncollectives, %s, %d ranks\n  %-10s", ls_transports[t]->name, ranks, "");
       for (int k = 0; k < LS_COUNT(kinds); k++)
@@ -185,7 +188,7 @@ static void show_collectives(const ls_profile_t *profile) {
         cli_print("\n  %-10s", size_cell(sizes[s]).text);
         for (int k = 0; k < LS_COUNT(kinds); k++) {
           ls_time_t time;
-          ls_profile_collective_key(key, kinds[k], transport, ranks);
+          ls_profile_key(key, (ls_profile_key_t){LS_KEY_COLLECTIVE, transport, kinds[k], ranks});
           cli_print(" %15s",
                     ls_profile_interpolate(profile, key, sizes[s], &time) ? time_cell(time.ns).text : "-");
         }
@@ -198,14 +201,13 @@ static void show_memory(const ls_profile_t *profile) {
   bool any = false;
   for (int i = 0; i < ls_profile_time_count(profile); i++) {
     ls_time_t t;
-    char backend[16];
-    int ranks;
-    const char *key = ls_profile_time_at(profile, i, &t);
-    if (sscanf(key, "libraries %15s w%d", backend, &ranks) != 2) continue;
+    char words[LS_PROFILE_KEY_BYTES];
+    ls_profile_key_t key;
+    if (!ls_profile_key_read(ls_profile_time_at(profile, i, &t), LS_KEY_LIBRARIES, words, &key)) continue;
     if (!any) cli_print("\nmemory that libraries take in a rank's process, beside what is trained\n");
     any = true;
-    cli_print("  %s, %d rank%s %*s %s\n", backend, ranks, LS_PLURAL(ranks), ranks == 1 ? 13 : 12, "",
-              cli_bytes((int64_t)t.ns));
+    cli_print("  %s, %d rank%s %*s %s\n", key.backend, key.ranks, LS_PLURAL(key.ranks),
+              key.ranks == 1 ? 13 : 12, "", cli_bytes((int64_t)t.ns));
   }
 }
 

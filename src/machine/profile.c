@@ -229,17 +229,22 @@ ls_status_t ls_profile_fill(ls_profile_t *into, const ls_profile_t *from, const 
   return status;
 }
 
-/* On the line through two values at `part` of the way (beyond 1: extrapolated, never falling). */
-static double along(double from, double to, double part) {
-  if (part > 1) return to + (part - 1) * fmax(to - from, 0);
+static double along(double from, double to, double part, bool rising) {
+  if (part > 1 && rising) return to + (part - 1) * fmax(to - from, 0);
   return from + part * (to - from);
 }
 
-static ls_time_t time_along(const ls_time_t *from, const ls_time_t *to, double part) {
-  ls_time_t t = {.ns = along(from->ns, to->ns, part)};
+ls_time_t ls_curve_time(const ls_curve_point_t *p, int count, double at, bool rising) {
+  int last = 1;
+  if (count == 1 || at <= p[0].bytes) return p[0].time;
+  while (last < count - 1 && p[last].bytes < at)
+    last++;
+  const ls_curve_point_t *a = &p[last - 1], *b = &p[last];
+  double part = (at - a->bytes) / (b->bytes - a->bytes);
+  ls_time_t t = {.ns = fmax(along(a->time.ns, b->time.ns, part, rising), 0)};
   t.low_ns =
-      fmin(along(from->low_ns, to->low_ns, part), t.ns); /* low and high may cross beyond the last point */
-  t.high_ns = fmax(along(from->high_ns, to->high_ns, part), t.ns);
+      fmin(fmax(along(a->time.low_ns, b->time.low_ns, part, rising), 0), t.ns);  /* they may cross beyond */
+  t.high_ns = fmax(along(a->time.high_ns, b->time.high_ns, part, rising), t.ns); /* the last point */
   return t;
 }
 
@@ -247,48 +252,19 @@ bool ls_profile_interpolate(const ls_profile_t *profile, const char *key, double
   const ls_curve_point_t *p;
   int count = ls_profile_curve(profile, key, &p);
   if (count == 0 || !isfinite(bytes)) return false;
-  if (count == 1 || bytes <= p[0].bytes) {
-    *time = p[0].time;
-    return true;
-  }
-  int last = 1;
-  while (last < count - 1 && p[last].bytes < bytes)
-    last++;
-  const ls_curve_point_t *a = &p[last - 1], *b = &p[last];
-  *time = time_along(&a->time, &b->time, (bytes - a->bytes) / (b->bytes - a->bytes));
+  *time = ls_curve_time(p, count, bytes, true);
   return true;
 }
 
-const char *ls_profile_collective_key(char buf[LS_PROFILE_KEY_BYTES], const char *kind, const char *transport,
-                                      int world_size) {
-  snprintf(buf, LS_PROFILE_KEY_BYTES, "%s %s %d", kind, transport, world_size);
-  return buf;
+double ls_profile_value(const ls_profile_t *profile, const char *key, double otherwise) {
+  ls_time_t value;
+  return ls_profile_get(profile, key, &value) ? value.ns : otherwise;
 }
 
-const char *ls_profile_crowd_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend, int ranks, int threads,
-                                 const char *kind) {
-  snprintf(buf, LS_PROFILE_KEY_BYTES, "crowd %s %dx%d %s", backend, ranks, threads, kind);
-  return buf;
-}
-
-const char *ls_profile_device_key(char buf[LS_PROFILE_KEY_BYTES], const char *what, const char *backend,
-                                  int threads) {
-  snprintf(buf, LS_PROFILE_KEY_BYTES, "%s %s t%d", what, backend, threads);
-  return buf;
-}
-
-const char *ls_profile_libraries_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend, int ranks,
-                                     const char *variant) {
-  snprintf(buf, LS_PROFILE_KEY_BYTES, "libraries %s w%d%s", backend, ranks, ranks > 1 ? variant : "");
-  return buf;
+ls_status_t ls_profile_put_value(ls_profile_t *profile, const char *key, double value) {
+  return ls_profile_put(profile, key, &(ls_time_t){value, value, value});
 }
 
 double ls_profile_busy(const ls_profile_t *profile) {
-  ls_time_t share;
-  return ls_profile_get(profile, LS_PROFILE_BUSY_KEY, &share) ? share.ns : 0;
-}
-
-const char *ls_profile_capacity_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend) {
-  snprintf(buf, LS_PROFILE_KEY_BYTES, "capacity %s", backend);
-  return buf;
+  return ls_profile_value(profile, LS_PROFILE_BUSY_KEY, 0);
 }

@@ -71,29 +71,46 @@ ls_status_t ls_profile_put_curve(ls_profile_t *profile, const char *key, const l
  * first the first. False when there is no such curve. */
 bool ls_profile_interpolate(const ls_profile_t *profile, const char *key, double bytes, ls_time_t *time);
 
-/* Keys used by several parts. Written into buf, returned. */
+/* The time at `at` by at least one point: between two points linear, below the first the first, beyond the last by the
+ * slope of the last two, never below 0; `rising`: a falling slope is held. */
+ls_time_t ls_curve_time(const ls_curve_point_t *points, int count, double at, bool rising);
+
+/* What is no time has the unit that its key says (bytes, a factor, a share) and stands where times have their ns. */
+double ls_profile_value(const ls_profile_t *profile, const char *key, double otherwise);
+ls_status_t ls_profile_put_value(ls_profile_t *profile, const char *key, double value);
+
+/* profile_key.c: keys that several parts use. Others, such as those of a plan's whole steps ("step .."), are known to
+ * one part alone. */
+typedef enum {
+  LS_KEY_OP, /* "op cuda tf32 t1 linear": an op's time, with its attributes and shapes behind (ls_task_key) */
+  LS_KEY_DEVICE, /* "launch cpu t2": what a device of so many threads (GPUs: 1) takes. Times: "launch" (putting one
+                      * tiny op on a stream), "hand-over" (from the compute lane to another and back). Curves: "memory"
+                      * (an accumulating pass; bytes read and written), "copy-in", "copy-out" (host to device and back) */
+  LS_KEY_COLLECTIVE, /* "all-reduce mpi 2": a curve; backend: the transport's key (comm/transport.h) */
+  LS_KEY_CROWD, /* "crowd cpu 2x1 memory": the factor >= 1 by which passes over memory, or "compute", slow down when
+                      * so many ranks of so many threads make them at once */
+  LS_KEY_LIBRARIES, /* "libraries cuda w2": bytes that libraries take in a rank's process beside our allocations, a
+                      * value or a curve over scratch; name: of several ranks the transport's variant, else "" */
+  LS_KEY_CAPACITY /* "capacity cuda": bytes of a device's memory as its runtime counts them */
+} ls_key_what_t;
+
+typedef struct {
+  ls_key_what_t what;
+  const char *backend, *name; /* of an op with its precision, as ls_backend_key says it; the op */
+  int ranks, threads;
+  int64_t dim
+      [4]; /* read: of an op without attributes the first two inputs, where they are f32 matrices; else 0 */
+} ls_profile_key_t;
+
 enum { LS_PROFILE_KEY_BYTES = 512 };
-/* kind: "all-reduce" ...; the transport's key (comm/transport.h); world size. */
-const char *ls_profile_collective_key(char buf[LS_PROFILE_KEY_BYTES], const char *kind, const char *transport,
-                                      int world_size);
-/* What a device of `threads` threads (GPUs: 1) takes, "launch cpu t2" and the like. Times: "launch" (putting
- * one tiny op on a stream), "hand-over" (from the compute lane to another and back). Curves: "memory" (an
- * accumulating pass; bytes read and written), "copy-in" and "copy-out" (host to device and back; bytes). */
-const char *ls_profile_device_key(char buf[LS_PROFILE_KEY_BYTES], const char *what, const char *backend,
-                                  int threads);
-/* What libraries take in a rank's process beside our own allocations (ns holds bytes): "libraries cuda w2";
- * of several ranks with the transport's variant behind it. */
-const char *ls_profile_libraries_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend, int ranks,
-                                     const char *variant);
-/* The share of the processors that other programs took while probe measured (ns of "probe busy"); 0: none, or not
- * known. */
+/* Written into buf, returned. */
+const char *ls_profile_key(char buf[LS_PROFILE_KEY_BYTES], ls_profile_key_t key);
+/* Takes a key apart; its words are in buf. False: it is none of this kind. */
+bool ls_profile_key_read(const char *text, ls_key_what_t what, char buf[LS_PROFILE_KEY_BYTES],
+                         ls_profile_key_t *key);
+
+/* The share of the processors that other programs took while probe measured; 0: none, or not known. */
 #define LS_PROFILE_BUSY_KEY "probe busy"
 double ls_profile_busy(const ls_profile_t *profile);
-/* Memory of a device as its runtime counts it (ns holds bytes): "capacity cuda". */
-const char *ls_profile_capacity_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend);
-/* Slow-down (ns holds a factor >= 1) of single-rank compute when `ranks` ranks of `threads` threads compute
- * at once: "crowd cpu 2x1 memory", "crowd cpu 2x1 compute". */
-const char *ls_profile_crowd_key(char buf[LS_PROFILE_KEY_BYTES], const char *backend, int ranks, int threads,
-                                 const char *kind);
 
 #endif

@@ -10,15 +10,15 @@ static const int64_t library_device_bytes = INT64_C(1) << 30, library_host_bytes
 int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
                           int64_t scratch_bytes, bool *assumed) {
   char key[LS_PROFILE_KEY_BYTES];
-  ls_time_t bytes;
   int least = ranks > 1 ? 2 : 1; /* one rank alone needs no transport */
-  for (int n = ranks; profile && n >= least; n--)
-    if (ls_profile_get(profile,
-                       ls_profile_libraries_key(key, backend->name, n, ls_transport_variant(backend->name)),
-                       &bytes)) {
-      *assumed = n != ranks;
-      return (int64_t)bytes.ns + scratch_bytes;
-    }
+  for (int n = ranks; profile && n >= least; n--) {
+    const char *variant = n > 1 ? ls_transport_variant(backend->name) : "";
+    ls_profile_key(key, (ls_profile_key_t){LS_KEY_LIBRARIES, backend->name, variant, n});
+    double bytes = ls_profile_value(profile, key, -1);
+    if (bytes < 0) continue;
+    *assumed = n != ranks;
+    return (int64_t)bytes + scratch_bytes;
+  }
   *assumed = true;
   return backend->host_memory ? library_host_bytes + scratch_bytes : library_device_bytes;
 }

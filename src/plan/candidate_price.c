@@ -16,13 +16,14 @@ static bool find_crowd(const ls_planner_t *p, ls_cost_t *cost) {
   static const char *const kinds[] = {"compute", "memory"};
   double *const factors[] = {&cost->crowd_compute, &cost->crowd_memory};
   for (int i = 0; i < LS_COUNT(kinds); i++) {
-    ls_time_t factor;
-    ls_profile_crowd_key(cost->key, p->backend->name, cost->ranks, cost->threads, kinds[i]);
-    if (!ls_profile_get(p->profile, cost->key, &factor)) {
+    ls_profile_key(cost->key,
+                   (ls_profile_key_t){LS_KEY_CROWD, p->backend->name, kinds[i], cost->ranks, cost->threads});
+    double factor = ls_profile_value(p->profile, cost->key, -1);
+    if (factor < 0) {
       cost->missing = cost->key;
       return false;
     }
-    *factors[i] = fmax(factor.ns, 1);
+    *factors[i] = fmax(factor, 1);
   }
   return true;
 }
@@ -40,7 +41,7 @@ static ls_status_t make_cost(const ls_planner_t *p, const ls_candidate_t *c, ls_
   const ls_curve_point_t *memory;
   char key[LS_PROFILE_KEY_BYTES];
   int threads = p->backend->host_processors ? c->threads : 1; /* as probe keeps it */
-  ls_profile_device_key(key, "memory", p->backend->name, threads);
+  ls_profile_key(key, (ls_profile_key_t){LS_KEY_DEVICE, p->backend->name, "memory", 0, threads});
   int points = ls_profile_curve(p->profile, key, &memory);
   if (points > 0 && memory[points - 1].bytes > 0)
     cost->memory_ns_per_byte = memory[points - 1].time.ns / memory[points - 1].bytes;

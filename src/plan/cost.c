@@ -102,19 +102,21 @@ static double memory_part(const ls_cost_t *cost, const ls_task_t *task, double n
   return task->bytes > 0 && task->flops < 8 * task->bytes ? 1 : 0;
 }
 
+static bool curve_time(const ls_profile_t *profile, const char *kind, const char *transport, int ranks,
+                       double bytes, ls_time_t *time) {
+  char key[LS_PROFILE_KEY_BYTES];
+  ls_profile_key(key, (ls_profile_key_t){LS_KEY_COLLECTIVE, transport, kind, ranks});
+  return ls_profile_interpolate(profile, key, bytes, time);
+}
+
 bool ls_cost_collective(const ls_profile_t *profile, const char *kind, const char *transport, int ranks,
                         double bytes, ls_time_t *time) {
-  char key[LS_PROFILE_KEY_BYTES];
-  if (ls_profile_interpolate(profile, ls_profile_collective_key(key, kind, transport, ranks), bytes, time))
-    return true;
+  if (curve_time(profile, kind, transport, ranks, bytes, time)) return true;
   ls_time_t fewer, more;
   int low = ranks - 1, high = ranks + 1;
-  while (low > 1 && !ls_profile_interpolate(profile, ls_profile_collective_key(key, kind, transport, low),
-                                            bytes, &fewer))
+  while (low > 1 && !curve_time(profile, kind, transport, low, bytes, &fewer))
     low--;
-  while (
-      high < 2 * ranks &&
-      !ls_profile_interpolate(profile, ls_profile_collective_key(key, kind, transport, high), bytes, &more))
+  while (high < 2 * ranks && !curve_time(profile, kind, transport, high, bytes, &more))
     high++;
   if (low < 2 || high >= 2 * ranks) return false;
   double part = (double)(ranks - low) / (high - low);
@@ -131,7 +133,8 @@ static ls_status_t collective_time(ls_cost_t *cost, const ls_schedule_t *s, cons
   double bytes = (double)ls_task_large_bytes(s, task);
   int ranks = ls_task_ranks(s, task);
   if (!ls_cost_collective(cost->profile, kind, cost->transport, ranks, bytes, time)) {
-    cost->missing = ls_profile_collective_key(cost->key, kind, cost->transport, ranks);
+    cost->missing =
+        ls_profile_key(cost->key, (ls_profile_key_t){LS_KEY_COLLECTIVE, cost->transport, kind, ranks});
     return LS_ERR_NOT_FOUND;
   }
   *time = ls_family_scaled(*time, cost->exchange);

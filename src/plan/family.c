@@ -108,17 +108,6 @@ ls_status_t ls_family_put(ls_profile_t *profile, const char *key, double at, con
   return ls_profile_put_curve(profile, key, merged, n);
 }
 
-static ls_time_t between(const ls_curve_point_t *a, const ls_curve_point_t *b, double at) {
-  double w = (at - a->bytes) / (b->bytes - a->bytes);
-  const ls_time_t *x = &a->time, *y = &b->time;
-  ls_time_t t = {x->ns + w * (y->ns - x->ns), x->low_ns + w * (y->low_ns - x->low_ns),
-                 x->high_ns + w * (y->high_ns - x->high_ns)};
-  t.ns = fmax(t.ns, 0);
-  t.low_ns = fmin(fmax(t.low_ns, 0), t.ns);
-  t.high_ns = fmax(t.high_ns, t.ns);
-  return t;
-}
-
 ls_time_t ls_family_scaled(ls_time_t t, double by) {
   return (ls_time_t){t.ns * by, t.low_ns * by, t.high_ns * by};
 }
@@ -128,19 +117,13 @@ ls_time_t ls_family_scaled(ls_time_t t, double by) {
 bool ls_family_look_up(const ls_profile_t *profile, const char *key, double at, ls_time_t *time,
                        bool *exact) {
   const ls_curve_point_t *p;
-  int count = ls_profile_curve(profile, key, &p), i = 0;
+  int count = ls_profile_curve(profile, key, &p);
   if (count < 1) return false;
-  while (i < count && p[i].bytes < at)
-    i++;
-  *exact = i < count && p[i].bytes == at;
-  if (*exact || i == 0)
-    *time = p[i].time;
-  else if (i < count)
-    *time = between(&p[i - 1], &p[i], at);
-  else if (count > 1)
-    *time = between(&p[count - 2], &p[count - 1], at);
-  else
-    *time = ls_family_scaled(p[0].time, p[0].bytes > 0 ? at / p[0].bytes : 1);
+  *exact = false;
+  *time = ls_curve_time(p, count, at, false);
+  for (int i = 0; i < count && !*exact; i++)
+    if ((*exact = p[i].bytes == at)) *time = p[i].time;
+  if (count == 1 && at > p[0].bytes && p[0].bytes > 0) *time = ls_family_scaled(p[0].time, at / p[0].bytes);
   return true;
 }
 

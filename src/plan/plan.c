@@ -47,11 +47,11 @@ static int64_t device_memory(const ls_profile_t *profile, const ls_backend_t *ba
                              const ls_plan_options_t *options) {
   const ls_machine_t *machine = ls_profile_machine(profile);
   char key[LS_PROFILE_KEY_BYTES];
-  ls_time_t capacity;
   if (options->memory_bytes > 0) return options->memory_bytes;
   if (backend->host_memory) return less(machine->memory_bytes, spare_of_host);
-  if (ls_profile_get(profile, ls_profile_capacity_key(key, backend->name), &capacity))
-    return less((int64_t)capacity.ns, spare_of_device);
+  ls_profile_key(key, (ls_profile_key_t){LS_KEY_CAPACITY, backend->name});
+  double capacity = ls_profile_value(profile, key, -1);
+  if (capacity >= 0) return less((int64_t)capacity, spare_of_device);
   int64_t least = 0;
   for (int i = 0; i < machine->gpu_count; i++)
     if (machine->gpu[i].memory_bytes > 0 && (least == 0 || machine->gpu[i].memory_bytes < least))
@@ -161,7 +161,8 @@ static bool measured(const ls_planner_t *p, const ls_transport_t *transport, int
   const ls_curve_point_t *unused;
   const char *kind = ls_collective_name(LS_ALL_REDUCE);
   ls_transport_key(transport, name);
-  return ls_profile_curve(p->profile, ls_profile_collective_key(key, kind, name, devices), &unused) > 0;
+  ls_profile_key(key, (ls_profile_key_t){LS_KEY_COLLECTIVE, name, kind, devices});
+  return ls_profile_curve(p->profile, key, &unused) > 0;
 }
 
 static ls_status_t enumerate_transports(enumeration_t *e, int devices, const ls_strategy_t *strategy) {

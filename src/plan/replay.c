@@ -6,19 +6,14 @@
 #include "plan/candidate.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { PRODUCTS_MAX = 256 };
 
 typedef struct {
-  double flops, ns;
-} product_t;
-
-typedef struct {
   const ls_profile_t *profile;
-  product_t product[PRODUCTS_MAX]; /* ascending in FLOPs and in time */
+  ls_curve_point_t product[PRODUCTS_MAX]; /* over FLOPs, ascending in both */
   int product_count;
   char memory_key[LS_PROFILE_KEY_BYTES];
   double launch_ns;
@@ -26,31 +21,29 @@ typedef struct {
 } rates_t;
 
 static int by_flops(const void *a, const void *b) {
-  const product_t *x = a, *y = b;
-  if (x->flops != y->flops) return x->flops < y->flops ? -1 : 1;
-  return (x->ns > y->ns) - (x->ns < y->ns);
+  const ls_curve_point_t *x = a, *y = b;
+  if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
+  return (x->time.ns > y->time.ns) - (x->time.ns < y->time.ns);
 }
 
 /* Of products of as many FLOPs the fastest; none is slower than one with more FLOPs. */
 static void find_products(rates_t *r, const ls_planner_t *planner, int threads) {
-  char prefix[64], backend[LS_BACKEND_KEY_BYTES];
-  product_t *p = r->product;
+  char words[LS_PROFILE_KEY_BYTES], backend[LS_BACKEND_KEY_BYTES];
+  ls_curve_point_t *p = r->product;
   int found = 0, kept = 0;
   ls_time_t time;
-  const char *key;
+  const char *text;
+  ls_profile_key_t key;
   ls_backend_key(planner->backend, (ls_math_t)planner->config->train.precision, backend);
-  int len = snprintf(prefix, sizeof prefix, "op %s t%d %s f32 ", backend, threads, ls_op_linear.name);
-  for (int i = 0; (key = ls_profile_time_at(r->profile, i, &time)) && found < PRODUCTS_MAX; i++) {
-    long rows, in, out;
-    if (strncmp(key, prefix, (size_t)len) != 0 ||
-        sscanf(key + len, "(%ld, %ld) f32 (%ld", &rows, &in, &out) != 3)
-      continue;
-    p[found++] = (product_t){2.0 * (double)rows * (double)in * (double)out, time.ns};
-  }
+  for (int i = 0; (text = ls_profile_time_at(r->profile, i, &time)) && found < PRODUCTS_MAX; i++)
+    if (ls_profile_key_read(text, LS_KEY_OP, words, &key) && !strcmp(key.backend, backend) &&
+        !strcmp(key.name, ls_op_linear.name) && key.threads == threads && key.dim[0] > 0)
+      p[found++] =
+          (ls_curve_point_t){2.0 * (double)key.dim[0] * (double)key.dim[1] * (double)key.dim[2], time};
   qsort(p, (size_t)found, sizeof *p, by_flops);
   for (int i = 0; i < found; i++) {
-    if (kept > 0 && p[kept - 1].flops == p[i].flops) continue;
-    while (kept > 0 && p[kept - 1].ns > p[i].ns)
+    if (kept > 0 && p[kept - 1].bytes == p[i].bytes) continue;
+    while (kept > 0 && p[kept - 1].time.ns > p[i].time.ns)
       kept--;
     p[kept++] = p[i];
   }
@@ -59,22 +52,16 @@ static void find_products(rates_t *r, const ls_planner_t *planner, int threads) 
 
 /* Between two products linear in FLOPs; beyond the last at its rate, below the first its time. */
 static double product_ns(const rates_t *r, double flops) {
-  const product_t *p = r->product;
-  int last = r->product_count - 1, i = 0;
-  if (flops >= p[last].flops) return p[last].ns * flops / p[last].flops;
-  while (p[i].flops < flops)
-    i++;
-  if (i == 0) return p[0].ns;
-  double part = (flops - p[i - 1].flops) / (p[i].flops - p[i - 1].flops);
-  return p[i - 1].ns + part * (p[i].ns - p[i - 1].ns);
+  const ls_curve_point_t *last = &r->product[r->product_count - 1];
+  if (flops >= last->bytes) return last->time.ns * flops / last->bytes;
+  return ls_curve_time(r->product, r->product_count, flops, true).ns;
 }
 
 static double factor(const rates_t *r, const ls_planner_t *p, const ls_candidate_t *c, const char *kind) {
   char key[LS_PROFILE_KEY_BYTES];
-  ls_time_t crowd;
   bool together = ls_cost_beside(p->backend, c->devices); /* else the price applies the crowd itself */
-  ls_profile_crowd_key(key, p->backend->name, c->devices, c->threads, kind);
-  return together && ls_profile_get(r->profile, key, &crowd) ? fmax(crowd.ns, 1) : 1;
+  ls_profile_key(key, (ls_profile_key_t){LS_KEY_CROWD, p->backend->name, kind, c->devices, c->threads});
+  return together ? fmax(ls_profile_value(r->profile, key, 1), 1) : 1;
 }
 
 static bool find_rates(const ls_planner_t *p, const ls_candidate_t *c, rates_t *r) {
@@ -83,8 +70,8 @@ static bool find_rates(const ls_planner_t *p, const ls_candidate_t *c, rates_t *
   int threads = p->backend->host_processors ? c->threads : 1;
   *r = (rates_t){.profile = p->profile};
   find_products(r, p, threads);
-  ls_profile_device_key(r->memory_key, "memory", p->backend->name, threads);
-  ls_profile_device_key(key, "launch", p->backend->name, threads);
+  ls_profile_key(r->memory_key, (ls_profile_key_t){LS_KEY_DEVICE, p->backend->name, "memory", 0, threads});
+  ls_profile_key(key, (ls_profile_key_t){LS_KEY_DEVICE, p->backend->name, "launch", 0, threads});
   if (r->product_count == 0 || !ls_profile_interpolate(p->profile, r->memory_key, 1e6, &launch) ||
       !ls_profile_get(p->profile, key, &launch))
     return false;

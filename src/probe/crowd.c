@@ -118,7 +118,8 @@ ls_status_t ls_probe_crowd(ls_ctx_t *ctx, ls_comm_t *control, ls_device_t *devic
   for (int i = 0; i < LS_COUNT(kinds) && status == LS_OK; i++) {
     char key[LS_PROFILE_KEY_BYTES];
     ls_time_t factor;
-    ls_profile_crowd_key(key, device->backend->name, control->size, threads, kinds[i]);
+    ls_profile_key(key,
+                   (ls_profile_key_t){LS_KEY_CROWD, device->backend->name, kinds[i], control->size, threads});
     status = measure(control, meter, item[i], budget_ns / LS_COUNT(kinds), &factor);
     if (status == LS_OK) status = ls_profile_put(profile, key, &factor);
   }

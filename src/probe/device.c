@@ -30,7 +30,7 @@ static ls_status_t add_products(ls_meter_t *b, const grid_t *grid) {
 static ls_status_t add_memory(ls_meter_t *b) {
   static const int64_t floats[] = {1 << 12, 1 << 16, 1 << 20, 1 << 24};
   char key[LS_PROFILE_KEY_BYTES];
-  ls_profile_device_key(key, "memory", b->backend->name, b->threads);
+  ls_profile_key(key, (ls_profile_key_t){LS_KEY_DEVICE, b->backend->name, "memory", 0, b->threads});
   ls_status_t status = LS_OK;
   for (int i = 0; i < LS_COUNT(floats) && status == LS_OK; i++)
     status =
@@ -41,7 +41,7 @@ static ls_status_t add_memory(ls_meter_t *b) {
 static ls_status_t add_launch(ls_meter_t *b) {
   char key[LS_PROFILE_KEY_BYTES];
   ls_meter_item_t *item;
-  ls_profile_device_key(key, "launch", b->backend->name, b->threads);
+  ls_profile_key(key, (ls_profile_key_t){LS_KEY_DEVICE, b->backend->name, "launch", 0, b->threads});
   ls_status_t status = ls_meter_add_op(b, "copy", &LS_SHAPE(LS_F32, 1), key, -1, &item);
   if (status == LS_OK) item->eager = true;
   return status;

@@ -50,14 +50,15 @@ bool ls_doctor_cpus_limited(const ls_doctor_subject_t *p, char *evidence) {
 bool ls_doctor_memory_crowded(const ls_doctor_subject_t *p, char *evidence) {
   for (int i = 0; p->profile && i < ls_profile_time_count(p->profile); i++) {
     ls_time_t factor;
-    char kind[16];
-    int ranks, threads;
-    const char *key = ls_profile_time_at(p->profile, i, &factor);
-    if (sscanf(key, "crowd cpu %dx%d %15s", &ranks, &threads, kind) != 3 || strcmp(kind, "memory") != 0)
+    char words[LS_PROFILE_KEY_BYTES];
+    ls_profile_key_t key;
+    if (!ls_profile_key_read(ls_profile_time_at(p->profile, i, &factor), LS_KEY_CROWD, words, &key) ||
+        strcmp(key.backend, "cpu") != 0 || strcmp(key.name, "memory") != 0)
       continue;
     if (factor.ns < 1.5 || factor.low_ns < 1.1) continue;
     snprintf(evidence, LS_EVIDENCE_BYTES,
-             "passes over memory take %.1f times as long when %d ranks make them at once", factor.ns, ranks);
+             "passes over memory take %.1f times as long when %d ranks make them at once", factor.ns,
+             key.ranks);
     return true;
   }
   return false;

@@ -139,7 +139,7 @@ static ls_status_t issue_hand_over(ls_meter_t *b, void *arg) {
 
 ls_status_t ls_meter_add_hand_over(ls_meter_t *b) {
   char key[LS_PROFILE_KEY_BYTES];
-  ls_profile_device_key(key, "hand-over", b->backend->name, b->threads);
+  ls_profile_key(key, (ls_profile_key_t){LS_KEY_DEVICE, b->backend->name, "hand-over", 0, b->threads});
   ls_meter_item_t *item;
   ls_status_t status = ls_meter_add_op(b, "copy", &LS_SHAPE(LS_F32, 1), key, -1, &item);
   if (status == LS_OK) item->issue = issue_hand_over;
@@ -169,6 +169,7 @@ ls_status_t ls_meter_add_copy(ls_meter_t *b, bool in, size_t size_bytes) {
   if (status != LS_OK) return status;
   b->pinned[b->pinned_count++] = host;
   *item = (copy_item_t){.to = in ? device : host, .from = in ? host : device, .size_bytes = size_bytes};
-  ls_profile_device_key(key, in ? "copy-in" : "copy-out", b->backend->name, b->threads);
+  ls_profile_key(
+      key, (ls_profile_key_t){LS_KEY_DEVICE, b->backend->name, in ? "copy-in" : "copy-out", 0, b->threads});
   return add(b, key, (double)size_bytes, issue_copy, item, NULL);
 }

@@ -209,7 +209,8 @@ static ls_status_t report(const world_t *w, const char *transport, ls_profile_t 
       points[count].bytes = p->bytes;
       if (ls_samples_time(&p->samples, &points[count].time)) count++;
     }
-    ls_profile_collective_key(key, ls_collective_name(kinds[k]), transport, w->comm->size);
+    ls_profile_key(key, (ls_profile_key_t){LS_KEY_COLLECTIVE, transport, ls_collective_name(kinds[k]),
+                                           w->comm->size, 0});
     if (count) status = ls_profile_put_curve(profile, key, points, count);
   }
   return status;

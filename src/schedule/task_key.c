@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct {
   char *buf;
@@ -29,8 +30,9 @@ static void append_shapes(text_t *to, const ls_schedule_t *s, const int *ids, in
 const char *ls_task_key(const ls_schedule_t *s, int t, const char *backend, int threads,
                         char buf[LS_PROFILE_KEY_BYTES]) {
   const ls_task_t *task = &s->tasks[t];
+  const char *name = task->op ? task->op->name : "copy";
   text_t to = {.buf = buf};
-  append(&to, "op %s t%d %s", backend, threads, task->op ? task->op->name : "copy");
+  to.used = strlen(ls_profile_key(buf, (ls_profile_key_t){LS_KEY_OP, backend, name, 0, threads}));
   for (int i = 0; i < LS_COUNT(task->attrs.i); i++)
     if (task->attrs.i[i]) append(&to, " i%d=%" PRId64, i, task->attrs.i[i]);
   for (int i = 0; i < LS_COUNT(task->attrs.f); i++)

@@ -464,8 +464,60 @@ static void writers_at_once_lose_nothing(void **state) {
   ls_profile_destroy(p);
 }
 
+static void keys_are_written_and_taken_apart(void **state) {
+  (void)state;
+  static const struct {
+    ls_profile_key_t key;
+    const char *text;
+  } rows[] = {{{LS_KEY_OP, "cuda tf32", "linear", 0, 1}, "op cuda tf32 t1 linear"},
+              {{LS_KEY_OP, "cpu", "linear_dx", 0, 12}, "op cpu t12 linear_dx"},
+              {{LS_KEY_DEVICE, "cpu", "hand-over", 0, 2}, "hand-over cpu t2"},
+              {{LS_KEY_COLLECTIVE, "nccl-without-peer", "all-reduce", 8}, "all-reduce nccl-without-peer 8"},
+              {{LS_KEY_CROWD, "cpu", "memory", 2, 3}, "crowd cpu 2x3 memory"},
+              {{LS_KEY_LIBRARIES, "cuda", "", 1}, "libraries cuda w1"},
+              {{LS_KEY_LIBRARIES, "cuda", "-without-peer", 2}, "libraries cuda w2-without-peer"},
+              {{LS_KEY_CAPACITY, "cuda"}, "capacity cuda"}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    char text[LS_PROFILE_KEY_BYTES], words[LS_PROFILE_KEY_BYTES];
+    ls_profile_key_t key;
+    assert_string_equal(ls_profile_key(text, rows[i].key), rows[i].text);
+    assert_true(ls_profile_key_read(text, rows[i].key.what, words, &key));
+    assert_string_equal(key.backend, rows[i].key.backend);
+    assert_string_equal(key.name, rows[i].key.name ? rows[i].key.name : "");
+    assert_true(key.ranks == rows[i].key.ranks && key.threads == rows[i].key.threads && key.dim[0] == 0);
+    for (int other = 0; other < LS_COUNT(rows); other++)
+      if (rows[other].key.what != rows[i].key.what)
+        assert_false(ls_profile_key_read(rows[other].text, rows[i].key.what, words, &key));
+  }
+}
+
+static void dimensions_of_products_are_read(void **state) {
+  (void)state;
+  char words[LS_PROFILE_KEY_BYTES];
+  ls_profile_key_t key;
+  assert_true(ls_profile_key_read(
+      "op cuda tf32 t1 linear f32 (16, 128) f32 (64, 128) f32 (64) -> f32 (16, 64)", LS_KEY_OP, words, &key));
+  assert_string_equal(key.backend, "cuda tf32");
+  assert_true(key.dim[0] == 16 && key.dim[1] == 128 && key.dim[2] == 64 && key.dim[3] == 128);
+  assert_true(
+      ls_profile_key_read("op cpu t1 linear i0=1 f32 (16, 128) f32 (64, 128)", LS_KEY_OP, words, &key));
+  assert_int_equal(key.dim[0], 0);
+  static const char *const none[] = {"",
+                                     "op",
+                                     "op cpu t1",
+                                     "op cpu linear",
+                                     "op cpu t linear",
+                                     "op  t1 linear",
+                                     "op a b c t1 linear",
+                                     "op cpu t99999999999 linear"};
+  for (int i = 0; i < LS_COUNT(none); i++)
+    if (ls_profile_key_read(none[i], LS_KEY_OP, words, &key)) fail_msg("\"%s\" was read", none[i]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(keys_are_written_and_taken_apart),
+      cmocka_unit_test(dimensions_of_products_are_read),
       cmocka_unit_test_setup_teardown(put_get, setup, teardown),
       cmocka_unit_test_setup_teardown(refuses_nonsense, setup, teardown),
       cmocka_unit_test_setup_teardown(interpolation, setup, teardown),

@@ -69,7 +69,7 @@ int fill_timing(ls_planner_t *p, ls_candidate_t *c, const pace_t *pace, int *fix
 static void fill_collective(ls_profile_t *profile, const char *kind, int ranks, double ns) {
   char key[LS_PROFILE_KEY_BYTES];
   ls_curve_point_t points[] = {{64, {ns, ns, ns}}, {1e9, {ns, ns, ns}}};
-  ls_profile_collective_key(key, kind, "mpi", ranks);
+  ls_profile_key(key, (ls_profile_key_t){LS_KEY_COLLECTIVE, "mpi", kind, ranks});
   assert_int_equal(ls_profile_put_curve(profile, key, points, LS_COUNT(points)), LS_OK);
 }
 

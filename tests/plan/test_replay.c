@@ -95,7 +95,8 @@ static void a_device_is_not_filled_to_the_brim(void **state) {
   double most = (double)ls_profile_machine(profile)->gpu[0].memory_bytes;
   ls_time_t counted;
   char key[LS_PROFILE_KEY_BYTES];
-  if (ls_profile_get(profile, ls_profile_capacity_key(key, "cuda"), &counted)) most = counted.ns;
+  if (ls_profile_get(profile, ls_profile_key(key, (ls_profile_key_t){LS_KEY_CAPACITY, "cuda"}), &counted))
+    most = counted.ns;
   ls_profile_destroy(profile);
   assert_true((double)plan.memory_bytes < 0.998 * most && (double)plan.memory_bytes > 0.996 * most);
   ls_plan_release(&plan);

@@ -69,7 +69,7 @@ static void all_ranks_agree(void **state) {
     for (int k = 0; k < LS_COUNT(kinds); k++) {
       char key[LS_PROFILE_KEY_BYTES];
       const ls_curve_point_t *points;
-      ls_profile_collective_key(key, kinds[k], "sim", size);
+      ls_profile_key(key, (ls_profile_key_t){LS_KEY_COLLECTIVE, "sim", kinds[k], size});
       assert_int_equal(ls_profile_curve(ranks[0].profile, key, &points), 11);
       assert_true(points[0].bytes <= 64 && points[0].bytes > 0);
       assert_true(points[10].bytes > 63 << 20 && points[10].bytes <= 64 << 20);
@@ -79,11 +79,13 @@ static void all_ranks_agree(void **state) {
     }
     char key[LS_PROFILE_KEY_BYTES];
     ls_time_t factor;
-    assert_true(
-        ls_profile_get(ranks[0].profile, ls_profile_crowd_key(key, "cpu", size, 1, "memory"), &factor));
+    assert_true(ls_profile_get(
+        ranks[0].profile, ls_profile_key(key, (ls_profile_key_t){LS_KEY_CROWD, "cpu", "memory", size, 1}),
+        &factor));
     assert_true(factor.low_ns >= 1 && factor.ns >= 1);
-    assert_true(
-        ls_profile_get(ranks[0].profile, ls_profile_crowd_key(key, "cpu", size, 1, "compute"), &factor));
+    assert_true(ls_profile_get(
+        ranks[0].profile, ls_profile_key(key, (ls_profile_key_t){LS_KEY_CROWD, "cpu", "compute", size, 1}),
+        &factor));
     assert_int_equal(ls_profile_time_count(ranks[0].profile), 2);
     release(ranks, size);
   }
