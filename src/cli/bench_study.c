@@ -53,13 +53,8 @@ static void print_row(const json_t *row) {
     cli_print("   not measured: %s\n", text_of(failed ? two : one, "failed"));
     return;
   }
-  char interval[48] = "";
-  double high = ls_bench_number(row, "speedup.high");
-  if (isfinite(low) && isfinite(high))
-    snprintf(interval, sizeof interval, "(%.2f to %.2f)", low, high);
-  else if (isfinite(low))
-    snprintf(interval, sizeof interval, "(above %.2f)", low);
-  cli_print("   %5.2fx %-16s %4.0f %%", speedup, interval, 50 * speedup);
+  cli_print("    %-22s %4.0f %%", ls_text_ratio(speedup, low, ls_bench_number(row, "speedup.high")).s,
+            50 * speedup);
   double exposed = ls_bench_number(two, "exposed_comm_percent");
   if (isfinite(exposed))
     cli_print("  %4.0f %%", exposed);

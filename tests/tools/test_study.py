@@ -150,6 +150,10 @@ class Conclusions(unittest.TestCase):
                 v["gpu"] = {"memory_used_bytes": 1e9 + (more if v["ranks"] == 2 else 0)}
             self.assertEqual(verdict({"study": study.measure(d, DEFINITION)}, "memory-grows"), wanted)
         self.expect("memory-grows", OPEN, (LARGE, None, 8, 100, 90, 40))
+        d = study_of((LARGE, None, 8, 100, 90, 40), (LARGE, None, 16, 100, 90, 40))
+        for v, used in zip(d["variants"], (5e8, 6e8, 5e8, 4e8)):  # one device, two; the next batch
+            v["gpu"] = {"memory_used_bytes": used}
+        self.assertEqual(verdict({"study": study.measure(d, DEFINITION)}, "memory-grows"), OPEN)
 
 
 class Tables(unittest.TestCase):

@@ -1,4 +1,4 @@
-"""Reports of `lockstep bench` documents. `lockstep bench --markdown FILE`, `--html FILE` and `--study` start it; by hand:
+"""Reports of `lockstep bench` documents. `bench --markdown FILE`, `--html FILE` and `--study` start it; by hand:
 
     python3 share/lockstep/tools/report FORM <DOCUMENT >OUTPUT
 
@@ -15,14 +15,15 @@ DOCUMENT is what `lockstep bench --output` writes, version 1 (docs/bench.md). Re
 --output NEW` adds them. Of all other members any may be missing or of another type: what depends on it is left out.
 Text out of documents is escaped.
 
-Needs Python 3.8, nothing but its standard library. Exit codes: 0 well; 1 an error of the tool; 2 usage, or Python is too
-old; 4 DOCUMENT is not JSON, not of this version, or needs --from. Messages go to stderr: "report: error: ...".
+Needs Python 3.8, nothing but its standard library. Exit codes: 0 well; 1 an error of the tool; 2 usage, or Python is
+too old; 4 DOCUMENT is not JSON, not of this version, or needs --from. Messages go to stderr: "report: error: ...".
 """
 import json
 import sys
 import traceback
 
 VERSION = 1
+FORMS = ("markdown", "html", "study", "thresholds", "thresholds-json", "check")
 
 
 class Refused(Exception):
@@ -66,7 +67,7 @@ def make(form):
         return json.dumps(thresholds.answer(read(), rules))
     if form == "check":
         return ""
-    raise Refused(2, "usage: markdown | html | study | thresholds | thresholds-json | check; the document comes from stdin")
+    raise Refused(2, f"usage: {' | '.join(FORMS)}; the document is read from stdin")
 
 
 def main(argv):

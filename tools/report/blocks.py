@@ -1,5 +1,5 @@
-"""The report of a document as a list of blocks, from its answer down to its details, so that Markdown and HTML (page.py)
-say the same. A block is a dict with "kind":
+"""The report of a document as a list of blocks, from its answer down to its details, so that Markdown and HTML
+(page.py) say the same. A block is a dict with "kind":
     heading  level, text
     text     text
     list     items [text]
@@ -124,7 +124,8 @@ def facts(d):
     first = (objects(d, "variants") or [{}])[0]
     params, network = number(first, "params"), word(d, "run.network")
     if "model" not in first and isfinite(params):  # several networks: each variant names its own
-        yield "Network", f"{network}{', ' if network else ''}{text.count(params)} parameters, {word(first, 'precision')}"
+        name_of = f"{network}, " if network else ""
+        yield "Network", f"{name_of}{text.count(params)} parameters, {word(first, 'precision')}"
     yield "Machine", machine_text(d)
     gpus = objects(d, "machine.gpu")
     if gpus:  # GPUs of one machine are alike, or only the first is named
@@ -177,8 +178,8 @@ def trust(r, d):
     r.item(f"Method: every repetition is a fresh run; {word(d, 'method.order')}. Intervals are at "
            f"{100 * number(d, 'method.confidence'):.0f} %: Student's t over the repetitions for step times; for "
            "speed-ups the wider of the bootstrap's and Welch's.")
-    r.item(f"Outliers are repetitions whose modified z-score is above {number(d, 'method.outlier_limit'):.1f}: far from "
-           "the median for how close the others lie to it. They are flagged, never dropped in silence.")
+    r.item(f"Outliers are repetitions whose modified z-score is above {number(d, 'method.outlier_limit'):.1f}: far "
+           "from the median for how close the others lie to it. They are flagged, never dropped in silence.")
 
 
 # ---- tables ----
@@ -224,7 +225,8 @@ def results(r, variants):
         ("efficiency", "n", reads("scaling.efficiency", 0.01, text.percent)),
         (f"predicted, {unit} (90 % interval)", "n", lambda v: text.span(
             *(number(v, f"predicted_step_time_us.{key}") / us for key in ("predicted", "low", "high")))),
-        ("prediction's error", "n", reads("predicted_step_time_us.error_percent", 1, lambda x: text.percent(x, 1, True))),
+        ("prediction's error", "n", lambda v: text.percent(
+            number(v, "predicted_step_time_us.error_percent"), 1, True)),
         ("bytes per device", "n", lambda v: text.size(number(v, "bytes_per_device.total") or math.nan))], variants)
     for v in variants:
         if "failed" in v:
@@ -261,8 +263,8 @@ def step_parts(r, variants):
         ("GPU busy", "n", reads("gpu.busy_percent", 1, text.percent)),
         ("J per step", "n", reads("gpu.energy_j_per_step"))], measured(variants))
     r.chart("Timeline of a step",
-            "Rank 0: what each lane does when, mean of the steps of one repetition, the first. Parts and table above are "
-            "of all repetitions, so they differ by what repetitions do. Communication is drawn whole; above, what runs "
+            "Rank 0: what each lane does when, mean of the steps of one repetition, the first. Parts and table above "
+            "are of all repetitions, so they differ by what repetitions do. Communication is drawn whole; above, what runs "
             "beside computing does not count. Gaps belong to rest.", charts.timeline(variants))
     r.heading(3, "Collectives")
     r.text("Rank 0; waiting for the slowest rank is inside.")
@@ -283,14 +285,16 @@ def memory(r, variants):
             [(key, "n", lambda v, key=key: text.size(dict(members(v, "bytes_per_device")).get(key) or math.nan))
              for key, _ in members(own[0] if own else {}, "bytes_per_device")], own)
     r.chart("Bytes per device",
-            "What each rank keeps on its device. Bookkeeping: task lists, times and figures of steps, rounding to pages.",
+            "What each rank keeps on its device. Bookkeeping: task lists, times and figures of steps, rounding to "
+            "pages.",
             charts.memory(variants))
 
 
 def validation(r, variants):
     r.heading(2, "Do several ranks train the same network?")
-    r.text("Criteria: final loss differs by less than 0.01, gradient norms correlate above 0.95, weights differ by less "
-           "than 1e-4 on average. A reproducible step (parallel.reproducible) has to give identical weights, bit for bit.")
+    r.text("Criteria: final loss differs by less than 0.01, gradient norms correlate above 0.95, weights differ by "
+           "less than 1e-4 on average. A reproducible step (parallel.reproducible) has to give identical weights, bit "
+           "for bit.")
     r.table([
         ("verdict", "v", lambda v: word(v, "validation.verdict")),
         ("variant", "h", name),

@@ -1,5 +1,5 @@
-"""The two forms of a report's blocks. The HTML file needs nothing else: no scripts, no fonts, nothing fetched. Its tables
-fold to cards on narrow screens (report.css), which takes their meaning from them, so roles say it again."""
+"""The two forms of a report's blocks. The HTML file needs nothing else: no scripts, no fonts, nothing fetched. Its
+tables fold to cards on narrow screens (report.css), which takes their meaning from them, so roles say it again."""
 import re
 
 from document import shipped
@@ -103,11 +103,25 @@ def html_block(block):
         items = "".join(f"<div><dt>{name}</dt><dd>{inline(words)}</dd></div>\n" for name, words in block["items"])
         return f'<dl class="facts">\n{items}</dl>\n'
     items = [(verdict_class(item[0]), item[1]) if kind == "answers" else ("item", item) for item in block["items"]]
-    return f'<ul class="{kind}">\n' + "".join(f'<li class="{of}">{inline(words)}</li>\n' for of, words in items) + "</ul>\n"
+    lines = "".join(f'<li class="{name}">{inline(words)}</li>\n' for name, words in items)
+    return f'<ul class="{kind}">\n{lines}</ul>\n'
 
 
 def html(title, blocks):
-    return ('<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n<meta name="viewport" '
-            f'content="width=device-width, initial-scale=1"/>\n<title>lockstep bench: {escape(title)}</title>\n<style>\n'
-            f'{shipped("report.css")}</style>\n</head>\n<body>\n<main>\n<p class="kind">lockstep bench</p>\n<h1>{escape(title)}</h1>\n'
-            f'{"".join(map(html_block, blocks))}</main>\n</body>\n</html>\n')
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8"/>
+<meta name="viewport" content="width=device-width, initial-scale=1"/>
+<title>lockstep bench: {escape(title)}</title>
+<style>
+{shipped("report.css")}</style>
+</head>
+<body>
+<main>
+<p class="kind">lockstep bench</p>
+<h1>{escape(title)}</h1>
+{"".join(map(html_block, blocks))}</main>
+</body>
+</html>
+"""

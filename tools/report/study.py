@@ -4,13 +4,13 @@ figures stand beside them, and each conclusion of the definition (study.json) is
 A conclusion is a row: the networks that it is about, whether it is about each link or all, and how it is decided.
     figure       of every cell, a value with an interval or without (FIGURES)
     holds        what all of them have to meet: ["high", "<", 1], ["value", "within", {"medium": [58, 85]}]
-    fails        what refutes it when one meets it; where it is left out, that one does not meet `holds`
+    fails        one cell that meets this refutes it; where it is left out, one that does not meet `holds`
+    unanimous    cells that disagree leave it undecided
     everywhere   a cell whose figure is not known leaves it undecided
     means        the figures have no intervals: fewer than MEANS_REPETITIONS decide nothing
     shown        the figures that decided: {low} and {high} of all values, {met}, {refuted} and {unsure} cells
-or, for what compares cells, `decide`: the name of a function below. Statements about speed hold or fall by 95 % intervals,
-never by means alone. The tests are per cell and not corrected for their number."""
-import math
+or, for what compares cells, `decide`: the name of a function below. Statements about speed hold or fall by 95 %
+intervals, never by means alone. The tests are per cell and not corrected for their number."""
 import operator
 
 import text
@@ -96,7 +96,8 @@ FIGURES = {
     "exposed ms": lambda c: 1e-3 * part(c.two, "exposed_comm"),
     "exposed over computing": lambda c: divide(part(c.two, "exposed_comm"),
                                                part(c.two, "forward", "backward", "optimizer")),
-    "computing, % of one": lambda c: 100 * divide(part(c.two, "forward", "backward"), part(c.one, "forward", "backward")),
+    "computing, % of one": lambda c: 100 * divide(part(c.two, "forward", "backward"),
+                                                  part(c.one, "forward", "backward")),
     "optimizer, % of one": lambda c: 100 * divide(part(c.two, "optimizer"), part(c.one, "optimizer")),
     "spared us": spared,
     "memory, MiB more": lambda c: (number(c.two, "gpu.memory_used_bytes") -
@@ -132,21 +133,31 @@ def meets(figure, test, network):
 
 
 def by_figure(row, cells):
-    of = FIGURES[row["figure"]]
-    figures = [(c, found if isinstance(found, tuple) else (found, found, found)) for c, found in zip(cells, map(of, cells))]
-    known = [(c, figure) for c, figure in figures if isfinite(figure[0])]
+    known = []
+    for c in cells:
+        figure = FIGURES[row["figure"]](c)
+        figure = figure if isinstance(figure, tuple) else (figure, figure, figure)
+        if isfinite(figure[0]):
+            known.append((c, figure))
     met = [c for c, figure in known if meets(figure, row["holds"], c.network)]
-    refuted = [c for c, figure in known if c not in met] if "fails" not in row else \
-        [c for c, figure in known if meets(figure, row["fails"], c.network)]
+    if "fails" in row:
+        refuted = [c for c, figure in known if meets(figure, row["fails"], c.network)]
+    else:
+        refuted = [] if met and row.get("unanimous") else [c for c, _ in known if c not in met]
     complete = len(known) == len(cells) or not row.get("everywhere")
 
     def tell(own):
         values = [figure[0] for c, figure in known if c in own]
-        return row["shown"].format(low=min(values), high=max(values), met=len(met), refuted=len(refuted), known=len(known),
-                                   unsure=len(known) - len(met) - len(refuted)) if values else "not known"
+        counts = {"known": len(known), "met": len(met), "refuted": len(refuted),
+                  "unsure": len(known) - len(met) - len(refuted)}
+        return row["shown"].format(low=min(values), high=max(values), **counts) if values else "not known"
 
-    shown = sides(row, cells) if row["shown"] == "sides" else row.get("absent", "") if not known else \
-        by_network(row, cells, tell) if row.get("by_network") else tell(cells)
+    if row["shown"] == "sides":
+        shown = sides(row, cells)
+    elif not known:
+        shown = row.get("absent", "")
+    else:
+        shown = by_network(row, cells, tell) if row.get("by_network") else tell(cells)
     return decided(known and len(met) == len(known) and complete, refuted), shown
 
 
@@ -214,7 +225,7 @@ def conclusion(row, links, cells):
     own, across = [c for c in cells if c.network["name"] in row["networks"]], row.get("all_links", False)
     findings = [finding(row, own, None)] if across else [
         finding(row, [c for c in own if c.link == link], link) for link in links]
-    return {"id": row["id"], "statement": row["statement"], "test": row["test"], "all_links": across, "findings": findings}
+    return {**{key: row[key] for key in ("id", "statement", "test")}, "all_links": across, "findings": findings}
 
 
 # ---- tables ----
@@ -275,5 +286,5 @@ def measure(document, definition):
             timelines += [{"model": network["preset"], "peer_access": link, "batch": c.batch, "one": step_parts(c.one),
                            "two": step_parts(c.two), "published": {"one": published["one"], "two": published["two"]}}
                           for c in own if c.batch == published["batch"]]
-    return {"source": definition["source"], "hardware": definition["hardware"], "tables": tables, "timelines": timelines,
-            "conclusions": [conclusion(row, links, cells) for row in definition["conclusions"]]}
+    return {"source": definition["source"], "hardware": definition["hardware"], "tables": tables,
+            "timelines": timelines, "conclusions": [conclusion(row, links, cells) for row in definition["conclusions"]]}

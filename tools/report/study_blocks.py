@@ -1,9 +1,7 @@
 """The study's part of the report: its tables with a row of ours and a row of its own figures for each batch, its
 timelines, and its conclusions with their verdicts. Reads only "study" of the document."""
-import math
-
 import text
-from document import NAN, at, isfinite, number, objects, word
+from document import at, isfinite, number, objects, word
 
 
 def link_of(value):
@@ -51,8 +49,8 @@ COLUMNS = [("batch", "h"), ("measured", "t"), ("speed-up", "n"), ("one device, s
 def own_row(row):
     one, two = at(row, "one"), at(row, "two")
     low, high = number(row, "speedup.low"), number(row, "speedup.high")
-    return [f"{number(row, 'batch'):.0f}", "here", text.ratio(number(row, "speedup.value"), low, high), rate(one), rate(two),
-            interval(row, "efficiency_percent", "value", " %"),
+    return [f"{number(row, 'batch'):.0f}", "here", text.ratio(number(row, "speedup.value"), low, high),
+            rate(one), rate(two), interval(row, "efficiency_percent", "value", " %"),
             pair(number(one, "step_time_ms"), number(two, "step_time_ms")),
             text.percent(number(two, "exposed_comm_percent")), pair(memory_of(one), memory_of(two)),
             pair(number(one, "peak_flops_percent"), number(two, "peak_flops_percent"), " %"),
@@ -64,7 +62,8 @@ def published_row(row):
     rates = [f"{text.count(number(p, name))} ± {text.count(number(p, name + '_margin'))}"
              for name in ("one_samples_per_s", "two_samples_per_s")]
     return [f"{number(row, 'batch'):.0f}", "the study", text.ratio(number(p, "speedup")), *rates,
-            text.percent(number(p, "efficiency_percent")), pair(number(p, "one_step_time_ms"), number(p, "two_step_time_ms")),
+            text.percent(number(p, "efficiency_percent")),
+            pair(number(p, "one_step_time_ms"), number(p, "two_step_time_ms")),
             "", given(number(p, "memory_gb")), "",
             pair(number(p, "one_utilisation_percent"), number(p, "two_utilisation_percent"), " %")]
 
@@ -91,9 +90,9 @@ def study(r, document):
     if own is None:
         return
     r.heading(2, "The study's tables")
-    r.text("Rows of the study are what it published for its own hardware and software, not a measurement of this machine: "
-           f"{word(own, 'source')} ({word(own, 'hardware')}). Ours are measured; in brackets the 95 % interval. Memory is "
-           "what the device had in use where that can be read, else the plan's bytes. Peak is this machine's fastest "
+    r.text("Rows of the study are what it published for its own hardware and software, not a measurement of this "
+           f"machine: {word(own, 'source')} ({word(own, 'hardware')}). Ours are measured; in brackets the 95 % interval. "
+           "Memory is what the device had in use where that can be read, else the plan's bytes. Peak is this machine's fastest "
            "measured matrix product (`lockstep probe`).")
     for table in objects(own, "tables"):
         r.heading(3, f"The {word(table, 'label')}{link_of(table)}")
@@ -104,9 +103,9 @@ def study(r, document):
         r.rows([("ms", "h")] + [(name, "n") for name in ("forward", "backward", "communication (exposed)", "optimizer",
                                                          "rest", "total")], list(timeline(t)))
     r.heading(2, "Where the study's conclusions hold")
-    r.text("On this machine, with these networks and this program. Each is put to a test with the numbers above; intervals "
-           "are at 95 % and not corrected for the number of cells. A speed-up's interval is the wider of the bootstrap's "
-           "and Welch's.")
+    r.text("On this machine, with these networks and this program. Each is put to a test with the numbers above; "
+           "intervals are at 95 % and not corrected for the number of cells. A speed-up's interval is the wider of the "
+           "bootstrap's and Welch's.")
     r.rows([("verdict", "v"), ("the study concludes", "h"), ("tested by", "t"), ("link", "t"), ("figures", "t")],
            [[word(f, "verdict"), word(c, "statement"), word(c, "test"), finding_link(c, f), word(f, "figures")]
             for c in objects(own, "conclusions") for f in objects(c, "findings")])

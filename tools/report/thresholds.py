@@ -25,13 +25,13 @@ def applies(rule, facts):
 def answer(question, rules):
     params, batch = question["params"], question["batch"]
     used_bytes = 16 * params + 4 * batch * question["inputs"]
-    asked = rules["efficiency_asked"]
+    asked = applies(rules["efficiency_asked"], {"parameters": params, "batch": batch})
     facts = {"parameters": params, "batch": batch, "devices": question["devices"],
              "memory": used_bytes / question["memory_bytes"] if question["memory_bytes"] > 0 else 0,
-             "efficiency": efficiency(params, batch, rules) if applies(asked, {"parameters": params, "batch": batch}) else 0}
+             "efficiency": efficiency(params, batch, rules) if asked else 0}
     rule = next(rule for rule in rules["rules"] if applies(rule, facts))
-    # The study states a confidence without a formula: here the distance to the nearest threshold on parameters, in powers
-    # of two, from 0.5 (on it) to 0.95.
+    # The study states a confidence without a formula: here the distance to the nearest threshold on parameters, in
+    # powers of two, from 0.5 (on it) to 0.95.
     nearest = min(abs(math.log2(params / threshold)) for threshold in rules["parameters"]) if params > 0 else math.inf
     return {"command": "plan", "policy": "thresholds", "strategy": rule["strategy"],
             "reasoning": rule["reasoning"].format(gb=used_bytes * 1e-9, percent=100 * facts["efficiency"]),
@@ -47,6 +47,7 @@ def table(question, rules):
     return "".join(f"  {name:<28} {words}\n" for name, words in (
         ("the study's rules say", a["strategy"]), ("because", a["reasoning"]),
         ("confidence", f"{a['confidence']:.2f} (distance to the nearest threshold; the study gives no formula)"),
-        ("its model analysis", f"{question['params']} parameters, {memory_mb:.1f} MB with gradients and optimizer state"),
-        ("priced", f"{a['priced_strategy']} on {devices} device{plural(devices)}, {question['priced_us']:.1f} us a step "
-                   "(predicted)")))
+        ("its model analysis",
+         f"{question['params']} parameters, {memory_mb:.1f} MB with gradients and optimizer state"),
+        ("priced",
+         f"{a['priced_strategy']} on {devices} device{plural(devices)}, {question['priced_us']:.1f} us a step (predicted)")))
