@@ -7,10 +7,11 @@ BUILD := build/$(PRESET)
 # Warnings are errors in CI; the developers' presets ask for it themselves.
 STRICT := $(if $(filter true 1,$(CI)),-DLS_WERROR=ON)
 
-.PHONY: help setup build test demo install clean format
+.PHONY: help setup build test fuzz demo install clean format
 help:
 	@echo "make demo     set up, build; then probe, plan, train, bench and report on this machine (two minutes)"
 	@echo "make test     set up, build, run the whole test suite"
+	@echo "make fuzz     set up, build, fuzz every parser of outside data for a minute (the tests do for a second)"
 	@echo "make build    build the preset PRESET=$(PRESET) (release, dev, debug, asan, tsan, clang, cuda)"
 	@echo "make install  install the build under PREFIX (default /usr/local)"
 	@echo "make format   clang-format the sources"
@@ -26,6 +27,9 @@ build: setup
 
 test: build
 	@ctest --test-dir $(BUILD) -j $(CORES) --output-on-failure --no-tests=error
+
+fuzz: build
+	@LOCKSTEP_FUZZ_SECONDS=60 ctest --test-dir $(BUILD) -j $(CORES) -L fuzz --output-on-failure --no-tests=error
 
 demo:
 	@start=$$(date +%s); $(MAKE) --no-print-directory build && scripts/demo.sh $(BUILD)/bin/lockstep && \

@@ -38,10 +38,10 @@ elseif(LS_SANITIZE)
   set(LS_TEST_TIME 3)
 endif()
 
-# ls_time_limit(SECONDS test ...): how long each may take where nothing is sanitized.
+# ls_time_limit(SECONDS test ...): how long each may take where nothing is sanitized. What may take long is started first.
 function(ls_time_limit seconds)
   math(EXPR limit "${seconds} * ${LS_TEST_TIME}")
-  set_tests_properties(${ARGN} PROPERTIES TIMEOUT ${limit})
+  set_tests_properties(${ARGN} PROPERTIES TIMEOUT ${limit} COST ${seconds})
 endfunction()
 
 # ls_test(NAME SOURCES ... MODULES ... [LINK ...] [TIMEOUT s] [LABELS ...] [SERIAL] [NO_CTEST])
@@ -76,21 +76,16 @@ set(LS_MPI_TEST_ENVIRONMENT
   "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitize/lsan.supp:print_suppressions=0"
   "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitize/tsan.supp:print_suppressions=0:atexit_sleep_ms=0")
 
-# ls_program_test(NAME SCRIPT file.sh TIMEOUT s [PROCESSORS n] [LABELS ...] [SERIAL])
-#   The program as a user runs it: a shell script beside the CMakeLists.txt, given the program and the sources.
-#   Most start two ranks: PROCESSORS is 2 where it is not given. It runs on the CPU, also where there is a GPU;
-#   what a GPU does is tested in tests/cuda.
+# ls_program_test(NAME SCRIPT file.sh TIMEOUT s [LABELS ...] [SERIAL])
+#   The program as a user runs it: a shell script beside the CMakeLists.txt, given the program and the sources. It runs on
+#   the CPU, also where there is a GPU; what a GPU does is tested in tests/cuda.
 function(ls_program_test name)
-  cmake_parse_arguments(T "SERIAL" "SCRIPT;TIMEOUT;PROCESSORS" "LABELS" ${ARGN})
+  cmake_parse_arguments(T "SERIAL" "SCRIPT;TIMEOUT" "LABELS" ${ARGN})
   add_test(NAME ${name}
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/${T_SCRIPT} $<TARGET_FILE:lockstep_cli> ${PROJECT_SOURCE_DIR}
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   list(APPEND T_LABELS program)
   ls_time_limit(${T_TIMEOUT} ${name})
-  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${T_LABELS}"
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${T_LABELS}" RUN_SERIAL ${T_SERIAL}
     ENVIRONMENT "${LS_MPI_TEST_ENVIRONMENT};LOCKSTEP_CUDA_MODULE=none;LOCKSTEP_TEST_TIME=${LS_TEST_TIME}")
-  if(NOT T_PROCESSORS)
-    set(T_PROCESSORS 2)
-  endif()
-  set_tests_properties(${name} PROPERTIES PROCESSORS ${T_PROCESSORS} RUN_SERIAL ${T_SERIAL})
 endfunction()

@@ -17,10 +17,12 @@ start=$(date +%s)
 if [ "${DEMO_QUICK:-0}" = 1 ]; then
   probe_flags=--quick
   train_flags="--set train.epochs=1"
+  plan_flags="--budget-ms 1000"
   bench_flags="--repetitions 2 --steps 10 --warmup 2 --control 0"
 else
   probe_flags=""
   train_flags=""
+  plan_flags=""
   bench_flags="--repetitions 6 --steps 50 --control 0"
 fi
 
@@ -47,11 +49,13 @@ stop_at() {
 }
 # The plan for a batch as a table, and as JSON for bench.
 plan() {
-  run "$program" plan "$config" --set "train.batch=$1"
-  printf '$ %s\n' "$program plan $config --set train.batch=$1 --json >$dir/plan-$1.json"
+  # shellcheck disable=SC2086 # flags
+  run "$program" plan "$config" --set "train.batch=$1" $plan_flags
+  printf '$ %s\n' "$program plan $config --set train.batch=$1${plan_flags:+ $plan_flags} --json >$dir/plan-$1.json"
   code=0
-  "$program" plan "$config" --set "train.batch=$1" --json >"$dir/plan-$1.json" || code=$?
-  stop_at "$code" "$program plan $config --set train.batch=$1 --json"
+  # shellcheck disable=SC2086 # flags
+  "$program" plan "$config" --set "train.batch=$1" $plan_flags --json >"$dir/plan-$1.json" || code=$?
+  stop_at "$code" "$program plan $config --set train.batch=$1${plan_flags:+ $plan_flags} --json"
 }
 
 echo "Does a second device pay? Here: one rank with all cores against several ranks that share them, for one small"

@@ -199,6 +199,11 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
   ls_status_t status = ls_machine_read(ctx, &probe->machine);
   if (status == LS_OK) status = ls_profile_create(ctx, &probe->machine, &probe->profile);
   if (status != LS_OK) return status;
+  const char *output = args->extra[CLI_PROBE_OUTPUT];
+  char *folder = output ? ls_path_parent(ctx, output) : NULL; /* a mistake costs no measurement */
+  if (output) status = folder ? ls_dir_make(ctx, folder) : LS_ERR_MEMORY;
+  ls_free(folder);
+  if (status != LS_OK) return status;
   bool gpus = probe->machine.gpu_count > 0; /* one took 22 s, four 37 */
   if (!args->json)
     ls_log(ctx, LS_LOG_INFO, "measuring this machine, about %s s", fast ? "3" : gpus ? "20 to 40" : "10");
@@ -213,7 +218,6 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
   ls_machine_read_openblas(&probe->machine); /* now that nothing is measured any more */
   ls_load_read(NULL, &end);
   double others = ls_load_others(&begin, &end), busy = others > LS_LOAD_DISTURBING ? others : 0;
-  const char *output = args->extra[CLI_PROBE_OUTPUT];
   char *path = output ? ls_strdup(ctx, output) : ls_profile_default_path(ctx, &probe->machine);
   if (!path) return LS_ERR_MEMORY;
   status = ls_profile_put_value(probe->profile, thorough_key, fast ? 0 : 1);

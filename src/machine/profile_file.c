@@ -84,14 +84,9 @@ ls_status_t ls_profile_save(ls_ctx_t *ctx, const ls_profile_t *profile, const ch
   char *text = j ? json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
   json_decref(j);
   if (!text) return ls_fail(ctx, LS_ERR_MEMORY, "%s: out of memory for the profile's text", path);
-  ls_status_t status = LS_OK;
-  const char *slash = strrchr(path, '/');
-  if (slash && slash != path) {
-    char *dir = ls_strdup(ctx, path);
-    if (dir) dir[slash - path] = '\0';
-    status = dir ? ls_dir_make(ctx, dir) : LS_ERR_MEMORY;
-    ls_free(dir);
-  }
+  char *dir = ls_path_parent(ctx, path);
+  ls_status_t status = dir ? ls_dir_make(ctx, dir) : LS_ERR_MEMORY;
+  ls_free(dir);
   if (status == LS_OK) status = ls_file_replace(ctx, path, text, strlen(text));
   free(text);
   return status;

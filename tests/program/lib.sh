@@ -22,6 +22,12 @@ fail() {
   echo "FAILED: $*"
   exit 1
 }
+# children PROCESS: the processes whose parent it is
+children() {
+  for stat in /proc/[0-9]*/stat; do
+    sed -n "s/^\([0-9]*\) (.*) [A-Z] $1 .*/\1/p" "$stat" 2>/dev/null || true
+  done
+}
 # field FILE NAME: the value of a top-level scalar, without quotes
 field() {
   sed -n "s/^  \"$2\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$1"

@@ -41,11 +41,6 @@ steps=$(awk -v rate="$(field "$work/r.json" samples_per_s)" 'BEGIN { printf "%d"
 sed "s#DIR#$work/whole#; s#STEPS#$steps#; s#BITS#true#" "$work/c.yaml" >"$work/whole.yaml"
 sed "s#DIR#$work/killed#; s#STEPS#$steps#; s#BITS#true#" "$work/c.yaml" >"$work/killed.yaml"
 "$program" train "$work/whole.yaml" --ranks 2 --set parallel.threads=1 --quiet --json >"$work/whole.json"
-children() { # processes whose parent is $1
-  for stat in /proc/[0-9]*/stat; do
-    sed -n "s/^\([0-9]*\) (.*) [A-Z] $1 .*/\1/p" "$stat" 2>/dev/null || true
-  done
-}
 newest() {
   find "$work/killed" -mindepth 1 -maxdepth 1 -name 'step*' 2>/dev/null | sort | tail -1
 }
