@@ -76,13 +76,16 @@ set(LS_MPI_TEST_ENVIRONMENT
   "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitize/lsan.supp:print_suppressions=0"
   "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitize/tsan.supp:print_suppressions=0:atexit_sleep_ms=0")
 
-# ls_program_test(NAME SCRIPT file.sh TIMEOUT s [LABELS ...] [SERIAL])
+# ls_program_test(NAME SCRIPT file.sh TIMEOUT s [PROGRAM target] [LABELS ...] [SERIAL])
 #   The program as a user runs it: a shell script beside the CMakeLists.txt, given the program and the sources. It runs on
 #   the CPU, also where there is a GPU; what a GPU does is tested in tests/cuda.
 function(ls_program_test name)
-  cmake_parse_arguments(T "SERIAL" "SCRIPT;TIMEOUT" "LABELS" ${ARGN})
+  cmake_parse_arguments(T "SERIAL" "SCRIPT;TIMEOUT;PROGRAM" "LABELS" ${ARGN})
+  if(NOT T_PROGRAM)
+    set(T_PROGRAM lockstep_cli)
+  endif()
   add_test(NAME ${name}
-    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/${T_SCRIPT} $<TARGET_FILE:lockstep_cli> ${PROJECT_SOURCE_DIR}
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/${T_SCRIPT} $<TARGET_FILE:${T_PROGRAM}> ${PROJECT_SOURCE_DIR}
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   list(APPEND T_LABELS program)
   ls_time_limit(${T_TIMEOUT} ${name})

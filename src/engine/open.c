@@ -4,7 +4,22 @@
 
 #include <string.h>
 
-/* Names, shapes and places of the parameters and the optimizer's state, known before members are lowered. */
+/* What the strategy keeps across steps is declared by lowering, which needs no real batch for it. */
+static ls_status_t declare_strategy(ls_engine_t *e) {
+  ls_member_t member = {0};
+  const ls_member_spec_t spec = {.config = e->config,
+                                 .member = LS_MEMBER_TRAIN,
+                                 .rank = e->comm->rank,
+                                 .world_size = e->comm->size,
+                                 .rows = 1,
+                                 .copies = !e->backend->host_memory,
+                                 .table = e->table};
+  ls_status_t status = ls_member_lower(e->ctx, &spec, &member);
+  if (status == LS_OK) ls_member_release(&member);
+  return status;
+}
+
+/* Names, shapes and places of all that is saved, known before data are read and members are lowered. */
 static ls_status_t make_table(ls_engine_t *e, bool training) {
   ls_graph_t *graph;
   ls_optim_rule_t optim;
@@ -13,8 +28,10 @@ static ls_status_t make_table(ls_engine_t *e, bool training) {
   if (status != LS_OK) return status;
   status = ls_state_table_create(e->ctx, graph, &e->table);
   ls_graph_destroy(graph);
+  if (status != LS_OK || !training) return status;
   ls_optim_rule(&e->config->optimizer, e->config->train.clip_norm, &optim);
-  return status == LS_OK && training ? ls_optim_declare(&optim, e->table, rows) : status;
+  status = ls_optim_declare(&optim, e->table, rows);
+  return status == LS_OK ? declare_strategy(e) : status;
 }
 
 ls_status_t ls_engine_open(ls_ctx_t *ctx, const ls_engine_options_t *options, ls_engine_t *e) {

@@ -1,0 +1,20 @@
+/* A kind of state: the sum of the gradients of all steps, carried on and saved. */
+#include "graph/ops/ops.h"
+#include "toy.h"
+
+ls_status_t toy_state_add(ls_schedule_t *s, int gradients) {
+  const ls_state_row_t row = {.name = TOY_STATE,
+                              .part = TOY_STATE,
+                              .of_layout = true,
+                              .trained = true,
+                              .shape = {.dtype = LS_F32},
+                              .life = LS_STATE_CARRIED,
+                              .file = LS_STATE_OPTIMIZER};
+  int index;
+  ls_status_t status = ls_state_declare(s->state, &row, &index);
+  if (status != LS_OK) return s->status = status;
+  int sums = ls_schedule_tensor(s, TOY_STATE, s->tensors[gradients].shape, LS_REGION_STATE + index, 0);
+  ls_schedule_op(s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, TOY_STATE, &ls_op_accumulate, NULL, 1,
+                 &gradients, 1, &sums);
+  return s->status;
+}

@@ -1,0 +1,97 @@
+/* A strategy: the gradient as a whole, once, at the end; every rank adds up its part of it (reduce-scatter), and all
+ * parts go to all ranks (all-gather). What no equal parts can be made of is summed everywhere. */
+#include "graph/ops/ops.h"
+#include "toy.h"
+
+enum { FLOAT_BYTES = sizeof(float) };
+
+typedef struct {
+  bool remember;
+} toy_options_t;
+
+static const ls_option_t rows[] = {{.name = "remember",
+                                    .type = LS_OPT_BOOL,
+                                    .offset = offsetof(toy_options_t, remember),
+                                    .initial = "true",
+                                    .change = LS_CHANGE_RUN,
+                                    .help = "Adds up the gradients of all steps, and saves that."}};
+static const ls_section_t section = {"parallel.toy", rows, LS_COUNT(rows), "What the toy remembers."};
+
+/* What lies between parameters belongs to nobody. It travels too, so it has to be something. */
+static void fill_gap(ls_schedule_t *s, int parts, int64_t begin, int64_t end) {
+  ls_attrs_t attrs = {.i = {end - begin}};
+  if (begin == end) return;
+  int gap = ls_schedule_part(s, "gap", LS_SHAPE(LS_F32, end - begin), parts, (size_t)(begin * FLOAT_BYTES));
+  ls_schedule_op(s, LS_LANE_COMPUTE, LS_PHASE_STEP_BACKWARD, "gap", &ls_op_fill, &attrs, 0, NULL, 1, &gap);
+}
+
+static void fill_gaps(ls_schedule_t *s, int parts) {
+  const ls_layout_t *layout = s->state->layout;
+  int64_t end = LS_HEAD_CORRECT + 1;
+  for (int i = 0; i < layout->trained_count; i++) {
+    fill_gap(s, parts, end, layout->entry[i].offset);
+    end = layout->entry[i].offset + layout->entry[i].count;
+  }
+  fill_gap(s, parts, end, layout->trained);
+}
+
+static ls_status_t exchange_all(ls_schedule_t *s, int bucket, int parts, int gradients) {
+  (void)bucket, (void)gradients;
+  if (s->world_size == 1) return s->status;
+  int64_t count = s->tensors[parts].shape.dim[0], part = count / s->world_size, even = part * s->world_size;
+  fill_gaps(s, parts);
+  if (part > 0) {
+    int whole = ls_schedule_part(s, "even part", LS_SHAPE(LS_F32, even), parts, 0);
+    int own = ls_schedule_part(s, "own part", LS_SHAPE(LS_F32, part), parts,
+                               (size_t)(s->rank * part * FLOAT_BYTES));
+    ls_schedule_collective(s, "toy scatter", LS_GROUP_WORLD, LS_REDUCE_SCATTER, whole, own);
+    ls_schedule_collective(s, "toy gather", LS_GROUP_WORLD, LS_ALL_GATHER, own, whole);
+  }
+  if (even < count) {
+    int rest =
+        ls_schedule_part(s, "rest", LS_SHAPE(LS_F32, count - even), parts, (size_t)(even * FLOAT_BYTES));
+    ls_schedule_collective(s, "toy rest", LS_GROUP_WORLD, LS_ALL_REDUCE, rest, rest);
+  }
+  return s->status;
+}
+
+static ls_status_t remember(ls_schedule_t *s, int bucket, int parts, int gradients) {
+  (void)bucket, (void)parts;
+  return toy_state_add(s, gradients);
+}
+
+static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_schedule_t **schedule) {
+  static const ls_exchange_t plain = {.ready = exchange_all},
+                             remembering = {.ready = exchange_all, .collect = remember};
+  const toy_options_t *own = in->options.own;
+  ls_lower_t whole = *in;
+  if (in->optim && in->options.reproducible)
+    return ls_fail(ctx, LS_ERR_UNSUPPORTED, "strategy toy: its sums belong to the number of ranks");
+  whole.options.bucket_bytes = INT64_MAX;
+  return ls_lower_step(ctx, &whole,
+                       !in->optim              ? NULL
+                       : !own || own->remember ? &remembering
+                                               : &plain,
+                       schedule);
+}
+
+static ls_status_t propose(const ls_proposal_t *proposal) {
+  ls_strategy_options_t options = *proposal->configured;
+  toy_options_t *own = ls_arena_alloc(proposal->arena, sizeof *own);
+  if (!own) return LS_ERR_MEMORY;
+  own->remember = !((const toy_options_t *)options.own)->remember;
+  options.own = own;
+  return proposal->emit(proposal->user, &options);
+}
+
+static const ls_strategy_t strategy = {.name = TOY_STRATEGY,
+                                       .help = "the whole gradient at the end, by parts",
+                                       .distributed = true,
+                                       .section = &section,
+                                       .own_bytes = sizeof(toy_options_t),
+                                       .propose = propose,
+                                       .lower = lower};
+
+__attribute__((constructor)) static void add(void) {
+  ls_strategy_register(&strategy);
+}

@@ -1,0 +1,67 @@
+/* A strategy, a kind of state and a transport that no other file knows: trained like any other, equal to one rank to
+ * the bit where numbers are exact. What the program does with them is in toy.sh. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "strategy/world.h"
+#include "toy.h"
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int has(const ls_schedule_t *s, ls_collective_kind_t kind) {
+  int count = 0;
+  for (int t = 0; t < s->task_count; t++)
+    count += s->tasks[t].kind == LS_TASK_COLLECTIVE && s->tasks[t].collective == kind;
+  return count;
+}
+
+static void the_strategy_trains_what_one_rank_trains(void **state) {
+  (void)state;
+  static const int worlds[] = {1, 2, 3, 8};
+  for (int accumulate = 1; accumulate <= 2; accumulate++)
+    for (int i = 0; i < LS_COUNT(worlds); i++) {
+      job_t job = job_default();
+      world_t one, many;
+      world_run(&job, &one);
+      job.strategy = TOY_STRATEGY;
+      job.world_size = worlds[i];
+      job.accumulate = accumulate;
+      world_run(&job, &many); /* proves every rank's schedule, and the world's */
+      for (int r = 0; r < worlds[i]; r++) {
+        const rank_result_t *got = &many.rank[r];
+        assert_string_equal(got->error, "");
+        assert_int_equal(got->status, LS_OK);
+        assert_memory_equal(got->param, one.rank[0].param, (size_t)got->param_count * sizeof(float));
+        assert_memory_equal(got->stats, one.rank[0].stats, sizeof got->stats);
+        assert_memory_not_equal(got->param, got->initial, (size_t)got->param_count * sizeof(float));
+        assert_int_equal(has(got->schedule, LS_REDUCE_SCATTER), worlds[i] > 1);
+        ls_fit_t fit;
+        ls_schedule_fit(got->schedule, &fit);
+        assert_int_equal(ls_fit_bytes(&fit, TOY_STATE), ls_fit_bytes(&fit, "gradients"));
+      }
+      world_release(&many);
+      world_release(&one);
+    }
+}
+
+static void every_list_offers_the_rows(void **state) {
+  (void)state;
+  const ls_strategy_t *strategy = ls_strategy_find(TOY_STRATEGY);
+  assert_non_null(strategy);
+  assert_false(ls_strategy_register(strategy)); /* once */
+  assert_ptr_not_equal(ls_strategy_default(2), strategy);
+  const ls_transport_t *transport = ls_transport_find(TOY_TRANSPORT);
+  assert_true(transport && ls_transport_fits(transport, &ls_backend_ref));
+  assert_false(ls_transport_is_usual(transport));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_strategy_trains_what_one_rank_trains),
+      cmocka_unit_test(every_list_offers_the_rows),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,16 @@
+/* Rows that the library has never heard of, each defined in one file and registered before main: a strategy, a kind
+ * of state and a transport. */
+#ifndef LS_TESTS_TOY_TOY_H
+#define LS_TESTS_TOY_TOY_H
+
+#include "comm/transport.h"
+#include "strategy/lower.h"
+
+#define TOY_STRATEGY  "toy"
+#define TOY_STATE     "toy sums"
+#define TOY_TRANSPORT "relay"
+
+/* state.c: adds `gradients` f32 (n), all that the optimizer reads, to what the row holds. */
+ls_status_t toy_state_add(ls_schedule_t *s, int gradients);
+
+#endif

@@ -1,0 +1,71 @@
+#!/bin/sh
+# The program with rows that it has never heard of: a strategy, a kind of state and a transport, each of one test file,
+# are documented, checked, drawn, trained, saved and loaded, priced, simulated and swept like all others.
+set -eu
+. "$(dirname "$0")/../program/lib.sh"
+LOCKSTEP_PROFILE=$work/profile.json
+TMPDIR=$work
+export LOCKSTEP_PROFILE TMPDIR
+cat >"$work/c.yaml" <<'YAML'
+model: {input: [12], loss: mse, layers: [{dense: {units: 16, activation: relu}}, {dense: {units: 3}}]}
+data: {kind: synthetic, samples: 400}
+train: {batch: 30, steps: 12}
+parallel: {strategy: toy, ranks: 2, backend: cpu, transport: relay}
+YAML
+config=$work/c.yaml
+
+# documented
+"$program" help config >"$work/help"
+for line in '^  toy  *the whole gradient at the end, by parts' '^  relay  *every rank gets everything' '^## parallel.toy$' \
+  '^  remember  *true | false'; do
+  grep -q "$line" "$work/help" || fail "the reference lacks $line"
+done
+expect 3 'did you mean `remember`' check "$config" --set parallel.toy.remembr=false
+
+# checked and drawn, with its state counted
+"$program" check "$config" --ranks 3 >"$work/out" || fail "check: $(cat "$work/out")"
+"$program" inspect "$config" --ranks 3 >"$work/out" || fail "inspect"
+grep -q 'toy on 3 ranks' "$work/out" || fail "inspect: $(cat "$work/out")"
+"$program" inspect "$config" --ranks 3 --json >"$work/inspect.json"
+grep -q '"toy scatter"' "$work/inspect.json" || fail "inspect --json: no collective of the strategy"
+grep -q '"toy sums": [1-9]' "$work/inspect.json" || fail "inspect --json: the state is not counted"
+
+# trained: the sums are made in rank order, as ddp's and mpi's are
+train() { # FILE, arguments...
+  file=$1
+  shift
+  "$program" train "$config" --json --quiet "$@" >"$file" 2>"$work/err" || fail "train $*: $(cat "$work/err")"
+}
+train "$work/toy.json"
+train "$work/ddp.json" --set parallel.strategy=ddp --set parallel.transport=auto
+[ "$(field "$work/toy.json" strategy)" = toy ] || fail "another strategy was used"
+[ "$(field "$work/toy.json" params_xxh3)" = "$(field "$work/ddp.json" params_xxh3)" ] || fail "other bits than ddp's"
+
+# saved and loaded: in two parts as in one, in another world, and refused where the state would be another
+set -- --set "train.checkpoint.dir=$work/run"
+train "$work/half.json" "$@" --set train.steps=6
+find "$work/run" -name '*.safetensors' -exec grep -aq 'toy sums' {} + || fail "the state was not saved"
+train "$work/whole.json" "$@" --resume
+[ "$(field "$work/whole.json" params_xxh3)" = "$(field "$work/toy.json" params_xxh3)" ] || fail "resumed to other bits"
+expect 6 'parallel.toy.remember' train "$config" "$@" --resume --set parallel.toy.remember=false --set train.steps=14
+train "$work/three.json" "$@" --resume --ranks 3 --set train.steps=14
+
+# priced: by every transport that was measured, with and without the state
+budget=$((1500 * ${LOCKSTEP_TEST_TIME:-1}))
+"$program" plan "$config" --json --devices 1,2 --budget-ms $budget >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
+for strategy in single ddp toy; do
+  awk -v s="\"$strategy\"" '/"strategy":/ { own = index($0, s) } own && /"priced": true/ { found = 1 } END { exit !found }' \
+    "$work/plan.json" || fail "plan prices no $strategy: $(cat "$work/plan.json")"
+done
+grep -q 'parallel.strategy=toy .*parallel.transport=relay .*parallel.toy.remember=false' "$work/plan.json" ||
+  fail "plan: no command with the rows' options: $(grep command "$work/plan.json")"
+"$program" plan "$config" --devices 2 --set parallel.transport=auto --budget-ms $budget >"$work/out" 2>"$work/err" || fail "plan, any transport"
+grep -q 'toy, 2 devices x [0-9]* threads*, relay' "$work/out" || fail "plan, any transport: $(cat "$work/out")"
+"$program" simulate "$config" --machine "$source_dir/machines/h200.yaml" --ranks 1,2 >"$work/out" || fail "simulate"
+[ "$(grep -c '^ *[12] ' "$work/out")" = 2 ] || fail "simulate: $(cat "$work/out")"
+
+# swept
+"$program" bench "$config" --strategies single,ddp,toy --ranks-list 1,2 --batches 30 --repetitions 1 --steps 6 --warmup 2 \
+  --control 0 --json --quiet >"$work/bench.json" 2>"$work/err" || fail "bench: $(cat "$work/err")"
+grep -q '"name": "batch 30, 2 x toy"' "$work/bench.json" || fail "bench swept no toy"
+echo ok
