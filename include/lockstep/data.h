@@ -1,4 +1,4 @@
-/* Samples that an embedding program gives instead of files. */
+/* Samples that an embedding program passes in memory instead of files. */
 #ifndef LOCKSTEP_DATA_H
 #define LOCKSTEP_DATA_H
 

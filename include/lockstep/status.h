@@ -1,5 +1,5 @@
-/* The one status enum of lockstep, grouped by what is now broken, and the exit code the program gives for it.
- * 0 is success, negative values are errors. Recovery reads the group; people read the text. */
+/* The one status enum of lockstep, grouped by what an error has broken, with the program's exit code for
+ * each. 0 is success; errors are negative. Recovery reads the group; people read the text. */
 #ifndef LOCKSTEP_STATUS_H
 #define LOCKSTEP_STATUS_H
 
@@ -17,9 +17,9 @@ extern "C" {
 
 /* X(name, value, exit code of the program, text)
  *   -1..-99     the call: it was refused, nothing changed
- *   -100..-199  the step: it was not applied, the next may succeed
- *   -200..-299  the rank: this process cannot go on
- *   -300..-399  the job: no process can go on without a restart */
+ *   -100..-199  the step: it was not applied, the next one may succeed
+ *   -200..-299  the rank: this process cannot continue
+ *   -300..-399  the job: no process can continue without a restart */
 #define LS_STATUS_TABLE(X)                                                                                   \
   X(LS_OK, 0, 0, "ok")                                                                                       \
   X(LS_ERR_ARGUMENT, -1, 2, "invalid argument or usage")                                                     \

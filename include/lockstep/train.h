@@ -1,11 +1,11 @@
-/* Training from a program: open the world (this process alone, or the ranks a launcher started), create a
- * trainer from a configuration, run it, evaluate, predict, save. A trainer and its world are used from one
- * thread. Unless marked local, calls are collective: every rank makes them in the same order.
+/* Training from a program: open the world (this process alone, or the ranks that a launcher started), create
+ * a trainer from a configuration, run it, evaluate, predict, save. One thread uses a trainer and its world.
+ * Unless marked local, calls are collective: every rank makes them in the same order.
  *
  * Signals: the library installs no handler, and its own threads take no signals. Handlers of the program may
- * run in the calling thread during any call, without an alternate stack: around the products of a library,
- * whose kernels a signal's frame would damage, the thread blocks all signals but those that its own
- * instructions raise (SIGSEGV and the like), for one product at a time. docs/signals.md has the limits. */
+ * run in the calling thread during any call, without an alternate stack. The kernels of one library would be
+ * damaged by a signal's frame, so around each of its products the thread blocks all signals but those that
+ * its own instructions raise (SIGSEGV and the like). docs/signals.md has the limits. */
 #ifndef LOCKSTEP_TRAIN_H
 #define LOCKSTEP_TRAIN_H
 
@@ -20,68 +20,68 @@ extern "C" {
 typedef struct ls_world ls_world_t;
 typedef struct ls_trainer ls_trainer_t;
 
-/* Joins the ranks that mpirun or srun started this process with, else a world of this process alone.
- * deadline_s: of every wait between ranks, 0 = 60. Owned by the caller, closed after its trainers. */
+/* Joins the ranks that mpirun or srun started together with this process; without a launcher the world is
+ * this process alone. deadline_s limits every wait between ranks; 0 = 60. The caller owns the world and
+ * closes it after its trainers. */
 LS_API ls_status_t ls_world_open(ls_ctx_t *ctx, double deadline_s, ls_world_t **world);
 LS_API void ls_world_close(ls_world_t *world);
 LS_API int ls_world_rank(const ls_world_t *world);
 LS_API int ls_world_size(const ls_world_t *world);
-/* Local. Ends all ranks at once after a failure of this one (other ranks may be waiting for it): does not
- * return in a world of several ranks, returns in a world of one. */
+/* Local. Ends all ranks at once after a failure of this one, because other ranks may be waiting for it. Does
+ * not return in a world of several ranks; returns in a world of one. */
 LS_API void ls_world_abort(ls_world_t *world, int exit_code);
 
-/* The parts of a step in nanoseconds on rank 0; they add up to the step (a report has their means over the
- * steps of step_time_mean_us). comm is what the compute lane waited for (exposed); rest includes what the
- * loop does between two steps. */
+/* The parts of a step in nanoseconds on rank 0. They add up to the step; a report holds their means over the
+ * steps of step_time_mean_us. comm is exposed communication, the time that the compute lane waited; rest
+ * includes the loop between two steps. */
 typedef struct {
   int64_t input_ns, forward_ns, backward_ns, comm_ns, optimizer_ns, rest_ns;
   bool measured; /* false: this backend does not time parts inside a captured step */
 } ls_step_parts_t;
 
-/* Where a run stands; given to the progress hook after every step. Losses are means over the global batch. */
+/* The position of a run, passed to the progress hook after every step. Losses are means over the global
+ * batch. */
 typedef struct {
   int64_t step, total_steps;   /* steps done */
   int64_t epoch, total_epochs; /* epochs done; total_epochs 0 when the run is given in steps */
   double train_loss;           /* of this step's batch */
   double grad_norm;            /* before clipping */
   double lr;
-  int64_t step_time_ns;          /* of this step, evaluation and saving left out */
+  int64_t step_time_ns;          /* of this step, without evaluation and saving */
   ls_step_parts_t parts;         /* of this step */
-  double samples_per_s;          /* since the run began, evaluation and saving left out */
+  double samples_per_s;          /* since the run began, without evaluation and saving */
   double val_loss, val_accuracy; /* newest; NAN = none yet */
   int64_t skipped_steps;
-  int64_t
-      device_bytes;   /* that this rank needs on its device, by arithmetic; what libraries take is left out */
-  int64_t running_ns; /* since the run began, without the time in which the process was stopped */
+  int64_t device_bytes; /* computed need of this rank on its device, without libraries */
+  int64_t running_ns;   /* since the run began, without the time in which the process was stopped */
 } ls_progress_t;
 
 typedef struct {
   void (*progress)(void *user, const ls_progress_t *progress); /* may be NULL; called on rank 0 */
   bool (*stop)(void *user); /* may be NULL; true ends the run after a save, with LS_ERR_INTERRUPTED */
   void *user;
-  const char *trace_path; /* not NULL: a Chrome trace of the last steps is written there by rank 0 */
+  const char *trace_path; /* if not NULL, rank 0 writes a Chrome trace of the last steps there */
 } ls_train_hooks_t;
 
-/* Memory of one rank in bytes. What it needs is arithmetic on its schedules and samples; what libraries take
- * is not in it. On a CPU the device's memory is the host's, and everything is in device_bytes. */
+/* Memory of one rank in bytes. The needs are computed from its schedules and samples, without the memory of
+ * libraries. On a CPU the device's memory is the host's, and device_bytes covers everything. */
 typedef struct {
   int64_t step_bytes; /* parameters, gradients, optimizer state, inputs and activations of a training step */
-  int64_t evaluation_bytes; /* what evaluation adds */
-  int64_t rounding_bytes;   /* allocations take whole pages of the device */
-  int64_t samples_bytes;    /* the samples, always in host memory */
-  int64_t staging_bytes;    /* host memory that a GPU copies from and to: inputs, stats, the state when it is
+  int64_t evaluation_bytes;  /* the additional need of evaluation */
+  int64_t rounding_bytes;    /* allocations take whole pages of the device */
+  int64_t samples_bytes;     /* the samples, always in host memory */
+  int64_t staging_bytes;     /* host memory that a GPU copies from and to: inputs, stats, the state when it is
                                saved */
-  int64_t log_bytes;        /* times of the run's steps, host memory */
-  int64_t schedule_bytes;   /* the schedules themselves, host memory */
-  int64_t reading_bytes;  /* on a CPU: in all while files are read, before the rest is there; 0 = no files */
-  int64_t exchange_bytes; /* shared memory in which the ranks of a host exchange gradients */
-  int64_t scratch_bytes;  /* what a CPU's library holds while it multiplies, in all threads; in none of the
+  int64_t log_bytes;         /* times of the run's steps, host memory */
+  int64_t schedule_bytes;    /* the schedules themselves, host memory */
+  int64_t reading_bytes;     /* on a CPU: peak while files are read, before all else; 0 = no files */
+  int64_t exchange_bytes;    /* shared memory in which the ranks of a host exchange gradients */
+  int64_t scratch_bytes;     /* what a CPU's library holds while it multiplies, in all threads; in none of the
                              sums    below, for it counts as the library's */
-  int64_t device_bytes;   /* needed on the device, in all */
-  int64_t host_bytes;     /* needed beside a device with memory of its own; 0 on a CPU */
-  int64_t
-      device_used_bytes;   /* at the end of the run: of a GPU all that is in use; on a CPU host_used_bytes */
-  int64_t host_used_bytes; /* peak resident memory of the process; 0 = cannot be read */
+  int64_t device_bytes;      /* total need on the device */
+  int64_t host_bytes;        /* need in host memory if the device has memory of its own; 0 on a CPU */
+  int64_t device_used_bytes; /* at the end of the run: on a GPU all memory in use; on a CPU host_used_bytes */
+  int64_t host_used_bytes;   /* peak resident memory of the process; 0 = not readable */
   int64_t device_total_bytes; /* of a GPU, as its runtime counts; 0 on a CPU */
 } ls_train_memory_t;
 
@@ -91,11 +91,11 @@ typedef struct {
   char strategy[16], backend[16], precision[8], device[64];
   int threads_per_rank;
   int64_t global_batch;
-  int64_t steps; /* done by this run (a resumed run counts from where it began) */
+  int64_t steps; /* done by this run (a resumed run counts from its first step) */
   int64_t total_steps;
   int64_t resumed_from; /* step, -1 = not resumed */
-  double samples_per_s; /* evaluation and saving left out */
-  /* Warm-up steps are left out when there are more than 20; of a long run the first 1,048,576 count. */
+  double samples_per_s; /* without evaluation and saving */
+  /* Runs of more than 20 steps leave out warm-up steps; of a long run the first 1,048,576 steps count. */
   double step_time_median_us, step_time_p95_us;
   ls_step_parts_t parts;
   double train_loss_first, train_loss; /* first step; mean of the last (at most 100) applied steps */
@@ -107,58 +107,63 @@ typedef struct {
   char params_xxh3[33];
   char checkpoint[4096]; /* newest saved in this run, "" = none */
   double wall_s, eval_s, save_s;
-  char stopped_early[128];  /* why the run ended before its last step, "" = it did not */
+  char stopped_early[128];  /* why the run ended before its last step; "" = it did not */
   ls_train_memory_t memory; /* used: of the rank that used most; 0 when the run failed */
-  double step_time_mean_us; /* of the steps that the median is of */
-  int64_t step_time_count;  /* how many those are */
-  int64_t train_loss_steps; /* that train_loss is the mean of; 0 = none was applied */
+  double step_time_mean_us; /* of the steps that step_time_median_us covers */
+  int64_t step_time_count;  /* the number of those steps */
+  int64_t train_loss_steps; /* the number of steps that train_loss covers; 0 = none was applied */
 } ls_train_report_t;
 
 typedef struct {
   int64_t samples, correct;
   double loss, accuracy; /* accuracy NAN without classes */
-  bool validation;       /* of the part that was held out; false: of all samples */
-  bool new_data;         /* not the data of the checkpoint's run (validation files: not its own) */
+  bool validation;       /* true: of the held-out part; false: of all samples */
+  bool new_data;         /* the samples differ from those of the checkpoint's run (validation files: from
+                          * its own) */
 } ls_eval_report_t;
 
 typedef struct {
-  bool resume;            /* go on from the newest good checkpoint; none there: start from the beginning */
+  bool resume;            /* continue from the newest intact checkpoint; if there is none, start from the
+                           * beginning */
   const char *checkpoint; /* load this one (directory) instead; for evaluation and prediction */
   const ls_data_memory_t *memory; /* samples instead of the configured files; NULL = files */
-  bool trace;       /* the run will be traced: where a captured step hides its tasks, it is not captured */
+  bool trace;       /* the run will be traced: do not capture steps if that would hide their tasks */
   bool no_training; /* only evaluate and predict: no gradients, no optimizer memory */
   const char *init; /* begin with these weights: checkpoint, run or .safetensors file; not with resume */
-  bool best;        /* of the run's directory in `checkpoint`: its best one, not the newest */
-  bool allow_data_change; /* resume with other samples, or another split or seed, than the checkpoint's */
+  bool best;        /* `checkpoint` is a run's directory: take its best checkpoint, not the newest */
+  bool allow_data_change; /* with resume: accept other samples, or another split or seed, than the
+                           * checkpoint's */
   /* Called once, from a thread of the library, when a call on the trainer waits inside this process and no
-   * thread of it has computed for the world's deadline: a thread has died or is held, perhaps with a lock.
-   * That call may never return; the message says where it is. Only what a signal handler may do is safe:
-   * write the message, end the process. NULL: the message goes to the context as LS_ERR_TIMEOUT, and the call
-   * goes on waiting. Time in which the process is stopped, hooks and saving do not count. */
+   * thread of the process has computed for the world's deadline: a thread has died or is held, perhaps with a
+   * lock. That call may never return; the message says where it is. Only actions that are safe in a signal
+   * handler are allowed: write the message, end the process. NULL: the message goes to the context as
+   * LS_ERR_TIMEOUT, and the call continues to wait. Time in which the process is stopped, hooks and saving do
+   * not count. */
   void (*stuck)(void *user, const char *message);
   void *stuck_user;
 } ls_trainer_options_t;
 
-/* Opens device and data, builds and checks the schedule, allocates, initialises or loads. Where `config`
- * names no parallel.strategy, or "auto", the ranks of `world` use the first one for so many. `config` and
+/* Opens device and data, builds and checks the schedule, allocates, initialises or loads. If `config` names
+ * no parallel.strategy, or "auto", the ranks of `world` use the first strategy for their number. `config` and
  * `world` are borrowed until destroy. options may be NULL. */
 LS_API ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
                                      const ls_trainer_options_t *options, ls_trainer_t **trainer);
 LS_API void ls_trainer_destroy(ls_trainer_t *trainer);
 
-/* Trains to the end. hooks may be NULL. *report is also filled (as far as known) when the run ends early. */
+/* Trains to the end. hooks may be NULL. If the run ends early, *report is filled as far as it is known. */
 LS_API ls_status_t ls_trainer_run(ls_trainer_t *trainer, const ls_train_hooks_t *hooks,
                                   ls_train_report_t *report);
-/* Loss (and accuracy) on the validation part, or on all samples when there is none. With options.checkpoint:
- * of the checkpoint's own data the part that it held out; of other data all. */
+/* Loss (and accuracy) on the validation part, or on all samples if there is none. With options.checkpoint: on
+ * the part that the checkpoint held out if the samples are its own, else on all samples. */
 LS_API ls_status_t ls_trainer_evaluate(ls_trainer_t *trainer, ls_eval_report_t *report);
-/* Local. Outputs (rows, outputs) for features (rows, inputs) in the units of the data: inputs are normalised
- * and real targets are scaled back. Classes: probabilities. */
+/* Local. Outputs (rows, outputs) for features (rows, inputs) in the units of the data: inputs are normalised,
+ * and real targets are scaled back. For classes the outputs are probabilities. */
 LS_API ls_status_t ls_trainer_predict(ls_trainer_t *trainer, int64_t rows, const float *features,
                                       float *outputs);
 LS_API int64_t ls_trainer_inputs(const ls_trainer_t *trainer);
 LS_API int64_t ls_trainer_outputs(const ls_trainer_t *trainer);
-/* XXH3-128 over all parameters in name order, as hex. All ranks call it: they may hold a part each. */
+/* XXH3-128 over all parameters in name order, as hex. All ranks must call it, because each may hold a
+ * part. */
 LS_API ls_status_t ls_trainer_hash(ls_trainer_t *trainer, char hex[33]);
 
 #ifdef __cplusplus

@@ -34,7 +34,7 @@ size_t ls_arena_bytes(const ls_arena_t *arena) {
 }
 
 void *ls_arena_alloc(ls_arena_t *arena, size_t size_bytes) {
-  if (size_bytes > SIZE_MAX / 2) size_bytes = SIZE_MAX / 2; /* lets the allocator refuse it with a report */
+  if (size_bytes > SIZE_MAX / 2) size_bytes = SIZE_MAX / 2; /* so large that the allocator refuses it */
   size_t need = (size_bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
   ls_arena_block_t *block = arena->block;
   if (!block || block->size - block->used < need) {

@@ -1,5 +1,5 @@
-/* Memory with one lifetime: many small allocations, freed together. Used for parsed documents, graphs and
- * schedules, whose parts all live as long as the whole. */
+/* Memory with one lifetime: many small allocations, freed together. Parsed documents, graphs and schedules
+ * use it, because their parts live as long as the whole. */
 #ifndef LS_BASE_ARENA_H
 #define LS_BASE_ARENA_H
 
@@ -14,7 +14,7 @@ typedef struct {
 void ls_arena_init(ls_arena_t *arena, ls_ctx_t *ctx);
 void ls_arena_release(ls_arena_t *arena); /* frees everything; the arena is empty and usable again */
 
-size_t ls_arena_bytes(const ls_arena_t *arena); /* that it has taken so far */
+size_t ls_arena_bytes(const ls_arena_t *arena); /* bytes taken so far */
 
 /* Zeroed, 16-byte aligned, valid until release. NULL on failure (reported). */
 void *ls_arena_alloc(ls_arena_t *arena, size_t size_bytes);

@@ -1,5 +1,5 @@
-/* fork and exec, because only a child itself can ask for a death signal. Between the two nothing is called
- * that a signal handler could not call: another thread may have held any lock at the fork. */
+/* Uses fork and exec, because only the child itself can ask for a death signal. Between the two, only calls
+ * that are safe in a signal handler are allowed: another thread may have held any lock at the fork. */
 #include "base/child.h"
 
 #include "base/clock.h"
@@ -69,7 +69,8 @@ static void set_signals(const sigset_t *mask) {
   ls_signals_restore(mask);
 }
 
-/* In the child. The parent may have ended before the death signal was asked for: then somebody else is it. */
+/* In the child. If the parent ended before the child asked for the death signal, the child has another parent
+ * by now. */
 static void become(const ls_child_spec_t *spec, const char *program, char *const *environment, pid_t parent,
                    int pipes[PIPES][2], const sigset_t *mask) {
   static const int order[STREAMS] = {STDIN_FILENO, STDERR_FILENO, STDOUT_FILENO};
@@ -87,7 +88,7 @@ static void become(const ls_child_spec_t *spec, const char *program, char *const
   _exit(1);
 }
 
-/* What the child reports before its program runs; nothing when it does. */
+/* The child's report before its program runs; nothing if it runs. */
 static int read_report(int fd) {
   int error = 0;
   ssize_t got;
@@ -149,7 +150,7 @@ void ls_child_wait(pid_t child, ls_child_end_t *end) {
     take_state(state, end);
 }
 
-/* Takes what there is to read. A full buffer loses its first half. Closes the pipe at its end. */
+/* Reads everything that is available. A full buffer loses its first half. Closes the pipe at its end. */
 static void listen(const ls_child_spec_t *spec, int *from, size_t *used) {
   char bytes[1024];
   ssize_t got = -1;
@@ -176,7 +177,7 @@ static void supervise(const ls_child_spec_t *spec, pid_t child, int from, ls_chi
     int state;
     poll(&ready, 1, PAUSE_MS);
     pid_t ended = waitpid(child, &state, WNOHANG);
-    if (from >= 0) listen(spec, &from, &used); /* also what its last words were */
+    if (from >= 0) listen(spec, &from, &used); /* including the child's last words */
     if (ended == child) take_state(state, end);
     if (ended < 0 && errno != EINTR) end->error = errno;
     if (ended == child || end->error) break;
@@ -239,11 +240,11 @@ void ls_child_reason(const ls_child_end_t *end, const char *said, char text[LS_C
 /* ---- the processes below one ---- */
 
 typedef struct {
-  pid_t parent; /* 0: it has ended, also where nobody has waited for it yet */
+  pid_t parent; /* 0: it has ended, even if nobody has waited for it yet */
   unsigned long long caught;
 } process_t;
 
-/* As /proc has it. The name, in the first line, shows a line end as "\\n". */
+/* As /proc shows it. A line end in the name, on the first line, appears as "\\n". */
 static process_t look_at(pid_t pid) {
   process_t p = {0};
   char path[64], line[256], state = 'Z';

@@ -1,5 +1,5 @@
-/* How many cores this process may use: the affinity mask, cut by the CPU quota of its control groups (a
- * container with two cores' worth of quota on a big host should start two threads). */
+/* The number of cores that this process may use: the affinity mask, reduced by the CPU quota of its control
+ * groups. A container with a quota of two cores on a big host should start two threads. */
 #include "base/thread.h"
 
 #include <sched.h>
@@ -20,7 +20,7 @@ static int cores_of(double quota_us, double period_us, int cores) {
   return quota_cores > 1 ? quota_cores : 1;
 }
 
-/* Version 2: "max 100000" or "200000 100000" in cpu.max of the group and of every group above it. */
+/* Version 2: cpu.max of the group and of every ancestor contains "max 100000" or "200000 100000". */
 static int quota_v2(char *group, int cores) {
   for (;;) {
     char path[4096 + 64], text[64] = "";

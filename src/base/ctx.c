@@ -16,7 +16,7 @@ struct ls_ctx {
   void *user;
   ls_log_level_t level;
   int rank, world_size;
-  pthread_mutex_t lock; /* guards the kept error and keeps messages whole */
+  pthread_mutex_t lock; /* protects the kept error, and keeps messages in one piece */
   int error_count;
   char first_error[MESSAGE_MAX];
   _Atomic int64_t alloc_count;
@@ -103,8 +103,8 @@ int ls_ctx_world_size(const ls_ctx_t *ctx) {
   return ctx ? ctx->world_size : 1;
 }
 
-/* Appends formatted text to a message, silently cut at the buffer's end. What "%s: .." or "%s/.." begins with
- * is a name, of a file mostly: one line, whatever is in it. */
+/* Appends formatted text to a message and silently cuts it at the buffer's end. A "%s: .." or "%s/.." begins
+ * with a name, mostly of a file: it is shown on one line, whatever it contains. */
 static void append(char *message, const char *fmt, ...) LS_PRINTF(2, 3);
 static void append_v(char *message, const char *fmt, va_list args) {
   if (!strncmp(fmt, "%s:", 3) || !strncmp(fmt, "%s/", 3)) {
@@ -167,7 +167,7 @@ size_t ls_text_plain(const char *text, char plain[LS_PLAIN_BYTES]) {
 
 const char *ls_text_shown(const char *text, size_t len, char *shown, size_t size_bytes) {
   static const char cut[] = "...";
-  size_t used = 0, fits = 0; /* fits: the last place behind which the dots have room */
+  size_t used = 0, fits = 0; /* the text fits up to here, with room for the dots behind it */
   if (len == SIZE_MAX) len = strlen(text);
   for (size_t at = 0; at < len;) {
     char piece[LS_PLAIN_BYTES], here[CHARACTER_BYTES_MAX + 1] = ""; /* the text need not end with a NUL */
@@ -226,8 +226,8 @@ ls_status_t ls_fail(ls_ctx_t *ctx, ls_status_t status, const char *fmt, ...) {
   return status;
 }
 
-/* The source line with a caret under the column; tabs are kept in the padding and the later bytes of a UTF-8
- * character take no room, so that the caret lines up. */
+/* The source line with a caret under the column. Tabs are kept in the padding, and continuation bytes of a
+ * UTF-8 character take no room, so that the caret lines up. */
 static void append_caret(char *message, const ls_place_t *place) {
   int len = place->source_len < CARET_LINE_MAX ? place->source_len : CARET_LINE_MAX;
   append(message, "\n  %.*s", len, place->source);
@@ -290,7 +290,7 @@ int64_t ls_ctx_fail_alloc(ls_ctx_t *ctx, int64_t n) {
   return made;
 }
 
-/* True when a test asked for this allocation to fail, or no machine could ever give that much. */
+/* True if a test asked for this allocation to fail, or if no machine could ever provide that much memory. */
 static bool refused(ls_ctx_t *ctx, size_t size_bytes) {
   if (size_bytes > PTRDIFF_MAX) return true;
   return ctx && atomic_fetch_add(&ctx->alloc_count, 1) + 1 == atomic_load(&ctx->alloc_fail_at);

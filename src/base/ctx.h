@@ -1,6 +1,5 @@
-/* Inside view of the context: reporting errors with a place, and allocation that can be made to fail in
- * tests. Rule: the first detector speaks once with exact cause and place; callers pass the status up in
- * silence. */
+/* Inside view of the context: reporting errors with a place, and allocation that tests can make fail. Rule:
+ * the first detector reports once, with exact cause and place; callers pass the status up in silence. */
 #ifndef LS_BASE_CTX_H
 #define LS_BASE_CTX_H
 
@@ -8,12 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a count adds to the noun behind it: "1 epoch", "2 epochs". */
+/* The plural ending of a count's noun: "1 epoch", "2 epochs". */
 #define LS_PLURAL(count) ((count) == 1 ? "" : "s")
 #define LS_COUNT(array)  ((int)(sizeof(array) / sizeof((array)[0])))
 
-/* A place in a text: 1-based line and column (bytes), 0 when not known. `source` is that line's
- * text or NULL. */
+/* A place in a text: line and column (bytes) count from 1; 0 = not known. `source` is the text of that line
+ * or NULL. */
 typedef struct {
   const char *file;
   int line;
@@ -22,9 +21,9 @@ typedef struct {
   int source_len;
 } ls_place_t;
 
-/* Reports an error and returns `status`. ctx may be NULL (then only the status travels). Whatever the
- * arguments quote, the message is UTF-8 without control characters but tab and line end (others
- * become "\x1b" and the like). */
+/* Reports an error and returns `status`. ctx may be NULL (then only the status is returned). Whatever the
+ * arguments quote, the message is UTF-8 without control characters except tab and line end (others become
+ * "\x1b" and the like). */
 ls_status_t ls_fail(ls_ctx_t *ctx, ls_status_t status, const char *fmt, ...) LS_PRINTF(3, 4);
 /* The same with "file:line:column: " before it and the source line with a caret below it. */
 ls_status_t ls_fail_at(ls_ctx_t *ctx, ls_status_t status, const ls_place_t *place, const char *fmt, ...)
@@ -33,17 +32,17 @@ ls_status_t ls_fail_at(ls_ctx_t *ctx, ls_status_t status, const ls_place_t *plac
  * ENOENT gives LS_ERR_NOT_FOUND, everything else LS_ERR_IO. */
 ls_status_t ls_fail_errno(ls_ctx_t *ctx, const char *fmt, ...) LS_PRINTF(2, 3);
 
-/* A name or text from a file, in one line: line ends, tabs, control characters and bytes that are no UTF-8 as
- * escapes, "..." where the rest has no room. `text` is `len` bytes, of which any may be a NUL; SIZE_MAX: it
- * ends at its NUL. Returns `shown`. */
+/* A name or text from a file, shown on one line: line ends, tabs, control characters and bytes that are not
+ * UTF-8 become escapes, and "..." replaces what does not fit. `text` has `len` bytes, which may include NULs;
+ * SIZE_MAX: it ends at its NUL. Returns `shown`. */
 enum { LS_SHOWN_BYTES = 208 };
 const char *ls_text_shown(const char *text, size_t len, char *shown, size_t size_bytes);
-/* The same in memory of the block around it. */
+/* The same in memory of the enclosing block. */
 #define LS_SHOWN(text) ls_text_shown((text), SIZE_MAX, (char[LS_SHOWN_BYTES]){0}, LS_SHOWN_BYTES)
 
-/* The first character of `text` (not "") as a terminal can show it: the UTF-8 character itself, tab and line
- * end too; a control character, or a byte that is none, as an escape such as "\\x1b". Returns the bytes that
- * it took of `text`. */
+/* The first character of `text` (not "") as a terminal can show it: a UTF-8 character itself, including tab
+ * and line end; a control character or an invalid byte as an escape such as "\\x1b". Returns the number of
+ * bytes of `text` that it covers. */
 bool ls_text_utf8(const char *text); /* well formed, control characters or not */
 enum { LS_PLAIN_BYTES = 5 };
 size_t ls_text_plain(const char *text, char plain[LS_PLAIN_BYTES]);

@@ -23,7 +23,7 @@ static ls_status_t make_level(ls_ctx_t *ctx, const char *path) {
   return ls_fail_errno(ctx, "%s: the directory cannot be made", path);
 }
 
-/* On a full disk a folder can often still be made: a file is tried, too. */
+/* A folder can often still be created on a full disk, so a file is tried, too. */
 static ls_status_t try_room(ls_ctx_t *ctx, const char *dir) {
   static const char bytes[16384] = "room";
   char *path = ls_path_join(ctx, dir, "room");

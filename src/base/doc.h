@@ -1,6 +1,6 @@
-/* A configuration document: the tree of a YAML file (JSON is accepted as its subset) with the place of every
- * node, under our own limits (1 MiB, depth 32, no anchors, aliases or tags; libyaml has none of them).
- * Duplicate keys are errors. Scalars stay text; options.h gives them types. */
+/* A configuration document: the tree of a YAML file (JSON is a subset) with the place of every node, under
+ * our own limits (1 MiB, depth 32, no anchors, aliases or tags), because libyaml has none. Duplicate keys are
+ * errors. Scalars stay text; options.h gives them types. */
 #ifndef LS_BASE_DOC_H
 #define LS_BASE_DOC_H
 
@@ -15,7 +15,7 @@ typedef struct ls_doc_node {
   ls_place_t place; /* of the value */
   bool quoted;      /* scalar was quoted: never a number, bool or null */
   const char *text; /* scalar */
-  const char *dir;  /* where a relative path in `text` starts; NULL: at the current folder */
+  const char *dir;  /* folder at which a relative path in `text` starts; NULL: the current folder */
   const char *key;  /* when the parent is a map */
   ls_place_t key_place;
   struct ls_doc_node *child; /* first child of a list or map */
@@ -33,13 +33,13 @@ typedef struct {
  * Errors carry file:line:column. On failure the document is released. Errors: LS_ERR_CONFIG, LS_ERR_MEMORY.
  */
 ls_status_t ls_doc_parse(ls_ctx_t *ctx, const char *file, const char *text, size_t len, ls_doc_t *doc);
-/* A file, then parse: relative paths start at the file's folder. */
+/* Parses a file: relative paths start at the file's folder. */
 ls_status_t ls_doc_load(ls_ctx_t *ctx, const char *path, ls_doc_t *doc);
 void ls_doc_release(ls_doc_t *doc);
 
-/* A file (`text` NULL) or a text, read into a struct of `target_bytes` that begins with its arena: `fill`
- * gets the zeroed struct with that arena ready and reports every error of the document. *target is written
- * only on success, and then the caller releases its arena. */
+/* Reads a file (`text` NULL) or a text into a struct of `target_bytes` that begins with its arena. `fill`
+ * gets the zeroed struct with the arena ready, and reports every error of the document. On success *target is
+ * written, and the caller releases its arena. */
 typedef ls_status_t (*ls_doc_fill_fn)(ls_ctx_t *ctx, const ls_doc_t *doc, void *target);
 ls_status_t ls_doc_read(ls_ctx_t *ctx, const char *name, const char *text, size_t len, ls_doc_fill_fn fill,
                         size_t target_bytes, void *target);
@@ -48,14 +48,14 @@ ls_status_t ls_doc_read(ls_ctx_t *ctx, const char *name, const char *text, size_
 ls_doc_node_t *ls_doc_get(const ls_doc_node_t *map, const char *key);
 ls_doc_node_t *ls_doc_at(const ls_doc_node_t *list, int index);
 
-/* From here on relative paths in `node` and below start at `dir`, which the document copies. What ls_doc_set
- * puts there later starts at the current folder. NULL node: nothing. */
+/* From now on relative paths in `node` and below start at `dir`, which the document copies. Values that
+ * ls_doc_set adds later start at the current folder. NULL node: nothing. */
 ls_status_t ls_doc_start_paths(ls_doc_t *doc, ls_doc_node_t *node, const char *dir);
 
 #define LS_DOC_SET_FILE "--set"
-/* Applies "a.b.0.c=value" (value is YAML, e.g. 3, [1, 2], {name: adam}); maps on the way are created, list
- * indices must exist. literal: a value that is neither quoted nor null is a text as it stands, as `,` and `|`
- * are not in YAML. The place of the new node is file LS_DOC_SET_FILE, line 1, with the assignment as its
+/* Applies "a.b.0.c=value" (value is YAML, e.g. 3, [1, 2], {name: adam}). Missing maps on the way are created;
+ * list indices must exist. literal: a value that is neither quoted nor null is taken as text, even if it
+ * contains `,` or `|`. The new node's place is file LS_DOC_SET_FILE, line 1, with the assignment as its
  * source. */
 ls_status_t ls_doc_set(ls_ctx_t *ctx, ls_doc_t *doc, const char *assignment, bool literal);
 

@@ -1,6 +1,6 @@
-/* libyaml's events become a tree that remembers where everything stood. libyaml limits nothing and turns
- * duplicate keys, anchors and tags into surprises, so depth, size and count are limited here and the rest is
- * refused: a configuration says what it means, once, in one place. */
+/* Turns libyaml's events into a tree that remembers the place of every node. libyaml has no limits and turns
+ * duplicate keys, anchors and tags into surprises. So depth, size and count are limited here, and everything
+ * else is refused: a configuration states each thing once, in one place. */
 #include "base/doc_parse.h"
 
 #include <string.h>
@@ -11,14 +11,15 @@ typedef struct {
   ls_arena_t *arena;
   const ls_doc_source_t *source;
   size_t begin;     /* where the parsed text begins in the source, ... */
-  ls_place_t first; /* ... as a place: an assignment is parsed from its middle, but people see it whole */
+  ls_place_t first; /* ... as a place: an assignment is parsed from its middle, but messages show all of it */
   yaml_parser_t yaml;
-  /* libyaml says (line, column in characters), places say bytes. Marks come in almost increasing order, so a
-   * cursor moves along instead of starting from the front for each (a file may be one line of a megabyte). */
+  /* libyaml counts lines and columns in characters, places count bytes. Marks come in almost increasing
+   * order, so a cursor moves along instead of starting from the front for each mark (a file may be one line
+   * of a megabyte). */
   size_t line, line_begin, line_end; /* the cursor's line, its first byte and the byte after its last */
   size_t column, offset;             /* the cursor within the line: characters, and byte of the source */
   int nodes;
-  ls_status_t status; /* of what was reported and did not stop the parse */
+  ls_status_t status; /* status of errors that were reported and did not stop the parse */
 } parse_t;
 
 /* Bytes of the line break at `at`, 0 when there is none; the set of breaks is that of YAML 1.1, 4.2. */
@@ -89,7 +90,7 @@ static ls_place_t place_of(parse_t *p, const yaml_mark_t *mark) {
                       .source_len = (int)(p->line_end - begin)};
 }
 
-/* The parser's own complaint: a place in the text, or for bad bytes an offset. */
+/* The parser's own error: a place in the text, or an offset for bad bytes. */
 static ls_status_t fail_yaml(parse_t *p) {
   const yaml_parser_t *y = &p->yaml;
   if (y->error == YAML_MEMORY_ERROR)
@@ -104,7 +105,8 @@ static ls_status_t next_event(parse_t *p, yaml_event_t *event) {
   return yaml_parser_parse(&p->yaml, event) ? LS_OK : fail_yaml(p);
 }
 
-/* Reports what parses but is not allowed here; the parse goes on, so that all of it is reported. */
+/* Reports something that parses but is not allowed here. The parse continues, so that all such errors are
+ * reported. */
 static void refuse(parse_t *p, const yaml_mark_t *mark, const char *what) {
   ls_place_t place = place_of(p, mark);
   p->status = ls_fail_at(p->ctx, LS_ERR_CONFIG, &place, "%s", what);

@@ -12,11 +12,11 @@ typedef struct {
 } ls_doc_source_t;
 
 /* Parses the bytes of `source` from `begin` on as one value at `depth` (1 = the root). An empty text gives a
- * null node. Nodes live in `arena`. Reports everything that is wrong; *node is written only on success. */
+ * null node. Nodes live in `arena`. Reports all errors; *node is written only on success. */
 ls_status_t ls_doc_parse_value(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_source_t *source, size_t begin,
                                int depth, ls_doc_node_t **node);
 
-/* Whether a plain text stands for nothing: "", ~, null. */
+/* Whether a plain text means null: "", ~, null. */
 bool ls_doc_is_null(const char *text);
 
 /* The place of byte `offset` of the source: line and column from 1, and the line's text. */

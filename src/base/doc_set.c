@@ -1,5 +1,5 @@
-/* Assignments from the command line, "train.optimizer.lr=3e-4": the path is walked, the value is YAML.
- * Nothing changes unless the whole assignment is good. */
+/* Assignments from the command line, "train.optimizer.lr=3e-4": the part before = is a path, the value is
+ * YAML. The document changes only if the whole assignment is valid. */
 #include <string.h>
 
 #include "base/doc.h"
@@ -75,7 +75,7 @@ static ls_status_t append(ls_arena_t *arena, ls_doc_node_t *parent, const path_t
   return LS_OK;
 }
 
-/* The node keeps its place among its siblings and its key; what it holds is new. */
+/* The node keeps its key and its place among its siblings, and gets new contents. */
 static void replace(ls_doc_node_t *node, const ls_doc_node_t *value) {
   ls_doc_node_t old = *node;
   *node = *value;
@@ -135,7 +135,7 @@ ls_status_t ls_doc_set(ls_ctx_t *ctx, ls_doc_t *doc, const char *assignment, boo
   ls_doc_node_t *value;
   size_t begin = (size_t)(equals - source.text) + 1;
   const char *text = equals + 1;
-  /* what is not UTF-8 is left for YAML to refuse */
+  /* YAML refuses what is not UTF-8 */
   literal = literal && *text != '"' && *text != '\'' && !ls_doc_is_null(text) && ls_text_utf8(text);
   status = literal ? take_literal(&doc->arena, &source, begin, &value)
                    : ls_doc_parse_value(ctx, &doc->arena, &source, begin, path.count + 1, &value);

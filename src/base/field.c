@@ -197,7 +197,7 @@ static bool in_range(const ls_field_t *f, double value) {
   return isfinite(value) && value >= f->min && (f->max == 0 || value <= f->max);
 }
 
-/* Null stands for what is written as null. */
+/* Null means whatever is written as null. */
 static ls_status_t read_number(const place_t *p, const ls_field_t *f, const json_t *json, void *at) {
   if (json_is_null(json) && (f->known != LS_KNOWN_ALL || f->type == LS_FIELD_REAL)) return LS_OK;
   if (f->type == LS_FIELD_REAL) {
@@ -291,7 +291,7 @@ static ls_status_t read_value(const place_t *p, const ls_field_t *f, const json_
   return LS_ERR_INTERNAL;
 }
 
-/* A member that no row knows, with the nearest name that exists. */
+/* A member without a row is an error; the message suggests the nearest name that exists. */
 static ls_status_t refuse_unknown(const place_t *p, const ls_record_t *record, const char *key) {
   enum { NAMES_MAX = 64 };
   const char *names[NAMES_MAX + 1], *const *others = p->source->others;

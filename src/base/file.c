@@ -1,5 +1,5 @@
-/* Whole files: reading under a limit, writing durably. A save that was reported is on the disk: data is
- * fsynced before it is renamed into place, and the directory after. */
+/* Whole files: reads under a limit, writes durably. A save that was reported is on the disk: data is fsynced
+ * before the rename, and the directory after it. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -28,11 +28,11 @@ static ls_status_t fail_too_large(ls_ctx_t *ctx, const char *path, size_t limit_
   return ls_fail(ctx, LS_ERR_IO, "%s: larger than the limit of %zu bytes", path, limit_bytes);
 }
 
-/* The whole of an open file whose size was `expected` a moment ago; files that grow meanwhile (and those of
- * /proc, which say 0) are followed up to the limit. */
+/* Reads the whole of an open file whose size was `expected` a moment ago. Files that grow meanwhile, and
+ * those of /proc, which claim size 0, are read up to the limit. */
 static ls_status_t read_all(ls_ctx_t *ctx, int fd, const char *path, size_t expected, size_t limit,
                             char **out, size_t *size) {
-  size_t used = 0, capacity = expected + 1; /* one more, so that the end is seen without growing */
+  size_t used = 0, capacity = expected + 1; /* one byte more, to detect the end */
   char *bytes = NULL;
   for (;;) {
     char *grown = ls_realloc_array(ctx, bytes, capacity + 1, 1);
@@ -64,7 +64,8 @@ static ls_status_t read_all(ls_ctx_t *ctx, int fd, const char *path, size_t expe
 ls_status_t ls_file_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, char **bytes,
                          size_t *size_bytes) {
   if (limit_bytes > SIZE_MAX / 4) limit_bytes = SIZE_MAX / 4;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe in the way must not block the open */
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe in the file's place must not block the
+                                                           * open */
   if (fd < 0) return ls_fail_errno(ctx, "%s: cannot be opened", path);
   ls_status_t status;
   struct stat info;
@@ -106,10 +107,10 @@ static int write_durably(int fd, const char *bytes, size_t size, bool regular) {
     bytes += n;
     size -= (size_t)n;
   }
-  return regular ? fsync(fd) : 0; /* devices and pipes have nothing to make durable */
+  return regular ? fsync(fd) : 0; /* devices and pipes cannot be made durable */
 }
 
-/* Writes, fsyncs and closes `fd`; what was written in part is removed, a device in the way never. */
+/* Writes, fsyncs and closes `fd`. Removes a partly written file, but never a device. */
 static ls_status_t write_whole(ls_ctx_t *ctx, int fd, const char *path, const void *bytes, size_t size) {
   struct stat info;
   bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
@@ -131,8 +132,8 @@ ls_status_t ls_file_write(ls_ctx_t *ctx, const char *path, const void *bytes, si
   return write_whole(ctx, fd, path, bytes, size_bytes);
 }
 
-/* A new file beside `path`, this writer's alone whoever else replaces `path` at the same time: in another
- * process, another thread, or a process of the same number on another node. */
+/* A new file beside `path` that belongs to this writer alone, even if others replace `path` at the same time:
+ * another process, another thread, or a process with the same number on another node. */
 static int open_beside(const char *path, char *temporary, size_t size) {
   for (int i = 0; i < TEMPORARY_TRIES; i++) {
     snprintf(temporary, size, "%s.tmp.%ld.%d", path, (long)getpid(), i);

@@ -1,6 +1,6 @@
 /* The floating-point mode of the calling thread: rounding, and whether denormal numbers are flushed to zero.
- * Arithmetic with denormal numbers takes up to a hundred times as long on many processors (Intel SDM vol. 1,
- * 10.2.3; Arm ARM, FPCR.FZ). On other processors than x86-64 and AArch64 nothing is read or set. */
+ * Many processors take up to a hundred times as long for arithmetic with denormal numbers (Intel SDM vol. 1,
+ * 10.2.3; Arm ARM, FPCR.FZ). On processors other than x86-64 and AArch64 nothing is read or set. */
 #ifndef LS_BASE_FLOAT_MODE_H
 #define LS_BASE_FLOAT_MODE_H
 
@@ -28,7 +28,7 @@ static inline void ls_float_mode_set(ls_float_mode_t mode) {
 #endif
 }
 
-/* `mode` with denormal operands and results taken as zero. */
+/* `mode` with denormal operands and results flushed to zero. */
 static inline ls_float_mode_t ls_float_mode_flushing(ls_float_mode_t mode) {
 #if defined(__x86_64__)
   enum { FLUSH_RESULTS = 0x8000, OPERANDS_ARE_ZERO = 0x40 };

@@ -1,4 +1,4 @@
-/* Reading JSON files: one place for the limit, for strictness and for the message that names the line. */
+/* Reading JSON files: one place for the limit, the strict rules and messages that name the line. */
 #include "base/json.h"
 
 #include "base/file.h"
@@ -43,7 +43,7 @@ const char *ls_json_real(double value, char text[LS_JSON_REAL_BYTES]) {
   return text;
 }
 
-/* Shortens the number, written over itself, where that can be; returns its new length. */
+/* Shortens the number in place if possible; returns its new length. */
 static size_t shorten(char *number, size_t len) {
   char text[LS_JSON_REAL_BYTES + 8];
   snprintf(text, sizeof text, "%.*s", (int)len, number);

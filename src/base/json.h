@@ -1,4 +1,4 @@
-/* JSON files that somebody else may have written. */
+/* JSON files that another program may have written. */
 #ifndef LS_BASE_JSON_H
 #define LS_BASE_JSON_H
 
@@ -6,23 +6,23 @@
 
 #include <jansson.h>
 
-/* Reads and parses a whole file; larger than `limit_bytes`, or with a key twice in an object, it is refused.
- * Text that is no JSON gives `broken`, reported with its line and column and with `hint` after it ("" =
- * none). *json: new reference. */
+/* Reads and parses a whole file. A file larger than `limit_bytes`, or with a key twice in an object, is
+ * refused. Text that is not JSON gives status `broken`, reported with line and column, followed by `hint` (""
+ * = none). *json: new reference. */
 ls_status_t ls_json_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, ls_status_t broken,
                          const char *hint, json_t **json);
 
-/* JSON is UTF-8, paths are bytes: in a text that is not UTF-8, bytes beyond ASCII become "?". NULL when
+/* JSON is UTF-8, but paths are bytes: in a text that is not UTF-8, bytes beyond ASCII become "?". NULL when
  * memory is short. */
 json_t *ls_json_text(const char *text);
 
-/* A number with as few digits as read back equal, at least six where they differ from zeros: 0.1, 100000,
- * 1e+06. Returns `text`. */
+/* A number with the fewest digits that read back equal, but at least six significant ones if they are not
+ * zeros: 0.1, 100000, 1e+06. Returns `text`. */
 enum { LS_JSON_REAL_BYTES = 32 };
 const char *ls_json_real(double value, char text[LS_JSON_REAL_BYTES]);
 
-/* The text of a document (json_dumps flags) in which every number has as few digits as read back equal: 0.1,
- * not 0.10000000000000001. Released with free; NULL when memory is short. */
+/* The text of a document (json_dumps flags) in which every number has the fewest digits that read back equal:
+ * 0.1, not 0.10000000000000001. Release it with free. NULL when memory is short. */
 char *ls_json_dump(const json_t *json, size_t flags);
 
 #endif

@@ -1,5 +1,5 @@
-/* A section of the configuration against its rows: every key must be a row, every value must fit it, every
- * row without a default must be there, and all that is wrong is said at once. */
+/* Checks a section of the configuration against its rows: every key must be a row, every value must fit its
+ * row, every row without a default must be present. All errors are reported at once. */
 #include "base/option.h"
 
 #include <stdio.h>
@@ -63,7 +63,7 @@ static ls_status_t fail_unknown(const parse_t *p, const ls_doc_node_t *node) {
                     section, list);
 }
 
-/* `key:` without a value: only what may be absent may be given as nothing. */
+/* `key:` without a value: allowed only for options that may be absent. */
 static ls_status_t parse_null(const parse_t *p, const ls_option_t *row, const ls_doc_node_t *node) {
   if (row->optional) return LS_OK; /* the field is cleared already */
   return ls_fail_at(p->source.ctx, LS_ERR_CONFIG, &node->key_place, "%s%s%s: a value is missing",
@@ -86,7 +86,7 @@ static ls_status_t fail_missing(const parse_t *p, const ls_doc_node_t *map, cons
                     "%s%s%s is missing: %s", section, dot, row->name, help);
 }
 
-/* The worst of two: running out of memory or a broken table is not the configuration's fault. */
+/* The worse of two: a lack of memory or a broken table is not the configuration's fault. */
 static ls_status_t worse(ls_status_t a, ls_status_t b) {
   return a < b ? a : b;
 }

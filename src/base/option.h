@@ -17,15 +17,15 @@ typedef enum {
   LS_OPT_PATH     /* const char *, in the arena: not empty; a relative one starts where its document says */
 } ls_option_type_t;
 
-/* What another value than the checkpoint's means to whoever goes on with that checkpoint (train/compare.c).
- */
+/* What a value that differs from the checkpoint's means when a run continues from that checkpoint
+ * (train/compare.c). */
 typedef enum {
-  LS_CHANGE_LISTED,  /* resume: may change, is listed; evaluation: of no interest */
-  LS_CHANGE_IGNORED, /* of no interest */
-  LS_CHANGE_MODEL,   /* the weights mean something else: refused everywhere */
-  LS_CHANGE_RUN,     /* resume: refused; evaluation: of no interest */
-  LS_CHANGE_DATA,    /* resume: refused unless other data are allowed; evaluation: of no interest */
-  LS_CHANGE_KEPT     /* the checkpoint's value is used, and that is said */
+  LS_CHANGE_LISTED,  /* resume: may change, and is listed; evaluation: ignored */
+  LS_CHANGE_IGNORED, /* ignored */
+  LS_CHANGE_MODEL,   /* the weights would mean something else: refused everywhere */
+  LS_CHANGE_RUN,     /* resume: refused; evaluation: ignored */
+  LS_CHANGE_DATA,    /* resume: refused unless other data are allowed; evaluation: ignored */
+  LS_CHANGE_KEPT     /* the checkpoint's value is used, and a message says so */
 } ls_change_t;
 
 enum { LS_OPT_LIST_MAX = 64 };
@@ -45,7 +45,8 @@ typedef struct {
   const char *unit;           /* "bytes", "s", "samples"; NULL when none */
   double min, max;            /* inclusive; both 0 = unbounded. For lists: of every element */
   const char *initial;        /* default as text; NULL = must be given unless `optional` */
-  bool optional;              /* no default and may be absent: strings NULL, lists empty, numbers 0 */
+  bool optional;              /* no default, and may be absent: then strings are NULL, lists empty, numbers
+                               * 0 */
   const char *const *choices; /* LS_OPT_ENUM: NULL-terminated names */
   const char *help;           /* one sentence */
   ls_change_t change;
@@ -56,27 +57,28 @@ typedef struct ls_section {
   const ls_option_t *rows;
   int count;
   const char *help;
-  const struct ls_section *shared; /* its rows are options here, too; NULL = none. Its help stands apart */
+  const struct ls_section *shared; /* a section whose rows are options here, too; NULL = none. Its help is
+                                    * shown separately */
 } ls_section_t;
 
-/* Rows of the section, then of what it shares; NULL behind the last. */
+/* The rows of the section, then those of its shared section; NULL after the last. */
 const ls_option_t *ls_section_row(const ls_section_t *section, int index);
 
-/* Fills `target` (the struct the offsets refer to) from `map` (NULL or null node: all defaults). Reports
- * every error of the section: unknown keys (with did-you-mean), wrong types, out of range, missing. Keys
- * listed in `nested` (NULL-terminated, may be NULL) belong to sub-sections and are skipped. Strings live in
- * `arena`. Returns LS_ERR_CONFIG after all were reported. */
+/* Fills `target` (the struct that the offsets refer to) from `map` (NULL or null node: all defaults). Reports
+ * every error of the section: unknown keys (with a suggestion), wrong types, values out of range, missing
+ * keys. Keys listed in `nested` (NULL-terminated, may be NULL) belong to sub-sections and are skipped.
+ * Strings live in `arena`. Returns LS_ERR_CONFIG after all errors were reported. */
 ls_status_t ls_option_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_section_t *section,
                             const ls_doc_node_t *map, const char *const *nested, void *target);
 
 /* The section's resolved values as a JSON object (new reference; NULL when memory is short). Paths are
- * written from the root, so that they mean the same wherever the object is saved. */
+ * absolute, so they mean the same wherever the object is saved. */
 json_t *ls_option_json(const ls_section_t *section, const void *source);
 
 /* "integer, in [1, 256], samples, default 128"; owned by the arena, NULL when memory is short. */
 const char *ls_option_type_text(ls_arena_t *arena, const ls_option_t *row);
 
-/* The row's default, or for an optional row what stands for nothing (new reference; NULL: memory). */
+/* The row's default; for an optional row the value that means "absent" (new reference; NULL: memory). */
 json_t *ls_option_default_json(const ls_option_t *row);
 
 /* "name  type, range, unit, default  help" lines for --help and docs/config.md; owned by the arena. */

@@ -33,7 +33,7 @@ static json_t *path_json(const char *path) {
   return json;
 }
 
-/* An absent optional number reads as 0; when its row does not allow 0 the saved configuration must say null,
+/* An absent optional number reads as 0. If its row does not allow 0, the saved configuration must say null,
  * or it could not be read again. */
 static bool is_absent(const ls_option_t *row, double value) {
   return row->optional && value == 0 && !ls_option_in_range(row, 0);

@@ -1,4 +1,5 @@
-/* Text to typed values, strictly: what is not entirely a number of the asked kind is not taken for one. */
+/* Text to typed values, strictly: a text counts as a number of the requested kind only if all of it is
+ * one. */
 #include "base/option_value.h"
 
 #include "base/file.h"
@@ -15,7 +16,7 @@ static bool has_limits(const ls_option_t *row) {
 }
 static bool is_open_end(double limit) {
   return fabs(limit) >= 1e18;
-} /* says "none on this side" */
+} /* means "no limit on this side" */
 
 bool ls_option_in_range(const ls_option_t *row, double value) {
   return !has_limits(row) || (value >= row->min && value <= row->max);
@@ -61,8 +62,8 @@ static ls_status_t check_range(const ls_option_source_t *s, const ls_option_t *r
   return fail_value(s, row, node, what);
 }
 
-/* The whole text as a number in the C locale, whatever the program's. False when it is none or
- * does not fit. */
+/* The whole text as a number in the C locale, whatever the program's locale. False if it is none or does not
+ * fit. */
 static bool read_number(const char *text, double *value) {
   const char *t = text + (*text == '-' || *text == '+');
   size_t whole = strspn(t, "0123456789"), fraction = 0;
@@ -240,7 +241,7 @@ static void clear_field(const ls_option_t *row, void *field) {
   memset(field, 0, bytes[row->type]);
 }
 
-/* Defaults are parsed by the same rules as given values; a list's default is "28, 28". */
+/* Defaults are parsed by the same rules as configured values; a list's default is "28, 28". */
 ls_status_t ls_option_value_default(const ls_option_source_t *s, const ls_option_t *row, void *field) {
   clear_field(row, field);
   if (!row->initial) return LS_OK;

@@ -6,7 +6,7 @@
 
 enum { LS_OPT_RANGE_TEXT_BYTES = 96 };
 
-/* Where values come from: the section's name is for messages. */
+/* The source of values; the section's name is for messages. */
 typedef struct {
   ls_ctx_t *ctx;
   ls_arena_t *arena; /* NULL: strings are static and not copied (defaults) */
@@ -17,7 +17,7 @@ typedef struct {
 ls_status_t ls_option_value_parse(const ls_option_source_t *source, const ls_option_t *row,
                                   const ls_doc_node_t *node, void *field);
 
-/* The row's default into the field: its `initial` text, or for an optional row nothing at all. A default that
+/* Writes the row's default into the field: its `initial` text, or nothing for an optional row. A default that
  * does not fit its own row is LS_ERR_INTERNAL. */
 ls_status_t ls_option_value_default(const ls_option_source_t *source, const ls_option_t *row, void *field);
 

@@ -1,4 +1,4 @@
-/* Names of files: joined, and shortened without asking for more than the links on the way. */
+/* Names of files: joins and shortens them; reads nothing but symbolic links on the way. */
 #include "base/file.h"
 
 #include <limits.h>
@@ -36,14 +36,14 @@ static bool is_link(const char *path) {
   return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
 }
 
-/* Where the last part of path[0..len) begins. */
+/* The offset of the last part of path[0..len). */
 static size_t last_part(const char *path, size_t len) {
   while (len > 0 && path[len - 1] != '/')
     len--;
   return len;
 }
 
-/* Adds a part to `path`, which is short already and has room; returns its new length. */
+/* Appends a part to `path`, which is already short and has room; returns its new length. */
 static size_t add_part(char *path, size_t len, const char *part, size_t part_len) {
   if (part_len == 0 || (part_len == 1 && part[0] == '.')) return len;
   bool up = part_len == 2 && memcmp(part, "..", 2) == 0;

@@ -1,4 +1,4 @@
-/* What /proc says about this process. */
+/* Facts from /proc about this process. */
 #ifndef LS_BASE_PROCESS_H
 #define LS_BASE_PROCESS_H
 
@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The most memory that this process has had resident so far (VmHWM of /proc/self/status): its own pages,
- * those of the libraries' files that were touched, and shared pages. 0 = cannot be read. */
+/* The peak resident memory of this process (VmHWM of /proc/self/status): its own pages, touched pages of
+ * library files, and shared pages. 0 = not readable. */
 int64_t ls_process_peak_bytes(void);
 
-/* The program that it runs. False: errno says why. */
+/* The program that this process runs. False: errno says why. */
 bool ls_process_program(char path[PATH_MAX]);
 
 #endif

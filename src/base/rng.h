@@ -1,6 +1,7 @@
 /* Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC'11). A number is a pure
- * function of (key, counter), so any rank can compute any sample's numbers and nothing has to be saved. Keys
- * are built from (seed, stream): a stream is one purpose (dropout of op 3, initialiser of parameter 7). */
+ * function of (key, counter), so any rank can compute any sample's numbers, and no state has to be saved.
+ * Keys are built from (seed, stream). A stream is one purpose, such as dropout of op 3 or the initialiser of
+ * parameter 7. */
 #ifndef LS_BASE_RNG_H
 #define LS_BASE_RNG_H
 

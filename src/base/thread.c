@@ -1,6 +1,6 @@
-/* The pool: a new order starts a worker's part of a loop, a count of workers still busy ends the loop. Both
- * sides spin briefly, because the next loop of a training step is usually microseconds away, then sleep on a
- * futex (Linux), so that an idle or oversubscribed process gives its cores away. */
+/* The pool: an order starts a worker's part of a loop, and a count of busy workers ends the loop. Both sides
+ * spin briefly, because the next loop of a training step is usually microseconds away, and then sleep on a
+ * futex (Linux), so that an idle or oversubscribed process yields its cores. */
 #include "base/thread.h"
 
 #include "base/float_mode.h"
@@ -17,8 +17,8 @@
 
 enum { CACHE_LINE_BYTES = 64, SPIN_NS = 50000, PAUSES_PER_LOOK = 16 };
 
-/* Sleeping follows one pattern on both sides: the sleeper announces itself, then the kernel compares the word
- * again; the waker changes the word, then looks for sleepers. With sequentially consistent accesses at least
+/* Sleeping follows one pattern on both sides. The sleeper announces itself, then the kernel compares the word
+ * again. The waker changes the word, then looks for sleepers. With sequentially consistent accesses at least
  * one of them sees the other, so no wake-up is lost. */
 typedef struct {
   _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t order; /* a change starts this worker's part of a loop */
@@ -32,7 +32,7 @@ struct ls_pool {
   _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t busy; /* workers that have not finished this loop */
   _Atomic uint32_t caller_sleeps;
   _Alignas(CACHE_LINE_BYTES)
-      ls_pool_fn fn; /* NULL ends the workers; written, as the next three, before orders */
+      ls_pool_fn fn; /* NULL ends the workers; written, like the next three fields, before orders */
   void *arg;
   int taking_part; /* threads, the caller among them */
   ls_float_mode_t mode;
@@ -126,14 +126,14 @@ static int at_most(int64_t count, int most) {
   return count < 1 ? 1 : count < most ? (int)count : most;
 }
 
-/* The threads that a loop is worth, the sleeping ones among them woken. */
+/* The number of threads that a loop is worth; wakes those that sleep. */
 static int threads_worth(ls_pool_t *pool, int64_t work_ns) {
   int most = at_most(work_ns / LS_POOL_SHARE_NS, pool->threads), awake = 1;
   while (awake < most && atomic_load(&pool->worker[awake - 1].sleeps) == 0)
     awake++;
   if (awake == most) return most;
   for (worker_t *w = &pool->worker[awake - 1]; w < pool->worker + most - 1 && pool->spin_ns > 0; w++)
-    if (atomic_load(&w->sleeps)) futex_wake_all(&w->order); /* it finds no order, and spins for the next */
+    if (atomic_load(&w->sleeps)) futex_wake_all(&w->order); /* it finds no order, and spins until the next */
   int asleep = at_most(work_ns / LS_POOL_WAKE_SHARE_NS, most);
   return asleep > awake ? asleep : awake;
 }

@@ -14,21 +14,21 @@ ls_status_t ls_pool_create(ls_ctx_t *ctx, int threads, ls_pool_t **pool);
 void ls_pool_destroy(ls_pool_t *pool);
 int ls_pool_threads(const ls_pool_t *pool);
 
-/* Runs fn(arg, 0..threads-1, threads) and returns when all are done. Not reentrant. NULL pool:
- * runs inline. Workers compute in the caller's floating-point mode. */
+/* Runs fn(arg, 0..threads-1, threads) and returns when all are done. Not reentrant. With a NULL pool, runs
+ * inline. Workers compute in the caller's floating-point mode. */
 void ls_pool_run(ls_pool_t *pool, ls_pool_fn fn, void *arg);
 
-/* The same with as many threads as the loop is worth. `work_ns`: how long it takes in one thread, about. A
- * worker that is awake gets at least LS_POOL_SHARE_NS of work, one that has to be woken
- * LS_POOL_WAKE_SHARE_NS. A loop that is too short for waking a sleeping worker, but not for one that is awake,
- * wakes it for the next loop. */
+/* The same with as many threads as the loop is worth. `work_ns` estimates its time in one thread. An awake
+ * worker gets at least LS_POOL_SHARE_NS of work, a worker that has to be woken LS_POOL_WAKE_SHARE_NS. If a
+ * loop is long enough for an awake worker but too short for waking one, the sleeping worker is woken for the
+ * next loop. */
 enum { LS_POOL_SHARE_NS = 2000, LS_POOL_WAKE_SHARE_NS = 50000 };
 void ls_pool_run_work(ls_pool_t *pool, int64_t work_ns, ls_pool_fn fn, void *arg);
 
 /* The half-open part [*begin, *end) of [0, count) that `thread` takes, in multiples of `grain`. */
 void ls_pool_share(int64_t count, int64_t grain, int thread, int threads, int64_t *begin, int64_t *end);
 
-/* Cores this process may run on (sched_getaffinity, cgroup quota). At least 1. */
+/* Cores that this process may use (sched_getaffinity, cgroup quota). At least 1. */
 int ls_cpu_count(void);
 
 #endif

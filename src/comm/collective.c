@@ -1,5 +1,5 @@
-/* Names, sizes and rules of the collectives: facts that transports, messages, traces and the price of a
- * schedule share. */
+/* Names, sizes and rules of the collectives, shared by transports, messages, traces and the pricing of a
+ * schedule. */
 #include "comm/comm.h"
 
 #include <inttypes.h>

@@ -19,8 +19,8 @@ typedef enum {
   LS_REDUCE_SCATTER, /* recv (count) = this rank's part of the sum of send (size * count) */
   LS_ALL_GATHER,     /* recv (size * count) = every rank's send (count), in rank order */
   LS_BROADCAST,      /* recv (count) = root's send (count) */
-  LS_SEND,           /* of two ranks, to the other: its LS_RECV takes send (count) */
-  LS_RECV,           /* recv (count) = what the other sends */
+  LS_SEND,           /* between two ranks: the other's LS_RECV receives send (count) */
+  LS_RECV,           /* recv (count) = what the other rank sends */
   LS_BARRIER,
   LS_COLLECTIVE_COUNT
 } ls_collective_kind_t;
@@ -31,34 +31,35 @@ typedef struct {
   const void *send;
   void *recv;
   int64_t count;    /* elements, see above */
-  ls_dtype_t dtype; /* reductions: one whose row says `sums`; others: any */
+  ls_dtype_t dtype; /* reductions: a dtype whose row says `sums`; other kinds: any */
   int root;
   /* Written by ls_comm_bind. */
   ls_comm_t *comm;
   uint32_t number; /* the transport's own */
 } ls_collective_t;
 
-/* Who forms a group, as this rank sees it. */
+/* A group of ranks, as this rank sees it. */
 typedef struct {
   int color, key;
   const char *name;  /* "group NAME", for messages */
-  const int *member; /* [size]: ranks of the communicator, in the order of the group */
-  int rank, size;    /* in the group; size 0: this rank is in none */
+  const int *member; /* [size]: ranks of the communicator, in the group's order */
+  int rank, size;    /* this rank's number in the group; size 0: this rank is not a member */
 } ls_split_t;
 
 typedef struct {
   const char *name;
-  /* What the transport writes into a collective whose arguments are right; NULL = nothing. */
+  /* Writes what the transport needs into a collective with valid arguments; NULL = nothing. */
   void (*bind)(ls_comm_t *comm, ls_collective_t *c);
-  /* Puts a bound collective on a stream (host transports: a host stream; nccl: a CUDA stream, may be
-   * captured). Neither allocates, searches nor checks. *c and its buffers stay valid until it has run. */
+  /* Puts a bound collective on a stream (host transports: a host stream; nccl: a CUDA stream, which may be
+   * captured). Never allocates, searches or checks. *c and its buffers stay valid until it has run. */
   ls_status_t (*enqueue)(ls_stream_t *stream, ls_collective_t *c);
-  /* Runs it now on host memory; blocking. nccl passes it to its control communicator. Needs no bind. */
+  /* Runs a collective now on host memory; blocking. nccl passes it to its control communicator. Needs no
+   * bind. */
   ls_status_t (*run)(ls_comm_t *comm, const ls_collective_t *c);
   /* Polled while the host waits for a device: LS_OK, or the asynchronous error of the transport. */
   ls_status_t (*poll)(ls_comm_t *comm);
-  /* Makes the communicator of this rank's group (*sub stays as it is when it is in none). Collective. A rank
-   * that fails says so afterwards, in ls_comm_split. NULL: there are no groups. */
+  /* Makes the communicator of this rank's group (*sub is unchanged if this rank is in none). Collective. A
+   * rank that fails says so afterwards, in ls_comm_split. NULL: no groups. */
   ls_status_t (*split)(ls_comm_t *comm, const ls_split_t *split, ls_comm_t **sub);
   void (*destroy)(ls_comm_t *comm);
 } ls_comm_ops_t;
@@ -83,30 +84,30 @@ enum { LS_COMM_DEADLINE_S = 60 };
 ls_status_t ls_comm_self_create(ls_ctx_t *ctx, ls_comm_t **comm);
 /* comms[0..size-1], one per thread; destroy each. deadline_ns 0 = default. */
 ls_status_t ls_comm_sim_create(ls_ctx_t *ctx, int size, int64_t deadline_ns, ls_comm_t **comms);
-/* MPI_COMM_WORLD of this process (MPI_Init_thread when needed, MPI_Finalize in destroy when we initialised).
+/* MPI_COMM_WORLD of this process (calls MPI_Init_thread if needed, and MPI_Finalize in destroy if it did).
  * Collective. A rank that fails must leave through ls_comm_mpi_abort, so that mpirun ends the others. */
 ls_status_t ls_comm_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, ls_comm_t **comm);
 void ls_comm_mpi_abort(int exit_code); /* does not return when MPI is initialised; else returns */
 
-/* World size and rank that a launcher (mpirun, srun) gave this process, from its environment, before MPI is
- * initialised. False when started by hand. */
+/* World size and rank of this process, as a launcher (mpirun, srun) set them in its environment, before MPI
+ * is initialised. False if the process was started by hand. */
 bool ls_comm_launched(int *rank, int *size);
 
 void ls_comm_destroy(ls_comm_t *comm); /* NULL is allowed */
 
-/* Ranks that give the same color >= 0 form a communicator, numbered by key, then by rank in `comm`; with a
- * negative color a rank is in none and *sub becomes NULL. Collective over `comm`, while its streams are idle;
- * all ranks give the same name, which every message of the group carries. The group begins with the deadline
- * of `comm` and breaks alone. Its members destroy it before `comm`. All ranks succeed or none: LS_ERR_TIMEOUT
- * names the group when one does not come, LS_ERR_MEMORY. */
+/* Ranks that give the same color >= 0 form a communicator, numbered by key, then by rank in `comm`. A rank
+ * with a negative color is in none, and *sub becomes NULL. Collective over `comm`, while its streams are
+ * idle. All ranks give the same name, which every message of the group carries. The group starts with the
+ * deadline of `comm` and breaks alone. Its members destroy it before `comm`. All ranks succeed or none:
+ * LS_ERR_TIMEOUT names the group if a rank does not come, LS_ERR_MEMORY. */
 ls_status_t ls_comm_split(ls_comm_t *comm, int color, int key, const char *name, ls_comm_t **sub);
 /* The same for one group that all ranks know: its members are ranks[0..count-1] of `comm`, each once,
  * numbered in this order. */
 ls_status_t ls_comm_group(ls_comm_t *comm, const char *name, const int *ranks, int count, ls_comm_t **sub);
 
-/* Once for each collective that streams are to run, when its addresses are known: checks the arguments and
- * lets the transport write what it needs into *c. Then any number of ls_comm_enqueue: a step allocates
- * nothing here. Local. LS_ERR_ARGUMENT. */
+/* Call it once for each collective that streams will run, when its addresses are known. Checks the arguments
+ * and lets the transport write what it needs into *c. After that ls_comm_enqueue may be called any number of
+ * times, and a step allocates nothing here. Local. LS_ERR_ARGUMENT. */
 ls_status_t ls_comm_bind(ls_comm_t *comm, ls_collective_t *c);
 /* LS_ERR_COMM when the communicator is broken, LS_ERR_ARGUMENT (not reported) when *c is not bound. */
 static inline ls_status_t ls_comm_enqueue(ls_stream_t *stream, ls_collective_t *c) {
@@ -121,20 +122,20 @@ static inline void ls_comm_set_step(ls_comm_t *comm, int64_t step) {
 ls_status_t ls_comm_sum_f64(ls_comm_t *comm, const char *name, double *values, int64_t count);
 ls_status_t ls_comm_broadcast(ls_comm_t *comm, const char *name, void *bytes, int64_t size_bytes, int root);
 ls_status_t ls_comm_barrier(ls_comm_t *comm, const char *name);
-/* Every rank learns whether any failed: returns own status when it is an error, else that of the ranks that
- * have failed (LS_ERR_COMM when theirs differ), else LS_OK. So a job ends with the cause's exit code, whoever
- * ends it. */
+/* Tells every rank whether any failed. Returns this rank's status if it is an error, else that of the failed
+ * ranks (LS_ERR_COMM if theirs differ), else LS_OK. A job thus ends with the exit code of the cause,
+ * whichever rank ends it. */
 ls_status_t ls_comm_agree(ls_comm_t *comm, const char *name, ls_status_t own);
 
 const char *ls_collective_name(ls_collective_kind_t kind); /* "all-reduce" */
-/* LS_ERR_ARGUMENT, reported, unless the arguments of *c fit together and the communicator. */
+/* LS_ERR_ARGUMENT, reported, unless the arguments of *c fit each other and the communicator. */
 ls_status_t ls_collective_check(const ls_comm_t *comm, const ls_collective_t *c);
-/* "rank 1 of 3, step 7, all-reduce "gradients 3"": how every message of a transport begins; in a group "rank
- * 0 of 2 of group "stage 1", step ..". */
+/* "rank 1 of 3, step 7, all-reduce "gradients 3"": the beginning of every message of a transport; in a group
+ * "rank 0 of 2 of group "stage 1", step ..". */
 enum { LS_COMM_WHERE_BYTES = 256 };
 const char *ls_comm_place(const ls_comm_t *comm, char buf[LS_COMM_WHERE_BYTES]); /* up to the step */
 const char *ls_comm_where(const ls_comm_t *comm, const ls_collective_t *c, char buf[LS_COMM_WHERE_BYTES]);
-/* Shared memory that a rank touches when `size` ranks of one host make collectives of up to so many bytes. */
+/* Shared memory that a rank touches if `size` ranks of one host make collectives of up to so many bytes. */
 int64_t ls_comm_shared_bytes(int size, int64_t largest_bytes);
 /* Bytes one rank sends in the ideal algorithm (nccl-tests' bus bytes). */
 int64_t ls_collective_bus_bytes(ls_collective_kind_t kind, int64_t count, ls_dtype_t dtype, int size);

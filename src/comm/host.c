@@ -1,5 +1,5 @@
-/* What the host transports share: arguments are checked before anybody waits, a broken communicator answers
- * at once, and a collective on a stream is one stream call. */
+/* Shared by the host transports: arguments are checked before anybody waits, a broken communicator answers at
+ * once, and a collective on a stream is one stream call. */
 #include "comm/host.h"
 
 void ls_host_init(ls_host_comm_t *host, const ls_comm_ops_t *ops, ls_ctx_t *ctx, int rank, int size,
@@ -20,7 +20,7 @@ void ls_host_release(ls_host_comm_t *host) {
     pthread_mutex_destroy(&host->lock[i]);
 }
 
-/* Of two ranks a message is a broadcast; its root reads `recv` alone. */
+/* Between two ranks a message is a broadcast whose root reads only `recv`. */
 static ls_collective_t message(const ls_comm_t *comm, const ls_collective_t *c) {
   ls_collective_t b = *c;
   b.kind = LS_BROADCAST;

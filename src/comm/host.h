@@ -1,8 +1,8 @@
-/* What the host transports (self, sim, mpi) share: argument checks, the broken state, streams, sums.
+/* Shared by the host transports (self, sim, mpi): argument checks, the broken state, streams, sums.
  *
- * A communicator has two channels that never mix: run() uses CONTROL, what is put on streams uses STREAM. So
- * the main thread may run a control collective while the communication lane is in the middle of a gradient,
- * and no order between the two has to be kept. Within a channel all ranks keep the same order. */
+ * A communicator has two channels that never mix: run() uses CONTROL, streams use STREAM. So the main thread
+ * may run a control collective while the communication lane is in the middle of a gradient, and the order
+ * between the two does not matter. Within a channel all ranks keep the same order. */
 #ifndef LS_COMM_HOST_H
 #define LS_COMM_HOST_H
 
@@ -25,7 +25,7 @@ struct ls_host_comm {
   pthread_mutex_t lock[LS_CHANNEL_COUNT];
 };
 
-/* Fills the common part; local_rank and local_size begin as those of a single node. Cannot fail. */
+/* Fills the common part; local_rank and local_size start as on a single node. Cannot fail. */
 void ls_host_init(ls_host_comm_t *host, const ls_comm_ops_t *ops, ls_ctx_t *ctx, int rank, int size,
                   int64_t deadline_ns, ls_host_execute_fn execute);
 void ls_host_release(ls_host_comm_t *host);
@@ -36,10 +36,10 @@ ls_status_t ls_host_run(ls_comm_t *comm, const ls_collective_t *c);
 ls_status_t ls_host_poll(ls_comm_t *comm);
 
 /* out[i] = in[0][i] + in[1][i] + ... in that order, so that a sum has the same bits wherever and whenever it
- * is made. `out` may be one of the inputs. `copy` (may be NULL) receives the same values. */
+ * is computed. `out` may be one of the inputs. `copy` (may be NULL) receives the same values. */
 void ls_comm_sum(ls_dtype_t dtype, void *out, void *copy, const void *const *in, int in_count, int64_t count);
 
-/* What walking over buffers in chunks needs. A copy onto itself and one of nothing are fine. */
+/* Helpers for walking over buffers in chunks. A copy onto itself, and a copy of nothing, are allowed. */
 typedef unsigned char ls_byte_t;
 static inline int64_t ls_host_min(int64_t a, int64_t b) {
   return a < b ? a : b;

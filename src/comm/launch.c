@@ -1,11 +1,11 @@
-/* Rank and world size as launchers give them, read from the environment before MPI is initialised. */
+/* Reads rank and world size from the environment that launchers set, before MPI is initialised. */
 #include "comm/comm.h"
 
 #include <stdlib.h>
 
 enum { RANKS_MAX = 1 << 24 };
 
-/* A variable that holds nothing but a decimal number below RANKS_MAX. */
+/* A variable that contains nothing but a decimal number below RANKS_MAX. */
 static bool number(const char *name, int *value) {
   const char *text = getenv(name);
   if (!text || !*text) return false;
@@ -26,8 +26,8 @@ static bool pair(const char *rank_name, const char *size_name, int *rank, int *s
   return true;
 }
 
-/* A batch script and `salloc` carry SLURM_PROCID and SLURM_NTASKS too: only a step has been started by srun.
- * A step of one task is as good as started by hand (it may be an interactive shell). */
+/* A batch script and `salloc` set SLURM_PROCID and SLURM_NTASKS too; only in a step did srun start the
+ * process. A step of one task counts as started by hand (it may be an interactive shell). */
 static bool slurm(int *rank, int *size) {
   int step, r, s;
   if (!number("SLURM_STEP_ID", &step)) return false;

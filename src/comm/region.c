@@ -1,4 +1,4 @@
-/* Meeting in a shared region: announcing, waiting, giving up. See region.h for why the rounds are safe. */
+/* Meeting in a shared region: announcing, waiting, giving up. region.h explains why the rounds are safe. */
 #include "comm/region.h"
 
 #include <linux/futex.h>
@@ -9,16 +9,17 @@
 #include <unistd.h>
 
 enum {
-  SPIN_NS = 5000,           /* a peer on another core that is at the same place comes sooner */
+  SPIN_NS = 5000,           /* spin this long first: a peer on another core at the same place arrives
+                             * sooner than a sleep takes */
   SPINS_PER_LOOK = 16,      /* between looks at the clock */
-  SLEEP_NS_MAX = 100000000, /* bound on one sleep: nobody depends on being woken */
+  SLEEP_NS_MAX = 100000000, /* limit of one sleep: nobody depends on being woken */
 };
 
 const size_t ls_region_chunk_bytes[LS_CHANNEL_COUNT] = {
     [LS_CHANNEL_CONTROL] = 64 * 1024, [LS_CHANNEL_STREAM] = 512 * 1024};
 
-/* Two buffers of each slot: all of the own one, which is zeroed at the beginning, and of the others' the part
- * that is added up here and the result. */
+/* Counts two buffers of each slot: all of the own one, which is zeroed at the beginning, and in the others'
+ * the part that is added up here and the result. */
 int64_t ls_comm_shared_bytes(int size, int64_t largest_bytes) {
   const int64_t chunk = (int64_t)ls_region_chunk_bytes[LS_CHANNEL_STREAM];
   int64_t bytes = largest_bytes < chunk ? largest_bytes : chunk;
@@ -46,8 +47,8 @@ static inline void relax(void) {
 #endif
 }
 
-/* Who sleeps has said so before its last look at our counter, and we look at `sleeping` after having written
- * the counter (both sequentially consistent): one of the two sees the other. */
+/* A sleeper announces itself before its last look at our counter, and we look at `sleeping` after writing the
+ * counter (both sequentially consistent), so one of the two sees the other. */
 static void wake_sleepers(ls_region_t *region) {
   for (int r = 0; r < region->comm->size; r++) {
     ls_region_slot_t *slot = region->slot[r];
@@ -83,7 +84,7 @@ static bool reached(const ls_region_t *region, int rank, phase_t phase) {
   return atomic_load(phase == ARRIVED ? &slot->arrived : &slot->combined) >= region->round;
 }
 
-/* Speaks, and tells the others not to wait for this rank: they fail with the same status. */
+/* Reports, and tells the others not to wait for this rank: they fail with the same status. */
 static ls_status_t give_up(ls_region_t *region, const ls_collective_t *c, ls_status_t status,
                            const char *why) {
   char where[LS_COMM_WHERE_BYTES];
@@ -93,8 +94,8 @@ static ls_status_t give_up(ls_region_t *region, const ls_collective_t *c, ls_sta
   return status;
 }
 
-/* One look at a rank. A rank that has left will never reach this round unless it had done so before: its word
- * is read first and its counter after it. */
+/* Looks once at a rank. A rank that has left never reaches this round unless it already had, so its word is
+ * read first and its counter after it. */
 static ls_status_t look(ls_region_t *region, const ls_collective_t *c, int rank, phase_t phase, bool *done) {
   char why[128];
   uint32_t left = atomic_load(&region->slot[rank]->left);
@@ -120,7 +121,7 @@ static ls_status_t time_out(ls_region_t *region, const ls_collective_t *c, int r
   return give_up(region, c, LS_ERR_TIMEOUT, why);
 }
 
-/* The long wait: asleep until a peer announces something. */
+/* The long wait: sleeps until a peer announces something. */
 static ls_status_t sleep_until(ls_region_t *region, const ls_collective_t *c, int rank, phase_t phase,
                                int64_t deadline_ns) {
   int64_t looked_ns = 0;
@@ -142,7 +143,7 @@ static ls_status_t sleep_until(ls_region_t *region, const ls_collective_t *c, in
   return status;
 }
 
-/* True when the rank came while we spun. */
+/* True if the rank arrived while we spun. */
 static bool spin_until(const ls_region_t *region, int rank, phase_t phase, int64_t until_ns) {
   do
     for (int i = 0; i < SPINS_PER_LOOK; i++) {
@@ -153,12 +154,12 @@ static bool spin_until(const ls_region_t *region, int rank, phase_t phase, int64
   return false;
 }
 
-/* The fast path, when everybody is there already, reads no clock. */
+/* The fast path, if everybody is already there, reads no clock. */
 static ls_status_t wait_all(ls_region_t *region, const ls_collective_t *c, phase_t phase) {
   const ls_comm_t *comm = region->comm;
   int64_t start_ns = 0;
   for (int i = 1; i < comm->size; i++) {
-    int rank = (comm->rank + i) % comm->size; /* everybody begins elsewhere */
+    int rank = (comm->rank + i) % comm->size; /* each rank begins at another peer */
     if (reached(region, rank, phase)) continue;
     if (!start_ns) start_ns = ls_clock_ns();
     if (spin_until(region, rank, phase, start_ns + SPIN_NS)) continue;
@@ -175,7 +176,7 @@ static ls_status_t announce(ls_region_t *region, const ls_collective_t *c, phase
   return wait_all(region, c, phase);
 }
 
-/* All ranks compare with themselves, so all that disagree with anybody find out. */
+/* All ranks compare with their own values, so every rank that disagrees with another finds out. */
 static ls_status_t agree(ls_region_t *region, const ls_collective_t *c) {
   const ls_region_what_t *own = what_of(region, region->comm->rank);
   for (int r = 0; r < region->comm->size; r++) {

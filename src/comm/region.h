@@ -1,21 +1,21 @@
-/* A shared region: the memory in which ranks of one host meet, one slot for each rank. The sim transport puts
- * it on the heap of one process, the mpi transport in a shared window of several; the code is the same, so
- * what the thread sanitizer proves about one holds for the other.
+/* A shared region: the memory in which ranks of one host meet, with one slot per rank. The sim transport
+ * allocates it on the heap of one process, the mpi transport in a shared window of several. The code is the
+ * same, so what the thread sanitizer proves about one holds for the other.
  *
  * A collective is a sequence of rounds. In a round a rank writes into its own slot, announces that it has
- * arrived, waits until all have arrived, and reads the others' slots; a round that combines announces and
- * waits a second time. Slots hold two buffers, used in turn: a rank writes buffer b again two rounds later,
- * after it has seen everybody arrive in the round between, hence leave the round that read b. No other wait
- * is needed.
+ * arrived, waits until all have arrived, and reads the others' slots. A round that combines announces and
+ * waits a second time. Slots hold two buffers, used in turn. A rank writes buffer b again two rounds later:
+ * by then it has seen everybody arrive in the round between, so everybody has left the round that read b. No
+ * other wait is needed.
  *
- * Waiting: some microseconds of spinning, then sleep on a futex in the own slot, which whoever announces
- * wakes. A waiting lane takes no time from a compute thread on the same core. */
+ * Waiting: a rank spins for some microseconds, then sleeps on a futex in its own slot, which every announcing
+ * rank wakes. A waiting lane takes no time from a compute thread on the same core. */
 #ifndef LS_COMM_REGION_H
 #define LS_COMM_REGION_H
 
 #include "comm/host.h"
 
-/* What a rank is doing in a round, so that ranks that disagree are told so instead of mixing their data. */
+/* What a rank is doing in a round, so that ranks that disagree get an error instead of mixed data. */
 typedef struct {
   int64_t count;
   int32_t kind, dtype, root;
@@ -25,7 +25,7 @@ typedef struct {
 typedef struct {
   _Alignas(64) _Atomic uint64_t arrived; /* newest round in which this rank's input is there */
   _Atomic uint64_t combined;             /* newest round in which this rank's part of the result is there */
-  _Alignas(64) _Atomic uint32_t wake;    /* futex: changes when a sleeping owner shall look again */
+  _Alignas(64) _Atomic uint32_t wake;    /* futex: changes when a sleeping owner should look again */
   _Atomic uint32_t sleeping;
   _Atomic uint32_t failed;           /* the owner gave up: nobody waits for it any more */
   _Atomic uint32_t left;             /* the owner destroyed its communicator */
@@ -53,9 +53,9 @@ size_t ls_region_slot_bytes(size_t chunk_bytes);
 unsigned char *ls_region_begin(ls_region_t *region, const ls_collective_t *c);
 /* The buffer of any rank in the current round. */
 unsigned char *ls_region_data(const ls_region_t *region, int rank);
-/* Announces the own input and waits for all inputs. */
+/* Announces this rank's input and waits for all inputs. */
 ls_status_t ls_region_arrive(ls_region_t *region, const ls_collective_t *c);
-/* Announces the own part of the result and waits for all parts. */
+/* Announces this rank's part of the result and waits for all parts. */
 ls_status_t ls_region_combine(ls_region_t *region, const ls_collective_t *c);
 /* Tells the others that this rank will not come again. */
 void ls_region_leave(ls_region_t *region);

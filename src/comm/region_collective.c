@@ -28,7 +28,7 @@ static void part_of(int64_t count, int64_t bytes, int size, int r, int64_t *firs
   *n = ls_host_min(part, count - *first);
 }
 
-/* The own part never enters the region as input: its place in the own buffer takes the result. */
+/* The own part never enters the region as input: its place in the own buffer receives the result. */
 static ls_status_t two_shot(ls_region_t *region, const ls_collective_t *c, const ls_byte_t *send,
                             ls_byte_t *recv, int64_t count) {
   const ls_comm_t *comm = region->comm;

@@ -1,6 +1,5 @@
-/* Groups of ranks: who is in one is found out here, over the communicator's own run(); the transport then
- * joins them. Every step is agreed upon by all ranks of the communicator, so that none is left waiting for
- * one that has failed. */
+/* Groups of ranks. The members are found here, over the communicator's own run(); the transport then joins
+ * them. All ranks of the communicator agree on every step, so that none waits for a rank that has failed. */
 #include "comm/comm.h"
 
 #include <stdio.h>
@@ -27,7 +26,7 @@ static void find_members(const wish_t *wish, int ranks, int rank, int *member, l
     split->rank++;
 }
 
-/* All ranks learn whether all have succeeded. */
+/* Tells all ranks whether all have succeeded. */
 static ls_status_t conclude(ls_comm_t *comm, const ls_split_t *split, const char *name, ls_status_t status,
                             ls_comm_t *made, ls_comm_t **sub) {
   if (status == LS_OK || !comm->broken) status = ls_comm_agree(comm, split->name, status);

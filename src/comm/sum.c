@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-enum { BLOCK_BYTES = 4096 }; /* stays in the first-level cache between the additions */
+enum { BLOCK_BYTES = 4096 }; /* small enough to stay in the first-level cache between the additions */
 
-/* One block: `acc` is private memory, so the loops vectorise although the buffers may be the same. Integers
- * are summed as unsigned: they wrap around. */
+/* One block: `acc` is private memory, so the loops vectorise although the buffers may overlap. Integers are
+ * summed as unsigned: they wrap around. */
 #define DEFINE_SUM_BLOCK(type)                                                                               \
   static void sum_##type(void *restrict acc_bytes, const void *const *in, int in_count, int64_t first,       \
                          int64_t count) {                                                                    \
@@ -31,7 +31,7 @@ typedef void (*sum_block_fn)(void *restrict acc, const void *const *in, int in_c
                              int64_t count);
 static const sum_block_fn sum_block[LS_DTYPE_COUNT] = {
     [LS_F32] = sum_float, [LS_F64] = sum_double, [LS_I32] = sum_uint32_t, [LS_I64] = sum_uint64_t};
-/* The dtypes whose row says `sums`; the transports refuse the others before they come here. */
+/* The dtypes whose row says `sums`; transports refuse the others earlier. */
 _Static_assert(LS_DTYPE_COUNT == 8, "a new dtype: can it be summed?");
 
 void ls_comm_sum(ls_dtype_t dtype, void *out, void *copy, const void *const *in, int in_count,

@@ -1,4 +1,4 @@
-/* The list of transports, and which of them a device takes. */
+/* The list of transports, and the choice of one for a device. */
 #include "comm/transport.h"
 
 #include <stdio.h>

@@ -1,12 +1,13 @@
-/* Reverse-mode differentiation: walks the nodes from the loss back and lets each op append the nodes of its
- * own gradient. A tensor used more than once gets the sum; parts that nobody asked for are not built. */
+/* Reverse-mode differentiation: walks the nodes from the loss back and lets each op append the nodes of
+ * its own gradient. A tensor that is used more than once gets the sum. Gradients that nobody needs are not
+ * built. */
 #include "graph/inside.h"
 #include "graph/ops/ops.h"
 
 typedef struct {
   ls_graph_t *graph;
-  bool *needs;          /* per tensor: some wanted tensor lies behind it */
-  ls_tensor_id_t *grad; /* per tensor: sum of what has arrived, -1 = nothing yet */
+  bool *needs;          /* per tensor: a wanted tensor depends on it */
+  ls_tensor_id_t *grad; /* per tensor: sum of the contributions so far, -1 = none yet */
 } walk_t;
 
 static ls_status_t check_scalar(const ls_graph_t *graph, const char *what, ls_tensor_id_t id) {
@@ -51,7 +52,7 @@ static ls_status_t walk_begin(walk_t *walk, ls_graph_t *graph, int count, const 
   return LS_OK;
 }
 
-/* Sums as soon as a second contribution arrives: a gradient is complete as early as it can be. */
+/* Adds as soon as a second contribution arrives, so that a gradient is complete as early as possible. */
 static void contribute(walk_t *walk, ls_tensor_id_t id, ls_tensor_id_t grad) {
   ls_tensor_id_t *sum = &walk->grad[id];
   if (*sum < 0)

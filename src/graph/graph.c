@@ -1,4 +1,4 @@
-/* Building a graph: tensors and nodes are appended to arrays in the graph's arena. The first failure is
+/* Builds a graph: tensors and nodes are appended to arrays in the graph's arena. The first failure is
  * reported, kept in `status`, and turns every later builder call into a no-op, so that model code needs one
  * check. */
 #include "graph/inside.h"
@@ -44,7 +44,7 @@ void ls_graph_scope_like(ls_graph_t *graph, const ls_graph_node_t *node) {
   ls_graph_scope(graph, "%.*s", space ? (int)(space - node->name) : 0, node->name);
 }
 
-/* Room for one more element: arrays double; the old one stays in the arena until the graph goes. */
+/* Makes room for one more element: arrays double; the old one stays in the arena as long as the graph. */
 static bool grow(ls_graph_t *graph, void **array, int count, int *capacity, int first, size_t size_bytes) {
   if (count < *capacity) return true;
   int wider = *capacity ? *capacity * 2 : first;
@@ -109,7 +109,8 @@ static const char *scoped(ls_graph_t *graph, const char *name) {
   return text;
 }
 
-/* Inputs and parameters are addressed by name from outside (loader, checkpoints): no two may share one. */
+/* Inputs and parameters are looked up by name from outside (loader, checkpoints), so their names must be
+ * unique. */
 static ls_tensor_id_t append_source(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_role_t role) {
   if (graph->status) return -1;
   const char *full = scoped(graph, name);
@@ -187,8 +188,8 @@ static ls_status_t input_shapes(ls_graph_t *graph, const ls_op_t *op, int in_cou
   return LS_OK;
 }
 
-/* Runs the op's shape rule. A refusal is worded by the rule, which does not know where the op stands: it is
- * asked again with a context of its own, and the report adds the node's name. */
+/* Runs the op's shape rule. The rule words a refusal, but does not know the node: it is asked again with a
+ * context of its own, and the report adds the node's name. */
 static ls_status_t output_shapes(ls_graph_t *graph, const ls_op_t *op, const char *node_name,
                                  const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
   ls_status_t status = op->shape(NULL, attrs, in, out);

@@ -1,6 +1,6 @@
-/* The graph: tensors with static shapes, and ops. Building it appends nodes in an order that can run as it
- * is. Every tensor knows the node that makes it and the nodes that read it. Everything lives in the graph's
- * arena. Ids are indices and stay valid; rewriting (rewrite.h) renumbers nodes, never tensors. */
+/* The graph: tensors with static shapes, and ops. Nodes are appended in an order that can run as it is. Every
+ * tensor knows the node that makes it and the nodes that read it. Everything lives in the graph's arena. Ids
+ * are indices and stay valid: rewriting (rewrite.h) renumbers nodes, never tensors. */
 #ifndef LS_GRAPH_GRAPH_H
 #define LS_GRAPH_GRAPH_H
 
@@ -35,13 +35,13 @@ typedef struct {
   const char *name;
   ls_shape_t shape;
   ls_role_t role;
-  int producer; /* node, -1 for inputs and parameters, and for what no node makes any more */
-  int *uses;    /* the nodes that read it, in order; one that reads it twice stands there twice */
+  int producer; /* node; -1 for inputs, parameters, and tensors that no node makes any more */
+  int *uses;    /* the nodes that read it, in order; a node that reads it twice is listed twice */
   int use_count, use_capacity;
-  bool named;              /* ls_graph_rename: looked up from outside, so it stays */
+  bool named;              /* set by ls_graph_rename: looked up from outside, so it must stay */
   ls_tensor_id_t alias_of; /* shares all bytes with that tensor (reshape), -1 = none */
   ls_init_t init;          /* parameters, states */
-  bool trainable;          /* parameters: clear it before ls_graph_backward, and it gets no gradient */
+  bool trainable;          /* parameters: clear it before ls_graph_backward to get no gradient */
   ls_tensor_id_t grad;     /* parameters, after ls_graph_backward; -1 = not reached by the loss */
 } ls_graph_tensor_t;
 
@@ -70,8 +70,8 @@ struct ls_graph {
   int node_count, node_capacity;
   ls_graph_name_t *names; /* the index of ls_graph_find */
   int name_count, name_capacity;
-  int pass_changes[LS_GRAPH_PASS_MAX]; /* places that each pass changed (pass/pass.h) */
-  ls_graph_phase_t phase;              /* of nodes appended now */
+  int pass_changes[LS_GRAPH_PASS_MAX]; /* number of places that each pass changed (pass/pass.h) */
+  ls_graph_phase_t phase;              /* phase of nodes appended now */
   const char *scope;                   /* prefix of names appended now, "" at the top */
   ls_status_t status; /* first failure; later builder calls do nothing, so callers check once at the end */
 };
@@ -85,31 +85,31 @@ ls_tensor_id_t ls_graph_input(ls_graph_t *graph, const char *name, ls_shape_t sh
 ls_tensor_id_t ls_graph_param(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_init_t init);
 /* f32, kept and saved like a parameter. */
 ls_tensor_id_t ls_graph_state(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_init_t init);
-/* Lets `value`, an in-out output of its op (op.h), be `state`: the node reads and writes that. */
+/* Makes `value`, an in-out output of its op (op.h), the new value of `state`: the node reads and writes the
+ * state. */
 void ls_graph_update(ls_graph_t *graph, ls_tensor_id_t value, ls_tensor_id_t state);
 /* Appends op(in...) and returns its first output; the node is graph->nodes[node_count - 1]. `attrs` may be
  * NULL. out may be NULL or receives out_count ids. */
 ls_tensor_id_t ls_graph_op(ls_graph_t *graph, const ls_op_t *op, const ls_attrs_t *attrs, int in_count,
                            const ls_tensor_id_t *in, ls_tensor_id_t *out);
-/* Values are named after their node ("layers.0.linear", further outputs "layers.0.layer_norm:1"); this gives
- * one a name of its own, as it is (no scope). Names of inputs and parameters are unique, those of values need
- * not be. */
+/* Values are named after their node ("layers.0.linear", further outputs "layers.0.layer_norm:1"). This call
+ * gives one a name of its own, without the scope. Names of inputs and parameters are unique; names of values
+ * need not be. */
 void ls_graph_rename(ls_graph_t *graph, ls_tensor_id_t id, const char *name);
 
-/* Appends the nodes that compute seed times d loss / d parameter for every trainable parameter, walking back from the
- * scalar `loss`. Parts that no parameter needs are not computed. Sets tensors[param].grad.
- * `seed`: a tensor f32 (1) of the graph, such as an input that carries the loss scale; -1 = the constant 1.
- */
+/* Appends the nodes that compute seed times d loss / d parameter for every trainable parameter, walking back
+ * from the scalar `loss`. Parts that no parameter needs are not computed. Sets tensors[param].grad. `seed`: a
+ * tensor f32 (1) of the graph, such as an input with the loss scale; -1 = the constant 1. */
 ls_status_t ls_graph_backward(ls_graph_t *graph, ls_tensor_id_t loss, ls_tensor_id_t seed);
-/* The same for any tensor: seed times d loss / d tensors[wrt[i]] into grads[i] (-1 when unreachable). For
+/* The same for any tensor: seed times d loss / d tensors[wrt[i]] into grads[i] (-1 if unreachable). For
  * tests. */
 ls_status_t ls_graph_gradients(ls_graph_t *graph, ls_tensor_id_t loss, ls_tensor_id_t seed, int count,
                                const ls_tensor_id_t *wrt, ls_tensor_id_t *grads);
 
-ls_tensor_id_t ls_graph_find(const ls_graph_t *graph, const char *name); /* -1 when absent */
+ls_tensor_id_t ls_graph_find(const ls_graph_t *graph, const char *name); /* -1 = no such tensor */
 int64_t ls_graph_param_count(const ls_graph_t *graph);                   /* elements over all parameters */
 int64_t ls_graph_flops(const ls_graph_t *graph, ls_graph_phase_t phase);
-/* The whole graph, a node a line, for people. Owned by the caller (ls_free); NULL when memory is short. */
+/* The whole graph as text, one node per line. The caller owns it (ls_free); NULL when memory is short. */
 char *ls_graph_text(const ls_graph_t *graph);
 
 /* Fills host memory of `shape` as `init` says. Pure function of (seed, ordinal of the parameter). */

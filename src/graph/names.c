@@ -1,6 +1,6 @@
-/* Finding a tensor by its name: a hash table with open addressing. An entry belongs to a hash and holds the
- * first tensor that was given a name of that hash. A tensor that bears that name no longer, or a second name
- * of the same hash, is rare: then all tensors are looked through. */
+/* Finds a tensor by its name: a hash table with open addressing. An entry belongs to a hash and holds the
+ * first tensor whose name has that hash. If that tensor was renamed, or a second name has the same hash,
+ * which is rare, all tensors are searched. */
 #include "graph/inside.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static uint64_t hash_of(const char *name) {
   return hash;
 }
 
-/* The entry of that hash, or the free one where it belongs. */
+/* The entry of that hash, or the free entry for it. */
 static ls_graph_name_t *entry_of(const ls_graph_t *graph, uint64_t hash) {
   uint64_t mask = (uint64_t)graph->name_capacity - 1, at = hash >> 32 & mask;
   while (graph->names[at].used && graph->names[at].hash != hash)

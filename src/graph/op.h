@@ -1,11 +1,11 @@
-/* An op is one row, in a file of its own under graph/ops (families share one). Nothing else knows op names,
- * but backends that offer a faster version by name. Adding an op: HACKING.md, recipe 1. */
+/* An op is one row, in a file of its own under graph/ops (families share one). Only backends that offer a
+ * faster version know ops by name. Adding an op: HACKING.md, recipe 1. */
 #ifndef LS_GRAPH_OP_H
 #define LS_GRAPH_OP_H
 
 #include "graph/graph.h"
 
-/* A test case: every op's gradient, compare and time tests are made from its cases. */
+/* A test case. Every op's gradient, compare and time tests are generated from its cases. */
 typedef enum {
   LS_FILL_UNIFORM,  /* in [lo, hi] */
   LS_FILL_CLASS,    /* integers in [0, hi) (i32, u16, u8) */
@@ -28,14 +28,14 @@ typedef struct {
   double gradient_tolerance; /* analytic against central differences; 0 = not differentiable */
 } ls_op_case_t;
 
-/* What an op's time is made of, for those who price or list ops without knowing them. */
+/* What bounds an op's time, for code that prices or lists ops without knowing them. */
 typedef enum {
-  LS_OP_OTHER,       /* not said: rows that compute nothing */
+  LS_OP_OTHER,       /* unspecified: rows that compute nothing */
   LS_OP_PRODUCT,     /* matrix products: arithmetic */
-  LS_OP_CONVOLUTION, /* arithmetic, too */
+  LS_OP_CONVOLUTION, /* arithmetic as well */
   LS_OP_ELEMENTWISE, /* each element once: bytes */
   LS_OP_REDUCTION,   /* sums over elements: bytes */
-  LS_OP_GATHER,      /* rows from anywhere */
+  LS_OP_GATHER,      /* rows in any order */
   LS_OP_OPTIMIZER    /* the decision and the update */
 } ls_op_class_t;
 
@@ -45,10 +45,10 @@ struct ls_op {
   int in_count, out_count;
   /* Checks the inputs' shapes and fills the outputs'. Reports with ls_fail and returns LS_ERR_SHAPE. */
   ls_status_t (*shape)(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out);
-  /* Plain readable C on host memory: the meaning of the op, and the oracle of every other version. */
+  /* Plain readable C on host memory. It defines the op and is the reference for every other version. */
   ls_kernel_fn forward;
   /* Appends nodes for d loss / d in, given d loss / d out (-1 = zero). Writes grad_in[i] for every i with
-   * wanted[i]; -1 = no gradient flows there. NULL: not differentiable. */
+   * wanted[i]; -1 = no gradient. NULL: not differentiable. */
   ls_status_t (*backward)(ls_graph_t *graph, const ls_graph_node_t *node, const ls_tensor_id_t *grad_out,
                           const bool *wanted, ls_tensor_id_t *grad_in);
   int64_t (*flops)(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
@@ -56,7 +56,7 @@ struct ls_op {
   int64_t (*bytes)(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
   size_t (*scratch_bytes)(const ls_attrs_t *attrs, const ls_shape_t *in,
                           const ls_shape_t *out); /* NULL = 0 */
-  uint32_t inplace; /* bit i: output 0 may share the bytes of input i when that input dies here */
+  uint32_t inplace; /* bit i: output 0 may share the bytes of input i if no later task reads that input */
   uint32_t inout;   /* bit i: output i is also read (optimizer state) */
   bool view;        /* output 0 is input 0 with another shape: no work */
   const ls_op_case_t *cases;

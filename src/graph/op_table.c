@@ -1,4 +1,4 @@
-/* The table of op rows, and the work an op does as numbers. */
+/* The table of op rows, and the FLOPs and bytes of an op. */
 #include "graph/ops/ops.h"
 
 #include <string.h>

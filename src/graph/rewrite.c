@@ -11,7 +11,7 @@ static bool among(int value, int count, const int *list) {
   return false;
 }
 
-/* Whether others can do without tensor `id`, or, when it is kept, find it in time. */
+/* Whether no other node needs tensor `id`, or, if it is kept, whether they find it in time. */
 static bool may_move(const ls_graph_t *graph, ls_tensor_id_t id, bool keep, int count, const int *old) {
   const ls_graph_tensor_t *t = &graph->tensors[id];
   if (!keep && (t->named || t->role == LS_ROLE_PARAM_GRAD)) return false;
@@ -24,7 +24,7 @@ static bool is_source(const ls_graph_tensor_t *t) {
   return t->role <= LS_ROLE_STATE;
 }
 
-/* Whether what lies in the bytes of this tensor depends on when it is read. */
+/* Whether the value in this tensor's bytes depends on the time of reading. */
 static bool changes(const ls_graph_t *graph, ls_tensor_id_t id) {
   ls_tensor_id_t owner = graph->tensors[id].alias_of;
   return graph->tensors[owner < 0 ? id : owner].role == LS_ROLE_STATE;
@@ -64,7 +64,7 @@ static void take_out(ls_graph_t *graph, int n) {
   *node = (ls_graph_node_t){.op = NULL};
 }
 
-/* The new node, described in the scope and phase of the old. */
+/* Describes the new node, in the scope and phase of the old one. */
 static bool describe(ls_graph_t *graph, const ls_graph_node_t *like, const ls_op_t *op,
                      const ls_attrs_t *attrs, int in_count, const ls_tensor_id_t *in,
                      const ls_tensor_id_t *out, ls_graph_node_t *node) {
@@ -107,8 +107,8 @@ bool ls_graph_remove(ls_graph_t *graph, int node) {
   return ls_graph_replace(graph, 1, &node, NULL, NULL, 0, NULL, NULL);
 }
 
-/* Nodes only move to the front, so a use can be renumbered when its node is: the first entry that is not yet.
- */
+/* Nodes only move to the front, so a use can be renumbered together with its node: it is the first entry not
+ * yet renumbered. */
 void ls_graph_sweep(ls_graph_t *graph) {
   int kept = 0;
   for (int n = 0; n < graph->node_count; n++) {
@@ -135,7 +135,7 @@ static ls_status_t fault(const ls_graph_t *graph, int n, const char *what, ls_te
                  n < 0 ? "" : graph->nodes[n].name, what, graph->tensors[id].name);
 }
 
-/* seen: per tensor, how many of its uses have come by. */
+/* seen: per tensor, the number of its uses seen so far. */
 static ls_status_t check_node(const ls_graph_t *graph, int n, int *seen) {
   const ls_graph_node_t *node = &graph->nodes[n];
   ls_shape_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];

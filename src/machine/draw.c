@@ -1,4 +1,4 @@
-/* A machine for people: a tree of the node, and a matrix that says how each GPU reaches each other. */
+/* Shows a machine to people: a tree of the node, and a matrix of the links between GPUs. */
 #include "machine/parts.h"
 
 #include <inttypes.h>
@@ -106,7 +106,7 @@ static void draw_gpus(FILE *to, const ls_machine_t *m) {
     draw_gpu(to, m, i);
 }
 
-/* "NV18", "HOST", "SWITCH!": the link, marked when peer access is refused. */
+/* "NV18", "HOST", "SWITCH!": the link; "!" marks a pair without peer access. */
 static void cell(const ls_machine_t *m, int i, int j, char text[16]) {
   static const char *const names[] = {"-", "NV", "SWITCH", "BRIDGE", "NODE", "SYSTEM", "?"};
   ls_link_t link = m->link[i][j];

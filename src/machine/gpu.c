@@ -1,6 +1,5 @@
-/* GPUs and how they are linked, asked of NVML; the version of NCCL, asked of the library itself. Every
- * question may be refused (old driver, container, consumer card): then that field stays unknown, and nothing
- * else does. */
+/* GPUs and their links, from NVML; the version of NCCL, from the library itself. NVML may refuse any question
+ * (old driver, container, consumer card): then only that field stays unknown. */
 #include "machine/nvml.h"
 #include "machine/parts.h"
 
@@ -121,7 +120,7 @@ static void read_gpu(const ls_nvml_t *nvml, ls_nvml_device_t device, ls_gpu_t *g
   if (nvml->pci && nvml->pci(device, &pci) == 0) g->numa_node = numa_node(&pci);
 }
 
-/* Links of `from` that end at `to`, or at a switch that both are connected to; -1 when not known. */
+/* Links of `from` that end at `to`, or at a switch to which both are connected; -1 = not known. */
 static int links_between(const ls_nvml_t *nvml, ls_nvml_device_t from, ls_nvml_device_t to) {
   ls_nvml_pci_t there, remote;
   if (!nvml->nvlink_state || !nvml->nvlink_remote_pci || !nvml->pci || nvml->pci(to, &there) != 0) return -1;

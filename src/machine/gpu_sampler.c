@@ -1,4 +1,5 @@
-/* The watching thread: it alone talks to NVML, and holds the lock only to write down what it has heard. */
+/* The sampling thread. Only this thread talks to NVML, and it holds the lock only to write down its
+ * readings. */
 #include "machine/gpu_sampler.h"
 
 #include "base/signals.h"
@@ -21,13 +22,13 @@ struct ls_gpu_sampler {
   ls_nvml_t nvml;
   ls_nvml_device_t device[LS_GPU_MAX];
   int device_count;
-  bool all; /* nobody said which devices are used */
+  bool all; /* the devices in use are not known */
   pthread_t thread;
   pthread_mutex_t lock;
   pthread_cond_t changed;
   /* under the lock */
   bool ending;
-  int64_t asked, answered; /* samples wanted and taken outside the period */
+  int64_t asked, answered; /* samples requested and taken outside the period */
   int64_t begin_ns;        /* 0 = no window */
   double begin_j;          /* NAN until a sample after begin tells */
   sample_t last;
@@ -39,7 +40,7 @@ static double add(double sum, bool known, double value) {
   return known ? sum + value : NAN;
 }
 
-/* `slow`: also what changes slowly and is dearer to ask for. */
+/* `slow`: also read what changes slowly and is expensive to read. */
 static sample_t take(const ls_gpu_sampler_t *w, bool slow) {
   sample_t s = {
       .throttle_reasons = -1, .busy_percent = slow ? 0 : NAN, .energy_j = 0, .memory_used_bytes = NAN};
@@ -63,7 +64,7 @@ static sample_t take(const ls_gpu_sampler_t *w, bool slow) {
   return s;
 }
 
-/* Energy at `at_ns` on the line between two samples. */
+/* Energy at `at_ns`, interpolated between two samples. */
 static double energy_at(const sample_t *from, const sample_t *to, int64_t at_ns) {
   if (from->at_ns == 0 || at_ns <= from->at_ns || to->at_ns == from->at_ns) return to->energy_j;
   double part = (double)(at_ns - from->at_ns) / (double)(to->at_ns - from->at_ns);
@@ -125,7 +126,7 @@ static void find_devices(ls_gpu_sampler_t *w, const int *gpus, int count) {
   for (int i = 0; i < count && i < LS_GPU_MAX; i++)
     if (w->nvml.handle(w->all ? (unsigned)i : (unsigned)gpus[i], &w->device[w->device_count]) == 0)
       w->device_count++;
-  if (w->device_count < count) w->all = true; /* what is not seen would be missing in the sums */
+  if (w->device_count < count) w->all = true; /* sums would miss a device that is not visible */
 }
 
 static void prepare_lock(ls_gpu_sampler_t *w) {
@@ -187,7 +188,8 @@ void ls_gpu_sampler_begin(ls_gpu_sampler_t *w) {
   pthread_mutex_unlock(&w->lock);
 }
 
-/* Under the lock: a sample that begins after the call. One that is being taken may have begun before. */
+/* Under the lock: requests a sample that begins after this call. A sample in progress may have begun
+ * before. */
 static void ask(ls_gpu_sampler_t *w) {
   const struct timespec until = deadline_in(ANSWER_LIMIT_NS);
   int64_t mine = ++w->asked;

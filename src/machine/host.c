@@ -1,5 +1,5 @@
-/* This node: processors, caches and NUMA nodes by hwloc; the CPU's name, memory, kernel and virtualization from
- * where Linux and the processor say them. */
+/* This node: processors, caches and NUMA nodes from hwloc; the CPU's name, memory, kernel and virtualization
+ * from Linux and the processor. */
 #include "machine/parts.h"
 
 #include <hwloc.h>
@@ -17,7 +17,7 @@ static int count_of(hwloc_topology_t topology, hwloc_obj_type_t type) {
   return count > 0 ? count : -1;
 }
 
-/* Of one instance. */
+/* Size of one instance. */
 static int64_t cache_bytes(hwloc_topology_t topology, hwloc_obj_type_t type) {
   hwloc_obj_t cache = hwloc_get_obj_by_type(topology, type, 0);
   return cache && cache->attr->cache.size ? (int64_t)cache->attr->cache.size : -1;
@@ -56,8 +56,8 @@ static const char *simd(void) {
 #endif
 }
 
-/* Bit 31 of leaf 1's ECX says that a hypervisor is there, leaf 0x40000000 holds its name (Linux, cpuid(4);
- * the names are those that the hypervisors document). */
+/* Bit 31 of leaf 1's ECX says that a hypervisor is present; leaf 0x40000000 holds its name (Linux, cpuid(4);
+ * the hypervisors document these names). */
 static const char *hypervisor(void) {
 #ifdef LS_X86
   static const struct {
@@ -79,7 +79,7 @@ static const char *hypervisor(void) {
 #endif
 }
 
-/* Marks that container engines leave. */
+/* Files that container engines leave. */
 static const char *container(void) {
   if (access("/.dockerenv", F_OK) == 0) return "docker";
   if (access("/run/.containerenv", F_OK) == 0) return "podman";

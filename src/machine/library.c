@@ -21,8 +21,8 @@ static void read_mpi(ls_machine_t *machine) {
   snprintf(machine->mpi, sizeof machine->mpi, "%.*s", LS_NAME_BYTES - 1, text);
 }
 
-/* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..." and "Prescott" -> "OpenBLAS 0.3.21 Prescott": version and the
- * kernels it chose. */
+/* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..." and "Prescott" -> "OpenBLAS 0.3.21 Prescott": version and
+ * chosen kernels. */
 static void name_openblas(const char *config, const char *core, char name[LS_NAME_BYTES]) {
   char version[32] = "";
   if (sscanf(config, "%*s %31s", version) != 1) version[0] = '\0';
@@ -30,7 +30,8 @@ static void name_openblas(const char *config, const char *core, char name[LS_NAM
 }
 
 void ls_machine_read_openblas(ls_machine_t *machine) {
-  void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL); /* stays: its threads run its code */
+  void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL); /* never closed: its threads run its
+                                                                      * code */
   if (!library) return;
   char *(*config)(void), *(*core)(void);
   *(void **)&config = dlsym(library, "openblas_get_config");

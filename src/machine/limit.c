@@ -1,6 +1,6 @@
-/* How much memory this process may use: control groups (a container, a batch job) may allow less than the
- * node has, and whoever takes more is killed. Files and their meaning: Linux, admin-guide/cgroup-v2
- * (memory.max) and cgroup-v1/memory (memory.limit_in_bytes). */
+/* The memory that this process may use. Control groups (a container, a batch job) may allow less than the
+ * node has, and the kernel kills a process that takes more. Files and their meaning: Linux,
+ * admin-guide/cgroup-v2 (memory.max) and cgroup-v1/memory (memory.limit_in_bytes). */
 #include "machine/parts.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A file of one number; "max", or no such file, is no limit. */
+/* Reads a file with one number; "max", or a missing file, means no limit. */
 static int64_t limit_in(const char *path) {
   FILE *file = fopen(path, "re");
   int64_t bytes = 0;
@@ -18,7 +18,7 @@ static int64_t limit_in(const char *path) {
   return bytes;
 }
 
-/* Of the group and of every group above it, which is shortened meanwhile. */
+/* Returns the smallest limit of this cgroup and its ancestors. Overwrites `group`. */
 static int64_t limit_upwards(const char *root, const char *mount, char *group, const char *name) {
   int64_t least = INT64_MAX;
   for (;;) {
@@ -32,8 +32,7 @@ static int64_t limit_upwards(const char *root, const char *mount, char *group, c
   }
 }
 
-/* The group in a line "ID:CONTROLLERS:GROUP" of version 1 when memory is among its controllers; NULL = not.
- */
+/* The group in a line "ID:CONTROLLERS:GROUP" of version 1 if memory is among its controllers; else NULL. */
 static char *memory_group(char *line) {
   char *controllers = strchr(line, ':');
   char *group = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -50,7 +49,8 @@ static char *memory_group(char *line) {
 int64_t ls_machine_memory_limit(const char *root) {
   static const char v2[] = "/sys/fs/cgroup", v1[] = "/sys/fs/cgroup/memory";
   char path[PATH_MAX + 64], line[PATH_MAX], top[] = "";
-  /* Within a container the group's own name may not lead anywhere, and the top is the container's. */
+  /* Inside a container the group's own path may not exist; then the root of the hierarchy is the
+   * container's. */
   int64_t least = limit_upwards(root, v2, top, "memory.max");
   int64_t bytes = limit_upwards(root, v1, top, "memory.limit_in_bytes");
   if (bytes < least) least = bytes;

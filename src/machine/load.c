@@ -1,4 +1,4 @@
-/* What /proc/stat says of the processors that this process may use, less what this process used itself. */
+/* Reads from /proc/stat how busy the processors of this process are, without its own share. */
 #include "machine/load.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* A machine as a whole: reading it from its sources, and its identity: the rows that must agree for times
- * measured on one machine to be worth anything on another. */
+/* A machine as a whole: reads it from its sources, and computes its identity, the rows that must agree before
+ * times of one machine are valid on another. */
 #include "machine/parts.h"
 
 #include <inttypes.h>
@@ -40,7 +40,8 @@ static const ls_field_t rows[] = {
     ROW(gpu_count, "gpus"),
 };
 
-/* What is fixed while it runs: not clocks, temperature or the generation that an idle link falls back to. */
+/* Facts that stay fixed while the machine runs: not clocks, temperature, or the generation to which an idle
+ * link falls back. */
 static void gpu_row(const ls_machine_t *m, int i, ls_identity_t *identity) {
   const ls_gpu_t *g = &m->gpu[i];
   snprintf(identity->name, sizeof identity->name, "gpu %d", i);
@@ -78,8 +79,8 @@ bool ls_machine_identity(const ls_machine_t *m, int row, ls_identity_t *identity
   return false;
 }
 
-/* The same as XXH3-64 over "name\0value\0" of every row; each row's hash is folded into the next one's seed,
- * so that nothing is allocated. */
+/* Equals XXH3-64 over "name\0value\0" of every row. Each row's hash seeds the next one, so nothing is
+ * allocated. */
 void ls_machine_fingerprint(const ls_machine_t *machine, char hex[17]) {
   ls_identity_t identity;
   XXH64_hash_t hash = 0;

@@ -1,6 +1,6 @@
-/* What is here: processors, memory, GPUs and how they are linked, library versions. Can be recorded as JSON
- * and replayed, so that everything that reads it is tested with machines that are not here. Fields that could
- * not be read are negative (numbers) or "" (texts): every source may refuse. */
+/* Describes a machine: processors, memory, GPUs and their links, library versions. A machine can be recorded
+ * as JSON and replayed, so tests cover machines that are not present. Fields that could not be read are
+ * negative (numbers) or "" (texts): every source may refuse. */
 #ifndef LS_MACHINE_MACHINE_H
 #define LS_MACHINE_MACHINE_H
 
@@ -33,7 +33,7 @@ typedef struct {
 } ls_gpu_t;
 
 typedef struct {
-  char cpu_model[LS_NAME_BYTES], cpu_flags[LS_NAME_BYTES]; /* flags: the SIMD level that matters, "avx512" */
+  char cpu_model[LS_NAME_BYTES], cpu_flags[LS_NAME_BYTES]; /* flags: the relevant SIMD level, "avx512" */
   int packages, cores, threads, usable_cpus, numa_nodes;
   int64_t l1_bytes, l2_bytes, l3_bytes, memory_bytes;
   int gpu_count;
@@ -44,22 +44,23 @@ typedef struct {
   char mpi[LS_NAME_BYTES], nccl[LS_NAME_BYTES], driver[LS_NAME_BYTES], cuda[LS_NAME_BYTES];
   char blas[LS_NAME_BYTES]; /* "oneDNN 2.6.3", "OpenBLAS 0.3.21 Prescott" */
   char openblas
-      [LS_NAME_BYTES]; /* the one that other programs here use, "OpenBLAS 0.3.21 Prescott"; "" = not asked */
+      [LS_NAME_BYTES]; /* the OpenBLAS that other programs use here, "OpenBLAS 0.3.21 Prescott"; "" = not
+                        * asked */
   char kernel[LS_NAME_BYTES], virtualization[LS_NAME_BYTES];
-  char gpu_refused[256]; /* why GPUs could not be read, "" = they could */
+  char gpu_refused[256]; /* why GPUs could not be read; "" = they could */
 } ls_machine_t;
 
 /* Everything unknown: numbers negative, texts empty, no GPU. */
 void ls_machine_clear(ls_machine_t *machine);
-/* Reads this machine; never fails for what is missing. */
+/* Reads this machine. Missing facts are no failure. */
 ls_status_t ls_machine_read(ls_ctx_t *ctx, ls_machine_t *machine);
 
-/* Fills machine->openblas where the system has that library. It is loaded, and its threads start: for a program that
- * has measured what it wants to. */
+/* Fills machine->openblas if the system has that library. Loading it starts its threads, so call this after
+ * measuring. */
 void ls_machine_read_openblas(ls_machine_t *machine);
 
-/* What makes times comparable (CPU, cores, caches, GPUs, links, library versions), as rows: the row's name
- * and its value here. False after the last row. */
+/* The facts on which times depend (CPU, cores, caches, GPUs, links, library versions), as rows: the row's
+ * name and its value here. False after the last row. */
 typedef struct {
   char name[32], value[LS_NAME_BYTES * 2];
 } ls_identity_t;
@@ -67,16 +68,16 @@ bool ls_machine_identity(const ls_machine_t *machine, int row, ls_identity_t *id
 /* Fingerprint: hex of XXH3-64 over the rows of ls_machine_identity. */
 void ls_machine_fingerprint(const ls_machine_t *machine, char hex[17]);
 
-/* JSON: unknown is null (or absent). New reference; NULL when memory is short. */
+/* As JSON; unknown fields are null or absent. New reference; NULL when memory is short. */
 json_t *ls_machine_json(const ls_machine_t *machine);
-/* The other way. `name` stands for the file in messages. Every value is checked; LS_ERR_CONFIG names the key.
- * Keys "source" and "note" are for people and skipped; other unknown keys are errors. */
+/* Reads it back. Messages use `name` as the name of the file. Every value is checked; LS_ERR_CONFIG names the
+ * key. Keys "source" and "note" are for people and skipped; other unknown keys are errors. */
 ls_status_t ls_machine_from_json(ls_ctx_t *ctx, const char *name, const json_t *json, ls_machine_t *machine);
 /* A recorded machine: a JSON file with the machine at its root or under "machine" (a profile, probe --json).
  */
 ls_status_t ls_machine_load(ls_ctx_t *ctx, const char *path, ls_machine_t *machine);
 const char *ls_link_name(ls_link_t link); /* "nvlink", "host-bridge" */
-/* For people: a tree of the node and a matrix of the GPUs. Owned by the caller (ls_free). */
+/* For people: a tree of the node and a matrix of the GPUs. The caller owns it (ls_free). */
 char *ls_machine_draw(const ls_machine_t *machine);
 
 #endif

@@ -1,6 +1,6 @@
-/* The part of NVML that is used, by its public binary interface: names, signatures and values of NVIDIA's
- * "NVML API Reference Guide". The library comes with the driver and is opened at run time; its header need
- * not be here. */
+/* The part of NVML that lockstep uses, declared by its public binary interface: names, signatures and values
+ * of NVIDIA's "NVML API Reference Guide". The driver brings the library, which is opened at run time; its
+ * header is not needed. */
 #ifndef LS_MACHINE_NVML_H
 #define LS_MACHINE_NVML_H
 

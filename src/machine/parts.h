@@ -1,5 +1,5 @@
-/* Inside the machine module: the sources that a machine is read from. Each fills what it knows and leaves the
- * rest unknown; none of them can fail. */
+/* Inside the machine module: the sources of a machine. Each fills the fields that it knows and leaves the
+ * others unknown; none can fail. */
 #ifndef LS_MACHINE_PARTS_H
 #define LS_MACHINE_PARTS_H
 
@@ -7,11 +7,11 @@
 
 /* host.c: hwloc, /proc, /sys. */
 void ls_machine_read_host(ls_machine_t *machine);
-/* limit.c: the least memory that the control groups of this process leave it; INT64_MAX = no limit. `root` is
- * put before /proc and /sys: "" or, in tests, a folder. */
+/* limit.c: the smallest memory limit of this process's control groups; INT64_MAX = no limit. `root` is put
+ * before /proc and /sys: "" or, in tests, a folder. */
 int64_t ls_machine_memory_limit(const char *root);
-/* MemTotal of /proc/meminfo, or that limit where it is less; -1 = not known. NUMA nodes and hwloc's sum of them are
- * not asked: they do not count memory that a virtual machine got after it was started. */
+/* MemTotal of /proc/meminfo, or that limit if it is smaller; -1 = not known. NUMA nodes and hwloc's sum of
+ * them are not used, because they miss memory that a virtual machine got after it was started. */
 int64_t ls_machine_memory(const char *root);
 /* library.c: versions of MPI and of the BLAS that computes. */
 void ls_machine_read_libraries(ls_machine_t *machine);

@@ -1,4 +1,4 @@
-/* The table of what was measured: two sorted arrays, times and curves, found by key. Small (hundreds to
+/* The table of measurements: two sorted arrays, times and curves, looked up by key. It is small (hundreds to
  * thousands of entries), written rarely and read often, so bisection in an array is enough. */
 #include "machine/profile_parts.h"
 

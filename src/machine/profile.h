@@ -1,12 +1,12 @@
-/* What a machine can do, as measured: times of ops, curves of collectives and copies, single values. A
- * profile is a versioned JSON file keyed by the fingerprint of the machine it was measured on; one of another
- * machine is refused. probe writes it, plan reads it and adds ops that it had to time. */
+/* The measured abilities of a machine: times of ops, curves of collectives and copies, single values. A
+ * profile is a versioned JSON file keyed by the fingerprint of the machine on which it was measured; a
+ * profile of another machine is refused. probe writes it; plan reads it and adds ops that it had to time. */
 #ifndef LS_MACHINE_PROFILE_H
 #define LS_MACHINE_PROFILE_H
 
 #include "machine/machine.h"
 
-/* A measured time: median and the interval that holds 90 % of single measurements. */
+/* A measured time: the median, and the interval that holds 90 % of single measurements. */
 typedef struct {
   double ns, low_ns, high_ns;
 } ls_time_t;
@@ -20,43 +20,43 @@ typedef struct ls_profile ls_profile_t;
 
 /* An empty profile of this machine. */
 ls_status_t ls_profile_create(ls_ctx_t *ctx, const ls_machine_t *machine, ls_profile_t **profile);
-/* LS_ERR_NOT_FOUND; LS_ERR_MISMATCH when it is another machine's (names what differs); LS_ERR_CORRUPT.
- * `machine` NULL: any machine is accepted (simulation, replay). Else the node's memory is what `machine`
- * says: a container's limit may have changed since. */
+/* LS_ERR_NOT_FOUND; LS_ERR_MISMATCH if it is another machine's (names the difference); LS_ERR_CORRUPT.
+ * `machine` NULL: any machine is accepted (simulation, replay). Otherwise the node's memory comes from
+ * `machine`, because a container's limit may have changed since. */
 ls_status_t ls_profile_load(ls_ctx_t *ctx, const char *path, const ls_machine_t *machine,
                             ls_profile_t **profile);
 ls_status_t ls_profile_save(ls_ctx_t *ctx, const ls_profile_t *profile, const char *path);
-/* Adds to the profile at `path` what `profile` has that it did not have, or had otherwise, when it was
- * `before`; what others have written there meanwhile stays. Updates take turns (a lock on the file, waited
- * for at most 2 s). Where there is no profile of this machine, all of `profile` is saved. */
+/* Adds to the profile at `path` every entry of `profile` that is new or different since `before`. Entries
+ * that others have written there meanwhile stay. Updates take turns (a lock on the file, waited for at most 2
+ * s). If there is no profile of this machine, all of `profile` is saved. */
 ls_status_t ls_profile_update(ls_ctx_t *ctx, const ls_profile_t *before, const ls_profile_t *profile,
                               const char *path);
-/* A second one with the same contents; owned by the caller. */
+/* A copy; owned by the caller. */
 ls_status_t ls_profile_copy(ls_ctx_t *ctx, const ls_profile_t *profile, ls_profile_t **copy);
 void ls_profile_destroy(ls_profile_t *profile);
-/* The machine it was measured on (or describes); borrowed. */
+/* The machine on which it was measured (or which it describes); borrowed. */
 const ls_machine_t *ls_profile_machine(const ls_profile_t *profile);
-/* All of it as the file holds it (new reference; NULL when memory is short), and back. A description written
- * by hand has no "fingerprint" and no "checksum"; such a one is accepted only where `machine` is NULL. */
+/* The whole profile as in the file (new reference; NULL when memory is short), and back. A description
+ * written by hand has no "fingerprint" and no "checksum"; it is accepted only if `machine` is NULL. */
 json_t *ls_profile_json(const ls_profile_t *profile);
 ls_status_t ls_profile_from_json(ls_ctx_t *ctx, const char *name, const json_t *json,
                                  const ls_machine_t *machine, ls_profile_t **profile);
-/* Takes over every time and curve of `from`, replacing those of the same key. */
+/* Copies every time and curve of `from`, replacing those of the same key. */
 ls_status_t ls_profile_merge(ls_profile_t *into, const ls_profile_t *from);
-/* Takes over what `into` does not have and whose key begins with one of the prefixes (ended by NULL). */
+/* Copies the entries that `into` lacks and whose key begins with one of the prefixes (ended by NULL). */
 ls_status_t ls_profile_fill(ls_profile_t *into, const ls_profile_t *from, const char *const *prefixes);
-/* Where this user's profile of this machine is kept: $LOCKSTEP_PROFILE, else
- * $XDG_CACHE_HOME/lockstep/FINGERPRINT.json, else ~/.cache/...: ~ is $HOME, else what the user database says,
- * else (with a warning) the current folder. Owned by the caller. */
+/* The path of this user's profile of this machine: $LOCKSTEP_PROFILE, else
+ * $XDG_CACHE_HOME/lockstep/FINGERPRINT.json, else ~/.cache/..., where ~ is $HOME, else the home directory in
+ * the user database, else (with a warning) the current folder. Owned by the caller. */
 char *ls_profile_default_path(ls_ctx_t *ctx, const ls_machine_t *machine);
 
-/* Times by key. Keys are texts that say everything the time depends on, e.g.
- * "op cpu t2 linear f32 (16, 799) f32 (256, 799) f32 (256)". put replaces. */
+/* Times by key. A key is a text with everything on which the time depends, e.g. "op cpu t2 linear f32 (16,
+ * 799) f32 (256, 799) f32 (256)". put replaces. */
 /* Times are finite, low <= ns <= high, 0 <= low; else LS_ERR_ARGUMENT. */
 bool ls_profile_get(const ls_profile_t *profile, const char *key, ls_time_t *time);
 ls_status_t ls_profile_put(ls_profile_t *profile, const char *key, const ls_time_t *time);
 
-/* What is in it, in the order of the keys. Borrowed; key NULL beyond the end. */
+/* The entries in the order of their keys. Borrowed; key NULL beyond the end. */
 int ls_profile_time_count(const ls_profile_t *profile);
 const char *ls_profile_time_at(const ls_profile_t *profile, int index, ls_time_t *time);
 int ls_profile_curve_count(const ls_profile_t *profile);
@@ -67,8 +67,8 @@ const char *ls_profile_curve_at(const ls_profile_t *profile, int index, const ls
 int ls_profile_curve(const ls_profile_t *profile, const char *key, const ls_curve_point_t **points);
 ls_status_t ls_profile_put_curve(ls_profile_t *profile, const char *key, const ls_curve_point_t *points,
                                  int count);
-/* Time for `bytes` by the curve: between points linear in bytes, beyond the last by its slope, below the
- * first the first. False when there is no such curve. */
+/* Time for `bytes` by the curve: linear in bytes between points; beyond the last point with the last slope;
+ * below the first point constant. False if there is no such curve. */
 bool ls_profile_interpolate(const ls_profile_t *profile, const char *key, double bytes, ls_time_t *time);
 
 /* The time at `at` by at least one point: between two points linear, below the first the first, beyond the last by the

@@ -1,5 +1,5 @@
-/* A profile as a file: JSON with a format version, the machine it was measured on, its fingerprint, and a
- * checksum, so that a torn, altered or borrowed file is refused instead of believed. */
+/* A profile as a file: JSON with a format version, the machine on which it was measured, its fingerprint, and
+ * a checksum. A torn, altered or borrowed file is refused. */
 #include "machine/profile_parts.h"
 
 #include <inttypes.h>
@@ -107,7 +107,7 @@ static ls_status_t corrupt(ls_ctx_t *ctx, const char *name, const char *key, con
                  what);
 }
 
-/* A status of a refused value becomes "corrupt": it came from a file. */
+/* Turns the status of a refused value into "corrupt", because the value came from a file. */
 static ls_status_t refused(ls_status_t status) {
   return status == LS_ERR_MEMORY ? status : LS_ERR_CORRUPT;
 }
@@ -159,7 +159,8 @@ static ls_status_t curves_read(ls_ctx_t *ctx, const char *name, json_t *curves, 
   return LS_OK;
 }
 
-/* Is it a profile, of this version, whole and unaltered? `measured`: it must carry its checksum. */
+/* Checks that it is a profile, of this version, complete and unaltered. `measured`: it must carry its
+ * checksum. */
 static ls_status_t frame_check(ls_ctx_t *ctx, const char *name, const json_t *j, bool measured) {
   const char *format = json_string_value(json_object_get(j, "format"));
   if (!format || strcmp(format, format_name) != 0)
@@ -217,7 +218,7 @@ ls_status_t ls_profile_from_json(ls_ctx_t *ctx, const char *name, const json_t *
   if (status == LS_OK) status = curves_read(ctx, name, json_object_get(j, "curves"), profile);
   if (status != LS_OK) goto profile;
   if (machine)
-    profile->machine.memory_bytes = machine->memory_bytes; /* today's limit; no time depends on it */
+    profile->machine.memory_bytes = machine->memory_bytes; /* today's limit; times do not depend on it */
   *out = profile;
   return LS_OK;
 profile:

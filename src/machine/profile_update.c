@@ -1,5 +1,6 @@
-/* Adding to a profile's file. Plans that run at the same time share one profile: each reads it, times for a
- * while, and must not write back what it read, or it takes away what the others have timed meanwhile. */
+/* Adds to a profile's file. Plans that run at the same time share one profile. Each reads it, times for a
+ * while, and must not write its old copy back, because that would remove what the others have timed
+ * meanwhile. */
 #include "machine/profile_parts.h"
 
 #include "base/clock.h"
@@ -27,7 +28,7 @@ ls_status_t ls_profile_copy(ls_ctx_t *ctx, const ls_profile_t *profile, ls_profi
   return LS_OK;
 }
 
-/* Locks `fd` unless that takes too long or this file system has no locks; false = not locked. */
+/* Locks `fd`, unless that takes too long or the file system has no locks; false = not locked. */
 static bool lock_file(int fd, int64_t until_ns) {
   const struct timespec pause = {.tv_nsec = 1000000};
   while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -37,8 +38,8 @@ static bool lock_file(int fd, int64_t until_ns) {
   return true;
 }
 
-/* The file that is at `path` now, locked against other updates where it can be: each of them puts a new file
- * there, so a lock that was waited for may be on a file that is no longer the one. -1 = there is none. */
+/* Opens the current file at `path`, locked against other updates if possible. Each update puts a new file
+ * there, so after waiting for a lock, the locked file may have been replaced. -1 = no file. */
 static int open_locked(const char *path) {
   int64_t until_ns = ls_clock_ns() + lock_wait_ns;
   for (;;) {
@@ -50,7 +51,7 @@ static int open_locked(const char *path) {
   }
 }
 
-/* Puts into `into` what `profile` has and `before` has not, or has otherwise. */
+/* Copies into `into` every entry of `profile` that `before` lacks or has differently. */
 static ls_status_t put_changes(ls_profile_t *into, const ls_profile_t *before, const ls_profile_t *profile) {
   ls_status_t status = LS_OK;
   for (int i = 0; i < profile->time_count && status == LS_OK; i++) {
@@ -71,7 +72,7 @@ static ls_status_t put_changes(ls_profile_t *into, const ls_profile_t *before, c
 
 ls_status_t ls_profile_update(ls_ctx_t *ctx, const ls_profile_t *before, const ls_profile_t *profile,
                               const char *path) {
-  ls_ctx_t *own = ls_ctx_create(NULL, NULL); /* a file that cannot be added to is no error here */
+  ls_ctx_t *own = ls_ctx_create(NULL, NULL); /* a file that cannot be extended is no error here */
   ls_profile_t *now = NULL;
   if (!own) return LS_ERR_MEMORY;
   int fd = open_locked(path);
@@ -84,6 +85,6 @@ ls_status_t ls_profile_update(ls_ctx_t *ctx, const ls_profile_t *before, const l
   }
   ls_profile_destroy(now);
   ls_ctx_destroy(own);
-  if (fd >= 0) close(fd); /* and with it the lock */
+  if (fd >= 0) close(fd); /* this also releases the lock */
   return status;
 }

@@ -1,4 +1,4 @@
-/* The configured layers become a graph: inputs, layers, loss and, for training, the way back. */
+/* Turns the configured layers into a graph: inputs, layers, loss and, for training, the backward nodes. */
 #include "graph/ops/ops.h"
 #include "model/layer.h"
 
@@ -53,7 +53,7 @@ static void add_params(ls_graph_t *graph, const ls_layer_t *layer, const ls_shap
   }
 }
 
-/* `built`: a place for each layer. Returns the output of the last. */
+/* `built` has an entry per layer. Returns the output of the last layer. */
 static ls_tensor_id_t add_layers(ls_layer_builder_t *b, const ls_model_config_t *model, ls_tensor_id_t x,
                                  built_t *built) {
   for (int i = 0; i < model->layer_count && b->graph->status == LS_OK; i++) {
@@ -80,7 +80,7 @@ static ls_tensor_id_t add_layers(ls_layer_builder_t *b, const ls_model_config_t 
   return built[model->layer_count - 1].out;
 }
 
-/* Returns the loss. The output is what a user of the model wants: probabilities of classes, or
+/* Returns the loss. The output is the result for a user of the model: probabilities of classes, or
  * predictions. */
 static ls_tensor_id_t add_loss(ls_graph_t *graph, bool classes, ls_tensor_id_t y, ls_tensor_id_t target,
                                ls_tensor_id_t weight) {

@@ -1,5 +1,5 @@
-/* The model section: a preset, or the shape of one sample and a list of layers. All that is wrong is reported
- * at once, each at its place. */
+/* The model section: a preset, or the shape of one sample and a list of layers. All errors are reported at
+ * once, each with its place. */
 #include "model/layer.h"
 
 #include <stddef.h>
@@ -50,7 +50,7 @@ static ls_status_t fail_missing(ls_ctx_t *ctx, const ls_doc_node_t *map, const c
   return ls_fail_at(ctx, LS_ERR_CONFIG, map->key ? &map->key_place : &map->place, fmt, key, what);
 }
 
-/* The elements of one sample must be a number that later products can be made of. */
+/* The number of elements of a sample must be small enough for later products. */
 static ls_status_t check_input(ls_ctx_t *ctx, const ls_doc_node_t *map, const ls_ints_t *input) {
   const ls_doc_node_t *node = ls_doc_get(map, "input");
   if (!node || input->count == 0)
@@ -69,7 +69,7 @@ static ls_status_t check_input(ls_ctx_t *ctx, const ls_doc_node_t *map, const ls
 static ls_status_t parse_own(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map, ls_status_t options,
                              ls_model_config_t *model) {
   ls_status_t status = LS_OK;
-  /* An input that was reported already is not reported as missing. */
+  /* An input with a reported error is not reported again as missing. */
   if (options == LS_OK || model->input.count > 0 || !is_given(map, "input"))
     status = check_input(ctx, map, &model->input);
   bool sized = status == LS_OK && model->input.count > 0;
@@ -126,7 +126,7 @@ static json_t *layer_json(const ls_layer_t *layer) {
   return NULL;
 }
 
-/* Written out even when it came from a preset: what is saved with a run stays true when presets change. */
+/* Written out even if it came from a preset, so that a saved configuration stays true when presets change. */
 json_t *ls_model_json(const ls_model_config_t *model) {
   json_t *object = ls_option_json(&ls_model_section, model), *layers = json_array();
   bool ok = object && layers;

@@ -1,6 +1,6 @@
-/* The list of layers as it is written becomes a graph of layers: kinds and options are read, names resolved,
- * blocks repeated, sizes followed from layer to layer. An entry with a mistake still is a layer, whose size
- * is not known, so that those behind it can be read, too: all that is wrong is reported at once. */
+/* Turns the written list of layers into a graph of layers: reads kinds and options, resolves names, repeats
+ * blocks, and follows sizes from layer to layer. An entry with an error still counts as a layer, of unknown
+ * size, so that the layers behind it can be read and all errors are reported at once. */
 #include "model/dag.h"
 
 #include <stddef.h>
@@ -86,7 +86,7 @@ static ls_status_t check_from_count(const ls_layer_reader_t *r, const ls_layer_s
                     kind, layer->from_count, kind);
 }
 
-/* Fills from, and says what is not the default in whole names. `before`: the default. */
+/* Fills `from`, and replaces everything that is not the default by whole names. `before`: the default. */
 static ls_status_t connect(ls_layer_reader_t *r, const ls_layer_scope_t *scope, int i, int before) {
   ls_layer_t *layer = &r->model->layer[i];
   ls_layer_common_t *common = ls_layer_options_of(r, i);
@@ -117,7 +117,7 @@ static const char *sample_text(const ls_shape_t *sample, char text[LS_SHAPE_TEXT
   return ls_shape_text(sample, text) + strlen("f32 ");
 }
 
-/* Shapes are alike that are equal, or one of them a plain row of as many elements. */
+/* Two shapes are compatible if they are equal, or if one of them is a plain row of as many elements. */
 static bool alike(const ls_shape_t *a, const ls_shape_t *b) {
   bool row = a->rank == 1 || b->rank == 1;
   return row ? ls_shape_count(a) == ls_shape_count(b) : ls_shape_equal(a, b);
@@ -210,7 +210,7 @@ static ls_status_t own_params(ls_layer_reader_t *r, const ls_layer_scope_t *scop
 
 /* ---- the list ---- */
 
-/* A place for one more layer; its index, -1 after a report. */
+/* Adds an entry for one more layer; returns its index, -1 after a report. */
 static int append(ls_layer_reader_t *r, const ls_doc_node_t *entry) {
   int i = r->model->layer_count;
   if (i == LS_LAYER_MAX) {
@@ -307,7 +307,7 @@ static ls_status_t check_all_read(const ls_layer_reader_t *r) {
   ls_status_t status = LS_OK;
   for (int i = 0; i < r->model->layer_count - 1; i++) {
     const ls_layer_site_t *site = &r->site[i];
-    bool known = false; /* from an earlier turn of the block */
+    bool known = false; /* from an earlier repetition of the block */
     for (int k = 0; k < i; k++)
       known = known || (r->site[k].entry == site->entry && !r->site[k].read);
     if (!site->read && !known)

@@ -1,4 +1,4 @@
-/* Names of layers: which are possible, what a layer is called with its blocks, which layer a name means. */
+/* Names of layers: which are allowed, how a layer is called inside blocks, which layer a name refers to. */
 #include "model/dag.h"
 
 #include <ctype.h>
@@ -66,7 +66,7 @@ ls_status_t ls_layer_set_name(ls_layer_reader_t *r, const ls_layer_scope_t *scop
   else
     site->name = scope->outer ? ls_arena_printf(r->arena, "%s%d", scope->prefix, position) : usual;
   if (!site->name || !usual) {
-    site->name = ""; /* nothing is called so */
+    site->name = ""; /* no layer has this name */
     return LS_ERR_MEMORY;
   }
   common->name = strcmp(site->name, usual) == 0 ? NULL : site->name;
@@ -83,7 +83,7 @@ ls_status_t ls_layer_set_name(ls_layer_reader_t *r, const ls_layer_scope_t *scop
                     site->name, ls_entry_place(r->site[first].entry)->line);
 }
 
-/* The names that can be meant in a scope, without its prefix, and the nearest one. */
+/* The names that a scope can refer to, without its prefix, and the nearest one. */
 static const char *nearest_name(const ls_layer_reader_t *r, const ls_layer_scope_t *scope, const char *name,
                                 int count) {
   const char *names[LS_LAYER_MAX + 2];

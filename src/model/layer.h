@@ -1,17 +1,17 @@
-/* Inside the model module: what a layer kind is, and the builder that kinds append to. */
+/* Inside the model module: the row of a layer kind, and the builder to which kinds append. */
 #ifndef LS_MODEL_LAYER_H
 #define LS_MODEL_LAYER_H
 
 #include "model/model.h"
 
-/* The graph as far as it is built, at one layer. */
+/* The graph built so far, at one layer. */
 enum { LS_LAYER_PARAM_MAX = 4 };
 typedef struct {
   ls_graph_t *graph;
   int in_count;
-  const ls_tensor_id_t *in; /* (rows, elements of `sample`) each */
-  const ls_shape_t *sample; /* of one row of each, without the rows; layers see through to it when they need
-                               an image */
+  const ls_tensor_id_t *in;    /* (rows, elements of `sample`) each */
+  const ls_shape_t *sample;    /* of one row of each, without the rows; layers that need an image read its
+                                * shape here */
   const ls_tensor_id_t *param; /* as the kind lists them */
   ls_tensor_id_t step;         /* for dropout */
   int64_t rows;
@@ -25,9 +25,9 @@ typedef struct {
   ls_init_t init;
 } ls_layer_param_t;
 
-/* A row: a new kind of layer is one of these and its functions. `options` is the struct that the section
+/* A row of a layer kind. A new kind is one row and its functions. `options` is the struct that the section
  * fills; it begins with ls_layer_common_t and fits LS_LAYER_OPTIONS_BYTES. `sample`: shapes of one sample of
- * its inputs. */
+ * the layer's inputs. */
 struct ls_layer_kind {
   const ls_section_t *section; /* its name is "model.layers.KIND" */
   const char *name;
@@ -35,7 +35,7 @@ struct ls_layer_kind {
   bool alike; /* .. of equally many elements */
   /* Lists the parameters, at most LS_LAYER_PARAM_MAX; their number. NULL: none. */
   int (*params)(const void *options, const ls_shape_t *sample, ls_layer_param_t *param);
-  /* Shape of one sample behind the layer. */
+  /* Shape of one sample of the layer's output. */
   ls_shape_t (*shape)(const void *options, const ls_shape_t *sample, int count);
   /* Appends the layer and returns its output. Failures are in b->graph->status. */
   ls_tensor_id_t (*build)(ls_layer_builder_t *b, const void *options);
@@ -48,20 +48,21 @@ extern const ls_section_t ls_layer_section, ls_repeat_section; /* of every layer
 static inline const ls_layer_common_t *ls_layer_common(const ls_layer_t *layer) {
   return (const ls_layer_common_t *)layer->options;
 }
-ls_shape_t ls_model_sample(const ls_model_config_t *model, int layer); /* behind it; -1: of the input */
+ls_shape_t ls_model_sample(const ls_model_config_t *model, int layer); /* of its output; -1: of the model's
+                                                                        * input */
 
-#define LS_SAMPLE_MAX ((int64_t)1 << 28) /* elements of one sample, anywhere in a model */
+#define LS_SAMPLE_MAX ((int64_t)1 << 28) /* limit on the elements of one sample anywhere in a model */
 
-/* dag.c: reads the list of layers into model->layer. `sized`: the shape of the input is known, so that sizes
- * can be compared. Reports all errors. */
+/* dag.c: reads the list of layers into model->layer. `sized`: the shape of the input is known, so sizes can
+ * be compared. Reports all errors. */
 ls_status_t ls_layers_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *list, bool sized,
                             ls_model_config_t *model);
 
 /* A dense layer with everything else at its default; `activation` as in the configuration. */
 void ls_layer_dense_fill(ls_layer_t *layer, int64_t units, bool relu, double dropout);
 
-/* Fills input and layers of a named preset; false and nothing changed when there is none of that name. Memory
- * is the arena's: *status says LS_ERR_MEMORY when it is short. */
+/* Fills input and layers from a named preset. False, and nothing changed, if there is no such preset. Memory
+ * comes from the arena: *status is LS_ERR_MEMORY when it is short. */
 bool ls_preset_fill(ls_arena_t *arena, const char *name, ls_model_config_t *model, ls_status_t *status);
 extern const char *const ls_preset_names[]; /* NULL-terminated */
 

@@ -1,5 +1,5 @@
-/* The layer kinds. A kind is a section of options, a shape rule and a function that appends ops; the table at
- * the end is all the rest of the program knows. */
+/* The layer kinds. A kind is a section of options, a shape rule and a function that appends ops. The rest of
+ * the program sees only the table at the end. */
 #include "graph/ops/ops.h"
 #include "model/layer.h"
 
@@ -19,7 +19,7 @@ static ls_tensor_id_t add_activation(ls_layer_builder_t *b, ls_tensor_id_t x, in
   return ls_graph_op(b->graph, activation_ops[activation], NULL, 1, &x, NULL);
 }
 
-/* Evaluation has no dropout at all: training scales what it keeps. */
+/* Evaluation has no dropout op: training scales the kept values instead. */
 static ls_tensor_id_t add_dropout(ls_layer_builder_t *b, ls_tensor_id_t x, double rate) {
   if (!b->training || rate == 0) return x;
   const ls_attrs_t attrs = {.i = {b->dropouts++}, .f = {rate}};
@@ -33,7 +33,7 @@ static ls_shape_t same_shape(const void *options, const ls_shape_t *sample, int 
   return *sample;
 }
 
-/* What every layer may say. */
+/* Options of every layer. */
 static const ls_option_t common_rows[] = {
     {.name = "name",
      .type = LS_OPT_STRING,
@@ -278,7 +278,7 @@ static ls_tensor_id_t activation_build(ls_layer_builder_t *b, const void *option
 static const ls_layer_kind_t activation = {
     .section = &activation_section, .name = "activation", .shape = same_shape, .build = activation_build};
 
-/* add and concat: several inputs, from the first on. */
+/* add and concat: several inputs. */
 static ls_tensor_id_t join(ls_layer_builder_t *b, const ls_op_t *op) {
   ls_tensor_id_t y = b->in[0];
   for (int i = 1; i < b->in_count; i++)

@@ -9,10 +9,10 @@ typedef struct ls_layer_kind ls_layer_kind_t;
 enum { LS_LAYER_MAX = 256, LS_LAYER_FROM_MAX = 16, LS_LAYER_OPTIONS_BYTES = 128 };
 typedef enum { LS_LOSS_CROSS_ENTROPY, LS_LOSS_MSE } ls_loss_kind_t;
 
-/* Options of every layer, as written; the struct of a kind begins with them. Blocks are expanded, names
- * whole. What is the default anyway is absent, so that equal networks have equal options. */
+/* Options of every layer, as written; the struct of a kind begins with them. Blocks are expanded and names
+ * are whole. Values equal to the default are absent, so equal networks have equal options. */
 typedef struct {
-  const char *name;  /* of its parameters, too: "NAME.weight"; NULL: "layers.N" */
+  const char *name;  /* the layer's, and prefix of its parameters: "NAME.weight"; NULL: "layers.N" */
   ls_strings_t from; /* names of earlier layers, or "input"; empty: the layer before */
   const char *share; /* NULL: parameters of its own */
   bool freeze;
@@ -22,8 +22,8 @@ typedef struct {
   const ls_layer_kind_t *kind;
   _Alignas(16) unsigned char options[LS_LAYER_OPTIONS_BYTES]; /* the kind's struct */
   int from[LS_LAYER_FROM_MAX], from_count;                    /* earlier layers, -1 = the model's input */
-  int owner;         /* of its parameters: an earlier layer, or itself */
-  ls_shape_t sample; /* of one sample behind it, without the rows */
+  int owner;         /* the layer that owns its parameters: an earlier layer, or itself */
+  ls_shape_t sample; /* of one sample of its output, without the rows */
 } ls_layer_t;
 
 typedef struct {
@@ -32,7 +32,7 @@ typedef struct {
   const char *preset; /* NULL or its name; layers and input are then filled from it */
   int loss;           /* ls_loss_kind_t */
   int layer_count;
-  ls_layer_t *layer; /* arena; in an order that can run, the last one's output is the model's */
+  ls_layer_t *layer; /* in the arena, in an order that can run; the last layer's output is the model's */
 } ls_model_config_t;
 extern const ls_section_t ls_model_section;           /* preset, input, loss; "layers" is nested */
 extern const ls_section_t *const ls_layer_sections[]; /* for the reference page, NULL-terminated: options of

@@ -1,4 +1,5 @@
-/* The configuration of optimizers: option rows, the learning rate over steps, and what a strategy appends. */
+/* The configuration of optimizers: option rows, the learning rate over steps, and the ops that a strategy
+ * appends. */
 #include "optim/optim.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* What happens between gradients and update: the norm of all gradients, the decision whether the step counts,
- * and the numbers that the update needs. All on the device: the host does not have to look. */
+/* Between gradients and update: computes the norm of all gradients, decides whether the step counts, and
+ * prepares the numbers for the update. All of it runs on the device, so the host need not look. */
 #include "graph/ops/row.h"
 #include "optim/optim.h"
 

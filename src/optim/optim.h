@@ -1,8 +1,8 @@
 /* Optimizers as op rows on flat views: SGD (momentum, Nesterov), Adam, AdamW; the step's control values;
  * learning rate schedules. A strategy appends these ops to the schedule after the gradients are complete.
  *
- * The guard: step_control sees the sum of squares of all gradients and the loss. When either is not finite it
- * writes apply = 0, and the update ops then leave parameters and state untouched: a bad step is skipped on
+ * The guard: step_control sees the sum of squares of all gradients, and the loss. If either is not finite it
+ * writes apply = 0, and the update ops leave parameters and state untouched. A bad step is thus skipped on
  * the device, without the host having to look. */
 #ifndef LS_OPTIM_OPTIM_H
 #define LS_OPTIM_OPTIM_H
@@ -34,7 +34,7 @@ extern const ls_section_t ls_rate_section;
 /* Learning rate of step `step` (0-based) of `total_steps`. */
 float ls_rate_at(const ls_rate_config_t *rate, double lr, int64_t step, int64_t total_steps);
 
-/* What single rows cannot say: Nesterov needs momentum. LS_ERR_CONFIG, reported at `place`. */
+/* A check that single rows cannot make: Nesterov needs momentum. LS_ERR_CONFIG, reported at `place`. */
 ls_status_t ls_optim_check(ls_ctx_t *ctx, const ls_place_t *place, const ls_optim_config_t *config);
 
 /* Optimizer state: `slot_count` flat buffers shaped like the parameters ("momentum"; "m", "v"). */
@@ -47,11 +47,11 @@ typedef struct {
   ls_attrs_t control_attrs; /* of step_control: f[0] clip_norm (0 = off), f[1] beta1, f[2] beta2 */
 } ls_optim_rule_t;
 
-/* What to append for this configuration. clip_norm 0 = no clipping. */
+/* The ops to append for this configuration. clip_norm 0 = no clipping. */
 void ls_optim_rule(const ls_optim_config_t *config, double clip_norm, ls_optim_rule_t *rule);
 
-/* Declares the optimizer's rows: a slot each, in the slots' order, then "counter" f32 (16), what step_control
- * carries from step to step. rows: their indices, slot_count + 1. */
+/* Declares the optimizer's rows: one per slot, in order, then "counter" f32 (16), which step_control carries
+ * from step to step. Writes their indices, slot_count + 1, to `rows`. */
 ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *table, int *rows);
 
 /* sumsq: (x f32 (k)) -> partial f32 (1): the sum of squares, accumulated in f64 (wide enough on CUDA). */
@@ -67,12 +67,12 @@ extern const ls_op_t ls_op_step_control;
 extern const ls_op_t ls_op_sgd, ls_op_sgd_momentum, ls_op_adam, ls_op_adamw;
 extern const ls_op_t *const ls_optim_ops[]; /* all of them, NULL-terminated */
 
-/* ctrl: what the update needs. counter[0]: steps applied so far (exact in f32 up to 2^24; then saturates,
- * which only bias correction sees, where it is 1 by then). */
+/* ctrl: inputs of the update. counter[0]: steps applied so far (exact in f32 up to 2^24; then it saturates,
+ * which only affects bias correction, a factor of 1 by then). */
 enum { LS_CTRL_APPLY, LS_CTRL_GRAD_SCALE, LS_CTRL_LR, LS_CTRL_BIAS1, LS_CTRL_BIAS2, LS_CTRL_COUNT = 16 };
-/* stats: what the host reads. applied is 1 when this step was applied, else 0; skipped counts the steps
- * skipped since the counter buffer was zeroed; skipped_row those in a row up to now (also kept in counter[1],
- * counter[2]). */
+/* stats: outputs for the host. applied is 1 if this step was applied, else 0; skipped counts the steps
+ * skipped since the counter buffer was zeroed; skipped_row counts those in a row up to now (also kept in
+ * counter[1], counter[2]). */
 enum {
   LS_STAT_LOSS,
   LS_STAT_CORRECT,

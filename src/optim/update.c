@@ -127,8 +127,7 @@ static int64_t flops_16(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_
   return ls_flops_each(&in[0], 16);
 }
 
-/* The whole ctrl holds values in [0.5, 1]: apply is not 0, and scale, rate and bias terms are what they could
- * be. */
+/* All of ctrl is in [0.5, 1]: apply is not 0, and scale, rate and bias terms have plausible values. */
 #define UPDATE_CASE(label, p, lo, hi, ...)                                                                   \
   { label, 2, {LS_CASE_F32(-1, 1, p), LS_CASE_F32(lo, hi, 16)}, {__VA_ARGS__}, 2e-6, 0 }
 static const ls_op_case_t sgd_cases[] = {

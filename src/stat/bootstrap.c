@@ -1,5 +1,5 @@
 /* Intervals by resampling (Efron 1979), the percentile method (Efron and Tibshirani 1993, chapter 13). Random
- * numbers are a function of seed and position, so that an interval can be computed again. */
+ * numbers are a function of seed and position, so an interval can be recomputed. */
 #include "stat/stat.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Student's t and the standard normal: probabilities and quantiles, to nearly full precision also far out. */
+/* Student's t and the standard normal: probabilities and quantiles, to nearly full precision even far out. */
 #include "stat/stat.h"
 
 #include <float.h>
@@ -29,8 +29,8 @@ static double beta_fraction(double a, double b, double x) {
   return result;
 }
 
-/* Regularised incomplete beta function I_x(a, b); y = 1 - x is given too, so that neither end loses digits.
- */
+/* Regularised incomplete beta function I_x(a, b). The caller passes y = 1 - x too, so that neither end loses
+ * digits. */
 static double beta_regularised(double a, double b, double x, double y) {
   if (x <= 0) return 0;
   if (y <= 0) return 1;
@@ -56,7 +56,7 @@ double ls_stat_t_two_sided(double t, double df) {
   return 2 * t_tail(fabs(t), df);
 }
 
-/* The tail falls steadily, so bisection ends at neighbouring numbers whatever df is. */
+/* The tail falls steadily, so bisection ends at neighbouring numbers for any df. */
 double ls_stat_t_quantile(double p, double df) {
   if (p == 0.5) return 0;
   double tail = p < 0.5 ? p : 1 - p, low = 0, high = 1;

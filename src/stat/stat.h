@@ -20,18 +20,18 @@ double ls_stat_mad(double *x, int64_t n);    /* median absolute deviation, unsca
 /* Student's t and the standard normal. df > 0, p in (0, 1). */
 double ls_stat_t_cdf(double t, double df);
 double ls_stat_t_quantile(double p, double df);
-double ls_stat_t_two_sided(double t, double df); /* P(|T| > |t|), exact also where it is tiny */
+double ls_stat_t_two_sided(double t, double df); /* P(|T| > |t|), exact even if it is tiny */
 double ls_stat_normal_cdf(double z);
 double ls_stat_normal_quantile(double p);
 
-/* Of the mean, by Student's t. confidence in (0, 1). Below two values: NANs. */
+/* Interval of the mean, by Student's t. confidence in (0, 1). Below two values: NANs. */
 ls_interval_t ls_stat_mean_interval(const double *x, int64_t n, double confidence);
-/* Of any statistic by the percentile bootstrap (Efron 1979); deterministic for a seed. Below two values:
- * NANs. */
+/* Interval of any statistic by the percentile bootstrap (Efron 1979), deterministic for a seed. Below two
+ * values: NANs. */
 typedef double (*ls_statistic_fn)(double *x, int64_t n); /* may reorder x */
 ls_status_t ls_stat_bootstrap(ls_ctx_t *ctx, const double *x, int64_t n, ls_statistic_fn statistic,
                               double confidence, int resamples, uint64_t seed, ls_interval_t *interval);
-/* The same of mean a / mean b, both sides resampled. */
+/* The same for mean a / mean b, with both sides resampled. */
 ls_status_t ls_stat_bootstrap_ratio(ls_ctx_t *ctx, const double *a, int64_t na, const double *b, int64_t nb,
                                     double confidence, int resamples, uint64_t seed, ls_interval_t *interval);
 

@@ -11,7 +11,7 @@ ls_interval_t ls_stat_mean_interval(const double *x, int64_t n, double confidenc
 }
 
 /* Standard error of mean a - mean b with unequal variances, and its degrees of freedom (Welch 1947;
- * Satterthwaite 1946). Two constant samples have no error; then any df will do. */
+ * Satterthwaite 1946). Two constant samples have no error; any df is right then. */
 static double welch_error(const double *a, int64_t na, const double *b, int64_t nb, double *df) {
   double sa = ls_stat_sd(a, na), sb = ls_stat_sd(b, nb);
   double va = sa * sa / (double)na, vb = sb * sb / (double)nb, sum = va + vb;
@@ -40,6 +40,6 @@ double ls_stat_equivalence(const double *a, int64_t na, const double *b, int64_t
   double df, error = welch_error(a, na, b, nb, &df);
   double difference = ls_stat_mean(a, na) - ls_stat_mean(b, nb);
   if (!(error > 0)) return fabs(difference) < margin ? 0 : 1;
-  /* The nearer bound decides: of the two one-sided p the larger. */
+  /* The nearer bound decides: the larger of the two one-sided p values. */
   return ls_stat_t_cdf((fabs(difference) - margin) / error, df);
 }

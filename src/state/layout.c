@@ -37,7 +37,7 @@ static ls_status_t place_entry(ls_layout_t *layout, const ls_graph_tensor_t *t, 
   return e->name ? LS_OK : LS_ERR_MEMORY;
 }
 
-/* Range after range; in each the last of the graph first. */
+/* One range after another; within each, in reverse order of the graph. */
 static ls_status_t fill(ls_layout_t *layout, const ls_graph_t *graph, ls_ctx_t *ctx) {
   int place = 0, params = 0;
   for (int id = 0; id < graph->tensor_count; id++)

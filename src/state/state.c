@@ -1,4 +1,4 @@
-/* The memory of one rank's state: allocating, filling, and bringing to the host what is saved. */
+/* The memory of one rank's state: allocates it, fills it, and copies saved rows to the host. */
 #include "state/state.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The table of a run's state: its rows, and what they take. */
+/* The table of a run's state: its rows, and their bytes. */
 #include "state/state.h"
 
 #include <string.h>

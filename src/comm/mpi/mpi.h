@@ -1,13 +1,13 @@
-/* The mpi transport: processes that mpirun or srun started. Two ways to move data:
- *   window    all ranks on one host: a shared region (region.h) in an MPI shared-memory window. No MPI call is
- *             made in a collective, so nothing polls, and a waiting lane sleeps.
+/* The mpi transport: processes that mpirun or srun started. There are two ways to move data:
+ *   window    all ranks on one host: a shared region (region.h) in an MPI shared-memory window. A collective
+ *             makes no MPI call, so nothing polls, and a waiting lane sleeps.
  *   exchange  otherwise: nonblocking point-to-point messages, polled with a deadline. MPI_Iallreduce is not
- *             used: MPI only advises that its result be the same on all ranks and in all runs (MPI 3.1, 5.9.1),
- *             and Open MPI chooses its algorithm by size. Here MPI moves bytes and sum.c adds them, in rank
- *             order.
+ *             used: MPI only advises that its result be the same on all ranks and in all runs (MPI 3.1,
+ *             5.9.1), and Open MPI chooses its algorithm by size. Here MPI moves bytes and sum.c adds them,
+ *             in rank order.
  *
  * In containers Open MPI 4 may print that its vader transport has no permission for CMA (exchange way, large
- * messages): mpirun --mca btl_vader_single_copy_mechanism none keeps it quiet. */
+ * messages). mpirun --mca btl_vader_single_copy_mechanism none silences it. */
 #ifndef LS_COMM_MPI_MPI_H
 #define LS_COMM_MPI_MPI_H
 

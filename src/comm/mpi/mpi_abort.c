@@ -1,5 +1,5 @@
-/* Ending a failed job. A rank that simply exits leaves the others waiting for it; MPI_Abort has mpirun end
- * them at once and return our exit code. */
+/* Ends a failed job. If a rank simply exited, the others would wait for it; MPI_Abort has mpirun end them at
+ * once and return our exit code. */
 #include "comm/mpi/mpi.h"
 
 void ls_comm_mpi_abort(int exit_code) {

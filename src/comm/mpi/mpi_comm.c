@@ -1,5 +1,5 @@
-/* Creating and destroying the mpi transport: joining MPI_COMM_WORLD, finding out who shares this host,
- * choosing how data move. */
+/* Creates and destroys the mpi transport: joins MPI_COMM_WORLD, finds the ranks on this host, and chooses how
+ * data move. */
 #include "comm/mpi/mpi.h"
 #include "comm/transport.h"
 
@@ -19,7 +19,8 @@ static ls_status_t execute(ls_host_comm_t *host, ls_channel_t channel, const ls_
   return ls_mpi_exchange_run(mpi, channel, c);
 }
 
-/* Joins MPI, initialising it when nobody has. MPI can be neither initialised twice nor used after its end. */
+/* Joins MPI, and initialises it if nobody has. MPI can be neither initialised twice nor used after its
+ * end. */
 static ls_status_t join(ls_ctx_t *ctx, bool *initialised) {
   int on = 0, over = 0, level = MPI_THREAD_SINGLE;
   MPI_Initialized(&on);
@@ -35,8 +36,8 @@ static ls_status_t join(ls_ctx_t *ctx, bool *initialised) {
                  level, MPI_THREAD_SERIALIZED);
 }
 
-/* srun without a matching PMI plug-in starts n processes that each believe to be alone: better to say so than
- * to train n times. */
+/* srun without a matching PMI plug-in starts n processes that each believe they are alone: an error is better
+ * than training n times. */
 static ls_status_t check_world(ls_ctx_t *ctx, int size) {
   int launched_rank, launched_size;
   if (!ls_comm_launched(&launched_rank, &launched_size) || launched_size == size || size > 1) return LS_OK;
@@ -47,7 +48,7 @@ static ls_status_t check_world(ls_ctx_t *ctx, int size) {
       launched_size);
 }
 
-/* Whether all ranks can say yes. A rank that fails alone would leave the others waiting in the next call. */
+/* Whether all ranks agree. A rank that fails alone would leave the others waiting in the next call. */
 static ls_status_t agree(ls_ctx_t *ctx, MPI_Comm comm, int64_t deadline_ns, bool own, const char *what) {
   int mine = own, all = 0, pending = 0, error;
   MPI_Request request = MPI_REQUEST_NULL;
@@ -70,7 +71,7 @@ static void release_exchange(ls_mpi_exchange_t *x, bool collective) {
   ls_free(x->stage);
 }
 
-/* Gives back everything; `collective`: all ranks are here, so MPI's own objects can be freed too. */
+/* Releases everything; `collective`: all ranks are here, so MPI's own objects can be freed too. */
 static void release(ls_mpi_t *mpi, bool collective) {
   pthread_mutex_lock(mpi->lock);
   ls_mpi_window_release(mpi, collective);
@@ -85,8 +86,8 @@ static void release(ls_mpi_t *mpi, bool collective) {
   ls_free(mpi);
 }
 
-/* MPI_Finalize waits for everybody, so it is called only after a barrier that has a deadline. A broken job
- * ends through ls_comm_mpi_abort instead. */
+/* MPI_Finalize waits for everybody, so it is called only after a barrier with a deadline. A broken job ends
+ * through ls_comm_mpi_abort instead. */
 static void destroy(ls_comm_t *comm) {
   const ls_collective_t last = {.kind = LS_BARRIER, .name = "destroy"};
   release((ls_mpi_t *)comm, ls_host_run(comm, &last) == LS_OK);
@@ -126,8 +127,8 @@ static ls_mpi_t *allocate(ls_ctx_t *ctx, int rank, int size, int64_t deadline_ns
   return NULL;
 }
 
-/* The own communicators of the channels: those of one color in `whole`, by key. `mpi` is NULL on ranks
- * without a color, which have to call it too. */
+/* The channels' own communicators: ranks of one color in `whole`, ordered by key. `mpi` is NULL on ranks
+ * without a color, which must call this too. */
 static ls_status_t open_channels(ls_ctx_t *ctx, MPI_Comm whole, int color, int key, ls_mpi_t *mpi) {
   for (int i = 0; i < LS_CHANNEL_COUNT; i++) {
     MPI_Comm own;
@@ -162,7 +163,7 @@ static bool open_stages(ls_mpi_t *mpi) {
   return true;
 }
 
-/* Shared memory when all ranks are on one host and can have it, else messages. */
+/* Shared memory if all ranks are on one host and can map it, else messages. */
 static ls_status_t choose_way(ls_mpi_t *mpi, bool window) {
   ls_comm_t *comm = &mpi->host.base;
   mpi->window_wanted = window;
@@ -195,8 +196,8 @@ static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub
   return status;
 }
 
-/* After a failure MPI stays initialised: ending it is collective, and others may be stuck. A process that
- * gives up leaves through ls_comm_mpi_abort, one that tries again finds MPI running. */
+/* After a failure MPI stays initialised, because ending it is collective and others may be stuck. A process
+ * that gives up leaves through ls_comm_mpi_abort; a process that tries again finds MPI running. */
 ls_status_t ls_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, bool window, ls_comm_t **comm) {
   bool owns_mpi = false;
   int rank, size;

@@ -1,5 +1,5 @@
-/* Collectives as direct exchanges of messages: every rank sends each other rank what it needs, in chunks that
- * fit the staging buffer and an int count. MPI only moves bytes; sums are made in rank order. */
+/* Collectives as direct exchanges of messages: every rank sends each other rank the data that it needs, in
+ * chunks that fit the staging buffer and an int count. MPI only moves bytes; sums are made in rank order. */
 #include "comm/mpi/mpi.h"
 
 #include <stdio.h>
@@ -30,8 +30,8 @@ static ls_status_t wait(const job_t *job, int count, int *pending, int *error) {
   return ls_mpi_wait(job->mpi->lock, job->mpi->host.base.deadline_ns, job->x->request, count, pending, error);
 }
 
-/* After a timeout: a message that comes late must not land in memory that its owner has freed. Receives that
- * have met no message can be cancelled; sends only read, and are let go. */
+/* After a timeout a late message must not land in memory that its owner has freed. Receives without a
+ * matching message can be cancelled; sends only read, so they are abandoned. */
 static void abandon(const job_t *job) {
   pthread_mutex_lock(job->mpi->lock);
   for (int i = 0; i < 2 * job->size; i++) {
@@ -56,7 +56,7 @@ static ls_status_t finish(const job_t *job) {
   return late(job, what);
 }
 
-/* Waits for a collective of MPI's own, which does not say who is late. */
+/* Waits for one of MPI's own collectives, which does not say which rank is late. */
 static ls_status_t finish_one(const job_t *job) {
   int pending = 0, error = MPI_SUCCESS;
   ls_status_t status = wait(job, 1, &pending, &error);
@@ -64,7 +64,7 @@ static ls_status_t finish_one(const job_t *job) {
   return status == LS_OK ? LS_OK : late(job, "some rank did not arrive");
 }
 
-/* Sends block[r] to every other rank r and receives what r sends. The own block is the caller's business. */
+/* Sends block[r] to every other rank r and receives what r sends. The caller handles its own block. */
 static ls_status_t swap(const job_t *job) {
   ls_mpi_exchange_t *x = job->x;
   int error = MPI_SUCCESS;
@@ -87,7 +87,7 @@ static ls_status_t swap(const job_t *job) {
   return error == MPI_SUCCESS ? finish(job) : mpi_failed(job, error);
 }
 
-/* Small: everybody gets all inputs in one exchange and adds them up itself. */
+/* Small messages: every rank gets all inputs in one exchange and adds them up itself. */
 static ls_status_t reduce_small(const job_t *job, const ls_byte_t *send, ls_byte_t *recv, int64_t count) {
   const int64_t total = count * job->bytes;
   for (int r = 0; r < job->size; r++) {
@@ -100,7 +100,7 @@ static ls_status_t reduce_small(const job_t *job, const ls_byte_t *send, ls_byte
   return status;
 }
 
-/* Large: rank r receives part r of all inputs, adds it up, and sends the result to everybody. */
+/* Large messages: rank r receives part r of all inputs, adds it up, and sends the result to all. */
 static ls_status_t reduce_large(const job_t *job, const ls_byte_t *send, ls_byte_t *recv, int64_t count) {
   ls_mpi_block_t *block = job->x->block;
   const int64_t part = (count + job->size - 1) / job->size, first = ls_host_min(part * job->rank, count);

@@ -1,6 +1,5 @@
-/* Polled waits of the mpi transport. MPI makes progress only while it is called, so a wait cannot sleep until
- * something happens; it spins for some microseconds, then offers the core to others, then sleeps in short
- * naps. */
+/* Polled waits of the mpi transport. MPI makes progress only inside its calls, so a wait cannot sleep until
+ * something happens. It spins for some microseconds, then yields the core, then sleeps in short naps. */
 #include "comm/mpi/mpi.h"
 
 #include <sched.h>
@@ -17,7 +16,7 @@ static void back_off(int64_t waited_ns) {
   nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
 }
 
-/* The first request that a last look does not find complete. */
+/* The first request that a final check does not find complete. */
 static int first_pending(MPI_Request *request, int count) {
   for (int i = 0; i < count; i++) {
     int done = 1;

@@ -1,12 +1,12 @@
-/* The shared window: ranks of one host get one piece of shared memory from MPI, cut into the slots of two
- * regions. */
+/* The shared window: MPI gives the ranks of one host one piece of shared memory, which is cut into the slots
+ * of two regions. */
 #include "comm/mpi/mpi.h"
 
 #include <string.h>
 
 enum { LINE_BYTES = 64 };
 
-/* Where the slot of a channel begins in the piece of a rank; LS_CHANNEL_COUNT: the end of the last one. */
+/* The offset of a channel's slot in a rank's piece; LS_CHANNEL_COUNT: the end of the last one. */
 static size_t slot_offset(int channel) {
   size_t offset = 0;
   for (int i = 0; i < channel; i++)
@@ -14,12 +14,12 @@ static size_t slot_offset(int channel) {
   return offset;
 }
 
-/* MPI puts a piece anywhere in pages that it maps: rounding up gives the same place in every process. */
+/* MPI places a piece anywhere within mapped pages: rounding up gives the same offset in every process. */
 static unsigned char *aligned(unsigned char *piece) {
   return piece + (LINE_BYTES - (uintptr_t)piece % LINE_BYTES) % LINE_BYTES;
 }
 
-/* Slots of all ranks, as this process sees them. False when MPI does not say. */
+/* The slots of all ranks, as this process sees them. False if MPI does not tell. */
 static bool find_slots(ls_mpi_t *mpi) {
   const int size = mpi->host.base.size;
   for (int r = 0; r < size; r++) {
@@ -43,9 +43,9 @@ ls_status_t ls_mpi_window_create(ls_mpi_t *mpi) {
   int ok =
       MPI_Win_allocate_shared((MPI_Aint)piece_bytes, 1, MPI_INFO_NULL, on, &own, &mpi->window) == MPI_SUCCESS;
   if (!ok) mpi->window = MPI_WIN_NULL;
-  if (ok) memset(own, 0, piece_bytes); /* also places the pages near this rank */
+  if (ok) memset(own, 0, piece_bytes); /* also allocates the pages near this rank */
   ok = ok && find_slots(mpi);
-  /* Also the barrier after which slots may be used. */
+  /* Also the barrier before the first use of slots. */
   int all = 0;
   if (MPI_Allreduce(&ok, &all, 1, MPI_INT, MPI_MIN, on) != MPI_SUCCESS || !all) {
     ls_mpi_window_release(mpi, ok);
@@ -60,7 +60,7 @@ ls_status_t ls_mpi_window_create(ls_mpi_t *mpi) {
   return LS_OK;
 }
 
-/* Freeing a window is collective: without the others it is left to the end of the process. */
+/* Freeing a window is collective: without the other ranks it stays until the process ends. */
 void ls_mpi_window_release(ls_mpi_t *mpi, bool collective) {
   if (mpi->window != MPI_WIN_NULL && collective) MPI_Win_free(&mpi->window);
   mpi->window = MPI_WIN_NULL;

@@ -1,5 +1,5 @@
-/* NCCL as a communicator: the ranks of a host communicator, a GPU each. Collectives go on CUDA streams and
- * may be captured; what runs on host memory is passed to the host communicator. */
+/* NCCL as a communicator: the ranks of a host communicator, one GPU each. Collectives go on CUDA streams and
+ * may be captured; calls on host memory are passed to the host communicator. */
 #include "comm/nccl/nccl.h"
 #include "device/cuda/kernels.h"
 
@@ -8,11 +8,10 @@
 #include <stdlib.h> /* setenv */
 #include <string.h>
 
-enum { END_S = 5 }; /* how long an abort may take: it can hang, and nothing better can be done then */
+enum { END_S = 5 }; /* time limit of an abort: it can hang, and nothing better can be done then */
 
-/* The end of NCCL's communicator, in a thread of its own: an abort first tells the kernels on the GPU to give
- * up, then waits for captured steps to be destroyed, which is for the caller to do. Outlives a
- * hanging NCCL. */
+/* Ends NCCL's communicator in a thread of its own. An abort first tells the kernels on the GPU to give up,
+ * then waits until the caller has destroyed captured steps. The thread outlives a hanging NCCL. */
 typedef struct {
   ls_nccl_library_t nccl;
   ncclComm_t comm;
@@ -56,14 +55,14 @@ static void begin_ending(ls_nccl_comm_t *n, bool abort) {
     ls_free(ending);
 }
 
-/* Nothing more can be done with it; what waits on the GPU is told to give up. */
+/* The communicator cannot be used any more; waiting kernels on the GPU are told to give up. */
 static ls_status_t break_off(ls_nccl_comm_t *n, ls_status_t status) {
   n->base.broken = true;
   begin_ending(n, true);
   return status;
 }
 
-/* NCCL's own last words say more than the code. */
+/* NCCL's last error text says more than the code. */
 static ls_status_t fail_nccl(ls_nccl_comm_t *n, ncclResult_t result, const char *what) {
   const char *last = n->nccl.ncclGetLastError(n->comm);
   char place[LS_COMM_WHERE_BYTES];
@@ -80,7 +79,7 @@ static ls_status_t fail_timeout(ls_nccl_comm_t *n, const char *kind, const char 
   return break_off(n, status);
 }
 
-/* Waits until a call that was left in progress has been carried out. */
+/* Waits until a call in progress has finished. */
 static ls_status_t settle(ls_nccl_comm_t *n, ncclResult_t result, const char *kind, const char *name) {
   int64_t end_ns = ls_clock_ns() + n->base.deadline_ns;
   while (result == ncclInProgress || result == ncclSuccess) {
@@ -99,7 +98,7 @@ static ncclDataType_t type_of(ls_dtype_t dtype) {
                                          [LS_I32] = ncclInt32,
                                          [LS_I64] = ncclInt64,
                                          [LS_U8] = ncclUint8,
-                                         /* moved, never added: any type of that width will do */
+                                         /* moved, never added: any type of that width works */
                                          [LS_BF16] = ncclFloat16,
                                          [LS_F16] = ncclFloat16,
                                          [LS_U16] = ncclFloat16};
@@ -132,7 +131,7 @@ static ncclResult_t put(ls_nccl_comm_t *n, const ls_collective_t *c, cudaStream_
   return ncclInvalidArgument;
 }
 
-/* Numbers are given by kind and name, so that runs that come and go on one communicator share them. */
+/* Numbers follow kind and name, so that successive runs on one communicator share them. */
 static void bind(ls_comm_t *comm, ls_collective_t *c) {
   if (comm->size > 1) c->number = ls_nccl_progress_number(&nccl_of(comm)->progress, c);
 }
@@ -157,7 +156,7 @@ static ls_status_t run(ls_comm_t *comm, const ls_collective_t *c) {
   return control->ops->run(control, c);
 }
 
-/* Speaks a little before the caller's own deadline, which cannot name the collective. */
+/* Fires a little before the caller's own deadline, which cannot name the collective. */
 static ls_status_t poll(ls_comm_t *comm) {
   ls_nccl_comm_t *n = nccl_of(comm);
   if (comm->broken) return LS_ERR_COMM;
@@ -174,7 +173,7 @@ static ls_status_t poll(ls_comm_t *comm) {
 
 /* ---- the end ---- */
 
-/* Lets what is under way finish, unless the communicator is broken. */
+/* Lets work in progress finish, unless the communicator is broken. */
 static bool finalize(ls_nccl_comm_t *n) {
   if (n->base.broken) return false;
   ncclResult_t result = n->nccl.ncclCommFinalize(n->comm);
@@ -186,7 +185,7 @@ static bool finalize(ls_nccl_comm_t *n) {
   return result == ncclSuccess;
 }
 
-/* False when NCCL did not end in time: its thread may still use everything, so that is left alone. */
+/* False if NCCL did not end in time: its thread may still use everything, so nothing is freed. */
 static bool wait_for_ending(ls_nccl_comm_t *n) {
   struct timespec until;
   if (!n->ending) return false;
@@ -217,8 +216,8 @@ static void destroy(ls_comm_t *comm) {
 
 /* ---- the beginning ---- */
 
-/* NVLink multicast (NVLS) can leave a GPU unusable after a crash; one algorithm gives one order of adding, so
- * the same bits on every run. What the user has set stays. */
+/* NVLink multicast (NVLS) can leave a GPU unusable after a crash. One algorithm gives one order of adding, so
+ * the same bits in every run. Values that the user has set are kept. */
 static void set_defaults(void) {
   setenv("NCCL_NVLS_ENABLE", "0", 0);
   setenv("NCCL_ALGO", "Ring", 0);
@@ -246,7 +245,8 @@ static ls_status_t init(ls_nccl_comm_t *n) {
   return settle(n, result, "set-up", "joining the GPUs");
 }
 
-/* One sum over all ranks: connections are made before a step is captured, and the sum must be right. */
+/* Computes one sum over all ranks: this makes connections before a step is captured, and checks the
+ * result. */
 static ls_status_t try_sum(ls_nccl_comm_t *n, ls_stream_t *stream, float *sum) {
   const ls_stream_ops_t *ops = &ls_cuda_stream_ops;
   ls_collective_t c = {.kind = LS_BARRIER, .name = "first sum", .comm = &n->base};
@@ -275,14 +275,14 @@ static ls_status_t warm_up(ls_nccl_comm_t *n) {
   if (!status && *(float *)sum != (float)n->base.size)
     status = ls_fail(n->base.ctx, LS_ERR_COMM, "rank %d of %d: NCCL adds up %d ones to %g", n->base.rank,
                      n->base.size, n->base.size, (double)*(float *)sum);
-  if (status) return status; /* the stream may never end: left alone, with what it writes to */
+  if (status) return status; /* the stream may never end: it is abandoned, with its memory */
   ls_cuda_stream_ops.destroy(stream);
 sum:
   ls_cuda_buffer_ops.free(n->device, LS_MEM_HOST, sum);
   return status;
 }
 
-/* What this rank can do alone. */
+/* The part that this rank can do alone. */
 static ls_status_t prepare(ls_nccl_comm_t *n) {
   void *token;
   ls_status_t status = ls_cuda_check(n->base.ctx, cudaSetDevice(ls_cuda_device(n->device)->index), "NCCL");
@@ -317,7 +317,7 @@ static const ls_comm_ops_t nccl_ops = {.name = "nccl",
                                        .split = split,
                                        .destroy = destroy};
 
-/* All ranks take part in every agreement, whatever has failed on them. */
+/* All ranks take part in every agreement, even after a failure. */
 ls_status_t ls_comm_nccl_create(ls_ctx_t *ctx, ls_device_t *device, ls_comm_t *control, int64_t deadline_ns,
                                 ls_comm_t **comm) {
   set_defaults();

@@ -1,5 +1,5 @@
-/* Inside the NCCL transport. NCCL is opened at run time, so that the CUDA module also loads where it is
- * missing; its communicator never blocks (blocking = 0), so that every wait can end at a deadline. */
+/* Inside the NCCL transport. NCCL is opened at run time, so that the CUDA module also loads without it. Its
+ * communicator never blocks (blocking = 0), so that every wait can end at a deadline. */
 #ifndef LS_COMM_NCCL_NCCL_H
 #define LS_COMM_NCCL_NCCL_H
 
@@ -33,9 +33,9 @@ typedef struct {
 /* Opened once and kept: NCCL's own threads outlive a communicator. */
 ls_status_t ls_nccl_library_open(ls_ctx_t *ctx, ls_nccl_library_t *library);
 
-/* How far the collectives on streams have come: after each, a kernel of one thread writes its number to a
- * word of host memory, in a captured step too. Numbers are given by kind and name, in the order in which a
- * run binds its collectives, so the one after the word is the one that is pending. */
+/* The progress of collectives on streams. After each collective, a kernel of one thread writes its number to
+ * a word of host memory, in a captured step too. Numbers follow kind and name, in the order in which a run
+ * binds its collectives, so the entry after the word is the pending one. */
 enum { LS_NCCL_PROGRESS_MAX = 256, LS_NCCL_NAME_BYTES = 64 };
 typedef struct {
   ls_collective_kind_t kind;
@@ -46,7 +46,7 @@ typedef struct {
   uint32_t *device_word;   /* the same word as the GPU sees it */
   uint32_t count;
   ls_nccl_entry_t entry[LS_NCCL_PROGRESS_MAX];
-  uint32_t last_word; /* what the watch saw last, and since when nothing has changed */
+  uint32_t last_word; /* the word at the last look, and the time since which it has not changed */
   int64_t last_step, last_poll_ns, still_since_ns;
 } ls_nccl_progress_t;
 
@@ -54,10 +54,10 @@ ls_status_t ls_nccl_progress_open(ls_ctx_t *ctx, ls_nccl_progress_t *progress);
 void ls_nccl_progress_close(ls_nccl_progress_t *progress);
 /* The mark to write after *c; 0 = none, the table is full. */
 uint32_t ls_nccl_progress_number(ls_nccl_progress_t *progress, const ls_collective_t *c);
-/* The entry that follows `word`; NULL when nothing was put on a stream yet. */
+/* The entry that follows `word`; NULL if nothing was put on a stream yet. */
 const ls_nccl_entry_t *ls_nccl_progress_pending(const ls_nccl_progress_t *progress, uint32_t word);
-/* Called while the host waits: for how long nothing has moved, 0 after the first look at a step. A long pause
- * between two looks means that nobody was waiting, and starts anew. */
+/* Called while the host waits. Returns the time since the last progress, 0 at the first look at a step. A
+ * long pause between two looks means that nobody was waiting, and restarts the count. */
 int64_t ls_nccl_progress_still_ns(ls_nccl_progress_t *progress, int64_t step, int64_t now_ns,
                                   int64_t pause_ns);
 

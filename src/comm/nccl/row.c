@@ -1,11 +1,11 @@
-/* The transport's row. It stands in the library, which knows of NCCL without having it; what it makes comes
- * from the CUDA module. */
+/* The transport's row. It is part of the library, which knows about NCCL without containing it; the CUDA
+ * module makes the communicator. */
 #include "comm/transport.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* NCCL takes another way, and other memory, where its environment forbids peer access. */
+/* If its environment forbids peer access, NCCL takes another path and other memory. */
 static const char *variant(void) {
   const char *disabled = getenv("NCCL_P2P_DISABLE");
   return disabled && *disabled && strcmp(disabled, "0") != 0 ? "-without-peer" : "";

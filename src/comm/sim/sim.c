@@ -1,11 +1,11 @@
-/* N ranks as threads of one process, meeting in a region on the heap: the double of a cluster for tests and
- * simulations. Each thread uses its own communicator; what they share lives until the last one
- * is destroyed. */
+/* N ranks as threads of one process, meeting in a region on the heap: a simulated cluster for tests and
+ * simulations. Each thread uses its own communicator; their shared memory lives until the last one is
+ * destroyed. */
 #include "comm/region.h"
 
 #include <stdatomic.h>
 
-/* Many ranks simulate a cluster, few one machine: those have its chunks. */
+/* Many ranks simulate a cluster; few ranks simulate one machine and use its chunk size. */
 enum { SIM_RANKS_MAX = 1024, SIM_MACHINE_MAX = 16, SIM_CHUNK_BYTES = 64 * 1024 };
 
 typedef struct {
@@ -60,7 +60,7 @@ static size_t chunk_bytes(int channel, int size) {
   return size <= SIM_MACHINE_MAX ? ls_region_chunk_bytes[channel] : SIM_CHUNK_BYTES;
 }
 
-/* Of so many users: the ranks, each of which has to release it. */
+/* Makes a world for so many users: the ranks, each of which has to release it. */
 static ls_status_t world_create(ls_ctx_t *ctx, int size, world_t **out) {
   const size_t slots = (size_t)size * LS_CHANNEL_COUNT;
   size_t bytes = 0, offset = 0;
@@ -83,7 +83,7 @@ static ls_status_t world_create(ls_ctx_t *ctx, int size, world_t **out) {
   return LS_OK;
 }
 
-/* Takes over a rank's use of the world, also when it fails. */
+/* Takes over a rank's use of the world, even if it fails. */
 static sim_t *rank_create(ls_ctx_t *ctx, world_t *world, int rank, int size, int64_t deadline_ns) {
   sim_t *sim = ls_alloc(ctx, sizeof *sim);
   if (!sim) {
@@ -131,7 +131,7 @@ free_made:
   return status;
 }
 
-/* The first member makes the group's world and tells everybody where it is. */
+/* The first member makes the group's world and tells the others where it is. */
 static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub) {
   world_t *world = NULL;
   uintptr_t *at = ls_alloc_array(comm->ctx, (size_t)comm->size, sizeof *at);

@@ -1,4 +1,5 @@
-/* Joining samples side by side, and the way back. Rows are samples; a row of y is a row of a, then one of b.
+/* Joins samples side by side, and splits them again. A row is a sample; a row of y is a row of a followed by
+ * one of b.
  *   concat   (a f32 (n, i), b f32 (n, j)) -> y (n, i + j)
  *   columns  (x f32 (n, k)) -> y (n, i[1]): the columns from i[0] on */
 #include "graph/ops/ops.h"
@@ -35,7 +36,7 @@ static ls_status_t columns_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const l
   return LS_OK;
 }
 
-/* `count` columns of both, which may be wider. */
+/* Copies `count` columns between two matrices that may be wider. */
 static void copy_columns(int64_t rows, int64_t count, const float *from, int64_t from_width, float *to,
                          int64_t to_width) {
   for (int64_t r = 0; r < rows; r++)

@@ -48,7 +48,7 @@ static ls_status_t dropout_backward(ls_graph_t *graph, const ls_graph_node_t *no
   return graph->status;
 }
 
-/* A multiplication an element; random numbers are integer work. */
+/* One multiplication per element; the random numbers are integer work. */
 static int64_t dropout_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
   (void)attrs;
   (void)out;

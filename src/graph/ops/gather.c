@@ -46,7 +46,7 @@ static int64_t gather_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const
   return 0;
 }
 
-/* Of the tables only the rows that are asked for. */
+/* Counts only the requested rows of the tables. */
 static int64_t gather_bytes(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
   (void)attrs;
   return (int64_t)(ls_shape_bytes(&in[0]) + 2 * ls_shape_bytes(&out[0]) + 2 * ls_shape_bytes(&out[1]));
@@ -56,7 +56,7 @@ static const ls_op_case_t cases[] = {
     {.name = "one row of one",
      .in_count = 3,
      .in = {LS_CASE_CLASS(1, 1), LS_CASE_F32(-1, 1, 1, 1), LS_CASE_F32(-1, 1, 1, 1)}},
-    {.name = "odd width", /* no row but the first begins at a vector's place */
+    {.name = "odd width", /* no row but the first begins at a vector boundary */
      .in_count = 3,
      .in = {LS_CASE_CLASS(37, 13), LS_CASE_F32(-1, 1, 13, 799), LS_CASE_F32(-1, 1, 13, 3)}},
     {.name = "whole vectors, classes",

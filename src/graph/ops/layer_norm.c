@@ -70,7 +70,7 @@ static ls_status_t norm_backward(ls_graph_t *graph, const ls_graph_node_t *node,
   return graph->status;
 }
 
-/* What both gradients check: dy like x, one mean and one rstd per row. */
+/* Checks of both gradients: dy like x, one mean and one rstd per row. */
 static ls_status_t gradient_inputs(ls_ctx_t *ctx, const char *op, const ls_shape_t *dy, const ls_shape_t *x,
                                    const ls_shape_t *mean, const ls_shape_t *rstd) {
   ls_status_t status;

@@ -50,7 +50,8 @@ static ls_status_t linear_backward(ls_graph_t *graph, const ls_graph_node_t *nod
                                    const ls_tensor_id_t *grad_out, const bool *wanted,
                                    ls_tensor_id_t *grad_in) {
   ls_tensor_id_t x = node->in[0], w = node->in[1], dy = grad_out[0];
-  if (wanted[1] || wanted[2]) { /* first: parameters' gradients can be exchanged while dx is computed */
+  if (wanted[1] || wanted[2]) { /* first, so that parameters' gradients can be exchanged while dx is
+                                 * computed */
     ls_tensor_id_t dwb[2] = {-1, -1};
     ls_graph_op(graph, &ls_op_linear_dwb, NULL, 2, (ls_tensor_id_t[]){dy, x}, dwb);
     grad_in[1] = dwb[0];
@@ -203,7 +204,7 @@ static const ls_op_case_t linear_cases[] = {
     LINEAR_CASE("medium", 16, 799, 256, 2e-5, 0),
 };
 
-/* Of the same shapes, and what relu does with a NaN, which the guard of the step has to see. */
+/* The same shapes, and relu of a NaN, which the step's guard must see. */
 static const ls_op_case_t linear_relu_cases[] = {
     LINEAR_CASE("one", 1, 1, 1, 2e-6, 2e-3),
     LINEAR_CASE("odd", 3, 7, 5, 2e-6, 2e-3),

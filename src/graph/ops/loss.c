@@ -50,7 +50,7 @@ static ls_status_t xent_forward(ls_stream_t *stream, const ls_kernel_args_t *arg
   return LS_OK;
 }
 
-/* The correct count is piecewise constant: whatever flows into it, nothing flows out. */
+/* The correct count is piecewise constant, so its gradient is zero. */
 static ls_status_t xent_backward(ls_graph_t *graph, const ls_graph_node_t *node,
                                  const ls_tensor_id_t *grad_out, const bool *wanted,
                                  ls_tensor_id_t *grad_in) {

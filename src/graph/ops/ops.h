@@ -5,16 +5,16 @@
 
 #include "graph/op.h"
 
-/* y (n, o) = x (n, i) w (o, i)^T + b (o); leading dimensions of x beyond one are rows. */
+/* y (n, o) = x (n, i) w (o, i)^T + b (o); all dimensions of x but the last count as rows. */
 extern const ls_op_t ls_op_linear;
-/* y = max(x w^T + b, 0) in one op, with the bits of linear and relu. Made by a pass, where a backend has it.
- */
+/* y = max(x w^T + b, 0) in one op, with the bits of linear and relu. A pass creates it if the backend has
+ * it. */
 extern const ls_op_t ls_op_linear_relu;
 extern const ls_op_t ls_op_linear_dx;  /* (dy (n, o), w (o, i)) -> dx (n, i) */
 extern const ls_op_t ls_op_linear_dwb; /* (dy (n, o), x (n, i)) -> dw (o, i), db (o) */
 
-/* Elementwise, any shape. Gradients take (dy, y) or (dy, x) as their names say. GELU is the
- * exact one (erf). */
+/* Elementwise, any shape. Gradients take (dy, y) or (dy, x) as their names say. GELU is the exact form
+ * (erf). */
 extern const ls_op_t ls_op_relu, ls_op_relu_dy;       /* dx = dy * (y > 0), from (dy, y) */
 extern const ls_op_t ls_op_gelu, ls_op_gelu_dx;       /* from (dy, x) */
 extern const ls_op_t ls_op_tanh, ls_op_tanh_dy;       /* from (dy, y) */
@@ -34,8 +34,8 @@ extern const ls_op_t ls_op_layer_norm_dgb; /* (dy, x, mean, rstd) -> dgamma (d),
 extern const ls_op_t ls_op_add, ls_op_mul; /* same shapes */
 extern const ls_op_t ls_op_reshape;        /* i[0] rank (1..6), i[1..6] dimensions; a view */
 
-/* Rows side by side: (a (n, i), b (n, j)) -> (n, i + j); and i[1] columns of x (n, k) from i[0] on, its
- * gradient, which has none. */
+/* concat joins rows side by side: (a (n, i), b (n, j)) -> (n, i + j). columns takes i[1] columns of x (n, k)
+ * from i[0] on; it is the gradient of concat and has none itself. */
 extern const ls_op_t ls_op_concat, ls_op_columns;
 
 /* Reduce over i[0] trailing dimensions (>= 1): sum, or mean when i[1] is 1. reduce (n..., d...) -> (n...). */
@@ -64,6 +64,6 @@ extern const ls_op_t ls_op_accumulate; /* (x) -> acc (inout, same shape): acc +=
  * result: every version gives the same bits. Not differentiable. */
 enum { LS_TREE_PARTS_MAX = 1024 };
 extern const ls_op_t ls_op_tree_sum;
-extern const ls_op_t ls_op_copy; /* (x) -> y = x: where a value needs bytes of its own */
+extern const ls_op_t ls_op_copy; /* (x) -> y = x: gives a value bytes of its own */
 
 #endif

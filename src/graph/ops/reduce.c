@@ -84,7 +84,7 @@ static int64_t reduce_dx_flops(const ls_attrs_t *attrs, const ls_shape_t *in, co
   return attrs->i[1] ? ls_flops_each(&in[0], 1) : 0;
 }
 
-/* x itself is not read. */
+/* x is not read; only its shape counts. */
 static int64_t reduce_dx_bytes(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
   (void)attrs;
   return (int64_t)ls_shape_bytes(&in[0]) + (int64_t)ls_shape_bytes(&out[0]);
@@ -133,6 +133,6 @@ const ls_op_t ls_op_reduce_dx = {
     .forward = reduce_dx_forward,
     .flops = reduce_dx_flops,
     .bytes = reduce_dx_bytes,
-    .inplace = 2, /* over x, which only lends its shape */
+    .inplace = 2, /* over x, of which only the shape counts */
     LS_CASES(reduce_dx_cases),
 };

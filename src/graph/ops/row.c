@@ -1,4 +1,5 @@
-/* Checks that shape rules share. Every message names the op, the input as ops.h calls it, and the shapes. */
+/* Checks that shape rules share. Every message names the op, the input with its name in ops.h, and the
+ * shapes. */
 #include "graph/ops/row.h"
 
 ls_status_t ls_rule_tensor(ls_ctx_t *ctx, const char *op, const char *what, const ls_shape_t *shape,

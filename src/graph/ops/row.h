@@ -1,4 +1,4 @@
-/* What the files of op rows share: access to a kernel's arguments, checks for shape rules, and initialisers
+/* Shared by the files of op rows: access to a kernel's arguments, checks for shape rules, and initialisers
  * for test cases. */
 #ifndef LS_GRAPH_OPS_ROW_H
 #define LS_GRAPH_OPS_ROW_H
@@ -26,7 +26,7 @@ ls_status_t ls_rule_vector(ls_ctx_t *ctx, const char *op, const char *what, cons
 /* The step input: u8 (64). */
 ls_status_t ls_rule_step(ls_ctx_t *ctx, const char *op, const ls_shape_t *shape);
 
-/* FLOPs of a pass that does a handful of operations per element of input 0: `each` of them. */
+/* FLOPs of a pass with `each` operations per element of input 0. */
 static inline int64_t ls_flops_each(const ls_shape_t *shape, int64_t each) {
   return each * ls_shape_count(shape);
 }

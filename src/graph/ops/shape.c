@@ -1,4 +1,4 @@
-/* Ops that move numbers or combine them one to one: add, mul, reshape, fill, accumulate, copy. */
+/* Ops that move numbers or combine them elementwise: add, mul, reshape, fill, accumulate, copy. */
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"
 
@@ -86,7 +86,7 @@ static ls_status_t reshape_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const l
   return LS_OK;
 }
 
-/* Copies bytes unless they are the same already, which they are wherever a view is honoured. */
+/* Copies the bytes, unless input and output are the same memory, as they are wherever a view is honoured. */
 static ls_status_t copy_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   if (args->out[0].data != args->in[0].data)

@@ -1,10 +1,10 @@
-/* Sum of equal parts in one fixed order, so that a value has the same bits whoever adds it up and however its
- * parts were spread before:
+/* Adds equal parts in one fixed order, so that a value has the same bits whoever adds it up and however its
+ * parts were distributed before:
  *
  *   sum(p, 1) = p[0];  sum(p, n) = sum(p, h) + sum(p + h, n - h), h the largest power of two below n
  *
- * For a power of two that is the pairwise tree: an aligned block of parts has its own sum as a node of it.
- * Every version of this op has to add in this order; the compare test asks for equal bits. */
+ * For a power of two this is the pairwise tree, in which the sum of an aligned block of parts is a node.
+ * Every version of this op must add in this order; the compare test requires equal bits. */
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"
 

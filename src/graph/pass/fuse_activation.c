@@ -1,6 +1,6 @@
-/* A linear layer and the activation of its result become one op where the backend computes both at once: the
- * result is then written once, instead of written, read and written. The gradients read the activation's
- * result, as before; an activation whose gradient reads its input stays as it is. */
+/* Fuses a linear layer and the activation of its result if the backend computes both at once: the result is
+ * then written once, instead of written, read and written. The gradients still read the activation's result;
+ * an activation whose gradient reads its input is left alone. */
 #include "graph/ops/ops.h"
 #include "graph/pass/pass.h"
 
