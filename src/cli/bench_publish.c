@@ -67,8 +67,11 @@ ls_status_t bench_prepare(bench_t *b) {
   for (int i = 0; i < LS_COUNT(outputs) && status == LS_OK; i++)
     if (b->args->extra[outputs[i]]) status = try_output(b->ctx, outputs[i], b->args->extra[outputs[i]]);
   static const bench_flag_t reports[] = {BENCH_STUDY, BENCH_MARKDOWN, BENCH_HTML};
+  static const char later[] =
+      "; a document (--output FILE) can be made into a report later, also on another machine "
+      "(lockstep bench --from FILE)";
   for (int i = 0; i < LS_COUNT(reports) && status == LS_OK; i++)
-    if (b->args->extra[reports[i]]) status = cli_report_ready(b->ctx, bench_flags[reports[i]].name);
+    if (b->args->extra[reports[i]]) status = cli_report_ready(b->ctx, bench_flags[reports[i]].name, later);
   if (status == LS_OK && b->args->extra[BENCH_PLAN]) status = read_plans(b, b->args->extra[BENCH_PLAN]);
   return status;
 }

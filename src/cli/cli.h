@@ -146,12 +146,12 @@ ls_status_t cli_shipped(ls_ctx_t *ctx, const char *kind, const char *name, char 
 /* The same for a tool or its data ("report/study.json"); the current folder is not looked at. */
 ls_status_t cli_shipped_tool(ls_ctx_t *ctx, const char *name, char **path);
 
-/* tool.c: the report tool (tools/report), which needs python3 and reads and writes documents. */
-/* Before anything is measured: whether the tool can run here, which `flag` asks for. LS_ERR_UNSUPPORTED with the
- * remedy, LS_ERR_NOT_FOUND. */
-ls_status_t cli_report_ready(ls_ctx_t *ctx, const char *flag);
-/* What the tool makes of a document (text ended by NUL) in a form that tools/report/__main__.py names. *made is
- * text as well, owned by the caller (ls_free). */
+/* tool.c: starts the report tool (tools/report), which needs python3. */
+/* Checks that the tool can run here, which `flag` asks for; call it before anything is measured. LS_ERR_UNSUPPORTED
+ * names the remedy, with `instead` as its end; LS_ERR_NOT_FOUND: the tool is not installed. */
+ls_status_t cli_report_ready(ls_ctx_t *ctx, const char *flag, const char *instead);
+/* Gives a document (text ended by NUL) to the tool. tools/report/__main__.py lists the forms. *made is text as well,
+ * owned by the caller (ls_free). */
 ls_status_t cli_report_make(ls_ctx_t *ctx, const char *form, const char *document, char **made);
 
 /* output.c */

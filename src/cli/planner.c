@@ -253,7 +253,7 @@ static ls_status_t check_extras(ls_ctx_t *ctx, const cli_args_t *args) {
     return ls_fail(ctx, LS_ERR_ARGUMENT, "--emit takes mpirun or sbatch, not \"%s\"", emit);
   if (policy && strcmp(policy, "priced") != 0 && !by_thresholds(args))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "--policy takes priced or thresholds, not \"%s\"", policy);
-  if (by_thresholds(args)) return cli_report_ready(ctx, "--policy thresholds");
+  if (by_thresholds(args)) return cli_report_ready(ctx, "--policy thresholds", "");
   return LS_OK;
 }
 

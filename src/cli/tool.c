@@ -1,4 +1,5 @@
-/* The report tool as a child: a document to its stdin, what it makes of it from its stdout. */
+/* Runs the report tool (tools/report, Python) as a child: the document goes to its stdin, the report comes from its
+ * stdout. */
 #include "base/child.h"
 #include "cli/cli.h"
 
@@ -9,9 +10,9 @@
 
 enum { LIMIT_S = 600, SAID_BYTES = 4096, MADE_BYTES_MAX = 1 << 30 };
 
-/* Runs a form of the tool between two descriptors; what it said when it failed. It is out of reach of a Ctrl-C: the
- * report of a measurement that was interrupted is made after that. Without files of its own (-B) or settings of the
- * environment's (-I). */
+/* Runs one form of the tool between two descriptors (negative: /dev/null). On failure `why` is its reason. A process
+ * group of its own keeps Ctrl-C away, because bench makes a report also after an interrupted measurement. -B: Python
+ * writes no files; -I: neither the environment nor the current folder changes what it runs. */
 static bool run(const char *tool, const char *form, int in, int out, char why[LS_CHILD_WORDS_BYTES]) {
   const char *const argv[] = {"python3", "-I", "-B", tool, form, NULL};
   char said[SAID_BYTES];
@@ -28,16 +29,14 @@ static bool run(const char *tool, const char *form, int in, int out, char why[LS
   return false;
 }
 
-ls_status_t cli_report_ready(ls_ctx_t *ctx, const char *flag) {
+ls_status_t cli_report_ready(ls_ctx_t *ctx, const char *flag, const char *instead) {
   char *tool, why[LS_CHILD_WORDS_BYTES];
   ls_status_t status = cli_shipped_tool(ctx, "report", &tool);
   if (status != LS_OK) return status;
   if (!run(tool, "check", -1, -1, why))
-    status = ls_fail(
-        ctx, LS_ERR_UNSUPPORTED,
-        "%s needs python3 (3.8 or later): %s\n  install the package python3, or leave %s out: a document "
-        "(--output FILE) can be rendered later, also on another machine (lockstep bench --from FILE)",
-        flag, why, flag);
+    status = ls_fail(ctx, LS_ERR_UNSUPPORTED,
+                     "%s needs python3 (3.8 or later): %s\n  install the package python3, or leave %s out%s",
+                     flag, why, flag, instead);
   ls_free(tool);
   return status;
 }
