@@ -49,10 +49,10 @@ typedef struct {
 ls_status_t ls_bench_once(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const ls_bench_once_t *job,
                           json_t **measurement);
 
-/* timeline.c: [{lane, part, start_us, end_us}] of a schedule whose tasks took these times, summed over
- * `steps` steps: tasks of one part that follow each other on a lane, with no gap that could be seen, are one
+/* timeline.c: [{lane, part, start_us, end_us}] of a step whose tasks (ls_program_task) took these times, summed over
+ * `steps` steps, its micro-batches one after the other: tasks of one part that follow each other on a lane, with no gap that could be seen, are one
  * entry. */
-json_t *ls_bench_timeline(const ls_schedule_t *s, const ls_task_time_t *sums, int64_t steps);
+json_t *ls_bench_timeline(const ls_program_t *p, const ls_task_time_t *sums, int64_t steps);
 
 /* clock.c: did clocks or heat hold the machine back? GPU: bits of NVML's clocks throttle reasons that mean a
  * limit (nvml.h, nvmlClocksThrottleReason*): power cap, slowdown, heat, power brake. */

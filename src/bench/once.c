@@ -25,26 +25,34 @@ typedef struct {
   json_t *curve_loss, *curve_grad_norm; /* NULL without curves */
 } gather_t;
 
-static const ls_member_t *member(const gather_t *g) {
-  return &ls_trainer_engine(g->trainer)->member[LS_MEMBER_TRAIN];
+static const ls_step_t *train(const gather_t *g) {
+  return &ls_trainer_engine(g->trainer)->step[LS_STEP_TRAIN];
 }
 
-static void gather_tasks(gather_t *g) {
-  const ls_task_time_t *times = ls_run_times(member(g)->run);
-  int64_t parts_ns[LS_PHASE_STEP_COUNT];
-  if (!times) return;
-  for (int i = 0; i < member(g)->schedule->task_count; i++) {
-    g->task_sum[i].start_ns += times[i].start_ns;
-    g->task_sum[i].end_ns += times[i].end_ns;
-  }
-  ls_run_parts(member(g)->run, parts_ns);
-  for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
-    g->parts_ns[i] += parts_ns[i];
-  g->task_steps++;
+static const ls_program_t *program(const gather_t *g) {
+  return &train(g)->program;
 }
 
 static int64_t steps_of(const gather_t *g) {
   return g->traced && g->job->steps > TRACED_STEPS_MAX ? TRACED_STEPS_MAX : g->job->steps;
+}
+
+/* A micro-batch whose tasks were timed. */
+static void gather_tasks(void *user, int64_t step, int m) {
+  gather_t *g = user;
+  const ls_run_t *run = train(g)->run;
+  const ls_task_time_t *times = ls_run_times(run);
+  int64_t parts_ns[LS_PHASE_STEP_COUNT];
+  if (!g->task_sum || step < g->job->warmup_steps || step >= g->job->warmup_steps + steps_of(g)) return;
+  ls_task_time_t *sum = g->task_sum + ls_program_task(program(g), ls_run_member(run), 0);
+  for (int i = 0; i < program(g)->member[ls_run_member(run)]->task_count; i++) {
+    sum[i].start_ns += times[i].start_ns;
+    sum[i].end_ns += times[i].end_ns;
+  }
+  ls_run_parts(run, parts_ns);
+  for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
+    g->parts_ns[i] += parts_ns[i];
+  g->task_steps += m + 1 == program(g)->micro_batches;
 }
 
 static void gather_step(void *user, const ls_progress_t *p) {
@@ -60,7 +68,6 @@ static void gather_step(void *user, const ls_progress_t *p) {
   g->step_us[g->measured++] = (double)p->step_time_ns * 1e-3;
   g->grad_norm_sum += p->grad_norm;
   g->loss = p->train_loss;
-  gather_tasks(g);
   if (g->measured == steps_of(g)) ls_gpu_sampler_end(g->sampler, &g->gpu);
 }
 
@@ -104,13 +111,14 @@ static json_t *repetition_json(gather_t *g, const ls_train_report_t *report) {
 /* Bytes over time as nccl-tests defines them (PERFORMANCE.md): bus = algorithm x 2 (n - 1) / n for an
  * all-reduce, x (n - 1) / n for the two halves of it. A rank's time contains its waiting for the slowest one.
  */
-static json_t *collectives_json(const gather_t *g) {
-  const ls_schedule_t *s = member(g)->schedule;
-  json_t *list = json_array();
-  for (int i = 0; i < s->task_count && g->task_steps > 0; i++) {
+static void add_collectives(const gather_t *g, int k, json_t *list) {
+  const ls_schedule_t *s = program(g)->member[k];
+  const ls_task_time_t *sum = g->task_sum + ls_program_task(program(g), k, 0);
+  double count = (double)(g->task_steps * program(g)->times[k]);
+  for (int i = 0; i < s->task_count; i++) {
     const ls_task_t *task = &s->tasks[i];
     if (task->kind != LS_TASK_COLLECTIVE) continue;
-    double time_us = (double)(g->task_sum[i].end_ns - g->task_sum[i].start_ns) * 1e-3 / (double)g->task_steps;
+    double time_us = (double)(sum[i].end_ns - sum[i].start_ns) * 1e-3 / count;
     double bytes = (double)ls_task_large_bytes(s, task); /* the large buffer */
     double n = ls_task_ranks(s, task);
     bool parts = task->collective == LS_REDUCE_SCATTER || task->collective == LS_ALL_GATHER;
@@ -122,15 +130,21 @@ static json_t *collectives_json(const gather_t *g) {
                                           "algorithm_bw_bytes_per_s", ls_bench_json_number(algorithm),
                                           "bus_bw_bytes_per_s", ls_bench_json_number(algorithm * factor)));
   }
+}
+
+static json_t *collectives_json(const gather_t *g) {
+  json_t *list = json_array();
+  for (int k = 0; k < program(g)->count && g->task_steps > 0; k++)
+    add_collectives(g, k, list);
   return list;
 }
 
 /* What a rank takes of its device, as plan and train count it: the training step, what else lockstep
  * allocates, and what libraries take beside that, which only a measurement shows. Samples and exchange of
  * ranks on a device of their own are in the host's memory. */
-static json_t *bytes_json(const ls_schedule_t *s, const ls_train_memory_t *m, bool host) {
+static json_t *bytes_json(const ls_program_t *p, const ls_train_memory_t *m, bool host) {
   ls_fit_t fit;
-  ls_schedule_fit(s, &fit);
+  ls_program_fit(p, &fit);
   int64_t samples = host ? m->samples_bytes : 0, exchange = host ? m->exchange_bytes : 0;
   int64_t evaluation = m->evaluation_bytes, rest = m->device_bytes - m->step_bytes - evaluation;
   bool measured = m->device_used_bytes > m->device_bytes;
@@ -155,13 +169,14 @@ static json_t *bytes_json(const ls_schedule_t *s, const ls_train_memory_t *m, bo
 }
 
 static json_t *header_json(const gather_t *g, const ls_config_t *config, const ls_train_report_t *r) {
-  const ls_schedule_t *s = member(g)->schedule;
+  const ls_program_t *p = program(g);
   int64_t flops = 0;
   int buckets = 0;
-  for (int i = 0; i < s->task_count; i++) {
-    flops += s->tasks[i].flops;
-    buckets += s->tasks[i].kind == LS_TASK_COLLECTIVE;
-  }
+  for (int k = 0; k < p->count; k++)
+    for (int i = 0; i < p->member[k]->task_count; i++) {
+      flops += p->times[k] * p->member[k]->tasks[i].flops;
+      buckets += p->times[k] * (p->member[k]->tasks[i].kind == LS_TASK_COLLECTIVE);
+    }
   json_int_t shards = config->parallel.reproducible ? (json_int_t)config->parallel.shards : 0;
   return json_pack(
       "{s:I, s:i, s:s, s:{s:I, s:I, s:I, s:i}, s:s, s:s, s:s, s:i, s:I, s:o, s:I, s:o, s:o, s:[]}",
@@ -170,9 +185,9 @@ static json_t *header_json(const gather_t *g, const ls_config_t *config, const l
       (json_int_t)config->parallel.bucket_bytes, "buckets", buckets, "precision",
       ls_math_names[config->train.precision], "backend", r->backend, "device", r->device, "threads_per_rank",
       r->threads_per_rank, "params", (json_int_t)r->params, "bytes_per_device",
-      bytes_json(s, &r->memory, ls_trainer_engine(g->trainer)->backend->host_memory), "flops_per_step",
+      bytes_json(p, &r->memory, ls_trainer_engine(g->trainer)->backend->host_memory), "flops_per_step",
       (json_int_t)flops, "collectives", collectives_json(g), "timeline",
-      ls_bench_timeline(member(g)->schedule, g->task_sum, g->task_steps), "repetitions");
+      ls_bench_timeline(program(g), g->task_sum, g->task_steps), "repetitions");
 }
 
 /* Final loss: on the validation part when there is one, else the mean of the last training losses. */
@@ -194,7 +209,7 @@ static json_t *traced_json(gather_t *g) {
   return json_pack("{s:I, s:o, s:o, s:o, s:o}", "steps", (json_int_t)g->measured, "step_time_us",
                    ls_bench_json_number(ls_stat_mean(g->step_us, g->measured)), "step_parts_us",
                    parts_json(g), "collectives", collectives_json(g), "timeline",
-                   ls_bench_timeline(member(g)->schedule, g->task_sum, g->task_steps));
+                   ls_bench_timeline(program(g), g->task_sum, g->task_steps));
 }
 
 static ls_status_t keep(gather_t *g, const ls_config_t *config, const ls_train_report_t *report,
@@ -220,8 +235,10 @@ static ls_status_t repeat(gather_t *g, ls_world_t *world, const ls_config_t *con
                                   : ls_trainer_create(g->ctx, world, config, &options, &g->trainer);
   if (status != LS_OK) return status;
   bool root = ls_world_rank(world) == 0;
+  ls_trainer_observe(g->trainer, &(ls_engine_observer_t){gather_tasks, g});
   if (root) {
-    g->task_sum = ls_alloc_array(g->ctx, (size_t)member(g)->schedule->task_count, sizeof *g->task_sum);
+    int tasks = ls_program_task(program(g), program(g)->count, 0);
+    g->task_sum = ls_alloc_array(g->ctx, (size_t)tasks, sizeof *g->task_sum);
     if (!g->task_sum) status = LS_ERR_MEMORY;
   }
   if (status == LS_OK && g->job->warmup_steps == 0) ls_gpu_sampler_begin(g->sampler);

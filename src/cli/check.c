@@ -5,7 +5,7 @@
 
 static void print_result(const cli_args_t *args, const ls_config_t *config, const cli_lowered_t *lowered,
                          const ls_dataset_t *data) {
-  int64_t tasks = lowered->schedule[0]->task_count;
+  int64_t tasks = ls_program_step_tasks(&lowered->program[0]);
   if (args->json) {
     cli_print_json(json_pack("{s:s, s:b, s:I, s:i, s:s, s:s, s:I, s:I, s:I}", "command", "check", "ok", 1,
                              "params", (json_int_t)ls_graph_param_count(lowered->graph[0]), "world_size",

@@ -82,12 +82,16 @@ static json_t *fit_json(const ls_fit_t *fit) {
   return j;
 }
 
-static json_t *task_json(const ls_task_t *task) {
+/* Waits are places in the list of all members' tasks. */
+static json_t *task_json(const ls_program_t *p, int member, int t) {
+  const ls_schedule_t *s = p->member[member];
+  const ls_task_t *task = &s->tasks[t];
   static const char *const kinds[] = {"op", "collective", "copy"};
   json_t *waits = json_array();
   for (int i = 0; i < task->wait_count; i++)
-    json_array_append_new(waits, json_integer(task->wait[i]));
-  return json_pack("{s:s, s:s, s:s, s:I, s:I, s:o}", "name", task->name, "kind", kinds[task->kind], "lane",
+    json_array_append_new(waits, json_integer(ls_program_task(p, member, task->wait[i])));
+  return json_pack("{s:s, s:s, s:i, s:s, s:s, s:I, s:I, s:o}", "name", task->name, "member",
+                   s->name ? s->name : "whole", "times", p->times[member], "kind", kinds[task->kind], "lane",
                    ls_lane_name(task->lane), "flops", (json_int_t)task->flops, "bytes",
                    (json_int_t)task->bytes, "waits", waits);
 }
@@ -102,11 +106,12 @@ static void print_json(const ls_config_t *config, const cli_lowered_t *lowered, 
                                             "forward_flops", (json_int_t)rows[i].forward_flops));
   for (int r = 0; r < lowered->world_size; r++) {
     ls_fit_t fit;
-    ls_schedule_fit(lowered->schedule[r], &fit);
+    ls_program_fit(&lowered->program[r], &fit);
     json_array_append_new(ranks, json_pack("{s:i, s:o}", "rank", r, "bytes", fit_json(&fit)));
   }
-  for (int i = 0; i < lowered->schedule[0]->task_count; i++)
-    json_array_append_new(tasks, task_json(&lowered->schedule[0]->tasks[i]));
+  for (int i = 0; i < lowered->program[0].count; i++)
+    for (int t = 0; t < lowered->program[0].member[i]->task_count; t++)
+      json_array_append_new(tasks, task_json(&lowered->program[0], i, t));
   json_t *j = json_pack("{s:s, s:I, s:i, s:s, s:s, s:I, s:o, s:o, s:o}", "command", "inspect", "params",
                         (json_int_t)ls_graph_param_count(g), "world_size", lowered->world_size, "strategy",
                         config->parallel.strategy, "backend", lowered->backend, "global_batch",
@@ -126,7 +131,7 @@ static void print_json(const ls_config_t *config, const cli_lowered_t *lowered, 
 
 static void print_fit(const cli_lowered_t *lowered) {
   ls_fit_t fit;
-  ls_schedule_fit(lowered->schedule[0], &fit);
+  ls_program_fit(&lowered->program[0], &fit);
   cli_print("\nbytes on rank 0 (exact; rank 0 has the largest share)\n");
   for (int i = 0; i < fit.part_count; i++)
     cli_print("  %-14s %16s  %10s\n", fit.part[i].name, cli_count(fit.part[i].bytes),
@@ -167,7 +172,7 @@ static void print_people(const ls_config_t *config, const cli_lowered_t *lowered
   print_fit(lowered);
   cli_print("\nschedule: %s on %d rank%s, %s\n", config->parallel.strategy, lowered->world_size,
             LS_PLURAL(lowered->world_size), lowered->backend);
-  char *drawing = ls_schedule_draw(lowered->schedule[0], NULL, draw_width());
+  char *drawing = ls_program_draw(&lowered->program[0], draw_width());
   if (drawing) cli_print("%s", drawing);
   ls_free(drawing);
 }

@@ -59,28 +59,26 @@ ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, int64_t 
   lowered.backend = backend->name;
   lowered.copies = !backend->host_memory;
   lowered.graph = ls_alloc_array(ctx, (size_t)ranks, sizeof *lowered.graph);
-  lowered.schedule = ls_alloc_array(ctx, (size_t)ranks, sizeof *lowered.schedule);
-  if (!lowered.graph || !lowered.schedule) status = LS_ERR_MEMORY;
+  lowered.program = ls_alloc_array(ctx, (size_t)ranks, sizeof *lowered.program);
+  if (!lowered.graph || !lowered.program) status = LS_ERR_MEMORY;
   for (int r = 0; r < ranks && status == LS_OK; r++) {
     ls_engine_share_t share;
-    ls_member_t member = {0};
+    ls_step_t step = {0};
     ls_engine_share(config, r, ranks, &share);
     if (r == 0) lowered.share = share;
-    const ls_member_spec_t spec = {.config = config,
-                                   .member = LS_MEMBER_TRAIN,
-                                   .rank = r,
-                                   .world_size = ranks,
-                                   .rows = share.rows,
-                                   .data_rows = data_rows,
-                                   .copies = lowered.copies,
-                                   .fuses = backend};
-    status = ls_member_lower(ctx, &spec, &member);
-    lowered.graph[r] = member.graph;
-    lowered.schedule[r] = member.schedule;
-    if (status == LS_OK) status = ls_schedule_check(lowered.schedule[r]);
+    const ls_step_spec_t spec = {.config = config,
+                                 .kind = LS_STEP_TRAIN,
+                                 .rank = r,
+                                 .world_size = ranks,
+                                 .rows = share.rows,
+                                 .data_rows = data_rows,
+                                 .copies = lowered.copies,
+                                 .fuses = backend};
+    status = ls_step_lower(ctx, &spec, &step);
+    lowered.graph[r] = step.graph;
+    lowered.program[r] = step.program;
   }
-  if (status == LS_OK)
-    status = ls_schedule_check_world((const ls_schedule_t *const *)lowered.schedule, ranks);
+  if (status == LS_OK) status = ls_program_check_world(lowered.program, ranks);
   if (status != LS_OK) {
     cli_lowered_release(&lowered);
     return status;
@@ -91,10 +89,10 @@ ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, int64_t 
 
 void cli_lowered_release(cli_lowered_t *lowered) {
   for (int r = 0; r < lowered->world_size; r++) {
-    if (lowered->schedule) ls_schedule_destroy(lowered->schedule[r]);
+    if (lowered->program) ls_program_release(&lowered->program[r]);
     if (lowered->graph) ls_graph_destroy(lowered->graph[r]);
   }
-  ls_free(lowered->schedule);
+  ls_free(lowered->program);
   ls_free(lowered->graph);
   memset(lowered, 0, sizeof *lowered);
 }

@@ -1,4 +1,4 @@
-/* The schedules of every rank of a configuration, without devices or memory: what inspect shows and
+/* The programs of every rank of a configuration, without devices or memory: what inspect shows and
  * check proves. */
 #ifndef LS_CLI_LOWERED_H
 #define LS_CLI_LOWERED_H
@@ -11,10 +11,10 @@ typedef struct {
   bool copies;             /* the backend has memory of its own */
   const char *backend;     /* as "auto" resolves here */
   ls_graph_t **graph;      /* one per rank */
-  ls_schedule_t **schedule;
+  ls_program_t *program;
 } cli_lowered_t;
 
-/* Lowers the configuration for its ranks and checks every schedule and their agreement. `samples` of the
+/* Lowers the configuration for its ranks and checks every program and their agreement. `samples` of the
  * data, both parts; 0 = not known: then the data are read where the schedule depends on it. */
 ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *config, int64_t samples,
                                cli_lowered_t *lowered);

@@ -1,5 +1,5 @@
-/* One step's batch: which rows, their values, their weights. A pure function of dataset, spec and step, so
- * that any rank can fill its share of any step at any time. */
+/* A micro-batch: which rows, their values, their weights. A pure function of dataset, spec and number, so that
+ * any rank can fill its share of any step at any time. */
 #include "data/order.h"
 
 #include <string.h>
@@ -61,31 +61,31 @@ static void put_row(const ls_dataset_t *d, int64_t row, int64_t to_row, const ls
   copy_row(to->target, to_row, d->targets, row, ls_shape_bytes(&d->sample.target));
 }
 
-void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_spec_t *spec, int64_t step,
+void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_spec_t *spec, int64_t unit,
                         const ls_batch_t *to, int part, int parts) {
   cursor_t cursor = cursor_make(d, spec);
+  int64_t step = unit / spec->accumulate, before = unit % spec->accumulate * spec->rows;
   int64_t begin = spec->origin + step * spec->global_batch, valid = spec->total_samples - begin;
   if (valid > spec->global_batch) valid = spec->global_batch;
   if (cursor.part_count == 0) valid = 0;
   float weight = valid > 0 ? (float)(1.0 / (double)valid) : 0.0f;
   /* Padding repeats a real row of the part: its numbers are ordinary, its weight is 0. */
   int64_t padding = cursor.part_count ? ls_dataset_row(d, spec->part, 0) : 0;
-  float lr = spec->lr ? spec->lr(spec->lr_user, step) : 0.0f;
+  int64_t position = begin + spec->first + before;
 
-  for (int m = 0; m < spec->accumulate && part == 0; m++) {
-    to->step[m] = (ls_step_params_t){.seed = spec->seed,
-                                     .position = (uint64_t)(begin + spec->first + m * spec->rows),
-                                     .lr = lr,
-                                     .mean = d->mean,
-                                     .scale = d->scale};
-  }
+  if (part == 0)
+    *to->step = (ls_step_params_t){.seed = spec->seed,
+                                   .position = (uint64_t)position,
+                                   .lr = spec->lr ? spec->lr(spec->lr_user, step) : 0.0f,
+                                   .mean = d->mean,
+                                   .scale = d->scale};
   int64_t from, until;
-  ls_pool_share(spec->rows * spec->accumulate, 1, part, parts, &from, &until);
-  int64_t real = spec->count < valid - spec->first ? spec->count : valid - spec->first, r = from;
+  ls_pool_share(spec->rows, 1, part, parts, &from, &until);
+  int64_t real = (spec->count < valid - spec->first ? spec->count : valid - spec->first) - before, r = from;
   if (real > until) real = until;
   while (r < real) {
     uint64_t row[LS_ORDER_EACH_MAX];
-    int count = cursor_rows(&cursor, (uint64_t)(begin + spec->first + r), real - r, row);
+    int count = cursor_rows(&cursor, (uint64_t)(position + r), real - r, row);
     for (int i = 0; i < count; i++, r++) {
       put_row(d, (int64_t)row[i], r, to);
       to->weight[r] = weight;
@@ -97,7 +97,7 @@ void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_spec_t *spec, int
   }
 }
 
-void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t step,
+void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t unit,
                    const ls_batch_t *to) {
-  ls_batch_fill_part(dataset, spec, step, to, 0, 1);
+  ls_batch_fill_part(dataset, spec, unit, to, 0, 1);
 }

@@ -122,14 +122,14 @@ int64_t ls_dataset_row(const ls_dataset_t *dataset, ls_part_t part, int64_t inde
 /* The same for `count` numbers from `index` on, at most 64, in less time. */
 void ls_dataset_rows(const ls_dataset_t *dataset, ls_part_t part, int64_t index, int count, int64_t *row);
 
-/* Where a slot's numbers go; memory of the step's inputs, owned by the caller. */
+/* Where a slot's numbers, of one micro-batch, go; memory of the run's inputs, owned by the caller. */
 typedef struct {
-  void *x;                /* (accumulate * rows, sample.x) */
-  void *target;           /* (accumulate * rows, sample.target) */
-  float *weight;          /* (accumulate * rows) */
-  ls_step_params_t *step; /* (accumulate): every field is written */
-  int32_t *row;           /* (accumulate * rows), or NULL: rows of the dataset, in the place of x and target,
-                             which are then not written */
+  void *x;                /* (rows, sample.x) */
+  void *target;           /* (rows, sample.target) */
+  float *weight;          /* (rows) */
+  ls_step_params_t *step; /* every field is written */
+  int32_t *
+      row; /* (rows), or NULL: rows of the dataset, in the place of x and target, which are then not written */
 } ls_batch_t;
 
 /* Which part of each global batch this rank fills: `count` rows from `first`, as `accumulate` micro-batches
@@ -149,26 +149,28 @@ typedef struct {
   int64_t deadline_ns; /* of a wait for the loader's thread; 0 = none */
 } ls_loader_spec_t;
 
-/* Fills one step's batch now; pure function of its arguments. Weights are 1 / (valid rows of the global
- * batch). Padding rows repeat row 0 of the part with weight 0. */
-void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t step,
+/* Fills micro-batch `unit` of the run, number unit % accumulate of step unit / accumulate; pure function of its
+ * arguments. Weights are 1 / (valid rows of the global batch). Padding rows repeat row 0 of the part with weight
+ * 0. */
+void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t unit,
                    const ls_batch_t *to);
-/* The same for one of `parts` contiguous shares of the rows; all shares together fill the batch. */
-void ls_batch_fill_part(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t step,
+/* The same for one of `parts` contiguous shares of the rows; all shares together fill the micro-batch. */
+void ls_batch_fill_part(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t unit,
                         const ls_batch_t *to, int part, int parts);
 
 /* Fills slots ahead of the loop from threads of its own; with none (a batch that is filled in less time than two
- * threads take to meet), acquire fills the slot. Step s uses slot s mod slot_count. Borrowed until
- * destroy: dataset, the slots' memory. Acquire and release come from one thread. Errors: LS_ERR_ARGUMENT (a
+ * threads take to meet), acquire fills the slot. Micro-batch `unit`, counted as above, uses slot unit mod
+ * slot_count; the first is that of first_step. Borrowed until destroy: dataset, the slots' memory. Acquire and release come from one thread. Errors: LS_ERR_ARGUMENT (a
  * spec that cannot be filled, an empty part, row numbers beyond i32), LS_ERR_MEMORY. */
 typedef struct ls_loader ls_loader_t;
 ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const ls_loader_spec_t *spec,
                              int64_t first_step, int slot_count, const ls_batch_t *slots,
                              ls_loader_t **loader);
 void ls_loader_destroy(ls_loader_t *loader);
-/* Blocks until step's slot is filled. Steps at or after total_steps return at once (padding is never run). */
-ls_status_t ls_loader_acquire(ls_loader_t *loader, int64_t step);
-/* The step's slot, and those of all steps before it, may be refilled. */
-void ls_loader_release(ls_loader_t *loader, int64_t step);
+/* Blocks until the micro-batch's slot is filled. Those of steps at or after total_steps return at once (padding
+ * is never run). */
+ls_status_t ls_loader_acquire(ls_loader_t *loader, int64_t unit);
+/* The micro-batch's slot, and those of all before it, may be refilled. */
+void ls_loader_release(ls_loader_t *loader, int64_t unit);
 
 #endif

@@ -1,4 +1,4 @@
-/* Fills batches ahead of the training loop from a thread of its own. Steps go round a ring of slots; two
+/* Fills micro-batches ahead of the training loop from a thread of its own. They go round a ring of slots; two
  * counters say how far each side is. The loop's common case, a batch that is ready, is one atomic load. The
  * filler never spins: the cores belong to the computation. */
 #include "data/data.h"
@@ -20,22 +20,23 @@ struct ls_loader {
   ls_loader_spec_t spec;
   int slot_count;
   ls_batch_t *slots;
-  int64_t first_step;
+  int64_t units; /* of the run */
+  int64_t first;
   ls_pool_t *pool; /* more threads for large batches; NULL = none */
-  int64_t filling; /* the step that the pool is filling */
+  int64_t filling; /* the unit that the pool is filling */
   pthread_t thread;
   pthread_mutex_t lock; /* guards changes of what follows */
   pthread_cond_t changed_filled, changed_released;
-  _Atomic int64_t filled; /* steps below are in their slots */
-  int64_t released;       /* steps below may be overwritten */
+  _Atomic int64_t filled; /* units below are in their slots */
+  int64_t released;       /* units below may be overwritten */
   bool stop;
   bool lost; /* the thread did not answer within the deadline; of the calling thread */
 };
 
-/* Waits until the slot of `step` is free; false when the loader is being destroyed. */
-static bool wait_free(ls_loader_t *l, int64_t step) {
+/* Waits until the slot of `unit` is free; false when the loader is being destroyed. */
+static bool wait_free(ls_loader_t *l, int64_t unit) {
   pthread_mutex_lock(&l->lock);
-  while (!l->stop && step - l->slot_count >= l->released)
+  while (!l->stop && unit - l->slot_count >= l->released)
     pthread_cond_wait(&l->changed_released, &l->lock);
   bool go = !l->stop;
   pthread_mutex_unlock(&l->lock);
@@ -49,21 +50,21 @@ static void fill_part(void *arg, int part, int parts) {
 
 static void *fill_ahead(void *arg) {
   ls_loader_t *l = arg;
-  for (int64_t step = l->first_step; step < l->spec.total_steps && wait_free(l, step); step++) {
-    l->filling = step;
+  for (int64_t unit = l->first; unit < l->units && wait_free(l, unit); unit++) {
+    l->filling = unit;
     ls_pool_run(l->pool, fill_part, l);
     pthread_mutex_lock(&l->lock);
-    atomic_store_explicit(&l->filled, step + 1, memory_order_release);
+    atomic_store_explicit(&l->filled, unit + 1, memory_order_release);
     pthread_cond_signal(&l->changed_filled);
     pthread_mutex_unlock(&l->lock);
   }
   return NULL;
 }
 
-/* Without a thread: the slots of steps up to `step`, as the thread would have filled them. */
-static void fill_now(ls_loader_t *l, int64_t step) {
+/* Without a thread: the slots of units up to `unit`, as the thread would have filled them. */
+static void fill_now(ls_loader_t *l, int64_t unit) {
   int64_t filled = atomic_load_explicit(&l->filled, memory_order_relaxed);
-  for (; filled <= step; filled++)
+  for (; filled <= unit; filled++)
     ls_batch_fill(l->dataset, &l->spec, filled, &l->slots[filled % l->slot_count]);
   atomic_store_explicit(&l->filled, filled, memory_order_relaxed);
 }
@@ -81,7 +82,8 @@ static ls_status_t check(ls_ctx_t *ctx, const ls_dataset_t *d, const ls_loader_s
                    " as %d x %" PRId64 " in %d slots from step %" PRId64,
                    p->first, p->first + p->count, p->global_batch, p->accumulate, p->rows, slot_count,
                    first_step);
-  if (__builtin_mul_overflow(p->total_steps, p->global_batch, &last))
+  if (__builtin_mul_overflow(p->total_steps, p->global_batch, &last) ||
+      __builtin_mul_overflow(p->total_steps, p->accumulate, &last))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "%" PRId64 " steps of %" PRId64 " samples are too many",
                    p->total_steps, p->global_batch);
   return LS_OK;
@@ -111,8 +113,9 @@ ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const l
     status = ls_pool_create(ctx, spec->threads, &l->pool);
     if (status != LS_OK) goto free_slots;
   }
-  l->first_step = l->released = first_step;
-  atomic_init(&l->filled, first_step);
+  l->units = spec->total_steps * spec->accumulate;
+  l->first = l->released = first_step * spec->accumulate;
+  atomic_init(&l->filled, l->first);
   /* These cannot fail for default attributes on the systems that are supported (glibc). */
   pthread_mutex_init(&l->lock, NULL);
   pthread_cond_init(&l->changed_filled, NULL);
@@ -161,20 +164,20 @@ static bool lock_within(ls_loader_t *l) {
   return false;
 }
 
-static bool is_filled(const ls_loader_t *l, int64_t step) {
-  return atomic_load_explicit(&l->filled, memory_order_acquire) > step;
+static bool is_filled(const ls_loader_t *l, int64_t unit) {
+  return atomic_load_explicit(&l->filled, memory_order_acquire) > unit;
 }
 
-/* Until the step's batch is there or the deadline has passed. */
-static bool wait_filled(ls_loader_t *l, int64_t step) {
+/* Until the unit's batch is there or the deadline has passed. */
+static bool wait_filled(ls_loader_t *l, int64_t unit) {
   for (int slice = 0; more(l, slice); slice++) {
     const struct timespec until = slice_end();
     if (!lock_within(l)) return false;
     int error = 0;
-    while (!is_filled(l, step) && error == 0)
+    while (!is_filled(l, unit) && error == 0)
       error = pthread_cond_clockwait(&l->changed_filled, &l->lock, CLOCK_MONOTONIC, &until);
     pthread_mutex_unlock(&l->lock);
-    if (is_filled(l, step)) return true;
+    if (is_filled(l, unit)) return true;
   }
   l->lost = true;
   return false;
@@ -204,26 +207,26 @@ static inline void relax(void) {
 #endif
 }
 
-ls_status_t ls_loader_acquire(ls_loader_t *l, int64_t step) {
-  if (step >= l->spec.total_steps) return LS_OK;
+ls_status_t ls_loader_acquire(ls_loader_t *l, int64_t unit) {
+  if (unit >= l->units) return LS_OK;
   if (l->spec.threads == 0) {
-    fill_now(l, step);
+    fill_now(l, unit);
     return LS_OK;
   }
   for (int i = 0; i < SPINS; i++) {
-    if (is_filled(l, step)) return LS_OK;
+    if (is_filled(l, unit)) return LS_OK;
     relax();
   }
-  if (wait_filled(l, step)) return LS_OK;
+  if (wait_filled(l, unit)) return LS_OK;
   return ls_fail(l->ctx, LS_ERR_TIMEOUT,
                  "step %" PRId64
                  ": its batch was not there within %.3f s: the thread that loads data does not answer",
-                 step, (double)l->spec.deadline_ns * 1e-9);
+                 unit / l->spec.accumulate, (double)l->spec.deadline_ns * 1e-9);
 }
 
-void ls_loader_release(ls_loader_t *l, int64_t step) {
+void ls_loader_release(ls_loader_t *l, int64_t unit) {
   if (l->spec.threads == 0 || l->lost || !lock_within(l)) return; /* the next acquire says so */
-  if (step >= l->released) l->released = step + 1;
+  if (unit >= l->released) l->released = unit + 1;
   pthread_cond_signal(&l->changed_released);
   pthread_mutex_unlock(&l->lock);
 }

@@ -2,14 +2,15 @@
  * and the benchmark open the same one, so that what is timed is what trains: the same initial values, shapes
  * of data and waits.
  *
- * The program is a set of members: schedules over one state and one block of transient memory, of which one
- * runs at a time. Whoever opens an engine goes down this list:
+ * It has a program for each kind of step, over one state and one block of transient memory: one of them runs at a
+ * time. A step of training runs its program's members in turn, one for each micro-batch. Whoever opens an engine
+ * goes down this list:
  *
  *   ls_engine_open       device, streams, the rows of the state that the model and its optimizer have
  *   ls_engine_connect    what carries tensors between the ranks
- *   ls_engine_lower      a member: its schedule, proven. Again for each member that is wanted
+ *   ls_engine_lower      a kind of step: its program, proven. Again for each that is wanted
  *   ls_engine_allocate   the state and the transient block
- *   ls_engine_bind       a run for each member
+ *   ls_engine_bind       a run for each of them
  *   ls_engine_fill       first values (or what a checkpoint holds)
  *   ls_engine_start      the loader; then ls_engine_launch and ls_engine_wait for each step; ls_engine_stop
  *
@@ -22,23 +23,22 @@
 #include "schedule/run.h"
 #include "strategy/strategy.h"
 
-/* Input slots of a member that has a loader: one computed, one on its way, one being filled. */
+/* Input slots of steps that have a loader, a micro-batch each: one computed, one on its way, one being filled. */
 enum { LS_ENGINE_SLOTS = 3 };
 
 typedef enum {
-  LS_MEMBER_TRAIN,    /* a training step, with the collectives of the configured strategy */
-  LS_MEMBER_EVALUATE, /* forward alone; this rank alone */
-  LS_MEMBER_PREDICT,  /* the same with f32 samples of the host, whatever the others take from wherever */
-  LS_MEMBER_COUNT
-} ls_member_id_t;
+  LS_STEP_TRAIN,    /* a training step, with the collectives of the configured strategy */
+  LS_STEP_EVALUATE, /* forward alone; this rank alone */
+  LS_STEP_PREDICT,  /* the same with f32 samples of the host, whatever the others take from wherever */
+  LS_STEP_KINDS
+} ls_step_kind_t;
 
-/* A schedule of the program. */
 typedef struct {
   int64_t rows; /* of one micro-batch */
   ls_graph_t *graph;
-  ls_schedule_t *schedule; /* NULL: not lowered */
-  ls_run_t *run;           /* NULL: not bound */
-} ls_member_t;
+  ls_program_t program; /* without members: not lowered */
+  ls_run_t *run;        /* NULL: not bound */
+} ls_step_t;
 
 /* A rank's part of each global batch: `count` rows from `first`, as `accumulate` micro-batches of `rows` (the
  * rest is padding). Reproducible: micro-batches are shards, and late ones may have no row at all; `first` then
@@ -57,28 +57,35 @@ int64_t ls_engine_eval_rows(const ls_config_t *config, const ls_engine_share_t *
 bool ls_engine_can_share(const ls_config_t *config, int world_size);
 ls_status_t ls_engine_check_share(ls_ctx_t *ctx, const ls_config_t *config, int world_size);
 
-/* One member of one rank, without a device. */
+/* A kind of step of one rank, without a device. */
 typedef struct {
   const ls_config_t *config; /* parallel.strategy names a row */
-  ls_member_id_t member;
+  ls_step_kind_t kind;
   int rank, world_size;
   int64_t rows;              /* of one micro-batch */
   int64_t data_rows;         /* samples on the device, as ls_engine_resident says */
   bool copies;               /* the device has memory of its own */
   const ls_backend_t *fuses; /* whose kernels the passes may count on; NULL: no passes */
-  ls_state_table_t *table;   /* where the state is declared; NULL: a table of its own, held by the schedule */
-} ls_member_spec_t;
-ls_status_t ls_member_lower(ls_ctx_t *ctx, const ls_member_spec_t *spec, ls_member_t *member);
-void ls_member_release(ls_member_t *member);
+  ls_state_table_t *table; /* where the state is declared; NULL: a table of its own, held by the schedules */
+} ls_step_spec_t;
+ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *step);
+void ls_step_release(ls_step_t *step);
 
 typedef struct {
-  const ls_config_t *config;      /* as in ls_member_spec_t; borrowed until close */
+  const ls_config_t *config;      /* as in ls_step_spec_t; borrowed until close */
   ls_comm_t *comm;                /* the ranks; borrowed until close */
   ls_comm_t *exchange;            /* carries the tensors, borrowed; NULL: comm, or what connect makes */
   const ls_engine_share_t *share; /* NULL: this rank's among those of comm */
-  int64_t data_rows;              /* samples on the device; may be set later, before members are lowered */
-  bool training;                  /* false: member TRAIN is never lowered, there is no optimizer */
+  int64_t data_rows;              /* samples on the device; may be set later, before steps are lowered */
+  bool training;                  /* false: no step of training is ever lowered, there is no optimizer */
 } ls_engine_options_t;
+
+/* Called when micro-batch m of a training step has been waited for; ls_run_times and their like are then its own.
+ */
+typedef struct {
+  void (*seen)(void *user, int64_t step, int m); /* NULL: nobody */
+  void *user;
+} ls_engine_observer_t;
 
 typedef struct {
   ls_ctx_t *ctx;
@@ -94,14 +101,18 @@ typedef struct {
   int64_t data_rows; /* samples on the device, which gathers them itself; 0: the host does */
   ls_state_table_t *table;
   ls_state_t *state;
-  void *transient; /* what dies within a run of a member */
+  void *transient; /* what dies within a member of a program */
   size_t transient_bytes;
-  ls_member_t member[LS_MEMBER_COUNT];
+  ls_step_t step[LS_STEP_KINDS];
   bool trace;
   ls_loader_t *loader;
-  int lag; /* steps that are launched before the oldest of them is waited for */
+  ls_engine_observer_t observer;
+  int lag; /* micro-batches, and steps, that are launched before the oldest of them is waited for */
   int64_t launched, finished, total_steps; /* steps launched and waited for */
-  int64_t launched_ns[LS_ENGINE_SLOTS];    /* when each slot's step was launched */
+  int64_t unit_launched, unit_finished;    /* micro-batches, counted from the run's first step */
+  int64_t launched_ns[LS_ENGINE_SLOTS];    /* when each slot's micro-batch was launched */
+  int64_t done_ns;                         /* when the newest step that ended was seen to have ended */
+  float stats[LS_STATS_COUNT];             /* of that step */
 } ls_engine_t;
 
 /* LS_ERR_DEVICE where the node has fewer devices than ranks. */
@@ -110,23 +121,23 @@ void ls_engine_close(ls_engine_t *engine); /* also of one that is zero, or was o
 /* The configured transport between the ranks of comm. Collective. */
 ls_status_t ls_engine_connect(ls_engine_t *engine);
 
-/* Lowers a member and proves its schedule; again: nothing to do. */
-ls_status_t ls_engine_lower(ls_engine_t *engine, ls_member_id_t member, int64_t rows);
-/* Of what the members name that have been lowered. staging: saved rows can be pulled to the host. */
+/* Lowers and proves; again: nothing to do. */
+ls_status_t ls_engine_lower(ls_engine_t *engine, ls_step_kind_t kind, int64_t rows);
+/* Of what those name that have been lowered. staging: saved rows can be pulled to the host. */
 ls_status_t ls_engine_allocate(ls_engine_t *engine, bool staging);
 /* Brings the samples to the state's tables; nothing to do without them. */
 ls_status_t ls_engine_upload(ls_engine_t *engine, const ls_dataset_t *dataset);
-/* A run for each lowered member that has none. trace: where a captured step hides its tasks, it is not
- * captured. Collective where a schedule has groups of ranks, as unbind. */
+/* A run for each that is lowered and has none. trace: where a captured step hides its tasks, it is not
+ * captured. Collective where a program has groups of ranks, as unbind. */
 ls_status_t ls_engine_bind(ls_engine_t *engine, bool trace);
 void ls_engine_unbind(ls_engine_t *engine);
 /* First values of the state by the configured seed; again: what steps carry on begins again. */
 ls_status_t ls_engine_fill(ls_engine_t *engine, bool again);
 
 /* Where a slot's numbers go. */
-ls_batch_t ls_engine_batch(const ls_engine_t *engine, ls_member_id_t member, int slot);
-/* Runs a member that has no loader on slot 0 as it is filled, to its end. */
-ls_status_t ls_engine_once(ls_engine_t *engine, ls_member_id_t member);
+ls_batch_t ls_engine_batch(const ls_engine_t *engine, ls_step_kind_t kind, int slot);
+/* Runs a step that has no loader on slot 0 as it is filled, to its end. */
+ls_status_t ls_engine_once(ls_engine_t *engine, ls_step_kind_t kind);
 
 /* The training steps from first_step up to total_steps. */
 typedef struct {
@@ -136,13 +147,15 @@ typedef struct {
   int64_t origin;                        /* position of step 0 in the stream of samples */
   float (*lr)(void *user, int64_t step); /* NULL: 0. May be called from a thread of the loader */
   void *lr_user;
+  ls_engine_observer_t observer;
 } ls_engine_steps_t;
 /* Starts the loader and waits for the first batch. */
 ls_status_t ls_engine_start(ls_engine_t *engine, const ls_engine_steps_t *steps);
 void ls_engine_stop(ls_engine_t *engine); /* nothing to do when it was not started */
-/* Starts the step after the newest one. At most `lag` others are in flight then. */
+/* Starts the step after the newest one: all of its micro-batches in turn, of which the last `lag` may still be in
+ * flight then, and as many steps. */
 ls_status_t ls_engine_launch(ls_engine_t *engine);
-/* Waits for the oldest step in flight. *stats as ls_run_wait gives them; NULL is allowed. */
+/* Waits for the oldest step in flight. *stats: LS_STATS_COUNT floats, until the next call; NULL is allowed. */
 ls_status_t ls_engine_wait(ls_engine_t *engine, const float **stats);
 
 /* What is known of data and device where it is decided whether the data stay there. */

@@ -1,4 +1,4 @@
-/* From a configuration to the schedule of one member, without a device. */
+/* From a configuration to the program of a kind of step, without a device. */
 #include "engine/engine.h"
 
 #include "graph/pass/pass.h"
@@ -9,9 +9,9 @@ static const struct {
   bool training;
   bool data; /* samples are the data's: of their dtype, and taken from the device where they are there */
   int input_slots;
-} kinds[LS_MEMBER_COUNT] = {[LS_MEMBER_TRAIN] = {true, true, LS_ENGINE_SLOTS},
-                            [LS_MEMBER_EVALUATE] = {false, true, 1},
-                            [LS_MEMBER_PREDICT] = {false, false, 1}};
+} kinds[LS_STEP_KINDS] = {[LS_STEP_TRAIN] = {true, true, LS_ENGINE_SLOTS},
+                          [LS_STEP_EVALUATE] = {false, true, 1},
+                          [LS_STEP_PREDICT] = {false, false, 1}};
 
 static bool has_kernel(const void *backend, const char *op) {
   const ls_device_ops_t *device = ((const ls_backend_t *)backend)->device;
@@ -26,15 +26,15 @@ ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_str
                                  .own = parallel->own[ls_strategy_index(strategy)]};
 }
 
-ls_status_t ls_member_lower(ls_ctx_t *ctx, const ls_member_spec_t *spec, ls_member_t *member) {
+ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *step) {
   const ls_config_t *config = spec->config;
-  bool training = kinds[spec->member].training;
-  ls_member_t m = {.rows = spec->rows};
+  bool training = kinds[spec->kind].training;
+  ls_step_t m = {.rows = spec->rows};
   ls_state_table_t *own = NULL;
   ls_engine_share_t share;
   ls_optim_rule_t optim;
   ls_model_config_t model = config->model;
-  if (!kinds[spec->member].data) model.dtype = LS_F32;
+  if (!kinds[spec->kind].data) model.dtype = LS_F32;
   ls_status_t status = ls_model_build(ctx, &model, spec->rows, training, &m.graph);
   if (status != LS_OK) return status;
   const ls_pass_context_t passes = {.has = has_kernel, .backend = spec->fuses, .fuse = config->parallel.fuse};
@@ -48,23 +48,23 @@ ls_status_t ls_member_lower(ls_ctx_t *ctx, const ls_member_spec_t *spec, ls_memb
                          .rank = spec->rank,
                          .world_size = spec->world_size,
                          .accumulate = training ? share.accumulate : 1,
-                         .input_slots = kinds[spec->member].input_slots,
+                         .input_slots = kinds[spec->kind].input_slots,
                          .copies = spec->copies,
-                         .data_rows = kinds[spec->member].data ? spec->data_rows : 0,
+                         .data_rows = kinds[spec->kind].data ? spec->data_rows : 0,
                          .options = ls_config_strategy(config, NULL)};
-  if (status == LS_OK) status = ls_strategy_find(config->parallel.strategy)->lower(ctx, &in, &m.schedule);
+  if (status == LS_OK) status = ls_strategy_find(config->parallel.strategy)->lower(ctx, &in, &m.program);
   ls_state_table_release(own);
   if (status != LS_OK) {
     ls_graph_destroy(m.graph);
     return status;
   }
-  *member = m;
+  *step = m;
   return LS_OK;
 }
 
-void ls_member_release(ls_member_t *member) {
-  ls_run_destroy(member->run);
-  ls_schedule_destroy(member->schedule);
-  ls_graph_destroy(member->graph);
-  memset(member, 0, sizeof *member);
+void ls_step_release(ls_step_t *step) {
+  ls_run_destroy(step->run);
+  ls_program_release(&step->program);
+  ls_graph_destroy(step->graph);
+  memset(step, 0, sizeof *step);
 }

@@ -1,4 +1,4 @@
-/* Opening: device, connections, members, memory, in that order. */
+/* Opening: device, connections, programs, memory, in that order. */
 #include "comm/transport.h"
 #include "engine/engine.h"
 
@@ -6,20 +6,20 @@
 
 /* What the strategy keeps across steps is declared by lowering, which needs no real batch for it. */
 static ls_status_t declare_strategy(ls_engine_t *e) {
-  ls_member_t member = {0};
-  const ls_member_spec_t spec = {.config = e->config,
-                                 .member = LS_MEMBER_TRAIN,
-                                 .rank = e->comm->rank,
-                                 .world_size = e->comm->size,
-                                 .rows = 1,
-                                 .copies = !e->backend->host_memory,
-                                 .table = e->table};
-  ls_status_t status = ls_member_lower(e->ctx, &spec, &member);
-  if (status == LS_OK) ls_member_release(&member);
+  ls_step_t step = {0};
+  const ls_step_spec_t spec = {.config = e->config,
+                               .kind = LS_STEP_TRAIN,
+                               .rank = e->comm->rank,
+                               .world_size = e->comm->size,
+                               .rows = 1,
+                               .copies = !e->backend->host_memory,
+                               .table = e->table};
+  ls_status_t status = ls_step_lower(e->ctx, &spec, &step);
+  if (status == LS_OK) ls_step_release(&step);
   return status;
 }
 
-/* Names, shapes and places of all that is saved, known before data are read and members are lowered. */
+/* Names, shapes and places of all that is saved, known before data are read and anything is lowered. */
 static ls_status_t make_table(ls_engine_t *e, bool training) {
   ls_graph_t *graph;
   ls_optim_rule_t optim;
@@ -76,28 +76,27 @@ ls_status_t ls_engine_connect(ls_engine_t *e) {
   return status;
 }
 
-ls_status_t ls_engine_lower(ls_engine_t *e, ls_member_id_t member, int64_t rows) {
-  if (e->member[member].schedule) return LS_OK;
-  const ls_member_spec_t spec = {.config = e->config,
-                                 .member = member,
-                                 .rank = e->comm->rank,
-                                 .world_size = e->comm->size,
-                                 .rows = rows,
-                                 .data_rows = e->data_rows,
-                                 .copies = !e->backend->host_memory,
-                                 .fuses = e->backend,
-                                 .table = e->table};
-  ls_status_t status = ls_member_lower(e->ctx, &spec, &e->member[member]);
-  return status == LS_OK ? ls_schedule_check(e->member[member].schedule) : status;
+ls_status_t ls_engine_lower(ls_engine_t *e, ls_step_kind_t kind, int64_t rows) {
+  if (e->step[kind].program.count) return LS_OK;
+  const ls_step_spec_t spec = {.config = e->config,
+                               .kind = kind,
+                               .rank = e->comm->rank,
+                               .world_size = e->comm->size,
+                               .rows = rows,
+                               .data_rows = e->data_rows,
+                               .copies = !e->backend->host_memory,
+                               .fuses = e->backend,
+                               .table = e->table};
+  ls_status_t status = ls_step_lower(e->ctx, &spec, &e->step[kind]);
+  return status == LS_OK ? ls_program_check(&e->step[kind].program) : status;
 }
 
 ls_status_t ls_engine_allocate(ls_engine_t *e, bool staging) {
   ls_status_t status = ls_state_create(e->ctx, e->table, e->device, staging, &e->state);
   if (status != LS_OK) return status;
-  for (int i = 0; i < LS_MEMBER_COUNT; i++) {
-    const ls_schedule_t *s = e->member[i].schedule;
-    if (s && s->run_bytes[LS_REGION_TRANSIENT] > e->transient_bytes)
-      e->transient_bytes = s->run_bytes[LS_REGION_TRANSIENT];
+  for (int i = 0; i < LS_STEP_KINDS; i++) {
+    size_t size_bytes = ls_program_bytes(&e->step[i].program, LS_REGION_TRANSIENT);
+    if (size_bytes > e->transient_bytes) e->transient_bytes = size_bytes;
   }
   if (e->transient_bytes == 0) return LS_OK;
   return e->backend->buffer->alloc(e->device, LS_MEM_DEVICE, e->transient_bytes, &e->transient);
@@ -109,19 +108,19 @@ ls_status_t ls_engine_bind(ls_engine_t *e, bool trace) {
                                     .transient = e->transient,
                                     .transient_bytes = e->transient_bytes};
   ls_status_t status = LS_OK;
-  for (int i = 0; i < LS_MEMBER_COUNT && status == LS_OK; i++) {
-    ls_member_t *m = &e->member[i];
-    ls_comm_t *comm = i == LS_MEMBER_TRAIN ? e->exchange : NULL;
-    if (m->schedule && !m->run)
-      status = ls_run_create(e->ctx, m->schedule, e->device, comm, e->state, &options, &m->run);
+  for (int i = 0; i < LS_STEP_KINDS && status == LS_OK; i++) {
+    ls_step_t *m = &e->step[i];
+    ls_comm_t *comm = i == LS_STEP_TRAIN ? e->exchange : NULL;
+    if (m->program.count && !m->run)
+      status = ls_run_create(e->ctx, &m->program, e->device, comm, e->state, &options, &m->run);
   }
   return status;
 }
 
 void ls_engine_unbind(ls_engine_t *e) {
-  for (int i = 0; i < LS_MEMBER_COUNT; i++) {
-    ls_run_destroy(e->member[i].run);
-    e->member[i].run = NULL;
+  for (int i = 0; i < LS_STEP_KINDS; i++) {
+    ls_run_destroy(e->step[i].run);
+    e->step[i].run = NULL;
   }
 }
 
@@ -132,8 +131,8 @@ ls_status_t ls_engine_fill(ls_engine_t *e, bool again) {
 
 void ls_engine_close(ls_engine_t *e) {
   ls_engine_stop(e);
-  for (int i = 0; i < LS_MEMBER_COUNT; i++)
-    ls_member_release(&e->member[i]);
+  for (int i = 0; i < LS_STEP_KINDS; i++)
+    ls_step_release(&e->step[i]);
   if (e->transient) e->backend->buffer->free(e->device, LS_MEM_DEVICE, e->transient);
   ls_state_destroy(e->state);
   if (e->own_exchange) ls_comm_destroy(e->exchange);

@@ -17,20 +17,20 @@ enum {
 static ls_status_t step_bytes(ls_ctx_t *ctx, const ls_config_t *config, int world_size, bool copies,
                               int64_t data_rows, int64_t *bytes) {
   ls_engine_share_t share;
-  ls_member_t member;
+  ls_step_t step;
   ls_fit_t fit;
   ls_engine_share(config, 0, world_size, &share);
-  const ls_member_spec_t spec = {.config = config,
-                                 .member = LS_MEMBER_TRAIN,
-                                 .world_size = world_size,
-                                 .rows = share.rows,
-                                 .data_rows = data_rows,
-                                 .copies = copies};
-  ls_status_t status = ls_member_lower(ctx, &spec, &member);
+  const ls_step_spec_t spec = {.config = config,
+                               .kind = LS_STEP_TRAIN,
+                               .world_size = world_size,
+                               .rows = share.rows,
+                               .data_rows = data_rows,
+                               .copies = copies};
+  ls_status_t status = ls_step_lower(ctx, &spec, &step);
   if (status != LS_OK) return status;
-  ls_schedule_fit(member.schedule, &fit);
+  ls_program_fit(&step.program, &fit);
   *bytes = fit.device_total_bytes;
-  ls_member_release(&member);
+  ls_step_release(&step);
   return LS_OK;
 }
 

@@ -1,16 +1,18 @@
-/* Steps: a loader that fills slots ahead, and the order in which slots are filled, launched and waited for.
+/* Steps: a loader that fills slots ahead, and the order in which slots are filled, launched and waited for. All of
+ * that goes by micro-batches, numbered through the run.
  *
- * A device with memory of its own is kept one step ahead of what the host looks at: step k is launched before
- * step k - 1 is waited for, so that the device never waits for the host. Host backends finish a step inside
- * launch. */
+ * A device with memory of its own is kept one ahead of what the host looks at: micro-batch k is launched before
+ * k - 1 is waited for, so that the device never waits for the host. Host backends finish one inside launch. */
 #include "engine/engine.h"
 
-static int slot_of(int64_t step) {
-  return (int)(step % LS_ENGINE_SLOTS);
+#include <string.h>
+
+static int slot_of(int64_t unit) {
+  return (int)(unit % LS_ENGINE_SLOTS);
 }
 
-ls_batch_t ls_engine_batch(const ls_engine_t *e, ls_member_id_t member, int slot) {
-  ls_run_t *run = e->member[member].run;
+ls_batch_t ls_engine_batch(const ls_engine_t *e, ls_step_kind_t kind, int slot) {
+  ls_run_t *run = e->step[kind].run;
   return (ls_batch_t){.x = ls_run_input(run, LS_NAME_X, slot),
                       .target = ls_run_input(run, LS_NAME_TARGET, slot),
                       .weight = ls_run_input(run, LS_NAME_WEIGHT, slot),
@@ -18,10 +20,10 @@ ls_batch_t ls_engine_batch(const ls_engine_t *e, ls_member_id_t member, int slot
                       .row = ls_run_input(run, LS_NAME_ROWS, slot)};
 }
 
-ls_status_t ls_engine_once(ls_engine_t *e, ls_member_id_t member) {
-  ls_run_t *run = e->member[member].run;
+ls_status_t ls_engine_once(ls_engine_t *e, ls_step_kind_t kind) {
+  ls_run_t *run = e->step[kind].run;
   ls_status_t status = ls_run_prime(run, 0);
-  if (status == LS_OK) status = ls_run_launch(run, 0);
+  if (status == LS_OK) status = ls_run_launch(run, 0, 0);
   return status == LS_OK ? ls_run_wait(run, 0, NULL) : status;
 }
 
@@ -42,18 +44,20 @@ ls_status_t ls_engine_start(ls_engine_t *e, const ls_engine_steps_t *steps) {
                            .lr = steps->lr,
                            .lr_user = steps->lr_user,
                            .deadline_ns = e->comm->deadline_ns,
-                           .threads = ls_engine_loader_threads(e->backend, e->threads, e->share.count,
+                           .threads = ls_engine_loader_threads(e->backend, e->threads, e->share.rows,
                                                                row_bytes, e->data_rows > 0)};
   ls_batch_t slots[LS_ENGINE_SLOTS];
   for (int i = 0; i < LS_ENGINE_SLOTS; i++)
-    slots[i] = ls_engine_batch(e, LS_MEMBER_TRAIN, i);
+    slots[i] = ls_engine_batch(e, LS_STEP_TRAIN, i);
+  e->observer = steps->observer;
   e->launched = e->finished = steps->first_step;
+  e->unit_launched = e->unit_finished = steps->first_step * e->share.accumulate;
   e->total_steps = steps->total_steps;
   ls_status_t status =
       ls_loader_create(e->ctx, steps->dataset, &spec, steps->first_step, LS_ENGINE_SLOTS, slots, &e->loader);
   if (status != LS_OK || steps->first_step >= steps->total_steps) return status;
-  status = ls_loader_acquire(e->loader, e->launched);
-  return status == LS_OK ? ls_run_prime(e->member[LS_MEMBER_TRAIN].run, slot_of(e->launched)) : status;
+  status = ls_loader_acquire(e->loader, e->unit_launched);
+  return status == LS_OK ? ls_run_prime(e->step[LS_STEP_TRAIN].run, slot_of(e->unit_launched)) : status;
 }
 
 void ls_engine_stop(ls_engine_t *e) {
@@ -61,21 +65,50 @@ void ls_engine_stop(ls_engine_t *e) {
   e->loader = NULL;
 }
 
+/* Waits for the oldest micro-batch in flight; its slot may be filled again. */
+static ls_status_t finish_unit(ls_engine_t *e) {
+  const float *stats;
+  ls_status_t status = ls_run_wait(e->step[LS_STEP_TRAIN].run, slot_of(e->unit_finished), &stats);
+  int64_t step = e->unit_finished / e->share.accumulate;
+  int m = (int)(e->unit_finished % e->share.accumulate);
+  ls_loader_release(e->loader, e->unit_finished++);
+  if (status != LS_OK) return status;
+  if (m + 1 == e->share.accumulate) {
+    e->done_ns = ls_clock_ns();
+    memcpy(e->stats, stats, sizeof e->stats);
+  }
+  if (e->observer.seen) e->observer.seen(e->observer.user, step, m);
+  return LS_OK;
+}
+
+static ls_status_t launch_unit(ls_engine_t *e, int m) {
+  int slot = slot_of(e->unit_launched);
+  /* with a copy lane the next one travels meanwhile */
+  ls_status_t status = ls_loader_acquire(e->loader, e->unit_launched + e->lag);
+  if (status == LS_OK) status = ls_run_launch(e->step[LS_STEP_TRAIN].run, slot, m);
+  e->launched_ns[slot] = ls_run_start_ns(e->step[LS_STEP_TRAIN].run);
+  e->unit_launched++;
+  return status;
+}
+
 ls_status_t ls_engine_launch(ls_engine_t *e) {
-  int slot = slot_of(e->launched);
   ls_comm_set_step(e->comm, e->launched);
   ls_comm_set_step(e->exchange, e->launched);
-  /* with a copy lane the next batch travels during this step */
-  ls_status_t status = ls_loader_acquire(e->loader, e->launched + e->lag);
-  e->launched_ns[slot] = ls_clock_ns();
-  if (status == LS_OK) status = ls_run_launch(e->member[LS_MEMBER_TRAIN].run, slot);
+  ls_status_t status = launch_unit(e, 0);
+  for (int m = 1; m < e->share.accumulate && status == LS_OK; m++) {
+    while (e->unit_launched - e->unit_finished > e->lag && status == LS_OK)
+      status = finish_unit(e);
+    if (status == LS_OK) status = launch_unit(e, m);
+  }
   e->launched++;
   return status;
 }
 
 ls_status_t ls_engine_wait(ls_engine_t *e, const float **stats) {
-  ls_status_t status = ls_run_wait(e->member[LS_MEMBER_TRAIN].run, slot_of(e->finished), stats);
-  ls_loader_release(e->loader, e->finished);
+  ls_status_t status = LS_OK;
+  while (e->unit_finished < (e->finished + 1) * e->share.accumulate && status == LS_OK)
+    status = finish_unit(e);
   e->finished++;
+  if (stats) *stats = e->stats;
   return status;
 }

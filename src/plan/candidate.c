@@ -90,45 +90,45 @@ ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_st
 }
 
 static ls_status_t lower(const ls_planner_t *p, const ls_candidate_t *c, const ls_config_t *config,
-                         ls_member_id_t member, int64_t rows, ls_schedule_t **schedule) {
-  const ls_member_spec_t spec = {.config = config,
-                                 .member = member,
-                                 .world_size = c->devices,
-                                 .rows = rows,
-                                 .data_rows = c->data_rows,
-                                 .copies = !p->backend->host_memory,
-                                 .fuses = p->backend};
-  ls_member_t lowered;
-  ls_status_t status = ls_member_lower(p->ctx, &spec, &lowered);
+                         ls_step_kind_t kind, int64_t rows, ls_program_t *program) {
+  const ls_step_spec_t spec = {.config = config,
+                               .kind = kind,
+                               .world_size = c->devices,
+                               .rows = rows,
+                               .data_rows = c->data_rows,
+                               .copies = !p->backend->host_memory,
+                               .fuses = p->backend};
+  ls_step_t lowered;
+  ls_status_t status = ls_step_lower(p->ctx, &spec, &lowered);
   if (status != LS_OK) return status;
   ls_graph_destroy(lowered.graph);
-  *schedule = lowered.schedule;
+  *program = lowered.program;
   return LS_OK;
 }
 
-ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_schedule_t **schedule) {
+ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_program_t *program) {
   ls_config_t config = ls_plan_config(p->config, c);
   ls_engine_share_t share;
   ls_engine_share(&config, 0, c->devices, &share);
   c->rows = share.rows;
   ls_status_t status = choose_data(p, &config, c);
-  if (status == LS_OK) status = lower(p, c, &config, LS_MEMBER_TRAIN, c->rows, schedule);
+  if (status == LS_OK) status = lower(p, c, &config, LS_STEP_TRAIN, c->rows, program);
   if (status != LS_OK) return status;
   c->buckets = 0;
-  for (int t = 0; t < (*schedule)->task_count; t++)
-    c->buckets += (*schedule)->tasks[t].kind == LS_TASK_COLLECTIVE;
-  ls_schedule_fit(*schedule, &c->fit);
+  for (int i = 0; i < program->count; i++)
+    for (int t = 0; t < program->member[i]->task_count; t++)
+      c->buckets += program->member[i]->tasks[t].kind == LS_TASK_COLLECTIVE;
+  ls_program_fit(program, &c->fit);
   return LS_OK;
 }
 
-/* Evaluation has a schedule of its own beside the training step's. */
-static ls_status_t lower_evaluation(const ls_planner_t *p, const ls_candidate_t *c,
-                                    ls_schedule_t **schedule) {
+/* Evaluation has a program of its own beside the training step's. */
+static ls_status_t lower_evaluation(const ls_planner_t *p, const ls_candidate_t *c, ls_program_t *program) {
   ls_config_t config = ls_plan_config(p->config, c);
   ls_engine_share_t share;
   ls_engine_share(&config, 0, c->devices, &share);
   int64_t rows = ls_engine_eval_rows(&config, &share, p->eval_samples, c->devices);
-  return lower(p, c, &config, LS_MEMBER_EVALUATE, rows, schedule);
+  return lower(p, c, &config, LS_STEP_EVALUATE, rows, program);
 }
 
 static bool fits(const ls_planner_t *p, ls_candidate_t *c) {
@@ -140,14 +140,14 @@ static bool fits(const ls_planner_t *p, ls_candidate_t *c) {
 }
 
 static ls_status_t add_up(const ls_planner_t *p, ls_candidate_t *c) {
-  ls_schedule_t *train = NULL, *eval = NULL;
+  ls_program_t train = {0}, eval = {0};
   ls_status_t status = ls_candidate_lower(p, c, &train);
   if (status == LS_OK) status = lower_evaluation(p, c, &eval);
   const ls_device_options_t options = {.threads = c->threads,
                                        .reproducible = p->config->parallel.reproducible};
-  if (status == LS_OK) ls_train_need(p->backend, &options, train, eval, &p->data, &c->need);
-  ls_schedule_destroy(eval);
-  ls_schedule_destroy(train);
+  if (status == LS_OK) ls_train_need(p->backend, &options, &train, &eval, &p->data, &c->need);
+  ls_program_release(&eval);
+  ls_program_release(&train);
   if (status != LS_OK) return status;
   c->device_bytes = ls_plan_device_bytes(p->profile, p->backend, c->devices, &c->need, &c->library_bytes,
                                          &c->library_assumed);
@@ -155,8 +155,8 @@ static ls_status_t add_up(const ls_planner_t *p, ls_candidate_t *c) {
   return LS_OK;
 }
 
-/* More micro-batches have smaller activations, but longer schedules and gradients to add up: where nothing
- * fits, what needs least is shown. */
+/* More micro-batches have smaller activations, but a gradient to add: where nothing fits, what needs least is
+ * shown. */
 ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c) {
   ls_status_t status = add_up(p, c);
   /* shards are what the user chose: another number would train to other bits */

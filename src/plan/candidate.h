@@ -41,8 +41,8 @@ typedef struct {
 /* So many devices with the configuration's own options; nothing is known of it yet. strategy NULL: the default
  * for so many. */
 ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_strategy_t *strategy);
-/* Rank 0's schedule of the candidate in ls_plan_config's configuration. */
-ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_schedule_t **schedule);
+/* Rank 0's program of the candidate in ls_plan_config's configuration. */
+ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_program_t *program);
 /* Doubles the micro-batches until a rank's memory suffices. Sets rows, accumulate, buckets, fit, fits. */
 ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c);
 /* Times the candidate's step when the profile does not have it (or `fresh`, or marked as busy), or when it

@@ -151,7 +151,7 @@ static ls_status_t unpriced(const ls_planner_t *p, ls_candidate_t *c, const char
 ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c) {
   ls_cost_t cost;
   ls_cost_model_t model;
-  ls_schedule_t *schedule = NULL;
+  ls_program_t program = {0};
   ls_price_t price;
   ls_status_t status = make_cost(p, c, &cost);
   if (status != LS_OK) return status;
@@ -161,9 +161,9 @@ ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c) {
     model.task_time = scaled_time;
     model.user = &scaled;
   }
-  status = ls_candidate_lower(p, c, &schedule);
-  if (status == LS_OK) status = ls_schedule_price(p->ctx, schedule, &model, &price);
-  ls_schedule_destroy(schedule);
+  status = ls_candidate_lower(p, c, &program);
+  if (status == LS_OK) status = ls_program_price(p->ctx, &program, &model, &price);
+  ls_program_release(&program);
   if (status == LS_ERR_NOT_FOUND && cost.missing) return unpriced(p, c, cost.missing);
   if (status != LS_OK) return status;
   double skew_ns = ls_cost_skew_ns(&cost);

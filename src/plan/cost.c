@@ -32,9 +32,12 @@ typedef struct {
 } timed_t;
 
 static ls_status_t timed_task(void *user, const ls_schedule_t *s, int task, ls_time_t *time) {
-  (void)s;
   const timed_t *timed = user;
-  *time = ls_family_scaled(timed->timing->task[task], timed->scale);
+  const ls_program_t *p = &timed->timing->program;
+  int i = 0;
+  while (p->member[i] != s)
+    i++;
+  *time = ls_family_scaled(timed->timing->task[ls_program_task(p, i, task)], timed->scale);
   return LS_OK;
 }
 
@@ -45,7 +48,7 @@ static ls_status_t split(ls_ctx_t *ctx, const ls_backend_t *backend, const ls_ti
   *timed = (timed_t){timing, 1};
   ls_cost_model_t model = {.task_time = timed_task, .user = timed};
   ls_price_t price;
-  ls_status_t status = ls_schedule_price(ctx, timing->schedule, &model, &price);
+  ls_status_t status = ls_program_price(ctx, &timing->program, &model, &price);
   if (status != LS_OK) return status;
   double beyond_ns = fmax(timing->step.ns - price.step.ns, 0);
   if (!backend->synchronous) {
@@ -57,6 +60,26 @@ static ls_status_t split(ls_ctx_t *ctx, const ls_backend_t *backend, const ls_ti
   return LS_OK;
 }
 
+static ls_status_t keep_member(ls_profile_t *profile, const char *family, timed_t *timed, int member,
+                               double rows, const char *backend, int threads) {
+  char key[LS_PROFILE_KEY_BYTES];
+  const ls_schedule_t *s = timed->timing->program.member[member];
+  ls_status_t status = LS_OK;
+  for (int t = 0; t < s->task_count && status == LS_OK; t++) {
+    ls_time_t time;
+    if (!ls_family_task_key(family, s, &s->tasks[t], key)) continue;
+    timed_task(timed, s, t, &time);
+    status = ls_family_put(profile, key, rows, &time);
+    if (status == LS_OK && s->tasks[t].phase == LS_PHASE_STEP_OPTIMIZER) {
+      ls_family_op_key(family, &s->tasks[t], key);
+      status = ls_family_put(profile, key, (double)s->tasks[t].bytes, &time);
+    }
+    if (status == LS_OK && s->tasks[t].kind == LS_TASK_OP)
+      status = ls_profile_put(profile, ls_task_key(s, t, backend, threads, key), &time);
+  }
+  return status;
+}
+
 ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *family,
                          const ls_backend_t *backend, int threads, const ls_timing_t *timing, bool well) {
   char key[LS_PROFILE_KEY_BYTES], name[LS_BACKEND_KEY_BYTES];
@@ -65,21 +88,12 @@ ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *famil
   double rows = (double)timing->rows;
   ls_backend_key(backend, timing->math, name);
   ls_status_t status = split(ctx, backend, timing, &timed, &overhead);
-  const ls_schedule_t *s = timing->schedule;
-  for (int t = 0; t < s->task_count && status == LS_OK; t++) {
-    if (!ls_family_task_key(family, &s->tasks[t], key)) continue;
-    ls_time_t time = ls_family_scaled(timing->task[t], timed.scale);
-    status = ls_family_put(profile, key, rows, &time);
-    if (status == LS_OK && s->tasks[t].phase == LS_PHASE_STEP_OPTIMIZER) {
-      ls_family_op_key(family, &s->tasks[t], key);
-      status = ls_family_put(profile, key, (double)s->tasks[t].bytes, &time);
-    }
-    if (status == LS_OK && s->tasks[t].kind == LS_TASK_OP)
-      status = ls_profile_put(profile, ls_task_key(s, t, name, threads, key), &time);
-  }
+  const ls_program_t *p = &timing->program;
+  for (int i = 0; i < p->count && status == LS_OK; i++)
+    status = keep_member(profile, family, &timed, i, rows, name, threads);
   double wait_ns = fmax(timing->period.ns - timing->step.ns, 0);
   ls_time_t skew = {wait_ns, wait_ns, wait_ns};
-  if (status == LS_OK && s->world_size > 1 && timing->beside)
+  if (status == LS_OK && p->member[0]->world_size > 1 && timing->beside)
     status = ls_family_put(profile, ls_family_key(family, "skew", key), rows, &skew);
   if (status == LS_OK)
     status = ls_family_put(profile, ls_family_key(family, "overhead", key), rows, &overhead);
@@ -145,7 +159,7 @@ static ls_status_t task_time(void *user, const ls_schedule_t *s, int t, ls_time_
   ls_cost_t *cost = user;
   const ls_task_t *task = &s->tasks[t];
   bool exact, update = task->phase == LS_PHASE_STEP_OPTIMIZER;
-  if (!ls_family_task_key(cost->family, task, cost->key)) return collective_time(cost, s, task, time);
+  if (!ls_family_task_key(cost->family, s, task, cost->key)) return collective_time(cost, s, task, time);
   bool known = ls_family_look_up(cost->profile, cost->key, cost->rows, time, &exact);
   if (!known && update) {
     ls_family_op_key(cost->family, task, cost->key);
@@ -208,10 +222,10 @@ ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model) {
 }
 
 static ls_status_t price_with(ls_ctx_t *ctx, ls_cost_t *cost, const ls_cost_model_t *model, double exchange,
-                              const ls_schedule_t *s, double *step_ns) {
+                              const ls_program_t *p, double *step_ns) {
   ls_price_t price;
   cost->exchange = exchange;
-  ls_status_t status = ls_schedule_price(ctx, s, model, &price);
+  ls_status_t status = ls_program_price(ctx, p, model, &price);
   if (status != LS_OK) return status;
   *step_ns = price.step.ns;
   ls_price_release(&price);
@@ -227,16 +241,16 @@ ls_status_t ls_cost_keep_exchange(ls_ctx_t *ctx, ls_profile_t *profile, ls_cost_
   const char *name = ls_family_key(cost->family, "exchange", key);
   bool known = ls_family_has(profile, name, rows);
   double before_ns = 0, was = cost->exchange;
-  ls_status_t status = price_with(ctx, cost, &model, was, timing->schedule, &before_ns);
+  ls_status_t status = price_with(ctx, cost, &model, was, &timing->program, &before_ns);
   if (status == LS_ERR_NOT_FOUND) return LS_OK;
   if (status != LS_OK || (known && !replace && before_ns <= timing->period.ns)) return status;
   model.step_overhead_ns -=
       ls_family_held(profile, ls_family_key(cost->family, "exchange beyond", key), rows, 0);
-  status = price_with(ctx, cost, &model, high, timing->schedule, &step_ns);
+  status = price_with(ctx, cost, &model, high, &timing->program, &step_ns);
   double beyond_ns = status == LS_OK ? fmax(timing->period.ns - step_ns, 0) : 0;
   while (beyond_ns == 0 && high - low > 1e-3 && status == LS_OK) { /* longer collectives, longer steps */
     double middle = (low + high) / 2;
-    status = price_with(ctx, cost, &model, middle, timing->schedule, &step_ns);
+    status = price_with(ctx, cost, &model, middle, &timing->program, &step_ns);
     if (step_ns < timing->period.ns)
       low = middle;
     else

@@ -14,9 +14,9 @@ static ls_status_t price_at(const ls_planner_t *p, int devices, int64_t batch, d
   config.train.batch = batch;
   at.config = &config;
   ls_candidate_t c = ls_candidate_make(&at, devices, NULL);
-  ls_schedule_t *schedule = NULL;
-  ls_status_t status = ls_candidate_lower(&at, &c, &schedule);
-  ls_schedule_destroy(schedule);
+  ls_program_t program = {0};
+  ls_status_t status = ls_candidate_lower(&at, &c, &program);
+  ls_program_release(&program);
   if (status == LS_OK) status = ls_candidate_price(&at, &c);
   *step_ns = status == LS_OK && c.priced ? c.step.ns : NAN;
   return status;
@@ -52,9 +52,9 @@ static ls_status_t time_places(ls_planner_t *p, int devices, int64_t batch_max) 
     for (int side = 0; side < 2 && status == LS_OK; side++) {
       int n = side == 0 ? 1 : devices;
       ls_candidate_t c = ls_candidate_make(p, n, NULL);
-      ls_schedule_t *schedule = NULL;
-      status = ls_candidate_lower(p, &c, &schedule); /* its rows, and where its data are */
-      ls_schedule_destroy(schedule);
+      ls_program_t program = {0};
+      status = ls_candidate_lower(p, &c, &program); /* its rows, and where its data are */
+      ls_program_release(&program);
       p->jobs_left = 2 * (TIMED_PLACES - i) - side;
       if (status == LS_OK) status = time_place(p, &c);
     }

@@ -60,12 +60,14 @@ ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_ba
 /* Where a task's time over rows is kept. Tasks of the optimizer work on the same bytes at any number of rows,
  * but find them in other caches; which bytes depends on the buckets. False: it is not timed (a collective).
  */
-bool ls_family_task_key(const char *family, const ls_task_t *task, char key[LS_PROFILE_KEY_BYTES]) {
+bool ls_family_task_key(const char *family, const ls_schedule_t *s, const ls_task_t *task,
+                        char key[LS_PROFILE_KEY_BYTES]) {
   if (task->kind == LS_TASK_COLLECTIVE) return false;
   if (task->phase == LS_PHASE_STEP_OPTIMIZER)
     snprintf(key, LS_PROFILE_KEY_BYTES, "%s | %s of %lld bytes", family, task->name, (long long)task->bytes);
   else
-    snprintf(key, LS_PROFILE_KEY_BYTES, "%s | %s", family, task->name);
+    snprintf(key, LS_PROFILE_KEY_BYTES, "%s | %s%s%s", family, s->name ? s->name : "", s->name ? ": " : "",
+             task->name);
   return true;
 }
 

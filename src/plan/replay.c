@@ -94,19 +94,21 @@ ls_status_t ls_replay_time(const ls_planner_t *p, const ls_candidate_t *c, const
   ls_candidate_t own = *c;
   ls_timing_t timing = {.rows = c->rows, .math = (ls_math_t)p->config->train.precision};
   if (!find_rates(p, c, &rates)) return LS_ERR_NOT_FOUND;
-  ls_status_t status = ls_candidate_lower(p, &own, &timing.schedule);
+  ls_status_t status = ls_candidate_lower(p, &own, &timing.program);
   if (status != LS_OK) return status;
   ls_arena_init(&timing.arena, p->ctx);
-  int count = timing.schedule->task_count;
-  timing.task = ls_arena_array(&timing.arena, (size_t)count, sizeof *timing.task);
-  double sum = rates.launch_ns;
-  for (int t = 0; t < count && timing.task; t++) {
-    const ls_task_t *task = &timing.schedule->tasks[t];
-    if (task->kind == LS_TASK_COLLECTIVE) continue;
-    double ns = task_ns(&rates, task);
-    timing.task[t] = (ls_time_t){ns, ns, ns};
-    if (task->lane == LS_LANE_COMPUTE) sum += ns;
-  }
+  const ls_program_t *program = &timing.program;
+  timing.task =
+      ls_arena_array(&timing.arena, (size_t)ls_program_task(program, program->count, 0), sizeof *timing.task);
+  double sum = rates.launch_ns * program->micro_batches;
+  for (int i = 0; i < program->count && timing.task; i++)
+    for (int t = 0; t < program->member[i]->task_count; t++) {
+      const ls_task_t *task = &program->member[i]->tasks[t];
+      if (task->kind == LS_TASK_COLLECTIVE) continue;
+      double ns = task_ns(&rates, task);
+      timing.task[ls_program_task(program, i, t)] = (ls_time_t){ns, ns, ns};
+      if (task->lane == LS_LANE_COMPUTE) sum += ns * program->times[i];
+    }
   timing.step = (ls_time_t){sum, sum, sum};
   status = timing.task ? ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing, true)
                        : LS_ERR_MEMORY;

@@ -23,15 +23,16 @@ typedef struct {
 } sim_t;
 
 /* All collectives, and the algorithm of the largest. */
-static void add_collectives(const ls_sim_cost_t *cost, const ls_schedule_t *s, rank_price_t *price) {
+static void add_collectives(const ls_sim_cost_t *cost, const ls_schedule_t *s, int times,
+                            rank_price_t *price) {
   size_t largest_bytes = 0;
   for (int t = 0; t < s->task_count; t++) {
     const ls_task_t *task = &s->tasks[t];
     if (task->kind != LS_TASK_COLLECTIVE) continue;
     size_t bytes = ls_task_large_bytes(s, task);
     const char *algorithm;
-    price->comm_ns += ls_sim_collective_ns(cost->machine, task->collective, (double)bytes,
-                                           ls_task_ranks(s, task), &algorithm);
+    price->comm_ns += times * ls_sim_collective_ns(cost->machine, task->collective, (double)bytes,
+                                                   ls_task_ranks(s, task), &algorithm);
     if (bytes > largest_bytes) {
       largest_bytes = bytes;
       price->algorithm = algorithm;
@@ -47,23 +48,24 @@ static ls_status_t price_rank(const sim_t *sim, int kind, int rank, int ranks, i
   if (cost.device->flops_per_s[work->precision].value <= 0)
     return ls_fail(sim->ctx, LS_ERR_UNSUPPORTED, "%s: %s has no figure %s_flops_per_s", sim->machine->name,
                    cost.device->name, ls_sim_precisions[work->precision]);
-  ls_schedule_t *s;
+  ls_program_t program;
   ls_price_t price;
-  ls_status_t status = work->lower(sim->ctx, work->user, rank, ranks, rows, &s);
+  ls_status_t status = work->lower(sim->ctx, work->user, rank, ranks, rows, &program);
   if (status != LS_OK) return status;
   ls_cost_model_t model = ls_sim_cost_model(&cost);
-  status = ls_schedule_price(sim->ctx, s, &model, &price);
+  status = ls_program_price(sim->ctx, &program, &model, &price);
   if (status == LS_OK) {
     ls_fit_t fit;
-    ls_schedule_fit(s, &fit);
+    ls_program_fit(&program, &fit);
     *out = (rank_price_t){.step_ns = price.step.ns,
                           .exposed_ns = price.exposed_ns,
                           .input_ns = price.parts_ns[LS_PHASE_STEP_INPUT],
                           .device_bytes = fit.device_total_bytes};
-    add_collectives(&cost, s, out);
+    for (int i = 0; i < program.count; i++)
+      add_collectives(&cost, program.member[i], program.times[i], out);
     ls_price_release(&price);
   }
-  ls_schedule_destroy(s);
+  ls_program_release(&program);
   return status;
 }
 

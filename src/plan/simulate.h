@@ -91,10 +91,10 @@ double ls_sim_compute_ns(const ls_sim_cost_t *cost, double flops, double bytes);
 double ls_sim_task_ns(const ls_sim_cost_t *cost, const ls_schedule_t *s, int task);
 ls_cost_model_t ls_sim_cost_model(ls_sim_cost_t *cost); /* borrows cost */
 
-/* What is simulated: the schedule of a rank with `rows` samples of the global batch. */
+/* What is simulated: the program of a rank with `rows` samples of the global batch. */
 typedef struct {
   ls_status_t (*lower)(ls_ctx_t *ctx, const void *user, int rank, int ranks, int64_t rows,
-                       ls_schedule_t **schedule);
+                       ls_program_t *program);
   const void *user;
   int precision;
   int64_t global_batch;     /* fixed (strong scaling), or 0 */

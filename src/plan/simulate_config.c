@@ -1,4 +1,4 @@
-/* A configuration as work to simulate: the very schedule that training would run on a device with memory of
+/* A configuration as work to simulate: the very program that training would run on a device with memory of
  * its own, for one rank of a world that may be as large as one likes. */
 #include "plan/simulate.h"
 
@@ -18,24 +18,24 @@ static int64_t data_rows(const ls_config_t *config) {
 }
 
 static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, int64_t rows,
-                         ls_schedule_t **schedule) {
+                         ls_program_t *program) {
   ls_config_t config = *(const ls_config_t *)user;
   config.parallel.strategy = ranks > 1 ? strategy_of(&config) : ls_strategy_default(1)->name;
-  ls_member_t member;
+  ls_step_t step;
   ls_engine_share_t share;
   ls_engine_share(&config, rank, ranks, &share);
   if (!config.parallel.reproducible) share.rows = (rows + share.accumulate - 1) / share.accumulate;
-  const ls_member_spec_t spec = {.config = &config,
-                                 .member = LS_MEMBER_TRAIN,
-                                 .rank = rank,
-                                 .world_size = ranks,
-                                 .rows = share.rows,
-                                 .data_rows = data_rows(&config),
-                                 .copies = true};
-  ls_status_t status = ls_member_lower(ctx, &spec, &member);
+  const ls_step_spec_t spec = {.config = &config,
+                               .kind = LS_STEP_TRAIN,
+                               .rank = rank,
+                               .world_size = ranks,
+                               .rows = share.rows,
+                               .data_rows = data_rows(&config),
+                               .copies = true};
+  ls_status_t status = ls_step_lower(ctx, &spec, &step);
   if (status != LS_OK) return status;
-  ls_graph_destroy(member.graph);
-  *schedule = member.schedule;
+  ls_graph_destroy(step.graph);
+  *program = step.program;
   return LS_OK;
 }
 

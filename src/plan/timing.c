@@ -149,11 +149,14 @@ static ls_time_t summary(double *x, int64_t steps, const quiet_t *quiet, double 
 }
 
 static void summarise(const ls_timing_rank_t *r, bool tasks, double *work, ls_timing_t *timing) {
-  const ls_schedule_t *schedule = r->engine.member[LS_MEMBER_TRAIN].schedule;
+  const ls_program_t *p = &r->engine.step[LS_STEP_TRAIN].program;
   quiet_t quiet = find_quiet(r->step_ns, r->steps, work);
-  for (int t = 0; t < schedule->task_count && tasks; t++)
-    if (schedule->tasks[t].kind != LS_TASK_COLLECTIVE)
-      timing->task[t] = summary(r->task_ns + (size_t)t * LS_TIMING_STEPS, r->steps, &quiet, work);
+  for (int i = 0; i < p->count && tasks; i++)
+    for (int t = 0; t < p->member[i]->task_count; t++) {
+      int at = ls_program_task(p, i, t);
+      if (p->member[i]->tasks[t].kind != LS_TASK_COLLECTIVE)
+        timing->task[at] = summary(r->task_ns + (size_t)at * LS_TIMING_STEPS, r->steps, &quiet, work);
+    }
   timing->step = summary(r->step_ns, r->steps, &quiet, work);
   timing->period = summary(r->period_ns, r->steps, &quiet, work);
   timing->steps = r->steps;
@@ -162,13 +165,16 @@ static void summarise(const ls_timing_rank_t *r, bool tasks, double *work, ls_ti
 }
 
 static ls_status_t make_room(ls_timing_rank_t *r, ls_timing_t *timing, double **work) {
-  size_t tasks = (size_t)r->engine.member[LS_MEMBER_TRAIN].schedule->task_count;
+  const ls_program_t *p = &r->engine.step[LS_STEP_TRAIN].program;
+  size_t tasks = (size_t)ls_program_task(p, p->count, 0);
+  r->unit_ns = ls_alloc_array(r->ctx, 2 * tasks, sizeof(double));
   r->task_ns = ls_alloc_array(r->ctx, tasks * LS_TIMING_STEPS, sizeof(double));
   r->step_ns = ls_alloc_array(r->ctx, LS_TIMING_STEPS, sizeof(double));
   r->period_ns = ls_alloc_array(r->ctx, LS_TIMING_STEPS, sizeof(double));
   timing->task = ls_arena_array(&timing->arena, tasks, sizeof *timing->task);
   *work = ls_arena_array(&timing->arena, LS_TIMING_STEPS, sizeof **work);
-  return r->task_ns && r->step_ns && r->period_ns && timing->task && *work ? LS_OK : LS_ERR_MEMORY;
+  return r->unit_ns && r->task_ns && r->step_ns && r->period_ns && timing->task && *work ? LS_OK
+                                                                                         : LS_ERR_MEMORY;
 }
 
 /* The rank that is timed. A host times tasks while it trains. A device times them one by one, and then the
@@ -263,8 +269,8 @@ ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t
   ls_status_t status = make_noise(crew);
   if (status == LS_OK) status = open_data(crew);
   if (status == LS_OK) status = run_ranks(crew, &timing);
-  timing.schedule = crew->rank[0].engine.member[LS_MEMBER_TRAIN].schedule;
-  crew->rank[0].engine.member[LS_MEMBER_TRAIN].schedule = NULL; /* it stays */
+  timing.program = crew->rank[0].engine.step[LS_STEP_TRAIN].program;
+  crew->rank[0].engine.step[LS_STEP_TRAIN].program.count = 0; /* it stays */
   for (int i = 0; i < crew->count; i++)
     ls_timing_rank_close(&crew->rank[i]);
   for (int i = 0; i < LS_TIMING_BESIDE_MAX; i++)
@@ -282,7 +288,7 @@ ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t
 }
 
 void ls_timing_release(ls_timing_t *timing) {
-  ls_schedule_destroy(timing->schedule);
+  ls_program_release(&timing->program);
   ls_arena_release(&timing->arena);
   memset(timing, 0, sizeof *timing);
 }

@@ -29,11 +29,11 @@ typedef struct {
 /* Measured medians, with the interval that holds 90 % of single measurements. */
 typedef struct {
   ls_arena_t arena;
-  ls_schedule_t *schedule; /* that was run */
-  int64_t rows;            /* of one micro-batch */
-  bool beside;             /* as in the job */
+  ls_program_t program; /* that was run */
+  int64_t rows;         /* of one micro-batch */
+  bool beside;          /* as in the job */
   ls_math_t math;
-  ls_time_t *task;  /* per task of schedule; collectives 0 */
+  ls_time_t *task;  /* per task of the program's members (ls_program_task); collectives 0 */
   ls_time_t step;   /* whole steps, from one end to the next: loader and launch included */
   ls_time_t period; /* of all ranks together, the slowest one's waits included; alone: the step */
   int64_t steps;

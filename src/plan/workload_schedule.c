@@ -257,9 +257,12 @@ ls_status_t ls_workload_schedule(ls_ctx_t *ctx, const ls_workload_t *workload, i
 }
 
 static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, int64_t rows,
-                         ls_schedule_t **schedule) {
+                         ls_program_t *program) {
   const ls_workload_run_t *run = user;
-  return ls_workload_schedule(ctx, run->workload, run->strategy, rank, ranks, rows, schedule);
+  ls_schedule_t *s;
+  ls_status_t status = ls_workload_schedule(ctx, run->workload, run->strategy, rank, ranks, rows, &s);
+  if (status == LS_OK) *program = ls_program_of(s);
+  return status;
 }
 
 /* What one device takes according to the report. */

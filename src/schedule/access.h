@@ -29,6 +29,9 @@ static inline int ls_region_count(const ls_schedule_t *s) {
   return LS_REGION_STATE + (s->state ? s->state->count : 0);
 }
 
+/* Whether the first `count` groups of both are the same. */
+bool ls_groups_agree(const ls_schedule_t *a, const ls_schedule_t *b, int count);
+
 /* Reads first, then writes; in-out tensors, and what a collective works on, appear as both. */
 int ls_task_access(const ls_schedule_t *s, const ls_task_t *task, ls_access_t list[LS_ACCESS_MAX]);
 

@@ -141,7 +141,8 @@ static ls_status_t check_unwritten(check_t *c, int t, const ls_access_t *a, size
     return ls_fail(c->s->ctx, LS_ERR_INTERNAL,
                    "schedule: task %d '%s' reads tensor '%s' before anything wrote it", t,
                    c->s->tasks[t].name, c->s->tensors[a->tensor].name);
-  if (life_of(c->s, a->region) == LS_STATE_CARRIED) return LS_OK;
+  /* An earlier member may have written it: ls_program_check knows. */
+  if (life_of(c->s, a->region) == LS_STATE_CARRIED || c->s->name) return LS_OK;
   int first, last;
   ls_shadow_t *whole = &c->whole[a->region];
   ls_status_t status = ls_shadow_range(whole, begin, end, &first, &last);

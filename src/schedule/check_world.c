@@ -99,9 +99,9 @@ static ls_status_t walk(world_t *w) {
   return status ? status : check_end(w);
 }
 
-static bool same_groups(const ls_schedule_t *a, const ls_schedule_t *b) {
-  bool same = a->group_count == b->group_count;
-  for (int g = 1; same && g < a->group_count; g++) {
+bool ls_groups_agree(const ls_schedule_t *a, const ls_schedule_t *b, int count) {
+  bool same = a->group_count >= count && b->group_count >= count;
+  for (int g = 1; same && g < count; g++) {
     const ls_sched_group_t *x = &a->groups[g], *y = &b->groups[g];
     same = !strcmp(x->name, y->name) && x->count == y->count &&
            !memcmp(x->ranks, y->ranks, (size_t)x->count * sizeof(int));
@@ -117,7 +117,8 @@ ls_status_t ls_schedule_check_world(const ls_schedule_t *const *ranks, int count
                      ranks[r]->world_size, r, count);
     ls_status_t status = ls_schedule_check(ranks[r]);
     if (status) return status;
-    if (!same_groups(ranks[0], ranks[r]))
+    if (ranks[r]->group_count != ranks[0]->group_count ||
+        !ls_groups_agree(ranks[0], ranks[r], ranks[0]->group_count))
       return ls_fail(ctx, LS_ERR_INTERNAL, "schedule: ranks 0 and %d do not declare the same groups", r);
   }
   world_t w = {.ranks = ranks,

@@ -6,7 +6,7 @@
  *           ├─────────────┬─────────────┬─────────────┬─────────────┤
  *           0           0.46 ms       0.92 ms       1.38 ms     1.84 ms
  *   ▒ forward 0.51 ms  ▓ backward 0.92 ms  ▞ communication 0.70 ms (exposed 0.06 ms)  █ optimizer 0.28 ms */
-#include "schedule/schedule.h"
+#include "schedule/program.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -222,21 +222,38 @@ static void draw_all(text_t *text, const ls_schedule_t *s, const ls_task_time_t 
   draw_legend(text, s, measured);
 }
 
-char *ls_schedule_draw(const ls_schedule_t *s, const ls_task_time_t *times, int width) {
+/* Appends one schedule. */
+static void draw_schedule(text_t *text, const ls_schedule_t *s, const ls_task_time_t *times, int width) {
   int count = (width < WIDTH_MIN ? WIDTH_MIN : width) - LABEL_COLUMNS;
   ls_arena_t work;
   ls_arena_init(&work, s->ctx);
-  text_t text = {.ctx = s->ctx};
   column_t *columns = ls_arena_array(&work, (size_t)count, sizeof(*columns));
   ls_task_time_t *laid_out = ls_arena_array(&work, (size_t)s->task_count + 1, sizeof(*laid_out));
   if (columns && laid_out) {
     if (!times) lay_out_work(s, laid_out);
-    draw_all(&text, s, times, times ? times : laid_out, columns, count);
+    draw_all(text, s, times, times ? times : laid_out, columns, count);
   }
   ls_arena_release(&work);
-  if (text.failed) {
-    ls_free(text.text);
-    text.text = NULL;
+}
+
+static char *finish(text_t *text) {
+  if (!text->failed) return text->text;
+  ls_free(text->text);
+  return NULL;
+}
+
+char *ls_schedule_draw(const ls_schedule_t *s, const ls_task_time_t *times, int width) {
+  text_t text = {.ctx = s->ctx};
+  draw_schedule(&text, s, times, width);
+  return finish(&text);
+}
+
+char *ls_program_draw(const ls_program_t *p, int width) {
+  text_t text = {.ctx = p->member[0]->ctx};
+  for (int i = 0; i < p->count; i++) {
+    if (p->count > 1)
+      put(&text, "\"%s\", %d of %d micro-batches\n", p->member[i]->name, p->times[i], p->micro_batches);
+    draw_schedule(&text, p->member[i], NULL, width);
   }
-  return text.text;
+  return finish(&text);
 }

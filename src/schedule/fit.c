@@ -1,6 +1,7 @@
-/* fit: what a schedule needs on this rank, in bytes. Arithmetic on the memory layout and the rows of the state,
+/* fit: what a program needs on this rank, in bytes. Arithmetic on the memory layouts and the rows of the state,
  * not an estimate: exactly these regions are allocated. */
 #include "schedule/access.h"
+#include "schedule/program.h"
 
 #include <string.h>
 
@@ -28,29 +29,33 @@ static void add(ls_fit_t *fit, const char *part, int64_t bytes) {
   fit->device_total_bytes += bytes;
 }
 
-static bool names_region(const ls_schedule_t *s, ls_region_t region) {
-  int i = 0;
-  while (i < s->tensor_count && s->tensors[i].region != region)
-    i++;
-  return i < s->tensor_count;
+static bool names_region(const ls_program_t *p, ls_region_t region) {
+  for (int m = 0; m < p->count; m++)
+    for (int i = 0; i < p->member[m]->tensor_count; i++)
+      if (p->member[m]->tensors[i].region == region) return true;
+  return false;
 }
 
-void ls_schedule_fit(const ls_schedule_t *s, ls_fit_t *fit) {
+void ls_program_fit(const ls_program_t *p, ls_fit_t *fit) {
+  const ls_schedule_t *first = p->member[0];
   memset(fit, 0, sizeof(*fit));
   for (int i = 0; i < LS_COUNT(usual_parts); i++)
     add(fit, usual_parts[i], 0);
-  for (int i = 0; s->state && i < s->state->count; i++)
-    if (names_region(s, LS_REGION_STATE + i))
-      add(fit, s->state->row[i].part, (int64_t)ls_state_row_bytes(&s->state->row[i]));
+  for (int i = 0; first->state && i < first->state->count; i++)
+    if (names_region(p, LS_REGION_STATE + i))
+      add(fit, first->state->row[i].part, (int64_t)ls_state_row_bytes(&first->state->row[i]));
   for (int r = 0; r < LS_REGION_STATE; r++) {
     const ls_region_row_t *row = &ls_region_rows[r];
-    int64_t bytes = (row->per_slot ? s->input_slots : 1) * (int64_t)s->run_bytes[r];
+    int64_t bytes = (row->per_slot ? first->input_slots : 1) * (int64_t)ls_program_bytes(p, r);
     if (row->memory == LS_MEM_HOST)
       fit->host_pinned_bytes += bytes;
     else if (row->part)
       add(fit, row->part, bytes);
   }
-  fit->transient_unshared_bytes = unshared_bytes(s);
+  for (int m = 0; m < p->count; m++) {
+    int64_t bytes = unshared_bytes(p->member[m]);
+    if (bytes > fit->transient_unshared_bytes) fit->transient_unshared_bytes = bytes;
+  }
 }
 
 int64_t ls_fit_bytes(const ls_fit_t *fit, const char *part) {

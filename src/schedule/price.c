@@ -175,6 +175,33 @@ ls_status_t ls_schedule_price(ls_ctx_t *ctx, const ls_schedule_t *s, const ls_co
   return LS_OK;
 }
 
+ls_status_t ls_program_price(ls_ctx_t *ctx, const ls_program_t *p, const ls_cost_model_t *model,
+                             ls_price_t *out) {
+  ls_cost_model_t bare = *model;
+  ls_price_t sum = {.step = {.ns = model->step_overhead_ns}};
+  double down = 0, up = 0;
+  bare.step_overhead_ns = bare.model_error = 0;
+  sum.parts_ns[LS_PHASE_STEP_REST] = model->step_overhead_ns;
+  for (int i = 0; i < p->count; i++) {
+    ls_price_t one;
+    double n = p->times[i];
+    ls_status_t status = ls_schedule_price(ctx, p->member[i], &bare, &one);
+    if (status != LS_OK) return status;
+    sum.step.ns += n * one.step.ns;
+    sum.exposed_ns += n * one.exposed_ns;
+    for (int k = 0; k < LS_PHASE_STEP_COUNT; k++)
+      sum.parts_ns[k] += n * one.parts_ns[k];
+    down += n * (one.step.ns - one.step.low_ns) * (one.step.ns - one.step.low_ns);
+    up += n * (one.step.high_ns - one.step.ns) * (one.step.high_ns - one.step.ns);
+    ls_price_release(&one);
+  }
+  double common = model->model_error * sum.step.ns;
+  sum.step.low_ns = fmax(sum.step.ns - sqrt(down + common * common), 0);
+  sum.step.high_ns = sum.step.ns + sqrt(up + common * common);
+  *out = sum;
+  return LS_OK;
+}
+
 void ls_price_release(ls_price_t *price) {
   ls_free(price->times);
   memset(price, 0, sizeof *price);

@@ -4,7 +4,7 @@
 #define LS_SCHEDULE_PRICE_H
 
 #include "machine/profile.h"
-#include "schedule/schedule.h"
+#include "schedule/program.h"
 
 typedef struct {
   /* Time of one task when it runs alone. LS_ERR_NOT_FOUND (unreported): not known. */
@@ -34,6 +34,10 @@ typedef struct {
  * finished, waits in a circle, or a time is negative or not finite. */
 ls_status_t ls_schedule_price(ls_ctx_t *ctx, const ls_schedule_t *s, const ls_cost_model_t *model,
                               ls_price_t *price);
+/* A whole step of a program: its members one after the other, each as often as it runs, and the overhead once.
+ * Deviations of a member that runs again and again are taken as independent too. times is NULL. */
+ls_status_t ls_program_price(ls_ctx_t *ctx, const ls_program_t *p, const ls_cost_model_t *model,
+                             ls_price_t *price);
 void ls_price_release(ls_price_t *price);
 
 /* The key under which an op task's time is kept in a profile: backend (as ls_backend_key names it), threads,

@@ -1,4 +1,4 @@
-/* A run: a finished schedule on a device, step after step. */
+/* A run: a program on a device, micro-batch after micro-batch. */
 #include "schedule/run_internal.h"
 
 #include <stdatomic.h>
@@ -7,8 +7,8 @@
 
 enum { POLL_NS = 20000000 }; /* how often a waiting host asks the transport for errors */
 
-static ls_status_t check_arguments(ls_ctx_t *ctx, const ls_schedule_t *s, const ls_device_t *device,
-                                   const ls_comm_t *comm, const ls_state_t *state) {
+static ls_status_t check_member(ls_ctx_t *ctx, const ls_schedule_t *s, const ls_device_t *device,
+                                const ls_comm_t *comm, const ls_state_t *state) {
   if (!s->finished || !s->task_count)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "run: the schedule is not finished or empty");
   bool collectives = s->group_count > 1;
@@ -36,25 +36,28 @@ static ls_timing_t choose_timing(const ls_device_t *device, bool trace) {
   return trace ? LS_TIMING_EVENTS : LS_TIMING_NONE;
 }
 
-static ls_run_t *allocate(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *device, ls_comm_t *comm,
+static ls_run_t *allocate(ls_ctx_t *ctx, const ls_program_t *program, ls_device_t *device, ls_comm_t *comm,
                           const ls_state_t *state, const ls_run_options_t *options) {
   ls_run_t *r = ls_alloc(ctx, sizeof(*r));
   if (!r) return NULL;
   ls_arena_init(&r->arena, ctx);
   r->ctx = ctx;
-  r->s = s;
+  r->program = *program;
+  r->all = ls_program_groups(program);
+  for (int k = 0; k < program->count; k++)
+    r->member[k].s = program->member[k];
   r->device = device;
   r->comm = comm;
   r->state = state;
-  r->slot_count = s->input_slots;
+  r->slot_count = r->all->input_slots;
   r->deadline_ns = options ? options->deadline_ns : 0;
   if (r->deadline_ns <= 0)
     r->deadline_ns = comm ? comm->deadline_ns : LS_COMM_DEADLINE_S * INT64_C(1000000000);
   r->timing = choose_timing(device, options && options->trace);
-  size_t transient_bytes = s->run_bytes[LS_REGION_TRANSIENT];
+  size_t transient_bytes = ls_program_bytes(program, LS_REGION_TRANSIENT);
   r->borrowed = options && transient_bytes > 0 && transient_bytes <= options->transient_bytes;
   if (r->borrowed) r->memory[LS_REGION_TRANSIENT][0] = options->transient;
-  r->group = ls_arena_array(&r->arena, (size_t)s->group_count, sizeof(*r->group));
+  r->group = ls_arena_array(&r->arena, (size_t)r->all->group_count, sizeof(*r->group));
   if (r->group) {
     r->group[LS_GROUP_WORLD] = comm;
     return r;
@@ -65,17 +68,20 @@ static ls_run_t *allocate(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *de
 
 /* After a failure nobody waits for the others at their end. */
 static void destroy_groups(ls_run_t *run) {
-  for (int g = run->s->group_count - 1; g > 0; g--) {
+  for (int g = run->all->group_count - 1; g > 0; g--) {
     if (run->status && run->group[g]) atomic_store(&run->group[g]->broken, true);
     ls_comm_destroy(run->group[g]);
   }
 }
 
-ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *device, ls_comm_t *comm,
+ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_program_t *program, ls_device_t *device, ls_comm_t *comm,
                           const ls_state_t *state, const ls_run_options_t *options, ls_run_t **run) {
-  ls_status_t status = check_arguments(ctx, s, device, comm, state);
+  ls_status_t status = LS_OK;
+  for (int k = 0; k < program->count && !status; k++)
+    status = check_member(ctx, program->member[k], device, comm, state);
   if (status) return status;
-  ls_run_t *r = allocate(ctx, s, device, comm, state, options);
+  ls_run_t *r = allocate(ctx, program, device, comm, state, options);
+  const ls_schedule_t *s = ls_program_groups(program);
   status = r ? LS_OK : LS_ERR_MEMORY;
   if (s->group_count > 1) status = ls_comm_agree(comm, "groups of a run", status);
   if (!r) return status;
@@ -83,8 +89,9 @@ ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *de
     status = ls_comm_group(comm, s->groups[g].name, s->groups[g].ranks, s->groups[g].count, &r->group[g]);
   if (!status) status = ls_run_allocate(r);
   if (!status) status = ls_run_bind(r);
-  for (int i = 0; i < r->slot_count && !status && device->backend->capture; i++)
-    status = ls_run_capture(r, i);
+  for (int k = 0; k < program->count && device->backend->capture; k++)
+    for (int i = 0; i < r->slot_count && !status; i++)
+      status = ls_run_capture(r, &r->member[k], i);
   if (status) {
     r->status = status;
     ls_run_destroy(r);
@@ -94,16 +101,20 @@ ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *de
   return LS_OK;
 }
 
-static void destroy_slot(ls_run_t *run, ls_run_slot_t *slot) {
+static void destroy_member(ls_run_t *run, ls_run_member_t *m) {
   const ls_backend_t *backend = run->device->backend;
-  if (slot->exec) backend->capture->destroy(slot->exec);
-  if (slot->done_stream) backend->stream->destroy(slot->done_stream);
-  if (slot->done) backend->stream->event_destroy(slot->done);
-  if (slot->begin) backend->stream->event_destroy(slot->begin);
-  for (int t = 0; t < run->s->task_count; t++) {
-    if (slot->from && slot->from[t]) backend->stream->event_destroy(slot->from[t]);
-    if (slot->until && slot->until[t]) backend->stream->event_destroy(slot->until[t]);
+  for (int i = 0; i < run->slot_count; i++) {
+    ls_run_bound_t *slot = &m->slot[i];
+    if (slot->exec) backend->capture->destroy(slot->exec);
+    if (slot->begin) backend->stream->event_destroy(slot->begin);
+    for (int t = 0; t < m->s->task_count; t++) {
+      if (slot->from && slot->from[t]) backend->stream->event_destroy(slot->from[t]);
+      if (slot->until && slot->until[t]) backend->stream->event_destroy(slot->until[t]);
+    }
   }
+  for (int t = 0; m->event && t < m->s->task_count; t++)
+    if (m->event[t]) backend->stream->event_destroy(m->event[t]);
+  if (m->fork) backend->stream->event_destroy(m->fork);
 }
 
 void ls_run_destroy(ls_run_t *run) {
@@ -111,13 +122,14 @@ void ls_run_destroy(ls_run_t *run) {
   const ls_backend_t *backend = run->device->backend;
   for (int lane = 0; lane < LS_LANE_COUNT; lane++)
     if (run->lane[lane]) backend->stream->sync(run->lane[lane], run->deadline_ns);
-  for (int i = 0; i < run->slot_count; i++)
-    destroy_slot(run, &run->slot[i]);
+  for (int i = 0; i < run->slot_count; i++) {
+    if (run->slot[i].done_stream) backend->stream->destroy(run->slot[i].done_stream);
+    if (run->slot[i].done) backend->stream->event_destroy(run->slot[i].done);
+  }
+  for (int k = 0; k < run->program.count; k++)
+    destroy_member(run, &run->member[k]);
   for (int lane = 0; lane < LS_LANE_COUNT; lane++)
     if (run->lane[lane]) backend->stream->destroy(run->lane[lane]);
-  for (int t = 0; run->event && t < run->s->task_count; t++)
-    if (run->event[t]) backend->stream->event_destroy(run->event[t]);
-  if (run->fork) backend->stream->event_destroy(run->fork);
   if (run->borrowed) run->memory[LS_REGION_TRANSIENT][0] = NULL;
   for (int r = 0; r < LS_REGION_STATE; r++)
     for (int i = 0; i < LS_SLOT_MAX; i++)
@@ -133,9 +145,10 @@ static ls_status_t check_slot(const ls_run_t *run, int slot) {
 }
 
 void *ls_run_input(ls_run_t *run, const char *name, int slot) {
-  int id = ls_schedule_find(run->s, name);
+  const ls_schedule_t *s = run->program.member[0]; /* as all the others */
+  int id = ls_schedule_find(s, name);
   if (id < 0 || slot < 0 || slot >= run->slot_count) return NULL;
-  const ls_sched_tensor_t *t = &run->s->tensors[id];
+  const ls_sched_tensor_t *t = &s->tensors[id];
   if (t->region != LS_REGION_INPUT) return NULL;
   void *host = run->memory[LS_REGION_HOST_NEXT][slot];
   void *base = host ? host : run->memory[LS_REGION_INPUT][slot];
@@ -146,28 +159,30 @@ static int64_t step_of(const ls_run_t *run) {
   return run->comm ? atomic_load(&run->comm->step) : -1;
 }
 
-/* The collectives of the step, so that the message says what may be pending. A captured step
- * cannot say more. */
+/* The program's collectives, so that the message says what may be pending. A captured member cannot say more.
+ */
 static ls_status_t report_timeout(const ls_run_t *run) {
-  const ls_schedule_t *s = run->s;
   char list[256] = "";
   size_t len = 0;
-  for (int t = 0; t < s->task_count && len < sizeof(list) - 1; t++)
-    if (s->tasks[t].kind == LS_TASK_COLLECTIVE) {
-      int n = snprintf(list + len, sizeof(list) - len, "%s'%s'",
-                       len ? ", " : "; pending among: ", s->tasks[t].name);
-      len += n > 0 ? (size_t)n : 0;
-    }
-  for (int g = 0; g < s->group_count; g++)
+  for (int k = 0; k < run->program.count; k++) {
+    const ls_schedule_t *s = run->program.member[k];
+    for (int t = 0; t < s->task_count && len < sizeof(list) - 1; t++)
+      if (s->tasks[t].kind == LS_TASK_COLLECTIVE) {
+        int n = snprintf(list + len, sizeof(list) - len, "%s'%s'",
+                         len ? ", " : "; pending among: ", s->tasks[t].name);
+        len += n > 0 ? (size_t)n : 0;
+      }
+  }
+  for (int g = 0; g < run->all->group_count; g++)
     if (run->group[g]) atomic_store(&run->group[g]->broken, true);
-  return ls_fail(run->ctx, LS_ERR_TIMEOUT, "rank %d: step %lld did not end within %.3f s%s", s->rank,
+  return ls_fail(run->ctx, LS_ERR_TIMEOUT, "rank %d: step %lld did not end within %.3f s%s", run->all->rank,
                  (long long)step_of(run), (double)run->deadline_ns / 1e9, list);
 }
 
 /* LS_ERR_TIMEOUT: a transport has said so already. */
 static ls_status_t poll_groups(const ls_run_t *run) {
   ls_status_t status = LS_OK;
-  for (int g = 0; g < run->s->group_count && !status; g++) {
+  for (int g = 0; g < run->all->group_count && !status; g++) {
     ls_comm_t *comm = run->group[g];
     if (!comm) continue;
     if (atomic_load(&comm->broken)) return LS_ERR_TIMEOUT;
@@ -196,37 +211,48 @@ ls_status_t ls_run_prime(ls_run_t *run, int slot) {
   ls_stream_t *compute = run->lane[LS_LANE_COMPUTE];
   status = run->device->backend->stream->copy(compute, run->memory[LS_REGION_INPUT][slot],
                                               run->memory[LS_REGION_HOST_NEXT][slot],
-                                              run->s->run_bytes[LS_REGION_INPUT]);
+                                              run->all->run_bytes[LS_REGION_INPUT]);
   return status ? status : await(run, compute);
 }
 
-/* On a host the step has run when it has been issued; its stats are kept with the slot. */
-static ls_status_t launch_here(ls_run_t *run, int slot) {
-  ls_status_t status = ls_run_issue(run, slot);
+static bool has_stats(const ls_run_t *run, const ls_run_member_t *m) {
+  return m->s->run_bytes[LS_REGION_STAT] >= sizeof(run->slot[0].stats);
+}
+
+/* On a host the member has run when it has been issued; its stats are kept with the slot. */
+static ls_status_t launch_here(ls_run_t *run, ls_run_member_t *m, int slot) {
+  ls_status_t status = ls_run_issue(run, m, slot);
   if (status) return status;
-  if (run->s->run_bytes[LS_REGION_STAT] >= sizeof(run->slot[slot].stats))
+  if (has_stats(run, m))
     memcpy(run->slot[slot].stats, run->memory[LS_REGION_STAT][0], sizeof(run->slot[slot].stats));
   return LS_OK;
 }
 
-static ls_status_t launch_there(ls_run_t *run, int slot) {
+static ls_status_t launch_there(ls_run_t *run, ls_run_member_t *m, int slot) {
   const ls_backend_t *backend = run->device->backend;
   ls_run_slot_t *of = &run->slot[slot];
+  ls_exec_t *exec = m->slot[slot].exec;
   ls_stream_t *compute = run->lane[LS_LANE_COMPUTE];
-  ls_status_t status = of->exec ? backend->capture->launch(of->exec, compute) : ls_run_issue(run, slot);
+  ls_status_t status = exec ? backend->capture->launch(exec, compute) : ls_run_issue(run, m, slot);
   if (!status) status = backend->stream->record(compute, of->done);
   if (!status) status = backend->stream->wait(of->done_stream, of->done);
   return status;
 }
 
-ls_status_t ls_run_launch(ls_run_t *run, int slot) {
+ls_status_t ls_run_launch(ls_run_t *run, int slot, int m) {
+  const ls_program_t *program = &run->program;
   ls_status_t status = check_slot(run, slot);
   if (status) return status;
+  if (m < 0 || m >= program->micro_batches)
+    return ls_fail(run->ctx, LS_ERR_ARGUMENT, "run: micro-batch %d of %d", m, program->micro_batches);
   if (run->status) return run->status;
-  for (int g = 1; g < run->s->group_count; g++)
+  for (int g = 1; g < run->all->group_count; g++)
     if (run->group[g]) ls_comm_set_step(run->group[g], step_of(run));
-  run->step_start_ns = ls_clock_ns();
-  status = run->device->backend->synchronous ? launch_here(run, slot) : launch_there(run, slot);
+  run->slot[slot].member = program->rule(m, program->micro_batches);
+  ls_run_member_t *member = &run->member[run->slot[slot].member];
+  run->start_ns = ls_clock_ns();
+  status =
+      run->device->backend->synchronous ? launch_here(run, member, slot) : launch_there(run, member, slot);
   return run->status = status;
 }
 
@@ -235,41 +261,54 @@ ls_status_t ls_run_wait(ls_run_t *run, int slot, const float **stats) {
   if (status) return status;
   if (run->status) return run->status;
   ls_run_slot_t *of = &run->slot[slot];
+  ls_run_member_t *m = &run->member[run->newest = of->member];
   if (of->done_stream) status = await(run, of->done_stream);
-  if (!status) status = ls_run_collect_times(run, slot);
+  if (!status) status = ls_run_collect_times(run, m, slot);
   if (status) return run->status = status;
-  bool has_stats = run->s->run_bytes[LS_REGION_STAT] >= sizeof(of->stats);
   const float *host = run->memory[LS_REGION_HOST_STAT][slot];
-  if (stats) *stats = !has_stats ? NULL : host ? host : of->stats;
+  if (stats) *stats = !has_stats(run, m) ? NULL : host ? host : of->stats;
   return LS_OK;
+}
+
+/* The last of the members that has a tensor of this name; NULL = none. */
+static const ls_schedule_t *find_tensor(const ls_run_t *run, const char *name, int *id) {
+  for (int k = run->program.count - 1; k >= 0; k--)
+    if ((*id = ls_schedule_find(run->program.member[k], name)) >= 0) return run->program.member[k];
+  return NULL;
 }
 
 ls_status_t ls_run_read(ls_run_t *run, const char *name, int slot, void *to, size_t size_bytes) {
   ls_status_t status = check_slot(run, slot);
   if (status) return status;
-  int id = ls_schedule_find(run->s, name);
-  if (id < 0) return ls_fail(run->ctx, LS_ERR_NOT_FOUND, "run: the schedule has no tensor '%s'", name);
-  if (run->s->tensors[id].size_bytes != size_bytes)
+  int id;
+  const ls_schedule_t *s = find_tensor(run, name, &id);
+  if (!s) return ls_fail(run->ctx, LS_ERR_NOT_FOUND, "run: the schedule has no tensor '%s'", name);
+  if (s->tensors[id].size_bytes != size_bytes)
     return ls_fail(run->ctx, LS_ERR_ARGUMENT, "run: tensor '%s' has %zu bytes, not %zu", name,
-                   run->s->tensors[id].size_bytes, size_bytes);
+                   s->tensors[id].size_bytes, size_bytes);
   if (!size_bytes) return LS_OK;
   ls_stream_t *compute = run->lane[LS_LANE_COMPUTE];
-  status = run->device->backend->stream->copy(compute, to, ls_run_place(run, id, slot), size_bytes);
+  status = run->device->backend->stream->copy(compute, to, ls_run_place(run, s, id, slot), size_bytes);
   return status ? status : await(run, compute);
 }
 
+int ls_run_member(const ls_run_t *run) {
+  return run->newest;
+}
+
 const ls_task_time_t *ls_run_times(const ls_run_t *run) {
-  return run->timing == LS_TIMING_NONE ? NULL : run->times;
+  return run->timing == LS_TIMING_NONE ? NULL : run->member[run->newest].times;
 }
 
 int64_t ls_run_start_ns(const ls_run_t *run) {
-  return run->step_start_ns;
+  return run->start_ns;
 }
 
 void ls_run_parts(const ls_run_t *run, int64_t parts_ns[LS_PHASE_STEP_COUNT]) {
   static const int64_t unknown[LS_PHASE_STEP_COUNT];
+  const ls_run_member_t *m = &run->member[run->newest];
   if (run->timing == LS_TIMING_NONE)
     memcpy(parts_ns, unknown, sizeof(unknown));
   else
-    ls_schedule_parts(run->s, run->times, parts_ns);
+    ls_schedule_parts(m->s, m->times, parts_ns);
 }

@@ -1,9 +1,9 @@
-/* Runs a finished schedule on a device. Everything is allocated, resolved and (on CUDA) captured at creation;
- * a step allocates, opens and locks nothing. */
+/* Runs a program on a device, micro-batch after micro-batch. Everything is allocated, resolved and (on CUDA)
+ * captured at creation, each member once for each slot; a step allocates, opens and locks nothing. */
 #ifndef LS_SCHEDULE_RUN_H
 #define LS_SCHEDULE_RUN_H
 
-#include "schedule/schedule.h"
+#include "schedule/program.h"
 
 typedef struct ls_run ls_run_t;
 
@@ -13,48 +13,49 @@ enum { LS_STATS_COUNT = 16 };
 typedef struct {
   bool trace;          /* measure every task (host: clock; cuda: events, captured with the step) */
   int64_t deadline_ns; /* of a wait for the device; 0 = the communicator's */
-  /* Device memory for what dies within a step, borrowed: schedules of which only one runs at a time share it.
+  /* Device memory for what dies within a member, borrowed: programs of which only one runs at a time share it.
    * Not used when it is too small; NULL: the run has memory of its own. */
   void *transient;
   size_t transient_bytes;
 } ls_run_options_t;
 
-/* Host memory of a finished schedule and of what its run keeps for each task: grows with micro-batches. */
-int64_t ls_run_book_bytes(const ls_schedule_t *s);
+/* Host memory of a program's members and of what their run keeps for each task. */
+int64_t ls_run_book_bytes(const ls_program_t *program);
 
-/* `s`, `device`, `comm` and `state` are borrowed until destroy. comm may be NULL when there are no
- * collectives, state when the schedule names none; it is of the schedule's table. Errors: LS_ERR_UNSUPPORTED
+/* The program's members, `device`, `comm` and `state` are borrowed until destroy. comm may be NULL when there
+ * are no collectives, state when the members name none; it is of their table. Errors: LS_ERR_UNSUPPORTED
  * names an op without a kernel on this backend; LS_ERR_MEMORY.
- * With groups of ranks in the schedule, creating and destroying are collective over `comm`: the run splits
+ * With groups of ranks in the program, creating and destroying are collective over `comm`: the run splits
  * the groups off, in their order, and they end with it. */
-ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_schedule_t *s, ls_device_t *device, ls_comm_t *comm,
+ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_program_t *program, ls_device_t *device, ls_comm_t *comm,
                           const ls_state_t *state, const ls_run_options_t *options, ls_run_t **run);
 void ls_run_destroy(ls_run_t *run); /* waits for running steps */
 
 /* Host memory (pinned, with a copy-in lane) of tensor `name` (region INPUT) in `slot`, for the loader to
  * fill; NULL when unknown. */
 void *ls_run_input(ls_run_t *run, const char *name, int slot);
-/* Before the first step, and before every step of a schedule with one slot: brings the filled slot to the
+/* Before the first micro-batch, and before every one of a program with one slot: brings the filled slot to the
  * device (no-op without copies). */
 ls_status_t ls_run_prime(ls_run_t *run, int slot);
 
-/* Starts one step on the data of `slot`. Slots are used in turn: 0, 1, .. input_slots - 1, 0. With a copy-in
- * lane the next slot is copied during this step, so it must be filled before the call. Host backends return
- * when the compute lane is done. */
-ls_status_t ls_run_launch(ls_run_t *run, int slot);
+/* Starts micro-batch m of a step on the data of `slot`; of a step, all are started in turn. Slots are used in
+ * turn: 0, 1, .. input_slots - 1, 0. With a copy-in lane the next slot is copied meanwhile, so it must be filled
+ * before the call. Host backends return when the compute lane is done. */
+ls_status_t ls_run_launch(ls_run_t *run, int slot, int m);
 /* Waits until the newest launch of `slot` has finished (deadline: LS_ERR_TIMEOUT names rank, step and the
  * collective that is pending where that can be known). *stats: LS_STAT_COUNT floats, valid until the slot is
- * launched again; NULL for a schedule without stats. After an error every call returns it again. */
+ * launched again; NULL for a member without stats. After an error every call returns it again. */
 ls_status_t ls_run_wait(ls_run_t *run, int slot, const float **stats);
 
 /* Host copy of a tensor by name after a wait (evaluation outputs, tests). */
 ls_status_t ls_run_read(ls_run_t *run, const char *name, int slot, void *to, size_t size_bytes);
 
-/* The newest waited-for step's times per task (host backends always measure; devices with options.trace, else
- * NULL), the host's clock (ls_clock_ns) when the newest step was launched, and the step's time by phase
- * (ls_schedule_parts; all 0 when not measured). */
+/* Of the newest launch that was waited for: the place of its member; times of that member's tasks (host backends
+ * always measure; devices with options.trace, else NULL); its time by phase (ls_schedule_parts; all 0 when not
+ * measured). */
+int ls_run_member(const ls_run_t *run);
 const ls_task_time_t *ls_run_times(const ls_run_t *run);
-int64_t ls_run_start_ns(const ls_run_t *run);
 void ls_run_parts(const ls_run_t *run, int64_t parts_ns[LS_PHASE_STEP_COUNT]);
+int64_t ls_run_start_ns(const ls_run_t *run); /* the host's clock (ls_clock_ns) at the newest launch */
 
 #endif

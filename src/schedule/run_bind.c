@@ -1,11 +1,11 @@
 /* Everything a run needs before its first step: memory of the regions, streams of the lanes, events, kernels,
- * and for every task of every slot its pointers. */
+ * and for every task of every member and slot its pointers. */
 #include "schedule/run_internal.h"
 
 #include <string.h>
 
-void *ls_run_place(const ls_run_t *run, int id, int slot) {
-  const ls_sched_tensor_t *t = &run->s->tensors[id];
+void *ls_run_place(const ls_run_t *run, const ls_schedule_t *s, int id, int slot) {
+  const ls_sched_tensor_t *t = &s->tensors[id];
   void *base;
   if (t->region < LS_REGION_STATE) {
     const ls_region_row_t *row = &ls_region_rows[t->region];
@@ -21,7 +21,7 @@ static ls_status_t allocate_regions(ls_run_t *run) {
   ls_status_t status = LS_OK;
   for (int r = 0; r < LS_REGION_STATE; r++) {
     const ls_region_row_t *row = &ls_region_rows[r];
-    size_t size_bytes = run->s->run_bytes[r];
+    size_t size_bytes = ls_program_bytes(&run->program, r);
     int copies = size_bytes == 0 || row->same != r ? 0 : row->per_slot ? run->slot_count : 1;
     if (r == LS_REGION_TRANSIENT && run->borrowed) copies = 0;
     for (int i = 0; i < copies && !status; i++)
@@ -32,8 +32,8 @@ static ls_status_t allocate_regions(ls_run_t *run) {
 
 /* A lane that begins without waiting is forked from compute; one that compute does not wait for anyway is
  * joined. */
-static ls_status_t find_fork_and_join(ls_run_t *run, bool *awaited) {
-  const ls_schedule_t *s = run->s;
+static ls_status_t find_fork_and_join(ls_run_t *run, ls_run_member_t *m, bool *awaited) {
+  const ls_schedule_t *s = m->s;
   bool fork = false;
   for (int lane = 0; lane < LS_LANE_COUNT; lane++) {
     int first = -1, last = -1;
@@ -42,49 +42,49 @@ static ls_status_t find_fork_and_join(ls_run_t *run, bool *awaited) {
       if (first < 0) first = t;
       last = t;
     }
-    run->joined[lane] = -1;
-    if (lane == LS_LANE_COMPUTE || !run->lane[lane]) continue;
-    run->forked[lane] = s->tasks[first].wait_count == 0;
-    fork |= run->forked[lane];
+    m->joined[lane] = -1;
+    if (lane == LS_LANE_COMPUTE || first < 0) continue;
+    m->forked[lane] = s->tasks[first].wait_count == 0;
+    fork |= m->forked[lane];
     bool joined = false;
     for (int t = last + 1; t < s->task_count && !joined; t++)
       for (int i = 0; i < s->tasks[t].wait_count; i++)
         joined |= s->tasks[t].lane == LS_LANE_COMPUTE && s->tasks[t].wait[i] == last;
     if (joined) continue;
-    run->joined[lane] = last;
+    m->joined[lane] = last;
     awaited[last] = true;
   }
-  return fork ? run->device->backend->stream->event_create(run->device, false, &run->fork) : LS_OK;
+  return fork ? run->device->backend->stream->event_create(run->device, false, &m->fork) : LS_OK;
 }
 
-static ls_status_t create_lanes(ls_run_t *run) {
+static ls_status_t create_lanes(ls_run_t *run, const ls_schedule_t *s) {
   const ls_stream_ops_t *stream = run->device->backend->stream;
-  ls_status_t status = stream->create(run->device, LS_STREAM_INLINE, &run->lane[LS_LANE_COMPUTE]);
-  for (int t = 0; t < run->s->task_count && !status; t++) {
-    ls_lane_t lane = run->s->tasks[t].lane;
+  ls_status_t status = LS_OK;
+  for (int t = 0; t < s->task_count && !status; t++) {
+    ls_lane_t lane = s->tasks[t].lane;
     if (!run->lane[lane]) status = stream->create(run->device, LS_STREAM_ASYNC, &run->lane[lane]);
   }
   return status;
 }
 
-static ls_status_t create_events(ls_run_t *run) {
-  const ls_schedule_t *s = run->s;
+static ls_status_t create_events(ls_run_t *run, ls_run_member_t *m) {
+  const ls_schedule_t *s = m->s;
   const ls_stream_ops_t *stream = run->device->backend->stream;
   size_t count = (size_t)s->task_count;
-  run->event = ls_arena_array(&run->arena, count, sizeof(ls_event_t *));
+  m->event = ls_arena_array(&run->arena, count, sizeof(ls_event_t *));
   bool *awaited = ls_arena_array(&run->arena, count, sizeof(bool));
-  if (!run->event || !awaited) return LS_ERR_MEMORY;
+  if (!m->event || !awaited) return LS_ERR_MEMORY;
   for (int t = 0; t < s->task_count; t++)
     for (int i = 0; i < s->tasks[t].wait_count; i++)
       awaited[s->tasks[t].wait[i]] = true;
-  ls_status_t status = find_fork_and_join(run, awaited);
+  ls_status_t status = find_fork_and_join(run, m, awaited);
   for (int t = 0; t < s->task_count && !status; t++)
-    if (awaited[t]) status = stream->event_create(run->device, false, &run->event[t]);
+    if (awaited[t]) status = stream->event_create(run->device, false, &m->event[t]);
   return status;
 }
 
 /* Devices work on while the host goes ahead: each slot gets a stream of its own to be waited for. */
-static ls_status_t create_watches(ls_run_t *run) {
+static ls_status_t create_done_streams(ls_run_t *run) {
   const ls_stream_ops_t *stream = run->device->backend->stream;
   ls_status_t status = LS_OK;
   if (run->device->backend->synchronous) return LS_OK;
@@ -95,21 +95,21 @@ static ls_status_t create_watches(ls_run_t *run) {
   return status;
 }
 
-static ls_status_t create_clocks(ls_run_t *run) {
-  size_t count = (size_t)run->s->task_count;
-  run->times = ls_arena_array(&run->arena, count, sizeof(*run->times));
-  run->stamp = ls_arena_array(&run->arena, count, sizeof(*run->stamp));
-  if (!run->times || !run->stamp) return LS_ERR_MEMORY;
+static ls_status_t create_clocks(ls_run_t *run, ls_run_member_t *m) {
+  size_t count = (size_t)m->s->task_count;
+  m->times = ls_arena_array(&run->arena, count, sizeof(*m->times));
+  m->stamp = ls_arena_array(&run->arena, count, sizeof(*m->stamp));
+  if (!m->times || !m->stamp) return LS_ERR_MEMORY;
   for (size_t t = 0; t < count; t++) {
-    run->stamp[t][0] = (ls_stamp_t){&run->step_start_ns, &run->times[t].start_ns};
-    run->stamp[t][1] = (ls_stamp_t){&run->step_start_ns, &run->times[t].end_ns};
+    m->stamp[t][0] = (ls_stamp_t){&run->start_ns, &m->times[t].start_ns};
+    m->stamp[t][1] = (ls_stamp_t){&run->start_ns, &m->times[t].end_ns};
   }
   return LS_OK;
 }
 
-static ls_status_t create_timed_events(ls_run_t *run, ls_run_slot_t *slot) {
+static ls_status_t create_timed_events(ls_run_t *run, const ls_run_member_t *m, ls_run_bound_t *slot) {
   const ls_stream_ops_t *stream = run->device->backend->stream;
-  size_t count = (size_t)run->s->task_count;
+  size_t count = (size_t)m->s->task_count;
   slot->from = ls_arena_array(&run->arena, count, sizeof(ls_event_t *));
   slot->until = ls_arena_array(&run->arena, count, sizeof(ls_event_t *));
   if (!slot->from || !slot->until) return LS_ERR_MEMORY;
@@ -123,21 +123,26 @@ static ls_status_t create_timed_events(ls_run_t *run, ls_run_slot_t *slot) {
 
 ls_status_t ls_run_allocate(ls_run_t *run) {
   ls_status_t status = allocate_regions(run);
-  if (!status) status = create_lanes(run);
-  if (!status) status = create_events(run);
-  if (!status) status = create_watches(run);
-  if (!status) status = create_clocks(run);
-  for (int i = 0; i < run->slot_count && !status && run->timing == LS_TIMING_EVENTS; i++)
-    status = create_timed_events(run, &run->slot[i]);
+  if (!status)
+    status = run->device->backend->stream->create(run->device, LS_STREAM_INLINE, &run->lane[LS_LANE_COMPUTE]);
+  if (!status) status = create_done_streams(run);
+  for (int k = 0; k < run->program.count && !status; k++) {
+    ls_run_member_t *m = &run->member[k];
+    status = create_lanes(run, m->s);
+    if (!status) status = create_events(run, m);
+    if (!status) status = create_clocks(run, m);
+    for (int i = 0; i < run->slot_count && !status && run->timing == LS_TIMING_EVENTS; i++)
+      status = create_timed_events(run, m, &m->slot[i]);
+  }
   return status;
 }
 
-static ls_status_t bind_tensors(ls_run_t *run, int slot, int count, const int *ids,
+static ls_status_t bind_tensors(ls_run_t *run, const ls_schedule_t *s, int slot, int count, const int *ids,
                                 const ls_tensor_t **list) {
   ls_tensor_t *t = ls_arena_array(&run->arena, count ? (size_t)count : 1, sizeof(*t));
   if (!t) return LS_ERR_MEMORY;
   for (int i = 0; i < count; i++)
-    t[i] = (ls_tensor_t){.data = ls_run_place(run, ids[i], slot), .shape = run->s->tensors[ids[i]].shape};
+    t[i] = (ls_tensor_t){.data = ls_run_place(run, s, ids[i], slot), .shape = s->tensors[ids[i]].shape};
   *list = t;
   return LS_OK;
 }
@@ -154,60 +159,77 @@ static ls_status_t find_kernel(const ls_run_t *run, const ls_task_t *task, ls_ke
   return LS_OK;
 }
 
-static ls_status_t bind_op(ls_run_t *run, int slot, const ls_task_t *task, ls_bound_task_t *b) {
+static ls_status_t bind_op(ls_run_t *run, const ls_schedule_t *s, int slot, const ls_task_t *task,
+                           ls_bound_task_t *b) {
   b->args.attrs = &task->attrs;
   b->args.in_count = task->in_count;
   b->args.out_count = task->out_count;
   if (task->scratch >= 0) {
-    b->args.scratch = ls_run_place(run, task->scratch, slot);
-    b->args.scratch_bytes = run->s->tensors[task->scratch].size_bytes;
+    b->args.scratch = ls_run_place(run, s, task->scratch, slot);
+    b->args.scratch_bytes = s->tensors[task->scratch].size_bytes;
   }
   ls_status_t status = find_kernel(run, task, &b->kernel);
-  if (!status) status = bind_tensors(run, slot, task->in_count, task->in, &b->args.in);
-  if (!status) status = bind_tensors(run, slot, task->out_count, task->out, &b->args.out);
+  if (!status) status = bind_tensors(run, s, slot, task->in_count, task->in, &b->args.in);
+  if (!status) status = bind_tensors(run, s, slot, task->out_count, task->out, &b->args.out);
   return status;
 }
 
-static ls_status_t bind_collective(ls_run_t *run, int slot, const ls_task_t *task, ls_bound_task_t *b) {
-  const ls_shape_t *in = &run->s->tensors[task->in[0]].shape, *out = &run->s->tensors[task->out[0]].shape;
+static ls_status_t bind_collective(ls_run_t *run, const ls_schedule_t *s, int slot, const ls_task_t *task,
+                                   ls_bound_task_t *b) {
+  const ls_shape_t *in = &s->tensors[task->in[0]].shape, *out = &s->tensors[task->out[0]].shape;
   const ls_shape_t *part = task->collective == LS_ALL_GATHER ? in : out; /* of a message both are the same */
   b->collective = (ls_collective_t){.kind = task->collective,
                                     .name = task->name,
-                                    .send = ls_run_place(run, task->in[0], slot),
-                                    .recv = ls_run_place(run, task->out[0], slot),
+                                    .send = ls_run_place(run, s, task->in[0], slot),
+                                    .recv = ls_run_place(run, s, task->out[0], slot),
                                     .count = ls_shape_count(part),
                                     .dtype = part->dtype};
   return ls_comm_bind(run->group[task->group], &b->collective);
 }
 
-static void bind_copy(ls_run_t *run, int slot, const ls_task_t *task, ls_bound_task_t *b) {
-  b->from = ls_run_place(run, task->in[0], slot);
-  b->to = ls_run_place(run, task->out[0], slot);
-  b->size_bytes = run->s->tensors[task->in[0]].size_bytes;
+static void bind_copy(ls_run_t *run, const ls_schedule_t *s, int slot, const ls_task_t *task,
+                      ls_bound_task_t *b) {
+  b->from = ls_run_place(run, s, task->in[0], slot);
+  b->to = ls_run_place(run, s, task->out[0], slot);
+  b->size_bytes = s->tensors[task->in[0]].size_bytes;
 }
 
-int64_t ls_run_book_bytes(const ls_schedule_t *s) {
+static size_t member_book_bytes(const ls_schedule_t *s) {
   size_t each = sizeof(ls_task_time_t) + 2 * sizeof(ls_stamp_t) + sizeof(ls_event_t *);
   size_t bytes = ls_arena_bytes(&s->arena) + (size_t)s->task_count * each;
   for (int t = 0; t < s->task_count; t++) {
     size_t tensors = (size_t)(s->tasks[t].in_count + s->tasks[t].out_count);
     bytes += (size_t)s->input_slots * (sizeof(ls_bound_task_t) + tensors * sizeof(ls_tensor_t));
   }
+  return bytes;
+}
+
+int64_t ls_run_book_bytes(const ls_program_t *program) {
+  size_t bytes = 0;
+  for (int i = 0; i < program->count; i++)
+    bytes += member_book_bytes(program->member[i]);
   return (int64_t)bytes;
+}
+
+static ls_status_t bind_member(ls_run_t *run, ls_run_member_t *m, int slot) {
+  const ls_schedule_t *s = m->s;
+  ls_status_t status = LS_OK;
+  ls_bound_task_t *bound = ls_arena_array(&run->arena, (size_t)s->task_count, sizeof(*bound));
+  if (!bound) return LS_ERR_MEMORY;
+  m->slot[slot].bound = bound;
+  for (int t = 0; t < s->task_count && !status; t++) {
+    const ls_task_t *task = &s->tasks[t];
+    if (task->kind == LS_TASK_OP) status = bind_op(run, s, slot, task, &bound[t]);
+    if (task->kind == LS_TASK_COLLECTIVE) status = bind_collective(run, s, slot, task, &bound[t]);
+    if (task->kind == LS_TASK_COPY) bind_copy(run, s, slot, task, &bound[t]);
+  }
+  return status;
 }
 
 ls_status_t ls_run_bind(ls_run_t *run) {
   ls_status_t status = LS_OK;
-  for (int i = 0; i < run->slot_count && !status; i++) {
-    ls_bound_task_t *bound = ls_arena_array(&run->arena, (size_t)run->s->task_count, sizeof(*bound));
-    if (!bound) return LS_ERR_MEMORY;
-    run->slot[i].bound = bound;
-    for (int t = 0; t < run->s->task_count && !status; t++) {
-      const ls_task_t *task = &run->s->tasks[t];
-      if (task->kind == LS_TASK_OP) status = bind_op(run, i, task, &bound[t]);
-      if (task->kind == LS_TASK_COLLECTIVE) status = bind_collective(run, i, task, &bound[t]);
-      if (task->kind == LS_TASK_COPY) bind_copy(run, i, task, &bound[t]);
-    }
-  }
+  for (int k = 0; k < run->program.count; k++)
+    for (int i = 0; i < run->slot_count && !status; i++)
+      status = bind_member(run, &run->member[k], i);
   return status;
 }

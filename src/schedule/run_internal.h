@@ -15,9 +15,9 @@ typedef struct {
   size_t size_bytes;
 } ls_bound_task_t;
 
-/* Writes the time since the step's start; put on ASYNC host lanes before and after a task. */
+/* Writes the time since the launch; put on ASYNC host lanes before and after a task. */
 typedef struct {
-  const int64_t *step_start_ns;
+  const int64_t *start_ns;
   int64_t *to;
 } ls_stamp_t;
 
@@ -27,23 +27,40 @@ typedef enum {
   LS_TIMING_EVENTS /* devices, when traced */
 } ls_timing_t;
 
-/* What one input slot has of its own. */
+/* What a member has for each input slot. */
 typedef struct {
-  float stats[LS_STATS_COUNT]; /* without copies */
-  ls_bound_task_t *bound;      /* per task */
-  ls_exec_t *exec;             /* the captured step */
-  ls_event_t *begin;           /* LS_TIMING_EVENTS: of the step, and per task */
+  ls_bound_task_t *bound; /* per task */
+  ls_exec_t *exec;        /* captured */
+  ls_event_t *begin;      /* LS_TIMING_EVENTS: of the member, and per task */
   ls_event_t **from, **until;
-  ls_event_t *done;         /* devices: end of the step ... */
-  ls_stream_t *done_stream; /* ... and a stream that waits for nothing else, so that the host can */
+} ls_run_bound_t;
+
+typedef struct {
+  const ls_schedule_t *s;
+  ls_run_bound_t slot[LS_SLOT_MAX];
+  ls_event_t *fork; /* its beginning, for lanes that wait for nothing else */
+  bool forked[LS_LANE_COUNT];
+  int joined[LS_LANE_COUNT]; /* task that compute waits for at the end, -1 = none */
+  ls_event_t **event;        /* per task; NULL = nobody waits for it */
+  ls_task_time_t *times;     /* per task */
+  ls_stamp_t (*stamp)[2];    /* per task: start, end */
+} ls_run_member_t;
+
+/* What an input slot has, whichever member runs on it. */
+typedef struct {
+  int member;                  /* launched newest */
+  float stats[LS_STATS_COUNT]; /* without copies */
+  ls_event_t *done;            /* devices: end of the launch ... */
+  ls_stream_t *done_stream;    /* ... and a stream that waits for nothing else, so that the host can */
 } ls_run_slot_t;
 
 struct ls_run {
   ls_ctx_t *ctx;
-  const ls_schedule_t *s;
+  ls_program_t program;     /* members are borrowed */
+  const ls_schedule_t *all; /* the member with all groups of ranks */
   ls_device_t *device;
   ls_comm_t *comm;
-  ls_comm_t **group; /* per group of the schedule: comm, then the run's own; NULL: this rank is in another */
+  ls_comm_t **group; /* per group of ranks: comm, then the run's own; NULL: this rank is in another */
   const ls_state_t *state;
   int64_t deadline_ns;
   ls_timing_t timing;
@@ -54,34 +71,24 @@ struct ls_run {
   bool borrowed;                              /* the transient memory is */
   int slot_count;
   ls_run_slot_t slot[LS_SLOT_MAX];
+  ls_run_member_t member[LS_PROGRAM_MEMBERS_MAX];
 
   ls_stream_t *lane[LS_LANE_COUNT]; /* NULL = not used */
-  ls_event_t *fork;                 /* beginning of a step, for lanes that wait for nothing else */
-  bool forked[LS_LANE_COUNT];
-  int joined[LS_LANE_COUNT]; /* task that compute waits for at the end, -1 = none */
-  ls_event_t **event;        /* per task; NULL = nobody waits for it */
-
-  int64_t step_start_ns;
-  ls_task_time_t *times;  /* per task */
-  ls_stamp_t (*stamp)[2]; /* per task: start, end */
+  int64_t start_ns;                 /* of the newest launch */
+  int newest;                       /* member that was waited for newest */
 };
 
-/* The stream on which a task runs. */
-static inline ls_stream_t *ls_run_stream(const ls_run_t *run, int task) {
-  return run->lane[run->s->tasks[task].lane];
-}
-
-/* Where tensor `id` is for a step on `slot`. */
-void *ls_run_place(const ls_run_t *run, int id, int slot);
+/* Where tensor `id` of a member is for a launch on `slot`. */
+void *ls_run_place(const ls_run_t *run, const ls_schedule_t *s, int id, int slot);
 
 /* Regions, streams, events; then kernels and pointers. On failure the caller destroys the run. */
 ls_status_t ls_run_allocate(ls_run_t *run);
 ls_status_t ls_run_bind(ls_run_t *run);
 
-/* Puts a whole step on the lanes; or captures it once, for devices that can. */
-ls_status_t ls_run_issue(ls_run_t *run, int slot);
-ls_status_t ls_run_capture(ls_run_t *run, int slot);
-/* After the step: fills run->times from events (nothing to do for the clock). */
-ls_status_t ls_run_collect_times(ls_run_t *run, int slot);
+/* Puts a whole member on the lanes; or captures it once, for devices that can. */
+ls_status_t ls_run_issue(ls_run_t *run, ls_run_member_t *member, int slot);
+ls_status_t ls_run_capture(ls_run_t *run, ls_run_member_t *member, int slot);
+/* After it has run: fills the member's times from events (nothing to do for the clock). */
+ls_status_t ls_run_collect_times(ls_run_t *run, ls_run_member_t *member, int slot);
 
 #endif

@@ -1,35 +1,35 @@
-/* Puts a step on the lanes, in list order: waits, the task, and a mark for those who wait for it. The same
- * walk runs a step on a host, and is what CUDA captures. */
+/* Puts a member on the lanes, in list order: waits, the task, and a mark for those who wait for it. The same
+ * walk runs it on a host, and is what CUDA captures. */
 #include "schedule/run_internal.h"
 
 static ls_status_t write_stamp(void *arg) {
   const ls_stamp_t *stamp = arg;
-  *stamp->to = ls_clock_ns() - *stamp->step_start_ns;
+  *stamp->to = ls_clock_ns() - *stamp->start_ns;
   return LS_OK;
 }
 
 /* Marks the start (which = 0) or end (1) of a task. The compute lane of a host runs in this thread, so the
  * clock is read directly; other lanes read it when they get there. */
-static ls_status_t mark_time(ls_run_t *run, int slot, int t, int which) {
-  ls_stream_t *on = ls_run_stream(run, t);
+static ls_status_t mark_time(ls_run_t *run, ls_run_member_t *m, int slot, int t, int which) {
+  ls_stream_t *on = run->lane[m->s->tasks[t].lane];
   const ls_stream_ops_t *stream = run->device->backend->stream;
   switch (run->timing) {
   case LS_TIMING_CLOCK:
-    if (on == run->lane[LS_LANE_COMPUTE]) return write_stamp(&run->stamp[t][which]);
-    return stream->call(on, write_stamp, &run->stamp[t][which]);
+    if (on == run->lane[LS_LANE_COMPUTE]) return write_stamp(&m->stamp[t][which]);
+    return stream->call(on, write_stamp, &m->stamp[t][which]);
   case LS_TIMING_EVENTS:
-    return stream->record(on, which ? run->slot[slot].until[t] : run->slot[slot].from[t]);
+    return stream->record(on, which ? m->slot[slot].until[t] : m->slot[slot].from[t]);
   case LS_TIMING_NONE:
     break;
   }
   return LS_OK;
 }
 
-static ls_status_t put(ls_run_t *run, int slot, int t) {
-  const ls_task_t *task = &run->s->tasks[t];
-  ls_bound_task_t *b = &run->slot[slot].bound[t];
+static ls_status_t put(ls_run_t *run, ls_run_member_t *m, int slot, int t) {
+  const ls_task_t *task = &m->s->tasks[t];
+  ls_bound_task_t *b = &m->slot[slot].bound[t];
   const ls_stream_ops_t *stream = run->device->backend->stream;
-  ls_stream_t *on = ls_run_stream(run, t);
+  ls_stream_t *on = run->lane[m->s->tasks[t].lane];
   switch (task->kind) {
   case LS_TASK_OP:
     return stream->launch(on, b->kernel, &b->args);
@@ -41,70 +41,70 @@ static ls_status_t put(ls_run_t *run, int slot, int t) {
   return LS_OK;
 }
 
-static ls_status_t issue_task(ls_run_t *run, int slot, int t) {
-  const ls_task_t *task = &run->s->tasks[t];
+static ls_status_t issue_task(ls_run_t *run, ls_run_member_t *m, int slot, int t) {
+  const ls_task_t *task = &m->s->tasks[t];
   const ls_stream_ops_t *stream = run->device->backend->stream;
-  ls_stream_t *on = ls_run_stream(run, t);
+  ls_stream_t *on = run->lane[m->s->tasks[t].lane];
   ls_status_t status = LS_OK;
   for (int i = 0; i < task->wait_count && !status; i++)
-    status = stream->wait(on, run->event[task->wait[i]]);
-  if (!status) status = mark_time(run, slot, t, 0);
-  if (!status) status = put(run, slot, t);
-  if (!status) status = mark_time(run, slot, t, 1);
-  if (!status && run->event[t]) status = stream->record(on, run->event[t]);
+    status = stream->wait(on, m->event[task->wait[i]]);
+  if (!status) status = mark_time(run, m, slot, t, 0);
+  if (!status) status = put(run, m, slot, t);
+  if (!status) status = mark_time(run, m, slot, t, 1);
+  if (!status && m->event[t]) status = stream->record(on, m->event[t]);
   return status;
 }
 
-/* A step begins on the compute lane: the others start after it, so never before the step before is over. */
-static ls_status_t fork_lanes(ls_run_t *run) {
+/* A member begins on the compute lane: the others start after it, so never before the one before is over. */
+static ls_status_t fork_lanes(ls_run_t *run, const ls_run_member_t *m) {
   const ls_stream_ops_t *stream = run->device->backend->stream;
-  if (!run->fork) return LS_OK;
-  ls_status_t status = stream->record(run->lane[LS_LANE_COMPUTE], run->fork);
+  if (!m->fork) return LS_OK;
+  ls_status_t status = stream->record(run->lane[LS_LANE_COMPUTE], m->fork);
   for (int lane = 0; lane < LS_LANE_COUNT && !status; lane++)
-    if (run->forked[lane]) status = stream->wait(run->lane[lane], run->fork);
+    if (m->forked[lane]) status = stream->wait(run->lane[lane], m->fork);
   return status;
 }
 
 /* And it ends there: after this, compute has waited for every lane. */
-static ls_status_t join_lanes(ls_run_t *run) {
+static ls_status_t join_lanes(ls_run_t *run, const ls_run_member_t *m) {
   ls_status_t status = LS_OK;
   for (int lane = 0; lane < LS_LANE_COUNT && !status; lane++)
-    if (run->joined[lane] >= 0)
-      status = run->device->backend->stream->wait(run->lane[LS_LANE_COMPUTE], run->event[run->joined[lane]]);
+    if (m->joined[lane] >= 0)
+      status = run->device->backend->stream->wait(run->lane[LS_LANE_COMPUTE], m->event[m->joined[lane]]);
   return status;
 }
 
-ls_status_t ls_run_issue(ls_run_t *run, int slot) {
+ls_status_t ls_run_issue(ls_run_t *run, ls_run_member_t *m, int slot) {
   ls_status_t status = LS_OK;
   if (run->timing == LS_TIMING_EVENTS)
-    status = run->device->backend->stream->record(run->lane[LS_LANE_COMPUTE], run->slot[slot].begin);
-  if (!status) status = fork_lanes(run);
-  for (int t = 0; t < run->s->task_count && !status; t++)
-    status = issue_task(run, slot, t);
-  if (!status) status = join_lanes(run);
+    status = run->device->backend->stream->record(run->lane[LS_LANE_COMPUTE], m->slot[slot].begin);
+  if (!status) status = fork_lanes(run, m);
+  for (int t = 0; t < m->s->task_count && !status; t++)
+    status = issue_task(run, m, slot, t);
+  if (!status) status = join_lanes(run, m);
   return status;
 }
 
-ls_status_t ls_run_capture(ls_run_t *run, int slot) {
+ls_status_t ls_run_capture(ls_run_t *run, ls_run_member_t *m, int slot) {
   const ls_capture_ops_t *capture = run->device->backend->capture;
   ls_status_t status = capture->begin(run->lane[LS_LANE_COMPUTE]);
   if (status) return status;
-  status = ls_run_issue(run, slot);
+  status = ls_run_issue(run, m, slot);
   ls_exec_t *exec = NULL;
   ls_status_t end =
       capture->end(run->lane[LS_LANE_COMPUTE], &exec); /* in any case: a capture must not stay open */
-  run->slot[slot].exec = exec;
+  m->slot[slot].exec = exec;
   return status ? status : end;
 }
 
-ls_status_t ls_run_collect_times(ls_run_t *run, int slot) {
+ls_status_t ls_run_collect_times(ls_run_t *run, ls_run_member_t *m, int slot) {
   if (run->timing != LS_TIMING_EVENTS) return LS_OK;
   const ls_stream_ops_t *stream = run->device->backend->stream;
-  const ls_run_slot_t *of = &run->slot[slot];
+  const ls_run_bound_t *of = &m->slot[slot];
   ls_status_t status = LS_OK;
-  for (int t = 0; t < run->s->task_count && !status; t++) {
-    status = stream->elapsed(of->begin, of->from[t], &run->times[t].start_ns);
-    if (!status) status = stream->elapsed(of->begin, of->until[t], &run->times[t].end_ns);
+  for (int t = 0; t < m->s->task_count && !status; t++) {
+    status = stream->elapsed(of->begin, of->from[t], &m->times[t].start_ns);
+    if (!status) status = stream->elapsed(of->begin, of->until[t], &m->times[t].end_ns);
   }
   return status;
 }

@@ -1,5 +1,6 @@
-/* The schedule: one training step (or one evaluation) of one rank as an ordered list of tasks on lanes over a
- * memory layout. Training runs it, the planner prices it, `fit` counts its bytes, `draw` shows it.
+/* The schedule: one micro-batch of a training step (or one evaluation) of one rank as an ordered list of tasks
+ * on lanes over a memory layout. The schedules of a step are a program (program.h): training runs it, the planner
+ * prices it, `fit` counts its bytes, `draw` shows it.
  *
  * A strategy builds it: tensors first, then tasks in an order that could run on one lane. `finish` places the
  * transient tensors (reusing bytes that are dead) and derives what each task waits for from the bytes that it
@@ -80,6 +81,7 @@ typedef struct {
 typedef struct ls_schedule {
   ls_arena_t arena;
   ls_ctx_t *ctx;
+  const char *name;        /* of a member of a program, static or in the arena; NULL: it is the only one */
   ls_state_table_t *state; /* held; NULL: the schedule has no state */
   int rank, world_size;
   int input_slots;        /* 1..LS_SLOT_MAX */
@@ -146,7 +148,7 @@ ls_status_t ls_schedule_check(const ls_schedule_t *s);
  * wait for. */
 ls_status_t ls_schedule_check_world(const ls_schedule_t *const *ranks, int count);
 
-/* fit: exact bytes on this rank, of what the schedule names. */
+/* fit: exact bytes on this rank (ls_program_fit). */
 enum { LS_FIT_PARTS_MAX = 16 };
 typedef struct {
   struct {
@@ -157,16 +159,15 @@ typedef struct {
   int part_count;
   int64_t device_total_bytes;
   int64_t host_pinned_bytes;
-  int64_t transient_unshared_bytes; /* what activations would be without reuse */
+  int64_t transient_unshared_bytes; /* what activations would be without reuse, of the member with most */
 } ls_fit_t;
-void ls_schedule_fit(const ls_schedule_t *s, ls_fit_t *fit);
 int64_t ls_fit_bytes(const ls_fit_t *fit, const char *part); /* 0 without such a part */
 
 /* Of a collective: the larger of what it sends and receives; and how many ranks take part. */
 size_t ls_task_large_bytes(const ls_schedule_t *s, const ls_task_t *task);
 int ls_task_ranks(const ls_schedule_t *s, const ls_task_t *task);
 
-/* When a task ran, relative to the beginning of its step. */
+/* When a task ran, relative to the beginning of its schedule. */
 typedef struct {
   int64_t start_ns, end_ns;
 } ls_task_time_t;
@@ -187,8 +188,9 @@ extern const char *const ls_step_part_keys[LS_PHASE_STEP_COUNT];
  * says so; with times (per task) they show measured time. `width` columns in all (at least 40 are used).
  * UTF-8. Owned by the caller (ls_free); NULL when memory is short. */
 char *ls_schedule_draw(const ls_schedule_t *s, const ls_task_time_t *times, int width);
-/* Appends this run's tasks of one step as Chrome trace events (https://ui.perfetto.dev) to a JSON array. */
-ls_status_t ls_schedule_trace(const ls_schedule_t *s, const ls_task_time_t *times, int64_t step,
-                              int64_t step_start_ns, json_t *events);
+/* Appends a run's tasks of micro-batch m of a step as Chrome trace events (https://ui.perfetto.dev) to a JSON
+ * array. */
+ls_status_t ls_schedule_trace(const ls_schedule_t *s, const ls_task_time_t *times, int64_t step, int m,
+                              int64_t start_ns, json_t *events);
 
 #endif

@@ -29,15 +29,15 @@ static ls_status_t append_names(const ls_schedule_t *s, json_t *events) {
   return status;
 }
 
-ls_status_t ls_schedule_trace(const ls_schedule_t *s, const ls_task_time_t *times, int64_t step,
-                              int64_t step_start_ns, json_t *events) {
+ls_status_t ls_schedule_trace(const ls_schedule_t *s, const ls_task_time_t *times, int64_t step, int m,
+                              int64_t start_ns, json_t *events) {
   ls_status_t status = is_named(s, events) ? LS_OK : append_names(s, events);
   for (int t = 0; t < s->task_count && !status; t++) {
     const ls_task_t *task = &s->tasks[t];
-    double start_us = (double)(step_start_ns + times[t].start_ns) / 1e3;
+    double start_us = (double)(start_ns + times[t].start_ns) / 1e3;
     double duration_us = (double)(times[t].end_ns - times[t].start_ns) / 1e3;
-    json_t *args = json_pack("{s:I, s:I, s:I}", "step", (json_int_t)step, "flops", (json_int_t)task->flops,
-                             "bytes", (json_int_t)task->bytes);
+    json_t *args = json_pack("{s:I, s:i, s:I, s:I}", "step", (json_int_t)step, "micro_batch", m, "flops",
+                             (json_int_t)task->flops, "bytes", (json_int_t)task->bytes);
     status = append(s, events,
                     json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:i, s:o}", "name", task->name, "cat",
                               ls_step_phase_name(task->phase), "ph", "X", "ts", start_us, "dur", duration_us,

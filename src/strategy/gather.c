@@ -1,5 +1,5 @@
-/* Data on the device: instead of samples the host sends row numbers, and every micro-batch begins by
- * gathering its samples on the compute lane. That reads and writes a batch once more in the device's own
+/* Data on the device: instead of samples the host sends row numbers, and every member begins by
+ * gathering the samples on the compute lane. That reads and writes a batch once more in the device's own
  * memory, a small part of what bringing it from the host would take. */
 #include "graph/ops/ops.h"
 #include "strategy/lowering.h"
@@ -33,15 +33,14 @@ ls_status_t ls_lowering_tables(ls_lowering_t *l, size_t *offset_bytes) {
   features.dim[0] = targets.dim[0] = l->in->data_rows;
   l->table[0] = table(l, LS_NAME_FEATURES, features);
   l->table[1] = table(l, LS_NAME_TARGETS, targets);
-  l->rows = ls_lowering_each(l, LS_NAME_ROWS, &rows, LS_REGION_INPUT, offset_bytes);
-  if (l->rows >= 0) return LS_OK;
-  return l->s->status ? l->s->status : LS_ERR_MEMORY;
+  l->rows = ls_lowering_put(l, LS_NAME_ROWS, rows, LS_REGION_INPUT, offset_bytes);
+  return l->s->status;
 }
 
 void ls_lowering_gather(ls_lowering_t *l) {
-  int in[] = {l->rows + l->micro, l->table[0], l->table[1]};
+  int in[] = {l->rows, l->table[0], l->table[1]};
   int out[] = {ls_lowering_place(l, ls_graph_find(l->in->graph, LS_NAME_X)),
                ls_lowering_place(l, ls_graph_find(l->in->graph, LS_NAME_TARGET))};
-  ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_INPUT, ls_lowering_name(l, "gather"),
-                 &ls_op_gather_rows, NULL, 3, in, 2, out);
+  ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_INPUT, "gather", &ls_op_gather_rows, NULL, 3, in, 2,
+                 out);
 }

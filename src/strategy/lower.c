@@ -1,5 +1,4 @@
-/* The step that all strategies share: a graph, walked once per micro-batch, becomes tasks on the compute
- * lane. */
+/* The step that all strategies share: a graph becomes tasks on the compute lane, once for each member. */
 #include "graph/ops/ops.h"
 #include "strategy/lowering.h"
 
@@ -12,18 +11,15 @@ static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
   for (int i = 0; i < node->out_count; i++)
     out[i] = ls_lowering_place(l, node->out[i]);
   if (!node->op->view) {
-    const char *name = node->name;
-    if (l->in->accumulate > 1) name = ls_arena_printf(&l->work, "%s@%d", node->name, l->micro);
-    if (!name && !l->s->status) l->s->status = LS_ERR_MEMORY;
     ls_step_phase_t phase = node->phase == LS_PHASE_FORWARD ? LS_PHASE_STEP_FORWARD : LS_PHASE_STEP_BACKWARD;
-    ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, name, node->op, &node->attrs, node->in_count, in,
+    ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, node->name, node->op, &node->attrs, node->in_count, in,
                    node->out_count, out);
   }
   for (int i = 0; i < node->out_count; i++)
     ls_lowering_deliver(l, node->out[i]);
 }
 
-/* Buckets that are complete once `node` has been emitted for the last micro-batch, whose nodes come in order.
+/* Buckets that are complete once `node` has been emitted in the member that ends the step; nodes come in order.
  * Without an exchange nothing has to be waited for, and the squares are summed while the gradients are still
  * in cache. */
 static ls_status_t complete_buckets(ls_lowering_t *l, int node) {
@@ -39,17 +35,14 @@ static ls_status_t complete_buckets(ls_lowering_t *l, int node) {
   return status;
 }
 
-static ls_status_t emit_micro_batch(ls_lowering_t *l) {
+static ls_status_t emit_graph(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
-  bool last = l->micro + 1 == l->in->accumulate;
-  for (int id = 0; id < graph->tensor_count; id++)
-    l->tensor[id] = -1;
   if (l->in->data_rows > 0) ls_lowering_gather(l);
-  ls_status_t status = last ? complete_buckets(l, -1) : LS_OK;
+  ls_status_t status = l->last ? complete_buckets(l, -1) : LS_OK;
   for (int n = 0; n < graph->node_count && !status; n++) {
     emit_node(l, &graph->nodes[n]);
     status = l->s->status;
-    if (!status && last) status = complete_buckets(l, n);
+    if (!status && l->last) status = complete_buckets(l, n);
   }
   return status;
 }
@@ -66,11 +59,10 @@ static ls_status_t finish_buckets(ls_lowering_t *l) {
   return status;
 }
 
-static ls_status_t emit_step(ls_lowering_t *l) {
+static ls_status_t emit_member(ls_lowering_t *l) {
   ls_status_t status = ls_lowering_declare(l);
-  for (l->micro = 0; l->micro < l->in->accumulate && !status; l->micro++)
-    status = emit_micro_batch(l);
-  if (status) return status;
+  if (!status) status = emit_graph(l);
+  if (status || !l->last) return status;
   if (!l->in->optim) {
     ls_lowering_copy_out(l);
     return l->s->status;
@@ -96,14 +88,10 @@ static ls_status_t prepare(ls_lowering_t *l) {
   l->destination = ls_arena_array(&l->work, count, sizeof(*l->destination));
   if (!l->tensor || !l->param || !l->input || !l->destination) return LS_ERR_MEMORY;
   for (size_t id = 0; id < count; id++) {
-    l->param[id] = l->input[id] = -1;
+    l->tensor[id] = l->param[id] = l->input[id] = -1;
     l->destination[id].tensor = -1;
   }
   if (!l->in->optim) return LS_OK;
-  if (l->in->options.reproducible) {
-    l->tree = ls_arena_array(&l->work, count * LS_TREE_LEVELS, sizeof(int));
-    if (!l->tree) return LS_ERR_MEMORY;
-  }
   ls_status_t status = ls_buckets_make(&l->work, l->in, &l->bucket, &l->bucket_count);
   if (status) return status;
   l->bucket_tensor = ls_arena_array(&l->work, (size_t)l->bucket_count, sizeof(int));
@@ -132,6 +120,8 @@ static ls_status_t check_request(ls_ctx_t *ctx, const ls_lower_t *in) {
   if (in->accumulate < 1 || in->options.bucket_bytes < 1)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: %d micro-batches, buckets of %lld bytes", in->accumulate,
                    (long long)in->options.bucket_bytes);
+  if (!in->optim && in->accumulate > 1)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: an evaluation is one micro-batch, not %d", in->accumulate);
   if (in->optim && in->options.reproducible &&
       (!power_of_two(in->accumulate) || !power_of_two(in->world_size)))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: %d shards on each of %d ranks are no tree", in->accumulate,
@@ -146,17 +136,25 @@ static ls_status_t check_request(ls_ctx_t *ctx, const ls_lower_t *in) {
   return LS_OK;
 }
 
-ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, const ls_exchange_t *exchange,
-                          ls_schedule_t **schedule) {
-  ls_status_t status = check_request(ctx, in);
-  if (status) return status;
-  ls_lowering_t l = {.in = in, .layout = in->state->layout, .exchange = exchange};
-  status = ls_schedule_create(ctx, in->state, in->rank, in->world_size, in->input_slots, &l.s);
+/* Member k of a step that has `count`. */
+static ls_status_t lower_member(ls_ctx_t *ctx, const ls_lower_t *in, const ls_exchange_t *exchange, int k,
+                                int count, bool tree, ls_schedule_t **schedule) {
+  ls_lowering_t l = {.in = in,
+                     .layout = in->state->layout,
+                     .exchange = exchange,
+                     .adds = tree || k == 0 ? k : 1,
+                     .last = k + 1 == count,
+                     .levels = tree ? count - 1 : 0};
+  ls_status_t status = ls_schedule_create(ctx, in->state, in->rank, in->world_size, in->input_slots, &l.s);
   if (status) return status;
   l.s->lanes_are_threads = !in->copies;
+  if (tree && count > 1)
+    l.s->name = ls_arena_printf(&l.s->arena, "sum of %d", 1 << k);
+  else if (count > 1)
+    l.s->name = k == 0 ? "first" : l.last ? "last" : "middle";
   ls_arena_init(&l.work, ctx);
-  status = prepare(&l);
-  if (!status) status = emit_step(&l);
+  status = count == 1 || l.s->name ? prepare(&l) : LS_ERR_MEMORY;
+  if (!status) status = emit_member(&l);
   if (!status) status = ls_schedule_finish(l.s);
   ls_arena_release(&l.work);
   if (status) {
@@ -166,3 +164,26 @@ ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, const ls_exchange
   *schedule = l.s;
   return LS_OK;
 }
+
+ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, const ls_exchange_t *exchange,
+                          ls_program_t *program) {
+  enum { CHAIN_MEMBERS = 3 };
+  ls_status_t status = check_request(ctx, in);
+  if (status) return status;
+  bool tree = in->optim && in->options.reproducible;
+  int count = in->accumulate < CHAIN_MEMBERS ? in->accumulate : CHAIN_MEMBERS;
+  if (tree) count = 1 + __builtin_ctz((unsigned)in->accumulate);
+  ls_program_t p = {.micro_batches = in->accumulate, .rule = tree ? ls_program_tree : ls_program_chain};
+  for (int k = 0; k < count && !status; k++) {
+    status = lower_member(ctx, in, exchange, k, count, tree, &p.member[k]);
+    p.count += !status;
+  }
+  if (!status) status = ls_program_finish(&p);
+  if (status) {
+    ls_program_release(&p);
+    return status;
+  }
+  *program = p;
+  return LS_OK;
+}
+_Static_assert(LS_TREE_PARTS_MAX < 1 << LS_PROGRAM_MEMBERS_MAX, "a member for each level of the tree");

@@ -1,14 +1,13 @@
 /* Pieces that several strategies are made of: placing a graph's tensors, emitting its nodes as tasks, the
  * optimizer tail. Regions and their contents:
  *
- *   INPUT  for each micro-batch m in turn "x@m", "target@m", "weight@m"; then "step" u8 (accumulate, 64).
- *          Micro-batches of one kind are contiguous: x of all, then targets, weights, step. "x" names the
- *          whole.
+ *   INPUT  one micro-batch: "x", "target", "weight", "step" u8 (64).
  *          With data on the device "rows" i32 stand in the place of x and target, which are then transient.
  *   state  "parameters"; training: "gradients", of the layout's trainable range: head, then gradients.
- *          With accumulate > 1 the micro-batches' gradients are transient and added. Where the exchange
- *          gathers, "gathered gradients": bucket after bucket (world_size, n) elements. The optimizer's rows
- *          (optim.h). With data on the device "features" (rows, ..) f32 and "targets" (rows, ..), f32 or i32.
+ *          Micro-batches are added there, one after the other. Reproducible: in a tree, whose unfinished sums
+ *          wait in "sums of shards" (levels, trainable range). Where the exchange gathers, "gathered gradients":
+ *          bucket after bucket (world_size, n) elements. The optimizer's rows (optim.h). With data on the device
+ *          "features" (rows, ..) f32 and "targets" (rows, ..), f32 or i32.
  *
  * Evaluation: the head, probabilities or predictions and the loss are read by name ("loss", "correct",
  * "output"), kept in region STAT; the loss is the weighted sum of this rank alone. */
@@ -40,16 +39,18 @@ ls_status_t ls_buckets_propose(const ls_proposal_t *proposal);
 typedef ls_status_t (*ls_bucket_hook_t)(ls_schedule_t *s, int bucket, int parts, int gradients);
 typedef struct {
   bool gathers;
-  /* Called after the last micro-batch's node that completes the bucket; emits e.g. its all-reduce. */
+  /* Called in the member that ends the step, after the node that completes the bucket; emits e.g. its
+   * all-reduce. */
   ls_bucket_hook_t ready;
   /* Called after the backward pass, before anything reads the bucket: compute need not wait earlier. NULL
    * unless the exchange gathers; then it has to make `gradients`. */
   ls_bucket_hook_t collect;
 } ls_exchange_t;
 
-/* The whole step: inputs, micro-batches, buckets (`exchange` NULL: gradients stay as they are), sums of
- * squares per bucket, control, update, copies. Finishes and returns the schedule. Training and evaluation. */
+/* The whole step: a member begins the sum of micro-batches, others add to it (program.h's rules); the one that
+ * ends the step has buckets (`exchange` NULL: gradients stay as they are), sums of squares per bucket, control,
+ * update, copies. Training and evaluation. *program is written after LS_OK. */
 ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, const ls_exchange_t *exchange,
-                          ls_schedule_t **schedule);
+                          ls_program_t *program);
 
 #endif

@@ -1,4 +1,4 @@
-/* The state of a lowering while it goes on. Inside of the strategy module: lower.c walks the graph, place.c
+/* The state of lowering one member while it goes on. Inside of the strategy module: lower.c walks the graph, place.c
  * knows where tensors go, optimize.c appends the optimizer. */
 #ifndef LS_STRATEGY_LOWERING_H
 #define LS_STRATEGY_LOWERING_H
@@ -7,12 +7,12 @@
 
 /* Where a value has to end up, rather than anywhere. */
 typedef struct {
-  int tensor; /* schedule tensor of the first micro-batch (sum) or of the whole (each), -1 = no destination */
-  bool sum;   /* micro-batches are added up; else each has its part */
-  bool direct; /* the producing op may write there itself */
+  int tensor;      /* schedule tensor, -1 = no destination */
+  int begin;       /* where a member that adds nothing leaves it: the same, or the lowest level of the tree */
+  int64_t element; /* training: in the layout */
+  bool sum;        /* over the micro-batches of a step */
+  bool direct;     /* the producing op may write there itself */
 } ls_destination_t;
-
-enum { LS_TREE_LEVELS = 11 }; /* of a binary counter up to 1024 shards */
 
 struct ls_lowering {
   const ls_lower_t *in;
@@ -20,48 +20,45 @@ struct ls_lowering {
   ls_schedule_t *s;
   ls_arena_t work;               /* freed at the end */
   const ls_exchange_t *exchange; /* NULL = none */
-  int micro;                     /* the micro-batch being emitted */
-  int *tensor;  /* per graph tensor: its schedule tensor for this micro-batch, -1 = not yet */
-  int *param;   /* per graph tensor: the parameter's schedule tensor, -1 = no parameter */
-  int *input;   /* per graph tensor: the input's first micro-batch; the others follow, -1 = no input */
-  int table[2]; /* data on the device: features, targets */
-  int rows;     /* .. and the first micro-batch's row numbers; the others follow */
+  int adds;                      /* of this member: to so many sums, each into the next; 0: it begins one */
+  bool last;                     /* this member ends the step */
+  int levels;                    /* reproducible: of the tree, 0 = there is none */
+  int *tensor;                   /* per graph tensor: its schedule tensor, -1 = not yet */
+  int *param;                    /* per graph tensor: the parameter's schedule tensor, -1 = no parameter */
+  int *input;                    /* per graph tensor: the input's, -1 = no input */
+  int table[2];                  /* data on the device: features, targets */
+  int rows;                      /* .. and the row numbers */
   ls_destination_t *destination; /* per graph tensor */
-  int *tree; /* reproducible: (graph tensors, LS_TREE_LEVELS) sums of shards that wait for another */
   ls_bucket_t *bucket;
   int bucket_count;
-  int *bucket_order;                   /* buckets by ready_node */
-  int complete;                        /* how many of these are complete */
-  int *bucket_tensor;                  /* per bucket: its range of GRAD */
-  int *bucket_parts;                   /* per bucket: the same, or every rank's where the exchange gathers */
-  ls_region_t params, grads, gathered; /* rows of the state */
-  int stats;                           /* schedule tensors in STAT */
+  int *bucket_order;  /* buckets by ready_node */
+  int complete;       /* how many of these are complete */
+  int *bucket_tensor; /* per bucket: its range of GRAD */
+  int *bucket_parts;  /* per bucket: the same, or every rank's where the exchange gathers */
+  ls_region_t params, grads, gathered, shards; /* rows of the state */
+  int stats;                                   /* schedule tensors in STAT */
   int ctrl, partials;
 };
 
 /* Declares a row of the state; its region, 0 after a failure. */
 ls_region_t ls_lowering_row(ls_lowering_t *l, const ls_state_row_t *row);
-/* "name" (all micro-batches) and "name@0", "name@1" .. within it, at *offset_bytes of the region, which moves
- * behind them. Gives the first of the latter; the others follow. -1 after a failure. */
-int ls_lowering_each(ls_lowering_t *l, const char *name, const ls_shape_t *shape, ls_region_t region,
-                     size_t *offset_bytes);
-/* "name", or "name@m" when there are several micro-batches. */
-const char *ls_lowering_name(ls_lowering_t *l, const char *name);
+/* A tensor at *offset_bytes of the region, which moves behind it. */
+int ls_lowering_put(ls_lowering_t *l, const char *name, ls_shape_t shape, ls_region_t region,
+                    size_t *offset_bytes);
 
 /* gather.c, with data on the device. Whether a graph input is taken from the tables. */
 bool ls_lowering_gathered(const ls_lowering_t *l, const ls_graph_tensor_t *t);
 /* Declares the tables, and the row numbers at *offset_bytes of region INPUT. */
 ls_status_t ls_lowering_tables(ls_lowering_t *l, size_t *offset_bytes);
-/* Appends the task that brings this micro-batch's samples. */
+/* Appends the task that brings the micro-batch's samples. */
 void ls_lowering_gather(ls_lowering_t *l);
 
 /* Declares inputs, parameters, destinations and stats; appends the copy of the next input. */
 ls_status_t ls_lowering_declare(ls_lowering_t *l);
-/* The schedule tensor of a graph tensor for the current micro-batch; made on first use. -1
- * after a failure. */
+/* The schedule tensor of a graph tensor; made on first use. -1 after a failure. */
 int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id);
-/* Once the node that makes `id` is emitted: adds or copies it to its destination, when it did not go
- * there directly. */
+/* Once the node that makes `id` is emitted: adds it to the sums of earlier micro-batches, or copies it to its
+ * destination when it did not go there directly. */
 void ls_lowering_deliver(ls_lowering_t *l, ls_tensor_id_t id);
 
 /* Sum of squares of one bucket's gradients; reproducible: of all gradients at once, with the last bucket, so

@@ -17,35 +17,11 @@ ls_region_t ls_lowering_row(ls_lowering_t *l, const ls_state_row_t *row) {
   return LS_REGION_STATE + index;
 }
 
-const char *ls_lowering_name(ls_lowering_t *l, const char *name) {
-  if (l->in->accumulate == 1) return name;
-  const char *text = ls_arena_printf(&l->work, "%s@%d", name, l->micro);
-  if (!text && !l->s->status) l->s->status = LS_ERR_MEMORY;
-  return text ? text : name;
-}
-
-/* All micro-batches of one kind in a row: more rows, or one more dimension where rows are not
- * first ("step"). */
-static ls_shape_t whole_shape(const ls_shape_t *one, int accumulate, const char *name) {
-  if (!strcmp(name, LS_NAME_STEP)) return LS_SHAPE(LS_U8, accumulate, one->dim[0]);
-  ls_shape_t whole = *one;
-  whole.dim[0] *= accumulate;
-  return whole;
-}
-
-int ls_lowering_each(ls_lowering_t *l, const char *name, const ls_shape_t *shape, ls_region_t region,
-                     size_t *offset_bytes) {
-  int accumulate = l->in->accumulate;
-  size_t size_bytes = ls_shape_bytes(shape);
-  ls_schedule_tensor(l->s, name, whole_shape(shape, accumulate, name), region, *offset_bytes);
-  int first = l->s->tensor_count;
-  for (int m = 0; m < accumulate; m++) {
-    const char *each = ls_arena_printf(&l->work, "%s@%d", name, m);
-    if (!each) return -1;
-    ls_schedule_tensor(l->s, each, *shape, region, *offset_bytes + (size_t)m * size_bytes);
-  }
-  *offset_bytes = align_up(*offset_bytes + (size_t)accumulate * size_bytes);
-  return l->s->status ? -1 : first;
+int ls_lowering_put(ls_lowering_t *l, const char *name, ls_shape_t shape, ls_region_t region,
+                    size_t *offset_bytes) {
+  int tensor = ls_schedule_tensor(l->s, name, shape, region, *offset_bytes);
+  *offset_bytes = align_up(*offset_bytes + ls_shape_bytes(&shape));
+  return tensor;
 }
 
 static ls_status_t declare_inputs(ls_lowering_t *l) {
@@ -58,8 +34,7 @@ static ls_status_t declare_inputs(ls_lowering_t *l) {
   for (int id = 0; id < graph->tensor_count; id++) {
     const ls_graph_tensor_t *t = &graph->tensors[id];
     if (t->role != LS_ROLE_INPUT || ls_lowering_gathered(l, t)) continue;
-    l->input[id] = ls_lowering_each(l, t->name, &t->shape, LS_REGION_INPUT, &offset_bytes);
-    if (l->input[id] < 0) return l->s->status ? l->s->status : LS_ERR_MEMORY;
+    l->input[id] = ls_lowering_put(l, t->name, t->shape, LS_REGION_INPUT, &offset_bytes);
   }
   if (!offset_bytes || !l->in->copies) return l->s->status;
 
@@ -88,6 +63,24 @@ static int gradient(ls_lowering_t *l, const char *name, ls_shape_t shape, int64_
   return ls_schedule_tensor(l->s, name, shape, l->gathered, (size_t)place * FLOAT_BYTES);
 }
 
+/* Level k of the tree holds the sum of 2^k shards until another such sum is there; the two highest are the destination
+ * itself. Without a tree there is one level. */
+static int sum_at(ls_lowering_t *l, ls_tensor_id_t id, int level) {
+  const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
+  const ls_destination_t *destination = &l->destination[id];
+  if (level + 1 >= l->levels) return destination->tensor;
+  int64_t place = level * l->layout->trained + destination->element;
+  return ls_schedule_tensor(l->s, t->name, t->shape, l->shards, (size_t)place * FLOAT_BYTES);
+}
+
+static void make_sum(ls_lowering_t *l, ls_tensor_id_t id, int64_t element, bool direct) {
+  const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
+  ls_destination_t *destination = &l->destination[id];
+  *destination = (ls_destination_t){.sum = true, .direct = direct, .element = element};
+  destination->tensor = gradient(l, t->name, t->shape, element);
+  destination->begin = sum_at(l, id, 0);
+}
+
 static void declare_gradients(ls_lowering_t *l) {
   ls_state_row_t row = {.name = "gradients",
                         .part = "gradients",
@@ -95,6 +88,13 @@ static void declare_gradients(ls_lowering_t *l) {
                         .trained = true,
                         .shape = {.dtype = LS_F32}};
   l->grads = ls_lowering_row(l, &row);
+  if (l->levels > 1) {
+    row = (ls_state_row_t){.name = "sums of shards",
+                           .part = "gradients",
+                           .shape = LS_SHAPE(LS_F32, l->levels - 1, l->layout->trained),
+                           .owner = LS_STATE_LOCAL};
+    l->shards = ls_lowering_row(l, &row);
+  }
   if (!gathers(l)) return;
   row = (ls_state_row_t){.name = "gathered gradients",
                          .part = "gradients",
@@ -119,9 +119,7 @@ static ls_status_t declare_params(ls_lowering_t *l) {
     size_t offset_bytes = (size_t)e->offset * FLOAT_BYTES;
     l->param[id] = ls_schedule_tensor(l->s, t->name, t->shape, l->params, offset_bytes);
     if (t->grad < 0 || !l->in->optim) continue;
-    const char *name = graph->tensors[t->grad].name;
-    l->destination[t->grad] = (ls_destination_t){.sum = true, .direct = true};
-    l->destination[t->grad].tensor = gradient(l, name, t->shape, e->offset);
+    make_sum(l, t->grad, e->offset, true);
   }
   return l->s->status;
 }
@@ -133,6 +131,15 @@ static bool may_be_direct(const ls_graph_t *graph, ls_tensor_id_t id, bool sum) 
   return t->producer >= 0 && t->alias_of < 0 && !(sum && t->use_count > 0);
 }
 
+/* In region STAT. */
+static void make_value(ls_lowering_t *l, ls_tensor_id_t id, size_t *offset_bytes) {
+  const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
+  ls_destination_t *destination = &l->destination[id];
+  *destination = (ls_destination_t){.direct = may_be_direct(l->in->graph, id, false)};
+  destination->tensor = destination->begin =
+      ls_lowering_put(l, t->name, t->shape, LS_REGION_STAT, offset_bytes);
+}
+
 /* Training: an element of the head of the gradients; evaluation: of the stats. */
 static ls_status_t declare_scalar(ls_lowering_t *l, const char *name, int element) {
   const ls_graph_t *graph = l->in->graph;
@@ -140,10 +147,11 @@ static ls_status_t declare_scalar(ls_lowering_t *l, const char *name, int elemen
   ls_shape_t one = LS_SHAPE(LS_F32, 1);
   if (id < 0 || !ls_shape_equal(&graph->tensors[id].shape, &one))
     return ls_fail(l->s->ctx, LS_ERR_ARGUMENT, "lower: the graph has no value '%s' of shape f32 (1)", name);
-  l->destination[id] = (ls_destination_t){.sum = true, .direct = may_be_direct(graph, id, true)};
-  l->destination[id].tensor =
-      l->in->optim ? gradient(l, name, one, element)
-                   : ls_schedule_tensor(l->s, name, one, LS_REGION_STAT, (size_t)element * FLOAT_BYTES);
+  size_t offset_bytes = (size_t)element * FLOAT_BYTES;
+  if (l->in->optim)
+    make_sum(l, id, element, may_be_direct(graph, id, true));
+  else
+    make_value(l, id, &offset_bytes);
   return l->s->status;
 }
 
@@ -153,7 +161,7 @@ static ls_status_t declare_training(ls_lowering_t *l) {
   ls_schedule_t *s = l->s;
   ls_status_t status = declare_scalar(l, LS_NAME_LOSS, LS_HEAD_LOSS);
   if (!status) status = declare_scalar(l, LS_NAME_CORRECT, LS_HEAD_CORRECT);
-  if (status) return status;
+  if (status || !l->last) return status;
   ls_shape_t sixteen = LS_SHAPE(LS_F32, LS_STAT_COUNT);
   l->stats = ls_schedule_tensor(s, "stats", sixteen, LS_REGION_STAT, 0);
   l->ctrl = ls_schedule_tensor(s, "ctrl", sixteen, LS_REGION_STAT, ALIGN_BYTES);
@@ -186,10 +194,8 @@ static ls_status_t declare_evaluation(ls_lowering_t *l) {
   ls_tensor_id_t output = ls_graph_find(graph, LS_NAME_OUTPUT);
   if (status || output < 0) return status;
   size_t offset_bytes = ALIGN_BYTES;
-  l->destination[output] = (ls_destination_t){.direct = may_be_direct(graph, output, false)};
-  l->destination[output].tensor =
-      ls_lowering_each(l, LS_NAME_OUTPUT, &graph->tensors[output].shape, LS_REGION_STAT, &offset_bytes);
-  return l->destination[output].tensor < 0 ? LS_ERR_MEMORY : LS_OK;
+  make_value(l, output, &offset_bytes);
+  return l->s->status;
 }
 
 ls_status_t ls_lowering_declare(ls_lowering_t *l) {
@@ -197,12 +203,6 @@ ls_status_t ls_lowering_declare(ls_lowering_t *l) {
   if (!status) status = declare_params(l);
   if (!status) status = l->in->optim ? declare_training(l) : declare_evaluation(l);
   return status ? status : l->s->status;
-}
-
-/* The destination of `id` for the current micro-batch. */
-static int destination_of(const ls_lowering_t *l, ls_tensor_id_t id) {
-  const ls_destination_t *destination = &l->destination[id];
-  return destination->tensor < 0 || destination->sum ? destination->tensor : destination->tensor + l->micro;
 }
 
 int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id) {
@@ -213,61 +213,37 @@ int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id) {
   if (l->param[id] >= 0)
     place = l->param[id];
   else if (l->input[id] >= 0)
-    place = l->input[id] + l->micro;
+    place = l->input[id];
   else if (t->alias_of >= 0)
-    place = ls_schedule_view(l->s, ls_lowering_name(l, t->name), t->shape, ls_lowering_place(l, t->alias_of));
-  else if (destination->tensor >= 0 && destination->direct && (l->micro == 0 || !destination->sum))
-    place = destination_of(l, id);
+    place = ls_schedule_view(l->s, t->name, t->shape, ls_lowering_place(l, t->alias_of));
+  else if (destination->tensor >= 0 && destination->direct && (!l->adds || !destination->sum))
+    place = destination->begin;
   else
-    place =
-        ls_schedule_tensor(l->s, ls_lowering_name(l, t->name), t->shape, LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
+    place = ls_schedule_tensor(l->s, t->name, t->shape, LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
   return l->tensor[id] = place;
 }
 
-/* A value in bytes of its own, which later shards may be added to: the first shard's is the destination. */
-static int keep_apart(ls_lowering_t *l, ls_tensor_id_t id, ls_step_phase_t phase, const char *name,
-                      int place) {
-  const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
-  int keep = l->destination[id].tensor;
-  if (l->micro > 0) {
-    if (l->destination[id].direct && t->alias_of < 0) return place;
-    keep = ls_schedule_tensor(l->s, name, t->shape, LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
-  }
-  if (place != keep) ls_schedule_copy(l->s, LS_LANE_COMPUTE, phase, name, place, keep);
-  return keep;
-}
-
-/* Shards are added as a binary counter counts: the sums of two equally many neighbours become one as soon as
- * both are there. The last shard leaves everything at destination. */
-static void deliver_tree(ls_lowering_t *l, ls_tensor_id_t id, ls_step_phase_t phase, const char *name,
-                         int place) {
-  int *waiting = l->tree + (size_t)id * LS_TREE_LEVELS;
-  int top = __builtin_popcount((unsigned)l->micro);
-  if (!(l->micro & 1)) {
-    waiting[top] = keep_apart(l, id, phase, name, place);
-    return;
-  }
-  for (int bits = l->micro; bits & 1; bits >>= 1) {
-    int sum = waiting[--top];
-    ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, name, &ls_op_accumulate, NULL, 1, &place, 1, &sum);
+/* The sums of two equally many neighbours become one as soon as both are there, as a binary counter counts. */
+static void add_up(ls_lowering_t *l, ls_tensor_id_t id, ls_step_phase_t phase, int place) {
+  const char *name = l->in->graph->tensors[id].name;
+  for (int level = 0; level < l->adds; level++) {
+    int sum = sum_at(l, id, level), next = level + 1 < l->adds ? sum : sum_at(l, id, level + 1);
+    if (next == sum)
+      ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, name, &ls_op_accumulate, NULL, 1, &place, 1, &sum);
+    else
+      ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, name, &ls_op_add, NULL, 2, (int[]){sum, place}, 1, &next);
     place = sum;
   }
 }
 
 void ls_lowering_deliver(ls_lowering_t *l, ls_tensor_id_t id) {
-  int destination = destination_of(l, id);
-  if (destination < 0 || l->s->status) return;
+  const ls_destination_t *destination = &l->destination[id];
+  if (destination->tensor < 0 || l->s->status) return;
   int place = ls_lowering_place(l, id);
   const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
   ls_step_phase_t phase = t->role == LS_ROLE_PARAM_GRAD ? LS_PHASE_STEP_BACKWARD : LS_PHASE_STEP_FORWARD;
-  const char *name = ls_lowering_name(l, t->name);
-  if (l->tree && l->destination[id].sum) {
-    deliver_tree(l, id, phase, name, place);
-    return;
-  }
-  if (place == destination) return;
-  if (l->destination[id].sum && l->micro > 0)
-    ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, name, &ls_op_accumulate, NULL, 1, &place, 1, &destination);
-  else
-    ls_schedule_copy(l->s, LS_LANE_COMPUTE, phase, name, place, destination);
+  if (destination->sum && l->adds)
+    add_up(l, id, phase, place);
+  else if (place != destination->begin)
+    ls_schedule_copy(l->s, LS_LANE_COMPUTE, phase, t->name, place, destination->begin);
 }

@@ -1,10 +1,10 @@
-/* Strategies: each lowers a graph, for a given world of ranks, to a schedule. One row, one folder; a strategy
+/* Strategies: each lowers a graph, for a given world of ranks, to a program. One row, one folder; a strategy
  * never includes another. */
 #ifndef LS_STRATEGY_STRATEGY_H
 #define LS_STRATEGY_STRATEGY_H
 
 #include "optim/optim.h"
-#include "schedule/schedule.h"
+#include "schedule/program.h"
 
 /* The names by which loop, loader and strategies agree on the step's tensors. A graph that is to be trained
  * has inputs "x", "target", "weight" and "step" and values "loss", "correct" and "output". */
@@ -38,7 +38,7 @@ typedef struct {
   int accumulate; /* micro-batches per step, >= 1 */
   int input_slots;
   bool copies; /* the device has memory of its own: copy-in and copy-out lanes are used */
-  /* Samples in tables of the state: each micro-batch begins with gathering "x" and "target" from them.
+  /* Samples in tables of the state: every member begins with gathering "x" and "target" from them.
    * 0: the host fills "x" and "target". At most INT32_MAX. */
   int64_t data_rows;
   ls_strategy_options_t options;
@@ -67,7 +67,7 @@ typedef struct {
   /* NULL: nothing but what is configured. */
   ls_status_t (*propose)(const ls_proposal_t *proposal);
   /* Training and evaluation (in->optim NULL: forward only). */
-  ls_status_t (*lower)(ls_ctx_t *ctx, const ls_lower_t *in, ls_schedule_t **schedule);
+  ls_status_t (*lower)(ls_ctx_t *ctx, const ls_lower_t *in, ls_program_t *program);
 } ls_strategy_t;
 
 extern const ls_strategy_t ls_strategy_single, ls_strategy_ddp; /* for the list and for tests */

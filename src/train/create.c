@@ -201,8 +201,8 @@ static ls_status_t make_program(ls_trainer_t *t, bool trace) {
   ls_engine_t *e = &t->engine;
   int64_t samples = t->dataset->validation_count > 0 ? t->dataset->validation_count : t->dataset->rows;
   int64_t eval_rows = ls_engine_eval_rows(t->config, &e->share, samples, t->world->comm->size);
-  ls_status_t status = t->training ? ls_engine_lower(e, LS_MEMBER_TRAIN, e->share.rows) : LS_OK;
-  if (status == LS_OK) status = ls_engine_lower(e, LS_MEMBER_EVALUATE, eval_rows);
+  ls_status_t status = t->training ? ls_engine_lower(e, LS_STEP_TRAIN, e->share.rows) : LS_OK;
+  if (status == LS_OK) status = ls_engine_lower(e, LS_STEP_EVALUATE, eval_rows);
   if (status == LS_OK) status = ls_engine_allocate(e, true);
   if (status == LS_OK) status = ls_engine_upload(e, t->dataset);
   if (status == LS_OK) status = ls_engine_bind(e, trace);
@@ -298,6 +298,9 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
 
 const ls_engine_t *ls_trainer_engine(const ls_trainer_t *t) {
   return &t->engine;
+}
+void ls_trainer_observe(ls_trainer_t *t, const ls_engine_observer_t *observer) {
+  t->observer = *observer;
 }
 const ls_dataset_t *ls_trainer_data(const ls_trainer_t *t) {
   return t->dataset;

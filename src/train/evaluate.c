@@ -11,14 +11,14 @@ enum { CHUNK_LOSS, CHUNK_CORRECT, CHUNK_VALUES };
 /* This rank's chunks: (loss times samples, correct) of each into `values`. */
 static ls_status_t evaluate_chunks(ls_trainer_t *t, const ls_loader_spec_t *spec, double *values) {
   const ls_comm_t *comm = t->world->comm;
-  ls_run_t *run = t->engine.member[LS_MEMBER_EVALUATE].run;
-  ls_batch_t batch = ls_engine_batch(&t->engine, LS_MEMBER_EVALUATE, 0);
+  ls_run_t *run = t->engine.step[LS_STEP_EVALUATE].run;
+  ls_batch_t batch = ls_engine_batch(&t->engine, LS_STEP_EVALUATE, 0);
   ls_status_t status = LS_OK;
   for (int64_t i = comm->rank; i < spec->total_steps && status == LS_OK; i += comm->size) {
     int64_t left = spec->total_samples - i * spec->rows, valid = left < spec->rows ? left : spec->rows;
     float loss = 0, correct = 0;
     ls_batch_fill(t->dataset, spec, i, &batch);
-    status = ls_engine_once(&t->engine, LS_MEMBER_EVALUATE);
+    status = ls_engine_once(&t->engine, LS_STEP_EVALUATE);
     if (status == LS_OK) status = ls_run_read(run, LS_NAME_LOSS, 0, &loss, sizeof loss);
     if (status == LS_OK) status = ls_run_read(run, LS_NAME_CORRECT, 0, &correct, sizeof correct);
     values[i * CHUNK_VALUES + CHUNK_LOSS] = (double)loss * (double)valid;
@@ -30,7 +30,7 @@ static ls_status_t evaluate_chunks(ls_trainer_t *t, const ls_loader_spec_t *spec
 ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_report_t *report) {
   ls_comm_t *comm = t->world->comm;
   int64_t samples = part == LS_PART_TRAIN ? t->dataset->train_count : t->dataset->validation_count;
-  int64_t rows = t->engine.member[LS_MEMBER_EVALUATE].rows, chunks = (samples + rows - 1) / rows;
+  int64_t rows = t->engine.step[LS_STEP_EVALUATE].rows, chunks = (samples + rows - 1) / rows;
   ls_loader_spec_t spec = {.part = part,
                            .seed = (uint64_t)t->config->train.seed,
                            .global_batch = rows,
@@ -74,23 +74,23 @@ int64_t ls_trainer_outputs(const ls_trainer_t *t) {
   return t->outputs;
 }
 
-/* The member that takes f32 from the host: made when it is first needed. */
-static ls_status_t find_member(ls_engine_t *e, ls_member_id_t *member) {
-  *member = e->data_rows > 0 || e->config->model.dtype != LS_F32 ? LS_MEMBER_PREDICT : LS_MEMBER_EVALUATE;
-  ls_status_t status = ls_engine_lower(e, *member, e->member[LS_MEMBER_EVALUATE].rows);
+/* The kind of step that takes f32 from the host: made when it is first needed. */
+static ls_status_t find_kind(ls_engine_t *e, ls_step_kind_t *kind) {
+  *kind = e->data_rows > 0 || e->config->model.dtype != LS_F32 ? LS_STEP_PREDICT : LS_STEP_EVALUATE;
+  ls_status_t status = ls_engine_lower(e, *kind, e->step[LS_STEP_EVALUATE].rows);
   return status == LS_OK ? ls_engine_bind(e, false) : status;
 }
 
 ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *features, float *outputs) {
   const ls_norm_t *norm = &t->dataset->norm;
   ls_engine_t *e = &t->engine;
-  int64_t chunk = e->member[LS_MEMBER_EVALUATE].rows, inputs = t->inputs, width = t->outputs;
+  int64_t chunk = e->step[LS_STEP_EVALUATE].rows, inputs = t->inputs, width = t->outputs;
   float *y = ls_alloc_array(t->ctx, (size_t)(chunk * width), sizeof *y);
   if (!y) return LS_ERR_MEMORY;
-  ls_member_id_t member;
-  ls_status_t status = find_member(e, &member);
+  ls_step_kind_t kind;
+  ls_status_t status = find_kind(e, &kind);
   ls_batch_t batch = {0};
-  if (status == LS_OK) batch = ls_engine_batch(e, member, 0);
+  if (status == LS_OK) batch = ls_engine_batch(e, kind, 0);
   for (int64_t begin = 0; begin < rows && status == LS_OK; begin += chunk) {
     int64_t count = rows - begin < chunk ? rows - begin : chunk;
     memset(batch.weight, 0, (size_t)chunk * sizeof(float));
@@ -100,10 +100,9 @@ ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *featu
       for (int64_t i = 0; i < inputs; i++)
         ((float *)batch.x)[r * inputs + i] = ls_norm_value((double)from[i], norm->mean[i], norm->scale[i]);
     }
-    status = ls_engine_once(e, member);
+    status = ls_engine_once(e, kind);
     if (status == LS_OK)
-      status =
-          ls_run_read(e->member[member].run, LS_NAME_OUTPUT, 0, y, (size_t)(chunk * width) * sizeof(float));
+      status = ls_run_read(e->step[kind].run, LS_NAME_OUTPUT, 0, y, (size_t)(chunk * width) * sizeof(float));
     for (int64_t r = 0; r < count && status == LS_OK; r++)
       for (int64_t o = 0; o < width; o++) {
         float value = y[r * width + o];

@@ -23,6 +23,9 @@ typedef struct {
   int64_t stop_check_step;    /* when the ranks agree next whether to stop */
   float stats[LS_STAT_COUNT]; /* of the newest finished step, as the next two */
   int64_t step_ns, parts_ns[LS_PHASE_STEP_COUNT];
+  int64_t unit_parts_ns[LS_PHASE_STEP_COUNT]; /* of the micro-batches since the step's first */
+  bool measured;                              /* those are */
+  ls_status_t tracing;
   ls_step_parts_t parts;
   int64_t device_bytes;
   int64_t told_step; /* the newest step that the progress hook heard of */
@@ -39,7 +42,26 @@ static float rate_at(void *user, int64_t step) {
   return ls_rate_at(&t->config->rate, t->config->optimizer.lr, step, t->total_steps);
 }
 
-static ls_status_t start(ls_trainer_t *t) {
+/* A micro-batch has ended. */
+static void see_unit(void *user, int64_t step, int m) {
+  ls_loop_t *loop = user;
+  ls_trainer_t *t = loop->t;
+  const ls_run_t *run = t->engine.step[LS_STEP_TRAIN].run;
+  if (!ls_run_times(run)) return;
+  loop->measured = t->engine.backend->synchronous;
+  if (loop->measured) {
+    int64_t parts_ns[LS_PHASE_STEP_COUNT];
+    ls_run_parts(run, parts_ns);
+    for (int p = 0; p < LS_PHASE_STEP_COUNT; p++)
+      loop->unit_parts_ns[p] = (m > 0 ? loop->unit_parts_ns[p] : 0) + parts_ns[p];
+  }
+  if (loop->trace && step >= t->total_steps - LS_TRACE_STEPS && loop->tracing == LS_OK)
+    loop->tracing = ls_trace_add(loop->trace, &t->engine, step, m);
+  if (t->observer.seen) t->observer.seen(t->observer.user, step, m);
+}
+
+static ls_status_t start(ls_loop_t *loop) {
+  ls_trainer_t *t = loop->t;
   const ls_engine_steps_t steps = {.dataset = t->dataset,
                                    .seed = (uint64_t)t->config->train.seed,
                                    .first_step = t->step,
@@ -47,7 +69,8 @@ static ls_status_t start(ls_trainer_t *t) {
                                    .total_samples = t->total_samples,
                                    .origin = ls_trainer_position(t, 0),
                                    .lr = rate_at,
-                                   .lr_user = t};
+                                   .lr_user = t,
+                                   .observer = {see_unit, loop}};
   return ls_engine_start(&t->engine, &steps);
 }
 
@@ -136,13 +159,13 @@ static ls_status_t diverged(const ls_loop_t *loop, const float *stats) {
 static ls_status_t finish_step(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   ls_engine_t *e = &t->engine;
-  ls_run_t *run = e->member[LS_MEMBER_TRAIN].run;
   int64_t step = e->finished;
   const float *stats;
   ls_status_t status = ls_engine_wait(e, &stats);
+  if (status == LS_OK) status = loop->tracing;
   if (status != LS_OK) return status;
   /* A step in which the process was stopped counts as one like the step before. */
-  int64_t now = clock_ns(loop), stopped_ns = ls_watchdog_stopped_ns(t->watchdog);
+  int64_t stopped_ns = ls_watchdog_stopped_ns(t->watchdog), now = e->done_ns - stopped_ns;
   bool whole = stopped_ns == loop->stopped_ns || step == loop->first_step;
   int64_t step_ns = whole ? now - loop->last_done_ns : loop->step_ns;
   loop->stopped_ns = stopped_ns;
@@ -152,14 +175,9 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   if (step == loop->first_step) loop->train_loss_first = (double)stats[LS_STAT_LOSS];
   loop->skipped += !applied;
   loop->skipped_row = applied ? 0 : loop->skipped_row + 1;
-  const ls_task_time_t *times = ls_run_times(run);
-  bool measured = times && e->backend->synchronous;
-  if (measured && whole) ls_run_parts(run, loop->parts_ns);
-  ls_step_log_add(&loop->log, step_ns, measured ? loop->parts_ns : NULL, (double)stats[LS_STAT_LOSS], applied,
-                  &loop->parts);
-  if (loop->trace && times && step >= t->total_steps - LS_TRACE_STEPS)
-    status = ls_trace_add(loop->trace, e->member[LS_MEMBER_TRAIN].schedule, times, step,
-                          e->launched_ns[step % LS_ENGINE_SLOTS]);
+  if (loop->measured && whole) memcpy(loop->parts_ns, loop->unit_parts_ns, sizeof loop->parts_ns);
+  ls_step_log_add(&loop->log, step_ns, loop->measured ? loop->parts_ns : NULL, (double)stats[LS_STAT_LOSS],
+                  applied, &loop->parts);
   t->step = step + 1;
   memcpy(loop->stats, stats, sizeof loop->stats);
   loop->step_ns = step_ns;
@@ -220,7 +238,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   ls_engine_t *e = &t->engine;
   loop->last_done_ns = clock_ns(loop);
-  ls_status_t status = start(t);
+  ls_status_t status = start(loop);
   while (e->launched < t->total_steps && !patience_lost(t) && status == LS_OK) {
     bool stop = false;
     ls_watchdog_enter(t->watchdog, LS_WATCHDOG_STEP, e->launched);
@@ -268,7 +286,7 @@ static void fill_report(ls_loop_t *loop, int64_t start_ns, ls_train_report_t *re
 
 static void describe(const ls_trainer_t *t, ls_train_report_t *report) {
   const ls_engine_t *e = &t->engine;
-  *report = (ls_train_report_t){.params = ls_graph_param_count(e->member[LS_MEMBER_EVALUATE].graph),
+  *report = (ls_train_report_t){.params = ls_graph_param_count(e->step[LS_STEP_EVALUATE].graph),
                                 .world_size = t->world->comm->size,
                                 .threads_per_rank = e->backend->host_processors ? e->threads : 1,
                                 .global_batch = t->config->train.batch,

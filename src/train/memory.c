@@ -25,10 +25,10 @@ static void hold(pages_t *pages, size_t size_bytes) {
     pages->small += round_up(bytes, SMALL_UNIT_BYTES);
 }
 
-static void hold_engine(pages_t *pages, const ls_schedule_t *s) {
-  hold(pages, s->run_bytes[LS_REGION_STAT]);
-  for (int i = 0; i < s->input_slots; i++)
-    hold(pages, s->run_bytes[LS_REGION_INPUT]);
+static void hold_run(pages_t *pages, const ls_program_t *p) {
+  hold(pages, ls_program_bytes(p, LS_REGION_STAT));
+  for (int i = 0; i < p->member[0]->input_slots; i++)
+    hold(pages, ls_program_bytes(p, LS_REGION_INPUT));
 }
 
 static int64_t held(const pages_t *pages) {
@@ -37,42 +37,45 @@ static int64_t held(const pages_t *pages) {
 
 /* Of the op that makes libraries hold the most. */
 static int64_t scratch_bytes(const ls_backend_t *backend, const ls_device_options_t *options,
-                             const ls_schedule_t *s) {
+                             const ls_program_t *p) {
   int64_t most_bytes = 0;
-  if (!s || !backend->device || !backend->device->scratch) return 0;
-  for (int t = 0; t < s->task_count; t++) {
-    const ls_task_t *task = &s->tasks[t];
-    if (!task->op || task->in_count < 2) continue;
-    int64_t bytes = backend->device->scratch(options, task->op->name, &s->tensors[task->in[0]].shape,
-                                             &s->tensors[task->in[1]].shape);
-    if (bytes > most_bytes) most_bytes = bytes;
-  }
+  if (!p || !backend->device || !backend->device->scratch) return 0;
+  for (int i = 0; i < p->count; i++)
+    for (int t = 0; t < p->member[i]->task_count; t++) {
+      const ls_schedule_t *s = p->member[i];
+      const ls_task_t *task = &s->tasks[t];
+      if (!task->op || task->in_count < 2) continue;
+      int64_t bytes = backend->device->scratch(options, task->op->name, &s->tensors[task->in[0]].shape,
+                                               &s->tensors[task->in[1]].shape);
+      if (bytes > most_bytes) most_bytes = bytes;
+    }
   return most_bytes;
 }
 
 /* Of host ranks, which meet in shared memory, each group in its own. */
-static int64_t exchange_bytes(const ls_schedule_t *s) {
+static int64_t exchange_bytes(const ls_program_t *p) {
+  const ls_schedule_t *all = ls_program_groups(p);
   int64_t sum = 0;
-  for (int g = 0; g < s->group_count; g++) {
+  for (int g = 0; g < all->group_count; g++) {
     int64_t most = 0;
-    if (s->groups[g].own < 0) continue;
-    for (int t = 0; t < s->task_count; t++) {
-      const ls_task_t *task = &s->tasks[t];
-      if (task->kind != LS_TASK_COLLECTIVE || task->group != g) continue;
-      int64_t bytes = (int64_t)ls_task_large_bytes(s, task);
-      if (bytes > most) most = bytes;
-    }
-    sum += ls_comm_shared_bytes(s->groups[g].count, most);
+    if (all->groups[g].own < 0) continue;
+    for (int i = 0; i < p->count; i++)
+      for (int t = 0; t < p->member[i]->task_count; t++) {
+        const ls_task_t *task = &p->member[i]->tasks[t];
+        if (task->kind != LS_TASK_COLLECTIVE || task->group != g) continue;
+        int64_t bytes = (int64_t)ls_task_large_bytes(p->member[i], task);
+        if (bytes > most) most = bytes;
+      }
+    sum += ls_comm_shared_bytes(all->groups[g].count, most);
   }
   return sum;
 }
 
-void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *options,
-                   const ls_schedule_t *train, const ls_schedule_t *eval, const ls_train_data_size_t *data,
-                   ls_train_memory_t *need) {
+void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *options, const ls_program_t *train,
+                   const ls_program_t *eval, const ls_train_data_size_t *data, ls_train_memory_t *need) {
   *need = (ls_train_memory_t){.samples_bytes = data->samples_bytes, .log_bytes = data->log_bytes};
   pages_t pages = {.page_bytes = (int64_t)backend->buffer->page_bytes};
-  const ls_state_table_t *state = (train ? train : eval)->state; /* one for both */
+  const ls_state_table_t *state = (train ? train : eval)->member[0]->state; /* one for both */
   int64_t saved_bytes = 0;
   ls_fit_t fit;
   for (int i = 0; i < state->count; i++) {
@@ -80,20 +83,19 @@ void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *optio
     hold(&pages, row_bytes);
     if (state->row[i].file != LS_STATE_UNSAVED) saved_bytes += (int64_t)row_bytes;
   }
-  size_t transient_bytes = train ? train->run_bytes[LS_REGION_TRANSIENT] : 0; /* one block for both */
-  if (eval && eval->run_bytes[LS_REGION_TRANSIENT] > transient_bytes)
-    transient_bytes = eval->run_bytes[LS_REGION_TRANSIENT];
-  hold(&pages, transient_bytes);
+  size_t train_bytes = train ? ls_program_bytes(train, LS_REGION_TRANSIENT) : 0;
+  size_t eval_bytes = eval ? ls_program_bytes(eval, LS_REGION_TRANSIENT) : 0;
+  hold(&pages, train_bytes > eval_bytes ? train_bytes : eval_bytes); /* one block for both */
   if (train) {
-    hold_engine(&pages, train);
-    ls_schedule_fit(train, &fit);
+    hold_run(&pages, train);
+    ls_program_fit(train, &fit);
     need->step_bytes = fit.device_total_bytes;
     if (backend->host_memory) need->exchange_bytes = exchange_bytes(train);
     need->staging_bytes = fit.host_pinned_bytes;
   }
   if (eval) {
-    hold_engine(&pages, eval);
-    ls_schedule_fit(eval, &fit);
+    hold_run(&pages, eval);
+    ls_program_fit(eval, &fit);
     need->evaluation_bytes = pages.exact - need->step_bytes;
     need->staging_bytes += fit.host_pinned_bytes;
   }
@@ -140,8 +142,9 @@ void ls_trainer_need(const ls_trainer_t *t, ls_train_memory_t *need) {
                                      .log_bytes = steps * (int64_t)sizeof(double)};
   const ls_device_options_t options = {.threads = t->engine.threads,
                                        .reproducible = t->config->parallel.reproducible};
-  ls_train_need(t->engine.backend, &options, t->engine.member[LS_MEMBER_TRAIN].schedule,
-                t->engine.member[LS_MEMBER_EVALUATE].schedule, &data, need);
+  const ls_program_t *train = &t->engine.step[LS_STEP_TRAIN].program;
+  ls_train_need(t->engine.backend, &options, train->count ? train : NULL,
+                &t->engine.step[LS_STEP_EVALUATE].program, &data, need);
 }
 
 ls_status_t ls_trainer_memory(ls_trainer_t *t, ls_train_memory_t *memory) {

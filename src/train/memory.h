@@ -14,11 +14,10 @@ typedef struct {
   int64_t log_bytes;     /* times of the run's steps, of LS_LOG_CAPACITY at most */
 } ls_train_data_size_t;
 
-/* Either schedule may be NULL, not both. `options` are those that the device is opened with. Fills what is
+/* Either program may be NULL, not both. `options` are those that the device is opened with. Fills what is
  * needed; what was used stays 0. Exact but for what lies outside of our own allocations. */
-void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *options,
-                   const ls_schedule_t *train, const ls_schedule_t *eval, const ls_train_data_size_t *data,
-                   ls_train_memory_t *need);
+void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *options, const ls_program_t *train,
+                   const ls_program_t *eval, const ls_train_data_size_t *data, ls_train_memory_t *need);
 /* What this trainer needs; what was used stays 0. Local. */
 void ls_trainer_need(const ls_trainer_t *t, ls_train_memory_t *need);
 /* What this trainer needs, and what the process and the device have used, of the rank that used most.

@@ -25,9 +25,12 @@ void ls_trace_destroy(ls_trace_t *trace) {
   ls_free(trace);
 }
 
-ls_status_t ls_trace_add(ls_trace_t *trace, const ls_schedule_t *s, const ls_task_time_t *times, int64_t step,
-                         int64_t start_ns) {
-  return ls_schedule_trace(s, times, step, start_ns, trace->events);
+ls_status_t ls_trace_add(ls_trace_t *trace, const ls_engine_t *engine, int64_t step, int m) {
+  const ls_run_t *run = engine->step[LS_STEP_TRAIN].run;
+  const ls_schedule_t *s = ls_program_at(&engine->step[LS_STEP_TRAIN].program, m);
+  int64_t unit = step * engine->share.accumulate + m;
+  return ls_schedule_trace(s, ls_run_times(run), step, m, engine->launched_ns[unit % LS_ENGINE_SLOTS],
+                           trace->events);
 }
 
 /* Every rank in turn sends its events as text; rank 0 appends them. A shortage of memory at one of them loses

@@ -16,6 +16,7 @@ struct ls_trainer {
   bool training; /* false: evaluation and prediction only */
 
   ls_engine_t engine;
+  ls_engine_observer_t observer; /* of whoever asked (ls_trainer_observe) */
 
   ls_use_t use;    /* of the checkpoint */
   bool other_data; /* may go on with other data than the checkpoint's */
@@ -95,8 +96,8 @@ typedef struct ls_trace ls_trace_t;
 enum { LS_TRACE_STEPS = 20 };
 ls_status_t ls_trace_create(ls_ctx_t *ctx, ls_trace_t **trace);
 void ls_trace_destroy(ls_trace_t *trace);
-ls_status_t ls_trace_add(ls_trace_t *trace, const ls_schedule_t *s, const ls_task_time_t *times, int64_t step,
-                         int64_t start_ns);
+/* The micro-batch that was waited for newest, if its tasks were timed. */
+ls_status_t ls_trace_add(ls_trace_t *trace, const ls_engine_t *engine, int64_t step, int m);
 ls_status_t ls_trace_write(ls_ctx_t *ctx, ls_trace_t *trace, ls_comm_t *comm,
                            const char *path); /* collective */
 

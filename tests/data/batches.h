@@ -13,7 +13,7 @@ typedef struct {
     int32_t label[BATCH_ROWS + FENCE];
   } target;
   float weight[BATCH_ROWS + FENCE];
-  ls_step_params_t step[9];
+  ls_step_params_t step[2]; /* the second one is a fence */
 } memory_t;
 
 static inline ls_batch_t batch_of(memory_t *m) {

@@ -29,36 +29,35 @@ static double fill_ranks(const ls_dataset_t *d, ls_loader_spec_t spec, int64_t s
     spec.first = s.first;
     spec.count = s.count;
     spec.rows = (s.count + spec.accumulate - 1) / spec.accumulate;
-    memory_t m, untouched;
-    ls_batch_t to = batch_of(&m);
-    memset(&untouched, 0x7b, sizeof untouched);
-    ls_batch_fill(d, &spec, step, &to);
-    int64_t all = spec.rows * spec.accumulate;
-    for (int64_t r = 0; r < all; r++) {
-      int64_t row = (int64_t)m.x[r * BATCH_INPUTS];
-      for (int j = 0; j < BATCH_INPUTS; j++)
-        assert_true(m.x[r * BATCH_INPUTS + j] == (float)(row + 1000 * j));
-      if (d->classes)
-        assert_int_equal(m.target.label[r], row);
-      else
-        assert_true(m.target.real[r] == 2.0f * (float)row);
-      bool real = r < s.count && step * spec.global_batch + s.first + r < spec.total_samples;
-      if (real)
-        seen[row]++;
-      else
-        assert_int_equal(row, padding);
-      assert_true(real ? m.weight[r] > 0.0f : m.weight[r] == 0.0f);
-      weights += (double)m.weight[r];
-    }
     for (int a = 0; a < spec.accumulate; a++) {
-      assert_int_equal(m.step[a].seed, spec.seed);
-      assert_int_equal(m.step[a].position, step * spec.global_batch + s.first + a * spec.rows);
-      assert_true(m.step[a].lr == 0.5f * (float)(step + 1));
+      memory_t m, untouched;
+      ls_batch_t to = batch_of(&m);
+      memset(&untouched, 0x7b, sizeof untouched);
+      ls_batch_fill(d, &spec, step * spec.accumulate + a, &to);
+      for (int64_t r = 0; r < spec.rows; r++) {
+        int64_t row = (int64_t)m.x[r * BATCH_INPUTS], of_rank = a * spec.rows + r;
+        for (int j = 0; j < BATCH_INPUTS; j++)
+          assert_true(m.x[r * BATCH_INPUTS + j] == (float)(row + 1000 * j));
+        if (d->classes)
+          assert_int_equal(m.target.label[r], row);
+        else
+          assert_true(m.target.real[r] == 2.0f * (float)row);
+        bool real = of_rank < s.count && step * spec.global_batch + s.first + of_rank < spec.total_samples;
+        if (real)
+          seen[row]++;
+        else
+          assert_int_equal(row, padding);
+        assert_true(real ? m.weight[r] > 0.0f : m.weight[r] == 0.0f);
+        weights += (double)m.weight[r];
+      }
+      assert_int_equal(m.step[0].seed, spec.seed);
+      assert_int_equal(m.step[0].position, step * spec.global_batch + s.first + a * spec.rows);
+      assert_true(m.step[0].lr == 0.5f * (float)(step + 1));
+      assert_memory_equal(m.x + spec.rows * BATCH_INPUTS, untouched.x, FENCE * BATCH_INPUTS * sizeof(float));
+      assert_memory_equal(&m.target.real[spec.rows], untouched.weight, FENCE * sizeof(float));
+      assert_memory_equal(m.weight + spec.rows, untouched.weight, FENCE * sizeof(float));
+      assert_memory_equal(m.step + 1, &untouched.step[0], sizeof untouched.step[0]);
     }
-    assert_memory_equal(m.x + all * BATCH_INPUTS, untouched.x, FENCE * BATCH_INPUTS * sizeof(float));
-    assert_memory_equal(&m.target.real[all], untouched.weight, FENCE * sizeof(float));
-    assert_memory_equal(m.weight + all, untouched.weight, FENCE * sizeof(float));
-    assert_memory_equal(m.step + spec.accumulate, &untouched.step[0], sizeof untouched.step[0]);
   }
   return weights;
 }
@@ -79,19 +78,19 @@ static void test_row_numbers(void **state) {
                              .total_samples = 340,
                              .total_steps = 7};
     for (spec.shuffle = false;; spec.shuffle = true) {
-      for (int64_t step = 0; step < 7; step++) {
+      for (int64_t unit = 0; unit < 14; unit++) {
         static memory_t by_value, by_row, untouched;
         int32_t row[BATCH_ROWS + FENCE];
         ls_batch_t values = batch_of(&by_value), rows = batch_of(&by_row);
         memset(&untouched, 0x7b, sizeof untouched);
         memset(row, 0x7b, sizeof row);
         rows.row = row;
-        ls_batch_fill(d, &spec, step, &values);
+        ls_batch_fill(d, &spec, unit, &values);
         for (int part = 0; part < 3; part++)
-          ls_batch_fill_part(d, &spec, step, &rows, part, 3);
-        for (int r = 0; r < 42; r++)
+          ls_batch_fill_part(d, &spec, unit, &rows, part, 3);
+        for (int r = 0; r < 21; r++)
           assert_true(by_value.x[r * BATCH_INPUTS] == (float)row[r]);
-        assert_int_equal(row[42], untouched.target.label[0]);
+        assert_int_equal(row[21], untouched.target.label[0]);
         assert_memory_equal(by_row.weight, by_value.weight, sizeof by_row.weight);
         assert_memory_equal(by_row.step, by_value.step, sizeof by_row.step);
         assert_memory_equal(by_row.x, untouched.x, sizeof by_row.x);
@@ -242,9 +241,11 @@ static void test_padding_only(void **state) {
   spec.first = 4;
   memory_t m;
   ls_batch_t to = batch_of(&m);
-  ls_batch_fill(d, &spec, 0, &to);
-  for (int r = 0; r < 4; r++)
-    assert_true(m.weight[r] == 0.0f);
+  for (int unit = 0; unit < 2; unit++) {
+    ls_batch_fill(d, &spec, unit, &to);
+    for (int r = 0; r < 2; r++)
+      assert_true(m.weight[r] == 0.0f);
+  }
   ls_dataset_close(d);
   said_close(&said);
 }

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { ROWS = 50, STEPS = 40, SLOTS_MAX = 4 };
+enum { ROWS = 50, STEPS = 40, MICRO = 2, UNITS = STEPS * MICRO, SLOTS_MAX = 4 };
 
 typedef struct {
   said_t said;
@@ -30,7 +30,7 @@ static bench_t *bench_open(void) {
                                .first = 2,
                                .count = 5,
                                .rows = 3,
-                               .accumulate = 2,
+                               .accumulate = MICRO,
                                .total_samples = 7 * STEPS - 3,
                                .total_steps = STEPS,
                                .threads = 1,
@@ -46,10 +46,10 @@ static void bench_close(bench_t *b) {
   free(b);
 }
 
-static void check_slot(bench_t *b, int64_t step, int slot) {
+static void check_slot(bench_t *b, int64_t unit, int slot) {
   memory_t want;
   ls_batch_t to = batch_of(&want);
-  ls_batch_fill(b->dataset, &b->spec, step, &to);
+  ls_batch_fill(b->dataset, &b->spec, unit, &to);
   assert_memory_equal(&b->memory[slot], &want, sizeof want);
 }
 
@@ -62,31 +62,31 @@ static void test_same_as_fill(void **state) {
       b->spec.threads = (int)(first % 3); /* 0: by acquire */
       assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->spec, first, slots, b->slots, &l),
                        LS_OK);
-      for (int64_t step = first; step < STEPS; step++) {
-        ls_loader_acquire(l, step);
-        check_slot(b, step, (int)(step % slots));
-        ls_loader_release(l, step);
+      for (int64_t unit = first * MICRO; unit < UNITS; unit++) {
+        ls_loader_acquire(l, unit);
+        check_slot(b, unit, (int)(unit % slots));
+        ls_loader_release(l, unit);
       }
-      ls_loader_acquire(l, STEPS); /* at the end: returns at once */
-      ls_loader_acquire(l, STEPS + 100);
+      ls_loader_acquire(l, UNITS); /* at the end: returns at once */
+      ls_loader_acquire(l, UNITS + 100);
       ls_loader_destroy(l);
     }
   bench_close(b);
 }
 
-/* Several steps held at the same time: the ring is not overwritten under them. */
+/* Several micro-batches held at the same time: the ring is not overwritten under them. */
 static void test_holds_slots(void **state) {
   (void)state;
   bench_t *b = bench_open();
   for (b->spec.threads = 0; b->spec.threads < 2; b->spec.threads++) {
     ls_loader_t *l;
     assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->spec, 0, 3, b->slots, &l), LS_OK);
-    for (int64_t step = 0; step + 2 < STEPS; step++) {
+    for (int64_t unit = 0; unit + 2 < UNITS; unit++) {
       for (int64_t k = 0; k < 3; k++)
-        ls_loader_acquire(l, step + k);
+        ls_loader_acquire(l, unit + k);
       for (int64_t k = 0; k < 3; k++)
-        check_slot(b, step + k, (int)((step + k) % 3));
-      ls_loader_release(l, step);
+        check_slot(b, unit + k, (int)((unit + k) % 3));
+      ls_loader_release(l, unit);
     }
     ls_loader_destroy(l);
   }
@@ -99,9 +99,9 @@ static void test_destroy_at_any_time(void **state) {
   for (int run = 0; run < 200; run++) {
     ls_loader_t *l;
     assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->spec, 0, 2, b->slots, &l), LS_OK);
-    for (int64_t step = 0; step < run % 5; step++) {
-      ls_loader_acquire(l, step);
-      ls_loader_release(l, step);
+    for (int64_t unit = 0; unit < run % 5; unit++) {
+      ls_loader_acquire(l, unit);
+      ls_loader_release(l, unit);
     }
     ls_loader_destroy(l);
   }
@@ -200,13 +200,13 @@ static void a_thread_that_vanishes_ends_the_wait_by_the_deadline(void **state) {
   b->spec.lr = vanish;
   b->spec.deadline_ns = 300000000;
   assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->spec, 0, 2, b->slots, &l), LS_OK);
-  for (int64_t step = 0; step < 3; step++) {
-    assert_int_equal(ls_loader_acquire(l, step), LS_OK);
-    ls_loader_release(l, step);
+  for (int64_t unit = 0; unit < 3 * MICRO; unit++) {
+    assert_int_equal(ls_loader_acquire(l, unit), LS_OK);
+    ls_loader_release(l, unit);
   }
-  assert_int_equal(ls_loader_acquire(l, 3), LS_ERR_TIMEOUT);
+  assert_int_equal(ls_loader_acquire(l, 3 * MICRO), LS_ERR_TIMEOUT);
   assert_non_null(strstr(ls_ctx_error(b->said.ctx), "step 3: its batch was not there within 0.300 s"));
-  ls_loader_release(l, 2);
+  ls_loader_release(l, 3 * MICRO - 1);
   ls_loader_destroy(l);
   assert_true(atomic_load(&gone)); /* and no longer reads what is closed now */
   bench_close(b);

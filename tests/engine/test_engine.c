@@ -52,8 +52,8 @@ static ls_status_t open_engine(fixture_t *f, int64_t data_rows) {
   ls_engine_t *e = &f->engine;
   ls_status_t status = ls_engine_open(f->ctx, &options, e);
   if (status == LS_OK) status = ls_engine_connect(e);
-  if (status == LS_OK) status = ls_engine_lower(e, LS_MEMBER_TRAIN, e->share.rows);
-  if (status == LS_OK) status = ls_engine_lower(e, LS_MEMBER_EVALUATE, 5);
+  if (status == LS_OK) status = ls_engine_lower(e, LS_STEP_TRAIN, e->share.rows);
+  if (status == LS_OK) status = ls_engine_lower(e, LS_STEP_EVALUATE, 5);
   if (status == LS_OK) status = ls_engine_allocate(e, true);
   if (status == LS_OK) status = ls_engine_upload(e, f->dataset);
   if (status == LS_OK) status = ls_engine_bind(e, false);
@@ -127,20 +127,20 @@ static void members_share_state_and_block(void **state) {
   set_up(&f, "ref", "true");
   assert_int_equal(open_engine(&f, 90), LS_OK);
   ls_engine_t *e = &f.engine;
-  const ls_schedule_t *train = e->member[LS_MEMBER_TRAIN].schedule,
-                      *evaluate = e->member[LS_MEMBER_EVALUATE].schedule;
-  size_t most = ls_schedule_region_bytes(train, LS_REGION_TRANSIENT),
-         other = ls_schedule_region_bytes(evaluate, LS_REGION_TRANSIENT);
+  const ls_schedule_t *train = e->step[LS_STEP_TRAIN].program.member[0],
+                      *evaluate = e->step[LS_STEP_EVALUATE].program.member[0];
+  size_t most = ls_program_bytes(&e->step[LS_STEP_TRAIN].program, LS_REGION_TRANSIENT),
+         other = ls_program_bytes(&e->step[LS_STEP_EVALUATE].program, LS_REGION_TRANSIENT);
   assert_int_equal(e->transient_bytes, most > other ? most : other);
   assert_ptr_equal(train->state, e->table);
   assert_ptr_equal(evaluate->state, e->table);
   /* with the samples on the device both take their numbers; predicting takes samples of the host */
-  assert_non_null(ls_engine_batch(e, LS_MEMBER_EVALUATE, 0).row);
-  assert_int_equal(ls_engine_lower(e, LS_MEMBER_PREDICT, 5), LS_OK);
+  assert_non_null(ls_engine_batch(e, LS_STEP_EVALUATE, 0).row);
+  assert_int_equal(ls_engine_lower(e, LS_STEP_PREDICT, 5), LS_OK);
   assert_int_equal(ls_engine_bind(e, false), LS_OK);
-  assert_non_null(ls_engine_batch(e, LS_MEMBER_PREDICT, 0).x);
-  assert_null(ls_engine_batch(e, LS_MEMBER_PREDICT, 0).row);
-  assert_ptr_equal(e->member[LS_MEMBER_TRAIN].schedule, train);
+  assert_non_null(ls_engine_batch(e, LS_STEP_PREDICT, 0).x);
+  assert_null(ls_engine_batch(e, LS_STEP_PREDICT, 0).row);
+  assert_ptr_equal(e->step[LS_STEP_TRAIN].program.member[0], train);
   tear_down(&f);
 }
 

@@ -42,23 +42,23 @@ int fill_timing(ls_planner_t *p, ls_candidate_t *c, const pace_t *pace, int *fix
   int by_rows = 0;
   double sum = pace->overhead_ns;
   *fixed = 0;
-  assert_int_equal(ls_candidate_lower(p, c, &timing.schedule), LS_OK);
+  assert_int_equal(ls_candidate_lower(p, c, &timing.program), LS_OK);
   assert_int_equal(ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family), LS_OK);
   ls_arena_init(&timing.arena, p->ctx);
   timing.rows = c->rows;
-  timing.task = ls_arena_array(&timing.arena, (size_t)timing.schedule->task_count, sizeof *timing.task);
-  for (int t = 0; t < timing.schedule->task_count; t++) {
-    const ls_task_t *task = &timing.schedule->tasks[t];
-    if (task->kind == LS_TASK_COLLECTIVE) continue;
-    bool update = task->phase == LS_PHASE_STEP_OPTIMIZER;
-    double ns = update ? pace->fixed_ns : pace->row_ns * (double)c->rows;
-    timing.task[t] = (ls_time_t){ns, ns, ns};
-    sum += ns;
-    if (update)
-      ++*fixed;
-    else
-      by_rows++;
-  }
+  const ls_program_t *program = &timing.program;
+  timing.task =
+      ls_arena_array(&timing.arena, (size_t)ls_program_task(program, program->count, 0), sizeof *timing.task);
+  for (int i = 0; i < program->count; i++)
+    for (int t = 0; t < program->member[i]->task_count; t++) {
+      const ls_task_t *task = &program->member[i]->tasks[t];
+      if (task->kind == LS_TASK_COLLECTIVE) continue;
+      bool update = task->phase == LS_PHASE_STEP_OPTIMIZER;
+      double ns = update ? pace->fixed_ns : pace->row_ns * (double)c->rows;
+      timing.task[ls_program_task(program, i, t)] = (ls_time_t){ns, ns, ns};
+      sum += ns * program->times[i];
+      *(update ? fixed : &by_rows) += program->times[i];
+    }
   timing.step = (ls_time_t){sum, sum, sum};
   assert_int_equal(ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing, true), LS_OK);
   assert_true(ls_cost_known(p->profile, family, c->rows, true));

@@ -59,8 +59,8 @@ static void shards_are_priced_with_what_they_gather(void **state) {
   assert_int_equal(ls_candidate_price(&p, &two), LS_OK);
   assert_true(two.priced);
   assert_true(fabs(two.step.ns - (tasks_two * 80 + fixed_two * 300 + 5000)) < 1e-6);
-  assert_int_equal(ls_fit_bytes(&two.fit, "gradients"),
-                   3 * ls_fit_bytes(&one.fit, "gradients")); /* the sum, and both ranks' parts */
+  /* one rank: the sum, and two levels of its tree of eight; two: the sum, one level, and both ranks' parts */
+  assert_int_equal(3 * ls_fit_bytes(&two.fit, "gradients"), 4 * ls_fit_bytes(&one.fit, "gradients"));
 }
 
 static void memory_does_not_change_the_shards(void **state) {
@@ -97,11 +97,11 @@ static void a_timed_exchange_corrects_the_collectives(void **state) {
                       .crowd_memory = 1};
     ls_timing_t timing = {.rows = 32, .period.ns = compute_ns + 5000 + extra_ns[i]};
     assert_int_equal(ls_cost_family(ctx, &planned, p.backend, 2, c.threads, cost.family), LS_OK);
-    assert_int_equal(ls_candidate_lower(&p, &c, &timing.schedule), LS_OK);
+    assert_int_equal(ls_candidate_lower(&p, &c, &timing.program), LS_OK);
     assert_int_equal(ls_cost_keep_exchange(ctx, profile, &cost, &timing, true), LS_OK);
     timing.period.ns += 100; /* slower, and not to be replaced */
     assert_int_equal(ls_cost_keep_exchange(ctx, profile, &cost, &timing, false), LS_OK);
-    ls_schedule_destroy(timing.schedule);
+    ls_program_release(&timing.program);
     assert_int_equal(ls_candidate_price(&p, &c), LS_OK);
     assert_true(fabs(c.step.ns - (compute_ns + 5000 + wanted_ns[i])) < 10);
     assert_true(c.exposed_ns < 2.5 * 5000 + 1 && c.exposed_ns > 0.8 * 5000);
@@ -139,9 +139,9 @@ static void between_measured_rows_times_are_linear(void **state) {
   for (int i = 0; i < LS_COUNT(asked); i++) {
     config->train.batch = asked[i];
     c = ls_candidate_make(&p, 1, NULL);
-    ls_schedule_t *s = NULL;
-    assert_int_equal(ls_candidate_lower(&p, &c, &s), LS_OK);
-    ls_schedule_destroy(s);
+    ls_program_t program;
+    assert_int_equal(ls_candidate_lower(&p, &c, &program), LS_OK);
+    ls_program_release(&program);
     assert_int_equal(ls_candidate_price(&p, &c), LS_OK);
     assert_true(c.priced);
     assert_int_equal(c.interpolated, i == 1 || i == 3);

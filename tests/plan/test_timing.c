@@ -16,35 +16,48 @@ static ls_timing_job_t job_of(const ls_config_t *of, int ranks, bool beside) {
                            .window_ns = 2000000};
 }
 
-static void check_whole(const ls_timing_t *timing) {
+/* What all tasks of a step take together. */
+static double check_whole(const ls_timing_t *timing) {
   int collectives = 0;
   assert_true(timing->steps >= 1);
   assert_true(timing->step.ns > 0 && timing->step.low_ns <= timing->step.ns &&
               timing->step.ns <= timing->step.high_ns);
-  for (int t = 0; t < timing->schedule->task_count; t++) {
-    const ls_time_t *time = &timing->task[t];
-    if (timing->schedule->tasks[t].kind == LS_TASK_COLLECTIVE) {
-      collectives++;
-      assert_true(time->ns == 0);
-    } else {
-      assert_true(time->ns >= 0 && time->low_ns <= time->ns && time->ns <= time->high_ns);
+  const ls_program_t *p = &timing->program;
+  double sum_ns = 0;
+  for (int i = 0; i < p->count; i++)
+    for (int t = 0; t < p->member[i]->task_count; t++) {
+      const ls_time_t *time = &timing->task[ls_program_task(p, i, t)];
+      if (p->member[i]->tasks[t].kind == LS_TASK_COLLECTIVE) {
+        collectives++;
+        assert_true(time->ns == 0);
+      } else {
+        assert_true(time->ns >= 0 && time->low_ns <= time->ns && time->ns <= time->high_ns);
+        sum_ns += p->times[i] * time->ns;
+      }
     }
-  }
-  assert_int_equal(collectives > 1, timing->schedule->world_size > 1);
+  assert_int_equal(collectives > 1, p->member[0]->world_size > 1);
+  return sum_ns;
 }
 
-static void one_rank(void **state) {
-  (void)state;
-  ls_candidate_t c = {.devices = 1, .threads = 1, .strategy = "single", .bucket_bytes = 1, .accumulate = 2};
+static void time_one(int accumulate, int64_t rows) {
+  ls_candidate_t c = {
+      .devices = 1, .threads = 1, .strategy = "single", .bucket_bytes = 1, .accumulate = accumulate};
   ls_config_t of = ls_plan_config(config, &c);
   ls_timing_job_t job = job_of(&of, 1, false);
   job.cpus = 0;
   ls_timing_t timing;
   assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
-  assert_int_equal(timing.rows, 7);
+  assert_int_equal(timing.rows, rows);
   assert_true(timing.period.ns == timing.step.ns);
-  check_whole(&timing);
+  double sum_ns = check_whole(&timing); /* medians: of all micro-batches, and of them alone */
+  assert_true(sum_ns > 0.1 * timing.step.ns && sum_ns < 1.5 * timing.step.ns);
   ls_timing_release(&timing);
+}
+
+static void one_rank(void **state) {
+  (void)state;
+  time_one(2, 7);
+  time_one(7, 2); /* the middle runs five times */
 }
 
 /* As much data as training would have, up to what fills a cache: the gathering is a task like others. */
@@ -59,11 +72,12 @@ static void data_on_the_device(void **state) {
   assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
   check_whole(&timing);
   int gathers = 0;
-  for (int t = 0; t < timing.schedule->task_count; t++)
-    gathers += timing.schedule->tasks[t].phase == LS_PHASE_STEP_INPUT;
+  for (int i = 0; i < timing.program.count; i++)
+    for (int t = 0; t < timing.program.member[i]->task_count; t++)
+      gathers += timing.program.member[i]->tasks[t].phase == LS_PHASE_STEP_INPUT;
   assert_int_equal(gathers, 2);
   ls_fit_t fit;
-  ls_schedule_fit(timing.schedule, &fit);
+  ls_program_fit(&timing.program, &fit);
   assert_int_equal(ls_fit_bytes(&fit, "data"), 640 * 6 * 4 + 640 * 2 * 4);
   ls_timing_release(&timing);
 }
@@ -96,9 +110,9 @@ static ls_status_t reduce_in_group(ls_schedule_t *s, int bucket, int parts, int 
   ls_schedule_collective(s, "grouped", ls_schedule_group(s, "pair", all, 2), LS_ALL_REDUCE, parts, parts);
   return s->status;
 }
-static ls_status_t lower_grouped(ls_ctx_t *of, const ls_lower_t *in, ls_schedule_t **schedule) {
+static ls_status_t lower_grouped(ls_ctx_t *of, const ls_lower_t *in, ls_program_t *program) {
   static const ls_exchange_t exchange = {.ready = reduce_in_group};
-  return ls_lower_step(of, in, in->optim ? &exchange : NULL, schedule);
+  return ls_lower_step(of, in, in->optim ? &exchange : NULL, program);
 }
 
 /* Ranks that were bound one after another waited for each other until the deadline. */
@@ -112,7 +126,7 @@ static void ranks_with_groups_are_bound_together(void **state) {
   job.exchange = true;
   ls_timing_t timing;
   assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
-  assert_true(timing.schedule->group_count > 1);
+  assert_true(ls_program_groups(&timing.program)->group_count > 1);
   check_whole(&timing);
   ls_timing_release(&timing);
 }

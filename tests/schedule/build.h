@@ -2,7 +2,10 @@
 #ifndef LS_TESTS_SCHEDULE_BUILD_H
 #define LS_TESTS_SCHEDULE_BUILD_H
 
-#include "schedule/schedule.h"
+#include "schedule/program.h"
+
+/* The program that is this schedule alone. */
+#define PROGRAM(s) ((ls_program_t[]){ls_program_of(s)})
 
 /* All of f32, output shaped like input 0. */
 extern const ls_op_t op_source;      /* () -> y: 1, 2, 3, .. (shape: i[0] elements) */

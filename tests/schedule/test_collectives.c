@@ -204,7 +204,7 @@ static ls_status_t one_step(engine_t *e, const job_t *job, ls_comm_t *comm, char
   ls_ctx_fail_alloc(e->device->ctx,
                     0); /* counts from here: a step allocates nothing, the first one neither */
   ls_ctx_fail_alloc(comm->ctx, 0);
-  status = ls_run_launch(e->run, 0);
+  status = ls_run_launch(e->run, 0, 0);
   if (!status) status = ls_run_wait(e->run, 0, NULL);
   int64_t allocations = ls_ctx_fail_alloc(e->device->ctx, 0) + ls_ctx_fail_alloc(comm->ctx, 0);
   if (allocations) snprintf(text, text_bytes, "a step allocates %lld times", (long long)allocations);
@@ -219,7 +219,7 @@ static ls_status_t run_on(engine_t *e, ls_ctx_t *ctx, ls_comm_t *comm, char *tex
   if (!status) status = stream->create(e->device, LS_STREAM_INLINE, &e->stream);
   if (!status) status = ls_state_create(ctx, job.table, e->device, false, &e->state);
   e->host = ls_alloc_array(ctx, (size_t)job.whole, sizeof(float));
-  if (!status) status = ls_run_create(ctx, job.s, e->device, comm, e->state, NULL, &e->run);
+  if (!status) status = ls_run_create(ctx, PROGRAM(job.s), e->device, comm, e->state, NULL, &e->run);
   for (int step = 0; step < STEPS && !status; step++)
     status = one_step(e, &job, comm, text, text_bytes);
   ls_run_destroy(e->run);
@@ -314,12 +314,12 @@ static void run_pair(rank_t *rank) {
   assert_int_equal(ls_backend_ref.device->open(ctx, &(ls_device_options_t){.threads = 1}, &device), LS_OK);
   assert_int_equal(make_pair(ctx, own, &s), LS_OK);
   if (own == 0 && fail_at) ls_ctx_fail_alloc(ctx, fail_at);
-  rank->status = ls_run_create(ctx, s, device, rank->comm, NULL, NULL, &r);
+  rank->status = ls_run_create(ctx, PROGRAM(s), device, rank->comm, NULL, NULL, &r);
   ls_ctx_fail_alloc(ctx, 0);
   if (!fail_at) {
     rank->comm->deadline_ns = INT64_C(60000000000); /* the group keeps the short one */
     ls_comm_set_step(rank->comm, 7);
-    if (own < 2 && !rank->status) rank->status = ls_run_launch(r, 0);
+    if (own < 2 && !rank->status) rank->status = ls_run_launch(r, 0, 0);
     if (own < 2 && !rank->status) rank->status = ls_run_wait(r, 0, NULL);
     if (ls_comm_barrier(rank->comm, "all goes on but the group") != LS_OK) rank->status = LS_ERR_COMM;
   }

@@ -129,7 +129,7 @@ static void test_trace(void **state) {
   ls_schedule_t *s = make();
   json_t *events = json_array();
   for (int step = 0; step < 2; step++)
-    assert_int_equal(ls_schedule_trace(s, times, step, step * INT64_C(2000000), events), LS_OK);
+    assert_int_equal(ls_schedule_trace(s, times, step, 0, step * INT64_C(2000000), events), LS_OK);
   int names = 0, tasks = 0, reductions = 0;
   size_t i;
   json_t *e;

@@ -36,7 +36,7 @@ static void test_dead_bytes_are_reused(void **state) {
   for (int i = 0; i < 10; i++)
     assert_int_equal(place(s, t[i]) % 64, 0);
   ls_fit_t fit;
-  ls_schedule_fit(s, &fit);
+  ls_program_fit(PROGRAM(s), &fit);
   assert_int_equal(fit.transient_unshared_bytes, 10 * 448);
   assert_int_equal(ls_fit_bytes(&fit, "activations"), 848);
   ls_schedule_destroy(s);
@@ -292,7 +292,7 @@ static void test_sharing_adds_no_wait(void **state) {
     ls_schedule_t *s = draw_schedule();
     finish(s);
     ls_fit_t fit;
-    ls_schedule_fit(s, &fit);
+    ls_program_fit(PROGRAM(s), &fit);
     int64_t shared = ls_fit_bytes(&fit, "activations"), each = 0;
     assert_true(shared <= fit.transient_unshared_bytes);
     smaller += shared < fit.transient_unshared_bytes;

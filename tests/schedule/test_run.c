@@ -83,14 +83,14 @@ static void run_steps(const ls_backend_t *backend, bool copies, int slots, bool 
   float *param = row_of(memory, BUILD_PARAM), sum[WIDTH] = {0};
   ls_run_t *run;
   ls_run_options_t options = {.trace = trace};
-  assert_int_equal(ls_run_create(ctx, s, device, NULL, memory, &options, &run), LS_OK);
+  assert_int_equal(ls_run_create(ctx, PROGRAM(s), device, NULL, memory, &options, &run), LS_OK);
   fill(run, 0, 0);
   assert_int_equal(ls_run_prime(run, 0), LS_OK);
   for (int step = 0; step < STEPS; step++) {
     const float *stats = NULL;
     if (slots > 1) fill(run, (step + 1) % slots, step + 1);
     if (slots == 1 && step) fill(run, 0, step);
-    assert_int_equal(ls_run_launch(run, step % slots), LS_OK);
+    assert_int_equal(ls_run_launch(run, step % slots, 0), LS_OK);
     int wait_for = slots > 2 ? step - 1 : step; /* with three slots one step stays in flight */
     if (wait_for < 0) continue;
     assert_int_equal(ls_run_wait(run, wait_for % slots, &stats), LS_OK);
@@ -142,11 +142,11 @@ static void test_capture(void **state) {
     ls_state_t *memory = memory_of(s, device);
     ls_run_t *run;
     ls_run_options_t options = {.trace = trace};
-    assert_int_equal(ls_run_create(ctx, s, device, NULL, memory, &options, &run), LS_OK);
+    assert_int_equal(ls_run_create(ctx, PROGRAM(s), device, NULL, memory, &options, &run), LS_OK);
     assert_int_equal(double_counts(device)->captures, 3);
     assert_true(row_of(memory, BUILD_PARAM)[5] == 0); /* capturing runs nothing */
     for (int step = 0; step < 7; step++) {
-      assert_int_equal(ls_run_launch(run, step % 3), LS_OK);
+      assert_int_equal(ls_run_launch(run, step % 3, 0), LS_OK);
       assert_int_equal(ls_run_wait(run, step % 3, NULL), LS_OK);
     }
     assert_int_equal(double_counts(device)->launches, 7);
@@ -165,10 +165,10 @@ static void test_fit_is_what_is_allocated(void **state) {
       ls_schedule_t *s = make(true, slots);
       ls_device_t *device = open_device(backend);
       ls_fit_t fit;
-      ls_schedule_fit(s, &fit);
+      ls_program_fit(PROGRAM(s), &fit);
       ls_state_t *memory = memory_of(s, device);
       ls_run_t *run;
-      assert_int_equal(ls_run_create(ctx, s, device, NULL, memory, NULL, &run), LS_OK);
+      assert_int_equal(ls_run_create(ctx, PROGRAM(s), device, NULL, memory, NULL, &run), LS_OK);
       const int64_t not_named = (BUILD_GRAD_COUNT + BUILD_DATA_COUNT) * (int64_t)sizeof(float);
       assert_int_equal(double_counts(device)->device_bytes, fit.device_total_bytes + not_named);
       assert_int_equal(double_counts(device)->host_bytes, fit.host_pinned_bytes);
@@ -176,7 +176,7 @@ static void test_fit_is_what_is_allocated(void **state) {
       assert_int_equal(ls_fit_bytes(&fit, "inputs"), slots * BYTES);
       assert_int_equal(fit.host_pinned_bytes, slots * 2 * BYTES);
       int64_t before = double_counts(device)->allocations;
-      assert_int_equal(ls_run_launch(run, 0), LS_OK); /* a step allocates nothing */
+      assert_int_equal(ls_run_launch(run, 0, 0), LS_OK); /* a step allocates nothing */
       assert_int_equal(ls_run_wait(run, 0, NULL), LS_OK);
       assert_int_equal(double_counts(device)->allocations, before);
       ls_run_destroy(run);
@@ -203,7 +203,7 @@ static void test_runs_share_transient_memory(void **state) {
   for (int i = 0; i < 3; i++) {
     before[i] = double_counts(device)->device_bytes;
     if (i == 2) options.transient_bytes--;
-    assert_int_equal(ls_run_create(ctx, s, device, NULL, memory, &options, &run[i]), LS_OK);
+    assert_int_equal(ls_run_create(ctx, PROGRAM(s), device, NULL, memory, &options, &run[i]), LS_OK);
   }
   before[3] = double_counts(device)->device_bytes;
   assert_int_equal(before[2] - before[1], before[1] - before[0]);
@@ -213,7 +213,7 @@ static void test_runs_share_transient_memory(void **state) {
     ls_run_t *now = run[step % 3];
     fill(now, 0, step);
     assert_int_equal(ls_run_prime(now, 0), LS_OK);
-    assert_int_equal(ls_run_launch(now, 0), LS_OK);
+    assert_int_equal(ls_run_launch(now, 0, 0), LS_OK);
     assert_int_equal(ls_run_wait(now, 0, &stats), LS_OK);
     expect_stats(stats, step);
   }
@@ -226,10 +226,10 @@ static void test_runs_share_transient_memory(void **state) {
   ls_schedule_destroy(s);
 }
 
-static void expect_refused(const ls_schedule_t *s, ls_device_t *device, ls_comm_t *comm,
-                           const ls_state_t *state, ls_status_t want, const char *word) {
+static void expect_refused(ls_schedule_t *s, ls_device_t *device, ls_comm_t *comm, const ls_state_t *state,
+                           ls_status_t want, const char *word) {
   ls_run_t *run = NULL;
-  assert_int_equal(ls_run_create(ctx, s, device, comm, state, NULL, &run), want);
+  assert_int_equal(ls_run_create(ctx, PROGRAM(s), device, comm, state, NULL, &run), want);
   assert_null(run);
   if (!strstr(ls_ctx_error(ctx), word)) fail_msg("'%s' is not in: %s", word, ls_ctx_error(ctx));
   ls_ctx_clear(ctx);
@@ -282,16 +282,16 @@ static void test_reads_and_names(void **state) {
   ls_state_t *memory = memory_of(s, device);
   float out[WIDTH];
   ls_run_t *run;
-  assert_int_equal(ls_run_create(ctx, s, device, NULL, memory, NULL, &run), LS_OK);
+  assert_int_equal(ls_run_create(ctx, PROGRAM(s), device, NULL, memory, NULL, &run), LS_OK);
   assert_null(ls_run_input(run, "no such tensor", 0));
   assert_null(ls_run_input(run, "stats", 0)); /* not an input */
   assert_null(ls_run_input(run, "x", 2));
   assert_null(ls_run_input(run, "x", -1));
   assert_ptr_not_equal(ls_run_input(run, "x", 0), ls_run_input(run, "x", 1));
   fill(run, 1, 3);
-  assert_int_equal(ls_run_launch(run, 2), LS_ERR_ARGUMENT);
+  assert_int_equal(ls_run_launch(run, 2, 0), LS_ERR_ARGUMENT);
   assert_int_equal(ls_run_wait(run, -1, NULL), LS_ERR_ARGUMENT);
-  assert_int_equal(ls_run_launch(run, 1), LS_OK);
+  assert_int_equal(ls_run_launch(run, 1, 0), LS_OK);
   assert_int_equal(ls_run_read(run, "stats", 1, out, sizeof out), LS_OK);
   expect_stats(out, 3);
   assert_int_equal(ls_run_read(run, "x", 1, out, sizeof out), LS_OK);
@@ -335,11 +335,11 @@ static void test_last_collective_stays_here(void **state) {
   ls_state_t *memory = memory_of(s, device);
   float *grad = row_of(memory, BUILD_GRAD);
   ls_run_t *run;
-  assert_int_equal(ls_run_create(ctx, s, device, self, memory, NULL, &run), LS_OK);
+  assert_int_equal(ls_run_create(ctx, PROGRAM(s), device, self, memory, NULL, &run), LS_OK);
   for (int step = 0; step < 50; step++) {
     const float *stats;
     memset(grad, 0xff, (LONG + 16) * sizeof(float));
-    assert_int_equal(ls_run_launch(run, 0), LS_OK);
+    assert_int_equal(ls_run_launch(run, 0, 0), LS_OK);
     assert_int_equal(ls_run_wait(run, 0, &stats), LS_OK);
     for (int k = 0; k < 16; k++)
       assert_true(stats[k] == (float)(2 * k + 2));
@@ -398,13 +398,13 @@ static void test_wait_has_a_deadline(void **state) {
   ls_run_t *run;
   ls_run_options_t options = {.deadline_ns = 1000000};
   atomic_store(&released, false);
-  assert_int_equal(ls_run_create(ctx, s, device, self, NULL, &options, &run), LS_OK);
-  assert_int_equal(ls_run_launch(run, 0), LS_OK);
+  assert_int_equal(ls_run_create(ctx, PROGRAM(s), device, self, NULL, &options, &run), LS_OK);
+  assert_int_equal(ls_run_launch(run, 0, 0), LS_OK);
   assert_int_equal(ls_run_wait(run, 0, NULL), LS_ERR_TIMEOUT);
   assert_non_null(strstr(ls_ctx_error(ctx), "rank 0"));
   assert_non_null(strstr(ls_ctx_error(ctx), "step 77"));
   assert_non_null(strstr(ls_ctx_error(ctx), "'gradients 0'"));
-  assert_int_equal(ls_run_launch(run, 0), LS_ERR_TIMEOUT); /* it stays broken */
+  assert_int_equal(ls_run_launch(run, 0, 0), LS_ERR_TIMEOUT); /* it stays broken */
   assert_int_equal(ls_run_wait(run, 0, NULL), LS_ERR_TIMEOUT);
   assert_int_equal(ls_ctx_error_count(ctx), 1);
   atomic_store(&released, true);
@@ -427,7 +427,7 @@ static void test_every_allocation_fails_once(void **state) {
       if (kind == 0) ls_ctx_fail_alloc(ctx, n);
       if (kind == 1) double_counts(device)->refuse = n;
       ls_run_options_t options = {.trace = n % 2};
-      status = ls_run_create(ctx, s, device, NULL, memory, &options, &run);
+      status = ls_run_create(ctx, PROGRAM(s), device, NULL, memory, &options, &run);
       ls_ctx_fail_alloc(ctx, 0);
       double_counts(device)->refuse = 0;
       assert_true(status == LS_OK || status == LS_ERR_MEMORY);

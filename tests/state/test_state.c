@@ -159,7 +159,7 @@ static void a_schedule_keeps_its_table(void **unused) {
   assert_int_equal(ls_schedule_finish(s), LS_OK);
   ls_state_table_release(own);
   assert_int_equal(ls_schedule_check(s), LS_OK);
-  ls_schedule_fit(s, &fit);
+  ls_program_fit((ls_program_t[]){ls_program_of(s)}, &fit);
   assert_int_equal(ls_fit_bytes(&fit, "toys"), 77);
   assert_int_equal(ls_fit_bytes(&fit, "parameters"), 0); /* it does not name them */
   assert_int_equal(fit.device_total_bytes, 77);

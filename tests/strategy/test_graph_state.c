@@ -77,8 +77,7 @@ static ls_graph_t *make_graph(bool training) {
   return g;
 }
 
-static ls_status_t lower(ls_graph_t *g, ls_state_table_t *table, bool training, int ranks,
-                         ls_schedule_t **s) {
+static ls_status_t lower(ls_graph_t *g, ls_state_table_t *table, bool training, int ranks, ls_program_t *p) {
   ls_optim_rule_t optim;
   ls_optim_rule(&(ls_optim_config_t){.name = LS_OPTIM_SGD, .lr = 0.5, .momentum = 0.5}, 0, &optim);
   ls_lower_t in = {.graph = g,
@@ -88,29 +87,31 @@ static ls_status_t lower(ls_graph_t *g, ls_state_table_t *table, bool training, 
                    .accumulate = training ? MICRO : 1,
                    .input_slots = 1,
                    .options = {.bucket_bytes = 64}};
-  ls_status_t status = ls_strategy_ddp.lower(ctx, &in, s);
-  return status ? status : ls_schedule_check(*s);
+  ls_status_t status = ls_strategy_ddp.lower(ctx, &in, p);
+  return status ? status : ls_program_check(p);
 }
 
 static float sample(int step, int row) {
   return (float)(step * 5 + row * 3 % 7);
 }
 
-static void launch(ls_run_t *run, int rows, int step) {
+/* All of a step's micro-batches. */
+static void launch(ls_run_t *run, int micro_batches, int step) {
   const float *stats;
-  float *x = ls_run_input(run, "x", 0), *target = ls_run_input(run, "target", 0);
-  float *weight = ls_run_input(run, "weight", 0);
-  ls_step_params_t *params = ls_run_input(run, "step", 0);
-  for (int i = 0; i < rows; i++) {
-    x[i] = sample(step, i);
-    target[i] = 0;
-    weight[i] = 0.0625f;
+  for (int m = 0; m < micro_batches; m++) {
+    float *x = ls_run_input(run, "x", 0), *target = ls_run_input(run, "target", 0);
+    float *weight = ls_run_input(run, "weight", 0);
+    for (int i = 0; i < ROWS; i++) {
+      x[i] = sample(step, m * ROWS + i);
+      target[i] = 0;
+      weight[i] = 0.0625f;
+    }
+    *(ls_step_params_t *)ls_run_input(run, "step", 0) = (ls_step_params_t){.lr = 0.0078125f};
+    assert_int_equal(ls_run_prime(run, 0), LS_OK);
+    assert_int_equal(ls_run_launch(run, 0, m), LS_OK);
+    assert_int_equal(ls_run_wait(run, 0, &stats), LS_OK);
+    assert_int_equal(stats != NULL, m + 1 == micro_batches);
   }
-  for (int m = 0; m < rows / ROWS; m++)
-    params[m] = (ls_step_params_t){.lr = 0.0078125f};
-  assert_int_equal(ls_run_prime(run, 0), LS_OK);
-  assert_int_equal(ls_run_launch(run, 0), LS_OK);
-  assert_int_equal(ls_run_wait(run, 0, &stats), LS_OK);
 }
 
 static void a_running_mean_is_kept_by_tasks(void **unused) {
@@ -118,7 +119,7 @@ static void a_running_mean_is_kept_by_tasks(void **unused) {
   ctx = ls_ctx_create(NULL, NULL);
   ls_graph_t *g = make_graph(true), *forward = make_graph(false);
   ls_state_table_t *table;
-  ls_schedule_t *train, *eval;
+  ls_program_t train, eval;
   ls_device_t *device;
   ls_stream_t *stream;
   ls_state_t *state;
@@ -137,20 +138,20 @@ static void a_running_mean_is_kept_by_tasks(void **unused) {
   assert_int_equal(ls_backend_ref.stream->create(device, LS_STREAM_INLINE, &stream), LS_OK);
   assert_int_equal(ls_state_create(ctx, table, device, true, &state), LS_OK);
   assert_int_equal(ls_state_fill(state, stream, 1, 0), LS_OK);
-  assert_int_equal(ls_run_create(ctx, train, device, NULL, state, NULL, &run), LS_OK);
-  assert_int_equal(ls_run_create(ctx, eval, device, NULL, state, NULL, &reader), LS_OK);
+  assert_int_equal(ls_run_create(ctx, &train, device, NULL, state, NULL, &run), LS_OK);
+  assert_int_equal(ls_run_create(ctx, &eval, device, NULL, state, NULL, &reader), LS_OK);
   const float *flat = state->host[0];
   float want = 1;
   for (int step = 0; step < STEPS; step++) {
     float factor = flat[w->offset];
-    launch(run, ROWS * MICRO, step);
+    launch(run, MICRO, step);
     for (int m = 0; m < MICRO; m++)
       want = want / 2 + (sample(step, 2 * m) + sample(step, 2 * m + 1)) * factor / 4;
     assert_true(flat[mean->offset] == want);
     assert_true(flat[w->offset] != factor); /* the optimizer's alone */
   }
   float output[ROWS];
-  launch(reader, ROWS, 9);
+  launch(reader, 1, 9);
   assert_int_equal(ls_run_read(reader, "output", 0, output, sizeof output), LS_OK);
   for (int i = 0; i < ROWS; i++)
     assert_true(output[i] == sample(9, i) * flat[w->offset] + want);
@@ -161,8 +162,8 @@ static void a_running_mean_is_kept_by_tasks(void **unused) {
   ls_state_destroy(state);
   ls_backend_ref.stream->destroy(stream);
   ls_backend_ref.device->close(device);
-  ls_schedule_destroy(train);
-  ls_schedule_destroy(eval);
+  ls_program_release(&train);
+  ls_program_release(&eval);
   assert_int_equal(lower(g, table, true, 2, &train), LS_ERR_UNSUPPORTED); /* ranks would disagree */
   assert_non_null(strstr(ls_ctx_error(ctx), "would change the state 'norm.mean'"));
   ls_state_table_release(table);

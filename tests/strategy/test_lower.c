@@ -48,13 +48,20 @@ static ls_lower_t request(int world_size, int accumulate, int64_t bucket_bytes) 
                       .options = {.bucket_bytes = bucket_bytes}};
 }
 
-static ls_schedule_t *lower(const ls_strategy_t *strategy, const ls_lower_t *in) {
-  ls_schedule_t *s = NULL;
-  ls_status_t status = strategy->lower(ctx, in, &s);
-  if (!status) status = ls_schedule_check(s);
+static ls_program_t lower_all(const ls_strategy_t *strategy, const ls_lower_t *in) {
+  ls_program_t p = {0};
+  ls_status_t status = strategy->lower(ctx, in, &p);
+  if (!status) status = ls_program_check(&p);
   assert_string_equal(ls_ctx_error(ctx), "");
   assert_int_equal(status, LS_OK);
-  return s;
+  return p;
+}
+
+/* The only member. */
+static ls_schedule_t *lower(const ls_strategy_t *strategy, const ls_lower_t *in) {
+  ls_program_t p = lower_all(strategy, in);
+  assert_int_equal(p.count, 1);
+  return p.member[0];
 }
 
 static int find_task(const ls_schedule_t *s, const char *name) {
@@ -141,8 +148,12 @@ static void test_communication_overlaps(void **state) {
   (void)state;
   for (int accumulate = 1; accumulate <= 3; accumulate++) {
     ls_lower_t in = request(2, accumulate, 1);
-    ls_schedule_t *s = lower(&ls_strategy_ddp, &in);
+    ls_program_t p = lower_all(&ls_strategy_ddp, &in);
+    const ls_schedule_t *s = p.member[p.count - 1];
     int collectives = 0, backward_after = 0;
+    for (int i = 0; i + 1 < p.count; i++) /* only the member that ends the step communicates */
+      for (int t = 0; t < p.member[i]->task_count; t++)
+        assert_int_equal(p.member[i]->tasks[t].lane, LS_LANE_COMPUTE);
     for (int t = 0; t < s->task_count; t++) {
       const ls_task_t *task = &s->tasks[t];
       if (task->lane == LS_LANE_COMM) {
@@ -165,7 +176,7 @@ static void test_communication_overlaps(void **state) {
       assert_int_equal(find_task(s, name), find_task(s, "sum of squares 0") + b);
     }
     assert_int_equal(s->tasks[find_task(s, "sum of squares 0") - 1].lane, LS_LANE_COMM);
-    ls_schedule_destroy(s);
+    ls_program_release(&p);
   }
 }
 
@@ -182,37 +193,81 @@ static void test_norm_while_hot(void **state) {
   ls_schedule_destroy(s);
 }
 
-/* Micro-batches of one kind are contiguous, in the order of the inputs, and the whole has the plain name. */
+/* A slot holds one micro-batch, whichever member reads it, one input after the other. */
 static void test_inputs(void **state) {
   (void)state;
   ls_lower_t in = request(1, 3, 1 << 20);
   in.copies = true;
-  ls_schedule_t *s = lower(&ls_strategy_single, &in);
-  size_t end = 0;
-  static const char *const names[] = {"x", "target", "weight", "step"};
-  for (int i = 0; i < LS_COUNT(names); i++) {
-    const ls_sched_tensor_t *whole = find_tensor(s, names[i]);
-    assert_int_equal(whole->region, LS_REGION_INPUT);
-    assert_int_equal(whole->offset_bytes, (end + 63) / 64 * 64);
-    size_t at = whole->offset_bytes;
-    for (int m = 0; m < 3; m++) {
-      char name[32];
-      snprintf(name, sizeof name, "%s@%d", names[i], m);
-      assert_int_equal(find_tensor(s, name)->offset_bytes, at);
-      at += find_tensor(s, name)->size_bytes;
+  ls_program_t p = lower_all(&ls_strategy_single, &in);
+  assert_int_equal(p.count, 3);
+  for (int k = 0; k < p.count; k++) {
+    const ls_schedule_t *s = p.member[k];
+    size_t end = 0;
+    static const char *const names[] = {"x", "target", "weight", "step"};
+    for (int i = 0; i < LS_COUNT(names); i++) {
+      const ls_sched_tensor_t *t = find_tensor(s, names[i]);
+      assert_int_equal(t->region, LS_REGION_INPUT);
+      assert_int_equal(t->offset_bytes, (end + 63) / 64 * 64);
+      end = t->offset_bytes + t->size_bytes;
     }
-    assert_int_equal(at, whole->offset_bytes + whole->size_bytes);
-    end = at;
+    ls_shape_t params = LS_SHAPE(LS_U8, 64), rows = LS_SHAPE(LS_F32, ROWS, INPUTS);
+    assert_true(ls_shape_equal(&find_tensor(s, "step")->shape, &params));
+    assert_true(ls_shape_equal(&find_tensor(s, "x")->shape, &rows));
+    assert_int_equal(s->run_bytes[LS_REGION_INPUT], s->run_bytes[LS_REGION_INPUT_NEXT]);
+    assert_int_equal(s->run_bytes[LS_REGION_INPUT], s->run_bytes[LS_REGION_HOST_NEXT]);
+    assert_int_equal(s->tasks[0].lane, LS_LANE_COPY_IN);
+    assert_int_equal(s->tasks[0].bytes, s->run_bytes[LS_REGION_INPUT]);
   }
-  ls_shape_t steps = LS_SHAPE(LS_U8, 3, 64), rows = LS_SHAPE(LS_F32, 3 * ROWS, INPUTS);
-  assert_true(ls_shape_equal(&find_tensor(s, "step")->shape, &steps));
-  assert_true(ls_shape_equal(&find_tensor(s, "x")->shape, &rows));
-  assert_int_equal(s->run_bytes[LS_REGION_INPUT], s->run_bytes[LS_REGION_INPUT_NEXT]);
-  assert_int_equal(s->run_bytes[LS_REGION_INPUT], s->run_bytes[LS_REGION_HOST_NEXT]);
-  assert_int_equal(s->tasks[0].lane, LS_LANE_COPY_IN);
-  assert_int_equal(s->tasks[0].bytes, s->run_bytes[LS_REGION_INPUT]);
-  assert_true(find_task(s, "stats") < find_task(s, "update")); /* the stats leave while the update runs */
-  ls_schedule_destroy(s);
+  const ls_schedule_t *last = p.member[2];
+  assert_true(find_task(last, "stats") <
+              find_task(last, "update")); /* the stats leave while the update runs */
+  ls_program_release(&p);
+}
+
+/* 1,024 micro-batches have the tasks, books, inputs and memory of three, or where they are added in a tree a
+ * member for each of its levels. */
+static void more_micro_batches_make_no_schedule_larger(void **state) {
+  (void)state;
+  for (int tree = 0; tree < 2; tree++) {
+    ls_fit_t fit[2];
+    ls_program_t p[2];
+    for (int i = 0; i < 2; i++) {
+      ls_state_table_t *own;
+      ls_lower_t in = request(1, i ? 1024 : 4, 64);
+      assert_int_equal(ls_state_table_create(ctx, graph, &own), LS_OK);
+      in.state = own;
+      in.copies = true;
+      in.options.reproducible = tree;
+      p[i] = lower_all(&ls_strategy_ddp, &in);
+      ls_state_table_release(own);
+      ls_program_fit(&p[i], &fit[i]);
+      int sum = 0;
+      for (int k = 0; k < p[i].count; k++)
+        sum += p[i].times[k];
+      assert_int_equal(sum, in.accumulate);
+    }
+    assert_int_equal(p[0].count, 3);
+    assert_int_equal(p[1].count, tree ? 11 : 3);
+    assert_int_equal(ls_fit_bytes(&fit[0], "inputs"), ls_fit_bytes(&fit[1], "inputs"));
+    assert_int_equal(ls_fit_bytes(&fit[0], "activations"), ls_fit_bytes(&fit[1], "activations"));
+    assert_int_equal(fit[0].host_pinned_bytes, fit[1].host_pinned_bytes);
+    if (tree) {
+      assert_int_equal(p[1].times[0], 512);
+      assert_int_equal(p[1].times[10], 1);
+      for (int k = 2; k < p[1].count;
+           k++) { /* a level is one addition more for each parameter, loss and count */
+        assert_int_equal(p[1].member[k - 1]->task_count - p[1].member[k - 2]->task_count, 6);
+        assert_true(k == 10 || p[1].member[k]->run_bytes[LS_REGION_STAT] == 0);
+      }
+    } else {
+      assert_int_equal(p[1].times[1], 1022);
+      assert_int_equal(ls_program_task(&p[0], p[0].count, 0), ls_program_task(&p[1], p[1].count, 0));
+      assert_int_equal(ls_run_book_bytes(&p[0]), ls_run_book_bytes(&p[1]));
+      assert_int_equal(fit[0].device_total_bytes, fit[1].device_total_bytes);
+    }
+    ls_program_release(&p[0]);
+    ls_program_release(&p[1]);
+  }
 }
 
 /* With one slot there is no next input to copy; what the host fills is pinned memory all the same. */
@@ -234,9 +289,9 @@ static void test_fit(void **state) {
   double_ops(2, lists);
   ls_lower_t in = request(1, 2, 1);
   in.copies = true;
-  ls_schedule_t *s = lower(&ls_strategy_single, &in);
+  ls_program_t p = lower_all(&ls_strategy_single, &in);
   ls_fit_t fit;
-  ls_schedule_fit(s, &fit);
+  ls_program_fit(&p, &fit);
   assert_int_equal(ls_fit_bytes(&fit, "parameters"), layout->total * 4);
   assert_int_equal(ls_fit_bytes(&fit, "gradients"), layout->total * 4);
   assert_int_equal(ls_fit_bytes(&fit, "optimizer"), (2 * layout->total + 16) * 4);
@@ -249,13 +304,14 @@ static void test_fit(void **state) {
   ls_state_t *memory;
   assert_int_equal(ls_state_create(ctx, table, device, false, &memory), LS_OK);
   ls_run_t *run;
-  assert_int_equal(ls_run_create(ctx, s, device, NULL, memory, NULL, &run), LS_OK);
+  assert_int_equal(ls_run_create(ctx, &p, device, NULL, memory, NULL, &run), LS_OK);
+  assert_int_equal(double_counts(device)->captures, p.count * in.input_slots);
   assert_int_equal(double_counts(device)->device_bytes, fit.device_total_bytes);
   assert_int_equal(double_counts(device)->host_bytes, fit.host_pinned_bytes);
   ls_run_destroy(run);
   ls_state_destroy(memory);
   backend->device->close(device);
-  ls_schedule_destroy(s);
+  ls_program_release(&p);
 }
 
 /* Data on the device: counted in full, once for all slots; what the host fills shrinks to row numbers; each
@@ -269,59 +325,55 @@ static void test_data_on_the_device(void **state) {
       ls_fit_t filled, gathered;
       ls_lower_t in = request(1, accumulate, 1);
       in.copies = copies;
-      ls_schedule_t *s = lower(&ls_strategy_single, &in);
-      ls_schedule_fit(s, &filled);
-      ls_schedule_destroy(s);
+      ls_program_t p = lower_all(&ls_strategy_single, &in);
+      ls_program_fit(&p, &filled);
+      ls_program_release(&p);
       in.data_rows = SAMPLES;
-      s = lower(&ls_strategy_single, &in);
-      ls_schedule_fit(s, &gathered);
+      p = lower_all(&ls_strategy_single, &in);
+      ls_program_fit(&p, &gathered);
       assert_int_equal(ls_fit_bytes(&filled, "data"), 0);
       assert_int_equal(ls_fit_bytes(&gathered, "data"), SAMPLES * INPUTS * 4 + SAMPLES * OUTPUTS * 4);
       for (int i = 0; i < gathered.part_count; i++)
         sum += gathered.part[i].bytes;
       assert_int_equal(gathered.device_total_bytes, sum);
       assert_true(ls_fit_bytes(&gathered, "inputs") < ls_fit_bytes(&filled, "inputs"));
-      assert_int_equal(ls_schedule_find(s, "no such tensor"), -1);
-      int gathers = 0;
-      for (int t = 0; t < s->task_count; t++) {
-        const ls_task_t *task = &s->tasks[t];
-        if (task->op != &ls_op_gather_rows) continue;
-        const ls_sched_tensor_t *rows = &s->tensors[task->in[0]],
-                                *whole = &s->tensors[ls_schedule_find(s, "rows")];
+      for (int k = 0; k < p.count; k++) {
+        const ls_schedule_t *s = p.member[k];
+        assert_int_equal(ls_schedule_find(s, "no such tensor"), -1);
+        const ls_task_t *task = &s->tasks[find_task(s, "gather")];
+        assert_ptr_equal(task->op, &ls_op_gather_rows);
         assert_int_equal(task->lane, LS_LANE_COMPUTE);
-        assert_int_equal(rows->region, LS_REGION_INPUT);
-        assert_int_equal(rows->offset_bytes, whole->offset_bytes + (size_t)gathers * rows->size_bytes);
+        assert_int_equal(task->in[0], ls_schedule_find(s, "rows"));
+        assert_int_equal(s->tensors[task->in[0]].region, LS_REGION_INPUT);
         assert_int_equal(task->in[1], ls_schedule_find(s, "features"));
         assert_int_equal(task->in[2], ls_schedule_find(s, "targets"));
-        gathers++;
       }
-      assert_int_equal(gathers, accumulate);
-      ls_schedule_destroy(s);
+      ls_program_release(&p);
     }
 }
 
-/* Activations of one micro-batch make room for those of the next. */
+/* Micro-batches take turns in the activations of one, and add a gradient at a time. */
 static void test_memory_of_micro_batches(void **state) {
   (void)state;
   ls_fit_t one, four;
   ls_lower_t in = request(1, 1, 1);
-  ls_schedule_t *s = lower(&ls_strategy_single, &in);
-  ls_schedule_fit(s, &one);
-  ls_schedule_destroy(s);
+  ls_program_t p = lower_all(&ls_strategy_single, &in);
+  ls_program_fit(&p, &one);
+  ls_program_release(&p);
   in.accumulate = 4;
-  s = lower(&ls_strategy_single, &in);
-  ls_schedule_fit(s, &four);
-  ls_schedule_destroy(s);
-  assert_true(four.transient_unshared_bytes >= 4 * one.transient_unshared_bytes);
+  p = lower_all(&ls_strategy_single, &in);
+  ls_program_fit(&p, &four);
+  ls_program_release(&p);
+  assert_int_equal(ls_fit_bytes(&four, "inputs"), ls_fit_bytes(&one, "inputs"));
   assert_true(ls_fit_bytes(&four, "activations") <
               ls_fit_bytes(&one, "activations") + layout->total * 4); /* plus one gradient */
 }
 
 static void expect_refused(const ls_strategy_t *strategy, const ls_lower_t *in, ls_status_t want,
                            const char *word) {
-  ls_schedule_t *s = NULL;
-  assert_int_equal(strategy->lower(ctx, in, &s), want);
-  assert_null(s);
+  ls_program_t p = {0};
+  assert_int_equal(strategy->lower(ctx, in, &p), want);
+  assert_int_equal(p.count, 0);
   if (!strstr(ls_ctx_error(ctx), word)) fail_msg("'%s' is not in: %s", word, ls_ctx_error(ctx));
   ls_ctx_clear(ctx);
 }
@@ -332,6 +384,9 @@ static void test_refusals(void **state) {
   expect_refused(&ls_strategy_single, &in, LS_ERR_ARGUMENT, "one rank");
   in = request(1, 0, 1);
   expect_refused(&ls_strategy_single, &in, LS_ERR_ARGUMENT, "micro-batches");
+  in = request(1, 2, 1);
+  in.optim = NULL;
+  expect_refused(&ls_strategy_single, &in, LS_ERR_ARGUMENT, "one micro-batch");
   in = request(1, 1, 0);
   expect_refused(&ls_strategy_single, &in, LS_ERR_ARGUMENT, "0 bytes");
   in = request(1, 1, 1);
@@ -381,7 +436,7 @@ static void test_unusual_graph(void **state) {
     ls_lower_t in = request(1, accumulate, 1);
     in.graph = g;
     in.state = own;
-    ls_schedule_t *s = lower(&ls_strategy_single, &in);
+    ls_program_t p = lower_all(&ls_strategy_single, &in);
     ls_state_t *memory;
     ls_device_t *device;
     ls_run_t *run;
@@ -391,24 +446,26 @@ static void test_unusual_graph(void **state) {
     float *param = memory->data[0], *grad = memory->data[ls_state_find(own, "gradients")];
     for (int k = 0; k < 6; k++)
       param[e->offset + k] = (float)k;
-    assert_int_equal(ls_run_create(ctx, s, device, NULL, memory, NULL, &run), LS_OK);
-    float *input = ls_run_input(run, "x", 0);
-    for (int k = 0; k < 6 * accumulate; k++)
-      input[k] = (float)(k + 1);
-    const float *stats;
-    assert_int_equal(ls_run_launch(run, 0), LS_OK);
-    assert_int_equal(ls_run_wait(run, 0, &stats), LS_OK);
+    assert_int_equal(ls_run_create(ctx, &p, device, NULL, memory, NULL, &run), LS_OK);
+    const float *stats = NULL;
+    for (int m = 0; m < accumulate; m++) {
+      float *input = ls_run_input(run, "x", 0);
+      for (int k = 0; k < 6; k++)
+        input[k] = (float)(6 * m + k + 1);
+      assert_int_equal(ls_run_launch(run, 0, m), LS_OK);
+      assert_int_equal(ls_run_wait(run, 0, &stats), LS_OK);
+    }
     assert_true(stats[LS_STAT_LOSS] == (accumulate == 1 ? 70 : 70 + 160));
     for (int k = 0; k < 6; k++)
       assert_true(grad[e->offset + k] == (float)(accumulate == 1 ? k + 1 : 2 * k + 8));
     ls_run_destroy(run);
     ls_state_destroy(memory);
     ls_backend_ref.device->close(device);
-    ls_schedule_destroy(s);
+    ls_program_release(&p);
 
     in.optim = NULL; /* output and loss are read in the graph and looked at from outside */
-    s = lower(&ls_strategy_single, &in);
-    ls_schedule_destroy(s);
+    in.accumulate = 1;
+    ls_schedule_destroy(lower(&ls_strategy_single, &in));
   }
   ls_state_table_release(own);
   ls_graph_destroy(g);
@@ -420,14 +477,14 @@ static void test_every_allocation_fails_once(void **state) {
   ls_lower_t in = request(2, 2, 1);
   in.copies = true;
   for (int n = 1; status; n++) {
-    ls_schedule_t *s = NULL;
+    ls_program_t p = {0};
     ls_ctx_fail_alloc(ctx, n);
-    status = ls_strategy_ddp.lower(ctx, &in, &s);
+    status = ls_strategy_ddp.lower(ctx, &in, &p);
     ls_ctx_fail_alloc(ctx, 0);
     assert_true(status == LS_OK || status == LS_ERR_MEMORY);
-    assert_true((status == LS_OK) == (s != NULL));
+    assert_true((status == LS_OK) == (p.count > 0));
     assert_true(n > 3 || status);
-    ls_schedule_destroy(s);
+    ls_program_release(&p);
   }
 }
 
@@ -452,7 +509,7 @@ static void test_frozen_parameters_cost_nothing(void **state) {
   }
   assert_int_equal(exchanged, trained);
   ls_fit_t fit;
-  ls_schedule_fit(s, &fit);
+  ls_program_fit((ls_program_t[]){ls_program_of(s)}, &fit);
   assert_int_equal(ls_fit_bytes(&fit, "parameters"), own->layout->total * 4);
   assert_int_equal(ls_fit_bytes(&fit, "gradients"), trained * 4);
   assert_int_equal(ls_fit_bytes(&fit, "optimizer"), (2 * trained + 16) * 4);
@@ -462,7 +519,8 @@ static void test_frozen_parameters_cost_nothing(void **state) {
     part->tensors[id].trainable = false;
   assert_int_equal(ls_state_table_create(ctx, part, &own), LS_OK);
   in.state = own;
-  assert_int_equal(ls_strategy_ddp.lower(ctx, &in, &s), LS_ERR_ARGUMENT);
+  ls_program_t none;
+  assert_int_equal(ls_strategy_ddp.lower(ctx, &in, &none), LS_ERR_ARGUMENT);
   assert_non_null(strstr(ls_ctx_error(ctx), "nothing to train"));
   ls_state_table_release(own);
   ls_graph_destroy(part);
@@ -476,6 +534,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_communication_overlaps, setup, teardown),
       cmocka_unit_test_setup_teardown(test_norm_while_hot, setup, teardown),
       cmocka_unit_test_setup_teardown(test_inputs, setup, teardown),
+      cmocka_unit_test_setup_teardown(more_micro_batches_make_no_schedule_larger, setup, teardown),
       cmocka_unit_test_setup_teardown(test_one_slot_with_copies, setup, teardown),
       cmocka_unit_test_setup_teardown(test_fit, setup, teardown),
       cmocka_unit_test_setup_teardown(test_data_on_the_device, setup, teardown),

@@ -170,7 +170,7 @@ static void test_what_is_no_tree_is_refused(void **state) {
   assert_int_equal(ls_state_table_create(ctx, graph, &table), LS_OK);
   ls_optim_rule(&(ls_optim_config_t){.name = LS_OPTIM_SGD, .lr = 0.1}, 0, &optim);
   for (int bad = 0; bad < 2; bad++) {
-    ls_schedule_t *schedule = NULL;
+    ls_program_t program = {0};
     ls_lower_t in = {.graph = graph,
                      .state = table,
                      .optim = &optim,
@@ -178,8 +178,8 @@ static void test_what_is_no_tree_is_refused(void **state) {
                      .accumulate = bad ? 2 : 3,
                      .input_slots = 1,
                      .options = {.bucket_bytes = 64, .reproducible = true}};
-    assert_int_equal(ls_strategy_ddp.lower(ctx, &in, &schedule), LS_ERR_ARGUMENT);
-    assert_null(schedule);
+    assert_int_equal(ls_strategy_ddp.lower(ctx, &in, &program), LS_ERR_ARGUMENT);
+    assert_int_equal(program.count, 0);
     assert_non_null(strstr(ls_ctx_error(ctx), "no tree"));
     ls_ctx_clear(ctx);
   }

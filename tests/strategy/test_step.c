@@ -362,33 +362,32 @@ static void test_evaluation(void **state) {
   job.samples = 12;
   run_reference(&job, &trained); /* its loss is that of the initial parameters */
   job.evaluate = true;
-  for (job.accumulate = 1; job.accumulate <= 3; job.accumulate++)
-    for (int copies = 0; copies <= 1; copies++) {
-      job.copies = copies;
-      job.strategy = "single";
-      job.world_size = 1;
-      world_run(&job, &world);
-      expect_ok(&job, &world);
-      assert_true(world.rank[0].stats[LS_STAT_LOSS] == trained.rank[0].stats[LS_STAT_LOSS]);
-      assert_true(same_bits(world.rank[0].param, world.rank[0].initial, world.rank[0].param_count));
-      double loss = 0;
-      for (int64_t k = 0; k < job.samples * OUTPUTS; k++) {
-        double d = world.rank[0].output[k] - network_target(0, k / OUTPUTS, k % OUTPUTS);
-        loss += d * d / OUTPUTS / 16;
-      }
-      assert_true(world.rank[0].stats[LS_STAT_LOSS] == (float)loss);
-      world_release(&world);
-
-      job.strategy = "ddp"; /* each rank its rows, no communication */
-      job.world_size = 3;
-      world_run(&job, &world);
-      expect_ok(&job, &world);
-      double sum = 0;
-      for (int r = 0; r < 3; r++)
-        sum += world.rank[r].stats[LS_STAT_LOSS];
-      assert_true((float)sum == trained.rank[0].stats[LS_STAT_LOSS]);
-      world_release(&world);
+  for (int copies = 0; copies <= 1; copies++) {
+    job.copies = copies;
+    job.strategy = "single";
+    job.world_size = 1;
+    world_run(&job, &world);
+    expect_ok(&job, &world);
+    assert_true(world.rank[0].stats[LS_STAT_LOSS] == trained.rank[0].stats[LS_STAT_LOSS]);
+    assert_true(same_bits(world.rank[0].param, world.rank[0].initial, world.rank[0].param_count));
+    double loss = 0;
+    for (int64_t k = 0; k < job.samples * OUTPUTS; k++) {
+      double d = world.rank[0].output[k] - network_target(0, k / OUTPUTS, k % OUTPUTS);
+      loss += d * d / OUTPUTS / 16;
     }
+    assert_true(world.rank[0].stats[LS_STAT_LOSS] == (float)loss);
+    world_release(&world);
+
+    job.strategy = "ddp"; /* each rank its rows, no communication */
+    job.world_size = 3;
+    world_run(&job, &world);
+    expect_ok(&job, &world);
+    double sum = 0;
+    for (int r = 0; r < 3; r++)
+      sum += world.rank[r].stats[LS_STAT_LOSS];
+    assert_true((float)sum == trained.rank[0].stats[LS_STAT_LOSS]);
+    world_release(&world);
+  }
   world_release(&trained);
 }
 

@@ -99,15 +99,16 @@ typedef struct {
   pthread_t thread;
 } worker_t;
 
-static void fill_slot(worker_t *w, int step) {
+/* Micro-batch `unit` of the run, counted from its first step. */
+static void fill_slot(worker_t *w, int unit) {
   const job_t *job = w->job;
-  int slot = step % job->input_slots;
+  int slot = unit % job->input_slots, step = unit / job->accumulate;
+  int64_t first = w->rows * (unit % job->accumulate);
   float *x = ls_run_input(w->run, "x", slot), *target = ls_run_input(w->run, "target", slot);
   float *weight = ls_run_input(w->run, "weight", slot);
-  ls_step_params_t *params = ls_run_input(w->run, "step", slot);
-  for (int64_t i = 0; i < w->rows * job->accumulate; i++) {
-    bool valid = i < w->result->count;
-    int64_t sample = w->result->first + i;
+  for (int64_t i = 0; i < w->rows; i++) {
+    bool valid = first + i < w->result->count;
+    int64_t sample = w->result->first + first + i;
     for (int64_t c = 0; c < INPUTS; c++)
       x[i * INPUTS + c] = valid ? network_x(step, sample, c) : 0;
     for (int64_t c = 0; c < OUTPUTS; c++)
@@ -115,11 +116,21 @@ static void fill_slot(worker_t *w, int step) {
     weight[i] = valid && (job->only < 0 || job->only == sample) ? job->weight : 0;
     if (step == job->nan_step && sample == 3 && valid) x[i * INPUTS] = NAN;
   }
-  for (int m = 0; m < job->accumulate; m++)
-    params[m] =
-        (ls_step_params_t){.seed = 42,
-                           .position = (uint64_t)(step * job->samples + w->result->first + m * w->rows),
-                           .lr = job->lr};
+  *(ls_step_params_t *)ls_run_input(w->run, "step", slot) = (ls_step_params_t){
+      .seed = 42, .position = (uint64_t)(step * job->samples + w->result->first + first), .lr = job->lr};
+}
+
+/* Adds the times of the micro-batch that was waited for. */
+static void add_times(worker_t *w) {
+  int64_t parts_ns[LS_PHASE_STEP_COUNT], end_ns = 0;
+  const ls_schedule_t *s = w->result->program.member[ls_run_member(w->run)];
+  const ls_task_time_t *times = ls_run_times(w->run);
+  ls_run_parts(w->run, parts_ns);
+  for (int p = 0; p < LS_PHASE_STEP_COUNT; p++)
+    w->result->parts_ns[p] += parts_ns[p];
+  for (int t = 0; times && t < s->task_count; t++)
+    if (times[t].end_ns > end_ns) end_ns = times[t].end_ns;
+  w->result->step_ns += end_ns;
 }
 
 static ls_status_t run_steps(worker_t *w) {
@@ -127,27 +138,23 @@ static ls_status_t run_steps(worker_t *w) {
   const float *stats = NULL;
   fill_slot(w, 0);
   ls_status_t status = ls_run_prime(w->run, 0);
-  for (int step = 0; step < job->steps && !status; step++) {
-    int slot = step % job->input_slots;
+  for (int unit = 0; unit < job->steps * job->accumulate && !status; unit++) {
+    int slot = unit % job->input_slots, step = unit / job->accumulate;
     if (job->input_slots > 1)
-      fill_slot(w, step + 1);
-    else if (step > 0) {
-      fill_slot(w, step);
+      fill_slot(w, unit + 1);
+    else if (unit > 0) {
+      fill_slot(w, unit);
       status = ls_run_prime(w->run, 0);
     }
     if (w->comm) ls_comm_set_step(w->comm, step);
-    if (!status) status = ls_run_launch(w->run, slot);
+    if (!status) status = ls_run_launch(w->run, slot, unit % job->accumulate);
     if (!status) status = ls_run_wait(w->run, slot, &stats);
+    if (!status && step == job->steps - 1) add_times(w);
   }
   if (status) return status;
   if (stats) memcpy(w->result->stats, stats, sizeof(w->result->stats));
-  ls_run_parts(w->run, w->result->parts_ns);
-  const ls_task_time_t *times = ls_run_times(w->run);
-  for (int t = 0; times && t < w->result->schedule->task_count; t++)
-    if (times[t].end_ns > w->result->step_ns) w->result->step_ns = times[t].end_ns;
   if (job->evaluate)
-    return ls_run_read(w->run, "output", 0, w->result->output,
-                       (size_t)(w->rows * job->accumulate * OUTPUTS) * sizeof(float));
+    return ls_run_read(w->run, "output", 0, w->result->output, (size_t)(w->rows * OUTPUTS) * sizeof(float));
   return LS_OK;
 }
 
@@ -161,7 +168,7 @@ static ls_status_t work(worker_t *w) {
   float *param = state->data[ls_state_find(w->table, "parameters")];
   fill_params(w->table->layout, param);
   memcpy(result->initial, param, total_bytes);
-  status = ls_run_create(w->ctx, result->schedule, w->device, w->comm, state, NULL, &w->run);
+  status = ls_run_create(w->ctx, &result->program, w->device, w->comm, state, NULL, &w->run);
   if (!status) status = run_steps(w);
   memcpy(result->param, param, total_bytes);
   if (gradients >= 0)
@@ -218,8 +225,8 @@ static void lower_rank(worker_t *w, int rank) {
                    .input_slots = job->input_slots,
                    .copies = job->copies,
                    .options = {.bucket_bytes = job->bucket_bytes, .reproducible = job->reproducible}};
-  ls_status_t status = ls_strategy_find(job->strategy)->lower(w->ctx, &in, &result->schedule);
-  if (!status) status = ls_schedule_check(result->schedule);
+  ls_status_t status = ls_strategy_find(job->strategy)->lower(w->ctx, &in, &result->program);
+  if (!status) status = ls_program_check(&result->program);
   assert_string_equal(ls_ctx_error(w->ctx), "");
   assert_int_equal(status, LS_OK);
 }
@@ -227,7 +234,7 @@ static void lower_rank(worker_t *w, int rank) {
 void world_run(const job_t *job, world_t *world) {
   worker_t worker[WORLD_MAX] = {0};
   ls_comm_t *comm[WORLD_MAX] = {0};
-  const ls_schedule_t *schedules[WORLD_MAX];
+  ls_program_t programs[WORLD_MAX];
   memset(world, 0, sizeof(*world));
   ls_ctx_t *comm_ctx = ls_ctx_create(NULL, NULL);
   if (job->world_size > 1)
@@ -236,9 +243,9 @@ void world_run(const job_t *job, world_t *world) {
     world->ctx[r] = ls_ctx_create(NULL, NULL);
     worker[r] = (worker_t){.job = job, .comm = comm[r], .ctx = world->ctx[r], .result = &world->rank[r]};
     lower_rank(&worker[r], r);
-    schedules[r] = world->rank[r].schedule;
+    programs[r] = world->rank[r].program;
   }
-  assert_int_equal(ls_schedule_check_world(schedules, job->world_size), LS_OK);
+  assert_int_equal(ls_program_check_world(programs, job->world_size), LS_OK);
   for (int r = 0; r < job->world_size; r++)
     assert_int_equal(pthread_create(&worker[r].thread, NULL, thread_main, &worker[r]), 0);
   for (int r = 0; r < job->world_size; r++)
@@ -255,7 +262,7 @@ void world_run(const job_t *job, world_t *world) {
 
 void world_release(world_t *world) {
   for (int r = 0; r < WORLD_MAX; r++) {
-    ls_schedule_destroy(world->rank[r].schedule);
+    ls_program_release(&world->rank[r].program);
     ls_ctx_destroy(world->ctx[r]);
   }
 }

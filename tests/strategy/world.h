@@ -34,8 +34,8 @@ job_t job_default(void);
 typedef struct {
   ls_status_t status;
   char error[512];
-  ls_schedule_t *schedule; /* until world_release */
-  int64_t param_count;     /* of the layout */
+  ls_program_t program; /* until world_release */
+  int64_t param_count;  /* of the layout */
   float param[PARAMS_MAX], initial[PARAMS_MAX], grad[PARAMS_MAX];
   float stats[LS_STATS_COUNT]; /* of the last step */
   float output[SAMPLES_MAX * OUTPUTS];

@@ -60,7 +60,7 @@ static ls_status_t remember(ls_schedule_t *s, int bucket, int parts, int gradien
   return toy_state_add(s, gradients);
 }
 
-static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_schedule_t **schedule) {
+static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_program_t *program) {
   static const ls_exchange_t plain = {.ready = exchange_all},
                              remembering = {.ready = exchange_all, .collect = remember};
   const toy_options_t *own = in->options.own;
@@ -72,7 +72,7 @@ static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_schedule_t **sc
                        !in->optim              ? NULL
                        : !own || own->remember ? &remembering
                                                : &plain,
-                       schedule);
+                       program);
 }
 
 static ls_status_t propose(const ls_proposal_t *proposal) {

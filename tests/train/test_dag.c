@@ -25,7 +25,7 @@ enum { ROWS = 3, IN = 4, WIDTH = 6, OUT = 2 };
 typedef struct {
   ls_ctx_t *ctx;
   ls_config_t *config;
-  ls_member_t member;
+  ls_step_t member;
   ls_schedule_t *schedule; /* the member's, and the table of its state */
   ls_state_table_t *table;
   ls_device_t *device;
@@ -43,16 +43,16 @@ static void open_net(net_t *n, const char *freeze) {
            freeze, "stem");
   *n = (net_t){.ctx = ls_ctx_create(NULL, NULL)};
   assert_int_equal(ls_config_parse(n->ctx, "c.yaml", text, strlen(text), NULL, 0, &n->config), LS_OK);
-  const ls_member_spec_t spec = {
-      .config = n->config, .member = LS_MEMBER_TRAIN, .world_size = 1, .rows = ROWS};
-  assert_int_equal(ls_member_lower(n->ctx, &spec, &n->member), LS_OK);
-  n->schedule = n->member.schedule;
+  const ls_step_spec_t spec = {.config = n->config, .kind = LS_STEP_TRAIN, .world_size = 1, .rows = ROWS};
+  assert_int_equal(ls_step_lower(n->ctx, &spec, &n->member), LS_OK);
+  n->schedule = n->member.program.member[0];
   n->table = n->schedule->state;
   assert_int_equal(ls_schedule_check(n->schedule), LS_OK);
   const ls_backend_t *ref = &ls_backend_ref;
   assert_int_equal(ref->device->open(n->ctx, &(ls_device_options_t){.threads = 1}, &n->device), LS_OK);
   assert_int_equal(ls_state_create(n->ctx, n->table, n->device, true, &n->state), LS_OK);
-  assert_int_equal(ls_run_create(n->ctx, n->schedule, n->device, NULL, n->state, NULL, &n->run), LS_OK);
+  assert_int_equal(ls_run_create(n->ctx, &n->member.program, n->device, NULL, n->state, NULL, &n->run),
+                   LS_OK);
   n->param = n->state->host[0];
   for (int i = 0; i < n->table->layout->count; i++) {
     const ls_layout_entry_t *e = &n->table->layout->entry[i];
@@ -71,7 +71,7 @@ static void close_net(net_t *n) {
   ls_run_destroy(n->run);
   ls_state_destroy(n->state);
   ls_backend_ref.device->close(n->device);
-  ls_member_release(&n->member);
+  ls_step_release(&n->member);
   ls_config_destroy(n->config);
   ls_ctx_destroy(n->ctx);
 }
@@ -86,7 +86,7 @@ static double step(net_t *n) {
     weight[r] = 1.0f / ROWS;
   memset(ls_run_input(n->run, "step", 0), 0, sizeof(ls_step_params_t));
   assert_int_equal(ls_run_prime(n->run, 0), LS_OK);
-  assert_int_equal(ls_run_launch(n->run, 0), LS_OK);
+  assert_int_equal(ls_run_launch(n->run, 0, 0), LS_OK);
   assert_int_equal(ls_run_wait(n->run, 0, &stats), LS_OK);
   return (double)stats[LS_STAT_LOSS];
 }

@@ -9,6 +9,9 @@
 
 #include <cmocka.h>
 
+/* The program that is this schedule alone. */
+#define PROGRAM(s) ((ls_program_t[]){ls_program_of(s)})
+
 enum { MIB = 1 << 20 };
 
 static const ls_device_options_t one_thread = {.threads = 1};
@@ -52,7 +55,7 @@ static void a_host_holds_everything(void **state) {
   ls_train_data_size_t data = {.samples_bytes = 7000, .reading_bytes = 100, .log_bytes = 80};
   ls_train_memory_t need;
   memset(&need, 0xff, sizeof need);
-  ls_train_need(&backend, &one_thread, &train, &eval, &data, &need);
+  ls_train_need(&backend, &one_thread, PROGRAM(&train), PROGRAM(&eval), &data, &need);
   assert_int_equal(need.step_bytes, 1000 + 1100 + 2000 + 64 + 3 * 10 + 500);
   assert_int_equal(need.evaluation_bytes, 20); /* its activations lie where those of the step do */
   assert_int_equal(need.staging_bytes, 0);
@@ -62,13 +65,13 @@ static void a_host_holds_everything(void **state) {
   assert_int_equal(need.reading_bytes, 7000 + 100);
   /* a text larger than all regions: it is gone before they are there */
   data.reading_bytes = own + 12345;
-  ls_train_need(&backend, &one_thread, &train, &eval, &data, &need);
+  ls_train_need(&backend, &one_thread, PROGRAM(&train), PROGRAM(&eval), &data, &need);
   assert_int_equal(need.device_bytes, own + 7000 + 80);
   assert_int_equal(need.reading_bytes, own + 12345 + 7000);
   /* evaluation alone has no gradients */
   data.reading_bytes = 0;
   rows.table.count = 1;
-  ls_train_need(&backend, &one_thread, NULL, &eval, &data, &need);
+  ls_train_need(&backend, &one_thread, NULL, PROGRAM(&eval), &data, &need);
   assert_int_equal(need.step_bytes, 0);
   assert_int_equal(need.evaluation_bytes, 1000 + 20 + 300);
 }
@@ -110,25 +113,26 @@ static void host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch(void
   const ls_device_options_t options = {.threads = 3, .reproducible = true};
   const ls_train_data_size_t data = {.samples_bytes = 7000};
   ls_train_memory_t need;
-  ls_train_need(&backend, &options, &train, &eval, &data, &need);
+  ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);
   assert_int_equal(need.scratch_bytes, 300 * 3 * 8); /* of the op that takes the most */
   /* two buffers: the own slot, and of three others' messages a half */
   assert_int_equal(need.exchange_bytes, 2 * (CHUNK + 3 * 6000 / 2));
   assert_int_equal(need.reading_bytes, 0);
-  assert_int_equal(need.schedule_bytes, ls_run_book_bytes(&train)); /* four tasks; the other has none */
+  assert_int_equal(need.schedule_bytes,
+                   ls_run_book_bytes(PROGRAM(&train))); /* four tasks; the other has none */
   assert_in_range(need.schedule_bytes, 4 * 200, 4 * 4000);
   assert_int_equal(need.device_bytes, need.step_bytes + need.evaluation_bytes + need.rounding_bytes + 7000 +
                                           need.exchange_bytes + need.schedule_bytes);
   /* larger messages travel in chunks; one rank exchanges nothing; nor do GPUs, in host memory */
   tensors[3].size_bytes = 9 * CHUNK;
-  ls_train_need(&backend, &options, &train, &eval, &data, &need);
+  ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);
   assert_int_equal(need.exchange_bytes, 2 * (CHUNK + 3 * CHUNK / 2));
   world.count = 1;
-  ls_train_need(&backend, &options, &train, &eval, &data, &need);
+  ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);
   assert_int_equal(need.exchange_bytes, 0);
   world.count = 4;
   backend.host_memory = false;
-  ls_train_need(&backend, &options, &train, &eval, &data, &need);
+  ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);
   assert_int_equal(need.exchange_bytes, 0);
 }
 
@@ -144,7 +148,7 @@ static void a_device_gives_whole_pages(void **state) {
   train.run_bytes[LS_REGION_HOST_STAT] = 64;
   const ls_train_data_size_t data = {.samples_bytes = 7000, .log_bytes = 80};
   ls_train_memory_t need;
-  ls_train_need(&backend, &one_thread, &train, &eval, &data, &need);
+  ls_train_need(&backend, &one_thread, PROGRAM(&train), PROGRAM(&eval), &data, &need);
   /* 5, 5, 10 and 3+ MiB in pages of 2; four small ones share a page */
   assert_int_equal(need.device_bytes, (int64_t)(6 + 6 + 10 + 4 + 2) * MIB);
   assert_int_equal(need.device_bytes, need.step_bytes + need.evaluation_bytes + need.rounding_bytes);

@@ -106,8 +106,8 @@ static void test_what_a_trainer_has(void **state) {
     ls_trainer_t *t;
     ls_fit_t fit;
     assert_int_equal(ls_trainer_create(ctx, &world, config, NULL, &t), LS_OK);
-    ls_schedule_fit(t->engine.member[LS_MEMBER_TRAIN].schedule, &fit);
-    const ls_schedule_t *s = t->engine.member[LS_MEMBER_TRAIN].schedule;
+    ls_program_fit(&t->engine.step[LS_STEP_TRAIN].program, &fit);
+    const ls_schedule_t *s = t->engine.step[LS_STEP_TRAIN].program.member[0];
     if (side == 0) {
       const ls_state_t *at = t->engine.state;
       assert_int_equal(t->engine.data_rows, 210);
@@ -116,16 +116,16 @@ static void test_what_a_trainer_has(void **state) {
                           210 * 7 * 4);
       assert_memory_equal(at->data[ls_state_find(t->engine.table, "targets")], t->dataset->targets,
                           210 * 3 * 4);
-      assert_string_equal(s->tasks[0].name, "gather@0");
+      assert_string_equal(s->tasks[0].name, "gather");
       assert_int_equal(s->tasks[0].phase, LS_PHASE_STEP_INPUT);
-      assert_null(ls_run_input(t->engine.member[LS_MEMBER_TRAIN].run, "x", 0));
-      assert_non_null(ls_run_input(t->engine.member[LS_MEMBER_TRAIN].run, "rows", 0));
+      assert_null(ls_run_input(t->engine.step[LS_STEP_TRAIN].run, "x", 0));
+      assert_non_null(ls_run_input(t->engine.step[LS_STEP_TRAIN].run, "rows", 0));
     } else {
       assert_int_equal(t->engine.data_rows, 0);
       assert_int_equal(ls_fit_bytes(&fit, "data"), 0);
       assert_int_equal(ls_state_find(t->engine.table, "features"), -1);
-      assert_non_null(ls_run_input(t->engine.member[LS_MEMBER_TRAIN].run, "x", 0));
-      assert_null(ls_run_input(t->engine.member[LS_MEMBER_TRAIN].run, "rows", 0));
+      assert_non_null(ls_run_input(t->engine.step[LS_STEP_TRAIN].run, "x", 0));
+      assert_null(ls_run_input(t->engine.step[LS_STEP_TRAIN].run, "rows", 0));
     }
     for (int again = 0; again < 2; again++) {
       memset(outputs[side], 0xff, sizeof outputs[side]);
@@ -153,17 +153,13 @@ static int64_t choose(ls_ctx_t *ctx, const char *resident, bool copies, int64_t 
 
 static int64_t step_bytes(ls_ctx_t *ctx, int64_t rows) {
   ls_config_t *config = parse(ctx, "auto");
-  ls_member_t member;
+  ls_step_t step;
   ls_fit_t fit;
-  const ls_member_spec_t spec = {.config = config,
-                                 .member = LS_MEMBER_TRAIN,
-                                 .world_size = 2,
-                                 .rows = 8,
-                                 .data_rows = rows,
-                                 .copies = true};
-  assert_int_equal(ls_member_lower(ctx, &spec, &member), LS_OK);
-  ls_schedule_fit(member.schedule, &fit);
-  ls_member_release(&member);
+  const ls_step_spec_t spec = {
+      .config = config, .kind = LS_STEP_TRAIN, .world_size = 2, .rows = 8, .data_rows = rows, .copies = true};
+  assert_int_equal(ls_step_lower(ctx, &spec, &step), LS_OK);
+  ls_program_fit(&step.program, &fit);
+  ls_step_release(&step);
   ls_config_destroy(config);
   return fit.device_total_bytes;
 }

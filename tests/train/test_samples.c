@@ -106,9 +106,9 @@ static void bytes_take_a_quarter(void **state) {
                      LS_OK);
     ls_trainer_need(t, &need);
     assert_int_equal(need.samples_bytes, ROWS * (PIXELS + 4));
-    ls_schedule_fit(t->engine.member[LS_MEMBER_TRAIN].schedule, &fit);
+    ls_program_fit(&t->engine.step[LS_STEP_TRAIN].program, &fit);
     assert_int_equal(ls_fit_bytes(&fit, "data"), resident ? ROWS * (PIXELS + 4) : 0);
-    const ls_graph_t *g = t->engine.member[LS_MEMBER_TRAIN].graph;
+    const ls_graph_t *g = t->engine.step[LS_STEP_TRAIN].graph;
     const ls_graph_tensor_t *x = &g->tensors[ls_graph_find(g, "x")];
     assert_true(ls_shape_equal(&x->shape, &LS_SHAPE(LS_U8, 16, HIGH, WIDE)));
     if (resident)
@@ -149,7 +149,7 @@ static ls_graph_t *token_graph(ls_ctx_t *ctx, const ls_sample_t *sample) {
 static void check_tokens(ls_ctx_t *ctx, const ls_dataset_t *d, bool resident) {
   ls_graph_t *g = token_graph(ctx, &d->sample);
   ls_state_table_t *table;
-  ls_schedule_t *s;
+  ls_program_t program;
   ls_device_t *device;
   ls_stream_t *stream;
   ls_state_t *state;
@@ -165,8 +165,8 @@ static void check_tokens(ls_ctx_t *ctx, const ls_dataset_t *d, bool resident) {
                    .input_slots = 1,
                    .data_rows = resident ? SEQUENCES : 0,
                    .options = {.bucket_bytes = 64}};
-  if (ls_strategy_single.lower(ctx, &in, &s) != LS_OK) fail_msg("%s", ls_ctx_error(ctx));
-  assert_int_equal(ls_schedule_check(s), LS_OK);
+  if (ls_strategy_single.lower(ctx, &in, &program) != LS_OK) fail_msg("%s", ls_ctx_error(ctx));
+  assert_int_equal(ls_program_check(&program), LS_OK);
   assert_int_equal(ls_backend_cpu.device->open(ctx, &(ls_device_options_t){.threads = 1}, &device), LS_OK);
   assert_int_equal(ls_backend_cpu.stream->create(device, LS_STREAM_INLINE, &stream), LS_OK);
   assert_int_equal(ls_state_create(ctx, table, device, true, &state), LS_OK);
@@ -176,7 +176,7 @@ static void check_tokens(ls_ctx_t *ctx, const ls_dataset_t *d, bool resident) {
     memcpy(state->data[x], d->features, ls_state_row_bytes(&table->row[x]));
     memcpy(state->data[y], d->targets, ls_state_row_bytes(&table->row[y]));
   }
-  assert_int_equal(ls_run_create(ctx, s, device, NULL, state, NULL, &run), LS_OK);
+  assert_int_equal(ls_run_create(ctx, &program, device, NULL, state, NULL, &run), LS_OK);
   ls_batch_t slot = {.x = ls_run_input(run, "x", 0),
                      .target = ls_run_input(run, "target", 0),
                      .weight = ls_run_input(run, "weight", 0),
@@ -192,7 +192,7 @@ static void check_tokens(ls_ctx_t *ctx, const ls_dataset_t *d, bool resident) {
   assert_int_equal(ls_loader_create(ctx, d, &spec, 0, 1, &slot, &loader), LS_OK);
   assert_int_equal(ls_loader_acquire(loader, 0), LS_OK);
   assert_int_equal(ls_run_prime(run, 0), LS_OK);
-  assert_int_equal(ls_run_launch(run, 0), LS_OK);
+  assert_int_equal(ls_run_launch(run, 0, 0), LS_OK);
   assert_int_equal(ls_run_wait(run, 0, &stats), LS_OK);
   assert_int_equal(ls_run_read(run, "output", 0, got, sizeof got), LS_OK);
   double loss = 0;
@@ -210,7 +210,7 @@ static void check_tokens(ls_ctx_t *ctx, const ls_dataset_t *d, bool resident) {
   ls_state_destroy(state);
   ls_backend_cpu.stream->destroy(stream);
   ls_backend_cpu.device->close(device);
-  ls_schedule_destroy(s);
+  ls_program_release(&program);
   ls_state_table_release(table);
   ls_graph_destroy(g);
 }

@@ -43,10 +43,10 @@ static ls_status_t add_bucket(ls_schedule_t *s, int bucket, int parts, int gradi
 static const ls_exchange_t plain = {.ready = reduce_bucket},
                            reproducible = {.gathers = true, .ready = gather_bucket, .collect = add_bucket};
 
-static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_schedule_t **schedule) {
+static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_program_t *program) {
   const ls_exchange_t *exchange = in->options.reproducible ? &reproducible : &plain;
   bool exchanges = in->optim && in->world_size > 1; /* an evaluation has nothing to exchange */
-  return ls_lower_step(ctx, in, exchanges ? exchange : NULL, schedule);
+  return ls_lower_step(ctx, in, exchanges ? exchange : NULL, program);
 }
 
 const ls_strategy_t ls_strategy_ddp = {

@@ -1,10 +1,10 @@
 /* single: the whole batch on one device. What every other strategy has to beat. */
 #include "strategy/lower.h"
 
-static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_schedule_t **schedule) {
+static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_program_t *program) {
   if (in->optim && in->world_size > 1) /* an evaluation has nothing to exchange, in any world */
     return ls_fail(ctx, LS_ERR_ARGUMENT, "strategy single runs on one rank, not on %d", in->world_size);
-  return ls_lower_step(ctx, in, NULL, schedule);
+  return ls_lower_step(ctx, in, NULL, program);
 }
 
 const ls_strategy_t ls_strategy_single = {
