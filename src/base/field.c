@@ -23,8 +23,8 @@ static int *count_of(const ls_field_t *f, const void *record) {
 
 static json_t *number_json(const ls_field_t *f, double value, bool whole) {
   bool unknown = (f->known == LS_KNOWN_FROM_0 && value < 0) || (f->known == LS_KNOWN_ABOVE_0 && !(value > 0));
-  if (unknown || !isfinite(value)) return json_null();
-  return whole ? json_integer((json_int_t)value) : json_real(f->scale != 0 ? value * f->scale : value);
+  if (unknown || whole) return unknown ? json_null() : json_integer((json_int_t)value);
+  return ls_json_number(f->scale != 0 ? value * f->scale : value);
 }
 
 static json_t *integer_json(const ls_field_t *f, int64_t value) {
@@ -82,13 +82,18 @@ static json_t *element_json(const ls_field_t *f, const void *at, const void *rec
 }
 
 json_t *ls_field_json(const ls_field_t *f, const void *record) {
+  bool flag = f->when && *(const bool *)((const char *)record + f->flag_offset);
+  if (f->when && flag != (f->when == LS_FIELD_WHERE)) return json_null();
   return element_json(f, field_at(f, record), record);
 }
 
 bool ls_record_put(json_t *object, const ls_record_t *record, const void *from) {
   bool whole = object != NULL;
-  for (int i = 0; i < record->count && whole; i++)
-    whole = json_object_set_new(object, record->rows[i].name, ls_field_json(&record->rows[i], from)) == 0;
+  for (int i = 0; i < record->count && whole; i++) {
+    const ls_field_t *f = &record->rows[i];
+    json_t *value = ls_field_json(f, from);
+    if (!f->left_out || !json_is_null(value)) whole = json_object_set_new(object, f->name, value) == 0;
+  }
   return whole;
 }
 
@@ -294,7 +299,7 @@ static ls_status_t read_value(const place_t *p, const ls_field_t *f, const json_
 /* A member without a row is an error; the message suggests the nearest name that exists. */
 static ls_status_t refuse_unknown(const place_t *p, const ls_record_t *record, const char *key) {
   enum { NAMES_MAX = 64 };
-  const char *names[NAMES_MAX + 1], *const *others = p->source->others;
+  const char *names[NAMES_MAX + 1], *const *others = record->others;
   char place[PLACE_BYTES];
   int known = 0;
   for (int i = 0; i < record->count && known < NAMES_MAX; i++)
@@ -316,7 +321,7 @@ static ls_status_t read_object(const place_t *p, const ls_record_t *record, cons
   ls_status_t status = LS_OK;
   const char *key;
   json_t *ignored;
-  if (p->source->others)
+  if (record->others)
     json_object_foreach((json_t *)(uintptr_t)json, key, ignored) { /* takes no const, and changes nothing */
       if (status == LS_OK) status = refuse_unknown(p, record, key);
     }

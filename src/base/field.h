@@ -35,9 +35,13 @@ typedef struct ls_field ls_field_t;
 typedef struct {
   const ls_field_t *rows;
   int count;
+  const char *const
+      *others; /* read: members without a row that are skipped (NULL-terminated); NULL: all of them are */
 } ls_record_t;
-#define LS_RECORD(rows)                                                                                      \
-  { (rows), LS_COUNT(rows) }
+/* `..`: others, or nothing. */
+#define LS_RECORD(...)                                                                                       \
+  { LS_RECORD_ROWS(__VA_ARGS__, NULL, ) }
+#define LS_RECORD_ROWS(rows, others, ...) (rows), LS_COUNT(rows), (others)
 
 struct ls_field {
   const char *name; /* of the JSON member; of an element: NULL */
@@ -50,6 +54,11 @@ struct ls_field {
   const ls_record_t *record;  /* LS_FIELD_RECORD */
   const ls_field_t *each;     /* of a list */
   size_t count_offset;        /* of a list: where the struct counts its elements (int) */
+
+  /* For writing: what a bool of the struct says (LS_FIELD_IF, LS_FIELD_UNLESS). */
+  enum { LS_FIELD_ALWAYS, LS_FIELD_WHERE, LS_FIELD_WHERE_NOT } when; /* else null */
+  size_t flag_offset;
+  bool left_out; /* null is not written: the member is absent */
 
   /* For reading. Absent and null leave the field as it was, unless it is required. */
   bool required;
@@ -86,6 +95,10 @@ struct ls_field {
     .name = __VA_ARGS__                                                                                      \
   }
 
+/* Initialisers: the member is null where the flag is not set, or where it is. */
+#define LS_FIELD_IF(struct_, flag)     .when = LS_FIELD_WHERE, .flag_offset = offsetof(struct_, flag)
+#define LS_FIELD_UNLESS(struct_, flag) .when = LS_FIELD_WHERE_NOT, .flag_offset = offsetof(struct_, flag)
+
 /* New reference; NULL when memory is short. */
 json_t *ls_record_json(const ls_record_t *record, const void *from);
 /* Puts the record's members into `object`. False: memory is short, or `object` is NULL. */
@@ -100,9 +113,7 @@ typedef struct {
   ls_ctx_t *ctx;
   const char *name;   /* of what is read, before the place: "file: machine" */
   ls_status_t status; /* of what is refused: LS_ERR_CONFIG, LS_ERR_CORRUPT */
-  const char *const
-      *others;       /* members without a row that are skipped (NULL-terminated); NULL: all of them are */
-  ls_arena_t *arena; /* NULL: no row needs it */
+  ls_arena_t *arena;  /* NULL: no row needs it */
 } ls_field_source_t;
 
 /* Fills `to`, which was cleared. Everything comes from outside and is checked; a fault is reported with its

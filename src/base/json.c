@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <limits.h>
+#include <math.h>
 
 ls_status_t ls_json_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, ls_status_t broken,
                          const char *hint, json_t **json) {
@@ -32,6 +33,10 @@ json_t *ls_json_text(const char *text) {
   for (; text[len] && len < sizeof plain; len++)
     plain[len] = text[len] & 0x80 ? '?' : text[len];
   return json_stringn(plain, len);
+}
+
+json_t *ls_json_number(double value) {
+  return isfinite(value) ? json_real(value) : json_null();
 }
 
 const char *ls_json_real(double value, char text[LS_JSON_REAL_BYTES]) {

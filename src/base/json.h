@@ -16,6 +16,9 @@ ls_status_t ls_json_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, ls
  * memory is short. */
 json_t *ls_json_text(const char *text);
 
+/* Null for NaN and infinities. */
+json_t *ls_json_number(double value);
+
 /* A number with the fewest digits that read back equal, but at least six significant ones if they are not
  * zeros: 0.1, 100000, 1e+06. Returns `text`. */
 enum { LS_JSON_REAL_BYTES = 32 };

@@ -12,6 +12,8 @@ enum { FILE_BYTES_MAX = 64 << 20 };
 #define GPU(field)     LS_FIELD_AS(ls_gpu_t, field, #field, .known = LS_KNOWN_FROM_0)
 #define TEXT(field)    LS_FIELD(ls_machine_t, field)
 
+static const char *const others[] = {"source", "note", NULL}; /* for people */
+
 static const ls_field_t gpu_rows[] = {
     LS_FIELD(ls_gpu_t, name), LS_FIELD(ls_gpu_t, uuid),
     GPU(memory_bytes),        GPU(sm_count),
@@ -24,7 +26,7 @@ static const ls_field_t gpu_rows[] = {
     GPU(nvlink_count),        GPU(throttle_reasons),
     GPU(numa_node),
 };
-static const ls_record_t gpu_record = LS_RECORD(gpu_rows);
+static const ls_record_t gpu_record = LS_RECORD(gpu_rows, others);
 static const ls_field_t gpu_each = {
     .type = LS_FIELD_RECORD, .size_bytes = sizeof(ls_gpu_t), .record = &gpu_record};
 
@@ -78,7 +80,7 @@ static const ls_field_t machine_rows[] = {
     MATRIX(peer_access, &peer_line),
     MATRIX(nvlinks, &nvlinks_line),
 };
-static const ls_record_t machine_record = LS_RECORD(machine_rows);
+static const ls_record_t machine_record = LS_RECORD(machine_rows, others);
 
 const char *ls_link_name(ls_link_t link) {
   return link_names[link];
@@ -109,10 +111,9 @@ static ls_status_t links_check(ls_ctx_t *ctx, const char *name, const ls_machine
 }
 
 ls_status_t ls_machine_from_json(ls_ctx_t *ctx, const char *name, const json_t *json, ls_machine_t *out) {
-  static const char *const others[] = {"source", "note", NULL};
   char place[256];
   snprintf(place, sizeof place, "%.200s: machine", name);
-  const ls_field_source_t source = {ctx, place, LS_ERR_CONFIG, others, NULL};
+  const ls_field_source_t source = {ctx, place, LS_ERR_CONFIG, NULL};
   ls_machine_t *m = ls_alloc(ctx, sizeof *m); /* large: not for the stack */
   if (!m) return LS_ERR_MEMORY;
   ls_machine_clear(m);

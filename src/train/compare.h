@@ -10,10 +10,6 @@ typedef enum {
   LS_USE_MODEL   /* its weights alone: evaluation, prediction */
 } ls_use_t;
 
-/* Types and ranges of everything that is read from a checkpoint's meta data, once, before it is: what an
- * older version did not write is absent, what every version wrote is not. LS_ERR_CORRUPT names the member.
- * Local. */
-ls_status_t ls_train_meta_check(ls_ctx_t *ctx, const char *name, const json_t *meta);
 /* The value of a dotted path, borrowed; NULL when there is none. */
 json_t *ls_train_meta_at(const json_t *meta, const char *path);
 
@@ -25,24 +21,36 @@ json_t *ls_train_meta_at(const json_t *meta, const char *path);
 ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t *config, const json_t *meta,
                              ls_use_t use, bool other_data, bool weights_fit, bool list);
 
-/* What a checkpoint says about its data. */
+/* What a checkpoint's meta data say of its run. What an older version did not write is -1 in the first group, else 0,
+ * "" or NAN. */
 typedef struct {
-  bool known;                                 /* there is a checkpoint that says it */
-  double validation;                          /* part held out */
-  uint64_t seed;                              /* of the split */
-  int64_t train_count, rows, inputs, outputs; /* rows and below: 0 = not said (older checkpoints) */
-  char hash[LS_DATASET_HASH_BYTES]; /* of all samples but those of validation files; "" = not said */
-  int64_t held_rows;                /* samples of validation files; 0 = there were none */
+  int64_t samples, total_steps; /* that were trained; of the whole run */
+  int world_size;
+  bool known;   /* there is a checkpoint */
+  bool held;    /* its run had validation files */
+  int64_t seed; /* of the split */
+  int64_t global_batch, train_count;
+  double best_loss; /* early stopping: NAN = none */
+  int64_t no_better;
+  json_t *norm;      /* borrowed from the meta data */
+  double validation; /* part held out */
+  int64_t rows, inputs, outputs;
+  char hash[LS_DATASET_HASH_BYTES]; /* of all samples but those of validation files */
+  int64_t held_rows;                /* samples of validation files */
   char held_hash[LS_DATASET_HASH_BYTES];
-} ls_saved_data_t;
-void ls_train_saved_data(const json_t *meta, ls_saved_data_t *saved); /* meta NULL: nothing known */
-/* The new manifest entry for a dataset (new reference, NULL: memory). */
-json_t *ls_train_data_json(const ls_dataset_t *dataset);
+} ls_saved_t;
+/* Reads and checks everything that anybody reads of the meta data: LS_ERR_CORRUPT names the member. `name` is the
+ * checkpoint's; meta NULL: nothing is known. Local. */
+ls_status_t ls_train_saved(ls_ctx_t *ctx, const char *name, const json_t *meta, ls_saved_t *saved);
+/* The meta data but columns and configuration (new reference, NULL: memory). */
+json_t *ls_train_saved_json(const ls_saved_t *saved);
+/* Fills in what is said about the data. */
+void ls_train_describe_data(const ls_dataset_t *dataset, ls_saved_t *saved);
 /* Whether `dataset` holds the samples that the checkpoint was trained on, however they are split and whatever
  * validation files there are; older checkpoints say only how many were in the training part. */
-bool ls_train_same_data(const ls_saved_data_t *saved, const ls_dataset_t *dataset);
+bool ls_train_same_data(const ls_saved_t *saved, const ls_dataset_t *dataset);
 /* Whether the validation files hold the samples that the checkpoint's did; true when neither has any. */
-bool ls_train_same_held(const ls_saved_data_t *saved, const ls_dataset_t *dataset);
+bool ls_train_same_held(const ls_saved_t *saved, const ls_dataset_t *dataset);
 
 /* Feature columns by name: where `data` gives none, those of the checkpoint are used, so that the order of a
  * file's columns does not matter. The list is in `arena`, its names are borrowed from `meta`. */

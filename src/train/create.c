@@ -54,7 +54,7 @@ static ls_status_t open_checkpoint(ls_trainer_t *t, const ls_trainer_options_t *
 
 /* Evaluation scores validation files where there are some; else, of the checkpoint's data, the part that was
  * held out then, and of other data all. */
-static ls_status_t check_scored(ls_trainer_t *t, const ls_saved_data_t *saved) {
+static ls_status_t check_scored(ls_trainer_t *t, const ls_saved_t *saved) {
   const ls_dataset_t *d = t->dataset;
   bool same = ls_train_same_data(saved, d), held = d->split_rows < d->rows;
   t->new_data = held ? !ls_train_same_held(saved, d) : !same;
@@ -67,7 +67,7 @@ static ls_status_t check_scored(ls_trainer_t *t, const ls_saved_data_t *saved) {
 }
 
 /* Validation losses of a run are compared with each other: by train.patience, and for the best checkpoint. */
-static ls_status_t check_held(ls_trainer_t *t, const ls_saved_data_t *saved) {
+static ls_status_t check_held(ls_trainer_t *t, const ls_saved_t *saved) {
   const ls_dataset_t *d = t->dataset;
   int64_t rows = d->rows - d->split_rows;
   if (ls_train_same_held(saved, d)) return LS_OK;
@@ -84,7 +84,7 @@ static ls_status_t check_held(ls_trainer_t *t, const ls_saved_data_t *saved) {
 }
 
 /* Going on with a run needs its data. */
-static ls_status_t check_data(ls_trainer_t *t, const ls_saved_data_t *saved) {
+static ls_status_t check_data(ls_trainer_t *t, const ls_saved_t *saved) {
   const ls_dataset_t *d = t->dataset;
   bool same = ls_train_same_data(saved, d);
   if (same || t->other_data) {
@@ -106,19 +106,19 @@ static ls_status_t check_data(ls_trainer_t *t, const ls_saved_data_t *saved) {
 
 static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *options, const json_t *meta) {
   ls_data_want_t want = {t->inputs, t->outputs, t->classes};
-  ls_saved_data_t saved;
+  ls_saved_t saved;
   ls_arena_t arena;
   ls_arena_init(&arena, t->ctx);
   ls_norm_t *norm = NULL;
   uint64_t seed = (uint64_t)t->config->train.seed;
-  ls_train_saved_data(meta, &saved);
+  ls_status_t status = ls_train_saved(t->ctx, "the checkpoint", meta, &saved);
   ls_data_config_t data = t->config->data;
   if (options->memory) data.kind = LS_DATA_MEMORY;
   if (saved.known && t->use == LS_USE_MODEL) {
     data.validation = 0; /* split when it is known whose data these are */
-    seed = saved.seed;
+    seed = (uint64_t)saved.seed;
   }
-  ls_status_t status = ls_train_take_columns(&arena, meta, &data);
+  if (status == LS_OK) status = ls_train_take_columns(&arena, meta, &data);
   if (status == LS_OK && meta)
     status = ls_trainer_norm(t->ctx, &arena, meta, t->inputs, t->classes ? 0 : t->outputs, &norm);
   if (status == LS_OK)
@@ -141,11 +141,9 @@ int64_t ls_trainer_samples(const ls_trainer_t *t) {
 }
 
 /* Older checkpoints say which batch they had, not how many samples that were. */
-static ls_status_t saved_samples(ls_ctx_t *ctx, const json_t *meta, int64_t step, int64_t *samples) {
-  const json_t *saved = json_object_get(meta, "samples");
-  *samples = json_integer_value(saved);
-  bool bad = !saved &&
-             __builtin_mul_overflow(step, json_integer_value(json_object_get(meta, "global_batch")), samples);
+static ls_status_t saved_samples(ls_ctx_t *ctx, const ls_saved_t *saved, int64_t step, int64_t *samples) {
+  *samples = saved->samples;
+  bool bad = saved->samples < 0 && __builtin_mul_overflow(step, saved->global_batch, samples);
   if (!bad && *samples <= INT64_MAX / 4) return LS_OK;
   return ls_fail(ctx, LS_ERR_CORRUPT, "the checkpoint's number of trained samples cannot be right");
 }
@@ -156,17 +154,9 @@ static ls_status_t too_long(ls_trainer_t *t, const char *what, int64_t count) {
 }
 
 /* Whether validation losses of the checkpoint's run and of this one are of the same samples. */
-static bool losses_compare(const ls_trainer_t *t, const json_t *meta) {
-  ls_saved_data_t saved;
-  ls_train_saved_data(meta, &saved);
-  return saved.seed == (uint64_t)t->config->train.seed && saved.validation == t->config->data.validation &&
-         ls_train_same_data(&saved, t->dataset) && ls_train_same_held(&saved, t->dataset);
-}
-
-static void take_early_stopping(ls_trainer_t *t, const json_t *early) {
-  const json_t *best = json_object_get(early, "best");
-  if (json_is_number(best)) t->best_loss = json_number_value(best);
-  t->no_better = json_integer_value(json_object_get(early, "no_better"));
+static bool losses_compare(const ls_trainer_t *t, const ls_saved_t *saved) {
+  return saved->seed == t->config->train.seed && saved->validation == t->config->data.validation &&
+         ls_train_same_data(saved, t->dataset) && ls_train_same_held(saved, t->dataset);
 }
 
 /* How long the run is, and this rank's part of each batch. A run that goes on begins behind the last sample
@@ -178,8 +168,13 @@ static ls_status_t plan_run(ls_trainer_t *t, const json_t *meta) {
   if (fits != LS_OK) return fits;
   if (meta && t->use == LS_USE_RESUME) {
     t->base_step = t->step;
-    if (losses_compare(t, meta)) take_early_stopping(t, json_object_get(meta, "early_stopping"));
-    ls_status_t status = saved_samples(t->ctx, meta, t->step, &t->base_sample);
+    ls_saved_t saved;
+    ls_status_t status = ls_train_saved(t->ctx, "the checkpoint", meta, &saved);
+    if (status == LS_OK && losses_compare(t, &saved)) {
+      t->best_loss = saved.best_loss;
+      t->no_better = saved.no_better;
+    }
+    if (status == LS_OK) status = saved_samples(t->ctx, &saved, t->step, &t->base_sample);
     if (status != LS_OK) return status;
   }
   if (train->steps > 0) {

@@ -77,17 +77,18 @@ static json_t *names_json(const ls_dataset_t *d) {
 
 /* What the stream of samples and the arithmetic of later steps depend on, beside the tensors. */
 static json_t *meta_json(const ls_trainer_t *t) {
-  json_t *meta =
-      json_pack("{s:I, s:I, s:I, s:i, s:I, s:I}", "samples", (json_int_t)ls_trainer_samples(t), "seed",
-                (json_int_t)t->config->train.seed, "global_batch", (json_int_t)t->config->train.batch,
-                "world_size", t->world->comm->size, "train_samples", (json_int_t)t->dataset->train_count,
-                "total_steps", (json_int_t)t->total_steps);
-  json_object_set_new(meta, "early_stopping",
-                      json_pack("{s:o, s:I}", "best",
-                                isfinite(t->best_loss) ? json_real(t->best_loss) : json_null(), "no_better",
-                                (json_int_t)t->no_better));
-  json_object_set_new(meta, "norm", norm_json(&t->dataset->norm));
-  json_object_set_new(meta, "data", ls_train_data_json(t->dataset));
+  ls_saved_t saved = {.samples = ls_trainer_samples(t),
+                      .seed = t->config->train.seed,
+                      .global_batch = t->config->train.batch,
+                      .world_size = t->world->comm->size,
+                      .train_count = t->dataset->train_count,
+                      .total_steps = t->total_steps,
+                      .best_loss = t->best_loss,
+                      .no_better = t->no_better,
+                      .norm = norm_json(&t->dataset->norm)};
+  ls_train_describe_data(t->dataset, &saved);
+  json_t *meta = ls_train_saved_json(&saved);
+  json_decref(saved.norm);
   if (t->dataset->columns) json_object_set_new(meta, "columns", names_json(t->dataset));
   json_object_set_new(meta, "config", ls_config_json(t->config));
   return meta;
@@ -162,7 +163,8 @@ static ls_status_t check_rows(ls_ctx_t *ctx, ls_trainer_t *t, const ls_ckpt_t *c
 ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
   const char *name = ls_ckpt_path(ckpt);
   const json_t *meta = ls_ckpt_meta(ckpt);
-  ls_status_t status = ls_train_meta_check(t->ctx, name, meta);
+  ls_saved_t saved;
+  ls_status_t status = ls_train_saved(t->ctx, name, meta, &saved);
   bool fit = status == LS_OK && check_rows(NULL, t, ckpt, true) == LS_OK;
   if (status == LS_OK)
     status = ls_train_compare(t->ctx, name, t->config, meta, t->use, t->other_data, fit, false);

@@ -1,52 +1,80 @@
-/* A checkpoint's meta data, looked at once as a whole: its hash says that nobody altered it by accident, not
- * that what is in it makes sense. Behind this check a member is absent or as its row says. */
+/* A checkpoint's meta data as rows. Its hash says that nobody altered it by accident, not that what is in it makes
+ * sense: everything is checked once, as a whole, before any of it is used. */
 #include "train/compare.h"
 
+#include "base/field.h"
+
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef enum { OBJECT, INTEGER, NUMBER, NUMBER_OR_NULL, STRING, LIST, STRINGS } kind_t;
-static const char *const kind_names[] = {
-    [OBJECT] = "an object",         [INTEGER] = "a whole number", [NUMBER] = "a number",
-    [NUMBER_OR_NULL] = "a number",  [STRING] = "a string",        [LIST] = "a list of objects",
-    [STRINGS] = "a list of strings"};
+#define COUNT_MAX ((double)(INT64_MAX / 4))
 
-#define COUNT_MAX (INT64_MAX / 4)
-
+/* Beside what is kept, what is only checked here: others read it as JSON. */
 typedef struct {
-  const char *path;
-  kind_t kind;
-  int64_t min, max; /* of numbers */
-  bool required;    /* every version has written it */
-} row_t;
+  ls_saved_t saved; /* first: rows of either stand in the same struct */
+  json_t **layers, *train;
+  const char **columns, **config_columns, *kind;
+  int layer_count, column_count, config_column_count;
+} checked_t;
 
-static const row_t rows[] = {
-    {"config", OBJECT, .required = true},
-    {"config.model", OBJECT, .required = true},
-    {"config.model.layers", LIST, .required = true},
-    {"config.data", OBJECT, .required = true},
-    {"config.data.kind", STRING},
-    {"config.data.columns", STRINGS},
-    {"config.data.validation", NUMBER, 0, 1},
-    {"config.train", OBJECT, .required = true},
-    {"seed", INTEGER, 0, INT64_MAX, .required = true},
-    {"global_batch", INTEGER, 1, COUNT_MAX, .required = true},
-    {"train_samples", INTEGER, 0, COUNT_MAX, .required = true},
-    {"samples", INTEGER, 0, COUNT_MAX},
-    {"early_stopping", OBJECT},
-    {"early_stopping.best", NUMBER_OR_NULL, INT64_MIN, INT64_MAX},
-    {"early_stopping.no_better", INTEGER, 0, INT32_MAX},
-    {"columns", STRINGS},
-    {"norm", OBJECT},
-    {"data", OBJECT},
-    {"data.rows", INTEGER, 0, COUNT_MAX},
-    {"data.inputs", INTEGER, 0, COUNT_MAX},
-    {"data.outputs", INTEGER, 0, COUNT_MAX},
-    {"data.xxh3_64", STRING},
-    {"data.validation", OBJECT},
-    {"data.validation.rows", INTEGER, 0, COUNT_MAX},
-    {"data.validation.xxh3_64", STRING},
+static const ls_field_t text_each = {.type = LS_FIELD_STRING, .size_bytes = sizeof(char *)},
+                        object_each = {.type = LS_FIELD_JSON, .size_bytes = sizeof(json_t *)};
+#define SAVED(field, name) LS_FIELD_AS(ls_saved_t, field, name, .known = LS_KNOWN_FROM_0, .max = COUNT_MAX)
+#define LIST(field, count, each_, name)                                                                      \
+  LS_FIELD_OF(checked_t, field, LS_FIELD_LIST_AT, name, .each = &(each_),                                    \
+              .count_offset = offsetof(checked_t, count))
+/* An object whose members stand in the struct itself. */
+#define OBJECT(record_, ...)                                                                                 \
+  { .type = LS_FIELD_RECORD, .record = &(record_), .name = __VA_ARGS__ }
+
+static const ls_field_t early_rows[] = {
+    LS_FIELD_AS(ls_saved_t, best_loss, "best", .min = -INFINITY),
+    LS_FIELD_AS(ls_saved_t, no_better, "no_better", .max = INT32_MAX),
 };
+static const ls_field_t held_rows[] = {
+    LS_FIELD_AS(ls_saved_t, held_rows, "rows", .max = COUNT_MAX),
+    LS_FIELD_AS(ls_saved_t, held_hash, "xxh3_64"),
+};
+static const ls_record_t early_record = LS_RECORD(early_rows), held_record = LS_RECORD(held_rows);
+static const ls_field_t data_rows[] = {
+    LS_FIELD_AS(ls_saved_t, rows, "rows", .max = COUNT_MAX),
+    LS_FIELD_AS(ls_saved_t, inputs, "inputs", .max = COUNT_MAX),
+    LS_FIELD_AS(ls_saved_t, outputs, "outputs", .max = COUNT_MAX),
+    LS_FIELD_AS(ls_saved_t, hash, "xxh3_64"),
+    OBJECT(held_record, "validation", LS_FIELD_IF(ls_saved_t, held), .left_out = true),
+};
+static const ls_field_t model_rows[] = {LIST(layers, layer_count, object_each, "layers")};
+static const ls_field_t config_data_rows[] = {
+    LS_FIELD_AS(checked_t, kind, "kind"),
+    LIST(config_columns, config_column_count, text_each, "columns"),
+    LS_FIELD_AS(ls_saved_t, validation, "validation", .known = LS_KNOWN_ABOVE_0, .max = 1),
+};
+static const ls_record_t data_record = LS_RECORD(data_rows), model_record = LS_RECORD(model_rows),
+                         config_data_record = LS_RECORD(config_data_rows);
+static const ls_field_t config_rows[] = {
+    OBJECT(model_record, "model", .required = true),
+    OBJECT(config_data_record, "data", .required = true),
+    LS_FIELD_AS(checked_t, train, "train", .required = true),
+};
+static const ls_record_t config_record = LS_RECORD(config_rows);
+
+/* What is written by hand between them is only read here: the columns are a list of the dataset, the configuration has
+ * rows of its own. */
+static const ls_field_t rows[] = {
+    OBJECT(config_record, "config", .required = true),
+    LIST(columns, column_count, text_each, "columns"),
+    SAVED(samples, "samples"),
+    LS_FIELD_AS(ls_saved_t, seed, "seed", .required = true),
+    LS_FIELD_AS(ls_saved_t, global_batch, "global_batch", .min = 1, .max = COUNT_MAX, .required = true),
+    SAVED(world_size, "world_size"),
+    LS_FIELD_AS(ls_saved_t, train_count, "train_samples", .max = COUNT_MAX, .required = true),
+    SAVED(total_steps, "total_steps"),
+    OBJECT(early_record, "early_stopping"),
+    LS_FIELD_AS(ls_saved_t, norm, "norm"),
+    OBJECT(data_record, "data"),
+};
+static const ls_record_t record = LS_RECORD(rows), written = {rows + 2, LS_COUNT(rows) - 2, NULL};
 
 json_t *ls_train_meta_at(const json_t *meta, const char *path) {
   char copy[64], *rest = copy;
@@ -57,53 +85,22 @@ json_t *ls_train_meta_at(const json_t *meta, const char *path) {
   return value;
 }
 
-static bool all_are(const json_t *list, json_type type) {
-  bool good = json_is_array(list);
-  for (size_t i = 0; i < json_array_size(list); i++)
-    good = good && json_typeof(json_array_get(list, i)) == type;
-  return good;
+json_t *ls_train_saved_json(const ls_saved_t *saved) {
+  return ls_record_json(&written, saved);
 }
 
-static bool has_kind(const json_t *value, kind_t kind) {
-  switch (kind) {
-  case OBJECT:
-    return json_is_object(value);
-  case INTEGER:
-    return json_is_integer(value);
-  case NUMBER:
-    return json_is_number(value);
-  case NUMBER_OR_NULL:
-    return json_is_number(value) || json_is_null(value);
-  case STRING:
-    return json_is_string(value);
-  case LIST:
-    return all_are(value, JSON_OBJECT);
-  case STRINGS:
-    return all_are(value, JSON_STRING);
-  }
-  return false;
-}
-
-static bool in_range(const json_t *value, const row_t *row) {
-  if (json_is_integer(value))
-    return json_integer_value(value) >= row->min && json_integer_value(value) <= row->max;
-  double real = json_number_value(value);
-  return !json_is_real(value) || (real >= (double)row->min && real <= (double)row->max) ||
-         row->kind == NUMBER_OR_NULL;
-}
-
-ls_status_t ls_train_meta_check(ls_ctx_t *ctx, const char *name, const json_t *meta) {
-  for (int i = 0; i < LS_COUNT(rows); i++) {
-    const row_t *row = &rows[i];
-    const json_t *value = ls_train_meta_at(meta, row->path);
-    if (!value && !row->required) continue;
-    if (!value) return ls_fail(ctx, LS_ERR_CORRUPT, "%s: its manifest has no meta.%s", name, row->path);
-    if (!has_kind(value, row->kind))
-      return ls_fail(ctx, LS_ERR_CORRUPT, "%s: meta.%s in its manifest is not %s", name, row->path,
-                     kind_names[row->kind]);
-    if (!in_range(value, row))
-      return ls_fail(ctx, LS_ERR_CORRUPT, "%s: meta.%s in its manifest is out of range: %lld to %lld", name,
-                     row->path, (long long)row->min, (long long)row->max);
-  }
-  return LS_OK;
+ls_status_t ls_train_saved(ls_ctx_t *ctx, const char *name, const json_t *meta, ls_saved_t *saved) {
+  checked_t c = {.layers = NULL};
+  ls_arena_t arena;
+  char place[512];
+  ls_record_clear(&record, &c);
+  snprintf(place, sizeof place, "%.400s: its manifest's meta data", name);
+  ls_arena_init(&arena, ctx);
+  const ls_field_source_t source = {ctx, place, LS_ERR_CORRUPT, &arena};
+  ls_status_t status = meta ? ls_record_read(&source, &record, meta, &c) : LS_OK;
+  ls_arena_release(&arena);
+  *saved = c.saved;
+  saved->known = meta && status == LS_OK;
+  saved->held = saved->held_rows > 0;
+  return status;
 }

@@ -22,13 +22,15 @@ typedef struct {
   json_t *json;
 } outer_t;
 
+static const char *const others[] = {"note", NULL}, *const none[] = {NULL};
+
 static bool is_lower(const char *text) {
   return *text >= 'a' && *text <= 'z';
 }
 
 static const ls_field_t inner_rows[] = {
     LS_FIELD_AS(inner_t, name, "name", .good = is_lower, .expected = "a lower one")};
-static const ls_record_t inner = LS_RECORD(inner_rows);
+static const ls_record_t inner = LS_RECORD(inner_rows, none);
 static const ls_field_t inner_each = {
     .type = LS_FIELD_RECORD, .size_bytes = sizeof(inner_t), .record = &inner};
 static const char *const colours[] = {"red", "blue", NULL};
@@ -48,7 +50,7 @@ static const ls_field_t rows[] = {
                 .count_offset = offsetof(outer_t, many_count)),
     LS_FIELD(outer_t, json),
 };
-static const ls_record_t outer = LS_RECORD(rows);
+static const ls_record_t outer = LS_RECORD(rows, others);
 
 static void expect_json(json_t *json, const char *text) {
   char *got = ls_json_dump(json, JSON_COMPACT);
@@ -81,7 +83,7 @@ static void both_ways(void **state) {
   outer_t r = {0};
   ls_arena_t arena;
   ls_arena_init(&arena, c->ctx);
-  const ls_field_source_t source = {c->ctx, "file", LS_ERR_DATA, NULL, &arena};
+  const ls_field_source_t source = {c->ctx, "file", LS_ERR_DATA, &arena};
   json_t *json = json_loads(known, 0, NULL);
   ls_record_clear(&outer, &r);
   assert_int_equal(ls_record_read(&source, &outer, json, &r), LS_OK);
@@ -101,9 +103,9 @@ static void numbers_are_scaled(void **state) {
                                       LS_FIELD_AS(outer_t, large, "large_us", .scale = 1e-3),
                                       LS_FIELD_AS(outer_t, real, "real", .known = LS_KNOWN_ABOVE_0)};
   static const ls_record_t record = LS_RECORD(scaled);
-  const outer_t r = {.ns = 1500, .large = 2500, .real = 0.25}, none = {.ns = INFINITY};
+  const outer_t r = {.ns = 1500, .large = 2500, .real = 0.25}, unset = {.ns = INFINITY};
   expect_json(ls_record_json(&record, &r), "{\"us\":1.5,\"large_us\":2.5,\"real\":0.25}");
-  expect_json(ls_record_json(&record, &none), "{\"us\":null,\"large_us\":0.0,\"real\":null}");
+  expect_json(ls_record_json(&record, &unset), "{\"us\":null,\"large_us\":0.0,\"real\":null}");
 }
 
 typedef struct {
@@ -135,9 +137,21 @@ static void lists_in_lists_take_the_record_s_count(void **state) {
   json_decref(good);
 }
 
+static void members_depend_on_flags(void **state) {
+  (void)state;
+  static const ls_field_t flagged[] = {
+      LS_FIELD_AS(outer_t, small, "if", LS_FIELD_IF(outer_t, flag)),
+      LS_FIELD_AS(outer_t, large, "unless", LS_FIELD_UNLESS(outer_t, flag)),
+      LS_FIELD_AS(outer_t, real, "absent", LS_FIELD_IF(outer_t, flag), .left_out = true)};
+  static const ls_record_t record = LS_RECORD(flagged);
+  outer_t r = {.small = 1, .large = 2, .real = 3};
+  expect_json(ls_record_json(&record, &r), "{\"if\":null,\"unless\":2}");
+  r.flag = true;
+  expect_json(ls_record_json(&record, &r), "{\"if\":1,\"unless\":null,\"absent\":3.0}");
+}
+
 static void refused_with_its_place(void **state) {
   capture_t *c = *state;
-  static const char *const others[] = {"note", NULL};
   static const struct {
     const char *text, *says;
   } cases[] = {{"[]", "file: an object expected"},
@@ -159,12 +173,13 @@ static void refused_with_its_place(void **state) {
                {"{\"large\": 1, \"few\": [{}, {}, {}]}", "few: a list of at most 2"},
                {"{\"large\": 1, \"many\": [{}, {}, {}, {}]}", "many: a list of at most 3"},
                {"{\"large\": 1, \"json\": []}", "json: an object"},
+               {"{\"large\": 1, \"note\": 2, \"one\": {\"note\": 3}}", "one: unknown key \"note\""},
                {"{\"large\": 1, \"one\": {\"nam\": 3}}", "one: unknown key \"nam\" (did you mean name?)"}};
   for (int i = 0; i < LS_COUNT(cases); i++) {
     outer_t r;
     ls_arena_t arena;
     ls_arena_init(&arena, c->ctx);
-    const ls_field_source_t source = {c->ctx, "file", LS_ERR_DATA, others, &arena};
+    const ls_field_source_t source = {c->ctx, "file", LS_ERR_DATA, &arena};
     json_t *json = json_loads(cases[i].text, JSON_ALLOW_NUL, NULL);
     ls_record_clear(&outer, &r);
     r.count = 0;
@@ -181,6 +196,7 @@ int main(void) {
       cmocka_unit_test(cleared_is_unknown),
       cmocka_unit_test_setup_teardown(both_ways, capture_setup, capture_teardown),
       cmocka_unit_test(numbers_are_scaled),
+      cmocka_unit_test(members_depend_on_flags),
       cmocka_unit_test_setup_teardown(lists_in_lists_take_the_record_s_count, capture_setup,
                                       capture_teardown),
       cmocka_unit_test_setup_teardown(refused_with_its_place, capture_setup, capture_teardown),

@@ -313,7 +313,7 @@ static void refuses_pieces_that_contradict_their_files(void **state) {
       {twice, {"model.safetensors: tensor 'a.bias' is also in pieces", ""}},
       {left_out, {"tensor 'half' has more elements than its pieces", "model-0000"}},
       {unlisted, {"manifest.json: tensor", "has a piece in a file that is not listed"}},
-      {hostile_name, {"not a plain file name", "manifest.json"}},
+      {hostile_name, {"a plain file name expected", "manifest.json"}},
   };
   rank_t rank[RANKS_MAX];
   for (int i = 0; i < LS_COUNT(cases); i++) {

@@ -43,7 +43,8 @@ static json_t *meta_with(const char *part) {
 static ls_status_t check(const char *part, char message[1024]) {
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   json_t *meta = meta_with(part);
-  ls_status_t status = ls_train_meta_check(ctx, "step-1", meta);
+  ls_saved_t saved;
+  ls_status_t status = ls_train_saved(ctx, "step-1", meta, &saved);
   snprintf(message, 1024, "%s", status ? ls_ctx_error(ctx) : "");
   json_decref(meta);
   ls_ctx_destroy(ctx);
@@ -55,21 +56,21 @@ static void test_a_member_of_a_wrong_type_or_range_is_refused_by_name(void **sta
   static const struct {
     const char *part, *says;
   } cases[] = {
-      {"{'columns': ['a', null]}", "meta.columns in its manifest is not a list of strings"},
-      {"{'columns': [1, 2]}", "meta.columns in its manifest is not a list of strings"},
-      {"{'seed': 'x'}", "meta.seed in its manifest is not a whole number"},
-      {"{'seed': null}", "its manifest has no meta.seed"},
-      {"{'config': []}", "meta.config in its manifest is not an object"},
-      {"{'config': null}", "its manifest has no meta.config"},
-      {"{'config': {'model': {'layers': [1]}}}", "meta.config.model.layers in its manifest is not a list of"},
+      {"{'columns': ['a', null]}", "meta data: columns[1]: a short text"},
+      {"{'columns': [1, 2]}", "meta data: columns[0]: a short text"},
+      {"{'seed': 'x'}", "meta data: seed: a whole number"},
+      {"{'seed': null}", "meta data: seed: this member is expected"},
+      {"{'config': []}", "meta data: config: an object"},
+      {"{'config': null}", "meta data: config: this member is expected"},
+      {"{'config': {'model': {'layers': [1]}}}", "meta data: config.model.layers[0]: an object"},
       {"{'early_stopping': {'no_better': 4611686018427387904}}",
-       "meta.early_stopping.no_better in its manifest is out"},
-      {"{'early_stopping': {'best': 'low'}}", "meta.early_stopping.best in its manifest is not a number"},
-      {"{'early_stopping': 3}", "meta.early_stopping in its manifest is not an object"},
-      {"{'samples': -5}", "meta.samples in its manifest is out of range: 0 to "},
-      {"{'samples': 1.5}", "meta.samples in its manifest is not a whole number"},
-      {"{'global_batch': 0}", "meta.global_batch in its manifest is out of range: 1 to "},
-      {"{'data': {'rows': 'all'}}", "meta.data.rows in its manifest is not a whole number"},
+       "early_stopping.no_better: a whole number from 0 to 2147483647"},
+      {"{'early_stopping': {'best': 'low'}}", "early_stopping.best: a number expected"},
+      {"{'early_stopping': 3}", "early_stopping: an object"},
+      {"{'samples': -5}", "samples: a whole number from 0 to "},
+      {"{'samples': 1.5}", "samples: a whole number"},
+      {"{'global_batch': 0}", "global_batch: a whole number from 1 to "},
+      {"{'data': {'rows': 'all'}}", "data.rows: a whole number"},
   };
   for (int i = 0; i < LS_COUNT(cases); i++) {
     char message[1024];
