@@ -3,17 +3,12 @@
  * futex (Linux), so that an idle or oversubscribed process yields its cores. */
 #include "base/thread.h"
 
+#include "base/clock.h"
 #include "base/float_mode.h"
 #include "base/signals.h"
+#include "base/wait.h"
 
-#include <limits.h>
-#include <linux/futex.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include "base/clock.h"
 
 enum { CACHE_LINE_BYTES = 64, SPIN_NS = 50000, PAUSES_PER_LOOK = 16 };
 
@@ -41,22 +36,6 @@ struct ls_pool {
   worker_t worker[];
 };
 
-static void futex_wait(_Atomic uint32_t *word, uint32_t value) {
-  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
-}
-
-static void futex_wake_all(_Atomic uint32_t *word) {
-  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
-static inline void pause_briefly(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
-
 /* Spins while *word == value, for at most spin_ns; true when it changed. */
 static bool spin_while(_Atomic uint32_t *word, uint32_t value, int64_t spin_ns) {
   if (atomic_load_explicit(word, memory_order_acquire) != value) return true;
@@ -64,7 +43,7 @@ static bool spin_while(_Atomic uint32_t *word, uint32_t value, int64_t spin_ns) 
   int64_t deadline_ns = ls_clock_ns() + spin_ns;
   do {
     for (int i = 0; i < PAUSES_PER_LOOK; i++) {
-      pause_briefly();
+      ls_wait_pause();
       if (atomic_load_explicit(word, memory_order_acquire) != value) return true;
     }
   } while (ls_clock_ns() < deadline_ns);
@@ -74,7 +53,7 @@ static bool spin_while(_Atomic uint32_t *word, uint32_t value, int64_t spin_ns) 
 static void wait_while(_Atomic uint32_t *word, uint32_t value, _Atomic uint32_t *sleepers, int64_t spin_ns) {
   while (!spin_while(word, value, spin_ns)) {
     atomic_fetch_add(sleepers, 1);
-    if (atomic_load(word) == value) futex_wait(word, value);
+    if (atomic_load(word) == value) ls_wait_sleep(word, value, 0, LS_WAIT_THREADS);
     atomic_fetch_sub(sleepers, 1);
   }
 }
@@ -90,7 +69,7 @@ static void *work(void *argument) {
     ls_float_mode_set(pool->mode);
     pool->fn(pool->arg, self->index, pool->taking_part);
     if (atomic_fetch_sub(&pool->busy, 1) == 1 && atomic_load(&pool->caller_sleeps))
-      futex_wake_all(&pool->busy);
+      ls_wait_wake(&pool->busy, LS_WAIT_THREADS);
   }
 }
 
@@ -102,7 +81,7 @@ static void start_loop(ls_pool_t *pool, int threads, ls_pool_fn fn, void *arg) {
   atomic_store_explicit(&pool->busy, (uint32_t)(threads - 1), memory_order_relaxed);
   for (worker_t *w = pool->worker; w < pool->worker + threads - 1; w++) {
     atomic_fetch_add(&w->order, 1);
-    if (atomic_load(&w->sleeps)) futex_wake_all(&w->order);
+    if (atomic_load(&w->sleeps)) ls_wait_wake(&w->order, LS_WAIT_THREADS);
   }
 }
 
@@ -133,7 +112,8 @@ static int threads_worth(ls_pool_t *pool, int64_t work_ns) {
     awake++;
   if (awake == most) return most;
   for (worker_t *w = &pool->worker[awake - 1]; w < pool->worker + most - 1 && pool->spin_ns > 0; w++)
-    if (atomic_load(&w->sleeps)) futex_wake_all(&w->order); /* it finds no order, and spins until the next */
+    if (atomic_load(&w->sleeps))
+      ls_wait_wake(&w->order, LS_WAIT_THREADS); /* it finds no order, and spins for the next */
   int asleep = at_most(work_ns / LS_POOL_WAKE_SHARE_NS, most);
   return asleep > awake ? asleep : awake;
 }

@@ -1,12 +1,11 @@
 /* Meeting in a shared region: announcing, waiting, giving up. region.h explains why the rounds are safe. */
 #include "comm/region.h"
 
-#include <linux/futex.h>
+#include "base/wait.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum {
   SPIN_NS = 5000,           /* spin this long first: a peer on another core at the same place arrives
@@ -30,23 +29,6 @@ size_t ls_region_slot_bytes(size_t chunk_bytes) {
   return sizeof(ls_region_slot_t) + 2 * chunk_bytes;
 }
 
-/* The futex is not private: the waker may be another process. Spurious returns are fine,
- * callers look again. */
-static void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns) {
-  struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
-  syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, NULL, 0);
-}
-
-static void futex_wake(_Atomic uint32_t *word) {
-  syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
-}
-
-static inline void relax(void) {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 /* A sleeper announces itself before its last look at our counter, and we look at `sleeping` after writing the
  * counter (both sequentially consistent), so one of the two sees the other. */
 static void wake_sleepers(ls_region_t *region) {
@@ -54,7 +36,7 @@ static void wake_sleepers(ls_region_t *region) {
     ls_region_slot_t *slot = region->slot[r];
     if (r == region->comm->rank || !atomic_load(&slot->sleeping)) continue;
     atomic_fetch_add(&slot->wake, 1);
-    futex_wake(&slot->wake);
+    ls_wait_wake(&slot->wake, LS_WAIT_PROCESSES);
   }
 }
 
@@ -137,7 +119,7 @@ static ls_status_t sleep_until(ls_region_t *region, const ls_collective_t *c, in
       status = time_out(region, c, rank);
       break;
     }
-    futex_wait(&own->wake, seen, left_ns < SLEEP_NS_MAX ? left_ns : SLEEP_NS_MAX);
+    ls_wait_sleep(&own->wake, seen, left_ns < SLEEP_NS_MAX ? left_ns : SLEEP_NS_MAX, LS_WAIT_PROCESSES);
   }
   atomic_store(&own->sleeping, 0);
   return status;
@@ -148,7 +130,7 @@ static bool spin_until(const ls_region_t *region, int rank, phase_t phase, int64
   do
     for (int i = 0; i < SPINS_PER_LOOK; i++) {
       if (reached(region, rank, phase)) return true;
-      relax();
+      ls_wait_pause();
     }
   while (ls_clock_ns() < until_ns);
   return false;

@@ -1,18 +1,14 @@
-/* Fills micro-batches ahead of the training loop from a thread of its own. They go round a ring of slots; two
- * counters say how far each side is. The loop's common case, a batch that is ready, is one atomic load. The
- * filler never spins: the cores belong to the computation. */
+/* Fills micro-batches ahead of the training loop from a thread of its own. They go round a ring of slots; each side counts
+ * what it has done, and the other waits for that. The loop's common case, a batch that is ready, is one atomic load,
+ * and nothing is locked. The filler never spins: the cores belong to the computation. */
 #include "data/data.h"
 
 #include "base/signals.h"
+#include "base/wait.h"
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <time.h>
-
-enum { SLICE_NS = 100000000 }; /* of a wait with a deadline */
-enum { SPINS = 200 /* about a microsecond: shorter than going to sleep and being woken */ };
 
 struct ls_loader {
   ls_ctx_t *ctx;
@@ -25,22 +21,25 @@ struct ls_loader {
   ls_pool_t *pool; /* more threads for large batches; NULL = none */
   int64_t filling; /* the unit that the pool is filling */
   pthread_t thread;
-  pthread_mutex_t lock; /* guards changes of what follows */
-  pthread_cond_t changed_filled, changed_released;
-  _Atomic int64_t filled; /* units below are in their slots */
-  int64_t released;       /* units below may be overwritten */
-  bool stop;
-  bool lost; /* the thread did not answer within the deadline; of the calling thread */
+  ls_signal_t filled;   /* units that are in their slots, from first on */
+  ls_signal_t released; /* units whose slots may be overwritten */
+  _Atomic bool stop;
+  /* of the calling thread: */
+  int64_t next_fill;    /* without a thread */
+  int64_t next_release; /* units below are released */
+  bool lost;            /* the thread did not answer within the deadline */
 };
+
+/* Units from first to `end`, as signals count them. */
+static uint32_t units_to(const ls_loader_t *l, int64_t end) {
+  return (uint32_t)(end - l->first);
+}
 
 /* Waits until the slot of `unit` is free; false when the loader is being destroyed. */
 static bool wait_free(ls_loader_t *l, int64_t unit) {
-  pthread_mutex_lock(&l->lock);
-  while (!l->stop && unit - l->slot_count >= l->released)
-    pthread_cond_wait(&l->changed_released, &l->lock);
-  bool go = !l->stop;
-  pthread_mutex_unlock(&l->lock);
-  return go;
+  if (unit - l->slot_count >= l->first)
+    ls_signal_sleep(&l->released, units_to(l, unit + 1 - l->slot_count), 0);
+  return !atomic_load(&l->stop);
 }
 
 static void fill_part(void *arg, int part, int parts) {
@@ -53,20 +52,15 @@ static void *fill_ahead(void *arg) {
   for (int64_t unit = l->first; unit < l->units && wait_free(l, unit); unit++) {
     l->filling = unit;
     ls_pool_run(l->pool, fill_part, l);
-    pthread_mutex_lock(&l->lock);
-    atomic_store_explicit(&l->filled, unit + 1, memory_order_release);
-    pthread_cond_signal(&l->changed_filled);
-    pthread_mutex_unlock(&l->lock);
+    ls_signal_add(&l->filled);
   }
   return NULL;
 }
 
 /* Without a thread: the slots of units up to `unit`, as the thread would have filled them. */
 static void fill_now(ls_loader_t *l, int64_t unit) {
-  int64_t filled = atomic_load_explicit(&l->filled, memory_order_relaxed);
-  for (; filled <= unit; filled++)
-    ls_batch_fill(l->dataset, &l->spec, filled, &l->slots[filled % l->slot_count]);
-  atomic_store_explicit(&l->filled, filled, memory_order_relaxed);
+  for (; l->next_fill <= unit; l->next_fill++)
+    ls_batch_fill(l->dataset, &l->spec, l->next_fill, &l->slots[l->next_fill % l->slot_count]);
 }
 
 static ls_status_t check(ls_ctx_t *ctx, const ls_dataset_t *d, const ls_loader_spec_t *p, int64_t first_step,
@@ -114,24 +108,16 @@ ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const l
     if (status != LS_OK) goto free_slots;
   }
   l->units = spec->total_steps * spec->accumulate;
-  l->first = l->released = first_step * spec->accumulate;
-  atomic_init(&l->filled, l->first);
-  /* These cannot fail for default attributes on the systems that are supported (glibc). */
-  pthread_mutex_init(&l->lock, NULL);
-  pthread_cond_init(&l->changed_filled, NULL);
-  pthread_cond_init(&l->changed_released, NULL);
+  l->first = l->next_fill = l->next_release = first_step * spec->accumulate;
   int error = spec->threads > 0 ? ls_signals_thread(&l->thread, "ls loader", fill_ahead, l) : 0;
   if (error != 0) {
     status = ls_fail(ctx, LS_ERR_MEMORY, "the thread that loads data cannot be started: %s", strerror(error));
-    goto destroy_lock;
+    goto destroy_pool;
   }
   *loader = l;
   return LS_OK;
 
-destroy_lock:
-  pthread_cond_destroy(&l->changed_released);
-  pthread_cond_destroy(&l->changed_filled);
-  pthread_mutex_destroy(&l->lock);
+destroy_pool:
   ls_pool_destroy(l->pool);
 free_slots:
   ls_free(l->slots);
@@ -140,71 +126,28 @@ free_loader:
   return status;
 }
 
-static struct timespec slice_end(void) {
-  struct timespec at;
-  clock_gettime(CLOCK_MONOTONIC, &at);
-  int64_t ns = at.tv_nsec + SLICE_NS;
-  return (struct timespec){.tv_sec = at.tv_sec + ns / 1000000000, .tv_nsec = ns % 1000000000};
-}
-
-/* Whether the deadline allows one more slice. Slices are counted, not hours: the time in which the process
+/* Until the unit's batch is there or the deadline has passed. Naps are counted, not hours: the time in which the process
  * was stopped is not part of a wait. */
-static bool more(const ls_loader_t *l, int slices) {
-  return l->spec.deadline_ns <= 0 || (int64_t)slices * SLICE_NS < l->spec.deadline_ns;
-}
-
-/* For the loop's side, which must not wait for ever for a lock whose holder has vanished. */
-static bool lock_within(ls_loader_t *l) {
-  if (pthread_mutex_trylock(&l->lock) == 0) return true;
-  for (int slice = 0; more(l, slice); slice++) {
-    const struct timespec until = slice_end();
-    if (pthread_mutex_clocklock(&l->lock, CLOCK_MONOTONIC, &until) == 0) return true;
-  }
-  l->lost = true;
-  return false;
-}
-
-static bool is_filled(const ls_loader_t *l, int64_t unit) {
-  return atomic_load_explicit(&l->filled, memory_order_acquire) > unit;
-}
-
-/* Until the unit's batch is there or the deadline has passed. */
 static bool wait_filled(ls_loader_t *l, int64_t unit) {
-  for (int slice = 0; more(l, slice); slice++) {
-    const struct timespec until = slice_end();
-    if (!lock_within(l)) return false;
-    int error = 0;
-    while (!is_filled(l, unit) && error == 0)
-      error = pthread_cond_clockwait(&l->changed_filled, &l->lock, CLOCK_MONOTONIC, &until);
-    pthread_mutex_unlock(&l->lock);
-    if (is_filled(l, unit)) return true;
-  }
+  const int64_t nap_ns = 100000000, deadline_ns = l->spec.deadline_ns;
+  for (int64_t waited_ns = 0; deadline_ns <= 0 || waited_ns < deadline_ns; waited_ns += nap_ns)
+    if (ls_signal_wait(&l->filled, units_to(l, unit + 1), nap_ns)) return true;
   l->lost = true;
   return false;
 }
 
 void ls_loader_destroy(ls_loader_t *l) {
   if (!l) return;
-  if (l->lost || !lock_within(l)) { /* what a thread may still use is not freed */
+  if (l->lost) { /* what a thread may still use is not freed */
     pthread_detach(l->thread);
     return;
   }
-  l->stop = true;
-  pthread_cond_signal(&l->changed_released);
-  pthread_mutex_unlock(&l->lock);
+  atomic_store(&l->stop, true);
+  ls_signal_add(&l->released); /* the thread waits for one unit at most */
   if (l->spec.threads > 0) pthread_join(l->thread, NULL);
-  pthread_cond_destroy(&l->changed_released);
-  pthread_cond_destroy(&l->changed_filled);
-  pthread_mutex_destroy(&l->lock);
   ls_pool_destroy(l->pool);
   ls_free(l->slots);
   ls_free(l);
-}
-
-static inline void relax(void) {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
 }
 
 ls_status_t ls_loader_acquire(ls_loader_t *l, int64_t unit) {
@@ -212,10 +155,6 @@ ls_status_t ls_loader_acquire(ls_loader_t *l, int64_t unit) {
   if (l->spec.threads == 0) {
     fill_now(l, unit);
     return LS_OK;
-  }
-  for (int i = 0; i < SPINS; i++) {
-    if (is_filled(l, unit)) return LS_OK;
-    relax();
   }
   if (wait_filled(l, unit)) return LS_OK;
   return ls_fail(l->ctx, LS_ERR_TIMEOUT,
@@ -225,8 +164,6 @@ ls_status_t ls_loader_acquire(ls_loader_t *l, int64_t unit) {
 }
 
 void ls_loader_release(ls_loader_t *l, int64_t unit) {
-  if (l->spec.threads == 0 || l->lost || !lock_within(l)) return; /* the next acquire says so */
-  if (unit >= l->released) l->released = unit + 1;
-  pthread_cond_signal(&l->changed_released);
-  pthread_mutex_unlock(&l->lock);
+  for (; l->next_release <= unit; l->next_release++)
+    ls_signal_add(&l->released);
 }

@@ -5,25 +5,8 @@
 #ifndef LS_DEVICE_HOST_HOST_H
 #define LS_DEVICE_HOST_HOST_H
 
+#include "base/wait.h"
 #include "device/device.h"
-
-#include <stdatomic.h>
-
-/* A counter that others wait for: how many things have happened. Waiting spins, then gives the core away,
- * then sleeps in the kernel, so it is quick on an idle core and harmless on a shared one. Count (upper half)
- * and sleepers (lower half) are one word, so that adding is the adder's last access: whoever waits for the
- * count may free the signal at once. */
-typedef struct {
-  _Atomic uint64_t word;
-} ls_signal_t;
-
-void ls_signal_add(ls_signal_t *signal);
-/* Waits until at least `target` things have happened (modulo 2^32), at most deadline_ns (0 = for ever). */
-bool ls_signal_wait(ls_signal_t *signal, uint32_t target, int64_t deadline_ns);
-static inline bool ls_signal_reached(ls_signal_t *signal, uint32_t target) {
-  uint32_t count = (uint32_t)(atomic_load_explicit(&signal->word, memory_order_acquire) >> 32);
-  return (int32_t)(count - target) >= 0;
-}
 
 struct ls_event {
   ls_device_t *device;
