@@ -15,7 +15,6 @@ static const cli_extra_t extras[] = {
                         "shipped one."},
     {NULL, NULL, NULL}};
 
-const char *const cli_simulate_strategies[] = {"ddp", "sharded"};
 const char *const cli_simulate_shares[] = {"even", "proportional"};
 
 static const ls_reported_t *find_reported(const ls_workload_t *w, int64_t ranks) {

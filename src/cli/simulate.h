@@ -11,7 +11,7 @@ typedef struct {
   ls_sim_point_t point;
   const ls_reported_t *reported; /* NULL = none */
   ls_reported_view_t view;
-  int strategy; /* of workloads */
+  const ls_strategy_t *strategy; /* of workloads */
 } cli_simulated_row_t;
 
 typedef struct {
@@ -26,8 +26,8 @@ typedef struct {
   const char *contradictions;
 } cli_simulation_t;
 
-/* simulate.c: words for a workload's strategy and for LS_SIM_EVEN and LS_SIM_PROPORTIONAL. */
-extern const char *const cli_simulate_strategies[], *const cli_simulate_shares[];
+/* simulate.c: words for LS_SIM_EVEN and LS_SIM_PROPORTIONAL. */
+extern const char *const cli_simulate_shares[];
 /* simulate_json.c */
 void cli_simulate_json(const cli_simulation_t *sim, const cli_args_t *args);
 /* simulate_show.c */

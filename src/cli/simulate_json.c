@@ -15,7 +15,7 @@ static json_t *point_json(const cli_simulation_t *sim, const cli_simulated_row_t
   json_object_set_new(j, "exposed_input_us", json_real(p->input_ns * 1e-3));
   if (p->algorithm) json_object_set_new(j, "algorithm", json_string(p->algorithm));
   if (sim->has_workload)
-    json_object_set_new(j, "strategy", json_string(cli_simulate_strategies[row->strategy]));
+    json_object_set_new(j, "strategy", json_string(row->strategy->name));
   else
     json_object_update_new(j, json_pack("{s:I, s:I, s:b}", "step_bytes", (json_int_t)p->device_bytes,
                                         "device_memory_bytes", (json_int_t)p->memory_bytes, "fits", p->fits));

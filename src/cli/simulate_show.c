@@ -51,7 +51,7 @@ static void print_points(const cli_simulation_t *sim) {
                               : cli_simulate_shares[p->shares],
               cli_count(p->batch), time_text(p->step_ns, step), cli_count((int64_t)llround(p->samples_per_s)),
               p->speedup, 100 * p->efficiency, 100 * p->exposed_ns / p->step_ns,
-              sim->has_workload ? cli_simulate_strategies[row->strategy] : cli_bytes(p->device_bytes),
+              sim->has_workload ? row->strategy->name : cli_bytes(p->device_bytes),
               !sim->has_workload && !p->fits ? " (does not fit)" : "", p->algorithm ? ", " : "",
               p->algorithm ? p->algorithm : "",
               p->input_ns > INPUT_BOUND * p->step_ns ? ", waits for input" : "");

@@ -5,8 +5,7 @@
 
 enum { LAYERS_MAX = 4096, REPORTED_MAX = 256, SECTION_BYTES = 64 };
 
-static const char *const strategies[] = {"ddp", "sharded", NULL};
-static const char *const row_strategies[] = {"same", "ddp", "sharded", NULL};
+static const char same[] = "same";
 static const char *const calibrations[] = {"none", "reported", NULL};
 
 #define ROW(type_, struct_, field_, ...)                                                                     \
@@ -17,8 +16,13 @@ static const ls_option_t top_rows[] = {
     ROW(LS_OPT_STRING, ls_workload_t, source, .help = "Where its numbers come from."),
     ROW(LS_OPT_ENUM, ls_workload_t, precision, .choices = ls_sim_precisions, .initial = "fp32",
         .help = "Whose rate of the device counts."),
-    ROW(LS_OPT_ENUM, ls_workload_t, strategy, .choices = strategies, .initial = "ddp",
-        .help = "ddp: gradients are summed; sharded: parameters, gradients and state are spread over ranks."),
+    {.name = "strategy",
+     .type = LS_OPT_STRING,
+     .offset = offsetof(ls_workload_t, strategy_name),
+     .optional = true,
+     .help = "A distributed strategy of training, or sharded: parameters, gradients and state are spread "
+             "over ranks. "
+             "Absent: the usual one of several ranks."},
     ROW(LS_OPT_INT, ls_workload_t, batch_per_device, .unit = "samples", .min = 0, .max = 1e9, .initial = "0",
         .help = "Samples of each device (weak scaling); or give global_batch."),
     ROW(LS_OPT_INT, ls_workload_t, global_batch, .unit = "samples", .min = 0, .max = 1e9, .initial = "0",
@@ -51,8 +55,11 @@ static const ls_option_t row_rows[] = {
     ROW(LS_OPT_INT, ls_reported_t, ranks, .min = 1, .max = 65536, .help = "Devices."),
     ROW(LS_OPT_INT, ls_reported_t, batch_per_device, .unit = "samples", .min = 0, .max = 1e9, .initial = "0",
         .help = "As the report states it; 0 = the workload's."),
-    ROW(LS_OPT_ENUM, ls_reported_t, strategy, .choices = row_strategies, .initial = "same",
-        .help = "As the report states it."),
+    {.name = "strategy",
+     .type = LS_OPT_STRING,
+     .offset = offsetof(ls_reported_t, strategy_name),
+     .initial = same,
+     .help = "As the report states it; same: as the workload's."},
     ROW(LS_OPT_FLOAT, ls_reported_t, samples_per_s, .min = 0, .max = 1e15, .initial = "0",
         .help = "All devices."),
     ROW(LS_OPT_FLOAT, ls_reported_t, step_time_ms, .unit = "ms", .min = 0, .max = 1e12, .initial = "0",
@@ -89,6 +96,32 @@ static ls_status_t parse_list(ls_ctx_t *ctx, ls_arena_t *arena, const char *name
   return status;
 }
 
+/* Those for simulation alone. */
+static const ls_strategy_t *const simulated[] = {&ls_strategy_sharded};
+
+const ls_strategy_t *ls_workload_strategy(const char *name) {
+  const ls_strategy_t *strategy = ls_strategy_find(name);
+  if (strategy && strategy->distributed) return strategy;
+  for (int i = 0; i < LS_COUNT(simulated); i++)
+    if (!strcmp(simulated[i]->name, name)) return simulated[i];
+  return NULL;
+}
+
+/* *strategy by its name, which stands in `map`; `otherwise` for "same" and where nothing was written. */
+static ls_status_t find_strategy(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map, const char *name,
+                                 const ls_strategy_t *otherwise, const ls_strategy_t **strategy) {
+  bool named = name && strcmp(name, same) != 0;
+  *strategy = named ? ls_workload_strategy(name) : otherwise;
+  if (*strategy || !named) return LS_OK;
+  const char *names = "";
+  for (int i = 0; ls_strategies[i] && names; i++)
+    if (ls_strategies[i]->distributed)
+      names = ls_arena_printf(arena, "%s%s, ", names, ls_strategies[i]->name);
+  return ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, "strategy")->place,
+                    "strategy: \"%s\" is none of %s%s", LS_SHOWN(name), names ? names : "",
+                    simulated[0]->name);
+}
+
 static ls_status_t parse_reported(ls_ctx_t *ctx, const ls_doc_node_t *map, ls_workload_t *w) {
   static const char *const nested[] = {"rows", NULL};
   ls_option_t rows[LS_COUNT(reported_rows)];
@@ -106,8 +139,9 @@ static ls_status_t parse_reported(ls_ctx_t *ctx, const ls_doc_node_t *map, ls_wo
   w->reported = elements;
   for (int i = 0; status == LS_OK && i < w->reported_count; i++) {
     ls_reported_t *row = &w->reported[i];
-    row->strategy = row->strategy ? row->strategy - 1 : w->strategy;
-    if (row->samples_per_s <= 0 && row->step_time_ms <= 0)
+    status =
+        find_strategy(ctx, &w->arena, ls_doc_at(list, i), row->strategy_name, w->strategy, &row->strategy);
+    if (status == LS_OK && row->samples_per_s <= 0 && row->step_time_ms <= 0)
       status = ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_at(list, i)->place,
                           "reported.rows.%d: samples_per_s or step_time_ms must be given", i);
   }
@@ -134,6 +168,8 @@ static ls_status_t parse_all(ls_ctx_t *ctx, const ls_doc_t *doc, void *target) {
   static const char *const nested[] = {"layers", "reported", NULL};
   const ls_section_t top = {"", top_rows, LS_COUNT(top_rows), ""};
   ls_status_t status = ls_option_parse(ctx, &w->arena, &top, doc->root, nested, w);
+  if (status == LS_OK)
+    status = find_strategy(ctx, &w->arena, doc->root, w->strategy_name, ls_strategy_default(2), &w->strategy);
   const ls_doc_node_t *layers = ls_doc_get(doc->root, "layers"),
                       *reported = ls_doc_get(doc->root, "reported");
   if (layers) {

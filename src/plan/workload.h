@@ -1,9 +1,11 @@
 /* A workload: gradients and compute described without a graph (layers with parameters, FLOPs and bytes per
- * sample), for networks that lockstep cannot train yet or that somebody else measured. It becomes a schedule
- * of synthetic ops, priced like any other. It may carry what somebody reported, to be compared. */
+ * sample), for networks that lockstep cannot train yet or that somebody else measured. It becomes a graph of
+ * opaque ops, which the strategies lower as they lower any other. It may carry what somebody reported, to be
+ * compared. */
 #ifndef LS_PLAN_WORKLOAD_H
 #define LS_PLAN_WORKLOAD_H
 
+#include "engine/engine.h"
 #include "plan/simulate.h"
 
 typedef struct {
@@ -14,19 +16,25 @@ typedef struct {
   double bytes_per_sample; /* forward: activations read and written */
 } ls_workload_layer_t;
 
-typedef enum { LS_WORKLOAD_DDP, LS_WORKLOAD_SHARDED } ls_workload_strategy_t;
+/* A strategy that workloads can be simulated with: the distributed ones, and those for simulation alone. NULL: there
+ * is none of that name. */
+const ls_strategy_t *ls_workload_strategy(const char *name);
+extern const ls_strategy_t ls_strategy_sharded; /* sharded.c */
 
 /* One row of somebody's table. 0 = not said (ranks always is). */
 typedef struct {
   int64_t ranks, batch_per_device;
-  int strategy; /* ls_workload_strategy_t; of the workload when the row does not say */
+  const char *strategy_name;     /* "same": the workload's */
+  const ls_strategy_t *strategy; /* what that means */
   double samples_per_s, step_time_ms, efficiency_percent, communication_percent;
 } ls_reported_t;
 
 typedef struct {
   ls_arena_t arena;
   const char *name, *source;
-  int precision, strategy, calibrate;     /* calibrate: 1 = to the reported single device */
+  int precision, calibrate;               /* calibrate: 1 = to the reported single device */
+  const char *strategy_name;              /* NULL: not given */
+  const ls_strategy_t *strategy;          /* what that means; the usual one of several ranks */
   int64_t batch_per_device, global_batch; /* exactly one is not 0 */
   int64_t gradient_element_bytes;         /* as it travels */
   double bucket_bytes, backward_factor, optimizer_bytes_per_parameter;
@@ -44,16 +52,15 @@ ls_status_t ls_workload_parse(ls_ctx_t *ctx, const char *name, const char *text,
 void ls_workload_release(ls_workload_t *workload);
 int64_t ls_workload_parameters(const ls_workload_t *workload);
 
-/* workload_schedule.c: one training step of one rank with `rows` samples. */
-ls_status_t ls_workload_schedule(ls_ctx_t *ctx, const ls_workload_t *workload, int strategy, int rank,
-                                 int ranks, int64_t rows, ls_schedule_t **schedule);
-extern const ls_op_t ls_op_workload_forward, ls_op_workload_backward, ls_op_workload_update;
+/* workload_graph.c: one training step of one rank with `rows` samples. One rank alone takes what one rank uses. */
+ls_status_t ls_workload_lower(ls_ctx_t *ctx, const ls_workload_t *workload, const ls_strategy_t *strategy,
+                              int rank, int ranks, int64_t rows, ls_program_t *program);
 
 /* A workload with one of its strategies, as work to simulate; `run` is borrowed. With calibrate: reported,
  * times of ops are scaled on this machine's best device. */
 typedef struct {
   const ls_workload_t *workload;
-  int strategy;
+  const ls_strategy_t *strategy;
 } ls_workload_run_t;
 ls_status_t ls_workload_work(ls_ctx_t *ctx, const ls_sim_machine_t *machine, const ls_workload_run_t *run,
                              ls_sim_work_t *work);

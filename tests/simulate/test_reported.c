@@ -93,12 +93,13 @@ static void the_report_is_read_as_it_was_printed(void **state) {
   assert_int_equal(ls_sim_machine_load(c->ctx, "machines/v100-hdr.yaml", &m), LS_OK);
   double before = 1.0001;
   for (int ranks = 1; ranks <= 256; ranks *= 2) {
-    const ls_workload_run_t run = {&w, LS_WORKLOAD_DDP};
+    const ls_workload_run_t run = {&w, ls_strategy_find("ddp")};
     ls_sim_work_t work;
     ls_sim_point_t p;
     assert_int_equal(ls_workload_work(c->ctx, &m, &run, &work), LS_OK);
     assert_int_equal(ls_sim_point(c->ctx, &m, &work, ranks, LS_SIM_EVEN, &p), LS_OK);
-    assert_true(p.efficiency <= before && p.efficiency > 0.9); /* 102 MB a step over these links hide well */
+    assert_true(p.efficiency < before + 1e-9 &&
+                p.efficiency > 0.9); /* 102 MB a step over these links hide well */
     before = p.efficiency;
     if (ranks == 1) assert_close(p.step_ns, 27.8e6);
   }
