@@ -25,34 +25,23 @@ typedef struct {
   json_t *curve_loss, *curve_grad_norm; /* NULL without curves */
 } gather_t;
 
-static const ls_step_t *train(const gather_t *g) {
-  return &ls_trainer_engine(g->trainer)->step[LS_STEP_TRAIN];
-}
-
 static const ls_program_t *program(const gather_t *g) {
-  return &train(g)->program;
+  return &ls_trainer_engine(g->trainer)->step[LS_STEP_TRAIN].program;
 }
 
 static int64_t steps_of(const gather_t *g) {
   return g->traced && g->job->steps > TRACED_STEPS_MAX ? TRACED_STEPS_MAX : g->job->steps;
 }
 
-/* A micro-batch whose tasks were timed. */
-static void gather_tasks(void *user, int64_t step, int m) {
-  gather_t *g = user;
-  const ls_run_t *run = train(g)->run;
-  const ls_task_time_t *times = ls_run_times(run);
-  int64_t parts_ns[LS_PHASE_STEP_COUNT];
-  if (!g->task_sum || step < g->job->warmup_steps || step >= g->job->warmup_steps + steps_of(g)) return;
-  ls_task_time_t *sum = g->task_sum + ls_program_task(program(g), ls_run_member(run), 0);
-  for (int i = 0; i < program(g)->member[ls_run_member(run)]->task_count; i++) {
-    sum[i].start_ns += times[i].start_ns;
-    sum[i].end_ns += times[i].end_ns;
+static void gather_tasks(gather_t *g, const ls_step_times_t *took) {
+  if (!took) return;
+  for (int i = 0; i < ls_program_task(program(g), program(g)->count, 0); i++) {
+    g->task_sum[i].start_ns += took->task[i].start_ns;
+    g->task_sum[i].end_ns += took->task[i].end_ns;
   }
-  ls_run_parts(run, parts_ns);
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
-    g->parts_ns[i] += parts_ns[i];
-  g->task_steps += m + 1 == program(g)->micro_batches;
+    g->parts_ns[i] += took->parts_ns[i];
+  g->task_steps++;
 }
 
 static void gather_step(void *user, const ls_progress_t *p) {
@@ -68,6 +57,7 @@ static void gather_step(void *user, const ls_progress_t *p) {
   g->step_us[g->measured++] = (double)p->step_time_ns * 1e-3;
   g->grad_norm_sum += p->grad_norm;
   g->loss = p->train_loss;
+  gather_tasks(g, ls_trainer_engine(g->trainer)->took);
   if (g->measured == steps_of(g)) ls_gpu_sampler_end(g->sampler, &g->gpu);
 }
 
@@ -235,7 +225,6 @@ static ls_status_t repeat(gather_t *g, ls_world_t *world, const ls_config_t *con
                                   : ls_trainer_create(g->ctx, world, config, &options, &g->trainer);
   if (status != LS_OK) return status;
   bool root = ls_world_rank(world) == 0;
-  ls_trainer_observe(g->trainer, &(ls_engine_observer_t){gather_tasks, g});
   if (root) {
     int tasks = ls_program_task(program(g), program(g)->count, 0);
     g->task_sum = ls_alloc_array(g->ctx, (size_t)tasks, sizeof *g->task_sum);

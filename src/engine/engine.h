@@ -80,6 +80,12 @@ typedef struct {
   bool training;                  /* false: no step of training is ever lowered, there is no optimizer */
 } ls_engine_options_t;
 
+/* What a training step took, summed over its micro-batches. */
+typedef struct {
+  const ls_task_time_t *task; /* of the program's tasks (ls_program_task) */
+  int64_t parts_ns[LS_PHASE_STEP_COUNT];
+} ls_step_times_t;
+
 /* Called when micro-batch m of a training step has been waited for; ls_run_times and their like are then its own.
  */
 typedef struct {
@@ -113,6 +119,9 @@ typedef struct {
   int64_t launched_ns[LS_ENGINE_SLOTS];    /* when each slot's micro-batch was launched */
   int64_t done_ns;                         /* when the newest step that ended was seen to have ended */
   float stats[LS_STATS_COUNT];             /* of that step */
+  const ls_step_times_t *took;             /* that step; NULL: tasks are not timed */
+  ls_step_times_t times[2];                /* of even and odd steps: micro-batches of two may end in turn */
+  ls_task_time_t *sums;                    /* (2, tasks); NULL with one micro-batch */
 } ls_engine_t;
 
 /* LS_ERR_DEVICE where the node has fewer devices than ranks. */

@@ -49,6 +49,11 @@ ls_status_t ls_engine_start(ls_engine_t *e, const ls_engine_steps_t *steps) {
   ls_batch_t slots[LS_ENGINE_SLOTS];
   for (int i = 0; i < LS_ENGINE_SLOTS; i++)
     slots[i] = ls_engine_batch(e, LS_STEP_TRAIN, i);
+  const ls_program_t *p = &e->step[LS_STEP_TRAIN].program;
+  e->took = NULL;
+  if (p->micro_batches > 1 &&
+      !(e->sums = ls_alloc_array(e->ctx, 2 * (size_t)ls_program_task(p, p->count, 0), sizeof *e->sums)))
+    return LS_ERR_MEMORY;
   e->observer = steps->observer;
   e->launched = e->finished = steps->first_step;
   e->unit_launched = e->unit_finished = steps->first_step * e->share.accumulate;
@@ -62,7 +67,33 @@ ls_status_t ls_engine_start(ls_engine_t *e, const ls_engine_steps_t *steps) {
 
 void ls_engine_stop(ls_engine_t *e) {
   ls_loader_destroy(e->loader);
+  ls_free(e->sums);
   e->loader = NULL;
+  e->sums = NULL;
+}
+
+/* Adds what micro-batch m took to its step's times. */
+static void add_times(ls_engine_t *e, int64_t step, int m) {
+  const ls_run_t *run = e->step[LS_STEP_TRAIN].run;
+  const ls_program_t *p = &e->step[LS_STEP_TRAIN].program;
+  const ls_task_time_t *times = ls_run_times(run);
+  ls_step_times_t *to = &e->times[step % 2];
+  int64_t parts_ns[LS_PHASE_STEP_COUNT];
+  if (!times) return;
+  to->task = times;
+  if (e->sums) {
+    int member = ls_run_member(run), tasks = ls_program_task(p, p->count, 0);
+    ls_task_time_t *all = e->sums + step % 2 * tasks, *sum = all + ls_program_task(p, member, 0);
+    if (m == 0) memset(all, 0, (size_t)tasks * sizeof *all);
+    for (int t = 0; t < p->member[member]->task_count; t++) {
+      sum[t].start_ns += times[t].start_ns;
+      sum[t].end_ns += times[t].end_ns;
+    }
+    to->task = all;
+  }
+  ls_run_parts(run, parts_ns);
+  for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
+    to->parts_ns[i] = (m > 0 ? to->parts_ns[i] : 0) + parts_ns[i];
 }
 
 /* Waits for the oldest micro-batch in flight; its slot may be filled again. */
@@ -73,7 +104,9 @@ static ls_status_t finish_unit(ls_engine_t *e) {
   int m = (int)(e->unit_finished % e->share.accumulate);
   ls_loader_release(e->loader, e->unit_finished++);
   if (status != LS_OK) return status;
+  add_times(e, step, m);
   if (m + 1 == e->share.accumulate) {
+    e->took = ls_run_times(e->step[LS_STEP_TRAIN].run) ? &e->times[step % 2] : NULL;
     e->done_ns = ls_clock_ns();
     memcpy(e->stats, stats, sizeof e->stats);
   }

@@ -167,14 +167,12 @@ static void summarise(const ls_timing_rank_t *r, bool tasks, double *work, ls_ti
 static ls_status_t make_room(ls_timing_rank_t *r, ls_timing_t *timing, double **work) {
   const ls_program_t *p = &r->engine.step[LS_STEP_TRAIN].program;
   size_t tasks = (size_t)ls_program_task(p, p->count, 0);
-  r->unit_ns = ls_alloc_array(r->ctx, 2 * tasks, sizeof(double));
   r->task_ns = ls_alloc_array(r->ctx, tasks * LS_TIMING_STEPS, sizeof(double));
   r->step_ns = ls_alloc_array(r->ctx, LS_TIMING_STEPS, sizeof(double));
   r->period_ns = ls_alloc_array(r->ctx, LS_TIMING_STEPS, sizeof(double));
   timing->task = ls_arena_array(&timing->arena, tasks, sizeof *timing->task);
   *work = ls_arena_array(&timing->arena, LS_TIMING_STEPS, sizeof **work);
-  return r->unit_ns && r->task_ns && r->step_ns && r->period_ns && timing->task && *work ? LS_OK
-                                                                                         : LS_ERR_MEMORY;
+  return r->task_ns && r->step_ns && r->period_ns && timing->task && *work ? LS_OK : LS_ERR_MEMORY;
 }
 
 /* The rank that is timed. A host times tasks while it trains. A device times them one by one, and then the

@@ -106,7 +106,6 @@ void ls_timing_rank_close(ls_timing_rank_t *r) {
   ls_free(r->period_ns);
   ls_free(r->step_ns);
   ls_free(r->task_ns);
-  ls_free(r->unit_ns);
 }
 
 /* All ranks meet. False: the pace has stopped. */
@@ -124,33 +123,15 @@ static bool meet(ls_pace_t *pace) {
   return !atomic_load(&pace->stop);
 }
 
-static double *units_of(const ls_timing_rank_t *r, int64_t step) {
-  const ls_program_t *p = &r->engine.step[LS_STEP_TRAIN].program;
-  return r->unit_ns + step % 2 * ls_program_task(p, p->count, 0);
-}
-
-/* A micro-batch has ended; those of the next step may, before the step's are kept. */
-static void see_unit(void *user, int64_t step, int m) {
-  ls_timing_rank_t *r = user;
-  const ls_step_t *train = &r->engine.step[LS_STEP_TRAIN];
-  const ls_task_time_t *times = ls_run_times(train->run);
-  const ls_program_t *p = &train->program;
-  if (!r->task_ns || !times) return;
-  int member = ls_run_member(train->run);
-  double *sum = units_of(r, step) + ls_program_task(p, member, 0);
-  bool again = m > 0 && p->rule(m - 1, p->micro_batches) == member;
-  for (int t = 0; t < p->member[member]->task_count; t++)
-    sum[t] = (again ? sum[t] : 0) + (double)(times[t].end_ns - times[t].start_ns);
-}
-
 /* The period becomes known when the next step begins; until then it is the step's own time. */
-static void keep(ls_timing_rank_t *r, int64_t step, double step_ns) {
+static void keep(ls_timing_rank_t *r, double step_ns) {
   if (!r->task_ns) return;
   const ls_program_t *p = &r->engine.step[LS_STEP_TRAIN].program;
-  const double *sum = units_of(r, step);
-  for (int i = 0; i < p->count && ls_run_times(r->engine.step[LS_STEP_TRAIN].run); i++)
+  const ls_step_times_t *took = r->engine.took;
+  for (int i = 0; i < p->count && took; i++)
     for (int t = ls_program_task(p, i, 0); t < ls_program_task(p, i + 1, 0); t++)
-      r->task_ns[t * LS_TIMING_STEPS + r->steps] = sum[t] / p->times[i];
+      r->task_ns[t * LS_TIMING_STEPS + r->steps] =
+          (double)(took->task[t].end_ns - took->task[t].start_ns) / p->times[i];
   r->period_ns[r->steps] = step_ns;
   r->step_ns[r->steps++] = step_ns;
 }
@@ -201,7 +182,7 @@ static ls_status_t step(ls_timing_rank_t *r) {
       int64_t finished = e->finished;
       status = ls_engine_wait(e, NULL);
       int64_t now_ns = e->done_ns;
-      if (status == LS_OK && finished >= stopping.warmup) keep(r, finished, (double)(now_ns - last_ns));
+      if (status == LS_OK && finished >= stopping.warmup) keep(r, (double)(now_ns - last_ns));
       last_ns = now_ns;
       if (r->task_ns) stop = enough(r, &stopping, finished, now_ns);
     }
@@ -216,8 +197,7 @@ ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r, bool trace) {
   const ls_engine_steps_t steps = {.dataset = r->dataset,
                                    .seed = 1,
                                    .total_samples = r->config.train.batch * STEPS_LIMIT,
-                                   .total_steps = STEPS_LIMIT,
-                                   .observer = {see_unit, r}};
+                                   .total_steps = STEPS_LIMIT};
   ls_status_t status = ls_engine_bind(&r->engine, trace);
   if (status == LS_OK) status = ls_engine_start(&r->engine, &steps);
   if (status == LS_OK) status = step(r);

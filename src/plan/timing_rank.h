@@ -28,7 +28,6 @@ typedef struct {
   ls_comm_t alone;     /* its collectives do nothing */
   ls_comm_t *exchange; /* borrowed; NULL: alone is used */
   ls_engine_t engine;
-  double *unit_ns;   /* (2, task) sums over the micro-batches of an even and of an odd step */
   double *task_ns;   /* (task, LS_TIMING_STEPS); NULL: nothing is kept */
   double *step_ns;   /* (LS_TIMING_STEPS) */
   double *period_ns; /* (LS_TIMING_STEPS) from the beginning of a step to that of the next, when all have

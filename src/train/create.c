@@ -294,9 +294,6 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
 const ls_engine_t *ls_trainer_engine(const ls_trainer_t *t) {
   return &t->engine;
 }
-void ls_trainer_observe(ls_trainer_t *t, const ls_engine_observer_t *observer) {
-  t->observer = *observer;
-}
 const ls_dataset_t *ls_trainer_data(const ls_trainer_t *t) {
   return t->dataset;
 }

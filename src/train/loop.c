@@ -23,8 +23,6 @@ typedef struct {
   int64_t stop_check_step;    /* when the ranks agree next whether to stop */
   float stats[LS_STAT_COUNT]; /* of the newest finished step, as the next two */
   int64_t step_ns, parts_ns[LS_PHASE_STEP_COUNT];
-  int64_t unit_parts_ns[LS_PHASE_STEP_COUNT]; /* of the micro-batches since the step's first */
-  bool measured;                              /* those are */
   ls_status_t tracing;
   ls_step_parts_t parts;
   int64_t device_bytes;
@@ -43,21 +41,12 @@ static float rate_at(void *user, int64_t step) {
 }
 
 /* A micro-batch has ended. */
-static void see_unit(void *user, int64_t step, int m) {
+static void trace_unit(void *user, int64_t step, int m) {
   ls_loop_t *loop = user;
-  ls_trainer_t *t = loop->t;
-  const ls_run_t *run = t->engine.step[LS_STEP_TRAIN].run;
-  if (!ls_run_times(run)) return;
-  loop->measured = t->engine.backend->synchronous;
-  if (loop->measured) {
-    int64_t parts_ns[LS_PHASE_STEP_COUNT];
-    ls_run_parts(run, parts_ns);
-    for (int p = 0; p < LS_PHASE_STEP_COUNT; p++)
-      loop->unit_parts_ns[p] = (m > 0 ? loop->unit_parts_ns[p] : 0) + parts_ns[p];
-  }
-  if (loop->trace && step >= t->total_steps - LS_TRACE_STEPS && loop->tracing == LS_OK)
+  const ls_trainer_t *t = loop->t;
+  if (ls_run_times(t->engine.step[LS_STEP_TRAIN].run) && step >= t->total_steps - LS_TRACE_STEPS &&
+      loop->tracing == LS_OK)
     loop->tracing = ls_trace_add(loop->trace, &t->engine, step, m);
-  if (t->observer.seen) t->observer.seen(t->observer.user, step, m);
 }
 
 static ls_status_t start(ls_loop_t *loop) {
@@ -70,7 +59,7 @@ static ls_status_t start(ls_loop_t *loop) {
                                    .origin = ls_trainer_position(t, 0),
                                    .lr = rate_at,
                                    .lr_user = t,
-                                   .observer = {see_unit, loop}};
+                                   .observer = {loop->trace ? trace_unit : NULL, loop}};
   return ls_engine_start(&t->engine, &steps);
 }
 
@@ -175,9 +164,10 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   if (step == loop->first_step) loop->train_loss_first = (double)stats[LS_STAT_LOSS];
   loop->skipped += !applied;
   loop->skipped_row = applied ? 0 : loop->skipped_row + 1;
-  if (loop->measured && whole) memcpy(loop->parts_ns, loop->unit_parts_ns, sizeof loop->parts_ns);
-  ls_step_log_add(&loop->log, step_ns, loop->measured ? loop->parts_ns : NULL, (double)stats[LS_STAT_LOSS],
-                  applied, &loop->parts);
+  bool measured = e->took && e->backend->synchronous;
+  if (measured && whole) memcpy(loop->parts_ns, e->took->parts_ns, sizeof loop->parts_ns);
+  ls_step_log_add(&loop->log, step_ns, measured ? loop->parts_ns : NULL, (double)stats[LS_STAT_LOSS], applied,
+                  &loop->parts);
   t->step = step + 1;
   memcpy(loop->stats, stats, sizeof loop->stats);
   loop->step_ns = step_ns;

@@ -28,8 +28,6 @@ ls_status_t ls_trainer_restart(ls_trainer_t *t);
 ls_status_t ls_trainer_parameters(ls_trainer_t *t, const float **flat);
 /* What it trains with, until it is destroyed: schedules and the times of their tasks. */
 const ls_engine_t *ls_trainer_engine(const ls_trainer_t *t);
-/* From now on: whom micro-batches are shown to whose tasks were timed. */
-void ls_trainer_observe(ls_trainer_t *t, const ls_engine_observer_t *observer);
 const ls_dataset_t *ls_trainer_data(const ls_trainer_t *t);
 /* The checkpoint that it was loaded from or has saved last, "" = none; steps done. */
 const char *ls_trainer_checkpoint(const ls_trainer_t *t, int64_t *step);

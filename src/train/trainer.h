@@ -16,7 +16,6 @@ struct ls_trainer {
   bool training; /* false: evaluation and prediction only */
 
   ls_engine_t engine;
-  ls_engine_observer_t observer; /* of whoever asked (ls_trainer_observe) */
 
   ls_use_t use;    /* of the checkpoint */
   bool other_data; /* may go on with other data than the checkpoint's */

@@ -144,6 +144,59 @@ static void members_share_state_and_block(void **state) {
   tear_down(&f);
 }
 
+typedef struct {
+  const ls_engine_t *engine;
+  int64_t step; /* whose micro-batches are in sum_ns */
+  int64_t sum_ns[256];
+  int seen;
+} seen_t;
+
+static void see(void *user, int64_t step, int m) {
+  seen_t *s = user;
+  const ls_step_t *train = &s->engine->step[LS_STEP_TRAIN];
+  int member = ls_run_member(train->run), first = ls_program_task(&train->program, member, 0);
+  const ls_task_time_t *times = ls_run_times(train->run);
+  if (m == 0) memset(s->sum_ns, 0, sizeof s->sum_ns);
+  s->step = step;
+  for (int t = 0; t < train->program.member[member]->task_count; t++)
+    s->sum_ns[first + t] += times[t].end_ns - times[t].start_ns;
+  s->seen++;
+}
+
+/* Members take turns in a step: no micro-batch's time may be lost, whatever ran before it. */
+static void times_are_sums_over_all_micro_batches(void **state) {
+  (void)state;
+  for (int reproducible = 0; reproducible < 2; reproducible++) {
+    fixture_t f;
+    set_up(&f, "ref", "false");
+    f.config->parallel.reproducible = reproducible;
+    f.config->parallel.shards = 8;
+    f.config->train.accumulate = reproducible ? 1 : 5;
+    assert_int_equal(open_engine(&f, 0), LS_OK);
+    ls_engine_t *e = &f.engine;
+    const ls_program_t *p = &e->step[LS_STEP_TRAIN].program;
+    seen_t seen = {.engine = e};
+    const ls_engine_steps_t steps = {.dataset = f.dataset,
+                                     .total_steps = STEPS,
+                                     .total_samples = STEPS * f.config->train.batch,
+                                     .observer = {see, &seen}};
+    int tasks = ls_program_task(p, p->count, 0);
+    assert_in_range(tasks, 1, LS_COUNT(seen.sum_ns));
+    assert_true(p->count > 1 && p->micro_batches > p->count);
+    assert_int_equal(ls_engine_start(e, &steps), LS_OK);
+    for (int step = 0; step < STEPS; step++) {
+      assert_int_equal(ls_engine_launch(e), LS_OK);
+      assert_int_equal(ls_engine_wait(e, NULL), LS_OK);
+      assert_int_equal(seen.step, step);
+      assert_int_equal(seen.seen, (step + 1) * p->micro_batches);
+      for (int t = 0; t < tasks; t++)
+        assert_int_equal(e->took->task[t].end_ns - e->took->task[t].start_ns, seen.sum_ns[t]);
+    }
+    ls_engine_stop(e);
+    tear_down(&f);
+  }
+}
+
 static void every_allocation_may_fail(void **state) {
   (void)state;
   fixture_t f;
@@ -165,8 +218,8 @@ static void every_allocation_may_fail(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(steps_to_the_bits_of_a_trainer),
-                                     cmocka_unit_test(members_share_state_and_block),
-                                     cmocka_unit_test(every_allocation_may_fail)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(steps_to_the_bits_of_a_trainer), cmocka_unit_test(members_share_state_and_block),
+      cmocka_unit_test(times_are_sums_over_all_micro_batches), cmocka_unit_test(every_allocation_may_fail)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
