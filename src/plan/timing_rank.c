@@ -53,25 +53,26 @@ static ls_status_t noop_split(ls_comm_t *comm, const ls_split_t *split, ls_comm_
   return LS_OK;
 }
 
-static ls_status_t fill_noise(ls_timing_rank_t *r, float *to, int64_t count) {
+static ls_status_t fill_noise(ls_timing_rank_t *r, unsigned char *to, size_t size_bytes) {
   const ls_stream_ops_t *stream = r->engine.backend->stream;
+  const size_t most = LS_TIMING_NOISE * sizeof *r->noise;
   ls_status_t status = LS_OK;
-  for (int64_t at = 0; at < count && status == LS_OK; at += LS_TIMING_NOISE) {
-    int64_t n = count - at < LS_TIMING_NOISE ? count - at : LS_TIMING_NOISE;
-    status = stream->copy(r->engine.stream, to + at, r->noise, (size_t)n * sizeof(float));
-  }
+  for (size_t at = 0; at < size_bytes && status == LS_OK; at += most)
+    status =
+        stream->copy(r->engine.stream, to + at, r->noise, size_bytes - at < most ? size_bytes - at : most);
   return status;
 }
 
-/* Features and real targets on the device are noise; classes stay 0, as memory is when it is new: any class
- * takes as long. */
+/* Features and real targets on the device are noise, as are the bytes of images; classes and tokens stay 0, as
+ * memory is when it is new: any of them takes as long. */
 static ls_status_t fill_tables(ls_timing_rank_t *r) {
   const ls_engine_t *e = &r->engine;
   ls_status_t status = LS_OK;
   for (int i = 0; i < e->table->count && status == LS_OK; i++) {
     const ls_state_row_t *row = &e->table->row[i];
-    if (row->life == LS_STATE_CONSTANT && row->shape.dtype == LS_F32)
-      status = fill_noise(r, e->state->data[i], ls_state_row_count(row));
+    bool noisy = row->shape.dtype == LS_F32 || row->shape.dtype == LS_U8;
+    if (row->life == LS_STATE_CONSTANT && noisy)
+      status = fill_noise(r, e->state->data[i], ls_state_row_bytes(row));
   }
   return status == LS_OK ? e->backend->stream->sync(e->stream, r->alone.deadline_ns) : status;
 }
