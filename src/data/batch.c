@@ -69,8 +69,6 @@ void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_spec_t *spec, int
   if (valid > spec->global_batch) valid = spec->global_batch;
   if (cursor.part_count == 0) valid = 0;
   float weight = valid > 0 ? (float)(1.0 / (double)valid) : 0.0f;
-  /* Padding repeats a real row of the part: its numbers are ordinary, its weight is 0. */
-  int64_t padding = cursor.part_count ? ls_dataset_row(d, spec->part, 0) : 0;
   int64_t position = begin + spec->first + before;
 
   if (part == 0)
@@ -91,6 +89,8 @@ void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_spec_t *spec, int
       to->weight[r] = weight;
     }
   }
+  /* Padding repeats a real row of the part: its numbers are ordinary, its weight is 0. */
+  int64_t padding = r < until && cursor.part_count ? ls_dataset_row(d, spec->part, 0) : 0;
   for (; r < until; r++) {
     put_row(d, padding, r, to);
     to->weight[r] = 0.0f;

@@ -10,12 +10,14 @@
 #include <lockstep/config.h>
 
 /* Section train. Exactly one of epochs and steps is given. */
+enum { LS_ACCUMULATE_MAX = 1 << 16 }; /* micro-batches of a step: what is counted, not what is built */
+
 typedef struct {
   int64_t batch; /* global */
   int64_t epochs, steps;
   int64_t seed;
-  int precision; /* ls_math_t */
-  int64_t accumulate;
+  int precision;      /* ls_math_t */
+  int64_t accumulate; /* at most LS_ACCUMULATE_MAX */
   double clip_norm;
   int64_t max_skipped;
   int64_t evaluate_every; /* epochs; 0 = only before and after */

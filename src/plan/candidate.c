@@ -162,7 +162,7 @@ ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c) {
   /* shards are what the user chose: another number would train to other bits */
   if (p->config->parallel.reproducible) return status;
   ls_candidate_t next = *c;
-  while (status == LS_OK && !c->fits && next.rows > 1 && next.accumulate < 512) {
+  while (status == LS_OK && !c->fits && next.rows > 1 && 2 * next.accumulate <= LS_ACCUMULATE_MAX) {
     next.accumulate *= 2;
     status = add_up(p, &next);
     if (status == LS_OK && (next.fits || next.device_bytes < c->device_bytes)) *c = next;

@@ -9,12 +9,17 @@ static ls_status_t write_stamp(void *arg) {
 }
 
 /* Marks the start (which = 0) or end (1) of a task. The compute lane of a host runs in this thread, so the
- * clock is read directly; other lanes read it when they get there. */
+ * clock is read directly, once between tasks that follow each other; other lanes read it when they get there. */
 static ls_status_t mark_time(ls_run_t *run, ls_run_member_t *m, int slot, int t, int which) {
   ls_stream_t *on = run->lane[m->s->tasks[t].lane];
   const ls_stream_ops_t *stream = run->device->backend->stream;
   switch (run->timing) {
   case LS_TIMING_CLOCK:
+    if (on == run->lane[LS_LANE_COMPUTE] && !which && t > 0 && m->s->tasks[t - 1].lane == LS_LANE_COMPUTE &&
+        !m->s->tasks[t].wait_count) {
+      m->times[t].start_ns = m->times[t - 1].end_ns;
+      return LS_OK;
+    }
     if (on == run->lane[LS_LANE_COMPUTE]) return write_stamp(&m->stamp[t][which]);
     return stream->call(on, write_stamp, &m->stamp[t][which]);
   case LS_TIMING_EVENTS:

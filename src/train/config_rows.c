@@ -22,7 +22,7 @@ static const ls_option_t train_rows[] = {
     ROW(LS_OPT_ENUM, ls_train_config_t, precision, .choices = ls_math_names, .initial = "fp32",
         .help = "fp32, or tf32: tensor cores multiply matrices with elements rounded to 10 bits "
                 "of mantissa. Storage and sums stay fp32. Only backend cuda has tf32."),
-    ROW(LS_OPT_INT, ls_train_config_t, accumulate, .min = 1, .max = 1024, .initial = "1",
+    ROW(LS_OPT_INT, ls_train_config_t, accumulate, .min = 1, .max = LS_ACCUMULATE_MAX, .initial = "1",
         .help = "Number of micro-batches into which each rank splits its share of a step; their "
                 "gradients are added up."),
     ROW(LS_OPT_FLOAT, ls_train_config_t, clip_norm, .min = 0, .max = 1e30, .initial = "0",

@@ -50,6 +50,19 @@ fused='--set parallel.fuse=true --set parallel.backend="null"'
 [ "$(field "$work/train.json" world_size)" = 2 ] || fail "world_size: $(cat "$work/train.json")"
 [ "$(field "$work/train.json" steps)" = 45 ] || fail "steps"
 grep -q '"traceEvents"' "$work/trace.json" || fail "trace"
+
+# A step of several micro-batches: each in turn in the trace, tasks with their own names.
+"$program" train "$work/c.yaml" --json --ranks 1 --trace "$work/turns.json" --set train.accumulate=3 --set train.steps=2 \
+  --set train.checkpoint.dir="$work/turns" >/dev/null 2>"$work/err" || fail "train in turns: $(cat "$work/err")"
+[ "$(grep -o '"micro_batch":[0-9]*' "$work/turns.json" | sort -u | tr '\n' ' ')" = \
+  '"micro_batch":0 "micro_batch":1 "micro_batch":2 ' ] || fail "trace: micro-batches"
+grep -q '@' "$work/turns.json" && fail "trace: names of micro-batches"
+[ "$(grep -o '"name":"update"' "$work/turns.json" | wc -l)" = 2 ] || fail "trace: updates"
+"$program" inspect "$work/c.yaml" --set train.accumulate=1000 >"$work/inspect.txt"
+grep -qx '"middle", 998 of 1000 micro-batches' "$work/inspect.txt" || fail "inspect: members"
+"$program" inspect "$work/c.yaml" --set train.accumulate=1000 --json >"$work/inspect.json"
+[ "$(grep -c '"times": 998' "$work/inspect.json")" -gt 5 ] || fail "inspect --json: members"
+rm -rf "$work/turns"
 for key in params strategy backend global_batch samples_per_s train_loss val_loss val_accuracy skipped_steps \
   params_xxh3 checkpoint; do
   [ -n "$(field "$work/train.json" $key)" ] || fail "train --json lacks $key"
