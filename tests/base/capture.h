@@ -2,13 +2,9 @@
 #ifndef TESTS_BASE_CAPTURE_H
 #define TESTS_BASE_CAPTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
 #include "base/base.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <stdio.h>
 #include <string.h>
 

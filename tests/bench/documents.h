@@ -5,11 +5,8 @@
 #include "bench/bench.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 /* A variant "batch KEY, RANKS x STRATEGY" with one repetition per step time. */
 json_t *made_variant(int key, int batch, int ranks, const char *strategy, const double *step_us, int count);

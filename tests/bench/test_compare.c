@@ -2,12 +2,9 @@
 #include "bench/bench.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 static const double base[] = {100, 101, 99, 100.5, 99.5, 100.2, 99.8, 100.1};
 enum { N = 8 };

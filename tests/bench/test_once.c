@@ -3,14 +3,11 @@
 #include "bench/bench.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 static const char text[] =
     "model: {input: [6], loss: mse, layers: [{dense: {units: 8, activation: relu}}, {dense: {units: 2}}]}\n"

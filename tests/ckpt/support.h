@@ -3,12 +3,9 @@
 #ifndef TESTS_CKPT_SUPPORT_H
 #define TESTS_CKPT_SUPPORT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "ckpt/ckpt.h"
 #include "ckpt/manifest.h"

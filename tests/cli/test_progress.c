@@ -2,12 +2,9 @@
 #include "cli/progress.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 static const ls_progress_t middle = {.step = 905,
                                      .total_steps = 2400,

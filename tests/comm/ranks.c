@@ -1,11 +1,8 @@
 /* See ranks.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "ranks.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <pthread.h>
 #include <string.h>
 

@@ -1,14 +1,11 @@
 /* What the host transports share, through self: refused arguments, streams, records of calls; and the small
  * facts: names, bus bytes, launchers, fixed-order sums. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "cases.h"
 #include "comm/host.h"
 #include "comm/transport.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,12 +1,9 @@
 /* The mpi transport in real processes: mpirun -np N test_comm_mpi window|exchange. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "cases.h"
 #include "comm/mpi/mpi.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <string.h>
 
 /* Open MPI never gives back what its plug-ins take when it starts, and unloads them, so that no suppression

@@ -1,12 +1,9 @@
 /* The life of MPI in a process: started by the first communicator and ended with it; "abort": one rank fails
  * and the job ends instead of waiting for it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "cases.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <string.h>
 
 static void test_begins_and_ends(void **state) {

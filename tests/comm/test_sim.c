@@ -1,11 +1,8 @@
 /* The sim transport, and with it the shared region: exact results, identical bits, and every way to fail. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "ranks.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <string.h>
 
 static const int worlds[] = {1, 2, 3, 8, 11};

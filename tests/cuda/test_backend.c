@@ -3,13 +3,11 @@
 #include "comm/comm.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 static ls_ctx_t *ctx;
 static const ls_backend_t *backend;

@@ -2,12 +2,9 @@
  * Needs no GPU. */
 #include "device/cuda/blas.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 enum { T = CUBLASLT_MATMUL_TILE_64x64 };
 #define WAY(tile_, split_, workspace_)                                                                       \

@@ -5,11 +5,9 @@
 #include "optim/optim.h"
 
 #include <float.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 _Static_assert((int)LS_KC_APPLY == LS_CTRL_APPLY && (int)LS_KC_GRAD_SCALE == LS_CTRL_GRAD_SCALE &&
                    (int)LS_KC_LR == LS_CTRL_LR && (int)LS_KC_BIAS1 == LS_CTRL_BIAS1 &&

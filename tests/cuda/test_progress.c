@@ -2,10 +2,7 @@
  * word is written by hand. */
 #include "comm/nccl/nccl.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "unit.h"
 #include <stdio.h>
 
 /* progress.c's other half, which talks to CUDA, is not used here. */

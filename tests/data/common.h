@@ -3,15 +3,12 @@
 #ifndef LS_TESTS_DATA_COMMON_H
 #define LS_TESTS_DATA_COMMON_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "data/data.h"
 

@@ -6,13 +6,10 @@
 #include "device/cpu/cpu.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 enum { FENCE = 64 };
 static const float FENCE_VALUE = -12345.625f;

@@ -1,13 +1,10 @@
 /* Finding backends, opening devices, memory; a missing or foreign CUDA module is explained. */
 #include "device/device.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 static int ctx_make(void **state) {
   return !(*state = ls_ctx_create(NULL, NULL));

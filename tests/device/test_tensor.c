@@ -1,12 +1,9 @@
 /* Shapes: counts, axes, equality, text. */
 #include "device/tensor.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 static void counts_and_axes(void **state) {
   (void)state;

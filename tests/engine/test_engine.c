@@ -3,13 +3,10 @@
 #include "ckpt/ckpt.h"
 #include "train/train.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 enum { STEPS = 9 };
 

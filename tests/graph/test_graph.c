@@ -1,12 +1,9 @@
 /* The builder: names, shapes, sticky errors, counting, text; and every allocation made to fail once. */
 #include "graph/ops/ops.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "fixture.h"
 

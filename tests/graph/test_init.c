@@ -3,12 +3,9 @@
 #include "graph/graph.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 enum { OUTPUTS = 200, INPUTS = 300, COUNT = OUTPUTS * INPUTS };
 

@@ -4,11 +4,8 @@
 #include "graph/run_op.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 static void assert_close(const float *got, const double *want, int count) {
   for (int k = 0; k < count; k++)

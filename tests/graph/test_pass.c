@@ -2,12 +2,9 @@
 #include "graph/ops/ops.h"
 #include "graph/pass/pass.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "fixture.h"
 #include "run_graph.h"

@@ -1,11 +1,7 @@
 /* Loading the recorded machines. */
 #include "recorded.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 const char *recorded_path(recorded_t which) {
   static const char *const paths[RECORDED_COUNT] = {

@@ -3,14 +3,11 @@
 
 #include <math.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 static char path[] = "/tmp/lockstep-test-XXXXXX";
 

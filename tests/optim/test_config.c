@@ -2,12 +2,9 @@
 #include "optim/optim.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 typedef struct {
   ls_ctx_t *ctx;

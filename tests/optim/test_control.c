@@ -3,11 +3,8 @@
 #include "optim/optim.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 typedef struct {
   float head[16], partial[2], ctrl[16], stats[16], counter[16];

@@ -4,11 +4,8 @@
 #include "optim/optim.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 enum { COUNT_MAX = 37 };
 

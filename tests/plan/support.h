@@ -5,11 +5,7 @@
 
 #include "plan/candidate.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 /* Forward and backward tasks take row_ns a row each, tasks of the optimizer fixed_ns; the step is their sum
  * and overhead_ns. */

@@ -1,12 +1,9 @@
 /* The proof: a good schedule passes; each planted fault is found, and the message names the tasks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "base/context.h"
 #include "build.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,15 +2,12 @@
  * ranks and in groups of them, and messages between two, give every rank the exact values. Ranks are threads
  * (sim: 1, 2, 3, 8), with the argument mpi or exchange the processes of mpirun, with cuda threads with a GPU
  * and NCCL each. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "build.h"
 #include "comm/ranks.h"
 #include "schedule/run.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,13 +1,10 @@
 /* What is shown of a schedule: parts, terminal bars, trace events. Times are made up, so
  * results are exact. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "base/context.h"
 #include "build.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <string.h>
 
 enum { COPY_IN, FORWARD, BACKWARD, REDUCE, MORE, NORM, UPDATE, COPY_OUT, TASKS };

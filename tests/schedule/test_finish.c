@@ -1,13 +1,10 @@
 /* finish: the memory layout and the waits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "base/context.h"
 #include "build.h"
 #include "schedule/access.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <string.h>
 
 static void finish(ls_schedule_t *s) {

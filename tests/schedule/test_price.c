@@ -4,12 +4,9 @@
 #include "schedule/price.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 enum { TASKS_MAX = 16 };
 

@@ -1,14 +1,11 @@
 /* Programs: which member runs when; what members share; what is proven beyond each of them; their price. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "base/context.h"
 #include "build.h"
 #include "schedule/price.h"
 #include "schedule/run.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <math.h>
 #include <string.h>
 

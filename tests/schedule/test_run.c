@@ -1,15 +1,12 @@
 /* The runner: what it allocates is what fit says; slots, copies, capture and times; every refusal and every
  * failed allocation. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "base/context.h"
 #include "build.h"
 #include "double.h"
 #include "schedule/run.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <stdatomic.h>
 #include <string.h>
 

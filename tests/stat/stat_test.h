@@ -5,11 +5,8 @@
 #include "stat/stat.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 static inline void check_near(double got, double wanted, double relative, const char *what, int index) {
   if (got == wanted || fabs(got - wanted) <= relative * fabs(wanted)) return;

@@ -1,11 +1,8 @@
 /* The flat layout: places and initial values. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "state/layout.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <string.h>
 
 static ls_graph_t *make_graph(ls_ctx_t *ctx) {

@@ -1,14 +1,11 @@
 /* The state table: rows are declared once, shards are packed, what is saved comes to the host and goes back,
  * and a kind of state that nobody knows is allocated, filled, counted and proven like any other. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "base/context.h"
 #include "schedule/double.h"
 #include "schedule/run.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <string.h>
 
 static ls_state_table_t *table;

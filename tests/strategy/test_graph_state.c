@@ -1,14 +1,11 @@
 /* A state of the graph: a toy op keeps the running mean of what passes through it. Each micro-batch changes
  * it in order, evaluation reads it, it is saved with the parameters, and the optimizer leaves it alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"
 #include "world.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <string.h>
 
 enum { ROWS = 2, MICRO = 3, STEPS = 2 };

@@ -1,13 +1,10 @@
 /* Lowering: where things are placed, when buckets are complete, and that communication can overlap. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "graph/ops/ops.h"
 #include "schedule/double.h"
 #include "world.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,13 +1,10 @@
 /* A reproducible step: eight shards on 1, 2, 4 and 8 ranks give the same bits, although no sum is exact; what
  * the tree is, by hand; what cannot be a tree is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "schedule/double.h"
 #include "world.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,13 +1,10 @@
 /* Whole steps: every strategy, world and number of micro-batches computes the same thing, to the bit where
  * numbers are exact; bad steps change nothing; a rank that stays away is named. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "schedule/double.h"
 #include "world.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <math.h>
 #include <string.h>
 

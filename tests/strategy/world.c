@@ -1,13 +1,10 @@
 /* See world.h. Values are chosen so that one step of SGD is exact in f32: every product and every partial
  * sum, in any order, is a multiple of a power of two that fits 24 bits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include "graph/ops/ops.h"
 #include "world.h"
+#include "graph/ops/ops.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>

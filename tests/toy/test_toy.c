@@ -1,13 +1,10 @@
 /* A strategy, a kind of state and a transport that no other file knows: trained like any other, equal to one rank to
  * the bit where numbers are exact. What the program does with them is in toy.sh. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "strategy/world.h"
 #include "toy.h"
 
-#include <cmocka.h>
+#include "unit.h"
 #include <stdlib.h>
 #include <string.h>
 

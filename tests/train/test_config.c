@@ -2,14 +2,11 @@
  * and the presets have exactly the published numbers of parameters. */
 #include "train/trainer.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 static ls_status_t parse(ls_ctx_t *ctx, const char *text, const char *const *sets, int count,
                          ls_config_t **config) {

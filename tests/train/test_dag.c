@@ -5,14 +5,11 @@
 #include "schedule/run.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 enum { ROWS = 3, IN = 4, WIDTH = 6, OUT = 2 };
 

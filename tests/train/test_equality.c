@@ -3,13 +3,10 @@
 #include "sim_world.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 enum { EXACT_ROWS = 64 };
 

@@ -2,12 +2,9 @@
  * training. */
 #include "train/memory.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 /* The program that is this schedule alone. */
 #define PROGRAM(s) ((ls_program_t[]){ls_program_of(s)})

@@ -2,12 +2,9 @@
 #include "train/trainer.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 enum { WARMUP = 10, FIRST_US = 5000, STEP_US = 100 };
 

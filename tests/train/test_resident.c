@@ -2,14 +2,11 @@
  * backends take the same path when they are told to. */
 #include "sim_world.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 /* Dropout, validation between epochs, a batch that does not divide the data, a short last batch. */
 static const char *const models[] = {

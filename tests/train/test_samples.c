@@ -4,13 +4,10 @@
 #include "sim_world.h"
 #include "train/memory.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 enum { ROWS = 90, HIGH = 3, WIDE = 5, PIXELS = HIGH * WIDE, CLASSES = 4, SEED = 5 };
 

@@ -1,13 +1,10 @@
 /* Meta data of a manifest whose hash is right and whose content is not: refused by name, never read as 0. */
 #include "train/compare.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 static const char good[] =
     "{'seed': 42, 'global_batch': 10, 'train_samples': 48, 'samples': 100, 'columns': ['a', 'b'],"

@@ -4,13 +4,10 @@
  * cosine), test_optim_update (adam's decay and eps). */
 #include "sim_world.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 enum { ROWS = 8 };
 

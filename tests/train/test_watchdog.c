@@ -1,12 +1,9 @@
 /* The watchdog's decision, fed with samples, and its thread over waits that are dead. */
 #include "train/watchdog.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/clock.h"
 
