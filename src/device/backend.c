@@ -6,6 +6,7 @@
 
 const char *const ls_math_names[] = {"fp32", "tf32", NULL};
 
+const char *const ls_backend_names[] = {"auto", "cpu", "cuda", "ref", "null", NULL};
 static const ls_backend_t *const host_backends[] = {&ls_backend_cpu, &ls_backend_ref, &ls_backend_null};
 
 /* A module that loads but finds no device is as missing as no module; its own report says why. */
@@ -23,12 +24,17 @@ static ls_status_t find_cuda(ls_ctx_t *ctx, const ls_backend_t **backend) {
   return LS_OK;
 }
 
+const ls_backend_t *ls_backend_host(const char *name) {
+  for (int i = 0; i < LS_COUNT(host_backends); i++)
+    if (strcmp(name, host_backends[i]->name) == 0) return host_backends[i];
+  return NULL;
+}
+
 ls_status_t ls_backend_find(ls_ctx_t *ctx, const char *name, const ls_backend_t **backend) {
-  for (int i = 0; i < LS_COUNT(host_backends); i++) {
-    if (strcmp(name, host_backends[i]->name) == 0) {
-      *backend = host_backends[i];
-      return LS_OK;
-    }
+  const ls_backend_t *host = ls_backend_host(name);
+  if (host) {
+    *backend = host;
+    return LS_OK;
   }
   if (strcmp(name, "cuda") == 0) return find_cuda(ctx, backend);
   if (strcmp(name, "auto") == 0) {

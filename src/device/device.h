@@ -119,6 +119,8 @@ struct ls_backend {
 
 extern const ls_backend_t ls_backend_ref, ls_backend_cpu, ls_backend_null;
 
+extern const char *const ls_backend_names[];           /* what ls_backend_find takes; NULL-terminated */
+const ls_backend_t *ls_backend_host(const char *name); /* one that needs no module; NULL: none of that name */
 /* "ref", "cpu", "null", "cuda" or "auto" (cuda when its module loads and a device answers, else cpu).
  * For a missing cuda: LS_ERR_UNSUPPORTED with what is missing and why. The table is static. */
 ls_status_t ls_backend_find(ls_ctx_t *ctx, const char *name, const ls_backend_t **backend);

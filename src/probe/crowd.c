@@ -2,6 +2,7 @@
  * clock, so time is cut into slots by appointment: in one rank 0 works while the others sleep (a waiting rank
  * would spin and disturb), in the next all work. The slow-down of a round is the ratio of two neighbouring
  * slots, and a disturbance hits both alike. */
+#include "graph/ops/ops.h"
 #include "probe/meter.h"
 #include "probe/probe.h"
 #include "stat/stat.h"
@@ -102,8 +103,9 @@ static ls_status_t add_items(ls_meter_t *meter, ls_meter_item_t *item[2]) {
   const ls_shape_t product[] = {LS_SHAPE(LS_F32, 128, 512), LS_SHAPE(LS_F32, 512, 512),
                                 LS_SHAPE(LS_F32, 512)};
   ls_status_t status =
-      ls_meter_add_op(meter, "accumulate", &LS_SHAPE(LS_F32, 1 << 22), "memory", -1, &item[0]);
-  return status == LS_OK ? ls_meter_add_op(meter, "linear", product, "compute", -1, &item[1]) : status;
+      ls_meter_add_op(meter, ls_op_accumulate.name, &LS_SHAPE(LS_F32, 1 << 22), "memory", -1, &item[0]);
+  return status == LS_OK ? ls_meter_add_op(meter, ls_op_linear.name, product, "compute", -1, &item[1])
+                         : status;
 }
 
 ls_status_t ls_probe_crowd(ls_ctx_t *ctx, ls_comm_t *control, ls_device_t *device, int threads,

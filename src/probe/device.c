@@ -1,4 +1,5 @@
 /* One device: which products, passes, launches and copies are timed on it. */
+#include "graph/ops/ops.h"
 #include "probe/meter.h"
 #include "probe/probe.h"
 
@@ -17,11 +18,11 @@ static ls_status_t add_products(ls_meter_t *b, const grid_t *grid) {
       int64_t rows = grid->rows[r], width = grid->width[w];
       const ls_shape_t in[] = {LS_SHAPE(LS_F32, rows, width), LS_SHAPE(LS_F32, width, width),
                                LS_SHAPE(LS_F32, width)};
-      status = ls_meter_add_op(b, "linear", in, NULL, -1, NULL);
+      status = ls_meter_add_op(b, ls_op_linear.name, in, NULL, -1, NULL);
       if (status != LS_OK || r != 1) continue;
-      status = ls_meter_add_op(b, "linear_dx", in, NULL, -1, NULL); /* dy has x's shape here */
+      status = ls_meter_add_op(b, ls_op_linear_dx.name, in, NULL, -1, NULL); /* dy has x's shape here */
       const ls_shape_t both[] = {in[0], in[0]};
-      if (status == LS_OK) status = ls_meter_add_op(b, "linear_dwb", both, NULL, -1, NULL);
+      if (status == LS_OK) status = ls_meter_add_op(b, ls_op_linear_dwb.name, both, NULL, -1, NULL);
     }
   return status;
 }
@@ -33,8 +34,8 @@ static ls_status_t add_memory(ls_meter_t *b) {
   ls_profile_key(key, (ls_profile_key_t){LS_KEY_DEVICE, b->backend->name, "memory", 0, b->threads});
   ls_status_t status = LS_OK;
   for (int i = 0; i < LS_COUNT(floats) && status == LS_OK; i++)
-    status =
-        ls_meter_add_op(b, "accumulate", &LS_SHAPE(LS_F32, floats[i]), key, 12.0 * (double)floats[i], NULL);
+    status = ls_meter_add_op(b, ls_op_accumulate.name, &LS_SHAPE(LS_F32, floats[i]), key,
+                             12.0 * (double)floats[i], NULL);
   return status;
 }
 

@@ -66,17 +66,18 @@ static ls_status_t check_reproducible(ls_ctx_t *ctx, const ls_doc_t *doc, const 
   return status;
 }
 
-/* What a named backend cannot do; which one "auto" is shows where a device is opened (ls_backend_check_math).
- */
+/* What a backend that is always here cannot do; which one "auto" is, and what a module has, shows where a device
+ * is opened (ls_backend_check_math). */
 static ls_status_t check_precision(ls_ctx_t *ctx, const ls_doc_node_t *train, const ls_config_t *config) {
-  const char *backend = config->parallel.backend;
-  if (strcmp(backend, "auto") == 0 || strcmp(backend, "cuda") == 0) return LS_OK;
+  const ls_backend_t *backend = ls_backend_host(config->parallel.backend);
+  if (!backend || ls_backend_check_math(NULL, backend, (ls_math_t)config->train.precision) == LS_OK)
+    return LS_OK;
   const ls_doc_node_t *node = ls_doc_get(train, "precision");
   static const ls_place_t nowhere = {0};
   return ls_fail_at(ctx, LS_ERR_CONFIG, node ? &node->place : &nowhere,
                     "train.precision is %s, which backend %s does not have: use parallel.backend: cuda, or "
                     "train.precision: fp32",
-                    ls_math_names[config->train.precision], backend);
+                    ls_math_names[config->train.precision], backend->name);
 }
 
 static bool is_assigned(const ls_doc_node_t *node) {
@@ -109,7 +110,6 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *con
   const char *strategies[NAMES_MAX], *transports[NAMES_MAX];
   names_of(ls_strategies, strategies);
   names_of(ls_transports, transports);
-  static const char *const backends[] = {"auto", "cpu", "cuda", "ref", "null", NULL};
   const char *strategy = config->parallel.strategy,
              *usual = ls_strategy_default(config->parallel.ranks)->name;
   const bool written = strategy != NULL;
@@ -119,11 +119,11 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *con
   if (config->parallel.automatic) strategy = usual;
   config->parallel.strategy = strategy;
   config->parallel.usual = config->parallel.automatic || !written;
-  status = ls_config_first(status, check_name(ctx, parallel, "backend", config->parallel.backend, backends));
+  status = ls_config_first(status,
+                           check_name(ctx, parallel, "backend", config->parallel.backend, ls_backend_names));
   status =
       ls_config_first(status, check_name(ctx, parallel, "transport", config->parallel.transport, transports));
-  if (config->train.precision != LS_MATH_FP32)
-    status = ls_config_first(status, check_precision(ctx, train, config));
+  status = ls_config_first(status, check_precision(ctx, train, config));
   const ls_strategy_t *row = ls_strategy_find(strategy);
   /* Of what so many ranks break, one rule is named. */
   bool alone = row && !row->distributed && config->parallel.ranks > 1;

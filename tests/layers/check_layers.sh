@@ -54,7 +54,36 @@ loud() {
     grep -vE '^\./cli/|^\./comm/mpi/mpi_abort\.c|^\./base/child\.c.*_exit\(1\)|snprintf|//|\* ' || true
 }
 
-faults=$(upward; sideways; loud)
+# Rows describe themselves: a quoted name stands in its own files alone. A machine records versions of libraries by name.
+named() {
+  while read -r name own; do
+    grep -rn --include='*.[ch]' --include='*.cu' --include='*.cuh' -e "\"$name\"" . | grep -vE "^\./($own)" |
+      sed "s|^\./\([^:]*:[0-9]*\):.*|src/\1: \"$name\" is known outside its own files|"
+  done <<'LIST'
+ddp strategy/ddp/
+single strategy/single/
+sharded plan/sharded\.c:
+mpi comm/mpi/|machine/machine\.c:
+nccl comm/nccl/|machine/machine\.c:
+linear graph/ops/linear\.c:|device/cpu/linear\.c:|device/cuda/kernel\.c:
+LIST
+  grep -rnE --include='*.[ch]' 'ls_(strategy_(ddp|single)|transport_(mpi|nccl))\>' . |
+    grep -vE '^\./(strategy/(ddp/|single/|strategy\.[ch]:)|comm/(mpi/|nccl/|transport\.c:))' |
+    sed 's|^\./\([^:]*:[0-9]*\):.*|src/\1: a row is known by its symbol|' || true
+}
+
+# What is planted has to be found.
+planted() {
+  folder=$(mktemp -d)
+  mkdir "$folder/plan"
+  for name in ddp single sharded mpi nccl linear; do echo "const char *${name}_name = \"$name\";"; done >"$folder/plan/plan.c"
+  echo 'const void *row = &ls_strategy_ddp;' >>"$folder/plan/plan.c"
+  found=$(cd "$folder" && named | wc -l)
+  rm -r "$folder"
+  [ "$found" = 7 ] || echo "tests/layers finds $found of 7 planted names"
+}
+
+faults=$(upward; sideways; loud; named; planted)
 if [ -n "$faults" ]; then
   echo "$faults"
   exit 1
