@@ -267,8 +267,8 @@ static void set_interval(json_t *variant) {
   double low, high;
   if (!json_is_object(scaling)) return;
   ls_bench_speedup_interval(variant, &low, &high);
-  json_object_set_new(scaling, "interval_low", ls_bench_json_number(low));
-  json_object_set_new(scaling, "interval_high", ls_bench_json_number(high));
+  json_object_set_new(scaling, "interval_low", ls_json_number(low));
+  json_object_set_new(scaling, "interval_high", ls_json_number(high));
 }
 
 void ls_bench_conclude(json_t *document) {

@@ -65,15 +65,36 @@ int64_t ls_bench_cpu_throttles(const char *sysfs_cpu);
 /* series.c: numbers out of JSON. `path` is "step_time_us.mean". */
 const json_t *ls_bench_at(const json_t *object, const char *path); /* NULL when absent */
 double ls_bench_number(const json_t *object, const char *path);    /* NAN when absent, null or not a number */
-json_t *ls_bench_json_number(double value);                        /* null for NaN and infinities */
-/* The values of all repetitions; LS_ERR_DATA when one lacks it. Owned by the caller (ls_free). */
-ls_status_t ls_bench_series(ls_ctx_t *ctx, const json_t *repetitions, const char *path, double **values,
-                            int64_t *count);
 /* Without flagged values: copies those whose flag is not set to the front; returns how many. */
 int64_t ls_bench_keep(double *values, int64_t count, const bool *flags);
-/* Mean, median, sd, t and bootstrap interval of a series as JSON: {mean, median, sd, low, high,
- * bootstrap_low, bootstrap_high, min, max}. NULL when memory is short (reported). */
-json_t *ls_bench_summary(ls_ctx_t *ctx, const double *values, int64_t count, uint64_t seed);
+/* Of a series: low and high are the t interval of its mean. */
+typedef struct {
+  int64_t count;
+  double mean, median, sd, low, high, bootstrap_low, bootstrap_high, min, max;
+} ls_bench_summary_t;
+extern const ls_record_t ls_bench_summary_record;
+ls_status_t ls_bench_summarise(ls_ctx_t *ctx, const double *values, int64_t count, uint64_t seed,
+                               ls_bench_summary_t *summary);
+
+/* repetition.c: NAN, "", -1 and false: not known. */
+typedef struct {
+  double mean_us, median_us, p95_us; /* of its step times */
+  double samples_per_s;
+  bool parts, sampled; /* parts_us and gpu are known */
+  double parts_us[LS_PHASE_STEP_COUNT];
+  double grad_norm, loss;
+  char params_xxh3[33];
+  int64_t skipped_steps, gpu_limit; /* the bits that mean a limit */
+  ls_gpu_sampler_report_t gpu;
+} ls_bench_repetition_t;
+extern const ls_record_t ls_bench_parts_record; /* of a double[LS_PHASE_STEP_COUNT] */
+json_t *ls_bench_repetition_json(const ls_bench_repetition_t *repetition);
+/* Those of a variant of a document, or of a measurement; LS_ERR_DATA when one has no mean step time. Owned by the
+ * caller (ls_free). */
+ls_status_t ls_bench_repetitions(ls_ctx_t *ctx, const json_t *variant, ls_bench_repetition_t **repetitions,
+                                 int64_t *count);
+/* Their mean step times in us. */
+ls_status_t ls_bench_step_times(ls_ctx_t *ctx, const json_t *variant, double **values, int64_t *count);
 
 /* compare.c: a against b, by time per step (smaller is better). */
 typedef enum {
@@ -99,6 +120,10 @@ void ls_bench_speedup_interval(const json_t *variant, double *low, double *high)
 ls_text_t
 ls_bench_speedup_text(const json_t *variant); /* "1.41x (1.28 to 1.56)"; "" where nothing is compared */
 json_t *ls_bench_comparison_json(const ls_bench_comparison_t *comparison);
+/* All of a against all of b, and both without their outliers, which are dropped from the arrays. */
+ls_status_t ls_bench_compare_both(ls_ctx_t *ctx, double *a, int64_t na, double *b, int64_t nb,
+                                  double margin_percent, ls_bench_comparison_t *all,
+                                  ls_bench_comparison_t *kept);
 
 /* The repetitions' mean step times of a variant of a document, by name; the first variant when name is NULL.
  * LS_ERR_NOT_FOUND lists the names there are. */

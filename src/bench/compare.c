@@ -22,30 +22,49 @@ void ls_bench_compare(const double *a, int64_t na, const double *b, int64_t nb, 
     c->verdict = LS_BENCH_UNDECIDED;
 }
 
+static const char *const verdict_words[] = {"faster", "slower", "equivalent", "undecided", NULL};
 const char *ls_bench_verdict_word(ls_bench_verdict_t verdict) {
-  static const char *const words[] = {"faster", "slower", "equivalent", "undecided"};
-  return words[verdict];
+  return verdict_words[verdict];
 }
 
-json_t *ls_bench_comparison_json(const ls_bench_comparison_t *c) {
-  json_t *j = json_pack("{s:s}", "verdict", ls_bench_verdict_word(c->verdict));
-  const struct {
-    const char *key;
-    double value;
-  } numbers[] = {{"difference_us", c->welch.difference},
-                 {"difference_low_us", c->welch.interval.low},
-                 {"difference_high_us", c->welch.interval.high},
-                 {"difference_percent", c->difference_percent},
-                 {"difference_low_percent", c->low_percent},
-                 {"difference_high_percent", c->high_percent},
-                 {"welch_t", c->welch.t},
-                 {"welch_df", c->welch.df},
-                 {"welch_p", c->welch.p},
-                 {"margin_percent", c->margin_percent},
-                 {"equivalence_p", c->equivalence_p}};
-  for (int i = 0; i < LS_COUNT(numbers); i++)
-    json_object_set_new(j, numbers[i].key, ls_bench_json_number(numbers[i].value));
-  return j;
+#define REAL(field, name) LS_FIELD_AS(ls_bench_comparison_t, field, name)
+static const ls_field_t rows[] = {
+    LS_FIELD_OF(ls_bench_comparison_t, verdict, LS_FIELD_CHOICE, "verdict", .choices = verdict_words),
+    REAL(welch.difference, "difference_us"),
+    REAL(welch.interval.low, "difference_low_us"),
+    REAL(welch.interval.high, "difference_high_us"),
+    REAL(difference_percent, "difference_percent"),
+    REAL(low_percent, "difference_low_percent"),
+    REAL(high_percent, "difference_high_percent"),
+    REAL(welch.t, "welch_t"),
+    REAL(welch.df, "welch_df"),
+    REAL(welch.p, "welch_p"),
+    REAL(margin_percent, "margin_percent"),
+    REAL(equivalence_p, "equivalence_p"),
+};
+static const ls_record_t record = LS_RECORD(rows);
+
+json_t *ls_bench_comparison_json(const ls_bench_comparison_t *comparison) {
+  return ls_record_json(&record, comparison);
+}
+
+static ls_status_t drop_outliers(ls_ctx_t *ctx, double *values, int64_t *count) {
+  bool *flags = ls_alloc_array(ctx, (size_t)*count + 1, sizeof *flags);
+  if (!flags) return LS_ERR_MEMORY;
+  int64_t flagged = ls_stat_outliers(ctx, values, *count, LS_BENCH_OUTLIER_LIMIT, flags);
+  if (flagged > 0) *count = ls_bench_keep(values, *count, flags);
+  ls_free(flags);
+  return flagged < 0 ? LS_ERR_MEMORY : LS_OK;
+}
+
+ls_status_t ls_bench_compare_both(ls_ctx_t *ctx, double *a, int64_t na, double *b, int64_t nb,
+                                  double margin_percent, ls_bench_comparison_t *all,
+                                  ls_bench_comparison_t *kept) {
+  ls_bench_compare(a, na, b, nb, margin_percent, all);
+  ls_status_t status = drop_outliers(ctx, a, &na);
+  if (status == LS_OK) status = drop_outliers(ctx, b, &nb);
+  if (status == LS_OK) ls_bench_compare(a, na, b, nb, margin_percent, kept);
+  return status;
 }
 
 ls_status_t ls_bench_document_series(ls_ctx_t *ctx, const json_t *document, const char *name,
@@ -57,8 +76,7 @@ ls_status_t ls_bench_document_series(ls_ctx_t *ctx, const json_t *document, cons
     const char *own = json_string_value(json_object_get(variant, "name"));
     if (!name || !strcmp(own, name)) {
       *found = own;
-      return ls_bench_series(ctx, json_object_get(variant, "repetitions"), "step_time_us.mean", values,
-                             count);
+      return ls_bench_step_times(ctx, variant, values, count);
     }
     if (used < sizeof names)
       used += (size_t)snprintf(names + used, sizeof names - used, "%s\"%s\"", used ? ", " : "", own);

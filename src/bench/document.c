@@ -43,8 +43,8 @@ static ls_status_t control_json(ls_bench_build_t *b, const json_t *control, json
                       json_pack("{s:I, s:I, s:I, s:o, s:f, s:o}", "pairs", (json_int_t)pairs,
                                 "repetitions_per_side", (json_int_t)b->method->control_repetitions,
                                 "false_alarms", (json_int_t)alarms, "false_alarm_rate",
-                                ls_bench_json_number(pairs > 0 ? (double)alarms / (double)pairs : NAN),
-                                "alpha", LS_BENCH_ALPHA, "p_values", p_values));
+                                ls_json_number(pairs > 0 ? (double)alarms / (double)pairs : NAN), "alpha",
+                                LS_BENCH_ALPHA, "p_values", p_values));
   return LS_OK;
 }
 
@@ -56,7 +56,7 @@ static void void_json(const ls_bench_build_t *b, json_t *document) {
   json_array_foreach(b->variants, i, variant) {
     const char *backend = json_string_value(json_object_get(variant, "backend"));
     if (backend && !strcmp(backend, "cuda")) any_gpu = true;
-    json_array_foreach(ls_bench_repetitions(variant), k, repetition) {
+    json_array_foreach(json_object_get(variant, "repetitions"), k, repetition) {
       double bits = ls_bench_number(repetition, "gpu_limit");
       if (bits >= 0) gpu = (gpu < 0 ? 0 : gpu) | (int64_t)bits;
     }

@@ -11,9 +11,6 @@ typedef struct {
   uint64_t seed;    /* of bootstraps */
 } ls_bench_build_t;
 
-static inline const json_t *ls_bench_repetitions(const json_t *variant) {
-  return json_object_get(variant, "repetitions");
-}
 static inline bool ls_bench_failed(const json_t *variant) {
   return json_object_get(variant, "failed") != NULL;
 }

@@ -18,23 +18,13 @@ const json_t *ls_bench_reference(const ls_bench_build_t *b, const json_t *varian
   return best;
 }
 
-/* Copies without the flagged ones, in place. */
-static ls_status_t drop_outliers(ls_ctx_t *ctx, double *values, int64_t *count) {
-  bool *flags = ls_alloc_array(ctx, (size_t)*count + 1, sizeof *flags);
-  if (!flags) return LS_ERR_MEMORY;
-  int64_t flagged = ls_stat_outliers(ctx, values, *count, LS_BENCH_OUTLIER_LIMIT, flags);
-  if (flagged > 0) *count = ls_bench_keep(values, *count, flags);
-  ls_free(flags);
-  return flagged < 0 ? LS_ERR_MEMORY : LS_OK;
-}
-
 static json_t *scaling_json(const ls_bench_build_t *b, const json_t *variant, const json_t *reference,
                             double speedup, ls_interval_t interval) {
   double ranks = ls_bench_number(variant, "ranks") / ls_bench_number(reference, "ranks");
   return json_pack("{s:s, s:O, s:o, s:o, s:o, s:o}", "kind", b->method->weak ? "weak" : "strong", "reference",
-                   json_object_get(reference, "name"), "speedup", ls_bench_json_number(speedup),
-                   "speedup_low", ls_bench_json_number(interval.low), "speedup_high",
-                   ls_bench_json_number(interval.high), "efficiency", ls_bench_json_number(speedup / ranks));
+                   json_object_get(reference, "name"), "speedup", ls_json_number(speedup), "speedup_low",
+                   ls_json_number(interval.low), "speedup_high", ls_json_number(interval.high), "efficiency",
+                   ls_json_number(speedup / ranks));
 }
 
 bool ls_bench_busy(const json_t *document) {
@@ -57,9 +47,8 @@ ls_status_t ls_bench_against_reference(ls_bench_build_t *b, json_t *variant, con
   int64_t n, m;
   ls_interval_t speedup;
   ls_bench_comparison_t all, kept;
-  ls_status_t status = ls_bench_series(b->ctx, ls_bench_repetitions(variant), "step_time_us.mean", &own, &n);
-  if (status == LS_OK)
-    status = ls_bench_series(b->ctx, ls_bench_repetitions(reference), "step_time_us.mean", &theirs, &m);
+  ls_status_t status = ls_bench_step_times(b->ctx, variant, &own, &n);
+  if (status == LS_OK) status = ls_bench_step_times(b->ctx, reference, &theirs, &m);
   if (status != LS_OK) goto done;
   double scale = ls_bench_number(reference, "global_batch") / ls_bench_number(variant, "global_batch");
   for (int64_t i = 0; i < n; i++)
@@ -67,11 +56,9 @@ ls_status_t ls_bench_against_reference(ls_bench_build_t *b, json_t *variant, con
   double ratio = ls_stat_mean(theirs, m) / ls_stat_mean(own, n);
   status = ls_stat_bootstrap_ratio(b->ctx, theirs, m, own, n, LS_BENCH_CONFIDENCE, LS_BENCH_RESAMPLES,
                                    b->seed++, &speedup);
-  ls_bench_compare(own, n, theirs, m, b->method->margin_percent, &all);
-  if (status == LS_OK) status = drop_outliers(b->ctx, own, &n);
-  if (status == LS_OK) status = drop_outliers(b->ctx, theirs, &m);
+  if (status == LS_OK)
+    status = ls_bench_compare_both(b->ctx, own, n, theirs, m, b->method->margin_percent, &all, &kept);
   if (status != LS_OK) goto done;
-  ls_bench_compare(own, n, theirs, m, b->method->margin_percent, &kept);
   json_object_set_new(variant, "scaling", scaling_json(b, variant, reference, ratio, speedup));
   json_object_set_new(variant, "against_reference", ls_bench_comparison_json(&all));
   json_object_set_new(variant, "against_reference_without_outliers", ls_bench_comparison_json(&kept));

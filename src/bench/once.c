@@ -47,8 +47,8 @@ static void gather_tasks(gather_t *g, const ls_step_times_t *took) {
 static void gather_step(void *user, const ls_progress_t *p) {
   gather_t *g = user;
   if (g->curve_loss) {
-    json_array_append_new(g->curve_loss, ls_bench_json_number(p->train_loss));
-    json_array_append_new(g->curve_grad_norm, ls_bench_json_number(p->grad_norm));
+    json_array_append_new(g->curve_loss, ls_json_number(p->train_loss));
+    json_array_append_new(g->curve_grad_norm, ls_json_number(p->grad_norm));
   }
   if (g->seen++ < g->job->warmup_steps || g->measured == steps_of(g)) {
     if (g->seen == g->job->warmup_steps) ls_gpu_sampler_begin(g->sampler);
@@ -61,22 +61,9 @@ static void gather_step(void *user, const ls_progress_t *p) {
   if (g->measured == steps_of(g)) ls_gpu_sampler_end(g->sampler, &g->gpu);
 }
 
-static json_t *parts_json(const gather_t *g) {
-  if (g->task_steps == 0) return json_null();
-  json_t *parts = json_object();
+static void mean_parts(const gather_t *g, double parts_us[LS_PHASE_STEP_COUNT]) {
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
-    json_object_set_new(parts, ls_step_part_keys[i],
-                        json_real((double)g->parts_ns[i] * 1e-3 / (double)g->task_steps));
-  return parts;
-}
-
-static json_t *gpu_json(const gather_t *g) {
-  if (!g->sampler) return json_null();
-  return json_pack("{s:I, s:o, s:o, s:o, s:o}", "samples", (json_int_t)g->gpu.samples, "window_s",
-                   ls_bench_json_number(g->gpu.window_s), "busy_percent",
-                   ls_bench_json_number(g->gpu.busy_percent), "energy_j",
-                   ls_bench_json_number(g->gpu.energy_j), "memory_used_bytes",
-                   ls_bench_json_number(g->gpu.memory_used_bytes));
+    parts_us[i] = (double)g->parts_ns[i] * 1e-3 / (double)g->task_steps;
 }
 
 /* The bits that mean a limit; -1 = not known. */
@@ -85,17 +72,21 @@ static int64_t gpu_limits(const gather_t *g) {
 }
 
 static json_t *repetition_json(gather_t *g, const ls_train_report_t *report) {
-  double mean_us = ls_stat_mean(g->step_us, g->measured);
+  ls_bench_repetition_t r = {.mean_us = ls_stat_mean(g->step_us, g->measured),
+                             .parts = g->task_steps > 0,
+                             .sampled = g->sampler != NULL,
+                             .grad_norm = g->grad_norm_sum / (double)g->measured,
+                             .loss = g->loss,
+                             .skipped_steps = report->skipped_steps,
+                             .gpu_limit = gpu_limits(g),
+                             .gpu = g->gpu};
   ls_stat_sort(g->step_us, g->measured);
-  return json_pack("{s:{s:o, s:o, s:o}, s:o, s:o, s:o, s:o, s:s, s:I, s:I, s:o}", "step_time_us", "mean",
-                   ls_bench_json_number(mean_us), "median",
-                   ls_bench_json_number(ls_stat_quantile(g->step_us, g->measured, 0.5)), "p95",
-                   ls_bench_json_number(ls_stat_quantile(g->step_us, g->measured, 0.95)), "samples_per_s",
-                   ls_bench_json_number((double)report->global_batch * 1e6 / mean_us), "step_parts_us",
-                   parts_json(g), "grad_norm", ls_bench_json_number(g->grad_norm_sum / (double)g->measured),
-                   "loss", ls_bench_json_number(g->loss), "params_xxh3", report->params_xxh3, "skipped_steps",
-                   (json_int_t)report->skipped_steps, "gpu_limit", (json_int_t)gpu_limits(g), "gpu",
-                   gpu_json(g));
+  r.median_us = ls_stat_quantile(g->step_us, g->measured, 0.5);
+  r.p95_us = ls_stat_quantile(g->step_us, g->measured, 0.95);
+  r.samples_per_s = (double)report->global_batch * 1e6 / r.mean_us;
+  mean_parts(g, r.parts_us);
+  snprintf(r.params_xxh3, sizeof r.params_xxh3, "%s", report->params_xxh3);
+  return ls_bench_repetition_json(&r);
 }
 
 /* Bytes over time as nccl-tests defines them (PERFORMANCE.md): bus = algorithm x 2 (n - 1) / n for an
@@ -116,9 +107,9 @@ static void add_collectives(const gather_t *g, int k, json_t *list) {
     double algorithm = time_us > 0 ? bytes * 1e6 / time_us : NAN;
     json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:o, s:o, s:o}", "name", task->name, "kind",
                                           ls_collective_name(task->collective), "size_bytes",
-                                          (json_int_t)bytes, "time_us", ls_bench_json_number(time_us),
-                                          "algorithm_bw_bytes_per_s", ls_bench_json_number(algorithm),
-                                          "bus_bw_bytes_per_s", ls_bench_json_number(algorithm * factor)));
+                                          (json_int_t)bytes, "time_us", ls_json_number(time_us),
+                                          "algorithm_bw_bytes_per_s", ls_json_number(algorithm),
+                                          "bus_bw_bytes_per_s", ls_json_number(algorithm * factor)));
   }
 }
 
@@ -184,8 +175,8 @@ static json_t *header_json(const gather_t *g, const ls_config_t *config, const l
 static ls_status_t add_curves(gather_t *g, const ls_train_report_t *report, json_t *measurement) {
   double loss = isfinite(report->val_loss) ? report->val_loss : report->train_loss;
   json_object_set_new(measurement, "curves",
-                      json_pack("{s:o, s:O, s:O}", "final_loss", ls_bench_json_number(loss), "loss",
-                                g->curve_loss, "grad_norm", g->curve_grad_norm));
+                      json_pack("{s:o, s:O, s:O}", "final_loss", ls_json_number(loss), "loss", g->curve_loss,
+                                "grad_norm", g->curve_grad_norm));
   if (!g->job->params_path) return LS_OK;
   const float *param;
   ls_status_t status = ls_trainer_parameters(g->trainer, &param);
@@ -196,9 +187,12 @@ static ls_status_t add_curves(gather_t *g, const ls_train_report_t *report, json
 
 /* What a traced repetition is for. */
 static json_t *traced_json(gather_t *g) {
+  double parts_us[LS_PHASE_STEP_COUNT];
+  mean_parts(g, parts_us);
   return json_pack("{s:I, s:o, s:o, s:o, s:o}", "steps", (json_int_t)g->measured, "step_time_us",
-                   ls_bench_json_number(ls_stat_mean(g->step_us, g->measured)), "step_parts_us",
-                   parts_json(g), "collectives", collectives_json(g), "timeline",
+                   ls_json_number(ls_stat_mean(g->step_us, g->measured)), "step_parts_us",
+                   g->task_steps > 0 ? ls_record_json(&ls_bench_parts_record, parts_us) : json_null(),
+                   "collectives", collectives_json(g), "timeline",
                    ls_bench_timeline(program(g), g->task_sum, g->task_steps));
 }
 

@@ -81,11 +81,10 @@ int ls_bench_plan_merge(json_t *document, const json_t *plan) {
     double us = ls_bench_number(candidate, "step_time_us.predicted"),
            mean = ls_bench_number(variant, "step_time_us.mean");
     json_object_set_new(variant, "predicted_step_time_us",
-                        json_pack("{s:o, s:o, s:o, s:o}", "predicted", ls_bench_json_number(us), "low",
-                                  ls_bench_json_number(ls_bench_number(candidate, "step_time_us.low")),
-                                  "high",
-                                  ls_bench_json_number(ls_bench_number(candidate, "step_time_us.high")),
-                                  "error_percent", ls_bench_json_number(100 * (us - mean) / mean)));
+                        json_pack("{s:o, s:o, s:o, s:o}", "predicted", ls_json_number(us), "low",
+                                  ls_json_number(ls_bench_number(candidate, "step_time_us.low")), "high",
+                                  ls_json_number(ls_bench_number(candidate, "step_time_us.high")),
+                                  "error_percent", ls_json_number(100 * (us - mean) / mean)));
     merged++;
   }
   return merged;

@@ -1,4 +1,4 @@
-/* Numbers out of measurements, and what is said about a series of them. */
+/* Numbers out of documents, and what is said about a series of them. */
 #include "bench/bench.h"
 
 #include <math.h>
@@ -18,27 +18,6 @@ double ls_bench_number(const json_t *object, const char *path) {
   return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-json_t *ls_bench_json_number(double value) {
-  return isfinite(value) ? json_real(value) : json_null();
-}
-
-ls_status_t ls_bench_series(ls_ctx_t *ctx, const json_t *repetitions, const char *path, double **out,
-                            int64_t *count) {
-  size_t n = json_array_size(repetitions);
-  double *values = ls_alloc_array(ctx, n > 0 ? n : 1, sizeof *values);
-  if (!values) return LS_ERR_MEMORY;
-  for (size_t i = 0; i < n; i++) {
-    values[i] = ls_bench_number(json_array_get(repetitions, i), path);
-    if (!isfinite(values[i])) {
-      ls_free(values);
-      return ls_fail(ctx, LS_ERR_DATA, "repetition %zu has no \"%s\"", i, path);
-    }
-  }
-  *out = values;
-  *count = (int64_t)n;
-  return LS_OK;
-}
-
 int64_t ls_bench_keep(double *values, int64_t count, const bool *flags) {
   int64_t kept = 0;
   for (int64_t i = 0; i < count; i++)
@@ -50,25 +29,36 @@ static double mean_of(double *x, int64_t n) {
   return ls_stat_mean(x, n);
 }
 
-json_t *ls_bench_summary(ls_ctx_t *ctx, const double *values, int64_t count, uint64_t seed) {
+static const ls_field_t summary_rows[] = {
+    LS_FIELD(ls_bench_summary_t, count),         LS_FIELD(ls_bench_summary_t, mean),
+    LS_FIELD(ls_bench_summary_t, median),        LS_FIELD(ls_bench_summary_t, sd),
+    LS_FIELD(ls_bench_summary_t, low),           LS_FIELD(ls_bench_summary_t, high),
+    LS_FIELD(ls_bench_summary_t, bootstrap_low), LS_FIELD(ls_bench_summary_t, bootstrap_high),
+    LS_FIELD(ls_bench_summary_t, min),           LS_FIELD(ls_bench_summary_t, max),
+};
+const ls_record_t ls_bench_summary_record = LS_RECORD(summary_rows);
+
+ls_status_t ls_bench_summarise(ls_ctx_t *ctx, const double *values, int64_t count, uint64_t seed,
+                               ls_bench_summary_t *s) {
   ls_interval_t t = ls_stat_mean_interval(values, count, LS_BENCH_CONFIDENCE), bootstrap;
-  double *sorted = ls_alloc_array(ctx, count > 0 ? (size_t)count : 1, sizeof *sorted);
-  if (!sorted) return NULL;
+  double *sorted = ls_alloc_array(ctx, (size_t)count + 1, sizeof *sorted);
+  if (!sorted) return LS_ERR_MEMORY;
   memcpy(sorted, values, (size_t)count * sizeof *sorted);
-  json_t *summary = NULL;
-  if (ls_stat_bootstrap(ctx, values, count, mean_of, LS_BENCH_CONFIDENCE, LS_BENCH_RESAMPLES, seed,
-                        &bootstrap) != LS_OK)
-    goto sorted;
-  double median = ls_stat_median(sorted, count);
-  summary = json_pack(
-      "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "count", (json_int_t)count, "mean",
-      ls_bench_json_number(ls_stat_mean(values, count)), "median", ls_bench_json_number(median), "sd",
-      ls_bench_json_number(ls_stat_sd(values, count)), "low", ls_bench_json_number(t.low), "high",
-      ls_bench_json_number(t.high), "bootstrap_low", ls_bench_json_number(bootstrap.low), "bootstrap_high",
-      ls_bench_json_number(bootstrap.high), "min", ls_bench_json_number(ls_stat_quantile(sorted, count, 0)),
-      "max", ls_bench_json_number(ls_stat_quantile(sorted, count, 1)));
-  if (!summary) ls_fail(ctx, LS_ERR_MEMORY, "out of memory for a summary");
-sorted:
+  ls_status_t status = ls_stat_bootstrap(ctx, values, count, mean_of, LS_BENCH_CONFIDENCE, LS_BENCH_RESAMPLES,
+                                         seed, &bootstrap);
+  if (status == LS_OK) {
+    double median = ls_stat_median(sorted, count); /* and sorts them */
+    *s = (ls_bench_summary_t){.count = count,
+                              .mean = ls_stat_mean(values, count),
+                              .median = median,
+                              .sd = ls_stat_sd(values, count),
+                              .low = t.low,
+                              .high = t.high,
+                              .bootstrap_low = bootstrap.low,
+                              .bootstrap_high = bootstrap.high,
+                              .min = ls_stat_quantile(sorted, count, 0),
+                              .max = ls_stat_quantile(sorted, count, 1)};
+  }
   ls_free(sorted);
-  return summary;
+  return status;
 }

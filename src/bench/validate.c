@@ -62,11 +62,11 @@ void ls_bench_validate(const json_t *one, const json_t *several, const float *pa
 
 json_t *ls_bench_validation_json(const ls_bench_validation_t *v) {
   return json_pack("{s:o, s:b, s:o, s:b, s:o, s:b, s:b, s:b, s:b}", "final_loss_difference",
-                   ls_bench_json_number(v->loss_difference), "final_loss_ok", v->loss_ok,
-                   "grad_norm_correlation", ls_bench_json_number(v->grad_norm_correlation), "grad_norm_ok",
-                   v->grad_norm_ok, "weight_difference_mean_abs", ls_bench_json_number(v->weight_difference),
-                   "weight_ok", v->weight_ok, "reproducible", v->reproducible, "identical", v->identical,
-                   "same_network", v->ok);
+                   ls_json_number(v->loss_difference), "final_loss_ok", v->loss_ok, "grad_norm_correlation",
+                   ls_json_number(v->grad_norm_correlation), "grad_norm_ok", v->grad_norm_ok,
+                   "weight_difference_mean_abs", ls_json_number(v->weight_difference), "weight_ok",
+                   v->weight_ok, "reproducible", v->reproducible, "identical", v->identical, "same_network",
+                   v->ok);
 }
 
 const char *ls_bench_validation_verdict(const json_t *v) {

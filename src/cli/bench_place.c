@@ -56,9 +56,8 @@ static json_t *run_json(const bench_t *b) {
   if (gmtime_r(&b->begun, &utc)) strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &utc);
   return json_pack("{s:s, s:o, s:s, s:s, s:s, s:I, s:o, s:o, s:i}", "created", created, "command_line",
                    command_line(b->args), "lockstep", ls_version(), "commit", CLI_COMMIT, "network",
-                   b->network, "seed", (json_int_t)b->seed, "load_before",
-                   ls_bench_json_number(b->load_before), "load_after", ls_bench_json_number(load_now()),
-                   "processors", ls_cpu_count());
+                   b->network, "seed", (json_int_t)b->seed, "load_before", ls_json_number(b->load_before),
+                   "load_after", ls_json_number(load_now()), "processors", ls_cpu_count());
 }
 
 /* Without a profile the share of the peak stays unknown; nobody is asked to probe for it. */

@@ -96,7 +96,7 @@ static ls_status_t measure_pair(bench_t *b, int64_t pair) {
     snprintf(what, sizeof what, "control %lld%s", (long long)pair + 1, names[side]);
     say(b, what, b->variants[0].name, measurement);
     const json_t *first = json_array_get(json_object_get(measurement, "repetitions"), 0);
-    json_array_append_new(sides[side], ls_bench_json_number(ls_bench_number(first, "step_time_us.mean")));
+    json_array_append_new(sides[side], ls_json_number(ls_bench_number(first, "step_time_us.mean")));
     json_decref(measurement);
   }
   if (status == LS_OK)

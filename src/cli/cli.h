@@ -163,7 +163,6 @@ void cli_print_json(json_t *document);
 /* After a write to stdout has failed (errno): reports it and returns its status. LS_ERR_IO without a word
  * when the reader of stdout has gone. */
 ls_status_t cli_output_lost(ls_ctx_t *ctx);
-json_t *cli_number(double value); /* null for NaN and infinities */
 /* A name in one line (ls_text_shown); "1,234,567"; "27.5 MB". Valid until the next four calls. */
 const char *cli_shown(const char *name);
 const char *cli_count(int64_t value);

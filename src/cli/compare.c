@@ -2,6 +2,7 @@
 #include "bench/bench.h"
 #include "cli/cli.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,24 +45,18 @@ static ls_status_t compare_pair(ls_ctx_t *ctx, const json_t *a, const json_t *b,
   int64_t n, m;
   const char *found_a, *found_b;
   ls_bench_comparison_t c, kept;
-  bool *flagged = NULL;
   ls_status_t status = ls_bench_document_series(ctx, a, name_a, &found_a, &x, &n);
   if (status == LS_OK) status = ls_bench_document_series(ctx, b, name_b, &found_b, &y, &m);
-  if (status == LS_OK && !(flagged = ls_alloc_array(ctx, (size_t)(n > m ? n : m) + 1, sizeof *flagged)))
-    status = LS_ERR_MEMORY;
+  double mean_a = status == LS_OK ? ls_stat_mean(x, n) : NAN,
+         mean_b = status == LS_OK ? ls_stat_mean(y, m) : NAN;
+  if (status == LS_OK) status = ls_bench_compare_both(ctx, x, n, y, m, margin, &c, &kept);
   if (status == LS_OK) {
     warn_pair(ctx, a, b, found_a, found_b);
-    double mean_a = ls_stat_mean(x, n), mean_b = ls_stat_mean(y, m);
-    ls_bench_compare(x, n, y, m, margin, &c);
-    if (ls_stat_outliers(ctx, x, n, LS_BENCH_OUTLIER_LIMIT, flagged) > 0) n = ls_bench_keep(x, n, flagged);
-    if (ls_stat_outliers(ctx, y, m, LS_BENCH_OUTLIER_LIMIT, flagged) > 0) m = ls_bench_keep(y, m, flagged);
-    ls_bench_compare(x, n, y, m, margin, &kept);
     json_array_append_new(rows, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "a", found_a, "b", found_b,
-                                          "a_step_time_us", ls_bench_json_number(mean_a), "b_step_time_us",
-                                          ls_bench_json_number(mean_b), "all", ls_bench_comparison_json(&c),
+                                          "a_step_time_us", ls_json_number(mean_a), "b_step_time_us",
+                                          ls_json_number(mean_b), "all", ls_bench_comparison_json(&c),
                                           "without_outliers", ls_bench_comparison_json(&kept)));
   }
-  ls_free(flagged);
   ls_free(y);
   ls_free(x);
   return status;

@@ -31,8 +31,8 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls
     json_t *j = json_pack("{s:s, s:o, s:I, s:I}", "command", "eval", "checkpoint", ls_json_text(checkpoint),
                           "step", (json_int_t)step, "samples", (json_int_t)r->samples);
     json_object_set_new(j, "chosen", which ? json_string(which) : json_null());
-    json_object_set_new(j, "loss", cli_number(r->loss));
-    json_object_set_new(j, "accuracy", cli_number(r->accuracy));
+    json_object_set_new(j, "loss", ls_json_number(r->loss));
+    json_object_set_new(j, "accuracy", ls_json_number(r->accuracy));
     json_object_set_new(j, "part", json_string(r->validation ? "validation" : "all"));
     json_object_set_new(j, "validation_file", *file ? ls_json_text(file) : json_null());
     json_object_set_new(j, "new_data", json_boolean(r->new_data));

@@ -58,10 +58,6 @@ void cli_print_json(json_t *document) {
   json_decref(document);
 }
 
-json_t *cli_number(double value) {
-  return isfinite(value) ? json_real(value) : json_null();
-}
-
 const char *cli_shown(const char *path) {
   static char text[TEXT_SLOTS][PATH_MAX * LS_PLAIN_BYTES];
   static int slot;

@@ -4,14 +4,14 @@
 #include <math.h>
 
 static json_t *time_json(const ls_time_t *t) {
-  return json_pack("{s:o, s:o, s:o}", "predicted", cli_number(t->ns * 1e-3), "low",
-                   cli_number(t->low_ns * 1e-3), "high", cli_number(t->high_ns * 1e-3));
+  return json_pack("{s:o, s:o, s:o}", "predicted", ls_json_number(t->ns * 1e-3), "low",
+                   ls_json_number(t->low_ns * 1e-3), "high", ls_json_number(t->high_ns * 1e-3));
 }
 
 static json_t *parts_json(const ls_candidate_t *c) {
   json_t *parts = json_object();
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
-    json_object_set_new(parts, ls_step_part_keys[i], cli_number(c->parts_ns[i] * 1e-3));
+    json_object_set_new(parts, ls_step_part_keys[i], ls_json_number(c->parts_ns[i] * 1e-3));
   return parts;
 }
 
@@ -40,25 +40,25 @@ static json_t *candidate_json(ls_arena_t *arena, const cli_args_t *args, const l
   json_object_set_new(j, "interpolated", json_boolean(c->interpolated));
   json_object_set_new(j, "step_time_us", c->priced ? time_json(&c->step) : json_null());
   json_object_set_new(j, "step_parts_us", c->priced ? parts_json(c) : json_null());
-  json_object_set_new(j, "exposed_comm_us", cli_number(c->exposed_ns * 1e-3));
-  json_object_set_new(j, "samples_per_s", cli_number(c->samples_per_s));
-  json_object_set_new(j, "speedup", cli_number(c->speedup));
-  json_object_set_new(j, "efficiency", cli_number(c->efficiency));
+  json_object_set_new(j, "exposed_comm_us", ls_json_number(c->exposed_ns * 1e-3));
+  json_object_set_new(j, "samples_per_s", ls_json_number(c->samples_per_s));
+  json_object_set_new(j, "speedup", ls_json_number(c->speedup));
+  json_object_set_new(j, "efficiency", ls_json_number(c->efficiency));
   json_object_set_new(j, "bytes_per_device",
                       c->library_assumed ? json_null() : json_integer(c->device_bytes));
   json_object_set_new(j, "bytes_per_device_reason", cli_memory_reason(!c->library_assumed));
   json_object_set_new(j, "memory", memory_json(c));
   json_object_set_new(j, "fits", json_boolean(c->fits));
   json_object_set_new(j, "cost",
-                      json_pack("{s:o, s:o, s:o}", "epoch_s", cli_number(c->epoch_s), "epoch_kwh",
-                                cli_number(c->epoch_kwh), "epoch_money", cli_number(c->epoch_cost)));
+                      json_pack("{s:o, s:o, s:o}", "epoch_s", ls_json_number(c->epoch_s), "epoch_kwh",
+                                ls_json_number(c->epoch_kwh), "epoch_money", ls_json_number(c->epoch_cost)));
   json_object_set_new(j, "command", json_string(command));
   return j;
 }
 
 /* "never" for what does not pay. */
 static json_t *months_json(double months) {
-  return isinf(months) ? json_string("never") : cli_number(months);
+  return isinf(months) ? json_string("never") : ls_json_number(months);
 }
 
 static json_t *ownership_json(const ls_ownership_t *o) {
@@ -74,13 +74,13 @@ static json_t *purchases_json(const ls_plan_t *plan) {
   json_t *list = json_array();
   for (int i = 0; i < plan->purchase_count; i++) {
     const ls_purchase_t *o = &plan->purchase[i];
-    json_t *row =
-        json_pack("{s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "id", o->id, "what", o->what,
-                  "known", o->known, "devices", o->known ? json_integer(o->devices) : json_null(),
-                  "step_time_predicted_us", cli_number(o->step_ns * 1e-3), "speedup", cli_number(o->speedup),
-                  "price", cli_number(o->price), "saved_hours_month", cli_number(o->saved_hours_month),
-                  "benefit_month", cli_number(o->benefit_month), "money_per_saved_hour",
-                  cli_number(o->money_per_hour), "break_even_months", months_json(o->break_even_months));
+    json_t *row = json_pack(
+        "{s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "id", o->id, "what", o->what, "known",
+        o->known, "devices", o->known ? json_integer(o->devices) : json_null(), "step_time_predicted_us",
+        ls_json_number(o->step_ns * 1e-3), "speedup", ls_json_number(o->speedup), "price",
+        ls_json_number(o->price), "saved_hours_month", ls_json_number(o->saved_hours_month), "benefit_month",
+        ls_json_number(o->benefit_month), "money_per_saved_hour", ls_json_number(o->money_per_hour),
+        "break_even_months", months_json(o->break_even_months));
     json_array_append_new(list, row);
   }
   return list;

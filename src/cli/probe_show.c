@@ -254,7 +254,7 @@ ls_status_t cli_probe_json(ls_ctx_t *ctx, const cli_probe_t *probe) {
   int failed = json_object_set_new(j, "machine", ls_machine_json(&probe->machine));
   failed |= json_object_set_new(j, "profile", probe->profile ? ls_profile_json(probe->profile) : json_null());
   failed |= json_object_set_new(j, "path", probe->path ? json_string(probe->path) : json_null());
-  failed |= json_object_set_new(j, "wall_s", cli_number(probe->wall_s));
+  failed |= json_object_set_new(j, "wall_s", ls_json_number(probe->wall_s));
   for (int i = 0; i < probe->finding_count; i++) {
     const ls_finding_t *f = &probe->finding[i];
     failed |= json_array_append_new(doctor, json_pack("{s:s, s:s, s:s, s:s}", "id", f->id, "severity",

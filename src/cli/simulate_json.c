@@ -25,7 +25,7 @@ static json_t *point_json(const cli_simulation_t *sim, const cli_simulated_row_t
 static json_t *reported_json(const cli_simulated_row_t *row) {
   const ls_reported_view_t *v = &row->view;
   return json_pack("{s:I, s:o, s:f, s:f, s:f, s:f, s:s}", "ranks", (json_int_t)row->reported->ranks,
-                   "reported_efficiency", cli_number(v->reported_efficiency), "simulated_efficiency",
+                   "reported_efficiency", ls_json_number(v->reported_efficiency), "simulated_efficiency",
                    v->simulated_efficiency, "simulated_efficiency_nothing_hidden", v->unhidden_efficiency,
                    "reported_lost_us", v->lost_ns * 1e-3, "unexplained_us", v->unexplained_ns * 1e-3, "why",
                    v->why);

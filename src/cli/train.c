@@ -35,26 +35,27 @@ static void print_json(const ls_train_report_t *r, ls_status_t status, double pr
   json_object_set_new(j, "resumed_from_step",
                       r->resumed_from >= 0 ? json_integer(r->resumed_from) : json_null());
   json_object_set_new(j, "stopped_early", r->stopped_early[0] ? json_string(r->stopped_early) : json_null());
-  json_object_set_new(j, "samples_per_s", cli_number(r->samples_per_s));
+  json_object_set_new(j, "samples_per_s", ls_json_number(r->samples_per_s));
   json_object_set_new(j, "step_time_us",
-                      json_pack("{s:o, s:o, s:o, s:I}", "median", cli_number(r->step_time_median_us), "p95",
-                                cli_number(r->step_time_p95_us), "mean", cli_number(r->step_time_mean_us),
-                                "steps", (json_int_t)r->step_time_count));
+                      json_pack("{s:o, s:o, s:o, s:I}", "median", ls_json_number(r->step_time_median_us),
+                                "p95", ls_json_number(r->step_time_p95_us), "mean",
+                                ls_json_number(r->step_time_mean_us), "steps",
+                                (json_int_t)r->step_time_count));
   json_object_set_new(j, "step_time_predicted_us", predicted_us > 0 ? json_real(predicted_us) : json_null());
   json_object_set_new(j, "step_parts_us", parts_json(&r->parts));
-  json_object_set_new(j, "train_loss_first", cli_number(r->train_loss_first));
-  json_object_set_new(j, "train_loss", cli_number(r->train_loss));
+  json_object_set_new(j, "train_loss_first", ls_json_number(r->train_loss_first));
+  json_object_set_new(j, "train_loss", ls_json_number(r->train_loss));
   json_object_set_new(j, "train_loss_steps", json_integer(r->train_loss_steps));
-  json_object_set_new(j, "val_loss_first", cli_number(r->val_loss_first));
-  json_object_set_new(j, "val_loss", cli_number(r->val_loss));
-  json_object_set_new(j, "val_accuracy", cli_number(r->val_accuracy));
+  json_object_set_new(j, "val_loss_first", ls_json_number(r->val_loss_first));
+  json_object_set_new(j, "val_loss", ls_json_number(r->val_loss));
+  json_object_set_new(j, "val_accuracy", ls_json_number(r->val_accuracy));
   json_object_set_new(j, "val_samples", json_integer(r->val_samples));
   json_object_set_new(j, "skipped_steps", json_integer(r->skipped_steps));
   json_object_set_new(j, "params_xxh3", json_string(r->params_xxh3));
   json_object_set_new(j, "checkpoint", r->checkpoint[0] ? ls_json_text(r->checkpoint) : json_null());
-  json_object_set_new(j, "wall_s", cli_number(r->wall_s));
-  json_object_set_new(j, "eval_s", cli_number(r->eval_s));
-  json_object_set_new(j, "save_s", cli_number(r->save_s));
+  json_object_set_new(j, "wall_s", ls_json_number(r->wall_s));
+  json_object_set_new(j, "eval_s", ls_json_number(r->eval_s));
+  json_object_set_new(j, "save_s", ls_json_number(r->save_s));
   json_object_set_new(j, "bytes_per_device", cli_memory_report(memory));
   cli_print_json(j);
 }
