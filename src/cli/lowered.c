@@ -61,16 +61,13 @@ ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, int64_t 
   lowered.graph = ls_alloc_array(ctx, (size_t)ranks, sizeof *lowered.graph);
   lowered.program = ls_alloc_array(ctx, (size_t)ranks, sizeof *lowered.program);
   if (!lowered.graph || !lowered.program) status = LS_ERR_MEMORY;
+  ls_engine_share(config, 0, ranks, &lowered.share);
   for (int r = 0; r < ranks && status == LS_OK; r++) {
-    ls_engine_share_t share;
     ls_step_t step = {0};
-    ls_engine_share(config, r, ranks, &share);
-    if (r == 0) lowered.share = share;
     const ls_step_spec_t spec = {.config = config,
                                  .kind = LS_STEP_TRAIN,
                                  .rank = r,
                                  .world_size = ranks,
-                                 .rows = share.rows,
                                  .data_rows = data_rows,
                                  .copies = lowered.copies,
                                  .fuses = backend};

@@ -62,7 +62,7 @@ typedef struct {
   const ls_config_t *config; /* parallel.strategy names a row */
   ls_step_kind_t kind;
   int rank, world_size;
-  int64_t rows;              /* of one micro-batch */
+  int64_t rows;              /* of one micro-batch; 0: of this rank's share */
   int64_t data_rows;         /* samples on the device, as ls_engine_resident says */
   bool copies;               /* the device has memory of its own */
   const ls_backend_t *fuses; /* whose kernels the passes may count on; NULL: no passes */

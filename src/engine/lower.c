@@ -29,18 +29,18 @@ ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_str
 ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *step) {
   const ls_config_t *config = spec->config;
   bool training = kinds[spec->kind].training;
-  ls_step_t m = {.rows = spec->rows};
   ls_state_table_t *own = NULL;
   ls_engine_share_t share;
+  ls_engine_share(config, spec->rank, spec->world_size, &share);
+  ls_step_t m = {.rows = spec->rows > 0 ? spec->rows : share.rows};
   ls_optim_rule_t optim;
   ls_model_config_t model = config->model;
   if (!kinds[spec->kind].data) model.dtype = LS_F32;
-  ls_status_t status = ls_model_build(ctx, &model, spec->rows, training, &m.graph);
+  ls_status_t status = ls_model_build(ctx, &model, m.rows, training, &m.graph);
   if (status != LS_OK) return status;
   const ls_pass_context_t passes = {.has = has_kernel, .backend = spec->fuses, .fuse = config->parallel.fuse};
   if (spec->fuses) status = ls_graph_run_passes(m.graph, &passes);
   if (status == LS_OK && !spec->table) status = ls_state_table_create(ctx, m.graph, &own);
-  ls_engine_share(config, spec->rank, spec->world_size, &share);
   ls_optim_rule(&config->optimizer, config->train.clip_norm, &optim);
   const ls_lower_t in = {.graph = m.graph,
                          .state = own ? own : spec->table,

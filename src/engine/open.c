@@ -4,34 +4,29 @@
 
 #include <string.h>
 
-/* What the strategy keeps across steps is declared by lowering, which needs no real batch for it. */
-static ls_status_t declare_strategy(ls_engine_t *e) {
-  ls_step_t step = {0};
-  const ls_step_spec_t spec = {.config = e->config,
-                               .kind = LS_STEP_TRAIN,
-                               .rank = e->comm->rank,
-                               .world_size = e->comm->size,
-                               .rows = 1,
-                               .copies = !e->backend->host_memory,
-                               .table = e->table};
-  ls_status_t status = ls_step_lower(e->ctx, &spec, &step);
-  if (status == LS_OK) ls_step_release(&step);
-  return status;
+static ls_step_spec_t spec_of(const ls_engine_t *e, ls_step_kind_t kind, int64_t rows) {
+  return (ls_step_spec_t){.config = e->config,
+                          .kind = kind,
+                          .rank = e->comm->rank,
+                          .world_size = e->comm->size,
+                          .rows = rows,
+                          .data_rows = e->data_rows,
+                          .copies = !e->backend->host_memory,
+                          .fuses = e->backend,
+                          .table = e->table};
 }
 
-/* Names, shapes and places of all that is saved, known before data are read and anything is lowered. */
+/* Names, shapes and places of all that is saved, known before data are read: lowering declares them, and needs
+ * no real batch for it. */
 static ls_status_t make_table(ls_engine_t *e, bool training) {
-  ls_graph_t *graph;
-  ls_optim_rule_t optim;
-  int rows[LS_OPTIM_SLOT_MAX + 1];
-  ls_status_t status = ls_model_build(e->ctx, &e->config->model, 1, false, &graph);
+  ls_step_t step;
+  ls_step_spec_t spec = spec_of(e, training ? LS_STEP_TRAIN : LS_STEP_PREDICT, 1);
+  spec.data_rows = 0;
+  ls_status_t status = ls_step_lower(e->ctx, &spec, &step);
   if (status != LS_OK) return status;
-  status = ls_state_table_create(e->ctx, graph, &e->table);
-  ls_graph_destroy(graph);
-  if (status != LS_OK || !training) return status;
-  ls_optim_rule(&e->config->optimizer, e->config->train.clip_norm, &optim);
-  status = ls_optim_declare(&optim, e->table, rows);
-  return status == LS_OK ? declare_strategy(e) : status;
+  e->table = ls_state_table_hold(step.program.member[0]->state);
+  ls_step_release(&step);
+  return LS_OK;
 }
 
 ls_status_t ls_engine_open(ls_ctx_t *ctx, const ls_engine_options_t *options, ls_engine_t *e) {
@@ -78,15 +73,7 @@ ls_status_t ls_engine_connect(ls_engine_t *e) {
 
 ls_status_t ls_engine_lower(ls_engine_t *e, ls_step_kind_t kind, int64_t rows) {
   if (e->step[kind].program.count) return LS_OK;
-  const ls_step_spec_t spec = {.config = e->config,
-                               .kind = kind,
-                               .rank = e->comm->rank,
-                               .world_size = e->comm->size,
-                               .rows = rows,
-                               .data_rows = e->data_rows,
-                               .copies = !e->backend->host_memory,
-                               .fuses = e->backend,
-                               .table = e->table};
+  const ls_step_spec_t spec = spec_of(e, kind, rows);
   ls_status_t status = ls_step_lower(e->ctx, &spec, &e->step[kind]);
   return status == LS_OK ? ls_program_check(&e->step[kind].program) : status;
 }

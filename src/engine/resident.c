@@ -16,14 +16,11 @@ enum {
 /* Bytes of a step with the data beside it, on the rank that has most. */
 static ls_status_t step_bytes(ls_ctx_t *ctx, const ls_config_t *config, int world_size, bool copies,
                               int64_t data_rows, int64_t *bytes) {
-  ls_engine_share_t share;
   ls_step_t step;
   ls_fit_t fit;
-  ls_engine_share(config, 0, world_size, &share);
   const ls_step_spec_t spec = {.config = config,
                                .kind = LS_STEP_TRAIN,
                                .world_size = world_size,
-                               .rows = share.rows,
                                .data_rows = data_rows,
                                .copies = copies};
   ls_status_t status = ls_step_lower(ctx, &spec, &step);

@@ -89,7 +89,8 @@ ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_st
                           .why = ""};
 }
 
-static ls_status_t lower(const ls_planner_t *p, const ls_candidate_t *c, const ls_config_t *config,
+/* rows 0: of rank 0's share. */
+static ls_status_t lower(const ls_planner_t *p, ls_candidate_t *c, const ls_config_t *config,
                          ls_step_kind_t kind, int64_t rows, ls_program_t *program) {
   const ls_step_spec_t spec = {.config = config,
                                .kind = kind,
@@ -98,21 +99,19 @@ static ls_status_t lower(const ls_planner_t *p, const ls_candidate_t *c, const l
                                .data_rows = c->data_rows,
                                .copies = !p->backend->host_memory,
                                .fuses = p->backend};
-  ls_step_t lowered;
-  ls_status_t status = ls_step_lower(p->ctx, &spec, &lowered);
+  ls_step_t step;
+  ls_status_t status = ls_step_lower(p->ctx, &spec, &step);
   if (status != LS_OK) return status;
-  ls_graph_destroy(lowered.graph);
-  *program = lowered.program;
+  if (rows == 0) c->rows = step.rows;
+  ls_graph_destroy(step.graph);
+  *program = step.program;
   return LS_OK;
 }
 
 ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_program_t *program) {
   ls_config_t config = ls_plan_config(p->config, c);
-  ls_engine_share_t share;
-  ls_engine_share(&config, 0, c->devices, &share);
-  c->rows = share.rows;
   ls_status_t status = choose_data(p, &config, c);
-  if (status == LS_OK) status = lower(p, c, &config, LS_STEP_TRAIN, c->rows, program);
+  if (status == LS_OK) status = lower(p, c, &config, LS_STEP_TRAIN, 0, program);
   if (status != LS_OK) return status;
   c->buckets = 0;
   for (int i = 0; i < program->count; i++)
@@ -123,7 +122,7 @@ ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_prog
 }
 
 /* Evaluation has a program of its own beside the training step's. */
-static ls_status_t lower_evaluation(const ls_planner_t *p, const ls_candidate_t *c, ls_program_t *program) {
+static ls_status_t lower_evaluation(const ls_planner_t *p, ls_candidate_t *c, ls_program_t *program) {
   ls_config_t config = ls_plan_config(p->config, c);
   ls_engine_share_t share;
   ls_engine_share(&config, 0, c->devices, &share);

@@ -22,14 +22,12 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
   ls_config_t config = *(const ls_config_t *)user;
   config.parallel.strategy = ranks > 1 ? strategy_of(&config) : ls_strategy_default(1)->name;
   ls_step_t step;
-  ls_engine_share_t share;
-  ls_engine_share(&config, rank, ranks, &share);
-  if (!config.parallel.reproducible) share.rows = (rows + share.accumulate - 1) / share.accumulate;
+  int64_t parts = config.train.accumulate;
   const ls_step_spec_t spec = {.config = &config,
                                .kind = LS_STEP_TRAIN,
                                .rank = rank,
                                .world_size = ranks,
-                               .rows = share.rows,
+                               .rows = config.parallel.reproducible ? 0 : (rows + parts - 1) / parts,
                                .data_rows = data_rows(&config),
                                .copies = true};
   ls_status_t status = ls_step_lower(ctx, &spec, &step);
