@@ -10,6 +10,10 @@
  * library files, and shared pages. 0 = not readable. */
 int64_t ls_process_peak_bytes(void);
 
+/* The same for all processes that may reach each other through /proc: they share the running system and its
+ * numbering of processes. Where that cannot be read: of `unique` alone. */
+int64_t ls_process_node(int unique);
+
 /* The program that this process runs. False: errno says why. */
 bool ls_process_program(char path[PATH_MAX]);
 

@@ -126,6 +126,8 @@ ls_status_t ls_comm_barrier(ls_comm_t *comm, const char *name);
  * ranks (LS_ERR_COMM if theirs differ), else LS_OK. A job thus ends with the exit code of the cause,
  * whichever rank ends it. */
 ls_status_t ls_comm_agree(ls_comm_t *comm, const char *name, ls_status_t own);
+/* The same where the ranks that have failed did it for all, and have said so. */
+ls_status_t ls_comm_agree_silently(ls_comm_t *comm, const char *name, ls_status_t own);
 
 const char *ls_collective_name(ls_collective_kind_t kind); /* "all-reduce" */
 /* LS_ERR_ARGUMENT, reported, unless the arguments of *c fit each other and the communicator. */

@@ -27,7 +27,7 @@ ls_status_t ls_comm_barrier(ls_comm_t *comm, const char *name) {
   return comm->ops->run(comm, &c);
 }
 
-ls_status_t ls_comm_agree(ls_comm_t *comm, const char *name, ls_status_t own) {
+static ls_status_t agree(ls_comm_t *comm, const char *name, ls_status_t own, bool says) {
   enum { COUNT, RANKS, CODES, SQUARES, SUMS }; /* sums over the failed ranks, all of whole numbers */
   double code = own, failed[SUMS] = {0};
   if (own != LS_OK) {
@@ -41,7 +41,16 @@ ls_status_t ls_comm_agree(ls_comm_t *comm, const char *name, ls_status_t own) {
   if (status != LS_OK || failed[COUNT] == 0) return status;
   bool same = failed[COUNT] * failed[SQUARES] == failed[CODES] * failed[CODES]; /* no variance */
   status = same ? (ls_status_t)(failed[CODES] / failed[COUNT]) : LS_ERR_COMM;
+  if (!says) return status;
   if (failed[COUNT] == 1)
     return ls_fail(comm->ctx, status, "%s: rank %d has failed", name, (int)failed[RANKS]);
   return ls_fail(comm->ctx, status, "%s: %d of %d ranks have failed", name, (int)failed[COUNT], comm->size);
+}
+
+ls_status_t ls_comm_agree(ls_comm_t *comm, const char *name, ls_status_t own) {
+  return agree(comm, name, own, true);
+}
+
+ls_status_t ls_comm_agree_silently(ls_comm_t *comm, const char *name, ls_status_t own) {
+  return agree(comm, name, own, false);
 }

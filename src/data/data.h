@@ -87,6 +87,9 @@ typedef struct {
   char validation_source[256]; /* the same of a validation part that has files of its own; else "" */
   char **columns;              /* (inputs) names of the features, one block; NULL: these data have none */
   int64_t reading_bytes;       /* that were held beside the samples while they were read */
+  void *
+      mapping; /* read-only memory that processes share, with features and targets in it; NULL: they are own */
+  size_t mapping_bytes;
 } ls_dataset_t;
 
 /* Reads everything, splits with `seed`, normalises. With `norm` (of a checkpoint; NULL = compute) its values
@@ -98,6 +101,15 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
                             const ls_data_want_t *want, uint64_t seed, const ls_norm_t *norm,
                             ls_dataset_t **dataset);
 void ls_dataset_close(ls_dataset_t *dataset);
+
+/* share.c. Moves features and targets to memory that other processes of this machine can map while *fd is open
+ * (to be closed by the caller), piece by piece: there is never a second copy. Nobody can write to it. Where the
+ * system has no such memory, says so, leaves everything as it is and sets *fd to -1. LS_ERR_MEMORY: it ran out
+ * on the way; the dataset can only be closed. */
+ls_status_t ls_dataset_share(ls_ctx_t *ctx, ls_dataset_t *dataset, int *fd);
+/* The same dataset by the path of that file, "/proc/PID/fd/FD". LS_ERR_IO, LS_ERR_DATA, LS_ERR_MEMORY. */
+ls_status_t ls_dataset_map(ls_ctx_t *ctx, const char *path, ls_dataset_t **dataset);
+void ls_dataset_unmap(ls_dataset_t *dataset); /* lets go of features and targets; of ls_dataset_close */
 
 /* Splits again: `validation` is the part that is held out. Norms stay as they are, and so does a validation
  * part that has files of its own. LS_ERR_DATA. */

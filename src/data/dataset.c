@@ -246,8 +246,7 @@ close_dataset:
 
 void ls_dataset_close(ls_dataset_t *d) {
   if (!d) return;
-  ls_free(d->features);
-  ls_free(d->targets);
+  ls_dataset_unmap(d);
   ls_free(d->columns);
   ls_arena_release(&d->arena);
   ls_free(d);

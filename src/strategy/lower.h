@@ -7,7 +7,7 @@
  *          Micro-batches are added there, one after the other. Reproducible: in a tree, whose unfinished sums
  *          wait in "sums of shards" (levels, trainable range). Where the exchange gathers, "gathered gradients":
  *          bucket after bucket (world_size, n) elements. The optimizer's rows (optim.h). With data on the device
- *          "features" (rows, ..) f32 and "targets" (rows, ..), f32 or i32.
+ *          "features" and "targets" (rows, ..), of the dtypes of x and target.
  *
  * Evaluation: the head, probabilities or predictions and the loss are read by name ("loss", "correct",
  * "output"), kept in region STAT; the loss is the weighted sum of this rank alone. */

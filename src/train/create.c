@@ -121,8 +121,9 @@ static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *option
   if (status == LS_OK) status = ls_train_take_columns(&arena, meta, &data);
   if (status == LS_OK && meta)
     status = ls_trainer_norm(t->ctx, &arena, meta, t->inputs, t->classes ? 0 : t->outputs, &norm);
-  if (status == LS_OK)
-    status = ls_dataset_open(t->ctx, &data, options->memory, &want, seed, norm, &t->dataset);
+  const ls_train_source_t source = {
+      .config = &data, .memory = options->memory, .want = want, .seed = seed, .norm = norm};
+  status = ls_trainer_read(t, &source, status);
   if (status == LS_OK) t->own_config.model.dtype = t->dataset->sample.x.dtype;
   if (status == LS_OK) status = ls_train_compare_columns(t->ctx, meta, t->dataset);
   if (status == LS_OK && saved.known)

@@ -20,6 +20,7 @@ struct ls_trainer {
   ls_use_t use;    /* of the checkpoint */
   bool other_data; /* may go on with other data than the checkpoint's */
   ls_dataset_t *dataset;
+  int sharing;   /* ranks of this node that have one copy of it, this one included */
   bool new_data; /* not those that the checkpoint was trained on; they are not split */
   bool classes;
   int64_t inputs, outputs;
@@ -41,6 +42,19 @@ struct ls_trainer {
  */
 int64_t ls_trainer_position(const ls_trainer_t *t, int64_t step);
 int64_t ls_trainer_samples(const ls_trainer_t *t);
+
+/* read.c: the data that a trainer is to have. What it points to lives during the call. */
+typedef struct {
+  const ls_data_config_t *config;
+  const ls_data_memory_t *memory;
+  ls_data_want_t want;
+  uint64_t seed;
+  const ls_norm_t *norm;
+} ls_train_source_t;
+/* Sets t->dataset and t->sharing. One rank of a node reads; its faults are reported once, and all ranks return
+ * them. Where processes cannot share memory every rank reads, and says so. status: this rank's so far.
+ * Collective; ls_dataset_open's errors. */
+ls_status_t ls_trainer_read(ls_trainer_t *t, const ls_train_source_t *source, ls_status_t status);
 
 /* Where the samples of this run stay, all ranks alike: sets engine.data_rows. Collective. */
 ls_status_t ls_trainer_choose_data(ls_trainer_t *t);

@@ -1,0 +1,222 @@
+/* One copy of the samples for all ranks of a node: the rank that has read them moves them to a file without a
+ * name (memfd_create(2)), which the others map. It is gone with the last process that has it, however that
+ * ends, and nobody can write to it. */
+#include "data/data.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const uint64_t magic = 0x316d61732d70736c; /* "lsp-sam1" */
+enum { ALIGN_BYTES = 64, PIECE_BYTES = 16 << 20 };
+
+/* The file's front. Offsets are from its begin; the same program wrote it, on the same machine. */
+typedef struct {
+  uint64_t magic, bytes;
+  ls_dataset_t dataset; /* without what its pointers point to */
+  size_t mean, scale, columns, targets, features;
+} front_t;
+
+static size_t place(size_t *end, size_t bytes) {
+  size_t at = *end;
+  *end = (at + bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+  return at;
+}
+
+static size_t norm_count(const ls_dataset_t *d) {
+  return (size_t)(d->norm.inputs + d->norm.outputs);
+}
+
+/* Texts of the columns' names, one after the other. */
+static size_t names_bytes(const ls_dataset_t *d) {
+  size_t bytes = 0;
+  for (int64_t c = 0; d->columns && c < d->inputs; c++)
+    bytes += strlen(d->columns[c]) + 1;
+  return bytes;
+}
+
+static size_t values_bytes(const ls_dataset_t *d, const ls_shape_t *one) {
+  return (size_t)d->rows * ls_shape_bytes(one);
+}
+
+static front_t front_make(const ls_dataset_t *d) {
+  front_t f = {.magic = magic, .dataset = *d};
+  size_t end = 0;
+  place(&end, sizeof f);
+  f.mean = place(&end, norm_count(d) * sizeof *d->norm.mean);
+  f.scale = place(&end, norm_count(d) * sizeof *d->norm.scale);
+  f.columns = place(&end, names_bytes(d));
+  f.targets = place(&end, values_bytes(d, &d->sample.target));
+  f.features = place(&end, values_bytes(d, &d->sample.x));
+  f.bytes = end;
+  return f;
+}
+
+/* 0 or an errno value. */
+static int put(int fd, const void *from, size_t bytes, size_t at) {
+  for (size_t done = 0; done < bytes;) {
+    ssize_t n = pwrite(fd, (const char *)from + done, bytes - done, (off_t)(at + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : ENOSPC;
+    done += (size_t)n;
+  }
+  return 0;
+}
+
+/* From the end to the front, giving back the memory of each piece, so that no two copies are ever there. */
+static int move(ls_ctx_t *ctx, int fd, size_t bytes, size_t at, void **values) {
+  while (bytes > 0) {
+    size_t left = bytes > PIECE_BYTES ? bytes - PIECE_BYTES : 0;
+    int error = put(fd, (const char *)*values + left, bytes - left, at + left);
+    if (error) return error;
+    void *shorter = left > 0 ? ls_realloc_array(ctx, *values, left, 1) : NULL;
+    if (left > 0 && !shorter) return ENOMEM;
+    if (left > 0) *values = shorter;
+    bytes = left;
+  }
+  ls_free(*values);
+  *values = NULL;
+  return 0;
+}
+
+static int open_file(size_t bytes) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
+    errno = EFBIG;
+    return -1;
+  }
+  return memfd_create("lockstep-samples", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+}
+
+static int put_front(int fd, const front_t *f, const ls_dataset_t *d) {
+  size_t norm = norm_count(d);
+  int error = ftruncate(fd, (off_t)f->bytes) == 0 ? 0 : errno;
+  if (!error) error = put(fd, f, sizeof *f, 0);
+  if (!error) error = put(fd, d->norm.mean, norm * sizeof *d->norm.mean, f->mean);
+  if (!error) error = put(fd, d->norm.scale, norm * sizeof *d->norm.scale, f->scale);
+  size_t at = f->columns;
+  for (int64_t c = 0; d->columns && c < d->inputs && !error; c++) {
+    size_t bytes = strlen(d->columns[c]) + 1;
+    error = put(fd, d->columns[c], bytes, at);
+    at += bytes;
+  }
+  return error;
+}
+
+/* The whole file, for reading; its pages are there already. */
+static ls_status_t map_file(ls_ctx_t *ctx, int fd, size_t bytes, void **mapping) {
+  void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+  if (at == MAP_FAILED)
+    return ls_fail(ctx, LS_ERR_MEMORY, "%zu bytes of shared samples cannot be mapped: %s", bytes,
+                   strerror(errno));
+  *mapping = at;
+  return LS_OK;
+}
+
+static void attach(void *mapping, ls_dataset_t *d) {
+  const front_t *f = mapping;
+  d->mapping = mapping;
+  d->mapping_bytes = (size_t)f->bytes;
+  d->targets = (char *)mapping + f->targets;
+  d->features = (char *)mapping + f->features;
+}
+
+/* Moves the values; on failure some of them are gone. */
+static ls_status_t move_all(ls_ctx_t *ctx, int fd, const front_t *f, ls_dataset_t *d) {
+  size_t targets = values_bytes(d, &d->sample.target), features = values_bytes(d, &d->sample.x);
+  int error = move(ctx, fd, targets, f->targets, &d->targets);
+  if (!error) error = move(ctx, fd, features, f->features, &d->features);
+  if (!error && fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0) error = errno;
+  if (!error) return LS_OK;
+  return ls_fail(ctx, LS_ERR_MEMORY, "%s: %" PRIu64 " bytes of samples cannot be shared by the ranks of this node: %s",
+                 d->source, f->bytes, strerror(error));
+}
+
+ls_status_t ls_dataset_share(ls_ctx_t *ctx, ls_dataset_t *d, int *fd) {
+  const front_t f = front_make(d);
+  int file = open_file(f.bytes), error = file < 0 ? errno : put_front(file, &f, d);
+  *fd = -1;
+  if (error) {
+    if (file >= 0) close(file);
+    ls_log(ctx, LS_LOG_WARN,
+           "%s: every rank of this node reads the samples for itself and keeps a copy: no shared memory of %" PRIu64
+           " bytes: %s",
+           d->source, f.bytes, strerror(error));
+    return LS_OK;
+  }
+  void *mapping;
+  ls_status_t status = move_all(ctx, file, &f, d);
+  if (status == LS_OK) status = map_file(ctx, file, (size_t)f.bytes, &mapping);
+  if (status != LS_OK) {
+    close(file);
+    return status;
+  }
+  attach(mapping, d);
+  *fd = file;
+  return LS_OK;
+}
+
+/* Pointers to the names, which are in the mapping. */
+static ls_status_t take_columns(ls_ctx_t *ctx, ls_dataset_t *d) {
+  const front_t *f = d->mapping;
+  char *text = (char *)d->mapping + f->columns;
+  if (!f->dataset.columns) return LS_OK;
+  d->columns = ls_alloc_array(ctx, (size_t)d->inputs, sizeof *d->columns);
+  if (!d->columns) return LS_ERR_MEMORY;
+  for (int64_t c = 0; c < d->inputs; c++, text += strlen(text) + 1)
+    d->columns[c] = text;
+  return LS_OK;
+}
+
+ls_status_t ls_dataset_map(ls_ctx_t *ctx, const char *path, ls_dataset_t **dataset) {
+  void *mapping = NULL;
+  struct stat stat;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || fstat(fd, &stat) != 0 || (size_t)stat.st_size < sizeof(front_t)) {
+    ls_status_t status = ls_fail(ctx, LS_ERR_IO, "%s: no shared samples: %s", path, strerror(fd < 0 ? errno : EINVAL));
+    if (fd >= 0) close(fd);
+    return status;
+  }
+  ls_status_t status = map_file(ctx, fd, (size_t)stat.st_size, &mapping);
+  close(fd);
+  if (status != LS_OK) return status;
+  const front_t *f = mapping;
+  ls_dataset_t *d = NULL;
+  if (f->magic != magic || f->bytes != (uint64_t)stat.st_size)
+    status = ls_fail(ctx, LS_ERR_DATA, "%s: these are no shared samples", path);
+  else if (!(d = ls_alloc(ctx, sizeof *d)))
+    status = LS_ERR_MEMORY;
+  if (status != LS_OK) {
+    munmap(mapping, (size_t)stat.st_size);
+    return status;
+  }
+  *d = f->dataset;
+  d->columns = NULL;
+  ls_arena_init(&d->arena, ctx);
+  attach(mapping, d);
+  d->norm.mean = (double *)((char *)mapping + f->mean);
+  d->norm.target_mean = d->norm.mean + d->inputs;
+  d->norm.scale = (float *)((char *)mapping + f->scale);
+  d->norm.target_scale = d->norm.scale + d->inputs;
+  status = take_columns(ctx, d);
+  if (status != LS_OK) {
+    ls_dataset_close(d);
+    return status;
+  }
+  *dataset = d;
+  return LS_OK;
+}
+
+void ls_dataset_unmap(ls_dataset_t *d) {
+  if (d->mapping) {
+    munmap(d->mapping, d->mapping_bytes);
+    return;
+  }
+  ls_free(d->features);
+  ls_free(d->targets);
+}

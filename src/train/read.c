@@ -1,0 +1,152 @@
+/* Reads the data once per node: the first rank of each node reads and parses, the others map its samples. While
+ * a rank reads, all ranks meet again and again, so that no wait is longer than the deadline however long reading
+ * takes. */
+#include "train/trainer.h"
+
+#include "base/process.h"
+#include "base/signals.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROUNDS_PER_DEADLINE = 4 };
+
+typedef struct {
+  ls_ctx_t *ctx;
+  const ls_train_source_t *source;
+  ls_dataset_t *dataset;
+  ls_status_t status;
+  pthread_mutex_t lock; /* guards done, and what is above once it is true */
+  pthread_cond_t changed;
+  bool done;
+} reading_t;
+
+static void read_now(reading_t *r) {
+  const ls_train_source_t *s = r->source;
+  ls_dataset_t *dataset = NULL;
+  ls_status_t status = ls_dataset_open(r->ctx, s->config, s->memory, &s->want, s->seed, s->norm, &dataset);
+  pthread_mutex_lock(&r->lock);
+  r->dataset = dataset;
+  r->status = status;
+  r->done = true;
+  pthread_cond_signal(&r->changed);
+  pthread_mutex_unlock(&r->lock);
+}
+
+static void *read_thread(void *arg) {
+  read_now(arg);
+  return NULL;
+}
+
+/* Waits at most so long. */
+static bool is_done(reading_t *r, int64_t most_ns) {
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  int64_t ns = until.tv_nsec + most_ns;
+  until.tv_sec += ns / 1000000000;
+  until.tv_nsec = ns % 1000000000;
+  int error = 0;
+  pthread_mutex_lock(&r->lock);
+  while (!r->done && error == 0)
+    error = pthread_cond_clockwait(&r->changed, &r->lock, CLOCK_MONOTONIC, &until);
+  bool done = r->done;
+  pthread_mutex_unlock(&r->lock);
+  return done;
+}
+
+/* The ranks that `read` do so, and all wait for them. Collective. */
+static ls_status_t read_and_meet(ls_trainer_t *t, const ls_train_source_t *source, bool reads) {
+  ls_comm_t *comm = t->world->comm;
+  reading_t r = {.ctx = t->ctx, .source = source, .done = !reads};
+  pthread_t thread;
+  pthread_mutex_init(&r.lock, NULL); /* these cannot fail with default attributes */
+  pthread_cond_init(&r.changed, NULL);
+  bool beside = reads && ls_signals_thread(&thread, "ls reader", read_thread, &r) == 0;
+  if (reads && !beside) read_now(&r);
+  ls_status_t met;
+  double ready;
+  do {
+    ready = is_done(&r, comm->deadline_ns / ROUNDS_PER_DEADLINE);
+    met = ls_comm_sum_f64(comm, "reading the data", &ready, 1);
+  } while (met == LS_OK && ready < comm->size);
+  if (beside) pthread_join(thread, NULL);
+  pthread_cond_destroy(&r.changed);
+  pthread_mutex_destroy(&r.lock);
+  if (reads) t->dataset = r.dataset;
+  return met == LS_OK ? ls_comm_agree_silently(comm, "reading the data", r.status) : met;
+}
+
+/* all[size][2]: what every rank gives. Collective. */
+enum { GIVEN = 2 };
+static ls_status_t gather(ls_comm_t *comm, const char *name, const int64_t mine[GIVEN], int64_t *all) {
+  const ls_collective_t c = {
+      .kind = LS_ALL_GATHER, .name = name, .send = mine, .recv = all, .count = GIVEN, .dtype = LS_I64};
+  return comm->ops->run(comm, &c);
+}
+
+/* The first rank that is on this rank's node, and how many are. */
+static int first_of_node(const ls_comm_t *comm, const int64_t *all, int *count) {
+  int first = comm->rank;
+  *count = 0;
+  for (int r = comm->size - 1; r >= 0; r--)
+    if (all[r * GIVEN] == all[comm->rank * GIVEN]) {
+      first = r;
+      ++*count;
+    }
+  return first;
+}
+
+/* Where the first rank's samples are; false where this process may not look at that one. */
+static bool find(ls_trainer_t *t, const int64_t *given, char path[64]) {
+  if (given[1] < 0) return false; /* it has said so */
+  snprintf(path, 64, "/proc/%" PRId64 "/fd/%" PRId64, given[0], given[1]);
+  if (access(path, R_OK) == 0) return true;
+  ls_log(t->ctx, LS_LOG_WARN,
+         "rank %d reads the samples for itself and keeps a copy: those of process %" PRId64 " cannot be reached",
+         t->world->comm->rank, given[0]);
+  return false;
+}
+
+static ls_status_t share(ls_trainer_t *t, const ls_train_source_t *source, int first, int64_t *all) {
+  ls_comm_t *comm = t->world->comm;
+  bool reads = first == comm->rank;
+  char path[64];
+  int fd = -1;
+  ls_status_t status = LS_OK;
+  if (reads && t->sharing > 1) status = ls_dataset_share(t->ctx, t->dataset, &fd);
+  const int64_t mine[GIVEN] = {getpid(), fd};
+  status = ls_comm_agree_silently(comm, "sharing the samples", status);
+  if (status == LS_OK) status = gather(comm, "shared samples", mine, all);
+  bool found = status == LS_OK && !reads && find(t, &all[first * GIVEN], path);
+  if (found) status = ls_dataset_map(t->ctx, path, &t->dataset);
+  double alone = !reads && !found;
+  status = ls_comm_agree(comm, "mapping the samples", status); /* all have them open */
+  if (fd >= 0) close(fd);
+  if (fd < 0 && reads) t->sharing = 1;
+  if (alone > 0) t->sharing = 1;
+  if (status == LS_OK) status = ls_comm_sum_f64(comm, "own samples", &alone, 1);
+  if (status != LS_OK || alone == 0) return status;
+  return read_and_meet(t, source, !reads && !found);
+}
+
+ls_status_t ls_trainer_read(ls_trainer_t *t, const ls_train_source_t *source, ls_status_t status) {
+  ls_comm_t *comm = t->world->comm;
+  t->sharing = 1;
+  if (comm->size == 1)
+    return status == LS_OK ? ls_dataset_open(t->ctx, source->config, source->memory, &source->want, source->seed,
+                                             source->norm, &t->dataset)
+                           : status;
+  int64_t *all = ls_alloc_array(t->ctx, (size_t)comm->size, GIVEN * sizeof *all);
+  const int64_t mine[GIVEN] = {ls_process_node(comm->rank)};
+  int first = 0;
+  if (status == LS_OK && !all) status = LS_ERR_MEMORY;
+  status = ls_comm_agree(comm, "before reading the data", status);
+  if (status == LS_OK) status = gather(comm, "nodes", mine, all);
+  if (status == LS_OK) first = first_of_node(comm, all, &t->sharing);
+  if (status == LS_OK) status = read_and_meet(t, source, first == comm->rank);
+  if (status == LS_OK) status = share(t, source, first, all);
+  ls_free(all);
+  return status;
+}
