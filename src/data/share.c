@@ -131,10 +131,12 @@ static ls_status_t move_all(ls_ctx_t *ctx, int fd, const front_t *f, ls_dataset_
   size_t targets = values_bytes(d, &d->sample.target), features = values_bytes(d, &d->sample.x);
   int error = move(ctx, fd, targets, f->targets, &d->targets);
   if (!error) error = move(ctx, fd, features, f->features, &d->features);
-  if (!error && fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0) error = errno;
+  if (!error && fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
+    error = errno;
   if (!error) return LS_OK;
-  return ls_fail(ctx, LS_ERR_MEMORY, "%s: %" PRIu64 " bytes of samples cannot be shared by the ranks of this node: %s",
-                 d->source, f->bytes, strerror(error));
+  return ls_fail(ctx, LS_ERR_MEMORY,
+                 "%s: %" PRIu64 " bytes of samples cannot be shared by the ranks of this node: %s", d->source,
+                 f->bytes, strerror(error));
 }
 
 ls_status_t ls_dataset_share(ls_ctx_t *ctx, ls_dataset_t *d, int *fd) {
@@ -144,8 +146,8 @@ ls_status_t ls_dataset_share(ls_ctx_t *ctx, ls_dataset_t *d, int *fd) {
   if (error) {
     if (file >= 0) close(file);
     ls_log(ctx, LS_LOG_WARN,
-           "%s: every rank of this node reads the samples for itself and keeps a copy: no shared memory of %" PRIu64
-           " bytes: %s",
+           "%s: every rank of this node reads the samples for itself and keeps a copy: no shared memory of "
+           "%" PRIu64 " bytes: %s",
            d->source, f.bytes, strerror(error));
     return LS_OK;
   }
@@ -178,7 +180,8 @@ ls_status_t ls_dataset_map(ls_ctx_t *ctx, const char *path, ls_dataset_t **datas
   struct stat stat;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0 || fstat(fd, &stat) != 0 || (size_t)stat.st_size < sizeof(front_t)) {
-    ls_status_t status = ls_fail(ctx, LS_ERR_IO, "%s: no shared samples: %s", path, strerror(fd < 0 ? errno : EINVAL));
+    ls_status_t status =
+        ls_fail(ctx, LS_ERR_IO, "%s: no shared samples: %s", path, strerror(fd < 0 ? errno : EINVAL));
     if (fd >= 0) close(fd);
     return status;
   }

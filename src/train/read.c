@@ -104,7 +104,8 @@ static bool find(ls_trainer_t *t, const int64_t *given, char path[64]) {
   snprintf(path, 64, "/proc/%" PRId64 "/fd/%" PRId64, given[0], given[1]);
   if (access(path, R_OK) == 0) return true;
   ls_log(t->ctx, LS_LOG_WARN,
-         "rank %d reads the samples for itself and keeps a copy: those of process %" PRId64 " cannot be reached",
+         "rank %d reads the samples for itself and keeps a copy: those of process %" PRId64
+         " cannot be reached",
          t->world->comm->rank, given[0]);
   return false;
 }
@@ -135,8 +136,8 @@ ls_status_t ls_trainer_read(ls_trainer_t *t, const ls_train_source_t *source, ls
   ls_comm_t *comm = t->world->comm;
   t->sharing = 1;
   if (comm->size == 1)
-    return status == LS_OK ? ls_dataset_open(t->ctx, source->config, source->memory, &source->want, source->seed,
-                                             source->norm, &t->dataset)
+    return status == LS_OK ? ls_dataset_open(t->ctx, source->config, source->memory, &source->want,
+                                             source->seed, source->norm, &t->dataset)
                            : status;
   int64_t *all = ls_alloc_array(t->ctx, (size_t)comm->size, GIVEN * sizeof *all);
   const int64_t mine[GIVEN] = {ls_process_node(comm->rank)};

@@ -73,7 +73,8 @@ static void let_go(rank_t rank[RANKS]) {
 
 static char path[64];
 static const char *const target[] = {"b"};
-static const ls_data_config_t table = {.kind = LS_DATA_CSV, .path = path, .target = {1, target}, .normalize = true};
+static const ls_data_config_t table = {
+    .kind = LS_DATA_CSV, .path = path, .target = {1, target}, .normalize = true};
 static const ls_train_source_t source = {.config = &table, .want = {.inputs = 1, .outputs = 1}, .seed = 1};
 
 static int write_table(void **state) {
@@ -156,7 +157,8 @@ static int without_shared_memory(void) {
   for (int r = 0; r < RANKS; r++) {
     const ls_dataset_t *d = rank[r].trainer.dataset;
     if (rank[r].status != LS_OK || rank[r].dates != 1 || rank[r].trainer.sharing != 1) return 2;
-    if (!d || d->mapping || memcmp(d->features, rank[0].trainer.dataset->features, 3 * sizeof(float))) return 3;
+    if (!d || d->mapping || memcmp(d->features, rank[0].trainer.dataset->features, 3 * sizeof(float)))
+      return 3;
     if (rank[r].warnings != (r == 0) || rank[r].errors != 0) return 4;
   }
   let_go(rank);
