@@ -69,7 +69,8 @@ typedef struct {
   int64_t step_bytes; /* parameters, gradients, optimizer state, inputs and activations of a training step */
   int64_t evaluation_bytes;  /* the additional need of evaluation */
   int64_t rounding_bytes;    /* allocations take whole pages of the device */
-  int64_t samples_bytes;     /* the samples, always in host memory */
+  int64_t samples_bytes;     /* the samples, always in host memory, counted in every rank that uses them */
+  int64_t samples_ranks;     /* ranks of this node that share one copy of them */
   int64_t staging_bytes;     /* host memory that a GPU copies from and to: inputs, stats, the state when it is
                                saved */
   int64_t log_bytes;         /* times of the run's steps, host memory */

@@ -3,13 +3,14 @@
 #include "cli/planner.h"
 
 json_t *cli_memory_json(const ls_train_memory_t *m) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step",
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step",
                    (json_int_t)m->step_bytes, "evaluation", (json_int_t)m->evaluation_bytes, "rounding",
-                   (json_int_t)m->rounding_bytes, "samples", (json_int_t)m->samples_bytes, "staging",
-                   (json_int_t)m->staging_bytes, "log", (json_int_t)m->log_bytes, "schedule",
-                   (json_int_t)m->schedule_bytes, "reading", (json_int_t)m->reading_bytes, "exchange",
-                   (json_int_t)m->exchange_bytes, "scratch", (json_int_t)m->scratch_bytes, "device",
-                   (json_int_t)m->device_bytes, "host", (json_int_t)m->host_bytes);
+                   (json_int_t)m->rounding_bytes, "samples", (json_int_t)m->samples_bytes, "samples_ranks",
+                   (json_int_t)m->samples_ranks, "staging", (json_int_t)m->staging_bytes, "log",
+                   (json_int_t)m->log_bytes, "schedule", (json_int_t)m->schedule_bytes, "reading",
+                   (json_int_t)m->reading_bytes, "exchange", (json_int_t)m->exchange_bytes, "scratch",
+                   (json_int_t)m->scratch_bytes, "device", (json_int_t)m->device_bytes, "host",
+                   (json_int_t)m->host_bytes);
 }
 
 /* The profile's absence and its faults are no matter here. */
@@ -72,4 +73,7 @@ void cli_memory_print(const cli_memory_t *m) {
   if (used_bytes > 0 && predicted_bytes > 0)
     cli_print(", %+.1f %%", 100 * ((double)predicted_bytes / (double)used_bytes - 1));
   cli_print("\n");
+  if (m->need.samples_ranks > 1)
+    cli_print("  %-24s %12s shared by the %lld ranks of a node\n", "memory of the samples",
+              cli_bytes(m->need.samples_bytes), (long long)m->need.samples_ranks);
 }

@@ -130,11 +130,17 @@ static ls_status_t lower_evaluation(const ls_planner_t *p, ls_candidate_t *c, ls
   return lower(p, c, &config, LS_STEP_EVALUATE, rows, program);
 }
 
+/* A rank's part of the host's memory. All of them count the samples, which are there once. */
+static int64_t host_part(const ls_candidate_t *c, int64_t memory_bytes) {
+  int64_t samples_bytes = c->need.samples_bytes < memory_bytes ? c->need.samples_bytes : 0;
+  return (memory_bytes + (c->devices - 1) * samples_bytes) / c->devices;
+}
+
 static bool fits(const ls_planner_t *p, ls_candidate_t *c) {
   c->host_short = false;
-  int64_t have = p->backend->host_memory ? p->memory_bytes / c->devices : p->memory_bytes;
+  int64_t have = p->backend->host_memory ? host_part(c, p->memory_bytes) : p->memory_bytes;
   if (p->memory_bytes > 0 && c->device_bytes > have) return false;
-  c->host_short = p->host_memory_bytes > 0 && c->need.host_bytes > p->host_memory_bytes / c->devices;
+  c->host_short = p->host_memory_bytes > 0 && c->need.host_bytes > host_part(c, p->host_memory_bytes);
   return !c->host_short;
 }
 
@@ -148,6 +154,7 @@ static ls_status_t add_up(const ls_planner_t *p, ls_candidate_t *c) {
   ls_program_release(&eval);
   ls_program_release(&train);
   if (status != LS_OK) return status;
+  c->need.samples_ranks = c->devices;
   c->device_bytes = ls_plan_device_bytes(p->profile, p->backend, c->devices, &c->need, &c->library_bytes,
                                          &c->library_assumed);
   c->fits = fits(p, c);

@@ -145,6 +145,7 @@ void ls_trainer_need(const ls_trainer_t *t, ls_train_memory_t *need) {
   const ls_program_t *train = &t->engine.step[LS_STEP_TRAIN].program;
   ls_train_need(t->engine.backend, &options, train->count ? train : NULL,
                 &t->engine.step[LS_STEP_EVALUATE].program, &data, need);
+  need->samples_ranks = t->sharing;
 }
 
 ls_status_t ls_trainer_memory(ls_trainer_t *t, ls_train_memory_t *memory) {

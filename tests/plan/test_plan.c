@@ -122,16 +122,18 @@ static void what_needs_least_is_shown_where_nothing_fits(void **state) {
 }
 
 /* At exactly what is needed it fits, with one byte less it does not: for one device and for two, whose ranks
- * share the host's memory. A batch of one sample for each rank cannot be halved. */
+ * share the host's memory and one copy of the samples. A batch of one sample for each rank cannot be halved. */
 static void fits_is_exact_to_the_byte(void **state) {
   (void)state;
   if (ls_cpu_count() < 2) skip();
   for (int devices = 1; devices <= 2; devices++) {
     ls_planner_t p = small_planner(ctx, config, profile);
     config->train.batch = devices;
+    p.data.samples_bytes = 5000;
     ls_candidate_t c = ls_candidate_make(&p, devices, NULL);
     assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
-    int64_t need = c.device_bytes * devices;
+    assert_int_equal(c.need.samples_ranks, devices);
+    int64_t need = c.device_bytes * devices - 5000 * (devices - 1);
     assert_true(c.fits && c.rows == 1);
     p.memory_bytes = need;
     assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
