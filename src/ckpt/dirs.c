@@ -1,4 +1,4 @@
-/* Directories that have to be made before something can stand in them, and go again when nothing did. */
+/* Creates the parent directories of a checkpoint directory, and removes them again if they stay empty. */
 #include "ckpt/store.h"
 
 #include <errno.h>
@@ -74,7 +74,7 @@ void ls_ckpt_dirs_remove(const char *dir, size_t existing_bytes) {
   ls_free(copy);
 }
 
-/* A part of the name that mkdir would refuse below `parent`: too long, or a link to what is not there. */
+/* A part of the name that mkdir would refuse below `parent`: too long, or a dangling link. */
 static ls_status_t check_missing(ls_ctx_t *ctx, const ls_place_t *place, const char *dir, char *path,
                                  size_t existing, const char *parent) {
   long most = pathconf(parent, _PC_NAME_MAX);
@@ -99,8 +99,8 @@ static ls_status_t check_missing(ls_ctx_t *ctx, const ls_place_t *place, const c
   return LS_OK;
 }
 
-/* Tried, because permissions do not say it of every file system (/proc, /sys, /dev/fd). False: errno tells
- * why. */
+/* Tries to write, because permissions do not tell everything on every file system (/proc, /sys, /dev/fd).
+ * False: errno says why. */
 static bool can_hold(const char *dir) {
   char *tried = ls_path_join(NULL, dir, ".tmp-check-XXXXXX");
   if (!tried) errno = ENOMEM;

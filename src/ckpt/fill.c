@@ -1,8 +1,7 @@
 /* The files of a checkpoint, written durably into a temporary directory. Tensors go from memory to the file
- * piece by piece and are hashed on the way, so a save needs no second copy of them.
- * A failed fsync is never tried again on the same file, because the kernel may have dropped the dirty pages
- * and would then report success (https://lwn.net/Articles/752063/): everything is thrown away and the save
- * fails. */
+ * piece by piece and are hashed on the way, so a save needs no second copy of them. A failed fsync is never
+ * repeated on the same file, because the kernel may have dropped the dirty pages and would then report
+ * success (https://lwn.net/Articles/752063/). Everything is discarded, and the save fails. */
 #include "ckpt/manifest.h"
 #include "ckpt/safetensors.h"
 #include "ckpt/store.h"
@@ -63,7 +62,7 @@ static ls_status_t writer_put(writer_t *w, const void *from, size_t size) {
   return LS_OK;
 }
 
-/* Makes the file durable when `status` is ok, and closes it in any case. */
+/* Makes the file durable if `status` is ok, and closes it in any case. */
 static ls_status_t writer_close(writer_t *w, ls_status_t status, ls_manifest_file_t *entry) {
   if (!status && fsync(w->fd) != 0) status = ls_fail_errno(w->ctx, "%s: cannot be made durable", w->path);
   if (close(w->fd) != 0 && !status) status = ls_fail_errno(w->ctx, "%s: cannot be closed", w->path);
@@ -122,7 +121,7 @@ free_text:
 
 /* ---- the temporary directory ---- */
 
-/* Those that are whole on this rank; of a rank that saves alone, all: it holds every element. */
+/* Tensors that are whole on this rank; if a rank saves alone, all: it holds every element. */
 static ls_status_t put_whole(ls_ctx_t *ctx, const char *temp, const ls_ckpt_tensor_t *tensors, int count,
                              bool alone, ls_ckpt_part_t part, ls_manifest_t *manifest) {
   ls_ckpt_tensor_t *whole = ls_arena_array(&manifest->arena, (size_t)count + 1, sizeof *whole);
@@ -165,7 +164,8 @@ ls_status_t ls_ckpt_fill(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *temp, 
     status = ls_fail_errno(ctx, "%s: cannot be opened", temp);
     goto remove_temp;
   }
-  flock(fd, LOCK_EX | LOCK_NB); /* tells sweepers that it is in use; where locks do not work, the name does */
+  flock(fd, LOCK_EX | LOCK_NB); /* tells clean-ups that the directory is in use; without locks, the name
+                                 * tells */
   status = team->comm ? ls_ckpt_shards_begin(ctx, team, LS_OK, temp, NULL) : LS_OK;
   if (!status) status = put_all(ctx, team, temp, save);
   if (!status && fsync(fd) != 0) status = ls_fail_errno(ctx, "%s: cannot be made durable", temp);

@@ -1,4 +1,4 @@
-/* Weights that are not finite are of no use to anybody: they are neither saved nor opened. */
+/* Weights that are not finite are useless: they are neither saved nor opened. */
 #include "ckpt/store.h"
 
 #include <string.h>

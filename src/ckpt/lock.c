@@ -1,6 +1,6 @@
-/* One run, one directory. The lock is flock(2) on a file, so it ends with its process, however that ends;
- * what the file says about the holder is only for the message. The file is removed while it is still locked,
- * hence a lock counts only if the file that it was taken on is still the one with the name. */
+/* One run, one directory. The lock is flock(2) on a file, so it ends with its process, however that ends; the
+ * file's text about the holder is only for messages. The file is removed while it is still locked, so a lock
+ * counts only if the locked file is still the one with the name. */
 #include "ckpt/store.h"
 
 #include <errno.h>
@@ -14,7 +14,8 @@
 
 #define LOCK_NAME ".lock"
 
-/* ls_ckpt_lock_look holds the lock for an instant: a run that begins then tries again, for 0.3 s in all. */
+/* ls_ckpt_lock_look holds the lock for an instant, so a run that begins then tries again, for 0.3 s in
+ * all. */
 enum { HOLDER_BYTES = 256, ROUNDS_MAX = 100, ATTEMPTS_MAX = 15, ATTEMPT_PAUSE_NS = 20000000 };
 
 struct ls_ckpt_lock {
@@ -69,7 +70,7 @@ static bool is_named(const ls_ckpt_lock_t *lock) {
          file.st_dev == name.st_dev;
 }
 
-/* A file that another user has left need not be writable: flock(2) wants it open, no more. */
+/* A file that another user left need not be writable: flock(2) only needs it open. */
 static int open_lock(const char *path) {
   enum { FLAGS = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK };
   int fd = open(path, O_RDWR | O_CREAT | FLAGS, 0666);
@@ -85,7 +86,7 @@ static int lock_patiently(int fd) {
   return result;
 }
 
-/* A file that may only be read goes on naming an earlier holder: it gives way to a new one. */
+/* A read-only file would keep naming an earlier holder, so a new file replaces it. */
 static bool gave_way(const ls_ckpt_lock_t *lock) {
   return (fcntl(lock->fd, F_GETFL) & O_ACCMODE) == O_RDONLY && unlink(lock->path) == 0;
 }
@@ -171,6 +172,6 @@ void ls_ckpt_unlock(ls_ckpt_lock_t *lock) {
   if (is_named(lock))
     unlink(lock->path);
   else
-    lock->existing_bytes = strlen(lock->dir); /* another's by now */
+    lock->existing_bytes = strlen(lock->dir); /* it belongs to another run by now */
   release(lock);
 }

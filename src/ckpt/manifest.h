@@ -1,7 +1,6 @@
-/* The manifest of a checkpoint: what belongs to it, how large it is, what its bytes hash to, which pieces of
- * tensors are in which file, and where the training stood. It is written last, so a directory with a good
- * manifest is a whole checkpoint. Its own last member is the hash of every byte before it, so that an altered
- * manifest is noticed too. */
+/* The manifest of a checkpoint: its files with sizes and hashes, the file of each piece of a tensor, and the
+ * position of the training. It is written last, so a directory with a good manifest is a whole checkpoint.
+ * Its last member is the hash of every byte before it, so an altered manifest is detected too. */
 #ifndef LS_CKPT_MANIFEST_H
 #define LS_CKPT_MANIFEST_H
 
@@ -29,8 +28,8 @@ typedef struct ls_manifest_file {
   bool pieces; /* of tensors: some piece is in it */
 } ls_manifest_file_t;
 
-/* A piece of a tensor. A file has the pieces of one tensor behind each other, as one flat tensor of its name.
- */
+/* A piece of a tensor. A file stores its pieces of one tensor one after the other, as one flat tensor of that
+ * name. */
 typedef struct {
   int file; /* index */
   ls_range_t range;
@@ -61,8 +60,8 @@ typedef struct ls_manifest {
 /* Text of the file (ls_free) with `meta` (an object, borrowed; NULL is written as {}). */
 ls_status_t ls_manifest_write(ls_ctx_t *ctx, const ls_manifest_t *manifest, const json_t *meta, char **text,
                               size_t *size_bytes);
-/* Strict: every key, type and range is checked, pieces cover their tensors, then the hash. LS_ERR_CORRUPT
- * says what is wrong after `name`. */
+/* Strict: checks every key, type and range, that pieces cover their tensors, then the hash. LS_ERR_CORRUPT
+ * names the fault after `name`. */
 ls_status_t ls_manifest_read(ls_ctx_t *ctx, const char *name, const char *text, size_t size_bytes,
                              ls_manifest_t *manifest);
 void ls_manifest_release(ls_manifest_t *manifest);
@@ -72,11 +71,11 @@ extern const struct ls_ckpt_part_row { const char *name, *file; } ls_ckpt_parts[
 
 /* manifest_tensors.c: the member "tensors". NULL when memory is short. */
 json_t *ls_manifest_tensors_json(const ls_manifest_t *manifest);
-/* After the files, which it marks. Strict, LS_ERR_CORRUPT names the manifest (`name`) and the tensor. */
+/* Read after the files, which it marks. Strict; LS_ERR_CORRUPT names the manifest (`name`) and the tensor. */
 ls_status_t ls_manifest_tensors_parse(ls_ctx_t *ctx, const char *name, const json_t *list,
                                       ls_manifest_t *manifest);
 
-/* What follows the text of a manifest (all of it but its closing "\n}"). */
+/* Finishes the text of a manifest (all of it but its closing "\n}"). */
 void ls_manifest_seal(const char *text, size_t size_bytes, char seal[LS_MANIFEST_SEAL_BYTES + 1]);
 
 void ls_hash_text(XXH128_hash_t hash, char text[LS_HASH_TEXT_BYTES]);

@@ -1,5 +1,5 @@
-/* The manifest's list of tensors that are in pieces: where each piece is. What is read comes from outside, so
- * every number is checked before it is used, and pieces have to cover their tensor exactly. */
+/* The manifest's list of tensors in pieces, with the place of each piece. A manifest comes from outside, so
+ * every number is checked before it is used, and pieces must cover their tensor exactly. */
 #include "ckpt/manifest.h"
 #include "ckpt/safetensors.h"
 

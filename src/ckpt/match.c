@@ -1,5 +1,4 @@
-/* Comparing what a checkpoint holds with what the model wants: same names, types and shapes,
- * and no others. */
+/* Compares a checkpoint with the model's needs: same names, types and shapes, and no others. */
 #include "ckpt/match.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* Finding the newest good checkpoint. A save or a clean-up of another process may run at the same time. */
+/* Finds the newest intact checkpoint. A save or a clean-up of another process may run at the same time. */
 #include "ckpt/manifest.h"
 #include "ckpt/store.h"
 
@@ -7,7 +7,7 @@
 
 enum { ROUNDS_MAX = 16 };
 
-/* How a walk over the directory went. */
+/* Result of a walk over the directory. */
 typedef struct {
   int bad;      /* candidates that were refused */
   int vanished; /* candidates that were removed while being looked at: the list is out of date */
@@ -27,8 +27,8 @@ static ls_status_t open_of_step(ls_ctx_t *ctx, const char *path, int64_t step, l
   return status;
 }
 
-/* Tries one; a refusal becomes a warning. Only a shortage of memory is an error of its own: the checkpoint
- * may be good. */
+/* Tries one; a refusal becomes a warning. Only a lack of memory is an error of its own, because the
+ * checkpoint may be good. */
 static ls_status_t try_step(ls_ctx_t *ctx, const char *path, int64_t step, walk_t *walk, ls_ckpt_t **ckpt) {
   ls_ctx_t *quiet = ls_ckpt_quiet_ctx();
   if (!quiet) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory: opening %s", path);

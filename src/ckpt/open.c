@@ -1,6 +1,6 @@
-/* Opening a checkpoint: everything is verified before anything is used, by reading through the files once
- * with a small buffer; the tensors then go from the files straight to where they are wanted (read.c). The
- * files stay open in between, so a checkpoint that retention removes meanwhile can still be read. */
+/* Opens a checkpoint. Everything is verified before anything is used, by reading the files once with a small
+ * buffer; the tensors then go from the files straight to their destination (read.c). The files stay open in
+ * between, so a checkpoint that retention removes meanwhile can still be read. */
 #include "ckpt/open.h"
 #include "ckpt/store.h"
 
@@ -181,7 +181,7 @@ static ls_status_t open_file_alone(ls_ctx_t *ctx, ls_ckpt_t *ckpt) {
   if (!status) status = ls_ckpt_reader_open(&r, ctx, file->path, file->fd);
   if (status) goto free_buffer;
   file->size_bytes = (uint64_t)info.st_size;
-  if (!ckpt->seal) { /* what is read later must be the same */
+  if (!ckpt->seal) { /* the same bytes must be read later */
     status = ls_ckpt_reader_skip(&r, file->size_bytes, buffer);
     ls_hash_text(XXH3_128bits_digest(r.hash), file->xxh3_128);
   }

@@ -1,4 +1,4 @@
-/* An open checkpoint: its files, and where the bytes of every tensor are in them. Inside view of opening and
+/* An open checkpoint: its files, and the position of every tensor in them. Inside view of opening and
  * reading. */
 #ifndef LS_CKPT_OPEN_H
 #define LS_CKPT_OPEN_H
@@ -26,7 +26,7 @@ typedef struct {
   ls_range_t range;
 } ls_ckpt_piece_t;
 
-/* A tensor, however many files it is in. */
+/* A tensor, in one file or several. */
 typedef struct {
   const char *name;
   ls_shape_t shape;
@@ -37,7 +37,7 @@ typedef struct {
 struct ls_ckpt {
   ls_arena_t arena;
   const char *path;
-  const char *seal; /* of the manifest that another rank has verified; NULL: this one verifies */
+  const char *seal; /* seal of the manifest that another rank has verified; NULL: this rank verifies */
   ls_manifest_t manifest;
   ls_ckpt_file_t *file; /* arena */
   int file_count;
@@ -48,12 +48,12 @@ struct ls_ckpt {
   } part[LS_PART_COUNT];
 };
 
-/* Opens what another rank has opened and verified: the manifest must have that seal; sizes and formats are
- * checked, bytes are not hashed. */
+/* Opens a checkpoint that another rank has opened and verified: the manifest must have that seal; sizes and
+ * formats are checked, bytes are not hashed. */
 ls_status_t ls_ckpt_open_verified(ls_ctx_t *ctx, const char *path, const char *seal, ls_ckpt_t **ckpt);
 
-/* sources.c: what the files and the manifest say together. LS_ERR_CORRUPT names file and tensor where they
- * contradict each other. */
+/* sources.c: combines files and manifest. LS_ERR_CORRUPT names file and tensor if they contradict each
+ * other. */
 ls_status_t ls_ckpt_find_sources(ls_ctx_t *ctx, ls_ckpt_t *ckpt);
 
 /* ---- reading with a running hash ---- */

@@ -1,6 +1,6 @@
-/* Reading tensors of an open checkpoint into memory: what is wanted of each file as spans of its bytes, read
- * in the file's order. A file that is wanted as a whole is hashed again on the way, so that what arrives is
- * what was saved even if the disk changed its mind; of others no byte is read beyond the spans. */
+/* Reads tensors of an open checkpoint into memory: the wanted spans of bytes of each file, in the file's
+ * order. A file that is wanted as a whole is hashed again on the way, so that the bytes are those that were
+ * saved even if the disk has changed them. Of other files no byte beyond the spans is read. */
 #include "ckpt/match.h"
 #include "ckpt/open.h"
 
@@ -56,7 +56,7 @@ ls_status_t ls_ckpt_reader_compare(const ls_ckpt_reader_t *r, const char *expect
 
 /* ---- spans ---- */
 
-/* Bytes of a file, and where they go. */
+/* Bytes of a file, and their destination. */
 typedef struct {
   int file;
   uint64_t offset_bytes;
@@ -83,7 +83,7 @@ static ls_status_t add_span(ls_ctx_t *ctx, spans_t *s, span_t span) {
   return LS_OK;
 }
 
-/* Where the pieces of a tensor meet the ranges that are wanted; both ascend. */
+/* The intersections of a tensor's pieces with the wanted ranges; both ascend. */
 static ls_status_t add_tensor(ls_ctx_t *ctx, const ls_ckpt_source_t *from, const ls_ckpt_tensor_t *to,
                               spans_t *spans) {
   const size_t each = ls_dtype_bytes(from->shape.dtype);
@@ -116,7 +116,8 @@ static int by_place(const void *a, const void *b) {
   return x->offset_bytes < y->offset_bytes ? -1 : x->offset_bytes > y->offset_bytes;
 }
 
-/* The spans of one file. They do not overlap, so as many bytes as it has data are all of them. */
+/* The spans of one file. They do not overlap, so if their bytes equal the file's data, they cover all of
+ * it. */
 static ls_status_t read_file(ls_ctx_t *ctx, const ls_ckpt_file_t *file, const span_t *span, size_t count,
                              char *buffer) {
   uint64_t wanted = file->header_bytes;
@@ -155,7 +156,7 @@ typedef struct {
   int count;
 } wants_t;
 
-/* What each source of each part is to become; in `scratch`. Parts without wants are left out. */
+/* The destination of each source of each part; in `scratch`. Parts that nobody wants are left out. */
 static ls_status_t match(ls_ctx_t *ctx, ls_arena_t *scratch, const ls_ckpt_t *ckpt, const wants_t *want,
                          int part_count, const ls_ckpt_tensor_t **to[LS_PART_COUNT]) {
   ls_status_t status = LS_OK;

@@ -1,5 +1,5 @@
-/* What leaves the directory of checkpoints: leftovers of dead processes, and checkpoints that retention does
- * not keep. Everything here runs on behalf of a save whose own result does not depend on it. */
+/* Removes leftovers of dead processes, and checkpoints that retention does not keep. All of this runs on
+ * behalf of a save, whose own result does not depend on it. */
 #include "ckpt/manifest.h"
 #include "ckpt/store.h"
 
@@ -13,7 +13,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* The process that a ".tmp-..-PID" name ends with; 0 when there is none. */
+/* The process in a name ".tmp-..-PID"; 0 if there is none. */
 static long temp_owner(const char *name) {
   static const char prefix[] = ".tmp-";
   const char *dash = strrchr(name, '-');
@@ -24,8 +24,8 @@ static long temp_owner(const char *name) {
   return dash[1] >= '1' && dash[1] <= '9' && *end == '\0' && errno == 0 && pid == (long)(pid_t)pid ? pid : 0;
 }
 
-/* A process holds a lock on the directory while it works in it, which also tells processes of other
- * containers and of other nodes (where process ids mean nothing) that it is in use. */
+/* A process holds a lock on the directory while it works in it. This tells processes of other containers and
+ * of other nodes, where process ids mean nothing, that the directory is in use. */
 static bool is_locked(const char *path) {
   int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return false;
@@ -75,7 +75,7 @@ static candidate_t look_at(const char *dir, int64_t step, const ls_ckpt_save_t *
   return c;
 }
 
-/* Marks what stays; candidates come newest first. */
+/* Marks the checkpoints that stay; candidates come newest first. */
 static int choose(candidate_t *c, int count, int64_t step, int keep) {
   int best = -1, kept = 0;
   for (int i = 0; i < count; i++) {
@@ -88,7 +88,7 @@ static int choose(candidate_t *c, int count, int64_t step, int keep) {
   return best;
 }
 
-/* The link to the best checkpoint, switched by one rename. It is a convenience: where it cannot be made, a run
+/* The link to the best checkpoint, switched by one rename. It is a convenience: if it cannot be made, a run
  * warns once. */
 static void link_best(ls_ctx_t *ctx, const char *dir, ls_ckpt_lock_t *lock, int64_t step) {
   char name[LS_STEP_NAME_BYTES], temp_name[LS_TEMP_NAME_BYTES];
@@ -106,7 +106,7 @@ static void link_best(ls_ctx_t *ctx, const char *dir, ls_ckpt_lock_t *lock, int6
   ls_free(temp);
 }
 
-/* No checkpoint that compares with the newest has a metric: the link would name one of other data. */
+/* No comparable checkpoint has a metric: the link would name one of other data. */
 static void unlink_best(ls_ctx_t *ctx, const char *dir) {
   char *path = ls_path_join(NULL, dir, LS_BEST_NAME), unread;
   if (path && readlink(path, &unread, 1) > 0 && unlink(path) != 0)

@@ -1,5 +1,5 @@
-/* A state's saved rows as tensors of a checkpoint: under which names, and which elements of them this rank
- * holds. No row is known by its name. */
+/* A state's saved rows as tensors of a checkpoint: their names, and the elements that this rank holds. No row
+ * is known by its name. */
 #include "ckpt/open.h"
 #include "ckpt/store.h"
 
@@ -20,8 +20,8 @@ static int part_of(const ls_state_row_t *row) {
   return row->file == LS_STATE_MODEL ? LS_PART_MODEL : LS_PART_OPTIM;
 }
 
-/* The elements of [begin, end) of a sharded row's whole that this rank holds, counted from `begin`. They lie
- * behind each other in its memory, from `host` + what comes before them. */
+/* The elements of [begin, end) of a sharded row's whole that this rank holds, counted from `begin`. They are
+ * contiguous in its memory, at `host` plus the bytes before them. */
 static ls_status_t hold(ls_arena_t *arena, const ls_state_row_t *row, int64_t begin, int64_t end, char *host,
                         ls_ckpt_tensor_t *to) {
   const size_t each = ls_dtype_bytes(row->shape.dtype);
@@ -103,7 +103,7 @@ static ls_status_t read_own(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_state
   return status;
 }
 
-/* A rank other than 0 opens what rank 0 has verified, and reads its ranges. */
+/* A rank other than 0 opens the checkpoint that rank 0 has verified, and reads its ranges. */
 typedef struct {
   char seal[LS_HASH_TEXT_BYTES];
   char path[4096];
@@ -153,8 +153,7 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const ls_ckpt_tensor_t *)a)->name, ((const ls_ckpt_tensor_t *)b)->name);
 }
 
-/* The whole of a tensor of which every rank holds a part, in `whole`. Ranks tell their ranges, then their
- * elements. */
+/* Gathers the whole of a divided tensor in `whole`. Ranks tell their ranges, then their elements. */
 static ls_status_t assemble(ls_ctx_t *ctx, ls_comm_t *comm, const ls_ckpt_tensor_t *t, char *whole) {
   const size_t each = ls_dtype_bytes(t->shape.dtype);
   ls_ckpt_team_t team = {.comm = comm, .name = HASHING};

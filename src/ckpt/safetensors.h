@@ -1,7 +1,7 @@
 /* The safetensors format: u64 header length, JSON header, tensor bytes; little endian. Reader limits: header
  * at most 100,000,000 bytes, no holes, no overlap, exact file length. Source: the format's public
- * specification (https://huggingface.co/docs/safetensors). Whole images in memory, and the two halves of it
- * (header out, header in) with which checkpoints are streamed. */
+ * specification (https://huggingface.co/docs/safetensors). Handles whole images in memory, and separately the
+ * header (out and in), with which checkpoints are streamed. */
 #ifndef LS_CKPT_SAFETENSORS_H
 #define LS_CKPT_SAFETENSORS_H
 
@@ -17,9 +17,9 @@ ls_status_t ls_safetensors_read(ls_ctx_t *ctx, ls_arena_t *arena, const char *na
 
 enum { LS_SAFETENSORS_LENGTH_BYTES = 8 };
 
-/* Everything that comes before the data, and the order in which the tensors' bytes follow it: widest elements
- * first, then by name. One block (ls_free). Errors: LS_ERR_ARGUMENT for names that are empty, not printable
- * ASCII or given twice. */
+/* The bytes before the data, and the order in which the tensors' bytes follow: widest elements first, then by
+ * name. One block (ls_free). Errors: LS_ERR_ARGUMENT for names that are empty, not printable ASCII or given
+ * twice. */
 typedef struct {
   size_t header_bytes;             /* a multiple of 4096 */
   size_t data_bytes;               /* of all tensors */

@@ -1,5 +1,5 @@
-/* Safetensors, incoming: strict, because a file that is not exactly what the format says was torn or altered.
- * Every refusal names the file, the tensor and the fault. */
+/* Reads safetensors strictly, because a file that differs from the format was torn or altered. Every refusal
+ * names the file, the tensor and the fault. */
 #include "ckpt/safetensors.h"
 #include "ckpt/store.h"
 

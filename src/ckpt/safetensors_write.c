@@ -1,5 +1,5 @@
-/* Safetensors, outgoing: the header is planned first (names sorted, bytes laid out without holes), then the
- * data follow as they lie in memory, so that a writer needs no second copy of them. */
+/* Writes safetensors: the header is laid out first (names sorted, bytes without holes), then the data follow
+ * as they lie in memory, so that a writer needs no second copy of them. */
 #include "ckpt/safetensors.h"
 
 #include <assert.h>

@@ -1,9 +1,9 @@
-/* Saving a checkpoint so that it exists whole or not at all, also after a power cut:
+/* Saves a checkpoint so that it exists whole or not at all, even after a power cut:
  *   1. files into a temporary directory, each fsynced, by every rank that has some; the manifest last, by
- * rank 0, when all are there; the temporary directory fsynced
- *   2. one rename into place (an exchange when that step exists already), the parent fsynced
+ *      rank 0, when all are there; the temporary directory fsynced
+ *   2. one rename into place (an exchange if that step exists already), the parent fsynced
  *   3. only then retention
- * When one of them fails, everything before it is undone. */
+ * If one of these fails, everything before it is undone. */
 #include "ckpt/store.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ typedef enum {
   PLACED_ASIDE      /* the older one is now `spare` */
 } placed_t;
 
-/* Where the file system cannot exchange two names at once. For a moment `path` does not exist. */
+/* For file systems that cannot exchange two names at once. For a moment `path` does not exist. */
 static int put_aside(const char *temp, const char *path, const char *spare) {
   if (rename(path, spare) != 0) return -1;
   if (rename(temp, path) == 0) return 0;
@@ -120,7 +120,7 @@ static ls_status_t check_finite(ls_ctx_t *ctx, const char *dir, const ls_ckpt_sa
   return status ? status : check_list(ctx, dir, save->step, save->optim, save->optim_count);
 }
 
-/* The new checkpoint in its place and durable, or nothing of it. */
+/* Puts the new checkpoint in place durably, or leaves nothing of it. */
 static ls_status_t save_durably(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *dir, const names_t *n,
                                 const ls_ckpt_save_t *save) {
   int lock_fd;
@@ -176,7 +176,7 @@ free_names:
   return status;
 }
 
-/* A rank other than 0: writes its own into rank 0's directory. */
+/* A rank other than 0 writes its files into rank 0's directory. */
 static ls_status_t follow(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *dir, const ls_ckpt_save_t *save) {
   char *temp = NULL;
   ls_status_t status = ls_ckpt_shards_begin(ctx, team, check_finite(ctx, dir, save), NULL, &temp);

@@ -1,6 +1,6 @@
-/* Saving tensors of which every rank holds a part: every rank writes its own files into the directory that
- * rank 0 has made, and tells rank 0 what is in them. Rank 0 writes the manifest only when all of them are
- * durable, so files without a manifest are never taken for a checkpoint. */
+/* Saves tensors that ranks divide: every rank writes its own files into the directory that rank 0 has
+ * created, and tells rank 0 their contents. Rank 0 writes the manifest only when all of them are durable, so
+ * files without a manifest are never taken for a checkpoint. */
 #include "ckpt/manifest.h"
 #include "ckpt/store.h"
 
@@ -100,7 +100,7 @@ static list_t list_of(const ls_ckpt_save_t *save, int part) {
                                : (list_t){save->optim, save->optim_count};
 }
 
-/* What a rank holds of one part as flat tensors in a file of its own; there is none when it holds nothing. */
+/* A rank's elements of one part as flat tensors in a file of its own; no file if it holds nothing. */
 static ls_status_t put_part(ls_ctx_t *ctx, const ls_comm_t *comm, const char *temp, list_t list, int part,
                             ls_manifest_file_t *entry) {
   ls_ckpt_tensor_t *own = ls_alloc_array(ctx, (size_t)list.count + 1, sizeof *own);
@@ -122,8 +122,8 @@ static ls_status_t put_part(ls_ctx_t *ctx, const ls_comm_t *comm, const char *te
 
 /* ---- what rank 0 is told ---- */
 
-/* A rank's message: its files (no name: none), then for each tensor that has `held`, the model's first, how
- * many ranges there are, and they. */
+/* A rank's message: its files (no name: none), then for each tensor with `held`, the model's first, the
+ * number of its ranges and the ranges. */
 static ls_status_t make_message(ls_arena_t *arena, const ls_ckpt_save_t *save,
                                 const ls_manifest_file_t entry[LS_PART_COUNT], char **message,
                                 int64_t *size_bytes) {
@@ -150,7 +150,7 @@ static ls_status_t make_message(ls_arena_t *arena, const ls_ckpt_save_t *save,
   return LS_OK;
 }
 
-/* The next `size` bytes of a rank's message; false: it has fewer, so its tensors are others. */
+/* The next `size` bytes of a rank's message; false: it has fewer, so its tensors differ. */
 static bool take(const ls_ckpt_gathered_t *all, int rank, int64_t *at, void *to, size_t size) {
   if (all->size_bytes[rank] - *at < (int64_t)size) return false;
   memcpy(to, all->blob + rank * all->stride + *at, size);
@@ -170,7 +170,7 @@ static int by_begin(const void *a, const void *b) {
   return x->range.begin < y->range.begin ? -1 : x->range.begin > y->range.begin;
 }
 
-/* Pieces in order, without empty ones; they have to make up the tensor. */
+/* Pieces in order, without empty ones; they must make up the tensor. */
 static ls_status_t check_cover(ls_ctx_t *ctx, ls_manifest_tensor_t *t) {
   int64_t next = 0, count = ls_shape_count(&t->shape);
   qsort(t->piece, (size_t)t->piece_count, sizeof *t->piece, by_begin);
@@ -242,7 +242,8 @@ ls_status_t ls_ckpt_shards_put(ls_ctx_t *ctx, ls_ckpt_team_t *team, ls_status_t 
   ls_arena_init(&scratch, ctx);
   for (int p = 0; p < LS_PART_COUNT && !status; p++)
     status = put_part(ctx, team->comm, temp, list_of(save, p), p, &entry[p]);
-  /* Rank 0 does so when everything is there; on network file systems a node answers for its own entries. */
+  /* Rank 0 syncs when everything is there; on network file systems each node is responsible for its own
+   * entries. */
   if (!status && team->comm->rank != 0) status = ls_dir_sync(ctx, temp);
   if (!status) status = make_message(&scratch, save, entry, &message, &size_bytes);
   status = ls_ckpt_meet(team, status);

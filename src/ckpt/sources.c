@@ -1,5 +1,5 @@
-/* Where the bytes of every tensor are: whole in the file of its part, or in pieces that the manifest lists.
- * Files and manifest must say the same; no element of a file is left over, and none is used twice. */
+/* Finds the bytes of every tensor: whole in the file of its part, or in pieces that the manifest lists. Files
+ * and manifest must agree; every element of a file is used exactly once. */
 #include "ckpt/open.h"
 
 #include <stdlib.h>

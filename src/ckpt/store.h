@@ -1,5 +1,5 @@
-/* The directory that checkpoints stand in: their names, which are there, and what leaves it again. Inside
- * view, shared by saving, opening and retention. */
+/* The directory of checkpoints: their names, the list of them, and removal. Inside view, shared by saving,
+ * opening and retention. */
 #ifndef LS_CKPT_STORE_H
 #define LS_CKPT_STORE_H
 
@@ -18,25 +18,25 @@ ls_status_t ls_ckpt_list(ls_ctx_t *ctx, const char *dir, int64_t **steps, int *c
 /* "dir/step-.." (ls_free). */
 char *ls_ckpt_step_path(ls_ctx_t *ctx, const char *dir, int64_t step);
 
-/* Creates `dir` with its parents, durably. *existing_bytes: how much of the name was there before. A failure
- * leaves no new directory behind. */
+/* Creates `dir` with its parents, durably. *existing_bytes: length of the part of the name that existed
+ * before. A failure leaves no new directory behind. */
 ls_status_t ls_ckpt_dirs_make(ls_ctx_t *ctx, const char *dir, size_t *existing_bytes);
-/* Removes those that the call above has made, as far as they are empty. */
+/* Removes the directories that the call above created, as far as they are empty. */
 void ls_ckpt_dirs_remove(const char *dir, size_t existing_bytes);
 
-/* Ranks that save together. Each of them waits at the next meeting, so that one that fails tells the others.
- */
+/* Ranks that save together. Each waits at the next meeting, so that a rank that fails can tell the others. */
 typedef struct {
   ls_comm_t *comm;  /* NULL: alone */
   const char *name; /* of what they do */
   bool parted;      /* a meeting has failed: there is none after it */
 } ls_ckpt_team_t;
-/* Collective: own status, or the failure of another rank. Whoever has failed need not come again. */
+/* Collective: this rank's status, or the failure of another rank. A rank that has failed need not come
+ * again. */
 ls_status_t ls_ckpt_meet(ls_ckpt_team_t *team, ls_status_t own);
 
-/* What follows, up to the last meeting, is collective over the team; `temp`, `manifest` and `lock_fd` are
- * rank 0's. Creates `temp` and writes a whole checkpoint into it, durably. *lock_fd keeps sweepers away until
- * it is closed. On failure nothing of it is left. */
+/* The following calls, up to the last meeting, are collective over the team; `temp`, `manifest` and `lock_fd`
+ * are rank 0's. Creates `temp` and writes a whole checkpoint into it, durably. *lock_fd keeps clean-ups away
+ * until it is closed. After a failure nothing of it is left. */
 ls_status_t ls_ckpt_fill(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *temp, const ls_ckpt_save_t *save,
                          int *lock_fd);
 /* One safetensors file in `dir`, durably. *entry is what the manifest says of it. Local. */
@@ -44,13 +44,13 @@ struct ls_manifest_file;
 ls_status_t ls_ckpt_put_tensors(ls_ctx_t *ctx, const char *dir, const char *name,
                                 const ls_ckpt_tensor_t *tensors, int count, struct ls_manifest_file *entry);
 
-/* shards.c. Tells every rank the name of rank 0's directory, or that somebody has failed before (`own`).
- * name: rank 0's; *received (ls_free): the others'. */
+/* shards.c. Tells every rank the name of rank 0's directory, or that a rank has failed before (`own`). name:
+ * rank 0's; *received (ls_free): the others'. */
 ls_status_t ls_ckpt_shards_begin(ls_ctx_t *ctx, ls_ckpt_team_t *team, ls_status_t own, const char *name,
                                  char **received);
-/* Writes what this rank holds of the tensors that have `held` into files of its own, durably, unless it has
- * failed before (`own`). Rank 0 adds all ranks' files, and the tensors that they make up, to `manifest`.
- * LS_ERR_INTERNAL when the ranks hold an element twice or not at all. */
+/* Writes this rank's parts of the tensors with `held` into files of its own, durably, unless it has failed
+ * before (`own`). Rank 0 adds all ranks' files, and the tensors that they make up, to `manifest`.
+ * LS_ERR_INTERNAL if ranks hold an element twice or not at all. */
 struct ls_manifest;
 ls_status_t ls_ckpt_shards_put(ls_ctx_t *ctx, ls_ckpt_team_t *team, ls_status_t own, const char *temp,
                                const ls_ckpt_save_t *save, struct ls_manifest *manifest);
@@ -66,20 +66,20 @@ typedef struct {
 ls_status_t ls_ckpt_gather(ls_ctx_t *ctx, ls_arena_t *arena, ls_ckpt_team_t *team, const void *own,
                            int64_t size_bytes, ls_ckpt_gathered_t *all);
 
-/* Removes temporary directories of dead processes. What cannot be removed is left in silence: the next save
- * tries again. */
+/* Removes temporary directories of dead processes. Failures are silent: the next save tries again. */
 void ls_ckpt_sweep(const char *dir);
 /* Keeps the newest `keep`, the best by metric, and `save`, the newest. A checkpoint without a
  * readable manifest counts for neither. Removal renames first, so that readers see a checkpoint whole or not
  * at all. Failures are warnings. */
 void ls_ckpt_retain(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, int keep);
-/* Whether it is asked for the first time under this lock, so in this run. NULL: always. */
+/* Whether this is the first call under this lock, and thus in this run. NULL: always. */
 bool ls_ckpt_lock_first_complaint(ls_ckpt_lock_t *lock);
 
-/* Index of the first number that is not finite; -1 = none, also in types that have only finite ones. */
+/* Index of the first number that is not finite; -1 = none, which is always so for types with only finite
+ * ones. */
 int64_t ls_ckpt_nonfinite(ls_dtype_t dtype, const void *bytes, size_t size_bytes);
 
-/* Whether a JSON text was not parsed because memory was short (which jansson mostly leaves unexplained). */
+/* Whether parsing a JSON text failed because memory was short (jansson mostly does not say). */
 bool ls_ckpt_json_short_of_memory(const json_error_t *error);
 
 /* A context that keeps its first error instead of delivering it, for attempts whose failure is only a

@@ -31,7 +31,7 @@ static void cursor_epoch(cursor_t *c, uint64_t epoch) {
   c->epoch = epoch;
 }
 
-/* Rows of the positions from `position` on, which end before the epoch does; how many they are. */
+/* Writes the rows of the positions from `position` on, up to the end of the epoch; returns their number. */
 static int cursor_rows(cursor_t *c, uint64_t position, int64_t most, uint64_t row[LS_ORDER_EACH_MAX]) {
   uint64_t epoch = position / c->part_count, index = position % c->part_count;
   int count = most < LS_ORDER_EACH_MAX ? (int)most : LS_ORDER_EACH_MAX;

@@ -1,5 +1,5 @@
-/* Columns that 32-bit floats cannot hold, such as times in seconds since 1970: found before their digits are
- * gone, and named with two values that become one. */
+/* Finds columns for which 32-bit floats are too coarse, such as times in seconds since 1970, before their
+ * digits are lost, and names them with two values that become equal. */
 #include "data/parts.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Whether the float's step is coarse against how far the column varies. */
+/* Whether the float's step is coarse compared with the column's variation. */
 static bool is_coarse(const double *x, int64_t rows) {
   double sum = 0.0, square = 0.0, largest = 0.0;
   for (int64_t i = 0; i < rows; i++) {
@@ -28,7 +28,7 @@ static bool is_coarse(const double *x, int64_t rows) {
   return step * STEPS_PER_DEVIATION > sqrt(fmax(variance, 0.0));
 }
 
-/* Two different values of the sorted column that are one float; false when there are none. */
+/* Two different values of the sorted column that become the same float; false if there are none. */
 static bool find_pair(const double *x, int64_t rows, double pair[2]) {
   for (int64_t i = 1; i < rows; i++) {
     if (x[i - 1] == x[i] || (float)x[i - 1] != (float)x[i]) continue;

@@ -1,4 +1,4 @@
-/* The data section of a configuration: its rows, and which keys go with which kind. */
+/* The data section of a configuration: its rows, and the keys that belong to each kind. */
 #include "data/parts.h"
 
 #include <string.h>
@@ -191,7 +191,7 @@ bool ls_data_delimiter(const ls_data_config_t *c, char *delimiter) {
     return true;
   }
   *delimiter = *text;
-  /* What numbers, quotes and lines are made of cannot separate them. */
+  /* A character that occurs in numbers, quotes or line ends cannot separate cells. */
   return strlen(text) == 1 && *text >= ' ' && *text <= '~' && !strchr("0123456789+-.eE\"", *text);
 }
 
@@ -210,7 +210,7 @@ ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
         "data.delimiter is \"%s\": one character that is no part of a number was expected, tab or auto",
         LS_SHOWN(c->delimiter));
   bool files = c->kind == LS_DATA_IDX || c->kind == LS_DATA_NPY, csv = c->kind == LS_DATA_CSV;
-  /* Every fault of the section is said, the first gives the status. */
+  /* Reports every error of the section; the first gives the status. */
   ls_status_t s[] = {
       files ? need(ctx, kind, "features", c->features) : refuse(ctx, kind, "features", c->features),
       files ? need(ctx, kind, "targets", c->targets) : refuse(ctx, kind, "targets", c->targets),

@@ -1,6 +1,6 @@
-/* CSV to a matrix: the header gives columns their names, names choose columns, every chosen cell
- * is a number. Bad cells and rows are reported together, the first ones each at its place; what breaks the
- * text itself (a quote out of place) ends the reading. */
+/* CSV to a matrix: the header names the columns, names choose columns, every chosen cell is a number. Bad
+ * cells and rows are reported together, the first ones each with its place. An error in the text itself (a
+ * quote out of place) ends the reading. */
 #include "data/csv_scan.h"
 #include "data/number.h"
 #include "data/read.h"
@@ -14,9 +14,9 @@ enum { CELL_TEXT_BYTES = 44, FIRST_VALUES = 4096, FAULTS_SHOWN = 10 };
 
 typedef struct {
   ls_csv_cell_t cell;
-  const char *name, *shown; /* shown: in messages */
-  bool except;              /* taken by the caller for something else */
-  bool named;               /* asked for by name: a date in it is an error, not a reason to leave it out */
+  const char *name, *shown; /* as shown in messages */
+  bool except;              /* used by the caller for something else */
+  bool named;               /* requested by name: a date in it is an error, not a reason to leave it out */
   int64_t place;            /* column of the matrix, -1 = left out */
 } column_t;
 
@@ -30,7 +30,7 @@ typedef struct {
   int64_t after;  /* the column found last, and one more */
   double *values; /* (rows, chosen), room for capacity values */
   int64_t capacity, rows;
-  int64_t faults; /* bad cells and rows so far; the first FAULTS_SHOWN are reported */
+  int64_t faults; /* number of bad cells and rows so far; the first FAULTS_SHOWN are reported */
 } table_t;
 
 static char *cell_name(ls_arena_t *arena, const ls_csv_cell_t *cell) {
@@ -96,7 +96,7 @@ static ls_status_t read_header(table_t *t) {
   return check_names(t);
 }
 
-/* Of a header that may have been cut at the wrong character. */
+/* Reports a header that may have been cut at the wrong character. */
 static const char *delimiter_hint(const table_t *t, char text[160]) {
   char used[8], other[8];
   ls_csv_delimiter_text(t->scan.delimiter, used);
@@ -139,7 +139,7 @@ static ls_status_t refuse_unknown(table_t *t, const char *name, bool trained) {
                      LS_SHOWN(name), list, delimiter_hint(t, hint));
 }
 
-/* Names are mostly asked for in the file's order, so the search begins behind the one found before. */
+/* Names mostly come in the file's order, so the search begins behind the one found before. */
 static column_t *find_column(table_t *t, const char *name) {
   for (int64_t i = 0; i < t->count; i++) {
     int64_t at = (t->after + i) % t->count;
@@ -170,8 +170,8 @@ static ls_status_t choose_columns(table_t *t, const ls_strings_t *want, bool tra
   return LS_OK;
 }
 
-/* Without names: every column but the excepted ones and those whose first cell is a date. Looks at the first
- * row without consuming it. */
+/* Without names: every column except the excluded ones and those whose first cell is a date. Looks at the
+ * first row without consuming it. */
 static ls_status_t choose_by_first_row(table_t *t) {
   ls_csv_scan_t scan = t->scan;
   for (int64_t i = 0; i < t->count; i++) {
@@ -190,12 +190,12 @@ static ls_status_t choose_by_first_row(table_t *t) {
   return LS_OK;
 }
 
-/* True for the faults that are reported one by one. */
+/* True for errors that are reported one by one. */
 static bool speaks(table_t *t) {
   return t->faults++ < FAULTS_SHOWN;
 }
 
-/* A number but for one comma, which no cell ends at. */
+/* A number apart from one comma, at which no cell ends. */
 static bool has_decimal_comma(const table_t *t, const ls_csv_cell_t *cell) {
   char text[CELL_TEXT_BYTES];
   double unused;
@@ -228,7 +228,7 @@ static void refuse_cell(table_t *t, const column_t *c, const ls_csv_cell_t *cell
                 c->named ? "" : "; to leave the column out, name the ones to use");
 }
 
-/* A row of another length than the header. Leaves the rest of it behind. */
+/* Reports a row whose length differs from the header's, and skips the rest of it. */
 static ls_status_t refuse_ragged(table_t *t, ls_csv_cell_t *cell, int64_t cells) {
   bool first = speaks(t);
   if (first && cells > t->count)
@@ -242,8 +242,8 @@ static ls_status_t refuse_ragged(table_t *t, ls_csv_cell_t *cell, int64_t cells)
   return status;
 }
 
-/* One row into `row` (chosen values). What is wrong with its cells is reported and counted; a status is only
- * what keeps the next row from being found. */
+/* Reads one row into `row` (chosen values). Errors in its cells are reported and counted; a status is
+ * returned only if the next row cannot be found. */
 static ls_status_t read_row(table_t *t, double *row) {
   for (int64_t i = 0;; i++) {
     ls_csv_cell_t cell;
@@ -271,7 +271,7 @@ static ls_status_t grow(table_t *t) {
   return LS_OK;
 }
 
-/* Every row; rows behind a fault are read for their faults only. */
+/* Reads every row; after an error, rows are only checked. */
 static ls_status_t read_rows(table_t *t) {
   ls_status_t status = LS_OK;
   while (status == LS_OK && !ls_csv_scan_done(&t->scan)) {

@@ -1,6 +1,6 @@
-/* The lexical half of the CSV reader: RFC 4180 with LF or CRLF line ends. A cell is a view of the text,
- * nothing is copied. Faults are reported where they begin: an open quote is named, not the end
- * of the file. */
+/* The lexical half of the CSV reader: RFC 4180 with LF or CRLF line ends. A cell is a view of the text;
+ * nothing is copied. Errors are reported at their beginning: an open quote is named, not the end of the
+ * file. */
 #include "data/csv_scan.h"
 
 #include <limits.h>
@@ -34,7 +34,8 @@ const char *ls_csv_delimiter_text(char delimiter, char buf[8]) {
   return buf;
 }
 
-/* Which delimiters the header holds. The last is never chosen, for it also stands in names, but told. */
+/* The delimiters that the header contains. The last is never chosen, because it also occurs in names, but
+ * messages mention it. */
 static void find_delimiters(ls_csv_scan_t *s) {
   static const char known[] = ",;\t|";
   bool quoted = false, seen[sizeof known - 1] = {false};
@@ -70,7 +71,7 @@ bool ls_csv_scan_done(const ls_csv_scan_t *scan) {
   return at == scan->end;
 }
 
-/* Leaves the separator or line end behind a cell. */
+/* Skips the separator or line end behind a cell. */
 static ls_status_t end_cell(ls_csv_scan_t *s, ls_csv_cell_t *cell) {
   cell->last = true;
   if (s->at == s->end) return LS_OK;
@@ -88,7 +89,7 @@ static ls_status_t end_cell(ls_csv_scan_t *s, ls_csv_cell_t *cell) {
   return LS_OK;
 }
 
-/* Spaces beside a cell mean nothing; a tab may be the delimiter. */
+/* Spaces around a cell are ignored; a tab may be the delimiter. */
 static bool is_blank(const ls_csv_scan_t *s, char c) {
   return (c == ' ' || c == '\t') && c != s->delimiter;
 }

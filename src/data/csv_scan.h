@@ -21,17 +21,16 @@ typedef struct {
   int64_t line;
   const char *line_begin;
   char delimiter;
-  char other; /* a delimiter that the header holds too, outside quotes; 0: none */
+  char other; /* another delimiter that the header contains outside quotes; 0: none */
 } ls_csv_scan_t;
 
-/* Skips a UTF-8 byte order mark; other encodings that show themselves are refused. delimiter 0: the one of
- * comma, semicolon and tab that the first line holds outside quotes, comma where there are several or none.
- */
+/* Skips a UTF-8 byte order mark; refuses other encodings that it recognises. delimiter 0: the one of comma,
+ * semicolon and tab that the first line contains outside quotes, or comma if there are several or none. */
 ls_status_t ls_csv_scan_begin(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                               ls_csv_scan_t *scan);
 /* "','", "';'", "tab": for messages. Returns buf. */
 const char *ls_csv_delimiter_text(char delimiter, char buf[8]);
-/* True when nothing but line ends is left. Asked between records. */
+/* True if nothing but line ends is left. Call it between records. */
 bool ls_csv_scan_done(const ls_csv_scan_t *scan);
 /* The next cell, without the spaces and tabs around it. LS_ERR_DATA: a quote out of place or never closed, a
  * lone carriage return. */

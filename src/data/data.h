@@ -19,13 +19,14 @@ typedef enum { LS_RESIDENT_AUTO, LS_RESIDENT_TRUE, LS_RESIDENT_FALSE } ls_reside
 
 /* Section data. */
 typedef struct {
-  int kind;              /* ls_data_kind_t (MEMORY is not offered in files) */
+  int kind;              /* ls_data_kind_t (files cannot select MEMORY) */
   const char *features;  /* idx, npy: file */
   const char *targets;   /* idx, npy: file */
   const char *path;      /* csv: file */
   ls_strings_t target;   /* csv: target columns */
   ls_strings_t columns;  /* csv: feature columns; empty = every other column that is not a date */
-  bool columns_trained;  /* they are those of a checkpoint: one that is not there does not go with it */
+  bool columns_trained;  /* the columns come from a checkpoint: if one is missing, the data do not belong
+                          * to it */
   const char *delimiter; /* csv: between cells; "auto" or NULL: found in the header */
   double validation;     /* part held out, [0, 1) */
   const char *validation_features, *validation_targets; /* idx, npy: files held out, or NULL */
@@ -39,16 +40,16 @@ typedef struct {
 } ls_data_config_t;
 extern const ls_section_t ls_data_section;
 
-/* What the model needs; checked against what the files hold. */
+/* The needs of the model, checked against the files. */
 typedef struct {
   int64_t inputs;    /* features per sample */
   int64_t outputs;   /* classes, or width of the targets */
   bool classes;      /* integer targets in [0, outputs) */
-  int64_t positions; /* .. so many for each sample; 0 = one */
+  int64_t positions; /* number of them per sample; 0 = one */
   bool whole;        /* features are whole numbers (tokens) and stay so: u8, u16 or i32, never normalised */
 } ls_data_want_t;
 
-/* One sample and its target, without the rows: their shapes, and the dtypes in which they are held, sent and
+/* One sample and its target, without the rows: their shapes, and the dtypes in which they are kept, sent and
  * given to the graph. */
 typedef struct {
   ls_shape_t x;      /* f32 (features); u8 (28, 28); u16 or i32 (positions) */
@@ -58,8 +59,8 @@ typedef struct {
 typedef enum { LS_PART_TRAIN, LS_PART_VALIDATION } ls_part_t;
 
 /* x' = (x - mean) * scale, per column (csv, npy, synthetic) or one value for all (idx: pixels share a unit).
- * Computed on the training part. Columns that do not vary get scale 1. The mean is f64, because a column may
- * lie far from 0; where f32 holds every value that was measured, so does it the mean. */
+ * Computed on the training part. Constant columns get scale 1. The mean is f64, because a column may be far
+ * from 0; if f32 holds every measured value, the mean is f32, too. */
 typedef struct {
   int64_t inputs, outputs;     /* widths; outputs 0 for classes */
   double *mean, *target_mean;  /* (inputs), (outputs); real targets are normalised too */
@@ -80,7 +81,8 @@ typedef struct {
   float mean, scale; /* x' = (x - mean) * scale; 0 and 1 where they are f32 or tokens */
   void *targets;     /* (rows, sample.target), f32 normalised */
   int64_t train_count, validation_count;
-  int64_t split_rows; /* that are split; those behind them are the validation part and stay in order */
+  int64_t split_rows; /* rows that are split; the rows behind them are the validation part and stay in
+                       * order */
   uint64_t seed;      /* of the split */
   ls_norm_t norm;     /* identity when not normalised */
   char source[256];   /* for messages: the file */
@@ -114,7 +116,7 @@ void ls_dataset_unmap(ls_dataset_t *dataset); /* lets go of features and targets
 /* Splits again: `validation` is the part that is held out. Norms stay as they are, and so does a validation
  * part that has files of its own. LS_ERR_DATA. */
 ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *dataset);
-/* Nothing is held out, neither a part of the samples nor files. */
+/* Holds out nothing, neither a part of the samples nor files. */
 void ls_data_config_all(ls_data_config_t *config);
 
 /* Fingerprint of `count` samples from row `first` as the model gets them (f32, normalised; classes i32), however
@@ -144,20 +146,21 @@ typedef struct {
       row; /* (rows), or NULL: rows of the dataset, in the place of x and target, which are then not written */
 } ls_batch_t;
 
-/* Which part of each global batch this rank fills: `count` rows from `first`, as `accumulate` micro-batches
- * of `rows` = ceil(count / accumulate) rows; rows beyond count are padding. */
+/* The part of each global batch that this rank fills: `count` rows from `first`, as `accumulate`
+ * micro-batches of `rows` = ceil(count / accumulate) rows; rows beyond count are padding. */
 typedef struct {
   ls_part_t part;
   uint64_t seed;
   bool shuffle; /* false: in part order (evaluation) */
   int64_t global_batch, first, count, rows;
   int accumulate;
-  int64_t origin;        /* position of step 0; not 0 where a run went on with another batch, then also < 0 */
+  int64_t origin;        /* position of step 0; not 0, and possibly < 0, if a run continued with another
+                          * batch size */
   int64_t total_samples; /* stream length: epochs * n, or steps * batch */
   int64_t total_steps;
   float (*lr)(void *user, int64_t step); /* NULL: 0. A loader calls it from the thread that fills */
   void *lr_user;
-  int threads;         /* of a loader, that fill a batch; 0: none, the loop's own fills it */
+  int threads;         /* threads of a loader that fill a batch; 0: none, the loop's own thread fills it */
   int64_t deadline_ns; /* of a wait for the loader's thread; 0 = none */
 } ls_loader_spec_t;
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The bytes of one array: a .npy file's, or a member's of an archive. held_bytes: at once. */
+/* The bytes of one array: a .npy file, or a member of an archive. held_bytes: the peak. */
 static ls_status_t read_npy_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size,
                                   size_t *held_bytes) {
   char *file = ls_strdup(ctx, path);
@@ -169,7 +169,7 @@ static ls_status_t check_columns(ls_ctx_t *ctx, const ls_source_t *train, const 
   return LS_OK;
 }
 
-/* Samples of files of their own are put behind those to train on. */
+/* Puts samples from validation files behind the training samples. */
 static ls_status_t add_validation(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                                   ls_source_t *train, ls_dataset_t *d) {
   ls_data_config_t files = *config;

@@ -1,5 +1,5 @@
-/* Binary numbers of either byte order to the host's. The size a header promises is compared with the bytes that are
- * there before anything is allocated, so a lying header costs nothing. */
+/* Converts binary numbers of either byte order. The size that a header claims is compared with the available
+ * bytes before anything is allocated, so a lying header costs nothing. */
 #include "data/elements.h"
 
 #include <inttypes.h>
@@ -49,7 +49,7 @@ static ls_status_t check_shape(ls_ctx_t *ctx, const ls_array_t *a, size_t availa
   return LS_OK;
 }
 
-/* IEEE 754 binary16: by its fields, because not every compiler has a type for it. */
+/* IEEE 754 binary16, decoded by its fields, because not every compiler has a type for it. */
 static float half_value(uint16_t bits) {
   int exponent = bits >> 10 & 31;
   float mantissa = (float)(bits & 1023), value;
@@ -103,8 +103,8 @@ static void convert(ls_elem_t type, bool foreign, const unsigned char *from, siz
   }
 }
 
-/* Where element `i` of the matrix stands in the file, counted in elements. Column by column the first index
- * runs fastest, also among the dimensions that make one row. */
+/* The position of matrix element `i` in the file, counted in elements. In column order the first index runs
+ * fastest, even among the dimensions that make up one row. */
 static size_t place_in_file(const ls_array_t *a, size_t cols, size_t i) {
   if (!a->by_column) return i;
   size_t column = i % cols, stride = (size_t)a->dim[0], place = i / cols;
@@ -118,7 +118,7 @@ static size_t place_in_file(const ls_array_t *a, size_t cols, size_t i) {
   return place;
 }
 
-/* A copy of the elements, still as the file has them, row by row. */
+/* A copy of the elements, row by row, in the file's byte order. */
 static unsigned char *order_by_row(ls_ctx_t *ctx, const ls_array_t *a, size_t cols,
                                    const unsigned char *from) {
   size_t bytes = elems[a->type].bytes, rows = (size_t)a->dim[0];

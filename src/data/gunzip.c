@@ -1,5 +1,5 @@
-/* gzip (RFC 1952) and deflate (RFC 1951) by zlib. The output grows geometrically and the length in the
- * trailer is not believed: a small file that claims or unpacks to terabytes stops at the limit. */
+/* gzip (RFC 1952) and deflate (RFC 1951) by zlib. The output grows geometrically, and the length in the
+ * trailer is not trusted: a small file that claims or unpacks to terabytes stops at the limit. */
 #include "data/gunzip.h"
 
 #define ZLIB_CONST
@@ -40,8 +40,8 @@ static size_t offset(const gunzip_t *g) {
   return (size_t)(g->z.next_in - g->in);
 }
 
-/* Room for at least one more byte and the NUL. One byte beyond the limit, so that output of exactly the limit
- * can be told from more. */
+/* Makes room for at least one more byte and the NUL, one byte beyond the limit, so that output of exactly the
+ * limit can be told from more. */
 static ls_status_t grow(gunzip_t *g) {
   if (g->used + 1 < g->capacity) return LS_OK;
   size_t want = g->capacity ? g->capacity * 2 : FIRST_BYTES;
@@ -53,7 +53,7 @@ static ls_status_t grow(gunzip_t *g) {
   return LS_OK;
 }
 
-/* One call of inflate with as much room and input as zlib can count. */
+/* One call of inflate with as much space and input as zlib can count. */
 static int step(gunzip_t *g) {
   size_t room = g->capacity - 1 - g->used, left = g->in_size - offset(g);
   g->z.next_out = (unsigned char *)g->out + g->used;

@@ -1,11 +1,11 @@
-/* A fingerprint of the samples, by which a checkpoint knows its data again. */
+/* The fingerprint of the samples, by which a checkpoint recognises its data. */
 #include "data/data.h"
 
 #include <stdio.h>
 #define XXH_INLINE_ALL /* a state on the stack, of whatever version */
 #include <xxhash.h>
 
-enum { HASHED_BYTES_MAX = 64 << 20 /* some 10 ms; larger data are sampled */, BLOCK = 512 };
+enum { HASHED_BYTES_MAX = 64 << 20 /* takes about 10 ms; larger data are sampled */, BLOCK = 512 };
 
 /* In blocks, which give the hash of the whole row. */
 static uint64_t add_features(uint64_t hash, const ls_dataset_t *d, int64_t row) {

@@ -1,5 +1,5 @@
-/* What every reader fills. An f64 array becomes f32 in its own memory, so that the set is never held twice:
- * value i of the shorter kind ends before value i + 1 of the longer one begins. */
+/* The result of every reader. An f64 array becomes f32 in its own memory, so that the data are never held
+ * twice: value i of the shorter type ends before value i + 1 of the longer one begins. */
 #include "data/read.h"
 
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static int64_t count_of(const ls_matrix_t *m) {
   return m->rows * m->cols;
 }
 
-/* The values' memory, now that its front holds all of them in another dtype. */
+/* Shrinks the memory, now that all values are at its front in another dtype. */
 static ls_status_t take_front(ls_ctx_t *ctx, ls_dtype_t dtype, ls_matrix_t *matrix) {
   void *values = ls_realloc_array(ctx, matrix->values, (size_t)count_of(matrix), ls_dtype_bytes(dtype));
   if (!values) return LS_ERR_MEMORY;

@@ -1,7 +1,7 @@
 /* Normal numbers from Philox words by the Box-Muller transform (Box and Muller, 1958), written so that
- * compilers turn its loops into vector code: no calls, no branches, float arithmetic only. The logarithm and
- * the sine are short series; their error, below 1e-6, is far below what a sample of any size could show.
- * Words have 31 bits here, so values reach 6.7 standard deviations. */
+ * compilers vectorise its loops: no calls, no branches, float arithmetic only. Logarithm and sine are short
+ * series; their error, below 1e-6, is far smaller than any sample could show. Words have 31 bits here, so
+ * values reach 6.7 standard deviations. */
 #include "data/normal.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
-/* Shifts and scales data to mean 0 and standard deviation 1, both measured on the training part alone: what
- * is held out must not leak into training. Values are f64 until they are shifted, sums are f64 and in two
- * passes, so that neither the order of magnitude of a column nor its distance from 0 matters; a column that
- * does not vary comes out exactly 0. */
+/* Shifts and scales data to mean 0 and standard deviation 1, both measured on the training part alone,
+ * because held-out data must not leak into training. Values are f64 until they are shifted, and sums are f64
+ * in two passes. So neither the magnitude of a column nor its distance from 0 matters, and a constant column
+ * becomes exactly 0. */
 #include "data/order.h"
 #include "data/parts.h"
 
@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* A matrix of the dataset and where its mean and scale go. */
+/* A matrix of the dataset, and the destination of its mean and scale. */
 typedef struct {
   const char *what; /* for messages */
   ls_matrix_t *matrix;
@@ -26,7 +26,7 @@ typedef struct {
   bool *exact;               /* (cols): f32 holds every value so far */
 } measure_t;
 
-/* Reciprocal deviation as f32; 1 where nothing varies. */
+/* Reciprocal deviation as f32; 1 for constant columns. */
 static float scale_of(double variance) {
   if (!(variance > 0.0)) return 1.0f;
   double scale = 1.0 / sqrt(variance);
@@ -63,7 +63,7 @@ static void sum_rows(const measure_t *m, bool square) {
   }
 }
 
-/* The columns' sums become one sum, in column order, for data of one unit. */
+/* Adds the columns' sums up in column order, for data in one unit. */
 static double total(const double *sum, int64_t count) {
   double t = 0.0;
   for (int64_t i = 0; i < count; i++)
@@ -157,7 +157,7 @@ static ls_status_t fill(ls_ctx_t *ctx, ls_dataset_t *d, const side_t *s, const d
   return status == LS_OK && !as_read ? check_finite(ctx, d, s) : status;
 }
 
-/* Of tokens: nothing is measured, and every number stays. */
+/* For tokens: nothing is measured, and every number stays. */
 static ls_status_t keep_whole(ls_ctx_t *ctx, const ls_dataset_t *d, const side_t *s) {
   for (int64_t c = 0; c < s->matrix->cols; c++) {
     s->mean[c] = 0.0;

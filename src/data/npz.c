@@ -1,5 +1,5 @@
-/* Reading a zip archive from its end: the end record names the directory, the directory's entries name the
- * members. Every number is checked against the bytes that are there before it is used as a place. */
+/* Reads a zip archive from its end: the end record locates the directory, and the directory's entries locate
+ * the members. Every number is checked against the available bytes before it is used as a position. */
 #include "data/npz.h"
 #include "data/gunzip.h"
 
@@ -22,7 +22,7 @@ enum {
   LIST_BYTES = 512,
   NAME_SHOWN = 100
 };
-static const uint64_t in_zip64 = 0xffffffff; /* of a size or place: it stands in the zip64 record */
+static const uint64_t in_zip64 = 0xffffffff; /* marks a size or position that is in the zip64 record */
 
 typedef struct {
   ls_ctx_t *ctx;
@@ -66,7 +66,7 @@ static ls_status_t torn(const zip_t *z, size_t offset, const char *what) {
   return ls_fail(z->ctx, LS_ERR_DATA, "%s: offset %zu: damaged .npz file: %s", z->path, offset, what);
 }
 
-/* Numbers of the end record that do not fit there stand in a second one. */
+/* Numbers of the end record that do not fit are in a second record. */
 static ls_status_t find_end64(const zip_t *z, size_t end, uint64_t *begin, uint64_t *size) {
   static const char missing[] = "the zip64 record of its directory is missing";
   if (end < LOCATOR_BYTES + END64_BYTES || !signed_as(z->b + end - LOCATOR_BYTES, "PK\6\7"))
@@ -119,7 +119,7 @@ static ls_status_t read_zip64(const zip_t *z, size_t at, size_t len, entry_t *e)
   return LS_OK;
 }
 
-/* The entry at *at, which moves behind it. */
+/* Reads the entry at *at and moves *at behind it. */
 static ls_status_t next_entry(const zip_t *z, size_t *at, entry_t *e) {
   const unsigned char *b = z->b + *at;
   if (z->dir_end - *at < ENTRY_BYTES || !signed_as(b, "PK\1\2"))
@@ -160,7 +160,7 @@ static void list_add(char list[LIST_BYTES], const entry_t *e) {
            room ? ls_text_shown(e->name, len, name, sizeof name) : "..");
 }
 
-/* The entry that the path names; without a name the only one. */
+/* The entry that the path names; without a name, the only one. */
 static ls_status_t choose(const zip_t *z, entry_t *chosen) {
   size_t file_len = ls_npz_file_length(z->path);
   const char *member = z->path[file_len] ? z->path + file_len + 1 : NULL;
@@ -185,7 +185,7 @@ static ls_status_t choose(const zip_t *z, entry_t *chosen) {
                  found ? "several arrays are" : "no array is", LS_SHOWN(member), list);
 }
 
-/* Where the member's data begin: behind its own header, which repeats the name. */
+/* The position of the member's data: behind its own header, which repeats the name. */
 static ls_status_t locate(const zip_t *z, const entry_t *e, size_t *begin) {
   if (e->header > z->dir_begin || z->dir_begin - e->header < LOCAL_BYTES)
     return torn(z, z->dir_begin, "a member does not lie in the file");
@@ -203,7 +203,7 @@ static ls_status_t locate(const zip_t *z, const entry_t *e, size_t *begin) {
   return LS_OK;
 }
 
-/* What the entry says about the member, before anything is asked for. */
+/* Checks the entry's claims about the member before anything is allocated. */
 static ls_status_t check_entry(const zip_t *z, const entry_t *e, size_t limit_bytes) {
   if (e->flags & FLAGS_ENCRYPTED)
     return ls_fail(z->ctx, LS_ERR_DATA, "%s: the member is encrypted; save it without a password", z->path);

@@ -1,5 +1,5 @@
-/* Numbers and dates in text. strtod depends on the locale, skips spaces, takes "nan", "inf" and hexadecimal,
- * and needs a terminated copy; a data file wants none of that. */
+/* Numbers and dates in text. strtod depends on the locale, skips spaces, accepts "nan", "inf" and
+ * hexadecimal, and needs a terminated copy. A data file allows none of that. */
 #include "data/number.h"
 
 enum { DIGITS_MAX = 19 /* always fit 64 bits */, EXPONENT_MAX = 100000 };
@@ -18,8 +18,8 @@ static bool take(text_t *t, char c) {
   return true;
 }
 
-/* Reads digits into the mantissa; those after the 19th significant one only move the exponent. Returns how
- * many were there. */
+/* Reads digits into the mantissa; those after the 19th significant one only change the exponent. Returns the
+ * number of digits. */
 static int64_t take_digits(text_t *t, uint64_t *mantissa, int *significant, int64_t *dropped) {
   const char *begin = t->at;
   for (; digit(t); t->at++) {

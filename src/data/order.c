@@ -1,7 +1,7 @@
 /* The order of samples as a keyed bijection of [0, n): a Feistel network over the smallest power of two that
  * holds n (Luby and Rackoff, 1988), made exact for any n by cycle walking (Black and Rogaway, "Ciphers with
- * arbitrary finite domains", CT-RSA 2002). Nothing is stored, so an order costs no memory and resume costs no
- * time. This is shuffling, not cryptography: the round function is a cheap mixer with keys from Philox. */
+ * arbitrary finite domains", CT-RSA 2002). Nothing is stored, so an order takes no memory, and resuming takes
+ * no time. This is shuffling, not cryptography: the round function is a cheap mixer with keys from Philox. */
 #include "data/order.h"
 
 /* 64 places at least: with fewer, the halves are so narrow that few permutations can be reached. */
@@ -42,8 +42,8 @@ static uint64_t permute(const ls_order_key_t *key, uint64_t x) {
   return (uint64_t)left << key->right_bits | right;
 }
 
-/* Walking a cycle of the permutation until it is back inside [0, n) is again a permutation of [0, n). It ends
- * because the cycle holds `index` itself. Fewer than two passes are expected for n > 64. */
+/* Walking a cycle of the permutation until it returns to [0, n) gives a permutation of [0, n). The walk ends
+ * because the cycle contains `index` itself. Fewer than two passes are expected for n > 64. */
 uint64_t ls_order_at(const ls_order_key_t *key, uint64_t index) {
   if (key->n <= 1) return 0;
   uint64_t x = index;
@@ -53,8 +53,8 @@ uint64_t ls_order_at(const ls_order_key_t *key, uint64_t index) {
   return x;
 }
 
-/* Passes over all that are not inside yet: independent of each other and without a branch that depends on a
- * value, so that a processor works on several at once. */
+/* Passes over all indices that are not inside yet. They are independent of each other and no branch depends
+ * on a value, so a processor works on several at once. */
 void ls_order_each(const ls_order_key_t *key, uint64_t *index, int count) {
   int outside[LS_ORDER_EACH_MAX], left = count;
   for (int i = 0; i < count; i++)

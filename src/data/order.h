@@ -1,4 +1,4 @@
-/* A keyed bijection with its round keys made once, for loops that ask for many places of one epoch. */
+/* A keyed bijection with its round keys computed once, for loops that need many places of one epoch. */
 #ifndef LS_DATA_ORDER_H
 #define LS_DATA_ORDER_H
 
@@ -13,7 +13,7 @@ typedef struct {
   int right_bits;
 } ls_order_key_t;
 
-/* Streams of LS_RNG_ORDER: what a bijection is used for. Each takes two (a call gives four of the eight
+/* Streams of LS_RNG_ORDER: the purposes of a bijection. Each takes two (a call gives four of the eight
  * keys). */
 typedef enum { LS_ORDER_EPOCH = 0, LS_ORDER_SPLIT = 2 } ls_order_use_t;
 

@@ -4,23 +4,22 @@
 
 #include "data/read.h"
 
-/* What kind of data the section asks for, and whether the keys that were given belong to it.
- * LS_ERR_CONFIG. */
+/* The kind of data that the section selects; checks that the given keys belong to it. LS_ERR_CONFIG. */
 ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *config);
 /* Whether the validation part has files of its own. */
 bool ls_data_validation_files(const ls_data_config_t *config);
-/* The character that data.delimiter means, 0 for auto. False where it means none. */
+/* The character that data.delimiter means; 0 for auto. False if it means none. */
 bool ls_data_delimiter(const ls_data_config_t *config, char *delimiter);
 
-/* What one set of samples is read into. */
+/* The destination of one set of samples. */
 typedef struct {
   ls_matrix_t features, targets;
   const char *feature_name, *target_name; /* for messages */
-  size_t file_bytes;                      /* the largest that was held at once */
+  size_t file_bytes;                      /* largest number of bytes held at once */
 } ls_source_t;
 
-/* Checks widths and row counts of what was read against each other and against what the model needs, and that
- * classes are class numbers. LS_ERR_DATA. */
+/* Checks the widths and row counts against each other and against the model's needs, and that classes are
+ * class numbers. LS_ERR_DATA. */
 ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_source_t *source);
 /* Checked classes become dataset->targets, i32; their matrix is emptied. */
 ls_status_t ls_labels_take(ls_ctx_t *ctx, ls_matrix_t *targets, ls_dataset_t *dataset);
@@ -36,7 +35,7 @@ typedef struct {
 ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *dataset, ls_matrix_t *features, ls_matrix_t *targets,
                          const ls_normalize_t *how);
 
-/* Warns of columns whose digits f32 cannot hold: distinct values become equal, and the step between two
+/* Warns about columns whose digits f32 cannot hold: distinct values become equal, and the step between two
  * floats there is more than a thousandth of the column's standard deviation. `what` is "feature" or "target".
  * LS_ERR_MEMORY. */
 ls_status_t ls_collapse_warn(ls_ctx_t *ctx, const char *source, const char *what, const ls_matrix_t *matrix);

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <unistd.h>
 
-/* A file that unpacks to more than half of the memory would push the program out of memory before it could
- * say so. */
+/* A file that unpacks to more than half of the memory would exhaust it before the program could report
+ * anything. */
 size_t ls_read_limit(void) {
   size_t limit = (size_t)16 << 30;
   long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
@@ -15,7 +15,7 @@ size_t ls_read_limit(void) {
   return half < limit ? half : limit;
 }
 
-/* A path that came from a configuration: says in full where was looked, and by which rule. */
+/* For a path from a configuration: the message gives the full path, and the rule by which it was found. */
 static ls_status_t fail_missing(ls_ctx_t *ctx, const char *path) {
   char *absolute = ls_path_absolute(ctx, path);
   if (!absolute) return LS_ERR_MEMORY;

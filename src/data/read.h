@@ -26,7 +26,7 @@ ls_status_t ls_matrix_take(ls_ctx_t *ctx, double *wide, ls_matrix_t *matrix);
  * f64 the memory that this frees goes back. LS_ERR_MEMORY. */
 ls_status_t ls_matrix_narrow(ls_ctx_t *ctx, const double *mean, const float *scale, ls_matrix_t *matrix);
 
-/* Puts the rows of `from`, which is emptied, behind those of `to`. The widths agree. LS_ERR_MEMORY. */
+/* Appends the rows of `from`, which is emptied, to `to`. The widths agree. LS_ERR_MEMORY. */
 ls_status_t ls_matrix_append(ls_ctx_t *ctx, ls_matrix_t *to, ls_matrix_t *from);
 
 /* Values [first, first + count) as f64, which holds them all. */
@@ -40,11 +40,11 @@ static inline double ls_matrix_at(const ls_matrix_t *m, int64_t i) {
 static inline bool ls_matrix_is_wide(const ls_matrix_t *m) {
   return m->row.dtype == LS_F64 || m->row.dtype == LS_I32;
 }
-/* Whole numbers become i32 where they are not u8 or u16 already. LS_ERR_DATA: a value that is none or does
- * not fit; LS_ERR_MEMORY. */
+/* Turns whole numbers into i32 unless they are u8 or u16. LS_ERR_DATA: a value that is not whole or does not
+ * fit; LS_ERR_MEMORY. */
 ls_status_t ls_matrix_whole(ls_ctx_t *ctx, const char *name, ls_matrix_t *matrix);
 
-/* From bytes in memory (`name` for messages). */
+/* Readers of bytes in memory (`name` is for messages). */
 ls_status_t ls_read_idx(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);
 ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);
 /* CSV: RFC 4180 with header. `delimiter` 0: found in the header (csv_scan.h). `want` names the columns, in
@@ -55,11 +55,12 @@ ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size
 ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                         const ls_strings_t *want, bool trained, const ls_strings_t *except, ls_matrix_t *out);
 
-/* A whole file, gunzipped when it begins with the gzip magic (truncation and trailing garbage are errors). */
+/* Reads a whole file, and gunzips it if it begins with the gzip magic (truncation and trailing garbage are
+ * errors). */
 ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size);
 
-/* The largest file, packed or not, that is read: 16 GiB, and never more than half of this machine's memory.
- * Pure. */
+/* The largest file, packed or not, that may be read: 16 GiB, and never more than half of this machine's
+ * memory. Pure. */
 size_t ls_read_limit(void);
 
 /* The study's synthetic set; see docs/data.md for the recipe. */

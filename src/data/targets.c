@@ -1,4 +1,4 @@
-/* Targets as the model needs them: class numbers, or rows of real values. */
+/* Targets in the form that the model needs: class numbers, or rows of real values. */
 #include "data/parts.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* Finding a backend by name, and what its arithmetic is called. */
+/* Finds a backend by name, and names its arithmetic. */
 #include "device/device.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@ const char *const ls_math_names[] = {"fp32", "tf32", NULL};
 const char *const ls_backend_names[] = {"auto", "cpu", "cuda", "ref", "null", NULL};
 static const ls_backend_t *const host_backends[] = {&ls_backend_cpu, &ls_backend_ref, &ls_backend_null};
 
-/* A module that loads but finds no device is as missing as no module; its own report says why. */
+/* A module that loads but finds no device counts as missing; its own report says why. */
 static ls_status_t find_cuda(ls_ctx_t *ctx, const ls_backend_t **backend) {
   const ls_cuda_module_t *module;
   ls_status_t status = ls_cuda_module_load(ctx, &module);
@@ -54,7 +54,7 @@ ls_status_t ls_backend_check_math(ls_ctx_t *ctx, const ls_backend_t *backend, ls
 
 const char *ls_backend_key(const ls_backend_t *backend, ls_math_t math, char buf[LS_BACKEND_KEY_BYTES]) {
   bool plain =
-      math == LS_MATH_FP32; /* says nothing, so that what was measured before there was a choice stays */
+      math == LS_MATH_FP32; /* empty for fp32, so that times measured before there was a choice stay valid */
   snprintf(buf, LS_BACKEND_KEY_BYTES, "%s%s%s", backend->name, plain ? "" : " ",
            plain ? "" : ls_math_names[math]);
   return buf;

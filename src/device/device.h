@@ -1,11 +1,11 @@
 /* Devices, buffers and streams behind one table per backend. Backends: ref (plain C), cpu (tuned, threads),
  * null (computes nothing, for dry runs), cuda (a module loaded at run time).
  *
- * A stream runs what is put on it in order. Host backends have two kinds: INLINE runs each call at once in
+ * A stream runs its work in order. Host backends have two kinds of streams: INLINE runs each call at once in
  * the calling thread, ASYNC has a thread of its own (the communication lane). On CUDA both are CUDA streams.
  * An event marks a place in a stream; another stream (or the host) waits for it. Errors inside a stream stick
- * to it: later work is skipped and sync returns the first error. Unless said otherwise a device and its
- * streams are used from one thread. */
+ * to it: later work is skipped, and sync returns the first error. Unless said otherwise one thread uses a
+ * device and its streams. */
 #ifndef LS_DEVICE_DEVICE_H
 #define LS_DEVICE_DEVICE_H
 
@@ -16,7 +16,7 @@ typedef struct ls_event ls_event_t;
 typedef struct ls_exec ls_exec_t; /* captured work, launched as one */
 typedef struct ls_backend ls_backend_t;
 
-/* How matrix products are computed. Tensors are f32 in any case. TF32: the factors may be rounded to 10 bits
+/* The arithmetic of matrix products. Tensors are f32 in any case. TF32: the factors may be rounded to 10 bits
  * of mantissa (for tensor cores), sums stay f32. */
 typedef enum { LS_MATH_FP32, LS_MATH_TF32, LS_MATH_COUNT } ls_math_t;
 extern const char *const ls_math_names[LS_MATH_COUNT + 1]; /* "fp32", "tf32", NULL */
@@ -24,8 +24,8 @@ extern const char *const ls_math_names[LS_MATH_COUNT + 1]; /* "fp32", "tf32", NU
 typedef struct {
   int index;   /* which GPU; ignored by host backends */
   int threads; /* host backends: threads of the compute pool, >= 1 */
-  /* Results do not depend on the number of threads, nor on the addresses of what a kernel works on: work is
-   * cut into parts by its size alone. Costs some speed. */
+  /* Results depend neither on the number of threads nor on the addresses of a kernel's operands: work is cut
+   * into parts by its size alone. Costs some speed. */
   bool reproducible;
   ls_math_t math; /* what the backend has (ls_backend_check_math) */
 } ls_device_options_t;
@@ -51,15 +51,15 @@ typedef struct {
   /* This backend's version of an op, by op name; NULL when it has none of its own. `device` may be NULL. */
   ls_kernel_fn (*kernel)(const ls_device_t *device, const char *op);
   int (*count)(ls_ctx_t *ctx); /* devices present; host backends: 1 */
-  /* Bytes of the device's memory that are in use, by whomever, and that there are. NULL: its memory is the
-   * host's. */
+  /* Bytes of the device's memory in use (by any process), and in total. NULL: its memory is the host's. */
   ls_status_t (*memory)(ls_device_t *device, int64_t *used_bytes, int64_t *total_bytes);
-  /* From now on this device reaches the memory of device `index` of this process itself, and copies between
-   * the two go that way; *direct says whether the machine allows it. Without it they go through the host's
-   * memory. NULL: there is but one memory. */
+  /* From now on this device accesses the memory of device `index` of this process directly, and copies
+   * between the two go that way; *direct says whether the machine allows it. Without it copies go through the
+   * host's memory. NULL: there is only one memory. */
   ls_status_t (*reach)(ls_device_t *device, int index, bool *direct);
-  /* At most so many bytes do the libraries behind this op's kernel hold, all threads together and beside our own
-   * memory, for inputs of these shapes (the first two). Opens nothing. NULL: nothing, or not known. */
+  /* Upper bound on the bytes that the libraries behind this op's kernel hold, for all threads together and
+   * beside our own memory, for inputs of these shapes (the first two). Opens nothing. NULL: nothing, or not
+   * known. */
   int64_t (*scratch)(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
                      const ls_shape_t *second);
 } ls_device_ops_t;
@@ -93,8 +93,8 @@ typedef struct {
   ls_status_t (*elapsed)(ls_event_t *from, ls_event_t *to, int64_t *ns);
 } ls_stream_ops_t;
 
-/* Capture of everything that is put on `stream` (and on streams that join it through events) into one launch.
- * NULL table: the backend cannot; the caller issues every task each time. */
+/* Captures everything put on `stream` (and on streams that join it through events) into one launch. NULL
+ * table: the backend cannot; the caller issues every task each time. */
 typedef struct {
   ls_status_t (*begin)(ls_stream_t *stream);
   ls_status_t (*end)(ls_stream_t *stream, ls_exec_t **exec);
@@ -104,13 +104,13 @@ typedef struct {
 
 struct ls_backend {
   const char *name;
-  /* Facts, each by itself; a backend of processors has the first four. */
+  /* Independent facts; a backend of processors has the first four. */
   bool host_memory; /* its memory is the host's: inputs need no copy, all ranks of a host share it */
   bool plain_c;     /* op rows' plain C versions run on it, on streams of device/host */
-  bool synchronous; /* what was put on an inline stream has run: the host's clock times it, no step lags */
-  bool host_processors; /* its ranks compute on the processors of their host, and slow each other */
-  bool threaded;        /* kernels use the threads that the device was opened with */
-  bool tf32;            /* LS_MATH_TF32 can be asked for; LS_MATH_FP32 always */
+  bool synchronous; /* work put on an inline stream has run: the host's clock times it, and no step lags */
+  bool host_processors; /* its ranks compute on the host's processors, and slow each other */
+  bool threaded;        /* kernels use the threads with which the device was opened */
+  bool tf32;            /* supports LS_MATH_TF32; LS_MATH_FP32 is always supported */
   const ls_device_ops_t *device;
   const ls_buffer_ops_t *buffer;
   const ls_stream_ops_t *stream;
@@ -125,8 +125,7 @@ const ls_backend_t *ls_backend_host(const char *name); /* one that needs no modu
  * For a missing cuda: LS_ERR_UNSUPPORTED with what is missing and why. The table is static. */
 ls_status_t ls_backend_find(ls_ctx_t *ctx, const char *name, const ls_backend_t **backend);
 
-/* Reports LS_ERR_CONFIG, naming train.precision, the backend and what to do, when the backend lacks `math`.
- */
+/* Reports LS_ERR_CONFIG, naming train.precision, the backend and the remedy, if the backend lacks `math`. */
 ls_status_t ls_backend_check_math(ls_ctx_t *ctx, const ls_backend_t *backend, ls_math_t math);
 /* The backend's name in keys of measured times: "cuda", or with another arithmetic "cuda tf32". */
 enum { LS_BACKEND_KEY_BYTES = 32 };
@@ -135,7 +134,7 @@ const char *ls_backend_key(const ls_backend_t *backend, ls_math_t math, char buf
 /* Host streams: the pool of the device behind a compute stream, NULL on others. For kernels. */
 ls_pool_t *ls_stream_pool(ls_stream_t *stream);
 
-/* The CUDA module: a shared object that is looked for in $LOCKSTEP_CUDA_MODULE, beside the program or library
+/* The CUDA module: a shared object, searched in $LOCKSTEP_CUDA_MODULE, beside the program or library
  * (../lib/lockstep and .), and in the installed directory. It carries its own copy of base. */
 struct ls_comm;
 typedef struct {

@@ -8,8 +8,8 @@
 
 typedef struct ls_stream ls_stream_t;
 
-/* An op's constants: as many as a convolution with strides, padding, dilation and groups has. What each slot
- * means is said in the comment above the op's row. */
+/* An op's constants: as many as a convolution with strides, padding, dilation and groups needs. The comment
+ * above the op's row explains each slot. */
 typedef struct {
   int64_t i[16];
   double f[8];
@@ -27,7 +27,7 @@ typedef struct {
 
 typedef ls_status_t (*ls_kernel_fn)(ls_stream_t *stream, const ls_kernel_args_t *args);
 
-/* What changes from step to step, as data: one per micro-batch, in the "step" input, dtype u8 (64). */
+/* Values that change from step to step, as data: one per micro-batch, in the "step" input, dtype u8 (64). */
 typedef struct {
   uint64_t seed;     /* of the run */
   uint64_t position; /* of this micro-batch's first row in the run's stream of samples: the dropout counter */

@@ -1,5 +1,5 @@
-/* Tensor descriptors: sizes and text of shapes. Shapes reach this file already checked (graph and readers
- * refuse overflowing ones), so the arithmetic is plain. */
+/* Tensor descriptors: sizes and text of shapes. Graph and readers refuse overflowing shapes, so the
+ * arithmetic here is plain. */
 #include "device/tensor.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* Tensor descriptors: where the numbers are, of what type and shape. Always dense and row-major. */
+/* Tensor descriptors: the place, type and shape of numbers. Always dense and row-major. */
 #ifndef LS_DEVICE_TENSOR_H
 #define LS_DEVICE_TENSOR_H
 
@@ -16,7 +16,7 @@ typedef enum {
   LS_DTYPE_COUNT
 } ls_dtype_t;
 
-/* What the library knows of a dtype. Every other table of dtypes reads this one, or counts its own rows. */
+/* The facts about a dtype. Every other table of dtypes reads this one, or counts its own rows. */
 typedef struct {
   const char *name;        /* "f32" */
   const char *safetensors; /* its name in that format: "F32" */

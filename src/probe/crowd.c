@@ -50,7 +50,7 @@ static ls_status_t work_until(ls_meter_t *meter, ls_meter_item_t *item, int64_t 
   return LS_OK;
 }
 
-/* Alone, then together. *factor: mean over ranks of the time together by rank 0's time alone. */
+/* Alone, then together. *factor: mean over ranks of the time together, divided by rank 0's time alone. */
 static ls_status_t one_round(ls_comm_t *control, ls_meter_t *meter, ls_meter_item_t *item, int64_t slot_ns,
                              double *factor) {
   int64_t begin;
@@ -92,7 +92,7 @@ static ls_status_t measure(ls_comm_t *control, ls_meter_t *meter, ls_meter_item_
   }
   if (status != LS_OK) return status;
   ls_samples_time(&samples, factor);
-  factor->ns = fmax(factor->ns, 1); /* noise may say that company helps */
+  factor->ns = fmax(factor->ns, 1); /* noise may make company look helpful */
   factor->low_ns = fmax(factor->low_ns, 1);
   factor->high_ns = fmax(factor->high_ns, 1);
   return LS_OK;

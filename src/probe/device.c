@@ -3,7 +3,7 @@
 #include "probe/meter.h"
 #include "probe/probe.h"
 
-/* A grid of linear layers: rows of a batch times a layer's width. Wide enough to say where a device becomes
+/* A grid of linear layers: rows of a batch times a layer's width. Wide enough to show where a device becomes
  * fast, small enough for the budget. */
 typedef struct {
   int64_t rows[4], width[3];
@@ -27,7 +27,7 @@ static ls_status_t add_products(ls_meter_t *b, const grid_t *grid) {
   return status;
 }
 
-/* Three streams of numbers: two read, one written. From what stays in a cache to what does not. */
+/* Three streams of numbers: two read, one written. Sizes range from in-cache to far beyond it. */
 static ls_status_t add_memory(ls_meter_t *b) {
   static const int64_t floats[] = {1 << 12, 1 << 16, 1 << 20, 1 << 24};
   char key[LS_PROFILE_KEY_BYTES];
@@ -56,7 +56,7 @@ static ls_status_t add_copies(ls_meter_t *b) {
   return status;
 }
 
-/* What does not depend on how products are computed. */
+/* Measurements that do not depend on the precision of products. */
 static ls_status_t add_others(ls_meter_t *b) {
   ls_status_t status = add_memory(b);
   if (status == LS_OK) status = add_launch(b);

@@ -1,4 +1,4 @@
-/* Asks every row and sorts what was found. */
+/* Runs every row and sorts the findings. */
 #include "probe/doctor.h"
 
 #include <assert.h>

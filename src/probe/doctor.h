@@ -1,6 +1,5 @@
-/* The doctor: what about this machine costs speed, each finding with its evidence and a remedy. Findings are
- * rows (doctor_rows.c); they look at nothing but what they are given, so recorded machines can be examined
- * too. */
+/* The doctor: facts about this machine that cost speed, each finding with its evidence and a remedy. Findings
+ * are rows (doctor_rows.c). They read only their arguments, so recorded machines can be examined too. */
 #ifndef LS_PROBE_DOCTOR_H
 #define LS_PROBE_DOCTOR_H
 
@@ -30,7 +29,7 @@ typedef struct {
 int ls_doctor_examine(const ls_doctor_subject_t *subject, ls_finding_t *findings);
 const char *ls_severity_name(ls_severity_t severity); /* "info", "warning", "error" */
 
-/* doctor_rows.c: `found` writes the evidence when it applies. */
+/* doctor_rows.c: `found` writes the evidence if the finding applies. */
 typedef bool ls_doctor_found_fn(const ls_doctor_subject_t *subject, char evidence[LS_EVIDENCE_BYTES]);
 typedef struct {
   const char *id;

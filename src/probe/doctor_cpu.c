@@ -45,8 +45,7 @@ bool ls_doctor_cpus_limited(const ls_doctor_subject_t *p, char *evidence) {
   return m->usable_cpus > 0 && m->usable_cpus < m->threads;
 }
 
-/* Ranks that share memory: the part of a step that waits for memory does not become faster by more of them.
- */
+/* Ranks share memory: the part of a step that waits for memory does not become faster with more ranks. */
 bool ls_doctor_memory_crowded(const ls_doctor_subject_t *p, char *evidence) {
   for (int i = 0; p->profile && i < ls_profile_time_count(p->profile); i++) {
     ls_time_t factor;

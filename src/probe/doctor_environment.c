@@ -1,4 +1,4 @@
-/* Findings about environment variables that change what lockstep, NCCL or CUDA do. */
+/* Findings about environment variables that change the behaviour of lockstep, NCCL or CUDA. */
 #include "probe/doctor_rows.h"
 
 #include <stdio.h>

@@ -59,7 +59,7 @@ bool ls_doctor_pcie_width(const ls_doctor_subject_t *p, char *evidence) {
   return false;
 }
 
-/* An idle card falls back to generation 1 to save power: only a busy one is held to its best. */
+/* An idle card falls back to generation 1 to save power, so only a busy card is reported. */
 bool ls_doctor_pcie_generation(const ls_doctor_subject_t *p, char *evidence) {
   for (int i = 0; i < p->machine->gpu_count; i++) {
     const ls_gpu_t *g = &p->machine->gpu[i];
@@ -99,7 +99,7 @@ bool ls_doctor_thermal_cap(const ls_doctor_subject_t *p, char *evidence) {
                    "temperature or hardware slowdown", evidence);
 }
 
-/* All neighbours at once against the slowest pair alone. */
+/* Compares all neighbours at once with the slowest pair alone. */
 bool ls_doctor_transfers_collapse(const ls_doctor_subject_t *p, char *evidence) {
   static const char prefix[] = "device-copy ";
   const ls_curve_point_t *points;

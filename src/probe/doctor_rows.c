@@ -1,4 +1,4 @@
-/* What the doctor knows: every finding with its severity and its remedy. How each is found stands in
+/* The doctor's knowledge: every finding with its severity and its remedy. The tests for them are in
  * doctor_gpu.c, doctor_cpu.c and doctor_environment.c. */
 #include "probe/doctor_rows.h"
 

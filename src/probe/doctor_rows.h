@@ -1,6 +1,6 @@
-/* Inside the probe module: what looks for each of the doctor's findings. Each function writes the evidence,
- * one line, and says whether the finding applies. It fires on evidence only: what a source refused to tell is
- * never held against it. */
+/* Inside the probe module: the test for each of the doctor's findings. Each function writes the evidence, one
+ * line, and says whether the finding applies. It needs evidence: a fact that a source refused to tell is
+ * never a finding. */
 #ifndef LS_PROBE_DOCTOR_ROWS_H
 #define LS_PROBE_DOCTOR_ROWS_H
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { REPEATS_MAX = 64, ROUNDS_MIN = 3 };
-static const double sample_ns = 150e3; /* what short items are repeated up to */
+static const double sample_ns = 150e3; /* time up to which short items are repeated */
 static const double warm_ns = 3e6; /* shorter ones run once untimed before a sample: others used the caches */
 
 ls_status_t ls_meter_create(ls_ctx_t *ctx, ls_device_t *device, int threads, ls_meter_t **out) {
@@ -74,8 +74,8 @@ static ls_status_t once(ls_meter_t *b, ls_meter_item_t *item, int64_t *ns) {
   return status;
 }
 
-/* The first run warms up (pages, code that libraries make, clocks), the second says how often a sample
- * repeats. */
+/* The first run warms up (pages, generated code, clocks); the second determines the repetitions of a
+ * sample. */
 static ls_status_t calibrate(ls_meter_t *b, ls_meter_item_t *item) {
   int64_t ns;
   item->repeats = 1;
@@ -99,8 +99,8 @@ ls_status_t ls_meter_sample(ls_meter_t *b, ls_meter_item_t *item, double *out) {
   return status;
 }
 
-/* Within the budget every item gets its share of rounds; a machine so slow that few rounds take more than
- * half again as long keeps what it has. */
+/* Within the budget every item gets its share of rounds. A machine so slow that few rounds take more than
+ * half again as long keeps the samples it has. */
 ls_status_t ls_meter_run(ls_meter_t *b, int64_t budget_ns) {
   int64_t begin = ls_clock_ns();
   for (int round = 0;; round++) {

@@ -1,6 +1,5 @@
 /* A set of things to time on one device. Each is put on the stream through the backend's table, several times
- * per sample where it is short, as one captured launch where the backend captures. Inside the probe module.
- */
+ * per sample if it is short, as one captured launch if the backend captures. Inside the probe module. */
 #ifndef LS_PROBE_METER_H
 #define LS_PROBE_METER_H
 
@@ -14,7 +13,7 @@ typedef struct ls_meter ls_meter_t;
 typedef struct {
   char key[LS_PROFILE_KEY_BYTES];
   double bytes; /* a point of the curve `key`; negative: a time */
-  bool eager;   /* never captured: what launching costs is what is measured */
+  bool eager;   /* never captured, because the cost of launching is measured */
   ls_status_t (*issue)(ls_meter_t *meter, void *arg);
   void *arg;
   int repeats; /* issues per sample; 0 = not calibrated yet */
@@ -42,9 +41,9 @@ ls_status_t ls_meter_create(ls_ctx_t *ctx, ls_device_t *device, int threads, ls_
 void ls_meter_destroy(ls_meter_t *meter);
 /* One sample of one item: nanoseconds per issue. Calibrates at first. */
 ls_status_t ls_meter_sample(ls_meter_t *meter, ls_meter_item_t *item, double *ns);
-/* Samples all in turn until the budget is spent. */
+/* Samples all items in turn until the budget is spent. */
 ls_status_t ls_meter_run(ls_meter_t *meter, int64_t budget_ns);
-/* Times and curves of what has samples. */
+/* The times and curves of the items that have samples. */
 ls_status_t ls_meter_report(const ls_meter_t *meter, ls_profile_t *profile);
 
 /* meter_items.c. Each appends an item; *item may be NULL. */

@@ -1,5 +1,5 @@
-/* What can be timed: an op on tensors of its own, a hand-over between lanes, a copy between host and device.
- */
+/* Things that can be timed: an op on tensors of its own, a hand-over between lanes, a copy between host and
+ * device. */
 #include "probe/meter.h"
 
 #include "schedule/price.h"
@@ -22,7 +22,7 @@ static ls_status_t add(ls_meter_t *b, const char *key, double bytes,
   return LS_OK;
 }
 
-/* Numbers in [-1, 1], one tile of them over and over: zeros would be too easy for some hardware. */
+/* Numbers in [-1, 1], one tile of them repeated, because zeros would be too easy for some hardware. */
 static ls_status_t fill(ls_meter_t *b, void *memory, size_t size_bytes) {
   float *tile = ls_alloc_array(b->ctx, TILE_FLOATS, sizeof *tile);
   if (!tile) return LS_ERR_MEMORY;
@@ -125,7 +125,8 @@ ls_status_t ls_meter_add_op(ls_meter_t *b, const char *name, const ls_shape_t *i
   return add(b, key ? key : own, bytes, issue_op, item, out);
 }
 
-/* What a task on another lane costs compute that waits for it: two marks, two waits, an op of one number. */
+/* The cost of a task on another lane to compute that waits for it: two marks, two waits, an op on one
+ * number. */
 static ls_status_t issue_hand_over(ls_meter_t *b, void *arg) {
   const op_item_t *item = arg;
   const ls_stream_ops_t *stream = b->backend->stream;

@@ -1,5 +1,6 @@
-/* Copies between the devices of one process: one pair at a time, then all at once. Every pair is checked: a
- * link that is fast and wrong (an IOMMU in the way of peer access, say) must not be trained over. */
+/* Copies between the devices of one process: one pair at a time, then all at once. Every pair is checked,
+ * because training must not run over a link that is fast and wrong (an IOMMU in the way of peer access, for
+ * example). */
 #include "probe/probe.h"
 #include "probe/samples.h"
 
@@ -75,7 +76,7 @@ static ls_status_t copy_and_wait(peers_t *p, const end_t *end, void *to, const v
   return status == LS_OK ? p->backend->stream->sync(end->stream, 0) : status;
 }
 
-/* A pattern that no other pair has goes i -> j and comes back to the host. */
+/* A pattern that no other pair uses goes i -> j and comes back to the host. */
 static ls_status_t check_pair(peers_t *p, int i, int j, int *wrong) {
   for (uint32_t k = 0; k < CHECKED / 4; k++)
     p->pattern[k] = k * 2654435761u + (uint32_t)(i * LS_GPU_MAX + j);
@@ -97,7 +98,7 @@ static ls_status_t time_pair(peers_t *p, int i, int j) {
   return status;
 }
 
-/* Every device sends to the next at once: the time until the last has arrived. */
+/* Every device sends to the next at once; the time ends when the last copy has arrived. */
 static ls_status_t time_all(peers_t *p) {
   ls_status_t status = LS_OK;
   int64_t begin = ls_clock_ns();

@@ -16,9 +16,9 @@
 ls_status_t ls_probe_device(ls_ctx_t *ctx, const ls_backend_t *backend, int index, int threads,
                             int64_t budget_ns, ls_profile_t *profile);
 
-/* Copies between devices 0..count-1 of this process, directly where the machine allows it: one pair at a
- * time, then all at once, each checked byte by byte. *wrong: pairs whose copies arrived wrong; *staged: pairs
- * (i to j and j to i are two) whose copies went through the host's memory. Local. Keys "device-copy cuda 0-1"
+/* Copies between devices 0..count-1 of this process, directly if the machine allows it: one pair at a time,
+ * then all at once, each checked byte by byte. *wrong: pairs whose copies arrived wrong; *staged: pairs (i to
+ * j and j to i are two) whose copies went through the host's memory. Local. Keys "device-copy cuda 0-1"
  * (curve), "device-copy cuda all" (time of the slowest when all pairs copy the largest size at once). */
 ls_status_t ls_probe_peers(ls_ctx_t *ctx, const ls_backend_t *backend, int count, int64_t budget_ns,
                            ls_profile_t *profile, int *wrong, int *staged);

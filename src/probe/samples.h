@@ -1,4 +1,4 @@
-/* Single measurements of one thing, and what is said about them. Inside the probe module. */
+/* Single measurements of one thing, and their statistics. Inside the probe module. */
 #ifndef LS_PROBE_SAMPLES_H
 #define LS_PROBE_SAMPLES_H
 

@@ -1,6 +1,5 @@
-/* Curves of collectives. All ranks walk the same list of points in the same order; what a point costs is what
- * the slowest rank took, so starts and ends travel to all ranks, and all ranks take the same decisions from
- * them. */
+/* Curves of collectives. All ranks walk the same list of points in the same order. The time of a point is the
+ * slowest rank's, so starts and ends are sent to all ranks, which then make the same decisions. */
 #include "probe/probe.h"
 #include "probe/samples.h"
 
@@ -21,13 +20,13 @@ enum {
   ROUNDS_MIN = 2 * LARGE_EVERY + 1,
   ROUNDS_MAX = LS_SAMPLES_MAX
 };
-static const double sample_ns = 300e3; /* what short ones are repeated up to */
+static const double sample_ns = 300e3; /* time up to which short ones are repeated */
 static const ls_collective_kind_t kinds[KINDS] = {LS_ALL_REDUCE, LS_REDUCE_SCATTER, LS_ALL_GATHER,
                                                   LS_BROADCAST};
 
 typedef struct {
   ls_collective_t c;
-  double bytes; /* as nccl-tests counts: of the whole result or of the whole input, whichever is larger */
+  double bytes; /* as nccl-tests counts: the larger of the whole result and the whole input */
   int repeats;
   ls_exec_t *exec;
   ls_samples_t samples;
@@ -129,8 +128,8 @@ static ls_status_t once(world_t *w, point_t *p, int64_t span[2]) {
   return stream->elapsed(w->from, w->to, &span[1]);
 }
 
-/* The slowest rank's, per collective. Ranks of one node share the clock: from the last start to the last end.
- */
+/* The slowest rank's time per collective. Ranks of one node share the clock: from the last start to the last
+ * end. */
 static double cost(const world_t *w, int point) {
   bool shared = w->backend->synchronous && w->control->local_size == w->control->size;
   int64_t start = INT64_MIN, end = INT64_MIN, longest = 0;

@@ -1,4 +1,4 @@
-/* cpu: host memory, a pool of threads, and tuned versions of the ops that cost time. */
+/* cpu: host memory, a pool of threads, and tuned versions of the expensive ops. */
 #include "device/cpu/cpu.h"
 
 #include <string.h>

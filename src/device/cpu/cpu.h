@@ -5,7 +5,7 @@
 #include "device/cpu/simd.h"
 #include "device/host/host.h"
 
-/* Up to so many rows (samples) a linear layer runs on our own products instead of the library's. */
+/* A linear layer of up to so many rows (samples) uses our own products instead of the library's. */
 typedef struct {
   int64_t y, dx, dwb;
 } ls_cpu_few_rows_t;
@@ -20,15 +20,15 @@ static inline const ls_simd_t *ls_cpu_simd(const ls_stream_t *stream) {
   return ((const ls_cpu_device_t *)stream->device)->simd;
 }
 
-/* The work of a whole loop. */
+/* The amount of work in a whole loop. */
 typedef struct {
-  int64_t bytes; /* moved; heavy arithmetic as its time in bytes */
-  int64_t flops; /* of products, and of what takes as long */
+  int64_t bytes; /* bytes moved; heavy arithmetic counts as its time in bytes */
+  int64_t flops; /* FLOPs of products, and of work that takes as long */
 } ls_cpu_work_t;
 #define LS_CPU_BYTES(count) ((ls_cpu_work_t){.bytes = (count)})
 #define LS_CPU_FLOPS(count) ((ls_cpu_work_t){.flops = (count)})
 
-/* In bytes moved: 16 flops take about as long as a byte that comes from memory. */
+/* The cost in bytes moved: 16 FLOPs take about as long as a byte from memory. */
 static inline int64_t ls_cpu_cost(ls_cpu_work_t work) {
   return work.bytes + work.flops / 16;
 }
@@ -41,8 +41,8 @@ typedef void (*ls_cpu_loop_fn)(const void *arg, int64_t begin, int64_t end);
 void ls_cpu_loop(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t work, ls_cpu_loop_fn fn,
                  const void *arg);
 
-/* Adds up fn's two sums over such parts, in the order of the parts: the same bits for the same
- * thread count. */
+/* Adds up fn's two sums over such parts, in the order of the parts: the same number of threads gives the same
+ * bits. */
 typedef void (*ls_cpu_sum_fn)(const void *arg, int64_t begin, int64_t end, double sums[2]);
 void ls_cpu_sum(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t work, ls_cpu_sum_fn fn,
                 const void *arg, double sums[2]);
@@ -53,7 +53,7 @@ void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64
 const char *ls_cpu_gemm_name(void); /* "oneDNN 2.6.3" */
 /* Before the first ls_cpu_gemm: switches the library's own threads off. Safe to repeat. */
 void ls_cpu_gemm_prepare(void);
-/* Where the library is the faster one, given the instruction set of our own loops. */
+/* Whether the library is faster than our own loops with this CPU's instruction set. */
 ls_cpu_few_rows_t ls_cpu_gemm_few_rows(const ls_simd_t *simd);
 
 typedef struct {

@@ -1,4 +1,4 @@
-/* Dropout: counters run along a row and rows follow each other, so when rows are a multiple of four elements
+/* Dropout. Counters run along a row, and rows follow each other, so if a row is a multiple of four elements
  * the whole tensor is one run of counters. */
 #include "device/cpu/cpu.h"
 

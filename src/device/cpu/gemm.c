@@ -1,5 +1,6 @@
-/* The matrix product of a library, in the calling thread. oneDNN makes code for the CPU it finds; OpenBLAS
- * 0.3.21 knows CPUs by model and takes newer ones for very old ones (docs/libraries.md), so it is second. */
+/* A library's matrix product, in the calling thread. oneDNN generates code for the CPU it finds. OpenBLAS
+ * 0.3.21 knows CPUs by model and takes newer ones for very old ones (docs/libraries.md), so it is the second
+ * choice. */
 #include "device/cpu/cpu.h"
 
 #if defined(LS_HAVE_DNNL)
@@ -21,7 +22,8 @@ const char *ls_cpu_gemm_name(void) {
   return "oneDNN " TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) "." TEXT(DNNL_VERSION_PATCH);
 }
 
-/* oneDNN asks OpenMP how many threads to use: a setting of the calling thread, so it is put back. */
+/* oneDNN asks OpenMP for the number of threads, a setting of the calling thread, which is restored
+ * afterwards. */
 void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const float *a,
                  int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
   int threads = omp_get_max_threads();

@@ -1,5 +1,5 @@
-/* linear and its gradients: own products for few rows, a library's for many. The weights are cut along
- * outputs or the rows along samples, whichever leaves every thread the larger product. */
+/* linear and its gradients: own products for few rows, a library's for many. Either the weights are cut along
+ * outputs or the rows along samples, whichever gives every thread the larger product. */
 #include "device/cpu/cpu.h"
 
 #include "base/signals.h"
@@ -17,10 +17,11 @@ static const ls_cpu_few_rows_t *few_rows(const ls_stream_t *stream) {
   return &((const ls_cpu_device_t *)stream->device)->few_rows;
 }
 
-/* A loop over products of the library's. While one runs, no handler may: oneDNN's kernels keep the stack
- * pointer within memory from malloc, and the frame of a signal would overwrite the heap below it. That holds
- * for handlers of any program that embeds this library, so it is not left to them (an alternate stack would
- * be). The pool's own threads never take signals; a signal that comes meanwhile is handled after the loop. */
+/* A loop over products of the library. No signal handler may run during the loop: oneDNN's kernels keep the
+ * stack pointer within memory from malloc, and a signal's frame would overwrite the heap below it. This
+ * affects the handlers of any program that embeds this library, so the library cannot leave it to them (an
+ * alternate stack would help). The pool's own threads never take signals; a signal that arrives meanwhile is
+ * handled after the loop. */
 static void library_loop(ls_stream_t *stream, int64_t count, ls_cpu_work_t work, ls_cpu_loop_fn fn,
                          const void *arg) {
   sigset_t before;
@@ -38,7 +39,7 @@ static void few_y(const void *arg, int64_t begin, int64_t end) {
   p->simd->product_nt(p->n, begin, end, p->i, p->x, p->i, p->w, p->i, p->b, p->y, p->o);
 }
 
-/* The bias is put in place first and the product added to it, so y is not read again later. */
+/* The bias is written first and the product added to it, so that y is not read again later. */
 static void many_y(const linear_t *p, int64_t row, int64_t rows, int64_t out, int64_t outs) {
   for (int64_t r = row; r < row + rows; r++)
     memcpy(p->y + r * p->o + out, p->b + out, (size_t)outs * sizeof(float));

@@ -1,12 +1,12 @@
-/* Sharing a loop between the threads of the compute pool. The parts of a loop are as many as there are
- * threads; on a reproducible device as many as its cost asks for, whatever the threads: a thread then takes
- * several, and a product, whose bits may depend on how it was cut, is always cut the same way. The pool chooses
- * by the loop's time how many threads run the parts. */
+/* Divides a loop between the threads of the compute pool. A loop has as many parts as there are threads. On a
+ * reproducible device it has as many parts as its cost requires, whatever the threads: a thread then takes
+ * several, and a product, whose bits may depend on the cuts, is always cut the same way. The pool chooses by
+ * the loop's time how many threads run the parts. */
 #include "device/cpu/cpu.h"
 
 enum { PARTS_MAX = 64, FIXED_PARTS_MAX = 16 };
 
-/* A power of two, so that two or four threads have equal work; each part is worth handing to a thread. */
+/* A power of two, so that two or four threads get equal work; each part is worth handing to a thread. */
 static int fixed_parts(int64_t cost) {
   int parts = 1;
   while (parts < FIXED_PARTS_MAX && cost / (2 * parts) >= LS_CPU_COST_MIN)
@@ -19,8 +19,8 @@ static int parts_of(const ls_stream_t *stream, int threads, ls_cpu_work_t work) 
   return ls_cpu_cost(work) < LS_CPU_COST_MIN ? 1 : threads;
 }
 
-/* The time of a loop in one thread, with AVX-512 and its data in the second cache. Other loops take longer:
- * they get fewer threads than they could use. */
+/* The time of a loop in one thread, with AVX-512 and its data in the second-level cache. Loops that take
+ * longer than this get fewer threads than they could use. */
 static int64_t work_ns(ls_cpu_work_t work) {
   enum { BYTES_PER_NS = 100, FLOPS_PER_NS = 200 };
   return work.bytes / BYTES_PER_NS + work.flops / FLOPS_PER_NS;

@@ -10,9 +10,10 @@
 typedef struct {
   float beta1, beta2, eps;
   float rest1, rest2;   /* 1 - beta1, 1 - beta2, rounded once */
-  float grad_scale;     /* gradients are multiplied by it first */
+  float grad_scale;     /* multiplied with gradients first */
   float decay_grad;     /* adam: weight decay, added to the gradient */
-  float shrink;         /* adamw: lr * weight decay, the part of the parameter that goes first; else 0 */
+  float shrink;         /* adamw: lr * weight decay, the share of the parameter that is subtracted first;
+                         * else 0 */
   float step_size;      /* lr / bias1 */
   float inv_sqrt_bias2; /* 1 / sqrt(bias2) */
 } ls_simd_adam_t;
@@ -20,7 +21,7 @@ typedef struct {
 typedef struct {
   const char *name;
 
-  /* Products for few rows, where libraries are weak: each streams the weights once.
+  /* Products for few rows, where libraries are slow: each streams the weights once.
    * nt: y[r][c] = sum_k x[r][k] w[c][k] + bias[c]        r < rows, begin <= c < end; bias may be NULL
    * nn: y[r][c] = sum_k a[r][k] b[k][c]                  r < rows, begin <= c < end
    * tn: y[r][c] = sum_k a[k][r] b[k][c]                  begin <= r < end, c < cols
@@ -77,7 +78,7 @@ typedef struct {
 
 /* The widest table that this CPU can run. */
 const ls_simd_t *ls_simd_pick(void);
-/* All that this CPU can run, for tests: widest first, NULL-terminated. */
+/* All tables that this CPU can run, for tests: widest first, NULL-terminated. */
 enum { LS_SIMD_MAX = 4 };
 void ls_simd_list(const ls_simd_t *list[LS_SIMD_MAX]);
 

@@ -1,7 +1,7 @@
 /* Matrix products for few rows. A tile of sums stays in registers; the long operand (the weights, or the
- * weight gradient) goes through the core once. Row counts that are no multiple of the tile are cut 8, 4, 2,
- * 1; the last partial vector is read again from inside the row and the lanes that were already counted are
- * masked. */
+ * weight gradient) goes through the core once. Row counts that are not a multiple of the tile are cut into 8,
+ * 4, 2, 1. The last partial vector is read again from inside the row, with the lanes that were already
+ * counted masked. */
 
 /* y tile (rows, vecs * LANES) (+)= a (rows, depth) b (depth, ..): lanes run along y's rows. Element (r, k) of
  * a is at r * a_row + k * a_depth, so the same tile serves a and its transpose. With `add` the tile is added

@@ -1,7 +1,7 @@
-/* y = x w^T + b for few rows. Both operands run along the depth, which leaves two ways:
+/* y = x w^T + b for few rows. Both operands run along the depth, so there are two ways:
  *   dots   up to half a vector of rows: lanes are partial sums along the depth, added up at the end;
- *   lanes  more rows: lanes are rows. x is small, so it is transposed block by block, and the weights, which
- *          are not, are broadcast as they stand. */
+ *   lanes  more rows: lanes are rows. x is small, so it is transposed block by block; the weights, which are
+ *          not transposed, are broadcast in place. */
 
 enum { DOTS_FLOATS = 8192, LANES_FLOATS = 8192, LANES_OUTS = 256 };
 

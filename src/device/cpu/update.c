@@ -1,6 +1,6 @@
 /* Sum of squares and parameter updates on flat views. Their constants and the layout of the control values
- * are those of optim/optim.h, which this layer may not include; the slots are repeated here and compared by
- * the optimizer's tests, which run every update on every backend. */
+ * are those of optim/optim.h, which this layer may not include. The slots are repeated here, and the
+ * optimizer's tests, which run every update on every backend, compare them. */
 #include "device/cpu/cpu.h"
 
 #include <math.h>

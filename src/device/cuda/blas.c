@@ -1,5 +1,5 @@
-/* Opening cuBLASLt and describing matrix products to it. True f32 unless TF32 is asked for, and no algorithm
- * whose parts are added up in an order that could change from run to run. */
+/* Opens cuBLASLt and describes matrix products to it. True f32 unless TF32 is requested, and no algorithm
+ * that could add its parts in a different order from run to run. */
 #include "device/cuda/blas.h"
 
 #include <dlfcn.h>

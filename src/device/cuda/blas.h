@@ -1,5 +1,6 @@
-/* cuBLASLt, opened when a device is: loading half a gigabyte of library is not for programs that then find no
- * GPU. An ls_blas_product_t is one matrix product with everything decided: layouts, epilogue, algorithm. */
+/* cuBLASLt, opened only when a device is: a program that finds no GPU should not load half a gigabyte of
+ * library. An ls_blas_product_t is one matrix product with everything decided: layouts, epilogue,
+ * algorithm. */
 #ifndef LS_DEVICE_CUDA_BLAS_H
 #define LS_DEVICE_CUDA_BLAS_H
 
@@ -33,7 +34,7 @@ typedef struct {
   int64_t m, n, k;
   bool a_transposed, b_transposed;
   bool bias;       /* adds a vector (m) to every column of D */
-  bool relu;       /* .. and then what is below 0 becomes 0 */
+  bool relu;       /* .. and then replaces negative elements by 0 */
   bool tf32;       /* factors may be rounded to TF32 (10 bits of mantissa); sums stay f32 */
   int align_bytes; /* that all pointers have, up to 256 */
   size_t workspace_bytes;
@@ -58,13 +59,13 @@ enum { LS_BLAS_WAY_MAX = 16 };
 
 ls_status_t ls_blas_open(ls_ctx_t *ctx, ls_blas_t *blas);
 void ls_blas_close(ls_blas_t *blas);
-/* Both: host work only, so it may happen while a stream is captured. Report LS_ERR_UNSUPPORTED with the
+/* Both do host work only, so they may run while a stream is captured. They report LS_ERR_UNSUPPORTED with the
  * shape. */
-/* The product without its algorithm, and the ways that cuBLASLt offers, the one it would take first. */
+/* The product without its algorithm, and the ways that cuBLASLt offers, its own first choice first. */
 ls_status_t ls_blas_ways(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
                          ls_blas_product_t *product, ls_blas_way_t way[LS_BLAS_WAY_MAX], int *count);
-/* Which of the ways to take: a fixed rule over what cuBLASLt says about them, its own order where the rule
- * has nothing to add. Nothing is timed: a trial's noise would change bits between runs. */
+/* Chooses one of the ways by a fixed rule over cuBLASLt's description of them, and by cuBLASLt's own order if
+ * the rule does not decide. Nothing is timed: the noise of a trial would change bits between runs. */
 int ls_blas_choose(const ls_blas_key_t *key, const ls_blas_way_t *way, int count);
 /* The same key gives the same algorithm on the same GPU with the same library. */
 ls_status_t ls_blas_product(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,

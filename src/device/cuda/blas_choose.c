@@ -1,7 +1,7 @@
-/* Which of cuBLASLt's ways to take for a product. Its own order is good for large products; for small ones it
- * is off by up to ten times. The rule reads what cuBLASLt says about the ways, so that the same bits come out
- * of every run; its limits are where bench_cuda_matmul found it to pay on an H200 with CUDA 13.0: of 570
- * products, none becomes slower. */
+/* Chooses one of cuBLASLt's ways to compute a product. Its own order is good for large products; for small
+ * ones the first way can be ten times slower than the best. The rule reads only cuBLASLt's description of the
+ * ways, so that every run gives the same bits. Its limits are those at which bench_cuda_matmul found it to
+ * pay on an H200 with CUDA 13.0: of 570 products none becomes slower. */
 #include "device/cuda/blas.h"
 
 enum { FEW_ROWS = 16, FEW_ROWS_K = 192, FEW_ROWS_TF32_K = 512, SPLIT_K_MIN = 128, SPLIT_PART_MIN = 32 };
@@ -15,8 +15,8 @@ static bool for_few_rows(const ls_blas_key_t *key, const ls_blas_way_t *way) {
          way->tile == CUBLASLT_MATMUL_TILE_UNDEFINED;
 }
 
-/* Parts that the sum over k is computed in, at least. Small tiles of D leave most of a GPU idle, and the
- * heuristic then splits k, on an H200 into up to 528 parts for k = 256: adding them up takes ten times as
+/* The least number of parts in which the sum over k is computed. Small tiles of D leave most of a GPU idle,
+ * so the heuristic splits k, on an H200 into up to 528 parts for k = 256. Adding them up takes ten times as
  * long as the rest. */
 static double parts(const ls_blas_key_t *key, const ls_blas_way_t *way) {
   if (way->split_k == 1) return 1;

@@ -1,9 +1,9 @@
-/* A step as one CUDA graph: what is put on a stream between begin and end, on it and on streams that join it
- * through events, becomes one launch. */
+/* A step as one CUDA graph: everything put on a stream between begin and end, on it and on streams that join
+ * it through events, becomes one launch. */
 #include "device/cuda/cuda.h"
 
-/* Relaxed: loading a kernel on first use, or NCCL's set-up, may call what the stricter modes forbid; none of
- * it belongs to the step, so none of it has to be captured. */
+/* Relaxed: loading a kernel on first use, or NCCL's set-up, may make calls that the stricter modes forbid.
+ * None of them belongs to the step, so none has to be captured. */
 static ls_status_t begin(ls_stream_t *stream) {
   ls_cuda_stream_t *s = ls_cuda_stream(stream);
   ls_status_t status = ls_cuda_stream_status(s);
@@ -12,7 +12,7 @@ static ls_status_t begin(ls_stream_t *stream) {
                        "capturing a step");
 }
 
-/* Ends the capture in any case, also when something on the way has failed. */
+/* Ends the capture in any case, even if something has failed on the way. */
 static ls_status_t end(ls_stream_t *stream, ls_exec_t **exec) {
   ls_cuda_stream_t *s = ls_cuda_stream(stream);
   ls_ctx_t *ctx = stream->device->ctx;

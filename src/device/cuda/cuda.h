@@ -1,5 +1,5 @@
-/* Inside the CUDA module: what a device, a stream and an event are, and how a CUDA error becomes a status.
- * The module is C over the CUDA runtime; kernels live in .cu files behind device/cuda/kernels.h. */
+/* Inside the CUDA module: devices, streams and events, and the conversion of a CUDA error to a status. The
+ * module is C over the CUDA runtime; kernels live in .cu files behind device/cuda/kernels.h. */
 #ifndef LS_DEVICE_CUDA_CUDA_H
 #define LS_DEVICE_CUDA_CUDA_H
 
@@ -24,7 +24,7 @@ typedef struct {
   ls_blas_t blas;
   bool reproducible; /* see ls_device_options_t */
   bool failed;       /* a stream has reported an error of CUDA's */
-  bool hung;         /* something on it did not end: freeing memory would wait for it */
+  bool hung;         /* something on it did not end, and freeing memory would wait for it */
   int product_count;
   ls_blas_product_t *product; /* LS_CUDA_PRODUCT_MAX */
 } ls_cuda_device_t;

@@ -1,4 +1,4 @@
-/* Devices and memory. Plain allocations only: managed memory would let a step fault pages in. */
+/* Devices and memory. Plain allocations only: with managed memory a step could take page faults. */
 #include "device/cuda/cuda.h"
 
 #include <stdio.h>
@@ -63,7 +63,7 @@ device:
   return status;
 }
 
-/* The context stays: other users of the GPU in this process may have work on it. */
+/* The context stays, because other users of the GPU in this process may have work on it. */
 static void close_device(ls_device_t *device) {
   if (!device) return;
   ls_cuda_device_t *d = ls_cuda_device(device);
@@ -72,7 +72,7 @@ static void close_device(ls_device_t *device) {
   ls_free(d);
 }
 
-/* Of the whole GPU: context, modules and libraries of this process, and whatever else runs there. */
+/* Memory in use on the whole GPU: context, modules and libraries of this process, and all other processes. */
 static ls_status_t device_memory(ls_device_t *device, int64_t *used_bytes, int64_t *total_bytes) {
   size_t free_now = 0, total = 0;
   cudaError_t error = cudaSetDevice(ls_cuda_device(device)->index);
@@ -118,7 +118,7 @@ static ls_status_t fail_memory(ls_device_t *device, ls_mem_t mem, size_t size_by
                  free_bytes, total_bytes);
 }
 
-/* Our streams do not wait for the legacy stream, so zeroing is waited for here. */
+/* Our streams do not wait for the legacy stream, so this waits until the memory is zeroed. */
 static cudaError_t zero_device(void *memory, size_t size_bytes) {
   cudaError_t error = cudaMemsetAsync(memory, 0, size_bytes, cudaStreamLegacy);
   return error == cudaSuccess ? cudaStreamSynchronize(cudaStreamLegacy) : error;

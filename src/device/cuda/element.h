@@ -1,6 +1,6 @@
-/* What one thread computes for one element, in the common subset of C and CUDA C++: kernels use it on the
- * GPU, and tests/cuda checks it on the host against the op rows. Formulas and their sources are in the rows'
- * files. */
+/* The computation of one element by one thread, in the common subset of C and CUDA C++: kernels use it on the
+ * GPU, and tests/cuda checks it on the host against the op rows. The rows' files have the formulas and their
+ * sources. */
 #ifndef LS_DEVICE_CUDA_ELEMENT_H
 #define LS_DEVICE_CUDA_ELEMENT_H
 

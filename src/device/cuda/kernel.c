@@ -1,5 +1,5 @@
-/* The backend's versions of the ops: from a kernel's arguments to a launcher's pointers and sizes, and the
- * table by op name. What the inputs, outputs and attributes are is said by the op's row. */
+/* The backend's versions of the ops: converts a kernel's arguments to a launcher's pointers and sizes, and
+ * lists them by op name. The op's row describes inputs, outputs and attributes. */
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels.h"
 

@@ -1,6 +1,6 @@
 /* Launchers of our own kernels: plain C over pointers and sizes, so that .cu files need none of our C11
- * headers. Every launcher only enqueues and returns a cudaError_t as int. All pointers are device memory;
- * sums are in a fixed order, so the same inputs give the same bits. What each op means is said by its row. */
+ * headers. Every launcher only enqueues, and returns a cudaError_t as int. All pointers are device memory.
+ * Sums are in a fixed order, so the same inputs give the same bits. The op's row says what each op means. */
 #ifndef LS_DEVICE_CUDA_KERNELS_H
 #define LS_DEVICE_CUDA_KERNELS_H
 
@@ -13,8 +13,8 @@ extern "C" {
 
 typedef struct CUstream_st *ls_kernel_stream_t; /* cudaStream_t */
 
-/* Where reductions keep partial results. The first LS_KERNEL_COUNTER_BYTES count finished blocks: zero before
- * the first kernel, and every kernel leaves them zero. */
+/* Memory for partial results of reductions. The first LS_KERNEL_COUNTER_BYTES count finished blocks: zero
+ * before the first kernel, and every kernel leaves them zero. */
 enum { LS_KERNEL_COUNTER_BYTES = 256, LS_KERNEL_PARTIAL_MAX = 65536 /* f64 values behind the counter */ };
 
 enum { LS_MAP_RELU, LS_MAP_GELU, LS_MAP_TANH, LS_MAP_SIGMOID, LS_MAP_COPY };

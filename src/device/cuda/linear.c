@@ -5,7 +5,7 @@
  *   dx (n, i) = dy w       is  D (i x n) = W Dy
  *   dw (o, i) = dy^T x     is  D (i x o) = X Dy^T
  *
- * Plans are made at a shape's first use and kept by the device. */
+ * A product is described at a shape's first use, and the device keeps it. */
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels.h"
 
@@ -15,7 +15,7 @@ static bool same_key(const ls_blas_key_t *a, const ls_blas_key_t *b) {
          a->tf32 == b->tf32 && a->align_bytes == b->align_bytes && a->workspace_bytes == b->workspace_bytes;
 }
 
-/* A full table only costs time: the product is then made again in *spare. */
+/* A full table only costs time: the product is then described again in *spare. */
 static ls_status_t find_product(ls_cuda_device_t *device, const ls_blas_key_t *key, ls_blas_product_t *spare,
                                 const ls_blas_product_t **product) {
   for (int i = 0; i < device->product_count; i++) {
@@ -39,9 +39,9 @@ static int common_alignment(const void *a, const void *b, const void *d, const v
   return (int)(bits & (~bits + 1));
 }
 
-/* The alignment that arrays of this size have wherever they stand: memory is laid out in lines of 64 bytes,
- * and the parts of an input lie behind each other. Unlike the addresses of one schedule it is the same for
- * any number of ranks, so the same algorithm is chosen. */
+/* The alignment that arrays of this size have at any place: memory is laid out in lines of 64 bytes, and the
+ * parts of an input follow each other. Unlike the addresses of one schedule it is the same for any number of
+ * ranks, so the same algorithm is chosen. */
 static int size_alignment(const ls_blas_key_t *key) {
   uint64_t bits = (uint64_t)(key->m * key->k) | (uint64_t)(key->k * key->n) | (uint64_t)(key->m * key->n);
   if (key->bias) bits |= (uint64_t)key->m;
@@ -65,7 +65,7 @@ static ls_status_t multiply(ls_stream_t *stream, ls_blas_key_t key, const float 
   const ls_blas_product_t *product;
   ls_status_t status = find_product(device, &key, &spare, &product);
   if (status) return status;
-  /* The address of the bias is part of the descriptor: a copy carries this call's. */
+  /* The address of the bias is part of the descriptor, so each call uses a copy. */
   cublasLtMatmulDescOpaque_t desc = product->desc;
   cublasStatus_t r = CUBLAS_STATUS_SUCCESS;
   if (bias)

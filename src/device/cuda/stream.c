@@ -21,7 +21,8 @@ ls_status_t ls_cuda_stream_keep(ls_cuda_stream_t *stream, ls_status_t status) {
   return ls_cuda_stream_status(stream);
 }
 
-/* Reports a CUDA error and makes it stick. What a broken device answers on its other streams is not news. */
+/* Reports a CUDA error and makes it stick. Further errors of a broken device on its other streams are not
+ * reported. */
 static ls_status_t keep(ls_stream_t *stream, cudaError_t error, const char *what) {
   ls_cuda_device_t *device = ls_cuda_device(stream->device);
   ls_ctx_t *ctx = device->failed ? NULL : stream->device->ctx;
@@ -57,7 +58,7 @@ stream:
 
 static ls_status_t sync(ls_stream_t *stream, int64_t deadline_ns);
 
-/* Waits for what is on the stream, but not for ever: after that the GPU counts as hung. */
+/* Waits for the work on the stream, with a limit; beyond it the GPU counts as hung. */
 static void destroy(ls_stream_t *stream) {
   if (!stream) return;
   ls_cuda_stream_t *s = ls_cuda_stream(stream);

@@ -1,7 +1,7 @@
-/* What the host backends (ref, cpu, null) share: devices with a pool, plain memory, streams and events.
+/* Shared by the host backends (ref, cpu, null): devices with a pool, plain memory, streams and events.
  *
  * An INLINE stream runs everything in the calling thread. An ASYNC stream is a thread behind a ring of items;
- * putting an item there allocates nothing and makes no system call while the thread is awake. */
+ * putting an item there allocates nothing, and makes no system call while the thread is awake. */
 #ifndef LS_DEVICE_HOST_HOST_H
 #define LS_DEVICE_HOST_HOST_H
 

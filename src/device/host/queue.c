@@ -1,5 +1,5 @@
-/* The ring and the thread of an ASYNC host stream: one thread puts, one takes. Slots are handed over by the
- * two counters alone, so nothing is locked, and an idle thread sleeps in the kernel. */
+/* The ring and the thread of an ASYNC host stream: one thread puts, one takes. The two counters alone hand
+ * slots over, so nothing is locked, and an idle thread sleeps in the kernel. */
 #include "device/host/host.h"
 
 #include "base/signals.h"

@@ -25,7 +25,7 @@ static void pass_event(ls_host_stream_t *stream, ls_event_t *event) {
   ls_signal_add(&event->passed);
 }
 
-/* The floating-point mode is the calling program's: it is as before after every kernel. */
+/* The floating-point mode is the calling program's, and is restored after every kernel. */
 static ls_status_t run_kernel(ls_host_stream_t *stream, ls_kernel_fn fn, const ls_kernel_args_t *args) {
   if (!((const ls_host_device_t *)stream->base.device)->flushes) return fn(&stream->base, args);
   ls_float_mode_t mode = ls_float_mode();
@@ -49,8 +49,8 @@ static ls_status_t work(ls_host_stream_t *stream, const ls_item_t *item) {
   }
 }
 
-/* Events pass and waits end even after an error, so that one failed stream cannot hang another: the error
- * goes to the waiter with the event. */
+/* Events pass and waits end even after an error, so that one failed stream cannot hang another; the event
+ * carries the error to the waiter. */
 void ls_host_stream_execute(ls_host_stream_t *stream, const ls_item_t *item) {
   if (item->kind == LS_ITEM_RECORD) {
     pass_event(stream, item->u.event);

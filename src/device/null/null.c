@@ -1,5 +1,5 @@
-/* null: real streams, events and memory, but kernels do nothing. For dry runs and for the cost of everything
- * around the kernels. */
+/* null: real streams, events and memory, but kernels do nothing. For dry runs, and to measure the cost of
+ * everything around the kernels. */
 #include "device/host/host.h"
 
 static ls_status_t null_open(ls_ctx_t *ctx, const ls_device_options_t *options, ls_device_t **device) {

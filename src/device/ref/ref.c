@@ -1,5 +1,5 @@
-/* ref: host memory and no kernels of its own, so every op runs its row's plain C version, in one thread. It
- * is the oracle that the other backends are compared with. */
+/* ref: host memory and no kernels of its own, so every op runs its row's plain C version, in one thread. The
+ * other backends are compared with it. */
 #include "device/host/host.h"
 
 static ls_status_t ref_open(ls_ctx_t *ctx, const ls_device_options_t *options, ls_device_t **device) {
