@@ -139,8 +139,8 @@ static ls_status_t use_study_config(bench_t *b, cli_args_t *own, char **path) {
 
 static const char sysfs_cpu[] = "/sys/devices/system/cpu";
 
-/* What was measured becomes a document and is published, also when measuring ended early: then the complete
- * rounds are, and `measured` (the failure) stays the command's status. */
+/* Turns the measurements into a document and publishes it, even if measuring ended early: then it has the
+ * complete rounds, and `measured` (the failure) stays the command's status. */
 static ls_status_t report(bench_t *b, ls_status_t measured) {
   json_t *document = NULL, *why = NULL;
   char reason[BENCH_REASON_BYTES];
@@ -164,7 +164,7 @@ static ls_status_t report(bench_t *b, ls_status_t measured) {
   return measured != LS_OK ? measured : status;
 }
 
-/* --from: a stored document is published again. What only measuring would use is a mistake. */
+/* --from: publishes a stored document again. Flags that only measuring would use are errors. */
 static ls_status_t publish_again(bench_t *b) {
   const cli_args_t *args = b->args;
   const char *useless = args->config ? args->config : args->set_count > 0 ? "--set" : NULL;

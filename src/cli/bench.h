@@ -1,4 +1,4 @@
-/* Inside view of lockstep bench: the sweep, its children and what they measured. */
+/* Inside view of lockstep bench: the sweep, its children and their measurements. */
 #ifndef LS_CLI_BENCH_H
 #define LS_CLI_BENCH_H
 
@@ -75,7 +75,7 @@ typedef struct {
   char *dir;                  /* of the children's files */
   json_t *plans;              /* {path, plan} of --plan */
   json_t *measured, *control; /* one per variant; pairs */
-  int64_t rounds_done;        /* complete ones, also when measuring failed */
+  int64_t rounds_done;        /* complete rounds, even if measuring failed */
   int lost_count;             /* variants that failed while they were measured; refused ones do not count */
   char lost[BENCH_REASON_BYTES]; /* the first of them, and why */
   char network[64];              /* the configuration's preset, or "" */
@@ -94,15 +94,15 @@ const char *bench_peer_word(bench_peer_t peer); /* "on", "off", NULL */
 /* A reason as reports show it: its first line, without table separators. */
 void bench_one_line(char *text);
 
-/* bench_study.c: reads the study's definition: what --study sweeps where the flags do not say it. */
+/* bench_study.c: reads the study's definition: the sweep of --study for lists that the flags leave open. */
 ls_status_t bench_study_read(bench_t *b);
 /* "config": its configuration as text; values of flags: "models", "networks" (with batches of --batches), "peer". */
 const char *bench_study_word(const bench_t *b, const char *key);
 void bench_print_study(const json_t *document);
 
-/* bench_child.c: one process that measures `repetitions` of a variant; its report. LS_ERR_INTERRUPTED when
- * this program was asked to stop. Where *message is not empty the failure is the variant's own, and not
- * reported: LS_ERR_DEVICE with the child's words, LS_ERR_TIMEOUT (--limit). */
+/* bench_child.c: runs one process that measures `repetitions` of a variant; returns its report.
+ * LS_ERR_INTERRUPTED if this program was asked to stop. If *message is not empty the failure is the variant's
+ * own, and not reported: LS_ERR_DEVICE with the child's words, LS_ERR_TIMEOUT (--limit). */
 typedef struct {
   int64_t repetitions;
   const char *params_path; /* not NULL: with curves, parameters are written there */
@@ -113,13 +113,12 @@ ls_status_t bench_child_run(bench_t *b, const bench_variant_t *variant, const be
 /* bench_rounds.c: rounds of all variants in random order, control pairs between them, validation after them.
  * On failure the complete rounds (rounds_done) are left in `measured`, and method.repetitions says so. */
 ls_status_t bench_measure(bench_t *b);
-/* bench_publish.c: before measuring: outputs can be made, plans are read. After it: document to files and
- * stdout, the JSON file first. */
+/* bench_publish.c: before measuring: checks that outputs can be written, reads plans. After it: writes the
+ * document to files and stdout, the JSON file first. */
 ls_status_t bench_prepare(bench_t *b);
 ls_status_t bench_publish(bench_t *b, json_t *document);
-/* The complete rounds so far, marked incomplete, into the JSON file, where one was asked for: not even a
- * machine that fails costs more than a round. At most every ten seconds; a failure is a
- * warning. */
+/* Writes the complete rounds so far, marked incomplete, to the JSON file, if one was requested, so that a
+ * crash of the machine costs at most a round. At most every ten seconds; a failure is a warning. */
 void bench_save_so_far(bench_t *b, int64_t rounds);
 /* bench_place.c: notes when and how busy it is before anything is measured. */
 void bench_run_begin(bench_t *b);

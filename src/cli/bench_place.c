@@ -1,4 +1,4 @@
-/* Where, when and by which command was measured: what a reader of the document needs to measure it again. */
+/* Where, when and by which command a benchmark ran: the facts that a reader needs to repeat it. */
 #include "cli/bench.h"
 #include "cli/commit.h"
 

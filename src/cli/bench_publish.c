@@ -1,6 +1,5 @@
-/* What a benchmark reads and writes besides measuring: its outputs are tried and its plans read before
- * anything is measured, because a mistake in their names must not cost hours; afterwards the document is
- * published. */
+/* The inputs and outputs of a benchmark. Outputs are tried and plans are read before anything is measured,
+ * because a wrong name must not cost hours; afterwards the document is published. */
 #include "cli/bench.h"
 
 #include <stdlib.h>
@@ -20,8 +19,8 @@ ls_status_t bench_write_json(ls_ctx_t *ctx, const char *path, const json_t *docu
   return status;
 }
 
-/* Makes the temporary file that replacing `path` begins with. What is no regular file (a terminal, a pipe) is
- * left alone. */
+/* Creates the temporary file with which replacing `path` begins. A path that is no regular file (a terminal,
+ * a pipe) is left alone. */
 static ls_status_t try_output(ls_ctx_t *ctx, bench_flag_t flag, const char *path) {
   struct stat info;
   bool there = stat(path, &info) == 0;
@@ -40,7 +39,7 @@ static ls_status_t try_output(ls_ctx_t *ctx, bench_flag_t flag, const char *path
 }
 
 enum { PLAN_BYTES_MAX = 64 << 20 };
-/* --plan FILE,FILE: a plan is for one configuration and batch, so a sweep may need several. */
+/* --plan FILE,FILE: a plan covers one configuration and batch, so a sweep may need several. */
 static ls_status_t read_plans(bench_t *b, const char *list) {
   char *copy = ls_strdup(b->ctx, list), *state = NULL;
   if (!copy) return LS_ERR_MEMORY;
@@ -161,8 +160,8 @@ static ls_status_t write_report(bench_t *b, bench_flag_t flag, const char *form,
   return status;
 }
 
-/* One file that cannot be written does not cost the others; the first failure is the result. All of them say
- * what the JSON file does, digit by digit, so that --from makes the same again. */
+/* If one file cannot be written, the others still are; the first failure is the result. All of them have the
+ * JSON file's numbers, digit by digit, so that --from reproduces them. */
 ls_status_t bench_publish(bench_t *b, json_t *measured) {
   const cli_args_t *args = b->args;
   const char *output = args->extra[BENCH_OUTPUT];

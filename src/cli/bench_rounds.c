@@ -1,5 +1,5 @@
-/* The order of everything: each round measures every variant once, in an order of its own, so that whatever
- * drifts (heat, neighbours) falls on all of them; control pairs are spread over the rounds; validation comes
+/* The order of everything: each round measures every variant once, in an order of its own, so that slow
+ * changes (heat, neighbours) affect all of them. Control pairs are spread over the rounds; validation comes
  * last. */
 #include "cli/bench.h"
 
@@ -9,7 +9,7 @@
 
 enum { STREAM_ORDER = 0x7000001, PARAMS_BYTES_MAX = 1 << 30 };
 
-/* Fisher and Yates, with numbers that depend on seed, round and place alone. */
+/* Fisher and Yates, with numbers that depend only on seed, round and place. */
 static void shuffle(int *order, int count, int64_t seed, int64_t round) {
   for (int i = 0; i < count; i++)
     order[i] = i;
@@ -38,7 +38,8 @@ static void collect(json_t *variant, json_t *measurement) {
     json_object_update(variant, measurement);
 }
 
-/* The variant's own failure: it keeps the rounds that it was measured in, and says why there are no more. */
+/* The variant's own failure: it keeps the rounds in which it was measured, and records the reason why there
+ * are no more. */
 static void give_up(bench_t *b, int at, const char *message) {
   json_t *variant = json_array_get(b->measured, (size_t)at);
   bool any = json_array_size(json_object_get(variant, "repetitions")) > 0;
@@ -106,7 +107,8 @@ static ls_status_t measure_pair(bench_t *b, int64_t pair) {
   return status;
 }
 
-/* What was asked for may take hours: said before it starts, and estimated once a round's time is known. */
+/* The request may take hours: says so before it starts, and estimates the rest once a round's time is
+ * known. */
 static void say_size(const bench_t *b, int64_t rounds) {
   int runs = 0;
   for (int i = 0; i < b->variant_count; i++)
@@ -125,7 +127,8 @@ static void say_left(const bench_t *b, int64_t rounds, int64_t begin_ns) {
           left_s < 120 ? "s" : "minutes");
 }
 
-/* Whether another round like those before still fits; when not, fewer repetitions were made, and said so. */
+/* Whether another round like those before still fits; if not, there are fewer repetitions, and a message says
+ * so. */
 static bool fits_budget(bench_t *b, int64_t round, int64_t begin_ns) {
   double took_s = (double)(ls_clock_ns() - begin_ns) * 1e-9;
   if (round == 0 || took_s + took_s / (double)round <= (double)b->budget_s) return true;
@@ -136,8 +139,7 @@ static bool fits_budget(bench_t *b, int64_t round, int64_t begin_ns) {
   return false;
 }
 
-/* After a failure: what the interrupted round already brought goes, so that all variants have equally many
- * repetitions. */
+/* After a failure: drops the repetitions of the interrupted round, so that all variants have equally many. */
 static void keep_complete_rounds(bench_t *b) {
   int64_t complete = b->rounds_done * b->method.per_process;
   json_t *variant;

@@ -1,4 +1,4 @@
-/* Which variants: combinations of the lists that make sense. */
+/* The variants: all sensible combinations of the lists. */
 #include "cli/bench.h"
 
 #include <stdlib.h>
@@ -25,8 +25,8 @@ const char *bench_peer_word(bench_peer_t peer) {
   return words[peer];
 }
 
-/* Loads the configuration as the variant means it, only for its errors; the first `skip` assignments are left
- * out (all but the last: the network alone). */
+/* Loads the configuration of the variant, only for its errors; leaves out the first `skip` assignments (all
+ * but the last: the network alone). */
 static ls_status_t load_variant(const bench_t *b, ls_ctx_t *ctx, const bench_variant_t *v, int skip) {
   const char *sets[CLI_SETS_MAX + BENCH_SETS];
   char own[BENCH_SETS][BENCH_SET_BYTES];
@@ -46,9 +46,9 @@ void bench_one_line(char *text) {
     if (*c == '|') *c = '/';
 }
 
-/* Errors before anything runs. A strategy or a network that does not exist is a mistake in the lists; a
- * combination that the configuration refuses (a precision, fewer samples than ranks, ranks that shards do not
- * divide into), or more devices than there are, is the variant's own failure: the others are measured. */
+/* Finds errors before anything runs. A strategy or a network that does not exist is an error in the lists. A
+ * combination that the configuration refuses (a precision, fewer samples than ranks, ranks that do not divide
+ * the shards), or more devices than there are, is the variant's own failure: the others are measured. */
 static ls_status_t check_variant(bench_t *b, bench_variant_t *v) {
   if (b->devices > 0 && v->ranks > b->devices)
     snprintf(v->refused, sizeof v->refused, "needs %d device%s, this machine has %d", v->ranks,
@@ -66,7 +66,7 @@ static ls_status_t check_variant(bench_t *b, bench_variant_t *v) {
   return status;
 }
 
-/* What differs between the variants and so belongs into their names. */
+/* The properties that differ between the variants and so belong to their names. */
 typedef struct {
   bool model, precision;
 } shown_t;

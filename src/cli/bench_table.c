@@ -1,4 +1,5 @@
-/* The benchmark's document on a terminal: what fits; the rest is in the JSON, Markdown and HTML forms. */
+/* The benchmark's document on a terminal, as far as it fits; the JSON, Markdown and HTML forms have the
+ * rest. */
 #include "bench/text.h"
 #include "cli/bench.h"
 
@@ -10,7 +11,7 @@ static const char *text_of(const json_t *object, const char *key) {
   return text ? text : "";
 }
 
-/* What follows from the numbers, before the numbers; without the marks of bold text. */
+/* Prints the conclusions before the numbers, without the marks of bold text. */
 static void print_answers(const json_t *d) {
   const json_t *answer;
   size_t i;

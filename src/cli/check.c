@@ -1,5 +1,5 @@
-/* lockstep check: everything that can be found wrong before a run: configuration, data, schedules of all
- * ranks. */
+/* lockstep check: finds everything that can be found wrong before a run: configuration, data, schedules of
+ * all ranks. */
 #include "ckpt/ckpt.h"
 #include "cli/lowered.h"
 

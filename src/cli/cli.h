@@ -9,7 +9,7 @@
 
 enum { CLI_SETS_MAX = LS_CONFIG_SETS_MAX, CLI_EXTRA_MAX = 32, CLI_OPERAND_MAX = 2, CLI_JSON_VERSION = 1 };
 
-/* messages.c: what this process says on stderr. */
+/* messages.c: the messages of this process on stderr. */
 enum { CLI_KEPT_BYTES = 8192 };
 typedef struct {
   int32_t used;
@@ -17,22 +17,22 @@ typedef struct {
 } cli_kept_t;
 typedef struct {
   int rank;        /* as the launcher gave it; 0 when started by hand */
-  bool gathering;  /* several ranks, not yet settled */
+  bool gathering;  /* several ranks whose messages are still gathered */
   int columns;     /* of the terminal that stderr ends on; 0 = it is none */
-  bool line;       /* a progress line stands there: a message takes its place */
+  bool line;       /* a progress line is shown: a message replaces it */
   bool shared;     /* another process of the job may have put one there */
   cli_kept_t kept; /* since the beginning; ranks other than 0 have not printed it */
 } cli_messages_t;
 
-/* From here on messages are gathered, where a launcher has started several ranks. */
+/* From now on messages are gathered, if a launcher has started several ranks. */
 void cli_messages_gather(cli_messages_t *messages);
 void cli_messages_print(void *messages, ls_log_level_t level, const char *message); /* an ls_log_fn */
-/* Collective, when all ranks have been set up or all have failed to be: ranks other than 0 print what rank 0
- * has not said. From here on every message is printed at once. A rank that does not come is waited for 5 s.
- */
+/* Collective, when all ranks have been set up or have failed: ranks other than 0 print the messages that rank
+ * 0 did not report. From now on every message is printed at once. A missing rank is waited for 5 s. */
 void cli_messages_settle(cli_messages_t *messages, ls_world_t *world);
-/* Collective: the world, once all ranks have read their configuration. `own` is how that went here; where it
- * failed on any rank, every rank says why or nothing, and the job ends. *world is written only on success. */
+/* Collective: joins the world, once all ranks have read their configuration. `own` is this rank's result. If
+ * any rank failed, every rank reports its reason or nothing, and the job ends. *world is written only on
+ * success. */
 ls_status_t cli_world_open(ls_ctx_t *ctx, cli_messages_t *messages, double deadline_s, ls_status_t own,
                            ls_world_t **world);
 /* Columns of the terminal that stderr ends on, itself or behind a launcher (CLI_ENV_TERMINAL); 0 = none, or
@@ -44,14 +44,14 @@ void cli_messages_end(cli_messages_t *messages);
  * without any lock. */
 void cli_messages_stuck(void *messages, const char *message);
 
-/* What the command line said; which flags a command takes is in its row. */
+/* The command line; a command's row says which flags it takes. */
 typedef struct {
   int argc;
   char **argv; /* as given, for starting ourselves again under mpirun */
   cli_messages_t *messages;
   const char *config;
   const char *data_root;
-  char *config_text; /* of a configuration that can be read only once; NULL: `config` is a file */
+  char *config_text; /* text of a configuration that can be read only once; NULL: `config` is a file */
   size_t config_size;
   const char *checkpoint, *trace;
   const char *sets[CLI_SETS_MAX];
@@ -121,21 +121,22 @@ void cli_usage_program(FILE *to);
 void cli_help_command(FILE *to, const cli_command_t *command);
 
 /* config.c */
-/* Reads a configuration that is no file (-, a pipe, anything below /dev and /proc) and keeps its text, for
- * this process and for all that it starts, which ask for the same name. Nothing for files. */
-#define CLI_ENV_CONFIG "LOCKSTEP_CONFIG_TEXT" /* PATH:NAME, for those that are started: where the text is */
+/* Reads a configuration that is not a regular file (-, a pipe, anything below /dev and /proc) and keeps its
+ * text for this process and for the processes that it starts, which ask for the same name. Nothing to do for
+ * files. */
+#define CLI_ENV_CONFIG "LOCKSTEP_CONFIG_TEXT" /* PATH:NAME, for started processes: the place of the text */
 ls_status_t cli_config_take(ls_ctx_t *ctx, cli_args_t *args);
 /* The configuration that the command line names, under the given assignments (an ls_config_load). */
 ls_status_t cli_config_load(ls_ctx_t *ctx, const cli_args_t *args, const char *const *sets, int set_count,
                             ls_config_t **config);
 /* Under the command line's assignments and then --ranks, which beats the file and is checked with it. */
 ls_status_t cli_config_load_ranks(ls_ctx_t *ctx, const cli_args_t *args, ls_config_t **config);
-/* Where a launcher has started this process, its ranks take the place of --ranks; else false. */
+/* If a launcher started this process, its number of ranks replaces --ranks; else false. */
 bool cli_ranks_started(cli_args_t *args);
 
-/* launch.c: when this process was started by hand and more than one rank is wanted, runs the same command
- * line under mpirun and exits with its code. Returns LS_OK when there is nothing to start; an error when
- * mpirun cannot be run. */
+/* launch.c: if this process was started by hand and needs more than one rank, runs the same command line
+ * under mpirun and exits with its code. Returns LS_OK if there is nothing to start; an error if mpirun cannot
+ * be run. */
 #define CLI_ENV_TERMINAL "LOCKSTEP_TERMINAL" /* for ranks whose stderr ends on a terminal: its columns */
 ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks);
 

@@ -23,7 +23,8 @@ static const json_t *find_variant(const json_t *document, const char *name) {
   return NULL;
 }
 
-/* Steps of other work take other times: where both say what they did and it is not the same, that is said. */
+/* Steps with different work take different times: if both documents state their work and it differs, a
+ * message says so. */
 static void warn_pair(ls_ctx_t *ctx, const json_t *a, const json_t *b, const char *name_a,
                       const char *name_b) {
   static const char *const keys[] = {"global_batch", "model", "params", "precision"};
@@ -111,7 +112,7 @@ static void print_rows(const json_t *rows) {
   }
 }
 
-/* What makes a comparison doubtful is said before it. */
+/* Says what makes a comparison doubtful before printing it. */
 static void warn(ls_ctx_t *ctx, const json_t *a, const json_t *b) {
   const json_t *x = json_object_get(a, "machine_fingerprint"), *y = json_object_get(b, "machine_fingerprint");
   if (x && y && !json_equal(x, y)) ls_log(ctx, LS_LOG_WARN, "A and B were measured on different machines");

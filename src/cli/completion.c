@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What may stand after a flag, as its placeholder says. */
+/* The values that may follow a flag, by its placeholder. */
 typedef enum { VALUE_NONE, VALUE_ANY, VALUE_FILE, VALUE_FOLDER, VALUE_OPTION } value_t;
 
 static value_t value_of(const cli_extra_t *flag) {

@@ -1,4 +1,4 @@
-/* The configuration as the command line gives it. */
+/* Reads the configuration that the command line names. */
 #include "cli/cli.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ static bool is_stream(const char *name) {
   return stat(name, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode));
 }
 
-/* Where the process that started this one left the text; NULL when it did not. */
+/* The place where the parent process left the text; NULL if it did not. */
 static char *find_text(ls_ctx_t *ctx, const char *name) {
   const char *value = getenv(CLI_ENV_CONFIG), *colon = value ? strchr(value, ':') : NULL;
   if (!colon || strcmp(colon + 1, name) != 0) return NULL;
@@ -28,7 +28,8 @@ static char *find_text(ls_ctx_t *ctx, const char *name) {
   return path;
 }
 
-/* In a file without a name that lives as long as this process, which outlives those that it starts. */
+/* The text is in a file without a name that lives as long as this process, which outlives the processes that
+ * it starts. */
 static ls_status_t leave_text(ls_ctx_t *ctx, const cli_args_t *args) {
   int fd = memfd_create("lockstep-configuration", MFD_CLOEXEC);
   size_t size = strlen(args->config) + 64;

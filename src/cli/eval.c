@@ -1,5 +1,5 @@
 /* lockstep eval: loss and accuracy of a checkpoint, on the configured validation files, else on the
- * validation part of its own data or on all of others. */
+ * validation part of the checkpoint's own data, or on all of other data. */
 #include "cli/cli.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static const cli_extra_t extra[] = {
                     "of the newest."},
     {NULL, NULL, NULL}};
 
-/* Which of the run's checkpoints it is; NULL when it was named itself. */
+/* Which of the run's checkpoints it is; NULL if it was named itself. */
 static const char *chosen(const cli_args_t *args, const char *checkpoint) {
   return args->extra[EXTRA_BEST] ? "best" : strcmp(args->checkpoint, checkpoint) ? "newest" : NULL;
 }

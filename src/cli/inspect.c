@@ -1,4 +1,4 @@
-/* lockstep inspect: what a configuration means, before anything runs: parameters, work, exact bytes,
+/* lockstep inspect: shows the meaning of a configuration before anything runs: parameters, work, exact bytes,
  * schedule. */
 #include "cli/lowered.h"
 #include "graph/pass/pass.h"
@@ -32,7 +32,7 @@ static bool is_layer(const layer_row_t *row, const char *name, size_t len) {
   return row->len == len && strncmp(row->name, name, len) == 0;
 }
 
-/* A parameter where a node reads it: in its own layer, or in one that shares it. */
+/* A parameter as read by a node: in its own layer, or in one that shares it. */
 static void add_param(layer_row_t *row, const ls_graph_tensor_t *t) {
   char text[LS_SHAPE_TEXT_BYTES];
   size_t used = strlen(row->shapes), left = sizeof row->shapes - used, len = layer_len(t->name);

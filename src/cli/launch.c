@@ -1,10 +1,10 @@
-/* Starting the ranks: mpirun runs the same command line N times, and this process stays above it.
+/* Starts the ranks: mpirun runs the same command line N times, and this process stays as mpirun's parent.
  *
- * It stays because mpirun, when interrupted, kills its ranks after two seconds and answers with exit code 1:
- * a step or a save that takes longer would be lost. So mpirun gets a process group of its own, out of reach
- * of the terminal's Ctrl-C and Ctrl-Z, and the ranks are asked to stop with the signal that mpirun passes on:
- * SIGUSR1. Ctrl-Z stops them one by one. Both streams of the ranks go through this process: stdout because
- * mpirun does not notice when it cannot be written, stderr because mpirun speaks there, too. */
+ * The reason: an interrupted mpirun kills its ranks after two seconds and returns exit code 1, so a longer
+ * step or save would be lost. Therefore mpirun gets a process group of its own, out of reach of the
+ * terminal's Ctrl-C and Ctrl-Z, and this process asks the ranks to stop with SIGUSR1, which mpirun forwards.
+ * Ctrl-Z stops them one by one. Both streams of the ranks go through this process: stdout because mpirun does
+ * not notice write errors there, stderr because mpirun writes there, too. */
 #include "base/process.h"
 #include "cli/cli.h"
 #include "cli/launcher.h"
@@ -47,11 +47,11 @@ static void prepare_environment(cli_messages_t *messages) {
   setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
   char columns[16];
   snprintf(columns, sizeof columns, "%d", messages->columns);
-  messages->shared = messages->columns > 0; /* rank 0 shows where the run stands */
+  messages->shared = messages->columns > 0; /* rank 0 shows the progress */
   if (messages->shared) setenv(CLI_ENV_TERMINAL, columns, 1);
 }
 
-/* An accident (a mistyped --ranks) must not fill the machine; a launcher that knows several nodes may have
+/* A mistake (a mistyped --ranks) must not fill the machine; a launcher that knows several nodes may start
  * more. */
 static ls_status_t check_count(ls_ctx_t *ctx, int ranks) {
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -63,8 +63,8 @@ static ls_status_t check_count(ls_ctx_t *ctx, int ranks) {
                  ranks, most, cores);
 }
 
-/* Orphans of mpirun become children of this process: none of them goes on when it has ended. A background
- * group must not read the terminal. SIGTERM, so that mpirun ends its ranks when this process is killed. */
+/* Orphans of mpirun become children of this process, so none of them survives it. A background group must not
+ * read the terminal. SIGTERM, so that mpirun ends its ranks if this process is killed. */
 static ls_status_t start(launch_t *l, const char *const *argv) {
   const ls_child_spec_t spec = {
       .argv = argv,
@@ -86,11 +86,10 @@ static void stop_and_go_on(const launch_t *l) {
   ls_child_signal_below(l->mpirun, SIGCONT);
 }
 
-/* Once asks the ranks to save and end, twice ends mpirun and them, by force after FORCE_NS. A signal sent
- * before the ranks have their handlers is lost, so asking is repeated until they have ended. mpirun passes
- * SIGUSR1 on to ranks of other hosts; those of this host are asked directly, too, because Ubuntu 24.04's Open
- * MPI 4.1.6 passes nothing on.
- */
+/* The first signal asks the ranks to save and end; the second ends mpirun and them, by force after FORCE_NS.
+ * A signal sent before the ranks have installed their handlers is lost, so it is repeated until they exit.
+ * mpirun forwards SIGUSR1 to ranks of other hosts. Ranks of this host are also signalled directly, because
+ * Ubuntu 24.04's Open MPI 4.1.6 forwards nothing. */
 static void pass_on(launch_t *l) {
   if (cli_stop_held()) stop_and_go_on(l);
   if (cli_stop_forced()) {
@@ -107,7 +106,7 @@ static void pass_on(launch_t *l) {
   }
 }
 
-/* mpirun may hang when its surroundings fail it: without a process below it for 20 s it is ended. */
+/* mpirun may hang if its environment fails it: if it has had no process below it for 20 s, it is ended. */
 static void look_for_ranks(launch_t *l) {
   if (++l->idle % LOOK_EVERY != 0) return;
   l->looks_empty = ls_child_signal_below(l->mpirun, 0) == 0 ? l->looks_empty + 1 : 0;
@@ -124,7 +123,7 @@ static void take_output(launch_t *l, const char *bytes, ssize_t got) {
   }
 }
 
-/* Until both streams have ended, so all processes that could write to them. */
+/* Runs until both streams have ended, and thus all processes that could write to them. */
 static void relay(launch_t *l) {
   struct pollfd stream[] = {{.fd = l->output, .events = POLLIN}, {.fd = l->messages, .events = POLLIN}};
   char bytes[4096];

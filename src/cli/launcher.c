@@ -1,4 +1,4 @@
-/* Launchers as rows, and finding out which one is there. */
+/* Launchers as rows, and identification of the one that is installed. */
 #include "cli/launcher.h"
 
 #include "base/child.h"

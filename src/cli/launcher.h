@@ -1,5 +1,5 @@
-/* What starts the ranks: which mpirun is on PATH, and how it wants to be called. And what it has to say, told
- * from what the ranks say. */
+/* The launcher that starts the ranks: which mpirun is on PATH, and its command line. Also separates its
+ * output from that of the ranks. */
 #ifndef LS_CLI_LAUNCHER_H
 #define LS_CLI_LAUNCHER_H
 
@@ -24,9 +24,8 @@ const cli_launcher_t *cli_launcher_match(const char *version);
 ls_status_t cli_launcher_find(ls_ctx_t *ctx, int ranks, const cli_launcher_t **launcher);
 
 /* Lines of the launcher in the stderr that it shares with the ranks: between rules of dashes, or beginning
- * with
- * "[host:pid]" or with its name. They are held back; what ranks say passes at once, also without a line's
- * end. */
+ * with "[host:pid]" or with its name. They are held back; the ranks' output passes at once, even without a
+ * line end. */
 enum { CLI_NOISE_BYTES = 16384, CLI_NOISE_LINE_BYTES = 1024 };
 typedef struct {
   FILE *to;              /* where ranks' lines go */
@@ -36,7 +35,8 @@ typedef struct {
   bool terminal;         /* the ranks rewrite a progress line in place */
   bool held;             /* the last line was the launcher's, and so are empty ones after it */
   bool error_said;       /* a rank has reported an error */
-  bool interrupted_said; /* the only one: training was interrupted, which is said once all is saved */
+  bool interrupted_said; /* its only error: training was interrupted, which is reported once everything is
+                          * saved */
   int line_bytes, text_bytes;
   char line[CLI_NOISE_LINE_BYTES];
   char text[CLI_NOISE_BYTES]; /* the launcher's lines; what does not fit is dropped */
@@ -44,7 +44,7 @@ typedef struct {
 
 void cli_noise_add(cli_noise_t *noise, const char *bytes, size_t size_bytes);
 void cli_noise_end(cli_noise_t *noise); /* a last line without an end */
-/* The rank that was ended by a signal, and which, as the launcher says; false when it does not say so. */
+/* The rank that a signal ended, and the signal, if the launcher names them; else false. */
 bool cli_noise_signal(const cli_noise_t *noise, int *rank, int *signal_number);
 /* The launcher's last paragraph in one line. "" = none. */
 void cli_noise_reason(const cli_noise_t *noise, char reason[256]);

@@ -1,4 +1,4 @@
-/* What the end of a launcher means: which exit code, and whose words explain it. */
+/* Interprets the end of a launcher: the exit code, and the words that explain it. */
 #include "cli/cli.h"
 #include "cli/launcher.h"
 #include "cli/stop.h"
@@ -11,7 +11,7 @@
 
 enum { SIGNAL_CODES = 128, FILES_NEEDED = 64, FILE_BYTES_NEEDED = 64 << 20 };
 
-/* What of the process's surroundings keeps mpirun from working; NULL = nothing that is known here. */
+/* The property of the environment that keeps mpirun from working; NULL = none that is known here. */
 static const char *surroundings(ls_ctx_t *quiet) {
   char folder[4096];
   struct rlimit files;
@@ -27,7 +27,7 @@ static const char *surroundings(ls_ctx_t *quiet) {
   return NULL;
 }
 
-/* An exit code without a word of any rank is the launcher's own. */
+/* An exit code without an error message of any rank is the launcher's own. */
 static int explain(ls_ctx_t *ctx, const char *launcher, const cli_noise_t *noise, int code) {
   char reason[256];
   ls_ctx_t *quiet = ls_ctx_create(NULL, NULL);

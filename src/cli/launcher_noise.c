@@ -1,4 +1,4 @@
-/* A launcher speaks on the stream of the ranks, in blocks between rules of dashes and in lines with a prefix.
+/* A launcher writes to the stream of the ranks, in blocks between rules of dashes and in lines with a prefix.
  * The first characters of a line tell whose it is, so only lines that begin like the launcher's wait for
  * their end. */
 #include "cli/launcher.h"
@@ -126,7 +126,7 @@ static void append(char reason[256], const char *text, size_t size) {
   snprintf(reason + used, 256 - used, "%s%.*s", used > 0 ? " " : "", (int)(size < 255 ? size : 255), text);
 }
 
-/* What a launcher adds to a failure without a cause. */
+/* Lines that a launcher adds to a failure without a cause. */
 static bool says_nothing(const char *line, size_t size) {
   static const char *const empty[] = {"Forwarding signal", "Primary job ",
                                       "user-direction",    "Process name:",

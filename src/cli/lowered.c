@@ -1,11 +1,11 @@
-/* Lowering a configuration for all of its ranks in one process. */
+/* Lowers a configuration for all of its ranks in one process. */
 #include "cli/lowered.h"
 
 #include "cli/planner.h"
 
 #include <string.h>
 
-/* Whether samples are bytes only the data know; where they cannot be read they count as f32. */
+/* Only the data know whether samples are bytes; if they cannot be read, samples count as f32. */
 static void look_at_data(ls_config_t *config) {
   ls_ctx_t *quiet = ls_ctx_create(NULL, NULL);
   ls_plan_options_t unused = {0};
@@ -14,8 +14,8 @@ static void look_at_data(ls_config_t *config) {
   ls_ctx_destroy(quiet);
 }
 
-/* As training would choose on an idle device of this machine. Reads the data only where it depends on them.
- */
+/* Decides as training would on an idle device of this machine. Reads the data only if the decision depends on
+ * them. */
 static ls_status_t choose_data(ls_ctx_t *ctx, ls_config_t *config, const ls_backend_t *backend, int ranks,
                                int64_t samples, int64_t *data_rows) {
   ls_engine_room_t room = {.copies = !backend->host_memory, .rows = samples};

@@ -14,8 +14,8 @@ typedef struct {
   ls_program_t *program;
 } cli_lowered_t;
 
-/* Lowers the configuration for its ranks and checks every program and their agreement. `samples` of the
- * data, both parts; 0 = not known: then the data are read where the schedule depends on it. */
+/* Lowers the configuration for its ranks, and checks every program and their agreement. `samples` of the
+ * data, both parts; 0 = not known: then the data are read if the schedule depends on it. */
 ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *config, int64_t samples,
                                cli_lowered_t *lowered);
 void cli_lowered_release(cli_lowered_t *lowered);

@@ -115,15 +115,15 @@ static int dispatch(ls_ctx_t *ctx, cli_messages_t *messages, int argc, char **ar
   return usage_error(ctx, asked);
 }
 
-/* What was printed must have arrived, whatever printed it. */
+/* Everything printed must have arrived, whoever printed it. */
 static int flush_output(ls_ctx_t *ctx, int code) {
   bool lost = ferror(stdout) != 0;
   lost |= fflush(stdout) != 0;
   return lost && code == 0 ? ls_status_exit_code(cli_output_lost(ctx)) : code;
 }
 
-/* The number of a standard stream that is closed goes to no file that is opened later: what is meant for the
- * stream would get into that file. Writing to it (reading stdin) fails as before. */
+/* If a standard stream is closed, no file that is opened later may get its number, because output for the
+ * stream would end up in that file. Writing to it (reading stdin) fails as before. */
 static void keep_numbers(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
     if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);

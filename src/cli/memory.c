@@ -1,5 +1,5 @@
-/* Memory in reports: what a run needs by arithmetic, what libraries take beside it as probe has measured it,
- * and what was used. */
+/* Memory in reports: the computed need of a run, the additional memory of libraries as probe measured it, and
+ * the memory used. */
 #include "cli/planner.h"
 
 json_t *cli_memory_json(const ls_train_memory_t *m) {

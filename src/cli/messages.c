@@ -1,6 +1,6 @@
-/* Messages on stderr. Until a job of several ranks has been set up, most of what its ranks have to say is the
- * same: every rank reads the same files. So ranks other than 0 hold their messages back until they meet
- * (cli_messages_settle), and then print what rank 0 has not said. */
+/* Messages on stderr. Until a job of several ranks has been set up, most messages of its ranks are the same,
+ * because every rank reads the same files. So ranks other than 0 hold their messages back until they meet
+ * (cli_messages_settle), and then print those that rank 0 has not reported. */
 #include "cli/cli.h"
 
 #include <stdlib.h>

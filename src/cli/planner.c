@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The quick probe in a process of its own, into `output`: it starts ranks, which this process must not be in
- * the way of. It may take a while to end its own children. */
+/* Runs the quick probe in a process of its own, into `output`, because it starts ranks, with which this
+ * process must not interfere. It may take a while to end its own children. */
 static ls_status_t run_probe(ls_ctx_t *ctx, const char *output) {
   enum { GRACE_S = 15 };
   const char *const argv[] = {"lockstep", "probe", "--quick", "--output", output, NULL};
@@ -28,14 +28,14 @@ static ls_status_t run_probe(ls_ctx_t *ctx, const char *output) {
                  words);
 }
 
-/* A failure to save is not one of the plan: it costs the next plan time. Said once. */
+/* A failure to save is no failure of the plan: it only costs the next plan time. Reported once. */
 static void warn_unsaved(ls_ctx_t *ctx, const ls_ctx_t *own, cli_planned_t *p) {
   if (!p->unsaved)
     ls_log(ctx, LS_LOG_WARN, "what was measured for this plan is not remembered: %s", ls_ctx_error(own));
   p->unsaved = true;
 }
 
-/* Keeps the probe's profile; one that appeared meanwhile is better than it, where both have a value. */
+/* Keeps the probe's profile; if another one appeared meanwhile, that one's values win. */
 static ls_status_t keep_probe(ls_ctx_t *ctx, cli_planned_t *p) {
   ls_ctx_t *own = ls_ctx_create(NULL, NULL); /* keeps the reason, prints nothing */
   ls_profile_t *other;
@@ -53,7 +53,7 @@ static ls_status_t keep_probe(ls_ctx_t *ctx, cli_planned_t *p) {
   return status;
 }
 
-/* Measures into a file of its own, because where profiles are kept may not be writable. */
+/* Measures into a file of its own, because the folder of profiles may not be writable. */
 static ls_status_t probe_profile(ls_ctx_t *ctx, cli_planned_t *p) {
   char *dir;
   ls_status_t status = ls_dir_temporary(ctx, "lockstep-plan", &dir);
@@ -81,7 +81,8 @@ static ls_status_t open_profile(ls_ctx_t *ctx, const char *recorded, cli_planned
   return ls_profile_load(ctx, p->path, &p->machine, &p->profile);
 }
 
-/* Saves what was timed since the profile was `before`, beside what other plans have timed meanwhile. */
+/* Saves the timings made since the profile was `before`, beside those that other plans have made
+ * meanwhile. */
 static void keep_timed(ls_ctx_t *ctx, const ls_profile_t *before, cli_planned_t *p) {
   ls_ctx_t *own = ls_ctx_create(NULL, NULL);
   if (own && ls_profile_update(own, before, p->profile, p->path) != LS_OK) warn_unsaved(ctx, own, p);
@@ -136,7 +137,7 @@ void cli_planner_release(cli_planned_t *planned) {
   ls_free(planned->path);
 }
 
-/* In single quotes where a shell would read something else. */
+/* In single quotes if a shell would interpret it. */
 static const char *quoted(ls_arena_t *arena, const char *text) {
   static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
   if (*text && strspn(text, plain) == strlen(text)) return text;

@@ -1,4 +1,4 @@
-/* What plan and train with strategy auto share: profile, plan, the command that runs a candidate. */
+/* Shared by plan and by train with strategy auto: profile, plan, the command that runs a candidate. */
 #ifndef LS_CLI_PLANNER_H
 #define LS_CLI_PLANNER_H
 
@@ -15,15 +15,15 @@ typedef struct {
   ls_plan_t plan;
 } cli_planned_t;
 
-/* Opens this machine's profile, or has it measured; plans; keeps in the profile what had to be timed.
- * `options` may be changed (samples, replay). `recorded`: a profile of a machine that is not here to plan
- * for, NULL = this one's. Released by the caller after LS_OK. */
+/* Opens this machine's profile, or has it measured; plans; adds new timings to the profile. `options` may be
+ * changed (samples, replay). `recorded`: profile of another machine for which to plan; NULL = this machine.
+ * The caller releases the result after LS_OK. */
 ls_status_t cli_planner_make(ls_ctx_t *ctx, const ls_config_t *config, const char *recorded,
                              ls_plan_options_t *options, cli_planned_t *planned);
 void cli_planner_release(cli_planned_t *planned);
 
-/* Samples, and what they take while they are read: known for synthetic data, else seen. Sets samples, rows
- * and reading_bytes. */
+/* The number of samples and the memory for reading them: computed for synthetic data, else read. Sets
+ * samples, rows and reading_bytes. */
 ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_options_t *options);
 
 /* A shell line; owned by the arena, NULL when memory is short. */
@@ -32,7 +32,7 @@ const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const
 /* planner_json.c. New reference; NULL when memory is short. */
 json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planned_t *planned);
 /* planner_show.c */
-/* What has to be said first of a plan from disturbed timings; false: nothing. */
+/* The first message about a plan from disturbed timings; false: none. */
 enum { CLI_BUSY_BYTES = 320 };
 bool cli_planner_busy(const ls_plan_t *plan, char text[CLI_BUSY_BYTES]);
 void cli_planner_table(const ls_config_t *config, cli_planned_t *planned);
@@ -41,9 +41,9 @@ ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, cli_planned_
 ls_status_t cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
                                    const cli_planned_t *planned);
 
-/* memory.c. What a run needs, as JSON members in bytes (new reference). */
+/* memory.c. The need of a run, as JSON members in bytes (new reference). */
 json_t *cli_memory_json(const ls_train_memory_t *memory);
-/* Beside it, what libraries take here by this machine's profile. */
+/* The additional memory of libraries here, by this machine's profile. */
 typedef struct {
   ls_train_memory_t need;
   int64_t library_bytes;
@@ -56,8 +56,8 @@ json_t *cli_memory_report(const cli_memory_t *memory);
 json_t *cli_memory_reason(bool libraries);
 void cli_memory_print(const cli_memory_t *memory);
 
-/* train: with strategy auto and no launcher around, chooses and puts the choice into *args as further --set
- * flags (owned by `arena`), then says it in one line on stderr. */
+/* train: with strategy auto and without a launcher, chooses, puts the choice into *args as further --set
+ * flags (owned by `arena`), and reports it in one line on stderr. */
 ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t *config, cli_args_t *args);
 
 #endif

@@ -1,5 +1,4 @@
-/* lockstep probe: what is here, what it can do, and what is wrong with it. The profile it saves is what plan
- * reads. */
+/* lockstep probe: describes, measures and diagnoses this machine. plan reads the profile that it saves. */
 #include "cli/probe.h"
 #include "cli/stop.h"
 #include "comm/transport.h"
@@ -118,8 +117,8 @@ static int count_gpus(void) {
   return count;
 }
 
-/* A part that starts processes: told to end meanwhile, it ends those and removes their files. What this
- * process does alone needs no such care. */
+/* A part that starts processes: if it is asked to stop, it ends them and removes their files. Parts that this
+ * process does alone need no such care. */
 static ls_status_t measure_part(ls_ctx_t *ctx, void (*part)(bool quick, int gpus, cli_probe_t *probe),
                                 bool fast, int gpus, cli_probe_t *probe) {
   cli_stop_t mode = cli_stop_mode(CLI_STOP_ASK);
@@ -144,7 +143,7 @@ static int entries(const ls_profile_t *profile) {
   return ls_profile_time_count(profile) + ls_profile_curve_count(profile);
 }
 
-/* What was measured of a transport while its environment made another way of it. */
+/* Measurements of a transport under the other setting of its environment. */
 static ls_status_t keep_variants(ls_profile_t *into, const ls_profile_t *old) {
   ls_status_t status = LS_OK;
   for (int i = 0; ls_transports[i] && status == LS_OK; i++) {
@@ -162,9 +161,9 @@ static ls_status_t keep_variants(ls_profile_t *into, const ls_profile_t *old) {
   return status;
 }
 
-/* What an earlier profile of this very machine holds is not thrown away: times of steps and ops that plan has
- * added stay, and a quick measurement replaces nothing of a full one. Another machine's, an older format's or
- * a torn profile is replaced as if it were not there. */
+/* Keeps entries of an earlier profile of this very machine: times of steps and ops that plan has added stay,
+ * and a quick measurement replaces nothing of a full one. A profile of another machine, of an older format,
+ * or a torn one is replaced as if it were not there. */
 static ls_status_t keep_old(const char *path, bool fast, cli_probe_t *probe) {
   static const char *const added[] = {"step ", "op ", NULL};
   ls_ctx_t *own = ls_ctx_create(NULL, NULL);
@@ -231,7 +230,7 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
   return status;
 }
 
-/* A recorded machine; a profile brings its measurements along. Which of the two it is, the file says. */
+/* A recorded machine, or a profile with its measurements; the file tells which. */
 static ls_status_t recorded(ls_ctx_t *ctx, const char *path, cli_probe_t *probe) {
   ls_status_t status = ls_machine_load(ctx, path, &probe->machine);
   if (status != LS_OK) return status;

@@ -1,4 +1,4 @@
-/* Inside lockstep probe: what was found out, and who measures and prints it. */
+/* Inside lockstep probe: the results, and the functions that measure and print them. */
 #ifndef LS_CLI_PROBE_H
 #define LS_CLI_PROBE_H
 
@@ -33,16 +33,16 @@ typedef struct {
 
 void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) LS_PRINTF(2, 3);
 
-/* The numbers of ranks that are tried, each from the one before, beginning with 1: powers of two and all
- * there are, up to CLI_PROBE_RANKS_MAX. 0 = there is no further one. */
+/* The numbers of ranks to try, each from the one before, beginning with 1: powers of two, and all that exist,
+ * up to CLI_PROBE_RANKS_MAX. 0 = no further one. */
 int cli_probe_next(int ranks, int most);
 /* Starts this program again with these arguments, ended by NULL, and a time limit. What fails is a note that
  * begins with `what`. */
 bool cli_probe_child(cli_probe_t *probe, const char *const *argv, const char *stdout_path, const char *what);
-/* probe_ranks.c. Starts mpirun with this program once per world size and takes over what the ranks measured;
- * what fails becomes a note. */
+/* probe_ranks.c. Starts mpirun with this program once per world size and adds the ranks' measurements;
+ * failures become notes. */
 void cli_probe_worlds(bool quick, int gpus, cli_probe_t *probe);
-/* probe_memory.c: what libraries take in a rank's process, per backend and number of ranks. */
+/* probe_memory.c: memory of libraries in a rank's process, per backend and number of ranks. */
 void cli_probe_memory(bool quick, int gpus, cli_probe_t *probe);
 /* What --ranks-into and --world ask for: starts the ranks, each of which measures; rank 0 writes the file. */
 ls_status_t cli_probe_rank(ls_ctx_t *ctx, const cli_args_t *args);

@@ -1,7 +1,7 @@
-/* The part of probe that finds out what libraries take in a rank's process: a small training is run as a user
- * would run it, once per backend and number of ranks. What its processes used, less what the training
- * allocated, is the libraries': program, MPI, BLAS and threads; on a GPU the context, modules, cuBLASLt with
- * its workspaces, the captured step and NCCL. */
+/* The part of probe that measures the memory of libraries in a rank's process. It runs a small training as a
+ * user would, once per backend and number of ranks. The memory of its processes, less what the training
+ * allocated, belongs to libraries: program, MPI, BLAS and threads; on a GPU the context, modules, cuBLASLt
+ * with its workspaces, the captured step and NCCL. */
 #include "cli/probe.h"
 #include "cli/stop.h"
 #include "comm/transport.h"

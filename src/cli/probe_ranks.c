@@ -1,5 +1,5 @@
-/* The part of probe that needs several ranks. The program starts itself under mpirun, once per world size,
- * and each such run leaves a profile in a file that is taken over and removed. */
+/* The part of probe that needs several ranks. The program starts itself under mpirun, once per world size;
+ * each such run leaves a profile in a file, whose entries are added before it is removed. */
 #include "cli/probe.h"
 #include "cli/stop.h"
 #include "comm/transport.h"

@@ -1,4 +1,4 @@
-/* What probe found, as tables for people and as one JSON document. */
+/* The results of probe, as tables for people and as one JSON document. */
 #include "cli/probe.h"
 #include "comm/transport.h"
 #include "graph/op.h"

@@ -1,4 +1,4 @@
-/* The line that says where a run stands. */
+/* The progress line. */
 #include "cli/progress.h"
 
 #include <assert.h>
@@ -18,7 +18,7 @@ enum {
 /* In the order of the line. */
 enum { PERCENT, EPOCH, STEP, LOSS, VALIDATION, RATE, SPEED, SKIPPED, MEMORY, ELAPSED, LEFT, FIELD_COUNT };
 
-/* What a narrow terminal keeps: of these, in this order, each that still fits. */
+/* The fields that a narrow terminal shows: of these, in this order, each that still fits. */
 static const int most_wanted[] = {PERCENT, LOSS,  LEFT, SKIPPED, STEP,  VALIDATION,
                                   SPEED,   EPOCH, RATE, ELAPSED, MEMORY};
 static_assert(LS_COUNT(most_wanted) == FIELD_COUNT, "every field has its place");

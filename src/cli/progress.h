@@ -1,5 +1,5 @@
-/* What lockstep train says on stderr while a run goes on: one line, rewritten in place on a terminal and cut
- * to its width; elsewhere a line per epoch, and at least every ten seconds. */
+/* The progress of lockstep train on stderr: one line, rewritten in place on a terminal and cut to its width;
+ * elsewhere a line per epoch, and at least one every ten seconds. */
 #ifndef LS_CLI_PROGRESS_H
 #define LS_CLI_PROGRESS_H
 

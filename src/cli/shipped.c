@@ -52,7 +52,7 @@ static ls_status_t fail_missing(ls_ctx_t *ctx, const char *what, const char *kin
                  kind);
 }
 
-/* `missing`: what is said when it is nowhere. */
+/* `missing`: the message if it is nowhere. */
 static ls_status_t find(ls_ctx_t *ctx, const char *kind, const char *name, const char *missing, char **path) {
   search_t *search = ls_alloc(ctx, sizeof *search);
   char *found = ls_alloc(ctx, 2 * PATH_MAX);

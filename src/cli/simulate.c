@@ -1,5 +1,5 @@
-/* lockstep simulate: a configuration or a workload priced on a machine that is not here. Every figure that it
- * prints is simulated; what somebody reported stands beside it only where the workload file has it. */
+/* lockstep simulate: prices a configuration or a workload on another machine. Every figure that it prints is
+ * simulated; reported figures stand beside them only if the workload file has some. */
 #include "cli/simulate.h"
 
 enum { EXTRA_MACHINE, EXTRA_RANKS, EXTRA_WORKLOAD };
@@ -23,7 +23,7 @@ static const ls_reported_t *find_reported(const ls_workload_t *w, int64_t ranks)
   return NULL;
 }
 
-/* Rows of a workload take batch and strategy from what was reported for them. */
+/* Rows of a workload take batch and strategy from the reported ones. */
 static ls_status_t simulate_workload_row(ls_ctx_t *ctx, cli_simulation_t *sim, int ranks, int shares,
                                          cli_simulated_row_t *row) {
   row->reported = find_reported(&sim->workload, ranks);

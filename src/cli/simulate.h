@@ -1,4 +1,4 @@
-/* Inside view of lockstep simulate: what was simulated, for those who show it. */
+/* Inside view of lockstep simulate: the results, for the files that show them. */
 #ifndef LS_CLI_SIMULATE_H
 #define LS_CLI_SIMULATE_H
 

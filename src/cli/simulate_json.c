@@ -1,4 +1,4 @@
-/* What was simulated, as JSON. */
+/* Results of a simulation as JSON. */
 #include "cli/simulate.h"
 
 #include <string.h>

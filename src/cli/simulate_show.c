@@ -1,4 +1,4 @@
-/* What was simulated, for people: the points, and what was reported beside them. */
+/* Results of a simulation for people: the points, and the reported figures beside them. */
 #include "cli/simulate.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* One handler for all of them; what it does is the mode. No SA_RESTART: calls that a signal interrupts are
- * repeated by who makes them, because under TSan a handler runs only when the interrupted call returns. */
+/* One handler for all signals; the mode decides its action. No SA_RESTART: whoever makes a call that a signal
+ * interrupts repeats it, because under TSan a handler runs only when the interrupted call returns. */
 #include "cli/stop.h"
 
 #include "base/base.h"

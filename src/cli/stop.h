@@ -1,5 +1,6 @@
-/* Signals that ask this process to end: every one that comes from outside and by default ends a process. The
- * only place that installs handlers. Each is handled on the alternate stack where the thread has one. */
+/* Signals that ask this process to end: every signal that comes from outside and by default ends a process.
+ * This is the only module that installs handlers. Each handler runs on the alternate stack if the thread has
+ * one. */
 #ifndef LS_CLI_STOP_H
 #define LS_CLI_STOP_H
 
@@ -7,7 +8,7 @@
 
 typedef enum {
   CLI_STOP_NOW,  /* the process says so and ends with exit code 130 */
-  CLI_STOP_ASK,  /* only what the calls below tell changes */
+  CLI_STOP_ASK,  /* the signal only changes what the calls below return */
   CLI_STOP_TWICE /* as ASK; a second SIGINT, SIGTERM or SIGQUIT ends the process */
 } cli_stop_t;
 
@@ -21,7 +22,7 @@ int cli_stop_requested(void);
 bool cli_stop_forced(void);
 const char *cli_stop_name(int signal_number); /* "SIGTERM" */
 
-/* From here on SIGTSTP (Ctrl-Z) only sets what the second call tells, once: the caller has to stop the
+/* From now on SIGTSTP (Ctrl-Z) only sets what the second call returns, once; the caller must stop the
  * process. */
 void cli_stop_hold(void);
 bool cli_stop_held(void);

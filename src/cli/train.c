@@ -65,7 +65,7 @@ static void print_part(const char *name, int64_t ns, double mean_us) {
   cli_print("    %-22s %10.1f us  %5.1f %%\n", name, us, mean_us > 0 ? 100 * us / mean_us : 0);
 }
 
-/* The mean and its parts, which add up to it; the median beside it is of the same steps. */
+/* The mean and its parts, which add up to it; the median covers the same steps. */
 static void print_step_time(const ls_train_report_t *r) {
   const ls_step_parts_t *p = &r->parts;
   const double mean_us = r->step_time_mean_us;
@@ -129,12 +129,12 @@ static void print_table(const ls_train_report_t *r, double predicted_us, const c
   cli_print("  %-24s %9.2f s (evaluation %.2f, saving %.2f)\n", "whole run", r->wall_s, r->eval_s, r->save_s);
 }
 
-/* Every rank has come to this end at the same step, so none waits for another. */
+/* Every rank reaches this end at the same step, so none waits for another. */
 static bool ended_together(ls_status_t status) {
   return status == LS_OK || status == LS_ERR_INTERRUPTED || status == LS_ERR_NONFINITE;
 }
 
-/* Under mpirun another rank may wait for this one: a failure ends them all, with this one's exit code. */
+/* Under mpirun another rank may wait for this one, so a failure ends them all, with this one's exit code. */
 static ls_status_t leave(ls_world_t *world, ls_status_t status) {
   if (!ended_together(status)) ls_world_abort(world, ls_status_exit_code(status));
   ls_world_close(world);
@@ -188,7 +188,7 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
   return status;
 }
 
-/* The configuration; with strategy auto, planned first, as the plan has it. *args then says the same in
+/* Reads the configuration; with strategy auto, plans first and applies the plan. *args then has the same as
  * flags, for ranks that are started from here. */
 static ls_status_t load(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args, ls_config_t **out) {
   ls_config_t *config;

@@ -14,8 +14,8 @@ bool ls_npz_is(const char *path, const void *bytes, size_t size);
 
 /* Extracts one member of an archive. `path` is FILE.npz:NAME, with or without .npy in NAME, or FILE alone if
  * it has one member.
- *   bytes, size  the whole archive, one block (ls_alloc), owned by the caller. A stored member is moved to its
- *                begin; for a deflated one a new block takes its place and the archive is freed. Written on
+ *   bytes, size  the whole archive, one block (ls_alloc), owned by the caller. A stored member is moved to
+ *                its begin; for a deflated one a new block takes its place and the archive is freed. Written on
  *                success only.
  *   limit_bytes  the largest size of a member.
  * A deflated member of more than 64 MiB may be at most 100 times its packed size, as a gzip file. Sizes are

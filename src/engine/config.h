@@ -1,4 +1,4 @@
-/* What a run is configured to be: the sections that each module describes, put together. The struct behind the
+/* The configuration of a run: the sections that each module describes, put together. The struct behind the
  * public ls_config_t; train/ reads, checks and writes it. */
 #ifndef LS_ENGINE_CONFIG_H
 #define LS_ENGINE_CONFIG_H
@@ -44,7 +44,7 @@ typedef struct {
   bool fuse;
   double deadline_s;
   double predicted_us; /* step time that a plan predicted; 0 = none */
-  bool automatic;      /* strategy was "auto": it then holds what is right without a plan */
+  bool automatic;      /* strategy was "auto": it then holds the default, in case there is no plan */
   bool usual;          /* no strategy was named (or "auto"): a world of another size takes its own */
   const void *own[LS_STRATEGY_MAX +
                   1]; /* what each strategy's own section says, in the list's order; NULL: has none */

@@ -1,21 +1,21 @@
-/* The engine: one rank's opened device, state, program and loader. Training, evaluation, the planner's timing
- * and the benchmark open the same one, so that what is timed is what trains: the same initial values, shapes
- * of data and waits.
+/* The engine: one rank's opened device, state, programs and loader. Training, evaluation, the planner's
+ * timing and the benchmark open the same engine, so what is timed is what trains: the same initial values,
+ * shapes of data and waits.
  *
- * It has a program for each kind of step, over one state and one block of transient memory: one of them runs at a
- * time. A step of training runs its program's members in turn, one for each micro-batch. Whoever opens an engine
- * goes down this list:
+ * It has a program for each kind of step, over one state and one block of transient memory; only one program
+ * runs at a time. A step of training runs its program's members in turn, one for each micro-batch. To use an
+ * engine, follow this list:
  *
  *   ls_engine_open       device, streams, the rows of the state that the model and its optimizer have
- *   ls_engine_connect    what carries tensors between the ranks
- *   ls_engine_lower      a kind of step: its program, proven. Again for each that is wanted
+ *   ls_engine_connect    the communicator that carries tensors between the ranks
+ *   ls_engine_lower      a kind of step: its program, proven. Once for each kind that is needed
  *   ls_engine_allocate   the state and the transient block
  *   ls_engine_bind       a run for each of them
- *   ls_engine_fill       first values (or what a checkpoint holds)
+ *   ls_engine_fill       initial values (or those of a checkpoint)
  *   ls_engine_start      the loader; then ls_engine_launch and ls_engine_wait for each step; ls_engine_stop
  *
- * An engine is used from one thread. Calls are local unless they say otherwise; whoever has several ranks
- * agrees between them (ls_comm_agree). On failure the caller closes. */
+ * An engine is used from one thread. Calls are local unless they say otherwise; a caller with several ranks
+ * lets them agree (ls_comm_agree). After a failure the caller closes the engine. */
 #ifndef LS_ENGINE_ENGINE_H
 #define LS_ENGINE_ENGINE_H
 
@@ -23,13 +23,14 @@
 #include "schedule/run.h"
 #include "strategy/strategy.h"
 
-/* Input slots of steps that have a loader, a micro-batch each: one computed, one on its way, one being filled. */
+/* Input slots of steps that have a loader, one micro-batch each: one computed, one in transfer, one being
+ * filled. */
 enum { LS_ENGINE_SLOTS = 3 };
 
 typedef enum {
   LS_STEP_TRAIN,    /* a training step, with the collectives of the configured strategy */
   LS_STEP_EVALUATE, /* forward alone; this rank alone */
-  LS_STEP_PREDICT,  /* the same with f32 samples of the host, whatever the others take from wherever */
+  LS_STEP_PREDICT,  /* the same with f32 samples from the host, wherever the other kinds take theirs */
   LS_STEP_KINDS
 } ls_step_kind_t;
 
@@ -41,19 +42,19 @@ typedef struct {
 } ls_step_t;
 
 /* A rank's part of each global batch: `count` rows from `first`, as `accumulate` micro-batches of `rows` (the
- * rest is padding). Reproducible: micro-batches are shards, and late ones may have no row at all; `first` then
- * lies beyond the batch. */
+ * rest is padding). Reproducible: micro-batches are shards, and the last ones may have no row at all; `first`
+ * is then beyond the batch. */
 typedef struct {
   int64_t first, count, rows;
   int accumulate;
 } ls_engine_share_t;
-/* Ranks that cannot share (below) have no share. */
+/* If the ranks cannot share a step (see below), there is no share. */
 void ls_engine_share(const ls_config_t *config, int rank, int world_size, ls_engine_share_t *share);
-/* Rows that each rank evaluates at once: enough to be efficient, no more than there are. The last bits of a
- * loss depend on it, so a reproducible one does not depend on the ranks. */
+/* Rows that each rank evaluates at once: enough to be efficient, no more than exist. The last bits of a loss
+ * depend on this number, so for a reproducible run it does not depend on the ranks. */
 int64_t ls_engine_eval_rows(const ls_config_t *config, const ls_engine_share_t *share, int64_t samples,
                             int world_size);
-/* Whether so many ranks can share a step; check: LS_ERR_CONFIG says why not. */
+/* Whether so many ranks can share a step. The check reports LS_ERR_CONFIG with the reason if they cannot. */
 bool ls_engine_can_share(const ls_config_t *config, int world_size);
 ls_status_t ls_engine_check_share(ls_ctx_t *ctx, const ls_config_t *config, int world_size);
 
@@ -65,8 +66,9 @@ typedef struct {
   int64_t rows;              /* of one micro-batch; 0: of this rank's share */
   int64_t data_rows;         /* samples on the device, as ls_engine_resident says */
   bool copies;               /* the device has memory of its own */
-  const ls_backend_t *fuses; /* whose kernels the passes may count on; NULL: no passes */
-  ls_state_table_t *table; /* where the state is declared; NULL: a table of its own, held by the schedules */
+  const ls_backend_t *fuses; /* whose kernels the passes may use; NULL: no passes */
+  ls_state_table_t *table;   /* the table in which to declare the state; NULL: a table of its own, held by
+                              * the schedules */
 } ls_step_spec_t;
 ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *step);
 void ls_step_release(ls_step_t *step);
@@ -107,24 +109,24 @@ typedef struct {
   int64_t data_rows; /* samples on the device, which gathers them itself; 0: the host does */
   ls_state_table_t *table;
   ls_state_t *state;
-  void *transient; /* what dies within a member of a program */
+  void *transient; /* the transient memory of a program's members */
   size_t transient_bytes;
   ls_step_t step[LS_STEP_KINDS];
   bool trace;
   ls_loader_t *loader;
   ls_engine_observer_t observer;
-  int lag; /* micro-batches, and steps, that are launched before the oldest of them is waited for */
+  int lag; /* number of micro-batches, and steps, launched before the oldest of them is waited for */
   int64_t launched, finished, total_steps; /* steps launched and waited for */
   int64_t unit_launched, unit_finished;    /* micro-batches, counted from the run's first step */
   int64_t launched_ns[LS_ENGINE_SLOTS];    /* when each slot's micro-batch was launched */
-  int64_t done_ns;                         /* when the newest step that ended was seen to have ended */
+  int64_t done_ns;                         /* when the end of the newest finished step was observed */
   float stats[LS_STATS_COUNT];             /* of that step */
   const ls_step_times_t *took;             /* that step; NULL: tasks are not timed */
   ls_step_times_t times[2];                /* of even and odd steps: micro-batches of two may end in turn */
   ls_task_time_t *sums;                    /* (2, tasks); NULL with one micro-batch */
 } ls_engine_t;
 
-/* LS_ERR_DEVICE where the node has fewer devices than ranks. */
+/* LS_ERR_DEVICE if the node has fewer devices than ranks. */
 ls_status_t ls_engine_open(ls_ctx_t *ctx, const ls_engine_options_t *options, ls_engine_t *engine);
 void ls_engine_close(ls_engine_t *engine); /* also of one that is zero, or was opened in part */
 /* The configured transport between the ranks of comm. Collective. */
@@ -132,20 +134,21 @@ ls_status_t ls_engine_connect(ls_engine_t *engine);
 
 /* Lowers and proves; again: nothing to do. */
 ls_status_t ls_engine_lower(ls_engine_t *engine, ls_step_kind_t kind, int64_t rows);
-/* Of what those name that have been lowered. staging: saved rows can be pulled to the host. */
+/* Allocates everything that the lowered kinds name. staging: saved rows can be pulled to the host. */
 ls_status_t ls_engine_allocate(ls_engine_t *engine, bool staging);
-/* Brings the samples to the state's tables; nothing to do without them. */
+/* Copies the samples to the state's tables; nothing to do without tables. */
 ls_status_t ls_engine_upload(ls_engine_t *engine, const ls_dataset_t *dataset);
-/* A run for each that is lowered and has none. trace: where a captured step hides its tasks, it is not
- * captured. Collective where a program has groups of ranks, as unbind. */
+/* Makes a run for each lowered kind that has none. trace: steps are not captured if that would hide their
+ * tasks. Collective if a program has groups of ranks, and so is unbind. */
 ls_status_t ls_engine_bind(ls_engine_t *engine, bool trace);
 void ls_engine_unbind(ls_engine_t *engine);
-/* First values of the state by the configured seed; again: what steps carry on begins again. */
+/* Writes the initial values of the state by the configured seed. Called again: rows that steps change begin
+ * again. */
 ls_status_t ls_engine_fill(ls_engine_t *engine, bool again);
 
-/* Where a slot's numbers go. */
+/* The destination of a slot's numbers. */
 ls_batch_t ls_engine_batch(const ls_engine_t *engine, ls_step_kind_t kind, int slot);
-/* Runs a step that has no loader on slot 0 as it is filled, to its end. */
+/* Runs a step without a loader on slot 0 as it is filled, and waits for its end. */
 ls_status_t ls_engine_once(ls_engine_t *engine, ls_step_kind_t kind);
 
 /* The training steps from first_step up to total_steps. */
@@ -161,31 +164,31 @@ typedef struct {
 /* Starts the loader and waits for the first batch. */
 ls_status_t ls_engine_start(ls_engine_t *engine, const ls_engine_steps_t *steps);
 void ls_engine_stop(ls_engine_t *engine); /* nothing to do when it was not started */
-/* Starts the step after the newest one: all of its micro-batches in turn, of which the last `lag` may still be in
- * flight then, and as many steps. */
+/* Starts the step after the newest one: all of its micro-batches in turn. The last `lag` of them, and as many
+ * steps, may still be in flight when it returns. */
 ls_status_t ls_engine_launch(ls_engine_t *engine);
 /* Waits for the oldest step in flight. *stats: LS_STATS_COUNT floats, until the next call; NULL is allowed. */
 ls_status_t ls_engine_wait(ls_engine_t *engine, const float **stats);
 
-/* What is known of data and device where it is decided whether the data stay there. */
+/* The facts about data and device that decide whether the data stay on the device. */
 typedef struct {
   bool copies;        /* the device has memory of its own */
   int64_t rows;       /* of the data, both parts; 0 = not known */
   int64_t free_bytes; /* of the device's memory; 0 = not known */
 } ls_engine_room_t;
-/* How many samples each of world_size ranks has on its device for training: all, or 0 = none, then the host
- * gathers every batch. One rule for training and for plans. With data.resident
+/* The number of samples that each of world_size ranks keeps on its device for training: all, or 0 = none (the
+ * host then gathers every batch). Training and plans share this rule. With data.resident
  *   auto   all, on a device with memory of its own, if they take at most a quarter of the free bytes and a
- *          step still fits beside them, an eighth left over. Not known counts as no.
- *   true   all, on any backend. LS_ERR_MEMORY where it is known that they do not fit, LS_ERR_CONFIG where there
+ *          step still fits beside them, with an eighth left over. Unknown facts count as no.
+ *   true   all, on any backend. LS_ERR_MEMORY if it is known that they do not fit, LS_ERR_CONFIG if there
  *          are too many to count in 32 bits.
  *   false  none.
  * Pure. */
 ls_status_t ls_engine_resident(ls_ctx_t *ctx, const ls_config_t *config, int world_size,
                                const ls_engine_room_t *room, int64_t *data_rows);
-/* Threads that fill a batch of `rows` rows of `row_bytes`, of the rank's own: one where they compute too, none
- * for batches so small that meeting a thread takes longer than filling; where a device computes, as many as
- * help. */
+/* The number of threads that fill a batch of `rows` rows of `row_bytes`, from the rank's own threads: one if
+ * the rank's threads also compute, none for batches so small that meeting a thread takes longer than filling;
+ * if a device computes, as many as help. */
 int ls_engine_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, int64_t row_bytes,
                              bool resident);
 

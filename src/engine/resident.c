@@ -1,5 +1,5 @@
-/* Where the samples of a run are: on the host, which gathers every batch and sends it, or on the device,
- * which is then only told their numbers. The same bits either way. */
+/* Decides where the samples of a run are: on the host, which gathers every batch and sends it, or on the
+ * device, which then gets only their numbers. The bits are the same either way. */
 #include "engine/engine.h"
 
 #include <inttypes.h>

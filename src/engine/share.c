@@ -1,6 +1,6 @@
-/* What one rank computes of a step: rows of the global batch as micro-batches. Where the step is reproducible
- * the batch is cut into parallel.shards equal micro-batches first, and ranks take whole ones: what a shard
- * holds, and the shapes that compute it, then do not depend on the number of ranks. */
+/* The share of one rank in a step: rows of the global batch as micro-batches. In a reproducible step the
+ * batch is first cut into parallel.shards equal micro-batches, and ranks take whole ones. The contents of a
+ * shard, and the shapes that compute it, then do not depend on the number of ranks. */
 #include "engine/engine.h"
 
 void ls_engine_share(const ls_config_t *config, int rank, int world_size, ls_engine_share_t *share) {

@@ -1,8 +1,9 @@
-/* Steps: a loader that fills slots ahead, and the order in which slots are filled, launched and waited for. All of
- * that goes by micro-batches, numbered through the run.
+/* Steps: a loader that fills slots ahead, and the order in which slots are filled, launched and waited for,
+ * counted in micro-batches through the run.
  *
- * A device with memory of its own is kept one ahead of what the host looks at: micro-batch k is launched before
- * k - 1 is waited for, so that the device never waits for the host. Host backends finish one inside launch. */
+ * A device with memory of its own is kept one micro-batch ahead of the host: micro-batch k is launched before
+ * k - 1 is waited for, so the device never waits for the host. Host backends finish a micro-batch inside
+ * launch. */
 #include "engine/engine.h"
 
 #include <string.h>

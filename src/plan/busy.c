@@ -1,5 +1,5 @@
-/* Timings that were made while other programs ran: marked in the profile, so that a later plan makes them
- * again instead of believing them. Marks are curves over rows like the times that they belong to. */
+/* Timings that were made while other programs ran. They are marked in the profile, so that a later plan
+ * repeats them instead of trusting them. Marks are curves over rows, like the times to which they belong. */
 #include "machine/load.h"
 #include "plan/candidate.h"
 #include "plan/family.h"

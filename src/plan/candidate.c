@@ -1,10 +1,10 @@
-/* One candidate from options to a schedule, and whether that fits. */
+/* One candidate: from options to a schedule, and whether it fits. */
 #include "plan/candidate.h"
 
 #include <math.h>
 
-/* Cautious figures for what libraries take where probe has not measured it: context, modules, cuBLASLt and
- * NCCL on a GPU; program, MPI, BLAS and threads on a host. */
+/* Cautious allowances for the memory of libraries if probe has not measured it: context, modules, cuBLASLt
+ * and NCCL on a GPU; program, MPI, BLAS and threads on a host. */
 static const int64_t library_device_bytes = INT64_C(1) << 30, library_host_bytes = INT64_C(128) << 20;
 
 int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
@@ -52,7 +52,8 @@ int ls_candidate_threads(const ls_planner_t *p, int devices) {
   return cpus / devices < 1 ? 1 : cpus / devices;
 }
 
-/* As training will choose, with a device to itself. What was demanded is not refused here: it may not fit. */
+/* Decides as training will, with a device to itself. Demanded residency is not refused here, even if it may
+ * not fit. */
 static ls_status_t choose_data(const ls_planner_t *p, ls_config_t *config, ls_candidate_t *c) {
   ls_engine_room_t room = {.copies = !p->backend->host_memory, .rows = p->data_rows};
   config->data.resident = p->config->data.resident;
@@ -161,11 +162,11 @@ static ls_status_t add_up(const ls_planner_t *p, ls_candidate_t *c) {
   return LS_OK;
 }
 
-/* More micro-batches have smaller activations, but a gradient to add: where nothing fits, what needs least is
- * shown. */
+/* More micro-batches have smaller activations, but one more gradient to add. If nothing fits, the candidate
+ * that needs least is shown. */
 ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c) {
   ls_status_t status = add_up(p, c);
-  /* shards are what the user chose: another number would train to other bits */
+  /* the user chose the shards: another number would give other bits */
   if (p->config->parallel.reproducible) return status;
   ls_candidate_t next = *c;
   while (status == LS_OK && !c->fits && next.rows > 1 && 2 * next.accumulate <= LS_ACCUMULATE_MAX) {

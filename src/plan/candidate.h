@@ -1,4 +1,4 @@
-/* The life of one candidate: lowered, fitted, timed where needed, priced. Inside of the plan module. */
+/* The life of one candidate: lowered, fitted, timed if needed, priced. Inside the plan module. */
 #ifndef LS_PLAN_CANDIDATE_H
 #define LS_PLAN_CANDIDATE_H
 
@@ -6,7 +6,7 @@
 #include "plan/plan.h"
 #include "train/memory.h"
 
-/* Factors on what a profile says, for prices of things that could be bought; all 1: as it is. */
+/* Factors on the profile's times, to price possible purchases; all 1: as measured. */
 typedef struct {
   double compute, exchange, input; /* ops; collectives; copies and filling of inputs */
 } ls_scale_t;
@@ -31,29 +31,29 @@ typedef struct {
   ls_arena_t *arena;
   int timed;
   bool searching;          /* for a crossover: less often timed */
-  bool fresh;              /* what the profile has from earlier plans is timed again */
+  bool fresh;              /* times from earlier plans are measured again */
   int cpus;                /* that the ranks of this machine share */
-  bool replay;             /* the machine is not here: times come from its profile's rates */
+  bool replay;             /* the plan is for another machine: times come from its profile's rates */
   const ls_scale_t *scale; /* NULL: none */
   ls_timed_t *timings;     /* in the arena */
 } ls_planner_t;
 
-/* So many devices with the configuration's own options; nothing is known of it yet. strategy NULL: the default
- * for so many. */
+/* A candidate with so many devices and the configuration's own options, nothing computed yet. strategy NULL:
+ * the default for so many devices. */
 ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_strategy_t *strategy);
 /* Rank 0's program of the candidate in ls_plan_config's configuration. */
 ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_program_t *program);
 /* Doubles the micro-batches until a rank's memory suffices. Sets rows, accumulate, buckets, fit, fits. */
 ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c);
-/* Times the candidate's step when the profile does not have it (or `fresh`, or marked as busy), or when it
- * was timed for this candidate (then what is faster counts), and the deadline allows. */
+/* Times the candidate's step if the profile does not have it (or `fresh`, or it is marked as busy), or if it
+ * was timed for this candidate before (then the faster one counts), as far as the deadline allows. */
 ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c);
-/* Fills priced, step and what follows from it; `why` when it cannot be priced. */
+/* Fills priced, step and the fields that follow from it; `why` if it cannot be priced. */
 ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c);
 int ls_candidate_threads(const ls_planner_t *p, int devices);
 
-/* busy.c: remembers what this plan has timed; then, how busy other programs were meanwhile (NAN = not known):
- * where that disturbs, the profile gets a mark (ls_cost_busy), else it loses the one it had. */
+/* busy.c: first remembers what this plan has timed; then, given how busy other programs were meanwhile (NAN =
+ * not known), marks the timing in the profile if they disturbed it (ls_cost_busy), else removes the mark. */
 ls_status_t ls_busy_note(ls_planner_t *p, const char *family, int64_t rows);
 bool ls_busy_timed(const ls_planner_t *p, const char *family, int64_t rows);
 ls_status_t ls_busy_mark(ls_planner_t *p, double others);
@@ -66,7 +66,8 @@ ls_status_t ls_plan_conclude(const ls_config_t *config, ls_plan_t *plan);
 ls_status_t ls_plan_nothing_chosen(ls_ctx_t *ctx, const ls_plan_t *plan);
 /* ownership.c */
 void ls_plan_ownership(const ls_config_t *config, const ls_plan_t *plan, ls_ownership_t *o);
-/* Hours of a month by which runs of so many ns a step are longer than those of `than_ns`; NAN: not known. */
+/* Hours per month by which runs with so many ns a step are longer than those with `than_ns`; NAN: not
+ * known. */
 double ls_plan_saved_hours(const ls_config_t *config, const ls_plan_t *plan, double step_ns, double than_ns);
 /* purchase.c: fills plan->purchase from the sorted candidates. */
 ls_status_t ls_plan_purchases(const ls_planner_t *p, ls_plan_t *plan);

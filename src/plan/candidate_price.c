@@ -1,4 +1,4 @@
-/* One candidate timed, where the profile does not have its step, and priced. */
+/* Prices one candidate, and times it first if the profile lacks its step. */
 #include "plan/candidate.h"
 #include "plan/family.h"
 
@@ -6,10 +6,11 @@
 #include <string.h>
 
 enum { WINDOW_MIN_MS = 40, WINDOW_MAX_MS = 300 };
-static const double faster = 0.93; /* than what was timed before: then that was disturbed */
+static const double faster = 0.93; /* if a timing is faster than the earlier one by this factor, the
+                                    * earlier one was disturbed */
 
-/* The factors by which ranks that compute at the same time slow each other. 1 for devices of their own, and
- * where the ranks were timed together. */
+/* Contention factors: how ranks that compute at the same time slow each other. 1 for separate devices, and if
+ * the ranks were timed together. */
 static bool find_crowd(const ls_planner_t *p, ls_cost_t *cost) {
   cost->crowd_compute = cost->crowd_memory = 1;
   if (!p->backend->host_processors || cost->ranks < 2 || ls_cost_beside(p->backend, cost->ranks)) return true;
@@ -50,8 +51,8 @@ static ls_status_t make_cost(const ls_planner_t *p, const ls_candidate_t *c, ls_
   return ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, cost->family);
 }
 
-/* Ranks of one machine exchange through its memory and with its processors: what that does to the step is
- * measured, where the ranks are timed together. */
+/* Ranks of one machine exchange through its memory and with its processors. If the ranks are timed together,
+ * the effect on the step is measured. */
 static ls_status_t time_exchange(ls_planner_t *p, const ls_candidate_t *c, const ls_timing_job_t *job,
                                  bool replace) {
   ls_timing_job_t with = *job;

@@ -1,5 +1,5 @@
-/* What follows from the prices: the order of the candidates, the choice, what the others are slower by and
- * why, and what an epoch costs. */
+/* Conclusions from the prices: the order of the candidates, the choice, how much slower the others are and
+ * why, and the cost of an epoch. */
 #include "plan/candidate.h"
 
 #include <math.h>

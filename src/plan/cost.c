@@ -1,6 +1,6 @@
 /* Times of tasks from a profile.
  *
- * Forward and backward tasks are curves over the rows of a micro-batch, by name; tasks of the optimizer do
+ * Forward and backward tasks are curves over the rows of a micro-batch, by name. Tasks of the optimizer do
  * not depend on rows: they are curves over bytes, by op. Between two measured points a time is linear. */
 #include "plan/family.h"
 
@@ -12,8 +12,8 @@
 static const double error_single = 0.06, error_ranks = 0.15, error_interpolated = 0.10, error_worlds = 0.05;
 /* A GPU that computes while NCCL's kernels run on it: found with bench/plan_accuracy.py on two H200. */
 static const double device_overlap = 1.25;
-/* A curve is what ranks take that do nothing else. Caches that are cold and processors that are shared make
- * it longer, by this much at most. */
+/* Curves are measured on otherwise idle ranks. Cold caches and shared processors can make a collective up to
+ * this many times slower. */
 static const double exchange_min = 1, exchange_max = 2.5;
 
 int ls_cost_cpus(const ls_backend_t *backend, int ranks) {
@@ -41,8 +41,8 @@ static ls_status_t timed_task(void *user, const ls_schedule_t *s, int task, ls_t
   return LS_OK;
 }
 
-/* What the step takes beyond its tasks. Where tasks were timed one by one and the whole as one captured
- * launch, they are too long by what timing them costs: all are scaled so that they add up to the whole. */
+/* The time of the step beyond its tasks. If tasks were timed one by one but the whole step as one captured
+ * launch, the tasks include the cost of timing them: all are scaled so that they add up to the whole. */
 static ls_status_t split(ls_ctx_t *ctx, const ls_backend_t *backend, const ls_timing_t *timing,
                          timed_t *timed, ls_time_t *overhead) {
   *timed = (timed_t){timing, 1};
@@ -107,8 +107,8 @@ ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *famil
   return status;
 }
 
-/* The part of a task's time that waits for memory: 0 when its step lives in the caches, else by the memory's
- * rate. */
+/* The share of a task's time that waits for memory: 0 if its step fits into the caches, else from the
+ * memory's rate. */
 static double memory_part(const ls_cost_t *cost, const ls_task_t *task, double ns) {
   if (cost->cache_bytes > 0 && cost->rank_bytes < cost->cache_bytes) return 0;
   if (cost->memory_ns_per_byte > 0 && ns > 0)
@@ -185,8 +185,8 @@ double ls_cost_skew_ns(const ls_cost_t *cost) {
   if (cost->ranks < 2 || !ls_family_look_up(cost->profile, ls_family_key(cost->family, "whole step", key),
                                             cost->rows, &step, &exact))
     return 0;
-  /* Expected largest of n normal values, in deviations (Blom 1958). The lower half of the step's times gives
-   * the deviation: the upper one holds disturbances that are not the step's own. */
+  /* Expected largest of n normal values, in deviations (Blom 1958). The deviation comes from the lower half
+   * of the step's times, because the upper half contains disturbances. */
   double sd = (step.ns - step.low_ns) / ls_stat_normal_quantile(0.95);
   return sd * ls_stat_normal_quantile((cost->ranks - 0.375) / (cost->ranks + 0.25));
 }
@@ -210,8 +210,8 @@ ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model) {
   if (!exact) model->model_error += error_interpolated;
   double compute = device_overlap, comm = device_overlap;
   if (cost->backend->host_processors) {
-    /* The communication lane is one more thread: where compute uses all of the rank's processors, one of them
-     * is shared by two threads. */
+    /* The communication lane is one more thread: if compute uses all of the rank's processors, two threads
+     * share one of them. */
     bool shares = cost->threads >= ls_cost_cpus(cost->backend, cost->ranks);
     compute = shares ? 1 + 1.0 / cost->threads : 1;
     comm = shares ? 2 : 1;

@@ -1,5 +1,5 @@
-/* From which global batch more devices win: the batch is doubled until they do, then the place is narrowed
- * down. Op times are those that were timed, between and beyond them lines. */
+/* The global batch from which more devices win: the batch is doubled until they do, then the place is
+ * narrowed down. Op times are interpolated between the timed batches, and extrapolated beyond them. */
 #include "plan/candidate.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 enum { NARROW_STEPS = 5, TIMED_PLACES = 4 };
 static const double step_long_ns = 100e6;
 
-/* The config's own batch stands in the shared configuration: a copy with another one. */
+/* The configuration holds the plan's own batch, so another batch needs a copy. */
 static ls_status_t price_at(const ls_planner_t *p, int devices, int64_t batch, double *step_ns) {
   ls_config_t config = *p->config;
   ls_planner_t at = *p;
@@ -31,7 +31,7 @@ static ls_status_t wins(const ls_planner_t *p, int devices, int64_t batch, bool 
   return status;
 }
 
-/* Steps that would take long are left to the line through those that were timed. */
+/* Long steps are not timed, but extrapolated from those that were. */
 static ls_status_t time_place(ls_planner_t *p, ls_candidate_t *c) {
   char family[LS_FAMILY_BYTES];
   ls_config_t config = ls_plan_config(p->config, c);

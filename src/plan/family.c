@@ -1,4 +1,4 @@
-/* Names and curves of what was timed. */
+/* Keys and curves of timings. */
 #include "plan/family.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static char *dump(json_t *json) {
   return text;
 }
 
-/* What tells the step apart that another strategy than so many ranks' default makes of the same network. */
+/* The part of the key that tells a step apart from that of the default strategy on the same network. */
 static char *strategy_text(ls_arena_t *arena, const ls_config_t *config, int ranks) {
   const ls_strategy_t *strategy = ls_strategy_find(config->parallel.strategy);
   if (strategy == ls_strategy_default(ranks)) return ls_arena_strdup(arena, "");
@@ -57,9 +57,8 @@ ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_ba
   return status;
 }
 
-/* Where a task's time over rows is kept. Tasks of the optimizer work on the same bytes at any number of rows,
- * but find them in other caches; which bytes depends on the buckets. False: it is not timed (a collective).
- */
+/* The key of a task's time over rows. Tasks of the optimizer work on the same bytes at any number of rows,
+ * but find them in other caches; the buckets decide which bytes. False: not timed (a collective). */
 bool ls_family_task_key(const char *family, const ls_schedule_t *s, const ls_task_t *task,
                         char key[LS_PROFILE_KEY_BYTES]) {
   if (task->kind == LS_TASK_COLLECTIVE) return false;

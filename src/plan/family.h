@@ -1,6 +1,6 @@
-/* Families of steps in a profile: everything that a step's task times depend on but the number of rows. What
- * was timed is kept as curves over rows, or for tasks of the optimizer over bytes. Inside of the plan module.
- */
+/* Families of steps in a profile: a family is everything on which a step's task times depend, except the
+ * number of rows. Times are kept as curves over rows, or for tasks of the optimizer over bytes. Inside the
+ * plan module. */
 #ifndef LS_PLAN_FAMILY_H
 #define LS_PLAN_FAMILY_H
 

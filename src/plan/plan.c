@@ -10,12 +10,13 @@
 
 enum { ALL_UP_TO = 8, FEWER_THREADS = 6, BATCH_MAX = 65536, TIMING_ROUNDS = 5 };
 static const double budget_default_s = 6;
-static const double part_for_rounds = 0.75; /* of the budget; the rest is for the search of crossovers */
-/* Parts of the memory that are not to be filled: of a device the worst error seen of what a rank is predicted
- * to take, of a host also what the system itself needs. */
+static const double part_for_rounds = 0.75; /* share of the budget; the rest is for the search of
+                                             * crossovers */
+/* Shares of the memory that must stay free: on a device the worst error seen of a predicted rank, on a host
+ * also the memory of the system itself. */
 static const double spare_of_device = 0.0025, spare_of_host = 0.06;
 
-/* Every number up to eight, then powers of two, and all of them; or those that were asked for. */
+/* Every number up to eight, then powers of two, and all of them; or the requested numbers. */
 static bool asked_for(int n, const ls_plan_options_t *options) {
   for (int i = 0; i < options->only_count; i++)
     if (options->only[i] == n) return true;
@@ -41,8 +42,8 @@ static int64_t less(int64_t bytes, double spare) {
   return bytes - (int64_t)(spare * (double)bytes);
 }
 
-/* Of a GPU what its runtime counts, where probe has asked it: the driver keeps a part of what the card has.
- */
+/* The memory of a GPU as its runtime counts it, if probe has measured that: the driver reserves a part of the
+ * card's memory. */
 static int64_t device_memory(const ls_profile_t *profile, const ls_backend_t *backend,
                              const ls_plan_options_t *options) {
   const ls_machine_t *machine = ls_profile_machine(profile);
@@ -96,7 +97,7 @@ static bool same_ranks(const ls_candidate_t *a, const ls_candidate_t *b) {
          !strcmp(a->strategy, b->strategy) && a->own == b->own;
 }
 
-/* What was proposed, and what the arena has room for. */
+/* The proposals, limited by the arena's memory. */
 typedef struct {
   const ls_planner_t *p;
   ls_plan_t *plan;
@@ -107,7 +108,7 @@ typedef struct {
 static ls_status_t add(enumeration_t *e, ls_candidate_t c) {
   ls_plan_t *plan = e->plan;
   ls_status_t status = ls_candidate_fit(e->p, &c);
-  for (int i = 0; i < plan->count; i++) /* the same buckets by another size */
+  for (int i = 0; i < plan->count; i++) /* another size that gives the same buckets */
     if (same_ranks(&plan->candidate[i], &c) && plan->candidate[i].buckets == c.buckets &&
         plan->candidate[i].transport == c.transport)
       return status;
@@ -131,7 +132,8 @@ static ls_status_t add_proposal(void *user, const ls_strategy_options_t *options
   return add(e, c);
 }
 
-/* Small steps gain nothing by threads. A quarter of them each time; 0: no fewer are to be tried. */
+/* Small steps do not gain from threads, so each attempt has a quarter of the threads; 0: no further
+ * attempt. */
 static int fewer_threads(const ls_planner_t *p, int threads) {
   bool open = p->backend->threaded && !p->replay && p->config->parallel.threads == 0;
   return !open || threads == 1 ? 0 : threads < 8 ? 1 : threads / 4;
@@ -155,7 +157,7 @@ static ls_status_t enumerate_strategy(enumeration_t *e, const ls_strategy_t *str
   return status;
 }
 
-/* A transport that is neither the configured nor the usual one is tried where its collectives were measured. */
+/* A transport that is neither configured nor the default is tried if its collectives were measured. */
 static bool measured(const ls_planner_t *p, const ls_transport_t *transport, int devices) {
   char key[LS_PROFILE_KEY_BYTES], name[LS_TRANSPORT_KEY_BYTES];
   const ls_curve_point_t *unused;
@@ -230,9 +232,8 @@ static bool shares_timing(const ls_plan_t *plan, int i) {
   return false;
 }
 
-/* Disturbances last for seconds, and threads that the system happens to put on one processor stay there: what
- * was timed now is timed again after all the others, as often as there is time for. A device of its own is
- * not disturbed. */
+/* Disturbances last for seconds, and threads that the system puts on one processor stay there. So every
+ * timing is repeated after all the others, as often as there is time. A separate device is not disturbed. */
 static ls_status_t time_all(ls_planner_t *p, ls_plan_t *plan) {
   int64_t begin_ns = ls_clock_ns(),
           most_ns = (int64_t)(part_for_rounds * (double)(p->deadline_ns - begin_ns));
@@ -277,7 +278,7 @@ static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_pl
   return status == LS_OK && plan->choice >= 0 ? ls_plan_purchases(p, plan) : status;
 }
 
-/* For a machine that is not here no module is needed: its GPUs are known by name and page size alone. */
+/* A plan for another machine needs no module: name and page size are enough to know its GPUs. */
 static ls_status_t find_backend(ls_planner_t *p, const ls_plan_options_t *options) {
   static const ls_buffer_ops_t pages = {.page_bytes = (size_t)2 << 20};
   static const ls_backend_t cuda = {.name = "cuda", .tf32 = true, .buffer = &pages};

@@ -1,7 +1,7 @@
-/* plan: which devices, strategy and options make a step of this configuration fastest here, before anything
- * is trained. Every candidate's real schedule is built and priced (schedule/price.h) with a profile of this
- * machine; ops that the profile does not know are timed (docs/plan.md says how) and put into it. All times
- * are predicted. */
+/* plan: predicts which devices, strategy and options make a step of this configuration fastest here, before
+ * anything is trained. Every candidate's real schedule is built and priced (schedule/price.h) with a profile
+ * of this machine. Ops that the profile does not hold are timed (docs/plan.md says how) and added to it. All
+ * times are predicted. */
 #ifndef LS_PLAN_PLAN_H
 #define LS_PLAN_PLAN_H
 
@@ -13,22 +13,22 @@ typedef struct {
   int devices, threads; /* threads of each rank; on devices with memory of their own they only load samples */
   bool host;            /* the devices are processors: threads compute */
   const char *strategy;
-  const ls_transport_t *transport; /* by which its ranks exchange; NULL: it has one rank, or none is known */
+  const ls_transport_t *transport; /* the transport of its ranks; NULL: it has one rank, or none is known */
   int64_t bucket_bytes;
   const void *own;        /* the strategy's own options (strategy.h); NULL: it has none */
-  int buckets;            /* that the gradients come in; 0 = nothing is exchanged */
+  int buckets;            /* number of buckets of gradients; 0 = nothing is exchanged */
   int64_t accumulate;     /* micro-batches of a step */
   int64_t rows;           /* of rank 0's micro-batch */
   int64_t data_rows;      /* samples that stay on each device; 0 = the host gathers */
-  ls_fit_t fit;           /* of rank 0, which has the most: the training step alone */
-  ls_train_memory_t need; /* of rank 0: all that the run allocates */
-  int64_t library_bytes;  /* what libraries take beside it */
-  bool library_assumed;   /* the profile does not have that: an allowance, for `fits` and nothing else */
+  ls_fit_t fit;           /* of rank 0, which needs the most: only the training step */
+  ls_train_memory_t need; /* of rank 0: everything that the run allocates */
+  int64_t library_bytes;  /* additional memory of libraries */
+  bool library_assumed;   /* the profile does not have it: this is an allowance, used only for `fits` */
   int64_t device_bytes;   /* of a device: need.device_bytes + library_bytes; a prediction unless assumed */
   bool timed;             /* for this plan */
   int64_t timing_ns;      /* that the last timing took */
   bool fits;              /* into the memory of a device, and of the host */
-  bool host_short;        /* it does not, and what lacks is the memory of the host beside the devices */
+  bool host_short;        /* it does not fit because the host's memory beside the devices is too small */
   bool priced;            /* false: `why` says what is missing, the numbers below are NAN */
   bool interpolated;      /* from neighbouring batches, because the time for measuring was over */
   ls_time_t step;
@@ -52,8 +52,7 @@ typedef struct {
   const char *verdict;
 } ls_ownership_t;
 
-/* Something else that money could buy, and what it would bring: the same schedules priced again with scaled
- * times. */
+/* A possible purchase and its effect: the same schedules priced again with scaled times. */
 typedef struct {
   const char *id;   /* "device", "link-2x", "link-free", "input-free", "faster-device" */
   const char *what; /* for people; owned by the plan */
@@ -92,9 +91,9 @@ typedef struct {
   ls_purchase_t purchase[LS_PURCHASES]; /* what would bring most first; 0 where nothing was chosen */
   int purchase_count;
   bool replayed; /* for a machine that is not here */
-  int timed;     /* steps of how many kinds had to be timed */
+  int timed;     /* number of kinds of steps that had to be timed */
   bool profile_changed;
-  double busy_share; /* the largest of the candidates'; not 0: the next plan times those again */
+  double busy_share; /* the largest of the candidates' shares; not 0: the next plan times those steps again */
 } ls_plan_t;
 
 typedef struct {
@@ -103,8 +102,8 @@ typedef struct {
   int only_count;
   double budget_s;       /* for timing; 0 = 6 */
   bool no_crossover;     /* leave that search out */
-  bool fresh;            /* time again what the profile has from earlier plans */
-  bool replay;           /* plan for the profile's machine, which is not here: nothing is opened or timed */
+  bool fresh;            /* repeat the timings of earlier plans */
+  bool replay;           /* plan for the profile's machine instead of this one: nothing is opened or timed */
   int64_t samples;       /* of an epoch, -1 = not known */
   int64_t memory_bytes;  /* of a device, of a host all ranks' together; 0 = as the profile says */
   int64_t rows;          /* of the data set with its validation part; 0 = synthetic data's, else samples */
@@ -112,27 +111,27 @@ typedef struct {
   const char *stat_path; /* how busy the processors are, instead of /proc/stat */
 } ls_plan_options_t;
 
-/* Needs no data. The profile gets what was timed (profile_changed). LS_ERR_NOT_FOUND when no candidate can be
- * priced. Released by the caller after LS_OK. */
+/* Needs no data. New timings are added to the profile (profile_changed). LS_ERR_NOT_FOUND if no candidate can
+ * be priced. The caller releases the plan after LS_OK. */
 ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t *profile,
                          const ls_plan_options_t *options, ls_plan_t *plan);
 void ls_plan_release(ls_plan_t *plan);
 
-/* What libraries take in a rank's process when they hold so much while they multiply
- * (ls_train_memory_t.scratch_bytes), by the profile; *assumed: it does not say for so many ranks (profile may
- * be NULL), and a cautious figure stands in. */
+/* Memory of libraries in a rank's process, by the profile, if they hold so much scratch memory
+ * (ls_train_memory_t.scratch_bytes). *assumed: the profile (which may be NULL) has no value for so many
+ * ranks, and a cautious allowance is returned. */
 int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
                           int64_t scratch_bytes, bool *assumed);
-/* What a rank takes at most of a device's memory: its need and *library_bytes, or, where that is more, what
- * reading files takes, before libraries multiply. */
+/* The peak of a rank on a device: its need plus *library_bytes, or, if that is more, the memory for reading
+ * files, before libraries multiply. */
 int64_t ls_plan_device_bytes(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
                              const ls_train_memory_t *need, int64_t *library_bytes, bool *assumed);
 
 /* The configuration with the candidate's devices, strategy and options in it (a shallow copy; `config` must
  * live). */
 ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *candidate);
-/* The candidate as assignments for --set, NULL-terminated, owned by the arena; NULL when memory is short. Backend
- * and precision are left out where they are NULL. */
+/* The candidate as assignments for --set, NULL-terminated, owned by the arena; NULL when memory is short. A
+ * NULL backend or precision is left out. */
 char **ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *candidate, const char *backend,
                     const char *precision);
 /* "ddp, 2 devices x 1 thread", on GPUs "ddp, 2 devices"; owned by the arena. */

@@ -1,6 +1,6 @@
-/* Which other purchase would do more than one more device: every candidate is priced again with the times
- * that the purchase changes, and the fastest of them is compared with today's choice. Predictions of
- * predictions: the order of the purchases is worth more than the figures. */
+/* Which purchase would help more than one more device: every candidate is priced again with the times that
+ * the purchase changes, and the fastest of them is compared with today's choice. These are predictions of
+ * predictions: trust the order of the purchases more than the figures. */
 #include "plan/candidate.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ static ls_status_t price_again(const ls_planner_t *p, const ls_plan_t *plan, con
   return LS_OK;
 }
 
-/* The next larger number of devices: it is among the candidates, or there are no figures for it. */
+/* The next larger number of devices: if it is not among the candidates, there are no figures for it. */
 static void one_more(const ls_plan_t *plan, ls_purchase_t *out) {
   for (int i = 0; i < plan->count; i++) {
     const ls_candidate_t *c = &plan->candidate[i];
@@ -57,7 +57,7 @@ static void add_money(const ls_config_t *config, const ls_plan_t *plan, ls_purch
   out->break_even_months = out->benefit_month > 0 ? out->price / out->benefit_month : INFINITY;
 }
 
-/* What is known first, by what it brings. */
+/* Known purchases first, the largest gain first. */
 static int by_step(const void *a, const void *b) {
   const ls_purchase_t *x = a, *y = b;
   if (x->known != y->known) return y->known - x->known;

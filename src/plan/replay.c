@@ -1,7 +1,7 @@
-/* Times of a step on a machine that is not here, from the rates in its profile: what a probe of it has
- * measured, or what somebody has described. Matrix products take what the profile's products of as many FLOPs
- * take, everything else what its passes over as many bytes take. Coarser than timing the step itself, so such
- * plans count as interpolated. */
+/* Times of a step on another machine, from the rates in its profile, which a probe there measured or somebody
+ * described. A matrix product takes as long as the profile's products of as many FLOPs, everything else as
+ * long as its passes over as many bytes. This is coarser than timing the step itself, so such plans count as
+ * interpolated. */
 #include "graph/ops/ops.h"
 #include "plan/candidate.h"
 
@@ -26,7 +26,7 @@ static int by_flops(const void *a, const void *b) {
   return (x->time.ns > y->time.ns) - (x->time.ns < y->time.ns);
 }
 
-/* Of products of as many FLOPs the fastest; none is slower than one with more FLOPs. */
+/* The fastest of the products with as many FLOPs; no product counts as slower than one with more FLOPs. */
 static void find_products(rates_t *r, const ls_planner_t *planner, int threads) {
   char words[LS_PROFILE_KEY_BYTES], backend[LS_BACKEND_KEY_BYTES];
   ls_curve_point_t *p = r->product;
@@ -50,7 +50,7 @@ static void find_products(rates_t *r, const ls_planner_t *planner, int threads) 
   r->product_count = kept;
 }
 
-/* Between two products linear in FLOPs; beyond the last at its rate, below the first its time. */
+/* Linear in FLOPs between two products; beyond the last one at its rate, below the first one its time. */
 static double product_ns(const rates_t *r, double flops) {
   const ls_curve_point_t *last = &r->product[r->product_count - 1];
   if (flops >= last->bytes) return last->time.ns * flops / last->bytes;
@@ -59,7 +59,7 @@ static double product_ns(const rates_t *r, double flops) {
 
 static double factor(const rates_t *r, const ls_planner_t *p, const ls_candidate_t *c, const char *kind) {
   char key[LS_PROFILE_KEY_BYTES];
-  bool together = ls_cost_beside(p->backend, c->devices); /* else the price applies the crowd itself */
+  bool together = ls_cost_beside(p->backend, c->devices); /* else the price applies the contention factor */
   ls_profile_key(key, (ls_profile_key_t){LS_KEY_CROWD, p->backend->name, kind, c->devices, c->threads});
   return together ? fmax(ls_profile_value(r->profile, key, 1), 1) : 1;
 }

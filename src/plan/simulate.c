@@ -1,6 +1,6 @@
-/* One number of ranks, priced: shares, the schedules of the ranks that matter, and the numbers people ask
- * for. Ranks of one kind of device with the same share are alike, and all wait for the slowest, so only one
- * rank per kind is built: the one with the largest share. */
+/* Simulates one number of ranks: shares, the schedules of the ranks that matter, and the results. Ranks of
+ * one kind of device with the same share are alike, and all wait for the slowest, so only one rank per kind
+ * is built: the one with the largest share. */
 #include "plan/simulate.h"
 
 #include <math.h>
@@ -81,7 +81,7 @@ static int ranks_of_kind(const sim_t *sim, int kind, int *first) {
   return count;
 }
 
-/* What one device of this kind does alone, samples per second; it has the whole global batch, or its own. */
+/* Samples per second of one device of this kind alone, with the whole global batch or its own. */
 static ls_status_t alone(const sim_t *sim, int kind, rank_price_t *price, double *samples_per_s) {
   int64_t rows = sim->work->global_batch ? sim->work->global_batch : sim->work->batch_per_device;
   ls_status_t status = price_rank(sim, kind, 0, 1, rows, price);
@@ -90,8 +90,8 @@ static ls_status_t alone(const sim_t *sim, int kind, rank_price_t *price, double
 }
 
 /* The largest share of any rank of each kind. speed: samples per second of one rank of the kind; NULL = equal
- * shares. Shares of all ranks add up to the batch: each rank gets its part rounded down, and what is left
- * goes, one sample each, to the first ranks, so the first rank of a kind has the kind's largest share. */
+ * shares. All shares add up to the batch: each rank gets its part rounded down, and the first ranks get one
+ * more sample each until nothing is left. So the first rank of a kind has the kind's largest share. */
 static void make_shares(const sim_t *sim, int64_t batch, const double *speed, int64_t *rows) {
   double total = 0;
   for (int r = 0; r < sim->ranks; r++)
@@ -104,7 +104,7 @@ static void make_shares(const sim_t *sim, int64_t batch, const double *speed, in
     rows[kind] = 0;
     if (ranks_of_kind(sim, kind, &first) == 0) continue;
     rows[kind] = (int64_t)floor((double)batch * (speed ? speed[kind] : 1) / total) + (first < left);
-    if (rows[kind] < 1) rows[kind] = 1; /* a rank without samples cannot be */
+    if (rows[kind] < 1) rows[kind] = 1; /* every rank needs at least one sample */
   }
 }
 
@@ -121,7 +121,8 @@ static ls_status_t price_kinds(const sim_t *sim, const int64_t *rows, rank_price
   return LS_OK;
 }
 
-/* Shares by what each kind does in a step of this very size: from its rows and its time, a few times over. */
+/* Fits shares to the speed of each kind in a step of this very size, from its rows and its time, in a few
+ * rounds. */
 static ls_status_t fit_shares(const sim_t *sim, int64_t batch, rank_price_t *price, double *speed,
                               int64_t *rows, int *slowest) {
   for (int round = 0; round < SHARE_ROUNDS; round++) {
@@ -134,7 +135,7 @@ static ls_status_t fit_shares(const sim_t *sim, int64_t batch, rank_price_t *pri
   return LS_OK;
 }
 
-/* Best single device and the sum of all: what speed-up and efficiency are measured by. */
+/* The best single device and the sum of all: the references of speed-up and efficiency. */
 static ls_status_t references(const sim_t *sim, double *best, int *best_kind, rank_price_t *best_price,
                               double *sum) {
   *best = *sum = 0;
@@ -171,7 +172,7 @@ static void fill(const sim_t *sim, int kind, const rank_price_t *price, int64_t 
   point->fits = point->device_bytes <= point->memory_bytes;
 }
 
-/* The rank whose memory is fullest decides whether the step fits. */
+/* The rank with the fullest memory decides whether the step fits. */
 static void fill_memory(const sim_t *sim, const rank_price_t *price, ls_sim_point_t *point) {
   double fullest = 0;
   for (int kind = 0; kind < sim->machine->kinds; kind++) {
@@ -207,7 +208,7 @@ static ls_status_t price_world(const sim_t *sim, int64_t batch, ls_sim_point_t *
   return status;
 }
 
-/* Why this number of ranks cannot be. */
+/* Why this number of ranks is impossible. */
 static bool refuse(const sim_t *sim, ls_sim_point_t *point) {
   int devices = ls_sim_machine_devices(sim->machine);
   if (sim->ranks > devices)

@@ -1,13 +1,13 @@
-/* simulate: prices schedules on machines that are not here. A machine is a YAML file of figures, each with
- * its source; the cost of an op is a roofline, that of a collective the classical alpha-beta formulas
- * (docs/simulate.md). The schedules are those that training would run. Everything this gives is simulated. */
+/* simulate: prices schedules on other machines. A machine is a YAML file of figures, each with its source.
+ * The cost of an op is a roofline, that of a collective the classical alpha-beta formulas (docs/simulate.md).
+ * The schedules are those that training would run. All results are simulated. */
 #ifndef LS_PLAN_SIMULATE_H
 #define LS_PLAN_SIMULATE_H
 
 #include "base/option.h"
 #include "schedule/price.h"
 
-/* One number of a machine, and where it comes from. source NULL: not given, value is the default. */
+/* One number of a machine, and its source. source NULL: not given, value is the default. */
 typedef struct {
   double value;
   const char *source;
@@ -91,7 +91,7 @@ double ls_sim_compute_ns(const ls_sim_cost_t *cost, double flops, double bytes);
 double ls_sim_task_ns(const ls_sim_cost_t *cost, const ls_schedule_t *s, int task);
 ls_cost_model_t ls_sim_cost_model(ls_sim_cost_t *cost); /* borrows cost */
 
-/* What is simulated: the program of a rank with `rows` samples of the global batch. */
+/* The object of a simulation: the program of a rank with `rows` samples of the global batch. */
 typedef struct {
   ls_status_t (*lower)(ls_ctx_t *ctx, const void *user, int rank, int ranks, int64_t rows,
                        ls_program_t *program);
@@ -110,7 +110,8 @@ enum { LS_SIM_NOTE_BYTES = 160 };
 typedef struct {
   int ranks;
   int shares;                          /* LS_SIM_EVEN or LS_SIM_PROPORTIONAL */
-  char note[LS_SIM_NOTE_BYTES];        /* not empty: this count cannot be simulated, and why; the rest is 0 */
+  char note[LS_SIM_NOTE_BYTES];        /* not empty: the reason why this count cannot be simulated; the
+                                        * rest is 0 */
   const char *device;                  /* of the slowest rank */
   const char *algorithm;               /* of the largest collective; NULL without one */
   int64_t batch, rows;                 /* global; of the slowest rank */
@@ -118,7 +119,7 @@ typedef struct {
   double input_ns;                     /* what compute waits for copies of its input */
   double samples_per_s, speedup, efficiency;
   int64_t device_bytes,
-      memory_bytes; /* of the rank that is fullest; exact buffers against the device's memory */
+      memory_bytes; /* of the rank with the fullest memory; exact buffers against the device's memory */
   bool fits;
 } ls_sim_point_t;
 

@@ -1,17 +1,17 @@
 /* A configuration as work to simulate: the very program that training would run on a device with memory of
- * its own, for one rank of a world that may be as large as one likes. */
+ * its own, for one rank of a world of any size. */
 #include "plan/simulate.h"
 
 #include "train/train.h"
 
 #include <string.h>
 
-/* auto means the best of several; what several ranks would do is asked here. */
+/* auto means the best of several strategies; a simulation needs the one that several ranks would use. */
 static const char *strategy_of(const ls_config_t *config) {
   return config->parallel.automatic ? ls_strategy_default(2)->name : config->parallel.strategy;
 }
 
-/* Nothing is read, so only synthetic data are known to be as large as they are. */
+/* Nothing is read, so the number of samples is known only for synthetic data. */
 static int64_t data_rows(const ls_config_t *config) {
   const ls_data_config_t *data = &config->data;
   return data->resident == LS_RESIDENT_TRUE && data->kind == LS_DATA_SYNTHETIC ? data->samples : 0;
@@ -37,7 +37,7 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
   return LS_OK;
 }
 
-/* By name, so that a precision that training learns is simulated as soon as machines have a figure for it. */
+/* By name, so that a new precision of training is simulated as soon as machine files have a figure for it. */
 static int precision_of(const ls_config_t *config) {
   int found = 0;
   for (int i = 0; ls_sim_precisions[i]; i++)

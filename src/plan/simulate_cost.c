@@ -1,6 +1,6 @@
-/* What a task costs on a device that is not here. An op is a roofline (Williams, Waterman, Patterson, CACM
- * 52, 2009) whose arithmetic roof rises with the size of the work (n_1/2 of Hockney and Jesshope, "Parallel
- * Computers", 1981): time = max((flops + half_flops) / (achieved * peak), bytes / bandwidth) + launch. */
+/* The cost of a task on another machine. An op is a roofline (Williams, Waterman, Patterson, CACM 52, 2009)
+ * whose arithmetic roof rises with the size of the work (n_1/2 of Hockney and Jesshope, "Parallel Computers",
+ * 1981): time = max((flops + half_flops) / (achieved * peak), bytes / bandwidth) + launch. */
 #include "plan/simulate.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* The machine file: sections by option rows, figures by rows of their own. A figure is {value, source}; a
- * number without a source is refused, because nobody could tell later whether it was measured, printed or
+/* The machine file: sections by option rows, figures by rows of their own. A figure is {value, source}. A
+ * number without a source is refused, because later nobody could tell whether it was measured, printed or
  * guessed. */
 #include "plan/simulate.h"
 
@@ -113,7 +113,7 @@ static const part_t node_part = {"node", node_rows, LS_COUNT(node_rows), node_fi
 static const part_t network_part = {"network", network_rows, LS_COUNT(network_rows), network_figures,
                                     LS_COUNT(network_figures)};
 
-/* The worst of two: a lack of memory is not the file's fault. */
+/* The worse of two: a lack of memory is not the file's fault. */
 static ls_status_t worse(ls_status_t a, ls_status_t b) {
   return a < b ? a : b;
 }

@@ -1,4 +1,4 @@
-/* Times a step: opens the ranks that have to compute at the same time, lets them step together, and takes the
+/* Times a step: opens the ranks that must compute at the same time, lets them step together, and takes the
  * medians of the first one's tasks. */
 #include "base/signals.h"
 #include "plan/timing_rank.h"
@@ -18,7 +18,8 @@ enum {
   BLOCKS_MAX = 8,
   BLOCK_STEPS_MIN = 3,
 };
-static const double disturbed = 1.15; /* so much longer than in the quieter blocks: something else ran */
+static const double disturbed = 1.15; /* a block that is slower than the quieter ones by this factor was
+                                       * disturbed */
 
 /* All that is open meanwhile. rank[0] is the one that is timed. */
 typedef struct {
@@ -113,8 +114,8 @@ static ls_status_t open_data(crew_t *crew) {
   return status;
 }
 
-/* Other programs disturb for longer than a step. The steps are cut into blocks, and medians are taken without
- * the blocks that are much slower than the quieter ones; intervals over all steps. */
+/* Disturbances by other programs last longer than a step. The steps are cut into blocks; medians leave out
+ * blocks that are much slower than the quieter ones, intervals cover all steps. */
 typedef struct {
   int count;                 /* of quiet blocks */
   int64_t size;              /* steps of each */
@@ -234,7 +235,8 @@ static ls_status_t run_ranks(crew_t *crew, ls_timing_t *timing) {
   return status;
 }
 
-/* Only this thread, and those that it makes from now on, are kept to the first `cpus` of its processors. */
+/* Only this thread, and the threads that it starts from now on, are limited to the first `cpus` of its
+ * processors. */
 static void narrow(int cpus, cpu_set_t *before) {
   CPU_ZERO(before);
   if (cpus <= 0 || sched_getaffinity(0, sizeof *before, before) != 0 || CPU_COUNT(before) <= cpus) {

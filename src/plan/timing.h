@@ -1,11 +1,11 @@
-/* What the ops of a configuration cost here: its own training step, run in the order of training and with its
- * loader, so that the caches are in the state of training. Collectives do nothing meanwhile, unless the job
- * says so.
+/* The times of a configuration's ops on this machine. Runs its own training step, in the order of training
+ * and with its loader, so that the caches are in the state of training. Collectives do nothing meanwhile,
+ * unless the job says so.
  *
- * A GPU is timed alone. On a host the ranks are parts of one machine, which share its memory, caches, clock
- * and perhaps cores: up to LS_TIMING_BESIDE_MAX of them compute at the same time, in threads of this process.
- * Of more, one is timed alone, and the profile's crowd factors stand for the others. Inside of the plan
- * module. */
+ * A GPU is timed alone. On a host the ranks share one machine: its memory, caches, clock and perhaps
+ * cores. Up to LS_TIMING_BESIDE_MAX of them compute at the same time, in threads of this process. For more
+ * ranks, one is timed alone, and the contention factors of the profile stand for the others. Inside the
+ * plan module. */
 #ifndef LS_PLAN_TIMING_H
 #define LS_PLAN_TIMING_H
 
@@ -21,7 +21,7 @@ typedef struct {
   int ranks, threads;
   bool beside;       /* the other ranks compute too */
   bool exchange;     /* with beside: and collectives are made, between the threads of this process */
-  int cpus;          /* that a rank timed alone may use, 0 = all: its share of the node's */
+  int cpus;          /* processors of a rank that is timed alone, its share of the node's; 0 = all */
   int64_t data_rows; /* samples that stay on the device; 0 = the loader gathers */
   int64_t window_ns; /* how long to measure, about */
 } ls_timing_job_t;
@@ -34,7 +34,7 @@ typedef struct {
   bool beside;          /* as in the job */
   ls_math_t math;
   ls_time_t *task;  /* per task of the program's members (ls_program_task); collectives 0 */
-  ls_time_t step;   /* whole steps, from one end to the next: loader and launch included */
+  ls_time_t step;   /* whole steps, from one end to the next, including loader and launch */
   ls_time_t period; /* of all ranks together, the slowest one's waits included; alone: the step */
   int64_t steps;
 } ls_timing_t;

@@ -1,4 +1,4 @@
-/* One rank's training step on one device, again and again. The learning rate is 0: the arithmetic is that of
+/* One rank's training step on one device, run repeatedly. The learning rate is 0: the arithmetic is that of
  * training, and nothing can diverge. */
 #include "plan/timing_rank.h"
 
@@ -141,7 +141,7 @@ static void keep_period(ls_timing_rank_t *r, double period_ns) {
   if (r->task_ns && r->steps > 0) r->period_ns[r->steps - 1] = period_ns;
 }
 
-/* When rank 0 has seen enough. A slow step warms all there is at once; a device's clock rises only after a
+/* When rank 0 has measured enough. One slow step warms everything up; a device's clock rises only after a
  * while. */
 typedef struct {
   int64_t window_ns, begin_ns, warm_ns, until_ns, warmup;

@@ -1,5 +1,5 @@
-/* A reported scaling table beside the simulated one: what of the difference communication can explain, and
- * where the table contradicts itself. */
+/* Compares a reported scaling table with the simulated one: how much of the difference communication
+ * explains, and where the table contradicts itself. */
 #include "plan/workload.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* What a task does to memory, as byte ranges: the one reading of in, out, scratch, inout and views on which
- * the memory layout, the waits and the proof agree. Inside of the schedule module. */
+/* The bytes that a task touches, as ranges: one interpretation of in, out, scratch, inout and views for the
+ * memory layout, the waits and the proof. Inside the schedule module. */
 #ifndef LS_SCHEDULE_ACCESS_H
 #define LS_SCHEDULE_ACCESS_H
 
@@ -19,8 +19,8 @@ typedef struct {
   const char *part; /* of the memory report, on a device; NULL: another region's bytes */
   ls_mem_t memory;
   bool per_slot;
-  ls_region_t same; /* the region whose memory it is */
-  bool next;        /* a step on one slot means the slot after it */
+  ls_region_t same; /* the region whose memory it uses */
+  bool next;        /* in a step on one slot it means the slot after it */
 } ls_region_row_t;
 extern const ls_region_row_t ls_region_rows[LS_REGION_STATE];
 
@@ -35,7 +35,7 @@ bool ls_groups_agree(const ls_schedule_t *a, const ls_schedule_t *b, int count);
 /* Reads first, then writes; in-out tensors, and what a collective works on, appear as both. */
 int ls_task_access(const ls_schedule_t *s, const ls_task_t *task, ls_access_t list[LS_ACCESS_MAX]);
 
-/* The tensor that owns the bytes of `tensor`: itself, or what it is a view of. */
+/* The tensor that owns the bytes of `tensor`: itself, or the tensor of which it is a view. */
 static inline int ls_tensor_root(const ls_schedule_t *s, int tensor) {
   while (s->tensors[tensor].alias_of >= 0)
     tensor = s->tensors[tensor].alias_of;
@@ -46,7 +46,7 @@ static inline size_t ls_align_up(size_t size_bytes) {
   return (size_bytes + LS_ALIGN_BYTES - 1) / LS_ALIGN_BYTES * LS_ALIGN_BYTES;
 }
 
-/* What is known to be over before a task: the newest such task of every lane, -1 = none. A task counts as
+/* The tasks known to be over before a task: the newest such task of every lane, -1 = none. A task counts as
  * over for those after it, so clock[t.lane] of task t itself is t. */
 typedef struct {
   int newest[LS_LANE_COUNT];
@@ -59,7 +59,7 @@ static inline void ls_lane_clock_join(ls_lane_clock_t *clock, const ls_lane_cloc
 
 /* The steps of finish. */
 ls_status_t ls_schedule_layout(ls_schedule_t *s); /* places transient tensors */
-/* Derives waits; what is over when each task is: clock (task_count). */
+/* Derives waits, and the tasks that are over before each task: clock (task_count). */
 ls_status_t ls_schedule_order(ls_schedule_t *s, ls_lane_clock_t *clock);
 
 #endif

@@ -1,17 +1,16 @@
-/* The proof that a schedule is right, from scratch: nothing here trusts what finish derived. The tasks are
- * walked in list order over a shadow of the memory, as a race detector does (vector clocks: Flanagan and
- * Freund, "FastTrack", PLDI 2009). At every byte a task touches:
+/* Proves from scratch that a schedule is right; nothing here trusts what finish derived. Walks the tasks in
+ * list order over a shadow of the memory, as a race detector does (vector clocks: Flanagan and Freund,
+ * "FastTrack", PLDI 2009). For every byte that a task touches:
  *
  *   - it must be ordered, by lane order and waits alone, after the byte's last writer, and a writer also
  *     after those who read it since: then the lanes, however they run, compute what the list computes;
  *   - a transient read must find what its own tensor wrote: then no two live tensors share bytes;
- *   - a read of what no step carries on must not come before the step's first write: then it is not last
- *     step's value;
- *   - nothing writes what is constant.
+ *   - a read of a row that steps do not carry over must not come before the step's first write: then it is
+ *     not last step's value;
+ *   - nothing writes a constant.
  *
- * Collectives must be ordered among each other as the list has them.
- *
- * A collective whose result nobody reads in the step has been put in the wrong place. */
+ * Collectives must be ordered among each other as in the list. A collective whose result nobody reads in the
+ * step is in the wrong place. */
 #include "schedule/shadow.h"
 
 #include <string.h>
@@ -22,7 +21,7 @@ typedef struct {
   ls_lane_clock_t *clock; /* per task */
   bool *used;             /* per task: a later task reads what it wrote */
   ls_shadow_t *now;       /* per region: as the walk goes */
-  ls_shadow_t *whole;     /* per region: after the whole step: what is written at all */
+  ls_shadow_t *whole;     /* per region: after the whole step: everything that is written */
 } check_t;
 
 static ls_status_t fault(const check_t *c, const char *what, int task, int other, int tensor) {
@@ -81,8 +80,8 @@ static ls_status_t check_shapes(const ls_schedule_t *s, int t) {
   return LS_OK;
 }
 
-/* What is over before each task, from lane order and waits. Waits look back, so the list is an order to run
- * in. */
+/* The tasks that are over before each task, by lane order and waits. Waits look back, so the list is an order
+ * that can run. */
 static ls_status_t find_clocks(check_t *c) {
   const ls_schedule_t *s = c->s;
   ls_lane_clock_t lane_clock[LS_LANE_COUNT];
@@ -104,7 +103,7 @@ static ls_status_t find_clocks(check_t *c) {
   return LS_OK;
 }
 
-/* In-out: what is written was read by the same task, so it is not where the value comes from. */
+/* In-out: the same task read what it writes, so the value does not come from here. */
 static bool is_update(const ls_access_t *list, int n, int write) {
   for (int i = 0; i < n; i++)
     if (!list[i].write && list[i].region == list[write].region && list[i].begin <= list[write].begin &&
@@ -113,7 +112,7 @@ static bool is_update(const ls_access_t *list, int n, int write) {
   return false;
 }
 
-/* First walk: where values come from, to know what the step writes at all. */
+/* First walk: finds what the step writes, to know where values come from. */
 static ls_status_t find_written(check_t *c) {
   ls_access_t list[LS_ACCESS_MAX];
   for (int t = c->s->task_count - 1; t >= 0; t--) { /* backwards: the first writer of a byte remains */
@@ -130,7 +129,7 @@ static ls_status_t find_written(check_t *c) {
   return LS_OK;
 }
 
-/* The life of the state's row; of the run's regions, a step. */
+/* The lifetime of the state's row; regions of the run live for a step. */
 static ls_state_life_t life_of(const ls_schedule_t *s, ls_region_t region) {
   return region < LS_REGION_STATE ? LS_STATE_STEP : s->state->row[region - LS_REGION_STATE].life;
 }

@@ -1,13 +1,13 @@
-/* The proof that the members of a program fit together. Each is proven alone; here they are walked as a step
- * runs them, over what is written of the rows that no step carries on, and of the stats. What has been written
- * stays written, so each member is walked once, where a step runs it first. */
+/* Proves that the members of a program fit together. Each is proven alone; here they are walked as a step
+ * runs them, over the written bytes of the rows that steps do not carry over, and of the stats. Written bytes
+ * stay written, so each member is walked once, where a step runs it first. */
 #include "schedule/program.h"
 #include "schedule/shadow.h"
 
 typedef struct {
   const ls_program_t *p;
   ls_shadow_t *now;   /* per region: as the walk goes; the writer is a member */
-  ls_shadow_t *whole; /* per region: what any member writes that does not come from a collective in place */
+  ls_shadow_t *whole; /* per region: everything that any member writes, except by a collective in place */
 } walk_t;
 
 static bool carried_within(const ls_schedule_t *s, ls_region_t region) {
@@ -22,7 +22,8 @@ static ls_status_t write(ls_shadow_t *shadow, const ls_access_t *a, int member) 
   return status;
 }
 
-/* Bytes that nothing has written yet may be read where nothing ever writes them: between two parameters. */
+/* Bytes that nothing has written yet may be read if nothing ever writes them: padding between two
+ * parameters. */
 static ls_status_t read(walk_t *w, int member, const ls_task_t *task, const ls_access_t *a) {
   const ls_schedule_t *s = w->p->member[member];
   ls_shadow_t *now = &w->now[a->region], *whole = &w->whole[a->region];

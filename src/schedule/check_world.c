@@ -1,6 +1,6 @@
-/* The proof that the schedules of all ranks fit together: every collective meets its like on the other ranks
- * of its group, and the order in which groups wait for each other comes to an end. The lists of collectives
- * are walked side by side, as the ranks would do with one lane each; more lanes only relax that. */
+/* Proves that the schedules of all ranks fit together: every collective meets its counterpart on the other
+ * ranks of its group, and groups never wait for each other in a circle. Walks the lists of collectives side
+ * by side, as ranks with one lane each would; more lanes only relax that. */
 #include "schedule/access.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ typedef struct {
   const ls_schedule_t *const *ranks;
   int count;
   int *at;   /* per rank: its next collective; task_count = none is left */
-  int *done; /* per rank: collectives before that */
+  int *done; /* per rank: number of collectives before it */
 } world_t;
 
 static int next_collective(const ls_schedule_t *s, int t) {
@@ -39,8 +39,8 @@ static const ls_shape_t *payload(const ls_schedule_t *s, const ls_task_t *task) 
   return &s->tensors[task->out_count ? task->out[0] : task->in[0]].shape;
 }
 
-/* A send goes with a receive; all else with its like. What is sent follows from what is received: the builder
- * has compared them. */
+/* A send meets a receive; every other kind meets its own. The builder has already compared what is sent with
+ * what is received. */
 static bool match(const world_t *w, int a, int b) {
   const ls_task_t *x = task_of(w, a), *y = task_of(w, b);
   const ls_shape_t *p = payload(w->ranks[a], x), *q = payload(w->ranks[b], y);
@@ -51,7 +51,7 @@ static bool match(const world_t *w, int a, int b) {
          ls_shape_count(p) == ls_shape_count(q);
 }
 
-/* Lets the group whose first rank stands at one of its collectives go on, when all of it is there. */
+/* Lets the group whose first rank is at one of its collectives continue, once all of it has arrived. */
 static ls_status_t meet(world_t *w, int rank, bool *moved) {
   const ls_task_t *task = task_of(w, rank);
   if (!task) return LS_OK;
@@ -72,7 +72,7 @@ static ls_status_t meet(world_t *w, int rank, bool *moved) {
   return LS_OK;
 }
 
-/* Nothing moves any more: a rank that still waits, and whom it waits for. */
+/* Nothing can continue: names a rank that still waits, and the rank for which it waits. */
 static ls_status_t check_end(const world_t *w) {
   for (int r = 0; r < w->count; r++) {
     const ls_task_t *task = task_of(w, r);

@@ -47,13 +47,14 @@ static void LS_PRINTF(2, 3) put(text_t *t, const char *fmt, ...) {
   t->len += (size_t)n;
 }
 
-/* Work as if it were time: FLOPs, else bytes. */
+/* Work in place of time: FLOPs, else bytes. */
 static int64_t work_of(const ls_task_t *task) {
   int64_t work = task->flops > 0 ? task->flops : task->bytes;
   return work > 0 ? work : 1;
 }
 
-/* When every task would run if work were time: each begins when its lane and what it waits for are done. */
+/* The times at which every task would run if work were time: each begins when its lane and the tasks for
+ * which it waits are done. */
 static void lay_out_work(const ls_schedule_t *s, ls_task_time_t *times) {
   int64_t lane_end[LS_LANE_COUNT] = {0};
   for (int t = 0; t < s->task_count; t++) {
@@ -86,8 +87,8 @@ static void add_task(column_t *columns, int count, const ls_task_t *task, double
   }
 }
 
-/* The phase that fills most of the column; a thin bar when the lane is idle for most of it, so that the
- * shortest task can still be seen. */
+/* The phase that fills most of the column; a thin bar if the lane is idle for most of it, so that even the
+ * shortest task is visible. */
 static const char *column_glyph(const column_t *column) {
   double sum = 0;
   int most = 0;

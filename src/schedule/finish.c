@@ -1,5 +1,5 @@
-/* finish: from a list of tasks to a schedule that can run. First the memory layout, because reused bytes order
- * tasks too; then the sizes of the regions; then the waits. */
+/* finish: turns a list of tasks into a schedule that can run. First the memory layout, because reused bytes
+ * order tasks too; then the sizes of the regions; then the waits. */
 #include "schedule/access.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ const ls_region_row_t ls_region_rows[LS_REGION_STATE] = {
     [LS_REGION_TRANSIENT] = {"activations", LS_MEM_DEVICE, .same = LS_REGION_TRANSIENT},
 };
 
-/* A region of the run is as large as what was placed in it. */
+/* A region of the run is as large as the tensors placed in it. */
 static void measure_regions(ls_schedule_t *s) {
   memset(s->run_bytes, 0, sizeof(s->run_bytes));
   for (int i = 0; i < s->tensor_count; i++) {
@@ -53,7 +53,7 @@ size_t ls_schedule_region_bytes(const ls_schedule_t *s, ls_region_t region) {
                                   : ls_state_row_bytes(&s->state->row[region - LS_REGION_STATE]);
 }
 
-/* Places and waits, for the lanes as they are. */
+/* Places tensors and derives waits, for the lanes as they are. */
 static ls_status_t arrange(ls_schedule_t *s) {
   ls_status_t status = ls_schedule_layout(s);
   if (status) return status;
@@ -66,7 +66,7 @@ static ls_status_t arrange(ls_schedule_t *s) {
   return status;
 }
 
-/* Whether the last collective has been moved: its lane's last task, for which compute waits next. */
+/* Whether the last collective was moved: it is its lane's last task, and compute waits for it next. */
 static bool move_last_collective(ls_schedule_t *s) {
   int last = s->task_count - 1;
   while (last >= 0 && s->tasks[last].lane != LS_LANE_COMM)

@@ -1,5 +1,5 @@
-/* fit: what a program needs on this rank, in bytes. Arithmetic on the memory layouts and the rows of the state,
- * not an estimate: exactly these regions are allocated. */
+/* fit: the bytes that a program needs on this rank. The result is exact, not an estimate: it adds up the
+ * memory layouts and the rows of the state, and exactly these regions are allocated. */
 #include "schedule/access.h"
 #include "schedule/program.h"
 
@@ -8,7 +8,7 @@
 static const char *const usual_parts[] = {"parameters", "gradients",   "optimizer", "data",
                                           "inputs",     "activations", "other"};
 
-/* Every transient tensor in bytes of its own. */
+/* The size if every transient tensor had bytes of its own. */
 static int64_t unshared_bytes(const ls_schedule_t *s) {
   size_t sum = 0;
   for (int i = 0; i < s->tensor_count; i++) {
@@ -18,7 +18,7 @@ static int64_t unshared_bytes(const ls_schedule_t *s) {
   return (int64_t)sum;
 }
 
-/* The last part takes what has no room. */
+/* The last part takes everything for which there is no other. */
 static void add(ls_fit_t *fit, const char *part, int64_t bytes) {
   int i = 0;
   while (i < fit->part_count && strcmp(fit->part[i].name, part) != 0)

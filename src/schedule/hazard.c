@@ -1,8 +1,8 @@
-/* Which tasks must wait for which. Lanes run side by side; two tasks of different lanes that touch the same
- * bytes, at least one writing, must keep their order of the list (read after write, write after read, write
- * after write). So must two collectives, whatever their lanes: all ranks issue them in one order. Within a
- * lane order is implied, so of every other lane only the newest such task matters, and not even that one when
- * it is known to be over already. */
+/* Derives the waits. Lanes run side by side. Two tasks of different lanes that touch the same bytes, at least
+ * one writing, must keep their order in the list (read after write, write after read, write after write). So
+ * must two collectives, whatever their lanes, because all ranks issue them in one order. Within a lane order
+ * is implied, so of every other lane only the newest such task matters, and not even that one if it is
+ * already known to be over. */
 #include "schedule/access.h"
 
 typedef struct {
@@ -30,7 +30,7 @@ static int newest_conflict(const footprint_t *footprint, const int *before, int 
   return newest;
 }
 
-/* Candidates from the newest to the oldest: what a newer one waited for need not be waited for again. */
+/* Candidates from the newest to the oldest: a task for which a newer one waited needs no wait of its own. */
 static ls_status_t keep_needed(ls_schedule_t *s, ls_task_t *task, int candidate[LS_LANE_COUNT],
                                const ls_lane_clock_t *clock, ls_lane_clock_t *known) {
   int kept[LS_LANE_COUNT], count = 0;
@@ -55,7 +55,7 @@ static ls_status_t keep_needed(ls_schedule_t *s, ls_task_t *task, int candidate[
   return LS_OK;
 }
 
-/* The newest tasks that the strategy wants to be over first. */
+/* The newest tasks for which the strategy asked to wait. */
 static void add_asked(const ls_schedule_t *s, int task, int candidate[LS_LANE_COUNT]) {
   for (int i = 0; i < s->edge_count; i++) {
     const ls_sched_edge_t *e = &s->edges[i];

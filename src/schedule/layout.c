@@ -1,17 +1,17 @@
-/* The memory layout: where transient tensors lie. A tensor lives from the task that writes it to its last
- * readers, in the order that lanes and waits imply; tensors that never live at the same time may share bytes,
- * and an op that can work in place takes over the bytes of an input that dies there. Placement is greedy by
- * size, each tensor into the smallest gap that holds it (Pisarchyk and Lee, "Efficient Memory Management for
- * Deep Neural Net Inference", 2020, section 5).
+/* The memory layout: places transient tensors. A tensor lives from the task that writes it to its last
+ * readers, in the order that lanes and waits imply. Tensors that never live at the same time may share bytes,
+ * and an op that can work in place takes over the bytes of an input that nobody reads afterwards. Placement
+ * is greedy by size, each tensor into the smallest gap that holds it (Pisarchyk and Lee, "Efficient Memory
+ * Management for Deep Neural Net Inference", 2020, section 5).
  *
- * The order is derived first, from tensors that share nothing. So sharing adds no wait: what is not ordered
- * anyway keeps bytes of its own. */
+ * The order is derived first, from tensors that share nothing. So sharing adds no wait: tensors that are not
+ * ordered anyway keep bytes of their own. */
 #include "schedule/access.h"
 
 #include <stdlib.h>
 
 typedef struct {
-  int first;            /* the task that touches it first, which writes it; task_count = never used */
+  int first;            /* the task that touches it first and thus writes it; task_count = never used */
   ls_lane_clock_t last; /* the newest task of each lane that touches it, -1 = none */
   size_t size_bytes;
   size_t offset_bytes;
@@ -52,8 +52,8 @@ static void find_lives(layout_t *layout) {
 }
 _Static_assert(LS_LANE_COUNT == 4, "a block that is not used names every lane");
 
-/* Whether all that touches the block has ended before task t ends: on each lane t comes after it, or is it.
- */
+/* Whether all tasks that touch the block have ended before task t ends: on each lane t comes after them, or
+ * is one. */
 static bool over_with(const layout_t *layout, const block_t *b, int t) {
   for (int lane = 0; lane < LS_LANE_COUNT; lane++)
     if (b->last.newest[lane] > layout->clock[t].newest[lane]) return false;
@@ -76,8 +76,8 @@ static int times_named(const ls_schedule_t *s, const ls_task_t *task, int root) 
   return n;
 }
 
-/* Whether output 0 of task t may take over the bytes of input i: the op allows it, the input is named nowhere
- * else in the task and dies here, the output begins here and fits. */
+/* Whether output 0 of task t may take over the bytes of input i: the op allows it, the task names the input
+ * nowhere else, nobody reads the input afterwards, the output begins here and fits. */
 static bool may_take_over(const layout_t *layout, int t, int i) {
   const ls_schedule_t *s = layout->s;
   const ls_task_t *task = &s->tasks[t];

@@ -1,12 +1,12 @@
-/* parts: where a step's time went, seen from the compute lane. A gap before a task is charged to what the
- * task waited for, the rest of a gap to nobody in particular. */
+/* parts: where a step's time went, seen from the compute lane. A gap before a task is charged to the task for
+ * which it waited; any other gap counts as rest. */
 #include "schedule/schedule.h"
 
 static int64_t earlier(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-/* The task among those waited for that ended last; -1 = none. */
+/* The task, among those for which it waited, that ended last; -1 = none. */
 static int last_awaited(const ls_task_time_t *times, const ls_task_t *task) {
   int last = -1;
   for (int i = 0; i < task->wait_count; i++)

@@ -1,5 +1,5 @@
-/* Prices a schedule: an event-driven simulation of its lanes. Between two events every running task does work
- * at a constant rate, which depends on which other lanes are busy; an event is the end of a task. */
+/* Prices a schedule: an event-driven simulation of its lanes. An event is the end of a task. Between two
+ * events every running task works at a constant rate, which depends on the other busy lanes. */
 #include "schedule/price.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@ typedef struct {
   const ls_schedule_t *s;
   const ls_cost_model_t *model;
   ls_time_t *alone;    /* per task */
-  double *left_ns;     /* per task: work that remains, as time alone */
+  double *left_ns;     /* per task: remaining work, as time alone */
   double *start, *end; /* per task */
   bool *done;
   int *before;             /* per task: the task that let it start, -1 = the step's beginning */
@@ -38,7 +38,7 @@ static ls_status_t ask_times(ls_ctx_t *ctx, sim_t *sim) {
   return LS_OK;
 }
 
-/* Whether all that the task waits for is over; *last is what ended last, its lane included. */
+/* Whether everything for which the task waits is over; *last is what ended last, its lane included. */
 static bool ready(const sim_t *sim, int t, int *last) {
   const ls_task_t *task = &sim->s->tasks[t];
   *last = sim->after_lane[t];
@@ -77,7 +77,7 @@ static void finish(sim_t *sim, int lane) {
   if (sim->head[lane] < sim->s->task_count) sim->after_lane[sim->head[lane]] = t;
 }
 
-/* Goes on to the next end of a task. False when nothing runs. */
+/* Advances to the next end of a task. False if nothing runs. */
 static bool advance(sim_t *sim) {
   double factor[LS_LANE_COUNT], step_ns = INFINITY;
   int first = -1;

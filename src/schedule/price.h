@@ -1,4 +1,4 @@
-/* price: how long a step takes, predicted. Task times come from a cost model; lanes are simulated with their
+/* price: predicts how long a step takes. Task times come from a cost model. Lanes are simulated with their
  * waits, and a task runs slower while other lanes are busy. Nothing is executed. */
 #ifndef LS_SCHEDULE_PRICE_H
 #define LS_SCHEDULE_PRICE_H
@@ -24,7 +24,7 @@ typedef struct {
  * independent, those of the model as common to all. low is at least 0. */
 typedef struct {
   ls_time_t step;    /* of the whole step */
-  double exposed_ns; /* what the compute lane waits for communication */
+  double exposed_ns; /* exposed communication: the time in which the compute lane waits for it */
   double
       parts_ns[LS_PHASE_STEP_COUNT]; /* ls_schedule_parts; the overhead is in REST; they add up to step.ns */
   ls_task_time_t *times; /* one per task (ls_free by ls_price_release); start and end relative to the step */
@@ -34,8 +34,8 @@ typedef struct {
  * finished, waits in a circle, or a time is negative or not finite. */
 ls_status_t ls_schedule_price(ls_ctx_t *ctx, const ls_schedule_t *s, const ls_cost_model_t *model,
                               ls_price_t *price);
-/* A whole step of a program: its members one after the other, each as often as it runs, and the overhead once.
- * Deviations of a member that runs again and again are taken as independent too. times is NULL. */
+/* A whole step of a program: its members one after the other, each as often as it runs, and the overhead
+ * once. Deviations of the repetitions of a member count as independent, too. times is NULL. */
 ls_status_t ls_program_price(ls_ctx_t *ctx, const ls_program_t *p, const ls_cost_model_t *model,
                              ls_price_t *price);
 void ls_price_release(ls_price_t *price);

@@ -1,4 +1,4 @@
-/* Programs: members, and what they have in common. */
+/* Programs: members, and their common properties. */
 #include "schedule/program.h"
 #include "schedule/access.h"
 
@@ -13,7 +13,7 @@ int ls_program_tree(int m, int micro_batches) {
   return __builtin_ctz(~(unsigned)m);
 }
 
-/* Whatever fills a slot does not know which member reads it. */
+/* Whoever fills a slot does not know which member will read it. */
 static bool same_inputs(const ls_schedule_t *a, const ls_schedule_t *b) {
   if (a->run_bytes[LS_REGION_INPUT] != b->run_bytes[LS_REGION_INPUT]) return false;
   for (int i = 0; i < a->tensor_count; i++) {

@@ -1,10 +1,10 @@
-/* A program: the schedules that take turns in one step, its members, and a rule that says which of them runs
- * each micro-batch. They share one state, one set of input slots, one region of stats and, of each region of
- * the run, one block as large as the largest member needs. A slot holds one micro-batch. So a step of 1,024
- * micro-batches has the members, and the memory, of a step of three.
+/* A program: its members are the schedules that take turns in one step, and a rule says which member runs
+ * each micro-batch. Members share one state, one set of input slots, one region of stats and, for each region
+ * of the run, one block as large as the largest member needs. A slot holds one micro-batch. So a step of
+ * 1,024 micro-batches has the members, and the memory, of a step of three.
  *
- * What a member leaves for those after it stands in rows of the state, or among the stats: transient memory
- * begins anew with each of them. A member begins when the one before it has ended on all lanes. */
+ * Members pass results on in rows of the state, or among the stats; each begins with new transient memory. A
+ * member begins when the one before it has ended on all lanes. */
 #ifndef LS_SCHEDULE_PROGRAM_H
 #define LS_SCHEDULE_PROGRAM_H
 
@@ -12,11 +12,11 @@
 
 enum { LS_PROGRAM_MEMBERS_MAX = 12 };
 
-/* The place of the member that runs micro-batch m, 0 <= m < micro_batches. */
+/* The member that runs micro-batch m, 0 <= m < micro_batches. */
 typedef int (*ls_program_rule_t)(int m, int micro_batches);
-/* "first", "middle" again and again, "last"; of two micro-batches the first and the last, of one the only. */
+/* "first", then "middle" repeatedly, then "last"; of two micro-batches "first" and "last"; of one "only". */
 int ls_program_chain(int m, int micro_batches);
-/* A power of two, added as a binary counter counts: member k ends the sum of 2^k micro-batches. */
+/* A power of two, added like a binary counter: member k ends the sum of 2^k micro-batches. */
 int ls_program_tree(int m, int micro_batches);
 
 typedef struct {
@@ -27,29 +27,30 @@ typedef struct {
   int times[LS_PROGRAM_MEMBERS_MAX];             /* that a step runs it; after finish */
 } ls_program_t;
 
-/* Counts how often a step runs each member. LS_ERR_INTERNAL where they do not go together: other slots, inputs
+/* Counts how often a step runs each member. LS_ERR_INTERNAL if members do not match: different slots, inputs
  * or groups of ranks. */
 ls_status_t ls_program_finish(ls_program_t *p);
-/* A schedule that is a step by itself. */
+/* A schedule that is a whole step. */
 ls_program_t ls_program_of(ls_schedule_t *s);
 void ls_program_release(ls_program_t *p); /* also of one that is zero */
 
 const ls_schedule_t *ls_program_at(const ls_program_t *p, int m); /* the member that runs micro-batch m */
-/* The member with most groups of ranks; every other has the first of these. */
+/* The member with the most groups of ranks; every other member has the first ones of these. */
 const ls_schedule_t *ls_program_groups(const ls_program_t *p);
-/* Of a region of the run: the most that a member needs. */
+/* Size of a region of the run: the largest that a member needs. */
 size_t ls_program_bytes(const ls_program_t *p, ls_region_t region);
-/* A number for each task of each member: those of the first, then of the second. Of all of them: (count, 0). */
+/* A number for each task of each member: first those of the first member, then of the second. (count, 0)
+ * gives the number of all tasks. */
 int ls_program_task(const ls_program_t *p, int member, int task);
 int64_t ls_program_step_tasks(const ls_program_t *p); /* that a step runs */
 
-/* Proves every member (ls_schedule_check), and that what a member reads of gradients and the like was written
- * before it in the same step, by itself or by a member that runs earlier. */
+/* Proves every member (ls_schedule_check), and that gradients and other rows that a member reads were written
+ * earlier in the same step, by itself or by a member that runs before. */
 ls_status_t ls_program_check(const ls_program_t *p);
-/* Additionally: the ranks have the same members, of which each fits those of the other ranks. */
+/* Also proves that the ranks have the same members, and that each fits those of the other ranks. */
 ls_status_t ls_program_check_world(const ls_program_t *ranks, int count);
 
-/* Exact bytes on this rank of what the members name; what they share counts once. */
+/* Exact bytes on this rank; what members share counts once. */
 void ls_program_fit(const ls_program_t *p, ls_fit_t *fit);
 /* Each member as ls_schedule_draw shows it without times, under a line with its name where there are several.
  */

@@ -66,7 +66,7 @@ static ls_run_t *allocate(ls_ctx_t *ctx, const ls_program_t *program, ls_device_
   return NULL;
 }
 
-/* After a failure nobody waits for the others at their end. */
+/* After a failure nobody waits for the others at the end of the groups. */
 static void destroy_groups(ls_run_t *run) {
   for (int g = run->all->group_count - 1; g > 0; g--) {
     if (run->status && run->group[g]) atomic_store(&run->group[g]->broken, true);
@@ -159,8 +159,8 @@ static int64_t step_of(const ls_run_t *run) {
   return run->comm ? atomic_load(&run->comm->step) : -1;
 }
 
-/* The program's collectives, so that the message says what may be pending. A captured member cannot say more.
- */
+/* Names the program's collectives, so that the message says what may be pending. A captured member cannot say
+ * more. */
 static ls_status_t report_timeout(const ls_run_t *run) {
   char list[256] = "";
   size_t len = 0;
@@ -179,7 +179,7 @@ static ls_status_t report_timeout(const ls_run_t *run) {
                  (long long)step_of(run), (double)run->deadline_ns / 1e9, list);
 }
 
-/* LS_ERR_TIMEOUT: a transport has said so already. */
+/* LS_ERR_TIMEOUT: a transport has reported already. */
 static ls_status_t poll_groups(const ls_run_t *run) {
   ls_status_t status = LS_OK;
   for (int g = 0; g < run->all->group_count && !status; g++) {
@@ -192,7 +192,7 @@ static ls_status_t poll_groups(const ls_run_t *run) {
   return status;
 }
 
-/* Waits for a stream up to the deadline, and meanwhile asks the transport whether it has failed. */
+/* Waits for a stream until the deadline, and meanwhile asks the transport whether it has failed. */
 static ls_status_t await(ls_run_t *run, ls_stream_t *stream) {
   int64_t begin_ns = ls_clock_ns(), looked_ns = 0;
   for (;;) {

@@ -7,40 +7,40 @@
 
 typedef struct ls_run ls_run_t;
 
-/* The first floats of region STAT, and of HOST_STAT with copies, are the stats that a wait gives. */
+/* The stats that a wait returns are the first floats of region STAT, and of HOST_STAT with copies. */
 enum { LS_STATS_COUNT = 16 };
 
 typedef struct {
   bool trace;          /* measure every task (host: clock; cuda: events, captured with the step) */
-  int64_t deadline_ns; /* of a wait for the device; 0 = the communicator's */
-  /* Device memory for what dies within a member, borrowed: programs of which only one runs at a time share it.
-   * Not used when it is too small; NULL: the run has memory of its own. */
+  int64_t deadline_ns; /* limit of a wait for the device; 0 = the communicator's */
+  /* Device memory for the transient tensors of a member, borrowed: programs share it if only one runs at a
+   * time. Not used if it is too small; NULL: the run has memory of its own. */
   void *transient;
   size_t transient_bytes;
 } ls_run_options_t;
 
-/* Host memory of a program's members and of what their run keeps for each task. */
+/* Host memory for a program's members and for the data that their run keeps per task. */
 int64_t ls_run_book_bytes(const ls_program_t *program);
 
-/* The program's members, `device`, `comm` and `state` are borrowed until destroy. comm may be NULL when there
- * are no collectives, state when the members name none; it is of their table. Errors: LS_ERR_UNSUPPORTED
- * names an op without a kernel on this backend; LS_ERR_MEMORY.
- * With groups of ranks in the program, creating and destroying are collective over `comm`: the run splits
- * the groups off, in their order, and they end with it. */
+/* The program's members, `device`, `comm` and `state` are borrowed until destroy. comm may be NULL without
+ * collectives, state if the members name none of its rows; it must have their table. Errors:
+ * LS_ERR_UNSUPPORTED names an op without a kernel on this backend; LS_ERR_MEMORY. With groups of ranks in the
+ * program, creating and destroying are collective over `comm`: the run splits the groups off, in their order,
+ * and destroys them with itself. */
 ls_status_t ls_run_create(ls_ctx_t *ctx, const ls_program_t *program, ls_device_t *device, ls_comm_t *comm,
                           const ls_state_t *state, const ls_run_options_t *options, ls_run_t **run);
 void ls_run_destroy(ls_run_t *run); /* waits for running steps */
 
 /* Host memory (pinned, with a copy-in lane) of tensor `name` (region INPUT) in `slot`, for the loader to
- * fill; NULL when unknown. */
+ * fill; NULL if there is no such tensor. */
 void *ls_run_input(ls_run_t *run, const char *name, int slot);
-/* Before the first micro-batch, and before every one of a program with one slot: brings the filled slot to the
- * device (no-op without copies). */
+/* Call it before the first micro-batch, and before every one of a program with one slot: copies the filled
+ * slot to the device (no-op without copies). */
 ls_status_t ls_run_prime(ls_run_t *run, int slot);
 
-/* Starts micro-batch m of a step on the data of `slot`; of a step, all are started in turn. Slots are used in
- * turn: 0, 1, .. input_slots - 1, 0. With a copy-in lane the next slot is copied meanwhile, so it must be filled
- * before the call. Host backends return when the compute lane is done. */
+/* Starts micro-batch m of a step on the data of `slot`. Micro-batches of a step are started in turn, and
+ * slots are used in turn: 0, 1, .. input_slots - 1, 0. With a copy-in lane the next slot is copied meanwhile,
+ * so it must be filled before the call. Host backends return when the compute lane is done. */
 ls_status_t ls_run_launch(ls_run_t *run, int slot, int m);
 /* Waits until the newest launch of `slot` has finished (deadline: LS_ERR_TIMEOUT names rank, step and the
  * collective that is pending where that can be known). *stats: LS_STAT_COUNT floats, valid until the slot is

@@ -1,5 +1,5 @@
-/* Everything a run needs before its first step: memory of the regions, streams of the lanes, events, kernels,
- * and for every task of every member and slot its pointers. */
+/* Prepares everything that a run needs before its first step: memory of the regions, streams of the lanes,
+ * events, kernels, and the pointers of every task of every member and slot. */
 #include "schedule/run_internal.h"
 
 #include <string.h>
@@ -30,8 +30,8 @@ static ls_status_t allocate_regions(ls_run_t *run) {
   return status;
 }
 
-/* A lane that begins without waiting is forked from compute; one that compute does not wait for anyway is
- * joined. */
+/* A lane whose first task waits for nothing is forked from compute; a lane for which compute does not wait is
+ * joined at the end. */
 static ls_status_t find_fork_and_join(ls_run_t *run, ls_run_member_t *m, bool *awaited) {
   const ls_schedule_t *s = m->s;
   bool fork = false;
@@ -83,7 +83,8 @@ static ls_status_t create_events(ls_run_t *run, ls_run_member_t *m) {
   return status;
 }
 
-/* Devices work on while the host goes ahead: each slot gets a stream of its own to be waited for. */
+/* Devices continue to work while the host goes ahead, so each slot gets a stream for which the host can
+ * wait. */
 static ls_status_t create_done_streams(ls_run_t *run) {
   const ls_stream_ops_t *stream = run->device->backend->stream;
   ls_status_t status = LS_OK;
@@ -147,7 +148,8 @@ static ls_status_t bind_tensors(ls_run_t *run, const ls_schedule_t *s, int slot,
   return LS_OK;
 }
 
-/* This backend's own version of the op, else its plain C version where the device's memory is the host's. */
+/* This backend's own version of the op; otherwise its plain C version, if the device's memory is the
+ * host's. */
 static ls_status_t find_kernel(const ls_run_t *run, const ls_task_t *task, ls_kernel_fn *kernel) {
   const ls_backend_t *backend = run->device->backend;
   ls_kernel_fn found = backend->device->kernel ? backend->device->kernel(run->device, task->op->name) : NULL;

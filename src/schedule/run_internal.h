@@ -5,7 +5,7 @@
 #include "schedule/access.h"
 #include "schedule/run.h"
 
-/* One task of one slot with its pointers in place, ready to be put on a stream again and again. */
+/* One task of one slot with its pointers resolved, ready to be put on a stream repeatedly. */
 typedef struct {
   ls_kernel_fn kernel; /* op */
   ls_kernel_args_t args;
@@ -38,9 +38,9 @@ typedef struct {
 typedef struct {
   const ls_schedule_t *s;
   ls_run_bound_t slot[LS_SLOT_MAX];
-  ls_event_t *fork; /* its beginning, for lanes that wait for nothing else */
+  ls_event_t *fork; /* its beginning, for lanes whose first task waits for nothing else */
   bool forked[LS_LANE_COUNT];
-  int joined[LS_LANE_COUNT]; /* task that compute waits for at the end, -1 = none */
+  int joined[LS_LANE_COUNT]; /* task for which compute waits at the end, -1 = none */
   ls_event_t **event;        /* per task; NULL = nobody waits for it */
   ls_task_time_t *times;     /* per task */
   ls_stamp_t (*stamp)[2];    /* per task: start, end */
@@ -48,10 +48,11 @@ typedef struct {
 
 /* What an input slot has, whichever member runs on it. */
 typedef struct {
-  int member;                  /* launched newest */
+  int member;                  /* the member launched most recently */
   float stats[LS_STATS_COUNT]; /* without copies */
   ls_event_t *done;            /* devices: end of the launch ... */
-  ls_stream_t *done_stream;    /* ... and a stream that waits for nothing else, so that the host can */
+  ls_stream_t *done_stream;    /* ... and a stream that waits for nothing else, so that the host can wait
+                                * for it */
 } ls_run_slot_t;
 
 struct ls_run {
@@ -64,18 +65,18 @@ struct ls_run {
   const ls_state_t *state;
   int64_t deadline_ns;
   ls_timing_t timing;
-  ls_status_t status; /* sticky: after a failed step nothing is launched any more */
+  ls_status_t status; /* sticky: after a failed step nothing is launched */
   ls_arena_t arena;
 
-  void *memory[LS_REGION_STATE][LS_SLOT_MAX]; /* regions of the run; those that all slots share stand in 0 */
-  bool borrowed;                              /* the transient memory is */
+  void *memory[LS_REGION_STATE][LS_SLOT_MAX]; /* regions of the run; those shared by all slots are in 0 */
+  bool borrowed;                              /* the transient memory is borrowed */
   int slot_count;
   ls_run_slot_t slot[LS_SLOT_MAX];
   ls_run_member_t member[LS_PROGRAM_MEMBERS_MAX];
 
   ls_stream_t *lane[LS_LANE_COUNT]; /* NULL = not used */
   int64_t start_ns;                 /* of the newest launch */
-  int newest;                       /* member that was waited for newest */
+  int newest;                       /* the member of the most recent wait */
 };
 
 /* Where tensor `id` of a member is for a launch on `slot`. */
@@ -85,7 +86,7 @@ void *ls_run_place(const ls_run_t *run, const ls_schedule_t *s, int id, int slot
 ls_status_t ls_run_allocate(ls_run_t *run);
 ls_status_t ls_run_bind(ls_run_t *run);
 
-/* Puts a whole member on the lanes; or captures it once, for devices that can. */
+/* Puts a whole member on the lanes; on devices that can capture, captures it once. */
 ls_status_t ls_run_issue(ls_run_t *run, ls_run_member_t *member, int slot);
 ls_status_t ls_run_capture(ls_run_t *run, ls_run_member_t *member, int slot);
 /* After it has run: fills the member's times from events (nothing to do for the clock). */

@@ -1,5 +1,5 @@
-/* Puts a member on the lanes, in list order: waits, the task, and a mark for those who wait for it. The same
- * walk runs it on a host, and is what CUDA captures. */
+/* Puts a member on the lanes, in list order: waits, the task, and a mark for those who wait for it. A host
+ * runs this walk; CUDA captures it. */
 #include "schedule/run_internal.h"
 
 static ls_status_t write_stamp(void *arg) {
@@ -60,7 +60,8 @@ static ls_status_t issue_task(ls_run_t *run, ls_run_member_t *m, int slot, int t
   return status;
 }
 
-/* A member begins on the compute lane: the others start after it, so never before the one before is over. */
+/* A member begins on the compute lane; the other lanes start after it, so never before the previous member is
+ * over. */
 static ls_status_t fork_lanes(ls_run_t *run, const ls_run_member_t *m) {
   const ls_stream_ops_t *stream = run->device->backend->stream;
   if (!m->fork) return LS_OK;
@@ -70,7 +71,7 @@ static ls_status_t fork_lanes(ls_run_t *run, const ls_run_member_t *m) {
   return status;
 }
 
-/* And it ends there: after this, compute has waited for every lane. */
+/* It also ends there: after this, compute has waited for every lane. */
 static ls_status_t join_lanes(ls_run_t *run, const ls_run_member_t *m) {
   ls_status_t status = LS_OK;
   for (int lane = 0; lane < LS_LANE_COUNT && !status; lane++)

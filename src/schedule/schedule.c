@@ -1,5 +1,5 @@
-/* Building a schedule: tensors with a place in a region, and tasks that name them. Builder calls keep the
- * first failure in s->status, so that a strategy reads as a plain list and asks once, at finish. */
+/* Builds a schedule: tensors with a place in a region, and tasks that name them. Builder calls keep the first
+ * failure in s->status, so that a strategy reads as a plain list and checks once, at finish. */
 #include "schedule/access.h"
 
 #include <string.h>

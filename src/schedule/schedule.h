@@ -1,10 +1,10 @@
-/* The schedule: one micro-batch of a training step (or one evaluation) of one rank as an ordered list of tasks
- * on lanes over a memory layout. The schedules of a step are a program (program.h): training runs it, the planner
- * prices it, `fit` counts its bytes, `draw` shows it.
+/* The schedule: one micro-batch of a training step (or one evaluation) of one rank as an ordered list of
+ * tasks on lanes over a memory layout. The schedules of a step form a program (program.h): training runs it,
+ * the planner prices it, `fit` counts its bytes, `draw` shows it.
  *
  * A strategy builds it: tensors first, then tasks in an order that could run on one lane. `finish` places the
- * transient tensors (reusing bytes that are dead) and derives what each task waits for from the bytes that it
- * reads and writes. `check` proves the result from scratch. */
+ * transient tensors (reusing bytes that nobody reads any more) and derives each task's waits from the bytes
+ * that tasks read and write. `check` proves the result from scratch. */
 #ifndef LS_SCHEDULE_SCHEDULE_H
 #define LS_SCHEDULE_SCHEDULE_H
 
@@ -27,12 +27,12 @@ typedef enum {
 /* Regions of memory; each is one allocation: of the run, or of the state that outlives it. */
 typedef int ls_region_t;
 enum {
-  LS_REGION_INPUT,      /* one per input slot: what the host fills for a step */
+  LS_REGION_INPUT,      /* one per input slot: the host's inputs for a step */
   LS_REGION_INPUT_NEXT, /* the input slot of the step after this one: target of the copy-in lane */
   LS_REGION_HOST_NEXT,  /* pinned host side of INPUT_NEXT */
   LS_REGION_STAT,       /* stats on the device */
   LS_REGION_HOST_STAT,  /* stats for the host, one per slot */
-  LS_REGION_TRANSIENT,  /* activations and everything else that dies within the step; planned */
+  LS_REGION_TRANSIENT,  /* activations and everything else that lives within the step; placed by finish */
   LS_REGION_STATE       /* + i: row i of the state table */
 };
 
@@ -45,16 +45,16 @@ typedef struct {
   ls_region_t region;
   size_t offset_bytes; /* in its region; transient ones after finish */
   size_t size_bytes;
-  int alias_of;      /* what it is a view or a part of, -1 = none */
-  size_t part_bytes; /* where in that it begins */
+  int alias_of;      /* the tensor of which it is a view or a part, -1 = none */
+  size_t part_bytes; /* its offset in that tensor */
 } ls_sched_tensor_t;
 
-/* Ranks that communicate among themselves. Group LS_GROUP_WORLD is all of them. */
+/* Ranks that communicate among themselves. Group LS_GROUP_WORLD contains all ranks. */
 typedef struct {
   const char *name;
   int count;
   const int *ranks; /* of the world, in the order of the group; NULL: all */
-  int own;          /* place of this rank in the group, -1 = it is in another */
+  int own;          /* place of this rank in the group, -1 = not a member */
 } ls_sched_group_t;
 
 typedef struct {
@@ -70,7 +70,7 @@ typedef struct {
   int in[LS_TASK_TENSOR_MAX], out[LS_TASK_TENSOR_MAX]; /* sched tensors */
   int scratch;                                         /* sched tensor (transient u8), -1 = none */
   int wait_count;
-  int *wait; /* tasks of other lanes that must have run; order within a lane is implied. After finish */
+  int *wait; /* tasks of other lanes that must have run; order within a lane is implied. Set by finish */
   int64_t flops, bytes;
 } ls_task_t;
 
@@ -85,7 +85,7 @@ typedef struct ls_schedule {
   ls_state_table_t *state; /* held; NULL: the schedule has no state */
   int rank, world_size;
   int input_slots;        /* 1..LS_SLOT_MAX */
-  bool lanes_are_threads; /* of a host; set before finish, which then moves the last collective: see there */
+  bool lanes_are_threads; /* of a host; if set before finish, finish moves the last collective (see there) */
   ls_sched_tensor_t *tensors;
   int tensor_count, tensor_capacity;
   ls_task_t *tasks;
@@ -102,7 +102,7 @@ typedef struct ls_schedule {
 ls_status_t ls_schedule_create(ls_ctx_t *ctx, ls_state_table_t *state, int rank, int world_size,
                                int input_slots, ls_schedule_t **s);
 void ls_schedule_destroy(ls_schedule_t *s);
-/* Of any region, after finish: what was placed in it, or the row of the state. */
+/* Size of any region, after finish: of the tensors placed in it, or of the row of the state. */
 size_t ls_schedule_region_bytes(const ls_schedule_t *s, ls_region_t region);
 
 /* Builder calls return an id or -1 after setting s->status (reported). Names are copied.
@@ -117,34 +117,35 @@ int ls_schedule_part(ls_schedule_t *s, const char *name, ls_shape_t shape, int o
 int ls_schedule_op(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, const char *name,
                    const ls_op_t *op, const ls_attrs_t *attrs, int in_count, const int *in, int out_count,
                    const int *out);
-/* A group of `count` different ranks of the world, numbered in this order; its id. All ranks of the world
- * declare the same groups in the same order, also those that they are not in. The list is copied. */
+/* Declares a group of `count` different ranks of the world, numbered in this order; returns its id. All ranks
+ * of the world declare the same groups in the same order, including those of which they are no members. The
+ * list is copied. */
 int ls_schedule_group(ls_schedule_t *s, const char *name, const int *ranks, int count);
-/* On the communication lane, among the ranks of a group that has this one. `in` and `out` are as large as
- * comm.h says for the size of the group: equal for all-reduce and broadcast (from the group's rank 0), `out`
- * size times `in` for all-gather, the reverse for reduce-scatter. In place: the same tensor, or the larger
- * one's part at this rank's place in the group. */
+/* A collective on the communication lane, among the ranks of a group that includes this one. comm.h gives the
+ * sizes of `in` and `out` for the size of the group: equal for all-reduce and broadcast (from the group's
+ * rank 0), `out` size times `in` for all-gather, the reverse for reduce-scatter. In place: the same tensor,
+ * or the part of the larger one at this rank's place in the group. */
 int ls_schedule_collective(ls_schedule_t *s, const char *name, int group, ls_collective_kind_t kind, int in,
                            int out);
-/* LS_SEND of a tensor to the other rank of a group of two, or LS_RECV of one from it. The other's task has
- * the same name. */
+/* LS_SEND of a tensor to the other rank of a group of two, or LS_RECV from it. The other rank's task has the
+ * same name. */
 int ls_schedule_message(ls_schedule_t *s, const char *name, int group, ls_collective_kind_t kind, int tensor);
 int ls_schedule_copy(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, const char *name, int from,
                      int to);
-/* `task` shall wait for `after`, an earlier task, whatever bytes they touch: so that what is gathered early
- * does not take memory before what it is to follow has been dropped. */
+/* Makes `task` wait for `after`, an earlier task, whatever bytes they touch. For example, an early gather
+ * must not take memory before the tensor that it replaces has been dropped. */
 void ls_schedule_after(ls_schedule_t *s, int task, int after);
-/* Places transient tensors and derives the waits. With lanes_are_threads the step's last collective goes to
- * the compute lane when compute would wait for it next: it has nothing to hide behind, and handing over to
+/* Places transient tensors and derives the waits. With lanes_are_threads, the step's last collective moves to
+ * the compute lane if compute would wait for it next: it has nothing to hide behind, and handing over to
  * another thread and back costs more than a small collective. */
 ls_status_t ls_schedule_finish(ls_schedule_t *s);
 
-/* Proves: every read of bytes that the step writes happens after the write it means and before the next write
+/* Proves: every read of bytes that the step writes happens after the intended write and before the next write
  * (through lane order and waits alone); no two live transient tensors share bytes; everything lies inside its
  * region; shapes fit the ops; collectives run in list order. LS_ERR_INTERNAL names the two tasks. */
 ls_status_t ls_schedule_check(const ls_schedule_t *s);
-/* Additionally: all ranks declare the same groups; each group's ranks issue the same collectives in it (name,
- * kind, count, dtype), each send with its receive, in an order that comes to an end whatever other groups
+/* Also proves: all ranks declare the same groups; each group's ranks issue the same collectives in it (name,
+ * kind, count, dtype), each send with its receive, in an order that never deadlocks, whatever other groups
  * wait for. */
 ls_status_t ls_schedule_check_world(const ls_schedule_t *const *ranks, int count);
 
@@ -163,7 +164,7 @@ typedef struct {
 } ls_fit_t;
 int64_t ls_fit_bytes(const ls_fit_t *fit, const char *part); /* 0 without such a part */
 
-/* Of a collective: the larger of what it sends and receives; and how many ranks take part. */
+/* Of a collective: the larger of the bytes sent and received, and the number of ranks in it. */
 size_t ls_task_large_bytes(const ls_schedule_t *s, const ls_task_t *task);
 int ls_task_ranks(const ls_schedule_t *s, const ls_task_t *task);
 
@@ -172,8 +173,8 @@ typedef struct {
   int64_t start_ns, end_ns;
 } ls_task_time_t;
 
-/* parts: a step's time by phase; the parts add up to the whole. Only what the compute lane could not hide
- * counts for other lanes: COMM is exposed communication, what compute waited for. */
+/* parts: a step's time by phase; the parts add up to the whole. Other lanes count only as far as the compute
+ * lane could not hide them: COMM is exposed communication, the time in which compute waited. */
 void ls_schedule_parts(const ls_schedule_t *s, const ls_task_time_t *times,
                        int64_t parts_ns[LS_PHASE_STEP_COUNT]);
 

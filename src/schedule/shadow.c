@@ -33,7 +33,7 @@ static int find(const ls_shadow_t *shadow, size_t pos) {
   return low;
 }
 
-/* Makes `pos` a border; gives the index of the segment that begins there. */
+/* Makes `pos` a border; returns the index of the segment that begins there. */
 static ls_status_t split(ls_shadow_t *shadow, size_t pos, int *index) {
   int at = find(shadow, pos);
   if (shadow->segment[at].begin == pos || shadow->segment[at].end <= pos) {

@@ -1,4 +1,4 @@
-/* Shadow memory: for every byte range of a region, who wrote it last and who has read it since. Inside of the
+/* Shadow memory: for every byte range of a region, its last writer and the readers since then. Inside the
  * schedule module; used by the proof. */
 #ifndef LS_SCHEDULE_SHADOW_H
 #define LS_SCHEDULE_SHADOW_H

@@ -1,4 +1,5 @@
-/* The name of an op's time in a profile: all that its time depends on, but the state of the caches. */
+/* The key of an op's time in a profile: everything on which its time depends, except the state of the
+ * caches. */
 #include "schedule/price.h"
 
 #include <inttypes.h>

@@ -1,11 +1,11 @@
-/* Gradient buckets: contiguous ranges of the flat gradient buffer, and when each is complete. The layout is
- * the reverse of the graph's order, so buckets complete from front to back while the backward
- * pass goes on. */
+/* Gradient buckets: contiguous ranges of the flat gradient buffer, and the moment at which each is complete.
+ * The layout is the reverse of the graph's order, so buckets complete from front to back during the backward
+ * pass. */
 #include "strategy/lower.h"
 
 #include <string.h>
 
-/* The node that makes a tensor; views have the one that made the bytes. */
+/* The node that makes a tensor; for a view, the node that made the bytes. */
 static int producer_of(const ls_graph_t *graph, ls_tensor_id_t id) {
   while (id >= 0 && graph->tensors[id].alias_of >= 0) {
     int view = graph->tensors[id].producer;
@@ -19,7 +19,7 @@ static int later(int a, int b) {
   return a > b ? a : b;
 }
 
-/* The node after which a parameter's gradient is there; -1 when the loss does not reach it. */
+/* The node after which a parameter's gradient is complete; -1 if the loss does not depend on it. */
 static int ready_of(const ls_graph_t *graph, const char *param) {
   ls_tensor_id_t id = ls_graph_find(graph, param);
   return id < 0 ? -1 : producer_of(graph, graph->tensors[id].grad);

@@ -1,6 +1,6 @@
-/* Data on the device: instead of samples the host sends row numbers, and every member begins by
- * gathering the samples on the compute lane. That reads and writes a batch once more in the device's own
- * memory, a small part of what bringing it from the host would take. */
+/* Data on the device: the host sends row numbers instead of samples, and every member begins by gathering the
+ * samples on the compute lane. This reads and writes a batch once more in the device's own memory, which
+ * takes a small part of the time of copying it from the host. */
 #include "graph/ops/ops.h"
 #include "strategy/lowering.h"
 

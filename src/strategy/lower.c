@@ -19,9 +19,9 @@ static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
     ls_lowering_deliver(l, node->out[i]);
 }
 
-/* Buckets that are complete once `node` has been emitted in the member that ends the step; nodes come in order.
- * Without an exchange nothing has to be waited for, and the squares are summed while the gradients are still
- * in cache. */
+/* Emits the exchange of buckets that are complete once `node` has been emitted in the member that ends the
+ * step; nodes come in order. Without an exchange there is nothing to wait for, and the squares are summed
+ * while the gradients are still in cache. */
 static ls_status_t complete_buckets(ls_lowering_t *l, int node) {
   ls_status_t status = LS_OK;
   for (; l->complete < l->bucket_count && !status; l->complete++) {

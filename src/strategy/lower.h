@@ -1,16 +1,16 @@
-/* Pieces that several strategies are made of: placing a graph's tensors, emitting its nodes as tasks, the
- * optimizer tail. Regions and their contents:
+/* The common pieces of strategies: placing a graph's tensors, emitting its nodes as tasks, the optimizer
+ * tail. Regions and their contents:
  *
  *   INPUT  one micro-batch: "x", "target", "weight", "step" u8 (64).
- *          With data on the device "rows" i32 stand in the place of x and target, which are then transient.
+ *          With data on the device "rows" i32 replaces x and target, which are then transient.
  *   state  "parameters"; training: "gradients", of the layout's trainable range: head, then gradients.
  *          Micro-batches are added there, one after the other. Reproducible: in a tree, whose unfinished sums
- *          wait in "sums of shards" (levels, trainable range). Where the exchange gathers, "gathered gradients":
+ *          wait in "sums of shards" (levels, trainable range). If the exchange gathers, "gathered gradients":
  *          bucket after bucket (world_size, n) elements. The optimizer's rows (optim.h). With data on the device
  *          "features" and "targets" (rows, ..), of the dtypes of x and target.
  *
  * Evaluation: the head, probabilities or predictions and the loss are read by name ("loss", "correct",
- * "output"), kept in region STAT; the loss is the weighted sum of this rank alone. */
+ * "output") and kept in region STAT; the loss is the weighted sum of this rank alone. */
 #ifndef LS_STRATEGY_LOWER_H
 #define LS_STRATEGY_LOWER_H
 
@@ -18,7 +18,7 @@
 
 typedef struct ls_lowering ls_lowering_t;
 
-/* A contiguous range of the flat gradient buffer and the position in the node order after which it is
+/* A contiguous range of the flat gradient buffer, and the position in the node order after which it is
  * complete. */
 typedef struct {
   int64_t begin, end; /* elements of the layout */
@@ -29,12 +29,12 @@ typedef struct {
  * bucket includes the head. Owned by the arena. */
 ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, ls_bucket_t **buckets, int *count);
 
-/* Proposes the configured options with buckets of other sizes, everything at once first. For strategies whose
- * exchange goes bucket by bucket. */
+/* Proposes the configured options with other bucket sizes, everything at once first. For strategies that
+ * exchange bucket by bucket. */
 ls_status_t ls_buckets_propose(const ls_proposal_t *proposal);
 
-/* What a strategy does to bucket b. `gradients` f32 (n): what the optimizer reads. `parts`: the same, or
- * where the exchange gathers, f32 (world_size, n): a place for every rank's, of which this rank's has been
+/* The exchange of bucket b. `gradients` f32 (n): read by the optimizer. `parts`: the same tensor, or, if
+ * the exchange gathers, f32 (world_size, n) with a place for every rank's part; this rank's part has been
  * filled. */
 typedef ls_status_t (*ls_bucket_hook_t)(ls_schedule_t *s, int bucket, int parts, int gradients);
 typedef struct {
@@ -42,8 +42,8 @@ typedef struct {
   /* Called in the member that ends the step, after the node that completes the bucket; emits e.g. its
    * all-reduce. */
   ls_bucket_hook_t ready;
-  /* Called after the backward pass, before anything reads the bucket: compute need not wait earlier. NULL
-   * unless the exchange gathers; then it has to make `gradients`. */
+  /* Called after the backward pass, before anything reads the bucket, so that compute need not wait earlier.
+   * NULL unless the exchange gathers; then it must compute `gradients`. */
   ls_bucket_hook_t collect;
 } ls_exchange_t;
 

@@ -1,14 +1,15 @@
-/* The state of lowering one member while it goes on. Inside of the strategy module: lower.c walks the graph, place.c
- * knows where tensors go, optimize.c appends the optimizer. */
+/* The state of lowering one member. Inside the strategy module: lower.c walks the graph, place.c decides
+ * where tensors go, optimize.c appends the optimizer. */
 #ifndef LS_STRATEGY_LOWERING_H
 #define LS_STRATEGY_LOWERING_H
 
 #include "strategy/lower.h"
 
-/* Where a value has to end up, rather than anywhere. */
+/* The required destination of a value. */
 typedef struct {
   int tensor;      /* schedule tensor, -1 = no destination */
-  int begin;       /* where a member that adds nothing leaves it: the same, or the lowest level of the tree */
+  int begin;       /* where a member that adds nothing leaves the value: the same tensor, or the lowest
+                    * level of the tree */
   int64_t element; /* training: in the layout */
   bool sum;        /* over the micro-batches of a step */
   bool direct;     /* the producing op may write there itself */
@@ -20,9 +21,10 @@ struct ls_lowering {
   ls_schedule_t *s;
   ls_arena_t work;               /* freed at the end */
   const ls_exchange_t *exchange; /* NULL = none */
-  int adds;                      /* of this member: to so many sums, each into the next; 0: it begins one */
+  int adds;                      /* number of sums to which this member adds, each into the next; 0: it
+                                  * begins one */
   bool last;                     /* this member ends the step */
-  int levels;                    /* reproducible: of the tree, 0 = there is none */
+  int levels;                    /* reproducible: levels of the tree, 0 = no tree */
   int *tensor;                   /* per graph tensor: its schedule tensor, -1 = not yet */
   int *param;                    /* per graph tensor: the parameter's schedule tensor, -1 = no parameter */
   int *input;                    /* per graph tensor: the input's, -1 = no input */
@@ -32,7 +34,7 @@ struct ls_lowering {
   ls_bucket_t *bucket;
   int bucket_count;
   int *bucket_order;  /* buckets by ready_node */
-  int complete;       /* how many of these are complete */
+  int complete;       /* number of complete buckets */
   int *bucket_tensor; /* per bucket: its range of GRAD */
   int *bucket_parts;  /* per bucket: the same, or every rank's where the exchange gathers */
   ls_region_t params, grads, gathered, shards; /* rows of the state */
@@ -57,16 +59,16 @@ void ls_lowering_gather(ls_lowering_t *l);
 ls_status_t ls_lowering_declare(ls_lowering_t *l);
 /* The schedule tensor of a graph tensor; made on first use. -1 after a failure. */
 int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id);
-/* Once the node that makes `id` is emitted: adds it to the sums of earlier micro-batches, or copies it to its
- * destination when it did not go there directly. */
+/* Called once the node that makes `id` is emitted: adds the value to the sums of earlier micro-batches, or
+ * copies it to its destination unless the op wrote it there. */
 void ls_lowering_deliver(ls_lowering_t *l, ls_tensor_id_t id);
 
-/* Sum of squares of one bucket's gradients; reproducible: of all gradients at once, with the last bucket, so
- * that no rounding depends on the buckets. */
+/* Appends the sum of squares of one bucket's gradients; reproducible: of all gradients at once, with the last
+ * bucket, so that no rounding depends on the buckets. */
 void ls_lowering_sumsq(ls_lowering_t *l, int bucket);
-/* Control, stats to the host, update. */
+/* Appends control, the copy of stats to the host, and the update. */
 void ls_lowering_update(ls_lowering_t *l);
-/* Stats to the host, on devices that have memory of their own. */
+/* Appends the copy of stats to the host, on devices that have memory of their own. */
 void ls_lowering_copy_out(ls_lowering_t *l);
 
 #endif

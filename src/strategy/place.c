@@ -1,5 +1,5 @@
-/* Where the tensors of a graph go. Inputs, parameters and gradients have fixed places; what the host wants to
- * see has a destination; everything else is transient. */
+/* Places the tensors of a graph. Inputs, parameters and gradients have fixed places; values that the host
+ * reads have a destination; everything else is transient. */
 #include "graph/ops/ops.h"
 #include "strategy/lowering.h"
 
@@ -38,7 +38,8 @@ static ls_status_t declare_inputs(ls_lowering_t *l) {
   }
   if (!offset_bytes || !l->in->copies) return l->s->status;
 
-  /* A whole slot in one copy, padding included. With one slot there is no next one: the host brings each. */
+  /* Copies a whole slot at once, padding included. With one slot there is no next one: the host sends
+   * each. */
   ls_shape_t bytes = LS_SHAPE(LS_U8, (int64_t)offset_bytes);
   ls_schedule_tensor(l->s, "input", bytes, LS_REGION_INPUT, 0);
   int from = ls_schedule_tensor(l->s, "next input (host)", bytes, LS_REGION_HOST_NEXT, 0);
@@ -52,8 +53,8 @@ static bool gathers(const ls_lowering_t *l) {
   return l->exchange && l->exchange->gathers;
 }
 
-/* Where the gradient at an element of the layout is computed: in its place, or where the exchange gathers, in
- * this rank's part of its bucket. */
+/* The tensor in which the gradient at an element of the layout is computed: in its place, or, if the exchange
+ * gathers, in this rank's part of its bucket. */
 static int gradient(ls_lowering_t *l, const char *name, ls_shape_t shape, int64_t element) {
   if (!gathers(l)) return ls_schedule_tensor(l->s, name, shape, l->grads, (size_t)element * FLOAT_BYTES);
   const ls_bucket_t *at = l->bucket;
@@ -63,8 +64,8 @@ static int gradient(ls_lowering_t *l, const char *name, ls_shape_t shape, int64_
   return ls_schedule_tensor(l->s, name, shape, l->gathered, (size_t)place * FLOAT_BYTES);
 }
 
-/* Level k of the tree holds the sum of 2^k shards until another such sum is there; the two highest are the destination
- * itself. Without a tree there is one level. */
+/* Level k of the tree holds the sum of 2^k shards until another such sum exists; the two highest levels are
+ * the destination itself. Without a tree there is one level. */
 static int sum_at(ls_lowering_t *l, ls_tensor_id_t id, int level) {
   const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
   const ls_destination_t *destination = &l->destination[id];
@@ -124,8 +125,9 @@ static ls_status_t declare_params(ls_lowering_t *l) {
   return l->s->status;
 }
 
-/* What an op makes, and nobody else looks at through a view, can be made in place. A sum moreover must not be
- * read in the graph: it means this micro-batch of this rank only until it is added to. */
+/* An op may write its result directly to the destination if no view shares its bytes. A sum, moreover,
+ * must not be read in the graph: until later micro-batches are added it holds only this micro-batch of
+ * this rank. */
 static bool may_be_direct(const ls_graph_t *graph, ls_tensor_id_t id, bool sum) {
   const ls_graph_tensor_t *t = &graph->tensors[id];
   return t->producer >= 0 && t->alias_of < 0 && !(sum && t->use_count > 0);
@@ -155,7 +157,7 @@ static ls_status_t declare_scalar(ls_lowering_t *l, const char *name, int elemen
   return l->s->status;
 }
 
-/* Training: loss and correct count are the head of the gradients, so that the first bucket sums them over
+/* Training: loss and correct count are the head of the gradients, so the first bucket sums them over
  * ranks. */
 static ls_status_t declare_training(ls_lowering_t *l) {
   ls_schedule_t *s = l->s;
@@ -185,7 +187,7 @@ _Static_assert(LS_STAT_COUNT *FLOAT_BYTES == ALIGN_BYTES && LS_CTRL_COUNT * FLOA
                "one line each");
 _Static_assert((int)LS_HEAD_COUNT == (int)LS_LAYOUT_HEAD, "the head of the layout is the optimizers' head");
 
-/* Evaluation: what is to be read by name; the first two stats are loss and correct count. */
+/* Evaluation: values that are read by name; the first two stats are loss and correct count. */
 static ls_status_t declare_evaluation(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   l->stats = ls_schedule_tensor(l->s, "stats", LS_SHAPE(LS_F32, LS_STAT_COUNT), LS_REGION_STAT, 0);
@@ -223,7 +225,7 @@ int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id) {
   return l->tensor[id] = place;
 }
 
-/* The sums of two equally many neighbours become one as soon as both are there, as a binary counter counts. */
+/* Two sums of equally many neighbours become one as soon as both exist, like a binary counter. */
 static void add_up(ls_lowering_t *l, ls_tensor_id_t id, ls_step_phase_t phase, int place) {
   const char *name = l->in->graph->tensors[id].name;
   for (int level = 0; level < l->adds; level++) {

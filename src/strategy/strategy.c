@@ -1,4 +1,4 @@
-/* The list of strategies, and how a global batch is shared. */
+/* The list of strategies, and the division of a global batch. */
 #include "strategy/strategy.h"
 
 #include <string.h>

@@ -15,7 +15,7 @@
 #define LS_NAME_LOSS    "loss"
 #define LS_NAME_CORRECT "correct"
 #define LS_NAME_OUTPUT  "output"
-/* With data on the device: tables of all samples, and which of their rows a step takes. */
+/* With data on the device: tables of all samples, and the rows of a step. */
 #define LS_NAME_FEATURES "features"
 #define LS_NAME_TARGETS  "targets"
 #define LS_NAME_ROWS     "rows"
@@ -23,13 +23,13 @@
 typedef struct {
   int64_t bucket_bytes; /* gradient bucket; >= 1 */
   /* Micro-batches are virtual shards: all of the same shape, a power of two on each of a power of two ranks.
-   * Shards, and then ranks, are added in one fixed tree, so that a gradient has the same bits for any
-   * number of ranks. */
+   * Shards, and then ranks, are added in one fixed tree, so a gradient has the same bits for any number of
+   * ranks. */
   bool reproducible;
   const void *own; /* the struct that the strategy's own section fills; NULL: it has none */
 } ls_strategy_options_t;
 
-/* What is lowered. Borrowed during the call; op rows, names and attributes are copied or static. */
+/* The input of lowering. Borrowed during the call; op rows, names and attributes are copied or static. */
 typedef struct {
   const ls_graph_t *graph;      /* of ONE micro-batch, backward done; evaluation: forward only */
   ls_state_table_t *state;      /* of the graph; lowering declares in it what the step needs */
@@ -38,19 +38,20 @@ typedef struct {
   int accumulate; /* micro-batches per step, >= 1 */
   int input_slots;
   bool copies; /* the device has memory of its own: copy-in and copy-out lanes are used */
-  /* Samples in tables of the state: every member begins with gathering "x" and "target" from them.
-   * 0: the host fills "x" and "target". At most INT32_MAX. */
+  /* Samples in tables of the state: every member begins by gathering "x" and "target" from them. 0: the host
+   * fills "x" and "target". At most INT32_MAX. */
   int64_t data_rows;
   ls_strategy_options_t options;
 } ls_lower_t;
 
-/* What the planner asks a strategy: which of its options are worth a price in this world, on this machine. */
+/* The planner's question to a strategy: which of its options are worth pricing in this world, on this
+ * machine? */
 typedef struct {
   int ranks;
   const ls_backend_t *backend;             /* of every rank */
-  const ls_strategy_options_t *configured; /* are priced in any case, first */
-  ls_arena_t *arena;                       /* what `own` of an emitted proposal points to lives there */
-  /* One proposal; those that lower to a schedule as another's are left out later. */
+  const ls_strategy_options_t *configured; /* are priced first, in any case */
+  ls_arena_t *arena;                       /* memory for what `own` of an emitted proposal points to */
+  /* Emits one proposal. Proposals that lower to the same schedule as another are dropped later. */
   ls_status_t (*emit)(void *user, const ls_strategy_options_t *options);
   void *user;
 } ls_proposal_t;
@@ -64,7 +65,7 @@ typedef struct {
    * it has none. */
   const ls_section_t *section;
   size_t own_bytes;
-  /* NULL: nothing but what is configured. */
+  /* NULL: proposes only the configured options. */
   ls_status_t (*propose)(const ls_proposal_t *proposal);
   /* Training and evaluation (in->optim NULL: forward only). */
   ls_status_t (*lower)(ls_ctx_t *ctx, const ls_lower_t *in, ls_program_t *program);
@@ -74,13 +75,13 @@ extern const ls_strategy_t ls_strategy_single, ls_strategy_ddp; /* for the list 
 extern const ls_strategy_t *ls_strategies[LS_STRATEGY_MAX + 1]; /* NULL-terminated */
 const ls_strategy_t *ls_strategy_find(const char *name);
 int ls_strategy_index(const ls_strategy_t *strategy); /* in the list */
-/* Appends a row, which is not copied: before a configuration is read, and from one thread. False: the list is
- * full, or has one of that name. */
+/* Appends a row, which is not copied. Call it before a configuration is read, from one thread. False: the
+ * list is full, or has a row of that name. */
 bool ls_strategy_register(const ls_strategy_t *strategy);
-/* What so many ranks use where nothing was chosen: the first that takes no more than one rank, or several. */
+/* The default for so many ranks: the first strategy that is for one rank, or for several. */
 const ls_strategy_t *ls_strategy_default(int64_t ranks);
 
-/* Rows of a global batch that `rank` computes: contiguous, sizes differ by at most one, sum exact. */
+/* The rows of a global batch that `rank` computes: contiguous, sizes differ by at most one, sum exact. */
 void ls_share(int64_t global_batch, int rank, int world_size, int64_t *first, int64_t *count);
 
 #endif

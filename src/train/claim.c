@@ -1,5 +1,5 @@
-/* The run's checkpoint directory: locked for the life of the run, cleared of an earlier one, and given the
- * resolved configuration. */
+/* The run's checkpoint directory: locks it for the life of the run, moves an earlier run aside, and writes
+ * the resolved configuration into it. */
 #include "train/trainer.h"
 
 #include <limits.h>
@@ -31,12 +31,12 @@ static bool is_checkpoint(const char *name) {
   return strncmp(name, "step-", 5) == 0;
 }
 
-/* What an earlier run has left in its directory. */
+/* The names that an earlier run may have left in its directory. */
 static bool belongs_to_run(const char *name) {
   return is_checkpoint(name) || strcmp(name, LS_CONFIG_NAME) == 0 || strcmp(name, LS_BEST_NAME) == 0;
 }
 
-/* The first "dir/previous-N" that is not there yet. */
+/* The first "dir/previous-N" that does not exist. */
 static ls_status_t free_name(ls_ctx_t *ctx, const char *dir, char aside[PATH_MAX]) {
   for (int n = 1;; n++) {
     int len = snprintf(aside, PATH_MAX, "%s/previous-%d", dir, n);
@@ -54,8 +54,8 @@ static ls_status_t move(ls_ctx_t *ctx, const char *dir, const char *name, const 
   return status;
 }
 
-/* An earlier run with checkpoints goes into previous-N as a whole, so that it is neither lost nor mixed up
- * with this one. */
+/* Moves an earlier run with checkpoints into previous-N as a whole, so that it is neither lost nor mixed with
+ * this one. */
 static ls_status_t move_aside(ls_ctx_t *ctx, const char *dir) {
   char **names, aside[PATH_MAX];
   int count, checkpoints = 0;

@@ -1,5 +1,5 @@
-/* Comparing configurations: a walk over the option rows of every section that matters to a run, each row
- * saying itself what a change of it means. */
+/* Compares configurations: walks over the option rows of every section that matters to a run; each row says
+ * what a change of it means. */
 #include "train/compare.h"
 #include "train/config_parts.h"
 
@@ -80,7 +80,7 @@ static bool same_value(const json_t *a, const json_t *b) {
   return json_equal(a, b);
 }
 
-/* A checkpoint of a time before an option existed did what its default does. */
+/* If a checkpoint is older than an option, the option's default describes it. */
 static void compare_row(differences_t *d, const char *section, const ls_option_t *row, const json_t *saved,
                         const json_t *now) {
   json_t *initial = ls_option_default_json(row);
@@ -130,7 +130,7 @@ static void compare_layers(differences_t *d, const json_t *saved, const json_t *
 
 /* ---- columns, which only some kinds of data have ---- */
 
-/* The checkpoint's feature columns: as they were read, else as they were given. */
+/* The checkpoint's feature columns: as they were read, else as they were configured. */
 static json_t *saved_columns(const json_t *meta) {
   json_t *names = json_object_get(meta, "columns");
   return json_is_array(names) ? names : ls_train_meta_at(meta, "config.data.columns");

@@ -1,12 +1,12 @@
-/* Whether a checkpoint goes with a configuration: row by row, as each option's row says (ls_change_t). */
+/* Whether a checkpoint belongs to a configuration: row by row, as each option's row says (ls_change_t). */
 #ifndef LS_TRAIN_COMPARE_H
 #define LS_TRAIN_COMPARE_H
 
 #include "train/config.h"
 
-/* What the checkpoint is wanted for. */
+/* The purpose for which the checkpoint is read. */
 typedef enum {
-  LS_USE_RESUME, /* going on with its run */
+  LS_USE_RESUME, /* continuing its run */
   LS_USE_MODEL   /* its weights alone: evaluation, prediction */
 } ls_use_t;
 
@@ -14,10 +14,10 @@ typedef enum {
 json_t *ls_train_meta_at(const json_t *meta, const char *path);
 
 /* Compares the resolved configuration in a checkpoint's meta data with `config`; `name` is the checkpoint's,
- * for messages. Refuses with LS_ERR_MISMATCH, all differences in one message, both sides named. Otherwise, if
- * `list`, what may change, and what is kept from the checkpoint, is listed in one message of level info.
- * other_data: other data are welcome. weights_fit: the model takes the checkpoint's weights, so
- * that a refusal may recommend a new run with them. Local. */
+ * for messages. Refuses with LS_ERR_MISMATCH: all differences in one message, both sides named. Otherwise,
+ * with `list`, one message of level info lists the allowed changes and the values kept from the checkpoint.
+ * other_data: other data are allowed. weights_fit: the model accepts the checkpoint's weights, so a refusal
+ * may recommend a new run with them. Local. */
 ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t *config, const json_t *meta,
                              ls_use_t use, bool other_data, bool weights_fit, bool list);
 
@@ -46,16 +46,16 @@ ls_status_t ls_train_saved(ls_ctx_t *ctx, const char *name, const json_t *meta, 
 json_t *ls_train_saved_json(const ls_saved_t *saved);
 /* Fills in what is said about the data. */
 void ls_train_describe_data(const ls_dataset_t *dataset, ls_saved_t *saved);
-/* Whether `dataset` holds the samples that the checkpoint was trained on, however they are split and whatever
- * validation files there are; older checkpoints say only how many were in the training part. */
+/* Whether `dataset` holds the samples on which the checkpoint was trained, however they are split and
+ * whatever validation files there are. Older checkpoints record only the number of training samples. */
 bool ls_train_same_data(const ls_saved_t *saved, const ls_dataset_t *dataset);
-/* Whether the validation files hold the samples that the checkpoint's did; true when neither has any. */
+/* Whether the validation files hold the same samples as the checkpoint's; true if neither has any. */
 bool ls_train_same_held(const ls_saved_t *saved, const ls_dataset_t *dataset);
 
-/* Feature columns by name: where `data` gives none, those of the checkpoint are used, so that the order of a
- * file's columns does not matter. The list is in `arena`, its names are borrowed from `meta`. */
+/* Feature columns by name: if `data` names none, those of the checkpoint are used, so the order of a file's
+ * columns does not matter. The list is in `arena`; its names are borrowed from `meta`. */
 ls_status_t ls_train_take_columns(ls_arena_t *arena, const json_t *meta, ls_data_config_t *data);
-/* The columns that were read against the checkpoint's: LS_ERR_MISMATCH names the first difference. */
+/* Compares the columns that were read with the checkpoint's: LS_ERR_MISMATCH names the first difference. */
 ls_status_t ls_train_compare_columns(ls_ctx_t *ctx, const json_t *meta, const ls_dataset_t *dataset);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reading a configuration: one document, one section parser each, then the rules between sections
+/* Reads a configuration: one document, one parser per section, then the rules between sections
  * (config_check.c). Every error is reported before the call returns. Also the way back: JSON, text, and the
  * reference of all options. */
 #include "train/config_parts.h"
@@ -12,7 +12,7 @@
 static const char *const top_keys[] = {"model", "data", "train", "parallel", "cost", NULL};
 static const char *const train_nested[] = {"optimizer", "schedule", "checkpoint", NULL};
 
-/* Keeps the place of an option whose value is tried only when the run begins. */
+/* Remembers the place of an option whose value is checked only when the run begins. */
 static ls_status_t keep_place(ls_arena_t *arena, const ls_doc_node_t *node, ls_place_t *place) {
   if (!node) return LS_OK;
   *place = node->place;
@@ -89,7 +89,7 @@ static bool takes_text(const char *set) {
   return false;
 }
 
-/* Takes over the document: applies the assignments, parses, releases it. */
+/* Takes ownership of the document: applies the assignments, parses, releases it. */
 static ls_status_t from_doc(ls_ctx_t *ctx, ls_doc_t *doc, const char *const *sets, int set_count,
                             ls_config_t **out) {
   ls_status_t status = LS_OK;

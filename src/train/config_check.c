@@ -1,4 +1,4 @@
-/* The rules between sections: what no row can say of its own value. */
+/* The rules between sections, which no single row can express. */
 #include "train/config_parts.h"
 
 #include "comm/transport.h"
@@ -37,8 +37,8 @@ static const ls_place_t *place_of(const ls_doc_node_t *section, const char *key,
   return node ? &node->place : otherwise;
 }
 
-/* The rules of parallel.reproducible. How many ranks there are is known only later where the planner or a
- * launcher decides. */
+/* The rules of parallel.reproducible. If the planner or a launcher decides the number of ranks, it is known
+ * only later. */
 static ls_status_t check_reproducible(ls_ctx_t *ctx, const ls_doc_t *doc, const ls_config_t *config,
                                       bool ranks_refused) {
   const ls_doc_node_t *train = ls_doc_get(doc->root, "train"), *parallel = ls_doc_get(doc->root, "parallel");
@@ -84,7 +84,8 @@ static bool is_assigned(const ls_doc_node_t *node) {
   return node && node->place.file && strcmp(node->place.file, LS_DOC_SET_FILE) == 0;
 }
 
-/* Of the two ways to give the run's length, one of --set replaces the other of the file. */
+/* epochs and steps are two ways to give the run's length: a value in --set replaces the other one in the
+ * file. */
 static void choose_length(const ls_doc_node_t *train, ls_train_config_t *config) {
   bool epochs = is_assigned(ls_doc_get(train, "epochs")), steps = is_assigned(ls_doc_get(train, "steps"));
   if (steps && !epochs && config->steps > 0) config->epochs = 0;
@@ -125,7 +126,7 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *con
       ls_config_first(status, check_name(ctx, parallel, "transport", config->parallel.transport, transports));
   status = ls_config_first(status, check_precision(ctx, train, config));
   const ls_strategy_t *row = ls_strategy_find(strategy);
-  /* Of what so many ranks break, one rule is named. */
+  /* Names one of the rules that this number of ranks breaks. */
   bool alone = row && !row->distributed && config->parallel.ranks > 1;
   bool too_many = !alone && config->train.batch < config->parallel.ranks;
   if (alone)

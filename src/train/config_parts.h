@@ -7,7 +7,7 @@
 /* config_rows.c */
 extern const ls_section_t ls_train_section, ls_checkpoint_section, ls_parallel_section, ls_cost_section;
 
-/* config_check.c: the rules between sections; reports every one that is broken. Sets what depends on several
+/* config_check.c: the rules between sections; reports every broken one. Sets values that depend on several
  * sections (epochs, parallel.automatic, parallel.strategy). */
 ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config);
 

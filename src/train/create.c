@@ -1,4 +1,4 @@
-/* Creating a trainer: engine, data, program, initial or saved values, in that order. */
+/* Creates a trainer: engine, data, program, initial or saved values, in that order. */
 #include "train/memory.h"
 #include "train/trainer.h"
 
@@ -52,8 +52,8 @@ static ls_status_t open_checkpoint(ls_trainer_t *t, const ls_trainer_options_t *
   return status;
 }
 
-/* Evaluation scores validation files where there are some; else, of the checkpoint's data, the part that was
- * held out then, and of other data all. */
+/* Evaluation scores validation files if there are some; otherwise the part that the checkpoint held out if
+ * the data are its own, and all samples of other data. */
 static ls_status_t check_scored(ls_trainer_t *t, const ls_saved_t *saved) {
   const ls_dataset_t *d = t->dataset;
   bool same = ls_train_same_data(saved, d), held = d->split_rows < d->rows;
@@ -66,7 +66,7 @@ static ls_status_t check_scored(ls_trainer_t *t, const ls_saved_t *saved) {
   return ls_dataset_split(t->ctx, same ? saved->validation : 0, t->dataset);
 }
 
-/* Validation losses of a run are compared with each other: by train.patience, and for the best checkpoint. */
+/* Validation losses of a run are compared with each other, by train.patience and for the best checkpoint. */
 static ls_status_t check_held(ls_trainer_t *t, const ls_saved_t *saved) {
   const ls_dataset_t *d = t->dataset;
   int64_t rows = d->rows - d->split_rows;
@@ -83,7 +83,7 @@ static ls_status_t check_held(ls_trainer_t *t, const ls_saved_t *saved) {
   return LS_OK;
 }
 
-/* Going on with a run needs its data. */
+/* Continuing a run needs its data. */
 static ls_status_t check_data(ls_trainer_t *t, const ls_saved_t *saved) {
   const ls_dataset_t *d = t->dataset;
   bool same = ls_train_same_data(saved, d);
@@ -115,7 +115,7 @@ static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *option
   ls_data_config_t data = t->config->data;
   if (options->memory) data.kind = LS_DATA_MEMORY;
   if (saved.known && t->use == LS_USE_MODEL) {
-    data.validation = 0; /* split when it is known whose data these are */
+    data.validation = 0; /* split later, when it is known whether the data are the checkpoint's */
     seed = (uint64_t)saved.seed;
   }
   if (status == LS_OK) status = ls_train_take_columns(&arena, meta, &data);
@@ -141,7 +141,7 @@ int64_t ls_trainer_samples(const ls_trainer_t *t) {
   return t->step > t->base_step && position > t->total_samples ? t->total_samples : position;
 }
 
-/* Older checkpoints say which batch they had, not how many samples that were. */
+/* Older checkpoints record the batch size, not the number of samples. */
 static ls_status_t saved_samples(ls_ctx_t *ctx, const ls_saved_t *saved, int64_t step, int64_t *samples) {
   *samples = saved->samples;
   bool bad = saved->samples < 0 && __builtin_mul_overflow(step, saved->global_batch, samples);
@@ -154,14 +154,14 @@ static ls_status_t too_long(ls_trainer_t *t, const char *what, int64_t count) {
                  what);
 }
 
-/* Whether validation losses of the checkpoint's run and of this one are of the same samples. */
+/* Whether validation losses of the checkpoint's run and of this one come from the same samples. */
 static bool losses_compare(const ls_trainer_t *t, const ls_saved_t *saved) {
   return saved->seed == t->config->train.seed && saved->validation == t->config->data.validation &&
          ls_train_same_data(saved, t->dataset) && ls_train_same_held(saved, t->dataset);
 }
 
-/* How long the run is, and this rank's part of each batch. A run that goes on begins behind the last sample
- * that was trained, whatever its batch is now. */
+/* The length of the run, and this rank's part of each batch. A resumed run begins after the last trained
+ * sample, whatever its batch size is now. */
 static ls_status_t plan_run(ls_trainer_t *t, const json_t *meta) {
   const ls_train_config_t *train = &t->config->train;
   int64_t samples = t->dataset->train_count;
@@ -205,8 +205,8 @@ static ls_status_t make_program(ls_trainer_t *t, bool trace) {
   return ls_comm_agree(t->world->comm, "preparing the schedule", status);
 }
 
-/* A program that embeds the library learns only in its world how many ranks there are, after it has read the
- * configuration: what was left open there is decided here. */
+/* A program that embeds the library learns the number of ranks only from its world, after it has read the
+ * configuration. Options left open there are decided here. */
 static void take_config(ls_trainer_t *t, const ls_config_t *config) {
   t->own_config = *config;
   t->config = &t->own_config;
@@ -215,7 +215,7 @@ static void take_config(ls_trainer_t *t, const ls_config_t *config) {
   if (parallel->usual) parallel->strategy = ls_strategy_default(parallel->ranks)->name;
 }
 
-/* What the configuration says that must hold for this world. */
+/* The rules of the configuration for this world. */
 static ls_status_t check_world(ls_trainer_t *t) {
   const ls_comm_t *comm = t->world->comm;
   const ls_strategy_t *strategy = ls_strategy_find(t->config->parallel.strategy);

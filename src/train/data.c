@@ -1,4 +1,4 @@
-/* What training asks of its data before it begins, and where they stay. */
+/* Checks the data before training begins, and decides where they stay. */
 #include "train/trainer.h"
 
 ls_status_t ls_trainer_choose_data(ls_trainer_t *t) {
@@ -13,7 +13,7 @@ ls_status_t ls_trainer_choose_data(ls_trainer_t *t) {
   room.free_bytes = total_bytes - used_bytes;
   if (status == LS_OK) status = ls_engine_resident(t->ctx, t->config, comm->size, &room, &e->data_rows);
   status = ls_comm_agree(comm, "choosing where the data stay", status);
-  /* Free memory may differ; what ranks take in time should not. */
+  /* Free memory may differ between ranks; the decision must not. */
   double willing = e->data_rows > 0 ? 1 : 0;
   if (status == LS_OK && comm->size > 1) status = ls_comm_sum_f64(comm, "data on the device", &willing, 1);
   if (willing < comm->size) e->data_rows = 0;

@@ -1,6 +1,6 @@
 /* Evaluation: forward passes over a part of the data in chunks of equally many rows, dealt to the ranks in
- * turn. Every rank learns every chunk's loss and adds them up in f64 in the order of the chunks, whoever had
- * them. */
+ * turn. Every rank learns every chunk's loss and adds them up in f64 in the order of the chunks, whichever
+ * ranks computed them. */
 #include "train/trainer.h"
 
 #include <math.h>

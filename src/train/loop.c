@@ -63,7 +63,7 @@ static ls_status_t start(ls_loop_t *loop) {
   return ls_engine_start(&t->engine, &steps);
 }
 
-/* Whether so many epochs have ended with this step, be it the run's last one. */
+/* Whether this step, possibly the run's last, ends a multiple of so many epochs. */
 static bool epochs_end(const ls_trainer_t *t, int64_t step) {
   int64_t every = t->config->train.evaluate_every * t->dataset->train_count;
   if (every == 0 || t->dataset->validation_count == 0) return false;
@@ -74,7 +74,7 @@ static bool evaluate_due(const ls_trainer_t *t, int64_t step) {
   return step < t->total_steps && epochs_end(t, step);
 }
 
-/* A step that is evaluated is reported with what evaluation found. */
+/* A step with an evaluation is reported with the evaluation's results. */
 static bool reported_later(const ls_trainer_t *t) {
   return evaluate_due(t, t->step) || (t->step == t->total_steps && t->dataset->validation_count > 0);
 }
@@ -144,7 +144,7 @@ static ls_status_t diverged(const ls_loop_t *loop, const float *stats) {
       (double)rate_at(loop->t, loop->t->step - 1));
 }
 
-/* Waits for the oldest step in flight and takes its numbers into account. */
+/* Waits for the oldest step in flight and records its numbers. */
 static ls_status_t finish_step(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   ls_engine_t *e = &t->engine;
@@ -153,7 +153,7 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   ls_status_t status = ls_engine_wait(e, &stats);
   if (status == LS_OK) status = loop->tracing;
   if (status != LS_OK) return status;
-  /* A step in which the process was stopped counts as one like the step before. */
+  /* If the process was stopped during a step, the step counts as long as the one before. */
   int64_t stopped_ns = ls_watchdog_stopped_ns(t->watchdog), now = e->done_ns - stopped_ns;
   bool whole = stopped_ns == loop->stopped_ns || step == loop->first_step;
   int64_t step_ns = whole ? now - loop->last_done_ns : loop->step_ns;
@@ -176,8 +176,8 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   return status;
 }
 
-/* True when any rank was asked to stop. Ranks of a world agree now and then, all at the same step: the next
- * one is chosen from the mean step time of all. */
+/* True if any rank was asked to stop. Ranks of a world agree from time to time, all at the same step; the
+ * next one is chosen from the mean step time of all. */
 static ls_status_t should_stop(ls_loop_t *loop, int64_t step, bool *stop) {
   ls_comm_t *comm = loop->t->world->comm;
   int64_t done = loop->t->step - loop->first_step;
@@ -197,8 +197,8 @@ static ls_status_t should_stop(ls_loop_t *loop, int64_t step, bool *stop) {
   return status;
 }
 
-/* Early stopping counts evaluations at the end of epochs, also of the last one, so that a run that was
- * interrupted, or made longer later, counts the same. */
+/* Early stopping counts the evaluations at the ends of epochs, including the last, so an interrupted or
+ * extended run counts the same. */
 static bool count_evaluation(ls_trainer_t *t) {
   bool better = isfinite(t->val_loss) && !(t->val_loss >= t->best_loss);
   if (better) t->best_loss = t->val_loss;
@@ -295,7 +295,7 @@ static void describe(const ls_trainer_t *t, ls_train_report_t *report) {
   snprintf(report->device, sizeof report->device, "%s", e->device->name);
 }
 
-/* A run that has come to its end before says so. */
+/* Reports a run that had already reached its end. */
 static void say_nothing_left(const ls_trainer_t *t) {
   const ls_train_config_t *train = &t->config->train;
   if (t->world->comm->rank != 0 || t->resumed_from < 0 || t->step < t->total_steps) return;
@@ -307,7 +307,7 @@ static void say_nothing_left(const ls_trainer_t *t) {
            (long long)ls_trainer_samples(t), (long long)train->epochs, (long long)t->total_samples);
 }
 
-/* The run itself between creating and releasing what it needs. */
+/* The run itself, between creating and releasing its resources. */
 static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
   ls_trainer_t *t = loop->t;
   ls_eval_report_t evaluated = {.loss = NAN};

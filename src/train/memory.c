@@ -1,10 +1,10 @@
-/* What a rank needs in memory, by arithmetic, and what it has used, by asking the system. */
+/* The memory of a rank: computes the need, and asks the system for the use. */
 #include "train/memory.h"
 #include "train/trainer.h"
 
 #include "base/process.h"
 
-/* Allocations of device memory as the backend makes them: large ones take whole pages of it, small ones share
+/* Allocations of device memory as the backend makes them: large ones take whole pages, small ones share
  * pages. */
 typedef struct {
   int64_t page_bytes;
@@ -35,7 +35,7 @@ static int64_t held(const pages_t *pages) {
   return pages->large + round_up(pages->small, pages->page_bytes);
 }
 
-/* Of the op that makes libraries hold the most. */
+/* Scratch memory of the op for which libraries hold the most. */
 static int64_t scratch_bytes(const ls_backend_t *backend, const ls_device_options_t *options,
                              const ls_program_t *p) {
   int64_t most_bytes = 0;
@@ -52,7 +52,7 @@ static int64_t scratch_bytes(const ls_backend_t *backend, const ls_device_option
   return most_bytes;
 }
 
-/* Of host ranks, which meet in shared memory, each group in its own. */
+/* Shared memory of host ranks, which meet there, each group in its own. */
 static int64_t exchange_bytes(const ls_program_t *p) {
   const ls_schedule_t *all = ls_program_groups(p);
   int64_t sum = 0;
@@ -107,7 +107,7 @@ void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *optio
   need->rounding_bytes = held(&pages) - pages.exact;
   need->device_bytes = held(&pages);
   if (!backend->host_memory) need->staging_bytes += saved_bytes;
-  /* What was needed for reading is free again when the rest is allocated. */
+  /* Memory for reading is free again before the rest is allocated. */
   int64_t first = need->samples_bytes + need->exchange_bytes;
   int64_t later = need->log_bytes + need->schedule_bytes;
   later += backend->host_memory ? need->device_bytes : need->staging_bytes;

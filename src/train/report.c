@@ -40,7 +40,7 @@ void ls_step_log_add(ls_step_log_t *log, int64_t step_ns, const int64_t parts_ns
   if (!parts_ns) return;
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
     left_ns -= own_ns[i] = (double)parts_ns[i];
-  own_ns[LS_PHASE_STEP_REST] += left_ns; /* what the loop does between two launches */
+  own_ns[LS_PHASE_STEP_REST] += left_ns; /* the work of the loop between two launches */
   for (int i = 0; i < LS_PHASE_STEP_COUNT && kept; i++)
     log->parts_ns[warm][i] += own_ns[i];
   log->parts = true;

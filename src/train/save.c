@@ -1,5 +1,5 @@
-/* Saving and loading a run: the trainer's state as checkpoint tensors, and what else a run needs to go on
- * exactly (its meta data). Rank 0 writes what every rank has; what ranks divide they write together. */
+/* Saves and loads a run: the trainer's state as checkpoint tensors, and the meta data that a run needs to
+ * continue exactly. Rank 0 writes what all ranks share; ranks write divided state together. */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -75,7 +75,8 @@ static json_t *names_json(const ls_dataset_t *d) {
   return list;
 }
 
-/* What the stream of samples and the arithmetic of later steps depend on, beside the tensors. */
+/* The values, besides the tensors, on which the stream of samples and the arithmetic of later steps
+ * depend. */
 static json_t *meta_json(const ls_trainer_t *t) {
   ls_saved_t saved = {.samples = ls_trainer_samples(t),
                       .seed = t->config->train.seed,
@@ -94,7 +95,7 @@ static json_t *meta_json(const ls_trainer_t *t) {
   return meta;
 }
 
-/* Validation losses compare that are of the same samples: of the same data, divided alike. */
+/* Validation losses are comparable if they come from the same samples: the same data, divided alike. */
 static bool losses_compare(const json_t *a, const json_t *b) {
   static const char *const paths[] = {"data", "seed", "config.data.validation"};
   bool same = true;
@@ -137,7 +138,7 @@ static ls_status_t save_rows(ls_trainer_t *t, const ls_ckpt_rows_t *rows, ls_com
   return status;
 }
 
-/* Rank 0 alone, unless the others hold what it has not. */
+/* Rank 0 alone, unless other ranks hold state that it does not have. */
 ls_status_t ls_trainer_save(ls_trainer_t *t) {
   ls_comm_t *comm = t->world->comm;
   bool sharded = ls_ckpt_sharded(t->engine.table), saves = comm->rank == 0 || sharded;
@@ -149,7 +150,7 @@ ls_status_t ls_trainer_save(ls_trainer_t *t) {
   return ls_comm_agree(comm, "saving a checkpoint", status);
 }
 
-/* weights: the parameters alone. ctx NULL: nothing is said of what does not fit. */
+/* weights: only the parameters. ctx NULL: mismatches are not reported. */
 static ls_status_t check_rows(ls_ctx_t *ctx, ls_trainer_t *t, const ls_ckpt_t *ckpt, bool weights) {
   ls_ckpt_rows_t rows;
   ls_status_t status = ls_ckpt_rows(t->ctx, t->engine.table, NULL, &rows);

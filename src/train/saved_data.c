@@ -1,4 +1,4 @@
-/* What a checkpoint says about the data that it was trained on, and whether those at hand are the same. */
+/* A checkpoint's record of its training data, and the comparison with the present data. */
 #include "train/compare.h"
 
 #include <math.h>

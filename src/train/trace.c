@@ -33,8 +33,8 @@ ls_status_t ls_trace_add(ls_trace_t *trace, const ls_engine_t *engine, int64_t s
                            trace->events);
 }
 
-/* Every rank in turn sends its events as text; rank 0 appends them. A shortage of memory at one of them loses
- * events, so it is remembered; the exchange goes on, because the others are in it. */
+/* Every rank in turn sends its events as text; rank 0 appends them. If one of them runs out of memory, events
+ * are lost, so this is remembered; the exchange continues, because the others take part in it. */
 static ls_status_t gather(ls_ctx_t *ctx, ls_trace_t *trace, ls_comm_t *comm, ls_status_t *own) {
   ls_status_t status = LS_OK;
   for (int r = 1; r < comm->size && status == LS_OK; r++) {

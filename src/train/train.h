@@ -1,4 +1,4 @@
-/* Training, for the modules above: what it refuses, and what a trainer offers beyond its public calls. */
+/* Training, for the modules above: its refusals, and the calls of a trainer that are not public. */
 #ifndef LS_TRAIN_TRAIN_H
 #define LS_TRAIN_TRAIN_H
 
@@ -11,17 +11,18 @@ struct ls_world {
   bool launched; /* by mpirun or srun: several processes */
 };
 
-/* A global batch holds no sample twice: LS_ERR_DATA when `samples` of training are fewer than train.batch. */
+/* A global batch holds no sample twice: LS_ERR_DATA if there are fewer training `samples` than
+ * train.batch. */
 ls_status_t ls_train_batch_check(ls_ctx_t *ctx, const ls_config_t *config, const char *source,
                                  int64_t samples);
-/* What training with this data refuses before its first step: the batch as above, and LS_ERR_CONFIG for
+/* Refusals of training with this data before its first step: the batch as above, and LS_ERR_CONFIG for
  * train.patience without a validation part. */
 ls_status_t ls_train_data_check(ls_ctx_t *ctx, const ls_config_t *config, const ls_dataset_t *data);
 /* Whether train.checkpoint.dir can be a run's directory; nothing is written. LS_ERR_IO at the option's place.
  */
 ls_status_t ls_train_dir_check(ls_ctx_t *ctx, const ls_config_t *config);
 
-/* A trainer that was neither resumed nor given weights goes back to where it began: initial values, step 0.
+/* Returns a trainer that was neither resumed nor given weights to its beginning: initial values, step 0.
  * Device, connections, memory and captured code stay. Local. */
 ls_status_t ls_trainer_restart(ls_trainer_t *t);
 /* The parameters (layout) in host memory, until the next step. Local. */

@@ -1,5 +1,5 @@
-/* Inside view of a trainer: an engine, and what a run adds to it. The files of this folder each do one thing
- * with it: create, data, loop, evaluate, save, claim, trace, report. */
+/* Inside view of a trainer: an engine, and the data of a run. Each file of this folder does one thing with
+ * it: create, data, loop, evaluate, save, claim, trace, report. */
 #ifndef LS_TRAIN_TRAINER_H
 #define LS_TRAIN_TRAINER_H
 
@@ -10,7 +10,7 @@
 
 struct ls_trainer {
   ls_ctx_t *ctx;
-  ls_config_t own_config; /* the caller's; as many ranks as the world has, and their strategy */
+  ls_config_t own_config; /* the caller's, with the number of ranks of the world and their strategy */
   const ls_config_t *config;
   ls_world_t *world;
   bool training; /* false: evaluation and prediction only */
@@ -18,7 +18,7 @@ struct ls_trainer {
   ls_engine_t engine;
 
   ls_use_t use;    /* of the checkpoint */
-  bool other_data; /* may go on with other data than the checkpoint's */
+  bool other_data; /* may continue with other data than the checkpoint's */
   ls_dataset_t *dataset;
   int sharing;   /* ranks of this node that have one copy of it, this one included */
   bool new_data; /* not those that the checkpoint was trained on; they are not split */
@@ -27,7 +27,7 @@ struct ls_trainer {
 
   int64_t total_steps, total_samples;
   int64_t step;                   /* steps done */
-  int64_t base_step, base_sample; /* where this run began, and the position in the stream there */
+  int64_t base_step, base_sample; /* first step of this run, and its position in the stream */
   int64_t resumed_from;
   double val_loss, val_accuracy; /* newest; NAN = none */
   int64_t val_step;              /* when they were measured */
@@ -38,8 +38,7 @@ struct ls_trainer {
   ls_ckpt_lock_t *lock;          /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
 };
 
-/* create.c: position in the stream of samples before step `step` of this run; how many samples are trained.
- */
+/* create.c: position in the stream of samples before step `step` of this run; number of trained samples. */
 int64_t ls_trainer_position(const ls_trainer_t *t, int64_t step);
 int64_t ls_trainer_samples(const ls_trainer_t *t);
 
@@ -64,11 +63,10 @@ ls_status_t ls_trainer_save(ls_trainer_t *t);
 ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt);
 /* The parameters alone, into a trainer that is initialised. Collective, as above. */
 ls_status_t ls_trainer_load_weights(ls_trainer_t *t, ls_ckpt_t *ckpt);
-/* Whether the checkpoint goes with the configuration and holds exactly this trainer's tensors:
+/* Whether the checkpoint belongs to the configuration and holds exactly this trainer's tensors:
  * LS_ERR_MISMATCH. Local. */
 ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt);
-/* The normalisation kept in a checkpoint's meta, in `arena`; *norm NULL when it has none.
- * Widths must match. */
+/* The normalisation in a checkpoint's meta data, in `arena`; *norm NULL if it has none. Widths must match. */
 ls_status_t ls_trainer_norm(ls_ctx_t *ctx, ls_arena_t *arena, const json_t *meta, int64_t inputs,
                             int64_t outputs, ls_norm_t **norm);
 
@@ -76,10 +74,10 @@ ls_status_t ls_trainer_match_weights(ls_trainer_t *t, const ls_ckpt_t *ckpt); /*
 
 /* claim.c. Locks the checkpoint directory of a run that trains, for the life of the trainer. Collective. */
 ls_status_t ls_trainer_lock(ls_trainer_t *t);
-/* First use of the locked directory: unless resumed, an earlier run there is moved aside; the resolved
- * configuration is written. Collective. */
+/* First use of the locked directory: unless the run is resumed, an earlier run there is moved aside; then the
+ * resolved configuration is written. Collective. */
 ls_status_t ls_trainer_claim(ls_trainer_t *t);
-/* A run that could not save anything leaves nothing in a directory that it has made. Rank 0. */
+/* If a run could not save anything, removes the directory that it created. Rank 0. */
 void ls_trainer_unclaim(ls_trainer_t *t);
 
 /* evaluate.c: loss (mean) and correct count over a part. Collective. */
@@ -97,11 +95,11 @@ typedef struct {
 enum { LS_LOSS_RING = 100 };
 ls_status_t ls_step_log_create(ls_ctx_t *ctx, int64_t capacity, ls_step_log_t *log);
 void ls_step_log_release(ls_step_log_t *log);
-/* parts_ns: of this step, NULL = not measured. What they leave of step_ns becomes part of the rest, so that
- * the parts add up to the step; *parts gets them. */
+/* parts_ns: of this step, NULL = not measured. The remainder of step_ns is added to the rest, so that the
+ * parts add up to the step; *parts gets them. */
 void ls_step_log_add(ls_step_log_t *log, int64_t step_ns, const int64_t parts_ns[LS_PHASE_STEP_COUNT],
                      double loss, bool applied, ls_step_parts_t *parts);
-/* Times and parts are of the same steps: those after the warm-up. */
+/* Times and parts cover the same steps: those after the warm-up. */
 void ls_step_log_report(ls_step_log_t *log, ls_train_report_t *report);
 
 /* trace.c: tasks of the last steps of every rank, written by rank 0. */
@@ -109,7 +107,7 @@ typedef struct ls_trace ls_trace_t;
 enum { LS_TRACE_STEPS = 20 };
 ls_status_t ls_trace_create(ls_ctx_t *ctx, ls_trace_t **trace);
 void ls_trace_destroy(ls_trace_t *trace);
-/* The micro-batch that was waited for newest, if its tasks were timed. */
+/* The micro-batch of the most recent wait, if its tasks were timed. */
 ls_status_t ls_trace_add(ls_trace_t *trace, const ls_engine_t *engine, int64_t step, int m);
 ls_status_t ls_trace_write(ls_ctx_t *ctx, ls_trace_t *trace, ls_comm_t *comm,
                            const char *path); /* collective */

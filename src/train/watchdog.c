@@ -1,5 +1,5 @@
-/* The watching thread takes no lock and allocates nothing once it has started: whoever holds a lock may be
- * the one that died. */
+/* The watchdog's thread takes no lock and allocates nothing once it has started: a thread that holds a lock
+ * may be the dead one. */
 #include "train/watchdog.h"
 
 #include "base/clock.h"
@@ -26,7 +26,7 @@ struct ls_watchdog {
   void *user;
   int64_t deadline_ns;
   int tick_ms;
-  int end; /* eventfd: readable when the thread shall end */
+  int end; /* eventfd: becomes readable when the thread should end */
   DIR *tasks;
   pthread_t thread;
 };
@@ -64,7 +64,7 @@ static int64_t time_ns(clockid_t clock) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Name and state of one thread from "id (name) state ..."; false when it has gone. */
+/* Name and state of one thread from "id (name) state ..."; false if it no longer exists. */
 static bool read_thread(int dir, const char *id, char name[16], char *state) {
   char path[32], text[256];
   snprintf(path, sizeof path, "%.20s/stat", id);
@@ -84,8 +84,8 @@ static const char *state_words(char state) {
   return state == 't' ? " (held by a debugger)" : state == 'T' ? " (stopped)" : state == 'Z' ? " (dead)" : "";
 }
 
-/* Whether one of the other threads runs; their names and states in `threads`. What cannot be read counts as
- * running. */
+/* Whether one of the other threads runs; their names and states in `threads`. A state that cannot be read
+ * counts as running. */
 static bool look(const ls_watchdog_t *w, char threads[THREADS_BYTES]) {
   bool running = false;
   int count = 0;
@@ -122,7 +122,7 @@ static void report(const ls_watchdog_t *w, uint64_t beat, const char *threads) {
     ls_fail(w->ctx, LS_ERR_TIMEOUT, "%s", message);
 }
 
-/* A wait with a deadline of its own can say more: it has two ticks to do so first. */
+/* A wait with a deadline of its own can report more, so it gets two ticks to do so first. */
 static void *watch(void *arg) {
   ls_watchdog_t *w = arg;
   ls_watchdog_state_t state = {0};

@@ -1,9 +1,10 @@
-/* ddp, distributed data parallel: every rank holds all parameters and computes its share of the batch;
- * gradients are summed over ranks, bucket by bucket, while the backward pass goes on. Samples are weighted by
- * 1 / global batch, so sums are exact for uneven shares too. The first bucket carries the loss.
+/* ddp, distributed data parallel: every rank holds all parameters and computes its share of the batch.
+ * Gradients are summed over ranks, bucket by bucket, during the backward pass. Samples are weighted by 1 /
+ * global batch, so sums are exact for uneven shares too. The first bucket carries the loss.
  *
- * Reproducible: every rank gathers what all ranks have and adds it up itself, in the tree whose lower levels
- * are the shards of each rank. The sum of an all-reduce belongs to the transport and the number of ranks. */
+ * Reproducible: every rank gathers the sums of all ranks and adds them up itself, in a tree whose lower
+ * levels are the shards of each rank. An all-reduce would not do: its order depends on the transport and the
+ * number of ranks. */
 #include "graph/ops/ops.h"
 #include "strategy/lower.h"
 

@@ -1,4 +1,4 @@
-/* single: the whole batch on one device. What every other strategy has to beat. */
+/* single: the whole batch on one device. Every other strategy has to beat it. */
 #include "strategy/lower.h"
 
 static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_program_t *program) {
