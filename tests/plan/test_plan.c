@@ -51,6 +51,39 @@ static void two_devices_win_when_talking_is_cheap(void **state) {
   ls_plan_release(&plan);
 }
 
+/* Of what moves the same memory and was measured, the cheapest is chosen, and training is told. */
+static void a_cheaper_transport_is_chosen(void **state) {
+  (void)state;
+  if (ls_cpu_count() < 2) skip();
+  static const ls_transport_t cheap = {.name = "cheap"}, gpu = {.name = "far", .backend = "cuda"};
+  int tasks, fixed;
+  fill(100, 5000, &tasks, &fixed);
+  ls_transport_register(&cheap);
+  ls_transport_register(&gpu);
+  ls_plan_t plan;
+  assert_int_equal(ls_plan_make(ctx, config, profile, &untimed, &plan), LS_OK);
+  const int without = plan.count;
+  assert_string_equal(plan.candidate[0].transport->name, "mpi"); /* the other was not measured */
+  double slow_ns = plan.candidate[0].step.ns;
+  ls_plan_release(&plan);
+  static const char *const others[] = {"cheap", "far"};
+  for (int i = 0; i < LS_COUNT(others); i++) {
+    char key[LS_PROFILE_KEY_BYTES];
+    ls_curve_point_t points[] = {{64, {1000, 1000, 1000}}, {1e9, {1000, 1000, 1000}}};
+    ls_profile_key(key, (ls_profile_key_t){LS_KEY_COLLECTIVE, others[i], "all-reduce", 2});
+    assert_int_equal(ls_profile_put_curve(profile, key, points, LS_COUNT(points)), LS_OK);
+  }
+  assert_int_equal(ls_plan_make(ctx, config, profile, &untimed, &plan), LS_OK);
+  const ls_candidate_t *best = &plan.candidate[0];
+  assert_ptr_equal(best->transport, &cheap);
+  assert_true(plan.count == without + 1 && fabs(slow_ns - best->step.ns - 4000) < 1);
+  char **set = ls_plan_sets(&plan.arena, best, NULL, NULL);
+  assert_string_equal(set[2], "parallel.transport=cheap");
+  assert_non_null(strstr(ls_plan_name(&plan.arena, best), ", cheap"));
+  assert_string_equal(ls_plan_config(config, best).parallel.transport, "cheap");
+  ls_plan_release(&plan);
+}
+
 static void one_device_wins_when_talking_is_dear(void **state) {
   (void)state;
   int tasks, fixed;
@@ -304,6 +337,7 @@ int main(void) {
 #define TEST(name) PLAN_TEST(name, more)
   const struct CMUnitTest tests[] = {
       TEST(two_devices_win_when_talking_is_cheap),
+      TEST(a_cheaper_transport_is_chosen),
       TEST(one_device_wins_when_talking_is_dear),
       TEST(what_does_not_fit_is_not_chosen),
       TEST(what_the_host_lacks_is_named),

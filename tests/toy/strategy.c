@@ -22,7 +22,7 @@ static void fill_gap(ls_schedule_t *s, int parts, int64_t begin, int64_t end) {
   ls_attrs_t attrs = {.i = {end - begin}};
   if (begin == end) return;
   int gap = ls_schedule_part(s, "gap", LS_SHAPE(LS_F32, end - begin), parts, (size_t)(begin * FLOAT_BYTES));
-  ls_schedule_op(s, LS_LANE_COMPUTE, LS_PHASE_STEP_BACKWARD, "gap", &ls_op_fill, &attrs, 0, NULL, 1, &gap);
+  ls_schedule_op(s, LS_LANE_COMPUTE, LS_PHASE_STEP_BACKWARD, "gap", &ls_op_fill, &attrs, 0, &gap, 1, &gap);
 }
 
 static void fill_gaps(ls_schedule_t *s, int parts) {
