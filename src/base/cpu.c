@@ -1,10 +1,10 @@
 /* The number of cores that this process may use: the affinity mask, reduced by the CPU quota of its control
  * groups. A container with a quota of two cores on a big host should start two threads. */
+#include "base/cgroup.h"
 #include "base/thread.h"
 
 #include <sched.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static int affinity_count(void) {
@@ -20,22 +20,11 @@ static int cores_of(double quota_us, double period_us, int cores) {
   return quota_cores > 1 ? quota_cores : 1;
 }
 
-/* Version 2: cpu.max of the group and of every ancestor contains "max 100000" or "200000 100000". */
-static int quota_v2(char *group, int cores) {
-  for (;;) {
-    char path[4096 + 64], text[64] = "";
-    snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-    FILE *file = fopen(path, "re");
-    double quota_us, period_us;
-    if (file) {
-      if (fgets(text, sizeof text, file) && sscanf(text, "%lf %lf", &quota_us, &period_us) == 2)
-        cores = cores_of(quota_us, period_us, cores);
-      fclose(file);
-    }
-    char *slash = strrchr(group, '/');
-    if (!slash) return cores;
-    *slash = '\0';
-  }
+/* Version 2: "max 100000" or "200000 100000". */
+static void cut(void *cores, const char *line) {
+  double quota_us, period_us;
+  if (sscanf(line, "%lf %lf", &quota_us, &period_us) == 2)
+    *(int *)cores = cores_of(quota_us, period_us, *(int *)cores);
 }
 
 static double number_in(const char *path) {
@@ -49,15 +38,7 @@ static double number_in(const char *path) {
 
 int ls_cpu_count(void) {
   int cores = affinity_count();
-  char line[4096];
-  FILE *file = fopen("/proc/self/cgroup", "re");
-  if (file) {
-    while (fgets(line, sizeof line, file)) {
-      line[strcspn(line, "\n")] = '\0';
-      if (strncmp(line, "0::", 3) == 0) cores = quota_v2(line + 3, cores);
-    }
-    fclose(file);
-  }
+  ls_cgroup_each("", "cpu.max", NULL, NULL, cut, &cores);
   cores = cores_of(number_in("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
                    number_in("/sys/fs/cgroup/cpu/cpu.cfs_period_us"), cores);
   return cores > 1 ? cores : 1;

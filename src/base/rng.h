@@ -7,6 +7,12 @@
 
 #include <stdint.h>
 
+#ifdef __CUDACC__ /* kernels draw the same words */
+#define LS_RNG static __host__ __device__ __forceinline__
+#else
+#define LS_RNG static inline
+#endif
+
 /* Streams, so that no two uses share numbers. Ops and parameters add their ordinal to the base. */
 enum {
   LS_RNG_DROPOUT = 0x1000000,
@@ -20,7 +26,7 @@ typedef struct {
 } ls_rng4_t;
 
 /* Four words for (seed, stream, counter). */
-static inline ls_rng4_t ls_rng(uint64_t seed, uint32_t stream, uint64_t counter) {
+LS_RNG ls_rng4_t ls_rng(uint64_t seed, uint32_t stream, uint64_t counter) {
   uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = stream, c3 = 0;
   uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
   for (int round = 0; round < 10; round++) {
@@ -33,7 +39,8 @@ static inline ls_rng4_t ls_rng(uint64_t seed, uint32_t stream, uint64_t counter)
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  return (ls_rng4_t){{c0, c1, c2, c3}};
+  ls_rng4_t words = {{c0, c1, c2, c3}};
+  return words;
 }
 
 /* A word as a float in [0, 1), 24 bits. */

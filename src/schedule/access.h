@@ -5,7 +5,7 @@
 
 #include "schedule/schedule.h"
 
-enum { LS_ALIGN_BYTES = 64, LS_ACCESS_MAX = 3 * LS_TASK_TENSOR_MAX + 1 };
+enum { LS_ACCESS_MAX = 3 * LS_TASK_TENSOR_MAX + 1 };
 
 typedef struct {
   int tensor;
@@ -40,10 +40,6 @@ static inline int ls_tensor_root(const ls_schedule_t *s, int tensor) {
   while (s->tensors[tensor].alias_of >= 0)
     tensor = s->tensors[tensor].alias_of;
   return tensor;
-}
-
-static inline size_t ls_align_up(size_t size_bytes) {
-  return (size_bytes + LS_ALIGN_BYTES - 1) / LS_ALIGN_BYTES * LS_ALIGN_BYTES;
 }
 
 /* The tasks known to be over before a task: the newest such task of every lane, -1 = none. A task counts as

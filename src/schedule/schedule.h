@@ -105,6 +105,11 @@ void ls_schedule_destroy(ls_schedule_t *s);
 /* Size of any region, after finish: of the tensors placed in it, or of the row of the state. */
 size_t ls_schedule_region_bytes(const ls_schedule_t *s, ls_region_t region);
 
+enum { LS_ALIGN_BYTES = 64 }; /* of tensors and task memory */
+static inline size_t ls_align_up(size_t size_bytes) {
+  return (size_bytes + LS_ALIGN_BYTES - 1) / LS_ALIGN_BYTES * LS_ALIGN_BYTES;
+}
+
 /* Builder calls return an id or -1 after setting s->status (reported). Names are copied.
  * offset_bytes: LS_OFFSET_AUTO for TRANSIENT, else the place in the region. */
 int ls_schedule_tensor(ls_schedule_t *s, const char *name, ls_shape_t shape, ls_region_t region,

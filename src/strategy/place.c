@@ -5,11 +5,7 @@
 
 #include <string.h>
 
-enum { ALIGN_BYTES = 64, FLOAT_BYTES = sizeof(float) };
-
-static size_t align_up(size_t size_bytes) {
-  return (size_bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
-}
+enum { FLOAT_BYTES = sizeof(float) };
 
 ls_region_t ls_lowering_row(ls_lowering_t *l, const ls_state_row_t *row) {
   int index;
@@ -20,7 +16,7 @@ ls_region_t ls_lowering_row(ls_lowering_t *l, const ls_state_row_t *row) {
 int ls_lowering_put(ls_lowering_t *l, const char *name, ls_shape_t shape, ls_region_t region,
                     size_t *offset_bytes) {
   int tensor = ls_schedule_tensor(l->s, name, shape, region, *offset_bytes);
-  *offset_bytes = align_up(*offset_bytes + ls_shape_bytes(&shape));
+  *offset_bytes = ls_align_up(*offset_bytes + ls_shape_bytes(&shape));
   return tensor;
 }
 
@@ -166,10 +162,10 @@ static ls_status_t declare_training(ls_lowering_t *l) {
   if (status || !l->last) return status;
   ls_shape_t sixteen = LS_SHAPE(LS_F32, LS_STAT_COUNT);
   l->stats = ls_schedule_tensor(s, "stats", sixteen, LS_REGION_STAT, 0);
-  l->ctrl = ls_schedule_tensor(s, "ctrl", sixteen, LS_REGION_STAT, ALIGN_BYTES);
+  l->ctrl = ls_schedule_tensor(s, "ctrl", sixteen, LS_REGION_STAT, LS_ALIGN_BYTES);
   int sums = l->in->options.reproducible ? 1 : l->bucket_count;
   l->partials =
-      ls_schedule_tensor(s, "sums of squares", LS_SHAPE(LS_F32, sums), LS_REGION_STAT, 2 * ALIGN_BYTES);
+      ls_schedule_tensor(s, "sums of squares", LS_SHAPE(LS_F32, sums), LS_REGION_STAT, 2 * LS_ALIGN_BYTES);
   for (int b = 0; b < l->bucket_count; b++) {
     const ls_bucket_t *bucket = &l->bucket[b];
     const char *name = ls_arena_printf(&l->work, "gradients %d", b);
@@ -183,7 +179,7 @@ static ls_status_t declare_training(ls_lowering_t *l) {
   }
   return s->status;
 }
-_Static_assert(LS_STAT_COUNT *FLOAT_BYTES == ALIGN_BYTES && LS_CTRL_COUNT * FLOAT_BYTES == ALIGN_BYTES,
+_Static_assert(LS_STAT_COUNT *FLOAT_BYTES == LS_ALIGN_BYTES && LS_CTRL_COUNT * FLOAT_BYTES == LS_ALIGN_BYTES,
                "one line each");
 _Static_assert((int)LS_HEAD_COUNT == (int)LS_LAYOUT_HEAD, "the head of the layout is the optimizers' head");
 
@@ -195,7 +191,7 @@ static ls_status_t declare_evaluation(ls_lowering_t *l) {
   if (!status) status = declare_scalar(l, LS_NAME_CORRECT, LS_STAT_CORRECT);
   ls_tensor_id_t output = ls_graph_find(graph, LS_NAME_OUTPUT);
   if (status || output < 0) return status;
-  size_t offset_bytes = ALIGN_BYTES;
+  size_t offset_bytes = LS_ALIGN_BYTES;
   make_value(l, output, &offset_bytes);
   return l->s->status;
 }

@@ -4,6 +4,7 @@
 #ifndef LS_DEVICE_CUDA_ELEMENT_H
 #define LS_DEVICE_CUDA_ELEMENT_H
 
+#include "base/rng.h"
 #include "device/cuda/kernels.h"
 #include <math.h>
 #include <stdint.h>
@@ -68,32 +69,6 @@ LS_EACH float ls_each_tree_sum(const float *x, int64_t parts, int64_t stride) {
     sum[top - 1] = sum[top - 1] + sum[top];
   }
   return sum[0];
-}
-
-/* Philox4x32-10 as in base/rng.h, bit for bit. */
-typedef struct {
-  uint32_t v[4];
-} ls_each_words_t;
-
-LS_EACH ls_each_words_t ls_each_philox(uint64_t seed, uint32_t stream, uint64_t counter) {
-  uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = stream, c3 = 0;
-  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-  for (int round = 0; round < 10; round++) {
-    uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-    uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-    c1 = (uint32_t)p1;
-    c3 = (uint32_t)p0;
-    c0 = n0;
-    c2 = n2;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  ls_each_words_t words;
-  words.v[0] = c0;
-  words.v[1] = c1;
-  words.v[2] = c2;
-  words.v[3] = c3;
-  return words;
 }
 
 LS_EACH float ls_each_dropout(float x, uint32_t word, float rate, float scale) {

@@ -183,8 +183,7 @@ __global__ void dropout_kernel(const float *x, const unsigned char *step, uint32
   int64_t q = plane_column();
   if (q >= quads) return;
   for (int64_t r = plane_row(); r < rows; r += plane_row_step()) {
-    ls_each_words_t words =
-        ls_each_philox(seed, rng_stream, (position + (uint64_t)r) * (uint64_t)quads + (uint64_t)q);
+    ls_rng4_t words = ls_rng(seed, rng_stream, (position + (uint64_t)r) * (uint64_t)quads + (uint64_t)q);
     int64_t at = r * row + 4 * q;
     if (vector) {
       float4 v = *(const float4 *)(x + at);
