@@ -34,6 +34,13 @@ ls_status_t ls_program_finish(ls_program_t *p);
 ls_program_t ls_program_of(ls_schedule_t *s);
 void ls_program_release(ls_program_t *p); /* also of one that is zero */
 
+/* gather.c: makes the saved rows that are sharded whole, one for each "micro-batch": its member leaves the row, by
+ * its name, among the stats, for ls_run_read. So memory is that of the largest. Of each range that the ranks hold,
+ * their parts are equal and lie behind each other in the order of the ranks, as a reduce-scatter leaves them; else
+ * LS_ERR_UNSUPPORTED. Without sharded rows the program has no members. */
+ls_status_t ls_program_gather(ls_ctx_t *ctx, ls_state_table_t *state, int rank, int world_size,
+                              ls_program_t *program);
+
 const ls_schedule_t *ls_program_at(const ls_program_t *p, int m); /* the member that runs micro-batch m */
 /* The member with the most groups of ranks; every other member has the first ones of these. */
 const ls_schedule_t *ls_program_groups(const ls_program_t *p);

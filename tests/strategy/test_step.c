@@ -170,10 +170,11 @@ static void test_micro_batches_add_up(void **state) {
   job.samples = 12;
   job.dropout = 0.5;
   run_reference(&job, &reference);
-  for (int world = 1; world <= 3; world++)
+  static const int worlds[] = {1, 2, 3, 8};
+  for (int w = 0; w < LS_COUNT(worlds); w++)
     for (int accumulate = 1; accumulate <= 5; accumulate++) { /* 5 does not divide 12: padding rows */
-      job.strategy = world > 1 ? "ddp" : "single";
-      job.world_size = world;
+      job.strategy = worlds[w] > 1 ? "ddp" : "single";
+      job.world_size = worlds[w];
       job.accumulate = accumulate;
       expect_same(&job, &reference);
     }
