@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Trains the same runs with two builds of lockstep and compares the hashes of their parameters: a change of shape must
-# not move a bit. Usage: bench/same_bits.sh OLD NEW [BACKEND...]   (programs; backends cpu and ref by default)
-# With cuda among the backends runs of one and two GPUs are made there. Ends with 1 when a hash differs.
+# Trains the same runs with two builds of lockstep and compares the hashes of their parameters: refactoring must not
+# change a bit. Usage: bench/same_bits.sh OLD NEW [BACKEND...]   (programs; backends cpu and ref by default)
+# With backend cuda, runs use one and two GPUs. Exits with 1 if a hash differs.
 set -euo pipefail
 old=$(realpath "$1") new=$(realpath "$2")
 shift 2

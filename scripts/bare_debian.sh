@@ -1,12 +1,12 @@
 #!/bin/sh
-# What somebody with a new machine sees: a bare Debian or Ubuntu in a folder, with git, make and a clone of this repository's
-# last commit, and in it `make demo && make test` as root. The system is thrown away afterwards; the log is kept.
+# Tests lockstep on a new machine: installs a bare Debian or Ubuntu into a folder, with git, make and a clone of this
+# repository's last commit, and runs `make demo && make test` there as root. Then removes the system and keeps the log.
 #   scripts/bare_debian.sh SUITE [COMMAND]     SUITE: bookworm, trixie, noble; as root, with mmdebstrap and 6 GB in $TMPDIR
-#   README=1   afterwards the README's commands as an ordinary user with an empty home (scripts/readme_check.sh)
+#   README=1   afterwards runs the README's commands as an ordinary user with an empty home (scripts/readme_check.sh)
 #   CI=true    warnings are errors, and packages of single tests are installed too
 #   PACKAGES=  more packages, such as clang,libomp-dev (with CC=clang in COMMAND)
 #   MIRROR=    instead of the distribution's own archive      LOG=   instead of $TMPDIR/bare-SUITE.log
-#   KEYRING=   a file of keys that the archive's signatures are checked with: on Debian, noble needs that of ubuntu-keyring
+#   KEYRING=   a file of keys to verify the archive's signatures: on Debian, noble needs that of ubuntu-keyring
 set -eu
 suite=${1:?usage: scripts/bare_debian.sh SUITE [COMMAND]}
 command=${2:-make demo && make test}

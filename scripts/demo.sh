@@ -1,7 +1,7 @@
 #!/bin/sh
 # The whole story on this machine, each step with the command that it runs: probe, plan, train with the choice,
-# measure, report. `make demo` builds the program first. What is written goes to build/demo; a second run reuses the
-# profile there. A step that fails ends the demo with its exit code.
+# measure, report. `make demo` builds the program first. All files go to build/demo; a second run reuses the profile
+# there. If a step fails, the demo ends with its exit code.
 #   scripts/demo.sh [PROGRAM]
 #   DEMO_QUICK=1   few steps and repetitions (the test suite)
 #   DEMO_DIR=DIR   instead of build/demo

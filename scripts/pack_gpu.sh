@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the CUDA version and packs what a GPU machine without this tree's libraries needs into carry/ (ignored by
-# git): program, module, tests and the small libraries. tests/cuda/run_gpu_tests.sh carry runs it there.
-# The CPU backend is built on OpenBLAS alone here, which such a machine is expected to have.
+# Builds the CUDA version and packs it into carry/ (ignored by git) for a GPU machine without this tree's libraries:
+# program, module, tests and the small libraries. tests/cuda/run_gpu_tests.sh carry runs it there.
+# This build's CPU backend uses OpenBLAS alone, which such a machine is expected to have.
 #   LS_CUDA_ARCHS  GPU architectures (default 90-real)   LOCKSTEP_DATA  folder with mnist/ (default ../shared/data)
 set -eu
 cd "$(dirname "$0")/.."

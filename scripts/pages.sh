@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the program prints about itself, as files in their usual places below OUT: completion for shells and, where
-# scdoc is given, manual pages. Usage: pages.sh PROGRAM OUT [SCDOC]
+# Writes the program's own output as files to their usual places below OUT: completion for shells and, if scdoc is
+# given, manual pages. Usage: pages.sh PROGRAM OUT [SCDOC]
 set -eu
 program=$1 out=$2 scdoc=${3:-}
 rm -rf "$out"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Installs the distribution packages that lockstep builds with, and says what it does. Idempotent.
-# As root or through sudo; with neither it prints the command to run, and stops with status 1 if the build needs it.
-#   scripts/setup.sh         what the build and its tests need
-#   scripts/setup.sh --all   also what single tests and targets need that are skipped without (CI=true does the same)
+# Installs the distribution packages with which lockstep builds, and says what it does. Idempotent.
+# Runs as root or through sudo; without either it prints the command to run, and exits with 1 if the build needs it.
+#   scripts/setup.sh         packages for the build and its tests
+#   scripts/setup.sh --all   also packages for single tests and targets, which are otherwise skipped (as with CI=true)
 set -eu
 
 required="gcc g++ cmake ninja-build pkg-config libyaml-dev libjansson-dev libxxhash-dev zlib1g-dev \

@@ -144,7 +144,7 @@ static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args)
 /* A library packs parts of both factors, by rules that are its own. Each thread packs no more than the factor that
  * all threads need and its share of the one that is cut. The margin: products count as of LEAST_ROWS rows at least,
  * and twice, because a block that was given back is not always found again. Beyond THREAD_BYTES_MAX no library was
- * seen to go. docs/plan.md says how close that is. */
+ * seen to go. docs/results.md says how close that is. */
 int64_t ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
                               const ls_shape_t *second) {
   enum { LEAST_ROWS = 128, BLOCKS = 2, THREAD_BYTES_MAX = 20 << 20 };
