@@ -119,7 +119,7 @@ const char *ls_bench_verdict_word(ls_bench_verdict_t verdict); /* "faster" */
 void ls_bench_speedup_interval(const json_t *variant, double *low, double *high);
 ls_text_t
 ls_bench_speedup_text(const json_t *variant); /* "1.41x (1.28 to 1.56)"; "" where nothing is compared */
-json_t *ls_bench_comparison_json(const ls_bench_comparison_t *comparison);
+extern const ls_record_t ls_bench_comparison_record;
 /* All of a against all of b, and both without their outliers, which are dropped from the arrays. */
 ls_status_t ls_bench_compare_both(ls_ctx_t *ctx, double *a, int64_t na, double *b, int64_t nb,
                                   double margin_percent, ls_bench_comparison_t *all,

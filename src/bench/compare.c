@@ -42,11 +42,7 @@ static const ls_field_t rows[] = {
     REAL(margin_percent, "margin_percent"),
     REAL(equivalence_p, "equivalence_p"),
 };
-static const ls_record_t record = LS_RECORD(rows);
-
-json_t *ls_bench_comparison_json(const ls_bench_comparison_t *comparison) {
-  return ls_record_json(&record, comparison);
-}
+const ls_record_t ls_bench_comparison_record = LS_RECORD(rows);
 
 static ls_status_t drop_outliers(ls_ctx_t *ctx, double *values, int64_t *count) {
   bool *flags = ls_alloc_array(ctx, (size_t)*count + 1, sizeof *flags);

@@ -60,8 +60,9 @@ ls_status_t ls_bench_against_reference(ls_bench_build_t *b, json_t *variant, con
     status = ls_bench_compare_both(b->ctx, own, n, theirs, m, b->method->margin_percent, &all, &kept);
   if (status != LS_OK) goto done;
   json_object_set_new(variant, "scaling", scaling_json(b, variant, reference, ratio, speedup));
-  json_object_set_new(variant, "against_reference", ls_bench_comparison_json(&all));
-  json_object_set_new(variant, "against_reference_without_outliers", ls_bench_comparison_json(&kept));
+  json_object_set_new(variant, "against_reference", ls_record_json(&ls_bench_comparison_record, &all));
+  json_object_set_new(variant, "against_reference_without_outliers",
+                      ls_record_json(&ls_bench_comparison_record, &kept));
 done:
   ls_free(theirs);
   ls_free(own);

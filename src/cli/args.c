@@ -81,12 +81,15 @@ static ls_status_t usage(ls_ctx_t *ctx, const cli_command_t *command, const char
                  command->name);
 }
 
-static ls_status_t take_ranks(ls_ctx_t *ctx, const char *text, cli_args_t *args) {
+static ls_status_t whole(ls_ctx_t *ctx, const char *name, const char *text, int64_t min, int64_t max,
+                         int64_t *value) {
   char *end;
   errno = 0;
-  args->ranks = strtol(text, &end, 10);
-  if (errno || *end || end == text || args->ranks < 1 || args->ranks > 65536)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "--ranks takes a whole number from 1 to 65536, not \"%s\"", text);
+  long long number = strtoll(text, &end, 10);
+  if (errno || *end || end == text || number < min || number > max)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "%s takes a whole number from %lld to %lld, not \"%s\"", name,
+                   (long long)min, (long long)max, text);
+  *value = number;
   return LS_OK;
 }
 
@@ -97,7 +100,7 @@ static ls_status_t take(ls_ctx_t *ctx, const flag_row_t *row, const char *value,
   }
   switch (row->flag) {
   case CLI_FLAG_RANKS:
-    return take_ranks(ctx, value, args);
+    return whole(ctx, row->name, value, 1, 65536, &args->ranks);
   case CLI_FLAG_RESUME:
     args->resume = true;
     return LS_OK;
@@ -124,15 +127,17 @@ ls_status_t cli_args_whole(ls_ctx_t *ctx, const cli_command_t *command, const cl
                            int64_t min, int64_t max, int64_t fallback, int64_t *value) {
   const char *text = args->extra[extra];
   *value = fallback;
-  if (!text) return LS_OK;
-  char *end;
-  errno = 0;
-  long long number = strtoll(text, &end, 10);
-  if (errno || *end || end == text || number < min || number > max)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "%s takes a whole number from %lld to %lld, not \"%s\"",
-                   command->extra[extra].name, (long long)min, (long long)max, text);
-  *value = number;
-  return LS_OK;
+  return text ? whole(ctx, command->extra[extra].name, text, min, max, value) : LS_OK;
+}
+
+ls_status_t cli_args_percent(ls_ctx_t *ctx, const cli_command_t *command, const cli_args_t *args, int extra,
+                             double fallback, double *value) {
+  char *end = NULL;
+  const char *text = args->extra[extra];
+  *value = text ? strtod(text, &end) : fallback;
+  if (!text || (!*end && end != text && *value > 0 && *value < 100)) return LS_OK;
+  return ls_fail(ctx, LS_ERR_ARGUMENT, "%s takes a number between 0 and 100, not \"%s\"",
+                 command->extra[extra].name, text);
 }
 
 /* The flag's value: after "=" or the next argument. */

@@ -118,12 +118,7 @@ static ls_status_t read_method(ls_ctx_t *ctx, const cli_args_t *args, bench_t *b
                    "bench --help");
   if (b->validate && m->weak)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "--validate compares equal global batches; leave --weak out");
-  char *end;
-  const char *margin = args->extra[BENCH_MARGIN];
-  m->margin_percent = margin ? strtod(margin, &end) : 5;
-  if (margin && (*end || end == margin || !(m->margin_percent > 0 && m->margin_percent < 100)))
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "--margin takes a number between 0 and 100, not \"%s\"", margin);
-  return LS_OK;
+  return cli_args_percent(ctx, &cli_bench, args, BENCH_MARGIN, 5, &m->margin_percent);
 }
 
 /* Without CONFIG the study's own configuration is a file beside the children's, so that they read it too. */

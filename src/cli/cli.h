@@ -56,7 +56,7 @@ typedef struct {
   const char *checkpoint, *trace;
   const char *sets[CLI_SETS_MAX];
   int set_count;
-  long ranks; /* 0 = not given */
+  int64_t ranks; /* 0 = not given */
   bool json, resume, quiet, verbose, help;
   const char *operand[CLI_OPERAND_MAX];
   const char *extra[CLI_EXTRA_MAX]; /* by row of the command's own flags; NULL = not given, switches: "" */
@@ -103,6 +103,9 @@ ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc
 /* The value of an own flag as a whole number from min to max; `fallback` when it was not given. */
 ls_status_t cli_args_whole(ls_ctx_t *ctx, const cli_command_t *command, const cli_args_t *args, int extra,
                            int64_t min, int64_t max, int64_t fallback, int64_t *value);
+/* The same for a number between 0 and 100. */
+ls_status_t cli_args_percent(ls_ctx_t *ctx, const cli_command_t *command, const cli_args_t *args, int extra,
+                             double fallback, double *value);
 /* All of it; and a few lines for whoever gave no command. */
 void cli_help_program(FILE *to);
 /* "lockstep train CONFIG [options]" */

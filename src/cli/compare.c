@@ -2,7 +2,6 @@
 #include "bench/bench.h"
 #include "cli/cli.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,23 +39,47 @@ static void warn_pair(ls_ctx_t *ctx, const json_t *a, const json_t *b, const cha
   }
 }
 
+/* One comparison: names borrowed from the documents. */
+typedef struct {
+  const char *a, *b;
+  double a_us, b_us;
+  ls_bench_comparison_t all, kept;
+} pair_t;
+typedef struct {
+  int count;
+  pair_t *pair;
+} pairs_t;
+static const ls_field_t pair_rows[] = {
+    LS_FIELD(pair_t, a),
+    LS_FIELD(pair_t, b),
+    LS_FIELD_AS(pair_t, a_us, "a_step_time_us"),
+    LS_FIELD_AS(pair_t, b_us, "b_step_time_us"),
+    LS_FIELD_AS(pair_t, all, "all", .record = &ls_bench_comparison_record),
+    LS_FIELD_AS(pair_t, kept, "without_outliers", .record = &ls_bench_comparison_record),
+};
+static const ls_record_t pair_record = LS_RECORD(pair_rows);
+static const ls_field_t pair_each = {
+    .type = LS_FIELD_RECORD, .size_bytes = sizeof(pair_t), .record = &pair_record};
+static const ls_field_t pairs_rows[] = {LS_FIELD_OF(pairs_t, pair, LS_FIELD_LIST_AT, "comparisons",
+                                                    .each = &pair_each,
+                                                    .count_offset = offsetof(pairs_t, count))};
+static const ls_record_t pairs_record = LS_RECORD(pairs_rows);
+
 static ls_status_t compare_pair(ls_ctx_t *ctx, const json_t *a, const json_t *b, const char *name_a,
-                                const char *name_b, double margin, json_t *rows) {
+                                const char *name_b, double margin, pairs_t *pairs) {
+  pair_t *p = &pairs->pair[pairs->count];
   double *x = NULL, *y = NULL;
   int64_t n, m;
-  const char *found_a, *found_b;
-  ls_bench_comparison_t c, kept;
-  ls_status_t status = ls_bench_document_series(ctx, a, name_a, &found_a, &x, &n);
-  if (status == LS_OK) status = ls_bench_document_series(ctx, b, name_b, &found_b, &y, &m);
-  double mean_a = status == LS_OK ? ls_stat_mean(x, n) : NAN,
-         mean_b = status == LS_OK ? ls_stat_mean(y, m) : NAN;
-  if (status == LS_OK) status = ls_bench_compare_both(ctx, x, n, y, m, margin, &c, &kept);
+  ls_status_t status = ls_bench_document_series(ctx, a, name_a, &p->a, &x, &n);
+  if (status == LS_OK) status = ls_bench_document_series(ctx, b, name_b, &p->b, &y, &m);
   if (status == LS_OK) {
-    warn_pair(ctx, a, b, found_a, found_b);
-    json_array_append_new(rows, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "a", found_a, "b", found_b,
-                                          "a_step_time_us", ls_json_number(mean_a), "b_step_time_us",
-                                          ls_json_number(mean_b), "all", ls_bench_comparison_json(&c),
-                                          "without_outliers", ls_bench_comparison_json(&kept)));
+    p->a_us = ls_stat_mean(x, n);
+    p->b_us = ls_stat_mean(y, m);
+    status = ls_bench_compare_both(ctx, x, n, y, m, margin, &p->all, &p->kept);
+  }
+  if (status == LS_OK) {
+    warn_pair(ctx, a, b, p->a, p->b);
+    pairs->count++;
   }
   ls_free(y);
   ls_free(x);
@@ -69,47 +92,36 @@ static bool has_variant(const json_t *document, const char *name) {
 }
 
 static ls_status_t compare_common(ls_ctx_t *ctx, const json_t *a, const json_t *b, double margin,
-                                  json_t *rows) {
+                                  pairs_t *pairs) {
   const json_t *v;
   size_t i;
   json_array_foreach(json_object_get(a, "variants"), i, v) {
     const char *name = json_string_value(json_object_get(v, "name"));
     if (json_object_get(v, "failed") || !has_variant(b, name)) continue;
-    ls_status_t status = compare_pair(ctx, a, b, name, name, margin, rows);
+    ls_status_t status = compare_pair(ctx, a, b, name, name, margin, pairs);
     if (status != LS_OK) return status;
   }
-  if (json_array_size(rows) > 0) return LS_OK;
+  if (pairs->count > 0) return LS_OK;
   return ls_fail(ctx, LS_ERR_NOT_FOUND,
                  "A and B have no variant in common; name them with --variant-a and --variant-b");
 }
 
-static void print_rows(const json_t *rows) {
-  const json_t *row;
-  size_t i;
-  json_array_foreach(rows, i, row) {
-    const json_t *c = json_object_get(row, "all"), *kept = json_object_get(row, "without_outliers");
-    const char *a = json_string_value(json_object_get(row, "a")),
-               *b = json_string_value(json_object_get(row, "b"));
-    cli_print("A: %s: %.1f us per step\nB: %s: %.1f us per step\n", a, ls_bench_number(row, "a_step_time_us"),
-              b, ls_bench_number(row, "b_step_time_us"));
-    cli_print("  A - B: %+.2f us (95 %% from %+.2f to %+.2f), %+.2f %% (from %+.2f to %+.2f) of B\n",
-              ls_bench_number(c, "difference_us"), ls_bench_number(c, "difference_low_us"),
-              ls_bench_number(c, "difference_high_us"), ls_bench_number(c, "difference_percent"),
-              ls_bench_number(c, "difference_low_percent"), ls_bench_number(c, "difference_high_percent"));
-    cli_print("  Welch p %.3g (without outliers %.3g), equivalence within %g %%: p %.3g (%.3g)\n",
-              ls_bench_number(c, "welch_p"), ls_bench_number(kept, "welch_p"),
-              ls_bench_number(c, "margin_percent"), ls_bench_number(c, "equivalence_p"),
-              ls_bench_number(kept, "equivalence_p"));
-    const char *verdict = json_string_value(json_object_get(c, "verdict"));
-    const char *other = json_string_value(json_object_get(kept, "verdict"));
-    cli_print("  verdict: %s%s%s%s\n",
-              !strcmp(verdict, "faster")       ? "A is faster"
-              : !strcmp(verdict, "slower")     ? "A is slower"
-              : !strcmp(verdict, "equivalent") ? "equivalent"
-                                               : "undecided: more repetitions are needed",
-              strcmp(verdict, other) ? " (without outliers: " : "", strcmp(verdict, other) ? other : "",
-              strcmp(verdict, other) ? ")" : "");
-  }
+static void print_pair(const pair_t *p) {
+  static const char *const words[] = {[LS_BENCH_FASTER] = "A is faster",
+                                      [LS_BENCH_SLOWER] = "A is slower",
+                                      [LS_BENCH_EQUIVALENT] = "equivalent",
+                                      [LS_BENCH_UNDECIDED] = "undecided: more repetitions are needed"};
+  const ls_bench_comparison_t *c = &p->all, *kept = &p->kept;
+  const ls_welch_t *w = &c->welch;
+  bool other = c->verdict != kept->verdict;
+  cli_print("A: %s: %.1f us per step\nB: %s: %.1f us per step\n", p->a, p->a_us, p->b, p->b_us);
+  cli_print("  A - B: %+.2f us (95 %% from %+.2f to %+.2f), %+.2f %% (from %+.2f to %+.2f) of B\n",
+            w->difference, w->interval.low, w->interval.high, c->difference_percent, c->low_percent,
+            c->high_percent);
+  cli_print("  Welch p %.3g (without outliers %.3g), equivalence within %g %%: p %.3g (%.3g)\n", w->p,
+            kept->welch.p, c->margin_percent, c->equivalence_p, kept->equivalence_p);
+  cli_print("  verdict: %s%s%s%s\n", words[c->verdict], other ? " (without outliers: " : "",
+            other ? ls_bench_verdict_word(kept->verdict) : "", other ? ")" : "");
 }
 
 /* Says what makes a comparison doubtful before printing it. */
@@ -128,29 +140,38 @@ static void warn(ls_ctx_t *ctx, const json_t *a, const json_t *b) {
   }
 }
 
+static void publish(const cli_args_t *args, const pairs_t *pairs) {
+  if (args->json) {
+    json_t *document = json_pack("{s:s}", "command", "compare");
+    cli_print_json(ls_record_put(document, &pairs_record, pairs) ? document : NULL);
+    return;
+  }
+  for (int i = 0; i < pairs->count; i++)
+    print_pair(&pairs->pair[i]);
+}
+
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
-  json_t *a = NULL, *b = NULL, *rows = json_array();
+  json_t *a = NULL, *b = NULL;
+  pairs_t pairs = {.count = 0};
   const char *name_a = args->extra[COMPARE_VARIANT_A], *name_b = args->extra[COMPARE_VARIANT_B];
-  const char *text = args->extra[COMPARE_MARGIN];
-  char *end = NULL;
-  double margin = text ? strtod(text, &end) : 5;
-  ls_status_t status = LS_OK;
-  if (text && (*end || end == text || !(margin > 0 && margin < 100)))
-    status = ls_fail(ctx, LS_ERR_ARGUMENT, "--margin takes a number between 0 and 100, not \"%s\"", text);
+  double margin;
+  ls_status_t status = cli_args_percent(ctx, &cli_compare, args, COMPARE_MARGIN, 5, &margin);
   if (status == LS_OK) status = ls_bench_document_read(ctx, args->operand[0], &a);
   if (status == LS_OK) status = ls_bench_document_read(ctx, args->operand[1], &b);
   if (status == LS_OK) {
+    size_t most = json_array_size(json_object_get(a, "variants"));
+    pairs.pair = ls_alloc_array(ctx, most, sizeof *pairs.pair);
+    if (!pairs.pair) status = LS_ERR_MEMORY;
+  }
+  if (status == LS_OK) {
     warn(ctx, a, b);
     if (name_a || name_b)
-      status = compare_pair(ctx, a, b, name_a ? name_a : name_b, name_b ? name_b : name_a, margin, rows);
+      status = compare_pair(ctx, a, b, name_a ? name_a : name_b, name_b ? name_b : name_a, margin, &pairs);
     else
-      status = compare_common(ctx, a, b, margin, rows);
+      status = compare_common(ctx, a, b, margin, &pairs);
   }
-  if (status == LS_OK && args->json)
-    cli_print_json(json_pack("{s:s, s:O}", "command", "compare", "comparisons", rows));
-  else if (status == LS_OK)
-    print_rows(rows);
-  json_decref(rows);
+  if (status == LS_OK) publish(args, &pairs);
+  ls_free(pairs.pair);
   json_decref(b);
   json_decref(a);
   return status;

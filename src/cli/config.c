@@ -85,7 +85,7 @@ ls_status_t cli_config_load_ranks(ls_ctx_t *ctx, const cli_args_t *args, ls_conf
   int count = args->set_count;
   memcpy(sets, args->sets, (size_t)count * sizeof *sets);
   if (args->ranks > 0) {
-    snprintf(ranks, sizeof ranks, "parallel.ranks=%ld", args->ranks);
+    snprintf(ranks, sizeof ranks, "parallel.ranks=%lld", (long long)args->ranks);
     sets[count++] = ranks;
   }
   return cli_config_load(ctx, args, sets, count, config);

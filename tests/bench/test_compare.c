@@ -43,7 +43,7 @@ static void test_percent_of_b(void **state) {
   ls_bench_compare(twice, N, base, N, 5, &c);
   assert_true(fabs(c.difference_percent - 100) < 1e-9 && c.low_percent < 100 && c.high_percent > 100);
   assert_string_equal(ls_bench_verdict_word(c.verdict), "slower");
-  json_t *j = ls_bench_comparison_json(&c);
+  json_t *j = ls_record_json(&ls_bench_comparison_record, &c);
   assert_true(fabs(ls_bench_number(j, "difference_us") - c.welch.difference) < 1e-12);
   assert_true(ls_bench_number(j, "welch_p") < 1e-6);
   json_decref(j);
@@ -54,7 +54,7 @@ static void test_too_few(void **state) {
   ls_bench_comparison_t c;
   ls_bench_compare(base, 1, base, N, 5, &c);
   assert_int_equal(c.verdict, LS_BENCH_UNDECIDED);
-  json_t *j = ls_bench_comparison_json(&c);
+  json_t *j = ls_record_json(&ls_bench_comparison_record, &c);
   assert_true(json_is_null(json_object_get(j, "welch_p")));
   json_decref(j);
 }
