@@ -3,10 +3,53 @@
 
 #include <math.h>
 
-static json_t *time_json(const ls_time_t *t) {
-  return json_pack("{s:o, s:o, s:o}", "predicted", ls_json_number(t->ns * 1e-3), "low",
-                   ls_json_number(t->low_ns * 1e-3), "high", ls_json_number(t->high_ns * 1e-3));
-}
+/* A candidate with what its document takes from elsewhere. */
+typedef struct {
+  ls_candidate_t c;
+  const char *transport, *precision, *reason, *command;
+  int64_t shards;
+} shown_t;
+#define OWN(field, ...)   LS_FIELD_AS(shown_t, c.field, __VA_ARGS__)
+#define SAME(field)       LS_FIELD_AS(shown_t, c.field, #field)
+#define TIME(field, name) LS_FIELD_AS(ls_time_t, field, name, .scale = 1e-3)
+#define OBJECT(record_, ...)                                                                                 \
+  { .type = LS_FIELD_RECORD, .record = &(record_), .name = __VA_ARGS__ }
+
+static const ls_field_t time_rows[] = {TIME(ns, "predicted"), TIME(low_ns, "low"), TIME(high_ns, "high")};
+static const ls_field_t option_rows[] = {SAME(bucket_bytes), SAME(buckets), SAME(accumulate),
+                                         LS_FIELD(shown_t, shards)};
+static const ls_field_t library_rows[] = {
+    OWN(library_bytes, "libraries", LS_FIELD_UNLESS(shown_t, c.library_assumed)),
+    OWN(library_bytes, "libraries_allowed"),
+};
+static const ls_field_t cost_rows[] = {SAME(epoch_s), SAME(epoch_kwh), OWN(epoch_cost, "epoch_money")};
+static const ls_record_t time_record = LS_RECORD(time_rows), option_record = LS_RECORD(option_rows),
+                         library_record = LS_RECORD(library_rows), cost_record = LS_RECORD(cost_rows);
+static const ls_field_t before_rows[] = {
+    SAME(devices),
+    OWN(threads, "threads_per_rank"),
+    SAME(strategy),
+    OBJECT(option_record, "options"),
+    LS_FIELD(shown_t, transport),
+    LS_FIELD(shown_t, precision),
+    SAME(rows),
+    SAME(priced),
+    SAME(interpolated),
+    OWN(step, "step_time_us", .record = &time_record, LS_FIELD_IF(shown_t, c.priced)),
+};
+static const ls_field_t rows[] = {
+    OWN(exposed_ns, "exposed_comm_us", .scale = 1e-3),
+    SAME(samples_per_s),
+    SAME(speedup),
+    SAME(efficiency),
+    OWN(device_bytes, "bytes_per_device", LS_FIELD_UNLESS(shown_t, c.library_assumed)),
+    LS_FIELD_AS(shown_t, reason, "bytes_per_device_reason"),
+    OWN(need, "memory", .record = &cli_memory_record),
+    SAME(fits),
+    OBJECT(cost_record, "cost"),
+    LS_FIELD(shown_t, command),
+};
+static const ls_record_t before_record = LS_RECORD(before_rows), record = LS_RECORD(rows);
 
 static json_t *parts_json(const ls_candidate_t *c) {
   json_t *parts = json_object();
@@ -15,73 +58,56 @@ static json_t *parts_json(const ls_candidate_t *c) {
   return parts;
 }
 
-static json_t *memory_json(const ls_candidate_t *c) {
-  json_t *j = cli_memory_json(&c->need);
-  json_object_set_new(j, "libraries", c->library_assumed ? json_null() : json_integer(c->library_bytes));
-  json_object_set_new(j, "libraries_allowed", json_integer(c->library_bytes));
-  return j;
-}
-
 static json_t *candidate_json(ls_arena_t *arena, const cli_args_t *args, const ls_plan_t *plan,
                               const ls_candidate_t *c) {
-  const char *command = cli_planner_command(arena, args, plan, c);
-  json_t *j = json_pack("{s:i, s:i, s:s, s:{s:I, s:i, s:I, s:I}}", "devices", c->devices, "threads_per_rank",
-                        c->threads, "strategy", c->strategy, "options", "bucket_bytes",
-                        (json_int_t)c->bucket_bytes, "buckets", c->buckets, "accumulate",
-                        (json_int_t)c->accumulate, "shards", (json_int_t)plan->shards);
-  if (!j || !command) {
-    json_decref(j);
-    return NULL;
-  }
-  json_object_set_new(j, "transport", c->transport ? json_string(c->transport->name) : json_null());
-  json_object_set_new(j, "precision", json_string(plan->precision));
-  json_object_set_new(j, "rows", json_integer(c->rows));
-  json_object_set_new(j, "priced", json_boolean(c->priced));
-  json_object_set_new(j, "interpolated", json_boolean(c->interpolated));
-  json_object_set_new(j, "step_time_us", c->priced ? time_json(&c->step) : json_null());
+  const shown_t shown = {.c = *c,
+                         .transport = c->transport ? c->transport->name : NULL,
+                         .precision = plan->precision,
+                         .reason = c->library_assumed ? cli_no_libraries : NULL,
+                         .command = cli_planner_command(arena, args, plan, c),
+                         .shards = plan->shards};
+  json_t *j = ls_record_json(&before_record, &shown);
   json_object_set_new(j, "step_parts_us", c->priced ? parts_json(c) : json_null());
-  json_object_set_new(j, "exposed_comm_us", ls_json_number(c->exposed_ns * 1e-3));
-  json_object_set_new(j, "samples_per_s", ls_json_number(c->samples_per_s));
-  json_object_set_new(j, "speedup", ls_json_number(c->speedup));
-  json_object_set_new(j, "efficiency", ls_json_number(c->efficiency));
-  json_object_set_new(j, "bytes_per_device",
-                      c->library_assumed ? json_null() : json_integer(c->device_bytes));
-  json_object_set_new(j, "bytes_per_device_reason", cli_memory_reason(!c->library_assumed));
-  json_object_set_new(j, "memory", memory_json(c));
-  json_object_set_new(j, "fits", json_boolean(c->fits));
-  json_object_set_new(j, "cost",
-                      json_pack("{s:o, s:o, s:o}", "epoch_s", ls_json_number(c->epoch_s), "epoch_kwh",
-                                ls_json_number(c->epoch_kwh), "epoch_money", ls_json_number(c->epoch_cost)));
-  json_object_set_new(j, "command", json_string(command));
-  return j;
+  bool whole = shown.command && ls_record_put(j, &record, &shown);
+  if (whole && ls_record_put(json_object_get(j, "memory"), &library_record, &shown)) return j;
+  json_decref(j);
+  return NULL;
 }
+
+#define OWNED(field) LS_FIELD(ls_ownership_t, field)
+static const ls_field_t ownership_rows[] = {
+    OWNED(devices),        OWNED(saved_hours_month), OWNED(benefit_month),
+    OWNED(hardware_month), OWNED(overhead_month),    OWNED(energy_month),
+    OWNED(net_month),      OWNED(break_even_months), OWNED(verdict)};
+#define BOUGHT(field, ...) LS_FIELD_AS(ls_purchase_t, field, __VA_ARGS__)
+static const ls_field_t purchase_rows[] = {
+    BOUGHT(id, "id"),
+    BOUGHT(what, "what"),
+    BOUGHT(known, "known"),
+    BOUGHT(devices, "devices", LS_FIELD_IF(ls_purchase_t, known)),
+    BOUGHT(step_ns, "step_time_predicted_us", .scale = 1e-3),
+    BOUGHT(speedup, "speedup"),
+    BOUGHT(price, "price"),
+    BOUGHT(saved_hours_month, "saved_hours_month"),
+    BOUGHT(benefit_month, "benefit_month"),
+    BOUGHT(money_per_hour, "money_per_saved_hour"),
+    BOUGHT(break_even_months, "break_even_months"),
+};
+static const ls_record_t ownership_record = LS_RECORD(ownership_rows),
+                         purchase_record = LS_RECORD(purchase_rows);
 
 /* "never" for what does not pay. */
-static json_t *months_json(double months) {
-  return isinf(months) ? json_string("never") : ls_json_number(months);
-}
-
-static json_t *ownership_json(const ls_ownership_t *o) {
-  if (!o->known) return json_null();
-  return json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:s}", "devices", o->devices,
-                   "saved_hours_month", o->saved_hours_month, "benefit_month", o->benefit_month,
-                   "hardware_month", o->hardware_month, "overhead_month", o->overhead_month, "energy_month",
-                   o->energy_month, "net_month", o->net_month, "break_even_months",
-                   months_json(o->break_even_months), "verdict", o->verdict);
+static json_t *paying_json(const ls_record_t *of, const void *from, double break_even_months) {
+  json_t *j = ls_record_json(of, from);
+  if (isinf(break_even_months)) json_object_set_new(j, "break_even_months", json_string("never"));
+  return j;
 }
 
 static json_t *purchases_json(const ls_plan_t *plan) {
   json_t *list = json_array();
   for (int i = 0; i < plan->purchase_count; i++) {
     const ls_purchase_t *o = &plan->purchase[i];
-    json_t *row = json_pack(
-        "{s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "id", o->id, "what", o->what, "known",
-        o->known, "devices", o->known ? json_integer(o->devices) : json_null(), "step_time_predicted_us",
-        ls_json_number(o->step_ns * 1e-3), "speedup", ls_json_number(o->speedup), "price",
-        ls_json_number(o->price), "saved_hours_month", ls_json_number(o->saved_hours_month), "benefit_month",
-        ls_json_number(o->benefit_month), "money_per_saved_hour", ls_json_number(o->money_per_hour),
-        "break_even_months", months_json(o->break_even_months));
-    json_array_append_new(list, row);
+    json_array_append_new(list, paying_json(&purchase_record, o, o->break_even_months));
   }
   return list;
 }
@@ -118,7 +144,9 @@ json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planne
   json_object_set_new(j, "reasons", reasons);
   json_object_set_new(j, "crossover_batch", crossover_json(plan));
   json_object_set_new(j, "crossover_searched_to", json_integer(plan->batch_max));
-  json_object_set_new(j, "ownership", ownership_json(&plan->ownership));
+  const ls_ownership_t *o = &plan->ownership;
+  json_object_set_new(j, "ownership",
+                      o->known ? paying_json(&ownership_record, o, o->break_even_months) : json_null());
   json_object_set_new(j, "purchases", purchases_json(plan));
   json_object_set_new(j, "replayed", json_boolean(plan->replayed));
   json_object_set_new(j, "profile", planned->kept ? ls_json_text(planned->path) : json_null());

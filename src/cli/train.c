@@ -11,51 +11,65 @@ static bool stop_hook(void *user) {
   return cli_stop_requested() != 0;
 }
 
-static json_t *parts_json(const ls_step_parts_t *parts) {
-  if (!parts->measured) return json_null();
-  return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "input", (double)parts->input_ns * 1e-3, "forward",
-                   (double)parts->forward_ns * 1e-3, "backward", (double)parts->backward_ns * 1e-3,
-                   "exposed_comm", (double)parts->comm_ns * 1e-3, "optimizer",
-                   (double)parts->optimizer_ns * 1e-3, "rest", (double)parts->rest_ns * 1e-3);
-}
+/* What --json prints, but the memory. */
+typedef struct {
+  const char *command, *status;
+  double predicted_us;
+  ls_train_report_t r;
+} document_t;
+#define REPORT(field, ...) LS_FIELD_AS(document_t, r.field, __VA_ARGS__)
+#define SAME(field)        LS_FIELD_AS(document_t, r.field, #field)
+#define PART(field, name)  LS_FIELD_AS(ls_step_parts_t, field##_ns, name, .scale = 1e-3)
+
+static const ls_field_t part_rows[] = {PART(input, "input"),         PART(forward, "forward"),
+                                       PART(backward, "backward"),   PART(comm, "exposed_comm"),
+                                       PART(optimizer, "optimizer"), PART(rest, "rest")};
+static const ls_field_t time_rows[] = {
+    REPORT(step_time_median_us, "median"),
+    REPORT(step_time_p95_us, "p95"),
+    REPORT(step_time_mean_us, "mean"),
+    REPORT(step_time_count, "steps"),
+};
+static const ls_record_t part_record = LS_RECORD(part_rows), time_record = LS_RECORD(time_rows);
+static const ls_field_t rows[] = {
+    LS_FIELD(document_t, command),
+    LS_FIELD(document_t, status),
+    SAME(params),
+    SAME(world_size),
+    SAME(strategy),
+    SAME(backend),
+    SAME(precision),
+    SAME(device),
+    SAME(threads_per_rank),
+    SAME(global_batch),
+    SAME(steps),
+    SAME(total_steps),
+    REPORT(resumed_from, "resumed_from_step", .known = LS_KNOWN_FROM_0),
+    REPORT(stopped_early, "stopped_early", .known = LS_KNOWN_ABOVE_0),
+    SAME(samples_per_s),
+    {.name = "step_time_us", .type = LS_FIELD_RECORD, .record = &time_record},
+    LS_FIELD_AS(document_t, predicted_us, "step_time_predicted_us", .known = LS_KNOWN_ABOVE_0),
+    REPORT(parts, "step_parts_us", .record = &part_record, LS_FIELD_IF(document_t, r.parts.measured)),
+    SAME(train_loss_first),
+    SAME(train_loss),
+    SAME(train_loss_steps),
+    SAME(val_loss_first),
+    SAME(val_loss),
+    SAME(val_accuracy),
+    SAME(val_samples),
+    SAME(skipped_steps),
+    SAME(params_xxh3),
+    REPORT(checkpoint, "checkpoint", .known = LS_KNOWN_ABOVE_0),
+    SAME(wall_s),
+    SAME(eval_s),
+    SAME(save_s),
+};
+static const ls_record_t record = LS_RECORD(rows);
 
 static void print_json(const ls_train_report_t *r, ls_status_t status, double predicted_us,
                        const cli_memory_t *memory) {
-  json_t *j = json_pack("{s:s, s:s}", "command", "train", "status", ls_status_name(status));
-  json_object_set_new(j, "params", json_integer(r->params));
-  json_object_set_new(j, "world_size", json_integer(r->world_size));
-  json_object_set_new(j, "strategy", json_string(r->strategy));
-  json_object_set_new(j, "backend", json_string(r->backend));
-  json_object_set_new(j, "precision", json_string(r->precision));
-  json_object_set_new(j, "device", ls_json_text(r->device));
-  json_object_set_new(j, "threads_per_rank", json_integer(r->threads_per_rank));
-  json_object_set_new(j, "global_batch", json_integer(r->global_batch));
-  json_object_set_new(j, "steps", json_integer(r->steps));
-  json_object_set_new(j, "total_steps", json_integer(r->total_steps));
-  json_object_set_new(j, "resumed_from_step",
-                      r->resumed_from >= 0 ? json_integer(r->resumed_from) : json_null());
-  json_object_set_new(j, "stopped_early", r->stopped_early[0] ? json_string(r->stopped_early) : json_null());
-  json_object_set_new(j, "samples_per_s", ls_json_number(r->samples_per_s));
-  json_object_set_new(j, "step_time_us",
-                      json_pack("{s:o, s:o, s:o, s:I}", "median", ls_json_number(r->step_time_median_us),
-                                "p95", ls_json_number(r->step_time_p95_us), "mean",
-                                ls_json_number(r->step_time_mean_us), "steps",
-                                (json_int_t)r->step_time_count));
-  json_object_set_new(j, "step_time_predicted_us", predicted_us > 0 ? json_real(predicted_us) : json_null());
-  json_object_set_new(j, "step_parts_us", parts_json(&r->parts));
-  json_object_set_new(j, "train_loss_first", ls_json_number(r->train_loss_first));
-  json_object_set_new(j, "train_loss", ls_json_number(r->train_loss));
-  json_object_set_new(j, "train_loss_steps", json_integer(r->train_loss_steps));
-  json_object_set_new(j, "val_loss_first", ls_json_number(r->val_loss_first));
-  json_object_set_new(j, "val_loss", ls_json_number(r->val_loss));
-  json_object_set_new(j, "val_accuracy", ls_json_number(r->val_accuracy));
-  json_object_set_new(j, "val_samples", json_integer(r->val_samples));
-  json_object_set_new(j, "skipped_steps", json_integer(r->skipped_steps));
-  json_object_set_new(j, "params_xxh3", json_string(r->params_xxh3));
-  json_object_set_new(j, "checkpoint", r->checkpoint[0] ? ls_json_text(r->checkpoint) : json_null());
-  json_object_set_new(j, "wall_s", ls_json_number(r->wall_s));
-  json_object_set_new(j, "eval_s", ls_json_number(r->eval_s));
-  json_object_set_new(j, "save_s", ls_json_number(r->save_s));
+  const document_t document = {"train", ls_status_name(status), predicted_us, *r};
+  json_t *j = ls_record_json(&record, &document);
   json_object_set_new(j, "bytes_per_device", cli_memory_report(memory));
   cli_print_json(j);
 }
