@@ -6,7 +6,7 @@
  * runs at a time. A step of training runs its program's members in turn, one for each micro-batch. To use an
  * engine, follow this list:
  *
- *   ls_engine_open       device, streams, the rows of the state that the model and its optimizer have
+ *   ls_engine_open       device, streams, all rows of the state that are saved
  *   ls_engine_connect    the communicator that carries tensors between the ranks
  *   ls_engine_lower      a kind of step: its program, proven. Once for each kind that is needed
  *   ls_engine_allocate   the state and the transient block
@@ -112,18 +112,17 @@ typedef struct {
   void *transient; /* the transient memory of a program's members */
   size_t transient_bytes;
   ls_step_t step[LS_STEP_KINDS];
-  bool trace;
   ls_loader_t *loader;
   ls_engine_observer_t observer;
   int lag; /* number of micro-batches, and steps, launched before the oldest of them is waited for */
-  int64_t launched, finished, total_steps; /* steps launched and waited for */
-  int64_t unit_launched, unit_finished;    /* micro-batches, counted from the run's first step */
-  int64_t launched_ns[LS_ENGINE_SLOTS];    /* when each slot's micro-batch was launched */
-  int64_t done_ns;                         /* when the end of the newest finished step was observed */
-  float stats[LS_STATS_COUNT];             /* of that step */
-  const ls_step_times_t *took;             /* that step; NULL: tasks are not timed */
-  ls_step_times_t times[2];                /* of even and odd steps: micro-batches of two may end in turn */
-  ls_task_time_t *sums;                    /* (2, tasks); NULL with one micro-batch */
+  int64_t launched, finished;           /* steps launched and waited for */
+  int64_t unit_launched, unit_finished; /* micro-batches, counted from the run's first step */
+  int64_t launched_ns[LS_ENGINE_SLOTS]; /* when each slot's micro-batch was launched */
+  int64_t done_ns;                      /* when the end of the newest finished step was observed */
+  float stats[LS_STATS_COUNT];          /* of that step */
+  const ls_step_times_t *took;          /* that step; NULL: tasks are not timed */
+  ls_step_times_t times[2];             /* of even and odd steps: micro-batches of two may end in turn */
+  ls_task_time_t *sums;                 /* (2, tasks); NULL with one micro-batch */
 } ls_engine_t;
 
 /* LS_ERR_DEVICE if the node has fewer devices than ranks. */

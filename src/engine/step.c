@@ -58,7 +58,6 @@ ls_status_t ls_engine_start(ls_engine_t *e, const ls_engine_steps_t *steps) {
   e->observer = steps->observer;
   e->launched = e->finished = steps->first_step;
   e->unit_launched = e->unit_finished = steps->first_step * e->share.accumulate;
-  e->total_steps = steps->total_steps;
   ls_status_t status =
       ls_loader_create(e->ctx, steps->dataset, &spec, steps->first_step, LS_ENGINE_SLOTS, slots, &e->loader);
   if (status != LS_OK || steps->first_step >= steps->total_steps) return status;

@@ -45,72 +45,54 @@ static ls_status_t make_noise(crew_t *crew) {
   return LS_OK;
 }
 
-/* Of the tables on the device, 0 = none. */
-static int64_t table_rows(const ls_timing_job_t *job) {
-  int64_t most_bytes = job->backend->host_memory ? DATA_BYTES_MAX : TABLE_BYTES_MAX;
-  int64_t most = most_bytes / ls_model_samples_bytes(&job->config->model, 1);
-  if (most < job->config->train.batch) most = job->config->train.batch;
-  return job->data_rows < most ? job->data_rows : most;
-}
-
-/* A dataset that is as long as the tables, and no more: the loader asks it only which row comes when. */
-static ls_status_t open_order(crew_t *crew, int64_t rows) {
-  float *values = ls_alloc_array(crew->ctx, (size_t)rows, sizeof *values);
-  if (!values) return LS_ERR_MEMORY;
-  memset(values, 0, (size_t)rows * sizeof *values);
-  ls_data_memory_t memory = {.rows = rows, .inputs = 1, .outputs = 1, .features = values, .targets = values};
-  ls_data_config_t config = {.kind = LS_DATA_MEMORY};
-  ls_data_want_t want = {.inputs = 1, .outputs = 1};
-  ls_status_t status = ls_dataset_open(crew->ctx, &config, &memory, &want, 1, NULL, &crew->dataset);
-  ls_free(values);
-  return status;
-}
-
-static int64_t data_rows(const ls_config_t *config) {
-  int64_t batch = config->train.batch;
-  int64_t rows = config->data.kind == LS_DATA_SYNTHETIC ? config->data.samples : DATA_ROWS_DEFAULT;
-  int64_t most = DATA_BYTES_MAX / ls_model_samples_bytes(&config->model, 1);
+/* As many samples as training has, but no more than are enough. */
+static int64_t data_rows(const ls_timing_job_t *job) {
+  const ls_config_t *config = job->config;
+  int64_t rows = job->data_rows > 0                       ? job->data_rows
+                 : config->data.kind == LS_DATA_SYNTHETIC ? config->data.samples
+                                                          : DATA_ROWS_DEFAULT;
+  int64_t most_bytes = job->data_rows > 0 && !job->backend->host_memory ? TABLE_BYTES_MAX : DATA_BYTES_MAX;
+  int64_t most = most_bytes / ls_model_samples_bytes(&config->model, 1);
   if (rows > most) rows = most;
-  return rows < batch ? batch : rows;
+  return rows < config->train.batch ? config->train.batch : rows;
 }
 
+/* Noise of the shapes and dtypes of the configured data. With tables on the device the loader asks only which row
+ * comes when: then one f32 stands for each sample. */
 static ls_status_t open_data(crew_t *crew) {
-  if (crew->job->data_rows > 0) return open_order(crew, table_rows(crew->job));
   const ls_model_config_t *model = &crew->job->config->model;
-  bool classes = model->loss == LS_LOSS_CROSS_ENTROPY;
-  int64_t inputs = ls_model_inputs(model), outputs = ls_model_outputs(model),
-          rows = data_rows(crew->job->config);
+  bool whole = crew->job->data_rows == 0, bytes = whole && model->dtype == LS_U8;
+  bool classes = whole && model->loss == LS_LOSS_CROSS_ENTROPY;
+  int64_t inputs = whole ? ls_model_inputs(model) : 1, outputs = whole ? ls_model_outputs(model) : 1;
+  int64_t rows = data_rows(crew->job);
   ls_data_memory_t memory = {.rows = rows, .inputs = inputs, .outputs = classes ? 0 : outputs};
-  bool bytes = model->dtype == LS_U8;
-  ls_data_config_t config = {.kind = LS_DATA_MEMORY, .normalize = bytes};
-  ls_data_want_t want = {inputs, outputs, classes};
+  const ls_data_config_t config = {.kind = LS_DATA_MEMORY, .normalize = bytes};
+  const ls_data_want_t want = {inputs, outputs, classes};
+  const float *noise = crew->noise;
   ls_status_t status = LS_ERR_MEMORY;
-  void *features = ls_alloc_array(crew->ctx, (size_t)rows, (size_t)inputs * ls_dtype_bytes(model->dtype));
-  float *targets =
-      classes ? NULL : ls_alloc_array(crew->ctx, (size_t)rows, (size_t)outputs * sizeof *targets);
-  int32_t *labels = classes ? ls_alloc_array(crew->ctx, (size_t)rows, sizeof *labels) : NULL;
-  if (features && (targets || labels)) {
-    const float *noise = crew->noise;
+  ls_arena_t arena;
+  ls_arena_init(&arena, crew->ctx);
+  float *x = bytes ? NULL : ls_arena_array(&arena, (size_t)(rows * inputs), sizeof *x);
+  uint8_t *byte = bytes ? ls_arena_array(&arena, (size_t)(rows * inputs), sizeof *byte) : NULL;
+  float *target = classes ? NULL : ls_arena_array(&arena, (size_t)(rows * outputs), sizeof *target);
+  int32_t *label = classes ? ls_arena_array(&arena, (size_t)rows, sizeof *label) : NULL;
+  if ((x || byte) && (target || label)) {
     for (int64_t i = 0; i < rows * inputs; i++) {
       float value = noise[(i + i / LS_TIMING_NOISE) % LS_TIMING_NOISE];
-      if (bytes)
-        ((uint8_t *)features)[i] = (uint8_t)(255 * (value + 0.5f));
-      else
-        ((float *)features)[i] = 4 * value;
+      if (byte) byte[i] = (uint8_t)(255 * (value + 0.5f));
+      if (x) x[i] = 4 * value;
     }
-    for (int64_t i = 0; targets && i < rows * outputs; i++)
-      targets[i] = noise[i % LS_TIMING_NOISE];
-    for (int64_t i = 0; labels && i < rows; i++)
-      labels[i] = (int32_t)(i % outputs);
-    memory.features = bytes ? NULL : features;
-    memory.bytes = bytes ? features : NULL;
-    memory.targets = targets;
-    memory.classes = labels;
+    for (int64_t i = 0; target && i < rows * outputs; i++)
+      target[i] = noise[i % LS_TIMING_NOISE];
+    for (int64_t i = 0; label && i < rows; i++)
+      label[i] = (int32_t)(i % outputs);
+    memory.features = x;
+    memory.bytes = byte;
+    memory.targets = target;
+    memory.classes = label;
     status = ls_dataset_open(crew->ctx, &config, &memory, &want, 1, NULL, &crew->dataset);
   }
-  ls_free(labels);
-  ls_free(targets);
-  ls_free(features);
+  ls_arena_release(&arena);
   return status;
 }
 
@@ -214,7 +196,7 @@ static ls_status_t run_ranks(crew_t *crew, ls_timing_t *timing) {
     crew->rank[i] = (ls_timing_rank_t){.ctx = crew->ctx,
                                        .job = job,
                                        .dataset = crew->dataset,
-                                       .data_rows = job->data_rows > 0 ? table_rows(job) : 0,
+                                       .data_rows = job->data_rows > 0 ? data_rows(job) : 0,
                                        .noise = crew->noise,
                                        .pace = crew->count > 1 ? &crew->pace : NULL,
                                        .exchange = crew->exchange[i],
