@@ -13,17 +13,22 @@ int ls_program_tree(int m, int micro_batches) {
   return __builtin_ctz(~(unsigned)m);
 }
 
+/* Names of views are not unique. */
+static bool has_input(const ls_schedule_t *s, const ls_sched_tensor_t *x) {
+  for (int i = 0; i < s->tensor_count; i++) {
+    const ls_sched_tensor_t *y = &s->tensors[i];
+    if (y->region == x->region && y->offset_bytes == x->offset_bytes &&
+        ls_shape_equal(&y->shape, &x->shape) && !strcmp(y->name, x->name))
+      return true;
+  }
+  return false;
+}
+
 /* Whoever fills a slot does not know which member will read it. */
 static bool same_inputs(const ls_schedule_t *a, const ls_schedule_t *b) {
   if (a->run_bytes[LS_REGION_INPUT] != b->run_bytes[LS_REGION_INPUT]) return false;
-  for (int i = 0; i < a->tensor_count; i++) {
-    const ls_sched_tensor_t *x = &a->tensors[i];
-    if (x->region != LS_REGION_INPUT) continue;
-    int k = ls_schedule_find(b, x->name);
-    if (k < 0 || b->tensors[k].region != x->region || b->tensors[k].offset_bytes != x->offset_bytes ||
-        !ls_shape_equal(&b->tensors[k].shape, &x->shape))
-      return false;
-  }
+  for (int i = 0; i < a->tensor_count; i++)
+    if (a->tensors[i].region == LS_REGION_INPUT && !has_input(b, &a->tensors[i])) return false;
   return true;
 }
 

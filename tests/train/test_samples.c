@@ -4,6 +4,7 @@
 #include "sim_world.h"
 #include "train/memory.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -124,17 +125,31 @@ static void bytes_take_a_quarter(void **state) {
 
 enum { SEQUENCES = 7, POSITIONS = 3, BATCH = 4 };
 
-/* x and target as numbers, and their distance: nothing else of the graph is needed here. */
-static ls_graph_t *token_graph(ls_ctx_t *ctx, const ls_sample_t *sample) {
+static int flat(ls_graph_t *g, int x, int64_t rows, int64_t cols) {
+  const ls_attrs_t to = {.i = {cols ? 2 : 1, rows, cols}};
+  return ls_graph_op(g, &ls_op_reshape, &to, 1, &x, NULL);
+}
+
+/* x as numbers. The loss is the distance of x and target, or with classes the cross-entropy of every position, of
+ * which each has its part of the sequence's weight: of logits that are equal for all classes. */
+static ls_graph_t *token_graph(ls_ctx_t *ctx, const ls_sample_t *sample, bool classes) {
   ls_graph_t *g;
   assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
-  int x = ls_graph_input(g, "x", LS_SHAPE(sample->x.dtype, BATCH, POSITIONS)), out[2];
+  int x = ls_graph_input(g, "x", LS_SHAPE(sample->x.dtype, BATCH, POSITIONS)), out[3];
   int target = ls_graph_input(g, "target", LS_SHAPE(sample->target.dtype, BATCH, POSITIONS));
   int weight = ls_graph_input(g, "weight", LS_SHAPE(LS_F32, BATCH));
   int step = ls_graph_input(g, "step", LS_SHAPE(LS_U8, 64));
   x = ls_graph_op(g, &ls_op_normalize, NULL, 2, (int[]){x, step}, NULL);
-  target = ls_graph_op(g, &ls_op_normalize, NULL, 2, (int[]){target, step}, NULL);
-  ls_graph_op(g, &ls_op_mse, NULL, 3, (int[]){x, target, weight}, out);
+  if (classes) {
+    const int64_t rows = BATCH * POSITIONS;
+    int logits = ls_graph_op(g, &ls_op_fill, &(ls_attrs_t){.i = {rows * CLASSES}, .f = {1}}, 0, NULL, NULL);
+    int each = ls_graph_op(g, &ls_op_reduce_dx, &(ls_attrs_t){.i = {1, 1}}, 2, (int[]){weight, x}, NULL);
+    int in[] = {flat(g, logits, rows, CLASSES), flat(g, target, rows, 0), flat(g, each, rows, 0)};
+    ls_graph_op(g, &ls_op_softmax_xent, NULL, 3, in, out);
+  } else {
+    target = ls_graph_op(g, &ls_op_normalize, NULL, 2, (int[]){target, step}, NULL);
+    ls_graph_op(g, &ls_op_mse, NULL, 3, (int[]){x, target, weight}, out);
+  }
   ls_graph_rename(g, x, "output");
   ls_graph_rename(g, out[0], "loss");
   ls_graph_rename(g, out[1], "correct");
@@ -143,8 +158,8 @@ static ls_graph_t *token_graph(ls_ctx_t *ctx, const ls_sample_t *sample) {
 }
 
 /* One batch of the dataset's sequences in their order. */
-static void check_tokens(ls_ctx_t *ctx, const ls_dataset_t *d, bool resident) {
-  ls_graph_t *g = token_graph(ctx, &d->sample);
+static void check_tokens(ls_ctx_t *ctx, const ls_dataset_t *d, bool resident, bool classes) {
+  ls_graph_t *g = token_graph(ctx, &d->sample, classes);
   ls_state_table_t *table;
   ls_program_t program;
   ls_device_t *device;
@@ -184,7 +199,7 @@ static void check_tokens(ls_ctx_t *ctx, const ls_dataset_t *d, bool resident) {
                            .count = BATCH,
                            .rows = BATCH,
                            .accumulate = 1,
-                           .total_samples = BATCH,
+                           .total_samples = BATCH - 1,
                            .total_steps = 1};
   assert_int_equal(ls_loader_create(ctx, d, &spec, 0, 1, &slot, &loader), LS_OK);
   assert_int_equal(ls_loader_acquire(loader, 0), LS_OK);
@@ -192,16 +207,19 @@ static void check_tokens(ls_ctx_t *ctx, const ls_dataset_t *d, bool resident) {
   assert_int_equal(ls_run_launch(run, 0, 0), LS_OK);
   assert_int_equal(ls_run_wait(run, 0, &stats), LS_OK);
   assert_int_equal(ls_run_read(run, "output", 0, got, sizeof got), LS_OK);
-  double loss = 0;
-  for (int i = 0; i < BATCH; i++)
+  double loss = 0, correct = 0;
+  for (int i = 0; i < BATCH - 1; i++) /* the last row has no weight */
     for (int p = 0; p < POSITIONS; p++) {
       int64_t row = ls_dataset_row(d, LS_PART_TRAIN, i);
       float token, target = (float)((const int32_t *)d->targets)[row * POSITIONS + p];
       ls_dataset_features(d, row, p, 1, &token);
       assert_true(got[i * POSITIONS + p] == token);
-      loss += (double)(token - target) * (double)(token - target) / (BATCH * POSITIONS);
+      double distance = (double)(token - target) * (double)(token - target);
+      loss += (classes ? log(CLASSES) : distance) / ((BATCH - 1) * POSITIONS);
+      correct += classes && target == 0; /* the first of equal classes */
     }
-  assert_true(stats[LS_STAT_LOSS] == (float)loss);
+  assert_true(fabs((double)stats[LS_STAT_LOSS] - loss) <= 1e-6 * loss);
+  assert_true((double)stats[LS_STAT_CORRECT] == correct);
   ls_loader_destroy(loader);
   ls_run_destroy(run);
   ls_state_destroy(state);
@@ -236,7 +254,7 @@ static void tokens_arrive_as_integers(void **unused) {
     u8[i] = (uint8_t)(i * 12);
     u16[i] = (uint16_t)(50000 + i);
     i32[i] = 100000 + i;
-    target[i] = 40000 + i * 5;
+    target[i] = i * i % CLASSES;
   }
   static const ls_dtype_t dtype[] = {LS_U8, LS_U16, LS_I32};
   static const char *const type[] = {"|u1", "<u2", "<i4"};
@@ -251,12 +269,12 @@ static void tokens_arrive_as_integers(void **unused) {
     write_npy(y, "<i4", target, sizeof target);
     ls_data_config_t config = {.kind = LS_DATA_NPY, .features = x, .targets = y, .normalize = true};
     ls_data_want_t want = {
-        .inputs = POSITIONS, .outputs = 50000, .classes = true, .positions = POSITIONS, .whole = true};
+        .inputs = POSITIONS, .outputs = CLASSES, .classes = true, .positions = POSITIONS, .whole = true};
     ls_dataset_t *d;
     assert_int_equal(ls_dataset_open(ctx, &config, NULL, &want, 1, NULL, &d), LS_OK);
     assert_int_equal(d->sample.x.dtype, dtype[i]);
-    check_tokens(ctx, d, false);
-    check_tokens(ctx, d, true);
+    for (int way = 0; way < 4; way++)
+      check_tokens(ctx, d, way % 2, way / 2);
     ls_dataset_close(d);
   }
   remove(x);

@@ -32,7 +32,7 @@ extern const ls_op_t ls_op_layer_norm_dx;  /* (dy, x, gamma, mean, rstd) -> dx *
 extern const ls_op_t ls_op_layer_norm_dgb; /* (dy, x, mean, rstd) -> dgamma (d), dbeta (d) */
 
 extern const ls_op_t ls_op_add, ls_op_mul; /* same shapes */
-extern const ls_op_t ls_op_reshape;        /* i[0] rank (1..6), i[1..6] dimensions; a view */
+extern const ls_op_t ls_op_reshape;        /* i[0] rank (1..6), i[1..6] dimensions; a view of any dtype */
 
 /* concat joins rows side by side: (a (n, i), b (n, j)) -> (n, i + j). columns takes i[1] columns of x (n, k)
  * from i[0] on; it is the gradient of concat and has none itself. */

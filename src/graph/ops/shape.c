@@ -63,9 +63,9 @@ static ls_status_t mul_backward(ls_graph_t *graph, const ls_graph_node_t *node,
 static ls_status_t reshape_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
                                  ls_shape_t *out) {
   const ls_shape_t *x = &in[0];
-  ls_status_t status = ls_rule_tensor(ctx, "reshape", "x", x, LS_F32, 1, 0);
+  ls_status_t status = ls_rule_tensor(ctx, "reshape", "x", x, x->dtype, 1, 0);
   if (status) return status;
-  ls_shape_t shape = {.dtype = LS_F32, .rank = (int)attrs->i[0]};
+  ls_shape_t shape = {.dtype = x->dtype, .rank = (int)attrs->i[0]};
   char from[LS_SHAPE_TEXT_BYTES], to[LS_SHAPE_TEXT_BYTES];
   if (attrs->i[0] < 1 || attrs->i[0] > LS_DIMS_MAX)
     return ls_fail(ctx, LS_ERR_SHAPE, "reshape: x %s cannot get %lld dimensions, 1 to %d are possible",
@@ -175,6 +175,7 @@ static const ls_op_case_t reshape_cases[] = {
     {"one", 1, {LS_CASE_F32(-1, 1, 1)}, {.i = {2, 1, 1}}, 0, 2e-3},
     {"flatten", 1, {LS_CASE_F32(-1, 1, 3, 7)}, {.i = {1, 21}}, 0, 2e-3},
     {"flatten images", 1, {LS_CASE_F32(-1, 1, 2, 3, 5, 4)}, {.i = {2, 2, 60}}, 0, 2e-3},
+    {"flatten classes", 1, {LS_CASE_WHOLE(LS_I32, 9, 4, 6)}, {.i = {1, 24}}, 0, 0},
     {"split", 1, {LS_CASE_F32(-1, 1, 6, 10)}, {.i = {3, 2, 15, 2}}, 0, 2e-3},
 };
 
