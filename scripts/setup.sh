@@ -2,7 +2,7 @@
 # Installs the distribution packages with which lockstep builds, and says what it does. Idempotent.
 # Runs as root or through sudo; without either it prints the command to run, and exits with 1 if the build needs it.
 #   scripts/setup.sh         packages for the build and its tests
-#   scripts/setup.sh --all   also packages for single tests and targets, which are otherwise skipped (as with CI=true)
+#   scripts/setup.sh --all   also packages for single tests and targets that are otherwise skipped; CI=true implies --all
 set -eu
 
 required="gcc g++ cmake ninja-build pkg-config libyaml-dev libjansson-dev libxxhash-dev zlib1g-dev \
