@@ -5,70 +5,83 @@
 #include <math.h>
 #include <string.h>
 
-/* A field of the candidate, else of the whole plan. */
-static double number_of(const json_t *plan, const json_t *candidate, const char *key) {
-  double own = ls_bench_number(candidate, key);
-  return isfinite(own) ? own : ls_bench_number(plan, key);
-}
+/* A step as a plan, one of its candidates, or a document's variant describes it. "" and NAN: it does not say. */
+typedef struct {
+  char backend[32], precision[32], strategy[32], peer_access[32];
+  double params, global_batch, ranks, threads;
+  double accumulate, shards, bucket_bytes, buckets; /* shards: 0 in older documents */
+  double mean_us, predicted_us, low_us, high_us;
+} cell_t;
 
-static const char *text_of(const json_t *plan, const json_t *candidate, const char *key) {
-  const char *own = json_string_value(json_object_get(candidate, key));
-  return own ? own : json_string_value(json_object_get(plan, key));
+#define SAME(field) LS_FIELD(cell_t, field)
+static const ls_field_t option_rows[] = {SAME(accumulate), SAME(bucket_bytes), SAME(buckets),
+                                         LS_FIELD_AS(cell_t, shards, "shards", .known = LS_KNOWN_ABOVE_0)};
+static const ls_field_t time_rows[] = {
+    LS_FIELD_AS(cell_t, mean_us, "mean"), LS_FIELD_AS(cell_t, low_us, "low"),
+    LS_FIELD_AS(cell_t, high_us, "high"), LS_FIELD_AS(cell_t, predicted_us, "predicted")};
+static const ls_record_t option_record = LS_RECORD(option_rows), time_record = LS_RECORD(time_rows);
+static const ls_field_t rows[] = {
+    SAME(backend),
+    SAME(precision),
+    SAME(strategy),
+    SAME(peer_access),
+    SAME(params),
+    SAME(global_batch),
+    LS_FIELD_AS(cell_t, ranks, "devices"), /* of a candidate */
+    SAME(ranks),
+    LS_FIELD_AS(cell_t, threads, "threads_per_rank"),
+    {.name = "options", .type = LS_FIELD_RECORD, .record = &option_record},
+    {.name = "step_time_us", .type = LS_FIELD_RECORD, .record = &time_record},
+};
+static const ls_record_t record = LS_RECORD(rows);
+
+/* What `cell` says already stays where `json` does not say it. False: it is no such document. */
+static bool read_cell(const json_t *json, cell_t *cell) {
+  return ls_record_read(&(ls_field_source_t){.name = "a plan", .status = LS_ERR_DATA}, &record, json, cell) ==
+         LS_OK;
 }
 
 /* Both say it, and the same. */
-static bool same_text(const json_t *plan, const json_t *candidate, const json_t *variant, const char *key) {
-  const char *x = text_of(plan, candidate, key), *y = json_string_value(json_object_get(variant, key));
-  return x && y && !strcmp(x, y);
+static bool same(const char *x, const char *y) {
+  return *x && !strcmp(x, y);
 }
 
 /* The same network (by its number of parameters) on the same backend in the same precision, with the same
  * batch, devices and strategy; threads and peer access only where both say them. */
-static bool fits(const json_t *plan, const json_t *candidate, const json_t *variant) {
-  static const char *const texts[] = {"backend", "precision", "strategy"};
-  double threads = ls_bench_number(candidate, "threads_per_rank"),
-         own = ls_bench_number(variant, "threads_per_rank");
-  for (int i = 0; i < LS_COUNT(texts); i++)
-    if (!same_text(plan, candidate, variant, texts[i])) return false;
-  const char *backend = json_string_value(json_object_get(variant, "backend"));
-  bool host = strcmp(backend, "cuda") != 0;
-  bool peers = text_of(plan, candidate, "peer_access") && json_object_get(variant, "peer_access");
-  return number_of(plan, candidate, "params") == ls_bench_number(variant, "params") &&
-         number_of(plan, candidate, "global_batch") == ls_bench_number(variant, "global_batch") &&
-         ls_bench_number(candidate, "devices") == ls_bench_number(variant, "ranks") &&
-         (!peers || same_text(plan, candidate, variant, "peer_access")) &&
-         (!host || !isfinite(threads) || threads == own);
-}
-
-static double shards_of(const json_t *options) {
-  double shards = ls_bench_number(options, "shards"); /* older documents do not know them */
-  return isfinite(shards) ? shards : 0;
+static bool fits(const cell_t *c, const cell_t *v) {
+  bool host = strcmp(v->backend, "cuda") != 0, peers = *c->peer_access && *v->peer_access;
+  return same(c->backend, v->backend) && same(c->precision, v->precision) && same(c->strategy, v->strategy) &&
+         c->params == v->params && c->global_batch == v->global_batch && c->ranks == v->ranks &&
+         (!peers || same(c->peer_access, v->peer_access)) &&
+         (!host || !isfinite(c->threads) || c->threads == v->threads);
 }
 
 /* Whether it is the same schedule: 0 the same options, 1 as many buckets by another size, -1 another
  * schedule. A plan that does not say its options is taken at its word. */
-static int distance(const json_t *candidate, const json_t *variant) {
-  const json_t *options = json_object_get(candidate, "options"), *own = json_object_get(variant, "options");
-  if (!options || !own) return 0;
-  if (ls_bench_number(options, "accumulate") != ls_bench_number(own, "accumulate")) return -1;
-  if (shards_of(options) != shards_of(own)) return -1;
-  bool alone = ls_bench_number(variant, "ranks") == 1;
-  if (alone || ls_bench_number(options, "bucket_bytes") == ls_bench_number(own, "bucket_bytes")) return 0;
-  return ls_bench_number(options, "buckets") == ls_bench_number(own, "buckets") ? 1 : -1;
+static int distance(const cell_t *c, const cell_t *v) {
+  if (!isfinite(c->accumulate) || !isfinite(v->accumulate)) return 0;
+  if (c->accumulate != v->accumulate || c->shards != v->shards) return -1;
+  if (v->ranks == 1 || c->bucket_bytes == v->bucket_bytes) return 0;
+  return c->buckets == v->buckets ? 1 : -1;
 }
 
-static const json_t *find(const json_t *plan, const json_t *variant) {
-  const json_t *candidate, *best = NULL;
+/* The nearest candidate; false: none is this variant. */
+static bool find(const json_t *plan, const cell_t *variant, cell_t *best) {
+  cell_t common;
+  const json_t *candidate;
   size_t i;
-  int nearest = 0;
+  int nearest = -1;
+  ls_record_clear(&record, &common);
+  if (!read_cell(plan, &common)) return false;
   json_array_foreach(json_object_get(plan, "candidates"), i, candidate) {
-    double us = ls_bench_number(candidate, "step_time_us.predicted");
-    int own = isfinite(us) && fits(plan, candidate, variant) ? distance(candidate, variant) : -1;
-    if (own < 0 || (best && own >= nearest)) continue;
-    best = candidate;
+    cell_t c = common;
+    bool known = read_cell(candidate, &c) && isfinite(c.predicted_us) && fits(&c, variant);
+    int own = known ? distance(&c, variant) : -1;
+    if (own < 0 || (nearest >= 0 && own >= nearest)) continue;
+    *best = c;
     nearest = own;
   }
-  return best;
+  return nearest >= 0;
 }
 
 int ls_bench_plan_merge(json_t *document, const json_t *plan) {
@@ -76,15 +89,14 @@ int ls_bench_plan_merge(json_t *document, const json_t *plan) {
   size_t i;
   int merged = 0;
   json_array_foreach(json_object_get(document, "variants"), i, variant) {
-    const json_t *candidate = find(plan, variant);
-    if (!candidate) continue;
-    double us = ls_bench_number(candidate, "step_time_us.predicted"),
-           mean = ls_bench_number(variant, "step_time_us.mean");
+    cell_t v, c;
+    ls_record_clear(&record, &v);
+    if (!read_cell(variant, &v) || !find(plan, &v, &c)) continue;
+    double error_percent = 100 * (c.predicted_us - v.mean_us) / v.mean_us;
     json_object_set_new(variant, "predicted_step_time_us",
-                        json_pack("{s:o, s:o, s:o, s:o}", "predicted", ls_json_number(us), "low",
-                                  ls_json_number(ls_bench_number(candidate, "step_time_us.low")), "high",
-                                  ls_json_number(ls_bench_number(candidate, "step_time_us.high")),
-                                  "error_percent", ls_json_number(100 * (us - mean) / mean)));
+                        json_pack("{s:o, s:o, s:o, s:o}", "predicted", ls_json_number(c.predicted_us), "low",
+                                  ls_json_number(c.low_us), "high", ls_json_number(c.high_us),
+                                  "error_percent", ls_json_number(error_percent)));
     merged++;
   }
   return merged;
