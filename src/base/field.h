@@ -95,6 +95,13 @@ struct ls_field {
     .name = __VA_ARGS__                                                                                      \
   }
 
+/* An object whose members stand in the struct itself: LS_FIELD_OBJECT(time_record, "step_time_us"). */
+#define LS_FIELD_OBJECT(record_, ...)                                                                        \
+  { .type = LS_FIELD_RECORD, .record = &(record_), .name = __VA_ARGS__ }
+/* An element of a list of structs. */
+#define LS_FIELD_EACH(struct_, record_)                                                                      \
+  { .type = LS_FIELD_RECORD, .size_bytes = sizeof(struct_), .record = &(record_) }
+
 /* Initialisers: the member is null where the flag is not set, or where it is. */
 #define LS_FIELD_IF(struct_, flag)     .when = LS_FIELD_WHERE, .flag_offset = offsetof(struct_, flag)
 #define LS_FIELD_UNLESS(struct_, flag) .when = LS_FIELD_WHERE_NOT, .flag_offset = offsetof(struct_, flag)

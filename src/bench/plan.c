@@ -30,8 +30,8 @@ static const ls_field_t rows[] = {
     LS_FIELD_AS(cell_t, ranks, "devices"), /* of a candidate */
     SAME(ranks),
     LS_FIELD_AS(cell_t, threads, "threads_per_rank"),
-    {.name = "options", .type = LS_FIELD_RECORD, .record = &option_record},
-    {.name = "step_time_us", .type = LS_FIELD_RECORD, .record = &time_record},
+    LS_FIELD_OBJECT(option_record, "options"),
+    LS_FIELD_OBJECT(time_record, "step_time_us"),
 };
 static const ls_record_t record = LS_RECORD(rows);
 

@@ -26,7 +26,7 @@ static const ls_field_t gpu_rows[] = {
 static const ls_record_t time_record = LS_RECORD(time_rows), gpu_record = LS_RECORD(gpu_rows);
 
 static const ls_field_t rows[] = {
-    {.name = "step_time_us", .type = LS_FIELD_RECORD, .record = &time_record},
+    LS_FIELD_OBJECT(time_record, "step_time_us"),
     REAL(samples_per_s, "samples_per_s"),
     LS_FIELD_OF(ls_bench_repetition_t, parts_us, LS_FIELD_RECORD, "step_parts_us",
                 .record = &ls_bench_parts_record, LS_FIELD_IF(ls_bench_repetition_t, parts)),

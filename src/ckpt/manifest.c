@@ -61,8 +61,7 @@ static const ls_field_t file_rows[] = {
     LS_FIELD_AS(ls_manifest_file_t, xxh3_128, "xxh3_128", HASH),
 };
 static const ls_record_t file_record = LS_RECORD(file_rows, none);
-static const ls_field_t file_each = {
-    .type = LS_FIELD_RECORD, .size_bytes = sizeof(ls_manifest_file_t), .record = &file_record};
+static const ls_field_t file_each = LS_FIELD_EACH(ls_manifest_file_t, file_record);
 
 static const ls_field_t rows[] = {
     LS_FIELD_AS(ls_manifest_t, step, "step", .required = true),

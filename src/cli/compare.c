@@ -58,8 +58,7 @@ static const ls_field_t pair_rows[] = {
     LS_FIELD_AS(pair_t, kept, "without_outliers", .record = &ls_bench_comparison_record),
 };
 static const ls_record_t pair_record = LS_RECORD(pair_rows);
-static const ls_field_t pair_each = {
-    .type = LS_FIELD_RECORD, .size_bytes = sizeof(pair_t), .record = &pair_record};
+static const ls_field_t pair_each = LS_FIELD_EACH(pair_t, pair_record);
 static const ls_field_t pairs_rows[] = {LS_FIELD_OF(pairs_t, pair, LS_FIELD_LIST_AT, "comparisons",
                                                     .each = &pair_each,
                                                     .count_offset = offsetof(pairs_t, count))};

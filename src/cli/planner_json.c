@@ -12,8 +12,6 @@ typedef struct {
 #define OWN(field, ...)   LS_FIELD_AS(shown_t, c.field, __VA_ARGS__)
 #define SAME(field)       LS_FIELD_AS(shown_t, c.field, #field)
 #define TIME(field, name) LS_FIELD_AS(ls_time_t, field, name, .scale = 1e-3)
-#define OBJECT(record_, ...)                                                                                 \
-  { .type = LS_FIELD_RECORD, .record = &(record_), .name = __VA_ARGS__ }
 
 static const ls_field_t time_rows[] = {TIME(ns, "predicted"), TIME(low_ns, "low"), TIME(high_ns, "high")};
 static const ls_field_t option_rows[] = {SAME(bucket_bytes), SAME(buckets), SAME(accumulate),
@@ -29,7 +27,7 @@ static const ls_field_t before_rows[] = {
     SAME(devices),
     OWN(threads, "threads_per_rank"),
     SAME(strategy),
-    OBJECT(option_record, "options"),
+    LS_FIELD_OBJECT(option_record, "options"),
     LS_FIELD(shown_t, transport),
     LS_FIELD(shown_t, precision),
     SAME(rows),
@@ -46,7 +44,7 @@ static const ls_field_t rows[] = {
     LS_FIELD_AS(shown_t, reason, "bytes_per_device_reason"),
     OWN(need, "memory", .record = &cli_memory_record),
     SAME(fits),
-    OBJECT(cost_record, "cost"),
+    LS_FIELD_OBJECT(cost_record, "cost"),
     LS_FIELD(shown_t, command),
 };
 static const ls_record_t before_record = LS_RECORD(before_rows), record = LS_RECORD(rows);

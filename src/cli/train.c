@@ -47,7 +47,7 @@ static const ls_field_t rows[] = {
     REPORT(resumed_from, "resumed_from_step", .known = LS_KNOWN_FROM_0),
     REPORT(stopped_early, "stopped_early", .known = LS_KNOWN_ABOVE_0),
     SAME(samples_per_s),
-    {.name = "step_time_us", .type = LS_FIELD_RECORD, .record = &time_record},
+    LS_FIELD_OBJECT(time_record, "step_time_us"),
     LS_FIELD_AS(document_t, predicted_us, "step_time_predicted_us", .known = LS_KNOWN_ABOVE_0),
     REPORT(parts, "step_parts_us", .record = &part_record, LS_FIELD_IF(document_t, r.parts.measured)),
     SAME(train_loss_first),

@@ -27,8 +27,7 @@ static const ls_field_t gpu_rows[] = {
     GPU(numa_node),
 };
 static const ls_record_t gpu_record = LS_RECORD(gpu_rows, others);
-static const ls_field_t gpu_each = {
-    .type = LS_FIELD_RECORD, .size_bytes = sizeof(ls_gpu_t), .record = &gpu_record};
+static const ls_field_t gpu_each = LS_FIELD_EACH(ls_gpu_t, gpu_record);
 
 /* What is known between every two GPUs: a value per GPU in a row per GPU. */
 static const char *const link_names[] = {"self", "nvlink", "pcie-switch", "host-bridge",

@@ -24,9 +24,6 @@ static const ls_field_t text_each = {.type = LS_FIELD_STRING, .size_bytes = size
 #define LIST(field, count, each_, name)                                                                      \
   LS_FIELD_OF(checked_t, field, LS_FIELD_LIST_AT, name, .each = &(each_),                                    \
               .count_offset = offsetof(checked_t, count))
-/* An object whose members stand in the struct itself. */
-#define OBJECT(record_, ...)                                                                                 \
-  { .type = LS_FIELD_RECORD, .record = &(record_), .name = __VA_ARGS__ }
 
 static const ls_field_t early_rows[] = {
     LS_FIELD_AS(ls_saved_t, best_loss, "best", .min = -INFINITY),
@@ -42,7 +39,7 @@ static const ls_field_t data_rows[] = {
     LS_FIELD_AS(ls_saved_t, inputs, "inputs", .max = COUNT_MAX),
     LS_FIELD_AS(ls_saved_t, outputs, "outputs", .max = COUNT_MAX),
     LS_FIELD_AS(ls_saved_t, hash, "xxh3_64"),
-    OBJECT(held_record, "validation", LS_FIELD_IF(ls_saved_t, held), .left_out = true),
+    LS_FIELD_OBJECT(held_record, "validation", LS_FIELD_IF(ls_saved_t, held), .left_out = true),
 };
 static const ls_field_t model_rows[] = {LIST(layers, layer_count, object_each, "layers")};
 static const ls_field_t config_data_rows[] = {
@@ -53,8 +50,8 @@ static const ls_field_t config_data_rows[] = {
 static const ls_record_t data_record = LS_RECORD(data_rows), model_record = LS_RECORD(model_rows),
                          config_data_record = LS_RECORD(config_data_rows);
 static const ls_field_t config_rows[] = {
-    OBJECT(model_record, "model", .required = true),
-    OBJECT(config_data_record, "data", .required = true),
+    LS_FIELD_OBJECT(model_record, "model", .required = true),
+    LS_FIELD_OBJECT(config_data_record, "data", .required = true),
     LS_FIELD_AS(checked_t, train, "train", .required = true),
 };
 static const ls_record_t config_record = LS_RECORD(config_rows);
@@ -62,7 +59,7 @@ static const ls_record_t config_record = LS_RECORD(config_rows);
 /* What is written by hand between them is only read here: the columns are a list of the dataset, the configuration has
  * rows of its own. */
 static const ls_field_t rows[] = {
-    OBJECT(config_record, "config", .required = true),
+    LS_FIELD_OBJECT(config_record, "config", .required = true),
     LIST(columns, column_count, text_each, "columns"),
     SAVED(samples, "samples"),
     LS_FIELD_AS(ls_saved_t, seed, "seed", .required = true),
@@ -70,9 +67,9 @@ static const ls_field_t rows[] = {
     SAVED(world_size, "world_size"),
     LS_FIELD_AS(ls_saved_t, train_count, "train_samples", .max = COUNT_MAX, .required = true),
     SAVED(total_steps, "total_steps"),
-    OBJECT(early_record, "early_stopping"),
+    LS_FIELD_OBJECT(early_record, "early_stopping"),
     LS_FIELD_AS(ls_saved_t, norm, "norm"),
-    OBJECT(data_record, "data"),
+    LS_FIELD_OBJECT(data_record, "data"),
 };
 static const ls_record_t record = LS_RECORD(rows), written = {rows + 2, LS_COUNT(rows) - 2, NULL};
 

@@ -31,8 +31,7 @@ static bool is_lower(const char *text) {
 static const ls_field_t inner_rows[] = {
     LS_FIELD_AS(inner_t, name, "name", .good = is_lower, .expected = "a lower one")};
 static const ls_record_t inner = LS_RECORD(inner_rows, none);
-static const ls_field_t inner_each = {
-    .type = LS_FIELD_RECORD, .size_bytes = sizeof(inner_t), .record = &inner};
+static const ls_field_t inner_each = LS_FIELD_EACH(inner_t, inner);
 static const char *const colours[] = {"red", "blue", NULL};
 static const ls_field_t rows[] = {
     LS_FIELD_AS(outer_t, text, "text", .known = LS_KNOWN_ABOVE_0),
