@@ -152,6 +152,9 @@ void ls_loader_destroy(ls_loader_t *l) {
 
 ls_status_t ls_loader_acquire(ls_loader_t *l, int64_t unit) {
   if (unit >= l->units) return LS_OK;
+  if (unit - l->slot_count >= l->next_release)
+    return ls_fail(l->ctx, LS_ERR_INTERNAL, "micro-batch %" PRId64 " is asked for while its slot is in use",
+                   unit);
   if (l->spec.threads == 0) {
     fill_now(l, unit);
     return LS_OK;

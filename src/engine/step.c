@@ -127,8 +127,8 @@ static ls_status_t launch_unit(ls_engine_t *e, int m) {
 ls_status_t ls_engine_launch(ls_engine_t *e) {
   ls_comm_set_step(e->comm, e->launched);
   ls_comm_set_step(e->exchange, e->launched);
-  ls_status_t status = launch_unit(e, 0);
-  for (int m = 1; m < e->share.accumulate && status == LS_OK; m++) {
+  ls_status_t status = LS_OK;
+  for (int m = 0; m < e->share.accumulate && status == LS_OK; m++) {
     while (e->unit_launched - e->unit_finished > e->lag && status == LS_OK)
       status = finish_unit(e);
     if (status == LS_OK) status = launch_unit(e, m);
