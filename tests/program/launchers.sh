@@ -10,6 +10,16 @@ data: {kind: synthetic, samples: 64}
 train: {batch: 4, epochs: 1}
 parallel: {strategy: ddp, ranks: 2, backend: cpu}
 Y
+# Where the ranks' window does not fit in /dev/shm, they exchange messages; Open MPI 4 would wait for it forever.
+if [ "$(id -u)" = 0 ] && unshare -m mount -t tmpfs -o size=64k none /dev/shm 2>/dev/null; then
+  got=0
+  unshare -m sh -c 'mount -t tmpfs -o size=64k none /dev/shm && exec timeout -s KILL "$2" "$0" train "$1"' \
+    "$program" "$work/c.yaml" $((30 * ${LOCKSTEP_TEST_TIME:-1})) >"$work/out" 2>"$work/err" || got=$?
+  [ $got = 0 ] || fail "a small /dev/shm: exit code $got: $(cat "$work/err")"
+  grep -q 'no shared memory between the ranks of this host' "$work/err" || fail "a small /dev/shm: $(cat "$work/err")"
+else
+  echo "not run: a small /dev/shm (needs root and mount)"
+fi
 # launcher VERSION-TEXT [SCRIPT]: an mpirun that says so, writes its arguments into the file "called" and goes on with the script
 launcher() {
   printf '#!/bin/sh\nif [ "$1" = --version ]; then\n  echo "%s"\n  exit 0\nfi\necho "$@" >"%s/called"\n%s\n' "$1" "$work" "${2:-exit 0}" \

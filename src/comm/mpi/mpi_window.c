@@ -3,8 +3,9 @@
 #include "comm/mpi/mpi.h"
 
 #include <string.h>
+#include <sys/statvfs.h>
 
-enum { LINE_BYTES = 64 };
+enum { LINE_BYTES = 64, MPI_PIECE_BYTES = 1 << 16 /* what MPI adds, at most */ };
 
 /* The offset of a channel's slot in a rank's piece; LS_CHANNEL_COUNT: the end of the last one. */
 static size_t slot_offset(int channel) {
@@ -35,11 +36,22 @@ static bool find_slots(ls_mpi_t *mpi) {
   return true;
 }
 
+/* Open MPI 4 hangs where a window does not fit in /dev/shm: the rank that makes the file gives up, the others
+ * wait for its name. Unknown counts as room. */
+static bool has_room(int ranks, size_t piece_bytes) {
+  struct statvfs shm;
+  if (statvfs("/dev/shm", &shm) != 0 || shm.f_blocks == 0) return true;
+  return (double)shm.f_bavail * (double)shm.f_frsize >= ranks * (double)(piece_bytes + MPI_PIECE_BYTES);
+}
+
 ls_status_t ls_mpi_window_create(ls_mpi_t *mpi) {
   const ls_comm_t *comm = &mpi->host.base;
   const size_t piece_bytes = slot_offset(LS_CHANNEL_COUNT) + LINE_BYTES;
   unsigned char *own = NULL;
   MPI_Comm on = mpi->exchange[LS_CHANNEL_CONTROL].comm;
+  int room = has_room(comm->size, piece_bytes);
+  if (MPI_Allreduce(MPI_IN_PLACE, &room, 1, MPI_INT, MPI_MIN, on) != MPI_SUCCESS || !room)
+    return LS_ERR_UNSUPPORTED;
   int ok =
       MPI_Win_allocate_shared((MPI_Aint)piece_bytes, 1, MPI_INFO_NULL, on, &own, &mpi->window) == MPI_SUCCESS;
   if (!ok) mpi->window = MPI_WIN_NULL;
