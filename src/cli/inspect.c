@@ -165,7 +165,7 @@ static void print_people(const ls_config_t *config, const cli_lowered_t *lowered
   cli_print("  %-16s %-32s %14s\n", "total", "", cli_count(ls_graph_param_count(g)));
   cli_print("\nwork of one step on rank 0 (%lld of %lld samples, %lld micro-batch%s)\n  forward %s FLOPs, "
             "backward %s FLOPs\n",
-            (long long)lowered->share.rows * micro, (long long)config->train.batch, (long long)micro,
+            (long long)lowered->share.count, (long long)config->train.batch, (long long)micro,
             micro == 1 ? "" : "es", cli_count(micro * ls_graph_flops(g, LS_PHASE_FORWARD)),
             cli_count(micro * ls_graph_flops(g, LS_PHASE_BACKWARD)));
   print_passes(g);
