@@ -137,8 +137,8 @@ ls_status_t ls_engine_lower(ls_engine_t *engine, ls_step_kind_t kind, int64_t ro
 ls_status_t ls_engine_allocate(ls_engine_t *engine, bool staging);
 /* Copies the samples to the state's tables; nothing to do without tables. */
 ls_status_t ls_engine_upload(ls_engine_t *engine, const ls_dataset_t *dataset);
-/* Makes a run for each lowered kind that has none. trace: steps are not captured if that would hide their
- * tasks. Collective if a program has groups of ranks, and so is unbind. */
+/* Makes a run for each lowered kind that has none. trace: every task is timed, on a device by events that are
+ * captured with the step. Collective if a program has groups of ranks, and so is unbind. */
 ls_status_t ls_engine_bind(ls_engine_t *engine, bool trace);
 void ls_engine_unbind(ls_engine_t *engine);
 /* Writes the initial values of the state by the configured seed. Called again: rows that steps change begin

@@ -154,18 +154,22 @@ void rows_check(const rank_t *rank, int64_t step) {
 
 /* ---- saving and loading ---- */
 
+ls_ckpt_save_t rows_request(const rank_t *rank, const ls_ckpt_rows_t *rows, int64_t step, double metric) {
+  return (ls_ckpt_save_t){.step = step,
+                          .metric = metric,
+                          .params = rows->tensor[0],
+                          .param_count = rows->count[0],
+                          .optim = rows->tensor[1],
+                          .optim_count = rows->count[1],
+                          .comm = rank->comm};
+}
+
 ls_status_t rows_save(rank_t *rank, const char *dir, int64_t step, double metric, int keep) {
   ls_ckpt_rows_t rows = {0};
   rows_fill(rank, step);
   ls_status_t status = ls_ckpt_rows(rank->ctx, rank->table, rank->host, &rows);
   status = ls_comm_agree(rank->comm, "rows", status);
-  ls_ckpt_save_t save = {.step = step,
-                         .metric = metric,
-                         .params = rows.tensor[0],
-                         .param_count = rows.count[0],
-                         .optim = rows.tensor[1],
-                         .optim_count = rows.count[1],
-                         .comm = rank->comm};
+  const ls_ckpt_save_t save = rows_request(rank, &rows, step, metric);
   char *path = NULL;
   if (!status) status = ls_ckpt_save(rank->ctx, dir, &save, keep, &path);
   NEED((path != NULL) == (!status && rank->rank == 0));

@@ -46,6 +46,8 @@ void rows_poison(rank_t *rank);
 /* Every saved element is that of `step`; everything else is poison. Ends the program otherwise. */
 void rows_check(const rank_t *rank, int64_t step);
 
+/* The request to save these rows of the rank. */
+ls_ckpt_save_t rows_request(const rank_t *rank, const ls_ckpt_rows_t *rows, int64_t step, double metric);
 /* ls_ckpt_save of what rows_fill has put there. */
 ls_status_t rows_save(rank_t *rank, const char *dir, int64_t step, double metric, int keep);
 /* Rank 0 opens the newest below `dir`, all ranks load it, and compare it with its step, which is returned;

@@ -148,13 +148,7 @@ static void save_infinity(rank_t *rank) {
   int64_t at = row->range[0].end - row->range[0].begin + 3;
   if (rank->rank == 1) memcpy((char *)rank->host[big] + at * 8, &inf, sizeof inf);
   NEED(ls_ckpt_rows(rank->ctx, rank->table, rank->host, &rows) == LS_OK);
-  ls_ckpt_save_t save = {.step = 2,
-                         .metric = NAN,
-                         .params = rows.tensor[0],
-                         .param_count = rows.count[0],
-                         .optim = rows.tensor[1],
-                         .optim_count = rows.count[1],
-                         .comm = rank->comm};
+  const ls_ckpt_save_t save = rows_request(rank, &rows, 2, NAN);
   char *path;
   rank->status = ls_ckpt_save(rank->ctx, rank->f->dir, &save, 1, &path);
   if (rank->rank == 1) *(int64_t *)rank->arg = row->range[1].begin + 3;

@@ -33,13 +33,7 @@ static void save_with_fault(rank_t *rank) {
   rows_fill(rank, fault->step);
   ls_ckpt_rows_t rows;
   NEED(ls_ckpt_rows(rank->ctx, rank->table, rank->host, &rows) == LS_OK);
-  ls_ckpt_save_t save = {.step = fault->step,
-                         .metric = NAN,
-                         .params = rows.tensor[0],
-                         .param_count = rows.count[0],
-                         .optim = rows.tensor[1],
-                         .optim_count = rows.count[1],
-                         .comm = rank->comm};
+  const ls_ckpt_save_t save = rows_request(rank, &rows, fault->step, NAN);
   char *path = NULL;
   if (own) ls_ctx_fail_alloc(rank->ctx, fault->heap);
   rank->status = ls_ckpt_save(rank->ctx, rank->f->dir, &save, 1, &path);
