@@ -23,37 +23,32 @@ struct ls_ctx {
   _Atomic int64_t alloc_fail_at; /* value of alloc_count that fails, 0 = never */
 };
 
+typedef struct {
+  ls_status_t status;
+  int exit_code;
+  const char *name, *text;
+} status_row_t;
+
+static const status_row_t *row_of(ls_status_t status) {
+  static const status_row_t unknown = {.exit_code = 1, .name = "LS_ERR_UNKNOWN", .text = "unknown status"};
+  static const status_row_t rows[] = {
+#define ROW(name, value, exit_code, text) {name, exit_code, #name, text},
+      LS_STATUS_TABLE(ROW)
+#undef ROW
+  };
+  for (int i = 0; i < LS_COUNT(rows); i++)
+    if (rows[i].status == status) return &rows[i];
+  return &unknown;
+}
+
 const char *ls_status_text(ls_status_t status) {
-  switch (status) {
-#define CASE(name, value, exit_code, text)                                                                   \
-  case name:                                                                                                 \
-    return text;
-    LS_STATUS_TABLE(CASE)
-#undef CASE
-  }
-  return "unknown status";
+  return row_of(status)->text;
 }
-
 const char *ls_status_name(ls_status_t status) {
-  switch (status) {
-#define CASE(name, value, exit_code, text)                                                                   \
-  case name:                                                                                                 \
-    return #name;
-    LS_STATUS_TABLE(CASE)
-#undef CASE
-  }
-  return "LS_ERR_UNKNOWN";
+  return row_of(status)->name;
 }
-
 int ls_status_exit_code(ls_status_t status) {
-  switch (status) {
-#define CASE(name, value, exit_code, text)                                                                   \
-  case name:                                                                                                 \
-    return exit_code;
-    LS_STATUS_TABLE(CASE)
-#undef CASE
-  }
-  return 1;
+  return row_of(status)->exit_code;
 }
 
 ls_ctx_t *ls_ctx_create(ls_log_fn log, void *user) {
@@ -96,13 +91,6 @@ void ls_ctx_set_rank(ls_ctx_t *ctx, int rank, int world_size) {
   ctx->world_size = world_size;
 }
 
-int ls_ctx_rank(const ls_ctx_t *ctx) {
-  return ctx ? ctx->rank : 0;
-}
-int ls_ctx_world_size(const ls_ctx_t *ctx) {
-  return ctx ? ctx->world_size : 1;
-}
-
 /* Appends formatted text to a message and silently cuts it at the buffer's end. A "%s: .." or "%s/.." begins
  * with a name, mostly of a file: it is shown on one line, whatever it contains. */
 static void append(char *message, const char *fmt, ...) LS_PRINTF(2, 3);
@@ -120,11 +108,6 @@ static void append(char *message, const char *fmt, ...) {
   va_start(args, fmt);
   append_v(message, fmt, args);
   va_end(args);
-}
-
-static void begin(const ls_ctx_t *ctx, char *message) {
-  message[0] = '\0';
-  if (ctx->world_size > 1) append(message, "rank %d: ", ctx->rank);
 }
 
 enum { CHARACTER_BYTES_MAX = 4 };
@@ -214,18 +197,6 @@ static void deliver(ls_ctx_t *ctx, ls_log_level_t level, char *message) {
   pthread_mutex_unlock(&ctx->lock);
 }
 
-ls_status_t ls_fail(ls_ctx_t *ctx, ls_status_t status, const char *fmt, ...) {
-  if (!ctx) return status;
-  char message[MESSAGE_MAX];
-  begin(ctx, message);
-  va_list args;
-  va_start(args, fmt);
-  append_v(message, fmt, args);
-  va_end(args);
-  deliver(ctx, LS_LOG_ERROR, message);
-  return status;
-}
-
 /* The source line with a caret under the column. Tabs are kept in the padding, and continuation bytes of a
  * UTF-8 character take no room, so that the caret lines up. */
 static void append_caret(char *message, const ls_place_t *place) {
@@ -239,49 +210,53 @@ static void append_caret(char *message, const ls_place_t *place) {
   append(message, "^");
 }
 
-ls_status_t ls_fail_at(ls_ctx_t *ctx, ls_status_t status, const ls_place_t *place, const char *fmt, ...) {
-  if (!ctx) return status;
+/* place: before the text, and its source line behind it; error: an errno value behind that; NULL and 0: none. */
+static void say(ls_ctx_t *ctx, ls_log_level_t level, const ls_place_t *place, int error, const char *fmt,
+                va_list args) {
   char message[MESSAGE_MAX];
-  begin(ctx, message);
-  if (place->file) append(message, "%s:", place->file);
-  if (place->line > 0) append(message, "%d:", place->line);
-  if (place->column > 0) append(message, "%d:", place->column);
-  append(message, " ");
+  message[0] = '\0';
+  if (ctx->world_size > 1) append(message, "rank %d: ", ctx->rank);
+  if (place && place->file) append(message, "%s:", place->file);
+  if (place && place->line > 0) append(message, "%d:", place->line);
+  if (place && place->column > 0) append(message, "%d:", place->column);
+  if (place) append(message, " ");
+  append_v(message, fmt, args);
+  if (place && place->source) append_caret(message, place);
+  if (error) append(message, ": %s", strerror(error));
+  deliver(ctx, level, message);
+}
+
+ls_status_t ls_fail(ls_ctx_t *ctx, ls_status_t status, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
-  append_v(message, fmt, args);
+  if (ctx) say(ctx, LS_LOG_ERROR, NULL, 0, fmt, args);
   va_end(args);
-  if (place->source) append_caret(message, place);
-  deliver(ctx, LS_LOG_ERROR, message);
+  return status;
+}
+
+ls_status_t ls_fail_at(ls_ctx_t *ctx, ls_status_t status, const ls_place_t *place, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  if (ctx) say(ctx, LS_LOG_ERROR, place, 0, fmt, args);
+  va_end(args);
   return status;
 }
 
 ls_status_t ls_fail_errno(ls_ctx_t *ctx, const char *fmt, ...) {
   int error = errno;
-  ls_status_t status = error == ENOSPC || error == EDQUOT ? LS_ERR_NO_SPACE
-                       : error == ENOENT                  ? LS_ERR_NOT_FOUND
-                                                          : LS_ERR_IO;
-  if (!ctx) return status;
-  char message[MESSAGE_MAX];
-  begin(ctx, message);
   va_list args;
   va_start(args, fmt);
-  append_v(message, fmt, args);
+  if (ctx) say(ctx, LS_LOG_ERROR, NULL, error, fmt, args);
   va_end(args);
-  append(message, ": %s", strerror(error));
-  deliver(ctx, LS_LOG_ERROR, message);
-  return status;
+  if (error == ENOSPC || error == EDQUOT) return LS_ERR_NO_SPACE;
+  return error == ENOENT ? LS_ERR_NOT_FOUND : LS_ERR_IO;
 }
 
 void ls_log(ls_ctx_t *ctx, ls_log_level_t level, const char *fmt, ...) {
-  if (!ctx || level > ctx->level) return;
-  char message[MESSAGE_MAX];
-  begin(ctx, message);
   va_list args;
   va_start(args, fmt);
-  append_v(message, fmt, args);
+  if (ctx && level <= ctx->level) say(ctx, level, NULL, 0, fmt, args);
   va_end(args);
-  deliver(ctx, level, message);
 }
 
 int64_t ls_ctx_fail_alloc(ls_ctx_t *ctx, int64_t n) {

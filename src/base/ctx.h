@@ -51,8 +51,6 @@ void ls_log(ls_ctx_t *ctx, ls_log_level_t level, const char *fmt, ...) LS_PRINTF
 
 /* Rank of this process, put before messages when world_size > 1. Default 0 of 1. */
 void ls_ctx_set_rank(ls_ctx_t *ctx, int rank, int world_size);
-int ls_ctx_rank(const ls_ctx_t *ctx);
-int ls_ctx_world_size(const ls_ctx_t *ctx);
 
 /* Allocation. Memory is zeroed. NULL on failure, already reported as LS_ERR_MEMORY. Free with ls_free.
  * ls_alloc_array checks count * size for overflow. ls_alloc_aligned: align is a power of two >= 8. */

@@ -79,59 +79,34 @@ ls_status_t ls_dir_sync(ls_ctx_t *ctx, const char *path) {
   return status;
 }
 
-static int by_name(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
+static int is_entry(const struct dirent *entry) {
+  return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
 }
 
-/* The pointers, then the strings they point to, in one block. `packed` holds count NUL-ended names. */
-static char **index_names(ls_ctx_t *ctx, const char *packed, size_t packed_bytes, int count) {
-  size_t index_bytes = (size_t)count * sizeof(char *);
-  char **names = ls_alloc(ctx, index_bytes + packed_bytes);
-  if (!names) return NULL;
-  char *text = (char *)names + index_bytes;
-  if (packed_bytes) memcpy(text, packed, packed_bytes);
-  for (int i = 0; i < count; i++) {
-    names[i] = text;
-    text += strlen(text) + 1;
-  }
-  if (count) qsort(names, (size_t)count, sizeof *names, by_name);
-  return names;
+static int by_name(const struct dirent **a, const struct dirent **b) {
+  return strcmp((*a)->d_name, (*b)->d_name);
 }
 
 ls_status_t ls_dir_list(ls_ctx_t *ctx, const char *path, char ***names, int *count) {
-  DIR *dir = opendir(path);
-  if (!dir) return ls_fail_errno(ctx, "%s: the directory cannot be listed", path);
-  ls_status_t status = LS_ERR_MEMORY;
-  char *packed = NULL;
-  size_t used = 0, capacity = 0;
-  int found = 0;
-  struct dirent *entry;
-  while (errno = 0, (entry = readdir(dir))) {
-    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-    size_t size = strlen(entry->d_name) + 1;
-    if (capacity - used < size) {
-      capacity = capacity * 2 + size + 1024;
-      char *grown = ls_realloc_array(ctx, packed, capacity, 1);
-      if (!grown) goto close_dir;
-      packed = grown;
+  struct dirent **entry;
+  int found = scandir(path, &entry, is_entry, by_name);
+  if (found < 0) return ls_fail_errno(ctx, "%s: the directory cannot be listed", path);
+  size_t size_bytes = (size_t)found * sizeof(char *);
+  for (int i = 0; i < found; i++)
+    size_bytes += strlen(entry[i]->d_name) + 1;
+  char **list = ls_alloc(ctx, size_bytes), *text = list ? (char *)(list + found) : NULL;
+  for (int i = 0; i < found; i++) {
+    if (list) {
+      list[i] = text;
+      text = stpcpy(text, entry[i]->d_name) + 1;
     }
-    memcpy(packed + used, entry->d_name, size);
-    used += size;
-    found++;
+    free(entry[i]);
   }
-  if (errno != 0) {
-    status = ls_fail_errno(ctx, "%s: the directory cannot be listed", path);
-    goto close_dir;
-  }
-  char **index = index_names(ctx, packed, used, found);
-  if (!index) goto close_dir;
-  *names = index;
+  free(entry);
+  if (!list) return LS_ERR_MEMORY;
+  *names = list;
   *count = found;
-  status = LS_OK;
-close_dir:
-  ls_free(packed);
-  closedir(dir);
-  return status;
+  return LS_OK;
 }
 
 /* Symbolic links are removed, never followed. Depth is bounded by the longest path the system takes. */

@@ -138,20 +138,6 @@ static ls_status_t fill_scalar(parse_t *p, const yaml_event_t *event, ls_doc_nod
 
 static ls_status_t parse_node(parse_t *p, const yaml_event_t *event, int depth, ls_doc_node_t **out);
 
-static ls_status_t fill_list(parse_t *p, int depth, ls_doc_node_t *list) {
-  list->kind = LS_DOC_LIST;
-  for (ls_doc_node_t **tail = &list->child;; tail = &(*tail)->next) {
-    yaml_event_t event;
-    ls_status_t status = next_event(p, &event);
-    if (status != LS_OK) return status;
-    bool end = event.type == YAML_SEQUENCE_END_EVENT;
-    if (!end) status = parse_node(p, &event, depth + 1, tail);
-    yaml_event_delete(&event);
-    if (end || status != LS_OK) return status;
-    list->count++;
-  }
-}
-
 /* The key of a map's entry: text, given once. */
 static ls_status_t parse_key(parse_t *p, const yaml_event_t *event, const ls_doc_node_t *map,
                              const char **key, ls_place_t *place) {
@@ -188,17 +174,21 @@ static ls_status_t parse_entry(parse_t *p, const yaml_event_t *key_event, int de
   return LS_OK;
 }
 
-static ls_status_t fill_map(parse_t *p, int depth, ls_doc_node_t *map) {
-  map->kind = LS_DOC_MAP;
-  for (ls_doc_node_t **tail = &map->child;; tail = &(*tail)->next) {
+/* The children of a list or map, up to the event that ends it. */
+static ls_status_t fill_children(parse_t *p, yaml_event_type_t last, int depth, ls_doc_node_t *parent) {
+  parent->kind = last == YAML_MAPPING_END_EVENT ? LS_DOC_MAP : LS_DOC_LIST;
+  for (ls_doc_node_t **tail = &parent->child;; tail = &(*tail)->next) {
     yaml_event_t event;
     ls_status_t status = next_event(p, &event);
     if (status != LS_OK) return status;
-    bool end = event.type == YAML_MAPPING_END_EVENT;
-    if (!end) status = parse_entry(p, &event, depth, map, tail);
+    bool end = event.type == last;
+    if (!end && parent->kind == LS_DOC_MAP)
+      status = parse_entry(p, &event, depth, parent, tail);
+    else if (!end)
+      status = parse_node(p, &event, depth + 1, tail);
     yaml_event_delete(&event);
     if (end || status != LS_OK) return status;
-    map->count++;
+    parent->count++;
   }
 }
 
@@ -219,10 +209,10 @@ static ls_status_t parse_node(parse_t *p, const yaml_event_t *event, int depth, 
   case YAML_SEQUENCE_START_EVENT:
     refuse_properties(p, &event->start_mark, event->data.sequence_start.anchor,
                       event->data.sequence_start.tag);
-    return fill_list(p, depth, node);
+    return fill_children(p, YAML_SEQUENCE_END_EVENT, depth, node);
   case YAML_MAPPING_START_EVENT:
     refuse_properties(p, &event->start_mark, event->data.mapping_start.anchor, event->data.mapping_start.tag);
-    return fill_map(p, depth, node);
+    return fill_children(p, YAML_MAPPING_END_EVENT, depth, node);
   case YAML_ALIAS_EVENT:
     refuse(p, &event->start_mark, "aliases (*name) are not supported: write the value out");
     return LS_OK;

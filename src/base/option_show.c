@@ -6,26 +6,6 @@
 
 #include <string.h>
 
-static json_t *ints_json(const ls_ints_t *list) {
-  json_t *array = json_array();
-  for (int i = 0; array && i < list->count; i++)
-    if (json_array_append_new(array, json_integer(list->v[i])) != 0) {
-      json_decref(array);
-      return NULL;
-    }
-  return array;
-}
-
-static json_t *strings_json(const ls_strings_t *list) {
-  json_t *array = json_array();
-  for (int i = 0; array && i < list->count; i++)
-    if (json_array_append_new(array, json_string(list->v[i])) != 0) {
-      json_decref(array);
-      return NULL;
-    }
-  return array;
-}
-
 static json_t *path_json(const char *path) {
   char *absolute = path ? ls_path_absolute(NULL, path) : NULL;
   json_t *json = path ? (absolute ? ls_json_text(absolute) : NULL) : json_null();
@@ -40,17 +20,24 @@ static bool is_absent(const ls_option_t *row, double value) {
 }
 
 static json_t *value_json(const ls_option_t *row, const void *field) {
-  static const ls_field_type_t types[] = {[LS_OPT_INT] = LS_FIELD_INT64,
-                                          [LS_OPT_FLOAT] = LS_FIELD_REAL,
-                                          [LS_OPT_BOOL] = LS_FIELD_BOOL,
-                                          [LS_OPT_STRING] = LS_FIELD_STRING,
-                                          [LS_OPT_ENUM] = LS_FIELD_CHOICE};
+  static const ls_field_t int_each = {.type = LS_FIELD_INT64, .size_bytes = sizeof(int64_t)},
+                          text_each = {.type = LS_FIELD_STRING, .size_bytes = sizeof(char *)};
+  static const ls_field_t fields[] = {
+      [LS_OPT_INT] = {.type = LS_FIELD_INT64},
+      [LS_OPT_FLOAT] = {.type = LS_FIELD_REAL},
+      [LS_OPT_BOOL] = {.type = LS_FIELD_BOOL},
+      [LS_OPT_STRING] = {.type = LS_FIELD_STRING},
+      [LS_OPT_ENUM] = {.type = LS_FIELD_CHOICE},
+      [LS_OPT_INTS] = LS_FIELD_OF(ls_ints_t, v, LS_FIELD_LIST, NULL, .each = &int_each,
+                                  .count_offset = offsetof(ls_ints_t, count)),
+      [LS_OPT_STRINGS] = LS_FIELD_OF(ls_strings_t, v, LS_FIELD_LIST_AT, NULL, .each = &text_each,
+                                     .count_offset = offsetof(ls_strings_t, count))};
   if (row->type == LS_OPT_PATH) return path_json(*(const char *const *)field);
-  if (row->type == LS_OPT_INTS) return ints_json(field);
-  if (row->type == LS_OPT_STRINGS) return strings_json(field);
   if (row->type == LS_OPT_INT && is_absent(row, (double)*(const int64_t *)field)) return json_null();
   if (row->type == LS_OPT_FLOAT && is_absent(row, *(const double *)field)) return json_null();
-  return ls_field_json(&(ls_field_t){.type = types[row->type], .choices = row->choices}, field);
+  ls_field_t f = fields[row->type];
+  f.choices = row->choices;
+  return ls_field_json(&f, field);
 }
 
 json_t *ls_option_default_json(const ls_option_t *row) {
