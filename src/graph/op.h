@@ -51,6 +51,9 @@ struct ls_op {
    * wanted[i]; -1 = no gradient. NULL: not differentiable. */
   ls_status_t (*backward)(ls_graph_t *graph, const ls_graph_node_t *node, const ls_tensor_id_t *grad_out,
                           const bool *wanted, ls_tensor_id_t *grad_in);
+  /* For each element of input 0 or output 0, whichever has more; a function like exp or erf counts as 4. */
+  int flops_each;
+  /* The whole op's, where that rule does not give them. */
   int64_t (*flops)(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
   /* Bytes moved; NULL = every input and output once. */
   int64_t (*bytes)(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);

@@ -47,7 +47,10 @@ const ls_op_t *ls_op_find(const char *name) {
 }
 
 int64_t ls_op_flops(const ls_op_t *op, const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  return op->flops ? op->flops(attrs, in, out) : 0;
+  if (op->flops) return op->flops(attrs, in, out);
+  if (op->flops_each == 0) return 0;
+  int64_t of_in = op->in_count ? ls_shape_count(&in[0]) : 0, of_out = ls_shape_count(&out[0]);
+  return op->flops_each * (of_in > of_out ? of_in : of_out);
 }
 
 int64_t ls_op_bytes(const ls_op_t *op, const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {

@@ -26,12 +26,6 @@ static ls_status_t sumsq_forward(ls_stream_t *stream, const ls_kernel_args_t *ar
   return LS_OK;
 }
 
-static int64_t sumsq_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  (void)attrs;
-  (void)out;
-  return ls_flops_each(&in[0], 2);
-}
-
 static ls_status_t control_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
                                  ls_shape_t *out) {
   (void)attrs;
@@ -85,7 +79,7 @@ static ls_status_t control_forward(ls_stream_t *stream, const ls_kernel_args_t *
 static int64_t control_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
   (void)attrs;
   (void)out;
-  return ls_flops_each(&in[1], 1) + 32;
+  return ls_shape_count(&in[1]) + 32;
 }
 
 static const ls_op_case_t sumsq_cases[] = {
@@ -120,7 +114,7 @@ const ls_op_t ls_op_sumsq = {
     .out_count = 1,
     .shape = sumsq_shape,
     .forward = sumsq_forward,
-    .flops = sumsq_flops,
+    .flops_each = 2,
     LS_CASES(sumsq_cases),
 };
 

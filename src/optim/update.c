@@ -109,24 +109,6 @@ static ls_status_t adamw_forward(ls_stream_t *stream, const ls_kernel_args_t *ar
   return LS_OK;
 }
 
-static int64_t flops_4(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  (void)attrs;
-  (void)out;
-  return ls_flops_each(&in[0], 4);
-}
-
-static int64_t flops_8(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  (void)attrs;
-  (void)out;
-  return ls_flops_each(&in[0], 8);
-}
-
-static int64_t flops_16(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  (void)attrs;
-  (void)out;
-  return ls_flops_each(&in[0], 16);
-}
-
 /* All of ctrl is in [0.5, 1]: apply is not 0, and scale, rate and bias terms have plausible values. */
 #define UPDATE_CASE(label, p, lo, hi, ...)                                                                   \
   { label, 2, {LS_CASE_F32(-1, 1, p), LS_CASE_F32(lo, hi, 16)}, {__VA_ARGS__}, 2e-6, 0 }
@@ -160,7 +142,7 @@ const ls_op_t ls_op_sgd = {
     .out_count = 1,
     .shape = sgd_shape,
     .forward = sgd_forward,
-    .flops = flops_4,
+    .flops_each = 4,
     .inout = 1,
     LS_CASES(sgd_cases),
 };
@@ -172,7 +154,7 @@ const ls_op_t ls_op_sgd_momentum = {
     .out_count = 2,
     .shape = momentum_shape,
     .forward = momentum_forward,
-    .flops = flops_8,
+    .flops_each = 8,
     .inout = 3,
     LS_CASES(momentum_cases),
 };
@@ -184,7 +166,7 @@ const ls_op_t ls_op_adam = {
     .out_count = 3,
     .shape = adam_shape,
     .forward = adam_forward,
-    .flops = flops_16,
+    .flops_each = 16,
     .inout = 7,
     LS_CASES(adam_cases),
 };
@@ -196,7 +178,7 @@ const ls_op_t ls_op_adamw = {
     .out_count = 3,
     .shape = adam_shape,
     .forward = adamw_forward,
-    .flops = flops_16,
+    .flops_each = 16,
     .inout = 7,
     LS_CASES(adam_cases),
 };

@@ -74,13 +74,6 @@ static ls_status_t concat_backward(ls_graph_t *graph, const ls_graph_node_t *nod
   return graph->status;
 }
 
-static int64_t flops_0(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  (void)attrs;
-  (void)in;
-  (void)out;
-  return 0;
-}
-
 static int64_t bytes_2(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
   (void)attrs;
   (void)in;
@@ -113,7 +106,6 @@ const ls_op_t ls_op_concat = {
     .shape = concat_shape,
     .forward = concat_forward,
     .backward = concat_backward,
-    .flops = flops_0,
     LS_CASES(concat_cases),
 };
 
@@ -124,7 +116,6 @@ const ls_op_t ls_op_columns = {
     .out_count = 1,
     .shape = columns_shape,
     .forward = columns_forward,
-    .flops = flops_0,
     .bytes = bytes_2,
     LS_CASES(columns_cases),
 };

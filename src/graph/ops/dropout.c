@@ -48,13 +48,6 @@ static ls_status_t dropout_backward(ls_graph_t *graph, const ls_graph_node_t *no
   return graph->status;
 }
 
-/* One multiplication per element; the random numbers are integer work. */
-static int64_t dropout_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  (void)attrs;
-  (void)out;
-  return ls_flops_each(&in[0], 1);
-}
-
 #define DROPOUT_CASE(label, position, ordinal, rate, grad_tol, ...)                                          \
   {                                                                                                          \
     label, 2, {LS_CASE_F32(-1, 1, __VA_ARGS__), LS_CASE_STEP(position)}, {.i = {ordinal}, .f = {rate}},      \
@@ -79,7 +72,7 @@ const ls_op_t ls_op_dropout = {
     .shape = dropout_shape,
     .forward = dropout_forward,
     .backward = dropout_backward,
-    .flops = dropout_flops,
+    .flops_each = 1, /* the random numbers are integer work */
     .inplace = 1,
     LS_CASES(dropout_cases),
 };

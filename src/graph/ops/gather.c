@@ -39,13 +39,6 @@ static ls_status_t gather_forward(ls_stream_t *stream, const ls_kernel_args_t *a
   return LS_OK;
 }
 
-static int64_t gather_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  (void)attrs;
-  (void)in;
-  (void)out;
-  return 0;
-}
-
 /* Counts only the requested rows of the tables. */
 static int64_t gather_bytes(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
   (void)attrs;
@@ -90,7 +83,6 @@ const ls_op_t ls_op_gather_rows = {
     .out_count = 2,
     .shape = gather_shape,
     .forward = gather_forward,
-    .flops = gather_flops,
     .bytes = gather_bytes,
     LS_CASES(cases),
 };

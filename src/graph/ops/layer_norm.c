@@ -149,18 +149,6 @@ static size_t dgb_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const l
   return (size_t)out[0].dim[0] * 2 * sizeof(double);
 }
 
-static int64_t flops_8(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  (void)attrs;
-  (void)out;
-  return ls_flops_each(&in[0], 8);
-}
-
-static int64_t flops_5(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  (void)attrs;
-  (void)out;
-  return ls_flops_each(&in[0], 5);
-}
-
 #define NORM_CASE(label, n, d, tol, grad_tol)                                                                \
   {                                                                                                          \
     label, 3, {LS_CASE_F32(-2, 2, n, d), LS_CASE_F32(0.5, 1.5, d), LS_CASE_F32(-1, 1, d)}, {.f = {1e-5}},    \
@@ -220,7 +208,7 @@ const ls_op_t ls_op_layer_norm = {
     .shape = norm_shape,
     .forward = norm_forward,
     .backward = norm_backward,
-    .flops = flops_8,
+    .flops_each = 8,
     LS_CASES(norm_cases),
 };
 
@@ -231,7 +219,7 @@ const ls_op_t ls_op_layer_norm_dx = {
     .out_count = 1,
     .shape = dx_shape,
     .forward = dx_forward,
-    .flops = flops_8,
+    .flops_each = 8,
     LS_CASES(norm_dx_cases),
 };
 
@@ -242,7 +230,7 @@ const ls_op_t ls_op_layer_norm_dgb = {
     .out_count = 2,
     .shape = dgb_shape,
     .forward = dgb_forward,
-    .flops = flops_5,
+    .flops_each = 5,
     .scratch_bytes = dgb_scratch,
     LS_CASES(norm_dgb_cases),
 };

@@ -153,24 +153,6 @@ static ls_status_t mse_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *a
   return LS_OK;
 }
 
-static int64_t xent_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  (void)attrs;
-  (void)out;
-  return ls_flops_each(&in[0], 8);
-}
-
-static int64_t mse_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  (void)attrs;
-  (void)out;
-  return ls_flops_each(&in[0], 3);
-}
-
-static int64_t dx_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  (void)attrs;
-  (void)in;
-  return ls_flops_each(&out[0], 2);
-}
-
 #define XENT_CASE(label, n, c, spread, tol, grad_tol)                                                        \
   {                                                                                                          \
     label, 3, {LS_CASE_F32(-(spread), spread, n, c), LS_CASE_CLASS(n, c), LS_CASE_WEIGHT(n)}, {{0}}, tol,    \
@@ -227,7 +209,7 @@ const ls_op_t ls_op_softmax_xent = {
     .shape = xent_shape,
     .forward = xent_forward,
     .backward = xent_backward,
-    .flops = xent_flops,
+    .flops_each = 8,
     LS_CASES(xent_cases),
 };
 
@@ -238,7 +220,7 @@ const ls_op_t ls_op_softmax_xent_dx = {
     .out_count = 1,
     .shape = xent_dx_shape,
     .forward = xent_dx_forward,
-    .flops = dx_flops,
+    .flops_each = 2,
     .inplace = 2, /* over the probabilities */
     LS_CASES(xent_dx_cases),
 };
@@ -251,7 +233,7 @@ const ls_op_t ls_op_mse = {
     .shape = mse_shape,
     .forward = mse_forward,
     .backward = mse_backward,
-    .flops = mse_flops,
+    .flops_each = 3,
     LS_CASES(mse_cases),
 };
 
@@ -262,7 +244,7 @@ const ls_op_t ls_op_mse_dx = {
     .out_count = 1,
     .shape = mse_dx_shape,
     .forward = mse_dx_forward,
-    .flops = dx_flops,
+    .flops_each = 2,
     .inplace = 2, /* over the prediction */
     LS_CASES(mse_dx_cases),
 };

@@ -38,12 +38,6 @@ static ls_status_t normalize_forward(ls_stream_t *stream, const ls_kernel_args_t
   return LS_OK;
 }
 
-static int64_t normalize_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  (void)attrs;
-  (void)out;
-  return ls_flops_each(&in[0], 2);
-}
-
 static const ls_op_case_t cases[] = {
     {.name = "one", .in_count = 2, .in = {LS_CASE_WHOLE(LS_U8, 256, 1), LS_CASE_STEP(0)}},
     {.name = "odd image", .in_count = 2, .in = {LS_CASE_WHOLE(LS_U8, 256, 3, 1, 5, 13), LS_CASE_STEP(0)}},
@@ -64,6 +58,6 @@ const ls_op_t ls_op_normalize = {
     .out_count = 1,
     .shape = normalize_shape,
     .forward = normalize_forward,
-    .flops = normalize_flops,
+    .flops_each = 2,
     LS_CASES(cases),
 };

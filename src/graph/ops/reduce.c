@@ -73,15 +73,9 @@ static ls_status_t reduce_dx_forward(ls_stream_t *stream, const ls_kernel_args_t
   return LS_OK;
 }
 
-static int64_t reduce_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  (void)attrs;
-  (void)out;
-  return ls_flops_each(&in[0], 1);
-}
-
 static int64_t reduce_dx_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
   (void)out;
-  return attrs->i[1] ? ls_flops_each(&in[0], 1) : 0;
+  return attrs->i[1] ? ls_shape_count(&in[0]) : 0;
 }
 
 /* x is not read; only its shape counts. */
@@ -120,7 +114,7 @@ const ls_op_t ls_op_reduce = {
     .shape = reduce_shape,
     .forward = reduce_forward,
     .backward = reduce_backward,
-    .flops = reduce_flops,
+    .flops_each = 1,
     LS_CASES(reduce_cases),
 };
 

@@ -15,6 +15,32 @@ static inline const ls_shape_t *ls_in_shape(const ls_kernel_args_t *args, int i)
   return &args->in[i].shape;
 }
 
+/* The plain versions of ops that treat each element alone: `value`, of one input's x or of two inputs' a and b. */
+#define LS_MAP(function, value)                                                                              \
+  static ls_status_t function(ls_stream_t *stream, const ls_kernel_args_t *args) {                           \
+    (void)stream;                                                                                            \
+    const float *in = ls_in_f32(args, 0);                                                                    \
+    float *out = ls_out_f32(args, 0);                                                                        \
+    int64_t count = ls_shape_count(ls_in_shape(args, 0));                                                    \
+    for (int64_t k = 0; k < count; k++) {                                                                    \
+      float x = in[k];                                                                                       \
+      out[k] = (float)(value);                                                                               \
+    }                                                                                                        \
+    return LS_OK;                                                                                            \
+  }
+#define LS_ZIP(function, value)                                                                              \
+  static ls_status_t function(ls_stream_t *stream, const ls_kernel_args_t *args) {                           \
+    (void)stream;                                                                                            \
+    const float *in_a = ls_in_f32(args, 0), *in_b = ls_in_f32(args, 1);                                      \
+    float *out = ls_out_f32(args, 0);                                                                        \
+    int64_t count = ls_shape_count(ls_in_shape(args, 0));                                                    \
+    for (int64_t k = 0; k < count; k++) {                                                                    \
+      float a = in_a[k], b = in_b[k];                                                                        \
+      out[k] = (float)(value);                                                                               \
+    }                                                                                                        \
+    return LS_OK;                                                                                            \
+  }
+
 /* Shape checks; each reports "op: what ..." with the shapes and returns LS_ERR_SHAPE. rank_max 0 = any. */
 ls_status_t ls_rule_tensor(ls_ctx_t *ctx, const char *op, const char *what, const ls_shape_t *shape,
                            ls_dtype_t dtype, int rank_min, int rank_max);
@@ -25,11 +51,6 @@ ls_status_t ls_rule_vector(ls_ctx_t *ctx, const char *op, const char *what, cons
                            int64_t count);
 /* The step input: u8 (64). */
 ls_status_t ls_rule_step(ls_ctx_t *ctx, const char *op, const ls_shape_t *shape);
-
-/* FLOPs of a pass with `each` operations per element of input 0. */
-static inline int64_t ls_flops_each(const ls_shape_t *shape, int64_t each) {
-  return each * ls_shape_count(shape);
-}
 
 /* Test case inputs: LS_CASE_F32(lo, hi, dims...). */
 #define LS_CASE_SHAPE(type, ...)                                                                             \

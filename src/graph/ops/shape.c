@@ -22,25 +22,8 @@ static ls_status_t mul_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_sh
   return pair_shape(ctx, "mul", in, out);
 }
 
-static ls_status_t add_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  (void)stream;
-  const float *a = ls_in_f32(args, 0), *b = ls_in_f32(args, 1);
-  float *y = ls_out_f32(args, 0);
-  int64_t count = ls_shape_count(ls_in_shape(args, 0));
-  for (int64_t k = 0; k < count; k++)
-    y[k] = a[k] + b[k];
-  return LS_OK;
-}
-
-static ls_status_t mul_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  (void)stream;
-  const float *a = ls_in_f32(args, 0), *b = ls_in_f32(args, 1);
-  float *y = ls_out_f32(args, 0);
-  int64_t count = ls_shape_count(ls_in_shape(args, 0));
-  for (int64_t k = 0; k < count; k++)
-    y[k] = a[k] * b[k];
-  return LS_OK;
-}
+LS_ZIP(add_forward, a + b)
+LS_ZIP(mul_forward, (a * b))
 
 static ls_status_t add_backward(ls_graph_t *graph, const ls_graph_node_t *node,
                                 const ls_tensor_id_t *grad_out, const bool *wanted, ls_tensor_id_t *grad_in) {
@@ -148,13 +131,7 @@ static ls_status_t copy_backward(ls_graph_t *graph, const ls_graph_node_t *node,
   return graph->status;
 }
 
-static int64_t flops_1(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  (void)attrs;
-  (void)in;
-  return ls_flops_each(&out[0], 1);
-}
-
-static int64_t flops_0(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+static int64_t no_bytes(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
   (void)attrs;
   (void)in;
   (void)out;
@@ -208,7 +185,7 @@ const ls_op_t ls_op_add = {
     .shape = add_shape,
     .forward = add_forward,
     .backward = add_backward,
-    .flops = flops_1,
+    .flops_each = 1,
     .inplace = 3,
     LS_CASES(pair_cases),
 };
@@ -221,7 +198,7 @@ const ls_op_t ls_op_mul = {
     .shape = mul_shape,
     .forward = mul_forward,
     .backward = mul_backward,
-    .flops = flops_1,
+    .flops_each = 1,
     .inplace = 3,
     LS_CASES(pair_cases),
 };
@@ -234,8 +211,7 @@ const ls_op_t ls_op_reshape = {
     .shape = reshape_shape,
     .forward = copy_forward,
     .backward = reshape_backward,
-    .flops = flops_0,
-    .bytes = flops_0,
+    .bytes = no_bytes,
     .view = true,
     LS_CASES(reshape_cases),
 };
@@ -247,7 +223,6 @@ const ls_op_t ls_op_fill = {
     .out_count = 1,
     .shape = fill_shape,
     .forward = fill_forward,
-    .flops = flops_0,
     LS_CASES(fill_cases),
 };
 
@@ -258,7 +233,7 @@ const ls_op_t ls_op_accumulate = {
     .out_count = 1,
     .shape = same_shape,
     .forward = accumulate_forward,
-    .flops = flops_1,
+    .flops_each = 1,
     .inout = 1,
     LS_CASES(accumulate_cases),
 };
@@ -271,6 +246,5 @@ const ls_op_t ls_op_copy = {
     .shape = same_shape,
     .forward = copy_forward,
     .backward = copy_backward,
-    .flops = flops_0,
     LS_CASES(copy_cases),
 };
