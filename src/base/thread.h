@@ -6,6 +6,8 @@
 
 #include "base/ctx.h"
 
+#include <sched.h>
+
 typedef struct ls_pool ls_pool_t;
 typedef void (*ls_pool_fn)(void *arg, int thread, int threads);
 
@@ -30,5 +32,10 @@ void ls_pool_share(int64_t count, int64_t grain, int thread, int threads, int64_
 
 /* Cores that this process may use (sched_getaffinity, cgroup quota). At least 1. */
 int ls_cpu_count(void);
+/* Limits the calling thread, and the threads that it starts from now on, to part `part` of `parts` equal, disjoint
+ * parts of its processors. Hardware threads of one core stay together. *before is for ls_cpu_widen, and empty if
+ * nothing changed: there are fewer processors than parts, or the system refuses. */
+void ls_cpu_narrow(int part, int parts, cpu_set_t *before);
+void ls_cpu_widen(const cpu_set_t *before);
 
 #endif

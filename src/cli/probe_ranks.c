@@ -31,6 +31,7 @@ static ls_status_t measure_transport(ls_ctx_t *ctx, ls_comm_t *control, const ls
                                      bool quick, ls_profile_t *profile) {
   const ls_backend_t *backend = &ls_backend_cpu;
   int threads = ls_cpu_count() / control->local_size;
+  cpu_set_t unbound;
   bool usable = !transport->present || transport->present();
   if (transport->backend) usable = usable && ls_backend_find(NULL, transport->backend, &backend) == LS_OK;
   if (!usable || (transport->backend ? backend->device->count(NULL) < control->local_size
@@ -40,6 +41,7 @@ static ls_status_t measure_transport(ls_ctx_t *ctx, ls_comm_t *control, const ls
   ls_comm_t *comm = control;
   char key[LS_TRANSPORT_KEY_BYTES];
   const ls_device_options_t options = {.index = control->local_rank, .threads = threads > 0 ? threads : 1};
+  ls_cpu_narrow(control->local_rank, transport->backend ? 1 : control->local_size, &unbound);
   ls_status_t status = backend->device->open(ctx, &options, &device);
   status = ls_comm_agree(control, "probe: opening the devices", status);
   if (status == LS_OK) status = ls_transport_connect(ctx, transport->name, device, control, &comm);
@@ -48,6 +50,7 @@ static ls_status_t measure_transport(ls_ctx_t *ctx, ls_comm_t *control, const ls
                                   share_ns(quick, transport->backend ? device_s : host_s), profile);
   if (comm != control) ls_comm_destroy(comm);
   if (device) backend->device->close(device);
+  ls_cpu_widen(&unbound);
   return status;
 }
 
@@ -55,11 +58,15 @@ static ls_status_t measure_crowd(ls_ctx_t *ctx, ls_comm_t *control, bool quick, 
   int threads = ls_cpu_count() / control->local_size;
   if (threads < 1) return LS_OK;
   ls_device_t *device;
+  cpu_set_t unbound;
   const ls_device_options_t options = {.threads = threads};
+  ls_cpu_narrow(control->local_rank, control->local_size, &unbound);
   ls_status_t status = ls_backend_cpu.device->open(ctx, &options, &device);
-  if (status != LS_OK) return status;
-  status = ls_probe_crowd(ctx, control, device, threads, share_ns(quick, 1.2), profile);
-  ls_backend_cpu.device->close(device);
+  if (status == LS_OK) {
+    status = ls_probe_crowd(ctx, control, device, threads, share_ns(quick, 1.2), profile);
+    ls_backend_cpu.device->close(device);
+  }
+  ls_cpu_widen(&unbound);
   return status;
 }
 

@@ -42,6 +42,7 @@ typedef struct {
   bool reproducible;
   int64_t shards; /* of a reproducible step; a power of two */
   bool fuse;
+  bool bind;
   double deadline_s;
   double predicted_us; /* step time that a plan predicted; 0 = none */
   bool automatic;      /* strategy was "auto": it then holds the default, in case there is no plan */

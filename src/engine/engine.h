@@ -103,6 +103,7 @@ typedef struct {
   bool own_exchange;
   const ls_backend_t *backend;
   int threads;
+  cpu_set_t unbound; /* the processors of the thread before it was bound; empty: it was not */
   ls_device_t *device;
   ls_stream_t *stream; /* for copies between steps */
   ls_engine_share_t share;

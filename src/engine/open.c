@@ -44,6 +44,8 @@ ls_status_t ls_engine_open(ls_ctx_t *ctx, const ls_engine_options_t *options, ls
   e->threads = (int)config->parallel.threads;
   if (e->threads == 0) e->threads = ls_cpu_count() / comm->local_size;
   if (e->threads < 1) e->threads = 1;
+  if (e->backend->host_processors && config->parallel.bind && e->threads <= ls_cpu_count() / comm->local_size)
+    ls_cpu_narrow(comm->local_rank, comm->local_size, &e->unbound);
   if (options->share)
     e->share = *options->share;
   else
@@ -126,5 +128,6 @@ void ls_engine_close(ls_engine_t *e) {
   ls_state_table_release(e->table);
   if (e->stream) e->backend->stream->destroy(e->stream);
   if (e->device) e->backend->device->close(e->device);
+  ls_cpu_widen(&e->unbound);
   memset(e, 0, sizeof *e);
 }

@@ -101,7 +101,6 @@ ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {
                          .ranks = c->devices,
                          .threads = c->threads,
                          .beside = ls_cost_beside(p->backend, c->devices),
-                         .cpus = ls_cost_cpus(p->backend, c->devices),
                          .data_rows = c->data_rows,
                          .window_ns = window_ns};
   status = time_job(p, c, &job, family);

@@ -13,8 +13,8 @@ static const double error_single = 0.06, error_ranks = 0.15, error_interpolated 
 /* A GPU that computes while NCCL's kernels run on it: found with bench/plan_accuracy.py on two H200. */
 static const double device_overlap = 1.25;
 /* Curves are measured on otherwise idle ranks. Cold caches and shared processors can make a collective up to
- * this many times slower. */
-static const double exchange_min = 1, exchange_max = 2.5;
+ * exchange_max times slower. Nothing makes it faster, unless other programs ran while the curves were measured. */
+static const double exchange_min = 1, exchange_min_busy = 0.01, exchange_max = 2.5;
 
 int ls_cost_cpus(const ls_backend_t *backend, int ranks) {
   if (!backend->host_processors || ranks < 2) return 0;
@@ -236,7 +236,8 @@ ls_status_t ls_cost_keep_exchange(ls_ctx_t *ctx, ls_profile_t *profile, ls_cost_
                                   const ls_timing_t *timing, bool replace) {
   char key[LS_PROFILE_KEY_BYTES];
   ls_cost_model_t model;
-  double low = exchange_min, high = exchange_max, rows = (double)timing->rows, step_ns;
+  double low = ls_profile_busy(profile) > 0 ? exchange_min_busy : exchange_min;
+  double high = exchange_max, rows = (double)timing->rows, step_ns;
   if (ls_cost_model(cost, &model) != LS_OK) return LS_OK;
   const char *name = ls_family_key(cost->family, "exchange", key);
   bool known = ls_family_has(profile, name, rows);

@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
 
 enum {
@@ -217,37 +216,13 @@ static ls_status_t run_ranks(crew_t *crew, ls_timing_t *timing) {
   return status;
 }
 
-/* Only this thread, and the threads that it starts from now on, are limited to the first `cpus` of its
- * processors. */
-static void narrow(int cpus, cpu_set_t *before) {
-  CPU_ZERO(before);
-  if (cpus <= 0 || sched_getaffinity(0, sizeof *before, before) != 0 || CPU_COUNT(before) <= cpus) {
-    CPU_ZERO(before);
-    return;
-  }
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (int cpu = 0, n = 0; cpu < CPU_SETSIZE && n < cpus; cpu++)
-    if (CPU_ISSET(cpu, before)) {
-      CPU_SET(cpu, &set);
-      n++;
-    }
-  if (sched_setaffinity(0, sizeof set, &set) != 0) CPU_ZERO(before);
-}
-
-static void widen(const cpu_set_t *before) {
-  if (CPU_COUNT(before) > 0) sched_setaffinity(0, sizeof *before, before);
-}
-
 ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t *out) {
   ls_timing_t timing = {.beside = job->beside};
-  cpu_set_t before;
   crew_t *crew = ls_alloc(ctx, sizeof *crew);
   if (!crew) return LS_ERR_MEMORY;
   crew->ctx = ctx;
   crew->job = job;
   ls_arena_init(&timing.arena, ctx);
-  narrow(job->beside ? 0 : job->cpus, &before);
   ls_status_t status = make_noise(crew);
   if (status == LS_OK) status = open_data(crew);
   if (status == LS_OK) status = run_ranks(crew, &timing);
@@ -260,7 +235,6 @@ ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t
   ls_dataset_close(crew->dataset);
   ls_free(crew->noise);
   ls_free(crew);
-  widen(&before);
   if (status != LS_OK) {
     ls_timing_release(&timing);
     return status;

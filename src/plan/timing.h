@@ -21,7 +21,6 @@ typedef struct {
   int ranks, threads;
   bool beside;       /* the other ranks compute too */
   bool exchange;     /* with beside: and collectives are made, between the threads of this process */
-  int cpus;          /* processors of a rank that is timed alone, its share of the node's; 0 = all */
   int64_t data_rows; /* samples that stay on the device; 0 = the loader gathers */
   int64_t window_ns; /* how long to measure, about */
 } ls_timing_job_t;

@@ -12,7 +12,7 @@ typedef struct {
 } ls_samples_t;
 
 void ls_samples_add(ls_samples_t *samples, double ns);
-/* Median and 5 % and 95 % quantiles. False when there is none. Leaves the samples as they are. */
+/* Median of those that nothing disturbed, and 5 % and 95 % quantiles of all. False when there is none. Leaves the samples as they are. */
 bool ls_samples_time(const ls_samples_t *samples, ls_time_t *time);
 
 #endif

@@ -82,6 +82,10 @@ static const ls_option_t parallel_rows[] = {
     ROW(LS_OPT_BOOL, ls_parallel_config_t, fuse, .initial = "false",
         .help = "Fuse neighbouring ops that the backend can compute as one: on cuda, a linear "
                 "layer and its relu. May change the rounding."),
+    ROW(LS_OPT_BOOL, ls_parallel_config_t, bind, .change = LS_CHANGE_IGNORED, .initial = "true",
+        .help =
+            "On a CPU, keep each rank on its own share of the node's processors if its threads fit there. "
+            "false leaves the ranks to the operating system, which may put two of them on one core."),
     ROW(LS_OPT_FLOAT, ls_parallel_config_t, deadline_s, .change = LS_CHANGE_IGNORED, .unit = "s", .min = 0.01,
         .max = 1e6, .initial = "60",
         .help = "Longest wait between ranks or for a device. A longer wait ends the run."),

@@ -112,6 +112,35 @@ static void small_loops_stay_in_one_thread(void **state) {
   assert_int_equal(taking_part(NULL, INT64_MAX), 1);
 }
 
+/* Both ranks of a node sat on one core for a whole run, and each of their exchanges waited for a turn there. */
+static void parts_of_the_processors_are_disjoint(void **state) {
+  (void)state;
+  cpu_set_t all, before, part, both, seen;
+  sched_getaffinity(0, sizeof all, &all);
+  const int count = CPU_COUNT(&all);
+  for (int parts = 2; parts <= count && parts <= 8; parts++) {
+    CPU_ZERO(&seen);
+    for (int i = 0; i < parts; i++) {
+      ls_cpu_narrow(i, parts, &before);
+      assert_true(CPU_EQUAL(&before, &all));
+      sched_getaffinity(0, sizeof part, &part);
+      assert_int_equal(CPU_COUNT(&part), count / parts);
+      CPU_AND(&both, &part, &seen);
+      assert_int_equal(CPU_COUNT(&both), 0);
+      CPU_OR(&seen, &seen, &part);
+      ls_cpu_widen(&before);
+      sched_getaffinity(0, sizeof part, &part);
+      assert_true(CPU_EQUAL(&part, &all));
+    }
+  }
+  for (int parts = count + 1; parts >= 1; parts -= count) { /* more than processors, and one */
+    ls_cpu_narrow(0, parts, &before);
+    assert_int_equal(CPU_COUNT(&before), 0);
+    sched_getaffinity(0, sizeof part, &part);
+    assert_true(CPU_EQUAL(&part, &all));
+  }
+}
+
 static void without_a_pool(void **state) {
   (void)state;
   tally_t t = {0};
@@ -186,11 +215,17 @@ static void cores(void **state) {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, capture_setup, capture_teardown)
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(every_part_once),      TEST(memory_is_ordered),
-      TEST(sleepers_wake),        TEST(without_a_pool),
-      TEST(shares_cover_exactly), TEST(shares_of_extremes),
-      TEST(impossible_sizes),     TEST(small_loops_stay_in_one_thread),
-      TEST(allocation_failures),  TEST(cores),
+      TEST(every_part_once),
+      TEST(memory_is_ordered),
+      TEST(sleepers_wake),
+      TEST(without_a_pool),
+      TEST(shares_cover_exactly),
+      TEST(shares_of_extremes),
+      TEST(impossible_sizes),
+      TEST(small_loops_stay_in_one_thread),
+      TEST(allocation_failures),
+      TEST(cores),
+      TEST(parts_of_the_processors_are_disjoint),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,6 +213,45 @@ static void times_are_sums_over_all_micro_batches(void **state) {
   }
 }
 
+/* The processors that this thread may use while rank r of two has an engine open. */
+static void processors_of(fixture_t *f, ls_comm_t *rank, cpu_set_t *set) {
+  const ls_engine_options_t options = {.config = f->config, .comm = rank, .training = true};
+  assert_int_equal(ls_engine_open(f->ctx, &options, &f->engine), LS_OK);
+  sched_getaffinity(0, sizeof *set, set);
+  ls_engine_close(&f->engine);
+}
+
+/* A tiny step of two ranks took 16 us instead of 4: the system had put both on one core. */
+static void ranks_of_a_node_have_processors_of_their_own(void **state) {
+  (void)state;
+  fixture_t f;
+  cpu_set_t all, mine, other, both;
+  ls_comm_t *rank[2];
+  sched_getaffinity(0, sizeof all, &all);
+  if (CPU_COUNT(&all) < 2) skip();
+  set_up(&f, "cpu", "false");
+  f.config->parallel.strategy = "ddp";
+  assert_int_equal(ls_comm_sim_create(f.ctx, 2, 0, rank), LS_OK);
+  processors_of(&f, rank[0], &mine);
+  processors_of(&f, rank[1], &other);
+  CPU_AND(&both, &mine, &other);
+  assert_int_equal(CPU_COUNT(&mine), CPU_COUNT(&all) / 2);
+  assert_int_equal(CPU_COUNT(&other), CPU_COUNT(&all) / 2);
+  assert_int_equal(CPU_COUNT(&both), 0);
+  sched_getaffinity(0, sizeof mine, &mine);
+  assert_true(CPU_EQUAL(&mine, &all));          /* closed: as before */
+  f.config->parallel.threads = CPU_COUNT(&all); /* more than a share holds */
+  processors_of(&f, rank[0], &mine);
+  assert_true(CPU_EQUAL(&mine, &all));
+  f.config->parallel.threads = 1;
+  f.config->parallel.bind = false;
+  processors_of(&f, rank[0], &mine);
+  assert_true(CPU_EQUAL(&mine, &all));
+  ls_comm_destroy(rank[0]);
+  ls_comm_destroy(rank[1]);
+  tear_down(&f);
+}
+
 static void every_allocation_may_fail(void **state) {
   (void)state;
   fixture_t f;
@@ -234,9 +273,11 @@ static void every_allocation_may_fail(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(steps_to_the_bits_of_a_trainer), cmocka_unit_test(micro_batches_of_a_device_that_lags),
-      cmocka_unit_test(members_share_state_and_block),
-      cmocka_unit_test(times_are_sums_over_all_micro_batches), cmocka_unit_test(every_allocation_may_fail)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(steps_to_the_bits_of_a_trainer),
+                                     cmocka_unit_test(micro_batches_of_a_device_that_lags),
+                                     cmocka_unit_test(members_share_state_and_block),
+                                     cmocka_unit_test(times_are_sums_over_all_micro_batches),
+                                     cmocka_unit_test(ranks_of_a_node_have_processors_of_their_own),
+                                     cmocka_unit_test(every_allocation_may_fail)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,6 @@ static ls_timing_job_t job_of(const ls_config_t *of, int ranks, bool beside) {
                            .ranks = ranks,
                            .threads = 1,
                            .beside = beside,
-                           .cpus = 1,
                            .window_ns = 2000000};
 }
 
@@ -44,7 +43,6 @@ static void time_one(int accumulate, int64_t rows) {
       .devices = 1, .threads = 1, .strategy = "single", .bucket_bytes = 1, .accumulate = accumulate};
   ls_config_t of = ls_plan_config(config, &c);
   ls_timing_job_t job = job_of(&of, 1, false);
-  job.cpus = 0;
   ls_timing_t timing;
   assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
   assert_int_equal(timing.rows, rows);
