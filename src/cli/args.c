@@ -5,65 +5,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-  unsigned flag;
-  const char *name, *value; /* value: its placeholder, NULL for switches */
-  const char *help;
-  size_t text; /* offset in cli_args_t of the text that it sets; 0: `take` knows */
-} flag_row_t;
-#define SETS(field) .text = offsetof(cli_args_t, field)
-
-static const flag_row_t flags[] = {
-    {CLI_FLAG_RANKS, "--ranks", "N",
-     "Number of ranks, instead of parallel.ranks; train starts them through mpirun."},
-    {CLI_FLAG_RESUME, "--resume", NULL,
-     "Continue from the newest intact checkpoint in train.checkpoint.dir."},
-    {CLI_FLAG_CHECKPOINT, "--checkpoint", "DIR",
-     "A checkpoint, or the directory of a run for its newest intact checkpoint.", SETS(checkpoint)},
-    {CLI_FLAG_SET, "--set", "a.b=VALUE",
+#define PUTS(field) .place = offsetof(cli_args_t, field)
+static const cli_extra_t flags[] = {
+    {"--ranks", "N", "Number of ranks, instead of parallel.ranks; train starts them through mpirun.",
+     CLI_FLAG_RANKS, PUTS(ranks)},
+    {"--resume", NULL, "Continue from the newest intact checkpoint in train.checkpoint.dir.", CLI_FLAG_RESUME,
+     PUTS(resume)},
+    {"--checkpoint", "DIR", "A checkpoint, or the directory of a run for its newest intact checkpoint.",
+     CLI_FLAG_CHECKPOINT, PUTS(checkpoint)},
+    {"--set", "a.b=VALUE",
      "Override one option of the configuration; repeatable. Relative paths start at "
-     "the current folder."},
-    {CLI_FLAG_CONFIG, "--config", "FILE", "The configuration file, like CONFIG; - is stdin.", SETS(config)},
-    {CLI_FLAG_CONFIG, "--data-root", "DIR",
+     "the current folder.",
+     CLI_FLAG_SET, PUTS(sets)},
+    {"--config", "FILE", "The configuration file, like CONFIG; - is stdin.", CLI_FLAG_CONFIG, PUTS(config)},
+    {"--data-root", "DIR",
      "Folder at which relative paths of section data start (default: the "
      "configuration's folder).",
-     SETS(data_root)},
-    {CLI_FLAG_JSON, "--json", NULL, "Print one JSON document on stdout instead of tables."},
-    {CLI_FLAG_TRACE, "--trace", "FILE", "Write the last steps' timeline (Chrome trace; ui.perfetto.dev).",
-     SETS(trace)},
-    {CLI_FLAG_QUIET, "--quiet", NULL, "Print no progress line."},
-    {CLI_FLAG_VERBOSE, "--verbose", NULL, "Print more messages on stderr."},
+     CLI_FLAG_CONFIG, PUTS(data_root)},
+    {"--json", NULL, "Print one JSON document on stdout instead of tables.", CLI_FLAG_JSON, PUTS(json)},
+    {"--trace", "FILE", "Write the last steps' timeline (Chrome trace; ui.perfetto.dev).", CLI_FLAG_TRACE,
+     PUTS(trace)},
+    {"--quiet", NULL, "Print no progress line.", CLI_FLAG_QUIET, PUTS(quiet)},
+    {"--verbose", NULL, "Print more messages on stderr.", CLI_FLAG_VERBOSE, PUTS(verbose)},
+    {"--help", NULL, "Print this text.", CLI_FLAG_HELP, PUTS(help)},
 };
 
-static const flag_row_t *find_flag(const cli_command_t *command, const char *name, size_t len) {
-  for (int i = 0; i < LS_COUNT(flags); i++)
-    if ((command->flags & flags[i].flag) && strlen(flags[i].name) == len &&
-        !strncmp(flags[i].name, name, len))
-      return &flags[i];
-  return NULL;
-}
-
-static int extra_count(const cli_command_t *command) {
-  int count = 0;
-  while (command->extra && command->extra[count].name)
-    count++;
-  return count;
-}
-
-static int find_extra(const cli_command_t *command, const char *name, size_t len) {
-  for (int i = 0; i < extra_count(command); i++)
-    if (strlen(command->extra[i].name) == len && !strncmp(command->extra[i].name, name, len)) return i;
-  return -1;
-}
-
 int cli_flags(const cli_command_t *command, cli_extra_t rows[CLI_FLAGS_MAX]) {
-  int count = extra_count(command);
-  for (int i = 0; i < count; i++)
-    rows[i] = command->extra[i];
+  int count = 0;
+  for (; command->extra && command->extra[count].name; count++)
+    rows[count] = command->extra[count];
   for (int i = 0; i < LS_COUNT(flags); i++)
-    if (command->flags & flags[i].flag)
-      rows[count++] = (cli_extra_t){flags[i].name, flags[i].value, flags[i].help};
-  rows[count++] = (cli_extra_t){"--help", NULL, "Print this text."};
+    if ((command->flags | CLI_FLAG_HELP) & flags[i].flag) rows[count++] = flags[i];
   return count;
 }
 
@@ -93,33 +65,19 @@ static ls_status_t whole(ls_ctx_t *ctx, const char *name, const char *text, int6
   return LS_OK;
 }
 
-static ls_status_t take(ls_ctx_t *ctx, const flag_row_t *row, const char *value, cli_args_t *args) {
-  if (row->text) {
-    *(const char **)((char *)args + row->text) = value;
-    return LS_OK;
-  }
-  switch (row->flag) {
-  case CLI_FLAG_RANKS:
-    return whole(ctx, row->name, value, 1, 65536, &args->ranks);
-  case CLI_FLAG_RESUME:
-    args->resume = true;
-    return LS_OK;
-  case CLI_FLAG_JSON:
-    args->json = true;
-    return LS_OK;
-  case CLI_FLAG_QUIET:
-    args->quiet = true;
-    return LS_OK;
-  case CLI_FLAG_VERBOSE:
-    args->verbose = true;
-    return LS_OK;
-  default:
-    break;
-  }
-  if (args->set_count == CLI_SETS_MAX)
+/* Puts the value of the flag of all commands where its row says. */
+static ls_status_t take(ls_ctx_t *ctx, const cli_extra_t *row, const char *value, cli_args_t *args) {
+  void *place = (char *)args + row->place;
+  if (row->flag == CLI_FLAG_RANKS) return whole(ctx, row->name, value, 1, 65536, place);
+  if (row->flag == CLI_FLAG_SET && args->set_count == CLI_SETS_MAX)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "more than %d --set assignments; put them into the file",
                    CLI_SETS_MAX);
-  args->sets[args->set_count++] = value;
+  if (row->flag == CLI_FLAG_SET)
+    args->sets[args->set_count++] = value;
+  else if (row->value)
+    *(const char **)place = value;
+  else
+    *(bool *)place = true;
   return LS_OK;
 }
 
@@ -140,11 +98,22 @@ ls_status_t cli_args_percent(ls_ctx_t *ctx, const cli_command_t *command, const 
                  command->extra[extra].name, text);
 }
 
-/* The flag's value: after "=" or the next argument. */
-static ls_status_t take_value(ls_ctx_t *ctx, const cli_command_t *command, const char *name,
-                              const char *equals, int argc, char **argv, int *i, const char **value) {
-  *value = equals ? equals + 1 : *i + 1 < argc ? argv[++*i] : NULL;
-  return *value && **value ? LS_OK : usage(ctx, command, "a value is missing after", name);
+/* The flag at argv[*i] with its value, which stands after "=" or is the next argument. */
+static ls_status_t take_flag(ls_ctx_t *ctx, const cli_command_t *command, const cli_extra_t *rows, int count,
+                             int *i, cli_args_t *args) {
+  const char *arg = args->argv[*i], *equals = strchr(arg, '='), *value = "";
+  size_t len = equals ? (size_t)(equals - arg) : strlen(arg);
+  int at = 0;
+  while (at < count && (strlen(rows[at].name) != len || strncmp(rows[at].name, arg, len) != 0))
+    at++;
+  if (at == count) return usage(ctx, command, "unknown option", arg);
+  const cli_extra_t *row = &rows[at];
+  if (row->value) value = equals ? equals + 1 : *i + 1 < args->argc ? args->argv[++*i] : "";
+  if (row->value && !*value) return usage(ctx, command, "a value is missing after", row->name);
+  if (!row->value && equals) return usage(ctx, command, "no value may follow", row->name);
+  if (row->place) return take(ctx, row, value, args);
+  args->extra[at] = value;
+  return LS_OK;
 }
 
 static ls_status_t take_operand(ls_ctx_t *ctx, const cli_command_t *command, const char *arg, int *operands,
@@ -160,34 +129,17 @@ static ls_status_t take_operand(ls_ctx_t *ctx, const cli_command_t *command, con
 
 ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv,
                            cli_args_t *args) {
+  cli_extra_t rows[CLI_FLAGS_MAX];
+  int operands = 0, count = cli_flags(command, rows);
   *args = (cli_args_t){.argc = argc, .argv = argv};
-  int operands = 0;
   for (int i = 2; i < argc; i++) {
-    const char *arg = argv[i];
-    if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) {
+    if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
       args->help = true;
       return LS_OK;
     }
-    ls_status_t status;
-    if (arg[0] != '-' || !arg[1]) {
-      status = take_operand(ctx, command, arg, &operands, args);
-      if (status != LS_OK) return status;
-      continue;
-    }
-    const char *equals = strchr(arg, '=');
-    size_t len = equals ? (size_t)(equals - arg) : strlen(arg);
-    const flag_row_t *row = find_flag(command, arg, len);
-    int extra = row ? -1 : find_extra(command, arg, len);
-    if (!row && extra < 0) return usage(ctx, command, "unknown option", arg);
-    const char *name = row ? row->name : command->extra[extra].name, *value = "";
-    if (row ? row->value : command->extra[extra].value) {
-      status = take_value(ctx, command, name, equals, argc, argv, &i, &value);
-      if (status != LS_OK) return status;
-    } else if (equals) {
-      return usage(ctx, command, "no value may follow", name);
-    }
-    if (extra >= 0) args->extra[extra] = value;
-    status = row ? take(ctx, row, value, args) : LS_OK;
+    bool flag = argv[i][0] == '-' && argv[i][1];
+    ls_status_t status = flag ? take_flag(ctx, command, rows, count, &i, args)
+                              : take_operand(ctx, command, argv[i], &operands, args);
     if (status != LS_OK) return status;
   }
   if (operands < command->operand_count)

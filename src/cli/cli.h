@@ -62,10 +62,12 @@ typedef struct {
   const char *extra[CLI_EXTRA_MAX]; /* by row of the command's own flags; NULL = not given, switches: "" */
 } cli_args_t;
 
-/* A flag that only one command has. */
+/* A flag: of one command alone, or of all that have it among their cli_flag_t. */
 typedef struct {
   const char *name, *value; /* value: its placeholder, NULL for switches */
   const char *help;
+  unsigned flag; /* in args.c: which one it is, */
+  size_t place;  /* and where in cli_args_t its value goes. 0: into `extra` */
 } cli_extra_t;
 
 typedef enum {
@@ -79,7 +81,8 @@ typedef enum {
   CLI_FLAG_QUIET = 1 << 7,
   CLI_FLAG_VERBOSE = 1 << 8,
   CLI_FLAG_CONFIG_OPTIONAL = 1 << 9, /* with CLI_FLAG_CONFIG: may be left out */
-  CLI_FLAG_TOGETHER = 1 << 10        /* its ranks gather their messages and settle them */
+  CLI_FLAG_HELP = 1 << 10,           /* every command has it */
+  CLI_FLAG_TOGETHER = 1 << 11        /* its ranks gather their messages and settle them */
 } cli_flag_t;
 
 typedef struct {
@@ -95,7 +98,8 @@ typedef struct {
 
 extern const cli_command_t cli_train, cli_eval, cli_inspect, cli_check, cli_plan, cli_simulate, cli_bench,
     cli_compare, cli_probe, cli_completion;
-extern const cli_command_t *const cli_commands[]; /* NULL-terminated */
+extern const cli_command_t *const cli_commands[];        /* NULL-terminated */
+const cli_command_t *cli_command_find(const char *name); /* NULL: there is none */
 
 /* args.c: reads argv after the command's name. Reports LS_ERR_ARGUMENT with the remedy. */
 ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv,
@@ -120,6 +124,10 @@ bool cli_exit_code_text(int code, char text[CLI_EXIT_TEXT_BYTES]);
 /* manual.c: prints the source (scdoc) of a manual page: of the program (NULL), a command, or "config". False
  * when there is no such page. */
 bool cli_manual(const char *name);
+/* completion.c: what a shell's script asks with --complete: prints what may follow the words of a command line after the
+ * program's name; the last one is unfinished. A line is a word, a tab and its help, or /files, /folders or
+ * /configurations, which the shell lists itself. */
+void cli_complete(int count, char **words);
 void cli_usage_program(FILE *to);
 void cli_help_command(FILE *to, const cli_command_t *command);
 

@@ -1,4 +1,5 @@
-/* lockstep completion: a script for the user's shell, made from the rows of commands, flags and options. */
+/* lockstep completion: a script for the user's shell. It asks this program what may follow the words of the line
+ * (cli_complete), so that it knows every command, flag and option of the program that is installed. */
 #include "cli/cli.h"
 
 #include <string.h>
@@ -23,242 +24,140 @@ static const char *const *values_of(const ls_option_t *row) {
   return row->type == LS_OPT_ENUM ? row->choices : row->type == LS_OPT_BOOL ? truths : NULL;
 }
 
-/* Words that an operand may be, as its usage says: "bash|zsh|fish". */
-static void put_words(const char *operands) {
-  for (; *operands; operands++)
-    putchar(*operands == '|' ? ' ' : *operands);
-}
-
-static bool takes_words(const cli_command_t *command) {
-  return command->operands && strchr(command->operands, '|');
-}
-
-static void put_commands(void) {
-  for (int i = 0; cli_commands[i]; i++)
-    printf("%s ", cli_commands[i]->name);
-}
-
-typedef void option_fn(const char *section, const ls_option_t *row);
-static void for_options(option_fn *print) {
+/* "a.b=" for every option; after "a.b=" the option's values. */
+static void offer_options(const char *unfinished) {
   const ls_section_t *section;
   for (int s = 0; (section = ls_config_section(s)); s++)
-    for (int i = 0; i < section->count; i++)
-      print(section->name, &section->rows[i]);
+    for (int i = 0; i < section->count; i++) {
+      const ls_option_t *row = &section->rows[i];
+      char name[128];
+      size_t len = (size_t)snprintf(name, sizeof name, "%s.%s=", section->name, row->name);
+      bool named = strncmp(unfinished, name, len) == 0;
+      if (!strchr(unfinished, '=')) printf("%s\t%s\n", name, row->help);
+      for (int k = 0; named && values_of(row) && values_of(row)[k]; k++)
+        printf("%s%s\n", name, values_of(row)[k]);
+    }
 }
 
-static void put_assignment(const char *section, const ls_option_t *row) {
-  printf("%s.%s= ", section, row->name);
+static void offer_value(value_t kind, const char *unfinished) {
+  if (kind == VALUE_FILE) puts("/files");
+  if (kind == VALUE_FOLDER) puts("/folders");
+  if (kind == VALUE_OPTION) offer_options(unfinished);
 }
 
-static void put_values(const ls_option_t *row) {
-  for (int i = 0; values_of(row)[i]; i++)
-    printf("%s%s", i ? " " : "", values_of(row)[i]);
-}
-
-/* Text between single quotes: `inner` are characters that get a backslash, `quote` stands for a quote. */
-static void put_quoted(const char *text, const char *inner, const char *quote) {
-  for (; *text; text++) {
-    if (strchr(inner, *text)) putchar('\\');
-    if (*text == '\'')
-      fputs(quote, stdout);
-    else
-      putchar(*text);
+static void offer_operands(const cli_command_t *command) {
+  const char *words = command->operands;
+  if (command->flags & CLI_FLAG_CONFIG) puts("/configurations");
+  if (words && !strchr(words, '|')) puts("/files");
+  for (size_t len; words && strchr(command->operands, '|') && *words; words += len + (words[len] == '|')) {
+    len = strcspn(words, "|");
+    printf("%.*s\n", (int)len, words);
   }
 }
 
-static void bash_values(const char *section, const ls_option_t *row) {
-  if (!values_of(row)) return;
-  printf("  *:%s.%s) words='", section, row->name);
-  put_values(row);
-  printf("' ;;\n");
-}
-
-static void bash_flags(const cli_command_t *command) {
-  static const char *const actions[] = {[VALUE_ANY] = "return",
-                                        [VALUE_FILE] = "kind=-f",
-                                        [VALUE_FOLDER] = "kind=-d",
-                                        [VALUE_OPTION] = "kind=set"};
-  cli_extra_t rows[CLI_FLAGS_MAX];
-  int count = cli_flags(command, rows);
-  for (int i = 0; i < count; i++)
-    if (value_of(&rows[i]) != VALUE_NONE)
-      printf("  %s:%s) %s ;;\n", command->name, rows[i].name, actions[value_of(&rows[i])]);
-  printf("  %s:*) words='", command->name);
-  if (takes_words(command)) put_words(command->operands);
-  printf("' flags='");
-  for (int i = 0; i < count; i++)
-    printf("%s ", rows[i].name);
-  printf("'%s ;;\n", command->flags & CLI_FLAG_CONFIG             ? " kind=config"
-                     : command->operands && !takes_words(command) ? " kind=-f"
-                                                                  : "");
-}
-
-/* bash makes "=" a word of its own; what is completed begins after it. */
-static void bash(void) {
-  printf("# bash completion of lockstep, printed by: lockstep completion bash\n"
-         "_lockstep() {\n"
-         "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}\n"
-         "  local words= flags= kind= end\n"
-         "  COMPREPLY=()\n"
-         "  if [[ $cur == '=' ]]; then cur=\n"
-         "  elif [[ $prev == '=' ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
-         "  ((COMP_CWORD > 1)) || command= prev=\n"
-         "  case $command:$prev in\n  :) words='");
-  put_commands();
-  printf("help' flags='--help --version' ;;\n");
-  for_options(bash_values);
+static void offer_commands(void) {
   for (int i = 0; cli_commands[i]; i++)
-    bash_flags(cli_commands[i]);
-  printf("  help:*) words='");
-  put_commands();
-  printf("config man' ;;\n"
-         "  esac\n"
-         "  case $kind in\n"
-         "  set) words='");
-  for_options(put_assignment);
-  printf(
-      "'; compopt -o nospace 2>/dev/null ;;\n"
-      "  -?) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen $kind -- \"$cur\") ;;\n"
-      "  config)\n"
-      "    if [[ $cur != -* ]]; then\n"
-      "      compopt -o filenames 2>/dev/null\n"
-      "      mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"\n"
-      "        for end in yaml yml json; do compgen -f -X \"!*.$end\" -- \"$cur\"; done)\n"
-      "    fi ;;\n"
-      "  esac\n"
-      "  [[ $cur != -* ]] || words=$flags\n"
-      "  [[ -z $words ]] || mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
-      "}\n"
-      "complete -F _lockstep lockstep\n");
+    printf("%s\t%s\n", cli_commands[i]->name, cli_commands[i]->summary);
 }
 
-static void zsh_values(const char *section, const ls_option_t *row) {
-  if (!values_of(row)) return;
-  printf("    *%s.%s=) compadd -- ", section, row->name);
-  put_values(row);
-  printf(" ;;\n");
-}
-
-static void zsh_flag(const cli_extra_t *row) {
-  static const char *const actions[] = {[VALUE_ANY] = " ",
-                                        [VALUE_FILE] = "_files",
-                                        [VALUE_FOLDER] = "_files -/",
-                                        [VALUE_OPTION] = "_lockstep_set"};
-  value_t kind = value_of(row);
-  printf(" \\\n      '%s%s[", kind == VALUE_OPTION ? "*" : "", row->name);
-  put_quoted(row->help, "[]:\\", "'\\''");
-  printf("]");
-  if (kind != VALUE_NONE) {
-    printf(":");
-    put_quoted(row->value, "[]:\\", "'\\''");
-    printf(":%s", actions[kind]);
+void cli_complete(int count, char **words) {
+  const char *unfinished = count > 0 ? words[count - 1] : "", *before = count > 2 ? words[count - 2] : "";
+  const cli_command_t *command = count > 1 ? cli_command_find(words[0]) : NULL;
+  if (count <= 1) {
+    offer_commands();
+    puts("help\tThe options of a command, or of a configuration.");
+    if (*unfinished == '-') puts("--help\n--version");
+  } else if (!strcmp(words[0], "help")) {
+    offer_commands();
+    puts("config\tEvery option of a configuration.\nman\tThe source of a manual page.");
   }
-  printf("'");
-}
-
-static void zsh_command(const cli_command_t *command) {
-  printf("  %s)\n    _arguments", command->name);
+  if (!command) return;
   cli_extra_t rows[CLI_FLAGS_MAX];
-  int count = cli_flags(command, rows);
-  for (int i = 0; i < count; i++)
-    zsh_flag(&rows[i]);
-  if (command->flags & CLI_FLAG_CONFIG) printf(" \\\n      '1:CONFIG:_files -g \"*.(yaml|yml|json)\"'");
-  if (takes_words(command)) {
-    printf(" \\\n      '1:word:(");
-    put_words(command->operands);
-    printf(")'");
-  } else if (command->operands) {
-    printf(" \\\n      '*:file:_files'");
-  }
-  printf(" ;;\n");
+  int flags = cli_flags(command, rows);
+  for (int i = 0; i < flags; i++)
+    if (!strcmp(before, rows[i].name) && rows[i].value) {
+      offer_value(value_of(&rows[i]), unfinished);
+      return;
+    }
+  if (*unfinished != '-') offer_operands(command);
+  for (int i = 0; *unfinished == '-' && i < flags; i++)
+    printf("%s\t%s\n", rows[i].name, rows[i].help);
 }
 
-static void zsh(void) {
-  printf("#compdef lockstep\n# zsh completion of lockstep, printed by: lockstep completion zsh\n"
-         "_lockstep_set() {\n  if compset -P 1 '*='; then\n    case $IPREFIX in\n");
-  for_options(zsh_values);
-  printf("    esac\n  else\n    compadd -S '' -- ");
-  for_options(put_assignment);
-  printf("\n  fi\n}\n_lockstep() {\n  local -a commands=(\n");
-  for (int i = 0; cli_commands[i]; i++) {
-    printf("    '%s:", cli_commands[i]->name);
-    put_quoted(cli_commands[i]->summary, "\\", "'\\''");
-    printf("'\n");
-  }
-  printf("    'help:The options of a command, or of a configuration.'\n  )\n"
-         "  if ((CURRENT == 2)); then\n    _describe command commands\n    return\n  fi\n"
-         "  shift words\n  ((CURRENT--))\n  case $words[1] in\n");
-  for (int i = 0; cli_commands[i]; i++)
-    zsh_command(cli_commands[i]);
-  printf("  help) compadd -- ");
-  put_commands();
-  printf("config man ;;\n  esac\n}\n"
-         "if [[ $funcstack[1] == _lockstep ]]; then _lockstep \"$@\"; else compdef _lockstep lockstep; fi\n");
-}
+/* bash makes "=" a word of its own, so the words are joined again; what is completed begins after it. */
+static const char bash[] =
+    "# bash completion of lockstep, printed by: lockstep completion bash\n"
+    "_lockstep() {\n"
+    "  local cur=${COMP_WORDS[COMP_CWORD]} words=(lockstep) word help end before\n"
+    "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD}\"; do\n"
+    "    if [[ $word == '=' && ${words[-1]} == -* ]]; then continue; fi\n"
+    "    if [[ $word == '=' || ${words[-1]} == *= ]]; then words[-1]+=$word; else words+=(\"$word\"); fi\n"
+    "  done\n"
+    "  if [[ $cur == '=' ]]; then cur= && [[ ${words[-1]} != -* ]] || words+=(''); fi\n"
+    "  before=${words[-1]%\"$cur\"}\n"
+    "  COMPREPLY=()\n"
+    "  while IFS=$'\\t' read -r word help; do\n"
+    "    case $word in\n"
+    "    /files) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- \"$cur\") ;;\n"
+    "    /folders) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\") ;;\n"
+    "    /configurations)\n"
+    "      compopt -o filenames 2>/dev/null\n"
+    "      mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"\n"
+    "        for end in yaml yml json; do compgen -f -X \"!*.$end\" -- \"$cur\"; done) ;;\n"
+    "    \"$before$cur\"*)\n"
+    "      COMPREPLY+=(\"${word#\"$before\"}\")\n"
+    "      [[ $word != *= ]] || compopt -o nospace 2>/dev/null ;;\n"
+    "    esac\n"
+    "  done < <(\"${COMP_WORDS[0]/#~\\//$HOME/}\" --complete \"${words[@]:1}\" 2>/dev/null)\n"
+    "}\n"
+    "complete -F _lockstep lockstep\n";
 
-static void fish_option(const char *section, const ls_option_t *row) {
-  printf("  printf '%%s\\t%%s\\n' %s.%s= '", section, row->name);
-  put_quoted(row->help, "\\'", "'");
-  printf("'\n");
-  for (int i = 0; values_of(row) && values_of(row)[i]; i++)
-    printf("  echo %s.%s=%s\n", section, row->name, values_of(row)[i]);
-}
+static const char zsh[] =
+    "#compdef lockstep\n"
+    "# zsh completion of lockstep, printed by: lockstep completion zsh\n"
+    "_lockstep() {\n"
+    "  local line\n"
+    "  local -a whole open\n"
+    "  for line in ${(f)\"$(${~words[1]} --complete \"${(@)words[2,CURRENT]}\" 2>/dev/null)\"}; do\n"
+    "    case $line in\n"
+    "    /files) _files ;;\n"
+    "    /folders) _files -/ ;;\n"
+    "    /configurations) _files -g '*.(yaml|yml|json)' ;;\n"
+    "    *=$'\\t'*) open+=\"${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}\" ;;\n"
+    "    *) whole+=\"${line/$'\\t'/:}\" ;;\n"
+    "    esac\n"
+    "  done\n"
+    "  _describe lockstep whole -- open -S ''\n"
+    "}\n"
+    "if [[ $funcstack[1] == _lockstep ]]; then _lockstep \"$@\"; else compdef _lockstep lockstep; fi\n";
 
-static void fish_command(const cli_command_t *command) {
-  static const char *const actions[] = {[VALUE_NONE] = "",
-                                        [VALUE_ANY] = " -x",
-                                        [VALUE_FILE] = " -r -F",
-                                        [VALUE_FOLDER] = " -x -a '(__fish_complete_directories)'",
-                                        [VALUE_OPTION] = " -x -a '(__lockstep_set)'"};
-  char of[64];
-  snprintf(of, sizeof of, "complete -c lockstep -n '__lockstep_in %s'", command->name);
-  printf("complete -c lockstep -n '__lockstep_in' -a %s -d '", command->name);
-  put_quoted(command->summary, "\\'", "'");
-  printf("'\n");
-  cli_extra_t rows[CLI_FLAGS_MAX];
-  int count = cli_flags(command, rows);
-  for (int i = 0; i < count; i++) {
-    printf("%s -l %s%s -d '", of, rows[i].name + 2, actions[value_of(&rows[i])]);
-    put_quoted(rows[i].help, "\\'", "'");
-    printf("'\n");
-  }
-  if (command->flags & CLI_FLAG_CONFIG) printf("%s -k -a '(__fish_complete_suffix .yaml)'\n", of);
-  if (takes_words(command)) {
-    printf("%s -a '", of);
-    put_words(command->operands);
-    printf("'\n");
-  } else if (command->operands) {
-    printf("%s -F\n", of);
-  }
-}
-
-static void fish(void) {
-  printf("# fish completion of lockstep, printed by: lockstep completion fish\n"
-         "function __lockstep_set\n");
-  for_options(fish_option);
-  printf("end\n"
-         "# whether the command is the given one, or none stands there yet\n"
-         "function __lockstep_in\n"
-         "  set -l words (commandline -opc)\n"
-         "  test \"$words[2]\" = \"$argv[1]\"\n"
-         "end\n"
-         "complete -c lockstep -f\n");
-  for (int i = 0; cli_commands[i]; i++)
-    fish_command(cli_commands[i]);
-  printf("complete -c lockstep -n '__lockstep_in' -a help\n"
-         "complete -c lockstep -n '__lockstep_in help' -a '");
-  put_commands();
-  printf("config man'\n");
-}
+static const char fish[] = "# fish completion of lockstep, printed by: lockstep completion fish\n"
+                           "function __lockstep\n"
+                           "  set -l words (commandline -opc)\n"
+                           "  set -l program $words[1]\n"
+                           "  set -e words[1]\n"
+                           "  $program --complete $words (commandline -ct) 2>/dev/null | while read -l line\n"
+                           "    switch $line\n"
+                           "      case /files\n"
+                           "        __fish_complete_path (commandline -ct)\n"
+                           "      case /folders\n"
+                           "        __fish_complete_directories (commandline -ct)\n"
+                           "      case /configurations\n"
+                           "        __fish_complete_suffix .yaml\n"
+                           "      case '*'\n"
+                           "        echo $line\n"
+                           "    end\n"
+                           "  end\n"
+                           "end\n"
+                           "complete -c lockstep -f -a '(__lockstep)'\n";
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   static const struct {
-    const char *name;
-    void (*print)(void);
+    const char *name, *script;
   } shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
   for (int i = 0; i < LS_COUNT(shells); i++)
     if (!strcmp(args->operand[0], shells[i].name)) {
-      shells[i].print();
+      fputs(shells[i].script, stdout);
       return LS_OK;
     }
   return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep completion knows bash, zsh and fish, not \"%s\"",

@@ -13,6 +13,12 @@ const cli_command_t *const cli_commands[] = {&cli_train, &cli_eval,       &cli_i
                                              &cli_plan,  &cli_simulate,   &cli_bench,   &cli_compare,
                                              &cli_probe, &cli_completion, NULL};
 
+const cli_command_t *cli_command_find(const char *name) {
+  for (int i = 0; cli_commands[i]; i++)
+    if (!strcmp(name, cli_commands[i]->name)) return cli_commands[i];
+  return NULL;
+}
+
 static int print_version(bool json) {
 #ifdef LS_HAVE_DNNL
   static const char cpu[] = "oneDNN";
@@ -89,6 +95,10 @@ static int dispatch(ls_ctx_t *ctx, cli_messages_t *messages, int argc, char **ar
     return ls_status_exit_code(LS_ERR_ARGUMENT);
   }
   const char *name = argv[1];
+  if (!strcmp(name, "--complete")) {
+    cli_complete(argc - 2, argv + 2);
+    return 0;
+  }
   if (!strcmp(name, "--version")) {
     bool json = argc == 3 && !strcmp(argv[2], "--json");
     if (argc > 2 && !json)
@@ -105,13 +115,10 @@ static int dispatch(ls_ctx_t *ctx, cli_messages_t *messages, int argc, char **ar
   if (help && !strcmp(asked, "config")) return print_reference(ctx);
   if (help && !strcmp(asked, "man"))
     return cli_manual(argc > 3 ? argv[3] : NULL) ? 0 : usage_error(ctx, argv[3]);
-  for (int i = 0; cli_commands[i]; i++) {
-    if (help && !strcmp(asked, cli_commands[i]->name)) {
-      cli_help_command(stdout, cli_commands[i]);
-      return 0;
-    }
-    if (!strcmp(name, cli_commands[i]->name)) return run_command(ctx, messages, cli_commands[i], argc, argv);
-  }
+  const cli_command_t *command = cli_command_find(asked);
+  if (command && !help) return run_command(ctx, messages, command, argc, argv);
+  if (command) cli_help_command(stdout, command);
+  if (command) return 0;
   return usage_error(ctx, asked);
 }
 

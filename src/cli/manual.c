@@ -28,8 +28,7 @@ static void entry(const char *name, const char *value, const char *type, const c
     put(value);
     printf("_");
   }
-  printf("\n");
-  printf("\t");
+  printf("\n\t");
   put(help);
   printf("\n\n");
   if (type) {
@@ -125,18 +124,13 @@ static void config_page(void) {
 }
 
 bool cli_manual(const char *name) {
-  if (!name) {
-    program_page();
-    return true;
-  }
-  if (!strcmp(name, "config")) {
+  const cli_command_t *command = name ? cli_command_find(name) : NULL;
+  bool config = name && !strcmp(name, "config");
+  if (config)
     config_page();
-    return true;
-  }
-  for (int i = 0; cli_commands[i]; i++)
-    if (!strcmp(name, cli_commands[i]->name)) {
-      command_page(cli_commands[i]);
-      return true;
-    }
-  return false;
+  else if (command)
+    command_page(command);
+  else if (!name)
+    program_page();
+  return config || command || !name;
 }

@@ -11,18 +11,21 @@ flags_of() {
   "$program" "$1" --help | awk '/^options:/ { on = 1 } on && $1 ~ /^--/ { print $1 }'
 }
 
-# completion is unknown no more; every script names all rows, and its shell can read it
+# the words that completion offers are all rows, and each shell can read its script
+"$program" --complete '' >"$work/words"
+for command in $commands; do
+  grep -q "^$command$(printf '\t')." "$work/words" || fail "not offered: $command"
+  "$program" --complete "$command" - >"$work/flags"
+  for flag in $(flags_of "$command"); do
+    grep -q "^$flag$(printf '\t')." "$work/flags" || fail "$command: not offered: $flag"
+  done
+done
+"$program" --complete train c.yaml --set '' >"$work/options"
+for option in $options; do
+  grep -qF "$option=" "$work/options" || fail "not offered: $option"
+done
 for shell in bash zsh fish; do
   "$program" completion $shell >"$work/$shell" || fail "no completion for $shell"
-  for command in $commands; do
-    grep -qw -e "$command" "$work/$shell" || fail "$shell: no $command"
-    for flag in $(flags_of "$command"); do
-      grep -q -e "${flag#--}" "$work/$shell" || fail "$shell: no $flag"
-    done
-  done
-  for option in $options; do
-    grep -qF "$option=" "$work/$shell" || fail "$shell: no $option"
-  done
   if command -v $shell >/dev/null; then
     $shell -n "$work/$shell" || fail "$shell cannot read its script"
   else
@@ -35,6 +38,9 @@ expect 2 'bash|zsh|fish' completion
 # bash: completed EXPECTED WORD...: what the words are completed to, the last one being unfinished
 mkdir "$work/here" "$work/here/runs"
 touch "$work/here/net.yaml" "$work/here/net.txt"
+mkdir "$work/bin"
+ln -s "$program" "$work/bin/lockstep"
+PATH=$work/bin:$PATH
 completed() {
   expected=$1
   shift
@@ -56,6 +62,19 @@ if command -v bash >/dev/null; then
   completed '' lockstep train net.yaml --ranks ''
   completed 'zsh' lockstep completion z
   completed 'compare completion config' lockstep help co
+  completed 'net.txt net.yaml' lockstep train --trace = n
+  completed 'tf32' lockstep train --set = train.precision = t
+fi
+# fish says what it would complete a line to
+if command -v fish >/dev/null; then
+  offered() {
+    got=$(cd "$work/here" && HOME=$work fish --no-config -c 'source $argv[1]; complete -C $argv[2]' "$work/fish" "$2" | cut -f1 | tr '\n' ' ')
+    [ "$got" = "$1 " ] || fail "fish completes \"$2\" to \"$got\", not to \"$1\""
+  }
+  offered 'train' 'lockstep tr'
+  offered '--ranks --resume' 'lockstep train --r'
+  offered 'train.precision=fp32 train.precision=tf32' 'lockstep train net.yaml --set train.precision='
+  offered 'runs/' 'lockstep eval net.yaml --checkpoint ru'
 fi
 
 # manual pages: each builds, is clean, and has every row
