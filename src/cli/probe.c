@@ -255,7 +255,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
     probe->finding_count = ls_doctor_examine(&subject, probe->finding);
     probe->wall_s = (double)(ls_clock_ns() - begin) / 1e9;
     if (args->json)
-      status = cli_probe_json(ctx, probe);
+      cli_probe_json(probe);
     else
       cli_probe_show(probe);
   }

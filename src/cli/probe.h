@@ -49,6 +49,6 @@ ls_status_t cli_probe_rank(ls_ctx_t *ctx, const cli_args_t *args);
 
 /* probe_show.c */
 void cli_probe_show(const cli_probe_t *probe);
-ls_status_t cli_probe_json(ls_ctx_t *ctx, const cli_probe_t *probe);
+void cli_probe_json(const cli_probe_t *probe);
 
 #endif

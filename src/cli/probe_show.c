@@ -36,33 +36,24 @@ static cell_t size_cell(double bytes) {
   return c;
 }
 
+/* Before a section's first line. */
+static void print_title(const char **title) {
+  if (*title) cli_print("\n%s\n", *title);
+  *title = NULL;
+}
+
+/* The time of a product; `key` borrows its texts from `words`. */
 typedef struct {
-  char backend[LS_BACKEND_KEY_BYTES]; /* with its precision: "cuda tf32" */
+  char words[LS_PROFILE_KEY_BYTES];
+  ls_profile_key_t key; /* its backend with the precision: "cuda tf32" */
   const ls_op_t *op;
-  int threads;
-  int64_t a, b, c, d; /* first and second input */
   ls_time_t time;
 } product_t;
 
 static double flops(const product_t *p) {
-  const ls_shape_t in[LS_NODE_IN_MAX] = {LS_SHAPE(LS_F32, p->a, p->b), LS_SHAPE(LS_F32, p->c, p->d)};
+  const int64_t *dim = p->key.dim;
+  const ls_shape_t in[LS_NODE_IN_MAX] = {LS_SHAPE(LS_F32, dim[0], dim[1]), LS_SHAPE(LS_F32, dim[2], dim[3])};
   return (double)ls_op_flops(p->op, NULL, in, NULL);
-}
-
-static bool read_product(const char *key, product_t *p) {
-  char words[LS_PROFILE_KEY_BYTES];
-  ls_profile_key_t k;
-  if (!ls_profile_key_read(key, LS_KEY_OP, words, &k)) return false;
-  const ls_op_t *op = ls_op_find(k.name);
-  *p = (product_t){.op = op,
-                   .threads = k.threads,
-                   .a = k.dim[0],
-                   .b = k.dim[1],
-                   .c = k.dim[2],
-                   .d = k.dim[3],
-                   .time = p->time};
-  snprintf(p->backend, sizeof p->backend, "%s", k.backend);
-  return op && op->class == LS_OP_PRODUCT && p->a > 0;
 }
 
 static int collect_products(const ls_profile_t *profile, product_t *products) {
@@ -70,60 +61,62 @@ static int collect_products(const ls_profile_t *profile, product_t *products) {
   for (int i = 0; i < ls_profile_time_count(profile) && count < PRODUCTS_MAX; i++) {
     product_t *p = &products[count];
     const char *key = ls_profile_time_at(profile, i, &p->time);
-    count += read_product(key, p);
+    if (!ls_profile_key_read(key, LS_KEY_OP, p->words, &p->key)) continue;
+    p->op = ls_op_find(p->key.name);
+    count += p->op && p->op->class == LS_OP_PRODUCT && p->key.dim[0] > 0;
   }
   return count;
 }
 
 static bool same_line(const product_t *x, const product_t *y) {
-  return x->op == y->op && x->a == y->a && x->b == y->b && x->c == y->c && x->d == y->d;
+  return x->op == y->op && !memcmp(x->key.dim, y->key.dim, sizeof x->key.dim);
 }
 
 static bool same_column(const product_t *x, const product_t *y) {
-  return !strcmp(x->backend, y->backend) && x->threads == y->threads;
+  return !strcmp(x->key.backend, y->key.backend) && x->key.threads == y->key.threads;
 }
 
 static int order(const void *left, const void *right) {
-  const product_t *x = left, *y = right;
-  int by_op = strcmp(x->op->name, y->op->name);
+  const product_t *const *a = left, *const *b = right;
+  const ls_profile_key_t *x = &(*a)->key, *y = &(*b)->key;
+  int by_op = strcmp((*a)->op->name, (*b)->op->name);
   if (by_op) return by_op;
-  if (x->b != y->b) return x->b < y->b ? -1 : 1;
-  if (x->a != y->a) return x->a < y->a ? -1 : 1;
+  if (x->dim[1] != y->dim[1]) return x->dim[1] < y->dim[1] ? -1 : 1;
+  if (x->dim[0] != y->dim[0]) return x->dim[0] < y->dim[0] ? -1 : 1;
   int by_backend = strcmp(x->backend, y->backend);
   return by_backend ? by_backend : (x->threads > y->threads) - (x->threads < y->threads);
 }
 
 static void show_products(const ls_profile_t *profile) {
   static product_t products[PRODUCTS_MAX];
-  const product_t *column[COLUMNS_MAX];
+  const product_t *sorted[PRODUCTS_MAX], *column[COLUMNS_MAX];
   int count = collect_products(profile, products), columns = 0;
   if (count == 0) return;
-  qsort(products, (size_t)count, sizeof *products, order);
-  for (int i = 0; i < count && columns < COLUMNS_MAX; i++) {
-    bool known = false;
-    for (int c = 0; c < columns && !known; c++)
-      known = same_column(&products[i], column[c]);
-    if (!known) column[columns++] = &products[i];
+  for (int i = 0; i < count; i++)
+    sorted[i] = &products[i];
+  qsort(sorted, (size_t)count, sizeof *sorted, order);
+  for (int i = 0, c; i < count && columns < COLUMNS_MAX; i++) {
+    for (c = 0; c < columns && !same_column(sorted[i], column[c]);)
+      c++;
+    if (c == columns) column[columns++] = sorted[i];
   }
   cli_print("\nmatrix products, f32, GFLOP/s (rows x width, square layers)\n  %-26s", "");
   for (int c = 0; c < columns; c++) {
     char name[LS_BACKEND_KEY_BYTES + 16];
-    snprintf(name, sizeof name, "%s t%d", column[c]->backend, column[c]->threads);
+    snprintf(name, sizeof name, "%s t%d", column[c]->key.backend, column[c]->key.threads);
     cli_print(" %12s", name);
   }
   for (int i = 0, end; i < count; i = end) {
-    cli_print("\n  %-11s %5lld x %-6lld", products[i].op->name, (long long)products[i].a,
-              (long long)products[i].b);
-    for (end = i; end < count && same_line(&products[end], &products[i]);)
+    const product_t *p = sorted[i];
+    cli_print("\n  %-11s %5lld x %-6lld", p->op->name, (long long)p->key.dim[0], (long long)p->key.dim[1]);
+    for (end = i; end < count && same_line(sorted[end], p);)
       end++;
     for (int c = 0; c < columns; c++) {
-      const product_t *found = NULL;
+      char rate[32] = "-";
       for (int k = i; k < end; k++)
-        if (same_column(&products[k], column[c])) found = &products[k];
-      if (found)
-        cli_print(" %12.1f", flops(found) / found->time.ns);
-      else
-        cli_print(" %12s", "-");
+        if (same_column(sorted[k], column[c]))
+          snprintf(rate, sizeof rate, "%.1f", flops(sorted[k]) / sorted[k]->time.ns);
+      cli_print(" %12s", rate);
     }
   }
   cli_print("\n");
@@ -131,14 +124,12 @@ static void show_products(const ls_profile_t *profile) {
 
 /* Rates of a curve over bytes, one line per key: "memory cpu t1   48 KiB 12.3 GB/s ...". */
 static void show_rates(const ls_profile_t *profile, const char *prefix, const char *title) {
-  bool any = false;
   for (int i = 0; i < ls_profile_curve_count(profile); i++) {
     const ls_curve_point_t *points;
     int count;
     const char *key = ls_profile_curve_at(profile, i, &points, &count);
     if (strncmp(key, prefix, strlen(prefix)) != 0) continue;
-    if (!any) cli_print("\n%s\n", title);
-    any = true;
+    print_title(&title);
     cli_print("  %-22s", key + strlen(prefix));
     for (int k = 0; k < count; k++)
       cli_print("  %s %.1f GB/s", size_cell(points[k].bytes).text, points[k].bytes / points[k].time.ns);
@@ -146,28 +137,38 @@ static void show_rates(const ls_profile_t *profile, const char *prefix, const ch
   }
 }
 
-static void show_times(const ls_profile_t *profile, const char *prefix, const char *title) {
+static void show_times(const ls_profile_t *profile, const char *prefix, const char *what) {
   for (int i = 0; i < ls_profile_time_count(profile); i++) {
     ls_time_t t;
     const char *key = ls_profile_time_at(profile, i, &t);
     if (strncmp(key, prefix, strlen(prefix)) != 0) continue;
-    cli_print("  %-38s %10s  (90 %%: %s to %s)%s%s\n", key, time_cell(t.ns).text, time_cell(t.low_ns).text,
-              time_cell(t.high_ns).text, *title ? "  " : "", title);
+    cli_print("  %-38s %10s  (90 %%: %s to %s)  %s\n", key, time_cell(t.ns).text, time_cell(t.low_ns).text,
+              time_cell(t.high_ns).text, what);
   }
 }
 
-static void show_crowd(const ls_profile_t *profile) {
-  bool any = false;
+/* A line for each time of a kind of key. */
+static void show_kind(const ls_profile_t *profile, ls_key_what_t what, const char *title,
+                      void (*show)(const ls_profile_key_t *key, const ls_time_t *time)) {
   for (int i = 0; i < ls_profile_time_count(profile); i++) {
     ls_time_t t;
     char words[LS_PROFILE_KEY_BYTES];
     ls_profile_key_t key;
-    if (!ls_profile_key_read(ls_profile_time_at(profile, i, &t), LS_KEY_CROWD, words, &key)) continue;
-    if (!any) cli_print("\nslow-down when all ranks compute at once\n");
-    any = true;
-    cli_print("  %d ranks x %d thread%s %s   %s-bound  %.2fx  (90 %%: %.2fx to %.2fx)\n", key.ranks,
-              key.threads, key.threads == 1 ? " " : "s", key.backend, key.name, t.ns, t.low_ns, t.high_ns);
+    if (!ls_profile_key_read(ls_profile_time_at(profile, i, &t), what, words, &key)) continue;
+    print_title(&title);
+    show(&key, &t);
   }
+}
+
+static void show_crowd(const ls_profile_key_t *key, const ls_time_t *t) {
+  cli_print("  %d ranks x %d thread%s %s   %s-bound  %.2fx  (90 %%: %.2fx to %.2fx)\n", key->ranks,
+            key->threads, key->threads == 1 ? " " : "s", key->backend, key->name, t->ns, t->low_ns,
+            t->high_ns);
+}
+
+static void show_memory(const ls_profile_key_t *key, const ls_time_t *t) {
+  cli_print("  %s, %d rank%s %*s %s\n", key->backend, key->ranks, LS_PLURAL(key->ranks),
+            key->ranks == 1 ? 13 : 12, "", cli_bytes((int64_t)t->ns));
 }
 
 /* One table per transport and world size: sizes down, collectives across. */
@@ -197,20 +198,6 @@ static void show_collectives(const ls_profile_t *profile) {
     }
 }
 
-static void show_memory(const ls_profile_t *profile) {
-  bool any = false;
-  for (int i = 0; i < ls_profile_time_count(profile); i++) {
-    ls_time_t t;
-    char words[LS_PROFILE_KEY_BYTES];
-    ls_profile_key_t key;
-    if (!ls_profile_key_read(ls_profile_time_at(profile, i, &t), LS_KEY_LIBRARIES, words, &key)) continue;
-    if (!any) cli_print("\nmemory that libraries take in a rank's process, beside what is trained\n");
-    any = true;
-    cli_print("  %s, %d rank%s %*s %s\n", key.backend, key.ranks, LS_PLURAL(key.ranks),
-              key.ranks == 1 ? 13 : 12, "", cli_bytes((int64_t)t.ns));
-  }
-}
-
 static void show_profile(const cli_probe_t *probe) {
   const ls_profile_t *profile = probe->profile;
   show_products(profile);
@@ -222,9 +209,10 @@ static void show_profile(const cli_probe_t *probe) {
   show_times(profile, "launch ", "one small op");
   show_times(profile, "hand-over ", "to another lane and back");
   show_times(profile, "device-copy ", "64 MiB from each GPU at once");
-  show_crowd(profile);
+  show_kind(profile, LS_KEY_CROWD, "slow-down when all ranks compute at once", show_crowd);
   show_collectives(profile);
-  show_memory(profile);
+  show_kind(profile, LS_KEY_LIBRARIES,
+            "memory that libraries take in a rank's process, beside what is trained", show_memory);
 }
 
 void cli_probe_show(const cli_probe_t *probe) {
@@ -246,29 +234,21 @@ void cli_probe_show(const cli_probe_t *probe) {
   if (probe->kept) cli_print("kept: %s\n", probe->kept);
 }
 
-ls_status_t cli_probe_json(ls_ctx_t *ctx, const cli_probe_t *probe) {
+void cli_probe_json(const cli_probe_t *probe) {
   char hex[17];
+  json_t *doctor = json_array(), *notes = json_array();
   ls_machine_fingerprint(&probe->machine, hex);
-  json_t *j = json_pack("{s:s, s:s}", "command", "probe", "fingerprint", hex), *doctor = json_array(),
-         *notes = json_array();
-  int failed = json_object_set_new(j, "machine", ls_machine_json(&probe->machine));
-  failed |= json_object_set_new(j, "profile", probe->profile ? ls_profile_json(probe->profile) : json_null());
-  failed |= json_object_set_new(j, "path", probe->path ? json_string(probe->path) : json_null());
-  failed |= json_object_set_new(j, "wall_s", ls_json_number(probe->wall_s));
   for (int i = 0; i < probe->finding_count; i++) {
     const ls_finding_t *f = &probe->finding[i];
-    failed |= json_array_append_new(doctor, json_pack("{s:s, s:s, s:s, s:s}", "id", f->id, "severity",
-                                                      ls_severity_name(f->severity), "evidence", f->evidence,
-                                                      "remedy", f->remedy));
+    json_array_append_new(doctor, json_pack("{s:s, s:s, s:s, s:s}", "id", f->id, "severity",
+                                            ls_severity_name(f->severity), "evidence", f->evidence, "remedy",
+                                            f->remedy));
   }
   for (int i = 0; i < probe->note_count; i++)
-    failed |= json_array_append_new(notes, json_string(probe->note[i]));
-  failed |= json_object_set_new(j, "doctor", doctor);
-  failed |= json_object_set_new(j, "not_measured", notes);
-  if (failed) {
-    json_decref(j);
-    return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the result's text");
-  }
-  cli_print_json(j);
-  return LS_OK;
+    json_array_append_new(notes, ls_json_text(probe->note[i]));
+  cli_print_json(json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "command", "probe", "fingerprint", hex,
+                           "machine", ls_machine_json(&probe->machine), "profile",
+                           probe->profile ? ls_profile_json(probe->profile) : json_null(), "path",
+                           probe->path ? ls_json_text(probe->path) : json_null(), "wall_s",
+                           ls_json_number(probe->wall_s), "doctor", doctor, "not_measured", notes));
 }
