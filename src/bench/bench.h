@@ -161,8 +161,8 @@ typedef struct {
 /* `variants`: array of measurements, each with "name", "key" (variants with equal keys, models
  * and precisions are compared: the global batch, for weak scaling the batch per rank), "model" and
  * "peer_access" where they differ between variants, and, when it could not be measured, "failed"
- * (after some rounds: "incomplete"); "validation" is kept as it is. `control`: array of {a, b}, each an array
- * of step times in us. Both are borrowed. *document: new reference. */
+ * (after some rounds: "incomplete"); "validation" is kept as it is. `control`: the p values of
+ * the control's pairs. Both are borrowed. *document: new reference. */
 ls_status_t ls_bench_document(ls_ctx_t *ctx, const ls_bench_method_t *method, const json_t *variants,
                               const json_t *control, json_t **document);
 

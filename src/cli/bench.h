@@ -74,7 +74,7 @@ typedef struct {
   int variant_count;
   char *dir;                  /* of the children's files */
   json_t *plans;              /* {path, plan} of --plan */
-  json_t *measured, *control; /* one per variant; pairs */
+  json_t *measured, *control; /* one per variant; p values of pairs */
   int64_t rounds_done;        /* complete rounds, even if measuring failed */
   int lost_count;             /* variants that failed while they were measured; refused ones do not count */
   char lost[BENCH_REASON_BYTES]; /* the first of them, and why */

@@ -20,30 +20,16 @@ void bench_run_begin(bench_t *b) {
   b->load_before = load_now();
 }
 
-/* A word as a shell takes it. */
-static void write_word(FILE *to, const char *word) {
-  bool plain = *word && strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-                                     "_-+=./,:@%") == strlen(word);
-  if (plain) {
-    fputs(word, to);
-    return;
-  }
-  fputc('\'', to);
-  for (; *word; word++)
-    fputs(*word == '\'' ? "'\\''" : (char[2]){*word, '\0'}, to);
-  fputc('\'', to);
-}
-
 static json_t *command_line(const cli_args_t *args) {
   char *text = NULL;
   size_t size_bytes = 0;
   FILE *to = open_memstream(&text, &size_bytes);
   if (!to) return NULL;
   const char *slash = strrchr(args->argv[0], '/');
-  write_word(to, slash ? slash + 1 : args->argv[0]);
+  cli_put_word(to, slash ? slash + 1 : args->argv[0]);
   for (int i = 1; i < args->argc; i++) {
     fputc(' ', to);
-    write_word(to, args->argv[i]);
+    cli_put_word(to, args->argv[i]);
   }
   json_t *json = fclose(to) == 0 ? ls_json_text(text) : NULL;
   free(text);

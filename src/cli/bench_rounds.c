@@ -21,12 +21,12 @@ static void shuffle(int *order, int count, int64_t seed, int64_t round) {
   }
 }
 
-static void say(const bench_t *b, const char *what, const char *name, const json_t *measurement) {
-  if (b->args->quiet) return;
+/* Says and returns the step time of the newest repetition, in us. */
+static double say(const bench_t *b, const char *what, const char *name, const json_t *measurement) {
   const json_t *list = json_object_get(measurement, "repetitions");
-  size_t count = json_array_size(list);
-  double us = count > 0 ? ls_bench_number(json_array_get(list, count - 1), "step_time_us.mean") : NAN;
-  fprintf(stderr, "%s: %s: %.1f us per step\n", what, name, us);
+  double us = ls_bench_number(json_array_get(list, json_array_size(list) - 1), "step_time_us.mean");
+  if (!b->args->quiet) fprintf(stderr, "%s: %s: %.1f us per step\n", what, name, us);
+  return us;
 }
 
 /* A measurement's repetitions go to the variant's; the first one brings everything else. */
@@ -81,29 +81,25 @@ static ls_status_t measure_variant(bench_t *b, int at, int64_t round) {
 /* One A/A pair: both sides are the first variant, a repetition of each in turn, the first of the two
  * changing. */
 static ls_status_t measure_pair(bench_t *b, int64_t pair) {
-  json_t *sides[2] = {json_array(), json_array()};
-  static const char *const names[] = {"a", "b"};
-  ls_status_t status = LS_OK;
-  for (int64_t i = 0; i < 2 * b->method.control_repetitions && status == LS_OK; i++) {
+  const int64_t each = b->method.control_repetitions;
+  double *us = ls_alloc_array(b->ctx, 2 * (size_t)each, sizeof *us), *next[2] = {us, us + each};
+  ls_status_t status = us ? LS_OK : LS_ERR_MEMORY;
+  for (int64_t i = 0; i < 2 * each && status == LS_OK; i++) {
     int side = (int)((i + i / 2 + pair) % 2);
     json_t *measurement = NULL;
     char message[256], what[64];
     bench_child_t child = {.repetitions = 1};
     status = bench_child_run(b, &b->variants[0], &child, &measurement, message);
-    if (status != LS_OK) {
-      if (message[0]) ls_fail(b->ctx, status, "the control (%s) failed: %s", b->variants[0].name, message);
-      break;
-    }
-    snprintf(what, sizeof what, "control %lld%s", (long long)pair + 1, names[side]);
-    say(b, what, b->variants[0].name, measurement);
-    const json_t *first = json_array_get(json_object_get(measurement, "repetitions"), 0);
-    json_array_append_new(sides[side], ls_json_number(ls_bench_number(first, "step_time_us.mean")));
+    if (status != LS_OK && message[0])
+      ls_fail(b->ctx, status, "the control (%s) failed: %s", b->variants[0].name, message);
+    if (status != LS_OK) break;
+    snprintf(what, sizeof what, "control %lld%c", (long long)pair + 1, "ab"[side]);
+    *next[side]++ = say(b, what, b->variants[0].name, measurement);
     json_decref(measurement);
   }
-  if (status == LS_OK)
-    json_array_append_new(b->control, json_pack("{s:O, s:O}", "a", sides[0], "b", sides[1]));
-  json_decref(sides[1]);
-  json_decref(sides[0]);
+  double p = status == LS_OK ? ls_stat_welch(us, each, us + each, each, LS_BENCH_ALPHA).p : NAN;
+  if (isfinite(p)) json_array_append_new(b->control, json_real(p));
+  ls_free(us);
   return status;
 }
 
@@ -265,10 +261,8 @@ static json_t *variant_json(const bench_variant_t *v) {
 ls_status_t bench_measure(bench_t *b) {
   b->measured = json_array();
   b->control = json_array();
-  for (int i = 0; i < b->variant_count; i++) {
-    const bench_variant_t *v = &b->variants[i];
-    json_array_append_new(b->measured, variant_json(v));
-  }
+  for (int i = 0; i < b->variant_count; i++)
+    json_array_append_new(b->measured, variant_json(&b->variants[i]));
   ls_status_t status = measure_rounds(b);
   int failed = 0;
   for (int i = 0; i < b->variant_count; i++)

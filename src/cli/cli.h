@@ -55,8 +55,8 @@ typedef struct {
   size_t config_size;
   const char *checkpoint, *trace;
   const char *sets[CLI_SETS_MAX];
-  int set_count;
-  int64_t ranks; /* 0 = not given */
+  int set_count, sets_added; /* the last of them are not in argv */
+  int64_t ranks;             /* 0 = not given */
   bool json, resume, quiet, verbose, help;
   const char *operand[CLI_OPERAND_MAX];
   const char *extra[CLI_EXTRA_MAX]; /* by row of the command's own flags; NULL = not given, switches: "" */
@@ -175,9 +175,12 @@ void cli_print_json(json_t *document);
 /* After a write to stdout has failed (errno): reports it and returns its status. LS_ERR_IO without a word
  * when the reader of stdout has gone. */
 ls_status_t cli_output_lost(ls_ctx_t *ctx);
-/* A name in one line (ls_text_shown); "1,234,567"; "27.5 MB". Valid until the next four calls. */
+/* A word of a command line, in single quotes if a shell would interpret it. */
+void cli_put_word(FILE *to, const char *word);
+/* A name in one line (ls_text_shown); "1,234,567"; "27.5 MB"; a time. Valid until the next four calls. */
 const char *cli_shown(const char *name);
 const char *cli_count(int64_t value);
 const char *cli_bytes(int64_t bytes);
+const char *cli_time(double ns); /* "12 ns", "12.3 us", "27.80 ms" */
 
 #endif

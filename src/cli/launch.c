@@ -152,12 +152,13 @@ static int wait_for_ranks(launch_t *l) {
   return cli_launcher_exit(l->ctx, l->launcher, &l->noise, &end, l->given_up);
 }
 
-/* mpirun [its arguments] -np RANKS this-program [the arguments of this one]; the array is the caller's
+/* mpirun [its arguments] -np RANKS this-program [the arguments of this one, and assignments added to them]; the array is the caller's
  * (ls_free). */
 static const char **command_line(ls_ctx_t *ctx, const cli_launcher_t *launcher, const char *count,
                                  const char *self, const cli_args_t *args) {
   int n = 0;
-  const char **argv = ls_alloc_array(ctx, (size_t)(args->argc + CLI_LAUNCHER_ARGS + 4), sizeof *argv);
+  const char **argv =
+      ls_alloc_array(ctx, (size_t)(args->argc + 2 * args->sets_added + CLI_LAUNCHER_ARGS + 4), sizeof *argv);
   if (!argv) return NULL;
   argv[n++] = "mpirun";
   for (int i = 0; launcher->args[i]; i++)
@@ -166,6 +167,10 @@ static const char **command_line(ls_ctx_t *ctx, const cli_launcher_t *launcher, 
   argv[n++] = self;
   for (int i = 1; i < args->argc; i++)
     argv[n++] = args->argv[i];
+  for (int i = args->set_count - args->sets_added; i < args->set_count; i++) {
+    argv[n++] = "--set";
+    argv[n++] = args->sets[i];
+  }
   return argv;
 }
 

@@ -58,6 +58,18 @@ void cli_print_json(json_t *document) {
   json_decref(document);
 }
 
+void cli_put_word(FILE *to, const char *word) {
+  static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./:,@%";
+  if (*word && !word[strspn(word, plain)]) {
+    fputs(word, to);
+    return;
+  }
+  fputc('\'', to);
+  for (; *word; word++)
+    fputs(*word == '\'' ? "'\\''" : (char[2]){*word, '\0'}, to);
+  fputc('\'', to);
+}
+
 const char *cli_shown(const char *path) {
   static char text[TEXT_SLOTS][PATH_MAX * LS_PLAIN_BYTES];
   static int slot;
@@ -86,5 +98,18 @@ const char *cli_bytes(int64_t bytes) {
   for (; value >= 1000 && unit < LS_COUNT(units) - 1; unit++)
     value /= 1000;
   snprintf(text, TEXT_MAX, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
+  return text;
+}
+
+const char *cli_time(double ns) {
+  char *text = next_text();
+  if (ns < 1e3)
+    snprintf(text, TEXT_MAX, "%.0f ns", ns);
+  else if (ns < 1e6)
+    snprintf(text, TEXT_MAX, "%.1f us", ns / 1e3);
+  else if (ns < 1e9)
+    snprintf(text, TEXT_MAX, "%.2f ms", ns / 1e6);
+  else
+    snprintf(text, TEXT_MAX, "%.2f s", ns / 1e9);
   return text;
 }

@@ -5,6 +5,7 @@
 #include "cli/stop.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Runs the quick probe in a process of its own, into `output`, because it starts ranks, with which this
@@ -137,34 +138,27 @@ void cli_planner_release(cli_planned_t *planned) {
   ls_free(planned->path);
 }
 
-/* In single quotes if a shell would interpret it. */
-static const char *quoted(ls_arena_t *arena, const char *text) {
-  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
-  if (*text && strspn(text, plain) == strlen(text)) return text;
-  const char *out = "'";
-  for (; *text && out; text++)
-    out = *text == '\'' ? ls_arena_printf(arena, "%s'\\''", out) : ls_arena_printf(arena, "%s%c", out, *text);
-  return out ? ls_arena_printf(arena, "%s'", out) : NULL;
+static void put_flag(FILE *to, const char *flag, const char *value) {
+  if (value) fprintf(to, " %s ", flag);
+  if (value) cli_put_word(to, value);
 }
 
 const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const ls_plan_t *plan,
                                 const ls_candidate_t *c) {
-  const char *program = quoted(arena, args->argv[0]), *config = quoted(arena, args->config);
-  const char *line = program && config ? ls_arena_printf(arena, "%s train %s", program, config) : NULL;
-  if (line && args->data_root) {
-    const char *root = quoted(arena, args->data_root);
-    line = root ? ls_arena_printf(arena, "%s --data-root %s", line, root) : NULL;
-  }
-  for (int i = 0; i < args->set_count && line; i++) {
-    const char *set = quoted(arena, args->sets[i]);
-    line = set ? ls_arena_printf(arena, "%s --set %s", line, set) : NULL;
-  }
-  char **set = line ? ls_plan_sets(arena, c, plan->backend, plan->precision) : NULL;
-  for (int i = 0; set && set[i] && line; i++) {
-    const char *word = quoted(arena, set[i]);
-    line = word ? ls_arena_printf(arena, "%s --set %s", line, word) : NULL;
-  }
-  return set ? line : NULL;
+  char *text = NULL, **set = ls_plan_sets(arena, c, plan->backend, plan->precision);
+  size_t size_bytes;
+  FILE *to = set ? open_memstream(&text, &size_bytes) : NULL;
+  if (!to) return NULL;
+  cli_put_word(to, args->argv[0]);
+  put_flag(to, "train", args->config);
+  put_flag(to, "--data-root", args->data_root);
+  for (int i = 0; i < args->set_count; i++)
+    put_flag(to, "--set", args->sets[i]);
+  for (; *set; set++)
+    put_flag(to, "--set", *set);
+  const char *line = fclose(to) == 0 ? ls_arena_strdup(arena, text) : NULL;
+  free(text);
+  return line;
 }
 
 /* Where no table says it. */
@@ -173,58 +167,53 @@ static void warn_busy(ls_ctx_t *ctx, const ls_plan_t *plan) {
   if (cli_planner_busy(plan, busy)) ls_log(ctx, LS_LOG_WARN, "%s", busy);
 }
 
+/* Adds what makes a run of the candidate to the assignments of the command line. */
+static ls_status_t adopt(ls_ctx_t *ctx, ls_arena_t *arena, const ls_candidate_t *c, cli_args_t *args) {
+  char *predicted = ls_arena_printf(arena, "parallel.predicted_us=%.3f", c->step.ns * 1e-3);
+  char **set = ls_plan_sets(arena, c, NULL, NULL);
+  if (!set || !predicted) return LS_ERR_MEMORY;
+  int count = 0;
+  while (set[count])
+    count++;
+  args->sets_added = count + 1;
+  if (args->set_count + args->sets_added > CLI_SETS_MAX)
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "too many --set assignments for strategy auto; put them into the file");
+  for (int i = 0; i < args->sets_added; i++)
+    args->sets[args->set_count++] = i < count ? set[i] : predicted;
+  args->ranks = c->devices;
+  return LS_OK;
+}
+
+static void say_choice(ls_ctx_t *ctx, ls_arena_t *arena, const ls_candidate_t *c, bool asked, int most) {
+  const char *name = ls_plan_name(arena, c);
+  char than_one[32] = "";
+  if (isfinite(c->speedup)) snprintf(than_one, sizeof than_one, ", %.2f x one device", c->speedup);
+  ls_log(ctx, LS_LOG_INFO, "plan: %s: %.1f us a step predicted (90 %%: %.1f to %.1f)%s",
+         name ? name : c->strategy, c->step.ns * 1e-3, c->step.low_ns * 1e-3, c->step.high_ns * 1e-3,
+         than_one);
+  if (c->devices < most)
+    ls_log(ctx, LS_LOG_INFO,
+           "strategy auto takes %s %d as the most ranks that it may use, and uses %d; name a strategy (%s) "
+           "for "
+           "exactly %d",
+           asked ? "--ranks" : "parallel.ranks:", most, c->devices, ls_strategy_default(most)->name, most);
+}
+
 ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t *config, cli_args_t *args) {
   int rank, size;
   if (!config->parallel.automatic) return LS_OK;
   if (ls_comm_launched(&rank, &size)) return LS_OK; /* how many ranks there are is decided already */
-  const long asked = args->ranks;
-  ls_plan_options_t options = {.no_crossover = true, .devices_max = (int)asked};
-  if (config->parallel.ranks > 1 && options.devices_max == 0)
-    options.devices_max = (int)config->parallel.ranks;
+  const bool asked = args->ranks > 0;
+  const int64_t most = asked ? args->ranks : config->parallel.ranks > 1 ? config->parallel.ranks : 0;
+  ls_plan_options_t options = {.no_crossover = true, .devices_max = (int)most};
   cli_planned_t planned;
   ls_status_t status = cli_planner_make(ctx, config, NULL, &options, &planned);
   if (status != LS_OK) return status;
-  const ls_plan_t *plan = &planned.plan;
-  const ls_candidate_t *c = &plan->candidate[plan->choice];
-  warn_busy(ctx, plan);
-  char *predicted = ls_arena_printf(arena, "parallel.predicted_us=%.3f", c->step.ns * 1e-3);
-  char **set = ls_plan_sets(arena, c, NULL, NULL);
-  int count = 0;
-  while (set && set[count])
-    count++;
-  char **argv = ls_arena_array(arena, (size_t)args->argc + 2 * (size_t)count + 3, sizeof *argv);
-  char *flag = ls_arena_strdup(arena, "--set");
-  if (!argv || !flag || !set || !predicted) status = LS_ERR_MEMORY;
-  if (args->set_count + count + 1 > CLI_SETS_MAX)
-    status =
-        ls_fail(ctx, LS_ERR_ARGUMENT, "too many --set assignments for strategy auto; put them into the file");
-  if (status == LS_OK) memcpy(argv, args->argv, (size_t)args->argc * sizeof *argv);
-  for (int i = 0; i <= count && status == LS_OK; i++) {
-    char *assignment = i < count ? set[i] : predicted;
-    args->sets[args->set_count++] = assignment;
-    argv[args->argc++] = flag;
-    argv[args->argc++] = assignment;
-  }
-  if (status == LS_OK) {
-    args->argv = argv;
-    args->ranks = c->devices;
-    ls_arena_t names;
-    ls_arena_init(&names, ctx);
-    const char *name = ls_plan_name(&names, c);
-    char than_one[32] = "";
-    if (isfinite(c->speedup)) snprintf(than_one, sizeof than_one, ", %.2f x one device", c->speedup);
-    ls_log(ctx, LS_LOG_INFO, "plan: %s: %.1f us a step predicted (90 %%: %.1f to %.1f)%s",
-           name ? name : c->strategy, c->step.ns * 1e-3, c->step.low_ns * 1e-3, c->step.high_ns * 1e-3,
-           than_one);
-    if (c->devices < options.devices_max)
-      ls_log(ctx, LS_LOG_INFO,
-             "strategy auto takes %s %d as the most ranks that it may use, and uses %d; name a strategy (%s) "
-             "for "
-             "exactly %d",
-             asked > 0 ? "--ranks" : "parallel.ranks:", options.devices_max, c->devices,
-             ls_strategy_default(options.devices_max)->name, options.devices_max);
-    ls_arena_release(&names);
-  }
+  const ls_candidate_t *c = &planned.plan.candidate[planned.plan.choice];
+  warn_busy(ctx, &planned.plan);
+  status = adopt(ctx, arena, c, args);
+  if (status == LS_OK) say_choice(ctx, arena, c, asked, (int)most);
   cli_planner_release(&planned);
   return status;
 }
@@ -263,7 +252,7 @@ static ls_status_t show(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t
   bool thresholds = by_thresholds(args);
   if (thresholds || args->extra[EXTRA_EMIT] || args->json) warn_busy(ctx, &planned->plan);
   if (thresholds) return cli_planner_thresholds(ctx, args, config, planned);
-  if (args->extra[EXTRA_EMIT]) return cli_planner_emit(ctx, args, planned, args->extra[EXTRA_EMIT]);
+  if (args->extra[EXTRA_EMIT]) return cli_planner_emit(args, planned, args->extra[EXTRA_EMIT]);
   if (!args->json) {
     cli_planner_table(config, planned);
     return LS_OK;

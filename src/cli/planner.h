@@ -36,7 +36,7 @@ json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planne
 enum { CLI_BUSY_BYTES = 320 };
 bool cli_planner_busy(const ls_plan_t *plan, char text[CLI_BUSY_BYTES]);
 void cli_planner_table(const ls_config_t *config, cli_planned_t *planned);
-ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, cli_planned_t *planned, const char *form);
+ls_status_t cli_planner_emit(const cli_args_t *args, cli_planned_t *planned, const char *form);
 /* What the study's rules say (the report tool has them), for comparison; as a table or, with --json, a document. */
 ls_status_t cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
                                    const cli_planned_t *planned);
@@ -56,8 +56,8 @@ void cli_memory_predict(const ls_train_report_t *report, cli_memory_t *memory);
 json_t *cli_memory_report(const cli_memory_t *memory); /* New reference; NULL when memory is short. */
 void cli_memory_print(const cli_memory_t *memory);
 
-/* train: with strategy auto and without a launcher, chooses, puts the choice into *args as further --set
- * flags (owned by `arena`), and reports it in one line on stderr. */
+/* train: with strategy auto and without a launcher, chooses, adds the choice to the assignments of *args
+ * (owned by `arena`), and reports it in one line on stderr. */
 ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t *config, cli_args_t *args);
 
 #endif

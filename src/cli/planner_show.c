@@ -43,12 +43,17 @@ static void print_ownership(const ls_config_t *config, const ls_ownership_t *o, 
   if (host)
     cli_print(
         "    (here a device is a rank on this machine's own processors: device_price is asked for each)\n");
+  const struct {
+    const char *name;
+    double money;
+  } rows[] = {{"energy", o->energy_month},
+              {"operation", o->overhead_month},
+              {"hardware, written off", o->hardware_month},
+              {"net", o->net_month}};
   cli_print("    %-32s %10.1f h, worth %.2f %s\n", "time saved", o->saved_hours_month, o->benefit_month,
             currency);
-  cli_print("    %-32s %10.2f %s\n", "energy", o->energy_month, currency);
-  cli_print("    %-32s %10.2f %s\n", "operation", o->overhead_month, currency);
-  cli_print("    %-32s %10.2f %s\n", "hardware, written off", o->hardware_month, currency);
-  cli_print("    %-32s %10.2f %s\n", "net", o->net_month, currency);
+  for (int i = 0; i < LS_COUNT(rows); i++)
+    cli_print("    %-32s %10.2f %s\n", rows[i].name, rows[i].money, currency);
   if (isinf(o->break_even_months))
     cli_print("    %-32s %10s", "break-even", "never");
   else
@@ -149,14 +154,12 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
             planned->probed ? " (quick probe; lockstep probe measures more)" : "");
 }
 
-ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, cli_planned_t *planned,
-                             const char *form) {
+ls_status_t cli_planner_emit(const cli_args_t *args, cli_planned_t *planned, const char *form) {
   ls_plan_t *plan = &planned->plan;
   const ls_candidate_t *c = &plan->candidate[plan->choice];
   const char *command = cli_planner_command(&plan->arena, args, plan, c);
   if (!command) return LS_ERR_MEMORY;
   bool gpus = strcmp(plan->backend, "cuda") == 0;
-  (void)ctx;
   if (strcmp(form, "mpirun") == 0) {
     if (c->devices == 1)
       cli_print("%s\n", command);

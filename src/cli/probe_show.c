@@ -8,32 +8,14 @@
 
 enum { PRODUCTS_MAX = 256, COLUMNS_MAX = 6, LINES_MAX = 64 };
 
-/* "12.3 us", always 10 columns. */
-typedef struct {
-  char text[24];
-} cell_t;
-
-static cell_t time_cell(double ns) {
-  cell_t c;
-  if (ns < 1e3)
-    snprintf(c.text, sizeof c.text, "%.0f ns", ns);
-  else if (ns < 1e6)
-    snprintf(c.text, sizeof c.text, "%.1f us", ns / 1e3);
-  else if (ns < 1e9)
-    snprintf(c.text, sizeof c.text, "%.2f ms", ns / 1e6);
-  else
-    snprintf(c.text, sizeof c.text, "%.2f s", ns / 1e9);
-  return c;
-}
-
-static cell_t size_cell(double bytes) {
+/* "48 KiB" */
+static const char *size_text(double bytes, char text[24]) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
-  cell_t c;
   int unit = 0;
   for (; bytes >= 1024 && unit < LS_COUNT(units) - 1; unit++)
     bytes /= 1024;
-  snprintf(c.text, sizeof c.text, "%.0f %s", bytes, units[unit]);
-  return c;
+  snprintf(text, 24, "%.0f %s", bytes, units[unit]);
+  return text;
 }
 
 /* Before a section's first line. */
@@ -126,13 +108,14 @@ static void show_products(const ls_profile_t *profile) {
 static void show_rates(const ls_profile_t *profile, const char *prefix, const char *title) {
   for (int i = 0; i < ls_profile_curve_count(profile); i++) {
     const ls_curve_point_t *points;
+    char size[24];
     int count;
     const char *key = ls_profile_curve_at(profile, i, &points, &count);
     if (strncmp(key, prefix, strlen(prefix)) != 0) continue;
     print_title(&title);
     cli_print("  %-22s", key + strlen(prefix));
     for (int k = 0; k < count; k++)
-      cli_print("  %s %.1f GB/s", size_cell(points[k].bytes).text, points[k].bytes / points[k].time.ns);
+      cli_print("  %s %.1f GB/s", size_text(points[k].bytes, size), points[k].bytes / points[k].time.ns);
     cli_print("\n");
   }
 }
@@ -142,8 +125,8 @@ static void show_times(const ls_profile_t *profile, const char *prefix, const ch
     ls_time_t t;
     const char *key = ls_profile_time_at(profile, i, &t);
     if (strncmp(key, prefix, strlen(prefix)) != 0) continue;
-    cli_print("  %-38s %10s  (90 %%: %s to %s)  %s\n", key, time_cell(t.ns).text, time_cell(t.low_ns).text,
-              time_cell(t.high_ns).text, what);
+    cli_print("  %-38s %10s  (90 %%: %s to %s)  %s\n", key, cli_time(t.ns), cli_time(t.low_ns),
+              cli_time(t.high_ns), what);
   }
 }
 
@@ -177,7 +160,7 @@ static void show_collectives(const ls_profile_t *profile) {
   static const double sizes[] = {64, 4096, 65536, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
   for (int t = 0; ls_transports[t]; t++)
     for (int ranks = 2; ranks <= CLI_PROBE_RANKS_MAX; ranks++) {
-      char key[LS_PROFILE_KEY_BYTES], transport[LS_TRANSPORT_KEY_BYTES];
+      char key[LS_PROFILE_KEY_BYTES], transport[LS_TRANSPORT_KEY_BYTES], size[24];
       const ls_curve_point_t *points;
       ls_transport_key(ls_transports[t], transport);
       ls_profile_key(key, (ls_profile_key_t){LS_KEY_COLLECTIVE, transport, kinds[0], ranks});
@@ -186,12 +169,11 @@ static void show_collectives(const ls_profile_t *profile) {
       for (int k = 0; k < LS_COUNT(kinds); k++)
         cli_print(" %15s", kinds[k]);
       for (int s = 0; s < LS_COUNT(sizes); s++) {
-        cli_print("\n  %-10s", size_cell(sizes[s]).text);
+        cli_print("\n  %-10s", size_text(sizes[s], size));
         for (int k = 0; k < LS_COUNT(kinds); k++) {
           ls_time_t time;
           ls_profile_key(key, (ls_profile_key_t){LS_KEY_COLLECTIVE, transport, kinds[k], ranks});
-          cli_print(" %15s",
-                    ls_profile_interpolate(profile, key, sizes[s], &time) ? time_cell(time.ns).text : "-");
+          cli_print(" %15s", ls_profile_interpolate(profile, key, sizes[s], &time) ? cli_time(time.ns) : "-");
         }
       }
       cli_print("\n");

@@ -1,74 +1,49 @@
 /* Files that are shipped with the program: described machines and workloads, found by name, and tools. They are
  * in share/lockstep beside the program's folder: of an installed program, and of a built one, whose build
  * folder has links to the source tree there. */
+#include "base/process.h"
 #include "cli/cli.h"
 
 #include <limits.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #ifndef LS_DATA_DIR /* where CMake installs them */
 #define LS_DATA_DIR "/usr/local/share/lockstep"
 #endif
 
-enum { SEARCH_MAX = 3 };
-
-typedef struct {
-  char folder[SEARCH_MAX][PATH_MAX];
-  int count;
-} search_t;
-
-static void LS_PRINTF(2, 3) search_add(search_t *search, const char *fmt, ...) {
-  va_list args;
-  va_start(args, fmt);
-  int len = vsnprintf(search->folder[search->count], PATH_MAX, fmt, args);
-  va_end(args);
-  if (len > 0 && len < PATH_MAX) search->count++;
-}
-
-static void search_fill(const char *kind, search_t *search) {
+/* The folders in which files of a kind are looked for, one a line. */
+static char *folders(const char *kind) {
   const char *named = getenv("LOCKSTEP_SHARE");
-  char program[PATH_MAX];
-  if (named && *named) search_add(search, "%s/%s", named, kind);
-  ssize_t len = readlink("/proc/self/exe", program, sizeof program - 1);
-  program[len > 0 ? len : 0] = '\0';
-  char *slash = strrchr(program, '/');
-  if (slash) {
-    *slash = '\0';
-    search_add(search, "%s/../share/lockstep/%s", program, kind);
-  }
-  search_add(search, "%s/%s", LS_DATA_DIR, kind);
-}
-
-static ls_status_t fail_missing(ls_ctx_t *ctx, const char *what, const char *kind, const search_t *search) {
-  char list[1024] = "";
-  size_t used = 0;
-  for (int i = 0; i < search->count && used < sizeof list; i++)
-    used += (size_t)snprintf(list + used, sizeof list - used, "\n  %s", search->folder[i]);
-  return ls_fail(ctx, LS_ERR_NOT_FOUND,
-                 "%s; looked for it in%s\n  LOCKSTEP_SHARE can name the folder that holds %s/", what, list,
-                 kind);
+  char program[PATH_MAX], *text = NULL, *slash = ls_process_program(program) ? strrchr(program, '/') : NULL;
+  size_t size_bytes;
+  FILE *to = open_memstream(&text, &size_bytes);
+  if (!to) return NULL;
+  if (named && *named) fprintf(to, "\n  %s/%s", named, kind);
+  if (slash) fprintf(to, "\n  %.*s/../share/lockstep/%s", (int)(slash - program), program, kind);
+  fprintf(to, "\n  %s/%s", LS_DATA_DIR, kind);
+  fclose(to);
+  return text;
 }
 
 /* `missing`: the message if it is nowhere. */
 static ls_status_t find(ls_ctx_t *ctx, const char *kind, const char *name, const char *missing, char **path) {
-  search_t *search = ls_alloc(ctx, sizeof *search);
-  char *found = ls_alloc(ctx, 2 * PATH_MAX);
-  ls_status_t status = search && found ? LS_ERR_NOT_FOUND : LS_ERR_MEMORY;
-  if (status != LS_ERR_MEMORY) search_fill(kind, search);
-  for (int i = 0; status == LS_ERR_NOT_FOUND && i < 2 * search->count; i++) {
-    const char *ending = i % 2 == 0 ? ".yaml" : "";
-    int len = snprintf(found, 2 * PATH_MAX, "%s/%s%s", search->folder[i / 2], name, ending);
-    if (len < 2 * PATH_MAX && ls_path_exists(found)) status = LS_OK;
+  static const char *const endings[] = {".yaml", ""};
+  char *all = folders(kind), *found = ls_alloc(ctx, 2 * PATH_MAX);
+  ls_status_t status = all && found ? LS_ERR_NOT_FOUND : LS_ERR_MEMORY;
+  for (const char *at = all; status == LS_ERR_NOT_FOUND && *at; at += strcspn(at, "\n")) {
+    at += strspn(at, "\n ");
+    for (int i = 0; i < LS_COUNT(endings) && status == LS_ERR_NOT_FOUND; i++) {
+      int len = snprintf(found, 2 * PATH_MAX, "%.*s/%s%s", (int)strcspn(at, "\n"), at, name, endings[i]);
+      if (len < 2 * PATH_MAX && ls_path_exists(found)) status = LS_OK;
+    }
   }
-  if (status == LS_ERR_NOT_FOUND) fail_missing(ctx, missing, kind, search);
-  ls_free(search);
-  if (status == LS_OK)
-    *path = found;
-  else
-    ls_free(found);
+  if (status == LS_OK) *path = found;
+  if (status == LS_ERR_NOT_FOUND)
+    ls_fail(ctx, status, "%s; looked for it in%s\n  LOCKSTEP_SHARE can name the folder that holds %s/",
+            missing, all, kind);
+  free(all);
+  if (status != LS_OK) ls_free(found);
   return status;
 }
 

@@ -21,17 +21,6 @@ static void print_wrapped(const char *first, const char *text) {
   cli_print("\n");
 }
 
-/* "812 us", "27.8 ms", "1.20 s". */
-static const char *time_text(double ns, char buf[24]) {
-  if (ns < 1e6)
-    snprintf(buf, 24, "%.1f us", ns * 1e-3);
-  else if (ns < 1e9)
-    snprintf(buf, 24, "%.2f ms", ns * 1e-6);
-  else
-    snprintf(buf, 24, "%.2f s", ns * 1e-9);
-  return buf;
-}
-
 static void print_points(const cli_simulation_t *sim) {
   bool unequal = sim->machine.kinds > 1;
   cli_print("%7s %-13s%10s %11s %14s %9s %10s %13s  %s\n", "ranks", unequal ? "shares" : "", "global", "step",
@@ -44,12 +33,11 @@ static void print_points(const cli_simulation_t *sim) {
       cli_print("%7d %s\n", p->ranks, p->note);
       continue;
     }
-    char step[24];
     cli_print("%7d %-13s%10s %11s %14s %9.2f %8.1f %% %11.1f %%  %s%s%s%s%s\n", p->ranks,
               !unequal        ? ""
               : p->ranks == 1 ? "(best)"
                               : cli_simulate_shares[p->shares],
-              cli_count(p->batch), time_text(p->step_ns, step), cli_count((int64_t)llround(p->samples_per_s)),
+              cli_count(p->batch), cli_time(p->step_ns), cli_count((int64_t)llround(p->samples_per_s)),
               p->speedup, 100 * p->efficiency, 100 * p->exposed_ns / p->step_ns,
               sim->has_workload ? row->strategy->name : cli_bytes(p->device_bytes),
               !sim->has_workload && !p->fits ? " (does not fit)" : "", p->algorithm ? ", " : "",
