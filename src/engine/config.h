@@ -63,6 +63,7 @@ typedef struct {
 struct ls_config {
   ls_ctx_t *ctx;
   ls_arena_t arena;
+  ls_doc_t doc; /* that was read: places point into it */
   ls_model_config_t model;
   ls_data_config_t data;
   ls_train_config_t train;

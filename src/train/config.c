@@ -12,15 +12,6 @@
 static const char *const top_keys[] = {"model", "data", "train", "parallel", "cost", NULL};
 static const char *const train_nested[] = {"optimizer", "schedule", "checkpoint", NULL};
 
-/* Remembers the place of an option whose value is checked only when the run begins. */
-static ls_status_t keep_place(ls_arena_t *arena, const ls_doc_node_t *node, ls_place_t *place) {
-  if (!node) return LS_OK;
-  *place = node->place;
-  place->file = ls_arena_strdup(arena, place->file ? place->file : "");
-  if (place->source) place->source = ls_arena_strndup(arena, place->source, (size_t)place->source_len);
-  return place->file && (place->source || !node->place.source) ? LS_OK : LS_ERR_MEMORY;
-}
-
 /* The last part of a section's name. */
 static const char *key_of(const ls_section_t *section) {
   return strrchr(section->name, '.') + 1;
@@ -66,9 +57,8 @@ static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_
   status = ls_config_first(status, parse_parallel(ctx, ls_doc_get(root, "parallel"), config));
   status = ls_config_first(
       status, ls_option_parse(ctx, arena, &ls_cost_section, ls_doc_get(root, "cost"), NULL, &config->cost));
-  const ls_doc_node_t *checkpoint = ls_doc_get(train, "checkpoint");
-  status = ls_config_first(status, keep_place(arena, checkpoint ? ls_doc_get(checkpoint, "dir") : NULL,
-                                              &config->checkpoint.dir_place));
+  const ls_doc_node_t *dir = ls_doc_get(ls_doc_get(train, "checkpoint"), "dir");
+  if (dir) config->checkpoint.dir_place = dir->place;
   if (status == LS_OK) status = ls_config_check(ctx, doc, config);
   return status;
 }
@@ -89,43 +79,31 @@ static bool takes_text(const char *set) {
   return false;
 }
 
-/* Takes ownership of the document: applies the assignments, parses, releases it. */
-static ls_status_t from_doc(ls_ctx_t *ctx, ls_doc_t *doc, const char *const *sets, int set_count,
-                            ls_config_t **out) {
-  ls_status_t status = LS_OK;
-  ls_config_t *config = ls_alloc(ctx, sizeof *config);
-  if (!config) {
-    status = LS_ERR_MEMORY;
-    goto doc;
-  }
-  config->ctx = ctx;
-  ls_arena_init(&config->arena, ctx);
+static ls_status_t fill(ls_ctx_t *ctx, const ls_config_source_t *source, const char *const *sets,
+                        int set_count, ls_config_t *config) {
+  ls_doc_t *doc = &config->doc;
+  ls_status_t status = source->text ? ls_doc_parse(ctx, source->name, source->text, source->size_bytes, doc)
+                                    : ls_doc_load(ctx, source->name, doc);
+  if (status == LS_OK && source->data_root)
+    status = ls_doc_start_paths(doc, ls_doc_get(doc->root, "data"), source->data_root);
+  if (status != LS_OK) return status;
   for (int i = 0; i < set_count; i++)
     status = ls_config_first(status, ls_doc_set(ctx, doc, sets[i], takes_text(sets[i])));
-  if (status == LS_OK) status = parse_sections(ctx, doc, config);
-  ls_doc_release(doc);
-  if (status != LS_OK) {
-    ls_config_destroy(config);
-    return status;
-  }
-  *out = config;
-  return LS_OK;
-doc:
-  ls_doc_release(doc);
-  return status;
+  return status == LS_OK ? parse_sections(ctx, doc, config) : status;
 }
 
 ls_status_t ls_config_read(ls_ctx_t *ctx, const ls_config_source_t *source, const char *const *sets,
-                           int set_count, ls_config_t **config) {
-  ls_doc_t doc;
-  ls_status_t status = source->text ? ls_doc_parse(ctx, source->name, source->text, source->size_bytes, &doc)
-                                    : ls_doc_load(ctx, source->name, &doc);
-  if (status != LS_OK) return status;
-  if (source->data_root) {
-    status = ls_doc_start_paths(&doc, ls_doc_get(doc.root, "data"), source->data_root);
-    if (status != LS_OK) ls_doc_release(&doc);
-  }
-  return status == LS_OK ? from_doc(ctx, &doc, sets, set_count, config) : status;
+                           int set_count, ls_config_t **out) {
+  ls_config_t *config = ls_alloc(ctx, sizeof *config);
+  if (!config) return LS_ERR_MEMORY;
+  config->ctx = ctx;
+  ls_arena_init(&config->arena, ctx);
+  ls_status_t status = fill(ctx, source, sets, set_count, config);
+  if (status == LS_OK)
+    *out = config;
+  else
+    ls_config_destroy(config);
+  return status;
 }
 
 ls_status_t ls_config_load(ls_ctx_t *ctx, const char *path, const char *const *sets, int set_count,
@@ -142,6 +120,7 @@ ls_status_t ls_config_parse(ls_ctx_t *ctx, const char *name, const char *text, s
 void ls_config_destroy(ls_config_t *config) {
   if (!config) return;
   ls_arena_release(&config->arena);
+  ls_doc_release(&config->doc);
   ls_free(config);
 }
 

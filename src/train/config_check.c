@@ -6,15 +6,22 @@
 #include <assert.h>
 #include <string.h>
 
+static const ls_place_t nowhere = {0};
+
+/* Of an option, or, where it is not written, another place. */
+static const ls_place_t *place_of(const ls_doc_node_t *section, const char *key,
+                                  const ls_place_t *otherwise) {
+  const ls_doc_node_t *node = ls_doc_get(section, key);
+  return node ? &node->place : otherwise;
+}
+
 /* A string option whose values are known only here: unknown ones are reported at the value. */
 static ls_status_t check_name(ls_ctx_t *ctx, const ls_doc_node_t *section, const char *key, const char *value,
                               const char *const *names) {
   for (int i = 0; names[i]; i++)
     if (strcmp(names[i], value) == 0) return LS_OK;
-  const ls_doc_node_t *node = ls_doc_get(section, key);
   const char *nearest = ls_nearest(value, names);
-  static const ls_place_t nowhere = {0};
-  return ls_fail_at(ctx, LS_ERR_CONFIG, node ? &node->place : &nowhere, "unknown %s \"%s\"%s%s%s", key,
+  return ls_fail_at(ctx, LS_ERR_CONFIG, place_of(section, key, &nowhere), "unknown %s \"%s\"%s%s%s", key,
                     LS_SHOWN(value), nearest ? "; did you mean \"" : "", nearest ? nearest : "",
                     nearest ? "\"?" : "");
 }
@@ -29,12 +36,6 @@ static void names_of(const void *rows, const char *names[NAMES_MAX]) {
     names[count] = *row[count];
   names[count++] = "auto";
   names[count] = NULL;
-}
-
-static const ls_place_t *place_of(const ls_doc_node_t *section, const char *key,
-                                  const ls_place_t *otherwise) {
-  const ls_doc_node_t *node = section ? ls_doc_get(section, key) : NULL;
-  return node ? &node->place : otherwise;
 }
 
 /* The rules of parallel.reproducible. If the planner or a launcher decides the number of ranks, it is known
@@ -72,9 +73,7 @@ static ls_status_t check_precision(ls_ctx_t *ctx, const ls_doc_node_t *train, co
   const ls_backend_t *backend = ls_backend_host(config->parallel.backend);
   if (!backend || ls_backend_check_math(NULL, backend, (ls_math_t)config->train.precision) == LS_OK)
     return LS_OK;
-  const ls_doc_node_t *node = ls_doc_get(train, "precision");
-  static const ls_place_t nowhere = {0};
-  return ls_fail_at(ctx, LS_ERR_CONFIG, node ? &node->place : &nowhere,
+  return ls_fail_at(ctx, LS_ERR_CONFIG, place_of(train, "precision", &nowhere),
                     "train.precision is %s, which backend %s does not have: use parallel.backend: cuda, or "
                     "train.precision: fp32",
                     ls_math_names[config->train.precision], backend->name);

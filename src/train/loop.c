@@ -12,7 +12,7 @@ enum { STOP_CHECK_STEPS_MAX = 256, STOP_CHECK_NS = 50000000 };
 typedef struct {
   ls_trainer_t *t;
   const ls_train_hooks_t *hooks;
-  ls_trace_t *trace;
+  json_t *trace; /* events; NULL: none is asked for */
   ls_step_log_t log;
   int64_t first_step;
   int64_t last_done_ns; /* when the newest finished step finished, by clock_ns */
@@ -349,7 +349,8 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
                                           : steps > 0             ? steps
                                                                   : 0,
                                           &loop.log);
-  if (status == LS_OK && loop.hooks->trace_path) status = ls_trace_create(t->ctx, &loop.trace);
+  if (status == LS_OK && loop.hooks->trace_path && !(loop.trace = json_array()))
+    status = ls_fail(t->ctx, LS_ERR_MEMORY, "out of memory for the trace");
   ls_trainer_need(t, &report->memory);
   loop.device_bytes = report->memory.device_bytes;
   if (status == LS_OK) status = run_loop(&loop, report);
@@ -361,7 +362,7 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
   ls_watchdog_enter(t->watchdog, LS_WATCHDOG_OFF, t->step);
   if (loop.log.step_ns) fill_report(&loop, start_ns, report);
   ls_status_t hashing = ls_trainer_hash(t, report->params_xxh3);
-  ls_trace_destroy(loop.trace);
+  json_decref(loop.trace);
   ls_step_log_release(&loop.log);
   return status != LS_OK ? status : hashing;
 }

@@ -3,42 +3,20 @@
 
 #include <string.h>
 
-struct ls_trace {
-  json_t *events;
-};
-
-ls_status_t ls_trace_create(ls_ctx_t *ctx, ls_trace_t **out) {
-  ls_trace_t *trace = ls_alloc(ctx, sizeof *trace);
-  if (!trace) return LS_ERR_MEMORY;
-  trace->events = json_array();
-  if (!trace->events) {
-    ls_free(trace);
-    return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the trace");
-  }
-  *out = trace;
-  return LS_OK;
-}
-
-void ls_trace_destroy(ls_trace_t *trace) {
-  if (!trace) return;
-  json_decref(trace->events);
-  ls_free(trace);
-}
-
-ls_status_t ls_trace_add(ls_trace_t *trace, const ls_engine_t *engine, int64_t step, int m) {
+ls_status_t ls_trace_add(json_t *events, const ls_engine_t *engine, int64_t step, int m) {
   const ls_run_t *run = engine->step[LS_STEP_TRAIN].run;
   const ls_schedule_t *s = ls_program_at(&engine->step[LS_STEP_TRAIN].program, m);
   int64_t unit = step * engine->share.accumulate + m;
   return ls_schedule_trace(s, ls_run_times(run), step, m, engine->launched_ns[unit % LS_ENGINE_SLOTS],
-                           trace->events);
+                           events);
 }
 
 /* Every rank in turn sends its events as text; rank 0 appends them. If one of them runs out of memory, events
  * are lost, so this is remembered; the exchange continues, because the others take part in it. */
-static ls_status_t gather(ls_ctx_t *ctx, ls_trace_t *trace, ls_comm_t *comm, ls_status_t *own) {
+static ls_status_t gather(ls_ctx_t *ctx, json_t *events, ls_comm_t *comm, ls_status_t *own) {
   ls_status_t status = LS_OK;
   for (int r = 1; r < comm->size && status == LS_OK; r++) {
-    char *dump = comm->rank == r ? json_dumps(trace->events, JSON_COMPACT) : NULL;
+    char *dump = comm->rank == r ? json_dumps(events, JSON_COMPACT) : NULL;
     int64_t size_bytes = dump ? (int64_t)strlen(dump) : 0;
     if (comm->rank == r && !dump) *own = ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the trace");
     status = ls_comm_broadcast(comm, "trace size", &size_bytes, sizeof size_bytes, r);
@@ -48,7 +26,7 @@ static ls_status_t gather(ls_ctx_t *ctx, ls_trace_t *trace, ls_comm_t *comm, ls_
       status = text ? ls_comm_broadcast(comm, "trace", text, size_bytes, r) : LS_ERR_MEMORY;
     if (status == LS_OK && comm->rank == 0 && size_bytes > 0) {
       json_t *theirs = json_loads(text, 0, NULL);
-      if (!theirs || json_array_extend(trace->events, theirs) != 0)
+      if (!theirs || json_array_extend(events, theirs) != 0)
         *own = ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the trace of rank %d", r);
       json_decref(theirs);
     }
@@ -58,8 +36,8 @@ static ls_status_t gather(ls_ctx_t *ctx, ls_trace_t *trace, ls_comm_t *comm, ls_
   return status;
 }
 
-static ls_status_t write_document(ls_ctx_t *ctx, const ls_trace_t *trace, const char *path) {
-  json_t *document = json_pack("{s:O, s:s}", "traceEvents", trace->events, "displayTimeUnit", "ns");
+static ls_status_t write_document(ls_ctx_t *ctx, json_t *events, const char *path) {
+  json_t *document = json_pack("{s:O, s:s}", "traceEvents", events, "displayTimeUnit", "ns");
   char *text = document ? json_dumps(document, JSON_COMPACT) : NULL;
   ls_status_t status = text ? ls_file_replace(ctx, path, text, strlen(text))
                             : ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the trace");
@@ -68,9 +46,9 @@ static ls_status_t write_document(ls_ctx_t *ctx, const ls_trace_t *trace, const 
   return status;
 }
 
-ls_status_t ls_trace_write(ls_ctx_t *ctx, ls_trace_t *trace, ls_comm_t *comm, const char *path) {
-  ls_status_t own = LS_OK, status = gather(ctx, trace, comm, &own);
+ls_status_t ls_trace_write(ls_ctx_t *ctx, json_t *events, ls_comm_t *comm, const char *path) {
+  ls_status_t own = LS_OK, status = gather(ctx, events, comm, &own);
   if (status != LS_OK) return status;
-  if (own == LS_OK && comm->rank == 0) own = write_document(ctx, trace, path);
+  if (own == LS_OK && comm->rank == 0) own = write_document(ctx, events, path);
   return ls_comm_agree(comm, "writing the trace", own);
 }
