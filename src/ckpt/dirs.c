@@ -11,37 +11,37 @@
 /* Room for the longest name that a run makes in its directory: ".tmp-old-step-../model.safetensors". */
 enum { BELOW_BYTES = 2 * LS_TEMP_NAME_BYTES };
 
+/* Length of the name of the directory that holds dir[0..len); 0: the current one. */
+static size_t up(const char *dir, size_t len) {
+  while (len > 0 && dir[len - 1] == '/')
+    len--;
+  while (len > 0 && dir[len - 1] != '/')
+    len--;
+  while (len > 1 && dir[len - 1] == '/')
+    len--;
+  return len;
+}
+
 /* Length of the deepest part of `dir` that exists. */
 static size_t existing_part(char *dir) {
   size_t len = strlen(dir);
-  while (len > 0) {
+  for (; len > 0; len = up(dir, len)) {
     char cut = dir[len];
     dir[len] = '\0';
     bool there = ls_path_exists(dir);
     dir[len] = cut;
-    if (there) return len;
-    while (len > 0 && dir[len - 1] == '/')
-      len--;
-    while (len > 0 && dir[len - 1] != '/')
-      len--;
-    while (len > 1 && dir[len - 1] == '/')
-      len--;
+    if (there) break;
   }
-  return 0;
+  return len;
 }
 
-/* Makes the entries of the new directories durable, the deepest first. */
+/* Makes the entries of the new directories durable, the deepest first. Shortens `dir`. */
 static ls_status_t sync_parents(ls_ctx_t *ctx, char *dir, size_t existing) {
   ls_status_t status = LS_OK;
   for (size_t len = strlen(dir); len > existing && !status;) {
-    while (len > existing && dir[len - 1] != '/')
-      len--;
-    while (len > 1 && len > existing && dir[len - 1] == '/')
-      len--;
-    char cut = dir[len];
+    len = up(dir, len);
     dir[len] = '\0';
     status = ls_dir_sync(ctx, len > 0 ? dir : ".");
-    dir[len] = cut;
   }
   return status;
 }
@@ -63,13 +63,9 @@ ls_status_t ls_ckpt_dirs_make(ls_ctx_t *ctx, const char *dir, size_t *existing_b
 void ls_ckpt_dirs_remove(const char *dir, size_t existing_bytes) {
   char *copy = ls_strdup(NULL, dir);
   if (!copy) return;
-  for (size_t len = strlen(copy); len > existing_bytes;) {
+  for (size_t len = strlen(copy); len > existing_bytes; len = up(copy, len)) {
     copy[len] = '\0';
     rmdir(copy);
-    while (len > existing_bytes && copy[len - 1] != '/')
-      len--;
-    while (len > existing_bytes && copy[len - 1] == '/')
-      len--;
   }
   ls_free(copy);
 }

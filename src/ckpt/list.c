@@ -75,7 +75,3 @@ bool ls_ckpt_json_short_of_memory(const json_error_t *error) {
   enum json_error_code code = json_error_code(error);
   return code == json_error_out_of_memory || code == json_error_unknown;
 }
-
-ls_ctx_t *ls_ckpt_quiet_ctx(void) {
-  return ls_ctx_create(NULL, NULL);
-}

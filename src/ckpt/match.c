@@ -1,5 +1,5 @@
 /* Compares a checkpoint with the model's needs: same names, types and shapes, and no others. */
-#include "ckpt/match.h"
+#include "ckpt/open.h"
 
 #include <stdarg.h>
 #include <stdio.h>

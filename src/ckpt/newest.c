@@ -30,7 +30,7 @@ static ls_status_t open_of_step(ls_ctx_t *ctx, const char *path, int64_t step, l
 /* Tries one; a refusal becomes a warning. Only a lack of memory is an error of its own, because the
  * checkpoint may be good. */
 static ls_status_t try_step(ls_ctx_t *ctx, const char *path, int64_t step, walk_t *walk, ls_ckpt_t **ckpt) {
-  ls_ctx_t *quiet = ls_ckpt_quiet_ctx();
+  ls_ctx_t *quiet = ls_ctx_create(NULL, NULL); /* keeps the reason */
   if (!quiet) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory: opening %s", path);
   ls_status_t status = open_of_step(quiet, path, step, ckpt);
   if (status == LS_ERR_MEMORY) {

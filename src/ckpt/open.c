@@ -35,15 +35,16 @@ static ls_status_t open_file(ls_ctx_t *ctx, const char *path, int64_t size_bytes
   return status;
 }
 
-static ls_status_t verify_hash(ls_ctx_t *ctx, const char *path, int fd, const ls_manifest_file_t *file) {
-  char *buffer = ls_alloc(ctx, LS_CKPT_CHUNK_BYTES);
-  if (!buffer) return LS_ERR_MEMORY;
+/* Compares the file's hash, or finds it out where none is listed: the same bytes must be read later. */
+static ls_status_t verify_hash(ls_ctx_t *ctx, ls_ckpt_file_t *file) {
   ls_ckpt_reader_t r;
-  ls_status_t status = ls_ckpt_reader_open(&r, ctx, path, fd);
-  if (!status) status = ls_ckpt_reader_skip(&r, (uint64_t)file->size_bytes, buffer);
-  if (!status) status = ls_ckpt_reader_compare(&r, file->xxh3_128);
+  ls_status_t status = ls_ckpt_reader_open(&r, ctx, file->path, file->fd);
+  if (!status) status = ls_ckpt_reader_skip(&r, file->size_bytes);
+  if (!status && file->xxh3_128[0])
+    status = ls_ckpt_reader_compare(&r, file->xxh3_128);
+  else if (!status)
+    ls_hash_text(XXH3_128bits_digest(r.hash), file->xxh3_128);
   ls_ckpt_reader_close(&r);
-  ls_free(buffer);
   return status;
 }
 
@@ -72,18 +73,16 @@ close_reader:
 
 /* Every number of a verified file is finite. */
 static ls_status_t verify_finite(ls_ctx_t *ctx, const ls_ckpt_file_t *part) {
-  char *buffer = ls_alloc(ctx, LS_CKPT_CHUNK_BYTES);
-  if (!buffer) return LS_ERR_MEMORY;
+  char chunk[LS_CKPT_CHUNK_BYTES];
   ls_ckpt_reader_t r;
   ls_status_t status = ls_ckpt_reader_open(&r, ctx, part->path, part->fd);
   for (int i = 0; i < part->count && !status; i++) {
     const ls_safetensors_entry_t *e = &part->entries[i];
     r.offset_bytes = part->header_bytes + e->offset_bytes;
     for (uint64_t done = 0; done < e->size_bytes && !status;) {
-      size_t size =
-          e->size_bytes - done < LS_CKPT_CHUNK_BYTES ? (size_t)(e->size_bytes - done) : LS_CKPT_CHUNK_BYTES;
-      status = ls_ckpt_reader_get(&r, buffer, size);
-      if (!status && ls_ckpt_nonfinite(e->shape.dtype, buffer, size) >= 0)
+      size_t size = e->size_bytes - done < sizeof chunk ? (size_t)(e->size_bytes - done) : sizeof chunk;
+      status = ls_ckpt_reader_get(&r, chunk, size);
+      if (!status && ls_ckpt_nonfinite(e->shape.dtype, chunk, size) >= 0)
         status = ls_fail(ctx, LS_ERR_CORRUPT,
                          "%s: '%s' has values that are not finite: whoever saved them had diverged",
                          part->path, LS_SHOWN(e->name));
@@ -91,7 +90,18 @@ static ls_status_t verify_finite(ls_ctx_t *ctx, const ls_ckpt_file_t *part) {
     }
   }
   ls_ckpt_reader_close(&r);
-  ls_free(buffer);
+  return status;
+}
+
+/* Opens and verifies a file of so many bytes; `tensors`: a safetensors file, whose entries are read. Where
+ * another rank has verified it, sizes and formats are checked. */
+static ls_status_t take_file(ls_ctx_t *ctx, ls_ckpt_t *ckpt, ls_ckpt_file_t *file, int64_t size_bytes,
+                             bool tensors) {
+  ls_status_t status = open_file(ctx, file->path, size_bytes, &file->fd);
+  file->size_bytes = (uint64_t)size_bytes;
+  if (!status && !ckpt->seal) status = verify_hash(ctx, file);
+  if (!status && tensors) status = read_header(ctx, &ckpt->arena, file);
+  if (!status && tensors && !ckpt->seal) status = verify_finite(ctx, file);
   return status;
 }
 
@@ -107,18 +117,8 @@ static ls_status_t open_listed(ls_ctx_t *ctx, ls_ckpt_t *ckpt, const ls_manifest
   if (ckpt->seal && !has_tensors(listed)) return LS_OK;
   const char *slash = ckpt->path[strlen(ckpt->path) - 1] == '/' ? "" : "/";
   file->path = ls_arena_printf(&ckpt->arena, "%s%s%s", ckpt->path, slash, listed->name);
-  file->size_bytes = (uint64_t)listed->size_bytes;
   memcpy(file->xxh3_128, listed->xxh3_128, sizeof file->xxh3_128);
-  ls_status_t status = file->path ? open_file(ctx, file->path, listed->size_bytes, &file->fd) : LS_ERR_MEMORY;
-  if (!status && !ckpt->seal) status = verify_hash(ctx, file->path, file->fd, listed);
-  if (status) return status;
-  if (!has_tensors(listed)) {
-    close(file->fd);
-    file->fd = -1;
-    return LS_OK;
-  }
-  status = read_header(ctx, &ckpt->arena, file);
-  return status || ckpt->seal ? status : verify_finite(ctx, file);
+  return file->path ? take_file(ctx, ckpt, file, listed->size_bytes, has_tensors(listed)) : LS_ERR_MEMORY;
 }
 
 static ls_status_t read_manifest(ls_ctx_t *ctx, ls_ckpt_t *ckpt) {
@@ -169,29 +169,12 @@ static ls_status_t open_all(ls_ctx_t *ctx, ls_ckpt_t *ckpt) {
 /* A .safetensors file alone, as the parameters. */
 static ls_status_t open_file_alone(ls_ctx_t *ctx, ls_ckpt_t *ckpt) {
   struct stat info;
-  ls_ckpt_reader_t r;
   ls_status_t status = make_files(ckpt, 1);
   if (status) return status;
-  char *buffer = ls_alloc(ctx, LS_CKPT_CHUNK_BYTES);
-  if (!buffer) return LS_ERR_MEMORY;
-  ls_ckpt_file_t *file = &ckpt->file[0];
-  file->path = ckpt->part[LS_PART_MODEL].path = ckpt->path;
-  if (stat(ckpt->path, &info) != 0) status = ls_fail_errno(ctx, "%s: cannot be opened", ckpt->path);
-  if (!status) status = open_file(ctx, file->path, info.st_size, &file->fd);
-  if (!status) status = ls_ckpt_reader_open(&r, ctx, file->path, file->fd);
-  if (status) goto free_buffer;
-  file->size_bytes = (uint64_t)info.st_size;
-  if (!ckpt->seal) { /* the same bytes must be read later */
-    status = ls_ckpt_reader_skip(&r, file->size_bytes, buffer);
-    ls_hash_text(XXH3_128bits_digest(r.hash), file->xxh3_128);
-  }
-  ls_ckpt_reader_close(&r);
-  if (!status) status = read_header(ctx, &ckpt->arena, file);
-  if (!status && !ckpt->seal) status = verify_finite(ctx, file);
-  if (!status) status = ls_ckpt_find_sources(ctx, ckpt);
-free_buffer:
-  ls_free(buffer);
-  return status;
+  ckpt->file->path = ckpt->part[LS_PART_MODEL].path = ckpt->path;
+  if (stat(ckpt->path, &info) != 0) return ls_fail_errno(ctx, "%s: cannot be opened", ckpt->path);
+  status = take_file(ctx, ckpt, ckpt->file, info.st_size, true);
+  return status ? status : ls_ckpt_find_sources(ctx, ckpt);
 }
 
 static ls_status_t open_with(ls_ctx_t *ctx, const char *path, const char *seal,

@@ -5,10 +5,11 @@
 
 #include "ckpt/manifest.h"
 #include "ckpt/safetensors.h"
+#include "ckpt/store.h"
 
-enum { LS_CKPT_CHUNK_BYTES = 1 << 20 };
+enum { LS_CKPT_CHUNK_BYTES = 1 << 16 };
 
-/* A safetensors file; fd -1: a listed file that holds no tensors. */
+/* A listed file, of tensors or not; fd -1: it is not open. */
 typedef struct {
   const char *path; /* arena */
   int fd;
@@ -56,6 +57,12 @@ ls_status_t ls_ckpt_open_verified(ls_ctx_t *ctx, const char *path, const char *s
  * other. */
 ls_status_t ls_ckpt_find_sources(ls_ctx_t *ctx, ls_ckpt_t *ckpt);
 
+/* match.c: maps each tensor of a checkpoint to a wanted tensor. (*to)[i] is that of source i; in the arena.
+ * LS_ERR_MISMATCH names the first differences: missing, additional, other type or shape. */
+ls_status_t ls_ckpt_match(ls_ctx_t *ctx, ls_arena_t *arena, const char *file, const ls_ckpt_source_t *sources,
+                          int source_count, const ls_ckpt_tensor_t *want, int want_count,
+                          const ls_ckpt_tensor_t ***to);
+
 /* ---- reading with a running hash ---- */
 
 typedef struct {
@@ -70,7 +77,7 @@ ls_status_t ls_ckpt_reader_open(ls_ckpt_reader_t *r, ls_ctx_t *ctx, const char *
 void ls_ckpt_reader_close(ls_ckpt_reader_t *r);
 /* The next `size` bytes, in pieces that are hashed while they are in cache. */
 ls_status_t ls_ckpt_reader_get(ls_ckpt_reader_t *r, void *to, size_t size);
-ls_status_t ls_ckpt_reader_skip(ls_ckpt_reader_t *r, uint64_t size, char *buffer); /* of a chunk */
+ls_status_t ls_ckpt_reader_skip(ls_ckpt_reader_t *r, uint64_t size);
 ls_status_t ls_ckpt_reader_compare(const ls_ckpt_reader_t *r, const char *expected);
 
 #endif

@@ -1,7 +1,6 @@
 /* Reads tensors of an open checkpoint into memory: the wanted spans of bytes of each file, in the file's
  * order. A file that is wanted as a whole is hashed again on the way, so that the bytes are those that were
  * saved even if the disk has changed them. Of other files no byte beyond the spans is read. */
-#include "ckpt/match.h"
 #include "ckpt/open.h"
 
 #include <errno.h>
@@ -36,11 +35,12 @@ ls_status_t ls_ckpt_reader_get(ls_ckpt_reader_t *r, void *to, size_t size) {
   return LS_OK;
 }
 
-ls_status_t ls_ckpt_reader_skip(ls_ckpt_reader_t *r, uint64_t size, char *buffer) {
+ls_status_t ls_ckpt_reader_skip(ls_ckpt_reader_t *r, uint64_t size) {
+  char unused[LS_CKPT_CHUNK_BYTES];
   ls_status_t status = LS_OK;
   while (size > 0 && !status) {
-    size_t part = size < LS_CKPT_CHUNK_BYTES ? (size_t)size : LS_CKPT_CHUNK_BYTES;
-    status = ls_ckpt_reader_get(r, buffer, part);
+    size_t part = size < sizeof unused ? (size_t)size : sizeof unused;
+    status = ls_ckpt_reader_get(r, unused, part);
     size -= part;
   }
   return status;
@@ -118,15 +118,14 @@ static int by_place(const void *a, const void *b) {
 
 /* The spans of one file. They do not overlap, so if their bytes equal the file's data, they cover all of
  * it. */
-static ls_status_t read_file(ls_ctx_t *ctx, const ls_ckpt_file_t *file, const span_t *span, size_t count,
-                             char *buffer) {
+static ls_status_t read_file(ls_ctx_t *ctx, const ls_ckpt_file_t *file, const span_t *span, size_t count) {
   uint64_t wanted = file->header_bytes;
   for (size_t i = 0; i < count; i++)
     wanted += span[i].size_bytes;
   bool whole = wanted == file->size_bytes && file->xxh3_128[0];
   ls_ckpt_reader_t r;
   ls_status_t status = ls_ckpt_reader_open(&r, ctx, file->path, file->fd);
-  if (!status && whole) status = ls_ckpt_reader_skip(&r, file->header_bytes, buffer);
+  if (!status && whole) status = ls_ckpt_reader_skip(&r, file->header_bytes);
   for (size_t i = 0; i < count && !status; i++) {
     r.offset_bytes = span[i].offset_bytes;
     status = ls_ckpt_reader_get(&r, span[i].to, span[i].size_bytes);
@@ -137,55 +136,31 @@ static ls_status_t read_file(ls_ctx_t *ctx, const ls_ckpt_file_t *file, const sp
 }
 
 static ls_status_t read_spans(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const spans_t *spans) {
-  char *buffer = ls_alloc(ctx, LS_CKPT_CHUNK_BYTES);
-  ls_status_t status = buffer ? LS_OK : LS_ERR_MEMORY;
+  ls_status_t status = LS_OK;
   if (spans->count > 1) qsort(spans->span, spans->count, sizeof *spans->span, by_place);
   for (size_t i = 0, next; i < spans->count && !status; i = next) {
     for (next = i + 1; next < spans->count && spans->span[next].file == spans->span[i].file;)
       next++;
-    status = read_file(ctx, &ckpt->file[spans->span[i].file], &spans->span[i], next - i, buffer);
+    status = read_file(ctx, &ckpt->file[spans->span[i].file], &spans->span[i], next - i);
   }
-  ls_free(buffer);
-  return status;
-}
-
-/* ---- tensors ---- */
-
-typedef struct {
-  const ls_ckpt_tensor_t *tensors;
-  int count;
-} wants_t;
-
-/* The destination of each source of each part; in `scratch`. Parts that nobody wants are left out. */
-static ls_status_t match(ls_ctx_t *ctx, ls_arena_t *scratch, const ls_ckpt_t *ckpt, const wants_t *want,
-                         int part_count, const ls_ckpt_tensor_t **to[LS_PART_COUNT]) {
-  ls_status_t status = LS_OK;
-  for (int p = 0; p < part_count && !status; p++)
-    status = ls_ckpt_match(ctx, scratch, ckpt->part[p].path, ckpt->part[p].source, ckpt->part[p].count,
-                           want[p].tensors, want[p].count, &to[p]);
-  return status;
-}
-
-ls_status_t ls_ckpt_check(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
-                          int param_count, const ls_ckpt_tensor_t *optim, int optim_count) {
-  const wants_t want[] = {{params, param_count}, {optim, optim_count}};
-  const ls_ckpt_tensor_t **to[LS_PART_COUNT];
-  ls_arena_t scratch;
-  ls_arena_init(&scratch, ctx);
-  ls_status_t status = match(ctx, &scratch, ckpt, want, optim ? 2 : 1, to);
-  ls_arena_release(&scratch);
   return status;
 }
 
 ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
                          int param_count, const ls_ckpt_tensor_t *optim, int optim_count) {
-  const wants_t want[] = {{params, param_count}, {optim, optim_count}};
+  const struct {
+    const ls_ckpt_tensor_t *tensors;
+    int count;
+  } want[LS_PART_COUNT] = {{params, param_count}, {optim, optim_count}};
+  const int part_count = optim ? LS_PART_COUNT : 1;
   const ls_ckpt_tensor_t **to[LS_PART_COUNT];
-  const int part_count = optim ? 2 : 1;
   spans_t spans = {0};
   ls_arena_t scratch;
   ls_arena_init(&scratch, ctx);
-  ls_status_t status = match(ctx, &scratch, ckpt, want, part_count, to);
+  ls_status_t status = LS_OK;
+  for (int p = 0; p < part_count && !status; p++)
+    status = ls_ckpt_match(ctx, &scratch, ckpt->part[p].path, ckpt->part[p].source, ckpt->part[p].count,
+                           want[p].tensors, want[p].count, &to[p]);
   for (int p = 0; p < part_count && !status; p++)
     for (int i = 0; i < ckpt->part[p].count && !status; i++)
       status = add_tensor(ctx, &ckpt->part[p].source[i], to[p][i], &spans);

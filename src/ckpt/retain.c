@@ -119,7 +119,7 @@ static void remove_step(ls_ctx_t *ctx, const char *dir, int64_t step) {
   ls_ckpt_step_name(step, name);
   ls_ckpt_temp_name(name, temp_name);
   char *from = ls_path_join(NULL, dir, name), *to = ls_path_join(NULL, dir, temp_name);
-  ls_ctx_t *quiet = ls_ckpt_quiet_ctx();
+  ls_ctx_t *quiet = ls_ctx_create(NULL, NULL); /* keeps the reason */
   ls_status_t status = from && to ? LS_OK : LS_ERR_MEMORY;
   if (!status && rename(from, to) != 0) status = ls_fail_errno(quiet, "rename to %s", to);
   if (!status) status = ls_dir_remove(quiet, to);

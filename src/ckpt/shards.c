@@ -24,13 +24,7 @@ ls_status_t ls_ckpt_gather(ls_ctx_t *ctx, ls_arena_t *arena, ls_ckpt_team_t *tea
   all->size_bytes = ls_arena_array(arena, size, sizeof *all->size_bytes);
   ls_status_t status = ls_ckpt_meet(team, all->size_bytes ? LS_OK : LS_ERR_MEMORY);
   if (status) return status;
-  ls_collective_t c = {.kind = LS_ALL_GATHER,
-                       .name = "sizes of pieces",
-                       .send = &size_bytes,
-                       .recv = all->size_bytes,
-                       .count = 1,
-                       .dtype = LS_I64};
-  status = team->comm->ops->run(team->comm, &c);
+  status = ls_comm_gather(team->comm, "sizes of pieces", &size_bytes, sizeof size_bytes, all->size_bytes);
   if (status) return status;
   for (size_t r = 0; r < size; r++)
     if (all->size_bytes[r] > all->stride) all->stride = (all->size_bytes[r] + 7) / 8 * 8;
@@ -39,13 +33,7 @@ ls_status_t ls_ckpt_gather(ls_ctx_t *ctx, ls_arena_t *arena, ls_ckpt_team_t *tea
   status = ls_ckpt_meet(team, padded && all->blob ? LS_OK : LS_ERR_MEMORY);
   if (!status) {
     if (size_bytes > 0) memcpy(padded, own, (size_t)size_bytes);
-    c = (ls_collective_t){.kind = LS_ALL_GATHER,
-                          .name = "pieces",
-                          .send = padded,
-                          .recv = all->blob,
-                          .count = all->stride,
-                          .dtype = LS_U8};
-    status = team->comm->ops->run(team->comm, &c);
+    status = ls_comm_gather(team->comm, "pieces", padded, all->stride, all->blob);
   }
   ls_free(padded);
   return status;

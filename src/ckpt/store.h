@@ -82,8 +82,4 @@ int64_t ls_ckpt_nonfinite(ls_dtype_t dtype, const void *bytes, size_t size_bytes
 /* Whether parsing a JSON text failed because memory was short (jansson mostly does not say). */
 bool ls_ckpt_json_short_of_memory(const json_error_t *error);
 
-/* A context that keeps its first error instead of delivering it, for attempts whose failure is only a
- * warning. NULL when memory is short, which ls_fail and ls_alloc allow. */
-ls_ctx_t *ls_ckpt_quiet_ctx(void);
-
 #endif

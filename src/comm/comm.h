@@ -121,6 +121,8 @@ static inline void ls_comm_set_step(ls_comm_t *comm, int64_t step) {
 /* Conveniences over ops->run, on host memory. */
 ls_status_t ls_comm_sum_f64(ls_comm_t *comm, const char *name, double *values, int64_t count);
 ls_status_t ls_comm_broadcast(ls_comm_t *comm, const char *name, void *bytes, int64_t size_bytes, int root);
+/* all: size_bytes of every rank. */
+ls_status_t ls_comm_gather(ls_comm_t *comm, const char *name, const void *own, int64_t size_bytes, void *all);
 ls_status_t ls_comm_barrier(ls_comm_t *comm, const char *name);
 /* Tells every rank whether any failed. Returns this rank's status if it is an error, else that of the failed
  * ranks (LS_ERR_COMM if theirs differ), else LS_OK. A job thus ends with the exit code of the cause,

@@ -22,6 +22,13 @@ ls_status_t ls_comm_broadcast(ls_comm_t *comm, const char *name, void *bytes, in
   return comm->ops->run(comm, &c);
 }
 
+ls_status_t ls_comm_gather(ls_comm_t *comm, const char *name, const void *own, int64_t size_bytes,
+                           void *all) {
+  const ls_collective_t c = {
+      .kind = LS_ALL_GATHER, .name = name, .send = own, .recv = all, .count = size_bytes, .dtype = LS_U8};
+  return comm->ops->run(comm, &c);
+}
+
 ls_status_t ls_comm_barrier(ls_comm_t *comm, const char *name) {
   const ls_collective_t c = {.kind = LS_BARRIER, .name = name, .dtype = LS_U8};
   return comm->ops->run(comm, &c);

@@ -70,13 +70,7 @@ ls_status_t ls_comm_group(ls_comm_t *comm, const char *name, const int *ranks, i
 
 static ls_status_t join(ls_comm_t *comm, ls_split_t *split, wish_t *wish, int *member, ls_comm_t **sub) {
   wish[comm->size] = (wish_t){split->color, split->key};
-  const ls_collective_t c = {.kind = LS_ALL_GATHER,
-                             .name = split->name,
-                             .send = &wish[comm->size],
-                             .recv = wish,
-                             .count = sizeof *wish,
-                             .dtype = LS_U8};
-  ls_status_t status = comm->ops->run(comm, &c);
+  ls_status_t status = ls_comm_gather(comm, split->name, &wish[comm->size], sizeof *wish, wish);
   if (status != LS_OK) return status;
   find_members(wish, comm->size, comm->rank, member, split);
   return comm->ops->split(comm, split, sub);

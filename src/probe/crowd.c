@@ -23,13 +23,7 @@ static void sleep_until(int64_t ns) {
 /* The largest of all ranks' values. */
 static ls_status_t agree_max(ls_comm_t *control, int64_t value, int64_t *largest) {
   int64_t all[RANKS_MAX];
-  const ls_collective_t c = {.kind = LS_ALL_GATHER,
-                             .name = "probe: appointment",
-                             .send = &value,
-                             .recv = all,
-                             .count = 1,
-                             .dtype = LS_I64};
-  ls_status_t status = control->ops->run(control, &c);
+  ls_status_t status = ls_comm_gather(control, "probe: appointment", &value, sizeof value, all);
   if (status != LS_OK) return status;
   *largest = all[0];
   for (int r = 1; r < control->size; r++)

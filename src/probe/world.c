@@ -153,13 +153,7 @@ static ls_status_t walk(world_t *w, int round) {
   for (int i = 0; i < POINTS && status == LS_OK; i++)
     if (in_round(&w->points[i], round)) status = once(w, &w->points[i], &w->span[(size_t)i * 2]);
   if (status != LS_OK) return status;
-  const ls_collective_t c = {.kind = LS_ALL_GATHER,
-                             .name = "probe: times",
-                             .send = w->span,
-                             .recv = w->spans,
-                             .count = (int64_t)POINTS * 2,
-                             .dtype = LS_I64};
-  return w->control->ops->run(w->control, &c);
+  return ls_comm_gather(w->control, "probe: times", w->span, POINTS * 2 * sizeof *w->span, w->spans);
 }
 
 static ls_status_t capture_all(world_t *w) {

@@ -124,10 +124,8 @@ static ls_status_t largest(ls_trainer_t *t, int64_t values[2]) {
   ls_comm_t *comm = t->world->comm;
   if (comm->size == 1) return LS_OK;
   int64_t *all = ls_alloc_array(t->ctx, (size_t)comm->size, 2 * sizeof *all);
-  const ls_collective_t c = {
-      .kind = LS_ALL_GATHER, .name = "memory used", .send = values, .recv = all, .count = 2, .dtype = LS_I64};
   ls_status_t status = ls_comm_agree(comm, "memory used", all ? LS_OK : LS_ERR_MEMORY);
-  if (status == LS_OK) status = comm->ops->run(comm, &c);
+  if (status == LS_OK) status = ls_comm_gather(comm, "memory used", values, 2 * sizeof *all, all);
   for (int i = 0; status == LS_OK && i < 2 * comm->size; i++)
     if (all[i] > values[i % 2]) values[i % 2] = all[i];
   ls_free(all);

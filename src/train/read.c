@@ -5,10 +5,10 @@
 
 #include "base/process.h"
 #include "base/signals.h"
+#include "base/wait.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { ROUNDS_PER_DEADLINE = 4 };
@@ -18,73 +18,36 @@ typedef struct {
   const ls_train_source_t *source;
   ls_dataset_t *dataset;
   ls_status_t status;
-  pthread_mutex_t lock; /* guards done, and what is above once it is true */
-  pthread_cond_t changed;
-  bool done;
+  ls_signal_t done; /* once: the two above are written */
 } reading_t;
 
-static void read_now(reading_t *r) {
+static void *read_now(void *arg) {
+  reading_t *r = arg;
   const ls_train_source_t *s = r->source;
-  ls_dataset_t *dataset = NULL;
-  ls_status_t status = ls_dataset_open(r->ctx, s->config, s->memory, &s->want, s->seed, s->norm, &dataset);
-  pthread_mutex_lock(&r->lock);
-  r->dataset = dataset;
-  r->status = status;
-  r->done = true;
-  pthread_cond_signal(&r->changed);
-  pthread_mutex_unlock(&r->lock);
-}
-
-static void *read_thread(void *arg) {
-  read_now(arg);
+  r->status = ls_dataset_open(r->ctx, s->config, s->memory, &s->want, s->seed, s->norm, &r->dataset);
+  ls_signal_add(&r->done);
   return NULL;
-}
-
-/* Waits at most so long. */
-static bool is_done(reading_t *r, int64_t most_ns) {
-  struct timespec until;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  int64_t ns = until.tv_nsec + most_ns;
-  until.tv_sec += ns / 1000000000;
-  until.tv_nsec = ns % 1000000000;
-  int error = 0;
-  pthread_mutex_lock(&r->lock);
-  while (!r->done && error == 0)
-    error = pthread_cond_clockwait(&r->changed, &r->lock, CLOCK_MONOTONIC, &until);
-  bool done = r->done;
-  pthread_mutex_unlock(&r->lock);
-  return done;
 }
 
 /* The ranks that `read` do so, and all wait for them. Collective. */
 static ls_status_t read_and_meet(ls_trainer_t *t, const ls_train_source_t *source, bool reads) {
   ls_comm_t *comm = t->world->comm;
-  reading_t r = {.ctx = t->ctx, .source = source, .done = !reads};
+  reading_t r = {.ctx = t->ctx, .source = source};
   pthread_t thread;
-  pthread_mutex_init(&r.lock, NULL); /* these cannot fail with default attributes */
-  pthread_cond_init(&r.changed, NULL);
-  bool beside = reads && ls_signals_thread(&thread, "ls reader", read_thread, &r) == 0;
+  bool beside = reads && ls_signals_thread(&thread, "ls reader", read_now, &r) == 0;
   if (reads && !beside) read_now(&r);
   ls_status_t met;
   double ready;
   do {
-    ready = is_done(&r, comm->deadline_ns / ROUNDS_PER_DEADLINE);
+    ready = !reads || ls_signal_sleep(&r.done, 1, comm->deadline_ns / ROUNDS_PER_DEADLINE);
     met = ls_comm_sum_f64(comm, "reading the data", &ready, 1);
   } while (met == LS_OK && ready < comm->size);
   if (beside) pthread_join(thread, NULL);
-  pthread_cond_destroy(&r.changed);
-  pthread_mutex_destroy(&r.lock);
   if (reads) t->dataset = r.dataset;
   return met == LS_OK ? ls_comm_agree_silently(comm, "reading the data", r.status) : met;
 }
 
-/* all[size][2]: what every rank gives. Collective. */
-enum { GIVEN = 2 };
-static ls_status_t gather(ls_comm_t *comm, const char *name, const int64_t mine[GIVEN], int64_t *all) {
-  const ls_collective_t c = {
-      .kind = LS_ALL_GATHER, .name = name, .send = mine, .recv = all, .count = GIVEN, .dtype = LS_I64};
-  return comm->ops->run(comm, &c);
-}
+enum { GIVEN = 2 }; /* numbers that every rank tells the others */
 
 /* The first rank that is on this rank's node, and how many are. */
 static int first_of_node(const ls_comm_t *comm, const int64_t *all, int *count) {
@@ -119,7 +82,7 @@ static ls_status_t share(ls_trainer_t *t, const ls_train_source_t *source, int f
   if (reads && t->sharing > 1) status = ls_dataset_share(t->ctx, t->dataset, &fd);
   const int64_t mine[GIVEN] = {getpid(), fd};
   status = ls_comm_agree_silently(comm, "sharing the samples", status);
-  if (status == LS_OK) status = gather(comm, "shared samples", mine, all);
+  if (status == LS_OK) status = ls_comm_gather(comm, "shared samples", mine, sizeof mine, all);
   bool found = status == LS_OK && !reads && find(t, &all[first * GIVEN], path);
   if (found) status = ls_dataset_map(t->ctx, path, &t->dataset);
   double alone = !reads && !found;
@@ -144,7 +107,7 @@ ls_status_t ls_trainer_read(ls_trainer_t *t, const ls_train_source_t *source, ls
   int first = 0;
   if (status == LS_OK && !all) status = LS_ERR_MEMORY;
   status = ls_comm_agree(comm, "before reading the data", status);
-  if (status == LS_OK) status = gather(comm, "nodes", mine, all);
+  if (status == LS_OK) status = ls_comm_gather(comm, "nodes", mine, sizeof mine, all);
   if (status == LS_OK) first = first_of_node(comm, all, &t->sharing);
   if (status == LS_OK) status = read_and_meet(t, source, first == comm->rank);
   if (status == LS_OK) status = share(t, source, first, all);

@@ -156,7 +156,7 @@ static ls_status_t check_rows(ls_ctx_t *ctx, ls_trainer_t *t, const ls_ckpt_t *c
   ls_status_t status = ls_ckpt_rows(t->ctx, t->engine.table, NULL, &rows);
   if (status != LS_OK) return status;
   status =
-      ls_ckpt_check(ctx, ckpt, rows.tensor[0], rows.count[0], weights ? NULL : rows.tensor[1], rows.count[1]);
+      ls_ckpt_read(ctx, ckpt, rows.tensor[0], rows.count[0], weights ? NULL : rows.tensor[1], rows.count[1]);
   ls_arena_release(&rows.arena);
   return status;
 }

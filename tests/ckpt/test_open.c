@@ -272,12 +272,13 @@ static void names_the_differences_of_another_model_and_writes_nothing(void **sta
     assert_contains(ls_ctx_error(f->ctx), row.expected);
     assert_int_equal(ls_ctx_error_count(f->ctx), 1);
     assert_true(state_is_poison(&s));
-    fixture_forget(f);
-    assert_int_equal(ls_ckpt_check(f->ctx, ckpt, p, row.param_count, o, row.optim_count), LS_ERR_MISMATCH);
-    assert_contains(ls_ctx_error(f->ctx), row.expected);
   }
-  assert_int_equal(ls_ckpt_check(f->ctx, ckpt, s.param, PARAM_COUNT, s.optim, OPTIM_COUNT), LS_OK);
-  assert_int_equal(ls_ckpt_check(f->ctx, ckpt, s.param, PARAM_COUNT, NULL, 0), LS_OK);
+  for (int i = 0; i < PARAM_COUNT; i++)
+    s.param[i].data = NULL; /* only compared */
+  for (int i = 0; i < OPTIM_COUNT; i++)
+    s.optim[i].data = NULL;
+  assert_int_equal(ls_ckpt_read(f->ctx, ckpt, s.param, PARAM_COUNT, s.optim, OPTIM_COUNT), LS_OK);
+  assert_int_equal(ls_ckpt_read(f->ctx, ckpt, s.param, PARAM_COUNT, NULL, 0), LS_OK);
   assert_true(state_is_poison(&s));
   state_destroy(&s);
   ls_ckpt_close(ckpt);
@@ -429,7 +430,7 @@ static void weights_can_come_from_a_file_alone(void **state) {
   assert_int_equal(ls_ckpt_read(f->ctx, ckpt, &param, 1, NULL, 0), LS_OK);
   assert_memory_equal(got, w, sizeof w);
   param.shape = LS_SHAPE(LS_F32, 2, 2);
-  assert_int_equal(ls_ckpt_check(f->ctx, ckpt, &param, 1, NULL, 0), LS_ERR_MISMATCH);
+  assert_int_equal(ls_ckpt_read(f->ctx, ckpt, &param, 1, NULL, 0), LS_ERR_MISMATCH);
   ls_ckpt_close(ckpt);
 }
 
