@@ -35,7 +35,7 @@ typedef struct {
    * caller vouches for the directory. */
   struct ls_ckpt_lock *lock;
   /* The ranks that save this checkpoint together: rank 0 writes whole tensors, manifest and names, every rank
-   * its parts of the others. Step, metric, meta, comparable and lock are rank 0's; names, dtypes and shapes
+   * its parts of the others. Metric, meta, comparable and lock are rank 0's; step, names, dtypes and shapes
    * are the same on all ranks. NULL: this process alone, which holds every tensor completely. */
   ls_comm_t *comm;
 } ls_ckpt_save_t;

@@ -159,6 +159,7 @@ ls_status_t ls_ckpt_fill(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *temp, 
                          int *lock_fd) {
   if (mkdir(temp, 0777) != 0) return ls_fail_errno(ctx, "%s: cannot be created", temp);
   ls_status_t status;
+  int64_t pid = getpid();
   int fd = open(temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) {
     status = ls_fail_errno(ctx, "%s: cannot be opened", temp);
@@ -166,7 +167,7 @@ ls_status_t ls_ckpt_fill(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *temp, 
   }
   flock(fd, LOCK_EX | LOCK_NB); /* tells clean-ups that the directory is in use; without locks, the name
                                  * tells */
-  status = team->comm ? ls_ckpt_shards_begin(ctx, team, LS_OK, temp, NULL) : LS_OK;
+  status = team->comm ? ls_ckpt_meet_leader(team, LS_OK, &pid) : LS_OK;
   if (!status) status = put_all(ctx, team, temp, save);
   if (!status && fsync(fd) != 0) status = ls_fail_errno(ctx, "%s: cannot be made durable", temp);
   if (!status) {

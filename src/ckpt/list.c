@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 void ls_ckpt_step_name(int64_t step, char name[LS_STEP_NAME_BYTES]) {
   snprintf(name, LS_STEP_NAME_BYTES, "step-%012" PRId64, step);
@@ -25,8 +24,8 @@ bool ls_ckpt_step_parse(const char *name, int64_t *step) {
   return true;
 }
 
-void ls_ckpt_temp_name(const char *what, char name[LS_TEMP_NAME_BYTES]) {
-  snprintf(name, LS_TEMP_NAME_BYTES, ".tmp-%s-%ld", what, (long)getpid());
+void ls_ckpt_temp_name(const char *what, int64_t pid, char name[LS_TEMP_NAME_BYTES]) {
+  snprintf(name, LS_TEMP_NAME_BYTES, ".tmp-%s-%" PRId64, what, pid);
 }
 
 static int newest_first(const void *a, const void *b) {

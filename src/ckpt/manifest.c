@@ -138,18 +138,14 @@ static ls_status_t bad(const where_t *w, const char *fault) {
   return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: %s", w->name, fault);
 }
 
-static ls_status_t check_names(const where_t *w, const ls_manifest_t *manifest) {
-  json_t *names = json_object(); /* so that a long list takes no square of time */
-  ls_status_t status = names ? LS_OK : no_memory(w->ctx);
-  for (int i = 0; i < manifest->file_count && !status; i++) {
+/* files: each file's index by its name. */
+static ls_status_t index_files(const where_t *w, const ls_manifest_t *manifest, json_t *files) {
+  for (int i = 0; i < manifest->file_count; i++) {
     const char *name = manifest->file[i].name;
-    if (json_object_get(names, name))
-      status = bad(w, "a file is listed twice");
-    else if (json_object_set_new(names, name, json_true()) != 0)
-      status = no_memory(w->ctx);
+    if (json_object_get(files, name)) return bad(w, "a file is listed twice");
+    if (json_object_set_new(files, name, json_integer(i)) != 0) return no_memory(w->ctx);
   }
-  json_decref(names);
-  return status;
+  return LS_OK;
 }
 
 /* Format and version come first: a later version may have other keys. */
@@ -175,8 +171,11 @@ static ls_status_t parse_root(const where_t *w, json_t *root, ls_manifest_t *man
   ls_record_clear(&record, manifest);
   status = ls_record_read(&source, &record, root, manifest);
   if (status) return status;
-  status = check_names(w, manifest);
-  return status || !pieces ? status : ls_manifest_tensors_parse(w->ctx, w->name, tensors, manifest);
+  json_t *files = json_object();
+  status = files ? index_files(w, manifest, files) : no_memory(w->ctx);
+  if (!status && pieces) status = ls_manifest_tensors_parse(w->ctx, w->name, tensors, files, manifest);
+  json_decref(files);
+  return status;
 }
 
 /* The seal is compared byte by byte at the very end of the text, not as JSON. */

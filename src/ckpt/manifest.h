@@ -71,9 +71,10 @@ extern const struct ls_ckpt_part_row { const char *name, *file; } ls_ckpt_parts[
 
 /* manifest_tensors.c: the member "tensors". NULL when memory is short. */
 json_t *ls_manifest_tensors_json(const ls_manifest_t *manifest);
-/* Read after the files, which it marks. Strict; LS_ERR_CORRUPT names the manifest (`name`) and the tensor. */
+/* Read after the files, which it marks; files: their indices by name. Strict; LS_ERR_CORRUPT names the manifest
+ * (`name`) and the tensor. */
 ls_status_t ls_manifest_tensors_parse(ls_ctx_t *ctx, const char *name, const json_t *list,
-                                      ls_manifest_t *manifest);
+                                      const json_t *files, ls_manifest_t *manifest);
 
 /* Finishes the text of a manifest (all of it but its closing "\n}"). */
 void ls_manifest_seal(const char *text, size_t size_bytes, char seal[LS_MANIFEST_SEAL_BYTES + 1]);

@@ -46,7 +46,7 @@ json_t *ls_manifest_tensors_json(const ls_manifest_t *m) {
 typedef struct {
   ls_ctx_t *ctx;
   const char *file, *tensor;
-  json_t *files; /* name -> index */
+  const json_t *files; /* name -> index */
   ls_manifest_t *manifest;
 } where_t;
 
@@ -121,13 +121,12 @@ static ls_status_t parse_tensor(where_t *w, const json_t *value, json_t *const *
   return t->name ? parse_pieces(w, json_object_get(value, "pieces"), t) : LS_ERR_MEMORY;
 }
 
-ls_status_t ls_manifest_tensors_parse(ls_ctx_t *ctx, const char *name, const json_t *list, ls_manifest_t *m) {
-  where_t w = {ctx, name, "", json_object(), m};
+ls_status_t ls_manifest_tensors_parse(ls_ctx_t *ctx, const char *name, const json_t *list,
+                                      const json_t *files, ls_manifest_t *m) {
+  where_t w = {ctx, name, "", files, m};
   json_t *seen[LS_PART_COUNT] = {json_object(), json_object()};
-  ls_status_t status = w.files && seen[0] && seen[1] ? LS_OK : LS_ERR_MEMORY;
-  for (int i = 0; i < m->file_count && !status; i++)
-    if (json_object_set_new(w.files, m->file[i].name, json_integer(i)) != 0) status = LS_ERR_MEMORY;
-  if (status) ls_fail(ctx, status, "out of memory: tensors of %s", name);
+  ls_status_t status = LS_OK;
+  if (!seen[0] || !seen[1]) status = ls_fail(ctx, LS_ERR_MEMORY, "out of memory: tensors of %s", name);
   if (!status && (!json_is_array(list) || json_array_size(list) == 0 || json_array_size(list) > INT32_MAX))
     status = ls_fail(ctx, LS_ERR_CORRUPT, "%s: \"tensors\" is not a list, or empty", name);
   if (!status) m->tensor = ls_arena_array(&m->arena, json_array_size(list), sizeof *m->tensor);
@@ -136,6 +135,5 @@ ls_status_t ls_manifest_tensors_parse(ls_ctx_t *ctx, const char *name, const jso
     status = parse_tensor(&w, json_array_get(list, i), seen, &m->tensor[i]);
   json_decref(seen[1]);
   json_decref(seen[0]);
-  json_decref(w.files);
   return status;
 }

@@ -93,7 +93,7 @@ static int choose(candidate_t *c, int count, int64_t step, int keep) {
 static void link_best(ls_ctx_t *ctx, const char *dir, ls_ckpt_lock_t *lock, int64_t step) {
   char name[LS_STEP_NAME_BYTES], temp_name[LS_TEMP_NAME_BYTES];
   ls_ckpt_step_name(step, name);
-  ls_ckpt_temp_name(LS_BEST_NAME, temp_name);
+  ls_ckpt_temp_name(LS_BEST_NAME, getpid(), temp_name);
   char *temp = ls_path_join(NULL, dir, temp_name), *path = ls_path_join(NULL, dir, LS_BEST_NAME);
   if (temp && path) unlink(temp);
   if (!temp || !path || symlink(name, temp) != 0 || rename(temp, path) != 0) {
@@ -117,7 +117,7 @@ static void unlink_best(ls_ctx_t *ctx, const char *dir) {
 static void remove_step(ls_ctx_t *ctx, const char *dir, int64_t step) {
   char name[LS_STEP_NAME_BYTES], temp_name[LS_TEMP_NAME_BYTES];
   ls_ckpt_step_name(step, name);
-  ls_ckpt_temp_name(name, temp_name);
+  ls_ckpt_temp_name(name, getpid(), temp_name);
   char *from = ls_path_join(NULL, dir, name), *to = ls_path_join(NULL, dir, temp_name);
   ls_ctx_t *quiet = ls_ctx_create(NULL, NULL); /* keeps the reason */
   ls_status_t status = from && to ? LS_OK : LS_ERR_MEMORY;

@@ -204,23 +204,3 @@ free_root:
   json_decref(root);
   return status;
 }
-
-ls_status_t ls_safetensors_read(ls_ctx_t *ctx, ls_arena_t *arena, const char *name, char *bytes,
-                                size_t size_bytes, ls_ckpt_tensor_t **tensors, int *count) {
-  size_t json_bytes;
-  ls_status_t status = ls_safetensors_length(ctx, name, bytes, size_bytes, &json_bytes);
-  if (status) return status;
-  char *json = bytes + LS_SAFETENSORS_LENGTH_BYTES, *data = json + json_bytes;
-  ls_safetensors_entry_t *entries;
-  int found;
-  status = ls_safetensors_header(ctx, arena, name, json, json_bytes,
-                                 size_bytes - LS_SAFETENSORS_LENGTH_BYTES - json_bytes, &entries, &found);
-  if (status) return status;
-  ls_ckpt_tensor_t *all = ls_arena_array(arena, (size_t)found + 1, sizeof *all);
-  if (!all) return LS_ERR_MEMORY;
-  for (int i = 0; i < found; i++)
-    all[i] = (ls_ckpt_tensor_t){entries[i].name, entries[i].shape, data + entries[i].offset_bytes};
-  *tensors = all;
-  *count = found;
-  return LS_OK;
-}

@@ -128,28 +128,3 @@ free_order:
   ls_free(order);
   return status;
 }
-
-ls_status_t ls_safetensors_write(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, int count, char **bytes,
-                                 size_t *size_bytes) {
-  ls_safetensors_layout_t *layout;
-  ls_status_t status = ls_safetensors_layout(ctx, tensors, count, &layout);
-  if (status) return status;
-  char *image = ls_alloc(ctx, layout->header_bytes + layout->data_bytes);
-  if (!image) {
-    status = LS_ERR_MEMORY;
-    goto free_plan;
-  }
-  char *to = image;
-  memcpy(to, layout->header, layout->header_bytes);
-  to += layout->header_bytes;
-  for (int i = 0; i < count; i++) {
-    size_t size = ls_shape_bytes(&layout->order[i]->shape);
-    if (size > 0) memcpy(to, layout->order[i]->data, size);
-    to += size;
-  }
-  *bytes = image;
-  *size_bytes = layout->header_bytes + layout->data_bytes;
-free_plan:
-  ls_free(layout);
-  return status;
-}

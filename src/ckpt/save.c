@@ -65,15 +65,17 @@ static void names_free(names_t *n) {
   ls_free(n->spare);
   ls_free(n->temp);
   ls_free(n->path);
+  *n = (names_t){0};
 }
 
-static ls_status_t names_make(ls_ctx_t *ctx, const char *dir, int64_t step, names_t *n) {
+/* pid: of the process that leads. */
+static ls_status_t names_make(ls_ctx_t *ctx, const char *dir, int64_t step, int64_t pid, names_t *n) {
   char name[LS_STEP_NAME_BYTES], what[LS_STEP_NAME_BYTES + 8], temp[LS_TEMP_NAME_BYTES];
   ls_ckpt_step_name(step, name);
-  ls_ckpt_temp_name(name, temp);
+  ls_ckpt_temp_name(name, pid, temp);
   *n = (names_t){.path = ls_path_join(ctx, dir, name), .temp = ls_path_join(ctx, dir, temp)};
   snprintf(what, sizeof what, "old-%s", name);
-  ls_ckpt_temp_name(what, temp);
+  ls_ckpt_temp_name(what, pid, temp);
   n->spare = ls_path_join(ctx, dir, temp);
   if (n->path && n->temp && n->spare) return LS_OK;
   names_free(n);
@@ -153,7 +155,7 @@ static ls_status_t lead(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *dir, co
   status = ls_ckpt_lock_check(ctx, save->lock);
   if (status) return status;
   names_t n;
-  status = names_make(ctx, dir, save->step, &n);
+  status = names_make(ctx, dir, save->step, getpid(), &n);
   if (status) return status;
   size_t existing_bytes;
   status = ls_ckpt_dirs_make(ctx, dir, &existing_bytes);
@@ -178,10 +180,18 @@ free_names:
 
 /* A rank other than 0 writes its files into rank 0's directory. */
 static ls_status_t follow(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *dir, const ls_ckpt_save_t *save) {
-  char *temp = NULL;
-  ls_status_t status = ls_ckpt_shards_begin(ctx, team, check_finite(ctx, dir, save), NULL, &temp);
-  if (!status) status = ls_ckpt_shards_put(ctx, team, LS_OK, temp, save, NULL);
-  ls_free(temp);
+  int64_t leader;
+  names_t n = {0};
+  ls_status_t status = ls_ckpt_meet_leader(team, check_finite(ctx, dir, save), &leader);
+  if (status) return status;
+  status = names_make(ctx, dir, save->step, leader, &n);
+  if (!status && !ls_path_exists(n.temp))
+    status = ls_fail(ctx, LS_ERR_IO,
+                     "%s: rank %d does not see this directory: state that is divided among ranks is saved "
+                     "where all of them can write",
+                     n.temp, team->comm->rank);
+  status = ls_ckpt_shards_put(ctx, team, status, n.temp, save, NULL);
+  names_free(&n);
   return status;
 }
 

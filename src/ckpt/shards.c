@@ -17,6 +17,11 @@ ls_status_t ls_ckpt_meet(ls_ckpt_team_t *team, ls_status_t own) {
   return status;
 }
 
+ls_status_t ls_ckpt_meet_leader(ls_ckpt_team_t *team, ls_status_t own, int64_t *pid) {
+  ls_status_t status = ls_ckpt_meet(team, own);
+  return status ? status : ls_comm_broadcast(team->comm, "the leading process", pid, sizeof *pid, 0);
+}
+
 ls_status_t ls_ckpt_gather(ls_ctx_t *ctx, ls_arena_t *arena, ls_ckpt_team_t *team, const void *own,
                            int64_t size_bytes, ls_ckpt_gathered_t *all) {
   size_t size = (size_t)team->comm->size;
@@ -36,30 +41,6 @@ ls_status_t ls_ckpt_gather(ls_ctx_t *ctx, ls_arena_t *arena, ls_ckpt_team_t *tea
     status = ls_comm_gather(team->comm, "pieces", padded, all->stride, all->blob);
   }
   ls_free(padded);
-  return status;
-}
-
-ls_status_t ls_ckpt_shards_begin(ls_ctx_t *ctx, ls_ckpt_team_t *team, ls_status_t own, const char *name,
-                                 char **received) {
-  int64_t size_bytes = name ? (int64_t)strlen(name) + 1 : 0;
-  ls_status_t status = ls_ckpt_meet(team, own);
-  if (!status)
-    status = ls_comm_broadcast(team->comm, "size of a directory's name", &size_bytes, sizeof size_bytes, 0);
-  if (status) return status;
-  char *text = ls_alloc(ctx, (size_t)size_bytes);
-  if (text && name) memcpy(text, name, (size_t)size_bytes);
-  status = ls_ckpt_meet(team, text ? LS_OK : LS_ERR_MEMORY);
-  if (!status) status = ls_comm_broadcast(team->comm, "name of a directory", text, size_bytes, 0);
-  if (!status && !name && !ls_path_exists(text))
-    status =
-        ls_ckpt_meet(team, ls_fail(ctx, LS_ERR_IO,
-                                   "%s: rank %d does not see this directory: state that is divided among "
-                                   "ranks is saved where all of them can write",
-                                   text, team->comm->rank));
-  if (status || name)
-    ls_free(text);
-  else
-    *received = text;
   return status;
 }
 
@@ -112,30 +93,22 @@ static ls_status_t put_part(ls_ctx_t *ctx, const ls_comm_t *comm, const char *te
 
 /* A rank's message: its files (no name: none), then for each tensor with `held`, the model's first, the
  * number of its ranges and the ranges. */
-static ls_status_t make_message(ls_arena_t *arena, const ls_ckpt_save_t *save,
+static ls_status_t make_message(ls_ctx_t *ctx, const ls_ckpt_save_t *save,
                                 const ls_manifest_file_t entry[LS_PART_COUNT], char **message,
-                                int64_t *size_bytes) {
-  size_t size = LS_PART_COUNT * sizeof *entry;
-  for (int p = 0; p < LS_PART_COUNT; p++)
-    for (int i = 0; i < list_of(save, p).count; i++)
-      size += sizeof(int64_t) + (size_t)list_of(save, p).tensors[i].held_count * sizeof(ls_range_t);
-  char *to = ls_arena_alloc(arena, size);
-  if (!to) return LS_ERR_MEMORY;
-  *message = to;
-  memcpy(to, entry, LS_PART_COUNT * sizeof *entry);
-  to += LS_PART_COUNT * sizeof *entry;
-  for (int p = 0; p < LS_PART_COUNT; p++)
+                                size_t *size_bytes) {
+  FILE *to = open_memstream(message, size_bytes);
+  if (to) fwrite(entry, sizeof *entry, LS_PART_COUNT, to);
+  for (int p = 0; p < LS_PART_COUNT && to; p++)
     for (int i = 0; i < list_of(save, p).count; i++) {
       const ls_ckpt_tensor_t *t = &list_of(save, p).tensors[i];
+      const int64_t count = t->held_count;
       if (!t->held) continue;
-      int64_t count = t->held_count;
-      memcpy(to, &count, sizeof count);
-      to += sizeof count;
-      if (count) memcpy(to, t->held, (size_t)count * sizeof *t->held);
-      to += (size_t)count * sizeof *t->held;
+      fwrite(&count, sizeof count, 1, to);
+      fwrite(t->held, sizeof *t->held, (size_t)count, to);
     }
-  *size_bytes = to - *message;
-  return LS_OK;
+  bool whole = to && !ferror(to);
+  if (to && fclose(to) == 0 && whole) return LS_OK;
+  return ls_fail(ctx, LS_ERR_MEMORY, "out of memory: message of a rank's pieces");
 }
 
 /* The next `size` bytes of a rank's message; false: it has fewer, so its tensors differ. */
@@ -225,7 +198,7 @@ ls_status_t ls_ckpt_shards_put(ls_ctx_t *ctx, ls_ckpt_team_t *team, ls_status_t 
   ls_manifest_file_t entry[LS_PART_COUNT] = {0};
   ls_status_t status = own;
   char *message = NULL;
-  int64_t size_bytes = 0;
+  size_t size_bytes = 0;
   ls_arena_t scratch;
   ls_arena_init(&scratch, ctx);
   for (int p = 0; p < LS_PART_COUNT && !status; p++)
@@ -233,11 +206,12 @@ ls_status_t ls_ckpt_shards_put(ls_ctx_t *ctx, ls_ckpt_team_t *team, ls_status_t 
   /* Rank 0 syncs when everything is there; on network file systems each node is responsible for its own
    * entries. */
   if (!status && team->comm->rank != 0) status = ls_dir_sync(ctx, temp);
-  if (!status) status = make_message(&scratch, save, entry, &message, &size_bytes);
+  if (!status) status = make_message(ctx, save, entry, &message, &size_bytes);
   status = ls_ckpt_meet(team, status);
   ls_ckpt_gathered_t all;
-  if (!status) status = ls_ckpt_gather(ctx, &scratch, team, message, size_bytes, &all);
+  if (!status) status = ls_ckpt_gather(ctx, &scratch, team, message, (int64_t)size_bytes, &all);
   if (!status && team->comm->rank == 0) status = join(ctx, team->comm, save, &all, manifest);
+  free(message);
   ls_arena_release(&scratch);
   return status;
 }

@@ -11,7 +11,7 @@ enum { LS_STEP_NAME_BYTES = 32, LS_TEMP_NAME_BYTES = 64 };
 void ls_ckpt_step_name(int64_t step, char name[LS_STEP_NAME_BYTES]);
 bool ls_ckpt_step_parse(const char *name, int64_t *step); /* exactly what step_name writes */
 /* ".tmp-WHAT-PID": hidden, and removed by a later save when its process is dead. */
-void ls_ckpt_temp_name(const char *what, char name[LS_TEMP_NAME_BYTES]);
+void ls_ckpt_temp_name(const char *what, int64_t pid, char name[LS_TEMP_NAME_BYTES]);
 
 /* Steps of the checkpoints below `dir`, newest first (ls_free). Nothing is opened. */
 ls_status_t ls_ckpt_list(ls_ctx_t *ctx, const char *dir, int64_t **steps, int *count);
@@ -33,6 +33,8 @@ typedef struct {
 /* Collective: this rank's status, or the failure of another rank. A rank that has failed need not come
  * again. */
 ls_status_t ls_ckpt_meet(ls_ckpt_team_t *team, ls_status_t own);
+/* The same, and tells every rank the process of rank 0, whose number is in the temporary names. */
+ls_status_t ls_ckpt_meet_leader(ls_ckpt_team_t *team, ls_status_t own, int64_t *pid);
 
 /* The following calls, up to the last meeting, are collective over the team; `temp`, `manifest` and `lock_fd`
  * are rank 0's. Creates `temp` and writes a whole checkpoint into it, durably. *lock_fd keeps clean-ups away
@@ -44,11 +46,7 @@ struct ls_manifest_file;
 ls_status_t ls_ckpt_put_tensors(ls_ctx_t *ctx, const char *dir, const char *name,
                                 const ls_ckpt_tensor_t *tensors, int count, struct ls_manifest_file *entry);
 
-/* shards.c. Tells every rank the name of rank 0's directory, or that a rank has failed before (`own`). name:
- * rank 0's; *received (ls_free): the others'. */
-ls_status_t ls_ckpt_shards_begin(ls_ctx_t *ctx, ls_ckpt_team_t *team, ls_status_t own, const char *name,
-                                 char **received);
-/* Writes this rank's parts of the tensors with `held` into files of its own, durably, unless it has failed
+/* shards.c. Writes this rank's parts of the tensors with `held` into files of its own, durably, unless it has failed
  * before (`own`). Rank 0 adds all ranks' files, and the tensors that they make up, to `manifest`.
  * LS_ERR_INTERNAL if ranks hold an element twice or not at all. */
 struct ls_manifest;

@@ -104,19 +104,20 @@ static ls_status_t check_data(ls_trainer_t *t, const ls_saved_t *saved) {
       d->source, how);
 }
 
-static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *options, const json_t *meta) {
+/* *saved: what the checkpoint says of its run. */
+static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *options, const json_t *meta,
+                             ls_saved_t *saved) {
   ls_data_want_t want = {t->inputs, t->outputs, t->classes};
-  ls_saved_t saved;
   ls_arena_t arena;
   ls_arena_init(&arena, t->ctx);
   ls_norm_t *norm = NULL;
   uint64_t seed = (uint64_t)t->config->train.seed;
-  ls_status_t status = ls_train_saved(t->ctx, "the checkpoint", meta, &saved);
+  ls_status_t status = ls_train_saved(t->ctx, "the checkpoint", meta, saved);
   ls_data_config_t data = t->config->data;
   if (options->memory) data.kind = LS_DATA_MEMORY;
-  if (saved.known && t->use == LS_USE_MODEL) {
+  if (saved->known && t->use == LS_USE_MODEL) {
     data.validation = 0; /* split later, when it is known whether the data are the checkpoint's */
-    seed = (uint64_t)saved.seed;
+    seed = (uint64_t)saved->seed;
   }
   if (status == LS_OK) status = ls_train_take_columns(&arena, meta, &data);
   if (status == LS_OK && meta)
@@ -126,8 +127,8 @@ static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *option
   status = ls_trainer_read(t, &source, status);
   if (status == LS_OK) t->own_config.model.dtype = t->dataset->sample.x.dtype;
   if (status == LS_OK) status = ls_train_compare_columns(t->ctx, meta, t->dataset);
-  if (status == LS_OK && saved.known)
-    status = (t->use == LS_USE_MODEL ? check_scored : check_data)(t, &saved);
+  if (status == LS_OK && saved->known)
+    status = (t->use == LS_USE_MODEL ? check_scored : check_data)(t, saved);
   ls_arena_release(&arena);
   return ls_comm_agree(t->world->comm, "opening the data", status);
 }
@@ -162,20 +163,18 @@ static bool losses_compare(const ls_trainer_t *t, const ls_saved_t *saved) {
 
 /* The length of the run, and this rank's part of each batch. A resumed run begins after the last trained
  * sample, whatever its batch size is now. */
-static ls_status_t plan_run(ls_trainer_t *t, const json_t *meta) {
+static ls_status_t plan_run(ls_trainer_t *t, const ls_saved_t *saved) {
   const ls_train_config_t *train = &t->config->train;
   int64_t samples = t->dataset->train_count;
   ls_status_t fits = t->training ? ls_train_data_check(t->ctx, t->config, t->dataset) : LS_OK;
   if (fits != LS_OK) return fits;
-  if (meta && t->use == LS_USE_RESUME) {
+  if (saved->known && t->use == LS_USE_RESUME) {
     t->base_step = t->step;
-    ls_saved_t saved;
-    ls_status_t status = ls_train_saved(t->ctx, "the checkpoint", meta, &saved);
-    if (status == LS_OK && losses_compare(t, &saved)) {
-      t->best_loss = saved.best_loss;
-      t->no_better = saved.no_better;
+    if (losses_compare(t, saved)) {
+      t->best_loss = saved->best_loss;
+      t->no_better = saved->no_better;
     }
-    if (status == LS_OK) status = saved_samples(t->ctx, &saved, t->step, &t->base_sample);
+    ls_status_t status = saved_samples(t->ctx, saved, t->step, &t->base_sample);
     if (status != LS_OK) return status;
   }
   if (train->steps > 0) {
@@ -245,6 +244,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (!options) options = &defaults;
   ls_ckpt_t *ckpt = NULL;
   json_t *meta = NULL;
+  ls_saved_t saved;
   ls_trainer_t *t = ls_alloc(ctx, sizeof *t);
   if (!t) return LS_ERR_MEMORY;
   t->ctx = ctx;
@@ -270,8 +270,8 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
     status = ls_comm_agree(world->comm, "connecting the devices", ls_engine_connect(&t->engine));
   if (status == LS_OK && !options->checkpoint) status = ls_trainer_lock(t);
   if (status == LS_OK) status = open_checkpoint(t, options, &ckpt, &meta);
-  if (status == LS_OK) status = open_data(t, options, meta);
-  if (status == LS_OK) status = plan_run(t, meta);
+  if (status == LS_OK) status = open_data(t, options, meta, &saved);
+  if (status == LS_OK) status = plan_run(t, &saved);
   if (status == LS_OK && meta && ckpt) /* now that nothing refuses them */
     status = ls_train_compare(ctx, ls_ckpt_path(ckpt), t->config, meta, t->use, t->other_data, true, true);
   if (status == LS_OK) status = ls_trainer_choose_data(t);

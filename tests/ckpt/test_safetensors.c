@@ -1,5 +1,6 @@
 /* The safetensors container: exact bytes out, exact numbers back, and a refusal with a reason for everything
  * else. */
+#include "image.h"
 #include "support.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@ static void writes_the_exact_bytes(void **state) {
                              "\"w\":{\"data_offsets\":[0,8],\"dtype\":\"F32\",\"shape\":[1,2]}}";
   char *bytes = NULL;
   size_t size = 0;
-  assert_int_equal(ls_safetensors_write(f->ctx, tensors, 2, &bytes, &size), LS_OK);
+  assert_int_equal(image_write(f->ctx, tensors, 2, &bytes, &size), LS_OK);
   assert_int_equal(size, 4096 + 11);
   uint64_t length;
   memcpy(&length, bytes, 8);
@@ -35,12 +36,12 @@ static void reads_back_what_was_written(void **state) {
   state_fill(&s, 11);
   char *bytes;
   size_t size;
-  assert_int_equal(ls_safetensors_write(f->ctx, s.optim, OPTIM_COUNT, &bytes, &size), LS_OK);
+  assert_int_equal(image_write(f->ctx, s.optim, OPTIM_COUNT, &bytes, &size), LS_OK);
   ls_arena_t arena;
   ls_arena_init(&arena, f->ctx);
   ls_ckpt_tensor_t *back;
   int count;
-  assert_int_equal(ls_safetensors_read(f->ctx, &arena, "x", bytes, size, &back, &count), LS_OK);
+  assert_int_equal(image_read(f->ctx, &arena, "x", bytes, size, &back, &count), LS_OK);
   assert_int_equal(count, OPTIM_COUNT);
   for (int i = 0; i < count; i++) {
     const ls_ckpt_tensor_t *was = NULL;
@@ -64,7 +65,7 @@ static void stores_types_of_sixteen_bits(void **state) {
                                       {"u16", LS_SHAPE(LS_U16, 2), u16}};
   char *bytes;
   size_t size;
-  assert_int_equal(ls_safetensors_write(f->ctx, tensors, 3, &bytes, &size), LS_OK);
+  assert_int_equal(image_write(f->ctx, tensors, 3, &bytes, &size), LS_OK);
   assert_non_null(strstr(bytes + 8, "\"BF16\""));
   assert_non_null(strstr(bytes + 8, "\"F16\""));
   assert_non_null(strstr(bytes + 8, "\"U16\""));
@@ -72,7 +73,7 @@ static void stores_types_of_sixteen_bits(void **state) {
   ls_arena_init(&arena, f->ctx);
   ls_ckpt_tensor_t *back;
   int count;
-  assert_int_equal(ls_safetensors_read(f->ctx, &arena, "x", bytes, size, &back, &count), LS_OK);
+  assert_int_equal(image_read(f->ctx, &arena, "x", bytes, size, &back, &count), LS_OK);
   assert_int_equal(count, 3);
   for (int i = 0; i < 3; i++) {
     assert_true(ls_shape_equal(&back[i].shape, &tensors[i].shape));
@@ -91,13 +92,13 @@ static void writes_a_file_without_tensors(void **state) {
   fixture_t *f = *state;
   char *bytes;
   size_t size;
-  assert_int_equal(ls_safetensors_write(f->ctx, NULL, 0, &bytes, &size), LS_OK);
+  assert_int_equal(image_write(f->ctx, NULL, 0, &bytes, &size), LS_OK);
   assert_int_equal(size, 4096);
   ls_arena_t arena;
   ls_arena_init(&arena, f->ctx);
   ls_ckpt_tensor_t *back;
   int count = -1;
-  assert_int_equal(ls_safetensors_read(f->ctx, &arena, "x", bytes, size, &back, &count), LS_OK);
+  assert_int_equal(image_read(f->ctx, &arena, "x", bytes, size, &back, &count), LS_OK);
   assert_int_equal(count, 0);
   ls_arena_release(&arena);
   ls_free(bytes);
@@ -119,7 +120,7 @@ static void refuses_names_that_clash(void **state) {
                                   {cases[i].b, LS_SHAPE(LS_F32, 1), &x}};
     char *bytes = NULL;
     size_t size;
-    assert_int_equal(ls_safetensors_write(f->ctx, t, 2, &bytes, &size), LS_ERR_ARGUMENT);
+    assert_int_equal(image_write(f->ctx, t, 2, &bytes, &size), LS_ERR_ARGUMENT);
     assert_null(bytes);
     assert_contains(ls_ctx_error(f->ctx), cases[i].reason);
   }
@@ -197,7 +198,7 @@ static void refuses_malformed_files_with_the_reason(void **state) {
     ls_arena_init(&arena, f->ctx);
     ls_ckpt_tensor_t *tensors = NULL;
     int count = -1;
-    ls_status_t status = ls_safetensors_read(f->ctx, &arena, "the-file", bytes, size, &tensors, &count);
+    ls_status_t status = image_read(f->ctx, &arena, "the-file", bytes, size, &tensors, &count);
     if ((status == LS_OK) != (b->reason == NULL)) print_error("case %d: %s\n", i, b->header);
     assert_int_equal(status, b->reason ? LS_ERR_CORRUPT : LS_OK);
     if (b->reason) {
@@ -224,7 +225,7 @@ static void refuses_every_truncation(void **state) {
     ls_arena_init(&arena, f->ctx);
     ls_ckpt_tensor_t *tensors;
     int count;
-    ls_status_t status = ls_safetensors_read(f->ctx, &arena, "x", bytes, size, &tensors, &count);
+    ls_status_t status = image_read(f->ctx, &arena, "x", bytes, size, &tensors, &count);
     assert_int_equal(status, size == sizeof whole ? LS_OK : LS_ERR_CORRUPT);
     ls_arena_release(&arena);
     free(bytes);
@@ -236,14 +237,14 @@ static void refuses_every_truncation(void **state) {
 static ls_status_t write_and_read(fixture_t *f, const state_t *s) {
   char *bytes = NULL;
   size_t size;
-  ls_status_t status = ls_safetensors_write(f->ctx, s->param, PARAM_COUNT, &bytes, &size);
+  ls_status_t status = image_write(f->ctx, s->param, PARAM_COUNT, &bytes, &size);
   if (status) assert_null(bytes);
   if (status) return status;
   ls_arena_t arena;
   ls_arena_init(&arena, f->ctx);
   ls_ckpt_tensor_t *tensors;
   int count;
-  status = ls_safetensors_read(f->ctx, &arena, "x", bytes, size, &tensors, &count);
+  status = image_read(f->ctx, &arena, "x", bytes, size, &tensors, &count);
   ls_arena_release(&arena);
   ls_free(bytes);
   return status;

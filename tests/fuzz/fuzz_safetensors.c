@@ -1,6 +1,6 @@
 /* Fuzz target: the safetensors reader. Whatever is accepted covers its data exactly and survives being
  * written and read again. */
-#include "ckpt/safetensors.h"
+#include "../ckpt/image.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +28,8 @@ static void check_again(ls_arena_t *arena, const ls_ckpt_tensor_t *tensors, int 
   size_t size;
   ls_ckpt_tensor_t *back;
   int back_count;
-  if (ls_safetensors_write(NULL, tensors, count, &bytes, &size)) return; /* names that we do not write */
-  check(!ls_safetensors_read(NULL, arena, "again", bytes, size, &back, &back_count));
+  if (image_write(NULL, tensors, count, &bytes, &size)) return; /* names that we do not write */
+  check(!image_read(NULL, arena, "again", bytes, size, &back, &back_count));
   check(back_count == count);
   check_cover(back, back_count, bytes, size);
   ls_free(bytes);
@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   ls_arena_init(&arena, NULL);
   ls_ckpt_tensor_t *tensors;
   int count;
-  if (!ls_safetensors_read(NULL, &arena, "input", bytes, size, &tensors, &count)) {
+  if (!image_read(NULL, &arena, "input", bytes, size, &tensors, &count)) {
     check_cover(tensors, count, bytes, size);
     check_again(&arena, tensors, count);
   }
