@@ -73,7 +73,7 @@ static ls_status_t run_once(ls_ctx_t *ctx, const cli_args_t *args, const ls_benc
   ls_world_t *world = NULL;
   ls_status_t status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
   if (status != LS_OK) return status;
-  status = cli_launch(ctx, args, (int)config->parallel.ranks);
+  status = cli_launch(ctx, args, (int)config->parallel.ranks, config->parallel.deadline_s);
   if (status == LS_OK) status = ls_world_open(ctx, config->parallel.deadline_s, &world);
   if (status == LS_OK) {
     status = once_in(ctx, world, config, args, method);

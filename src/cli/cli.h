@@ -146,10 +146,10 @@ ls_status_t cli_config_load_ranks(ls_ctx_t *ctx, const cli_args_t *args, ls_conf
 bool cli_ranks_started(cli_args_t *args);
 
 /* launch.c: if this process was started by hand and needs more than one rank, runs the same command line
- * under mpirun and exits with its code. Returns LS_OK if there is nothing to start; an error if mpirun cannot
- * be run. */
+ * under mpirun and exits with its code. An mpirun that has had no rank for `deadline_s`, or for 20 s if that is
+ * shorter, is ended. Returns LS_OK if there is nothing to start; an error if mpirun cannot be run. */
 #define CLI_ENV_TERMINAL "LOCKSTEP_TERMINAL" /* for ranks whose stderr ends on a terminal: its columns */
-ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks);
+ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks, double deadline_s);
 
 /* shipped.c: the file that `name` stands for: a path, or the name (with or without .yaml) of a shipped one of
  * its kind ("machines", "workloads"), looked for below $LOCKSTEP_SHARE, the program's ../share/lockstep and

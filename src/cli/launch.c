@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@
 #include <sys/prctl.h>
 
 enum { RANKS_ALWAYS = 64, RANKS_PER_CORE = 8, ASK_AGAIN_MS = 250 };
-enum { LOOK_EVERY = 20, LOOKS_EMPTY_MAX = 4 }; /* every 5 s, in units of ASK_AGAIN_MS; 20 s */
+enum { LOOKS_EMPTY_MAX = 4, PATIENCE_S = 20 };
 #define FORCE_NS INT64_C(5000000000)
 
 typedef struct {
@@ -28,6 +29,7 @@ typedef struct {
   const char *launcher; /* its name */
   pid_t mpirun;
   int output, messages;  /* its streams */
+  int look_every;        /* polls without output between two looks for ranks */
   int idle, looks_empty; /* polls without output; looks in a row that found no rank */
   bool given_up;
   int64_t told_twice_ns; /* when mpirun was told to end; 0 = not yet */
@@ -106,9 +108,10 @@ static void pass_on(launch_t *l) {
   }
 }
 
-/* mpirun may hang if its environment fails it: if it has had no process below it for 20 s, it is ended. */
+/* mpirun may hang if its environment fails it: if it has had no process below it for PATIENCE_S, or for the
+ * ranks' deadline where that is shorter, it is ended. */
 static void look_for_ranks(launch_t *l) {
-  if (++l->idle % LOOK_EVERY != 0) return;
+  if (++l->idle % l->look_every != 0) return;
   l->looks_empty = ls_child_signal_below(l->mpirun, 0) == 0 ? l->looks_empty + 1 : 0;
   if (l->looks_empty < LOOKS_EMPTY_MAX) return;
   l->given_up = true;
@@ -174,7 +177,7 @@ static const char **command_line(ls_ctx_t *ctx, const cli_launcher_t *launcher, 
   return argv;
 }
 
-ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks) {
+ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks, double deadline_s) {
   int rank, size;
   if (ranks <= 1 || ls_comm_launched(&rank, &size)) return LS_OK;
   ls_status_t status = check_count(ctx, ranks);
@@ -193,6 +196,7 @@ ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks) {
   if (status == LS_OK) {
     l->ctx = ctx;
     l->launcher = launcher->name;
+    l->look_every = (int)ceil(fmin(deadline_s, PATIENCE_S) * 1000 / ASK_AGAIN_MS / LOOKS_EMPTY_MAX);
     int own = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     l->noise.to = own >= 0 ? fdopen(own, "w") : NULL; /* with a buffer, for whole lines */
     if (!l->noise.to) l->noise.to = stderr;

@@ -77,7 +77,7 @@ ls_status_t cli_probe_rank(ls_ctx_t *ctx, const cli_args_t *args) {
   int64_t ranks;
   ls_status_t status =
       cli_args_whole(ctx, &cli_probe, args, CLI_PROBE_WORLD, 1, CLI_PROBE_RANKS_MAX, 1, &ranks);
-  if (status == LS_OK) status = cli_launch(ctx, args, (int)ranks);
+  if (status == LS_OK) status = cli_launch(ctx, args, (int)ranks, COMM_DEADLINE_S);
   if (status != LS_OK) return status;
   ls_machine_t *machine = ls_alloc(ctx, sizeof *machine);
   if (!machine) return LS_ERR_MEMORY;

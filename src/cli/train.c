@@ -224,7 +224,7 @@ static ls_status_t run_with(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args) 
   if (cli_ranks_started(args)) cli_stop_mode(CLI_STOP_TWICE); /* the launcher may ask already */
   ls_status_t status = load(ctx, arena, args, &config);
   if (status != LS_OK) return cli_world_open(ctx, args->messages, 0, status, &world);
-  status = cli_launch(ctx, args, (int)config->parallel.ranks);
+  status = cli_launch(ctx, args, (int)config->parallel.ranks, config->parallel.deadline_s);
   if (status == LS_OK) {
     cli_stop_mode(CLI_STOP_TWICE);
     status = cli_world_open(ctx, args->messages, config->parallel.deadline_s, status, &world);

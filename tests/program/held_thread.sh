@@ -18,44 +18,61 @@ rank_process() {
     fi
   done
 }
-# held THREAD RANK WORDS ARGUMENT...: RANK is - without mpirun
-held() {
-  thread=$1 rank=$2 words=$3
-  shift 3
-  start_training "$program" train "$work/c.yaml" "$@"
-  hold
+# Each case has a number, and files with it in their names: all cases wait for their deadlines at once.
+cases=0
+# begin COMMAND...: the next case, as $pid, up to its first step
+begin() {
+  start_training "$@"
+  cases=$((cases + 1))
+  mv "$work/err" "$work/err.$cases"
 }
-# hold: the thread $thread of the process $pid, or of its rank $rank, which then ends with $words
+# hold THREAD RANK WORDS: the thread of this case's process, or of its rank (- without mpirun), which is to end with the words
 hold() {
   process=$pid
-  [ "$rank" = - ] || process=$(rank_process "$rank")
-  got=0
-  "$LOCKSTEP_HOLD_THREAD" "$process" "$thread" >"$work/held" || got=$?
-  if [ $got = 77 ]; then
-    kill -TERM $pid
-    wait $pid || true
+  [ "$2" = - ] || process=$(rank_process "$2")
+  rm -f "$work/held"
+  "$LOCKSTEP_HOLD_THREAD" "$process" "$1" >"$work/held" 2>&1 &
+  holder=$!
+  wait_until "the hold" [ -s "$work/held" ]
+  if ! grep -qx held "$work/held"; then
+    got=0
+    wait $holder || got=$?
+    [ $got = 77 ] || fail "no thread \"$1\" could be held in process $process: $(cat "$work/held" "$work/err.$cases")"
     echo "skipped: threads cannot be traced here"
     exit 77
   fi
-  [ $got = 0 ] || fail "no thread \"$thread\" could be held in process $process: $(tail -5 "$work/err")"
-  got=0
-  wait $pid || got=$?
-  [ $got = 9 ] || fail "$thread, rank $rank: exit code $got: $(tail -5 "$work/err")"
-  grep -q -e "$words" "$work/err" || fail "$thread, rank $rank: no \"$words\": $(tail -5 "$work/err")"
+  echo "$pid" >"$work/pid.$cases"
+  echo "$1, rank $2" >"$work/name.$cases"
+  echo "$3" >"$work/words.$cases"
 }
 
-held "ls worker" - "error: step [0-9]* waits for a thread that does not answer.*ls worker (held"
-held lockstep - "error: step [0-9]* waits for a thread that does not answer.*lockstep (held"
+# the other rank waits for this one, also by its deadline: the first to speak ends the run
+if command -v mpirun >/dev/null 2>&1; then
+  begin "$program" train "$work/c.yaml" --set parallel.strategy=ddp --ranks 2
+  hold "ls worker" 0 "error: rank [01]: .*\(does not answer\|within [0-9.]* s\)"
+else
+  echo "no mpirun: one rank only"
+fi
+begin "$program" train "$work/c.yaml"
+hold "ls worker" - "error: step [0-9]* waits for a thread that does not answer.*ls worker (held"
+begin "$program" train "$work/c.yaml"
+hold lockstep - "error: step [0-9]* waits for a thread that does not answer.*lockstep (held"
+begin "$program" train "$work/c.yaml"
+hold "ls loader" - "the thread that loads data does not answer"
 # a process of bench said so, and went on waiting
 loads() {
   grep -qsx "ls loader" /proc/"$pid"/task/*/comm
 }
-"$program" bench "$work/c.yaml" --once "$work/once" --steps 1000000 --warmup 0 2>"$work/err" &
-pid=$! thread="ls worker" rank=- words="error: .*step [0-9]* waits for a thread that does not answer.*ls worker (held"
+cases=$((cases + 1))
+"$program" bench "$work/c.yaml" --once "$work/once" --steps 1000000 --warmup 0 2>"$work/err.$cases" &
+pid=$!
 wait_until "the first batch of bench" loads
-hold
-held "ls loader" - "the thread that loads data does not answer"
-command -v mpirun >/dev/null 2>&1 || { echo "no mpirun: one rank only"; exit 0; }
-# the other rank waits for this one, also by its deadline: the first to speak ends the run
-held "ls worker" 0 "error: rank [01]: .*\(does not answer\|within [0-9.]* s\)" --set parallel.strategy=ddp --ranks 2
+hold "ls worker" - "error: .*step [0-9]* waits for a thread that does not answer.*ls worker (held"
+
+for n in $(seq $cases); do
+  got=0
+  wait "$(cat "$work/pid.$n")" || got=$?
+  [ $got = 9 ] || fail "$(cat "$work/name.$n"): exit code $got: $(tail -5 "$work/err.$n")"
+  grep -q -f "$work/words.$n" "$work/err.$n" || fail "$(cat "$work/name.$n"): no \"$(cat "$work/words.$n")\": $(tail -5 "$work/err.$n")"
+done
 echo ok

@@ -1,5 +1,5 @@
 #!/bin/sh
-# kill -9 of one rank or of all at 20 random moments, then --resume: the same bits as an undisturbed run.
+# kill -9 of one rank or of all at 12 random moments (LOCKSTEP_KILLS: how many), then --resume: the same bits as an undisturbed run.
 set -eu
 . "$(dirname "$0")/lib.sh"
 # Open MPI waits two seconds before it kills the survivors of a dead rank; here there is nothing to wait for.
@@ -13,8 +13,8 @@ parallel: {strategy: ddp, ranks: 2, backend: cpu, threads: 1, deadline_s: 20}
 Y
 sed "s#DIR#$work/probe#; s#STEPS#2000#" "$work/c.yaml" >"$work/probe.yaml"
 "$program" train "$work/probe.yaml" --quiet --json >"$work/probe.json"
-# about four seconds of steps on this machine: twenty lives seldom reach the end
-steps=$(awk -v rate="$(field "$work/probe.json" samples_per_s)" 'BEGIN { printf "%d", 4 * rate / 32 }')
+# about two seconds of steps on this machine: the lives seldom reach the end
+steps=$(awk -v rate="$(field "$work/probe.json" samples_per_s)" 'BEGIN { printf "%d", 2 * rate / 32 }')
 sed "s#DIR#$work/whole#; s#STEPS#$steps#" "$work/c.yaml" >"$work/whole.yaml"
 sed "s#DIR#$work/killed#; s#STEPS#$steps#" "$work/c.yaml" >"$work/killed.yaml"
 
@@ -22,16 +22,24 @@ sed "s#DIR#$work/killed#; s#STEPS#$steps#" "$work/c.yaml" >"$work/killed.yaml"
 want=$(field "$work/whole.json" params_xxh3)
 [ -n "$want" ] || fail "the undisturbed run reported no hash"
 
-seed=$(date +%s)
+all=${LOCKSTEP_KILLS:-12}
+seed=${LOCKSTEP_SEED:-$(date +%s)}
 echo "random seed $seed"
+newest() {
+  find "$work/killed" -mindepth 1 -maxdepth 1 -name 'step*' 2>/dev/null | sort | tail -1
+}
+saved() {
+  [ "$(newest)" != "$before" ] || ! kill -0 $pid 2>/dev/null
+}
 kills=0 lives=0
-while [ $kills -lt 20 ] && [ $lives -lt 60 ]; do
+while [ $kills -lt "$all" ] && [ $lives -lt $((3 * all)) ]; do
   lives=$((lives + 1))
+  before=$(newest)
   "$program" train "$work/killed.yaml" --resume --quiet --json >"$work/killed.json" 2>>"$work/log" &
   pid=$!
-  # from before MPI is up (about 0.3 s) to well inside the run
-  delay=$(awk -v s="$seed" -v n="$lives" 'BEGIN { srand(s + n); printf "%.3f", 0.1 + 0.7 * rand() }')
-  sleep "$delay"
+  # every third life ends while it starts (about 0.3 s until MPI is up), the others soon after they have saved
+  [ $((lives % 3)) -eq 0 ] || wait_until "a checkpoint of life $lives" saved
+  sleep "$(awk -v s="$seed" -v n="$lives" 'BEGIN { srand(s + n); printf "%.3f", (n % 3 ? 0.15 : 0.5) * rand() }')"
   mpirun=$(children $pid)
   ranks=$([ -z "$mpirun" ] || children "$mpirun")
   victims=$(echo "$ranks" | head -n $((lives % 2 + 1)))
@@ -52,11 +60,12 @@ while [ $kills -lt 20 ] && [ $lives -lt 60 ]; do
   kills=$((kills + hit))
 done
 echo "$kills kills in $lives lives"
-[ $kills -ge 20 ] || fail "only $kills kills in $lives lives"
+[ $kills -ge "$all" ] || fail "only $kills kills in $lives lives"
 
 "$program" train "$work/killed.yaml" --resume --quiet --json >"$work/killed.json" 2>>"$work/log" ||
   fail "the last resume failed: $(tail -5 "$work/log")"
 got=$(field "$work/killed.json" params_xxh3)
 [ "$(field "$work/killed.json" total_steps)" = "$steps" ] || fail "the run did not reach its end"
 [ "$got" = "$want" ] || fail "params_xxh3 $got, undisturbed $want"
+[ "$(field "$work/killed.json" resumed_from_step)" != null ] || fail "no life has saved anything"
 echo "resumed from step $(field "$work/killed.json" resumed_from_step), params_xxh3 $got: ok"

@@ -5,9 +5,7 @@ source_dir=$2
 work=$(mktemp -d)
 # A script that fails, or runs out of time, leaves no training behind: what runs in the background has its folder.
 clean_up() {
-  for process in /proc/[0-9]*; do
-    if grep -aqs -e "$work/" "$process/cmdline"; then kill -KILL "${process#/proc/}" 2>/dev/null || true; fi
-  done
+  for process in $(echo "$work/" | grep -alsFf - /proc/[0-9]*/cmdline | tr -dc '0-9\n'); do kill -KILL "$process" 2>/dev/null || true; done
   rm -rf "$work"
 }
 trap clean_up EXIT
@@ -24,9 +22,7 @@ fail() {
 }
 # children PROCESS: the processes whose parent it is
 children() {
-  for stat in /proc/[0-9]*/stat; do
-    sed -n "s/^\([0-9]*\) (.*) [A-Z] $1 .*/\1/p" "$stat" 2>/dev/null || true
-  done
+  sed -n "s/^\([0-9]*\) (.*) [A-Z] $1 .*/\1/p" /proc/[0-9]*/stat 2>/dev/null || true
 }
 # field FILE NAME: the value of a top-level scalar, without quotes
 field() {
