@@ -40,7 +40,6 @@ typedef struct {
 
 /* A group of ranks, as this rank sees it. */
 typedef struct {
-  int color, key;
   const char *name;  /* "group NAME", for messages */
   const int *member; /* [size]: ranks of the communicator, in the group's order */
   int rank, size;    /* this rank's number in the group; size 0: this rank is not a member */
@@ -59,7 +58,7 @@ typedef struct {
   /* Polled while the host waits for a device: LS_OK, or the asynchronous error of the transport. */
   ls_status_t (*poll)(ls_comm_t *comm);
   /* Makes the communicator of this rank's group (*sub is unchanged if this rank is in none). Collective. A
-   * rank that fails says so afterwards, in ls_comm_split. NULL: no groups. */
+   * rank that fails says so afterwards, in ls_comm_group. NULL: no groups. */
   ls_status_t (*split)(ls_comm_t *comm, const ls_split_t *split, ls_comm_t **sub);
   void (*destroy)(ls_comm_t *comm);
 } ls_comm_ops_t;
@@ -95,14 +94,11 @@ bool ls_comm_launched(int *rank, int *size);
 
 void ls_comm_destroy(ls_comm_t *comm); /* NULL is allowed */
 
-/* Ranks that give the same color >= 0 form a communicator, numbered by key, then by rank in `comm`. A rank
- * with a negative color is in none, and *sub becomes NULL. Collective over `comm`, while its streams are
- * idle. All ranks give the same name, which every message of the group carries. The group starts with the
- * deadline of `comm` and breaks alone. Its members destroy it before `comm`. All ranks succeed or none:
- * LS_ERR_TIMEOUT names the group if a rank does not come, LS_ERR_MEMORY. */
-ls_status_t ls_comm_split(ls_comm_t *comm, int color, int key, const char *name, ls_comm_t **sub);
-/* The same for one group that all ranks know: its members are ranks[0..count-1] of `comm`, each once,
- * numbered in this order. */
+/* Makes a communicator of ranks[0..count-1] of `comm`, each once, numbered in this order; for other ranks *sub
+ * becomes NULL. Collective over `comm`, while its streams are idle: all ranks give the same name, which every
+ * message of the group carries, and the same members. The group starts with the deadline of `comm` and breaks
+ * alone. Its members destroy it before `comm`. All ranks succeed or none: LS_ERR_TIMEOUT names the group if a
+ * rank does not come, LS_ERR_MEMORY. */
 ls_status_t ls_comm_group(ls_comm_t *comm, const char *name, const int *ranks, int count, ls_comm_t **sub);
 
 /* Call it once for each collective that streams will run, when its addresses are known. Checks the arguments

@@ -185,11 +185,20 @@ static const char *differ(char *text, const ls_comm_t *comm, const char *what) {
   return text;
 }
 
+enum { GROUP_MAX = 16 };
+
 /* By parity, in reverse order: odd and even ranks are at work at the same time. */
 static const char *halves(ls_comm_t *comm, ls_stream_t *stream, char *text) {
   ls_comm_t *half = NULL;
-  if (ls_comm_split(comm, comm->rank % 2, -comm->rank, "half", &half) != LS_OK)
-    return differ(text, comm, "not split");
+  for (int odd = 0; odd < 2; odd++) {
+    int ranks[GROUP_MAX], count = 0;
+    ls_comm_t *group = NULL;
+    for (int r = comm->size - 1; r >= 0; r--)
+      if (r % 2 == odd) ranks[count++] = r;
+    if (ls_comm_group(comm, "half", ranks, count, &group) != LS_OK) return differ(text, comm, "not split");
+    if (!group != (comm->rank % 2 != odd)) return differ(text, comm, "in another group");
+    if (group) half = group;
+  }
   int size = (comm->size + 1 - comm->rank % 2) / 2;
   const char *wrong = NULL;
   if (half->size != size || half->rank != size - 1 - comm->rank / 2)
@@ -204,10 +213,14 @@ static const char *halves(ls_comm_t *comm, ls_stream_t *stream, char *text) {
 static const char *nested(ls_comm_t *comm, ls_stream_t *stream, char *text) {
   ls_comm_t *most = NULL, *pair = NULL;
   bool last = comm->rank == comm->size - 1;
-  if (ls_comm_split(comm, last ? -1 : 7, 0, "most", &most) != LS_OK) return differ(text, comm, "not split");
-  if (last) return most ? differ(text, comm, "in a group without a color") : NULL;
+  int all[GROUP_MAX];
+  for (int r = 0; r < comm->size; r++)
+    all[r] = r;
+  if (ls_comm_group(comm, "most", all, comm->size - 1, &most) != LS_OK)
+    return differ(text, comm, "not split");
+  if (last) return most ? differ(text, comm, "a member of a group without it") : NULL;
   const char *wrong = most->rank == comm->rank ? NULL : differ(text, most, "another order");
-  if (!wrong && ls_comm_split(most, most->rank < 2 ? 0 : -1, 0, "pair", &pair) != LS_OK)
+  if (!wrong && ls_comm_group(most, "pair", all, most->size < 2 ? 1 : 2, &pair) != LS_OK)
     wrong = differ(text, most, "not split");
   if (!wrong && pair) wrong = cases_run(pair, stream, text);
   ls_comm_destroy(pair);

@@ -35,6 +35,7 @@ typedef struct {
 } fixture_t;
 static fixture_t fixture;
 
+static const int ranks[] = {0, 1, 2};
 static const int64_t long_ns = 60000000000, short_ns = 200000000;
 
 static void create(int64_t deadline_ns) {
@@ -115,7 +116,7 @@ static void test_groups(void **state) {
   (void)state;
   with_stream(cases_groups);
   ls_comm_t *group = NULL;
-  assert_int_equal(ls_comm_split(fixture.comm, 0, 0, "all", &group), LS_OK);
+  assert_int_equal(ls_comm_group(fixture.comm, "all", ranks, fixture.comm->size, &group), LS_OK);
   assert_int_equal(((ls_mpi_t *)group)->windowed, fixture.window);
   ls_comm_destroy(group);
 }
@@ -161,7 +162,7 @@ static void test_late_member_of_a_group_is_named(void **state) {
   ls_comm_t *comm = fixture.comm, *group = NULL;
   float x[8] = {0};
   const ls_collective_t c = {.kind = LS_ALL_REDUCE, .name = "gradients 3", .send = x, .recv = x, .count = 8};
-  assert_int_equal(ls_comm_split(comm, comm->rank ? 0 : -1, 0, "tail", &group), LS_OK);
+  assert_int_equal(ls_comm_group(comm, "tail", ranks + 1, comm->size - 1, &group), LS_OK);
   if (group && group->rank < group->size - 1) {
     group->deadline_ns = short_ns;
     assert_int_equal(group->ops->run(group, &c), LS_ERR_TIMEOUT);
@@ -181,7 +182,7 @@ static void test_every_allocation_of_a_split_fails_once(void **state) {
   for (int n = 1; status != LS_OK; n++) {
     assert_in_range(n, 1, 100);
     ls_ctx_fail_alloc(fixture.ctx, comm->rank == 0 ? n : 0);
-    status = ls_comm_split(comm, 0, 0, "all", &group);
+    status = ls_comm_group(comm, "all", ranks, comm->size, &group);
     ls_ctx_fail_alloc(fixture.ctx, 0);
     assert_int_equal(ls_comm_barrier(comm, "still whole"), LS_OK);
     assert_true(status == LS_OK ? group != NULL : group == NULL);

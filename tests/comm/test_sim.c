@@ -1,4 +1,4 @@
-/* The sim transport, and with it the shared region: exact results, identical bits, and every way to fail. */
+/* The sim transport, and with it the shared segment: exact results, identical bits, and every way to fail. */
 
 #include "ranks.h"
 
@@ -130,7 +130,7 @@ static void last_even_stays_away(rank_t *rank) {
   ls_comm_t *group = NULL, *comm = rank->comm;
   bool even = comm->rank % 2 == 0;
   ls_comm_set_step(comm, 7);
-  if (ls_comm_split(comm, even ? 0 : -1, 0, "even", &group) != LS_OK) strcpy(rank->text, "not split");
+  if (ls_comm_group(comm, "even", (int[]){0, 2}, 2, &group) != LS_OK) strcpy(rank->text, "not split");
   if (even && group->rank < group->size - 1) {
     group->deadline_ns = short_ns;
     rank->status = gradients(group, 8);
@@ -156,7 +156,7 @@ static void test_late_member_of_a_group_is_named(void **state) {
 static void last_does_not_split(rank_t *rank) {
   ls_comm_t *group = NULL;
   if (rank->comm->rank < rank->comm->size - 1)
-    rank->status = ls_comm_split(rank->comm, 0, 0, "stage 1", &group);
+    rank->status = ls_comm_group(rank->comm, "stage 1", (int[]){0, 1, 2}, 3, &group);
   if (group) strcpy(rank->text, "a group in spite of the failure");
 }
 
@@ -276,7 +276,7 @@ static void split_with_failure(rank_t *rank) {
   ls_comm_t *group = NULL;
   if (rank->comm->rank == 0) ls_ctx_fail_alloc(rank->ranks->ctx, fail_at);
   ls_comm_barrier(rank->comm, "ready");
-  rank->status = ls_comm_split(rank->comm, 0, 0, "all", &group);
+  rank->status = ls_comm_group(rank->comm, "all", (int[]){0, 1, 2}, 3, &group);
   if (!rank->status != !!group) strcpy(rank->text, "half a group");
   if (group && gradients(group, 8) != LS_OK) strcpy(rank->text, "the group does not work");
   if (gradients(rank->comm, 8) != LS_OK) strcpy(rank->text, "the failure has broken the others");

@@ -4,6 +4,7 @@
  * and NCCL each. */
 
 #include "build.h"
+#include "comm/mpi/mpi.h"
 #include "comm/ranks.h"
 #include "schedule/run.h"
 
@@ -356,8 +357,6 @@ static void every_allocation_of_a_run_with_groups_fails_once(void **unused) {
   assert_true(fail_at > 5);
 }
 
-/* Of comm/mpi/mpi.h, which has another ls_region_t. */
-ls_status_t ls_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, bool window, ls_comm_t **comm);
 static bool exchange;
 
 static void every_kind_between_processes(void **unused) {

@@ -1,39 +1,33 @@
 /* The mpi transport: processes that mpirun or srun started. There are two ways to move data:
- *   window    all ranks on one host: a shared region (region.h) in an MPI shared-memory window. A collective
+ *   window    all ranks on one host: a shared segment (segment.h) in an MPI shared-memory window. A collective
  *             makes no MPI call, so nothing polls, and a waiting lane sleeps.
  *   exchange  otherwise: nonblocking point-to-point messages, polled with a deadline. MPI_Iallreduce is not
  *             used: MPI only advises that its result be the same on all ranks and in all runs (MPI 3.1,
- *             5.9.1), and Open MPI chooses its algorithm by size. Here MPI moves bytes and sum.c adds them,
- *             in rank order.
+ *             5.9.1), and Open MPI chooses its algorithm by size. Here MPI moves bytes and rounds.c adds
+ *             them, in rank order.
  *
  * In containers Open MPI 4 may print that its vader transport has no permission for CMA (exchange way, large
  * messages). mpirun --mca btl_vader_single_copy_mechanism none silences it. */
 #ifndef LS_COMM_MPI_MPI_H
 #define LS_COMM_MPI_MPI_H
 
-#include "comm/region.h"
+#include "comm/segment.h"
 
 #include <mpi.h>
 
 enum { LS_MPI_STAGE_BYTES = 1024 * 1024 };
 
-/* What one rank sends to another and receives from it. */
-typedef struct {
-  const unsigned char *send;
-  unsigned char *recv;
-  int64_t send_bytes, recv_bytes; /* at most LS_MPI_STAGE_BYTES */
-} ls_mpi_block_t;
+typedef struct ls_mpi ls_mpi_t;
 
 /* The exchange way: one per channel, on a communicator of its own, so that messages never meet. */
 typedef struct {
+  ls_mpi_t *mpi;
   MPI_Comm comm;
-  unsigned char *stage;  /* inputs of other ranks */
-  MPI_Request *request;  /* [2 * size]: receive from rank i, then send to rank i - size */
-  ls_mpi_block_t *block; /* [size] */
-  const void **part;     /* [size]: scratch for sums */
+  unsigned char *stage; /* blocks of other ranks */
+  MPI_Request *request; /* [2 * size]: receive from rank i, then send to rank i - size */
 } ls_mpi_exchange_t;
 
-typedef struct {
+struct ls_mpi {
   ls_host_comm_t host;
   bool owns_mpi; /* we initialised MPI and finalize it */
   /* Every MPI call after creation: MPI_THREAD_SERIALIZED is enough. A group takes that of the world's. */
@@ -41,10 +35,9 @@ typedef struct {
   ls_mpi_exchange_t exchange[LS_CHANNEL_COUNT];
   bool window_wanted, windowed;
   MPI_Win window;
-  ls_region_slot_t **slot; /* (channel, rank) */
-  const void **part;
-  ls_region_t region[LS_CHANNEL_COUNT];
-} ls_mpi_t;
+  ls_segment_slot_t **slot; /* (channel, rank) */
+  ls_segment_t segment[LS_CHANNEL_COUNT];
+};
 
 /* As ls_comm_mpi_create; `window` false: exchange even on one host (tests, comparison). */
 ls_status_t ls_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, bool window, ls_comm_t **comm);
@@ -58,9 +51,10 @@ ls_status_t ls_mpi_fail(ls_ctx_t *ctx, int error, const char *what);
 ls_status_t ls_mpi_wait(pthread_mutex_t *lock, int64_t deadline_ns, MPI_Request *request, int count,
                         int *pending, int *error);
 
-ls_status_t ls_mpi_exchange_run(ls_mpi_t *mpi, ls_channel_t channel, const ls_collective_t *c);
+/* Allocates the stage and makes the exchange the channel's way. False: no memory. */
+bool ls_mpi_exchange_open(ls_mpi_t *mpi, ls_channel_t channel);
 
-/* Makes the shared window and its regions. Collective; LS_ERR_UNSUPPORTED (not reported) on all ranks when
+/* Makes the shared window and its segments. Collective; LS_ERR_UNSUPPORTED (not reported) on all ranks when
  * any cannot. */
 ls_status_t ls_mpi_window_create(ls_mpi_t *mpi);
 void ls_mpi_window_release(ls_mpi_t *mpi, bool collective);

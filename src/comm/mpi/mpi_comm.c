@@ -13,12 +13,6 @@ ls_status_t ls_mpi_fail(ls_ctx_t *ctx, int error, const char *what) {
   return ls_fail(ctx, LS_ERR_COMM, "%s: MPI error %d: %s", what, error, text);
 }
 
-static ls_status_t execute(ls_host_comm_t *host, ls_channel_t channel, const ls_collective_t *c) {
-  ls_mpi_t *mpi = (ls_mpi_t *)host;
-  if (mpi->windowed) return ls_region_execute(&mpi->region[channel], c);
-  return ls_mpi_exchange_run(mpi, channel, c);
-}
-
 /* Joins MPI, and initialises it if nobody has. MPI can be neither initialised twice nor used after its
  * end. */
 static ls_status_t join(ls_ctx_t *ctx, bool *initialised) {
@@ -65,8 +59,6 @@ static ls_status_t agree(ls_ctx_t *ctx, MPI_Comm comm, int64_t deadline_ns, bool
 
 static void release_exchange(ls_mpi_exchange_t *x, bool collective) {
   if (collective && x->comm != MPI_COMM_NULL) MPI_Comm_free(&x->comm);
-  ls_free(x->part);
-  ls_free(x->block);
   ls_free(x->request);
   ls_free(x->stage);
 }
@@ -79,7 +71,6 @@ static void release(ls_mpi_t *mpi, bool collective) {
     release_exchange(&mpi->exchange[i], collective);
   if (collective && mpi->owns_mpi) MPI_Finalize();
   pthread_mutex_unlock(mpi->lock);
-  ls_free(mpi->part);
   ls_free(mpi->slot);
   pthread_mutex_destroy(&mpi->own_lock);
   ls_host_release(&mpi->host);
@@ -95,44 +86,35 @@ static void destroy(ls_comm_t *comm) {
 
 static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub);
 
-static const ls_comm_ops_t ops = {.name = "mpi",
-                                  .enqueue = ls_host_enqueue,
-                                  .run = ls_host_run,
-                                  .poll = ls_host_poll,
-                                  .split = split,
-                                  .destroy = destroy};
+static const ls_comm_ops_t ops = {.name = "mpi", LS_HOST_OPS, .split = split, .destroy = destroy};
 
 /* `lock`: that of the world's communicator, NULL for the world's own. */
 static ls_mpi_t *allocate(ls_ctx_t *ctx, int rank, int size, int64_t deadline_ns, pthread_mutex_t *lock) {
   ls_mpi_t *mpi = ls_alloc(ctx, sizeof *mpi);
   if (!mpi) return NULL;
   const size_t n = (size_t)size;
-  ls_host_init(&mpi->host, &ops, ctx, rank, size, deadline_ns, execute);
+  bool ok = ls_host_init(&mpi->host, &ops, ctx, rank, size, deadline_ns) == LS_OK;
   pthread_mutex_init(&mpi->own_lock, NULL);
   mpi->lock = lock ? lock : &mpi->own_lock;
   mpi->window = MPI_WIN_NULL;
   mpi->slot = ls_alloc_array(ctx, LS_CHANNEL_COUNT * n, sizeof *mpi->slot);
-  mpi->part = ls_alloc_array(ctx, LS_CHANNEL_COUNT * n, sizeof *mpi->part);
-  bool ok = mpi->slot && mpi->part;
+  ok = ok && mpi->slot;
   for (int i = 0; i < LS_CHANNEL_COUNT; i++) {
-    ls_mpi_exchange_t *x = &mpi->exchange[i];
-    x->comm = MPI_COMM_NULL;
-    x->request = ls_alloc_array(ctx, 2 * n, sizeof *x->request);
-    x->block = ls_alloc_array(ctx, n, sizeof *x->block);
-    x->part = ls_alloc_array(ctx, n, sizeof *x->part);
-    ok = ok && x->request && x->block && x->part;
+    mpi->exchange[i].comm = MPI_COMM_NULL;
+    mpi->exchange[i].request = ls_alloc_array(ctx, 2 * n, sizeof(MPI_Request));
+    ok = ok && mpi->exchange[i].request;
   }
   if (ok) return mpi;
   release(mpi, false);
   return NULL;
 }
 
-/* The channels' own communicators: ranks of one color in `whole`, ordered by key. `mpi` is NULL on ranks
- * without a color, which must call this too. */
-static ls_status_t open_channels(ls_ctx_t *ctx, MPI_Comm whole, int color, int key, ls_mpi_t *mpi) {
+/* The channels' own communicators, among ranks of `whole`. `mpi` is NULL on ranks that are no members, which
+ * must call this too. */
+static ls_status_t open_channels(ls_ctx_t *ctx, MPI_Comm whole, ls_mpi_t *mpi) {
   for (int i = 0; i < LS_CHANNEL_COUNT; i++) {
     MPI_Comm own;
-    int error = MPI_Comm_split(whole, mpi ? color : MPI_UNDEFINED, key, &own);
+    int error = MPI_Comm_split(whole, mpi ? 0 : MPI_UNDEFINED, mpi ? mpi->host.base.rank : 0, &own);
     if (error != MPI_SUCCESS) return ls_mpi_fail(ctx, error, "MPI_Comm_split");
     if (!mpi) continue;
     mpi->exchange[i].comm = own;
@@ -153,16 +135,6 @@ static ls_status_t find_neighbours(ls_mpi_t *mpi) {
   return LS_OK;
 }
 
-/* Staging memory; parts of a chunk are rounded up to whole elements, hence the margin. */
-static bool open_stages(ls_mpi_t *mpi) {
-  const size_t bytes = (size_t)LS_MPI_STAGE_BYTES + (size_t)mpi->host.base.size * sizeof(double);
-  for (int i = 0; i < LS_CHANNEL_COUNT; i++) {
-    mpi->exchange[i].stage = ls_alloc_aligned(mpi->host.base.ctx, 64, bytes);
-    if (!mpi->exchange[i].stage) return false;
-  }
-  return true;
-}
-
 /* Shared memory if all ranks are on one host and can map it, else messages. */
 static ls_status_t choose_way(ls_mpi_t *mpi, bool window) {
   ls_comm_t *comm = &mpi->host.base;
@@ -173,7 +145,7 @@ static ls_status_t choose_way(ls_mpi_t *mpi, bool window) {
            "no shared memory between the ranks of this host (is /dev/shm full?): they "
            "exchange messages, which is slower");
   }
-  bool ok = open_stages(mpi);
+  bool ok = ls_mpi_exchange_open(mpi, LS_CHANNEL_CONTROL) && ls_mpi_exchange_open(mpi, LS_CHANNEL_STREAM);
   ls_status_t status = agree(comm->ctx, mpi->exchange[LS_CHANNEL_CONTROL].comm, comm->deadline_ns, ok,
                              "creating the communicator");
   return ok ? status : LS_ERR_MEMORY;
@@ -184,8 +156,7 @@ static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub
   if (how->size) mpi = allocate(comm->ctx, how->rank, how->size, comm->deadline_ns, whole->lock);
   ls_status_t status = ls_comm_agree(comm, how->name, mpi || !how->size ? LS_OK : LS_ERR_MEMORY);
   pthread_mutex_lock(whole->lock);
-  if (status == LS_OK)
-    status = open_channels(comm->ctx, whole->exchange[LS_CHANNEL_CONTROL].comm, how->color, how->key, mpi);
+  if (status == LS_OK) status = open_channels(comm->ctx, whole->exchange[LS_CHANNEL_CONTROL].comm, mpi);
   if (status == LS_OK && mpi) status = find_neighbours(mpi);
   if (status == LS_OK && mpi) status = choose_way(mpi, whole->window_wanted);
   pthread_mutex_unlock(whole->lock);
@@ -215,7 +186,7 @@ ls_status_t ls_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, bool window, ls_co
   status = agree(ctx, MPI_COMM_WORLD, deadline_ns, mpi != NULL, "creating the communicator");
   if (!mpi) status = LS_ERR_MEMORY;
   if (status != LS_OK) goto release_mpi;
-  status = open_channels(ctx, MPI_COMM_WORLD, 0, rank, mpi);
+  status = open_channels(ctx, MPI_COMM_WORLD, mpi);
   if (status == LS_OK) status = find_neighbours(mpi);
   if (status == LS_OK) status = choose_way(mpi, window);
   if (status != LS_OK) goto release_mpi;

@@ -1,5 +1,5 @@
 /* The shared window: MPI gives the ranks of one host one piece of shared memory, which is cut into the slots
- * of two regions. */
+ * of two segments. */
 #include "comm/mpi/mpi.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ enum { LINE_BYTES = 64, MPI_PIECE_BYTES = 1 << 16 /* what MPI adds, at most */ }
 static size_t slot_offset(int channel) {
   size_t offset = 0;
   for (int i = 0; i < channel; i++)
-    offset += ls_region_slot_bytes(ls_region_chunk_bytes[i]);
+    offset += ls_segment_slot_bytes(ls_segment_chunk_bytes[i]);
   return offset;
 }
 
@@ -64,10 +64,8 @@ ls_status_t ls_mpi_window_create(ls_mpi_t *mpi) {
     return LS_ERR_UNSUPPORTED;
   }
   for (int i = 0; i < LS_CHANNEL_COUNT; i++)
-    mpi->region[i] = (ls_region_t){.comm = &mpi->host.base,
-                                   .slot = mpi->slot + i * comm->size,
-                                   .part = mpi->part + i * comm->size,
-                                   .chunk_bytes = ls_region_chunk_bytes[i]};
+    ls_segment_open(&mpi->segment[i], &mpi->host.channel[i], mpi->slot + i * comm->size,
+                    ls_segment_chunk_bytes[i]);
   mpi->windowed = true;
   return LS_OK;
 }

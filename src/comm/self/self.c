@@ -1,29 +1,18 @@
 /* One rank: every collective is at most a copy. */
 #include "comm/host.h"
 
-#include <string.h>
-
-static ls_status_t execute(ls_host_comm_t *host, ls_channel_t channel, const ls_collective_t *c) {
-  (void)host;
+static ls_status_t copy(ls_host_channel_t *channel, const ls_collective_t *c) {
   (void)channel;
-  if (c->kind != LS_BARRIER && c->count > 0)
-    memmove(c->recv, c->send, (size_t)c->count * ls_dtype_bytes(c->dtype));
+  if (c->kind != LS_BARRIER) ls_host_copy(c->recv, c->send, c->count * (int64_t)ls_dtype_bytes(c->dtype));
   return LS_OK;
 }
+
+static const ls_host_way_t way = {.execute = copy};
 
 static void destroy(ls_comm_t *comm) {
   ls_host_release((ls_host_comm_t *)comm);
   ls_free(comm);
 }
-
-static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub);
-
-static const ls_comm_ops_t ops = {.name = "self",
-                                  .enqueue = ls_host_enqueue,
-                                  .run = ls_host_run,
-                                  .poll = ls_host_poll,
-                                  .split = split,
-                                  .destroy = destroy};
 
 static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub) {
   ls_status_t status = how->size ? ls_comm_self_create(comm->ctx, sub) : LS_OK;
@@ -31,10 +20,17 @@ static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub
   return status;
 }
 
+static const ls_comm_ops_t ops = {.name = "self", LS_HOST_OPS, .split = split, .destroy = destroy};
+
 ls_status_t ls_comm_self_create(ls_ctx_t *ctx, ls_comm_t **comm) {
   ls_host_comm_t *host = ls_alloc(ctx, sizeof *host);
   if (!host) return LS_ERR_MEMORY;
-  ls_host_init(host, &ops, ctx, 0, 1, 0, execute);
-  *comm = &host->base;
-  return LS_OK;
+  ls_status_t status = ls_host_init(host, &ops, ctx, 0, 1, 0);
+  for (int i = 0; i < LS_CHANNEL_COUNT; i++)
+    host->channel[i].way = &way;
+  if (status == LS_OK)
+    *comm = &host->base;
+  else
+    destroy(&host->base);
+  return status;
 }

@@ -1,7 +1,7 @@
-/* N ranks as threads of one process, meeting in a region on the heap: a simulated cluster for tests and
+/* N ranks as threads of one process, meeting in a segment on the heap: a simulated cluster for tests and
  * simulations. Each thread uses its own communicator; their shared memory lives until the last one is
  * destroyed. */
-#include "comm/region.h"
+#include "comm/segment.h"
 
 #include <stdatomic.h>
 
@@ -10,20 +10,15 @@ enum { SIM_RANKS_MAX = 1024, SIM_MACHINE_MAX = 16, SIM_CHUNK_BYTES = 64 * 1024 }
 
 typedef struct {
   atomic_int users;
-  void *memory;            /* slots: (channel, rank) */
-  ls_region_slot_t **slot; /* (channel, rank) */
+  void *memory;             /* slots: (channel, rank) */
+  ls_segment_slot_t **slot; /* (channel, rank) */
 } world_t;
 
 typedef struct {
   ls_host_comm_t host;
   world_t *world;
-  const void **part; /* (channel, rank) */
-  ls_region_t region[LS_CHANNEL_COUNT];
+  ls_segment_t segment[LS_CHANNEL_COUNT];
 } sim_t;
-
-static ls_status_t execute(ls_host_comm_t *host, ls_channel_t channel, const ls_collective_t *c) {
-  return ls_region_execute(&((sim_t *)host)->region[channel], c);
-}
 
 static void world_release(world_t *world) {
   if (atomic_fetch_sub(&world->users, 1) > 1) return;
@@ -34,7 +29,6 @@ static void world_release(world_t *world) {
 
 static void sim_free(sim_t *sim) {
   ls_host_release(&sim->host);
-  ls_free(sim->part);
   ls_free(sim);
 }
 
@@ -42,22 +36,17 @@ static void destroy(ls_comm_t *comm) {
   sim_t *sim = (sim_t *)comm;
   world_t *world = sim->world;
   for (int i = 0; i < LS_CHANNEL_COUNT; i++)
-    ls_region_leave(&sim->region[i]);
+    ls_segment_leave(&sim->segment[i]);
   sim_free(sim);
   world_release(world);
 }
 
 static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub);
 
-static const ls_comm_ops_t ops = {.name = "sim",
-                                  .enqueue = ls_host_enqueue,
-                                  .run = ls_host_run,
-                                  .poll = ls_host_poll,
-                                  .split = split,
-                                  .destroy = destroy};
+static const ls_comm_ops_t ops = {.name = "sim", LS_HOST_OPS, .split = split, .destroy = destroy};
 
 static size_t chunk_bytes(int channel, int size) {
-  return size <= SIM_MACHINE_MAX ? ls_region_chunk_bytes[channel] : SIM_CHUNK_BYTES;
+  return size <= SIM_MACHINE_MAX ? ls_segment_chunk_bytes[channel] : SIM_CHUNK_BYTES;
 }
 
 /* Makes a world for so many users: the ranks, each of which has to release it. */
@@ -65,7 +54,7 @@ static ls_status_t world_create(ls_ctx_t *ctx, int size, world_t **out) {
   const size_t slots = (size_t)size * LS_CHANNEL_COUNT;
   size_t bytes = 0, offset = 0;
   for (int i = 0; i < LS_CHANNEL_COUNT; i++)
-    bytes += (size_t)size * ls_region_slot_bytes(chunk_bytes(i, size));
+    bytes += (size_t)size * ls_segment_slot_bytes(chunk_bytes(i, size));
   world_t *world = ls_alloc(ctx, sizeof *world);
   if (!world) return LS_ERR_MEMORY;
   atomic_init(&world->users, size);
@@ -77,8 +66,8 @@ static ls_status_t world_create(ls_ctx_t *ctx, int size, world_t **out) {
     return LS_ERR_MEMORY;
   }
   for (int i = 0; i < LS_CHANNEL_COUNT; i++)
-    for (int r = 0; r < size; r++, offset += ls_region_slot_bytes(chunk_bytes(i, size)))
-      world->slot[i * size + r] = (ls_region_slot_t *)(void *)((unsigned char *)world->memory + offset);
+    for (int r = 0; r < size; r++, offset += ls_segment_slot_bytes(chunk_bytes(i, size)))
+      world->slot[i * size + r] = (ls_segment_slot_t *)(void *)((unsigned char *)world->memory + offset);
   *out = world;
   return LS_OK;
 }
@@ -90,19 +79,14 @@ static sim_t *rank_create(ls_ctx_t *ctx, world_t *world, int rank, int size, int
     world_release(world);
     return NULL;
   }
-  ls_host_init(&sim->host, &ops, ctx, rank, size, deadline_ns, execute);
-  sim->part = ls_alloc_array(ctx, (size_t)size * LS_CHANNEL_COUNT, sizeof *sim->part);
-  if (!sim->part) {
+  if (ls_host_init(&sim->host, &ops, ctx, rank, size, deadline_ns) != LS_OK) {
     sim_free(sim);
     world_release(world);
     return NULL;
   }
   sim->world = world;
   for (int i = 0; i < LS_CHANNEL_COUNT; i++)
-    sim->region[i] = (ls_region_t){.comm = &sim->host.base,
-                                   .slot = world->slot + i * size,
-                                   .part = sim->part + i * size,
-                                   .chunk_bytes = chunk_bytes(i, size)};
+    ls_segment_open(&sim->segment[i], &sim->host.channel[i], world->slot + i * size, chunk_bytes(i, size));
   return sim;
 }
 
@@ -138,13 +122,7 @@ static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub
   ls_status_t status = ls_comm_agree(comm, how->name, at ? LS_OK : LS_ERR_MEMORY);
   if (status == LS_OK) {
     if (how->size && how->rank == 0) (void)world_create(comm->ctx, how->size, &world);
-    const ls_collective_t c = {.kind = LS_ALL_GATHER,
-                               .name = how->name,
-                               .send = &world,
-                               .recv = at,
-                               .count = sizeof world,
-                               .dtype = LS_U8};
-    status = comm->ops->run(comm, &c);
+    status = ls_comm_gather(comm, how->name, &world, sizeof world, at);
   }
   if (status == LS_OK && how->size) {
     world = (world_t *)at[how->member[0]];
