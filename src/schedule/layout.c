@@ -12,6 +12,7 @@
 
 typedef struct {
   int first;            /* the task that touches it first and thus writes it; task_count = never used */
+  int end;              /* the last task that touches it */
   ls_lane_clock_t last; /* the newest task of each lane that touches it, -1 = none */
   size_t size_bytes;
   size_t offset_bytes;
@@ -22,7 +23,7 @@ typedef struct {
   const ls_lane_clock_t *clock; /* per task */
   block_t *block;               /* per tensor; used where block_of says so */
   int *block_of;                /* per root tensor: itself, or the tensor whose bytes it took over */
-  int *order;                   /* blocks to place */
+  int *order;                   /* blocks: placed ones by offset, then those to place */
   int count;
 } layout_t;
 
@@ -31,14 +32,17 @@ static void touch(layout_t *layout, int tensor, int task) {
   if (layout->s->tensors[root].region != LS_REGION_TRANSIENT) return;
   block_t *b = &layout->block[root];
   if (task < b->first) b->first = task;
+  b->end = task;
   b->last.newest[layout->s->tasks[task].lane] = task;
 }
 
 static void find_lives(layout_t *layout) {
   const ls_schedule_t *s = layout->s;
   for (int i = 0; i < s->tensor_count; i++) {
-    layout->block[i] =
-        (block_t){.first = s->task_count, .last = {{-1, -1, -1, -1}}, .size_bytes = s->tensors[i].size_bytes};
+    layout->block[i] = (block_t){.first = s->task_count,
+                                 .end = s->task_count,
+                                 .last = {{-1, -1, -1, -1}},
+                                 .size_bytes = s->tensors[i].size_bytes};
     layout->block_of[i] = i;
   }
   for (int t = 0; t < s->task_count; t++) {
@@ -60,11 +64,9 @@ static bool over_with(const layout_t *layout, const block_t *b, int t) {
   return true;
 }
 
-/* Whether a is over before b begins. */
+/* Whether a is over before b begins. What is not over in the order of the list is not over on the lanes. */
 static bool before(const layout_t *layout, const block_t *a, const block_t *b) {
-  int count = layout->s->task_count;
-  if (a->first == count || b->first == count) return false;
-  return a->last.newest[layout->s->tasks[b->first].lane] != b->first && over_with(layout, a, b->first);
+  return a->end < b->first && b->first < layout->s->task_count && over_with(layout, a, b->first);
 }
 
 static int times_named(const ls_schedule_t *s, const ls_task_t *task, int root) {
@@ -101,27 +103,21 @@ static void share_in_place(layout_t *layout) {
       if (!may_take_over(layout, t, i)) continue;
       int block = layout->block_of[ls_tensor_root(s, task->in[i])];
       layout->block_of[to] = block;
-      ls_lane_clock_join(&layout->block[block].last, &layout->block[to].last);
+      block_t *b = &layout->block[block];
+      ls_lane_clock_join(&b->last, &layout->block[to].last);
+      if (layout->block[to].end > b->end) b->end = layout->block[to].end;
       break;
     }
   }
 }
 
-/* The smallest gap between blocks that live at the same time, or the place behind them. `near` has room for
- * the placed blocks in the way, sorted by offset. */
-static size_t find_place(const layout_t *layout, const block_t *b, int placed, int *near) {
-  int count = 0;
+/* The smallest gap between blocks that live at the same time, or the place behind them. The first `placed`
+ * blocks have their places and are in the order of these. */
+static size_t find_place(const layout_t *layout, const block_t *b, int placed) {
+  size_t end = 0, best = SIZE_MAX, best_gap = SIZE_MAX;
   for (int i = 0; i < placed; i++) {
     const block_t *other = &layout->block[layout->order[i]];
     if (before(layout, other, b) || before(layout, b, other)) continue;
-    int at = count++;
-    for (; at > 0 && layout->block[near[at - 1]].offset_bytes > other->offset_bytes; at--)
-      near[at] = near[at - 1];
-    near[at] = layout->order[i];
-  }
-  size_t end = 0, best = SIZE_MAX, best_gap = SIZE_MAX;
-  for (int i = 0; i < count; i++) {
-    const block_t *other = &layout->block[near[i]];
     if (other->offset_bytes > end) {
       size_t gap = other->offset_bytes - end;
       if (gap >= b->size_bytes && gap < best_gap) {
@@ -144,7 +140,7 @@ static int by_size(const void *a, const void *b, void *blocks) {
   return (*(const int *)a > *(const int *)b) - (*(const int *)a < *(const int *)b);
 }
 
-static void place(layout_t *layout, int *near) {
+static void place(layout_t *layout) {
   ls_schedule_t *s = layout->s;
   for (int i = 0; i < s->tensor_count; i++) {
     const ls_sched_tensor_t *t = &s->tensors[i];
@@ -153,8 +149,12 @@ static void place(layout_t *layout, int *near) {
   }
   qsort_r(layout->order, (size_t)layout->count, sizeof(int), by_size, layout->block);
   for (int i = 0; i < layout->count; i++) {
-    block_t *b = &layout->block[layout->order[i]];
-    b->offset_bytes = find_place(layout, b, i, near);
+    int next = layout->order[i], at = i;
+    size_t offset_bytes = find_place(layout, &layout->block[next], i);
+    layout->block[next].offset_bytes = offset_bytes;
+    for (; at > 0 && layout->block[layout->order[at - 1]].offset_bytes > offset_bytes; at--)
+      layout->order[at] = layout->order[at - 1];
+    layout->order[at] = next;
   }
   for (int i = 0; i < s->tensor_count; i++) {
     ls_sched_tensor_t *t = &s->tensors[i];
@@ -190,16 +190,15 @@ ls_status_t ls_schedule_layout(ls_schedule_t *s) {
   layout.block = ls_arena_array(&work, count, sizeof(*layout.block));
   layout.block_of = ls_arena_array(&work, count, sizeof(int));
   layout.order = ls_arena_array(&work, count, sizeof(int));
-  int *near = ls_arena_array(&work, count, sizeof(int));
   ls_status_t status = LS_ERR_MEMORY;
-  if (clock && layout.block && layout.block_of && layout.order && near) {
+  if (clock && layout.block && layout.block_of && layout.order) {
     spread(s);
     status = ls_schedule_order(s, clock);
   }
   if (!status) {
     find_lives(&layout);
     share_in_place(&layout);
-    place(&layout, near);
+    place(&layout);
   }
   ls_arena_release(&work);
   return status;
