@@ -2,7 +2,8 @@
  * mpi (processes, host memory), nccl (GPUs, in the CUDA module).
  *
  * All ranks issue the same collectives in the same order. Sums are in a fixed order for a given world size,
- * so the same data give the same bits. Every wait has a deadline; when it passes, the error names rank, step
+ * so the same data give the same bits: on a host rank 0 + rank 1 + .., on GPUs the order of NCCL's ring. 16-bit
+ * floats are added in f32; a host rounds the whole sum once, NCCL each of its partial sums. Every wait has a deadline; when it passes, the error names rank, step
  * and collective (LS_ERR_TIMEOUT), and the communicator is broken: further calls return
  * LS_ERR_COMM at once.
  *

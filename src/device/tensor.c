@@ -11,8 +11,8 @@ static const ls_dtype_row_t dtypes[] = {
     [LS_I32] = {"i32", "I32", 4, 0, true},
     [LS_I64] = {"i64", "I64", 8, 0, true},
     [LS_U8] = {"u8", "U8", 1, 0, false},
-    [LS_BF16] = {"bf16", "BF16", 2, 0x7f80, false},
-    [LS_F16] = {"f16", "F16", 2, 0x7c00, false},
+    [LS_BF16] = {"bf16", "BF16", 2, 0x7f80, true},
+    [LS_F16] = {"f16", "F16", 2, 0x7c00, true},
     [LS_U16] = {"u16", "U16", 2, 0, false},
 };
 _Static_assert(sizeof(dtypes) / sizeof(dtypes[0]) == LS_DTYPE_COUNT, "one row per dtype");

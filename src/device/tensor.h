@@ -11,8 +11,8 @@ typedef enum {
   LS_I64,
   LS_U8,
   LS_BF16,
-  LS_F16,
-  LS_U16, /* 16 bits: stored, moved and saved; no arithmetic */
+  LS_F16, /* 16-bit floats: cast, moved and saved, summed by collectives; no other arithmetic */
+  LS_U16, /* stored, moved and saved; no arithmetic */
   LS_DTYPE_COUNT
 } ls_dtype_t;
 

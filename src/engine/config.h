@@ -40,6 +40,7 @@ typedef struct {
   int64_t threads; /* per rank; 0 = cores of the node / ranks on it */
   int64_t bucket_bytes;
   bool reproducible;
+  int wire;       /* dtype of gradients between ranks, by ls_wire_names */
   int64_t shards; /* of a reproducible step; a power of two */
   bool fuse;
   bool bind;
@@ -73,6 +74,8 @@ struct ls_config {
   ls_parallel_config_t parallel;
   ls_cost_config_t cost;
 };
+
+extern const char *const ls_wire_names[]; /* "f32", "bf16", "f16", NULL */
 
 /* What the configuration says for its strategy, or for another row (NULL: its own). */
 ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_strategy_t *strategy);

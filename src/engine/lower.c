@@ -18,11 +18,15 @@ static bool has_kernel(const void *backend, const char *op) {
   return device->kernel && device->kernel(NULL, op);
 }
 
+const char *const ls_wire_names[] = {"f32", "bf16", "f16", NULL};
+static const ls_dtype_t wire_dtypes[] = {LS_F32, LS_BF16, LS_F16};
+
 ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_strategy_t *strategy) {
   const ls_parallel_config_t *parallel = &config->parallel;
   if (!strategy) strategy = ls_strategy_find(parallel->strategy);
   return (ls_strategy_options_t){.bucket_bytes = parallel->bucket_bytes,
                                  .reproducible = parallel->reproducible,
+                                 .wire = wire_dtypes[parallel->wire],
                                  .own = parallel->own[ls_strategy_index(strategy)]};
 }
 

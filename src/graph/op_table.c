@@ -33,6 +33,7 @@ const ls_op_t *const ls_ops[] = {
     &ls_op_mse_dx,
     &ls_op_gather_rows,
     &ls_op_normalize,
+    &ls_op_cast,
     &ls_op_fill,
     &ls_op_accumulate,
     &ls_op_tree_sum,

@@ -70,7 +70,7 @@ static ls_status_t keep_member(ls_profile_t *profile, const char *family, timed_
     if (!ls_family_task_key(family, s, &s->tasks[t], key)) continue;
     timed_task(timed, s, t, &time);
     status = ls_family_put(profile, key, rows, &time);
-    if (status == LS_OK && s->tasks[t].phase == LS_PHASE_STEP_OPTIMIZER) {
+    if (status == LS_OK && ls_family_by_bytes(&s->tasks[t])) {
       ls_family_op_key(family, &s->tasks[t], key);
       status = ls_family_put(profile, key, (double)s->tasks[t].bytes, &time);
     }
@@ -158,7 +158,7 @@ static ls_status_t collective_time(ls_cost_t *cost, const ls_schedule_t *s, cons
 static ls_status_t task_time(void *user, const ls_schedule_t *s, int t, ls_time_t *time) {
   ls_cost_t *cost = user;
   const ls_task_t *task = &s->tasks[t];
-  bool exact, update = task->phase == LS_PHASE_STEP_OPTIMIZER;
+  bool exact, update = ls_family_by_bytes(task);
   if (!ls_family_task_key(cost->family, s, task, cost->key)) return collective_time(cost, s, task, time);
   bool known = ls_family_look_up(cost->profile, cost->key, cost->rows, time, &exact);
   if (!known && update) {

@@ -34,16 +34,19 @@ ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_ba
   char shards[48] = "";
   if (config->parallel.reproducible)
     snprintf(shards, sizeof shards, "|%lld shards", (long long)config->parallel.shards);
+  char wire[16] = "";
+  if (config->parallel.wire && ranks > 1)
+    snprintf(wire, sizeof wire, "|%s", ls_wire_names[config->parallel.wire]);
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
   char *strategy = strategy_text(&arena, config, ranks);
   char *text =
       model && optimizer && strategy
-          ? ls_arena_printf(&arena, "%s|%s|clip %d|parts %lld|data %lld%s%s%s%s%s%s", model, optimizer,
+          ? ls_arena_printf(&arena, "%s|%s|clip %d|parts %lld|data %lld%s%s%s%s%s%s%s", model, optimizer,
                             config->train.clip_norm > 0, (long long)config->train.accumulate,
                             config->data.kind == LS_DATA_SYNTHETIC ? (long long)config->data.samples : -1ll,
                             config->data.resident == LS_RESIDENT_TRUE ? "|resident" : "", shards,
-                            config->parallel.fuse ? "|fused" : "", config->parallel.bind ? "" : "|free",
+                            config->parallel.fuse ? "|fused" : "", config->parallel.bind ? "" : "|free", wire,
                             config->model.dtype == LS_U8 ? "|bytes" : "", strategy)
           : NULL;
   ls_status_t status = text ? LS_OK : ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the name of a timing");
@@ -57,12 +60,16 @@ ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_ba
   return status;
 }
 
-/* The key of a task's time over rows. Tasks of the optimizer work on the same bytes at any number of rows,
- * but find them in other caches; the buckets decide which bytes. False: not timed (a collective). */
+bool ls_family_by_bytes(const ls_task_t *task) {
+  return task->phase == LS_PHASE_STEP_OPTIMIZER || task->phase == LS_PHASE_STEP_COMM;
+}
+
+/* The key of a task's time over rows. Tasks of the optimizer, and casts for the wire, work on the same bytes at any
+ * number of rows, but find them in other caches; the buckets decide which bytes. False: not timed (a collective). */
 bool ls_family_task_key(const char *family, const ls_schedule_t *s, const ls_task_t *task,
                         char key[LS_PROFILE_KEY_BYTES]) {
   if (task->kind == LS_TASK_COLLECTIVE) return false;
-  if (task->phase == LS_PHASE_STEP_OPTIMIZER)
+  if (ls_family_by_bytes(task))
     snprintf(key, LS_PROFILE_KEY_BYTES, "%s | %s of %lld bytes", family, task->name, (long long)task->bytes);
   else
     snprintf(key, LS_PROFILE_KEY_BYTES, "%s | %s%s%s", family, s->name ? s->name : "", s->name ? ": " : "",

@@ -9,7 +9,9 @@
 /* Where a task's time over rows is kept. False: it is not timed (a collective). */
 bool ls_family_task_key(const char *family, const ls_schedule_t *s, const ls_task_t *task,
                         char key[LS_PROFILE_KEY_BYTES]);
-/* Where the optimizer's tasks are kept over bytes, for buckets that were not timed. */
+/* Tasks of the optimizer and casts for the wire: they do not depend on rows. */
+bool ls_family_by_bytes(const ls_task_t *task);
+/* Where these are kept over bytes, for buckets that were not timed. */
 void ls_family_op_key(const char *family, const ls_task_t *task, char key[LS_PROFILE_KEY_BYTES]);
 /* "whole step", "overhead", "skew", "period", "exchange", "exchange beyond", "well timed", "busy"; returns
  * key. */

@@ -85,7 +85,7 @@ static void scatter(sharded_t *b, int i) {
                                  (size_t)shard->place * FLOAT_BYTES);
   int own = ls_schedule_part(b->s, "own part", LS_SHAPE(LS_F32, part), whole,
                              (size_t)(b->s->rank * part) * FLOAT_BYTES);
-  ls_schedule_collective(b->s, name, LS_GROUP_WORLD, LS_REDUCE_SCATTER, whole, own);
+  ls_schedule_collective_as(b->s, name, LS_GROUP_WORLD, LS_REDUCE_SCATTER, b->in->options.wire, whole, own);
 }
 
 static int shard_of(const sharded_t *b, const ls_layout_entry_t *e) {

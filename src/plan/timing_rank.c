@@ -78,15 +78,15 @@ static ls_status_t fill_tables(ls_timing_rank_t *r) {
 }
 
 /* A host runs the step of a rank with a no-op communicator in place of the exchange, so that even the hand-over between
- * lanes is there; a device runs it alone in its world, which has the same tasks but the collectives. A
- * reproducible step has other tasks in another world, so there the device has one too. */
+ * lanes is there; a device runs it alone in its world, which has the same tasks but the collectives. A step that is
+ * reproducible, or casts for the wire, has other tasks in another world, so there the device has one too. */
 ls_status_t ls_timing_rank_open(ls_timing_rank_t *r) {
   ls_engine_t *e = &r->engine;
   ls_engine_share_t share;
   r->config = *r->job->config;
   r->config.parallel.backend = r->job->backend->name;
   r->config.parallel.threads = r->job->threads;
-  bool whole = r->job->backend->host_processors || r->config.parallel.reproducible;
+  bool whole = r->job->backend->host_processors || r->config.parallel.reproducible || r->config.parallel.wire;
   noop(r->ctx, whole ? r->rank : 0, whole ? r->job->ranks : 1, false, &r->alone);
   ls_engine_share(&r->config, r->rank, r->job->ranks, &share);
   const ls_engine_options_t options = {.config = &r->config,

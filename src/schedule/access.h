@@ -32,6 +32,9 @@ static inline int ls_region_count(const ls_schedule_t *s) {
 /* Whether the first `count` groups of both are the same. */
 bool ls_groups_agree(const ls_schedule_t *a, const ls_schedule_t *b, int count);
 
+/* Whether these bytes are padding of the state's layout: zeros, that no task has to write. */
+bool ls_is_padding(const ls_schedule_t *s, ls_region_t region, size_t begin, size_t end);
+
 /* Reads first, then writes; in-out tensors, and what a collective works on, appear as both. */
 int ls_task_access(const ls_schedule_t *s, const ls_task_t *task, ls_access_t list[LS_ACCESS_MAX]);
 

@@ -22,7 +22,7 @@ static ls_status_t write(ls_shadow_t *shadow, const ls_access_t *a, int member) 
   return status;
 }
 
-/* Bytes that nothing has written yet may be read if nothing ever writes them: padding between two
+/* Bytes that nothing has written yet may be read if nothing ever writes them, or if they are padding between two
  * parameters. */
 static ls_status_t read(walk_t *w, int member, const ls_task_t *task, const ls_access_t *a) {
   const ls_schedule_t *s = w->p->member[member];
@@ -30,8 +30,9 @@ static ls_status_t read(walk_t *w, int member, const ls_task_t *task, const ls_a
   int first, last, from, until;
   ls_status_t status = ls_shadow_range(now, a->begin, a->end, &first, &last);
   for (int i = first; i < last && !status; i++) {
-    if (now->segment[i].writer >= 0) continue;
-    status = ls_shadow_range(whole, now->segment[i].begin, now->segment[i].end, &from, &until);
+    const ls_shadow_segment_t *seg = &now->segment[i];
+    if (seg->writer >= 0 || ls_is_padding(s, a->region, seg->begin, seg->end)) continue;
+    status = ls_shadow_range(whole, seg->begin, seg->end, &from, &until);
     for (; from < until && !status; from++)
       if (whole->segment[from].writer >= 0)
         status = ls_fail(

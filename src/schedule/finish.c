@@ -1,5 +1,6 @@
 /* finish: turns a list of tasks into a schedule that can run. First the memory layout, because reused bytes
  * order tasks too; then the sizes of the regions; then the waits. */
+#include "graph/ops/ops.h"
 #include "schedule/access.h"
 
 #include <string.h>
@@ -26,6 +27,13 @@ int ls_task_access(const ls_schedule_t *s, const ls_task_t *task, ls_access_t li
     n += append(s, task->out[i], true, &list[n]);
   if (task->scratch >= 0) n += append(s, task->scratch, true, &list[n]);
   return n;
+}
+
+bool ls_is_padding(const ls_schedule_t *s, ls_region_t region, size_t begin, size_t end) {
+  const ls_state_row_t *row = region < LS_REGION_STATE ? NULL : &s->state->row[region - LS_REGION_STATE];
+  if (!row || !row->of_layout || row->range_count) return false;
+  int64_t bytes = (int64_t)ls_dtype_bytes(row->shape.dtype);
+  return ls_layout_is_padding(s->state->layout, (int64_t)begin / bytes, ((int64_t)end + bytes - 1) / bytes);
 }
 
 const ls_region_row_t ls_region_rows[LS_REGION_STATE] = {
@@ -66,17 +74,22 @@ static ls_status_t arrange(ls_schedule_t *s) {
   return status;
 }
 
-/* Whether the last collective was moved: it is its lane's last task, and compute waits for it next. */
+/* Whether the last collective was moved, with its casts: it is its lane's last, and compute waits for it
+ * next. */
 static bool move_last_collective(ls_schedule_t *s) {
   int last = s->task_count - 1;
   while (last >= 0 && s->tasks[last].lane != LS_LANE_COMM)
     last--;
-  if (last < 0 || last + 1 == s->task_count || s->tasks[last].kind != LS_TASK_COLLECTIVE) return false;
+  if (last < 0 || last + 1 == s->task_count) return false;
+  int first = last;
+  if (s->tasks[last].op == &ls_op_cast) first = last - 2; /* there and back */
+  if (s->tasks[(first + last) / 2].kind != LS_TASK_COLLECTIVE) return false;
   const ls_task_t *next = &s->tasks[last + 1];
   bool awaited = false;
   for (int i = 0; i < next->wait_count; i++)
     awaited |= next->lane == LS_LANE_COMPUTE && next->wait[i] == last;
-  if (awaited) s->tasks[last].lane = LS_LANE_COMPUTE;
+  for (int t = first; t <= last && awaited; t++)
+    s->tasks[t].lane = LS_LANE_COMPUTE;
   return awaited;
 }
 

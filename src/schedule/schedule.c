@@ -1,5 +1,6 @@
 /* Builds a schedule: tensors with a place in a region, and tasks that name them. Builder calls keep the first
  * failure in s->status, so that a strategy reads as a plain list and checks once, at finish. */
+#include "graph/ops/ops.h"
 #include "schedule/access.h"
 
 #include <string.h>
@@ -258,6 +259,27 @@ static int append_collective(ls_schedule_t *s, const char *name, int group, ls_c
 int ls_schedule_collective(ls_schedule_t *s, const char *name, int group, ls_collective_kind_t kind, int in,
                            int out) {
   return append_collective(s, name, group, kind, in, out);
+}
+
+static int cast(ls_schedule_t *s, const char *name, int from, int to) {
+  ls_attrs_t attrs = {.i = {to < 0 ? 0 : s->tensors[to].shape.dtype}};
+  return ls_schedule_op(s, LS_LANE_COMM, LS_PHASE_STEP_COMM, name, &ls_op_cast, &attrs, 1, &from, 1, &to);
+}
+
+int ls_schedule_collective_as(ls_schedule_t *s, const char *name, int group, ls_collective_kind_t kind,
+                              ls_dtype_t wire, int in, int out) {
+  if (!tensors_known(s, name, 2, (int[]){in, out})) return -1;
+  if (s->tensors[in].shape.dtype == wire || group < 0 || group >= s->group_count)
+    return append_collective(s, name, group, kind, in, out);
+  bool gathers = kind == LS_ALL_GATHER, scatters = kind == LS_REDUCE_SCATTER;
+  ls_shape_t whole = s->tensors[gathers ? out : in].shape, part = s->tensors[gathers ? in : out].shape;
+  whole.dtype = part.dtype = wire;
+  size_t own_bytes = (size_t)s->groups[group].own * ls_shape_bytes(&part);
+  int large = ls_schedule_tensor(s, name, whole, LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
+  int small = gathers || scatters ? ls_schedule_part(s, name, part, large, own_bytes) : large;
+  cast(s, name, in, gathers ? small : large);
+  append_collective(s, name, group, kind, gathers ? small : large, scatters ? small : large);
+  return cast(s, name, scatters ? small : large, out);
 }
 
 int ls_schedule_message(ls_schedule_t *s, const char *name, int group, ls_collective_kind_t kind,

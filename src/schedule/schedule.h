@@ -132,6 +132,10 @@ int ls_schedule_group(ls_schedule_t *s, const char *name, const int *ranks, int 
  * or the part of the larger one at this rank's place in the group. */
 int ls_schedule_collective(ls_schedule_t *s, const char *name, int group, ls_collective_kind_t kind, int in,
                            int out);
+/* The same in another dtype on the way: f32 tensors travel as bf16 or f16, cast before and after on the
+ * communication lane. Returns the last of these tasks. */
+int ls_schedule_collective_as(ls_schedule_t *s, const char *name, int group, ls_collective_kind_t kind,
+                              ls_dtype_t wire, int in, int out);
 /* LS_SEND of a tensor to the other rank of a group of two, or LS_RECV from it. The other rank's task has the
  * same name. */
 int ls_schedule_message(ls_schedule_t *s, const char *name, int group, ls_collective_kind_t kind, int tensor);

@@ -106,6 +106,19 @@ const ls_layout_entry_t *ls_layout_find(const ls_layout_t *layout, const char *n
   return NULL;
 }
 
+bool ls_layout_is_padding(const ls_layout_t *layout, int64_t begin, int64_t end) {
+  int low = 0, high = layout->count; /* entries that begin before `end` */
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    if (layout->entry[middle].offset < end)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  const ls_layout_entry_t *e = low ? &layout->entry[low - 1] : NULL;
+  return begin >= (e ? e->offset + e->count : LS_LAYOUT_HEAD_USED) && end <= layout->total;
+}
+
 void ls_layout_init(const ls_layout_t *layout, uint64_t seed, float *flat) {
   memset(flat, 0, (size_t)layout->total * sizeof(float));
   for (int i = 0; i < layout->count; i++) {

@@ -9,7 +9,8 @@
 
 #include "graph/graph.h"
 
-enum { LS_LAYOUT_HEAD = 16 }; /* elements; equals LS_HEAD_COUNT of the optimizers */
+/* Elements of the head, as the optimizers' LS_HEAD_COUNT; the first ones are loss and correct count. */
+enum { LS_LAYOUT_HEAD = 16, LS_LAYOUT_HEAD_USED = 2 };
 
 typedef struct {
   const char *name;
@@ -33,6 +34,10 @@ typedef struct {
 ls_status_t ls_layout_create(ls_ctx_t *ctx, const ls_graph_t *graph, ls_layout_t **layout);
 void ls_layout_destroy(ls_layout_t *layout);
 const ls_layout_entry_t *ls_layout_find(const ls_layout_t *layout, const char *name);
+
+/* Whether elements [begin, end) are no parameter's, and not loss or correct count. They are zero from the
+ * beginning, and whatever sums or moves them leaves zeros. */
+bool ls_layout_is_padding(const ls_layout_t *layout, int64_t begin, int64_t end);
 
 /* Fills a flat host buffer (total) with initial values. Padding and head are zero. */
 void ls_layout_init(const ls_layout_t *layout, uint64_t seed, float *flat);

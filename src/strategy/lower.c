@@ -28,7 +28,7 @@ static ls_status_t complete_buckets(ls_lowering_t *l, int node) {
     int b = l->bucket_order[l->complete];
     if (l->bucket[b].ready_node != node) break;
     if (l->exchange)
-      status = l->exchange->ready(l->s, b, l->bucket_parts[b], l->bucket_tensor[b]);
+      status = l->exchange->ready(l->s, l->in, b, l->bucket_parts[b], l->bucket_tensor[b]);
     else if (!l->in->options.reproducible)
       ls_lowering_sumsq(l, b);
   }
@@ -53,7 +53,7 @@ static ls_status_t finish_buckets(ls_lowering_t *l) {
   bool summed = !l->exchange && !l->in->options.reproducible;
   for (int b = 0; b < l->bucket_count && !summed && !status; b++) {
     if (l->exchange && l->exchange->collect)
-      status = l->exchange->collect(l->s, b, l->bucket_parts[b], l->bucket_tensor[b]);
+      status = l->exchange->collect(l->s, l->in, b, l->bucket_parts[b], l->bucket_tensor[b]);
     ls_lowering_sumsq(l, b);
   }
   return status;

@@ -33,10 +33,11 @@ ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, ls_bucket_t
  * exchange bucket by bucket. */
 ls_status_t ls_buckets_propose(const ls_proposal_t *proposal);
 
-/* The exchange of bucket b. `gradients` f32 (n): read by the optimizer. `parts`: the same tensor, or, if
+/* The exchange of bucket b of the step `in`. `gradients` f32 (n): read by the optimizer. `parts`: the same tensor, or, if
  * the exchange gathers, f32 (world_size, n) with a place for every rank's part; this rank's part has been
  * filled. */
-typedef ls_status_t (*ls_bucket_hook_t)(ls_schedule_t *s, int bucket, int parts, int gradients);
+typedef ls_status_t (*ls_bucket_hook_t)(ls_schedule_t *s, const ls_lower_t *in, int bucket, int parts,
+                                        int gradients);
 typedef struct {
   bool gathers;
   /* Called in the member that ends the step, after the node that completes the bucket; emits e.g. its

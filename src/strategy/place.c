@@ -181,7 +181,8 @@ static ls_status_t declare_training(ls_lowering_t *l) {
 }
 _Static_assert(LS_STAT_COUNT *FLOAT_BYTES == LS_ALIGN_BYTES && LS_CTRL_COUNT * FLOAT_BYTES == LS_ALIGN_BYTES,
                "one line each");
-_Static_assert((int)LS_HEAD_COUNT == (int)LS_LAYOUT_HEAD, "the head of the layout is the optimizers' head");
+_Static_assert((int)LS_HEAD_COUNT == (int)LS_LAYOUT_HEAD && (int)LS_LAYOUT_HEAD_USED == LS_HEAD_CORRECT + 1,
+               "the head of the layout is the optimizers' head");
 
 /* Evaluation: values that are read by name; the first two stats are loss and correct count. */
 static ls_status_t declare_evaluation(ls_lowering_t *l) {

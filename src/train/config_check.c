@@ -57,6 +57,11 @@ static ls_status_t check_reproducible(ls_ctx_t *ctx, const ls_doc_t *doc, const 
         "parallel.reproducible: %lld shards cannot be spread evenly over %lld ranks; use a power of "
         "two up to %lld, or raise parallel.shards",
         shards, ranks, shards);
+  if (config->parallel.wire)
+    status = ls_config_first(
+        status, ls_fail_at(ctx, LS_ERR_CONFIG, place_of(parallel, "wire", parallel_place),
+                           "parallel.reproducible: one rank alone rounds nothing on the wire, so several "
+                           "have its bits with parallel.wire: f32 only"));
   if (config->train.accumulate > 1)
     status = ls_config_first(
         status, ls_fail_at(ctx, LS_ERR_CONFIG, place_of(train, "accumulate", &whole),

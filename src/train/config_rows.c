@@ -73,6 +73,10 @@ static const ls_option_t parallel_rows[] = {
     ROW(LS_OPT_INT, ls_parallel_config_t, bucket_bytes, .change = LS_CHANGE_IGNORED, .unit = "bytes",
         .min = 1, .max = 1e12, .initial = "4194304",
         .help = "Ranks sum their gradients in buckets of at least this size."),
+    ROW(LS_OPT_ENUM, ls_parallel_config_t, wire, .choices = ls_wire_names, .initial = "f32",
+        .help =
+            "Type in which gradients travel between ranks. bf16 and f16 halve the bytes and round gradients "
+            "before and after they are summed; f16 loses those below 6e-8. The loss travels as f32."),
     ROW(LS_OPT_BOOL, ls_parallel_config_t, reproducible, .initial = "false",
         .help = "Give the same bits for any number of ranks and threads. The batch is cut into "
                 "shards, which are added up in one fixed order. Slower, and needs more memory."),

@@ -1,6 +1,7 @@
 /* What the host transports share, through self: refused arguments, streams, records of calls; and the small
  * facts: names, bus bytes, launchers, fixed-order sums. */
 
+#include "base/half.h"
 #include "cases.h"
 #include "comm/host.h"
 #include "comm/transport.h"
@@ -54,15 +55,29 @@ static void test_bad_arguments_are_refused(void **state) {
   bad[6].count = INT64_MAX / 2;
   bad[7].kind = LS_BROADCAST;
   bad[7].root = 1;
-  bad[8].dtype = LS_BF16;
+  bad[8].dtype = LS_U16;
   for (int i = 0; i < LS_COUNT(bad); i++) {
     ls_ctx_clear(f->ctx);
     assert_int_equal(f->comm->ops->run(f->comm, &bad[i]), LS_ERR_ARGUMENT);
     assert_non_null(strstr(ls_ctx_error(f->ctx), "\"g\""));
   }
-  assert_non_null(strstr(ls_ctx_error(f->ctx), "bf16 cannot be summed"));
+  assert_non_null(strstr(ls_ctx_error(f->ctx), "u16 cannot be summed"));
   assert_int_equal(f->comm->ops->poll(f->comm), LS_OK); /* a refused call changes nothing */
   assert_int_equal(f->comm->ops->run(f->comm, &good), LS_OK);
+}
+
+/* Rounded after each addition, the sum would stay 1. */
+static void sums_of_16_bits_are_rounded_once(void **state) {
+  (void)state;
+  const uint16_t one[] = {ls_bf16_of_f32(1), ls_f16_of_f32(1)};
+  const uint16_t small[] = {ls_bf16_of_f32(0x1p-9f), ls_f16_of_f32(0x1p-12f)};
+  const ls_dtype_t dtypes[] = {LS_BF16, LS_F16};
+  for (int i = 0; i < 2; i++) {
+    const void *in[] = {&one[i], &small[i], &small[i], &small[i]};
+    uint16_t out;
+    ls_comm_sum(dtypes[i], &out, NULL, in, LS_COUNT(in), 1);
+    assert_int_equal(out, one[i] + 1);
+  }
 }
 
 /* What is not bound does not run; neither binding nor any step allocates. */
@@ -247,6 +262,7 @@ int main(void) {
       cmocka_unit_test(test_names_and_bus_bytes),
       cmocka_unit_test(test_sums_are_in_order),
       cmocka_unit_test(test_integers_wrap_around),
+      cmocka_unit_test(sums_of_16_bits_are_rounded_once),
       cmocka_unit_test(test_launchers),
       cmocka_unit_test_setup_teardown(test_transports_say_what_they_move, set_up, tear_down),
   };

@@ -50,7 +50,7 @@ void case_fill_input(const ls_op_t *op, const ls_op_case_t *c, int index, void *
     for (int64_t k = 0; k < count; k++) {
       int32_t whole = (int32_t)(in->hi * unit(seed, k));
       if (in->shape.dtype == LS_U8) ((uint8_t *)to)[k] = (uint8_t)whole;
-      if (in->shape.dtype == LS_U16) ((uint16_t *)to)[k] = (uint16_t)whole;
+      if (ls_dtype_bytes(in->shape.dtype) == sizeof(uint16_t)) ((uint16_t *)to)[k] = (uint16_t)whole;
       if (in->shape.dtype == LS_I32) ((int32_t *)to)[k] = whole;
     }
     break;

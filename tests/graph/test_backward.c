@@ -78,6 +78,22 @@ static void test_a_view_is_no_gradient(void **state) {
   assert_runnable(g);
 }
 
+/* The gradient of each value has the value's dtype. */
+static void test_casts_go_back(void **state) {
+  ls_graph_t *g = ((fixture_t *)*state)->graph;
+  ls_tensor_id_t p = param(g, "p");
+  ls_tensor_id_t half = ls_graph_op(g, &ls_op_cast, &(ls_attrs_t){.i = {LS_BF16}}, 1, &p, NULL);
+  ls_tensor_id_t again = ls_graph_op(g, &ls_op_cast, &(ls_attrs_t){.i = {LS_F32}}, 1, &half, NULL);
+  assert_int_equal(g->tensors[half].shape.dtype, LS_BF16);
+  assert_int_equal(ls_graph_backward(g, sum_all(g, two(g, &ls_op_mul, again, again)), -1), LS_OK);
+  assert_int_equal(count_ops(g, &ls_op_cast, LS_PHASE_BACKWARD), 2);
+  assert_gradient(g, p, "grad.p");
+  assert_runnable(g);
+  const ls_graph_node_t *last = &g->nodes[g->node_count - 1];
+  assert_int_equal(g->tensors[last->in[0]].shape.dtype, LS_BF16);
+  assert_int_equal(g->tensors[last->out[0]].shape.dtype, LS_F32);
+}
+
 /* Nothing that only inputs need is built, and nothing behind a parameter that the loss does not see. */
 static void test_pruning(void **state) {
   ls_graph_t *g = ((fixture_t *)*state)->graph;
@@ -230,6 +246,7 @@ int main(void) {
       TEST(test_used_three_times_is_summed),
       TEST(test_two_parameters_never_share_a_gradient),
       TEST(test_a_view_is_no_gradient),
+      TEST(test_casts_go_back),
       TEST(test_pruning),
       TEST(test_linear_order),
       TEST(test_loss_without_parameters),

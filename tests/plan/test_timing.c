@@ -102,8 +102,9 @@ static void ranks_beside_each_other_and_alone(void **state) {
 }
 
 /* All-reduces among a group of its own, as a strategy for several nodes would. */
-static ls_status_t reduce_in_group(ls_schedule_t *s, int bucket, int parts, int gradients) {
-  (void)bucket, (void)gradients;
+static ls_status_t reduce_in_group(ls_schedule_t *s, const ls_lower_t *in, int bucket, int parts,
+                                   int gradients) {
+  (void)in, (void)bucket, (void)gradients;
   const int all[] = {0, 1};
   ls_schedule_collective(s, "grouped", ls_schedule_group(s, "pair", all, 2), LS_ALL_REDUCE, parts, parts);
   return s->status;

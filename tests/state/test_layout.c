@@ -69,6 +69,14 @@ static void test_frozen_parameters_and_states_stand_behind(void **state) {
     assert_int_equal(l->entry[i].offset, want[i].offset);
     assert_int_equal(l->entry[i].ordinal, want[i].ordinal);
   }
+  for (int i = 0; i < 5; i++) { /* what lies between two, no element of them */
+    int64_t end = l->entry[i].offset + l->entry[i].count, next = i < 4 ? l->entry[i + 1].offset : l->total;
+    assert_true(ls_layout_is_padding(l, end, next));
+    assert_false(ls_layout_is_padding(l, end - 1, next));
+    assert_false(ls_layout_is_padding(l, end, next + 1));
+  }
+  assert_true(ls_layout_is_padding(l, 2, 16));
+  assert_false(ls_layout_is_padding(l, 1, 16)); /* the correct count */
   assert_int_equal(l->trained_count, 3);
   assert_int_equal(l->trained, 80);
   assert_int_equal(l->total, 112);

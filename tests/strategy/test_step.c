@@ -1,6 +1,7 @@
 /* Whole steps: every strategy, world and number of micro-batches computes the same thing, to the bit where
  * numbers are exact; bad steps change nothing; a rank that stays away is named. */
 
+#include "graph/ops/ops.h"
 #include "schedule/double.h"
 #include "world.h"
 
@@ -99,6 +100,51 @@ static void test_worlds_agree(void **state) {
 }
 
 /* A layer that is used twice has one gradient, the sum; a frozen one none, and keeps its values. */
+static int count_tasks(const ls_schedule_t *s, ls_task_kind_t kind, const ls_op_t *op) {
+  int count = 0;
+  for (int t = 0; t < s->task_count; t++)
+    count += s->tasks[t].kind == kind && s->tasks[t].op == op;
+  return count;
+}
+
+/* 16-bit gradients are near those of f32 and the same on all ranks; loss and count are f32's, and one rank rounds
+ * nothing. Each bucket is cast there and back; the head travels alone. */
+static void gradients_travel_in_16_bits(void **state) {
+  (void)state;
+  static const ls_dtype_t wires[] = {LS_BF16, LS_F16};
+  static const int worlds[] = {1, 2, 3, 8};
+  for (int k = 0; k < LS_COUNT(wires) * LS_COUNT(worlds) * 2; k++) {
+    job_t job = job_default();
+    world_t exact, world;
+    job.strategy = "ddp";
+    job.world_size = worlds[k / 2 % LS_COUNT(worlds)];
+    job.accumulate = k % 2 ? 3 : 1;
+    job.backend = k % 2 ? &ls_backend_cpu : &ls_backend_ref;
+    job.weight = 0.07f; /* nothing is exact */
+    world_run(&job, &exact);
+    job.wire = wires[k / 2 / LS_COUNT(worlds)];
+    world_run(&job, &world);
+    expect_ok(&job, &world);
+    const rank_result_t *want = &exact.rank[0], *first = &world.rank[0];
+    float most = 0;
+    for (int64_t i = 0; i < want->param_count; i++)
+      most = fmaxf(most, fabsf(want->grad[i]));
+    for (int r = 0; r < job.world_size; r++) {
+      const rank_result_t *got = &world.rank[r];
+      assert_true(same_bits(got->stats, want->stats, LS_STAT_GRAD_NORM)); /* loss and correct count */
+      assert_true(same_bits(got->param, first->param, want->param_count));
+      for (int64_t i = 0; i < want->param_count; i++)
+        assert_true(fabsf(got->grad[i] - want->grad[i]) <= most / 64);
+    }
+    assert_int_equal(same_bits(first->grad, want->grad, want->param_count), job.world_size == 1);
+    const ls_schedule_t *last = first->program.member[first->program.count - 1];
+    int collectives = count_tasks(last, LS_TASK_COLLECTIVE, NULL);
+    assert_int_equal(count_tasks(last, LS_TASK_OP, &ls_op_cast), collectives ? 2 * (collectives - 1) : 0);
+    world_release(&world);
+    world_release(&exact);
+  }
+}
+
 static void test_shared_and_frozen_parameters(void **state) {
   (void)state;
   job_t job = job_default();
@@ -416,6 +462,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_loss_by_hand),
       cmocka_unit_test(test_worlds_agree),
+      cmocka_unit_test(gradients_travel_in_16_bits),
       cmocka_unit_test(test_shared_and_frozen_parameters),
       cmocka_unit_test(test_uneven_shares),
       cmocka_unit_test(test_micro_batches_add_up),

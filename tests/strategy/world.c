@@ -213,15 +213,16 @@ static void lower_rank(worker_t *w, int rank) {
                               .eps = 1e-8};
   ls_optim_rule_t optim;
   ls_optim_rule(&config, job->clip, &optim);
-  ls_lower_t in = {.graph = w->graph,
-                   .state = w->table,
-                   .optim = job->evaluate ? NULL : &optim,
-                   .rank = rank,
-                   .world_size = job->world_size,
-                   .accumulate = job->accumulate,
-                   .input_slots = job->input_slots,
-                   .copies = job->copies,
-                   .options = {.bucket_bytes = job->bucket_bytes, .reproducible = job->reproducible}};
+  ls_lower_t in = {
+      .graph = w->graph,
+      .state = w->table,
+      .optim = job->evaluate ? NULL : &optim,
+      .rank = rank,
+      .world_size = job->world_size,
+      .accumulate = job->accumulate,
+      .input_slots = job->input_slots,
+      .copies = job->copies,
+      .options = {.bucket_bytes = job->bucket_bytes, .reproducible = job->reproducible, .wire = job->wire}};
   ls_status_t status = ls_strategy_find(job->strategy)->lower(w->ctx, &in, &result->program);
   if (!status) status = ls_program_check(&result->program);
   assert_string_equal(ls_ctx_error(w->ctx), "");

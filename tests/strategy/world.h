@@ -21,6 +21,7 @@ typedef struct {
   bool frozen;       /* the first layer */
   bool reproducible; /* micro-batches are shards: accumulate times world_size of them, equally many rows each
                       */
+  ls_dtype_t wire;
   int64_t bucket_bytes;
   int nan_step;    /* this step's data holds a NaN; -1 = none */
   int absent_rank; /* never launches; -1 = none */

@@ -1,6 +1,5 @@
 /* A strategy: the gradient as a whole, once, at the end; every rank adds up its part of it (reduce-scatter), and all
  * parts go to all ranks (all-gather). What no equal parts can be made of is summed everywhere. */
-#include "graph/ops/ops.h"
 #include "toy.h"
 
 enum { FLOAT_BYTES = sizeof(float) };
@@ -17,29 +16,11 @@ static const ls_option_t rows[] = {{.name = "remember",
                                     .help = "Adds up the gradients of all steps, and saves that."}};
 static const ls_section_t section = {"parallel.toy", rows, LS_COUNT(rows), "What the toy remembers."};
 
-/* What lies between parameters belongs to nobody. It travels too, so it has to be something. */
-static void fill_gap(ls_schedule_t *s, int parts, int64_t begin, int64_t end) {
-  ls_attrs_t attrs = {.i = {end - begin}};
-  if (begin == end) return;
-  int gap = ls_schedule_part(s, "gap", LS_SHAPE(LS_F32, end - begin), parts, (size_t)(begin * FLOAT_BYTES));
-  ls_schedule_op(s, LS_LANE_COMPUTE, LS_PHASE_STEP_BACKWARD, "gap", &ls_op_fill, &attrs, 0, &gap, 1, &gap);
-}
-
-static void fill_gaps(ls_schedule_t *s, int parts) {
-  const ls_layout_t *layout = s->state->layout;
-  int64_t end = LS_HEAD_CORRECT + 1;
-  for (int i = 0; i < layout->trained_count; i++) {
-    fill_gap(s, parts, end, layout->entry[i].offset);
-    end = layout->entry[i].offset + layout->entry[i].count;
-  }
-  fill_gap(s, parts, end, layout->trained);
-}
-
-static ls_status_t exchange_all(ls_schedule_t *s, int bucket, int parts, int gradients) {
-  (void)bucket, (void)gradients;
+static ls_status_t exchange_all(ls_schedule_t *s, const ls_lower_t *in, int bucket, int parts,
+                                int gradients) {
+  (void)in, (void)bucket, (void)gradients;
   if (s->world_size == 1) return s->status;
   int64_t count = s->tensors[parts].shape.dim[0], part = count / s->world_size, even = part * s->world_size;
-  fill_gaps(s, parts);
   if (part > 0) {
     int whole = ls_schedule_part(s, "even part", LS_SHAPE(LS_F32, even), parts, 0);
     int own = ls_schedule_part(s, "own part", LS_SHAPE(LS_F32, part), parts,
@@ -55,8 +36,8 @@ static ls_status_t exchange_all(ls_schedule_t *s, int bucket, int parts, int gra
   return s->status;
 }
 
-static ls_status_t remember(ls_schedule_t *s, int bucket, int parts, int gradients) {
-  (void)bucket, (void)parts;
+static ls_status_t remember(ls_schedule_t *s, const ls_lower_t *in, int bucket, int parts, int gradients) {
+  (void)in, (void)bucket, (void)parts;
   return toy_state_add(s, gradients);
 }
 
@@ -65,8 +46,9 @@ static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_program_t *prog
                              remembering = {.ready = exchange_all, .collect = remember};
   const toy_options_t *own = in->options.own;
   ls_lower_t whole = *in;
-  if (in->optim && in->options.reproducible)
-    return ls_fail(ctx, LS_ERR_UNSUPPORTED, "strategy toy: its sums belong to the number of ranks");
+  if (in->optim && (in->options.reproducible || in->options.wire != LS_F32))
+    return ls_fail(ctx, LS_ERR_UNSUPPORTED,
+                   "strategy toy: its sums belong to the number of ranks, and are f32");
   whole.options.bucket_bytes = INT64_MAX;
   return ls_lower_step(ctx, &whole,
                        !in->optim              ? NULL

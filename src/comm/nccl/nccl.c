@@ -98,9 +98,9 @@ static ncclDataType_t type_of(ls_dtype_t dtype) {
                                          [LS_I32] = ncclInt32,
                                          [LS_I64] = ncclInt64,
                                          [LS_U8] = ncclUint8,
-                                         /* moved, never added: any type of that width works */
-                                         [LS_BF16] = ncclFloat16,
+                                         [LS_BF16] = ncclBfloat16,
                                          [LS_F16] = ncclFloat16,
+                                         /* moved, never added: any type of that width works */
                                          [LS_U16] = ncclFloat16};
   _Static_assert(LS_COUNT(types) == LS_DTYPE_COUNT, "every dtype has a type of NCCL's");
   return types[dtype];

@@ -93,6 +93,46 @@ static ls_status_t normalize(ls_stream_t *stream, const ls_kernel_args_t *args) 
   return LS_OK;
 }
 
+/* ---- cast ---- */
+
+typedef struct {
+  const ls_simd_t *simd;
+  const ls_tensor_t *x, *y;
+} cast_t;
+
+static const float *widen(const cast_t *c, int64_t at, int64_t count, float *room) {
+  const uint16_t *x = (const uint16_t *)c->x->data + at;
+  if (c->x->shape.dtype == LS_F32) return (const float *)c->x->data + at;
+  (c->x->shape.dtype == LS_BF16 ? c->simd->from_bf16 : c->simd->from_f16)(count, x, room);
+  return room;
+}
+
+/* Straight between f32 and 16 bits; else through f32, block by block. */
+static void run_cast(const void *arg, int64_t begin, int64_t end) {
+  enum { BLOCK = 1024 };
+  const cast_t *c = arg;
+  ls_dtype_t to = c->y->shape.dtype;
+  if (to == LS_F32) {
+    float *y = (float *)c->y->data + begin;
+    const float *x = widen(c, begin, end - begin, y);
+    if (x != y) memcpy(y, x, (size_t)(end - begin) * sizeof *y);
+    return;
+  }
+  float room[BLOCK];
+  for (int64_t at = begin; at < end; at += BLOCK) {
+    int64_t count = end - at < BLOCK ? end - at : BLOCK;
+    (to == LS_BF16 ? c->simd->to_bf16 : c->simd->to_f16)(count, widen(c, at, count, room),
+                                                         (uint16_t *)c->y->data + at);
+  }
+}
+
+static ls_status_t cast(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  cast_t c = {ls_cpu_simd(stream), &args->in[0], &args->out[0]};
+  int64_t count = ls_shape_count(&args->out[0].shape);
+  ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 6), run_cast, &c);
+  return LS_OK;
+}
+
 /* acc += x: (x) -> acc (inout). */
 static ls_status_t accumulate(ls_stream_t *stream, const ls_kernel_args_t *args) {
   map_t m = {.map2 = ls_cpu_simd(stream)->add,
@@ -159,6 +199,7 @@ const ls_cpu_row_t ls_cpu_elementwise_rows[] = {{"relu", relu},
                                                 {"add", add},
                                                 {"mul", mul},
                                                 {"normalize", normalize},
+                                                {"cast", cast},
                                                 {"accumulate", accumulate},
                                                 {"tree_sum", tree_sum},
                                                 {0}};

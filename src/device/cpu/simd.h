@@ -48,6 +48,10 @@ typedef struct {
   void (*from_u8)(int64_t count, const uint8_t *x, double mean, double scale, float *y);
   void (*from_u16)(int64_t count, const uint16_t *x, double mean, double scale, float *y);
   void (*from_i32)(int64_t count, const int32_t *x, double mean, double scale, float *y);
+  void (*from_bf16)(int64_t count, const uint16_t *x, float *y);
+  void (*from_f16)(int64_t count, const uint16_t *x, float *y);
+  void (*to_bf16)(int64_t count, const float *x, uint16_t *y);
+  void (*to_f16)(int64_t count, const float *x, uint16_t *y);
   void (*add)(int64_t count, const float *a, const float *b, float *y);
   void (*mul)(int64_t count, const float *a, const float *b, float *y);
 

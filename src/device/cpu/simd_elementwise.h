@@ -39,6 +39,17 @@ FROM(from_u16, uint16_t)
 FROM(from_i32, int32_t)
 #undef FROM
 
+#define CAST(name, from, to, convert)                                                                        \
+  static void name(int64_t count, const from *x, to *y) {                                                    \
+    for (int64_t e = 0; e < count; e++)                                                                      \
+      y[e] = convert(x[e]);                                                                                  \
+  }
+CAST(from_bf16, uint16_t, float, ls_f32_of_bf16)
+CAST(from_f16, uint16_t, float, ls_f32_of_f16)
+CAST(to_bf16, float, uint16_t, ls_bf16_of_f32)
+CAST(to_f16, float, uint16_t, ls_f16_of_f32)
+#undef CAST
+
 static void scaled_difference(int64_t count, float scale, const float *a, const float *b, float *y) {
   for (int64_t e = 0; e < count; e++)
     y[e] = scale * (a[e] - b[e]);

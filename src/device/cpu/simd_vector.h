@@ -1,5 +1,6 @@
 /* One vector of floats of the instruction set that the including file is compiled for, with GCC's vector
  * extensions (also in clang). No include guard is needed beyond one per program file. */
+#include "base/half.h"
 #include "device/cpu/simd.h"
 
 #include <math.h>

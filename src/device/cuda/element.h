@@ -4,6 +4,7 @@
 #ifndef LS_DEVICE_CUDA_ELEMENT_H
 #define LS_DEVICE_CUDA_ELEMENT_H
 
+#include "base/half.h"
 #include "base/rng.h"
 #include "device/cuda/kernels.h"
 #include <math.h>

@@ -132,6 +132,64 @@ int ls_kernel_normalize(ls_kernel_stream_t stream, int bytes, const void *x, con
   }
 }
 
+// Four numbers at a time where x and y begin at a multiple of four.
+template <class X, class Y> __global__ void cast_kernel(const X *x, Y *y, int64_t count, int64_t vectors) {
+  for (int64_t i = thread_index(); i < vectors; i += thread_count()) {
+    of_four<X> v = ((const of_four<X> *)x)[i];
+    of_four<Y> w = {Y::of(v.x.f32()), Y::of(v.y.f32()), Y::of(v.z.f32()), Y::of(v.w.f32())};
+    ((of_four<Y> *)y)[i] = w;
+  }
+  for (int64_t i = 4 * vectors + thread_index(); i < count; i += thread_count())
+    y[i] = Y::of(x[i].f32());
+}
+
+#define FLOAT(name, type, to, from)                                                                          \
+  struct name {                                                                                              \
+    type bits;                                                                                               \
+    __device__ float f32() const { return to(bits); }                                                        \
+    __device__ static name of(float x) { return {from(x)}; }                                                 \
+  }
+FLOAT(each_f32, float, , );
+FLOAT(each_bf16, uint16_t, ls_f32_of_bf16, ls_bf16_of_f32);
+FLOAT(each_f16, uint16_t, ls_f32_of_f16, ls_f16_of_f32);
+
+template <class X, class Y>
+static int cast(ls_kernel_stream_t stream, const void *x, void *y, int64_t count) {
+  if (count <= 0) return cudaSuccess;
+  bool even = (uintptr_t)x % (4 * sizeof(X)) == 0 && (uintptr_t)y % (4 * sizeof(Y)) == 0;
+  int64_t vectors = vectors_of(count, even);
+  cast_kernel<X, Y>
+      <<<grid_for_each(count, vectors), BLOCK, 0, stream>>>((const X *)x, (Y *)y, count, vectors);
+  return launched();
+}
+
+template <class X>
+static int cast_to(ls_kernel_stream_t stream, int to, const void *x, void *y, int64_t count) {
+  switch (to) {
+  case LS_CAST_F32:
+    return cast<X, each_f32>(stream, x, y, count);
+  case LS_CAST_BF16:
+    return cast<X, each_bf16>(stream, x, y, count);
+  case LS_CAST_F16:
+    return cast<X, each_f16>(stream, x, y, count);
+  default:
+    return cudaErrorInvalidValue;
+  }
+}
+
+int ls_kernel_cast(ls_kernel_stream_t stream, int from, int to, const void *x, void *y, int64_t count) {
+  switch (from) {
+  case LS_CAST_F32:
+    return cast_to<each_f32>(stream, to, x, y, count);
+  case LS_CAST_BF16:
+    return cast_to<each_bf16>(stream, to, x, y, count);
+  case LS_CAST_F16:
+    return cast_to<each_f16>(stream, to, x, y, count);
+  default:
+    return cudaErrorInvalidValue;
+  }
+}
+
 // PARTS 0: as many as `parts` says, by a loop over sums in local memory; two and four are written out.
 template <int PARTS> __global__ void tree_sum_kernel(const float *x, float *y, int64_t parts, int64_t count) {
   for (int64_t i = thread_index(); i < count; i += thread_count()) {

@@ -115,6 +115,16 @@ static ls_status_t normalize(ls_stream_t *stream, const ls_kernel_args_t *args) 
   return done(stream, error, "normalize");
 }
 
+static int cast_of(const ls_tensor_t *t) {
+  return t->shape.dtype == LS_BF16 ? LS_CAST_BF16 : t->shape.dtype == LS_F16 ? LS_CAST_F16 : LS_CAST_F32;
+}
+
+static ls_status_t cast(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  int error = ls_kernel_cast(handle(stream), cast_of(&args->in[0]), cast_of(&args->out[0]), args->in[0].data,
+                             args->out[0].data, in_count(args, 0));
+  return done(stream, error, "cast");
+}
+
 static ls_status_t dropout(ls_stream_t *stream, const ls_kernel_args_t *args) {
   const ls_shape_t *x = &args->in[0].shape;
   double rate = args->attrs->f[0];
@@ -281,6 +291,7 @@ static const struct {
     {"mse_dx", mse_dx},
     {"gather_rows", gather_rows},
     {"normalize", normalize},
+    {"cast", cast},
     {"fill", fill},
     {"copy", copy},
     {"accumulate", accumulate},

@@ -36,6 +36,10 @@ int ls_kernel_gather(ls_kernel_stream_t stream, const int32_t *row, const void *
 int ls_kernel_normalize(ls_kernel_stream_t stream, int bytes, const void *x, const void *step, float *y,
                         int64_t count);
 
+enum { LS_CAST_F32, LS_CAST_BF16, LS_CAST_F16 };
+/* y[i] = x[i] as another float. */
+int ls_kernel_cast(ls_kernel_stream_t stream, int from, int to, const void *x, void *y, int64_t count);
+
 /* x (rows, row). `step` is an ls_step_params_t; rng_stream LS_RNG_DROPOUT + ordinal; kept where unit >= rate,
  * times scale. */
 int ls_kernel_dropout(ls_kernel_stream_t stream, const float *x, const void *step, uint32_t rng_stream,

@@ -57,6 +57,8 @@ extern const ls_op_t ls_op_gather_rows;
 /* Samples as numbers: (x u8, u16 or i32 (n, ..), step u8 (64)) -> f32 (n, ..) = (x - step.mean) * step.scale, in
  * f64 and rounded once. Not differentiable. */
 extern const ls_op_t ls_op_normalize;
+/* Floats of another dtype: i[0] f32, bf16 or f16; to nearest, ties to even. Its gradient is cast back. */
+extern const ls_op_t ls_op_cast;
 
 extern const ls_op_t ls_op_fill; /* () -> out f32 of shape i[0] elements, value f[0]; seeds backward with 1 */
 extern const ls_op_t ls_op_accumulate; /* (x) -> acc (inout, same shape): acc += x. Not differentiable */

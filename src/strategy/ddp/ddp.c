@@ -17,16 +17,26 @@ static const char *name_of(int bucket, char name[NAME_BYTES]) {
   return name;
 }
 
-static ls_status_t reduce_bucket(ls_schedule_t *s, int bucket, int parts, int gradients) {
+static ls_status_t reduce_bucket(ls_schedule_t *s, const ls_lower_t *in, int bucket, int parts,
+                                 int gradients) {
   char name[NAME_BYTES];
+  ls_dtype_t wire = in->options.wire;
   (void)gradients;
-  ls_schedule_collective(s, name_of(bucket, name), LS_GROUP_WORLD, LS_ALL_REDUCE, parts, parts);
+  if (bucket == 0 && wire != LS_F32) { /* counts stay exact, and the loss as exact as with one rank */
+    ls_shape_t head = LS_SHAPE(LS_F32, LS_LAYOUT_HEAD), rest = s->tensors[parts].shape;
+    int loss = ls_schedule_part(s, "head", head, parts, 0);
+    ls_schedule_collective(s, "loss", LS_GROUP_WORLD, LS_ALL_REDUCE, loss, loss);
+    rest.dim[0] -= LS_LAYOUT_HEAD;
+    parts = ls_schedule_part(s, "gradients", rest, parts, ls_shape_bytes(&head));
+  }
+  ls_schedule_collective_as(s, name_of(bucket, name), LS_GROUP_WORLD, LS_ALL_REDUCE, wire, parts, parts);
   return s->status;
 }
 
-static ls_status_t gather_bucket(ls_schedule_t *s, int bucket, int parts, int gradients) {
+static ls_status_t gather_bucket(ls_schedule_t *s, const ls_lower_t *in, int bucket, int parts,
+                                 int gradients) {
   char name[NAME_BYTES];
-  (void)gradients;
+  (void)in, (void)gradients;
   const ls_shape_t *all = &s->tensors[parts].shape; /* (world_size, n) */
   ls_shape_t part = LS_SHAPE(all->dtype, all->dim[1]);
   int own = ls_schedule_part(s, "own part", part, parts, (size_t)s->rank * ls_shape_bytes(&part));
@@ -34,8 +44,9 @@ static ls_status_t gather_bucket(ls_schedule_t *s, int bucket, int parts, int gr
   return s->status;
 }
 
-static ls_status_t add_bucket(ls_schedule_t *s, int bucket, int parts, int gradients) {
+static ls_status_t add_bucket(ls_schedule_t *s, const ls_lower_t *in, int bucket, int parts, int gradients) {
   char name[NAME_BYTES];
+  (void)in;
   ls_schedule_op(s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, name_of(bucket, name), &ls_op_tree_sum, NULL, 1,
                  &parts, 1, &gradients);
   return s->status;
@@ -47,6 +58,8 @@ static const ls_exchange_t plain = {.ready = reduce_bucket},
 static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_program_t *program) {
   const ls_exchange_t *exchange = in->options.reproducible ? &reproducible : &plain;
   bool exchanges = in->optim && in->world_size > 1; /* an evaluation has nothing to exchange */
+  if (exchanges && in->options.reproducible && in->options.wire != LS_F32)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "ddp: a reproducible step exchanges f32: one rank rounds nothing");
   return ls_lower_step(ctx, in, exchanges ? exchange : NULL, program);
 }
 

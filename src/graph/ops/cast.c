@@ -1,0 +1,81 @@
+/* Floats of another dtype, rounded to nearest, ties to even (base/half.h).
+ *   i[0] the dtype of y: f32, bf16 or f16
+ * The gradient is cast back to the dtype of x. */
+#include "base/half.h"
+#include "graph/ops/ops.h"
+#include "graph/ops/row.h"
+
+static bool is_float(int64_t dtype) {
+  return dtype == LS_F32 || dtype == LS_BF16 || dtype == LS_F16;
+}
+
+static ls_status_t cast_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  if (!is_float(attrs->i[0]) || !is_float(in[0].dtype)) {
+    char text[LS_SHAPE_TEXT_BYTES];
+    return ls_fail(ctx, LS_ERR_SHAPE, "cast: x %s to dtype %lld is no cast between f32, bf16 and f16",
+                   ls_shape_text(&in[0], text), (long long)attrs->i[0]);
+  }
+  out[0] = in[0];
+  out[0].dtype = (ls_dtype_t)attrs->i[0];
+  return LS_OK;
+}
+
+static float load(const ls_tensor_t *x, int64_t k) {
+  if (x->shape.dtype == LS_F32) return ((const float *)x->data)[k];
+  uint16_t bits = ((const uint16_t *)x->data)[k];
+  return x->shape.dtype == LS_BF16 ? ls_f32_of_bf16(bits) : ls_f32_of_f16(bits);
+}
+
+static ls_status_t cast_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const ls_tensor_t *y = &args->out[0];
+  for (int64_t k = 0; k < ls_shape_count(&y->shape); k++) {
+    float value = load(&args->in[0], k);
+    if (y->shape.dtype == LS_F32)
+      ((float *)y->data)[k] = value;
+    else
+      ((uint16_t *)y->data)[k] = y->shape.dtype == LS_BF16 ? ls_bf16_of_f32(value) : ls_f16_of_f32(value);
+  }
+  return LS_OK;
+}
+
+static ls_status_t cast_backward(ls_graph_t *graph, const ls_graph_node_t *node,
+                                 const ls_tensor_id_t *grad_out, const bool *wanted,
+                                 ls_tensor_id_t *grad_in) {
+  (void)wanted;
+  ls_attrs_t back = {.i = {graph->tensors[node->in[0]].shape.dtype}};
+  grad_in[0] = ls_graph_op(graph, &ls_op_cast, &back, 1, grad_out, NULL);
+  return graph->status;
+}
+
+/* 16 random bits are numbers of every size, infinite ones and NaN among them. */
+#define CAST_CASE(label, to, ...)                                                                            \
+  { .name = label, .in_count = 1, .in = {__VA_ARGS__}, .attrs = {.i = {to}} }
+static const ls_op_case_t cases[] = {
+    CAST_CASE("one to bf16", LS_BF16, LS_CASE_F32(-1, 1, 1)),
+    CAST_CASE("to bf16", LS_BF16, LS_CASE_F32(-3e38f, 3e38f, 131, 1027)),
+    CAST_CASE("to bf16, odd", LS_BF16, LS_CASE_F32(-2, 2, 3, 7)),
+    CAST_CASE("to f16", LS_F16, LS_CASE_F32(-4, 4, 131, 1027)),
+    CAST_CASE("to f16, too large", LS_F16, LS_CASE_F32(-7e4f, 7e4f, 33, 65)),
+    CAST_CASE("to f16, subnormal", LS_F16, LS_CASE_F32(-7e-5f, 7e-5f, 2, 5, 9)),
+    CAST_CASE("from bf16", LS_F32, LS_CASE_WHOLE(LS_BF16, 65536, 67, 65)),
+    CAST_CASE("from f16", LS_F32, LS_CASE_WHOLE(LS_F16, 65536, 67, 65)),
+    CAST_CASE("bf16 to f16", LS_F16, LS_CASE_WHOLE(LS_BF16, 65536, 33, 1025)),
+    CAST_CASE("f16 to bf16", LS_BF16, LS_CASE_WHOLE(LS_F16, 65536, 33, 1025)),
+    /* to itself: what central differences can see */
+    {"one", 1, {LS_CASE_F32(-1, 1, 1)}, {.i = {LS_F32}}, 0, 2e-3},
+    {"odd", 1, {LS_CASE_F32(-2, 2, 3, 7)}, {.i = {LS_F32}}, 0, 2e-3},
+    {"beyond a block", 1, {LS_CASE_F32(-4, 4, 33, 65)}, {.i = {LS_F32}}, 0, 2e-3},
+};
+
+const ls_op_t ls_op_cast = {
+    .name = "cast",
+    .class = LS_OP_ELEMENTWISE,
+    .in_count = 1,
+    .out_count = 1,
+    .shape = cast_shape,
+    .forward = cast_forward,
+    .backward = cast_backward,
+    .flops_each = 1,
+    LS_CASES(cases),
+};
