@@ -46,7 +46,8 @@ LS_HALF uint16_t ls_f16_of_f32(float x) {
 LS_HALF float ls_f32_of_f16(uint16_t h) {
   uint32_t size = (uint32_t)(h & 0x7fff) << 13, sign = (uint32_t)(h & 0x8000) << 16;
   uint32_t normal = size + (size >= 0x0f800000 ? 0x70000000u : 0x38000000u);
-  uint32_t small = ls_bits_of_f32(ls_f32_of_bits((size < 0x00800000 ? size : 0) + 0x38800000) - 6.103515625e-5f);
+  uint32_t small =
+      ls_bits_of_f32(ls_f32_of_bits((size < 0x00800000 ? size : 0) + 0x38800000) - 6.103515625e-5f);
   return ls_f32_of_bits(sign | (size < 0x00800000 ? small : normal));
 }
 

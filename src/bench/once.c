@@ -95,7 +95,7 @@ static json_t *repetition_json(gather_t *g, const ls_train_report_t *report) {
 static void add_collectives(const gather_t *g, int k, json_t *list) {
   const ls_schedule_t *s = program(g)->member[k];
   const ls_task_time_t *sum = g->task_sum + ls_program_task(program(g), k, 0);
-  double count = (double)(g->task_steps * program(g)->times[k]);
+  double count = (double)g->task_steps * ls_program_times(program(g), k);
   for (int i = 0; i < s->task_count; i++) {
     const ls_task_t *task = &s->tasks[i];
     if (task->kind != LS_TASK_COLLECTIVE) continue;
@@ -163,11 +163,11 @@ static json_t *header_json(const gather_t *g, const ls_config_t *config, const l
       "{s:I, s:i, s:s, s:{s:I, s:I, s:I, s:i}, s:s, s:s, s:s, s:i, s:I, s:o, s:I, s:o, s:o, s:[]}",
       "global_batch", (json_int_t)r->global_batch, "ranks", r->world_size, "strategy", r->strategy, "options",
       "accumulate", (json_int_t)config->train.accumulate, "shards", shards, "bucket_bytes",
-      (json_int_t)config->parallel.bucket_bytes, "buckets", buckets, "precision",
+      (json_int_t)config->parallel.bucket_bytes, "buckets", buckets / p->period, "precision",
       ls_math_names[config->train.precision], "backend", r->backend, "device", r->device, "threads_per_rank",
       r->threads_per_rank, "params", (json_int_t)r->params, "bytes_per_device",
       bytes_json(p, &r->memory, ls_trainer_engine(g->trainer)->backend->host_memory), "flops_per_step",
-      (json_int_t)flops, "collectives", collectives_json(g), "timeline",
+      (json_int_t)(flops / p->period), "collectives", collectives_json(g), "timeline",
       ls_bench_timeline(program(g), g->task_sum, g->task_steps), "repetitions");
 }
 

@@ -33,15 +33,15 @@ static double append(timeline_t *line, const ls_schedule_t *s, const ls_task_tim
   return end_us;
 }
 
-/* Where micro-batches are too short to be seen, those of one member that follow each other are as one. */
+/* The last step of a period. Where micro-batches are too short to be seen, those of one member that follow each other are as one. */
 static double append_all(timeline_t *line, const ls_program_t *p, const ls_task_time_t *sums, int64_t steps) {
   bool short_ones = p->micro_batches * VISIBLE_GAP > 1;
   double end_us = 0;
   for (int m = 0, next; m < p->micro_batches; m = next) {
-    int k = p->rule(m, p->micro_batches);
-    for (next = m + 1; short_ones && next < p->micro_batches && p->rule(next, p->micro_batches) == k;)
+    int k = p->rule(p, p->period - 1, m);
+    for (next = m + 1; short_ones && next < p->micro_batches && p->rule(p, p->period - 1, next) == k;)
       next++;
-    double count = (double)(steps * p->times[k]) / (next - m);
+    double count = (double)steps * ls_program_times(p, k) / (next - m);
     end_us = append(line, p->member[k], sums + ls_program_task(p, k, 0), count, end_us);
   }
   return end_us;

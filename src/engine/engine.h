@@ -123,7 +123,7 @@ typedef struct {
   float stats[LS_STATS_COUNT];          /* of that step */
   const ls_step_times_t *took;          /* that step; NULL: tasks are not timed */
   ls_step_times_t times[2];             /* of even and odd steps: micro-batches of two may end in turn */
-  ls_task_time_t *sums;                 /* (2, tasks); NULL with one micro-batch */
+  ls_task_time_t *sums;                 /* (2, tasks); NULL with one member */
 } ls_engine_t;
 
 /* LS_ERR_DEVICE if the node has fewer devices than ranks. */

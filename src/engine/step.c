@@ -52,7 +52,7 @@ ls_status_t ls_engine_start(ls_engine_t *e, const ls_engine_steps_t *steps) {
     slots[i] = ls_engine_batch(e, LS_STEP_TRAIN, i);
   const ls_program_t *p = &e->step[LS_STEP_TRAIN].program;
   e->took = NULL;
-  if (p->micro_batches > 1 &&
+  if (p->count > 1 &&
       !(e->sums = ls_alloc_array(e->ctx, 2 * (size_t)ls_program_task(p, p->count, 0), sizeof *e->sums)))
     return LS_ERR_MEMORY;
   e->observer = steps->observer;
@@ -114,11 +114,11 @@ static ls_status_t finish_unit(ls_engine_t *e) {
   return LS_OK;
 }
 
-static ls_status_t launch_unit(ls_engine_t *e, int m) {
+static ls_status_t launch_unit(ls_engine_t *e) {
   int slot = slot_of(e->unit_launched);
   /* with a copy lane the next one travels meanwhile */
   ls_status_t status = ls_loader_acquire(e->loader, e->unit_launched + e->lag);
-  if (status == LS_OK) status = ls_run_launch(e->step[LS_STEP_TRAIN].run, slot, m);
+  if (status == LS_OK) status = ls_run_launch(e->step[LS_STEP_TRAIN].run, slot, e->unit_launched);
   e->launched_ns[slot] = ls_run_start_ns(e->step[LS_STEP_TRAIN].run);
   e->unit_launched++;
   return status;
@@ -131,7 +131,7 @@ ls_status_t ls_engine_launch(ls_engine_t *e) {
   for (int m = 0; m < e->share.accumulate && status == LS_OK; m++) {
     while (e->unit_launched - e->unit_finished > e->lag && status == LS_OK)
       status = finish_unit(e);
-    if (status == LS_OK) status = launch_unit(e, m);
+    if (status == LS_OK) status = launch_unit(e);
   }
   e->launched++;
   return status;

@@ -23,7 +23,7 @@ typedef struct {
 } sim_t;
 
 /* All collectives, and the algorithm of the largest. */
-static void add_collectives(const ls_sim_cost_t *cost, const ls_schedule_t *s, int times,
+static void add_collectives(const ls_sim_cost_t *cost, const ls_schedule_t *s, double times,
                             rank_price_t *price) {
   size_t largest_bytes = 0;
   for (int t = 0; t < s->task_count; t++) {
@@ -62,7 +62,7 @@ static ls_status_t price_rank(const sim_t *sim, int kind, int rank, int ranks, i
                           .input_ns = price.parts_ns[LS_PHASE_STEP_INPUT],
                           .device_bytes = fit.device_total_bytes};
     for (int i = 0; i < program.count; i++)
-      add_collectives(&cost, program.member[i], program.times[i], out);
+      add_collectives(&cost, program.member[i], ls_program_times(&program, i), out);
     ls_price_release(&price);
   }
   ls_program_release(&program);

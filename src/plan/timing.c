@@ -130,8 +130,19 @@ static ls_time_t summary(double *x, int64_t steps, const quiet_t *quiet, double 
                      fmax(ls_stat_quantile(x, steps, 0.95), ns)};
 }
 
+/* Steps of a period differ: each becomes their mean. */
+static void even_out(double *ns, int64_t steps, int period) {
+  for (int64_t first = 0; first + period <= steps && period > 1; first += period) {
+    double mean = ls_stat_mean(ns + first, period);
+    for (int k = 0; k < period; k++)
+      ns[first + k] = mean;
+  }
+}
+
 static void summarise(const ls_timing_rank_t *r, bool tasks, double *work, ls_timing_t *timing) {
   const ls_program_t *p = &r->engine.step[LS_STEP_TRAIN].program;
+  even_out(r->step_ns, r->steps, p->period);
+  even_out(r->period_ns, r->steps, p->period);
   quiet_t quiet = find_quiet(r->step_ns, r->steps, work);
   for (int i = 0; i < p->count && tasks; i++)
     for (int t = 0; t < p->member[i]->task_count; t++) {

@@ -124,15 +124,22 @@ static bool meet(ls_pace_t *pace) {
   return !atomic_load(&pace->stop);
 }
 
-/* The period becomes known when the next step begins; until then it is the step's own time. */
+/* What a member took that the step did not run is what it took before. The period becomes known when the next step
+ * begins; until then it is the step's own time. */
 static void keep(ls_timing_rank_t *r, double step_ns) {
   if (!r->task_ns) return;
   const ls_program_t *p = &r->engine.step[LS_STEP_TRAIN].program;
   const ls_step_times_t *took = r->engine.took;
-  for (int i = 0; i < p->count && took; i++)
-    for (int t = ls_program_task(p, i, 0); t < ls_program_task(p, i + 1, 0); t++)
-      r->task_ns[t * LS_TIMING_STEPS + r->steps] =
-          (double)(took->task[t].end_ns - took->task[t].start_ns) / p->times[i];
+  for (int i = 0; i < p->count && took; i++) {
+    int runs = ls_program_runs(p, r->engine.finished - 1, i);
+    for (int t = ls_program_task(p, i, 0); t < ls_program_task(p, i + 1, 0); t++) {
+      double *ns = &r->task_ns[t * LS_TIMING_STEPS + r->steps];
+      if (runs > 0)
+        *ns = (double)(took->task[t].end_ns - took->task[t].start_ns) / runs;
+      else if (r->steps > 0)
+        *ns = ns[-1];
+    }
+  }
   r->period_ns[r->steps] = step_ns;
   r->step_ns[r->steps++] = step_ns;
 }

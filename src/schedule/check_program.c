@@ -1,5 +1,5 @@
-/* Proves that the members of a program fit together. Each is proven alone; here they are walked as a step
- * runs them, over the written bytes of the rows that steps do not carry over, and of the stats. Written bytes
+/* Proves that the members of a program fit together. Each is proven alone; here they are walked as each
+ * step of a period runs them, over the written bytes of the rows that steps do not carry over, and of the stats. Written bytes
  * stay written, so each member is walked once, where a step runs it first. */
 #include "schedule/program.h"
 #include "schedule/shadow.h"
@@ -67,17 +67,38 @@ static ls_status_t walk(walk_t *w, int member, visit_t visit) {
   return status;
 }
 
-static ls_status_t walk_all(walk_t *w) {
+/* Nothing is written when a step begins. */
+static ls_status_t begin(ls_shadow_t *now) {
+  int first, last;
+  size_t end = now->segment[now->count - 1].end;
+  ls_status_t status = end ? ls_shadow_range(now, 0, end, &first, &last) : LS_OK;
+  if (!status && end) ls_shadow_write(now, first, last, -1, -1);
+  return status;
+}
+
+static ls_status_t walk_step(walk_t *w, int step) {
   const ls_program_t *p = w->p;
-  bool seen[LS_PROGRAM_MEMBERS_MAX] = {false};
+  bool seen[LS_PROGRAM_MEMBERS_MAX] = {false}, same = step > 0;
   ls_status_t status = LS_OK;
-  for (int i = 0; i < p->count && !status; i++)
-    status = walk(w, i, note_written);
+  for (int m = 0; m < p->micro_batches && same; m++)
+    same = p->rule(p, step, m) == p->rule(p, step - 1, m);
+  if (same) return LS_OK; /* it has been walked */
+  for (int r = 0; r < ls_region_count(p->member[0]) && !status; r++)
+    status = begin(&w->now[r]);
   for (int m = 0; m < p->micro_batches && !status; m++) {
-    int i = p->rule(m, p->micro_batches);
+    int i = p->rule(p, step, m);
     if (!seen[i]) status = walk(w, i, follow);
     seen[i] = true;
   }
+  return status;
+}
+
+static ls_status_t walk_all(walk_t *w) {
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < w->p->count && !status; i++)
+    status = walk(w, i, note_written);
+  for (int step = 0; step < w->p->period && !status; step++)
+    status = walk_step(w, step);
   return status;
 }
 
@@ -119,7 +140,8 @@ ls_status_t ls_program_check_world(const ls_program_t *ranks, int count) {
   if (!member) return LS_ERR_MEMORY;
   for (int r = 0; r < count && !status; r++) {
     status = ls_program_check(&ranks[r]);
-    if (!status && (ranks[r].count != ranks[0].count || ranks[r].micro_batches != ranks[0].micro_batches))
+    if (!status && (ranks[r].count != ranks[0].count || ranks[r].micro_batches != ranks[0].micro_batches ||
+                    ranks[r].period != ranks[0].period || ranks[r].rule != ranks[0].rule))
       status = ls_fail(ctx, LS_ERR_INTERNAL, "program: ranks 0 and %d do not have the same members", r);
   }
   for (int i = 0; i < ranks[0].count && !status; i++) {

@@ -253,7 +253,8 @@ char *ls_program_draw(const ls_program_t *p, int width) {
   text_t text = {.ctx = p->member[0]->ctx};
   for (int i = 0; i < p->count; i++) {
     if (p->count > 1)
-      put(&text, "\"%s\", %d of %d micro-batches\n", p->member[i]->name, p->times[i], p->micro_batches);
+      put(&text, "\"%s\", %d of %d micro-batches\n", p->member[i]->name, p->times[i],
+          p->period * p->micro_batches);
     draw_schedule(&text, p->member[i], NULL, width);
   }
   return finish(&text);

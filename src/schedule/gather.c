@@ -45,14 +45,14 @@ static ls_status_t gather_row(ls_ctx_t *ctx, ls_state_table_t *state, int index,
   return status;
 }
 
-static int one_each(int m, int micro_batches) {
-  (void)micro_batches;
+static int one_each(const ls_program_t *p, int step, int m) {
+  (void)p, (void)step;
   return m;
 }
 
 ls_status_t ls_program_gather(ls_ctx_t *ctx, ls_state_table_t *state, int rank, int world_size,
                               ls_program_t *program) {
-  ls_program_t p = {.rule = one_each};
+  ls_program_t p = {.period = 1, .rule = one_each};
   ls_status_t status = LS_OK;
   for (int i = 0; i < state->count && !status; i++) {
     const ls_state_row_t *row = &state->row[i];

@@ -184,7 +184,7 @@ ls_status_t ls_program_price(ls_ctx_t *ctx, const ls_program_t *p, const ls_cost
   sum.parts_ns[LS_PHASE_STEP_REST] = model->step_overhead_ns;
   for (int i = 0; i < p->count; i++) {
     ls_price_t one;
-    double n = p->times[i];
+    double n = ls_program_times(p, i);
     ls_status_t status = ls_schedule_price(ctx, p->member[i], &bare, &one);
     if (status != LS_OK) return status;
     sum.step.ns += n * one.step.ns;

@@ -34,8 +34,8 @@ typedef struct {
  * finished, waits in a circle, or a time is negative or not finite. */
 ls_status_t ls_schedule_price(ls_ctx_t *ctx, const ls_schedule_t *s, const ls_cost_model_t *model,
                               ls_price_t *price);
-/* A whole step of a program: its members one after the other, each as often as it runs, and the overhead
- * once. Deviations of the repetitions of a member count as independent, too. times is NULL. */
+/* A whole step of a program, as a mean over its period: its members one after the other, each as often as it runs, and
+ * the overhead once. Deviations of the repetitions of a member count as independent, too. times is NULL. */
 ls_status_t ls_program_price(ls_ctx_t *ctx, const ls_program_t *p, const ls_cost_model_t *model,
                              ls_price_t *price);
 void ls_price_release(ls_price_t *price);

@@ -4,12 +4,13 @@
 
 #include <string.h>
 
-int ls_program_chain(int m, int micro_batches) {
-  return m == 0 ? 0 : m + 1 == micro_batches && m > 1 ? 2 : 1;
+int ls_program_chain(const ls_program_t *p, int step, int m) {
+  (void)step;
+  return m == 0 ? 0 : m + 1 == p->micro_batches && m > 1 ? 2 : 1;
 }
 
-int ls_program_tree(int m, int micro_batches) {
-  (void)micro_batches;
+int ls_program_tree(const ls_program_t *p, int step, int m) {
+  (void)p, (void)step;
   return __builtin_ctz(~(unsigned)m);
 }
 
@@ -44,19 +45,20 @@ ls_status_t ls_program_finish(ls_program_t *p) {
                      s->name);
   }
   memset(p->times, 0, sizeof p->times);
-  for (int m = 0; m < p->micro_batches; m++) {
-    int at = p->rule(m, p->micro_batches);
-    if (at < 0 || at >= p->count)
-      return ls_fail(first->ctx, LS_ERR_INTERNAL, "program: micro-batch %d wants member %d of %d", m, at,
-                     p->count);
-    p->times[at]++;
-  }
+  for (int step = 0; step < p->period; step++)
+    for (int m = 0; m < p->micro_batches; m++) {
+      int at = p->rule(p, step, m);
+      if (at < 0 || at >= p->count)
+        return ls_fail(first->ctx, LS_ERR_INTERNAL,
+                       "program: micro-batch %d of step %d wants member %d of %d", m, step, at, p->count);
+      p->times[at]++;
+    }
   return LS_OK;
 }
 
 ls_program_t ls_program_of(ls_schedule_t *s) {
   return (ls_program_t){
-      .micro_batches = 1, .rule = ls_program_chain, .count = 1, .member = {s}, .times = {1}};
+      .micro_batches = 1, .period = 1, .rule = ls_program_chain, .count = 1, .member = {s}, .times = {1}};
 }
 
 void ls_program_release(ls_program_t *p) {
@@ -65,8 +67,20 @@ void ls_program_release(ls_program_t *p) {
   memset(p, 0, sizeof *p);
 }
 
-const ls_schedule_t *ls_program_at(const ls_program_t *p, int m) {
-  return p->member[p->rule(m, p->micro_batches)];
+int ls_program_at(const ls_program_t *p, int64_t step, int m) {
+  return p->rule(p, (int)(step % p->period), m);
+}
+
+int ls_program_runs(const ls_program_t *p, int64_t step, int member) {
+  int runs = 0;
+  if (p->period == 1) return p->times[member];
+  for (int m = 0; m < p->micro_batches; m++)
+    runs += ls_program_at(p, step, m) == member;
+  return runs;
+}
+
+double ls_program_times(const ls_program_t *p, int member) {
+  return (double)p->times[member] / p->period;
 }
 
 const ls_schedule_t *ls_program_groups(const ls_program_t *p) {
@@ -93,5 +107,5 @@ int64_t ls_program_step_tasks(const ls_program_t *p) {
   int64_t sum = 0;
   for (int i = 0; i < p->count; i++)
     sum += (int64_t)p->times[i] * p->member[i]->task_count;
-  return sum;
+  return sum / p->period;
 }

@@ -1,5 +1,6 @@
-/* A program: its members are the schedules that take turns in one step, and a rule says which member runs
- * each micro-batch. Members share one state, one set of input slots, one region of stats and, for each region
+/* A program: its members are the schedules that take turns, and a rule says which member runs each micro-batch of
+ * each step. Steps may differ, as where parameters are averaged in every tenth step alone: the rule repeats itself after
+ * a period of steps. Members share one state, one set of input slots, one region of stats and, for each region
  * of the run, one block as large as the largest member needs. A slot holds one micro-batch. So a step of
  * 1,024 micro-batches has the members, and the memory, of a step of three.
  *
@@ -12,22 +13,24 @@
 
 enum { LS_PROGRAM_MEMBERS_MAX = 12 };
 
-/* The member that runs micro-batch m, 0 <= m < micro_batches. */
-typedef int (*ls_program_rule_t)(int m, int micro_batches);
+typedef struct ls_program ls_program_t;
+/* The member that runs micro-batch m of a step, 0 <= m < micro_batches, 0 <= step < period. */
+typedef int (*ls_program_rule_t)(const ls_program_t *p, int step, int m);
 /* "first", then "middle" repeatedly, then "last"; of two micro-batches "first" and "last"; of one "only". */
-int ls_program_chain(int m, int micro_batches);
+int ls_program_chain(const ls_program_t *p, int step, int m);
 /* A power of two, added like a binary counter: member k ends the sum of 2^k micro-batches. */
-int ls_program_tree(int m, int micro_batches);
+int ls_program_tree(const ls_program_t *p, int step, int m);
 
-typedef struct {
+struct ls_program {
   int micro_batches; /* of a step, >= 1 */
+  int period;        /* steps after which the rule begins again, >= 1 */
   ls_program_rule_t rule;
   int count;
   ls_schedule_t *member[LS_PROGRAM_MEMBERS_MAX]; /* owned; finished */
-  int times[LS_PROGRAM_MEMBERS_MAX];             /* that a step runs it; after finish */
-} ls_program_t;
+  int times[LS_PROGRAM_MEMBERS_MAX];             /* that a period runs it; after finish */
+};
 
-/* Counts how often a step runs each member. LS_ERR_INTERNAL if members do not match: different slots, inputs
+/* Counts how often a period runs each member. LS_ERR_INTERNAL if members do not match: different slots, inputs
  * or groups of ranks. */
 ls_status_t ls_program_finish(ls_program_t *p);
 /* A schedule that is a whole step. */
@@ -41,7 +44,11 @@ void ls_program_release(ls_program_t *p); /* also of one that is zero */
 ls_status_t ls_program_gather(ls_ctx_t *ctx, ls_state_table_t *state, int rank, int world_size,
                               ls_program_t *program);
 
-const ls_schedule_t *ls_program_at(const ls_program_t *p, int m); /* the member that runs micro-batch m */
+/* The number of the member that runs micro-batch m of a run's step. */
+int ls_program_at(const ls_program_t *p, int64_t step, int m);
+/* How often a run's step runs a member; as a mean. */
+int ls_program_runs(const ls_program_t *p, int64_t step, int member);
+double ls_program_times(const ls_program_t *p, int member);
 /* The member with the most groups of ranks; every other member has the first ones of these. */
 const ls_schedule_t *ls_program_groups(const ls_program_t *p);
 /* Size of a region of the run: the largest that a member needs. */
@@ -49,10 +56,10 @@ size_t ls_program_bytes(const ls_program_t *p, ls_region_t region);
 /* A number for each task of each member: first those of the first member, then of the second. (count, 0)
  * gives the number of all tasks. */
 int ls_program_task(const ls_program_t *p, int member, int task);
-int64_t ls_program_step_tasks(const ls_program_t *p); /* that a step runs */
+int64_t ls_program_step_tasks(const ls_program_t *p); /* that a step runs, as a mean */
 
-/* Proves every member (ls_schedule_check), and that gradients and other rows that a member reads were written
- * earlier in the same step, by itself or by a member that runs before. */
+/* Proves every member (ls_schedule_check), and for each step of a period that gradients and other rows that a member
+ * reads were written earlier in the same step, by itself or by a member that runs before. */
 ls_status_t ls_program_check(const ls_program_t *p);
 /* Also proves that the ranks have the same members, and that each fits those of the other ranks. */
 ls_status_t ls_program_check_world(const ls_program_t *ranks, int count);

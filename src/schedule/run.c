@@ -239,16 +239,16 @@ static ls_status_t launch_there(ls_run_t *run, ls_run_member_t *m, int slot) {
   return status;
 }
 
-ls_status_t ls_run_launch(ls_run_t *run, int slot, int m) {
+ls_status_t ls_run_launch(ls_run_t *run, int slot, int64_t unit) {
   const ls_program_t *program = &run->program;
   ls_status_t status = check_slot(run, slot);
   if (status) return status;
-  if (m < 0 || m >= program->micro_batches)
-    return ls_fail(run->ctx, LS_ERR_ARGUMENT, "run: micro-batch %d of %d", m, program->micro_batches);
+  if (unit < 0) return ls_fail(run->ctx, LS_ERR_ARGUMENT, "run: micro-batch %lld", (long long)unit);
   if (run->status) return run->status;
   for (int g = 1; g < run->all->group_count; g++)
     if (run->group[g]) ls_comm_set_step(run->group[g], step_of(run));
-  run->slot[slot].member = program->rule(m, program->micro_batches);
+  int64_t step = unit / program->micro_batches;
+  run->slot[slot].member = ls_program_at(program, step, (int)(unit % program->micro_batches));
   ls_run_member_t *member = &run->member[run->slot[slot].member];
   run->start_ns = ls_clock_ns();
   status =

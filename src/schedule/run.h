@@ -38,10 +38,10 @@ void *ls_run_input(ls_run_t *run, const char *name, int slot);
  * slot to the device (no-op without copies). */
 ls_status_t ls_run_prime(ls_run_t *run, int slot);
 
-/* Starts micro-batch m of a step on the data of `slot`. Micro-batches of a step are started in turn, and
+/* Starts a micro-batch on the data of `slot`; `unit` is its number, counted from step 0. They are started in turn, and
  * slots are used in turn: 0, 1, .. input_slots - 1, 0. With a copy-in lane the next slot is copied meanwhile,
  * so it must be filled before the call. Host backends return when the compute lane is done. */
-ls_status_t ls_run_launch(ls_run_t *run, int slot, int m);
+ls_status_t ls_run_launch(ls_run_t *run, int slot, int64_t unit);
 /* Waits until the newest launch of `slot` has finished (deadline: LS_ERR_TIMEOUT names rank, step and the
  * collective that is pending where that can be known). *stats: LS_STAT_COUNT floats, valid until the slot is
  * launched again; NULL for a member without stats. After an error every call returns it again. */

@@ -36,8 +36,9 @@ ls_status_t ls_schedule_trace(const ls_schedule_t *s, const ls_task_time_t *time
     const ls_task_t *task = &s->tasks[t];
     double start_us = (double)(start_ns + times[t].start_ns) / 1e3;
     double duration_us = (double)(times[t].end_ns - times[t].start_ns) / 1e3;
-    json_t *args = json_pack("{s:I, s:i, s:I, s:I}", "step", (json_int_t)step, "micro_batch", m, "flops",
-                             (json_int_t)task->flops, "bytes", (json_int_t)task->bytes);
+    json_t *args = json_pack("{s:I, s:i, s:s, s:I, s:I}", "step", (json_int_t)step, "micro_batch", m,
+                             "member", s->name ? s->name : "whole", "flops", (json_int_t)task->flops, "bytes",
+                             (json_int_t)task->bytes);
     status = append(s, events,
                     json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:i, s:o}", "name", task->name, "cat",
                               ls_step_phase_name(task->phase), "ph", "X", "ts", start_us, "dur", duration_us,

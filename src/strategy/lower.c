@@ -173,7 +173,8 @@ ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, const ls_exchange
   bool tree = in->optim && in->options.reproducible;
   int count = in->accumulate < CHAIN_MEMBERS ? in->accumulate : CHAIN_MEMBERS;
   if (tree) count = 1 + __builtin_ctz((unsigned)in->accumulate);
-  ls_program_t p = {.micro_batches = in->accumulate, .rule = tree ? ls_program_tree : ls_program_chain};
+  ls_program_t p = {
+      .micro_batches = in->accumulate, .period = 1, .rule = tree ? ls_program_tree : ls_program_chain};
   for (int k = 0; k < count && !status; k++) {
     status = lower_member(ctx, in, exchange, k, count, tree, &p.member[k]);
     p.count += !status;

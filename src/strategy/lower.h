@@ -46,6 +46,8 @@ typedef struct {
   /* Called after the backward pass, before anything reads the bucket, so that compute need not wait earlier.
    * NULL unless the exchange gathers; then it must compute `gradients`. */
   ls_bucket_hook_t collect;
+  /* Called behind the update of `parameters` f32, all trainable ones; emits e.g. their average. NULL: nothing. */
+  ls_status_t (*updated)(ls_schedule_t *s, const ls_lower_t *in, int parameters);
 } ls_exchange_t;
 
 /* The whole step: a member begins the sum of micro-batches, others add to it (program.h's rules); the one that

@@ -64,4 +64,6 @@ void ls_lowering_update(ls_lowering_t *l) {
     out[1 + k] = flat(l, optim->slot_name[k], LS_REGION_STATE + row[k], LS_LAYOUT_HEAD, end);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "update", optim->update,
                  &optim->update_attrs, 2, in, 1 + optim->slot_count, out);
+  if (!l->s->status && l->exchange && l->exchange->updated)
+    l->s->status = l->exchange->updated(l->s, l->in, out[0]);
 }

@@ -5,7 +5,8 @@
 
 ls_status_t ls_trace_add(json_t *events, const ls_engine_t *engine, int64_t step, int m) {
   const ls_run_t *run = engine->step[LS_STEP_TRAIN].run;
-  const ls_schedule_t *s = ls_program_at(&engine->step[LS_STEP_TRAIN].program, m);
+  const ls_program_t *program = &engine->step[LS_STEP_TRAIN].program;
+  const ls_schedule_t *s = program->member[ls_program_at(program, step, m)];
   int64_t unit = step * engine->share.accumulate + m;
   return ls_schedule_trace(s, ls_run_times(run), step, m, engine->launched_ns[unit % LS_ENGINE_SLOTS],
                            events);

@@ -16,6 +16,7 @@ static json_t *timeline_of(int micro_batches) {
                        {.lane = LS_LANE_COMPUTE, .phase = LS_PHASE_STEP_BACKWARD}};
   ls_schedule_t s = {.tasks = tasks, .task_count = 2};
   ls_program_t p = {.micro_batches = micro_batches,
+                    .period = 1,
                     .rule = ls_program_chain,
                     .count = 3,
                     .member = {&s, &s, &s},

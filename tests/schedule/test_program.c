@@ -13,14 +13,16 @@ enum { WIDTH = 16, BYTES = WIDTH * sizeof(float) };
 
 static void members_take_turns(void **state) {
   (void)state;
-  for (int count = 1; count <= 6; count++)
-    for (int m = 0; m < count; m++) {
-      int want = m == 0 ? 0 : m < count - 1 ? 1 : count == 2 ? 1 : 2;
-      assert_int_equal(ls_program_chain(m, count), want);
+  ls_program_t p = {0};
+  for (p.micro_batches = 1; p.micro_batches <= 6; p.micro_batches++)
+    for (int m = 0; m < p.micro_batches; m++) {
+      int want = m == 0 ? 0 : m < p.micro_batches - 1 ? 1 : p.micro_batches == 2 ? 1 : 2;
+      assert_int_equal(ls_program_chain(&p, 0, m), want);
     }
   static const int tree[] = {0, 1, 0, 2, 0, 1, 0, 3};
+  p.micro_batches = LS_COUNT(tree);
   for (int m = 0; m < LS_COUNT(tree); m++)
-    assert_int_equal(ls_program_tree(m, LS_COUNT(tree)), tree[m]);
+    assert_int_equal(ls_program_tree(&p, 0, m), tree[m]);
 }
 
 /* How a toy member treats the gradient. */
@@ -48,7 +50,7 @@ static ls_schedule_t *member(ls_state_table_t *table, const char *name, use_t us
 static ls_program_t program(int micro_batches, int count, const use_t *use) {
   static const char *const names[] = {"first", "middle", "last"};
   ls_schedule_t *rows_of = build_begin(ctx, 0, 1, 3); /* for its table */
-  ls_program_t p = {.micro_batches = micro_batches, .rule = ls_program_chain, .count = count};
+  ls_program_t p = {.micro_batches = micro_batches, .period = 1, .rule = ls_program_chain, .count = count};
   for (int i = 0; i < count; i++)
     p.member[i] = member(rows_of->state, names[i], use[i], 8 << i);
   ls_schedule_destroy(rows_of);
@@ -98,7 +100,7 @@ static void members_that_do_not_go_together_are_refused(void **state) {
   p.member[0] = other;
   p.micro_batches = 3;
   assert_int_equal(ls_program_finish(&p), LS_ERR_INTERNAL); /* there is no member to end with */
-  assert_non_null(strstr(ls_ctx_error(ctx), "micro-batch 2 wants member 2 of 2"));
+  assert_non_null(strstr(ls_ctx_error(ctx), "micro-batch 2 of step 0 wants member 2 of 2"));
   p.micro_batches = 2;
   assert_int_equal(ls_program_finish(&p), LS_OK);
   ls_ctx_clear(ctx);
@@ -151,16 +153,16 @@ static void a_step_runs_its_members(void **state) {
       for (int k = 0; k < WIDTH; k++)
         x[k] = (float)(step + m + k);
       sum += 2 * (float)(step + m + 3);
-      assert_int_equal(ls_run_launch(run, slot, m), LS_OK);
+      assert_int_equal(ls_run_launch(run, slot, step * MICRO + m), LS_OK);
       assert_int_equal(ls_run_wait(run, slot, &stats), LS_OK);
-      assert_int_equal(ls_run_member(run), ls_program_chain(m, MICRO));
+      assert_int_equal(ls_run_member(run), ls_program_chain(&p, step, m));
       assert_int_equal(stats != NULL, m == MICRO - 1);
       if (stats) assert_true(stats[3] == 2 * sum);
     }
     want += sum;
     assert_true(((float *)memory->data[BUILD_PARAM - LS_REGION_STATE])[3] == want);
   }
-  assert_int_equal(ls_run_launch(run, 0, MICRO), LS_ERR_ARGUMENT);
+  assert_int_equal(ls_run_launch(run, 0, -1), LS_ERR_ARGUMENT);
   ls_ctx_clear(ctx);
   ls_run_destroy(run);
   ls_state_destroy(memory);
@@ -205,6 +207,59 @@ static void a_step_costs_what_its_members_cost(void **state) {
   ls_program_release(&p);
 }
 
+/* The third of three steps ends with another member than the others. */
+static int third(const ls_program_t *p, int step, int m) {
+  return ls_program_chain(p, step, m) + (m + 1 == p->micro_batches && step == 2);
+}
+static int in_turn(const ls_program_t *p, int step, int m) {
+  (void)p, (void)m;
+  return step;
+}
+
+static void steps_of_a_period_differ(void **state) {
+  (void)state;
+  ls_program_t p = program(2, 3, (use_t[]){WRITES, UPDATES, UPDATES});
+  p.period = 3;
+  p.rule = third;
+  assert_int_equal(ls_program_finish(&p), LS_OK);
+  assert_int_equal(ls_program_check_world(&p, 1), LS_OK);
+  static const int times[] = {3, 2, 1};
+  assert_memory_equal(p.times, times, sizeof times);
+  for (int step = 0; step < 9; step++) {
+    assert_int_equal(ls_program_at(&p, step, 0), 0);
+    assert_int_equal(ls_program_at(&p, step, 1), step % 3 == 2 ? 2 : 1);
+    assert_int_equal(ls_program_runs(&p, step, 2), step % 3 == 2);
+  }
+  /* a step costs the mean of its period */
+  ls_cost_model_t model = {.task_time = by_name};
+  ls_price_t price, one[3];
+  assert_int_equal(ls_program_price(ctx, &p, &model, &price), LS_OK);
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(ls_schedule_price(ctx, p.member[i], &model, &one[i]), LS_OK);
+  assert_float_equal(price.step.ns, one[0].step.ns + (2 * one[1].step.ns + one[2].step.ns) / 3, 1e-6);
+  for (int i = 0; i < 3; i++)
+    ls_price_release(&one[i]);
+  ls_price_release(&price);
+  ls_program_release(&p);
+}
+
+/* What the step before has written is no value of this one. */
+static void each_step_of_a_period_is_proven(void **state) {
+  (void)state;
+  ls_program_t p = program(1, 2, (use_t[]){WRITES, UPDATES});
+  p.period = 2;
+  p.rule = in_turn;
+  assert_int_equal(ls_program_finish(&p), LS_OK);
+  assert_int_equal(ls_program_check(&p), LS_ERR_INTERNAL);
+  assert_non_null(strstr(ls_ctx_error(ctx), "which no member before it has written in the step"));
+  ls_ctx_clear(ctx);
+  p.period = 3;
+  assert_int_equal(ls_program_finish(&p), LS_ERR_INTERNAL);
+  assert_non_null(strstr(ls_ctx_error(ctx), "micro-batch 0 of step 2 wants member 2 of 2"));
+  ls_ctx_clear(ctx);
+  ls_program_release(&p);
+}
+
 static void each_member_is_drawn(void **state) {
   (void)state;
   ls_program_t p = program(1024, 3, (use_t[]){WRITES, ADDS, UPDATES}), one = ls_program_of(p.member[0]);
@@ -230,6 +285,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(ranks_have_the_same_members, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(a_step_runs_its_members, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(a_step_costs_what_its_members_cost, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(steps_of_a_period_differ, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(each_step_of_a_period_is_proven, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(each_member_is_drawn, context_setup, context_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,7 +144,7 @@ static ls_status_t run_steps(worker_t *w) {
       status = ls_run_prime(w->run, 0);
     }
     if (w->comm) ls_comm_set_step(w->comm, step);
-    if (!status) status = ls_run_launch(w->run, slot, unit % job->accumulate);
+    if (!status) status = ls_run_launch(w->run, slot, unit);
     if (!status) status = ls_run_wait(w->run, slot, &stats);
     if (!status && step == job->steps - 1) add_times(w);
   }

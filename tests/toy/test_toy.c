@@ -1,6 +1,7 @@
 /* A strategy, a kind of state and a transport that no other file knows: trained like any other, equal to one rank to
  * the bit where numbers are exact. What the program does with them is in toy.sh. */
 
+#include "schedule/price.h"
 #include "strategy/world.h"
 #include "toy.h"
 
@@ -44,6 +45,42 @@ static void the_strategy_trains_what_one_rank_trains(void **state) {
     }
 }
 
+static ls_status_t collectives_alone(void *user, const ls_schedule_t *s, int task, ls_time_t *time) {
+  (void)user;
+  time->ns = time->low_ns = time->high_ns = s->tasks[task].kind == LS_TASK_COLLECTIVE ? 1000 : 0;
+  return LS_OK;
+}
+
+/* Parameters are the same on all ranks behind every fourth step, and only there; a step's price is the mean of four. */
+static void ranks_train_apart_and_are_averaged(void **state) {
+  (void)state;
+  for (int accumulate = 1; accumulate <= 3; accumulate++)
+    for (int steps = 3; steps <= 9; steps++) {
+      job_t job = job_default();
+      world_t world;
+      job.strategy = TOY_LOCAL;
+      job.world_size = 3;
+      job.accumulate = accumulate;
+      job.input_slots = 2;
+      job.steps = steps;
+      job.lr = 0.05f;
+      world_run(&job, &world);
+      const rank_result_t *first = &world.rank[0];
+      for (int r = 0; r < 3; r++) {
+        const rank_result_t *got = &world.rank[r];
+        assert_string_equal(got->error, "");
+        int differs = memcmp(got->param, first->param, (size_t)got->param_count * sizeof(float)) != 0;
+        assert_int_equal(differs, r > 0 && steps % 4 != 0);
+      }
+      const ls_cost_model_t model = {.task_time = collectives_alone};
+      ls_price_t price;
+      assert_int_equal(ls_program_price(world.ctx[0], &first->program, &model, &price), LS_OK);
+      assert_true(price.step.ns == 250);
+      ls_price_release(&price);
+      world_release(&world);
+    }
+}
+
 static void every_list_offers_the_rows(void **state) {
   (void)state;
   const ls_strategy_t *strategy = ls_strategy_find(TOY_STRATEGY);
@@ -58,6 +95,7 @@ static void every_list_offers_the_rows(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_strategy_trains_what_one_rank_trains),
+      cmocka_unit_test(ranks_train_apart_and_are_averaged),
       cmocka_unit_test(every_list_offers_the_rows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

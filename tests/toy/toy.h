@@ -1,5 +1,5 @@
-/* Rows that the library has never heard of, each defined in one file and registered before main: a strategy, a kind
- * of state and a transport. */
+/* Rows that the library has never heard of, each defined in one file and registered before main: two strategies, a
+ * kind of state and a transport. */
 #ifndef LS_TESTS_TOY_TOY_H
 #define LS_TESTS_TOY_TOY_H
 
@@ -7,6 +7,7 @@
 #include "strategy/lower.h"
 
 #define TOY_STRATEGY  "toy"
+#define TOY_LOCAL     "local"
 #define TOY_STATE     "toy sums"
 #define TOY_TRANSPORT "relay"
 

@@ -41,6 +41,16 @@ train "$work/ddp.json" --set parallel.strategy=ddp --set parallel.transport=auto
 [ "$(field "$work/toy.json" strategy)" = toy ] || fail "another strategy was used"
 [ "$(field "$work/toy.json" params_xxh3)" = "$(field "$work/ddp.json" params_xxh3)" ] || fail "other bits than ddp's"
 
+# in steps that differ: an average at the end of every fourth, 12 steps of two ranks; a trace names the members
+train "$work/local.json" --set parallel.strategy=local --set train.accumulate=2 --trace "$work/trace.json"
+[ "$(grep -o '"name":"toy average","cat":"communication"' "$work/trace.json" | wc -l)" = 6 ] || fail "not three averages of two ranks"
+for member in first apart average; do
+  grep -q "\"member\":\"$member\"" "$work/trace.json" || fail "the trace names no member '$member'"
+done
+"$program" check "$config" --ranks 3 --set parallel.strategy=local >"$work/out" || fail "check, local: $(cat "$work/out")"
+"$program" inspect "$config" --ranks 2 --set parallel.strategy=local >"$work/out"
+grep -q '"apart", 3 of 4 micro-batches' "$work/out" || fail "inspect, local: $(cat "$work/out")"
+
 # saved and loaded: in two parts as in one, in another world, and refused where the state would be another
 set -- --set "train.checkpoint.dir=$work/run"
 train "$work/half.json" "$@" --set train.steps=6
@@ -51,9 +61,9 @@ expect 6 'parallel.toy.remember' train "$config" "$@" --resume --set parallel.to
 train "$work/three.json" "$@" --resume --ranks 3 --set train.steps=14
 
 # priced: by every transport that was measured, with and without the state
-budget=$((1500 * ${LOCKSTEP_TEST_TIME:-1}))
+budget=$((2500 * ${LOCKSTEP_TEST_TIME:-1}))
 "$program" plan "$config" --json --devices 1,2 --budget-ms $budget >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
-for strategy in single ddp toy; do
+for strategy in single ddp toy local; do
   awk -v s="\"$strategy\"" '/"strategy":/ { own = index($0, s) } own && /"priced": true/ { found = 1 } END { exit !found }' \
     "$work/plan.json" || fail "plan prices no $strategy: $(cat "$work/plan.json")"
 done

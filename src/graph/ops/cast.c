@@ -50,7 +50,9 @@ static ls_status_t cast_backward(ls_graph_t *graph, const ls_graph_node_t *node,
 
 /* 16 random bits are numbers of every size, infinite ones and NaN among them. */
 #define CAST_CASE(label, to, ...)                                                                            \
-  { .name = label, .in_count = 1, .in = {__VA_ARGS__}, .attrs = {.i = {to}} }
+  {                                                                                                          \
+    .name = label, .in_count = 1, .in = {__VA_ARGS__}, .attrs = {.i = {to} }                                 \
+  }
 static const ls_op_case_t cases[] = {
     CAST_CASE("one to bf16", LS_BF16, LS_CASE_F32(-1, 1, 1)),
     CAST_CASE("to bf16", LS_BF16, LS_CASE_F32(-3e38f, 3e38f, 131, 1027)),
