@@ -12,61 +12,49 @@ enum { CASES_MAX = 64, SHOWN_CASES = 3 };
 
 static const char *const verdicts[] = {"faster", "slower", "equivalent", "undecided"};
 
-/* The text at "a.b", or "". */
-static const char *word(const json_t *object, const char *path) {
-  const char *text = json_string_value(ls_bench_at(object, path));
-  return text ? text : "";
-}
-
 static const char *verdict_of(const json_t *v) {
-  return word(v, "against_reference.verdict");
+  return ls_bench_word(v, "against_reference.verdict");
 }
 
-static const json_t *reference_of(const json_t *variants, const json_t *v) {
-  const char *name = word(v, "scaling.reference");
-  const json_t *other;
-  size_t i;
-  json_array_foreach(variants, i, other) {
-    if (!strcmp(word(other, "name"), name)) return other;
-  }
-  return NULL;
+static const json_t *reference_of(const json_t *document, const json_t *v) {
+  return ls_bench_variant(document, ls_bench_word(v, "scaling.reference"));
 }
 
 /* "two ranks"; with what else tells series of so many ranks apart: "two ranks (ddp, peer access on)". */
-static void ranks_text(const json_t *variants, const json_t *v, char buf[160]) {
+static void ranks_text(const json_t *document, const json_t *v, char buf[160]) {
   const json_t *other;
   size_t i;
   double ranks = ls_bench_number(v, "ranks");
-  const char *series = word(v, "series"), *rest = strstr(series, " x ");
-  bool alone = true;
-  json_array_foreach(variants, i, other) {
-    if (ls_bench_number(other, "ranks") == ranks && strcmp(word(other, "series"), series) != 0) alone = false;
+  const char *series = ls_bench_word(v, "series"), *rest = strstr(series, " x ");
+  bool told_apart = false;
+  json_array_foreach(json_object_get(document, "variants"), i, other) {
+    if (ls_bench_number(other, "ranks") == ranks && strcmp(ls_bench_word(other, "series"), series) != 0)
+      told_apart = rest != NULL;
   }
-  snprintf(buf, 160, "%.32s rank%s%s%.100s%s", ls_text_number_word(ranks).s, LS_PLURAL(ranks),
-           alone || !rest ? "" : " (", alone || !rest ? "" : rest + 3, alone || !rest ? "" : ")");
+  int len = snprintf(buf, 160, "%.32s rank%s", ls_text_number_word(ranks).s, LS_PLURAL(ranks));
+  if (told_apart) snprintf(buf + len, 160 - (size_t)len, " (%.100s)", rest + 3);
 }
 
 static bool same(const json_t *a, const json_t *b, const char *key) {
-  return !strcmp(word(a, key), word(b, key));
+  return !strcmp(ls_bench_word(a, key), ls_bench_word(b, key));
 }
 
-/* Comparisons that one sentence tells: `first` and those like it. */
+/* Comparisons that one sentence tells: the first one and those like it. */
 typedef struct {
-  const json_t *variants, *of[CASES_MAX];
+  const json_t *document, *of[CASES_MAX];
   int count;
-  bool weak, busy;
+  bool weak;
 } cases_t;
 
-static cases_t cases_like(const json_t *variants, const json_t *first) {
-  cases_t c = {.variants = variants};
+static cases_t cases_like(const json_t *document, const json_t *first) {
+  cases_t c = {.document = document, .weak = !strcmp(ls_bench_word(first, "scaling.kind"), "weak")};
   const json_t *v;
   size_t i;
-  double reference_ranks = ls_bench_number(reference_of(variants, first), "ranks");
-  c.weak = !strcmp(word(first, "scaling.kind"), "weak");
-  json_array_foreach(variants, i, v) {
+  double reference_ranks = ls_bench_number(reference_of(document, first), "ranks");
+  json_array_foreach(json_object_get(document, "variants"), i, v) {
     if (c.count < CASES_MAX && json_object_get(v, "scaling") && same(v, first, "series") &&
-        same(v, first, "model") && !strcmp(verdict_of(v), verdict_of(first)) &&
-        ls_bench_number(reference_of(variants, v), "ranks") == reference_ranks)
+        same(v, first, "model") && same(v, first, "against_reference.verdict") &&
+        ls_bench_number(reference_of(document, v), "ranks") == reference_ranks)
       c.of[c.count++] = v;
   }
   return c;
@@ -102,7 +90,7 @@ static void figures(FILE *to, const cases_t *c) {
 /* Verdicts that hang on the outliers are named. */
 static void without_outliers(FILE *to, const cases_t *c) {
   for (int i = 0; i < c->count; i++) {
-    const char *kept = word(c->of[i], "against_reference_without_outliers.verdict");
+    const char *kept = ls_bench_word(c->of[i], "against_reference_without_outliers.verdict");
     if (!*kept || !strcmp(kept, verdict_of(c->of[i]))) continue;
     fputs(" Without outliers the verdict ", to);
     keys_text(to, c, i, 1);
@@ -127,12 +115,12 @@ static void undecided_reason(FILE *to, const cases_t *c) {
 }
 
 static void sentence(FILE *to, const cases_t *c, const char *verdict) {
-  const char *busy = c->busy ? " (measured on a busy machine)" : "";
+  const char *busy = ls_bench_busy(c->document) ? " (measured on a busy machine)" : "";
   char ranks[160], reference[160];
   const json_t *first = c->of[0], *model = json_object_get(first, "model");
-  const json_t *other = reference_of(c->variants, first);
-  ranks_text(c->variants, first, ranks);
-  ranks_text(c->variants, other, reference);
+  const json_t *other = reference_of(c->document, first);
+  ranks_text(c->document, first, ranks);
+  ranks_text(c->document, other, reference);
   bool plural = ls_bench_number(other, "ranks") != 1;
   if (model) fprintf(to, "%s: ", json_string_value(model));
   if (!strcmp(verdict, "faster")) {
@@ -162,26 +150,8 @@ static void sentence(FILE *to, const cases_t *c, const char *verdict) {
   without_outliers(to, c);
 }
 
-static void add(json_t *answers, const char *verdict, const char *text) {
-  json_array_append_new(answers, json_pack("{s:s, s:s}", "verdict", verdict, "text", text));
-}
-
-/* One sentence for all comparisons like `first`, when it is the first of them. */
-static void add_cases(json_t *answers, const json_t *d, const json_t *first, const char *verdict) {
-  cases_t c = cases_like(json_object_get(d, "variants"), first);
-  c.busy = ls_bench_busy(d);
-  char *text = NULL;
-  size_t size_bytes = 0;
-  if (c.count == 0 || c.of[0] != first) return;
-  FILE *to = open_memstream(&text, &size_bytes);
-  if (!to) return;
-  sentence(to, &c, verdict);
-  if (fclose(to) == 0) add(answers, verdict, text);
-  free(text);
-}
-
-static void add_format(json_t *answers, const char *verdict, const char *format, ...) LS_PRINTF(3, 4);
-static void add_format(json_t *answers, const char *verdict, const char *format, ...) {
+static void add(json_t *answers, const char *verdict, const char *format, ...) LS_PRINTF(3, 4);
+static void add(json_t *answers, const char *verdict, const char *format, ...) {
   va_list args;
   va_start(args, format);
   json_t *text = json_vsprintf(format, args);
@@ -189,31 +159,44 @@ static void add_format(json_t *answers, const char *verdict, const char *format,
   if (text) json_array_append_new(answers, json_pack("{s:s, s:o}", "verdict", verdict, "text", text));
 }
 
+/* One sentence for all comparisons like `first`, when it is the first of them. */
+static void add_cases(json_t *answers, const json_t *d, const json_t *first, const char *verdict) {
+  cases_t c = cases_like(d, first);
+  char *text = NULL;
+  size_t size_bytes = 0;
+  if (c.count == 0 || c.of[0] != first) return;
+  FILE *to = open_memstream(&text, &size_bytes);
+  if (!to) return;
+  sentence(to, &c, verdict);
+  if (fclose(to) == 0) add(answers, verdict, "%s", text);
+  free(text);
+}
+
 /* What takes the ground from under all numbers. */
 static void add_warnings(json_t *answers, const json_t *d) {
   const json_t *variants = json_object_get(d, "variants"), *v, *reason;
   size_t i;
   if (json_object_get(d, "incomplete"))
-    add_format(answers, "warning",
-               "**Incomplete**: measuring ended early, only the complete rounds before are here: %s",
-               word(d, "incomplete"));
+    add(answers, "warning",
+        "**Incomplete**: measuring ended early, only the complete rounds before are here: %s",
+        ls_bench_word(d, "incomplete"));
   if (json_is_true(json_object_get(d, "void")))
     json_array_foreach(json_object_get(d, "void_reasons"), i, reason)
-        add_format(answers, "warning", "**The run is void**: %s.",
-                   json_string_value(reason) ? json_string_value(reason) : "unknown");
+        add(answers, "warning", "**The run is void**: %s.",
+            json_string_value(reason) ? json_string_value(reason) : "unknown");
   if (ls_bench_busy(d))
-    add_format(answers, "warning",
-               "**The machine was busy** before it was measured (load %.1f on %.0f processors): times may be "
-               "too long "
-               "and spread. Measure again when it is idle.",
-               ls_bench_number(d, "run.load_before"), ls_bench_number(d, "run.processors"));
+    add(answers, "warning",
+        "**The machine was busy** before it was measured (load %.1f on %.0f processors): times may be "
+        "too long "
+        "and spread. Measure again when it is idle.",
+        ls_bench_number(d, "run.load_before"), ls_bench_number(d, "run.processors"));
   json_array_foreach(variants, i, v) {
     const json_t *validation = json_object_get(v, "validation");
     if (!validation) continue;
     const char *verdict = ls_bench_validation_verdict(validation);
     if (!strncmp(verdict, "NOT", 3))
-      add_format(answers, "warning", "**%s**: %s trains something else than one rank.", verdict,
-                 word(v, "name"));
+      add(answers, "warning", "**%s**: %s trains something else than one rank.", verdict,
+          ls_bench_word(v, "name"));
   }
 }
 
@@ -233,12 +216,12 @@ static void add_plain(json_t *answers, const json_t *variants) {
   double us = ls_bench_number(first, "step_time_us.mean");
   ls_text_unit_t unit = ls_text_unit(us);
   if (measured == 1)
-    add_format(answers, "reference",
-               "**%s %s per step**, %s samples/s. One variant was measured, so nothing is compared.",
-               ls_text_around(us, ls_bench_number(first, "step_time_us.low"),
-                              ls_bench_number(first, "step_time_us.high"), unit.us, "±")
-                   .s,
-               unit.name, ls_text_count(ls_bench_number(first, "samples_per_s.mean"), 0).s);
+    add(answers, "reference",
+        "**%s %s per step**, %s samples/s. One variant was measured, so nothing is compared.",
+        ls_text_around(us, ls_bench_number(first, "step_time_us.low"),
+                       ls_bench_number(first, "step_time_us.high"), unit.us, "±")
+            .s,
+        unit.name, ls_text_count(ls_bench_number(first, "samples_per_s.mean"), 0).s);
   else
     add(answers, "reference", "**Nothing is compared**: each batch was measured with one number of ranks.");
 }
@@ -257,8 +240,8 @@ static json_t *answers_of(const json_t *d) {
   if (json_array_size(answers) == warnings) add_plain(answers, variants);
   json_array_foreach(variants, i, v) failed += json_object_get(v, "failed") != NULL;
   if (failed > 0)
-    add_format(answers, "undecided", "**Not measured**: %zu variant%s; the reason stands below the table.",
-               failed, LS_PLURAL(failed));
+    add(answers, "undecided", "**Not measured**: %zu variant%s; the reason stands below the table.", failed,
+        LS_PLURAL(failed));
   return answers;
 }
 

@@ -62,9 +62,12 @@ const char *ls_bench_gpu_limit_text(int64_t bits, char buf[64]);
 /* Sum of the throttle counters of all processors (Linux, sysfs thermal_throttle); -1 when there are none. */
 int64_t ls_bench_cpu_throttles(const char *sysfs_cpu);
 
-/* series.c: numbers out of JSON. `path` is "step_time_us.mean". */
+/* series.c: numbers and texts out of JSON. `path` is "step_time_us.mean". */
 const json_t *ls_bench_at(const json_t *object, const char *path); /* NULL when absent */
 double ls_bench_number(const json_t *object, const char *path);    /* NAN when absent, null or not a number */
+const char *ls_bench_word(const json_t *object, const char *path); /* "" when absent or not a text */
+/* The variant of a document with this name; NULL when there is none. */
+const json_t *ls_bench_variant(const json_t *document, const char *name);
 /* Without flagged values: copies those whose flag is not set to the front; returns how many. */
 int64_t ls_bench_keep(double *values, int64_t count, const bool *flags);
 /* Of a series: low and high are the t interval of its mean. */

@@ -65,26 +65,26 @@ ls_status_t ls_bench_compare_both(ls_ctx_t *ctx, double *a, int64_t na, double *
 
 ls_status_t ls_bench_document_series(ls_ctx_t *ctx, const json_t *document, const char *name,
                                      const char **found, double **values, int64_t *count) {
-  const json_t *variants = json_object_get(document, "variants"), *variant;
+  const json_t *variants = json_object_get(document, "variants"),
+               *variant = name ? ls_bench_variant(document, name) : json_array_get(variants, 0);
   char names[1024] = "";
   size_t i, used = 0;
-  json_array_foreach(variants, i, variant) {
-    const char *own = json_string_value(json_object_get(variant, "name"));
-    if (!name || !strcmp(own, name)) {
-      *found = own;
-      return ls_bench_step_times(ctx, variant, values, count);
-    }
-    if (used < sizeof names)
-      used += (size_t)snprintf(names + used, sizeof names - used, "%s\"%s\"", used ? ", " : "", own);
+  if (variant) {
+    *found = ls_bench_word(variant, "name");
+    return ls_bench_step_times(ctx, variant, values, count);
   }
-  return ls_fail(ctx, LS_ERR_NOT_FOUND, "no variant \"%s\"; there are: %s", name ? name : "", names);
+  json_array_foreach(variants, i, variant) {
+    if (used < sizeof names)
+      used += (size_t)snprintf(names + used, sizeof names - used, "%s\"%s\"", used ? ", " : "",
+                               ls_bench_word(variant, "name"));
+  }
+  return ls_fail(ctx, LS_ERR_NOT_FOUND, "no variant \"%s\"; there are: %s", name, names);
 }
 
 enum { DOCUMENT_BYTES_MAX = 256 << 20 };
 
 static ls_status_t check_document(ls_ctx_t *ctx, const char *path, const json_t *document) {
-  const char *command = json_string_value(json_object_get(document, "command"));
-  if (!command || strcmp(command, "bench"))
+  if (strcmp(ls_bench_word(document, "command"), "bench") != 0)
     return ls_fail(ctx, LS_ERR_DATA, "%s: not a document of lockstep bench --json", path);
   if (json_integer_value(json_object_get(document, "version")) != LS_BENCH_VERSION)
     return ls_fail(ctx, LS_ERR_DATA, "%s: version %lld, this program reads %d", path,

@@ -215,11 +215,14 @@ static ls_status_t repeat(gather_t *g, ls_world_t *world, const ls_config_t *con
   ls_trainer_options_t options = {
       .trace = g->traced, .stuck = g->job->stuck, .stuck_user = g->job->stuck_user};
   ls_train_report_t report;
+  if (g->job->curves) {
+    g->curve_loss = json_array();
+    g->curve_grad_norm = json_array();
+  }
   ls_status_t status = g->trainer ? ls_trainer_restart(g->trainer)
                                   : ls_trainer_create(g->ctx, world, config, &options, &g->trainer);
-  if (status != LS_OK) return status;
   bool root = ls_world_rank(world) == 0;
-  if (root) {
+  if (status == LS_OK && root) {
     int tasks = ls_program_task(program(g), program(g)->count, 0);
     g->task_sum = ls_alloc_array(g->ctx, (size_t)tasks, sizeof *g->task_sum);
     if (!g->task_sum) status = LS_ERR_MEMORY;
@@ -228,7 +231,8 @@ static ls_status_t repeat(gather_t *g, ls_world_t *world, const ls_config_t *con
   if (status == LS_OK) status = ls_trainer_run(g->trainer, &hooks, &report);
   if (status == LS_OK && root) status = keep(g, config, &report, measurement);
   ls_free(g->task_sum);
-  g->task_sum = NULL;
+  json_decref(g->curve_grad_norm);
+  json_decref(g->curve_loss);
   return status;
 }
 
@@ -251,58 +255,37 @@ static ls_gpu_sampler_t *start_sampler(ls_ctx_t *ctx, const ls_world_t *world, c
   return ls_gpu_sampler_start(ctx, gpus, count, &sampler) == LS_OK ? sampler : NULL;
 }
 
-/* Repetition number `r` of job->repetitions; the one beyond them is the traced one, with a trainer of its
- * own. *trainer: of the repetition before; NULL = none. */
-static ls_status_t repeat_number(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config,
-                                 const ls_bench_once_t *job, int64_t r, ls_gpu_sampler_t *sampler,
-                                 double *step_us, ls_trainer_t **trainer, json_t **measurement) {
-  gather_t g = {.ctx = ctx,
-                .trainer = *trainer,
-                .job = job,
-                .step_us = step_us,
-                .loss = NAN,
-                .traced = r == job->repetitions,
-                .sampler = sampler,
-                .gpu = {.throttle_reasons = -1}};
-  if (job->curves) {
-    g.curve_loss = json_array();
-    g.curve_grad_norm = json_array();
-  }
-  ls_status_t status = repeat(&g, world, config, measurement);
-  *trainer = g.trainer;
-  json_decref(g.curve_grad_norm);
-  json_decref(g.curve_loss);
-  return status;
-}
-
 ls_status_t ls_bench_once(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const ls_bench_once_t *job,
                           json_t **out) {
   json_t *measurement = NULL;
-  ls_trainer_t *trainer = NULL;
   const ls_backend_t *backend;
+  gather_t next = {.ctx = ctx, .job = job, .loss = NAN, .gpu = {.throttle_reasons = -1}};
   ls_status_t status = ls_backend_find(ctx, config->parallel.backend, &backend);
   if (status != LS_OK) return status;
-  double *step_us = ls_alloc_array(ctx, (size_t)job->steps, sizeof *step_us);
-  if (!step_us) return LS_ERR_MEMORY;
+  next.step_us = ls_alloc_array(ctx, (size_t)job->steps, sizeof *next.step_us);
+  if (!next.step_us) return LS_ERR_MEMORY;
   prepare(config, job);
-  ls_gpu_sampler_t *sampler = start_sampler(ctx, world, backend);
+  next.sampler = start_sampler(ctx, world, backend);
   /* Host backends know the parts of every step; a captured one is traced once more for them. */
   int64_t all = job->repetitions + (job->traced && backend->capture);
   for (int64_t r = 0; r < all && status == LS_OK; r++) {
-    if (r == job->repetitions) {
-      ls_trainer_destroy(trainer);
-      trainer = NULL;
+    next.traced = r == job->repetitions;
+    if (next.traced) { /* has a trainer of its own */
+      ls_trainer_destroy(next.trainer);
+      next.trainer = NULL;
       if (job->steps > TRACED_STEPS_MAX) config->train.steps = job->warmup_steps + TRACED_STEPS_MAX;
     }
-    status = repeat_number(ctx, world, config, job, r, sampler, step_us, &trainer, &measurement);
-    if (r == job->repetitions && status != LS_OK && status != LS_ERR_INTERRUPTED) {
+    gather_t g = next;
+    status = repeat(&g, world, config, &measurement);
+    next.trainer = g.trainer;
+    if (next.traced && status != LS_OK && status != LS_ERR_INTERRUPTED) {
       ls_log(ctx, LS_LOG_WARN, "the traced repetition failed; parts and collectives stay unknown");
       status = LS_OK; /* what was measured before it is whole */
     }
   }
-  ls_trainer_destroy(trainer);
-  ls_gpu_sampler_stop(sampler);
-  ls_free(step_us);
+  ls_trainer_destroy(next.trainer);
+  ls_gpu_sampler_stop(next.sampler);
+  ls_free(next.step_us);
   if (status != LS_OK)
     json_decref(measurement);
   else

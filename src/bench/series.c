@@ -18,6 +18,20 @@ double ls_bench_number(const json_t *object, const char *path) {
   return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
+const char *ls_bench_word(const json_t *object, const char *path) {
+  const char *text = json_string_value(ls_bench_at(object, path));
+  return text ? text : "";
+}
+
+const json_t *ls_bench_variant(const json_t *document, const char *name) {
+  const json_t *variant;
+  size_t i;
+  json_array_foreach(json_object_get(document, "variants"), i, variant) {
+    if (!strcmp(ls_bench_word(variant, "name"), name)) return variant;
+  }
+  return NULL;
+}
+
 int64_t ls_bench_keep(double *values, int64_t count, const bool *flags) {
   int64_t kept = 0;
   for (int64_t i = 0; i < count; i++)

@@ -26,11 +26,6 @@ const char *bench_study_word(const bench_t *b, const char *key) {
   return json_string_value(json_object_get(b->sweep, key));
 }
 
-static const char *text_of(const json_t *object, const char *key) {
-  const char *text = json_string_value(json_object_get(object, key));
-  return text ? text : "";
-}
-
 static void print_rate(const json_t *side) {
   double mean = ls_bench_number(side, "samples_per_s.mean"),
          half =
@@ -50,7 +45,7 @@ static void print_row(const json_t *row) {
          study = ls_bench_number(row, "published.speedup");
   if (!isfinite(speedup)) {
     const json_t *failed = json_object_get(two, "failed");
-    cli_print("   not measured: %s\n", text_of(failed ? two : one, "failed"));
+    cli_print("   not measured: %s\n", ls_bench_word(failed ? two : one, "failed"));
     return;
   }
   cli_print("    %-22s %4.0f %%", ls_text_ratio(speedup, low, ls_bench_number(row, "speedup.high")).s,
@@ -72,20 +67,20 @@ void bench_print_study(const json_t *document) {
   size_t i, k;
   if (!study) return;
   json_array_foreach(json_object_get(study, "tables"), i, table) {
-    const char *peer = text_of(table, "peer_access");
-    cli_print("\n  %s%s%s\n  %5s %20s %20s   %-23s %6s  %6s   %s\n", text_of(table, "label"),
+    const char *peer = ls_bench_word(table, "peer_access");
+    cli_print("\n  %s%s%s\n  %5s %20s %20s   %-23s %6s  %6s   %s\n", ls_bench_word(table, "label"),
               peer[0] ? ", peer access " : "", peer, "batch", "one, samples/s", "two, samples/s",
               "speed-up (95 %)", "effic.", "comm.", "study, other hardware");
     json_array_foreach(json_object_get(table, "rows"), k, row) print_row(row);
   }
   cli_print("\n  the study's conclusions on this machine\n");
   json_array_foreach(json_object_get(study, "conclusions"), i, conclusion) {
-    cli_print("  %s\n", text_of(conclusion, "statement"));
+    cli_print("  %s\n", ls_bench_word(conclusion, "statement"));
     json_array_foreach(json_object_get(conclusion, "findings"), k, finding) {
-      const char *peer = text_of(finding, "peer_access");
+      const char *peer = ls_bench_word(finding, "peer_access");
       cli_print("    %s%s%-15s %s\n", peer[0] ? "peer " : "",
-                peer[0] ? (peer[1] == 'n' ? "on:  " : "off: ") : "", text_of(finding, "verdict"),
-                text_of(finding, "figures"));
+                peer[0] ? (peer[1] == 'n' ? "on:  " : "off: ") : "", ls_bench_word(finding, "verdict"),
+                ls_bench_word(finding, "figures"));
     }
   }
 }

@@ -6,11 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static const char *text_of(const json_t *object, const char *key) {
-  const char *text = json_string_value(json_object_get(object, key));
-  return text ? text : "";
-}
-
 /* Prints the conclusions before the numbers, without the marks of bold text. */
 static void print_answers(const json_t *d) {
   const json_t *answer;
@@ -18,7 +13,7 @@ static void print_answers(const json_t *d) {
   cli_print("\n");
   json_array_foreach(json_object_get(d, "answers"), i, answer) {
     cli_print("  ");
-    for (const char *c = text_of(answer, "text"); *c;) {
+    for (const char *c = ls_bench_word(answer, "text"); *c;) {
       size_t marks = strncmp(c, "**", 2) == 0 ? 2 : 0, plain = strcspn(c + marks, "*");
       if (plain == 0 && !marks) plain = 1; /* a star that marks nothing */
       cli_print("%.*s", (int)plain, c + marks);
@@ -41,7 +36,7 @@ static layout_t layout_of(const json_t *variants) {
   size_t i;
   double least_us = INFINITY;
   json_array_foreach(variants, i, v) {
-    int width = (int)strlen(text_of(v, "name"));
+    int width = (int)strlen(ls_bench_word(v, "name"));
     if (width > l.name_width) l.name_width = width;
     l.predicted |= json_object_get(v, "predicted_step_time_us") != NULL;
     l.compared |= json_object_get(v, "scaling") != NULL;
@@ -52,12 +47,12 @@ static layout_t layout_of(const json_t *variants) {
 }
 
 static void print_row(const json_t *v, const layout_t *l) {
-  const char *verdict = text_of(json_object_get(v, "against_reference"), "verdict");
+  const char *verdict = ls_bench_word(v, "against_reference.verdict");
   if (l->compared)
     cli_print("  %-12s", json_object_get(v, "failed") ? "-" : *verdict ? verdict : "reference");
-  cli_print("  %-*s", l->name_width, text_of(v, "name"));
+  cli_print("  %-*s", l->name_width, ls_bench_word(v, "name"));
   if (json_object_get(v, "failed")) {
-    cli_print("  not measured: %s\n", text_of(v, "failed"));
+    cli_print("  not measured: %s\n", ls_bench_word(v, "failed"));
     return;
   }
   if (l->compared) cli_print("  %-22s", ls_bench_speedup_text(v).s);
@@ -76,7 +71,7 @@ static void print_row(const json_t *v, const layout_t *l) {
               ls_text_percent(ls_bench_number(v, "predicted_step_time_us.error_percent"), 1, true).s);
   if (json_object_get(v, "incomplete"))
     cli_print("  only %.0f repetitions: %s", ls_bench_number(v, "step_time_us.count"),
-              text_of(v, "incomplete"));
+              ls_bench_word(v, "incomplete"));
   cli_print("\n");
 }
 
@@ -112,11 +107,11 @@ void bench_print_table(const json_t *d) {
   json_array_foreach(variants, i, v) {
     const json_t *c = json_object_get(v, "validation");
     if (c)
-      cli_print("  %s against one rank: %s (loss %.2g, correlation %.6f, weights %.2g)\n", text_of(v, "name"),
-                ls_bench_validation_verdict(c), ls_bench_number(c, "final_loss_difference"),
-                ls_bench_number(c, "grad_norm_correlation"),
+      cli_print("  %s against one rank: %s (loss %.2g, correlation %.6f, weights %.2g)\n",
+                ls_bench_word(v, "name"), ls_bench_validation_verdict(c),
+                ls_bench_number(c, "final_loss_difference"), ls_bench_number(c, "grad_norm_correlation"),
                 ls_bench_number(c, "weight_difference_mean_abs"));
   }
-  cli_print("  clock and heat limits: CPU %s, GPU %s\n", text_of(json_object_get(d, "limits"), "cpu"),
-            text_of(json_object_get(d, "limits"), "gpu"));
+  cli_print("  clock and heat limits: CPU %s, GPU %s\n", ls_bench_word(d, "limits.cpu"),
+            ls_bench_word(d, "limits.gpu"));
 }

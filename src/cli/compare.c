@@ -13,21 +13,12 @@ static const cli_extra_t flags[] = {
     [COMPARE_MARGIN] = {"--margin", "PERCENT", "Differences below this do not matter (default 5)."},
     [COMPARE_FLAG_COUNT] = {NULL, NULL, NULL}};
 
-static const json_t *find_variant(const json_t *document, const char *name) {
-  const json_t *v;
-  size_t i;
-  json_array_foreach(json_object_get(document, "variants"), i, v) {
-    if (!strcmp(json_string_value(json_object_get(v, "name")), name)) return v;
-  }
-  return NULL;
-}
-
 /* Steps with different work take different times: if both documents state their work and it differs, a
  * message says so. */
 static void warn_pair(ls_ctx_t *ctx, const json_t *a, const json_t *b, const char *name_a,
                       const char *name_b) {
   static const char *const keys[] = {"global_batch", "model", "params", "precision"};
-  const json_t *of_a = find_variant(a, name_a), *of_b = find_variant(b, name_b);
+  const json_t *of_a = ls_bench_variant(a, name_a), *of_b = ls_bench_variant(b, name_b);
   for (int i = 0; i < LS_COUNT(keys); i++) {
     const json_t *x = json_object_get(of_a, keys[i]), *y = json_object_get(of_b, keys[i]);
     if (!x || !y || json_equal(x, y)) continue;
@@ -85,18 +76,14 @@ static ls_status_t compare_pair(ls_ctx_t *ctx, const json_t *a, const json_t *b,
   return status;
 }
 
-static bool has_variant(const json_t *document, const char *name) {
-  const json_t *v = find_variant(document, name);
-  return v && !json_object_get(v, "failed");
-}
-
 static ls_status_t compare_common(ls_ctx_t *ctx, const json_t *a, const json_t *b, double margin,
                                   pairs_t *pairs) {
   const json_t *v;
   size_t i;
   json_array_foreach(json_object_get(a, "variants"), i, v) {
-    const char *name = json_string_value(json_object_get(v, "name"));
-    if (json_object_get(v, "failed") || !has_variant(b, name)) continue;
+    const char *name = ls_bench_word(v, "name");
+    const json_t *other = ls_bench_variant(b, name);
+    if (json_object_get(v, "failed") || !other || json_object_get(other, "failed")) continue;
     ls_status_t status = compare_pair(ctx, a, b, name, name, margin, pairs);
     if (status != LS_OK) return status;
   }
