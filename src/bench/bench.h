@@ -90,7 +90,8 @@ typedef struct {
   int64_t skipped_steps, gpu_limit; /* the bits that mean a limit */
   ls_gpu_sampler_report_t gpu;
 } ls_bench_repetition_t;
-extern const ls_record_t ls_bench_parts_record; /* of a double[LS_PHASE_STEP_COUNT] */
+/* Of a double[LS_PHASE_STEP_COUNT]: in documents only the exposed part of the communication is one, "exposed_comm". */
+extern const ls_record_t ls_bench_parts_record;
 json_t *ls_bench_repetition_json(const ls_bench_repetition_t *repetition);
 /* Those of a variant of a document, or of a measurement; LS_ERR_DATA when one has no mean step time. Owned by the
  * caller (ls_free). */

@@ -152,18 +152,12 @@ ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc
   return LS_OK;
 }
 
-void cli_synopsis(FILE *to, const cli_command_t *command) {
-  fprintf(to, "lockstep %s%s%s%s [options]", command->name,
+void cli_help_command(FILE *to, const cli_command_t *command) {
+  fprintf(to, "usage: lockstep %s%s%s%s [options]\n\n%s\n", command->name,
           command->flags & CLI_FLAG_CONFIG_OPTIONAL ? " [CONFIG]"
           : command->flags & CLI_FLAG_CONFIG        ? " CONFIG"
                                                     : "",
-          command->operands ? " " : "", command->operands ? command->operands : "");
-}
-
-void cli_help_command(FILE *to, const cli_command_t *command) {
-  fprintf(to, "usage: ");
-  cli_synopsis(to, command);
-  fprintf(to, "\n\n%s\n", command->summary);
+          command->operands ? " " : "", command->operands ? command->operands : "", command->summary);
   if (command->details) fprintf(to, "%s\n", command->details);
   fprintf(to, "\noptions:\n");
   cli_extra_t rows[CLI_FLAGS_MAX];

@@ -112,8 +112,6 @@ ls_status_t cli_args_percent(ls_ctx_t *ctx, const cli_command_t *command, const 
                              double fallback, double *value);
 /* All of it; and a few lines for whoever gave no command. */
 void cli_help_program(FILE *to);
-/* "lockstep train CONFIG [options]" */
-void cli_synopsis(FILE *to, const cli_command_t *command);
 /* Every flag that the command takes, its own first. Returns how many. */
 enum { CLI_FLAGS_MAX = CLI_EXTRA_MAX + 16 };
 int cli_flags(const cli_command_t *command, cli_extra_t rows[CLI_FLAGS_MAX]);

@@ -18,7 +18,8 @@ static const cli_launcher_t rows[] = {
     {"Slurm's srun", "slurm", {NULL}, "start the ranks with srun: srun -n RANKS lockstep ..."},
 };
 
-const cli_launcher_t *cli_launcher_match(const char *version) {
+/* The row for this `mpirun --version` output; NULL = none of them. */
+static const cli_launcher_t *match(const char *version) {
   for (int i = 0; i < LS_COUNT(rows); i++)
     if (strstr(version, rows[i].match)) return &rows[i];
   return NULL;
@@ -38,7 +39,7 @@ ls_status_t cli_launcher_find(ls_ctx_t *ctx, int ranks, const cli_launcher_t **l
         ctx, LS_ERR_UNSUPPORTED,
         "%d ranks need mpirun, which %s; install openmpi-bin or start the ranks with your launcher", ranks,
         words);
-  const cli_launcher_t *row = cli_launcher_match(version);
+  const cli_launcher_t *row = match(version);
   if (!row)
     return ls_fail(ctx, LS_ERR_UNSUPPORTED,
                    "mpirun is a launcher that lockstep does not know (mpirun --version says \"%.*s\"): %s",

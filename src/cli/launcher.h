@@ -17,8 +17,6 @@ typedef struct {
   const char *remedy;                  /* not NULL: it cannot start ranks of this program */
 } cli_launcher_t;
 
-/* The row for this `mpirun --version` output; NULL = none of them. */
-const cli_launcher_t *cli_launcher_match(const char *version);
 /* Runs `mpirun --version`. LS_ERR_UNSUPPORTED with the remedy when there is none, or none that can start
  * ranks. */
 ls_status_t cli_launcher_find(ls_ctx_t *ctx, int ranks, const cli_launcher_t **launcher);

@@ -110,7 +110,10 @@ ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_option
   return LS_OK;
 }
 
-ls_status_t cli_planner_make(ls_ctx_t *ctx, const ls_config_t *config, const char *recorded,
+/* Opens this machine's profile, or has it measured; plans; adds new timings to the profile. `options` may be
+ * changed (samples, replay). `recorded`: profile of another machine for which to plan; NULL = this machine.
+ * The caller releases the result after LS_OK. */
+static ls_status_t make_plan(ls_ctx_t *ctx, const ls_config_t *config, const char *recorded,
                              ls_plan_options_t *options, cli_planned_t *planned) {
   cli_planned_t p = {0};
   ls_config_t read = *config;  /* and what the data say */
@@ -132,7 +135,7 @@ ls_status_t cli_planner_make(ls_ctx_t *ctx, const ls_config_t *config, const cha
   return LS_OK;
 }
 
-void cli_planner_release(cli_planned_t *planned) {
+static void release_plan(cli_planned_t *planned) {
   ls_plan_release(&planned->plan);
   ls_profile_destroy(planned->profile);
   ls_free(planned->path);
@@ -208,13 +211,13 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t
   const int64_t most = asked ? args->ranks : config->parallel.ranks > 1 ? config->parallel.ranks : 0;
   ls_plan_options_t options = {.no_crossover = true, .devices_max = (int)most};
   cli_planned_t planned;
-  ls_status_t status = cli_planner_make(ctx, config, NULL, &options, &planned);
+  ls_status_t status = make_plan(ctx, config, NULL, &options, &planned);
   if (status != LS_OK) return status;
   const ls_candidate_t *c = &planned.plan.candidate[planned.plan.choice];
   warn_busy(ctx, &planned.plan);
   status = adopt(ctx, arena, c, args);
   if (status == LS_OK) say_choice(ctx, arena, c, asked, (int)most);
-  cli_planner_release(&planned);
+  release_plan(&planned);
   return status;
 }
 
@@ -282,13 +285,13 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   options.only_count = list.count;
   status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
   if (status != LS_OK) return status;
-  status = cli_planner_make(ctx, config, args->extra[EXTRA_MACHINE], &options, &planned);
+  status = make_plan(ctx, config, args->extra[EXTRA_MACHINE], &options, &planned);
   if (status == LS_OK) {
     if (options.fresh && planned.plan.timed == 0)
       ls_log(ctx, LS_LOG_WARN,
              "nothing could be timed again within the time limit; allow more (--budget-ms)");
     status = show(ctx, args, config, &planned);
-    cli_planner_release(&planned);
+    release_plan(&planned);
   }
   ls_config_destroy(config);
   return status;

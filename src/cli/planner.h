@@ -15,13 +15,6 @@ typedef struct {
   ls_plan_t plan;
 } cli_planned_t;
 
-/* Opens this machine's profile, or has it measured; plans; adds new timings to the profile. `options` may be
- * changed (samples, replay). `recorded`: profile of another machine for which to plan; NULL = this machine.
- * The caller releases the result after LS_OK. */
-ls_status_t cli_planner_make(ls_ctx_t *ctx, const ls_config_t *config, const char *recorded,
-                             ls_plan_options_t *options, cli_planned_t *planned);
-void cli_planner_release(cli_planned_t *planned);
-
 /* The number of samples and the memory for reading them: computed for synthetic data, else read. Sets
  * samples, rows and reading_bytes. */
 ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_options_t *options);

@@ -1,4 +1,5 @@
 /* A plan as JSON. */
+#include "bench/bench.h"
 #include "cli/planner.h"
 
 #include <math.h>
@@ -8,6 +9,8 @@ typedef struct {
   ls_candidate_t c;
   const char *transport, *precision, *reason, *command;
   int64_t shards;
+  double parts_us[LS_PHASE_STEP_COUNT];
+  json_t *memory; /* what a rank needs, and what libraries take */
 } shown_t;
 #define OWN(field, ...)   LS_FIELD_AS(shown_t, c.field, __VA_ARGS__)
 #define SAME(field)       LS_FIELD_AS(shown_t, c.field, #field)
@@ -23,7 +26,7 @@ static const ls_field_t library_rows[] = {
 static const ls_field_t cost_rows[] = {SAME(epoch_s), SAME(epoch_kwh), OWN(epoch_cost, "epoch_money")};
 static const ls_record_t time_record = LS_RECORD(time_rows), option_record = LS_RECORD(option_rows),
                          library_record = LS_RECORD(library_rows), cost_record = LS_RECORD(cost_rows);
-static const ls_field_t before_rows[] = {
+static const ls_field_t rows[] = {
     SAME(devices),
     OWN(threads, "threads_per_rank"),
     SAME(strategy),
@@ -34,42 +37,36 @@ static const ls_field_t before_rows[] = {
     SAME(priced),
     SAME(interpolated),
     OWN(step, "step_time_us", .record = &time_record, LS_FIELD_IF(shown_t, c.priced)),
-};
-static const ls_field_t rows[] = {
+    LS_FIELD_OF(shown_t, parts_us, LS_FIELD_RECORD, "step_parts_us", .record = &ls_bench_parts_record,
+                LS_FIELD_IF(shown_t, c.priced)),
     OWN(exposed_ns, "exposed_comm_us", .scale = 1e-3),
     SAME(samples_per_s),
     SAME(speedup),
     SAME(efficiency),
     OWN(device_bytes, "bytes_per_device", LS_FIELD_UNLESS(shown_t, c.library_assumed)),
     LS_FIELD_AS(shown_t, reason, "bytes_per_device_reason"),
-    OWN(need, "memory", .record = &cli_memory_record),
+    LS_FIELD(shown_t, memory),
     SAME(fits),
     LS_FIELD_OBJECT(cost_record, "cost"),
     LS_FIELD(shown_t, command),
 };
-static const ls_record_t before_record = LS_RECORD(before_rows), record = LS_RECORD(rows);
-
-static json_t *parts_json(const ls_candidate_t *c) {
-  json_t *parts = json_object();
-  for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
-    json_object_set_new(parts, ls_step_part_keys[i], ls_json_number(c->parts_ns[i] * 1e-3));
-  return parts;
-}
+static const ls_record_t record = LS_RECORD(rows);
 
 static json_t *candidate_json(ls_arena_t *arena, const cli_args_t *args, const ls_plan_t *plan,
                               const ls_candidate_t *c) {
-  const shown_t shown = {.c = *c,
-                         .transport = c->transport ? c->transport->name : NULL,
-                         .precision = plan->precision,
-                         .reason = c->library_assumed ? cli_no_libraries : NULL,
-                         .command = cli_planner_command(arena, args, plan, c),
-                         .shards = plan->shards};
-  json_t *j = ls_record_json(&before_record, &shown);
-  json_object_set_new(j, "step_parts_us", c->priced ? parts_json(c) : json_null());
-  bool whole = shown.command && ls_record_put(j, &record, &shown);
-  if (whole && ls_record_put(json_object_get(j, "memory"), &library_record, &shown)) return j;
-  json_decref(j);
-  return NULL;
+  shown_t shown = {.c = *c,
+                   .transport = c->transport ? c->transport->name : NULL,
+                   .precision = plan->precision,
+                   .reason = c->library_assumed ? cli_no_libraries : NULL,
+                   .command = cli_planner_command(arena, args, plan, c),
+                   .shards = plan->shards,
+                   .memory = ls_record_json(&cli_memory_record, &c->need)};
+  for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
+    shown.parts_us[i] = c->parts_ns[i] * 1e-3;
+  bool whole = shown.command && ls_record_put(shown.memory, &library_record, &shown);
+  json_t *j = whole ? ls_record_json(&record, &shown) : NULL;
+  json_decref(shown.memory);
+  return j;
 }
 
 #define OWNED(field) LS_FIELD(ls_ownership_t, field)

@@ -55,9 +55,6 @@ const char *ls_lane_name(ls_lane_t lane) {
   return names[lane];
 }
 
-const char *const ls_step_part_keys[LS_PHASE_STEP_COUNT] = {"input",        "forward",   "backward",
-                                                            "exposed_comm", "optimizer", "rest"};
-
 const char *ls_step_phase_name(ls_step_phase_t phase) {
   static const char *const names[LS_PHASE_STEP_COUNT] = {"input",         "forward",   "backward",
                                                          "communication", "optimizer", "rest"};

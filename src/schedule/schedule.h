@@ -190,10 +190,6 @@ void ls_schedule_parts(const ls_schedule_t *s, const ls_task_time_t *times,
 /* Names for people: "compute", "comm", "copy in", "copy out"; "input", "forward", .. */
 const char *ls_lane_name(ls_lane_t lane);
 const char *ls_step_phase_name(ls_step_phase_t phase);
-/* Names of the parts of a step's time in JSON documents, by phase. Only the exposed part of the communication is one:
- * "exposed_comm". */
-extern const char *const ls_step_part_keys[LS_PHASE_STEP_COUNT];
-
 /* draw: terminal bars, a row per lane. Without times the widths show work (FLOPs, else bytes), and the title
  * says so; with times (per task) they show measured time. `width` columns in all (at least 40 are used).
  * UTF-8. Owned by the caller (ls_free); NULL when memory is short. */
