@@ -7,12 +7,14 @@
 #include <lockstep/version.h>
 #include <string.h>
 
-/* Text in which nothing is markup. */
-static void put(const char *text) {
+/* Text in which nothing is markup, between marks that are. */
+static void put(const char *before, const char *text, const char *after) {
+  fputs(before, stdout);
   for (; *text; text++) {
     if (strchr("\\*_#[]|~`<>", *text)) putchar('\\');
     putchar(*text);
   }
+  fputs(after, stdout);
 }
 
 static void header(const char *name, int section) {
@@ -20,22 +22,10 @@ static void header(const char *name, int section) {
 }
 
 static void entry(const char *name, const char *value, const char *type, const char *help) {
-  printf("*");
-  put(name);
-  printf("*");
-  if (value) {
-    printf(" _");
-    put(value);
-    printf("_");
-  }
-  printf("\n\t");
-  put(help);
-  printf("\n\n");
-  if (type) {
-    printf("\t");
-    put(type);
-    printf("\n\n");
-  }
+  put("*", name, "*");
+  if (value) put(" _", value, "_");
+  put("\n\t", help, "\n\n");
+  if (type) put("\t", type, "\n\n");
 }
 
 static void exit_codes(void) {
@@ -67,21 +57,13 @@ static void command_page(const cli_command_t *command) {
   char page[64];
   snprintf(page, sizeof page, "lockstep-%s", command->name);
   header(page, 1);
-  put(command->summary);
-  printf("\n\n# SYNOPSIS\n\n*lockstep %s*", command->name);
+  put("", command->summary, "\n\n# SYNOPSIS\n\n");
+  printf("*lockstep %s*", command->name);
   if (command->flags & CLI_FLAG_CONFIG)
     printf(command->flags & CLI_FLAG_CONFIG_OPTIONAL ? " \\[_CONFIG_\\]" : " _CONFIG_");
-  if (command->operands) {
-    printf(" ");
-    put(command->operands);
-  }
-  printf(" \\[options\\]\n\n# DESCRIPTION\n\n");
-  put(command->summary);
-  printf("\n\n");
-  if (command->details) {
-    put(command->details);
-    printf("\n\n");
-  }
+  if (command->operands) put(" ", command->operands, "");
+  put(" \\[options\\]\n\n# DESCRIPTION\n\n", command->summary, "\n\n");
+  if (command->details) put("", command->details, "\n\n");
   printf("# OPTIONS\n\n");
   cli_extra_t rows[CLI_FLAGS_MAX];
   int count = cli_flags(command, rows);
@@ -92,11 +74,8 @@ static void command_page(const cli_command_t *command) {
 }
 
 static void section(ls_arena_t *arena, const ls_section_t *s) {
-  printf("# ");
-  put(s->name);
-  printf("\n\n");
-  put(s->help);
-  printf("\n\n");
+  put("# ", s->name, "\n\n");
+  put("", s->help, "\n\n");
   for (int i = 0; i < s->count; i++) {
     const char *type = ls_option_type_text(arena, &s->rows[i]);
     entry(s->rows[i].name, NULL, type ? type : "", s->rows[i].help);
@@ -108,7 +87,7 @@ static void config_page(void) {
   ls_arena_init(&arena, NULL);
   header("lockstep-config", 5);
   printf("the configuration of a training\n\n# DESCRIPTION\n\n");
-  put(ls_config_file_help);
+  put("", ls_config_file_help, "");
   for (int i = 0; ls_config_section(i); i++)
     section(&arena, ls_config_section(i));
   printf("# parallel.strategy\n\n");
