@@ -48,13 +48,10 @@ enum {
   BENCH_REASON_BYTES = 512
 };
 
-/* Whether NCCL may let GPUs reach each other's memory. */
-typedef enum { BENCH_PEER_AS_IT_IS, BENCH_PEER_ON, BENCH_PEER_OFF } bench_peer_t;
-
 typedef struct {
   int64_t batch, key; /* global batch; what is compared: the same, or the batch per rank */
   int ranks;
-  bench_peer_t peer;
+  const char *peer; /* whether NCCL may let GPUs reach each other's memory: "on", "off"; NULL: as it is */
   char model[CLI_WORD_BYTES]; /* a preset; "" = the configuration's */
   char strategy[CLI_WORD_BYTES], precision[CLI_WORD_BYTES];
   char name[160], series[96];
@@ -90,7 +87,6 @@ typedef struct {
 ls_status_t bench_sweep(bench_t *b);
 /* The assignments that make the configuration this variant's; returns how many. */
 int bench_variant_sets(const bench_variant_t *variant, char sets[BENCH_SETS][BENCH_SET_BYTES]);
-const char *bench_peer_word(bench_peer_t peer); /* "on", "off", NULL */
 /* A reason as reports show it: its first line, without table separators. */
 void bench_one_line(char *text);
 

@@ -20,15 +20,13 @@ static ls_status_t read_measurement(bench_t *b, const char *path, const bench_va
 static ls_status_t run_and_read(bench_t *b, const bench_variant_t *v, const char **argv, const char *result,
                                 json_t **measurement, char message[256]) {
   enum { GRACE_S = 2, SAID_BYTES = 16384 };
-  /* access of NCCL to peer memory, as the variant wants it */
-  static const char *const peer[][2] = {[BENCH_PEER_AS_IT_IS] = {NULL},
-                                        [BENCH_PEER_ON] = {"NCCL_P2P_DISABLE"},
-                                        [BENCH_PEER_OFF] = {"NCCL_P2P_DISABLE=1"}};
+  const char *const peer[] = {v->peer && !strcmp(v->peer, "on") ? "NCCL_P2P_DISABLE" : "NCCL_P2P_DISABLE=1",
+                              NULL};
   char said[SAID_BYTES];
   ls_child_end_t end;
   ls_child_spec_t spec = {.argv = argv,
                           .self = true,
-                          .environment = peer[v->peer],
+                          .environment = v->peer ? peer : NULL,
                           .stream = {{.file = "/dev/null"}, {.file = "/dev/null"}},
                           .limit_s = (int)b->limit_s,
                           .grace_s = GRACE_S,

@@ -124,29 +124,17 @@ void bench_save_so_far(bench_t *b, int64_t rounds) {
   ls_ctx_destroy(own);
 }
 
-/* The document that a text holds, and its text as the JSON file has it. Takes and replaces both. */
-static ls_status_t read_again(bench_t *b, const char *from, json_t **document, char **text) {
+/* Reads a document's text, adds what follows from it, and returns its text as the JSON file has it; NULL: memory. */
+static char *concluded(const char *from, json_t **document) {
   json_t *own = from ? json_loads(from, 0, NULL) : NULL;
-  if (own) ls_bench_conclude(own);
-  char *written = own ? text_of(own) : NULL;
-  if (!written) {
-    json_decref(own);
-    return ls_fail(b->ctx, LS_ERR_MEMORY, "out of memory for the document");
+  char *text = NULL;
+  if (own) {
+    ls_bench_conclude(own);
+    text = text_of(own);
   }
   json_decref(*document);
-  free(*text);
   *document = own;
-  *text = written;
-  return LS_OK;
-}
-
-static ls_status_t add_study(bench_t *b, json_t **document, char **text) {
-  char *made;
-  ls_status_t status = cli_report_make(b->ctx, "study", *text, &made);
-  if (status != LS_OK) return status;
-  status = read_again(b, made, document, text);
-  ls_free(made);
-  return status;
+  return text;
 }
 
 static ls_status_t write_report(bench_t *b, bench_flag_t flag, const char *form, const char *document) {
@@ -167,22 +155,30 @@ ls_status_t bench_publish(bench_t *b, json_t *measured) {
   const char *output = args->extra[BENCH_OUTPUT];
   ls_status_t status[4] = {LS_OK, LS_OK, LS_OK, LS_OK};
   merge_plans(b, measured);
-  char *first = text_of(measured), *text = NULL;
   json_t *document = NULL;
-  ls_status_t read = read_again(b, first, &document, &text);
+  char *first = text_of(measured), *text = concluded(first, &document), *made;
   free(first);
-  if (read != LS_OK) return read;
-  if (args->extra[BENCH_STUDY]) status[0] = add_study(b, &document, &text);
+  if (text && args->extra[BENCH_STUDY]) status[0] = cli_report_make(b->ctx, "study", text, &made);
+  if (text && args->extra[BENCH_STUDY] && status[0] == LS_OK) {
+    free(text);
+    text = concluded(made, &document);
+    ls_free(made);
+  }
+  if (!text) {
+    json_decref(document);
+    return ls_fail(b->ctx, LS_ERR_MEMORY, "out of memory for the document");
+  }
   if (output) status[1] = ls_file_replace(b->ctx, output, text, strlen(text));
   status[2] = write_report(b, BENCH_MARKDOWN, "markdown", text);
   status[3] = write_report(b, BENCH_HTML, "html", text);
   free(text);
-  if (args->json)
-    cli_print_json(json_incref(document));
-  else
+  if (args->json) {
+    cli_print_json(document);
+  } else {
     bench_print_table(document);
-  if (!args->json) bench_print_study(document);
-  json_decref(document);
+    bench_print_study(document);
+    json_decref(document);
+  }
   for (int i = 0; i < LS_COUNT(status); i++)
     if (status[i] != LS_OK) return status[i];
   return LS_OK;

@@ -249,8 +249,7 @@ static json_t *variant_json(const bench_variant_t *v) {
                            (json_int_t)v->key, "global_batch", (json_int_t)v->batch, "ranks", v->ranks,
                            "strategy", v->strategy, "precision", v->precision);
   if (v->model[0]) json_object_set_new(json, "model", json_string(v->model));
-  if (bench_peer_word(v->peer))
-    json_object_set_new(json, "peer_access", json_string(bench_peer_word(v->peer)));
+  if (v->peer) json_object_set_new(json, "peer_access", json_string(v->peer));
   if (v->refused[0]) {
     json_object_set_new(json, "failed", json_string(v->refused));
     json_object_set_new(json, "repetitions", json_array());

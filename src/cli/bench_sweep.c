@@ -20,11 +20,6 @@ int bench_variant_sets(const bench_variant_t *v, char sets[BENCH_SETS][BENCH_SET
   return count;
 }
 
-const char *bench_peer_word(bench_peer_t peer) {
-  static const char *const words[] = {NULL, "on", "off"};
-  return words[peer];
-}
-
 /* Loads the configuration of the variant, only for its errors; leaves out the first `skip` assignments (all
  * but the last: the network alone). */
 static ls_status_t load_variant(const bench_t *b, ls_ctx_t *ctx, const bench_variant_t *v, int skip) {
@@ -77,7 +72,7 @@ static ls_status_t add_variant(bench_t *b, const bench_variant_t *wanted, shown_
   bench_variant_t *v = &b->variants[b->variant_count];
   *v = *wanted;
   v->batch = b->method.weak ? v->key * v->ranks : v->key;
-  const char *peer = bench_peer_word(v->peer);
+  const char *peer = v->peer;
   snprintf(v->series, sizeof v->series, "%d x %s%s%s%s%s", v->ranks, v->strategy, shown.precision ? " " : "",
            shown.precision ? v->precision : "", peer ? ", peer access " : "", peer ? peer : "");
   snprintf(v->name, sizeof v->name, "%s%sbatch %lld%s, %s", shown.model ? v->model : "",
@@ -119,7 +114,7 @@ static ls_status_t combine(bench_t *b, const char *model, int64_t batch, const l
         snprintf(v.precision, sizeof v.precision, "%s", l->precisions.word[p]);
         bool choice = ranks > 1 && l->peers.count > 0 && !b->host;
         for (int k = 0; k < (choice ? l->peers.count : 1); k++) {
-          if (choice) v.peer = strcmp(l->peers.word[k], "on") ? BENCH_PEER_OFF : BENCH_PEER_ON;
+          if (choice) v.peer = strcmp(l->peers.word[k], "on") ? "off" : "on";
           ls_status_t status = add_variant(b, &v, l->shown);
           if (status != LS_OK) return status;
         }

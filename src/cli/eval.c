@@ -28,15 +28,12 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls
   const char *checkpoint = ls_trainer_checkpoint(t, &step), *which = chosen(args, checkpoint);
   const char *file = ls_trainer_data(t)->validation_source;
   if (args->json) {
-    json_t *j = json_pack("{s:s, s:o, s:I, s:I}", "command", "eval", "checkpoint", ls_json_text(checkpoint),
-                          "step", (json_int_t)step, "samples", (json_int_t)r->samples);
-    json_object_set_new(j, "chosen", which ? json_string(which) : json_null());
-    json_object_set_new(j, "loss", ls_json_number(r->loss));
-    json_object_set_new(j, "accuracy", ls_json_number(r->accuracy));
-    json_object_set_new(j, "part", json_string(r->validation ? "validation" : "all"));
-    json_object_set_new(j, "validation_file", *file ? ls_json_text(file) : json_null());
-    json_object_set_new(j, "new_data", json_boolean(r->new_data));
-    cli_print_json(j);
+    cli_print_json(json_pack("{s:s, s:o, s:I, s:I, s:s?, s:o, s:o, s:s, s:o, s:b}", "command", "eval",
+                             "checkpoint", ls_json_text(checkpoint), "step", (json_int_t)step, "samples",
+                             (json_int_t)r->samples, "chosen", which, "loss", ls_json_number(r->loss),
+                             "accuracy", ls_json_number(r->accuracy), "part",
+                             r->validation ? "validation" : "all", "validation_file",
+                             *file ? ls_json_text(file) : json_null(), "new_data", r->new_data));
     return;
   }
   cli_print("  %-16s %s%s%s%s\n  %-16s %lld\n", "checkpoint", cli_shown(checkpoint),
