@@ -138,16 +138,15 @@ ls_status_t ls_bench_document_read(ls_ctx_t *ctx, const char *path, json_t **doc
 
 /* validate.c: the study's criteria between a run on one rank and a run on several, and whether their
  * parameters have the same bits. Where both are reproducible (parallel.reproducible, equally many shards)
- * they have to. Parameters may be NULL (count 0): then their difference is unknown. */
+ * they have to. */
 typedef struct {
-  double loss_difference, grad_norm_correlation, weight_difference; /* weights: mean absolute */
-  bool loss_ok, grad_norm_ok, weight_ok;
-  bool identical, reproducible;
-  bool ok; /* all three, and identical where they are reproducible */
-} ls_bench_validation_t;
-void ls_bench_validate(const json_t *one, const json_t *several, const float *params_one,
-                       const float *params_several, int64_t count, ls_bench_validation_t *validation);
-json_t *ls_bench_validation_json(const ls_bench_validation_t *validation);
+  json_t *measurement; /* with curves */
+  float *params;       /* the final ones; count 0: not known */
+  int64_t count;
+} ls_bench_trained_t;
+/* The "validation" of a document; "same_network": all three criteria, and identical where they are reproducible. New
+ * reference. */
+json_t *ls_bench_validate(const ls_bench_trained_t *one, const ls_bench_trained_t *several);
 /* A validation of a document in words: "identical across ranks", "same network", "NOT identical across
  * ranks", "NOT the same network". Static. */
 const char *ls_bench_validation_verdict(const json_t *validation);

@@ -38,35 +38,31 @@ static double shards_of(const json_t *measurement) {
   return isfinite(shards) ? shards : 0;
 }
 
-void ls_bench_validate(const json_t *one, const json_t *several, const float *params_one,
-                       const float *params_several, int64_t count, ls_bench_validation_t *v) {
-  *v = (ls_bench_validation_t){.weight_difference = NAN};
-  v->loss_difference =
-      fabs(ls_bench_number(one, "curves.final_loss") - ls_bench_number(several, "curves.final_loss"));
-  v->grad_norm_correlation = curve_correlation(one, several);
-  if (count > 0) {
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++)
-      sum += fabs((double)params_one[i] - (double)params_several[i]);
-    v->weight_difference = sum / (double)count;
-  }
-  /* Written so that a NaN fails. */
-  v->loss_ok = v->loss_difference < LOSS_LIMIT;
-  v->grad_norm_ok = v->grad_norm_correlation > CORRELATION_LIMIT;
-  v->weight_ok = v->weight_difference < WEIGHT_LIMIT;
-  const char *hash = hash_of(one), *other = hash_of(several);
-  v->identical = hash && other && *hash && strcmp(hash, other) == 0;
-  v->reproducible = shards_of(one) > 0 && shards_of(one) == shards_of(several);
-  v->ok = v->loss_ok && v->grad_norm_ok && v->weight_ok && (v->identical || !v->reproducible);
+/* The mean absolute difference; NAN where parameters are not known. */
+static double weight_difference(const ls_bench_trained_t *one, const ls_bench_trained_t *several) {
+  double sum = 0;
+  if (one->count == 0 || one->count != several->count) return NAN;
+  for (int64_t i = 0; i < one->count; i++)
+    sum += fabs((double)one->params[i] - (double)several->params[i]);
+  return sum / (double)one->count;
 }
 
-json_t *ls_bench_validation_json(const ls_bench_validation_t *v) {
+json_t *ls_bench_validate(const ls_bench_trained_t *one, const ls_bench_trained_t *several) {
+  const json_t *a = one->measurement, *b = several->measurement;
+  const char *hash = hash_of(a), *other = hash_of(b);
+  double loss = fabs(ls_bench_number(a, "curves.final_loss") - ls_bench_number(b, "curves.final_loss"));
+  double correlation = curve_correlation(a, b), weight = weight_difference(one, several);
+  /* Written so that a NaN fails. */
+  bool loss_ok = loss<LOSS_LIMIT, correlation_ok = correlation> CORRELATION_LIMIT;
+  bool weight_ok = weight < WEIGHT_LIMIT;
+  bool identical = hash && other && *hash && strcmp(hash, other) == 0;
+  bool reproducible = shards_of(a) > 0 && shards_of(a) == shards_of(b);
   return json_pack("{s:o, s:b, s:o, s:b, s:o, s:b, s:b, s:b, s:b}", "final_loss_difference",
-                   ls_json_number(v->loss_difference), "final_loss_ok", v->loss_ok, "grad_norm_correlation",
-                   ls_json_number(v->grad_norm_correlation), "grad_norm_ok", v->grad_norm_ok,
-                   "weight_difference_mean_abs", ls_json_number(v->weight_difference), "weight_ok",
-                   v->weight_ok, "reproducible", v->reproducible, "identical", v->identical, "same_network",
-                   v->ok);
+                   ls_json_number(loss), "final_loss_ok", loss_ok, "grad_norm_correlation",
+                   ls_json_number(correlation), "grad_norm_ok", correlation_ok, "weight_difference_mean_abs",
+                   ls_json_number(weight), "weight_ok", weight_ok, "reproducible", reproducible, "identical",
+                   identical, "same_network",
+                   loss_ok && correlation_ok && weight_ok && (identical || !reproducible));
 }
 
 const char *ls_bench_validation_verdict(const json_t *v) {

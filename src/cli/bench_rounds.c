@@ -172,26 +172,24 @@ static ls_status_t measure_rounds(bench_t *b) {
 
 /* ---- validation ---- */
 
-typedef struct {
-  json_t *measurement;
-  char *params; /* bytes of f32 */
-  size_t size_bytes;
-} trained_t;
-
-static void release_trained(trained_t *t) {
+static void release_trained(ls_bench_trained_t *t) {
   ls_free(t->params);
   json_decref(t->measurement);
-  *t = (trained_t){0};
 }
 
-static ls_status_t train_once(bench_t *b, const bench_variant_t *v, trained_t *t) {
-  char message[256];
+static ls_status_t train_once(bench_t *b, const bench_variant_t *v, ls_bench_trained_t *t) {
+  char message[256], *bytes;
+  size_t size_bytes;
   char *path = ls_path_join(b->ctx, b->dir, "params");
   if (!path) return LS_ERR_MEMORY;
   bench_child_t child = {.repetitions = 1, .params_path = path};
   ls_status_t status = bench_child_run(b, v, &child, &t->measurement, message);
   if (status != LS_OK && message[0]) ls_fail(b->ctx, status, "validating %s: %s", v->name, message);
-  if (status == LS_OK) status = ls_file_read(b->ctx, path, PARAMS_BYTES_MAX, &t->params, &t->size_bytes);
+  if (status == LS_OK) status = ls_file_read(b->ctx, path, PARAMS_BYTES_MAX, &bytes, &size_bytes);
+  if (status == LS_OK) {
+    t->params = (float *)(void *)bytes;
+    t->count = (int64_t)(size_bytes / sizeof *t->params);
+  }
   ls_free(path);
   return status;
 }
@@ -205,15 +203,11 @@ static void keep_curves(bench_t *b, int at, const json_t *measurement) {
     json_object_set(variant, "curves", (json_t *)(uintptr_t)curves); /* only counted, not changed */
 }
 
-static ls_status_t validate_variant(bench_t *b, int at, const trained_t *one) {
-  trained_t several = {0};
-  ls_bench_validation_t validation;
+static ls_status_t validate_variant(bench_t *b, int at, const ls_bench_trained_t *one) {
+  ls_bench_trained_t several = {0};
   ls_status_t status = train_once(b, &b->variants[at], &several);
   if (status == LS_OK) {
-    int64_t count = one->size_bytes == several.size_bytes ? (int64_t)(one->size_bytes / sizeof(float)) : 0;
-    ls_bench_validate(one->measurement, several.measurement, (const float *)(const void *)one->params,
-                      (const float *)(const void *)several.params, count, &validation);
-    json_t *json = ls_bench_validation_json(&validation);
+    json_t *json = ls_bench_validate(one, &several);
     if (!b->args->quiet)
       fprintf(stderr, "validation: %s: %s\n", b->variants[at].name, ls_bench_validation_verdict(json));
     json_object_set_new(json_array_get(b->measured, (size_t)at), "validation", json);
@@ -229,7 +223,7 @@ static ls_status_t validate_all(bench_t *b) {
   for (int one = 0; one < b->variant_count && status == LS_OK; one++) {
     const bench_variant_t *v = &b->variants[one];
     if (v->ranks > 1 || gave_up(b, one)) continue;
-    trained_t trained = {0};
+    ls_bench_trained_t trained = {0};
     status = train_once(b, v, &trained);
     if (status == LS_OK) keep_curves(b, one, trained.measurement);
     for (int i = 0; i < b->variant_count && status == LS_OK; i++) {

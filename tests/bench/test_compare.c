@@ -93,8 +93,20 @@ static void put_bits(json_t *measurement, int shards, const char *hash) {
   json_object_set_new(measurement, "repetitions", json_pack("[{s:s}]", "params_xxh3", hash));
 }
 
+/* What validation says of two measurements with their parameters. */
+static json_t *validated(json_t *one, float *w, json_t *several, float *v) {
+  const ls_bench_trained_t a = {one, w, w ? 3 : 0}, b = {several, v, v ? 3 : 0};
+  json_t *json = ls_bench_validate(&a, &b);
+  assert_non_null(json);
+  return json;
+}
+
+static bool says(const json_t *validation, const char *key) {
+  return json_is_true(json_object_get(validation, key));
+}
+
 /* The strict criterion counts where both sides promise it. */
-static void check_bits(json_t *one, json_t *same, const float *w) {
+static void check_bits(json_t *one, json_t *same, float *w) {
   static const struct {
     int shards[2];
     const char *hash;
@@ -106,38 +118,46 @@ static void check_bits(json_t *one, json_t *same, const float *w) {
               {{0, 0}, "abc", true, true, "same network"},
               {{0, 0}, "abd", false, true, "same network"}};
   for (int i = 0; i < LS_COUNT(rows); i++) {
-    ls_bench_validation_t v;
     put_bits(one, rows[i].shards[0], "abc");
     put_bits(same, rows[i].shards[1], rows[i].hash);
-    ls_bench_validate(one, same, w, w, 3, &v);
-    assert_int_equal(v.identical, rows[i].identical);
-    assert_int_equal(v.ok, rows[i].ok);
-    json_t *json = ls_bench_validation_json(&v);
-    assert_string_equal(ls_bench_validation_verdict(json), rows[i].verdict);
-    json_decref(json);
+    json_t *v = validated(one, w, same, w);
+    assert_int_equal(says(v, "identical"), rows[i].identical);
+    assert_int_equal(says(v, "same_network"), rows[i].ok);
+    assert_string_equal(ls_bench_validation_verdict(v), rows[i].verdict);
+    json_decref(v);
   }
 }
 
 static void test_validation(void **state) {
   (void)state;
   static const double norms[] = {5, 4, 3, 2.5, 2.2}, other[] = {2, 3, 2.5, 4, 1};
-  static const float w[] = {1, 2, 3}, near[] = {1.00005f, 2, 3}, far[] = {1.001f, 2, 3};
+  static float w[] = {1, 2, 3}, near[] = {1.00005f, 2, 3}, far[] = {1.001f, 2, 3};
   json_t *one = made_curve(0.5, norms, 5), *same = made_curve(0.505, norms, 5),
          *loss = made_curve(0.52, norms, 5);
   json_t *curve = made_curve(0.5, other, 5), *short_curve = made_curve(0.5, norms, 4);
-  ls_bench_validation_t v;
-  ls_bench_validate(one, same, w, near, 3, &v);
-  assert_true(v.ok && fabs(v.loss_difference - 0.005) < 1e-12 && v.grad_norm_correlation > 0.999999);
-  ls_bench_validate(one, loss, w, w, 3, &v);
-  assert_true(!v.ok && !v.loss_ok && v.grad_norm_ok && v.weight_ok);
-  ls_bench_validate(one, curve, w, w, 3, &v);
-  assert_true(!v.ok && v.loss_ok && !v.grad_norm_ok);
-  ls_bench_validate(one, short_curve, w, w, 3, &v);
-  assert_true(!v.ok && !v.grad_norm_ok && isnan(v.grad_norm_correlation));
-  ls_bench_validate(one, same, w, far, 3, &v);
-  assert_true(!v.ok && !v.weight_ok);
-  ls_bench_validate(one, same, NULL, NULL, 0, &v);
-  assert_true(!v.ok && isnan(v.weight_difference));
+  const struct {
+    json_t *several;
+    float *w, *v;
+    bool loss_ok, curve_ok, weight_ok;
+    const char *unknown; /* a figure */
+  } rows[] = {{same, w, near, true, true, true, NULL},
+              {loss, w, w, false, true, true, NULL},
+              {curve, w, w, true, false, true, NULL},
+              {short_curve, w, w, true, false, true, "grad_norm_correlation"},
+              {same, w, far, true, true, false, NULL},
+              {same, NULL, NULL, true, true, false, "weight_difference_mean_abs"}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    json_t *v = validated(one, rows[i].w, rows[i].several, rows[i].v);
+    assert_int_equal(says(v, "final_loss_ok"), rows[i].loss_ok);
+    assert_int_equal(says(v, "grad_norm_ok"), rows[i].curve_ok);
+    assert_int_equal(says(v, "weight_ok"), rows[i].weight_ok);
+    assert_int_equal(says(v, "same_network"), rows[i].loss_ok && rows[i].curve_ok && rows[i].weight_ok);
+    if (rows[i].unknown) assert_true(json_is_null(json_object_get(v, rows[i].unknown)));
+    if (i == 0)
+      assert_true(fabs(ls_bench_number(v, "final_loss_difference") - 0.005) < 1e-12 &&
+                  ls_bench_number(v, "grad_norm_correlation") > 0.999999);
+    json_decref(v);
+  }
   check_bits(one, same, w);
   json_decref(short_curve);
   json_decref(curve);
