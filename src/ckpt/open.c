@@ -102,6 +102,10 @@ static ls_status_t take_file(ls_ctx_t *ctx, ls_ckpt_t *ckpt, ls_ckpt_file_t *fil
   if (!status && !ckpt->seal) status = verify_hash(ctx, file);
   if (!status && tensors) status = read_header(ctx, &ckpt->arena, file);
   if (!status && tensors && !ckpt->seal) status = verify_finite(ctx, file);
+  if (!status && !tensors) {
+    close(file->fd);
+    file->fd = -1;
+  }
   return status;
 }
 

@@ -9,7 +9,7 @@
 
 enum { LS_CKPT_CHUNK_BYTES = 1 << 16 };
 
-/* A listed file, of tensors or not; fd -1: it is not open. */
+/* A safetensors file; fd -1: a listed file that holds no tensors. */
 typedef struct {
   const char *path; /* arena */
   int fd;
