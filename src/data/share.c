@@ -15,12 +15,13 @@
 static const uint64_t magic = 0x316d61732d70736c; /* "lsp-sam1" */
 enum { ALIGN_BYTES = 64, PIECE_BYTES = 16 << 20 };
 
-/* The file's front. Offsets are from its begin; the same program wrote it, on the same machine. */
+/* How the file begins. Offsets count from its first byte. The program that maps it is the one that wrote it, on the same
+ * machine, so types and byte order agree. */
 typedef struct {
   uint64_t magic, bytes;
   ls_dataset_t dataset; /* without what its pointers point to */
   size_t mean, scale, columns, targets, features;
-} front_t;
+} header_t;
 
 static size_t place(size_t *end, size_t bytes) {
   size_t at = *end;
@@ -44,8 +45,8 @@ static size_t values_bytes(const ls_dataset_t *d, const ls_shape_t *one) {
   return (size_t)d->rows * ls_shape_bytes(one);
 }
 
-static front_t front_make(const ls_dataset_t *d) {
-  front_t f = {.magic = magic, .dataset = *d};
+static header_t header_make(const ls_dataset_t *d) {
+  header_t f = {.magic = magic, .dataset = *d};
   size_t end = 0;
   place(&end, sizeof f);
   f.mean = place(&end, norm_count(d) * sizeof *d->norm.mean);
@@ -93,7 +94,7 @@ static int open_file(size_t bytes) {
   return memfd_create("lockstep-samples", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 }
 
-static int put_front(int fd, const front_t *f, const ls_dataset_t *d) {
+static int put_header(int fd, const header_t *f, const ls_dataset_t *d) {
   size_t norm = norm_count(d);
   int error = ftruncate(fd, (off_t)f->bytes) == 0 ? 0 : errno;
   if (!error) error = put(fd, f, sizeof *f, 0);
@@ -119,7 +120,7 @@ static ls_status_t map_file(ls_ctx_t *ctx, int fd, size_t bytes, void **mapping)
 }
 
 static void attach(void *mapping, ls_dataset_t *d) {
-  const front_t *f = mapping;
+  const header_t *f = mapping;
   d->mapping = mapping;
   d->mapping_bytes = (size_t)f->bytes;
   d->targets = (char *)mapping + f->targets;
@@ -127,7 +128,7 @@ static void attach(void *mapping, ls_dataset_t *d) {
 }
 
 /* Moves the values; on failure some of them are gone. */
-static ls_status_t move_all(ls_ctx_t *ctx, int fd, const front_t *f, ls_dataset_t *d) {
+static ls_status_t move_all(ls_ctx_t *ctx, int fd, const header_t *f, ls_dataset_t *d) {
   size_t targets = values_bytes(d, &d->sample.target), features = values_bytes(d, &d->sample.x);
   int error = move(ctx, fd, targets, f->targets, &d->targets);
   if (!error) error = move(ctx, fd, features, f->features, &d->features);
@@ -140,8 +141,8 @@ static ls_status_t move_all(ls_ctx_t *ctx, int fd, const front_t *f, ls_dataset_
 }
 
 ls_status_t ls_dataset_share(ls_ctx_t *ctx, ls_dataset_t *d, int *fd) {
-  const front_t f = front_make(d);
-  int file = open_file(f.bytes), error = file < 0 ? errno : put_front(file, &f, d);
+  const header_t f = header_make(d);
+  int file = open_file(f.bytes), error = file < 0 ? errno : put_header(file, &f, d);
   *fd = -1;
   if (error) {
     if (file >= 0) close(file);
@@ -165,7 +166,7 @@ ls_status_t ls_dataset_share(ls_ctx_t *ctx, ls_dataset_t *d, int *fd) {
 
 /* Pointers to the names, which are in the mapping. */
 static ls_status_t take_columns(ls_ctx_t *ctx, ls_dataset_t *d) {
-  const front_t *f = d->mapping;
+  const header_t *f = d->mapping;
   char *text = (char *)d->mapping + f->columns;
   if (!f->dataset.columns) return LS_OK;
   d->columns = ls_alloc_array(ctx, (size_t)d->inputs, sizeof *d->columns);
@@ -179,7 +180,7 @@ ls_status_t ls_dataset_map(ls_ctx_t *ctx, const char *path, ls_dataset_t **datas
   void *mapping = NULL;
   struct stat stat;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0 || fstat(fd, &stat) != 0 || (size_t)stat.st_size < sizeof(front_t)) {
+  if (fd < 0 || fstat(fd, &stat) != 0 || (size_t)stat.st_size < sizeof(header_t)) {
     ls_status_t status =
         ls_fail(ctx, LS_ERR_IO, "%s: no shared samples: %s", path, strerror(fd < 0 ? errno : EINVAL));
     if (fd >= 0) close(fd);
@@ -188,7 +189,7 @@ ls_status_t ls_dataset_map(ls_ctx_t *ctx, const char *path, ls_dataset_t **datas
   ls_status_t status = map_file(ctx, fd, (size_t)stat.st_size, &mapping);
   close(fd);
   if (status != LS_OK) return status;
-  const front_t *f = mapping;
+  const header_t *f = mapping;
   ls_dataset_t *d = NULL;
   if (f->magic != magic || f->bytes != (uint64_t)stat.st_size)
     status = ls_fail(ctx, LS_ERR_DATA, "%s: these are no shared samples", path);

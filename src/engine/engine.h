@@ -95,6 +95,8 @@ typedef struct {
   void *user;
 } ls_engine_observer_t;
 
+/* Callers read these fields and write none but data_rows, and that only between open and the first lowering: all else
+ * belongs to the functions below. */
 typedef struct {
   ls_ctx_t *ctx;
   const ls_config_t *config;
@@ -115,7 +117,9 @@ typedef struct {
   ls_step_t step[LS_STEP_KINDS];
   ls_loader_t *loader;
   ls_engine_observer_t observer;
-  int lag; /* number of micro-batches, and steps, launched before the oldest of them is waited for */
+  /* 0 on backends that finish a micro-batch inside its launch, else 1: the micro-batches that may still be in flight
+   * when the engine launches the next one. A caller may leave as many whole steps in flight before the next launch. */
+  int lag;
   int64_t launched, finished;           /* steps launched and waited for */
   int64_t unit_launched, unit_finished; /* micro-batches, counted from the run's first step */
   int64_t launched_ns[LS_ENGINE_SLOTS]; /* when each slot's micro-batch was launched */
@@ -164,8 +168,8 @@ typedef struct {
 /* Starts the loader and waits for the first batch. */
 ls_status_t ls_engine_start(ls_engine_t *engine, const ls_engine_steps_t *steps);
 void ls_engine_stop(ls_engine_t *engine); /* nothing to do when it was not started */
-/* Starts the step after the newest one: all of its micro-batches in turn. The last `lag` of them, and as many
- * steps, may still be in flight when it returns. */
+/* Starts the step after the newest one: all of its micro-batches in turn. On return up to `lag` + 1 of them may still be
+ * in flight. Waits for no step: the caller waits until at most `lag` steps are in flight before it launches again. */
 ls_status_t ls_engine_launch(ls_engine_t *engine);
 /* Waits for the oldest step in flight. *stats: LS_STATS_COUNT floats, until the next call; NULL is allowed. */
 ls_status_t ls_engine_wait(ls_engine_t *engine, const float **stats);

@@ -11,6 +11,8 @@
 
 #include "schedule/schedule.h"
 
+/* A tree over the most shards that a step may have (LS_TREE_PARTS_MAX, 1,024) takes 11 members; the strategies assert
+ * that it fits. ls_program_gather takes a member for each saved row that is sharded, and refuses more rows. */
 enum { LS_PROGRAM_MEMBERS_MAX = 12 };
 
 typedef struct ls_program ls_program_t;
