@@ -32,6 +32,8 @@ typedef struct {
   int look_every;        /* polls without output between two looks for ranks */
   int idle, looks_empty; /* polls without output; looks in a row that found no rank */
   bool given_up;
+  int64_t patience_ns;   /* for ranks that were asked to end */
+  int64_t asked_ns;      /* when they were asked; 0 = not yet */
   int64_t told_twice_ns; /* when mpirun was told to end; 0 = not yet */
   ls_status_t written;   /* how writing the ranks' output to stdout went */
   cli_noise_t noise;
@@ -80,31 +82,44 @@ static ls_status_t start(launch_t *l, const char *const *argv) {
 }
 
 /* Ctrl-Z: the ranks first, mpirun, then this process; SIGCONT wakes it, and it wakes them. */
-static void stop_and_go_on(const launch_t *l) {
+static void stop_and_go_on(launch_t *l) {
   ls_child_signal_below(l->mpirun, SIGSTOP);
   kill(l->mpirun, SIGSTOP);
   kill(getpid(), SIGSTOP);
   kill(l->mpirun, SIGCONT);
   ls_child_signal_below(l->mpirun, SIGCONT);
+  if (l->asked_ns) l->asked_ns = ls_clock_ns(); /* the time while they stood still does not count */
 }
 
-/* The first signal asks the ranks to save and end; the second ends mpirun and them, by force after FORCE_NS.
- * A signal sent before the ranks have installed their handlers is lost, so it is repeated until they exit.
- * mpirun forwards SIGUSR1 to ranks of other hosts. Ranks of this host are also signalled directly, because
+/* Asks the ranks to end. Inside a call of MPI they cannot hear it; it may never return. */
+static void ask(launch_t *l) {
+  int64_t now_ns = ls_clock_ns();
+  if (!l->asked_ns) l->asked_ns = now_ns;
+  if (now_ns - l->asked_ns < l->patience_ns) {
+    ls_child_ask(l->mpirun, SIGUSR1);
+    return;
+  }
+  ls_log(l->ctx, LS_LOG_WARN,
+         "%s asked the ranks to end, and after %g s they have not: they are ended without saving",
+         cli_stop_name(cli_stop_requested()), (double)l->patience_ns / 1e9);
+  cli_stop_force();
+}
+
+/* The first signal asks the ranks to save and end; the second, or the end of patience, ends mpirun and them, by
+ * force after FORCE_NS. A signal sent before the ranks have installed their handlers is lost, so it is repeated
+ * until they exit. mpirun forwards SIGUSR1 to ranks of other hosts. Ranks of this host are also signalled directly, because
  * Ubuntu 24.04's Open MPI 4.1.6 forwards nothing. */
 static void pass_on(launch_t *l) {
   if (cli_stop_held()) stop_and_go_on(l);
+  if (cli_stop_requested() && !cli_stop_forced()) ask(l);
   if (cli_stop_forced()) {
     int64_t now_ns = ls_clock_ns();
     if (!l->told_twice_ns) {
       kill(l->mpirun, SIGTERM);
       l->told_twice_ns = now_ns;
     } else if (now_ns - l->told_twice_ns > FORCE_NS) {
-      ls_child_signal_below(l->mpirun, SIGKILL);
-      kill(l->mpirun, SIGKILL);
+      ls_child_signal_below(getpid(), SIGKILL); /* mpirun, its ranks, and ranks that have lost it */
     }
-  } else if (cli_stop_requested()) {
-    ls_child_ask(l->mpirun, SIGUSR1);
   }
 }
 
@@ -197,6 +212,8 @@ ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks, double 
     l->ctx = ctx;
     l->launcher = launcher->name;
     l->look_every = (int)ceil(fmin(deadline_s, PATIENCE_S) * 1000 / ASK_AGAIN_MS / LOOKS_EMPTY_MAX);
+    l->patience_ns = (int64_t)(deadline_s * 1e9);
+    if (l->patience_ns < FORCE_NS) l->patience_ns = FORCE_NS;
     int own = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     l->noise.to = own >= 0 ? fdopen(own, "w") : NULL; /* with a buffer, for whole lines */
     if (!l->noise.to) l->noise.to = stderr;

@@ -78,6 +78,10 @@ int cli_stop_requested(void) {
   return requested;
 }
 
+void cli_stop_force(void) {
+  insisted = 2;
+}
+
 bool cli_stop_forced(void) {
   return insisted > 1;
 }

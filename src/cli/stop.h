@@ -20,6 +20,7 @@ cli_stop_t cli_stop_mode(cli_stop_t mode);
 /* The first signal since cli_stop_install, 0 = none; and whether SIGINT, SIGTERM or SIGQUIT came twice. */
 int cli_stop_requested(void);
 bool cli_stop_forced(void);
+void cli_stop_force(void);                    /* as if it had come twice */
 const char *cli_stop_name(int signal_number); /* "SIGTERM" */
 
 /* From now on SIGTSTP (Ctrl-Z) only sets what the second call returns, once; the caller must stop the

@@ -96,6 +96,17 @@ launcher 'mpirun (Open MPI) 4.1.4' 'true & exec sleep 300'
 got=0
 timeout -s KILL $((15 * ${LOCKSTEP_TEST_TIME:-1})) "$program" train "$work/c.yaml" --set parallel.deadline_s=1 2>"$work/err" || got=$?
 [ $got = 7 ] && grep -q 'could not run the ranks' "$work/err" || fail "an mpirun that hangs: exit code $got: $(cat "$work/err")"
+# ranks stuck inside MPI hear no request: one SIGTERM ends them all the same, after the deadline, even ranks that have lost mpirun
+launcher 'mpirun (Open MPI) 4.1.4' "trap '' USR1; : >'$work/stuck'; sleep 300 & wait"
+timeout -s KILL $((40 * ${LOCKSTEP_TEST_TIME:-1})) "$program" train "$work/c.yaml" --set parallel.deadline_s=1 >"$work/out" 2>"$work/err" &
+pid=$!
+wait_until "stuck ranks" test -e "$work/stuck"
+kill -TERM $pid
+got=0
+wait $pid || got=$?
+[ $got = 130 ] || fail "stuck ranks: exit code $got: $(cat "$work/err")"
+grep -q 'warning: SIGTERM asked the ranks to end, and after 5 s they have not: they are ended without saving$' "$work/err" ||
+  fail "stuck ranks: $(cat "$work/err")"
 mkdir "$work/gone"
 got=0
 (cd "$work/gone" && rmdir "$work/gone" && launcher 'mpirun (Open MPI) 4.1.4' 'exit 1' && exec "$program" train "$work/c.yaml") \
