@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-/* auto means the best of several strategies; a simulation needs the one that several ranks would use. */
+/* Where the configuration names no strategy, or auto, a simulation takes the one that several ranks would use. */
 static const char *strategy_of(const ls_config_t *config) {
-  return config->parallel.automatic ? ls_strategy_default(2)->name : config->parallel.strategy;
+  return config->parallel.usual ? ls_strategy_default(2)->name : config->parallel.strategy;
 }
 
 /* Nothing is read, so the number of samples is known only for synthetic data. */
