@@ -1,6 +1,7 @@
 /* Did you mean: the closest of a few names. The distance counts insertions, deletions, replacements and
  * transpositions of neighbours (optimal string alignment, Boytsov 2011), whatever the case of letters. */
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/option.h"
@@ -49,4 +50,23 @@ const char *ls_nearest(const char *text, const char *const *names) {
     nearest = names[i];
   }
   return nearest;
+}
+
+const char *ls_nearest_text(const char *text, const char *const *names, char buf[LS_NAMES_TEXT_BYTES]) {
+  const char *nearest = ls_nearest(text, names);
+  buf[0] = '\0';
+  if (nearest) snprintf(buf, LS_NAMES_TEXT_BYTES, "; did you mean `%.200s`?", nearest);
+  return buf;
+}
+
+const char *ls_names_text(const char *const *names, char buf[LS_NAMES_TEXT_BYTES]) {
+  static const char more[] = ", ...";
+  snprintf(buf, LS_NAMES_TEXT_BYTES, "none");
+  for (size_t i = 0, used = 0; names[i]; i++) {
+    bool fits = used + strlen(names[i]) + 2 * sizeof more < LS_NAMES_TEXT_BYTES;
+    used += (size_t)snprintf(buf + used, LS_NAMES_TEXT_BYTES - used, "%s%s", i > 0 && fits ? ", " : "",
+                             fits ? names[i] : more);
+    if (!fits) break;
+  }
+  return buf;
 }

@@ -46,21 +46,13 @@ static void known_names(const parse_t *p, const char *names[NAMES_MAX + 1]) {
 }
 
 static ls_status_t fail_unknown(const parse_t *p, const ls_doc_node_t *node) {
-  const char *names[NAMES_MAX + 1];
+  const char *names[NAMES_MAX + 1], *section = p->section->name;
+  char text[LS_NAMES_TEXT_BYTES];
   known_names(p, names);
-  const char *nearest = ls_nearest(node->key, names), *section = p->section->name;
-  if (nearest)
-    return ls_fail_at(p->source.ctx, LS_ERR_CONFIG, &node->key_place,
-                      "unknown option `%.80s`%s%s; did you mean `%s`?", LS_SHOWN(node->key),
-                      *section ? " in " : "", section, nearest);
-  char list[512] = "none";
-  for (int i = 0; names[i]; i++) {
-    size_t used = i ? strlen(list) : 0;
-    snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
-  }
-  return ls_fail_at(p->source.ctx, LS_ERR_CONFIG, &node->key_place,
-                    "unknown option `%.80s`%s%s; possible: %s", LS_SHOWN(node->key), *section ? " in " : "",
-                    section, list);
+  bool near = *ls_nearest_text(node->key, names, text);
+  return ls_fail_at(p->source.ctx, LS_ERR_CONFIG, &node->key_place, "unknown option `%.80s`%s%s%s%s",
+                    LS_SHOWN(node->key), *section ? " in " : "", section,
+                    near ? "" : "; possible: ", near ? text : ls_names_text(names, text));
 }
 
 /* `key:` without a value: allowed only for options that may be absent. */

@@ -86,5 +86,10 @@ const char *ls_option_help(ls_arena_t *arena, const ls_section_t *section);
 
 /* The name among `names` (NULL-terminated) closest to `text` within a third of its length; NULL when none. */
 const char *ls_nearest(const char *text, const char *const *names);
+/* For errors about an unknown name, written to buf: "; did you mean `N`?" with the nearest one, else "". */
+enum { LS_NAMES_TEXT_BYTES = 512 };
+const char *ls_nearest_text(const char *text, const char *const *names, char buf[LS_NAMES_TEXT_BYTES]);
+/* "A, B, C"; "none" without names, and an ellipsis for what does not fit. */
+const char *ls_names_text(const char *const *names, char buf[LS_NAMES_TEXT_BYTES]);
 
 #endif

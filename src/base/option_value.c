@@ -155,14 +155,9 @@ static ls_status_t parse_path(const ls_option_source_t *s, const ls_option_t *ro
 
 static ls_status_t fail_choice(const ls_option_source_t *s, const ls_option_t *row,
                                const ls_doc_node_t *node) {
-  char what[512] = "is not one of ";
-  for (int i = 0; row->choices[i]; i++) {
-    size_t used = strlen(what);
-    snprintf(what + used, sizeof what - used, "%s%s", i ? ", " : "", row->choices[i]);
-  }
-  const char *nearest = ls_nearest(node->text, row->choices);
-  size_t used = strlen(what);
-  if (nearest) snprintf(what + used, sizeof what - used, "; did you mean `%s`?", nearest);
+  char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES], what[2 * LS_NAMES_TEXT_BYTES + 16];
+  snprintf(what, sizeof what, "is not one of %s%s", ls_names_text(row->choices, list),
+           ls_nearest_text(node->text, row->choices, nearest));
   return fail_value(s, row, node, what);
 }
 

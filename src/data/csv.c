@@ -122,15 +122,8 @@ static ls_status_t refuse_unknown(table_t *t, const char *name, bool trained) {
   if (near)
     return ls_csv_fail(&t->scan, &t->columns[0].cell, "there is no column '%s'; did you mean '%.200s'?",
                        LS_SHOWN(name), near);
-  char list[256] = "";
-  for (int64_t i = 0; i < t->count; i++) {
-    size_t used = strlen(list);
-    if (used + strlen(names[i]) + 8 > sizeof list) {
-      snprintf(list + used, sizeof list - used, ", ...");
-      break;
-    }
-    snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
-  }
+  char list[LS_NAMES_TEXT_BYTES];
+  ls_names_text(names, list);
   if (trained)
     return ls_fail(t->ctx, LS_ERR_MISMATCH, "%s: the checkpoint was trained on column '%s', the file has: %s",
                    t->scan.name, LS_SHOWN(name), list);

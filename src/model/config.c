@@ -94,11 +94,10 @@ static ls_status_t parse_preset(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_n
   if (!is_given(map, "loss")) model->loss = LS_LOSS_MSE;
   ls_status_t filled = LS_OK;
   if (ls_preset_fill(arena, model->preset, model, &filled)) return worse(status, filled);
-  const char *nearest = ls_nearest(model->preset, ls_preset_names);
-  return ls_fail_at(ctx, LS_ERR_CONFIG, &preset->place,
-                    "model.preset: `%.80s` is not one of %s, %s, %s%s%s%s", LS_SHOWN(model->preset),
-                    ls_preset_names[0], ls_preset_names[1], ls_preset_names[2],
-                    nearest ? "; did you mean `" : "", nearest ? nearest : "", nearest ? "`?" : "");
+  char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES];
+  return ls_fail_at(ctx, LS_ERR_CONFIG, &preset->place, "model.preset: `%.80s` is not one of %s%s",
+                    LS_SHOWN(model->preset), ls_names_text(ls_preset_names, list),
+                    ls_nearest_text(model->preset, ls_preset_names, nearest));
 }
 
 ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,

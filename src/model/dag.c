@@ -50,19 +50,15 @@ static const ls_layer_kind_t *find_kind(const char *name) {
 }
 
 static ls_status_t fail_kind(const ls_layer_reader_t *r, const ls_doc_node_t *entry) {
-  const char *names[32] = {ls_repeat_section.name + strlen("model.layers.")}, *kind = ls_entry_kind(entry);
-  char list[256] = "";
-  for (int i = 0; ls_layer_kinds[i] && i < LS_COUNT(names) - 2; i++) {
-    size_t used = strlen(list);
-    names[i + 1] = ls_layer_kinds[i]->name;
-    snprintf(list + used, sizeof list - used, "%s, ", names[i + 1]);
-  }
-  const char *nearest = ls_nearest(kind, names);
-  if (nearest)
-    return ls_fail_at(r->ctx, LS_ERR_CONFIG, ls_entry_place(entry),
-                      "unknown layer `%.80s`; did you mean `%s`?", LS_SHOWN(kind), nearest);
-  return ls_fail_at(r->ctx, LS_ERR_CONFIG, ls_entry_place(entry), "unknown layer `%.80s`; possible: %s%s",
-                    LS_SHOWN(kind), list, names[0]);
+  const char *names[32] = {0}, *kind = ls_entry_kind(entry);
+  char text[LS_NAMES_TEXT_BYTES];
+  int count = 0;
+  for (; ls_layer_kinds[count] && count < LS_COUNT(names) - 2; count++)
+    names[count] = ls_layer_kinds[count]->name;
+  names[count] = ls_repeat_section.name + strlen("model.layers.");
+  bool near = *ls_nearest_text(kind, names, text);
+  return ls_fail_at(r->ctx, LS_ERR_CONFIG, ls_entry_place(entry), "unknown layer `%.80s`%s%s", LS_SHOWN(kind),
+                    near ? "" : "; possible: ", near ? text : ls_names_text(names, text));
 }
 
 /* ---- from ---- */

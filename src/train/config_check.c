@@ -20,10 +20,10 @@ static ls_status_t check_name(ls_ctx_t *ctx, const ls_doc_node_t *section, const
                               const char *const *names) {
   for (int i = 0; names[i]; i++)
     if (strcmp(names[i], value) == 0) return LS_OK;
-  const char *nearest = ls_nearest(value, names);
-  return ls_fail_at(ctx, LS_ERR_CONFIG, place_of(section, key, &nowhere), "unknown %s \"%s\"%s%s%s", key,
-                    LS_SHOWN(value), nearest ? "; did you mean \"" : "", nearest ? nearest : "",
-                    nearest ? "\"?" : "");
+  char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES];
+  return ls_fail_at(ctx, LS_ERR_CONFIG, place_of(section, key, &nowhere),
+                    "parallel.%s: `%s` is not one of %s%s", key, LS_SHOWN(value), ls_names_text(names, list),
+                    ls_nearest_text(value, names, nearest));
 }
 
 /* The names of rows, which begin with their name, and the word that leaves the choice open. */

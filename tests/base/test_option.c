@@ -283,6 +283,21 @@ static void nearest(void **state) {
       ls_nearest("a_name_that_is_longer_than_any_option_could_ever_be_and_so_is_not_compared", names));
 }
 
+/* However many names there are, the list says that more exist where it ends early. */
+static void names_text(void **state) {
+  (void)state;
+  char buf[LS_NAMES_TEXT_BYTES];
+  static const char *const two[] = {"one", "two", NULL}, *const nothing[] = {NULL};
+  const char *many[200] = {0};
+  assert_string_equal(ls_names_text(two, buf), "one, two");
+  assert_string_equal(ls_names_text(nothing, buf), "none");
+  for (int i = 0; i < 199; i++)
+    many[i] = "name";
+  size_t length = strlen(ls_names_text(many, buf));
+  assert_true(length > LS_NAMES_TEXT_BYTES - 20 && length < LS_NAMES_TEXT_BYTES);
+  assert_string_equal(buf + length - 11, ", name, ...");
+}
+
 static ls_status_t parse_all(capture_t *c) {
   ls_doc_t doc;
   section_t s;
@@ -316,6 +331,7 @@ int main(void) {
       TEST(json),
       TEST(help),
       TEST(nearest),
+      TEST(names_text),
       TEST(allocation_failures),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

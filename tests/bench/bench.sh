@@ -86,7 +86,7 @@ expect 2 'whole number' bench "$work/c.yaml" --batches 8,x
 expect 2 'from 1 to 100000' bench "$work/c.yaml" --repetitions 0
 expect 2 'between 0 and 100' bench "$work/c.yaml" --margin 0
 expect 3 'smaller than the number of ranks' bench "$work/c.yaml" --batches 1 --ranks-list 2
-expect 3 'unknown strategy' bench "$work/c.yaml" --strategies ring
+expect 3 'ring. is not one of ' bench "$work/c.yaml" --strategies ring
 expect 2 'did you mean --batches' bench "$work/c.yaml" --batchs 8
 # More samples than there are: that variant is reported as failed, the other is measured, and the exit code says it.
 expect 7 '1 of 2 variants failed during the measurement; the first: batch 100000' bench "$work/c.yaml" \
