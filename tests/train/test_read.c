@@ -51,7 +51,7 @@ static void read_all(const ls_train_source_t *source, rank_t rank[RANKS]) {
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   assert_int_equal(ls_comm_sim_create(ctx, RANKS, deadline_ns, comms), LS_OK);
   for (int r = 0; r < RANKS; r++) {
-    rank[r].source = source;
+    if (!rank[r].source) rank[r].source = source;
     rank[r].world.comm = comms[r];
     rank[r].trainer.ctx = ls_ctx_create(on_log, &rank[r]);
     rank[r].trainer.world = &rank[r].world;
@@ -134,6 +134,27 @@ static void a_fault_is_reported_once(void **state) {
   let_go(rank);
 }
 
+/* The others used to get the samples of the first rank, without a word. */
+static void ranks_of_a_node_that_mean_other_data(void **state) {
+  (void)state;
+  ls_data_config_t other = table;
+  ls_train_source_t another = source;
+  other.path = "/proc/self/comm";
+  another.config = &other;
+  rank_t rank[RANKS] = {{0}, {0}, {.source = &another}};
+  read_all(&source, rank);
+  for (int r = 0; r < RANKS; r++) {
+    assert_int_equal(rank[r].status, LS_ERR_CONFIG);
+    assert_int_equal(rank[r].dates, 0);
+    assert_null(rank[r].trainer.dataset);
+  }
+  assert_non_null(strstr(ls_ctx_error(rank[2].trainer.ctx), "is to read /proc/self/comm"));
+  assert_non_null(
+      strstr(ls_ctx_error(rank[2].trainer.ctx), "rank 0 on the same node reads /tmp/lockstep-read-"));
+  assert_non_null(strstr(ls_ctx_error(rank[2].trainer.ctx), " (53 bytes)"));
+  let_go(rank);
+}
+
 /* One that cannot even begin does not leave the others waiting. */
 static void a_rank_that_failed_before(void **state) {
   (void)state;
@@ -181,6 +202,7 @@ int main(void) {
                                      cmocka_unit_test(one_rank_reads_and_the_others_map),
                                      cmocka_unit_test(reading_may_take_longer_than_the_deadline),
                                      cmocka_unit_test(a_fault_is_reported_once),
+                                     cmocka_unit_test(ranks_of_a_node_that_mean_other_data),
                                      cmocka_unit_test(a_rank_that_failed_before)};
   return cmocka_run_group_tests(tests, write_table, remove_table);
 }
