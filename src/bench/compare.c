@@ -83,6 +83,53 @@ ls_status_t ls_bench_document_series(ls_ctx_t *ctx, const json_t *document, cons
 
 enum { DOCUMENT_BYTES_MAX = 256 << 20 };
 
+/* What a document may lack but must not hold as anything else; numbers and texts may be null: unknown. */
+static const struct {
+  const char *path, *expected;
+  int type; /* a json_type; JSON_REAL: any number */
+} members[] = {
+    {"method", "an object", JSON_OBJECT},
+    {"method.repetitions", "a number", JSON_REAL},
+    {"method.repetitions_per_process", "a number", JSON_REAL},
+    {"method.steps", "a number", JSON_REAL},
+    {"method.warmup_steps", "a number", JSON_REAL},
+    {"method.order_seed", "a number", JSON_REAL},
+    {"method.confidence", "a number", JSON_REAL},
+    {"method.alpha", "a number", JSON_REAL},
+    {"method.margin_percent", "a number", JSON_REAL},
+    {"method.outlier_limit", "a number", JSON_REAL},
+    {"method.bootstrap_resamples", "a number", JSON_REAL},
+    {"method.order", "a text", JSON_STRING},
+    {"control", "an object", JSON_OBJECT},
+    {"control.pairs", "a number", JSON_REAL},
+    {"control.false_alarms", "a number", JSON_REAL},
+    {"control.false_alarm_rate", "a number", JSON_REAL},
+    {"control.p_values", "a list", JSON_ARRAY},
+    {"machine", "an object", JSON_OBJECT},
+    {"limits", "an object", JSON_OBJECT},
+    {"limits.cpu", "a text", JSON_STRING},
+    {"limits.gpu", "a text", JSON_STRING},
+    {"run", "an object", JSON_OBJECT},
+    {"run.processors", "a number", JSON_REAL},
+    {"run.load_before", "a number", JSON_REAL},
+    {"run.load_after", "a number", JSON_REAL},
+    {"answers", "a list", JSON_ARRAY},
+};
+
+static ls_status_t check_members(ls_ctx_t *ctx, const char *path, const json_t *document) {
+  for (int i = 0; i < LS_COUNT(members); i++) {
+    const json_t *value = ls_bench_at(document, members[i].path);
+    bool value_like = members[i].type == JSON_REAL || members[i].type == JSON_STRING;
+    bool good =
+        !value || (value_like && json_is_null(value)) ||
+        (members[i].type == JSON_REAL ? json_is_number(value) : (int)json_typeof(value) == members[i].type);
+    if (!good)
+      return ls_fail(ctx, LS_ERR_DATA, "%s: damaged: %s is not %s", path, members[i].path,
+                     members[i].expected);
+  }
+  return LS_OK;
+}
+
 static ls_status_t check_document(ls_ctx_t *ctx, const char *path, const json_t *document) {
   if (strcmp(ls_bench_word(document, "command"), "bench") != 0)
     return ls_fail(ctx, LS_ERR_DATA, "%s: not a document of lockstep bench --json", path);
@@ -99,7 +146,7 @@ static ls_status_t check_document(ls_ctx_t *ctx, const char *path, const json_t 
     if (!json_is_array(json_object_get(variant, "repetitions")))
       return ls_fail(ctx, LS_ERR_DATA, "%s: variant %zu has no repetitions", path, i);
   }
-  return LS_OK;
+  return check_members(ctx, path, document);
 }
 
 ls_status_t ls_bench_document_read(ls_ctx_t *ctx, const char *path, json_t **out) {

@@ -38,6 +38,10 @@ grep -q '<svg' "$work/r.html" || fail "HTML without plots"
 for kind in md json; do cmp "$work/r.$kind" "$work/again.$kind" || fail "bench --from: another $kind"; done
 grep -q '<svg' "$work/again.html" || fail "bench --from: HTML without plots"
 grep -q 'lockstep [0-9.]* (commit [0-9a-z-]*)' "$work/r.md" || fail "the report does not name version and commit: $(cat "$work/r.md")"
+for member in method control machine limits run answers; do # damaged ones were taken without a word
+  sed "s/^ \"$member\": [[{].*/ \"$member\": 3, \"was_$member\": &/; s/\"was_$member\":  \"$member\": /\"was_$member\": /" "$work/r.json" >"$work/damaged.json"
+  expect 4 "damaged.json: damaged: $member is not " bench --from "$work/damaged.json"
+done
 expect 2 '--from measures nothing: leave .*c.yaml out' bench "$work/c.yaml" --from "$work/r.json"
 expect 2 '--from measures nothing: leave --steps out' bench --from "$work/r.json" --steps 3
 expect 4 'c.yaml:1' bench --from "$work/c.yaml"

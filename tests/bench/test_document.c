@@ -338,7 +338,17 @@ static void test_read_back(void **state) {
       "{\"command\": \"bench\", \"version\": 9}",
       "{\"command\": \"bench\", \"version\": 1, \"variants\": []}",
       "{\"command\": \"bench\", \"version\": 1, \"variants\": [{\"name\": \"a\"}]}",
-      "{\"command\": \"bench\", \"version\": 1, \"variants\": [3]}"};
+      "{\"command\": \"bench\", \"version\": 1, \"variants\": [3]}",
+#define WITH(member)                                                                                         \
+  "{\"command\": \"bench\", \"version\": 1, \"variants\": [{\"name\": \"a\", \"repetitions\": []}], " member \
+  "}"
+      WITH("\"method\": []"),
+      WITH("\"method\": {\"steps\": \"many\"}"),
+      WITH("\"control\": null"),
+      WITH("\"machine\": 3"),
+      WITH("\"limits\": {\"cpu\": {}}"),
+      WITH("\"run\": \"x\""),
+      WITH("\"answers\": {}")};
   json_t *d = NULL;
   for (int i = 0; i < LS_COUNT(bad); i++) {
     write_file(path, bad[i]);
