@@ -214,6 +214,20 @@ static void take_config(ls_trainer_t *t, const ls_config_t *config) {
   if (parallel->usual) parallel->strategy = ls_strategy_default(parallel->ranks)->name;
 }
 
+/* Micro-batches without a row cost as much as others, and add nothing. */
+static void warn_of_padding(const ls_trainer_t *t) {
+  const ls_comm_t *comm = t->world->comm;
+  ls_engine_share_t least;
+  ls_engine_share(t->config, comm->size - 1, comm->size, &least);
+  if (t->config->parallel.reproducible || comm->rank > 0 || least.accumulate <= least.count) return;
+  ls_log(t->ctx, LS_LOG_WARN,
+         "train.accumulate is %d, but a rank has %lld of the %lld rows of a batch: %lld micro-batches of "
+         "every step "
+         "hold nothing but padding; lower train.accumulate to %lld",
+         least.accumulate, (long long)least.count, (long long)t->config->train.batch,
+         (long long)(least.accumulate - least.count), (long long)least.count);
+}
+
 /* The rules of the configuration for this world. */
 static ls_status_t check_world(ls_trainer_t *t) {
   const ls_comm_t *comm = t->world->comm;
@@ -224,7 +238,9 @@ static ls_status_t check_world(ls_trainer_t *t) {
   if (t->config->train.batch < comm->size)
     return ls_fail(t->ctx, LS_ERR_CONFIG, "the global batch (%lld) is smaller than the number of ranks (%d)",
                    (long long)t->config->train.batch, comm->size);
-  return t->training ? ls_engine_check_share(t->ctx, t->config, comm->size) : LS_OK;
+  if (!t->training) return LS_OK;
+  warn_of_padding(t);
+  return ls_engine_check_share(t->ctx, t->config, comm->size);
 }
 
 static void begin(ls_trainer_t *t) {

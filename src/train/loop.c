@@ -329,6 +329,12 @@ static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
     if (saving != LS_OK) return saving;
   }
   if (ended && loop->trace) {
+    const int left_out = t->engine.share.accumulate - 2 * LS_TRACE_ENDS;
+    if (left_out > 0 && t->world->comm->rank == 0)
+      ls_log(t->ctx, LS_LOG_WARN,
+             "%s: of each step the trace has the first %d and the last %d micro-batches; %d between them are "
+             "left out",
+             loop->hooks->trace_path, LS_TRACE_ENDS, LS_TRACE_ENDS, left_out);
     ls_status_t tracing = ls_trace_write(t->ctx, loop->trace, t->world->comm, loop->hooks->trace_path);
     if (tracing != LS_OK) return tracing;
   }

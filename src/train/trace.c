@@ -4,10 +4,12 @@
 #include <string.h>
 
 ls_status_t ls_trace_add(json_t *events, const ls_engine_t *engine, int64_t step, int m) {
+  const int count = engine->share.accumulate;
   const ls_run_t *run = engine->step[LS_STEP_TRAIN].run;
   const ls_program_t *program = &engine->step[LS_STEP_TRAIN].program;
   const ls_schedule_t *s = program->member[ls_program_at(program, step, m)];
-  int64_t unit = step * engine->share.accumulate + m;
+  int64_t unit = step * count + m;
+  if (m >= LS_TRACE_ENDS && m < count - LS_TRACE_ENDS) return LS_OK;
   return ls_schedule_trace(s, ls_run_times(run), step, m, engine->launched_ns[unit % LS_ENGINE_SLOTS],
                            events);
 }

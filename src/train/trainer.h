@@ -102,8 +102,9 @@ void ls_step_log_add(ls_step_log_t *log, int64_t step_ns, const int64_t parts_ns
 /* Times and parts cover the same steps: those after the warm-up. */
 void ls_step_log_report(ls_step_log_t *log, ls_train_report_t *report);
 
-/* trace.c: tasks of the last steps of every rank, as the events of a Chrome trace (an array), written by rank 0. */
-enum { LS_TRACE_STEPS = 20 };
+/* trace.c: tasks of the last steps of every rank, as the events of a Chrome trace (an array), written by rank 0. Of a
+ * step's micro-batches it has the first and the last LS_TRACE_ENDS; those between are alike. */
+enum { LS_TRACE_STEPS = 20, LS_TRACE_ENDS = 8 };
 /* The micro-batch of the most recent wait, if its tasks were timed. */
 ls_status_t ls_trace_add(json_t *events, const ls_engine_t *engine, int64_t step, int m);
 ls_status_t ls_trace_write(ls_ctx_t *ctx, json_t *events, ls_comm_t *comm, const char *path); /* collective */

@@ -62,6 +62,13 @@ grep -q '@' "$work/turns.json" && fail "trace: names of micro-batches"
 grep -qx '"middle", 998 of 1000 micro-batches' "$work/inspect.txt" || fail "inspect: members"
 "$program" inspect "$work/c.yaml" --set train.accumulate=1000 --json >"$work/inspect.json"
 [ "$(grep -c '"times": 998' "$work/inspect.json")" -gt 5 ] || fail "inspect --json: members"
+# the trace of a thousand micro-batches was 63 MB; and most of them hold no row, which nothing said
+"$program" train "$work/c.yaml" --json --ranks 1 --trace "$work/turns.json" --set train.accumulate=1000 --set train.steps=2 \
+  --set train.checkpoint.dir="$work/turns" >/dev/null 2>"$work/err" || fail "train in 1,000 turns: $(cat "$work/err")"
+[ "$(grep -o '"micro_batch":[0-9]*' "$work/turns.json" | sort -u | wc -l)" = 16 ] || fail "trace: 1,000 micro-batches"
+grep -q 'the first 8 and the last 8 micro-batches; 984 between them are left out$' "$work/err" || fail "trace: $(cat "$work/err")"
+grep -q 'warning: train.accumulate is 1000, but a rank has .* nothing but padding; lower train.accumulate to ' "$work/err" ||
+  fail "padding: $(cat "$work/err")"
 rm -rf "$work/turns"
 for key in params strategy backend global_batch samples_per_s train_loss val_loss val_accuracy skipped_steps \
   params_xxh3 checkpoint; do
