@@ -54,7 +54,7 @@ static ls_status_t make_cost(const ls_planner_t *p, const ls_candidate_t *c, ls_
 /* Ranks of one machine exchange through its memory and with its processors. If the ranks are timed together,
  * the effect on the step is measured. */
 static ls_status_t time_exchange(ls_planner_t *p, const ls_candidate_t *c, const ls_timing_job_t *job,
-                                 bool replace) {
+                                 bool again) {
   ls_timing_job_t with = *job;
   ls_timing_t timing;
   ls_cost_t cost;
@@ -63,7 +63,7 @@ static ls_status_t time_exchange(ls_planner_t *p, const ls_candidate_t *c, const
   if (status != LS_OK) return status;
   status = make_cost(p, c, &cost);
   if (status == LS_OK && find_crowd(p, &cost))
-    status = ls_cost_keep_exchange(p->ctx, p->profile, &cost, &timing, replace);
+    status = ls_cost_keep_exchange(p->ctx, p->profile, &cost, &timing, again);
   ls_timing_release(&timing);
   return status;
 }
@@ -77,7 +77,7 @@ static ls_status_t time_job(ls_planner_t *p, const ls_candidate_t *c, const ls_t
   if (counts)
     status = ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing, !p->searching);
   ls_timing_release(&timing);
-  return status == LS_OK && job->beside ? time_exchange(p, c, job, counts) : status;
+  return status == LS_OK && job->beside ? time_exchange(p, c, job, c->timed) : status;
 }
 
 ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {

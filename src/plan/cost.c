@@ -233,26 +233,25 @@ static ls_status_t price_with(ls_ctx_t *ctx, ls_cost_t *cost, const ls_cost_mode
 }
 
 ls_status_t ls_cost_keep_exchange(ls_ctx_t *ctx, ls_profile_t *profile, ls_cost_t *cost,
-                                  const ls_timing_t *timing, bool replace) {
+                                  const ls_timing_t *timing, bool again) {
   char key[LS_PROFILE_KEY_BYTES];
   ls_cost_model_t model;
   double low = ls_profile_busy(profile) > 0 ? exchange_min_busy : exchange_min;
-  double high = exchange_max, rows = (double)timing->rows, step_ns;
+  double high = exchange_max, rows = (double)timing->rows, period_ns = timing->period.ns, step_ns = 0;
   if (ls_cost_model(cost, &model) != LS_OK) return LS_OK;
-  const char *name = ls_family_key(cost->family, "exchange", key);
-  bool known = ls_family_has(profile, name, rows);
-  double before_ns = 0, was = cost->exchange;
-  ls_status_t status = price_with(ctx, cost, &model, was, &timing->program, &before_ns);
-  if (status == LS_ERR_NOT_FOUND) return LS_OK;
-  if (status != LS_OK || (known && !replace && before_ns <= timing->period.ns)) return status;
   model.step_overhead_ns -=
       ls_family_held(profile, ls_family_key(cost->family, "exchange beyond", key), rows, 0);
-  status = price_with(ctx, cost, &model, high, &timing->program, &step_ns);
-  double beyond_ns = status == LS_OK ? fmax(timing->period.ns - step_ns, 0) : 0;
+  ls_status_t status = price_with(ctx, cost, &model, high, &timing->program, &step_ns);
+  if (status == LS_ERR_NOT_FOUND) return LS_OK;
+  const char *name = ls_family_key(cost->family, "exchanged", key);
+  if (again) period_ns = fmin(period_ns, ls_family_held(profile, name, rows, period_ns));
+  if (status == LS_OK)
+    status = ls_family_put(profile, name, rows, &(ls_time_t){period_ns, period_ns, period_ns});
+  double beyond_ns = status == LS_OK ? fmax(period_ns - step_ns, 0) : 0;
   while (beyond_ns == 0 && high - low > 1e-3 && status == LS_OK) { /* longer collectives, longer steps */
     double middle = (low + high) / 2;
     status = price_with(ctx, cost, &model, middle, &timing->program, &step_ns);
-    if (step_ns < timing->period.ns)
+    if (step_ns < period_ns)
       low = middle;
     else
       high = middle;

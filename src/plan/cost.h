@@ -51,10 +51,11 @@ ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *famil
 
 /* Compares a measured step with exchange with the model's prediction. If the step takes longer than
  * predicted, the collective times of the family are scaled up by that ratio (1 to 2.5), and any remainder is
- * added to the step. `cost` as for a price of timing's schedule. Nothing is stored if the profile has no
- * curve for the collectives, or if a shorter time is stored and must not be replaced. */
+ * added to the step. If the profile was measured on a busy machine, a shorter step scales them down. `cost` as for a
+ * price of timing's schedule. again: this plan has compared such a step before, and the shorter of both counts. Nothing
+ * is stored if the profile has no curve for the collectives. */
 ls_status_t ls_cost_keep_exchange(ls_ctx_t *ctx, ls_profile_t *profile, ls_cost_t *cost,
-                                  const ls_timing_t *timing, bool replace);
+                                  const ls_timing_t *timing, bool again);
 
 /* The model borrows `cost`. LS_ERR_NOT_FOUND (unreported): the step's overhead is not known. */
 ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model);
