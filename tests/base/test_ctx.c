@@ -1,8 +1,8 @@
 /* The context: what is delivered, what is kept, how a place is drawn, and checked allocation. */
 #include "capture.h"
+#include "support/threads.h"
 
 #include <errno.h>
-#include <pthread.h>
 
 static void errors_are_counted_and_the_first_is_kept(void **state) {
   capture_t *c = *state;
@@ -167,11 +167,7 @@ static void *report(void *argument) {
 static void any_thread_may_report(void **state) {
   (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
-  pthread_t thread[4];
-  for (int i = 0; i < 4; i++)
-    assert_int_equal(pthread_create(&thread[i], NULL, report, ctx), 0);
-  for (int i = 0; i < 4; i++)
-    pthread_join(thread[i], NULL);
+  threads_run(4, report, ctx, 0);
   assert_int_equal(ls_ctx_error_count(ctx), 800);
   assert_string_equal(ls_ctx_error(ctx), "message 0");
   ls_ctx_destroy(ctx);

@@ -1,8 +1,8 @@
 /* Files and directories: contents, limits, durability's visible half, and errors that name the path. */
 #include "capture.h"
+#include "support/threads.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -183,12 +183,8 @@ static void *replace_often(void *failed) {
 /* They once shared path.tmp: renames failed, and half of one text stood in another. */
 static void several_writers(void **state) {
   capture_t *c = *state;
-  pthread_t thread[WRITERS];
   bool failed[WRITERS] = {false};
-  for (int i = 0; i < WRITERS; i++)
-    assert_int_equal(pthread_create(&thread[i], NULL, replace_often, &failed[i]), 0);
-  for (int i = 0; i < WRITERS; i++)
-    assert_int_equal(pthread_join(thread[i], NULL), 0);
+  threads_run(WRITERS, replace_often, failed, sizeof *failed);
   for (int i = 0; i < WRITERS; i++)
     assert_false(failed[i]);
   char *bytes;

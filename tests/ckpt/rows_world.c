@@ -1,7 +1,6 @@
 /* See rows_world.h. */
 #include "rows_world.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,16 +229,13 @@ static void *rank_main(void *arg) {
 
 void world_run(fixture_t *f, int size, cut_t cut, work_fn work, void *arg, rank_t rank[RANKS_MAX]) {
   ls_comm_t *comms[RANKS_MAX];
-  pthread_t thread[RANKS_MAX];
   start_t start[RANKS_MAX];
   NEED(ls_comm_sim_create(f->ctx, size, (int64_t)DEADLINE_S * 1000000000, comms) == LS_OK);
   for (int r = 0; r < size; r++) {
     rank[r] = (rank_t){.rank = r, .size = size, .comm = comms[r], .f = f, .arg = arg};
     start[r] = (start_t){&rank[r], cut, work};
-    NEED(pthread_create(&thread[r], NULL, rank_main, &start[r]) == 0);
   }
-  for (int r = 0; r < size; r++)
-    pthread_join(thread[r], NULL);
+  threads_run(size, rank_main, start, sizeof *start);
   for (int r = 0; r < size; r++)
     ls_comm_destroy(comms[r]);
 }

@@ -4,11 +4,9 @@
 #define TESTS_CKPT_ROWS_WORLD_H
 
 #include "support.h"
+#include "support/threads.h"
 
 #include <stdlib.h>
-
-/* For threads, from which cmocka cannot leave a test: ends the program. */
-#define NEED(holds) ((holds) ? (void)0 : (print_error("%s:%d: %s\n", __FILE__, __LINE__, #holds), abort()))
 
 enum { RANKS_MAX = 4, ROWS_MAX = 8 };
 

@@ -3,14 +3,11 @@
 #include "support.h"
 
 #include "schedule/run.h"
+#include "support/threads.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* For threads, from which cmocka cannot leave a test: ends the program. */
-#define NEED(holds) ((holds) ? (void)0 : (print_error("%s:%d: %s\n", __FILE__, __LINE__, #holds), abort()))
 
 enum { RANKS_MAX = 8, FIRST = 24 * 5, COUNT = 24 * 7, ROWS = 2, DEADLINE_S = 20 };
 
@@ -55,7 +52,6 @@ static ls_state_table_t *table_of(ls_ctx_t *ctx, int rank, int size, bool sharde
 typedef struct {
   fixture_t *f;
   ls_comm_t *comm;
-  pthread_t thread;
 } rank_t;
 
 /* Every row in host memory, by the program. */
@@ -140,12 +136,9 @@ static void whole_rows_are_saved_as_replicated_ones(void **state) {
     ls_comm_t *comm[RANKS_MAX];
     rank_t rank[RANKS_MAX];
     assert_int_equal(ls_comm_sim_create(f->ctx, worlds[w], (int64_t)DEADLINE_S * 1000000000, comm), LS_OK);
-    for (int r = 0; r < worlds[w]; r++) {
-      rank[r] = (rank_t){.f = f, .comm = comm[r]};
-      assert_int_equal(pthread_create(&rank[r].thread, NULL, work, &rank[r]), 0);
-    }
     for (int r = 0; r < worlds[w]; r++)
-      pthread_join(rank[r].thread, NULL);
+      rank[r] = (rank_t){.f = f, .comm = comm[r]};
+    threads_run(worlds[w], work, rank, sizeof *rank);
     for (int r = 0; r < worlds[w]; r++)
       ls_comm_destroy(comm[r]);
     for (int i = 0; i < LS_COUNT(files); i++) {

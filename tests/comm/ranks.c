@@ -2,8 +2,8 @@
 
 #include "ranks.h"
 
+#include "support/threads.h"
 #include "unit.h"
-#include <pthread.h>
 #include <string.h>
 
 static void keep(void *user, ls_log_level_t level, const char *message) {
@@ -26,7 +26,6 @@ static void *run(void *arg) {
 
 void ranks_run(ranks_t *ranks, int size, int64_t deadline_ns, rank_fn fn) {
   ls_comm_t *comm[RANKS_MAX] = {NULL};
-  pthread_t thread[RANKS_MAX];
   start_t start[RANKS_MAX];
   memset(ranks, 0, sizeof *ranks);
   ranks->ctx = ls_ctx_create(keep, ranks);
@@ -36,10 +35,8 @@ void ranks_run(ranks_t *ranks, int size, int64_t deadline_ns, rank_fn fn) {
     ranks->rank[r].comm = comm[r];
     ranks->rank[r].ranks = ranks;
     start[r] = (start_t){&ranks->rank[r], fn};
-    assert_int_equal(pthread_create(&thread[r], NULL, run, &start[r]), 0);
   }
-  for (int r = 0; r < size; r++)
-    assert_int_equal(pthread_join(thread[r], NULL), 0);
+  threads_run(size, run, start, sizeof *start);
 }
 
 void ranks_release(ranks_t *ranks) {

@@ -2,8 +2,8 @@
  * wait. */
 #include "base/capture.h"
 #include "probe/probe.h"
+#include "support/threads.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 enum { RANKS_MAX = 3 };
@@ -28,7 +28,6 @@ static void *work(void *arg) {
 static void run(capture_t *c, rank_t *ranks, int size, int64_t deadline_ns, bool last_is_away) {
   static ls_machine_t machine;
   ls_comm_t *comm[RANKS_MAX];
-  pthread_t thread[RANKS_MAX];
   const ls_device_options_t options = {.threads = 1};
   ls_machine_clear(&machine);
   assert_int_equal(ls_comm_sim_create(c->ctx, size, deadline_ns, comm), LS_OK);
@@ -38,10 +37,7 @@ static void run(capture_t *c, rank_t *ranks, int size, int64_t deadline_ns, bool
     assert_int_equal(ls_backend_cpu.device->open(c->ctx, &options, &ranks[i].device), LS_OK);
     assert_int_equal(ls_profile_create(c->ctx, &machine, &ranks[i].profile), LS_OK);
   }
-  for (int i = 0; i < size; i++)
-    assert_int_equal(pthread_create(&thread[i], NULL, work, &ranks[i]), 0);
-  for (int i = 0; i < size; i++)
-    assert_int_equal(pthread_join(thread[i], NULL), 0);
+  threads_run(size, work, ranks, sizeof *ranks);
 }
 
 static void release(rank_t *ranks, int size) {

@@ -9,15 +9,6 @@ train: {batch: 256, steps: 1000000, evaluate_every: 0}
 parallel: {backend: cpu, threads: 2, deadline_s: 3}
 Y
 
-# rank_process N: the process of rank N below mpirun
-rank_process() {
-  for process in /proc/[0-9]*; do
-    if grep -aqs "$work/c[.]yaml" "$process/cmdline" && grep -aqs "OMPI_COMM_WORLD_RANK=$1" "$process/environ"; then
-      echo "${process#/proc/}"
-      return
-    fi
-  done
-}
 # Each case has a number, and files with it in their names: all cases wait for their deadlines at once.
 cases=0
 # begin COMMAND...: the next case, as $pid, up to its first step
@@ -29,7 +20,7 @@ begin() {
 # hold THREAD RANK WORDS: the thread of this case's process, or of its rank (- without mpirun), which is to end with the words
 hold() {
   process=$pid
-  [ "$2" = - ] || process=$(rank_process "$2")
+  [ "$2" = - ] || process=$(rank_process "$2" c)
   rm -f "$work/held"
   "$LOCKSTEP_HOLD_THREAD" "$process" "$1" >"$work/held" 2>&1 &
   holder=$!

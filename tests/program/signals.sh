@@ -54,6 +54,7 @@ if [ $several ]; then
   start_training "$program" train "$work/held.yaml" --set parallel.strategy=ddp --set parallel.deadline_s=$deadline --ranks 2
   held=$pid
   mv "$work/err" "$work/held.err"
+  kill -STOP "$(rank_process 1 held)" # first, so that the other waits for it when it is stopped
   kill -TSTP $held
   wait_until "the stop of all processes" all_stopped
   since=$(date +%s)

@@ -3,10 +3,10 @@
 
 #include "world.h"
 #include "graph/ops/ops.h"
+#include "support/threads.h"
 
 #include "unit.h"
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,7 +93,6 @@ typedef struct {
   ls_run_t *run;
   rank_result_t *result;
   int64_t rows; /* of a micro-batch */
-  pthread_t thread;
 } worker_t;
 
 /* Micro-batch `unit` of the run, counted from its first step. */
@@ -244,10 +243,7 @@ void world_run(const job_t *job, world_t *world) {
     programs[r] = world->rank[r].program;
   }
   assert_int_equal(ls_program_check_world(programs, job->world_size), LS_OK);
-  for (int r = 0; r < job->world_size; r++)
-    assert_int_equal(pthread_create(&worker[r].thread, NULL, thread_main, &worker[r]), 0);
-  for (int r = 0; r < job->world_size; r++)
-    pthread_join(worker[r].thread, NULL);
+  threads_run(job->world_size, thread_main, worker, sizeof *worker);
   for (int r = 0; r < job->world_size; r++) {
     if (!world->rank[r].error[0] && world->rank[r].status)
       snprintf(world->rank[r].error, sizeof(world->rank[r].error), "%s", ls_ctx_error(comm_ctx));

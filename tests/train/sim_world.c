@@ -1,7 +1,8 @@
 /* One thread per rank, each with a context, a world around its sim communicator and a trainer. */
 #include "sim_world.h"
 
-#include <pthread.h>
+#include "support/threads.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,19 +67,16 @@ void sim_train(const sim_run_t *run, sim_result_t *result) {
   memset(result, 0, sizeof *result);
   rank_t ranks[SIM_RANKS_MAX] = {0};
   ls_comm_t *comms[SIM_RANKS_MAX];
-  pthread_t threads[SIM_RANKS_MAX];
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   result->status = ls_comm_sim_create(ctx, run->ranks, 0, comms);
   if (result->status != LS_OK) {
     ls_ctx_destroy(ctx);
     return;
   }
-  for (int r = 0; r < run->ranks; r++) {
+  for (int r = 0; r < run->ranks; r++)
     ranks[r] = (rank_t){.run = run, .comm = comms[r], .ctx = ls_ctx_create(NULL, NULL), .result = result};
-    pthread_create(&threads[r], NULL, rank_main, &ranks[r]);
-  }
+  threads_run(run->ranks, rank_main, ranks, sizeof *ranks);
   for (int r = 0; r < run->ranks; r++) {
-    pthread_join(threads[r], NULL);
     if (result->status == LS_OK) result->status = ranks[r].status;
     if (!result->error[0]) snprintf(result->error, sizeof result->error, "%s", ls_ctx_error(ranks[r].ctx));
     ls_comm_destroy(comms[r]);

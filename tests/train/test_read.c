@@ -1,11 +1,8 @@
 /* The data are read once per node, whatever happens meanwhile. Ranks are threads of this process. */
+#include "support/threads.h"
 #include "train/trainer.h"
 
-#include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 enum { RANKS = 3 };
 static const int64_t deadline_ns = 1000000000;
@@ -47,7 +44,6 @@ static void *rank_main(void *arg) {
 /* All ranks read; what they got stays in `rank` until let_go. */
 static void read_all(const ls_train_source_t *source, rank_t rank[RANKS]) {
   ls_comm_t *comms[RANKS];
-  pthread_t thread[RANKS];
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   assert_int_equal(ls_comm_sim_create(ctx, RANKS, deadline_ns, comms), LS_OK);
   for (int r = 0; r < RANKS; r++) {
@@ -55,10 +51,8 @@ static void read_all(const ls_train_source_t *source, rank_t rank[RANKS]) {
     rank[r].world.comm = comms[r];
     rank[r].trainer.ctx = ls_ctx_create(on_log, &rank[r]);
     rank[r].trainer.world = &rank[r].world;
-    pthread_create(&thread[r], NULL, rank_main, &rank[r]);
   }
-  for (int r = 0; r < RANKS; r++)
-    pthread_join(thread[r], NULL);
+  threads_run(RANKS, rank_main, rank, sizeof *rank);
   for (int r = 0; r < RANKS; r++)
     ls_comm_destroy(comms[r]);
   ls_ctx_destroy(ctx);
