@@ -25,8 +25,9 @@ build: setup
 	@cmake --preset $(PRESET) $(STRICT) >$(if $(V),/dev/stdout,/dev/null)
 	@cmake --build $(BUILD) -- -j $(CORES) $(if $(V),-v,--quiet)
 
+# One test more than there are cores: some wait for deadlines, signals or files. SERIAL ones are alone all the same.
 test: build
-	@ctest --test-dir $(BUILD) -j $(CORES) --output-on-failure --no-tests=error
+	@ctest --test-dir $(BUILD) -j $$(($(CORES) + 1)) --output-on-failure --no-tests=error
 
 fuzz: build
 	@LOCKSTEP_FUZZ_SECONDS=60 ctest --test-dir $(BUILD) -j $(CORES) -L fuzz --output-on-failure --no-tests=error
