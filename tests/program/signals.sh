@@ -105,6 +105,7 @@ all_stopped || fail "not stopped any more: $(states)"
 kill -CONT $held
 lines=$(wc -l <"$work/held.err")
 goes_on() {
+  kill -0 $held 2>/dev/null || fail "stopped and gone on: $(tail -5 "$work/held.err")"
   [ "$(wc -l <"$work/held.err")" -gt "$((lines + 2))" ]
 }
 wait_until "a further step after SIGCONT" goes_on
