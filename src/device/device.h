@@ -9,6 +9,7 @@
 #ifndef LS_DEVICE_DEVICE_H
 #define LS_DEVICE_DEVICE_H
 
+#include "base/base.h"
 #include "device/kernel.h"
 
 typedef struct ls_device ls_device_t;

@@ -1,10 +1,11 @@
 /* The one call shape of everything that computes. An op's plain C version (its row in graph/ops), a tuned CPU
  * version and a CUDA version all have this type; a backend offers its versions by op name.
- * A kernel allocates nothing and takes no lock. On CUDA it only enqueues. */
+ * A kernel allocates nothing and takes no lock. On CUDA it only enqueues. CUDA C++ includes this header, too. */
 #ifndef LS_DEVICE_KERNEL_H
 #define LS_DEVICE_KERNEL_H
 
 #include "device/tensor.h"
+#include <assert.h>
 
 typedef struct ls_stream ls_stream_t;
 
@@ -35,6 +36,24 @@ typedef struct {
   float mean, scale; /* of samples that are no f32 yet: (x - mean) * scale. The same in every step */
   float reserved[9];
 } ls_step_params_t;
-_Static_assert(sizeof(ls_step_params_t) == 64, "step parameters are one cache line, and u8 (64) in graphs");
+static_assert(sizeof(ls_step_params_t) == 64, "step parameters are one cache line, and u8 (64) in graphs");
+
+/* What the end of a step passes on, by slots of f32 (16).
+ * ctrl: inputs of the update. counter[0]: steps applied so far (exact in f32 up to 2^24; then it saturates,
+ * which only affects bias correction, a factor of 1 by then). */
+enum { LS_CTRL_APPLY, LS_CTRL_GRAD_SCALE, LS_CTRL_LR, LS_CTRL_BIAS1, LS_CTRL_BIAS2, LS_CTRL_COUNT = 16 };
+/* stats: outputs for the host. applied is 1 if this step was applied, else 0; skipped counts the steps
+ * skipped since the counter buffer was zeroed; skipped_row counts those in a row up to now (also kept in
+ * counter[1], counter[2]). */
+enum {
+  LS_STAT_LOSS,
+  LS_STAT_CORRECT,
+  LS_STAT_GRAD_NORM,
+  LS_STAT_APPLIED,
+  LS_STAT_SKIPPED,
+  LS_STAT_SKIPPED_ROW,
+  LS_STAT_COUNT = 16
+};
+enum { LS_HEAD_COUNT = 16, LS_HEAD_LOSS = 0, LS_HEAD_CORRECT = 1 };
 
 #endif

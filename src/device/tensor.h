@@ -2,7 +2,7 @@
 #ifndef LS_DEVICE_TENSOR_H
 #define LS_DEVICE_TENSOR_H
 
-#include "base/base.h"
+#include "base/ctx.h"
 
 typedef enum {
   LS_F32,

@@ -4,6 +4,7 @@
 #ifndef LS_GRAPH_GRAPH_H
 #define LS_GRAPH_GRAPH_H
 
+#include "base/base.h"
 #include "device/kernel.h"
 
 typedef struct ls_op ls_op_t;

@@ -58,7 +58,7 @@ ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *tabl
 extern const ls_op_t ls_op_sumsq;
 /* step_control: (head f32 (16), partials f32 (b), step u8 (64)) -> ctrl f32 (16), stats f32 (16),
  * counter f32 (16) inout. head[0] is the loss and head[1] the correct count of the global batch. */
-extern const ls_op_t ls_op_step_control;
+extern const ls_op_t ls_op_step_control; /* slots of ctrl, stats and head: device/kernel.h */
 /* Update ops; see ls_optim_rule_t. They return at once when ctrl[LS_CTRL_APPLY] is 0.
  *   sgd          f[0] momentum, f[1] weight decay (added to the gradient), i[0] nesterov
  *   adam, adamw  f[0] beta1, f[1] beta2, f[2] eps, f[3] weight decay (adam: added to the gradient; adamw:
@@ -66,22 +66,5 @@ extern const ls_op_t ls_op_step_control;
  *                sqrt(v_hat). */
 extern const ls_op_t ls_op_sgd, ls_op_sgd_momentum, ls_op_adam, ls_op_adamw;
 extern const ls_op_t *const ls_optim_ops[]; /* all of them, NULL-terminated */
-
-/* ctrl: inputs of the update. counter[0]: steps applied so far (exact in f32 up to 2^24; then it saturates,
- * which only affects bias correction, a factor of 1 by then). */
-enum { LS_CTRL_APPLY, LS_CTRL_GRAD_SCALE, LS_CTRL_LR, LS_CTRL_BIAS1, LS_CTRL_BIAS2, LS_CTRL_COUNT = 16 };
-/* stats: outputs for the host. applied is 1 if this step was applied, else 0; skipped counts the steps
- * skipped since the counter buffer was zeroed; skipped_row counts those in a row up to now (also kept in
- * counter[1], counter[2]). */
-enum {
-  LS_STAT_LOSS,
-  LS_STAT_CORRECT,
-  LS_STAT_GRAD_NORM,
-  LS_STAT_APPLIED,
-  LS_STAT_SKIPPED,
-  LS_STAT_SKIPPED_ROW,
-  LS_STAT_COUNT = 16
-};
-enum { LS_HEAD_COUNT = 16, LS_HEAD_LOSS = 0, LS_HEAD_CORRECT = 1 };
 
 #endif

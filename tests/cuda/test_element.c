@@ -9,21 +9,6 @@
 
 #include "unit.h"
 
-_Static_assert((int)LS_KC_APPLY == LS_CTRL_APPLY && (int)LS_KC_GRAD_SCALE == LS_CTRL_GRAD_SCALE &&
-                   (int)LS_KC_LR == LS_CTRL_LR && (int)LS_KC_BIAS1 == LS_CTRL_BIAS1 &&
-                   (int)LS_KC_BIAS2 == LS_CTRL_BIAS2 && (int)LS_KC_COUNT == LS_CTRL_COUNT,
-               "the kernels' ctrl is that of optim.h");
-_Static_assert((int)LS_KS_LOSS == LS_STAT_LOSS && (int)LS_KS_CORRECT == LS_STAT_CORRECT &&
-                   (int)LS_KS_GRAD_NORM == LS_STAT_GRAD_NORM && (int)LS_KS_APPLIED == LS_STAT_APPLIED &&
-                   (int)LS_KS_SKIPPED == LS_STAT_SKIPPED && (int)LS_KS_SKIPPED_ROW == LS_STAT_SKIPPED_ROW &&
-                   (int)LS_KS_COUNT == LS_STAT_COUNT,
-               "the kernels' stats are those of optim.h");
-_Static_assert(offsetof(ls_step_params_t, seed) == 0 && offsetof(ls_step_params_t, position) == 8 &&
-                   offsetof(ls_step_params_t, lr) == 16 && offsetof(ls_step_params_t, mean) == 20 &&
-                   offsetof(ls_step_params_t, scale) == 24,
-               "where the kernels read the step's parameters");
-_Static_assert(LS_HEAD_LOSS == 0 && LS_HEAD_CORRECT == 1, "where the kernels read loss and correct count");
-
 static void dropout_keeps_from_the_rate_on(void **state) {
   (void)state;
   static const uint64_t counters[] = {0, 1, 0xffffffffu, 0x100000000u, 0x123456789abcdefu, UINT64_MAX};

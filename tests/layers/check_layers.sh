@@ -65,7 +65,7 @@ single strategy/single/
 sharded plan/sharded\.c:
 mpi comm/mpi/|machine/machine\.c:
 nccl comm/nccl/|machine/machine\.c:
-linear graph/ops/linear\.c:|device/cpu/linear\.c:|device/cuda/kernel\.c:
+linear graph/ops/linear\.c:|device/cpu/linear\.c:|device/cuda/linear\.c:
 LIST
   grep -rnE --include='*.[ch]' 'ls_(strategy_(ddp|single)|transport_(mpi|nccl))\>' . |
     grep -vE '^\./(strategy/(ddp/|single/|strategy\.[ch]:)|comm/(mpi/|nccl/|transport\.c:))' |

@@ -1,11 +1,8 @@
-/* Sum of squares and parameter updates on flat views. Their constants and the layout of the control values
- * are those of optim/optim.h, which this layer may not include. The slots are repeated here, and the
- * optimizer's tests, which run every update on every backend, compare them. */
+/* Sum of squares and parameter updates on flat views. */
 #include "device/cpu/cpu.h"
 
 #include <math.h>
 
-enum { CTRL_APPLY, CTRL_GRAD_SCALE, CTRL_LR, CTRL_BIAS1, CTRL_BIAS2 };
 enum { GRAIN = 64 };
 
 typedef struct {
@@ -55,14 +52,14 @@ static void part_adam(const void *arg, int64_t begin, int64_t end) {
 /* False when the step is to be skipped. */
 static bool update_begin(ls_stream_t *stream, const ls_kernel_args_t *args, update_t *u) {
   const float *ctrl = args->in[1].data;
-  if (ctrl[CTRL_APPLY] == 0) return false;
+  if (ctrl[LS_CTRL_APPLY] == 0) return false;
   *u = (update_t){.simd = ls_cpu_simd(stream),
                   .g = args->in[0].data,
                   .p = args->out[0].data,
                   .slot0 = args->out_count > 1 ? args->out[1].data : NULL,
                   .slot1 = args->out_count > 2 ? args->out[2].data : NULL,
-                  .lr = ctrl[CTRL_LR],
-                  .grad_scale = ctrl[CTRL_GRAD_SCALE]};
+                  .lr = ctrl[LS_CTRL_LR],
+                  .grad_scale = ctrl[LS_CTRL_GRAD_SCALE]};
   return true;
 }
 
@@ -100,8 +97,8 @@ static ls_status_t adam_with(ls_stream_t *stream, const ls_kernel_args_t *args, 
                             .grad_scale = u.grad_scale,
                             .decay_grad = decoupled ? 0 : (float)f[3],
                             .shrink = decoupled ? u.lr * (float)f[3] : 0,
-                            .step_size = u.lr / ctrl[CTRL_BIAS1],
-                            .inv_sqrt_bias2 = 1 / sqrtf(ctrl[CTRL_BIAS2])};
+                            .step_size = u.lr / ctrl[LS_CTRL_BIAS1],
+                            .inv_sqrt_bias2 = 1 / sqrtf(ctrl[LS_CTRL_BIAS2])};
   ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 28), part_adam, &u);
   return LS_OK;
 }

@@ -1,4 +1,4 @@
-// Shared by the kernels: launch shapes, sums in a fixed order, and the last block that adds up all blocks'
+// Shared by the kernels: their arguments, launch shapes, sums in a fixed order, and the last block that adds up all blocks'
 // parts.
 #pragma once
 
@@ -55,6 +55,31 @@ __device__ static inline int64_t plane_row_step() {
 
 static inline int launched() {
   return (int)cudaGetLastError();
+}
+static inline ls_status_t launched(ls_stream_t *stream, const char *op) {
+  return ls_kernel_status(stream, launched(), op);
+}
+
+// A kernel's arguments.
+typedef const ls_kernel_args_t *args_t;
+static inline const float *in(args_t args, int i) {
+  return (const float *)args->in[i].data;
+}
+static inline float *out(args_t args, int i) {
+  return (float *)args->out[i].data;
+}
+static inline int64_t in_count(args_t args, int i) {
+  return ls_shape_count(&args->in[i].shape);
+}
+static inline int64_t out_count(args_t args, int i) {
+  return ls_shape_count(&args->out[i].shape);
+}
+// Rows of `in[i]`, and elements of each.
+static inline int64_t in_rows(args_t args, int i) {
+  return args->in[i].shape.dim[0];
+}
+static inline int64_t in_width(args_t args, int i) {
+  return ls_shape_inner(&args->in[i].shape, 1);
 }
 
 // At any address.

@@ -74,11 +74,6 @@ ls_status_t ls_cuda_stream_status(const ls_cuda_stream_t *stream);
 
 /* The module's version of an op. */
 ls_kernel_fn ls_cuda_kernel(const ls_device_t *device, const char *op);
-/* Matrix products (linear.c). */
-ls_status_t ls_cuda_linear(ls_stream_t *stream, const ls_kernel_args_t *args);
-ls_status_t ls_cuda_linear_relu(ls_stream_t *stream, const ls_kernel_args_t *args);
-ls_status_t ls_cuda_linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args);
-ls_status_t ls_cuda_linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args);
 
 extern const ls_device_ops_t ls_cuda_device_ops;
 extern const ls_buffer_ops_t ls_cuda_buffer_ops;

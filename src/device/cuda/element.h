@@ -78,6 +78,12 @@ LS_EACH float ls_each_dropout(float x, uint32_t word, float rate, float scale) {
 
 /* ---- updates: g = grad * scale first; constants of the step are made once by ls_each_update_begin ---- */
 
+/* Constants of an update op; rest = 1 - beta, formed in f64. */
+typedef struct {
+  float momentum, beta1, rest1, beta2, rest2, eps, weight_decay;
+  int nesterov;
+} ls_kernel_update_t;
+
 typedef struct {
   float scale, lr, decay, momentum, beta1, rest1, beta2, rest2, eps;
   float size, widen, pull, shrink; /* adam: lr / bias1, 1 / sqrt(bias2), coupled and decoupled weight decay */
@@ -87,8 +93,8 @@ typedef struct {
 LS_EACH ls_each_update_t ls_each_update_begin(const ls_kernel_update_t *attrs, const float *ctrl,
                                               int decoupled) {
   ls_each_update_t u;
-  u.scale = ctrl[LS_KC_GRAD_SCALE];
-  u.lr = ctrl[LS_KC_LR];
+  u.scale = ctrl[LS_CTRL_GRAD_SCALE];
+  u.lr = ctrl[LS_CTRL_LR];
   u.decay = attrs->weight_decay;
   u.momentum = attrs->momentum;
   u.beta1 = attrs->beta1;
@@ -97,8 +103,8 @@ LS_EACH ls_each_update_t ls_each_update_begin(const ls_kernel_update_t *attrs, c
   u.rest2 = attrs->rest2;
   u.eps = attrs->eps;
   u.nesterov = attrs->nesterov;
-  u.size = u.lr / ctrl[LS_KC_BIAS1];
-  u.widen = 1.0f / sqrtf(ctrl[LS_KC_BIAS2]);
+  u.size = u.lr / ctrl[LS_CTRL_BIAS1];
+  u.widen = 1.0f / sqrtf(ctrl[LS_CTRL_BIAS2]);
   u.pull = decoupled ? 0 : u.decay;
   u.shrink = decoupled ? u.lr * u.decay : 0;
   return u;
@@ -125,32 +131,36 @@ LS_EACH void ls_each_adam(const ls_each_update_t *u, float grad, float *p, float
 
 /* ---- the step's decision: ctrl and stats are written whole, counter is updated ---- */
 
+typedef struct {
+  double clip_norm, beta1, beta2;
+} ls_kernel_control_t;
+
 LS_EACH void ls_each_control(const ls_kernel_control_t *attrs, float loss, float correct, float lr,
                              double sumsq, float *ctrl, float *stats, float *counter) {
   const float applied_max = 16777216; /* whole numbers are exact in f32 up to here */
   double norm = sqrt(sumsq), t = (double)counter[0] + 1;
   int apply = isfinite(loss) && isfinite(norm);
-  for (int i = 0; i < LS_KC_COUNT; i++)
+  for (int i = 0; i < LS_CTRL_COUNT; i++)
     ctrl[i] = 0;
-  ctrl[LS_KC_APPLY] = (float)apply;
-  ctrl[LS_KC_GRAD_SCALE] = !apply ? 0
-                           : attrs->clip_norm > 0 && norm > attrs->clip_norm
-                               ? (float)(attrs->clip_norm / norm)
-                               : 1;
-  ctrl[LS_KC_LR] = lr;
-  ctrl[LS_KC_BIAS1] = (float)(1 - pow(attrs->beta1, t));
-  ctrl[LS_KC_BIAS2] = (float)(1 - pow(attrs->beta2, t));
+  ctrl[LS_CTRL_APPLY] = (float)apply;
+  ctrl[LS_CTRL_GRAD_SCALE] = !apply ? 0
+                             : attrs->clip_norm > 0 && norm > attrs->clip_norm
+                                 ? (float)(attrs->clip_norm / norm)
+                                 : 1;
+  ctrl[LS_CTRL_LR] = lr;
+  ctrl[LS_CTRL_BIAS1] = (float)(1 - pow(attrs->beta1, t));
+  ctrl[LS_CTRL_BIAS2] = (float)(1 - pow(attrs->beta2, t));
   if (apply && counter[0] < applied_max) counter[0] += 1;
   if (!apply) counter[1] += 1;
   counter[2] = apply ? 0 : counter[2] + 1;
-  for (int i = 0; i < LS_KS_COUNT; i++)
+  for (int i = 0; i < LS_STAT_COUNT; i++)
     stats[i] = 0;
-  stats[LS_KS_LOSS] = loss;
-  stats[LS_KS_CORRECT] = correct;
-  stats[LS_KS_GRAD_NORM] = (float)norm;
-  stats[LS_KS_APPLIED] = (float)apply;
-  stats[LS_KS_SKIPPED] = counter[1];
-  stats[LS_KS_SKIPPED_ROW] = counter[2];
+  stats[LS_STAT_LOSS] = loss;
+  stats[LS_STAT_CORRECT] = correct;
+  stats[LS_STAT_GRAD_NORM] = (float)norm;
+  stats[LS_STAT_APPLIED] = (float)apply;
+  stats[LS_STAT_SKIPPED] = counter[1];
+  stats[LS_STAT_SKIPPED_ROW] = counter[2];
 }
 
 #endif

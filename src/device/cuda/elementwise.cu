@@ -1,4 +1,5 @@
-// Kernels that treat every element alone: activations and their gradients, add, mul, copy, fill, dropout.
+// Kernels that treat every element alone: activations and their gradients, add, mul, copy, normalize, fill, dropout;
+// and tree_sum.
 #include "device/cuda/block.cuh"
 #include "device/cuda/element.h"
 
@@ -21,76 +22,52 @@ __global__ void zip_kernel(const float *a, const float *b, float *y, int64_t cou
     y[i] = f(a[i], b[i]);
 }
 
-template <class F> static int map(ls_kernel_stream_t stream, const float *x, float *y, int64_t count, F f) {
-  if (count <= 0) return cudaSuccess;
-  int64_t vectors = vectors_of(count, aligned16(x, y));
-  map_kernel<<<grid_for_each(count, vectors), BLOCK, 0, stream>>>(x, y, count, vectors, f);
-  return launched();
+template <class F> static ls_status_t map(ls_stream_t *stream, args_t args, const char *op, F f) {
+  int64_t count = in_count(args, 0), vectors = vectors_of(count, aligned16(in(args, 0), out(args, 0)));
+  if (count <= 0) return LS_OK;
+  map_kernel<<<grid_for_each(count, vectors), BLOCK, 0, ls_kernel_stream(stream)>>>(in(args, 0), out(args, 0),
+                                                                                    count, vectors, f);
+  return launched(stream, op);
 }
 
 template <class F>
-static int zip(ls_kernel_stream_t stream, const float *a, const float *b, float *y, int64_t count, F f) {
-  if (count <= 0) return cudaSuccess;
+static ls_status_t zip(ls_stream_t *stream, const float *a, const float *b, float *y, int64_t count,
+                       const char *op, F f) {
   int64_t vectors = vectors_of(count, aligned16(a, b, y));
-  zip_kernel<<<grid_for_each(count, vectors), BLOCK, 0, stream>>>(a, b, y, count, vectors, f);
-  return launched();
+  if (count <= 0) return LS_OK;
+  zip_kernel<<<grid_for_each(count, vectors), BLOCK, 0, ls_kernel_stream(stream)>>>(a, b, y, count, vectors,
+                                                                                    f);
+  return launched(stream, op);
 }
 
-#define MAP(name, expression)                                                                                \
-  struct name {                                                                                              \
+#define MAP(op, expression)                                                                                  \
+  struct op##_each {                                                                                         \
     __device__ float operator()(float x) const { return expression; }                                        \
+  };                                                                                                         \
+  static ls_status_t op(ls_stream_t *stream, args_t args) {                                                  \
+    return map(stream, args, #op, op##_each());                                                              \
   }
-#define ZIP(name, expression)                                                                                \
-  struct name {                                                                                              \
+#define ZIP(op, expression)                                                                                  \
+  struct op##_each {                                                                                         \
     __device__ float operator()(float a, float b) const { return expression; }                               \
+  };                                                                                                         \
+  static ls_status_t op(ls_stream_t *stream, args_t args) {                                                  \
+    return zip(stream, in(args, 0), in(args, 1), out(args, 0), in_count(args, 0), #op, op##_each());         \
   }
-MAP(relu, ls_each_relu(x));
-MAP(gelu, ls_each_gelu(x));
-MAP(tanh_of, ls_each_tanh(x));
-MAP(sigmoid, ls_each_sigmoid(x));
-MAP(copy, x);
-ZIP(add, a + b);
-ZIP(mul, a *b);
-ZIP(relu_dy, ls_each_relu_dy(a, b));
-ZIP(gelu_dx, ls_each_gelu_dx(a, b));
-ZIP(tanh_dy, ls_each_tanh_dy(a, b));
-ZIP(sigmoid_dy, ls_each_sigmoid_dy(a, b));
+MAP(relu, ls_each_relu(x))
+MAP(gelu, ls_each_gelu(x))
+MAP(tanh_op, ls_each_tanh(x))
+MAP(sigmoid, ls_each_sigmoid(x))
+MAP(copy, x)
+ZIP(add, a + b)
+ZIP(mul, (a * b))
+ZIP(relu_dy, ls_each_relu_dy(a, b))
+ZIP(gelu_dx, ls_each_gelu_dx(a, b))
+ZIP(tanh_dy, ls_each_tanh_dy(a, b))
+ZIP(sigmoid_dy, ls_each_sigmoid_dy(a, b))
 
-int ls_kernel_map(ls_kernel_stream_t stream, int which, const float *x, float *y, int64_t count) {
-  switch (which) {
-  case LS_MAP_RELU:
-    return map(stream, x, y, count, relu());
-  case LS_MAP_GELU:
-    return map(stream, x, y, count, gelu());
-  case LS_MAP_TANH:
-    return map(stream, x, y, count, tanh_of());
-  case LS_MAP_SIGMOID:
-    return map(stream, x, y, count, sigmoid());
-  case LS_MAP_COPY:
-    return map(stream, x, y, count, copy());
-  default:
-    return cudaErrorInvalidValue;
-  }
-}
-
-int ls_kernel_zip(ls_kernel_stream_t stream, int which, const float *a, const float *b, float *y,
-                  int64_t count) {
-  switch (which) {
-  case LS_ZIP_ADD:
-    return zip(stream, a, b, y, count, add());
-  case LS_ZIP_MUL:
-    return zip(stream, a, b, y, count, mul());
-  case LS_ZIP_RELU_DY:
-    return zip(stream, a, b, y, count, relu_dy());
-  case LS_ZIP_GELU_DX:
-    return zip(stream, a, b, y, count, gelu_dx());
-  case LS_ZIP_TANH_DY:
-    return zip(stream, a, b, y, count, tanh_dy());
-  case LS_ZIP_SIGMOID_DY:
-    return zip(stream, a, b, y, count, sigmoid_dy());
-  default:
-    return cudaErrorInvalidValue;
-  }
+static ls_status_t accumulate(ls_stream_t *stream, args_t args) {
+  return zip(stream, out(args, 0), in(args, 0), out(args, 0), in_count(args, 0), "accumulate", add_each());
 }
 
 template <class T> struct alignas(4 * sizeof(T)) of_four { T x, y, z, w; };
@@ -99,7 +76,8 @@ template <class T> struct alignas(4 * sizeof(T)) of_four { T x, y, z, w; };
 template <class T>
 __global__ void normalize_kernel(const T *x, const unsigned char *step, float *y, int64_t count,
                                  int64_t vectors) {
-  double mean = load_f32(step + 20), scale = load_f32(step + 24);
+  double mean = load_f32(step + offsetof(ls_step_params_t, mean));
+  double scale = load_f32(step + offsetof(ls_step_params_t, scale));
   for (int64_t i = thread_index(); i < vectors; i += thread_count()) {
     of_four<T> v = ((const of_four<T> *)x)[i];
     ((float4 *)y)[i] = make_float4(ls_each_normalize(v.x, mean, scale), ls_each_normalize(v.y, mean, scale),
@@ -109,27 +87,28 @@ __global__ void normalize_kernel(const T *x, const unsigned char *step, float *y
     y[i] = ls_each_normalize(x[i], mean, scale);
 }
 
-template <class T>
-static int normalize(ls_kernel_stream_t stream, const void *x, const void *step, float *y, int64_t count) {
-  if (count <= 0) return cudaSuccess;
+template <class T> static void normalize_as(ls_stream_t *stream, args_t args) {
+  const T *x = (const T *)args->in[0].data;
+  const unsigned char *step = (const unsigned char *)args->in[1].data;
+  float *y = out(args, 0);
+  int64_t count = in_count(args, 0);
   int64_t vectors = vectors_of(count, (uintptr_t)x % (4 * sizeof(T)) == 0 && aligned16(y));
-  normalize_kernel<T><<<grid_for_each(count, vectors), BLOCK, 0, stream>>>(
-      (const T *)x, (const unsigned char *)step, y, count, vectors);
-  return launched();
+  normalize_kernel<<<grid_for_each(count, vectors), BLOCK, 0, ls_kernel_stream(stream)>>>(x, step, y, count,
+                                                                                          vectors);
 }
 
-int ls_kernel_normalize(ls_kernel_stream_t stream, int bytes, const void *x, const void *step, float *y,
-                        int64_t count) {
-  switch (bytes) {
-  case 1:
-    return normalize<uint8_t>(stream, x, step, y, count);
-  case 2:
-    return normalize<uint16_t>(stream, x, step, y, count);
-  case 4:
-    return normalize<int32_t>(stream, x, step, y, count);
+static ls_status_t normalize(ls_stream_t *stream, args_t args) {
+  switch (args->in[0].shape.dtype) {
+  case LS_U8:
+    normalize_as<uint8_t>(stream, args);
+    break;
+  case LS_U16:
+    normalize_as<uint16_t>(stream, args);
+    break;
   default:
-    return cudaErrorInvalidValue;
+    normalize_as<int32_t>(stream, args);
   }
+  return launched(stream, "normalize");
 }
 
 // Four numbers at a time where x and y begin at a multiple of four.
@@ -153,41 +132,38 @@ FLOAT(each_f32, float, , );
 FLOAT(each_bf16, uint16_t, ls_f32_of_bf16, ls_bf16_of_f32);
 FLOAT(each_f16, uint16_t, ls_f32_of_f16, ls_f16_of_f32);
 
-template <class X, class Y>
-static int cast(ls_kernel_stream_t stream, const void *x, void *y, int64_t count) {
-  if (count <= 0) return cudaSuccess;
+template <class X, class Y> static void cast_as(ls_stream_t *stream, args_t args) {
+  const X *x = (const X *)args->in[0].data;
+  Y *y = (Y *)args->out[0].data;
   bool even = (uintptr_t)x % (4 * sizeof(X)) == 0 && (uintptr_t)y % (4 * sizeof(Y)) == 0;
-  int64_t vectors = vectors_of(count, even);
+  int64_t count = in_count(args, 0), vectors = vectors_of(count, even);
   cast_kernel<X, Y>
-      <<<grid_for_each(count, vectors), BLOCK, 0, stream>>>((const X *)x, (Y *)y, count, vectors);
-  return launched();
+      <<<grid_for_each(count, vectors), BLOCK, 0, ls_kernel_stream(stream)>>>(x, y, count, vectors);
 }
 
-template <class X>
-static int cast_to(ls_kernel_stream_t stream, int to, const void *x, void *y, int64_t count) {
-  switch (to) {
-  case LS_CAST_F32:
-    return cast<X, each_f32>(stream, x, y, count);
-  case LS_CAST_BF16:
-    return cast<X, each_bf16>(stream, x, y, count);
-  case LS_CAST_F16:
-    return cast<X, each_f16>(stream, x, y, count);
+template <class X> static void cast_from(ls_stream_t *stream, args_t args) {
+  switch (args->out[0].shape.dtype) {
+  case LS_BF16:
+    return cast_as<X, each_bf16>(stream, args);
+  case LS_F16:
+    return cast_as<X, each_f16>(stream, args);
   default:
-    return cudaErrorInvalidValue;
+    return cast_as<X, each_f32>(stream, args);
   }
 }
 
-int ls_kernel_cast(ls_kernel_stream_t stream, int from, int to, const void *x, void *y, int64_t count) {
-  switch (from) {
-  case LS_CAST_F32:
-    return cast_to<each_f32>(stream, to, x, y, count);
-  case LS_CAST_BF16:
-    return cast_to<each_bf16>(stream, to, x, y, count);
-  case LS_CAST_F16:
-    return cast_to<each_f16>(stream, to, x, y, count);
+static ls_status_t cast(ls_stream_t *stream, args_t args) {
+  switch (args->in[0].shape.dtype) {
+  case LS_BF16:
+    cast_from<each_bf16>(stream, args);
+    break;
+  case LS_F16:
+    cast_from<each_f16>(stream, args);
+    break;
   default:
-    return cudaErrorInvalidValue;
+    cast_from<each_f32>(stream, args);
   }
+  return launched(stream, "cast");
 }
 
 // PARTS 0: as many as `parts` says, by a loop over sums in local memory; two and four are written out.
@@ -202,16 +178,12 @@ template <int PARTS> __global__ void tree_sum_kernel(const float *x, float *y, i
   }
 }
 
-int ls_kernel_tree_sum(ls_kernel_stream_t stream, const float *x, float *y, int64_t parts, int64_t count) {
-  if (count <= 0) return cudaSuccess;
-  unsigned grid = grid_for(count, BLOCK, GRID_MAX);
-  if (parts == 2)
-    tree_sum_kernel<2><<<grid, BLOCK, 0, stream>>>(x, y, parts, count);
-  else if (parts == 4)
-    tree_sum_kernel<4><<<grid, BLOCK, 0, stream>>>(x, y, parts, count);
-  else
-    tree_sum_kernel<0><<<grid, BLOCK, 0, stream>>>(x, y, parts, count);
-  return launched();
+static ls_status_t tree_sum(ls_stream_t *stream, args_t args) {
+  int64_t parts = in_rows(args, 0), count = out_count(args, 0);
+  auto *kernel = parts == 2 ? tree_sum_kernel<2> : parts == 4 ? tree_sum_kernel<4> : tree_sum_kernel<0>;
+  kernel<<<grid_for(count, BLOCK, GRID_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(in(args, 0), out(args, 0),
+                                                                                   parts, count);
+  return launched(stream, "tree_sum");
 }
 
 __global__ void fill_kernel(float value, float *y, int64_t count) {
@@ -223,6 +195,12 @@ int ls_kernel_fill(ls_kernel_stream_t stream, float value, float *y, int64_t cou
   if (count <= 0) return cudaSuccess;
   fill_kernel<<<grid_for(count, BLOCK, GRID_MAX), BLOCK, 0, stream>>>(value, y, count);
   return launched();
+}
+
+static ls_status_t fill(ls_stream_t *stream, args_t args) {
+  int error =
+      ls_kernel_fill(ls_kernel_stream(stream), (float)args->attrs->f[0], out(args, 0), out_count(args, 0));
+  return ls_kernel_status(stream, error, "fill");
 }
 
 // The step's parameters may stand at any address.
@@ -237,7 +215,8 @@ __device__ static uint64_t load_u64(const unsigned char *bytes) {
 // A thread makes the four words of one counter and uses them for elements 4 q .. 4 q + 3 of a row.
 __global__ void dropout_kernel(const float *x, const unsigned char *step, uint32_t rng_stream, float rate,
                                float scale, float *y, int64_t rows, int64_t row, int64_t quads, bool vector) {
-  uint64_t seed = load_u64(step), position = load_u64(step + 8);
+  uint64_t seed = load_u64(step + offsetof(ls_step_params_t, seed));
+  uint64_t position = load_u64(step + offsetof(ls_step_params_t, position));
   int64_t q = plane_column();
   if (q >= quads) return;
   for (int64_t r = plane_row(); r < rows; r += plane_row_step()) {
@@ -258,13 +237,36 @@ __global__ void dropout_kernel(const float *x, const unsigned char *step, uint32
   }
 }
 
-int ls_kernel_dropout(ls_kernel_stream_t stream, const float *x, const void *step, uint32_t rng_stream,
-                      float rate, float scale, float *y, int64_t rows, int64_t row) {
-  if (rows <= 0 || row <= 0) return cudaSuccess;
-  int64_t quads = (row + 3) / 4;
+static ls_status_t dropout(ls_stream_t *stream, args_t args) {
+  int64_t rows = in_rows(args, 0), row = in_width(args, 0), quads = (row + 3) / 4;
+  const unsigned char *step = (const unsigned char *)args->in[1].data;
+  uint32_t rng_stream = LS_RNG_DROPOUT + (uint32_t)args->attrs->i[0];
+  double rate = args->attrs->f[0];
   plane p = plane_for(rows, quads);
-  bool vector = row % 4 == 0 && aligned16(x, y);
-  dropout_kernel<<<p.grid, p.block, 0, stream>>>(x, (const unsigned char *)step, rng_stream, rate, scale, y,
-                                                 rows, row, quads, vector);
-  return launched();
+  bool vector = row % 4 == 0 && aligned16(in(args, 0), out(args, 0));
+  dropout_kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(in(args, 0), step, rng_stream, (float)rate,
+                                                                   (float)(1 / (1 - rate)), out(args, 0),
+                                                                   rows, row, quads, vector);
+  return launched(stream, "dropout");
 }
+
+const ls_kernel_row_t ls_cuda_elementwise_rows[] = {
+    {"relu", relu},
+    {"relu_dy", relu_dy},
+    {"gelu", gelu},
+    {"gelu_dx", gelu_dx},
+    {"tanh", tanh_op},
+    {"tanh_dy", tanh_dy},
+    {"sigmoid", sigmoid},
+    {"sigmoid_dy", sigmoid_dy},
+    {"add", add},
+    {"mul", mul},
+    {"copy", copy},
+    {"accumulate", accumulate},
+    {"normalize", normalize},
+    {"cast", cast},
+    {"tree_sum", tree_sum},
+    {"fill", fill},
+    {"dropout", dropout},
+    {},
+};

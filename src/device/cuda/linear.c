@@ -91,16 +91,16 @@ static ls_status_t forward(ls_stream_t *stream, const ls_kernel_args_t *args, bo
   return multiply(stream, key, w->data, x->data, args->in[2].data, args->out[0].data);
 }
 
-ls_status_t ls_cuda_linear(ls_stream_t *stream, const ls_kernel_args_t *args) {
+static ls_status_t linear(ls_stream_t *stream, const ls_kernel_args_t *args) {
   return forward(stream, args, false);
 }
 
-ls_status_t ls_cuda_linear_relu(ls_stream_t *stream, const ls_kernel_args_t *args) {
+static ls_status_t linear_relu(ls_stream_t *stream, const ls_kernel_args_t *args) {
   return forward(stream, args, true);
 }
 
 /* (dy (n, o), w (o, i)) -> dx (n, i). */
-ls_status_t ls_cuda_linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
+static ls_status_t linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
   const ls_tensor_t *dy = &args->in[0], *w = &args->in[1];
   int64_t i = w->shape.dim[1], o = w->shape.dim[0], n = ls_shape_outer(&dy->shape, dy->shape.rank - 1);
   ls_blas_key_t key = {.m = i, .n = n, .k = o};
@@ -108,14 +108,20 @@ ls_status_t ls_cuda_linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args)
 }
 
 /* (dy (n, o), x (n, i)) -> dw (o, i), db (o). */
-ls_status_t ls_cuda_linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args) {
+static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args) {
   const ls_tensor_t *dy = &args->in[0], *x = &args->in[1];
   int64_t o = dy->shape.dim[dy->shape.rank - 1], i = x->shape.dim[x->shape.rank - 1];
   int64_t n = ls_shape_outer(&dy->shape, dy->shape.rank - 1);
   ls_blas_key_t key = {.m = i, .n = o, .k = n, .b_transposed = true};
   ls_status_t status = multiply(stream, key, x->data, dy->data, NULL, args->out[0].data);
   if (status) return status;
-  ls_cuda_stream_t *s = ls_cuda_stream(stream);
-  int error = ls_kernel_column_sum(s->handle, s->scratch, dy->data, args->out[1].data, n, o);
-  return ls_cuda_check(stream->device->ctx, (cudaError_t)error, "linear_dwb");
+  int error = ls_kernel_column_sum(ls_kernel_stream(stream), ls_kernel_scratch(stream), dy->data,
+                                   args->out[1].data, n, o);
+  return ls_kernel_status(stream, error, "linear_dwb");
 }
+
+const ls_kernel_row_t ls_cuda_linear_rows[] = {{"linear", linear},
+                                               {"linear_relu", linear_relu},
+                                               {"linear_dx", linear_dx},
+                                               {"linear_dwb", linear_dwb},
+                                               {0}};

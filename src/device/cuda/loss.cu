@@ -74,12 +74,12 @@ __global__ void xent_kernel(void *scratch, const float *logits, const int32_t *t
   finish(scratch, my_loss, my_correct, loss, correct);
 }
 
-int ls_kernel_xent(ls_kernel_stream_t stream, void *scratch, const float *logits, const int32_t *target,
-                   const float *weight, float *loss, float *correct, float *prob, int64_t rows,
-                   int64_t classes) {
-  xent_kernel<<<grid_for(rows, WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, stream>>>(
-      scratch, logits, target, weight, loss, correct, prob, rows, classes);
-  return launched();
+static ls_status_t softmax_xent(ls_stream_t *stream, args_t args) {
+  int64_t rows = in_rows(args, 0), classes = in_width(args, 0);
+  xent_kernel<<<grid_for(rows, WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
+      ls_kernel_scratch(stream), in(args, 0), (const int32_t *)args->in[1].data, in(args, 2), out(args, 0),
+      out(args, 1), out(args, 2), rows, classes);
+  return launched(stream, "softmax_xent");
 }
 
 // dx may be prob.
@@ -91,12 +91,12 @@ __global__ void xent_dx_kernel(const float *dloss, const float *prob, const int3
     dx[r * classes + c] = *dloss * weight[r] * (prob[r * classes + c] - (c == target[r] ? 1.0f : 0.0f));
 }
 
-int ls_kernel_xent_dx(ls_kernel_stream_t stream, const float *dloss, const float *prob, const int32_t *target,
-                      const float *weight, float *dx, int64_t rows, int64_t classes) {
-  if (rows <= 0 || classes <= 0) return cudaSuccess;
+static ls_status_t softmax_xent_dx(ls_stream_t *stream, args_t args) {
+  int64_t rows = in_rows(args, 1), classes = in_width(args, 1);
   plane p = plane_for(rows, classes);
-  xent_dx_kernel<<<p.grid, p.block, 0, stream>>>(dloss, prob, target, weight, dx, rows, classes);
-  return launched();
+  xent_dx_kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(
+      in(args, 0), in(args, 1), (const int32_t *)args->in[2].data, in(args, 3), out(args, 0), rows, classes);
+  return launched(stream, "softmax_xent_dx");
 }
 
 __global__ void mse_kernel(void *scratch, const float *pred, const float *target, const float *weight,
@@ -115,11 +115,12 @@ __global__ void mse_kernel(void *scratch, const float *pred, const float *target
   finish(scratch, my_loss, 0, loss, correct);
 }
 
-int ls_kernel_mse(ls_kernel_stream_t stream, void *scratch, const float *pred, const float *target,
-                  const float *weight, float *loss, float *correct, int64_t rows, int64_t outputs) {
-  mse_kernel<<<grid_for(rows, WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, stream>>>(scratch, pred, target, weight,
-                                                                           loss, correct, rows, outputs);
-  return launched();
+static ls_status_t mse(ls_stream_t *stream, args_t args) {
+  int64_t rows = in_rows(args, 0), outputs = in_width(args, 0);
+  mse_kernel<<<grid_for(rows, WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
+      ls_kernel_scratch(stream), in(args, 0), in(args, 1), in(args, 2), out(args, 0), out(args, 1), rows,
+      outputs);
+  return launched(stream, "mse");
 }
 
 // dx may be pred.
@@ -132,10 +133,16 @@ __global__ void mse_dx_kernel(const float *dloss, const float *pred, const float
     dx[r * outputs + o] = *dloss * weight[r] * each * (pred[r * outputs + o] - target[r * outputs + o]);
 }
 
-int ls_kernel_mse_dx(ls_kernel_stream_t stream, const float *dloss, const float *pred, const float *target,
-                     const float *weight, float *dx, int64_t rows, int64_t outputs) {
-  if (rows <= 0 || outputs <= 0) return cudaSuccess;
+static ls_status_t mse_dx(ls_stream_t *stream, args_t args) {
+  int64_t rows = in_rows(args, 1), outputs = in_width(args, 1);
   plane p = plane_for(rows, outputs);
-  mse_dx_kernel<<<p.grid, p.block, 0, stream>>>(dloss, pred, target, weight, dx, rows, outputs);
-  return launched();
+  mse_dx_kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(in(args, 0), in(args, 1), in(args, 2),
+                                                                  in(args, 3), out(args, 0), rows, outputs);
+  return launched(stream, "mse_dx");
 }
+
+const ls_kernel_row_t ls_cuda_loss_rows[] = {{"softmax_xent", softmax_xent},
+                                             {"softmax_xent_dx", softmax_xent_dx},
+                                             {"mse", mse},
+                                             {"mse_dx", mse_dx},
+                                             {}};

@@ -25,12 +25,12 @@ __global__ void layer_norm_kernel(const float *x, const float *gamma, const floa
   }
 }
 
-int ls_kernel_layer_norm(ls_kernel_stream_t stream, const float *x, const float *gamma, const float *beta,
-                         double eps, float *y, float *mean, float *rstd, int64_t rows, int64_t width) {
-  if (rows <= 0 || width <= 0) return cudaSuccess;
-  layer_norm_kernel<<<grid_for(rows, WARPS, GRID_MAX), BLOCK, 0, stream>>>(x, gamma, beta, (float)eps, y,
-                                                                           mean, rstd, rows, width);
-  return launched();
+static ls_status_t layer_norm(ls_stream_t *stream, args_t args) {
+  int64_t width = in_count(args, 1), rows = in_count(args, 0) / width;
+  layer_norm_kernel<<<grid_for(rows, WARPS, GRID_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
+      in(args, 0), in(args, 1), in(args, 2), (float)args->attrs->f[0], out(args, 0), out(args, 1),
+      out(args, 2), rows, width);
+  return launched(stream, "layer_norm");
 }
 
 // With h = (x - mean) rstd and g = dy gamma: dx = rstd (g - average(g) - h average(g h)).
@@ -52,10 +52,13 @@ __global__ void layer_norm_dx_kernel(const float *dy, const float *x, const floa
   }
 }
 
-int ls_kernel_layer_norm_dx(ls_kernel_stream_t stream, const float *dy, const float *x, const float *gamma,
-                            const float *mean, const float *rstd, float *dx, int64_t rows, int64_t width) {
-  if (rows <= 0 || width <= 0) return cudaSuccess;
-  layer_norm_dx_kernel<<<grid_for(rows, WARPS, GRID_MAX), BLOCK, 0, stream>>>(dy, x, gamma, mean, rstd, dx,
-                                                                              rows, width);
-  return launched();
+static ls_status_t layer_norm_dx(ls_stream_t *stream, args_t args) {
+  int64_t width = in_count(args, 2), rows = in_count(args, 0) / width;
+  layer_norm_dx_kernel<<<grid_for(rows, WARPS, GRID_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
+      in(args, 0), in(args, 1), in(args, 2), in(args, 3), in(args, 4), out(args, 0), rows, width);
+  return launched(stream, "layer_norm_dx");
 }
+
+// layer_norm_dgb adds over rows: reduce.cu.
+const ls_kernel_row_t ls_cuda_norm_rows[] = {
+    {"layer_norm", layer_norm}, {"layer_norm_dx", layer_norm_dx}, {}};

@@ -1,8 +1,7 @@
 // Sums: over columns, over rows, of squares. Each has one order of adding, whatever the GPU does first.
 #include "device/cuda/block.cuh"
 
-// ---- out[r] = sum of row r / divisor
-// -------------------------------------------------------------------------
+// ---- out[r] = sum of row r / divisor ----
 
 enum { WARP_ROW_MAX = 1024, SPLIT_ROW = 8192, SPLIT_MAX = 64, SPLIT_ROWS_MAX = 512 };
 static_assert(SPLIT_MAX * SPLIT_ROWS_MAX <= LS_KERNEL_PARTIAL_MAX, "partial sums fit the scratch");
@@ -38,19 +37,22 @@ __global__ void row_sum_join(const double *partial, double divisor, float *out, 
   }
 }
 
-int ls_kernel_row_sum(ls_kernel_stream_t stream, void *scratch, const float *x, double divisor, float *out,
-                      int64_t rows, int64_t width) {
-  if (rows <= 0) return cudaSuccess;
+static ls_status_t reduce(ls_stream_t *stream, args_t args) {
+  cudaStream_t handle = ls_kernel_stream(stream);
+  const float *x = in(args, 0);
+  float *y = out(args, 0);
+  int64_t rows = out_count(args, 0), width = in_count(args, 0) / rows;
+  double divisor = args->attrs->i[1] ? (double)width : 1;
   if (width <= WARP_ROW_MAX || rows > SPLIT_ROWS_MAX) {
-    row_sum_warp<<<grid_for(rows, WARPS, GRID_MAX), BLOCK, 0, stream>>>(x, divisor, out, rows, width);
-    return launched();
+    row_sum_warp<<<grid_for(rows, WARPS, GRID_MAX), BLOCK, 0, handle>>>(x, divisor, y, rows, width);
+    return launched(stream, "reduce");
   }
+  double *partial = partial_of(ls_kernel_scratch(stream));
   int parts = (int)((width + SPLIT_ROW - 1) / SPLIT_ROW);
   if (parts > SPLIT_MAX) parts = SPLIT_MAX;
-  row_sum_part<<<(unsigned)(rows * parts), BLOCK, 0, stream>>>(x, partial_of(scratch), width, parts);
-  row_sum_join<<<grid_for(rows, BLOCK, GRID_MAX), BLOCK, 0, stream>>>(partial_of(scratch), divisor, out, rows,
-                                                                      parts);
-  return launched();
+  row_sum_part<<<(unsigned)(rows * parts), BLOCK, 0, handle>>>(x, partial, width, parts);
+  row_sum_join<<<grid_for(rows, BLOCK, GRID_MAX), BLOCK, 0, handle>>>(partial, divisor, y, rows, parts);
+  return launched(stream, "reduce");
 }
 
 __global__ void row_spread_kernel(const float *dy, float divisor, float *dx, int64_t rows, int64_t width) {
@@ -60,18 +62,17 @@ __global__ void row_spread_kernel(const float *dy, float divisor, float *dx, int
     dx[r * width + c] = dy[r] / divisor;
 }
 
-int ls_kernel_row_spread(ls_kernel_stream_t stream, const float *dy, float divisor, float *dx, int64_t rows,
-                         int64_t width) {
-  if (rows <= 0 || width <= 0) return cudaSuccess;
+static ls_status_t reduce_dx(ls_stream_t *stream, args_t args) {
+  int64_t rows = in_count(args, 0), width = in_count(args, 1) / rows;
   plane p = plane_for(rows, width);
-  row_spread_kernel<<<p.grid, p.block, 0, stream>>>(dy, divisor, dx, rows, width);
-  return launched();
+  row_spread_kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(
+      in(args, 0), args->attrs->i[1] ? (float)width : 1, out(args, 0), rows, width);
+  return launched(stream, "reduce_dx");
 }
 
-// ---- sums over rows
-// ------------------------------------------------------------------------------------------ A block takes
-// COLUMNS columns and one part of the rows; its STRIPES rows of threads are added up in order. With more than
-// one part the parts go to scratch as f32 (part, term, column) and a second kernel adds them up.
+// ---- sums over rows ----
+// A block takes COLUMNS columns and one part of the rows; its STRIPES rows of threads are added up in order. With more
+// than one part the parts go to scratch as f32 (part, term, column) and a second kernel adds them up.
 
 enum { COLUMNS = 32, STRIPES = 8, PART_ROWS = 128, PART_MAX = 64 };
 
@@ -161,14 +162,15 @@ int ls_kernel_column_sum(ls_kernel_stream_t stream, void *scratch, const float *
   return column_sum(stream, scratch, plain_term{x}, outputs{out, nullptr}, rows, width);
 }
 
-int ls_kernel_layer_norm_dgb(ls_kernel_stream_t stream, void *scratch, const float *dy, const float *x,
-                             const float *mean, const float *rstd, float *dgamma, float *dbeta, int64_t rows,
-                             int64_t width) {
-  return column_sum(stream, scratch, norm_term{dy, x, mean, rstd}, outputs{dgamma, dbeta}, rows, width);
+static ls_status_t layer_norm_dgb(ls_stream_t *stream, args_t args) {
+  int64_t width = out_count(args, 0), rows = in_count(args, 0) / width;
+  norm_term terms = {in(args, 0), in(args, 1), in(args, 2), in(args, 3)};
+  int error = column_sum(ls_kernel_stream(stream), ls_kernel_scratch(stream), terms,
+                         outputs{out(args, 0), out(args, 1)}, rows, width);
+  return ls_kernel_status(stream, error, "layer_norm_dgb");
 }
 
-// ---- sum of squares
-// ------------------------------------------------------------------------------------------
+// ---- sum of squares ----
 
 __global__ void sumsq_kernel(void *scratch, const float *x, float *out, int64_t count, int64_t vectors) {
   double sum = 0, *partial = partial_of(scratch);
@@ -188,9 +190,13 @@ __global__ void sumsq_kernel(void *scratch, const float *x, float *out, int64_t 
   if (threadIdx.x == 0) *out = (float)sum;
 }
 
-int ls_kernel_sumsq(ls_kernel_stream_t stream, void *scratch, const float *x, float *out, int64_t count) {
-  int64_t vectors = vectors_of(count, aligned16(x));
+static ls_status_t sumsq(ls_stream_t *stream, args_t args) {
+  int64_t count = in_count(args, 0), vectors = vectors_of(count, aligned16(in(args, 0)));
   unsigned blocks = grid_for(vectors + (count - 4 * vectors), 4 * BLOCK, GRID_MAX);
-  sumsq_kernel<<<blocks, BLOCK, 0, stream>>>(scratch, x, out, count, vectors);
-  return launched();
+  sumsq_kernel<<<blocks, BLOCK, 0, ls_kernel_stream(stream)>>>(ls_kernel_scratch(stream), in(args, 0),
+                                                               out(args, 0), count, vectors);
+  return launched(stream, "sumsq");
 }
+
+const ls_kernel_row_t ls_cuda_reduce_rows[] = {
+    {"reduce", reduce}, {"reduce_dx", reduce_dx}, {"layer_norm_dgb", layer_norm_dgb}, {"sumsq", sumsq}, {}};

@@ -3,7 +3,7 @@
 #include "device/cuda/block.cuh"
 #include "device/cuda/element.h"
 
-// One warp. `step` is an ls_step_params_t at any address; its lr stands behind two u64.
+// One warp. `step` is an ls_step_params_t at any address.
 __global__ void control_kernel(ls_kernel_control_t attrs, const float *head, const float *partial,
                                int64_t partial_count, const unsigned char *step, float *ctrl, float *stats,
                                float *counter) {
@@ -12,31 +12,33 @@ __global__ void control_kernel(ls_kernel_control_t attrs, const float *head, con
     sum += partial[i];
   sum = warp_sum(sum);
   if (threadIdx.x == 0)
-    ls_each_control(&attrs, head[0], head[1], load_f32(step + 16), sum, ctrl, stats, counter);
+    ls_each_control(&attrs, head[LS_HEAD_LOSS], head[LS_HEAD_CORRECT],
+                    load_f32(step + offsetof(ls_step_params_t, lr)), sum, ctrl, stats, counter);
 }
 
-int ls_kernel_control(ls_kernel_stream_t stream, const ls_kernel_control_t *attrs, const float *head,
-                      const float *partial, int64_t partial_count, const void *step, float *ctrl,
-                      float *stats, float *counter) {
-  control_kernel<<<1, WARP, 0, stream>>>(*attrs, head, partial, partial_count, (const unsigned char *)step,
-                                         ctrl, stats, counter);
-  return launched();
+static ls_status_t step_control(ls_stream_t *stream, args_t args) {
+  const double *f = args->attrs->f;
+  ls_kernel_control_t attrs = {f[0], f[1], f[2]};
+  control_kernel<<<1, WARP, 0, ls_kernel_stream(stream)>>>(attrs, in(args, 0), in(args, 1), in_count(args, 1),
+                                                           (const unsigned char *)args->in[2].data,
+                                                           out(args, 0), out(args, 1), out(args, 2));
+  return launched(stream, "step_control");
 }
 
 // Each update: how many state slots it has, whether decay is decoupled, and its element.
-struct sgd {
+struct sgd_each {
   enum { SLOTS = 0, DECOUPLED = 0 };
   __device__ static void each(const ls_each_update_t &u, float grad, float &p, float &, float &) {
     ls_each_sgd(&u, grad, &p);
   }
 };
-struct momentum {
+struct momentum_each {
   enum { SLOTS = 1, DECOUPLED = 0 };
   __device__ static void each(const ls_each_update_t &u, float grad, float &p, float &buf, float &) {
     ls_each_momentum(&u, grad, &p, &buf);
   }
 };
-template <int D> struct adam {
+template <int D> struct adam_each {
   enum { SLOTS = 2, DECOUPLED = D };
   __device__ static void each(const ls_each_update_t &u, float grad, float &p, float &m, float &v) {
     ls_each_adam(&u, grad, &p, &m, &v);
@@ -46,7 +48,7 @@ template <int D> struct adam {
 template <class U>
 __global__ void update_kernel(ls_kernel_update_t attrs, const float *grad, const float *ctrl, float *param,
                               float *slot0, float *slot1, int64_t count, int64_t vectors) {
-  if (ctrl[LS_KC_APPLY] == 0) return;
+  if (ctrl[LS_CTRL_APPLY] == 0) return;
   const ls_each_update_t u = ls_each_update_begin(&attrs, ctrl, U::DECOUPLED);
   for (int64_t i = thread_index(); i < vectors; i += thread_count()) {
     float4 g = ((const float4 *)grad)[i], p = ((const float4 *)param)[i], a = {}, b = {};
@@ -72,30 +74,56 @@ __global__ void update_kernel(ls_kernel_update_t attrs, const float *grad, const
 }
 
 template <class U>
-static int update(ls_kernel_stream_t stream, const ls_kernel_update_t *attrs, const float *grad,
-                  const float *ctrl, float *param, float *slot0, float *slot1, int64_t count) {
-  int64_t vectors = vectors_of(count, aligned16(grad, param, slot0, slot1));
-  update_kernel<U><<<grid_for_each(count, vectors), BLOCK, 0, stream>>>(*attrs, grad, ctrl, param, slot0,
-                                                                        slot1, count, vectors);
-  return launched();
+static ls_status_t update(ls_stream_t *stream, args_t args, const ls_kernel_update_t &attrs, const char *op) {
+  const float *grad = in(args, 0);
+  float *param = out(args, 0), *slot0 = U::SLOTS > 0 ? out(args, 1) : NULL,
+        *slot1 = U::SLOTS > 1 ? out(args, 2) : NULL;
+  int64_t count = in_count(args, 0), vectors = vectors_of(count, aligned16(grad, param, slot0, slot1));
+  if (count <= 0) return LS_OK;
+  update_kernel<U><<<grid_for_each(count, vectors), BLOCK, 0, ls_kernel_stream(stream)>>>(
+      attrs, grad, in(args, 1), param, slot0, slot1, count, vectors);
+  return launched(stream, op);
 }
 
-int ls_kernel_update(ls_kernel_stream_t stream, int which, const ls_kernel_update_t *attrs, const float *grad,
-                     const float *ctrl, float *param, float *slot0, float *slot1, int64_t count) {
-  if (count <= 0) return cudaSuccess;
-  switch (which) {
-  case LS_UPDATE_SGD:
-    return update<sgd>(stream, attrs, grad, ctrl, param, slot0, slot1, count);
-  case LS_UPDATE_MOMENTUM:
-    return update<momentum>(stream, attrs, grad, ctrl, param, slot0, slot1, count);
-  case LS_UPDATE_ADAM:
-    return update<adam<0>>(stream, attrs, grad, ctrl, param, slot0, slot1, count);
-  case LS_UPDATE_ADAMW:
-    return update<adam<1>>(stream, attrs, grad, ctrl, param, slot0, slot1, count);
-  default:
-    return cudaErrorInvalidValue;
-  }
+static ls_kernel_update_t sgd_attrs(const ls_attrs_t *attrs) {
+  ls_kernel_update_t u = {};
+  u.momentum = (float)attrs->f[0];
+  u.weight_decay = (float)attrs->f[1];
+  u.nesterov = attrs->i[0] != 0;
+  return u;
 }
+
+static ls_kernel_update_t adam_attrs(const ls_attrs_t *attrs) {
+  const double *f = attrs->f;
+  ls_kernel_update_t u = {};
+  u.beta1 = (float)f[0];
+  u.rest1 = (float)(1 - f[0]);
+  u.beta2 = (float)f[1];
+  u.rest2 = (float)(1 - f[1]);
+  u.eps = (float)f[2];
+  u.weight_decay = (float)f[3];
+  return u;
+}
+
+static ls_status_t sgd(ls_stream_t *stream, args_t args) {
+  return update<sgd_each>(stream, args, sgd_attrs(args->attrs), "sgd");
+}
+static ls_status_t sgd_momentum(ls_stream_t *stream, args_t args) {
+  return update<momentum_each>(stream, args, sgd_attrs(args->attrs), "sgd_momentum");
+}
+static ls_status_t adam(ls_stream_t *stream, args_t args) {
+  return update<adam_each<0>>(stream, args, adam_attrs(args->attrs), "adam");
+}
+static ls_status_t adamw(ls_stream_t *stream, args_t args) {
+  return update<adam_each<1>>(stream, args, adam_attrs(args->attrs), "adamw");
+}
+
+const ls_kernel_row_t ls_cuda_update_rows[] = {{"step_control", step_control},
+                                               {"sgd", sgd},
+                                               {"sgd_momentum", sgd_momentum},
+                                               {"adam", adam},
+                                               {"adamw", adamw},
+                                               {}};
 
 __global__ void mark_kernel(volatile uint32_t *word, uint32_t value) {
   *word = value;

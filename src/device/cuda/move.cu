@@ -1,0 +1,92 @@
+// Ops that move numbers and compute nothing. A batch is gathered from tables in the GPU's memory: 32-bit words are
+// moved, four at a time where rows of features begin at a multiple of 16 bytes, bytes where they do not begin at a
+// word. A row is read by neighbouring threads, each with several loads on their way at once. concat and columns copy
+// blocks of columns, which the runtime does.
+#include "device/cuda/block.cuh"
+
+constexpr int EACH = 4; // words, or vectors, that a thread has on their way
+
+template <class T>
+__device__ static void copy_row(const T *__restrict__ from, T *__restrict__ to, int64_t width) {
+  for (int64_t c = threadIdx.x; c < width; c += (int64_t)EACH * blockDim.x) {
+    T word[EACH];
+#pragma unroll
+    for (int e = 0; e < EACH; e++)
+      if (c + e * blockDim.x < width) word[e] = __ldg(from + c + e * blockDim.x);
+#pragma unroll
+    for (int e = 0; e < EACH; e++)
+      if (c + e * blockDim.x < width) to[c + e * blockDim.x] = word[e];
+  }
+}
+
+// Threads of a row along x, rows along y. Widths in words of T for features, of U for targets.
+template <class T, class U>
+__global__ void gather_kernel(const int32_t *row, const T *features, const U *targets, T *x, U *target,
+                              int64_t rows, int64_t x_width, int64_t target_width) {
+  int64_t step = (int64_t)gridDim.x * blockDim.y;
+  for (int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; r < rows; r += step) {
+    int64_t from = row[r];
+    copy_row(features + from * x_width, x + r * x_width, x_width);
+    copy_row(targets + from * target_width, target + r * target_width, target_width);
+  }
+}
+
+template <class T, class U>
+static void gather(ls_stream_t *stream, args_t args, int64_t x_bytes, int64_t target_bytes) {
+  int64_t rows = in_count(args, 0), x_width = x_bytes / (int64_t)sizeof(T),
+          target_width = target_bytes / (int64_t)sizeof(U);
+  unsigned wide = 1;
+  while ((int64_t)wide * EACH < x_width && wide < BLOCK)
+    wide *= 2;
+  dim3 block(wide, BLOCK / wide);
+  unsigned blocks = grid_for(rows, block.y, 65536);
+  gather_kernel<T, U><<<blocks, block, 0, ls_kernel_stream(stream)>>>(
+      (const int32_t *)args->in[0].data, (const T *)args->in[1].data, (const U *)args->in[2].data,
+      (T *)args->out[0].data, (U *)args->out[1].data, rows, x_width, target_width);
+}
+
+static int64_t row_bytes(const ls_tensor_t *table) {
+  return ls_shape_inner(&table->shape, 1) * (int64_t)ls_dtype_bytes(table->shape.dtype);
+}
+
+// Whether table and result `i` begin at a multiple of `unit` bytes, and so do all of their rows.
+static bool in_units(int64_t unit, args_t args, int i) {
+  uintptr_t begins = (uintptr_t)args->in[1 + i].data | (uintptr_t)args->out[i].data;
+  return ((int64_t)begins | row_bytes(&args->in[1 + i])) % unit == 0;
+}
+
+static ls_status_t gather_rows(ls_stream_t *stream, args_t args) {
+  auto *run = gather<unsigned char, unsigned char>;
+  if (in_units(4, args, 1)) {
+    run = gather<unsigned char, unsigned>;
+    if (in_units(4, args, 0)) run = gather<unsigned, unsigned>;
+    if (in_units(16, args, 0)) run = gather<uint4, unsigned>;
+  }
+  run(stream, args, row_bytes(&args->in[1]), row_bytes(&args->in[2]));
+  return launched(stream, "gather_rows");
+}
+
+static int copy_columns(ls_stream_t *stream, const float *from, int64_t from_width, float *to,
+                        int64_t to_width, int64_t rows, int64_t count) {
+  size_t each = sizeof(float);
+  return (int)cudaMemcpy2DAsync(to, (size_t)to_width * each, from, (size_t)from_width * each,
+                                (size_t)count * each, (size_t)rows, cudaMemcpyDeviceToDevice,
+                                ls_kernel_stream(stream));
+}
+
+static ls_status_t concat(ls_stream_t *stream, args_t args) {
+  int64_t rows = in_rows(args, 0), a = in_width(args, 0), b = in_width(args, 1);
+  int error = copy_columns(stream, in(args, 0), a, out(args, 0), a + b, rows, a);
+  if (!error) error = copy_columns(stream, in(args, 1), b, out(args, 0) + a, a + b, rows, b);
+  return ls_kernel_status(stream, error, "concat");
+}
+
+static ls_status_t columns(ls_stream_t *stream, args_t args) {
+  int64_t first = args->attrs->i[0], count = args->attrs->i[1];
+  int error = copy_columns(stream, in(args, 0) + first, in_width(args, 0), out(args, 0), count,
+                           in_rows(args, 0), count);
+  return ls_kernel_status(stream, error, "columns");
+}
+
+const ls_kernel_row_t ls_cuda_move_rows[] = {
+    {"gather_rows", gather_rows}, {"concat", concat}, {"columns", columns}, {}};
