@@ -5,6 +5,7 @@
 
 #include "base/doc.h"
 #include <jansson.h>
+#include <stddef.h>
 
 typedef enum {
   LS_OPT_INT,     /* int64_t; 1e3 and 1_000 are not integers */
@@ -51,6 +52,25 @@ typedef struct {
   const char *help;           /* one sentence */
   ls_change_t change;
 } ls_option_t;
+
+#define LS_OPTION_TYPE(field)                                                                                \
+  _Generic((field), int64_t                                                                                  \
+           : LS_OPT_INT, double                                                                              \
+           : LS_OPT_FLOAT, bool                                                                              \
+           : LS_OPT_BOOL, const char *                                                                       \
+           : LS_OPT_STRING, int                                                                              \
+           : LS_OPT_ENUM, ls_ints_t                                                                          \
+           : LS_OPT_INTS, ls_strings_t                                                                       \
+           : LS_OPT_STRINGS)
+/* The row of a field that the option is named after, its type taken from the field. `..`: initialisers of what else it
+ * has. */
+#define LS_OPTION(struct_, field_, ...)                                                                      \
+  {                                                                                                          \
+    .name = #field_, .type = LS_OPTION_TYPE(((struct_ *)0)->field_), .offset = offsetof(struct_, field_),    \
+    __VA_ARGS__                                                                                              \
+  }
+#define LS_OPTION_PATH(struct_, field_, ...)                                                                 \
+  { .name = #field_, .type = LS_OPT_PATH, .offset = offsetof(struct_, field_), __VA_ARGS__ }
 
 typedef struct ls_section {
   const char *name; /* "train.optimizer" */

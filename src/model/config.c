@@ -9,28 +9,13 @@
 static const char *const loss_names[] = {
     [LS_LOSS_CROSS_ENTROPY] = "cross-entropy", [LS_LOSS_MSE] = "mse", NULL};
 static const ls_option_t model_rows[] = {
-    {.name = "preset",
-     .type = LS_OPT_STRING,
-     .offset = offsetof(ls_model_config_t, preset),
-     .change = LS_CHANGE_IGNORED,
-     .optional = true,
-     .help = "mlp-medium, mlp-large or mlp-extreme; replaces input and layers."},
-    {.name = "input",
-     .type = LS_OPT_INTS,
-     .offset = offsetof(ls_model_config_t, input),
-     .change = LS_CHANGE_MODEL,
-     .min = 1,
-     .max = 1e9,
-     .optional = true,
-     .help = "Shape of one sample, as [28, 28]."},
-    {.name = "loss",
-     .type = LS_OPT_ENUM,
-     .offset = offsetof(ls_model_config_t, loss),
-     .change = LS_CHANGE_MODEL,
-     .optional = true,
-     .choices = loss_names,
-     .help =
-         "cross-entropy for classes, mse for numbers; presets have mse unless it is given, else required."},
+    LS_OPTION(ls_model_config_t, preset, .change = LS_CHANGE_IGNORED, .optional = true,
+              .help = "mlp-medium, mlp-large or mlp-extreme; replaces input and layers."),
+    LS_OPTION(ls_model_config_t, input, .change = LS_CHANGE_MODEL, .min = 1, .max = 1e9, .optional = true,
+              .help = "Shape of one sample, as [28, 28]."),
+    LS_OPTION(ls_model_config_t, loss, .change = LS_CHANGE_MODEL, .optional = true, .choices = loss_names,
+              .help = "cross-entropy for classes, mse for numbers; presets have mse unless it is given, else "
+                      "required."),
 };
 const ls_section_t ls_model_section = {"model", model_rows, LS_COUNT(model_rows),
                                        "The network: a preset, or input and layers; and its loss."};

@@ -13,23 +13,13 @@ typedef struct {
 } repeat_t;
 
 static const ls_option_t repeat_rows[] = {
-    {.name = "times",
-     .type = LS_OPT_INT,
-     .offset = offsetof(repeat_t, times),
-     .min = 1,
-     .max = LS_LAYER_MAX,
-     .help = "Number of repetitions. Each has parameters of its own."},
-    {.name = "name",
-     .type = LS_OPT_STRING,
-     .offset = offsetof(repeat_t, name),
-     .initial = "block",
-     .help = "Name of the block. Its layers are called NAME.0.fc, NAME.1.fc and so on; layers "
-             "without a name NAME.0.0, NAME.0.1."},
-    {.name = "from",
-     .type = LS_OPT_STRING,
-     .offset = offsetof(repeat_t, from),
-     .optional = true,
-     .help = "Layer that the first repetition reads. Default: the layer before."},
+    LS_OPTION(repeat_t, times, .min = 1, .max = LS_LAYER_MAX,
+              .help = "Number of repetitions. Each has parameters of its own."),
+    LS_OPTION(repeat_t, name, .initial = "block",
+              .help = "Name of the block. Its layers are called NAME.0.fc, NAME.1.fc and so on; layers "
+                      "without a name NAME.0.0, NAME.0.1."),
+    LS_OPTION(repeat_t, from, .optional = true,
+              .help = "Layer that the first repetition reads. Default: the layer before."),
 };
 const ls_section_t ls_repeat_section = {
     "model.layers.repeat", repeat_rows, LS_COUNT(repeat_rows),

@@ -35,34 +35,20 @@ static ls_shape_t same_shape(const void *options, const ls_shape_t *sample, int 
 
 /* Options of every layer. */
 static const ls_option_t common_rows[] = {
-    {.name = "name",
-     .type = LS_OPT_STRING,
-     .offset = offsetof(ls_layer_common_t, name),
-     .change = LS_CHANGE_MODEL,
-     .optional = true,
-     .help = "Name of the layer, by which others refer to it; its parameters are NAME.weight, "
-             "NAME.bias. Letters, digits and `_-.`, at most 64. Default: layers.N, counted "
-             "from 0."},
-    {.name = "from",
-     .type = LS_OPT_STRINGS,
-     .offset = offsetof(ls_layer_common_t, from),
-     .change = LS_CHANGE_MODEL,
-     .optional = true,
-     .help = "Layers that this one reads: names of earlier layers, or input. Default: the "
-             "layer before. add and concat read 2 to 16, others one."},
-    {.name = "share",
-     .type = LS_OPT_STRING,
-     .offset = offsetof(ls_layer_common_t, share),
-     .change = LS_CHANGE_MODEL,
-     .optional = true,
-     .help = "Name of an earlier layer of the same kind and sizes: both train the parameters of that layer."},
-    {.name = "freeze",
-     .type = LS_OPT_BOOL,
-     .offset = offsetof(ls_layer_common_t, freeze),
-     .change = LS_CHANGE_RUN,
-     .initial = "false",
-     .help = "Keep the initial or loaded values of the layer's parameters: no gradient, no "
-             "exchange, no update."},
+    LS_OPTION(ls_layer_common_t, name, .change = LS_CHANGE_MODEL, .optional = true,
+              .help = "Name of the layer, by which others refer to it; its parameters are NAME.weight, "
+                      "NAME.bias. Letters, digits and `_-.`, at most 64. Default: layers.N, counted "
+                      "from 0."),
+    LS_OPTION(ls_layer_common_t, from, .change = LS_CHANGE_MODEL, .optional = true,
+              .help = "Layers that this one reads: names of earlier layers, or input. Default: the "
+                      "layer before. add and concat read 2 to 16, others one."),
+    LS_OPTION(
+        ls_layer_common_t, share, .change = LS_CHANGE_MODEL, .optional = true,
+        .help =
+            "Name of an earlier layer of the same kind and sizes: both train the parameters of that layer."),
+    LS_OPTION(ls_layer_common_t, freeze, .change = LS_CHANGE_RUN, .initial = "false",
+              .help = "Keep the initial or loaded values of the layer's parameters: no gradient, no "
+                      "exchange, no update."),
 };
 const ls_section_t ls_layer_section = {
     "model.layers.KIND", common_rows, LS_COUNT(common_rows),
@@ -85,48 +71,23 @@ static const char *const init_names[] = {"auto", "kaiming", "xavier", "normal", 
 enum { INIT_AUTO, INIT_KAIMING, INIT_XAVIER, INIT_NORMAL, INIT_ZEROS };
 
 static const ls_option_t dense_rows[] = {
-    {.name = "units",
-     .type = LS_OPT_INT,
-     .offset = offsetof(dense_t, units),
-     .change = LS_CHANGE_MODEL,
-     .min = 1,
-     .max = UNITS_MAX,
-     .help = "Width of the layer: outputs of one sample."},
-    {.name = "activation",
-     .type = LS_OPT_ENUM,
-     .offset = offsetof(dense_t, activation),
-     .change = LS_CHANGE_MODEL,
-     .initial = "none",
-     .choices = activation_names,
-     .help =
-         "Applied to the layer's outputs. gelu is the exact form with erf: x (1 + erf(x / sqrt(2))) / 2."},
-    {.name = "dropout",
-     .type = LS_OPT_FLOAT,
-     .offset = offsetof(dense_t, dropout),
-     .max = 0.99,
-     .initial = "0",
-     .help = "Share of outputs set to zero in training; the others are divided by 1 - share."},
-    {.name = "init",
-     .type = LS_OPT_ENUM,
-     .offset = offsetof(dense_t, init),
-     .change = LS_CHANGE_IGNORED,
-     .initial = "auto",
-     .choices = init_names,
-     .help = "Initial weights. kaiming: normal, standard deviation sqrt(2 / inputs). xavier: uniform, up to "
-             "sqrt(6 / (inputs + units)). auto: kaiming for relu and gelu, else xavier. Biases begin at 0."},
-    {.name = "init_std",
-     .type = LS_OPT_FLOAT,
-     .offset = offsetof(dense_t, init_std),
-     .change = LS_CHANGE_IGNORED,
-     .max = 100,
-     .initial = "0.02",
-     .help = "Standard deviation of the weights with init: normal."},
-    {.name = "bias",
-     .type = LS_OPT_BOOL,
-     .offset = offsetof(dense_t, bias),
-     .change = LS_CHANGE_MODEL,
-     .initial = "true",
-     .help = "Whether the layer adds a learned bias."},
+    LS_OPTION(dense_t, units, .change = LS_CHANGE_MODEL, .min = 1, .max = UNITS_MAX,
+              .help = "Width of the layer: outputs of one sample."),
+    LS_OPTION(
+        dense_t, activation, .change = LS_CHANGE_MODEL, .initial = "none", .choices = activation_names,
+        .help =
+            "Applied to the layer's outputs. gelu is the exact form with erf: x (1 + erf(x / sqrt(2))) / 2."),
+    LS_OPTION(dense_t, dropout, .max = 0.99, .initial = "0",
+              .help = "Share of outputs set to zero in training; the others are divided by 1 - share."),
+    LS_OPTION(
+        dense_t, init, .change = LS_CHANGE_IGNORED, .initial = "auto", .choices = init_names,
+        .help =
+            "Initial weights. kaiming: normal, standard deviation sqrt(2 / inputs). xavier: uniform, up to "
+            "sqrt(6 / (inputs + units)). auto: kaiming for relu and gelu, else xavier. Biases begin at 0."),
+    LS_OPTION(dense_t, init_std, .change = LS_CHANGE_IGNORED, .max = 100, .initial = "0.02",
+              .help = "Standard deviation of the weights with init: normal."),
+    LS_OPTION(dense_t, bias, .change = LS_CHANGE_MODEL, .initial = "true",
+              .help = "Whether the layer adds a learned bias."),
 };
 static const ls_section_t dense_section =
     SECTION("dense", dense_rows, "A fully connected layer with activation and dropout.");
@@ -195,14 +156,8 @@ typedef struct {
 _Static_assert(sizeof(layer_norm_t) <= LS_LAYER_OPTIONS_BYTES, "options must fit a layer");
 
 static const ls_option_t layer_norm_rows[] = {
-    {.name = "eps",
-     .type = LS_OPT_FLOAT,
-     .offset = offsetof(layer_norm_t, eps),
-     .change = LS_CHANGE_MODEL,
-     .min = 1e-12,
-     .max = 1,
-     .initial = "1e-5",
-     .help = "Added to the variance, inside of the root: (x - mean) / sqrt(variance + eps)."},
+    LS_OPTION(layer_norm_t, eps, .change = LS_CHANGE_MODEL, .min = 1e-12, .max = 1, .initial = "1e-5",
+              .help = "Added to the variance, inside of the root: (x - mean) / sqrt(variance + eps)."),
 };
 static const ls_section_t layer_norm_section = SECTION(
     "layer_norm", layer_norm_rows, "Normalises each sample, then scales and shifts by learned values.");
@@ -236,11 +191,8 @@ typedef struct {
 _Static_assert(sizeof(dropout_t) <= LS_LAYER_OPTIONS_BYTES, "options must fit a layer");
 
 static const ls_option_t dropout_rows[] = {
-    {.name = "rate",
-     .type = LS_OPT_FLOAT,
-     .offset = offsetof(dropout_t, rate),
-     .max = 0.99,
-     .help = "Share of elements set to zero in training; the others are divided by 1 - share."},
+    LS_OPTION(dropout_t, rate, .max = 0.99,
+              .help = "Share of elements set to zero in training; the others are divided by 1 - share."),
 };
 static const ls_section_t dropout_section =
     SECTION("dropout", dropout_rows, "Dropout between layers; evaluation leaves values unchanged.");
@@ -260,12 +212,8 @@ typedef struct {
 _Static_assert(sizeof(activation_t) <= LS_LAYER_OPTIONS_BYTES, "options must fit a layer");
 
 static const ls_option_t activation_rows[] = {
-    {.name = "kind",
-     .type = LS_OPT_ENUM,
-     .offset = offsetof(activation_t, kind),
-     .change = LS_CHANGE_MODEL,
-     .choices = activation_names,
-     .help = "The function applied to every element. gelu is the exact form with erf."},
+    LS_OPTION(activation_t, kind, .change = LS_CHANGE_MODEL, .choices = activation_names,
+              .help = "The function applied to every element. gelu is the exact form with erf."),
 };
 static const ls_section_t activation_section =
     SECTION("activation", activation_rows, "An activation between layers.");
