@@ -6,28 +6,17 @@
 enum { MAGIC_BYTES = 4, SIZE_BYTES = 4, IDX_RANK_MAX = 6 };
 
 static bool elem_type(unsigned code, ls_elem_t *type) {
-  switch (code) {
-  case 0x08:
-    *type = LS_ELEM_U8;
+  static const struct {
+    unsigned code;
+    ls_elem_t type;
+  } rows[] = {{0x08, LS_ELEM_U8},  {0x09, LS_ELEM_I8},  {0x0B, LS_ELEM_I16},
+              {0x0C, LS_ELEM_I32}, {0x0D, LS_ELEM_F32}, {0x0E, LS_ELEM_F64}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    if (rows[i].code != code) continue;
+    *type = rows[i].type;
     return true;
-  case 0x09:
-    *type = LS_ELEM_I8;
-    return true;
-  case 0x0B:
-    *type = LS_ELEM_I16;
-    return true;
-  case 0x0C:
-    *type = LS_ELEM_I32;
-    return true;
-  case 0x0D:
-    *type = LS_ELEM_F32;
-    return true;
-  case 0x0E:
-    *type = LS_ELEM_F64;
-    return true;
-  default:
-    return false;
   }
+  return false;
 }
 
 static int64_t read_size(const unsigned char *at) {

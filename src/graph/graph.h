@@ -110,8 +110,6 @@ ls_status_t ls_graph_gradients(ls_graph_t *graph, ls_tensor_id_t loss, ls_tensor
 ls_tensor_id_t ls_graph_find(const ls_graph_t *graph, const char *name); /* -1 = no such tensor */
 int64_t ls_graph_param_count(const ls_graph_t *graph);                   /* elements over all parameters */
 int64_t ls_graph_flops(const ls_graph_t *graph, ls_graph_phase_t phase);
-/* The whole graph as text, one node per line. The caller owns it (ls_free); NULL when memory is short. */
-char *ls_graph_text(const ls_graph_t *graph);
 
 /* Fills host memory of `shape` as `init` says. Pure function of (seed, ordinal of the parameter). */
 void ls_init_fill(const ls_init_t *init, const ls_shape_t *shape, uint64_t seed, uint32_t ordinal,

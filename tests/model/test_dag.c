@@ -1,7 +1,7 @@
 /* Layers as a graph: what names mean, how blocks are repeated, what is shared and frozen, what is refused. */
 #include "parse.h"
 
-#include "graph/op.h"
+#include "graph/graph_text.h"
 #include "model/layer.h"
 
 #include <stdlib.h>
@@ -97,19 +97,19 @@ static void a_chain_in_other_words(void **state) {
                               "    - dense: {units: 2, name: layers.2, from: layers.1, freeze: false}\n"};
   parsed_t p[2];
   json_t *json[2];
-  char *graph_text[2];
+  char *graphs[2];
   for (int i = 0; i < 2; i++) {
     ls_graph_t *graph;
     parse_good(c, texts[i], &p[i]);
     json[i] = ls_model_json(&p[i].model);
     assert_int_equal(ls_model_build(c->ctx, &p[i].model, 3, true, &graph), LS_OK);
-    graph_text[i] = ls_graph_text(graph);
+    graphs[i] = graph_text(graph);
     ls_graph_destroy(graph);
   }
-  assert_string_equal(graph_text[0], graph_text[1]);
+  assert_string_equal(graphs[0], graphs[1]);
   assert_true(json_equal(json[0], json[1]));
   for (int i = 0; i < 2; i++) {
-    ls_free(graph_text[i]);
+    free(graphs[i]);
     json_decref(json[i]);
     release_model(&p[i]);
   }
