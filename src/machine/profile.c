@@ -1,4 +1,4 @@
-/* The table of measurements: two sorted arrays, times and curves, looked up by key. It is small (hundreds to
+/* The measurements: two sorted tables, times and curves, looked up by key. They are small (hundreds to
  * thousands of entries), written rarely and read often, so bisection in an array is enough. */
 #include "machine/profile_parts.h"
 
@@ -18,14 +18,14 @@ ls_status_t ls_profile_create(ls_ctx_t *ctx, const ls_machine_t *machine, ls_pro
 
 void ls_profile_destroy(ls_profile_t *profile) {
   if (!profile) return;
-  for (int i = 0; i < profile->time_count; i++)
-    ls_free(profile->times[i].key);
-  for (int i = 0; i < profile->curve_count; i++) {
-    ls_free(profile->curves[i].key);
-    ls_free(profile->curves[i].points);
+  for (int which = 0; which < LS_PROFILE_TABLE_COUNT; which++) {
+    ls_profile_table_t *table = &profile->table[which];
+    for (int i = 0; i < table->count; i++) {
+      ls_free(table->entry[i].key);
+      ls_free(table->entry[i].points);
+    }
+    ls_free(table->entry);
   }
-  ls_free(profile->times);
-  ls_free(profile->curves);
   ls_free(profile);
 }
 
@@ -33,14 +33,12 @@ const ls_machine_t *ls_profile_machine(const ls_profile_t *profile) {
   return &profile->machine;
 }
 
-/* First entry whose key is not below `key`; every entry of both arrays begins with its key. */
-static int lower_bound(const void *entries, int count, size_t size, const char *key, bool *found) {
-  int low = 0, high = count;
+/* First entry whose key is not below `key`. */
+static int lower_bound(const ls_profile_table_t *table, const char *key, bool *found) {
+  int low = 0, high = table->count;
   *found = false;
   while (low < high) {
-    int middle = low + (high - low) / 2;
-    char *const *at = (char *const *)(const void *)((const char *)entries + (size_t)middle * size);
-    int order = strcmp(*at, key);
+    int middle = low + (high - low) / 2, order = strcmp(table->entry[middle].key, key);
     if (order == 0) *found = true;
     if (order < 0)
       low = middle + 1;
@@ -50,19 +48,27 @@ static int lower_bound(const void *entries, int count, size_t size, const char *
   return low;
 }
 
-/* Makes room at `index` for one entry, which is zeroed. */
-static ls_status_t insert(ls_ctx_t *ctx, void **entries, int *count, int *capacity, size_t size, int index) {
-  if (*count == *capacity) {
-    int grown = *capacity ? *capacity * 2 : 16;
-    void *more = ls_realloc_array(ctx, *entries, (size_t)grown, size);
+const ls_profile_entry_t *ls_profile_find(const ls_profile_t *profile, ls_profile_which_t which,
+                                          const char *key) {
+  bool found;
+  const ls_profile_table_t *table = &profile->table[which];
+  int at = lower_bound(table, key, &found);
+  return found ? &table->entry[at] : NULL;
+}
+
+/* Makes room at `index` for one entry. */
+static ls_status_t insert(ls_ctx_t *ctx, ls_profile_table_t *table, int index) {
+  if (table->count == table->capacity) {
+    int grown = table->capacity ? table->capacity * 2 : 16;
+    ls_profile_entry_t *more = ls_realloc_array(ctx, table->entry, (size_t)grown, sizeof *more);
     if (!more) return LS_ERR_MEMORY;
-    *entries = more;
-    *capacity = grown;
+    table->entry = more;
+    table->capacity = grown;
   }
-  char *at = (char *)*entries + (size_t)index * size;
-  memmove(at + size, at, (size_t)(*count - index) * size);
-  memset(at, 0, size);
-  (*count)++;
+  ls_profile_entry_t *at = &table->entry[index];
+  memmove(at + 1, at, (size_t)(table->count - index) * sizeof *at);
+  *at = (ls_profile_entry_t){0};
+  table->count++;
   return LS_OK;
 }
 
@@ -82,69 +88,10 @@ static bool time_good(const ls_time_t *time) {
          time->low_ns <= time->ns && time->ns <= time->high_ns;
 }
 
-bool ls_profile_get(const ls_profile_t *profile, const char *key, ls_time_t *time) {
-  bool found;
-  int at = lower_bound(profile->times, profile->time_count, sizeof *profile->times, key, &found);
-  if (found) *time = profile->times[at].time;
-  return found;
-}
-
-ls_status_t ls_profile_put(ls_profile_t *profile, const char *key, const ls_time_t *time) {
-  ls_ctx_t *ctx = profile->ctx;
-  ls_status_t status = key_check(ctx, key);
-  if (status != LS_OK) return status;
-  if (!time_good(time))
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "profile: \"%s\": %g ns in [%g, %g] is not a time", key, time->ns,
-                   time->low_ns, time->high_ns);
-  bool found;
-  int at = lower_bound(profile->times, profile->time_count, sizeof *profile->times, key, &found);
-  if (found) {
-    profile->times[at].time = *time;
-    return LS_OK;
-  }
-  if (profile->time_count == LS_PROFILE_TIMES_MAX)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "profile: more than %d times", LS_PROFILE_TIMES_MAX);
-  char *copy = ls_strdup(ctx, key);
-  if (!copy) return LS_ERR_MEMORY;
-  void *times = profile->times;
-  status = insert(ctx, &times, &profile->time_count, &profile->time_capacity, sizeof *profile->times, at);
-  profile->times = times;
-  if (status != LS_OK) {
-    ls_free(copy);
-    return status;
-  }
-  profile->times[at] = (ls_profile_time_t){.key = copy, .time = *time};
-  return LS_OK;
-}
-
-int ls_profile_time_count(const ls_profile_t *profile) {
-  return profile->time_count;
-}
-
-const char *ls_profile_time_at(const ls_profile_t *profile, int index, ls_time_t *time) {
-  if (index < 0 || index >= profile->time_count) return NULL;
-  *time = profile->times[index].time;
-  return profile->times[index].key;
-}
-
-int ls_profile_curve_count(const ls_profile_t *profile) {
-  return profile->curve_count;
-}
-
-const char *ls_profile_curve_at(const ls_profile_t *profile, int index, const ls_curve_point_t **points,
-                                int *count) {
-  if (index < 0 || index >= profile->curve_count) return NULL;
-  *points = profile->curves[index].points;
-  *count = profile->curves[index].count;
-  return profile->curves[index].key;
-}
-
-int ls_profile_curve(const ls_profile_t *profile, const char *key, const ls_curve_point_t **points) {
-  bool found;
-  int at = lower_bound(profile->curves, profile->curve_count, sizeof *profile->curves, key, &found);
-  if (!found) return 0;
-  *points = profile->curves[at].points;
-  return profile->curves[at].count;
+static ls_status_t time_check(ls_ctx_t *ctx, const char *key, const ls_time_t *t) {
+  return time_good(t) ? LS_OK
+                      : ls_fail(ctx, LS_ERR_ARGUMENT, "profile: \"%s\": %g ns in [%g, %g] is not a time", key,
+                                t->ns, t->low_ns, t->high_ns);
 }
 
 static ls_status_t points_check(ls_ctx_t *ctx, const char *key, const ls_curve_point_t *points, int count) {
@@ -162,48 +109,86 @@ static ls_status_t points_check(ls_ctx_t *ctx, const char *key, const ls_curve_p
   return LS_OK;
 }
 
-ls_status_t ls_profile_put_curve(ls_profile_t *profile, const char *key, const ls_curve_point_t *points,
-                                 int count) {
+ls_status_t ls_profile_put_entry(ls_profile_t *profile, ls_profile_which_t which, const char *key,
+                                 const ls_curve_point_t *points, int count) {
+  static const struct {
+    int most;
+    const char *what;
+  } limits[] = {{1 << 20, "times"}, {1 << 16, "curves"}};
   ls_ctx_t *ctx = profile->ctx;
+  ls_profile_table_t *table = &profile->table[which];
   ls_status_t status = key_check(ctx, key);
-  if (status == LS_OK) status = points_check(ctx, key, points, count);
+  if (status == LS_OK)
+    status = which == LS_PROFILE_TIMES ? time_check(ctx, key, &points->time)
+                                       : points_check(ctx, key, points, count);
   if (status != LS_OK) return status;
   bool found;
-  int at = lower_bound(profile->curves, profile->curve_count, sizeof *profile->curves, key, &found);
-  if (!found && profile->curve_count == LS_PROFILE_CURVES_MAX)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "profile: more than %d curves", LS_PROFILE_CURVES_MAX);
-  status = LS_ERR_MEMORY;
-  char *name = NULL;
+  int at = lower_bound(table, key, &found);
+  if (!found && table->count == limits[which].most)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "profile: more than %d %s", limits[which].most, limits[which].what);
+  char *name = found ? table->entry[at].key : ls_strdup(ctx, key);
   ls_curve_point_t *copy = ls_alloc_array(ctx, (size_t)count, sizeof *copy);
-  if (!copy) return status;
-  memcpy(copy, points, (size_t)count * sizeof *copy);
-  if (!found) {
-    name = ls_strdup(ctx, key);
-    if (!name) goto copy;
-    void *curves = profile->curves;
-    status =
-        insert(ctx, &curves, &profile->curve_count, &profile->curve_capacity, sizeof *profile->curves, at);
-    profile->curves = curves;
-    if (status != LS_OK) goto copy;
-    profile->curves[at].key = name;
+  status = name && copy ? LS_OK : LS_ERR_MEMORY;
+  if (status == LS_OK && !found) status = insert(ctx, table, at);
+  if (status != LS_OK) {
+    ls_free(copy);
+    if (!found) ls_free(name);
+    return status;
   }
-  ls_free(profile->curves[at].points);
-  profile->curves[at].points = copy;
-  profile->curves[at].count = count;
+  memcpy(copy, points, (size_t)count * sizeof *copy);
+  ls_free(table->entry[at].points);
+  table->entry[at] = (ls_profile_entry_t){name, copy, count};
   return LS_OK;
-copy:
-  ls_free(name);
-  ls_free(copy);
-  return status;
 }
 
-ls_status_t ls_profile_merge(ls_profile_t *into, const ls_profile_t *from) {
-  ls_status_t status = LS_OK;
-  for (int i = 0; i < from->time_count && status == LS_OK; i++)
-    status = ls_profile_put(into, from->times[i].key, &from->times[i].time);
-  for (int i = 0; i < from->curve_count && status == LS_OK; i++)
-    status = ls_profile_put_curve(into, from->curves[i].key, from->curves[i].points, from->curves[i].count);
-  return status;
+bool ls_profile_get(const ls_profile_t *profile, const char *key, ls_time_t *time) {
+  const ls_profile_entry_t *found = ls_profile_find(profile, LS_PROFILE_TIMES, key);
+  if (found) *time = found->points->time;
+  return found;
+}
+
+ls_status_t ls_profile_put(ls_profile_t *profile, const char *key, const ls_time_t *time) {
+  const ls_curve_point_t point = {.time = *time};
+  return ls_profile_put_entry(profile, LS_PROFILE_TIMES, key, &point, 1);
+}
+
+int ls_profile_curve(const ls_profile_t *profile, const char *key, const ls_curve_point_t **points) {
+  const ls_profile_entry_t *found = ls_profile_find(profile, LS_PROFILE_CURVES, key);
+  if (found) *points = found->points;
+  return found ? found->count : 0;
+}
+
+ls_status_t ls_profile_put_curve(ls_profile_t *profile, const char *key, const ls_curve_point_t *points,
+                                 int count) {
+  return ls_profile_put_entry(profile, LS_PROFILE_CURVES, key, points, count);
+}
+
+static const ls_profile_entry_t *entry_at(const ls_profile_t *profile, ls_profile_which_t which, int index) {
+  const ls_profile_table_t *table = &profile->table[which];
+  return index >= 0 && index < table->count ? &table->entry[index] : NULL;
+}
+
+int ls_profile_time_count(const ls_profile_t *profile) {
+  return profile->table[LS_PROFILE_TIMES].count;
+}
+
+const char *ls_profile_time_at(const ls_profile_t *profile, int index, ls_time_t *time) {
+  const ls_profile_entry_t *entry = entry_at(profile, LS_PROFILE_TIMES, index);
+  if (entry) *time = entry->points->time;
+  return entry ? entry->key : NULL;
+}
+
+int ls_profile_curve_count(const ls_profile_t *profile) {
+  return profile->table[LS_PROFILE_CURVES].count;
+}
+
+const char *ls_profile_curve_at(const ls_profile_t *profile, int index, const ls_curve_point_t **points,
+                                int *count) {
+  const ls_profile_entry_t *entry = entry_at(profile, LS_PROFILE_CURVES, index);
+  if (!entry) return NULL;
+  *points = entry->points;
+  *count = entry->count;
+  return entry->key;
 }
 
 static bool begins(const char *key, const char *const *prefixes) {
@@ -212,21 +197,24 @@ static bool begins(const char *key, const char *const *prefixes) {
   return false;
 }
 
-ls_status_t ls_profile_fill(ls_profile_t *into, const ls_profile_t *from, const char *const *prefixes) {
+/* prefixes NULL: copies everything; else what `into` lacks. */
+static ls_status_t copy(ls_profile_t *into, const ls_profile_t *from, const char *const *prefixes) {
   ls_status_t status = LS_OK;
-  for (int i = 0; i < from->time_count && status == LS_OK; i++) {
-    const ls_profile_time_t *t = &from->times[i];
-    ls_time_t known;
-    if (begins(t->key, prefixes) && !ls_profile_get(into, t->key, &known))
-      status = ls_profile_put(into, t->key, &t->time);
-  }
-  for (int i = 0; i < from->curve_count && status == LS_OK; i++) {
-    const ls_profile_curve_t *c = &from->curves[i];
-    const ls_curve_point_t *known;
-    if (begins(c->key, prefixes) && ls_profile_curve(into, c->key, &known) == 0)
-      status = ls_profile_put_curve(into, c->key, c->points, c->count);
-  }
+  for (int which = 0; which < LS_PROFILE_TABLE_COUNT; which++)
+    for (int i = 0; i < from->table[which].count && status == LS_OK; i++) {
+      const ls_profile_entry_t *e = &from->table[which].entry[i];
+      if (!prefixes || (begins(e->key, prefixes) && !ls_profile_find(into, which, e->key)))
+        status = ls_profile_put_entry(into, which, e->key, e->points, e->count);
+    }
   return status;
+}
+
+ls_status_t ls_profile_merge(ls_profile_t *into, const ls_profile_t *from) {
+  return copy(into, from, NULL);
+}
+
+ls_status_t ls_profile_fill(ls_profile_t *into, const ls_profile_t *from, const char *const *prefixes) {
+  return copy(into, from, prefixes);
 }
 
 static double along(double from, double to, double part, bool rising) {

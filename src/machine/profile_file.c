@@ -14,21 +14,7 @@
 enum { FORMAT_VERSION = 2, FILE_BYTES_MAX = 256 << 20, DIGITS = 17 };
 static const char format_name[] = "lockstep profile";
 
-static json_t *time_json(const ls_time_t *t) {
-  return json_pack("[f, f, f]", t->ns, t->low_ns, t->high_ns);
-}
-
-static json_t *times_json(const ls_profile_t *profile) {
-  json_t *j = json_object();
-  for (int i = 0; i < profile->time_count && j; i++)
-    if (json_object_set_new(j, profile->times[i].key, time_json(&profile->times[i].time)) != 0) {
-      json_decref(j);
-      return NULL;
-    }
-  return j;
-}
-
-static json_t *curve_json(const ls_profile_curve_t *curve) {
+static json_t *curve_json(const ls_profile_entry_t *curve) {
   json_t *j = json_array();
   for (int i = 0; i < curve->count && j; i++) {
     const ls_curve_point_t *p = &curve->points[i];
@@ -41,13 +27,18 @@ static json_t *curve_json(const ls_profile_curve_t *curve) {
   return j;
 }
 
-static json_t *curves_json(const ls_profile_t *profile) {
+static json_t *table_json(const ls_profile_t *profile, ls_profile_which_t which) {
   json_t *j = json_object();
-  for (int i = 0; i < profile->curve_count && j; i++)
-    if (json_object_set_new(j, profile->curves[i].key, curve_json(&profile->curves[i])) != 0) {
+  for (int i = 0; i < profile->table[which].count && j; i++) {
+    const ls_profile_entry_t *e = &profile->table[which].entry[i];
+    const ls_time_t *t = &e->points->time;
+    json_t *value =
+        which == LS_PROFILE_TIMES ? json_pack("[f, f, f]", t->ns, t->low_ns, t->high_ns) : curve_json(e);
+    if (json_object_set_new(j, e->key, value) != 0) {
       json_decref(j);
       return NULL;
     }
+  }
   return j;
 }
 
@@ -71,8 +62,8 @@ json_t *ls_profile_json(const ls_profile_t *profile) {
   json_t *j =
       json_pack("{s:s, s:i, s:s}", "format", format_name, "version", FORMAT_VERSION, "fingerprint", hex);
   int failed = json_object_set_new(j, "machine", ls_machine_json(&profile->machine));
-  failed |= json_object_set_new(j, "times", times_json(profile));
-  failed |= json_object_set_new(j, "curves", curves_json(profile));
+  failed |= json_object_set_new(j, "times", table_json(profile, LS_PROFILE_TIMES));
+  failed |= json_object_set_new(j, "curves", table_json(profile, LS_PROFILE_CURVES));
   if (!failed && checksum(j, hex)) failed = json_object_set_new(j, "checksum", json_string(hex));
   if (!failed && json_object_get(j, "checksum")) return j;
   json_decref(j);
@@ -112,48 +103,38 @@ static ls_status_t refused(ls_status_t status) {
   return status == LS_ERR_MEMORY ? status : LS_ERR_CORRUPT;
 }
 
-static ls_status_t times_read(ls_ctx_t *ctx, const char *name, json_t *times, ls_profile_t *profile) {
-  const char *key;
-  json_t *value;
-  if (!json_is_object(times)) return times ? corrupt(ctx, name, "times", "an object") : LS_OK;
-  json_object_foreach(times, key, value) {
-    double v[3];
-    if (!numbers(value, v, 3)) return corrupt(ctx, name, key, "a time [ns, low, high]");
-    ls_status_t status = ls_profile_put(profile, key, &(ls_time_t){v[0], v[1], v[2]});
-    if (status != LS_OK) return refused(status);
-  }
-  return LS_OK;
-}
-
-static ls_status_t curve_read(ls_ctx_t *ctx, const char *name, const char *key, const json_t *curve,
-                              ls_profile_t *profile) {
-  size_t count = json_array_size(curve);
-  if (!json_is_array(curve) || count < 1 || count > LS_PROFILE_POINTS_MAX)
-    return corrupt(ctx, name, key, "a curve [[bytes, ns, low, high], ...]");
+static ls_status_t entry_read(ls_ctx_t *ctx, const char *name, ls_profile_which_t which, const char *key,
+                              const json_t *value, ls_profile_t *profile) {
+  const bool time = which == LS_PROFILE_TIMES;
+  const char *expected = time ? "a time [ns, low, high]" : "a curve [[bytes, ns, low, high], ...]";
+  size_t count = time ? 1 : json_array_size(value);
+  if (!json_is_array(value) || count < 1 || count > LS_PROFILE_POINTS_MAX)
+    return corrupt(ctx, name, key, expected);
   ls_curve_point_t *points = ls_alloc_array(ctx, count, sizeof *points);
   if (!points) return LS_ERR_MEMORY;
   ls_status_t status = LS_OK;
   for (size_t i = 0; i < count && status == LS_OK; i++) {
-    double v[4];
-    if (!numbers(json_array_get(curve, i), v, 4))
-      status = corrupt(ctx, name, key, "a curve [[bytes, ns, low, high], ...]");
-    else
+    double v[4] = {0};
+    if (time ? numbers(value, v + 1, 3) : numbers(json_array_get(value, i), v, 4))
       points[i] = (ls_curve_point_t){v[0], {v[1], v[2], v[3]}};
+    else
+      status = corrupt(ctx, name, key, expected);
   }
   if (status == LS_OK) {
-    status = ls_profile_put_curve(profile, key, points, (int)count);
+    status = ls_profile_put_entry(profile, which, key, points, (int)count);
     if (status != LS_OK) status = refused(status);
   }
   ls_free(points);
   return status;
 }
 
-static ls_status_t curves_read(ls_ctx_t *ctx, const char *name, json_t *curves, ls_profile_t *profile) {
-  const char *key;
-  json_t *value;
-  if (!json_is_object(curves)) return curves ? corrupt(ctx, name, "curves", "an object") : LS_OK;
-  json_object_foreach(curves, key, value) {
-    ls_status_t status = curve_read(ctx, name, key, value, profile);
+static ls_status_t table_read(ls_ctx_t *ctx, const char *name, ls_profile_which_t which,
+                              const json_t *document, ls_profile_t *profile) {
+  const char *table = which == LS_PROFILE_TIMES ? "times" : "curves", *key;
+  json_t *entries = json_object_get(document, table), *value;
+  if (!json_is_object(entries)) return entries ? corrupt(ctx, name, table, "an object") : LS_OK;
+  json_object_foreach(entries, key, value) {
+    ls_status_t status = entry_read(ctx, name, which, key, value, profile);
     if (status != LS_OK) return status;
   }
   return LS_OK;
@@ -214,8 +195,8 @@ ls_status_t ls_profile_from_json(ls_ctx_t *ctx, const char *name, const json_t *
     goto profile;
   }
   if (machine) status = machine_compare(ctx, name, &profile->machine, machine);
-  if (status == LS_OK) status = times_read(ctx, name, json_object_get(j, "times"), profile);
-  if (status == LS_OK) status = curves_read(ctx, name, json_object_get(j, "curves"), profile);
+  if (status == LS_OK) status = table_read(ctx, name, LS_PROFILE_TIMES, j, profile);
+  if (status == LS_OK) status = table_read(ctx, name, LS_PROFILE_CURVES, j, profile);
   if (status != LS_OK) goto profile;
   if (machine)
     profile->machine.memory_bytes = machine->memory_bytes; /* today's limit; times do not depend on it */

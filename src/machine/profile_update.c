@@ -54,19 +54,14 @@ static int open_locked(const char *path) {
 /* Copies into `into` every entry of `profile` that `before` lacks or has differently. */
 static ls_status_t put_changes(ls_profile_t *into, const ls_profile_t *before, const ls_profile_t *profile) {
   ls_status_t status = LS_OK;
-  for (int i = 0; i < profile->time_count && status == LS_OK; i++) {
-    const ls_profile_time_t *t = &profile->times[i];
-    ls_time_t old;
-    if (!ls_profile_get(before, t->key, &old) || memcmp(&old, &t->time, sizeof old) != 0)
-      status = ls_profile_put(into, t->key, &t->time);
-  }
-  for (int i = 0; i < profile->curve_count && status == LS_OK; i++) {
-    const ls_profile_curve_t *c = &profile->curves[i];
-    const ls_curve_point_t *old;
-    if (ls_profile_curve(before, c->key, &old) != c->count ||
-        memcmp(old, c->points, (size_t)c->count * sizeof *old) != 0)
-      status = ls_profile_put_curve(into, c->key, c->points, c->count);
-  }
+  for (int which = 0; which < LS_PROFILE_TABLE_COUNT; which++)
+    for (int i = 0; i < profile->table[which].count && status == LS_OK; i++) {
+      const ls_profile_entry_t *e = &profile->table[which].entry[i],
+                               *old = ls_profile_find(before, which, e->key);
+      if (!old || old->count != e->count ||
+          memcmp(old->points, e->points, (size_t)e->count * sizeof *e->points) != 0)
+        status = ls_profile_put_entry(into, which, e->key, e->points, e->count);
+    }
   return status;
 }
 
