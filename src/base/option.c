@@ -78,18 +78,13 @@ static ls_status_t fail_missing(const parse_t *p, const ls_doc_node_t *map, cons
                     "%s%s%s is missing: %s", section, dot, row->name, help);
 }
 
-/* The worse of two: a lack of memory or a broken table is not the configuration's fault. */
-static ls_status_t worse(ls_status_t a, ls_status_t b) {
-  return a < b ? a : b;
-}
-
 static ls_status_t fill_defaults(const parse_t *p, const ls_doc_node_t *map) {
   ls_status_t status = LS_OK;
   const ls_option_t *row;
   for (int i = 0; (row = ls_section_row(p->section, i)); i++) {
-    status = worse(status, ls_option_value_default(&p->source, row, p->target + row->offset));
+    status = ls_worse(status, ls_option_value_default(&p->source, row, p->target + row->offset));
     if (!row->initial && !row->optional && !ls_doc_get(map, row->name))
-      status = worse(status, fail_missing(p, map, row));
+      status = ls_worse(status, fail_missing(p, map, row));
   }
   return status;
 }
@@ -103,6 +98,6 @@ ls_status_t ls_option_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_section_t
   ls_status_t status = fill_defaults(&p, map);
   if (!map || map->kind != LS_DOC_MAP) return status;
   for (const ls_doc_node_t *node = map->child; node; node = node->next)
-    status = worse(status, parse_child(&p, node));
+    status = ls_worse(status, parse_child(&p, node));
   return status;
 }

@@ -84,6 +84,11 @@ typedef struct ls_section {
 /* The rows of the section, then those of its shared section; NULL after the last. */
 const ls_option_t *ls_section_row(const ls_section_t *section, int index);
 
+/* The worse of two: a lack of memory or a broken table is not the document's fault. */
+static inline ls_status_t ls_worse(ls_status_t a, ls_status_t b) {
+  return a < b ? a : b;
+}
+
 /* Fills `target` (the struct that the offsets refer to) from `map` (NULL or null node: all defaults). Reports
  * every error of the section: unknown keys (with a suggestion), wrong types, values out of range, missing
  * keys. Keys listed in `nested` (NULL-terminated, may be NULL) belong to sub-sections and are skipped.

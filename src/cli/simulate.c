@@ -79,7 +79,7 @@ static ls_status_t read_all(ls_ctx_t *ctx, const cli_args_t *args, cli_simulatio
   char *path;
   ls_status_t status = cli_shipped(ctx, "machines", machine, &path);
   if (status != LS_OK) return status;
-  status = ls_sim_machine_load(ctx, path, &sim->machine);
+  status = ls_sim_machine_read(ctx, path, NULL, 0, &sim->machine);
   ls_free(path);
   if (status != LS_OK) return status;
   char all[32];
@@ -90,7 +90,7 @@ static ls_status_t read_all(ls_ctx_t *ctx, const cli_args_t *args, cli_simulatio
   if (!workload) return cli_config_load(ctx, args, args->sets, args->set_count, &sim->config);
   status = cli_shipped(ctx, "workloads", workload, &path);
   if (status != LS_OK) return status;
-  status = ls_workload_load(ctx, path, &sim->workload);
+  status = ls_workload_read(ctx, path, NULL, 0, &sim->workload);
   ls_free(path);
   sim->has_workload = status == LS_OK;
   return status;

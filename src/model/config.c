@@ -20,10 +20,6 @@ static const ls_option_t model_rows[] = {
 const ls_section_t ls_model_section = {"model", model_rows, LS_COUNT(model_rows),
                                        "The network: a preset, or input and layers; and its loss."};
 
-static ls_status_t worse(ls_status_t a, ls_status_t b) {
-  return a < b ? a : b;
-}
-
 static bool is_given(const ls_doc_node_t *map, const char *key) {
   const ls_doc_node_t *node = ls_doc_get(map, key);
   return node && node->kind != LS_DOC_NULL;
@@ -58,10 +54,12 @@ static ls_status_t parse_own(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node
   if (options == LS_OK || model->input.count > 0 || !is_given(map, "input"))
     status = check_input(ctx, map, &model->input);
   bool sized = status == LS_OK && model->input.count > 0;
-  if (!is_given(map, "loss")) status = worse(status, fail_missing(ctx, map, "loss", "cross-entropy or mse"));
+  if (!is_given(map, "loss"))
+    status = ls_worse(status, fail_missing(ctx, map, "loss", "cross-entropy or mse"));
   if (is_given(map, "layers"))
-    return worse(status, ls_layers_parse(ctx, arena, ls_doc_get(map, "layers"), sized, model));
-  return worse(status, fail_missing(ctx, map, "layers", "a list of layers, or preset: NAME in their place"));
+    return ls_worse(status, ls_layers_parse(ctx, arena, ls_doc_get(map, "layers"), sized, model));
+  return ls_worse(status,
+                  fail_missing(ctx, map, "layers", "a list of layers, or preset: NAME in their place"));
 }
 
 static ls_status_t parse_preset(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,
@@ -78,7 +76,7 @@ static ls_status_t parse_preset(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_n
     }
   if (!is_given(map, "loss")) model->loss = LS_LOSS_MSE;
   ls_status_t filled = LS_OK;
-  if (ls_preset_fill(arena, model->preset, model, &filled)) return worse(status, filled);
+  if (ls_preset_fill(arena, model->preset, model, &filled)) return ls_worse(status, filled);
   char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES];
   return ls_fail_at(ctx, LS_ERR_CONFIG, &preset->place, "model.preset: `%.80s` is not one of %s%s",
                     LS_SHOWN(model->preset), ls_names_text(ls_preset_names, list),
@@ -93,9 +91,9 @@ ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
   if (map && map->kind != LS_DOC_MAP && map->kind != LS_DOC_NULL) return options;
   ls_status_t status = options;
   if (model.preset)
-    status = worse(status, parse_preset(ctx, arena, map, &model));
+    status = ls_worse(status, parse_preset(ctx, arena, map, &model));
   else if (!is_given(map, "preset"))
-    status = worse(status, parse_own(ctx, arena, map, options, &model));
+    status = ls_worse(status, parse_own(ctx, arena, map, options, &model));
   if (status == LS_OK) *out = model;
   return status;
 }

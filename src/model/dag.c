@@ -28,10 +28,6 @@ const ls_section_t ls_repeat_section = {
     "block. `input` is the layer before the block, later the output of the previous "
     "repetition."};
 
-static ls_status_t worse(ls_status_t a, ls_status_t b) {
-  return a < b ? a : b;
-}
-
 static const ls_layer_kind_t *find_kind(const char *name) {
   int i = 0;
   while (ls_layer_kinds[i] && strcmp(ls_layer_kinds[i]->name, name) != 0)
@@ -227,7 +223,7 @@ static ls_status_t read_layer(ls_layer_reader_t *r, const ls_layer_scope_t *scop
   if (!layer->kind) return fail_kind(r, entry);
   ls_status_t status = ls_option_parse(r->ctx, r->arena, layer->kind->section,
                                        ls_entry_is_alone(entry) ? &none : entry->child, NULL, layer->options);
-  status = worse(status, ls_layer_set_name(r, scope, i, position));
+  status = ls_worse(status, ls_layer_set_name(r, scope, i, position));
   if (status == LS_OK) status = connect(r, scope, i, before);
   if (status == LS_OK) status = size_layer(r, i);
   return status == LS_OK ? own_params(r, scope, i) : status;
@@ -280,11 +276,11 @@ static ls_status_t read_list(ls_layer_reader_t *r, ls_layer_scope_t *scope, cons
     const char *kind = ls_entry_kind(scope->entry);
     bool block = kind && strcmp(kind, "repeat") == 0;
     ls_status_t this = block ? read_block(r, scope, before) : read_layer(r, scope, position, before);
-    status = worse(status, this);
+    status = ls_worse(status, this);
     before = r->model->layer_count - 1;
     position++;
   }
-  return r->full ? worse(status, LS_ERR_CONFIG) : status;
+  return r->full ? ls_worse(status, LS_ERR_CONFIG) : status;
 }
 
 /* ---- the whole ---- */

@@ -46,7 +46,7 @@ ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *c) {
   return copy;
 }
 
-int ls_candidate_threads(const ls_planner_t *p, int devices) {
+static int threads_of(const ls_planner_t *p, int devices) {
   int cpus = p->cpus, wanted = (int)p->config->parallel.threads;
   if (wanted > 0 && (int64_t)wanted * devices <= cpus) return wanted;
   return cpus / devices < 1 ? 1 : cpus / devices;
@@ -72,7 +72,7 @@ static const ls_transport_t *transport_of(const ls_planner_t *p) {
 ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_strategy_t *strategy) {
   if (!strategy) strategy = ls_strategy_default(devices);
   return (ls_candidate_t){.devices = devices,
-                          .threads = ls_candidate_threads(p, devices),
+                          .threads = threads_of(p, devices),
                           .host = p->backend->host_processors,
                           .strategy = strategy->name,
                           .transport = devices > 1 ? transport_of(p) : NULL,

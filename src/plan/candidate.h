@@ -50,7 +50,6 @@ ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c);
 ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c);
 /* Fills priced, step and the fields that follow from it; `why` if it cannot be priced. */
 ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c);
-int ls_candidate_threads(const ls_planner_t *p, int devices);
 
 /* busy.c: first remembers what this plan has timed; then, given how busy other programs were meanwhile (NAN =
  * not known), marks the timing in the profile if they disturbed it (ls_cost_busy), else removes the mark. */

@@ -5,10 +5,9 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct {
-  const char *id;
+  const char *id, *what; /* what NULL: see more_of_the_same */
   ls_scale_t scale;
   double price; /* 0 = not given */
   bool each;    /* the price is one device's */
@@ -65,30 +64,24 @@ static int by_step(const void *a, const void *b) {
   return x->step_ns < y->step_ns ? -1 : 1;
 }
 
-static const char *describe(const ls_planner_t *p, const offer_t *offer, const ls_purchase_t *one) {
-  static const char *const texts[][2] = {
-      {"link-2x", "a link between the devices twice as fast"},
-      {"link-free", "exchange that takes no time: the most that any link brings"},
-      {"input-free", "inputs that reach the devices in no time"}};
-  for (int i = 0; i < LS_COUNT(texts); i++)
-    if (strcmp(texts[i][0], offer->id) == 0) return texts[i][1];
-  if (strcmp(offer->id, "faster-device") == 0)
-    return ls_arena_printf(p->arena, "devices that compute %g times as fast",
-                           p->config->cost.faster_device_speed);
-  return one->known ? ls_arena_printf(p->arena, "more devices of the same kind: %d", one->devices)
+static const char *more_of_the_same(ls_arena_t *arena, const ls_purchase_t *one) {
+  return one->known ? ls_arena_printf(arena, "more devices of the same kind: %d", one->devices)
                     : "one more device of the same kind: there is none here to price";
 }
 
 ls_status_t ls_plan_purchases(const ls_planner_t *p, ls_plan_t *plan) {
   const ls_cost_config_t *cost = &p->config->cost;
   int devices = plan->candidate[plan->choice].devices;
+  const char *faster =
+      ls_arena_printf(p->arena, "devices that compute %g times as fast", cost->faster_device_speed);
   const offer_t offers[LS_PURCHASES] = {
-      {"device", {1, 1, 1}, cost->device_price, true},
-      {"link-2x", {1, 0.5, 1}, cost->link_price, false},
-      {"link-free", {1, 0, 1}, 0, false},
-      {"input-free", {1, 1, 0}, cost->host_price, false},
-      {"faster-device", {1 / cost->faster_device_speed, 1, 1}, cost->faster_device_price, true},
+      {"device", NULL, {1, 1, 1}, cost->device_price, true},
+      {"link-2x", "a link between the devices twice as fast", {1, 0.5, 1}, cost->link_price, false},
+      {"link-free", "exchange that takes no time: the most that any link brings", {1, 0, 1}, 0, false},
+      {"input-free", "inputs that reach the devices in no time", {1, 1, 0}, cost->host_price, false},
+      {"faster-device", faster, {1 / cost->faster_device_speed, 1, 1}, cost->faster_device_price, true},
   };
+  if (!faster) return LS_ERR_MEMORY;
   for (int i = 0; i < LS_PURCHASES; i++) {
     ls_purchase_t *out = &plan->purchase[i];
     *out = (ls_purchase_t){.id = offers[i].id,
@@ -108,7 +101,8 @@ ls_status_t ls_plan_purchases(const ls_planner_t *p, ls_plan_t *plan) {
     int count = !offers[i].each ? 1 : i == 0 ? out->devices - devices : out->devices;
     if (out->known && offers[i].price > 0) out->price = offers[i].price * count;
     if (out->known) add_money(p->config, plan, out);
-    if (!(out->what = describe(p, &offers[i], out))) return LS_ERR_MEMORY;
+    out->what = offers[i].what ? offers[i].what : more_of_the_same(p->arena, out);
+    if (!out->what) return LS_ERR_MEMORY;
   }
   plan->purchase_count = LS_PURCHASES;
   qsort(plan->purchase, LS_PURCHASES, sizeof *plan->purchase, by_step);

@@ -61,10 +61,10 @@ typedef struct {
   ls_sim_network_t network;
 } ls_sim_machine_t;
 
-/* All errors of the file are reported, each at its place. Released by the caller after LS_OK. */
-ls_status_t ls_sim_machine_load(ls_ctx_t *ctx, const char *path, ls_sim_machine_t *machine);
-ls_status_t ls_sim_machine_parse(ls_ctx_t *ctx, const char *name, const char *text, size_t len,
-                                 ls_sim_machine_t *machine);
+/* Reads a text, or, if it is NULL, the file of that name. All errors are reported, each at its place. Released
+ * by the caller after LS_OK. */
+ls_status_t ls_sim_machine_read(ls_ctx_t *ctx, const char *name, const char *text, size_t len,
+                                ls_sim_machine_t *machine);
 void ls_sim_machine_release(ls_sim_machine_t *machine);
 /* Every figure with its source; new reference, NULL when memory is short. */
 json_t *ls_sim_machine_json(const ls_sim_machine_t *machine);

@@ -113,11 +113,6 @@ static const part_t node_part = {"node", node_rows, LS_COUNT(node_rows), node_fi
 static const part_t network_part = {"network", network_rows, LS_COUNT(network_rows), network_figures,
                                     LS_COUNT(network_figures)};
 
-/* The worse of two: a lack of memory is not the file's fault. */
-static ls_status_t worse(ls_status_t a, ls_status_t b) {
-  return a < b ? a : b;
-}
-
 static ls_sim_figure_t *figure_at(void *section, const figure_row_t *row) {
   return (ls_sim_figure_t *)((char *)section + row->offset);
 }
@@ -167,7 +162,7 @@ static ls_status_t parse_part(ls_ctx_t *ctx, ls_arena_t *arena, const part_t *pa
   ls_status_t status = ls_option_parse(ctx, arena, &section, map, figures, target);
   if (map->kind != LS_DOC_MAP) return status;
   for (int i = 0; i < part->figure_count; i++)
-    status = worse(
+    status = ls_worse(
         status, parse_figure(ctx, arena, name, &part->figures[i], map, figure_at(target, &part->figures[i])));
   return status;
 }
@@ -187,7 +182,7 @@ static ls_status_t parse_devices(ls_ctx_t *ctx, const ls_doc_t *doc, ls_sim_mach
   for (const ls_doc_node_t *node = list->child; node; node = node->next) {
     char name[SECTION_BYTES];
     snprintf(name, sizeof name, "devices.%d", m->kinds);
-    status = worse(status, parse_part(ctx, &m->arena, &device_part, name, node, &m->device[m->kinds]));
+    status = ls_worse(status, parse_part(ctx, &m->arena, &device_part, name, node, &m->device[m->kinds]));
     m->node_devices += (int)m->device[m->kinds++].count;
   }
   return status;
@@ -201,9 +196,9 @@ static ls_status_t parse_node(ls_ctx_t *ctx, const ls_doc_t *doc, ls_sim_machine
   if (map->kind != LS_DOC_MAP) return status;
   if (m->node.topology == LS_SIM_HOST_BRIDGE && ls_doc_get(map, "topology") &&
       !m->node.bridge_bytes_per_s.source && !ls_doc_get(map, "bridge_bytes_per_s"))
-    status = worse(status,
-                   ls_fail_at(ctx, LS_ERR_CONFIG, &map->key_place,
-                              "node.bridge_bytes_per_s is missing: devices behind a host bridge share it"));
+    status = ls_worse(
+        status, ls_fail_at(ctx, LS_ERR_CONFIG, &map->key_place,
+                           "node.bridge_bytes_per_s is missing: devices behind a host bridge share it"));
   return status;
 }
 
@@ -212,23 +207,19 @@ static ls_status_t parse_all(ls_ctx_t *ctx, const ls_doc_t *doc, void *target) {
   static const char *const nested[] = {"devices", "node", "network", NULL};
   const ls_section_t top = {"", top_rows, LS_COUNT(top_rows), ""};
   ls_status_t status = ls_option_parse(ctx, &m->arena, &top, doc->root, nested, m);
-  status = worse(status, parse_devices(ctx, doc, m));
-  status = worse(status, parse_node(ctx, doc, m));
+  status = ls_worse(status, parse_devices(ctx, doc, m));
+  status = ls_worse(status, parse_node(ctx, doc, m));
   const ls_doc_node_t *network = ls_doc_get(doc->root, "network");
   m->network.nodes = 1;
   if (network)
-    status = worse(status, parse_part(ctx, &m->arena, &network_part, "network", network, &m->network));
+    status = ls_worse(status, parse_part(ctx, &m->arena, &network_part, "network", network, &m->network));
   return status;
 }
 
 _Static_assert(offsetof(ls_sim_machine_t, arena) == 0, "ls_doc_read wants the arena first");
 
-ls_status_t ls_sim_machine_load(ls_ctx_t *ctx, const char *path, ls_sim_machine_t *machine) {
-  return ls_doc_read(ctx, path, NULL, 0, parse_all, sizeof *machine, machine);
-}
-
-ls_status_t ls_sim_machine_parse(ls_ctx_t *ctx, const char *name, const char *text, size_t len,
-                                 ls_sim_machine_t *machine) {
+ls_status_t ls_sim_machine_read(ls_ctx_t *ctx, const char *name, const char *text, size_t len,
+                                ls_sim_machine_t *machine) {
   return ls_doc_read(ctx, name, text, len, parse_all, sizeof *machine, machine);
 }
 

@@ -70,10 +70,6 @@ static const ls_option_t row_rows[] = {
         .help = "Share of communication, as stated."),
 };
 
-static ls_status_t worse(ls_status_t a, ls_status_t b) {
-  return a < b ? a : b;
-}
-
 /* A list of maps, each parsed by `rows` into an element of `element_bytes`. */
 static ls_status_t parse_list(ls_ctx_t *ctx, ls_arena_t *arena, const char *name, const ls_option_t *rows,
                               int row_count, const ls_doc_node_t *list, int max, size_t element_bytes,
@@ -88,8 +84,8 @@ static ls_status_t parse_list(ls_ctx_t *ctx, ls_arena_t *arena, const char *name
     char text[SECTION_BYTES];
     snprintf(text, sizeof text, "%s.%d", name, i);
     const ls_section_t section = {text, rows, row_count, ""};
-    status =
-        worse(status, ls_option_parse(ctx, arena, &section, node, NULL, array + (size_t)i * element_bytes));
+    status = ls_worse(status,
+                      ls_option_parse(ctx, arena, &section, node, NULL, array + (size_t)i * element_bytes));
   }
   *elements = array;
   *count = list->count;
@@ -99,7 +95,8 @@ static ls_status_t parse_list(ls_ctx_t *ctx, ls_arena_t *arena, const char *name
 /* Those for simulation alone. */
 static const ls_strategy_t *const simulated[] = {&ls_strategy_sharded};
 
-const ls_strategy_t *ls_workload_strategy(const char *name) {
+/* A strategy that workloads can be simulated with: the distributed ones, and those for simulation alone. */
+static const ls_strategy_t *strategy_of(const char *name) {
   const ls_strategy_t *strategy = ls_strategy_find(name);
   if (strategy && strategy->distributed) return strategy;
   for (int i = 0; i < LS_COUNT(simulated); i++)
@@ -111,7 +108,7 @@ const ls_strategy_t *ls_workload_strategy(const char *name) {
 static ls_status_t find_strategy(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map, const char *name,
                                  const ls_strategy_t *otherwise, const ls_strategy_t **strategy) {
   bool named = name && strcmp(name, same) != 0;
-  *strategy = named ? ls_workload_strategy(name) : otherwise;
+  *strategy = named ? strategy_of(name) : otherwise;
   if (*strategy || !named) return LS_OK;
   const char *names = "";
   for (int i = 0; ls_strategies[i] && names; i++)
@@ -131,11 +128,11 @@ static ls_status_t parse_reported(ls_ctx_t *ctx, const ls_doc_node_t *map, ls_wo
   ls_status_t status = ls_option_parse(ctx, &w->arena, &section, map, nested, w);
   const ls_doc_node_t *list = ls_doc_get(map, "rows");
   if (!list)
-    return worse(status,
-                 ls_fail_at(ctx, LS_ERR_CONFIG, &map->key_place, "reported.rows is missing: the table"));
+    return ls_worse(status,
+                    ls_fail_at(ctx, LS_ERR_CONFIG, &map->key_place, "reported.rows is missing: the table"));
   void *elements = NULL;
-  status = worse(status, parse_list(ctx, &w->arena, "reported.rows", row_rows, LS_COUNT(row_rows), list,
-                                    REPORTED_MAX, sizeof *w->reported, &elements, &w->reported_count));
+  status = ls_worse(status, parse_list(ctx, &w->arena, "reported.rows", row_rows, LS_COUNT(row_rows), list,
+                                       REPORTED_MAX, sizeof *w->reported, &elements, &w->reported_count));
   w->reported = elements;
   for (int i = 0; status == LS_OK && i < w->reported_count; i++) {
     ls_reported_t *row = &w->reported[i];
@@ -174,25 +171,21 @@ static ls_status_t parse_all(ls_ctx_t *ctx, const ls_doc_t *doc, void *target) {
                       *reported = ls_doc_get(doc->root, "reported");
   if (layers) {
     void *elements = NULL;
-    status = worse(status, parse_list(ctx, &w->arena, "layers", layer_rows, LS_COUNT(layer_rows), layers,
-                                      LAYERS_MAX, sizeof *w->layer, &elements, &w->layer_count));
+    status = ls_worse(status, parse_list(ctx, &w->arena, "layers", layer_rows, LS_COUNT(layer_rows), layers,
+                                         LAYERS_MAX, sizeof *w->layer, &elements, &w->layer_count));
     w->layer = elements;
   } else {
-    status = worse(status, ls_fail_at(ctx, LS_ERR_CONFIG, &(ls_place_t){.file = doc->file},
-                                      "layers is missing: a list of layers"));
+    status = ls_worse(status, ls_fail_at(ctx, LS_ERR_CONFIG, &(ls_place_t){.file = doc->file},
+                                         "layers is missing: a list of layers"));
   }
-  if (reported) status = worse(status, parse_reported(ctx, reported, w));
+  if (reported) status = ls_worse(status, parse_reported(ctx, reported, w));
   return status == LS_OK ? check_rules(ctx, doc, w) : status;
 }
 
 _Static_assert(offsetof(ls_workload_t, arena) == 0, "ls_doc_read wants the arena first");
 
-ls_status_t ls_workload_load(ls_ctx_t *ctx, const char *path, ls_workload_t *workload) {
-  return ls_doc_read(ctx, path, NULL, 0, parse_all, sizeof *workload, workload);
-}
-
-ls_status_t ls_workload_parse(ls_ctx_t *ctx, const char *name, const char *text, size_t len,
-                              ls_workload_t *workload) {
+ls_status_t ls_workload_read(ls_ctx_t *ctx, const char *name, const char *text, size_t len,
+                             ls_workload_t *workload) {
   return ls_doc_read(ctx, name, text, len, parse_all, sizeof *workload, workload);
 }
 

@@ -16,10 +16,7 @@ typedef struct {
   double bytes_per_sample; /* forward: activations read and written */
 } ls_workload_layer_t;
 
-/* A strategy that workloads can be simulated with: the distributed ones, and those for simulation alone. NULL: there
- * is none of that name. */
-const ls_strategy_t *ls_workload_strategy(const char *name);
-extern const ls_strategy_t ls_strategy_sharded; /* sharded.c */
+extern const ls_strategy_t ls_strategy_sharded; /* sharded.c: for simulation alone */
 
 /* One row of somebody's table. 0 = not said (ranks always is). */
 typedef struct {
@@ -45,10 +42,10 @@ typedef struct {
   ls_reported_t *reported;
 } ls_workload_t;
 
-/* All errors of the file are reported, each at its place. Released by the caller after LS_OK. */
-ls_status_t ls_workload_load(ls_ctx_t *ctx, const char *path, ls_workload_t *workload);
-ls_status_t ls_workload_parse(ls_ctx_t *ctx, const char *name, const char *text, size_t len,
-                              ls_workload_t *workload);
+/* Reads a text, or, if it is NULL, the file of that name. All errors are reported, each at its place. Released
+ * by the caller after LS_OK. */
+ls_status_t ls_workload_read(ls_ctx_t *ctx, const char *name, const char *text, size_t len,
+                             ls_workload_t *workload);
 void ls_workload_release(ls_workload_t *workload);
 int64_t ls_workload_parameters(const ls_workload_t *workload);
 

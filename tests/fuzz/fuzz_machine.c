@@ -41,7 +41,7 @@ static void check_again(const ls_sim_machine_t *machine) {
   char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
   check(text != NULL);
   if (is_plain(text)) {
-    check(ls_sim_machine_parse(NULL, "again", text, strlen(text), &again) == LS_OK);
+    check(ls_sim_machine_read(NULL, "again", text, strlen(text), &again) == LS_OK);
     json_t *second = ls_sim_machine_json(&again);
     check(json_equal(json, second));
     json_decref(second);
@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_sim_machine_t machine;
   if (!ctx) return 0;
-  ls_status_t status = ls_sim_machine_parse(ctx, "input.yaml", (const char *)bytes, size, &machine);
+  ls_status_t status = ls_sim_machine_read(ctx, "input.yaml", (const char *)bytes, size, &machine);
   if (status == LS_OK) {
     check_collectives(&machine);
     check_again(&machine);

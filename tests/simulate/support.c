@@ -4,11 +4,11 @@
 #include <math.h>
 
 void machine_make(capture_t *c, const char *text, ls_sim_machine_t *machine) {
-  if (ls_sim_machine_parse(c->ctx, "m.yaml", text, strlen(text), machine) != LS_OK) fail_msg("%s", c->text);
+  if (ls_sim_machine_read(c->ctx, "m.yaml", text, strlen(text), machine) != LS_OK) fail_msg("%s", c->text);
 }
 
 void workload_make(capture_t *c, const char *text, ls_workload_t *workload) {
-  if (ls_workload_parse(c->ctx, "w.yaml", text, strlen(text), workload) != LS_OK) fail_msg("%s", c->text);
+  if (ls_workload_read(c->ctx, "w.yaml", text, strlen(text), workload) != LS_OK) fail_msg("%s", c->text);
 }
 
 void assert_close(double value, double expected) {

@@ -83,7 +83,7 @@ static void more_bytes_never_take_less_time(void **state) {
   capture_t *c = *state;
   for (int f = 0; f < LS_COUNT(files); f++) {
     ls_sim_machine_t m;
-    assert_int_equal(ls_sim_machine_load(c->ctx, files[f], &m), LS_OK);
+    assert_int_equal(ls_sim_machine_read(c->ctx, files[f], NULL, 0, &m), LS_OK);
     int devices = ls_sim_machine_devices(&m);
     for (int kind = 0; kind < LS_COLLECTIVE_COUNT; kind++)
       for (int ranks = 2; ranks <= devices; ranks *= 2)
@@ -119,7 +119,7 @@ static void the_h200_files_give_back_what_was_measured(void **state) {
   capture_t *c = *state;
   for (int i = 0; i < LS_COUNT(rows); i++) {
     ls_sim_machine_t m;
-    assert_int_equal(ls_sim_machine_load(c->ctx, rows[i].file, &m), LS_OK);
+    assert_int_equal(ls_sim_machine_read(c->ctx, rows[i].file, NULL, 0, &m), LS_OK);
     double us = ls_sim_collective_ns(&m, LS_ALL_REDUCE, rows[i].bytes, rows[i].ranks, NULL) * 1e-3;
     if (us < rows[i].us * (1 - rows[i].tolerance) || us > rows[i].us * (1 + rows[i].tolerance))
       fail_msg("row %d: %.1f us, measured %.1f", i, us, rows[i].us);

@@ -81,7 +81,7 @@ static void bad_files_are_refused_with_every_fault_and_its_place(void **state) {
   for (int i = 0; i < LS_COUNT(bad); i++) {
     ls_sim_machine_t m;
     memset(&m, 0xA5, sizeof m);
-    ls_status_t status = ls_sim_machine_parse(c->ctx, "m.yaml", bad[i].text, strlen(bad[i].text), &m);
+    ls_status_t status = ls_sim_machine_read(c->ctx, "m.yaml", bad[i].text, strlen(bad[i].text), &m);
     if (status != LS_ERR_CONFIG) fail_msg("row %d: status %d", i, status);
     for (int k = 0; k < 4 && bad[i].says[k]; k++)
       if (!strstr(c->text, bad[i].says[k])) fail_msg("row %d: no \"%s\" in: %s", i, bad[i].says[k], c->text);
@@ -95,7 +95,7 @@ static void bad_files_are_refused_with_every_fault_and_its_place(void **state) {
 static void a_missing_file_is_named(void **state) {
   capture_t *c = *state;
   ls_sim_machine_t m;
-  assert_int_equal(ls_sim_machine_load(c->ctx, "machines/none.yaml", &m), LS_ERR_NOT_FOUND);
+  assert_int_equal(ls_sim_machine_read(c->ctx, "machines/none.yaml", NULL, 0, &m), LS_ERR_NOT_FOUND);
   assert_non_null(strstr(c->text, "machines/none.yaml"));
 }
 
@@ -107,7 +107,7 @@ static void the_shipped_machines_are_good(void **state) {
     char path[128];
     snprintf(path, sizeof path, "machines/%s.yaml", files[i]);
     ls_sim_machine_t m;
-    if (ls_sim_machine_load(c->ctx, path, &m) != LS_OK) fail_msg("%s", c->text);
+    if (ls_sim_machine_read(c->ctx, path, NULL, 0, &m) != LS_OK) fail_msg("%s", c->text);
     assert_true(ls_sim_machine_devices(&m) >= 2);
     ls_sim_machine_release(&m);
   }
@@ -121,7 +121,7 @@ static void torn_and_altered_files_do_no_harm(void **state) {
   static const char replacements[] = {'\0', '\n', ':', '{', '[', '-', '9', '\'', '\xff'};
   ls_sim_machine_t m;
   for (size_t len = 0; len < sizeof text; len++) {
-    if (ls_sim_machine_parse(c->ctx, "m.yaml", text, len, &m) == LS_OK) ls_sim_machine_release(&m);
+    if (ls_sim_machine_read(c->ctx, "m.yaml", text, len, &m) == LS_OK) ls_sim_machine_release(&m);
     capture_clear(c);
   }
   for (size_t i = 0; i < sizeof text - 1; i++)
@@ -129,7 +129,7 @@ static void torn_and_altered_files_do_no_harm(void **state) {
       char altered[sizeof text];
       memcpy(altered, text, sizeof text);
       altered[i] = replacements[k];
-      if (ls_sim_machine_parse(c->ctx, "m.yaml", altered, sizeof text - 1, &m) == LS_OK) {
+      if (ls_sim_machine_read(c->ctx, "m.yaml", altered, sizeof text - 1, &m) == LS_OK) {
         assert_true(ls_sim_machine_devices(&m) >= 1);
         ls_sim_machine_release(&m);
       }
@@ -141,7 +141,7 @@ static ls_status_t parse_once(capture_t *c) {
   static const char text[] =
       "name: x\ndevices:\n" DEVICE("a", "1") DEVICE("b", "2") LINKS("switch") NETWORK("3");
   ls_sim_machine_t m;
-  ls_status_t status = ls_sim_machine_parse(c->ctx, "m.yaml", text, sizeof text - 1, &m);
+  ls_status_t status = ls_sim_machine_read(c->ctx, "m.yaml", text, sizeof text - 1, &m);
   if (status == LS_OK) ls_sim_machine_release(&m);
   return status;
 }

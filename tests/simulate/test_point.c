@@ -25,7 +25,7 @@ static void prepare(setting_t *s, const char *set) {
 static void begin(setting_t *s, void **state, const char *set, const char *machine) {
   s->c = *state;
   prepare(s, set);
-  assert_int_equal(ls_sim_machine_load(s->c->ctx, machine, &s->m), LS_OK);
+  assert_int_equal(ls_sim_machine_read(s->c->ctx, machine, NULL, 0, &s->m), LS_OK);
 }
 
 static void end(setting_t *s) {
@@ -172,7 +172,7 @@ static ls_status_t price_once(capture_t *c) {
   ls_config_t *config;
   ls_sim_work_t work;
   ls_sim_point_t point;
-  ls_status_t status = ls_sim_machine_parse(c->ctx, "m.yaml", machine, sizeof machine - 1, &m);
+  ls_status_t status = ls_sim_machine_read(c->ctx, "m.yaml", machine, sizeof machine - 1, &m);
   if (status != LS_OK) return status;
   const char *set = "model={input: [3], loss: mse, layers: [{dense: {units: 2}}]}";
   status = ls_config_parse(c->ctx, "c.yaml", config_text, strlen(config_text), &set, 1, &config);

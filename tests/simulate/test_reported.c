@@ -77,7 +77,8 @@ static void contradictions_are_found_and_only_they(void **state) {
 static void the_report_is_read_as_it_was_printed(void **state) {
   capture_t *c = *state;
   ls_workload_t w;
-  if (ls_workload_load(c->ctx, "examples/workloads/resnet50.yaml", &w) != LS_OK) fail_msg("%s", c->text);
+  if (ls_workload_read(c->ctx, "examples/workloads/resnet50.yaml", NULL, 0, &w) != LS_OK)
+    fail_msg("%s", c->text);
   assert_int_equal(ls_workload_parameters(&w), 25557032);
   double flops = 0;
   for (int i = 0; i < w.layer_count; i++)
@@ -90,7 +91,7 @@ static void the_report_is_read_as_it_was_printed(void **state) {
   assert_int_equal(ls_reported_batch(&w, &w.reported[8]), 32);
 
   ls_sim_machine_t m;
-  assert_int_equal(ls_sim_machine_load(c->ctx, "machines/v100-hdr.yaml", &m), LS_OK);
+  assert_int_equal(ls_sim_machine_read(c->ctx, "machines/v100-hdr.yaml", NULL, 0, &m), LS_OK);
   double before = 1.0001;
   for (int ranks = 1; ranks <= 256; ranks *= 2) {
     const ls_workload_run_t run = {&w, ls_strategy_find("ddp")};

@@ -136,7 +136,7 @@ static void bad_files_are_refused_with_their_place(void **state) {
   capture_t *c = *state;
   for (int i = 0; i < LS_COUNT(bad); i++) {
     ls_workload_t w;
-    ls_status_t status = ls_workload_parse(c->ctx, "w.yaml", bad[i].text, strlen(bad[i].text), &w);
+    ls_status_t status = ls_workload_read(c->ctx, "w.yaml", bad[i].text, strlen(bad[i].text), &w);
     if (status != LS_ERR_CONFIG) fail_msg("row %d: status %d", i, status);
     for (int k = 0; k < 3 && bad[i].says[k]; k++)
       if (!strstr(c->text, bad[i].says[k])) fail_msg("row %d: no \"%s\" in: %s", i, bad[i].says[k], c->text);
@@ -153,9 +153,9 @@ static ls_status_t everything_once(capture_t *c) {
   ls_workload_t w;
   ls_sim_work_t work;
   ls_sim_point_t point;
-  ls_status_t status = ls_sim_machine_parse(c->ctx, "m.yaml", machine, sizeof machine - 1, &m);
+  ls_status_t status = ls_sim_machine_read(c->ctx, "m.yaml", machine, sizeof machine - 1, &m);
   if (status != LS_OK) return status;
-  status = ls_workload_parse(c->ctx, "w.yaml", text, sizeof text - 1, &w);
+  status = ls_workload_read(c->ctx, "w.yaml", text, sizeof text - 1, &w);
   if (status != LS_OK) goto machine;
   const ls_workload_run_t run = {&w, w.strategy};
   status = ls_workload_work(c->ctx, &m, &run, &work);
