@@ -111,8 +111,9 @@ ls_tensor_id_t ls_graph_find(const ls_graph_t *graph, const char *name); /* -1 =
 int64_t ls_graph_param_count(const ls_graph_t *graph);                   /* elements over all parameters */
 int64_t ls_graph_flops(const ls_graph_t *graph, ls_graph_phase_t phase);
 
-/* Fills host memory of `shape` as `init` says. Pure function of (seed, ordinal of the parameter). */
+/* Fills elements [begin, end) of host memory of `shape`, which begins at `out`, as `init` says. Pure function of
+ * (seed, ordinal of the parameter, index of the element). */
 void ls_init_fill(const ls_init_t *init, const ls_shape_t *shape, uint64_t seed, uint32_t ordinal,
-                  float *out);
+                  int64_t begin, int64_t end, float *out);
 
 #endif

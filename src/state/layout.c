@@ -1,10 +1,13 @@
 /* The flat layout of the parameters, and their initial values. */
 #include "state/layout.h"
 
+#include "base/thread.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN_ELEMENTS = 16 };
+/* Random numbers come in fours. A thread is started for milliseconds of work. */
+enum { ALIGN_ELEMENTS = 16, RNG_GRAIN = 4, THREAD_ELEMENTS = 1 << 17 };
 
 static int64_t align_up(int64_t count) {
   return (count + ALIGN_ELEMENTS - 1) / ALIGN_ELEMENTS * ALIGN_ELEMENTS;
@@ -119,10 +122,30 @@ bool ls_layout_is_padding(const ls_layout_t *layout, int64_t begin, int64_t end)
   return begin >= (e ? e->offset + e->count : LS_LAYOUT_HEAD_USED) && end <= layout->total;
 }
 
-void ls_layout_init(const ls_layout_t *layout, uint64_t seed, float *flat) {
-  memset(flat, 0, (size_t)layout->total * sizeof(float));
-  for (int i = 0; i < layout->count; i++) {
-    const ls_layout_entry_t *e = &layout->entry[i];
-    ls_init_fill(&e->init, &e->shape, seed, e->ordinal, flat + e->offset);
+/* A share of every parameter. */
+typedef struct {
+  const ls_layout_t *layout;
+  uint64_t seed;
+  float *flat;
+} filling_t;
+
+static void fill_share(void *arg, int thread, int threads) {
+  const filling_t *f = arg;
+  for (int i = 0; i < f->layout->count; i++) {
+    const ls_layout_entry_t *e = &f->layout->entry[i];
+    int64_t begin, end;
+    ls_pool_share(e->count, RNG_GRAIN, thread, threads, &begin, &end);
+    ls_init_fill(&e->init, &e->shape, f->seed, e->ordinal, begin, end, f->flat + e->offset);
   }
+}
+
+void ls_layout_init(const ls_layout_t *layout, uint64_t seed, float *flat) {
+  filling_t f = {layout, seed, flat};
+  ls_pool_t *pool = NULL;
+  int64_t worth = layout->total / THREAD_ELEMENTS, most = ls_cpu_count();
+  /* without threads this one fills alone */
+  if (worth > 1) (void)ls_pool_create(layout->arena.ctx, (int)(worth < most ? worth : most), &pool);
+  memset(flat, 0, (size_t)layout->total * sizeof(float));
+  ls_pool_run(pool, fill_share, &f);
+  ls_pool_destroy(pool);
 }

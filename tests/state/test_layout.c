@@ -47,6 +47,35 @@ static void test_places(void **state) {
   ls_ctx_destroy(ctx);
 }
 
+/* Several threads give the values of one; a part has those of the whole. */
+static void test_initial_values_of_large_parameters(void **state) {
+  (void)state;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_graph_t *g;
+  assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
+  ls_graph_param(g, "normal", LS_SHAPE(LS_F32, 701, 703), (ls_init_t){LS_INIT_KAIMING, 0});
+  ls_graph_param(g, "uniform", LS_SHAPE(LS_F32, 33, 35), (ls_init_t){LS_INIT_XAVIER, 0});
+  ls_layout_t *l;
+  assert_int_equal(ls_layout_create(ctx, g, &l), LS_OK);
+  float *flat = ls_alloc_array(ctx, (size_t)l->total, sizeof *flat);
+  float *one = ls_alloc_array(ctx, (size_t)l->total, sizeof *one);
+  assert_true(flat && one);
+  ls_layout_init(l, 7, flat);
+  for (int i = 0; i < l->count; i++) {
+    const ls_layout_entry_t *e = &l->entry[i];
+    int64_t middle = e->count / 2 + 1;
+    ls_init_fill(&e->init, &e->shape, 7, e->ordinal, 0, middle, one);
+    ls_init_fill(&e->init, &e->shape, 7, e->ordinal, middle, e->count, one);
+    assert_memory_equal(flat + e->offset, one, (size_t)e->count * sizeof *one);
+    assert_true(one[middle] != one[middle - 1] && one[middle] != one[0]);
+  }
+  ls_free(flat);
+  ls_free(one);
+  ls_layout_destroy(l);
+  ls_graph_destroy(g);
+  ls_ctx_destroy(ctx);
+}
+
 /* Gradients, moments and buckets cover the front alone, and what is frozen begins as it would otherwise. */
 static void test_frozen_parameters_and_states_stand_behind(void **state) {
   (void)state;
@@ -97,7 +126,7 @@ static void test_initial_values_and_hash(void **state) {
   ls_layout_init(l, 42, again);
   ls_layout_init(l, 43, other);
   assert_memory_equal(flat, again, sizeof flat);
-  ls_init_fill(&l->entry[2].init, &l->entry[2].shape, 42, 0, first);
+  ls_init_fill(&l->entry[2].init, &l->entry[2].shape, 42, 0, 0, 15, first);
   assert_memory_equal(flat + 64, first, sizeof first);
   assert_memory_not_equal(other + 64, first, sizeof first);
   static const float zeros[16];
@@ -150,6 +179,7 @@ int main(void) {
       cmocka_unit_test(test_places),
       cmocka_unit_test(test_frozen_parameters_and_states_stand_behind),
       cmocka_unit_test(test_initial_values_and_hash),
+      cmocka_unit_test(test_initial_values_of_large_parameters),
       cmocka_unit_test(test_no_parameters),
       cmocka_unit_test(test_every_allocation_fails_once),
   };
