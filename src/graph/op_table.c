@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+/* clang-format off */
 const ls_op_t *const ls_ops[] = {
     &ls_op_linear,
     &ls_op_linear_dx,
@@ -27,6 +28,11 @@ const ls_op_t *const ls_ops[] = {
     &ls_op_columns,
     &ls_op_reduce,
     &ls_op_reduce_dx,
+    &ls_op_lstm_chain,
+    &ls_op_lstm_chain_dx,
+    &ls_op_gru_chain,
+    &ls_op_gru_chain_dx,
+    &ls_op_shift_positions,
     &ls_op_softmax_xent,
     &ls_op_softmax_xent_dx,
     &ls_op_mse,
@@ -40,6 +46,7 @@ const ls_op_t *const ls_ops[] = {
     &ls_op_copy,
     NULL,
 };
+/* clang-format on */
 
 const ls_op_t *ls_op_find(const char *name) {
   for (int i = 0; ls_ops[i]; i++)

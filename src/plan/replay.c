@@ -85,8 +85,8 @@ static double task_ns(const rates_t *r, const ls_task_t *task) {
   ls_time_t memory = {0};
   ls_profile_interpolate(r->profile, r->memory_key, (double)task->bytes, &memory);
   double ns = memory.ns * r->crowd_memory;
-  bool product = task->op && (task->op->class == LS_OP_PRODUCT || task->op->class == LS_OP_CONVOLUTION);
-  return product ? fmax(ns, product_ns(r, (double)task->flops) * r->crowd_compute) : ns;
+  bool arithmetic = task->op && task->op->class >= LS_OP_PRODUCT && task->op->class < LS_OP_ELEMENTWISE;
+  return arithmetic ? fmax(ns, product_ns(r, (double)task->flops) * r->crowd_compute) : ns;
 }
 
 ls_status_t ls_replay_time(const ls_planner_t *p, const ls_candidate_t *c, const char *family) {

@@ -34,6 +34,20 @@ typedef struct {
                      const float *b, int64_t ldb, float *y, int64_t ldy);
   /* sums[c] = sum over rows of a[r][c], begin <= c < end. */
   void (*column_sums)(int64_t rows, int64_t begin, int64_t end, const float *a, int64_t lda, float *sums);
+  /* to (cols, rows) = from (rows, cols) transposed. */
+  void (*transpose)(int64_t rows, int64_t cols, const float *from, int64_t from_ld, float *to, int64_t to_ld);
+
+  /* One position of one sample (ls_op_lstm_chain, ls_op_gru_chain). x: gates_x, a = w_hh h, h0 and c0: of the
+   * position before. dh: the gradient through the product; dc, kept: what is carried from position to position
+   * (inout). */
+  void (*lstm_cell)(int64_t h, const float *x, const float *a, const float *c0, float *gates, float *c,
+                    float *y);
+  void (*lstm_cell_dx)(int64_t h, const float *dy, const float *dh, const float *c, const float *c0,
+                       const float *gates, float *dc, float *dgates);
+  void (*gru_cell)(int64_t h, const float *x, const float *a, const float *b_hn, const float *h0,
+                   float *gates, float *m, float *y);
+  void (*gru_cell_dx)(int64_t h, const float *dy, const float *dh, const float *gates, const float *m,
+                      const float *h0, float *kept, float *dx, float *dhidden);
 
   /* Elementwise over `count`; out may be an input. */
   void (*relu)(int64_t count, const float *x, float *y);

@@ -8,6 +8,7 @@
 #include "device/cpu/simd_elementwise.h"
 #include "device/cpu/simd_gemm.h"
 #include "device/cpu/simd_gemm_nt.h"
+#include "device/cpu/simd_recurrent.h"
 #include "device/cpu/simd_reduce.h"
 #include "device/cpu/simd_update.h"
 
@@ -17,6 +18,11 @@ const ls_simd_t LS_SIMD_TABLE = {
     .product_nn = product_nn,
     .product_tn = product_tn,
     .column_sums = column_sums,
+    .transpose = transpose,
+    .lstm_cell = lstm_cell,
+    .lstm_cell_dx = lstm_cell_dx,
+    .gru_cell = gru_cell,
+    .gru_cell_dx = gru_cell_dx,
     .relu = relu,
     .tanh = map_tanh,
     .sigmoid = map_sigmoid,

@@ -42,6 +42,18 @@ extern const ls_op_t ls_op_concat, ls_op_columns;
 extern const ls_op_t ls_op_reduce;
 extern const ls_op_t ls_op_reduce_dx; /* (dy (n...), x (n..., d...)) -> dx like x */
 
+/* Recurrent chains, order of time i[0]: 0 forwards, 1 backwards. gates_x = x w_ih^T + b of every position comes from
+ * op linear; gates are kept after their functions.
+ * lstm_chain: (gates_x (n, t, 4 h), w_hh (4 h, h)) -> y (n, t, h), c (n, t, h), gates (n, t, 4 h); order i, f, g, o.
+ * gru_chain: (gates_x (n, t, 3 h), w_hh (3 h, h), b_hn (h)) -> y (n, t, h), gates (n, t, 3 h), m (n, t, h); order
+ *   r, z, n; m = w_hn h + b_hn, which r multiplies. */
+extern const ls_op_t ls_op_lstm_chain, ls_op_gru_chain;
+extern const ls_op_t ls_op_lstm_chain_dx; /* (dy, c, gates, w_hh) -> dgates_x */
+extern const ls_op_t
+    ls_op_gru_chain_dx; /* (dy, y, gates, m, w_hh) -> dgates_x, and d (w_hh h + b) (n, t, 3 h) */
+/* (x (n, t, h)) -> x of the position before (i[0] = 1) or behind (-1), 0 where there is none. */
+extern const ls_op_t ls_op_shift_positions;
+
 /* Losses: sums over samples of weight times the sample's loss; weights (n) carry 1 / samples of the global
  * batch, 0 for padding rows, so that partial sums over ranks and micro-batches just add up.
  * softmax_xent: (logits (n, c), target i32 (n), weight (n)) -> loss (1), correct (1), probabilities (n, c).
