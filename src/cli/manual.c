@@ -96,8 +96,8 @@ static void config_page(void) {
   printf("# parallel.transport\n\n");
   for (int i = 0; ls_transports[i]; i++)
     entry(ls_transports[i]->name, NULL, NULL, ls_transports[i]->help);
-  for (int i = 0; ls_layer_sections[i]; i++)
-    section(&arena, ls_layer_sections[i]);
+  for (int i = 0; ls_layer_section_at(i); i++)
+    section(&arena, ls_layer_section_at(i));
   printf("# SEE ALSO\n\n*lockstep*(1)\n");
   ls_arena_release(&arena);
 }

@@ -10,6 +10,13 @@ ls_shape_t ls_model_sample(const ls_model_config_t *model, int layer) {
   return shape;
 }
 
+ls_shape_t ls_model_rows(int64_t rows, ls_shape_t one) {
+  ls_shape_t shape = {.dtype = one.dtype, .rank = one.rank + 1, .dim = {rows}};
+  for (int i = 0; i < one.rank; i++)
+    shape.dim[i + 1] = one.dim[i];
+  return shape;
+}
+
 ls_shape_t ls_model_x(const ls_model_config_t *model) {
   ls_shape_t shape = ls_model_sample(model, -1);
   shape.dtype = model->dtype;
@@ -48,12 +55,13 @@ static void add_params(ls_graph_t *graph, const ls_layer_t *layer, const ls_shap
   const ls_layer_common_t *common = ls_layer_common(layer);
   int count = layer->kind->params ? layer->kind->params(layer->options, sample, list) : 0;
   for (int i = 0; i < count; i++) {
-    built->param[i] = ls_graph_param(graph, list[i].name, list[i].shape, list[i].init);
-    if (built->param[i] >= 0) graph->tensors[built->param[i]].trainable = !common->freeze;
+    built->param[i] =
+        (list[i].state ? ls_graph_state : ls_graph_param)(graph, list[i].name, list[i].shape, list[i].init);
+    if (built->param[i] >= 0 && !list[i].state) graph->tensors[built->param[i]].trainable = !common->freeze;
   }
 }
 
-/* `built` has an entry per layer. Returns the output of the last layer. */
+/* `built` has an entry per layer. Returns the outputs, (rows, outputs). */
 static ls_tensor_id_t add_layers(ls_layer_builder_t *b, const ls_model_config_t *model, ls_tensor_id_t x,
                                  built_t *built) {
   for (int i = 0; i < model->layer_count && b->graph->status == LS_OK; i++) {
@@ -77,7 +85,10 @@ static ls_tensor_id_t add_layers(ls_layer_builder_t *b, const ls_model_config_t 
     built[i].out = layer->kind->build(b, layer->options);
   }
   ls_graph_scope(b->graph, "%s", "");
-  return built[model->layer_count - 1].out;
+  const ls_attrs_t flat = {.i = {2, b->rows, ls_model_outputs(model)}};
+  ls_tensor_id_t *y = &built[model->layer_count - 1].out;
+  bool is_flat = ls_model_sample(model, model->layer_count - 1).rank == 1;
+  return is_flat ? *y : ls_graph_op(b->graph, &ls_op_reshape, &flat, 1, y, NULL);
 }
 
 /* Returns the loss. The output is the result for a user of the model: probabilities of classes, or
@@ -93,20 +104,10 @@ static ls_tensor_id_t add_loss(ls_graph_t *graph, bool classes, ls_tensor_id_t y
   return out[0];
 }
 
-/* `rows` of one. */
-static ls_shape_t batch_of(int64_t rows, ls_shape_t one) {
-  ls_shape_t shape = {.dtype = one.dtype, .rank = one.rank + 1, .dim = {rows}};
-  for (int i = 0; i < one.rank; i++)
-    shape.dim[i + 1] = one.dim[i];
-  return shape;
-}
-
-/* Samples as layers take them: f32 (rows, elements). */
+/* Samples as layers take them: f32. */
 static ls_tensor_id_t add_samples(ls_layer_builder_t *b, const ls_model_config_t *model, ls_tensor_id_t x) {
   const ls_tensor_id_t in[] = {x, b->step};
-  if (model->dtype != LS_F32) x = ls_graph_op(b->graph, &ls_op_normalize, NULL, 2, in, NULL);
-  const ls_attrs_t flat = {.i = {2, b->rows, ls_model_inputs(model)}};
-  return model->input.count > 1 ? ls_graph_op(b->graph, &ls_op_reshape, &flat, 1, &x, NULL) : x;
+  return model->dtype != LS_F32 ? ls_graph_op(b->graph, &ls_op_normalize, NULL, 2, in, NULL) : x;
 }
 
 static ls_status_t fill_graph(ls_graph_t *graph, const ls_model_config_t *model, int64_t rows,
@@ -115,8 +116,8 @@ static ls_status_t fill_graph(ls_graph_t *graph, const ls_model_config_t *model,
   ls_layer_builder_t b = {.graph = graph, .rows = rows, .training = training};
   built_t *built = ls_arena_array(&graph->arena, (size_t)model->layer_count, sizeof *built);
   if (!built) return LS_ERR_MEMORY;
-  ls_tensor_id_t x = ls_graph_input(graph, "x", batch_of(rows, ls_model_x(model)));
-  ls_tensor_id_t target = ls_graph_input(graph, "target", batch_of(rows, ls_model_target(model)));
+  ls_tensor_id_t x = ls_graph_input(graph, "x", ls_model_rows(rows, ls_model_x(model)));
+  ls_tensor_id_t target = ls_graph_input(graph, "target", ls_model_rows(rows, ls_model_target(model)));
   ls_tensor_id_t weight = ls_graph_input(graph, "weight", LS_SHAPE(LS_F32, rows));
   b.step = ls_graph_input(graph, "step", LS_SHAPE(LS_U8, (int64_t)sizeof(ls_step_params_t)));
   ls_tensor_id_t y = add_layers(&b, model, add_samples(&b, model, x), built);

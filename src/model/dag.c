@@ -124,6 +124,11 @@ static ls_status_t size_layer(ls_layer_reader_t *r, int i) {
           layer->kind->name, names->v[0], sample_text(&sample[0], a), names->v[k],
           sample_text(&sample[k], b));
     }
+  char why[LS_LAYER_WHY_BYTES];
+  if (layer->kind->takes && !layer->kind->takes(layer->options, sample, layer->from_count, why))
+    return ls_fail_at(r->ctx, LS_ERR_CONFIG, ls_entry_place(entry),
+                      "model.layers.%s: %s; the layer before gives %s", layer->kind->name, why,
+                      sample_text(&sample[0], a));
   layer->sample = layer->kind->shape(layer->options, sample, layer->from_count);
   r->site[i].sized = ls_shape_count(&layer->sample) <= LS_SAMPLE_MAX;
   if (r->site[i].sized) return LS_OK;

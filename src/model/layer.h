@@ -5,13 +5,12 @@
 #include "model/model.h"
 
 /* The graph built so far, at one layer. */
-enum { LS_LAYER_PARAM_MAX = 4 };
+enum { LS_LAYER_PARAM_MAX = 4, LS_LAYER_WHY_BYTES = 256 };
 typedef struct {
   ls_graph_t *graph;
   int in_count;
-  const ls_tensor_id_t *in;    /* (rows, elements of `sample`) each */
-  const ls_shape_t *sample;    /* of one row of each, without the rows; layers that need an image read its
-                                * shape here */
+  const ls_tensor_id_t *in;    /* (rows, dimensions of `sample`) each */
+  const ls_shape_t *sample;    /* of one row of each, without the rows */
   const ls_tensor_id_t *param; /* as the kind lists them */
   ls_tensor_id_t step;         /* for dropout */
   int64_t rows;
@@ -23,6 +22,7 @@ typedef struct {
   const char *name; /* "weight" */
   ls_shape_t shape;
   ls_init_t init;
+  bool state; /* a running statistic: nodes change it, and nothing trains it */
 } ls_layer_param_t;
 
 /* A row of a layer kind. A new kind is one row and its functions. `options` is the struct that the section
@@ -33,9 +33,11 @@ struct ls_layer_kind {
   const char *name;
   bool joins; /* takes 2 to LS_LAYER_FROM_MAX inputs; others take one */
   bool alike; /* .. of equally many elements */
-  /* Lists the parameters, at most LS_LAYER_PARAM_MAX; their number. NULL: none. */
+  /* Lists the parameters and states, at most LS_LAYER_PARAM_MAX; their number. NULL: none. */
   int (*params)(const void *options, const ls_shape_t *sample, ls_layer_param_t *param);
-  /* Shape of one sample of the layer's output. */
+  /* Whether it takes such samples; else `why` says what it needs: "an image [H, W, C]". NULL: any. */
+  bool (*takes)(const void *options, const ls_shape_t *sample, int count, char why[LS_LAYER_WHY_BYTES]);
+  /* Shape of one sample of the layer's output, which `build` gives the same dimensions. */
   ls_shape_t (*shape)(const void *options, const ls_shape_t *sample, int count);
   /* Appends the layer and returns its output. Failures are in b->graph->status. */
   ls_tensor_id_t (*build)(ls_layer_builder_t *b, const void *options);
@@ -50,6 +52,9 @@ static inline const ls_layer_common_t *ls_layer_common(const ls_layer_t *layer) 
 }
 ls_shape_t ls_model_sample(const ls_model_config_t *model, int layer); /* of its output; -1: of the model's
                                                                         * input */
+
+/* `rows` of one. */
+ls_shape_t ls_model_rows(int64_t rows, ls_shape_t one);
 
 #define LS_SAMPLE_MAX ((int64_t)1 << 28) /* limit on the elements of one sample anywhere in a model */
 

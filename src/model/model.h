@@ -1,12 +1,12 @@
 /* The model section of a configuration and the layer builders that turn it into a graph. A layer kind is one
- * row (name, options, build) in model/layers.c. */
+ * row (name, options, build) in a file of model/layers/. */
 #ifndef LS_MODEL_MODEL_H
 #define LS_MODEL_MODEL_H
 
 #include "graph/graph.h"
 
 typedef struct ls_layer_kind ls_layer_kind_t;
-enum { LS_LAYER_MAX = 256, LS_LAYER_FROM_MAX = 16, LS_LAYER_OPTIONS_BYTES = 128 };
+enum { LS_LAYER_MAX = 1024, LS_LAYER_FROM_MAX = 16, LS_LAYER_OPTIONS_BYTES = 128 };
 typedef enum { LS_LOSS_CROSS_ENTROPY, LS_LOSS_MSE } ls_loss_kind_t;
 
 /* Options of every layer, as written; the struct of a kind begins with them. Blocks are expanded and names
@@ -34,9 +34,9 @@ typedef struct {
   int layer_count;
   ls_layer_t *layer; /* in the arena, in an order that can run; the last layer's output is the model's */
 } ls_model_config_t;
-extern const ls_section_t ls_model_section;           /* preset, input, loss; "layers" is nested */
-extern const ls_section_t *const ls_layer_sections[]; /* for the reference page, NULL-terminated: options of
-                                                         every layer, a section per kind, blocks */
+extern const ls_section_t ls_model_section; /* preset, input, loss; "layers" is nested */
+/* For the reference page: options of every layer, a section per kind, blocks; NULL behind the last. */
+const ls_section_t *ls_layer_section_at(int i);
 
 /* Reads the model section from its map. Reports all errors. */
 ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,

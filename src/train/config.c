@@ -170,11 +170,11 @@ const char ls_config_file_help[] =
     "that does not\ncome from a file starts at the current folder. `--data-root DIR` makes the relative "
     "paths of "
     "section `data` start at DIR.\n\n"
-    "Limits: 1 MiB, 10,000 values, nested 32 deep, 256 layers with blocks repeated, 64 entries in a list of "
+    "Limits: 1 MiB, 10,000 values, nested 32 deep, 1024 layers with blocks repeated, 64 entries in a list of "
     "numbers, 64 "
     "`--set`.\nAnchors, aliases, tags and keys given twice are refused.\n\n";
 static_assert(LS_DOC_BYTES_MAX == 1 << 20 && LS_DOC_NODES_MAX == 10000 && LS_DOC_DEPTH_MAX == 32 &&
-                  LS_LAYER_MAX == 256 && LS_OPT_LIST_MAX == 64 && LS_CONFIG_SETS_MAX == 64,
+                  LS_LAYER_MAX == 1024 && LS_OPT_LIST_MAX == 64 && LS_CONFIG_SETS_MAX == 64,
               "the limits above");
 
 char *ls_config_reference(ls_ctx_t *ctx) {
@@ -192,10 +192,9 @@ char *ls_config_reference(ls_ctx_t *ctx) {
   for (int i = 0; text && ls_transports[i]; i++)
     text = ls_arena_printf(&arena, "%s  %-18s %s\n", text, ls_transports[i]->name, ls_transports[i]->help);
   if (text) text = ls_arena_printf(&arena, "%s```\n\n", text);
-  for (int i = 0; text && ls_layer_sections[i]; i++)
-    text = ls_arena_printf(&arena, "%s## model.layers: %s\n\n%s\n\n```\n%s```\n\n", text,
-                           ls_layer_sections[i]->name, ls_layer_sections[i]->help,
-                           ls_option_help(&arena, ls_layer_sections[i]));
+  for (int i = 0; text && (section = ls_layer_section_at(i)); i++)
+    text = ls_arena_printf(&arena, "%s## model.layers: %s\n\n%s\n\n```\n%s```\n\n", text, section->name,
+                           section->help, ls_option_help(&arena, section));
   char *copy = text ? ls_strdup(ctx, text) : NULL;
   ls_arena_release(&arena);
   return copy;

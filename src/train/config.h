@@ -20,7 +20,7 @@ ls_status_t ls_config_read(ls_ctx_t *ctx, const ls_config_source_t *source, cons
 json_t *ls_config_json(const ls_config_t *config);
 #define LS_CONFIG_NAME "config.json" /* the resolved configuration in a run's directory */
 
-/* The sections with fixed names and those of strategies (layers: ls_layer_sections), NULL behind the last,
+/* The sections with fixed names and those of strategies (layers: ls_layer_section_at), NULL behind the last,
  * and what holds for the whole file: for the reference and what is made like it. */
 const ls_section_t *ls_config_section(int index);
 extern const char ls_config_file_help[];

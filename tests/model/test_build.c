@@ -96,6 +96,28 @@ static void evaluation_is_forward_only(void **state) {
   release_model(&p);
 }
 
+/* A value between layers keeps the dimensions of its sample. */
+static void over_the_last_dimension(void **state) {
+  capture_t *c = *state;
+  parsed_t p;
+  ls_graph_t *graph;
+  const char *text =
+      "model: {input: [5, 3], loss: mse, layers: [dense: {units: 4, over: last, name: a}, "
+      "layer_norm: {over: last, name: b}, layer_norm: {name: c}, dense: {units: 2, name: d}]}\n";
+  assert_int_equal(parse_model(c, text, &p), LS_OK);
+  assert_int_equal(ls_model_build(c->ctx, &p.model, 7, true, &graph), LS_OK);
+  expect(graph, "a.weight", LS_ROLE_PARAM, LS_SHAPE(LS_F32, 4, 3));
+  expect(graph, "a.linear", LS_ROLE_VALUE, LS_SHAPE(LS_F32, 7, 5, 4));
+  expect(graph, "b.weight", LS_ROLE_PARAM, LS_SHAPE(LS_F32, 4));
+  expect(graph, "b.layer_norm", LS_ROLE_VALUE, LS_SHAPE(LS_F32, 7, 5, 4));
+  expect(graph, "c.weight", LS_ROLE_PARAM, LS_SHAPE(LS_F32, 20));
+  expect(graph, "c.layer_norm", LS_ROLE_VALUE, LS_SHAPE(LS_F32, 7, 20));
+  expect(graph, "d.weight", LS_ROLE_PARAM, LS_SHAPE(LS_F32, 2, 20));
+  expect(graph, "output", LS_ROLE_VALUE, LS_SHAPE(LS_F32, 7, 2));
+  ls_graph_destroy(graph);
+  release_model(&p);
+}
+
 static void numbers_as_targets(void **state) {
   capture_t *c = *state;
   parsed_t p;
@@ -141,8 +163,9 @@ static void allocation_failures(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(names_shapes_roles), TEST(dropouts_have_ordinals), TEST(evaluation_is_forward_only),
-      TEST(numbers_as_targets), TEST(impossible_rows),        TEST(allocation_failures),
+      TEST(names_shapes_roles),  TEST(dropouts_have_ordinals),  TEST(evaluation_is_forward_only),
+      TEST(numbers_as_targets),  TEST(over_the_last_dimension), TEST(impossible_rows),
+      TEST(allocation_failures),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,85 @@
+/* What layer kinds share: the options of every layer, activations, initial weights, views of samples. */
+#include "graph/ops/ops.h"
+#include "model/layers/kind.h"
+
+#include <string.h>
+
+/* Activations: names and ops side by side. */
+const char *const ls_activation_names[] = {"none", "relu", "gelu", "tanh", "sigmoid", NULL};
+static const ls_op_t *const activation_ops[] = {NULL, &ls_op_relu, &ls_op_gelu, &ls_op_tanh, &ls_op_sigmoid};
+_Static_assert(LS_COUNT(ls_activation_names) == LS_COUNT(activation_ops) + 1, "one op for every name");
+
+ls_tensor_id_t ls_layer_activation(ls_layer_builder_t *b, ls_tensor_id_t x, int activation) {
+  if (activation == LS_ACTIVATION_NONE) return x;
+  return ls_graph_op(b->graph, activation_ops[activation], NULL, 1, &x, NULL);
+}
+
+/* Evaluation has no dropout op: training scales the kept values instead. */
+ls_tensor_id_t ls_layer_dropout(ls_layer_builder_t *b, ls_tensor_id_t x, double rate) {
+  if (!b->training || rate == 0) return x;
+  const ls_attrs_t attrs = {.i = {b->dropouts++}, .f = {rate}};
+  const ls_tensor_id_t in[] = {x, b->step};
+  return ls_graph_op(b->graph, &ls_op_dropout, &attrs, 2, in, NULL);
+}
+
+const char *const ls_layer_init_names[] = {"auto", "kaiming", "xavier", "normal", "zeros", NULL};
+enum { INIT_AUTO, INIT_KAIMING, INIT_XAVIER, INIT_NORMAL, INIT_ZEROS };
+
+ls_init_t ls_layer_init(int init, double std, int activation) {
+  bool rectified = activation == LS_ACTIVATION_RELU || activation == LS_ACTIVATION_GELU;
+  switch (init) {
+  case INIT_KAIMING:
+    return (ls_init_t){.kind = LS_INIT_KAIMING};
+  case INIT_XAVIER:
+    return (ls_init_t){.kind = LS_INIT_XAVIER};
+  case INIT_NORMAL:
+    return (ls_init_t){.kind = LS_INIT_NORMAL, .gain = std};
+  case INIT_ZEROS:
+    return (ls_init_t){.kind = LS_INIT_ZEROS};
+  default:
+    return (ls_init_t){.kind = rectified ? LS_INIT_KAIMING : LS_INIT_XAVIER};
+  }
+}
+
+const char *const ls_over_names[] = {"all", "last", NULL};
+
+ls_shape_t ls_layer_over(int over, const ls_shape_t *sample) {
+  return over == LS_OVER_LAST ? *sample : LS_SHAPE(LS_F32, ls_shape_count(sample));
+}
+
+ls_tensor_id_t ls_layer_as(ls_layer_builder_t *b, ls_tensor_id_t x, const ls_shape_t *sample) {
+  if (b->graph->status) return -1;
+  const ls_shape_t want = ls_model_rows(b->rows, *sample);
+  if (ls_shape_equal(&b->graph->tensors[x].shape, &want)) return x;
+  ls_attrs_t attrs = {.i = {want.rank}};
+  memcpy(attrs.i + 1, want.dim, sizeof want.dim);
+  return ls_graph_op(b->graph, &ls_op_reshape, &attrs, 1, &x, NULL);
+}
+
+ls_shape_t ls_layer_same_shape(const void *options, const ls_shape_t *sample, int count) {
+  (void)options;
+  (void)count;
+  return *sample;
+}
+
+/* Options of every layer. */
+static const ls_option_t common_rows[] = {
+    LS_OPTION(ls_layer_common_t, name, .change = LS_CHANGE_MODEL, .optional = true,
+              .help = "Name of the layer, by which others refer to it; its parameters are NAME.weight, "
+                      "NAME.bias. Letters, digits and `_-.`, at most 64. Default: layers.N, counted "
+                      "from 0."),
+    LS_OPTION(ls_layer_common_t, from, .change = LS_CHANGE_MODEL, .optional = true,
+              .help = "Layers that this one reads: names of earlier layers, or input. Default: the "
+                      "layer before. add and concat read 2 to 16, others one."),
+    LS_OPTION(
+        ls_layer_common_t, share, .change = LS_CHANGE_MODEL, .optional = true,
+        .help =
+            "Name of an earlier layer of the same kind and sizes: both train the parameters of that layer."),
+    LS_OPTION(ls_layer_common_t, freeze, .change = LS_CHANGE_RUN, .initial = "false",
+              .help = "Keep the initial or loaded values of the layer's parameters: no gradient, no "
+                      "exchange, no update."),
+};
+const ls_section_t ls_layer_section = {
+    "model.layers.KIND", common_rows, LS_COUNT(common_rows),
+    "An entry of the list is `KIND: {options}`. Every layer has these options, and "
+    "those of its kind. Only the last layer's output may go unread."};
