@@ -96,8 +96,8 @@ typedef struct {
   ls_status_t (*run)(ls_ctx_t *ctx, const cli_args_t *args);
 } cli_command_t;
 
-extern const cli_command_t cli_train, cli_eval, cli_inspect, cli_check, cli_plan, cli_simulate, cli_bench,
-    cli_compare, cli_probe, cli_completion;
+extern const cli_command_t cli_train, cli_eval, cli_predict, cli_inspect, cli_check, cli_plan, cli_simulate,
+    cli_bench, cli_compare, cli_probe, cli_completion;
 extern const cli_command_t *const cli_commands[];        /* NULL-terminated */
 const cli_command_t *cli_command_find(const char *name); /* NULL: there is none */
 

@@ -23,6 +23,7 @@ typedef struct {
 typedef struct {
   ls_ctx_t *ctx;
   ls_csv_scan_t scan;
+  int64_t passed; /* lines of the file between the header and the first row here */
   ls_arena_t arena;
   column_t *columns;
   int64_t count;  /* columns of the file */
@@ -281,6 +282,7 @@ static ls_status_t read_rows(table_t *t) {
 static ls_status_t read_table(table_t *t, const ls_strings_t *want, bool trained,
                               const ls_strings_t *except) {
   ls_status_t status = read_header(t);
+  t->scan.line += t->passed;
   if (status == LS_OK) status = choose_columns(t, want, trained, except);
   if (status != LS_OK) return status;
   if (ls_csv_scan_done(&t->scan))
@@ -310,7 +312,13 @@ static ls_status_t copy_names(table_t *t, char ***names) {
 ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                         const ls_strings_t *want, bool trained, const ls_strings_t *except,
                         ls_matrix_t *out) {
-  table_t t = {.ctx = ctx};
+  return ls_read_csv_after(ctx, name, text, size, delimiter, want, trained, except, 0, out);
+}
+
+ls_status_t ls_read_csv_after(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
+                              const ls_strings_t *want, bool trained, const ls_strings_t *except,
+                              int64_t passed, ls_matrix_t *out) {
+  table_t t = {.ctx = ctx, .passed = passed};
   ls_arena_init(&t.arena, ctx);
   ls_status_t status = ls_csv_scan_begin(ctx, name, text, size, delimiter, &t.scan);
   if (status == LS_OK) status = read_table(&t, want, trained, except);

@@ -49,6 +49,13 @@ static ls_status_t check_shape(ls_ctx_t *ctx, const ls_array_t *a, size_t availa
   return LS_OK;
 }
 
+int64_t ls_array_row_bytes(const ls_array_t *a) {
+  int64_t bytes = elems[a->type].bytes;
+  for (int i = 1; i < a->rank; i++)
+    if (__builtin_mul_overflow(bytes, a->dim[i], &bytes)) return INT64_MAX;
+  return bytes;
+}
+
 /* IEEE 754 binary16, decoded by its fields, because not every compiler has a type for it. */
 static float half_value(uint16_t bits) {
   int exponent = bits >> 10 & 31;
@@ -139,7 +146,8 @@ static ls_status_t check_finite(ls_ctx_t *ctx, const ls_array_t *a, size_t offse
       return ls_fail(ctx, LS_ERR_DATA,
                      "%s: row %zu, column %zu (from 0; byte offset %zu) is %s: every value must be a finite "
                      "32-bit float",
-                     a->name, i / cols, i % cols, offset + place_in_file(a, cols, i) * elems[a->type].bytes,
+                     a->name, (size_t)a->rows_before + i / cols, i % cols,
+                     a->bytes_before + offset + place_in_file(a, cols, i) * elems[a->type].bytes,
                      isnan(v) ? "nan" : "infinite or too large");
   }
   return LS_OK;

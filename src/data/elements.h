@@ -25,6 +25,9 @@ typedef struct {
   bool by_column; /* the first index runs fastest (Fortran's order) */
   int rank;       /* dimensions, 1 .. LS_ARRAY_RANK_MAX; the first is rows */
   int64_t dim[32];
+  /* Of a part of a file: what stands before it, for messages. */
+  int64_t rows_before;
+  size_t bytes_before;
 } ls_array_t;
 enum { LS_ARRAY_RANK_MAX = 32 };
 
@@ -33,5 +36,15 @@ enum { LS_ARRAY_RANK_MAX = 32 };
  * LS_ERR_MEMORY. */
 ls_status_t ls_array_read(ls_ctx_t *ctx, const ls_array_t *array, const void *bytes, size_t size,
                           size_t offset, ls_matrix_t *out);
+
+/* Bytes of one row; INT64_MAX: too many to count. Pure. */
+int64_t ls_array_row_bytes(const ls_array_t *array);
+
+/* The headers alone: what an array holds, and where its data begin. No more bytes than these are looked at. LS_ERR_DATA. */
+enum { LS_ARRAY_HEADER_BYTES_MAX = 65536 + 12 };
+ls_status_t ls_npy_header(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_array_t *array,
+                          size_t *offset);
+ls_status_t ls_idx_header(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_array_t *array,
+                          size_t *offset);
 
 #endif

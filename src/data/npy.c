@@ -170,7 +170,8 @@ static ls_status_t parse_header(ls_ctx_t *ctx, const char *text, size_t len, siz
 /* numpy itself refuses to evaluate headers above 10,000 bytes; plain arrays need far less. */
 enum { PREFIX_BYTES = 8, HEADER_BYTES_MAX = 65536 };
 
-ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out) {
+ls_status_t ls_npy_header(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_array_t *array,
+                          size_t *offset) {
   static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
   const unsigned char *b = bytes;
   if (size < PREFIX_BYTES || memcmp(b, magic, sizeof magic) != 0)
@@ -189,8 +190,14 @@ ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size
   if (length > size - begin)
     return ls_fail(ctx, LS_ERR_DATA, "%s: offset 8: a header of %zu bytes, but the file ends after %zu", name,
                    length, size - begin);
-  ls_array_t array = {.name = name};
-  ls_status_t status = parse_header(ctx, (const char *)bytes + begin, length, begin, &array);
-  if (status != LS_OK) return status;
-  return ls_array_read(ctx, &array, bytes, size, begin + length, out);
+  *array = (ls_array_t){.name = name};
+  *offset = begin + length;
+  return parse_header(ctx, (const char *)bytes + begin, length, begin, array);
+}
+
+ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out) {
+  ls_array_t array;
+  size_t offset;
+  ls_status_t status = ls_npy_header(ctx, name, bytes, size, &array, &offset);
+  return status == LS_OK ? ls_array_read(ctx, &array, bytes, size, offset, out) : status;
 }

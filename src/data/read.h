@@ -55,6 +55,11 @@ ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size
 ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                         const ls_strings_t *want, bool trained, const ls_strings_t *except, ls_matrix_t *out);
 
+/* The same of a part of a file: its header, then rows that stand `passed` lines further down. */
+ls_status_t ls_read_csv_after(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
+                              const ls_strings_t *want, bool trained, const ls_strings_t *except,
+                              int64_t passed, ls_matrix_t *out);
+
 /* Reads a whole file, and gunzips it if it begins with the gzip magic (truncation and trailing garbage are
  * errors). */
 ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size);

@@ -1,4 +1,5 @@
 /* Creates a trainer: engine, data, program, initial or saved values, in that order. */
+#include "data/stream.h"
 #include "train/memory.h"
 #include "train/trainer.h"
 
@@ -122,6 +123,13 @@ static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *option
   if (status == LS_OK) status = ls_train_take_columns(&arena, meta, &data);
   if (status == LS_OK && meta)
     status = ls_trainer_norm(t->ctx, &arena, meta, t->inputs, t->classes ? 0 : t->outputs, &norm);
+  if (options->no_data) {
+    static const ls_strings_t none = {0};
+    if (status == LS_OK)
+      status = ls_dataset_without(t->ctx, &want, norm, data.kind == LS_DATA_CSV ? &data.columns : &none,
+                                  &t->dataset);
+    goto release;
+  }
   const ls_train_source_t source = {
       .config = &data, .memory = options->memory, .want = want, .seed = seed, .norm = norm};
   status = ls_trainer_read(t, &source, status);
@@ -129,6 +137,7 @@ static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *option
   if (status == LS_OK) status = ls_train_compare_columns(t->ctx, meta, t->dataset);
   if (status == LS_OK && saved->known)
     status = (t->use == LS_USE_MODEL ? check_scored : check_data)(t, saved);
+release:
   ls_arena_release(&arena);
   return ls_comm_agree(t->world->comm, "opening the data", status);
 }
@@ -194,7 +203,9 @@ static ls_status_t plan_run(ls_trainer_t *t, const ls_saved_t *saved) {
 
 static ls_status_t make_program(ls_trainer_t *t, bool trace) {
   ls_engine_t *e = &t->engine;
+  const int64_t many = 1 << 30; /* of data that are not read */
   int64_t samples = t->dataset->validation_count > 0 ? t->dataset->validation_count : t->dataset->rows;
+  if (samples == 0) samples = many;
   int64_t eval_rows = ls_engine_eval_rows(t->config, &e->share, samples, t->world->comm->size);
   ls_status_t status = t->training ? ls_engine_lower(e, LS_STEP_TRAIN, e->share.rows) : LS_OK;
   if (status == LS_OK) status = ls_engine_lower(e, LS_STEP_EVALUATE, eval_rows);

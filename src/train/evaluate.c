@@ -81,12 +81,18 @@ static ls_status_t find_kind(ls_engine_t *e, ls_step_kind_t *kind) {
   return status == LS_OK ? ls_engine_bind(e, false) : status;
 }
 
-ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *features, float *outputs) {
+ls_status_t ls_trainer_predict_matrix(ls_trainer_t *t, const ls_matrix_t *features, float *outputs) {
   const ls_norm_t *norm = &t->dataset->norm;
   ls_engine_t *e = &t->engine;
-  int64_t chunk = e->step[LS_STEP_EVALUATE].rows, inputs = t->inputs, width = t->outputs;
+  int64_t chunk = e->step[LS_STEP_EVALUATE].rows, rows = features->rows, inputs = t->inputs,
+          width = t->outputs;
+  double *x = ls_alloc_array(t->ctx, (size_t)inputs, sizeof *x);
   float *y = ls_alloc_array(t->ctx, (size_t)(chunk * width), sizeof *y);
-  if (!y) return LS_ERR_MEMORY;
+  if (!x || !y) {
+    ls_free(x);
+    ls_free(y);
+    return LS_ERR_MEMORY;
+  }
   ls_step_kind_t kind;
   ls_status_t status = find_kind(e, &kind);
   ls_batch_t batch = {0};
@@ -96,9 +102,9 @@ ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *featu
     memset(batch.weight, 0, (size_t)chunk * sizeof(float));
     memset(batch.target, 0, (size_t)chunk * (t->classes ? sizeof(int32_t) : (size_t)width * sizeof(float)));
     for (int64_t r = 0; r < chunk; r++) { /* rows beyond the end repeat the last one */
-      const float *from = features + (begin + (r < count ? r : count - 1)) * inputs;
+      if (r < count) ls_matrix_values(features, (begin + r) * inputs, inputs, x);
       for (int64_t i = 0; i < inputs; i++)
-        ((float *)batch.x)[r * inputs + i] = ls_norm_value((double)from[i], norm->mean[i], norm->scale[i]);
+        ((float *)batch.x)[r * inputs + i] = ls_norm_value(x[i], norm->mean[i], norm->scale[i]);
     }
     status = ls_engine_once(e, kind);
     if (status == LS_OK)
@@ -111,6 +117,15 @@ ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *featu
                        : (float)((double)value / (double)norm->target_scale[o] + norm->target_mean[o]);
       }
   }
+  ls_free(x);
   ls_free(y);
   return status;
+}
+
+ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *features, float *outputs) {
+  const ls_matrix_t matrix = {.rows = rows,
+                              .cols = t->inputs,
+                              .row = LS_SHAPE(LS_F32, t->inputs),
+                              .values = (void *)(uintptr_t)features};
+  return ls_trainer_predict_matrix(t, &matrix, outputs);
 }

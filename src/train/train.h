@@ -2,6 +2,7 @@
 #ifndef LS_TRAIN_TRAIN_H
 #define LS_TRAIN_TRAIN_H
 
+#include "data/read.h"
 #include "engine/engine.h"
 #include "train/config.h"
 #include <lockstep/train.h>
@@ -27,6 +28,8 @@ ls_status_t ls_train_dir_check(ls_ctx_t *ctx, const ls_config_t *config);
 ls_status_t ls_trainer_restart(ls_trainer_t *t);
 /* The parameters (layout) in host memory, until the next step. Local. */
 ls_status_t ls_trainer_parameters(ls_trainer_t *t, const float **flat);
+/* ls_trainer_predict of values of any dtype, which are normalised with all their digits. Local. */
+ls_status_t ls_trainer_predict_matrix(ls_trainer_t *t, const ls_matrix_t *features, float *outputs);
 /* What it trains with, until it is destroyed: schedules and the times of their tasks. */
 const ls_engine_t *ls_trainer_engine(const ls_trainer_t *t);
 const ls_dataset_t *ls_trainer_data(const ls_trainer_t *t);

@@ -1,0 +1,144 @@
+/* lockstep predict: what a checkpoint's model says about samples of a file or stream, batch by batch. */
+#include "cli/predict.h"
+
+#include "data/stream.h"
+
+#include <string.h>
+
+enum { EXTRA_INPUT, EXTRA_OUTPUT, EXTRA_FORMAT, EXTRA_BEST };
+static const cli_extra_t extra[] = {
+    [EXTRA_INPUT] =
+        {"--input", "FILE",
+         "Samples without targets: CSV with a header, .npy, FILE.npz:NAME or IDX, also packed by gzip; - is "
+         "stdin."},
+    [EXTRA_OUTPUT] = {"--output", "FILE", "Where the predictions go (default: -, which is stdout)."},
+    [EXTRA_FORMAT] = {"--format", "NAME", "csv, npy or jsonl (default: by the output's name, else csv)."},
+    [EXTRA_BEST] = {"--best", NULL,
+                    "Take the run's best checkpoint, the one with the lowest validation loss, instead "
+                    "of the newest."},
+    {NULL, NULL, NULL}};
+
+typedef struct {
+  ls_ctx_t *ctx;
+  ls_trainer_t *trainer;
+  ls_stream_rows_t *in;
+  cli_rows_out_t *out;
+  float *values; /* of a batch */
+  int64_t capacity, rows;
+} predict_t;
+
+static ls_status_t predict_batch(predict_t *p, const ls_matrix_t *batch) {
+  int64_t width = ls_trainer_outputs(p->trainer);
+  if (batch->rows > p->capacity) {
+    ls_free(p->values);
+    p->capacity = batch->rows;
+    p->values = ls_alloc_array(p->ctx, (size_t)(batch->rows * width), sizeof *p->values);
+    if (!p->values) return LS_ERR_MEMORY;
+  }
+  ls_status_t status = ls_trainer_predict_matrix(p->trainer, batch, p->values);
+  p->rows += batch->rows;
+  return status == LS_OK ? cli_rows_put(p->out, batch->rows, p->values) : status;
+}
+
+static ls_status_t predict_all(predict_t *p) {
+  ls_matrix_t batch;
+  ls_status_t status;
+  do {
+    status = ls_stream_next(p->in, &batch);
+    if (status == LS_OK && batch.rows > 0) status = predict_batch(p, &batch);
+  } while (status == LS_OK && batch.rows > 0);
+  return status;
+}
+
+static void print_result(const cli_args_t *args, const ls_trainer_t *t, int64_t rows) {
+  int64_t step;
+  const char *checkpoint = ls_trainer_checkpoint(t, &step), *output = args->extra[EXTRA_OUTPUT];
+  if (!output || !strcmp(output, "-")) return;
+  if (args->json)
+    cli_print_json(json_pack("{s:s, s:o, s:I, s:I, s:o}", "command", "predict", "checkpoint",
+                             ls_json_text(checkpoint), "step", (json_int_t)step, "samples", (json_int_t)rows,
+                             "output", ls_json_text(output)));
+  else
+    cli_print("  %-16s %s\n  %-16s %lld\n  %-16s %s\n  %-16s %s\n", "checkpoint", cli_shown(checkpoint),
+              "step", (long long)step, "samples", cli_count(rows), "output", cli_shown(output));
+}
+
+/* What the columns of the output are called, where the configuration or the data have names for them. */
+static const char *const *names_of(const ls_trainer_t *t, const ls_config_t *config) {
+  const ls_strings_t *target = &config->data.target;
+  bool classes = config->model.loss == LS_LOSS_CROSS_ENTROPY;
+  return !classes && target->count == ls_trainer_outputs(t) ? target->v : NULL;
+}
+
+static ls_status_t predict(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
+                           ls_trainer_t *t) {
+  const ls_dataset_t *d = ls_trainer_data(t);
+  ls_data_config_t data = config->data;
+  if (d->columns) data.columns = (ls_strings_t){(int)d->inputs, (const char *const *)d->columns};
+  data.columns_trained = d->columns != NULL;
+  predict_t p = {.ctx = ctx, .trainer = t};
+  ls_status_t status = ls_stream_open(ctx, &data, args->extra[EXTRA_INPUT], ls_trainer_inputs(t), &p.in);
+  if (status != LS_OK) return status;
+  const cli_rows_spec_t spec = {.path = args->extra[EXTRA_OUTPUT] ? args->extra[EXTRA_OUTPUT] : "-",
+                                .format = args->extra[EXTRA_FORMAT],
+                                .classes = d->classes,
+                                .width = ls_trainer_outputs(t),
+                                .names = names_of(t, config),
+                                .rows = ls_stream_total(p.in)};
+  status = cli_rows_open(ctx, &spec, &p.out);
+  if (status == LS_OK) status = cli_rows_close(p.out, predict_all(&p));
+  if (status == LS_OK) print_result(args, t, p.rows);
+  ls_free(p.values);
+  ls_stream_close(p.in);
+  return status;
+}
+
+static ls_status_t check_args(ls_ctx_t *ctx, const cli_args_t *args) {
+  const char *input = args->extra[EXTRA_INPUT];
+  if (!args->checkpoint || !input)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep predict: %s is missing; see lockstep predict --help",
+                   args->checkpoint ? "--input FILE" : "--checkpoint DIR");
+  if (!strcmp(input, "-") && !strcmp(args->config, "-"))
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "configuration and samples cannot both come from stdin");
+  return LS_OK;
+}
+
+static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
+  ls_config_t *config;
+  ls_world_t *world = NULL;
+  ls_trainer_t *trainer = NULL;
+  const ls_trainer_options_t options = {.checkpoint = args->checkpoint,
+                                        .no_training = true,
+                                        .no_data = true,
+                                        .best = args->extra[EXTRA_BEST] != NULL,
+                                        .stuck = cli_messages_stuck,
+                                        .stuck_user = args->messages};
+  ls_status_t status = check_args(ctx, args);
+  if (status == LS_OK) status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
+  if (status != LS_OK) return status;
+  status = ls_world_open(ctx, config->parallel.deadline_s, &world);
+  if (status != LS_OK) goto config;
+  if (ls_world_size(world) > 1)
+    status = ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep predict uses one process, but a launcher started %d",
+                     ls_world_size(world));
+  if (status == LS_OK) status = ls_trainer_create(ctx, world, config, &options, &trainer);
+  if (status == LS_OK) status = predict(ctx, args, config, trainer);
+  ls_trainer_destroy(trainer);
+  if (status != LS_OK) ls_world_abort(world, ls_status_exit_code(status));
+  ls_world_close(world);
+config:
+  ls_config_destroy(config);
+  return status;
+}
+
+const cli_command_t cli_predict = {
+    .name = "predict",
+    .summary = "Predicts classes or values for samples of a file or stdin.",
+    .details =
+        "For classes: the most probable one, its probability, and the probability of each. For values: the "
+        "predictions in the units of the\ndata. Samples are normalised as the checkpoint's run normalised "
+        "its own; "
+        "of a CSV file the columns with its names are taken, and\nothers are ignored.",
+    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+    .extra = extra,
+    .run = run};

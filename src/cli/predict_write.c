@@ -1,0 +1,218 @@
+/* The formats of predictions as rows: how they begin, a row, how they end. */
+#include "cli/predict.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NPY_HEADER_BYTES = 128, PARTIAL_BYTES = 4096 };
+
+typedef struct {
+  const char *name, *ending;
+  void (*begin)(cli_rows_out_t *o);
+  void (*row)(cli_rows_out_t *o, const float *values);
+  void (*end)(cli_rows_out_t *o); /* NULL: nothing is left to do */
+} format_t;
+
+struct cli_rows_out {
+  ls_ctx_t *ctx;
+  cli_rows_spec_t spec;
+  const format_t *format;
+  FILE *to;
+  bool seeks;
+  char partial[PARTIAL_BYTES]; /* where it is written until it is whole; "" = in its place */
+  int64_t rows;
+};
+
+static int64_t best_of(const cli_rows_out_t *o, const float *values) {
+  int64_t best = 0;
+  for (int64_t i = 1; i < o->spec.width; i++)
+    if (values[i] > values[best]) best = i;
+  return best;
+}
+
+static const char *name_of(const cli_rows_out_t *o, int64_t i, char text[24]) {
+  if (o->spec.names) return o->spec.names[i];
+  snprintf(text, 24, "%lld", (long long)i);
+  return text;
+}
+
+/* A cell; in quotes if it has to be (RFC 4180). */
+static void put_cell(FILE *to, const char *text) {
+  bool quotes = text[strcspn(text, ",\"\r\n")] || text[0] == ' ';
+  if (!quotes) {
+    fputs(text, to);
+    return;
+  }
+  fputc('"', to);
+  for (; *text; text++)
+    fputs(*text == '"' ? "\"\"" : (char[2]){*text, '\0'}, to);
+  fputc('"', to);
+}
+
+static void csv_begin(cli_rows_out_t *o) {
+  char text[24];
+  if (o->spec.classes) fputs("class,probability", o->to);
+  for (int64_t i = 0; i < o->spec.width; i++) {
+    if (i > 0 || o->spec.classes) fputc(',', o->to);
+    put_cell(o->to, name_of(o, i, text));
+  }
+  fputc('\n', o->to);
+}
+
+/* Nine digits tell any two floats apart. */
+static void csv_row(cli_rows_out_t *o, const float *values) {
+  char text[24];
+  if (o->spec.classes) {
+    int64_t best = best_of(o, values);
+    put_cell(o->to, name_of(o, best, text));
+    fprintf(o->to, ",%.9g,", (double)values[best]);
+  }
+  for (int64_t i = 0; i < o->spec.width; i++)
+    fprintf(o->to, "%s%.9g", i ? "," : "", (double)values[i]);
+  fputc('\n', o->to);
+}
+
+static void put_json_text(FILE *to, const char *text) {
+  json_t *value = ls_json_text(text);
+  char *dumped = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+  fputs(dumped ? dumped : "null", to);
+  free(dumped);
+  json_decref(value);
+}
+
+static void nothing(cli_rows_out_t *o) {
+  (void)o;
+}
+
+static void json_row(cli_rows_out_t *o, const float *values) {
+  fputc('{', o->to);
+  if (o->spec.classes) {
+    int64_t best = best_of(o, values);
+    fputs("\"class\": ", o->to);
+    if (o->spec.names)
+      put_json_text(o->to, o->spec.names[best]);
+    else
+      fprintf(o->to, "%lld", (long long)best);
+    fprintf(o->to, ", \"probability\": %.9g, ", (double)values[best]);
+  }
+  fprintf(o->to, "\"%s\": [", o->spec.classes ? "probabilities" : "values");
+  for (int64_t i = 0; i < o->spec.width; i++)
+    fprintf(o->to, isfinite(values[i]) ? "%s%.9g" : "%snull", i ? ", " : "", (double)values[i]);
+  fputs("]}\n", o->to);
+}
+
+/* Version 1.0, of one length whatever the number of rows is. */
+static void npy_header(cli_rows_out_t *o, int64_t rows) {
+  char text[NPY_HEADER_BYTES + 1] = "\x93NUMPY\x01";
+  enum { PREFIX = 10 };
+  text[8] = NPY_HEADER_BYTES - PREFIX;
+  int len = snprintf(text + PREFIX, sizeof text - PREFIX,
+                     "{'descr': '%cf4', 'fortran_order': False, 'shape': (%lld, %lld), }",
+                     __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>', (long long)rows,
+                     (long long)o->spec.width);
+  memset(text + PREFIX + len, ' ', (size_t)(NPY_HEADER_BYTES - PREFIX - len - 1));
+  text[NPY_HEADER_BYTES - 1] = '\n';
+  fwrite(text, 1, NPY_HEADER_BYTES, o->to);
+}
+
+static void npy_begin(cli_rows_out_t *o) {
+  npy_header(o, o->spec.rows >= 0 ? o->spec.rows : 0);
+}
+
+static void npy_row(cli_rows_out_t *o, const float *values) {
+  fwrite(values, sizeof *values, (size_t)o->spec.width, o->to);
+}
+
+static void npy_end(cli_rows_out_t *o) {
+  if (o->rows == o->spec.rows || fseek(o->to, 0, SEEK_SET) != 0) return;
+  npy_header(o, o->rows);
+}
+
+static const format_t formats[] = {{"csv", ".csv", csv_begin, csv_row, NULL},
+                                   {"npy", ".npy", npy_begin, npy_row, npy_end},
+                                   {"jsonl", ".jsonl", nothing, json_row, NULL}};
+const char *const cli_rows_formats[] = {"csv", "npy", "jsonl", NULL};
+_Static_assert(LS_COUNT(formats) + 1 == LS_COUNT(cli_rows_formats), "every format has a name");
+
+static ls_status_t find_format(cli_rows_out_t *o) {
+  const cli_rows_spec_t *s = &o->spec;
+  size_t length = strlen(s->path);
+  char list[LS_NAMES_TEXT_BYTES];
+  for (int i = 0; i < LS_COUNT(formats); i++) {
+    size_t end = strlen(formats[i].ending);
+    if (s->format ? !strcmp(s->format, formats[i].name)
+                  : length > end && !strcmp(s->path + length - end, formats[i].ending))
+      o->format = &formats[i];
+  }
+  if (!o->format && !s->format) o->format = &formats[0];
+  return o->format ? LS_OK
+                   : ls_fail(o->ctx, LS_ERR_ARGUMENT, "--format: \"%s\" is not one of %s",
+                             LS_SHOWN(s->format), ls_names_text(cli_rows_formats, list));
+}
+
+static ls_status_t open_file(cli_rows_out_t *o) {
+  const char *path = o->spec.path;
+  struct stat info;
+  if (!strcmp(path, "-")) {
+    o->to = stdout;
+    o->seeks = false; /* others may have written there before */
+    return LS_OK;
+  }
+  bool special = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
+  if (!special &&
+      snprintf(o->partial, sizeof o->partial, "%s.partial-%d", path, (int)getpid()) >= PARTIAL_BYTES)
+    return ls_fail(o->ctx, LS_ERR_IO, "%s: the name is too long", path);
+  o->to = fopen(special ? path : o->partial, "w");
+  if (!o->to) return ls_fail_errno(o->ctx, "%s: cannot be written", path);
+  o->seeks = !special;
+  return LS_OK;
+}
+
+ls_status_t cli_rows_open(ls_ctx_t *ctx, const cli_rows_spec_t *spec, cli_rows_out_t **out) {
+  cli_rows_out_t *o = ls_alloc(ctx, sizeof *o);
+  if (!o) return LS_ERR_MEMORY;
+  o->ctx = ctx;
+  o->spec = *spec;
+  ls_status_t status = find_format(o);
+  if (status == LS_OK) status = open_file(o);
+  if (status == LS_OK && o->format->end && !o->seeks && spec->rows < 0)
+    status = ls_fail(
+        ctx, LS_ERR_ARGUMENT,
+        "--format %s: its header says how many samples there are, which only the end of this input tells: "
+        "write to a file with --output FILE",
+        o->format->name);
+  if (status != LS_OK) return cli_rows_close(o, status);
+  o->format->begin(o);
+  *out = o;
+  return LS_OK;
+}
+
+static ls_status_t written(cli_rows_out_t *o) {
+  if (!ferror(o->to)) return LS_OK;
+  return o->to == stdout ? cli_output_lost(o->ctx)
+                         : ls_fail_errno(o->ctx, "%s: cannot be written", o->spec.path);
+}
+
+ls_status_t cli_rows_put(cli_rows_out_t *o, int64_t rows, const float *values) {
+  for (int64_t r = 0; r < rows && !ferror(o->to); r++, o->rows++)
+    o->format->row(o, values + r * o->spec.width);
+  return written(o);
+}
+
+ls_status_t cli_rows_close(cli_rows_out_t *o, ls_status_t status) {
+  if (status == LS_OK && o->format->end) o->format->end(o);
+  if (status == LS_OK && fflush(o->to) != 0) status = written(o);
+  if (status == LS_OK && o->partial[0] && fsync(fileno(o->to)) != 0)
+    status = ls_fail_errno(o->ctx, "%s: cannot be made durable", o->spec.path);
+  if (o->to && o->to != stdout && fclose(o->to) != 0 && status == LS_OK)
+    status = ls_fail_errno(o->ctx, "%s: cannot be written", o->spec.path);
+  if (status == LS_OK && o->partial[0] && rename(o->partial, o->spec.path) != 0)
+    status = ls_fail_errno(o->ctx, "%s: cannot be put in place", o->spec.path);
+  if (status != LS_OK && o->partial[0]) unlink(o->partial);
+  ls_free(o);
+  return status;
+}

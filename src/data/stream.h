@@ -1,0 +1,27 @@
+/* Samples without targets, read batch by batch from a file or a stream of any length: what predictions are made of. */
+#ifndef LS_DATA_STREAM_H
+#define LS_DATA_STREAM_H
+
+#include "data/read.h"
+
+typedef struct ls_stream_rows ls_stream_rows_t;
+
+/* Opens `path` ("-": stdin). Its first bytes tell the format: .npy, IDX, an archive of arrays (FILE.npz:NAME), else CSV
+ * with a header; gzip is unpacked on the way. Of a CSV file the columns that `config` names are taken, in their order,
+ * else all that are not dates; others, such as targets, may be there. `inputs`: features of the model. Only an
+ * archive, or an array in column order, is held as a whole. `config` is borrowed until close. LS_ERR_NOT_FOUND,
+ * LS_ERR_IO, LS_ERR_DATA, LS_ERR_MEMORY. */
+ls_status_t ls_stream_open(ls_ctx_t *ctx, const ls_data_config_t *config, const char *path, int64_t inputs,
+                           ls_stream_rows_t **stream);
+void ls_stream_close(ls_stream_rows_t *stream); /* NULL is allowed */
+/* The next rows, as read; valid until the next call. rows 0: the end. LS_ERR_DATA as the readers of whole files, with
+ * the same places. */
+ls_status_t ls_stream_next(ls_stream_rows_t *stream, ls_matrix_t *rows);
+/* Rows of the whole stream; -1: only its end will tell. */
+int64_t ls_stream_total(const ls_stream_rows_t *stream);
+
+/* A dataset without samples: what a model has learned about its data. `norm` may be NULL, columns empty. */
+ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_norm_t *norm,
+                               const ls_strings_t *columns, ls_dataset_t **dataset);
+
+#endif

@@ -1,0 +1,112 @@
+#!/bin/sh
+# Predictions of a checkpoint: each input and output format, streams, files of many batches, places of faults.
+set -eu
+. "$(dirname "$0")/lib.sh"
+cd "$work"
+
+# Three classes by two columns of very different size; `note` is nobody's feature.
+awk 'BEGIN { srand(3); print "far,near,class"
+  for (i = 0; i < 600; i++) { k = i % 3; printf "%.3f,%.5f,%d\n", 1600000000 + 50000 * k + 9000 * rand(), k - 1 + rand() / 4, k } }' >train.csv
+awk -F, 'NR == 1 { print "near,class,far" } NR > 1 { print $2 "," $3 "," $1 }' train.csv >turned.csv
+cat >c.yaml <<'Y'
+model: {input: [2], loss: cross-entropy, layers: [{dense: {units: 8, activation: tanh}}, {dense: {units: 3}}]}
+data: {kind: csv, path: train.csv, target: [class], normalize: true}
+train: {batch: 20, epochs: 3, optimizer: {name: adam, lr: 0.02}, checkpoint: {dir: run}}
+
+parallel: {backend: cpu}
+Y
+"$program" train c.yaml --quiet --json >train.json 2>err || fail "train: $(cat err)"
+predict() {
+  "$program" predict c.yaml --checkpoint run "$@" 2>err || fail "predict $*: $(cat err)"
+}
+
+# the columns of the checkpoint by name, in whatever order they stand; the rest is ignored
+predict --input train.csv --output a.csv >table
+grep -q 'samples  *600' table || fail "no table: $(cat table)"
+predict --input turned.csv --output b.csv --json >b.json
+[ "$(field b.json samples)" = 600 ] || fail "predict --json"
+cmp a.csv b.csv || fail "columns are not taken by name"
+[ "$(head -1 a.csv)" = class,probability,0,1,2 ] || fail "header: $(head -1 a.csv)"
+ls | grep -q partial && fail "a partial file is left"
+
+# as many are right as eval says
+"$program" eval c.yaml --checkpoint run --json >eval.json 2>err || fail "eval: $(cat err)"
+right=$(paste -d, train.csv a.csv | awk -F, 'NR > 1 && $3 == $4 { n++ } END { printf "%.6f", n / (NR - 1) }')
+[ "$right" = "$(printf '%.6f' "$(field eval.json accuracy)")" ] || fail "accuracy $right, eval: $(cat eval.json)"
+awk -F, 'NR > 1 { s = $3 + $4 + $5; if (s < 0.99999 || s > 1.00001 || $2 < $3 || $2 < $4 || $2 < $5) exit 1 }' a.csv ||
+  fail "probabilities: $(head -3 a.csv)"
+
+# stdin, gzip and stdout are the same samples; --output may be left out
+predict --input - <train.csv >c.csv
+cmp a.csv c.csv || fail "stdin, stdout"
+gzip -k train.csv
+predict --input train.csv.gz --output - >c.csv
+cmp a.csv c.csv || fail "gzip"
+gzip -c train.csv | predict --input - --output /dev/stdout | cat >c.csv
+[ "$(grep -c , c.csv)" -ge 601 ] || fail "gzip from a pipe"
+
+# JSON lines hold the same numbers
+predict --input train.csv --output a.jsonl >/dev/null
+sed 's/{"class": \([0-9]*\), "probability": \([^,]*\), "probabilities": \[\([^]]*\)\]}/\1,\2,\3/; s/ //g' a.jsonl >lines
+tail -n +2 a.csv | cmp - lines || fail "JSON lines: $(head -2 a.jsonl)"
+
+# .npy: 128 bytes of header, then floats; read again it is an input
+predict --input train.csv --output a.npy >/dev/null
+[ "$(wc -c <a.npy)" = $((128 + 600 * 3 * 4)) ] || fail "a.npy has $(wc -c <a.npy) bytes"
+head -c 128 a.npy | grep -aq "'shape': (600, 3)" || fail "header of a.npy"
+od -An -v -tf4 -w12 -j128 a.npy >floats
+tail -n +2 a.csv | tr , ' ' | paste -d' ' - floats |
+  awk '{ for (i = 3; i <= 5; i++) if ($i - $(i + 3) > 1e-7 || $(i + 3) - $i > 1e-7) exit 1 }' || fail "a.npy and a.csv differ"
+cat >square.yaml <<'Y'
+model: {input: [3], loss: mse, layers: [{dense: {units: 2}}]}
+data: {kind: npy, features: a.npy, targets: a.npy}
+train: {batch: 20, epochs: 1, checkpoint: {dir: square}}
+parallel: {backend: cpu}
+Y
+sed -i 's/units: 2/units: 3/' square.yaml
+"$program" train square.yaml --quiet >/dev/null 2>err || fail "train on predictions: $(cat err)"
+"$program" predict square.yaml --checkpoint square --input a.npy >d.csv 2>err || fail "predict npy: $(cat err)"
+[ "$(head -1 d.csv)" = 0,1,2 ] && [ "$(wc -l <d.csv)" = 601 ] || fail "values of .npy: $(head -2 d.csv)"
+"$program" predict square.yaml --checkpoint square --input a.npy --format npy >e.npy 2>err || fail "npy to stdout: $(cat err)"
+"$program" predict square.yaml --checkpoint square --input a.npy --output f.npy >/dev/null 2>err || fail "npy: $(cat err)"
+cmp e.npy f.npy || fail "npy to stdout"
+expect 2 'only the end of this input tells' predict c.yaml --checkpoint run --input - --format npy <train.csv
+
+# many batches, with line ends between quotes; a fault far down has its own line
+awk 'BEGIN { srand(4); print "note,\"near\",far"
+  for (i = 0; i < 60000; i++) printf "\"a\nb, %d\",%.5f,%.3f\n", i, rand() * 2 - 1, 1600000000 + 90000 * rand() }' >long.csv
+predict --input long.csv --output long.out >/dev/null
+[ "$(wc -l <long.out)" = 60001 ] || fail "$(wc -l <long.out) lines of 60000 samples"
+(head -1 long.csv; tail -n +100002 long.csv | head -20) >part.csv
+predict --input part.csv >part.out
+(head -1 long.out; tail -n +50002 long.out | head -10) | cmp - part.out || fail "samples of later batches"
+sed '110001s/.*/b,nine,1600000000/' long.csv >bad.csv
+expect 4 'bad.csv:110000:1: text follows the closing quote' predict c.yaml --checkpoint run --input bad.csv --output bad.out
+awk 'NR == 110001 { sub(/",[^,]*,/, "\",nine,") } { print }' long.csv >bad.csv
+expect 4 "bad.csv:110001:.*column 'near': 'nine' is not" predict c.yaml --checkpoint run --input bad.csv --output bad.out
+[ ! -e bad.out ] || fail "a faulty input leaves an output"
+ls | grep -q partial && fail "a faulty input leaves a partial file"
+head -c 3000 a.npy >cut.npy
+expect 4 'promises 600 rows, the file ends after 239' predict square.yaml --checkpoint square --input cut.npy
+(cat a.npy; echo x) >more.npy
+expect 4 'bytes follow the data' predict square.yaml --checkpoint square --input more.npy
+head -c 4000 train.csv.gz >cut.csv.gz
+expect 4 'gzip data' predict c.yaml --checkpoint run --input cut.csv.gz
+
+# what is refused
+sed 's/near/nearly/' train.csv >other.csv
+expect 6 "trained on column 'near'" predict c.yaml --checkpoint run --input other.csv
+expect 4 'has 3 features per sample' predict c.yaml --checkpoint run --input a.npy
+expect 2 '--input FILE is missing' predict c.yaml --checkpoint run
+expect 2 '--checkpoint DIR is missing' predict c.yaml --input train.csv
+expect 2 'not one of csv, npy' predict c.yaml --checkpoint run --input train.csv --format xml
+expect 2 'both come from stdin' predict - --checkpoint run --input - </dev/null
+expect 5 'nowhere.csv' predict c.yaml --checkpoint run --input nowhere.csv
+expect 5 'no-such' predict c.yaml --checkpoint run --input train.csv --output no-such/a.csv
+expect 4 'is empty' predict c.yaml --checkpoint run --input /dev/null
+expect 6 'units' predict c.yaml --checkpoint run --input train.csv --set 'model.layers=[{dense: {units: 3}}]'
+
+# the training data are not needed any more
+rm train.csv
+predict --input turned.csv >c.csv
+cmp a.csv c.csv || fail "without the training data"
