@@ -34,6 +34,7 @@ typedef enum {
   LS_OP_PRODUCT,     /* matrix products: arithmetic */
   LS_OP_CONVOLUTION, /* arithmetic as well */
   LS_OP_RECURRENT,   /* products and functions, position by position */
+  LS_OP_ATTENTION,   /* products and exponentials */
   LS_OP_ELEMENTWISE, /* each element once: bytes */
   LS_OP_REDUCTION,   /* sums over elements: bytes */
   LS_OP_GATHER,      /* rows in any order */

@@ -267,6 +267,51 @@ static void test_gather_rows(void **state) {
   assert_int_equal(run_op(&ls_op_gather_rows, NULL, in, out), LS_ERR_SHAPE);
 }
 
+/* Queries of 0 see all their keys alike: y is the mean of the values, and dropout alone tells the keys apart. */
+static void test_attention_of_equal_scores(void **state) {
+  (void)state;
+  enum { T = 3, D = 4, HEADS = 2, SCORES = HEADS * T * T };
+  float qkv[2 * T * 3 * D] = {0}, y[2 * T * D], lse[2 * HEADS * T], ones[2 * SCORES], kept[2 * SCORES];
+  ls_step_params_t step = {.seed = 42, .position = 7};
+  for (int i = 0; i < 2 * T; i++)
+    for (int c = 0; c < D; c++)
+      qkv[i * 3 * D + 2 * D + c] = (float)(i % T * 10 + c);
+  ls_tensor_t in[] = {F32(qkv, 2, T, 3 * D), {&step, LS_SHAPE(LS_U8, 64)}}, out[] = {OUT(y), OUT(lse)};
+  ls_attrs_t attrs = {.i = {HEADS, 1, 5}};
+  assert_int_equal(run_op(&ls_op_attention, &attrs, in, out), LS_OK);
+  assert_close(y, (double[]){0, 1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13}, T * D);
+  assert_close(lse, (double[]){0, log(2), log(3)}, T);
+  for (int i = 0; i < 2 * SCORES; i++)
+    ones[i] = 1;
+  attrs = (ls_attrs_t){.i = {5}, .f = {0.5}};
+  ls_tensor_t drop_in[] = {F32(ones, 2, HEADS, T, T), {&step, LS_SHAPE(LS_U8, 64)}}, drop_out = OUT(kept);
+  assert_int_equal(run_op(&ls_op_dropout, &attrs, drop_in, &drop_out), LS_OK);
+  attrs = (ls_attrs_t){.i = {HEADS, 0, 5}, .f = {0.5}};
+  assert_int_equal(run_op(&ls_op_attention, &attrs, in, out), LS_OK);
+  for (int r = 0; r < 2; r++)
+    for (int h = 0; h < HEADS; h++)
+      for (int q = 0; q < T; q++) {
+        const float *m = kept + ((r * HEADS + h) * T + q) * T;
+        double want = (double)(0 * m[0] + 10 * m[1] + 20 * m[2]) / 3,
+               c = 2 * h * (double)(m[0] + m[1] + m[2]) / 3;
+        assert_close(y + (r * T + q) * D + 2 * h, (double[]){want + c}, 1);
+      }
+}
+
+static void test_embedding_of_an_id_that_is_not_there(void **state) {
+  (void)state;
+  int32_t ids[] = {1, -1, 2};
+  float table[] = {1, 2, 3, 4}, y[6], dw[4];
+  ls_tensor_t in[] = {{ids, LS_SHAPE(LS_I32, 3)}, F32(table, 2, 2)}, out = OUT(y);
+  assert_int_equal(run_op(&ls_op_embedding, NULL, in, &out), LS_OK);
+  assert_true(y[0] == 3 && y[1] == 4 && isnan(y[2]) && isnan(y[5]));
+  ls_attrs_t attrs = {.i = {2}};
+  float dy[] = {1, 2, 3, 4, 5, 6};
+  ls_tensor_t dw_in[] = {F32(dy, 3, 2), in[0]}, dw_out = OUT(dw);
+  assert_int_equal(run_op(&ls_op_embedding_dw, &attrs, dw_in, &dw_out), LS_OK);
+  assert_close(dw, (double[]){0, 0, 1, 2}, 4);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_linear),
@@ -285,6 +330,8 @@ int main(void) {
       cmocka_unit_test(test_reduce),
       cmocka_unit_test(test_small_ones),
       cmocka_unit_test(test_gather_rows),
+      cmocka_unit_test(test_attention_of_equal_scores),
+      cmocka_unit_test(test_embedding_of_an_id_that_is_not_there),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,10 +48,14 @@ KERNEL(relu, map1, LIGHT, relu)
 KERNEL(hyperbolic_tangent, map1, HEAVY, tanh)
 KERNEL(sigmoid, map1, HEAVY, sigmoid)
 KERNEL(gelu, map1, HEAVY, gelu)
+KERNEL(gelu_tanh, map1, HEAVY, gelu_tanh)
+KERNEL(silu, map1, HEAVY, silu)
 KERNEL(relu_dy, map2, LIGHT, relu_dy)
 KERNEL(tanh_dy, map2, LIGHT, tanh_dy)
 KERNEL(sigmoid_dy, map2, LIGHT, sigmoid_dy)
 KERNEL(gelu_dx, map2, HEAVY, gelu_dx)
+KERNEL(gelu_tanh_dx, map2, HEAVY, gelu_tanh_dx)
+KERNEL(silu_dx, map2, HEAVY, silu_dx)
 KERNEL(add, map2, LIGHT, add)
 KERNEL(mul, map2, LIGHT, mul)
 #undef KERNEL
@@ -196,6 +200,10 @@ const ls_cpu_row_t ls_cpu_elementwise_rows[] = {{"relu", relu},
                                                 {"sigmoid_dy", sigmoid_dy},
                                                 {"gelu", gelu},
                                                 {"gelu_dx", gelu_dx},
+                                                {"gelu_tanh", gelu_tanh},
+                                                {"gelu_tanh_dx", gelu_tanh_dx},
+                                                {"silu", silu},
+                                                {"silu_dx", silu_dx},
                                                 {"add", add},
                                                 {"mul", mul},
                                                 {"normalize", normalize},

@@ -9,7 +9,8 @@ typedef struct {
   const float *x, *weight, *target;
   const int32_t *classes;
   float *p, *dx;
-  float dloss;
+  float dloss, hit, each; /* hit, each: what a target asks of its class, and of the others */
+  double smoothing;
 } loss_t;
 
 static int64_t first_largest(const float *x, int64_t count) {
@@ -25,8 +26,10 @@ static void rows_xent(const void *arg, int64_t begin, int64_t end, double sums[2
   for (int64_t r = begin; r < end; r++) {
     const float *x = l->x + r * l->width;
     int64_t target = l->classes[r];
-    double log_sum = l->simd->softmax_row(l->width, x, l->p + r * l->width);
-    sums[0] += l->weight[r] * (target >= 0 && target < l->width ? log_sum - x[target] : (double)NAN);
+    double log_sum = l->simd->softmax_row(l->width, 1, x, l->p + r * l->width);
+    double wanted = target >= 0 && target < l->width ? x[target] : (double)NAN;
+    if (l->smoothing > 0) wanted += l->smoothing * (l->simd->sum(l->width, x) / (double)l->width - wanted);
+    sums[0] += l->weight[r] * (log_sum - wanted);
     sums[1] += l->weight[r] > 0 && first_largest(x, l->width) == target;
   }
 }
@@ -38,7 +41,8 @@ static ls_status_t softmax_xent(ls_stream_t *stream, const ls_kernel_args_t *arg
               .x = args->in[0].data,
               .classes = args->in[1].data,
               .weight = args->in[2].data,
-              .p = args->out[2].data};
+              .p = args->out[2].data,
+              .smoothing = args->attrs->f[0]};
   double sums[2];
   ls_cpu_sum(stream, shape->dim[0], 1, LS_CPU_FLOPS(ls_shape_count(shape) * 32 * 16), rows_xent, &l, sums);
   ((float *)args->out[0].data)[0] = (float)sums[0];
@@ -55,8 +59,8 @@ static void rows_xent_dx(const void *arg, int64_t begin, int64_t end) {
     int64_t target = l->classes[r];
     float p_target = target >= 0 && target < l->width ? p[target] : 0;
     for (int64_t c = 0; c < l->width; c++)
-      dx[c] = scale * p[c];
-    if (target >= 0 && target < l->width) dx[target] = scale * (p_target - 1);
+      dx[c] = scale * (p[c] - l->each);
+    if (target >= 0 && target < l->width) dx[target] = scale * (p_target - l->hit);
   }
 }
 
@@ -67,7 +71,9 @@ static ls_status_t softmax_xent_dx(ls_stream_t *stream, const ls_kernel_args_t *
               .x = args->in[1].data,
               .classes = args->in[2].data,
               .weight = args->in[3].data,
-              .dx = args->out[0].data};
+              .dx = args->out[0].data,
+              .each = (float)(args->attrs->f[0] / (double)shape->dim[1])};
+  l.hit = (float)(1 - args->attrs->f[0]) + l.each;
   ls_cpu_loop(stream, shape->dim[0], 1, LS_CPU_BYTES(ls_shape_count(shape) * 8), rows_xent_dx, &l);
   return LS_OK;
 }

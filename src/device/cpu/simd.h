@@ -54,10 +54,14 @@ typedef struct {
   void (*tanh)(int64_t count, const float *x, float *y);
   void (*sigmoid)(int64_t count, const float *x, float *y);
   void (*gelu)(int64_t count, const float *x, float *y);
+  void (*gelu_tanh)(int64_t count, const float *x, float *y);
+  void (*silu)(int64_t count, const float *x, float *y);
   void (*relu_dy)(int64_t count, const float *dy, const float *y, float *dx);
   void (*tanh_dy)(int64_t count, const float *dy, const float *y, float *dx);
   void (*sigmoid_dy)(int64_t count, const float *dy, const float *y, float *dx);
   void (*gelu_dx)(int64_t count, const float *dy, const float *x, float *dx);
+  void (*gelu_tanh_dx)(int64_t count, const float *dy, const float *x, float *dx);
+  void (*silu_dx)(int64_t count, const float *dy, const float *x, float *dx);
   /* (x - mean) * scale in f64, rounded once. */
   void (*from_u8)(int64_t count, const uint8_t *x, double mean, double scale, float *y);
   void (*from_u16)(int64_t count, const uint16_t *x, double mean, double scale, float *y);
@@ -74,8 +78,14 @@ typedef struct {
   void (*dropout)(int64_t count, uint64_t seed, uint32_t stream, uint64_t counter, uint32_t threshold,
                   float scale, const float *x, float *y);
 
-  /* One row: p = softmax(x); returns log(sum of exp(x)). */
-  float (*softmax_row)(int64_t count, const float *x, float *p);
+  /* One row: p = softmax(scale x), scale > 0; returns log(sum of exp(scale x)). p may be x. */
+  float (*softmax_row)(int64_t count, float scale, const float *x, float *p);
+  /* s: scores; then m p with p = exp(scale s - lse) and m the mask (NULL: 1). dp: d loss / d (m p); then
+   * d loss / d s = scale p (m dp - given). */
+  void (*attention_slopes)(int64_t count, float scale, float lse, float given, const float *m, float *s,
+                           float *dp);
+  float (*dot)(int64_t count, const float *a, const float *b);
+  double (*sum)(int64_t count, const float *x);
   double (*squared_distance)(int64_t count, const float *a, const float *b);
   void (*scaled_difference)(int64_t count, float scale, const float *a, const float *b, float *y);
   void (*moments)(int64_t count, const float *x, double eps, double *mean, double *rstd);

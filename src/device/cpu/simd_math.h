@@ -73,3 +73,18 @@ INLINE float gelu_slope(float x) {
   float cdf = normal_cdf(x, &bell);
   return cdf + x * bell * 0.39894228040143268f;
 }
+
+/* The tanh form of GELU: x (1 + bend(x)) / 2. */
+INLINE float gelu_bend(float x) {
+  return tanh_of(0.79788456080286536f * (x + 0.044715f * x * x * x));
+}
+
+INLINE float gelu_tanh_slope(float x) {
+  float t = gelu_bend(x);
+  return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.79788456080286536f * (1 + 0.134145f * x * x);
+}
+
+INLINE float silu_slope(float x) {
+  float s = sigmoid_of(x);
+  return s * (1 + x * (1 - s));
+}

@@ -47,6 +47,12 @@ static double sumsq(int64_t count, const float *x) {
   return sum;
 }
 
+static double sum_of(int64_t count, const float *x) {
+  double sum;
+  SUM_DOUBLE(sum, count, load_double(x + e), (double)x[e]);
+  return sum;
+}
+
 static double squared_distance(int64_t count, const float *a, const float *b) {
   double sum;
   SUM_DOUBLE(sum, count,
@@ -75,16 +81,38 @@ static float largest(int64_t count, const float *x) {
   return best;
 }
 
-static float softmax_row(int64_t count, const float *x, float *p) {
-  float max = largest(count, x);
+static float softmax_row(int64_t count, float scale, const float *x, float *p) {
+  float max = scale * largest(count, x);
   for (int64_t e = 0; e < count; e++)
-    p[e] = exp_of(x[e] - max);
+    p[e] = exp_of(scale * x[e] - max);
   double sum;
   SUM_DOUBLE(sum, count, load_double(p + e), (double)p[e]);
-  float scale = (float)(1 / sum);
+  float share = (float)(1 / sum);
   for (int64_t e = 0; e < count; e++)
-    p[e] *= scale;
+    p[e] *= share;
   return max + (float)log(sum);
+}
+
+static void attention_slopes(int64_t count, float scale, float lse, float given, const float *m,
+                             float *restrict s, float *restrict dp) {
+  if (m)
+    for (int64_t e = 0; e < count; e++) {
+      float p = exp_of(scale * s[e] - lse);
+      s[e] = m[e] * p;
+      dp[e] = scale * p * (m[e] * dp[e] - given);
+    }
+  else
+    for (int64_t e = 0; e < count; e++) {
+      float p = exp_of(scale * s[e] - lse);
+      s[e] = p;
+      dp[e] = scale * p * (dp[e] - given);
+    }
+}
+
+static float dot(int64_t count, const float *a, const float *b) {
+  double sum;
+  SUM_DOUBLE(sum, count, load_double(a + e) * load_double(b + e), (double)a[e] * b[e]);
+  return (float)sum;
 }
 
 static void moments(int64_t count, const float *x, double eps, double *mean, double *rstd) {

@@ -31,6 +31,19 @@ static double normal_pdf(double x) {
   return 0.39894228040143268 * exp(-0.5 * x * x);
 }
 
+static double logistic(double x) {
+  return 1 / (1 + exp(-x));
+}
+
+/* The tanh form of GELU: x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3). */
+static double bent(double x) {
+  return tanh(0.79788456080286536 * (x + 0.044715 * x * x * x));
+}
+static double bent_slope(double x) {
+  double t = bent(x);
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.79788456080286536 * (1 + 0.134145 * x * x);
+}
+
 static const ls_op_case_t unary_cases[] = {
     {"one", 1, {LS_CASE_F32(-1, 1, 1)}, {{0}}, 2e-6, 2e-3},
     {"odd", 1, {LS_CASE_F32(-2, 2, 3, 7)}, {{0}}, 2e-6, 2e-3},
@@ -93,7 +106,13 @@ ACTIVATION(relu, 1, (x < 0 ? 0 : x), relu_dy, out, 1, (b > 0 ? a : 0))
 /* Hendrycks and Gimpel 2016: x times the standard normal distribution function of x. */
 ACTIVATION(gelu, 8, (x * normal_cdf(x)), gelu_dx, in, 8, (a * (normal_cdf(b) + b * normal_pdf(b))))
 
+/* The form of GPT-2. */
+ACTIVATION(gelu_tanh, 8, (0.5 * x * (1 + bent(x))), gelu_tanh_dx, in, 8, (a * bent_slope(b)))
+
 ACTIVATION(tanh, 8, tanh(x), tanh_dy, out, 1, (a * (1 - (double)b * b)))
 
 /* e^-x overflows to infinity at worst, which gives the right 0. */
 ACTIVATION(sigmoid, 8, (1 / (1 + exp(-(double)x))), sigmoid_dy, out, 1, (a * (b * (1 - (double)b))))
+
+/* x times sigmoid(x) (Elfwing et al. 2017; swish). */
+ACTIVATION(silu, 8, (x * logistic(x)), silu_dx, in, 8, (a * (logistic(b) * (1 + b * (1 - logistic(b))))))

@@ -1,5 +1,5 @@
 /* Losses: sums over samples of weight times the sample's loss. Weights carry 1 / samples of the global batch
- * and 0 for padding rows, so that partial sums over micro-batches and ranks just add up. No attributes.
+ * and 0 for padding rows, so that partial sums over micro-batches and ranks just add up.
  * Nothing here hides a NaN: the guard of the step (optim) looks for them. */
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"
@@ -24,25 +24,28 @@ static ls_status_t xent_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_s
   return LS_OK;
 }
 
-/* Loss of a row: log(sum of exp(x - max)) - (x[target] - max), which cannot overflow. A target outside [0, c)
- * makes the loss NaN rather than reading other memory. */
+/* Loss of a row: log(sum of exp(x - max)) - (x[target] - max), which cannot overflow; smoothing takes that share of the
+ * target's logit from the mean of all. A target outside [0, c) makes the loss NaN rather than reading other memory. */
 static ls_status_t xent_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   const float *x = ls_in_f32(args, 0), *weight = ls_in_f32(args, 2);
   const int32_t *target = args->in[1].data;
   float *p = ls_out_f32(args, 2);
   int64_t rows = ls_in_shape(args, 0)->dim[0], classes = ls_in_shape(args, 0)->dim[1], correct = 0;
-  double loss = 0;
+  double loss = 0, smoothing = args->attrs->f[0];
   for (int64_t r = 0; r < rows; r++, x += classes, p += classes) {
     int64_t best = 0, t = target[r];
     for (int64_t c = 1; c < classes; c++)
       if (x[c] > x[best]) best = c;
-    double sum = 0, max = x[best];
-    for (int64_t c = 0; c < classes; c++)
+    double sum = 0, all = 0, max = x[best];
+    for (int64_t c = 0; c < classes; c++) {
       sum += exp(x[c] - max);
+      all += x[c] - max;
+    }
+    double mean = smoothing > 0 ? smoothing * all / (double)classes : 0;
     for (int64_t c = 0; c < classes; c++)
       p[c] = (float)(exp(x[c] - max) / sum);
-    loss += weight[r] * (t >= 0 && t < classes ? log(sum) - (x[t] - max) : NAN);
+    loss += weight[r] * (t >= 0 && t < classes ? log(sum) - (1 - smoothing) * (x[t] - max) - mean : NAN);
     correct += weight[r] > 0 && best == t;
   }
   ls_out_f32(args, 0)[0] = (float)loss;
@@ -59,7 +62,7 @@ static ls_status_t xent_backward(ls_graph_t *graph, const ls_graph_node_t *node,
                    node->name);
   if (grad_out[0] < 0) return LS_OK;
   ls_tensor_id_t in[] = {grad_out[0], node->out[2], node->in[1], node->in[2]};
-  if (wanted[0]) grad_in[0] = ls_graph_op(graph, &ls_op_softmax_xent_dx, NULL, 4, in, NULL);
+  if (wanted[0]) grad_in[0] = ls_graph_op(graph, &ls_op_softmax_xent_dx, &node->attrs, 4, in, NULL);
   return graph->status;
 }
 
@@ -73,16 +76,48 @@ static ls_status_t xent_dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const l
   return LS_OK;
 }
 
-/* dlogits = dloss * weight * (prob - [class is the target]) */
+/* dlogits = dloss * weight * (prob - what the target asks of the class) */
 static ls_status_t xent_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   const float *p = ls_in_f32(args, 1), *weight = ls_in_f32(args, 3);
   const int32_t *target = args->in[2].data;
   float *dx = ls_out_f32(args, 0), dloss = ls_in_f32(args, 0)[0];
   int64_t rows = ls_in_shape(args, 1)->dim[0], classes = ls_in_shape(args, 1)->dim[1];
+  float each = (float)(args->attrs->f[0] / (double)classes), hit = (float)(1 - args->attrs->f[0]) + each;
   for (int64_t r = 0; r < rows; r++)
     for (int64_t c = 0; c < classes; c++)
-      dx[r * classes + c] = dloss * weight[r] * (p[r * classes + c] - (c == target[r] ? 1.0f : 0.0f));
+      dx[r * classes + c] = dloss * weight[r] * (p[r * classes + c] - (c == target[r] ? hit : each));
+  return LS_OK;
+}
+
+static ls_status_t positions_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                   ls_shape_t *out) {
+  (void)attrs;
+  ls_status_t status;
+  if ((status = ls_rule_tensor(ctx, "position_weights", "target", &in[0], LS_I32, 2, 2))) return status;
+  if ((status = ls_rule_vector(ctx, "position_weights", "weight", &in[1], in[0].dim[0]))) return status;
+  out[0] = LS_SHAPE(LS_F32, ls_shape_count(&in[0]));
+  out[1] = LS_SHAPE(LS_I32, ls_shape_count(&in[0]));
+  return LS_OK;
+}
+
+static ls_status_t positions_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const int32_t *target = args->in[0].data, ignored = (int32_t)args->attrs->i[0];
+  const float *weight = ls_in_f32(args, 1);
+  float *each = ls_out_f32(args, 0);
+  int32_t *to = args->out[1].data;
+  int64_t rows = ls_in_shape(args, 0)->dim[0], positions = ls_in_shape(args, 0)->dim[1];
+  for (int64_t r = 0; r < rows; r++, target += positions, each += positions, to += positions) {
+    int64_t count = 0;
+    for (int64_t k = 0; k < positions; k++)
+      count += target[k] != ignored;
+    for (int64_t k = 0; k < positions; k++) {
+      bool counts = target[k] != ignored;
+      each[k] = counts ? weight[r] / (float)count : 0;
+      to[k] = counts ? target[k] : 0;
+    }
+  }
   return LS_OK;
 }
 
@@ -163,6 +198,12 @@ static const ls_op_case_t xent_cases[] = {
     XENT_CASE("two classes", 5, 2, 2, 3e-6, 2e-3),
     XENT_CASE("odd", 3, 7, 3, 3e-6, 2e-3),
     XENT_CASE("digits", 33, 10, 3, 5e-6, 2e-3),
+    {"smoothing",
+     3,
+     {LS_CASE_F32(-3, 3, 5, 7), LS_CASE_CLASS(5, 7), LS_CASE_WEIGHT(5)},
+     {.f = {0.1}},
+     5e-6,
+     2e-3},
     XENT_CASE("would overflow exp", 4, 9, 300, 5e-6, 0),
     XENT_CASE("many rows", 1025, 10, 4, 1e-5, 0),
     XENT_CASE("many classes", 17, 1003, 4, 1e-5, 0),
@@ -178,6 +219,22 @@ static const ls_op_case_t xent_dx_cases[] = {
     XENT_DX_CASE("odd", 3, 7),
     XENT_DX_CASE("digits", 33, 10),
     XENT_DX_CASE("many", 517, 131),
+    {"smoothing",
+     4,
+     {LS_CASE_F32(0.5, 1, 1), LS_CASE_F32(0, 1, 5, 37), LS_CASE_CLASS(5, 37), LS_CASE_WEIGHT(5)},
+     {.f = {0.1}},
+     5e-7,
+     0},
+};
+
+#define POSITIONS_CASE(label, ignored, n, t)                                                                 \
+  { label, 2, {LS_CASE_WHOLE(LS_I32, 4, n, t), LS_CASE_WEIGHT(n)}, {.i = {ignored}}, 0, 0 }
+static const ls_op_case_t positions_cases[] = {
+    POSITIONS_CASE("one", -1, 1, 1),
+    POSITIONS_CASE("nothing is ignored", -1, 3, 7),
+    POSITIONS_CASE("ignored", 2, 9, 5),
+    {"all is ignored", 2, {LS_CASE_WHOLE(LS_I32, 1, 2, 3), LS_CASE_WEIGHT(2)}, {.i = {0}}, 0, 0},
+    POSITIONS_CASE("many", 0, 67, 131),
 };
 
 #define MSE_CASE(label, n, o, tol, grad_tol)                                                                 \
@@ -223,6 +280,17 @@ const ls_op_t ls_op_softmax_xent_dx = {
     .flops_each = 2,
     .inplace = 2, /* over the probabilities */
     LS_CASES(xent_dx_cases),
+};
+
+const ls_op_t ls_op_position_weights = {
+    .name = "position_weights",
+    .class = LS_OP_ELEMENTWISE,
+    .in_count = 2,
+    .out_count = 2,
+    .shape = positions_shape,
+    .forward = positions_forward,
+    .flops_each = 1,
+    LS_CASES(positions_cases),
 };
 
 const ls_op_t ls_op_mse = {

@@ -15,10 +15,12 @@ extern const ls_op_t ls_op_linear_dwb; /* (dy (n, o), x (n, i)) -> dw (o, i), db
 
 /* Elementwise, any shape. Gradients take (dy, y) or (dy, x) as their names say. GELU is the exact form
  * (erf). */
-extern const ls_op_t ls_op_relu, ls_op_relu_dy;       /* dx = dy * (y > 0), from (dy, y) */
-extern const ls_op_t ls_op_gelu, ls_op_gelu_dx;       /* from (dy, x) */
-extern const ls_op_t ls_op_tanh, ls_op_tanh_dy;       /* from (dy, y) */
-extern const ls_op_t ls_op_sigmoid, ls_op_sigmoid_dy; /* from (dy, y) */
+extern const ls_op_t ls_op_relu, ls_op_relu_dy;           /* dx = dy * (y > 0), from (dy, y) */
+extern const ls_op_t ls_op_gelu, ls_op_gelu_dx;           /* from (dy, x) */
+extern const ls_op_t ls_op_gelu_tanh, ls_op_gelu_tanh_dx; /* the tanh form, from (dy, x) */
+extern const ls_op_t ls_op_silu, ls_op_silu_dx;           /* x sigmoid(x), from (dy, x) */
+extern const ls_op_t ls_op_tanh, ls_op_tanh_dy;           /* from (dy, y) */
+extern const ls_op_t ls_op_sigmoid, ls_op_sigmoid_dy;     /* from (dy, y) */
 
 /* Dropout: (x (n, ...), step u8 (64)) -> y; f[0] rate in [0, 1), i[0] ordinal. Element e of row r is kept
  * when the unit float of word (e % 4) of ls_rng(step.seed, LS_RNG_DROPOUT + ordinal, (step.position + r) *
@@ -30,6 +32,19 @@ extern const ls_op_t ls_op_dropout;
 extern const ls_op_t ls_op_layer_norm;
 extern const ls_op_t ls_op_layer_norm_dx;  /* (dy, x, gamma, mean, rstd) -> dx */
 extern const ls_op_t ls_op_layer_norm_dgb; /* (dy, x, mean, rstd) -> dgamma (d), dbeta (d) */
+
+/* Rows of a table: (ids u8, u16, i32, or f32 with whole numbers, of any shape (n..), table (v, d)) -> (n.., d). An
+ * id outside [0, v) gives NaN. embedding_dw: (dy (n.., d), ids (n..)), i[0] v -> (v, d): sums in f64, in the order
+ * of the ids. */
+extern const ls_op_t ls_op_embedding, ls_op_embedding_dw;
+
+/* Attention of every head of every sample (Vaswani et al. 2017): (qkv (n, t, 3 d): queries, keys, values, each with
+ * its heads side by side; step u8 (64)) -> y (n, t, d), lse (n, heads, t). i[0] heads, i[1] 1: causal (a query sees keys
+ * up to its own place), i[2] ordinal of the dropout, f[0] its rate. Scores are scaled by 1 / sqrt(d / heads); lse is the
+ * logarithm of the sum of their exponentials. Dropout of probabilities is that of ls_op_dropout on rows of (heads, t,
+ * t): head, query, key. lse takes no gradient.
+ * attention_dx: (dy, qkv, y, lse, step) -> dqkv. */
+extern const ls_op_t ls_op_attention, ls_op_attention_dx;
 
 extern const ls_op_t ls_op_add, ls_op_mul; /* same shapes */
 extern const ls_op_t ls_op_reshape;        /* i[0] rank (1..6), i[1..6] dimensions; a view of any dtype */
@@ -58,9 +73,14 @@ extern const ls_op_t ls_op_shift_positions;
  * batch, 0 for padding rows, so that partial sums over ranks and micro-batches just add up.
  * softmax_xent: (logits (n, c), target i32 (n), weight (n)) -> loss (1), correct (1), probabilities (n, c).
  *   correct counts the rows of positive weight whose largest logit is the target (first one wins ties).
+ *   f[0] label smoothing s: the target has 1 - s + s / c, every other class s / c (Szegedy et al. 2016).
+ * position_weights: (target i32 (n, t), weight (n)), i[0] ignored -> weight of every position (n t): weight / positions of
+ *   the sample that count, 0 where the target is i[0]; target (n t) i32, there 0. softmax_xent over (n t, c) then gives
+ *   the sum over samples of weight times the mean over the positions that count. Not differentiable.
  * mse: (prediction (n, o), target (n, o), weight (n)) -> loss (1), correct (1) = 0: mean over outputs. */
 extern const ls_op_t ls_op_softmax_xent,
-    ls_op_softmax_xent_dx;                    /* dx from (dloss (1), prob, target, weight) */
+    ls_op_softmax_xent_dx; /* dx from (dloss (1), prob, target, weight) */
+extern const ls_op_t ls_op_position_weights;
 extern const ls_op_t ls_op_mse, ls_op_mse_dx; /* dx from (dloss (1), prediction, target, weight) */
 
 /* Rows of two tables, of any dtypes: (rows i32 (n), features (t, ..), targets (t, ..)) -> x (n, ..), target

@@ -1,0 +1,267 @@
+/* Scaled dot-product attention (Vaswani et al. 2017) of all heads, and its gradient, in one op each: probabilities are
+ * never stored, only the logarithm of their sum (lse) of each query (Dao et al. 2022). ops.h has the attributes. With
+ * q, k, v of one head, h = d / heads and p = exp(q k^T / sqrt(h) - lse), kept and scaled by the dropout's mask m:
+ *   y = (m p) v      dv = (m p)^T dy      ds = p (m (dy v^T) - sum(dy y)) / sqrt(h)      dq = ds k      dk = ds^T q */
+#include "graph/ops/ops.h"
+#include "graph/ops/row.h"
+
+#include <math.h>
+#include <string.h>
+
+/* One head: rows of q, k, v are 3 d apart, those of y and dy d. */
+typedef struct {
+  int64_t t, d, heads, size;
+  bool causal;
+  double scale, rate;
+  uint64_t seed, counters; /* of a sample's mask */
+  uint32_t stream;
+} heads_t;
+
+static heads_t heads_of(const ls_attrs_t *attrs, const ls_shape_t *qkv, const void *step_data) {
+  ls_step_params_t step;
+  memcpy(&step, step_data, sizeof step);
+  heads_t a = {.t = qkv->dim[1], .d = qkv->dim[2] / 3, .heads = attrs->i[0], .causal = attrs->i[1] != 0};
+  a.size = a.d / a.heads;
+  a.scale = 1 / sqrt((double)a.size);
+  a.rate = attrs->f[0];
+  a.seed = step.seed;
+  a.counters = (uint64_t)(a.heads * a.t * a.t + 3) / 4;
+  a.stream = LS_RNG_DROPOUT + (uint32_t)attrs->i[2];
+  return a;
+}
+
+/* The mask of one probability: 0, or what the kept ones are multiplied by. */
+static double mask(const heads_t *a, uint64_t row, int64_t head, int64_t query, int64_t key) {
+  if (a->rate == 0) return 1;
+  uint64_t e = (uint64_t)((head * a->t + query) * a->t + key);
+  ls_rng4_t words = ls_rng(a->seed, a->stream, row * a->counters + e / 4);
+  return ls_rng_unit(words.v[e % 4]) >= (float)a->rate ? (float)(1 / (1 - a->rate)) : 0;
+}
+
+static double dot(int64_t count, const float *a, const float *b) {
+  double sum = 0;
+  for (int64_t c = 0; c < count; c++)
+    sum += (double)a[c] * b[c];
+  return sum;
+}
+
+static ls_status_t check_heads(ls_ctx_t *ctx, const char *op, const ls_attrs_t *attrs, const ls_shape_t *qkv,
+                               const ls_shape_t *step) {
+  ls_status_t status;
+  if ((status = ls_rule_tensor(ctx, op, "qkv", qkv, LS_F32, 3, 3))) return status;
+  if ((status = ls_rule_step(ctx, op, step))) return status;
+  char text[LS_SHAPE_TEXT_BYTES];
+  if (attrs->i[0] < 1 || qkv->dim[2] % (3 * attrs->i[0]) != 0)
+    return ls_fail(ctx, LS_ERR_SHAPE, "%s: qkv %s cannot be cut into queries, keys and values of %lld heads",
+                   op, ls_shape_text(qkv, text), (long long)attrs->i[0]);
+  if (!(attrs->f[0] >= 0 && attrs->f[0] < 1))
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: dropout %g must be in [0, 1)", op, attrs->f[0]);
+  return LS_OK;
+}
+
+static ls_shape_t y_of(const ls_shape_t *qkv) {
+  return LS_SHAPE(LS_F32, qkv->dim[0], qkv->dim[1], qkv->dim[2] / 3);
+}
+static ls_shape_t lse_of(const ls_attrs_t *attrs, const ls_shape_t *qkv) {
+  return LS_SHAPE(LS_F32, qkv->dim[0], attrs->i[0], qkv->dim[1]);
+}
+
+static ls_status_t attention_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                   ls_shape_t *out) {
+  ls_status_t status = check_heads(ctx, "attention", attrs, &in[0], &in[1]);
+  if (status) return status;
+  out[0] = y_of(&in[0]);
+  out[1] = lse_of(attrs, &in[0]);
+  return LS_OK;
+}
+
+/* The scores of one query are in scratch, f64 (t), followed by a row of y, f64 (d). */
+static void query_forward(const heads_t *a, uint64_t row, int64_t head, int64_t query, const float *q,
+                          const float *k, float *y, float *lse, double *score) {
+  int64_t keys = a->causal ? query + 1 : a->t, stride = 3 * a->d;
+  const float *v = k + a->d;
+  double max = -INFINITY, sum = 0, *to = score + a->t;
+  for (int64_t j = 0; j < keys; j++) {
+    score[j] = a->scale * dot(a->size, q + query * stride, k + j * stride);
+    if (score[j] > max) max = score[j];
+  }
+  for (int64_t j = 0; j < keys; j++)
+    sum += exp(score[j] - max);
+  memset(to, 0, (size_t)a->size * sizeof *to);
+  for (int64_t j = 0; j < keys; j++) {
+    double p = exp(score[j] - max) / sum * mask(a, row, head, query, j);
+    for (int64_t c = 0; c < a->size; c++)
+      to[c] += p * v[j * stride + c];
+  }
+  for (int64_t c = 0; c < a->size; c++)
+    y[query * a->d + c] = (float)to[c];
+  lse[query] = (float)(max + log(sum));
+}
+
+static ls_status_t attention_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const ls_step_params_t *step = args->in[1].data;
+  heads_t a = heads_of(args->attrs, ls_in_shape(args, 0), step);
+  for (int64_t n = 0; n < ls_in_shape(args, 0)->dim[0]; n++)
+    for (int64_t h = 0; h < a.heads; h++) {
+      const float *q = ls_in_f32(args, 0) + n * a.t * 3 * a.d + h * a.size;
+      float *y = ls_out_f32(args, 0) + n * a.t * a.d + h * a.size;
+      float *lse = ls_out_f32(args, 1) + (n * a.heads + h) * a.t;
+      for (int64_t i = 0; i < a.t; i++)
+        query_forward(&a, step->position + (uint64_t)n, h, i, q, q + a.d, y, lse, args->scratch);
+    }
+  return LS_OK;
+}
+
+static size_t attention_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)out;
+  return (size_t)(in[0].dim[1] + in[0].dim[2] / 3 / attrs->i[0]) * sizeof(double);
+}
+
+/* Pairs of a query and a key that it sees, times d: each costs 2 FLOPs in a product. */
+static int64_t pairs(const ls_attrs_t *attrs, const ls_shape_t *qkv) {
+  int64_t t = qkv->dim[1], seen = attrs->i[1] ? t * (t + 1) / 2 : t * t;
+  return qkv->dim[0] * seen * (qkv->dim[2] / 3);
+}
+
+static int64_t attention_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)out;
+  return 4 * pairs(attrs, &in[0]);
+}
+
+static ls_status_t attention_backward(ls_graph_t *graph, const ls_graph_node_t *node,
+                                      const ls_tensor_id_t *grad_out, const bool *wanted,
+                                      ls_tensor_id_t *grad_in) {
+  (void)wanted;
+  if (grad_out[1] >= 0)
+    return ls_fail(graph->ctx, LS_ERR_UNSUPPORTED, "%s: lse takes no gradient", node->name);
+  const ls_tensor_id_t in[] = {grad_out[0], node->in[0], node->out[0], node->out[1], node->in[1]};
+  grad_in[0] = ls_graph_op(graph, &ls_op_attention_dx, &node->attrs, 5, in, NULL);
+  return graph->status;
+}
+
+static ls_status_t dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  ls_status_t status;
+  if ((status = check_heads(ctx, "attention_dx", attrs, &in[1], &in[4]))) return status;
+  const ls_shape_t y = y_of(&in[1]), lse = lse_of(attrs, &in[1]);
+  if ((status = ls_rule_equal(ctx, "attention_dx", "dy", &in[0], "the result", &y))) return status;
+  if ((status = ls_rule_equal(ctx, "attention_dx", "y", &in[2], "the result", &y))) return status;
+  if ((status = ls_rule_equal(ctx, "attention_dx", "lse", &in[3], "a query's", &lse))) return status;
+  out[0] = in[1];
+  return LS_OK;
+}
+
+/* One query adds its parts to dq, dk and dv of its head, f64 (t, 3, size). */
+static void query_backward(const heads_t *a, uint64_t row, int64_t head, int64_t query, const float *q,
+                           const float *k, const float *dy, const float *y, double lse, double *dq,
+                           double *dkv) {
+  int64_t keys = a->causal ? query + 1 : a->t, stride = 3 * a->d;
+  const float *v = k + a->d;
+  double given = dot(a->size, dy, y);
+  for (int64_t j = 0; j < keys; j++) {
+    double p = exp(a->scale * dot(a->size, q, k + j * stride) - lse), m = mask(a, row, head, query, j);
+    double ds = a->scale * p * (m * dot(a->size, dy, v + j * stride) - given);
+    double *dk = dkv + j * 3 * a->size, *dv = dk + a->size;
+    for (int64_t c = 0; c < a->size; c++) {
+      dq[c] += ds * k[j * stride + c];
+      dk[c] += ds * q[c];
+      dv[c] += m * p * dy[c];
+    }
+  }
+}
+
+static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const ls_step_params_t *step = args->in[4].data;
+  heads_t a = heads_of(args->attrs, ls_in_shape(args, 1), step);
+  double *sum = args->scratch; /* (t, 3, size): dq, dk, dv */
+  for (int64_t n = 0; n < ls_in_shape(args, 1)->dim[0]; n++)
+    for (int64_t h = 0; h < a.heads; h++) {
+      const float *q = ls_in_f32(args, 1) + n * a.t * 3 * a.d + h * a.size;
+      const float *dy = ls_in_f32(args, 0) + n * a.t * a.d + h * a.size;
+      const float *y = ls_in_f32(args, 2) + n * a.t * a.d + h * a.size;
+      const float *lse = ls_in_f32(args, 3) + (n * a.heads + h) * a.t;
+      float *dq = ls_out_f32(args, 0) + n * a.t * 3 * a.d + h * a.size;
+      memset(sum, 0, (size_t)(a.t * 3 * a.size) * sizeof *sum);
+      for (int64_t i = 0; i < a.t; i++)
+        query_backward(&a, step->position + (uint64_t)n, h, i, q + i * 3 * a.d, q + a.d, dy + i * a.d,
+                       y + i * a.d, lse[i], sum + i * 3 * a.size, sum + a.size);
+      for (int64_t i = 0; i < a.t * 3; i++) /* i counts dq, dk, dv of each place */
+        for (int64_t c = 0; c < a.size; c++)
+          dq[i * a.d + c] = (float)sum[i * a.size + c];
+    }
+  return LS_OK;
+}
+
+static size_t dx_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)in;
+  return (size_t)(out[0].dim[1] * out[0].dim[2] / attrs->i[0]) * sizeof(double);
+}
+
+static int64_t dx_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)out;
+  return 10 * pairs(attrs, &in[1]);
+}
+
+#define ATTENTION_CASE(label, n, t, d, heads, causal, rate, tol, grad_tol)                                   \
+  {                                                                                                          \
+    label, 2, {LS_CASE_F32(-1, 1, n, t, 3 * (d)), LS_CASE_STEP(7)}, {.i = {heads, causal, 3}, .f = {rate}},  \
+        tol, grad_tol                                                                                        \
+  }
+static const ls_op_case_t attention_cases[] = {
+    ATTENTION_CASE("one", 1, 1, 1, 1, 0, 0, 2e-6, 2e-3),
+    ATTENTION_CASE("odd", 2, 5, 9, 3, 0, 0, 3e-6, 2e-3),
+    ATTENTION_CASE("causal", 2, 7, 10, 2, 1, 0, 3e-6, 2e-3),
+    ATTENTION_CASE("dropout", 2, 5, 6, 2, 0, 0.3, 3e-6, 2e-3),
+    ATTENTION_CASE("causal, dropout", 1, 9, 8, 1, 1, 0.5, 3e-6, 2e-3),
+    {"large scores", 2, {LS_CASE_F32(-20, 20, 1, 6, 24), LS_CASE_STEP(0)}, {.i = {2, 1, 0}}, 1e-4, 0},
+    ATTENTION_CASE("beyond a block", 1, 67, 66, 2, 1, 0, 5e-6, 0),
+    ATTENTION_CASE("beyond a block, dropout", 2, 131, 64, 2, 0, 0.1, 5e-6, 0),
+    ATTENTION_CASE("a wide head", 1, 65, 160, 1, 1, 0.2, 1e-5, 0),
+    ATTENTION_CASE("gpt", 3, 64, 128, 4, 1, 0, 5e-6, 0),
+};
+
+/* The lse of the case's scores is not that of qkv, so that probabilities need not sum to 1; the formula holds all the
+ * same. */
+#define ATTENTION_DX_CASE(label, n, t, d, heads, causal, rate, tol)                                          \
+  {                                                                                                          \
+    label, 5,                                                                                                \
+        {LS_CASE_F32(-1, 1, n, t, d), LS_CASE_F32(-1, 1, n, t, 3 * (d)), LS_CASE_F32(-1, 1, n, t, d),        \
+         LS_CASE_F32(3, 4, n, heads, t), LS_CASE_STEP(7)},                                                   \
+        {.i = {heads, causal, 3}, .f = {rate}}, tol, 0                                                       \
+  }
+static const ls_op_case_t attention_dx_cases[] = {
+    ATTENTION_DX_CASE("one", 1, 1, 1, 1, 0, 0, 2e-6),
+    ATTENTION_DX_CASE("odd", 2, 5, 9, 3, 0, 0, 3e-6),
+    ATTENTION_DX_CASE("causal", 2, 7, 10, 2, 1, 0, 3e-6),
+    ATTENTION_DX_CASE("causal, dropout", 1, 9, 8, 1, 1, 0.5, 3e-6),
+    ATTENTION_DX_CASE("beyond a block", 1, 67, 66, 2, 1, 0, 1e-5),
+    ATTENTION_DX_CASE("beyond a block, dropout", 2, 131, 64, 2, 0, 0.1, 1e-5),
+    ATTENTION_DX_CASE("a wide head", 1, 65, 160, 1, 1, 0.2, 3e-5),
+    ATTENTION_DX_CASE("gpt", 3, 64, 128, 4, 1, 0, 1e-5),
+};
+
+const ls_op_t ls_op_attention = {
+    .name = "attention",
+    .class = LS_OP_ATTENTION,
+    .in_count = 2,
+    .out_count = 2,
+    .shape = attention_shape,
+    .forward = attention_forward,
+    .backward = attention_backward,
+    .flops = attention_flops,
+    .scratch_bytes = attention_scratch,
+    LS_CASES(attention_cases),
+};
+
+const ls_op_t ls_op_attention_dx = {
+    .name = "attention_dx",
+    .class = LS_OP_ATTENTION,
+    .in_count = 5,
+    .out_count = 1,
+    .shape = dx_shape,
+    .forward = dx_forward,
+    .flops = dx_flops,
+    .scratch_bytes = dx_scratch,
+    LS_CASES(attention_dx_cases),
+};
