@@ -15,61 +15,73 @@ static int draw_width(void) {
   return width < DRAW_WIDTH_MIN ? DRAW_WIDTH_MIN : width > DRAW_WIDTH_MAX ? DRAW_WIDTH_MAX : (int)width;
 }
 
-/* The layer of a parameter: its name up to the last dot. */
-static size_t layer_len(const char *name) {
-  const char *dot = strrchr(name, '.');
-  return dot ? (size_t)(dot - name) : strlen(name);
-}
-
 typedef struct {
-  const char *name; /* not terminated: `len` bytes */
-  size_t len;
+  const char *name, *kind;
+  char own_name[LS_LAYER_NAME_BYTES], output[LS_SHAPE_TEXT_BYTES], shapes[128];
   int64_t params, forward_flops;
-  char shapes[128];
 } layer_row_t;
 
-static bool is_layer(const layer_row_t *row, const char *name, size_t len) {
-  return row->len == len && strncmp(row->name, name, len) == 0;
+typedef struct {
+  layer_row_t *row;
+  int count;
+} layers_t;
+
+/* The layer whose name, and a character behind it, `text` begins with; the longest such name. */
+static layer_row_t *layer_of(const layers_t *layers, const char *text, char behind) {
+  layer_row_t *found = NULL;
+  for (int i = 0; i < layers->count; i++) {
+    size_t len = strlen(layers->row[i].name);
+    if (strncmp(text, layers->row[i].name, len) != 0 || text[len] != behind) continue;
+    if (!found || len > strlen(found->name)) found = &layers->row[i];
+  }
+  return found;
 }
 
-/* A parameter as read by a node: in its own layer, or in one that shares it. */
 static void add_param(layer_row_t *row, const ls_graph_tensor_t *t) {
   char text[LS_SHAPE_TEXT_BYTES];
-  size_t used = strlen(row->shapes), left = sizeof row->shapes - used, len = layer_len(t->name);
-  if (is_layer(row, t->name, len)) {
-    snprintf(row->shapes + used, left, "%s%s%s", used ? " " : "", ls_shape_text(&t->shape, text) + 4,
-             t->trainable ? "" : " frozen");
-    row->params += ls_shape_count(&t->shape);
-  } else if (!used) {
-    snprintf(row->shapes, left, "those of %.*s", (int)len, t->name);
-  }
+  size_t used = strlen(row->shapes);
+  bool state = t->role == LS_ROLE_STATE;
+  snprintf(row->shapes + used, sizeof row->shapes - used, "%s%s%s", used ? " " : "",
+           ls_shape_text(&t->shape, text) + 4,
+           state          ? " state"
+           : t->trainable ? ""
+                          : " frozen");
+  if (!state) row->params += ls_shape_count(&t->shape);
 }
 
-/* Layers with parameters, and their forward work, in the order of the graph: a layer's nodes follow each
- * other and are called "LAYER op". */
-static int collect_layers(const ls_graph_t *g, layer_row_t *rows, int capacity) {
-  int count = 0;
+/* A layer's nodes are called "LAYER op", its parameters "LAYER.name". */
+static ls_status_t collect_layers(ls_ctx_t *ctx, const ls_model_config_t *model, const ls_graph_t *g,
+                                  layers_t *layers) {
+  char text[LS_SHAPE_TEXT_BYTES];
+  layers->count = model->layer_count;
+  layers->row = ls_alloc_array(ctx, (size_t)layers->count, sizeof *layers->row);
+  if (!layers->row) return LS_ERR_MEMORY;
+  for (int i = 0; i < layers->count; i++) {
+    layer_row_t *row = &layers->row[i];
+    const ls_layer_t *layer = &model->layer[i];
+    row->name = ls_model_layer_name(model, i, row->own_name);
+    row->kind = ls_model_layer_kind(model, i);
+    snprintf(row->output, sizeof row->output, "%s", ls_shape_text(&layer->sample, text) + 4);
+    if (layer->owner != i)
+      snprintf(row->shapes, sizeof row->shapes, "those of %s", layers->row[layer->owner].name);
+  }
+  for (int i = 0; i < g->tensor_count; i++) {
+    const ls_graph_tensor_t *t = &g->tensors[i];
+    bool kept = t->role == LS_ROLE_PARAM || t->role == LS_ROLE_STATE;
+    layer_row_t *row = kept ? layer_of(layers, t->name, '.') : NULL;
+    if (row) add_param(row, t);
+  }
   for (int i = 0; i < g->node_count; i++) {
     const ls_graph_node_t *node = &g->nodes[i];
-    const char *space = strrchr(node->name, ' ');
-    size_t len = space ? (size_t)(space - node->name) : 0;
-    bool same = count > 0 && is_layer(&rows[count - 1], node->name, len);
     ls_shape_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
-    if (node->phase != LS_PHASE_FORWARD) continue;
-    for (int k = 0; k < node->in_count; k++) {
-      const ls_graph_tensor_t *t = &g->tensors[node->in[k]];
-      in[k] = t->shape;
-      if (t->role != LS_ROLE_PARAM) continue;
-      if (!same && count == capacity) return count;
-      if (!same) rows[count++] = (layer_row_t){.name = node->name, .len = len};
-      same = true;
-      add_param(&rows[count - 1], t);
-    }
+    layer_row_t *row = node->phase == LS_PHASE_FORWARD ? layer_of(layers, node->name, ' ') : NULL;
+    for (int k = 0; k < node->in_count; k++)
+      in[k] = g->tensors[node->in[k]].shape;
     for (int k = 0; k < node->out_count; k++)
       out[k] = g->tensors[node->out[k]].shape;
-    if (same) rows[count - 1].forward_flops += ls_op_flops(node->op, &node->attrs, in, out);
+    if (row) row->forward_flops += ls_op_flops(node->op, &node->attrs, in, out);
   }
-  return count;
+  return LS_OK;
 }
 
 static json_t *fit_json(const ls_fit_t *fit) {
@@ -96,14 +108,16 @@ static json_t *task_json(const ls_program_t *p, int member, int t) {
                    (json_int_t)task->bytes, "waits", waits);
 }
 
-static void print_json(const ls_config_t *config, const cli_lowered_t *lowered, const layer_row_t *rows,
-                       int count) {
+static void print_json(const ls_config_t *config, const cli_lowered_t *lowered, const layers_t *rows) {
   const ls_graph_t *g = lowered->graph[0];
   json_t *layers = json_array(), *ranks = json_array(), *tasks = json_array();
-  for (int i = 0; i < count; i++)
-    json_array_append_new(layers, json_pack("{s:s%, s:s, s:I, s:I}", "name", rows[i].name, rows[i].len,
-                                            "shapes", rows[i].shapes, "params", (json_int_t)rows[i].params,
-                                            "forward_flops", (json_int_t)rows[i].forward_flops));
+  for (int i = 0; i < rows->count; i++) {
+    const layer_row_t *row = &rows->row[i];
+    json_array_append_new(layers, json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "name", row->name, "kind",
+                                            row->kind, "output", row->output, "shapes", row->shapes, "params",
+                                            (json_int_t)row->params, "forward_flops",
+                                            (json_int_t)row->forward_flops));
+  }
   for (int r = 0; r < lowered->world_size; r++) {
     ls_fit_t fit;
     ls_program_fit(&lowered->program[r], &fit);
@@ -154,15 +168,21 @@ static void print_passes(const ls_graph_t *g) {
   if (*before == ',') cli_print("\n");
 }
 
-static void print_people(const ls_config_t *config, const cli_lowered_t *lowered, const layer_row_t *rows,
-                         int count) {
+static void print_people(const ls_config_t *config, const cli_lowered_t *lowered, const layers_t *rows) {
   const ls_graph_t *g = lowered->graph[0];
-  cli_print("layers\n  %-16s %-32s %14s %18s\n", "name", "parameters' shapes", "parameters", "forward FLOPs");
-  for (int i = 0; i < count; i++)
-    cli_print("  %-16.*s %-32s %14s %18s\n", (int)rows[i].len, rows[i].name, rows[i].shapes,
-              cli_count(rows[i].params), cli_count(rows[i].forward_flops));
+  int width = 12;
+  for (int i = 0; i < rows->count; i++)
+    if ((int)strlen(rows->row[i].name) > width) width = (int)strlen(rows->row[i].name);
+  cli_print("layers\n  %-*s %-12s %-14s %13s %17s  %s\n", width, "name", "kind", "output", "parameters",
+            "forward FLOPs", "parameters' shapes");
+  for (int i = 0; i < rows->count; i++) {
+    const layer_row_t *row = &rows->row[i];
+    cli_print("  %-*s %-12s %-14s %13s %17s%s%s\n", width, row->name, row->kind, row->output,
+              cli_count(row->params), cli_count(row->forward_flops), row->shapes[0] ? "  " : "", row->shapes);
+  }
   int64_t micro = lowered->share.accumulate;
-  cli_print("  %-16s %-32s %14s\n", "total", "", cli_count(ls_graph_param_count(g)));
+  cli_print("  %-*s %-12s %-14s %13s %17s\n", width, "total", "", "", cli_count(ls_graph_param_count(g)),
+            cli_count(ls_graph_flops(g, LS_PHASE_FORWARD)));
   cli_print("\nwork of one step on rank 0 (%lld of %lld samples, %lld micro-batch%s)\n  forward %s FLOPs, "
             "backward %s FLOPs\n",
             (long long)lowered->share.count, (long long)config->train.batch, (long long)micro,
@@ -184,16 +204,10 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status != LS_OK) return status;
   status = cli_lowered_create(ctx, config, 0, &lowered);
   if (status != LS_OK) goto config;
-  layer_row_t *rows = ls_alloc_array(ctx, LS_LAYER_MAX, sizeof *rows);
-  status = rows ? LS_OK : LS_ERR_MEMORY;
-  if (rows) {
-    int count = collect_layers(lowered.graph[0], rows, LS_LAYER_MAX);
-    if (args->json)
-      print_json(config, &lowered, rows, count);
-    else
-      print_people(config, &lowered, rows, count);
-  }
-  ls_free(rows);
+  layers_t layers;
+  status = collect_layers(ctx, &config->model, lowered.graph[0], &layers);
+  if (status == LS_OK) (args->json ? print_json : print_people)(config, &lowered, &layers);
+  ls_free(layers.row);
   cli_lowered_release(&lowered);
 config:
   ls_config_destroy(config);

@@ -2,6 +2,8 @@
 #include "graph/ops/ops.h"
 #include "model/layer.h"
 
+#include <stdio.h>
+
 ls_shape_t ls_model_sample(const ls_model_config_t *model, int layer) {
   if (layer >= 0) return model->layer[layer].sample;
   ls_shape_t shape = {.dtype = LS_F32, .rank = model->input.count};
@@ -46,6 +48,16 @@ int64_t ls_model_outputs(const ls_model_config_t *model) {
   return ls_shape_count(&shape);
 }
 
+const char *ls_model_layer_name(const ls_model_config_t *model, int layer, char text[LS_LAYER_NAME_BYTES]) {
+  const char *name = ls_layer_common(&model->layer[layer])->name;
+  if (!name) snprintf(text, LS_LAYER_NAME_BYTES, "layers.%d", layer);
+  return name ? name : text;
+}
+
+const char *ls_model_layer_kind(const ls_model_config_t *model, int layer) {
+  return model->layer[layer].kind->name;
+}
+
 typedef struct {
   ls_tensor_id_t out, param[LS_LAYER_PARAM_MAX];
 } built_t;
@@ -66,17 +78,14 @@ static ls_tensor_id_t add_layers(ls_layer_builder_t *b, const ls_model_config_t 
                                  built_t *built) {
   for (int i = 0; i < model->layer_count && b->graph->status == LS_OK; i++) {
     const ls_layer_t *layer = &model->layer[i];
-    const ls_layer_common_t *common = ls_layer_common(layer);
+    char name[LS_LAYER_NAME_BYTES];
     ls_tensor_id_t in[LS_LAYER_FROM_MAX];
     ls_shape_t sample[LS_LAYER_FROM_MAX];
     for (int k = 0; k < layer->from_count; k++) {
       in[k] = layer->from[k] < 0 ? x : built[layer->from[k]].out;
       sample[k] = ls_model_sample(model, layer->from[k]);
     }
-    if (common->name)
-      ls_graph_scope(b->graph, "%s", common->name);
-    else
-      ls_graph_scope(b->graph, "layers.%d", i);
+    ls_graph_scope(b->graph, "%s", ls_model_layer_name(model, i, name));
     if (layer->owner == i) add_params(b->graph, layer, sample, &built[i]);
     b->in_count = layer->from_count;
     b->in = in;

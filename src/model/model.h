@@ -47,6 +47,10 @@ ls_shape_t ls_model_x(const ls_model_config_t *model);      /* one sample, as th
 ls_shape_t ls_model_target(const ls_model_config_t *model); /* its target: f32 (outputs), or i32 () */
 /* Samples and targets of so many rows, as the data hold them. INT64_MAX when they are too many to count. */
 int64_t ls_model_samples_bytes(const ls_model_config_t *model, int64_t rows);
+/* The name of a layer, prefix of its parameters; `text` is for one that was given none. Its kind: "dense". */
+enum { LS_LAYER_NAME_BYTES = 24 };
+const char *ls_model_layer_name(const ls_model_config_t *model, int layer, char text[LS_LAYER_NAME_BYTES]);
+const char *ls_model_layer_kind(const ls_model_config_t *model, int layer);
 int64_t ls_model_inputs(const ls_model_config_t *model);  /* features of one sample */
 int64_t ls_model_outputs(const ls_model_config_t *model); /* of the last layer */
 

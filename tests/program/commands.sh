@@ -44,6 +44,8 @@ fused='--set parallel.fuse=true --set parallel.backend="null"'
 [ ! -e "$work/run" ] || fail "check or inspect wrote something"
 "$program" inspect "$work/c.yaml" --json >"$work/inspect.json"
 [ "$(field "$work/inspect.json" params)" = $((12 * 16 + 16 + 16 * 3 + 3)) ] || fail "inspect --json params"
+tr -d ' \n' <"$work/inspect.json" | grep -q '"name":"layers.0","kind":"dense","output":"(16)","shapes":"(16,12)(16)","params":208' ||
+  fail "inspect --json: layers"
 
 "$program" train "$work/c.yaml" --json --trace "$work/trace.json" >"$work/train.json" 2>"$work/err" ||
   fail "train: $(cat "$work/err")"

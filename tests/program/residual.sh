@@ -8,8 +8,9 @@ config=examples/06-residual.yaml
 "$program" check $config --ranks 3 --set parallel.backend=cpu >"$work/check"
 grep -q 'schedules .* ok: ddp, 3 ranks' "$work/check" || fail "check: $(cat "$work/check")"
 "$program" inspect $config --set model.layers.2.concat='{from: [stem, block.0.sum, block.2.sum]}' >"$work/inspect"
-grep -q 'block.2.fc  *(128, 128) (128)  *16,512' "$work/inspect" || fail "inspect: $(cat "$work/inspect")"
-grep -q 'layers.14  *(10, 384) (10)' "$work/inspect" || fail "inspect: $(cat "$work/inspect")"
+grep -q '^  block.2.fc  *dense  *(128)  *16,512  *4,341,760  (128, 128) (128)$' "$work/inspect" || fail "inspect: $(cat "$work/inspect")"
+grep -q '^  layers.14  *dense  *(10)  *3,850  .*  (10, 384) (10)$' "$work/inspect" || fail "inspect: $(cat "$work/inspect")"
+grep -q '^  block.1.sum  *add  *(128)  *0  *16,384$' "$work/inspect" || fail "a layer without parameters: $(cat "$work/inspect")"
 # a configuration without a strategy: the one that several ranks would use
 "$program" simulate $config --machine machines/h200.yaml --ranks 1..2 >"$work/simulate"
 
