@@ -76,6 +76,9 @@ struct ls_comm {
   int local_size;
   int64_t deadline_ns;  /* of each wait; > 0 */
   _Atomic int64_t step; /* for messages; set by the loop */
+  /* Where a watcher counts the collectives that this rank has entered and left; NULL: nobody watches. Groups made
+   * later count there, too. What a device runs from a captured step is not counted. */
+  _Atomic uint64_t *entered, *left;
   _Atomic bool broken;
 };
 

@@ -39,6 +39,10 @@ static ls_collective_t message(const ls_comm_t *comm, const ls_collective_t *c) 
   return b;
 }
 
+static void count(_Atomic uint64_t *counter) {
+  if (counter) atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
 static ls_status_t execute(ls_comm_t *comm, ls_channel_t which, const ls_collective_t *c) {
   ls_host_channel_t *channel = &((ls_host_comm_t *)comm)->channel[which];
   if (comm->broken) return LS_ERR_COMM;
@@ -48,8 +52,12 @@ static ls_status_t execute(ls_comm_t *comm, ls_channel_t which, const ls_collect
     c = &as_broadcast;
   }
   pthread_mutex_lock(&channel->lock);
+  count(comm->entered);
   ls_status_t status = channel->way->execute(channel, c);
-  if (status != LS_OK) comm->broken = true;
+  if (status == LS_OK)
+    count(comm->left);
+  else
+    comm->broken = true;
   pthread_mutex_unlock(&channel->lock);
   return status;
 }

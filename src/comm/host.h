@@ -10,6 +10,7 @@
 #include "comm/comm.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 typedef unsigned char ls_byte_t;

@@ -24,6 +24,8 @@ ls_status_t ls_comm_group(ls_comm_t *comm, const char *name, const int *ranks, i
   if (made) {
     snprintf(made->group, sizeof made->group, "%s", name);
     ls_comm_set_step(made, comm->step);
+    made->entered = comm->entered;
+    made->left = comm->left;
   }
   *sub = made;
   return LS_OK;

@@ -5,6 +5,7 @@
 
 #include "data/data.h"
 #include "model/model.h"
+#include "monitor/monitor.h"
 #include "optim/optim.h"
 #include "strategy/strategy.h"
 #include <lockstep/config.h>
@@ -73,6 +74,7 @@ struct ls_config {
   ls_checkpoint_config_t checkpoint;
   ls_parallel_config_t parallel;
   ls_cost_config_t cost;
+  ls_monitor_config_t monitor;
 };
 
 extern const char *const ls_wire_names[]; /* "f32", "bf16", "f16", NULL */

@@ -265,6 +265,32 @@ ls_status_t ls_trainer_restart(ls_trainer_t *t) {
   return ls_engine_fill(&t->engine, true);
 }
 
+/* Rank 0 makes the page, the others find it. */
+static ls_status_t show(ls_trainer_t *t) {
+  ls_comm_t *comm = t->world->comm;
+  const char *dir = t->training ? t->config->monitor.dir : NULL;
+  t->line = &t->own_line;
+  if (!dir) return LS_OK;
+  ls_status_t status = comm->rank == 0 ? ls_page_open(t->ctx, dir, comm->size, &t->page) : LS_OK;
+  status = ls_comm_agree(comm, "opening the monitor directory", status);
+  if (status == LS_OK && comm->rank > 0) status = ls_page_open(t->ctx, dir, comm->size, &t->page);
+  if (t->page) {
+    t->line = ls_page_line(t->page, comm->rank);
+    ls_page_begin(t->line, ls_clock_ns());
+    comm->entered = &t->line->entered;
+    comm->left = &t->line->left;
+  }
+  return ls_comm_agree(comm, "opening the monitor directory", status);
+}
+
+/* Before a communicator outlives the page. */
+static void hide(ls_trainer_t *t) {
+  ls_comm_t *comm = t->world->comm;
+  comm->entered = comm->left = NULL;
+  ls_page_enter(t->line, LS_PAGE_GONE, ls_clock_ns());
+  ls_page_close(t->page);
+}
+
 ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
                               const ls_trainer_options_t *options, ls_trainer_t **out) {
   static const ls_trainer_options_t defaults = {0};
@@ -289,12 +315,17 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   t->inputs = ls_model_inputs(&config->model);
   t->outputs = ls_model_outputs(&config->model);
   begin(t);
-  ls_status_t status = check_world(t);
+  ls_status_t status = show(t);
+  if (status == LS_OK) status = check_world(t);
   const ls_engine_options_t engine = {.config = t->config, .comm = world->comm, .training = t->training};
   if (status == LS_OK)
     status = ls_comm_agree(world->comm, "opening the device", ls_engine_open(ctx, &engine, &t->engine));
   if (status == LS_OK)
     status = ls_comm_agree(world->comm, "connecting the devices", ls_engine_connect(&t->engine));
+  if (status == LS_OK) {
+    t->engine.exchange->entered = world->comm->entered;
+    t->engine.exchange->left = world->comm->left;
+  }
   if (status == LS_OK && !options->checkpoint) status = ls_trainer_lock(t);
   if (status == LS_OK) status = open_checkpoint(t, options, &ckpt, &meta);
   if (status == LS_OK) status = open_data(t, options, meta, &saved);
@@ -312,6 +343,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   ls_ckpt_close(ckpt);
   json_decref(meta);
   if (status != LS_OK) {
+    ls_page_fail(t->line, status);
     ls_trainer_destroy(t);
     return status;
   }
@@ -337,5 +369,6 @@ void ls_trainer_destroy(ls_trainer_t *t) {
   ls_dataset_close(t->dataset);
   ls_ckpt_unlock(t->lock);
   ls_watchdog_stop(t->watchdog);
+  hide(t);
   ls_free(t);
 }

@@ -26,13 +26,19 @@ typedef struct {
   ls_status_t tracing;
   ls_step_parts_t parts;
   int64_t device_bytes;
-  int64_t told_step; /* the newest step that the progress hook heard of */
+  ls_page_phase_t shown; /* what the page shows between evaluations and saves */
+  int64_t told_step;     /* the newest step that the progress hook heard of */
   double train_loss_first;
 } ls_loop_t;
 
 /* A clock that stands still while the process is stopped. */
 static int64_t clock_ns(const ls_loop_t *loop) {
   return ls_clock_ns() - ls_watchdog_stopped_ns(loop->t->watchdog);
+}
+
+static void show(ls_loop_t *loop, ls_page_phase_t phase) {
+  if (phase != LS_PAGE_EVALUATE && phase != LS_PAGE_SAVE) loop->shown = phase;
+  ls_page_enter(loop->t->line, phase, ls_clock_ns());
 }
 
 static float rate_at(void *user, int64_t step) {
@@ -109,7 +115,9 @@ static void report_progress(ls_loop_t *loop) {
 static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
   ls_trainer_t *t = loop->t;
   int64_t start = clock_ns(loop);
+  show(loop, LS_PAGE_EVALUATE);
   ls_status_t status = ls_trainer_evaluate_part(t, LS_PART_VALIDATION, report);
+  show(loop, loop->shown);
   if (status == LS_OK) {
     t->val_loss = report->loss;
     t->val_step = t->step;
@@ -124,9 +132,11 @@ static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
 
 static ls_status_t save(ls_loop_t *loop) {
   int64_t start = clock_ns(loop);
+  show(loop, LS_PAGE_SAVE);
   uint64_t before = ls_watchdog_enter(loop->t->watchdog, LS_WATCHDOG_OFF, loop->t->step);
   ls_status_t status = ls_trainer_save(loop->t);
   ls_watchdog_leave(loop->t->watchdog, before);
+  show(loop, loop->shown);
   int64_t took = clock_ns(loop) - start;
   loop->save_ns += took;
   loop->last_done_ns += took;
@@ -169,6 +179,8 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   ls_step_log_add(&loop->log, step_ns, measured ? loop->parts_ns : NULL, (double)stats[LS_STAT_LOSS], applied,
                   &loop->parts);
   t->step = step + 1;
+  loop->shown = LS_PAGE_STEP;
+  ls_page_step(t->line, t->step, e->done_ns);
   memcpy(loop->stats, stats, sizeof loop->stats);
   loop->step_ns = step_ns;
   if (!reported_later(t)) report_progress(loop);
@@ -228,6 +240,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   ls_engine_t *e = &t->engine;
   loop->last_done_ns = clock_ns(loop);
+  show(loop, LS_PAGE_FIRST_STEP);
   ls_status_t status = start(loop);
   while (e->launched < t->total_steps && !patience_lost(t) && status == LS_OK) {
     bool stop = false;
@@ -316,6 +329,7 @@ static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
   report->val_loss_first = evaluated.loss;
   say_nothing_left(t);
   if (status == LS_OK) status = run_steps(loop);
+  show(loop, LS_PAGE_END);
   int64_t done = t->step - loop->first_step;
   if (status == LS_OK && done > 0 && loop->skipped == done) status = diverged(loop, loop->stats);
   bool ended = status == LS_OK || (status == LS_ERR_INTERRUPTED && (done == 0 || loop->skipped < done));
@@ -344,8 +358,11 @@ static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
 ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_train_report_t *report) {
   static const ls_train_hooks_t no_hooks = {0};
   int64_t start_ns = ls_clock_ns();
-  ls_loop_t loop = {
-      .t = t, .hooks = hooks ? hooks : &no_hooks, .first_step = t->step, .train_loss_first = NAN};
+  ls_loop_t loop = {.t = t,
+                    .hooks = hooks ? hooks : &no_hooks,
+                    .first_step = t->step,
+                    .shown = LS_PAGE_START,
+                    .train_loss_first = NAN};
   loop.begin_ns = clock_ns(&loop);
   describe(t, report);
   if (!t->training) return ls_fail(t->ctx, LS_ERR_ARGUMENT, "this trainer was created for evaluation only");
@@ -370,5 +387,7 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
   ls_status_t hashing = ls_trainer_hash(t, report->params_xxh3);
   json_decref(loop.trace);
   ls_step_log_release(&loop.log);
-  return status != LS_OK ? status : hashing;
+  if (status == LS_OK) status = hashing;
+  if (status != LS_ERR_INTERRUPTED) ls_page_fail(t->line, status);
+  return status;
 }

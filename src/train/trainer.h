@@ -4,6 +4,7 @@
 #define LS_TRAIN_TRAINER_H
 
 #include "ckpt/ckpt.h"
+#include "monitor/page.h"
 #include "train/compare.h"
 #include "train/train.h"
 #include "train/watchdog.h"
@@ -29,13 +30,15 @@ struct ls_trainer {
   int64_t step;                   /* steps done */
   int64_t base_step, base_sample; /* first step of this run, and its position in the stream */
   int64_t resumed_from;
-  double val_loss, val_accuracy; /* newest; NAN = none */
-  int64_t val_step;              /* when they were measured */
-  double best_loss;              /* early stopping: lowest of the evaluations between epochs; NAN = none */
-  int64_t no_better;             /* evaluations since then */
-  char checkpoint[4096];         /* newest saved */
-  ls_watchdog_t *watchdog;       /* NULL while the trainer is made */
-  ls_ckpt_lock_t *lock;          /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
+  double val_loss, val_accuracy;  /* newest; NAN = none */
+  int64_t val_step;               /* when they were measured */
+  double best_loss;               /* early stopping: lowest of the evaluations between epochs; NAN = none */
+  int64_t no_better;              /* evaluations since then */
+  char checkpoint[4096];          /* newest saved */
+  ls_watchdog_t *watchdog;        /* NULL while the trainer is made */
+  ls_page_t *page;                /* NULL: the run shows nothing */
+  ls_page_line_t *line, own_line; /* where this rank shows what it does: on the page, else its own */
+  ls_ckpt_lock_t *lock;           /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
 };
 
 /* create.c: position in the stream of samples before step `step` of this run; number of trained samples. */

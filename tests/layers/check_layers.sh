@@ -17,11 +17,12 @@ allowed() {
   ckpt) echo "base device graph comm state" ;;
   schedule) echo "base machine device graph comm state" ;;
   strategy) echo "base machine device graph comm state schedule optim" ;;
-  engine) echo "base data device graph comm model state schedule optim ckpt strategy" ;;
-  train) echo "base stat machine data device graph comm model state schedule optim ckpt strategy engine" ;;
+  monitor) echo "base" ;;
+  engine) echo "base monitor data device graph comm model state schedule optim ckpt strategy" ;;
+  train) echo "base monitor stat machine data device graph comm model state schedule optim ckpt strategy engine" ;;
   probe) echo "base stat machine device graph comm model state schedule optim strategy" ;;
-  bench | plan) echo "base stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
-  cli) echo "base stat machine data device graph comm model state schedule optim ckpt strategy engine train probe bench plan" ;;
+  bench | plan) echo "base monitor stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
+  cli) echo "base monitor stat machine data device graph comm model state schedule optim ckpt strategy engine train probe bench plan" ;;
   *) echo "unknown" ;;
   esac
 }

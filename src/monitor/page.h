@@ -1,0 +1,79 @@
+/* Where every rank of a run is: a mapped file, `ranks.page` in the run's monitor directory, with one line of 64 bytes
+ * per rank. Each rank writes its own line with relaxed stores; a supervisor or a terminal reads all of them whenever it
+ * likes and is never noticed. Each number of a line is whole, but they may be of different moments.
+ *
+ * Times are of CLOCK_MONOTONIC of the ranks' host. */
+#ifndef LS_MONITOR_PAGE_H
+#define LS_MONITOR_PAGE_H
+
+#include "base/ctx.h"
+
+#include <stdatomic.h>
+
+#define LS_PAGE_NAME "ranks.page"
+
+/* What a rank does. */
+typedef enum {
+  LS_PAGE_NONE,       /* it has not begun: the process starts, or there is none */
+  LS_PAGE_START,      /* opens device, data and checkpoint */
+  LS_PAGE_FIRST_STEP, /* the first step of this life, which may compile and connect */
+  LS_PAGE_STEP,
+  LS_PAGE_EVALUATE,
+  LS_PAGE_SAVE,
+  LS_PAGE_END,  /* after the last step: reports, hashes, closes */
+  LS_PAGE_GONE, /* has left its trainer properly: its process may end */
+  LS_PAGE_PHASES
+} ls_page_phase_t;
+
+typedef struct {
+  _Atomic int64_t step;           /* steps done */
+  _Atomic int64_t since_ns;       /* when it entered its phase, or finished its newest step */
+  _Atomic uint64_t entered, left; /* collectives; one is under way while they differ */
+  _Atomic int64_t error_ns;       /* when `error` was written */
+  _Atomic int32_t error;          /* ls_status_t with which this rank failed; LS_OK: it has not */
+  _Atomic uint32_t phase;         /* ls_page_phase_t */
+  _Atomic int32_t pid, parent;    /* the rank's process and its launcher; 0: none yet */
+  _Atomic uint64_t spare;         /* 0 */
+} ls_page_line_t;
+_Static_assert(sizeof(ls_page_line_t) == 64, "a line is one cache line, as a mapping begins with one");
+
+typedef struct ls_page ls_page_t;
+
+/* Opens DIR/ranks.page to write. A file that is missing, or is not a page of `ranks` lines, is replaced by an empty
+ * one, together with `dir`; readers of the old file keep it. Local: of several processes one opens it first.
+ * LS_ERR_IO, LS_ERR_NO_SPACE. */
+ls_status_t ls_page_open(ls_ctx_t *ctx, const char *dir, int ranks, ls_page_t **page);
+/* The same to read only. LS_ERR_NOT_FOUND without a file, LS_ERR_CORRUPT if it is no page. */
+ls_status_t ls_page_read(ls_ctx_t *ctx, const char *dir, ls_page_t **page);
+void ls_page_close(ls_page_t *page); /* NULL is allowed */
+int ls_page_ranks(const ls_page_t *page);
+/* Of a page that is open to write. */
+ls_page_line_t *ls_page_line(ls_page_t *page, int rank);
+
+/* A moment of a line. */
+typedef struct {
+  int64_t step, since_ns;
+  uint64_t entered, left;
+  int64_t error_ns;
+  ls_status_t error;
+  ls_page_phase_t phase; /* LS_PAGE_NONE if the file holds another number */
+  int pid, parent;
+} ls_page_look_t;
+void ls_page_look(const ls_page_t *page, int rank, ls_page_look_t *look);
+const char *ls_page_phase_name(ls_page_phase_t phase); /* "step" */
+
+/* The rank's own side. `line` is never NULL: a rank without a page writes a line of its own. */
+void ls_page_begin(ls_page_line_t *line,
+                   int64_t now_ns);       /* an empty line of this process, in LS_PAGE_START */
+void ls_page_clear(ls_page_line_t *line); /* of no process */
+void ls_page_fail(ls_page_line_t *line, ls_status_t error); /* the first error stays */
+static inline void ls_page_enter(ls_page_line_t *line, ls_page_phase_t phase, int64_t now_ns) {
+  atomic_store_explicit(&line->since_ns, now_ns, memory_order_relaxed);
+  atomic_store_explicit(&line->phase, (uint32_t)phase, memory_order_relaxed);
+}
+static inline void ls_page_step(ls_page_line_t *line, int64_t step, int64_t now_ns) {
+  atomic_store_explicit(&line->step, step, memory_order_relaxed);
+  ls_page_enter(line, LS_PAGE_STEP, now_ns);
+}
+
+#endif
