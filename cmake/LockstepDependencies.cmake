@@ -6,6 +6,7 @@ pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
+pkg_check_modules(MICROHTTPD IMPORTED_TARGET libmicrohttpd)
 pkg_check_modules(OPENBLAS IMPORTED_TARGET openblas)
 # oneDNN's own CMake package asks for OpenCL, which its CPU part does not need: the library is found by name.
 find_path(DNNL_INCLUDE_DIR dnnl.h)

@@ -7,8 +7,8 @@ set -eu
 
 required="gcc g++ cmake ninja-build pkg-config libyaml-dev libjansson-dev libxxhash-dev zlib1g-dev \
 libcmocka-dev libopenblas-dev libhwloc-dev openmpi-bin libopenmpi-dev"
-# faster matrix products (OpenBLAS is used where the distribution lacks it); reports of bench
-optional="libdnnl-dev python3"
+# faster matrix products (OpenBLAS is used where the distribution lacks it); metrics over HTTP; reports
+optional="libdnnl-dev libmicrohttpd-dev python3"
 extras="scdoc chromium" # man pages; the test of the HTML report in a browser
 
 all=0

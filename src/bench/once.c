@@ -242,6 +242,7 @@ static void prepare(ls_config_t *config, const ls_bench_once_t *job) {
   config->train.epochs = 0;
   config->train.steps = job->warmup_steps + job->steps;
   config->train.evaluate_every = 0;
+  config->monitor.dir = NULL;
   config->checkpoint = (ls_checkpoint_config_t){.keep = config->checkpoint.keep};
   if (!job->curves) ls_data_config_all(&config->data);
 }

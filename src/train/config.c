@@ -57,8 +57,8 @@ static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_
   status = ls_config_first(status, parse_parallel(ctx, ls_doc_get(root, "parallel"), config));
   status = ls_config_first(
       status, ls_option_parse(ctx, arena, &ls_cost_section, ls_doc_get(root, "cost"), NULL, &config->cost));
-  status = ls_config_first(status, ls_option_parse(ctx, arena, &ls_monitor_section,
-                                                   ls_doc_get(root, "monitor"), NULL, &config->monitor));
+  status =
+      ls_config_first(status, ls_monitor_parse(ctx, arena, ls_doc_get(root, "monitor"), &config->monitor));
   const ls_doc_node_t *dir = ls_doc_get(ls_doc_get(train, "checkpoint"), "dir");
   if (dir) config->checkpoint.dir_place = dir->place;
   if (status == LS_OK) status = ls_config_check(ctx, doc, config);
@@ -139,7 +139,7 @@ json_t *ls_config_json(const ls_config_t *config) {
   return json_pack("{s:o?, s:o?, s:o?, s:o?, s:o?, s:o?}", "model", ls_model_json(&config->model), "data",
                    ls_option_json(&ls_data_section, &config->data), "train", train, "parallel", parallel,
                    "cost", ls_option_json(&ls_cost_section, &config->cost), "monitor",
-                   ls_option_json(&ls_monitor_section, &config->monitor));
+                   ls_monitor_json(&config->monitor));
 }
 
 char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config) {
@@ -155,7 +155,8 @@ char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config) {
 const ls_section_t *ls_config_section(int index) {
   static const ls_section_t *const fixed[] = {&ls_model_section,    &ls_data_section, &ls_train_section,
                                               &ls_optim_section,    &ls_rate_section, &ls_checkpoint_section,
-                                              &ls_parallel_section, &ls_cost_section, &ls_monitor_section};
+                                              &ls_parallel_section, &ls_cost_section, &ls_monitor_section,
+                                              &ls_alert_section};
   if (index < LS_COUNT(fixed)) return fixed[index];
   index -= LS_COUNT(fixed);
   for (int i = 0; ls_strategies[i]; i++)

@@ -26,6 +26,7 @@ typedef struct {
   ls_status_t tracing;
   ls_step_parts_t parts;
   int64_t device_bytes;
+  ls_monitor_state_t seen;
   ls_page_phase_t shown; /* what the page shows between evaluations and saves */
   int64_t told_step;     /* the newest step that the progress hook heard of */
   double train_loss_first;
@@ -125,6 +126,8 @@ static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
   }
   int64_t took = clock_ns(loop) - start;
   loop->eval_ns += took;
+  loop->seen.eval_ns = loop->eval_ns;
+  ls_trainer_seen(t, NULL, 0, NULL, &loop->seen);
   loop->last_done_ns += took;
   if (status == LS_OK && t->step > loop->first_step && loop->told_step != t->step) report_progress(loop);
   return status;
@@ -139,6 +142,12 @@ static ls_status_t save(ls_loop_t *loop) {
   show(loop, loop->shown);
   int64_t took = clock_ns(loop) - start;
   loop->save_ns += took;
+  loop->seen.save_ns = loop->save_ns;
+  ls_trainer_seen(loop->t, NULL, 0, NULL, &loop->seen);
+  if (status == LS_OK && loop->t->world->comm->rank == 0)
+    ls_monitor_event(loop->t->monitor, "save",
+                     json_pack("{s:I, s:o?, s:f}", "step", (json_int_t)loop->t->step, "path",
+                               ls_json_text(loop->t->checkpoint), "took_s", 1e-9 * (double)took));
   loop->last_done_ns += took;
   return status;
 }
@@ -183,6 +192,7 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   ls_page_step(t->line, t->step, e->done_ns);
   memcpy(loop->stats, stats, sizeof loop->stats);
   loop->step_ns = step_ns;
+  ls_trainer_seen(t, stats, step_ns, &loop->parts, &loop->seen);
   if (!reported_later(t)) report_progress(loop);
   if (status == LS_OK && loop->skipped_row >= t->config->train.max_skipped) status = diverged(loop, stats);
   return status;
@@ -376,6 +386,7 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
     status = ls_fail(t->ctx, LS_ERR_MEMORY, "out of memory for the trace");
   ls_trainer_need(t, &report->memory);
   loop.device_bytes = report->memory.device_bytes;
+  if (status == LS_OK) status = ls_trainer_watch(t);
   if (status == LS_OK) status = run_loop(&loop, report);
   bool together = status == LS_OK || status == LS_ERR_INTERRUPTED;
   ls_status_t asking = together ? ls_trainer_memory(t, &report->memory) : LS_OK;
@@ -388,6 +399,8 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
   json_decref(loop.trace);
   ls_step_log_release(&loop.log);
   if (status == LS_OK) status = hashing;
+  ls_monitor_stop(t->monitor, status);
+  t->monitor = NULL;
   if (status != LS_ERR_INTERRUPTED) ls_page_fail(t->line, status);
   return status;
 }

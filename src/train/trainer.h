@@ -36,6 +36,7 @@ struct ls_trainer {
   int64_t no_better;              /* evaluations since then */
   char checkpoint[4096];          /* newest saved */
   ls_watchdog_t *watchdog;        /* NULL while the trainer is made */
+  ls_monitor_t *monitor;          /* during a run; NULL: nobody watches */
   ls_page_t *page;                /* NULL: the run shows nothing */
   ls_page_line_t *line, own_line; /* where this rank shows what it does: on the page, else its own */
   ls_ckpt_lock_t *lock;           /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
@@ -85,6 +86,12 @@ void ls_trainer_unclaim(ls_trainer_t *t);
 
 /* evaluate.c: loss (mean) and correct count over a part. Collective. */
 ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_report_t *report);
+
+/* watch.c: starts what watches this run, if monitor.dir asks for it: sets t->monitor. Collective. */
+ls_status_t ls_trainer_watch(ls_trainer_t *t);
+/* A step has ended, or (parts NULL) an evaluation or a save: *state is brought up to date and shown. */
+void ls_trainer_seen(ls_trainer_t *t, const float *stats, int64_t step_ns, const ls_step_parts_t *parts,
+                     ls_monitor_state_t *state);
 
 /* report.c: statistics over the steps of one run. */
 typedef struct {

@@ -17,7 +17,7 @@ allowed() {
   ckpt) echo "base device graph comm state" ;;
   schedule) echo "base machine device graph comm state" ;;
   strategy) echo "base machine device graph comm state schedule optim" ;;
-  monitor) echo "base" ;;
+  monitor) echo "base stat machine" ;;
   engine) echo "base monitor data device graph comm model state schedule optim ckpt strategy" ;;
   train) echo "base monitor stat machine data device graph comm model state schedule optim ckpt strategy engine" ;;
   probe) echo "base stat machine device graph comm model state schedule optim strategy" ;;

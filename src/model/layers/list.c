@@ -7,10 +7,7 @@
   ROW(dropout)                                                                                               \
   ROW(activation)                                                                                            \
   ROW(add)                                                                                                   \
-  ROW(concat)                                                                                                \
-  ROW(conv2d)                                                                                                \
-  ROW(pool)                                                                                                  \
-  ROW(global_pool)
+  ROW(concat)
 
 #define DECLARE(kind) extern const ls_layer_kind_t ls_kind_##kind;
 #define KIND(kind)    &ls_kind_##kind,

@@ -1,0 +1,184 @@
+/* Conditions, their hysteresis, and what a notice says and where it goes. */
+#include "monitor/alert.h"
+
+#include "base/child.h"
+#include "base/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PROGRAM_LIMIT_S = 10, SAID_BYTES = 1024 };
+
+const ls_alert_rule_t ls_alert_usual[LS_ALERT_USUAL_COUNT] = {
+    {.name = "not-finite", .when = "nonfinite > 0", .clear_for_s = 60},
+    {.name = "no-progress", .when = "idle_s > 120"},
+    {.name = "slow",
+     .when = "step_time_ratio > 1.5",
+     .clear = "step_time_ratio < 1.2",
+     .for_s = 10,
+     .clear_for_s = 10},
+    {.name = "memory",
+     .when = "memory_ratio > 0.95",
+     .clear = "memory_ratio < 0.9",
+     .for_s = 10,
+     .clear_for_s = 10},
+    {.name = "disk", .when = "disk_ratio > 0.95", .clear = "disk_ratio < 0.9"},
+    {.name = "gpu-memory",
+     .when = "gpu_memory_ratio > 0.95",
+     .clear = "gpu_memory_ratio < 0.9",
+     .for_s = 10,
+     .clear_for_s = 10},
+    {.name = "gpu-heat", .when = "gpu_heat_limited > 0", .for_s = 10, .clear_for_s = 60},
+    {.name = "gpu-brake", .when = "gpu_brake_limited > 0", .for_s = 5, .clear_for_s = 60},
+};
+
+static const char *const operators[] = {">=", "<=", ">", "<", NULL};
+
+bool ls_condition_read(const char *text, ls_condition_t *condition, char why[LS_CONDITION_WHY_BYTES]) {
+  *condition = (ls_condition_t){.limit = NAN};
+  const char *at = text + strspn(text, " ");
+  const size_t len = strcspn(at, " <>=");
+  const char *op = at + len + strspn(at + len, " ");
+  const ls_metric_t *metric = ls_metric_find(at, len);
+  if (!metric) {
+    const char *names[LS_METRIC_COUNT + 1] = {NULL};
+    char word[LS_SHOWN_BYTES], near[LS_NAMES_TEXT_BYTES];
+    for (int i = 0; i < LS_METRIC_COUNT; i++)
+      names[i] = ls_metrics[i].name;
+    ls_text_shown(at, len, word, sizeof word);
+    if (!*ls_nearest_text(word, names, near)) ls_names_text(names, near);
+    snprintf(why, LS_CONDITION_WHY_BYTES, "`%s` is not measured%s%s", word,
+             *near == ';' ? "" : "; possible: ", near);
+    return false;
+  }
+  for (int i = 0; operators[i] && !condition->op[0]; i++)
+    if (!strncmp(op, operators[i], strlen(operators[i])))
+      snprintf(condition->op, sizeof condition->op, "%s", operators[i]);
+  char *end = NULL;
+  if (condition->op[0]) condition->limit = strtod(op + strlen(condition->op), &end);
+  if (!end || *end || !isfinite(condition->limit)) {
+    snprintf(why, LS_CONDITION_WHY_BYTES,
+             "a condition is NAME OPERATOR NUMBER, with one of > >= < <=: \"%s > 0.9\"", metric->name);
+    return false;
+  }
+  condition->metric = metric;
+  return true;
+}
+
+/* Neither holds when the value is not known. */
+static bool holds(const ls_condition_t *c, double value) {
+  bool equal = c->op[1] == '=';
+  return c->op[0] == '>' ? value > c->limit || (equal && value >= c->limit)
+                         : value < c->limit || (equal && value <= c->limit);
+}
+
+ls_alert_t ls_alert_of(const ls_alert_rule_t *rule) {
+  char why[LS_CONDITION_WHY_BYTES];
+  ls_alert_t a = {.rule = rule, .since = NAN, .value = NAN, .raised_at = NAN};
+  ls_condition_read(rule->when, &a.raise, why);
+  if (rule->clear) ls_condition_read(rule->clear, &a.clear, why);
+  return a;
+}
+
+ls_alert_change_t ls_alert_judge(ls_alert_t *a, const ls_monitor_sample_t *s) {
+  const ls_condition_t *c = a->raised && a->clear.metric ? &a->clear : &a->raise;
+  if (!c->metric) return LS_ALERT_SAME;
+  const double value = ls_metric_value(c->metric, s);
+  if (isnan(value)) return LS_ALERT_SAME;
+  if (holds(c, value) == (a->raised && c == &a->raise)) {
+    a->since = NAN;
+    return LS_ALERT_SAME;
+  }
+  if (isnan(a->since)) a->since = s->t;
+  if (s->t - a->since < (a->raised ? a->rule->clear_for_s : a->rule->for_s)) return LS_ALERT_SAME;
+  a->raised = !a->raised;
+  a->since = NAN;
+  a->value = value;
+  if (a->raised) a->raised_at = s->t;
+  return a->raised ? LS_ALERT_RAISED : LS_ALERT_CLEARED;
+}
+
+/* RFC 3339, to the millisecond; of an alert that goes on: the year 1, as Alertmanager writes it. */
+static json_t *time_json(double t) {
+  char text[64] = "0001-01-01T00:00:00Z", day[32];
+  time_t seconds = (time_t)t;
+  struct tm parts;
+  if (isfinite(t) && gmtime_r(&seconds, &parts)) {
+    strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(text, sizeof text, "%s.%03dZ", day, (int)((t - (double)seconds) * 1e3));
+  }
+  return json_string(text);
+}
+
+json_t *ls_alert_notice(const ls_alert_t *a, const char *host, const ls_monitor_sample_t *s) {
+  const ls_metric_t *metric = a->raise.metric;
+  const char *status = a->raised ? "firing" : "resolved";
+  char rank[16], key[128], summary[512];
+  snprintf(rank, sizeof rank, "%d", s->rank);
+  snprintf(key, sizeof key, "{}:{alertname=\"%.80s\"}", a->rule->name);
+  snprintf(summary, sizeof summary, "%s %s on rank %d of %s: %s is %.6g", a->rule->name,
+           a->raised ? "raised" : "cleared", s->rank, host, metric->name, a->value);
+  json_t *labels = json_pack("{s:o?, s:o?, s:s}", "alertname", ls_json_text(a->rule->name), "instance",
+                             ls_json_text(host), "rank", rank);
+  json_t *said = json_pack("{s:o?, s:s, s:o?}", "summary", ls_json_text(summary), "description", metric->help,
+                           "value", ls_json_number(a->value));
+  return json_pack(
+      "{s:s, s:o?, s:i, s:s, s:s, s:{s:o?}, s:O?, s:O?, s:s, s:[{s:s, s:o?, s:o?, s:o?, s:o?, s:s}]}",
+      "version", "4", "groupKey", ls_json_text(key), "truncatedAlerts", 0, "status", status, "receiver",
+      "lockstep", "groupLabels", "alertname", ls_json_text(a->rule->name), "commonLabels", labels,
+      "commonAnnotations", said, "externalURL", "", "alerts", "status", status, "labels", labels,
+      "annotations", said, "startsAt", time_json(a->raised_at), "endsAt",
+      time_json(a->raised ? (double)NAN : s->t), "generatorURL", "");
+}
+
+static bool run_program(const ls_alert_rule_t *rule, const char *text, char *why, size_t why_bytes) {
+  const char *argv[LS_OPT_LIST_MAX + 1] = {NULL};
+  char said[SAID_BYTES], words[LS_CHILD_WORDS_BYTES];
+  ls_child_end_t end = {0};
+  for (int i = 0; i < rule->run.count; i++)
+    argv[i] = rule->run.v[i];
+  int in = memfd_create("lockstep-alert", MFD_CLOEXEC);
+  bool given = in >= 0 && dprintf(in, "%s\n", text) > 0 && lseek(in, 0, SEEK_SET) == 0;
+  const ls_child_spec_t spec = {.argv = argv,
+                                .stream = {{.fd = in}, {.file = "/dev/null"}},
+                                .own_group = true,
+                                .limit_s = PROGRAM_LIMIT_S,
+                                .said = said,
+                                .said_bytes = sizeof said};
+  if (!given)
+    snprintf(why, why_bytes, "%s: %s", argv[0], strerror(errno));
+  else if (!ls_child_run(&spec, &end)) {
+    ls_child_reason(&end, said, words);
+    snprintf(why, why_bytes, "%s: %s", argv[0], words);
+    given = false;
+  }
+  if (in >= 0) close(in);
+  return given;
+}
+
+static bool append(const char *path, const char *text, char *why, size_t why_bytes) {
+  int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  bool written = fd >= 0 && dprintf(fd, "%s\n", text) > 0;
+  if (!written) snprintf(why, why_bytes, "%s: %s", path, strerror(errno));
+  if (fd >= 0) close(fd);
+  return written;
+}
+
+bool ls_alert_send(const ls_alert_rule_t *rule, const json_t *notice, char *why, size_t why_bytes) {
+  char *text = notice ? ls_json_dump(notice, JSON_COMPACT) : NULL;
+  if (!text) {
+    snprintf(why, why_bytes, "out of memory for a notice");
+    return false;
+  }
+  bool sent = !rule->file || append(rule->file, text, why, why_bytes);
+  if (rule->run.count > 0) sent = run_program(rule, text, why, why_bytes) && sent;
+  free(text);
+  return sent;
+}

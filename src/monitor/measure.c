@@ -1,0 +1,169 @@
+/* From sums to records: what changed since the last one, divided by the steps or the time between. */
+#include "monitor/measure.h"
+
+#include "stat/stat.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double ns_per_s = 1e9, ns_per_us = 1e3;
+
+void ls_measure_begin(ls_measure_t *m, const char *dir, const ls_monitor_run_t *run) {
+  int gpus[LS_GPU_MAX];
+  *m = (ls_measure_t){.run = *run, .begin_ns = ls_clock_ns()};
+  m->now_ns = m->begin_ns;
+  snprintf(m->dir, sizeof m->dir, "%s", dir);
+  if (run->gpu >= 0 && run->gpu < LS_GPU_MAX &&
+      ls_gpu_sampler_visible(getenv("CUDA_VISIBLE_DEVICES"), run->gpu + 1, gpus) > run->gpu)
+    m->gpu = ls_gpu_live_open(gpus[run->gpu]);
+  ls_load_read(NULL, &m->load);
+}
+
+void ls_measure_end(ls_measure_t *m) {
+  ls_gpu_live_close(m->gpu);
+  m->gpu = NULL;
+}
+
+/* The median of the records before this one; NaN while there are few. */
+static double usual_us(const ls_measure_t *m) {
+  double sorted[LS_USUAL_RECORDS];
+  int count = m->recent_count < LS_USUAL_RECORDS ? (int)m->recent_count : LS_USUAL_RECORDS;
+  if (count < LS_USUAL_RECORDS_MIN) return NAN;
+  memcpy(sorted, m->recent_us, (size_t)count * sizeof sorted[0]);
+  ls_stat_sort(sorted, count);
+  return ls_stat_quantile(sorted, count, 0.5);
+}
+
+static void take_parts(const ls_measure_t *m, const ls_monitor_state_t *now, ls_monitor_sample_t *s) {
+  double *const mean_us[LS_MONITOR_PARTS] = {&s->input_us,        &s->forward_us,   &s->backward_us,
+                                             &s->exposed_comm_us, &s->optimizer_us, &s->rest_us};
+  double *const total_s[LS_MONITOR_PARTS] = {&s->input_s,        &s->forward_s,   &s->backward_s,
+                                             &s->exposed_comm_s, &s->optimizer_s, &s->rest_s};
+  const int64_t steps = now->parts_steps - m->state.parts_steps;
+  for (int i = 0; i < LS_MONITOR_PARTS && now->parts_steps > 0; i++) {
+    *total_s[i] = (double)now->parts_ns[i] / ns_per_s;
+    if (steps > 0)
+      *mean_us[i] = (double)(now->parts_ns[i] - m->state.parts_ns[i]) / (double)steps / ns_per_us;
+  }
+}
+
+void ls_measure_steps(ls_measure_t *m, const ls_monitor_state_t *now, int64_t now_ns,
+                      ls_monitor_sample_t *s) {
+  const int64_t steps = now->steps - m->state.steps, ns = now->step_ns - m->state.step_ns;
+  const int64_t losses = now->losses - m->state.losses,
+                last_ns = now->done_ns > 0 ? now->done_ns : m->begin_ns;
+  s->step = (double)(now->steps > 0 ? now->step : m->run.first_step);
+  s->total_steps = (double)m->run.total_steps;
+  s->skipped_steps = (double)now->skipped;
+  s->samples = (double)now->steps * (double)m->run.batch;
+  s->exchanged_bytes = (double)now->steps * m->run.exchanged_bytes;
+  s->step_s = (double)now->step_ns / ns_per_s;
+  s->evaluation_s = (double)now->eval_ns / ns_per_s;
+  s->save_s = (double)now->save_ns / ns_per_s;
+  s->running_s = (double)(now_ns - m->begin_ns) / ns_per_s;
+  s->idle_s = fmax(0, (double)(now_ns - last_ns) / ns_per_s);
+  if (now->steps > 0) {
+    s->loss = now->loss;
+    s->grad_norm = now->grad_norm;
+    s->lr = now->lr;
+    s->nonfinite = !isfinite(now->loss) || !isfinite(now->grad_norm);
+    s->val_loss = now->val_loss;
+    s->val_accuracy = now->val_accuracy;
+  }
+  if (losses > 0) s->loss_mean = (now->loss_sum - m->state.loss_sum) / (double)losses;
+  if (steps > 0 && ns > 0) {
+    s->step_time_us = (double)ns / (double)steps / ns_per_us;
+    s->samples_per_s = (double)steps * (double)m->run.batch * ns_per_s / (double)ns;
+    s->step_time_ratio = s->step_time_us / usual_us(m);
+    m->recent_us[m->recent_count++ % LS_USUAL_RECORDS] = s->step_time_us;
+  }
+  take_parts(m, now, s);
+  m->state = *now;
+}
+
+/* Resident pages of this process; 0 = not readable. */
+static double resident_bytes(void) {
+  long long all, resident = 0;
+  FILE *file = fopen("/proc/self/statm", "re");
+  if (!file) return NAN;
+  bool known = fscanf(file, "%lld %lld", &all, &resident) == 2;
+  fclose(file);
+  return known ? (double)resident * (double)sysconf(_SC_PAGESIZE) : (double)NAN;
+}
+
+static double memory_used_ratio(void) {
+  char line[128];
+  double kb, total = NAN, available = NAN;
+  FILE *file = fopen("/proc/meminfo", "re");
+  while (file && fgets(line, sizeof line, file)) {
+    if (sscanf(line, "MemTotal: %lf", &kb) == 1) total = kb;
+    if (sscanf(line, "MemAvailable: %lf", &kb) == 1) available = kb;
+  }
+  if (file) fclose(file);
+  return 1 - available / total;
+}
+
+/* As df counts: what only root may use is not free. */
+static double disk_used_ratio(const char *dir) {
+  struct statvfs disk;
+  if (statvfs(dir, &disk) != 0 || disk.f_blocks == 0) return NAN;
+  double used = (double)(disk.f_blocks - disk.f_bfree), free = (double)disk.f_bavail;
+  return used / (used + free);
+}
+
+static void take_host(ls_measure_t *m, int64_t now_ns, ls_monitor_sample_t *s) {
+  ls_load_t load;
+  ls_load_read(NULL, &load);
+  if (now_ns > m->now_ns)
+    s->cpu_ratio = (double)(load.own_ns - m->load.own_ns) / (double)(now_ns - m->now_ns);
+  s->others_ratio = ls_load_others(&m->load, &load);
+  s->memory_bytes = resident_bytes();
+  s->memory_ratio = memory_used_ratio();
+  s->disk_ratio = disk_used_ratio(m->dir);
+  m->load = load;
+}
+
+static void take_gpu(const ls_measure_t *m, ls_monitor_sample_t *s) {
+  ls_gpu_now_t now;
+  ls_gpu_live_read(m->gpu, &now);
+  s->gpu_ratio = now.busy_ratio;
+  s->gpu_memory_bytes = now.memory_used_bytes;
+  s->gpu_memory_size_bytes = now.memory_bytes;
+  s->gpu_memory_ratio = now.memory_used_bytes / now.memory_bytes;
+  s->gpu_temperature_c = now.temperature_c;
+  s->gpu_power_w = now.power_w;
+  s->gpu_energy_j = now.energy_j;
+  s->gpu_clock_mhz = now.clock_mhz;
+  s->gpu_power_limited = now.power_limited;
+  s->gpu_heat_limited = now.heat_limited;
+  s->gpu_brake_limited = now.brake_limited;
+}
+
+/* Rows that another rank speaks for. */
+static void leave_to_others(const ls_monitor_run_t *run, ls_monitor_sample_t *s) {
+  for (int i = 0; i < LS_METRIC_COUNT; i++) {
+    ls_monitor_of_t of = ls_metrics[i].of;
+    bool other = (of == LS_OF_RUN && run->rank != 0) || (of == LS_OF_HOST && run->local_rank != 0);
+    if (other) *(double *)(void *)((char *)s + ls_metrics[i].offset) = NAN;
+  }
+}
+
+void ls_measure_take(ls_measure_t *m, const ls_monitor_state_t *state, ls_monitor_sample_t *s) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  const int64_t now_ns = ls_clock_ns();
+  ls_record_clear(&ls_monitor_sample_record, s);
+  s->t = (double)t.tv_sec + (double)t.tv_nsec / ns_per_s;
+  s->rank = m->run.rank;
+  ls_measure_steps(m, state, now_ns, s);
+  take_host(m, now_ns, s);
+  take_gpu(m, s);
+  leave_to_others(&m->run, s);
+  m->now_ns = now_ns;
+}

@@ -1,0 +1,137 @@
+/* What one rank measures of itself at one moment, as one table: each row is a member of the event log, a column of the
+ * CSV file, a metric of Prometheus, a curve of TensorBoard, and a name in the conditions of alerts. */
+#ifndef LS_MONITOR_RECORD_H
+#define LS_MONITOR_RECORD_H
+
+#include "base/field.h"
+
+/* Who speaks for a value: other ranks have the same one, and stay silent. */
+typedef enum {
+  LS_OF_RUN,  /* rank 0 */
+  LS_OF_HOST, /* the first rank of a host */
+  LS_OF_RANK  /* every rank */
+} ls_monitor_of_t;
+
+typedef enum { LS_METRIC_NONE, LS_METRIC_GAUGE, LS_METRIC_COUNTER } ls_metric_kind_t;
+
+/* X(of, field, kind, metric, label, scale, tag, help)
+ * metric x scale is the value in base units; rows of one metric stand together and differ in their label.
+ * tag: TensorBoard's name of the curve; NULL: none. */
+#define LS_MONITOR_TABLE(X)                                                                                  \
+  X(RANK, step, COUNTER, "lockstep_train_step_total", NULL, 1, NULL, "Steps done, earlier runs included.")   \
+  X(RUN, total_steps, GAUGE, "lockstep_train_planned_steps", NULL, 1, NULL, "Steps of the whole run.")       \
+  X(RUN, loss, GAUGE, "lockstep_train_loss", NULL, 1, "train/loss_of_step", "Loss of the newest step.")      \
+  X(RUN, loss_mean, NONE, NULL, NULL, 1, "train/loss", "Mean loss of the steps since the last record.")      \
+  X(RUN, grad_norm, GAUGE, "lockstep_train_gradient_norm", NULL, 1, "train/gradient_norm",                   \
+    "Gradient norm of the newest step, before clipping.")                                                    \
+  X(RUN, lr, GAUGE, "lockstep_train_learning_rate", NULL, 1, "train/learning_rate",                          \
+    "Learning rate of the newest step.")                                                                     \
+  X(RUN, val_loss, GAUGE, "lockstep_validation_loss", NULL, 1, "validation/loss", "Newest validation loss.") \
+  X(RUN, val_accuracy, GAUGE, "lockstep_validation_accuracy_ratio", NULL, 1, "validation/accuracy",          \
+    "Newest validation accuracy, from 0 to 1.")                                                              \
+  X(RUN, nonfinite, NONE, NULL, NULL, 1, NULL, "1 if the newest loss or gradient norm is not finite.")       \
+  X(RUN, skipped_steps, COUNTER, "lockstep_train_skipped_steps_total", NULL, 1, NULL,                        \
+    "Steps that were skipped because they were not finite.")                                                 \
+  X(RUN, samples, COUNTER, "lockstep_train_samples_total", NULL, 1, NULL,                                    \
+    "Samples trained by this process.")                                                                      \
+  X(RUN, samples_per_s, NONE, NULL, NULL, 1, "speed/samples_per_s", "Samples per second of step time.")      \
+  X(RANK, step_time_us, GAUGE, "lockstep_train_step_duration_seconds", NULL, 1e-6, "speed/step_time_us",     \
+    "Mean time of the steps since the last record.")                                                         \
+  X(RUN, step_time_ratio, GAUGE, "lockstep_train_step_duration_relative_ratio", NULL, 1, NULL,               \
+    "step_time_us divided by its usual value: the median of the last 60 records.")                           \
+  X(RUN, idle_s, GAUGE, "lockstep_train_idle_seconds", NULL, 1, NULL,                                        \
+    "Time since a step, evaluation or save ended.")                                                          \
+  X(RANK, input_us, NONE, NULL, NULL, 1, "step/input_us", "Mean of the part of a step: input.")              \
+  X(RANK, forward_us, NONE, NULL, NULL, 1, "step/forward_us", "The same: forward.")                          \
+  X(RANK, backward_us, NONE, NULL, NULL, 1, "step/backward_us", "The same: backward.")                       \
+  X(RANK, exposed_comm_us, NONE, NULL, NULL, 1, "step/exposed_comm_us",                                      \
+    "The same: exposed communication, in which computation waited.")                                         \
+  X(RANK, optimizer_us, NONE, NULL, NULL, 1, "step/optimizer_us", "The same: optimizer.")                    \
+  X(RANK, rest_us, NONE, NULL, NULL, 1, "step/rest_us", "The same: the rest.")                               \
+  X(RANK, input_s, COUNTER, "lockstep_train_phase_seconds_total", "phase=\"input\"", 1, NULL,                \
+    "Time in the parts of steps.")                                                                           \
+  X(RANK, forward_s, COUNTER, "lockstep_train_phase_seconds_total", "phase=\"forward\"", 1, NULL,            \
+    "The same: forward.")                                                                                    \
+  X(RANK, backward_s, COUNTER, "lockstep_train_phase_seconds_total", "phase=\"backward\"", 1, NULL,          \
+    "The same: backward.")                                                                                   \
+  X(RANK, exposed_comm_s, COUNTER, "lockstep_train_phase_seconds_total", "phase=\"exposed_communication\"",  \
+    1, NULL, "The same: exposed communication.")                                                             \
+  X(RANK, optimizer_s, COUNTER, "lockstep_train_phase_seconds_total", "phase=\"optimizer\"", 1, NULL,        \
+    "The same: optimizer.")                                                                                  \
+  X(RANK, rest_s, COUNTER, "lockstep_train_phase_seconds_total", "phase=\"rest\"", 1, NULL,                  \
+    "The same: the rest.")                                                                                   \
+  X(RANK, exchanged_bytes, COUNTER, "lockstep_train_exchanged_bytes_total", NULL, 1, NULL,                   \
+    "Bytes that this rank gave to collectives.")                                                             \
+  X(RUN, step_s, COUNTER, "lockstep_train_step_seconds_total", NULL, 1, NULL, "Time in steps.")              \
+  X(RUN, evaluation_s, COUNTER, "lockstep_train_evaluation_seconds_total", NULL, 1, NULL,                    \
+    "Time in evaluations.")                                                                                  \
+  X(RUN, save_s, COUNTER, "lockstep_checkpoint_seconds_total", NULL, 1, NULL, "Time in saving.")             \
+  X(RUN, running_s, COUNTER, "lockstep_run_seconds_total", NULL, 1, NULL, "Time since the process began.")   \
+  X(RANK, cpu_ratio, GAUGE, "lockstep_process_cpu_usage_ratio", NULL, 1, "host/cpu",                         \
+    "Processors that the process keeps busy; 2.0 is two whole processors.")                                  \
+  X(HOST, others_ratio, GAUGE, "lockstep_host_cpu_others_ratio", NULL, 1, "host/cpu_others",                 \
+    "Share of the processors' time that other programs take, other ranks included.")                         \
+  X(RANK, memory_bytes, GAUGE, "lockstep_process_resident_memory_bytes", NULL, 1, "host/memory_bytes",       \
+    "Resident memory of the process.")                                                                       \
+  X(HOST, memory_ratio, GAUGE, "lockstep_host_memory_used_ratio", NULL, 1, NULL,                             \
+    "Share of the host's memory that is not available.")                                                     \
+  X(HOST, disk_ratio, GAUGE, "lockstep_disk_used_ratio", NULL, 1, NULL,                                      \
+    "Share of the file system below monitor.dir that is used.")                                              \
+  X(RANK, gpu_ratio, GAUGE, "lockstep_gpu_utilization_ratio", NULL, 1, "gpu/utilization",                    \
+    "Share of time in which kernels ran.")                                                                   \
+  X(RANK, gpu_memory_bytes, GAUGE, "lockstep_gpu_memory_used_bytes", NULL, 1, "gpu/memory_bytes",            \
+    "Memory in use on the GPU, whoever uses it.")                                                            \
+  X(RANK, gpu_memory_size_bytes, GAUGE, "lockstep_gpu_memory_size_bytes", NULL, 1, NULL,                     \
+    "Memory of the GPU.")                                                                                    \
+  X(RANK, gpu_memory_ratio, GAUGE, "lockstep_gpu_memory_used_ratio", NULL, 1, NULL,                          \
+    "Share of the GPU's memory that is in use.")                                                             \
+  X(RANK, gpu_temperature_c, GAUGE, "lockstep_gpu_temperature_celsius", NULL, 1, "gpu/temperature_c",        \
+    "Temperature of the GPU.")                                                                               \
+  X(RANK, gpu_power_w, GAUGE, "lockstep_gpu_power_watts", NULL, 1, "gpu/power_w", "Power of the GPU.")       \
+  X(RANK, gpu_energy_j, COUNTER, "lockstep_gpu_energy_joules_total", NULL, 1, NULL,                          \
+    "Energy that the GPU has taken, by the driver's counter.")                                               \
+  X(RANK, gpu_clock_mhz, GAUGE, "lockstep_gpu_clock_hertz", "domain=\"sm\"", 1e6, "gpu/clock_mhz",           \
+    "Clock of the GPU's multiprocessors.")                                                                   \
+  X(RANK, gpu_power_limited, GAUGE, "lockstep_gpu_clock_limited", "reason=\"power\"", 1, NULL,               \
+    "1 if clocks are limited: by the power limit.")                                                          \
+  X(RANK, gpu_heat_limited, GAUGE, "lockstep_gpu_clock_limited", "reason=\"heat\"", 1, NULL,                 \
+    "1 if clocks are limited: by heat.")                                                                     \
+  X(RANK, gpu_brake_limited, GAUGE, "lockstep_gpu_clock_limited", "reason=\"brake\"", 1, NULL,               \
+    "1 if clocks are limited: by a hardware or power brake.")
+
+/* Unknown values are NaN. */
+typedef struct {
+  double t; /* seconds since 1970 */
+  int rank;
+#define LS_MONITOR_FIELD(of, field, kind, metric, label, scale, tag, help) double field;
+  LS_MONITOR_TABLE(LS_MONITOR_FIELD)
+#undef LS_MONITOR_FIELD
+} ls_monitor_sample_t;
+
+typedef struct {
+  const char *name;
+  size_t offset;
+  ls_monitor_of_t of;
+  ls_metric_kind_t kind;
+  const char *metric, *label; /* metric NULL: none of Prometheus */
+  double scale;
+  const char *tag, *help;
+} ls_metric_t;
+
+#define LS_MONITOR_ONE(of, field, kind, metric, label, scale, tag, help) +1
+enum { LS_METRIC_COUNT = 0 LS_MONITOR_TABLE(LS_MONITOR_ONE) };
+#undef LS_MONITOR_ONE
+
+extern const ls_metric_t ls_metrics[LS_METRIC_COUNT];
+static inline double ls_metric_value(const ls_metric_t *m, const ls_monitor_sample_t *s) {
+  return *(const double *)(const void *)((const char *)s + m->offset);
+}
+/* NULL: no row has this name. */
+const ls_metric_t *ls_metric_find(const char *name, size_t len);
+
+/* The members of a record in the event log; those that are not known are absent. */
+extern const ls_record_t ls_monitor_sample_record;
+/* Puts them into `object`: whole numbers as such, others with eight digits. False: memory is short. */
+bool ls_monitor_sample_put(json_t *object, const ls_monitor_sample_t *sample);
+
+#endif

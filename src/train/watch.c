@@ -1,0 +1,72 @@
+/* What a run's monitor gets to see: facts when it begins, sums after every step. */
+#include "train/trainer.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+static_assert((int)LS_MONITOR_PARTS == (int)LS_PHASE_STEP_COUNT, "the monitor knows the parts of a step");
+
+/* Bytes that this rank gives to the collectives of a step; a mean where steps differ. */
+static double exchanged_bytes(const ls_program_t *p) {
+  double bytes = 0;
+  for (int i = 0; i < p->count; i++) {
+    const ls_schedule_t *s = p->member[i];
+    for (int k = 0; k < s->task_count; k++) {
+      const ls_task_t *task = &s->tasks[k];
+      if (task->kind == LS_TASK_COLLECTIVE && task->in_count > 0)
+        bytes += ls_program_times(p, i) * (double)s->tensors[task->in[0]].size_bytes;
+    }
+  }
+  return bytes;
+}
+
+ls_status_t ls_trainer_watch(ls_trainer_t *t) {
+  const ls_config_t *config = t->config;
+  const ls_engine_t *e = &t->engine;
+  const ls_comm_t *comm = t->world->comm;
+  if (!config->monitor.dir) return LS_OK;
+  const ls_monitor_run_t run = {.rank = comm->rank,
+                                .ranks = comm->size,
+                                .local_rank = comm->local_rank,
+                                .first_step = t->step,
+                                .total_steps = t->total_steps,
+                                .batch = config->train.batch,
+                                .resumed_from = t->resumed_from,
+                                .params = ls_graph_param_count(e->step[LS_STEP_EVALUATE].graph),
+                                .exchanged_bytes = exchanged_bytes(&e->step[LS_STEP_TRAIN].program),
+                                .predicted_us = config->parallel.predicted_us,
+                                .strategy = config->parallel.strategy,
+                                .backend = e->backend->name,
+                                .precision = ls_math_names[e->device->math],
+                                .device = e->device->name,
+                                .gpu = e->backend->host_processors ? -1 : comm->local_rank};
+  return ls_comm_agree(t->world->comm, "opening the monitor",
+                       ls_monitor_start(t->ctx, &config->monitor, &run, &t->monitor));
+}
+
+void ls_trainer_seen(ls_trainer_t *t, const float *stats, int64_t step_ns, const ls_step_parts_t *parts,
+                     ls_monitor_state_t *s) {
+  if (!t->monitor) return;
+  s->step = t->step;
+  s->done_ns = ls_clock_ns();
+  s->val_loss = t->val_loss;
+  s->val_accuracy = t->val_accuracy;
+  if (parts) {
+    const int64_t own_ns[] = {parts->input_ns, parts->forward_ns,   parts->backward_ns,
+                              parts->comm_ns,  parts->optimizer_ns, parts->rest_ns};
+    const bool applied = stats[LS_STAT_APPLIED] != 0.0f;
+    s->loss = (double)stats[LS_STAT_LOSS];
+    s->grad_norm = (double)stats[LS_STAT_GRAD_NORM];
+    s->lr = (double)ls_rate_at(&t->config->rate, t->config->optimizer.lr, t->step - 1, t->total_steps);
+    s->steps++;
+    s->skipped += !applied;
+    s->losses += applied;
+    s->loss_sum += applied ? s->loss : 0;
+    s->step_ns += step_ns;
+    s->parts_steps += parts->measured;
+    for (int i = 0; i < LS_MONITOR_PARTS && parts->measured; i++)
+      s->parts_ns[i] += own_ns[i];
+  }
+  ls_monitor_show(t->monitor, s);
+}

@@ -1,0 +1,470 @@
+/* A watched run without a training: records, the event log, sinks read back by small readers of their own, alerts with
+ * their hysteresis, and the lock-free view of the loop. */
+#include "base/capture.h"
+#include "base/file.h"
+#include "monitor/measure.h"
+#include "monitor/sink.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 512, FILE_BYTES = 1 << 20 };
+
+static char dir[PATH_BYTES];
+
+static int make_dir(void **state) {
+  (void)state;
+  char *made;
+  if (ls_dir_temporary(NULL, "lockstep-monitor", &made) != LS_OK) return -1;
+  snprintf(dir, sizeof dir, "%s", made);
+  ls_free(made);
+  return 0;
+}
+
+static int remove_dir(void **state) {
+  (void)state;
+  return ls_dir_remove(NULL, dir) == LS_OK ? 0 : -1;
+}
+
+static const ls_monitor_run_t one_rank = {.ranks = 1,
+                                          .total_steps = 100,
+                                          .batch = 8,
+                                          .resumed_from = -1,
+                                          .params = 10,
+                                          .exchanged_bytes = 40,
+                                          .strategy = "single",
+                                          .backend = "cpu",
+                                          .precision = "fp32",
+                                          .device = "cpu",
+                                          .gpu = -1};
+
+/* Runs for so many steps of 100 us; a record is taken at the end alone, because the time between is long. */
+static void watch(const ls_monitor_config_t *config, int64_t steps, double loss) {
+  ls_monitor_t *monitor;
+  assert_int_equal(ls_monitor_start(NULL, config, &one_rank, &monitor), LS_OK);
+  const ls_monitor_state_t state = {
+      .step = steps,
+      .steps = steps,
+      .done_ns = ls_clock_ns(),
+      .step_ns = steps * 100000,
+      .parts_ns = {0, steps * 30000, steps * 50000, steps * 10000, steps * 5000, steps * 5000},
+      .parts_steps = steps,
+      .losses = steps,
+      .loss_sum = loss * (double)steps,
+      .loss = loss,
+      .grad_norm = 2,
+      .lr = 0.5,
+      .val_loss = NAN,
+      .val_accuracy = NAN};
+  ls_monitor_show(monitor, &state);
+  ls_monitor_stop(monitor, LS_OK);
+}
+
+static char *read_file(const char *name, size_t *size_bytes) {
+  char path[2 * PATH_BYTES], *bytes;
+  snprintf(path, sizeof path, "%s/%s", dir, name);
+  assert_int_equal(ls_file_read(NULL, path, FILE_BYTES, &bytes, size_bytes), LS_OK);
+  return bytes;
+}
+
+static void a_log_goes_on_behind_a_torn_line_of_an_earlier_run(void **state) {
+  (void)state;
+  const ls_monitor_config_t config = {.dir = dir, .every_s = 3600};
+  watch(&config, 4, 0.25);
+  char path[2 * PATH_BYTES], *text, *line, *rest;
+  snprintf(path, sizeof path, "%s/events.jsonl", dir);
+  size_t size_bytes;
+  text = read_file("events.jsonl", &size_bytes);
+  assert_int_equal(truncate(path, (off_t)size_bytes - 5), 0);
+  ls_free(text);
+  watch(&config, 6, 0.125);
+  static const char *const kinds[] = {"start", "record", NULL, "start", "record", "end"}; /* NULL: torn */
+  rest = text = read_file("events.jsonl", &size_bytes);
+  for (int i = 0; i < LS_COUNT(kinds); i++) {
+    line = strsep(&rest, "\n");
+    assert_non_null(line);
+    json_t *json = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+    assert_true((json != NULL) == (kinds[i] != NULL));
+    if (json) assert_string_equal(json_string_value(json_object_get(json, "kind")), kinds[i]);
+    if (i == 0) assert_int_equal(json_integer_value(json_object_get(json, "version")), LS_MONITOR_VERSION);
+    if (i == 4) {
+      ls_monitor_sample_t s;
+      const ls_field_source_t source = {.name = "line", .status = LS_ERR_CORRUPT};
+      ls_record_clear(&ls_monitor_sample_record, &s);
+      assert_int_equal(ls_record_read(&source, &ls_monitor_sample_record, json, &s), LS_OK);
+      assert_true(s.step == 6 && s.loss == 0.125 && s.loss_mean == 0.125 && s.grad_norm == 2 && s.lr == 0.5);
+      assert_true(s.step_time_us == 100 && s.samples_per_s == 80000 && s.samples == 48 &&
+                  s.exchanged_bytes == 240);
+      assert_true(s.forward_us == 30 && s.exposed_comm_us == 10 && fabs(s.backward_s - 3e-4) < 1e-9);
+      assert_true(isnan(s.val_loss) && isnan(s.gpu_ratio) && s.memory_bytes > 0 && s.disk_ratio > 0);
+    }
+    json_decref(json);
+  }
+  assert_string_equal(rest, "");
+  ls_free(text);
+}
+
+/* ---- TensorBoard ---- */
+
+static uint64_t fixed(const uint8_t *at, int size) {
+  uint64_t value = 0;
+  for (int i = size - 1; i >= 0; i--)
+    value = value << 8 | at[i];
+  return value;
+}
+
+static uint64_t varint(const uint8_t **at) {
+  uint64_t value = 0;
+  for (int shift = 0;; shift += 7) {
+    uint8_t byte = *(*at)++;
+    value |= (uint64_t)(byte & 0x7f) << shift;
+    if (!(byte & 0x80)) return value;
+  }
+}
+
+typedef struct {
+  int64_t step;
+  char version[32], tags[1024];
+  double loss;
+} event_t;
+
+/* Reads one message and those within it; `path` is the chain of field numbers, as decimal digits. */
+static void read_message(const uint8_t *at, const uint8_t *end, int path, event_t *e, char *tag) {
+  while (at < end) {
+    uint64_t key = varint(&at);
+    int field = path * 10 + (int)(key >> 3);
+    if ((key & 7) == 0) {
+      uint64_t value = varint(&at);
+      if (field == 2) e->step = (int64_t)value;
+    } else if ((key & 7) == 2) {
+      uint64_t size = varint(&at);
+      if (field == 3) snprintf(e->version, sizeof e->version, "%.*s", (int)size, (const char *)at);
+      if (field == 511) {
+        snprintf(tag, 64, "%.*s", (int)size, (const char *)at);
+        snprintf(e->tags + strlen(e->tags), sizeof e->tags - strlen(e->tags), "%s ", tag);
+      }
+      if (field == 5 || field == 51) read_message(at, at + size, field, e, tag);
+      at += size;
+    } else {
+      int size = (key & 7) == 1 ? 8 : 4;
+      uint32_t bits = (uint32_t)fixed(at, 4);
+      float value;
+      memcpy(&value, &bits, sizeof value);
+      if (field == 512 && strcmp(tag, "train/loss") == 0) e->loss = (double)value;
+      at += size;
+    }
+  }
+  assert_ptr_equal(at, end);
+}
+
+static void a_tensorboard_file_is_read_back(void **state) {
+  (void)state;
+  static const char *const sinks[] = {"tensorboard"};
+  const ls_monitor_config_t config = {.dir = dir, .every_s = 3600, .sinks = {1, sinks}};
+  watch(&config, 3, 0.75);
+  char **names, tag[64];
+  int count, found = -1;
+  assert_int_equal(ls_dir_list(NULL, dir, &names, &count), LS_OK);
+  for (int i = 0; i < count; i++)
+    if (strstr(names[i], "tfevents")) found = i;
+  assert_true(found >= 0);
+  size_t size_bytes;
+  char *bytes = read_file(names[found], &size_bytes);
+  event_t e[2] = {{0}, {0}};
+  const uint8_t *at = (const uint8_t *)bytes, *end = at + size_bytes;
+  for (int i = 0; i < 2; i++) {
+    uint64_t size = fixed(at, 8);
+    assert_true(size <= (uint64_t)(end - at) - 16);
+    assert_int_equal(fixed(at + 8, 4), ls_crc32c_masked(at, 8));
+    assert_int_equal(fixed(at + 12 + size, 4), ls_crc32c_masked(at + 12, size));
+    read_message(at + 12, at + 12 + size, 0, &e[i], tag);
+    at += 16 + size;
+  }
+  assert_ptr_equal(at, end);
+  assert_string_equal(e[0].version, "brain.Event:2");
+  assert_true(e[1].step == 3 && e[1].loss == 0.75);
+  assert_non_null(strstr(e[1].tags, "train/gradient_norm "));
+  assert_null(strstr(e[1].tags, "gpu/")); /* what is not known has no curve */
+  ls_free(bytes);
+  ls_free(names);
+}
+
+/* RFC 3720, B.4, with TensorFlow's mask. */
+static void crc32c_has_the_values_of_the_standard(void **state) {
+  (void)state;
+  uint8_t bytes[32] = {0};
+  const uint32_t mask = UINT32_C(0xa282ead8), zeros = UINT32_C(0x8a9136aa), nine = UINT32_C(0xe3069283);
+  assert_int_equal(ls_crc32c_masked(bytes, sizeof bytes), (zeros >> 15 | zeros << 17) + mask);
+  assert_int_equal(ls_crc32c_masked("123456789", 9), (nine >> 15 | nine << 17) + mask);
+}
+
+/* ---- CSV and Prometheus ---- */
+
+static void a_csv_file_has_one_header_and_refuses_other_columns(void **state) {
+  (void)state;
+  static const char *const sinks[] = {"csv", "csv"};
+  const ls_monitor_config_t config = {.dir = dir, .every_s = 3600, .sinks = {2, sinks}};
+  watch(&config, 3, 0.75);
+  watch(&config, 5, 0.5);
+  size_t size_bytes;
+  char *text = read_file("samples.csv", &size_bytes), *rest = text;
+  int lines = 0, columns = 0;
+  for (char *line; (line = strsep(&rest, "\n")) && *line; lines++) {
+    int commas = 0;
+    for (const char *c = line; *c; c++)
+      commas += *c == ',';
+    if (lines == 0) columns = commas;
+    assert_int_equal(commas, columns);
+    assert_true((strncmp(line, "t,rank,step,", 12) == 0) == (lines == 0));
+  }
+  assert_int_equal(lines, 3); /* a sink that is named twice writes once */
+  ls_free(text);
+  char path[2 * PATH_BYTES];
+  snprintf(path, sizeof path, "%s/samples.csv", dir);
+  assert_int_equal(ls_file_write(NULL, path, "t,rank,other\n", 13), LS_OK);
+  ls_monitor_t *monitor;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  assert_int_equal(ls_monitor_start(ctx, &config, &one_rank, &monitor), LS_ERR_MISMATCH);
+  assert_non_null(strstr(ls_ctx_error(ctx), "columns of another version; move the file aside"));
+  ls_ctx_destroy(ctx);
+}
+
+/* The rules of Prometheus' text format that promtool checks, too (tests/program/monitor.sh). */
+static void metrics_keep_the_rules_of_prometheus(void **state) {
+  (void)state;
+  ls_monitor_sample_t s;
+  ls_record_clear(&ls_monitor_sample_record, &s);
+  for (int i = 0; i < LS_METRIC_COUNT; i++)
+    *(double *)(void *)((char *)&s + ls_metrics[i].offset) = 1 + i;
+  s.t = 1e9;
+  s.loss = NAN;
+  size_t size_bytes;
+  char *text = ls_prometheus_text(&s, &size_bytes), *rest = text, family[128] = "", kind[16] = "";
+  assert_non_null(text);
+  assert_null(strstr(text, "lockstep_train_loss"));
+  assert_non_null(strstr(text, "lockstep_train_step_duration_seconds{rank=\"0\"} "));
+  assert_non_null(
+      strstr(text, "lockstep_train_phase_seconds_total{rank=\"0\",phase=\"exposed_communication\"} "));
+  char families[8192] = " ";
+  for (char *line; (line = strsep(&rest, "\n")) && *line;) {
+    char name[128];
+    if (sscanf(line, "# HELP %127s", name) == 1) {
+      char word[160];
+      snprintf(word, sizeof word, " %s ", name);
+      assert_null(strstr(families, word)); /* each family once */
+      strcat(families, word + 1);
+    } else if (sscanf(line, "# TYPE %127s %15s", family, kind) != 2) {
+      size_t len = strcspn(line, "{");
+      assert_int_equal(strncmp(line, family, len), 0);
+      assert_int_equal(strlen(family), len);
+      assert_int_equal(strncmp(family, "lockstep_", 9), 0);
+      bool total = len > 6 && !strcmp(family + len - 6, "_total");
+      assert_int_equal(total, !strcmp(kind, "counter"));
+      assert_null(strstr(line, "step=\""));
+    }
+  }
+  free(text);
+}
+
+/* ---- alerts ---- */
+
+static ls_alert_change_t judge(ls_alert_t *a, double t, double ratio) {
+  ls_monitor_sample_t s;
+  ls_record_clear(&ls_monitor_sample_record, &s);
+  s.t = t;
+  s.memory_ratio = ratio;
+  return ls_alert_judge(a, &s);
+}
+
+static void an_alert_waits_and_clears_at_its_own_threshold(void **state) {
+  (void)state;
+  const ls_alert_rule_t rule = {.name = "memory",
+                                .when = "memory_ratio > 0.9",
+                                .clear = "memory_ratio <= 0.8",
+                                .for_s = 2,
+                                .clear_for_s = 3};
+  ls_alert_t a = ls_alert_of(&rule);
+  static const struct {
+    double t, ratio;
+    ls_alert_change_t change;
+  } rows[] = {{0, 0.5, LS_ALERT_SAME},   {1, 0.95, LS_ALERT_SAME},   {2, 0.95, LS_ALERT_SAME},
+              {3, 0.90, LS_ALERT_SAME}, /* not above: the wait begins again */
+              {4, 0.95, LS_ALERT_SAME},  {5, NAN, LS_ALERT_SAME},    {6, 0.95, LS_ALERT_RAISED},
+              {7, 0.85, LS_ALERT_SAME}, /* between the two: stays raised */
+              {20, 0.85, LS_ALERT_SAME}, {21, 0.8, LS_ALERT_SAME},   {23, 0.81, LS_ALERT_SAME},
+              {24, 0.8, LS_ALERT_SAME},  {27, 0.7, LS_ALERT_CLEARED}};
+  for (int i = 0; i < LS_COUNT(rows); i++)
+    assert_int_equal(judge(&a, rows[i].t, rows[i].ratio), rows[i].change);
+}
+
+static void an_alert_without_a_clear_condition_ends_with_its_own(void **state) {
+  (void)state;
+  const ls_alert_rule_t rule = {.name = "memory", .when = "memory_ratio > 0.9"};
+  ls_alert_t a = ls_alert_of(&rule);
+  assert_int_equal(judge(&a, 0, 0.95), LS_ALERT_RAISED);
+  assert_int_equal(judge(&a, 1, 0.95), LS_ALERT_SAME);
+  assert_int_equal(judge(&a, 2, 0.9), LS_ALERT_CLEARED);
+}
+
+static void usual_alerts_have_conditions(void **state) {
+  (void)state;
+  for (int i = 0; i < LS_ALERT_USUAL_COUNT; i++) {
+    ls_alert_t a = ls_alert_of(&ls_alert_usual[i]);
+    assert_non_null(a.raise.metric);
+    assert_int_equal(a.clear.metric != NULL, ls_alert_usual[i].clear != NULL);
+  }
+}
+
+static void conditions_are_refused_with_a_reason(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *why; /* NULL: it is one */
+  } rows[] = {{"loss > 1", NULL},
+              {"idle_s>=-2.5e3", NULL},
+              {"memory_rato > 1", "did you mean `memory_ratio`?"},
+              {"> 1", "is not measured"},
+              {"loss", "NAME OPERATOR NUMBER"},
+              {"loss = 1", "NAME OPERATOR NUMBER"},
+              {"loss > one", "NAME OPERATOR NUMBER"},
+              {"loss > nan", "NAME OPERATOR NUMBER"},
+              {"loss > 1 and lr > 2", "NAME OPERATOR NUMBER"}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    ls_condition_t c;
+    char why[LS_CONDITION_WHY_BYTES] = "";
+    assert_int_equal(ls_condition_read(rows[i].text, &c, why), rows[i].why == NULL);
+    if (rows[i].why && !strstr(why, rows[i].why)) fail_msg("%s: %s", rows[i].text, why);
+  }
+}
+
+/* The whole way: a condition of the last record, the log, a program and a file, which get Alertmanager's form. */
+static void a_raised_alert_reaches_log_program_and_file(void **state) {
+  (void)state;
+  char file[2 * PATH_BYTES], copy[2 * PATH_BYTES], command[3 * PATH_BYTES];
+  snprintf(file, sizeof file, "%s/notices", dir);
+  snprintf(copy, sizeof copy, "%s/copy", dir);
+  snprintf(command, sizeof command, "cat >'%s'", copy);
+  const char *const program[] = {"sh", "-c", command};
+  const ls_alert_rule_t rules[] = {{.name = "loss", .when = "loss > 1", .run = {3, program}, .file = file},
+                                   {.name = "rate", .when = "lr > 1"}};
+  const ls_monitor_config_t config = {.dir = dir, .every_s = 3600, .alert_count = 2, .alerts = rules};
+  watch(&config, 3, 7.5);
+  size_t size_bytes;
+  char *notice = read_file("notices", &size_bytes), *given = read_file("copy", &size_bytes);
+  char *log = read_file("events.jsonl", &size_bytes);
+  assert_string_equal(notice, given);
+  json_t *json = json_loads(notice, 0, NULL);
+  const json_t *alert = json_array_get(json_object_get(json, "alerts"), 0),
+               *labels = json_object_get(alert, "labels");
+  assert_string_equal(json_string_value(json_object_get(json, "version")), "4");
+  assert_string_equal(json_string_value(json_object_get(json, "status")), "firing");
+  assert_string_equal(json_string_value(json_object_get(alert, "status")), "firing");
+  assert_string_equal(json_string_value(json_object_get(labels, "alertname")), "loss");
+  assert_string_equal(json_string_value(json_object_get(labels, "rank")), "0");
+  assert_string_equal(json_string_value(json_object_get(alert, "endsAt")), "0001-01-01T00:00:00Z");
+  assert_non_null(strstr(log, "\"kind\":\"alert\""));
+  assert_non_null(
+      strstr(log, "\"alert\":\"loss\",\"status\":\"raised\",\"when\":\"loss > 1\",\"value\":7.5"));
+  assert_null(strstr(log, "\"alert\":\"rate\""));
+  json_decref(json);
+  ls_free(log);
+  ls_free(given);
+  ls_free(notice);
+}
+
+static void a_program_that_fails_is_said_in_the_log(void **state) {
+  (void)state;
+  static const char *const program[] = {"sh", "-c", "echo 'error: no such receiver' >&2; exit 3"};
+  const ls_alert_rule_t rules[] = {{.name = "loss", .when = "loss > 1", .run = {3, program}}};
+  const ls_monitor_config_t config = {.dir = dir, .every_s = 3600, .alert_count = 1, .alerts = rules};
+  watch(&config, 3, 7.5);
+  size_t size_bytes;
+  char *log = read_file("events.jsonl", &size_bytes);
+  assert_non_null(strstr(log, "\"kind\":\"alert_failed\""));
+  assert_non_null(strstr(log, "sh: no such receiver"));
+  ls_free(log);
+}
+
+/* ---- records ---- */
+
+static void a_slow_step_is_seen_against_the_usual_one(void **state) {
+  (void)state;
+  ls_measure_t m;
+  ls_monitor_sample_t s;
+  ls_monitor_state_t now = {.val_loss = NAN};
+  ls_measure_begin(&m, dir, &one_rank);
+  for (int i = 1; i <= 8; i++) {
+    ls_record_clear(&ls_monitor_sample_record, &s);
+    now.steps = now.step = 10 * i;
+    now.step_ns += i == 8 ? 3000000 : 1000000;
+    now.done_ns = m.begin_ns + now.step_ns;
+    ls_measure_steps(&m, &now, m.begin_ns + now.step_ns + 500000000, &s);
+    if (i <= LS_USUAL_RECORDS_MIN) assert_true(isnan(s.step_time_ratio));
+    if (i == 7) assert_true(s.step_time_ratio == 1 && s.step_time_us == 100);
+  }
+  assert_true(s.step_time_ratio == 3 && s.idle_s == 0.5 && s.step_s == 0.01);
+  ls_record_clear(&ls_monitor_sample_record, &s); /* no step since */
+  ls_measure_steps(&m, &now, m.begin_ns + now.step_ns + INT64_C(2000000000), &s);
+  assert_true(isnan(s.step_time_us) && isnan(s.step_time_ratio) && s.idle_s == 2 && s.step == 80);
+  ls_measure_end(&m);
+}
+
+/* ---- the view of the loop ---- */
+
+typedef struct {
+  ls_shown_t shown;
+  _Atomic bool done;
+} view_t;
+
+static void *write_blocks(void *arg) {
+  view_t *view = arg;
+  uint64_t block[LS_SHOWN_WORDS];
+  for (uint64_t i = 1; i <= 200000; i++) {
+    for (int k = 0; k < LS_SHOWN_WORDS; k++)
+      block[k] = i;
+    ls_shown_write(&view->shown, block, sizeof block);
+  }
+  view->done = true;
+  return NULL;
+}
+
+static void a_reader_sees_whole_blocks_in_order(void **state) {
+  (void)state;
+  static view_t view;
+  uint64_t block[LS_SHOWN_WORDS], last = 0;
+  pthread_t writer;
+  assert_int_equal(pthread_create(&writer, NULL, write_blocks, &view), 0);
+  for (bool done = false; !done;) {
+    done = view.done;
+    if (!ls_shown_read(&view.shown, block, sizeof block)) continue;
+    for (int k = 1; k < LS_SHOWN_WORDS; k++)
+      assert_true(block[k] == block[0]);
+    assert_true(block[0] >= last);
+    last = block[0];
+  }
+  assert_int_equal(last, 200000);
+  pthread_join(writer, NULL);
+}
+
+int main(void) {
+#define IN_DIR(test) cmocka_unit_test_setup_teardown(test, make_dir, remove_dir)
+  const struct CMUnitTest tests[] = {
+      IN_DIR(a_log_goes_on_behind_a_torn_line_of_an_earlier_run),
+      IN_DIR(a_tensorboard_file_is_read_back),
+      cmocka_unit_test(crc32c_has_the_values_of_the_standard),
+      IN_DIR(a_csv_file_has_one_header_and_refuses_other_columns),
+      cmocka_unit_test(metrics_keep_the_rules_of_prometheus),
+      cmocka_unit_test(an_alert_waits_and_clears_at_its_own_threshold),
+      cmocka_unit_test(an_alert_without_a_clear_condition_ends_with_its_own),
+      cmocka_unit_test(usual_alerts_have_conditions),
+      cmocka_unit_test(conditions_are_refused_with_a_reason),
+      IN_DIR(a_raised_alert_reaches_log_program_and_file),
+      IN_DIR(a_program_that_fails_is_said_in_the_log),
+      IN_DIR(a_slow_step_is_seen_against_the_usual_one),
+      cmocka_unit_test(a_reader_sees_whole_blocks_in_order),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,73 @@
+#!/bin/sh
+# A watched training: the same bits, a log that goes on when it is resumed, files that the tools of others read, faults of the
+# configuration by their place.
+set -eu
+. "$(dirname "$0")/lib.sh"
+cat >"$work/c.yaml" <<Y
+model: {input: [4], loss: mse, layers: [{dense: {units: 3}}]}
+data: {kind: synthetic, samples: 64, validation: 0.25}
+train: {batch: 16, steps: 200, checkpoint: {dir: $work/run}}
+parallel: {backend: cpu, threads: 1}
+Y
+seen="$work/seen"
+watched="--set monitor.dir=$seen --set monitor.every_s=0.01 --set monitor.sinks=[tensorboard,csv,prometheus]"
+"$program" train "$work/c.yaml" --quiet --json >"$work/plain.json" 2>"$work/err" || fail "$(cat "$work/err")"
+# shellcheck disable=SC2086 # words
+"$program" train "$work/c.yaml" --quiet --json $watched >"$work/watched.json" 2>"$work/err" || fail "$(cat "$work/err")"
+[ "$(field "$work/plain.json" params_xxh3)" = "$(field "$work/watched.json" params_xxh3)" ] || fail "a watched run has other bits"
+# shellcheck disable=SC2086 # words
+"$program" train "$work/c.yaml" --quiet --resume --set train.steps=300 $watched >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
+kinds() { sed -n 's/^{"kind":"\([a-z_]*\)".*/\1/p' "$1" | uniq | tr '\n' ' '; }
+case "$(kinds "$seen/events.jsonl")" in
+"start record save record end start record save record end " | "start save record end start save record end " | \
+  "start record save record end start save record end " | "start save record end start record save record end ") ;;
+*) fail "kinds of lines: $(kinds "$seen/events.jsonl")" ;;
+esac
+tail -2 "$seen/events.jsonl" | grep -q '"step":300,"total_steps":300,"loss":' || fail "the last record: $(tail -2 "$seen/events.jsonl")"
+[ "$(ls "$seen" | grep -c tfevents)" -ge 1 ] || fail "no TensorBoard file"
+[ "$(grep -c ^t,rank "$seen/samples.csv")" = 1 ] || fail "headers of samples.csv"
+grep -q '^lockstep_train_step_total{rank="0"} 300$' "$seen/metrics.prom" || fail "$(cat "$seen/metrics.prom")"
+[ ! -e "$seen/metrics.prom.tmp" ] || fail "a temporary file is left"
+
+# Every rank writes a log of its own; what all have in common stands in rank 0's.
+if command -v mpirun >/dev/null 2>&1; then
+  # shellcheck disable=SC2086 # words
+  "$program" train "$work/c.yaml" --quiet --ranks 2 $watched --set monitor.dir="$work/two" --set train.checkpoint.dir="$work/run2" \
+    >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
+  tail -2 "$work/two/events-1.jsonl" | grep -q '"kind":"record".*"rank":1,"step":200,' || fail "rank 1: $(tail -2 "$work/two/events-1.jsonl")"
+  if grep -q '"loss"' "$work/two/events-1.jsonl"; then fail "rank 1 speaks for rank 0"; fi
+  grep -q '"exchanged_bytes":[1-9]' "$work/two/events-1.jsonl" || fail "no bytes were exchanged"
+fi
+
+# The configuration's faults; a port that is in use is refused before the first step.
+expect 3 'monitor.sinks: `tensorbord` is not one of .*did you mean `tensorboard`' check "$work/c.yaml" --set 'monitor={dir: x, sinks: [tensorbord]}'
+expect 3 'monitor.alerts.when: `los` is not measured; did you mean `loss`' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: los > 1}]}'
+expect 3 'monitor.alerts.clear: a condition is NAME OPERATOR NUMBER' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: loss > 1, clear: loss}]}'
+expect 3 'monitor.alerts: a list of alerts was expected' check "$work/c.yaml" --set 'monitor={alerts: {name: a}}'
+touch "$work/file"
+expect 5 "$work/file" train "$work/c.yaml" --quiet --set monitor.dir="$work/file"
+
+# An alert that holds is said once, on stderr and in the log.
+# shellcheck disable=SC2086 # words
+"$program" train "$work/c.yaml" --quiet $watched --set monitor.dir="$work/alert" --set 'monitor.alerts=[{name: learns, when: step >= 200}]' \
+  >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
+[ "$(grep -c 'warning: alert: learns raised on rank 0 of .*: step is 200' "$work/err")" = 1 ] || fail "alert: $(cat "$work/err")"
+grep -q '"kind":"alert".*"alert":"learns","status":"raised"' "$work/alert/events.jsonl" || fail "no alert in the log"
+
+# Readers of others, where they are installed.
+if command -v promtool >/dev/null 2>&1; then
+  promtool check metrics <"$seen/metrics.prom" >"$work/out" 2>&1 || fail "promtool: $(cat "$work/out")"
+else
+  echo "promtool (package prometheus) is not installed: it did not read metrics.prom"
+fi
+if python3 -c 'import tensorboard' 2>/dev/null; then
+  python3 - "$seen" <<'P' || fail "TensorBoard does not read the event files"
+import sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+log = EventAccumulator(sys.argv[1]).Reload()
+assert log.Scalars("train/loss")[-1].step == 300, log.Tags()
+P
+else
+  echo "tensorboard (Python) is not installed: it did not read the event files"
+fi
+echo ok
