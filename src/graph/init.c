@@ -4,14 +4,13 @@
 
 #include <math.h>
 
-/* Shape (out, in, ...): a weight's row feeds one output. A vector is both. */
+/* Shape (out, .., in): a weight's row feeds one output, its last dimension comes from one input. A vector is both. */
 static double fan_in(const ls_shape_t *shape) {
   return (double)(shape->rank > 1 ? ls_shape_inner(shape, 1) : ls_shape_count(shape));
 }
 
 static double fan_out(const ls_shape_t *shape) {
-  if (shape->rank < 2) return (double)ls_shape_count(shape);
-  return (double)shape->dim[0] * (double)ls_shape_inner(shape, 2);
+  return (double)(shape->rank > 1 ? ls_shape_outer(shape, shape->rank - 1) : ls_shape_count(shape));
 }
 
 static void fill(float value, int64_t begin, int64_t end, float *out) {

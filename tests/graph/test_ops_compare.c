@@ -238,7 +238,7 @@ static void check_bits(rig_t *rig, const trial_t *t, const launch_t *a, const la
 
 /* Output 0 is a matrix product. */
 static bool is_product(const ls_op_t *op) {
-  return op->class == LS_OP_PRODUCT;
+  return op->class == LS_OP_PRODUCT || op->class == LS_OP_CONVOLUTION;
 }
 
 /* -8 to 8: sums of up to 2^18 products are exact in f32 in any order, and so are the factors in TF32. */

@@ -118,6 +118,81 @@ static void over_the_last_dimension(void **state) {
   release_model(&p);
 }
 
+/* The network of two convolutions that others are measured with: 421,642 parameters. */
+static void two_convolutions(void **state) {
+  capture_t *c = *state;
+  parsed_t p;
+  ls_graph_t *graph;
+  const char *text =
+      "model: {input: [28, 28], loss: cross-entropy, layers: [conv2d: {filters: 32, activation: relu}, "
+      "pool, conv2d: {filters: 64, activation: relu}, pool, dense: {units: 128, activation: relu}, "
+      "dense: {units: 10}]}\n";
+  assert_int_equal(parse_model(c, text, &p), LS_OK);
+  assert_int_equal(ls_model_build(c->ctx, &p.model, 5, true, &graph), LS_OK);
+  expect(graph, "layers.0.weight", LS_ROLE_PARAM, LS_SHAPE(LS_F32, 32, 3, 3, 1));
+  expect(graph, "layers.0.relu", LS_ROLE_VALUE, LS_SHAPE(LS_F32, 5, 28, 28, 32));
+  expect(graph, "layers.2.weight", LS_ROLE_PARAM, LS_SHAPE(LS_F32, 64, 3, 3, 32));
+  expect(graph, "layers.3.max_pool", LS_ROLE_VALUE, LS_SHAPE(LS_F32, 5, 7, 7, 64));
+  assert_int_equal(ls_graph_param_count(graph), 421642);
+  for (int i = 0; i < graph->node_count; i++) /* nobody needs the images' gradient */
+    if (strcmp(graph->nodes[i].op->name, "conv2d_dx") == 0)
+      assert_int_equal(graph->tensors[graph->nodes[i].in[1]].shape.dim[0], 64);
+  ls_graph_destroy(graph);
+  release_model(&p);
+}
+
+/* Shapes of windows' outputs; what does not fit is refused by name. */
+static void windows(void **state) {
+  static const struct {
+    const char *layers, *shape;
+  } good[] = {
+      {"conv2d: {filters: 4, stride: 2}", "f32 (5, 4, 4)"},
+      {"conv2d: {filters: 4, padding: valid}", "f32 (7, 5, 4)"},
+      {"conv2d: {filters: 6, kernel: 7, stride: 2, padding: 3, groups: 3}", "f32 (5, 4, 6)"},
+      {"conv2d: {filters: 4, kernel: 2, dilation: 3, padding: valid}", "f32 (6, 4, 4)"},
+      {"pool: {size: 3, stride: 2, padding: 1}", "f32 (5, 4, 3)"},
+      {"pool: {kind: average, padding: same}", "f32 (5, 4, 3)"},
+      {"global_pool: {kind: max}", "f32 (3)"},
+  };
+  static const struct {
+    const char *layers, *message;
+  } bad[] = {
+      {"conv2d: {filters: 4, kernel: 9, padding: valid}",
+       "model.layers.conv2d: a window of 9 with padding valid is larger than the image; the layer before "
+       "gives (9, 7, 3)"},
+      {"conv2d: {filters: 4, groups: 2}",
+       "model.layers.conv2d: groups: 3 channels and 4 filters cannot be cut into 2 parts"},
+      {"conv2d: {filters: 4, padding: wide}",
+       "model.layers.conv2d: padding: `wide` must be same, valid or a number"},
+      {"conv2d: {filters: 4, padding: -1}",
+       "model.layers.conv2d: padding: `-1` must be same, valid or a number"},
+      {"pool: {size: 2, padding: 2}", "model.layers.pool: padding must be less than the window's size, 2"},
+      {"pool: {size: 17, padding: 16}", "model.layers.pool: size: 17, at most 16 for max"},
+      {"dense: {units: 4}, conv2d: {filters: 4}",
+       "model.layers.conv2d: reads images, [height, width, channels]"},
+      {"dense: {units: 4}, global_pool",
+       "model.layers.global_pool: reads images [height, width, channels] or sequences"},
+  };
+  capture_t *c = *state;
+  parsed_t p;
+  char text[512], shape[LS_SHAPE_TEXT_BYTES];
+  for (int i = 0; i < LS_COUNT(good); i++) {
+    snprintf(text, sizeof text, "model: {input: [9, 7, 3], loss: mse, layers: [%s, dense: {units: 1}]}\n",
+             good[i].layers);
+    assert_int_equal(parse_model(c, text, &p), LS_OK);
+    assert_string_equal(ls_shape_text(&p.model.layer[0].sample, shape), good[i].shape);
+    release_model(&p);
+  }
+  for (int i = 0; i < LS_COUNT(bad); i++) {
+    snprintf(text, sizeof text, "model: {input: [9, 7, 3], loss: mse, layers: [%s, dense: {units: 1}]}\n",
+             bad[i].layers);
+    assert_int_equal(parse_model(c, text, &p), LS_ERR_CONFIG);
+    if (!strstr(c->text, bad[i].message)) fail_msg("%s\nsays\n%s", bad[i].layers, c->text);
+    capture_clear(c);
+    release_model(&p);
+  }
+}
+
 static void numbers_as_targets(void **state) {
   capture_t *c = *state;
   parsed_t p;
@@ -163,8 +238,14 @@ static void allocation_failures(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(names_shapes_roles),  TEST(dropouts_have_ordinals),  TEST(evaluation_is_forward_only),
-      TEST(numbers_as_targets),  TEST(over_the_last_dimension), TEST(impossible_rows),
+      TEST(names_shapes_roles),
+      TEST(dropouts_have_ordinals),
+      TEST(evaluation_is_forward_only),
+      TEST(numbers_as_targets),
+      TEST(over_the_last_dimension),
+      TEST(two_convolutions),
+      TEST(windows),
+      TEST(impossible_rows),
       TEST(allocation_failures),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,6 +92,20 @@ extern const ls_op_t ls_op_normalize;
 /* Floats of another dtype: i[0] f32, bf16 or f16; to nearest, ties to even. Its gradient is cast back. */
 extern const ls_op_t ls_op_cast;
 
+/* Convolution: (x (n, h, w, c), w (o, kh, kw, c / groups)) -> y (n, oh, ow, o), without bias. conv.c names the
+ * attributes. */
+extern const ls_op_t ls_op_conv2d, ls_op_conv2d_dx, ls_op_conv2d_dw; /* (dy, w) -> dx; (dy, x) -> dw */
+/* bias: (x (n.., d..), b (d..)) -> x + b, which has the trailing dimensions of x. sum_leading: (dy) -> the sum over
+ * all but the i[0] trailing dimensions. */
+extern const ls_op_t ls_op_bias, ls_op_sum_leading;
+/* Pooling of x (n, h, w, c); pool.c names the attributes. max_pool -> y, place u8: the largest one's place in the
+ * window. */
+extern const ls_op_t ls_op_max_pool, ls_op_max_pool_dx; /* (dy, place) -> dx */
+extern const ls_op_t ls_op_avg_pool, ls_op_avg_pool_dx; /* (dy) -> dx */
+/* (x (n, t, c)) -> (n, c): the mean over positions; the position i[0], -1 the last. */
+extern const ls_op_t ls_op_mean_positions, ls_op_mean_positions_dx; /* (dy), i[0] t -> dx */
+extern const ls_op_t ls_op_take_position, ls_op_take_position_dx;   /* (dy), i[0], i[1] t -> dx */
+
 extern const ls_op_t ls_op_fill; /* () -> out f32 of shape i[0] elements, value f[0]; seeds backward with 1 */
 extern const ls_op_t ls_op_accumulate; /* (x) -> acc (inout, same shape): acc += x. Not differentiable */
 /* tree_sum: (parts f32 (p, n)) -> (n): the sum of the parts in the order of tree_sum.c, which is part of the

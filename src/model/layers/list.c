@@ -7,7 +7,10 @@
   ROW(dropout)                                                                                               \
   ROW(activation)                                                                                            \
   ROW(add)                                                                                                   \
-  ROW(concat)
+  ROW(concat)                                                                                                \
+  ROW(conv2d)                                                                                                \
+  ROW(pool)                                                                                                  \
+  ROW(global_pool)
 
 #define DECLARE(kind) extern const ls_layer_kind_t ls_kind_##kind;
 #define KIND(kind)    &ls_kind_##kind,
