@@ -112,8 +112,8 @@ static void append(char *message, const char *fmt, ...) {
 
 enum { CHARACTER_BYTES_MAX = 4 };
 
-/* Bytes of the well-formed UTF-8 character at t (Unicode, table 3-7); 0 for a malformed one. */
-static size_t utf8_bytes(const unsigned char *t) {
+/* Unicode, table 3-7. */
+size_t ls_utf8_bytes(const unsigned char *t) {
   if (t[0] < 0x80) return 1;
   size_t size = t[0] >= 0xC2 && t[0] <= 0xDF   ? 2
                 : (t[0] & 0xF0) == 0xE0        ? 3
@@ -130,12 +130,12 @@ static size_t utf8_bytes(const unsigned char *t) {
 /* 0 for a control character too. */
 static size_t character_bytes(const unsigned char *t) {
   if (t[0] < 0x80) return (t[0] >= 0x20 && t[0] != 0x7f) || t[0] == '\n' || t[0] == '\t';
-  return t[0] == 0xC2 && t[1] < 0xA0 ? 0 : utf8_bytes(t);
+  return t[0] == 0xC2 && t[1] < 0xA0 ? 0 : ls_utf8_bytes(t);
 }
 
 bool ls_text_utf8(const char *text) {
   for (size_t size; *text; text += size)
-    if (!(size = utf8_bytes((const unsigned char *)text))) return false;
+    if (!(size = ls_utf8_bytes((const unsigned char *)text))) return false;
   return true;
 }
 

@@ -19,6 +19,7 @@ enum {
   LS_RNG_INIT = 0x2000000,
   LS_RNG_SYNTHETIC = 0x3000000,
   LS_RNG_ORDER = 0x4000000,
+  LS_RNG_WINDOW = 0x5000000,
 };
 
 typedef struct {

@@ -45,8 +45,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   status = ls_train_dir_check(ctx, config);
   if (status != LS_OK) goto config;
   if (config->checkpoint.dir) ls_ckpt_lock_look(ctx, config->checkpoint.dir);
-  ls_data_want_t want = {ls_model_inputs(&config->model), ls_model_outputs(&config->model),
-                         config->model.loss == LS_LOSS_CROSS_ENTROPY};
+  ls_data_want_t want = ls_train_want(&config->model);
   status = ls_dataset_open(ctx, &config->data, NULL, &want, (uint64_t)config->train.seed, NULL, &data);
   if (status != LS_OK) goto config;
   status = ls_train_data_check(ctx, config, data);

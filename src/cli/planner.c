@@ -98,8 +98,7 @@ ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_option
     return LS_OK;
   }
   ls_dataset_t *dataset;
-  ls_data_want_t want = {ls_model_inputs(&config->model), ls_model_outputs(&config->model),
-                         config->model.loss == LS_LOSS_CROSS_ENTROPY};
+  ls_data_want_t want = ls_train_want(&config->model);
   ls_status_t status = ls_dataset_open(ctx, data, NULL, &want, (uint64_t)config->train.seed, NULL, &dataset);
   if (status != LS_OK) return status;
   options->rows = dataset->rows;

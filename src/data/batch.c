@@ -1,5 +1,6 @@
 /* A micro-batch: which rows, their values, their weights. A pure function of dataset, spec and number, so that
  * any rank can fill its share of any step at any time. */
+#include "data/corpus.h"
 #include "data/order.h"
 
 #include <string.h>
@@ -42,6 +43,14 @@ static int cursor_rows(cursor_t *c, uint64_t position, int64_t most, uint64_t ro
     cursor_epoch(c, epoch);
     ls_order_each(&c->epoch_order, row, count);
   }
+  const ls_corpus_t *corpus = c->dataset->corpus;
+  for (int i = 0; corpus && i < count; i++) {
+    const ls_corpus_part_t *part = &corpus->part[c->spec->part];
+    row[i] = (uint64_t)(corpus->random && c->spec->shuffle
+                            ? ls_corpus_random(part, c->spec->seed, position + (uint64_t)i)
+                            : ls_corpus_window(part, (int64_t)row[i]));
+  }
+  if (corpus) return count;
   for (int i = 0; i < count; i++)
     row[i] += c->part_first;
   if (row[0] < (uint64_t)c->dataset->split_rows) ls_order_each(&c->split, row, count);
@@ -55,6 +64,12 @@ static void copy_row(void *to, int64_t to_row, const void *from, int64_t row, si
 static void put_row(const ls_dataset_t *d, int64_t row, int64_t to_row, const ls_batch_t *to) {
   if (to->row) {
     to->row[to_row] = (int32_t)row;
+    return;
+  }
+  if (d->corpus) {
+    int64_t context = d->corpus->context;
+    ls_corpus_put(d->corpus, row, (char *)to->x + (size_t)to_row * ls_shape_bytes(&d->sample.x),
+                  (int32_t *)to->target + to_row * context);
     return;
   }
   copy_row(to->x, to_row, d->features, row, ls_shape_bytes(&d->sample.x));

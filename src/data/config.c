@@ -3,7 +3,11 @@
 
 #include <string.h>
 
-static const char *const kinds[] = {"idx", "csv", "npy", "synthetic", NULL};
+static const char *const kinds[] = {"idx", "csv", "npy", "text", "synthetic", NULL};
+
+/* In the order of ls_tokens_t and ls_windows_t. */
+static const char *const tokens[] = {"auto", "characters", "bytes", "u16", "i32", NULL};
+static const char *const windows[] = {"random", "strided", NULL};
 
 /* In the order of ls_resident_t. */
 static const char *const residents[] = {"auto", "true", "false", NULL};
@@ -16,8 +20,10 @@ static const ls_option_t rows[] = {
                            "names an array of an archive."),
     LS_OPTION_PATH(ls_data_config_t, targets, .change = LS_CHANGE_IGNORED, .optional = true,
                    .help = "idx, npy: file of the targets: class numbers, or values to predict."),
-    LS_OPTION_PATH(ls_data_config_t, path, .change = LS_CHANGE_IGNORED, .optional = true,
-                   .help = "csv: file with a header line, gzip allowed."),
+    LS_OPTION_PATH(
+        ls_data_config_t, path, .change = LS_CHANGE_IGNORED, .optional = true,
+        .help = "csv: file with a header line, gzip allowed. text: file, or all files that match, as in "
+                "shards/*.bin, one after the other."),
     LS_OPTION(ls_data_config_t, target, .change = LS_CHANGE_MODEL, .optional = true,
               .help = "csv: names of the target columns."),
     LS_OPTION(ls_data_config_t, columns, .change = LS_CHANGE_MODEL, .optional = true,
@@ -32,9 +38,25 @@ static const ls_option_t rows[] = {
                    .help = "idx, npy: file of held-out features, instead of a part of the samples."),
     LS_OPTION_PATH(ls_data_config_t, validation_targets, .change = LS_CHANGE_IGNORED, .optional = true,
                    .help = "idx, npy: file of their targets."),
-    LS_OPTION_PATH(ls_data_config_t, validation_path, .change = LS_CHANGE_IGNORED, .optional = true,
-                   .help = "csv: file of held-out samples, instead of a part of the samples. It has the same "
-                           "columns as path."),
+    LS_OPTION_PATH(
+        ls_data_config_t, validation_path, .change = LS_CHANGE_IGNORED, .optional = true,
+        .help = "csv, text: file of held-out samples, instead of a part of the samples. With csv it has "
+                "the same columns as path."),
+    LS_OPTION(
+        ls_data_config_t, tokens, .change = LS_CHANGE_MODEL, .choices = tokens, .initial = "auto",
+        .help =
+            "text: what a token is: characters of UTF-8 text, bytes, or the numbers in a token file (u16, "
+            "i32, with or without llm.c's header). auto: numbers if the file has that header, u16 if its "
+            "name ends in .bin, else characters."),
+    LS_OPTION(ls_data_config_t, context, .change = LS_CHANGE_IGNORED, .unit = "tokens", .min = 0, .max = 1e9,
+              .initial = "0", .help = "text: length of a sample; 0 follows the model's input."),
+    LS_OPTION(
+        ls_data_config_t, windows, .change = LS_CHANGE_RUN, .choices = windows, .initial = "random",
+        .help =
+            "text: where training samples begin: anywhere, by a random number of (seed, epoch, index), or "
+            "every `stride` tokens, each once per epoch. Validation goes from window to window."),
+    LS_OPTION(ls_data_config_t, stride, .change = LS_CHANGE_RUN, .unit = "tokens", .min = 0, .max = 1e9,
+              .initial = "0", .help = "text: distance between strided training windows; 0 is the context."),
     LS_OPTION(
         ls_data_config_t, normalize, .change = LS_CHANGE_KEPT, .initial = "false",
         .help =
@@ -59,16 +81,6 @@ const ls_section_t ls_data_section = {.name = "data",
                                       .rows = rows,
                                       .count = LS_COUNT(rows),
                                       .help = "Where samples come from and how they are split."};
-
-static ls_status_t need(ls_ctx_t *ctx, const char *kind, const char *key, bool given) {
-  if (given) return LS_OK;
-  return ls_fail(ctx, LS_ERR_CONFIG, "data.%s is needed with data.kind: %s", key, kind);
-}
-
-static ls_status_t refuse(ls_ctx_t *ctx, const char *kind, const char *key, bool given) {
-  if (!given) return LS_OK;
-  return ls_fail(ctx, LS_ERR_CONFIG, "data.%s does not go with data.kind: %s", key, kind);
-}
 
 bool ls_data_validation_files(const ls_data_config_t *c) {
   if (c->kind == LS_DATA_MEMORY) return false;
@@ -112,6 +124,59 @@ bool ls_data_delimiter(const ls_data_config_t *c, char *delimiter) {
   return strlen(text) == 1 && *text >= ' ' && *text <= '~' && !strchr("0123456789+-.eE\"", *text);
 }
 
+#define OF(kind) (1u << LS_DATA_##kind)
+enum { FILES = OF(IDX) | OF(NPY), PATHS = OF(CSV) | OF(TEXT) };
+
+/* Keys that only some kinds take, or cannot do without. */
+static const struct {
+  const char *key;
+  unsigned takes, needs;
+} keys[] = {
+    {"features", FILES, FILES},   {"targets", FILES, FILES},      {"path", PATHS, PATHS},
+    {"target", OF(CSV), OF(CSV)}, {"validation_features", FILES}, {"validation_targets", FILES},
+    {"validation_path", PATHS},   {"columns", OF(CSV)},           {"delimiter", OF(CSV)},
+    {"tokens", OF(TEXT)},         {"context", OF(TEXT)},          {"windows", OF(TEXT)},
+    {"stride", OF(TEXT)},         {"normalize", ~OF(TEXT)},
+};
+
+/* Whether a key has another value than it has unset. */
+static bool is_given(const ls_data_config_t *c, const char *key) {
+  const ls_option_t *row = rows;
+  while (strcmp(row->name, key) != 0)
+    row++;
+  const void *field = (const char *)c + row->offset;
+  const char *text;
+  switch (row->type) {
+  case LS_OPT_STRINGS:
+    return ((const ls_strings_t *)field)->count > 0;
+  case LS_OPT_INT:
+    return *(const int64_t *)field != 0;
+  case LS_OPT_ENUM:
+    return *(const int *)field != 0;
+  case LS_OPT_BOOL:
+    return *(const bool *)field;
+  default:
+    text = *(const char *const *)field;
+    return text && (!row->initial || strcmp(text, row->initial) != 0);
+  }
+}
+
+/* Reports every error; the first gives the status. */
+static ls_status_t check_keys(ls_ctx_t *ctx, const ls_data_config_t *c) {
+  ls_status_t first = LS_OK, status;
+  const char *kind = kinds[c->kind];
+  for (int i = 0; i < LS_COUNT(keys); i++, first = first != LS_OK ? first : status) {
+    bool given = is_given(c, keys[i].key);
+    status = LS_OK;
+    if (!given && keys[i].needs & 1u << c->kind)
+      status = ls_fail(ctx, LS_ERR_CONFIG, "data.%s is needed with data.kind: %s", keys[i].key, kind);
+    if (given && !(keys[i].takes & 1u << c->kind))
+      status = ls_fail(ctx, LS_ERR_CONFIG, "data.%s does not go with data.kind: %s", keys[i].key, kind);
+  }
+  status = check_validation(ctx, c);
+  return first != LS_OK ? first : status;
+}
+
 ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
   if (c->kind < 0 || c->kind > LS_DATA_MEMORY)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "unknown kind of data: %d", c->kind);
@@ -119,29 +184,20 @@ ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
     return ls_fail(ctx, LS_ERR_CONFIG, "data.validation is %g: it must be at least 0 and less than 1",
                    c->validation);
   if (c->kind == LS_DATA_MEMORY) return LS_OK;
-  const char *kind = kinds[c->kind];
   char delimiter;
   if (!ls_data_delimiter(c, &delimiter))
     return ls_fail(
         ctx, LS_ERR_CONFIG,
         "data.delimiter is \"%s\": one character that is no part of a number was expected, tab or auto",
         LS_SHOWN(c->delimiter));
-  bool files = c->kind == LS_DATA_IDX || c->kind == LS_DATA_NPY, csv = c->kind == LS_DATA_CSV;
-  /* Reports every error of the section; the first gives the status. */
-  ls_status_t s[] = {
-      files ? need(ctx, kind, "features", c->features) : refuse(ctx, kind, "features", c->features),
-      files ? need(ctx, kind, "targets", c->targets) : refuse(ctx, kind, "targets", c->targets),
-      csv ? need(ctx, kind, "path", c->path) : refuse(ctx, kind, "path", c->path),
-      csv ? need(ctx, kind, "target", c->target.count > 0) : refuse(ctx, kind, "target", c->target.count > 0),
-      files ? LS_OK : refuse(ctx, kind, "validation_features", c->validation_features),
-      files ? LS_OK : refuse(ctx, kind, "validation_targets", c->validation_targets),
-      csv ? LS_OK : refuse(ctx, kind, "validation_path", c->validation_path),
-      check_validation(ctx, c),
-      csv ? LS_OK : refuse(ctx, kind, "columns", c->columns.count > 0),
-      csv ? LS_OK : refuse(ctx, kind, "delimiter", c->delimiter && strcmp(c->delimiter, "auto") != 0),
-  };
-  for (int i = 0; i < LS_COUNT(s); i++)
-    if (s[i] != LS_OK) return s[i];
+  ls_status_t status = check_keys(ctx, c);
+  if (status != LS_OK) return status;
+  if (c->stride > 0 && c->windows != LS_WINDOWS_STRIDED)
+    return ls_fail(ctx, LS_ERR_CONFIG, "data.stride goes with data.windows: strided");
+  if (c->kind == LS_DATA_TEXT && c->resident == LS_RESIDENT_TRUE)
+    return ls_fail(ctx, LS_ERR_CONFIG,
+                   "data.resident: true does not go with data.kind: text: its windows overlap, and "
+                   "the host cuts them out of the files");
   if (c->kind != LS_DATA_SYNTHETIC) return LS_OK;
   if (c->samples < 1 || c->samples > UINT32_MAX || c->inputs < 0 || c->outputs < 0)
     return ls_fail(ctx, LS_ERR_CONFIG, "data.samples, data.inputs or data.outputs is out of range");

@@ -13,7 +13,23 @@
 #include "device/kernel.h"
 #include <lockstep/data.h>
 
-typedef enum { LS_DATA_IDX, LS_DATA_CSV, LS_DATA_NPY, LS_DATA_SYNTHETIC, LS_DATA_MEMORY } ls_data_kind_t;
+typedef enum {
+  LS_DATA_IDX,
+  LS_DATA_CSV,
+  LS_DATA_NPY,
+  LS_DATA_TEXT,
+  LS_DATA_SYNTHETIC,
+  LS_DATA_MEMORY
+} ls_data_kind_t;
+/* text: what a token is, and where training windows begin. */
+typedef enum {
+  LS_TOKENS_AUTO,
+  LS_TOKENS_CHARACTERS,
+  LS_TOKENS_BYTES,
+  LS_TOKENS_U16,
+  LS_TOKENS_I32
+} ls_tokens_t;
+typedef enum { LS_WINDOWS_RANDOM, LS_WINDOWS_STRIDED } ls_windows_t;
 
 typedef enum { LS_RESIDENT_AUTO, LS_RESIDENT_TRUE, LS_RESIDENT_FALSE } ls_resident_t;
 
@@ -22,7 +38,7 @@ typedef struct {
   int kind;              /* ls_data_kind_t (files cannot select MEMORY) */
   const char *features;  /* idx, npy: file */
   const char *targets;   /* idx, npy: file */
-  const char *path;      /* csv: file */
+  const char *path;      /* csv: file; text: file, or all that match */
   ls_strings_t target;   /* csv: target columns */
   ls_strings_t columns;  /* csv: feature columns; empty = every other column that is not a date */
   bool columns_trained;  /* the columns come from a checkpoint: if one is missing, the data do not belong
@@ -30,7 +46,12 @@ typedef struct {
   const char *delimiter; /* csv: between cells; "auto" or NULL: found in the header */
   double validation;     /* part held out, [0, 1) */
   const char *validation_features, *validation_targets; /* idx, npy: files held out, or NULL */
-  const char *validation_path;                          /* csv: the same */
+  const char *validation_path;                          /* csv, text: the same */
+  int tokens;                                           /* text: ls_tokens_t */
+  int windows;                                          /* text: ls_windows_t */
+  int64_t context;                                      /* text: tokens of a sample; 0 = follow the model */
+  int64_t stride;                                       /* text: between windows; 0 = context */
+  ls_strings_t vocabulary; /* text: characters of a checkpoint; empty: found in the files */
   bool normalize;
   int resident;            /* ls_resident_t: whether the samples stay on the device (train/data.c) */
   int64_t samples;         /* synthetic */
@@ -58,6 +79,8 @@ typedef struct {
 
 typedef enum { LS_PART_TRAIN, LS_PART_VALIDATION } ls_part_t;
 
+typedef struct ls_corpus ls_corpus_t; /* data/corpus.h */
+
 /* x' = (x - mean) * scale, per column (csv, npy, synthetic) or one value for all (idx: pixels share a unit).
  * Computed on the training part. Constant columns get scale 1. The mean is f64, because a column may be far
  * from 0; if f32 holds every measured value, the mean is f32, too. */
@@ -80,9 +103,14 @@ typedef struct {
   void *features; /* (rows, sample.x): f32 normalised; bytes and tokens as read, for the device to convert: */
   float mean, scale; /* x' = (x - mean) * scale; 0 and 1 where they are f32 or tokens */
   void *targets;     /* (rows, sample.target), f32 normalised */
+  ls_corpus_t
+      *corpus; /* text: features and targets are windows of it, and both are NULL; a row is a window's place.
+                        * NULL: samples are rows */
+  ls_strings_t
+      vocabulary; /* text: the characters, in the order of their numbers; empty: tokens are numbers */
   int64_t train_count, validation_count;
   int64_t split_rows; /* rows that are split; the rows behind them are the validation part and stay in
-                       * order */
+                       * order. text: windows before the split, so the two parts may have fewer together */
   uint64_t seed;      /* of the split */
   ls_norm_t norm;     /* identity when not normalised */
   char source[256];   /* for messages: the file */
@@ -106,7 +134,8 @@ void ls_dataset_close(ls_dataset_t *dataset);
 
 /* share.c. Moves features and targets to memory that other processes of this machine can map while *fd is open
  * (to be closed by the caller), piece by piece: there is never a second copy. Nobody can write to it. Where the
- * system has no such memory, says so, leaves everything as it is and sets *fd to -1. LS_ERR_MEMORY: it ran out
+ * system has no such memory, says so, leaves everything as it is and sets *fd to -1. So does, in silence, text: every
+ * process maps its files for itself. LS_ERR_MEMORY: it ran out
  * on the way; the dataset can only be closed. */
 ls_status_t ls_dataset_share(ls_ctx_t *ctx, ls_dataset_t *dataset, int *fd);
 /* The same dataset by the path of that file, "/proc/PID/fd/FD". LS_ERR_IO, LS_ERR_DATA, LS_ERR_MEMORY. */

@@ -1,4 +1,5 @@
 /* Opening a dataset: read by kind, check against the model, split, normalise. */
+#include "data/corpus.h"
 #include "data/npz.h"
 #include "data/order.h"
 #include "data/parts.h"
@@ -139,11 +140,14 @@ static ls_status_t read_kind(ls_ctx_t *ctx, const ls_data_config_t *config, cons
     r->feature_name = "the synthetic set";
     r->target_name = "the synthetic set";
     return ls_synthetic_make(ctx, config, want, &r->features, &r->targets);
+  case LS_DATA_TEXT: /* opened as a stream */
+    break;
   }
   return LS_ERR_INTERNAL; /* the kind was checked */
 }
 
 ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *d) {
+  if (d->corpus) return ls_corpus_split(ctx, validation, d);
   if (d->split_rows < d->rows) return LS_OK;
   d->validation_count = llround((double)d->rows * validation);
   d->train_count = d->rows - d->validation_count;
@@ -231,8 +235,12 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
   ls_arena_init(&d->arena, ctx);
   d->seed = seed;
   ls_source_t r = {0};
-  status = read_kind(ctx, config, memory, want, &r);
-  if (status == LS_OK) status = build(ctx, config, want, norm, &r, d);
+  if (config->kind == LS_DATA_TEXT) {
+    status = ls_corpus_open(ctx, config, want, d);
+  } else {
+    status = read_kind(ctx, config, memory, want, &r);
+    if (status == LS_OK) status = build(ctx, config, want, norm, &r, d);
+  }
   ls_matrix_release(&r.features);
   ls_matrix_release(&r.targets);
   if (status != LS_OK) goto close_dataset;
@@ -276,6 +284,9 @@ void ls_dataset_features(const ls_dataset_t *d, int64_t row, int64_t first, int6
 void ls_dataset_rows(const ls_dataset_t *d, ls_part_t part, int64_t index, int count, int64_t *row) {
   uint64_t place[LS_ORDER_EACH_MAX];
   ls_order_key_t key;
+  for (int i = 0; d->corpus && i < count; i++)
+    row[i] = ls_corpus_window(&d->corpus->part[part], index + i);
+  if (d->corpus) return;
   ls_order_key_make(d->seed, LS_ORDER_SPLIT, 0, (uint64_t)d->split_rows, &key);
   for (int i = 0; i < count; i++)
     place[i] = (uint64_t)((part == LS_PART_TRAIN ? index : d->train_count + index) + i);

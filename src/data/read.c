@@ -1,8 +1,14 @@
-/* Whole files into memory, unpacked. */
+/* Whole files: into memory, unpacked, or mapped. */
 #include "data/read.h"
 #include "data/gunzip.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A file that unpacks to more than half of the memory would exhaust it before the program could report
@@ -42,4 +48,59 @@ ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t 
   status = ls_gunzip(ctx, path, raw, raw_size, limit, bytes, size);
   ls_free(raw);
   return status;
+}
+
+/* A mapping of a regular file that is neither empty nor packed; else NULL. */
+static void *map_plain(const char *path, size_t *size) {
+  struct stat stat;
+  void *at = NULL;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not wait */
+  if (fd >= 0 && fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && stat.st_size > 0) {
+    *size = (size_t)stat.st_size;
+    at = mmap(NULL, *size, PROT_READ, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) at = NULL;
+  }
+  if (fd >= 0) close(fd);
+  if (!at || !ls_gunzip_is(at, *size)) return at;
+  munmap(at, *size);
+  return NULL;
+}
+
+ls_status_t ls_view_open(ls_ctx_t *ctx, const char *path, ls_view_t *view) {
+  char *bytes = map_plain(path, &view->size);
+  view->mapped = bytes != NULL;
+  ls_status_t status = bytes ? LS_OK : ls_read_bytes(ctx, path, &bytes, &view->size);
+  view->bytes = bytes;
+  return status;
+}
+
+void ls_view_close(ls_view_t *view) {
+  if (view->mapped)
+    munmap(view->bytes, view->size);
+  else
+    ls_free(view->bytes);
+  *view = (ls_view_t){0};
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+ls_status_t ls_files_find(ls_arena_t *arena, const char *path, ls_strings_t *files) {
+  glob_t found = {0};
+  bool plain = ls_path_exists(path) || !strpbrk(path, "*?[");
+  int error = plain ? GLOB_NOMATCH : glob(path, GLOB_NOSORT | GLOB_ERR, NULL, &found);
+  if (error == GLOB_NOSPACE) return ls_fail(arena->ctx, LS_ERR_MEMORY, "out of memory: %s", path);
+  if (error == GLOB_ABORTED) return ls_fail_errno(arena->ctx, "%s: a folder cannot be read", path);
+  if (!plain && error) return fail_missing(arena->ctx, path);
+  size_t count = plain ? 1 : found.gl_pathc;
+  const char **list = ls_arena_array(arena, count, sizeof *list);
+  bool kept = list != NULL;
+  for (size_t i = 0; kept && i < count; i++)
+    kept = (list[i] = ls_arena_strdup(arena, plain ? path : found.gl_pathv[i])) != NULL;
+  if (!plain) globfree(&found);
+  if (!kept) return LS_ERR_MEMORY;
+  qsort(list, count, sizeof *list, by_name);
+  *files = (ls_strings_t){(int)count, list};
+  return LS_OK;
 }

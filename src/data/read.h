@@ -64,6 +64,19 @@ ls_status_t ls_read_csv_after(ls_ctx_t *ctx, const char *name, const char *text,
  * errors). */
 ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size);
 
+/* A file's bytes, borrowed until the view is closed: mapped, or in memory where the file was packed. */
+typedef struct {
+  char *bytes; /* to be read only; not ended by a NUL */
+  size_t size;
+  bool mapped;
+} ls_view_t;
+ls_status_t ls_view_open(ls_ctx_t *ctx, const char *path, ls_view_t *view);
+void ls_view_close(ls_view_t *view);
+
+/* The files that `path` means: itself where it exists or has no wildcards, else all that match it (glob(7)), in the
+ * order of their names. The list and its strings are in the arena. LS_ERR_NOT_FOUND, LS_ERR_IO. */
+ls_status_t ls_files_find(ls_arena_t *arena, const char *path, ls_strings_t *files);
+
 /* The largest file, packed or not, that may be read: 16 GiB, and never more than half of this machine's
  * memory. Pure. */
 size_t ls_read_limit(void);

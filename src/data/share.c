@@ -1,7 +1,7 @@
 /* One copy of the samples for all ranks of a node: the rank that has read them moves them to a file without a
  * name (memfd_create(2)), which the others map. It is gone with the last process that has it, however that
  * ends, and nobody can write to it. */
-#include "data/data.h"
+#include "data/corpus.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -141,9 +141,10 @@ static ls_status_t move_all(ls_ctx_t *ctx, int fd, const header_t *f, ls_dataset
 }
 
 ls_status_t ls_dataset_share(ls_ctx_t *ctx, ls_dataset_t *d, int *fd) {
+  *fd = -1;
+  if (d->corpus) return LS_OK;
   const header_t f = header_make(d);
   int file = open_file(f.bytes), error = file < 0 ? errno : put_header(file, &f, d);
-  *fd = -1;
   if (error) {
     if (file >= 0) close(file);
     ls_log(ctx, LS_LOG_WARN,
@@ -221,6 +222,7 @@ void ls_dataset_unmap(ls_dataset_t *d) {
     munmap(d->mapping, d->mapping_bytes);
     return;
   }
+  ls_corpus_close(d->corpus);
   ls_free(d->features);
   ls_free(d->targets);
 }

@@ -45,7 +45,7 @@ ls_status_t ls_engine_resident(ls_ctx_t *ctx, const ls_config_t *config, int wor
   bool demanded = mode == LS_RESIDENT_TRUE;
   int64_t bytes = ls_model_samples_bytes(&config->model, room->rows), need_bytes;
   *data_rows = 0;
-  if (mode == LS_RESIDENT_FALSE || room->rows < 1) return LS_OK;
+  if (mode == LS_RESIDENT_FALSE || room->rows < 1 || config->data.kind == LS_DATA_TEXT) return LS_OK;
   if (demanded && room->rows > INT32_MAX)
     return ls_fail(ctx, LS_ERR_CONFIG,
                    "data.resident: true: %" PRId64 " samples are too many for row numbers of 32 bits",

@@ -221,17 +221,25 @@ ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t 
   return status;
 }
 
-ls_status_t ls_train_take_columns(ls_arena_t *arena, const json_t *meta, ls_data_config_t *data) {
-  const json_t *names = saved_columns(meta);
+/* A list of strings as an option has it, borrowed from `names`. */
+static ls_status_t take_names(ls_arena_t *arena, const json_t *names, ls_strings_t *out) {
   size_t count = json_array_size(names);
-  if (data->kind != LS_DATA_CSV || data->columns.count > 0 || count == 0 || count > INT_MAX) return LS_OK;
+  if (count == 0 || count > INT_MAX) return LS_OK;
   const char **list = ls_arena_array(arena, count, sizeof *list);
   if (!list) return LS_ERR_MEMORY;
   for (size_t i = 0; i < count; i++)
     list[i] = json_string_value(json_array_get(names, i));
-  data->columns = (ls_strings_t){(int)count, list};
-  data->columns_trained = true;
+  *out = (ls_strings_t){(int)count, list};
   return LS_OK;
+}
+
+ls_status_t ls_train_take_names(ls_arena_t *arena, const json_t *meta, ls_data_config_t *data) {
+  if (data->kind == LS_DATA_TEXT)
+    return take_names(arena, json_object_get(meta, "vocabulary"), &data->vocabulary);
+  if (data->kind != LS_DATA_CSV || data->columns.count > 0) return LS_OK;
+  ls_status_t status = take_names(arena, saved_columns(meta), &data->columns);
+  data->columns_trained = data->columns.count > 0;
+  return status;
 }
 
 ls_status_t ls_train_compare_columns(ls_ctx_t *ctx, const json_t *meta, const ls_dataset_t *d) {

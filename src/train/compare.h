@@ -52,9 +52,10 @@ bool ls_train_same_data(const ls_saved_t *saved, const ls_dataset_t *dataset);
 /* Whether the validation files hold the same samples as the checkpoint's; true if neither has any. */
 bool ls_train_same_held(const ls_saved_t *saved, const ls_dataset_t *dataset);
 
-/* Feature columns by name: if `data` names none, those of the checkpoint are used, so the order of a file's
- * columns does not matter. The list is in `arena`; its names are borrowed from `meta`. */
-ls_status_t ls_train_take_columns(ls_arena_t *arena, const json_t *meta, ls_data_config_t *data);
+/* What the data gave names to. Feature columns: if `data` names none, those of the checkpoint are used, so the order of a
+ * file's columns does not matter. Text: the characters, in the order of their numbers. The list is in `arena`; its names
+ * are borrowed from `meta`. */
+ls_status_t ls_train_take_names(ls_arena_t *arena, const json_t *meta, ls_data_config_t *data);
 /* Compares the columns that were read with the checkpoint's: LS_ERR_MISMATCH names the first difference. */
 ls_status_t ls_train_compare_columns(ls_ctx_t *ctx, const json_t *meta, const ls_dataset_t *dataset);
 

@@ -108,7 +108,7 @@ static ls_status_t check_data(ls_trainer_t *t, const ls_saved_t *saved) {
 /* *saved: what the checkpoint says of its run. */
 static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *options, const json_t *meta,
                              ls_saved_t *saved) {
-  ls_data_want_t want = {t->inputs, t->outputs, t->classes};
+  ls_data_want_t want = ls_train_want(&t->config->model);
   ls_arena_t arena;
   ls_arena_init(&arena, t->ctx);
   ls_norm_t *norm = NULL;
@@ -120,7 +120,7 @@ static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *option
     data.validation = 0; /* split later, when it is known whether the data are the checkpoint's */
     seed = (uint64_t)saved->seed;
   }
-  if (status == LS_OK) status = ls_train_take_columns(&arena, meta, &data);
+  if (status == LS_OK) status = ls_train_take_names(&arena, meta, &data);
   if (status == LS_OK && meta)
     status = ls_trainer_norm(t->ctx, &arena, meta, t->inputs, t->classes ? 0 : t->outputs, &norm);
   if (options->no_data) {

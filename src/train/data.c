@@ -20,6 +20,15 @@ ls_status_t ls_trainer_choose_data(ls_trainer_t *t) {
   return status;
 }
 
+ls_data_want_t ls_train_want(const ls_model_config_t *model) {
+  ls_shape_t target = ls_model_target(model);
+  bool classes = model->loss == LS_LOSS_CROSS_ENTROPY;
+  return (ls_data_want_t){.inputs = ls_model_inputs(model),
+                          .outputs = ls_model_outputs(model),
+                          .classes = classes,
+                          .positions = classes && target.rank > 0 ? target.dim[0] : 0};
+}
+
 ls_status_t ls_train_batch_check(ls_ctx_t *ctx, const ls_config_t *config, const char *source,
                                  int64_t samples) {
   if (samples >= config->train.batch) return LS_OK;

@@ -64,11 +64,10 @@ ls_status_t ls_trainer_norm(ls_ctx_t *ctx, ls_arena_t *arena, const json_t *meta
   return LS_OK;
 }
 
-static json_t *names_json(const ls_dataset_t *d) {
+static json_t *names_json(int64_t count, const char *const *name) {
   json_t *list = json_array();
-  for (int64_t i = 0; i < d->inputs; i++)
-    if (json_array_append_new(list, json_string(d->columns[i])) !=
-        0) { /* not UTF-8: then they are not saved */
+  for (int64_t i = 0; i < count; i++)
+    if (json_array_append_new(list, json_string(name[i])) != 0) { /* not UTF-8: then they are not saved */
       json_decref(list);
       return NULL;
     }
@@ -90,7 +89,11 @@ static json_t *meta_json(const ls_trainer_t *t) {
   ls_train_describe_data(t->dataset, &saved);
   json_t *meta = ls_train_saved_json(&saved);
   json_decref(saved.norm);
-  if (t->dataset->columns) json_object_set_new(meta, "columns", names_json(t->dataset));
+  const ls_dataset_t *d = t->dataset;
+  if (d->columns)
+    json_object_set_new(meta, "columns", names_json(d->inputs, (const char *const *)d->columns));
+  if (d->vocabulary.count > 0)
+    json_object_set_new(meta, "vocabulary", names_json(d->vocabulary.count, d->vocabulary.v));
   json_object_set_new(meta, "config", ls_config_json(t->config));
   return meta;
 }

@@ -12,6 +12,8 @@ struct ls_world {
   bool launched; /* by mpirun or srun: several processes */
 };
 
+/* What the model needs of its data. */
+ls_data_want_t ls_train_want(const ls_model_config_t *model);
 /* A global batch holds no sample twice: LS_ERR_DATA if there are fewer training `samples` than
  * train.batch. */
 ls_status_t ls_train_batch_check(ls_ctx_t *ctx, const ls_config_t *config, const char *source,

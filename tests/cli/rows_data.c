@@ -165,7 +165,28 @@ static void npz_bomb(void) {
   free(none);
 }
 
+#define TEXT_DATA(more)                                                                                      \
+  "model: {input: [2], loss: cross-entropy, layers: [{dense: {units: 3}}]}\n" TRAIN                          \
+  "data: {kind: text, path: t.txt" more "}\n"
+FILES(text_good, put_text("t.txt", "abcabcabcabc"))
+
 const row_t rows_data[] = {
+    {"text without a file", CONFIG, .config = REAL "data: {kind: text}\n",
+     .expect = {"data.path is needed with data.kind: text"}},
+    {"text for a model without positions", CONFIG, .config = TEXT_DATA(""), .files = text_good,
+     .expect = {"data.kind: text has a target at each of 2 positions"}},
+    {"text of another context", CONFIG, .config = TEXT_DATA(", context: 3"), .files = text_good,
+     .expect = {"data.context is 3", "set model.input to [3]"}},
+    {"text with real targets", CONFIG, .config = REAL "data: {kind: text, path: t.txt}\n", .files = text_good,
+     .expect = {"it needs loss: cross-entropy"}},
+    {"text that is normalised", CONFIG, .config = TEXT_DATA(", normalize: true"), .files = text_good,
+     .expect = {"data.normalize does not go with data.kind: text"}},
+    {"text on the device", CONFIG, .config = TEXT_DATA(", resident: true"), .files = text_good,
+     .expect = {"data.resident: true does not go with data.kind: text"}},
+    {"a stride without strided windows", CONFIG, .config = TEXT_DATA(", stride: 2"), .files = text_good,
+     .expect = {"data.stride goes with data.windows: strided"}},
+    {"tokens of a csv", CONFIG, .config = REAL "data: {kind: csv, path: d.csv, target: [y], tokens: bytes}\n",
+     .files = csv_good, .expect = {"data.tokens does not go with data.kind: csv"}},
     {"csv semicolons", OK, .config = CSV, .files = csv_semicolons},
     {"csv tabs and spaces", OK, .config = CSV, .files = csv_tabs},
     {"csv spaces in the header", OK, .config = CSV, .files = csv_spaces},

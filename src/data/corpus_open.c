@@ -1,0 +1,346 @@
+/* From files to tokens: bytes, token files of nanoGPT (u16 or i32, nothing else) and llm.c (a header before them), or
+ * UTF-8 text, whose characters are numbered in the order of their code points. What can stay in its file is mapped:
+ * everything but text that is not ASCII. */
+#include "data/corpus.h"
+#include "data/parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CODE_POINTS = 0x110000, ASCII = 128, CHARACTERS_MAX = 1 << 16, UTF8_BYTES_MAX = 4 };
+
+/* llm.c's header: 256 numbers of 32 bits, of which the first three say what follows (dev/data/data_common.py). */
+enum { HEADER_BYTES = 1024 };
+typedef struct {
+  int32_t magic, version, tokens;
+} llmc_t;
+static const struct {
+  int32_t magic, version;
+  ls_dtype_t dtype;
+} llmc_kinds[] = {{20240520, 1, LS_U16}, {20240801, 7, LS_I32}};
+
+typedef struct {
+  ls_ctx_t *ctx;
+  const ls_data_want_t *want;
+  ls_dataset_t *dataset;
+  ls_corpus_t *corpus;
+  int tokens;       /* of the first file: ls_tokens_t, never auto */
+  uint32_t *number; /* (CODE_POINTS): a character's number and 1 more; 0: it is none of the vocabulary's */
+  const char *vocabulary; /* whose it is, for messages */
+} reader_t;
+
+static bool is_llmc(const ls_view_t *view, llmc_t *header, ls_dtype_t *dtype) {
+  if (view->size < HEADER_BYTES) return false;
+  memcpy(header, view->bytes, sizeof *header);
+  for (int i = 0; i < LS_COUNT(llmc_kinds); i++) {
+    *dtype = llmc_kinds[i].dtype;
+    if (header->magic == llmc_kinds[i].magic && header->version == llmc_kinds[i].version) return true;
+  }
+  return false;
+}
+
+static int guess(const ls_corpus_file_t *f) {
+  llmc_t header;
+  ls_dtype_t dtype;
+  size_t length = strlen(f->path);
+  if (is_llmc(&f->view, &header, &dtype)) return dtype == LS_U16 ? LS_TOKENS_U16 : LS_TOKENS_I32;
+  return length > 4 && strcmp(f->path + length - 4, ".bin") == 0 ? LS_TOKENS_U16 : LS_TOKENS_CHARACTERS;
+}
+
+/* ---- token files ---- */
+
+static ls_status_t take_numbers(reader_t *r, ls_corpus_file_t *f) {
+  llmc_t header;
+  ls_dtype_t dtype = r->corpus->dtype, found;
+  size_t one = ls_dtype_bytes(dtype), skip = 0;
+  if (is_llmc(&f->view, &header, &found)) {
+    skip = HEADER_BYTES;
+    if (found != dtype)
+      return ls_fail(r->ctx, LS_ERR_DATA,
+                     "%s: its header says that it holds tokens of %zu bytes, not of %zu: "
+                     "set data.tokens to %s",
+                     f->path, ls_dtype_bytes(found), one, found == LS_U16 ? "u16" : "i32");
+    if (header.tokens < 0 || (uint64_t)header.tokens * one != f->view.size - skip)
+      return ls_fail(r->ctx, LS_ERR_DATA,
+                     "%s: its header promises %" PRId32
+                     " tokens of %zu bytes, but %zu bytes follow it: the file is "
+                     "truncated or damaged",
+                     f->path, header.tokens, one, f->view.size - skip);
+  }
+  if ((f->view.size - skip) % one != 0)
+    return ls_fail(r->ctx, LS_ERR_DATA, "%s: %zu bytes are no whole number of tokens of %zu bytes", f->path,
+                   f->view.size - skip, one);
+  f->tokens = f->view.bytes + skip;
+  f->count = (int64_t)((f->view.size - skip) / one);
+  return LS_OK;
+}
+
+/* The first token that is not below `limit`, as i32 values are compared without sign; `count` if there is none. */
+#define FIRST_BEYOND(type)                                                                                   \
+  for (int64_t begin = 0; begin < f->count; begin += BLOCK) {                                                \
+    const type *t = (const type *)f->tokens;                                                                 \
+    int64_t end = f->count - begin < BLOCK ? f->count : begin + BLOCK;                                       \
+    type most = 0;                                                                                           \
+    for (int64_t i = begin; i < end; i++)                                                                    \
+      most = t[i] > most ? t[i] : most;                                                                      \
+    for (int64_t i = begin; most >= limit && i < end; i++)                                                   \
+      if (t[i] >= limit) return i;                                                                           \
+  }                                                                                                          \
+  return f->count;
+
+static int64_t first_beyond(const ls_corpus_file_t *f, ls_dtype_t dtype, uint32_t limit) {
+  enum { BLOCK = 1 << 14 };
+  switch (dtype) {
+  case LS_U16:
+    FIRST_BEYOND(uint16_t)
+  case LS_I32:
+    FIRST_BEYOND(uint32_t)
+  default:
+    FIRST_BEYOND(uint8_t)
+  }
+}
+
+static ls_status_t check_numbers(reader_t *r, const ls_corpus_file_t *f) {
+  ls_dtype_t dtype = r->corpus->dtype;
+  size_t one = ls_dtype_bytes(dtype);
+  int64_t limit = r->want->outputs, at = first_beyond(f, dtype, (uint32_t)limit);
+  if (at == f->count) return LS_OK;
+  const char *place = (const char *)f->tokens + (size_t)at * one;
+  int32_t token = 0;
+  memcpy(&token, place, one);
+  return ls_fail(r->ctx, LS_ERR_DATA,
+                 "%s: token %" PRId64 " (from 0; byte offset %zu) is %" PRId32
+                 ", but the model's last layer has %" PRId64 " unit%s: tokens are 0 to %" PRId64,
+                 f->path, at, (size_t)(place - f->view.bytes), token, limit, LS_PLURAL(limit), limit - 1);
+}
+
+/* ---- text ---- */
+
+/* The character at `text`, of which `left` bytes are there, and its bytes; 0 bytes: malformed. */
+static size_t character(const char *text, size_t left, int32_t *code) {
+  const unsigned char *t = (const unsigned char *)text;
+  *code = t[0];
+  if (t[0] < ASCII) return 1;
+  unsigned char here[UTF8_BYTES_MAX + 1] = {0}; /* the file need not end with a NUL */
+  memcpy(here, t, left < UTF8_BYTES_MAX ? left : UTF8_BYTES_MAX);
+  size_t bytes = ls_utf8_bytes(here);
+  *code = bytes ? here[0] & (0x7f >> bytes) : 0;
+  for (size_t i = 1; i < bytes; i++)
+    *code = *code << 6 | (here[i] & 0x3f);
+  return bytes;
+}
+
+/* A place in a text file as messages have it. */
+static ls_status_t refuse(reader_t *r, const ls_corpus_file_t *f, size_t at, ls_status_t status,
+                          const char *what) {
+  int64_t line = 1;
+  size_t begin = 0;
+  for (size_t i = 0; i < at; i++)
+    if (f->view.bytes[i] == '\n') {
+      line++;
+      begin = i + 1;
+    }
+  return ls_fail(r->ctx, status, "%s:%" PRId64 ":%zu: %s", f->path, line, at - begin + 1, what);
+}
+
+static ls_status_t unknown(reader_t *r, const ls_corpus_file_t *f, size_t at, size_t bytes, int32_t code) {
+  char shown[32], what[256];
+  ls_text_shown(f->view.bytes + at, bytes, shown, sizeof shown);
+  snprintf(what, sizeof what, "character '%s' (U+%04" PRIX32 ") is none of the %d in the vocabulary of %s",
+           shown, (uint32_t)code, r->dataset->vocabulary.count, r->vocabulary);
+  return refuse(r, f, at, LS_ERR_MISMATCH, what);
+}
+
+/* Visits the characters of a file. `numbered`: each has to have a number, which goes to f->own where that is there;
+ * otherwise each is marked with a 1. f->count becomes their number. */
+static ls_status_t scan(reader_t *r, ls_corpus_file_t *f, bool numbered) {
+  f->count = 0;
+  for (size_t at = 0, bytes; at < f->view.size; at += bytes, f->count++) {
+    int32_t code;
+    bytes = character(f->view.bytes + at, f->view.size - at, &code);
+    if (bytes == 0)
+      return refuse(r, f, at, LS_ERR_DATA, "this is not UTF-8: with data.tokens: bytes any file can be read");
+    if (code == 0) return refuse(r, f, at, LS_ERR_DATA, "a zero byte in a text: data.tokens: bytes reads it");
+    if (!numbered)
+      r->number[code] = 1;
+    else if (r->number[code] == 0)
+      return unknown(r, f, at, bytes, code);
+    if (f->own && r->corpus->dtype == LS_U8)
+      ((uint8_t *)f->own)[f->count] = (uint8_t)(r->number[code] - 1);
+    else if (f->own)
+      ((uint16_t *)f->own)[f->count] = (uint16_t)(r->number[code] - 1);
+  }
+  return LS_OK;
+}
+
+static void put_utf8(int32_t code, char text[UTF8_BYTES_MAX + 1]) {
+  static const unsigned char lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
+  int bytes = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+  text[bytes] = '\0';
+  for (int i = bytes - 1; i > 0; i--, code >>= 6)
+    text[i] = (char)(0x80 | (code & 0x3f));
+  text[0] = (char)(bytes == 1 ? code : lead[bytes] | code);
+}
+
+/* The characters that were seen, in their order. */
+static ls_status_t make_vocabulary(reader_t *r) {
+  ls_arena_t *arena = &r->dataset->arena;
+  size_t count = 0;
+  for (int32_t code = 0; code < CODE_POINTS; code++)
+    count += r->number[code];
+  const char **list = ls_arena_array(arena, count, sizeof *list);
+  char *text = ls_arena_alloc(arena, count * (UTF8_BYTES_MAX + 1));
+  if (!list || !text) return LS_ERR_MEMORY;
+  uint32_t next = 0;
+  for (int32_t code = 0; code < CODE_POINTS; code++) {
+    if (r->number[code] == 0) continue;
+    put_utf8(code, text);
+    list[next++] = text;
+    text += strlen(text) + 1;
+    r->number[code] = next;
+  }
+  r->dataset->vocabulary = (ls_strings_t){(int)count, list};
+  return LS_OK;
+}
+
+/* That of a checkpoint. */
+static ls_status_t take_vocabulary(reader_t *r, const ls_strings_t *given) {
+  const char **list = ls_arena_array(&r->dataset->arena, (size_t)given->count, sizeof *list);
+  if (!list) return LS_ERR_MEMORY;
+  for (int i = 0; i < given->count; i++) {
+    const char *text = given->v[i];
+    size_t size = strlen(text);
+    int32_t code;
+    if (size == 0 || character(text, size, &code) != size || r->number[code] != 0)
+      return ls_fail(r->ctx, LS_ERR_CORRUPT,
+                     "the checkpoint's vocabulary is damaged at character %d (from 0)", i);
+    r->number[code] = (uint32_t)i + 1;
+    if (!(list[i] = ls_arena_strdup(&r->dataset->arena, given->v[i]))) return LS_ERR_MEMORY;
+  }
+  r->dataset->vocabulary = (ls_strings_t){given->count, list};
+  return LS_OK;
+}
+
+static ls_status_t check_vocabulary(reader_t *r) {
+  int64_t count = r->dataset->vocabulary.count, units = r->want->outputs;
+  if (count > CHARACTERS_MAX)
+    return ls_fail(r->ctx, LS_ERR_DATA,
+                   "%s: %" PRId64 " different characters; at most %d are supported: use "
+                   "data.tokens: bytes",
+                   r->dataset->source, count, CHARACTERS_MAX);
+  if (count <= units) return LS_OK;
+  return ls_fail(r->ctx, LS_ERR_DATA,
+                 "%s: %" PRId64 " different characters, but the model's last layer has %" PRId64
+                 " unit%s: give it and its embedding %" PRId64,
+                 r->dataset->source, count, units, LS_PLURAL(units), count);
+}
+
+/* Text of ASCII characters stays in its file, beside a table from bytes to numbers. */
+static ls_status_t keep_ascii(reader_t *r) {
+  uint8_t *code = ls_arena_alloc(&r->dataset->arena, 256);
+  if (!code) return LS_ERR_MEMORY;
+  for (int i = 0; i < ASCII; i++)
+    code[i] = (uint8_t)(r->number[i] > 0 ? r->number[i] - 1 : 0);
+  r->corpus->code = code;
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < r->corpus->files && status == LS_OK; i++) {
+    status = scan(r, &r->corpus->file[i], true);
+    r->corpus->file[i].tokens = r->corpus->file[i].view.bytes;
+  }
+  return status;
+}
+
+static ls_status_t encode(reader_t *r, ls_corpus_file_t *f) {
+  ls_status_t status = scan(r, f, true);
+  if (status != LS_OK) return status;
+  f->own = ls_alloc_array(r->ctx, (size_t)f->count + 1, ls_dtype_bytes(r->corpus->dtype));
+  if (!f->own) return LS_ERR_MEMORY;
+  status = scan(r, f, true);
+  f->tokens = f->own;
+  int64_t bytes = (int64_t)f->view.size;
+  if (!f->view.mapped && bytes > r->dataset->reading_bytes) r->dataset->reading_bytes = bytes;
+  ls_view_close(&f->view);
+  return status;
+}
+
+static ls_status_t number_characters(reader_t *r, const ls_strings_t *given) {
+  ls_corpus_t *s = r->corpus;
+  ls_status_t status = LS_OK;
+  r->vocabulary = given->count > 0 ? "the checkpoint" : r->dataset->source;
+  if (given->count > 0) status = take_vocabulary(r, given);
+  for (int i = 0; given->count == 0 && i < s->train_files && status == LS_OK; i++)
+    status = scan(r, &s->file[i], false);
+  if (status == LS_OK && given->count == 0) status = make_vocabulary(r);
+  if (status == LS_OK) status = check_vocabulary(r);
+  if (status != LS_OK) return status;
+  const ls_strings_t *v = &r->dataset->vocabulary;
+  s->dtype = v->count <= 256 ? LS_U8 : LS_U16;
+  if (v->count == 0 || (unsigned char)v->v[v->count - 1][0] < ASCII) return keep_ascii(r);
+  for (int i = 0; i < s->files && status == LS_OK; i++)
+    status = encode(r, &s->file[i]);
+  return status;
+}
+
+/* ---- files ---- */
+
+static ls_status_t find_files(ls_ctx_t *ctx, const ls_data_config_t *config, ls_dataset_t *d,
+                              ls_corpus_t *s) {
+  ls_strings_t train, held = {0};
+  ls_status_t status = ls_files_find(&d->arena, config->path, &train);
+  if (status == LS_OK && config->validation_path)
+    status = ls_files_find(&d->arena, config->validation_path, &held);
+  if (status != LS_OK) return status;
+  s->file = ls_arena_array(&d->arena, (size_t)train.count + (size_t)held.count, sizeof *s->file);
+  if (!s->file) return LS_ERR_MEMORY;
+  s->train_files = train.count;
+  int count = train.count + held.count;
+  for (; s->files < count && status == LS_OK; s->files++) {
+    ls_corpus_file_t *f = &s->file[s->files];
+    f->path = s->files < train.count ? train.v[s->files] : held.v[s->files - train.count];
+    status = ls_view_open(ctx, f->path, &f->view);
+  }
+  return status;
+}
+
+static ls_status_t take_files(reader_t *r, const ls_data_config_t *config) {
+  static const ls_dtype_t dtypes[] = {
+      [LS_TOKENS_BYTES] = LS_U8, [LS_TOKENS_U16] = LS_U16, [LS_TOKENS_I32] = LS_I32};
+  ls_corpus_t *s = r->corpus;
+  r->tokens = config->tokens != LS_TOKENS_AUTO ? config->tokens : guess(&s->file[0]);
+  if (r->tokens == LS_TOKENS_CHARACTERS) {
+    r->number = ls_alloc_array(r->ctx, CODE_POINTS, sizeof *r->number);
+    ls_status_t status = r->number ? number_characters(r, &config->vocabulary) : LS_ERR_MEMORY;
+    ls_free(r->number);
+    return status;
+  }
+  s->dtype = dtypes[r->tokens];
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < s->files && status == LS_OK; i++) {
+    ls_corpus_file_t *f = &s->file[i];
+    f->tokens = f->view.bytes;
+    f->count = (int64_t)f->view.size;
+    if (s->dtype != LS_U8) status = take_numbers(r, f);
+    if (status == LS_OK) status = check_numbers(r, f);
+  }
+  return status;
+}
+
+ls_status_t ls_corpus_read(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                           ls_dataset_t *d) {
+  ls_corpus_t *s = d->corpus = ls_arena_alloc(&d->arena, sizeof *s);
+  if (!s) return LS_ERR_MEMORY;
+  reader_t r = {.ctx = ctx, .want = want, .dataset = d, .corpus = s};
+  ls_status_t status = find_files(ctx, config, d, s);
+  if (status == LS_OK) status = take_files(&r, config);
+  for (int i = 1; i < s->files; i++)
+    s->file[i].first = s->file[i - 1].first + s->file[i - 1].count;
+  return status;
+}
+
+void ls_corpus_close(ls_corpus_t *s) {
+  for (int i = 0; s && i < s->files; i++) {
+    ls_view_close(&s->file[i].view);
+    ls_free(s->file[i].own);
+  }
+}
