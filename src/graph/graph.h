@@ -24,9 +24,17 @@ typedef enum {
 
 typedef enum { LS_PHASE_FORWARD, LS_PHASE_BACKWARD } ls_graph_phase_t;
 
-typedef enum { LS_INIT_ZEROS, LS_INIT_ONES, LS_INIT_NORMAL, LS_INIT_KAIMING, LS_INIT_XAVIER } ls_init_kind_t;
+typedef enum {
+  LS_INIT_ZEROS,
+  LS_INIT_ONES,
+  LS_INIT_NORMAL,
+  LS_INIT_KAIMING,
+  LS_INIT_XAVIER,
+  LS_INIT_UNIFORM
+} ls_init_kind_t;
 /* Kaiming: normal with std gain / sqrt(fan_in), gain sqrt(2) for relu (He et al. 2015). Xavier: uniform in
- * +-sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). Shape (out, in): fan_in = in. */
+ * +-sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). Shape (out, in): fan_in = in.
+ * Uniform: in +-gain. */
 typedef struct {
   ls_init_kind_t kind;
   double gain; /* normal: the standard deviation; kaiming, xavier: factor; 0 = the kind's default */

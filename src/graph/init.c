@@ -56,5 +56,8 @@ void ls_init_fill(const ls_init_t *init, const ls_shape_t *shape, uint64_t seed,
     fill_uniform((gain > 0 ? gain : 1) * sqrt(6 / (fan_in(shape) + fan_out(shape))), seed, stream, begin, end,
                  out);
     break;
+  case LS_INIT_UNIFORM:
+    fill_uniform(gain, seed, stream, begin, end, out);
+    break;
   }
 }

@@ -10,7 +10,7 @@ static const char *const loss_names[] = {
     [LS_LOSS_CROSS_ENTROPY] = "cross-entropy", [LS_LOSS_MSE] = "mse", NULL};
 static const ls_option_t model_rows[] = {
     LS_OPTION(ls_model_config_t, preset, .change = LS_CHANGE_IGNORED, .optional = true,
-              .help = "mlp-medium, mlp-large or mlp-extreme; replaces input and layers."),
+              .help = "mlp-medium, mlp-large, mlp-extreme, lstm or gru; replaces input and layers."),
     LS_OPTION(ls_model_config_t, input, .change = LS_CHANGE_MODEL, .min = 1, .max = 1e9, .optional = true,
               .help = "Shape of one sample, as [28, 28]."),
     LS_OPTION(ls_model_config_t, loss, .change = LS_CHANGE_MODEL, .optional = true, .choices = loss_names,
@@ -62,6 +62,20 @@ static ls_status_t parse_own(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node
                   fail_missing(ctx, map, "layers", "a list of layers, or preset: NAME in their place"));
 }
 
+/* The preset's own document. */
+static ls_status_t read_preset(ls_ctx_t *ctx, ls_arena_t *arena, const char *text, ls_model_config_t *model) {
+  static const char *const nested[] = {"layers", NULL};
+  ls_doc_t doc;
+  ls_model_config_t own = {0};
+  ls_status_t status = ls_doc_parse(ctx, model->preset, text, strlen(text), &doc);
+  if (status != LS_OK) return status;
+  status = ls_option_parse(ctx, arena, &ls_model_section, doc.root, nested, &own);
+  model->input = own.input;
+  if (status == LS_OK) status = ls_layers_parse(ctx, arena, ls_doc_get(doc.root, "layers"), true, model);
+  ls_doc_release(&doc);
+  return status;
+}
+
 static ls_status_t parse_preset(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,
                                 ls_model_config_t *model) {
   static const char *const excluded[] = {"input", "layers"};
@@ -75,8 +89,8 @@ static ls_status_t parse_preset(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_n
                           model->preset);
     }
   if (!is_given(map, "loss")) model->loss = LS_LOSS_MSE;
-  ls_status_t filled = LS_OK;
-  if (ls_preset_fill(arena, model->preset, model, &filled)) return ls_worse(status, filled);
+  const char *text = ls_preset_text(model->preset);
+  if (text) return ls_worse(status, read_preset(ctx, arena, text, model));
   char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES];
   return ls_fail_at(ctx, LS_ERR_CONFIG, &preset->place, "model.preset: `%.80s` is not one of %s%s",
                     LS_SHOWN(model->preset), ls_names_text(ls_preset_names, list),

@@ -5,7 +5,7 @@
 #include "model/model.h"
 
 /* The graph built so far, at one layer. */
-enum { LS_LAYER_PARAM_MAX = 4, LS_LAYER_WHY_BYTES = 256 };
+enum { LS_LAYER_PARAM_MAX = 64, LS_LAYER_WHY_BYTES = 256 };
 typedef struct {
   ls_graph_t *graph;
   int in_count;
@@ -63,12 +63,8 @@ ls_shape_t ls_model_rows(int64_t rows, ls_shape_t one);
 ls_status_t ls_layers_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *list, bool sized,
                             ls_model_config_t *model);
 
-/* A dense layer with everything else at its default; `activation` as in the configuration. */
-void ls_layer_dense_fill(ls_layer_t *layer, int64_t units, bool relu, double dropout);
-
-/* Fills input and layers from a named preset. False, and nothing changed, if there is no such preset. Memory
- * comes from the arena: *status is LS_ERR_MEMORY when it is short. */
-bool ls_preset_fill(ls_arena_t *arena, const char *name, ls_model_config_t *model, ls_status_t *status);
+/* presets.c: a preset's input and layers, as a document; NULL: no preset has that name. */
+const char *ls_preset_text(const char *name);
 extern const char *const ls_preset_names[]; /* NULL-terminated */
 
 #endif

@@ -14,7 +14,7 @@ static float values[COUNT + 1], again[COUNT + 1];
 static void fill(ls_init_kind_t kind, double gain, uint64_t seed, uint32_t ordinal, float *to) {
   ls_init_t init = {kind, gain};
   memset(to, 0xff, sizeof values);
-  ls_init_fill(&init, &LS_SHAPE(LS_F32, OUTPUTS, INPUTS), seed, ordinal, to);
+  ls_init_fill(&init, &LS_SHAPE(LS_F32, OUTPUTS, INPUTS), seed, ordinal, 0, COUNT, to);
   assert_true(isnan(to[COUNT])); /* the sentinel */
 }
 
@@ -61,16 +61,21 @@ static void test_normal(void **state) {
   assert_normal(0.5);
 }
 
-static void test_xavier(void **state) {
-  (void)state;
-  double bound = sqrt(6.0 / (INPUTS + OUTPUTS)); /* Glorot and Bengio 2010, equation 16 */
+static void assert_uniform(double bound) {
   float largest = 0;
-  fill(LS_INIT_XAVIER, 0, 42, 3, values);
   assert_moments(bound / sqrt(3));
   for (int k = 0; k < COUNT; k++)
     largest = fmaxf(largest, fabsf(values[k]));
   assert_true(largest <= (float)bound);
   assert_true(largest > 0.999 * bound);
+}
+
+static void test_uniform(void **state) {
+  (void)state;
+  fill(LS_INIT_XAVIER, 0, 42, 3, values);
+  assert_uniform(sqrt(6.0 / (INPUTS + OUTPUTS))); /* Glorot and Bengio 2010, equation 16 */
+  fill(LS_INIT_UNIFORM, 0.25, 42, 3, values);
+  assert_uniform(0.25);
 }
 
 static void test_pure(void **state) {
@@ -92,7 +97,7 @@ static void test_element_depends_on_its_index(void **state) {
   (void)state;
   ls_init_t init = {LS_INIT_NORMAL, 1};
   float few[7];
-  ls_init_fill(&init, &LS_SHAPE(LS_F32, 7), 42, 3, few);
+  ls_init_fill(&init, &LS_SHAPE(LS_F32, 7), 42, 3, 0, 7, few);
   fill(LS_INIT_NORMAL, 1, 42, 3, values);
   assert_memory_equal(few, values, sizeof few);
 }
@@ -117,7 +122,7 @@ static void test_counters(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_constants), cmocka_unit_test(test_kaiming),
-      cmocka_unit_test(test_normal),    cmocka_unit_test(test_xavier),
+      cmocka_unit_test(test_normal),    cmocka_unit_test(test_uniform),
       cmocka_unit_test(test_pure),      cmocka_unit_test(test_element_depends_on_its_index),
       cmocka_unit_test(test_counters),
   };

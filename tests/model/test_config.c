@@ -86,9 +86,8 @@ static const struct {
     {"  input: 3\n  loss: mse\n  layers: [activation: {kind: relu}, dense: {units: 1}]\n  layer: 3\n",
      "f.yaml:5:3: unknown option `layer` in model; did you mean `layers`?"},
     {"  preset: mlp-medum\n",
-     "f.yaml:2:11: model.preset: `mlp-medum` is not one of mlp-medium, mlp-large, mlp-extreme; did you mean "
-     "`mlp-medium`?"},
-    {"  preset: 3\n", "f.yaml:2:11: model.preset: `3` is not one of mlp-medium, mlp-large, mlp-extreme\n"},
+     "f.yaml:2:11: model.preset: `mlp-medum` is not one of mlp-medium, mlp-large, mlp-extreme, "},
+    {"  preset: 3\n", "f.yaml:2:11: model.preset: `3` is not one of mlp-medium, mlp-large, mlp-extreme, "},
     {"  preset: [a]\n", "f.yaml:2:11: model.preset: a list is given, a text was expected"},
     {"  preset: mlp-large\n  input: 3\n", "f.yaml:3:3: model.input cannot be combined with model.preset"},
     {"  preset: mlp-large\n  layers: [dense: {units: 1}]\n",

@@ -4,11 +4,14 @@
 static const struct {
   const char *name;
   int64_t inputs, outputs, params;
-  int layers, dropouts;
+  int linear, relu, dropout, chains;
 } presets[] = {
-    {"mlp-medium", 799, 192, 258432, 4, 3},
-    {"mlp-large", 4608, 768, 6885376, 6, 5},
-    {"mlp-extreme", 4096, 512, 120083968, 6, 0},
+    {"mlp-medium", 799, 192, 258432, 4, 3, 3, 0},
+    {"mlp-large", 4608, 768, 6885376, 6, 5, 5, 0},
+    {"mlp-extreme", 4096, 512, 120083968, 6, 5, 0, 0},
+    /* PyTorch's 484,419 and 256,803, which count a second bias vector: 2 layers of 4 * 192, and of 2 * 160 */
+    {"lstm", 3000, 3, 484419 - 2 * 4 * 192, 3, 0, 0, 2},
+    {"gru", 3000, 3, 256803 - 2 * 2 * 160, 3, 0, 0, 2},
 };
 
 static int count_ops(const ls_graph_t *graph, const char *name) {
@@ -32,9 +35,10 @@ static void sizes(void **state) {
     assert_int_equal(ls_model_outputs(&p.model), presets[i].outputs);
     assert_int_equal(ls_model_build(c->ctx, &p.model, 16, true, &graph), LS_OK);
     assert_int_equal(ls_graph_param_count(graph), presets[i].params);
-    assert_int_equal(count_ops(graph, "linear"), presets[i].layers);
-    assert_int_equal(count_ops(graph, "relu"), presets[i].layers - 1);
-    assert_int_equal(count_ops(graph, "dropout"), presets[i].dropouts);
+    assert_int_equal(count_ops(graph, "linear"), presets[i].linear);
+    assert_int_equal(count_ops(graph, "relu"), presets[i].relu);
+    assert_int_equal(count_ops(graph, "dropout"), presets[i].dropout);
+    assert_int_equal(count_ops(graph, "_chain"), presets[i].chains);
     ls_graph_destroy(graph);
     release_model(&p);
   }

@@ -67,14 +67,3 @@ const ls_layer_kind_t ls_kind_dense = {.section = &dense_section,
                                        .params = dense_params,
                                        .shape = dense_shape,
                                        .build = dense_build};
-
-void ls_layer_dense_fill(ls_layer_t *layer, int64_t units, bool relu, double dropout) {
-  const dense_t options = {.units = units,
-                           .dropout = dropout,
-                           .init_std = 0.02,
-                           .activation = relu ? LS_ACTIVATION_RELU : LS_ACTIVATION_NONE,
-                           .bias = true};
-  layer->kind = &ls_kind_dense;
-  layer->sample = LS_SHAPE(LS_F32, units);
-  memcpy(layer->options, &options, sizeof options);
-}

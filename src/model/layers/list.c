@@ -6,6 +6,8 @@
   ROW(layer_norm)                                                                                            \
   ROW(dropout)                                                                                               \
   ROW(activation)                                                                                            \
+  ROW(lstm)                                                                                                  \
+  ROW(gru)                                                                                                   \
   ROW(add)                                                                                                   \
   ROW(concat)                                                                                                \
   ROW(conv2d)                                                                                                \
