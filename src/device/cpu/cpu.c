@@ -4,8 +4,8 @@
 #include <string.h>
 
 static const ls_cpu_row_t *const families[] = {
-    ls_cpu_linear_rows,    ls_cpu_elementwise_rows, ls_cpu_dropout_rows,
-    ls_cpu_norm_rows,      ls_cpu_loss_rows,        ls_cpu_update_rows,
+    ls_cpu_linear_rows,    ls_cpu_elementwise_rows, ls_cpu_dropout_rows,  ls_cpu_norm_rows,
+    ls_cpu_loss_rows,      ls_cpu_update_rows,      ls_cpu_conv_rows,     ls_cpu_pool_rows,
     ls_cpu_attention_rows, ls_cpu_embedding_rows,   ls_cpu_recurrent_rows};
 
 static ls_status_t cpu_open(ls_ctx_t *ctx, const ls_device_options_t *options, ls_device_t **device) {
@@ -21,6 +21,20 @@ static ls_status_t cpu_open(ls_ctx_t *ctx, const ls_device_options_t *options, l
   return LS_OK;
 }
 
+static void cpu_close(ls_device_t *device) {
+  if (device) ls_free(((ls_cpu_device_t *)device)->room);
+  ls_host_device_close(device);
+}
+
+void *ls_cpu_room(ls_stream_t *stream, size_t size_bytes) {
+  ls_cpu_device_t *cpu = (ls_cpu_device_t *)stream->device;
+  if (size_bytes <= cpu->room_bytes) return cpu->room;
+  ls_free(cpu->room);
+  cpu->room = ls_alloc_aligned(stream->device->ctx, 64, size_bytes);
+  cpu->room_bytes = cpu->room ? size_bytes : 0;
+  return cpu->room;
+}
+
 static ls_kernel_fn cpu_kernel(const ls_device_t *device, const char *op) {
   (void)device;
   for (int i = 0; i < LS_COUNT(families); i++)
@@ -29,11 +43,16 @@ static ls_kernel_fn cpu_kernel(const ls_device_t *device, const char *op) {
   return NULL;
 }
 
+static int64_t cpu_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
+                           const ls_shape_t *second) {
+  return ls_cpu_linear_scratch(options, op, first, second) + ls_cpu_conv_scratch(options, op, first, second);
+}
+
 static const ls_device_ops_t device_ops = {.open = cpu_open,
-                                           .close = ls_host_device_close,
+                                           .close = cpu_close,
                                            .kernel = cpu_kernel,
                                            .count = ls_host_device_count,
-                                           .scratch = ls_cpu_linear_scratch};
+                                           .scratch = cpu_scratch};
 
 const ls_backend_t ls_backend_cpu = {.name = "cpu",
                                      .host_memory = true,

@@ -14,6 +14,8 @@ typedef struct {
   ls_host_device_t host;
   const ls_simd_t *simd;
   ls_cpu_few_rows_t few_rows;
+  void *room; /* of the kernel that runs; grows to what the largest needs */
+  size_t room_bytes;
 } ls_cpu_device_t;
 
 static inline const ls_simd_t *ls_cpu_simd(const ls_stream_t *stream) {
@@ -41,6 +43,18 @@ typedef void (*ls_cpu_loop_fn)(const void *arg, int64_t begin, int64_t end);
 void ls_cpu_loop(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t work, ls_cpu_loop_fn fn,
                  const void *arg);
 
+/* The number of parts of such a loop. */
+int ls_cpu_parts(ls_stream_t *stream, ls_cpu_work_t work);
+/* A loop that calls a library's kernels. No signal handler may run during the loop: oneDNN's kernels keep the stack
+ * pointer within memory from malloc, and a signal's frame would overwrite the heap below it. This affects the handlers
+ * of any program that embeds this library, so the library cannot leave it to them (an alternate stack would help). The
+ * pool's own threads never take signals; a signal that arrives meanwhile is handled after the loop. */
+void ls_cpu_library_loop(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t work,
+                         ls_cpu_loop_fn fn, const void *arg);
+/* At least so many bytes for the kernel that runs on the compute lane, 64-byte aligned, contents undefined. Only the
+ * first step can make them grow. NULL when memory is short. */
+void *ls_cpu_room(ls_stream_t *stream, size_t size_bytes);
+
 /* Adds up fn's two sums over such parts, in the order of the parts: the same number of threads gives the same
  * bits. */
 typedef void (*ls_cpu_sum_fn)(const void *arg, int64_t begin, int64_t end, double sums[2]);
@@ -60,12 +74,14 @@ typedef struct {
   const char *op;
   ls_kernel_fn fn;
 } ls_cpu_row_t;
-/* ls_device_ops_t.scratch of linear and its gradients. */
+/* ls_device_ops_t.scratch of linear and its gradients, and of convolutions; 0 for other ops. */
 int64_t ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
                               const ls_shape_t *second);
+int64_t ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
+                            const ls_shape_t *second);
 /* Ended by a row without a name. */
 extern const ls_cpu_row_t ls_cpu_linear_rows[], ls_cpu_elementwise_rows[], ls_cpu_dropout_rows[],
-    ls_cpu_norm_rows[], ls_cpu_loss_rows[], ls_cpu_update_rows[], ls_cpu_attention_rows[],
-    ls_cpu_embedding_rows[], ls_cpu_recurrent_rows[];
+    ls_cpu_conv_rows[], ls_cpu_pool_rows[], ls_cpu_norm_rows[], ls_cpu_loss_rows[], ls_cpu_update_rows[],
+    ls_cpu_attention_rows[], ls_cpu_embedding_rows[], ls_cpu_recurrent_rows[];
 
 #endif

@@ -2,8 +2,6 @@
  * outputs or the rows along samples, whichever gives every thread the larger product. */
 #include "device/cpu/cpu.h"
 
-#include "base/signals.h"
-
 #include <string.h>
 
 typedef struct {
@@ -15,19 +13,6 @@ typedef struct {
 
 static const ls_cpu_few_rows_t *few_rows(const ls_stream_t *stream) {
   return &((const ls_cpu_device_t *)stream->device)->few_rows;
-}
-
-/* A loop over products of the library. No signal handler may run during the loop: oneDNN's kernels keep the
- * stack pointer within memory from malloc, and a signal's frame would overwrite the heap below it. This
- * affects the handlers of any program that embeds this library, so the library cannot leave it to them (an
- * alternate stack would help). The pool's own threads never take signals; a signal that arrives meanwhile is
- * handled after the loop. */
-static void library_loop(ls_stream_t *stream, int64_t count, ls_cpu_work_t work, ls_cpu_loop_fn fn,
-                         const void *arg) {
-  sigset_t before;
-  ls_signals_block(&before);
-  ls_cpu_loop(stream, count, 16, work, fn, arg);
-  ls_signals_restore(&before);
 }
 
 static ls_cpu_work_t product_work(const linear_t *p) {
@@ -70,9 +55,9 @@ static ls_status_t linear(ls_stream_t *stream, const ls_kernel_args_t *args) {
   if (p.n <= few_rows(stream)->y)
     ls_cpu_loop(stream, p.o, 16, product_work(&p), few_y, &p);
   else if (p.n >= p.o)
-    library_loop(stream, p.n, product_work(&p), many_y_rows, &p);
+    ls_cpu_library_loop(stream, p.n, 16, product_work(&p), many_y_rows, &p);
   else
-    library_loop(stream, p.o, product_work(&p), many_y_outs, &p);
+    ls_cpu_library_loop(stream, p.o, 16, product_work(&p), many_y_outs, &p);
   return LS_OK;
 }
 
@@ -104,9 +89,9 @@ static ls_status_t linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) 
   if (p.n <= few_rows(stream)->dx)
     ls_cpu_loop(stream, p.i, 48, product_work(&p), few_dx, &p);
   else if (p.n >= p.i)
-    library_loop(stream, p.n, product_work(&p), many_dx_rows, &p);
+    ls_cpu_library_loop(stream, p.n, 16, product_work(&p), many_dx_rows, &p);
   else
-    library_loop(stream, p.i, product_work(&p), many_dx_columns, &p);
+    ls_cpu_library_loop(stream, p.i, 16, product_work(&p), many_dx_columns, &p);
   return LS_OK;
 }
 
@@ -137,7 +122,7 @@ static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args)
   if (p.n <= few_rows(stream)->dwb)
     ls_cpu_loop(stream, p.o, 16, product_work(&p), few_dwb, &p);
   else
-    library_loop(stream, p.o, product_work(&p), many_dwb, &p);
+    ls_cpu_library_loop(stream, p.o, 16, product_work(&p), many_dwb, &p);
   return LS_OK;
 }
 

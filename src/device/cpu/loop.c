@@ -4,6 +4,8 @@
  * the loop's time how many threads run the parts. */
 #include "device/cpu/cpu.h"
 
+#include "base/signals.h"
+
 enum { PARTS_MAX = 64, FIXED_PARTS_MAX = 16 };
 
 /* A power of two, so that two or four threads get equal work; each part is worth handing to a thread. */
@@ -42,17 +44,30 @@ static void run_share(void *arg, int thread, int threads) {
   }
 }
 
+int ls_cpu_parts(ls_stream_t *stream, ls_cpu_work_t work) {
+  ls_pool_t *pool = ls_stream_pool(stream);
+  return parts_of(stream, pool ? ls_pool_threads(pool) : 1, work);
+}
+
 void ls_cpu_loop(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t work, ls_cpu_loop_fn fn,
                  const void *arg) {
   ls_pool_t *pool = ls_stream_pool(stream);
   if (count < 1) return;
-  int parts = parts_of(stream, pool ? ls_pool_threads(pool) : 1, work);
+  int parts = ls_cpu_parts(stream, work);
   if (parts == 1) {
     fn(arg, 0, count);
     return;
   }
   loop_t loop = {fn, arg, count, grain, parts};
   ls_pool_run_work(pool, work_ns(work), run_share, &loop);
+}
+
+void ls_cpu_library_loop(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t work,
+                         ls_cpu_loop_fn fn, const void *arg) {
+  sigset_t before;
+  ls_signals_block(&before);
+  ls_cpu_loop(stream, count, grain, work, fn, arg);
+  ls_signals_restore(&before);
 }
 
 typedef struct {

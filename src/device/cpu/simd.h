@@ -73,6 +73,12 @@ typedef struct {
   void (*add)(int64_t count, const float *a, const float *b, float *y);
   void (*mul)(int64_t count, const float *a, const float *b, float *y);
 
+  /* Over the channels of one position. y += a b; y = x and place = k where x is larger, or a NaN; y += x where place
+   * = k. */
+  void (*add_product)(int64_t count, const float *a, const float *b, float *y);
+  void (*take_larger)(int64_t count, int k, const float *x, float *y, uint8_t *place);
+  void (*add_where)(int64_t count, int k, const uint8_t *place, const float *x, float *y);
+
   /* Element e takes word e % 4 of counter + e / 4 (see ls_op_dropout) and is kept, times `scale`, when the
    * word's upper 24 bits are at least `threshold`. */
   void (*dropout)(int64_t count, uint64_t seed, uint32_t stream, uint64_t counter, uint32_t threshold,

@@ -11,6 +11,7 @@
 #include "device/cpu/simd_recurrent.h"
 #include "device/cpu/simd_reduce.h"
 #include "device/cpu/simd_update.h"
+#include "device/cpu/simd_window.h"
 
 const ls_simd_t LS_SIMD_TABLE = {
     .name = LS_SIMD_NAME,
@@ -44,6 +45,9 @@ const ls_simd_t LS_SIMD_TABLE = {
     .to_f16 = to_f16,
     .add = add,
     .mul = mul,
+    .add_product = add_product,
+    .take_larger = take_larger,
+    .add_where = add_where,
     .dropout = dropout,
     .softmax_row = softmax_row,
     .attention_slopes = attention_slopes,
