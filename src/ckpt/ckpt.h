@@ -103,6 +103,16 @@ const json_t *ls_ckpt_meta(const ls_ckpt_t *ckpt); /* borrowed */
 ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
                          int param_count, const ls_ckpt_tensor_t *optim, int optim_count);
 
+/* Tensors of its model one by one. Index of a name: -1 = there is none. */
+int ls_ckpt_count(const ls_ckpt_t *ckpt);
+const char *ls_ckpt_name(const ls_ckpt_t *ckpt, int tensor);
+int ls_ckpt_find(const ls_ckpt_t *ckpt, const char *name);
+const ls_shape_t *ls_ckpt_shape(const ls_ckpt_t *ckpt, int tensor);
+/* The whole of it as f32, from any dtype of floats. Local. */
+ls_status_t ls_ckpt_read_f32(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, int tensor, float *to);
+/* A .safetensors file of tensors that are whole: durable, and there as a whole or not at all. Local. */
+ls_status_t ls_ckpt_write_file(ls_ctx_t *ctx, const char *path, const ls_ckpt_tensor_t *tensors, int count);
+
 /* ---- a state's rows ---- */
 
 /* The saved rows of a table as tensors, [0] for the model's file, [1] for the optimizer's. Sharded rows have

@@ -99,6 +99,24 @@ free_plan:
   return status;
 }
 
+ls_status_t ls_ckpt_write_file(ls_ctx_t *ctx, const char *path, const ls_ckpt_tensor_t *tensors, int count) {
+  char temp[LS_TEMP_NAME_BYTES];
+  ls_manifest_file_t unused;
+  ls_ckpt_temp_name("file", getpid(), temp);
+  char *dir = ls_path_parent(ctx, path), *from = dir ? ls_path_join(ctx, dir, temp) : NULL;
+  ls_status_t status = from ? LS_OK : LS_ERR_MEMORY;
+  if (!status) {
+    unlink(from); /* of a process of this number that has died */
+    status = ls_ckpt_put_tensors(ctx, dir, temp, tensors, count, &unused);
+  }
+  if (!status && rename(from, path) != 0) status = ls_fail_errno(ctx, "%s: cannot be put in place", path);
+  if (!status) status = ls_dir_sync(ctx, dir);
+  if (status && from) unlink(from);
+  ls_free(from);
+  ls_free(dir);
+  return status;
+}
+
 static ls_status_t put_manifest(ls_ctx_t *ctx, const char *dir, const ls_manifest_t *manifest,
                                 const json_t *meta) {
   char *text;

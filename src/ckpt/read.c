@@ -3,7 +3,10 @@
  * saved even if the disk has changed them. Of other files no byte beyond the spans is read. */
 #include "ckpt/open.h"
 
+#include "base/half.h"
+
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -167,5 +170,58 @@ ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_ten
   if (!status) status = read_spans(ctx, ckpt, &spans);
   ls_free(spans.span);
   ls_arena_release(&scratch);
+  return status;
+}
+
+/* ---- one tensor ---- */
+
+int ls_ckpt_count(const ls_ckpt_t *ckpt) {
+  return ckpt->part[LS_PART_MODEL].count;
+}
+const char *ls_ckpt_name(const ls_ckpt_t *ckpt, int tensor) {
+  return ckpt->part[LS_PART_MODEL].source[tensor].name;
+}
+const ls_shape_t *ls_ckpt_shape(const ls_ckpt_t *ckpt, int tensor) {
+  return &ckpt->part[LS_PART_MODEL].source[tensor].shape;
+}
+
+int ls_ckpt_find(const ls_ckpt_t *ckpt, const char *name) {
+  for (int i = 0; i < ls_ckpt_count(ckpt); i++)
+    if (strcmp(ls_ckpt_name(ckpt, i), name) == 0) return i;
+  return -1;
+}
+
+static float as_f32(ls_dtype_t dtype, const char *bytes) {
+  uint16_t half;
+  double wide;
+  if (dtype == LS_F64) {
+    memcpy(&wide, bytes, sizeof wide);
+    return (float)wide;
+  }
+  memcpy(&half, bytes, sizeof half);
+  return dtype == LS_BF16 ? ls_f32_of_bf16(half) : ls_f32_of_f16(half);
+}
+
+ls_status_t ls_ckpt_read_f32(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, int tensor, float *to) {
+  const ls_ckpt_source_t *from = &ckpt->part[LS_PART_MODEL].source[tensor];
+  const ls_dtype_t dtype = from->shape.dtype;
+  const int64_t count = ls_shape_count(&from->shape);
+  if (ls_dtype_row(dtype)->exponent == 0)
+    return ls_fail(ctx, LS_ERR_MISMATCH, "%s: '%s' holds whole numbers (%s), not weights", ckpt->path,
+                   LS_SHOWN(from->name), ls_dtype_name(dtype));
+  char *bytes = dtype == LS_F32 ? (char *)to : ls_alloc_array(ctx, (size_t)count, ls_dtype_bytes(dtype));
+  if (!bytes) return LS_ERR_MEMORY;
+  spans_t spans = {0};
+  const ls_ckpt_tensor_t whole = {.name = from->name, .shape = from->shape, .data = bytes};
+  ls_status_t status = add_tensor(ctx, from, &whole, &spans);
+  if (!status) status = read_spans(ctx, ckpt, &spans);
+  for (int64_t i = 0; i < count && !status && dtype != LS_F32; i++) {
+    to[i] = as_f32(dtype, bytes + (size_t)i * ls_dtype_bytes(dtype));
+    if (!isfinite(to[i]))
+      status = ls_fail(ctx, LS_ERR_MISMATCH, "%s: '%s' has a value that is too large for a 32-bit float",
+                       ckpt->path, LS_SHOWN(from->name));
+  }
+  ls_free(spans.span);
+  if (dtype != LS_F32) ls_free(bytes);
   return status;
 }

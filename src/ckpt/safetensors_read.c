@@ -20,7 +20,15 @@ static ls_status_t bad(const where_t *w, const char *fault) {
   return ls_fail(w->ctx, LS_ERR_CORRUPT, "%s: tensor '%s' %s", w->file, LS_SHOWN(w->tensor), fault);
 }
 
+/* Other programs' files also hold masks and counts, which nothing here computes with: they count as a type of their
+ * size. */
 static ls_dtype_t dtype_named(const char *name) {
+  static const struct {
+    const char *name;
+    ls_dtype_t as;
+  } others[] = {{"BOOL", LS_U8}, {"I8", LS_U8}, {"I16", LS_U16}, {"U32", LS_I32}, {"U64", LS_I64}};
+  for (int i = 0; i < LS_COUNT(others); i++)
+    if (strcmp(others[i].name, name) == 0) return others[i].as;
   int i = 0;
   while (i < LS_DTYPE_COUNT && strcmp(ls_dtype_row((ls_dtype_t)i)->safetensors, name) != 0)
     i++;

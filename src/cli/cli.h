@@ -96,8 +96,8 @@ typedef struct {
   ls_status_t (*run)(ls_ctx_t *ctx, const cli_args_t *args);
 } cli_command_t;
 
-extern const cli_command_t cli_train, cli_eval, cli_predict, cli_inspect, cli_check, cli_plan, cli_simulate,
-    cli_bench, cli_compare, cli_probe, cli_completion;
+extern const cli_command_t cli_train, cli_eval, cli_predict, cli_export, cli_inspect, cli_check, cli_plan,
+    cli_simulate, cli_bench, cli_compare, cli_probe, cli_completion;
 extern const cli_command_t *const cli_commands[];        /* NULL-terminated */
 const cli_command_t *cli_command_find(const char *name); /* NULL: there is none */
 
@@ -118,6 +118,12 @@ int cli_flags(const cli_command_t *command, cli_extra_t rows[CLI_FLAGS_MAX]);
 /* What an exit code means, all its meanings joined; false when the program never exits with it. */
 enum { CLI_EXIT_CODE_MAX = 130, CLI_EXIT_TEXT_BYTES = 256 };
 bool cli_exit_code_text(int code, char text[CLI_EXIT_TEXT_BYTES]);
+
+/* with_model.c: opens the configuration's model with the weights of the checkpoint, else of model.weights, uses it, and
+ * closes everything. One process; the configured data are not read. */
+ls_status_t cli_with_model(ls_ctx_t *ctx, const cli_args_t *args, bool best,
+                           ls_status_t (*use)(ls_ctx_t *ctx, const cli_args_t *args,
+                                              const ls_config_t *config, ls_trainer_t *trainer));
 
 /* manual.c: prints the source (scdoc) of a manual page: of the program (NULL), a command, or "config". False
  * when there is no such page. */

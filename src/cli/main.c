@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-const cli_command_t *const cli_commands[] = {&cli_train,   &cli_eval,  &cli_predict,    &cli_inspect,
-                                             &cli_check,   &cli_plan,  &cli_simulate,   &cli_bench,
-                                             &cli_compare, &cli_probe, &cli_completion, NULL};
+const cli_command_t *const cli_commands[] = {
+    &cli_train,    &cli_eval,  &cli_predict, &cli_export, &cli_inspect,    &cli_check, &cli_plan,
+    &cli_simulate, &cli_bench, &cli_compare, &cli_probe,  &cli_completion, NULL};
 
 const cli_command_t *cli_command_find(const char *name) {
   for (int i = 0; cli_commands[i]; i++)
@@ -58,7 +58,7 @@ static int print_reference(ls_ctx_t *ctx) {
 }
 
 static int usage_error(ls_ctx_t *ctx, const char *name) {
-  const char *names[16];
+  const char *names[32];
   int n = 0;
   for (; cli_commands[n]; n++)
     names[n] = cli_commands[n]->name;

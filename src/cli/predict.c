@@ -93,42 +93,14 @@ static ls_status_t predict(ls_ctx_t *ctx, const cli_args_t *args, const ls_confi
   return status;
 }
 
-static ls_status_t check_args(ls_ctx_t *ctx, const cli_args_t *args) {
+static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   const char *input = args->extra[EXTRA_INPUT];
-  if (!args->checkpoint || !input)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep predict: %s is missing; see lockstep predict --help",
-                   args->checkpoint ? "--input FILE" : "--checkpoint DIR");
+  if (!input)
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "lockstep predict: --input FILE is missing; see lockstep predict --help");
   if (!strcmp(input, "-") && !strcmp(args->config, "-"))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "configuration and samples cannot both come from stdin");
-  return LS_OK;
-}
-
-static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
-  ls_config_t *config;
-  ls_world_t *world = NULL;
-  ls_trainer_t *trainer = NULL;
-  const ls_trainer_options_t options = {.checkpoint = args->checkpoint,
-                                        .no_training = true,
-                                        .no_data = true,
-                                        .best = args->extra[EXTRA_BEST] != NULL,
-                                        .stuck = cli_messages_stuck,
-                                        .stuck_user = args->messages};
-  ls_status_t status = check_args(ctx, args);
-  if (status == LS_OK) status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
-  if (status != LS_OK) return status;
-  status = ls_world_open(ctx, config->parallel.deadline_s, &world);
-  if (status != LS_OK) goto config;
-  if (ls_world_size(world) > 1)
-    status = ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep predict uses one process, but a launcher started %d",
-                     ls_world_size(world));
-  if (status == LS_OK) status = ls_trainer_create(ctx, world, config, &options, &trainer);
-  if (status == LS_OK) status = predict(ctx, args, config, trainer);
-  ls_trainer_destroy(trainer);
-  if (status != LS_OK) ls_world_abort(world, ls_status_exit_code(status));
-  ls_world_close(world);
-config:
-  ls_config_destroy(config);
-  return status;
+  return cli_with_model(ctx, args, args->extra[EXTRA_BEST] != NULL, predict);
 }
 
 const cli_command_t cli_predict = {

@@ -1,6 +1,7 @@
 /* The model section: a preset, or the shape of one sample and a list of layers. All errors are reported at
  * once, each with its place. */
 #include "model/layer.h"
+#include "model/names.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -16,6 +17,15 @@ static const ls_option_t model_rows[] = {
     LS_OPTION(ls_model_config_t, loss, .change = LS_CHANGE_MODEL, .optional = true, .choices = loss_names,
               .help = "cross-entropy for classes, mse for numbers; presets have mse unless it is given, else "
                       "required."),
+    LS_OPTION_PATH(
+        ls_model_config_t, weights, .change = LS_CHANGE_IGNORED, .optional = true,
+        .help = "A new run begins with the tensors of this .safetensors file, checkpoint or run, as far as "
+                "they fit; the others begin as without it."),
+    LS_OPTION(ls_model_config_t, map, .change = LS_CHANGE_IGNORED, .initial = "names",
+              .choices = ls_names_choices,
+              .help = "Names and layouts of the tensors in weights: those of this program, of torchvision's "
+                      "networks, or "
+                      "of Hugging Face's GPT-2 or BERT."),
 };
 const ls_section_t ls_model_section = {"model", model_rows, LS_COUNT(model_rows),
                                        "The network: a preset, or input and layers; and its loss."};

@@ -27,10 +27,12 @@ typedef struct {
 } ls_layer_t;
 
 typedef struct {
-  ls_ints_t input;    /* shape of one sample */
-  ls_dtype_t dtype;   /* of a sample as the data hold it; not in files: found in the data. f32 is 0 */
-  const char *preset; /* NULL or its name; layers and input are then filled from it */
-  int loss;           /* ls_loss_kind_t */
+  ls_ints_t input;     /* shape of one sample */
+  ls_dtype_t dtype;    /* of a sample as the data hold it; not in files: found in the data. f32 is 0 */
+  const char *preset;  /* NULL or its name; layers and input are then filled from it */
+  int loss;            /* ls_loss_kind_t */
+  const char *weights; /* a file or run whose tensors a new run begins with; NULL = none */
+  int map;             /* how they are called there: index of ls_names_list */
   int layer_count;
   ls_layer_t *layer; /* in the arena, in an order that can run; the last layer's output is the model's */
 } ls_model_config_t;

@@ -326,7 +326,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
     t->engine.exchange->entered = world->comm->entered;
     t->engine.exchange->left = world->comm->left;
   }
-  if (status == LS_OK && !options->checkpoint) status = ls_trainer_lock(t);
+  if (status == LS_OK && t->training) status = ls_trainer_lock(t);
   if (status == LS_OK) status = open_checkpoint(t, options, &ckpt, &meta);
   if (status == LS_OK) status = open_data(t, options, meta, &saved);
   if (status == LS_OK) status = plan_run(t, &saved);
@@ -336,6 +336,8 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (status == LS_OK) status = make_program(t, options->trace);
   if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : ls_engine_fill(&t->engine, false);
   if (status == LS_OK && options->init) status = ls_trainer_load_weights(t, ckpt);
+  if (status == LS_OK && !meta && !options->init && t->config->model.weights)
+    status = ls_trainer_take_weights(t);
   if (status == LS_OK) status = ls_trainer_claim(t);
   if (status == LS_OK)
     status =

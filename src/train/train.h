@@ -32,6 +32,9 @@ ls_status_t ls_trainer_restart(ls_trainer_t *t);
 ls_status_t ls_trainer_parameters(ls_trainer_t *t, const float **flat);
 /* ls_trainer_predict of values of any dtype, which are normalised with all their digits. Local. */
 ls_status_t ls_trainer_predict_matrix(ls_trainer_t *t, const ls_matrix_t *features, float *outputs);
+/* The model's tensors as a .safetensors file with the names and layouts of a map (ls_names_list); *count of them.
+ * Local, in a world of one rank. */
+ls_status_t ls_trainer_export(ls_trainer_t *t, const char *path, int map, int *count);
 /* What it trains with, until it is destroyed: schedules and the times of their tasks. */
 const ls_engine_t *ls_trainer_engine(const ls_trainer_t *t);
 const ls_dataset_t *ls_trainer_data(const ls_trainer_t *t);

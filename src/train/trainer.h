@@ -84,6 +84,10 @@ ls_status_t ls_trainer_claim(ls_trainer_t *t);
 /* If a run could not save anything, removes the directory that it created. Rank 0. */
 void ls_trainer_unclaim(ls_trainer_t *t);
 
+/* weights.c. The tensors of model.weights, as far as they fit, into a trainer that is initialised; rank 0 says which.
+ * LS_ERR_MISMATCH: none fits. Collective. */
+ls_status_t ls_trainer_take_weights(ls_trainer_t *t);
+
 /* evaluate.c: loss (mean) and correct count over a part. Collective. */
 ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_report_t *report);
 

@@ -98,7 +98,7 @@ sed 's/near/nearly/' train.csv >other.csv
 expect 6 "trained on column 'near'" predict c.yaml --checkpoint run --input other.csv
 expect 4 'has 3 features per sample' predict c.yaml --checkpoint run --input a.npy
 expect 2 '--input FILE is missing' predict c.yaml --checkpoint run
-expect 2 '--checkpoint DIR is missing' predict c.yaml --input train.csv
+expect 2 'there is no model to use' predict c.yaml --input train.csv
 expect 2 'not one of csv, npy' predict c.yaml --checkpoint run --input train.csv --format xml
 expect 2 'both come from stdin' predict - --checkpoint run --input - </dev/null
 expect 5 'nowhere.csv' predict c.yaml --checkpoint run --input nowhere.csv

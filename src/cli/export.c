@@ -1,0 +1,71 @@
+/* lockstep export: a checkpoint's weights for other programs. */
+#include "cli/cli.h"
+
+#include "model/names.h"
+
+#include <string.h>
+
+enum { EXTRA_OUTPUT, EXTRA_FORMAT, EXTRA_MAP, EXTRA_BEST };
+static const cli_extra_t extra[] = {
+    [EXTRA_OUTPUT] = {"--output", "FILE", "The file to write; it is there as a whole or not at all."},
+    [EXTRA_FORMAT] = {"--format", "NAME", "safetensors (default)."},
+    [EXTRA_MAP] =
+        {"--map", "NAME",
+         "safetensors: names and layouts of the tensors: names, torchvision, hf-gpt2 or hf-bert (default: "
+         "model.map)."},
+    [EXTRA_BEST] = {"--best", NULL,
+                    "Take the run's best checkpoint, the one with the lowest validation loss, instead "
+                    "of the newest."},
+    {NULL, NULL, NULL}};
+
+static const char *const formats[] = {"safetensors", NULL};
+
+/* The index of a flag's word; `fallback` when it was not given. */
+static ls_status_t choose(ls_ctx_t *ctx, const cli_args_t *args, int flag, const char *const *names,
+                          int fallback, int *chosen) {
+  char list[LS_NAMES_TEXT_BYTES];
+  const char *word = args->extra[flag];
+  *chosen = fallback;
+  if (!word) return LS_OK;
+  for (int i = 0; names[i]; i++) {
+    if (strcmp(names[i], word) != 0) continue;
+    *chosen = i;
+    return LS_OK;
+  }
+  return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: \"%s\" is not one of %s", extra[flag].name, LS_SHOWN(word),
+                 ls_names_text(names, list));
+}
+
+static ls_status_t export(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config, ls_trainer_t *t) {
+  int format, map, tensors;
+  const char *output = args->extra[EXTRA_OUTPUT];
+  int64_t step;
+  ls_status_t status = choose(ctx, args, EXTRA_FORMAT, formats, 0, &format);
+  if (status == LS_OK) status = choose(ctx, args, EXTRA_MAP, ls_names_choices, config->model.map, &map);
+  if (status == LS_OK) status = ls_trainer_export(t, output, map, &tensors);
+  if (status != LS_OK) return status;
+  const char *checkpoint = ls_trainer_checkpoint(t, &step);
+  if (args->json)
+    cli_print_json(json_pack("{s:s, s:o, s:I, s:s, s:s, s:i, s:o}", "command", "export", "checkpoint",
+                             ls_json_text(checkpoint), "step", (json_int_t)step, "format", formats[format],
+                             "map", ls_names_choices[map], "tensors", tensors, "output",
+                             ls_json_text(output)));
+  else
+    cli_print("  %-16s %s\n  %-16s %lld\n  %-16s %s (%s, %d tensors)\n", "checkpoint", cli_shown(checkpoint),
+              "step", (long long)step, "output", cli_shown(output), ls_names_choices[map], tensors);
+  return LS_OK;
+}
+
+static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
+  if (!args->extra[EXTRA_OUTPUT])
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "lockstep export: --output FILE is missing; see lockstep export --help");
+  return cli_with_model(ctx, args, args->extra[EXTRA_BEST] != NULL, export);
+}
+
+const cli_command_t cli_export = {.name = "export",
+                                  .summary = "Writes a checkpoint's weights for other programs.",
+                                  .flags = CLI_FLAG_CONFIG | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET |
+                                           CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+                                  .extra = extra,
+                                  .run = run};

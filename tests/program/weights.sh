@@ -1,0 +1,66 @@
+#!/bin/sh
+# Weights of other programs: exported under their names and read back to the bit, a new head on them, what is refused.
+set -eu
+. "$(dirname "$0")/lib.sh"
+cd "$work"
+cat >a.yaml <<'Y'
+model:
+  input: [6]
+  loss: cross-entropy
+  layers:
+    - dense: {name: h.0.mlp.c_fc, units: 11, activation: gelu}
+    - dense: {name: h.0.mlp.c_proj, units: 6}
+    - layer_norm: {name: ln_f}
+    - dense: {name: head, units: 3, bias: false}
+data: {kind: synthetic, samples: 300}
+train: {batch: 20, epochs: 2, checkpoint: {dir: run}}
+parallel: {backend: cpu}
+Y
+awk 'BEGIN { srand(1); OFS = ","; print "a,b,c,d,e,f"; for (i = 0; i < 50; i++) print rand(), rand(), rand(), rand(), rand(), rand() }' >x.csv
+"$program" train a.yaml --quiet >/dev/null 2>err || fail "train: $(cat err)"
+"$program" predict a.yaml --checkpoint run --input x.csv >a.csv 2>err || fail "predict: $(cat err)"
+
+for map in names torchvision hf-gpt2 hf-bert; do
+  "$program" export a.yaml --checkpoint run --map $map --output $map.safetensors --json >export.json 2>err ||
+    fail "export $map: $(cat err)"
+  [ "$(field export.json tensors)" = 7 ] || fail "export $map: $(cat export.json)"
+  # the same predictions from the file alone, and the same file again
+  set -- --set model.weights=$map.safetensors --set model.map=$map
+  "$program" predict a.yaml "$@" --input x.csv >b.csv 2>err || fail "predict from $map: $(cat err)"
+  grep -q "begins with 7 of the model's 7 tensors, 179 values$" err || fail "report of $map: $(cat err)"
+  cmp a.csv b.csv || fail "other predictions from $map"
+  "$program" export a.yaml "$@" --output again.safetensors >table 2>err || fail "export from $map: $(cat err)"
+  cmp $map.safetensors again.safetensors || fail "$map is not written back to the bit"
+done
+head -c 4096 hf-gpt2.safetensors | grep -aq '"h.0.mlp.c_fc.weight":{[^}]*"shape":\[6,11\]' || fail "(in, out) of GPT-2"
+head -c 4096 names.safetensors | grep -aq '"h.0.mlp.c_fc.weight":{[^}]*"shape":\[11,6\]' || fail "(out, in)"
+cmp -s names.safetensors hf-gpt2.safetensors && fail "nothing was transposed"
+
+# another head: taken, missing and left are said; a resumed run does not begin again
+sed 's/name: head, units: 3/name: new, units: 5/; s/dir: run/dir: tuned/; s/units: 6}/units: 6, freeze: true}/' a.yaml >b.yaml
+"$program" train b.yaml --quiet --set model.weights=hf-gpt2.safetensors --set model.map=hf-gpt2 >/dev/null 2>err ||
+  fail "fine-tuning: $(cat err)"
+grep -q "warning: .*hf-gpt2.safetensors (hf-gpt2): begins with 6 of the model's 7 tensors, 161 values; 1 of the model are not there and begin anew: new.weight; 1 of the file are not used: head.weight" err ||
+  fail "report: $(cat err)"
+"$program" export b.yaml --checkpoint tuned --output tuned.safetensors --map names >/dev/null 2>err || fail "export: $(cat err)"
+"$program" train b.yaml --resume --quiet --set train.epochs=3 --set model.weights=gone.safetensors >/dev/null 2>err ||
+  fail "resume: $(cat err)"
+grep -q 'begins with' err && fail "a resumed run begins with weights: $(cat err)"
+# a run is a file of weights as well
+"$program" predict a.yaml --set model.weights=tuned --input x.csv >c.csv 2>err || fail "weights of a run: $(cat err)"
+grep -q 'begins with 6 of' err || fail "weights of a run: $(cat err)"
+# one layer of another size
+"$program" predict a.yaml --set model.weights=names.safetensors --set model.layers.3.dense.units=4 --input x.csv >c.csv 2>err ||
+  fail "another size: $(cat err)"
+grep -q '1 of the model have another shape there and begin anew: head.weight' err || fail "another size: $(cat err)"
+
+expect 5 'gone.safetensors' train a.yaml --set model.weights=gone.safetensors
+expect 6 'none of its tensors belongs to this model' train a.yaml --set model.weights=hf-gpt2.safetensors \
+  --set 'model.layers=[{dense: {units: 3}}]'
+head -c 4500 names.safetensors >cut.safetensors
+expect 6 'cut.safetensors' train a.yaml --set model.weights=cut.safetensors
+expect 3 'hf-gpt3' train a.yaml --set model.map=hf-gpt3
+expect 2 'not one of names, torchvision' export a.yaml --checkpoint run --output x --map tf
+expect 2 '--output FILE is missing' export a.yaml --checkpoint run
+expect 2 'there is no model to use' export a.yaml --output x
+expect 5 'no-such' export a.yaml --checkpoint run --output no-such/x.safetensors
