@@ -13,7 +13,7 @@ mkdir -p "$out"
 
 # Libraries that travelled, and CUDA's wherever this machine keeps it.
 LD_LIBRARY_PATH=$dir/lib:${LD_LIBRARY_PATH:-}
-for name in libcublasLt.so.13 libnccl.so.2; do
+for name in libcublasLt.so.13 libcudnn.so.9 libnccl.so.2; do
   ldconfig -p | grep -q "$name" && continue
   found=$(find /usr/local /opt /usr/lib -name "$name" 2>/dev/null | head -1)
   [ -n "$found" ] && LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$(dirname "$found")

@@ -84,8 +84,12 @@ static void activations_are_those_of_the_rows(void **state) {
   MAP(gelu);
   MAP(tanh);
   MAP(sigmoid);
+  MAP(gelu_tanh);
+  MAP(silu);
   ZIP(relu_dy);
   ZIP(gelu_dx);
+  ZIP(gelu_tanh_dx);
+  ZIP(silu_dx);
   for (int k = 0; k < N; k++)
     x[k] = 1 / (1 + expf(-x[k])); /* values of an activation */
   ZIP(tanh_dy);

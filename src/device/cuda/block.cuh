@@ -90,6 +90,15 @@ __device__ static inline float load_f32(const unsigned char *bytes) {
   return __uint_as_float(word);
 }
 
+// The step's parameters may stand at any address.
+__device__ static inline uint64_t load_u64(const unsigned char *bytes) {
+  if (((uintptr_t)bytes & 7) == 0) return *(const uint64_t *)bytes;
+  uint64_t value = 0;
+  for (int i = 7; i >= 0; i--)
+    value = value << 8 | bytes[i];
+  return value;
+}
+
 __device__ static inline int64_t thread_index() {
   return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
 }

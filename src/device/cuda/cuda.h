@@ -4,6 +4,7 @@
 #define LS_DEVICE_CUDA_CUDA_H
 
 #include "device/cuda/blas.h"
+#include "device/cuda/dnn.h"
 #include "device/device.h"
 #include <cuda_runtime_api.h>
 
@@ -22,6 +23,7 @@ typedef struct {
   ls_device_t base;
   int index;
   ls_blas_t blas;
+  ls_dnn_t dnn;
   bool reproducible; /* see ls_device_options_t */
   bool failed;       /* a stream has reported an error of CUDA's */
   bool hung;         /* something on it did not end, and freeing memory would wait for it */

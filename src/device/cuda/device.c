@@ -67,7 +67,10 @@ device:
 static void close_device(ls_device_t *device) {
   if (!device) return;
   ls_cuda_device_t *d = ls_cuda_device(device);
-  if (!d->hung) ls_blas_close(&d->blas);
+  if (!d->hung) {
+    ls_dnn_close(&d->dnn);
+    ls_blas_close(&d->blas);
+  }
   ls_free(d->product);
   ls_free(d);
 }

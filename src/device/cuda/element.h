@@ -53,6 +53,27 @@ LS_EACH float ls_each_sigmoid_dy(float dy, float y) {
   return dy * (y * (1 - y));
 }
 
+/* x sigmoid(x). */
+LS_EACH float ls_each_silu(float x) {
+  return x * ls_each_sigmoid(x);
+}
+LS_EACH float ls_each_silu_dx(float dy, float x) {
+  float s = ls_each_sigmoid(x);
+  return dy * (s * (1 + x * (1 - s)));
+}
+
+/* x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3). */
+LS_EACH float ls_each_bent(float x) {
+  return tanhf(0.79788456f * (x + 0.044715f * x * x * x));
+}
+LS_EACH float ls_each_gelu_tanh(float x) {
+  return 0.5f * x * (1 + ls_each_bent(x));
+}
+LS_EACH float ls_each_gelu_tanh_dx(float dy, float x) {
+  float t = ls_each_bent(x);
+  return dy * (0.5f * (1 + t) + 0.5f * x * (1 - t * t) * (0.79788456f * (1 + 0.134145f * x * x)));
+}
+
 /* The sum of x[0], x[stride] .. in the order of tree_sum: a binary counter of sums. Every sum of 2^k parts
  * waits at bit k of the number of parts so far; what is left at the end is added from the smallest. */
 enum { LS_EACH_TREE_LEVELS = 11 }; /* up to 2^10 parts */

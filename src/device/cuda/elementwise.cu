@@ -58,6 +58,8 @@ MAP(relu, ls_each_relu(x))
 MAP(gelu, ls_each_gelu(x))
 MAP(tanh_op, ls_each_tanh(x))
 MAP(sigmoid, ls_each_sigmoid(x))
+MAP(gelu_tanh, ls_each_gelu_tanh(x))
+MAP(silu, ls_each_silu(x))
 MAP(copy, x)
 ZIP(add, a + b)
 ZIP(mul, (a * b))
@@ -65,6 +67,8 @@ ZIP(relu_dy, ls_each_relu_dy(a, b))
 ZIP(gelu_dx, ls_each_gelu_dx(a, b))
 ZIP(tanh_dy, ls_each_tanh_dy(a, b))
 ZIP(sigmoid_dy, ls_each_sigmoid_dy(a, b))
+ZIP(gelu_tanh_dx, ls_each_gelu_tanh_dx(a, b))
+ZIP(silu_dx, ls_each_silu_dx(a, b))
 
 static ls_status_t accumulate(ls_stream_t *stream, args_t args) {
   return zip(stream, out(args, 0), in(args, 0), out(args, 0), in_count(args, 0), "accumulate", add_each());
@@ -203,15 +207,6 @@ static ls_status_t fill(ls_stream_t *stream, args_t args) {
   return ls_kernel_status(stream, error, "fill");
 }
 
-// The step's parameters may stand at any address.
-__device__ static uint64_t load_u64(const unsigned char *bytes) {
-  if (((uintptr_t)bytes & 7) == 0) return *(const uint64_t *)bytes;
-  uint64_t value = 0;
-  for (int i = 7; i >= 0; i--)
-    value = value << 8 | bytes[i];
-  return value;
-}
-
 // A thread makes the four words of one counter and uses them for elements 4 q .. 4 q + 3 of a row.
 __global__ void dropout_kernel(const float *x, const unsigned char *step, uint32_t rng_stream, float rate,
                                float scale, float *y, int64_t rows, int64_t row, int64_t quads, bool vector) {
@@ -259,6 +254,10 @@ const ls_kernel_row_t ls_cuda_elementwise_rows[] = {
     {"tanh_dy", tanh_dy},
     {"sigmoid", sigmoid},
     {"sigmoid_dy", sigmoid_dy},
+    {"gelu_tanh", gelu_tanh},
+    {"gelu_tanh_dx", gelu_tanh_dx},
+    {"silu", silu},
+    {"silu_dx", silu_dx},
     {"add", add},
     {"mul", mul},
     {"copy", copy},

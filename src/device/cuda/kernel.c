@@ -4,15 +4,25 @@
 
 #include <string.h>
 
+/* The first that has an op gives it. */
 static const ls_kernel_row_t *const families[] = {
-    ls_cuda_linear_rows, ls_cuda_elementwise_rows, ls_cuda_move_rows,  ls_cuda_norm_rows,
-    ls_cuda_reduce_rows, ls_cuda_loss_rows,        ls_cuda_update_rows};
+#ifdef LS_HAVE_CUDNN
+    ls_cuda_convolution_rows,
+#endif
+    ls_cuda_attention_rows,   ls_cuda_channel_rows, ls_cuda_convolve_rows,  ls_cuda_elementwise_rows,
+    ls_cuda_embedding_rows,   ls_cuda_image_rows,   ls_cuda_linear_rows,    ls_cuda_loss_rows,
+    ls_cuda_move_rows,        ls_cuda_norm_rows,    ls_cuda_recurrent_rows, ls_cuda_reduce_rows,
+    ls_cuda_update_rows};
 
+/* A library that takes long to open is opened here, not while a step is captured. */
 ls_kernel_fn ls_cuda_kernel(const ls_device_t *device, const char *op) {
-  (void)device;
   for (int i = 0; i < LS_COUNT(families); i++)
     for (const ls_kernel_row_t *row = families[i]; row->op; row++)
-      if (strcmp(row->op, op) == 0) return row->kernel;
+      if (strcmp(row->op, op) == 0) {
+        if (device && strncmp(op, "conv2d", 6) == 0)
+          ls_dnn_open(device->ctx, &((ls_cuda_device_t *)(uintptr_t)device)->dnn);
+        return row->kernel;
+      }
   return NULL;
 }
 
@@ -22,6 +32,11 @@ ls_kernel_stream_t ls_kernel_stream(ls_stream_t *stream) {
 
 void *ls_kernel_scratch(ls_stream_t *stream) {
   return ls_cuda_stream(stream)->scratch;
+}
+
+void *ls_kernel_workspace(ls_stream_t *stream, size_t *size_bytes) {
+  *size_bytes = ls_cuda_stream(stream)->workspace_bytes;
+  return ls_cuda_stream(stream)->workspace;
 }
 
 ls_status_t ls_kernel_status(ls_stream_t *stream, int error, const char *op) {

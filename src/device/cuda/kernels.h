@@ -19,21 +19,32 @@ typedef struct {
 } ls_kernel_row_t;
 /* Ended by a row without a name. */
 extern const ls_kernel_row_t ls_cuda_linear_rows[], ls_cuda_elementwise_rows[], ls_cuda_move_rows[],
-    ls_cuda_norm_rows[], ls_cuda_reduce_rows[], ls_cuda_loss_rows[], ls_cuda_update_rows[];
+    ls_cuda_norm_rows[], ls_cuda_reduce_rows[], ls_cuda_loss_rows[], ls_cuda_update_rows[],
+    ls_cuda_attention_rows[], ls_cuda_channel_rows[], ls_cuda_convolution_rows[], ls_cuda_convolve_rows[],
+    ls_cuda_embedding_rows[], ls_cuda_image_rows[], ls_cuda_recurrent_rows[];
 
 ls_kernel_stream_t ls_kernel_stream(ls_stream_t *stream);
 /* Memory for partial results of reductions. The first LS_KERNEL_COUNTER_BYTES count finished blocks: zero
  * before the first kernel, and every kernel leaves them zero. */
 void *ls_kernel_scratch(ls_stream_t *stream);
 enum { LS_KERNEL_COUNTER_BYTES = 256, LS_KERNEL_PARTIAL_MAX = 65536 /* f64 values behind the counter */ };
+/* Memory whose contents are undefined between kernels; none on an ASYNC stream. */
+void *ls_kernel_workspace(ls_stream_t *stream, size_t *size_bytes);
 /* The status of a cudaError_t, reported with the op's name. */
 ls_status_t ls_kernel_status(ls_stream_t *stream, int error, const char *op);
+
+/* Convolutions by our own kernels, where cuDNN cannot or need not do them. */
+ls_status_t ls_kernel_conv2d(ls_stream_t *stream, const ls_kernel_args_t *args);
+ls_status_t ls_kernel_conv2d_dx(ls_stream_t *stream, const ls_kernel_args_t *args);
+ls_status_t ls_kernel_conv2d_dw(ls_stream_t *stream, const ls_kernel_args_t *args);
 
 /* Launchers for what is no op, or part of one. All pointers are device memory. They return a cudaError_t. */
 int ls_kernel_fill(ls_kernel_stream_t stream, float value, float *y, int64_t count);
 /* out[c] = sum over rows of x (rows, width). */
 int ls_kernel_column_sum(ls_kernel_stream_t stream, void *scratch, const float *x, float *out, int64_t rows,
                          int64_t width);
+/* out[i] = sum of part[p * count + i] in the order of p. */
+int ls_kernel_add_parts(ls_kernel_stream_t stream, const float *part, float *out, int64_t count, int parts);
 /* *word = value, seen by the host: word is mapped host memory. */
 int ls_kernel_mark(ls_kernel_stream_t stream, uint32_t *word, uint32_t value);
 

@@ -107,6 +107,31 @@ static ls_status_t softmax_xent_dx(ls_stream_t *stream, args_t args) {
   return launched(stream, "softmax_xent_dx");
 }
 
+// A warp has the positions of a sample.
+__global__ void position_weights_kernel(const int32_t *target, const float *weight, float *each, int32_t *to,
+                                        int64_t rows, int64_t positions, int32_t ignored) {
+  int lane = threadIdx.x % WARP;
+  for (int64_t r = thread_index() / WARP; r < rows; r += thread_count() / WARP) {
+    int count = 0;
+    for (int64_t k = lane; k < positions; k += WARP)
+      count += target[r * positions + k] != ignored;
+    count = warp_sum(count);
+    for (int64_t k = lane; k < positions; k += WARP) {
+      int32_t t = target[r * positions + k];
+      each[r * positions + k] = t != ignored ? weight[r] / (float)count : 0;
+      to[r * positions + k] = t != ignored ? t : 0;
+    }
+  }
+}
+
+static ls_status_t position_weights(ls_stream_t *stream, args_t args) {
+  int64_t rows = in_rows(args, 0);
+  position_weights_kernel<<<grid_for(rows, WARPS, GRID_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
+      (const int32_t *)args->in[0].data, in(args, 1), out(args, 0), (int32_t *)args->out[1].data, rows,
+      in_width(args, 0), (int32_t)args->attrs->i[0]);
+  return launched(stream, "position_weights");
+}
+
 __global__ void mse_kernel(void *scratch, const float *pred, const float *target, const float *weight,
                            float *loss, float *correct, int64_t rows, int64_t outputs) {
   int lane = threadIdx.x % WARP;
@@ -151,6 +176,7 @@ static ls_status_t mse_dx(ls_stream_t *stream, args_t args) {
 
 const ls_kernel_row_t ls_cuda_loss_rows[] = {{"softmax_xent", softmax_xent},
                                              {"softmax_xent_dx", softmax_xent_dx},
+                                             {"position_weights", position_weights},
                                              {"mse", mse},
                                              {"mse_dx", mse_dx},
                                              {}};

@@ -162,6 +162,20 @@ int ls_kernel_column_sum(ls_kernel_stream_t stream, void *scratch, const float *
   return column_sum(stream, scratch, plain_term{x}, outputs{out, nullptr}, rows, width);
 }
 
+__global__ void add_parts_kernel(const float *part, float *out, int64_t count, int parts) {
+  for (int64_t i = thread_index(); i < count; i += thread_count()) {
+    float sum = 0;
+    for (int p = 0; p < parts; p++)
+      sum += part[p * count + i];
+    out[i] = sum;
+  }
+}
+
+int ls_kernel_add_parts(ls_kernel_stream_t stream, const float *part, float *out, int64_t count, int parts) {
+  add_parts_kernel<<<grid_for(count, BLOCK, GRID_MAX), BLOCK, 0, stream>>>(part, out, count, parts);
+  return launched();
+}
+
 static ls_status_t layer_norm_dgb(ls_stream_t *stream, args_t args) {
   int64_t width = out_count(args, 0), rows = in_count(args, 0) / width;
   norm_term terms = {in(args, 0), in(args, 1), in(args, 2), in(args, 3)};

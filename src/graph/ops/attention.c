@@ -217,6 +217,7 @@ static const ls_op_case_t attention_cases[] = {
     {"large scores", 2, {LS_CASE_F32(-20, 20, 1, 6, 24), LS_CASE_STEP(0)}, {.i = {2, 1, 0}}, 1e-4, 0},
     ATTENTION_CASE("beyond a block", 1, 67, 66, 2, 1, 0, 5e-6, 0),
     ATTENTION_CASE("beyond a block, dropout", 2, 131, 64, 2, 0, 0.1, 5e-6, 0),
+    ATTENTION_CASE("heads of 100", 1, 70, 200, 2, 0, 0, 1e-5, 0),
     ATTENTION_CASE("a wide head", 1, 65, 160, 1, 1, 0.2, 1e-5, 0),
     ATTENTION_CASE("gpt", 3, 64, 128, 4, 1, 0, 5e-6, 0),
 };
@@ -237,6 +238,7 @@ static const ls_op_case_t attention_dx_cases[] = {
     ATTENTION_DX_CASE("causal, dropout", 1, 9, 8, 1, 1, 0.5, 3e-6),
     ATTENTION_DX_CASE("beyond a block", 1, 67, 66, 2, 1, 0, 1e-5),
     ATTENTION_DX_CASE("beyond a block, dropout", 2, 131, 64, 2, 0, 0.1, 1e-5),
+    ATTENTION_DX_CASE("heads of 100", 1, 70, 200, 2, 0, 0, 3e-5),
     ATTENTION_DX_CASE("a wide head", 1, 65, 160, 1, 1, 0.2, 3e-5),
     ATTENTION_DX_CASE("gpt", 3, 64, 128, 4, 1, 0, 1e-5),
 };

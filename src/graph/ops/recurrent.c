@@ -355,6 +355,8 @@ static const ls_op_case_t lstm_cases[] = {
     LSTM_CASE("one sample", 1, 6, 7, 0, 5e-6, 4e-3),
     LSTM_CASE("beyond a vector", 9, 3, 19, 1, 1e-5, 4e-3),
     {"medium", 2, {LS_CASE_F32(-2, 2, 33, 6, 260), LS_CASE_F32(-0.2f, 0.2f, 260, 65)}, {{0}}, 2e-5, 0},
+    {"many samples", 2, {LS_CASE_F32(-2, 2, 83, 3, 148), LS_CASE_F32(-0.2f, 0.2f, 148, 37)}, {{0}}, 2e-5, 0},
+    {"wide", 2, {LS_CASE_F32(-2, 2, 3, 3, 1036), LS_CASE_F32(-0.1f, 0.1f, 1036, 259)}, {{0}}, 2e-5, 0},
 };
 
 /* dy, c, gates, w_hh: any numbers in the ranges of their functions. */
@@ -370,6 +372,8 @@ static const ls_op_case_t lstm_dx_cases[] = {
     LSTM_DX_CASE("odd", 3, 4, 5, 0, 5e-6),
     LSTM_DX_CASE("backwards in time", 9, 5, 19, 1, 1e-5),
     LSTM_DX_CASE("medium", 33, 6, 65, 0, 2e-5),
+    LSTM_DX_CASE("many samples", 83, 3, 37, 1, 2e-5),
+    LSTM_DX_CASE("wide", 3, 3, 259, 0, 5e-5),
 };
 
 #define GRU_CASE(label, n, t, h, back, tol, grad_tol)                                                        \
@@ -389,6 +393,18 @@ static const ls_op_case_t gru_cases[] = {
      {{0}},
      2e-5,
      0},
+    {"many samples",
+     3,
+     {LS_CASE_F32(-2, 2, 83, 3, 111), LS_CASE_F32(-0.2f, 0.2f, 111, 37), LS_CASE_F32(-1, 1, 37)},
+     {{0}},
+     2e-5,
+     0},
+    {"wide",
+     3,
+     {LS_CASE_F32(-2, 2, 3, 3, 777), LS_CASE_F32(-0.1f, 0.1f, 777, 259), LS_CASE_F32(-1, 1, 259)},
+     {{0}},
+     2e-5,
+     0},
 };
 
 /* dy, y, gates, m, w_hh. */
@@ -404,6 +420,8 @@ static const ls_op_case_t gru_dx_cases[] = {
     GRU_DX_CASE("odd", 3, 4, 5, 0, 5e-6),
     GRU_DX_CASE("backwards in time", 9, 5, 19, 1, 1e-5),
     GRU_DX_CASE("medium", 33, 6, 65, 0, 2e-5),
+    GRU_DX_CASE("many samples", 83, 3, 37, 1, 2e-5),
+    GRU_DX_CASE("wide", 3, 3, 259, 0, 5e-5),
 };
 
 #define SHIFT_CASE(label, by, n, t, h)                                                                       \

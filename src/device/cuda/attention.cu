@@ -1,0 +1,430 @@
+// Attention of every head of every sample in f32, without the table of scores in memory (Dao et al. 2022). A block has
+// TILE rows (queries, or keys in the second kernel of the gradient) of one head and goes over the columns TILE at a
+// time. Tiles of q, k, v, dy lie in shared memory with the head's dimension first; a product of two tiles then reads
+// neighbouring rows at once. Every sum has one order: the gradient of queries and that of keys and values are two
+// kernels, which add up nothing in common.
+#include "device/cuda/block.cuh"
+#include "device/cuda/element.h"
+
+constexpr int SIDE = 16; // threads along each side of a tile
+static_assert(SIDE * SIDE == BLOCK, "a block is a square of threads");
+
+struct attention_shape {
+  int64_t heads, t, size; // size: of a head
+  bool causal;
+  float scale;
+  // dropout of probabilities
+  const unsigned char *step;
+  uint32_t rng_stream;
+  float rate, widen;
+  __device__ int64_t width() const { return heads * size; }
+};
+
+// A tile of T rows of D numbers, stored [d][row]. M rows of it belong to a thread.
+template <int D_, int T_> struct tile_of {
+  static constexpr int D = D_, T = T_, M = T / SIDE, C = D / SIDE, STRIDE = T + 4;
+  static constexpr int FLOATS = D * STRIDE, WEIGHTS = T * STRIDE;
+};
+
+template <int M> __device__ static void load_rows(const float *from, float *to) {
+  if (M == 4) {
+    float4 v = *(const float4 *)from;
+    to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+  } else {
+    float2 v = *(const float2 *)from;
+    to[0] = v.x, to[1] = v.y;
+  }
+}
+template <int M> __device__ static void store_rows(float *to, const float *from) {
+  if (M == 4)
+    *(float4 *)to = make_float4(from[0], from[1], from[2], from[3]);
+  else
+    *(float2 *)to = make_float2(from[0], from[1]);
+}
+
+// Rows first .. of x, `stride` apart; zero beyond `rows` and beyond the head's size.
+template <class K>
+__device__ static void load_tile(float *to, const float *x, int64_t stride, int64_t first, int64_t rows,
+                                 int64_t size) {
+  for (int r = threadIdx.x / WARP; r < K::T; r += WARPS)
+    for (int d = threadIdx.x % WARP; d < K::D; d += WARP)
+      to[d * K::STRIDE + r] = first + r < rows && d < size ? x[(first + r) * stride + d] : 0;
+}
+
+// s[i][j] = product of row ty M + i of a and row tx + SIDE j of b.
+template <class K>
+__device__ static void products(const float *a, const float *b, int ty, int tx, float (*s)[K::M]) {
+#pragma unroll
+  for (int i = 0; i < K::M; i++)
+#pragma unroll
+    for (int j = 0; j < K::M; j++)
+      s[i][j] = 0;
+#pragma unroll 8
+  for (int d = 0; d < K::D; d++) {
+    float u[K::M], v[K::M];
+    load_rows<K::M>(a + d * K::STRIDE + ty * K::M, u);
+#pragma unroll
+    for (int j = 0; j < K::M; j++)
+      v[j] = b[d * K::STRIDE + tx + SIDE * j];
+#pragma unroll
+    for (int i = 0; i < K::M; i++)
+#pragma unroll
+      for (int j = 0; j < K::M; j++)
+        s[i][j] += u[i] * v[j];
+  }
+}
+
+// weights[column tx + SIDE j][row ty M + i] = s[i][j].
+template <class K>
+__device__ static void store_weights(float *weights, int ty, int tx, const float (*s)[K::M]) {
+#pragma unroll
+  for (int j = 0; j < K::M; j++) {
+    float column[K::M];
+#pragma unroll
+    for (int i = 0; i < K::M; i++)
+      column[i] = s[i][j];
+    store_rows<K::M>(weights + (tx + SIDE * j) * K::STRIDE + ty * K::M, column);
+  }
+}
+
+// sum[i][c] += over the columns k, weights[k][ty M + i] times number tx + SIDE c of row k of x.
+template <class K>
+__device__ static void add_weighted(const float *weights, const float *x, int ty, int tx,
+                                    float (*sum)[K::C]) {
+#pragma unroll 2
+  for (int k = 0; k < K::T; k += 4) {
+    float v[K::C][4];
+#pragma unroll
+    for (int c = 0; c < K::C; c++)
+      load_rows<4>(x + (tx + SIDE * c) * K::STRIDE + k, v[c]);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      float w[K::M];
+      load_rows<K::M>(weights + (k + e) * K::STRIDE + ty * K::M, w);
+#pragma unroll
+      for (int i = 0; i < K::M; i++)
+#pragma unroll
+        for (int c = 0; c < K::C; c++)
+          sum[i][c] += w[i] * v[c][e];
+    }
+  }
+}
+
+// The sum and the maximum over the SIDE threads that share rows.
+__device__ static float side_sum(float value) {
+#pragma unroll
+  for (int lane = SIDE / 2; lane > 0; lane /= 2)
+    value += __shfl_xor_sync(0xffffffffu, value, lane);
+  return value;
+}
+__device__ static float side_max(float value) {
+#pragma unroll
+  for (int lane = SIDE / 2; lane > 0; lane /= 2)
+    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, lane));
+  return value;
+}
+
+// The random factor of a probability: 0, or what makes up for those that are dropped.
+struct dropped {
+  uint64_t seed, row; // words of the sample's first element
+  __device__ dropped(const attention_shape &s, int64_t sample) : seed(0), row(0) {
+    if (s.rate <= 0) return;
+    seed = load_u64(s.step + offsetof(ls_step_params_t, seed));
+    row = (load_u64(s.step + offsetof(ls_step_params_t, position)) + (uint64_t)sample) *
+          (uint64_t)((s.heads * s.t * s.t + 3) / 4);
+  }
+  __device__ float factor(const attention_shape &s, int64_t head, int64_t query, int64_t key) const {
+    if (s.rate <= 0) return 1;
+    uint64_t element = (uint64_t)((head * s.t + query) * s.t + key);
+    ls_rng4_t words = ls_rng(seed, s.rng_stream, row + element / 4);
+    unsigned e = (unsigned)(element % 4);
+    uint32_t word = e == 0 ? words.v[0] : e == 1 ? words.v[1] : e == 2 ? words.v[2] : words.v[3];
+    return ls_each_dropout(1, word, s.rate, s.widen);
+  }
+};
+
+// Where a block works.
+struct task_t {
+  int64_t sample, head, first; // of its rows
+  __device__ task_t(const attention_shape &s, int tile)
+      : sample(blockIdx.x / s.heads), head(blockIdx.x % s.heads), first((int64_t)blockIdx.y * tile) {}
+};
+
+// Grid: samples times heads, tiles of queries.
+template <class K>
+__global__ void __launch_bounds__(BLOCK)
+    attention_kernel(attention_shape s, const float *qkv, float *y, float *lse) {
+  extern __shared__ float4 shared[];
+  float *qs = (float *)shared, *ks = qs + K::FLOATS, *vs = ks + K::FLOATS, *weights = vs + K::FLOATS;
+  int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
+  task_t at(s, K::T);
+  dropped drop(s, at.sample);
+  int64_t width = s.width(), stride = 3 * width;
+  const float *q = qkv + at.sample * s.t * stride + at.head * s.size;
+  load_tile<K>(qs, q, stride, at.first, s.t, s.size);
+  float top[K::M], sum[K::M], o[K::M][K::C] = {}, score[K::M][K::M];
+#pragma unroll
+  for (int i = 0; i < K::M; i++) {
+    top[i] = -INFINITY;
+    sum[i] = 0;
+  }
+  int64_t end = s.causal && at.first + K::T < s.t ? at.first + K::T : s.t;
+  for (int64_t key = 0; key < end; key += K::T) {
+    __syncthreads();
+    load_tile<K>(ks, q + width, stride, key, s.t, s.size);
+    load_tile<K>(vs, q + 2 * width, stride, key, s.t, s.size);
+    __syncthreads();
+    products<K>(qs, ks, ty, tx, score);
+#pragma unroll
+    for (int i = 0; i < K::M; i++) {
+      int64_t query = at.first + ty * K::M + i;
+      float most = -INFINITY, part = 0;
+#pragma unroll
+      for (int j = 0; j < K::M; j++) {
+        int64_t k = key + tx + SIDE * j;
+        bool seen = k < s.t && (!s.causal || k <= query);
+        score[i][j] = seen ? score[i][j] * s.scale : -INFINITY;
+        most = fmaxf(most, score[i][j]);
+      }
+      most = fmaxf(top[i], side_max(most)); // every query sees key 0, so this is a number
+      float shrink = expf(top[i] - most);
+#pragma unroll
+      for (int j = 0; j < K::M; j++) {
+        float p = expf(score[i][j] - most);
+        part += p;
+        score[i][j] = p > 0 ? p * drop.factor(s, at.head, query, key + tx + SIDE * j) : p;
+      }
+      sum[i] = sum[i] * shrink + side_sum(part);
+      top[i] = most;
+#pragma unroll
+      for (int c = 0; c < K::C; c++)
+        o[i][c] *= shrink;
+    }
+    store_weights<K>(weights, ty, tx, score);
+    __syncthreads();
+    add_weighted<K>(weights, vs, ty, tx, o);
+  }
+#pragma unroll
+  for (int i = 0; i < K::M; i++) {
+    int64_t query = at.first + ty * K::M + i;
+    if (query >= s.t) continue;
+    float each = 1 / sum[i];
+    float *to = y + (at.sample * s.t + query) * width + at.head * s.size;
+#pragma unroll
+    for (int c = 0; c < K::C; c++)
+      if (tx + SIDE * c < s.size) to[tx + SIDE * c] = o[i][c] * each;
+    if (tx == 0) lse[(at.sample * s.heads + at.head) * s.t + query] = top[i] + logf(sum[i]);
+  }
+}
+
+// With p the probability, f its dropout's factor, and the product of a row of dy with the row of v:
+//   ds = p (f product - sum of dy y over the row) scale;   dq = ds k,  dk = ds^T q,  dv = (p f)^T dy
+// products -> probability times factor, and ds.
+__device__ static void gradient_of(const attention_shape &s, const dropped &drop, int64_t head, int64_t query,
+                                   int64_t key, float lse, float inner, float *score, float *product) {
+  bool seen = query < s.t && key < s.t && (!s.causal || key <= query);
+  float p = seen ? expf(*score * s.scale - lse) : 0, f = p > 0 ? drop.factor(s, head, query, key) : 0;
+  *product = p > 0 || isnan(p) ? p * (f * *product - inner) * s.scale : 0;
+  *score = p * f;
+}
+
+// Sums of dy y over each of the T rows from `first` on, and their lse, into shared memory.
+template <class K>
+__device__ static void load_inner(const attention_shape &s, const float *dy, const float *y, const float *lse,
+                                  int64_t first, float *inner, float *lse_of) {
+  int lane = threadIdx.x % WARP;
+  for (int r = threadIdx.x / WARP; r < K::T; r += WARPS) {
+    float sum = 0;
+    bool real = first + r < s.t;
+    for (int64_t d = lane; real && d < s.size; d += WARP)
+      sum += dy[(first + r) * s.width() + d] * y[(first + r) * s.width() + d];
+    sum = warp_sum(sum);
+    if (lane == 0) {
+      inner[r] = sum;
+      lse_of[r] = real ? lse[first + r] : 0;
+    }
+  }
+}
+
+// Grid as above.
+template <class K>
+__global__ void __launch_bounds__(BLOCK)
+    attention_dq_kernel(attention_shape s, const float *dy, const float *qkv, const float *y,
+                        const float *lse, float *dqkv) {
+  extern __shared__ float4 shared[];
+  __shared__ float inner[K::T], lse_of[K::T];
+  float *qs = (float *)shared, *dys = qs + K::FLOATS, *ks = dys + K::FLOATS, *vs = ks + K::FLOATS,
+        *weights = vs + K::FLOATS;
+  int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
+  task_t at(s, K::T);
+  dropped drop(s, at.sample);
+  int64_t width = s.width(), stride = 3 * width, from = at.sample * s.t * width + at.head * s.size;
+  const float *q = qkv + at.sample * s.t * stride + at.head * s.size;
+  load_tile<K>(qs, q, stride, at.first, s.t, s.size);
+  load_tile<K>(dys, dy + from, width, at.first, s.t, s.size);
+  load_inner<K>(s, dy + from, y + from, lse + (at.sample * s.heads + at.head) * s.t, at.first, inner, lse_of);
+  float dq[K::M][K::C] = {}, score[K::M][K::M], product[K::M][K::M];
+  int64_t end = s.causal && at.first + K::T < s.t ? at.first + K::T : s.t;
+  for (int64_t key = 0; key < end; key += K::T) {
+    __syncthreads();
+    load_tile<K>(ks, q + width, stride, key, s.t, s.size);
+    load_tile<K>(vs, q + 2 * width, stride, key, s.t, s.size);
+    __syncthreads();
+    products<K>(qs, ks, ty, tx, score);
+    products<K>(dys, vs, ty, tx, product);
+#pragma unroll
+    for (int i = 0; i < K::M; i++)
+#pragma unroll
+      for (int j = 0; j < K::M; j++) {
+        int row = ty * K::M + i;
+        gradient_of(s, drop, at.head, at.first + row, key + tx + SIDE * j, lse_of[row], inner[row],
+                    &score[i][j], &product[i][j]);
+      }
+    store_weights<K>(weights, ty, tx, product);
+    __syncthreads();
+    add_weighted<K>(weights, ks, ty, tx, dq);
+  }
+#pragma unroll
+  for (int i = 0; i < K::M; i++) {
+    int64_t query = at.first + ty * K::M + i;
+    float *to = dqkv + (at.sample * s.t + query) * stride + at.head * s.size;
+#pragma unroll
+    for (int c = 0; c < K::C; c++)
+      if (query < s.t && tx + SIDE * c < s.size) to[tx + SIDE * c] = dq[i][c];
+  }
+}
+
+// Grid: samples times heads, tiles of keys. Rows are keys, columns queries.
+template <class K>
+__global__ void __launch_bounds__(BLOCK)
+    attention_dkv_kernel(attention_shape s, const float *dy, const float *qkv, const float *y,
+                         const float *lse, float *dqkv) {
+  extern __shared__ float4 shared[];
+  __shared__ float inner[K::T], lse_of[K::T];
+  float *qs = (float *)shared, *dys = qs + K::FLOATS, *ks = dys + K::FLOATS, *vs = ks + K::FLOATS,
+        *p_weights = vs + K::FLOATS, *ds_weights = p_weights + K::WEIGHTS;
+  int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
+  task_t at(s, K::T);
+  dropped drop(s, at.sample);
+  int64_t width = s.width(), stride = 3 * width, from = at.sample * s.t * width + at.head * s.size;
+  const float *q = qkv + at.sample * s.t * stride + at.head * s.size;
+  load_tile<K>(ks, q + width, stride, at.first, s.t, s.size);
+  load_tile<K>(vs, q + 2 * width, stride, at.first, s.t, s.size);
+  float dk[K::M][K::C] = {}, dv[K::M][K::C] = {}, score[K::M][K::M], product[K::M][K::M];
+  for (int64_t query = s.causal ? at.first : 0; query < s.t; query += K::T) {
+    __syncthreads();
+    load_tile<K>(qs, q, stride, query, s.t, s.size);
+    load_tile<K>(dys, dy + from, width, query, s.t, s.size);
+    load_inner<K>(s, dy + from, y + from, lse + (at.sample * s.heads + at.head) * s.t, query, inner, lse_of);
+    __syncthreads();
+    products<K>(ks, qs, ty, tx, score);
+    products<K>(vs, dys, ty, tx, product);
+#pragma unroll
+    for (int i = 0; i < K::M; i++)
+#pragma unroll
+      for (int j = 0; j < K::M; j++) {
+        int column = tx + SIDE * j;
+        gradient_of(s, drop, at.head, query + column, at.first + ty * K::M + i, lse_of[column], inner[column],
+                    &score[i][j], &product[i][j]);
+      }
+    store_weights<K>(p_weights, ty, tx, score);
+    store_weights<K>(ds_weights, ty, tx, product);
+    __syncthreads();
+    add_weighted<K>(p_weights, dys, ty, tx, dv);
+    add_weighted<K>(ds_weights, qs, ty, tx, dk);
+  }
+#pragma unroll
+  for (int i = 0; i < K::M; i++) {
+    int64_t key = at.first + ty * K::M + i;
+    float *to = dqkv + (at.sample * s.t + key) * stride + width + at.head * s.size;
+#pragma unroll
+    for (int c = 0; c < K::C; c++)
+      if (key < s.t && tx + SIDE * c < s.size) {
+        to[tx + SIDE * c] = dk[i][c];
+        to[width + tx + SIDE * c] = dv[i][c];
+      }
+  }
+}
+
+// ---- launches ----
+
+static attention_shape shape_of(args_t args, const ls_tensor_t &qkv, const ls_tensor_t &step) {
+  attention_shape s;
+  double rate = args->attrs->f[0];
+  s.heads = args->attrs->i[0];
+  s.t = qkv.shape.dim[1];
+  s.size = qkv.shape.dim[2] / (3 * s.heads);
+  s.causal = args->attrs->i[1] != 0;
+  s.scale = (float)(1 / sqrt((double)s.size));
+  s.step = (const unsigned char *)step.data;
+  s.rng_stream = LS_RNG_DROPOUT + (uint32_t)args->attrs->i[2];
+  s.rate = (float)rate;
+  s.widen = (float)(1 / (1 - rate));
+  return s;
+}
+
+template <class F> static int allow_shared(F *kernel, size_t bytes) {
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+}
+
+template <class K> static int attention_as(ls_stream_t *stream, args_t args) {
+  attention_shape s = shape_of(args, args->in[0], args->in[1]);
+  size_t bytes = (3 * K::FLOATS + K::WEIGHTS) * sizeof(float);
+  int error = allow_shared(attention_kernel<K>, bytes);
+  dim3 grid((unsigned)(in_rows(args, 0) * s.heads), (unsigned)((s.t + K::T - 1) / K::T));
+  if (!error)
+    attention_kernel<K>
+        <<<grid, BLOCK, bytes, ls_kernel_stream(stream)>>>(s, in(args, 0), out(args, 0), out(args, 1));
+  return error ? error : launched();
+}
+
+template <class K> static int attention_dx_as(ls_stream_t *stream, args_t args) {
+  attention_shape s = shape_of(args, args->in[1], args->in[4]);
+  const float *dy = in(args, 0), *qkv = in(args, 1), *y = in(args, 2), *lse = in(args, 3);
+  float *dqkv = out(args, 0);
+  size_t dq_bytes = (4 * K::FLOATS + K::WEIGHTS) * sizeof(float);
+  size_t dkv_bytes = dq_bytes + K::WEIGHTS * sizeof(float);
+  int error = allow_shared(attention_dq_kernel<K>, dq_bytes);
+  if (!error) error = allow_shared(attention_dkv_kernel<K>, dkv_bytes);
+  if (error) return error;
+  dim3 grid((unsigned)(in_rows(args, 1) * s.heads), (unsigned)((s.t + K::T - 1) / K::T));
+  attention_dq_kernel<K><<<grid, BLOCK, dq_bytes, ls_kernel_stream(stream)>>>(s, dy, qkv, y, lse, dqkv);
+  attention_dkv_kernel<K><<<grid, BLOCK, dkv_bytes, ls_kernel_stream(stream)>>>(s, dy, qkv, y, lse, dqkv);
+  return launched();
+}
+
+// The first version whose size a head does not exceed and whose tiles fit the GPU's shared memory.
+typedef int (*version_fn)(ls_stream_t *stream, args_t args);
+#define VERSION(d, t)                                                                                        \
+  { d, attention_as<tile_of<d, t>>, attention_dx_as<tile_of<d, t>> }
+static const struct {
+  int64_t size;
+  version_fn forward, dx;
+} versions[] = {VERSION(16, 64),  VERSION(32, 64),  VERSION(64, 64), VERSION(64, 32),
+                VERSION(128, 64), VERSION(128, 32), VERSION(256, 32)};
+
+static ls_status_t run(ls_stream_t *stream, args_t args, const ls_tensor_t &qkv, version_fn (*of)(int),
+                       const char *op) {
+  int64_t size = qkv.shape.dim[2] / (3 * args->attrs->i[0]);
+  int error = cudaErrorInvalidValue;
+  for (int i = 0; i < (int)(sizeof versions / sizeof *versions) && error == cudaErrorInvalidValue; i++)
+    if (size <= versions[i].size) {
+      error = of(i)(stream, args);
+      (void)cudaGetLastError(); // a version that does not fit is no error
+    }
+  return ls_kernel_status(stream, error,
+                          error == cudaErrorInvalidValue ? "attention with heads of this size" : op);
+}
+
+static ls_status_t attention(ls_stream_t *stream, args_t args) {
+  return run(
+      stream, args, args->in[0], [](int i) { return versions[i].forward; }, "attention");
+}
+
+static ls_status_t attention_dx(ls_stream_t *stream, args_t args) {
+  return run(
+      stream, args, args->in[1], [](int i) { return versions[i].dx; }, "attention_dx");
+}
+
+const ls_kernel_row_t ls_cuda_attention_rows[] = {
+    {"attention", attention}, {"attention_dx", attention_dx}, {}};

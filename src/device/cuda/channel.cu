@@ -1,0 +1,230 @@
+// What has a number for each channel, the last dimension: batch norm in parts, and vectors added to or multiplied with
+// the trailing dimensions. Sums over rows are in f64.
+#include "device/cuda/block.cuh"
+
+// ---- sums over the rows of (rows, channels) ----
+// A block takes 32 channels and one part of the rows; its STRIPES rows of threads are added up in order. The parts go to
+// scratch as f64 (part, 2, channels), and a second kernel adds them up.
+
+constexpr int STRIPES = 8;
+constexpr int64_t PART_ROWS = 64, PART_MAX = 128;
+
+// Sums of x - shift and of its square.
+struct moment_term {
+  const float *x, *shift;
+  __device__ void at(int64_t i, int64_t c, double *a, double *b) const {
+    double d = (double)x[i] - (double)shift[c];
+    *a += d;
+    *b += d * d;
+  }
+};
+
+// Sums of dy and of dy xhat.
+struct back_term {
+  const float *dy, *x, *mean, *rstd;
+  __device__ void at(int64_t i, int64_t c, double *a, double *b) const {
+    double d = dy[i];
+    *a += d;
+    *b += d * (((double)x[i] - (double)mean[c]) * (double)rstd[c]);
+  }
+};
+
+// Samples of weight 0 count nowhere; each has `positions` rows.
+template <class T>
+__global__ void channel_sum_kernel(T term, const float *weight, double *part, int64_t rows, int64_t positions,
+                                   int64_t channels) {
+  __shared__ double stripe[STRIPES][2][WARP];
+  int64_t c = (int64_t)blockIdx.x * WARP + threadIdx.x;
+  int64_t chunk = (rows + gridDim.y - 1) / gridDim.y, begin = blockIdx.y * chunk;
+  int64_t end = begin + chunk < rows ? begin + chunk : rows;
+  double sum[2] = {};
+  if (c < channels)
+    for (int64_t r = begin + threadIdx.y; r < end; r += STRIPES)
+      if (weight[r / positions] > 0) term.at(r * channels + c, c, &sum[0], &sum[1]);
+  stripe[threadIdx.y][0][threadIdx.x] = sum[0];
+  stripe[threadIdx.y][1][threadIdx.x] = sum[1];
+  __syncthreads();
+  int k = threadIdx.y;
+  if (k >= 2 || c >= channels) return;
+  double total = 0;
+#pragma unroll
+  for (int s = 0; s < STRIPES; s++)
+    total += stripe[s][k][threadIdx.x];
+  part[((int64_t)blockIdx.y * 2 + k) * channels + c] = total;
+}
+
+// count NULL: not wanted.
+__global__ void channel_sum_join(const double *part, const float *weight, float *out, float *count,
+                                 int64_t samples, int64_t positions, int64_t channels, int parts) {
+  for (int64_t i = thread_index(); i < 2 * channels; i += thread_count()) {
+    double sum = 0;
+    for (int p = 0; p < parts; p++)
+      sum += part[(int64_t)p * 2 * channels + i];
+    out[i] = (float)sum;
+  }
+  if (!count || blockIdx.x > 0) return;
+  double mine = 0;
+  for (int64_t n = threadIdx.x; n < samples; n += BLOCK)
+    mine += weight[n] > 0;
+  mine = block_sum(mine);
+  if (threadIdx.x == 0) *count = (float)(mine * (double)positions);
+}
+
+template <class T>
+static ls_status_t channel_sum(ls_stream_t *stream, T term, const ls_tensor_t *x, const float *weight,
+                               float *out, float *count, const char *op) {
+  int64_t channels = x->shape.dim[x->shape.rank - 1], rows = ls_shape_count(&x->shape) / channels;
+  int64_t samples = x->shape.dim[0], positions = rows / samples;
+  int64_t fit = LS_KERNEL_PARTIAL_MAX / (2 * channels);
+  if (fit < 1)
+    return ls_kernel_status(stream, cudaErrorInvalidValue, "batch norm of more than 32768 channels");
+  unsigned parts = grid_for(rows, PART_ROWS, fit < PART_MAX ? fit : PART_MAX);
+  double *part = partial_of(ls_kernel_scratch(stream));
+  dim3 grid(grid_for(channels, WARP, INT32_MAX), parts);
+  channel_sum_kernel<<<grid, dim3(WARP, STRIPES), 0, ls_kernel_stream(stream)>>>(term, weight, part, rows,
+                                                                                 positions, channels);
+  channel_sum_join<<<grid_for(2 * channels, BLOCK, GRID_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
+      part, weight, out, count, samples, positions, channels, (int)parts);
+  return launched(stream, op);
+}
+
+// (x, weight, shift) -> count, sums, squares.
+static ls_status_t bn_sums(ls_stream_t *stream, args_t args) {
+  return channel_sum(stream, moment_term{in(args, 0), in(args, 2)}, &args->in[0], in(args, 1),
+                     out(args, 0) + 1, out(args, 0), "bn_sums");
+}
+
+// (dy, x, mean, rstd, weight) -> s1, s2.
+static ls_status_t bn_back_sums(ls_stream_t *stream, args_t args) {
+  back_term term = {in(args, 0), in(args, 1), in(args, 2), in(args, 3)};
+  return channel_sum(stream, term, &args->in[0], in(args, 4), out(args, 0), nullptr, "bn_back_sums");
+}
+
+// ---- a thread for each channel ----
+
+__global__ void bn_moments_kernel(const float *sums, const float *shift, double eps, float *mean, float *rstd,
+                                  float *variance, int64_t channels) {
+  double count = sums[0];
+  for (int64_t c = thread_index(); c < channels; c += thread_count()) {
+    double d = sums[1 + c] / count, v = sums[1 + channels + c] / count - d * d;
+    if (v < 0) v = 0;
+    mean[c] = (float)(shift[c] + d);
+    rstd[c] = (float)(1 / sqrt(v + eps));
+    variance[c] = (float)v;
+  }
+}
+
+static ls_status_t bn_moments(ls_stream_t *stream, args_t args) {
+  int64_t channels = in_count(args, 1);
+  bn_moments_kernel<<<grid_for(channels, BLOCK, GRID_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
+      in(args, 0), in(args, 1), args->attrs->f[0], out(args, 0), out(args, 1), out(args, 2), channels);
+  return launched(stream, "bn_moments");
+}
+
+__global__ void bn_running_kernel(const float *mean, const float *variance, const float *count, double keep,
+                                  double momentum, float *running_mean, float *running_var,
+                                  int64_t channels) {
+  double n = *count, widen = n > 1 ? n / (n - 1) : 1;
+  for (int64_t c = thread_index(); c < channels; c += thread_count()) {
+    running_mean[c] = (float)(keep * running_mean[c] + momentum * mean[c]);
+    running_var[c] = (float)(keep * running_var[c] + momentum * (variance[c] * widen));
+  }
+}
+
+static ls_status_t bn_running(ls_stream_t *stream, args_t args) {
+  int64_t channels = in_count(args, 0);
+  double momentum = args->attrs->f[0];
+  bn_running_kernel<<<grid_for(channels, BLOCK, GRID_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
+      in(args, 0), in(args, 1), in(args, 2), 1 - momentum, momentum, out(args, 0), out(args, 1), channels);
+  return launched(stream, "bn_running");
+}
+
+__global__ void rsqrt_eps_kernel(const float *x, double eps, float *y, int64_t count) {
+  for (int64_t i = thread_index(); i < count; i += thread_count())
+    y[i] = (float)(1 / sqrt((double)x[i] + eps));
+}
+
+static ls_status_t rsqrt_eps(ls_stream_t *stream, args_t args) {
+  int64_t count = in_count(args, 0);
+  rsqrt_eps_kernel<<<grid_for(count, BLOCK, GRID_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
+      in(args, 0), args->attrs->f[0], out(args, 0), count);
+  return launched(stream, "rsqrt_eps");
+}
+
+// ---- each element, with its channel's numbers ----
+
+// y[r, c] = f(i, r, c) with i the element.
+template <class F> __global__ void channel_map_kernel(float *y, int64_t rows, int64_t width, F f) {
+  int64_t c = plane_column();
+  if (c >= width) return;
+  for (int64_t r = plane_row(); r < rows; r += plane_row_step())
+    y[r * width + c] = f(r * width + c, r, c);
+}
+
+template <class F>
+static ls_status_t channel_map(ls_stream_t *stream, float *y, int64_t count, int64_t width, const char *op,
+                               F f) {
+  if (count <= 0) return LS_OK;
+  plane p = plane_for(count / width, width);
+  channel_map_kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(y, count / width, width, f);
+  return launched(stream, op);
+}
+
+struct bn_apply_each {
+  const float *x, *mean, *rstd, *gamma, *beta;
+  __device__ float operator()(int64_t i, int64_t, int64_t c) const {
+    return (x[i] - mean[c]) * rstd[c] * gamma[c] + beta[c];
+  }
+};
+
+static ls_status_t bn_apply(ls_stream_t *stream, args_t args) {
+  bn_apply_each f = {in(args, 0), in(args, 1), in(args, 2), in(args, 3), in(args, 4)};
+  return channel_map(stream, out(args, 0), out_count(args, 0), in_count(args, 1), "bn_apply", f);
+}
+
+struct bn_dx_each {
+  const float *dy, *x, *gamma, *mean, *rstd, *weight, *sums, *count;
+  int64_t positions, channels;
+  __device__ float operator()(int64_t i, int64_t r, int64_t c) const {
+    if (!(weight[r / positions] > 0)) return 0;
+    float n = *count, h = (x[i] - mean[c]) * rstd[c];
+    return gamma[c] * rstd[c] * (dy[i] - sums[c] / n - h * (sums[channels + c] / n));
+  }
+};
+
+static ls_status_t bn_dx(ls_stream_t *stream, args_t args) {
+  int64_t count = out_count(args, 0), channels = in_count(args, 2);
+  bn_dx_each f = {in(args, 0), in(args, 1), in(args, 2),
+                  in(args, 3), in(args, 4), in(args, 5),
+                  in(args, 6), in(args, 7), count / channels / in_rows(args, 0),
+                  channels};
+  return channel_map(stream, out(args, 0), count, channels, "bn_dx", f);
+}
+
+struct bias_each {
+  const float *x, *b;
+  __device__ float operator()(int64_t i, int64_t, int64_t c) const { return x[i] + b[c]; }
+};
+
+static ls_status_t bias(ls_stream_t *stream, args_t args) {
+  return channel_map(stream, out(args, 0), out_count(args, 0), in_count(args, 1), "bias",
+                     bias_each{in(args, 0), in(args, 1)});
+}
+
+static ls_status_t sum_leading(ls_stream_t *stream, args_t args) {
+  int64_t width = out_count(args, 0);
+  int error = ls_kernel_column_sum(ls_kernel_stream(stream), ls_kernel_scratch(stream), in(args, 0),
+                                   out(args, 0), in_count(args, 0) / width, width);
+  return ls_kernel_status(stream, error, "sum_leading");
+}
+
+const ls_kernel_row_t ls_cuda_channel_rows[] = {{"bias", bias},
+                                                {"sum_leading", sum_leading},
+                                                {"bn_sums", bn_sums},
+                                                {"bn_moments", bn_moments},
+                                                {"bn_running", bn_running},
+                                                {"bn_apply", bn_apply},
+                                                {"bn_back_sums", bn_back_sums},
+                                                {"bn_dx", bn_dx},
+                                                {"rsqrt_eps", rsqrt_eps},
+                                                {}};

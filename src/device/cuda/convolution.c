@@ -1,0 +1,164 @@
+/* conv2d, conv2d_dx, conv2d_dw through cuDNN, in true f32 unless TF32 is requested, by algorithms that are plain sums of
+ * products in one order. Where cuDNN needs more workspace than the stream has, a part of the samples is taken at a time.
+ * What it cannot do (padding that differs from side to side, a shape without such an algorithm) and convolutions of one
+ * channel at a time, for which it is slow, our own kernels do (convolve.cu). */
+#include "device/cuda/cuda.h"
+#include "device/cuda/kernels.h"
+
+typedef enum { FORWARD, DX, DW } pass_t;
+
+/* The shapes of x, w, y, from whichever of them a pass is given. */
+typedef struct {
+  const ls_attrs_t *attrs;
+  const ls_shape_t *x, *w, *y;
+} conv_t;
+
+typedef struct {
+  cudnnTensorDescriptor_t x, y;
+  cudnnFilterDescriptor_t w;
+  cudnnConvolutionDescriptor_t conv;
+} descriptors_t;
+
+static void destroy(const ls_dnn_t *dnn, descriptors_t *d) {
+  if (d->conv) (void)dnn->cudnnDestroyConvolutionDescriptor(d->conv);
+  if (d->w) (void)dnn->cudnnDestroyFilterDescriptor(d->w);
+  if (d->y) (void)dnn->cudnnDestroyTensorDescriptor(d->y);
+  if (d->x) (void)dnn->cudnnDestroyTensorDescriptor(d->x);
+}
+
+static cudnnStatus_t describe_image(const ls_dnn_t *dnn, cudnnTensorDescriptor_t d, const ls_shape_t *s,
+                                    int64_t samples) {
+  return dnn->cudnnSetTensor4dDescriptor(d, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, (int)samples, (int)s->dim[3],
+                                         (int)s->dim[1], (int)s->dim[2]);
+}
+
+static cudnnStatus_t describe(const ls_dnn_t *dnn, const conv_t *c, bool tf32, descriptors_t *d) {
+  const int64_t *i = c->attrs->i, *w = c->w->dim;
+  cudnnStatus_t r = dnn->cudnnCreateTensorDescriptor(&d->x);
+  if (!r) r = dnn->cudnnCreateTensorDescriptor(&d->y);
+  if (!r) r = dnn->cudnnCreateFilterDescriptor(&d->w);
+  if (!r) r = dnn->cudnnCreateConvolutionDescriptor(&d->conv);
+  if (!r)
+    r = dnn->cudnnSetFilter4dDescriptor(d->w, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NHWC, (int)w[0], (int)w[3],
+                                        (int)w[1], (int)w[2]);
+  if (!r)
+    r = dnn->cudnnSetConvolution2dDescriptor(d->conv, (int)i[2], (int)i[3], (int)i[0], (int)i[1], (int)i[6],
+                                             (int)i[7], CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
+  if (!r) r = dnn->cudnnSetConvolutionGroupCount(d->conv, (int)i[8]);
+  if (!r) r = dnn->cudnnSetConvolutionMathType(d->conv, tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH);
+  return r;
+}
+
+static const cudnnConvolutionFwdAlgo_t forward_algo = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
+static const cudnnConvolutionBwdDataAlgo_t dx_algo = CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
+static const cudnnConvolutionBwdFilterAlgo_t dw_algo = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1;
+
+/* Describes `samples` of them; the workspace that the pass then needs. */
+static cudnnStatus_t ask(const ls_dnn_t *dnn, const conv_t *c, const descriptors_t *d, pass_t pass,
+                         int64_t samples, size_t *bytes) {
+  cudnnStatus_t r = describe_image(dnn, d->x, c->x, samples);
+  if (!r) r = describe_image(dnn, d->y, c->y, samples);
+  if (r) return r;
+  switch (pass) {
+  case FORWARD:
+    return dnn->cudnnGetConvolutionForwardWorkspaceSize(dnn->handle, d->x, d->w, d->conv, d->y, forward_algo,
+                                                        bytes);
+  case DX:
+    return dnn->cudnnGetConvolutionBackwardDataWorkspaceSize(dnn->handle, d->w, d->y, d->conv, d->x, dx_algo,
+                                                             bytes);
+  default:
+    return dnn->cudnnGetConvolutionBackwardFilterWorkspaceSize(dnn->handle, d->x, d->y, d->conv, d->w,
+                                                               dw_algo, bytes);
+  }
+}
+
+/* x, w, y: two inputs and the output, as the pass has them. `add`: to what dw holds. */
+static cudnnStatus_t run(const ls_dnn_t *dnn, const descriptors_t *d, pass_t pass, float *x, float *w,
+                         float *y, bool add, void *workspace, size_t bytes) {
+  static const float one = 1, zero = 0;
+  switch (pass) {
+  case FORWARD:
+    return dnn->cudnnConvolutionForward(dnn->handle, &one, d->x, x, d->w, w, d->conv, forward_algo, workspace,
+                                        bytes, &zero, d->y, y);
+  case DX:
+    return dnn->cudnnConvolutionBackwardData(dnn->handle, &one, d->w, w, d->y, y, d->conv, dx_algo, workspace,
+                                             bytes, &zero, d->x, x);
+  default:
+    return dnn->cudnnConvolutionBackwardFilter(dnn->handle, &one, d->x, x, d->y, y, d->conv, dw_algo,
+                                               workspace, bytes, add ? &one : &zero, d->w, w);
+  }
+}
+
+/* Whether cuDNN's functions can describe it, and are worth it. */
+static bool suits(const conv_t *c) {
+  const int64_t *i = c->attrs->i;
+  bool small = true;
+  for (int k = 0; k < 4; k++)
+    small = small && c->x->dim[k] <= INT32_MAX && c->w->dim[k] <= INT32_MAX && c->y->dim[k] <= INT32_MAX;
+  bool even = i[2] == i[4] && i[3] == i[5];
+  return small && even && c->w->dim[3] > 1 && ls_shape_count(c->x) > 0 && ls_shape_count(c->y) > 0;
+}
+
+/* The most samples at a time that the workspace allows, and what they need; 0: cuDNN cannot do it. */
+static int64_t samples_at_once(const ls_dnn_t *dnn, const conv_t *c, const descriptors_t *d, pass_t pass,
+                               size_t most_bytes) {
+  for (int64_t samples = c->x->dim[0];; samples = (samples + 1) / 2) {
+    size_t bytes;
+    if (ask(dnn, c, d, pass, samples, &bytes)) return 0;
+    if (bytes <= most_bytes) return samples;
+    if (samples == 1) return 0;
+  }
+}
+
+/* *done: cuDNN did it. */
+static ls_status_t try_dnn(ls_stream_t *stream, const conv_t *c, pass_t pass, float *x, float *w, float *y,
+                           bool *done) {
+  ls_cuda_stream_t *s = ls_cuda_stream(stream);
+  ls_cuda_device_t *device = ls_cuda_device(stream->device);
+  ls_dnn_t *dnn = &device->dnn;
+  ls_dnn_open(device->base.ctx, dnn);
+  *done = false;
+  if (!dnn->handle || !suits(c)) return LS_OK;
+  descriptors_t d = {0};
+  int64_t total = c->x->dim[0], each = 0;
+  cudnnStatus_t r = dnn->cudnnSetStream(dnn->handle, s->handle);
+  if (!r) r = describe(dnn, c, device->base.math == LS_MATH_TF32, &d);
+  if (!r) each = samples_at_once(dnn, c, &d, pass, s->workspace_bytes);
+  for (int64_t n = 0; !r && each > 0 && n < total; n += each) {
+    size_t bytes;
+    int64_t samples = n + each < total ? each : total - n;
+    r = ask(dnn, c, &d, pass, samples, &bytes);
+    if (!r)
+      r = run(dnn, &d, pass, x + n * ls_shape_inner(c->x, 1), w, y + n * ls_shape_inner(c->y, 1), n > 0,
+              s->workspace, s->workspace_bytes);
+    *done = *done || !r;
+  }
+  destroy(dnn, &d);
+  if (!r || !*done) return LS_OK; /* what it cannot do at all is no error */
+  char text[LS_SHAPE_TEXT_BYTES];
+  return ls_fail(stream->device->ctx, LS_ERR_DEVICE, "cuDNN: convolution of %s: %s",
+                 ls_shape_text(c->x, text), dnn->cudnnGetErrorString(r));
+}
+
+/* `own` does it where cuDNN does not. */
+static ls_status_t convolve(ls_stream_t *stream, const ls_kernel_args_t *args, pass_t pass,
+                            const ls_tensor_t *x, const ls_tensor_t *w, const ls_tensor_t *y,
+                            ls_kernel_fn own) {
+  conv_t c = {args->attrs, &x->shape, &w->shape, &y->shape};
+  bool done;
+  ls_status_t status = try_dnn(stream, &c, pass, x->data, w->data, y->data, &done);
+  return status || done ? status : own(stream, args);
+}
+
+static ls_status_t conv2d(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  return convolve(stream, args, FORWARD, &args->in[0], &args->in[1], &args->out[0], ls_kernel_conv2d);
+}
+static ls_status_t conv2d_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  return convolve(stream, args, DX, &args->out[0], &args->in[1], &args->in[0], ls_kernel_conv2d_dx);
+}
+static ls_status_t conv2d_dw(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  return convolve(stream, args, DW, &args->in[1], &args->out[0], &args->in[0], ls_kernel_conv2d_dw);
+}
+
+const ls_kernel_row_t ls_cuda_convolution_rows[] = {
+    {"conv2d", conv2d}, {"conv2d_dx", conv2d_dx}, {"conv2d_dw", conv2d_dw}, {0}};

@@ -1,0 +1,111 @@
+// Rows of a table by number, and the table's gradient. Ids are u8, u16, i32, or f32 with whole numbers.
+#include "device/cuda/block.cuh"
+
+// The table's row, -1 where there is none.
+template <class I> __device__ static int64_t id_of(const I *ids, int64_t k, int64_t rows) {
+  double id = (double)ids[k];
+  return id >= 0 && id < (double)rows ? (int64_t)id : -1;
+}
+
+template <class I>
+__global__ void embedding_kernel(const I *ids, const float *table, float *y, int64_t count, int64_t rows,
+                                 int64_t width) {
+  int64_t c = plane_column();
+  if (c >= width) return;
+  for (int64_t k = plane_row(); k < count; k += plane_row_step()) {
+    int64_t id = id_of(ids, k, rows);
+    y[k * width + c] = id >= 0 ? table[id * width + c] : NAN;
+  }
+}
+
+template <class I> static void embedding_as(ls_stream_t *stream, args_t args) {
+  int64_t count = in_count(args, 0), rows = in_rows(args, 1), width = in_width(args, 1);
+  plane p = plane_for(count, width);
+  embedding_kernel<I><<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(
+      (const I *)args->in[0].data, in(args, 1), out(args, 0), count, rows, width);
+}
+
+// Runs as<type of ids>(stream, args).
+#define BY_IDS(as, ids)                                                                                      \
+  switch (ids) {                                                                                             \
+  case LS_U8:                                                                                                \
+    as<uint8_t>(stream, args);                                                                               \
+    break;                                                                                                   \
+  case LS_U16:                                                                                               \
+    as<uint16_t>(stream, args);                                                                              \
+    break;                                                                                                   \
+  case LS_I32:                                                                                               \
+    as<int32_t>(stream, args);                                                                               \
+    break;                                                                                                   \
+  default:                                                                                                   \
+    as<float>(stream, args);                                                                                 \
+  }
+
+static ls_status_t embedding(ls_stream_t *stream, args_t args) {
+  BY_IDS(embedding_as, args->in[0].shape.dtype)
+  return launched(stream, "embedding");
+}
+
+// ---- the gradient ----
+// A warp has ROWS rows of the table, EACH * 32 columns and one part of the ids. It looks at 32 ids at a time and adds
+// the rows of dy that are its own, in the order of the ids. With more than one part the parts go to the workspace
+// (part, row, column), and a second kernel adds them up.
+
+constexpr int ROWS = 4, EACH = 8;
+constexpr int64_t PART_IDS = 256, PART_MAX = 64;
+
+template <class I>
+__global__ void embedding_dw_kernel(const float *dy, const I *ids, float *dw, int64_t count, int64_t rows,
+                                    int64_t width) {
+  int lane = threadIdx.x % WARP;
+  int64_t first = ((int64_t)blockIdx.x * WARPS + threadIdx.x / WARP) * ROWS;
+  int64_t column = (int64_t)blockIdx.y * (EACH * WARP) + lane;
+  int64_t chunk = (count + gridDim.z - 1) / gridDim.z, begin = blockIdx.z * chunk;
+  int64_t end = begin + chunk < count ? begin + chunk : count;
+  if (first >= rows) return;
+  float sum[ROWS][EACH] = {};
+  for (int64_t base = begin; base < end; base += WARP) {
+    int64_t id = base + lane < end ? id_of(ids, base + lane, rows) : -1;
+    unsigned mine = __ballot_sync(0xffffffffu, id >= first && id < first + ROWS);
+    while (mine) {
+      int from = __ffs((int)mine) - 1, row = (int)__shfl_sync(0xffffffffu, id - first, from);
+      mine &= mine - 1;
+      const float *add = dy + (base + from) * width;
+#pragma unroll
+      for (int e = 0; e < EACH; e++) {
+        float value = column + e * WARP < width ? add[column + e * WARP] : 0;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+          if (r == row) sum[r][e] += value;
+      }
+    }
+  }
+  float *to = dw + ((int64_t)blockIdx.z * rows + first) * width;
+#pragma unroll
+  for (int r = 0; r < ROWS; r++)
+#pragma unroll
+    for (int e = 0; e < EACH; e++)
+      if (first + r < rows && column + e * WARP < width) to[r * width + column + e * WARP] = sum[r][e];
+}
+
+template <class I> static void embedding_dw_as(ls_stream_t *stream, args_t args) {
+  int64_t count = in_count(args, 1), rows = args->out[0].shape.dim[0], width = args->out[0].shape.dim[1];
+  size_t workspace_bytes;
+  float *workspace = (float *)ls_kernel_workspace(stream, &workspace_bytes), *dw = out(args, 0);
+  int64_t fit = (int64_t)(workspace_bytes / sizeof(float)) / (rows * width);
+  int64_t parts = grid_for(count, PART_IDS, fit < PART_MAX ? fit : PART_MAX);
+  if (parts < 1) parts = 1;
+  dim3 grid((unsigned)((rows + ROWS * WARPS - 1) / (ROWS * WARPS)),
+            (unsigned)((width + EACH * WARP - 1) / (EACH * WARP)), (unsigned)parts);
+  embedding_dw_kernel<I><<<grid, BLOCK, 0, ls_kernel_stream(stream)>>>(
+      in(args, 0), (const I *)args->in[1].data, parts > 1 ? workspace : dw, count, rows, width);
+  if (parts > 1) ls_kernel_add_parts(ls_kernel_stream(stream), workspace, dw, rows * width, (int)parts);
+}
+
+static ls_status_t embedding_dw(ls_stream_t *stream, args_t args) {
+  BY_IDS(embedding_dw_as, args->in[1].shape.dtype)
+  return launched(stream, "embedding_dw");
+}
+
+const ls_kernel_row_t ls_cuda_embedding_rows[] = {
+    {"embedding", embedding}, {"embedding_dw", embedding_dw}, {}};
