@@ -93,6 +93,7 @@ static void keep_timed(ls_ctx_t *ctx, const ls_profile_t *before, cli_planned_t 
 ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_options_t *options) {
   const ls_data_config_t *data = &config->data;
   if (data->kind == LS_DATA_SYNTHETIC) {
+    if (ls_model_ids(&config->model)) config->model.dtype = LS_U16;
     options->rows = data->samples;
     options->samples = data->samples - llround((double)data->samples * data->validation);
     return LS_OK;

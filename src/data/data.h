@@ -68,6 +68,8 @@ typedef struct {
   bool classes;      /* integer targets in [0, outputs) */
   int64_t positions; /* number of them per sample; 0 = one */
   bool whole;        /* features are whole numbers (tokens) and stay so: u8, u16 or i32, never normalised */
+  int64_t ids;       /* whole: they are below this; 0 = any */
+  int64_t ignored;   /* positions: a class of no output that targets may hold all the same */
 } ls_data_want_t;
 
 /* One sample and its target, without the rows: their shapes, and the dtypes in which they are kept, sent and

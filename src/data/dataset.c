@@ -214,7 +214,8 @@ static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls
   const ls_normalize_t how = {.given = norm,
                               .compute = config->normalize,
                               .one_unit = config->kind == LS_DATA_IDX || r->features.bytes,
-                              .whole = want->whole};
+                              .whole = want->whole,
+                              .ids = want->ids};
   if (status == LS_OK) status = ls_normalize(ctx, d, &r->features, &r->targets, &how);
   d->columns = r->features.names;
   r->features.names = NULL;

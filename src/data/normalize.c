@@ -158,12 +158,29 @@ static ls_status_t fill(ls_ctx_t *ctx, ls_dataset_t *d, const side_t *s, const d
 }
 
 /* For tokens: nothing is measured, and every number stays. */
-static ls_status_t keep_whole(ls_ctx_t *ctx, const ls_dataset_t *d, const side_t *s) {
+static ls_status_t check_ids(ls_ctx_t *ctx, const ls_dataset_t *d, const ls_matrix_t *m, int64_t ids) {
+  for (int64_t i = 0; ids > 0 && i < m->rows * m->cols; i++) {
+    double id = ls_matrix_at(m, i);
+    int64_t row = i / m->cols;
+    bool own = row < d->split_rows || !*d->validation_source;
+    if (id < 0 || id >= (double)ids)
+      return ls_fail(ctx, LS_ERR_DATA,
+                     "%s: row %" PRId64 ", column %" PRId64
+                     " (from 0): %.0f is no row of the model's embedding, which has %" PRId64
+                     ": 0 to %" PRId64,
+                     own ? d->source : d->validation_source, own ? row : row - d->split_rows, i % m->cols, id,
+                     ids, ids - 1);
+  }
+  return LS_OK;
+}
+
+static ls_status_t keep_whole(ls_ctx_t *ctx, const ls_dataset_t *d, const side_t *s, int64_t ids) {
   for (int64_t c = 0; c < s->matrix->cols; c++) {
     s->mean[c] = 0.0;
     s->scale[c] = 1.0f;
   }
-  return ls_matrix_whole(ctx, d->source, s->matrix);
+  ls_status_t status = ls_matrix_whole(ctx, d->source, s->matrix);
+  return status == LS_OK ? check_ids(ctx, d, s->matrix, ids) : status;
 }
 
 static void *take_values(ls_matrix_t *matrix) {
@@ -192,7 +209,7 @@ ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *d, ls_matrix_t *features, 
 
   const side_t x = {"feature", features, n->mean, n->scale, how->one_unit, .may_stay = true};
   ls_status_t status =
-      how->whole ? keep_whole(ctx, d, &x)
+      how->whole ? keep_whole(ctx, d, &x, how->ids)
                  : fill(ctx, d, &x, given ? given->mean : NULL, given ? given->scale : NULL, how->compute);
   if (status != LS_OK) return status;
   d->sample.x = features->row;

@@ -31,6 +31,7 @@ ls_status_t ls_labels_take(ls_ctx_t *ctx, ls_matrix_t *targets, ls_dataset_t *da
 typedef struct {
   const ls_norm_t *given;
   bool compute, one_unit, whole;
+  int64_t ids; /* whole: they are below this; 0 = any */
 } ls_normalize_t;
 ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *dataset, ls_matrix_t *features, ls_matrix_t *targets,
                          const ls_normalize_t *how);

@@ -118,8 +118,49 @@ static ls_status_t matrix_make(ls_ctx_t *ctx, int64_t rows, ls_shape_t row, ls_m
   return matrix->values ? LS_OK : LS_ERR_MEMORY;
 }
 
+/* Tokens: from a random first one on, each is a fixed function of the one before, except where noise (its share of the
+ * places) draws another. The target of a place is the token behind it, and a sample's class its first token. */
+static ls_status_t make_tokens(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                               ls_matrix_t *features, ls_matrix_t *targets) {
+  const uint64_t seed = (uint64_t)config->data_seed, ids = (uint64_t)(want->ids > 0 ? want->ids : 1 << 16);
+  const uint64_t vocabulary = ids < 1 << 16 ? ids : 1 << 16;
+  const int64_t places = want->inputs, each = want->positions > 0 ? want->positions : 1;
+  ls_matrix_t x, y;
+  if (!want->classes || (want->positions > 0 && want->positions != places))
+    return ls_fail(
+        ctx, LS_ERR_CONFIG,
+        "synthetic tokens have a class for each place or for each sample: use loss: cross-entropy, and a "
+        "last layer [%lld, classes] or [classes]",
+        (long long)places);
+  ls_status_t status = matrix_make(ctx, config->samples, LS_SHAPE(LS_U16, places), &x);
+  if (status != LS_OK) return status;
+  status = matrix_make(ctx, config->samples,
+                       want->positions > 0 ? LS_SHAPE(LS_I32, each) : (ls_shape_t){.dtype = LS_I32}, &y);
+  if (status != LS_OK) {
+    ls_matrix_release(&x);
+    return status;
+  }
+  x.integers = y.integers = true;
+  for (int64_t i = 0; i < x.rows; i++) {
+    uint64_t token = 0;
+    for (int64_t t = 0; t <= places; t++) {
+      ls_rng4_t words = ls_rng(seed, STREAM_FEATURES, (uint64_t)i << 32 | (uint64_t)t);
+      bool drawn = t == 0 || (double)ls_rng_unit(words.v[0]) < config->noise;
+      token = drawn ? words.v[1] % vocabulary : (token * 5 + 3) % vocabulary;
+      if (t < places) ((uint16_t *)x.values)[i * places + t] = (uint16_t)token;
+      if (want->positions > 0 ? t > 0 : t == 0)
+        ((int32_t *)y.values)[want->positions > 0 ? i * each + t - 1 : i] =
+            (int32_t)(token % (uint64_t)want->outputs);
+    }
+  }
+  *features = x;
+  *targets = y;
+  return LS_OK;
+}
+
 ls_status_t ls_synthetic_make(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                               ls_matrix_t *features, ls_matrix_t *targets) {
+  if (want->whole) return make_tokens(ctx, config, want, features, targets);
   uint64_t seed = (uint64_t)config->data_seed;
   int64_t inputs = config->inputs ? config->inputs : want->inputs;
   int64_t outputs = config->outputs ? config->outputs : want->outputs;

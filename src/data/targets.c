@@ -29,6 +29,7 @@ static ls_status_t check_classes(ls_ctx_t *ctx, const ls_data_want_t *want, cons
                      "%s: row %" PRId64
                      " (from 0): target %g is not a class number: use loss: mse for real targets",
                      name, row, v);
+    if (want->positions > 0 && v == (double)want->ignored) continue;
     if (v < 0.0 || v >= (double)want->outputs)
       return ls_fail(ctx, LS_ERR_DATA,
                      "%s: row %" PRId64 " (from 0): class %.0f, but the model's last layer has %" PRId64

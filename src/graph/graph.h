@@ -30,11 +30,13 @@ typedef enum {
   LS_INIT_NORMAL,
   LS_INIT_KAIMING,
   LS_INIT_XAVIER,
-  LS_INIT_UNIFORM
+  LS_INIT_UNIFORM,
+  LS_INIT_SINUSOIDS
 } ls_init_kind_t;
 /* Kaiming: normal with std gain / sqrt(fan_in), gain sqrt(2) for relu (He et al. 2015). Xavier: uniform in
  * +-sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). Shape (out, in): fan_in = in.
- * Uniform: in +-gain. */
+ * Uniform: in +-gain. Sinusoids, shape (places, width): columns c and c + 1, c even, of place p are sin(p w) and cos(p w)
+ * with w = 10000^(-c / width) (Vaswani et al. 2017). */
 typedef struct {
   ls_init_kind_t kind;
   double gain; /* normal: the standard deviation; kaiming, xavier: factor; 0 = the kind's default */

@@ -35,6 +35,15 @@ static void fill_uniform(double bound, uint64_t seed, uint32_t stream, int64_t b
   }
 }
 
+/* In order of places, columns in pairs: a sine and a cosine of one frequency. */
+static void fill_sinusoids(int64_t width, int64_t begin, int64_t end, float *out) {
+  for (int64_t k = begin; k < end; k++) {
+    int64_t place = k / width, column = k % width;
+    double angle = (double)place * pow(10000, -(double)(column / 2 * 2) / (double)width);
+    out[k] = (float)(column % 2 ? cos(angle) : sin(angle));
+  }
+}
+
 void ls_init_fill(const ls_init_t *init, const ls_shape_t *shape, uint64_t seed, uint32_t ordinal,
                   int64_t begin, int64_t end, float *out) {
   uint32_t stream = LS_RNG_INIT + ordinal;
@@ -58,6 +67,9 @@ void ls_init_fill(const ls_init_t *init, const ls_shape_t *shape, uint64_t seed,
     break;
   case LS_INIT_UNIFORM:
     fill_uniform(gain, seed, stream, begin, end, out);
+    break;
+  case LS_INIT_SINUSOIDS:
+    fill_sinusoids(ls_shape_inner(shape, 1), begin, end, out);
     break;
   }
 }

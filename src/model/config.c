@@ -15,8 +15,20 @@ static const ls_option_t model_rows[] = {
     LS_OPTION(ls_model_config_t, input, .change = LS_CHANGE_MODEL, .min = 1, .max = 1e9, .optional = true,
               .help = "Shape of one sample, as [28, 28]."),
     LS_OPTION(ls_model_config_t, loss, .change = LS_CHANGE_MODEL, .optional = true, .choices = loss_names,
-              .help = "cross-entropy for classes, mse for numbers; presets have mse unless it is given, else "
-                      "required."),
+              .help =
+                  "cross-entropy for classes, mse for numbers; presets have mse unless it is given, else "
+                  "required. cross-entropy of a last layer of several dimensions, as [T, classes], takes a "
+                  "class for every position, and is the mean over them."),
+    LS_OPTION(
+        ls_model_config_t, label_smoothing, .change = LS_CHANGE_RUN, .max = 0.99, .initial = "0",
+        .help =
+            "cross-entropy: share s of the target that all classes share alike in training, as s / classes "
+            "each; evaluation measures without it."),
+    LS_OPTION(
+        ls_model_config_t, ignore, .change = LS_CHANGE_RUN, .min = -1000000, .max = 1e9, .initial = "-1",
+        .help =
+            "cross-entropy of positions: those with this class count nowhere, such as padding; a sample's "
+            "loss is the mean over its other positions."),
     LS_OPTION_PATH(
         ls_model_config_t, weights, .change = LS_CHANGE_IGNORED, .optional = true,
         .help = "A new run begins with the tensors of this .safetensors file, checkpoint or run, as far as "

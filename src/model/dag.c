@@ -124,6 +124,11 @@ static ls_status_t size_layer(ls_layer_reader_t *r, int i) {
           layer->kind->name, names->v[0], sample_text(&sample[0], a), names->v[k],
           sample_text(&sample[k], b));
     }
+  if (layer->kind->ids && layer->from[0] >= 0)
+    return ls_fail_at(
+        r->ctx, LS_ERR_CONFIG, from_place(entry, 0),
+        "model.layers.%s: it takes whole numbers, which only the model's input has: `from: input`",
+        layer->kind->name);
   char why[LS_LAYER_WHY_BYTES];
   if (layer->kind->takes && !layer->kind->takes(layer->options, sample, layer->from_count, why))
     return ls_fail_at(r->ctx, LS_ERR_CONFIG, ls_entry_place(entry),
@@ -148,7 +153,8 @@ static int params_of(const ls_layer_reader_t *r, int i, ls_layer_param_t *param)
 static ls_status_t check_shared(const ls_layer_reader_t *r, int i, int owner, const ls_place_t *place) {
   const ls_layer_kind_t *kind = r->model->layer[i].kind, *other = r->model->layer[owner].kind;
   const char *name = r->site[owner].name;
-  if (kind != other)
+  bool like = kind == other || (other && kind->shares && strcmp(kind->shares, other->name) == 0);
+  if (!like)
     return ls_fail_at(
         r->ctx, LS_ERR_CONFIG, place,
         "model.layers.%s.share: `%s` is of kind %s; parameters are shared by layers of one kind", kind->name,
@@ -306,6 +312,20 @@ static ls_status_t check_all_read(const ls_layer_reader_t *r) {
   return status;
 }
 
+/* The model's input is whole numbers for all that read it, or for none. */
+static ls_status_t check_ids(const ls_layer_reader_t *r) {
+  if (ls_model_ids(r->model) == 0) return LS_OK;
+  for (int i = 0; i < r->model->layer_count; i++)
+    for (int k = 0; k < r->model->layer[i].from_count; k++)
+      if (r->model->layer[i].from[k] < 0 && !r->model->layer[i].kind->ids)
+        return ls_fail_at(
+            r->ctx, LS_ERR_CONFIG, from_place(r->site[i].entry, k),
+            "model.layers.%s: it reads the model's input, which an embedding takes as whole numbers; "
+            "let it read the embedding",
+            r->model->layer[i].kind->name);
+  return LS_OK;
+}
+
 static ls_status_t check_learns(const ls_layer_reader_t *r, const ls_doc_node_t *list) {
   bool learns = false;
   for (int i = 0; i < r->model->layer_count; i++) {
@@ -330,5 +350,6 @@ ls_status_t ls_layers_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_
   ls_layer_scope_t top = {.prefix = "", .input = -1};
   ls_status_t status = read_list(&r, &top, list);
   if (status == LS_OK) status = check_all_read(&r);
+  if (status == LS_OK) status = check_ids(&r);
   return status == LS_OK ? check_learns(&r, list) : status;
 }

@@ -31,8 +31,11 @@ typedef struct {
 struct ls_layer_kind {
   const ls_section_t *section; /* its name is "model.layers.KIND" */
   const char *name;
-  bool joins; /* takes 2 to LS_LAYER_FROM_MAX inputs; others take one */
-  bool alike; /* .. of equally many elements */
+  bool joins;         /* takes 2 to LS_LAYER_FROM_MAX inputs; others take one */
+  bool alike;         /* .. of equally many elements */
+  const char *shares; /* another kind, whose parameters are like those of this one: `share` may name it */
+  /* Reads the model's input alone, as whole numbers from 0 on; how many there may be. NULL: takes f32. */
+  int64_t (*ids)(const void *options);
   /* Lists the parameters and states, at most LS_LAYER_PARAM_MAX; their number. NULL: none. */
   int (*params)(const void *options, const ls_shape_t *sample, ls_layer_param_t *param);
   /* Whether it takes such samples; else `why` says what it needs: "an image [H, W, C]". NULL: any. */

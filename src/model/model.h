@@ -27,10 +27,12 @@ typedef struct {
 } ls_layer_t;
 
 typedef struct {
-  ls_ints_t input;     /* shape of one sample */
-  ls_dtype_t dtype;    /* of a sample as the data hold it; not in files: found in the data. f32 is 0 */
-  const char *preset;  /* NULL or its name; layers and input are then filled from it */
-  int loss;            /* ls_loss_kind_t */
+  ls_ints_t input;    /* shape of one sample */
+  ls_dtype_t dtype;   /* of a sample as the data hold it; not in files: found in the data. f32 is 0 */
+  const char *preset; /* NULL or its name; layers and input are then filled from it */
+  int loss;           /* ls_loss_kind_t */
+  double label_smoothing;
+  int64_t ignore;      /* class of a position that counts nowhere */
   const char *weights; /* a file or run whose tensors a new run begins with; NULL = none */
   int map;             /* how they are called there: index of ls_names_list */
   int layer_count;
@@ -45,8 +47,9 @@ ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
                            ls_model_config_t *model);
 json_t *ls_model_json(const ls_model_config_t *model);
 
-ls_shape_t ls_model_x(const ls_model_config_t *model);      /* one sample, as the data hold it */
-ls_shape_t ls_model_target(const ls_model_config_t *model); /* its target: f32 (outputs), or i32 () */
+ls_shape_t ls_model_x(const ls_model_config_t *model); /* one sample, as the data hold it */
+ls_shape_t
+ls_model_target(const ls_model_config_t *model); /* its target: f32 (outputs), i32 () or i32 (positions) */
 /* Samples and targets of so many rows, as the data hold them. INT64_MAX when they are too many to count. */
 int64_t ls_model_samples_bytes(const ls_model_config_t *model, int64_t rows);
 /* The name of a layer, prefix of its parameters; `text` is for one that was given none. Its kind: "dense". */
@@ -55,10 +58,16 @@ const char *ls_model_layer_name(const ls_model_config_t *model, int layer, char 
 const char *ls_model_layer_kind(const ls_model_config_t *model, int layer);
 int64_t ls_model_inputs(const ls_model_config_t *model);  /* features of one sample */
 int64_t ls_model_outputs(const ls_model_config_t *model); /* of the last layer */
+/* Positions of a sample that have a class each: with cross-entropy, all dimensions of the last layer but the last.
+ * 0: the sample has one class, or values. */
+int64_t ls_model_positions(const ls_model_config_t *model);
+int64_t ls_model_classes(const ls_model_config_t *model); /* of a position: ls_model_outputs / positions */
+/* Samples are whole numbers (tokens) below this, INT64_MAX: any; 0: they are values. */
+int64_t ls_model_ids(const ls_model_config_t *model);
 
 /* The graph of `rows` samples: inputs "x" (rows, ls_model_x), "target" (rows, ls_model_target),
  * "weight" (rows), "step" u8 (64); values "output" (rows, outputs): probabilities with cross-entropy,
- * predictions with mse; "loss" (1), "correct" (1). Parameters are "layers.N.weight", "layers.N.bias", or
+ * predictions with mse (with positions (rows positions, classes)); "loss" (1), "correct" (1). Parameters are "layers.N.weight", "layers.N.bias", or
  * begin with the name that their layer was given.
  * training: dropout is active and the backward nodes are there. */
 ls_status_t ls_model_build(ls_ctx_t *ctx, const ls_model_config_t *model, int64_t rows, bool training,

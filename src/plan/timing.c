@@ -64,6 +64,11 @@ static ls_status_t open_data(crew_t *crew) {
   bool classes = whole && model->loss == LS_LOSS_CROSS_ENTROPY;
   int64_t inputs = whole ? ls_model_inputs(model) : 1, outputs = whole ? ls_model_outputs(model) : 1;
   int64_t rows = data_rows(crew->job);
+  if (whole && ls_model_ids(model)) { /* tokens cannot be noise: each is a row of an embedding */
+    const ls_data_config_t tokens = {.kind = LS_DATA_SYNTHETIC, .samples = rows, .noise = 0.1};
+    const ls_data_want_t need = ls_train_want(model);
+    return ls_dataset_open(crew->ctx, &tokens, NULL, &need, 1, NULL, &crew->dataset);
+  }
   ls_data_memory_t memory = {.rows = rows, .inputs = inputs, .outputs = classes ? 0 : outputs};
   const ls_data_config_t config = {.kind = LS_DATA_MEMORY, .normalize = bytes};
   const ls_data_want_t want = {inputs, outputs, classes};

@@ -84,6 +84,7 @@ ls_status_t ls_timing_rank_open(ls_timing_rank_t *r) {
   ls_engine_t *e = &r->engine;
   ls_engine_share_t share;
   r->config = *r->job->config;
+  if (ls_model_ids(&r->config.model)) r->config.model.dtype = LS_U16; /* of the tokens in crew->dataset */
   r->config.parallel.backend = r->job->backend->name;
   r->config.parallel.threads = r->job->threads;
   bool whole = r->job->backend->host_processors || r->config.parallel.reproducible || r->config.parallel.wire;

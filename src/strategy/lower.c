@@ -108,11 +108,15 @@ static bool power_of_two(int n) {
   return n > 0 && n <= LS_TREE_PARTS_MAX && !(n & (n - 1));
 }
 
-/* The graph's last state; NULL = none. */
-static const ls_layout_entry_t *last_state(const ls_lower_t *in) {
-  const ls_layout_t *layout = in->state->layout;
-  const ls_layout_entry_t *e = layout->count ? &layout->entry[layout->count - 1] : NULL;
-  return e && in->graph->tensors[e->id].role == LS_ROLE_STATE ? e : NULL;
+/* A state that a node changes; NULL = none. Others are constants. */
+static const char *changed_state(const ls_lower_t *in) {
+  const ls_graph_tensor_t *t = in->graph->tensors;
+  for (int id = 0; id < in->graph->tensor_count; id++) {
+    const ls_graph_node_t *maker = t[id].producer >= 0 ? &in->graph->nodes[t[id].producer] : NULL;
+    if (maker && maker->op->inout && t[id].alias_of >= 0 && t[t[id].alias_of].role == LS_ROLE_STATE)
+      return t[t[id].alias_of].name;
+  }
+  return NULL;
 }
 
 static ls_status_t check_request(ls_ctx_t *ctx, const ls_lower_t *in) {
@@ -128,11 +132,11 @@ static ls_status_t check_request(ls_ctx_t *ctx, const ls_lower_t *in) {
                    in->world_size);
   if (in->optim && !in->state->layout->trained_count)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: there is nothing to train");
-  if (in->optim && in->world_size > 1 && last_state(in))
+  if (in->optim && in->world_size > 1 && changed_state(in))
     return ls_fail(
         ctx, LS_ERR_UNSUPPORTED,
         "lower: each of %d ranks would change the state '%s' from its own samples alone; use one rank",
-        in->world_size, last_state(in)->name);
+        in->world_size, changed_state(in));
   return LS_OK;
 }
 

@@ -21,12 +21,14 @@ ls_status_t ls_trainer_choose_data(ls_trainer_t *t) {
 }
 
 ls_data_want_t ls_train_want(const ls_model_config_t *model) {
-  ls_shape_t target = ls_model_target(model);
-  bool classes = model->loss == LS_LOSS_CROSS_ENTROPY;
+  const int64_t ids = ls_model_ids(model);
   return (ls_data_want_t){.inputs = ls_model_inputs(model),
-                          .outputs = ls_model_outputs(model),
-                          .classes = classes,
-                          .positions = classes && target.rank > 0 ? target.dim[0] : 0};
+                          .outputs = ls_model_classes(model),
+                          .classes = model->loss == LS_LOSS_CROSS_ENTROPY,
+                          .positions = ls_model_positions(model),
+                          .whole = ids > 0,
+                          .ids = ids == INT64_MAX ? 0 : ids,
+                          .ignored = model->ignore};
 }
 
 ls_status_t ls_train_batch_check(ls_ctx_t *ctx, const ls_config_t *config, const char *source,

@@ -56,7 +56,7 @@ ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_re
   *report = (ls_eval_report_t){.samples = samples,
                                .correct = (int64_t)llround(correct),
                                .loss = loss / (double)samples,
-                               .accuracy = t->classes ? correct / (double)samples : NAN,
+                               .accuracy = t->classes ? correct / (double)(samples * t->positions) : NAN,
                                .validation = part == LS_PART_VALIDATION,
                                .new_data = t->new_data};
   return LS_OK;
@@ -96,11 +96,12 @@ ls_status_t ls_trainer_predict_matrix(ls_trainer_t *t, const ls_matrix_t *featur
   ls_step_kind_t kind;
   ls_status_t status = find_kind(e, &kind);
   ls_batch_t batch = {0};
+  const ls_shape_t target = ls_model_target(&t->config->model);
   if (status == LS_OK) batch = ls_engine_batch(e, kind, 0);
   for (int64_t begin = 0; begin < rows && status == LS_OK; begin += chunk) {
     int64_t count = rows - begin < chunk ? rows - begin : chunk;
     memset(batch.weight, 0, (size_t)chunk * sizeof(float));
-    memset(batch.target, 0, (size_t)chunk * (t->classes ? sizeof(int32_t) : (size_t)width * sizeof(float)));
+    memset(batch.target, 0, (size_t)chunk * ls_shape_bytes(&target));
     for (int64_t r = 0; r < chunk; r++) { /* rows beyond the end repeat the last one */
       if (r < count) ls_matrix_values(features, (begin + r) * inputs, inputs, x);
       for (int64_t i = 0; i < inputs; i++)

@@ -24,7 +24,7 @@ struct ls_trainer {
   int sharing;   /* ranks of this node that have one copy of it, this one included */
   bool new_data; /* not those that the checkpoint was trained on; they are not split */
   bool classes;
-  int64_t inputs, outputs;
+  int64_t inputs, outputs, positions; /* positions: of a sample that count for its accuracy, at least 1 */
 
   int64_t total_steps, total_samples;
   int64_t step;                   /* steps done */

@@ -140,6 +140,26 @@ static const struct {
   const char *layers; /* each line an entry, from line 5 on */
   const char *message;
 } refused[] = {
+    {"    - dense: {units: 3}\n    - embedding: {size: 3, units: 2}\n",
+     "f.yaml:6:7: model.layers.embedding: it takes whole numbers, which only the model's input has: `from: "
+     "input`"},
+    {"    - embedding: {size: 3, units: 2, name: e}\n    - dense: {units: 3, from: input, name: d}\n"
+     "    - concat: {from: [e, d]}\n",
+     "f.yaml:6:31: model.layers.dense: it reads the model's input, which an embedding takes as whole "
+     "numbers"},
+    {"    - embedding: {size: 3, units: 2, id: 3}\n",
+     "f.yaml:5:7: model.layers.embedding: id 3 is no row of 3"},
+    {"    - attention: {heads: 2}\n",
+     "f.yaml:5:7: model.layers.attention: a sequence [T, F] is needed, with F a "
+     "multiple of the 2 heads; the layer before gives (4)"},
+    {"    - embedding: {size: 3, units: 5}\n    - attention: {heads: 2}\n",
+     "f.yaml:6:7: model.layers.attention: a sequence [T, F] is needed, with F a multiple of the 2 heads; the "
+     "layer "
+     "before gives (4, 5)"},
+    {"    - embedding: {size: 3, units: 5}\n    - positions: {size: 3}\n",
+     "f.yaml:6:7: model.layers.positions: size 3 is less than the sequence's 4 places"},
+    {"    - embedding: {size: 3, units: 5, name: e}\n    - dense: {units: 3, over: last, share: e}\n",
+     "f.yaml:6:44: model.layers.dense.share: `e` has 1 parameter"},
     {"    - dense: {units: 3, from: fc}\n", "f.yaml:5:31: model.layers.dense.from: no earlier layer is "
                                             "called `fc`; a layer with `name: fc` would be"},
     {"    - dense: {units: 3, name: body}\n    - dense: {units: 3, from: bodi}\n",

@@ -50,7 +50,7 @@ extern const ls_op_t ls_op_add, ls_op_mul; /* same shapes */
 extern const ls_op_t ls_op_reshape;        /* i[0] rank (1..6), i[1..6] dimensions; a view of any dtype */
 
 /* concat joins rows side by side: (a (n, i), b (n, j)) -> (n, i + j). columns takes i[1] columns of x (n, k)
- * from i[0] on; it is the gradient of concat and has none itself. */
+ * from i[0] on; it is the gradient of concat. */
 extern const ls_op_t ls_op_concat, ls_op_columns;
 
 /* Reduce over i[0] trailing dimensions (>= 1): sum, or mean when i[1] is 1. reduce (n..., d...) -> (n...). */

@@ -5,13 +5,22 @@
 #include <string.h>
 
 /* Activations: names and ops side by side. */
-const char *const ls_activation_names[] = {"none", "relu", "gelu", "tanh", "sigmoid", NULL};
-static const ls_op_t *const activation_ops[] = {NULL, &ls_op_relu, &ls_op_gelu, &ls_op_tanh, &ls_op_sigmoid};
+const char *const ls_activation_names[] = {"none",    "relu",      "gelu", "tanh",
+                                           "sigmoid", "gelu_tanh", "silu", NULL};
+static const ls_op_t *const activation_ops[] = {NULL,           &ls_op_relu,      &ls_op_gelu, &ls_op_tanh,
+                                                &ls_op_sigmoid, &ls_op_gelu_tanh, &ls_op_silu};
 _Static_assert(LS_COUNT(ls_activation_names) == LS_COUNT(activation_ops) + 1, "one op for every name");
 
 ls_tensor_id_t ls_layer_activation(ls_layer_builder_t *b, ls_tensor_id_t x, int activation) {
   if (activation == LS_ACTIVATION_NONE) return x;
   return ls_graph_op(b->graph, activation_ops[activation], NULL, 1, &x, NULL);
+}
+
+ls_tensor_id_t ls_layer_linear(ls_layer_builder_t *b, ls_tensor_id_t x, ls_tensor_id_t weight,
+                               ls_tensor_id_t bias, int64_t units) {
+  const ls_attrs_t zeros = {.i = {units}};
+  if (bias < 0) bias = ls_graph_op(b->graph, &ls_op_fill, &zeros, 0, NULL, NULL);
+  return ls_graph_op(b->graph, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){x, weight, bias}, NULL);
 }
 
 /* Evaluation has no dropout op: training scales the kept values instead. */
@@ -74,7 +83,8 @@ static const ls_option_t common_rows[] = {
     LS_OPTION(
         ls_layer_common_t, share, .change = LS_CHANGE_MODEL, .optional = true,
         .help =
-            "Name of an earlier layer of the same kind and sizes: both train the parameters of that layer."),
+            "Name of an earlier layer of the same kind and sizes: both train the parameters of that layer. A "
+            "dense layer without bias may share the rows of an embedding."),
     LS_OPTION(ls_layer_common_t, freeze, .change = LS_CHANGE_RUN, .initial = "false",
               .help = "Keep the initial or loaded values of the layer's parameters: no gradient, no "
                       "exchange, no update."),

@@ -16,10 +16,8 @@ LS_LAYER_FITS(dense_t);
 static const ls_option_t dense_rows[] = {
     LS_OPTION(dense_t, units, .change = LS_CHANGE_MODEL, .min = 1, .max = LS_LAYER_UNITS_MAX,
               .help = "Width of the layer: outputs of one sample."),
-    LS_OPTION(
-        dense_t, activation, .change = LS_CHANGE_MODEL, .initial = "none", .choices = ls_activation_names,
-        .help =
-            "Applied to the layer's outputs. gelu is the exact form with erf: x (1 + erf(x / sqrt(2))) / 2."),
+    LS_OPTION(dense_t, activation, .change = LS_CHANGE_MODEL, .initial = "none",
+              .choices = ls_activation_names, .help = "Applied to the layer's outputs. " LS_ACTIVATION_HELP),
     LS_OPTION(dense_t, dropout, .max = 0.99, .initial = "0",
               .help = "Share of outputs set to zero in training; the others are divided by 1 - share."),
     LS_OPTION(dense_t, init, .change = LS_CHANGE_IGNORED, .initial = "auto", .choices = ls_layer_init_names,
@@ -54,16 +52,15 @@ static int dense_params(const void *options, const ls_shape_t *sample, ls_layer_
 
 static ls_tensor_id_t dense_build(ls_layer_builder_t *b, const void *options) {
   const dense_t *o = options;
-  const ls_attrs_t zeros = {.i = {o->units}}; /* without a learned bias, zeros are added */
-  ls_tensor_id_t bias = o->bias ? b->param[1] : ls_graph_op(b->graph, &ls_op_fill, &zeros, 0, NULL, NULL);
   const ls_shape_t x = ls_layer_over(o->over, b->sample);
-  const ls_tensor_id_t in[] = {ls_layer_as(b, b->in[0], &x), b->param[0], bias};
-  ls_tensor_id_t y = ls_graph_op(b->graph, &ls_op_linear, NULL, 3, in, NULL);
+  ls_tensor_id_t bias = o->bias ? b->param[1] : -1;
+  ls_tensor_id_t y = ls_layer_linear(b, ls_layer_as(b, b->in[0], &x), b->param[0], bias, o->units);
   return ls_layer_dropout(b, ls_layer_activation(b, y, o->activation), o->dropout);
 }
 
 const ls_layer_kind_t ls_kind_dense = {.section = &dense_section,
                                        .name = "dense",
+                                       .shares = "embedding",
                                        .params = dense_params,
                                        .shape = dense_shape,
                                        .build = dense_build};

@@ -16,8 +16,14 @@ enum { LS_LAYER_UNITS_MAX = 1 << 20 };
 
 /* Activations, by their index in the list of names. */
 enum { LS_ACTIVATION_NONE, LS_ACTIVATION_RELU, LS_ACTIVATION_GELU };
+#define LS_ACTIVATION_HELP                                                                                   \
+  "gelu is the exact form with erf: x (1 + erf(x / sqrt(2))) / 2; gelu_tanh is GPT-2's, with tanh; silu is " \
+  "x sigmoid(x)."
 extern const char *const ls_activation_names[];
 ls_tensor_id_t ls_layer_activation(ls_layer_builder_t *b, ls_tensor_id_t x, int activation);
+/* x weight^T + bias (-1: zeros, `units` of them). */
+ls_tensor_id_t ls_layer_linear(ls_layer_builder_t *b, ls_tensor_id_t x, ls_tensor_id_t weight,
+                               ls_tensor_id_t bias, int64_t units);
 ls_tensor_id_t ls_layer_dropout(ls_layer_builder_t *b, ls_tensor_id_t x, double rate);
 
 /* Initial weights: options `init` and `init_std` of a kind. */

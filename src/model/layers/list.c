@@ -12,7 +12,10 @@
   ROW(concat)                                                                                                \
   ROW(conv2d)                                                                                                \
   ROW(pool)                                                                                                  \
-  ROW(global_pool)
+  ROW(global_pool)                                                                                           \
+  ROW(embedding)                                                                                             \
+  ROW(positions)                                                                                             \
+  ROW(attention)
 
 #define DECLARE(kind) extern const ls_layer_kind_t ls_kind_##kind;
 #define KIND(kind)    &ls_kind_##kind,

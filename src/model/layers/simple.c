@@ -30,7 +30,7 @@ LS_LAYER_FITS(activation_t);
 
 static const ls_option_t activation_rows[] = {
     LS_OPTION(activation_t, kind, .change = LS_CHANGE_MODEL, .choices = ls_activation_names,
-              .help = "The function applied to every element. gelu is the exact form with erf."),
+              .help = "The function applied to every element. " LS_ACTIVATION_HELP),
 };
 static const ls_section_t activation_section =
     LS_LAYER_SECTION("activation", activation_rows, "An activation between layers.");

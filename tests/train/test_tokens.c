@@ -1,0 +1,167 @@
+/* Networks of tokens: embedding, positions, attention, a class for every place. Ranks and resuming change nothing. */
+#include "sim_world.h"
+
+#include "graph/ops/ops.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit.h"
+
+static char folder[64];
+
+static int make_folder(void **state) {
+  (void)state;
+  snprintf(folder, sizeof folder, "/tmp/lockstep-tokens-XXXXXX");
+  return mkdtemp(folder) ? 0 : 1;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  return ls_dir_remove(NULL, folder) == LS_OK ? 0 : 1;
+}
+
+/* Two layers, width 12, three heads; 9 places. */
+#define GPT                                                                                                  \
+  "model: {input: [9], loss: cross-entropy, label_smoothing: 0.1, layers: ["                                 \
+  "{embedding: {name: wte, size: 17, units: 12}}, {positions: {kind: %s, size: 11}}, {dropout: {rate: "      \
+  "0.1}}, "                                                                                                  \
+  "{repeat: {times: 2, name: h, layers: [{layer_norm: {over: last}}, "                                       \
+  "{attention: {name: attn, heads: 3, causal: true, dropout: 0.2}}, {add: {name: mid, from: [input, "        \
+  "attn]}}, "                                                                                                \
+  "{dense: {units: 48, over: last, activation: gelu_tanh}}, {dense: {name: fc, units: 12, over: last, "      \
+  "activation: silu}}, {add: {from: [mid, fc]}}]}}, {dense: {units: 17, over: last, bias: false, share: "    \
+  "wte}}]}\n"
+
+static void text_of(char text[2048], const char *positions, const char *dir, const char *strategy,
+                    bool reproducible) {
+  snprintf(text, 2048,
+           GPT "data: {kind: synthetic, samples: 200, validation: 0.2}\n"
+               "train: {batch: 20, steps: 60, optimizer: {name: adamw, lr: 0.01}, clip_norm: 1, "
+               "checkpoint: {dir: %s/%s, every_steps: 7}}\n"
+               "parallel: {strategy: %s, backend: cpu, threads: 2, reproducible: %s}\n",
+           positions, folder, dir, strategy, reproducible ? "true" : "false");
+}
+
+static void test_it_learns_and_goes_on_to_the_bit(void **state) {
+  (void)state;
+  static const char *const kinds[] = {"learned", "sinusoidal"};
+  for (int k = 0; k < 2; k++) {
+    char text[2048], dir[32];
+    sim_result_t whole, part, rest;
+    snprintf(dir, sizeof dir, "whole-%s", kinds[k]);
+    text_of(text, kinds[k], dir, "single", false);
+    sim_train(&(sim_run_t){.text = text, .ranks = 1}, &whole);
+    assert_string_equal(whole.error, "");
+    assert_true(whole.loss[59] < 0.8 * whole.loss[0] && whole.report.val_loss < 0.8 * log(17));
+    assert_true(whole.report.val_accuracy > 0.3 && whole.report.val_accuracy <= 1);
+    snprintf(dir, sizeof dir, "part-%s", kinds[k]);
+    text_of(text, kinds[k], dir, "single", false);
+    sim_train(&(sim_run_t){.text = text, .ranks = 1, .stop_after = 16}, &part);
+    assert_int_equal(part.status, LS_ERR_INTERRUPTED);
+    sim_train(&(sim_run_t){.text = text, .ranks = 1, .resume = true}, &rest);
+    assert_string_equal(rest.error, "");
+    assert_string_equal(rest.report.params_xxh3, whole.report.params_xxh3);
+    assert_true(rest.report.val_loss == whole.report.val_loss);
+    ls_free(whole.param);
+    ls_free(part.param);
+    ls_free(rest.param);
+  }
+}
+
+/* Dropout within attention included: its mask follows the sample. */
+static void test_ranks_change_no_bits_of_a_reproducible_run(void **state) {
+  (void)state;
+  char first[33] = "";
+  for (int ranks = 1; ranks <= 4; ranks *= 2) {
+    char text[2048], dir[32];
+    sim_result_t result;
+    snprintf(dir, sizeof dir, "ranks-%d", ranks);
+    text_of(text, "learned", dir, "ddp", true);
+    sim_train(&(sim_run_t){.text = text, .ranks = ranks}, &result);
+    assert_string_equal(result.error, "");
+    if (ranks == 1) memcpy(first, result.hash[0], sizeof first);
+    for (int r = 0; r < ranks; r++)
+      assert_string_equal(result.hash[r], first);
+    ls_free(result.param);
+  }
+}
+
+/* Sines and cosines of place 0 are 0 and 1; all other numbers begin at 0 and stay small multiples of powers of two. */
+static void test_exact_tokens_give_the_same_bits(void **state) {
+  (void)state;
+  enum { ROWS = 64 };
+  static const char text[] =
+      "model: {input: [1], loss: mse, layers: [{embedding: {name: e, size: 4, units: 4, init_std: 0}}, "
+      "{positions: {kind: sinusoidal}}, {dense: {units: 1, init: zeros}}]}\n"
+      "data: {kind: synthetic}\n"
+      "train: {batch: 16, steps: 2, optimizer: {name: sgd, lr: 0.125}}\n"
+      "parallel: {strategy: ddp, backend: %s, threads: 1, bucket_bytes: 4}\n";
+  float x[ROWS], y[ROWS];
+  for (int i = 0; i < ROWS; i++) {
+    x[i] = (float)(i * 7 % 4);
+    y[i] = (float)(i % 3 - 1);
+  }
+  ls_data_memory_t memory = {.rows = ROWS, .inputs = 1, .outputs = 1, .features = x, .targets = y};
+  static const char *const backends[] = {"ref", "cpu"};
+  for (int b = 0; b < 2; b++) {
+    char config[1024], first[33] = "";
+    snprintf(config, sizeof config, text, backends[b]);
+    for (int ranks = 1; ranks <= 3; ranks++) {
+      sim_result_t result;
+      sim_train(&(sim_run_t){.text = config, .ranks = ranks, .memory = &memory}, &result);
+      assert_string_equal(result.error, "");
+      if (ranks == 1) memcpy(first, result.hash[0], sizeof first);
+      for (int r = 0; r < ranks; r++)
+        assert_string_equal(result.hash[r], first);
+      int trained = 0;
+      for (int64_t i = 0; i < result.param_count; i++)
+        trained += fabsf(result.param[i]) > 0;
+      assert_true(trained > 10);
+      ls_free(result.param);
+    }
+  }
+}
+
+/* The loss of a batch in which some places do not count is the mean over samples of the mean over the others. */
+static void test_ignored_places_count_nowhere(void **state) {
+  (void)state;
+  static const char text[] =
+      "model: {input: [3], loss: cross-entropy, layers: [{embedding: {size: 3, units: 5, "
+      "init_std: 1}}]}\ndata: {kind: synthetic}\ntrain: {batch: 2, steps: 1}\n";
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_config_t *config;
+  ls_graph_t *graph;
+  assert_int_equal(ls_config_parse(ctx, "c.yaml", text, strlen(text), NULL, 0, &config), LS_OK);
+  assert_int_equal(ls_model_positions(&config->model), 3);
+  assert_int_equal(ls_model_classes(&config->model), 5);
+  assert_int_equal(ls_model_build(ctx, &config->model, 2, false, &graph), LS_OK);
+  int32_t target[] = {0, -1, 4, -1, -1, 2};
+  float weight[] = {0.5f, 0.5f}, each[6];
+  int32_t to[6];
+  const ls_attrs_t attrs = {.i = {config->model.ignore}};
+  const ls_tensor_t in[] = {{target, LS_SHAPE(LS_I32, 2, 3)}, {weight, LS_SHAPE(LS_F32, 2)}};
+  const ls_tensor_t out[] = {{each, LS_SHAPE(LS_F32, 6)}, {to, LS_SHAPE(LS_I32, 6)}};
+  ls_kernel_args_t args = {.attrs = &attrs, .in = in, .in_count = 2, .out = out, .out_count = 2};
+  assert_int_equal(ls_op_position_weights.forward(NULL, &args), LS_OK);
+  const float want[] = {0.25f, 0, 0.25f, 0, 0, 0.5f};
+  for (int i = 0; i < 6; i++) {
+    assert_true(each[i] == want[i]);
+    assert_int_equal(to[i], target[i] < 0 ? 0 : target[i]);
+  }
+  ls_graph_destroy(graph);
+  ls_config_destroy(config);
+  ls_ctx_destroy(ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_it_learns_and_goes_on_to_the_bit),
+      cmocka_unit_test(test_ranks_change_no_bits_of_a_reproducible_run),
+      cmocka_unit_test(test_exact_tokens_give_the_same_bits),
+      cmocka_unit_test(test_ignored_places_count_nowhere),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
