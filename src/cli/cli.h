@@ -97,7 +97,7 @@ typedef struct {
 } cli_command_t;
 
 extern const cli_command_t cli_train, cli_eval, cli_predict, cli_export, cli_inspect, cli_check, cli_plan,
-    cli_simulate, cli_bench, cli_compare, cli_probe, cli_completion;
+    cli_simulate, cli_bench, cli_compare, cli_monitor, cli_report, cli_probe, cli_completion;
 extern const cli_command_t *const cli_commands[];        /* NULL-terminated */
 const cli_command_t *cli_command_find(const char *name); /* NULL: there is none */
 

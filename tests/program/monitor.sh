@@ -17,6 +17,7 @@ watched="--set monitor.dir=$seen --set monitor.every_s=0.01 --set monitor.sinks=
 [ "$(field "$work/plain.json" params_xxh3)" = "$(field "$work/watched.json" params_xxh3)" ] || fail "a watched run has other bits"
 # shellcheck disable=SC2086 # words
 "$program" train "$work/c.yaml" --quiet --resume --set train.steps=300 $watched >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
+has_lines() { [ "$(grep -c running, "$work/lines")" -ge "$1" ]; }
 kinds() { sed -n 's/^{"kind":"\([a-z_]*\)".*/\1/p' "$1" | uniq | tr '\n' ' '; }
 case "$(kinds "$seen/events.jsonl")" in
 "start record save record end start record save record end " | "start save record end start save record end " | \
@@ -38,6 +39,39 @@ if command -v mpirun >/dev/null 2>&1; then
   if grep -q '"loss"' "$work/two/events-1.jsonl"; then fail "rank 1 speaks for rank 0"; fi
   grep -q '"exchanged_bytes":[1-9]' "$work/two/events-1.jsonl" || fail "no bytes were exchanged"
 fi
+
+# What is there is shown once, as text and as a document; a folder without a log is refused. The report is one file.
+"$program" monitor "$seen" --once >"$work/out" || fail "monitor --once"
+grep -q "^$seen: ended (ok), step 300 of 300 (100 %), 1 rank, single, " "$work/out" || fail "monitor: $(cat "$work/out")"
+grep -q '^rank 0   \[####################\] 100 %' "$work/out" || fail "no bar: $(cat "$work/out")"
+grep -q ' rank 0 save  step 300  path ' "$work/out" || fail "no event: $(cat "$work/out")"
+if grep -q "$(printf '\033')" "$work/out"; then fail "escapes where there is no terminal"; fi
+"$program" monitor "$seen" >"$work/followed" || fail "monitor of a run that has ended"
+cmp -s "$work/out" "$work/followed" || fail "monitor of a run that has ended: $(cat "$work/followed")"
+"$program" monitor "$seen" --json >"$work/out" || fail "monitor --json"
+[ "$(field "$work/out" state)" = "ended (ok)" ] || fail "state: $(cat "$work/out")"
+grep -q '"step": 300,$' "$work/out" || fail "no record: $(cat "$work/out")"
+expect 5 "there is no events.jsonl; name the folder" monitor "$work"
+expect 5 "$work/nowhere" monitor "$work/nowhere"
+if command -v python3 >/dev/null 2>&1; then
+  "$program" report "$seen" --output "$work/report.html" >"$work/out" 2>"$work/err" || fail "report: $(cat "$work/err")"
+  grep -q "<title>lockstep run: $seen</title>" "$work/report.html" || fail "the report's title"
+  grep -q '<dt>restarts</dt><dd>1</dd>' "$work/report.html" || fail "the report's restarts"
+fi
+
+# A run is followed from outside until its end: lines, as stdout is no terminal.
+"$program" train "$work/c.yaml" --quiet --set train.steps=100000000 --set monitor.dir="$work/live" --set monitor.every_s=0.02 \
+  --set train.checkpoint.dir="$work/liverun" >"$work/train.out" 2>"$work/err" &
+pid=$!
+wait_until "the event log" test -s "$work/live/events.jsonl"
+"$program" monitor "$work/live" >"$work/lines" 2>&1 &
+watcher=$!
+wait_until "ten records" has_lines 10
+kill -TERM $pid
+wait $pid || true
+wait $watcher || fail "monitor: $(cat "$work/lines")"
+grep -q 'running, step .* loss ' "$work/lines" || fail "no line of a record: $(cat "$work/lines")"
+tail -2 "$work/lines" | grep -q ' rank 0 end  text interrupted' || fail "no end: $(tail -3 "$work/lines")"
 
 # The configuration's faults; a port that is in use is refused before the first step.
 expect 3 'monitor.sinks: `tensorbord` is not one of .*did you mean `tensorboard`' check "$work/c.yaml" --set 'monitor={dir: x, sinks: [tensorbord]}'

@@ -1,4 +1,4 @@
-"""Reports of `lockstep bench` documents. `bench --markdown FILE`, `--html FILE` and `--study` start it; by hand:
+"""Reports of `lockstep bench` documents, and of a training (`lockstep report`). `bench --markdown FILE`, `--html FILE` and `--study` start it; by hand:
 
     python3 share/lockstep/tools/report FORM <DOCUMENT >OUTPUT
 
@@ -8,6 +8,7 @@ html        the report as one HTML file with charts as inline SVG; nothing is fe
 study       the document with "study" added, by the definition in study.json: tables, figures, conclusions
 thresholds  what the study's rules (study.json) answer to a question of `lockstep plan --policy thresholds`: a table;
             thresholds-json: a document
+run         a document of `lockstep report` (the event logs of a watched training) as one HTML file
 check       nothing: exit code 0 says that the tool can run here
 
 DOCUMENT is what `lockstep bench --output` writes, version 1 (docs/bench.md). Reports need the members "answers",
@@ -23,7 +24,7 @@ import sys
 import traceback
 
 VERSION = 1
-FORMS = ("markdown", "html", "study", "thresholds", "thresholds-json", "check")
+FORMS = ("markdown", "html", "study", "thresholds", "thresholds-json", "run", "check")
 
 
 class Refused(Exception):
@@ -52,6 +53,7 @@ def make(form):
     import blocks  # not before the version of Python is known
     import document
     import page
+    import run
     import study
     import thresholds
     if form in ("markdown", "html"):
@@ -65,6 +67,11 @@ def make(form):
         return thresholds.table(read(), rules)
     if form == "thresholds-json":
         return json.dumps(thresholds.answer(read(), rules))
+    if form == "run":
+        made = run.report_of(read())
+        if not made:
+            raise Refused(4, "the event logs have no line of a training")
+        return page.html(*made, kind="run")
     if form == "check":
         return ""
     raise Refused(2, f"usage: {' | '.join(FORMS)}; the document is read from stdin")

@@ -107,19 +107,19 @@ def html_block(block):
     return f'<ul class="{kind}">\n{lines}</ul>\n'
 
 
-def html(title, blocks):
+def html(title, blocks, kind="bench"):
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8"/>
 <meta name="viewport" content="width=device-width, initial-scale=1"/>
-<title>lockstep bench: {escape(title)}</title>
+<title>lockstep {kind}: {escape(title)}</title>
 <style>
 {shipped("report.css")}</style>
 </head>
 <body>
 <main>
-<p class="kind">lockstep bench</p>
+<p class="kind">lockstep {kind}</p>
 <h1>{escape(title)}</h1>
 {"".join(map(html_block, blocks))}</main>
 </body>

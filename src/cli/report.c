@@ -1,0 +1,119 @@
+/* lockstep report DIR: one HTML file of a run after the fact, from its event logs. The report tool (tools/report) makes it;
+ * this side reads the logs and thins records, so that the file of a run of days stays small. */
+#include "cli/cli.h"
+
+#include "monitor/read.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { REPORT_OUTPUT, REPORT_FLAG_COUNT };
+static const cli_extra_t flags[] = {
+    [REPORT_OUTPUT] = {"--output", "FILE", "Where to write the report (default DIR/report.html)."},
+    [REPORT_FLAG_COUNT] = {NULL, NULL, NULL}};
+
+enum { LINES_MAX = 4096, RANKS_MAX = 1024 };
+
+typedef struct {
+  json_t *lines;         /* records and events in their order */
+  json_t *last;          /* the newest record, if it was left out */
+  int64_t count, stride; /* of `stride` records one is kept */
+} series_t;
+
+typedef struct {
+  series_t rank[RANKS_MAX];
+} logs_t;
+
+static bool is_record(const json_t *line) {
+  const char *kind = json_string_value(json_object_get(line, "kind"));
+  return kind && !strcmp(kind, "record");
+}
+
+/* Every second record goes; the last one before an event stays, because sums end there. */
+static void thin(series_t *s) {
+  json_t *kept = json_array();
+  bool odd = false;
+  for (size_t i = 0; kept && i < json_array_size(s->lines); i++) {
+    json_t *line = json_array_get(s->lines, i);
+    const json_t *next = json_array_get(s->lines, i + 1);
+    bool may_go = is_record(line) && next && is_record(next);
+    odd = may_go && !odd;
+    if (!odd) json_array_append(kept, line);
+  }
+  if (!kept) return;
+  json_decref(s->lines);
+  s->lines = kept;
+  s->stride *= 2;
+}
+
+static void take(void *user, int rank, const json_t *line) {
+  logs_t *logs = user;
+  if (rank >= RANKS_MAX) return;
+  series_t *s = &logs->rank[rank];
+  json_t *own = (json_t *)(uintptr_t)line;
+  if (!s->lines) *s = (series_t){.lines = json_array(), .stride = 1};
+  bool left_out = is_record(line) && s->count++ % s->stride != 0;
+  if (!is_record(line) && s->last) json_array_append(s->lines, s->last);
+  json_decref(s->last);
+  s->last = left_out ? json_incref(own) : NULL;
+  if (!left_out) json_array_append(s->lines, own);
+  if (json_array_size(s->lines) > LINES_MAX) thin(s);
+}
+
+/* Takes what the logs hold. NULL: memory is short. */
+static json_t *document_of(logs_t *logs, const char *dir) {
+  json_t *ranks = json_array();
+  for (int i = 0; i < RANKS_MAX; i++) {
+    series_t *s = &logs->rank[i];
+    if (s->last) json_array_append(s->lines, s->last);
+    json_decref(s->last);
+    if (s->lines) json_array_append_new(ranks, json_pack("{s:i, s:o}", "rank", i, "lines", s->lines));
+  }
+  return json_pack("{s:s, s:i, s:o?, s:o?}", "command", "report", "version", CLI_JSON_VERSION, "dir",
+                   ls_json_text(dir), "ranks", ranks);
+}
+
+static ls_status_t make(ls_ctx_t *ctx, const char *dir, logs_t *logs, const char *output) {
+  char *made = NULL;
+  json_t *document = document_of(logs, dir);
+  char *text = document ? ls_json_dump(document, JSON_COMPACT) : NULL;
+  json_decref(document);
+  ls_status_t status = text ? cli_report_make(ctx, "run", text, &made)
+                            : ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the report");
+  free(text);
+  if (status == LS_OK) status = ls_file_replace(ctx, output, made, strlen(made));
+  if (status == LS_OK) cli_print("%s\n", cli_shown(output));
+  ls_free(made);
+  return status;
+}
+
+static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
+  const char *dir = args->operand[0], *given = args->extra[REPORT_OUTPUT];
+  ls_viewer_t view = {0};
+  int64_t lines;
+  ls_status_t status = cli_report_ready(ctx, "lockstep report", "");
+  if (status != LS_OK) return status;
+  logs_t *logs = ls_alloc(ctx, sizeof *logs);
+  char *output = given ? ls_strdup(ctx, given) : ls_path_join(ctx, dir, "report.html");
+  status = logs && output ? ls_viewer_open(ctx, dir, &view) : LS_ERR_MEMORY;
+  if (status == LS_OK) {
+    view.seen = take;
+    view.user = logs;
+    status = ls_viewer_update(&view, &lines);
+    if (status == LS_OK) status = make(ctx, dir, logs, output);
+    ls_viewer_close(&view);
+  }
+  ls_free(output);
+  ls_free(logs);
+  return status;
+}
+
+const cli_command_t cli_report = {
+    .name = "report",
+    .summary = "Makes one HTML file of a watched training: curves, parts, restarts.",
+    .details = "DIR is the training's monitor.dir (docs/monitor.md). Needs python3.",
+    .flags = CLI_FLAG_VERBOSE,
+    .operands = "DIR",
+    .operand_count = 1,
+    .extra = flags,
+    .run = run};

@@ -1,0 +1,160 @@
+/* Follows the event logs of a folder. */
+#include "monitor/read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CHUNK_BYTES = 1 << 16, LINE_BYTES_MAX = 1 << 20 };
+
+/* The rank whose log this name is; -1: of none. */
+static int rank_of(const char *name) {
+  int rank = -1, end = 0;
+  if (!strcmp(name, "events.jsonl")) return 0;
+  return sscanf(name, "events-%9d.jsonl%n", &rank, &end) == 1 && end > 0 && !name[end] && rank > 0 ? rank
+                                                                                                   : -1;
+}
+
+const ls_viewer_rank_t *ls_viewer_rank(const ls_viewer_t *v, int rank) {
+  for (int i = 0; i < v->count; i++)
+    if (v->rank[i].rank == rank) return &v->rank[i];
+  return NULL;
+}
+
+static ls_status_t add_rank(ls_viewer_t *v, int rank) {
+  char path[4096];
+  ls_monitor_path(v->dir, "events", "jsonl", rank, path, sizeof path);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return errno == ENOENT ? LS_OK : ls_fail_errno(v->ctx, "%s: cannot be opened", path);
+  ls_viewer_rank_t *grown = ls_realloc_array(v->ctx, v->rank, (size_t)v->count + 1, sizeof *grown);
+  if (!grown) {
+    close(fd);
+    return LS_ERR_MEMORY;
+  }
+  v->rank = grown;
+  int at = v->count++;
+  for (; at > 0 && grown[at - 1].rank > rank; at--)
+    grown[at] = grown[at - 1];
+  grown[at] = (ls_viewer_rank_t){.rank = rank, .fd = fd};
+  ls_record_clear(&ls_monitor_sample_record, &grown[at].newest);
+  return LS_OK;
+}
+
+static ls_status_t find_ranks(ls_viewer_t *v) {
+  char **names;
+  int count;
+  ls_status_t status = ls_dir_list(v->ctx, v->dir, &names, &count);
+  if (status != LS_OK) return status;
+  for (int i = 0; i < count && status == LS_OK; i++) {
+    int rank = rank_of(names[i]);
+    if (rank >= 0 && !ls_viewer_rank(v, rank)) status = add_rank(v, rank);
+  }
+  ls_free(names);
+  return status;
+}
+
+ls_status_t ls_viewer_open(ls_ctx_t *ctx, const char *dir, ls_viewer_t *view) {
+  ls_viewer_t v = {.ctx = ctx, .dir = ls_strdup(ctx, dir), .events = json_array()};
+  ls_status_t status = v.dir && v.events ? find_ranks(&v) : LS_ERR_MEMORY;
+  if (status == LS_OK && v.count == 0)
+    status = ls_fail(ctx, LS_ERR_NOT_FOUND,
+                     "%s: there is no events.jsonl; name the folder that a training has as monitor.dir", dir);
+  if (status == LS_OK)
+    *view = v;
+  else
+    ls_viewer_close(&v);
+  return status;
+}
+
+void ls_viewer_close(ls_viewer_t *v) {
+  for (int i = 0; i < v->count; i++) {
+    json_decref(v->rank[i].start);
+    json_decref(v->rank[i].end);
+    ls_free(v->rank[i].text);
+    close(v->rank[i].fd);
+  }
+  json_decref(v->events);
+  ls_free(v->rank);
+  ls_free(v->dir);
+}
+
+static void keep(json_t **kept, json_t *line) {
+  json_decref(*kept);
+  *kept = json_incref(line);
+}
+
+static void take_record(ls_viewer_t *v, ls_viewer_rank_t *r, const json_t *line) {
+  const ls_field_source_t source = {.name = "record", .status = LS_ERR_CORRUPT};
+  ls_monitor_sample_t s;
+  ls_record_clear(&ls_monitor_sample_record, &s);
+  if (ls_record_read(&source, &ls_monitor_sample_record, line, &s) != LS_OK) return; /* of another version */
+  if (isnan(s.step_time_us))
+    s.step_time_us = r->newest.step_time_us; /* nothing new: the last one is still true */
+  r->newest = s;
+  r->any = true;
+  if (r->rank == 0 && isfinite(s.loss_mean)) v->loss[v->losses++ % LS_VIEWER_LOSSES] = s.loss_mean;
+}
+
+static void take_event(ls_viewer_t *v, ls_viewer_rank_t *r, const char *kind, json_t *line) {
+  if (!strcmp(kind, "start")) {
+    keep(&r->start, line);
+    keep(&r->end, NULL);
+    ls_record_clear(&ls_monitor_sample_record, &r->newest);
+    r->any = false;
+  }
+  if (!strcmp(kind, "end")) keep(&r->end, line);
+  json_array_append(v->events, line);
+  if (json_array_size(v->events) > LS_VIEWER_EVENTS) json_array_remove(v->events, 0);
+}
+
+/* False: it is none. */
+static bool take_line(ls_viewer_t *v, ls_viewer_rank_t *r, const char *text, size_t len) {
+  json_t *line = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+  const char *kind = json_string_value(json_object_get(line, "kind"));
+  if (kind && v->seen) v->seen(v->user, r->rank, line);
+  if (kind && !strcmp(kind, "record"))
+    take_record(v, r, line);
+  else if (kind)
+    take_event(v, r, kind, line);
+  json_decref(line);
+  return kind != NULL;
+}
+
+static int64_t take_lines(ls_viewer_t *v, ls_viewer_rank_t *r) {
+  int64_t lines = 0;
+  char *at = r->text, *const end = r->text + r->used;
+  for (char *stop; at < end && (stop = memchr(at, '\n', (size_t)(end - at))); at = stop + 1)
+    lines += take_line(v, r, at, (size_t)(stop - at));
+  r->used = (size_t)(end - at);
+  if (r->used > LINE_BYTES_MAX) r->used = 0; /* no line of ours */
+  memmove(r->text, at, r->used);
+  return lines;
+}
+
+static ls_status_t update_rank(ls_viewer_t *v, ls_viewer_rank_t *r, int64_t *lines) {
+  for (;;) {
+    if (r->capacity - r->used < CHUNK_BYTES) {
+      char *grown = ls_realloc_array(v->ctx, r->text, r->used + 2 * CHUNK_BYTES, 1);
+      if (!grown) return LS_ERR_MEMORY;
+      r->text = grown;
+      r->capacity = r->used + 2 * CHUNK_BYTES;
+    }
+    ssize_t n = read(r->fd, r->text + r->used, CHUNK_BYTES);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ls_fail_errno(v->ctx, "%s: the event log of rank %d cannot be read", v->dir, r->rank);
+    if (n == 0) return LS_OK;
+    r->used += (size_t)n;
+    *lines += take_lines(v, r);
+  }
+}
+
+ls_status_t ls_viewer_update(ls_viewer_t *v, int64_t *lines) {
+  *lines = 0;
+  ls_status_t status = find_ranks(v);
+  for (int i = 0; i < v->count && status == LS_OK; i++)
+    status = update_rank(v, &v->rank[i], lines);
+  return status;
+}

@@ -1,0 +1,222 @@
+"""The report of a watched training (`lockstep report`): what its event logs say, as blocks (blocks.py).
+
+A life is what one process did: from a line "start" to the next one. Time is good if it was spent in steps that the run has
+kept; steps behind the checkpoint from which the next life went on were done twice.
+"""
+import time
+
+import plot
+import text
+from blocks import Report
+from document import NAN, at, divide, isfinite, most, number, objects, word
+
+PARTS = ("input", "forward", "backward", "exposed_comm", "optimizer", "rest")
+POINTS = 600  # of a curve
+
+
+class Life:
+    def __init__(self, start):
+        self.start, self.records, self.end, self.saves = start, [], None, []
+
+    def last(self, name):
+        """The newest known value."""
+        return next((number(r, name) for r in reversed(self.records) if isfinite(number(r, name))), NAN)
+
+    def first(self, name):
+        return next((number(r, name) for r in self.records if isfinite(number(r, name))), NAN)
+
+    def from_step(self):
+        return number(self.start, "step")
+
+    def to_step(self):
+        step = self.last("step")
+        return step if isfinite(step) else self.from_step()
+
+    def from_time(self):
+        return number(self.start, "t")
+
+    def to_time(self):
+        known = [number(line, "t") for line in [self.start, *self.records, *self.saves, self.end or {}]]
+        return most(known)
+
+    def how(self):
+        return word(self.end, "text") if self.end else "no word of an end: killed, or still running"
+
+
+def lives_of(rank):
+    lives, alerts = [], []
+    for line in objects(rank, "lines"):
+        kind = word(line, "kind")
+        if kind == "start" or not lives:
+            lives.append(Life(line if kind == "start" else {}))
+        if kind == "record":
+            lives[-1].records.append(line)
+        elif kind == "end":
+            lives[-1].end = line
+        elif kind == "save":
+            lives[-1].saves.append(line)
+        elif kind.startswith("alert"):
+            alerts.append(line)
+    return lives, alerts
+
+
+def repeated(life, following):
+    """Steps that the next life did again."""
+    return max(0.0, life.to_step() - following.from_step()) if following else 0.0
+
+
+def usual_us(lives):
+    times = sorted(number(r, "step_time_us") for life in lives for r in life.records
+                   if isfinite(number(r, "step_time_us")))
+    return times[len(times) // 2] if times else NAN
+
+
+def clock(t):
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(t)) if 0 < t < 1e11 else ""
+
+
+def duration(seconds):
+    if not isfinite(seconds):
+        return ""
+    whole = int(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}" if seconds >= 60 else f"{text.digits(seconds)} s"
+
+
+def goodput(lives):
+    """Share of the time since the run began that was spent in steps that count."""
+    good = 0.0
+    for life, following in zip(lives, lives[1:] + [None]):
+        done = life.to_step() - life.from_step()
+        spent = life.last("step_s")
+        if done > 0 and isfinite(spent):
+            good += spent * (done - repeated(life, following)) / done
+    return divide(good, lives[-1].to_time() - lives[0].from_time())
+
+
+def energy(ranks):
+    """Joules of all GPUs, of the time that was watched; NaN without GPUs."""
+    used = [life.last("gpu_energy_j") - life.first("gpu_energy_j") for _, lives in ranks for life in lives]
+    known = [joules for joules in used if isfinite(joules)]
+    return sum(known) if known else NAN
+
+
+def facts(ranks):
+    lives = ranks[0][1]
+    start, median = lives[-1].start, usual_us(lives)
+    predicted = number(start, "predicted_us")
+    total, done = lives[-1].last("total_steps"), lives[-1].to_step()
+    items = [("state", lives[-1].how()),
+             ("steps", f"{text.count(done)} of {text.count(total)}" if isfinite(total) else text.count(done)),
+             ("from", clock(lives[0].from_time())), ("to", clock(lives[-1].to_time())),
+             ("duration", duration(lives[-1].to_time() - lives[0].from_time())),
+             ("goodput", text.percent(100 * goodput(lives), 1)),
+             ("restarts", str(len(lives) - 1)),
+             ("ranks", f"{number(start, 'ranks'):.0f} ({word(start, 'strategy')}, {word(start, 'backend')}, "
+                       f"{word(start, 'precision')})" if isfinite(number(start, "ranks")) else ""),
+             ("device", word(start, "device")), ("parameters", text.count(number(start, "params"))),
+             ("loss", text.digits(lives[-1].last("loss_mean"))),
+             ("validation loss", text.digits(lives[-1].last("val_loss"))),
+             ("validation accuracy", text.percent(100 * lives[-1].last("val_accuracy"), 2)),
+             ("samples/s", text.digits(lives[-1].last("samples_per_s"))),
+             ("time of a step, median", text.time(median)),
+             ("predicted by the plan", f"{text.time(predicted)}, {text.percent(100 * predicted / median - 100, 1, True)}"
+              if isfinite(predicted) and isfinite(median) and median > 0 else ""),
+             ("skipped steps", text.count(sum(s for s in (life.last("skipped_steps") for life in lives) if isfinite(s)))),
+             ("energy of GPUs", f"{text.digits(energy(ranks) / 3.6e6)} kWh" if isfinite(energy(ranks)) else "")]
+    return [(name, words) for name, words in items if words]
+
+
+def series(lives, name, x):
+    found = [(number(r, x), number(r, name)) for life in lives for r in life.records]
+    return [point for point in found if all(map(isfinite, point))]
+
+
+def curve(lines, x_name, y_name, from_zero=False, whole=True):
+    """One plane with a line for each (name, points); "" where there is no line of two points."""
+    lines = [(name, points) for name, points in lines if len(points) > 1]
+    x, y = plot.Axis(whole=whole), plot.Axis()
+    for _, points in lines:
+        x.widen(*(at for at, _ in points))
+        y.widen(*(value for _, value in points))
+    if not lines or not x.high > x.low:
+        return ""
+    y.round(from_zero or (y.low > 0 and y.high / y.low > 20))
+    drawn, keys = [], []
+    for i, (name, points) in enumerate(lines):
+        every = max(1, -(-len(points) // POINTS))
+        drawn.append(plot.line(x, y, points[::every] + points[-1:], plot.colour(i)))
+        keys.append(("line", plot.colour(i), name))
+    return plot.plane(x, y, x_name, y_name, drawn) + (plot.legend(keys) if len(lines) > 1 else "")
+
+
+def of_ranks(ranks, name, scale=1.0):
+    begin = min(lives[0].from_time() for _, lives in ranks)
+    return [(f"rank {rank}", [((t - begin) / 60, scale * value) for t, value in series(lives, name, "t")])
+            for rank, lives in ranks]
+
+
+def charts(r, ranks):
+    lives = ranks[0][1]
+    r.heading(2, "Curves")
+    r.chart("Loss", "Mean of the steps between two records; the newest validation loss.",
+            curve([("training", series(lives, "loss_mean", "step")), ("validation", series(lives, "val_loss", "step"))],
+                  "step", "loss"))
+    r.chart("Validation accuracy", "", curve([("", [(s, 100 * v) for s, v in series(lives, "val_accuracy", "step")])],
+                                             "step", "%"))
+    r.chart("Learning rate", "", curve([("", series(lives, "lr", "step"))], "step", "learning rate"))
+    r.heading(2, "Speed")
+    r.chart("Time of a step", "", curve([("", series(lives, "step_time_us", "step"))], "step", "us", True))
+    r.chart("Parts of a step", "Means between two records.",
+            curve([(part.replace("_comm", " communication"), series(lives, part + "_us", "step")) for part in PARTS],
+                  "step", "us"))
+    r.heading(2, "Machine")
+    for title, unit, name, scale in (("GPU utilisation", "%", "gpu_ratio", 100.0), ("GPU power", "W", "gpu_power_w", 1.0),
+                                     ("GPU temperature", "C", "gpu_temperature_c", 1.0),
+                                     ("GPU memory", "GB", "gpu_memory_bytes", 1e-9), ("GPU clock", "MHz", "gpu_clock_mhz", 1.0),
+                                     ("Processors in use", "processors", "cpu_ratio", 1.0),
+                                     ("Resident memory", "MB", "memory_bytes", 1e-6)):
+        r.chart(title, "", curve(of_ranks(ranks, name, scale), "minutes", unit, True, whole=False))
+
+
+def tables(r, ranks, alerts):
+    lives = ranks[0][1]
+    r.heading(2, "Processes")
+    r.text("Steps done again are those behind the checkpoint with which the next process went on. Idle is the time until then.")
+    pairs = list(zip(lives, lives[1:] + [None]))
+    r.table([("began", "h", lambda p: clock(p[0].from_time())), ("from step", "n", lambda p: text.count(p[0].from_step())),
+             ("to step", "n", lambda p: text.count(p[0].to_step())), ("end", "t", lambda p: p[0].how()),
+             ("in steps", "n", lambda p: duration(p[0].last("step_s"))),
+             ("evaluating", "n", lambda p: duration(p[0].last("evaluation_s"))),
+             ("saving", "n", lambda p: duration(p[0].last("save_s"))),
+             ("done again", "n", lambda p: text.count(repeated(*p)) if p[1] else ""),
+             ("idle", "n", lambda p: duration(p[1].from_time() - p[0].to_time()) if p[1] else "")], pairs)
+    r.heading(2, "Ranks")
+    r.table([("rank", "h", lambda p: str(p[0])), ("host", "t", lambda p: word(p[1][-1].start, "host")),
+             ("time of a step", "n", lambda p: text.time(usual_us(p[1]))),
+             ("exposed communication", "n", lambda p: text.time(p[1][-1].last("exposed_comm_us"))),
+             ("processors", "n", lambda p: text.digits(p[1][-1].last("cpu_ratio"))),
+             ("memory", "n", lambda p: text.size(p[1][-1].last("memory_bytes"))),
+             ("GPU memory", "n", lambda p: text.size(p[1][-1].last("gpu_memory_bytes"))),
+             ("exchanged", "n", lambda p: text.size(p[1][-1].last("exchanged_bytes")))], ranks)
+    r.heading(2, "Alerts")
+    r.table([("time", "h", lambda a: clock(number(a, "t"))), ("rank", "n", lambda a: text.count(number(a, "rank"))),
+             ("alert", "t", lambda a: word(a, "alert")), ("what", "t", lambda a: word(a, "status") or "could not be passed on"),
+             ("condition", "t", lambda a: word(a, "when") or word(a, "why")),
+             ("value", "n", lambda a: text.digits(number(a, "value")))], alerts)
+
+
+def report_of(document):
+    """(title, blocks) of a document of `lockstep report`; None if no rank has begun."""
+    ranks, alerts = [], []
+    for rank in objects(document, "ranks"):
+        lives, own = lives_of(rank)
+        if lives:
+            ranks.append((at(rank, "rank"), lives))
+            alerts += own
+    if not ranks:
+        return None
+    r = Report()
+    r.add("facts", items=facts(ranks))
+    charts(r, ranks)
+    tables(r, ranks, sorted(alerts, key=lambda a: number(a, "t")))
+    return word(document, "dir"), r.tidied()
