@@ -8,12 +8,12 @@ cd "$(dirname "$0")/.."
 build=build/gpu
 out=carry
 data=${LOCKSTEP_DATA:-../shared/data}
-programs="bin/lockstep tests/graph/test_ops_compare tests/cuda/test_cuda_backend tests/schedule/test_schedule_collectives
+programs="bin/lockstep tests/graph/test_ops_compare tests/graph/bench_ops tests/cuda/test_cuda_backend tests/schedule/test_schedule_collectives
   src/device/cuda/bench_cuda_matmul"
 
 cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DLS_CUDA=ON -DDNNL_LIBRARY=OFF \
   "-DLS_CUDA_ARCHS=${LS_CUDA_ARCHS:-90-real}" >/dev/null
-cmake --build $build -j "$(nproc)" --target lockstep_cli lockstep_cuda test_ops_compare test_cuda_backend \
+cmake --build $build -j "$(nproc)" --target lockstep_cli lockstep_cuda test_ops_compare bench_ops test_cuda_backend \
   test_schedule_collectives bench_cuda_matmul | tail -1
 
 rm -rf $out

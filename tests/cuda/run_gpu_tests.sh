@@ -75,6 +75,7 @@ near() {
 echo "GPUs: $gpus; $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -1)"
 case_ "ops compare" 120 "$dir/bin/test_ops_compare" cuda
 case_ "ops compare, tf32" 120 "$dir/bin/test_ops_compare" cuda 1 tf32
+case_ "times of ops" 120 "$dir/bin/bench_ops" cuda
 case_ "backend" 120 "$dir/bin/test_cuda_backend"
 case_ "collectives, groups, messages" 120 "$dir/bin/test_schedule_collectives" cuda
 

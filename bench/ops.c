@@ -1,0 +1,214 @@
+/* The time of ops at the shapes that known networks give them, on any backend:
+ *   bench_ops BACKEND [THREADS [PRECISION [NAME]]]      NAME: ops whose name contains it
+ * Each line: op, shape, median time, TFLOP/s by the op row's count, GB/s by its bytes. Where the backend can, launches
+ * are captured, so that they are as close as in a step. */
+#include "device/device.h"
+#include "graph/cases.h"
+#include "graph/ops/row.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REPEATS = 10, TIMINGS = 7 };
+
+typedef struct {
+  const char *op;
+  ls_op_case_t c;
+} row_t;
+
+#define X(...) LS_CASE_F32(-1, 1, __VA_ARGS__)
+#define ROW(op_, label, count, attrs_, ...)                                                                  \
+  {                                                                                                          \
+    op_, {                                                                                                   \
+      label, count, {__VA_ARGS__}, attrs_, 0, 0                                                              \
+    }                                                                                                        \
+  }
+#define ATTRS(...)                                                                                           \
+  {                                                                                                          \
+    .i = { __VA_ARGS__ }                                                                                     \
+  }
+
+/* Forward, and both gradients: n images of h x w x c, filters of k x k x c / g, output oh x ow x o. */
+#define CONV(label, n, h, w, c, o, k, s, p, g, oh, ow)                                                       \
+  ROW("conv2d", label, 2, ATTRS(s, s, p, p, p, p, 1, 1, g), X(n, h, w, c), X(o, k, k, (c) / (g))),           \
+      ROW("conv2d_dx", label, 2, ATTRS(s, s, p, p, p, p, 1, 1, g, h, w), X(n, oh, ow, o),                    \
+          X(o, k, k, (c) / (g))),                                                                            \
+      ROW("conv2d_dw", label, 2, ATTRS(s, s, p, p, p, p, 1, 1, g, k, k), X(n, oh, ow, o), X(n, h, w, c))
+#define ATTENTION(label, n, t, d, heads, causal, rate)                                                       \
+  {"attention", {label, 2, {X(n, t, 3 * (d)), LS_CASE_STEP(7)}, {.i = {heads, causal}, .f = {rate}}, 0, 0}}, \
+  {                                                                                                          \
+    "attention_dx", {                                                                                        \
+      label, 5, {X(n, t, d), X(n, t, 3 * (d)), X(n, t, d), LS_CASE_F32(3, 4, n, heads, t), LS_CASE_STEP(7)}, \
+          {.i = {heads, causal}, .f = {rate}}, 0, 0                                                          \
+    }                                                                                                        \
+  }
+#define LSTM(label, n, t, h)                                                                                 \
+  ROW("lstm_chain", label, 2, ATTRS(0), X(n, t, 4 * (h)), LS_CASE_F32(-0.07f, 0.07f, 4 * (h), h)),           \
+      ROW("lstm_chain_dx", label, 4, ATTRS(0), X(n, t, h), X(n, t, h),                                       \
+          LS_CASE_F32(0.1f, 0.9f, n, t, 4 * (h)), LS_CASE_F32(-0.07f, 0.07f, 4 * (h), h))
+#define GRU(label, n, t, h)                                                                                  \
+  ROW("gru_chain", label, 3, ATTRS(0), X(n, t, 3 * (h)), LS_CASE_F32(-0.07f, 0.07f, 3 * (h), h), X(h)),      \
+      ROW("gru_chain_dx", label, 5, ATTRS(0), X(n, t, h), X(n, t, h),                                        \
+          LS_CASE_F32(0.1f, 0.9f, n, t, 3 * (h)), X(n, t, h), LS_CASE_F32(-0.07f, 0.07f, 3 * (h), h))
+#define EMBEDDING(label, n, t, v, d)                                                                         \
+  ROW("embedding", label, 2, ATTRS(0), LS_CASE_WHOLE(LS_U16, v, n, t), X(v, d)),                             \
+      ROW("embedding_dw", label, 2, ATTRS(v), X(n, t, d), LS_CASE_WHOLE(LS_U16, v, n, t))
+
+static const row_t rows[] = {
+    CONV("resnet first, 32 images", 32, 224, 224, 3, 64, 7, 2, 3, 1, 112, 112),
+    CONV("3x3 64 at 56, 32 images", 32, 56, 56, 64, 64, 3, 1, 1, 1, 56, 56),
+    CONV("3x3 128 at 28, 32 images", 32, 28, 28, 128, 128, 3, 1, 1, 1, 28, 28),
+    CONV("3x3 512 at 7, 32 images", 32, 7, 7, 512, 512, 3, 1, 1, 1, 7, 7),
+    CONV("3x3 stride 2, 64 to 128 at 56, 32 images", 32, 56, 56, 64, 128, 3, 2, 1, 1, 28, 28),
+    CONV("1x1 64 to 256 at 56, 32 images", 32, 56, 56, 64, 256, 1, 1, 0, 1, 56, 56),
+    CONV("1x1 1024 to 256 at 14, 32 images", 32, 14, 14, 1024, 256, 1, 1, 0, 1, 14, 14),
+    CONV("depthwise 3x3 96 at 112 stride 2, 32 images", 32, 112, 112, 96, 96, 3, 2, 1, 96, 56, 56),
+    CONV("depthwise 5x5 672 at 14, 32 images", 32, 14, 14, 672, 672, 5, 1, 2, 672, 14, 14),
+    CONV("mnist first, 64 images", 64, 28, 28, 1, 32, 3, 1, 1, 1, 28, 28),
+    CONV("mnist second, 64 images", 64, 14, 14, 32, 64, 3, 1, 1, 1, 14, 14),
+    ROW("max_pool", "3x3 stride 2, 64 at 112, 32 images", 1, ATTRS(3, 3, 2, 2, 1, 1, 1, 1),
+        X(32, 112, 112, 64)),
+    ROW("max_pool_dx", "3x3 stride 2, 64 at 112, 32 images", 2, ATTRS(3, 3, 2, 2, 1, 1, 1, 1, 112, 112),
+        X(32, 56, 56, 64), LS_CASE_WHOLE(LS_U8, 9, 32, 56, 56, 64)),
+    ROW("bias", "64 at 56, 32 images", 2, ATTRS(0), X(32, 56, 56, 64), X(64)),
+    ROW("sum_leading", "64 at 56, 32 images", 1, ATTRS(1), X(32, 56, 56, 64)),
+    ROW("mean_positions", "2048 at 7, 32 images", 1, ATTRS(0), X(32, 49, 2048)),
+    ATTENTION("gpt-char, 64", 64, 256, 384, 6, 1, 0.2),
+    ATTENTION("gpt-char, 64, no dropout", 64, 256, 384, 6, 1, 0),
+    ATTENTION("gpt2, 4", 4, 1024, 768, 12, 1, 0),
+    ATTENTION("bert-base, 32", 32, 128, 768, 12, 0, 0.1),
+    ATTENTION("encoder, 32", 32, 64, 192, 6, 0, 0.1),
+    LSTM("32 samples, 60 steps, 192", 32, 60, 192),
+    LSTM("256 samples, 60 steps, 192", 256, 60, 192),
+    LSTM("32 samples, 60 steps, 512", 32, 60, 512),
+    GRU("32 samples, 60 steps, 160", 32, 60, 160),
+    GRU("256 samples, 60 steps, 160", 256, 60, 160),
+    EMBEDDING("gpt-char, 64", 64, 256, 65, 384),
+    EMBEDDING("gpt2, 4", 4, 1024, 50257, 768),
+    ROW("layer_norm", "gpt-char, 64", 3, {.f = {1e-5}}, X(16384, 384), X(384), X(384)),
+    ROW("gelu_tanh", "gpt2, 4", 1, ATTRS(0), X(4096, 3072)),
+};
+
+typedef struct {
+  ls_ctx_t *ctx;
+  const ls_backend_t *backend;
+  ls_device_t *device;
+  ls_stream_t *stream;
+} bench_t;
+
+static void must(ls_status_t status, const char *what) {
+  if (status == LS_OK) return;
+  fprintf(stderr, "%s: %s\n", what, ls_status_text(status));
+  exit(1);
+}
+
+static void *take(bench_t *b, size_t size_bytes, const void *data) {
+  void *memory;
+  must(b->backend->buffer->alloc(b->device, LS_MEM_DEVICE, size_bytes, &memory), "memory");
+  if (data) must(b->backend->stream->copy(b->stream, memory, data, size_bytes), "copy");
+  must(b->backend->stream->sync(b->stream, 0), "copy");
+  return memory;
+}
+
+static ls_status_t repeat(bench_t *b, ls_kernel_fn kernel, const ls_kernel_args_t *args) {
+  ls_status_t status = LS_OK;
+  for (int k = 0; k < REPEATS && !status; k++)
+    status = b->backend->stream->launch(b->stream, kernel, args);
+  return status;
+}
+
+static int by_value(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Of one launch; negative if it fails. */
+static double median_us(bench_t *b, ls_kernel_fn kernel, const ls_kernel_args_t *args) {
+  const ls_capture_ops_t *capture = b->backend->capture;
+  int64_t time_ns[TIMINGS];
+  ls_exec_t *exec = NULL;
+  ls_status_t status = b->backend->stream->launch(b->stream, kernel, args);
+  if (!status) status = b->backend->stream->sync(b->stream, 0);
+  if (status) return -1;
+  if (capture) {
+    must(capture->begin(b->stream), "capture");
+    status = repeat(b, kernel, args);
+    must(capture->end(b->stream, &exec), "capture");
+  }
+  for (int k = 0; k < TIMINGS && !status; k++) {
+    int64_t start_ns = ls_clock_ns();
+    status = exec ? capture->launch(exec, b->stream) : repeat(b, kernel, args);
+    if (!status) status = b->backend->stream->sync(b->stream, 0);
+    time_ns[k] = ls_clock_ns() - start_ns;
+  }
+  if (exec) capture->destroy(exec);
+  if (status) return -1;
+  qsort(time_ns, TIMINGS, sizeof *time_ns, by_value);
+  return (double)time_ns[TIMINGS / 2] / 1e3 / REPEATS;
+}
+
+static void run(bench_t *b, const row_t *row) {
+  const ls_op_t *op = ls_op_find(row->op);
+  const ls_op_case_t *c = &row->c;
+  ls_tensor_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
+  ls_shape_t in_shape[LS_NODE_IN_MAX], out_shape[LS_NODE_OUT_MAX];
+  if (!op || case_shapes(b->ctx, op, c, in_shape, out_shape)) {
+    printf("%-14s %s: no such op, or not of these shapes\n", row->op, c->name);
+    return;
+  }
+  for (int i = 0; i < op->in_count; i++) {
+    void *data = malloc(ls_shape_bytes(&in_shape[i]));
+    must(data ? LS_OK : LS_ERR_MEMORY, "memory");
+    case_fill_input(op, c, i, data);
+    in[i] = (ls_tensor_t){take(b, ls_shape_bytes(&in_shape[i]), data), in_shape[i]};
+    free(data);
+  }
+  for (int i = 0; i < op->out_count; i++)
+    out[i] = (ls_tensor_t){take(b, ls_shape_bytes(&out_shape[i]), NULL), out_shape[i]};
+  size_t scratch_bytes = op->scratch_bytes ? op->scratch_bytes(&c->attrs, in_shape, out_shape) : 0;
+  void *scratch = scratch_bytes ? take(b, scratch_bytes, NULL) : NULL;
+  ls_kernel_args_t args = {&c->attrs, in, op->in_count, out, op->out_count, scratch, scratch_bytes};
+  ls_kernel_fn kernel = b->backend->device->kernel ? b->backend->device->kernel(b->device, op->name) : NULL;
+  if (!kernel && b->backend->plain_c) kernel = op->forward;
+  double us = kernel ? median_us(b, kernel, &args) : -1;
+  if (us < 0)
+    printf("%-14s %-44s failed\n", row->op, c->name);
+  else
+    printf("%-14s %-44s %10.1f us %8.2f TFLOP/s %8.0f GB/s\n", row->op, c->name, us,
+           (double)ls_op_flops(op, &c->attrs, in_shape, out_shape) / us / 1e6,
+           (double)ls_op_bytes(op, &c->attrs, in_shape, out_shape) / us / 1e3);
+  fflush(stdout);
+  b->backend->buffer->free(b->device, LS_MEM_DEVICE, scratch);
+  for (int i = 0; i < op->out_count; i++)
+    b->backend->buffer->free(b->device, LS_MEM_DEVICE, out[i].data);
+  for (int i = 0; i < op->in_count; i++)
+    b->backend->buffer->free(b->device, LS_MEM_DEVICE, in[i].data);
+}
+
+static void print_log(void *user, ls_log_level_t level, const char *message) {
+  (void)user;
+  if (level <= LS_LOG_WARN) printf("%s\n", message);
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    fprintf(stderr, "usage: %s BACKEND [THREADS [PRECISION [NAME]]]\n", argv[0]);
+    return 2;
+  }
+  bool tf32 = argc > 3 && strcmp(argv[3], ls_math_names[LS_MATH_TF32]) == 0;
+  const ls_device_options_t options = {.threads = argc > 2 ? atoi(argv[2]) : 1,
+                                       .math = tf32 ? LS_MATH_TF32 : LS_MATH_FP32};
+  bench_t b = {.ctx = ls_ctx_create(print_log, NULL)};
+  must(b.ctx ? LS_OK : LS_ERR_MEMORY, "context");
+  must(ls_backend_find(b.ctx, argv[1], &b.backend), argv[1]);
+  must(b.backend->device->open(b.ctx, &options, &b.device), "open");
+  must(b.backend->stream->create(b.device, LS_STREAM_INLINE, &b.stream), "stream");
+  printf("%s, %s\n", b.device->name, ls_math_names[b.device->math]);
+  for (int k = 0; k < LS_COUNT(rows); k++)
+    if (argc < 5 || strstr(rows[k].op, argv[4])) run(&b, &rows[k]);
+  b.backend->stream->destroy(b.stream);
+  b.backend->device->close(b.device);
+  ls_ctx_destroy(b.ctx);
+  return 0;
+}
