@@ -1,4 +1,4 @@
-/* lockstep export: a checkpoint's weights for other programs. */
+/* lockstep export: a checkpoint for other programs, as weights or as a network. */
 #include "cli/cli.h"
 
 #include "model/names.h"
@@ -8,7 +8,8 @@
 enum { EXTRA_OUTPUT, EXTRA_FORMAT, EXTRA_MAP, EXTRA_BEST };
 static const cli_extra_t extra[] = {
     [EXTRA_OUTPUT] = {"--output", "FILE", "The file to write; it is there as a whole or not at all."},
-    [EXTRA_FORMAT] = {"--format", "NAME", "safetensors (default)."},
+    [EXTRA_FORMAT] = {"--format", "NAME",
+                      "safetensors: the weights (default); onnx: the network for inference, opset 17."},
     [EXTRA_MAP] =
         {"--map", "NAME",
          "safetensors: names and layouts of the tensors: names, torchvision, hf-gpt2 or hf-bert (default: "
@@ -18,7 +19,8 @@ static const cli_extra_t extra[] = {
                     "of the newest."},
     {NULL, NULL, NULL}};
 
-static const char *const formats[] = {"safetensors", NULL};
+static const char *const formats[] = {"safetensors", "onnx", NULL};
+enum { SAFETENSORS, ONNX };
 
 /* The index of a flag's word; `fallback` when it was not given. */
 static ls_status_t choose(ls_ctx_t *ctx, const cli_args_t *args, int flag, const char *const *names,
@@ -42,17 +44,22 @@ static ls_status_t export(ls_ctx_t *ctx, const cli_args_t *args, const ls_config
   int64_t step;
   ls_status_t status = choose(ctx, args, EXTRA_FORMAT, formats, 0, &format);
   if (status == LS_OK) status = choose(ctx, args, EXTRA_MAP, ls_names_choices, config->model.map, &map);
-  if (status == LS_OK) status = ls_trainer_export(t, output, map, &tensors);
+  if (status == LS_OK && format == ONNX && args->extra[EXTRA_MAP])
+    status = ls_fail(ctx, LS_ERR_ARGUMENT, "--map is for --format safetensors: ONNX has names of its own");
+  if (status == LS_OK)
+    status = format == ONNX ? ls_trainer_export_onnx(t, output, &tensors)
+                            : ls_trainer_export(t, output, map, &tensors);
   if (status != LS_OK) return status;
   const char *checkpoint = ls_trainer_checkpoint(t, &step);
   if (args->json)
-    cli_print_json(json_pack("{s:s, s:o, s:I, s:s, s:s, s:i, s:o}", "command", "export", "checkpoint",
+    cli_print_json(json_pack("{s:s, s:o, s:I, s:s, s:s?, s:i, s:o}", "command", "export", "checkpoint",
                              ls_json_text(checkpoint), "step", (json_int_t)step, "format", formats[format],
                              "map", ls_names_choices[map], "tensors", tensors, "output",
                              ls_json_text(output)));
   else
     cli_print("  %-16s %s\n  %-16s %lld\n  %-16s %s (%s, %d tensors)\n", "checkpoint", cli_shown(checkpoint),
-              "step", (long long)step, "output", cli_shown(output), ls_names_choices[map], tensors);
+              "step", (long long)step, "output", cli_shown(output),
+              format == ONNX ? "ONNX" : ls_names_choices[map], tensors);
   return LS_OK;
 }
 
@@ -63,9 +70,9 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   return cli_with_model(ctx, args, args->extra[EXTRA_BEST] != NULL, export);
 }
 
-const cli_command_t cli_export = {.name = "export",
-                                  .summary = "Writes a checkpoint's weights for other programs.",
-                                  .flags = CLI_FLAG_CONFIG | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET |
-                                           CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
-                                  .extra = extra,
-                                  .run = run};
+const cli_command_t cli_export = {
+    .name = "export",
+    .summary = "Writes a checkpoint for other programs: its weights, or the network as ONNX.",
+    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+    .extra = extra,
+    .run = run};

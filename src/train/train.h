@@ -35,6 +35,8 @@ ls_status_t ls_trainer_predict_matrix(ls_trainer_t *t, const ls_matrix_t *featur
 /* The model's tensors as a .safetensors file with the names and layouts of a map (ls_names_list); *count of them.
  * Local, in a world of one rank. */
 ls_status_t ls_trainer_export(ls_trainer_t *t, const char *path, int map, int *count);
+/* The network for inference as an ONNX file (model/onnx.h), which takes samples in the units of the data. The same. */
+ls_status_t ls_trainer_export_onnx(ls_trainer_t *t, const char *path, int *count);
 /* What it trains with, until it is destroyed: schedules and the times of their tasks. */
 const ls_engine_t *ls_trainer_engine(const ls_trainer_t *t);
 const ls_dataset_t *ls_trainer_data(const ls_trainer_t *t);

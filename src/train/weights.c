@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include "model/names.h"
+#include "model/onnx.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -191,6 +192,34 @@ static ls_status_t add_foreign(ls_arena_t *arena, const ls_names_t *names, const
     if (!to[(*count)++].name) return LS_ERR_MEMORY;
   }
   return LS_OK;
+}
+
+static const float *find_param(void *rows_, const char *name) {
+  const ls_ckpt_rows_t *rows = rows_;
+  for (int i = 0; i < rows->count[0]; i++)
+    if (!strcmp(rows->tensor[0][i].name, name)) return rows->tensor[0][i].data;
+  return NULL;
+}
+
+ls_status_t ls_trainer_export_onnx(ls_trainer_t *t, const char *path, int *count) {
+  const ls_norm_t *norm = &t->dataset->norm;
+  ls_ckpt_rows_t rows = {0};
+  char *bytes = NULL;
+  size_t size;
+  ls_status_t status = ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
+  if (status == LS_OK) status = ls_ckpt_rows(t->ctx, t->engine.table, t->engine.state->host, &rows);
+  const ls_onnx_source_t source = {.param = find_param,
+                                   .user = &rows,
+                                   .mean = norm->mean,
+                                   .scale = norm->scale,
+                                   .target_mean = norm->target_mean,
+                                   .target_scale = norm->target_scale};
+  if (status == LS_OK) status = ls_onnx_make(t->ctx, &t->config->model, &source, &bytes, &size);
+  if (status == LS_OK) status = ls_file_replace(t->ctx, path, bytes, size);
+  *count = rows.count[0];
+  ls_free(bytes);
+  ls_arena_release(&rows.arena);
+  return status;
 }
 
 ls_status_t ls_trainer_export(ls_trainer_t *t, const char *path, int map, int *count) {

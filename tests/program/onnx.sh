@@ -1,0 +1,44 @@
+#!/bin/sh
+# Networks exported to ONNX give the program's own predictions in onnxruntime.
+set -eu
+. "$(dirname "$0")/lib.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$work"
+
+# one NAME DIMS LOSS LAYERS: trains a little, exports
+one() {
+  name=$1 dims=$2 loss=$3 layers=$4
+  cat >"$name.yaml" <<Y
+model: {input: [$(echo $dims | tr ' ' ,)], loss: $loss, layers: [$layers]}
+data: {kind: csv, path: $name.csv, target: [class], normalize: true}
+train: {batch: 10, epochs: 1, checkpoint: {dir: $name}}
+parallel: {backend: cpu}
+Y
+  inputs=1
+  for dim in $dims; do inputs=$((inputs * dim)); done
+  awk -v n=$inputs -v whole=${5:-0} 'BEGIN { srand(7); for (i = 0; i < n; i++) printf "f%d,", i; print "class"
+    for (r = 0; r < 40; r++) { for (i = 0; i < n; i++) printf "%s,", whole ? int(whole * rand()) : 5 + 3 * rand(); print r % 3 } }' >"$name.csv"
+  "$program" train "$name.yaml" --quiet >/dev/null 2>err || fail "$name: train: $(cat err)"
+  cut -d, -f-$inputs "$name.csv" >x.csv
+  "$program" predict "$name.yaml" --checkpoint "$name" --input x.csv --output y.jsonl >/dev/null 2>err || fail "$name: predict: $(cat err)"
+  "$program" export "$name.yaml" --checkpoint "$name" --format onnx --output "$name.onnx" >/dev/null 2>err || fail "$name: export: $(cat err)"
+  [ -s "$name.onnx" ] || fail "$name: no file"
+  [ -n "$runtime" ] || return 0
+  difference=$(node "$here/onnx.js" "$name.onnx" x.csv y.jsonl $dims) || fail "$name: onnxruntime"
+  below "$difference" 1e-6 || fail "$name: differs by $difference"
+  echo "$name: differs by $difference"
+}
+runtime=$(node -e 'require.resolve("onnxruntime-node")' 2>/dev/null && echo yes || true)
+
+one plain '6' cross-entropy '{dense: {units: 9, activation: relu}}, {dense: {units: 3}}'
+one every '6' cross-entropy '{dense: {units: 8, activation: gelu, bias: false}}, layer_norm, {dense: {name: a, units: 8, activation: tanh, dropout: 0.3}},
+  {dense: {name: b, units: 8, activation: sigmoid}}, {add: {name: s, from: [a, b]}}, {concat: {from: [s, b]}}, {dense: {units: 3, activation: relu}}'
+one shared '6' mse '{dense: {name: a, units: 6, activation: gelu}}, {dense: {units: 6, share: a, activation: gelu}}, {dense: {units: 1}}'
+one image '8 7 3' cross-entropy '{conv2d: {filters: 4, stride: 2, activation: relu}}, {conv2d: {filters: 8, groups: 4, dilation: 2, bias: false, activation: gelu}},
+  {pool: {padding: same}}, {pool: {kind: average, size: 3, stride: 1, padding: 1}}, {dense: {units: 3}}'
+one pooled '8 7 3' cross-entropy '{conv2d: {filters: 6, kernel: 5, padding: valid, activation: tanh}}, {global_pool: {kind: mean}}, {dense: {units: 3}}'
+one lstm '6 4' cross-entropy '{lstm: {units: 5, layers: 2, bidirectional: true, dropout: 0.1}}, {dense: {units: 4, over: last, activation: tanh}}, {global_pool: {kind: mean}}, {dense: {units: 3}}'
+one gru '6 4' cross-entropy '{gru: {units: 5, bidirectional: true}}, {gru: {units: 7, output: last}}, {dense: {units: 3}}'
+expect 2 'for --format safetensors' export plain.yaml --checkpoint plain --format onnx --map names --output x
+expect 2 'not one of safetensors, onnx' export plain.yaml --checkpoint plain --format pb --output x
+[ -n "$runtime" ] || { echo "skipped: onnxruntime-node is not there (npm install --ignore-scripts onnxruntime-node, NODE_PATH): files were written, not run"; exit 77; }
