@@ -74,7 +74,7 @@ static ls_status_t predict(ls_ctx_t *ctx, const cli_args_t *args, const ls_confi
                            ls_trainer_t *t) {
   const ls_dataset_t *d = ls_trainer_data(t);
   ls_data_config_t data = config->data;
-  if (d->columns) data.columns = (ls_strings_t){(int)d->inputs, (const char *const *)d->columns};
+  if (d->columns) data.columns = (ls_strings_t){(int)d->column_count, (const char *const *)d->columns};
   data.columns_trained = d->columns != NULL;
   predict_t p = {.ctx = ctx, .trainer = t};
   ls_status_t status = ls_stream_open(ctx, &data, args->extra[EXTRA_INPUT], ls_trainer_inputs(t), &p.in);

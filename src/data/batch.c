@@ -53,7 +53,7 @@ static int cursor_rows(cursor_t *c, uint64_t position, int64_t most, uint64_t ro
   if (corpus) return count;
   for (int i = 0; i < count; i++)
     row[i] += c->part_first;
-  if (row[0] < (uint64_t)c->dataset->split_rows) ls_order_each(&c->split, row, count);
+  if (!c->dataset->ordered && row[0] < (uint64_t)c->dataset->split_rows) ls_order_each(&c->split, row, count);
   return count;
 }
 

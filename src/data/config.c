@@ -55,8 +55,21 @@ static const ls_option_t rows[] = {
         .help =
             "text: where training samples begin: anywhere, by a random number of (seed, epoch, index), or "
             "every `stride` tokens, each once per epoch. Validation goes from window to window."),
-    LS_OPTION(ls_data_config_t, stride, .change = LS_CHANGE_RUN, .unit = "tokens", .min = 0, .max = 1e9,
-              .initial = "0", .help = "text: distance between strided training windows; 0 is the context."),
+    LS_OPTION(
+        ls_data_config_t, stride, .change = LS_CHANGE_RUN, .min = 0, .max = 1e9, .initial = "0",
+        .help = "text: tokens between strided training windows; 0 is the context. csv: rows between windows; "
+                "0 is 1."),
+    LS_OPTION(
+        ls_data_config_t, window, .change = LS_CHANGE_MODEL, .unit = "rows", .min = 0, .max = 1e6,
+        .initial = "0",
+        .help =
+            "csv: rows of a sample, [window, features], in the order of the file. 0: every row is a sample."),
+    LS_OPTION(
+        ls_data_config_t, horizon, .change = LS_CHANGE_MODEL, .unit = "rows", .min = 0, .max = 1e6,
+        .initial = "1",
+        .help =
+            "csv: rows from the last one of a window to that of its target. Above 0 the target columns are "
+            "features as well."),
     LS_OPTION(
         ls_data_config_t, normalize, .change = LS_CHANGE_KEPT, .initial = "false",
         .help =
@@ -132,11 +145,21 @@ static const struct {
   const char *key;
   unsigned takes, needs;
 } keys[] = {
-    {"features", FILES, FILES},   {"targets", FILES, FILES},      {"path", PATHS, PATHS},
-    {"target", OF(CSV), OF(CSV)}, {"validation_features", FILES}, {"validation_targets", FILES},
-    {"validation_path", PATHS},   {"columns", OF(CSV)},           {"delimiter", OF(CSV)},
-    {"tokens", OF(TEXT)},         {"context", OF(TEXT)},          {"windows", OF(TEXT)},
-    {"stride", OF(TEXT)},         {"normalize", ~OF(TEXT)},
+    {"features", FILES, FILES},
+    {"targets", FILES, FILES},
+    {"path", PATHS, PATHS},
+    {"target", OF(CSV), OF(CSV)},
+    {"validation_features", FILES},
+    {"validation_targets", FILES},
+    {"validation_path", PATHS},
+    {"columns", OF(CSV)},
+    {"delimiter", OF(CSV)},
+    {"tokens", OF(TEXT)},
+    {"context", OF(TEXT)},
+    {"windows", OF(TEXT)},
+    {"stride", PATHS},
+    {"normalize", ~OF(TEXT)},
+    {"window", OF(CSV)},
 };
 
 /* Whether a key has another value than it has unset. */
@@ -192,8 +215,11 @@ ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
         LS_SHOWN(c->delimiter));
   ls_status_t status = check_keys(ctx, c);
   if (status != LS_OK) return status;
-  if (c->stride > 0 && c->windows != LS_WINDOWS_STRIDED)
+  if (c->kind == LS_DATA_TEXT && c->stride > 0 && c->windows != LS_WINDOWS_STRIDED)
     return ls_fail(ctx, LS_ERR_CONFIG, "data.stride goes with data.windows: strided");
+  if (c->window == 0 && ((c->kind == LS_DATA_CSV && c->stride > 0) || c->horizon > 1))
+    return ls_fail(ctx, LS_ERR_CONFIG, "data.%s goes with data.window: the rows of a sample",
+                   c->horizon > 1 ? "horizon" : "stride");
   if (c->kind == LS_DATA_TEXT && c->resident == LS_RESIDENT_TRUE)
     return ls_fail(ctx, LS_ERR_CONFIG,
                    "data.resident: true does not go with data.kind: text: its windows overlap, and "

@@ -50,7 +50,9 @@ typedef struct {
   int tokens;                                           /* text: ls_tokens_t */
   int windows;                                          /* text: ls_windows_t */
   int64_t context;                                      /* text: tokens of a sample; 0 = follow the model */
-  int64_t stride;                                       /* text: between windows; 0 = context */
+  int64_t stride;                                       /* text, csv: between windows; 0 = context, 1 */
+  int64_t window,
+      horizon; /* csv: rows of a sample (0: each row is one); rows from its last to the target's */
   ls_strings_t vocabulary; /* text: characters of a checkpoint; empty: found in the files */
   bool normalize;
   int resident;            /* ls_resident_t: whether the samples stay on the device (train/data.c) */
@@ -113,12 +115,14 @@ typedef struct {
   int64_t train_count, validation_count;
   int64_t split_rows; /* rows that are split; the rows behind them are the validation part and stay in
                        * order. text: windows before the split, so the two parts may have fewer together */
+  bool ordered;       /* windows over time: the split keeps their order, the last ones are held out */
   uint64_t seed;      /* of the split */
   ls_norm_t norm;     /* identity when not normalised */
   char source[256];   /* for messages: the file */
   char validation_source[256]; /* the same of a validation part that has files of its own; else "" */
-  char **columns;              /* (inputs) names of the features, one block; NULL: these data have none */
-  int64_t reading_bytes;       /* that were held beside the samples while they were read */
+  char **columns;        /* (column_count) names of a row's features, one block; NULL: these data have none */
+  int64_t column_count;  /* inputs, or those of one row of a window */
+  int64_t reading_bytes; /* that were held beside the samples while they were read */
   void *
       mapping; /* read-only memory that processes share, with features and targets in it; NULL: they are own */
   size_t mapping_bytes;

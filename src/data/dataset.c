@@ -66,10 +66,12 @@ static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, ls_so
   ls_status_t status = ls_read_bytes(ctx, config->path, &text, &size);
   if (status != LS_OK) return status;
   r->file_bytes = size;
+  /* A window's own targets are known by the time of a later one. */
+  const ls_strings_t *except = config->window > 0 && config->horizon > 0 ? NULL : &config->target;
   status = ls_read_csv(ctx, config->path, text, size, delimiter, &config->target, false, NULL, &r->targets);
   if (status == LS_OK)
     status = ls_read_csv(ctx, config->path, text, size, delimiter, &config->columns, config->columns_trained,
-                         &config->target, &r->features);
+                         except, &r->features);
   ls_free(text);
   return status;
 }
@@ -197,21 +199,30 @@ static ls_status_t add_validation(ls_ctx_t *ctx, const ls_data_config_t *config,
 
 static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                          const ls_norm_t *norm, ls_source_t *r, ls_dataset_t *d) {
+  const bool windows = config->window > 0 && config->kind == LS_DATA_CSV;
+  ls_data_want_t row = *want; /* of one row */
+  ls_norm_t given = norm ? *norm : (ls_norm_t){0};
   snprintf(d->source, sizeof d->source, "%s", r->feature_name);
   d->split_rows = r->features.rows;
-  ls_status_t status = ls_targets_check(ctx, want, r);
-  if (status == LS_OK && ls_data_validation_files(config)) status = add_validation(ctx, config, want, r, d);
+  ls_status_t status = windows ? ls_windows_check(ctx, config, want, r) : LS_OK;
+  if (windows) row.inputs = r->features.cols;
+  if (windows) given.inputs /= config->window;
+  if (status == LS_OK) status = ls_targets_check(ctx, &row, r);
+  if (status == LS_OK && ls_data_validation_files(config)) status = add_validation(ctx, config, &row, r, d);
   if (status != LS_OK) return status;
   d->reading_bytes = (int64_t)r->file_bytes;
   d->rows = r->features.rows;
-  d->inputs = want->inputs;
+  d->inputs = d->column_count = row.inputs;
   d->classes = want->classes;
   d->outputs = want->outputs;
   d->sample.target = d->classes ? (ls_shape_t){.dtype = LS_I32} : LS_SHAPE(LS_F32, want->outputs);
   if (want->positions > 0) d->sample.target = LS_SHAPE(LS_I32, want->positions);
   if (d->classes) status = ls_labels_take(ctx, &r->targets, d);
-  if (status == LS_OK) status = ls_dataset_split(ctx, config->validation, d);
-  const ls_normalize_t how = {.given = norm,
+  if (windows)
+    ls_windows_measure(config, d);
+  else if (status == LS_OK)
+    status = ls_dataset_split(ctx, config->validation, d);
+  const ls_normalize_t how = {.given = norm ? &given : NULL,
                               .compute = config->normalize,
                               .one_unit = config->kind == LS_DATA_IDX || r->features.bytes,
                               .whole = want->whole,
@@ -219,7 +230,9 @@ static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls
   if (status == LS_OK) status = ls_normalize(ctx, d, &r->features, &r->targets, &how);
   d->columns = r->features.names;
   r->features.names = NULL;
-  return status;
+  if (!windows) return status;
+  if (status == LS_OK) status = ls_windows_cut(ctx, config, d);
+  return status == LS_OK ? ls_dataset_split(ctx, config->validation, d) : status;
 }
 
 ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_memory_t *memory,
@@ -291,7 +304,7 @@ void ls_dataset_rows(const ls_dataset_t *d, ls_part_t part, int64_t index, int c
   ls_order_key_make(d->seed, LS_ORDER_SPLIT, 0, (uint64_t)d->split_rows, &key);
   for (int i = 0; i < count; i++)
     place[i] = (uint64_t)((part == LS_PART_TRAIN ? index : d->train_count + index) + i);
-  if (place[0] < (uint64_t)d->split_rows) ls_order_each(&key, place, count);
+  if (!d->ordered && place[0] < (uint64_t)d->split_rows) ls_order_each(&key, place, count);
   for (int i = 0; i < count; i++)
     row[i] = (int64_t)place[i];
 }

@@ -24,6 +24,14 @@ ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls
 /* Checked classes become dataset->targets, i32; their matrix is emptied. */
 ls_status_t ls_labels_take(ls_ctx_t *ctx, ls_matrix_t *targets, ls_dataset_t *dataset);
 
+/* Windows over time (data.window). A dataset of rows is checked, its rows that training windows touch are chosen for
+ * measuring means, and at last it becomes one of windows, in the order of time: the last ones are the validation part.
+ * LS_ERR_DATA: the model has another input; too few rows. LS_ERR_MEMORY. */
+ls_status_t ls_windows_check(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                             const ls_source_t *source);
+void ls_windows_measure(const ls_data_config_t *config, ls_dataset_t *dataset);
+ls_status_t ls_windows_cut(ls_ctx_t *ctx, const ls_data_config_t *config, ls_dataset_t *dataset);
+
 /* Fills dataset->norm and applies it; the values move into dataset->features and targets (classes: not
  * there). given: use these values (NULL = compute from the training part, or with compute false none);
  * one_unit: all features share one mean and scale; whole: the features are neither normalised nor made f32.

@@ -36,7 +36,7 @@ static size_t norm_count(const ls_dataset_t *d) {
 /* Texts of the columns' names, one after the other. */
 static size_t names_bytes(const ls_dataset_t *d) {
   size_t bytes = 0;
-  for (int64_t c = 0; d->columns && c < d->inputs; c++)
+  for (int64_t c = 0; d->columns && c < d->column_count; c++)
     bytes += strlen(d->columns[c]) + 1;
   return bytes;
 }
@@ -101,7 +101,7 @@ static int put_header(int fd, const header_t *f, const ls_dataset_t *d) {
   if (!error) error = put(fd, d->norm.mean, norm * sizeof *d->norm.mean, f->mean);
   if (!error) error = put(fd, d->norm.scale, norm * sizeof *d->norm.scale, f->scale);
   size_t at = f->columns;
-  for (int64_t c = 0; d->columns && c < d->inputs && !error; c++) {
+  for (int64_t c = 0; d->columns && c < d->column_count && !error; c++) {
     size_t bytes = strlen(d->columns[c]) + 1;
     error = put(fd, d->columns[c], bytes, at);
     at += bytes;
@@ -170,9 +170,9 @@ static ls_status_t take_columns(ls_ctx_t *ctx, ls_dataset_t *d) {
   const header_t *f = d->mapping;
   char *text = (char *)d->mapping + f->columns;
   if (!f->dataset.columns) return LS_OK;
-  d->columns = ls_alloc_array(ctx, (size_t)d->inputs, sizeof *d->columns);
+  d->columns = ls_alloc_array(ctx, (size_t)d->column_count, sizeof *d->columns);
   if (!d->columns) return LS_ERR_MEMORY;
-  for (int64_t c = 0; c < d->inputs; c++, text += strlen(text) + 1)
+  for (int64_t c = 0; c < d->column_count; c++, text += strlen(text) + 1)
     d->columns[c] = text;
   return LS_OK;
 }

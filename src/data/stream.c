@@ -311,6 +311,7 @@ ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_want_t *want, const 
     ls_dataset_close(d);
     return LS_ERR_MEMORY;
   }
+  d->column_count = columns->count;
   char *text = (char *)(d->columns + columns->count);
   for (int i = 0; i < columns->count; i++) {
     d->columns[i] = strcpy(text, columns->v[i]);

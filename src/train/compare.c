@@ -245,7 +245,7 @@ ls_status_t ls_train_take_names(ls_arena_t *arena, const json_t *meta, ls_data_c
 ls_status_t ls_train_compare_columns(ls_ctx_t *ctx, const json_t *meta, const ls_dataset_t *d) {
   const json_t *names = json_object_get(meta, "columns");
   if (!d->columns || !json_is_array(names)) return LS_OK;
-  for (int64_t i = 0; i < d->inputs; i++) {
+  for (int64_t i = 0; i < d->column_count; i++) {
     const char *was = json_string_value(json_array_get(names, (size_t)i));
     if (was && strcmp(was, d->columns[i]) == 0) continue;
     return ls_fail(ctx, LS_ERR_MISMATCH,

@@ -91,7 +91,7 @@ static json_t *meta_json(const ls_trainer_t *t) {
   json_decref(saved.norm);
   const ls_dataset_t *d = t->dataset;
   if (d->columns)
-    json_object_set_new(meta, "columns", names_json(d->inputs, (const char *const *)d->columns));
+    json_object_set_new(meta, "columns", names_json(d->column_count, (const char *const *)d->columns));
   if (d->vocabulary.count > 0)
     json_object_set_new(meta, "vocabulary", names_json(d->vocabulary.count, d->vocabulary.v));
   json_object_set_new(meta, "config", ls_config_json(t->config));

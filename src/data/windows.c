@@ -1,0 +1,109 @@
+/* Windows over time: rows of a table become samples of several rows each. Sample i is the rows from i * stride on, its
+ * target that of the row `horizon` rows behind the last of them. Windows overlap; each has its own copy. */
+#include "data/parts.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static int64_t stride_of(const ls_data_config_t *config) {
+  return config->stride > 0 ? config->stride : 1;
+}
+
+/* Windows of so many rows; may be none. */
+static int64_t count_of(const ls_data_config_t *config, int64_t rows) {
+  int64_t starts = rows - config->window - config->horizon;
+  return starts < 0 ? 0 : starts / stride_of(config) + 1;
+}
+
+ls_status_t ls_windows_check(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                             const ls_source_t *s) {
+  int64_t cols = s->features.cols, inputs;
+  if (__builtin_mul_overflow(cols, config->window, &inputs) || inputs != want->inputs)
+    return ls_fail(ctx, LS_ERR_DATA,
+                   "%s has %" PRId64 " feature%s, and with data.window: %" PRId64
+                   " a sample has that many in every row, but the model's input is %" PRId64
+                   ": set model.input to [%" PRId64 ", %" PRId64 "], or choose other columns",
+                   s->feature_name, cols, LS_PLURAL(cols), config->window, want->inputs, config->window,
+                   cols);
+  return LS_OK;
+}
+
+void ls_windows_measure(const ls_data_config_t *config, ls_dataset_t *d) {
+  d->ordered = true;
+  d->train_count = d->split_rows;
+  if (d->split_rows < d->rows || config->validation == 0) return;
+  int64_t windows = count_of(config, d->rows);
+  int64_t train = windows - llround((double)windows * config->validation);
+  if (train > 0) d->train_count = (train - 1) * stride_of(config) + config->window + config->horizon;
+}
+
+/* One part's rows: from `row` on, to the windows from `to` on. */
+static void cut(const ls_data_config_t *config, const ls_dataset_t *d, int64_t row, int64_t count, int64_t to,
+                char *features, char *targets) {
+  size_t x = ls_shape_bytes(&d->sample.x), y = ls_shape_bytes(&d->sample.target),
+         all = (size_t)config->window * x;
+  for (int64_t i = 0; i < count; i++, row += stride_of(config), to++) {
+    int64_t target = row + config->window - 1 + config->horizon;
+    memcpy(features + (size_t)to * all, (const char *)d->features + (size_t)row * x, all);
+    memcpy(targets + (size_t)to * y, (const char *)d->targets + (size_t)target * y, y);
+  }
+}
+
+/* Every position of a window has the row's mean and scale. */
+static ls_status_t widen_norm(const ls_data_config_t *config, ls_dataset_t *d) {
+  ls_norm_t row = d->norm, *n = &d->norm;
+  n->inputs = row.inputs * config->window;
+  n->mean = ls_arena_array(&d->arena, (size_t)(n->inputs + n->outputs), sizeof *n->mean);
+  n->scale = ls_arena_array(&d->arena, (size_t)(n->inputs + n->outputs), sizeof *n->scale);
+  if (!n->mean || !n->scale) return LS_ERR_MEMORY;
+  n->target_mean = n->mean + n->inputs;
+  n->target_scale = n->scale + n->inputs;
+  for (int64_t i = 0; i < n->inputs; i++) {
+    n->mean[i] = row.mean[i % row.inputs];
+    n->scale[i] = row.scale[i % row.inputs];
+  }
+  for (int64_t i = 0; i < n->outputs; i++) {
+    n->target_mean[i] = row.target_mean[i];
+    n->target_scale[i] = row.target_scale[i];
+  }
+  return LS_OK;
+}
+
+static ls_status_t refuse_short(ls_ctx_t *ctx, const ls_data_config_t *config, const char *source,
+                                int64_t rows) {
+  return ls_fail(ctx, LS_ERR_DATA,
+                 "%s: %" PRId64 " row%s give no sample of data.window: %" PRId64
+                 " rows with a target %" PRId64 " rows behind: %" PRId64 " are needed",
+                 source, rows, LS_PLURAL(rows), config->window, config->horizon,
+                 config->window + config->horizon);
+}
+
+ls_status_t ls_windows_cut(ls_ctx_t *ctx, const ls_data_config_t *config, ls_dataset_t *d) {
+  int64_t held_rows = d->rows - d->split_rows;
+  int64_t own = count_of(config, d->split_rows), held = held_rows > 0 ? count_of(config, held_rows) : 0;
+  if (own == 0) return refuse_short(ctx, config, d->source, d->split_rows);
+  if (held_rows > 0 && held == 0) return refuse_short(ctx, config, d->validation_source, held_rows);
+  size_t x = ls_shape_bytes(&d->sample.x), y = ls_shape_bytes(&d->sample.target);
+  char *features = ls_alloc_array(ctx, (size_t)(own + held), (size_t)config->window * x);
+  char *targets = ls_alloc_array(ctx, (size_t)(own + held), y);
+  ls_status_t status = features && targets ? widen_norm(config, d) : LS_ERR_MEMORY;
+  if (status != LS_OK) {
+    ls_free(features);
+    ls_free(targets);
+    return status;
+  }
+  cut(config, d, 0, own, 0, features, targets);
+  cut(config, d, d->split_rows, held, own, features, targets);
+  ls_free(d->features);
+  ls_free(d->targets);
+  d->features = features;
+  d->targets = targets;
+  d->reading_bytes += d->rows * (int64_t)(x + y);
+  d->rows = own + held;
+  d->split_rows = d->train_count = own;
+  d->validation_count = held;
+  d->sample.x = (ls_shape_t){d->sample.x.dtype, 2, {config->window, d->inputs}};
+  d->inputs = d->norm.inputs;
+  return LS_OK;
+}

@@ -1,0 +1,204 @@
+/* Windows over time: which rows are samples and targets, the split in the order of time, means of the training rows
+ * alone, refusals. */
+#include "common.h"
+
+#include <math.h>
+
+/* Row r of `rows`: a = r, b = 100 + r. */
+static const char *series(const char *name, int first, int rows) {
+  static char text[4096];
+  size_t used = (size_t)snprintf(text, sizeof text, "day,a,b\n");
+  for (int r = first; r < first + rows; r++)
+    used += (size_t)snprintf(text + used, sizeof text - used, "2020-01-%02d,%d,%d\n", r + 1, r, 100 + r);
+  return file_make(name, text, used);
+}
+
+static const ls_data_want_t want = {.inputs = 6, .outputs = 1};
+
+static ls_dataset_t *open_windows(said_t *said, ls_data_config_t config) {
+  ls_dataset_t *d = NULL;
+  config.kind = LS_DATA_CSV;
+  config.target = (ls_strings_t)NAMES("b");
+  if (ls_dataset_open(said->ctx, &config, NULL, &want, 7, NULL, &d) != LS_OK) fail_msg("%s", said->messages);
+  return d;
+}
+
+/* Window `index` of a part begins at row `first`, and its target is row `target`. */
+static void assert_window(const ls_dataset_t *d, ls_part_t part, int64_t index, int first, int target) {
+  float x[6];
+  int64_t row = ls_dataset_row(d, part, index);
+  ls_dataset_features(d, row, 0, 6, x);
+  for (int p = 0; p < 3; p++) {
+    assert_true(x[2 * p] == (float)(first + p));
+    assert_true(x[2 * p + 1] == (float)(100 + first + p));
+  }
+  assert_true(((const float *)d->targets)[row] == (float)(100 + target));
+}
+
+static void samples_are_windows_and_the_last_ones_are_held_out(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  const ls_data_config_t config = {
+      .path = series("a.csv", 0, 12), .window = 3, .horizon = 2, .stride = 2, .validation = 0.5};
+  ls_dataset_t *d = open_windows(&said, config);
+  /* Targets at rows 4, 6, 8, 10. */
+  assert_int_equal(d->rows, 4);
+  assert_int_equal(d->train_count, 2);
+  assert_int_equal(d->inputs, 6);
+  assert_int_equal(d->column_count, 2);
+  assert_string_equal(d->columns[1], "b");
+  assert_true(ls_shape_equal(&d->sample.x, &LS_SHAPE(LS_F32, 3, 2)));
+  assert_window(d, LS_PART_TRAIN, 0, 0, 4);
+  assert_window(d, LS_PART_TRAIN, 1, 2, 6);
+  assert_window(d, LS_PART_VALIDATION, 0, 4, 8);
+  assert_window(d, LS_PART_VALIDATION, 1, 6, 10);
+  assert_int_equal(ls_dataset_split(said.ctx, 0.25, d), LS_OK);
+  assert_window(d, LS_PART_TRAIN, 2, 4, 8);
+  ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
+static void windows_end_with_their_file(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  const ls_data_config_t config = {
+      .path = series("a.csv", 0, 6), .validation_path = series("b.csv", 10, 5), .window = 3, .horizon = 1};
+  ls_dataset_t *d = open_windows(&said, config);
+  assert_int_equal(d->train_count, 3);
+  assert_int_equal(d->validation_count, 2);
+  assert_window(d, LS_PART_TRAIN, 2, 2, 5);
+  assert_window(d, LS_PART_VALIDATION, 0, 10, 13);
+  assert_window(d, LS_PART_VALIDATION, 1, 11, 14);
+  ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
+/* With horizon 0 a target is no feature: it would be the answer. */
+static void horizon_0_keeps_the_target_out(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  const ls_data_want_t one = {.inputs = 3, .outputs = 1};
+  ls_data_config_t config = {
+      .kind = LS_DATA_CSV, .path = series("a.csv", 0, 6), .target = NAMES("b"), .window = 3};
+  ls_dataset_t *d = NULL;
+  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &one, 7, NULL, &d), LS_OK);
+  assert_string_equal(d->columns[0], "a");
+  assert_int_equal(d->rows, 4);
+  assert_true(((const float *)d->targets)[ls_dataset_row(d, LS_PART_TRAIN, 3)] == 105);
+  ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
+/* Two training windows touch rows 0 to 6: the mean of a is 3, its variance 4. Every position has the same. */
+static void means_are_those_of_the_rows_that_training_sees(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  const ls_data_config_t config = {.path = series("a.csv", 0, 12),
+                                   .window = 3,
+                                   .horizon = 2,
+                                   .stride = 2,
+                                   .validation = 0.5,
+                                   .normalize = true};
+  ls_dataset_t *d = open_windows(&said, config);
+  assert_int_equal(d->norm.inputs, 6);
+  for (int i = 0; i < 6; i++) {
+    assert_true(d->norm.mean[i] == (i % 2 ? 103 : 3));
+    assert_true(d->norm.scale[i] == 0.5f);
+  }
+  assert_true(d->norm.target_mean[0] == 103);
+  float x[6];
+  ls_dataset_features(d, ls_dataset_row(d, LS_PART_VALIDATION, 0), 0, 6, x);
+  assert_true(x[0] == 0.5f); /* row 4 */
+
+  ls_dataset_t *again = NULL; /* a checkpoint's means are kept */
+  ls_norm_t norm = d->norm;
+  norm.mean[0] = norm.mean[2] = norm.mean[4] = 4;
+  ls_data_config_t given = config;
+  given.kind = LS_DATA_CSV;
+  given.target = (ls_strings_t)NAMES("b");
+  assert_int_equal(ls_dataset_open(said.ctx, &given, NULL, &want, 7, &norm, &again), LS_OK);
+  ls_dataset_features(again, ls_dataset_row(again, LS_PART_VALIDATION, 0), 0, 6, x);
+  assert_true(x[0] == 0);
+  ls_dataset_close(again);
+  ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
+static void refusals(void **state) {
+  (void)state;
+  static const struct {
+    ls_data_config_t config;
+    int rows;
+    ls_status_t status;
+    const char *why;
+  } cases[] = {
+      {{.window = 2, .horizon = 1},
+       6,
+       LS_ERR_DATA,
+       "a sample has that many in every row, but the model's input is 6: set "
+       "model.input to [2, 2]"},
+      {{.window = 3, .horizon = 4},
+       6,
+       LS_ERR_DATA,
+       "6 rows give no sample of data.window: 3 rows with a target 4 rows "
+       "behind: 7 are needed"},
+      {{.stride = 2, .horizon = 1}, 6, LS_ERR_CONFIG, "data.stride goes with data.window"},
+      {{.horizon = 2}, 6, LS_ERR_CONFIG, "data.horizon goes with data.window"},
+  };
+  said_t said;
+  said_open(&said);
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    ls_dataset_t *d = NULL;
+    ls_data_config_t config = cases[i].config;
+    config.kind = LS_DATA_CSV;
+    config.target = (ls_strings_t)NAMES("b");
+    config.path = series("a.csv", 0, cases[i].rows);
+    said_clear(&said);
+    assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), cases[i].status);
+    assert_said(&said, cases[i].why);
+  }
+  files_remove();
+  said_close(&said);
+}
+
+static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
+  ls_dataset_t *d = NULL;
+  ls_status_t status = ls_dataset_open(ctx, arg, NULL, &want, 7, NULL, &d);
+  ls_dataset_close(d);
+  return status;
+}
+
+static void allocation_failures(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_data_config_t config = {.kind = LS_DATA_CSV,
+                             .path = series("a.csv", 0, 6),
+                             .target = NAMES("b"),
+                             .window = 3,
+                             .horizon = 1,
+                             .normalize = true};
+  each_alloc_fails(&said, attempt, &config);
+  files_remove();
+  said_close(&said);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(samples_are_windows_and_the_last_ones_are_held_out),
+      cmocka_unit_test(windows_end_with_their_file),
+      cmocka_unit_test(horizon_0_keeps_the_target_out),
+      cmocka_unit_test(means_are_those_of_the_rows_that_training_sees),
+      cmocka_unit_test(refusals),
+      cmocka_unit_test(allocation_failures),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
