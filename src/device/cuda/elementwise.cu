@@ -261,6 +261,7 @@ const ls_kernel_row_t ls_cuda_elementwise_rows[] = {
     {"add", add},
     {"mul", mul},
     {"copy", copy},
+    {"sum_ranks", copy}, // alone: strategies make a collective of it
     {"accumulate", accumulate},
     {"normalize", normalize},
     {"cast", cast},
