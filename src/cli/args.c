@@ -186,6 +186,7 @@ bool cli_exit_code_text(int code, char text[CLI_EXIT_TEXT_BYTES]) {
 #define CODE(name, value, exit_code, text) {exit_code, text},
       LS_STATUS_TABLE(CODE)
 #undef CODE
+          {LS_SUPERVISE_AGAIN, "ended by a signal under --supervise: the same command goes on with --resume"},
   };
   int len = 0;
   for (int i = 0; i < LS_COUNT(codes); i++)

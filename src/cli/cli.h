@@ -156,6 +156,12 @@ bool cli_ranks_started(cli_args_t *args);
 #define CLI_ENV_TERMINAL "LOCKSTEP_TERMINAL" /* for ranks whose stderr ends on a terminal: its columns */
 ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks, double deadline_s);
 
+/* supervise.c: trains under supervision (src/supervise), with the lives of the run as children, and exits with the
+ * run's code, or LS_SUPERVISE_AGAIN. Without monitor.dir the run shows itself in CLI_MONITOR_NAME of its checkpoint
+ * directory. Returns only a refusal. */
+#define CLI_MONITOR_NAME "monitor"
+ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_args_t *args);
+
 /* shipped.c: the file that `name` stands for: a path, or the name (with or without .yaml) of a shipped one of
  * its kind ("machines", "workloads"), looked for below $LOCKSTEP_SHARE, the program's ../share/lockstep and
  * the installed folder. Owned by the caller. LS_ERR_NOT_FOUND names where was looked. */

@@ -155,12 +155,15 @@ static ls_status_t leave(ls_world_t *world, ls_status_t status) {
   return status;
 }
 
-enum { EXTRA_INIT, EXTRA_ALLOW_DATA_CHANGE };
+enum { EXTRA_INIT, EXTRA_ALLOW_DATA_CHANGE, EXTRA_SUPERVISE };
 static const cli_extra_t extra[] = {
     [EXTRA_INIT] = {"--init", "PATH",
                     "Begin with the weights of a checkpoint, a run's directory or a .safetensors file."},
     [EXTRA_ALLOW_DATA_CHANGE] = {"--allow-data-change", NULL,
                                  "With --resume: accept other data, split or seed than the checkpoint's."},
+    [EXTRA_SUPERVISE] =
+        {"--supervise", NULL,
+         "Start the run again from its newest good checkpoint when a rank dies, hangs or diverges."},
     {NULL, NULL, NULL}};
 
 static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
@@ -218,6 +221,16 @@ static ls_status_t load(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args, ls_c
   return status == LS_OK ? cli_config_load_ranks(ctx, args, out) : status;
 }
 
+/* The supervising process: it reads the configuration, and leaves everything else to the run. */
+static ls_status_t supervise(ls_ctx_t *ctx, const cli_args_t *args) {
+  ls_config_t *config;
+  ls_status_t status = cli_config_load_ranks(ctx, args, &config);
+  if (status != LS_OK) return status;
+  status = cli_supervise(ctx, config, args);
+  ls_config_destroy(config);
+  return status;
+}
+
 static ls_status_t run_with(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args) {
   ls_config_t *config;
   ls_world_t *world = NULL;
@@ -235,6 +248,7 @@ static ls_status_t run_with(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args) 
 }
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
+  if (args->extra[EXTRA_SUPERVISE]) return supervise(ctx, args);
   cli_args_t own = *args;
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);

@@ -8,6 +8,7 @@
 #include "monitor/monitor.h"
 #include "optim/optim.h"
 #include "strategy/strategy.h"
+#include "supervise/supervise.h"
 #include <lockstep/config.h>
 
 /* Section train. Exactly one of epochs and steps is given. */
@@ -75,6 +76,8 @@ struct ls_config {
   ls_parallel_config_t parallel;
   ls_cost_config_t cost;
   ls_monitor_config_t monitor;
+  ls_supervise_config_t supervise;
+  ls_restarts_config_t restarts;
 };
 
 extern const char *const ls_wire_names[]; /* "f32", "bf16", "f16", NULL */

@@ -269,7 +269,6 @@ ls_status_t ls_trainer_restart(ls_trainer_t *t) {
 static ls_status_t show(ls_trainer_t *t) {
   ls_comm_t *comm = t->world->comm;
   const char *dir = t->training ? t->config->monitor.dir : NULL;
-  t->line = &t->own_line;
   if (!dir) return LS_OK;
   ls_status_t status = comm->rank == 0 ? ls_page_open(t->ctx, dir, comm->size, &t->page) : LS_OK;
   status = ls_comm_agree(comm, "opening the monitor directory", status);
@@ -287,7 +286,7 @@ static ls_status_t show(ls_trainer_t *t) {
 static void hide(ls_trainer_t *t) {
   ls_comm_t *comm = t->world->comm;
   comm->entered = comm->left = NULL;
-  ls_page_enter(t->line, LS_PAGE_GONE, ls_clock_ns());
+  if (t->line->error == LS_OK) ls_page_enter(t->line, LS_PAGE_GONE, ls_clock_ns());
   ls_page_close(t->page);
 }
 
@@ -316,8 +315,10 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   t->outputs = ls_model_outputs(&config->model);
   t->positions = ls_model_positions(&config->model) > 0 ? ls_model_positions(&config->model) : 1;
   begin(t);
-  ls_status_t status = show(t);
-  if (status == LS_OK) status = check_world(t);
+  t->line = &t->own_line;
+  ls_status_t status = check_world(t);
+  if (status == LS_OK && t->training) status = ls_trainer_lock(t); /* before anything of the run is written */
+  if (status == LS_OK) status = show(t);
   const ls_engine_options_t engine = {.config = t->config, .comm = world->comm, .training = t->training};
   if (status == LS_OK)
     status = ls_comm_agree(world->comm, "opening the device", ls_engine_open(ctx, &engine, &t->engine));
@@ -327,7 +328,6 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
     t->engine.exchange->entered = world->comm->entered;
     t->engine.exchange->left = world->comm->left;
   }
-  if (status == LS_OK && t->training) status = ls_trainer_lock(t);
   if (status == LS_OK) status = open_checkpoint(t, options, &ckpt, &meta);
   if (status == LS_OK) status = open_data(t, options, meta, &saved);
   if (status == LS_OK) status = plan_run(t, &saved);

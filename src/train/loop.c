@@ -250,6 +250,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   ls_engine_t *e = &t->engine;
   loop->last_done_ns = clock_ns(loop);
+  ls_page_step(t->line, t->step, ls_clock_ns());
   show(loop, LS_PAGE_FIRST_STEP);
   ls_status_t status = start(loop);
   while (e->launched < t->total_steps && !patience_lost(t) && status == LS_OK) {

@@ -18,11 +18,12 @@ allowed() {
   schedule) echo "base machine device graph comm state" ;;
   strategy) echo "base machine device graph comm state schedule optim" ;;
   monitor) echo "base stat machine" ;;
-  engine) echo "base monitor data device graph comm model state schedule optim ckpt strategy" ;;
-  train) echo "base monitor stat machine data device graph comm model state schedule optim ckpt strategy engine" ;;
+  supervise) echo "base monitor" ;;
+  engine) echo "base monitor supervise data device graph comm model state schedule optim ckpt strategy" ;;
+  train) echo "base monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine" ;;
   probe) echo "base stat machine device graph comm model state schedule optim strategy" ;;
-  bench | plan) echo "base monitor stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
-  cli) echo "base monitor stat machine data device graph comm model state schedule optim ckpt strategy engine train probe bench plan" ;;
+  bench | plan) echo "base monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
+  cli) echo "base monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train probe bench plan" ;;
   *) echo "unknown" ;;
   esac
 }

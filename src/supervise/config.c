@@ -1,0 +1,37 @@
+/* The rows of sections supervise and supervise.restarts. */
+#include "supervise/supervise.h"
+
+#define SECONDS(struct_, field_, initial_, help_)                                                            \
+  LS_OPTION(struct_, field_, .change = LS_CHANGE_IGNORED, .unit = "s", .min = 0, .max = 1e6,                 \
+            .initial = initial_, .help = help_)
+static const ls_option_t rows[] = {
+    SECONDS(ls_supervise_config_t, hang_s, "10",
+            "A rank hangs if it finishes no step for this time, or for 8 times its usual step if that is "
+            "longer."),
+    SECONDS(
+        ls_supervise_config_t, start_s, "300",
+        "Time from the start of a rank to its first step: opening the device, the data and the checkpoint."),
+    SECONDS(ls_supervise_config_t, first_step_s, "300",
+            "Time that the first step, an evaluation or the end of the run may take."),
+    SECONDS(ls_supervise_config_t, save_s, "600", "Time that a save may take."),
+};
+const ls_section_t ls_supervise_section = {"supervise", rows, LS_COUNT(rows),
+                                           "lockstep train --supervise: how long a rank may show no progress "
+                                           "before the run is ended and started again."};
+
+static const ls_option_t restart_rows[] = {
+    LS_OPTION(ls_restarts_config_t, most, .change = LS_CHANGE_IGNORED, .min = 0, .max = 1e6, .initial = "3",
+              .help = "Restarts in a row. One more failure ends the run."),
+    LS_OPTION(ls_restarts_config_t, healthy_steps, .change = LS_CHANGE_IGNORED, .unit = "steps", .min = 1,
+              .max = 1e12, .initial = "200",
+              .help = "After so many new steps the count of restarts begins again."),
+    SECONDS(ls_restarts_config_t, backoff_s, "1",
+            "The first restart in a row begins at once, the second one after this time; each later one waits "
+            "twice as "
+            "long."),
+    SECONDS(ls_restarts_config_t, backoff_most_s, "60", "The longest wait before a restart."),
+};
+const ls_section_t ls_restarts_section = {
+    "supervise.restarts", restart_rows, LS_COUNT(restart_rows),
+    "lockstep train --supervise: how often a failed run is started again. The "
+    "same failure at the same step twice ends the run."};

@@ -1,0 +1,274 @@
+/* The rules of the supervisor: budgets, causes, decisions. */
+#include "supervise/fault.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { USUAL_TIMES = 8, SIGNAL_CODES = 128, SIGNALS_MAX = 64 };
+
+const char *ls_fault_name(ls_fault_kind_t kind) {
+  static const char *const names[] = {"none",      "asked",      "signal",   "out of memory",
+                                      "disk full", "not finite", "deadline", "hang",
+                                      "launcher",  "exit",       "refused"};
+  _Static_assert(LS_COUNT(names) == LS_FAULT_KINDS, "every kind has a name");
+  return names[kind];
+}
+
+/* ---- budgets ---- */
+
+/* Until a step is known, what lies between the rank's start and its newest step bounds it: too long, never too short. */
+void ls_usual_learn(ls_usual_t *usual, const ls_page_look_t *look) {
+  bool begins = look->phase == LS_PAGE_START || look->phase == LS_PAGE_FIRST_STEP;
+  if (!begins && look->phase != LS_PAGE_STEP) {
+    if (usual->usual_ns > 0) usual->since_ns = 0;
+    return;
+  }
+  int64_t took_ns = look->since_ns - usual->since_ns;
+  int64_t steps = usual->step >= 0 ? look->step - usual->step : 1;
+  if (!begins && usual->since_ns > 0 && steps > 0 && took_ns > 0) {
+    double mean_ns = (double)took_ns / (double)steps;
+    double share = usual->usual_ns == 0 ? 1 : mean_ns > usual->usual_ns ? 0.25 : 1.0 / 32;
+    usual->usual_ns += share * (mean_ns - usual->usual_ns);
+  }
+  usual->step = look->phase == LS_PAGE_START ? -1 : look->step;
+  usual->since_ns = begins && usual->usual_ns > 0 ? 0 : look->since_ns;
+}
+
+int64_t ls_fault_budget_ns(const ls_supervise_config_t *config, const ls_usual_t *usual,
+                           ls_page_phase_t phase) {
+  double seconds = config->first_step_s;
+  if (phase <= LS_PAGE_START) seconds = config->start_s;
+  if (phase == LS_PAGE_SAVE) seconds = config->save_s;
+  if (phase == LS_PAGE_STEP && usual->usual_ns > 0) {
+    double usual_s = USUAL_TIMES * usual->usual_ns * 1e-9;
+    seconds = usual_s > config->hang_s ? usual_s : config->hang_s;
+  }
+  return (int64_t)(seconds * 1e9);
+}
+
+static int64_t max(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
+/* A stopped process comes first; then a rank that has not entered the collective in which others wait; then the one
+ * that has been silent longest. */
+static bool more_to_blame(const ls_page_look_t *look, const bool *stopped, uint64_t entered, int a, int b) {
+  if (stopped[a] != stopped[b]) return stopped[a];
+  bool missing_a = look[a].entered < entered, missing_b = look[b].entered < entered;
+  if (missing_a != missing_b) return missing_a;
+  return look[a].since_ns < look[b].since_ns;
+}
+
+bool ls_fault_hang(const ls_supervise_config_t *config, const ls_usual_t *usual, const ls_page_look_t *look,
+                   const bool *stopped, int count, int64_t begin_ns, int64_t now_ns, ls_fault_t *fault) {
+  bool overdue = false, waits = false;
+  uint64_t entered = 0;
+  int worst = 0;
+  for (int r = 0; r < count; r++) {
+    overdue |= now_ns - max(look[r].since_ns, begin_ns) > ls_fault_budget_ns(config, usual, look[r].phase);
+    if (look[r].entered > entered) entered = look[r].entered;
+  }
+  if (!overdue) return false;
+  for (int r = 0; r < count; r++) {
+    waits |= look[r].entered == entered && look[r].left < entered;
+    if (more_to_blame(look, stopped, entered, r, worst)) worst = r;
+  }
+  fault->kind = LS_FAULT_HANG;
+  fault->rank = worst;
+  fault->at = look[worst];
+  fault->stopped = stopped[worst];
+  fault->budget_ns = ls_fault_budget_ns(config, usual, look[worst].phase);
+  fault->collective = waits ? entered : 0;
+  fault->missing_count = 0;
+  for (int r = 0; r < count && waits; r++)
+    if ((stopped[r] || look[r].entered < entered) && fault->missing_count < LS_FAULT_MISSING_MAX)
+      fault->missing[fault->missing_count++] = r;
+  return true;
+}
+
+/* ---- causes ---- */
+
+/* What starting again can cure, by a rank's own status. */
+static ls_fault_kind_t kind_of_status(ls_status_t status) {
+  static const struct {
+    ls_status_t status;
+    ls_fault_kind_t kind;
+  } rows[] = {{LS_ERR_MEMORY, LS_FAULT_MEMORY},
+              {LS_ERR_NO_SPACE, LS_FAULT_DISK},
+              {LS_ERR_NONFINITE, LS_FAULT_NONFINITE},
+              {LS_ERR_TIMEOUT, LS_FAULT_DEADLINE},
+              {LS_ERR_IO, LS_FAULT_EXIT},
+              {LS_ERR_DEVICE, LS_FAULT_EXIT},
+              {LS_ERR_INTERNAL, LS_FAULT_EXIT},
+              {LS_ERR_COMM, LS_FAULT_EXIT}};
+  for (int i = 0; i < LS_COUNT(rows); i++)
+    if (rows[i].status == status) return rows[i].kind;
+  return LS_FAULT_REFUSED;
+}
+
+/* The rank whose error came first; -1 = none has one. */
+static int first_error(const ls_page_look_t *look, int count) {
+  int first = -1;
+  for (int r = 0; r < count; r++)
+    if (look[r].error != LS_OK && (first < 0 || look[r].error_ns < look[first].error_ns)) first = r;
+  return first;
+}
+
+static bool any_began(const ls_page_look_t *look, int count) {
+  for (int r = 0; r < count; r++)
+    if (look[r].phase != LS_PAGE_NONE) return true;
+  return false;
+}
+
+/* Before any rank has shown itself, the exit code alone says whether another start can help. */
+static bool refusal(int code) {
+  static const ls_status_t rows[] = {LS_ERR_ARGUMENT, LS_ERR_CONFIG, LS_ERR_DATA, LS_ERR_CORRUPT,
+                                     LS_ERR_UNSUPPORTED};
+  for (int i = 0; i < LS_COUNT(rows); i++)
+    if (ls_status_exit_code(rows[i]) == code) return true;
+  return false;
+}
+
+static bool is_consequence(ls_status_t status) {
+  return status == LS_ERR_COMM || status == LS_ERR_TIMEOUT;
+}
+
+int ls_fault_first_dead(const ls_page_look_t *look, const bool *dead, int count) {
+  int first = -1;
+  for (int r = 0; r < count; r++) {
+    if (!dead[r]) continue;
+    const ls_page_look_t *a = &look[r], *b = first >= 0 ? &look[first] : NULL;
+    bool earlier = !b || a->entered < b->entered ||
+                   (a->entered == b->entered && a->left == a->entered && b->left < b->entered);
+    if (earlier) first = r;
+  }
+  return first;
+}
+
+/* mpirun knows which of its processes a signal ended first (cli/launcher_exit.c). */
+static int named_dead(const char *words, int count) {
+  int rank, number;
+  bool named = sscanf(words, "rank %d was ended by signal %d", &rank, &number) == 2;
+  return named && rank >= 0 && rank < count ? rank : -1;
+}
+
+void ls_fault_classify(const ls_end_t *end, const ls_page_look_t *look, int count, ls_fault_t *fault) {
+  int failed = first_error(look, count), dead = end->dead_rank, named = named_dead(fault->words, count);
+  if (dead >= 0 && named >= 0) dead = named;
+  bool by_signal = end->signal || (end->code > SIGNAL_CODES && end->code <= SIGNAL_CODES + SIGNALS_MAX);
+  fault->code = end->code;
+  fault->signal = end->signal ? end->signal : by_signal ? end->code - SIGNAL_CODES : 0;
+  fault->rank = -1;
+  if (end->code == 0 && !end->signal) {
+    fault->kind = LS_FAULT_NONE;
+  } else if (end->code == ls_status_exit_code(LS_ERR_INTERRUPTED) || (end->asked && by_signal)) {
+    fault->kind = LS_FAULT_ASKED;
+  } else if (end->launcher_first && (failed < 0 || is_consequence(look[failed].error))) {
+    fault->kind = LS_FAULT_LAUNCHER;
+  } else if (failed >= 0 && (dead < 0 || look[dead].error != LS_OK || !is_consequence(look[failed].error))) {
+    fault->kind = kind_of_status(look[failed].error);
+    fault->rank = failed;
+  } else if (dead >= 0) {
+    fault->kind = !by_signal                                             ? LS_FAULT_EXIT
+                  : fault->signal == SIGKILL && end->kills_of_system > 0 ? LS_FAULT_MEMORY
+                                                                         : LS_FAULT_SIGNAL;
+    fault->rank = dead;
+  } else if (by_signal) {
+    fault->kind = LS_FAULT_LAUNCHER;
+  } else {
+    fault->kind = !any_began(look, count) && refusal(end->code) ? LS_FAULT_REFUSED : LS_FAULT_EXIT;
+  }
+  if (fault->rank >= 0) fault->at = look[fault->rank];
+  if (fault->kind == LS_FAULT_NONFINITE) fault->rank = -1; /* all ranks see the same sum */
+}
+
+static void LS_PRINTF(3, 4) add(char *text, size_t size_bytes, const char *fmt, ...) {
+  size_t used = strlen(text);
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text + used, size_bytes - used, fmt, args);
+  va_end(args);
+}
+
+static void add_hang(const ls_fault_t *f, char *text, size_t size_bytes) {
+  add(text, size_bytes, "%s for %.3g s (it may take %.3g s)",
+      f->stopped ? " is stopped and has shown nothing" : " has shown nothing",
+      (double)(f->noticed_ns - f->at.since_ns) * 1e-9, (double)f->budget_ns * 1e-9);
+}
+
+void ls_fault_text(const ls_fault_t *f, int ranks, char *text, size_t size_bytes) {
+  text[0] = '\0';
+  if (f->rank >= 0) {
+    add(text, size_bytes, "rank %d of %d", f->rank, ranks);
+    if (f->at.pid > 0) add(text, size_bytes, " (process %d)", f->at.pid);
+  }
+  switch (f->kind) {
+  case LS_FAULT_SIGNAL:
+    add(text, size_bytes, " was ended by signal %d (%s)", f->signal, strsignal(f->signal));
+    break;
+  case LS_FAULT_MEMORY:
+    add(text, size_bytes, " ran out of memory%s", f->at.error ? "" : ": the system ended it");
+    break;
+  case LS_FAULT_HANG:
+    add_hang(f, text, size_bytes);
+    break;
+  case LS_FAULT_LAUNCHER:
+    add(text, size_bytes, "the launcher was ended%s%s", f->signal ? " by a signal, " : "",
+        f->signal ? strsignal(f->signal) : "");
+    break;
+  case LS_FAULT_ASKED:
+    add(text, size_bytes, "a signal asked the run to end");
+    break;
+  case LS_FAULT_NONE:
+    add(text, size_bytes, "the run has reached its end");
+    break;
+  case LS_FAULT_EXIT:
+  default:
+    if (f->at.error != LS_OK)
+      add(text, size_bytes, "%s%s", f->rank >= 0 ? ": " : "", ls_status_text(f->at.error));
+    else
+      add(text, size_bytes, "%s with exit code %d",
+          f->rank >= 0 ? " ended without having finished, and the run" : "the run ended", f->code);
+    break;
+  }
+  if (f->rank >= 0 || f->at.error) {
+    add(text, size_bytes, "; step %lld, phase %s", (long long)f->at.step, ls_page_phase_name(f->at.phase));
+    if (f->at.entered > f->at.left)
+      add(text, size_bytes, ", inside collective %llu", (unsigned long long)f->at.entered);
+  }
+  if (f->kind == LS_FAULT_HANG && f->collective > 0 && f->missing_count > 0) {
+    add(text, size_bytes, "; the others wait in collective %llu for rank%s ",
+        (unsigned long long)f->collective, f->missing_count > 1 ? "s" : "");
+    for (int i = 0; i < f->missing_count; i++)
+      add(text, size_bytes, "%s%d", i ? ", " : "", f->missing[i]);
+  }
+}
+
+/* ---- decisions ---- */
+
+/* A run that is deterministic fails again as it did. */
+static bool same_fault(const ls_fault_t *a, const ls_fault_t *b) {
+  return a->kind == b->kind && a->rank == b->rank && a->signal == b->signal && a->code == b->code &&
+         a->at.step == b->at.step && a->at.phase == b->at.phase && a->at.error == b->at.error;
+}
+
+ls_decision_t ls_restarts_decide(const ls_restarts_config_t *config, ls_restarts_t *state,
+                                 const ls_life_t *life, const ls_fault_t *fault) {
+  if (fault->kind == LS_FAULT_NONE || fault->kind == LS_FAULT_ASKED) return (ls_decision_t){.why = ""};
+  if (fault->kind == LS_FAULT_REFUSED) return (ls_decision_t){.why = "starting again cannot cure that"};
+  bool same = state->any && same_fault(&state->last, fault);
+  state->last = *fault;
+  state->any = true;
+  if (same) return (ls_decision_t){.why = "the same failure at the same step twice: it would come again"};
+  if (life->last_step >= 0 && life->last_step - life->first_step >= config->healthy_steps)
+    state->restarts = 0;
+  if (state->restarts >= config->most)
+    return (ls_decision_t){.why = "as many restarts in a row as supervise.restarts.most allows"};
+  double wait_s = state->restarts > 0 ? config->backoff_s : 0;
+  for (int64_t i = 1; i < state->restarts && wait_s < config->backoff_most_s; i++)
+    wait_s *= 2;
+  if (wait_s > config->backoff_most_s) wait_s = config->backoff_most_s;
+  state->restarts++;
+  return (ls_decision_t){.again = true, .wait_ns = (int64_t)(wait_s * 1e9)};
+}

@@ -1,0 +1,97 @@
+/* What ended a life, and what to do about it. No function here waits or asks the system for anything: everything is
+ * decided from what the watcher has seen. */
+#ifndef LS_SUPERVISE_FAULT_H
+#define LS_SUPERVISE_FAULT_H
+
+#include "monitor/page.h"
+#include "supervise/supervise.h"
+
+typedef enum {
+  LS_FAULT_NONE,      /* the life reached its end */
+  LS_FAULT_ASKED,     /* a signal asked it to save and end */
+  LS_FAULT_SIGNAL,    /* a rank was ended by a signal */
+  LS_FAULT_MEMORY,    /* a rank ran out of memory, or the system ended it to get memory back */
+  LS_FAULT_DISK,      /* no space left */
+  LS_FAULT_NONFINITE, /* loss or gradients were not finite for train.max_skipped steps */
+  LS_FAULT_DEADLINE,  /* a rank's own wait passed its deadline */
+  LS_FAULT_HANG,      /* a rank showed nothing for longer than its phase may take */
+  LS_FAULT_LAUNCHER,  /* mpirun or the process that started it was ended */
+  LS_FAULT_EXIT,      /* a rank ended with an error, or without having finished */
+  LS_FAULT_REFUSED,   /* starting again cannot help: configuration, data, checkpoints */
+  LS_FAULT_KINDS
+} ls_fault_kind_t;
+const char *ls_fault_name(ls_fault_kind_t kind);
+
+enum { LS_FAULT_MISSING_MAX = 8, LS_FAULT_WORDS_BYTES = 256 };
+typedef struct {
+  ls_fault_kind_t kind;
+  int rank;                                         /* -1: not one rank's */
+  ls_page_look_t at;                                /* its line then */
+  bool stopped;                                     /* its process was stopped (SIGSTOP, a debugger) */
+  int signal, code;                                 /* of the child: as a shell has them */
+  int64_t noticed_ns;                               /* by ls_clock_ns */
+  int64_t budget_ns;                                /* of a hang: what its phase may take */
+  int missing[LS_FAULT_MISSING_MAX], missing_count; /* of a hang: ranks that others wait for */
+  uint64_t collective;                              /* and the collective in which they wait; 0: none */
+  char words[LS_FAULT_WORDS_BYTES];                 /* the first error that the life printed; "" = none */
+} ls_fault_t;
+
+/* What a life did, for the decision. */
+typedef struct {
+  int64_t first_step, last_step; /* steps done when it began and when it ended; -1: it trained nothing */
+} ls_life_t;
+
+/* ---- budgets ---- */
+
+/* The usual time of a step, learned from looks at one rank. Leans to the long ones. */
+typedef struct {
+  int64_t step,
+      since_ns;    /* the look from which the next steps are counted; step -1: unknown, since 0: none */
+  double usual_ns; /* 0: not known yet */
+} ls_usual_t;
+void ls_usual_learn(ls_usual_t *usual, const ls_page_look_t *look);
+/* How long a rank may show no change in this phase. */
+int64_t ls_fault_budget_ns(const ls_supervise_config_t *config, const ls_usual_t *usual,
+                           ls_page_phase_t phase);
+
+/* Which rank hangs, of `count` looks at one moment; `stopped`: whose process is stopped. -1: none is overdue. A rank
+ * that begins or has begun at `begin_ns` at the earliest (when its process was started, or this process woke). Fills
+ * kind, rank, at, stopped, budget, missing and collective. */
+bool ls_fault_hang(const ls_supervise_config_t *config, const ls_usual_t *usual, const ls_page_look_t *look,
+                   const bool *stopped, int count, int64_t begin_ns, int64_t now_ns, ls_fault_t *fault);
+
+/* ---- causes ---- */
+
+/* How the child of a life ended, and who was seen to end before that. */
+typedef struct {
+  int signal, code;        /* of the child */
+  int dead_rank;           /* whose process ended first without having left its trainer; -1: nobody */
+  bool launcher_first;     /* the launcher's process had ended before any rank's */
+  bool asked;              /* a signal had asked the life to end */
+  int64_t kills_of_system; /* of processes for want of memory meanwhile */
+} ls_end_t;
+/* Which of the ranks that were found dead at one moment died first: the one that the others wait for. mpirun ends them
+ * within milliseconds. */
+int ls_fault_first_dead(const ls_page_look_t *look, const bool *dead, int count);
+/* The first cause. fault->words: the launcher may name the rank there. `look`: the ranks' lines at the end. Fills kind, rank, at, signal and code. */
+void ls_fault_classify(const ls_end_t *end, const ls_page_look_t *look, int count, ls_fault_t *fault);
+
+/* "rank 1 of 3 (process 4711) was ended by signal 9 (Killed) in step 812". */
+void ls_fault_text(const ls_fault_t *fault, int ranks, char *text, size_t size_bytes);
+
+/* ---- decisions ---- */
+
+typedef struct {
+  int64_t restarts; /* in a row, without healthy steps in between */
+  ls_fault_t last;
+  bool any;
+} ls_restarts_t;
+typedef struct {
+  bool again;
+  int64_t wait_ns; /* before the next life */
+  const char *why; /* it ends: "" = because it is finished or was asked to */
+} ls_decision_t;
+ls_decision_t ls_restarts_decide(const ls_restarts_config_t *config, ls_restarts_t *state,
+                                 const ls_life_t *life, const ls_fault_t *fault);
+
+#endif

@@ -1,0 +1,120 @@
+/* Lives in turn, until one reaches its end or the rules say that another one would not. */
+#include "supervise/supervise.h"
+
+#include "base/base.h"
+#include "supervise/report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+enum { NAP_MS = 50 };
+
+typedef struct {
+  ls_ctx_t *ctx;
+  const ls_supervise_t *spec;
+  ls_page_t *page;
+  ls_usual_t usual;
+  ls_restarts_t restarts;
+  ls_report_t report;
+  bool began;
+  int64_t fault_ns; /* when the last one was noticed; 0: none yet */
+} run_t;
+
+/* The wait before the next life. False: a signal asked to end. */
+static bool wait_ns(const run_t *run, int64_t ns) {
+  const ls_supervise_t *s = run->spec;
+  int64_t end_ns = ls_clock_ns() + ns;
+  for (int64_t left; !s->stop(s->user) && (left = end_ns - ls_clock_ns()) > 0;)
+    poll(NULL, 0, left > NAP_MS * INT64_C(1000000) ? NAP_MS : (int)(left / 1000000) + 1);
+  return !s->stop(s->user);
+}
+
+static void say(run_t *run, const ls_life_end_t *life, const ls_decision_t *decision) {
+  char text[1024];
+  ls_fault_text(&life->fault, run->spec->ranks, text, sizeof text);
+  if (decision->again)
+    ls_log(run->ctx, LS_LOG_WARN, "%s. Restart %lld of %lld %s", text, (long long)run->restarts.restarts,
+           (long long)run->spec->restarts->most,
+           run->began ? "from the newest good checkpoint" : "from the beginning");
+  else if (decision->why[0])
+    ls_log(run->ctx, LS_LOG_ERROR, "%s. Not started again: %s (%s/supervise.txt)", text, decision->why,
+           run->spec->dir);
+}
+
+/* One life; *code: of the program, should it be the last. */
+static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
+  const ls_supervise_t *s = run->spec;
+  char *bytes = NULL;
+  size_t size = 0;
+  ls_life_end_t life;
+  FILE *printed = open_memstream(&bytes, &size);
+  if (!printed) return ls_fail(run->ctx, LS_ERR_MEMORY, "out of memory for the run's output");
+  ls_status_t status = ls_life_run(run->ctx, s, run->page, run->began, &run->usual, printed, &life);
+  fclose(printed);
+  if (status == LS_OK) {
+    run->began |= life.began;
+    *decision = ls_restarts_decide(s->restarts, &run->restarts, &life.steps, &life.fault);
+    if (s->stop(s->user) && decision->again)
+      *decision = (ls_decision_t){.why = "a signal asked the run to end"};
+    *code = life.fault.kind == LS_FAULT_ASKED ? LS_SUPERVISE_AGAIN
+            : life.fault.code                 ? life.fault.code
+                                              : life.fault.signal;
+    if (life.fault.kind == LS_FAULT_HANG) *code = ls_status_exit_code(LS_ERR_TIMEOUT);
+    if (run->fault_ns > 0 && life.first_step_ns > 0)
+      ls_log(run->ctx, LS_LOG_INFO, "first new step %.2f s after the failure was noticed",
+             (double)(life.first_step_ns - run->fault_ns) * 1e-9);
+    run->fault_ns = life.fault.noticed_ns;
+    ls_report_life(&run->report, &life, decision);
+    say(run, &life, decision);
+    if (!decision->again && size > 0) s->output(s->user, STDOUT_FILENO, bytes, size);
+  }
+  free(bytes);
+  return status;
+}
+
+/* One supervisor to a directory: another one would clear the lines of this one's ranks. *lock ends with the process. */
+static ls_status_t take(ls_ctx_t *ctx, const char *dir, int *lock) {
+  ls_status_t status = ls_dir_make(ctx, dir);
+  if (status != LS_OK) return status;
+  *lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (*lock < 0) return ls_fail_errno(ctx, "%s: cannot be opened", dir);
+  if (flock(*lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return LS_OK;
+  return ls_fail(ctx, LS_ERR_BUSY, "%s: a run is supervised from this directory already", dir);
+}
+
+static const char *result_of(int code) {
+  return code == 0 ? "finished" : code == LS_SUPERVISE_AGAIN ? "preempted" : "failed";
+}
+
+int ls_supervise(ls_ctx_t *ctx, const ls_supervise_t *spec) {
+  run_t run = {.ctx = ctx, .spec = spec, .report = {spec->dir, spec->ranks, json_array()}};
+  ls_decision_t decision = {.again = true};
+  int code = 0, lock = -1;
+  prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a killed launcher leaves behind becomes this process's */
+  ls_status_t status = take(ctx, spec->dir, &lock);
+  if (status == LS_OK) status = ls_page_open(ctx, spec->dir, spec->ranks, &run.page);
+  while (status == LS_OK && decision.again) {
+    status = live(&run, &decision, &code);
+    if (status == LS_OK && decision.again) {
+      status = ls_report_write(ctx, &run.report, "running", 0);
+      if (!wait_ns(&run, decision.wait_ns)) {
+        decision.again = false;
+        code = LS_SUPERVISE_AGAIN;
+      }
+    }
+  }
+  if (status != LS_OK) code = ls_status_exit_code(status);
+  if (run.page) {
+    ls_status_t written = ls_report_write(ctx, &run.report, result_of(code), code);
+    if (written != LS_OK && code == 0) code = ls_status_exit_code(written);
+  }
+  ls_page_close(run.page);
+  if (lock >= 0) close(lock);
+  json_decref(run.report.lives);
+  return code;
+}

@@ -1,0 +1,47 @@
+/* Runs a training to its end though ranks die, hang or diverge: starts it in a child, watches the page of its ranks
+ * (monitor/page.h) and their processes, ends what is left of a failed life, and starts the next one from the newest
+ * good checkpoint. The supervising process knows neither MPI nor a device, so nothing of these can take it along. */
+#ifndef LS_SUPERVISE_SUPERVISE_H
+#define LS_SUPERVISE_SUPERVISE_H
+
+#include "base/option.h"
+
+#include <stddef.h>
+
+/* Sections supervise and supervise.restarts. */
+typedef struct {
+  double hang_s, start_s, first_step_s, save_s;
+} ls_supervise_config_t;
+typedef struct {
+  int64_t most, healthy_steps;
+  double backoff_s, backoff_most_s;
+} ls_restarts_config_t;
+extern const ls_section_t ls_supervise_section, ls_restarts_section;
+
+/* All that differs between one training and another. */
+typedef struct {
+  const ls_supervise_config_t *config;
+  const ls_restarts_config_t *restarts;
+  const char *dir; /* the run's monitor directory */
+  int ranks;
+  /* The command line of a life, ended by NULL: this program's arguments behind its name. `again`: an earlier life has
+   * trained, so this one goes on with what it saved. Borrowed until the next call. */
+  const char *const *(*command)(void *user, bool again);
+  /* What the child writes: its stderr at once; its stdout only of the last life, since a life that failed may have
+   * reported, too. */
+  void (*output)(void *user, int stream, const char *bytes, size_t size_bytes);
+  /* The signal that asks this process to end, 0 = none; and whether it was repeated. */
+  int (*stop)(void *user);
+  bool (*forced)(void *user);
+  /* Whether this process was asked to stop (Ctrl-Z): true once for each time. */
+  bool (*held)(void *user);
+  void *user;
+} ls_supervise_t;
+
+/* Returns the exit code of the program: of the last life, or LS_SUPERVISE_AGAIN where a signal ended it after a save,
+ * so that a batch system may start the same command again (EX_TEMPFAIL of sysexits.h). Reports what happened through
+ * the context and in DIR/supervise.json and DIR/supervise.txt. */
+enum { LS_SUPERVISE_AGAIN = 75 };
+int ls_supervise(ls_ctx_t *ctx, const ls_supervise_t *spec);
+
+#endif

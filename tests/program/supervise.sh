@@ -1,0 +1,125 @@
+#!/bin/sh
+# lockstep train --supervise: whatever happens to a rank, its launcher or a checkpoint, the run ends with the bits of an
+# undisturbed one, or with a diagnosis where it must. Prints how soon a fault was noticed and the first new step came.
+set -eu
+. "$(dirname "$0")/lib.sh"
+command -v mpirun >/dev/null 2>&1 || { echo "skipped: no mpirun"; exit 77; }
+steps=3000
+cat >"$work/c.yaml" <<Y
+model: {input: [30], loss: mse, layers: [{dense: {units: 64, activation: relu, dropout: 0.2}}, {dense: {units: 4}}]}
+data: {kind: synthetic, samples: 2000, validation: 0.1}
+train: {batch: 60, steps: $steps, evaluate_every: 0, max_skipped: 5, optimizer: {name: adam}, checkpoint: {every_steps: 300}}
+parallel: {strategy: ddp, ranks: 3, backend: cpu, threads: 1, deadline_s: 60}
+supervise: {hang_s: $((2 * ${LOCKSTEP_TEST_TIME:-1})), restarts: {backoff_s: 0.1}}
+Y
+"$program" train "$work/c.yaml" --quiet --json --set train.checkpoint.dir="$work/whole" >"$work/whole.json"
+want=$(field "$work/whole.json" params_xxh3)
+[ -n "$want" ] || fail "the undisturbed run reported no hash"
+
+# supervised NAME [ARGUMENT...]: a run in $work/NAME; sets got, its exit code
+supervised() {
+  run=$1
+  shift
+  got=0
+  "$program" train "$work/c.yaml" --supervise --quiet --json --set train.checkpoint.dir="$work/$run" "$@" \
+    >"$work/$run.json" 2>"$work/err" || got=$?
+}
+# faulty NAME KIND RANK [ARGUMENT...]: the same with this fault after step 1000, once
+faulty() {
+  name=$1 kind=$2 rank=$3
+  shift 3
+  LD_PRELOAD=$LOCKSTEP_FAULT_LIBRARY LOCKSTEP_FAULT="$kind $rank 1000 $work/$name/monitor/ranks.page $work/$name.once" \
+    ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" supervised "$name" "$@"
+  [ -f "$work/$name.once" ] || fail "$name: the fault did not come: $(cat "$work/err")"
+}
+# of FILE NAME: the first value of this name, at any depth
+of() {
+  sed -n "s/^ *\"$2\": \"\{0,1\}\(.*[^\",]\)\"\{0,1\},\{0,1\}\$/\1/p" "$1" | head -1
+}
+same_bits() {
+  [ "$got" = 0 ] || fail "$run: exit code $got: $(cat "$work/err")"
+  [ "$(field "$work/$run.json" params_xxh3)" = "$want" ] || fail "$run: params_xxh3 $(field "$work/$run.json" params_xxh3), undisturbed $want"
+}
+nobody_left() {
+  ! grep -ls "$work/c[.]yaml" /proc/[0-9]*/cmdline >"$work/left" 2>/dev/null
+}
+# delays KIND: how long until the fault was noticed, and until the first new step
+delays() {
+  report=$work/$1/monitor/supervise.json
+  noticed=$(awk -v a="$(cat "$work/$1.once")" -v b="$(of "$report" noticed_unix_s)" 'BEGIN { printf "%.3f", b - a }')
+  again=$(grep -o '"first_step_unix_s": [0-9.]*' "$report" | sed -n 2p | tr -dc '0-9.')
+  first=$(awk -v a="$(cat "$work/$1.once")" -v b="${again:-0}" 'BEGIN { printf "%.3f", b - a }')
+  echo "$1: noticed after $noticed s, first new step after $first s: $(of "$report" text)"
+}
+# cured NAME KIND RANK CAUSE PATTERN [STEP]: the run goes on to the same bits; its report says why it had to
+cured() {
+  faulty "$1" "$2" "$3"
+  same_bits
+  nobody_left || fail "$1: still there: $(cat "$work/left")"
+  report=$work/$1/monitor/supervise.json
+  [ "$(of "$report" cause)" = "$4" ] || fail "$1: the cause is \"$(of "$report" cause)\", not \"$4\": $(cat "$report")"
+  grep -q "\"text\": \"$5" "$report" || fail "$1: no \"$5\" in $(cat "$report")"
+  [ "$(field "$work/$1.json" resumed_from_step)" -ge "${6:-900}" ] || # ranks without a launcher go on for a moment
+    fail "$1: resumed from $(field "$work/$1.json" resumed_from_step)"
+  grep -q '"restarts": 1,' "$report" || fail "$1: not one restart: $(cat "$report")"
+  delays "$1"
+}
+# given_up NAME CODE PATTERN: the last run has ended with this code, and says so
+given_up() {
+  [ "$got" = "$2" ] || fail "$1: exit code $got, not $2: $(cat "$work/err")"
+  grep -q "$3" "$work/err" || fail "$1: no \"$3\" in $(cat "$work/err")"
+  nobody_left || fail "$1: still there: $(cat "$work/left")"
+  echo "$1: exit code $got: $(grep "$3" "$work/err" | head -1)"
+}
+
+supervised calm
+same_bits
+grep -q '"result": "finished"' "$work/calm/monitor/supervise.json" || fail "calm: $(cat "$work/calm/monitor/supervise.json")"
+cured kill 9@0 1 signal 'rank 1 of 3 (process [0-9]*) was ended by signal 9'
+cured segv 11@0 2 signal 'rank 2 of 3 (process [0-9]*) was ended by signal 11'
+cured abort 6@0 0 signal 'rank 0 of 3 (process [0-9]*) was ended by signal 6'
+cured exit exit 1 exit 'rank 1 of 3 (process [0-9]*) ended without having finished'
+cured stop 19@0 2 hang 'rank 2 of 3 (process [0-9]*) is stopped'
+cured loop loop 1 hang 'rank 1 of 3 (process [0-9]*) has shown nothing.*the others wait in collective [0-9]* for rank 1"'
+cured nan nan 2 'not finite' 'the training diverged'
+cured mpirun 9@1 0 launcher 'the launcher was ended'
+cured parent 9@2 0 launcher 'the launcher was ended by a signal'
+
+# a checkpoint that was altered is passed over
+cat >"$work/spoil.sh" <<S
+printf x | dd of=$work/spoil/step-000000000900/model.safetensors bs=1 seek=5000 conv=notrunc 2>$work/dd
+S
+LOCKSTEP_FAULT_COMMAND="sh $work/spoil.sh" cured spoil spoil 1 signal 'rank 1 of 3' 600
+grep -q 'step-000000000900: not used' "$work/err" || fail "spoil: no word of the checkpoint: $(cat "$work/err")"
+
+# the supervisor itself: nothing goes on without it, and the same command takes the run up
+faulty supervisor 9@3 1
+[ "$got" = 137 ] || fail "supervisor killed: exit code $got"
+wait_until "the end of the ranks after SIGKILL to the supervisor" nobody_left
+supervised supervisor --resume
+same_bits
+[ "$(field "$work/supervisor.json" resumed_from_step)" -ge 900 ] || fail "supervisor: $(cat "$work/supervisor.json")"
+
+# preemption: it saves where it is, and the same command goes on
+for signal in 10 15; do
+  faulty preempt$signal $signal@3 0
+  given_up preempt$signal 75 'interrupted after'
+  [ "$(of "$work/preempt$signal/monitor/supervise.json" result)" = preempted ] || fail "preempted: $(cat "$work/preempt$signal/monitor/supervise.json")"
+  supervised preempt$signal --resume
+  same_bits
+  [ "$(field "$work/preempt$signal.json" resumed_from_step)" -ge 1000 ] || fail "preempted: nothing was saved: $(cat "$work/preempt$signal.json")"
+done
+faulty interrupt 2@3 0
+given_up interrupt 130 'interrupted after'
+
+# where it must stop
+supervised diverges --set train.optimizer.name=sgd --set train.optimizer.lr=1e6
+given_up diverges 8 'not finite.*the same failure at the same step twice'
+faulty spent 9@0 1 --set supervise.restarts.most=0
+given_up spent 137 'as many restarts in a row'
+supervised refused --set train.batch=1000000
+given_up refused 4 'starting again cannot cure that'
+OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 expect 2 'supervise starts the ranks itself' train "$work/c.yaml" --supervise
+expect 3 'needs train.checkpoint.dir' train "$work/c.yaml" --supervise
+expect 3 'run lockstep plan' train "$work/c.yaml" --supervise --set train.checkpoint.dir="$work/x" --set parallel.strategy=auto
+echo ok

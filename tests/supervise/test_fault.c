@@ -1,0 +1,256 @@
+/* The supervisor's rules, fed with looks at ranks that do not exist. */
+#include "supervise/fault.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "unit.h"
+
+enum { RANKS = 3 };
+static const int64_t second_ns = 1000000000;
+static const ls_supervise_config_t config = {
+    .hang_s = 10, .start_s = 300, .first_step_s = 200, .save_s = 600};
+static const ls_restarts_config_t restarts = {
+    .most = 3, .healthy_steps = 200, .backoff_s = 1, .backoff_most_s = 3};
+
+static ls_page_look_t at(ls_page_phase_t phase, int64_t step, double since_s) {
+  return (ls_page_look_t){.phase = phase, .step = step, .since_ns = (int64_t)(since_s * 1e9), .pid = 100};
+}
+
+/* Looks every 50 ms at steps that take so long. */
+static void learn(ls_usual_t *usual, double step_s, int looks) {
+  for (int i = 0; i < looks; i++) {
+    int64_t step = (int64_t)(0.05 * i / step_s);
+    ls_page_look_t look = at(LS_PAGE_STEP, step, 1 + (double)step * step_s);
+    ls_usual_learn(usual, &look);
+  }
+}
+
+static void the_usual_step_is_learned_and_sets_the_budget_of_a_step(void **state) {
+  (void)state;
+  ls_usual_t usual = {0};
+  assert_int_equal(ls_fault_budget_ns(&config, &usual, LS_PAGE_STEP), 200 * second_ns); /* nothing is known */
+  learn(&usual, 0.0001, 100);
+  assert_true(usual.usual_ns > 0.9e5 && usual.usual_ns < 1.1e5);
+  assert_int_equal(ls_fault_budget_ns(&config, &usual, LS_PAGE_STEP), 10 * second_ns);
+  usual = (ls_usual_t){0};
+  learn(&usual, 5, 400);
+  assert_int_equal(ls_fault_budget_ns(&config, &usual, LS_PAGE_STEP), 40 * second_ns);
+  assert_int_equal(ls_fault_budget_ns(&config, &usual, LS_PAGE_NONE), 300 * second_ns);
+  assert_int_equal(ls_fault_budget_ns(&config, &usual, LS_PAGE_START), 300 * second_ns);
+  assert_int_equal(ls_fault_budget_ns(&config, &usual, LS_PAGE_FIRST_STEP), 200 * second_ns);
+  assert_int_equal(ls_fault_budget_ns(&config, &usual, LS_PAGE_SAVE), 600 * second_ns);
+}
+
+/* A run that hangs after a tenth of a second was looked at twice: its hang was seen after first_step_s only. */
+static void a_step_is_bounded_by_what_came_before_it(void **state) {
+  (void)state;
+  ls_usual_t usual = {0};
+  const ls_page_look_t looks[] = {at(LS_PAGE_START, 0, 1), at(LS_PAGE_SAVE, 300, 1.45),
+                                  at(LS_PAGE_STEP, 1000, 1.5)};
+  for (int i = 0; i < LS_COUNT(looks); i++)
+    ls_usual_learn(&usual, &looks[i]);
+  assert_int_equal(usual.usual_ns, 5e8);
+  assert_int_equal(ls_fault_budget_ns(&config, &usual, LS_PAGE_STEP), 10 * second_ns);
+  usual = (ls_usual_t){0};
+  const ls_page_look_t slow[] = {at(LS_PAGE_START, 0, 1), at(LS_PAGE_FIRST_STEP, 40, 5),
+                                 at(LS_PAGE_STEP, 41, 25)};
+  for (int i = 0; i < LS_COUNT(slow); i++)
+    ls_usual_learn(&usual, &slow[i]);
+  assert_int_equal(ls_fault_budget_ns(&config, &usual, LS_PAGE_STEP), 160 * second_ns);
+}
+
+static void a_save_or_an_evaluation_does_not_count_as_a_step(void **state) {
+  (void)state;
+  ls_usual_t usual = {0};
+  learn(&usual, 0.01, 100);
+  double before = usual.usual_ns;
+  const ls_page_look_t looks[] = {at(LS_PAGE_SAVE, 500, 6), at(LS_PAGE_STEP, 501, 100),
+                                  at(LS_PAGE_STEP, 502, 100.01)};
+  for (int i = 0; i < LS_COUNT(looks); i++)
+    ls_usual_learn(&usual, &looks[i]);
+  assert_true(usual.usual_ns < 1.01 * before);
+}
+
+static bool hangs(const ls_page_look_t look[RANKS], const bool stopped[RANKS], double now_s,
+                  ls_fault_t *fault) {
+  ls_usual_t usual = {.usual_ns = 1e6};
+  *fault = (ls_fault_t){.rank = -1};
+  return ls_fault_hang(&config, &usual, look, stopped, RANKS, 0, (int64_t)(now_s * 1e9), fault);
+}
+
+static void a_hang_names_the_rank_that_the_others_wait_for(void **state) {
+  (void)state;
+  ls_fault_t fault;
+  const bool none[RANKS] = {0}, second[RANKS] = {false, true};
+  ls_page_look_t look[RANKS];
+  for (int r = 0; r < RANKS; r++) {
+    look[r] = at(LS_PAGE_STEP, 12, 100);
+    look[r].entered = r == 2 ? 40 : 41;
+    look[r].left = 40;
+  }
+  look[0].since_ns -= 1;
+  assert_false(hangs(look, none, 109.9, &fault));
+  assert_true(hangs(look, none, 110.1, &fault));
+  assert_int_equal(fault.kind, LS_FAULT_HANG);
+  assert_int_equal(fault.rank, 2);
+  assert_int_equal(fault.missing_count, 1);
+  assert_int_equal(fault.missing[0], 2);
+  assert_int_equal(fault.collective, 41);
+  fault.noticed_ns = 110 * second_ns;
+  char text[512];
+  ls_fault_text(&fault, RANKS, text, sizeof text);
+  assert_string_equal(
+      text, "rank 2 of 3 (process 100) has shown nothing for 10 s (it may take 10 s); step 12, phase step; "
+            "the others wait in collective 41 for rank 2");
+  look[2].entered = 41; /* all are inside: only the system knows who does not run */
+  assert_true(hangs(look, second, 110.1, &fault));
+  assert_int_equal(fault.rank, 1);
+  assert_true(fault.stopped);
+}
+
+static void ranks_that_wait_for_a_save_have_its_budget(void **state) {
+  (void)state;
+  ls_fault_t fault;
+  const bool none[RANKS] = {0};
+  ls_page_look_t look[RANKS];
+  for (int r = 0; r < RANKS; r++)
+    look[r] = at(LS_PAGE_SAVE, 12, 100);
+  assert_false(hangs(look, none, 699, &fault));
+  assert_true(hangs(look, none, 701, &fault));
+}
+
+/* What ended, what it left on the page, and the cause. */
+static void the_first_cause_is_found(void **state) {
+  (void)state;
+  static const struct {
+    ls_end_t end;
+    int failed; /* the rank with this error */
+    ls_status_t error;
+    ls_fault_kind_t kind;
+    int rank;
+  } rows[] = {
+      {{.code = 0, .dead_rank = -1}, -1, LS_OK, LS_FAULT_NONE, -1},
+      {{.code = 130, .dead_rank = -1, .asked = true}, -1, LS_OK, LS_FAULT_ASKED, -1},
+      {{.code = 130, .dead_rank = -1}, -1, LS_OK, LS_FAULT_ASKED, -1},
+      {{.code = 137, .dead_rank = 1}, -1, LS_OK, LS_FAULT_SIGNAL, 1},
+      {{.code = 139, .dead_rank = 0}, -1, LS_OK, LS_FAULT_SIGNAL, 0},
+      {{.code = 137, .dead_rank = 1, .kills_of_system = 1}, -1, LS_OK, LS_FAULT_MEMORY, 1},
+      {{.code = 139, .dead_rank = 1, .kills_of_system = 1}, -1, LS_OK, LS_FAULT_SIGNAL, 1},
+      {{.code = 7, .dead_rank = 2}, -1, LS_OK, LS_FAULT_EXIT, 2},
+      {{.code = 137, .dead_rank = 1}, 0, LS_ERR_COMM, LS_FAULT_SIGNAL, 1}, /* rank 0 lost rank 1 */
+      {{.code = 9, .dead_rank = 1}, 1, LS_ERR_TIMEOUT, LS_FAULT_DEADLINE, 1},
+      {{.code = 5, .dead_rank = 1},
+       0,
+       LS_ERR_NO_SPACE,
+       LS_FAULT_DISK,
+       0}, /* rank 0 had mpirun end the others */
+      {{.code = 10, .dead_rank = 2}, 2, LS_ERR_MEMORY, LS_FAULT_MEMORY, 2},
+      {{.code = 8, .dead_rank = 0}, 0, LS_ERR_NONFINITE, LS_FAULT_NONFINITE, -1},
+      {{.code = 6, .dead_rank = 0}, 0, LS_ERR_MISMATCH, LS_FAULT_REFUSED, 0},
+      {{.code = 137, .dead_rank = -1, .launcher_first = true}, -1, LS_OK, LS_FAULT_LAUNCHER, -1},
+      {{.code = 137, .signal = SIGKILL, .dead_rank = -1}, -1, LS_OK, LS_FAULT_LAUNCHER, -1},
+      {{.code = 3, .dead_rank = -1}, -1, LS_OK, LS_FAULT_EXIT, -1},
+  };
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    ls_fault_t fault = {.rank = -1};
+    ls_page_look_t look[RANKS];
+    for (int r = 0; r < RANKS; r++)
+      look[r] = at(LS_PAGE_STEP, 7, 1);
+    if (rows[i].failed >= 0) look[rows[i].failed].error = rows[i].error;
+    ls_fault_classify(&rows[i].end, look, RANKS, &fault);
+    if (fault.kind != rows[i].kind || fault.rank != rows[i].rank)
+      fail_msg("row %d: %s of rank %d", i, ls_fault_name(fault.kind), fault.rank);
+  }
+  /* before any rank has shown itself, a refused configuration is told from an mpirun that could not start */
+  ls_page_look_t unseen[RANKS] = {0};
+  ls_fault_t fault = {.rank = -1};
+  ls_fault_classify(&(ls_end_t){.code = 3, .dead_rank = -1}, unseen, RANKS, &fault);
+  assert_int_equal(fault.kind, LS_FAULT_REFUSED);
+  ls_fault_classify(&(ls_end_t){.code = 1, .dead_rank = -1}, unseen, RANKS, &fault);
+  assert_int_equal(fault.kind, LS_FAULT_EXIT);
+}
+
+/* On a busy machine the supervisor found the dead rank together with those that mpirun had ended after it. */
+static void of_ranks_that_are_found_dead_together_the_cause_is_named(void **state) {
+  (void)state;
+  const bool dead[RANKS] = {true, true, false};
+  ls_page_look_t look[RANKS];
+  for (int r = 0; r < RANKS; r++) {
+    look[r] = at(LS_PAGE_STEP, 7, 1);
+    look[r].entered = r == 1 ? 40 : 41;
+    look[r].left = 40;
+  }
+  assert_int_equal(ls_fault_first_dead(look, dead, RANKS), 1);
+  look[1].entered = look[1].left = 41; /* it had what it waited for, and died */
+  assert_int_equal(ls_fault_first_dead(look, dead, RANKS), 1);
+  ls_fault_t fault = {.rank = -1, .words = "rank 2 was ended by signal 9 (Killed)"};
+  ls_fault_classify(&(ls_end_t){.code = 137, .dead_rank = 0}, look, RANKS, &fault);
+  assert_int_equal(fault.rank, 2);
+}
+
+static ls_fault_t killed(int64_t step) {
+  return (ls_fault_t){
+      .kind = LS_FAULT_SIGNAL, .rank = 1, .signal = SIGKILL, .code = 137, .at = at(LS_PAGE_STEP, step, 1)};
+}
+
+static ls_decision_t decide(ls_restarts_t *r, int64_t first, int64_t last) {
+  const ls_fault_t fault = killed(last);
+  return ls_restarts_decide(&restarts, r, &(ls_life_t){first, last}, &fault);
+}
+
+static void restarts_are_counted_in_a_row_and_wait_longer_each_time(void **state) {
+  (void)state;
+  ls_restarts_t r = {0};
+  assert_int_equal(decide(&r, 0, 10).wait_ns, 0);
+  assert_int_equal(decide(&r, 0, 20).wait_ns, second_ns);
+  assert_int_equal(decide(&r, 0, 30).wait_ns, 2 * second_ns);
+  ls_decision_t last = decide(&r, 0, 40);
+  assert_false(last.again);
+  assert_non_null(strstr(last.why, "supervise.restarts.most"));
+  r = (ls_restarts_t){0};
+  for (int64_t i = 0; i < 1000; i++) /* every life is healthy */
+    assert_true(decide(&r, i * 200, i * 200 + 200).again);
+  assert_true(decide(&r, 0, 1).again && decide(&r, 0, 2).again);
+  assert_int_equal(r.restarts, 3);
+}
+
+static void the_same_failure_at_the_same_step_twice_ends_the_run(void **state) {
+  (void)state;
+  ls_restarts_t r = {0};
+  assert_true(decide(&r, 0, 1000).again);
+  ls_decision_t second = decide(&r, 600, 1000);
+  assert_false(second.again);
+  assert_non_null(strstr(second.why, "twice"));
+  r = (ls_restarts_t){0};
+  assert_true(decide(&r, 0, 1000).again);
+  assert_true(decide(&r, 600, 1001).again);
+}
+
+static void what_another_start_cannot_cure_is_not_started_again(void **state) {
+  (void)state;
+  ls_restarts_t r = {0};
+  const ls_life_t life = {-1, -1};
+  for (ls_fault_kind_t kind = LS_FAULT_NONE; kind < LS_FAULT_KINDS; kind++) {
+    const ls_fault_t fault = {.kind = kind, .rank = -1, .code = 3};
+    bool ends = kind == LS_FAULT_NONE || kind == LS_FAULT_ASKED || kind == LS_FAULT_REFUSED;
+    r = (ls_restarts_t){0};
+    assert_int_equal(ls_restarts_decide(&restarts, &r, &life, &fault).again, !ends);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_usual_step_is_learned_and_sets_the_budget_of_a_step),
+      cmocka_unit_test(a_step_is_bounded_by_what_came_before_it),
+      cmocka_unit_test(a_save_or_an_evaluation_does_not_count_as_a_step),
+      cmocka_unit_test(a_hang_names_the_rank_that_the_others_wait_for),
+      cmocka_unit_test(ranks_that_wait_for_a_save_have_its_budget),
+      cmocka_unit_test(the_first_cause_is_found),
+      cmocka_unit_test(of_ranks_that_are_found_dead_together_the_cause_is_named),
+      cmocka_unit_test(restarts_are_counted_in_a_row_and_wait_longer_each_time),
+      cmocka_unit_test(the_same_failure_at_the_same_step_twice_ends_the_run),
+      cmocka_unit_test(what_another_start_cannot_cure_is_not_started_again),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
