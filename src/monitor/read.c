@@ -98,6 +98,10 @@ static void take_record(ls_viewer_t *v, ls_viewer_rank_t *r, const json_t *line)
   if (r->rank == 0 && isfinite(s.loss_mean)) v->loss[v->losses++ % LS_VIEWER_LOSSES] = s.loss_mean;
 }
 
+static double time_of(const json_t *line) {
+  return json_number_value(json_object_get(line, "t"));
+}
+
 static void take_event(ls_viewer_t *v, ls_viewer_rank_t *r, const char *kind, json_t *line) {
   if (!strcmp(kind, "start")) {
     keep(&r->start, line);
@@ -106,7 +110,10 @@ static void take_event(ls_viewer_t *v, ls_viewer_rank_t *r, const char *kind, js
     r->any = false;
   }
   if (!strcmp(kind, "end")) keep(&r->end, line);
-  json_array_append(v->events, line);
+  size_t at = json_array_size(v->events); /* by time: logs are read one after the other */
+  while (at > 0 && time_of(json_array_get(v->events, at - 1)) > time_of(line))
+    at--;
+  json_array_insert(v->events, at, line);
   if (json_array_size(v->events) > LS_VIEWER_EVENTS) json_array_remove(v->events, 0);
 }
 

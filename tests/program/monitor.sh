@@ -66,10 +66,21 @@ pid=$!
 wait_until "the event log" test -s "$work/live/events.jsonl"
 "$program" monitor "$work/live" >"$work/lines" 2>&1 &
 watcher=$!
+screen=""
+if command -v script >/dev/null 2>&1; then # a terminal: the screen is drawn again, and no line is longer than it
+  script -qefc "stty cols 60; '$program' monitor '$work/live'" "$work/screen" >/dev/null </dev/null &
+  screen=$!
+fi
 wait_until "ten records" has_lines 10
 kill -TERM $pid
 wait $pid || true
 wait $watcher || fail "monitor: $(cat "$work/lines")"
+if [ -n "$screen" ]; then
+  wait $screen || fail "monitor on a terminal: $(cat "$work/screen")"
+  grep -q "$(printf '\033')\[[0-9]*A" "$work/screen" || fail "the screen was not drawn again"
+  long=$(grep -v '^Script \|^loss ' "$work/screen" | sed "s/$(printf '\033')\[[0-9]*[AJ]//g; s/$(printf '\r')//g" | LC_ALL=C awk 'length($0) > 60')
+  [ -z "$long" ] || fail "longer than the terminal: $long"
+fi
 grep -q 'running, step .* loss ' "$work/lines" || fail "no line of a record: $(cat "$work/lines")"
 tail -2 "$work/lines" | grep -q ' rank 0 end  text interrupted' || fail "no end: $(tail -3 "$work/lines")"
 
@@ -88,9 +99,15 @@ expect 5 "$work/file" train "$work/c.yaml" --quiet --set monitor.dir="$work/file
 [ "$(grep -c 'warning: alert: learns raised on rank 0 of .*: step is 200' "$work/err")" = 1 ] || fail "alert: $(cat "$work/err")"
 grep -q '"kind":"alert".*"alert":"learns","status":"raised"' "$work/alert/events.jsonl" || fail "no alert in the log"
 
+# What deploy/ asks for is measured.
+for name in $(grep -oh 'lockstep_[a-z_]*' "$source_dir/deploy/prometheus-rules.yaml" "$source_dir/deploy/grafana.json" | sort -u); do
+  grep -q "\"$name\"\|$name{" "$source_dir/src/monitor/record.h" "$source_dir/src/monitor/prometheus.c" || fail "deploy/: nothing measures $name"
+done
+
 # Readers of others, where they are installed.
 if command -v promtool >/dev/null 2>&1; then
   promtool check metrics <"$seen/metrics.prom" >"$work/out" 2>&1 || fail "promtool: $(cat "$work/out")"
+  promtool check rules "$source_dir/deploy/prometheus-rules.yaml" >"$work/out" 2>&1 || fail "promtool: $(cat "$work/out")"
 else
   echo "promtool (package prometheus) is not installed: it did not read metrics.prom"
 fi
