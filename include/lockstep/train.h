@@ -103,6 +103,7 @@ typedef struct {
   bool classes;
   double val_loss_first, val_loss; /* before training and at the end; NAN without validation part */
   double val_accuracy;             /* NAN without classes */
+  double val_perplexity;           /* exp(val_loss) with a class for every position, else NAN */
   int64_t val_samples;
   int64_t skipped_steps;
   char params_xxh3[33];
@@ -117,7 +118,8 @@ typedef struct {
 
 typedef struct {
   int64_t samples, correct;
-  double loss, accuracy; /* accuracy NAN without classes */
+  double loss, accuracy; /* accuracy NAN without classes; of positions where they have a class each, as correct */
+  double perplexity;     /* exp(loss) with a class for every position, else NAN */
   bool validation;       /* true: of the held-out part; false: of all samples */
   bool new_data;         /* the samples differ from those of the checkpoint's run (validation files: from
                           * its own) */

@@ -9,9 +9,22 @@
 
 static const char *const loss_names[] = {
     [LS_LOSS_CROSS_ENTROPY] = "cross-entropy", [LS_LOSS_MSE] = "mse", NULL};
+#define SIZE(size, most, what)                                                                               \
+  LS_OPTION(ls_model_config_t, size, .change = LS_CHANGE_IGNORED, .min = 0, .max = (most), .initial = "0",   \
+            .help = "Of a preset: " what "; 0: its own.")
 static const ls_option_t model_rows[] = {
     LS_OPTION(ls_model_config_t, preset, .change = LS_CHANGE_IGNORED, .optional = true,
-              .help = "mlp-medium, mlp-large, mlp-extreme, lstm or gru; replaces input and layers."),
+              .help = "mlp-medium, mlp-large, mlp-extreme, lstm, gru, encoder, gpt-char, gpt2, bert-small or "
+                      "bert-base; replaces input and layers. The sizes below change it."),
+    SIZE(width, 1 << 20, "width of its layers"),
+    SIZE(depth, LS_LAYER_MAX, "number of its layers or blocks"),
+    SIZE(heads, 4096, "heads of attention"),
+    SIZE(context, 1 << 24, "places of a sequence"),
+    SIZE(vocabulary, 1 << 24, "tokens that it knows"),
+    SIZE(features, 1 << 20, "values of a place"),
+    SIZE(classes, 1 << 20, "outputs; bert has none by itself, and then gives [T, width]"),
+    LS_OPTION(ls_model_config_t, dropout, .change = LS_CHANGE_IGNORED, .min = -1, .max = 0.99,
+              .initial = "-1", .help = "Of a preset with attention: its dropout; -1: its own."),
     LS_OPTION(ls_model_config_t, input, .change = LS_CHANGE_MODEL, .min = 1, .max = 1e9, .optional = true,
               .help = "Shape of one sample, as [28, 28]."),
     LS_OPTION(ls_model_config_t, loss, .change = LS_CHANGE_MODEL, .optional = true, .choices = loss_names,
@@ -85,16 +98,33 @@ static ls_status_t parse_own(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node
 }
 
 /* The preset's own document. */
-static ls_status_t read_preset(ls_ctx_t *ctx, ls_arena_t *arena, const char *text, ls_model_config_t *model) {
+static ls_status_t read_preset(ls_ctx_t *ctx, ls_arena_t *arena, bool has_loss, ls_model_config_t *model) {
   static const char *const nested[] = {"layers", NULL};
   ls_doc_t doc;
   ls_model_config_t own = {0};
+  const char *text = ls_preset_text(arena, model);
+  if (!text) return LS_ERR_MEMORY;
   ls_status_t status = ls_doc_parse(ctx, model->preset, text, strlen(text), &doc);
   if (status != LS_OK) return status;
   status = ls_option_parse(ctx, arena, &ls_model_section, doc.root, nested, &own);
   model->input = own.input;
+  if (!has_loss) model->loss = is_given(doc.root, "loss") ? own.loss : LS_LOSS_MSE;
   if (status == LS_OK) status = ls_layers_parse(ctx, arena, ls_doc_get(doc.root, "layers"), true, model);
   ls_doc_release(&doc);
+  return status;
+}
+
+static const char *const size_names[] = {"width",    "depth",   "heads",   "context", "vocabulary",
+                                         "features", "classes", "dropout", NULL};
+
+/* Sizes that the preset, or a list of layers (NULL), does not have. */
+static ls_status_t check_sizes(ls_ctx_t *ctx, const ls_doc_node_t *map, const char *preset) {
+  ls_status_t status = LS_OK;
+  for (int i = 0; size_names[i]; i++)
+    if (is_given(map, size_names[i]) && !(preset && ls_preset_reads(preset, size_names[i])))
+      status = ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, size_names[i])->key_place, "model.%s: %s%s",
+                          size_names[i], preset ? preset : "it changes a preset; ",
+                          preset ? " has no such size" : "the layers below have their own sizes");
   return status;
 }
 
@@ -110,9 +140,13 @@ static ls_status_t parse_preset(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_n
                           "model.%s cannot be combined with model.preset: `%s` has its own", excluded[i],
                           model->preset);
     }
-  if (!is_given(map, "loss")) model->loss = LS_LOSS_MSE;
-  const char *text = ls_preset_text(model->preset);
-  if (text) return ls_worse(status, read_preset(ctx, arena, text, model));
+  int known = 0;
+  while (ls_preset_names[known] && strcmp(ls_preset_names[known], model->preset) != 0)
+    known++;
+  if (ls_preset_names[known]) {
+    status = ls_worse(status, check_sizes(ctx, map, model->preset));
+    return status == LS_OK ? read_preset(ctx, arena, is_given(map, "loss"), model) : status;
+  }
   char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES];
   return ls_fail_at(ctx, LS_ERR_CONFIG, &preset->place, "model.preset: `%.80s` is not one of %s%s",
                     LS_SHOWN(model->preset), ls_names_text(ls_preset_names, list),
@@ -129,7 +163,8 @@ ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
   if (model.preset)
     status = ls_worse(status, parse_preset(ctx, arena, map, &model));
   else if (!is_given(map, "preset"))
-    status = ls_worse(status, parse_own(ctx, arena, map, options, &model));
+    status =
+        ls_worse(ls_worse(status, check_sizes(ctx, map, NULL)), parse_own(ctx, arena, map, options, &model));
   if (status == LS_OK) *out = model;
   return status;
 }
@@ -151,6 +186,8 @@ json_t *ls_model_json(const ls_model_config_t *model) {
   for (int i = 0; ok && i < model->layer_count; i++)
     ok = json_array_append_new(layers, layer_json(&model->layer[i])) == 0;
   ok = ok && json_object_set(object, "layers", layers) == 0 && json_object_del(object, "preset") == 0;
+  for (int i = 0; ok && size_names[i]; i++)
+    ok = json_object_del(object, size_names[i]) == 0;
   json_decref(layers);
   if (ok) return object;
   json_decref(object);

@@ -66,8 +66,10 @@ ls_shape_t ls_model_rows(int64_t rows, ls_shape_t one);
 ls_status_t ls_layers_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *list, bool sized,
                             ls_model_config_t *model);
 
-/* presets.c: a preset's input and layers, as a document; NULL: no preset has that name. */
-const char *ls_preset_text(const char *name);
-extern const char *const ls_preset_names[]; /* NULL-terminated */
+/* presets.c: input, layers and perhaps the loss of model->preset, one of the names below, as a document: its sizes are
+ * the model's where those are given. NULL: memory is short. */
+char *ls_preset_text(ls_arena_t *arena, const ls_model_config_t *model);
+bool ls_preset_reads(const char *name, const char *size); /* whether a preset has that size */
+extern const char *const ls_preset_names[];               /* NULL-terminated */
 
 #endif

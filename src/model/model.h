@@ -31,7 +31,8 @@ typedef struct {
   ls_dtype_t dtype;   /* of a sample as the data hold it; not in files: found in the data. f32 is 0 */
   const char *preset; /* NULL or its name; layers and input are then filled from it */
   int loss;           /* ls_loss_kind_t */
-  double label_smoothing;
+  double label_smoothing, dropout; /* dropout: of a preset; < 0: its own */
+  int64_t width, depth, heads, context, vocabulary, features, classes; /* of a preset; 0: its own */
   int64_t ignore;      /* class of a position that counts nowhere */
   const char *weights; /* a file or run whose tensors a new run begins with; NULL = none */
   int map;             /* how they are called there: index of ls_names_list */

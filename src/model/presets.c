@@ -1,31 +1,181 @@
-/* Networks by name, written as in a configuration. docs/config.md says where each comes from; tests/model/test_presets.c
- * has their parameter counts. */
+/* Networks by name, written as in a configuration; `$size` is a size that the configuration may change. docs/layers.md
+ * says where each comes from; tests/model/test_presets.c has their parameter counts. */
 #include "model/layer.h"
 
+#include <ctype.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MODEL(input, layers)   "input: " input "\nlayers:\n" layers
 #define HIDDEN(units, dropout) "  - dense: {units: " #units ", activation: relu, dropout: " #dropout "}\n"
 #define OUTPUTS(units)         "  - dense: {units: " #units "}\n"
-#define RECURRENT(kind, units) "  - " kind ": {units: " #units ", layers: 2, output: last}\n"
+#define RECURRENT(kind)        "  - " kind ": {units: $width, layers: $depth, output: last}\n"
 
-static const struct {
+/* Pre-norm: x + attention(norm(x)), then x + mlp(norm(x)). */
+#define BLOCK(name, causal, activation)                                                                      \
+  "  - repeat:\n"                                                                                            \
+  "      times: $depth\n"                                                                                    \
+  "      name: " name "\n"                                                                                   \
+  "      layers:\n"                                                                                          \
+  "        - layer_norm: {name: ln_1, over: last}\n"                                                         \
+  "        - attention: {name: attn, heads: $heads, causal: " causal ", dropout: $dropout, init: normal, "   \
+  "proj_std: $residual}\n"                                                                                   \
+  "        - dropout: {name: attn.drop, rate: $dropout}\n"                                                   \
+  "        - add: {name: mid, from: [input, attn.drop]}\n"                                                   \
+  "        - layer_norm: {name: ln_2, over: last}\n"                                                         \
+  "        - dense: {name: mlp.c_fc, units: $width*4, over: last, activation: " activation                   \
+  ", init: normal}\n"                                                                                        \
+  "        - dense: {name: mlp.c_proj, units: $width, over: last, init: normal, init_std: $residual, "       \
+  "dropout: $dropout}\n"                                                                                     \
+  "        - add: {name: out, from: [mid, mlp.c_proj]}\n"                                                    \
+  "  - layer_norm: {name: ln_f, over: last}\n"
+
+/* Radford et al. 2019, with the names of Hugging Face. */
+static const char gpt[] = "loss: cross-entropy\n" MODEL(
+    "[$context]",
+    "  - embedding: {name: wte, size: $vocabulary, units: $width}\n"
+    "  - positions: {name: wpe}\n"
+    "  - dropout: {name: drop, rate: $dropout}\n" BLOCK(
+        "h", "true",
+        "gelu_tanh") "  - dense: {name: lm_head, units: $vocabulary, over: last, bias: false, share: wte}\n");
+
+static const char encoder[] =
+    MODEL("[$context, $features]", "  - dense: {name: embed, units: $width, over: last, init: normal}\n"
+                                   "  - positions: {name: wpe}\n"
+                                   "  - dropout: {name: drop, rate: $dropout}\n" BLOCK(
+                                       "h", "false", "gelu") "  - global_pool: {name: mean}\n"
+                                                             "  - dense: {name: head, units: $classes}\n");
+
+/* Devlin et al. 2018, with the names of Hugging Face, without the pooler. Post-norm: norm(x + attention(x)). */
+#define BERT_NORM(name) "layer_norm: {name: " name "LayerNorm, over: last, eps: 1e-12}\n"
+static const char bert[] = MODEL(
+    "[$context]",
+    "  - embedding: {name: embeddings.word_embeddings, size: $vocabulary, units: $width}\n"
+    "  - positions: {name: embeddings.position_embeddings, size: 512}\n"
+    "  - embedding: {name: embeddings.token_type_embeddings, from: input, size: 2, units: $width, id: 0}\n"
+    "  - add: {name: embeddings.sum, from: [embeddings.position_embeddings, "
+    "embeddings.token_type_embeddings]}\n"
+    "  - " BERT_NORM(
+        "embeddings.") "  - dropout: {name: embeddings.dropout, rate: $dropout}\n"
+                       "  - repeat:\n"
+                       "      times: $depth\n"
+                       "      name: encoder.layer\n"
+                       "      layers:\n"
+                       "        - attention: {name: attention, heads: $heads, dropout: $dropout, init: "
+                       "normal}\n"
+                       "        - dropout: {name: attention.drop, rate: $dropout}\n"
+                       "        - add: {name: attention.sum, from: [input, attention.drop]}\n"
+                       "        - " BERT_NORM(
+                           "attention.output.") "        - dense: {name: intermediate.dense, units: "
+                                                "$width*4, over: last, activation: gelu, init: normal}\n"
+                                                "        - dense: {name: output.dense, units: $width, over: "
+                                                "last, init: normal, dropout: $dropout}\n"
+                                                "        - add: {name: output.sum, from: "
+                                                "[attention.output.LayerNorm, output.dense]}\n"
+                                                "        - " BERT_NORM("output."));
+/* Classes of a text: of its first token. */
+static const char bert_head[] = "  - global_pool: {name: first, kind: first}\n"
+                                "  - dense: {name: classifier, units: $classes, init: normal}\n"
+                                "loss: cross-entropy\n";
+
+typedef struct {
   const char *name, *model;
-} presets[] = {
+  const char *head; /* NULL or what follows where there are classes */
+  int64_t width, depth, heads, context, vocabulary, features, classes;
+  double dropout;
+} preset_t;
+
+static const preset_t presets[] = {
     {"mlp-medium", MODEL("[799]", HIDDEN(256, 0.2) HIDDEN(128, 0.2) HIDDEN(64, 0.2) OUTPUTS(192))},
     {"mlp-large", MODEL("[4608]", HIDDEN(1024, 0.3) HIDDEN(1024, 0.3) HIDDEN(512, 0.3) HIDDEN(512, 0.3)
                                       HIDDEN(256, 0.3) OUTPUTS(768))},
     {"mlp-extreme", MODEL("[4096]", HIDDEN(8192, 0) HIDDEN(6144, 0) HIDDEN(4096, 0) HIDDEN(2048, 0)
                                         HIDDEN(1024, 0) OUTPUTS(512))},
-    {"lstm", MODEL("[60, 50]", RECURRENT("lstm", 192) OUTPUTS(3))},
-    {"gru", MODEL("[60, 50]", RECURRENT("gru", 160) OUTPUTS(3))},
+    {"lstm", MODEL("[$context, $features]", RECURRENT("lstm") OUTPUTS($classes)), .width = 192, .depth = 2,
+     .context = 60, .features = 50, .classes = 3},
+    {"gru", MODEL("[$context, $features]", RECURRENT("gru") OUTPUTS($classes)), .width = 160, .depth = 2,
+     .context = 60, .features = 50, .classes = 3},
+    {"encoder", encoder, .width = 192, .depth = 6, .heads = 6, .context = 64, .features = 50, .classes = 3,
+     .dropout = 0.1},
+    {"gpt-char", gpt, .width = 384, .depth = 6, .heads = 6, .context = 256, .vocabulary = 65, .dropout = 0.2},
+    {"gpt2", gpt, .width = 768, .depth = 12, .heads = 12, .context = 1024, .vocabulary = 50257,
+     .dropout = 0.1},
+    {"bert-small", bert, bert_head, .width = 512, .depth = 4, .heads = 8, .context = 128, .vocabulary = 30522,
+     .dropout = 0.1},
+    {"bert-base", bert, bert_head, .width = 768, .depth = 12, .heads = 12, .context = 128,
+     .vocabulary = 30522, .dropout = 0.1},
 };
 
-const char *const ls_preset_names[] = {"mlp-medium", "mlp-large", "mlp-extreme", "lstm", "gru", NULL};
+const char *const ls_preset_names[] = {"mlp-medium", "mlp-large", "mlp-extreme", "lstm",
+                                       "gru",        "encoder",   "gpt-char",    "gpt2",
+                                       "bert-small", "bert-base", NULL};
 _Static_assert(LS_COUNT(presets) + 1 == LS_COUNT(ls_preset_names), "every preset has a name");
 
-const char *ls_preset_text(const char *name) {
+#define SIZE(field)                                                                                          \
+  { #field, offsetof(ls_model_config_t, field), offsetof(preset_t, field) }
+static const struct {
+  const char *name;
+  size_t given, own;
+} sizes[] = {SIZE(width),      SIZE(depth),    SIZE(heads),  SIZE(context),
+             SIZE(vocabulary), SIZE(features), SIZE(classes)};
+
+static const preset_t *find(const char *name) {
   for (int i = 0; i < LS_COUNT(presets); i++)
-    if (strcmp(presets[i].name, name) == 0) return presets[i].model;
+    if (strcmp(presets[i].name, name) == 0) return &presets[i];
   return NULL;
+}
+
+bool ls_preset_reads(const char *name, const char *size) {
+  const preset_t *preset = find(name);
+  const char *text[] = {preset ? preset->model : "", preset && preset->head ? preset->head : ""};
+  size_t len = strlen(size);
+  for (int i = 0; i < LS_COUNT(text); i++)
+    for (const char *p = text[i]; (p = strchr(p, '$')); p++)
+      if (strncmp(p + 1, size, len) == 0 && !isalpha((unsigned char)p[1 + len])) return true;
+  return false;
+}
+
+static int64_t size_of(const preset_t *preset, const ls_model_config_t *model, int i) {
+  int64_t given, own;
+  memcpy(&given, (const char *)model + sizes[i].given, sizeof given);
+  memcpy(&own, (const char *)preset + sizes[i].own, sizeof own);
+  return given > 0 ? given : own;
+}
+
+/* `name`: behind a `$`. */
+static double value_of(const preset_t *preset, const ls_model_config_t *model, const char *name, size_t len) {
+  for (int i = 0; i < LS_COUNT(sizes); i++)
+    if (strlen(sizes[i].name) == len && strncmp(name, sizes[i].name, len) == 0)
+      return (double)size_of(preset, model, i);
+  double dropout = model->dropout >= 0 ? model->dropout : preset->dropout;
+  int64_t depth = model->depth > 0 ? model->depth : preset->depth;
+  return *name == 'd' ? dropout : 0.02 / sqrt(2.0 * (double)depth); /* residual: of GPT-2 */
+}
+
+char *ls_preset_text(ls_arena_t *arena, const ls_model_config_t *model) {
+  enum { VALUE_BYTES = 32 };
+  const preset_t *preset = find(model->preset);
+  const char *head = preset->head && (model->classes > 0 || preset->classes > 0) ? preset->head : "";
+  char *text = ls_arena_printf(arena, "%s%s", preset->model, head);
+  size_t room = 1;
+  for (const char *p = text; p && *p; p++)
+    room += *p == '$' ? VALUE_BYTES : 1;
+  char *out = text ? ls_arena_array(arena, room, 1) : NULL;
+  for (char *to = out; to && *text; *to = '\0') {
+    if (*text != '$') {
+      *to++ = *text++;
+      continue;
+    }
+    size_t len = 0;
+    while (isalpha((unsigned char)text[1 + len]))
+      len++;
+    double value = value_of(preset, model, text + 1, len);
+    text += 1 + len;
+    if (*text == '*') value *= (double)strtol(text + 1, &text, 10);
+    to += snprintf(to, VALUE_BYTES, "%.15g", value);
+  }
+  return out;
 }

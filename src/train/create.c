@@ -313,7 +313,6 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   t->classes = config->model.loss == LS_LOSS_CROSS_ENTROPY;
   t->inputs = ls_model_inputs(&config->model);
   t->outputs = ls_model_outputs(&config->model);
-  t->positions = ls_model_positions(&config->model) > 0 ? ls_model_positions(&config->model) : 1;
   begin(t);
   t->line = &t->own_line;
   ls_status_t status = check_world(t);

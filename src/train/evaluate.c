@@ -27,6 +27,25 @@ static ls_status_t evaluate_chunks(ls_trainer_t *t, const ls_loader_spec_t *spec
   return status;
 }
 
+double ls_trainer_perplexity(const ls_trainer_t *t, double loss) {
+  return ls_model_positions(&t->config->model) > 0 ? exp(loss) : NAN;
+}
+
+/* What has a class in the part: samples, or their positions that count. */
+static int64_t classified(const ls_trainer_t *t, ls_part_t part, int64_t samples) {
+  const ls_model_config_t *model = &t->config->model;
+  int64_t positions = ls_model_positions(model), count = 0;
+  if (positions == 0) return samples;
+  if (!t->dataset->targets) return samples * positions; /* windows of a text: every token counts */
+  for (int64_t i = 0; i < samples; i++) {
+    const int32_t *target =
+        (const int32_t *)t->dataset->targets + ls_dataset_row(t->dataset, part, i) * positions;
+    for (int64_t k = 0; k < positions; k++)
+      count += target[k] != model->ignore;
+  }
+  return count;
+}
+
 ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_report_t *report) {
   ls_comm_t *comm = t->world->comm;
   int64_t samples = part == LS_PART_TRAIN ? t->dataset->train_count : t->dataset->validation_count;
@@ -56,7 +75,8 @@ ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_re
   *report = (ls_eval_report_t){.samples = samples,
                                .correct = (int64_t)llround(correct),
                                .loss = loss / (double)samples,
-                               .accuracy = t->classes ? correct / (double)(samples * t->positions) : NAN,
+                               .accuracy = t->classes ? correct / (double)classified(t, part, samples) : NAN,
+                               .perplexity = ls_trainer_perplexity(t, loss / (double)samples),
                                .validation = part == LS_PART_VALIDATION,
                                .new_data = t->new_data};
   return LS_OK;

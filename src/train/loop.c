@@ -286,6 +286,7 @@ static void fill_report(ls_loop_t *loop, int64_t start_ns, ls_train_report_t *re
   report->train_loss_first = loop->train_loss_first;
   report->val_loss = t->val_loss;
   report->val_accuracy = t->val_accuracy;
+  report->val_perplexity = ls_trainer_perplexity(t, t->val_loss);
   report->skipped_steps = loop->skipped;
   report->eval_s = (double)loop->eval_ns * 1e-9;
   report->save_s = (double)loop->save_ns * 1e-9;
@@ -311,6 +312,7 @@ static void describe(const ls_trainer_t *t, ls_train_report_t *report) {
                                 .val_loss_first = NAN,
                                 .val_loss = NAN,
                                 .val_accuracy = NAN,
+                                .val_perplexity = NAN,
                                 .train_loss = NAN,
                                 .train_loss_first = NAN};
   snprintf(report->strategy, sizeof report->strategy, "%s", t->config->parallel.strategy);

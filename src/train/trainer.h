@@ -24,7 +24,7 @@ struct ls_trainer {
   int sharing;   /* ranks of this node that have one copy of it, this one included */
   bool new_data; /* not those that the checkpoint was trained on; they are not split */
   bool classes;
-  int64_t inputs, outputs, positions; /* positions: of a sample that count for its accuracy, at least 1 */
+  int64_t inputs, outputs;
 
   int64_t total_steps, total_samples;
   int64_t step;                   /* steps done */
@@ -88,7 +88,9 @@ void ls_trainer_unclaim(ls_trainer_t *t);
  * LS_ERR_MISMATCH: none fits. Collective. */
 ls_status_t ls_trainer_take_weights(ls_trainer_t *t);
 
-/* evaluate.c: loss (mean) and correct count over a part. Collective. */
+/* evaluate.c */
+double ls_trainer_perplexity(const ls_trainer_t *t, double loss); /* NAN unless positions have classes */
+/* loss (mean) and correct count over a part. Collective. */
 ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_report_t *report);
 
 /* watch.c: starts what watches this run, if monitor.dir asks for it: sets t->monitor. Collective. */

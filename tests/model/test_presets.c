@@ -12,6 +12,11 @@ static const struct {
     /* PyTorch's 484,419 and 256,803, which count a second bias vector: 2 layers of 4 * 192, and of 2 * 160 */
     {"lstm", 3000, 3, 484419 - 2 * 4 * 192, 3, 0, 0, 2},
     {"gru", 3000, 3, 256803 - 2 * 2 * 160, 3, 0, 0, 2},
+    {"encoder", 64 * 50, 3, 2692227, 6 * 4 + 2, 0, 1 + 6 * 2, 0},
+    {"gpt-char", 256, 256 * 65, 10770816, 6 * 4 + 1, 0, 1 + 6 * 2, 0},
+    {"gpt2", 1024, 1024 * 50257, 124439808, 12 * 4 + 1, 0, 1 + 12 * 2, 0},
+    {"bert-small", 128, 128 * 512, 28500992, 4 * 4, 0, 1 + 4 * 2, 0},
+    {"bert-base", 128, 128 * 768, 108891648, 12 * 4, 0, 1 + 12 * 2, 0},
 };
 
 static int count_ops(const ls_graph_t *graph, const char *name) {
@@ -30,10 +35,11 @@ static void sizes(void **state) {
     snprintf(text, sizeof text, "model: {preset: %s}\n", presets[i].name);
     assert_int_equal(parse_model(c, text, &p), LS_OK);
     assert_string_equal(p.model.preset, presets[i].name);
-    assert_int_equal(p.model.loss, LS_LOSS_MSE);
+    assert_int_equal(p.model.loss,
+                     strncmp(presets[i].name, "gpt", 3) == 0 ? LS_LOSS_CROSS_ENTROPY : LS_LOSS_MSE);
     assert_int_equal(ls_model_inputs(&p.model), presets[i].inputs);
     assert_int_equal(ls_model_outputs(&p.model), presets[i].outputs);
-    assert_int_equal(ls_model_build(c->ctx, &p.model, 16, true, &graph), LS_OK);
+    assert_int_equal(ls_model_build(c->ctx, &p.model, 2, true, &graph), LS_OK);
     assert_int_equal(ls_graph_param_count(graph), presets[i].params);
     assert_int_equal(count_ops(graph, "linear"), presets[i].linear);
     assert_int_equal(count_ops(graph, "relu"), presets[i].relu);
@@ -52,7 +58,64 @@ static void with_another_loss(void **state) {
   release_model(&p);
 }
 
+/* Other sizes, by their formulas: a block of width w has 12 w^2 + 13 w parameters. */
+static void of_other_sizes(void **state) {
+  capture_t *c = *state;
+  static const struct {
+    const char *text;
+    int64_t params;
+    int loss, dropout;
+  } others[] = {
+      {"{preset: gpt-char, width: 128, depth: 4, heads: 4, context: 64, dropout: 0}", 809856,
+       LS_LOSS_CROSS_ENTROPY, 0},
+      {"{preset: gpt2, vocabulary: 50304}", 124475904, LS_LOSS_CROSS_ENTROPY, 25},
+      {"{preset: gpt2, width: 1024, depth: 24, heads: 16}", 354823168, LS_LOSS_CROSS_ENTROPY, 49},
+      {"{preset: bert-base, classes: 2}", 108891648 + 2 * 768 + 2, LS_LOSS_CROSS_ENTROPY, 25},
+      {"{preset: encoder, width: 64, heads: 2, depth: 1, features: 7, context: 5, classes: 4, loss: "
+       "cross-entropy}",
+       8 * 64 + 5 * 64 + 12 * 64 * 64 + 13 * 64 + 2 * 64 + 4 * 64 + 4, LS_LOSS_CROSS_ENTROPY, 3},
+      {"{preset: lstm, width: 8, depth: 1, features: 3, classes: 2}", 4 * 8 * (3 + 8 + 1) + 2 * 8 + 2,
+       LS_LOSS_MSE, 0},
+  };
+  for (int i = 0; i < LS_COUNT(others); i++) {
+    char text[160];
+    parsed_t p;
+    ls_graph_t *graph;
+    snprintf(text, sizeof text, "model: %s\n", others[i].text);
+    assert_int_equal(parse_model(c, text, &p), LS_OK);
+    assert_int_equal(p.model.loss, others[i].loss);
+    assert_int_equal(ls_model_build(c->ctx, &p.model, 1, true, &graph), LS_OK);
+    assert_int_equal(ls_graph_param_count(graph), others[i].params);
+    assert_int_equal(count_ops(graph, "dropout"), others[i].dropout);
+    json_t *json = ls_model_json(&p.model);
+    assert_null(json_object_get(json, "width"));
+    assert_null(json_object_get(json, "preset"));
+    json_decref(json);
+    ls_graph_destroy(graph);
+    release_model(&p);
+  }
+}
+
+static void sizes_that_do_not_fit(void **state) {
+  capture_t *c = *state;
+  static const char *const texts[][2] = {
+      {"model: {preset: mlp-large, width: 3}\n", "f.yaml:1:28: model.width: mlp-large has no such size"},
+      {"model: {preset: lstm, heads: 3}\n", "f.yaml:1:23: model.heads: lstm has no such size"},
+      {"model: {input: 4, loss: mse, depth: 2, layers: [dense: {units: 2}]}\n",
+       "f.yaml:1:30: model.depth: it changes a preset; the layers below have their own sizes"},
+      {"model: {preset: gpt2, heads: 7}\n", "gpt2:"},
+  };
+  for (int i = 0; i < LS_COUNT(texts); i++) {
+    parsed_t p;
+    assert_int_equal(parse_model(c, texts[i][0], &p), LS_ERR_CONFIG);
+    if (strncmp(c->text, texts[i][1], strlen(texts[i][1])) != 0) fail_msg("case %d: got \"%s\"", i, c->text);
+    release_model(&p);
+    capture_clear(c);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {TEST(sizes), TEST(with_another_loss)};
+  const struct CMUnitTest tests[] = {TEST(sizes), TEST(with_another_loss), TEST(of_other_sizes),
+                                     TEST(sizes_that_do_not_fit)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,6 +56,7 @@ static void test_it_learns_and_goes_on_to_the_bit(void **state) {
     sim_train(&(sim_run_t){.text = text, .ranks = 1}, &whole);
     assert_string_equal(whole.error, "");
     assert_true(whole.loss[59] < 0.8 * whole.loss[0] && whole.report.val_loss < 0.8 * log(17));
+    assert_true(whole.report.val_perplexity == exp(whole.report.val_loss));
     assert_true(whole.report.val_accuracy > 0.3 && whole.report.val_accuracy <= 1);
     snprintf(dir, sizeof dir, "part-%s", kinds[k]);
     text_of(text, kinds[k], dir, "single", false);
