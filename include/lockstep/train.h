@@ -118,10 +118,11 @@ typedef struct {
 
 typedef struct {
   int64_t samples, correct;
-  double loss, accuracy; /* accuracy NAN without classes; of positions where they have a class each, as correct */
-  double perplexity;     /* exp(loss) with a class for every position, else NAN */
-  bool validation;       /* true: of the held-out part; false: of all samples */
-  bool new_data;         /* the samples differ from those of the checkpoint's run (validation files: from
+  double loss,
+      accuracy;      /* accuracy NAN without classes; of positions where they have a class each, as correct */
+  double perplexity; /* exp(loss) with a class for every position, else NAN */
+  bool validation;   /* true: of the held-out part; false: of all samples */
+  bool new_data;     /* the samples differ from those of the checkpoint's run (validation files: from
                           * its own) */
 } ls_eval_report_t;
 

@@ -28,12 +28,12 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls
   const char *checkpoint = ls_trainer_checkpoint(t, &step), *which = chosen(args, checkpoint);
   const char *file = ls_trainer_data(t)->validation_source;
   if (args->json) {
-    cli_print_json(json_pack("{s:s, s:o, s:I, s:I, s:s?, s:o, s:o, s:o, s:s, s:o, s:b}", "command", "eval",
-                             "checkpoint", ls_json_text(checkpoint), "step", (json_int_t)step, "samples",
-                             (json_int_t)r->samples, "chosen", which, "loss", ls_json_number(r->loss),
-                             "accuracy", ls_json_number(r->accuracy), "perplexity", ls_json_number(r->perplexity), "part",
-                             r->validation ? "validation" : "all", "validation_file",
-                             *file ? ls_json_text(file) : json_null(), "new_data", r->new_data));
+    cli_print_json(
+        json_pack("{s:s, s:o, s:I, s:I, s:s?, s:o, s:o, s:o, s:s, s:o, s:b}", "command", "eval", "checkpoint",
+                  ls_json_text(checkpoint), "step", (json_int_t)step, "samples", (json_int_t)r->samples,
+                  "chosen", which, "loss", ls_json_number(r->loss), "accuracy", ls_json_number(r->accuracy),
+                  "perplexity", ls_json_number(r->perplexity), "part", r->validation ? "validation" : "all",
+                  "validation_file", *file ? ls_json_text(file) : json_null(), "new_data", r->new_data));
     return;
   }
   cli_print("  %-16s %s%s%s%s\n  %-16s %lld\n", "checkpoint", cli_shown(checkpoint),

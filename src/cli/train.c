@@ -130,8 +130,7 @@ static void print_table(const ls_train_report_t *r, double predicted_us, const c
   print_before_after("validation loss", r->val_loss_first, r->val_loss, "before training -> at the end");
   if (isfinite(r->val_accuracy))
     cli_print("  %-24s %11.2f %%\n", "validation accuracy", 100 * r->val_accuracy);
-  if (isfinite(r->val_perplexity))
-    cli_print("  %-24s %12.6g\n", "validation perplexity", r->val_perplexity);
+  if (isfinite(r->val_perplexity)) cli_print("  %-24s %12.6g\n", "validation perplexity", r->val_perplexity);
   if (r->steps > 0) {
     cli_print("  %-24s %12s\n", "samples/s", cli_count((int64_t)r->samples_per_s));
     print_step_time(r);

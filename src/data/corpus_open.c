@@ -101,18 +101,28 @@ static int64_t first_beyond(const ls_corpus_file_t *f, ls_dtype_t dtype, uint32_
   }
 }
 
+/* The model's part that knows fewest tokens, and their number. */
+static const char *narrowest(const ls_data_want_t *want, int64_t *units) {
+  bool embedding = want->ids > 0 && want->ids < want->outputs;
+  *units = embedding ? want->ids : want->outputs;
+  return embedding ? "embedding" : "last layer";
+}
+
 static ls_status_t check_numbers(reader_t *r, const ls_corpus_file_t *f) {
   ls_dtype_t dtype = r->corpus->dtype;
   size_t one = ls_dtype_bytes(dtype);
-  int64_t limit = r->want->outputs, at = first_beyond(f, dtype, (uint32_t)limit);
+  int64_t limit;
+  const char *part = narrowest(r->want, &limit);
+  int64_t at = first_beyond(f, dtype, (uint32_t)limit);
   if (at == f->count) return LS_OK;
   const char *place = (const char *)f->tokens + (size_t)at * one;
   int32_t token = 0;
   memcpy(&token, place, one);
   return ls_fail(r->ctx, LS_ERR_DATA,
                  "%s: token %" PRId64 " (from 0; byte offset %zu) is %" PRId32
-                 ", but the model's last layer has %" PRId64 " unit%s: tokens are 0 to %" PRId64,
-                 f->path, at, (size_t)(place - f->view.bytes), token, limit, LS_PLURAL(limit), limit - 1);
+                 ", but the model's %s has %" PRId64 " unit%s: tokens are 0 to %" PRId64,
+                 f->path, at, (size_t)(place - f->view.bytes), token, part, limit, LS_PLURAL(limit),
+                 limit - 1);
 }
 
 /* ---- text ---- */
@@ -223,7 +233,8 @@ static ls_status_t take_vocabulary(reader_t *r, const ls_strings_t *given) {
 }
 
 static ls_status_t check_vocabulary(reader_t *r) {
-  int64_t count = r->dataset->vocabulary.count, units = r->want->outputs;
+  int64_t count = r->dataset->vocabulary.count, units;
+  const char *part = narrowest(r->want, &units);
   if (count > CHARACTERS_MAX)
     return ls_fail(r->ctx, LS_ERR_DATA,
                    "%s: %" PRId64 " different characters; at most %d are supported: use "
@@ -231,9 +242,9 @@ static ls_status_t check_vocabulary(reader_t *r) {
                    r->dataset->source, count, CHARACTERS_MAX);
   if (count <= units) return LS_OK;
   return ls_fail(r->ctx, LS_ERR_DATA,
-                 "%s: %" PRId64 " different characters, but the model's last layer has %" PRId64
-                 " unit%s: give it and its embedding %" PRId64,
-                 r->dataset->source, count, units, LS_PLURAL(units), count);
+                 "%s: %" PRId64 " different characters, but the model's %s has %" PRId64
+                 " unit%s: give its embedding and last layer %" PRId64,
+                 r->dataset->source, count, part, units, LS_PLURAL(units), count);
 }
 
 /* Text of ASCII characters stays in its file, beside a table from bytes to numbers. */

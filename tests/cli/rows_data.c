@@ -15,8 +15,11 @@
 #define CSV_GZ  REAL "data: {kind: csv, path: d.csv.gz, target: [y]}\n"
 #define IDX     CLASSES "data: {kind: idx, features: x.idx, targets: y.idx}\n"
 #define NPY     REAL "data: {kind: npy, features: x.npy, targets: y.npy}\n"
-#define NPZ     REAL "data: {kind: npy, features: d.npz:x, targets: d.npz:y}\n"
-#define GOOD    "a,b,y\n1,2,3\n4,5,6\n7,8,9\n1,1,1\n"
+#define TOKENS                                                                                               \
+  "model: {input: [2], loss: cross-entropy, layers: [{embedding: {size: 5, units: 3}}]}\n" TRAIN             \
+  "data: {kind: npy, features: x.npy, targets: y.npy}\n"
+#define NPZ  REAL "data: {kind: npy, features: d.npz:x, targets: d.npz:y}\n"
+#define GOOD "a,b,y\n1,2,3\n4,5,6\n7,8,9\n1,1,1\n"
 
 #define FILES(name, ...)                                                                                     \
   static void name(void) {                                                                                   \
@@ -126,6 +129,15 @@ FILES(npy_npz, put("x.npy", "PK\3\4xxxxxxxx", 12);
       put_npy("y.npy", HEADER("<f4", "False", "(4, 1)"), zeros, 16))
 FILES(npy_nan, float x[8] = {0}; x[5] = NAN; put_npy("x.npy", HEADER("<f4", "False", "(4, 2)"), x, 32);
       put_npy("y.npy", HEADER("<f4", "False", "(4, 1)"), zeros, 16))
+FILES(npy_token, uint16_t x[8] = {0, 1, 2, 3, 4, 0, 7, 1}; int32_t y[8] = {0};
+      put_npy("x.npy", HEADER("<u2", "False", "(4, 2)"), x, 16);
+      put_npy("y.npy", HEADER("<i4", "False", "(4, 2)"), y, 32))
+FILES(npy_ignored, uint16_t x[8] = {0, 1, 2, 3, 4, 0, 4, 1}; int32_t y[8] = {0, -1, 2, -1, -1, 1, 0, 2};
+      put_npy("x.npy", HEADER("<u2", "False", "(4, 2)"), x, 16);
+      put_npy("y.npy", HEADER("<i4", "False", "(4, 2)"), y, 32))
+FILES(npy_half_token, float x[8] = {0, 1, 2.5f}; int32_t y[8] = {0};
+      put_npy("x.npy", HEADER("<f4", "False", "(4, 2)"), x, 32);
+      put_npy("y.npy", HEADER("<i4", "False", "(4, 2)"), y, 32))
 FILES(npy_target_width, put_npy("x.npy", HEADER("<f4", "False", "(4, 2)"), zeros, 32);
       put_npy("y.npy", HEADER("<f4", "False", "(4, 2)"), zeros, 32))
 FILES(npy_half_class, float y[4] = {0, 1, 1.5f, 2};
@@ -299,6 +311,18 @@ const row_t rows_data[] = {
     {"npz bomb", DATA, .config = NPZ, .files = npz_bomb,
      .expect = {"d.npz:x", "more than 100 times its size"}},
     {"npz is no csv", DATA, "check c.yaml --set data.path=d.npz", CSV, npz_good, .expect = {"d.npz"}},
+    {"a token beyond the vocabulary", DATA, .config = TOKENS, .files = npy_token,
+     .expect =
+         {"x.npy: row 3, column 0 (from 0): 7 is no row of the model's embedding, which has 5: 0 to 4"}},
+    {"a token that is no whole number", DATA, .config = TOKENS, .files = npy_half_token,
+     .expect = {"x.npy", "row 1, column 0", "2.5 is no whole number"}},
+    {"text beyond the embedding", DATA,
+     .config = "model: {input: [2], loss: cross-entropy, layers: [{embedding: "
+               "{size: 3, units: 9}}]}\n" TRAIN "data: {kind: text, path: d.csv, context: 2}\n",
+     .files = csv_good, .expect = {"d.csv", "different characters, but the model's embedding has 3 units"}},
+    {"classes of positions, some ignored", OK, "train c.yaml", TOKENS, npy_ignored},
+    {"an ignored class of another number", DATA, "check c.yaml --set model.ignore=-100", TOKENS, npy_ignored,
+     .expect = {"y.npy", "class -1"}},
     {"npy nan", DATA, .config = NPY, .files = npy_nan, .expect = {"x.npy", "row 2, column 1", "nan"}},
     {"npy targets too wide", DATA, .config = NPY, .files = npy_target_width,
      .expect = {"y.npy", "2 targets"}},

@@ -1,0 +1,23 @@
+#!/bin/sh
+# The example of a GPT: it learns, two ranks learn the same, plan prices it, eval measures what training said.
+set -eu
+. "$(dirname "$0")/lib.sh"
+config=$source_dir/examples/08-gpt.yaml
+run() { # DIR OPTIONS
+  dir=$1
+  shift
+  "$program" train "$config" --quiet --json --set train.steps=40 --set train.schedule.warmup_steps=5 \
+    --set "train.checkpoint.dir=$work/$dir" --set train.checkpoint.every_steps=10 --set parallel.backend=cpu "$@"
+}
+run one --ranks 1 >"$work/one.json"
+[ "$(field "$work/one.json" params)" = 809856 ] || fail "the network has $(field "$work/one.json" params) parameters"
+loss=$(field "$work/one.json" val_loss)
+below "$loss" 3.7 || fail "validation loss $loss after 40 steps"
+field "$work/one.json" val_perplexity | awk -v l="$loss" '{ d = $1 / exp(l) - 1; exit !(d < 1e-6 && d > -1e-6) }' ||
+  fail "perplexity is not exp(loss)"
+run two --ranks 2 --set parallel.threads=1 >"$work/two.json"
+field "$work/two.json" val_loss | awk -v l="$loss" '{ d = $1 - l; exit !(d < 1e-3 && d > -1e-3) }' ||
+  fail "two ranks reach $(field "$work/two.json" val_loss), one $loss"
+"$program" plan "$config" --budget-ms 1500 --json >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
+"$program" eval "$config" --checkpoint "$work/one" --json >"$work/eval.json"
+[ "$(field "$work/eval.json" loss)" = "$loss" ] || fail "eval says another loss"
