@@ -67,6 +67,8 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, int64_t 
 static const char *const *names_of(const ls_trainer_t *t, const ls_config_t *config) {
   const ls_strings_t *target = &config->data.target;
   bool classes = config->model.loss == LS_LOSS_CROSS_ENTROPY;
+  const ls_strings_t *labels = &ls_trainer_data(t)->labels;
+  if (classes && labels->count == ls_trainer_outputs(t)) return labels->v;
   return !classes && target->count == ls_trainer_outputs(t) ? target->v : NULL;
 }
 

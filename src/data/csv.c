@@ -23,7 +23,8 @@ typedef struct {
 typedef struct {
   ls_ctx_t *ctx;
   ls_csv_scan_t scan;
-  int64_t passed; /* lines of the file between the header and the first row here */
+  int64_t passed;      /* lines of the file between the header and the first row here */
+  ls_labels_t *labels; /* of the chosen column; NULL: numbers alone */
   ls_arena_t arena;
   column_t *columns;
   int64_t count;  /* columns of the file */
@@ -222,6 +223,32 @@ static void refuse_cell(table_t *t, const column_t *c, const ls_csv_cell_t *cell
                 c->named ? "" : "; to leave the column out, name the ones to use");
 }
 
+/* A label's number into *value. */
+static ls_status_t read_label(table_t *t, const column_t *c, const ls_csv_cell_t *cell, double *value) {
+  int64_t number = 0;
+  char shown[CELL_TEXT_BYTES];
+  const char *name = cell_name(&t->arena, cell);
+  if (!name) return LS_ERR_MEMORY;
+  bool text =
+      cell->len > 0 && strlen(name) + 1 > 1 && ls_text_utf8(name) && !memchr(cell->text, '\0', cell->len);
+  ls_status_t status = text ? ls_labels_add(t->labels, name, &number) : LS_ERR_DATA;
+  *value = (double)number;
+  if (status != LS_ERR_DATA || !speaks(t)) return status == LS_ERR_DATA ? LS_OK : status;
+  ls_text_shown(cell->text, cell->len, shown, sizeof shown);
+  if (cell->len == 0)
+    ls_csv_fail(&t->scan, cell, "column '%.200s': empty cell where a label is needed", c->shown);
+  else if (!text)
+    ls_csv_fail(&t->scan, cell, "column '%.200s': the label is not UTF-8", c->shown);
+  else if (t->labels->closed)
+    ls_csv_fail(&t->scan, cell, "column '%.200s': label '%s' is none of the %d that the model was trained on",
+                c->shown, shown, t->labels->count);
+  else
+    ls_csv_fail(&t->scan, cell,
+                "column '%.200s': '%s' is label number %d, but the model's last layer has %" PRId64 " unit%s",
+                c->shown, shown, t->labels->count + 1, t->labels->most, LS_PLURAL(t->labels->most));
+  return LS_OK;
+}
+
 /* Reports a row whose length differs from the header's, and skips the rest of it. */
 static ls_status_t refuse_ragged(table_t *t, ls_csv_cell_t *cell, int64_t cells) {
   bool first = speaks(t);
@@ -245,7 +272,9 @@ static ls_status_t read_row(table_t *t, double *row) {
     if (status != LS_OK) return status;
     if (cell.last != (i + 1 == t->count)) return refuse_ragged(t, &cell, cell.last ? i + 1 : i + 2);
     const column_t *c = &t->columns[i];
-    if (c->place >= 0) {
+    if (c->place >= 0 && t->labels && t->labels->text) {
+      if ((status = read_label(t, c, &cell, &row[c->place]))) return status;
+    } else if (c->place >= 0) {
       ls_number_t fault = ls_number_parse(cell.text, cell.len, &row[c->place]);
       if (fault != LS_NUMBER_OK) refuse_cell(t, c, &cell, fault);
     }
@@ -279,6 +308,21 @@ static ls_status_t read_rows(table_t *t) {
   return status == LS_OK && t->faults > 0 ? LS_ERR_DATA : status;
 }
 
+/* Whether labels are texts: looks at the first row without consuming it. */
+static ls_status_t look_at_labels(table_t *t) {
+  ls_csv_scan_t scan = t->scan;
+  ls_csv_cell_t cell = {0};
+  double unused;
+  ls_status_t status = LS_OK;
+  if (t->labels->closed) return LS_OK;
+  for (int64_t i = 0; i < t->count && status == LS_OK && !cell.last; i++) {
+    status = ls_csv_scan_cell(&scan, &cell);
+    if (status == LS_OK && t->columns[i].place >= 0)
+      t->labels->text = cell.len > 0 && ls_number_parse(cell.text, cell.len, &unused) == LS_NUMBER_BAD;
+  }
+  return status;
+}
+
 static ls_status_t read_table(table_t *t, const ls_strings_t *want, bool trained,
                               const ls_strings_t *except) {
   ls_status_t status = read_header(t);
@@ -288,7 +332,10 @@ static ls_status_t read_table(table_t *t, const ls_strings_t *want, bool trained
   if (ls_csv_scan_done(&t->scan))
     return ls_fail(t->ctx, LS_ERR_DATA, "%s: there are no rows below the header", t->scan.name);
   if (!want || want->count == 0) status = choose_by_first_row(t);
-  return status == LS_OK ? read_rows(t) : status;
+  if (status == LS_OK && t->labels) status = look_at_labels(t);
+  if (status == LS_OK) status = read_rows(t);
+  return status == LS_OK && t->labels && t->labels->text ? ls_labels_close(t->labels, t->values, t->rows)
+                                                         : status;
 }
 
 /* The chosen columns' names in the order of the matrix: pointers, then the texts. */
@@ -309,16 +356,11 @@ static ls_status_t copy_names(table_t *t, char ***names) {
   return LS_OK;
 }
 
-ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
-                        const ls_strings_t *want, bool trained, const ls_strings_t *except,
-                        ls_matrix_t *out) {
-  return ls_read_csv_after(ctx, name, text, size, delimiter, want, trained, except, 0, out);
-}
-
-ls_status_t ls_read_csv_after(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
-                              const ls_strings_t *want, bool trained, const ls_strings_t *except,
-                              int64_t passed, ls_matrix_t *out) {
-  table_t t = {.ctx = ctx, .passed = passed};
+static ls_status_t read_text(table_t *start, const char *name, const char *text, size_t size, char delimiter,
+                             const ls_strings_t *want, bool trained, const ls_strings_t *except,
+                             ls_matrix_t *out) {
+  table_t t = *start;
+  ls_ctx_t *ctx = t.ctx;
   ls_arena_init(&t.arena, ctx);
   ls_status_t status = ls_csv_scan_begin(ctx, name, text, size, delimiter, &t.scan);
   if (status == LS_OK) status = read_table(&t, want, trained, except);
@@ -335,4 +377,23 @@ free_header:
   ls_free(t.columns);
   ls_arena_release(&t.arena);
   return status;
+}
+
+ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
+                        const ls_strings_t *want, bool trained, const ls_strings_t *except,
+                        ls_matrix_t *out) {
+  return ls_read_csv_after(ctx, name, text, size, delimiter, want, trained, except, 0, out);
+}
+
+ls_status_t ls_read_csv_after(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
+                              const ls_strings_t *want, bool trained, const ls_strings_t *except,
+                              int64_t passed, ls_matrix_t *out) {
+  table_t t = {.ctx = ctx, .passed = passed};
+  return read_text(&t, name, text, size, delimiter, want, trained, except, out);
+}
+
+ls_status_t ls_read_csv_labels(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
+                               const ls_strings_t *want, ls_labels_t *labels, ls_matrix_t *out) {
+  table_t t = {.ctx = ctx, .labels = labels};
+  return read_text(&t, name, text, size, delimiter, want, false, NULL, out);
 }

@@ -54,6 +54,8 @@ typedef struct {
   int64_t window,
       horizon; /* csv: rows of a sample (0: each row is one); rows from its last to the target's */
   ls_strings_t vocabulary; /* text: characters of a checkpoint; empty: found in the files */
+  ls_strings_t labels;     /* csv: labels of a checkpoint's classes, in the order of their numbers */
+  bool classes_trained;    /* there is a checkpoint: classes have its labels, or none */
   bool normalize;
   int resident;            /* ls_resident_t: whether the samples stay on the device (train/data.c) */
   int64_t samples;         /* synthetic */
@@ -112,6 +114,9 @@ typedef struct {
                         * NULL: samples are rows */
   ls_strings_t
       vocabulary; /* text: the characters, in the order of their numbers; empty: tokens are numbers */
+  ls_strings_t
+      labels; /* csv: names of the classes, in the order of their numbers; empty: they have none. Only of the
+                        * process that has read the file */
   int64_t train_count, validation_count;
   int64_t split_rows; /* rows that are split; the rows behind them are the validation part and stay in
                        * order. text: windows before the split, so the two parts may have fewer together */

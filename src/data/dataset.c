@@ -66,9 +66,13 @@ static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, ls_so
   ls_status_t status = ls_read_bytes(ctx, config->path, &text, &size);
   if (status != LS_OK) return status;
   r->file_bytes = size;
+  status = r->labels.most > 0 ? ls_read_csv_labels(ctx, config->path, text, size, delimiter, &config->target,
+                                                   &r->labels, &r->targets)
+                              : ls_read_csv(ctx, config->path, text, size, delimiter, &config->target, false,
+                                            NULL, &r->targets);
   /* A window's own targets are known by the time of a later one. */
-  const ls_strings_t *except = config->window > 0 && config->horizon > 0 ? NULL : &config->target;
-  status = ls_read_csv(ctx, config->path, text, size, delimiter, &config->target, false, NULL, &r->targets);
+  bool known = config->window > 0 && config->horizon > 0 && !r->labels.text;
+  const ls_strings_t *except = known ? NULL : &config->target;
   if (status == LS_OK)
     status = ls_read_csv(ctx, config->path, text, size, delimiter, &config->columns, config->columns_trained,
                          except, &r->features);
@@ -182,7 +186,7 @@ static ls_status_t add_validation(ls_ctx_t *ctx, const ls_data_config_t *config,
   files.features = config->validation_features;
   files.targets = config->validation_targets;
   files.path = config->validation_path;
-  ls_source_t held_out = {0};
+  ls_source_t held_out = {.labels = train->labels}; /* those of the training file */
   ls_status_t status = read_kind(ctx, &files, NULL, want, &held_out);
   if (status == LS_OK) status = ls_targets_check(ctx, want, &held_out);
   if (status == LS_OK) status = check_columns(ctx, train, &held_out);
@@ -235,6 +239,15 @@ static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls
   return status == LS_OK ? ls_dataset_split(ctx, config->validation, d) : status;
 }
 
+/* Classes may have names, unless a checkpoint knows them by numbers. */
+static ls_status_t prepare_labels(const ls_data_config_t *config, const ls_data_want_t *want, ls_dataset_t *d,
+                                  ls_labels_t *labels) {
+  bool numbers = config->classes_trained && config->labels.count == 0;
+  if (config->kind != LS_DATA_CSV || !want->classes || config->target.count != 1 || numbers) return LS_OK;
+  *labels = (ls_labels_t){.arena = &d->arena, .most = want->outputs, .text = config->labels.count > 0};
+  return config->labels.count > 0 ? ls_labels_give(labels, &config->labels) : LS_OK;
+}
+
 ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_memory_t *memory,
                             const ls_data_want_t *want, uint64_t seed, const ls_norm_t *norm,
                             ls_dataset_t **dataset) {
@@ -252,7 +265,9 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
   if (config->kind == LS_DATA_TEXT) {
     status = ls_corpus_open(ctx, config, want, d);
   } else {
-    status = read_kind(ctx, config, memory, want, &r);
+    status = prepare_labels(config, want, d, &r.labels);
+    if (status == LS_OK) status = read_kind(ctx, config, memory, want, &r);
+    if (status == LS_OK && r.labels.text) status = ls_labels_list(&r.labels, &d->labels);
     if (status == LS_OK) status = build(ctx, config, want, norm, &r, d);
   }
   ls_matrix_release(&r.features);

@@ -16,6 +16,7 @@ typedef struct {
   ls_matrix_t features, targets;
   const char *feature_name, *target_name; /* for messages */
   size_t file_bytes;                      /* largest number of bytes held at once */
+  ls_labels_t labels; /* csv: where its one target column holds labels; most 0: it may not */
 } ls_source_t;
 
 /* Checks the widths and row counts against each other and against the model's needs, and that classes are

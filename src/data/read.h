@@ -60,6 +60,29 @@ ls_status_t ls_read_csv_after(ls_ctx_t *ctx, const char *name, const char *text,
                               const ls_strings_t *want, bool trained, const ls_strings_t *except,
                               int64_t passed, ls_matrix_t *out);
 
+/* labels.c: the texts that name classes, in the order of their bytes. Names are copied to the arena. */
+typedef struct {
+  const char *name;
+  int64_t number;
+} ls_label_t;
+typedef struct {
+  ls_arena_t *arena;
+  int64_t most;      /* classes of the model */
+  bool text;         /* cells are labels; else class numbers, as the first row shows */
+  bool closed;       /* no label may be added: they are those of the training file, or of a checkpoint */
+  ls_label_t *label; /* (count) sorted by name */
+  int count, capacity;
+} ls_labels_t;
+/* The number of a label, which is added if it is new. LS_ERR_DATA, not reported: it may not be; LS_ERR_MEMORY. */
+ls_status_t ls_labels_add(ls_labels_t *labels, const char *name, int64_t *number);
+/* Makes numbers the places in the list, and changes `count` values from the old ones. */
+ls_status_t ls_labels_close(ls_labels_t *labels, double *values, int64_t count);
+ls_status_t ls_labels_give(ls_labels_t *labels, const ls_strings_t *given); /* a checkpoint's; may be none */
+ls_status_t ls_labels_list(const ls_labels_t *labels, ls_strings_t *out);   /* in the arena */
+/* Like ls_read_csv, of one column, whose cells are labels if there are some already, or if the first one is no number. */
+ls_status_t ls_read_csv_labels(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
+                               const ls_strings_t *want, ls_labels_t *labels, ls_matrix_t *out);
+
 /* Reads a whole file, and gunzips it if it begins with the gzip magic (truncation and trailing garbage are
  * errors). */
 ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size);

@@ -202,6 +202,7 @@ ls_status_t ls_dataset_map(ls_ctx_t *ctx, const char *path, ls_dataset_t **datas
   }
   *d = f->dataset;
   d->columns = NULL;
+  d->labels = (ls_strings_t){0};
   ls_arena_init(&d->arena, ctx);
   attach(mapping, d);
   d->norm.mean = (double *)((char *)mapping + f->mean);

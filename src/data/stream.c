@@ -291,7 +291,7 @@ ls_status_t ls_stream_next(ls_stream_rows_t *s, ls_matrix_t *rows) {
 }
 
 ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_norm_t *norm,
-                               const ls_strings_t *columns, ls_dataset_t **out) {
+                               const ls_strings_t *columns, const ls_strings_t *labels, ls_dataset_t **out) {
   ls_dataset_t *d = ls_alloc(ctx, sizeof *d);
   if (!d) return LS_ERR_MEMORY;
   ls_arena_init(&d->arena, ctx);
@@ -307,7 +307,10 @@ ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_want_t *want, const 
   for (int i = 0; i < columns->count; i++)
     bytes += strlen(columns->v[i]) + 1;
   if (columns->count > 0) d->columns = ls_alloc(ctx, bytes);
-  if (!mean || !scale || (columns->count > 0 && !d->columns)) {
+  ls_labels_t classes = {.arena = &d->arena, .most = want->outputs};
+  ls_status_t status = ls_labels_give(&classes, labels);
+  if (status == LS_OK) status = ls_labels_list(&classes, &d->labels);
+  if (!mean || !scale || (columns->count > 0 && !d->columns) || status != LS_OK) {
     ls_dataset_close(d);
     return LS_ERR_MEMORY;
   }

@@ -127,7 +127,7 @@ static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *option
     static const ls_strings_t none = {0};
     if (status == LS_OK)
       status = ls_dataset_without(t->ctx, &want, norm, data.kind == LS_DATA_CSV ? &data.columns : &none,
-                                  &t->dataset);
+                                  &data.labels, &t->dataset);
     goto release;
   }
   const ls_train_source_t source = {

@@ -92,6 +92,7 @@ static json_t *meta_json(const ls_trainer_t *t) {
   const ls_dataset_t *d = t->dataset;
   if (d->columns)
     json_object_set_new(meta, "columns", names_json(d->column_count, (const char *const *)d->columns));
+  if (d->labels.count > 0) json_object_set_new(meta, "labels", names_json(d->labels.count, d->labels.v));
   if (d->vocabulary.count > 0)
     json_object_set_new(meta, "vocabulary", names_json(d->vocabulary.count, d->vocabulary.v));
   json_object_set_new(meta, "config", ls_config_json(t->config));

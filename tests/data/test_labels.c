@@ -1,0 +1,132 @@
+/* Text labels of a CSV file as classes: numbers by the order of names, those of a checkpoint, refusals. */
+#include "common.h"
+
+static const ls_data_want_t want = {.inputs = 1, .outputs = 3, .classes = true};
+
+static ls_status_t open_labels(ls_ctx_t *ctx, const char *text, const char *held, ls_strings_t given,
+                               bool trained, ls_dataset_t **d) {
+  ls_data_config_t config = {.kind = LS_DATA_CSV,
+                             .path = file_make("t.csv", text, strlen(text)),
+                             .target = NAMES("kind"),
+                             .labels = given,
+                             .classes_trained = trained};
+  if (held) config.validation_path = file_make("v.csv", held, strlen(held));
+  return ls_dataset_open(ctx, &config, NULL, &want, 7, NULL, d);
+}
+
+static void assert_classes(const ls_dataset_t *d, int count, const int32_t *expected) {
+  assert_int_equal(d->rows, count);
+  assert_memory_equal(d->targets, expected, (size_t)count * sizeof *expected);
+}
+
+static void numbers_follow_the_names(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_dataset_t *d = NULL;
+  assert_int_equal(open_labels(said.ctx, "x,kind\n1,oak\n2,\"a \"\"b\"\"\"\n3, elm \n4,oak\n",
+                               "x,kind\n5,elm\n", (ls_strings_t){0}, false, &d),
+                   LS_OK);
+  assert_int_equal(d->labels.count, 3);
+  assert_string_equal(d->labels.v[0], "a \"b\"");
+  assert_string_equal(d->labels.v[1], "elm");
+  assert_string_equal(d->labels.v[2], "oak");
+  assert_classes(d, 5, (const int32_t[]){2, 0, 1, 2, 1});
+  ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
+static void a_checkpoint_keeps_its_numbers(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_dataset_t *d = NULL;
+  assert_int_equal(open_labels(said.ctx, "x,kind\n1,oak\n2,elm\n", NULL,
+                               (ls_strings_t)NAMES("ash", "elm", "oak"), true, &d),
+                   LS_OK);
+  assert_classes(d, 2, (const int32_t[]){2, 1});
+  assert_int_equal(d->labels.count, 3);
+  ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
+static void numbers_stay_numbers(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_dataset_t *d = NULL;
+  assert_int_equal(open_labels(said.ctx, "x,kind\n1,2\n2,0\n", NULL, (ls_strings_t){0}, false, &d), LS_OK);
+  assert_classes(d, 2, (const int32_t[]){2, 0});
+  assert_int_equal(d->labels.count, 0);
+  ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
+static void refusals(void **state) {
+  (void)state;
+  const struct {
+    const char *text, *held;
+    ls_strings_t given;
+    bool trained;
+    const char *why;
+  } cases[] = {
+      {"x,kind\n1,a\n2,b\n",
+       "x,kind\n1,a\n2,c\n",
+       {0},
+       false,
+       "v.csv:3:3: column 'kind': label 'c' is none of the 2 that the model was trained on"},
+      {"x,kind\n1,a\n2,b\n3,c\n4,d\n",
+       NULL,
+       {0},
+       false,
+       "t.csv:5:3: column 'kind': 'd' is label number 4, but the model's last layer has 3 units"},
+      {"x,kind\n1,a\n2,\n", NULL, {0}, false, "t.csv:3:3: column 'kind': empty cell where a label is needed"},
+      {"x,kind\n1,a\n2,\xff\n", NULL, {0}, false, "column 'kind': the label is not UTF-8"},
+      {"x,kind\n1,0\n2,a\n", NULL, {0}, false, "t.csv:3:3: column 'kind': 'a' is not a finite number"},
+      {"x,kind\n1,b\n", NULL, NAMES("a"), true, "label 'b' is none of the 1 that the model was trained on"},
+      {"x,kind\n1,b\n", NULL, {0}, true, "t.csv:2:3: column 'kind': 'b' is not a finite number"},
+  };
+  said_t said;
+  said_open(&said);
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    ls_dataset_t *d = NULL;
+    said_clear(&said);
+    assert_int_equal(
+        open_labels(said.ctx, cases[i].text, cases[i].held, cases[i].given, cases[i].trained, &d),
+        LS_ERR_DATA);
+    assert_said(&said, cases[i].why);
+  }
+  files_remove();
+  said_close(&said);
+}
+
+static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
+  ls_dataset_t *d = NULL;
+  ls_status_t status = ls_dataset_open(ctx, arg, NULL, &want, 7, NULL, &d);
+  ls_dataset_close(d);
+  return status;
+}
+
+static void allocation_failures(void **state) {
+  (void)state;
+  static const char text[] = "x,kind\n1,oak\n2,elm\n";
+  said_t said;
+  said_open(&said);
+  ls_data_config_t config = {
+      .kind = LS_DATA_CSV, .path = file_make("t.csv", text, sizeof text - 1), .target = NAMES("kind")};
+  each_alloc_fails(&said, attempt, &config);
+  files_remove();
+  said_close(&said);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(numbers_follow_the_names), cmocka_unit_test(a_checkpoint_keeps_its_numbers),
+      cmocka_unit_test(numbers_stay_numbers),     cmocka_unit_test(refusals),
+      cmocka_unit_test(allocation_failures),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

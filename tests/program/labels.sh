@@ -1,0 +1,28 @@
+#!/bin/sh
+# Text labels of a CSV file are classes: the checkpoint keeps their numbers, eval and predict use them, and a label that only
+# the held-out file has is named with its place.
+set -eu
+. "$(dirname "$0")/lib.sh"
+cd "$work"
+awk 'BEGIN { split("oak elm a,sh", k, " "); print "x,y,kind"
+  for (i = 0; i < 150; i++) { c = i % 3; printf "%.2f,%.2f,\"%s\"\n", 3 * c + i % 7 / 9, i % 5 / 4 - 3 * c, k[c + 1] } }' >train.csv
+(head -1 train.csv && tail -30 train.csv | tac) >held.csv
+cat >c.yaml <<'Y'
+model: {input: [2], loss: cross-entropy, layers: [{dense: {units: 3}}]}
+data: {kind: csv, path: train.csv, target: [kind], validation_path: held.csv, normalize: true}
+train: {batch: 15, epochs: 40, seed: 1, optimizer: {name: adam, lr: 5e-2}, checkpoint: {dir: run}}
+parallel: {backend: cpu}
+Y
+"$program" train c.yaml --quiet --json >train.json 2>log || fail "$(cat log)"
+[ "$(field train.json val_accuracy)" = 1.0 ] || fail "accuracy $(field train.json val_accuracy)"
+# other data with fewer labels, in another order, keep the checkpoint's numbers
+grep -v elm held.csv >part.csv
+"$program" eval c.yaml --checkpoint run --set data.path=part.csv --set data.validation_path=null --json >eval.json 2>log ||
+  fail "$(cat log)"
+[ "$(field eval.json accuracy)" = 1.0 ] || fail "eval: $(cat eval.json)"
+(head -1 held.csv && sed -n 2,4p train.csv) >in.csv
+"$program" predict c.yaml --checkpoint run --input in.csv --output out.csv >summary 2>log || fail "$(cat log)"
+[ "$(cut -d, -f1 out.csv | tr '\n' ' ')" = 'class oak elm "a ' ] || fail "predict: $(cat out.csv)"
+echo '1,2,pine' >>held.csv
+expect 4 'held.csv:32:5: column .kind.: label .pine. is none of the 3 that the model was trained on' train c.yaml \
+  --set train.checkpoint.dir=other
