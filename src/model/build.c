@@ -163,7 +163,7 @@ static ls_status_t fill_graph(ls_graph_t *graph, const ls_model_config_t *model,
   if (!built) return LS_ERR_MEMORY;
   ls_tensor_id_t x = ls_graph_input(graph, "x", ls_model_rows(rows, ls_model_x(model)));
   ls_tensor_id_t target = ls_graph_input(graph, "target", ls_model_rows(rows, ls_model_target(model)));
-  ls_tensor_id_t weight = ls_graph_input(graph, "weight", LS_SHAPE(LS_F32, rows));
+  ls_tensor_id_t weight = b.weight = ls_graph_input(graph, "weight", LS_SHAPE(LS_F32, rows));
   b.step = ls_graph_input(graph, "step", LS_SHAPE(LS_U8, (int64_t)sizeof(ls_step_params_t)));
   ls_tensor_id_t y = add_layers(&b, model, add_samples(&b, model, x), built);
   ls_tensor_id_t loss = add_loss(&b, model, y, target, weight);

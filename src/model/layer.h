@@ -13,6 +13,7 @@ typedef struct {
   const ls_shape_t *sample;    /* of one row of each, without the rows */
   const ls_tensor_id_t *param; /* as the kind lists them */
   ls_tensor_id_t step;         /* for dropout */
+  ls_tensor_id_t weight;       /* of samples: 0 = padding */
   int64_t rows;
   bool training;
   int dropouts; /* so far: the ordinal of the next */

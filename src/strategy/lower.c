@@ -10,7 +10,10 @@ static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
     in[i] = ls_lowering_place(l, node->in[i]);
   for (int i = 0; i < node->out_count; i++)
     out[i] = ls_lowering_place(l, node->out[i]);
-  if (!node->op->view) {
+  bool exchanged = node->op == &ls_op_sum_ranks && l->in->world_size > 1 && l->in->optim;
+  if (exchanged) {
+    ls_schedule_collective(l->s, node->name, LS_GROUP_WORLD, LS_ALL_REDUCE, in[0], out[0]);
+  } else if (!node->op->view) {
     ls_step_phase_t phase = node->phase == LS_PHASE_FORWARD ? LS_PHASE_STEP_FORWARD : LS_PHASE_STEP_BACKWARD;
     ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, node->name, node->op, &node->attrs, node->in_count, in,
                    node->out_count, out);
@@ -108,15 +111,39 @@ static bool power_of_two(int n) {
   return n > 0 && n <= LS_TREE_PARTS_MAX && !(n & (n - 1));
 }
 
-/* A state that a node changes; NULL = none. Others are constants. */
-static const char *changed_state(const ls_lower_t *in) {
-  const ls_graph_tensor_t *t = in->graph->tensors;
-  for (int id = 0; id < in->graph->tensor_count; id++) {
-    const ls_graph_node_t *maker = t[id].producer >= 0 ? &in->graph->nodes[t[id].producer] : NULL;
-    if (maker && maker->op->inout && t[id].alias_of >= 0 && t[t[id].alias_of].role == LS_ROLE_STATE)
-      return t[t[id].alias_of].name;
+/* Whether every rank changes the graph's states alike: they are replicated. What a rank computes from its own samples
+ * differs until it has been summed over the ranks. */
+static ls_status_t check_states(ls_ctx_t *ctx, const ls_lower_t *in) {
+  const ls_graph_t *graph = in->graph;
+  const char *name = NULL;
+  bool *own = ls_alloc_array(ctx, (size_t)graph->tensor_count + 1, sizeof *own);
+  if (!own) return LS_ERR_MEMORY;
+  for (int id = 0; id < graph->tensor_count; id++)
+    own[id] = graph->tensors[id].role == LS_ROLE_INPUT;
+  for (int n = 0; n < graph->node_count; n++) {
+    const ls_graph_node_t *node = &graph->nodes[n];
+    bool any = false;
+    for (int i = 0; i < node->in_count; i++)
+      any |= own[node->in[i]];
+    for (int i = 0; i < node->out_count; i++) {
+      int of = graph->tensors[node->out[i]].alias_of;
+      own[node->out[i]] = any && node->op != &ls_op_sum_ranks;
+      if (own[node->out[i]] && of >= 0 && graph->tensors[of].role == LS_ROLE_STATE)
+        name = graph->tensors[of].name;
+    }
   }
-  return NULL;
+  ls_free(own);
+  if (!name) return LS_OK;
+  return ls_fail(
+      ctx, LS_ERR_UNSUPPORTED,
+      "lower: each of %d ranks would change the state '%s' from its own samples alone; use one rank",
+      in->world_size, name);
+}
+
+static bool sums_ranks(const ls_graph_t *graph) {
+  for (int n = 0; n < graph->node_count; n++)
+    if (graph->nodes[n].op == &ls_op_sum_ranks) return true;
+  return false;
 }
 
 static ls_status_t check_request(ls_ctx_t *ctx, const ls_lower_t *in) {
@@ -132,12 +159,12 @@ static ls_status_t check_request(ls_ctx_t *ctx, const ls_lower_t *in) {
                    in->world_size);
   if (in->optim && !in->state->layout->trained_count)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: there is nothing to train");
-  if (in->optim && in->world_size > 1 && changed_state(in))
+  if (in->optim && in->options.reproducible && sums_ranks(in->graph))
     return ls_fail(
         ctx, LS_ERR_UNSUPPORTED,
-        "lower: each of %d ranks would change the state '%s' from its own samples alone; use one rank",
-        in->world_size, changed_state(in));
-  return LS_OK;
+        "lower: statistics over all ranks (batch_norm) are of other samples at another number of ranks; a "
+        "reproducible step cannot have them. Use layer_norm, or parallel.reproducible: false");
+  return in->optim && in->world_size > 1 ? check_states(ctx, in) : LS_OK;
 }
 
 /* Member k of a step that has `count`. */

@@ -27,7 +27,7 @@ typedef struct {
 
 /* op(in...) -> times weights -> sum; differentiated with respect to input `wrt`. */
 static ls_status_t build(ls_ctx_t *ctx, setup_t *s, int wrt) {
-  static const char *const names[] = {"in0", "in1", "in2", "in3", "in4", "in5"};
+  static const char *const names[] = {"in0", "in1", "in2", "in3", "in4", "in5", "in6", "in7"};
   assert_int_equal(ls_graph_create(ctx, &s->graph), LS_OK);
   for (int i = 0; i < s->c->in_count; i++)
     s->in[i] = ls_graph_input(s->graph, names[i], s->c->in[i].shape);

@@ -46,6 +46,42 @@ static void test_exact_data_gives_the_same_bits(void **state) {
   }
 }
 
+/* Images whose variance is 3, so that with eps 1 the norm divides by 2: convolution, batch norm over all ranks and
+ * pooling are exact. */
+static void test_exact_images_give_the_same_bits(void **state) {
+  (void)state;
+  enum { ROWS = 16, PIXELS = 9 };
+  static const float cycle[] = {3, -3, 1, -1, 1, -1, 1, -1};
+  static const char text[] =
+      "model: {input: [3, 3, 1], loss: mse, layers: [batch_norm: {eps: 1}, conv2d: {filters: 1, "
+      "kernel: 2, padding: valid, init: zeros}, pool: {kind: average}]}\n"
+      "data: {kind: synthetic, normalize: false}\n"
+      "train: {batch: 16, steps: 2, optimizer: {name: sgd, lr: 1}}\n"
+      "parallel: {strategy: ddp, backend: %s, threads: 1, bucket_bytes: 4}\n";
+  static const char *const backends[] = {"ref", "cpu"};
+  float x[ROWS * PIXELS], y[ROWS];
+  for (int i = 0; i < ROWS * PIXELS; i++)
+    x[i] = cycle[i % 8];
+  for (int i = 0; i < ROWS; i++)
+    y[i] = (float)(i % 3 - 1);
+  ls_data_memory_t memory = {.rows = ROWS, .inputs = PIXELS, .outputs = 1, .features = x, .targets = y};
+  for (int b = 0; b < 2; b++) {
+    char config[1024], first[33] = "";
+    snprintf(config, sizeof config, text, backends[b]);
+    for (int ranks = 1; ranks <= 3; ranks++) {
+      sim_result_t result;
+      sim_train(&(sim_run_t){.text = config, .ranks = ranks, .memory = &memory}, &result);
+      assert_string_equal(result.error, "");
+      assert_int_equal(result.status, LS_OK);
+      if (ranks == 1) memcpy(first, result.hash[0], sizeof first);
+      for (int r = 0; r < ranks; r++)
+        assert_string_equal(result.hash[r], first);
+      assert_true(result.loss[1] != result.loss[0]); /* it did train */
+      ls_free(result.param);
+    }
+  }
+}
+
 static const char mlp[] =
     "model: {input: [20], loss: mse, layers: [{dense: {units: 32, activation: relu, dropout: 0.2}}, "
     "{dense: {units: 16, activation: tanh}}, {dense: {units: 3}}]}\n"
@@ -118,7 +154,8 @@ static void test_threads_do_not_change_ref(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_exact_data_gives_the_same_bits), cmocka_unit_test(test_sgd_differs_by_rounding),
+      cmocka_unit_test(test_exact_data_gives_the_same_bits),
+      cmocka_unit_test(test_exact_images_give_the_same_bits), cmocka_unit_test(test_sgd_differs_by_rounding),
       cmocka_unit_test(test_adam_loss_curves_agree), cmocka_unit_test(test_threads_do_not_change_ref)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,5 +125,52 @@ static ls_status_t sum_leading(ls_stream_t *stream, const ls_kernel_args_t *args
   return LS_OK;
 }
 
-const ls_cpu_row_t ls_cpu_pool_rows[] = {
-    {"max_pool", max_pool}, {"max_pool_dx", max_pool_dx}, {"bias", bias}, {"sum_leading", sum_leading}, {0}};
+/* Samples as rows of sum_columns: positions of each. */
+static void mean_samples(const void *arg, int64_t begin, int64_t end) {
+  const pool_t *p = arg;
+  for (int64_t n = begin; n < end; n++) {
+    pool_t one = *p;
+    one.dy += n * p->rows * p->width;
+    one.y += n * p->width;
+    sum_columns(&one, 0, p->width);
+    for (int64_t c = 0; c < p->width; c++)
+      one.y[c] /= (float)p->rows;
+  }
+}
+
+static ls_status_t mean_positions(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  const ls_shape_t *x = &args->in[0].shape;
+  const pool_t p = {.simd = ls_cpu_simd(stream),
+                    .rows = x->dim[1],
+                    .width = x->dim[2],
+                    .dy = args->in[0].data,
+                    .y = args->out[0].data};
+  ls_cpu_loop(stream, x->dim[0], 1, LS_CPU_BYTES(ls_shape_count(x) * 4), mean_samples, &p);
+  return LS_OK;
+}
+
+static void mean_dx_samples(const void *arg, int64_t begin, int64_t end) {
+  const pool_t *p = arg;
+  for (int64_t n = begin; n < end; n++) {
+    float *first = p->dx + n * p->rows * p->width;
+    for (int64_t c = 0; c < p->width; c++)
+      first[c] = p->dy[n * p->width + c] / (float)p->rows;
+    for (int64_t r = 1; r < p->rows; r++)
+      memcpy(first + r * p->width, first, (size_t)p->width * sizeof *first);
+  }
+}
+
+static ls_status_t mean_positions_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  const ls_shape_t *dx = &args->out[0].shape;
+  const pool_t p = {.rows = dx->dim[1], .width = dx->dim[2], .dy = args->in[0].data, .dx = args->out[0].data};
+  ls_cpu_loop(stream, dx->dim[0], 1, LS_CPU_BYTES(ls_shape_count(dx) * 4), mean_dx_samples, &p);
+  return LS_OK;
+}
+
+const ls_cpu_row_t ls_cpu_pool_rows[] = {{"max_pool", max_pool},
+                                         {"max_pool_dx", max_pool_dx},
+                                         {"mean_positions", mean_positions},
+                                         {"mean_positions_dx", mean_positions_dx},
+                                         {"bias", bias},
+                                         {"sum_leading", sum_leading},
+                                         {0}};

@@ -79,6 +79,16 @@ typedef struct {
   void (*take_larger)(int64_t count, int k, const float *x, float *y, uint8_t *place);
   void (*add_where)(int64_t count, int k, const uint8_t *place, const float *x, float *y);
 
+  /* Batch norm, see simd_window.h. */
+  void (*channel_moments)(int64_t rows, int64_t count, const float *x, int64_t ldx, const float *shift,
+                          float *sum, float *square);
+  void (*channel_slopes)(int64_t rows, int64_t count, const float *dy, const float *x, int64_t ldx,
+                         const float *mean, const float *rstd, float *sum, float *product);
+  void (*channel_scale)(int64_t count, const float *x, const float *mean, const float *a, const float *b,
+                        float *y);
+  void (*channel_dx)(int64_t count, const float *dy, const float *x, const float *mean, const float *a,
+                     const float *b, const float *c, float *y);
+
   /* Element e takes word e % 4 of counter + e / 4 (see ls_op_dropout) and is kept, times `scale`, when the
    * word's upper 24 bits are at least `threshold`. */
   void (*dropout)(int64_t count, uint64_t seed, uint32_t stream, uint64_t counter, uint32_t threshold,

@@ -23,3 +23,43 @@ static void add_where(int64_t count, int k, const uint8_t *place, const float *x
   for (int64_t e = 0; e < count; e++)
     y[e] += place[e] == k ? x[e] : 0;
 }
+
+/* sum = of x - shift, square = of its square, over rows. */
+static void channel_moments(int64_t rows, int64_t count, const float *x, int64_t ldx, const float *shift,
+                            float *sum, float *square) {
+  for (int64_t e = 0; e < count; e++)
+    sum[e] = square[e] = 0;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t e = 0; e < count; e++) {
+      float d = x[r * ldx + e] - shift[e];
+      sum[e] += d;
+      square[e] += d * d;
+    }
+}
+
+/* sum = of dy, product = of dy (x - mean) rstd, over rows. */
+static void channel_slopes(int64_t rows, int64_t count, const float *dy, const float *x, int64_t ldx,
+                           const float *mean, const float *rstd, float *sum, float *product) {
+  for (int64_t e = 0; e < count; e++)
+    sum[e] = product[e] = 0;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t e = 0; e < count; e++) {
+      float d = dy[r * ldx + e];
+      sum[e] += d;
+      product[e] += d * ((x[r * ldx + e] - mean[e]) * rstd[e]);
+    }
+}
+
+/* y = (x - mean) a + b. */
+static void channel_scale(int64_t count, const float *x, const float *mean, const float *a, const float *b,
+                          float *y) {
+  for (int64_t e = 0; e < count; e++)
+    y[e] = (x[e] - mean[e]) * a[e] + b[e];
+}
+
+/* y = a dy + (x - mean) b + c. */
+static void channel_dx(int64_t count, const float *dy, const float *x, const float *mean, const float *a,
+                       const float *b, const float *c, float *y) {
+  for (int64_t e = 0; e < count; e++)
+    y[e] = a[e] * dy[e] + ((x[e] - mean[e]) * b[e] + c[e]);
+}

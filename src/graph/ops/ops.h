@@ -95,6 +95,9 @@ extern const ls_op_t ls_op_cast;
 /* Convolution: (x (n, h, w, c), w (o, kh, kw, c / groups)) -> y (n, oh, ow, o), without bias. conv.c names the
  * attributes. */
 extern const ls_op_t ls_op_conv2d, ls_op_conv2d_dx, ls_op_conv2d_dw; /* (dy, w) -> dx; (dy, x) -> dw */
+/* Batch norm in parts, for statistics of one rank or of all; batch_norm.c says what each part is. */
+extern const ls_op_t ls_op_bn_sums, ls_op_sum_ranks, ls_op_bn_moments, ls_op_bn_running, ls_op_rsqrt_eps;
+extern const ls_op_t ls_op_bn_apply, ls_op_bn_back_sums, ls_op_bn_dx;
 /* bias: (x (n.., d..), b (d..)) -> x + b, which has the trailing dimensions of x. sum_leading: (dy) -> the sum over
  * all but the i[0] trailing dimensions. */
 extern const ls_op_t ls_op_bias, ls_op_sum_leading;

@@ -11,6 +11,7 @@
   ROW(add)                                                                                                   \
   ROW(concat)                                                                                                \
   ROW(conv2d)                                                                                                \
+  ROW(batch_norm)                                                                                            \
   ROW(pool)                                                                                                  \
   ROW(global_pool)                                                                                           \
   ROW(embedding)                                                                                             \

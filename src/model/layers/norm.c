@@ -1,4 +1,5 @@
-/* layer_norm: over all elements of a sample, or its last dimension (Ba, Kiros, Hinton 2016). */
+/* layer_norm: over all elements of a sample, or its last dimension (Ba, Kiros, Hinton 2016). batch_norm: each channel over
+ * the samples of a step (Ioffe and Szegedy 2015). */
 #include "graph/ops/ops.h"
 #include "model/layers/kind.h"
 
@@ -41,3 +42,73 @@ const ls_layer_kind_t ls_kind_layer_norm = {.section = &layer_norm_section,
                                             .params = layer_norm_params,
                                             .shape = ls_layer_same_shape,
                                             .build = layer_norm_build};
+
+typedef struct {
+  ls_layer_common_t common;
+  double eps, momentum;
+  int statistics;
+} batch_norm_t;
+LS_LAYER_FITS(batch_norm_t);
+
+static const char *const statistics_names[] = {"global", "local", NULL};
+enum { STATISTICS_GLOBAL };
+
+static const ls_option_t batch_norm_rows[] = {
+    LS_OPTION(batch_norm_t, eps, .change = LS_CHANGE_MODEL, .min = 1e-12, .max = 1, .initial = "1e-5",
+              .help = "Added to the variance, inside of the root: (x - mean) / sqrt(variance + eps)."),
+    LS_OPTION(batch_norm_t, momentum, .min = 0, .max = 1, .initial = "0.1",
+              .help =
+                  "Share of a micro-batch in the running mean and variance, with which evaluation works."),
+    LS_OPTION(
+        batch_norm_t, statistics, .change = LS_CHANGE_RUN, .initial = "global", .choices = statistics_names,
+        .help = "global: mean and variance over all ranks' samples of a micro-batch, at the price of two "
+                "small exchanges per layer. local: over a rank's own. Running ones are always of all ranks."),
+};
+static const ls_section_t batch_norm_section = LS_LAYER_SECTION(
+    "batch_norm", batch_norm_rows,
+    "Normalises each channel (the last dimension) over the samples and positions of a micro-batch, "
+    "then scales and shifts by learned values.");
+
+static int batch_norm_params(const void *options, const ls_shape_t *sample, ls_layer_param_t *param) {
+  (void)options;
+  const ls_shape_t channels = LS_SHAPE(LS_F32, sample->dim[sample->rank - 1]);
+  param[0] = (ls_layer_param_t){"weight", channels, {.kind = LS_INIT_ONES}, false};
+  param[1] = (ls_layer_param_t){"bias", channels, {.kind = LS_INIT_ZEROS}, false};
+  param[2] = (ls_layer_param_t){"running_mean", channels, {.kind = LS_INIT_ZEROS}, true};
+  param[3] = (ls_layer_param_t){"running_var", channels, {.kind = LS_INIT_ONES}, true};
+  return 4;
+}
+
+/* Sums are taken around the running mean, so that little cancels. */
+static ls_tensor_id_t batch_norm_build(ls_layer_builder_t *b, const void *options) {
+  const batch_norm_t *o = options;
+  const ls_attrs_t eps = {.f = {o->eps}}, momentum = {.f = {o->momentum}};
+  const ls_tensor_id_t *p = b->param, x = b->in[0], shift = p[2];
+  ls_graph_t *g = b->graph;
+  if (!b->training) {
+    ls_tensor_id_t rstd = ls_graph_op(g, &ls_op_rsqrt_eps, &eps, 1, &p[3], NULL);
+    return ls_graph_op(g, &ls_op_bn_apply, NULL, 5, (ls_tensor_id_t[]){x, p[2], rstd, p[0], p[1]}, NULL);
+  }
+  ls_tensor_id_t own[3] = {-1, -1, -1}, all[3] = {-1, -1, -1}, running[2] = {-1, -1};
+  ls_tensor_id_t sums =
+      ls_graph_op(g, &ls_op_bn_sums, NULL, 3, (ls_tensor_id_t[]){x, b->weight, shift}, NULL);
+  ls_tensor_id_t total = ls_graph_op(g, &ls_op_sum_ranks, NULL, 1, &sums, NULL);
+  ls_graph_op(g, &ls_op_bn_moments, &eps, 2, (ls_tensor_id_t[]){total, shift}, all);
+  const ls_tensor_id_t *used = all;
+  if (o->statistics != STATISTICS_GLOBAL) {
+    ls_graph_op(g, &ls_op_bn_moments, &eps, 2, (ls_tensor_id_t[]){sums, shift}, own);
+    used = own;
+  }
+  const ls_tensor_id_t in[] = {x, used[0], used[1], p[0], p[1]};
+  ls_tensor_id_t y = ls_graph_op(g, &ls_op_bn_apply, NULL, 5, in, NULL);
+  ls_graph_op(g, &ls_op_bn_running, &momentum, 3, (ls_tensor_id_t[]){all[0], all[2], total}, running);
+  for (int k = 0; k < 2; k++)
+    ls_graph_update(g, running[k], p[2 + k]);
+  return y;
+}
+
+const ls_layer_kind_t ls_kind_batch_norm = {.section = &batch_norm_section,
+                                            .name = "batch_norm",
+                                            .params = batch_norm_params,
+                                            .shape = ls_layer_same_shape,
+                                            .build = batch_norm_build};

@@ -1,0 +1,142 @@
+/* Batch norm: sums are cut along the channels, so that their bits do not depend on the number of threads; what is
+ * computed for each element is cut along the positions. */
+#include "device/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+  const ls_simd_t *simd;
+  int64_t n, each, c; /* samples, positions of each, channels */
+  const float *x, *dy, *weight, *mean, *rstd;
+  float *y;
+  const float *a, *b, *offset;
+} norm_t;
+
+/* Sums of so many rows, and of so many channels at once, are added up in f64. */
+enum { SUM_ROWS = 64, SUM_CHANNELS = 64 };
+
+static norm_t norm_of(const ls_stream_t *stream, const ls_shape_t *x) {
+  norm_t p = {.simd = ls_cpu_simd(stream), .n = x->dim[0], .c = x->dim[x->rank - 1]};
+  p.each = ls_shape_count(x) / p.n / p.c;
+  return p;
+}
+
+static ls_cpu_work_t work_of(const norm_t *p, int tensors) {
+  return LS_CPU_BYTES(p->n * p->each * p->c * 4 * tensors);
+}
+
+/* Two sums for each channel in [begin, end), behind each other in y: around `mean`, or with dy. */
+static void sum_channels(const void *arg, int64_t begin, int64_t end) {
+  const norm_t *p = arg;
+  for (int64_t c = begin; c < end; c += SUM_CHANNELS) {
+    int64_t count = end - c < SUM_CHANNELS ? end - c : SUM_CHANNELS;
+    double first[SUM_CHANNELS] = {0}, second[SUM_CHANNELS] = {0};
+    float a[SUM_CHANNELS], b[SUM_CHANNELS];
+    for (int64_t n = 0, until; n < p->n; n = until) {
+      until = n + 1;
+      if (!(p->weight[n] > 0)) continue;
+      while (until < p->n && p->weight[until] > 0)
+        until++;
+      for (int64_t r = n * p->each; r < until * p->each; r += SUM_ROWS) {
+        int64_t left = until * p->each - r, rows = left < SUM_ROWS ? left : SUM_ROWS, at = r * p->c + c;
+        if (p->dy)
+          p->simd->channel_slopes(rows, count, p->dy + at, p->x + at, p->c, p->mean + c, p->rstd + c, a, b);
+        else
+          p->simd->channel_moments(rows, count, p->x + at, p->c, p->mean + c, a, b);
+        for (int64_t k = 0; k < count; k++) {
+          first[k] += a[k];
+          second[k] += b[k];
+        }
+      }
+    }
+    for (int64_t k = 0; k < count; k++) {
+      p->y[c + k] = (float)first[k];
+      p->y[p->c + c + k] = (float)second[k];
+    }
+  }
+}
+
+static ls_status_t bn_sums(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  norm_t p = norm_of(stream, &args->in[0].shape);
+  int64_t count = 0;
+  p.x = args->in[0].data;
+  p.weight = args->in[1].data;
+  p.mean = args->in[2].data;
+  p.y = (float *)args->out[0].data + 1;
+  for (int64_t n = 0; n < p.n; n++)
+    count += p.weight[n] > 0;
+  p.y[-1] = (float)(count * p.each);
+  ls_cpu_loop(stream, p.c, 16, work_of(&p, 1), sum_channels, &p);
+  return LS_OK;
+}
+
+static ls_status_t bn_back_sums(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  norm_t p = norm_of(stream, &args->in[1].shape);
+  p.dy = args->in[0].data;
+  p.x = args->in[1].data;
+  p.mean = args->in[2].data;
+  p.rstd = args->in[3].data;
+  p.weight = args->in[4].data;
+  p.y = args->out[0].data;
+  ls_cpu_loop(stream, p.c, 16, work_of(&p, 2), sum_channels, &p);
+  return LS_OK;
+}
+
+static void rows_y(const void *arg, int64_t begin, int64_t end) {
+  const norm_t *p = arg;
+  for (int64_t r = begin; r < end; r++)
+    p->simd->channel_scale(p->c, p->x + r * p->c, p->mean, p->a, p->b, p->y + r * p->c);
+}
+
+static ls_status_t bn_apply(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  norm_t p = norm_of(stream, &args->in[0].shape);
+  float *a = ls_cpu_room(stream, (size_t)p.c * sizeof *a);
+  if (!a) return LS_ERR_MEMORY;
+  p.simd->mul(p.c, args->in[2].data, args->in[3].data, a);
+  p.x = args->in[0].data;
+  p.mean = args->in[1].data;
+  p.a = a;
+  p.b = args->in[4].data;
+  p.y = args->out[0].data;
+  ls_cpu_loop(stream, p.n * p.each, 1, work_of(&p, 2), rows_y, &p);
+  return LS_OK;
+}
+
+static void rows_dx(const void *arg, int64_t begin, int64_t end) {
+  const norm_t *p = arg;
+  for (int64_t r = begin; r < end; r++) {
+    int64_t at = r * p->c;
+    if (p->weight[r / p->each] > 0)
+      p->simd->channel_dx(p->c, p->dy + at, p->x + at, p->mean, p->a, p->b, p->offset, p->y + at);
+    else
+      memset(p->y + at, 0, (size_t)p->c * sizeof(float));
+  }
+}
+
+static ls_status_t bn_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  norm_t p = norm_of(stream, &args->in[1].shape);
+  const float *gamma = args->in[2].data, *rstd = args->in[4].data, *back = args->in[6].data;
+  double count = *(const float *)args->in[7].data;
+  float *a = ls_cpu_room(stream, (size_t)(3 * p.c) * sizeof *a), *b = a + p.c, *offset = b + p.c;
+  if (!a) return LS_ERR_MEMORY;
+  for (int64_t k = 0; k < p.c; k++) {
+    double scale = (double)gamma[k] * rstd[k];
+    a[k] = (float)scale;
+    b[k] = (float)(-scale * rstd[k] * back[p.c + k] / count);
+    offset[k] = (float)(-scale * back[k] / count);
+  }
+  p.dy = args->in[0].data;
+  p.x = args->in[1].data;
+  p.mean = args->in[3].data;
+  p.weight = args->in[5].data;
+  p.a = a;
+  p.b = b;
+  p.offset = offset;
+  p.y = args->out[0].data;
+  ls_cpu_loop(stream, p.n * p.each, 1, work_of(&p, 3), rows_dx, &p);
+  return LS_OK;
+}
+
+const ls_cpu_row_t ls_cpu_batch_norm_rows[] = {
+    {"bn_sums", bn_sums}, {"bn_back_sums", bn_back_sums}, {"bn_apply", bn_apply}, {"bn_dx", bn_dx}, {0}};

@@ -1,0 +1,357 @@
+/* Batch norm (Ioffe and Szegedy 2015) in parts, so that ranks can share its statistics. The last dimension of x
+ * (n, .., c) is the channels; every position of a sample whose weight is above 0 counts.
+ *   bn_sums       (x, weight (n), shift (c)) -> (1 + 2c): the count of positions, sums of x - shift, of its square
+ *   sum_ranks     (v) -> the sum of v over the ranks of the step; alone: v
+ *   bn_moments    (sums (1 + 2c), shift (c)), f[0] eps -> mean (c), rstd (c), variance (c)
+ *   bn_running    (mean, variance, sums: the count is read), f[0] momentum -> in-out running mean, running variance:
+ *                 (1 - momentum) old + momentum new, of the variance n / (n - 1) times
+ *   rsqrt_eps     (x), f[0] eps -> 1 / sqrt(x + eps)
+ *   bn_apply      (x, mean, rstd, gamma, beta) -> y = (x - mean) rstd gamma + beta
+ *   bn_back_sums  (dy, x, mean, rstd, weight) -> (2c): s1 = sum dy, s2 = sum dy (x - mean) rstd
+ *   bn_dx         (dy, x, gamma, mean, rstd, weight, s1 and s2 of all ranks (2c), sums: the count is read) -> dx
+ * The gradient of bn_apply goes through statistics that bn_moments computed, whatever ranks took part. */
+#include "graph/ops/ops.h"
+#include "graph/ops/row.h"
+
+#include <math.h>
+#include <string.h>
+
+static int64_t channels_of(const ls_shape_t *x) {
+  return x->dim[x->rank - 1];
+}
+
+static ls_status_t check_x(ls_ctx_t *ctx, const char *op, const ls_shape_t *x, const ls_shape_t *weight) {
+  ls_status_t status = ls_rule_tensor(ctx, op, "x", x, LS_F32, 2, 0);
+  return status || !weight ? status : ls_rule_vector(ctx, op, "weight", weight, x->dim[0]);
+}
+
+/* Inputs in[first..last] are f32 (count). */
+static ls_status_t check_vectors(ls_ctx_t *ctx, const char *op, const ls_shape_t *in, int first, int last,
+                                 int64_t count) {
+  ls_status_t status = LS_OK;
+  for (int i = first; i <= last && !status; i++)
+    status = ls_rule_vector(ctx, op, "a channel's input", &in[i], count);
+  return status;
+}
+
+static ls_status_t sums_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  (void)attrs;
+  ls_status_t status = check_x(ctx, "bn_sums", &in[0], &in[1]);
+  if (!status) status = check_vectors(ctx, "bn_sums", in, 2, 2, channels_of(&in[0]));
+  if (!status) out[0] = LS_SHAPE(LS_F32, 1 + 2 * channels_of(&in[0]));
+  return status;
+}
+
+static ls_status_t sums_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const ls_shape_t *x = ls_in_shape(args, 0);
+  const float *weight = ls_in_f32(args, 1), *shift = ls_in_f32(args, 2);
+  int64_t c = channels_of(x), rows = ls_shape_count(x) / c, each = rows / x->dim[0], count = 0;
+  for (int64_t r = 0; r < rows; r++)
+    count += weight[r / each] > 0;
+  ls_out_f32(args, 0)[0] = (float)count;
+  for (int64_t k = 0; k < c; k++) {
+    double sum = 0, square = 0;
+    for (int64_t r = 0; r < rows; r++) {
+      double d = weight[r / each] > 0 ? (double)ls_in_f32(args, 0)[r * c + k] - shift[k] : 0;
+      sum += d;
+      square += d * d;
+    }
+    ls_out_f32(args, 0)[1 + k] = (float)sum;
+    ls_out_f32(args, 0)[1 + c + k] = (float)square;
+  }
+  return LS_OK;
+}
+
+static ls_status_t ranks_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                               ls_shape_t *out) {
+  (void)attrs;
+  out[0] = in[0];
+  return ls_rule_tensor(ctx, "sum_ranks", "v", &in[0], LS_F32, 1, 1);
+}
+
+static ls_status_t ranks_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  memcpy(args->out[0].data, args->in[0].data, ls_shape_bytes(ls_in_shape(args, 0)));
+  return LS_OK;
+}
+
+static ls_status_t moments_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                 ls_shape_t *out) {
+  (void)attrs;
+  ls_status_t status = ls_rule_tensor(ctx, "bn_moments", "shift", &in[1], LS_F32, 1, 1);
+  if (!status) status = check_vectors(ctx, "bn_moments", in, 0, 0, 1 + 2 * in[1].dim[0]);
+  out[0] = out[1] = out[2] = in[1];
+  return status;
+}
+
+static ls_status_t moments_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *sums = ls_in_f32(args, 0), *shift = ls_in_f32(args, 1);
+  int64_t c = ls_in_shape(args, 1)->dim[0];
+  double count = sums[0];
+  for (int64_t k = 0; k < c; k++) {
+    double d = sums[1 + k] / count, variance = sums[1 + c + k] / count - d * d;
+    if (variance < 0) variance = 0;
+    ls_out_f32(args, 0)[k] = (float)(shift[k] + d);
+    ls_out_f32(args, 1)[k] = (float)(1 / sqrt(variance + args->attrs->f[0]));
+    ls_out_f32(args, 2)[k] = (float)variance;
+  }
+  return LS_OK;
+}
+
+static ls_status_t running_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                 ls_shape_t *out) {
+  (void)attrs;
+  ls_status_t status = ls_rule_tensor(ctx, "bn_running", "mean", &in[0], LS_F32, 1, 1);
+  if (!status) status = check_vectors(ctx, "bn_running", in, 1, 1, in[0].dim[0]);
+  if (!status) status = check_vectors(ctx, "bn_running", in, 2, 2, 1 + 2 * in[0].dim[0]);
+  out[0] = out[1] = in[0];
+  return status;
+}
+
+static ls_status_t running_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *mean = ls_in_f32(args, 0), *variance = ls_in_f32(args, 1);
+  double count = *ls_in_f32(args, 2), part = args->attrs->f[0], wide = count > 1 ? count / (count - 1) : 1;
+  for (int64_t k = 0; k < ls_in_shape(args, 0)->dim[0]; k++) {
+    float *m = &ls_out_f32(args, 0)[k], *v = &ls_out_f32(args, 1)[k];
+    *m = (float)((1 - part) * *m + part * mean[k]);
+    *v = (float)((1 - part) * *v + part * (variance[k] * wide));
+  }
+  return LS_OK;
+}
+
+static ls_status_t rsqrt_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                               ls_shape_t *out) {
+  (void)attrs;
+  out[0] = in[0];
+  return ls_rule_tensor(ctx, "rsqrt_eps", "x", &in[0], LS_F32, 1, 0);
+}
+
+LS_MAP(rsqrt_forward, 1 / sqrt((double)x + args->attrs->f[0]))
+
+static ls_status_t apply_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                               ls_shape_t *out) {
+  (void)attrs;
+  ls_status_t status = check_x(ctx, "bn_apply", &in[0], NULL);
+  out[0] = in[0];
+  return status ? status : check_vectors(ctx, "bn_apply", in, 1, 4, channels_of(&in[0]));
+}
+
+static ls_status_t apply_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *x = ls_in_f32(args, 0), *mean = ls_in_f32(args, 1), *rstd = ls_in_f32(args, 2);
+  const float *gamma = ls_in_f32(args, 3), *beta = ls_in_f32(args, 4);
+  int64_t c = channels_of(ls_in_shape(args, 0));
+  for (int64_t e = 0; e < ls_shape_count(ls_in_shape(args, 0)); e++) {
+    int64_t k = e % c;
+    ls_out_f32(args, 0)[e] = (float)(((double)x[e] - mean[k]) * rstd[k] * gamma[k] + beta[k]);
+  }
+  return LS_OK;
+}
+
+static const ls_graph_node_t *maker_of(const ls_graph_t *graph, ls_tensor_id_t id, const ls_op_t *op) {
+  int node = graph->tensors[id].producer;
+  return node >= 0 && graph->nodes[node].op == op ? &graph->nodes[node] : NULL;
+}
+
+static ls_tensor_id_t constant(ls_graph_t *graph, int64_t count, double value) {
+  const ls_attrs_t attrs = {.i = {count}, .f = {value}};
+  return ls_graph_op(graph, &ls_op_fill, &attrs, 0, NULL, NULL);
+}
+
+/* Statistics that are given, as running ones, are constants. */
+static ls_status_t backward_given(ls_graph_t *graph, const ls_graph_node_t *node, ls_tensor_id_t dy,
+                                  const bool *wanted, ls_tensor_id_t *grad_in) {
+  const ls_attrs_t one = {.i = {1}};
+  int64_t c = channels_of(&graph->tensors[node->in[0]].shape);
+  if (wanted[1] || wanted[2])
+    return ls_fail(graph->ctx, LS_ERR_UNSUPPORTED, "%s: given statistics take no gradient", node->name);
+  ls_tensor_id_t zeros = constant(graph, c, 0);
+  if (wanted[3]) {
+    const ls_tensor_id_t in[] = {node->in[0], node->in[1], node->in[2], constant(graph, c, 1), zeros};
+    ls_tensor_id_t h = ls_graph_op(graph, &ls_op_bn_apply, NULL, 5, in, NULL);
+    h = ls_graph_op(graph, &ls_op_mul, NULL, 2, (ls_tensor_id_t[]){dy, h}, NULL);
+    grad_in[3] = ls_graph_op(graph, &ls_op_sum_leading, &one, 1, &h, NULL);
+  }
+  if (wanted[4]) grad_in[4] = ls_graph_op(graph, &ls_op_sum_leading, &one, 1, &dy, NULL);
+  const ls_tensor_id_t in[] = {dy, zeros, node->in[2], node->in[3], zeros};
+  if (wanted[0]) grad_in[0] = ls_graph_op(graph, &ls_op_bn_apply, NULL, 5, in, NULL);
+  return graph->status;
+}
+
+static ls_tensor_id_t half(ls_graph_t *graph, ls_tensor_id_t sums, int64_t first, int64_t count) {
+  const ls_attrs_t row = {.i = {2, 1, 2 * count}}, columns = {.i = {first, count}}, flat = {.i = {1, count}};
+  ls_tensor_id_t y = ls_graph_op(graph, &ls_op_reshape, &row, 1, &sums, NULL);
+  y = ls_graph_op(graph, &ls_op_columns, &columns, 1, &y, NULL);
+  return ls_graph_op(graph, &ls_op_reshape, &flat, 1, &y, NULL);
+}
+
+/* dgamma and dbeta are sums of this rank, which join the exchange of gradients like all others; dx needs those of all
+ * ranks whose samples are in the statistics. */
+static ls_status_t apply_backward(ls_graph_t *graph, const ls_graph_node_t *node,
+                                  const ls_tensor_id_t *grad_out, const bool *wanted,
+                                  ls_tensor_id_t *grad_in) {
+  const ls_graph_node_t *moments = maker_of(graph, node->in[1], &ls_op_bn_moments);
+  if (!moments) return backward_given(graph, node, grad_out[0], wanted, grad_in);
+  ls_tensor_id_t sums = moments->in[0], x = node->in[0], mean = node->in[1], rstd = node->in[2],
+                 gamma = node->in[3];
+  const ls_graph_node_t *ranks = maker_of(graph, sums, &ls_op_sum_ranks);
+  const ls_graph_node_t *own = maker_of(graph, ranks ? ranks->in[0] : sums, &ls_op_bn_sums);
+  if (!own) return ls_fail(graph->ctx, LS_ERR_UNSUPPORTED, "%s: statistics of unknown samples", node->name);
+  ls_tensor_id_t weight = own->in[1];
+  int64_t c = channels_of(&graph->tensors[x].shape);
+  ls_tensor_id_t back = ls_graph_op(graph, &ls_op_bn_back_sums, NULL, 5,
+                                    (ls_tensor_id_t[]){grad_out[0], x, mean, rstd, weight}, NULL);
+  if (wanted[4]) grad_in[4] = half(graph, back, 0, c);
+  if (wanted[3]) grad_in[3] = half(graph, back, c, c);
+  if (!wanted[0]) return graph->status;
+  if (ranks) back = ls_graph_op(graph, &ls_op_sum_ranks, NULL, 1, &back, NULL);
+  const ls_tensor_id_t in[] = {grad_out[0], x, gamma, mean, rstd, weight, back, sums};
+  grad_in[0] = ls_graph_op(graph, &ls_op_bn_dx, NULL, 8, in, NULL);
+  return graph->status;
+}
+
+static ls_status_t back_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  (void)attrs;
+  ls_status_t status = check_x(ctx, "bn_back_sums", &in[1], &in[4]);
+  if (!status) status = ls_rule_equal(ctx, "bn_back_sums", "dy", &in[0], "x", &in[1]);
+  if (!status) status = check_vectors(ctx, "bn_back_sums", in, 2, 3, channels_of(&in[1]));
+  out[0] = LS_SHAPE(LS_F32, 2 * channels_of(&in[1]));
+  return status;
+}
+
+static ls_status_t back_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const ls_shape_t *x = ls_in_shape(args, 1);
+  const float *mean = ls_in_f32(args, 2), *rstd = ls_in_f32(args, 3), *weight = ls_in_f32(args, 4);
+  int64_t c = channels_of(x), rows = ls_shape_count(x) / c, each = rows / x->dim[0];
+  for (int64_t k = 0; k < c; k++) {
+    double s1 = 0, s2 = 0;
+    for (int64_t r = 0; r < rows; r++) {
+      double dy = weight[r / each] > 0 ? ls_in_f32(args, 0)[r * c + k] : 0;
+      s1 += dy;
+      s2 += dy * (((double)ls_in_f32(args, 1)[r * c + k] - mean[k]) * rstd[k]);
+    }
+    ls_out_f32(args, 0)[k] = (float)s1;
+    ls_out_f32(args, 0)[c + k] = (float)s2;
+  }
+  return LS_OK;
+}
+
+static ls_status_t dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  (void)attrs;
+  ls_status_t status = check_x(ctx, "bn_dx", &in[1], &in[5]);
+  if (!status) status = ls_rule_equal(ctx, "bn_dx", "dy", &in[0], "x", &in[1]);
+  if (status) return status;
+  int64_t c = channels_of(&in[1]);
+  if (!status) status = check_vectors(ctx, "bn_dx", in, 2, 4, c);
+  if (!status) status = check_vectors(ctx, "bn_dx", in, 6, 6, 2 * c);
+  if (!status) status = check_vectors(ctx, "bn_dx", in, 7, 7, 1 + 2 * c);
+  out[0] = in[1];
+  return status;
+}
+
+static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const ls_shape_t *x = ls_in_shape(args, 1);
+  const float *gamma = ls_in_f32(args, 2), *mean = ls_in_f32(args, 3), *rstd = ls_in_f32(args, 4);
+  const float *weight = ls_in_f32(args, 5), *back = ls_in_f32(args, 6);
+  int64_t c = channels_of(x), each = ls_shape_count(x) / c / x->dim[0];
+  double count = *ls_in_f32(args, 7);
+  for (int64_t e = 0; e < ls_shape_count(x); e++) {
+    int64_t k = e % c;
+    double h = ((double)ls_in_f32(args, 1)[e] - mean[k]) * rstd[k];
+    double dx =
+        (double)gamma[k] * rstd[k] * (ls_in_f32(args, 0)[e] - back[k] / count - h * (back[c + k] / count));
+    ls_out_f32(args, 0)[e] = weight[e / c / each] > 0 ? (float)dx : 0;
+  }
+  return LS_OK;
+}
+
+#define X(...)   LS_CASE_F32(-1, 1, __VA_ARGS__)
+#define POS(n)   LS_CASE_F32(0.5, 1.5, n)
+#define PART(n)  LS_CASE_F32(-1, 1, n) /* weights: about half of the samples are padding */
+#define COUNT(c) LS_CASE_F32(9, 10, 1 + 2 * (c))
+static const ls_op_case_t sums_cases[] = {
+    {"one", 3, {X(1, 1), POS(1), X(1)}, {{0}}, 2e-6, 0},
+    {"odd", 3, {X(5, 7), PART(5), X(7)}, {{0}}, 2e-6, 0},
+    {"images", 3, {X(5, 3, 4, 5), PART(5), X(5)}, {{0}}, 5e-6, 0},
+    {"beyond a vector", 3, {X(37, 67), PART(37), X(67)}, {{0}}, 5e-6, 0},
+    {"far from zero",
+     3,
+     {LS_CASE_F32(999, 1001, 9, 30, 7), POS(9), LS_CASE_F32(999, 1001, 7)},
+     {{0}},
+     2e-5,
+     0},
+    {"many", 3, {X(9, 15, 14, 35), PART(9), X(35)}, {{0}}, 2e-5, 0},
+};
+static const ls_op_case_t ranks_cases[] = {
+    {"one", 1, {X(1)}, {{0}}, 0, 0}, {"odd", 1, {X(37)}, {{0}}, 0, 0}, {"many", 1, {X(4099)}, {{0}}, 0, 0}};
+static const ls_op_case_t moments_cases[] = {
+    {"one", 2, {COUNT(1), X(1)}, {.f = {1e-5}}, 2e-6, 0},
+    {"odd", 2, {COUNT(7), X(7)}, {.f = {1e-5}}, 2e-6, 0},
+    {"beyond a vector", 2, {COUNT(67), X(67)}, {.f = {0.5}}, 2e-6, 0},
+};
+static const ls_op_case_t running_cases[] = {
+    {"one", 3, {X(1), POS(1), COUNT(1)}, {.f = {0.1}}, 2e-6, 0},
+    {"odd", 3, {X(7), POS(7), COUNT(7)}, {.f = {1}}, 2e-6, 0},
+    {"beyond a vector", 3, {X(67), POS(67), COUNT(67)}, {.f = {0.01}}, 2e-6, 0},
+};
+static const ls_op_case_t rsqrt_cases[] = {
+    {"one", 1, {POS(1)}, {.f = {1e-5}}, 2e-6, 0},
+    {"odd", 1, {POS(7)}, {.f = {0}}, 2e-6, 0},
+    {"beyond a vector", 1, {POS(67)}, {.f = {1e-3}}, 2e-6, 0},
+};
+static const ls_op_case_t apply_cases[] = {
+    {"one", 5, {X(1, 1), X(1), POS(1), X(1), X(1)}, {{0}}, 2e-6, 3e-3},
+    {"odd", 5, {X(5, 7), X(7), POS(7), X(7), X(7)}, {{0}}, 2e-6, 3e-3},
+    {"images", 5, {X(2, 3, 4, 5), X(5), POS(5), X(5), X(5)}, {{0}}, 2e-6, 5e-3},
+    {"many", 5, {X(9, 15, 14, 35), X(35), POS(35), X(35), X(35)}, {{0}}, 3e-6, 0},
+};
+static const ls_op_case_t back_cases[] = {
+    {"one", 5, {X(1, 1), X(1, 1), X(1), POS(1), POS(1)}, {{0}}, 2e-6, 0},
+    {"odd", 5, {X(5, 7), X(5, 7), X(7), POS(7), PART(5)}, {{0}}, 2e-6, 0},
+    {"images", 5, {X(5, 3, 4, 5), X(5, 3, 4, 5), X(5), POS(5), PART(5)}, {{0}}, 5e-6, 0},
+    {"many", 5, {X(9, 15, 14, 35), X(9, 15, 14, 35), X(35), POS(35), PART(9)}, {{0}}, 2e-5, 0},
+};
+static const ls_op_case_t dx_cases[] = {
+    {"one", 8, {X(1, 1), X(1, 1), X(1), X(1), POS(1), POS(1), X(2), COUNT(1)}, {{0}}, 2e-6, 0},
+    {"odd", 8, {X(5, 7), X(5, 7), X(7), X(7), POS(7), PART(5), X(14), COUNT(7)}, {{0}}, 2e-6, 0},
+    {"images",
+     8,
+     {X(5, 3, 4, 5), X(5, 3, 4, 5), X(5), X(5), POS(5), PART(5), X(10), COUNT(5)},
+     {{0}},
+     2e-6,
+     0},
+    {"many",
+     8,
+     {X(9, 15, 14, 35), X(9, 15, 14, 35), X(35), X(35), POS(35), PART(9), X(70), COUNT(35)},
+     {{0}},
+     3e-6,
+     0},
+};
+
+#define ROW(op, class_, in_, out_, shape_, forward_, cases_)                                                 \
+  .name = op, .class = class_, .in_count = in_, .out_count = out_, .shape = shape_, .forward = forward_,     \
+  LS_CASES(cases_)
+const ls_op_t ls_op_bn_sums = {ROW("bn_sums", LS_OP_REDUCTION, 3, 1, sums_shape, sums_forward, sums_cases),
+                               .flops_each = 4};
+const ls_op_t ls_op_sum_ranks = {
+    ROW("sum_ranks", LS_OP_ELEMENTWISE, 1, 1, ranks_shape, ranks_forward, ranks_cases)};
+const ls_op_t ls_op_bn_moments = {
+    ROW("bn_moments", LS_OP_ELEMENTWISE, 2, 3, moments_shape, moments_forward, moments_cases),
+    .flops_each = 8};
+const ls_op_t ls_op_bn_running = {
+    ROW("bn_running", LS_OP_ELEMENTWISE, 3, 2, running_shape, running_forward, running_cases),
+    .flops_each = 6, .inout = 3};
+const ls_op_t ls_op_rsqrt_eps = {
+    ROW("rsqrt_eps", LS_OP_ELEMENTWISE, 1, 1, rsqrt_shape, rsqrt_forward, rsqrt_cases), .flops_each = 4};
+const ls_op_t ls_op_bn_apply = {
+    ROW("bn_apply", LS_OP_ELEMENTWISE, 5, 1, apply_shape, apply_forward, apply_cases),
+    .backward = apply_backward, .flops_each = 4};
+const ls_op_t ls_op_bn_back_sums = {
+    ROW("bn_back_sums", LS_OP_REDUCTION, 5, 1, back_shape, back_forward, back_cases), .flops_each = 5};
+const ls_op_t ls_op_bn_dx = {ROW("bn_dx", LS_OP_ELEMENTWISE, 8, 1, dx_shape, dx_forward, dx_cases),
+                             .flops_each = 8};

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Networks of images through every command: the example is proven, priced and learns; one with batch norm is proven on
+# three ranks and goes on from its checkpoint as if it had not stopped, running statistics included.
+set -eu
+. "$(dirname "$0")/lib.sh"
+cd "$source_dir"
+config=examples/07-convolution.yaml
+"$program" check $config --ranks 3 --set parallel.backend=cpu >"$work/check"
+grep -q 'schedules .* ok: ddp, 3 ranks' "$work/check" || fail "check: $(cat "$work/check")"
+"$program" inspect $config >"$work/inspect"
+grep -q 'total  *421,642' "$work/inspect" || fail "inspect: $(cat "$work/inspect")"
+"$program" train $config --quiet --json --set parallel.backend=cpu --set train.epochs=3 \
+  --set train.checkpoint.dir="$work/example" >"$work/example.json"
+accuracy=$(field "$work/example.json" val_accuracy)
+echo "accuracy $accuracy"
+below 0.84 "$accuracy" || fail "accuracy $accuracy"
+
+cat >"$work/norm.yaml" <<EOF
+model:
+  input: [28, 28]
+  layers:
+    - conv2d: {filters: 8, stride: 2, bias: false}
+    - batch_norm: {name: norm}
+    - activation: {kind: relu}
+    - conv2d: {filters: 8, groups: 8, kernel: 5, bias: false}
+    - batch_norm: {statistics: local, name: own}
+    - activation: {kind: relu}
+    - global_pool
+    - dense: {units: 10}
+  loss: cross-entropy
+data: {kind: idx, features: $PWD/examples/data/mnist-2000-images-idx3-ubyte.gz,
+  targets: $PWD/examples/data/mnist-2000-labels-idx1-ubyte.gz, validation: 0.2, normalize: true}
+train: {batch: 120, steps: 20, accumulate: 2, optimizer: {name: adam}, checkpoint: {dir: $work/whole, every_steps: 7}}
+parallel: {strategy: ddp, backend: cpu, ranks: 2}
+EOF
+"$program" check "$work/norm.yaml" --ranks 3 >"$work/check"
+grep -q 'schedules .* ok: ddp, 3 ranks' "$work/check" || fail "check: $(cat "$work/check")"
+"$program" train "$work/norm.yaml" --quiet --json >"$work/whole.json"
+"$program" train "$work/norm.yaml" --quiet --json --set train.steps=10 --set train.checkpoint.dir="$work/part" >"$work/part.json"
+"$program" train "$work/norm.yaml" --quiet --json --resume --set train.checkpoint.dir="$work/part" >"$work/rest.json"
+[ "$(field "$work/whole.json" params_xxh3)" = "$(field "$work/rest.json" params_xxh3)" ] || fail "other bits after resuming"
+[ "$(field "$work/whole.json" val_loss)" = "$(field "$work/rest.json" val_loss)" ] || fail "other running statistics after resuming"
+grep -aq '"norm.running_var"' "$work"/whole/step-*/model.safetensors || fail "running statistics are not saved"
+expect 7 'statistics over all ranks (batch_norm) are of other samples' train "$work/norm.yaml" --set parallel.reproducible=true --set train.accumulate=1
