@@ -99,6 +99,11 @@ __device__ static inline uint64_t load_u64(const unsigned char *bytes) {
   return value;
 }
 
+// a / b of numbers that are not negative: fast where both have 32 bits.
+__device__ static inline int64_t quotient(int64_t a, int64_t b) {
+  return (uint64_t)(a | b) >> 32 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
+}
+
 __device__ static inline int64_t thread_index() {
   return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
 }

@@ -7,13 +7,19 @@
 // scratch as f64 (part, 2, channels), and a second kernel adds them up.
 
 constexpr int STRIPES = 8;
-constexpr int64_t PART_ROWS = 64, PART_MAX = 128;
+constexpr int64_t PART_ROWS = 64, PART_MAX = 512;
+
+// Terms of element i, 0 if its sample has no weight. of() reads what belongs to the channel.
 
 // Sums of x - shift and of its square.
 struct moment_term {
   const float *x, *shift;
-  __device__ void at(int64_t i, int64_t c, double *a, double *b) const {
-    double d = (double)x[i] - (double)shift[c];
+  struct channel_t {
+    double shift;
+  };
+  __device__ channel_t of(int64_t c) const { return {shift[c]}; }
+  __device__ void at(const channel_t &k, int64_t i, bool counts, double *a, double *b) const {
+    double v = x[i], d = counts ? v - k.shift : 0;
     *a += d;
     *b += d * d;
   }
@@ -22,10 +28,14 @@ struct moment_term {
 // Sums of dy and of dy xhat.
 struct back_term {
   const float *dy, *x, *mean, *rstd;
-  __device__ void at(int64_t i, int64_t c, double *a, double *b) const {
-    double d = dy[i];
-    *a += d;
-    *b += d * (((double)x[i] - (double)mean[c]) * (double)rstd[c]);
+  struct channel_t {
+    double mean, rstd;
+  };
+  __device__ channel_t of(int64_t c) const { return {mean[c], rstd[c]}; }
+  __device__ void at(const channel_t &k, int64_t i, bool counts, double *a, double *b) const {
+    double d = dy[i], v = x[i];
+    *a += counts ? d : 0;
+    *b += counts ? d * ((v - k.mean) * k.rstd) : 0;
   }
 };
 
@@ -38,9 +48,12 @@ __global__ void channel_sum_kernel(T term, const float *weight, double *part, in
   int64_t chunk = (rows + gridDim.y - 1) / gridDim.y, begin = blockIdx.y * chunk;
   int64_t end = begin + chunk < rows ? begin + chunk : rows;
   double sum[2] = {};
-  if (c < channels)
+  if (c < channels) {
+    const typename T::channel_t channel = term.of(c);
+#pragma unroll 4
     for (int64_t r = begin + threadIdx.y; r < end; r += STRIPES)
-      if (weight[r / positions] > 0) term.at(r * channels + c, c, &sum[0], &sum[1]);
+      term.at(channel, r * channels + c, weight[quotient(r, positions)] > 0, &sum[0], &sum[1]);
+  }
   stripe[threadIdx.y][0][threadIdx.x] = sum[0];
   stripe[threadIdx.y][1][threadIdx.x] = sum[1];
   __syncthreads();
@@ -53,20 +66,29 @@ __global__ void channel_sum_kernel(T term, const float *weight, double *part, in
   part[((int64_t)blockIdx.y * 2 + k) * channels + c] = total;
 }
 
-// count NULL: not wanted.
+// The parts' sums, as blocks of WARP numbers and STRIPES rows of threads. count NULL: not wanted.
 __global__ void channel_sum_join(const double *part, const float *weight, float *out, float *count,
                                  int64_t samples, int64_t positions, int64_t channels, int parts) {
-  for (int64_t i = thread_index(); i < 2 * channels; i += thread_count()) {
-    double sum = 0;
-    for (int p = 0; p < parts; p++)
+  __shared__ double stripe[STRIPES][WARP];
+  int64_t i = (int64_t)blockIdx.x * WARP + threadIdx.x;
+  double sum = 0;
+  if (i < 2 * channels)
+    for (int p = threadIdx.y; p < parts; p += STRIPES)
       sum += part[(int64_t)p * 2 * channels + i];
+  stripe[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y == 0 && i < 2 * channels) {
+    sum = 0;
+#pragma unroll
+    for (int s = 0; s < STRIPES; s++)
+      sum += stripe[s][threadIdx.x];
     out[i] = (float)sum;
   }
-  if (!count || blockIdx.x > 0) return;
+  if (!count || blockIdx.x > 0 || threadIdx.y != 1) return;
   double mine = 0;
-  for (int64_t n = threadIdx.x; n < samples; n += BLOCK)
+  for (int64_t n = threadIdx.x; n < samples; n += WARP)
     mine += weight[n] > 0;
-  mine = block_sum(mine);
+  mine = warp_sum(mine);
   if (threadIdx.x == 0) *count = (float)(mine * (double)positions);
 }
 
@@ -83,8 +105,9 @@ static ls_status_t channel_sum(ls_stream_t *stream, T term, const ls_tensor_t *x
   dim3 grid(grid_for(channels, WARP, INT32_MAX), parts);
   channel_sum_kernel<<<grid, dim3(WARP, STRIPES), 0, ls_kernel_stream(stream)>>>(term, weight, part, rows,
                                                                                  positions, channels);
-  channel_sum_join<<<grid_for(2 * channels, BLOCK, GRID_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
-      part, weight, out, count, samples, positions, channels, (int)parts);
+  channel_sum_join<<<grid_for(2 * channels, WARP, INT32_MAX), dim3(WARP, STRIPES), 0,
+                     ls_kernel_stream(stream)>>>(part, weight, out, count, samples, positions, channels,
+                                                 (int)parts);
   return launched(stream, op);
 }
 
@@ -152,28 +175,47 @@ static ls_status_t rsqrt_eps(ls_stream_t *stream, args_t args) {
 }
 
 // ---- each element, with its channel's numbers ----
+// y[r, c] = f of element i in row r, with what f.of() reads for channel c once. A thread has several elements on their
+// way at once; y may be an input.
 
-// y[r, c] = f(i, r, c) with i the element.
+constexpr int ON_THEIR_WAY = 4;
+constexpr int64_t CHANNEL_BLOCKS = 4096;
+
 template <class F> __global__ void channel_map_kernel(float *y, int64_t rows, int64_t width, F f) {
-  int64_t c = plane_column();
+  int64_t c = plane_column(), step = plane_row_step();
   if (c >= width) return;
-  for (int64_t r = plane_row(); r < rows; r += plane_row_step())
-    y[r * width + c] = f(r * width + c, r, c);
+  const typename F::channel_t channel = f.of(c);
+  for (int64_t r = plane_row(); r < rows; r += ON_THEIR_WAY * step) {
+    float value[ON_THEIR_WAY];
+#pragma unroll
+    for (int e = 0; e < ON_THEIR_WAY; e++)
+      if (r + e * step < rows) value[e] = f(channel, (r + e * step) * width + c, r + e * step);
+#pragma unroll
+    for (int e = 0; e < ON_THEIR_WAY; e++)
+      if (r + e * step < rows) y[(r + e * step) * width + c] = value[e];
+  }
 }
 
 template <class F>
 static ls_status_t channel_map(ls_stream_t *stream, float *y, int64_t count, int64_t width, const char *op,
                                F f) {
   if (count <= 0) return LS_OK;
-  plane p = plane_for(count / width, width);
-  channel_map_kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(y, count / width, width, f);
+  int64_t rows = count / width;
+  plane p = plane_for(rows, width);
+  int64_t most = CHANNEL_BLOCKS / p.grid.x;
+  p.grid.y = grid_for(rows, p.block.y, most < 1 ? 1 : most);
+  channel_map_kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(y, rows, width, f);
   return launched(stream, op);
 }
 
 struct bn_apply_each {
   const float *x, *mean, *rstd, *gamma, *beta;
-  __device__ float operator()(int64_t i, int64_t, int64_t c) const {
-    return (x[i] - mean[c]) * rstd[c] * gamma[c] + beta[c];
+  struct channel_t {
+    float mean, rstd, gamma, beta;
+  };
+  __device__ channel_t of(int64_t c) const { return {mean[c], rstd[c], gamma[c], beta[c]}; }
+  __device__ float operator()(const channel_t &k, int64_t i, int64_t) const {
+    return (x[i] - k.mean) * k.rstd * k.gamma + k.beta;
   }
 };
 
@@ -185,10 +227,15 @@ static ls_status_t bn_apply(ls_stream_t *stream, args_t args) {
 struct bn_dx_each {
   const float *dy, *x, *gamma, *mean, *rstd, *weight, *sums, *count;
   int64_t positions, channels;
-  __device__ float operator()(int64_t i, int64_t r, int64_t c) const {
-    if (!(weight[r / positions] > 0)) return 0;
-    float n = *count, h = (x[i] - mean[c]) * rstd[c];
-    return gamma[c] * rstd[c] * (dy[i] - sums[c] / n - h * (sums[channels + c] / n));
+  struct channel_t {
+    float mean, rstd, scale, s1, s2;
+  };
+  __device__ channel_t of(int64_t c) const {
+    return {mean[c], rstd[c], gamma[c] * rstd[c], sums[c] / *count, sums[channels + c] / *count};
+  }
+  __device__ float operator()(const channel_t &k, int64_t i, int64_t r) const {
+    float h = (x[i] - k.mean) * k.rstd;
+    return weight[quotient(r, positions)] > 0 ? k.scale * (dy[i] - k.s1 - h * k.s2) : 0;
   }
 };
 
@@ -203,7 +250,11 @@ static ls_status_t bn_dx(ls_stream_t *stream, args_t args) {
 
 struct bias_each {
   const float *x, *b;
-  __device__ float operator()(int64_t i, int64_t, int64_t c) const { return x[i] + b[c]; }
+  struct channel_t {
+    float b;
+  };
+  __device__ channel_t of(int64_t c) const { return {b[c]}; }
+  __device__ float operator()(const channel_t &k, int64_t i, int64_t) const { return x[i] + k.b; }
 };
 
 static ls_status_t bias(ls_stream_t *stream, args_t args) {

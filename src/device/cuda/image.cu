@@ -26,8 +26,8 @@ struct place_t {
   int64_t n, y, x;
 };
 __device__ static place_t place_of(int64_t r, int64_t h, int64_t w) {
-  int64_t line = r / w;
-  return {line / h, line % h, r % w};
+  int64_t line = quotient(r, w), n = quotient(line, h);
+  return {n, line - n * h, r - line * w};
 }
 
 // A NaN is larger than all numbers before it and stays, as in the op's row; of equal values the first wins.
@@ -158,8 +158,9 @@ __global__ void spread_positions_kernel(const float *dy, float *dx, int64_t rows
   int64_t c = plane_column();
   if (c >= channels) return;
   for (int64_t r = plane_row(); r < rows; r += plane_row_step()) {
-    bool here = only < 0 || r % positions == only;
-    dx[r * channels + c] = here ? dy[r / positions * channels + c] / divisor : 0;
+    int64_t n = quotient(r, positions);
+    bool here = only < 0 || r - n * positions == only;
+    dx[r * channels + c] = here ? dy[n * channels + c] / divisor : 0;
   }
 }
 
@@ -203,7 +204,7 @@ __global__ void shift_positions_kernel(const float *x, float *y, int64_t rows, i
   int64_t c = plane_column();
   if (c >= channels) return;
   for (int64_t r = plane_row(); r < rows; r += plane_row_step()) {
-    int64_t from = r % positions - by;
+    int64_t from = r - quotient(r, positions) * positions - by;
     y[r * channels + c] = from >= 0 && from < positions ? x[(r - by) * channels + c] : 0;
   }
 }
