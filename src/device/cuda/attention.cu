@@ -26,6 +26,11 @@ template <int D_, int T_> struct tile_of {
   static constexpr int FLOATS = D * STRIDE, WEIGHTS = T * STRIDE;
 };
 
+// The column of the tile that is a thread's j-th: neighbouring threads have pairs of neighbours.
+__device__ static int column_of(int tx, int j) {
+  return 2 * tx + j % 2 + 2 * SIDE * (j / 2);
+}
+
 template <int M> __device__ static void load_rows(const float *from, float *to) {
   if (M == 4) {
     float4 v = *(const float4 *)from;
@@ -51,7 +56,7 @@ __device__ static void load_tile(float *to, const float *x, int64_t stride, int6
       to[d * K::STRIDE + r] = first + r < rows && d < size ? x[(first + r) * stride + d] : 0;
 }
 
-// s[i][j] = product of row ty M + i of a and row tx + SIDE j of b.
+// s[i][j] = product of row ty M + i of a and row column_of(tx, j) of b.
 template <class K>
 __device__ static void products(const float *a, const float *b, int ty, int tx, float (*s)[K::M]) {
 #pragma unroll
@@ -64,8 +69,8 @@ __device__ static void products(const float *a, const float *b, int ty, int tx, 
     float u[K::M], v[K::M];
     load_rows<K::M>(a + d * K::STRIDE + ty * K::M, u);
 #pragma unroll
-    for (int j = 0; j < K::M; j++)
-      v[j] = b[d * K::STRIDE + tx + SIDE * j];
+    for (int j = 0; j < K::M; j += 2)
+      load_rows<2>(b + d * K::STRIDE + column_of(tx, j), v + j);
 #pragma unroll
     for (int i = 0; i < K::M; i++)
 #pragma unroll
@@ -74,7 +79,7 @@ __device__ static void products(const float *a, const float *b, int ty, int tx, 
   }
 }
 
-// weights[column tx + SIDE j][row ty M + i] = s[i][j].
+// weights[column_of(tx, j)][row ty M + i] = s[i][j].
 template <class K>
 __device__ static void store_weights(float *weights, int ty, int tx, const float (*s)[K::M]) {
 #pragma unroll
@@ -83,7 +88,7 @@ __device__ static void store_weights(float *weights, int ty, int tx, const float
 #pragma unroll
     for (int i = 0; i < K::M; i++)
       column[i] = s[i][j];
-    store_rows<K::M>(weights + (tx + SIDE * j) * K::STRIDE + ty * K::M, column);
+    store_rows<K::M>(weights + column_of(tx, j) * K::STRIDE + ty * K::M, column);
   }
 }
 
@@ -124,22 +129,62 @@ __device__ static float side_max(float value) {
   return value;
 }
 
-// The random factor of a probability: 0, or what makes up for those that are dropped.
+// The random factors of probabilities: 0, or what makes up for those that are dropped. Four elements share a counter; where
+// these are four keys of one query, a thread draws for all four and passes on what its neighbour needs.
 struct dropped {
   uint64_t seed, row; // words of the sample's first element
-  __device__ dropped(const attention_shape &s, int64_t sample) : seed(0), row(0) {
-    if (s.rate <= 0) return;
+  bool on, shared;
+  __device__ dropped(const attention_shape &s, int64_t sample)
+      : seed(0), row(0), on(s.rate > 0), shared(s.t % 4 == 0) {
+    if (!on) return;
     seed = load_u64(s.step + offsetof(ls_step_params_t, seed));
     row = (load_u64(s.step + offsetof(ls_step_params_t, position)) + (uint64_t)sample) *
           (uint64_t)((s.heads * s.t * s.t + 3) / 4);
   }
-  __device__ float factor(const attention_shape &s, int64_t head, int64_t query, int64_t key) const {
-    if (s.rate <= 0) return 1;
-    uint64_t element = (uint64_t)((head * s.t + query) * s.t + key);
-    ls_rng4_t words = ls_rng(seed, s.rng_stream, row + element / 4);
-    unsigned e = (unsigned)(element % 4);
-    uint32_t word = e == 0 ? words.v[0] : e == 1 ? words.v[1] : e == 2 ? words.v[2] : words.v[3];
-    return ls_each_dropout(1, word, s.rate, s.widen);
+  __device__ ls_rng4_t words(const attention_shape &s, int64_t head, int64_t query, int64_t key) const {
+    return ls_rng(seed, s.rng_stream, row + (uint64_t)((head * s.t + query) * s.t + key) / 4);
+  }
+  __device__ float each(const attention_shape &s, int64_t head, int64_t query, int64_t key) const {
+    ls_rng4_t w = words(s, head, query, key);
+    unsigned e = (unsigned)((head * s.t + query) * s.t + key) % 4;
+    return ls_each_dropout(1, e == 0 ? w.v[0] : e == 1 ? w.v[1] : e == 2 ? w.v[2] : w.v[3], s.rate, s.widen);
+  }
+  // f[j]: of one query and keys key + column_of(tx, j). Called by all threads of a warp.
+  template <int M>
+  __device__ void of_query(const attention_shape &s, int64_t head, int64_t query, int64_t key, int tx,
+                           float *f) const {
+    if (M == 4 && on &&
+        shared) { // pair p of the keys belongs to the counter that the thread of parity p draws
+      bool odd = tx % 2;
+      ls_rng4_t w = words(s, head, query, key + column_of(tx & ~1, odd ? 2 : 0));
+      uint32_t own[2] = {odd ? w.v[2] : w.v[0], odd ? w.v[3] : w.v[1]};
+      uint32_t other[2] = {odd ? w.v[0] : w.v[2], odd ? w.v[1] : w.v[3]};
+#pragma unroll
+      for (int e = 0; e < 2; e++) {
+        other[e] = __shfl_xor_sync(0xffffffffu, other[e], 1);
+        f[e] = ls_each_dropout(1, odd ? other[e] : own[e], s.rate, s.widen);
+        f[M - 2 + e] = ls_each_dropout(1, odd ? own[e] : other[e], s.rate, s.widen);
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < M; j++)
+        f[j] = on ? each(s, head, query, key + column_of(tx, j)) : 1;
+    }
+  }
+  // f[i]: of one query and keys key + i.
+  template <int M>
+  __device__ void of_keys(const attention_shape &s, int64_t head, int64_t query, int64_t key,
+                          float *f) const {
+    if (M == 4 && on && shared) {
+      ls_rng4_t w = words(s, head, query, key);
+#pragma unroll
+      for (int i = 0; i < M; i++)
+        f[i] = ls_each_dropout(1, w.v[i], s.rate, s.widen);
+    } else {
+#pragma unroll
+      for (int i = 0; i < M; i++)
+        f[i] = on ? each(s, head, query, key + i) : 1;
+    }
   }
 };
 
@@ -178,21 +223,22 @@ __global__ void __launch_bounds__(BLOCK)
 #pragma unroll
     for (int i = 0; i < K::M; i++) {
       int64_t query = at.first + ty * K::M + i;
-      float most = -INFINITY, part = 0;
+      float most = -INFINITY, part = 0, f[K::M];
 #pragma unroll
       for (int j = 0; j < K::M; j++) {
-        int64_t k = key + tx + SIDE * j;
+        int64_t k = key + column_of(tx, j);
         bool seen = k < s.t && (!s.causal || k <= query);
         score[i][j] = seen ? score[i][j] * s.scale : -INFINITY;
         most = fmaxf(most, score[i][j]);
       }
       most = fmaxf(top[i], side_max(most)); // every query sees key 0, so this is a number
       float shrink = expf(top[i] - most);
+      drop.of_query<K::M>(s, at.head, query, key, tx, f);
 #pragma unroll
       for (int j = 0; j < K::M; j++) {
         float p = expf(score[i][j] - most);
         part += p;
-        score[i][j] = p > 0 ? p * drop.factor(s, at.head, query, key + tx + SIDE * j) : p;
+        score[i][j] = p * f[j];
       }
       sum[i] = sum[i] * shrink + side_sum(part);
       top[i] = most;
@@ -220,11 +266,11 @@ __global__ void __launch_bounds__(BLOCK)
 // With p the probability, f its dropout's factor, and the product of a row of dy with the row of v:
 //   ds = p (f product - sum of dy y over the row) scale;   dq = ds k,  dk = ds^T q,  dv = (p f)^T dy
 // products -> probability times factor, and ds.
-__device__ static void gradient_of(const attention_shape &s, const dropped &drop, int64_t head, int64_t query,
-                                   int64_t key, float lse, float inner, float *score, float *product) {
+__device__ static void gradient_of(const attention_shape &s, int64_t query, int64_t key, float f, float lse,
+                                   float inner, float *score, float *product) {
   bool seen = query < s.t && key < s.t && (!s.causal || key <= query);
-  float p = seen ? expf(*score * s.scale - lse) : 0, f = p > 0 ? drop.factor(s, head, query, key) : 0;
-  *product = p > 0 || isnan(p) ? p * (f * *product - inner) * s.scale : 0;
+  float p = seen ? expf(*score * s.scale - lse) : 0;
+  *product = seen ? p * (f * *product - inner) * s.scale : 0;
   *score = p * f;
 }
 
@@ -273,13 +319,15 @@ __global__ void __launch_bounds__(BLOCK)
     products<K>(qs, ks, ty, tx, score);
     products<K>(dys, vs, ty, tx, product);
 #pragma unroll
-    for (int i = 0; i < K::M; i++)
+    for (int i = 0; i < K::M; i++) {
+      int row = ty * K::M + i;
+      float f[K::M];
+      drop.of_query<K::M>(s, at.head, at.first + row, key, tx, f);
 #pragma unroll
-      for (int j = 0; j < K::M; j++) {
-        int row = ty * K::M + i;
-        gradient_of(s, drop, at.head, at.first + row, key + tx + SIDE * j, lse_of[row], inner[row],
-                    &score[i][j], &product[i][j]);
-      }
+      for (int j = 0; j < K::M; j++)
+        gradient_of(s, at.first + row, key + column_of(tx, j), f[j], lse_of[row], inner[row], &score[i][j],
+                    &product[i][j]);
+    }
     store_weights<K>(weights, ty, tx, product);
     __syncthreads();
     add_weighted<K>(weights, ks, ty, tx, dq);
@@ -320,13 +368,16 @@ __global__ void __launch_bounds__(BLOCK)
     products<K>(ks, qs, ty, tx, score);
     products<K>(vs, dys, ty, tx, product);
 #pragma unroll
-    for (int i = 0; i < K::M; i++)
+    for (int j = 0; j < K::M; j++) {
+      int column = column_of(tx, j);
+      int64_t key = at.first + ty * K::M;
+      float f[K::M];
+      drop.of_keys<K::M>(s, at.head, query + column, key, f);
 #pragma unroll
-      for (int j = 0; j < K::M; j++) {
-        int column = tx + SIDE * j;
-        gradient_of(s, drop, at.head, query + column, at.first + ty * K::M + i, lse_of[column], inner[column],
-                    &score[i][j], &product[i][j]);
-      }
+      for (int i = 0; i < K::M; i++)
+        gradient_of(s, query + column, key + i, f[i], lse_of[column], inner[column], &score[i][j],
+                    &product[i][j]);
+    }
     store_weights<K>(p_weights, ty, tx, score);
     store_weights<K>(ds_weights, ty, tx, product);
     __syncthreads();
