@@ -107,11 +107,21 @@ static ls_fault_kind_t kind_of_status(ls_status_t status) {
   return LS_FAULT_REFUSED;
 }
 
+static bool is_consequence(ls_status_t status) {
+  return status == LS_ERR_COMM || status == LS_ERR_TIMEOUT;
+}
+
+/* Causes before consequences, then by time. */
+static bool earlier(const ls_page_look_t *a, const ls_page_look_t *b) {
+  bool follows = is_consequence(a->error);
+  return follows != is_consequence(b->error) ? !follows : a->error_ns < b->error_ns;
+}
+
 /* The rank whose error came first; -1 = none has one. */
 static int first_error(const ls_page_look_t *look, int count) {
   int first = -1;
   for (int r = 0; r < count; r++)
-    if (look[r].error != LS_OK && (first < 0 || look[r].error_ns < look[first].error_ns)) first = r;
+    if (look[r].error != LS_OK && (first < 0 || earlier(&look[r], &look[first]))) first = r;
   return first;
 }
 
@@ -128,10 +138,6 @@ static bool refusal(int code) {
   for (int i = 0; i < LS_COUNT(rows); i++)
     if (ls_status_exit_code(rows[i]) == code) return true;
   return false;
-}
-
-static bool is_consequence(ls_status_t status) {
-  return status == LS_ERR_COMM || status == LS_ERR_TIMEOUT;
 }
 
 int ls_fault_first_dead(const ls_page_look_t *look, const bool *dead, int count) {

@@ -101,7 +101,7 @@ int ls_supervise(ls_ctx_t *ctx, const ls_supervise_t *spec) {
   while (status == LS_OK && decision.again) {
     status = live(&run, &decision, &code);
     if (status == LS_OK && decision.again) {
-      status = ls_report_write(ctx, &run.report, "running", 0);
+      ls_report_write(ctx, &run.report, "running", 0); /* a report that cannot be written ends no run */
       if (!wait_ns(&run, decision.wait_ns)) {
         decision.again = false;
         code = LS_SUPERVISE_AGAIN;
@@ -109,10 +109,7 @@ int ls_supervise(ls_ctx_t *ctx, const ls_supervise_t *spec) {
     }
   }
   if (status != LS_OK) code = ls_status_exit_code(status);
-  if (run.page) {
-    ls_status_t written = ls_report_write(ctx, &run.report, result_of(code), code);
-    if (written != LS_OK && code == 0) code = ls_status_exit_code(written);
-  }
+  if (run.page) ls_report_write(ctx, &run.report, result_of(code), code);
   ls_page_close(run.page);
   if (lock >= 0) close(lock);
   json_decref(run.report.lives);

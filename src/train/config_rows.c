@@ -32,6 +32,11 @@ static const ls_option_t train_rows[] = {
         .initial = "10",
         .help = "A step whose loss or gradient is not finite is skipped. The run stops after this "
                 "many skipped steps in a row."),
+    ROW(LS_OPT_INT, ls_train_config_t, replica_steps, .change = LS_CHANGE_IGNORED, .unit = "steps", .min = 0,
+        .max = 1e12, .initial = "0",
+        .help = "Compare the parameters that all ranks hold alike after every so many steps and before each "
+                "save, and "
+                "end the run with the name of a rank that differs; 0 = never."),
     ROW(LS_OPT_INT, ls_train_config_t, evaluate_every, .unit = "epochs", .min = 0, .max = 1e9, .initial = "1",
         .help = "Epochs between evaluations on the validation part; 0 = evaluate only before and "
                 "after the run."),

@@ -137,7 +137,9 @@ static ls_status_t save(ls_loop_t *loop) {
   int64_t start = clock_ns(loop);
   show(loop, LS_PAGE_SAVE);
   uint64_t before = ls_watchdog_enter(loop->t->watchdog, LS_WATCHDOG_OFF, loop->t->step);
-  ls_status_t status = ls_trainer_save(loop->t);
+  ls_status_t status =
+      loop->t->config->train.replica_steps > 0 ? ls_trainer_compare_replicas(loop->t) : LS_OK;
+  if (status == LS_OK) status = ls_trainer_save(loop->t);
   ls_watchdog_leave(loop->t->watchdog, before);
   show(loop, loop->shown);
   int64_t took = clock_ns(loop) - start;
@@ -237,6 +239,11 @@ static bool save_due(const ls_trainer_t *t, int64_t step) {
   return t->config->checkpoint.dir && every > 0 && step % every == 0 && step < t->total_steps;
 }
 
+static bool compare_due(const ls_trainer_t *t, int64_t step) {
+  int64_t every = t->config->train.replica_steps;
+  return every > 0 && step % every == 0 && t->world->comm->size > 1;
+}
+
 /* Waits for steps until `ahead` of them are in flight. */
 static ls_status_t finish_steps(ls_loop_t *loop, int ahead) {
   const ls_engine_t *e = &loop->t->engine;
@@ -258,7 +265,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
     ls_watchdog_enter(t->watchdog, LS_WATCHDOG_STEP, e->launched);
     status = ls_engine_launch(e);
     int64_t step = e->launched;
-    bool due = evaluate_due(t, step) || save_due(t, step) || step == t->total_steps;
+    bool due = evaluate_due(t, step) || save_due(t, step) || compare_due(t, step) || step == t->total_steps;
     if (status == LS_OK) status = finish_steps(loop, due ? 0 : e->lag);
     ls_eval_report_t unused;
     bool better = false;
@@ -268,6 +275,8 @@ static ls_status_t run_steps(ls_loop_t *loop) {
       if (status == LS_OK && patience_lost(t)) return LS_OK;
     }
     if (status == LS_OK && (better || save_due(t, step))) status = save(loop);
+    if (status == LS_OK && compare_due(t, step) && !save_due(t, step))
+      status = ls_trainer_compare_replicas(t);
     if (status == LS_OK) status = should_stop(loop, step, &stop);
     if (status == LS_OK && stop && step < t->total_steps) {
       status = finish_steps(loop, 0);

@@ -151,6 +151,7 @@ ls_status_t ls_trainer_save(ls_trainer_t *t) {
   if (sharded) status = ls_comm_agree(comm, "preparing a checkpoint", status);
   if (saves && status == LS_OK) status = save_rows(t, &rows, sharded ? comm : NULL);
   ls_arena_release(&rows.arena);
+  ls_page_fail(t->line, status); /* its own error, before the others have it, too */
   return ls_comm_agree(comm, "saving a checkpoint", status);
 }
 

@@ -62,6 +62,10 @@ ls_status_t ls_trainer_read(ls_trainer_t *t, const ls_train_source_t *source, ls
 /* Where the samples of this run stay, all ranks alike: sets engine.data_rows. Collective. */
 ls_status_t ls_trainer_choose_data(ls_trainer_t *t);
 
+/* replicas.c. LS_ERR_DEVICE on the ranks whose parameters differ from those of most (reported by them), LS_ERR_COMM on
+ * the others. Nothing to do where ranks share the parameters. Collective. */
+ls_status_t ls_trainer_compare_replicas(ls_trainer_t *t);
+
 /* save.c. Collective; rank 0 writes or reads, the others receive. `ckpt` is NULL on other ranks. */
 ls_status_t ls_trainer_save(ls_trainer_t *t);
 ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt);

@@ -4,12 +4,14 @@
  *   N@L    signal N to itself (L 0), to its parent, mpirun (L 1), or further up
  *   exit   ends with exit code 0          loop   computes for ever
  *   nan    its products are not numbers from here on
+ *   flip   a bit of the weights of its first product: a batch that is large enough for the library
  *   spoil  runs LOCKSTEP_FAULT_COMMAND, then is killed */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,9 +83,14 @@ static void strike(void) {
     loops = loops + 1;
 }
 
-static void after(float *c) {
+static void after(bool transposed, const float *b, float *c) {
   if (!f.ready) arm();
-  if (f.armed && !f.done && *f.shown >= f.step) strike();
+  if (f.armed && !f.done && *f.shown >= f.step) {
+    bool flip = !strcmp(f.kind, "flip");
+    if (flip && transposed) return;
+    strike();
+    if (flip) *(unsigned *)(uintptr_t)b ^= 1u << 20;
+  }
   if (f.poison) *c = NAN;
 }
 
@@ -95,7 +102,7 @@ int dnnl_sgemm(char ta, char tb, long m, long n, long k, float alpha, const floa
   static __typeof__(dnnl_sgemm) *real;
   if (!real) *(void **)&real = dlsym(RTLD_NEXT, "dnnl_sgemm");
   int status = real(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-  after(c);
+  after(ta != 'N', b, c);
   return status;
 }
 
@@ -107,5 +114,5 @@ void cblas_sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, co
   static __typeof__(cblas_sgemm) *real;
   if (!real) *(void **)&real = dlsym(RTLD_NEXT, "cblas_sgemm");
   real(order, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-  after(c);
+  after(ta != 111, b, c); /* CblasNoTrans */
 }

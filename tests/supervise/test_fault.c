@@ -162,6 +162,13 @@ static void the_first_cause_is_found(void **state) {
     if (fault.kind != rows[i].kind || fault.rank != rows[i].rank)
       fail_msg("row %d: %s of rank %d", i, ls_fault_name(fault.kind), fault.rank);
   }
+  /* a rank that has lost another says so first, perhaps */
+  ls_page_look_t two[RANKS] = {{.error = LS_ERR_COMM, .error_ns = 1, .pid = 1},
+                               {.error = LS_ERR_DEVICE, .error_ns = 2}};
+  ls_fault_t lost = {.rank = -1};
+  ls_fault_classify(&(ls_end_t){.code = 9, .dead_rank = 0}, two, RANKS, &lost);
+  assert_int_equal(lost.kind, LS_FAULT_EXIT);
+  assert_int_equal(lost.rank, 1);
   /* before any rank has shown itself, a refused configuration is told from an mpirun that could not start */
   ls_page_look_t unseen[RANKS] = {0};
   ls_fault_t fault = {.rank = -1};
