@@ -63,9 +63,10 @@ static ls_status_t check_from_count(const ls_layer_reader_t *r, const ls_layer_s
                       "model.layers.%s.from: %d given, 2 to %d layers are joined: `from: [a, b]`", kind,
                       ls_layer_common(layer)->from.count, LS_LAYER_FROM_MAX);
   if (layer->kind->joins || layer->from_count == 1) return LS_OK;
-  return ls_fail_at(r->ctx, LS_ERR_CONFIG, from_place(site->entry, -1),
-                    "model.layers.%s.from: %d layers are named, %s reads one; join them with add or concat",
-                    kind, layer->from_count, kind);
+  return ls_fail_at(
+      r->ctx, LS_ERR_CONFIG, from_place(site->entry, -1),
+      "model.layers.%s.from: %d layers are named, %s reads one; join them with add, multiply or concat", kind,
+      layer->from_count, kind);
 }
 
 /* Fills `from`, and replaces everything that is not the default by whole names. `before`: the default. */

@@ -298,6 +298,31 @@ static void test_attention_of_equal_scores(void **state) {
       }
 }
 
+/* Of many rows about the right share is kept, whole and scaled; the same row is kept wherever the batch begins. */
+static void test_drop_rows(void **state) {
+  (void)state;
+  enum { ROWS = 4000, WIDTH = 3 };
+  static float x[ROWS * WIDTH], y[ROWS * WIDTH], later[ROWS * WIDTH];
+  ls_step_params_t step = {.seed = 42, .position = 10};
+  const ls_attrs_t attrs = {.i = {2}, .f = {0.25}};
+  for (int i = 0; i < ROWS * WIDTH; i++)
+    x[i] = (float)(i + 1);
+  ls_tensor_t in[] = {F32(x, ROWS, WIDTH), {&step, LS_SHAPE(LS_U8, 64)}}, out = OUT(y);
+  assert_int_equal(run_op(&ls_op_drop_rows, &attrs, in, &out), LS_OK);
+  int kept = 0;
+  for (int r = 0; r < ROWS; r++) {
+    kept += y[r * WIDTH] > 0;
+    for (int c = 0; c < WIDTH; c++)
+      assert_true(y[r * WIDTH + c] == (y[r * WIDTH] > 0 ? x[r * WIDTH + c] * (float)(1 / 0.75) : 0));
+  }
+  assert_true(abs(kept - ROWS * 3 / 4) < 120); /* four standard deviations */
+  step.position = 11;
+  out.data = later;
+  assert_int_equal(run_op(&ls_op_drop_rows, &attrs, in, &out), LS_OK);
+  for (int r = 1; r < ROWS; r++)
+    assert_true((y[r * WIDTH] > 0) == (later[(r - 1) * WIDTH] > 0));
+}
+
 static void test_embedding_of_an_id_that_is_not_there(void **state) {
   (void)state;
   int32_t ids[] = {1, -1, 2};
@@ -331,6 +356,7 @@ int main(void) {
       cmocka_unit_test(test_small_ones),
       cmocka_unit_test(test_gather_rows),
       cmocka_unit_test(test_attention_of_equal_scores),
+      cmocka_unit_test(test_drop_rows),
       cmocka_unit_test(test_embedding_of_an_id_that_is_not_there),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -149,6 +149,10 @@ static const struct {
      "numbers"},
     {"    - embedding: {size: 3, units: 2, id: 3}\n",
      "f.yaml:5:7: model.layers.embedding: id 3 is no row of 3"},
+    {"    - dense: {units: 3}\n    - multiply: {from: [input, layers.0]}\n",
+     "f.yaml:6:7: model.layers.multiply: all that is multiplied has the size of the first, or is [C] where "
+     "that is [.., "
+     "C]"},
     {"    - attention: {heads: 2}\n",
      "f.yaml:5:7: model.layers.attention: a sequence [T, F] is needed, with F a "
      "multiple of the 2 heads; the layer before gives (4)"},
@@ -186,7 +190,8 @@ static const struct {
     {"    - dense: {units: 3, name: a}\n    - concat: {from: a}\n",
      "f.yaml:6:22: model.layers.concat.from: 1 given, 2 to 16 layers are joined"},
     {"    - dense: {units: 3, name: a}\n    - dense: {units: 3, from: [a, input]}\n",
-     "f.yaml:6:31: model.layers.dense.from: 2 layers are named, dense reads one; join them with add or "
+     "f.yaml:6:31: model.layers.dense.from: 2 layers are named, dense reads one; join them with add, "
+     "multiply or "
      "concat"},
     {"    - dense: {units: 3, name: a}\n    - dense: {units: 3, from: input}\n",
      "f.yaml:5:7: model.layers: no layer reads the output of `a`; name it in the `from` of a later one"},

@@ -6,13 +6,13 @@ config=$source_dir/examples/08-gpt.yaml
 run() { # DIR OPTIONS
   dir=$1
   shift
-  "$program" train "$config" --quiet --json --set train.steps=40 --set train.schedule.warmup_steps=5 \
+  "$program" train "$config" --quiet --json --set train.steps=20 --set train.schedule.warmup_steps=5 \
     --set "train.checkpoint.dir=$work/$dir" --set train.checkpoint.every_steps=10 --set parallel.backend=cpu "$@"
 }
 run one --ranks 1 >"$work/one.json"
 [ "$(field "$work/one.json" params)" = 809856 ] || fail "the network has $(field "$work/one.json" params) parameters"
 loss=$(field "$work/one.json" val_loss)
-below "$loss" 3.7 || fail "validation loss $loss after 40 steps"
+below "$loss" 4.0 || fail "validation loss $loss after 20 steps"
 field "$work/one.json" val_perplexity | awk -v l="$loss" '{ d = $1 / exp(l) - 1; exit !(d < 1e-6 && d > -1e-6) }' ||
   fail "perplexity is not exp(loss)"
 run two --ranks 2 --set parallel.threads=1 >"$work/two.json"

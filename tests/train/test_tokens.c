@@ -31,9 +31,12 @@ static int remove_folder(void **state) {
   "{repeat: {times: 2, name: h, layers: [{layer_norm: {over: last}}, "                                       \
   "{attention: {name: attn, heads: 3, causal: true, dropout: 0.2}}, {add: {name: mid, from: [input, "        \
   "attn]}}, "                                                                                                \
-  "{dense: {units: 48, over: last, activation: gelu_tanh}}, {dense: {name: fc, units: 12, over: last, "      \
-  "activation: silu}}, {add: {from: [mid, fc]}}]}}, {dense: {units: 17, over: last, bias: false, share: "    \
-  "wte}}]}\n"
+  "{dense: {units: 48, over: last, activation: gelu_tanh}}, {dense: {units: 12, over: last, activation: "    \
+  "silu}}, "                                                                                                 \
+  "{drop_path: {name: fc, rate: 0.1}}, {add: {name: out, from: [mid, fc]}}]}}, {global_pool: {kind: "        \
+  "first}}, "                                                                                                \
+  "{dense: {name: gate, units: 12, activation: sigmoid}}, {multiply: {from: [h.1.out, gate]}}, "             \
+  "{dense: {units: 17, over: last, bias: false, share: wte}}]}\n"
 
 static void text_of(char text[2048], const char *positions, const char *dir, const char *strategy,
                     bool reproducible) {

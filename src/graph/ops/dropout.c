@@ -64,6 +64,46 @@ static const ls_op_case_t dropout_cases[] = {
     DROPOUT_CASE("many", 77, 7, 0.3, 0, 64, 1024),
 };
 
+/* Stochastic depth (Huang et al. 2016): whole rows. Counters are positions. */
+static ls_status_t rows_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *x = ls_in_f32(args, 0);
+  float *y = ls_out_f32(args, 0), scale = (float)(1 / (1 - args->attrs->f[0]));
+  ls_step_params_t step;
+  memcpy(&step, args->in[1].data, sizeof step);
+  int64_t rows = ls_in_shape(args, 0)->dim[0], size = ls_shape_inner(ls_in_shape(args, 0), 1);
+  for (int64_t r = 0; r < rows; r++) {
+    ls_rng4_t words =
+        ls_rng(step.seed, LS_RNG_DROPOUT + (uint32_t)args->attrs->i[0], step.position + (uint64_t)r);
+    bool keep = ls_rng_unit(words.v[0]) >= (float)args->attrs->f[0];
+    for (int64_t e = r * size; e < (r + 1) * size; e++)
+      y[e] = keep ? x[e] * scale : 0;
+  }
+  return LS_OK;
+}
+
+static ls_status_t rows_backward(ls_graph_t *graph, const ls_graph_node_t *node,
+                                 const ls_tensor_id_t *grad_out, const bool *wanted,
+                                 ls_tensor_id_t *grad_in) {
+  (void)wanted;
+  ls_tensor_id_t in[] = {grad_out[0], node->in[1]};
+  grad_in[0] = ls_graph_op(graph, &ls_op_drop_rows, &node->attrs, 2, in, NULL);
+  return graph->status;
+}
+
+const ls_op_t ls_op_drop_rows = {
+    .name = "drop_rows",
+    .class = LS_OP_ELEMENTWISE,
+    .in_count = 2,
+    .out_count = 1,
+    .shape = dropout_shape,
+    .forward = rows_forward,
+    .backward = rows_backward,
+    .flops_each = 1,
+    .inplace = 1,
+    LS_CASES(dropout_cases),
+};
+
 const ls_op_t ls_op_dropout = {
     .name = "dropout",
     .class = LS_OP_ELEMENTWISE,

@@ -26,6 +26,9 @@ extern const ls_op_t ls_op_sigmoid, ls_op_sigmoid_dy;     /* from (dy, y) */
  * when the unit float of word (e % 4) of ls_rng(step.seed, LS_RNG_DROPOUT + ordinal, (step.position + r) *
  * ceil(row / 4) + e / 4) is >= rate, and scaled by 1 / (1 - rate). Its gradient is itself, applied to dy. */
 extern const ls_op_t ls_op_dropout;
+/* Stochastic depth, with the inputs and attributes of dropout: all of row r is kept when the unit float of word 0 of
+ * ls_rng(step.seed, LS_RNG_DROPOUT + ordinal, step.position + r) is >= rate. Its gradient is itself. */
+extern const ls_op_t ls_op_drop_rows;
 
 /* Layer norm over the last dimension: (x (n, d), gamma (d), beta (d)) -> y (n, d), mean (n), rstd (n); f[0]
  * eps. */
@@ -47,7 +50,10 @@ extern const ls_op_t ls_op_embedding, ls_op_embedding_dw;
 extern const ls_op_t ls_op_attention, ls_op_attention_dx;
 
 extern const ls_op_t ls_op_add, ls_op_mul; /* same shapes */
-extern const ls_op_t ls_op_reshape;        /* i[0] rank (1..6), i[1..6] dimensions; a view of any dtype */
+/* A factor for each channel of each sample: (x (n, .., c), s (n, c)) -> x s at every position. scale_channels_ds: (dy,
+ * x) -> (n, c). */
+extern const ls_op_t ls_op_scale_channels, ls_op_scale_channels_ds;
+extern const ls_op_t ls_op_reshape; /* i[0] rank (1..6), i[1..6] dimensions; a view of any dtype */
 
 /* concat joins rows side by side: (a (n, i), b (n, j)) -> (n, i + j). columns takes i[1] columns of x (n, k)
  * from i[0] on; it is the gradient of concat. */

@@ -79,7 +79,7 @@ static const ls_option_t common_rows[] = {
                       "from 0."),
     LS_OPTION(ls_layer_common_t, from, .change = LS_CHANGE_MODEL, .optional = true,
               .help = "Layers that this one reads: names of earlier layers, or input. Default: the "
-                      "layer before. add and concat read 2 to 16, others one."),
+                      "layer before. add, multiply and concat read 2 to 16, others one."),
     LS_OPTION(
         ls_layer_common_t, share, .change = LS_CHANGE_MODEL, .optional = true,
         .help =

@@ -9,6 +9,8 @@
   ROW(lstm)                                                                                                  \
   ROW(gru)                                                                                                   \
   ROW(add)                                                                                                   \
+  ROW(multiply)                                                                                              \
+  ROW(drop_path)                                                                                             \
   ROW(concat)                                                                                                \
   ROW(conv2d)                                                                                                \
   ROW(batch_norm)                                                                                            \

@@ -1,4 +1,5 @@
-/* dropout and activation on their own. */
+/* dropout, of elements and of whole samples, and activation on their own. */
+#include "graph/ops/ops.h"
 #include "model/layers/kind.h"
 
 typedef struct {
@@ -21,6 +22,31 @@ static ls_tensor_id_t dropout_build(ls_layer_builder_t *b, const void *options) 
 
 const ls_layer_kind_t ls_kind_dropout = {
     .section = &dropout_section, .name = "dropout", .shape = ls_layer_same_shape, .build = dropout_build};
+
+/* drop_path */
+static const ls_option_t drop_path_rows[] = {
+    LS_OPTION(
+        dropout_t, rate, .max = 0.99,
+        .help =
+            "Share of samples whose values are all set to zero in training; the others are divided by 1 - "
+            "share."),
+};
+static const ls_section_t drop_path_section = LS_LAYER_SECTION(
+    "drop_path", drop_path_rows,
+    "Stochastic depth (Huang et al. 2016), at the end of a branch that `add` joins to its input; "
+    "evaluation leaves values unchanged.");
+
+static ls_tensor_id_t drop_path_build(ls_layer_builder_t *b, const void *options) {
+  const dropout_t *o = options;
+  if (!b->training || o->rate == 0) return b->in[0];
+  const ls_attrs_t attrs = {.i = {b->dropouts++}, .f = {o->rate}};
+  return ls_graph_op(b->graph, &ls_op_drop_rows, &attrs, 2, (ls_tensor_id_t[]){b->in[0], b->step}, NULL);
+}
+
+const ls_layer_kind_t ls_kind_drop_path = {.section = &drop_path_section,
+                                           .name = "drop_path",
+                                           .shape = ls_layer_same_shape,
+                                           .build = drop_path_build};
 
 typedef struct {
   ls_layer_common_t common;
