@@ -1,6 +1,7 @@
 /* From files to tokens: bytes, token files of nanoGPT (u16 or i32, nothing else) and llm.c (a header before them), or
  * UTF-8 text, whose characters are numbered in the order of their code points. What can stay in its file is mapped:
  * everything but text that is not ASCII. */
+#include "data/characters.h"
 #include "data/corpus.h"
 #include "data/parts.h"
 
@@ -8,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CODE_POINTS = 0x110000, ASCII = 128, CHARACTERS_MAX = 1 << 16, UTF8_BYTES_MAX = 4 };
+enum { ASCII = 128, CHARACTERS_MAX = 1 << 16 };
 
 /* llm.c's header: 256 numbers of 32 bits, of which the first three say what follows (dev/data/data_common.py). */
 enum { HEADER_BYTES = 1024 };
@@ -26,7 +27,7 @@ typedef struct {
   ls_dataset_t *dataset;
   ls_corpus_t *corpus;
   int tokens;       /* of the first file: ls_tokens_t, never auto */
-  uint32_t *number; /* (CODE_POINTS): a character's number and 1 more; 0: it is none of the vocabulary's */
+  uint32_t *number; /* (LS_CODE_POINTS): a character's number and 1 more; 0: it is none of the vocabulary's */
   const char *vocabulary; /* whose it is, for messages */
 } reader_t;
 
@@ -127,111 +128,6 @@ static ls_status_t check_numbers(reader_t *r, const ls_corpus_file_t *f) {
 
 /* ---- text ---- */
 
-/* The character at `text`, of which `left` bytes are there, and its bytes; 0 bytes: malformed. */
-static size_t character(const char *text, size_t left, int32_t *code) {
-  const unsigned char *t = (const unsigned char *)text;
-  *code = t[0];
-  if (t[0] < ASCII) return 1;
-  unsigned char here[UTF8_BYTES_MAX + 1] = {0}; /* the file need not end with a NUL */
-  memcpy(here, t, left < UTF8_BYTES_MAX ? left : UTF8_BYTES_MAX);
-  size_t bytes = ls_utf8_bytes(here);
-  *code = bytes ? here[0] & (0x7f >> bytes) : 0;
-  for (size_t i = 1; i < bytes; i++)
-    *code = *code << 6 | (here[i] & 0x3f);
-  return bytes;
-}
-
-/* A place in a text file as messages have it. */
-static ls_status_t refuse(reader_t *r, const ls_corpus_file_t *f, size_t at, ls_status_t status,
-                          const char *what) {
-  int64_t line = 1;
-  size_t begin = 0;
-  for (size_t i = 0; i < at; i++)
-    if (f->view.bytes[i] == '\n') {
-      line++;
-      begin = i + 1;
-    }
-  return ls_fail(r->ctx, status, "%s:%" PRId64 ":%zu: %s", f->path, line, at - begin + 1, what);
-}
-
-static ls_status_t unknown(reader_t *r, const ls_corpus_file_t *f, size_t at, size_t bytes, int32_t code) {
-  char shown[32], what[256];
-  ls_text_shown(f->view.bytes + at, bytes, shown, sizeof shown);
-  snprintf(what, sizeof what, "character '%s' (U+%04" PRIX32 ") is none of the %d in the vocabulary of %s",
-           shown, (uint32_t)code, r->dataset->vocabulary.count, r->vocabulary);
-  return refuse(r, f, at, LS_ERR_MISMATCH, what);
-}
-
-/* Visits the characters of a file. `numbered`: each has to have a number, which goes to f->own where that is there;
- * otherwise each is marked with a 1. f->count becomes their number. */
-static ls_status_t scan(reader_t *r, ls_corpus_file_t *f, bool numbered) {
-  f->count = 0;
-  for (size_t at = 0, bytes; at < f->view.size; at += bytes, f->count++) {
-    int32_t code;
-    bytes = character(f->view.bytes + at, f->view.size - at, &code);
-    if (bytes == 0)
-      return refuse(r, f, at, LS_ERR_DATA, "this is not UTF-8: with data.tokens: bytes any file can be read");
-    if (code == 0) return refuse(r, f, at, LS_ERR_DATA, "a zero byte in a text: data.tokens: bytes reads it");
-    if (!numbered)
-      r->number[code] = 1;
-    else if (r->number[code] == 0)
-      return unknown(r, f, at, bytes, code);
-    if (f->own && r->corpus->dtype == LS_U8)
-      ((uint8_t *)f->own)[f->count] = (uint8_t)(r->number[code] - 1);
-    else if (f->own)
-      ((uint16_t *)f->own)[f->count] = (uint16_t)(r->number[code] - 1);
-  }
-  return LS_OK;
-}
-
-static void put_utf8(int32_t code, char text[UTF8_BYTES_MAX + 1]) {
-  static const unsigned char lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
-  int bytes = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-  text[bytes] = '\0';
-  for (int i = bytes - 1; i > 0; i--, code >>= 6)
-    text[i] = (char)(0x80 | (code & 0x3f));
-  text[0] = (char)(bytes == 1 ? code : lead[bytes] | code);
-}
-
-/* The characters that were seen, in their order. */
-static ls_status_t make_vocabulary(reader_t *r) {
-  ls_arena_t *arena = &r->dataset->arena;
-  size_t count = 0;
-  for (int32_t code = 0; code < CODE_POINTS; code++)
-    count += r->number[code];
-  const char **list = ls_arena_array(arena, count, sizeof *list);
-  char *text = ls_arena_alloc(arena, count * (UTF8_BYTES_MAX + 1));
-  if (!list || !text) return LS_ERR_MEMORY;
-  uint32_t next = 0;
-  for (int32_t code = 0; code < CODE_POINTS; code++) {
-    if (r->number[code] == 0) continue;
-    put_utf8(code, text);
-    list[next++] = text;
-    text += strlen(text) + 1;
-    r->number[code] = next;
-  }
-  r->dataset->vocabulary = (ls_strings_t){(int)count, list};
-  return LS_OK;
-}
-
-/* That of a checkpoint. */
-static ls_status_t take_vocabulary(reader_t *r, const ls_strings_t *given) {
-  const char **list = ls_arena_array(&r->dataset->arena, (size_t)given->count, sizeof *list);
-  if (!list) return LS_ERR_MEMORY;
-  for (int i = 0; i < given->count; i++) {
-    const char *text = given->v[i];
-    size_t size = strlen(text);
-    int32_t code;
-    if (size == 0 || character(text, size, &code) != size || r->number[code] != 0)
-      return ls_fail(r->ctx, LS_ERR_CORRUPT,
-                     "the checkpoint's vocabulary is damaged at character %d (from 0)", i);
-    r->number[code] = (uint32_t)i + 1;
-    if (!(list[i] = ls_arena_strdup(&r->dataset->arena, given->v[i]))) return LS_ERR_MEMORY;
-  }
-  r->dataset->vocabulary = (ls_strings_t){given->count, list};
-  return LS_OK;
-}
-
 static ls_status_t check_vocabulary(reader_t *r) {
   int64_t count = r->dataset->vocabulary.count, units;
   const char *part = narrowest(r->want, &units);
@@ -247,6 +143,31 @@ static ls_status_t check_vocabulary(reader_t *r) {
                  r->dataset->source, count, part, units, LS_PLURAL(units), count);
 }
 
+static ls_status_t visit(reader_t *r, ls_corpus_file_t *f, void (*put)(void *file, int32_t number)) {
+  const ls_characters_t of = {.ctx = r->ctx,
+                              .file = f->path,
+                              .number = r->number,
+                              .owner = r->vocabulary,
+                              .count = r->dataset->vocabulary.count};
+  f->count = 0;
+  return ls_characters_visit(&of, f->view.bytes, f->view.size, put, f);
+}
+
+static void count_one(void *file, int32_t number) {
+  (void)number;
+  ((ls_corpus_file_t *)file)->count++;
+}
+
+static void put_u8(void *file, int32_t number) {
+  ls_corpus_file_t *f = file;
+  ((uint8_t *)f->own)[f->count++] = (uint8_t)number;
+}
+
+static void put_u16(void *file, int32_t number) {
+  ls_corpus_file_t *f = file;
+  ((uint16_t *)f->own)[f->count++] = (uint16_t)number;
+}
+
 /* Text of ASCII characters stays in its file, beside a table from bytes to numbers. */
 static ls_status_t keep_ascii(reader_t *r) {
   uint8_t *code = ls_arena_alloc(&r->dataset->arena, 256);
@@ -256,18 +177,20 @@ static ls_status_t keep_ascii(reader_t *r) {
   r->corpus->code = code;
   ls_status_t status = LS_OK;
   for (int i = 0; i < r->corpus->files && status == LS_OK; i++) {
-    status = scan(r, &r->corpus->file[i], true);
-    r->corpus->file[i].tokens = r->corpus->file[i].view.bytes;
+    ls_corpus_file_t *f = &r->corpus->file[i];
+    status = visit(r, f, NULL);
+    f->tokens = f->view.bytes;
+    f->count = (int64_t)f->view.size;
   }
   return status;
 }
 
 static ls_status_t encode(reader_t *r, ls_corpus_file_t *f) {
-  ls_status_t status = scan(r, f, true);
+  ls_status_t status = visit(r, f, count_one);
   if (status != LS_OK) return status;
   f->own = ls_alloc_array(r->ctx, (size_t)f->count + 1, ls_dtype_bytes(r->corpus->dtype));
   if (!f->own) return LS_ERR_MEMORY;
-  status = scan(r, f, true);
+  status = visit(r, f, r->corpus->dtype == LS_U8 ? put_u8 : put_u16);
   f->tokens = f->own;
   int64_t bytes = (int64_t)f->view.size;
   if (!f->view.mapped && bytes > r->dataset->reading_bytes) r->dataset->reading_bytes = bytes;
@@ -277,17 +200,23 @@ static ls_status_t encode(reader_t *r, ls_corpus_file_t *f) {
 
 static ls_status_t number_characters(reader_t *r, const ls_strings_t *given) {
   ls_corpus_t *s = r->corpus;
+  ls_arena_t *arena = &r->dataset->arena;
+  ls_strings_t *v = &r->dataset->vocabulary;
   ls_status_t status = LS_OK;
   r->vocabulary = given->count > 0 ? "the checkpoint" : r->dataset->source;
-  if (given->count > 0) status = take_vocabulary(r, given);
+  if (given->count > 0)
+    status = ls_characters_take(arena, r->vocabulary, given, LS_ERR_CORRUPT, r->number, v);
   for (int i = 0; given->count == 0 && i < s->train_files && status == LS_OK; i++)
-    status = scan(r, &s->file[i], false);
-  if (status == LS_OK && given->count == 0) status = make_vocabulary(r);
+    status =
+        ls_characters_mark(r->ctx, s->file[i].path, s->file[i].view.bytes, s->file[i].view.size, r->number);
+  if (status == LS_OK && given->count == 0) status = ls_characters_number(arena, r->number, v);
   if (status == LS_OK) status = check_vocabulary(r);
   if (status != LS_OK) return status;
-  const ls_strings_t *v = &r->dataset->vocabulary;
   s->dtype = v->count <= 256 ? LS_U8 : LS_U16;
-  if (v->count == 0 || (unsigned char)v->v[v->count - 1][0] < ASCII) return keep_ascii(r);
+  bool ascii = true;
+  for (int i = 0; i < v->count; i++)
+    ascii &= (unsigned char)v->v[i][0] < ASCII;
+  if (ascii) return keep_ascii(r);
   for (int i = 0; i < s->files && status == LS_OK; i++)
     status = encode(r, &s->file[i]);
   return status;
@@ -320,7 +249,7 @@ static ls_status_t take_files(reader_t *r, const ls_data_config_t *config) {
   ls_corpus_t *s = r->corpus;
   r->tokens = config->tokens != LS_TOKENS_AUTO ? config->tokens : guess(&s->file[0]);
   if (r->tokens == LS_TOKENS_CHARACTERS) {
-    r->number = ls_alloc_array(r->ctx, CODE_POINTS, sizeof *r->number);
+    r->number = ls_alloc_array(r->ctx, LS_CODE_POINTS, sizeof *r->number);
     ls_status_t status = r->number ? number_characters(r, &config->vocabulary) : LS_ERR_MEMORY;
     ls_free(r->number);
     return status;

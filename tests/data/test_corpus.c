@@ -276,7 +276,7 @@ static void what_cannot_be_read_is_refused(void **state) {
   one.positions = 0;
   real.classes = false;
   refused(&said, (ls_data_config_t){.path = bytes}, want, LS_ERR_DATA, "b:1:5: this is not UTF-8");
-  refused(&said, (ls_data_config_t){.path = zero}, want, LS_ERR_DATA, "z:3:1: a zero byte in a text");
+  refused(&said, (ls_data_config_t){.path = zero}, want, LS_ERR_DATA, "z:3:1: a zero byte: is this text?");
   refused(&said, (ls_data_config_t){.path = odd}, want, LS_ERR_DATA,
           "11 bytes are no whole number of tokens of 2 bytes");
   refused(&said, (ls_data_config_t){.path = cut}, want, LS_ERR_DATA,

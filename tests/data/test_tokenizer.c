@@ -1,0 +1,248 @@
+/* Tokens of text: bytes, characters, GPT-2's merges; and back. Refusals of vocabularies by name. */
+#include "common.h"
+#include "data/tokenizer.h"
+
+/* The merges of GPT-2 that the texts below need, with their own numbers. */
+#define GPT2_PART "tests/fuzz/seeds/tokenizer/gpt2-part.json"
+enum { TOKENS_MAX = 64 };
+
+typedef struct {
+  int count;
+  int32_t token[TOKENS_MAX];
+} tokens_t;
+
+static void keep(void *user, int32_t token) {
+  tokens_t *t = user;
+  assert_true(t->count < TOKENS_MAX);
+  t->token[t->count++] = token;
+}
+
+static tokens_t tokens_of(said_t *said, ls_tokenizer_t *t, const char *text) {
+  tokens_t out = {0};
+  if (ls_tokenizer_encode(t, "text", text, strlen(text), keep, &out) != LS_OK) fail_msg("%s", said->messages);
+  char back[512] = "";
+  size_t used = 0;
+  for (int i = 0; i < out.count; i++) {
+    size_t bytes;
+    const char *piece = ls_tokenizer_text(t, out.token[i], &bytes);
+    assert_non_null(piece);
+    memcpy(back + used, piece, bytes);
+    used += bytes;
+  }
+  assert_string_equal(back, text);
+  return out;
+}
+
+static void assert_tokens(said_t *said, ls_tokenizer_t *t, const char *text, const char *want) {
+  tokens_t out = tokens_of(said, t, text);
+  char got[512] = "";
+  for (int i = 0; i < out.count; i++)
+    snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", i ? " " : "", out.token[i]);
+  assert_string_equal(got, want);
+}
+
+static void texts_become_the_tokens_of_gpt2(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {
+      {"Hello, world! I'm GPT-2.", "15496 11 995 0 314 1101 402 11571 12 17 13"},
+      {"  two  spaces ", "220 734 220 9029 220"},
+      {"it's we'll they're I'VE", "270 338 356 1183 484 821 314 6 6089"},
+      {"1234567890 3.14", "10163 2231 30924 3829 513 13 1415"},
+      {"a   b", "64 220 220 275"},
+      {"\n\n\n  x", "628 198 220 2124"},
+      {"tabs\tand\nnew\n\nlines\r\n", "8658 82 197 392 198 3605 198 198 6615 201 198"},
+      {"naïve café — “quotes”", "2616 38776 40304 851 564 250 421 6421 447 251"},
+      {"½ ² ① Ⅷ ٣", "23141 1587 110 2343 239 254 2343 227 100 18923 96"},
+      {"日本語のテキスト", "33768 98 17312 105 45739 252 5641 24336 25084 43302"},
+      {"👋🏽 emoji", "41840 233 8582 237 121 44805"},
+      {"a<|endoftext|>a", "64 50256 64"},
+      {"", ""},
+  };
+  said_t said;
+  said_open(&said);
+  ls_tokenizer_t *t;
+  if (ls_tokenizer_open(said.ctx, GPT2_PART, &t) != LS_OK) fail_msg("%s", said.messages);
+  assert_int_equal(ls_tokenizer_size(t), 50257);
+  for (int i = 0; i < LS_COUNT(cases); i++)
+    assert_tokens(&said, t, cases[i][0], cases[i][1]);
+  size_t bytes;
+  assert_null(ls_tokenizer_text(t, 50000, &bytes)); /* a number that the part leaves out */
+  assert_null(ls_tokenizer_text(t, 50257, &bytes));
+  tokens_t none = {0};
+  assert_int_equal(ls_tokenizer_encode(t, "f", "good\nbad \xff", 10, keep, &none), LS_ERR_DATA);
+  assert_said(&said, "f:2:5: this is not UTF-8");
+  ls_tokenizer_close(t);
+  said_close(&said);
+}
+
+#define ALL_BYTES "\"a\": 0, \"b\": 1, \"c\": 2, \"ab\": 3, \"abc\": 4, \"bc\": 5"
+static void json_of(char *json, const char *model, const char *merges, const char *more) {
+  sprintf(json,
+          "{%s \"pre_tokenizer\": {\"type\": \"ByteLevel\"}, \"model\": {%s \"vocab\": {" ALL_BYTES
+          "}, \"merges\": %s}}",
+          more, model, merges);
+}
+
+static void merges_go_by_rank_then_from_the_left(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  char json[600];
+  static const char *const forms[] = {"[\"b c\", \"a b\", \"a bc\"]",
+                                      "[[\"b\", \"c\"], [\"a\", \"b\"], [\"a\", \"bc\"]]"};
+  for (int i = 0; i < 2; i++) {
+    ls_tokenizer_t *t;
+    json_of(json, "\"type\": \"BPE\", ", forms[i],
+            "\"added_tokens\": [{\"id\": 9, \"content\": \"<x>\"}, "
+            "{\"id\": 7, \"content\": \"<x\"}], ");
+    if (ls_tokenizer_parse(said.ctx, "v", json, strlen(json), &t) != LS_OK) fail_msg("%s", said.messages);
+    assert_tokens(&said, t, "abc", "4"); /* bc is first, so ab is never made */
+    assert_tokens(&said, t, "abbcab", "3 5 3");
+    assert_tokens(&said, t, "ab<x>ab<xab", "3 9 3 7 3"); /* the longer of two */
+    ls_tokenizer_close(t);
+  }
+  said_close(&said);
+}
+
+static void count(void *user, int32_t token) {
+  assert_int_equal(token, 4);
+  ++*(int64_t *)user;
+}
+
+/* n log n: a naive search of each lowest pair takes minutes for this word. */
+static void a_long_word_takes_no_long_time(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  char json[600];
+  size_t size = (size_t)3 << 20;
+  char *text = malloc(size);
+  for (size_t i = 0; i < size; i++)
+    text[i] = "abc"[i % 3];
+  json_of(json, "", "[\"a b\", \"ab c\"]", "");
+  ls_tokenizer_t *t;
+  if (ls_tokenizer_parse(said.ctx, "v", json, strlen(json), &t) != LS_OK) fail_msg("%s", said.messages);
+  int64_t all = 0;
+  assert_int_equal(ls_tokenizer_encode(t, "text", text, size, count, &all), LS_OK);
+  assert_int_equal(all, size / 3);
+  ls_tokenizer_close(t);
+  free(text);
+  said_close(&said);
+}
+
+static void what_gives_other_tokens_is_refused_by_name(void **state) {
+  (void)state;
+  static const struct {
+    const char *model, *merges, *more;
+    ls_status_t status;
+    const char *why;
+  } cases[] = {
+      {"\"type\": \"WordPiece\", ", "[]", "", LS_ERR_UNSUPPORTED, "its model is WordPiece"},
+      {"\"type\": \"Unigram\", ", "[]", "", LS_ERR_UNSUPPORTED, "its model is Unigram"},
+      {"\"byte_fallback\": true, ", "[]", "", LS_ERR_UNSUPPORTED, "model's option is byte_fallback"},
+      {"\"end_of_word_suffix\": \"</w>\", ", "[]", "", LS_ERR_UNSUPPORTED,
+       "model's option is end_of_word_suffix"},
+      {"\"dropout\": 0.1, ", "[]", "", LS_ERR_UNSUPPORTED, "model's option is dropout"},
+      {"", "[]", "\"normalizer\": {\"type\": \"NFC\"}, ", LS_ERR_UNSUPPORTED, "its normalizer is NFC"},
+      {"", "[]", "\"added_tokens\": [{\"id\": 9, \"content\": \"<m>\", \"lstrip\": true}], ",
+       LS_ERR_UNSUPPORTED, "added token's option is lstrip"},
+      {"", "[]", "\"added_tokens\": [{\"id\": -1, \"content\": \"<m>\"}], ", LS_ERR_DATA,
+       "the number of token '<m>'"},
+      {"", "[]", "\"added_tokens\": [{\"id\": 3}], ", LS_ERR_DATA, "added token 0 (from 0) has no content"},
+      {"", "[\"a d\"]", "", LS_ERR_DATA, "merge 0 (from 0) is of 'd', which is not in the vocabulary"},
+      {"", "[\"a b\", \"a b\"]", "", LS_ERR_DATA, "merge 1 (from 0) is there twice"},
+      {"", "[\"ab\"]", "", LS_ERR_DATA, "merge 0 (from 0) is no pair of tokens"},
+      {"", "7", "", LS_ERR_DATA, "its model has no merges"},
+  };
+  static const struct {
+    const char *json;
+    ls_status_t status;
+    const char *why;
+  } whole[] = {
+      {"{\"model\": {\"vocab\": {}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"Sequence\"}}",
+       LS_ERR_UNSUPPORTED, "its pre_tokenizer is Sequence"},
+      {"{\"model\": {\"vocab\": {}, \"merges\": []}}", LS_ERR_UNSUPPORTED, "its pre_tokenizer is none"},
+      {"{\"model\": {\"vocab\": {}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"ByteLevel\"}}",
+       LS_ERR_DATA, "its vocabulary is empty"},
+      {"{\"model\": {\"vocab\": {\"a\": 1, \"b\": 1}, \"merges\": []}, \"pre_tokenizer\": {\"type\": "
+       "\"ByteLevel\"}}",
+       LS_ERR_DATA, "token 'b' has number 1, which another one has"},
+      {"{\"model\": {\"vocab\": {\"日\": 1}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"ByteLevel\"}}",
+       LS_ERR_UNSUPPORTED, "token '日' is not of bytes"},
+      {"{\"model\": {\"vocab\": {\"a\": 99999999}, \"merges\": []}, \"pre_tokenizer\": {\"type\": "
+       "\"ByteLevel\"}}",
+       LS_ERR_DATA, "the number of token 'a' is not a whole number"},
+      {"{}", LS_ERR_DATA, "it has no model"},
+      {"{\"model\": 1", LS_ERR_DATA, "v:1:"},
+      {"[\"a\", \"bc\"]", LS_ERR_DATA, "item 1 (from 0) of its vocabulary, 'bc', is no character"},
+      {"[\"a\", \"a\"]", LS_ERR_DATA, "item 1 (from 0) of its vocabulary, 'a', is there twice"},
+  };
+  said_t said;
+  said_open(&said);
+  char json[900];
+  ls_tokenizer_t *t;
+  for (int i = 0; i < LS_COUNT(cases) + LS_COUNT(whole); i++) {
+    bool made = i < LS_COUNT(cases);
+    const char *text = made ? json : whole[i - LS_COUNT(cases)].json;
+    if (made) json_of(json, cases[i].model, cases[i].merges, cases[i].more);
+    said_clear(&said);
+    ls_status_t status = ls_tokenizer_parse(said.ctx, "v", text, strlen(text), &t);
+    assert_said(&said, made ? cases[i].why : whole[i - LS_COUNT(cases)].why);
+    assert_int_equal(status, made ? cases[i].status : whole[i - LS_COUNT(cases)].status);
+    assert_int_equal(ls_ctx_error_count(said.ctx), 1);
+  }
+  said_close(&said);
+}
+
+static void bytes_and_characters(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_tokenizer_t *t;
+  assert_int_equal(ls_tokenizer_bytes(said.ctx, &t), LS_OK);
+  assert_tokens(&said, t, "a\xff\n", "97 255 10");
+  assert_int_equal(ls_tokenizer_size(t), 256);
+  ls_tokenizer_close(t);
+  assert_int_equal(ls_tokenizer_scan(said.ctx, "f", "naïve", 6, &t), LS_OK);
+  assert_int_equal(ls_tokenizer_size(t), 5);
+  assert_tokens(&said, t, "naïve", "2 0 4 3 1");
+  ls_strings_t list = ls_tokenizer_list(t);
+  ls_tokenizer_t *again;
+  assert_int_equal(ls_tokenizer_characters(said.ctx, "the checkpoint", &list, &again), LS_OK);
+  assert_tokens(&said, again, "van", "3 0 2");
+  ls_tokenizer_close(again);
+  ls_tokenizer_close(t);
+  said_close(&said);
+}
+
+static ls_status_t attempt(ls_ctx_t *ctx, void *json) {
+  ls_tokenizer_t *t = NULL;
+  tokens_t out = {0};
+  ls_status_t status = ls_tokenizer_parse(ctx, "v", json, strlen(json), &t);
+  if (status == LS_OK) status = ls_tokenizer_encode(t, "text", "abcab", 5, keep, &out);
+  ls_tokenizer_close(t);
+  return status;
+}
+
+static void memory_may_run_out(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  char json[600], list[] = "[\"a\", \"b\", \"c\"]";
+  json_of(json, "", "[\"a b\", \"ab c\"]", "\"added_tokens\": [{\"id\": 9, \"content\": \"<x>\"}], ");
+  each_alloc_fails(&said, attempt, json);
+  each_alloc_fails(&said, attempt, list);
+  said_close(&said);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(texts_become_the_tokens_of_gpt2),
+      cmocka_unit_test(merges_go_by_rank_then_from_the_left),
+      cmocka_unit_test(a_long_word_takes_no_long_time),
+      cmocka_unit_test(what_gives_other_tokens_is_refused_by_name),
+      cmocka_unit_test(bytes_and_characters),
+      cmocka_unit_test(memory_may_run_out),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

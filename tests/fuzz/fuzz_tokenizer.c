@@ -1,0 +1,40 @@
+/* Fuzz target of vocabularies: any bytes give a tokenizer or one refusal; a tokenizer's tokens give the text back. */
+#include "data/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+typedef struct {
+  const ls_tokenizer_t *tokenizer;
+  const char *left; /* of the text */
+} back_t;
+
+static void put(void *user, int32_t token) {
+  back_t *b = user;
+  size_t size;
+  const char *text = ls_tokenizer_text(b->tokenizer, token, &size);
+  if (!text || strncmp(b->left, text, size) != 0) abort();
+  b->left += size;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+  static const char text[] = "Hello, world! I'm  caf\xc3\xa9 123 \xe2\x80\x94 ab\n\nc<|endoftext|>aab";
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_tokenizer_t *t = NULL;
+  if (!ctx) return 0;
+  ls_status_t status = ls_tokenizer_parse(ctx, "fuzz", (const char *)bytes, size, &t);
+  if (status != LS_OK &&
+      ((status != LS_ERR_DATA && status != LS_ERR_UNSUPPORTED) || ls_ctx_error_count(ctx) != 1))
+    abort();
+  if (status == LS_OK) {
+    back_t back = {t, text};
+    status = ls_tokenizer_encode(t, "text", text, sizeof text - 1, put, &back);
+    if (status == LS_OK && *back.left) abort();
+    if (status != LS_OK && status != LS_ERR_DATA && status != LS_ERR_MISMATCH) abort();
+  }
+  ls_tokenizer_close(t);
+  ls_ctx_destroy(ctx);
+  return 0;
+}
