@@ -97,7 +97,7 @@ typedef struct {
 } cli_command_t;
 
 extern const cli_command_t cli_train, cli_eval, cli_predict, cli_export, cli_inspect, cli_check, cli_plan,
-    cli_simulate, cli_bench, cli_compare, cli_monitor, cli_report, cli_probe, cli_completion;
+    cli_simulate, cli_bench, cli_compare, cli_monitor, cli_report, cli_probe, cli_tokenize, cli_completion;
 extern const cli_command_t *const cli_commands[];        /* NULL-terminated */
 const cli_command_t *cli_command_find(const char *name); /* NULL: there is none */
 
@@ -176,6 +176,20 @@ ls_status_t cli_report_ready(ls_ctx_t *ctx, const char *flag, const char *instea
 /* Gives a document (text ended by NUL) to the tool. tools/report/__main__.py lists the forms. *made is text as well,
  * owned by the caller (ls_free). */
 ls_status_t cli_report_make(ls_ctx_t *ctx, const char *form, const char *document, char **made);
+
+/* out_file.c: a file of results, which takes its place when it is whole; "-" is stdout. */
+typedef struct {
+  ls_ctx_t *ctx;
+  const char *path;
+  FILE *to;
+  bool seeks;         /* it is a file of its own */
+  char partial[4096]; /* where it is written until then; "" = in its place */
+} cli_file_t;
+ls_status_t cli_file_open(ls_ctx_t *ctx, const char *path, cli_file_t *file);
+ls_status_t cli_file_written(cli_file_t *file); /* reports what went wrong since the last call */
+/* Puts the file in its place if `status` is LS_OK, else takes it away; returns the first failure. Also after a
+ * cli_file_open that failed. */
+ls_status_t cli_file_close(cli_file_t *file, ls_status_t status);
 
 /* output.c */
 /* printf for tables: names and texts from outside come out without control characters (ls_text_plain).

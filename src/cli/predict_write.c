@@ -1,14 +1,11 @@
 /* The formats of predictions as rows: how they begin, a row, how they end. */
 #include "cli/predict.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { NPY_HEADER_BYTES = 128, PARTIAL_BYTES = 4096 };
+enum { NPY_HEADER_BYTES = 128 };
 
 typedef struct {
   const char *name, *ending;
@@ -21,9 +18,8 @@ struct cli_rows_out {
   ls_ctx_t *ctx;
   cli_rows_spec_t spec;
   const format_t *format;
-  FILE *to;
-  bool seeks;
-  char partial[PARTIAL_BYTES]; /* where it is written until it is whole; "" = in its place */
+  cli_file_t file;
+  FILE *to; /* of the file */
   int64_t rows;
 };
 
@@ -154,32 +150,15 @@ static ls_status_t find_format(cli_rows_out_t *o) {
                              LS_SHOWN(s->format), ls_names_text(cli_rows_formats, list));
 }
 
-static ls_status_t open_file(cli_rows_out_t *o) {
-  const char *path = o->spec.path;
-  struct stat info;
-  if (!strcmp(path, "-")) {
-    o->to = stdout;
-    o->seeks = false; /* others may have written there before */
-    return LS_OK;
-  }
-  bool special = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
-  if (!special &&
-      snprintf(o->partial, sizeof o->partial, "%s.partial-%d", path, (int)getpid()) >= PARTIAL_BYTES)
-    return ls_fail(o->ctx, LS_ERR_IO, "%s: the name is too long", path);
-  o->to = fopen(special ? path : o->partial, "w");
-  if (!o->to) return ls_fail_errno(o->ctx, "%s: cannot be written", path);
-  o->seeks = !special;
-  return LS_OK;
-}
-
 ls_status_t cli_rows_open(ls_ctx_t *ctx, const cli_rows_spec_t *spec, cli_rows_out_t **out) {
   cli_rows_out_t *o = ls_alloc(ctx, sizeof *o);
   if (!o) return LS_ERR_MEMORY;
   o->ctx = ctx;
   o->spec = *spec;
   ls_status_t status = find_format(o);
-  if (status == LS_OK) status = open_file(o);
-  if (status == LS_OK && o->format->end && !o->seeks && spec->rows < 0)
+  if (status == LS_OK) status = cli_file_open(ctx, spec->path, &o->file);
+  o->to = o->file.to;
+  if (status == LS_OK && o->format->end && !o->file.seeks && spec->rows < 0)
     status = ls_fail(
         ctx, LS_ERR_ARGUMENT,
         "--format %s: its header says how many samples there are, which only the end of this input tells: "
@@ -191,28 +170,15 @@ ls_status_t cli_rows_open(ls_ctx_t *ctx, const cli_rows_spec_t *spec, cli_rows_o
   return LS_OK;
 }
 
-static ls_status_t written(cli_rows_out_t *o) {
-  if (!ferror(o->to)) return LS_OK;
-  return o->to == stdout ? cli_output_lost(o->ctx)
-                         : ls_fail_errno(o->ctx, "%s: cannot be written", o->spec.path);
-}
-
 ls_status_t cli_rows_put(cli_rows_out_t *o, int64_t rows, const float *values) {
   for (int64_t r = 0; r < rows && !ferror(o->to); r++, o->rows++)
     o->format->row(o, values + r * o->spec.width);
-  return written(o);
+  return cli_file_written(&o->file);
 }
 
 ls_status_t cli_rows_close(cli_rows_out_t *o, ls_status_t status) {
   if (status == LS_OK && o->format->end) o->format->end(o);
-  if (status == LS_OK && fflush(o->to) != 0) status = written(o);
-  if (status == LS_OK && o->partial[0] && fsync(fileno(o->to)) != 0)
-    status = ls_fail_errno(o->ctx, "%s: cannot be made durable", o->spec.path);
-  if (o->to && o->to != stdout && fclose(o->to) != 0 && status == LS_OK)
-    status = ls_fail_errno(o->ctx, "%s: cannot be written", o->spec.path);
-  if (status == LS_OK && o->partial[0] && rename(o->partial, o->spec.path) != 0)
-    status = ls_fail_errno(o->ctx, "%s: cannot be put in place", o->spec.path);
-  if (status != LS_OK && o->partial[0]) unlink(o->partial);
+  status = cli_file_close(&o->file, status);
   ls_free(o);
   return status;
 }

@@ -45,6 +45,13 @@ struct ls_corpus {
  * does not have), LS_ERR_NOT_FOUND, LS_ERR_IO, LS_ERR_MEMORY. */
 ls_status_t ls_corpus_read(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                            ls_dataset_t *dataset);
+/* What the view of a file most likely holds: a ls_tokens_t that is neither auto nor bytes. */
+int ls_corpus_guess(const ls_corpus_file_t *file);
+/* Numbers of that dtype in the view of a file, with or without llm.c's header. LS_ERR_DATA. */
+ls_status_t ls_corpus_numbers(ls_ctx_t *ctx, ls_dtype_t dtype, ls_corpus_file_t *file);
+/* That header: u16 or i32. */
+enum { LS_CORPUS_HEADER_BYTES = 1024 };
+void ls_corpus_header(ls_dtype_t dtype, int32_t tokens, char header[LS_CORPUS_HEADER_BYTES]);
 void ls_corpus_close(ls_corpus_t *corpus); /* NULL is fine */
 
 /* corpus.c: the whole dataset from its files. Errors also: LS_ERR_CONFIG, a model that does not go with windows. */

@@ -12,7 +12,6 @@
 enum { ASCII = 128, CHARACTERS_MAX = 1 << 16 };
 
 /* llm.c's header: 256 numbers of 32 bits, of which the first three say what follows (dev/data/data_common.py). */
-enum { HEADER_BYTES = 1024 };
 typedef struct {
   int32_t magic, version, tokens;
 } llmc_t;
@@ -31,8 +30,15 @@ typedef struct {
   const char *vocabulary; /* whose it is, for messages */
 } reader_t;
 
+void ls_corpus_header(ls_dtype_t dtype, int32_t tokens, char header[LS_CORPUS_HEADER_BYTES]) {
+  const int kind = dtype == LS_U16 ? 0 : 1;
+  const llmc_t first = {llmc_kinds[kind].magic, llmc_kinds[kind].version, tokens};
+  memset(header, 0, LS_CORPUS_HEADER_BYTES);
+  memcpy(header, &first, sizeof first);
+}
+
 static bool is_llmc(const ls_view_t *view, llmc_t *header, ls_dtype_t *dtype) {
-  if (view->size < HEADER_BYTES) return false;
+  if (view->size < LS_CORPUS_HEADER_BYTES) return false;
   memcpy(header, view->bytes, sizeof *header);
   for (int i = 0; i < LS_COUNT(llmc_kinds); i++) {
     *dtype = llmc_kinds[i].dtype;
@@ -41,7 +47,7 @@ static bool is_llmc(const ls_view_t *view, llmc_t *header, ls_dtype_t *dtype) {
   return false;
 }
 
-static int guess(const ls_corpus_file_t *f) {
+int ls_corpus_guess(const ls_corpus_file_t *f) {
   llmc_t header;
   ls_dtype_t dtype;
   size_t length = strlen(f->path);
@@ -51,26 +57,26 @@ static int guess(const ls_corpus_file_t *f) {
 
 /* ---- token files ---- */
 
-static ls_status_t take_numbers(reader_t *r, ls_corpus_file_t *f) {
+ls_status_t ls_corpus_numbers(ls_ctx_t *ctx, ls_dtype_t dtype, ls_corpus_file_t *f) {
   llmc_t header;
-  ls_dtype_t dtype = r->corpus->dtype, found;
+  ls_dtype_t found;
   size_t one = ls_dtype_bytes(dtype), skip = 0;
   if (is_llmc(&f->view, &header, &found)) {
-    skip = HEADER_BYTES;
+    skip = LS_CORPUS_HEADER_BYTES;
     if (found != dtype)
-      return ls_fail(r->ctx, LS_ERR_DATA,
+      return ls_fail(ctx, LS_ERR_DATA,
                      "%s: its header says that it holds tokens of %zu bytes, not of %zu: "
                      "set data.tokens to %s",
                      f->path, ls_dtype_bytes(found), one, found == LS_U16 ? "u16" : "i32");
     if (header.tokens < 0 || (uint64_t)header.tokens * one != f->view.size - skip)
-      return ls_fail(r->ctx, LS_ERR_DATA,
+      return ls_fail(ctx, LS_ERR_DATA,
                      "%s: its header promises %" PRId32
                      " tokens of %zu bytes, but %zu bytes follow it: the file is "
                      "truncated or damaged",
                      f->path, header.tokens, one, f->view.size - skip);
   }
   if ((f->view.size - skip) % one != 0)
-    return ls_fail(r->ctx, LS_ERR_DATA, "%s: %zu bytes are no whole number of tokens of %zu bytes", f->path,
+    return ls_fail(ctx, LS_ERR_DATA, "%s: %zu bytes are no whole number of tokens of %zu bytes", f->path,
                    f->view.size - skip, one);
   f->tokens = f->view.bytes + skip;
   f->count = (int64_t)((f->view.size - skip) / one);
@@ -247,7 +253,7 @@ static ls_status_t take_files(reader_t *r, const ls_data_config_t *config) {
   static const ls_dtype_t dtypes[] = {
       [LS_TOKENS_BYTES] = LS_U8, [LS_TOKENS_U16] = LS_U16, [LS_TOKENS_I32] = LS_I32};
   ls_corpus_t *s = r->corpus;
-  r->tokens = config->tokens != LS_TOKENS_AUTO ? config->tokens : guess(&s->file[0]);
+  r->tokens = config->tokens != LS_TOKENS_AUTO ? config->tokens : ls_corpus_guess(&s->file[0]);
   if (r->tokens == LS_TOKENS_CHARACTERS) {
     r->number = ls_alloc_array(r->ctx, LS_CODE_POINTS, sizeof *r->number);
     ls_status_t status = r->number ? number_characters(r, &config->vocabulary) : LS_ERR_MEMORY;
@@ -260,7 +266,7 @@ static ls_status_t take_files(reader_t *r, const ls_data_config_t *config) {
     ls_corpus_file_t *f = &s->file[i];
     f->tokens = f->view.bytes;
     f->count = (int64_t)f->view.size;
-    if (s->dtype != LS_U8) status = take_numbers(r, f);
+    if (s->dtype != LS_U8) status = ls_corpus_numbers(r->ctx, s->dtype, f);
     if (status == LS_OK) status = check_numbers(r, f);
   }
   return status;

@@ -181,6 +181,12 @@ static void npz_bomb(void) {
   "model: {input: [2], loss: cross-entropy, layers: [{dense: {units: 3}}]}\n" TRAIN                          \
   "data: {kind: text, path: t.txt" more "}\n"
 FILES(text_good, put_text("t.txt", "abcabcabcabc"))
+FILES(text_latin, put_text("t.txt", "abc\nna\xefve"))
+FILES(vocabulary_wordpiece, put_text("v.json", "{\"model\": {\"type\": \"WordPiece\"}}"); text_good())
+FILES(vocabulary_cut, put_text("v.json", "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0,");
+      text_good())
+FILES(vocabulary_list, put_text("v.json", "[\"a\", \"b\"]"); text_good(); put("t.bin", "\0\0\1\0\2\0", 6))
+FILES(token_file_odd, put("t.bin", "abcde", 5))
 
 const row_t rows_data[] = {
     {"text without a file", CONFIG, .config = REAL "data: {kind: text}\n",
@@ -199,6 +205,28 @@ const row_t rows_data[] = {
      .expect = {"data.stride goes with data.windows: strided"}},
     {"tokens of a csv", CONFIG, .config = REAL "data: {kind: csv, path: d.csv, target: [y], tokens: bytes}\n",
      .files = csv_good, .expect = {"data.tokens does not go with data.kind: csv"}},
+    {"text that is Latin-1", DATA, .args = "tokenize t.txt t.bin --characters", .files = text_latin,
+     .expect = {"t.txt:2:3: this is not UTF-8"}},
+    {"tokenize without a way", USAGE, .args = "tokenize t.txt t.bin", .files = text_good,
+     .expect = {"takes one of --vocabulary FILE, --characters and --bytes"}},
+    {"tokenize two ways", USAGE, .args = "tokenize t.txt t.bin --bytes --characters", .files = text_good,
+     .expect = {"takes one of"}},
+    {"tokenize nothing", IO, .args = "tokenize none.txt t.bin --bytes", .expect = {"none.txt: No such file"}},
+    {"tokenize with a model that is not BPE", UNSUPPORTED, .args = "tokenize t.txt t.bin --vocabulary v.json",
+     .files = vocabulary_wordpiece, .expect = {"v.json: its model is WordPiece"}},
+    {"tokenize with a vocabulary that is cut", DATA, .args = "tokenize t.txt t.bin --vocabulary v.json",
+     .files = vocabulary_cut, .expect = {"v.json:1:", "not JSON"}},
+    {"tokenize a character that is not in the list", CHECKPOINT,
+     .args = "tokenize t.txt t2.bin --vocabulary v.json", .files = vocabulary_list,
+     .expect = {"t.txt:1:3: character 'c' (U+0063) is none of the 2 in the vocabulary of v.json"}},
+    {"decode a token that is not in the list", DATA,
+     .args = "tokenize t.bin t2.txt --vocabulary v.json --decode", .files = vocabulary_list,
+     .expect = {"t.bin: token 2 (from 0) is 2, which is not in the vocabulary"}},
+    {"a token file of odd length", DATA, .args = "check c.yaml --set data.path=t.bin",
+     .config = "model: {input: [2], loss: cross-entropy, layers: [{embedding: {size: 3, units: 4}}, {dense: "
+               "{units: 3, over: "
+               "last}}]}\n" TRAIN "data: {kind: text, path: t.txt}\n",
+     .files = token_file_odd, .expect = {"t.bin: 5 bytes are no whole number of tokens of 2 bytes"}},
     {"csv semicolons", OK, .config = CSV, .files = csv_semicolons},
     {"csv tabs and spaces", OK, .config = CSV, .files = csv_tabs},
     {"csv spaces in the header", OK, .config = CSV, .files = csv_spaces},

@@ -1,0 +1,52 @@
+#!/bin/sh
+# Text as people have it: a run over its characters goes on to the bit and evaluates other text in its own vocabulary,
+# ranks change nothing, and token files made of the same text give the same network.
+set -eu
+. "$(dirname "$0")/lib.sh"
+cd "$work"
+awk 'BEGIN { for (i = 0; i < 900; i++) printf "the %s fox jumps over %d dogs\n", i % 3 ? "quick" : "lazy", i * 7 % 10 }' >fox.txt
+cat >c.yaml <<'EOF'
+model:
+  input: [12]
+  loss: cross-entropy
+  layers:
+    - embedding: {name: wte, size: 64, units: 16}
+    - attention: {name: attn, heads: 2, causal: true}
+    - dense: {units: 64, over: last, bias: false, share: wte}
+data: {kind: text, path: fox.txt, context: 12, validation: 0.1}
+train: {batch: 16, steps: 40, optimizer: {name: adamw, lr: 0.03}, checkpoint: {dir: run, every_steps: 20}}
+parallel: {backend: cpu, threads: 1, strategy: ddp, reproducible: true, shards: 2}
+EOF
+hash() { field "$1" params_xxh3; }
+"$program" check c.yaml >check
+grep -q 'ok: 2,137 training and 237 validation samples' check || fail "check: $(cat check)"
+"$program" train c.yaml --quiet --json >one.json
+below "$(field one.json val_loss)" 2.6 || fail "it has not learnt: $(field one.json val_loss)"
+"$program" train c.yaml --ranks 2 --quiet --json --set train.checkpoint.dir=two >two.json 2>err || fail "two ranks: $(cat err)"
+[ "$(hash one.json)" = "$(hash two.json)" ] || fail "two ranks give other bits"
+"$program" train c.yaml --quiet --json --set train.steps=20 --set train.checkpoint.dir=half >half.json
+"$program" train c.yaml --resume --quiet --json --set train.checkpoint.dir=half >rest.json
+[ "$(hash one.json)" = "$(hash rest.json)" ] || fail "a resumed run gives other bits"
+# another split of the same text is the same text
+"$program" eval c.yaml --checkpoint run --json >eval.json
+[ "$(field eval.json loss)" = "$(field one.json val_loss)" ] || fail "eval: $(cat eval.json)"
+
+# other text, in the vocabulary of the checkpoint
+echo 'the dogs jump over the lazy fox 1 2 3, dogs' | tr -d , >other.txt
+"$program" eval c.yaml --checkpoint run --set data.path=other.txt --set data.validation=0 --json >eval.json 2>err || fail "$(cat err)"
+echo 'The dogs, and a fox' >strange.txt
+expect 6 "strange.txt:1:1: character 'T' (U+0054) is none of the 35 in the vocabulary of the checkpoint" \
+  eval c.yaml --checkpoint run --set data.path=strange.txt --set data.validation=0
+
+# tokens of characters in a file are the same tokens, so they train the same network
+"$program" tokenize fox.txt fox.bin --characters >/dev/null
+[ "$(wc -c <fox.bin)" = $((2 * $(wc -c <fox.txt))) ] || fail "the token file's size"
+"$program" tokenize fox.txt fox.llmc --vocabulary fox.bin.vocabulary.json --header --json >header.json
+for file in fox.bin fox.llmc; do
+  "$program" train c.yaml --quiet --json --set data.path=$file --set train.checkpoint.dir=run-$file >tokens.json
+  [ "$(hash tokens.json)" = "$(hash one.json)" ] || fail "$file trains another network"
+  "$program" tokenize $file - --vocabulary fox.bin.vocabulary.json --decode | cmp - fox.txt || fail "$file is not its text"
+done
+"$program" tokenize fox.txt bytes.bin --bytes --type i32 >/dev/null
+expect 4 'bytes.bin: token 0 (from 0; byte offset 0) is 116, but the model.s embedding has 64' \
+  check c.yaml --set data.path=bytes.bin --set data.tokens=i32 --set model.layers.2.dense.units=200 --set model.layers.2.dense.share=
