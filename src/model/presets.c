@@ -81,12 +81,71 @@ static const char bert_head[] = "  - global_pool: {name: first, kind: first}\n"
                                 "  - dense: {name: classifier, units: $classes, init: normal}\n"
                                 "loss: cross-entropy\n";
 
+/* He et al. 2015, with the names of torchvision; the stride of a bottleneck is that of its 3 x 3. */
+static const char resnet[] =
+    MODEL("[224, 224, 3]", "  - conv2d: {name: conv1, filters: 64, kernel: 7, stride: 2, padding: 3, bias: "
+                           "false, init: kaiming_out}\n"
+                           "  - batch_norm: {name: bn1}\n"
+                           "  - activation: {kind: relu}\n"
+                           "  - pool: {name: maxpool, size: 3, stride: 2, padding: 1}\n");
+static const char resnet_head[] = "  - global_pool: {name: avgpool}\n"
+                                  "  - dense: {name: fc, units: $classes}\n"
+                                  "loss: cross-entropy\n";
+
 typedef struct {
   const char *name, *model;
   const char *head; /* NULL or what follows where there are classes */
   int64_t width, depth, heads, context, vocabulary, features, classes;
   double dropout;
+  int stages[4],
+      expansion; /* of a residual network: blocks; width of a bottleneck's output, 1: two convolutions */
 } preset_t;
+
+/* Convolution and norm `number` of block `name`. `from` "": the layer before. */
+static char *with_conv(ls_arena_t *arena, const char *text, const char *name, const char *conv,
+                       const char *norm, const char *from, int64_t filters, int kernel, int stride) {
+  return text ? ls_arena_printf(
+                    arena,
+                    "%s  - conv2d: {name: %s.%s, %s%s%sfilters: %lld, kernel: %d, stride: %d, padding: %d, "
+                    "bias: false, init: kaiming_out}\n"
+                    "  - batch_norm: {name: %s.%s}\n",
+                    text, name, conv, *from ? "from: " : "", from, *from ? ", " : "", (long long)filters,
+                    kernel, stride, kernel / 2, name, norm)
+              : NULL;
+}
+
+static char *with_relu(ls_arena_t *arena, const char *text) {
+  return text ? ls_arena_printf(arena, "%s  - activation: {kind: relu}\n", text) : NULL;
+}
+
+/* The blocks between stem and head; NULL when memory is short. */
+static char *residual_blocks(ls_arena_t *arena, const preset_t *preset) {
+  char *text = ls_arena_strdup(arena, ""), from[32] = "maxpool", name[24], skip[48];
+  int64_t channels = 64;
+  for (int stage = 0; stage < LS_COUNT(preset->stages); stage++)
+    for (int block = 0; block < preset->stages[stage]; block++) {
+      int64_t width = (int64_t)64 << stage, outputs = width * preset->expansion;
+      int stride = block == 0 && stage > 0 ? 2 : 1;
+      snprintf(name, sizeof name, "layer%d.%d", stage + 1, block);
+      snprintf(skip, sizeof skip, "%s", from);
+      if (stride != 1 || channels != outputs) {
+        text = with_conv(arena, text, name, "downsample.0", "downsample.1", from, outputs, 1, stride);
+        snprintf(skip, sizeof skip, "%s.downsample.1", name);
+      }
+      bool deep = preset->expansion > 1;
+      text = with_relu(
+          arena, with_conv(arena, text, name, "conv1", "bn1", from, width, deep ? 1 : 3, deep ? 1 : stride));
+      text = with_conv(arena, text, name, "conv2", "bn2", "", width, 3, deep ? stride : 1);
+      if (deep) text = with_conv(arena, with_relu(arena, text), name, "conv3", "bn3", "", outputs, 1, 1);
+      if (text)
+        text = ls_arena_printf(
+            arena, "%s  - add: {from: [%s, %s.bn%d]}\n  - activation: {name: %s.out, kind: relu}\n", text,
+            skip, name, deep ? 3 : 2, name);
+      snprintf(from, sizeof from, "%s.out", name);
+      channels = outputs;
+    }
+  return text;
+}
 
 static const preset_t presets[] = {
     {"mlp-medium", MODEL("[799]", HIDDEN(256, 0.2) HIDDEN(128, 0.2) HIDDEN(64, 0.2) OUTPUTS(192))},
@@ -107,11 +166,14 @@ static const preset_t presets[] = {
      .dropout = 0.1},
     {"bert-base", bert, bert_head, .width = 768, .depth = 12, .heads = 12, .context = 128,
      .vocabulary = 30522, .dropout = 0.1},
+    {"resnet18", resnet, resnet_head, .classes = 1000, .stages = {2, 2, 2, 2}, .expansion = 1},
+    {"resnet34", resnet, resnet_head, .classes = 1000, .stages = {3, 4, 6, 3}, .expansion = 1},
+    {"resnet50", resnet, resnet_head, .classes = 1000, .stages = {3, 4, 6, 3}, .expansion = 4},
 };
 
-const char *const ls_preset_names[] = {"mlp-medium", "mlp-large", "mlp-extreme", "lstm",
-                                       "gru",        "encoder",   "gpt-char",    "gpt2",
-                                       "bert-small", "bert-base", NULL};
+const char *const ls_preset_names[] = {"mlp-medium", "mlp-large", "mlp-extreme", "lstm",       "gru",
+                                       "encoder",    "gpt-char",  "gpt2",        "bert-small", "bert-base",
+                                       "resnet18",   "resnet34",  "resnet50",    NULL};
 _Static_assert(LS_COUNT(presets) + 1 == LS_COUNT(ls_preset_names), "every preset has a name");
 
 #define SIZE(field)                                                                                          \
@@ -159,7 +221,8 @@ char *ls_preset_text(ls_arena_t *arena, const ls_model_config_t *model) {
   enum { VALUE_BYTES = 32 };
   const preset_t *preset = find(model->preset);
   const char *head = preset->head && (model->classes > 0 || preset->classes > 0) ? preset->head : "";
-  char *text = ls_arena_printf(arena, "%s%s", preset->model, head);
+  const char *blocks = preset->expansion > 0 ? residual_blocks(arena, preset) : "";
+  char *text = blocks ? ls_arena_printf(arena, "%s%s%s", preset->model, blocks, head) : NULL;
   size_t room = 1;
   for (const char *p = text; p && *p; p++)
     room += *p == '$' ? VALUE_BYTES : 1;

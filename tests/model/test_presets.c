@@ -17,6 +17,9 @@ static const struct {
     {"gpt2", 1024, 1024 * 50257, 124439808, 12 * 4 + 1, 0, 1 + 12 * 2, 0},
     {"bert-small", 128, 128 * 512, 28500992, 4 * 4, 0, 1 + 4 * 2, 0},
     {"bert-base", 128, 128 * 768, 108891648, 12 * 4, 0, 1 + 12 * 2, 0},
+    {"resnet18", 224 * 224 * 3, 1000, 11689512, 1, 17, 0, 0},
+    {"resnet34", 224 * 224 * 3, 1000, 21797672, 1, 33, 0, 0},
+    {"resnet50", 224 * 224 * 3, 1000, 25557032, 1, 49, 0, 0},
 };
 
 static int count_ops(const ls_graph_t *graph, const char *name) {
@@ -36,7 +39,9 @@ static void sizes(void **state) {
     assert_int_equal(parse_model(c, text, &p), LS_OK);
     assert_string_equal(p.model.preset, presets[i].name);
     assert_int_equal(p.model.loss,
-                     strncmp(presets[i].name, "gpt", 3) == 0 ? LS_LOSS_CROSS_ENTROPY : LS_LOSS_MSE);
+                     strncmp(presets[i].name, "gpt", 3) == 0 || strncmp(presets[i].name, "resnet", 6) == 0
+                         ? LS_LOSS_CROSS_ENTROPY
+                         : LS_LOSS_MSE);
     assert_int_equal(ls_model_inputs(&p.model), presets[i].inputs);
     assert_int_equal(ls_model_outputs(&p.model), presets[i].outputs);
     assert_int_equal(ls_model_build(c->ctx, &p.model, 2, true, &graph), LS_OK);

@@ -3,6 +3,7 @@
 #include "graph/ops/ops.h"
 #include "model/layers/kind.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,11 @@ typedef struct {
 } conv2d_t;
 LS_LAYER_FITS(conv2d_t);
 
+/* As elsewhere, and that of residual networks. */
+static const char *const conv2d_init_names[] = {"auto",  "kaiming",     "xavier", "normal",
+                                                "zeros", "kaiming_out", NULL};
+enum { INIT_NORMAL = 3, INIT_KAIMING_OUT = 5 };
+
 static const ls_option_t conv2d_rows[] = {
     LS_OPTION(conv2d_t, filters, .change = LS_CHANGE_MODEL, .min = 1, .max = LS_LAYER_UNITS_MAX,
               .help = "Channels of the output."),
@@ -92,8 +98,9 @@ static const ls_option_t conv2d_rows[] = {
               .help = "Whether the layer adds a learned bias."),
     LS_OPTION(conv2d_t, activation, .change = LS_CHANGE_MODEL, .initial = "none",
               .choices = ls_activation_names, .help = "Applied to the layer's outputs."),
-    LS_OPTION(conv2d_t, init, .change = LS_CHANGE_IGNORED, .initial = "auto", .choices = ls_layer_init_names,
-              .help = LS_LAYER_INIT_HELP " Inputs of an output: all of a window's."),
+    LS_OPTION(conv2d_t, init, .change = LS_CHANGE_IGNORED, .initial = "auto", .choices = conv2d_init_names,
+              .help = LS_LAYER_INIT_HELP " Inputs of an output: all of a window's. kaiming_out: normal, "
+                                         "sqrt(2 / (kernel x kernel x filters))."),
     LS_OPTION(conv2d_t, init_std, .change = LS_CHANGE_IGNORED, .max = 100, .initial = "0.02",
               .help = "Standard deviation of the weights with init: normal."),
 };
@@ -135,9 +142,11 @@ static ls_shape_t conv2d_shape(const void *options, const ls_shape_t *sample, in
 static int conv2d_params(const void *options, const ls_shape_t *sample, ls_layer_param_t *param) {
   const conv2d_t *o = options;
   const ls_shape_t image = image_of(sample);
+  bool out = o->init == INIT_KAIMING_OUT;
+  double std = out ? sqrt(2 / (double)(o->kernel * o->kernel * o->filters)) : o->init_std;
   param[0] = (ls_layer_param_t){"weight",
                                 LS_SHAPE(LS_F32, o->filters, o->kernel, o->kernel, image.dim[2] / o->groups),
-                                ls_layer_init(o->init, o->init_std, o->activation)};
+                                ls_layer_init(out ? INIT_NORMAL : o->init, std, o->activation)};
   param[1] = (ls_layer_param_t){"bias", LS_SHAPE(LS_F32, o->filters), {.kind = LS_INIT_ZEROS}};
   return o->bias ? 2 : 1;
 }
