@@ -9,6 +9,9 @@ static const char *const kinds[] = {"idx", "csv", "npy", "text", "synthetic", NU
 static const char *const tokens[] = {"auto", "characters", "bytes", "u16", "i32", NULL};
 static const char *const windows[] = {"random", "strided", NULL};
 
+/* In the order of ls_missing_t. */
+static const char *const missing[] = {"error", "mean", "indicator", NULL};
+
 /* In the order of ls_resident_t. */
 static const char *const residents[] = {"auto", "true", "false", NULL};
 
@@ -70,6 +73,12 @@ static const ls_option_t rows[] = {
         .help =
             "csv: rows from the last one of a window to that of its target. Above 0 the target columns are "
             "features as well."),
+    LS_OPTION(ls_data_config_t, missing, .change = LS_CHANGE_MODEL, .choices = missing, .initial = "error",
+              .help = "csv: features without a value (an empty cell, NA, N/A, NaN, nan, null or ?). error: "
+                      "refused. mean: the "
+                      "mean of the column's values in the training part. indicator: the same, and behind the "
+                      "columns as "
+                      "many more that are 1 where the value is missing, else 0."),
     LS_OPTION(
         ls_data_config_t, normalize, .change = LS_CHANGE_KEPT, .initial = "false",
         .help =
@@ -160,6 +169,7 @@ static const struct {
     {"stride", PATHS},
     {"normalize", ~OF(TEXT)},
     {"window", OF(CSV)},
+    {"missing", OF(CSV)},
 };
 
 /* Whether a key has another value than it has unset. */
@@ -215,6 +225,11 @@ ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
         LS_SHOWN(c->delimiter));
   ls_status_t status = check_keys(ctx, c);
   if (status != LS_OK) return status;
+  if (c->missing != LS_MISSING_ERROR && !c->normalize)
+    return ls_fail(
+        ctx, LS_ERR_CONFIG,
+        "data.missing: %s needs data.normalize: true, which measures the columns' means and saves them",
+        missing[c->missing]);
   if (c->kind == LS_DATA_TEXT && c->stride > 0 && c->windows != LS_WINDOWS_STRIDED)
     return ls_fail(ctx, LS_ERR_CONFIG, "data.stride goes with data.windows: strided");
   if (c->window == 0 && ((c->kind == LS_DATA_CSV && c->stride > 0) || c->horizon > 1))

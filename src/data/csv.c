@@ -6,6 +6,7 @@
 #include "data/read.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ typedef struct {
   ls_csv_scan_t scan;
   int64_t passed;      /* lines of the file between the header and the first row here */
   ls_labels_t *labels; /* of the chosen column; NULL: numbers alone */
+  bool gaps;           /* cells may have no value: NaN */
   ls_arena_t arena;
   column_t *columns;
   int64_t count;  /* columns of the file */
@@ -263,6 +265,13 @@ static ls_status_t refuse_ragged(table_t *t, ls_csv_cell_t *cell, int64_t cells)
   return status;
 }
 
+static bool is_gap(const ls_csv_cell_t *cell) {
+  static const char *const texts[] = {"", "NA", "N/A", "NaN", "nan", "null", "?"};
+  for (int i = 0; i < LS_COUNT(texts); i++)
+    if (cell->len == strlen(texts[i]) && memcmp(cell->text, texts[i], cell->len) == 0) return true;
+  return false;
+}
+
 /* Reads one row into `row` (chosen values). Errors in its cells are reported and counted; a status is
  * returned only if the next row cannot be found. */
 static ls_status_t read_row(table_t *t, double *row) {
@@ -274,6 +283,8 @@ static ls_status_t read_row(table_t *t, double *row) {
     const column_t *c = &t->columns[i];
     if (c->place >= 0 && t->labels && t->labels->text) {
       if ((status = read_label(t, c, &cell, &row[c->place]))) return status;
+    } else if (c->place >= 0 && t->gaps && is_gap(&cell)) {
+      row[c->place] = NAN;
     } else if (c->place >= 0) {
       ls_number_t fault = ls_number_parse(cell.text, cell.len, &row[c->place]);
       if (fault != LS_NUMBER_OK) refuse_cell(t, c, &cell, fault);
@@ -364,7 +375,7 @@ static ls_status_t read_text(table_t *start, const char *name, const char *text,
   ls_arena_init(&t.arena, ctx);
   ls_status_t status = ls_csv_scan_begin(ctx, name, text, size, delimiter, &t.scan);
   if (status == LS_OK) status = read_table(&t, want, trained, except);
-  ls_matrix_t made = {.rows = t.rows, .cols = t.chosen, .row = LS_SHAPE(LS_F64, t.chosen)};
+  ls_matrix_t made = {.rows = t.rows, .cols = t.chosen, .named = t.chosen, .row = LS_SHAPE(LS_F64, t.chosen)};
   if (status == LS_OK) status = copy_names(&t, &made.names);
   if (status != LS_OK) goto free_values;
   status = ls_matrix_take(ctx, t.values, &made);
@@ -389,6 +400,13 @@ ls_status_t ls_read_csv_after(ls_ctx_t *ctx, const char *name, const char *text,
                               const ls_strings_t *want, bool trained, const ls_strings_t *except,
                               int64_t passed, ls_matrix_t *out) {
   table_t t = {.ctx = ctx, .passed = passed};
+  return read_text(&t, name, text, size, delimiter, want, trained, except, out);
+}
+
+ls_status_t ls_read_csv_gaps(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
+                             const ls_strings_t *want, bool trained, const ls_strings_t *except,
+                             ls_matrix_t *out) {
+  table_t t = {.ctx = ctx, .gaps = true};
   return read_text(&t, name, text, size, delimiter, want, trained, except, out);
 }
 

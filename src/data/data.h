@@ -31,6 +31,9 @@ typedef enum {
 } ls_tokens_t;
 typedef enum { LS_WINDOWS_RANDOM, LS_WINDOWS_STRIDED } ls_windows_t;
 
+/* csv: a cell without a value. */
+typedef enum { LS_MISSING_ERROR, LS_MISSING_MEAN, LS_MISSING_INDICATOR } ls_missing_t;
+
 typedef enum { LS_RESIDENT_AUTO, LS_RESIDENT_TRUE, LS_RESIDENT_FALSE } ls_resident_t;
 
 /* Section data. */
@@ -56,6 +59,7 @@ typedef struct {
   ls_strings_t vocabulary; /* text: characters of a checkpoint; empty: found in the files */
   ls_strings_t labels;     /* csv: labels of a checkpoint's classes, in the order of their numbers */
   bool classes_trained;    /* there is a checkpoint: classes have its labels, or none */
+  int missing;             /* csv: ls_missing_t */
   bool normalize;
   int resident;            /* ls_resident_t: whether the samples stay on the device (train/data.c) */
   int64_t samples;         /* synthetic */

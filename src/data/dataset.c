@@ -74,8 +74,11 @@ static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, ls_so
   bool known = config->window > 0 && config->horizon > 0 && !r->labels.text;
   const ls_strings_t *except = known ? NULL : &config->target;
   if (status == LS_OK)
-    status = ls_read_csv(ctx, config->path, text, size, delimiter, &config->columns, config->columns_trained,
-                         except, &r->features);
+    status = (config->missing == LS_MISSING_ERROR ? ls_read_csv : ls_read_csv_gaps)(
+        ctx, config->path, text, size, delimiter, &config->columns, config->columns_trained, except,
+        &r->features);
+  if (status == LS_OK && config->missing == LS_MISSING_INDICATOR)
+    status = ls_matrix_mark_gaps(ctx, &r->features);
   ls_free(text);
   return status;
 }
@@ -169,7 +172,7 @@ ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *d) 
 
 /* The validation files' columns must be those of the training file, in the same order. */
 static ls_status_t check_columns(ls_ctx_t *ctx, const ls_source_t *train, const ls_source_t *held_out) {
-  for (int64_t c = 0; train->features.names && c < train->features.cols; c++)
+  for (int64_t c = 0; train->features.names && c < train->features.named; c++)
     if (strcmp(train->features.names[c], held_out->features.names[c]) != 0)
       return ls_fail(ctx, LS_ERR_DATA,
                      "%s: feature %" PRId64 " (from 0) is column '%s', in %s it is '%s': name the columns "
@@ -216,7 +219,8 @@ static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls
   if (status != LS_OK) return status;
   d->reading_bytes = (int64_t)r->file_bytes;
   d->rows = r->features.rows;
-  d->inputs = d->column_count = row.inputs;
+  d->inputs = row.inputs;
+  d->column_count = r->features.named;
   d->classes = want->classes;
   d->outputs = want->outputs;
   d->sample.target = d->classes ? (ls_shape_t){.dtype = LS_I32} : LS_SHAPE(LS_F32, want->outputs);

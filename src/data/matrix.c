@@ -58,7 +58,7 @@ ls_status_t ls_matrix_narrow(ls_ctx_t *ctx, const double *mean, const float *sca
     int64_t block = count - first < BLOCK ? count - first : BLOCK, c = first % cols;
     ls_matrix_values(matrix, first, block, from);
     for (int64_t i = 0; i < block; i++, c = c + 1 < cols ? c + 1 : 0) {
-      float value = ls_norm_value(from[i], mean[c], scale[c]);
+      float value = isnan(from[i]) ? 0.0f : ls_norm_value(from[i], mean[c], scale[c]);
       memcpy(to + (size_t)(first + i) * sizeof value, &value, sizeof value);
     }
   }
@@ -74,7 +74,7 @@ ls_status_t ls_matrix_take(ls_ctx_t *ctx, double *wide, ls_matrix_t *matrix) {
   matrix->values = wide;
   matrix->row.dtype = LS_F64;
   matrix->read_wide = true;
-  while (exact < count && (double)(float)wide[exact] == wide[exact])
+  while (exact < count && ((double)(float)wide[exact] == wide[exact] || isnan(wide[exact])))
     exact++;
   if (exact < count) return LS_OK;
   for (size_t i = 0; i < count; i++) {
@@ -84,6 +84,27 @@ ls_status_t ls_matrix_take(ls_ctx_t *ctx, double *wide, ls_matrix_t *matrix) {
   ls_status_t status = take_front(ctx, LS_F32, matrix);
   if (status != LS_OK) ls_matrix_release(matrix);
   return status;
+}
+
+ls_status_t ls_matrix_mark_gaps(ls_ctx_t *ctx, ls_matrix_t *m) {
+  int64_t cols = m->cols;
+  double *wide = ls_alloc_array(ctx, (size_t)count_of(m), 2 * sizeof *wide);
+  if (!wide) return LS_ERR_MEMORY;
+  for (int64_t r = 0; r < m->rows; r++) {
+    double *row = wide + 2 * r * cols;
+    ls_matrix_values(m, r * cols, cols, row);
+    for (int64_t c = 0; c < cols; c++)
+      row[cols + c] = isnan(row[c]);
+  }
+  ls_matrix_t made = {
+      .rows = m->rows, .cols = 2 * cols, .row = LS_SHAPE(LS_F64, 2 * cols), .named = m->named};
+  ls_status_t status = ls_matrix_take(ctx, wide, &made);
+  if (status != LS_OK) return status;
+  made.names = m->names;
+  m->names = NULL;
+  ls_matrix_release(m);
+  *m = made;
+  return LS_OK;
 }
 
 ls_status_t ls_matrix_whole(ls_ctx_t *ctx, const char *name, ls_matrix_t *m) {

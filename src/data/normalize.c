@@ -22,8 +22,8 @@ typedef struct {
 typedef struct {
   const ls_dataset_t *dataset;
   const side_t *side;
-  double *shift, *sum, *row; /* (cols) each */
-  bool *exact;               /* (cols): f32 holds every value so far */
+  double *shift, *sum, *row, *seen; /* (cols) each; seen: number of values, which may be fewer than rows */
+  bool *exact;                      /* (cols): f32 holds every value so far */
 } measure_t;
 
 /* Reciprocal deviation as f32; 1 for constant columns. */
@@ -39,21 +39,20 @@ static void add_row(const measure_t *m, int64_t row, bool square) {
   int64_t cols = matrix->cols;
   const double *x = m->row;
   ls_matrix_values(matrix, row * cols, cols, m->row);
-  if (square)
-    for (int64_t c = 0; c < cols; c++)
-      m->sum[c] += (x[c] - m->shift[c]) * (x[c] - m->shift[c]);
-  else
-    for (int64_t c = 0; c < cols; c++)
-      m->sum[c] += x[c] - m->shift[c];
+  for (int64_t c = 0; c < cols; c++) {
+    double from = isnan(x[c]) ? 0.0 : x[c] - m->shift[c];
+    m->sum[c] += square ? from * from : from;
+    m->seen[c] += !isnan(x[c]);
+  }
   for (int64_t c = 0; c < cols && ls_matrix_is_wide(matrix); c++)
-    m->exact[c] &= (double)(float)x[c] == x[c];
+    m->exact[c] &= (double)(float)x[c] == x[c] || isnan(x[c]);
 }
 
 /* sum[c] over training rows, in the order of the split, a pass over all columns at a time. */
 static void sum_rows(const measure_t *m, bool square) {
   const ls_dataset_t *d = m->dataset;
   for (int64_t c = 0; c < m->side->matrix->cols; c++)
-    m->sum[c] = 0.0;
+    m->sum[c] = m->seen[c] = 0.0;
   for (int64_t i = 0; i < d->train_count; i += LS_ORDER_EACH_MAX) {
     int64_t row[LS_ORDER_EACH_MAX];
     int count = d->train_count - i < LS_ORDER_EACH_MAX ? (int)(d->train_count - i) : LS_ORDER_EACH_MAX;
@@ -79,6 +78,7 @@ static void measure(const measure_t *m) {
   double n = (double)m->dataset->train_count, all = n * (double)cols;
   for (int64_t c = 0; c < cols; c++) {
     m->shift[c] = ls_matrix_at(matrix, first + (s->one_unit ? 0 : c));
+    if (isnan(m->shift[c])) m->shift[c] = 0.0;
     m->exact[c] = true;
   }
   sum_rows(m, false);
@@ -87,28 +87,35 @@ static void measure(const measure_t *m) {
   for (int64_t c = 0; c < cols; c++)
     all_exact &= m->exact[c];
   for (int64_t c = 0; c < cols; c++) {
-    m->shift[c] = s->one_unit ? mean_all : m->shift[c] + m->sum[c] / n;
+    m->shift[c] = s->one_unit ? mean_all : m->shift[c] + m->sum[c] / m->seen[c];
     s->mean[c] = (s->one_unit ? all_exact : m->exact[c]) ? (double)(float)m->shift[c] : m->shift[c];
   }
   sum_rows(m, true);
   double variance_all = total(m->sum, cols) / all;
   for (int64_t c = 0; c < cols; c++)
-    s->scale[c] = scale_of(s->one_unit ? variance_all : m->sum[c] / n);
+    s->scale[c] = scale_of(s->one_unit ? variance_all : m->sum[c] / m->seen[c]);
 }
 
 static ls_status_t measure_side(ls_ctx_t *ctx, const ls_dataset_t *d, const side_t *s) {
   size_t cols = (size_t)s->matrix->cols;
-  double *scratch = ls_alloc_array(ctx, cols, 3 * sizeof *scratch + sizeof(bool));
+  double *scratch = ls_alloc_array(ctx, cols, 4 * sizeof *scratch + sizeof(bool));
   if (!scratch) return LS_ERR_MEMORY;
   const measure_t m = {.dataset = d,
                        .side = s,
                        .shift = scratch,
                        .sum = scratch + cols,
                        .row = scratch + 2 * cols,
-                       .exact = (bool *)(scratch + 3 * cols)};
+                       .seen = scratch + 3 * cols,
+                       .exact = (bool *)(scratch + 4 * cols)};
   measure(&m);
+  ls_status_t status = LS_OK;
+  for (size_t c = 0; c < cols && status == LS_OK; c++)
+    if (m.seen[c] == 0)
+      status = ls_fail(ctx, LS_ERR_DATA,
+                       "%s: column '%s' has no value in the training part: leave it out of data.columns",
+                       d->source, LS_SHOWN(s->matrix->names[c]));
   ls_free(scratch);
-  return LS_OK;
+  return status;
 }
 
 static ls_status_t check_finite(ls_ctx_t *ctx, const ls_dataset_t *d, const side_t *s) {

@@ -11,7 +11,8 @@ typedef struct {
   int64_t rows, cols; /* cols: product of all further dimensions */
   ls_shape_t row;     /* those dimensions, and the dtype of `values` */
   void *values;       /* (rows, cols) */
-  char **names;       /* (cols) of the columns, one block with its texts; NULL: they have none */
+  char **names;       /* (named) of the columns, one block with its texts; NULL: they have none */
+  int64_t named;      /* cols, or the first half of them (ls_matrix_mark_gaps) */
   bool integers;      /* every value is an integer in the file's type (idx; npy of an integer type) */
   bool read_wide;     /* values were f64 while they were read */
   bool bytes;         /* came as unsigned bytes (images) */
@@ -23,8 +24,11 @@ void ls_matrix_release(ls_matrix_t *matrix);
  * rows and cols are set, as f32 where that loses nothing. LS_ERR_MEMORY. */
 ls_status_t ls_matrix_take(ls_ctx_t *ctx, double *wide, ls_matrix_t *matrix);
 /* Makes the values f32: value i becomes (float)((value - mean[c]) * scale[c]), c = i mod cols. Where they are
- * f64 the memory that this frees goes back. LS_ERR_MEMORY. */
+ * f64 the memory that this frees goes back. NaN becomes 0. LS_ERR_MEMORY. */
 ls_status_t ls_matrix_narrow(ls_ctx_t *ctx, const double *mean, const float *scale, ls_matrix_t *matrix);
+
+/* Behind the columns as many more: 1 where the value is NaN, else 0. Names stay those of the values. LS_ERR_MEMORY. */
+ls_status_t ls_matrix_mark_gaps(ls_ctx_t *ctx, ls_matrix_t *matrix);
 
 /* Appends the rows of `from`, which is emptied, to `to`. The widths agree. LS_ERR_MEMORY. */
 ls_status_t ls_matrix_append(ls_ctx_t *ctx, ls_matrix_t *to, ls_matrix_t *from);
@@ -82,6 +86,11 @@ ls_status_t ls_labels_list(const ls_labels_t *labels, ls_strings_t *out);   /* i
 /* Like ls_read_csv, of one column, whose cells are labels if there are some already, or if the first one is no number. */
 ls_status_t ls_read_csv_labels(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                                const ls_strings_t *want, ls_labels_t *labels, ls_matrix_t *out);
+
+/* Like ls_read_csv, but a cell without a value (empty, NA, N/A, NaN, nan, null, ?) is NaN. */
+ls_status_t ls_read_csv_gaps(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
+                             const ls_strings_t *want, bool trained, const ls_strings_t *except,
+                             ls_matrix_t *out);
 
 /* Reads a whole file, and gunzips it if it begins with the gzip magic (truncation and trailing garbage are
  * errors). */

@@ -188,7 +188,23 @@ FILES(vocabulary_cut, put_text("v.json", "{\"model\": {\"type\": \"BPE\", \"voca
 FILES(vocabulary_list, put_text("v.json", "[\"a\", \"b\"]"); text_good(); put("t.bin", "\0\0\1\0\2\0", 6))
 FILES(token_file_odd, put("t.bin", "abcde", 5))
 
+#define CSV_WITH(more) REAL "data: {kind: csv, path: d.csv, target: [y], " more "}\n"
+#define KINDS                                                                                                \
+  "model: {input: [1], loss: cross-entropy, layers: [{dense: {units: 3}}]}\n" TRAIN                          \
+  "data: {kind: csv, path: d.csv, target: [y], validation_path: v.csv}\n"
+FILES(csv_labels, put_text("d.csv", "a,y\n1,oak\n2,elm\n"); put_text("v.csv", "a,y\n1,elm\n2,pine\n"))
+
 const row_t rows_data[] = {
+    {"a window of another width", DATA, .config = CSV_WITH("window: 2"), .files = csv_good,
+     .expect = {"d.csv has 3 features, and with data.window: 2", "set model.input to [2, 3]"}},
+    {"a stride without a window", CONFIG, .config = CSV_WITH("stride: 2"), .files = csv_good,
+     .expect = {"data.stride goes with data.window"}},
+    {"a horizon without a window", CONFIG, .config = CSV_WITH("horizon: 5"), .files = csv_good,
+     .expect = {"data.horizon goes with data.window"}},
+    {"missing values that nothing measures", CONFIG, .config = CSV_WITH("missing: mean"), .files = csv_good,
+     .expect = {"data.missing: mean needs data.normalize: true"}},
+    {"a label that only validation has", DATA, .config = KINDS, .files = csv_labels,
+     .expect = {"v.csv:3:3: column 'y': label 'pine' is none of the 2 that the model was trained on"}},
     {"text without a file", CONFIG, .config = REAL "data: {kind: text}\n",
      .expect = {"data.path is needed with data.kind: text"}},
     {"text for a model without positions", CONFIG, .config = TEXT_DATA(""), .files = text_good,

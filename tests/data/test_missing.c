@@ -1,0 +1,123 @@
+/* Features without a value: refused, or the mean of the others, with or without indicators. */
+#include "common.h"
+
+#include <math.h>
+
+static const char text[] =
+    "day,a,b,y\n2020-01-01,1,,1\n2020-01-02,NA,5,2\n2020-01-03,3,7,3\n2020-01-04,5,?,4\n";
+
+static ls_status_t open_gaps(ls_ctx_t *ctx, int missing, int64_t inputs, const ls_norm_t *norm,
+                             ls_dataset_t **d) {
+  const ls_data_want_t want = {.inputs = inputs, .outputs = 1};
+  const ls_data_config_t config = {.kind = LS_DATA_CSV,
+                                   .path = file_make("t.csv", text, sizeof text - 1),
+                                   .target = NAMES("y"),
+                                   .missing = missing,
+                                   .normalize = true};
+  return ls_dataset_open(ctx, &config, NULL, &want, 7, norm, d);
+}
+
+static float at(const ls_dataset_t *d, int64_t row, int64_t column) {
+  float value;
+  ls_dataset_features(d, row, column, 1, &value);
+  return value;
+}
+
+/* a: 1, 3, 5: mean 3, variance 8/3. b: 5, 7: mean 6, variance 1. */
+static void gaps_are_the_mean_of_the_values(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_dataset_t *d = NULL;
+  assert_int_equal(open_gaps(said.ctx, LS_MISSING_MEAN, 2, NULL, &d), LS_OK);
+  assert_true(d->norm.mean[0] == 3 && d->norm.mean[1] == 6);
+  assert_true(d->norm.scale[0] == (float)(1 / sqrt(8.0 / 3)) && d->norm.scale[1] == 1);
+  assert_true(at(d, 1, 0) == 0 && at(d, 0, 1) == 0 && at(d, 3, 1) == 0);
+  assert_true(at(d, 1, 1) == -1 && at(d, 2, 1) == 1);
+  ls_norm_t norm = d->norm; /* a checkpoint's mean, not that of the file */
+  ls_dataset_t *again = NULL;
+  norm.mean[1] = 4;
+  assert_int_equal(open_gaps(said.ctx, LS_MISSING_MEAN, 2, &norm, &again), LS_OK);
+  assert_true(at(again, 0, 1) == 0 && at(again, 1, 1) == 1);
+  ls_dataset_close(again);
+  ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
+static void indicators_stand_behind_the_columns(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_dataset_t *d = NULL;
+  assert_int_equal(open_gaps(said.ctx, LS_MISSING_INDICATOR, 4, NULL, &d), LS_OK);
+  assert_int_equal(d->column_count, 2);
+  assert_string_equal(d->columns[1], "b");
+  /* Row 1 lacks a: 1 of 4. Mean 1/4, variance 3/16. */
+  assert_true(d->norm.mean[2] == 0.25 && d->norm.mean[3] == 0.5);
+  assert_true(at(d, 1, 2) > 0 && at(d, 0, 2) < 0 && at(d, 2, 2) == at(d, 0, 2));
+  assert_true(at(d, 0, 3) == 1 && at(d, 3, 3) == 1 && at(d, 1, 3) == -1 && at(d, 2, 3) == -1);
+  ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
+static void refusals(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_dataset_t *d = NULL;
+  assert_int_equal(open_gaps(said.ctx, LS_MISSING_ERROR, 2, NULL, &d), LS_ERR_DATA);
+  assert_said(&said, "t.csv:2:14: column 'b': empty cell where a number is needed");
+  assert_said(&said, "t.csv:3:12: column 'a': 'NA' is not a finite number");
+
+  static const char none[] = "a,y\n,1\nNA,2\n", target[] = "a,y\n1,1\n2,\n";
+  const ls_data_want_t want = {.inputs = 1, .outputs = 1};
+  ls_data_config_t config = {.kind = LS_DATA_CSV,
+                             .path = file_make("n.csv", none, sizeof none - 1),
+                             .target = NAMES("y"),
+                             .missing = LS_MISSING_MEAN};
+  said_clear(&said);
+  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_CONFIG);
+  assert_said(&said, "data.missing: mean needs data.normalize: true");
+  config.normalize = true;
+  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA);
+  assert_said(&said, "n.csv: column 'a' has no value in the training part");
+  config.path = file_make("m.csv", target, sizeof target - 1);
+  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA);
+  assert_said(&said, "m.csv:3:3: column 'y': empty cell where a number is needed");
+  files_remove();
+  said_close(&said);
+}
+
+static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
+  const ls_data_want_t want = {.inputs = 4, .outputs = 1};
+  ls_dataset_t *d = NULL;
+  ls_status_t status = ls_dataset_open(ctx, arg, NULL, &want, 7, NULL, &d);
+  ls_dataset_close(d);
+  return status;
+}
+
+static void allocation_failures(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_data_config_t config = {.kind = LS_DATA_CSV,
+                             .path = file_make("t.csv", text, sizeof text - 1),
+                             .target = NAMES("y"),
+                             .missing = LS_MISSING_INDICATOR,
+                             .normalize = true};
+  each_alloc_fails(&said, attempt, &config);
+  files_remove();
+  said_close(&said);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(gaps_are_the_mean_of_the_values),
+      cmocka_unit_test(indicators_stand_behind_the_columns),
+      cmocka_unit_test(refusals),
+      cmocka_unit_test(allocation_failures),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
