@@ -187,7 +187,10 @@ static void put_event(FILE *to, const json_t *line) {
   const char *name;
   json_t *value;
   fprintf(to, "%s rank %.0f %s", clock, number(line, "rank"), word(line, "kind"));
-  if (!strcmp(word(line, "kind"), "alert")) fprintf(to, " %s", word(line, "status"));
+  if (*word(line, "summary")) {
+    fprintf(to, " %s\n", cli_shown(word(line, "summary")));
+    return;
+  }
   json_object_foreach((json_t *)(uintptr_t)line, name, value) {
     bool hidden = json_is_null(value);
     for (int i = 0; i < LS_COUNT(known); i++)

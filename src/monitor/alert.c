@@ -16,6 +16,7 @@
 
 enum { PROGRAM_LIMIT_S = 10, SAID_BYTES = 1024 };
 
+static const char *const which_rank[] = {"straggler_rank"};
 const ls_alert_rule_t ls_alert_usual[LS_ALERT_USUAL_COUNT] = {
     {.name = "not-finite", .when = "nonfinite > 0", .clear_for_s = 60},
     {.name = "no-progress", .when = "idle_s > 120"},
@@ -24,6 +25,12 @@ const ls_alert_rule_t ls_alert_usual[LS_ALERT_USUAL_COUNT] = {
      .clear = "step_time_ratio < 1.2",
      .for_s = 10,
      .clear_for_s = 10},
+    {.name = "straggler",
+     .when = "straggler_ratio > 1.1",
+     .clear = "straggler_ratio < 1.05",
+     .for_s = 30,
+     .clear_for_s = 30,
+     .tell = {1, which_rank}},
     {.name = "memory",
      .when = "memory_ratio > 0.95",
      .clear = "memory_ratio < 0.9",
@@ -125,6 +132,12 @@ json_t *ls_alert_notice(const ls_alert_t *a, const char *host, const ls_monitor_
   snprintf(key, sizeof key, "{}:{alertname=\"%.80s\"}", a->rule->name);
   snprintf(summary, sizeof summary, "%s %s on rank %d of %s: %s is %.6g", a->rule->name,
            a->raised ? "raised" : "cleared", s->rank, host, metric->name, a->value);
+  for (int i = 0; i < a->rule->tell.count; i++) {
+    const char *name = a->rule->tell.v[i];
+    const ls_metric_t *more = ls_metric_find(name, strlen(name));
+    size_t used = strlen(summary);
+    if (more) snprintf(summary + used, sizeof summary - used, ", %s %.6g", name, ls_metric_value(more, s));
+  }
   json_t *labels = json_pack("{s:o?, s:o?, s:s}", "alertname", ls_json_text(a->rule->name), "instance",
                              ls_json_text(host), "rank", rank);
   json_t *said = json_pack("{s:o?, s:s, s:o?}", "summary", ls_json_text(summary), "description", metric->help,

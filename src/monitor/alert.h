@@ -17,8 +17,9 @@ typedef struct {
 typedef struct {
   const char *name, *when, *clear; /* clear NULL: that `when` does not hold */
   double for_s, clear_for_s;
-  ls_strings_t run; /* a program; it reads the notice from stdin */
-  const char *file; /* notices are appended to it; NULL = none */
+  ls_strings_t tell; /* names of further values that it says */
+  ls_strings_t run;  /* a program; it reads the notice from stdin */
+  const char *file;  /* notices are appended to it; NULL = none */
 } ls_alert_rule_t;
 
 /* Reads a condition. On failure `why` says what is wrong with it. */
@@ -41,7 +42,7 @@ ls_alert_t ls_alert_of(const ls_alert_rule_t *rule);
 ls_alert_change_t ls_alert_judge(ls_alert_t *alert, const ls_monitor_sample_t *sample);
 
 /* The rules of a configuration without monitor.alerts. */
-enum { LS_ALERT_USUAL_COUNT = 8 };
+enum { LS_ALERT_USUAL_COUNT = 9 };
 extern const ls_alert_rule_t ls_alert_usual[LS_ALERT_USUAL_COUNT];
 
 /* The notice in the form of Alertmanager's webhook (version 4), so that its receivers understand it. New reference;

@@ -38,6 +38,8 @@ static const ls_option_t alert_rows[] = {
               .help = "Condition that clears it. Default: `when` does not hold."),
     LS_OPTION(ls_alert_rule_t, clear_for_s, .unit = "s", .min = 0, .max = 1e6, .initial = "0",
               .help = "How long that has to hold."),
+    LS_OPTION(ls_alert_rule_t, tell, .optional = true,
+              .help = "Names of the records whose values are said with it, such as straggler_rank."),
     LS_OPTION(
         ls_alert_rule_t, run, .optional = true,
         .help =
@@ -60,6 +62,14 @@ static ls_status_t check_condition(ls_ctx_t *ctx, const ls_doc_node_t *row, cons
   return ls_fail_at(ctx, LS_ERR_CONFIG, &node->place, "monitor.alerts.%s: %s", key, why);
 }
 
+static ls_status_t check_told(ls_ctx_t *ctx, const ls_doc_node_t *row, const ls_strings_t *tell) {
+  for (int i = 0; i < tell->count; i++)
+    if (!ls_metric_find(tell->v[i], strlen(tell->v[i])))
+      return ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(row, "tell")->place,
+                        "monitor.alerts.tell: `%s` is not measured", LS_SHOWN(tell->v[i]));
+  return LS_OK;
+}
+
 static ls_status_t parse_alerts(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *list,
                                 ls_monitor_config_t *config) {
   if (list->kind != LS_DOC_LIST)
@@ -73,6 +83,7 @@ static ls_status_t parse_alerts(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_n
     status = ls_worse(status, ls_option_parse(ctx, arena, &ls_alert_section, row, NULL, rule));
     status = ls_worse(status, check_condition(ctx, row, "when", rule->when));
     status = ls_worse(status, check_condition(ctx, row, "clear", rule->clear));
+    status = ls_worse(status, check_told(ctx, row, &rule->tell));
   }
   config->alerts = rules;
   config->alert_count = count;

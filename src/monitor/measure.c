@@ -22,12 +22,15 @@ void ls_measure_begin(ls_measure_t *m, const char *dir, const ls_monitor_run_t *
   if (run->gpu >= 0 && run->gpu < LS_GPU_MAX &&
       ls_gpu_sampler_visible(getenv("CUDA_VISIBLE_DEVICES"), run->gpu + 1, gpus) > run->gpu)
     m->gpu = ls_gpu_live_open(gpus[run->gpu]);
+  if (run->page && run->rank == 0 && run->ranks > 1) ls_straggler_create(NULL, run->ranks, &m->straggler);
   ls_load_read(NULL, &m->load);
 }
 
 void ls_measure_end(ls_measure_t *m) {
   ls_gpu_live_close(m->gpu);
+  ls_straggler_destroy(m->straggler);
   m->gpu = NULL;
+  m->straggler = NULL;
 }
 
 /* The median of the records before this one; NaN while there are few. */
@@ -145,6 +148,16 @@ static void take_gpu(const ls_measure_t *m, ls_monitor_sample_t *s) {
   s->gpu_brake_limited = now.brake_limited;
 }
 
+static void take_straggler(const ls_measure_t *m, ls_monitor_sample_t *s) {
+  int rank;
+  for (int i = 0; m->straggler && i < m->run.ranks; i++) {
+    ls_page_look_t look;
+    ls_page_look(m->run.page, i, &look);
+    ls_straggler_take(m->straggler, i, look.step, look.own_ns);
+  }
+  if (m->straggler && ls_straggler_find(m->straggler, &rank, &s->straggler_ratio)) s->straggler_rank = rank;
+}
+
 /* Rows that another rank speaks for. */
 static void leave_to_others(const ls_monitor_run_t *run, ls_monitor_sample_t *s) {
   for (int i = 0; i < LS_METRIC_COUNT; i++) {
@@ -164,6 +177,7 @@ void ls_measure_take(ls_measure_t *m, const ls_monitor_state_t *state, ls_monito
   ls_measure_steps(m, state, now_ns, s);
   take_host(m, now_ns, s);
   take_gpu(m, s);
+  take_straggler(m, s);
   leave_to_others(&m->run, s);
   m->now_ns = now_ns;
 }

@@ -6,6 +6,7 @@
 #include "machine/gpu_sampler.h"
 #include "machine/load.h"
 #include "monitor/monitor.h"
+#include "monitor/straggler.h"
 
 enum { LS_USUAL_RECORDS = 60, LS_USUAL_RECORDS_MIN = 5 };
 
@@ -13,6 +14,7 @@ typedef struct {
   ls_monitor_run_t run;
   char dir[4096]; /* whose file system is watched */
   ls_gpu_live_t *gpu;
+  ls_straggler_t *straggler; /* NULL: others are not seen */
   int64_t begin_ns;
   /* as the last record had it */
   int64_t now_ns;

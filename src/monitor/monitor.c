@@ -79,12 +79,14 @@ static void tell(ls_monitor_t *m, const ls_alert_t *alert, const ls_monitor_samp
   char why[WHY_BYTES] = "";
   json_t *notice = ls_alert_notice(alert, m->host, s);
   const json_t *said = json_object_get(notice, "commonAnnotations");
-  ls_log(m->ctx, alert->raised ? LS_LOG_WARN : LS_LOG_INFO, "alert: %s",
-         json_string_value(json_object_get(said, "summary")));
+  const char *summary = json_string_value(json_object_get(said, "summary"));
+  if (!summary) summary = alert->rule->name; /* memory is short */
+  ls_log(m->ctx, alert->raised ? LS_LOG_WARN : LS_LOG_INFO, "alert: %s", summary);
   ls_monitor_event(m, "alert",
-                   json_pack("{s:o?, s:s, s:o?, s:o?}", "alert", ls_json_text(alert->rule->name), "status",
-                             alert->raised ? "raised" : "cleared", "when", ls_json_text(alert->rule->when),
-                             "value", ls_json_number(alert->value)));
+                   json_pack("{s:o?, s:s, s:o?, s:o?, s:o?}", "alert", ls_json_text(alert->rule->name),
+                             "status", alert->raised ? "raised" : "cleared", "when",
+                             ls_json_text(alert->rule->when), "value", ls_json_number(alert->value),
+                             "summary", ls_json_text(summary)));
   if (!ls_alert_send(alert->rule, notice, why, sizeof why)) {
     ls_log(m->ctx, LS_LOG_WARN, "alert %s could not be passed on: %s", alert->rule->name, why);
     ls_monitor_event(

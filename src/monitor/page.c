@@ -122,6 +122,7 @@ void ls_page_look(const ls_page_t *page, int rank, ls_page_look_t *look) {
   uint32_t phase = GET(phase);
   *look = (ls_page_look_t){.step = GET(step),
                            .since_ns = GET(since_ns),
+                           .own_ns = GET(own_ns),
                            .entered = GET(entered),
                            .left = GET(left),
                            .error_ns = GET(error_ns),
@@ -144,6 +145,7 @@ void ls_page_clear(ls_page_line_t *line) {
   PUT(phase, LS_PAGE_NONE);
   PUT(step, 0);
   PUT(since_ns, 0);
+  PUT(own_ns, 0);
   PUT(entered, 0);
   PUT(left, 0);
   PUT(error, LS_OK);

@@ -33,7 +33,7 @@ typedef struct {
   _Atomic int32_t error;          /* ls_status_t with which this rank failed; LS_OK: it has not */
   _Atomic uint32_t phase;         /* ls_page_phase_t */
   _Atomic int32_t pid, parent;    /* the rank's process and its launcher; 0: none yet */
-  _Atomic uint64_t spare;         /* 0 */
+  _Atomic int64_t own_ns;         /* in steps, without waiting for other ranks; 0: not measured */
 } ls_page_line_t;
 _Static_assert(sizeof(ls_page_line_t) == 64, "a line is one cache line, as a mapping begins with one");
 
@@ -52,7 +52,7 @@ ls_page_line_t *ls_page_line(ls_page_t *page, int rank);
 
 /* A moment of a line. */
 typedef struct {
-  int64_t step, since_ns;
+  int64_t step, since_ns, own_ns;
   uint64_t entered, left;
   int64_t error_ns;
   ls_status_t error;

@@ -39,6 +39,9 @@ typedef enum { LS_METRIC_NONE, LS_METRIC_GAUGE, LS_METRIC_COUNTER } ls_metric_ki
     "Mean time of the steps since the last record.")                                                         \
   X(RUN, step_time_ratio, GAUGE, "lockstep_train_step_duration_relative_ratio", NULL, 1, NULL,               \
     "step_time_us divided by its usual value: the median of the last 60 records.")                           \
+  X(RUN, straggler_ratio, GAUGE, "lockstep_train_straggler_ratio", NULL, 1, "speed/straggler_ratio",         \
+    "Own time per step of the slowest rank, divided by the median rank's; own: without waiting for others.") \
+  X(RUN, straggler_rank, GAUGE, "lockstep_train_straggler_rank", NULL, 1, NULL, "That slowest rank.")        \
   X(RUN, idle_s, GAUGE, "lockstep_train_idle_seconds", NULL, 1, NULL,                                        \
     "Time since a step, evaluation or save ended.")                                                          \
   X(RANK, input_us, NONE, NULL, NULL, 1, "step/input_us", "Mean of the part of a step: input.")              \

@@ -40,6 +40,7 @@ ls_status_t ls_trainer_watch(ls_trainer_t *t) {
                                 .backend = e->backend->name,
                                 .precision = ls_math_names[e->device->math],
                                 .device = e->device->name,
+                                .page = t->page,
                                 .gpu = e->backend->host_processors ? -1 : comm->local_rank};
   return ls_comm_agree(t->world->comm, "opening the monitor",
                        ls_monitor_start(t->ctx, &config->monitor, &run, &t->monitor));
@@ -47,6 +48,10 @@ ls_status_t ls_trainer_watch(ls_trainer_t *t) {
 
 void ls_trainer_seen(ls_trainer_t *t, const float *stats, int64_t step_ns, const ls_step_parts_t *parts,
                      ls_monitor_state_t *s) {
+  if (parts && parts->measured) {
+    int64_t own_ns = atomic_load_explicit(&t->line->own_ns, memory_order_relaxed) + step_ns - parts->comm_ns;
+    atomic_store_explicit(&t->line->own_ns, own_ns, memory_order_relaxed);
+  }
   if (!t->monitor) return;
   s->step = t->step;
   s->done_ns = ls_clock_ns();

@@ -347,15 +347,18 @@ static void a_raised_alert_reaches_log_program_and_file(void **state) {
   snprintf(file, sizeof file, "%s/notices", dir);
   snprintf(copy, sizeof copy, "%s/copy", dir);
   snprintf(command, sizeof command, "cat >'%s'", copy);
+  static const char *const told[] = {"grad_norm"};
   const char *const program[] = {"sh", "-c", command};
-  const ls_alert_rule_t rules[] = {{.name = "loss", .when = "loss > 1", .run = {3, program}, .file = file},
-                                   {.name = "rate", .when = "lr > 1"}};
+  const ls_alert_rule_t rules[] = {
+      {.name = "loss", .when = "loss > 1", .tell = {1, told}, .run = {3, program}, .file = file},
+      {.name = "rate", .when = "lr > 1"}};
   const ls_monitor_config_t config = {.dir = dir, .every_s = 3600, .alert_count = 2, .alerts = rules};
   watch(&config, 3, 7.5);
   size_t size_bytes;
   char *notice = read_file("notices", &size_bytes), *given = read_file("copy", &size_bytes);
   char *log = read_file("events.jsonl", &size_bytes);
   assert_string_equal(notice, given);
+  assert_non_null(strstr(notice, ": loss is 7.5, grad_norm 2\""));
   json_t *json = json_loads(notice, 0, NULL);
   const json_t *alert = json_array_get(json_object_get(json, "alerts"), 0),
                *labels = json_object_get(alert, "labels");
@@ -412,6 +415,53 @@ static void a_slow_step_is_seen_against_the_usual_one(void **state) {
   ls_measure_end(&m);
 }
 
+static void add_step(ls_page_t *page, int rank, int64_t own_ns) {
+  ls_page_line_t *line = ls_page_line(page, rank);
+  ls_page_step(line, atomic_load(&line->step) + 1, ls_clock_ns());
+  atomic_fetch_add(&line->own_ns, own_ns);
+}
+
+/* Ranks whose own times differ by chance, up to 5 %; then one of them takes 15 % longer. */
+static void a_straggler_is_named_by_its_own_time(void **state) {
+  (void)state;
+  enum { RANKS = 4, RECORDS = 40, SLOW_FROM = 20, SLOW = 2 };
+  const ls_monitor_state_t none = {.val_loss = NAN};
+  ls_page_t *page;
+  ls_measure_t m;
+  ls_monitor_sample_t s;
+  assert_int_equal(ls_page_open(NULL, dir, RANKS, &page), LS_OK);
+  ls_monitor_run_t run = one_rank;
+  run.ranks = RANKS;
+  run.page = page;
+  ls_measure_begin(&m, dir, &run);
+  uint32_t chance = 1;
+  for (int i = 0; i < RECORDS; i++) {
+    for (int rank = 0; rank < RANKS; rank++) {
+      chance = chance * 1664525 + 1013904223;
+      int64_t own_ns = 1000000 + (int64_t)(chance >> 16) % 50000;
+      add_step(page, rank, rank == SLOW && i >= SLOW_FROM ? own_ns * 115 / 100 : own_ns);
+    }
+    ls_measure_take(&m, &none, &s);
+    assert_true(i >= SLOW_FROM || s.straggler_ratio < 1.05);
+  }
+  assert_true(s.straggler_rank == SLOW && s.straggler_ratio > 1.1 && s.straggler_ratio < 1.2);
+  ls_page_begin(ls_page_line(page, SLOW),
+                ls_clock_ns()); /* it begins again: what it did before does not count */
+  for (int i = 0; i < 2; i++) {
+    for (int rank = 0; rank < RANKS; rank++)
+      add_step(page, rank, 1020000);
+    ls_measure_take(&m, &none, &s);
+  }
+  assert_true(s.straggler_ratio < 1.05);
+  ls_measure_end(&m);
+  run.ranks = 1; /* alone: nobody is slower */
+  ls_measure_begin(&m, dir, &run);
+  ls_measure_take(&m, &none, &s);
+  assert_true(isnan(s.straggler_ratio) && isnan(s.straggler_rank));
+  ls_measure_end(&m);
+  ls_page_close(page);
+}
+
 /* ---- the view of the loop ---- */
 
 typedef struct {
@@ -464,6 +514,7 @@ int main(void) {
       IN_DIR(a_raised_alert_reaches_log_program_and_file),
       IN_DIR(a_program_that_fails_is_said_in_the_log),
       IN_DIR(a_slow_step_is_seen_against_the_usual_one),
+      IN_DIR(a_straggler_is_named_by_its_own_time),
       cmocka_unit_test(a_reader_sees_whole_blocks_in_order),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
