@@ -134,6 +134,7 @@ typedef struct {
   bool trace;       /* the run will be traced: do not capture steps if that would hide their tasks */
   bool no_training; /* only evaluate and predict: no gradients, no optimizer memory */
   bool no_data;     /* with no_training: only predict; the configured data are not read */
+  int64_t rows;     /* samples of one evaluation or prediction step; 0 = chosen */
   const char *init; /* begin with these weights: checkpoint, run or .safetensors file; not with resume */
   bool best;        /* `checkpoint` is a run's directory: take its best checkpoint, not the newest */
   bool allow_data_change; /* with resume: accept other samples, or another split or seed, than the

@@ -20,6 +20,7 @@ enum {
   LS_RNG_SYNTHETIC = 0x3000000,
   LS_RNG_ORDER = 0x4000000,
   LS_RNG_WINDOW = 0x5000000,
+  LS_RNG_GENERATE = 0x9000000,
 };
 
 typedef struct {

@@ -102,7 +102,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
                    "lockstep predict: --input FILE is missing; see lockstep predict --help");
   if (!strcmp(input, "-") && !strcmp(args->config, "-"))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "configuration and samples cannot both come from stdin");
-  return cli_with_model(ctx, args, args->extra[EXTRA_BEST] != NULL, predict);
+  return cli_with_model(ctx, args, args->extra[EXTRA_BEST] != NULL, 0, predict);
 }
 
 const cli_command_t cli_predict = {

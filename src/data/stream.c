@@ -291,7 +291,8 @@ ls_status_t ls_stream_next(ls_stream_rows_t *s, ls_matrix_t *rows) {
 }
 
 ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_norm_t *norm,
-                               const ls_strings_t *columns, const ls_strings_t *labels, ls_dataset_t **out) {
+                               const ls_strings_t *columns, const ls_strings_t *labels,
+                               const ls_strings_t *vocabulary, ls_dataset_t **out) {
   ls_dataset_t *d = ls_alloc(ctx, sizeof *d);
   if (!d) return LS_ERR_MEMORY;
   ls_arena_init(&d->arena, ctx);
@@ -315,6 +316,14 @@ ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_want_t *want, const 
     return LS_ERR_MEMORY;
   }
   d->column_count = columns->count;
+  const char **characters = ls_arena_array(&d->arena, (size_t)vocabulary->count + 1, sizeof *characters);
+  for (int i = 0; i < vocabulary->count && characters; i++)
+    if (!(characters[i] = ls_arena_strdup(&d->arena, vocabulary->v[i]))) characters = NULL;
+  if (!characters) {
+    ls_dataset_close(d);
+    return LS_ERR_MEMORY;
+  }
+  d->vocabulary = (ls_strings_t){vocabulary->count, characters};
   char *text = (char *)(d->columns + columns->count);
   for (int i = 0; i < columns->count; i++) {
     d->columns[i] = strcpy(text, columns->v[i]);

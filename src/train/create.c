@@ -127,7 +127,7 @@ static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *option
     static const ls_strings_t none = {0};
     if (status == LS_OK)
       status = ls_dataset_without(t->ctx, &want, norm, data.kind == LS_DATA_CSV ? &data.columns : &none,
-                                  &data.labels, &t->dataset);
+                                  &data.labels, &data.vocabulary, &t->dataset);
     goto release;
   }
   const ls_train_source_t source = {
@@ -201,12 +201,13 @@ static ls_status_t plan_run(ls_trainer_t *t, const ls_saved_t *saved) {
   return LS_OK;
 }
 
-static ls_status_t make_program(ls_trainer_t *t, bool trace) {
+static ls_status_t make_program(ls_trainer_t *t, bool trace, int64_t rows) {
   ls_engine_t *e = &t->engine;
   const int64_t many = 1 << 30; /* of data that are not read */
   int64_t samples = t->dataset->validation_count > 0 ? t->dataset->validation_count : t->dataset->rows;
   if (samples == 0) samples = many;
-  int64_t eval_rows = ls_engine_eval_rows(t->config, &e->share, samples, t->world->comm->size);
+  int64_t eval_rows =
+      rows > 0 ? rows : ls_engine_eval_rows(t->config, &e->share, samples, t->world->comm->size);
   ls_status_t status = t->training ? ls_engine_lower(e, LS_STEP_TRAIN, e->share.rows) : LS_OK;
   if (status == LS_OK) status = ls_engine_lower(e, LS_STEP_EVALUATE, eval_rows);
   if (status == LS_OK) status = ls_engine_allocate(e, true);
@@ -333,7 +334,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (status == LS_OK && meta && ckpt) /* now that nothing refuses them */
     status = ls_train_compare(ctx, ls_ckpt_path(ckpt), t->config, meta, t->use, t->other_data, true, true);
   if (status == LS_OK) status = ls_trainer_choose_data(t);
-  if (status == LS_OK) status = make_program(t, options->trace);
+  if (status == LS_OK) status = make_program(t, options->trace, options->rows);
   if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : ls_engine_fill(&t->engine, false);
   if (status == LS_OK && options->init) status = ls_trainer_load_weights(t, ckpt);
   if (status == LS_OK && !meta && !options->init && t->config->model.weights)

@@ -17,7 +17,7 @@ parallel: {backend: cpu}
 Y
 "$program" train c.yaml --quiet --json >train.json 2>err || fail "train: $(cat err)"
 predict() {
-  "$program" predict c.yaml --checkpoint run "$@" 2>err || fail "predict $*: $(cat err)"
+  "$program" predict c.yaml --checkpoint run "$@" 2>err || fail "predict $*: $(cat err)" >&2
 }
 
 # the columns of the checkpoint by name, in whatever order they stand; the rest is ignored

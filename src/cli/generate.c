@@ -1,0 +1,245 @@
+/* lockstep generate: a model of text goes on with a prompt, token by token. */
+#include "cli/cli.h"
+
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXTRA_PROMPT, EXTRA_TOKENS, EXTRA_TEMPERATURE, EXTRA_TOP_K, EXTRA_SEED, EXTRA_BEST };
+static const cli_extra_t extra[] = {
+    [EXTRA_PROMPT] =
+        {"--prompt", "TEXT",
+         "What the text begins with; for tokens without characters, their numbers (default: a line end, "
+         "else token 0)."},
+    [EXTRA_TOKENS] = {"--tokens", "N", "How many tokens follow (default: 200)."},
+    [EXTRA_TEMPERATURE] =
+        {"--temperature", "T",
+         "Probabilities to the power of 1 / T, 0 to 100: 0 always takes the most probable token "
+         "(default: 1)."},
+    [EXTRA_TOP_K] = {"--top-k", "K", "Only the K most probable tokens (default: all)."},
+    [EXTRA_SEED] = {"--seed", "S", "Another text; the same seed gives the same one (default: 0)."},
+    [EXTRA_BEST] = {"--best", NULL,
+                    "Take the run's best checkpoint, the one with the lowest validation loss, instead "
+                    "of the newest."},
+    {NULL, NULL, NULL}};
+
+typedef struct {
+  float p;
+  int32_t token;
+} chance_t;
+
+typedef struct {
+  ls_ctx_t *ctx;
+  const cli_args_t *args;
+  ls_trainer_t *trainer;
+  ls_strings_t vocabulary; /* empty: tokens are bytes, or just numbers */
+  bool bytes;
+  int64_t context, classes;
+  int64_t wanted, top, seed;
+  double temperature;
+  int32_t *token; /* (count): prompt and text */
+  int64_t count, capacity;
+  float *x, *p; /* (context), (context, classes) */
+  chance_t *chance;
+} generate_t;
+
+/* ---- tokens as text ---- */
+
+static ls_status_t add(generate_t *g, int64_t token) {
+  if (token < 0 || token >= g->classes)
+    return ls_fail(g->ctx, LS_ERR_DATA, "--prompt: token %lld, but the model has 0 to %lld", (long long)token,
+                   (long long)(g->classes - 1));
+  if (g->count == g->capacity) {
+    int64_t capacity = g->capacity ? 2 * g->capacity : 256;
+    int32_t *grown = ls_realloc_array(g->ctx, g->token, (size_t)capacity, sizeof *grown);
+    if (!grown) return LS_ERR_MEMORY;
+    g->token = grown;
+    g->capacity = capacity;
+  }
+  g->token[g->count++] = (int32_t)token;
+  return LS_OK;
+}
+
+/* The number of the character with which `text` begins; *size: its bytes. -1 = the vocabulary has none. */
+static int64_t character(const generate_t *g, const char *text, size_t *size) {
+  for (int i = 0; i < g->vocabulary.count; i++) {
+    *size = strlen(g->vocabulary.v[i]);
+    if (*size > 0 && strncmp(text, g->vocabulary.v[i], *size) == 0) return i;
+  }
+  return -1;
+}
+
+static ls_status_t add_number(generate_t *g, const char *text, size_t *size) {
+  char *end;
+  long long number = strtoll(text, &end, 10);
+  if (end == text)
+    return ls_fail(g->ctx, LS_ERR_ARGUMENT,
+                   "--prompt: the model's tokens are numbers, as in \"464 7\", not \"%s\"", LS_SHOWN(text));
+  end += strspn(end, " ,\n");
+  *size = (size_t)(end - text);
+  return add(g, number);
+}
+
+static ls_status_t take_prompt(generate_t *g, const char *prompt) {
+  size_t size = 0;
+  ls_status_t status = LS_OK;
+  if (!prompt) { /* without a line end, the first token */
+    int64_t token = g->bytes ? '\n' : character(g, "\n", &size);
+    return add(g, token < 0 ? 0 : token);
+  }
+  for (; *prompt && status == LS_OK; prompt += size) {
+    int64_t token = g->bytes ? (unsigned char)*prompt : character(g, prompt, &size);
+    if (g->bytes) size = 1;
+    if (!g->bytes && g->vocabulary.count == 0)
+      status = add_number(g, prompt, &size);
+    else if (token < 0)
+      status = ls_fail(g->ctx, LS_ERR_DATA,
+                       "--prompt: no character of the %d in the checkpoint's vocabulary begins \"%s\"",
+                       g->vocabulary.count, LS_SHOWN(prompt));
+    else
+      status = add(g, token);
+  }
+  return status;
+}
+
+/* A token on stdout; tokens that are only numbers have a space between them. */
+static void say(const generate_t *g, int32_t token) {
+  if (g->bytes)
+    putchar(token);
+  else if (token < g->vocabulary.count)
+    fputs(g->vocabulary.v[token], stdout);
+  else
+    printf("%d ", token);
+}
+
+/* ---- the next token ---- */
+
+static int by_chance(const void *a, const void *b) {
+  const chance_t *x = a, *y = b;
+  if (x->p != y->p) return x->p < y->p ? 1 : -1;
+  return x->token - y->token;
+}
+
+/* One of the tokens with these probabilities; `n` numbers the draws. */
+static int32_t draw(generate_t *g, const float *p, int64_t n) {
+  const ls_rng4_t words = ls_rng((uint64_t)g->seed, LS_RNG_GENERATE, (uint64_t)n);
+  const double unit = ((double)(words.v[0] >> 5) * 0x1p26 + (double)(words.v[1] >> 6)) * 0x1p-53;
+  const int64_t top = g->temperature == 0 ? 1 : g->top;
+  double sum = 0, below = 0;
+  for (int64_t i = 0; i < g->classes; i++)
+    g->chance[i] = (chance_t){p[i], (int32_t)i};
+  qsort(g->chance, (size_t)g->classes, sizeof *g->chance, by_chance);
+  const double first = (double)g->chance[0].p;
+  for (int pass = 0; pass < 2; pass++)
+    for (int64_t i = 0; i < top; i++) {
+      double weight = top == 1 ? 1 : pow((double)g->chance[i].p / first, 1 / g->temperature);
+      if (pass == 0)
+        sum += weight;
+      else if ((below += weight) > unit * sum)
+        return g->chance[i].token;
+    }
+  return g->chance[top - 1].token;
+}
+
+/* The newest tokens stand at the front, as in training; what follows them is not seen by a causal model. */
+static ls_status_t next(generate_t *g, int64_t n) {
+  int64_t seen = g->count < g->context ? g->count : g->context;
+  for (int64_t i = 0; i < g->context; i++)
+    g->x[i] = i < seen ? (float)g->token[g->count - seen + i] : 0;
+  ls_status_t status = ls_trainer_predict(g->trainer, 1, g->x, g->p);
+  return status == LS_OK ? add(g, draw(g, g->p + (seen - 1) * g->classes, n)) : status;
+}
+
+static ls_status_t generate_all(generate_t *g) {
+  const bool speaks = !g->args->json;
+  for (int64_t i = 0; i < g->count && speaks; i++)
+    say(g, g->token[i]);
+  for (int64_t n = 0; n < g->wanted; n++) {
+    ls_status_t status = next(g, n);
+    if (status != LS_OK) return status;
+    if (speaks) say(g, g->token[g->count - 1]);
+    if (speaks && fflush(stdout) != 0) return cli_output_lost(g->ctx);
+  }
+  if (speaks) putchar('\n');
+  return LS_OK;
+}
+
+static ls_status_t print_json(const generate_t *g, int64_t prompt) {
+  int64_t step;
+  char *text = NULL;
+  size_t size = 0;
+  json_t *tokens = json_array();
+  FILE *to = g->bytes || g->vocabulary.count > 0 ? open_memstream(&text, &size) : NULL;
+  for (int64_t i = 0; i < g->count; i++) {
+    json_array_append_new(tokens, json_integer(g->token[i]));
+    if (to && g->bytes) fputc(g->token[i], to);
+    if (to && !g->bytes && g->token[i] < g->vocabulary.count) fputs(g->vocabulary.v[g->token[i]], to);
+  }
+  if (to) fclose(to);
+  const char *checkpoint = ls_trainer_checkpoint(g->trainer, &step);
+  cli_print_json(json_pack("{s:s, s:o, s:I, s:I, s:o, s:o}", "command", "generate", "checkpoint",
+                           ls_json_text(checkpoint), "step", (json_int_t)step, "prompt_tokens",
+                           (json_int_t)prompt, "tokens", tokens, "text",
+                           text ? ls_json_text(text) : json_null()));
+  free(text);
+  return LS_OK;
+}
+
+static ls_status_t read_flags(generate_t *g, const cli_command_t *command) {
+  const char *temperature = g->args->extra[EXTRA_TEMPERATURE];
+  char *end = NULL;
+  g->temperature = temperature ? strtod(temperature, &end) : 1;
+  if (temperature && (*end || end == temperature || !(g->temperature >= 0 && g->temperature <= 100)))
+    return ls_fail(g->ctx, LS_ERR_ARGUMENT, "--temperature takes a number from 0 to 100, not \"%s\"",
+                   temperature);
+  ls_status_t status = cli_args_whole(g->ctx, command, g->args, EXTRA_TOKENS, 1, 1 << 30, 200, &g->wanted);
+  if (status == LS_OK)
+    status = cli_args_whole(g->ctx, command, g->args, EXTRA_TOP_K, 1, 1 << 30, g->classes, &g->top);
+  if (status == LS_OK)
+    status = cli_args_whole(g->ctx, command, g->args, EXTRA_SEED, 0, INT64_MAX, 0, &g->seed);
+  if (g->top > g->classes) g->top = g->classes;
+  return status;
+}
+
+static ls_status_t generate(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
+                            ls_trainer_t *t) {
+  const ls_model_config_t *model = &config->model;
+  generate_t g = {.ctx = ctx,
+                  .args = args,
+                  .trainer = t,
+                  .vocabulary = ls_trainer_data(t)->vocabulary,
+                  .bytes = config->data.kind == LS_DATA_TEXT && config->data.tokens == LS_TOKENS_BYTES,
+                  .context = ls_model_positions(model),
+                  .classes = ls_model_classes(model)};
+  if (g.context == 0 || g.context != ls_model_inputs(model))
+    return ls_fail(
+        ctx, LS_ERR_CONFIG,
+        "lockstep generate needs a model that has a class for every position of its input, the next token");
+  ls_status_t status = read_flags(&g, &cli_generate);
+  g.x = ls_alloc_array(ctx, (size_t)g.context, sizeof *g.x);
+  g.p = ls_alloc_array(ctx, (size_t)(g.context * g.classes), sizeof *g.p);
+  g.chance = ls_alloc_array(ctx, (size_t)g.classes, sizeof *g.chance);
+  if (status == LS_OK && (!g.x || !g.p || !g.chance)) status = LS_ERR_MEMORY;
+  if (status == LS_OK) status = take_prompt(&g, args->extra[EXTRA_PROMPT]);
+  int64_t prompt = g.count;
+  if (status == LS_OK) status = generate_all(&g);
+  if (status == LS_OK && args->json) status = print_json(&g, prompt);
+  ls_free(g.token);
+  ls_free(g.x);
+  ls_free(g.p);
+  ls_free(g.chance);
+  return status;
+}
+
+static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
+  return cli_with_model(ctx, args, args->extra[EXTRA_BEST] != NULL, 1, generate);
+}
+
+const cli_command_t cli_generate = {.name = "generate",
+                                    .summary = "Goes on with a text, token by token.",
+                                    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET |
+                                             CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+                                    .extra = extra,
+                                    .run = run};
