@@ -24,7 +24,8 @@ typedef struct {
   ls_stream_rows_t *in;
   cli_rows_out_t *out;
   float *values; /* of a batch */
-  int64_t capacity, rows;
+  int64_t capacity, rows,
+      each; /* each: rows of the output for a sample, one for each position with a class */
 } predict_t;
 
 static ls_status_t predict_batch(predict_t *p, const ls_matrix_t *batch) {
@@ -37,7 +38,7 @@ static ls_status_t predict_batch(predict_t *p, const ls_matrix_t *batch) {
   }
   ls_status_t status = ls_trainer_predict_matrix(p->trainer, batch, p->values);
   p->rows += batch->rows;
-  return status == LS_OK ? cli_rows_put(p->out, batch->rows, p->values) : status;
+  return status == LS_OK ? cli_rows_put(p->out, batch->rows * p->each, p->values) : status;
 }
 
 static ls_status_t predict_all(predict_t *p) {
@@ -64,12 +65,12 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, int64_t 
 }
 
 /* What the columns of the output are called, where the configuration or the data have names for them. */
-static const char *const *names_of(const ls_trainer_t *t, const ls_config_t *config) {
+static const char *const *names_of(const ls_trainer_t *t, const ls_config_t *config, int64_t width) {
   const ls_strings_t *target = &config->data.target;
   bool classes = config->model.loss == LS_LOSS_CROSS_ENTROPY;
   const ls_strings_t *labels = &ls_trainer_data(t)->labels;
-  if (classes && labels->count == ls_trainer_outputs(t)) return labels->v;
-  return !classes && target->count == ls_trainer_outputs(t) ? target->v : NULL;
+  if (classes && labels->count == width) return labels->v;
+  return !classes && target->count == width ? target->v : NULL;
 }
 
 static ls_status_t predict(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
@@ -78,15 +79,17 @@ static ls_status_t predict(ls_ctx_t *ctx, const cli_args_t *args, const ls_confi
   ls_data_config_t data = config->data;
   if (d->columns) data.columns = (ls_strings_t){(int)d->column_count, (const char *const *)d->columns};
   data.columns_trained = d->columns != NULL;
-  predict_t p = {.ctx = ctx, .trainer = t};
+  int64_t positions = ls_model_positions(&config->model);
+  predict_t p = {.ctx = ctx, .trainer = t, .each = positions > 0 ? positions : 1};
   ls_status_t status = ls_stream_open(ctx, &data, args->extra[EXTRA_INPUT], ls_trainer_inputs(t), &p.in);
   if (status != LS_OK) return status;
+  const int64_t width = ls_trainer_outputs(t) / p.each, samples = ls_stream_total(p.in);
   const cli_rows_spec_t spec = {.path = args->extra[EXTRA_OUTPUT] ? args->extra[EXTRA_OUTPUT] : "-",
                                 .format = args->extra[EXTRA_FORMAT],
                                 .classes = d->classes,
-                                .width = ls_trainer_outputs(t),
-                                .names = names_of(t, config),
-                                .rows = ls_stream_total(p.in)};
+                                .width = width,
+                                .names = names_of(t, config, width),
+                                .rows = samples < 0 ? samples : samples * p.each};
   status = cli_rows_open(ctx, &spec, &p.out);
   if (status == LS_OK) status = cli_rows_close(p.out, predict_all(&p));
   if (status == LS_OK) print_result(args, t, p.rows);

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The example of a GPT: it learns, two ranks learn the same, plan prices it, eval measures what training said.
+# The example of a GPT: it learns, two ranks learn the same, plan prices it, eval measures what training said,
+# predict has a class for every place.
 set -eu
 . "$(dirname "$0")/lib.sh"
 config=$source_dir/examples/08-gpt.yaml
@@ -21,3 +22,10 @@ field "$work/two.json" val_loss | awk -v l="$loss" '{ d = $1 - l; exit !(d < 1e-
 "$program" plan "$config" --budget-ms 1500 --json >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
 "$program" eval "$config" --checkpoint "$work/one" --json >"$work/eval.json"
 [ "$(field "$work/eval.json" loss)" = "$loss" ] || fail "eval says another loss"
+{
+  printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 64), }"
+  head -c 64 /dev/zero
+} >"$work/x.npy"
+"$program" predict "$config" --checkpoint "$work/one" --input "$work/x.npy" --output "$work/y.csv" --json >"$work/predict.json"
+[ "$(wc -l <"$work/y.csv")" = 65 ] || fail "predict: $(wc -l <"$work/y.csv") lines for the header and 64 places"
+[ "$(head -1 "$work/y.csv" | tr ',' '\n' | wc -l)" = 67 ] || fail "predict: $(head -1 "$work/y.csv")"

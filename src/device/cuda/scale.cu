@@ -13,8 +13,8 @@ __global__ void scale_kernel(const float *x, const float *s, float *y, int64_t p
 static ls_status_t scale_channels(ls_stream_t *stream, args_t args) {
   int64_t channels = in_width(args, 1), places = in_count(args, 0) / channels;
   plane p = plane_for(places, channels);
-  scale_kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(
-      in(args, 0), in(args, 1), out(args, 0), places, places / in_rows(args, 1), channels);
+  scale_kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(in(args, 0), in(args, 1), out(args, 0),
+                                                                 places, places / in_rows(args, 1), channels);
   return launched(stream, "scale_channels");
 }
 
@@ -47,8 +47,8 @@ __global__ void drop_rows_kernel(const float *x, const unsigned char *step, uint
   int64_t e = plane_column();
   if (e >= row) return;
   for (int64_t r = plane_row(); r < rows; r += plane_row_step())
-    y[r * row + e] = ls_each_dropout(x[r * row + e], ls_rng(seed, rng_stream, position + (uint64_t)r).v[0],
-                                     rate, scale);
+    y[r * row + e] =
+        ls_each_dropout(x[r * row + e], ls_rng(seed, rng_stream, position + (uint64_t)r).v[0], rate, scale);
 }
 
 static ls_status_t drop_rows(ls_stream_t *stream, args_t args) {
