@@ -1,5 +1,5 @@
-// What has a number for each channel, the last dimension: batch norm in parts, and vectors added to or multiplied with
-// the trailing dimensions. Sums over rows are in f64.
+// What has a number for each channel, the last dimension: batch norm in parts, vectors added to the trailing
+// dimensions, and factors. Sums over rows are in f64.
 #include "device/cuda/block.cuh"
 
 // ---- sums over the rows of (rows, channels) ----
@@ -262,6 +262,24 @@ static ls_status_t bias(ls_stream_t *stream, args_t args) {
                      bias_each{in(args, 0), in(args, 1)});
 }
 
+struct scale_each {
+  const float *x, *s;
+  int64_t positions, channels;
+  struct channel_t {
+    int64_t c;
+  };
+  __device__ channel_t of(int64_t c) const { return {c}; }
+  __device__ float operator()(const channel_t &k, int64_t i, int64_t r) const {
+    return x[i] * s[quotient(r, positions) * channels + k.c];
+  }
+};
+
+static ls_status_t scale_channels(ls_stream_t *stream, args_t args) {
+  int64_t count = out_count(args, 0), channels = in_width(args, 1);
+  scale_each f = {in(args, 0), in(args, 1), count / in_count(args, 1), channels};
+  return channel_map(stream, out(args, 0), count, channels, "scale_channels", f);
+}
+
 static ls_status_t sum_leading(ls_stream_t *stream, args_t args) {
   int64_t width = out_count(args, 0);
   int error = ls_kernel_column_sum(ls_kernel_stream(stream), ls_kernel_scratch(stream), in(args, 0),
@@ -270,6 +288,7 @@ static ls_status_t sum_leading(ls_stream_t *stream, args_t args) {
 }
 
 const ls_kernel_row_t ls_cuda_channel_rows[] = {{"bias", bias},
+                                                {"scale_channels", scale_channels},
                                                 {"sum_leading", sum_leading},
                                                 {"bn_sums", bn_sums},
                                                 {"bn_moments", bn_moments},

@@ -245,6 +245,29 @@ static ls_status_t dropout(ls_stream_t *stream, args_t args) {
   return launched(stream, "dropout");
 }
 
+// A row is dropped whole: a thread draws once for its part of it.
+__global__ void drop_rows_kernel(const float *x, const unsigned char *step, uint32_t rng_stream, float rate,
+                                 float scale, float *y, int64_t rows, int64_t row) {
+  uint64_t seed = load_u64(step + offsetof(ls_step_params_t, seed));
+  uint64_t position = load_u64(step + offsetof(ls_step_params_t, position));
+  for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
+    uint32_t word = ls_rng(seed, rng_stream, position + (uint64_t)r).v[0];
+    for (int64_t e = r * row + thread_index(); e < (r + 1) * row; e += thread_count())
+      y[e] = ls_each_dropout(x[e], word, rate, scale);
+  }
+}
+
+static ls_status_t drop_rows(ls_stream_t *stream, args_t args) {
+  int64_t rows = in_rows(args, 0), row = in_width(args, 0);
+  const unsigned char *step = (const unsigned char *)args->in[1].data;
+  double rate = args->attrs->f[0];
+  dim3 grid(grid_for(row, 4 * BLOCK, GRID_MAX), grid_for(rows, 1, 65535));
+  drop_rows_kernel<<<grid, BLOCK, 0, ls_kernel_stream(stream)>>>(
+      in(args, 0), step, LS_RNG_DROPOUT + (uint32_t)args->attrs->i[0], (float)rate, (float)(1 / (1 - rate)),
+      out(args, 0), rows, row);
+  return launched(stream, "drop_rows");
+}
+
 const ls_kernel_row_t ls_cuda_elementwise_rows[] = {
     {"relu", relu},
     {"relu_dy", relu_dy},
@@ -268,5 +291,6 @@ const ls_kernel_row_t ls_cuda_elementwise_rows[] = {
     {"tree_sum", tree_sum},
     {"fill", fill},
     {"dropout", dropout},
+    {"drop_rows", drop_rows},
     {},
 };

@@ -126,14 +126,26 @@ static ls_status_t avg_pool_dx(ls_stream_t *stream, args_t args) {
 
 // ---- positions of a sample: (n, t, c), or images with all their positions ----
 
-// A block has 32 channels of a sample; its rows of threads are added up in order.
-__global__ void mean_positions_kernel(const float *x, float *y, int64_t positions, int64_t channels) {
+struct element_of {
+  const float *x;
+  __device__ float operator()(int64_t i) const { return x[i]; }
+};
+struct product_of {
+  const float *a, *b;
+  __device__ float operator()(int64_t i) const { return a[i] * b[i]; }
+};
+
+// y (n, c) = sum of f over the positions / divisor. A block has 32 channels of a sample; its rows of threads are added up
+// in order.
+template <class F>
+__global__ void sum_positions_kernel(F f, float *y, int64_t positions, int64_t channels, float divisor) {
   __shared__ float stripe[WARPS][WARP];
   int64_t n = blockIdx.x, c = (int64_t)blockIdx.y * WARP + threadIdx.x;
   float sum = 0;
   if (c < channels)
+#pragma unroll 4
     for (int64_t t = threadIdx.y; t < positions; t += WARPS)
-      sum += x[(n * positions + t) * channels + c];
+      sum += f((n * positions + t) * channels + c);
   stripe[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y > 0 || c >= channels) return;
@@ -141,15 +153,23 @@ __global__ void mean_positions_kernel(const float *x, float *y, int64_t position
 #pragma unroll
   for (int s = 0; s < WARPS; s++)
     sum += stripe[s][threadIdx.x];
-  y[n * channels + c] = sum / (float)positions;
+  y[n * channels + c] = sum / divisor;
+}
+
+template <class F>
+static ls_status_t sum_positions(ls_stream_t *stream, args_t args, F f, bool mean, const char *op) {
+  int64_t n = in_rows(args, 0), c = out_count(args, 0) / n, t = in_count(args, 0) / (n * c);
+  dim3 grid((unsigned)n, (unsigned)((c + WARP - 1) / WARP));
+  sum_positions_kernel<<<grid, dim3(WARP, WARPS), 0, ls_kernel_stream(stream)>>>(f, out(args, 0), t, c,
+                                                                                 mean ? (float)t : 1);
+  return launched(stream, op);
 }
 
 static ls_status_t mean_positions(ls_stream_t *stream, args_t args) {
-  int64_t n = in_rows(args, 0), c = out_count(args, 0) / n, t = in_count(args, 0) / (n * c);
-  dim3 grid((unsigned)n, (unsigned)((c + WARP - 1) / WARP));
-  mean_positions_kernel<<<grid, dim3(WARP, WARPS), 0, ls_kernel_stream(stream)>>>(in(args, 0), out(args, 0),
-                                                                                  t, c);
-  return launched(stream, "mean_positions");
+  return sum_positions(stream, args, element_of{in(args, 0)}, true, "mean_positions");
+}
+static ls_status_t scale_channels_ds(ls_stream_t *stream, args_t args) {
+  return sum_positions(stream, args, product_of{in(args, 0), in(args, 1)}, false, "scale_channels_ds");
 }
 
 // Position `only` of each sample gets dy / divisor, the others 0; only -1: all get it.
@@ -226,4 +246,5 @@ const ls_kernel_row_t ls_cuda_image_rows[] = {{"max_pool", max_pool},
                                               {"take_position", take_position},
                                               {"take_position_dx", take_position_dx},
                                               {"shift_positions", shift_positions},
+                                              {"scale_channels_ds", scale_channels_ds},
                                               {}};
