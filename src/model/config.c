@@ -15,7 +15,8 @@ static const char *const loss_names[] = {
 static const ls_option_t model_rows[] = {
     LS_OPTION(ls_model_config_t, preset, .change = LS_CHANGE_IGNORED, .optional = true,
               .help = "mlp-medium, mlp-large, mlp-extreme, lstm, gru, encoder, gpt-char, gpt2, bert-small, "
-                      "bert-base, resnet18, resnet34 or resnet50; replaces input and layers. The sizes below "
+                      "bert-base, resnet18, resnet34, resnet50 or efficientnet-b0; replaces input and "
+                      "layers. The sizes below "
                       "change it."),
     SIZE(width, 1 << 20, "width of its layers"),
     SIZE(depth, LS_LAYER_MAX, "number of its layers or blocks"),

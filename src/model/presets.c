@@ -92,25 +92,43 @@ static const char resnet_head[] = "  - global_pool: {name: avgpool}\n"
                                   "  - dense: {name: fc, units: $classes}\n"
                                   "loss: cross-entropy\n";
 
-typedef struct {
+/* Tan and Le 2019, with the names of torchvision. */
+static const char efficientnet[] = MODEL(
+    "[224, 224, 3]",
+    "  - conv2d: {name: features.0.0, filters: 32, stride: 2, padding: 1, bias: false, init: kaiming_out}\n"
+    "  - batch_norm: {name: features.0.1}\n"
+    "  - activation: {name: features.0, kind: silu}\n");
+static const char efficientnet_head[] =
+    "  - conv2d: {name: features.8.0, filters: 1280, kernel: 1, bias: false, init: kaiming_out}\n"
+    "  - batch_norm: {name: features.8.1}\n"
+    "  - activation: {kind: silu}\n"
+    "  - global_pool: {name: avgpool}\n"
+    "  - dropout: {rate: $dropout}\n"
+    "  - dense: {name: classifier.1, units: $classes}\n"
+    "loss: cross-entropy\n";
+
+typedef struct preset {
   const char *name, *model;
   const char *head; /* NULL or what follows where there are classes */
   int64_t width, depth, heads, context, vocabulary, features, classes;
   double dropout;
-  int stages[4],
-      expansion; /* of a residual network: blocks; width of a bottleneck's output, 1: two convolutions */
+  /* NULL, or writes what is between both. NULL when memory is short. */
+  char *(*blocks)(ls_arena_t *arena, const struct preset *preset);
+  int stages[4]; /* of a residual network: blocks */
+  int expansion; /* .. and width of a bottleneck's output; 1: two convolutions */
 } preset_t;
 
 /* Convolution and norm `number` of block `name`. `from` "": the layer before. */
 static char *with_conv(ls_arena_t *arena, const char *text, const char *name, const char *conv,
-                       const char *norm, const char *from, int64_t filters, int kernel, int stride) {
-  return text ? ls_arena_printf(
-                    arena,
-                    "%s  - conv2d: {name: %s.%s, %s%s%sfilters: %lld, kernel: %d, stride: %d, padding: %d, "
-                    "bias: false, init: kaiming_out}\n"
-                    "  - batch_norm: {name: %s.%s}\n",
-                    text, name, conv, *from ? "from: " : "", from, *from ? ", " : "", (long long)filters,
-                    kernel, stride, kernel / 2, name, norm)
+                       const char *norm, const char *from, int64_t filters, int kernel, int stride,
+                       int64_t groups) {
+  return text ? ls_arena_printf(arena,
+                                "%s  - conv2d: {name: %s.%s, %s%s%sfilters: %lld, kernel: %d, stride: %d, "
+                                "padding: %d, groups: %lld, "
+                                "bias: false, init: kaiming_out}\n"
+                                "  - batch_norm: {name: %s.%s}\n",
+                                text, name, conv, *from ? "from: " : "", from, *from ? ", " : "",
+                                (long long)filters, kernel, stride, kernel / 2, (long long)groups, name, norm)
               : NULL;
 }
 
@@ -118,7 +136,6 @@ static char *with_relu(ls_arena_t *arena, const char *text) {
   return text ? ls_arena_printf(arena, "%s  - activation: {kind: relu}\n", text) : NULL;
 }
 
-/* The blocks between stem and head; NULL when memory is short. */
 static char *residual_blocks(ls_arena_t *arena, const preset_t *preset) {
   char *text = ls_arena_strdup(arena, ""), from[32] = "maxpool", name[24], skip[48];
   int64_t channels = 64;
@@ -129,20 +146,66 @@ static char *residual_blocks(ls_arena_t *arena, const preset_t *preset) {
       snprintf(name, sizeof name, "layer%d.%d", stage + 1, block);
       snprintf(skip, sizeof skip, "%s", from);
       if (stride != 1 || channels != outputs) {
-        text = with_conv(arena, text, name, "downsample.0", "downsample.1", from, outputs, 1, stride);
+        text = with_conv(arena, text, name, "downsample.0", "downsample.1", from, outputs, 1, stride, 1);
         snprintf(skip, sizeof skip, "%s.downsample.1", name);
       }
       bool deep = preset->expansion > 1;
-      text = with_relu(
-          arena, with_conv(arena, text, name, "conv1", "bn1", from, width, deep ? 1 : 3, deep ? 1 : stride));
-      text = with_conv(arena, text, name, "conv2", "bn2", "", width, 3, deep ? stride : 1);
-      if (deep) text = with_conv(arena, with_relu(arena, text), name, "conv3", "bn3", "", outputs, 1, 1);
+      text = with_relu(arena, with_conv(arena, text, name, "conv1", "bn1", from, width, deep ? 1 : 3,
+                                        deep ? 1 : stride, 1));
+      text = with_conv(arena, text, name, "conv2", "bn2", "", width, 3, deep ? stride : 1, 1);
+      if (deep) text = with_conv(arena, with_relu(arena, text), name, "conv3", "bn3", "", outputs, 1, 1, 1);
       if (text)
         text = ls_arena_printf(
             arena, "%s  - add: {from: [%s, %s.bn%d]}\n  - activation: {name: %s.out, kind: relu}\n", text,
             skip, name, deep ? 3 : 2, name);
       snprintf(from, sizeof from, "%s.out", name);
       channels = outputs;
+    }
+  return text;
+}
+
+/* Inverted bottlenecks: expansion, depthwise convolution, squeeze and excitation, projection. */
+static char *efficient_blocks(ls_arena_t *arena, const preset_t *preset) {
+  enum { BLOCKS = 16 };
+  static const struct {
+    int expand, kernel, stride, outputs, repeat;
+  } stages[] = {{1, 3, 1, 16, 1},  {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2}, {6, 3, 2, 80, 3},
+                {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4}, {6, 3, 1, 320, 1}};
+  char *text = ls_arena_strdup(arena, ""), from[64] = "features.0", block[32], part[56];
+  int channels = 32, done = 0;
+  (void)preset;
+  for (int i = 0; i < LS_COUNT(stages); i++)
+    for (int k = 0; k < stages[i].repeat; k++, done++) {
+      int hidden = channels * stages[i].expand, stride = k == 0 ? stages[i].stride : 1, at = 0;
+      snprintf(block, sizeof block, "features.%d.%d", i + 1, k);
+      if (stages[i].expand > 1) {
+        snprintf(part, sizeof part, "%s.block.%d", block, at++);
+        text = with_conv(arena, text, part, "0", "1", from, hidden, 1, 1, 1);
+        if (text) text = ls_arena_printf(arena, "%s  - activation: {kind: silu}\n", text);
+      }
+      snprintf(part, sizeof part, "%s.block.%d", block, at++);
+      text = with_conv(arena, text, part, "0", "1", at == 1 ? from : "", hidden, stages[i].kernel, stride,
+                       hidden);
+      if (text)
+        text = ls_arena_printf(arena,
+                               "%s  - activation: {name: %s.act, kind: silu}\n"
+                               "  - global_pool\n"
+                               "  - dense: {name: %s.block.%d.fc1, units: %d, activation: silu}\n"
+                               "  - dense: {name: %s.block.%d.fc2, units: %d, activation: sigmoid}\n"
+                               "  - multiply: {from: [%s.act, %s.block.%d.fc2]}\n",
+                               text, part, block, at, channels / 4, block, at, hidden, part, block, at);
+      snprintf(part, sizeof part, "%s.block.%d", block, at + 1);
+      text = with_conv(arena, text, part, "0", "1", "", stages[i].outputs, 1, 1, 1);
+      if (stride == 1 && channels == stages[i].outputs) {
+        if (text)
+          text = ls_arena_printf(arena,
+                                 "%s  - drop_path: {name: %s.drop, rate: %g}\n"
+                                 "  - add: {name: %s.out, from: [%s, %s.drop]}\n",
+                                 text, block, 0.2 * done / BLOCKS, block, from, block);
+        snprintf(from, sizeof from, "%s.out", block);
+      } else
+        snprintf(from, sizeof from, "%s.1", part);
+      channels = stages[i].outputs;
     }
   return text;
 }
@@ -166,14 +229,19 @@ static const preset_t presets[] = {
      .dropout = 0.1},
     {"bert-base", bert, bert_head, .width = 768, .depth = 12, .heads = 12, .context = 128,
      .vocabulary = 30522, .dropout = 0.1},
-    {"resnet18", resnet, resnet_head, .classes = 1000, .stages = {2, 2, 2, 2}, .expansion = 1},
-    {"resnet34", resnet, resnet_head, .classes = 1000, .stages = {3, 4, 6, 3}, .expansion = 1},
-    {"resnet50", resnet, resnet_head, .classes = 1000, .stages = {3, 4, 6, 3}, .expansion = 4},
+    {"resnet18", resnet, resnet_head, .classes = 1000, .blocks = residual_blocks, .stages = {2, 2, 2, 2},
+     .expansion = 1},
+    {"resnet34", resnet, resnet_head, .classes = 1000, .blocks = residual_blocks, .stages = {3, 4, 6, 3},
+     .expansion = 1},
+    {"resnet50", resnet, resnet_head, .classes = 1000, .blocks = residual_blocks, .stages = {3, 4, 6, 3},
+     .expansion = 4},
+    {"efficientnet-b0", efficientnet, efficientnet_head, .classes = 1000, .dropout = 0.2,
+     .blocks = efficient_blocks},
 };
 
-const char *const ls_preset_names[] = {"mlp-medium", "mlp-large", "mlp-extreme", "lstm",       "gru",
-                                       "encoder",    "gpt-char",  "gpt2",        "bert-small", "bert-base",
-                                       "resnet18",   "resnet34",  "resnet50",    NULL};
+const char *const ls_preset_names[] = {
+    "mlp-medium", "mlp-large", "mlp-extreme", "lstm",     "gru",      "encoder",         "gpt-char", "gpt2",
+    "bert-small", "bert-base", "resnet18",    "resnet34", "resnet50", "efficientnet-b0", NULL};
 _Static_assert(LS_COUNT(presets) + 1 == LS_COUNT(ls_preset_names), "every preset has a name");
 
 #define SIZE(field)                                                                                          \
@@ -221,7 +289,7 @@ char *ls_preset_text(ls_arena_t *arena, const ls_model_config_t *model) {
   enum { VALUE_BYTES = 32 };
   const preset_t *preset = find(model->preset);
   const char *head = preset->head && (model->classes > 0 || preset->classes > 0) ? preset->head : "";
-  const char *blocks = preset->expansion > 0 ? residual_blocks(arena, preset) : "";
+  const char *blocks = preset->blocks ? preset->blocks(arena, preset) : "";
   char *text = blocks ? ls_arena_printf(arena, "%s%s%s", preset->model, blocks, head) : NULL;
   size_t room = 1;
   for (const char *p = text; p && *p; p++)

@@ -20,6 +20,7 @@ static const struct {
     {"resnet18", 224 * 224 * 3, 1000, 11689512, 1, 17, 0, 0},
     {"resnet34", 224 * 224 * 3, 1000, 21797672, 1, 33, 0, 0},
     {"resnet50", 224 * 224 * 3, 1000, 25557032, 1, 49, 0, 0},
+    {"efficientnet-b0", 224 * 224 * 3, 1000, 5288548, 2 * 16 + 1, 0, 1, 0},
 };
 
 static int count_ops(const ls_graph_t *graph, const char *name) {
@@ -38,10 +39,9 @@ static void sizes(void **state) {
     snprintf(text, sizeof text, "model: {preset: %s}\n", presets[i].name);
     assert_int_equal(parse_model(c, text, &p), LS_OK);
     assert_string_equal(p.model.preset, presets[i].name);
-    assert_int_equal(p.model.loss,
-                     strncmp(presets[i].name, "gpt", 3) == 0 || strncmp(presets[i].name, "resnet", 6) == 0
-                         ? LS_LOSS_CROSS_ENTROPY
-                         : LS_LOSS_MSE);
+    assert_int_equal(p.model.loss, strncmp(presets[i].name, "gpt", 3) == 0 || presets[i].outputs == 1000
+                                       ? LS_LOSS_CROSS_ENTROPY
+                                       : LS_LOSS_MSE);
     assert_int_equal(ls_model_inputs(&p.model), presets[i].inputs);
     assert_int_equal(ls_model_outputs(&p.model), presets[i].outputs);
     assert_int_equal(ls_model_build(c->ctx, &p.model, 2, true, &graph), LS_OK);
