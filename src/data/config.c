@@ -19,7 +19,8 @@ static const ls_option_t rows[] = {
     LS_OPTION(ls_data_config_t, kind, .change = LS_CHANGE_IGNORED, .choices = kinds,
               .help = "Format of the data."),
     LS_OPTION_PATH(ls_data_config_t, features, .change = LS_CHANGE_IGNORED, .optional = true,
-                   .help = "idx, npy: file of the features, one sample per row, gzip allowed. FILE.npz:NAME "
+                   .help = "idx, npy: file of the features, one sample per row, gzip allowed, or all files "
+                           "that match, as in x-*.npy. FILE.npz:NAME "
                            "names an array of an archive."),
     LS_OPTION_PATH(ls_data_config_t, targets, .change = LS_CHANGE_IGNORED, .optional = true,
                    .help = "idx, npy: file of the targets: class numbers, or values to predict."),

@@ -45,6 +45,8 @@ struct ls_corpus {
  * does not have), LS_ERR_NOT_FOUND, LS_ERR_IO, LS_ERR_MEMORY. */
 ls_status_t ls_corpus_read(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                            ls_dataset_t *dataset);
+/* Of files that are not mapped. Pure. */
+int64_t ls_corpus_bytes(const ls_corpus_t *corpus);
 /* What the view of a file most likely holds: a ls_tokens_t that is neither auto nor bytes. */
 int ls_corpus_guess(const ls_corpus_file_t *file);
 /* Numbers of that dtype in the view of a file, with or without llm.c's header. LS_ERR_DATA. */

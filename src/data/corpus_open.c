@@ -284,6 +284,17 @@ ls_status_t ls_corpus_read(ls_ctx_t *ctx, const ls_data_config_t *config, const 
   return status;
 }
 
+int64_t ls_corpus_bytes(const ls_corpus_t *s) {
+  int64_t bytes = 0;
+  for (int i = 0; i < s->files; i++) {
+    const ls_corpus_file_t *f = &s->file[i];
+    bytes += f->own           ? f->count * (int64_t)ls_dtype_bytes(s->dtype)
+             : f->view.mapped ? 0
+                              : (int64_t)f->view.size;
+  }
+  return bytes;
+}
+
 void ls_corpus_close(ls_corpus_t *s) {
   for (int i = 0; s && i < s->files; i++) {
     ls_view_close(&s->file[i].view);

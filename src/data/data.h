@@ -163,6 +163,9 @@ ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *dat
 /* Holds out nothing, neither a part of the samples nor files. */
 void ls_data_config_all(ls_data_config_t *config);
 
+/* Memory of this process in which samples and targets are kept. Files that are mapped take none. Pure. */
+int64_t ls_dataset_bytes(const ls_dataset_t *dataset);
+
 /* Fingerprint of `count` samples from row `first` as the model gets them (f32, normalised; classes i32), however
  * they are held: sizes and values, in 16 hexadecimal digits. All samples of up to 64 MiB; of larger data every k-th, so many that it stays at about
  * that. Local; pure. */

@@ -50,11 +50,34 @@ static ls_status_t read_file(ls_ctx_t *ctx, const char *path, int kind, size_t *
   return status;
 }
 
+/* All files that match, one after the other. */
+static ls_status_t read_files(ls_ctx_t *ctx, const char *path, int kind, size_t *largest, ls_matrix_t *out) {
+  ls_arena_t arena;
+  ls_strings_t files;
+  ls_arena_init(&arena, ctx);
+  ls_status_t status = ls_files_find(&arena, path, &files);
+  for (int i = 0; status == LS_OK && i < files.count; i++) {
+    ls_matrix_t one = {0};
+    status = read_file(ctx, files.v[i], kind, largest, i == 0 ? out : &one);
+    ls_shape_t first = out->row, next = one.row;
+    first.dtype = next.dtype; /* what holds both is found */
+    if (status == LS_OK && i > 0 && !ls_shape_equal(&first, &next)) {
+      char a[LS_SHAPE_TEXT_BYTES], b[LS_SHAPE_TEXT_BYTES];
+      status = ls_fail(ctx, LS_ERR_DATA, "%s: its rows are %s, those of %s are %s", files.v[i],
+                       ls_shape_text(&one.row, a), files.v[0], ls_shape_text(&out->row, b));
+    }
+    if (status == LS_OK && i > 0) status = ls_matrix_append(ctx, out, &one);
+    ls_matrix_release(&one);
+  }
+  ls_arena_release(&arena);
+  return status;
+}
+
 static ls_status_t read_pair(ls_ctx_t *ctx, const ls_data_config_t *config, ls_source_t *r) {
   r->feature_name = config->features;
   r->target_name = config->targets;
-  ls_status_t status = read_file(ctx, config->features, config->kind, &r->file_bytes, &r->features);
-  return status == LS_OK ? read_file(ctx, config->targets, config->kind, &r->file_bytes, &r->targets)
+  ls_status_t status = read_files(ctx, config->features, config->kind, &r->file_bytes, &r->features);
+  return status == LS_OK ? read_files(ctx, config->targets, config->kind, &r->file_bytes, &r->targets)
                          : status;
 }
 
@@ -153,6 +176,11 @@ static ls_status_t read_kind(ls_ctx_t *ctx, const ls_data_config_t *config, cons
     break;
   }
   return LS_ERR_INTERNAL; /* the kind was checked */
+}
+
+int64_t ls_dataset_bytes(const ls_dataset_t *d) {
+  if (d->corpus) return ls_corpus_bytes(d->corpus);
+  return d->rows * (int64_t)(ls_shape_bytes(&d->sample.x) + ls_shape_bytes(&d->sample.target));
 }
 
 ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *d) {

@@ -107,6 +107,7 @@ typedef struct {
   int64_t samples;       /* of an epoch, -1 = not known */
   int64_t memory_bytes;  /* of a device, of a host all ranks' together; 0 = as the profile says */
   int64_t rows;          /* of the data set with its validation part; 0 = synthetic data's, else samples */
+  int64_t text_bytes;    /* of text that is kept in memory; other samples are counted by their shapes */
   int64_t reading_bytes; /* held while the data set is read */
   const char *stat_path; /* how busy the processors are, instead of /proc/stat */
 } ls_plan_options_t;

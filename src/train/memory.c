@@ -135,7 +135,7 @@ static ls_status_t largest(ls_trainer_t *t, int64_t values[2]) {
 void ls_trainer_need(const ls_trainer_t *t, ls_train_memory_t *need) {
   const ls_dataset_t *d = t->dataset;
   int64_t steps = t->total_steps < LS_LOG_CAPACITY ? t->total_steps : LS_LOG_CAPACITY;
-  const ls_train_data_size_t data = {.samples_bytes = ls_model_samples_bytes(&t->config->model, d->rows),
+  const ls_train_data_size_t data = {.samples_bytes = ls_dataset_bytes(d),
                                      .reading_bytes = d->reading_bytes,
                                      .log_bytes = steps * (int64_t)sizeof(double)};
   const ls_device_options_t options = {.threads = t->engine.threads,

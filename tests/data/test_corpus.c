@@ -359,6 +359,7 @@ static void test_shakespeare(void **state) {
   assert_int_equal(d->train_count, (1115394 - 111539 - 1) / 256);
   assert_int_equal(d->validation_count, (111539 - 1) / 256);
   assert_int_equal(d->sample.x.dtype, LS_U8);
+  assert_int_equal(ls_dataset_bytes(d), 0);
   ls_dataset_close(d);
   said_close(&said);
 }

@@ -59,6 +59,35 @@ static void test_idx(void **state) {
 
 /* Bytes of images are not blown up: a quarter of the memory, in their own shape, and the model gets the bits
  * that a host would have made of them. */
+static void test_several_files_are_one_set(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  static const unsigned char first[] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6};
+  static const unsigned char last[] = {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 7, 8};
+  static const unsigned char wide[] = {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 1, 7, 8, 9};
+  case_t c = idx_case();
+  ls_dataset_t *whole, *parts;
+  assert_int_equal(open_case(said.ctx, &c, &whole), LS_OK);
+  file_make("x-2", last, sizeof last);
+  char pattern[200];
+  snprintf(pattern, sizeof pattern, "%s", file_make("x-1", first, sizeof first));
+  strcpy(pattern + strlen(pattern) - 1, "*");
+  c.config.features = pattern;
+  assert_int_equal(open_case(said.ctx, &c, &parts), LS_OK);
+  assert_int_equal(parts->rows, whole->rows);
+  assert_int_equal(parts->sample.x.rank, whole->sample.x.rank);
+  assert_memory_equal(parts->features, whole->features, 8);
+  ls_dataset_close(whole);
+  ls_dataset_close(parts);
+  file_make("x-3", wide, sizeof wide);
+  assert_int_equal(open_case(said.ctx, &c, &parts), LS_ERR_DATA);
+  assert_said(&said, "x-3: its rows are u8 (3, 1), those of ");
+  assert_int_equal(ls_ctx_error_count(said.ctx), 1);
+  files_remove();
+  said_close(&said);
+}
+
 static void test_bytes_stay_bytes(void **state) {
   (void)state;
   said_t said;
@@ -539,6 +568,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_validation_from_its_own_file),
       cmocka_unit_test(test_idx),
+      cmocka_unit_test(test_several_files_are_one_set),
       cmocka_unit_test(test_bytes_stay_bytes),
       cmocka_unit_test(test_tokens),
       cmocka_unit_test(test_csv),

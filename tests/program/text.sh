@@ -50,3 +50,11 @@ done
 "$program" tokenize fox.txt bytes.bin --bytes --type i32 >/dev/null
 expect 4 'bytes.bin: token 0 (from 0; byte offset 0) is 116, but the model.s embedding has 64' \
   check c.yaml --set data.path=bytes.bin --set data.tokens=i32 --set model.layers.2.dense.units=200 --set model.layers.2.dense.share=
+
+# a file larger than the memory that the run may take is mapped
+truncate -s 600M big.bin
+(
+  ulimit -d 250000
+  "$program" train c.yaml --quiet --json --set data.path=big.bin --set data.validation=1e-6 --set train.steps=2 --set train.checkpoint.dir=big >big.json
+) || fail "600 MB of tokens within 250 MB"
+[ "$(tr -d ' \n' <big.json | sed 's/.*"samples":\([0-9]*\).*/\1/')" = 0 ] || fail "mapped tokens count as memory: $(cat big.json)"
