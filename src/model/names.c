@@ -42,6 +42,7 @@ static const ls_names_t gpt2 = {
 static const ls_names_row_t bert_rows[] = {
     BERT_QKV("weight"),
     BERT_QKV("bias"),
+    {"classifier.*", {"classifier.*"}, .bare = true},
     {"encoder.layer.*.attention.proj.*", {"encoder.layer.*.attention.output.dense.*"}},
     {"**", {"**"}},
     {"**LayerNorm.weight", {"**LayerNorm.gamma"}},
@@ -105,6 +106,7 @@ bool ls_names_find(const ls_names_t *names, const char *ours, int *row, ls_forei
     if (!fits(r->ours, ours, 0, &stars)) continue;
     bool good = true;
     foreign->layout = r->layout;
+    foreign->bare = r->bare;
     foreign->count = 0;
     for (int i = 0; i < LS_NAMES_PARTS_MAX && r->theirs[i]; i++)
       good = good && put(r->theirs[i], &stars, foreign->name[foreign->count++]);

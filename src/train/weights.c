@@ -186,9 +186,10 @@ static ls_status_t add_foreign(ls_arena_t *arena, const ls_names_t *names, const
       if (!copy) return LS_ERR_MEMORY;
       ls_weight_copy(foreign.layout, &part, false, (const float *)ours->data + i * values, copy);
     }
-    to[*count] = (ls_ckpt_tensor_t){.name = ls_arena_printf(arena, "%s%s", names->prefix[0], foreign.name[i]),
-                                    .shape = ls_weight_shape(foreign.layout, &part),
-                                    .data = copy};
+    to[*count] = (ls_ckpt_tensor_t){
+        .name = ls_arena_printf(arena, "%s%s", foreign.bare ? "" : names->prefix[0], foreign.name[i]),
+        .shape = ls_weight_shape(foreign.layout, &part),
+        .data = copy};
     if (!to[(*count)++].name) return LS_ERR_MEMORY;
   }
   return LS_OK;

@@ -52,6 +52,16 @@ static void test_alternatives_are_tried_in_turn(void **state) {
   assert_false(ls_names_find(map("hf-bert"), "embeddings.LayerNorm.weight", &row, &found));
 }
 
+static void test_a_head_has_no_prefix(void **state) {
+  (void)state;
+  ls_foreign_names_t found;
+  int row = 0;
+  assert_true(ls_names_find(map("hf-bert"), "classifier.weight", &row, &found) && found.bare);
+  row = 0;
+  assert_true(ls_names_find(map("hf-bert"), "embeddings.word_embeddings.weight", &row, &found) &&
+              !found.bare);
+}
+
 static void test_a_star_spans_no_dot(void **state) {
   (void)state;
   assert_string_equal(theirs("hf-gpt2", "h.1.2.attn.qkv.weight", 0), "h.1.2.attn.qkv.weight");
@@ -103,6 +113,7 @@ int main(void) {
       cmocka_unit_test(test_ignored),
       cmocka_unit_test(test_a_star_spans_no_dot),
       cmocka_unit_test(test_layouts_there_and_back),
+      cmocka_unit_test(test_a_head_has_no_prefix),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
