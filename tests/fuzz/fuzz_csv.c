@@ -2,6 +2,8 @@
  * are asked for, so that choosing by name is reached too. */
 #include "matrix.h"
 
+#include <string.h>
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
@@ -20,6 +22,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   ls_status_t status = ls_read_csv(ctx, "fuzz.csv", (const char *)bytes + 1, size - 1, delimiter,
                                    choices[choice][0], false, choices[choice][1], &m);
   matrix_check(ctx, status, &m, 12); /* ten faults, how many more, and what broke the text */
+
+  /* The column named "a" as labels: numbers of the list, which is sorted. */
+  ls_arena_t arena;
+  ls_arena_init(&arena, ctx);
+  ls_ctx_clear(ctx);
+  ls_labels_t labels = {.arena = &arena, .most = 4};
+  status = ls_read_csv_labels(ctx, "fuzz.csv", (const char *)bytes + 1, size - 1, delimiter, &a_column,
+                              &labels, &m);
+  for (int64_t i = 0; status == LS_OK && labels.text && i < m.rows; i++)
+    if (!(ls_matrix_at(&m, i) >= 0 && ls_matrix_at(&m, i) < labels.count)) abort();
+  for (int i = 1; i < labels.count; i++)
+    if (strcmp(labels.label[i - 1].name, labels.label[i].name) >= 0) abort();
+  matrix_check(ctx, status, &m, 12);
+  ls_arena_release(&arena);
   ls_ctx_destroy(ctx);
   return 0;
 }
