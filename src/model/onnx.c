@@ -503,7 +503,8 @@ static void mark(const ls_graph_t *g, ls_tensor_id_t output, bool *needed) {
     bool any = false;
     for (int k = 0; k < g->nodes[i].out_count; k++)
       any = any || needed[g->nodes[i].out[k]];
-    for (int k = 0; k < g->nodes[i].in_count && any; k++)
+    int reads = g->nodes[i].op == &ls_op_softmax_xent ? 1 : g->nodes[i].in_count; /* no targets */
+    for (int k = 0; k < reads && any; k++)
       needed[g->nodes[i].in[k]] = true;
   }
 }
@@ -558,7 +559,10 @@ static void put_value(onnx_t *o, int field, const char *name, const ls_shape_t *
 static ls_status_t put_graph(onnx_t *o, const ls_model_config_t *model) {
   const ls_graph_t *g = o->graph;
   const ls_onnx_source_t *s = o->source;
-  const ls_shape_t x = ls_model_x(model), y = LS_SHAPE(LS_F32, ls_model_outputs(model));
+  const ls_shape_t x = ls_model_x(model);
+  const int64_t positions = ls_model_positions(model), each[] = {-1, positions, ls_model_classes(model)};
+  const ls_shape_t y =
+      positions ? LS_SHAPE(LS_F32, positions, each[2]) : LS_SHAPE(LS_F32, ls_model_outputs(model));
   ls_tensor_id_t in = ls_graph_find(g, "x"), out = ls_graph_find(g, "output");
   bool *needed = ls_arena_array(&o->arena, (size_t)g->tensor_count, sizeof *needed);
   o->name = ls_arena_array(&o->arena, (size_t)g->tensor_count, sizeof *o->name);
@@ -570,9 +574,10 @@ static ls_status_t put_graph(onnx_t *o, const ls_model_config_t *model) {
   put_value(o, GRAPH_INPUT, "x", &x);
   put_value(o, GRAPH_OUTPUT, result, &y);
   o->name[in] = shifted(o, "x", "x", &x, s->mean, s->scale, false, "x normalised");
-  if (!values) o->name[out] = result;
+  if (!values && !positions) o->name[out] = result;
   for (int i = 0; i < g->node_count && o->status == LS_OK; i++)
     if (is_read(&g->nodes[i], needed)) emit(o, &g->nodes[i], needed);
+  if (positions && o->status == LS_OK) reshape(o, o->name[out], 3, each, result);
   if (values && o->status == LS_OK)
     shifted(o, o->name[out], "y", &y, s->target_mean, s->target_scale, true, result);
   return o->status;

@@ -39,6 +39,23 @@ one image '8 7 3' cross-entropy '{conv2d: {filters: 4, stride: 2, activation: re
 one pooled '8 7 3' cross-entropy '{conv2d: {filters: 6, kernel: 5, padding: valid, activation: tanh}}, {global_pool: {kind: mean}}, {dense: {units: 3}}'
 one lstm '6 4' cross-entropy '{lstm: {units: 5, layers: 2, bidirectional: true, dropout: 0.1}}, {dense: {units: 4, over: last, activation: tanh}}, {global_pool: {kind: mean}}, {dense: {units: 3}}'
 one gru '6 4' cross-entropy '{gru: {units: 5, bidirectional: true}}, {gru: {units: 7, output: last}}, {dense: {units: 3}}'
+# a class for every position: tokens in, causal attention
+cat >gpt.yaml <<'Y'
+model: {preset: gpt2, width: 32, depth: 2, heads: 4, context: 10, vocabulary: 20}
+data: {kind: synthetic, samples: 60}
+train: {batch: 10, steps: 4, checkpoint: {dir: gpt}}
+parallel: {backend: cpu}
+Y
+"$program" train gpt.yaml --quiet >/dev/null 2>err || fail "gpt: train: $(cat err)"
+awk 'BEGIN { srand(2); for (r = -1; r < 20; r++) for (i = 0; i < 10; i++)
+  printf "%s%s", r < 0 ? "f" i : int(20 * rand()), i < 9 ? "," : "\n" }' >x.csv
+"$program" predict gpt.yaml --checkpoint gpt --input x.csv --output y.jsonl >/dev/null 2>err || fail "gpt: predict: $(cat err)"
+"$program" export gpt.yaml --checkpoint gpt --format onnx --output gpt.onnx >/dev/null 2>err || fail "gpt: export: $(cat err)"
+if [ -n "$runtime" ]; then
+  difference=$(node "$here/onnx.js" gpt.onnx x.csv y.jsonl 10) || fail "gpt: onnxruntime"
+  below "$difference" 1e-6 || fail "gpt: differs by $difference"
+  echo "gpt: differs by $difference"
+fi
 expect 2 'for --format safetensors' export plain.yaml --checkpoint plain --format onnx --map names --output x
 expect 2 'not one of safetensors, onnx' export plain.yaml --checkpoint plain --format pb --output x
 [ -n "$runtime" ] || { echo "skipped: onnxruntime-node is not there (npm install --ignore-scripts onnxruntime-node, NODE_PATH): files were written, not run"; exit 77; }
