@@ -54,6 +54,35 @@ grep -q 'begins with 6 of' err || fail "weights of a run: $(cat err)"
   fail "another size: $(cat err)"
 grep -q '1 of the model have another shape there and begin anew: head.weight' err || fail "another size: $(cat err)"
 
+# the presets have Hugging Face's names: PRESET MAP TENSOR SHAPE..
+awk 'BEGIN { print "a,b,c,d,e,f,g,h"; for (r = 0; r < 9; r++) print r ",1,2,3,4,5,6,7" }' >ids.csv
+preset() {
+  cat >p.yaml <<Y
+model: {preset: $1, width: 12, depth: 2, heads: 3, context: 8, vocabulary: 10$sizes}
+data: {kind: synthetic, samples: 40}
+train: {batch: 10, steps: 2, checkpoint: {dir: $1}}
+parallel: {backend: cpu}
+Y
+  name=$1 map=$2
+  shift 2
+  "$program" train p.yaml --quiet >/dev/null 2>err || fail "$name: train: $(cat err)"
+  "$program" export p.yaml --checkpoint $name --map $map --output p.safetensors >/dev/null 2>err || fail "$name: export: $(cat err)"
+  for tensor in "$@"; do
+    head -c 16384 p.safetensors | grep -aq "\"${tensor% *}\":{[^}]*\"shape\":\[${tensor#* }\]" || fail "$name: no $tensor"
+  done
+  "$program" predict p.yaml --checkpoint $name --input ids.csv >a.csv 2>err || fail "$name: predict: $(cat err)"
+  "$program" predict p.yaml --set model.weights=p.safetensors --set model.map=$map --input ids.csv >b.csv 2>err ||
+    fail "$name: predict from $map: $(cat err)"
+  cmp a.csv b.csv || fail "$name: other predictions from $map"
+}
+sizes=""
+preset gpt2 hf-gpt2 'wte.weight 10,12' 'wpe.weight 8,12' 'h.1.attn.c_attn.weight 12,36' 'h.1.attn.c_proj.bias 12' \
+  'h.0.mlp.c_fc.weight 12,48' 'h.0.ln_2.weight 12' 'ln_f.bias 12'
+sizes=", classes: 2"
+preset bert-base hf-bert 'bert.embeddings.word_embeddings.weight 10,12' 'bert.embeddings.LayerNorm.bias 12' \
+  'bert.encoder.layer.1.attention.self.key.weight 12,12' 'bert.encoder.layer.1.attention.output.dense.bias 12' \
+  'bert.encoder.layer.0.intermediate.dense.weight 48,12' 'bert.encoder.layer.0.output.LayerNorm.weight 12' 'classifier.weight 2,12'
+
 expect 5 'gone.safetensors' train a.yaml --set model.weights=gone.safetensors
 expect 6 'none of its tensors belongs to this model' train a.yaml --set model.weights=hf-gpt2.safetensors \
   --set 'model.layers=[{dense: {units: 3}}]'
