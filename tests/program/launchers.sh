@@ -98,7 +98,7 @@ timeout -s KILL $((15 * ${LOCKSTEP_TEST_TIME:-1})) "$program" train "$work/c.yam
 [ $got = 7 ] && grep -q 'could not run the ranks' "$work/err" || fail "an mpirun that hangs: exit code $got: $(cat "$work/err")"
 # ranks stuck inside MPI hear no request: one SIGTERM ends them all the same, after the deadline, even ranks that have lost mpirun
 launcher 'mpirun (Open MPI) 4.1.4' "trap '' USR1; : >'$work/stuck'; sleep 300 & wait"
-timeout -s KILL $((40 * ${LOCKSTEP_TEST_TIME:-1})) "$program" train "$work/c.yaml" --set parallel.deadline_s=1 >"$work/out" 2>"$work/err" &
+timeout --foreground -s KILL $((40 * ${LOCKSTEP_TEST_TIME:-1})) "$program" train "$work/c.yaml" --set parallel.deadline_s=1 >"$work/out" 2>"$work/err" &
 pid=$!
 wait_until "stuck ranks" test -e "$work/stuck"
 kill -TERM $pid
