@@ -331,8 +331,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   s.utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
   ls_status_t status = ls_viewer_open(ctx, args->operand[0], &s.view);
   if (status != LS_OK) return status;
-  char *page = ls_path_join(ctx, args->operand[0], LS_PAGE_NAME);
-  if (page && ls_path_exists(page) && ls_page_read(ctx, args->operand[0], &s.page) != LS_OK) s.page = NULL;
+  char *page = ls_path_join(ctx, s.view.dir, LS_PAGE_NAME);
+  if (page && ls_path_exists(page) && ls_page_read(ctx, s.view.dir, &s.page) != LS_OK) s.page = NULL;
   ls_free(page);
   status = ls_viewer_update(&s.view, &lines);
   if (status == LS_OK && args->json)
@@ -348,7 +348,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
 
 const cli_command_t cli_monitor = {.name = "monitor",
                                    .summary = "Shows a running training: loss, ranks, GPUs, events.",
-                                   .details = "DIR is the training's monitor.dir (docs/monitor.md). Nothing "
+                                   .details = "DIR is the training's monitor.dir, or a folder in which "
+                                              "that is called monitor (docs/monitor.md). Nothing "
                                               "is written there, and the training does not "
                                               "notice.\nOn a terminal the screen is drawn again until the "
                                               "run ends or Ctrl-C. A bar is a rank's own speed "

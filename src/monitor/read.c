@@ -56,9 +56,23 @@ static ls_status_t find_ranks(ls_viewer_t *v) {
   return status;
 }
 
+/* A supervised run that names no monitor.dir has it in its folder. */
+static ls_status_t look_inside(ls_viewer_t *v) {
+  char *inside = ls_path_join(v->ctx, v->dir, "monitor");
+  if (!inside) return LS_ERR_MEMORY;
+  if (!ls_path_exists(inside)) {
+    ls_free(inside);
+    return LS_OK;
+  }
+  ls_free(v->dir);
+  v->dir = inside;
+  return find_ranks(v);
+}
+
 ls_status_t ls_viewer_open(ls_ctx_t *ctx, const char *dir, ls_viewer_t *view) {
   ls_viewer_t v = {.ctx = ctx, .dir = ls_strdup(ctx, dir), .events = json_array()};
   ls_status_t status = v.dir && v.events ? find_ranks(&v) : LS_ERR_MEMORY;
+  if (status == LS_OK && v.count == 0) status = look_inside(&v);
   if (status == LS_OK && v.count == 0)
     status = ls_fail(ctx, LS_ERR_NOT_FOUND,
                      "%s: there is no events.jsonl; name the folder that a training has as monitor.dir", dir);

@@ -31,7 +31,7 @@ typedef struct {
   void *user;
 } ls_viewer_t;
 
-/* LS_ERR_NOT_FOUND without a log in `dir`, with the remedy. Set `seen` before the first update. */
+/* The logs of `dir`, or of the folder "monitor" in it. LS_ERR_NOT_FOUND without a log, with the remedy. Set `seen` before the first update. */
 ls_status_t ls_viewer_open(ls_ctx_t *ctx, const char *dir, ls_viewer_t *view);
 void ls_viewer_close(ls_viewer_t *view); /* also of one that is zero */
 /* Reads what is new, also of ranks that have begun since. *lines: how many. Lines that are no JSON are skipped. */
