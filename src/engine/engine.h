@@ -50,10 +50,9 @@ typedef struct {
 } ls_engine_share_t;
 /* If the ranks cannot share a step (see below), there is no share. */
 void ls_engine_share(const ls_config_t *config, int rank, int world_size, ls_engine_share_t *share);
-/* Rows that each rank evaluates at once: enough to be efficient, no more than exist. The last bits of a loss
- * depend on this number, so for a reproducible run it does not depend on the ranks. */
-int64_t ls_engine_eval_rows(const ls_config_t *config, const ls_engine_share_t *share, int64_t samples,
-                            int world_size);
+/* Rows that a rank evaluates at once, the same on all ranks: enough to be efficient, no more than exist. The last
+ * bits of a loss depend on this number, so for a reproducible run it does not depend on the ranks. */
+int64_t ls_engine_eval_rows(const ls_config_t *config, int64_t samples, int world_size);
 /* Whether so many ranks can share a step. The check reports LS_ERR_CONFIG with the reason if they cannot. */
 bool ls_engine_can_share(const ls_config_t *config, int world_size);
 ls_status_t ls_engine_check_share(ls_ctx_t *ctx, const ls_config_t *config, int world_size);

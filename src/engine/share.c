@@ -17,12 +17,13 @@ void ls_engine_share(const ls_config_t *config, int rank, int world_size, ls_eng
       .first = first, .count = until > first ? until - first : 0, .rows = rows, .accumulate = (int)own};
 }
 
-int64_t ls_engine_eval_rows(const ls_config_t *config, const ls_engine_share_t *share, int64_t samples,
-                            int world_size) {
+int64_t ls_engine_eval_rows(const ls_config_t *config, int64_t samples, int world_size) {
   enum { EVAL_ROWS_MIN = 64, EVAL_ROWS_MAX = 1024 };
+  ls_engine_share_t share; /* the largest */
+  ls_engine_share(config, 0, world_size, &share);
   bool reproducible = config->parallel.reproducible;
   int64_t per_rank = reproducible ? samples : (samples + world_size - 1) / world_size;
-  int64_t rows = reproducible ? share->rows : share->count;
+  int64_t rows = reproducible ? share.rows : share.count;
   if (rows > EVAL_ROWS_MAX) rows = EVAL_ROWS_MAX;
   if (rows < EVAL_ROWS_MIN) rows = EVAL_ROWS_MIN;
   return per_rank < rows ? per_rank : rows;

@@ -125,9 +125,7 @@ ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_prog
 /* Evaluation has a program of its own beside the training step's. */
 static ls_status_t lower_evaluation(const ls_planner_t *p, ls_candidate_t *c, ls_program_t *program) {
   ls_config_t config = ls_plan_config(p->config, c);
-  ls_engine_share_t share;
-  ls_engine_share(&config, 0, c->devices, &share);
-  int64_t rows = ls_engine_eval_rows(&config, &share, p->eval_samples, c->devices);
+  int64_t rows = ls_engine_eval_rows(&config, p->eval_samples, c->devices);
   return lower(p, c, &config, LS_STEP_EVALUATE, rows, program);
 }
 

@@ -134,6 +134,32 @@ static void test_adam_loss_curves_agree(void **state) {
   compare_worlds("adam, lr: 0.001", 1e-3, 1e-4);
 }
 
+/* Every sample of the validation part counts once, on any number of ranks and with shares of unequal sizes. */
+static void test_uneven_shares_evaluate_every_sample_once(void **state) {
+  (void)state;
+  static const char text[] = "model: {input: [6], loss: mse, layers: [{dense: {units: 2}}]}\n"
+                             "data: {kind: synthetic, samples: 2000, validation: 0.5}\n"
+                             "train: {batch: %d, steps: 1, optimizer: {name: sgd, lr: 0.001}}\n"
+                             "parallel: {strategy: %s, backend: cpu, threads: 1}\n";
+  static const int batches[] = {200, 257, 512, 1000};
+  for (int b = 0; b < LS_COUNT(batches); b++) {
+    double alone[2] = {0};
+    for (int ranks = 1; ranks <= 3; ranks++) {
+      char config[512];
+      sim_result_t result;
+      snprintf(config, sizeof config, text, batches[b], ranks > 1 ? "ddp" : "single");
+      sim_train(&(sim_run_t){.text = config, .ranks = ranks}, &result);
+      assert_string_equal(result.error, "");
+      const double loss[] = {result.report.val_loss_first, result.report.val_loss};
+      for (int i = 0; i < 2; i++) {
+        if (ranks == 1) alone[i] = loss[i];
+        assert_true(fabs(loss[i] - alone[i]) <= 1e-6 * alone[i]);
+      }
+      ls_free(result.param);
+    }
+  }
+}
+
 static void test_threads_do_not_change_ref(void **state) {
   (void)state;
   static const char text[] = "model: {input: [6], loss: mse, layers: [{dense: {units: 5, activation: gelu}}, "
@@ -153,9 +179,11 @@ static void test_threads_do_not_change_ref(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_exact_data_gives_the_same_bits),
-      cmocka_unit_test(test_exact_images_give_the_same_bits), cmocka_unit_test(test_sgd_differs_by_rounding),
-      cmocka_unit_test(test_adam_loss_curves_agree), cmocka_unit_test(test_threads_do_not_change_ref)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact_data_gives_the_same_bits),
+                                     cmocka_unit_test(test_exact_images_give_the_same_bits),
+                                     cmocka_unit_test(test_sgd_differs_by_rounding),
+                                     cmocka_unit_test(test_adam_loss_curves_agree),
+                                     cmocka_unit_test(test_uneven_shares_evaluate_every_sample_once),
+                                     cmocka_unit_test(test_threads_do_not_change_ref)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

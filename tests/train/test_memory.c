@@ -157,14 +157,19 @@ static void evaluation_takes_no_more_rows_than_there_are(void **state) {
   (void)state;
   ls_config_t config = {.parallel.reproducible = false};
   const struct {
-    int64_t share, samples;
+    int64_t batch, samples;
     int ranks;
     int64_t rows;
-  } cases[] = {{32, 10000, 1, 64}, {512, 10000, 2, 512}, {50000, 10000, 2, 1024}, {512, 101, 2, 51}};
-  for (int i = 0; i < LS_COUNT(cases); i++)
-    assert_int_equal(ls_engine_eval_rows(&config, &(ls_engine_share_t){.count = cases[i].share},
-                                         cases[i].samples, cases[i].ranks),
-                     cases[i].rows);
+  } cases[] = {{32, 10000, 1, 64},
+               {1024, 10000, 2, 512},
+               {100000, 10000, 2, 1024},
+               {1024, 101, 2, 51},
+               {257, 10000, 2, 129}};
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    config.train.batch = cases[i].batch;
+    config.train.accumulate = 1;
+    assert_int_equal(ls_engine_eval_rows(&config, cases[i].samples, cases[i].ranks), cases[i].rows);
+  }
 }
 
 int main(void) {
