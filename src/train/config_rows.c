@@ -81,7 +81,8 @@ static const ls_option_t parallel_rows[] = {
     ROW(LS_OPT_ENUM, ls_parallel_config_t, wire, .choices = ls_wire_names, .initial = "f32",
         .help =
             "Type in which gradients travel between ranks. bf16 and f16 halve the bytes and round gradients "
-            "before and after they are summed; f16 loses those below 6e-8. The loss travels as f32."),
+            "before and after they are summed; f16 loses those below 6e-8 and has none above 65504: such a "
+            "step is skipped. The loss travels as f32."),
     ROW(LS_OPT_BOOL, ls_parallel_config_t, reproducible, .initial = "false",
         .help = "Give the same bits for any number of ranks and threads. The batch is cut into "
                 "shards, which are added up in one fixed order. Slower, and needs more memory."),
