@@ -116,3 +116,11 @@ ls_dataset_t *counting_dataset(ls_ctx_t *ctx, int64_t rows, int64_t inputs, doub
   free(labels);
   return d;
 }
+
+ls_status_t dataset_attempt(ls_ctx_t *ctx, void *arg) {
+  const dataset_attempt_t *a = arg;
+  ls_dataset_t *d = NULL;
+  ls_status_t status = ls_dataset_open(ctx, a->config, NULL, a->want, 7, NULL, &d);
+  ls_dataset_close(d);
+  return status;
+}

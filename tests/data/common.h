@@ -35,6 +35,13 @@ void assert_said(const said_t *said, const char *part);
 const char *file_make(const char *name, const void *bytes, size_t size);
 void files_remove(void);
 
+/* Opens and closes a dataset: an attempt for each_alloc_fails. */
+typedef struct {
+  const ls_data_config_t *config;
+  const ls_data_want_t *want;
+} dataset_attempt_t;
+ls_status_t dataset_attempt(ls_ctx_t *ctx, void *arg);
+
 /* gzip of bytes, in a new block (free). */
 unsigned char *gzip(const void *bytes, size_t size, size_t *out_size);
 

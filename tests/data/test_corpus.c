@@ -324,20 +324,13 @@ static void packed_text_is_unpacked(void **state) {
   said_close(&said);
 }
 
-static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
-  ls_dataset_t *d = NULL;
-  ls_status_t status = ls_dataset_open(ctx, arg, NULL, &want, 7, NULL, &d);
-  ls_dataset_close(d);
-  return status;
-}
-
 static void memory_may_run_out(void **state) {
   (void)state;
   said_t said;
   said_open(&said);
   static const char text[] = "na\xc3\xafve \xe2\x82\xac text";
   ls_data_config_t config = {.kind = LS_DATA_TEXT, .path = file_make("text", text, sizeof text - 1)};
-  each_alloc_fails(&said, attempt, &config);
+  each_alloc_fails(&said, dataset_attempt, &(dataset_attempt_t){&config, &want});
   files_remove();
   said_close(&said);
 }

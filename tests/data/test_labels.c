@@ -103,13 +103,6 @@ static void refusals(void **state) {
   said_close(&said);
 }
 
-static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
-  ls_dataset_t *d = NULL;
-  ls_status_t status = ls_dataset_open(ctx, arg, NULL, &want, 7, NULL, &d);
-  ls_dataset_close(d);
-  return status;
-}
-
 static void allocation_failures(void **state) {
   (void)state;
   static const char text[] = "x,kind\n1,oak\n2,elm\n";
@@ -117,7 +110,7 @@ static void allocation_failures(void **state) {
   said_open(&said);
   ls_data_config_t config = {
       .kind = LS_DATA_CSV, .path = file_make("t.csv", text, sizeof text - 1), .target = NAMES("kind")};
-  each_alloc_fails(&said, attempt, &config);
+  each_alloc_fails(&said, dataset_attempt, &(dataset_attempt_t){&config, &want});
   files_remove();
   said_close(&said);
 }

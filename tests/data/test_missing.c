@@ -90,14 +90,6 @@ static void refusals(void **state) {
   said_close(&said);
 }
 
-static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
-  const ls_data_want_t want = {.inputs = 4, .outputs = 1};
-  ls_dataset_t *d = NULL;
-  ls_status_t status = ls_dataset_open(ctx, arg, NULL, &want, 7, NULL, &d);
-  ls_dataset_close(d);
-  return status;
-}
-
 static void allocation_failures(void **state) {
   (void)state;
   said_t said;
@@ -107,7 +99,8 @@ static void allocation_failures(void **state) {
                              .target = NAMES("y"),
                              .missing = LS_MISSING_INDICATOR,
                              .normalize = true};
-  each_alloc_fails(&said, attempt, &config);
+  const ls_data_want_t want = {.inputs = 4, .outputs = 1};
+  each_alloc_fails(&said, dataset_attempt, &(dataset_attempt_t){&config, &want});
   files_remove();
   said_close(&said);
 }

@@ -169,13 +169,6 @@ static void refusals(void **state) {
   said_close(&said);
 }
 
-static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
-  ls_dataset_t *d = NULL;
-  ls_status_t status = ls_dataset_open(ctx, arg, NULL, &want, 7, NULL, &d);
-  ls_dataset_close(d);
-  return status;
-}
-
 static void allocation_failures(void **state) {
   (void)state;
   said_t said;
@@ -186,7 +179,7 @@ static void allocation_failures(void **state) {
                              .window = 3,
                              .horizon = 1,
                              .normalize = true};
-  each_alloc_fails(&said, attempt, &config);
+  each_alloc_fails(&said, dataset_attempt, &(dataset_attempt_t){&config, &want});
   files_remove();
   said_close(&said);
 }
