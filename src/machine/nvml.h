@@ -25,6 +25,57 @@ enum {
   LS_NVML_LEVEL_SYSTEM = 50
 }; /* nvmlGpuTopologyLevel_t */
 
+enum {
+  LS_NVML_FIELD_MEMORY_TEMPERATURE = 82,
+  LS_NVML_FIELD_PCIE_REPLAYS = 94,
+  LS_NVML_FIELD_NVLINK_SENT = 138, /* KiB */
+  LS_NVML_FIELD_NVLINK_RECEIVED = 139,
+  LS_NVML_FIELD_PCIE_SENT = 197,
+  LS_NVML_FIELD_PCIE_RECEIVED = 198,
+  LS_NVML_FIELD_RECOVERY_ACTION = 230
+};                                    /* NVML_FI_DEV_.. */
+#define LS_NVML_ALL_LINKS 0xffffffffU /* scope of fields of NVLink */
+enum {
+  LS_NVML_REAL,
+  LS_NVML_UNSIGNED,
+  LS_NVML_UNSIGNED_LONG,
+  LS_NVML_UNSIGNED_LONG_LONG,
+  LS_NVML_LONG_LONG,
+  LS_NVML_INT
+};                                                       /* nvmlValueType_t */
+enum { LS_NVML_ECC_CORRECTED, LS_NVML_ECC_UNCORRECTED }; /* nvmlMemoryErrorType_t */
+enum { LS_NVML_ECC_AGGREGATE = 1 };                      /* nvmlEccCounterType_t */
+enum { LS_NVML_EVENT_XID = 8 };                          /* nvmlEventTypeXidCriticalError */
+
+typedef void *ls_nvml_events_t; /* nvmlEventSet_t */
+
+typedef struct {
+  ls_nvml_device_t device;
+  unsigned long long type, data; /* data: the number of the XID */
+  unsigned gpu_instance, compute_instance;
+} ls_nvml_event_t; /* nvmlEventData_t */
+
+typedef struct {
+  unsigned id, scope;
+  long long timestamp_us, latency_us;
+  int type;
+  ls_nvml_return_t result;
+  union {
+    double real;
+    unsigned u;
+    unsigned long ul;
+    unsigned long long ull;
+    long long ll;
+    int i;
+  } value;
+} ls_nvml_field_t; /* nvmlFieldValue_t */
+
+typedef struct {
+  unsigned version;
+  int celsius;
+} ls_nvml_margin_t; /* nvmlMarginTemperature_v1_t */
+#define LS_NVML_MARGIN_VERSION (sizeof(ls_nvml_margin_t) | 1U << 24)
+
 typedef struct {
   unsigned long long total, free, used;
 } ls_nvml_memory_t; /* nvmlMemory_t */
@@ -65,6 +116,13 @@ typedef struct {
   X(throttle, nvmlDeviceGetCurrentClocksThrottleReasons, (ls_nvml_device_t, unsigned long long *))           \
   X(utilization, nvmlDeviceGetUtilizationRates, (ls_nvml_device_t, ls_nvml_utilization_t *))                 \
   X(energy, nvmlDeviceGetTotalEnergyConsumption, (ls_nvml_device_t, unsigned long long *))                   \
+  X(margin, nvmlDeviceGetMarginTemperature, (ls_nvml_device_t, ls_nvml_margin_t *))                          \
+  X(fields, nvmlDeviceGetFieldValues, (ls_nvml_device_t, int, ls_nvml_field_t *))                            \
+  X(ecc, nvmlDeviceGetTotalEccErrors, (ls_nvml_device_t, int, int, unsigned long long *))                    \
+  X(events_create, nvmlEventSetCreate, (ls_nvml_events_t *))                                                 \
+  X(events_register, nvmlDeviceRegisterEvents, (ls_nvml_device_t, unsigned long long, ls_nvml_events_t))     \
+  X(events_wait, nvmlEventSetWait_v2, (ls_nvml_events_t, ls_nvml_event_t *, unsigned))                       \
+  X(events_free, nvmlEventSetFree, (ls_nvml_events_t))                                                       \
   X(nvlink_state, nvmlDeviceGetNvLinkState, (ls_nvml_device_t, unsigned, int *))                             \
   X(nvlink_remote_type, nvmlDeviceGetNvLinkRemoteDeviceType, (ls_nvml_device_t, unsigned, int *))            \
   X(nvlink_remote_pci, nvmlDeviceGetNvLinkRemotePciInfo_v2, (ls_nvml_device_t, unsigned, ls_nvml_pci_t *))   \

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -14,16 +13,16 @@
 
 static const double ns_per_s = 1e9, ns_per_us = 1e3;
 
-void ls_measure_begin(ls_measure_t *m, const char *dir, const ls_monitor_run_t *run) {
-  int gpus[LS_GPU_MAX];
+ls_status_t ls_measure_begin(ls_ctx_t *ctx, ls_measure_t *m, const char *dir, const ls_monitor_run_t *run) {
   *m = (ls_measure_t){.run = *run, .begin_ns = ls_clock_ns()};
   m->now_ns = m->begin_ns;
   snprintf(m->dir, sizeof m->dir, "%s", dir);
-  if (run->gpu >= 0 && run->gpu < LS_GPU_MAX &&
-      ls_gpu_sampler_visible(getenv("CUDA_VISIBLE_DEVICES"), run->gpu + 1, gpus) > run->gpu)
-    m->gpu = ls_gpu_live_open(gpus[run->gpu]);
-  if (run->page && run->rank == 0 && run->ranks > 1) ls_straggler_create(NULL, run->ranks, &m->straggler);
   ls_load_read(NULL, &m->load);
+  if (run->page && run->rank == 0 && run->ranks > 1) {
+    ls_status_t status = ls_straggler_create(ctx, run->ranks, &m->straggler);
+    if (status != LS_OK) return status;
+  }
+  return ls_gpu_live_open(ctx, run->gpu, run->local_rank, &m->gpu);
 }
 
 void ls_measure_end(ls_measure_t *m) {
@@ -135,17 +134,11 @@ static void take_host(ls_measure_t *m, int64_t now_ns, ls_monitor_sample_t *s) {
 static void take_gpu(const ls_measure_t *m, ls_monitor_sample_t *s) {
   ls_gpu_now_t now;
   ls_gpu_live_read(m->gpu, &now);
-  s->gpu_ratio = now.busy_ratio;
-  s->gpu_memory_bytes = now.memory_used_bytes;
-  s->gpu_memory_size_bytes = now.memory_bytes;
-  s->gpu_memory_ratio = now.memory_used_bytes / now.memory_bytes;
-  s->gpu_temperature_c = now.temperature_c;
-  s->gpu_power_w = now.power_w;
-  s->gpu_energy_j = now.energy_j;
-  s->gpu_clock_mhz = now.clock_mhz;
-  s->gpu_power_limited = now.power_limited;
-  s->gpu_heat_limited = now.heat_limited;
-  s->gpu_brake_limited = now.brake_limited;
+#define TAKE(field) s->gpu_##field = now.field;
+  LS_GPU_NOW_TABLE(TAKE)
+#undef TAKE
+  s->gpu_memory_ratio = now.memory_bytes / now.memory_size_bytes;
+  s->gpu_power_ratio = now.power_w / now.power_limit_w;
 }
 
 static void take_straggler(const ls_measure_t *m, ls_monitor_sample_t *s) {

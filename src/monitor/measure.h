@@ -3,7 +3,6 @@
 #define LS_MONITOR_MEASURE_H
 
 #include "machine/gpu_live.h"
-#include "machine/gpu_sampler.h"
 #include "machine/load.h"
 #include "monitor/monitor.h"
 #include "monitor/straggler.h"
@@ -24,7 +23,8 @@ typedef struct {
   int64_t recent_count;
 } ls_measure_t;
 
-void ls_measure_begin(ls_measure_t *m, const char *dir, const ls_monitor_run_t *run);
+/* Ended by ls_measure_end, also where it fails. */
+ls_status_t ls_measure_begin(ls_ctx_t *ctx, ls_measure_t *m, const char *dir, const ls_monitor_run_t *run);
 void ls_measure_end(ls_measure_t *m);
 /* Rows that another rank speaks for stay unknown. */
 void ls_measure_take(ls_measure_t *m, const ls_monitor_state_t *state, ls_monitor_sample_t *sample);

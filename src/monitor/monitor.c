@@ -216,8 +216,8 @@ ls_status_t ls_monitor_start(ls_ctx_t *ctx, const ls_monitor_config_t *config, c
   pthread_cond_init(&m->changed, &attributes);
   pthread_condattr_destroy(&attributes);
   pthread_mutex_init(&m->lock, NULL);
-  ls_measure_begin(&m->measure, config->dir, run);
-  ls_status_t status = open_outputs(m, config);
+  ls_status_t status = ls_measure_begin(ctx, &m->measure, config->dir, run);
+  if (status == LS_OK) status = open_outputs(m, config);
   if (status == LS_OK) status = take_alerts(m, config);
   if (status == LS_OK) {
     say_start(m, run);

@@ -23,7 +23,7 @@ const ls_metric_t ls_metrics[LS_METRIC_COUNT] = {
 
 static const ls_field_t rows[] = {LS_FIELD(ls_monitor_sample_t, t), LS_FIELD(ls_monitor_sample_t, rank),
 #define ROW(of, field_, kind, metric, label, scale, tag, help)                                               \
-  LS_FIELD_AS(ls_monitor_sample_t, field_, #field_, .left_out = true),
+  LS_FIELD_AS(ls_monitor_sample_t, field_, #field_, .left_out = true, .min = -1e300),
                                   LS_MONITOR_TABLE(ROW)
 #undef ROW
 };

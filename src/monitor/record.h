@@ -88,19 +88,50 @@ typedef enum { LS_METRIC_NONE, LS_METRIC_GAUGE, LS_METRIC_COUNTER } ls_metric_ki
     "Memory of the GPU.")                                                                                    \
   X(RANK, gpu_memory_ratio, GAUGE, "lockstep_gpu_memory_used_ratio", NULL, 1, NULL,                          \
     "Share of the GPU's memory that is in use.")                                                             \
-  X(RANK, gpu_temperature_c, GAUGE, "lockstep_gpu_temperature_celsius", NULL, 1, "gpu/temperature_c",        \
-    "Temperature of the GPU.")                                                                               \
+  X(RANK, gpu_temperature_c, GAUGE, "lockstep_gpu_temperature_celsius", "sensor=\"gpu\"", 1,                 \
+    "gpu/temperature_c", "Temperature of the GPU.")                                                          \
+  X(RANK, gpu_memory_temperature_c, GAUGE, "lockstep_gpu_temperature_celsius", "sensor=\"memory\"", 1, NULL, \
+    "The same: of its memory.")                                                                              \
+  X(RANK, gpu_margin_c, GAUGE, "lockstep_gpu_temperature_margin_celsius", NULL, 1, "gpu/margin_c",           \
+    "Degrees until heat slows the GPU's clocks down.")                                                       \
   X(RANK, gpu_power_w, GAUGE, "lockstep_gpu_power_watts", NULL, 1, "gpu/power_w", "Power of the GPU.")       \
+  X(RANK, gpu_power_limit_w, GAUGE, "lockstep_gpu_power_limit_watts", NULL, 1, NULL,                         \
+    "Its limit, which is enforced.")                                                                         \
+  X(RANK, gpu_power_ratio, GAUGE, "lockstep_gpu_power_used_ratio", NULL, 1, NULL,                            \
+    "Power divided by its limit.")                                                                           \
   X(RANK, gpu_energy_j, COUNTER, "lockstep_gpu_energy_joules_total", NULL, 1, NULL,                          \
     "Energy that the GPU has taken, by the driver's counter.")                                               \
   X(RANK, gpu_clock_mhz, GAUGE, "lockstep_gpu_clock_hertz", "domain=\"sm\"", 1e6, "gpu/clock_mhz",           \
     "Clock of the GPU's multiprocessors.")                                                                   \
+  X(RANK, gpu_memory_clock_mhz, GAUGE, "lockstep_gpu_clock_hertz", "domain=\"memory\"", 1e6, NULL,           \
+    "The same: of its memory.")                                                                              \
+  X(RANK, gpu_clock_most_mhz, GAUGE, "lockstep_gpu_clock_max_hertz", "domain=\"sm\"", 1e6, NULL,             \
+    "Highest clock of the GPU's multiprocessors.")                                                           \
   X(RANK, gpu_power_limited, GAUGE, "lockstep_gpu_clock_limited", "reason=\"power\"", 1, NULL,               \
     "1 if clocks are limited: by the power limit.")                                                          \
   X(RANK, gpu_heat_limited, GAUGE, "lockstep_gpu_clock_limited", "reason=\"heat\"", 1, NULL,                 \
     "1 if clocks are limited: by heat.")                                                                     \
   X(RANK, gpu_brake_limited, GAUGE, "lockstep_gpu_clock_limited", "reason=\"brake\"", 1, NULL,               \
-    "1 if clocks are limited: by a hardware or power brake.")
+    "1 if clocks are limited: by a hardware or power brake.")                                                \
+  X(RANK, gpu_ecc_corrected, COUNTER, "lockstep_gpu_ecc_errors_total", "type=\"corrected\"", 1, NULL,        \
+    "Errors of the GPU's memory, by the driver's counter.")                                                  \
+  X(RANK, gpu_ecc_uncorrected, COUNTER, "lockstep_gpu_ecc_errors_total", "type=\"uncorrected\"", 1, NULL,    \
+    "The same: uncorrected.")                                                                                \
+  X(RANK, gpu_nvlink_sent_bytes, COUNTER, "lockstep_gpu_nvlink_bytes_total", "direction=\"sent\"", 1, NULL,  \
+    "Bytes over all of the GPU's NVLinks.")                                                                  \
+  X(RANK, gpu_nvlink_received_bytes, COUNTER, "lockstep_gpu_nvlink_bytes_total", "direction=\"received\"",   \
+    1, NULL, "The same: received.")                                                                          \
+  X(RANK, gpu_pcie_sent_bytes, COUNTER, "lockstep_gpu_pcie_bytes_total", "direction=\"sent\"", 1, NULL,      \
+    "Bytes over the GPU's PCIe link.")                                                                       \
+  X(RANK, gpu_pcie_received_bytes, COUNTER, "lockstep_gpu_pcie_bytes_total", "direction=\"received\"", 1,    \
+    NULL, "The same: received.")                                                                             \
+  X(RANK, gpu_pcie_replays, COUNTER, "lockstep_gpu_pcie_replays_total", NULL, 1, NULL,                       \
+    "Packets that the PCIe link had to send again.")                                                         \
+  X(RANK, gpu_xid, NONE, NULL, NULL, 1, NULL, "Number of the newest XID, an error of the GPU's driver.")     \
+  X(RANK, gpu_xid_errors, COUNTER, "lockstep_gpu_xid_errors_total", NULL, 1, NULL,                           \
+    "XIDs since this process began.")                                                                        \
+  X(RANK, gpu_recovery_action, GAUGE, "lockstep_gpu_recovery_action", NULL, 1, NULL,                         \
+    "What the driver asks for: 0 nothing, 1 a reset of the GPU, 2 a reboot, 3 and 4 a drain.")
 
 /* Unknown values are NaN. */
 typedef struct {

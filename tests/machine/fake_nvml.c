@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OK = 0, REFUSED = 3, NO_DRIVER = 9 };
+enum { OK = 0, REFUSED = 3, NO_DRIVER = 9, TIMED_OUT = 10 };
 
 static int playing(const char *name) {
   const char *scene = getenv("FAKE_NVML");
@@ -143,6 +143,67 @@ int nvmlDeviceGetTotalEnergyConsumption(ls_nvml_device_t device, unsigned long l
   static unsigned long long counter[2];
   *energy_mj = counter[index_of(device)] += 10;
   return refused(1) ? REFUSED : OK;
+}
+
+int nvmlDeviceGetMarginTemperature(ls_nvml_device_t device, ls_nvml_margin_t *margin) {
+  margin->celsius = -3 - index_of(device);
+  return margin->version == 0x1000008 && !refused(1) ? OK : REFUSED;
+}
+
+/* Every field is its id, in each of the types in turn; an unknown one is refused alone. */
+int nvmlDeviceGetFieldValues(ls_nvml_device_t device, int count, ls_nvml_field_t *fields) {
+  (void)device;
+  for (int i = 0; i < count; i++) {
+    ls_nvml_field_t *f = &fields[i];
+    const bool link = f->id == LS_NVML_FIELD_NVLINK_SENT || f->id == LS_NVML_FIELD_NVLINK_RECEIVED;
+    f->result =
+        f->id == LS_NVML_FIELD_RECOVERY_ACTION || f->scope != (link ? LS_NVML_ALL_LINKS : 0) ? REFUSED : OK;
+    f->type = i % (LS_NVML_INT + 1);
+    memset(&f->value, 0xff, sizeof f->value);
+    switch (f->type) {
+    case LS_NVML_REAL:
+      f->value.real = f->id;
+      break;
+    case LS_NVML_UNSIGNED:
+      f->value.u = f->id;
+      break;
+    case LS_NVML_INT:
+      f->value.i = (int)f->id;
+      break;
+    default: /* 64 bits here */
+      f->value.ull = f->id;
+    }
+  }
+  return refused(1) ? REFUSED : OK;
+}
+
+int nvmlDeviceGetTotalEccErrors(ls_nvml_device_t device, int type, int counter, unsigned long long *count) {
+  (void)device;
+  *count = type == LS_NVML_ECC_CORRECTED ? 5 : 1;
+  return counter == LS_NVML_ECC_AGGREGATE && !refused(1) ? OK : REFUSED;
+}
+
+/* Two XIDs at the second question, and no other ever. */
+static int events_asked;
+int nvmlEventSetCreate(ls_nvml_events_t *events) {
+  events_asked = 0;
+  *events = &events_asked;
+  return OK;
+}
+
+int nvmlDeviceRegisterEvents(ls_nvml_device_t device, unsigned long long types, ls_nvml_events_t events) {
+  (void)device;
+  return types == LS_NVML_EVENT_XID && events == &events_asked && !refused(1) ? OK : REFUSED;
+}
+
+int nvmlEventSetWait_v2(ls_nvml_events_t events, ls_nvml_event_t *event, unsigned limit_ms) {
+  const int asked = ++*(int *)events;
+  *event = (ls_nvml_event_t){.type = LS_NVML_EVENT_XID, .data = asked == 2 ? 63 : 79};
+  return limit_ms == 0 && (asked == 2 || asked == 3) ? OK : TIMED_OUT;
+}
+
+int nvmlEventSetFree(ls_nvml_events_t events) {
+  return events == &events_asked ? OK : REFUSED;
 }
 
 int nvmlDeviceGetNvLinkState(ls_nvml_device_t device, unsigned link, int *active) {
