@@ -1,9 +1,12 @@
 /* The time of ops at the shapes that known networks give them, on any backend:
  *   bench_ops BACKEND [THREADS [PRECISION [NAME]]]      NAME: ops whose name contains it
+ * PRECISION fp32, tf32, bf16 or fp16: the last two give an op 16-bit floats where its row allows them.
  * Each line: op, shape, median time, TFLOP/s by the op row's count, GB/s by its bytes. Where the backend can, launches
  * are captured, so that they are as close as in a step. */
+#include "base/half.h"
 #include "device/device.h"
 #include "graph/cases.h"
+#include "graph/low.h"
 #include "graph/ops/row.h"
 
 #include <stdio.h>
@@ -95,6 +98,7 @@ typedef struct {
   const ls_backend_t *backend;
   ls_device_t *device;
   ls_stream_t *stream;
+  ls_dtype_t low; /* of the tensors that rows allow to be low; LS_F32: of none */
 } bench_t;
 
 static void must(ls_status_t status, const char *what) {
@@ -148,36 +152,57 @@ static double median_us(bench_t *b, ls_kernel_fn kernel, const ls_kernel_args_t 
   return (double)time_ns[TIMINGS / 2] / 1e3 / REPEATS;
 }
 
+/* Input i of a case, rounded where it is low. */
+static void fill(const bench_t *b, const ls_op_t *op, const ls_op_case_t *c, int i, void *data) {
+  uint16_t *low = data;
+  if (b->low == LS_F32 || !(op->low_in >> i & 1)) {
+    case_fill_input(op, c, i, data);
+    return;
+  }
+  float *wide = malloc((size_t)ls_shape_count(&c->in[i].shape) * sizeof *wide);
+  must(wide ? LS_OK : LS_ERR_MEMORY, "memory");
+  case_fill_input(op, c, i, wide);
+  for (int64_t k = 0; k < ls_shape_count(&c->in[i].shape); k++)
+    low[k] = b->low == LS_BF16 ? ls_bf16_of_f32(wide[k]) : ls_f16_of_f32(wide[k]);
+  free(wide);
+}
+
 static void run(bench_t *b, const row_t *row) {
   const ls_op_t *op = ls_op_find(row->op);
   const ls_op_case_t *c = &row->c;
   ls_tensor_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
   ls_shape_t in_shape[LS_NODE_IN_MAX], out_shape[LS_NODE_OUT_MAX];
-  if (!op || case_shapes(b->ctx, op, c, in_shape, out_shape)) {
+  ls_attrs_t attrs = c->attrs;
+  for (int i = 0; i < c->in_count; i++) {
+    in_shape[i] = c->in[i].shape;
+    if (op && op->low_in >> i & 1) in_shape[i].dtype = b->low;
+  }
+  if (op && !op->low_in && op->low_out) attrs.i[LS_ATTR_LOW] = b->low;
+  if (!op || ls_op_shape(b->ctx, op, &attrs, in_shape, out_shape)) {
     printf("%-14s %s: no such op, or not of these shapes\n", row->op, c->name);
     return;
   }
   for (int i = 0; i < op->in_count; i++) {
     void *data = malloc(ls_shape_bytes(&in_shape[i]));
     must(data ? LS_OK : LS_ERR_MEMORY, "memory");
-    case_fill_input(op, c, i, data);
+    fill(b, op, c, i, data);
     in[i] = (ls_tensor_t){take(b, ls_shape_bytes(&in_shape[i]), data), in_shape[i]};
     free(data);
   }
   for (int i = 0; i < op->out_count; i++)
     out[i] = (ls_tensor_t){take(b, ls_shape_bytes(&out_shape[i]), NULL), out_shape[i]};
-  size_t scratch_bytes = op->scratch_bytes ? op->scratch_bytes(&c->attrs, in_shape, out_shape) : 0;
+  size_t scratch_bytes = ls_op_scratch(op, &attrs, in_shape, out_shape, b->backend->plain_c);
   void *scratch = scratch_bytes ? take(b, scratch_bytes, NULL) : NULL;
-  ls_kernel_args_t args = {&c->attrs, in, op->in_count, out, op->out_count, scratch, scratch_bytes};
-  ls_kernel_fn kernel = b->backend->device->kernel ? b->backend->device->kernel(b->device, op->name) : NULL;
-  if (!kernel && b->backend->plain_c) kernel = op->forward;
+  ls_kernel_args_t args = {&attrs, in, op->in_count, out, op->out_count, scratch, scratch_bytes, NULL};
+  char lacks[LS_KERNEL_TEXT_BYTES];
+  ls_kernel_fn kernel = ls_op_kernel(b->device, op, &args, lacks);
   double us = kernel ? median_us(b, kernel, &args) : -1;
   if (us < 0)
-    printf("%-14s %-44s failed\n", row->op, c->name);
+    printf("%-14s %-44s %s%s\n", row->op, c->name, kernel ? "failed" : "no ", kernel ? "" : lacks);
   else
     printf("%-14s %-44s %10.1f us %8.2f TFLOP/s %8.0f GB/s\n", row->op, c->name, us,
-           (double)ls_op_flops(op, &c->attrs, in_shape, out_shape) / us / 1e6,
-           (double)ls_op_bytes(op, &c->attrs, in_shape, out_shape) / us / 1e3);
+           (double)ls_op_flops(op, &attrs, in_shape, out_shape) / us / 1e6,
+           (double)ls_op_bytes(op, &attrs, in_shape, out_shape) / us / 1e3);
   fflush(stdout);
   b->backend->buffer->free(b->device, LS_MEM_DEVICE, scratch);
   for (int i = 0; i < op->out_count; i++)
@@ -199,12 +224,15 @@ int main(int argc, char **argv) {
   bool tf32 = argc > 3 && strcmp(argv[3], ls_math_names[LS_MATH_TF32]) == 0;
   const ls_device_options_t options = {.threads = argc > 2 ? atoi(argv[2]) : 1,
                                        .math = tf32 ? LS_MATH_TF32 : LS_MATH_FP32};
+  const char *precision = argc > 3 ? argv[3] : "fp32";
   bench_t b = {.ctx = ls_ctx_create(print_log, NULL)};
+  if (strcmp(precision, "bf16") == 0) b.low = LS_BF16;
+  if (strcmp(precision, "fp16") == 0) b.low = LS_F16;
   must(b.ctx ? LS_OK : LS_ERR_MEMORY, "context");
   must(ls_backend_find(b.ctx, argv[1], &b.backend), argv[1]);
   must(b.backend->device->open(b.ctx, &options, &b.device), "open");
   must(b.backend->stream->create(b.device, LS_STREAM_INLINE, &b.stream), "stream");
-  printf("%s, %s\n", b.device->name, ls_math_names[b.device->math]);
+  printf("%s, %s\n", b.device->name, precision);
   for (int k = 0; k < LS_COUNT(rows); k++)
     if (argc < 5 || strstr(rows[k].op, argv[4])) run(&b, &rows[k]);
   b.backend->stream->destroy(b.stream);

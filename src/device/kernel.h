@@ -16,7 +16,9 @@ typedef struct {
   double f[8];
 } ls_attrs_t;
 
-typedef struct {
+typedef struct ls_kernel_args ls_kernel_args_t;
+typedef ls_status_t (*ls_kernel_fn)(ls_stream_t *stream, const ls_kernel_args_t *args);
+struct ls_kernel_args {
   const ls_attrs_t *attrs;
   const ls_tensor_t *in;
   int in_count;
@@ -24,9 +26,8 @@ typedef struct {
   int out_count;
   void *scratch; /* as many bytes as the op's row asks for, 64-byte aligned; contents undefined */
   size_t scratch_bytes;
-} ls_kernel_args_t;
-
-typedef ls_status_t (*ls_kernel_fn)(ls_stream_t *stream, const ls_kernel_args_t *args);
+  ls_kernel_fn plain; /* of a host's wrapper for 16-bit floats: the version for f32 (graph/low.h) */
+};
 
 /* Values that change from step to step, as data: one per micro-batch, in the "step" input, dtype u8 (64). */
 typedef struct {

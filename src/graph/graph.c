@@ -2,6 +2,7 @@
  * reported, kept in `status`, and turns every later builder call into a no-op, so that model code needs one
  * check. */
 #include "graph/inside.h"
+#include "graph/low.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -192,10 +193,10 @@ static ls_status_t input_shapes(ls_graph_t *graph, const ls_op_t *op, int in_cou
  * context of its own, and the report adds the node's name. */
 static ls_status_t output_shapes(ls_graph_t *graph, const ls_op_t *op, const char *node_name,
                                  const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
-  ls_status_t status = op->shape(NULL, attrs, in, out);
+  ls_status_t status = ls_op_shape(NULL, op, attrs, in, out);
   if (!status) return LS_OK;
   ls_ctx_t *aside = ls_ctx_create(NULL, NULL);
-  if (aside) op->shape(aside, attrs, in, out);
+  if (aside) ls_op_shape(aside, op, attrs, in, out);
   const char *reason = aside ? ls_ctx_error(aside) : ls_status_text(status);
   size_t prefix = strlen(op->name);
   if (strncmp(reason, op->name, prefix) == 0 && strncmp(reason + prefix, ": ", 2) == 0) reason += prefix + 2;

@@ -28,6 +28,9 @@ typedef struct {
   double gradient_tolerance; /* analytic against central differences; 0 = not differentiable */
 } ls_op_case_t;
 
+/* Ops without low_in have low outputs of the dtype attrs.i[LS_ATTR_LOW]; 0 is LS_F32. */
+enum { LS_ATTR_LOW = 15 };
+
 /* What bounds an op's time, for code that prices or lists ops without knowing them. */
 typedef enum {
   LS_OP_OTHER,       /* unspecified: rows that compute nothing */
@@ -64,6 +67,10 @@ struct ls_op {
   uint32_t inplace; /* bit i: output 0 may share the bytes of input i if no later task reads that input */
   uint32_t inout;   /* bit i: output i is also read (optimizer state) */
   bool view;        /* output 0 is input 0 with another shape: no work */
+  /* Precision (low.h). Bit i: input i may be a 16-bit float; output i then is one, too. */
+  uint32_t low_in, low_out;
+  bool
+      low_wants; /* products and the like: worth casting inputs for; else it runs low where an input is low already */
   const ls_op_case_t *cases;
   int case_count;
 };

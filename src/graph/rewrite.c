@@ -2,6 +2,7 @@
 #include "graph/rewrite.h"
 
 #include "graph/inside.h"
+#include "graph/low.h"
 
 #include <string.h>
 
@@ -150,7 +151,7 @@ static ls_status_t check_node(const ls_graph_t *graph, int n, int *seen) {
       return fault(graph, n, "is not where it should be among the uses of", id);
     in[i] = t->shape;
   }
-  ls_status_t status = node->op->shape(graph->ctx, &node->attrs, in, out);
+  ls_status_t status = ls_op_shape(graph->ctx, node->op, &node->attrs, in, out);
   for (int i = 0; i < node->out_count && !status; i++) {
     const ls_graph_tensor_t *t = &graph->tensors[node->out[i]];
     if (t->producer != n) status = fault(graph, n, "is not the producer of", node->out[i]);

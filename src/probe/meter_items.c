@@ -2,6 +2,8 @@
  * device. */
 #include "probe/meter.h"
 
+#include "graph/low.h"
+
 #include "schedule/price.h"
 
 #include <stdio.h>
@@ -91,7 +93,7 @@ static void op_key(const ls_meter_t *b, const ls_op_t *op, const op_item_t *item
 
 static ls_status_t bind(ls_meter_t *b, const ls_op_t *op, const ls_shape_t *in, op_item_t *item) {
   ls_shape_t out[LS_NODE_OUT_MAX];
-  ls_status_t status = op->shape(b->ctx, &item->attrs, in, out);
+  ls_status_t status = ls_op_shape(b->ctx, op, &item->attrs, in, out);
   for (int i = 0; i < op->in_count && status == LS_OK; i++) {
     item->in[i].shape = in[i];
     status = ls_meter_memory(b, ls_shape_bytes(&in[i]), &item->in[i].data);
@@ -100,11 +102,11 @@ static ls_status_t bind(ls_meter_t *b, const ls_op_t *op, const ls_shape_t *in, 
     item->out[i].shape = out[i];
     status = ls_meter_memory(b, ls_shape_bytes(&out[i]), &item->out[i].data);
   }
-  size_t scratch_bytes = op->scratch_bytes ? op->scratch_bytes(&item->attrs, in, out) : 0;
+  size_t scratch_bytes = ls_op_scratch(op, &item->attrs, in, out, b->backend->plain_c);
   void *scratch = NULL;
   if (status == LS_OK && scratch_bytes) status = ls_meter_memory(b, scratch_bytes, &scratch);
-  item->args = (ls_kernel_args_t){&item->attrs,  item->in, op->in_count, item->out,
-                                  op->out_count, scratch,  scratch_bytes};
+  item->args = (ls_kernel_args_t){&item->attrs,  item->in, op->in_count,  item->out,
+                                  op->out_count, scratch,  scratch_bytes, NULL};
   return status;
 }
 
@@ -114,12 +116,12 @@ ls_status_t ls_meter_add_op(ls_meter_t *b, const char *name, const ls_shape_t *i
   op_item_t *item = ls_arena_alloc(&b->arena, sizeof *item);
   if (!item) return LS_ERR_MEMORY;
   if (!op) return ls_fail(b->ctx, LS_ERR_INTERNAL, "probe: there is no op %s", name);
-  item->kernel = b->backend->device->kernel ? b->backend->device->kernel(b->device, name) : NULL;
-  if (!item->kernel && b->backend->plain_c) item->kernel = op->forward;
-  if (!item->kernel)
-    return ls_fail(b->ctx, LS_ERR_UNSUPPORTED, "probe: backend %s has no op %s", b->backend->name, name);
   ls_status_t status = bind(b, op, in, item);
   if (status != LS_OK) return status;
+  char lacks[LS_KERNEL_TEXT_BYTES];
+  item->kernel = ls_op_kernel(b->device, op, &item->args, lacks);
+  if (!item->kernel)
+    return ls_fail(b->ctx, LS_ERR_UNSUPPORTED, "probe: backend %s has no %s", b->backend->name, lacks);
   char own[LS_PROFILE_KEY_BYTES];
   if (!key) op_key(b, op, item, own);
   return add(b, key ? key : own, bytes, issue_op, item, out);

@@ -11,6 +11,7 @@
  *
  * Collectives must be ordered among each other as in the list. A collective whose result nobody reads in the
  * step is in the wrong place; what it leaves among the stats, the host reads. */
+#include "graph/low.h"
 #include "schedule/shadow.h"
 
 #include <string.h>
@@ -68,7 +69,7 @@ static ls_status_t check_shapes(const ls_schedule_t *s, int t) {
   ls_shape_t in[LS_TASK_TENSOR_MAX], out[LS_TASK_TENSOR_MAX];
   for (int i = 0; i < task->in_count; i++)
     in[i] = s->tensors[task->in[i]].shape;
-  ls_status_t status = op->shape(s->ctx, &task->attrs, in, out);
+  ls_status_t status = ls_op_shape(s->ctx, op, &task->attrs, in, out);
   if (status) return status;
   for (int i = 0; i < task->out_count; i++) {
     const ls_sched_tensor_t *has = &s->tensors[task->out[i]];

@@ -1,5 +1,6 @@
 /* Prepares everything that a run needs before its first step: memory of the regions, streams of the lanes,
  * events, kernels, and the pointers of every task of every member and slot. */
+#include "graph/low.h"
 #include "schedule/run_internal.h"
 
 #include <string.h>
@@ -148,17 +149,12 @@ static ls_status_t bind_tensors(ls_run_t *run, const ls_schedule_t *s, int slot,
   return LS_OK;
 }
 
-/* This backend's own version of the op; otherwise its plain C version, if the device's memory is the
- * host's. */
-static ls_status_t find_kernel(const ls_run_t *run, const ls_task_t *task, ls_kernel_fn *kernel) {
-  const ls_backend_t *backend = run->device->backend;
-  ls_kernel_fn found = backend->device->kernel ? backend->device->kernel(run->device, task->op->name) : NULL;
-  if (!found && backend->plain_c) found = task->op->forward;
-  if (!found)
-    return ls_fail(run->ctx, LS_ERR_UNSUPPORTED, "run: backend %s has no kernel for op '%s' (task '%s')",
-                   backend->name, task->op->name, task->name);
-  *kernel = found;
-  return LS_OK;
+static ls_status_t find_kernel(const ls_run_t *run, const ls_task_t *task, ls_bound_task_t *b) {
+  char lacks[LS_KERNEL_TEXT_BYTES];
+  b->kernel = ls_op_kernel(run->device, task->op, &b->args, lacks);
+  if (b->kernel) return LS_OK;
+  return ls_fail(run->ctx, LS_ERR_UNSUPPORTED, "run: backend %s has no %s (task '%s')",
+                 run->device->backend->name, lacks, task->name);
 }
 
 static ls_status_t bind_op(ls_run_t *run, const ls_schedule_t *s, int slot, const ls_task_t *task,
@@ -170,10 +166,9 @@ static ls_status_t bind_op(ls_run_t *run, const ls_schedule_t *s, int slot, cons
     b->args.scratch = ls_run_place(run, s, task->scratch, slot);
     b->args.scratch_bytes = s->tensors[task->scratch].size_bytes;
   }
-  ls_status_t status = find_kernel(run, task, &b->kernel);
-  if (!status) status = bind_tensors(run, s, slot, task->in_count, task->in, &b->args.in);
+  ls_status_t status = bind_tensors(run, s, slot, task->in_count, task->in, &b->args.in);
   if (!status) status = bind_tensors(run, s, slot, task->out_count, task->out, &b->args.out);
-  return status;
+  return status ? status : find_kernel(run, task, b);
 }
 
 static ls_status_t bind_collective(ls_run_t *run, const ls_schedule_t *s, int slot, const ls_task_t *task,

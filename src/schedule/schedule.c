@@ -1,5 +1,6 @@
 /* Builds a schedule: tensors with a place in a region, and tasks that name them. Builder calls keep the first
  * failure in s->status, so that a strategy reads as a plain list and checks once, at finish. */
+#include "graph/low.h"
 #include "graph/ops/ops.h"
 #include "schedule/access.h"
 
@@ -162,7 +163,7 @@ int ls_schedule_op(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, cons
     out_shape[i] = s->tensors[out[i]].shape;
 
   int scratch = -1;
-  size_t scratch_bytes = op->scratch_bytes ? op->scratch_bytes(attrs, in_shape, out_shape) : 0;
+  size_t scratch_bytes = ls_op_scratch(op, attrs, in_shape, out_shape, s->lanes_are_threads);
   if (scratch_bytes) {
     scratch = ls_schedule_tensor(s, "scratch", LS_SHAPE(LS_U8, (int64_t)scratch_bytes), LS_REGION_TRANSIENT,
                                  LS_OFFSET_AUTO);

@@ -1,6 +1,8 @@
 /* Deterministic data for op test cases, counter-based so that no case depends on another. */
 #include "graph/cases.h"
 
+#include "graph/low.h"
+
 #include <string.h>
 
 /* FNV-1a (Fowler, Noll, Vo): one seed per op, case and tensor. */
@@ -67,5 +69,5 @@ ls_status_t case_shapes(ls_ctx_t *ctx, const ls_op_t *op, const ls_op_case_t *c,
                         ls_shape_t *out) {
   for (int i = 0; i < c->in_count; i++)
     in[i] = c->in[i].shape;
-  return op->shape(ctx, &c->attrs, in, out);
+  return ls_op_shape(ctx, op, &c->attrs, in, out);
 }

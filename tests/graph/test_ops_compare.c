@@ -2,9 +2,12 @@
  * the plain C of the op row. Outputs are poisoned with NaN and everything is fenced, so that an element left
  * out or a byte beyond the end shows. Also runs each op in place where its row allows that, and twice, for
  * the same bits. Matrix products run on whole numbers too, where every order of adding and every precision
- * gives the same bits. */
+ * gives the same bits. Ops that take 16-bit floats run again on these, on every backend; the plain C then computes
+ * from the same rounded inputs, and its results are rounded once. */
+#include "base/half.h"
 #include "device/device.h"
 #include "graph/cases.h"
+#include "graph/low.h"
 #include "optim/optim.h"
 
 #include <math.h>
@@ -17,6 +20,9 @@ enum { APART = -1 }; /* no input shared; else output 0 shares that input */
 /* Both factors of a product may lose what is below 10 bits of mantissa: (1 + 2^-10)^2 - 1, of the product of
  * the magnitudes. */
 static const double tf32_loss = 0x1p-9 + 0x1p-20;
+/* The distance of neighbours, relative to the larger of a number and 1: sums that differ in their last bits may be
+ * rounded to either. */
+static const double low_unit[LS_DTYPE_COUNT] = {[LS_BF16] = 0x1p-7, [LS_F16] = 0x1p-10};
 
 typedef struct {
   ls_ctx_t *ctx;
@@ -39,9 +45,11 @@ typedef struct {
   void *in[LS_NODE_IN_MAX];    /* data of the case */
   void *want[LS_NODE_OUT_MAX]; /* from the op row */
   float *magnitude;            /* of output 0's terms, summed; NULL where factors are not rounded */
+  ls_attrs_t attrs;
   size_t scratch_bytes;
   double tolerance;
-  bool whole; /* whole numbers as inputs */
+  bool whole;     /* whole numbers as inputs */
+  ls_dtype_t low; /* of the tensors that the row allows to be low; LS_F32: of none */
 } trial_t;
 
 static void *must(void *memory) {
@@ -58,8 +66,8 @@ static void must_ok(ls_status_t status, const char *what) {
 
 static void complain(rig_t *rig, const trial_t *t, int shared, const char *what) {
   rig->failures++;
-  printf("FAIL %s, case %s%s%s: %s\n", t->op->name, t->c->name, t->whole ? ", whole numbers" : "",
-         shared == APART ? "" : ", in place", what);
+  printf("FAIL %s %s, case %s%s%s: %s\n", t->op->name, ls_dtype_name(t->low), t->c->name,
+         t->whole ? ", whole numbers" : "", shared == APART ? "" : ", in place", what);
 }
 
 static fenced_t fenced_make(rig_t *rig, size_t size_bytes, const void *data, int fill) {
@@ -107,20 +115,58 @@ static void *output_start(const trial_t *t, int i) {
   return memory;
 }
 
+static float widened(ls_dtype_t low, uint16_t bits) {
+  return low == LS_BF16 ? ls_f32_of_bf16(bits) : ls_f32_of_f16(bits);
+}
+
+/* A tensor of f32 with the values of a low one. */
+static ls_tensor_t widen(const ls_tensor_t *x) {
+  ls_tensor_t wide = {must(malloc((size_t)ls_shape_count(&x->shape) * sizeof(float))), x->shape};
+  wide.shape.dtype = LS_F32;
+  for (int64_t k = 0; k < ls_shape_count(&x->shape); k++)
+    ((float *)wide.data)[k] = widened(x->shape.dtype, ((const uint16_t *)x->data)[k]);
+  return wide;
+}
+
+static void narrow(ls_dtype_t low, int64_t count, const float *from, uint16_t *to) {
+  for (int64_t k = 0; k < count; k++)
+    to[k] = low == LS_BF16 ? ls_bf16_of_f32(from[k]) : ls_f16_of_f32(from[k]);
+}
+
+static bool is_low(const trial_t *t, const ls_shape_t *shape) {
+  return t->low != LS_F32 && shape->dtype == t->low;
+}
+
 /* The oracle: the row's own plain C on host memory. */
 static void run_reference(const trial_t *t, void *const *data, void **want) {
   ls_tensor_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
-  for (int i = 0; i < t->op->in_count; i++)
+  for (int i = 0; i < t->op->in_count; i++) {
     in[i] = (ls_tensor_t){data[i], t->in_shape[i]};
+    if (is_low(t, &in[i].shape)) in[i] = widen(&in[i]);
+  }
   for (int i = 0; i < t->op->out_count; i++) {
     want[i] = output_start(t, i);
     out[i] = (ls_tensor_t){want[i], t->out_shape[i]};
+    if (is_low(t, &out[i].shape)) out[i] = widen(&out[i]);
   }
-  void *scratch = t->scratch_bytes ? must(malloc(t->scratch_bytes)) : NULL;
-  ls_kernel_args_t args = {&t->c->attrs,     in,      t->op->in_count, out,
-                           t->op->out_count, scratch, t->scratch_bytes};
+  size_t scratch_bytes = ls_op_scratch(t->op, &t->attrs, t->in_shape, t->out_shape, false);
+  void *scratch = scratch_bytes ? must(malloc(scratch_bytes)) : NULL;
+  ls_kernel_args_t args = {.attrs = &t->attrs,
+                           .in = in,
+                           .in_count = t->op->in_count,
+                           .out = out,
+                           .out_count = t->op->out_count,
+                           .scratch = scratch,
+                           .scratch_bytes = scratch_bytes};
   must_ok(t->op->forward(NULL, &args), t->op->name);
   free(scratch);
+  for (int i = 0; i < t->op->in_count; i++)
+    if (in[i].data != data[i]) free(in[i].data);
+  for (int i = 0; i < t->op->out_count; i++) {
+    if (out[i].data == want[i]) continue;
+    narrow(t->low, ls_shape_count(&t->out_shape[i]), out[i].data, want[i]);
+    free(out[i].data);
+  }
 }
 
 /* A product of the factors' magnitudes: what their rounding is relative to. */
@@ -141,18 +187,29 @@ static void run_magnitude(trial_t *t) {
     free(data[i]);
 }
 
-/* Numbers that are no f32 are moved, never computed: their bytes are equal. */
+/* Heads and chains may round what lies between as well: probabilities, the state that goes on. */
+static double tolerance_of(const trial_t *t, int output) {
+  bool inner = t->op->class == LS_OP_ATTENTION || t->op->class == LS_OP_RECURRENT;
+  if (t->whole || t->low == LS_F32 || !(inner || is_low(t, &t->out_shape[output]))) return t->tolerance;
+  return t->tolerance + (inner ? 8 : 1) * low_unit[t->low];
+}
+
+static double element(const trial_t *t, int output, const void *data, int64_t k) {
+  return is_low(t, &t->out_shape[output]) ? widened(t->low, ((const uint16_t *)data)[k])
+                                          : ((const float *)data)[k];
+}
+
+/* Numbers that are no floats of the trial are moved, never computed: their bytes are equal. */
 static void check_close(rig_t *rig, const trial_t *t, int shared, int output, const void *data) {
-  const float *want = t->want[output], *got = data;
-  if (t->out_shape[output].dtype != LS_F32) {
-    if (memcmp(data, want, ls_shape_bytes(&t->out_shape[output])) != 0)
-      complain(rig, t, shared, "bytes differ");
+  const ls_shape_t *shape = &t->out_shape[output];
+  if (shape->dtype != LS_F32 && !is_low(t, shape)) {
+    if (memcmp(data, t->want[output], ls_shape_bytes(shape)) != 0) complain(rig, t, shared, "bytes differ");
     return;
   }
-  for (int64_t k = 0; k < ls_shape_count(&t->out_shape[output]); k++) {
-    double a = got[k], b = want[k];
+  for (int64_t k = 0; k < ls_shape_count(shape); k++) {
+    double a = element(t, output, data, k), b = element(t, output, t->want[output], k);
     bool same = (isnan(a) && isnan(b)) || a == b;
-    double allowed = t->tolerance * (1 + fabs(b));
+    double allowed = tolerance_of(t, output) * (1 + fabs(b));
     if (t->magnitude && output == 0) allowed += tf32_loss * (double)t->magnitude[k];
     if (same || fabs(a - b) <= allowed) continue;
     char what[160];
@@ -193,15 +250,17 @@ static void launch_free(rig_t *rig, const trial_t *t, launch_t *l) {
   fenced_free(rig, &l->scratch);
 }
 
-static bool launch_run(rig_t *rig, const trial_t *t, int shared, ls_kernel_fn kernel, launch_t *l) {
-  ls_kernel_args_t args = {.attrs = &t->c->attrs,
+static bool launch_run(rig_t *rig, const trial_t *t, int shared, launch_t *l) {
+  ls_kernel_args_t args = {.attrs = &t->attrs,
                            .in = l->in_tensor,
                            .in_count = t->op->in_count,
                            .out = l->out_tensor,
                            .out_count = t->op->out_count,
                            .scratch = t->scratch_bytes ? l->scratch.device + FENCE_BYTES : NULL,
                            .scratch_bytes = t->scratch_bytes};
-  ls_status_t status = rig->backend->stream->launch(rig->stream, kernel, &args);
+  char lacks[LS_KERNEL_TEXT_BYTES];
+  ls_kernel_fn kernel = ls_op_kernel(rig->device, t->op, &args, lacks);
+  ls_status_t status = kernel ? rig->backend->stream->launch(rig->stream, kernel, &args) : LS_ERR_INTERNAL;
   if (!status) status = rig->backend->stream->sync(rig->stream, 0);
   if (status) {
     complain(rig, t, shared, ls_status_text(status));
@@ -248,31 +307,51 @@ static void fill_whole(int64_t count, float *to) {
     to[k] = truncf(to[k]);
 }
 
-static void run_case(rig_t *rig, const ls_op_t *op, const ls_op_case_t *c, ls_kernel_fn kernel, bool whole) {
-  trial_t t = {.op = op, .c = c, .tolerance = whole ? 0 : c->tolerance, .whole = whole};
-  launch_t first, again;
-  must_ok(case_shapes(rig->ctx, op, c, t.in_shape, t.out_shape), op->name);
-  if (op->scratch_bytes) t.scratch_bytes = op->scratch_bytes(&c->attrs, t.in_shape, t.out_shape);
-  for (int i = 0; i < c->in_count; i++) {
-    t.in[i] = must(malloc(ls_shape_bytes(&t.in_shape[i])));
-    if (whole)
-      fill_whole(ls_shape_count(&t.in_shape[i]), t.in[i]);
-    else
-      case_fill_input(op, c, i, t.in[i]);
+/* Shapes of the case, low where the row allows it. */
+static void make_shapes(rig_t *rig, trial_t *t) {
+  for (int i = 0; i < t->c->in_count; i++) {
+    t->in_shape[i] = t->c->in[i].shape;
+    if (t->op->low_in >> i & 1) t->in_shape[i].dtype = t->low;
   }
+  t->attrs = t->c->attrs;
+  if (!t->op->low_in && t->low != LS_F32) t->attrs.i[LS_ATTR_LOW] = t->low;
+  must_ok(ls_op_shape(rig->ctx, t->op, &t->attrs, t->in_shape, t->out_shape), t->op->name);
+  t->scratch_bytes = ls_op_scratch(t->op, &t->attrs, t->in_shape, t->out_shape, rig->backend->plain_c);
+}
+
+static void *make_input(const trial_t *t, int i) {
+  int64_t count = ls_shape_count(&t->in_shape[i]);
+  void *data = must(malloc(ls_shape_bytes(&t->c->in[i].shape)));
+  if (t->whole)
+    fill_whole(count, data);
+  else
+    case_fill_input(t->op, t->c, i, data);
+  if (t->in_shape[i].dtype == t->c->in[i].shape.dtype) return data;
+  uint16_t *low = must(malloc((size_t)count * sizeof *low));
+  narrow(t->low, count, data, low);
+  free(data);
+  return low;
+}
+
+static void run_case(rig_t *rig, const ls_op_t *op, const ls_op_case_t *c, ls_dtype_t low, bool whole) {
+  trial_t t = {.op = op, .c = c, .tolerance = whole ? 0 : c->tolerance, .whole = whole, .low = low};
+  launch_t first, again;
+  make_shapes(rig, &t);
+  for (int i = 0; i < c->in_count; i++)
+    t.in[i] = make_input(&t, i);
   run_reference(&t, t.in, t.want);
-  if (rig->device->math == LS_MATH_TF32 && is_product(op) && !whole) run_magnitude(&t);
+  if (rig->device->math == LS_MATH_TF32 && is_product(op) && !whole && low == LS_F32) run_magnitude(&t);
 
   launch_make(rig, &t, APART, &first);
   launch_make(rig, &t, APART, &again);
-  if (launch_run(rig, &t, APART, kernel, &first)) check_launch(rig, &t, APART, &first);
-  if (launch_run(rig, &t, APART, kernel, &again)) check_bits(rig, &t, &first, &again);
+  if (launch_run(rig, &t, APART, &first)) check_launch(rig, &t, APART, &first);
+  if (launch_run(rig, &t, APART, &again)) check_bits(rig, &t, &first, &again);
   launch_free(rig, &t, &again);
   launch_free(rig, &t, &first);
   for (int i = 0; i < c->in_count; i++) {
-    if (!(op->inplace >> i & 1)) continue;
+    if (!(op->inplace >> i & 1) || t.in_shape[i].dtype != t.out_shape[0].dtype) continue;
     launch_make(rig, &t, i, &first);
-    if (launch_run(rig, &t, i, kernel, &first)) check_launch(rig, &t, i, &first);
+    if (launch_run(rig, &t, i, &first)) check_launch(rig, &t, i, &first);
     launch_free(rig, &t, &first);
   }
   for (int i = 0; i < c->in_count; i++)
@@ -282,25 +361,35 @@ static void run_case(rig_t *rig, const ls_op_t *op, const ls_op_case_t *c, ls_ke
   free(t.magnitude);
 }
 
-/* Returns 1 when the backend has a version of its own. */
-static int run_op(rig_t *rig, const ls_op_t *op) {
-  ls_kernel_fn kernel = op->view ? NULL : rig->backend->device->kernel(rig->device, op->name);
-  if (!kernel) {
-    bool needed = !op->view && !rig->backend->plain_c;
-    if (needed) rig->failures++;
-    printf("%s %s: %s\n", needed ? "FAIL" : "    ", op->name,
-           op->view ? "a view"
-           : needed ? "no version"
-                    : "the plain C version serves");
-    return 0;
-  }
+static void run_cases(rig_t *rig, const ls_op_t *op, ls_dtype_t low) {
   int before = rig->failures;
   for (int k = 0; k < op->case_count; k++)
-    run_case(rig, op, &op->cases[k], kernel, false);
+    run_case(rig, op, &op->cases[k], low, false);
   for (int k = 0; k < op->case_count && is_product(op); k++)
-    run_case(rig, op, &op->cases[k], kernel, true);
-  if (rig->failures == before) printf("ok   %s: %d cases\n", op->name, op->case_count);
-  return 1;
+    run_case(rig, op, &op->cases[k], low, true);
+  if (rig->failures == before) printf("ok   %s %s: %d cases\n", op->name, ls_dtype_name(low), op->case_count);
+}
+
+/* Returns the number of dtypes in which the op was compared. */
+static int run_op(rig_t *rig, const ls_op_t *op) {
+  static const ls_dtype_t lows[] = {LS_BF16, LS_F16};
+  const ls_device_ops_t *device = rig->backend->device;
+  bool own = !op->view && device->kernel(rig->device, op->name), plain = rig->backend->plain_c;
+  if (own) run_cases(rig, op, LS_F32);
+  if (!own && !op->view && !plain) rig->failures++;
+  if (!own)
+    printf("%s %s: %s\n", op->view || plain ? "    " : "FAIL", op->name,
+           op->view ? "a view"
+           : plain  ? "the plain C version serves"
+                    : "no version");
+  if (op->view || !(own || plain) || !(op->low_in || op->low_out)) return own;
+  if (!plain && !(device->low && device->low(rig->device, op->name))) {
+    printf("     %s: no version for 16-bit floats\n", op->name);
+    return own;
+  }
+  for (int k = 0; k < LS_COUNT(lows); k++)
+    run_cases(rig, op, lows[k]);
+  return own + LS_COUNT(lows);
 }
 
 static void print_log(void *user, ls_log_level_t level, const char *message) {
@@ -333,8 +422,8 @@ int main(int argc, char **argv) {
     own += run_op(&rig, ls_ops[i]);
   for (int i = 0; ls_optim_ops[i]; i++)
     own += run_op(&rig, ls_optim_ops[i]);
-  printf("%s, %s: %d ops with a version of their own, %d failures\n", rig.device->name,
-         ls_math_names[rig.device->math], own, rig.failures);
+  printf("%s, %s: %d comparisons of ops, %d failures\n", rig.device->name, ls_math_names[rig.device->math],
+         own, rig.failures);
 
   rig.backend->stream->destroy(rig.stream);
   rig.backend->device->close(rig.device);

@@ -76,6 +76,7 @@ ls_status_t ls_cuda_stream_status(const ls_cuda_stream_t *stream);
 
 /* The module's version of an op. */
 ls_kernel_fn ls_cuda_kernel(const ls_device_t *device, const char *op);
+bool ls_cuda_low(const ls_device_t *device, const char *op);
 
 extern const ls_device_ops_t ls_cuda_device_ops;
 extern const ls_buffer_ops_t ls_cuda_buffer_ops;

@@ -106,6 +106,7 @@ static ls_status_t reach(ls_device_t *device, int index, bool *direct) {
 const ls_device_ops_t ls_cuda_device_ops = {.open = open_device,
                                             .close = close_device,
                                             .kernel = ls_cuda_kernel,
+                                            .low = ls_cuda_low,
                                             .count = count,
                                             .memory = device_memory,
                                             .reach = reach};

@@ -14,16 +14,25 @@ static const ls_kernel_row_t *const families[] = {
     ls_cuda_move_rows,        ls_cuda_norm_rows,    ls_cuda_recurrent_rows, ls_cuda_reduce_rows,
     ls_cuda_update_rows};
 
-/* A library that takes long to open is opened here, not while a step is captured. */
-ls_kernel_fn ls_cuda_kernel(const ls_device_t *device, const char *op) {
+static const ls_kernel_row_t *find(const char *op) {
   for (int i = 0; i < LS_COUNT(families); i++)
     for (const ls_kernel_row_t *row = families[i]; row->op; row++)
-      if (strcmp(row->op, op) == 0) {
-        if (device && strncmp(op, "conv2d", 6) == 0)
-          ls_dnn_open(device->ctx, &((ls_cuda_device_t *)(uintptr_t)device)->dnn);
-        return row->kernel;
-      }
+      if (strcmp(row->op, op) == 0) return row;
   return NULL;
+}
+
+/* A library that takes long to open is opened here, not while a step is captured. */
+ls_kernel_fn ls_cuda_kernel(const ls_device_t *device, const char *op) {
+  const ls_kernel_row_t *row = find(op);
+  if (row && device && strncmp(op, "conv2d", 6) == 0)
+    ls_dnn_open(device->ctx, &((ls_cuda_device_t *)(uintptr_t)device)->dnn);
+  return row ? row->kernel : NULL;
+}
+
+bool ls_cuda_low(const ls_device_t *device, const char *op) {
+  (void)device;
+  const ls_kernel_row_t *row = find(op);
+  return row && row->low;
 }
 
 ls_kernel_stream_t ls_kernel_stream(ls_stream_t *stream) {

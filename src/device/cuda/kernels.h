@@ -16,6 +16,7 @@ typedef struct CUstream_st *ls_kernel_stream_t; /* cudaStream_t */
 typedef struct {
   const char *op;
   ls_kernel_fn kernel;
+  bool low; /* takes 16-bit floats where the op's row allows them */
 } ls_kernel_row_t;
 /* Ended by a row without a name. */
 extern const ls_kernel_row_t ls_cuda_linear_rows[], ls_cuda_elementwise_rows[], ls_cuda_move_rows[],

@@ -255,6 +255,9 @@ const ls_op_t ls_op_attention = {
     .backward = attention_backward,
     .flops = attention_flops,
     .scratch_bytes = attention_scratch,
+    .low_in = 1,
+    .low_out = 1,
+    .low_wants = true,
     LS_CASES(attention_cases),
 };
 
@@ -267,5 +270,8 @@ const ls_op_t ls_op_attention_dx = {
     .forward = dx_forward,
     .flops = dx_flops,
     .scratch_bytes = dx_scratch,
+    .low_in = 7,
+    .low_out = 1,
+    .low_wants = true,
     LS_CASES(attention_dx_cases),
 };

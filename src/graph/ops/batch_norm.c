@@ -337,7 +337,7 @@ static const ls_op_case_t dx_cases[] = {
   .name = op, .class = class_, .in_count = in_, .out_count = out_, .shape = shape_, .forward = forward_,     \
   LS_CASES(cases_)
 const ls_op_t ls_op_bn_sums = {ROW("bn_sums", LS_OP_REDUCTION, 3, 1, sums_shape, sums_forward, sums_cases),
-                               .flops_each = 4};
+                               .flops_each = 4, .low_in = 1};
 const ls_op_t ls_op_sum_ranks = {
     ROW("sum_ranks", LS_OP_ELEMENTWISE, 1, 1, ranks_shape, ranks_forward, ranks_cases)};
 const ls_op_t ls_op_bn_moments = {
@@ -350,8 +350,9 @@ const ls_op_t ls_op_rsqrt_eps = {
     ROW("rsqrt_eps", LS_OP_ELEMENTWISE, 1, 1, rsqrt_shape, rsqrt_forward, rsqrt_cases), .flops_each = 4};
 const ls_op_t ls_op_bn_apply = {
     ROW("bn_apply", LS_OP_ELEMENTWISE, 5, 1, apply_shape, apply_forward, apply_cases),
-    .backward = apply_backward, .flops_each = 4};
+    .backward = apply_backward, .flops_each = 4, .low_in = 1, .low_out = 1};
 const ls_op_t ls_op_bn_back_sums = {
-    ROW("bn_back_sums", LS_OP_REDUCTION, 5, 1, back_shape, back_forward, back_cases), .flops_each = 5};
+    ROW("bn_back_sums", LS_OP_REDUCTION, 5, 1, back_shape, back_forward, back_cases), .flops_each = 5,
+    .low_in = 3};
 const ls_op_t ls_op_bn_dx = {ROW("bn_dx", LS_OP_ELEMENTWISE, 8, 1, dx_shape, dx_forward, dx_cases),
-                             .flops_each = 8};
+                             .flops_each = 8, .low_in = 3, .low_out = 1};

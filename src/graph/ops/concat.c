@@ -126,6 +126,8 @@ const ls_op_t ls_op_concat = {
     .shape = concat_shape,
     .forward = concat_forward,
     .backward = concat_backward,
+    .low_in = 3,
+    .low_out = 1,
     LS_CASES(concat_cases),
 };
 
@@ -138,5 +140,7 @@ const ls_op_t ls_op_columns = {
     .forward = columns_forward,
     .backward = columns_backward,
     .bytes = bytes_2,
+    .low_in = 1,
+    .low_out = 1,
     LS_CASES(columns_cases),
 };

@@ -101,6 +101,8 @@ const ls_op_t ls_op_drop_rows = {
     .backward = rows_backward,
     .flops_each = 1,
     .inplace = 1,
+    .low_in = 1,
+    .low_out = 1,
     LS_CASES(dropout_cases),
 };
 
@@ -114,5 +116,7 @@ const ls_op_t ls_op_dropout = {
     .backward = dropout_backward,
     .flops_each = 1, /* the random numbers are integer work */
     .inplace = 1,
+    .low_in = 1,
+    .low_out = 1,
     LS_CASES(dropout_cases),
 };

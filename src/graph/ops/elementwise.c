@@ -86,6 +86,8 @@ static const ls_op_case_t slope_cases[] = {
       .backward = activation##_backward,                                                                     \
       .flops_each = (flops),                                                                                 \
       .inplace = 1,                                                                                          \
+      .low_in = 1,                                                                                           \
+      .low_out = 1,                                                                                          \
       LS_CASES(unary_cases),                                                                                 \
   };                                                                                                         \
   const ls_op_t ls_op_##gradient = {                                                                         \
@@ -97,6 +99,8 @@ static const ls_op_case_t slope_cases[] = {
       .forward = gradient##_forward,                                                                         \
       .flops_each = (gradient_flops),                                                                        \
       .inplace = 3,                                                                                          \
+      .low_in = 3,                                                                                           \
+      .low_out = 1,                                                                                          \
       LS_CASES(slope_cases),                                                                                 \
   };
 

@@ -143,6 +143,8 @@ const ls_op_t ls_op_embedding = {
     .forward = embedding_forward,
     .backward = embedding_backward,
     .bytes = embedding_bytes,
+    .low_out = 1,
+    .low_wants = true,
     LS_CASES(embedding_cases),
 };
 
@@ -155,5 +157,6 @@ const ls_op_t ls_op_embedding_dw = {
     .forward = dw_forward,
     .flops = dw_flops,
     .scratch_bytes = dw_scratch,
+    .low_in = 1,
     LS_CASES(embedding_dw_cases),
 };

@@ -209,6 +209,8 @@ const ls_op_t ls_op_layer_norm = {
     .forward = norm_forward,
     .backward = norm_backward,
     .flops_each = 8,
+    .low_in = 1,
+    .low_out = 1,
     LS_CASES(norm_cases),
 };
 
@@ -220,6 +222,8 @@ const ls_op_t ls_op_layer_norm_dx = {
     .shape = dx_shape,
     .forward = dx_forward,
     .flops_each = 8,
+    .low_in = 3,
+    .low_out = 1,
     LS_CASES(norm_dx_cases),
 };
 
@@ -232,5 +236,6 @@ const ls_op_t ls_op_layer_norm_dgb = {
     .forward = dgb_forward,
     .flops_each = 5,
     .scratch_bytes = dgb_scratch,
+    .low_in = 3,
     LS_CASES(norm_dgb_cases),
 };

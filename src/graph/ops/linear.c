@@ -258,6 +258,9 @@ const ls_op_t ls_op_linear = {
     .forward = linear_forward,
     .backward = linear_backward,
     .flops = linear_flops,
+    .low_in = 7,
+    .low_out = 1,
+    .low_wants = true,
     LS_CASES(linear_cases),
 };
 
@@ -270,6 +273,9 @@ const ls_op_t ls_op_linear_relu = {
     .forward = linear_relu_forward,
     .backward = linear_relu_backward,
     .flops = linear_relu_flops,
+    .low_in = 7,
+    .low_out = 1,
+    .low_wants = true,
     LS_CASES(linear_relu_cases),
 };
 
@@ -282,6 +288,9 @@ const ls_op_t ls_op_linear_dx = {
     .forward = dx_forward,
     .flops = dx_flops,
     .scratch_bytes = dx_scratch,
+    .low_in = 3,
+    .low_out = 1,
+    .low_wants = true,
     LS_CASES(dx_cases),
 };
 
@@ -294,5 +303,7 @@ const ls_op_t ls_op_linear_dwb = {
     .forward = dwb_forward,
     .flops = dwb_flops,
     .scratch_bytes = dwb_scratch,
+    .low_in = 3,
+    .low_wants = true,
     LS_CASES(dwb_cases),
 };

@@ -267,6 +267,8 @@ const ls_op_t ls_op_softmax_xent = {
     .forward = xent_forward,
     .backward = xent_backward,
     .flops_each = 8,
+    .low_in = 1,
+    .low_out = 4,
     LS_CASES(xent_cases),
 };
 
@@ -279,6 +281,8 @@ const ls_op_t ls_op_softmax_xent_dx = {
     .forward = xent_dx_forward,
     .flops_each = 2,
     .inplace = 2, /* over the probabilities */
+    .low_in = 2,
+    .low_out = 1,
     LS_CASES(xent_dx_cases),
 };
 

@@ -59,5 +59,7 @@ const ls_op_t ls_op_normalize = {
     .shape = normalize_shape,
     .forward = normalize_forward,
     .flops_each = 2,
+    .low_out = 1,
+    .low_wants = true,
     LS_CASES(cases),
 };

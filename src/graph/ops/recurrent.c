@@ -442,6 +442,9 @@ const ls_op_t ls_op_lstm_chain = {
     .backward = lstm_backward,
     .flops = lstm_flops,
     .scratch_bytes = forward_scratch,
+    .low_in = 3,
+    .low_out = 5,
+    .low_wants = true,
     LS_CASES(lstm_cases),
 };
 
@@ -454,6 +457,9 @@ const ls_op_t ls_op_lstm_chain_dx = {
     .forward = lstm_dx_forward,
     .flops = lstm_dx_flops,
     .scratch_bytes = dx_scratch,
+    .low_in = 13,
+    .low_out = 1,
+    .low_wants = true,
     LS_CASES(lstm_dx_cases),
 };
 
@@ -467,6 +473,9 @@ const ls_op_t ls_op_gru_chain = {
     .backward = gru_backward,
     .flops = lstm_flops,
     .scratch_bytes = forward_scratch,
+    .low_in = 3,
+    .low_out = 7,
+    .low_wants = true,
     LS_CASES(gru_cases),
 };
 
@@ -479,6 +488,9 @@ const ls_op_t ls_op_gru_chain_dx = {
     .forward = gru_dx_forward,
     .flops = gru_dx_flops,
     .scratch_bytes = dx_scratch,
+    .low_in = 31,
+    .low_out = 3,
+    .low_wants = true,
     LS_CASES(gru_dx_cases),
 };
 
@@ -490,5 +502,7 @@ const ls_op_t ls_op_shift_positions = {
     .shape = shift_shape,
     .forward = shift_forward,
     .backward = shift_backward,
+    .low_in = 1,
+    .low_out = 1,
     LS_CASES(shift_cases),
 };

@@ -89,6 +89,8 @@ const ls_op_t ls_op_scale_channels = {
     .backward = scale_backward,
     .flops_each = 1,
     .inplace = 1,
+    .low_in = 3,
+    .low_out = 1,
     LS_CASES(scale_cases),
 };
 
@@ -100,5 +102,7 @@ const ls_op_t ls_op_scale_channels_ds = {
     .shape = ds_shape,
     .forward = ds_forward,
     .flops_each = 2,
+    .low_in = 3,
+    .low_out = 1,
     LS_CASES(ds_cases),
 };

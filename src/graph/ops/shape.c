@@ -187,6 +187,8 @@ const ls_op_t ls_op_add = {
     .backward = add_backward,
     .flops_each = 1,
     .inplace = 3,
+    .low_in = 3,
+    .low_out = 1,
     LS_CASES(pair_cases),
 };
 
@@ -200,6 +202,8 @@ const ls_op_t ls_op_mul = {
     .backward = mul_backward,
     .flops_each = 1,
     .inplace = 3,
+    .low_in = 3,
+    .low_out = 1,
     LS_CASES(pair_cases),
 };
 
@@ -213,6 +217,8 @@ const ls_op_t ls_op_reshape = {
     .backward = reshape_backward,
     .bytes = no_bytes,
     .view = true,
+    .low_in = 1,
+    .low_out = 1,
     LS_CASES(reshape_cases),
 };
 
@@ -246,5 +252,7 @@ const ls_op_t ls_op_copy = {
     .shape = same_shape,
     .forward = copy_forward,
     .backward = copy_backward,
+    .low_in = 1,
+    .low_out = 1,
     LS_CASES(copy_cases),
 };
