@@ -98,6 +98,11 @@ ls_status_t cli_args_percent(ls_ctx_t *ctx, const cli_command_t *command, const 
                  command->extra[extra].name, text);
 }
 
+/* A value in brackets may be left out: the next argument is one if it is a plain word, which no path of a file is. */
+static bool is_value(const cli_extra_t *row, const char *next) {
+  return row->value[0] != '[' || (next[0] != '-' && !next[strspn(next, "abcdefghijklmnopqrstuvwxyz-")]);
+}
+
 /* The flag at argv[*i] with its value, which stands after "=" or is the next argument. */
 static ls_status_t take_flag(ls_ctx_t *ctx, const cli_command_t *command, const cli_extra_t *rows, int count,
                              int *i, cli_args_t *args) {
@@ -108,8 +113,12 @@ static ls_status_t take_flag(ls_ctx_t *ctx, const cli_command_t *command, const 
     at++;
   if (at == count) return usage(ctx, command, "unknown option", arg);
   const cli_extra_t *row = &rows[at];
-  if (row->value) value = equals ? equals + 1 : *i + 1 < args->argc ? args->argv[++*i] : "";
-  if (row->value && !*value) return usage(ctx, command, "a value is missing after", row->name);
+  if (row->value && equals)
+    value = equals + 1;
+  else if (row->value && *i + 1 < args->argc && is_value(row, args->argv[*i + 1]))
+    value = args->argv[++*i];
+  if (row->value && !*value && row->value[0] != '[')
+    return usage(ctx, command, "a value is missing after", row->name);
   if (!row->value && equals) return usage(ctx, command, "no value may follow", row->name);
   if (row->place) return take(ctx, row, value, args);
   args->extra[at] = value;

@@ -8,7 +8,10 @@
 enum { STUDY_PER_PROCESS = 10 }; /* where starting a process takes seconds */
 
 const cli_extra_t bench_flags[] = {
-    [BENCH_STUDY] = {"--study", NULL, "The study's two tables and its conclusions (CONFIG may be left out)."},
+    [BENCH_STUDY] =
+        {"--study", "[families]",
+         "The study's two tables and its conclusions (CONFIG may be left out); or what it says of "
+         "families of networks: recurrent, Transformer, ResNet, EfficientNet, BERT."},
     [BENCH_MODELS] = {"--models", "M,..",
                       "Presets instead of the configuration's model; M=8/16 gives one its own batches."},
     [BENCH_BATCHES] = {"--batches", "B,..", "Global batches (default: train.batch)."},
@@ -109,7 +112,8 @@ static ls_status_t read_method(ls_ctx_t *ctx, const cli_args_t *args, bench_t *b
   m->config = args->config ? args->config : "of the study";
   m->weak = args->extra[BENCH_WEAK] != NULL;
   b->validate = args->extra[BENCH_VALIDATE] != NULL;
-  b->study = args->extra[BENCH_STUDY] != NULL;
+  ls_status_t named = bench_study_name(ctx, args, &b->study);
+  if (named != LS_OK) return named;
   if (b->study && m->weak)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "--study holds the global batch; leave --weak out");
   if (!args->config && !b->study)
@@ -169,6 +173,7 @@ static ls_status_t publish_again(bench_t *b) {
   if (useless) return ls_fail(b->ctx, LS_ERR_ARGUMENT, "--from measures nothing: leave %s out", useless);
   json_t *document = NULL;
   ls_status_t status = ls_bench_document_read(b->ctx, args->extra[BENCH_FROM], &document);
+  if (status == LS_OK) status = bench_study_name(b->ctx, args, &b->study);
   if (status == LS_OK) status = bench_prepare(b);
   if (status == LS_OK) status = bench_publish(b, document);
   json_decref(document);
@@ -194,6 +199,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status == LS_OK) status = bench_sweep(&b);
   if (status == LS_OK) status = bench_prepare(&b);
   if (b.study && !b.host && !args->extra[BENCH_PER_PROCESS]) b.method.per_process = STUDY_PER_PROCESS;
+  if (b.study && !args->extra[BENCH_REPETITIONS]) bench_study_count(&b, "repetitions", &b.method.repetitions);
+  if (b.study && !args->extra[BENCH_STEPS]) bench_study_count(&b, "steps", &b.method.steps);
   if (status == LS_OK) {
     b.method.cpu_throttles_before = ls_bench_cpu_throttles(sysfs_cpu);
     bench_run_begin(&b);

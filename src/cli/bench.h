@@ -62,7 +62,8 @@ typedef struct {
   ls_ctx_t *ctx;
   const cli_args_t *args;
   ls_bench_method_t method;
-  bool validate, study;
+  bool validate;
+  const char *study;         /* of --study: the name of its definition; NULL: none */
   bool host;                 /* the backend computes on this machine's cores; known with peer or study */
   int devices;               /* of the backend here; 0 = not asked */
   int64_t limit_s, budget_s; /* of a process; of all rounds */
@@ -92,6 +93,10 @@ void bench_one_line(char *text);
 
 /* bench_study.c: reads the study's definition: the sweep of --study for lists that the flags leave open. */
 ls_status_t bench_study_read(bench_t *b);
+/* The study that --study asks for, NULL without the flag. */
+ls_status_t bench_study_name(ls_ctx_t *ctx, const cli_args_t *args, const char **name);
+/* Sets *count to what the sweep says; unchanged if it says nothing. */
+void bench_study_count(const bench_t *b, const char *key, int64_t *count);
 /* "config": its configuration as text; values of flags: "models", "networks" (with batches of --batches), "peer". */
 const char *bench_study_word(const bench_t *b, const char *key);
 void bench_print_study(const json_t *document);

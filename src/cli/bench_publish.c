@@ -158,8 +158,8 @@ ls_status_t bench_publish(bench_t *b, json_t *measured) {
   json_t *document = NULL;
   char *first = text_of(measured), *text = concluded(first, &document), *made;
   free(first);
-  if (text && args->extra[BENCH_STUDY]) status[0] = cli_report_make(b->ctx, "study", text, &made);
-  if (text && args->extra[BENCH_STUDY] && status[0] == LS_OK) {
+  if (text && b->study) status[0] = cli_report_make(b->ctx, b->study, text, &made);
+  if (text && b->study && status[0] == LS_OK) {
     free(text);
     text = concluded(made, &document);
     ls_free(made);

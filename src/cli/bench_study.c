@@ -1,16 +1,29 @@
-/* lockstep bench --study: what is swept when nothing else is asked for (tools/report/study.json), and the study's tables
- * on a terminal. */
+/* lockstep bench --study: what is swept when nothing else is asked for (tools/report/study.json, families.json), and the
+ * study's tables on a terminal. */
 #include "cli/bench.h"
 
 #include <math.h>
 #include <string.h>
 
+ls_status_t bench_study_name(ls_ctx_t *ctx, const cli_args_t *args, const char **name) {
+  static const char *const names[] = {"study", "families"};
+  const char *text = args->extra[BENCH_STUDY];
+  *name = NULL;
+  if (!text) return LS_OK;
+  for (int i = 0; i < LS_COUNT(names); i++)
+    if (strcmp(*text ? text : names[0], names[i]) == 0) *name = names[i];
+  return *name ? LS_OK
+               : ls_fail(ctx, LS_ERR_ARGUMENT,
+                         "--study %s: the study is --study, its families --study families", text);
+}
+
 ls_status_t bench_study_read(bench_t *b) {
   static const char *const keys[] = {"config", "models", "networks", "peer"};
   enum { DEFINITION_BYTES_MAX = 1 << 20 };
-  char *path;
+  char *path, file[48];
   json_t *definition = NULL;
-  ls_status_t status = cli_shipped_tool(b->ctx, "report/study.json", &path);
+  snprintf(file, sizeof file, "report/%s.json", b->study);
+  ls_status_t status = cli_shipped_tool(b->ctx, file, &path);
   if (status != LS_OK) return status;
   status = ls_json_read(b->ctx, path, DEFINITION_BYTES_MAX, LS_ERR_DATA, "", &definition);
   b->sweep = json_incref(json_object_get(definition, "sweep"));
@@ -24,6 +37,11 @@ ls_status_t bench_study_read(bench_t *b) {
 
 const char *bench_study_word(const bench_t *b, const char *key) {
   return json_string_value(json_object_get(b->sweep, key));
+}
+
+void bench_study_count(const bench_t *b, const char *key, int64_t *count) {
+  const json_t *value = json_object_get(b->sweep, key);
+  if (json_is_integer(value)) *count = json_integer_value(value);
 }
 
 static void print_rate(const json_t *side) {

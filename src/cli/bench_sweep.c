@@ -200,14 +200,18 @@ ls_status_t bench_sweep(bench_t *b) {
   b->seed = config->train.seed;
   const char *precision = ls_math_names[config->train.precision];
   ls_config_destroy(config);
-  if (b->study && !models && !b->args->extra[BENCH_BATCHES]) models = bench_study_word(b, "models");
-  if (b->study && !models) models = bench_study_word(b, "networks");
   if (b->study && !peers) peers = bench_study_word(b, "peer");
+  status = read_peers(b, peers, backend, &l.peers);
+  if (status != LS_OK) return status;
+  if (b->study && !models && !b->args->extra[BENCH_BATCHES]) {
+    models = bench_study_word(b, "models");
+    if (b->host && bench_study_word(b, "host")) models = bench_study_word(b, "host");
+  }
+  if (b->study && !models) models = bench_study_word(b, "networks");
   status = list_or(b, BENCH_BATCHES, true, batch_text, &batches);
   if (status == LS_OK) status = list_or(b, BENCH_RANKS_LIST, true, ranks_text, &l.ranks);
   if (status == LS_OK) status = list_or(b, BENCH_STRATEGIES, false, strategies_text, &l.strategies);
   if (status == LS_OK) status = list_or(b, BENCH_PRECISIONS, false, precision, &l.precisions);
-  if (status == LS_OK) status = read_peers(b, peers, backend, &l.peers);
   if (status != LS_OK) return status;
   l.shown = (shown_t){.model = models != NULL, .precision = l.precisions.count > 1};
   b->variants = ls_alloc_array(b->ctx, BENCH_VARIANT_MAX, sizeof *b->variants);

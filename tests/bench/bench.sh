@@ -157,6 +157,7 @@ expect 2 'on, off or both' bench "$work/c.yaml" --peer of
 expect 2 'the configuration file is missing' bench
 expect 2 'leave --weak out' bench --study --weak
 expect 3 'did you mean .mlp-large' bench --study --models mlp-huge=8
+expect 2 'its families --study families' bench --study family
 
 # A budget that the first round uses up: one round, and the document says how many repetitions there are.
 "$program" bench "$work/c.yaml" --ranks-list 1 --repetitions 90 --per-process 3 --steps 2 --warmup 0 --control 0 --budget 1 \
@@ -174,4 +175,7 @@ grep -q 'about .* left' "$work/err" || fail "--study did not say how long it tak
 [ "$(grep -c '"one_samples_per_s": 1234' "$work/s.json")" = 1 ] || fail "the published figures are missing"
 grep -q '^| 8 | here | [0-9.]*x ' "$work/s.md" && grep -q '^| 8 | the study | 0.82x | 1,234 ± 45 |' "$work/s.md" || fail "no table: $(cat "$work/s.md")"
 grep -q "Where the study's conclusions hold" "$work/s.html" || fail "no conclusions in the HTML file"
+"$program" bench --study families --models lstm=4 --set parallel.backend=cpu --set model.width=8 --set model.context=4 --repetitions 3 \
+  --steps 3 --warmup 1 --control 0 --quiet >"$work/out" 2>"$work/err" || fail "--study families: $(cat "$work/err")"
+grep -q 'pays .*at 4\|pays at no batch up to 4\|pays from batch 4' "$work/out" || fail "no batch from which two ranks pay: $(cat "$work/out")"
 echo ok

@@ -42,14 +42,14 @@ def side(cell, ranks, us, spread, repetitions, traced):
     return v
 
 
-def study_of(*cells, spread=1, repetitions=5, traced=0):
+def study_of(*cells, spread=1, repetitions=5, traced=0, definition=DEFINITION):
     """A cell: network, peer access, batch, us of one device and of two, exposed us (negative: parts are not known)."""
     variants = {}
     for cell in cells:
         variants.setdefault((cell[0], cell[2]), side(cell, 1, cell[3], spread, repetitions, traced))
         variants[cell] = side(cell, 2, cell[4], spread, repetitions, traced)
     d = document(list(variants.values()))
-    return {**d, "study": study.measure(d, DEFINITION)}
+    return {**d, "study": study.measure(d, definition)}
 
 
 def verdict(d, name, finding=0):
@@ -85,6 +85,29 @@ class Conclusions(unittest.TestCase):
         self.expect("break-even-128", NO, (LARGE, None, 64, 100, 90, 40), (LARGE, None, 256, 100, 70, 40))
         self.expect("break-even-128", YES, (LARGE, None, 64, 100, 110, 40), (LARGE, None, 256, 100, 70, 40))
         self.expect("break-even-128", OPEN, (LARGE, None, 64, 100, 110, 40))
+
+    def test_families(self):
+        """From which batch on two devices pay, against what the study said of each network."""
+        families = reading.definition("families")
+        lstm, resnet, bert = "lstm", "resnet18", "bert-small"
+        for name, wanted, *cells in (
+                ("lstm-never", YES, (lstm, "on", 32, 100, 130, 40), (lstm, "on", 256, 100, 120, 40)),
+                ("lstm-never", NO, (lstm, "on", 32, 100, 130, 40), (lstm, "on", 256, 100, 80, 40)),
+                ("lstm-never", OPEN, (lstm, "on", 32, 100, 130, 40), (lstm, "on", 256, 100, 100.1, 40)),
+                ("lstm-loses", YES, (lstm, "on", 32, 100, 130, 40)),
+                ("lstm-loses", NO, (lstm, "on", 32, 100, 150, 40)),
+                ("resnet18-from-64", YES, (resnet, "on", 16, 100, 120, 40), (resnet, "on", 64, 100, 80, 40)),
+                ("resnet18-from-64", NO, (resnet, "on", 16, 100, 80, 40), (resnet, "on", 64, 100, 80, 40)),
+                ("resnet18-from-64", NO, (resnet, "on", 64, 100, 120, 40), (resnet, "on", 256, 100, 80, 40)),
+                ("resnet18-from-64", OPEN, (resnet, "on", 16, 100, 120, 40)),
+                ("resnet18-efficiency", YES, (resnet, "on", 64, 100, 71, 4), (resnet, "on", 16, 100, 120, 4)),
+                ("resnet18-efficiency", NO, (resnet, "on", 64, 100, 55, 4)),
+                ("bert-small-pays", YES, (bert, "on", 8, 100, 120, 4), (bert, "on", 32, 100, 80, 4)),
+                ("bert-small-pays", NO, (bert, "on", 8, 100, 120, 4))):
+            self.assertEqual(verdict(study_of(*cells, definition=families), name), wanted, (name, cells))
+        said = study_of((resnet, "on", 16, 100, 120, 40), (resnet, "on", 64, 100, 80, 40), definition=families)["study"]
+        figures = next(c for c in said["conclusions"] if c["id"] == "resnet18-from-64")["findings"][0]["figures"]
+        self.assertRegex(figures, r"^pays from batch 64 on \(1\.25x .*\); 0\.83x .* at 16$")
 
     def test_efficiency(self):
         self.expect("efficiency-45", YES, (LARGE, None, 4, 100, 120, 40), (MEDIUM, None, 8, 100, 130, 40))

@@ -6,6 +6,7 @@ FORM        OUTPUT
 markdown    the report as Markdown
 html        the report as one HTML file with charts as inline SVG; nothing is fetched, no scripts
 study       the document with "study" added, by the definition in study.json: tables, figures, conclusions
+families    the same by families.json
 thresholds  what the study's rules (study.json) answer to a question of `lockstep plan --policy thresholds`: a table;
             thresholds-json: a document
 run         a document of `lockstep report` (the event logs of a watched training) as one HTML file
@@ -24,7 +25,7 @@ import sys
 import traceback
 
 VERSION = 1
-FORMS = ("markdown", "html", "study", "thresholds", "thresholds-json", "run", "check")
+FORMS = ("markdown", "html", "study", "families", "thresholds", "thresholds-json", "run", "check")
 
 
 class Refused(Exception):
@@ -59,9 +60,9 @@ def make(form):
     if form in ("markdown", "html"):
         found = read_document()
         return getattr(page, form)(blocks.title_of(found), blocks.report_of(found))
-    if form == "study":
+    if form in ("study", "families"):
         found = read_document()
-        return json.dumps({**found, "study": study.measure(found, document.definition())})
+        return json.dumps({**found, "study": study.measure(found, document.definition(form))})
     rules = document.definition()["thresholds"]
     if form == "thresholds":
         return thresholds.table(read(), rules)

@@ -13,9 +13,9 @@ def shipped(name):
         return file.read()
 
 
-def definition():
-    """The study: its tables, its conclusions, its rules."""
-    return json.loads(shipped("study.json"))
+def definition(name="study"):
+    """A study: its tables, its conclusions; the first one's rules."""
+    return json.loads(shipped(name + ".json"))
 
 
 def at(value, path):

@@ -1,5 +1,5 @@
 """The study measured again: adds "study" to a document. Its variants are sorted into the study's tables, the published
-figures stand beside them, and each conclusion of the definition (study.json) is judged.
+figures stand beside them, and each conclusion of the definition (study.json, families.json) is judged.
 
 A conclusion is a row: the networks that it is about, whether it is about each link or all, and how it is decided.
     figure       of every cell, a value with an interval or without (FIGURES)
@@ -31,7 +31,7 @@ class Cell:
         self.speedup, self.low, self.high = speedup(two)
         self.link = word(two, "peer_access") or None
         self.without = {}  # of a cell with peer access: the variant of two devices without
-        self.published = next((row for row in network["rows"] if row["batch"] == self.batch), None)
+        self.published = next((row for row in network.get("rows", ()) if row["batch"] == self.batch), None)
 
     def winner(self):
         """Who is shown to be faster."""
@@ -91,6 +91,7 @@ def without_link(c):
 
 
 FIGURES = {
+    "ratio": lambda c: c.speedup,
     "speed-up": lambda c: (c.speedup, c.low, c.high),
     "efficiency": lambda c: (50 * c.speedup, 50 * c.low, 50 * c.high),
     "exposed ms": lambda c: 1e-3 * part(c.two, "exposed_comm"),
@@ -188,6 +189,42 @@ def pays_only_above(row, cells):
     return decided(paying and not early, early), sides(row, cells)
 
 
+def pays_from(row, cells):
+    """The smallest batch from which on two devices are faster. The study names one; 1: any; none: it says never."""
+    known = [c for c in cells if isfinite(c.speedup)]
+    if not known:
+        return OPEN, ""
+    expected, first = row.get("batch"), None
+    for c in reversed(known):
+        if c.winner() != "faster":
+            break
+        first = c
+    paying, losing = ([c for c in known if c.winner() == who] for who in ("faster", "slower"))
+    last = known[-1]
+    shown = f"pays from batch {first.batch:.0f} on ({first.ratio()})" if first else f"pays at no batch up to {last.batch:.0f} ({last.ratio()})"
+    below = [c for c in known if first and c.batch < first.batch]
+    if below:
+        shown += f"; {below[-1].ratio()} at {below[-1].batch:.0f}"
+    if expected is None:
+        return decided(len(losing) == len(known), paying), shown
+    if expected == 1:
+        return decided(paying, len(losing) == len(known)), shown
+    above = [c for c in known if c.batch >= expected]
+    return (decided(above and all(c in paying for c in above) and not any(c.batch < expected for c in paying),
+                    any(c in losing for c in above) or any(c.batch < expected for c in paying)), shown)
+
+
+def best_efficiency(row, cells):
+    known = [c for c in cells if isfinite(c.speedup)]
+    if not known:
+        return OPEN, ""
+    best = max(known, key=lambda c: c.speedup)
+    low, high = row["within"]
+    bounds = f" ({50 * best.low:.0f} to {50 * best.high:.0f})" if isfinite(best.low) else ""
+    return (decided(low <= 50 * best.low and 50 * best.high <= high, 50 * best.high < low or 50 * best.low > high),
+            f"{50 * best.speedup:.0f} %{bounds} at batch {best.batch:.0f}")
+
+
 def one_winner_per_network(row, cells):
     def tell(own):
         found = [c.winner() for c in own]
@@ -209,8 +246,8 @@ def efficiency_of_last(row, cells):
             f"efficiency {50 * last.speedup:.0f} %{bounds} at batch {last.batch:.0f}")
 
 
-DECIDE = {decide.__name__: decide for decide in (speedup_by_batch, best_batch, pays_only_above, one_winner_per_network,
-                                                 efficiency_of_last)}
+DECIDE = {decide.__name__: decide for decide in (speedup_by_batch, best_batch, pays_only_above, pays_from, best_efficiency,
+                                                 one_winner_per_network, efficiency_of_last)}
 
 
 def finding(row, cells, link):
@@ -277,7 +314,7 @@ def measure(document, definition):
     links, cells = cells_of(document, definition["networks"])
     tables, timelines = [], []
     for network in definition["networks"]:
-        published = network["timeline"]
+        published = network.get("timeline", {})
         for link in links:
             own = [c for c in cells if c.network is network and c.link == link]
             if own:
@@ -285,6 +322,6 @@ def measure(document, definition):
                                "rows": list(map(table_row, own))})
             timelines += [{"model": network["preset"], "peer_access": link, "batch": c.batch, "one": step_parts(c.one),
                            "two": step_parts(c.two), "published": {"one": published["one"], "two": published["two"]}}
-                          for c in own if c.batch == published["batch"]]
+                          for c in own if c.batch == published.get("batch")]
     return {"source": definition["source"], "hardware": definition["hardware"], "tables": tables,
             "timelines": timelines, "conclusions": [conclusion(row, links, cells) for row in definition["conclusions"]]}
