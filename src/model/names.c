@@ -12,7 +12,11 @@ static const ls_names_row_t plain_rows[] = {{"**", {"**"}}, {NULL}};
 static const ls_names_t plain = {"names", "the names and layouts of this program", plain_rows, no_prefix,
                                  nothing};
 
-static const ls_names_row_t torchvision_rows[] = {{"**", {"**"}, LS_WEIGHT_CHANNELS_FIRST}, {NULL}};
+/* Squeeze and excitation are dense layers here, convolutions there. */
+static const ls_names_row_t torchvision_rows[] = {
+    {"features.**.fc*.weight", {"features.**.fc*.weight"}, LS_WEIGHT_POINTWISE},
+    {"**", {"**"}, LS_WEIGHT_CHANNELS_FIRST},
+    {NULL}};
 static const char *const torchvision_ignored[] = {"**num_batches_tracked", NULL};
 static const ls_names_t torchvision = {"torchvision",
                                        "torchvision's state dicts: convolutions with channels first",
@@ -126,11 +130,13 @@ bool ls_names_ignored(const ls_names_t *names, const char *theirs) {
 
 /* ---- layouts ---- */
 
-/* Dimension i of theirs is dimension to[i] of ours. */
+/* Dimension i of theirs is dimension to[i] of ours; then come `ones` dimensions of 1. */
 static const struct {
   int rank; /* of others the layout is the same */
-  int to[4];
-} layouts[] = {[LS_WEIGHT_SWAPPED] = {2, {1, 0}}, [LS_WEIGHT_CHANNELS_FIRST] = {4, {0, 3, 1, 2}}};
+  int to[4], ones;
+} layouts[] = {[LS_WEIGHT_SWAPPED] = {2, {1, 0}, 0},
+               [LS_WEIGHT_POINTWISE] = {2, {0, 1}, 2},
+               [LS_WEIGHT_CHANNELS_FIRST] = {4, {0, 3, 1, 2}, 0}};
 
 static bool is_same(ls_weight_layout_t layout, const ls_shape_t *ours) {
   return layout == LS_WEIGHT_SAME || layouts[layout].rank != ours->rank;
@@ -140,6 +146,8 @@ ls_shape_t ls_weight_shape(ls_weight_layout_t layout, const ls_shape_t *ours) {
   ls_shape_t theirs = *ours;
   for (int i = 0; i < ours->rank && !is_same(layout, ours); i++)
     theirs.dim[i] = ours->dim[layouts[layout].to[i]];
+  for (int i = 0; !is_same(layout, ours) && i < layouts[layout].ones; i++)
+    theirs.dim[theirs.rank++] = 1;
   return theirs;
 }
 
@@ -153,7 +161,7 @@ void ls_weight_copy(ls_weight_layout_t layout, const ls_shape_t *ours, bool back
   const ls_shape_t theirs = ls_weight_shape(layout, ours);
   for (int64_t at = 0; at < count; at++) { /* an element of theirs */
     int64_t index[4], rest = at, own = 0;
-    for (int i = theirs.rank - 1; i >= 0; rest /= theirs.dim[i--])
+    for (int i = ours->rank - 1; i >= 0; rest /= theirs.dim[i--])
       index[layouts[layout].to[i]] = rest % theirs.dim[i];
     for (int i = 0; i < ours->rank; i++)
       own = own * ours->dim[i] + index[i];

@@ -7,7 +7,8 @@
 
 typedef enum {
   LS_WEIGHT_SAME,
-  LS_WEIGHT_SWAPPED,       /* theirs (in, out), ours (out, in) */
+  LS_WEIGHT_SWAPPED,   /* theirs (in, out), ours (out, in) */
+  LS_WEIGHT_POINTWISE, /* theirs (out, in, 1, 1), a convolution; ours (out, in) */
   LS_WEIGHT_CHANNELS_FIRST /* of four dimensions: theirs (out, in, height, width), ours (out, height, width, in) */
 } ls_weight_layout_t;
 

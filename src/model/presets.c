@@ -199,9 +199,9 @@ static char *efficient_blocks(ls_arena_t *arena, const preset_t *preset) {
       if (stride == 1 && channels == stages[i].outputs) {
         if (text)
           text = ls_arena_printf(arena,
-                                 "%s  - drop_path: {name: %s.drop, rate: %g}\n"
+                                 "%s  - drop_path: {name: %s.drop, rate: $dropout*%d/%d}\n"
                                  "  - add: {name: %s.out, from: [%s, %s.drop]}\n",
-                                 text, block, 0.2 * done / BLOCKS, block, from, block);
+                                 text, block, done, BLOCKS, block, from, block);
         snprintf(from, sizeof from, "%s.out", block);
       } else
         snprintf(from, sizeof from, "%s.1", part);
@@ -306,6 +306,7 @@ char *ls_preset_text(ls_arena_t *arena, const ls_model_config_t *model) {
     double value = value_of(preset, model, text + 1, len);
     text += 1 + len;
     if (*text == '*') value *= (double)strtol(text + 1, &text, 10);
+    if (*text == '/') value /= (double)strtol(text + 1, &text, 10);
     to += snprintf(to, VALUE_BYTES, "%.15g", value);
   }
   return out;

@@ -41,6 +41,24 @@ static void test_rows(void **state) {
     assert_string_equal(theirs(rows[i].map, rows[i].ours, rows[i].part), rows[i].theirs);
 }
 
+/* They were said to have another shape, and began anew. */
+static void test_squeeze_and_excitation_of_torchvision(void **state) {
+  (void)state;
+  const ls_shape_t matrix = LS_SHAPE(LS_F32, 8, 32), theirs_shape = LS_SHAPE(LS_F32, 8, 32, 1, 1);
+  float ours[8 * 32], theirs_[8 * 32], back[8 * 32];
+  ls_foreign_names_t found;
+  int row = 0;
+  for (int i = 0; i < LS_COUNT(ours); i++)
+    ours[i] = (float)i;
+  assert_true(ls_names_find(map("torchvision"), "features.1.0.block.1.fc1.weight", &row, &found));
+  ls_shape_t shape = ls_weight_shape(found.layout, &matrix);
+  assert_true(ls_shape_equal(&shape, &theirs_shape));
+  ls_weight_copy(found.layout, &matrix, false, ours, theirs_);
+  assert_memory_equal(theirs_, ours, sizeof ours);
+  ls_weight_copy(found.layout, &matrix, true, theirs_, back);
+  assert_memory_equal(back, ours, sizeof ours);
+}
+
 static void test_alternatives_are_tried_in_turn(void **state) {
   (void)state;
   ls_foreign_names_t found;
@@ -109,6 +127,7 @@ static void test_layouts_there_and_back(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_rows),
+      cmocka_unit_test(test_squeeze_and_excitation_of_torchvision),
       cmocka_unit_test(test_alternatives_are_tried_in_turn),
       cmocka_unit_test(test_ignored),
       cmocka_unit_test(test_a_star_spans_no_dot),

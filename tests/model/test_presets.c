@@ -101,6 +101,24 @@ static void of_other_sizes(void **state) {
   }
 }
 
+static void dropout_0_ends_stochastic_depth(void **state) {
+  capture_t *c = *state;
+  static const struct {
+    const char *text;
+    int dropped;
+  } rows[] = {{"model: {preset: efficientnet-b0}\n", 9 + 1},
+              {"model: {preset: efficientnet-b0, dropout: 0}\n", 0}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    parsed_t p;
+    ls_graph_t *graph;
+    assert_int_equal(parse_model(c, rows[i].text, &p), LS_OK);
+    assert_int_equal(ls_model_build(c->ctx, &p.model, 1, true, &graph), LS_OK);
+    assert_int_equal(count_ops(graph, "drop_rows") + count_ops(graph, "dropout"), rows[i].dropped);
+    ls_graph_destroy(graph);
+    release_model(&p);
+  }
+}
+
 static void sizes_that_do_not_fit(void **state) {
   capture_t *c = *state;
   static const char *const texts[][2] = {
@@ -121,6 +139,6 @@ static void sizes_that_do_not_fit(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {TEST(sizes), TEST(with_another_loss), TEST(of_other_sizes),
-                                     TEST(sizes_that_do_not_fit)};
+                                     TEST(dropout_0_ends_stochastic_depth), TEST(sizes_that_do_not_fit)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

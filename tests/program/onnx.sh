@@ -39,23 +39,34 @@ one image '8 7 3' cross-entropy '{conv2d: {filters: 4, stride: 2, activation: re
 one pooled '8 7 3' cross-entropy '{conv2d: {filters: 6, kernel: 5, padding: valid, activation: tanh}}, {global_pool: {kind: mean}}, {dense: {units: 3}}'
 one lstm '6 4' cross-entropy '{lstm: {units: 5, layers: 2, bidirectional: true, dropout: 0.1}}, {dense: {units: 4, over: last, activation: tanh}}, {global_pool: {kind: mean}}, {dense: {units: 3}}'
 one gru '6 4' cross-entropy '{gru: {units: 5, bidirectional: true}}, {gru: {units: 7, output: last}}, {dense: {units: 3}}'
-# a class for every position: tokens in, causal attention
-cat >gpt.yaml <<'Y'
-model: {preset: gpt2, width: 32, depth: 2, heads: 4, context: 10, vocabulary: 20}
-data: {kind: synthetic, samples: 60}
-train: {batch: 10, steps: 4, checkpoint: {dir: gpt}}
-parallel: {backend: cpu}
-Y
-"$program" train gpt.yaml --quiet >/dev/null 2>err || fail "gpt: train: $(cat err)"
-awk 'BEGIN { srand(2); for (r = -1; r < 20; r++) for (i = 0; i < 10; i++)
-  printf "%s%s", r < 0 ? "f" i : int(20 * rand()), i < 9 ? "," : "\n" }' >x.csv
-"$program" predict gpt.yaml --checkpoint gpt --input x.csv --output y.jsonl >/dev/null 2>err || fail "gpt: predict: $(cat err)"
-"$program" export gpt.yaml --checkpoint gpt --format onnx --output gpt.onnx >/dev/null 2>err || fail "gpt: export: $(cat err)"
-if [ -n "$runtime" ]; then
-  difference=$(node "$here/onnx.js" gpt.onnx x.csv y.jsonl 10) || fail "gpt: onnxruntime"
-  below "$difference" 1e-6 || fail "gpt: differs by $difference"
-  echo "gpt: differs by $difference"
-fi
+# preset NAME KIND DIMS SIZES..: samples of KIND (the number of ids; 0: values)
+preset() {
+  name=$1 ids=$2 dims=$3 sizes=$4
+  printf 'model: {preset: %s%s}\ndata: {kind: synthetic, samples: 2}\ntrain: {batch: 2, steps: 1, evaluate_every: 0, checkpoint: {dir: %s}}\n' \
+    "$name" "$sizes" "$name" >"$name.yaml"
+  echo "parallel: {backend: cpu}" >>"$name.yaml"
+  awk -v dims="$dims" -v ids=$ids 'BEGIN { srand(2); n = 1; k = split(dims, d, " "); for (i = 1; i <= k; i++) n *= d[i]
+    for (r = -1; r < 3; r++) for (i = 1; i <= n; i++) printf "%s%s", r < 0 ? "f" i : ids ? int(ids * rand()) : rand(), i < n ? "," : "\n" }' >x.csv
+  "$program" train "$name.yaml" --quiet >/dev/null 2>err || fail "$name: train: $(cat err)"
+  "$program" predict "$name.yaml" --checkpoint "$name" --input x.csv --output y.jsonl >/dev/null 2>err || fail "$name: predict: $(cat err)"
+  "$program" export "$name.yaml" --checkpoint "$name" --format onnx --output "$name.onnx" >/dev/null 2>err || fail "$name: export: $(cat err)"
+  rm -r "$name"
+  [ -n "$runtime" ] || return 0
+  difference=$(node "$here/onnx.js" "$name.onnx" x.csv y.jsonl $dims) || fail "$name: onnxruntime"
+  below "$difference" 1e-5 || fail "$name: differs by $difference"
+  echo "$name: differs by $difference"
+}
+one normed '4 3' cross-entropy '{dense: {units: 5, over: last}}, {batch_norm: {name: a}}, {dense: {name: b, units: 5, over: last, activation: silu}},
+  {multiply: {from: [a, b]}}, {global_pool: {kind: max}}, batch_norm, {dense: {units: 3}}'
+preset mlp-medium 0 799 ""
+preset lstm 0 '5 50' ", width: 16, context: 5"
+preset gru 0 '5 50' ", width: 16, context: 5"
+preset encoder 0 '6 50' ", width: 24, depth: 2, heads: 3, context: 6"
+preset gpt2 20 10 ", width: 32, depth: 2, heads: 4, context: 10, vocabulary: 20"
+preset bert-small 20 7 ", width: 32, depth: 2, heads: 4, context: 7, vocabulary: 20, classes: 2"
+for large in resnet18 efficientnet-b0; do
+  preset $large 0 '224 224 3' ", classes: 10"
+done
 expect 2 'for --format safetensors' export plain.yaml --checkpoint plain --format onnx --map names --output x
 expect 2 'not one of safetensors, onnx' export plain.yaml --checkpoint plain --format pb --output x
 [ -n "$runtime" ] || { echo "skipped: onnxruntime-node is not there (npm install --ignore-scripts onnxruntime-node, NODE_PATH): files were written, not run"; exit 77; }
