@@ -4,16 +4,12 @@
  * Each line: op, shape, median time, TFLOP/s by the op row's count, GB/s by its bytes. Where the backend can, launches
  * are captured, so that they are as close as in a step. */
 #include "base/half.h"
-#include "device/device.h"
 #include "graph/cases.h"
 #include "graph/low.h"
 #include "graph/ops/row.h"
+#include "op_time.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { REPEATS = 10, TIMINGS = 7 };
 
 typedef struct {
   const char *op;
@@ -93,69 +89,10 @@ static const row_t rows[] = {
     ROW("gelu_tanh", "gpt2, 4", 1, ATTRS(0), X(4096, 3072)),
 };
 
-typedef struct {
-  ls_ctx_t *ctx;
-  const ls_backend_t *backend;
-  ls_device_t *device;
-  ls_stream_t *stream;
-  ls_dtype_t low; /* of the tensors that rows allow to be low; LS_F32: of none */
-} bench_t;
-
-static void must(ls_status_t status, const char *what) {
-  if (status == LS_OK) return;
-  fprintf(stderr, "%s: %s\n", what, ls_status_text(status));
-  exit(1);
-}
-
-static void *take(bench_t *b, size_t size_bytes, const void *data) {
-  void *memory;
-  must(b->backend->buffer->alloc(b->device, LS_MEM_DEVICE, size_bytes, &memory), "memory");
-  if (data) must(b->backend->stream->copy(b->stream, memory, data, size_bytes), "copy");
-  must(b->backend->stream->sync(b->stream, 0), "copy");
-  return memory;
-}
-
-static ls_status_t repeat(bench_t *b, ls_kernel_fn kernel, const ls_kernel_args_t *args) {
-  ls_status_t status = LS_OK;
-  for (int k = 0; k < REPEATS && !status; k++)
-    status = b->backend->stream->launch(b->stream, kernel, args);
-  return status;
-}
-
-static int by_value(const void *a, const void *b) {
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
-/* Of one launch; negative if it fails. */
-static double median_us(bench_t *b, ls_kernel_fn kernel, const ls_kernel_args_t *args) {
-  const ls_capture_ops_t *capture = b->backend->capture;
-  int64_t time_ns[TIMINGS];
-  ls_exec_t *exec = NULL;
-  ls_status_t status = b->backend->stream->launch(b->stream, kernel, args);
-  if (!status) status = b->backend->stream->sync(b->stream, 0);
-  if (status) return -1;
-  if (capture) {
-    must(capture->begin(b->stream), "capture");
-    status = repeat(b, kernel, args);
-    must(capture->end(b->stream, &exec), "capture");
-  }
-  for (int k = 0; k < TIMINGS && !status; k++) {
-    int64_t start_ns = ls_clock_ns();
-    status = exec ? capture->launch(exec, b->stream) : repeat(b, kernel, args);
-    if (!status) status = b->backend->stream->sync(b->stream, 0);
-    time_ns[k] = ls_clock_ns() - start_ns;
-  }
-  if (exec) capture->destroy(exec);
-  if (status) return -1;
-  qsort(time_ns, TIMINGS, sizeof *time_ns, by_value);
-  return (double)time_ns[TIMINGS / 2] / 1e3 / REPEATS;
-}
-
-/* Input i of a case, rounded where it is low. */
-static void fill(const bench_t *b, const ls_op_t *op, const ls_op_case_t *c, int i, void *data) {
-  uint16_t *low = data;
-  if (b->low == LS_F32 || !(op->low_in >> i & 1)) {
+/* Input i of a case, rounded where it is low: of that dtype; LS_F32: none is. */
+static void fill(ls_dtype_t low, const ls_op_t *op, const ls_op_case_t *c, int i, void *data) {
+  uint16_t *to = data;
+  if (low == LS_F32 || !(op->low_in >> i & 1)) {
     case_fill_input(op, c, i, data);
     return;
   }
@@ -163,11 +100,11 @@ static void fill(const bench_t *b, const ls_op_t *op, const ls_op_case_t *c, int
   must(wide ? LS_OK : LS_ERR_MEMORY, "memory");
   case_fill_input(op, c, i, wide);
   for (int64_t k = 0; k < ls_shape_count(&c->in[i].shape); k++)
-    low[k] = b->low == LS_BF16 ? ls_bf16_of_f32(wide[k]) : ls_f16_of_f32(wide[k]);
+    to[k] = low == LS_BF16 ? ls_bf16_of_f32(wide[k]) : ls_f16_of_f32(wide[k]);
   free(wide);
 }
 
-static void run(bench_t *b, const row_t *row) {
+static void run(bench_t *b, ls_dtype_t low, const row_t *row) {
   const ls_op_t *op = ls_op_find(row->op);
   const ls_op_case_t *c = &row->c;
   ls_tensor_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
@@ -175,9 +112,9 @@ static void run(bench_t *b, const row_t *row) {
   ls_attrs_t attrs = c->attrs;
   for (int i = 0; i < c->in_count; i++) {
     in_shape[i] = c->in[i].shape;
-    if (op && op->low_in >> i & 1) in_shape[i].dtype = b->low;
+    if (op && op->low_in >> i & 1) in_shape[i].dtype = low;
   }
-  if (op && !op->low_in && op->low_out) attrs.i[LS_ATTR_LOW] = b->low;
+  if (op && !op->low_in && op->low_out) attrs.i[LS_ATTR_LOW] = low;
   if (!op || ls_op_shape(b->ctx, op, &attrs, in_shape, out_shape)) {
     printf("%-14s %s: no such op, or not of these shapes\n", row->op, c->name);
     return;
@@ -185,7 +122,7 @@ static void run(bench_t *b, const row_t *row) {
   for (int i = 0; i < op->in_count; i++) {
     void *data = malloc(ls_shape_bytes(&in_shape[i]));
     must(data ? LS_OK : LS_ERR_MEMORY, "memory");
-    fill(b, op, c, i, data);
+    fill(low, op, c, i, data);
     in[i] = (ls_tensor_t){take(b, ls_shape_bytes(&in_shape[i]), data), in_shape[i]};
     free(data);
   }
@@ -211,11 +148,6 @@ static void run(bench_t *b, const row_t *row) {
     b->backend->buffer->free(b->device, LS_MEM_DEVICE, in[i].data);
 }
 
-static void print_log(void *user, ls_log_level_t level, const char *message) {
-  (void)user;
-  if (level <= LS_LOG_WARN) printf("%s\n", message);
-}
-
 int main(int argc, char **argv) {
   if (argc < 2) {
     fprintf(stderr, "usage: %s BACKEND [THREADS [PRECISION [NAME]]]\n", argv[0]);
@@ -225,18 +157,13 @@ int main(int argc, char **argv) {
   const ls_device_options_t options = {.threads = argc > 2 ? atoi(argv[2]) : 1,
                                        .math = tf32 ? LS_MATH_TF32 : LS_MATH_FP32};
   const char *precision = argc > 3 ? argv[3] : "fp32";
-  bench_t b = {.ctx = ls_ctx_create(print_log, NULL)};
-  if (strcmp(precision, "bf16") == 0) b.low = LS_BF16;
-  if (strcmp(precision, "fp16") == 0) b.low = LS_F16;
-  must(b.ctx ? LS_OK : LS_ERR_MEMORY, "context");
-  must(ls_backend_find(b.ctx, argv[1], &b.backend), argv[1]);
-  must(b.backend->device->open(b.ctx, &options, &b.device), "open");
-  must(b.backend->stream->create(b.device, LS_STREAM_INLINE, &b.stream), "stream");
+  ls_dtype_t low = strcmp(precision, "bf16") == 0   ? LS_BF16
+                   : strcmp(precision, "fp16") == 0 ? LS_F16
+                                                    : LS_F32;
+  bench_t b = bench_open(argv[1], &options);
   printf("%s, %s\n", b.device->name, precision);
   for (int k = 0; k < LS_COUNT(rows); k++)
-    if (argc < 5 || strstr(rows[k].op, argv[4])) run(&b, &rows[k]);
-  b.backend->stream->destroy(b.stream);
-  b.backend->device->close(b.device);
-  ls_ctx_destroy(b.ctx);
+    if (argc < 5 || strstr(rows[k].op, argv[4])) run(&b, low, &rows[k]);
+  bench_close(&b);
   return 0;
 }

@@ -1,24 +1,12 @@
-// Attention of every head of every sample in f32, without the table of scores in memory (Dao et al. 2022). A block has
+// Attention of every head of every sample, computed in f32, without the table of scores in memory (Dao et al. 2022). A block has
 // TILE rows (queries, or keys in the second kernel of the gradient) of one head and goes over the columns TILE at a
 // time. Tiles of q, k, v, dy lie in shared memory with the head's dimension first; a product of two tiles then reads
 // neighbouring rows at once. Every sum has one order: the gradient of queries and that of keys and values are two
 // kernels, which add up nothing in common.
-#include "device/cuda/block.cuh"
-#include "device/cuda/element.h"
+#include "device/cuda/attention.cuh"
 
 constexpr int SIDE = 16; // threads along each side of a tile
 static_assert(SIDE * SIDE == BLOCK, "a block is a square of threads");
-
-struct attention_shape {
-  int64_t heads, t, size; // size: of a head
-  bool causal;
-  float scale;
-  // dropout of probabilities
-  const unsigned char *step;
-  uint32_t rng_stream;
-  float rate, widen;
-  __device__ int64_t width() const { return heads * size; }
-};
 
 // A tile of T rows of D numbers, stored [d][row]. M rows of it belong to a thread.
 template <int D_, int T_> struct tile_of {
@@ -48,12 +36,12 @@ template <int M> __device__ static void store_rows(float *to, const float *from)
 }
 
 // Rows first .. of x, `stride` apart; zero beyond `rows` and beyond the head's size.
-template <class K>
-__device__ static void load_tile(float *to, const float *x, int64_t stride, int64_t first, int64_t rows,
+template <class K, class E>
+__device__ static void load_tile(float *to, const E *x, int64_t stride, int64_t first, int64_t rows,
                                  int64_t size) {
   for (int r = threadIdx.x / WARP; r < K::T; r += WARPS)
     for (int d = threadIdx.x % WARP; d < K::D; d += WARP)
-      to[d * K::STRIDE + r] = first + r < rows && d < size ? x[(first + r) * stride + d] : 0;
+      to[d * K::STRIDE + r] = first + r < rows && d < size ? widen(x[(first + r) * stride + d]) : 0;
 }
 
 // s[i][j] = product of row ty M + i of a and row column_of(tx, j) of b.
@@ -129,25 +117,12 @@ __device__ static float side_max(float value) {
   return value;
 }
 
-// The random factors of probabilities: 0, or what makes up for those that are dropped. Four elements share a counter; where
-// these are four keys of one query, a thread draws for all four and passes on what its neighbour needs.
-struct dropped {
-  uint64_t seed, row; // words of the sample's first element
-  bool on, shared;
-  __device__ dropped(const attention_shape &s, int64_t sample)
-      : seed(0), row(0), on(s.rate > 0), shared(s.t % 4 == 0) {
-    if (!on) return;
-    seed = load_u64(s.step + offsetof(ls_step_params_t, seed));
-    row = (load_u64(s.step + offsetof(ls_step_params_t, position)) + (uint64_t)sample) *
-          (uint64_t)((s.heads * s.t * s.t + 3) / 4);
-  }
-  __device__ ls_rng4_t words(const attention_shape &s, int64_t head, int64_t query, int64_t key) const {
-    return ls_rng(seed, s.rng_stream, row + (uint64_t)((head * s.t + query) * s.t + key) / 4);
-  }
+// The random factors of probabilities: 0, or what makes up for those that are dropped. Where a counter's elements are four
+// keys of one query, a thread draws for all four and passes on what its neighbour needs.
+struct dropped : dropout_words {
+  using dropout_words::dropout_words;
   __device__ float each(const attention_shape &s, int64_t head, int64_t query, int64_t key) const {
-    ls_rng4_t w = words(s, head, query, key);
-    unsigned e = (unsigned)((head * s.t + query) * s.t + key) % 4;
-    return ls_each_dropout(1, e == 0 ? w.v[0] : e == 1 ? w.v[1] : e == 2 ? w.v[2] : w.v[3], s.rate, s.widen);
+    return ls_each_dropout(1, word(s, head, query, key), s.rate, s.widen);
   }
   // f[j]: of one query and keys key + column_of(tx, j). Called by all threads of a warp.
   template <int M>
@@ -196,16 +171,15 @@ struct task_t {
 };
 
 // Grid: samples times heads, tiles of queries.
-template <class K>
-__global__ void __launch_bounds__(BLOCK)
-    attention_kernel(attention_shape s, const float *qkv, float *y, float *lse) {
+template <class K, class E>
+__global__ void __launch_bounds__(BLOCK) attention_kernel(attention_shape s, const E *qkv, E *y, float *lse) {
   extern __shared__ float4 shared[];
   float *qs = (float *)shared, *ks = qs + K::FLOATS, *vs = ks + K::FLOATS, *weights = vs + K::FLOATS;
   int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
   task_t at(s, K::T);
   dropped drop(s, at.sample);
   int64_t width = s.width(), stride = 3 * width;
-  const float *q = qkv + at.sample * s.t * stride + at.head * s.size;
+  const E *q = qkv + at.sample * s.t * stride + at.head * s.size;
   load_tile<K>(qs, q, stride, at.first, s.t, s.size);
   float top[K::M], sum[K::M], o[K::M][K::C] = {}, score[K::M][K::M];
 #pragma unroll
@@ -255,10 +229,10 @@ __global__ void __launch_bounds__(BLOCK)
     int64_t query = at.first + ty * K::M + i;
     if (query >= s.t) continue;
     float each = 1 / sum[i];
-    float *to = y + (at.sample * s.t + query) * width + at.head * s.size;
+    E *to = y + (at.sample * s.t + query) * width + at.head * s.size;
 #pragma unroll
     for (int c = 0; c < K::C; c++)
-      if (tx + SIDE * c < s.size) to[tx + SIDE * c] = o[i][c] * each;
+      if (tx + SIDE * c < s.size) narrow(o[i][c] * each, to + tx + SIDE * c);
     if (tx == 0) lse[(at.sample * s.heads + at.head) * s.t + query] = top[i] + logf(sum[i]);
   }
 }
@@ -275,15 +249,15 @@ __device__ static void gradient_of(const attention_shape &s, int64_t query, int6
 }
 
 // Sums of dy y over each of the T rows from `first` on, and their lse, into shared memory.
-template <class K>
-__device__ static void load_inner(const attention_shape &s, const float *dy, const float *y, const float *lse,
+template <class K, class E>
+__device__ static void load_inner(const attention_shape &s, const E *dy, const E *y, const float *lse,
                                   int64_t first, float *inner, float *lse_of) {
   int lane = threadIdx.x % WARP;
   for (int r = threadIdx.x / WARP; r < K::T; r += WARPS) {
     float sum = 0;
     bool real = first + r < s.t;
     for (int64_t d = lane; real && d < s.size; d += WARP)
-      sum += dy[(first + r) * s.width() + d] * y[(first + r) * s.width() + d];
+      sum += widen(dy[(first + r) * s.width() + d]) * widen(y[(first + r) * s.width() + d]);
     sum = warp_sum(sum);
     if (lane == 0) {
       inner[r] = sum;
@@ -293,10 +267,9 @@ __device__ static void load_inner(const attention_shape &s, const float *dy, con
 }
 
 // Grid as above.
-template <class K>
+template <class K, class E>
 __global__ void __launch_bounds__(BLOCK)
-    attention_dq_kernel(attention_shape s, const float *dy, const float *qkv, const float *y,
-                        const float *lse, float *dqkv) {
+    attention_dq_kernel(attention_shape s, const E *dy, const E *qkv, const E *y, const float *lse, E *dqkv) {
   extern __shared__ float4 shared[];
   __shared__ float inner[K::T], lse_of[K::T];
   float *qs = (float *)shared, *dys = qs + K::FLOATS, *ks = dys + K::FLOATS, *vs = ks + K::FLOATS,
@@ -305,7 +278,7 @@ __global__ void __launch_bounds__(BLOCK)
   task_t at(s, K::T);
   dropped drop(s, at.sample);
   int64_t width = s.width(), stride = 3 * width, from = at.sample * s.t * width + at.head * s.size;
-  const float *q = qkv + at.sample * s.t * stride + at.head * s.size;
+  const E *q = qkv + at.sample * s.t * stride + at.head * s.size;
   load_tile<K>(qs, q, stride, at.first, s.t, s.size);
   load_tile<K>(dys, dy + from, width, at.first, s.t, s.size);
   load_inner<K>(s, dy + from, y + from, lse + (at.sample * s.heads + at.head) * s.t, at.first, inner, lse_of);
@@ -335,18 +308,17 @@ __global__ void __launch_bounds__(BLOCK)
 #pragma unroll
   for (int i = 0; i < K::M; i++) {
     int64_t query = at.first + ty * K::M + i;
-    float *to = dqkv + (at.sample * s.t + query) * stride + at.head * s.size;
+    E *to = dqkv + (at.sample * s.t + query) * stride + at.head * s.size;
 #pragma unroll
     for (int c = 0; c < K::C; c++)
-      if (query < s.t && tx + SIDE * c < s.size) to[tx + SIDE * c] = dq[i][c];
+      if (query < s.t && tx + SIDE * c < s.size) narrow(dq[i][c], to + tx + SIDE * c);
   }
 }
 
 // Grid: samples times heads, tiles of keys. Rows are keys, columns queries.
-template <class K>
-__global__ void __launch_bounds__(BLOCK)
-    attention_dkv_kernel(attention_shape s, const float *dy, const float *qkv, const float *y,
-                         const float *lse, float *dqkv) {
+template <class K, class E>
+__global__ void __launch_bounds__(BLOCK) attention_dkv_kernel(attention_shape s, const E *dy, const E *qkv,
+                                                              const E *y, const float *lse, E *dqkv) {
   extern __shared__ float4 shared[];
   __shared__ float inner[K::T], lse_of[K::T];
   float *qs = (float *)shared, *dys = qs + K::FLOATS, *ks = dys + K::FLOATS, *vs = ks + K::FLOATS,
@@ -355,7 +327,7 @@ __global__ void __launch_bounds__(BLOCK)
   task_t at(s, K::T);
   dropped drop(s, at.sample);
   int64_t width = s.width(), stride = 3 * width, from = at.sample * s.t * width + at.head * s.size;
-  const float *q = qkv + at.sample * s.t * stride + at.head * s.size;
+  const E *q = qkv + at.sample * s.t * stride + at.head * s.size;
   load_tile<K>(ks, q + width, stride, at.first, s.t, s.size);
   load_tile<K>(vs, q + 2 * width, stride, at.first, s.t, s.size);
   float dk[K::M][K::C] = {}, dv[K::M][K::C] = {}, score[K::M][K::M], product[K::M][K::M];
@@ -387,84 +359,86 @@ __global__ void __launch_bounds__(BLOCK)
 #pragma unroll
   for (int i = 0; i < K::M; i++) {
     int64_t key = at.first + ty * K::M + i;
-    float *to = dqkv + (at.sample * s.t + key) * stride + width + at.head * s.size;
+    E *to = dqkv + (at.sample * s.t + key) * stride + width + at.head * s.size;
 #pragma unroll
     for (int c = 0; c < K::C; c++)
       if (key < s.t && tx + SIDE * c < s.size) {
-        to[tx + SIDE * c] = dk[i][c];
-        to[width + tx + SIDE * c] = dv[i][c];
+        narrow(dk[i][c], to + tx + SIDE * c);
+        narrow(dv[i][c], to + width + tx + SIDE * c);
       }
   }
 }
 
 // ---- launches ----
 
-static attention_shape shape_of(args_t args, const ls_tensor_t &qkv, const ls_tensor_t &step) {
-  attention_shape s;
-  double rate = args->attrs->f[0];
-  s.heads = args->attrs->i[0];
-  s.t = qkv.shape.dim[1];
-  s.size = qkv.shape.dim[2] / (3 * s.heads);
-  s.causal = args->attrs->i[1] != 0;
-  s.scale = (float)(1 / sqrt((double)s.size));
-  s.step = (const unsigned char *)step.data;
-  s.rng_stream = LS_RNG_DROPOUT + (uint32_t)args->attrs->i[2];
-  s.rate = (float)rate;
-  s.widen = (float)(1 / (1 - rate));
-  return s;
-}
-
 template <class F> static int allow_shared(F *kernel, size_t bytes) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 }
 
-template <class K> static int attention_as(ls_stream_t *stream, args_t args) {
-  attention_shape s = shape_of(args, args->in[0], args->in[1]);
+template <class K, class E> static int attention_as(ls_stream_t *stream, args_t args) {
+  attention_shape s = attention_shape_of(args, args->in[0], args->in[1]);
   size_t bytes = (3 * K::FLOATS + K::WEIGHTS) * sizeof(float);
-  int error = allow_shared(attention_kernel<K>, bytes);
+  int error = allow_shared(attention_kernel<K, E>, bytes);
   dim3 grid((unsigned)(in_rows(args, 0) * s.heads), (unsigned)((s.t + K::T - 1) / K::T));
   if (!error)
-    attention_kernel<K>
-        <<<grid, BLOCK, bytes, ls_kernel_stream(stream)>>>(s, in(args, 0), out(args, 0), out(args, 1));
+    attention_kernel<K, E><<<grid, BLOCK, bytes, ls_kernel_stream(stream)>>>(
+        s, (const E *)args->in[0].data, (E *)args->out[0].data, out(args, 1));
   return error ? error : launched();
 }
 
-template <class K> static int attention_dx_as(ls_stream_t *stream, args_t args) {
-  attention_shape s = shape_of(args, args->in[1], args->in[4]);
-  const float *dy = in(args, 0), *qkv = in(args, 1), *y = in(args, 2), *lse = in(args, 3);
-  float *dqkv = out(args, 0);
+template <class K, class E> static int attention_dx_as(ls_stream_t *stream, args_t args) {
+  attention_shape s = attention_shape_of(args, args->in[1], args->in[4]);
+  const E *dy = (const E *)args->in[0].data, *qkv = (const E *)args->in[1].data,
+          *y = (const E *)args->in[2].data;
+  const float *lse = in(args, 3);
+  E *dqkv = (E *)args->out[0].data;
   size_t dq_bytes = (4 * K::FLOATS + K::WEIGHTS) * sizeof(float);
   size_t dkv_bytes = dq_bytes + K::WEIGHTS * sizeof(float);
-  int error = allow_shared(attention_dq_kernel<K>, dq_bytes);
-  if (!error) error = allow_shared(attention_dkv_kernel<K>, dkv_bytes);
+  int error = allow_shared(attention_dq_kernel<K, E>, dq_bytes);
+  if (!error) error = allow_shared(attention_dkv_kernel<K, E>, dkv_bytes);
   if (error) return error;
   dim3 grid((unsigned)(in_rows(args, 1) * s.heads), (unsigned)((s.t + K::T - 1) / K::T));
-  attention_dq_kernel<K><<<grid, BLOCK, dq_bytes, ls_kernel_stream(stream)>>>(s, dy, qkv, y, lse, dqkv);
-  attention_dkv_kernel<K><<<grid, BLOCK, dkv_bytes, ls_kernel_stream(stream)>>>(s, dy, qkv, y, lse, dqkv);
+  cudaStream_t handle = ls_kernel_stream(stream);
+  attention_dq_kernel<K, E><<<grid, BLOCK, dq_bytes, handle>>>(s, dy, qkv, y, lse, dqkv);
+  attention_dkv_kernel<K, E><<<grid, BLOCK, dkv_bytes, handle>>>(s, dy, qkv, y, lse, dqkv);
   return launched();
 }
 
-// The first version whose size a head does not exceed and whose tiles fit the GPU's shared memory.
+// The first version whose size a head does not exceed, that has the tensors' dtype, and that suits the GPU.
 typedef int (*version_fn)(ls_stream_t *stream, args_t args);
-#define VERSION(d, t)                                                                                        \
-  { d, attention_as<tile_of<d, t>>, attention_dx_as<tile_of<d, t>> }
+#define VERSION(type, e, d, t)                                                                               \
+  { type, d, attention_as<tile_of<d, t>, e>, attention_dx_as<tile_of<d, t>, e> }
 static const struct {
+  ls_dtype_t dtype; // LS_DTYPE_COUNT: any
   int64_t size;
   version_fn forward, dx;
-} versions[] = {VERSION(16, 64),  VERSION(32, 64),  VERSION(64, 64), VERSION(64, 32),
-                VERSION(128, 64), VERSION(128, 32), VERSION(256, 32)};
+} versions[] = {{LS_DTYPE_COUNT, 128, attention_tensor, attention_tensor_dx},
+                VERSION(LS_F32, float, 16, 64),
+                VERSION(LS_F32, float, 32, 64),
+                VERSION(LS_F32, float, 64, 64),
+                VERSION(LS_F32, float, 64, 32),
+                VERSION(LS_F32, float, 128, 64),
+                VERSION(LS_F32, float, 128, 32),
+                VERSION(LS_F32, float, 256, 32),
+                VERSION(LS_BF16, bf16_t, 64, 32),
+                VERSION(LS_BF16, bf16_t, 256, 32),
+                VERSION(LS_F16, f16_t, 64, 32),
+                VERSION(LS_F16, f16_t, 256, 32)};
 
 static ls_status_t run(ls_stream_t *stream, args_t args, const ls_tensor_t &qkv, version_fn (*of)(int),
                        const char *op) {
   int64_t size = qkv.shape.dim[2] / (3 * args->attrs->i[0]);
-  int error = cudaErrorInvalidValue;
-  for (int i = 0; i < (int)(sizeof versions / sizeof *versions) && error == cudaErrorInvalidValue; i++)
-    if (size <= versions[i].size) {
-      error = of(i)(stream, args);
-      (void)cudaGetLastError(); // a version that does not fit is no error
-    }
+  int error = cudaErrorNotSupported;
+  for (int i = 0; i < (int)(sizeof versions / sizeof *versions); i++) {
+    if (size > versions[i].size) continue;
+    if (versions[i].dtype != LS_DTYPE_COUNT && versions[i].dtype != qkv.shape.dtype) continue;
+    error = of(i)(stream, args);
+    if (error != cudaErrorInvalidValue && error != cudaErrorNotSupported) break;
+    (void)cudaGetLastError(); // a version that does not fit is no error
+    error = cudaErrorNotSupported;
+  }
   return ls_kernel_status(stream, error,
-                          error == cudaErrorInvalidValue ? "attention with heads of this size" : op);
+                          error == cudaErrorNotSupported ? "attention with heads of this size" : op);
 }
 
 static ls_status_t attention(ls_stream_t *stream, args_t args) {
@@ -478,4 +452,4 @@ static ls_status_t attention_dx(ls_stream_t *stream, args_t args) {
 }
 
 const ls_kernel_row_t ls_cuda_attention_rows[] = {
-    {"attention", attention}, {"attention_dx", attention_dx}, {}};
+    {"attention", attention, true}, {"attention_dx", attention_dx, true}, {}};

@@ -193,9 +193,11 @@ static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
   return LS_OK;
 }
 
+/* dq, dk, dv of a head; or, for tuned versions, two numbers of every query. */
 static size_t dx_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
-  (void)in;
-  return (size_t)(out[0].dim[1] * out[0].dim[2] / attrs->i[0]) * sizeof(double);
+  size_t head = (size_t)(out[0].dim[1] * out[0].dim[2] / attrs->i[0]) * sizeof(double);
+  size_t queries = (size_t)ls_shape_count(&in[3]) * 2 * sizeof(float);
+  return head > queries ? head : queries;
 }
 
 static int64_t dx_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {

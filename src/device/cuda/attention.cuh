@@ -1,0 +1,58 @@
+// What the versions of attention share: shapes, the dropout of probabilities, and which one serves heads of what size.
+#pragma once
+
+#include "device/cuda/block.cuh"
+#include "device/cuda/element.h"
+#include "device/cuda/mma.cuh"
+
+struct attention_shape {
+  int64_t heads, t, size; // size: of a head
+  bool causal;
+  float scale;
+  // dropout of probabilities
+  const unsigned char *step;
+  uint32_t rng_stream;
+  float rate, widen;
+  __host__ __device__ int64_t width() const { return heads * size; }
+};
+
+static inline attention_shape attention_shape_of(args_t args, const ls_tensor_t &qkv,
+                                                 const ls_tensor_t &step) {
+  attention_shape s;
+  double rate = args->attrs->f[0];
+  s.heads = args->attrs->i[0];
+  s.t = qkv.shape.dim[1];
+  s.size = qkv.shape.dim[2] / (3 * s.heads);
+  s.causal = args->attrs->i[1] != 0;
+  s.scale = (float)(1 / sqrt((double)s.size));
+  s.step = (const unsigned char *)step.data;
+  s.rng_stream = LS_RNG_DROPOUT + (uint32_t)args->attrs->i[2];
+  s.rate = (float)rate;
+  s.widen = (float)(1 / (1 - rate));
+  return s;
+}
+
+// The random words of probabilities. Four elements share a counter; `shared`: these are four keys of one query.
+struct dropout_words {
+  uint64_t seed, row; // row: counter of the sample's first element
+  bool on, shared;
+  __device__ dropout_words(const attention_shape &s, int64_t sample)
+      : seed(0), row(0), on(s.rate > 0), shared(s.t % 4 == 0) {
+    if (!on) return;
+    seed = load_u64(s.step + offsetof(ls_step_params_t, seed));
+    row = (load_u64(s.step + offsetof(ls_step_params_t, position)) + (uint64_t)sample) *
+          (uint64_t)((s.heads * s.t * s.t + 3) / 4);
+  }
+  __device__ ls_rng4_t words(const attention_shape &s, int64_t head, int64_t query, int64_t key) const {
+    return ls_rng(seed, s.rng_stream, row + (uint64_t)((head * s.t + query) * s.t + key) / 4);
+  }
+  __device__ uint32_t word(const attention_shape &s, int64_t head, int64_t query, int64_t key) const {
+    ls_rng4_t w = words(s, head, query, key);
+    unsigned e = (unsigned)((head * s.t + query) * s.t + key) % 4;
+    return e == 0 ? w.v[0] : e == 1 ? w.v[1] : e == 2 ? w.v[2] : w.v[3];
+  }
+};
+
+// The version of 16-bit tensors on tensor cores; cudaErrorNotSupported where they, or the GPU, do not suit it.
+int attention_tensor(ls_stream_t *stream, args_t args);
+int attention_tensor_dx(ls_stream_t *stream, args_t args);

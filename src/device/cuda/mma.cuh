@@ -1,0 +1,101 @@
+// What a warp does with 16-bit numbers as a unit: products of matrices on tensor cores, fragments from shared memory, copies
+// into shared memory behind the arithmetic. From compute capability 8.0 on; PTX ISA, sections on mma.m16n8k16 and ldmatrix:
+// in a product of 16 x 16 by 16 x 8, lane l has rows l / 4 and l / 4 + 8 of the result, columns 2 (l % 4) and one more.
+#pragma once
+
+#include "base/half.h"
+#include <stddef.h>
+#include <stdint.h>
+
+struct bf16_t {
+  uint16_t bits;
+};
+struct f16_t {
+  uint16_t bits;
+};
+
+__device__ static inline float widen(float x) {
+  return x;
+}
+__device__ static inline float widen(bf16_t x) {
+  return ls_f32_of_bf16(x.bits);
+}
+__device__ static inline float widen(f16_t x) {
+  return ls_f32_of_f16(x.bits);
+}
+__device__ static inline void narrow(float x, float *to) {
+  *to = x;
+}
+__device__ static inline void narrow(float x, bf16_t *to) {
+  to->bits = ls_bf16_of_f32(x);
+}
+__device__ static inline void narrow(float x, f16_t *to) {
+  to->bits = ls_f16_of_f32(x);
+}
+
+// Two numbers side by side, the first in the lower half.
+__device__ static inline uint32_t pack(float first, float second, bf16_t) {
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+}
+__device__ static inline uint32_t pack(float first, float second, f16_t) {
+  uint32_t pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+}
+
+// sum += a b, sums in f32.
+__device__ static inline void multiply(float *sum, const uint32_t *a, const uint32_t *b, bf16_t) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ static inline void multiply(float *sum, const uint32_t *a, const uint32_t *b, f16_t) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, "
+      "%1, %2, %3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+__device__ static inline uint32_t shared_place(const void *p) {
+  return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+// Four 8 x 8 matrices of 16-bit numbers: lane l names row l % 8 of matrix l / 8, 16 bytes, and gets columns 2 (l % 4) and
+// one more of row l / 4 of each; transposed: the matrices' columns take the place of rows.
+__device__ static inline void load_fragments(uint32_t *to, const void *row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(shared_place(row)));
+}
+__device__ static inline void load_fragments_transposed(uint32_t *to, const void *row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(shared_place(row)));
+}
+
+// Copies to shared memory that a thread starts and goes on; zeros in place of what is not real. copies_end closes a group,
+// copies_wait waits for all but the last `left` groups of the thread.
+__device__ static inline void copy_16(void *to, const void *from, bool real) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_place(to)), "l"(from),
+               "r"(real ? 16 : 0));
+}
+__device__ static inline void copy_8(void *to, const void *from, bool real) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared_place(to)), "l"(from),
+               "r"(real ? 8 : 0));
+}
+__device__ static inline void copies_end() {
+  asm volatile("cp.async.commit_group;");
+}
+template <int left> __device__ static inline void copies_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
+}
+
+// 2^x, within 2 units in the last place; 0 for -INFINITY.
+__device__ static inline float power_of_2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
