@@ -180,7 +180,7 @@ BERT_FULL = {"dropout": 0, "width": 768, "depth": 12, "heads": 12, "context": 12
 # name: preset, map, maker, small sizes, full sizes, rate
 CASES = {
     "resnet18": ("resnet18", "torchvision", vision("resnet18"), {}, {}, 0.0001),
-    "resnet50": ("resnet50", "torchvision", vision("resnet50"), {}, {}, 0.0001),
+    "resnet50": ("resnet50", "torchvision", vision("resnet50"), {}, {}, 0.00002),
     "efficientnet_b0": ("efficientnet-b0", "torchvision", vision("efficientnet_b0", stochastic_depth_prob=0), {"dropout": 0}, {"dropout": 0}, 0.01),
     "gpt2": ("gpt2", "hf-gpt2", gpt2, GPT_SMALL, GPT_FULL, 0.05),
     "bert": ("bert-base", "hf-bert", bert, BERT_SMALL, BERT_FULL, 0.02),

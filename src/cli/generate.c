@@ -2,17 +2,22 @@
 #include "cli/cli.h"
 
 #include "base/rng.h"
+#include "data/tokenizer.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXTRA_PROMPT, EXTRA_TOKENS, EXTRA_TEMPERATURE, EXTRA_TOP_K, EXTRA_SEED, EXTRA_BEST };
+enum { EXTRA_PROMPT, EXTRA_VOCABULARY, EXTRA_TOKENS, EXTRA_TEMPERATURE, EXTRA_TOP_K, EXTRA_SEED, EXTRA_BEST };
 static const cli_extra_t extra[] = {
     [EXTRA_PROMPT] =
         {"--prompt", "TEXT",
          "What the text begins with; for tokens without characters, their numbers (default: a line end, "
          "else token 0)."},
+    [EXTRA_VOCABULARY] =
+        {"--vocabulary", "FILE",
+         "The tokens' text: the tokenizer.json or list of characters with which lockstep tokenize made the "
+         "token file (default: that of the checkpoint)."},
     [EXTRA_TOKENS] = {"--tokens", "N", "How many tokens follow (default: 200)."},
     [EXTRA_TEMPERATURE] =
         {"--temperature", "T",
@@ -34,9 +39,9 @@ typedef struct {
   ls_ctx_t *ctx;
   const cli_args_t *args;
   ls_trainer_t *trainer;
-  ls_strings_t vocabulary; /* empty: tokens are bytes, or just numbers */
-  bool bytes;
+  ls_tokenizer_t *tokenizer; /* NULL: tokens are just numbers */
   int64_t context, classes;
+  int64_t drawn; /* tokens that can be drawn: those that have a text */
   int64_t wanted, top, seed;
   double temperature;
   int32_t *token; /* (count): prompt and text */
@@ -62,15 +67,6 @@ static ls_status_t add(generate_t *g, int64_t token) {
   return LS_OK;
 }
 
-/* The number of the character with which `text` begins; *size: its bytes. -1 = the vocabulary has none. */
-static int64_t character(const generate_t *g, const char *text, size_t *size) {
-  for (int i = 0; i < g->vocabulary.count; i++) {
-    *size = strlen(g->vocabulary.v[i]);
-    if (*size > 0 && strncmp(text, g->vocabulary.v[i], *size) == 0) return i;
-  }
-  return -1;
-}
-
 static ls_status_t add_number(generate_t *g, const char *text, size_t *size) {
   char *end;
   long long number = strtoll(text, &end, 10);
@@ -82,36 +78,46 @@ static ls_status_t add_number(generate_t *g, const char *text, size_t *size) {
   return add(g, number);
 }
 
-static ls_status_t take_prompt(generate_t *g, const char *prompt) {
-  size_t size = 0;
-  ls_status_t status = LS_OK;
-  if (!prompt) { /* without a line end, the first token */
-    int64_t token = g->bytes ? '\n' : character(g, "\n", &size);
-    return add(g, token < 0 ? 0 : token);
+/* The token that is a line end, else the first one. */
+static int64_t line_end(const generate_t *g) {
+  for (int64_t i = 0; g->tokenizer && i < g->drawn; i++) {
+    size_t size;
+    const char *text = ls_tokenizer_text(g->tokenizer, i, &size);
+    if (size == 1 && *text == '\n') return i;
   }
-  for (; *prompt && status == LS_OK; prompt += size) {
-    int64_t token = g->bytes ? (unsigned char)*prompt : character(g, prompt, &size);
-    if (g->bytes) size = 1;
-    if (!g->bytes && g->vocabulary.count == 0)
-      status = add_number(g, prompt, &size);
-    else if (token < 0)
-      status = ls_fail(g->ctx, LS_ERR_DATA,
-                       "--prompt: no character of the %d in the checkpoint's vocabulary begins \"%s\"",
-                       g->vocabulary.count, LS_SHOWN(prompt));
-    else
-      status = add(g, token);
-  }
-  return status;
+  return 0;
 }
 
-/* A token on stdout; tokens that are only numbers have a space between them. */
-static void say(const generate_t *g, int32_t token) {
-  if (g->bytes)
-    putchar(token);
-  else if (token < g->vocabulary.count)
-    fputs(g->vocabulary.v[token], stdout);
+typedef struct {
+  generate_t *g;
+  ls_status_t status;
+} adding_t;
+static void add_encoded(void *adding_, int32_t token) {
+  adding_t *adding = adding_;
+  if (adding->status == LS_OK) adding->status = add(adding->g, token);
+}
+
+static ls_status_t take_prompt(generate_t *g, const char *prompt) {
+  adding_t adding = {g, LS_OK};
+  if (!prompt) return add(g, line_end(g));
+  if (g->tokenizer) {
+    ls_status_t status =
+        ls_tokenizer_encode(g->tokenizer, "--prompt", prompt, strlen(prompt), add_encoded, &adding);
+    return status ? status : adding.status;
+  }
+  for (size_t size = 0; *prompt && adding.status == LS_OK; prompt += size)
+    adding.status = add_number(g, prompt, &size);
+  return adding.status;
+}
+
+/* Tokens that are only numbers have a space between them. */
+static void say(const generate_t *g, int32_t token, FILE *to) {
+  size_t size = 0;
+  const char *text = g->tokenizer ? ls_tokenizer_text(g->tokenizer, token, &size) : NULL;
+  if (text)
+    fwrite(text, 1, size, to);
   else
-    printf("%d ", token);
+    fprintf(to, "%d ", token);
 }
 
 /* ---- the next token ---- */
@@ -128,9 +134,9 @@ static int32_t draw(generate_t *g, const float *p, int64_t n) {
   const double unit = ((double)(words.v[0] >> 5) * 0x1p26 + (double)(words.v[1] >> 6)) * 0x1p-53;
   const int64_t top = g->temperature == 0 ? 1 : g->top;
   double sum = 0, below = 0;
-  for (int64_t i = 0; i < g->classes; i++)
+  for (int64_t i = 0; i < g->drawn; i++)
     g->chance[i] = (chance_t){p[i], (int32_t)i};
-  qsort(g->chance, (size_t)g->classes, sizeof *g->chance, by_chance);
+  qsort(g->chance, (size_t)g->drawn, sizeof *g->chance, by_chance);
   const double first = (double)g->chance[0].p;
   for (int pass = 0; pass < 2; pass++)
     for (int64_t i = 0; i < top; i++) {
@@ -155,11 +161,11 @@ static ls_status_t next(generate_t *g, int64_t n) {
 static ls_status_t generate_all(generate_t *g) {
   const bool speaks = !g->args->json;
   for (int64_t i = 0; i < g->count && speaks; i++)
-    say(g, g->token[i]);
+    say(g, g->token[i], stdout);
   for (int64_t n = 0; n < g->wanted; n++) {
     ls_status_t status = next(g, n);
     if (status != LS_OK) return status;
-    if (speaks) say(g, g->token[g->count - 1]);
+    if (speaks) say(g, g->token[g->count - 1], stdout);
     if (speaks && fflush(stdout) != 0) return cli_output_lost(g->ctx);
   }
   if (speaks) putchar('\n');
@@ -171,11 +177,10 @@ static ls_status_t print_json(const generate_t *g, int64_t prompt) {
   char *text = NULL;
   size_t size = 0;
   json_t *tokens = json_array();
-  FILE *to = g->bytes || g->vocabulary.count > 0 ? open_memstream(&text, &size) : NULL;
+  FILE *to = g->tokenizer ? open_memstream(&text, &size) : NULL;
   for (int64_t i = 0; i < g->count; i++) {
     json_array_append_new(tokens, json_integer(g->token[i]));
-    if (to && g->bytes) fputc(g->token[i], to);
-    if (to && !g->bytes && g->token[i] < g->vocabulary.count) fputs(g->vocabulary.v[g->token[i]], to);
+    if (to) say(g, g->token[i], to);
   }
   if (to) fclose(to);
   const char *checkpoint = ls_trainer_checkpoint(g->trainer, &step);
@@ -187,6 +192,26 @@ static ls_status_t print_json(const generate_t *g, int64_t prompt) {
   return LS_OK;
 }
 
+/* The checkpoint's characters, a file, or the bytes of the configuration. */
+static ls_status_t open_tokenizer(generate_t *g, const ls_config_t *config) {
+  const ls_strings_t *list = &ls_trainer_data(g->trainer)->vocabulary;
+  const char *file = g->args->extra[EXTRA_VOCABULARY];
+  bool bytes = config->data.kind == LS_DATA_TEXT && config->data.tokens == LS_TOKENS_BYTES;
+  if (file && (bytes || list->count > 0))
+    return ls_fail(g->ctx, LS_ERR_ARGUMENT, "--vocabulary: this model's tokens are %s",
+                   bytes ? "bytes" : "the characters of its checkpoint");
+  ls_status_t status = LS_OK;
+  if (file)
+    status = ls_tokenizer_open(g->ctx, file, &g->tokenizer);
+  else if (list->count > 0)
+    status = ls_tokenizer_characters(g->ctx, "the checkpoint", list, &g->tokenizer);
+  else if (bytes)
+    status = ls_tokenizer_bytes(g->ctx, &g->tokenizer);
+  int64_t size = status == LS_OK && g->tokenizer ? ls_tokenizer_size(g->tokenizer) : g->classes;
+  g->drawn = size < g->classes ? size : g->classes;
+  return status;
+}
+
 static ls_status_t read_flags(generate_t *g, const cli_command_t *command) {
   const char *temperature = g->args->extra[EXTRA_TEMPERATURE];
   char *end = NULL;
@@ -196,10 +221,10 @@ static ls_status_t read_flags(generate_t *g, const cli_command_t *command) {
                    temperature);
   ls_status_t status = cli_args_whole(g->ctx, command, g->args, EXTRA_TOKENS, 1, 1 << 30, 200, &g->wanted);
   if (status == LS_OK)
-    status = cli_args_whole(g->ctx, command, g->args, EXTRA_TOP_K, 1, 1 << 30, g->classes, &g->top);
+    status = cli_args_whole(g->ctx, command, g->args, EXTRA_TOP_K, 1, 1 << 30, g->drawn, &g->top);
   if (status == LS_OK)
     status = cli_args_whole(g->ctx, command, g->args, EXTRA_SEED, 0, INT64_MAX, 0, &g->seed);
-  if (g->top > g->classes) g->top = g->classes;
+  if (g->top > g->drawn) g->top = g->drawn;
   return status;
 }
 
@@ -209,15 +234,14 @@ static ls_status_t generate(ls_ctx_t *ctx, const cli_args_t *args, const ls_conf
   generate_t g = {.ctx = ctx,
                   .args = args,
                   .trainer = t,
-                  .vocabulary = ls_trainer_data(t)->vocabulary,
-                  .bytes = config->data.kind == LS_DATA_TEXT && config->data.tokens == LS_TOKENS_BYTES,
                   .context = ls_model_positions(model),
                   .classes = ls_model_classes(model)};
   if (g.context == 0 || g.context != ls_model_inputs(model))
     return ls_fail(
         ctx, LS_ERR_CONFIG,
         "lockstep generate needs a model that has a class for every position of its input, the next token");
-  ls_status_t status = read_flags(&g, &cli_generate);
+  ls_status_t status = open_tokenizer(&g, config);
+  if (status == LS_OK) status = read_flags(&g, &cli_generate);
   g.x = ls_alloc_array(ctx, (size_t)g.context, sizeof *g.x);
   g.p = ls_alloc_array(ctx, (size_t)(g.context * g.classes), sizeof *g.p);
   g.chance = ls_alloc_array(ctx, (size_t)g.classes, sizeof *g.chance);
@@ -226,6 +250,7 @@ static ls_status_t generate(ls_ctx_t *ctx, const cli_args_t *args, const ls_conf
   int64_t prompt = g.count;
   if (status == LS_OK) status = generate_all(&g);
   if (status == LS_OK && args->json) status = print_json(&g, prompt);
+  ls_tokenizer_close(g.tokenizer);
   ls_free(g.token);
   ls_free(g.x);
   ls_free(g.p);

@@ -41,13 +41,34 @@ cmp out d || fail "--top-k 1"
 generate --temperature 0 --tokens 5 --prompt 'man' --json >json
 [ "$(field json prompt_tokens)" = 3 ] && [ "$(field json text)" = 'man Käse' ] || fail "--json: $(cat json)"
 
+# byte-pair tokens: "ab" is 2, "ba" 3, "abab" 4 of a model with more classes than the vocabulary has tokens
+cat >tokenizer.json <<'Y'
+{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "ba": 3, "abab": 4, "Ċ": 5}, "merges": ["a b", "b a", "ab ab"]},
+ "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "decoder": {"type": "ByteLevel"}}
+Y
+awk 'BEGIN { for (i = 0; i < 300; i++) print "ababba" }' >ab.txt
+"$program" tokenize ab.txt ab.bin --vocabulary tokenizer.json >/dev/null 2>err || fail "tokenize: $(cat err)"
+sed 's/path: text.txt/path: ab.bin, tokens: u16/; s/dir: run/dir: pairs/' c.yaml >p.yaml
+"$program" train p.yaml --quiet >/dev/null 2>err || fail "train on pairs: $(cat err)"
+pairs() {
+  "$program" generate p.yaml --checkpoint pairs --vocabulary tokenizer.json --tokens 7 "$@" 2>err || fail "generate $*: $(cat err)" >&2
+}
+[ "$(pairs --prompt "abab" --temperature 0)" = "$(printf 'ababba\nababba\nababba')" ] || fail "pairs: $(pairs --prompt abab --temperature 0)"
+pairs --temperature 0 --json >json
+[ "$(field json prompt_tokens)" = 1 ] && [ "$(field json text)" = '\nababba\nababba\nabab' ] || fail "pairs: $(cat json)"
+pairs --temperature 100 --tokens 60 >out # 6 to 11 have no text: they are not drawn
+grep -q '[0-9]' out && fail "a token without text was drawn: $(cat out)"
+expect 4 'prompt:1:1: byte 0x63 has no token' generate p.yaml --checkpoint pairs --vocabulary tokenizer.json --prompt c
+expect 2 "are the characters of its checkpoint" generate c.yaml --checkpoint run --vocabulary tokenizer.json
+expect 5 'no-such.json' generate p.yaml --checkpoint pairs --vocabulary no-such.json
+
 # a network alike on numbers
 sed 's/kind: text, path: text.txt, context: 12/kind: synthetic, samples: 100/; s/dir: run/dir: numbers/; s/steps: 150/steps: 5/' c.yaml >n.yaml
 "$program" train n.yaml --quiet >/dev/null 2>err || fail "train on numbers: $(cat err)"
 "$program" generate n.yaml --checkpoint numbers --prompt '3 11 0' --tokens 4 >numbers.out 2>err || fail "numbers: $(cat err)"
 grep -Eqx '3 11 0( [0-9]+){4} ' numbers.out || fail "numbers: $(cat numbers.out)"
 
-expect 4 'no character of the .* begins "Z' generate c.yaml --checkpoint run --prompt Zebra
+expect 6 "prompt:1:1: character 'Z' (U+005A) is none of the 12 in the vocabulary of the checkpoint" generate c.yaml --checkpoint run --prompt Zebra
 expect 4 'token 12, but the model has 0 to 11' generate n.yaml --checkpoint numbers --prompt '1 12'
 expect 2 'tokens are numbers' generate n.yaml --checkpoint numbers --prompt 'x'
 expect 2 '--temperature takes' generate c.yaml --checkpoint run --temperature warm
