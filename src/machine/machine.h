@@ -68,6 +68,14 @@ bool ls_machine_identity(const ls_machine_t *machine, int row, ls_identity_t *id
 /* Fingerprint: hex of XXH3-64 over the rows of ls_machine_identity. */
 void ls_machine_fingerprint(const ls_machine_t *machine, char hex[17]);
 
+/* limit.c: MemTotal of /proc/meminfo, or the smallest limit of this process's control groups if that is less; -1 = not
+ * known. NUMA nodes and hwloc's sum of them are not used, because they miss memory that a virtual machine got after it
+ * was started. `root` is put before /proc and /sys: "" or, in tests, a folder. */
+int64_t ls_machine_memory(const char *root);
+/* What this process may still take of it: MemAvailable, or what the control groups leave if that is less; -1 = not
+ * known. */
+int64_t ls_machine_memory_free(const char *root);
+
 /* As JSON; unknown fields are null or absent. New reference; NULL when memory is short. */
 json_t *ls_machine_json(const ls_machine_t *machine);
 /* Reads it back. Messages use `name` as the name of the file. Every value is checked; LS_ERR_CONFIG names the

@@ -10,9 +10,6 @@ void ls_machine_read_host(ls_machine_t *machine);
 /* limit.c: the smallest memory limit of this process's control groups; INT64_MAX = no limit. `root` is put
  * before /proc and /sys: "" or, in tests, a folder. */
 int64_t ls_machine_memory_limit(const char *root);
-/* MemTotal of /proc/meminfo, or that limit if it is smaller; -1 = not known. NUMA nodes and hwloc's sum of
- * them are not used, because they miss memory that a virtual machine got after it was started. */
-int64_t ls_machine_memory(const char *root);
 /* library.c: versions of MPI and of the BLAS that computes. */
 void ls_machine_read_libraries(ls_machine_t *machine);
 /* gpu.c: NVML and NCCL, opened at run time. */

@@ -11,6 +11,13 @@ typedef struct {
 static const grid_t host_grid = {{16, 128, 1024}, {128, 512, 1024}};
 static const grid_t gpu_grid = {{16, 128, 1024, 8192}, {256, 1024, 4096}};
 
+void ls_probe_largest_product(const ls_backend_t *backend, int64_t *rows, int64_t *width) {
+  const grid_t *grid = backend->host_processors ? &host_grid : &gpu_grid;
+  for (int i = 0; i < LS_COUNT(grid->rows) && grid->rows[i]; i++)
+    *rows = grid->rows[i];
+  *width = grid->width[LS_COUNT(grid->width) - 1];
+}
+
 static ls_status_t add_products(ls_meter_t *b, const grid_t *grid) {
   ls_status_t status = LS_OK;
   for (int w = 0; w < LS_COUNT(grid->width); w++)

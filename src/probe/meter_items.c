@@ -3,7 +3,7 @@
 #include "probe/meter.h"
 
 #include "graph/low.h"
-
+#include "probe/probe.h"
 #include "schedule/price.h"
 
 #include <stdio.h>
@@ -68,31 +68,28 @@ static ls_status_t issue_op(ls_meter_t *b, void *arg) {
   return b->backend->stream->launch(b->stream, item->kernel, &item->args);
 }
 
-/* The key that the planner uses for the same op in a schedule. */
-static void op_key(const ls_meter_t *b, const ls_op_t *op, const op_item_t *item,
-                   char key[LS_PROFILE_KEY_BYTES]) {
+void ls_probe_op_key(const ls_backend_t *backend, ls_math_t math, int threads, const ls_op_t *op,
+                     const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out,
+                     char key[LS_PROFILE_KEY_BYTES]) {
   ls_sched_tensor_t tensors[LS_NODE_IN_MAX + LS_NODE_OUT_MAX] = {0};
-  ls_task_t task = {.kind = LS_TASK_OP,
-                    .op = op,
-                    .attrs = item->attrs,
-                    .in_count = op->in_count,
-                    .out_count = op->out_count};
+  ls_task_t task = {
+      .kind = LS_TASK_OP, .op = op, .attrs = *attrs, .in_count = op->in_count, .out_count = op->out_count};
   int count = 0;
   for (int i = 0; i < op->in_count; i++) {
     task.in[i] = count;
-    tensors[count++].shape = item->in[i].shape;
+    tensors[count++].shape = in[i];
   }
   for (int i = 0; i < op->out_count; i++) {
     task.out[i] = count;
-    tensors[count++].shape = item->out[i].shape;
+    tensors[count++].shape = out[i];
   }
   ls_schedule_t schedule = {.tasks = &task, .task_count = 1, .tensors = tensors, .tensor_count = count};
   char name[LS_BACKEND_KEY_BYTES];
-  ls_task_key(&schedule, 0, ls_backend_key(b->backend, b->device->math, name), b->threads, key);
+  ls_task_key(&schedule, 0, ls_backend_key(backend, math, name), threads, key);
 }
 
-static ls_status_t bind(ls_meter_t *b, const ls_op_t *op, const ls_shape_t *in, op_item_t *item) {
-  ls_shape_t out[LS_NODE_OUT_MAX];
+static ls_status_t bind(ls_meter_t *b, const ls_op_t *op, const ls_shape_t *in, op_item_t *item,
+                        ls_shape_t *out) {
   ls_status_t status = ls_op_shape(b->ctx, op, &item->attrs, in, out);
   for (int i = 0; i < op->in_count && status == LS_OK; i++) {
     item->in[i].shape = in[i];
@@ -116,14 +113,15 @@ ls_status_t ls_meter_add_op(ls_meter_t *b, const char *name, const ls_shape_t *i
   op_item_t *item = ls_arena_alloc(&b->arena, sizeof *item);
   if (!item) return LS_ERR_MEMORY;
   if (!op) return ls_fail(b->ctx, LS_ERR_INTERNAL, "probe: there is no op %s", name);
-  ls_status_t status = bind(b, op, in, item);
+  ls_shape_t outputs[LS_NODE_OUT_MAX];
+  ls_status_t status = bind(b, op, in, item, outputs);
   if (status != LS_OK) return status;
   char lacks[LS_KERNEL_TEXT_BYTES];
   item->kernel = ls_op_kernel(b->device, op, &item->args, lacks);
   if (!item->kernel)
     return ls_fail(b->ctx, LS_ERR_UNSUPPORTED, "probe: backend %s has no %s", b->backend->name, lacks);
   char own[LS_PROFILE_KEY_BYTES];
-  if (!key) op_key(b, op, item, own);
+  if (!key) ls_probe_op_key(b->backend, b->device->math, b->threads, op, &item->attrs, in, outputs, own);
   return add(b, key ? key : own, bytes, issue_op, item, out);
 }
 

@@ -9,12 +9,20 @@
 #define LS_PROBE_PROBE_H
 
 #include "comm/comm.h"
+#include "graph/op.h"
 #include "machine/profile.h"
 
 /* One device: matrix products over a grid of shapes (in every precision of the backend), memory, launches,
  * hand-overs, copies. Local. */
 ls_status_t ls_probe_device(ls_ctx_t *ctx, const ls_backend_t *backend, int index, int threads,
                             int64_t budget_ns, ls_profile_t *profile);
+
+/* The largest linear layer of that grid, (rows, width) times (width, width). */
+void ls_probe_largest_product(const ls_backend_t *backend, int64_t *rows, int64_t *width);
+/* The key that the planner uses for the time of this op on these shapes. */
+void ls_probe_op_key(const ls_backend_t *backend, ls_math_t math, int threads, const ls_op_t *op,
+                     const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out,
+                     char key[LS_PROFILE_KEY_BYTES]);
 
 /* Copies between devices 0..count-1 of this process, directly if the machine allows it: one pair at a time,
  * then all at once, each checked byte by byte. *wrong: pairs whose copies arrived wrong; *staged: pairs (i to

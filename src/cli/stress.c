@@ -1,0 +1,232 @@
+/* lockstep stress: burns this machine in and says whether it is sound. */
+#include "stress/stress.h"
+#include "cli/cli.h"
+#include "cli/stop.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SECONDS, PARTS, MEMORY, BACKEND, THREADS, PLANT };
+static const cli_extra_t extra[] = {
+    {"--seconds", "S", "How long (default: 60)."},
+    {"--parts", "NAMES", "Of compute, memory, links, separated by commas (default: all)."},
+    {"--memory", "PERCENT", "Share of the device's memory to fill, what others use included (default: 80)."},
+    {"--backend", "NAME",
+     "auto, cpu, cuda or ref (default: auto). A rank for each GPU; one for the processors."},
+    {"--threads", "N", "Threads of a rank on processors (default: an equal part of them)."},
+    {"--plant", "FAULT",
+     "Plant a fault to see that it is found: product:RANK, memory:RANK, transfer:FROM-TO, link:FROM-TO."},
+    {NULL, NULL, NULL}};
+
+enum { DEADLINE_S = 120, SECONDS_MAX = 7 * 24 * 3600, THREADS_MAX = 1024 };
+
+/* ---- options ---- */
+
+static ls_status_t read_parts(ls_ctx_t *ctx, const char *text, unsigned *parts) {
+  char names[64];
+  *parts = text ? 0 : (1u << LS_STRESS_PARTS) - 1;
+  snprintf(names, sizeof names, "%s", text ? text : "");
+  for (char *rest = names, *name; (name = strsep(&rest, ",")) && *name;) {
+    int i = 0;
+    while (ls_stress_part_names[i] && strcmp(name, ls_stress_part_names[i]))
+      i++;
+    if (!ls_stress_part_names[i])
+      return ls_fail(ctx, LS_ERR_ARGUMENT, "--parts takes compute, memory and links, not \"%s\"", name);
+    *parts |= 1u << i;
+  }
+  return *parts ? LS_OK : ls_fail(ctx, LS_ERR_ARGUMENT, "--parts takes compute, memory and links");
+}
+
+/* "link:0-1" */
+static ls_status_t read_plant(ls_ctx_t *ctx, const char *text, ls_plant_t *plant) {
+  *plant = (ls_plant_t){.a = -1, .b = -1};
+  for (int i = 1; text && i < LS_PLANT_KINDS; i++) {
+    size_t len = strlen(ls_plant_names[i]);
+    bool pair = i >= LS_PLANT_TRANSFER;
+    if (strncmp(text, ls_plant_names[i], len) || text[len] != ':') continue;
+    int got = sscanf(text + len, pair ? ":%d-%d" : ":%d", &plant->a, &plant->b);
+    if (got == (pair ? 2 : 1)) plant->kind = i;
+  }
+  if (!text || plant->kind) return LS_OK;
+  return ls_fail(ctx, LS_ERR_ARGUMENT,
+                 "--plant takes product:RANK, memory:RANK, transfer:FROM-TO or link:FROM-TO, not \"%s\"",
+                 text);
+}
+
+static ls_status_t read_options(ls_ctx_t *ctx, const cli_args_t *args, ls_stress_options_t *o,
+                                int64_t *threads) {
+  int64_t seconds;
+  double percent;
+  ls_status_t status = cli_args_whole(ctx, &cli_stress, args, SECONDS, 1, SECONDS_MAX, 60, &seconds);
+  if (status == LS_OK) status = cli_args_percent(ctx, &cli_stress, args, MEMORY, 80, &percent);
+  if (status == LS_OK) status = cli_args_whole(ctx, &cli_stress, args, THREADS, 1, THREADS_MAX, 0, threads);
+  if (status == LS_OK) status = read_parts(ctx, args->extra[PARTS], &o->parts);
+  if (status == LS_OK) status = read_plant(ctx, args->extra[PLANT], &o->plant);
+  if (status == LS_OK)
+    status = ls_backend_find(ctx, args->extra[BACKEND] ? args->extra[BACKEND] : "auto", &o->backend);
+  if (status != LS_OK) return status;
+  o->seconds = (double)seconds;
+  o->memory_share = percent / 100;
+  o->transport = "auto";
+  o->stop = cli_stop_requested;
+  return LS_OK;
+}
+
+/* ---- what people see ---- */
+
+static void show_round(void *user, double seconds, const ls_stress_device_t *d, int64_t faults) {
+  const cli_args_t *args = user;
+  if (args->json || args->quiet) return;
+  printf("%7.1f s", seconds);
+  for (int k = 0; k < d->product_count; k++)
+    printf("  %s %.1f GFLOP/s", d->product[k].name, d->product[k].flops / d->product[k].ns);
+  if (d->product_count > 0) printf("  busy %.1f %%", 100 * d->busy_ratio);
+  if (d->memory_bytes > 0)
+    printf("  memory %lld/%lld MB (%.1f %%), %s checked", (long long)(d->memory_used_bytes >> 20),
+           (long long)(d->memory_bytes >> 20), 100 * (double)d->memory_used_bytes / (double)d->memory_bytes,
+           cli_bytes(d->memory_checked_bytes));
+  if (!isnan(d->temperature_c)) printf("  %.0f C %.0f W", d->temperature_c, d->power_w);
+  printf("  %lld fault%s\n", (long long)faults, LS_PLURAL(faults));
+  fflush(stdout);
+}
+
+static const char *ratio(double value, char text[16]) {
+  if (isnan(value)) return "-";
+  snprintf(text, 16, "%.1f %%", 100 * value);
+  return text;
+}
+
+static void show_device(const ls_stress_device_t *d) {
+  char text[16], reasons[128];
+  cli_print("\nrank %d: %s on %s: %s%s%s\n", d->rank, d->name, d->host, ls_stress_verdict_names[d->verdict],
+            d->why[0] ? ": " : "", d->why);
+  for (int k = 0; k < d->product_count; k++) {
+    const ls_stress_product_t *p = &d->product[k];
+    printf("  products %-5s  %lld x %lld x %lld, chains of %lld: %.1f GFLOP/s", p->name, (long long)p->rows,
+           (long long)p->width, (long long)p->width, (long long)p->length, p->flops / p->ns);
+    printf(", %s of what probe measured (target %.0f %%); %s products, %lld wrong chain%s\n",
+           ratio(p->profile_ns / p->ns, text), 100 * ls_stress_targets.rate, cli_count(p->count),
+           (long long)p->wrong, LS_PLURAL(p->wrong));
+  }
+  if (d->product_count > 0)
+    printf("  utilization     %s (target %.0f %%)\n", ratio(d->busy_ratio, text),
+           100 * ls_stress_targets.utilization);
+  if (d->memory_bytes > 0)
+    printf("  memory          %lld/%lld MB (%.1f %%, target %.1f %%); %s checked, %lld wrong word%s\n",
+           (long long)(d->memory_used_bytes >> 20), (long long)(d->memory_bytes >> 20),
+           100 * (double)d->memory_used_bytes / (double)d->memory_bytes,
+           100 * (double)d->memory_want_bytes / (double)d->memory_bytes, cli_bytes(d->memory_checked_bytes),
+           (long long)d->memory_wrong, LS_PLURAL(d->memory_wrong));
+  if (!isnan(d->temperature_c)) printf("  highest         %.0f C, %.0f W\n", d->temperature_c, d->power_w);
+  if (d->throttle_reasons > 0)
+    printf("  clocks limited  %s\n", ls_stress_reasons(d->throttle_reasons, reasons));
+  if (d->others_ratio >= 0.01)
+    printf("  other programs  took up to %s of the processors\n", ratio(d->others_ratio, text));
+}
+
+static void show_links(const ls_stress_report_t *r) {
+  if (r->link_count) printf("\ntransfers\n");
+  for (int i = 0; i < r->link_count; i++) {
+    const ls_stress_link_t *l = &r->link[i];
+    char name[32] = "all ranks", text[16];
+    if (l->from >= 0) snprintf(name, sizeof name, "rank %d to %d", l->from, l->to);
+    printf("  %-14s  %s: %.2f GB/s, %s of what %s; %lld, %lld wrong: %s\n", name,
+           cli_bytes((int64_t)l->bytes), l->bytes / l->ns, ratio(l->want_ns / l->ns, text),
+           l->from_profile ? "probe measured" : "the other pairs reach", (long long)l->count,
+           (long long)l->wrong, ls_stress_verdict_names[l->verdict]);
+  }
+}
+
+static void show(const ls_stress_report_t *r, const cli_args_t *args) {
+  if (args->json) {
+    cli_print_json(ls_stress_json(r));
+    return;
+  }
+  for (int i = 0; i < r->device_count; i++)
+    show_device(&r->device[i]);
+  show_links(r);
+  printf("\nafter %.1f s: %s\n", r->seconds, ls_stress_verdict_names[r->verdict]);
+}
+
+/* ---- the run ---- */
+
+static ls_profile_t *open_profile(ls_ctx_t *ctx, bool tell) {
+  ls_machine_t *machine = ls_alloc(ctx, sizeof *machine);
+  ls_ctx_t *own = ls_ctx_create(NULL, NULL); /* its absence is no error */
+  ls_profile_t *profile = NULL;
+  char *path =
+      machine && own && ls_machine_read(own, machine) == LS_OK ? ls_profile_default_path(own, machine) : NULL;
+  if (path && ls_profile_load(own, path, machine, &profile) != LS_OK && tell)
+    ls_log(ctx, LS_LOG_WARN,
+           "rates are not compared with this machine's profile: there is none, or it does not fit; lockstep "
+           "probe measures it");
+  ls_free(path);
+  ls_ctx_destroy(own);
+  ls_free(machine);
+  return profile;
+}
+
+static ls_status_t conclude(ls_ctx_t *ctx, const ls_stress_report_t *report, int rank) {
+  ls_status_t status = ls_stress_status(report);
+  if (status == LS_OK || rank != 0) return status;
+  return ls_fail(ctx, status,
+                 status == LS_ERR_DEVICE ? "this machine is not sound: results were wrong"
+                                         : "this machine is below a target; its results were right");
+}
+
+static ls_status_t burn(ls_ctx_t *ctx, ls_comm_t *control, const cli_args_t *args, ls_stress_options_t *o,
+                        int64_t threads) {
+  cpu_set_t unbound;
+  ls_stress_report_t *report;
+  bool host = o->backend->host_processors;
+  ls_profile_t *profile = open_profile(ctx, control->rank == 0);
+  if (host) ls_cpu_narrow(control->local_rank, control->local_size, &unbound);
+  o->threads = threads ? (int)threads : host ? ls_cpu_count() : 1;
+  o->index = control->local_rank;
+  o->round = show_round;
+  o->user = (void *)(uintptr_t)args;
+  o->profile = profile;
+  ls_status_t status = ls_stress_run(ctx, control, o, &report);
+  if (status == LS_OK) {
+    if (control->rank == 0) show(report, args);
+    status = conclude(ctx, report, control->rank);
+    ls_stress_release(report);
+  }
+  ls_profile_destroy(profile);
+  return status;
+}
+
+static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
+  ls_stress_options_t o = {0};
+  int64_t threads;
+  ls_comm_t *control;
+  int rank, size;
+  ls_status_t status = read_options(ctx, args, &o, &threads);
+  if (status != LS_OK) return status;
+  int ranks = args->ranks ? (int)args->ranks : o.backend->host_processors ? 1 : o.backend->device->count(ctx);
+  status = cli_launch(ctx, args, ranks, DEADLINE_S);
+  if (status != LS_OK) return status;
+  bool launched = ls_comm_launched(&rank, &size);
+  status = launched ? ls_comm_mpi_create(ctx, DEADLINE_S * INT64_C(1000000000), &control)
+                    : ls_comm_self_create(ctx, &control);
+  if (status != LS_OK) return status;
+  ls_ctx_set_rank(ctx, control->rank, control->size);
+  cli_stop_t mode = cli_stop_mode(CLI_STOP_TWICE);
+  status = burn(ctx, control, args, &o, threads);
+  cli_stop_mode(mode);
+  bool verdict = status == LS_OK || status == LS_ERR_BELOW || status == LS_ERR_DEVICE;
+  if (launched && !verdict)
+    ls_comm_mpi_abort(ls_status_exit_code(status)); /* the others may be waiting for this rank */
+  ls_comm_destroy(control);
+  if (status == LS_OK && cli_stop_requested())
+    return ls_fail(ctx, LS_ERR_INTERRUPTED, "interrupted by %s", cli_stop_name(cli_stop_requested()));
+  return status;
+}
+
+const cli_command_t cli_stress = {
+    .name = "stress",
+    .summary = "Burns this machine in: products, memory and transfers at full load, every result checked.",
+    .flags = CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_QUIET | CLI_FLAG_VERBOSE,
+    .extra = extra,
+    .run = run};

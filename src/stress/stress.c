@@ -1,0 +1,277 @@
+/* The rounds: every rank drives its own device; between rounds all meet, transfer, and agree whether to go on. */
+#include "machine/gpu_sampler.h"
+#include "machine/load.h"
+#include "stress/parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const double chain_ns = 100e6, round_s = 2;
+
+typedef struct {
+  ls_ctx_t *ctx;
+  ls_comm_t *control;
+  const ls_stress_options_t *o;
+  ls_chain_t *chain[LS_STRESS_PRECISIONS];
+  int chain_count;
+  ls_stress_fill_t *fill;
+  ls_links_t *links;
+  ls_device_t *device; /* of its own where nothing is multiplied; else the first chain's */
+  bool plant_product, plant_memory;
+  ls_gpu_live_t *gpu;
+  ls_gpu_sampler_t *sampler;
+  ls_load_t load;
+  double busy_sum, busy_s, computing_s; /* of the sampler's windows; of the processors */
+  double ecc_before;
+  int64_t begin_ns;
+  ls_stress_device_t own;
+} run_t;
+
+/* ---- opening ---- */
+
+static ls_status_t open_chains(run_t *s) {
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < LS_STRESS_PRECISIONS && status == LS_OK; i++) {
+    status = ls_chain_open(s->ctx, s->o, i, &s->chain[s->chain_count]);
+    if (s->chain[s->chain_count]) s->chain_count++;
+  }
+  return status;
+}
+
+/* Equal devices multiply chains of equal lengths: that of the lowest rank among them. */
+static ls_status_t agree_lengths(run_t *s) {
+  typedef struct {
+    char name[64];
+    int64_t length[LS_STRESS_PRECISIONS];
+  } wish_t;
+  wish_t own = {.length = {0}}, *all = ls_alloc_array(s->ctx, (size_t)s->control->size, sizeof *all);
+  ls_status_t status = all ? LS_OK : LS_ERR_MEMORY;
+  if (s->chain_count > 0) snprintf(own.name, sizeof own.name, "%s", ls_chain_device(s->chain[0])->name);
+  for (int i = 0; i < s->chain_count && status == LS_OK; i++)
+    status = ls_chain_calibrate(s->chain[i], chain_ns, &own.length[i]);
+  status = ls_comm_agree(s->control, "stress: first products", status);
+  if (status == LS_OK) status = ls_comm_gather(s->control, "stress: chains", &own, sizeof own, all);
+  for (int r = s->control->size - 1; r >= 0 && status == LS_OK; r--)
+    if (!strcmp(all[r].name, own.name)) memcpy(own.length, all[r].length, sizeof own.length);
+  for (int i = 0; i < s->chain_count; i++)
+    ls_chain_set_length(s->chain[i], own.length[i] > 0 ? own.length[i] : 1);
+  ls_free(all);
+  return status;
+}
+
+static ls_status_t open_sensors(run_t *s) {
+  const bool host = s->o->backend->host_processors;
+  int gpus[LS_GPU_MAX];
+  if (!host && s->o->index < LS_GPU_MAX &&
+      ls_gpu_sampler_visible(getenv("CUDA_VISIBLE_DEVICES"), s->o->index + 1, gpus) > s->o->index)
+    (void)ls_gpu_sampler_start(NULL, &gpus[s->o->index], 1, &s->sampler);
+  return ls_gpu_live_open(s->ctx, host ? -1 : s->o->index, s->control->local_rank, &s->gpu);
+}
+
+static ls_status_t open_all(run_t *s) {
+  const ls_stress_options_t *o = s->o;
+  const ls_device_options_t device = {.index = o->index, .threads = o->threads};
+  ls_status_t status =
+      o->parts & LS_STRESS_COMPUTE ? open_chains(s) : o->backend->device->open(s->ctx, &device, &s->device);
+  status = ls_comm_agree(s->control, "stress: opening the devices", status);
+  ls_device_t *at = status == LS_OK && s->chain_count > 0 ? ls_chain_device(s->chain[0]) : s->device;
+  if (status == LS_OK) status = agree_lengths(s);
+  if (status == LS_OK && (o->parts & LS_STRESS_LINKS) && s->control->size > 1)
+    status = ls_links_open(s->ctx, s->control, at, o, &s->links);
+  if (status != LS_OK) return status;
+  status = o->parts & LS_STRESS_MEMORY
+               ? ls_fill_open(s->ctx, at, o->memory_share, s->control->local_size, &s->fill)
+               : LS_OK;
+  status = ls_comm_agree(s->control, "stress: filling the memory", status);
+  snprintf(s->own.name, sizeof s->own.name, "%s", at->name);
+  snprintf(s->own.backend, sizeof s->own.backend, "%s", o->backend->name);
+  return status;
+}
+
+static void close_all(run_t *s) {
+  ls_fill_close(s->fill);
+  ls_links_close(s->links);
+  for (int i = 0; i < s->chain_count; i++)
+    ls_chain_close(s->chain[i]);
+  if (s->device) s->o->backend->device->close(s->device);
+  ls_gpu_sampler_stop(s->sampler);
+  ls_gpu_live_close(s->gpu);
+}
+
+/* ---- a round ---- */
+
+static double elapsed_s(const run_t *s) {
+  return 1e-9 * (double)(ls_clock_ns() - s->begin_ns);
+}
+
+/* A device of its own always has a chain to compute, while the one before is compared and memory is swept. */
+static ls_status_t compute(run_t *s, double until_s) {
+  ls_status_t status = LS_OK;
+  const int least = 2 * s->chain_count; /* of each precision one, and one that is compared with it */
+  int issued = 0, collected = 0;
+  while (status == LS_OK && (elapsed_s(s) < until_s || issued < least || collected < issued)) {
+    if (elapsed_s(s) < until_s || issued < least) {
+      const int i = issued++;
+      status = ls_chain_issue(s->chain[i % s->chain_count], i / s->chain_count % LS_CHAIN_SETS,
+                              s->plant_product && i == s->chain_count);
+      if (i == s->chain_count) s->plant_product = false;
+    }
+    if (status == LS_OK && s->fill)
+      status = ls_fill_sweep(s->fill, (int64_t)(chain_ns / 2), &s->plant_memory);
+    bool last = elapsed_s(s) >= until_s && issued >= least;
+    while (status == LS_OK && collected < issued - (last ? 0 : 1)) {
+      status =
+          ls_chain_collect(s->chain[collected % s->chain_count], collected / s->chain_count % LS_CHAIN_SETS);
+      collected++;
+    }
+  }
+  return status;
+}
+
+static void limited(ls_stress_device_t *d, int64_t reasons) {
+  if (reasons > 0) d->throttle_reasons = reasons | (d->throttle_reasons > 0 ? d->throttle_reasons : 0);
+}
+
+static void take_sensors(run_t *s) {
+  ls_gpu_now_t now;
+  ls_stress_device_t *d = &s->own;
+  ls_gpu_live_read(s->gpu, &now);
+  d->temperature_c = fmax(d->temperature_c, now.temperature_c);
+  d->power_w = fmax(d->power_w, now.power_w);
+  d->clock_mhz = fmin(d->clock_mhz, now.clock_mhz);
+  if (isnan(s->ecc_before)) s->ecc_before = now.ecc_uncorrected;
+  d->device_errors = (int64_t)(fmax(0, now.xid_errors) + fmax(0, now.ecc_uncorrected - s->ecc_before));
+  limited(d, (now.power_limited > 0 ? LS_STRESS_POWER : 0) | (now.heat_limited > 0 ? LS_STRESS_HEAT : 0) |
+                 (now.brake_limited > 0 ? LS_STRESS_BRAKE : 0));
+}
+
+/* Utilization counts while the rank computes: transfers are waits. */
+static ls_status_t one_round(run_t *s, double until_s) {
+  ls_gpu_sampler_report_t sampled;
+  ls_load_t end;
+  const double begin_s = elapsed_s(s);
+  ls_gpu_sampler_begin(s->sampler);
+  ls_load_read(NULL, &s->load);
+  ls_status_t status = LS_OK;
+  if (s->chain_count > 0)
+    status = compute(s, until_s);
+  else if (s->fill)
+    status = ls_fill_sweep(s->fill, (int64_t)((until_s - begin_s) * 1e9), &s->plant_memory);
+  take_sensors(s);
+  ls_gpu_sampler_end(s->sampler, &sampled);
+  ls_load_read(NULL, &end);
+  const double s_long = elapsed_s(s) - begin_s;
+  ls_stress_device_t *d = &s->own;
+  double others = ls_load_others(&s->load, &end);
+  double busy = (double)(end.busy_ticks - s->load.busy_ticks) / (double)(end.all_ticks - s->load.all_ticks);
+  if (!s->o->backend->host_processors) busy = 1e-2 * sampled.busy_percent;
+  limited(d, sampled.throttle_reasons);
+  if (!isnan(busy) && s_long > 0) {
+    s->busy_sum += busy * s_long;
+    s->busy_s += s_long;
+    d->busy_ratio = s->busy_sum / s->busy_s;
+  }
+  d->others_ratio = isnan(d->others_ratio) ? others : fmax(d->others_ratio, others);
+  return status;
+}
+
+static int64_t fill_report(run_t *s) {
+  ls_stress_device_t *d = &s->own;
+  int64_t faults = 0;
+  d->product_count = s->chain_count;
+  for (int i = 0; i < s->chain_count; i++) {
+    ls_chain_report(s->chain[i], s->o, s->control->local_size, &d->product[i]);
+    faults += d->product[i].wrong;
+  }
+  if (s->fill) ls_fill_report(s->fill, d);
+  return faults + d->memory_wrong;
+}
+
+static ls_status_t rounds(run_t *s) {
+  ls_status_t status = LS_OK;
+  s->begin_ns = ls_clock_ns();
+  for (bool again = true; again && status == LS_OK;) {
+    double now_s = elapsed_s(s);
+    status = one_round(s, fmin(now_s + round_s, s->o->seconds));
+    status = ls_comm_agree(s->control, "stress: a round", status);
+    if (status == LS_OK && s->links) status = ls_links_round(s->links);
+    if (s->control->rank == 0 && status == LS_OK && s->o->round) {
+      int64_t faults = fill_report(s);
+      s->o->round(s->o->user, elapsed_s(s), &s->own, faults);
+    }
+    again = elapsed_s(s) < s->o->seconds && !(s->o->stop && s->o->stop());
+    if (status == LS_OK) status = ls_comm_broadcast(s->control, "stress: go on", &again, sizeof again, 0);
+  }
+  return status;
+}
+
+/* ---- the whole ---- */
+
+typedef struct {
+  ls_stress_report_t base;
+  ls_stress_device_t *device;
+  ls_stress_link_t *link;
+} report_t;
+
+void ls_stress_release(ls_stress_report_t *report) {
+  if (!report) return;
+  report_t *r = (report_t *)report;
+  ls_free(r->device);
+  ls_free(r->link);
+  ls_free(r);
+}
+
+static ls_status_t gather(run_t *s, report_t *r) {
+  const int size = s->control->size, links = s->links ? ls_links_count(size) : 0;
+  fill_report(s);
+  r->device = ls_alloc_array(s->ctx, (size_t)size, sizeof *r->device);
+  r->link = ls_alloc_array(s->ctx, (size_t)links + 1, sizeof *r->link);
+  ls_status_t status =
+      ls_comm_agree(s->control, "stress: results", r->device && r->link ? LS_OK : LS_ERR_MEMORY);
+  if (status == LS_OK)
+    status = ls_comm_gather(s->control, "stress: results", &s->own, sizeof s->own, r->device);
+  if (status == LS_OK && links) status = ls_links_report(s->links, r->link);
+  if (status != LS_OK) return status;
+  r->base = (ls_stress_report_t){r->device, size, r->link, links, elapsed_s(s), LS_SOUND};
+  ls_stress_judge(&r->base, r->device, r->link);
+  return LS_OK;
+}
+
+ls_status_t ls_stress_run(ls_ctx_t *ctx, ls_comm_t *control, const ls_stress_options_t *options,
+                          ls_stress_report_t **report) {
+  const ls_plant_t *plant = &options->plant;
+  run_t *s = ls_alloc(ctx, sizeof *s);
+  report_t *r = ls_alloc(ctx, sizeof *r);
+  ls_status_t status = s && r ? LS_OK : LS_ERR_MEMORY;
+  status = ls_comm_agree(control, "stress", status);
+  if (status != LS_OK) goto done;
+  s->ctx = ctx;
+  s->control = control;
+  s->o = options;
+  s->ecc_before = NAN;
+  s->plant_product = plant->kind == LS_PLANT_PRODUCT && plant->a == control->rank;
+  s->plant_memory = plant->kind == LS_PLANT_MEMORY && plant->a == control->rank;
+  s->own = (ls_stress_device_t){.rank = control->rank,
+                                .busy_ratio = NAN,
+                                .others_ratio = NAN,
+                                .temperature_c = NAN,
+                                .power_w = NAN,
+                                .clock_mhz = NAN,
+                                .throttle_reasons = -1};
+  gethostname(s->own.host, sizeof s->own.host - 1);
+  status = ls_comm_agree(control, "stress: sensors", open_sensors(s));
+  if (status == LS_OK) status = open_all(s);
+  if (status == LS_OK) status = rounds(s);
+  if (status == LS_OK) status = gather(s, r);
+  close_all(s);
+done:
+  ls_free(s);
+  if (status == LS_OK)
+    *report = &r->base;
+  else
+    ls_stress_release(r ? &r->base : NULL);
+  return status;
+}

@@ -1,0 +1,126 @@
+/* Burns a machine in: every rank drives its device at full load for a time and checks each result. A product that comes
+ * out otherwise than the same product before, a word of memory that does not hold what was written, and a transfer that
+ * arrives altered are faults. Rates stand beside what probe has measured. Everything runs through the tables of
+ * backends and transports, as training does. */
+#ifndef LS_STRESS_STRESS_H
+#define LS_STRESS_STRESS_H
+
+#include "comm/comm.h"
+#include "machine/gpu_live.h"
+#include "machine/profile.h"
+
+enum {
+  LS_STRESS_COMPUTE = 1 << 0,
+  LS_STRESS_MEMORY = 1 << 1,
+  LS_STRESS_LINKS = 1 << 2, /* needs several ranks */
+  LS_STRESS_PARTS = 3
+};
+extern const char *const ls_stress_part_names[LS_STRESS_PARTS + 1]; /* by bit; NULL-terminated */
+
+/* A fault planted on purpose, so that anyone can see that it is found. */
+typedef enum {
+  LS_PLANT_NONE,
+  LS_PLANT_PRODUCT,  /* rank a: one number in the middle of one chain of products */
+  LS_PLANT_MEMORY,   /* rank a: one bit of one word */
+  LS_PLANT_TRANSFER, /* one bit of one transfer from rank a to b */
+  LS_PLANT_LINK,     /* transfers from rank a to b take several times as long */
+  LS_PLANT_KINDS
+} ls_plant_kind_t;
+extern const char *const ls_plant_names[LS_PLANT_KINDS + 1];
+typedef struct {
+  int kind, a, b;
+} ls_plant_t;
+
+/* What is asked of every device. */
+typedef struct {
+  double rate;        /* of what probe measured */
+  double utilization; /* share of the time in which it computes */
+  double memory_off;  /* how far the share of memory in use may be from the one asked for */
+  double link;        /* bandwidth of a transfer, of what probe measured or the other pairs reach */
+} ls_stress_targets_t;
+extern const ls_stress_targets_t ls_stress_targets;
+
+enum { LS_STRESS_PRECISIONS = 4, LS_STRESS_WHY_BYTES = 256, LS_STRESS_HOST_BYTES = 64 };
+typedef struct {
+  char name[16]; /* "fp32" */
+  int64_t rows, width;
+  int64_t count, wrong;  /* products; chains of them that came out otherwise */
+  double flops;          /* of one product */
+  double ns, profile_ns; /* of one product: the median, and what probe measured; NAN = not known */
+  uint64_t hash;         /* of a chain's result */
+  int64_t length;        /* of a chain */
+} ls_stress_product_t;
+
+typedef struct {
+  int rank;
+  char host[LS_STRESS_HOST_BYTES], name[64], backend[16];
+  ls_stress_product_t product[LS_STRESS_PRECISIONS];
+  int product_count;
+  double busy_ratio,
+      others_ratio; /* of the time; what other programs took of the processors. NAN = not known */
+  int64_t memory_bytes, memory_before_bytes, memory_want_bytes,
+      memory_used_bytes;                      /* of the device; 0 = not filled */
+  int64_t memory_checked_bytes, memory_wrong; /* words */
+  double temperature_c, power_w, clock_mhz;   /* highest, highest, lowest; NAN = not known */
+  int64_t throttle_reasons;                   /* NVML's bits; CPUs: LS_STRESS_CPU_THROTTLED; -1 = not known */
+  int verdict;                                /* ls_stress_verdict_t */
+  char why[LS_STRESS_WHY_BYTES];              /* "" if it is sound */
+} ls_stress_device_t;
+enum { LS_STRESS_CPU_THROTTLED = 1 << 30 };
+
+typedef struct {
+  int from, to; /* ranks; -1, -1: an all-reduce of all of them */
+  double bytes;
+  double ns, want_ns;   /* the quickest; what the profile or the other pairs say, NAN = nothing does */
+  bool from_profile;    /* want_ns is the profile's */
+  int64_t count, wrong; /* transfers; wrong ones */
+  int verdict;
+} ls_stress_link_t;
+
+typedef enum {
+  LS_SOUND,
+  LS_DISTURBED, /* below a target, while other programs took the processors: no verdict */
+  LS_BELOW,     /* sound, but below a target */
+  LS_WRONG,
+  LS_VERDICTS
+} ls_stress_verdict_t;
+extern const char *const ls_stress_verdict_names[LS_VERDICTS + 1];
+
+typedef struct {
+  const ls_stress_device_t *device; /* one per rank */
+  int device_count;
+  const ls_stress_link_t *link;
+  int link_count;
+  double seconds;
+  int verdict; /* the worst */
+} ls_stress_report_t;
+
+/* After each round, on rank 0: this rank's device so far. */
+typedef void ls_stress_round_fn(void *user, double seconds, const ls_stress_device_t *own, int64_t faults);
+
+typedef struct {
+  unsigned parts; /* bits */
+  double seconds;
+  double memory_share; /* of the device's memory that is in use at the end, whoever uses it */
+  const ls_backend_t *backend;
+  int index, threads;
+  const char *transport; /* "auto" or a row's name */
+  ls_plant_t plant;
+  const ls_profile_t *profile; /* NULL: nothing is known */
+  int (*stop)(void);           /* not 0: end now. NULL: never */
+  ls_stress_round_fn *round;   /* NULL: nobody looks */
+  void *user;
+} ls_stress_options_t;
+
+/* Collective over `control` (a host communicator). *report belongs to the caller (ls_stress_release) and is the same on
+ * all ranks. A wrong result is no failure here but a verdict. */
+ls_status_t ls_stress_run(ls_ctx_t *ctx, ls_comm_t *control, const ls_stress_options_t *options,
+                          ls_stress_report_t **report);
+void ls_stress_release(ls_stress_report_t *report);
+/* LS_OK, LS_ERR_BELOW or LS_ERR_DEVICE. */
+ls_status_t ls_stress_status(const ls_stress_report_t *report);
+json_t *ls_stress_json(const ls_stress_report_t *report);
+/* "power cap, heat (hardware)": words for the bits; "" = none. */
+const char *ls_stress_reasons(int64_t reasons, char text[128]);
+
+#endif

@@ -1,0 +1,210 @@
+/* What the figures say. */
+#include "stress/parts.h"
+
+#include "base/field.h"
+#include "base/json.h"
+#include "machine/load.h"
+#include "stat/stat.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const ls_stress_part_names[] = {"compute", "memory", "links", NULL};
+const char *const ls_plant_names[] = {"none", "product", "memory", "transfer", "link", NULL};
+const char *const ls_stress_verdict_names[] = {"sound", "disturbed", "below target", "WRONG", NULL};
+const ls_stress_targets_t ls_stress_targets = {
+    .rate = 0.95, .utilization = 0.99, .memory_off = 0.01, .link = 0.5};
+
+/* nvmlClocksEventReasons; a device at full load that meets its power limit is as it should be. */
+static const struct {
+  int64_t bit;
+  const char *words;
+  bool heat;
+} reasons[] = {{0x4, "power cap", false},
+               {0x8, "hardware slowdown", true},
+               {0x10, "sync boost", false},
+               {0x20, "heat", true},
+               {0x40, "heat (hardware)", true},
+               {0x80, "power brake", true},
+               {LS_STRESS_CPU_THROTTLED, "heat (processor)", true}};
+
+const char *ls_stress_reasons(int64_t bits, char text[128]) {
+  int len = 0;
+  text[0] = '\0';
+  for (int i = 0; i < LS_COUNT(reasons) && bits > 0; i++)
+    if (bits & reasons[i].bit)
+      len += snprintf(text + len, (size_t)(128 - len), "%s%s", len ? ", " : "", reasons[i].words);
+  return text;
+}
+
+static bool hot(int64_t bits) {
+  bool any = false;
+  for (int i = 0; i < LS_COUNT(reasons) && bits > 0; i++)
+    any |= reasons[i].heat && (bits & reasons[i].bit);
+  return any;
+}
+
+/* The worst counts; every reason is told. */
+static void LS_PRINTF(3, 4) found(ls_stress_device_t *d, ls_stress_verdict_t verdict, const char *fmt, ...) {
+  size_t used = strlen(d->why);
+  if (used > 0 && used + 2 < sizeof d->why)
+    used += (size_t)snprintf(d->why + used, sizeof d->why - used, "; ");
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(d->why + used, sizeof d->why - used, fmt, args);
+  va_end(args);
+  if ((int)verdict > d->verdict) d->verdict = (int)verdict;
+}
+
+/* Other programs on the processors excuse a low rate, not a wrong result. */
+static ls_stress_verdict_t low(const ls_stress_device_t *d) {
+  return d->others_ratio >= LS_LOAD_DISTURBING ? LS_DISTURBED : LS_BELOW;
+}
+
+static void judge_products(ls_stress_device_t *d, const ls_stress_product_t *p) {
+  if (p->wrong > 0)
+    found(d, LS_WRONG, "%lld of %lld chains of products in %s came out otherwise than the first",
+          (long long)p->wrong, (long long)(p->count / p->length), p->name);
+  if (p->profile_ns / p->ns < ls_stress_targets.rate)
+    found(d, low(d), "products in %s reach %.1f %% of what probe measured", p->name,
+          100 * p->profile_ns / p->ns);
+}
+
+/* Equal devices that multiply equal chains get equal bits. Whose result most of them share is right. */
+static void judge_against_others(const ls_stress_report_t *report, ls_stress_device_t *d, int k) {
+  const ls_stress_product_t *own = &d->product[k];
+  int same = 0, others = 0;
+  for (int i = 0; i < report->device_count; i++) {
+    const ls_stress_device_t *o = &report->device[i];
+    const ls_stress_product_t *p = &o->product[k];
+    if (k >= o->product_count || strcmp(o->name, d->name) || p->length != own->length || p->rows != own->rows)
+      continue;
+    same += p->hash == own->hash;
+    others += p->hash != own->hash;
+  }
+  if (others > 0 && same <= others)
+    found(d, LS_WRONG, "products in %s differ from those of %d equal device%s", own->name, others,
+          LS_PLURAL(others));
+}
+
+static void judge_memory(ls_stress_device_t *d) {
+  if (d->memory_wrong > 0)
+    found(d, LS_WRONG, "%lld words of memory did not hold what was written", (long long)d->memory_wrong);
+  double off = (double)(d->memory_used_bytes - d->memory_want_bytes) / (double)d->memory_bytes;
+  if (d->memory_bytes > 0 && fabs(off) > ls_stress_targets.memory_off)
+    found(d, LS_BELOW, "%.1f %% of the memory in use, %.1f %% asked for",
+          100 * (double)d->memory_used_bytes / (double)d->memory_bytes,
+          100 * (double)d->memory_want_bytes / (double)d->memory_bytes);
+}
+
+static void judge_device(const ls_stress_report_t *report, ls_stress_device_t *d) {
+  char words[128];
+  for (int k = 0; k < d->product_count; k++) {
+    judge_products(d, &d->product[k]);
+    judge_against_others(report, d, k);
+  }
+  judge_memory(d);
+  if (d->product_count > 0 && d->busy_ratio < ls_stress_targets.utilization)
+    found(d, low(d), "it computed in %.1f %% of the time", 100 * d->busy_ratio);
+  if (hot(d->throttle_reasons))
+    found(d, LS_BELOW, "slowed down: %s", ls_stress_reasons(d->throttle_reasons, words));
+}
+
+/* Without a profile a pair is compared with the other pairs. */
+static double usual(const ls_stress_report_t *report) {
+  double sorted[LS_GPU_MAX * LS_GPU_MAX];
+  int count = 0;
+  for (int i = 0; i < report->link_count && count < LS_COUNT(sorted); i++)
+    if (report->link[i].from >= 0) sorted[count++] = report->link[i].ns;
+  ls_stat_sort(sorted, count);
+  return count > 2 ? ls_stat_quantile(sorted, count, 0.5) : (double)NAN;
+}
+
+static void judge_link(const ls_stress_report_t *report, ls_stress_link_t *l, double usual_ns) {
+  if (l->from >= 0 && isnan(l->want_ns)) l->want_ns = usual_ns;
+  bool slow = l->want_ns / l->ns < ls_stress_targets.link;
+  bool uneven = l->from >= 0 && usual_ns / l->ns < ls_stress_targets.link; /* slower than the others */
+  if (slow || uneven) l->verdict = uneven ? (int)LS_BELOW : (int)low(&report->device[0]);
+  if (l->wrong > 0) l->verdict = LS_WRONG;
+}
+
+void ls_stress_judge(ls_stress_report_t *report, ls_stress_device_t *device, ls_stress_link_t *link) {
+  report->verdict = LS_SOUND;
+  for (int i = 0; i < report->device_count; i++) {
+    judge_device(report, &device[i]);
+    if (device[i].verdict > report->verdict) report->verdict = device[i].verdict;
+  }
+  const double usual_ns = usual(report);
+  for (int i = 0; i < report->link_count; i++) {
+    judge_link(report, &link[i], usual_ns);
+    if (link[i].verdict > report->verdict) report->verdict = link[i].verdict;
+  }
+}
+
+ls_status_t ls_stress_status(const ls_stress_report_t *report) {
+  return report->verdict == LS_WRONG ? LS_ERR_DEVICE : report->verdict == LS_BELOW ? LS_ERR_BELOW : LS_OK;
+}
+
+/* ---- as JSON ---- */
+
+#define PRODUCT(field, ...) LS_FIELD_AS(ls_stress_product_t, field, __VA_ARGS__)
+static const ls_field_t product_rows[] = {PRODUCT(name, "precision"),
+                                          PRODUCT(rows, "rows"),
+                                          PRODUCT(width, "width"),
+                                          PRODUCT(count, "products"),
+                                          PRODUCT(length, "chain"),
+                                          PRODUCT(wrong, "wrong_chains"),
+                                          PRODUCT(flops, "flops"),
+                                          PRODUCT(ns, "us", .scale = 1e-3),
+                                          PRODUCT(profile_ns, "profile_us", .scale = 1e-3)};
+static const ls_record_t product_record = LS_RECORD(product_rows);
+static const ls_field_t product_each = LS_FIELD_EACH(ls_stress_product_t, product_record);
+
+#define DEVICE(field, ...) LS_FIELD_AS(ls_stress_device_t, field, __VA_ARGS__)
+static const ls_field_t device_rows[] = {
+    DEVICE(rank, "rank"),
+    DEVICE(host, "host"),
+    DEVICE(name, "device"),
+    DEVICE(backend, "backend"),
+    LS_FIELD_OF(ls_stress_device_t, verdict, LS_FIELD_CHOICE, "verdict", .choices = ls_stress_verdict_names),
+    DEVICE(why, "why"),
+    LS_FIELD_OF(ls_stress_device_t, product, LS_FIELD_LIST, "products", .each = &product_each,
+                .count_offset = offsetof(ls_stress_device_t, product_count)),
+    DEVICE(busy_ratio, "utilization"),
+    DEVICE(others_ratio, "other_programs"),
+    DEVICE(memory_bytes, "memory_bytes"),
+    DEVICE(memory_before_bytes, "memory_used_before_bytes"),
+    DEVICE(memory_want_bytes, "memory_target_bytes"),
+    DEVICE(memory_used_bytes, "memory_used_bytes"),
+    DEVICE(memory_checked_bytes, "memory_checked_bytes"),
+    DEVICE(memory_wrong, "wrong_words"),
+    DEVICE(temperature_c, "temperature_c"),
+    DEVICE(power_w, "power_w"),
+    DEVICE(clock_mhz, "clock_mhz"),
+    DEVICE(throttle_reasons, "throttle_reasons", .known = LS_KNOWN_FROM_0)};
+static const ls_record_t device_record = LS_RECORD(device_rows);
+
+#define LINK(field, ...) LS_FIELD_AS(ls_stress_link_t, field, __VA_ARGS__)
+static const ls_field_t link_rows[] = {
+    LINK(from, "from", .known = LS_KNOWN_FROM_0),
+    LINK(to, "to", .known = LS_KNOWN_FROM_0),
+    LINK(bytes, "bytes"),
+    LINK(ns, "us", .scale = 1e-3),
+    LINK(want_ns, "expected_us", .scale = 1e-3),
+    LINK(from_profile, "expected_by_profile"),
+    LINK(count, "transfers"),
+    LINK(wrong, "wrong"),
+    LS_FIELD_OF(ls_stress_link_t, verdict, LS_FIELD_CHOICE, "verdict", .choices = ls_stress_verdict_names)};
+static const ls_record_t link_record = LS_RECORD(link_rows);
+
+json_t *ls_stress_json(const ls_stress_report_t *report) {
+  json_t *devices = json_array(), *links = json_array();
+  for (int i = 0; i < report->device_count; i++)
+    json_array_append_new(devices, ls_record_json(&device_record, &report->device[i]));
+  for (int i = 0; i < report->link_count; i++)
+    json_array_append_new(links, ls_record_json(&link_record, &report->link[i]));
+  return json_pack("{s:s, s:s, s:f, s:o?, s:o?}", "command", "stress", "verdict",
+                   ls_stress_verdict_names[report->verdict], "seconds", report->seconds, "devices", devices,
+                   "links", links);
+}

@@ -1,0 +1,25 @@
+#!/bin/sh
+# lockstep stress as a user runs it: figures, a planted fault's exit code, refusals.
+set -eu
+. "$(dirname "$0")/../program/lib.sh"
+export XDG_CACHE_HOME="$work/cache" # without a profile nothing depends on this machine's speed
+
+got=0
+"$program" stress --seconds 1 --memory 1 --json >"$work/out.json" 2>"$work/err" || got=$?
+case $got in 0 | 11) ;; *) fail "exit code $got: $(cat "$work/err")" ;; esac
+for want in '"command": "stress"' '"precision": "fp32"' '"wrong_chains": 0' '"wrong_words": 0' '"utilization": ' '"links": \[\]'; do
+  grep -q -e "$want" "$work/out.json" || fail "no $want in $(cat "$work/out.json")"
+done
+expect 7 'not sound: results were wrong' stress --seconds 1 --parts compute --plant product:0
+grep -q '^rank 0: .*WRONG: 1 of [0-9]* chains of products in fp32' "$work/out" || fail "$(cat "$work/out")"
+grep -q 'busy [0-9.]* %.*fault' "$work/out" || fail "no rounds in $(cat "$work/out")"
+if command -v mpirun >/dev/null 2>&1; then
+  expect 7 'not sound: results were wrong' stress --seconds 1 --parts links --ranks 2 --plant transfer:1-0
+  grep -q 'rank 1 to 0 .* 1 wrong: WRONG' "$work/out" || fail "$(cat "$work/out")"
+  grep -q 'rank 0 to 1 .* 0 wrong: ' "$work/out" || fail "$(cat "$work/out")"
+fi
+expect 2 'not "heat"' stress --parts compute,heat
+expect 2 'not "link:1"' stress --plant link:1
+expect 2 'seconds takes a whole number' stress --seconds 0
+expect 2 'memory takes' stress --memory 101
+echo ok

@@ -1,0 +1,206 @@
+/* Ranks as threads burn the processors in for a moment: right results stay right, every planted fault is found where it
+ * was planted, and the figures decide as documented. */
+#include "base/capture.h"
+#include "stress/parts.h"
+#include "support/threads.h"
+
+#include <math.h>
+
+enum { RANKS = 3 };
+
+typedef struct {
+  ls_comm_t *comm;
+  ls_ctx_t *ctx;
+  ls_stress_options_t options;
+  ls_stress_report_t *report;
+  ls_status_t status;
+} rank_t;
+
+static void *work(void *arg) {
+  rank_t *r = arg;
+  r->status = ls_stress_run(r->ctx, r->comm, &r->options, &r->report);
+  return NULL;
+}
+
+static void run(capture_t *c, rank_t *ranks, ls_plant_t plant) {
+  ls_comm_t *comm[RANKS];
+  assert_int_equal(ls_comm_sim_create(c->ctx, RANKS, 0, comm), LS_OK);
+  for (int i = 0; i < RANKS; i++)
+    ranks[i] = (rank_t){.comm = comm[i],
+                        .ctx = c->ctx,
+                        .options = {.parts = LS_STRESS_COMPUTE | LS_STRESS_MEMORY | LS_STRESS_LINKS,
+                                    .seconds = 0.2,
+                                    .backend = &ls_backend_cpu,
+                                    .threads = 1,
+                                    .transport = "auto",
+                                    .plant = plant}};
+  threads_run(RANKS, work, ranks, sizeof *ranks);
+  for (int i = 0; i < RANKS; i++) {
+    assert_int_equal(ranks[i].status, LS_OK);
+    assert_int_equal(ranks[i].report->verdict, ranks[0].report->verdict); /* all know the same */
+    ls_comm_destroy(comm[i]);
+  }
+}
+
+static void release(rank_t *ranks) {
+  for (int i = 0; i < RANKS; i++)
+    ls_stress_release(ranks[i].report);
+}
+
+/* Counts of faults: of products and memory per rank, of transfers in all. */
+typedef struct {
+  int64_t products[RANKS], words[RANKS], transfers;
+} faults_t;
+
+static faults_t count(const ls_stress_report_t *r) {
+  faults_t f = {.transfers = 0};
+  for (int i = 0; i < RANKS; i++) {
+    f.products[i] = r->device[i].product[0].wrong;
+    f.words[i] = r->device[i].memory_wrong;
+  }
+  for (int i = 0; i < r->link_count; i++)
+    f.transfers += r->link[i].wrong;
+  return f;
+}
+
+static const ls_stress_link_t *link_of(const ls_stress_report_t *r, int from, int to) {
+  for (int i = 0; i < r->link_count; i++)
+    if (r->link[i].from == from && r->link[i].to == to) return &r->link[i];
+  return NULL;
+}
+
+static void right_results_are_no_faults(void **state) {
+  rank_t ranks[RANKS];
+  run(*state, ranks, (ls_plant_t){0});
+  const ls_stress_report_t *r = ranks[0].report;
+  const faults_t f = count(r), none = {.transfers = 0};
+  assert_memory_equal(&f, &none, sizeof f);
+  assert_true(r->verdict != LS_WRONG);
+  assert_int_equal(r->device_count, RANKS);
+  assert_int_equal(r->link_count, RANKS * (RANKS - 1) + 1);
+  for (int i = 0; i < RANKS; i++) {
+    const ls_stress_device_t *d = &r->device[i];
+    assert_true(d->product_count == 1 && d->product[0].count >= d->product[0].length && d->product[0].ns > 0);
+    assert_true(d->product[0].hash == r->device[0].product[0].hash); /* equal devices, equal bits */
+    assert_true(d->memory_checked_bytes > 0);
+    assert_true(d->memory_used_bytes - d->memory_before_bytes == 16 << 20); /* at least a piece */
+  }
+  for (int i = 0; i < r->link_count; i++)
+    assert_true(r->link[i].count > 0 && r->link[i].ns > 0);
+  json_t *json = ls_stress_json(r);
+  assert_int_equal(json_array_size(json_object_get(json, "devices")), RANKS);
+  assert_int_equal(json_array_size(json_object_get(json, "links")), RANKS * (RANKS - 1) + 1);
+  json_decref(json);
+  release(ranks);
+}
+
+static void planted_faults_are_found(void **state) {
+  rank_t ranks[RANKS];
+  run(*state, ranks, (ls_plant_t){LS_PLANT_PRODUCT, 1, -1});
+  faults_t f = count(ranks[0].report);
+  assert_true(f.products[0] == 0 && f.products[1] == 1 && f.products[2] == 0 && f.transfers == 0);
+  assert_int_equal(ls_stress_status(ranks[2].report), LS_ERR_DEVICE);
+  release(ranks);
+  run(*state, ranks, (ls_plant_t){LS_PLANT_MEMORY, 2, -1});
+  f = count(ranks[0].report);
+  assert_true(f.words[0] == 0 && f.words[1] == 0 && f.words[2] == 1);
+  assert_int_equal(ranks[0].report->device[2].verdict, LS_WRONG);
+  release(ranks);
+  run(*state, ranks, (ls_plant_t){LS_PLANT_TRANSFER, 2, 0});
+  f = count(ranks[0].report);
+  assert_int_equal(f.transfers, 1);
+  assert_int_equal(link_of(ranks[0].report, 2, 0)->wrong, 1);
+  assert_int_equal(link_of(ranks[0].report, 2, 0)->verdict, LS_WRONG);
+  release(ranks);
+  run(*state, ranks, (ls_plant_t){LS_PLANT_LINK, 0, 1});
+  assert_true(link_of(ranks[0].report, 0, 1)->verdict >= LS_BELOW);
+  assert_true(ranks[0].report->verdict >= LS_BELOW);
+  release(ranks);
+}
+
+/* ---- the rules ---- */
+
+static ls_stress_device_t device_of(double rate, double busy, double others) {
+  return (ls_stress_device_t){
+      .name = "d",
+      .product_count = 1,
+      .product = {{.name = "fp32", .count = 10, .length = 5, .ns = 1, .profile_ns = rate, .hash = 7}},
+      .busy_ratio = busy,
+      .others_ratio = others,
+      .memory_bytes = 1000,
+      .memory_want_bytes = 800,
+      .memory_used_bytes = 800,
+      .throttle_reasons = -1};
+}
+
+static int judged(ls_stress_device_t d) {
+  ls_stress_report_t r = {.device = &d, .device_count = 1};
+  ls_stress_judge(&r, &d, NULL);
+  assert_int_equal(d.verdict == LS_SOUND, d.why[0] == '\0');
+  return r.verdict;
+}
+
+static void rules(void **state) {
+  (void)state;
+  assert_int_equal(judged(device_of(0.951, 0.991, 0)), LS_SOUND);
+  assert_int_equal(judged(device_of(NAN, 0.991, 0)), LS_SOUND); /* nothing to compare with */
+  assert_int_equal(judged(device_of(0.949, 0.991, 0)), LS_BELOW);
+  assert_int_equal(judged(device_of(0.951, 0.989, 0)), LS_BELOW);
+  assert_int_equal(judged(device_of(0.5, 0.5, 0.3)), LS_DISTURBED);
+  ls_stress_device_t d = device_of(1, 1, 0);
+  d.memory_used_bytes = 789;
+  assert_int_equal(judged(d), LS_BELOW);
+  d = device_of(1, 1, 0);
+  d.throttle_reasons = 0x4; /* a power cap is what full load meets */
+  assert_int_equal(judged(d), LS_SOUND);
+  d.throttle_reasons = 0x44;
+  assert_int_equal(judged(d), LS_BELOW);
+  d = device_of(0.5, 1, 0.9);
+  d.product[0].wrong = 1;
+  assert_int_equal(judged(d), LS_WRONG);
+}
+
+static void whoever_differs_from_equal_devices_is_wrong(void **state) {
+  (void)state;
+  ls_stress_device_t d[4] = {device_of(1, 1, 0), device_of(1, 1, 0), device_of(1, 1, 0), device_of(1, 1, 0)};
+  d[1].product[0].hash = 8;
+  d[3].product[0].hash = 9;
+  snprintf(d[3].name, sizeof d[3].name, "another kind");
+  ls_stress_report_t r = {.device = d, .device_count = 4};
+  ls_stress_judge(&r, d, NULL);
+  assert_true(d[0].verdict == LS_SOUND && d[1].verdict == LS_WRONG && d[2].verdict == LS_SOUND &&
+              d[3].verdict == LS_SOUND);
+}
+
+static void slow_links(void **state) {
+  (void)state;
+  ls_stress_device_t d = device_of(1, 1, 0);
+  ls_stress_link_t l[] = {{0, 1, 100, 10, NAN},
+                          {1, 0, 100, 10, NAN},
+                          {0, 2, 100, 21, NAN},
+                          {2, 0, 100, 19, NAN},
+                          {-1, -1, 100, 50, NAN}};
+  ls_stress_report_t r = {.device = &d, .device_count = 1, .link = l, .link_count = LS_COUNT(l)};
+  ls_stress_judge(&r, &d, l); /* the median is 14.5 */
+  for (int i = 0; i < LS_COUNT(l); i++)
+    assert_int_equal(l[i].verdict, LS_SOUND);
+  l[2].ns = 60;
+  ls_stress_judge(&r, &d, l);
+  assert_int_equal(l[2].verdict, LS_BELOW);
+  assert_int_equal(l[3].verdict, LS_SOUND);
+  ls_stress_link_t one = {0, 1, 100, 21, 10, true};
+  ls_stress_report_t alone = {.device = &d, .device_count = 1, .link = &one, .link_count = 1};
+  ls_stress_judge(&alone, &d, &one);
+  assert_int_equal(one.verdict, LS_BELOW);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(right_results_are_no_faults, capture_setup, capture_teardown),
+      cmocka_unit_test_setup_teardown(planted_faults_are_found, capture_setup, capture_teardown),
+      cmocka_unit_test(rules),
+      cmocka_unit_test(whoever_differs_from_equal_devices_is_wrong),
+      cmocka_unit_test(slow_links),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
