@@ -62,11 +62,12 @@ typedef struct {
       memory_used_bytes;                      /* of the device; 0 = not filled */
   int64_t memory_checked_bytes, memory_wrong; /* words */
   double temperature_c, power_w, clock_mhz;   /* highest, highest, lowest; NAN = not known */
-  int64_t throttle_reasons;                   /* NVML's bits; CPUs: LS_STRESS_CPU_THROTTLED; -1 = not known */
+  int64_t throttle_reasons;                   /* nvmlClocksEventReasons; -1 = none known */
+  int64_t device_errors;                      /* that the driver reported: XID, uncorrected ECC */
   int verdict;                                /* ls_stress_verdict_t */
   char why[LS_STRESS_WHY_BYTES];              /* "" if it is sound */
 } ls_stress_device_t;
-enum { LS_STRESS_CPU_THROTTLED = 1 << 30 };
+enum { LS_STRESS_POWER = 0x4, LS_STRESS_HEAT = 0x20, LS_STRESS_BRAKE = 0x80 };
 
 typedef struct {
   int from, to; /* ranks; -1, -1: an all-reduce of all of them */

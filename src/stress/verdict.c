@@ -21,13 +21,9 @@ static const struct {
   int64_t bit;
   const char *words;
   bool heat;
-} reasons[] = {{0x4, "power cap", false},
-               {0x8, "hardware slowdown", true},
-               {0x10, "sync boost", false},
-               {0x20, "heat", true},
-               {0x40, "heat (hardware)", true},
-               {0x80, "power brake", true},
-               {LS_STRESS_CPU_THROTTLED, "heat (processor)", true}};
+} reasons[] = {{LS_STRESS_POWER, "power cap", false}, {0x8, "hardware slowdown", true},
+               {0x10, "sync boost", false},           {LS_STRESS_HEAT, "heat", true},
+               {0x40, "heat (hardware)", true},       {LS_STRESS_BRAKE, "power brake", true}};
 
 const char *ls_stress_reasons(int64_t bits, char text[128]) {
   int len = 0;
@@ -105,6 +101,9 @@ static void judge_device(const ls_stress_report_t *report, ls_stress_device_t *d
     judge_against_others(report, d, k);
   }
   judge_memory(d);
+  if (d->device_errors > 0)
+    found(d, LS_WRONG, "its driver reported %lld error%s", (long long)d->device_errors,
+          LS_PLURAL(d->device_errors));
   if (d->product_count > 0 && d->busy_ratio < ls_stress_targets.utilization)
     found(d, low(d), "it computed in %.1f %% of the time", 100 * d->busy_ratio);
   if (hot(d->throttle_reasons))
@@ -182,6 +181,7 @@ static const ls_field_t device_rows[] = {
     DEVICE(temperature_c, "temperature_c"),
     DEVICE(power_w, "power_w"),
     DEVICE(clock_mhz, "clock_mhz"),
+    DEVICE(device_errors, "device_errors"),
     DEVICE(throttle_reasons, "throttle_reasons", .known = LS_KNOWN_FROM_0)};
 static const ls_record_t device_record = LS_RECORD(device_rows);
 
