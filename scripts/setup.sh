@@ -9,7 +9,7 @@ required="gcc g++ cmake ninja-build pkg-config libyaml-dev libjansson-dev libxxh
 libcmocka-dev libopenblas-dev libhwloc-dev openmpi-bin libopenmpi-dev"
 # faster matrix products (OpenBLAS is used where the distribution lacks it); metrics over HTTP; reports
 optional="libdnnl-dev libmicrohttpd-dev python3"
-extras="scdoc chromium" # man pages; the test of the HTML report in a browser
+extras="scdoc chromium nodejs" # man pages; the tests of the HTML report and of monitor --web in a browser
 
 all=0
 case ${1:-} in
@@ -19,6 +19,13 @@ case ${1:-} in
 esac
 case ${CI:-} in true | 1) all=1 ;; esac
 [ $all = 0 ] || optional="$optional $extras"
+
+# Curves of the page of monitor --web; without npm or its registry the page draws them plainly.
+web=$(dirname "$0")/../src/monitor/web
+if command -v npm >/dev/null 2>&1 && [ ! -e "$web/node_modules/uplot" ]; then
+  (cd "$web" && npm ci --ignore-scripts --no-audit --no-fund --fetch-retries=0 --fetch-timeout=20000 >/dev/null 2>&1) ||
+    echo "setup: npm has no uPlot here: the page of monitor --web draws its curves plainly"
+fi
 
 # The packages of the list that are not installed.
 missing_of() {

@@ -1,10 +1,7 @@
 /* lockstep monitor DIR: what a run shows in its monitor.dir, read while it goes on or afterwards. A terminal gets a screen
  * that is drawn again; anything else gets a line for every record. */
-#include "cli/cli.h"
+#include "cli/monitor_web.h"
 #include "cli/stop.h"
-
-#include "monitor/page.h"
-#include "monitor/read.h"
 
 #include <langinfo.h>
 #include <limits.h>
@@ -18,17 +15,23 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MONITOR_ONCE, MONITOR_FLAG_COUNT };
-static const cli_extra_t flags[] = {[MONITOR_ONCE] = {"--once", NULL, "Show the present state and end."},
-                                    [MONITOR_FLAG_COUNT] = {NULL, NULL, NULL}};
+enum { MONITOR_ONCE, MONITOR_WEB, MONITOR_PORT, MONITOR_ADDRESS, MONITOR_FLAG_COUNT };
+static const cli_extra_t flags[] = {
+    [MONITOR_ONCE] = {"--once", NULL, "Show the present state and end."},
+    [MONITOR_WEB] = {"--web", NULL,
+                     "Show it in a browser: prints the page's address, and serves it until Ctrl-C."},
+    [MONITOR_PORT] = {"--port", "N", "With --web: the port (default 7480); 0 = any free one."},
+    [MONITOR_ADDRESS] = {"--address", "A",
+                         "With --web: the IPv4 address to listen on (default 127.0.0.1, only this host)."},
+    [MONITOR_FLAG_COUNT] = {NULL, NULL, NULL}};
 
 enum {
+  PORT_USUAL = 7480,
   LOOK_MS = 250,
   BAR_COLUMNS = 20,
   EVENTS_SHOWN = 5,
   CURVE_COLUMNS = 60,
-  COLUMNS_USUAL = 80,
-  LATE_RECORDS = 3
+  COLUMNS_USUAL = 80
 };
 
 typedef struct {
@@ -55,20 +58,6 @@ static double number(const json_t *line, const char *name) {
 static const char *word(const json_t *line, const char *name) {
   const char *text = json_string_value(json_object_get(line, name));
   return text ? text : "";
-}
-
-/* "running", "ended (ok)", "silent": no record for several times their distance, and no word of an end. */
-static const char *state_of(const ls_viewer_t *v, double now, char text[64]) {
-  const ls_viewer_rank_t *first = ls_viewer_rank(v, 0);
-  const double every_s = first ? number(first->start, "every_s") : (double)NAN;
-  const double last = !first ? (double)NAN : first->any ? first->newest.t : number(first->start, "t");
-  if (first && first->end)
-    snprintf(text, 64, "ended (%s)", word(first->end, "text"));
-  else if (now - last > LATE_RECORDS * every_s + 1)
-    snprintf(text, 64, "silent for %.0f s", now - last);
-  else
-    snprintf(text, 64, "running");
-  return text;
 }
 
 static void phase_of(const screen_t *s, int rank, char text[32]) {
@@ -103,10 +92,10 @@ static void put_numbers(FILE *to, const ls_monitor_sample_t *r) {
   if (r->skipped_steps > 0) fprintf(to, "  skipped %.0f", r->skipped_steps);
 }
 
-static void put_head(FILE *to, const ls_viewer_t *v, double now) {
-  char state[64];
+static void put_head(FILE *to, const ls_viewer_t *v) {
+  char state[LS_VIEWER_STATE_BYTES];
   const ls_viewer_rank_t *first = ls_viewer_rank(v, 0);
-  fprintf(to, "%s: %s", cli_shown(v->dir), state_of(v, now, state));
+  fprintf(to, "%s: %s", cli_shown(v->dir), ls_viewer_state(v, state));
   if (!first) return;
   if (first->any) {
     const ls_monitor_sample_t *r = &first->newest;
@@ -209,7 +198,7 @@ static char *compose(const screen_t *s) {
   size_t size_bytes;
   FILE *to = open_memstream(&text, &size_bytes);
   if (!to) return NULL;
-  put_head(to, v, now);
+  put_head(to, v);
   fputc('\n', to);
   if (first && first->any) {
     put_numbers(to, &first->newest);
@@ -260,7 +249,8 @@ static void draw(screen_t *s, bool again) {
 static void print_event(void *user, int rank, const json_t *line) {
   char *text = NULL;
   size_t size_bytes;
-  FILE *to = strcmp(word(line, "kind"), "record") != 0 ? open_memstream(&text, &size_bytes) : NULL;
+  const bool shown = strcmp(word(line, "kind"), "record") != 0 && strcmp(word(line, "kind"), "timeline") != 0;
+  FILE *to = shown ? open_memstream(&text, &size_bytes) : NULL;
   (void)user;
   (void)rank;
   if (!to) return;
@@ -275,7 +265,7 @@ static void print_record(const ls_viewer_t *v) {
   size_t size_bytes;
   FILE *to = open_memstream(&text, &size_bytes);
   if (!to) return;
-  put_head(to, v, now_s());
+  put_head(to, v);
   put_numbers(to, &ls_viewer_rank(v, 0)->newest);
   fclose(to);
   cli_print("%s\n", text);
@@ -307,7 +297,7 @@ static ls_status_t follow(ls_ctx_t *ctx, screen_t *s) {
 static void print_json(const screen_t *s) {
   const ls_viewer_t *v = &s->view;
   const double now = now_s();
-  char state[64], phase[32];
+  char state[LS_VIEWER_STATE_BYTES], phase[32];
   json_t *ranks = json_array();
   for (int i = 0; i < v->count; i++) {
     const ls_viewer_rank_t *r = &v->rank[i];
@@ -320,13 +310,29 @@ static void print_json(const screen_t *s) {
   }
   const ls_viewer_rank_t *first = ls_viewer_rank(v, 0);
   cli_print_json(json_pack("{s:s, s:o?, s:s, s:O?, s:o?, s:O?}", "command", "monitor", "dir",
-                           ls_json_text(v->dir), "state", state_of(v, now, state), "start",
+                           ls_json_text(v->dir), "state", ls_viewer_state(v, state), "start",
                            first ? first->start : NULL, "ranks", ranks, "events", v->events));
+}
+
+static ls_status_t run_web(ls_ctx_t *ctx, const cli_args_t *args) {
+  ls_viewer_t view;
+  int64_t port;
+  const char *address = args->extra[MONITOR_ADDRESS] ? args->extra[MONITOR_ADDRESS] : "127.0.0.1";
+  ls_status_t status =
+      cli_args_whole(ctx, &cli_monitor, args, MONITOR_PORT, 0, UINT16_MAX, PORT_USUAL, &port);
+  if (status == LS_OK) status = ls_viewer_open(ctx, args->operand[0], &view);
+  if (status != LS_OK) return status;
+  status = cli_monitor_web(ctx, &view, address, (int)port);
+  ls_viewer_close(&view);
+  return status;
 }
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   screen_t s = {.columns = COLUMNS_USUAL};
   int64_t lines;
+  if (args->extra[MONITOR_WEB]) return run_web(ctx, args);
+  if (args->extra[MONITOR_PORT] || args->extra[MONITOR_ADDRESS])
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep monitor: --port and --address need --web");
   setlocale(LC_CTYPE, "");
   s.utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
   ls_status_t status = ls_viewer_open(ctx, args->operand[0], &s.view);
@@ -355,7 +361,9 @@ const cli_command_t cli_monitor = {.name = "monitor",
                                               "run ends or Ctrl-C. A bar is a rank's own speed "
                                               "beside the fastest\nrank's. Letters behind a GPU say what "
                                               "limits its clock: P power, T heat, H a hardware "
-                                              "brake.",
+                                              "brake.\nThe page of --web keeps its token in "
+                                              "DIR/web.token, which only its owner may read: with it, "
+                                              "the address stays the same.",
                                    .flags = CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
                                    .operands = "DIR",
                                    .operand_count = 1,

@@ -62,7 +62,7 @@ void ls_gpu_live_read(ls_gpu_live_t *live, ls_gpu_now_t *now);
 
 /* gpu_replay.c */
 typedef struct ls_gpu_replay ls_gpu_replay_t;
-/* LS_ERR_NOT_FOUND, LS_ERR_IO; LS_ERR_CORRUPT if no line is of this rank. */
+/* LS_ERR_NOT_FOUND, LS_ERR_IO; LS_ERR_CONFIG if no line is of this rank. */
 ls_status_t ls_gpu_replay_open(ls_ctx_t *ctx, const char *path, int local_rank, ls_gpu_replay_t **replay);
 void ls_gpu_replay_close(ls_gpu_replay_t *replay);
 /* What held `at_s` seconds after the first line. Times may be asked in any order. */

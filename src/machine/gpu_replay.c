@@ -61,7 +61,7 @@ ls_status_t ls_gpu_replay_open(ls_ctx_t *ctx, const char *path, int local_rank, 
   }
   ls_free(text);
   if (status == LS_OK && r->count == 0)
-    status = ls_fail(ctx, LS_ERR_CORRUPT,
+    status = ls_fail(ctx, LS_ERR_CONFIG,
                      "%s: no line has t and gpu_.. of rank %d; " LS_GPU_REPLAY_ENVIRONMENT
                      " names the event log of a run that was watched on a GPU",
                      path, local_rank);

@@ -1,20 +1,74 @@
-/* GET /metrics for Prometheus, by libmicrohttpd. The newest record is kept as text; a request copies it and never
- * reaches the training. */
+/* Servers by libmicrohttpd: what they share, and GET /metrics for Prometheus. The newest record is kept as text; a request
+ * copies it and never reaches the training. */
 #include "monitor/sink.h"
 
 #ifdef LS_HAVE_MICROHTTPD
 #include "base/signals.h"
+#include "monitor/http.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <microhttpd.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 const bool ls_http_here = true;
 
-enum { CONNECTIONS_MAX = 16, TIMEOUT_S = 10 };
+enum { CONNECTIONS_MAX = 32, TIMEOUT_S = 10 };
+
+ls_status_t ls_http_listen(ls_ctx_t *ctx, const char *name, const char *address, int64_t port, bool threads,
+                           MHD_AccessHandlerCallback serve, void *user, struct MHD_Daemon **daemon) {
+  struct sockaddr_in place = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+  if (port < 0 || port > UINT16_MAX || inet_pton(AF_INET, address, &place.sin_addr) != 1)
+    return ls_fail(ctx, LS_ERR_CONFIG, "%s: \"%s\" port %lld is no IPv4 address and port", name,
+                   LS_SHOWN(address), (long long)port);
+  sigset_t before;
+  ls_signals_block(&before); /* for the server's threads, which inherit the mask */
+  *daemon = MHD_start_daemon(
+      MHD_USE_INTERNAL_POLLING_THREAD | (threads ? MHD_USE_THREAD_PER_CONNECTION : 0) | MHD_USE_AUTO,
+      (uint16_t)port, NULL, NULL, serve, user, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&place,
+      MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+      (unsigned)TIMEOUT_S, MHD_OPTION_END);
+  int error = errno;
+  ls_signals_restore(&before);
+  errno = error;
+  return *daemon ? LS_OK
+                 : ls_fail_errno(ctx, "%s: cannot listen on %s port %lld", name, address, (long long)port);
+}
+
+enum MHD_Result ls_http_answer(struct MHD_Connection *connection, unsigned code,
+                               struct MHD_Response *response, const char *type) {
+  if (!response) return MHD_NO;
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+  MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+  enum MHD_Result result = MHD_queue_response(connection, code, response);
+  MHD_destroy_response(response);
+  return result;
+}
+
+enum MHD_Result ls_http_text(struct MHD_Connection *connection, unsigned code, const char *text,
+                             size_t size_bytes, const char *type) {
+  return ls_http_answer(
+      connection, code,
+      MHD_create_response_from_buffer(size_bytes, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY), type);
+}
+
+enum MHD_Result ls_http_refuse(struct MHD_Connection *connection, unsigned code, const char *text) {
+  return ls_http_text(connection, code, text, strlen(text), "text/plain; charset=utf-8");
+}
+
+bool ls_http_method(struct MHD_Connection *connection, const char *method, bool head,
+                    enum MHD_Result *result) {
+  static const char text[] = "this address can only be read\n";
+  if (!strcmp(method, "GET") || (head && !strcmp(method, "HEAD"))) return true;
+  struct MHD_Response *response =
+      MHD_create_response_from_buffer(sizeof text - 1, (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
+  if (response) MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, head ? "GET, HEAD" : "GET");
+  *result = ls_http_answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, response, "text/plain; charset=utf-8");
+  return false;
+}
+
+/* ---- metrics ---- */
 
 typedef struct {
   struct MHD_Daemon *daemon;
@@ -23,70 +77,37 @@ typedef struct {
   size_t size_bytes;
 } http_t;
 
-static enum MHD_Result answer(struct MHD_Connection *connection, unsigned code, const char *text, size_t size,
-                              const char *type) {
-  struct MHD_Response *response =
-      MHD_create_response_from_buffer(size, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
-  if (!response) return MHD_NO;
-  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-  MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-  if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
-    MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-  enum MHD_Result result = MHD_queue_response(connection, code, response);
-  MHD_destroy_response(response);
-  return result;
-}
-
-static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned code, const char *text) {
-  return answer(connection, code, text, strlen(text), "text/plain; charset=utf-8");
-}
-
 static enum MHD_Result serve(void *user, struct MHD_Connection *connection, const char *url,
                              const char *method, const char *version, const char *upload, size_t *upload_size,
                              void **seen) {
   http_t *h = user;
+  enum MHD_Result result;
   (void)version;
   (void)upload;
   (void)upload_size;
   (void)seen;
-  if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-    return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
-  if (strcmp(url, "/metrics") != 0) return refuse(connection, MHD_HTTP_NOT_FOUND, "only /metrics is here\n");
+  if (!ls_http_method(connection, method, true, &result)) return result;
+  if (strcmp(url, "/metrics") != 0)
+    return ls_http_refuse(connection, MHD_HTTP_NOT_FOUND, "only /metrics is here\n");
   pthread_mutex_lock(&h->lock);
-  enum MHD_Result result =
-      h->text ? answer(connection, MHD_HTTP_OK, h->text, h->size_bytes,
-                       "text/plain; version=0.0.4; charset=utf-8")
-              : refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "nothing is measured yet\n");
+  result = h->text ? ls_http_text(connection, MHD_HTTP_OK, h->text, h->size_bytes,
+                                  "text/plain; version=0.0.4; charset=utf-8")
+                   : ls_http_refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "nothing is measured yet\n");
   pthread_mutex_unlock(&h->lock);
   return result;
 }
 
 static ls_status_t http_open(ls_ctx_t *ctx, const ls_monitor_config_t *config, const ls_monitor_run_t *run,
                              void **state) {
-  const int64_t port = config->http_port + run->rank;
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-  if (port > UINT16_MAX || inet_pton(AF_INET, config->http_address, &address.sin_addr) != 1)
-    return ls_fail(ctx, LS_ERR_CONFIG,
-                   "monitor.http_address, http_port: \"%s\" port %lld is no IPv4 address and port",
-                   LS_SHOWN(config->http_address), (long long)port);
   http_t *h = ls_alloc(ctx, sizeof *h);
   if (!h) return LS_ERR_MEMORY;
   pthread_mutex_init(&h->lock, NULL);
-  sigset_t before;
-  ls_signals_block(&before); /* for the server's thread, which inherits the mask */
-  h->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, (uint16_t)port, NULL, NULL,
-                               serve, h, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address,
-                               MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
-                               MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_END);
-  int error = errno;
-  ls_signals_restore(&before);
-  errno = error;
-  if (h->daemon) {
+  ls_status_t status = ls_http_listen(ctx, "monitor.http_port", config->http_address,
+                                      config->http_port + run->rank, false, serve, h, &h->daemon);
+  if (status == LS_OK) {
     *state = h;
     return LS_OK;
   }
-  ls_status_t status = ls_fail_errno(ctx, "monitor.http_port: cannot listen on %s port %lld",
-                                     config->http_address, (long long)port);
   pthread_mutex_destroy(&h->lock);
   ls_free(h);
   return status;

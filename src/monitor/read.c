@@ -6,9 +6,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { CHUNK_BYTES = 1 << 16, LINE_BYTES_MAX = 1 << 20 };
+enum { CHUNK_BYTES = 1 << 16, LINE_BYTES_MAX = 1 << 20, LATE_RECORDS = 3 };
 
 /* The rank whose log this name is; -1: of none. */
 static int rank_of(const char *name) {
@@ -117,6 +119,7 @@ static double time_of(const json_t *line) {
 }
 
 static void take_event(ls_viewer_t *v, ls_viewer_rank_t *r, const char *kind, json_t *line) {
+  if (!strcmp(kind, "timeline")) return; /* long, and nothing to read */
   if (!strcmp(kind, "start")) {
     keep(&r->start, line);
     keep(&r->end, NULL);
@@ -155,6 +158,22 @@ static int64_t take_lines(ls_viewer_t *v, ls_viewer_rank_t *r) {
   return lines;
 }
 
+/* A file that was removed or cut has nothing more to say: what is in its place is read from its beginning. */
+static void follow_file(const ls_viewer_t *v, ls_viewer_rank_t *r) {
+  char path[4096];
+  struct stat open_one, named;
+  ls_monitor_path(v->dir, "events", "jsonl", r->rank, path, sizeof path);
+  if (fstat(r->fd, &open_one) != 0 || stat(path, &named) != 0) return;
+  if (named.st_ino == open_one.st_ino && named.st_dev == open_one.st_dev &&
+      named.st_size >= lseek(r->fd, 0, SEEK_CUR))
+    return;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return;
+  close(r->fd);
+  r->fd = fd;
+  r->used = 0;
+}
+
 static ls_status_t update_rank(ls_viewer_t *v, ls_viewer_rank_t *r, int64_t *lines) {
   for (;;) {
     if (r->capacity - r->used < CHUNK_BYTES) {
@@ -175,7 +194,26 @@ static ls_status_t update_rank(ls_viewer_t *v, ls_viewer_rank_t *r, int64_t *lin
 ls_status_t ls_viewer_update(ls_viewer_t *v, int64_t *lines) {
   *lines = 0;
   ls_status_t status = find_ranks(v);
-  for (int i = 0; i < v->count && status == LS_OK; i++)
+  for (int i = 0; i < v->count && status == LS_OK; i++) {
+    follow_file(v, &v->rank[i]);
     status = update_rank(v, &v->rank[i], lines);
+  }
   return status;
+}
+
+const char *ls_viewer_state(const ls_viewer_t *v, char text[LS_VIEWER_STATE_BYTES]) {
+  struct timespec now;
+  const ls_viewer_rank_t *first = ls_viewer_rank(v, 0);
+  const json_t *every = json_object_get(first ? first->start : NULL, "every_s");
+  const double last = !first ? (double)NAN : first->any ? first->newest.t : time_of(first->start);
+  clock_gettime(CLOCK_REALTIME, &now);
+  const double silent_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - last;
+  const char *end = json_string_value(json_object_get(first ? first->end : NULL, "text"));
+  if (first && first->end)
+    snprintf(text, LS_VIEWER_STATE_BYTES, "ended (%s)", end ? end : "");
+  else if (json_is_number(every) && silent_s > LATE_RECORDS * json_number_value(every) + 1)
+    snprintf(text, LS_VIEWER_STATE_BYTES, "silent for %.0f s", silent_s);
+  else
+    snprintf(text, LS_VIEWER_STATE_BYTES, "running");
+  return text;
 }

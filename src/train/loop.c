@@ -27,6 +27,7 @@ typedef struct {
   ls_step_parts_t parts;
   int64_t device_bytes;
   ls_monitor_state_t seen;
+  ls_timeline_t timeline;
   ls_page_phase_t shown; /* what the page shows between evaluations and saves */
   int64_t told_step;     /* the newest step that the progress hook heard of */
   double train_loss_first;
@@ -50,9 +51,10 @@ static float rate_at(void *user, int64_t step) {
 /* A micro-batch has ended. */
 static void trace_unit(void *user, int64_t step, int m) {
   ls_loop_t *loop = user;
-  const ls_trainer_t *t = loop->t;
-  if (ls_run_times(t->engine.step[LS_STEP_TRAIN].run) && step >= t->total_steps - LS_TRACE_STEPS &&
-      loop->tracing == LS_OK)
+  ls_trainer_t *t = loop->t;
+  if (t->monitor) ls_trainer_timeline(t, step, m, &loop->timeline);
+  if (loop->trace && ls_run_times(t->engine.step[LS_STEP_TRAIN].run) &&
+      step >= t->total_steps - LS_TRACE_STEPS && loop->tracing == LS_OK)
     loop->tracing = ls_trace_add(loop->trace, &t->engine, step, m);
 }
 
@@ -66,7 +68,7 @@ static ls_status_t start(ls_loop_t *loop) {
                                    .origin = ls_trainer_position(t, 0),
                                    .lr = rate_at,
                                    .lr_user = t,
-                                   .observer = {loop->trace ? trace_unit : NULL, loop}};
+                                   .observer = {loop->trace || t->monitor ? trace_unit : NULL, loop}};
   return ls_engine_start(&t->engine, &steps);
 }
 
@@ -409,6 +411,7 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
   if (loop.log.step_ns) fill_report(&loop, start_ns, report);
   ls_status_t hashing = ls_trainer_hash(t, report->params_xxh3);
   json_decref(loop.trace);
+  json_decref(loop.timeline.tasks);
   ls_step_log_release(&loop.log);
   if (status == LS_OK) status = hashing;
   ls_monitor_stop(t->monitor, status);

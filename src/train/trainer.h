@@ -99,6 +99,13 @@ ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_re
 
 /* watch.c: starts what watches this run, if monitor.dir asks for it: sets t->monitor. Collective. */
 ls_status_t ls_trainer_watch(ls_trainer_t *t);
+/* The tasks of a step for the event log, once a minute where tasks are timed. Called for every micro-batch that was
+ * waited for; *line begins as 0. */
+typedef struct {
+  json_t *tasks; /* of the step under way; NULL: it is not shown */
+  int64_t steps, begin_ns, next_ns;
+} ls_timeline_t;
+void ls_trainer_timeline(ls_trainer_t *t, int64_t step, int m, ls_timeline_t *line);
 /* A step has ended, or (parts NULL) an evaluation or a save: *state is brought up to date and shown. */
 void ls_trainer_seen(ls_trainer_t *t, const float *stats, int64_t step_ns, const ls_step_parts_t *parts,
                      ls_monitor_state_t *state);

@@ -18,12 +18,13 @@ watched="--set monitor.dir=$seen --set monitor.every_s=0.01 --set monitor.sinks=
 # shellcheck disable=SC2086 # words
 "$program" train "$work/c.yaml" --quiet --resume --set train.steps=300 $watched >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
 has_lines() { [ "$(grep -c running, "$work/lines")" -ge "$1" ]; }
-kinds() { sed -n 's/^{"kind":"\([a-z_]*\)".*/\1/p' "$1" | uniq | tr '\n' ' '; }
+kinds() { sed -n '/"kind":"timeline"/d; s/^{"kind":"\([a-z_]*\)".*/\1/p' "$1" | uniq | tr '\n' ' '; }
 case "$(kinds "$seen/events.jsonl")" in
 "start record save record end start record save record end " | "start save record end start save record end " | \
   "start record save record end start save record end " | "start save record end start record save record end ") ;;
 *) fail "kinds of lines: $(kinds "$seen/events.jsonl")" ;;
 esac
+grep -q '^{"kind":"timeline",.*"step":9,.*"tasks":\[\["' "$seen/events.jsonl" || fail "no timeline: $(grep timeline "$seen/events.jsonl" | cut -c1-300)"
 tail -2 "$seen/events.jsonl" | grep -q '"step":300,"total_steps":300,"loss":' || fail "the last record: $(tail -2 "$seen/events.jsonl")"
 [ "$(ls "$seen" | grep -c tfevents)" -ge 1 ] || fail "no TensorBoard file"
 [ "$(grep -c ^t,rank "$seen/samples.csv")" = 1 ] || fail "headers of samples.csv"

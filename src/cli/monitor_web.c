@@ -1,0 +1,76 @@
+/* lockstep monitor DIR --web: reads the logs as the terminal does, and hands what is new to a page in the browser. */
+#include "cli/monitor_web.h"
+#include "cli/stop.h"
+
+#include "monitor/web.h"
+
+#include <poll.h>
+#include <string.h>
+
+enum { LOOK_MS = 200 };
+#define TOKEN_NAME "web.token"
+
+static void take(void *history, int rank, const json_t *line) {
+  ls_history_take(history, rank, line);
+}
+
+static json_t *now_json(const ls_viewer_t *view) {
+  char state[LS_VIEWER_STATE_BYTES];
+  ls_page_t *page = NULL;
+  json_t *phases = json_object();
+  if (ls_page_read(NULL, view->dir, &page) == LS_OK)
+    for (int i = 0; i < ls_page_ranks(page); i++) {
+      ls_page_look_t look;
+      char rank[16];
+      ls_page_look(page, i, &look);
+      snprintf(rank, sizeof rank, "%d", i);
+      json_object_set_new(phases, rank, json_string(ls_page_phase_name(look.phase)));
+    }
+  ls_page_close(page);
+  return json_pack("{s:o?, s:s, s:o?}", "dir", ls_json_text(view->dir), "state", ls_viewer_state(view, state),
+                   "phases", phases);
+}
+
+static ls_status_t serve(ls_ctx_t *ctx, ls_viewer_t *view, ls_history_t *history, const char *address,
+                         int port) {
+  char token[LS_WEB_TOKEN_BYTES];
+  ls_web_t *web;
+  int64_t lines;
+  char *path = ls_path_join(ctx, view->dir, TOKEN_NAME);
+  ls_status_t status = path ? ls_web_token(ctx, path, token) : LS_ERR_MEMORY;
+  ls_free(path);
+  if (status == LS_OK) status = ls_viewer_update(view, &lines);
+  if (status == LS_OK) status = ls_web_start(ctx, address, port, token, history, &web);
+  if (status != LS_OK) return status;
+  cli_print("%s\n", ls_web_url(web));
+  if (strncmp(address, "127.", 4) != 0)
+    ls_log(ctx, LS_LOG_WARN, "--address %s: whoever sees this address on the network can read the run",
+           address);
+  if (fflush(stdout) != 0) status = cli_output_lost(ctx);
+  cli_stop_mode(CLI_STOP_ASK); /* Ctrl-C is how one ends it */
+  while (status == LS_OK && !cli_stop_requested()) {
+    ls_history_now(history, now_json(view));
+    poll(NULL, 0, LOOK_MS);
+    status = ls_viewer_update(view, &lines);
+    if (status == LS_ERR_NOT_FOUND) { /* the folder is gone; a new run may make it again */
+      ls_ctx_clear(ctx);
+      status = LS_OK;
+    }
+  }
+  ls_web_stop(web);
+  return status;
+}
+
+ls_status_t cli_monitor_web(ls_ctx_t *ctx, ls_viewer_t *view, const char *address, int port) {
+  ls_history_t *history;
+  if (!ls_web_here)
+    return ls_fail(ctx, LS_ERR_UNSUPPORTED,
+                   "--web: this build has no libmicrohttpd; install libmicrohttpd-dev and build again");
+  ls_status_t status = ls_history_create(ctx, &history);
+  if (status != LS_OK) return status;
+  view->seen = take;
+  view->user = history;
+  status = serve(ctx, view, history, address, port);
+  ls_history_destroy(history);
+  return status;
+}

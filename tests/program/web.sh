@@ -1,0 +1,84 @@
+#!/bin/sh
+# lockstep monitor --web in a real browser: a day of points, a run that is seen while it goes on, ends, resumes, begins anew.
+set -eu
+. "$(dirname "$0")/lib.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+seen=$work/seen
+
+# What needs no browser: the flags, and a build without a server.
+mkdir "$seen"
+awk 'BEGIN { t = 1700000000
+  printf "{\"kind\":\"start\",\"t\":%d,\"rank\":0,\"version\":1,\"host\":\"h\",\"ranks\":1,\"step\":0,\"total_steps\":100000,\"resumed_from\":null,\"strategy\":\"single\",\"backend\":\"cpu\",\"precision\":\"fp32\",\"device\":\"cpu\",\"predicted_us\":90,\"every_s\":1}\n", t
+  for (i = 1; i <= 86400; i++)
+    printf "{\"kind\":\"record\",\"t\":%d,\"rank\":0,\"step\":%d,\"total_steps\":100000,\"loss_mean\":%d,\"step_time_us\":%d,\"forward_us\":30,\"backward_us\":50,\"exposed_comm_us\":10,\"running_s\":%d}\n", t + i, i, i == 50000 ? 8 : 4 - int((i - 1) / 21600), 90 + i % 7, i
+}' >"$seen/events.jsonl"
+expect 2 '\-\-port and --address need --web' monitor "$seen" --port 1
+expect 2 'from 0 to 65535, not "70000"' monitor "$seen" --web --port 70000
+serve() {
+  : >"$work/url"
+  "$program" monitor "$1" --web --port "$2" >"$work/url" 2>"$work/err" &
+  server=$!
+  wait_until "the page's address" grep -q / "$work/url"
+  url=$(cat "$work/url")
+}
+if "$program" monitor "$seen" --web --port 0 --address nowhere >"$work/out" 2>"$work/err"; then fail "an address that is none"; fi
+if grep -q 'this build has no libmicrohttpd' "$work/err"; then
+  echo "skipped: this build has no libmicrohttpd"
+  exit 77
+fi
+grep -q '"nowhere" port 0 is no IPv4 address' "$work/err" || fail "$(cat "$work/err")"
+[ "$(stat -c %a "$seen/web.token")" = 600 ] || fail "the token can be read by others"
+chmod 644 "$seen/web.token"
+expect 3 'web.token: others can read' monitor "$seen" --web --port 0
+rm "$seen/web.token"
+serve "$seen" 0
+case $url in http://127.0.0.1:*/"$(cat "$seen/web.token")"/) ;; *) fail "the address: $url" ;; esac
+browser=$(command -v "${CHROMIUM:-chromium}" || command -v chromium-browser || command -v google-chrome || true)
+if [ -z "$browser" ] || ! command -v node >/dev/null 2>&1; then
+  kill $server
+  wait $server || fail "the server does not end well"
+  echo "skipped: chromium or node is not installed: the page was not opened"
+  exit 77
+fi
+export CHROMIUM="$browser"
+node "$here/web.js" day "$url" || fail "the page of a day"
+kill -INT $server
+wait $server || fail "the server does not end well: $(cat "$work/err")"
+
+cat >"$work/c.yaml" <<Y
+model: {input: [4], loss: mse, layers: [{dense: {units: 3}}]}
+data: {kind: synthetic, samples: 64, validation: 0.25}
+train: {batch: 16, steps: 100000000, checkpoint: {dir: $work/run}}
+parallel: {backend: cpu, threads: 1, predicted_us: 70}
+monitor: {dir: $work/live, every_s: 0.05}
+Y
+train() {
+  "$program" train "$work/c.yaml" --quiet "$@" >"$work/out" 2>"$work/err" &
+  training=$!
+}
+train
+wait_until "the event log" test -s "$work/live/events.jsonl"
+serve "$work/live" 0
+port=$(echo "$url" | tr / : | cut -d: -f5)
+node "$here/web.js" live "$url" "$work" >"$work/said" 2>&1 &
+page=$!
+said() { [ -e "$work/$1" ] || ! kill -0 $page 2>/dev/null; }
+wait_until "the page of a run" said stop
+kill -TERM $training
+wait $training || true
+wait_until "its end" said resume
+train --resume
+wait_until "its second life" said server
+kill $server
+wait $server || true
+serve "$work/live" "$port"
+wait_until "the new server" said anew
+kill -TERM $training
+wait $training || true
+rm -r "$work/run" "$work/live/events.jsonl"
+train
+wait $page || fail "$(cat "$work/said"); training: $(cat "$work/err")"
+kill $training $server
+wait || true
+cat "$work/said"
+echo ok
