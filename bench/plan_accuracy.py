@@ -12,6 +12,7 @@ printed against it, too, and how far measurements of one command lie apart.
   bench/plan_accuracy.py --lockstep build/release/bin/lockstep --out accuracy       the grid of 32 cells
   bench/plan_accuracy.py --quick                                                    8 cells
   bench/plan_accuracy.py --backend cuda --precisions fp32,tf32 --peer on,off        the grid of GPUs
+  bench/plan_accuracy.py --families                 recurrent networks, transformers and convolutions, two batches each
   bench/plan_accuracy.py --random 40 --seed 1                                       networks that nobody chose: depth
       1 to 6, widths 2 to 2048, any activation, dropout, both losses, batches 1 to 4096, all drawn from the seed; on a
       CPU 1 x 1, 1 x 2 and 2 x 1 threads
@@ -45,6 +46,12 @@ BATCHES = {
     "cuda": {"medium": [16, 128, 1024, 4096, 16384], "large": [8, 64, 512, 2048, 16384], "large/4": [128, 4096],
              "extreme/4": [64, 2048], "extreme": [64, 1024]},
 }
+# Presets of other families; what they need to train on synthetic data.
+FAMILIES = {"lstm": [32, 256], "gru": [32, 256], "encoder": [32, 256], "gpt-char": [16, 64], "gpt2": [4, 16],
+            "bert-small": [8, 32], "bert-base": [8, 32], "resnet18": [32, 256], "resnet34": [32, 128],
+            "resnet50": [32, 128], "efficientnet-b0": [32, 128]}
+FAMILIES_HOST = {"lstm": [8, 64], "gru": [8, 64], "encoder": [4, 16], "resnet18": [2, 4], "efficientnet-b0": [2, 4],
+                 "bert-small": [2, 4]}
 QUICK = [("medium", 8), ("medium", 128), ("medium", 2048), ("large/4", 32), ("large/4", 1024), ("extreme/8", 8),
          ("extreme/8", 512), ("large", 32)]
 
@@ -53,13 +60,16 @@ def cells(args):
     """(name, batch, model section) of every cell."""
     if args.random:
         return [drawn(random.Random(f"{args.seed}-{i}"), i) for i in range(args.random)]
-    named = QUICK if args.quick else [(name, b) for name, sizes in BATCHES[args.backend].items() for b in sizes]
+    families = FAMILIES if args.backend == "cuda" else FAMILIES_HOST
+    named = QUICK if args.quick else [(name, b) for name, sizes in families.items() for b in sizes] if args.families else [(name, b) for name, sizes in BATCHES[args.backend].items() for b in sizes]
     if args.only:
         named = [(name, int(batch)) for name, batch in (cell.rsplit(":", 1) for cell in args.only.split(","))]
     return [(name, batch, model(name)) for name, batch in named]
 
 
 def model(name):
+    if name in FAMILIES:
+        return {"preset": name, "loss": "cross-entropy"}
     widths, dropout = NETWORKS[name]
     hidden = [{"dense": {"units": width, "activation": "relu", "dropout": dropout}} for width in widths[1:-1]]
     return {"input": [widths[0]], "loss": "mse", "layers": hidden + [{"dense": {"units": widths[-1]}}]}
@@ -81,13 +91,15 @@ def drawn(draw, number):
 def config(args, section, batch, precision):
     return {
         "model": section,
-        "data": {"kind": "synthetic", "samples": max(4096, batch)},
+        "data": {"kind": "synthetic", "samples": max(2 * batch if "preset" in section else 4096, batch)},
         "train": {"batch": batch, "steps": 100, "precision": precision, "optimizer": {"name": "adam", "lr": 1e-5}},
         "parallel": {"backend": args.backend},
     }
 
 
 def describe(section):
+    if "preset" in section:
+        return "a preset"
     dense = [layer["dense"] for layer in section["layers"]]
     widths = "-".join(str(n) for n in section["input"] + [d["units"] for d in dense])
     return f"{widths} {dense[0].get('activation', '-')} {dense[0].get('dropout', 0):g} {section['loss']}"
@@ -128,8 +140,8 @@ def predict(args, name, batch, section, precision, peer):
         sys.exit(f"{name} {batch}: {args.devices} devices could not be priced: {plan['reasons']}")
     return {"network": name, "what": describe(section), "batch": batch, "precision": precision, "peer": peer,
             "plan_s": took, "crossover": plan["crossover_batch"],
-            "rows": {key: {k: row[k] for k in ("devices", "threads_per_rank", "options", "step_time_us",
-                                               "step_parts_us", "command")} for key, row in rows.items()}}
+            "rows": {key: {k: row[k] for k in ("devices", "threads_per_rank", "options", "step_time_us", "step_parts_us",
+                                               "bytes_per_device", "command")} for key, row in rows.items()}}
 
 
 def measure(args, row, peer):
@@ -137,7 +149,7 @@ def measure(args, row, peer):
     steps = max(5 if predicted > 1e6 else 12 if predicted > 3e5 else 40, min(4000, int(args.seconds * 1e6 / predicted)))
     command = shlex.split(row["command"]) + ["--set", f"train.steps={steps}", "--json", "--quiet"]
     report = run_json(command, peer)
-    return report["step_time_us"]["median"], report["step_parts_us"]
+    return report["step_time_us"]["median"], report["step_parts_us"], report["bytes_per_device"]["measured"]
 
 
 def quantile(values, q):
@@ -165,7 +177,9 @@ def summarise(args, results, true_of):
         if gap > args.gap and choice != best:
             wrong.append(f"{cell['network']} {cell['batch']} {cell['precision']} {cell['peer']} (gap {100 * gap:.0f} %)")
     errors = [abs(e) for e in signed]
-    return {"cells": len(results), "times": len(errors), "median_signed": statistics.median(signed), "median_error": statistics.median(errors),
+    memory = [abs(row["bytes_per_device"] / row["measured_bytes"] - 1) for cell in results for row in cell["rows"].values()
+              if row["bytes_per_device"] and row["measured_bytes"]]
+    return {"memory_errors": memory, "cells": len(results), "times": len(errors), "median_signed": statistics.median(signed), "median_error": statistics.median(errors),
             "p90_error": quantile(errors, 0.9), "worst_error": max(errors), "mean_regret": statistics.mean(regrets),
             "worst_regret": max(regrets), "beyond_2_times": sum(e > 1 or e < -0.5 for e in signed), "gap": args.gap, "gaps_above": far, "wrong_there": wrong,
             "intervals_that_hold": inside / len(errors)}
@@ -178,6 +192,8 @@ def show(cell):
     for n, row in cell["rows"].items():
         said, true = row["step_time_us"]["predicted"], row["measured_us"]
         text += f"   {n}: {said:>10.1f} predicted {true:>10.1f} measured {100 * (said / true - 1):>+6.1f} %"
+        if row["bytes_per_device"] and row["measured_bytes"]:
+            text += f" (memory {1e-6 * row['measured_bytes']:.0f} MB {100 * (row['bytes_per_device'] / row['measured_bytes'] - 1):+.1f} %)"
     print(text, flush=True)
 
 
@@ -191,7 +207,7 @@ def measure_cell(args, cell, known):
             taken[n] = known[same]
     for n, row in cell["rows"].items():
         row["measured_us"] = statistics.median(t[0] for t in taken[n])
-        row["measured_parts_us"] = taken[n][-1][1]
+        row["measured_parts_us"], row["measured_bytes"] = taken[n][-1][1:]
         row["measured_runs_us"] = [t[0] for t in taken[n]]
 
 
@@ -211,6 +227,8 @@ def print_summary(args, which, summary):
           f"{100 * summary['worst_regret']:.1f} %; wrong in {len(summary['wrong_there'])} of "
           f"{summary['gaps_above']} cells with a gap above {100 * args.gap:.0f} %: "
           f"{', '.join(summary['wrong_there']) or '-'}"
+          f"\nmemory: {sum(e <= 0.02 for e in summary['memory_errors'])} of {len(summary['memory_errors'])} within 2 %, worst "
+          f"{100 * max(summary['memory_errors'], default=math.nan):.1f} %"
           f"\n90 % intervals hold {100 * summary['intervals_that_hold']:.0f} % of the measured times")
 
 
@@ -224,6 +242,7 @@ def main():
     parser.add_argument("--peer", default="none", help="on, off or on,off: NCCL's peer access")
     parser.add_argument("--plan-options", default="--ranks 2", help="further options of lockstep plan")
     parser.add_argument("--quick", action="store_true", help="8 cells")
+    parser.add_argument("--families", action="store_true", help="presets of other families, two batches each")
     parser.add_argument("--only", help="cells, as medium:8,extreme/8:512")
     parser.add_argument("--random", type=int, default=0, help="this many networks and batches, drawn from --seed")
     parser.add_argument("--seed", type=int, default=1)
