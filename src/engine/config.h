@@ -29,8 +29,10 @@ typedef struct {
 
 /* Section train.checkpoint. */
 typedef struct {
-  const char *dir; /* NULL: nothing is saved */
-  int64_t every_steps;
+  const char *dir;     /* NULL: nothing is saved */
+  int64_t every_steps; /* < 0: as often as pays */
+  double failure_hours;
+  bool beside;
   int64_t keep;
   ls_place_t dir_place; /* where dir was written */
 } ls_checkpoint_config_t;

@@ -79,6 +79,7 @@ static void measure_data(const ls_config_t *config, const ls_plan_options_t *opt
                                                         ? options->text_bytes
                                                         : ls_model_samples_bytes(&config->model, rows),
                                    .reading_bytes = options->reading_bytes,
+                                   .beside = ls_train_saves_beside(config),
                                    .log_bytes = (int64_t)steps * (int64_t)sizeof(double)};
 }
 

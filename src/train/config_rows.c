@@ -50,8 +50,17 @@ static const ls_option_t checkpoint_rows[] = {
     ROW(LS_OPT_PATH, ls_checkpoint_config_t, dir, .optional = true,
         .help = "Directory of this run's checkpoints and its resolved configuration. Without it "
                 "nothing is saved."),
-    ROW(LS_OPT_INT, ls_checkpoint_config_t, every_steps, .unit = "steps", .min = 0, .max = 1e12,
-        .initial = "0", .help = "Steps between checkpoints; 0 = save only at the end."),
+    ROW(LS_OPT_INT, ls_checkpoint_config_t, every_steps, .unit = "steps", .min = -1, .max = 1e12,
+        .initial = "-1",
+        .help =
+            "Steps between checkpoints; 0 = save only at the end; -1 = as often as pays, by what a save is "
+            "measured to cost and failure_hours (Daly 2006)."),
+    ROW(LS_OPT_FLOAT, ls_checkpoint_config_t, failure_hours, .unit = "hours", .min = 0.0001, .max = 1e6,
+        .initial = "24", .help = "Mean time between failures of the whole run, for every_steps: -1."),
+    ROW(LS_OPT_BOOL, ls_checkpoint_config_t, beside, .initial = "true",
+        .help = "The run stands still only while its state is copied; a thread writes the copy. Takes memory "
+                "for the "
+                "copy. A checkpoint that all ranks write together is written at once."),
     ROW(LS_OPT_INT, ls_checkpoint_config_t, keep, .min = 1, .max = 1e6, .initial = "3",
         .help = "Number of newest checkpoints to keep. The best one by validation loss is kept "
                 "too."),

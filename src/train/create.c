@@ -367,6 +367,7 @@ const char *ls_trainer_checkpoint(const ls_trainer_t *t, int64_t *step) {
 void ls_trainer_destroy(ls_trainer_t *t) {
   if (!t) return;
   ls_watchdog_enter(t->watchdog, LS_WATCHDOG_END, t->step);
+  ls_beside_destroy(t);
   ls_engine_close(&t->engine);
   ls_dataset_close(t->dataset);
   ls_ckpt_unlock(t->lock);

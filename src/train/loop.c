@@ -20,6 +20,7 @@ typedef struct {
   int64_t stopped_ns;   /* how long the process had been stopped by then */
   int64_t loop_ns, eval_ns, save_ns;
   int64_t skipped, skipped_row;
+  int64_t saves, saved_ns;    /* of this run; when it last began one, by clock_ns */
   int64_t stop_check_step;    /* when the ranks agree next whether to stop */
   float stats[LS_STAT_COUNT]; /* of the newest finished step, as the next two */
   int64_t step_ns, parts_ns[LS_PHASE_STEP_COUNT];
@@ -135,23 +136,22 @@ static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
   return status;
 }
 
-static ls_status_t save(ls_loop_t *loop) {
+/* last: nothing is trained while it is written. */
+static ls_status_t save(ls_loop_t *loop, bool last) {
   int64_t start = clock_ns(loop);
   show(loop, LS_PAGE_SAVE);
   uint64_t before = ls_watchdog_enter(loop->t->watchdog, LS_WATCHDOG_OFF, loop->t->step);
   ls_status_t status =
       loop->t->config->train.replica_steps > 0 ? ls_trainer_compare_replicas(loop->t) : LS_OK;
-  if (status == LS_OK) status = ls_trainer_save(loop->t);
+  if (status == LS_OK) status = ls_trainer_save(loop->t, !last);
   ls_watchdog_leave(loop->t->watchdog, before);
   show(loop, loop->shown);
   int64_t took = clock_ns(loop) - start;
   loop->save_ns += took;
   loop->seen.save_ns = loop->save_ns;
   ls_trainer_seen(loop->t, NULL, 0, NULL, &loop->seen);
-  if (status == LS_OK && loop->t->world->comm->rank == 0)
-    ls_monitor_event(loop->t->monitor, "save",
-                     json_pack("{s:I, s:o?, s:f}", "step", (json_int_t)loop->t->step, "path",
-                               ls_json_text(loop->t->checkpoint), "took_s", 1e-9 * (double)took));
+  loop->saves++;
+  loop->saved_ns = start;
   loop->last_done_ns += took;
   return status;
 }
@@ -202,24 +202,42 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   return status;
 }
 
-/* True if any rank was asked to stop. Ranks of a world agree from time to time, all at the same step; the
- * next one is chosen from the mean step time of all. */
-static ls_status_t should_stop(ls_loop_t *loop, int64_t step, bool *stop) {
+/* Whether rank 0 would save now: the time is up, and the disk is done with the last one nine times over. */
+static bool save_wanted(const ls_loop_t *loop) {
+  enum { FIRST_COST_NS = 1000000000, WRITES_APART = 10 };
+  const ls_trainer_t *t = loop->t;
+  const ls_checkpoint_config_t *c = &t->config->checkpoint;
+  if (!c->dir || c->every_steps >= 0 || t->world->comm->rank != 0) return false;
+  int64_t cost_ns = loop->saves > 0 ? loop->save_ns / loop->saves : FIRST_COST_NS;
+  int64_t wait_ns = ls_save_interval_ns(cost_ns, (int64_t)(c->failure_hours * 3600e9));
+  int64_t apart_ns = WRITES_APART * t->save_took_ns;
+  return clock_ns(loop) - loop->saved_ns >= (wait_ns > apart_ns ? wait_ns : apart_ns);
+}
+
+typedef struct {
+  bool stop, save;
+} ls_asked_t;
+
+/* What is asked between two steps: to stop, by any rank; to save, by rank 0. Ranks of a world agree from time to time, all
+ * at the same step; the next one is chosen from the mean step time of all. */
+static ls_status_t what_is_asked(ls_loop_t *loop, int64_t step, ls_asked_t *asked) {
   ls_comm_t *comm = loop->t->world->comm;
   int64_t done = loop->t->step - loop->first_step;
   uint64_t before = ls_watchdog_enter(loop->t->watchdog, LS_WATCHDOG_OFF, step);
-  bool asked = loop->hooks->stop && loop->hooks->stop(loop->hooks->user);
+  bool stop = loop->hooks->stop && loop->hooks->stop(loop->hooks->user);
   ls_watchdog_leave(loop->t->watchdog, before);
+  /* A save that failed ends the run; the ranks hear why when they agree on it. */
+  stop = ls_beside_failed(loop->t) || stop;
   /* whole numbers: their sum is exact, so that all ranks choose the same step */
-  double votes[] = {asked ? 1 : 0, done > 0 ? (double)(loop->loop_ns / done) : 0};
-  *stop = votes[0] > 0;
+  double votes[] = {stop, save_wanted(loop), done > 0 ? (double)(loop->loop_ns / done) : 0};
+  *asked = (ls_asked_t){.stop = votes[0] > 0, .save = votes[1] > 0};
   if (comm->size == 1) return LS_OK;
-  *stop = false;
+  *asked = (ls_asked_t){0};
   if (step < loop->stop_check_step) return LS_OK;
   ls_status_t status = ls_comm_sum_f64(comm, "stop request", votes, LS_COUNT(votes));
-  int64_t step_ns = (int64_t)(votes[1] / comm->size) + 1, wait = STOP_CHECK_NS / step_ns;
+  int64_t step_ns = (int64_t)(votes[2] / comm->size) + 1, wait = STOP_CHECK_NS / step_ns;
   loop->stop_check_step = step + (wait < 1 ? 1 : wait > STOP_CHECK_STEPS_MAX ? STOP_CHECK_STEPS_MAX : wait);
-  *stop = votes[0] > 0;
+  *asked = (ls_asked_t){.stop = votes[0] > 0, .save = votes[1] > 0};
   return status;
 }
 
@@ -258,12 +276,12 @@ static ls_status_t finish_steps(ls_loop_t *loop, int ahead) {
 static ls_status_t run_steps(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   ls_engine_t *e = &t->engine;
-  loop->last_done_ns = clock_ns(loop);
+  loop->last_done_ns = loop->saved_ns = clock_ns(loop);
   ls_page_step(t->line, t->step, ls_clock_ns());
   show(loop, LS_PAGE_FIRST_STEP);
   ls_status_t status = start(loop);
   while (e->launched < t->total_steps && !patience_lost(t) && status == LS_OK) {
-    bool stop = false;
+    ls_asked_t asked = {0};
     ls_watchdog_enter(t->watchdog, LS_WATCHDOG_STEP, e->launched);
     status = ls_engine_launch(e);
     int64_t step = e->launched;
@@ -276,14 +294,17 @@ static ls_status_t run_steps(ls_loop_t *loop) {
       better = count_evaluation(t) && t->config->train.patience > 0 && t->config->checkpoint.dir;
       if (status == LS_OK && patience_lost(t)) return LS_OK;
     }
-    if (status == LS_OK && (better || save_due(t, step))) status = save(loop);
+    if (status == LS_OK && (better || save_due(t, step))) status = save(loop, false);
     if (status == LS_OK && compare_due(t, step) && !save_due(t, step))
       status = ls_trainer_compare_replicas(t);
-    if (status == LS_OK) status = should_stop(loop, step, &stop);
-    if (status == LS_OK && stop && step < t->total_steps) {
-      status = finish_steps(loop, 0);
+    if (status == LS_OK && step < t->total_steps) status = what_is_asked(loop, step, &asked);
+    if (status != LS_OK) return status;
+    if (asked.stop || asked.save) status = finish_steps(loop, 0);
+    if (status == LS_OK && asked.stop) {
+      status = ls_trainer_saved(t);
       return status == LS_OK ? LS_ERR_INTERRUPTED : status;
     }
+    if (status == LS_OK && asked.save) status = save(loop, false);
   }
   return status;
 }
@@ -363,7 +384,7 @@ static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
     if (done > 0 && t->step == t->total_steps && epochs_end(t, t->step)) count_evaluation(t);
   }
   if (ended && t->config->checkpoint.dir && (done > 0 || t->resumed_from < 0)) {
-    ls_status_t saving = save(loop);
+    ls_status_t saving = save(loop, true);
     if (saving != LS_OK) return saving;
   }
   if (ended && loop->trace) {

@@ -106,11 +106,11 @@ void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *optio
   if (eval_scratch_bytes > need->scratch_bytes) need->scratch_bytes = eval_scratch_bytes;
   need->rounding_bytes = held(&pages) - pages.exact;
   need->device_bytes = held(&pages);
-  if (!backend->host_memory) need->staging_bytes += saved_bytes;
+  if (!backend->host_memory || data->beside) need->staging_bytes += saved_bytes;
   /* Memory for reading is free again before the rest is allocated. */
   int64_t first = need->samples_bytes + need->exchange_bytes;
   int64_t later = need->log_bytes + need->schedule_bytes;
-  later += backend->host_memory ? need->device_bytes : need->staging_bytes;
+  later += backend->host_memory ? need->device_bytes + (data->beside ? saved_bytes : 0) : need->staging_bytes;
   if (backend->host_memory) {
     need->reading_bytes = data->reading_bytes > 0 ? first + data->reading_bytes : 0;
     need->device_bytes = first + later;
@@ -132,11 +132,17 @@ static ls_status_t largest(ls_trainer_t *t, int64_t values[2]) {
   return status;
 }
 
+bool ls_train_saves_beside(const ls_config_t *config) {
+  const ls_checkpoint_config_t *c = &config->checkpoint;
+  return c->dir && c->beside && c->every_steps > 0;
+}
+
 void ls_trainer_need(const ls_trainer_t *t, ls_train_memory_t *need) {
   const ls_dataset_t *d = t->dataset;
   int64_t steps = t->total_steps < LS_LOG_CAPACITY ? t->total_steps : LS_LOG_CAPACITY;
   const ls_train_data_size_t data = {.samples_bytes = ls_dataset_bytes(d),
                                      .reading_bytes = d->reading_bytes,
+                                     .beside = ls_train_saves_beside(t->config),
                                      .log_bytes = steps * (int64_t)sizeof(double)};
   const ls_device_options_t options = {.threads = t->engine.threads,
                                        .reproducible = t->config->parallel.reproducible};

@@ -111,48 +111,78 @@ static bool losses_compare(const json_t *a, const json_t *b) {
   return same;
 }
 
-/* What this rank saves is in host memory. */
-static ls_status_t ready(ls_trainer_t *t, ls_ckpt_rows_t *rows) {
-  ls_status_t status = ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
-  return status == LS_OK ? ls_ckpt_rows(t->ctx, t->engine.table, t->engine.state->host, rows) : status;
+ls_status_t ls_trainer_pull(ls_trainer_t *t) {
+  if (t->beside) ls_beside_wait(t);
+  return ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
 }
 
-static ls_status_t save_rows(ls_trainer_t *t, const ls_ckpt_rows_t *rows, ls_comm_t *together) {
+/* What this rank saves is in host memory, and described. */
+static ls_status_t ready(ls_trainer_t *t, bool beside, ls_comm_t *together, ls_save_t *save) {
+  ls_status_t status = LS_OK;
+  void *const *host = t->engine.state->host;
+  if (beside)
+    host = ls_beside_copy(t, &status);
+  else
+    status = ls_trainer_pull(t);
+  if (status == LS_OK) status = ls_ckpt_rows(t->ctx, t->engine.table, host, &save->rows);
+  if (status != LS_OK) return status;
   bool first = t->world->comm->rank == 0;
-  char *path = NULL;
-  json_t *meta = first ? meta_json(t) : NULL;
-  ls_ckpt_save_t save = {.step = t->step,
-                         .metric = t->val_step == t->step ? t->val_loss : NAN,
-                         .params = rows->tensor[0],
-                         .param_count = rows->count[0],
-                         .optim = rows->tensor[1],
-                         .optim_count = rows->count[1],
-                         .meta = meta,
-                         .comparable = losses_compare,
-                         .lock = t->lock,
-                         .comm = together};
-  ls_status_t status =
-      ls_ckpt_save(t->ctx, t->config->checkpoint.dir, &save, (int)t->config->checkpoint.keep, &path);
-  if (status == LS_OK && first)
+  save->dir = t->config->checkpoint.dir;
+  save->keep = (int)t->config->checkpoint.keep;
+  save->meta = first ? meta_json(t) : NULL;
+  save->what = (ls_ckpt_save_t){.step = t->step,
+                                .metric = t->val_step == t->step ? t->val_loss : NAN,
+                                .comparable = losses_compare,
+                                .lock = t->lock,
+                                .comm = together};
+  return LS_OK;
+}
+
+ls_status_t ls_save_write(ls_ctx_t *ctx, ls_save_t *save, char **path) {
+  save->what.params = save->rows.tensor[0];
+  save->what.param_count = save->rows.count[0];
+  save->what.optim = save->rows.tensor[1];
+  save->what.optim_count = save->rows.count[1];
+  save->what.meta = save->meta;
+  return ls_ckpt_save(ctx, save->dir, &save->what, save->keep, path);
+}
+
+void ls_save_done(ls_trainer_t *t, ls_save_t *save, char *path, ls_status_t status, int64_t took_ns) {
+  if (status == LS_OK && path) {
     snprintf(t->checkpoint, sizeof t->checkpoint, "%s", path);
-  else if (status != LS_OK)
+    ls_monitor_event(t->monitor, "save",
+                     json_pack("{s:I, s:o?, s:f}", "step", (json_int_t)save->what.step, "path",
+                               ls_json_text(path), "took_s", 1e-9 * (double)took_ns));
+  } else if (status != LS_OK) {
+    ls_page_fail(t->line, status); /* its own error, before the others have it, too */
     ls_trainer_unclaim(t);
+  }
   ls_free(path);
-  json_decref(meta);
-  return status;
+  json_decref(save->meta);
+  ls_arena_release(&save->rows.arena);
+  *save = (ls_save_t){0};
 }
 
 /* Rank 0 alone, unless other ranks hold state that it does not have. */
-ls_status_t ls_trainer_save(ls_trainer_t *t) {
+ls_status_t ls_trainer_save(ls_trainer_t *t, bool beside) {
   ls_comm_t *comm = t->world->comm;
   bool sharded = ls_ckpt_sharded(t->engine.table), saves = comm->rank == 0 || sharded;
-  ls_ckpt_rows_t rows = {0};
-  ls_status_t status = saves ? ready(t, &rows) : LS_OK;
+  beside = beside && !sharded && t->config->checkpoint.beside;
+  ls_save_t save = {0};
+  char *path = NULL;
+  int64_t begin_ns = ls_clock_ns();
+  ls_status_t status = ls_beside_end(t);
+  if (saves && status == LS_OK) status = ready(t, beside, sharded ? comm : NULL, &save);
   if (sharded) status = ls_comm_agree(comm, "preparing a checkpoint", status);
-  if (saves && status == LS_OK) status = save_rows(t, &rows, sharded ? comm : NULL);
-  ls_arena_release(&rows.arena);
-  ls_page_fail(t->line, status); /* its own error, before the others have it, too */
+  if (saves && status == LS_OK)
+    status = beside ? ls_beside_start(t, &save) : ls_save_write(t->ctx, &save, &path);
+  if (save.dir || status != LS_OK)
+    ls_save_done(t, &save, comm->rank == 0 ? path : NULL, status, ls_clock_ns() - begin_ns);
   return ls_comm_agree(comm, "saving a checkpoint", status);
+}
+
+ls_status_t ls_trainer_saved(ls_trainer_t *t) {
+  return ls_comm_agree(t->world->comm, "saving a checkpoint", ls_beside_end(t));
 }
 
 /* weights: only the parameters. ctx NULL: mismatches are not reported. */
@@ -188,7 +218,7 @@ static ls_status_t load(ls_trainer_t *t, const ls_ckpt_t *ckpt, bool weights) {
 }
 
 ls_status_t ls_trainer_load_weights(ls_trainer_t *t, ls_ckpt_t *ckpt) {
-  ls_status_t status = ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
+  ls_status_t status = ls_trainer_pull(t);
   if (status == LS_OK) status = load(t, ckpt, true);
   if (status == LS_OK && t->world->comm->rank == 0)
     ls_log(t->ctx, LS_LOG_INFO, "begins with the weights of %s; optimizer and steps start anew",
@@ -206,11 +236,11 @@ ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt) {
 
 ls_status_t ls_trainer_parameters(ls_trainer_t *t, const float **flat) {
   *flat = t->engine.state->host[ls_state_find(t->engine.table, "parameters")];
-  return ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
+  return ls_trainer_pull(t);
 }
 
 ls_status_t ls_trainer_hash(ls_trainer_t *t, char hex[33]) {
   ls_comm_t *comm = t->world->comm;
-  ls_status_t status = ls_state_pull(t->engine.state, t->engine.stream, comm->deadline_ns);
+  ls_status_t status = ls_trainer_pull(t);
   return status == LS_OK ? ls_ckpt_hash(t->ctx, comm, t->engine.table, t->engine.state->host, hex) : status;
 }

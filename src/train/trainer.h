@@ -9,6 +9,8 @@
 #include "train/train.h"
 #include "train/watchdog.h"
 
+typedef struct ls_beside ls_beside_t;
+
 struct ls_trainer {
   ls_ctx_t *ctx;
   ls_config_t own_config; /* the caller's, with the number of ranks of the world and their strategy */
@@ -39,7 +41,9 @@ struct ls_trainer {
   ls_monitor_t *monitor;          /* during a run; NULL: nobody watches */
   ls_page_t *page;                /* NULL: the run shows nothing */
   ls_page_line_t *line, own_line; /* where this rank shows what it does: on the page, else its own */
-  ls_ckpt_lock_t *lock;           /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
+  ls_beside_t *beside;            /* NULL: nothing was saved beside the training yet */
+  int64_t save_took_ns; /* of the newest save that has ended, writing and waiting for the disk included */
+  ls_ckpt_lock_t *lock; /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
 };
 
 /* create.c: position in the stream of samples before step `step` of this run; number of trained samples. */
@@ -67,7 +71,12 @@ ls_status_t ls_trainer_choose_data(ls_trainer_t *t);
 ls_status_t ls_trainer_compare_replicas(ls_trainer_t *t);
 
 /* save.c. Collective; rank 0 writes or reads, the others receive. `ckpt` is NULL on other ranks. */
-ls_status_t ls_trainer_save(ls_trainer_t *t);
+/* beside: returns when the state is copied, and a thread writes it, where checkpoint.beside allows it and rank 0 has all
+ * of the state; how that went is known after ls_trainer_saved, or the next save. */
+ls_status_t ls_trainer_save(ls_trainer_t *t, bool beside);
+ls_status_t ls_trainer_saved(ls_trainer_t *t);
+/* ls_state_pull, after the thread that writes from the same memory. Local. */
+ls_status_t ls_trainer_pull(ls_trainer_t *t);
 ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt);
 /* The parameters alone, into a trainer that is initialised. Collective, as above. */
 ls_status_t ls_trainer_load_weights(ls_trainer_t *t, ls_ckpt_t *ckpt);
@@ -79,6 +88,31 @@ ls_status_t ls_trainer_norm(ls_ctx_t *ctx, ls_arena_t *arena, const json_t *meta
                             int64_t outputs, ls_norm_t **norm);
 
 ls_status_t ls_trainer_match_weights(ls_trainer_t *t, const ls_ckpt_t *ckpt); /* the parameters alone */
+
+/* One save between its parts: what save.c describes, whoever writes it. */
+typedef struct {
+  const char *dir; /* NULL: none */
+  int keep;
+  ls_ckpt_rows_t rows;
+  json_t *meta; /* of rank 0 */
+  ls_ckpt_save_t what;
+} ls_save_t;
+ls_status_t ls_save_write(ls_ctx_t *ctx, ls_save_t *save, char **path);
+/* Takes note of its end and releases all of it, path included. */
+void ls_save_done(ls_trainer_t *t, ls_save_t *save, char *path, ls_status_t status, int64_t took_ns);
+
+/* beside.c: the thread that writes. All but destroy on rank 0 alone; local. */
+/* Host memory of every saved row with its values now, for a thread to read. NULL: *status says why. */
+void *const *ls_beside_copy(ls_trainer_t *t, ls_status_t *status);
+ls_status_t ls_beside_start(ls_trainer_t *t, ls_save_t *save); /* takes it over */
+void ls_beside_wait(ls_trainer_t *t);
+ls_status_t
+ls_beside_end(ls_trainer_t *t);         /* waits, reports; without one to wait for: how the last one ended */
+bool ls_beside_failed(ls_trainer_t *t); /* whether one has failed; does not wait */
+void ls_beside_destroy(ls_trainer_t *t);
+/* interval.c: how long a run goes on before it saves again, from what a save costs and the mean time between failures
+ * (Daly 2006, a higher order estimate of the optimum checkpoint interval, eq. 37). */
+int64_t ls_save_interval_ns(int64_t cost_ns, int64_t failure_ns);
 
 /* claim.c. Locks the checkpoint directory of a run that trains, for the life of the trainer. Collective. */
 ls_status_t ls_trainer_lock(ls_trainer_t *t);

@@ -1,0 +1,106 @@
+/* Writes a checkpoint beside the training: the run stands still while its state is copied, and a thread of rank 0 does the
+ * rest. One save at a time: the next one waits for it. */
+#include "train/trainer.h"
+
+#include "base/signals.h"
+
+#include <string.h>
+
+struct ls_beside {
+  ls_ctx_t *ctx; /* of the thread */
+  pthread_t thread;
+  bool running;      /* there is a thread to join */
+  _Atomic bool done; /* it has nothing left to do */
+  ls_status_t status;
+  ls_save_t save;
+  char *path;
+  int64_t begin_ns, took_ns;
+  void **copy; /* per row of the state table, where the device's memory is the host's; else NULL */
+  int count;
+};
+
+/* Errors are reported by whoever waits for the thread; the rest at once. */
+static void say(void *user, ls_log_level_t level, const char *message) {
+  if (level != LS_LOG_ERROR) ls_log(user, level, "%s", message);
+}
+
+static void *write_all(void *arg) {
+  ls_beside_t *b = arg;
+  b->status = ls_save_write(b->ctx, &b->save, &b->path);
+  b->took_ns = ls_clock_ns() - b->begin_ns;
+  atomic_store(&b->done, true);
+  return NULL;
+}
+
+static ls_status_t create(ls_trainer_t *t) {
+  ls_beside_t *b = t->beside = ls_alloc(t->ctx, sizeof *b);
+  if (!b) return LS_ERR_MEMORY;
+  b->ctx = ls_ctx_create(say, t->ctx);
+  if (!b->ctx) return ls_fail(t->ctx, LS_ERR_MEMORY, "out of memory for saving beside the training");
+  if (!t->engine.backend->host_memory) return LS_OK;
+  b->count = t->engine.table->count;
+  b->copy = ls_alloc_array(t->ctx, (size_t)b->count, sizeof *b->copy);
+  for (int i = 0; b->copy && i < b->count; i++)
+    if (t->engine.state->host[i] &&
+        !(b->copy[i] = ls_alloc(t->ctx, ls_state_row_bytes(&t->engine.table->row[i]))))
+      return LS_ERR_MEMORY;
+  return b->copy ? LS_OK : LS_ERR_MEMORY;
+}
+
+void *const *ls_beside_copy(ls_trainer_t *t, ls_status_t *status) {
+  if (!t->beside) *status = create(t);
+  if (*status == LS_OK) *status = ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
+  if (*status != LS_OK) return NULL;
+  ls_beside_t *b = t->beside;
+  if (!b->copy) return t->engine.state->host; /* the pull has made the copy */
+  for (int i = 0; i < b->count; i++)
+    if (b->copy[i])
+      memcpy(b->copy[i], t->engine.state->host[i], ls_state_row_bytes(&t->engine.table->row[i]));
+  return b->copy;
+}
+
+ls_status_t ls_beside_start(ls_trainer_t *t, ls_save_t *save) {
+  ls_beside_t *b = t->beside;
+  b->save = *save;
+  *save = (ls_save_t){0};
+  b->begin_ns = ls_clock_ns();
+  atomic_store(&b->done, false);
+  b->running = ls_signals_thread(&b->thread, "saving", write_all, b) == 0;
+  if (!b->running) write_all(b); /* no thread to be had: then here */
+  return LS_OK;
+}
+
+void ls_beside_wait(ls_trainer_t *t) {
+  if (t->beside->running) pthread_join(t->beside->thread, NULL);
+  t->beside->running = false;
+}
+
+ls_status_t ls_beside_end(ls_trainer_t *t) {
+  ls_beside_t *b = t->beside;
+  if (!b || !b->save.dir) return b ? b->status : LS_OK;
+  ls_beside_wait(t);
+  ls_status_t status = b->status;
+  if (status != LS_OK) ls_fail(t->ctx, status, "%s", ls_ctx_error(b->ctx));
+  t->save_took_ns = b->took_ns;
+  ls_ctx_clear(b->ctx);
+  ls_save_done(t, &b->save, b->path, status, b->took_ns);
+  b->path = NULL;
+  return status;
+}
+
+bool ls_beside_failed(ls_trainer_t *t) {
+  const ls_beside_t *b = t->beside;
+  return b && (!b->save.dir || atomic_load(&b->done)) && ls_beside_end(t) != LS_OK;
+}
+
+void ls_beside_destroy(ls_trainer_t *t) {
+  ls_beside_t *b = t->beside;
+  if (!b) return;
+  ls_beside_end(t);
+  for (int i = 0; b->copy && i < b->count; i++)
+    ls_free(b->copy[i]);
+  ls_free(b->copy);
+  ls_ctx_destroy(b->ctx);
+  ls_free(b);
+  t->beside = NULL;
+}

@@ -1,0 +1,46 @@
+#!/bin/sh
+# A checkpoint written beside the training has the bits of one for which the run stood still; a run saves by itself as often
+# as pays; a save that fails ends the run at its next agreement, on every rank.
+set -u
+program=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "FAILED: $*"; exit 1; }
+cat >"$work/c.yaml" <<END
+model: {input: [40], loss: mse, layers: [dense: {units: 64, activation: relu}, dense: {units: 8}]}
+data: {kind: synthetic, samples: 512, validation: 0.2}
+train: {batch: 32, steps: 90, optimizer: {name: adam, lr: 1e-3}, checkpoint: {every_steps: 30, keep: 9}}
+parallel: {backend: cpu, ranks: 2}
+END
+for beside in true false; do
+  "$program" train "$work/c.yaml" --quiet --set train.checkpoint.dir="$work/$beside" --set train.checkpoint.beside=$beside \
+    >"$work/out" 2>&1 || fail "$beside: $(cat "$work/out")"
+done
+for step in 30 60 90; do
+  at=step-0000000000$step
+  for file in model optim; do
+    cmp "$work/true/$at/$file.safetensors" "$work/false/$at/$file.safetensors" || fail "$file of step $step differs"
+  done
+done
+
+# As often as pays: with a failure every 0.4 seconds that is about that often.
+"$program" train "$work/c.yaml" --quiet --set train.checkpoint.dir="$work/auto" --set train.checkpoint.every_steps=-1 \
+  --set train.checkpoint.failure_hours=0.0001 --set train.steps=15000 --set parallel.ranks=1 >"$work/out" 2>&1 ||
+  fail "as often as pays: $(cat "$work/out")"
+found=$(find "$work/auto" -maxdepth 1 -name 'step-*' | wc -l)
+[ "$found" -ge 2 ] || fail "as often as pays: $found checkpoint: $(cat "$work/out")"
+
+# The disk is full when the second is written: the run does not go on to its end, and keeps the first.
+mkdir "$work/full"
+if mount -t tmpfs -o size=200k none "$work/full" 2>/dev/null; then
+  trap 'umount "$work/full"; rm -rf "$work"' EXIT
+  got=0
+  "$program" train "$work/c.yaml" --quiet --json --set train.checkpoint.dir="$work/full/run" --set train.steps=4000000 \
+    --set train.checkpoint.every_steps=3000 >"$work/out" 2>"$work/err" || got=$?
+  [ $got = 5 ] || fail "full disk: exit code $got: $(cat "$work/err")"
+  grep -q 'No space left' "$work/err" || fail "full disk: $(cat "$work/err")"
+  ls -d "$work"/full/run/step-* >/dev/null || fail "full disk: no checkpoint was kept"
+else
+  echo "no full disk: only root can mount one"
+fi
+echo ok
