@@ -8,7 +8,7 @@ steps=3000
 cat >"$work/c.yaml" <<Y
 model: {input: [30], loss: mse, layers: [{dense: {units: 64, activation: relu, dropout: 0.2}}, {dense: {units: 4}}]}
 data: {kind: synthetic, samples: 2000, validation: 0.1}
-train: {batch: 60, steps: $steps, evaluate_every: 0, max_skipped: 5, optimizer: {name: adam}, checkpoint: {every_steps: 300}}
+train: {batch: 60, steps: $steps, evaluate_every: 0, max_skipped: 5, optimizer: {name: adam}, checkpoint: {every_steps: 300, beside: false}}
 parallel: {strategy: ddp, ranks: 3, backend: cpu, threads: 1, deadline_s: 60}
 supervise: {hang_s: $((2 * ${LOCKSTEP_TEST_TIME:-1})), restarts: {backoff_s: 0.1}}
 Y
