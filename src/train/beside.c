@@ -49,7 +49,8 @@ static ls_status_t create(ls_trainer_t *t) {
 
 void *const *ls_beside_copy(ls_trainer_t *t, ls_status_t *status) {
   if (!t->beside) *status = create(t);
-  if (*status == LS_OK) *status = ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
+  if (*status == LS_OK)
+    *status = ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
   if (*status != LS_OK) return NULL;
   ls_beside_t *b = t->beside;
   if (!b->copy) return t->engine.state->host; /* the pull has made the copy */

@@ -12,7 +12,8 @@ static void test_interval(void **state) {
   assert_in_range(ls_save_interval_ns(second / 1000, 24 * hour), 13 * second, 14 * second);
   assert_int_equal(ls_save_interval_ns(3 * second, second), second);
   for (int64_t cost = 1; cost < 10 * hour; cost *= 7)
-    assert_true(ls_save_interval_ns(cost * 7, hour) >= ls_save_interval_ns(cost, hour) || cost * 7 > hour / 4);
+    assert_true(ls_save_interval_ns(cost * 7, hour) >= ls_save_interval_ns(cost, hour) ||
+                cost * 7 > hour / 4);
   assert_true(ls_save_interval_ns(0, hour) == 0);
 }
 
