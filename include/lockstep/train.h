@@ -39,6 +39,19 @@ typedef struct {
   bool measured; /* false: this backend does not time parts inside a captured step */
 } ls_step_parts_t;
 
+/* Figures of an evaluation: those that train.metrics names, in its order. */
+enum { LS_EVAL_METRICS_MAX = 16 };
+typedef struct {
+  const char *name;
+  double value; /* NAN: it has none, such as r2 of targets that are all alike */
+  bool share;   /* a part of all, in [0, 1] */
+  bool usual;   /* loss, accuracy or perplexity, which reports have without being asked */
+} ls_eval_metric_t;
+typedef struct {
+  int count;
+  ls_eval_metric_t v[LS_EVAL_METRICS_MAX];
+} ls_eval_metrics_t;
+
 /* The position of a run, passed to the progress hook after every step. Losses are means over the global
  * batch. */
 typedef struct {
@@ -51,6 +64,7 @@ typedef struct {
   ls_step_parts_t parts;         /* of this step */
   double samples_per_s;          /* since the run began, without evaluation and saving */
   double val_loss, val_accuracy; /* newest; NAN = none yet */
+  ls_eval_metrics_t val_metrics; /* the same; none yet: count 0 */
   int64_t skipped_steps;
   int64_t device_bytes; /* computed need of this rank on its device, without libraries */
   int64_t running_ns;   /* since the run began, without the time in which the process was stopped */
@@ -104,6 +118,7 @@ typedef struct {
   double val_loss_first, val_loss; /* before training and at the end; NAN without validation part */
   double val_accuracy;             /* NAN without classes */
   double val_perplexity;           /* exp(val_loss) with a class for every position, else NAN */
+  ls_eval_metrics_t val_metrics;   /* at the end; count 0 without validation part */
   int64_t val_samples;
   int64_t skipped_steps;
   char params_xxh3[33];
@@ -121,8 +136,10 @@ typedef struct {
   double loss,
       accuracy;      /* accuracy NAN without classes; of positions where they have a class each, as correct */
   double perplexity; /* exp(loss) with a class for every position, else NAN */
-  bool validation;   /* true: of the held-out part; false: of all samples */
-  bool new_data;     /* the samples differ from those of the checkpoint's run (validation files: from
+  ls_eval_metrics_t metrics;
+  double figure;   /* the one that train.best names */
+  bool validation; /* true: of the held-out part; false: of all samples */
+  bool new_data;   /* the samples differ from those of the checkpoint's run (validation files: from
                           * its own) */
 } ls_eval_report_t;
 

@@ -14,7 +14,7 @@ static const char *scored(const ls_eval_report_t *r) {
 enum { EXTRA_BEST };
 static const cli_extra_t extra[] = {
     [EXTRA_BEST] = {"--best", NULL,
-                    "Take the run's best checkpoint, the one with the lowest validation loss, instead "
+                    "Take the run's best checkpoint, by train.best of its validation part, instead "
                     "of the newest."},
     {NULL, NULL, NULL}};
 
@@ -28,12 +28,13 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls
   const char *checkpoint = ls_trainer_checkpoint(t, &step), *which = chosen(args, checkpoint);
   const char *file = ls_trainer_data(t)->validation_source;
   if (args->json) {
-    cli_print_json(
-        json_pack("{s:s, s:o, s:I, s:I, s:s?, s:o, s:o, s:o, s:s, s:o, s:b}", "command", "eval", "checkpoint",
-                  ls_json_text(checkpoint), "step", (json_int_t)step, "samples", (json_int_t)r->samples,
-                  "chosen", which, "loss", ls_json_number(r->loss), "accuracy", ls_json_number(r->accuracy),
-                  "perplexity", ls_json_number(r->perplexity), "part", r->validation ? "validation" : "all",
-                  "validation_file", *file ? ls_json_text(file) : json_null(), "new_data", r->new_data));
+    cli_print_json(json_pack("{s:s, s:o, s:I, s:I, s:s?, s:o, s:o, s:o, s:o, s:s, s:o, s:b}", "command",
+                             "eval", "checkpoint", ls_json_text(checkpoint), "step", (json_int_t)step,
+                             "samples", (json_int_t)r->samples, "chosen", which, "loss",
+                             ls_json_number(r->loss), "accuracy", ls_json_number(r->accuracy), "perplexity",
+                             ls_json_number(r->perplexity), "metrics", cli_metrics_json(&r->metrics), "part",
+                             r->validation ? "validation" : "all", "validation_file",
+                             *file ? ls_json_text(file) : json_null(), "new_data", r->new_data));
     return;
   }
   cli_print("  %-16s %s%s%s%s\n  %-16s %lld\n", "checkpoint", cli_shown(checkpoint),
@@ -44,6 +45,7 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls
   if (isfinite(r->accuracy))
     cli_print("  %-16s %.2f %% (%s right)\n", "accuracy", 100 * r->accuracy, cli_count(r->correct));
   if (isfinite(r->perplexity)) cli_print("  %-16s %.6g\n", "perplexity", r->perplexity);
+  cli_metrics_print(&r->metrics, "", 16, 0);
 }
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {

@@ -15,7 +15,7 @@ static const cli_extra_t extra[] = {
          "safetensors: names and layouts of the tensors: names, torchvision, hf-gpt2 or hf-bert (default: "
          "model.map)."},
     [EXTRA_BEST] = {"--best", NULL,
-                    "Take the run's best checkpoint, the one with the lowest validation loss, instead "
+                    "Take the run's best checkpoint, by train.best of its validation part, instead "
                     "of the newest."},
     {NULL, NULL, NULL}};
 

@@ -26,7 +26,7 @@ static const cli_extra_t extra[] = {
     [EXTRA_TOP_K] = {"--top-k", "K", "Only the K most probable tokens (default: all)."},
     [EXTRA_SEED] = {"--seed", "S", "Another text; the same seed gives the same one (default: 0)."},
     [EXTRA_BEST] = {"--best", NULL,
-                    "Take the run's best checkpoint, the one with the lowest validation loss, instead "
+                    "Take the run's best checkpoint, by train.best of its validation part, instead "
                     "of the newest."},
     {NULL, NULL, NULL}};
 

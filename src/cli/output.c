@@ -58,6 +58,25 @@ void cli_print_json(json_t *document) {
   json_decref(document);
 }
 
+json_t *cli_metrics_json(const ls_eval_metrics_t *m) {
+  json_t *object = json_object();
+  for (int i = 0; i < m->count; i++)
+    json_object_set_new(object, m->v[i].name, ls_json_number(m->v[i].value));
+  return object;
+}
+
+void cli_metrics_print(const ls_eval_metrics_t *m, const char *what, int name_width, int value_width) {
+  for (int i = 0; i < m->count; i++)
+    if (m->v[i].usual)
+      continue;
+    else if (m->v[i].share)
+      cli_print("  %s%-*s %*.2f %%\n", what, name_width - (int)strlen(what), m->v[i].name,
+                value_width ? value_width - 1 : 0, 100 * m->v[i].value);
+    else
+      cli_print("  %s%-*s %*.6g\n", what, name_width - (int)strlen(what), m->v[i].name, value_width,
+                m->v[i].value);
+}
+
 void cli_put_word(FILE *to, const char *word) {
   static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./:,@%";
   if (*word && !word[strspn(word, plain)]) {

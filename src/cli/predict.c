@@ -14,7 +14,7 @@ static const cli_extra_t extra[] = {
     [EXTRA_OUTPUT] = {"--output", "FILE", "Where the predictions go (default: -, which is stdout)."},
     [EXTRA_FORMAT] = {"--format", "NAME", "csv, npy or jsonl (default: by the output's name, else csv)."},
     [EXTRA_BEST] = {"--best", NULL,
-                    "Take the run's best checkpoint, the one with the lowest validation loss, instead "
+                    "Take the run's best checkpoint, by train.best of its validation part, instead "
                     "of the newest."},
     {NULL, NULL, NULL}};
 
@@ -67,7 +67,7 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, int64_t 
 /* What the columns of the output are called, where the configuration or the data have names for them. */
 static const char *const *names_of(const ls_trainer_t *t, const ls_config_t *config, int64_t width) {
   const ls_strings_t *target = &config->data.target;
-  bool classes = config->model.loss == LS_LOSS_CROSS_ENTROPY;
+  bool classes = ls_model_loss(&config->model)->classes;
   const ls_strings_t *labels = &ls_trainer_data(t)->labels;
   if (classes && labels->count == width) return labels->v;
   return !classes && target->count == width ? target->v : NULL;

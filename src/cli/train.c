@@ -71,6 +71,7 @@ static void print_json(const ls_train_report_t *r, ls_status_t status, double pr
                        const cli_memory_t *memory) {
   const document_t document = {"train", ls_status_name(status), predicted_us, *r};
   json_t *j = ls_record_json(&record, &document);
+  if (r->val_metrics.count > 0) json_object_set_new(j, "val_metrics", cli_metrics_json(&r->val_metrics));
   json_object_set_new(j, "bytes_per_device", cli_memory_report(memory));
   cli_print_json(j);
 }
@@ -131,6 +132,7 @@ static void print_table(const ls_train_report_t *r, double predicted_us, const c
   if (isfinite(r->val_accuracy))
     cli_print("  %-24s %11.2f %%\n", "validation accuracy", 100 * r->val_accuracy);
   if (isfinite(r->val_perplexity)) cli_print("  %-24s %12.6g\n", "validation perplexity", r->val_perplexity);
+  cli_metrics_print(&r->val_metrics, "validation ", 24, 12);
   if (r->steps > 0) {
     cli_print("  %-24s %12s\n", "samples/s", cli_count((int64_t)r->samples_per_s));
     print_step_time(r);

@@ -74,6 +74,7 @@ typedef struct {
   int64_t inputs;    /* features per sample */
   int64_t outputs;   /* classes, or width of the targets */
   bool classes;      /* integer targets in [0, outputs) */
+  bool labels;       /* real targets in [0, 1], never normalised */
   int64_t positions; /* number of them per sample; 0 = one */
   bool whole;        /* features are whole numbers (tokens) and stay so: u8, u16 or i32, never normalised */
   int64_t ids;       /* whole: they are below this; 0 = any */

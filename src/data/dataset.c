@@ -262,6 +262,7 @@ static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls
                               .compute = config->normalize,
                               .one_unit = config->kind == LS_DATA_IDX || r->features.bytes,
                               .whole = want->whole,
+                              .labels = want->labels,
                               .ids = want->ids};
   if (status == LS_OK) status = ls_normalize(ctx, d, &r->features, &r->targets, &how);
   d->columns = r->features.names;

@@ -226,8 +226,8 @@ ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *d, ls_matrix_t *features, 
   d->features = take_values(features);
   if (outputs == 0) return LS_OK;
   const side_t y = {"target", targets, n->target_mean, n->target_scale};
-  status =
-      fill(ctx, d, &y, given ? given->target_mean : NULL, given ? given->target_scale : NULL, how->compute);
+  status = fill(ctx, d, &y, given ? given->target_mean : NULL, given ? given->target_scale : NULL,
+                how->compute && !how->labels);
   if (status == LS_OK) d->targets = take_values(targets);
   return status;
 }

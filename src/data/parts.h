@@ -40,6 +40,7 @@ ls_status_t ls_windows_cut(ls_ctx_t *ctx, const ls_data_config_t *config, ls_dat
 typedef struct {
   const ls_norm_t *given;
   bool compute, one_unit, whole;
+  bool labels; /* the targets stay as they are */
   int64_t ids; /* whole: they are below this; 0 = any */
 } ls_normalize_t;
 ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *dataset, ls_matrix_t *features, ls_matrix_t *targets,

@@ -93,8 +93,9 @@ static int64_t largest(const float *y, int64_t count) {
   return best;
 }
 
-static ls_status_t make_targets(ls_ctx_t *ctx, const teacher_t *t, float noise, const ls_matrix_t *features,
-                                ls_matrix_t *targets) {
+/* labels: whether each of the teacher's outputs is positive. */
+static ls_status_t make_targets(ls_ctx_t *ctx, const teacher_t *t, float noise, bool labels,
+                                const ls_matrix_t *features, ls_matrix_t *targets) {
   bool classes = targets->integers;
   float *scratch = ls_alloc_array(ctx, (size_t)t->outputs, sizeof *scratch);
   if (!scratch) return LS_ERR_MEMORY;
@@ -103,6 +104,8 @@ static ls_status_t make_targets(ls_ctx_t *ctx, const teacher_t *t, float noise, 
     normals(t->seed, STREAM_NOISE, i, t->outputs, y);
     teach(t, noise, (const float *)features->values + i * t->inputs, y);
     if (classes) ((int32_t *)targets->values)[i] = (int32_t)largest(y, t->outputs);
+    for (int64_t o = 0; labels && o < t->outputs; o++)
+      y[o] = y[o] > 0;
   }
   ls_free(scratch);
   return LS_OK;
@@ -177,7 +180,7 @@ ls_status_t ls_synthetic_make(ls_ctx_t *ctx, const ls_data_config_t *config, con
 
   for (int64_t i = 0; i < x.rows; i++)
     make_features(seed, i, inputs, (float *)x.values + i * inputs);
-  status = make_targets(ctx, &teacher, (float)config->noise, &x, &y);
+  status = make_targets(ctx, &teacher, (float)config->noise, want->labels, &x, &y);
   if (status != LS_OK) goto release_y;
   teacher_release(&teacher);
   *features = x;

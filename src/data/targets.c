@@ -39,6 +39,18 @@ static ls_status_t check_classes(ls_ctx_t *ctx, const ls_data_want_t *want, cons
   return LS_OK;
 }
 
+static ls_status_t check_labels(ls_ctx_t *ctx, const char *name, const ls_matrix_t *targets) {
+  for (int64_t i = 0; i < targets->rows * targets->cols; i++) {
+    double v = ls_matrix_at(targets, i);
+    if (!(v >= 0 && v <= 1))
+      return ls_fail(ctx, LS_ERR_DATA,
+                     "%s: row %" PRId64 ", target %" PRId64
+                     " (from 0): %g is not in [0, 1], where loss: binary-cross-entropy has its labels",
+                     name, i / targets->cols, i % targets->cols, v);
+  }
+  return LS_OK;
+}
+
 ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_source_t *s) {
   const ls_matrix_t *features = &s->features, *targets = &s->targets;
   if (targets->rows != features->rows)
@@ -60,7 +72,7 @@ ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls
                    LS_PLURAL(want->outputs), targets->cols,
                    targets->cols == 1 && targets->integers ? ", or use loss: cross-entropy for class numbers"
                                                            : "");
-  return LS_OK;
+  return want->labels ? check_labels(ctx, s->target_name, targets) : LS_OK;
 }
 
 ls_status_t ls_labels_take(ls_ctx_t *ctx, ls_matrix_t *targets, ls_dataset_t *d) {

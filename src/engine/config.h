@@ -25,6 +25,9 @@ typedef struct {
   int64_t replica_steps;  /* 0 = replicas are not compared */
   int64_t evaluate_every; /* epochs; 0 = only before and after */
   int64_t patience;       /* evaluations; 0 = never stops early */
+  ls_strings_t metrics;
+  const char *best;
+  int metric[LS_SCORES_MAX], figure; /* of the two: indices of ls_scores */
 } ls_train_config_t;
 
 /* Section train.checkpoint. */

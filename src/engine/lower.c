@@ -39,7 +39,10 @@ ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *
   ls_step_t m = {.rows = spec->rows > 0 ? spec->rows : share.rows};
   ls_optim_rule_t optim;
   ls_model_config_t model = config->model;
-  if (!kinds[spec->kind].data) model.dtype = LS_F32;
+  if (!kinds[spec->kind].data) {
+    model.dtype = LS_F32;
+    model.scores = 0;
+  }
   ls_status_t status = ls_model_build(ctx, &model, m.rows, training, &m.graph);
   if (status != LS_OK) return status;
   const ls_pass_context_t passes = {.has = has_kernel, .backend = spec->fuses, .fuse = config->parallel.fuse};

@@ -27,7 +27,7 @@ ls_shape_t ls_model_x(const ls_model_config_t *model) {
 
 ls_shape_t ls_model_target(const ls_model_config_t *model) {
   if (ls_model_positions(model)) return LS_SHAPE(LS_I32, ls_model_positions(model));
-  if (model->loss == LS_LOSS_CROSS_ENTROPY) return (ls_shape_t){.dtype = LS_I32};
+  if (ls_model_loss(model)->classes) return (ls_shape_t){.dtype = LS_I32};
   return LS_SHAPE(LS_F32, ls_model_outputs(model));
 }
 
@@ -61,7 +61,7 @@ const char *ls_model_layer_kind(const ls_model_config_t *model, int layer) {
 
 int64_t ls_model_positions(const ls_model_config_t *model) {
   const ls_shape_t y = ls_model_sample(model, model->layer_count - 1);
-  return model->loss == LS_LOSS_CROSS_ENTROPY && y.rank > 1 ? ls_shape_count(&y) / y.dim[y.rank - 1] : 0;
+  return ls_model_loss(model)->classes && y.rank > 1 ? ls_shape_count(&y) / y.dim[y.rank - 1] : 0;
 }
 
 int64_t ls_model_classes(const ls_model_config_t *model) {
@@ -124,30 +124,6 @@ static ls_tensor_id_t add_layers(ls_layer_builder_t *b, const ls_model_config_t 
   return is_flat ? *y : ls_graph_op(b->graph, &ls_op_reshape, &flat, 1, y, NULL);
 }
 
-/* Returns the loss. The output is the result for a user of the model: probabilities of classes, or
- * predictions. With a class for every position, a position is a row of the loss. Labels are smoothed in training
- * alone. */
-static ls_tensor_id_t add_loss(const ls_layer_builder_t *b, const ls_model_config_t *model, ls_tensor_id_t y,
-                               ls_tensor_id_t target, ls_tensor_id_t weight) {
-  ls_graph_t *graph = b->graph;
-  bool classes = model->loss == LS_LOSS_CROSS_ENTROPY;
-  ls_tensor_id_t in[] = {y, target, weight}, out[LS_NODE_OUT_MAX] = {-1, -1, -1, -1};
-  if (ls_model_positions(model)) {
-    const ls_attrs_t rows = {.i = {2, b->rows * ls_model_positions(model), ls_model_classes(model)}},
-                     ignored = {.i = {model->ignore}};
-    ls_graph_op(graph, &ls_op_position_weights, &ignored, 2, &in[1], out);
-    in[0] = ls_graph_op(graph, &ls_op_reshape, &rows, 1, &y, NULL);
-    in[1] = out[1];
-    in[2] = out[0];
-  }
-  const ls_attrs_t attrs = {.f = {classes && b->training ? model->label_smoothing : 0}};
-  ls_graph_op(graph, classes ? &ls_op_softmax_xent : &ls_op_mse, &attrs, 3, in, out);
-  ls_graph_rename(graph, classes ? out[2] : y, "output");
-  ls_graph_rename(graph, out[0], "loss");
-  ls_graph_rename(graph, out[1], "correct");
-  return out[0];
-}
-
 /* Samples as layers take them: f32, or whole numbers as they are. */
 static ls_tensor_id_t add_samples(ls_layer_builder_t *b, const ls_model_config_t *model, ls_tensor_id_t x) {
   const ls_tensor_id_t in[] = {x, b->step};
@@ -166,7 +142,7 @@ static ls_status_t fill_graph(ls_graph_t *graph, const ls_model_config_t *model,
   ls_tensor_id_t weight = b.weight = ls_graph_input(graph, "weight", LS_SHAPE(LS_F32, rows));
   b.step = ls_graph_input(graph, "step", LS_SHAPE(LS_U8, (int64_t)sizeof(ls_step_params_t)));
   ls_tensor_id_t y = add_layers(&b, model, add_samples(&b, model, x), built);
-  ls_tensor_id_t loss = add_loss(&b, model, y, target, weight);
+  ls_tensor_id_t loss = ls_model_add_loss(&b, model, y, target, weight);
   if (graph->status != LS_OK || !training) return graph->status;
   return ls_graph_backward(graph, loss, -1);
 }

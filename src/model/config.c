@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const loss_names[] = {
-    [LS_LOSS_CROSS_ENTROPY] = "cross-entropy", [LS_LOSS_MSE] = "mse", NULL};
 #define SIZE(size, most, what)                                                                               \
   LS_OPTION(ls_model_config_t, size, .change = LS_CHANGE_IGNORED, .min = 0, .max = (most), .initial = "0",   \
             .help = "Of a preset: " what "; 0: its own.")
@@ -29,16 +27,22 @@ static const ls_option_t model_rows[] = {
               .initial = "-1", .help = "Of a preset with attention: its dropout; -1: its own."),
     LS_OPTION(ls_model_config_t, input, .change = LS_CHANGE_MODEL, .min = 1, .max = 1e9, .optional = true,
               .help = "Shape of one sample, as [28, 28]."),
-    LS_OPTION(ls_model_config_t, loss, .change = LS_CHANGE_MODEL, .optional = true, .choices = loss_names,
-              .help =
-                  "cross-entropy for classes, mse for numbers; presets have mse unless it is given, else "
-                  "required. cross-entropy of a last layer of several dimensions, as [T, classes], takes a "
-                  "class for every position, and is the mean over them."),
+    LS_OPTION(ls_model_config_t, loss, .change = LS_CHANGE_MODEL, .optional = true, .choices = ls_loss_names,
+              .help = "cross-entropy for classes; binary-cross-entropy for several labels of 0 or 1 that a "
+                      "sample may have "
+                      "together (the last layer gives logits); mse, l1 or huber for numbers. Presets have "
+                      "mse unless it is "
+                      "given, else required. cross-entropy of a last layer of several dimensions, as [T, "
+                      "classes], takes a "
+                      "class for every position, and is the mean over them."),
     LS_OPTION(
         ls_model_config_t, label_smoothing, .change = LS_CHANGE_RUN, .max = 0.99, .initial = "0",
         .help =
             "cross-entropy: share s of the target that all classes share alike in training, as s / classes "
             "each; evaluation measures without it."),
+    LS_OPTION(ls_model_config_t, huber_delta, .change = LS_CHANGE_RUN, .min = 1e-6, .max = 1e6,
+              .initial = "1",
+              .help = "huber: difference up to which its square counts, and beyond which its size does."),
     LS_OPTION(
         ls_model_config_t, ignore, .change = LS_CHANGE_RUN, .min = -1000000, .max = 1e9, .initial = "-1",
         .help =
@@ -92,7 +96,7 @@ static ls_status_t parse_own(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node
     status = check_input(ctx, map, &model->input);
   bool sized = status == LS_OK && model->input.count > 0;
   if (!is_given(map, "loss"))
-    status = ls_worse(status, fail_missing(ctx, map, "loss", "cross-entropy or mse"));
+    status = ls_worse(status, fail_missing(ctx, map, "loss", "cross-entropy for classes, mse for numbers"));
   if (is_given(map, "layers"))
     return ls_worse(status, ls_layers_parse(ctx, arena, ls_doc_get(map, "layers"), sized, model));
   return ls_worse(status,

@@ -57,6 +57,14 @@ static inline const ls_layer_common_t *ls_layer_common(const ls_layer_t *layer) 
 ls_shape_t ls_model_sample(const ls_model_config_t *model, int layer); /* of its output; -1: of the model's
                                                                         * input */
 
+/* loss.c: appends the loss of predictions y (rows, outputs) and returns it; names it, "correct" and "output", what the model
+ * gives its user. */
+ls_tensor_id_t ls_model_add_loss(const ls_layer_builder_t *b, const ls_model_config_t *model,
+                                 ls_tensor_id_t y, ls_tensor_id_t target, ls_tensor_id_t weight);
+
+/* score.c: appends the ops of model->scores, which take (output, targets, weights). */
+void ls_model_add_scores(ls_graph_t *graph, const ls_model_config_t *model, const ls_tensor_id_t in[3]);
+
 /* `rows` of one. */
 ls_shape_t ls_model_rows(int64_t rows, ls_shape_t one);
 

@@ -25,7 +25,8 @@ static void mark(const ls_graph_t *g, ls_tensor_id_t output, bool *needed) {
     bool any = false;
     for (int k = 0; k < g->nodes[i].out_count; k++)
       any = any || needed[g->nodes[i].out[k]];
-    int reads = g->nodes[i].op == &ls_op_softmax_xent ? 1 : g->nodes[i].in_count; /* no targets */
+    bool loss = g->nodes[i].op == &ls_op_softmax_xent || g->nodes[i].op == &ls_op_bce;
+    int reads = loss ? 1 : g->nodes[i].in_count; /* no targets */
     for (int k = 0; k < reads && any; k++)
       needed[g->nodes[i].in[k]] = true;
   }
@@ -89,7 +90,7 @@ static ls_status_t put_graph(ls_onnx_t *o, const ls_model_config_t *model) {
   bool *needed = ls_arena_array(&o->arena, (size_t)g->tensor_count, sizeof *needed);
   o->name = ls_arena_array(&o->arena, (size_t)g->tensor_count, sizeof *o->name);
   if (!needed || !o->name) return LS_ERR_MEMORY;
-  bool values = model->loss == LS_LOSS_MSE;
+  bool values = !ls_model_loss(model)->probabilities;
   const char *result = values ? "values" : "probabilities";
   mark(g, out, needed);
   ls_proto_text(&o->out, GRAPH_NAME, "lockstep");

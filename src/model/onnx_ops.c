@@ -304,6 +304,7 @@ static const struct {
             {&ls_op_sigmoid, emit_sigmoid},
             {&ls_op_layer_norm, emit_layer_norm},
             {&ls_op_softmax_xent, emit_softmax, 2},
+            {&ls_op_bce, emit_sigmoid, 2},
             {&ls_op_reshape, emit_reshape},
             {&ls_op_copy, emit_copy},
             {&ls_op_add, emit_add},

@@ -61,7 +61,7 @@ static int64_t data_rows(const ls_timing_job_t *job) {
 static ls_status_t open_data(crew_t *crew) {
   const ls_model_config_t *model = &crew->job->config->model;
   bool whole = crew->job->data_rows == 0, bytes = whole && model->dtype == LS_U8;
-  bool classes = whole && model->loss == LS_LOSS_CROSS_ENTROPY;
+  bool classes = whole && ls_model_loss(model)->classes;
   int64_t inputs = whole ? ls_model_inputs(model) : 1, outputs = whole ? ls_model_outputs(model) : 1;
   int64_t rows = data_rows(crew->job);
   if (whole && ls_model_ids(model)) { /* tokens cannot be noise: each is a row of an embedding */

@@ -184,17 +184,16 @@ _Static_assert(LS_STAT_COUNT *FLOAT_BYTES == LS_ALIGN_BYTES && LS_CTRL_COUNT * F
 _Static_assert((int)LS_HEAD_COUNT == (int)LS_LAYOUT_HEAD && (int)LS_LAYOUT_HEAD_USED == LS_HEAD_CORRECT + 1,
                "the head of the layout is the optimizers' head");
 
-/* Evaluation: values that are read by name; the first two stats are loss and correct count. */
+/* Evaluation: values that were given a name are read by it; the first two stats are loss and correct count. */
 static ls_status_t declare_evaluation(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   l->stats = ls_schedule_tensor(l->s, "stats", LS_SHAPE(LS_F32, LS_STAT_COUNT), LS_REGION_STAT, 0);
   ls_status_t status = declare_scalar(l, LS_NAME_LOSS, LS_STAT_LOSS);
   if (!status) status = declare_scalar(l, LS_NAME_CORRECT, LS_STAT_CORRECT);
-  ls_tensor_id_t output = ls_graph_find(graph, LS_NAME_OUTPUT);
-  if (status || output < 0) return status;
   size_t offset_bytes = LS_ALIGN_BYTES;
-  make_value(l, output, &offset_bytes);
-  return l->s->status;
+  for (int id = 0; id < graph->tensor_count && !status; id++)
+    if (graph->tensors[id].named && l->destination[id].tensor < 0) make_value(l, id, &offset_bytes);
+  return status ? status : l->s->status;
 }
 
 ls_status_t ls_lowering_declare(ls_lowering_t *l) {

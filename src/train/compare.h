@@ -30,7 +30,7 @@ typedef struct {
   bool held;    /* its run had validation files */
   int64_t seed; /* of the split */
   int64_t global_batch, train_count;
-  double best_loss; /* early stopping: NAN = none */
+  double best_figure; /* early stopping: NAN = none */
   int64_t no_better;
   json_t *norm;      /* borrowed from the meta data */
   double validation; /* part held out */

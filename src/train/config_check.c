@@ -72,6 +72,33 @@ static ls_status_t check_reproducible(ls_ctx_t *ctx, const ls_doc_t *doc, const 
   return status;
 }
 
+/* The figures of evaluations, and with them the sums that the model's graph of an evaluation makes. */
+static ls_status_t check_metrics(ls_ctx_t *ctx, const ls_doc_t *doc, const ls_doc_node_t *train,
+                                 ls_config_t *config) {
+  const ls_place_t whole = {.file = doc->file};
+  ls_train_config_t *t = &config->train;
+  const char *names[LS_SCORES_MAX + 1];
+  char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES];
+  ls_score_names(&config->model, names);
+  config->model.scores = 0;
+  if (t->metrics.count > LS_SCORES_MAX)
+    return ls_fail_at(ctx, LS_ERR_CONFIG, place_of(train, "metrics", &whole),
+                      "train.metrics: %d names, at most %d are possible", t->metrics.count, LS_SCORES_MAX);
+  for (int i = 0; i <= t->metrics.count; i++) {
+    bool best = i == t->metrics.count;
+    const char *name = best ? t->best : t->metrics.v[i], *key = best ? "best" : "metrics";
+    int found = ls_score_find(&config->model, name);
+    if (found < 0)
+      return ls_fail_at(ctx, LS_ERR_CONFIG, place_of(train, key, &whole),
+                        "train.%s: `%s` is none of the figures that loss: %s has: %s%s", key, LS_SHOWN(name),
+                        ls_loss_names[config->model.loss], ls_names_text(names, list),
+                        ls_nearest_text(name, names, nearest));
+    *(best ? &t->figure : &t->metric[i]) = found;
+    config->model.scores |= 1u << found;
+  }
+  return LS_OK;
+}
+
 /* What a backend that is always here cannot do; which one "auto" is, and what a module has, shows where a device
  * is opened (ls_backend_check_math). */
 static ls_status_t check_precision(ls_ctx_t *ctx, const ls_doc_node_t *train, const ls_config_t *config) {
@@ -129,6 +156,7 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *con
   status =
       ls_config_first(status, check_name(ctx, parallel, "transport", config->parallel.transport, transports));
   status = ls_config_first(status, check_precision(ctx, train, config));
+  if (config->model.layer_count > 0) status = ls_config_first(status, check_metrics(ctx, doc, train, config));
   const ls_strategy_t *row = ls_strategy_find(strategy);
   /* Names one of the rules that this number of ranks breaks. */
   bool alone = row && !row->distributed && config->parallel.ranks > 1;

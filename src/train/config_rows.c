@@ -41,8 +41,19 @@ static const ls_option_t train_rows[] = {
         .help = "Epochs between evaluations on the validation part; 0 = evaluate only before and "
                 "after the run."),
     ROW(LS_OPT_INT, ls_train_config_t, patience, .unit = "evaluations", .min = 0, .max = 1e9, .initial = "0",
-        .help = "Stop the run after this many evaluations without a better validation loss, and "
-                "save at every better one; 0 = never stop early."),
+        .help =
+            "Stop the run after this many evaluations without a better validation loss, or what train.best "
+            "names, and save at every better one; 0 = never stop early."),
+    ROW(LS_OPT_STRINGS, ls_train_config_t, metrics, .change = LS_CHANGE_IGNORED, .optional = true,
+        .help = "Further figures of evaluations. Of classes: accuracy, top5, f1; of labels: accuracy, f1; of "
+                "positions "
+                "with a class: perplexity as well; of values: r2, mae. f1 is the mean over the classes that "
+                "occur or "
+                "are predicted; r2 the mean over the outputs; mae has the targets' own unit."),
+    ROW(LS_OPT_STRING, ls_train_config_t, best, .change = LS_CHANGE_RUN, .initial = "loss",
+        .help = "Figure of the validation part that makes a checkpoint the best one: loss, or one that "
+                "train.metrics "
+                "could name."),
 };
 const ls_section_t ls_train_section = {"train", train_rows, LS_COUNT(train_rows), "The training run."};
 
@@ -62,7 +73,7 @@ static const ls_option_t checkpoint_rows[] = {
                 "for the "
                 "copy. A checkpoint that all ranks write together is written at once."),
     ROW(LS_OPT_INT, ls_checkpoint_config_t, keep, .min = 1, .max = 1e6, .initial = "3",
-        .help = "Number of newest checkpoints to keep. The best one by validation loss is kept "
+        .help = "Number of newest checkpoints to keep. The best one by train.best is kept "
                 "too."),
 };
 const ls_section_t ls_checkpoint_section = {"train.checkpoint", checkpoint_rows, LS_COUNT(checkpoint_rows),

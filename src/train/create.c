@@ -164,8 +164,8 @@ static ls_status_t too_long(ls_trainer_t *t, const char *what, int64_t count) {
                  what);
 }
 
-/* Whether validation losses of the checkpoint's run and of this one come from the same samples. */
-static bool losses_compare(const ls_trainer_t *t, const ls_saved_t *saved) {
+/* Whether figures of the checkpoint's run and of this one come from the same samples. */
+static bool figures_compare(const ls_trainer_t *t, const ls_saved_t *saved) {
   return saved->seed == t->config->train.seed && saved->validation == t->config->data.validation &&
          ls_train_same_data(saved, t->dataset) && ls_train_same_held(saved, t->dataset);
 }
@@ -179,8 +179,8 @@ static ls_status_t plan_run(ls_trainer_t *t, const ls_saved_t *saved) {
   if (fits != LS_OK) return fits;
   if (saved->known && t->use == LS_USE_RESUME) {
     t->base_step = t->step;
-    if (losses_compare(t, saved)) {
-      t->best_loss = saved->best_loss;
+    if (figures_compare(t, saved)) {
+      t->best_figure = saved->best_figure;
       t->no_better = saved->no_better;
     }
     ls_status_t status = saved_samples(t->ctx, saved, t->step, &t->base_sample);
@@ -256,7 +256,7 @@ static ls_status_t check_world(ls_trainer_t *t) {
 
 static void begin(ls_trainer_t *t) {
   t->resumed_from = -1;
-  t->val_loss = t->val_accuracy = t->best_loss = NAN;
+  t->val_loss = t->val_accuracy = t->val_figure = t->best_figure = NAN;
 }
 
 ls_status_t ls_trainer_restart(ls_trainer_t *t) {
@@ -310,7 +310,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   }
   t->use = options->checkpoint ? LS_USE_MODEL : LS_USE_RESUME;
   t->other_data = options->allow_data_change;
-  t->classes = config->model.loss == LS_LOSS_CROSS_ENTROPY;
+  t->classes = ls_model_loss(&config->model)->classes;
   t->inputs = ls_model_inputs(&config->model);
   t->outputs = ls_model_outputs(&config->model);
   begin(t);

@@ -24,7 +24,8 @@ ls_data_want_t ls_train_want(const ls_model_config_t *model) {
   const int64_t ids = ls_model_ids(model);
   return (ls_data_want_t){.inputs = ls_model_inputs(model),
                           .outputs = ls_model_classes(model),
-                          .classes = model->loss == LS_LOSS_CROSS_ENTROPY,
+                          .classes = ls_model_loss(model)->classes,
+                          .labels = ls_model_loss(model)->labels,
                           .positions = ls_model_positions(model),
                           .whole = ids > 0,
                           .ids = ids == INT64_MAX ? 0 : ids,

@@ -6,35 +6,120 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK_LOSS, CHUNK_CORRECT, CHUNK_VALUES };
+enum { LOSS, CORRECT, CHUNK_FIRST };
 
-/* This rank's chunks: (loss times samples, correct) of each into `values`. */
-static ls_status_t evaluate_chunks(ls_trainer_t *t, const ls_loader_spec_t *spec, double *values) {
-  const ls_comm_t *comm = t->world->comm;
+/* The sums of one metric op, which several figures may share. */
+typedef struct {
+  const ls_score_t *row;
+  char name[LS_SCORE_NAME_BYTES];
+  int64_t count; /* sums */
+  double *sum;   /* (count): of all chunks */
+} sums_t;
+
+/* Counts are added up as they come, which is exact; other sums, like the loss, wait for their place in the order of the
+ * chunks. */
+typedef struct {
+  sums_t sums[LS_SCORES_MAX];
+  int used;
+  int of[LS_SCORES_MAX]; /* index of sums for each row of ls_scores, -1 = none */
+  int64_t chunk;         /* values kept for each chunk: loss, correct, pairs */
+  int64_t counts;
+  double *values; /* chunk after chunk, then the counts */
+  float *read;    /* room for one tensor */
+} evaluation_t;
+
+static ls_status_t prepare(ls_trainer_t *t, int64_t chunks, evaluation_t *e) {
+  const ls_graph_t *graph = t->engine.step[LS_STEP_EVALUATE].graph;
+  int64_t all = 0, widest = 1;
+  e->chunk = CHUNK_FIRST;
+  for (int i = 0; ls_scores[i].name; i++) {
+    e->of[i] = -1;
+    if (!(t->config->model.scores >> i & 1) || !ls_scores[i].op) continue;
+    sums_t new = {.row = &ls_scores[i]}, *s = &e->sums[e->used];
+    ls_score_tensor(i, new.name);
+    for (int k = 0; k < e->used && e->of[i] < 0; k++)
+      if (strcmp(e->sums[k].name, new.name) == 0) e->of[i] = k;
+    if (e->of[i] >= 0) continue;
+    int64_t read = ls_shape_count(&graph->tensors[ls_graph_find(graph, new.name)].shape);
+    new.count = new.row->counts ? read : read / 2;
+    *(new.row->counts ? &e->counts : &e->chunk) += new.count;
+    widest = read > widest ? read : widest;
+    all += new.count;
+    e->of[i] = e->used++;
+    *s = new;
+  }
+  e->values = ls_alloc_array(t->ctx, (size_t)(chunks * e->chunk + e->counts + all), sizeof *e->values);
+  e->read = ls_alloc_array(t->ctx, (size_t)widest, sizeof *e->read);
+  double *sum = e->values ? e->values + chunks * e->chunk + e->counts : NULL;
+  for (int k = 0; k < e->used && sum; sum += e->sums[k++].count)
+    e->sums[k].sum = sum;
+  return e->values && e->read ? LS_OK : LS_ERR_MEMORY;
+}
+
+/* What the evaluation of chunk i left on the device. */
+static ls_status_t read_chunk(ls_trainer_t *t, evaluation_t *e, int64_t valid, double *value,
+                              double *counts) {
   ls_run_t *run = t->engine.step[LS_STEP_EVALUATE].run;
+  float loss = 0, correct = 0;
+  ls_status_t status = ls_run_read(run, LS_NAME_LOSS, 0, &loss, sizeof loss);
+  if (status == LS_OK) status = ls_run_read(run, LS_NAME_CORRECT, 0, &correct, sizeof correct);
+  value[LOSS] = (double)loss * (double)valid;
+  value[CORRECT] = (double)correct;
+  value += CHUNK_FIRST;
+  for (int k = 0; k < e->used && status == LS_OK; k++) {
+    int64_t count = e->sums[k].count;
+    bool whole = e->sums[k].row->counts;
+    status =
+        ls_run_read(run, e->sums[k].name, 0, e->read, (size_t)(whole ? count : 2 * count) * sizeof(float));
+    for (int64_t i = 0; i < count && whole; i++)
+      *counts++ += (double)e->read[i];
+    for (int64_t i = 0; i < count && !whole; i++)
+      *value++ = (double)e->read[i] + (double)e->read[count + i];
+  }
+  return status;
+}
+
+/* This rank's chunks. */
+static ls_status_t evaluate_chunks(ls_trainer_t *t, const ls_loader_spec_t *spec, evaluation_t *e) {
+  const ls_comm_t *comm = t->world->comm;
   ls_batch_t batch = ls_engine_batch(&t->engine, LS_STEP_EVALUATE, 0);
   ls_status_t status = LS_OK;
   for (int64_t i = comm->rank; i < spec->total_steps && status == LS_OK; i += comm->size) {
     int64_t left = spec->total_samples - i * spec->rows, valid = left < spec->rows ? left : spec->rows;
-    float loss = 0, correct = 0;
     ls_batch_fill(t->dataset, spec, i, &batch);
     status = ls_engine_once(&t->engine, LS_STEP_EVALUATE);
-    if (status == LS_OK) status = ls_run_read(run, LS_NAME_LOSS, 0, &loss, sizeof loss);
-    if (status == LS_OK) status = ls_run_read(run, LS_NAME_CORRECT, 0, &correct, sizeof correct);
-    values[i * CHUNK_VALUES + CHUNK_LOSS] = (double)loss * (double)valid;
-    values[i * CHUNK_VALUES + CHUNK_CORRECT] = (double)correct;
+    if (status == LS_OK)
+      status = read_chunk(t, e, valid, e->values + i * e->chunk, e->values + spec->total_steps * e->chunk);
   }
   return status;
+}
+
+/* The values of all ranks become each metric's sums. */
+static void add_up(evaluation_t *e, int64_t chunks, ls_evaluated_t *all) {
+  const double *count = e->values + chunks * e->chunk;
+  for (int64_t i = 0; i < chunks; i++) {
+    const double *value = e->values + i * e->chunk;
+    all->loss += value[LOSS];
+    all->correct += value[CORRECT];
+    value += CHUNK_FIRST;
+    for (int k = 0; k < e->used; k++)
+      for (int64_t c = 0; c < e->sums[k].count && !e->sums[k].row->counts; c++)
+        e->sums[k].sum[c] += *value++;
+  }
+  for (int k = 0; k < e->used; k++)
+    for (int64_t c = 0; c < e->sums[k].count && e->sums[k].row->counts; c++)
+      e->sums[k].sum[c] = *count++;
 }
 
 double ls_trainer_perplexity(const ls_trainer_t *t, double loss) {
   return ls_model_positions(&t->config->model) > 0 ? exp(loss) : NAN;
 }
 
-/* What has a class in the part: samples, or their positions that count. */
+/* What has a class in the part: samples, their positions that count, or their labels. */
 static int64_t classified(const ls_trainer_t *t, ls_part_t part, int64_t samples) {
   const ls_model_config_t *model = &t->config->model;
   int64_t positions = ls_model_positions(model), count = 0;
+  if (ls_model_loss(model)->labels) return samples * t->outputs;
   if (positions == 0) return samples;
   if (!t->dataset->targets) return samples * positions; /* windows of a text: every token counts */
   for (int64_t i = 0; i < samples; i++) {
@@ -44,6 +129,36 @@ static int64_t classified(const ls_trainer_t *t, ls_part_t part, int64_t samples
       count += target[k] != model->ignore;
   }
   return count;
+}
+
+static double figure(const evaluation_t *e, const ls_evaluated_t *all, int metric) {
+  return ls_scores[metric].figure(all, e->of[metric] < 0 ? NULL : e->sums[e->of[metric]].sum);
+}
+
+static void conclude(const ls_trainer_t *t, ls_part_t part, int64_t samples, int64_t chunks, evaluation_t *e,
+                     ls_eval_report_t *report) {
+  const ls_train_config_t *config = &t->config->train;
+  const ls_loss_t *loss = ls_model_loss(&t->config->model);
+  ls_evaluated_t all = {.samples = samples,
+                        .classified = loss->probabilities ? classified(t, part, samples) : samples,
+                        .width = ls_model_classes(&t->config->model),
+                        .target_scale = loss->classes ? NULL : t->dataset->norm.target_scale};
+  add_up(e, chunks, &all);
+  all.loss /= (double)samples;
+  *report = (ls_eval_report_t){.samples = samples,
+                               .correct = (int64_t)llround(all.correct),
+                               .loss = all.loss,
+                               .accuracy = loss->probabilities ? all.correct / (double)all.classified : NAN,
+                               .perplexity = ls_trainer_perplexity(t, all.loss),
+                               .figure = figure(e, &all, config->figure),
+                               .validation = part == LS_PART_VALIDATION,
+                               .new_data = t->new_data};
+  report->metrics.count = config->metrics.count;
+  for (int i = 0; i < config->metrics.count; i++) {
+    const ls_score_t *row = &ls_scores[config->metric[i]];
+    report->metrics.v[i] =
+        (ls_eval_metric_t){row->name, figure(e, &all, config->metric[i]), row->share, row->op == NULL};
+  }
 }
 
 ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_report_t *report) {
@@ -58,28 +173,19 @@ ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_re
                            .accumulate = 1,
                            .total_samples = samples,
                            .total_steps = chunks};
-  double *values = ls_alloc_array(t->ctx, (size_t)(chunks * CHUNK_VALUES), sizeof *values);
+  evaluation_t e = {.used = 0};
   uint64_t before = ls_watchdog_enter(t->watchdog, LS_WATCHDOG_EVALUATION, t->step);
-  ls_status_t status = values ? evaluate_chunks(t, &spec, values) : LS_ERR_MEMORY;
+  ls_status_t status = prepare(t, chunks, &e);
+  if (status == LS_OK) status = evaluate_chunks(t, &spec, &e);
   status = ls_comm_agree(comm, "evaluation", status);
-  /* the others have zeros there, so each sum is exact */
-  if (status == LS_OK) status = ls_comm_sum_f64(comm, "evaluation sums", values, chunks * CHUNK_VALUES);
+  /* the others have zeros there, and counts are whole, so each sum is exact */
+  if (status == LS_OK)
+    status = ls_comm_sum_f64(comm, "evaluation sums", e.values, chunks * e.chunk + e.counts);
   ls_watchdog_leave(t->watchdog, before);
-  double loss = 0, correct = 0;
-  for (int64_t i = 0; i < chunks && status == LS_OK; i++) {
-    loss += values[i * CHUNK_VALUES + CHUNK_LOSS];
-    correct += values[i * CHUNK_VALUES + CHUNK_CORRECT];
-  }
-  ls_free(values);
-  if (status != LS_OK) return status;
-  *report = (ls_eval_report_t){.samples = samples,
-                               .correct = (int64_t)llround(correct),
-                               .loss = loss / (double)samples,
-                               .accuracy = t->classes ? correct / (double)classified(t, part, samples) : NAN,
-                               .perplexity = ls_trainer_perplexity(t, loss / (double)samples),
-                               .validation = part == LS_PART_VALIDATION,
-                               .new_data = t->new_data};
-  return LS_OK;
+  if (status == LS_OK) conclude(t, part, samples, chunks, &e, report);
+  ls_free(e.values);
+  ls_free(e.read);
+  return status;
 }
 
 ls_status_t ls_trainer_evaluate(ls_trainer_t *t, ls_eval_report_t *report) {

@@ -108,6 +108,7 @@ static void report_progress(ls_loop_t *loop) {
                                                                : 0,
                             .val_loss = t->val_loss,
                             .val_accuracy = t->val_accuracy,
+                            .val_metrics = t->val_metrics,
                             .skipped_steps = loop->skipped,
                             .device_bytes = loop->device_bytes,
                             .running_ns = clock_ns(loop) - loop->begin_ns};
@@ -126,6 +127,8 @@ static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
     t->val_loss = report->loss;
     t->val_step = t->step;
     t->val_accuracy = report->accuracy;
+    t->val_metrics = report->metrics;
+    t->val_figure = ls_scores[t->config->train.figure].rises ? -report->figure : report->figure;
   }
   int64_t took = clock_ns(loop) - start;
   loop->eval_ns += took;
@@ -244,8 +247,8 @@ static ls_status_t what_is_asked(ls_loop_t *loop, int64_t step, ls_asked_t *aske
 /* Early stopping counts the evaluations at the ends of epochs, including the last, so an interrupted or
  * extended run counts the same. */
 static bool count_evaluation(ls_trainer_t *t) {
-  bool better = isfinite(t->val_loss) && !(t->val_loss >= t->best_loss);
-  if (better) t->best_loss = t->val_loss;
+  bool better = isfinite(t->val_figure) && !(t->val_figure >= t->best_figure);
+  if (better) t->best_figure = t->val_figure;
   t->no_better = better ? 0 : t->no_better + 1;
   return better;
 }
@@ -319,15 +322,16 @@ static void fill_report(ls_loop_t *loop, int64_t start_ns, ls_train_report_t *re
   report->val_loss = t->val_loss;
   report->val_accuracy = t->val_accuracy;
   report->val_perplexity = ls_trainer_perplexity(t, t->val_loss);
+  report->val_metrics = t->val_metrics;
   report->skipped_steps = loop->skipped;
   report->eval_s = (double)loop->eval_ns * 1e-9;
   report->save_s = (double)loop->save_ns * 1e-9;
   report->wall_s = (double)(ls_clock_ns() - start_ns) * 1e-9;
   if (patience_lost(t) && t->step < t->total_steps)
     snprintf(report->stopped_early, sizeof report->stopped_early,
-             "at epoch %lld: the validation loss has not improved for %lld evaluation%s",
-             (long long)(ls_trainer_samples(t) / t->dataset->train_count), (long long)t->no_better,
-             LS_PLURAL(t->no_better));
+             "at epoch %lld: the validation %s has not improved for %lld evaluation%s",
+             (long long)(ls_trainer_samples(t) / t->dataset->train_count), t->config->train.best,
+             (long long)t->no_better, LS_PLURAL(t->no_better));
   memcpy(report->checkpoint, t->checkpoint, sizeof report->checkpoint);
 }
 

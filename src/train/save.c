@@ -83,7 +83,7 @@ static json_t *meta_json(const ls_trainer_t *t) {
                       .world_size = t->world->comm->size,
                       .train_count = t->dataset->train_count,
                       .total_steps = t->total_steps,
-                      .best_loss = t->best_loss,
+                      .best_figure = t->best_figure,
                       .no_better = t->no_better,
                       .norm = norm_json(&t->dataset->norm)};
   ls_train_describe_data(t->dataset, &saved);
@@ -99,10 +99,16 @@ static json_t *meta_json(const ls_trainer_t *t) {
   return meta;
 }
 
-/* Validation losses are comparable if they come from the same samples: the same data, divided alike. */
-static bool losses_compare(const json_t *a, const json_t *b) {
+/* The figure of a checkpoint's evaluation; before there was a choice it was the loss. */
+static const char *figure_of(const json_t *meta) {
+  const char *name = json_string_value(ls_train_meta_at(meta, "config.train.best"));
+  return name ? name : "loss";
+}
+
+/* Figures are comparable if they are the same one of the same samples: the same data, divided alike. */
+static bool figures_compare(const json_t *a, const json_t *b) {
   static const char *const paths[] = {"data", "seed", "config.data.validation"};
-  bool same = true;
+  bool same = strcmp(figure_of(a), figure_of(b)) == 0;
   for (int i = 0; i < LS_COUNT(paths); i++) {
     const json_t *x = ls_train_meta_at(a, paths[i]), *y = ls_train_meta_at(b, paths[i]);
     bool numbers = json_is_number(x) && json_is_number(y); /* 0 and 0.0 are one */
@@ -131,8 +137,8 @@ static ls_status_t ready(ls_trainer_t *t, bool beside, ls_comm_t *together, ls_s
   save->keep = (int)t->config->checkpoint.keep;
   save->meta = first ? meta_json(t) : NULL;
   save->what = (ls_ckpt_save_t){.step = t->step,
-                                .metric = t->val_step == t->step ? t->val_loss : NAN,
-                                .comparable = losses_compare,
+                                .metric = t->val_step == t->step ? t->val_figure : NAN,
+                                .comparable = figures_compare,
                                 .lock = t->lock,
                                 .comm = together};
   return LS_OK;

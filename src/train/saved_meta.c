@@ -31,7 +31,7 @@ static const ls_field_t text_each = {.type = LS_FIELD_STRING, .size_bytes = size
               .count_offset = offsetof(checked_t, count))
 
 static const ls_field_t early_rows[] = {
-    LS_FIELD_AS(ls_saved_t, best_loss, "best", .min = -INFINITY),
+    LS_FIELD_AS(ls_saved_t, best_figure, "best", .min = -INFINITY),
     LS_FIELD_AS(ls_saved_t, no_better, "no_better", .max = INT32_MAX),
 };
 static const ls_field_t held_rows[] = {

@@ -32,9 +32,11 @@ struct ls_trainer {
   int64_t step;                   /* steps done */
   int64_t base_step, base_sample; /* first step of this run, and its position in the stream */
   int64_t resumed_from;
-  double val_loss, val_accuracy;  /* newest; NAN = none */
+  double val_loss, val_accuracy; /* newest; NAN = none */
+  double val_figure;             /* the same of train.best; less is better */
+  ls_eval_metrics_t val_metrics;
   int64_t val_step;               /* when they were measured */
-  double best_loss;               /* early stopping: lowest of the evaluations between epochs; NAN = none */
+  double best_figure;             /* early stopping: lowest of the evaluations between epochs; NAN = none */
   int64_t no_better;              /* evaluations since then */
   char checkpoint[4096];          /* newest saved */
   ls_watchdog_t *watchdog;        /* NULL while the trainer is made */

@@ -49,7 +49,7 @@ static const struct {
     {"  loss: mse\n  layers: [dense: {units: 1}]\n", "f.yaml:1:1: model.input is missing: the shape"},
     {"  input: []\n  loss: mse\n  layers: [dense: {units: 1}]\n", "f.yaml:1:1: model.input is missing"},
     {"  input: 3\n  layers: [dense: {units: 1}]\n",
-     "f.yaml:1:1: model.loss is missing: cross-entropy or mse"},
+     "f.yaml:1:1: model.loss is missing: cross-entropy for classes, mse for numbers"},
     {"  input: 0\n  loss: mse\n  layers: [dense: {units: 1}]\n",
      "f.yaml:2:10: model.input: `0` must be in [1, "},
     {"  input: [65536, 65536]\n  loss: mse\n  layers: [dense: {units: 1}]\n",
@@ -57,7 +57,8 @@ static const struct {
     {"  input: [1, 1, 1, 1, 1, 1]\n  loss: mse\n  layers: [dense: {units: 1}]\n",
      "f.yaml:2:10: model.input: 6 dimensions, at most 5"},
     {"  input: 3\n  loss: mes\n  layers: [dense: {units: 1}]\n",
-     "f.yaml:3:9: model.loss: `mes` is not one of cross-entropy, mse; did you mean `mse`?"},
+     "f.yaml:3:9: model.loss: `mes` is not one of cross-entropy, mse, l1, huber, binary-cross-entropy; did "
+     "you mean `mse`?"},
     {"  input: 3\n  loss: mse\n  layers: []\n",
      "f.yaml:4:11: model.layers: a list of 1 to 1024 layers was expected"},
     {"  input: 3\n  loss: mse\n  layers: {dense: {units: 1}}\n",
@@ -128,7 +129,7 @@ static void nothing_at_all(void **state) {
   parsed_t p;
   assert_int_equal(parse_model(c, "data: {}\n", &p), LS_ERR_CONFIG);
   assert_string_equal(c->text, "model.input is missing: the shape of one sample, as [28, 28]\n"
-                               "model.loss is missing: cross-entropy or mse\n"
+                               "model.loss is missing: cross-entropy for classes, mse for numbers\n"
                                "model.layers is missing: a list of layers, or preset: NAME in their place\n");
   release_model(&p);
 }

@@ -1,4 +1,4 @@
-/* Losses: sums over samples of weight times the sample's loss. Weights carry 1 / samples of the global batch
+/* Losses of classes: sums over samples of weight times the sample's loss. Weights carry 1 / samples of the global batch
  * and 0 for padding rows, so that partial sums over micro-batches and ranks just add up.
  * Nothing here hides a NaN: the guard of the step (optim) looks for them. */
 #include "graph/ops/ops.h"
@@ -121,73 +121,6 @@ static ls_status_t positions_forward(ls_stream_t *stream, const ls_kernel_args_t
   return LS_OK;
 }
 
-static ls_status_t mse_inputs(ls_ctx_t *ctx, const char *op, const ls_shape_t *prediction,
-                              const ls_shape_t *target, const ls_shape_t *weight) {
-  ls_status_t status;
-  if ((status = ls_rule_tensor(ctx, op, "prediction", prediction, LS_F32, 2, 0))) return status;
-  if ((status = ls_rule_equal(ctx, op, "prediction", prediction, "target", target))) return status;
-  return ls_rule_vector(ctx, op, "weight", weight, prediction->dim[0]);
-}
-
-static ls_status_t mse_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
-  (void)attrs;
-  ls_status_t status = mse_inputs(ctx, "mse", &in[0], &in[1], &in[2]);
-  if (!status) out[0] = out[1] = LS_SHAPE(LS_F32, 1);
-  return status;
-}
-
-static ls_status_t mse_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  (void)stream;
-  const float *p = ls_in_f32(args, 0), *target = ls_in_f32(args, 1), *weight = ls_in_f32(args, 2);
-  int64_t rows = ls_in_shape(args, 0)->dim[0], outputs = ls_shape_inner(ls_in_shape(args, 0), 1);
-  double loss = 0;
-  for (int64_t r = 0; r < rows; r++) {
-    double sum = 0;
-    for (int64_t o = 0; o < outputs; o++) {
-      double d = (double)p[r * outputs + o] - target[r * outputs + o];
-      sum += d * d;
-    }
-    loss += weight[r] * (sum / (double)outputs);
-  }
-  ls_out_f32(args, 0)[0] = (float)loss;
-  ls_out_f32(args, 1)[0] = 0;
-  return LS_OK;
-}
-
-static ls_status_t mse_backward(ls_graph_t *graph, const ls_graph_node_t *node,
-                                const ls_tensor_id_t *grad_out, const bool *wanted, ls_tensor_id_t *grad_in) {
-  if (wanted[1] || wanted[2])
-    return ls_fail(graph->ctx, LS_ERR_UNSUPPORTED, "%s: targets and weights take no gradient", node->name);
-  if (grad_out[0] < 0) return LS_OK;
-  ls_tensor_id_t in[] = {grad_out[0], node->in[0], node->in[1], node->in[2]};
-  grad_in[0] = ls_graph_op(graph, &ls_op_mse_dx, NULL, 4, in, NULL);
-  return graph->status;
-}
-
-static ls_status_t mse_dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
-                                ls_shape_t *out) {
-  (void)attrs;
-  ls_status_t status;
-  if ((status = ls_rule_vector(ctx, "mse_dx", "dloss", &in[0], 1))) return status;
-  if ((status = mse_inputs(ctx, "mse_dx", &in[1], &in[2], &in[3]))) return status;
-  out[0] = in[1];
-  return LS_OK;
-}
-
-/* dprediction = dloss * weight * 2 / outputs * (prediction - target) */
-static ls_status_t mse_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  (void)stream;
-  const float *p = ls_in_f32(args, 1), *target = ls_in_f32(args, 2), *weight = ls_in_f32(args, 3);
-  float *dx = ls_out_f32(args, 0), dloss = ls_in_f32(args, 0)[0];
-  int64_t rows = ls_in_shape(args, 1)->dim[0], outputs = ls_shape_inner(ls_in_shape(args, 1), 1);
-  for (int64_t r = 0; r < rows; r++) {
-    float scale = dloss * weight[r] * (2.0f / (float)outputs);
-    for (int64_t o = 0; o < outputs; o++)
-      dx[r * outputs + o] = scale * (p[r * outputs + o] - target[r * outputs + o]);
-  }
-  return LS_OK;
-}
-
 #define XENT_CASE(label, n, c, spread, tol, grad_tol)                                                        \
   {                                                                                                          \
     label, 3, {LS_CASE_F32(-(spread), spread, n, c), LS_CASE_CLASS(n, c), LS_CASE_WEIGHT(n)}, {{0}}, tol,    \
@@ -237,27 +170,6 @@ static const ls_op_case_t positions_cases[] = {
     POSITIONS_CASE("many", 0, 67, 131),
 };
 
-#define MSE_CASE(label, n, o, tol, grad_tol)                                                                 \
-  { label, 3, {LS_CASE_F32(-1, 1, n, o), LS_CASE_F32(-1, 1, n, o), LS_CASE_WEIGHT(n)}, {{0}}, tol, grad_tol }
-static const ls_op_case_t mse_cases[] = {
-    MSE_CASE("one", 1, 1, 2e-6, 2e-3),         MSE_CASE("odd", 3, 7, 2e-6, 2e-3),
-    MSE_CASE("one output", 33, 1, 3e-6, 2e-3), MSE_CASE("beyond a vector", 37, 65, 5e-6, 2e-3),
-    MSE_CASE("many", 517, 192, 1e-5, 0),
-};
-
-#define MSE_DX_CASE(label, n, o)                                                                             \
-  {                                                                                                          \
-    label, 4,                                                                                                \
-        {LS_CASE_F32(0.5, 1, 1), LS_CASE_F32(-1, 1, n, o), LS_CASE_F32(-1, 1, n, o), LS_CASE_WEIGHT(n)},     \
-        {{0}}, 5e-7, 0                                                                                       \
-  }
-static const ls_op_case_t mse_dx_cases[] = {
-    MSE_DX_CASE("one", 1, 1),
-    MSE_DX_CASE("odd", 3, 7),
-    MSE_DX_CASE("one output", 33, 1),
-    MSE_DX_CASE("many", 517, 192),
-};
-
 const ls_op_t ls_op_softmax_xent = {
     .name = "softmax_xent",
     .class = LS_OP_REDUCTION,
@@ -295,28 +207,4 @@ const ls_op_t ls_op_position_weights = {
     .forward = positions_forward,
     .flops_each = 1,
     LS_CASES(positions_cases),
-};
-
-const ls_op_t ls_op_mse = {
-    .name = "mse",
-    .class = LS_OP_REDUCTION,
-    .in_count = 3,
-    .out_count = 2,
-    .shape = mse_shape,
-    .forward = mse_forward,
-    .backward = mse_backward,
-    .flops_each = 3,
-    LS_CASES(mse_cases),
-};
-
-const ls_op_t ls_op_mse_dx = {
-    .name = "mse_dx",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 4,
-    .out_count = 1,
-    .shape = mse_dx_shape,
-    .forward = mse_dx_forward,
-    .flops_each = 2,
-    .inplace = 2, /* over the prediction */
-    LS_CASES(mse_dx_cases),
 };

@@ -83,11 +83,25 @@ extern const ls_op_t ls_op_shift_positions;
  * position_weights: (target i32 (n, t), weight (n)), i[0] ignored -> weight of every position (n t): weight / positions of
  *   the sample that count, 0 where the target is i[0]; target (n t) i32, there 0. softmax_xent over (n t, c) then gives
  *   the sum over samples of weight times the mean over the positions that count. Not differentiable.
- * mse: (prediction (n, o), target (n, o), weight (n)) -> loss (1), correct (1) = 0: mean over outputs. */
+ * mse, l1, huber: (prediction (n, o), target (n, o), weight (n)) -> loss (1), correct (1) = 0: mean over outputs. huber:
+ *   f[0] delta.
+ * bce: (logits (n, o), target (n, o) in [0, 1], weight (n)) -> loss (1), correct (1), probabilities (n, o). correct counts
+ *   the outputs of rows of positive weight whose probability is on the target's side of 1/2. */
 extern const ls_op_t ls_op_softmax_xent,
     ls_op_softmax_xent_dx; /* dx from (dloss (1), prob, target, weight) */
 extern const ls_op_t ls_op_position_weights;
-extern const ls_op_t ls_op_mse, ls_op_mse_dx; /* dx from (dloss (1), prediction, target, weight) */
+/* dx from (dloss (1), prediction, target, weight); bce: from its probabilities. */
+extern const ls_op_t ls_op_mse, ls_op_mse_dx, ls_op_l1, ls_op_l1_dx, ls_op_huber, ls_op_huber_dx, ls_op_bce,
+    ls_op_bce_dx;
+
+/* Sums for figures of an evaluation, of the rows of positive weight; p: predictions (n, c).
+ * top_hits: (p, target i32 (n), weight (n)), i[0] k -> f32 (1): the rows whose target is among the k largest.
+ * class_counts: the same inputs -> f32 (3, c): of each class the rows rightly predicted, predicted (the largest; of equal
+ *   ones the first), and true.
+ * label_counts: (p, target f32 (n, c), weight (n)) -> the same of each label, which is there above 1/2.
+ * value_sums: as label_counts -> f32 (2, 4, c): of each column the sums of |p - t|, (p - t)^2, t, t^2, each as two f32
+ *   that add up to it. */
+extern const ls_op_t ls_op_top_hits, ls_op_class_counts, ls_op_label_counts, ls_op_value_sums;
 
 /* Rows of two tables, of any dtypes: (rows i32 (n), features (t, ..), targets (t, ..)) -> x (n, ..), target
  * (n, ..). Every row number is in [0, t). Not differentiable: data are not trained. */

@@ -1,0 +1,155 @@
+/* Sums from which figures of an evaluation are made, beside its loss: a rank's own, of the rows whose weight is positive.
+ * Counts are whole numbers; sums of values are f64, each written as two f32 that add up to it. No gradients. */
+#include "graph/ops/ops.h"
+#include "graph/ops/row.h"
+
+#include <math.h>
+
+/* (prediction (n, c), target, weight (n)): target i32 (n), or f32 (n, c). */
+static ls_status_t metric_shape(ls_ctx_t *ctx, const char *op, bool classes, const ls_shape_t *in) {
+  ls_status_t status;
+  if ((status = ls_rule_tensor(ctx, op, "prediction", &in[0], LS_F32, 2, 2))) return status;
+  const ls_shape_t want = classes ? LS_SHAPE(LS_I32, in[0].dim[0]) : in[0];
+  if ((status = ls_rule_equal(ctx, op, "target", &in[1], "the prediction's", &want))) return status;
+  return ls_rule_vector(ctx, op, "weight", &in[2], in[0].dim[0]);
+}
+
+static ls_status_t hits_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  (void)attrs;
+  out[0] = LS_SHAPE(LS_F32, 1);
+  return metric_shape(ctx, "top_hits", true, in);
+}
+
+/* The target's place among the classes: the number of those before it. Of equal ones the first comes first. */
+static ls_status_t hits_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *p = ls_in_f32(args, 0), *weight = ls_in_f32(args, 2);
+  const int32_t *target = args->in[1].data;
+  int64_t rows = ls_in_shape(args, 0)->dim[0], classes = ls_in_shape(args, 0)->dim[1], hits = 0;
+  for (int64_t r = 0; r < rows; r++, p += classes) {
+    int64_t t = target[r], before = 0;
+    if (!(weight[r] > 0) || t < 0 || t >= classes || isnan(p[t])) continue;
+    for (int64_t c = 0; c < classes; c++)
+      before += p[c] > p[t] || (p[c] == p[t] && c < t);
+    hits += before < args->attrs->i[0];
+  }
+  ls_out_f32(args, 0)[0] = (float)hits;
+  return LS_OK;
+}
+
+static ls_status_t classes_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                 ls_shape_t *out) {
+  (void)attrs;
+  out[0] = LS_SHAPE(LS_F32, 3, in[0].dim[1]);
+  return metric_shape(ctx, "class_counts", true, in);
+}
+
+static ls_status_t classes_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *p = ls_in_f32(args, 0), *weight = ls_in_f32(args, 2);
+  const int32_t *target = args->in[1].data;
+  int64_t rows = ls_in_shape(args, 0)->dim[0], classes = ls_in_shape(args, 0)->dim[1];
+  float *right = ls_out_f32(args, 0), *predicted = right + classes, *true_ = predicted + classes;
+  for (int64_t c = 0; c < 3 * classes; c++)
+    right[c] = 0;
+  for (int64_t r = 0; r < rows; r++, p += classes) {
+    int64_t t = target[r], best = 0;
+    if (!(weight[r] > 0) || t < 0 || t >= classes) continue;
+    for (int64_t c = 1; c < classes; c++)
+      if (p[c] > p[best]) best = c;
+    right[t] += best == t;
+    predicted[best]++;
+    true_[t]++;
+  }
+  return LS_OK;
+}
+
+static ls_status_t labels_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                ls_shape_t *out) {
+  (void)attrs;
+  out[0] = LS_SHAPE(LS_F32, 3, in[0].dim[1]);
+  return metric_shape(ctx, "label_counts", false, in);
+}
+
+static ls_status_t labels_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *p = ls_in_f32(args, 0), *target = ls_in_f32(args, 1), *weight = ls_in_f32(args, 2);
+  int64_t rows = ls_in_shape(args, 0)->dim[0], width = ls_in_shape(args, 0)->dim[1];
+  float *counts = ls_out_f32(args, 0);
+  for (int64_t o = 0; o < width; o++) {
+    int64_t count[3] = {0};
+    for (int64_t r = 0; r < rows; r++) {
+      bool predicted = p[r * width + o] > 0.5f, is = target[r * width + o] > 0.5f, seen = weight[r] > 0;
+      count[0] += seen && predicted && is;
+      count[1] += seen && predicted;
+      count[2] += seen && is;
+    }
+    for (int k = 0; k < 3; k++)
+      counts[k * width + o] = (float)count[k];
+  }
+  return LS_OK;
+}
+
+static ls_status_t values_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                ls_shape_t *out) {
+  (void)attrs;
+  out[0] = LS_SHAPE(LS_F32, 2, 4, in[0].dim[1]);
+  return metric_shape(ctx, "value_sums", false, in);
+}
+
+static ls_status_t values_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const float *p = ls_in_f32(args, 0), *target = ls_in_f32(args, 1), *weight = ls_in_f32(args, 2);
+  int64_t rows = ls_in_shape(args, 0)->dim[0], width = ls_in_shape(args, 0)->dim[1];
+  float *high = ls_out_f32(args, 0), *low = high + 4 * width;
+  for (int64_t o = 0; o < width; o++) {
+    double sum[4] = {0};
+    for (int64_t r = 0; r < rows; r++) {
+      if (!(weight[r] > 0)) continue;
+      double t = target[r * width + o], d = (double)p[r * width + o] - t;
+      sum[0] += fabs(d);
+      sum[1] += d * d;
+      sum[2] += t;
+      sum[3] += t * t;
+    }
+    for (int k = 0; k < 4; k++) {
+      high[k * width + o] = (float)sum[k];
+      low[k * width + o] = isfinite(high[k * width + o]) ? (float)(sum[k] - high[k * width + o]) : 0;
+    }
+  }
+  return LS_OK;
+}
+
+#define CLASS_CASE(label, k, n, c, lo, hi)                                                                   \
+  { label, 3, {LS_CASE_F32(lo, hi, n, c), LS_CASE_CLASS(n, c), LS_CASE_WEIGHT(n)}, {.i = {k}}, 0, 0 }
+#define UNSEEN_CASE(label, n, c)                                                                             \
+  { label, 3, {LS_CASE_F32(0, 1, n, c), LS_CASE_CLASS(n, c), LS_CASE_F32(0, 0, n)}, {.i = {1}}, 0, 0 }
+static const ls_op_case_t class_cases[] = {
+    CLASS_CASE("one", 1, 1, 1, 0, 1),       CLASS_CASE("odd", 2, 3, 7, 0, 1),
+    CLASS_CASE("equal", 3, 37, 5, 1, 1),    UNSEEN_CASE("padding", 5, 3),
+    CLASS_CASE("digits", 5, 133, 10, 0, 1), CLASS_CASE("more than there are", 5, 9, 3, 0, 1),
+    CLASS_CASE("many", 5, 67, 1003, 0, 1),  CLASS_CASE("not a number", 1, 3, 4, NAN, NAN),
+};
+#define VALUE_CASE(label, n, o, tol)                                                                         \
+  { label, 3, {LS_CASE_F32(-1, 1, n, o), LS_CASE_F32(-1, 1, n, o), LS_CASE_WEIGHT(n)}, {{0}}, tol, 0 }
+static const ls_op_case_t value_cases[] = {
+    VALUE_CASE("one", 1, 1, 1e-7),
+    VALUE_CASE("odd", 3, 7, 1e-7),
+    VALUE_CASE("one output", 533, 1, 1e-7),
+    VALUE_CASE("many", 517, 192, 1e-7),
+    {"padding", 3, {LS_CASE_F32(0, 1, 5, 3), LS_CASE_F32(0, 1, 5, 3), LS_CASE_F32(0, 0, 5)}, {{0}}, 0, 0},
+};
+
+#define METRIC_ROW(op, name_, rule, forward_, each, cases)                                                   \
+  const ls_op_t op = {.name = name_,                                                                         \
+                      .class = LS_OP_REDUCTION,                                                              \
+                      .in_count = 3,                                                                         \
+                      .out_count = 1,                                                                        \
+                      .shape = rule,                                                                         \
+                      .forward = forward_,                                                                   \
+                      .flops_each = each,                                                                    \
+                      LS_CASES(cases)};
+METRIC_ROW(ls_op_top_hits, "top_hits", hits_shape, hits_forward, 2, class_cases)
+METRIC_ROW(ls_op_class_counts, "class_counts", classes_shape, classes_forward, 1, class_cases)
+METRIC_ROW(ls_op_label_counts, "label_counts", labels_shape, labels_forward, 3, value_cases)
+METRIC_ROW(ls_op_value_sums, "value_sums", values_shape, values_forward, 6, value_cases)
