@@ -1,6 +1,8 @@
 /* System calls under control. */
 #include "syscalls.h"
 
+#include "power.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -122,7 +124,9 @@ WRAP(ssize_t, write, int fd, const void *bytes, size_t size) {
 int __wrap_fsync(int fd);
 int __wrap_fsync(int fd) {
   char path[512];
-  return enter(SYS_FSYNC, path_of(fd, path), "", NULL) ? -1 : 0; /* a killed process needs no disk: fast */
+  if (enter(SYS_FSYNC, path_of(fd, path), "", NULL)) return -1; /* a killed process needs no disk: fast */
+  power_synced(fd);
+  return 0;
 }
 
 WRAP(int, rename, const char *from, const char *to) {
@@ -142,11 +146,15 @@ WRAP(int, mkdir, const char *path, mode_t mode) {
 }
 
 WRAP(int, rmdir, const char *path) {
-  return enter(SYS_RMDIR, path, "", NULL) ? -1 : __real_rmdir(path);
+  if (enter(SYS_RMDIR, path, "", NULL)) return -1;
+  power_removing(path);
+  return __real_rmdir(path);
 }
 
 WRAP(int, unlink, const char *path) {
-  return enter(SYS_UNLINK, path, "", NULL) ? -1 : __real_unlink(path);
+  if (enter(SYS_UNLINK, path, "", NULL)) return -1;
+  power_removing(path);
+  return __real_unlink(path);
 }
 
 WRAP(int, flock, int fd, int operation) {

@@ -1,0 +1,25 @@
+/* What a power cut leaves of a directory: of a file, what it held at its last fsync; of a directory, the names that it had
+ * at its own last fsync. The system may have written more by itself, in any order, so that a test tries several ways. The
+ * calls of syscalls.c tell what happens; all of it is kept beside the directory, because processes die in tests. */
+#ifndef TESTS_CKPT_POWER_H
+#define TESTS_CKPT_POWER_H
+
+#include <stdbool.h>
+
+/* From now on `dir` is watched, in this process and those that it forks. What is there counts as durable. */
+void power_on(const char *dir);
+void power_off(void); /* and everything that was kept is removed */
+
+/* For syscalls.c, after an fsync and before a name is removed. */
+void power_synced(int fd);
+void power_removing(const char *path);
+
+/* What the system had written by itself when the power went. */
+typedef struct {
+  bool names, names_within; /* all names of `dir`; of the directories in it */
+  bool half;                /* of data that were not synced, the first half; else nothing */
+} power_luck_t;
+/* Makes `into`, which does not exist, what `dir` is after the power cut. */
+void power_cut(const power_luck_t *luck, const char *into);
+
+#endif
