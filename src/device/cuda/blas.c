@@ -69,24 +69,25 @@ static cublasStatus_t describe(const ls_blas_t *blas, ls_blas_product_t *product
     r = blas->cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
   if (r == CUBLAS_STATUS_SUCCESS)
     r = blas->cublasLtMatrixLayoutInit_internal((cublasLtMatrixLayout_t)&product->a, sizeof product->a,
-                                                CUDA_R_32F, (uint64_t)a_rows, (uint64_t)a_cols, a_rows);
+                                                key->type, (uint64_t)a_rows, (uint64_t)a_cols, a_rows);
   if (r == CUBLAS_STATUS_SUCCESS)
     r = blas->cublasLtMatrixLayoutInit_internal((cublasLtMatrixLayout_t)&product->b, sizeof product->b,
-                                                CUDA_R_32F, (uint64_t)b_rows, (uint64_t)b_cols, b_rows);
+                                                key->type, (uint64_t)b_rows, (uint64_t)b_cols, b_rows);
   if (r == CUBLAS_STATUS_SUCCESS)
     r = blas->cublasLtMatrixLayoutInit_internal((cublasLtMatrixLayout_t)&product->d, sizeof product->d,
-                                                CUDA_R_32F, (uint64_t)key->m, (uint64_t)key->n, key->m);
+                                                key->out_type, (uint64_t)key->m, (uint64_t)key->n, key->m);
   return r;
 }
 
-/* Split products may add their parts in a separate pass, which has one order; not in place. */
+/* Split products may add their parts in a separate pass, which has one order; not in place. Parts are f32. */
 static cublasStatus_t prefer(const ls_blas_t *blas, const ls_blas_key_t *key,
                              cublasLtMatmulPreferenceOpaque_t *preference) {
   static const cublasLtMatmulPreferenceAttributes_t alignment[] = {
       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
   cublasLtMatmulPreference_t p = preference;
-  uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  if (key->out_type == CUDA_R_32F) schemes |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
   uint64_t workspace_bytes = key->workspace_bytes;
   uint32_t align_bytes = (uint32_t)key->align_bytes;
   cublasStatus_t r = blas->cublasLtMatmulPreferenceInit_internal(p, sizeof *preference);

@@ -8,11 +8,11 @@ enum { FEW_ROWS = 16, FEW_ROWS_K = 192, FEW_ROWS_TF32_K = 512, SPLIT_K_MIN = 128
 
 /* Whether the way is meant for few rows: kernels without tiles, which read each weight once. On an H200 they
  * win by up to 9 times where the weights are read along k (a_transposed), and lose elsewhere unless k is
- * short; tensor cores overtake them when k is long. */
+ * short; tensor cores overtake them when k is long, or factors have 16 bits. */
 static bool for_few_rows(const ls_blas_key_t *key, const ls_blas_way_t *way) {
   int64_t k_max = !key->a_transposed ? FEW_ROWS_K : key->tf32 ? FEW_ROWS_TF32_K : INT64_MAX;
-  return key->n <= FEW_ROWS && !key->b_transposed && key->k <= k_max && way->workspace_bytes == 0 &&
-         way->tile == CUBLASLT_MATMUL_TILE_UNDEFINED;
+  return key->type == CUDA_R_32F && key->n <= FEW_ROWS && !key->b_transposed && key->k <= k_max &&
+         way->workspace_bytes == 0 && way->tile == CUBLASLT_MATMUL_TILE_UNDEFINED;
 }
 
 /* The least number of parts in which the sum over k is computed. Small tiles of D leave most of a GPU idle,

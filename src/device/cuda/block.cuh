@@ -1,8 +1,10 @@
-// Shared by the kernels: their arguments, launch shapes, sums in a fixed order, and the last block that adds up all blocks'
-// parts.
+// Shared by the kernels: the types of elements, their arguments, launch shapes, sums in a fixed order, and the last block
+// that adds up all blocks' parts.
 #pragma once
 
 #include "device/cuda/kernels.h"
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 constexpr int BLOCK = 256; // threads of most kernels
@@ -20,14 +22,90 @@ static inline bool aligned16(const void *a, const void *b = nullptr, const void 
   return (((uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d) & 15) == 0;
 }
 
-// How many float4 a loop over `count` floats may use.
-static inline int64_t vectors_of(int64_t count, bool aligned) {
-  return aligned ? count / 4 : 0;
+// ---- elements ----
+// Tensors are of f32, bf16 or f16. All arithmetic is in f32: what is loaded is widened, what is stored is rounded once, to
+// nearest, ties to even.
+
+typedef __nv_bfloat16 bf16_t;
+typedef __half f16_t;
+
+// Runs the statement with T the type of a dtype's elements.
+#define BY_DTYPE(dtype_, ...)                                                                                \
+  switch (dtype_) {                                                                                          \
+  case LS_BF16: {                                                                                            \
+    typedef bf16_t T;                                                                                        \
+    __VA_ARGS__;                                                                                             \
+  } break;                                                                                                   \
+  case LS_F16: {                                                                                             \
+    typedef f16_t T;                                                                                         \
+    __VA_ARGS__;                                                                                             \
+  } break;                                                                                                   \
+  default: {                                                                                                 \
+    typedef float T;                                                                                         \
+    __VA_ARGS__;                                                                                             \
+  }                                                                                                          \
+  }
+
+// Elements of T in an access of 16 bytes, the widest.
+template <class T> constexpr int WIDE = 16 / (int)sizeof(T);
+
+__device__ static inline float f32_of(float x) {
+  return x;
+}
+__device__ static inline float f32_of(bf16_t x) {
+  return __bfloat162float(x);
+}
+__device__ static inline float f32_of(f16_t x) {
+  return __half2float(x);
+}
+template <class T> __device__ inline T rounded(float x);
+template <> __device__ inline float rounded<float>(float x) {
+  return x;
+}
+template <> __device__ inline bf16_t rounded<bf16_t>(float x) {
+  return __float2bfloat16_rn(x);
+}
+template <> __device__ inline f16_t rounded<f16_t>(float x) {
+  return __float2half_rn(x);
+}
+
+// N neighbours, as they are in memory: one access, or as many of 16 bytes as they need. Their place is a multiple of
+// that.
+template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) some {
+  T v[N];
+  __device__ float operator[](int i) const { return f32_of(v[i]); }
+};
+template <int N, class T> __device__ inline some<T, N> load(const T *from) {
+  return *(const some<T, N> *)from;
+}
+// Two at once: one instruction rounds and packs them.
+__device__ static inline void round_pair(float *to, float a, float b) {
+  to[0] = a;
+  to[1] = b;
+}
+__device__ static inline void round_pair(bf16_t *to, float a, float b) {
+  *(__nv_bfloat162 *)to = __floats2bfloat162_rn(a, b);
+}
+__device__ static inline void round_pair(f16_t *to, float a, float b) {
+  *(__half2 *)to = __floats2half2_rn(a, b);
+}
+template <int N, class T> __device__ inline void store(T *to, const float (&value)[N]) {
+  some<T, N> all;
+  if (N % 2) all.v[0] = rounded<T>(value[0]);
+#pragma unroll
+  for (int i = N % 2; i < N; i += 2)
+    round_pair(all.v + i, value[i], value[i + 1]);
+  *(some<T, N> *)to = all;
+}
+
+// How many vectors of T a loop over `count` elements may use.
+template <class T> static inline int64_t vectors_of(int64_t count, bool aligned) {
+  return aligned ? count / WIDE<T> : 0;
 }
 
 // Threads for vectors plus the elements behind them.
-static inline unsigned grid_for_each(int64_t count, int64_t vectors) {
-  return grid_for(vectors + (count - 4 * vectors), BLOCK, GRID_MAX);
+template <class T> static inline unsigned grid_for_each(int64_t count, int64_t vectors) {
+  return grid_for(vectors + (count - WIDE<T> * vectors), BLOCK, GRID_MAX);
 }
 
 // Threads of a (rows, width) array, one column each: blocks as wide as the row allows, rows in grid strides.
@@ -62,11 +140,17 @@ static inline ls_status_t launched(ls_stream_t *stream, const char *op) {
 
 // A kernel's arguments.
 typedef const ls_kernel_args_t *args_t;
-static inline const float *in(args_t args, int i) {
-  return (const float *)args->in[i].data;
+template <class T = float> static inline const T *in(args_t args, int i) {
+  return (const T *)args->in[i].data;
 }
-static inline float *out(args_t args, int i) {
-  return (float *)args->out[i].data;
+template <class T = float> static inline T *out(args_t args, int i) {
+  return (T *)args->out[i].data;
+}
+static inline ls_dtype_t in_dtype(args_t args, int i) {
+  return args->in[i].shape.dtype;
+}
+static inline ls_dtype_t out_dtype(args_t args, int i) {
+  return args->out[i].shape.dtype;
 }
 static inline int64_t in_count(args_t args, int i) {
   return ls_shape_count(&args->in[i].shape);

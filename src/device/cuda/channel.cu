@@ -1,86 +1,152 @@
 // What has a number for each channel, the last dimension: batch norm in parts, vectors added to the trailing
 // dimensions, and factors. Sums over rows are in f64.
 #include "device/cuda/block.cuh"
+#include "device/cuda/element.h"
+
+// The function behind a norm: of(z), and back(dy, z), its gradient.
+struct no_function {
+  static constexpr bool PLAIN = true;
+  __device__ static float of(float z) { return z; }
+  __device__ static float back(float dy, float) { return dy; }
+};
+struct relu_function {
+  static constexpr bool PLAIN = false;
+  __device__ static float of(float z) { return ls_each_relu(z); }
+  __device__ static float back(float dy, float z) { return ls_each_relu_dy(dy, z); }
+};
+struct silu_function {
+  static constexpr bool PLAIN = false;
+  __device__ static float of(float z) { return ls_each_silu(z); }
+  __device__ static float back(float dy, float z) { return ls_each_silu_dx(dy, z); }
+};
 
 // ---- sums over the rows of (rows, channels) ----
-// A block takes 32 channels and one part of the rows; its STRIPES rows of threads are added up in order. The parts go to
-// scratch as f64 (part, 2, channels), and a second kernel adds them up.
+// A thread has N neighbouring channels, a block a group of channels and one part of the rows; its stripes of threads are
+// added up in order. The parts go to the workspace as f64 (part, 2, channels), and a second kernel adds them up. What
+// f32 holds is added in f64; 16-bit numbers are, SHORT at a time, in f32 first.
 
-constexpr int STRIPES = 8;
-constexpr int64_t PART_ROWS = 64, PART_MAX = 512;
+constexpr int64_t PART_ROWS = 32, SUM_BLOCKS = 528;
+constexpr int SHORT = 4;
 
-// Terms of element i, 0 if its sample has no weight. of() reads what belongs to the channel.
+template <class T> struct sum_of { typedef float type; };
+template <> struct sum_of<float> { typedef double type; };
 
-// Sums of x - shift and of its square.
-struct moment_term {
-  const float *x, *shift;
+// Terms of an element of a sample that counts. of() reads what belongs to the channel.
+
+// x - shift and its square.
+template <class S> struct moment_term {
+  static constexpr int INPUTS = 1;
+  const float *shift;
   struct channel_t {
-    double shift;
+    S shift;
   };
-  __device__ channel_t of(int64_t c) const { return {shift[c]}; }
-  __device__ void at(const channel_t &k, int64_t i, bool counts, double *a, double *b) const {
-    double v = x[i], d = counts ? v - k.shift : 0;
+  __device__ channel_t of(int64_t c) const { return {(S)shift[c]}; }
+  __device__ void at(const channel_t &k, const float *v, S *a, S *b) const {
+    S d = (S)v[0] - k.shift;
     *a += d;
     *b += d * d;
   }
 };
 
-// Sums of dy and of dy xhat.
-struct back_term {
-  const float *dy, *x, *mean, *rstd;
+// g and g xhat, where g is dy through the function F behind the norm.
+template <class S, class F> struct back_term {
+  static constexpr int INPUTS = 2; // dy, x
+  const float *mean, *rstd, *gamma, *beta;
   struct channel_t {
-    double mean, rstd;
+    S mean, rstd;
+    float scale, beta;
   };
-  __device__ channel_t of(int64_t c) const { return {mean[c], rstd[c]}; }
-  __device__ void at(const channel_t &k, int64_t i, bool counts, double *a, double *b) const {
-    double d = dy[i], v = x[i];
-    *a += counts ? d : 0;
-    *b += counts ? d * ((v - k.mean) * k.rstd) : 0;
+  __device__ channel_t of(int64_t c) const {
+    if (F::PLAIN) return {(S)mean[c], (S)rstd[c], 0, 0};
+    return {(S)mean[c], (S)rstd[c], rstd[c] * gamma[c], beta[c]};
+  }
+  __device__ void at(const channel_t &k, const float *v, S *a, S *b) const {
+    float g = F::PLAIN ? v[0] : F::back(v[0], (v[1] - (float)k.mean) * k.scale + k.beta);
+    *a += (S)g;
+    *b += (S)g * (((S)v[1] - k.mean) * k.rstd);
   }
 };
 
+template <class T, int COUNT> struct inputs { const T *of[COUNT]; };
+
 // Samples of weight 0 count nowhere; each has `positions` rows.
-template <class T>
-__global__ void channel_sum_kernel(T term, const float *weight, double *part, int64_t rows, int64_t positions,
-                                   int64_t channels) {
-  __shared__ double stripe[STRIPES][2][WARP];
-  int64_t c = (int64_t)blockIdx.x * WARP + threadIdx.x;
-  int64_t chunk = (rows + gridDim.y - 1) / gridDim.y, begin = blockIdx.y * chunk;
+template <class T, int N, class F>
+__global__ void channel_sum_kernel(inputs<T, F::INPUTS> in, F term, const float *weight, double *part,
+                                   int64_t rows, int64_t positions, int64_t channels) {
+  typedef typename sum_of<T>::type S;
+  extern __shared__ float4 shared[];
+  double *stripe = (double *)shared; // (stripes, 2, channels of the block)
+  int wide = (int)blockDim.x * N, lane = (int)threadIdx.x * N;
+  int64_t c = (int64_t)blockIdx.x * wide + lane;
+  int64_t chunk = (rows + gridDim.y - 1) / gridDim.y, begin = blockIdx.y * chunk, step = blockDim.y;
   int64_t end = begin + chunk < rows ? begin + chunk : rows;
-  double sum[2] = {};
+  double sum[2][N] = {};
   if (c < channels) {
-    const typename T::channel_t channel = term.of(c);
-#pragma unroll 4
-    for (int64_t r = begin + threadIdx.y; r < end; r += STRIPES)
-      term.at(channel, r * channels + c, weight[quotient(r, positions)] > 0, &sum[0], &sum[1]);
-  }
-  stripe[threadIdx.y][0][threadIdx.x] = sum[0];
-  stripe[threadIdx.y][1][threadIdx.x] = sum[1];
-  __syncthreads();
-  int k = threadIdx.y;
-  if (k >= 2 || c >= channels) return;
-  double total = 0;
+    typename F::channel_t channel[N];
 #pragma unroll
-  for (int s = 0; s < STRIPES; s++)
-    total += stripe[s][k][threadIdx.x];
-  part[((int64_t)blockIdx.y * 2 + k) * channels + c] = total;
+    for (int e = 0; e < N; e++)
+      channel[e] = term.of(c + e);
+    for (int64_t r = begin + threadIdx.y; r < end; r += SHORT * step) {
+      some<T, N> value[SHORT][F::INPUTS];
+      bool counts[SHORT];
+#pragma unroll
+      for (int k = 0; k < SHORT; k++) {
+        int64_t at = r + k * step;
+        counts[k] = at < end && weight[quotient(at, positions)] > 0;
+#pragma unroll
+        for (int i = 0; i < F::INPUTS; i++)
+          if (at < end) value[k][i] = load<N>(in.of[i] + at * channels + c);
+      }
+#pragma unroll
+      for (int e = 0; e < N; e++) {
+        S a = 0, b = 0;
+#pragma unroll
+        for (int k = 0; k < SHORT; k++) {
+          float v[F::INPUTS];
+#pragma unroll
+          for (int i = 0; i < F::INPUTS; i++)
+            v[i] = value[k][i][e];
+          if (counts[k]) term.at(channel[e], v, &a, &b);
+        }
+        sum[0][e] += a;
+        sum[1][e] += b;
+      }
+    }
+  }
+#pragma unroll
+  for (int e = 0; e < N; e++) {
+    stripe[((int)threadIdx.y * 2 + 0) * wide + lane + e] = sum[0][e];
+    stripe[((int)threadIdx.y * 2 + 1) * wide + lane + e] = sum[1][e];
+  }
+  __syncthreads();
+  for (int i = (int)(threadIdx.y * blockDim.x + threadIdx.x); i < 2 * wide;
+       i += (int)(blockDim.x * blockDim.y)) {
+    int64_t k = i / wide, to = (int64_t)blockIdx.x * wide + i % wide;
+    if (to >= channels) continue;
+    double total = 0;
+    for (int s = 0; s < (int)blockDim.y; s++)
+      total += stripe[s * 2 * wide + i];
+    part[((int64_t)blockIdx.y * 2 + k) * channels + to] = total;
+  }
 }
 
-// The parts' sums, as blocks of WARP numbers and STRIPES rows of threads. count NULL: not wanted.
+// The parts' sums, as blocks of WARP numbers and JOINERS rows of threads. count NULL: not wanted.
+constexpr int JOINERS = 32;
 __global__ void channel_sum_join(const double *part, const float *weight, float *out, float *count,
                                  int64_t samples, int64_t positions, int64_t channels, int parts) {
-  __shared__ double stripe[STRIPES][WARP];
+  __shared__ double stripe[JOINERS][WARP];
   int64_t i = (int64_t)blockIdx.x * WARP + threadIdx.x;
   double sum = 0;
   if (i < 2 * channels)
-    for (int p = threadIdx.y; p < parts; p += STRIPES)
+#pragma unroll 4
+    for (int p = threadIdx.y; p < parts; p += JOINERS)
       sum += part[(int64_t)p * 2 * channels + i];
   stripe[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y == 0 && i < 2 * channels) {
     sum = 0;
 #pragma unroll
-    for (int s = 0; s < STRIPES; s++)
+    for (int s = 0; s < JOINERS; s++)
       sum += stripe[s][threadIdx.x];
     out[i] = (float)sum;
   }
@@ -92,35 +158,63 @@ __global__ void channel_sum_join(const double *part, const float *weight, float 
   if (threadIdx.x == 0) *count = (float)(mine * (double)positions);
 }
 
-template <class T>
-static ls_status_t channel_sum(ls_stream_t *stream, T term, const ls_tensor_t *x, const float *weight,
-                               float *out, float *count, const char *op) {
+// Threads and blocks for `width` vectors of channels: as few idle as can be, at most WARP side by side.
+static dim3 threads_across(int64_t width, unsigned *groups) {
+  *groups = grid_for(width, WARP, INT32_MAX);
+  unsigned wide = (unsigned)((width + *groups - 1) / *groups);
+  return dim3(wide, BLOCK / wide);
+}
+
+template <class T, int N, class F>
+static ls_status_t channel_sum_of(ls_stream_t *stream, inputs<T, F::INPUTS> in, F term, const ls_tensor_t *x,
+                                  const float *weight, float *out, float *count, const char *op) {
   int64_t channels = x->shape.dim[x->shape.rank - 1], rows = ls_shape_count(&x->shape) / channels;
   int64_t samples = x->shape.dim[0], positions = rows / samples;
-  int64_t fit = LS_KERNEL_PARTIAL_MAX / (2 * channels);
-  if (fit < 1)
-    return ls_kernel_status(stream, cudaErrorInvalidValue, "batch norm of more than 32768 channels");
-  unsigned parts = grid_for(rows, PART_ROWS, fit < PART_MAX ? fit : PART_MAX);
-  double *part = partial_of(ls_kernel_scratch(stream));
-  dim3 grid(grid_for(channels, WARP, INT32_MAX), parts);
-  channel_sum_kernel<<<grid, dim3(WARP, STRIPES), 0, ls_kernel_stream(stream)>>>(term, weight, part, rows,
-                                                                                 positions, channels);
-  channel_sum_join<<<grid_for(2 * channels, WARP, INT32_MAX), dim3(WARP, STRIPES), 0,
+  size_t workspace_bytes;
+  double *part = (double *)ls_kernel_workspace(stream, &workspace_bytes);
+  unsigned groups;
+  dim3 block = threads_across(channels / N, &groups);
+  int64_t most = (int64_t)(workspace_bytes / (2 * sizeof(double))) / channels;
+  if (most < 1) return ls_kernel_status(stream, cudaErrorInvalidValue, "batch norm of too many channels");
+  if (most > SUM_BLOCKS / groups) most = SUM_BLOCKS / groups;
+  unsigned parts = grid_for(rows, PART_ROWS, most < 1 ? 1 : most);
+  size_t shared_bytes = block.x * block.y * N * 2 * sizeof(double);
+  channel_sum_kernel<T, N, F><<<dim3(groups, parts), block, shared_bytes, ls_kernel_stream(stream)>>>(
+      in, term, weight, part, rows, positions, channels);
+  channel_sum_join<<<grid_for(2 * channels, WARP, INT32_MAX), dim3(WARP, JOINERS), 0,
                      ls_kernel_stream(stream)>>>(part, weight, out, count, samples, positions, channels,
                                                  (int)parts);
   return launched(stream, op);
 }
 
-// (x, weight, shift) -> count, sums, squares.
-static ls_status_t bn_sums(ls_stream_t *stream, args_t args) {
-  return channel_sum(stream, moment_term{in(args, 0), in(args, 2)}, &args->in[0], in(args, 1),
-                     out(args, 0) + 1, out(args, 0), "bn_sums");
+// N channels to a thread where all rows begin at a multiple of 16 bytes.
+template <class T, class F>
+static ls_status_t channel_sum(ls_stream_t *stream, inputs<T, F::INPUTS> in, F term, const ls_tensor_t *x,
+                               const float *weight, float *out, float *count, const char *op) {
+  bool even = x->shape.dim[x->shape.rank - 1] % WIDE<T> == 0;
+  for (int i = 0; i < F::INPUTS; i++)
+    even = even && aligned16(in.of[i]);
+  auto *run = even ? channel_sum_of<T, WIDE<T>, F> : channel_sum_of<T, 1, F>;
+  return run(stream, in, term, x, weight, out, count, op);
 }
 
-// (dy, x, mean, rstd, weight) -> s1, s2.
+// (x, weight, shift) -> count, sums, squares.
+static ls_status_t bn_sums(ls_stream_t *stream, args_t args) {
+  BY_DTYPE(in_dtype(args, 0), inputs<T, 1> from = {{in<T>(args, 0)}};
+           moment_term<typename sum_of<T>::type> term = {in(args, 2)}; return channel_sum(
+               stream, from, term, &args->in[0], in(args, 1), out(args, 0) + 1, out(args, 0), "bn_sums"))
+}
+
+// (dy, x, mean, rstd, weight) -> s1, s2; behind a function: gamma, beta as well.
+template <class F> static ls_status_t back_sums(ls_stream_t *stream, args_t args, const char *op) {
+  BY_DTYPE(in_dtype(args, 0), inputs<T, 2> from = {{in<T>(args, 0), in<T>(args, 1)}};
+           back_term<typename sum_of<T>::type, F> term = {in(args, 2), in(args, 3),
+                                                          F::PLAIN ? nullptr : in(args, 5),
+                                                          F::PLAIN ? nullptr : in(args, 6)};
+           return channel_sum(stream, from, term, &args->in[0], in(args, 4), out(args, 0), nullptr, op))
+}
 static ls_status_t bn_back_sums(ls_stream_t *stream, args_t args) {
-  back_term term = {in(args, 0), in(args, 1), in(args, 2), in(args, 3)};
-  return channel_sum(stream, term, &args->in[0], in(args, 4), out(args, 0), nullptr, "bn_back_sums");
+  return back_sums<no_function>(stream, args, "bn_back_sums");
 }
 
 // ---- a thread for each channel ----
@@ -175,126 +269,200 @@ static ls_status_t rsqrt_eps(ls_stream_t *stream, args_t args) {
 }
 
 // ---- each element, with its channel's numbers ----
-// y[r, c] = f of element i in row r, with what f.of() reads for channel c once. A thread has several elements on their
-// way at once; y may be an input.
+// y[r, c] = f of the inputs' elements there, with what f.of() reads for channel c once and f.at() for row r. A thread has
+// N channels of several rows on their way at once; y may be an input.
 
-constexpr int ON_THEIR_WAY = 4;
 constexpr int64_t CHANNEL_BLOCKS = 4096;
+template <class T> constexpr int ON_THEIR_WAY = sizeof(T) == 4 ? 4 : 2;
 
-template <class F> __global__ void channel_map_kernel(float *y, int64_t rows, int64_t width, F f) {
-  int64_t c = plane_column(), step = plane_row_step();
+template <class T, int N, class F>
+__global__ void channel_map_kernel(T *y, inputs<T, F::INPUTS> in, int64_t rows, int64_t width, F f) {
+  constexpr int WAY = ON_THEIR_WAY<T>;
+  int64_t c = N * plane_column(), step = plane_row_step();
   if (c >= width) return;
-  const typename F::channel_t channel = f.of(c);
-  for (int64_t r = plane_row(); r < rows; r += ON_THEIR_WAY * step) {
-    float value[ON_THEIR_WAY];
+  typename F::channel_t channel[N];
 #pragma unroll
-    for (int e = 0; e < ON_THEIR_WAY; e++)
-      if (r + e * step < rows) value[e] = f(channel, (r + e * step) * width + c, r + e * step);
+  for (int e = 0; e < N; e++)
+    channel[e] = f.of(c + e);
+  for (int64_t r = plane_row(); r < rows; r += WAY * step) {
+    some<T, N> value[WAY][F::INPUTS];
 #pragma unroll
-    for (int e = 0; e < ON_THEIR_WAY; e++)
-      if (r + e * step < rows) y[(r + e * step) * width + c] = value[e];
+    for (int k = 0; k < WAY; k++)
+#pragma unroll
+      for (int i = 0; i < F::INPUTS; i++)
+        if (r + k * step < rows) value[k][i] = load<N>(in.of[i] + (r + k * step) * width + c);
+#pragma unroll
+    for (int k = 0; k < WAY; k++) {
+      if (r + k * step >= rows) break;
+      auto row = f.template at<N>(r + k * step, c);
+      float result[N];
+#pragma unroll
+      for (int e = 0; e < N; e++) {
+        float v[F::INPUTS];
+#pragma unroll
+        for (int i = 0; i < F::INPUTS; i++)
+          v[i] = value[k][i][e];
+        result[e] = f(channel[e], row, e, v);
+      }
+      store(y + (r + k * step) * width + c, result);
+    }
   }
 }
 
-template <class F>
-static ls_status_t channel_map(ls_stream_t *stream, float *y, int64_t count, int64_t width, const char *op,
-                               F f) {
+template <class T, int N, class F>
+static void channel_map_of(ls_stream_t *stream, T *y, inputs<T, F::INPUTS> in, int64_t rows, int64_t width,
+                           F f) {
+  dim3 grid;
+  dim3 block = threads_across(width / N, &grid.x);
+  int64_t most = CHANNEL_BLOCKS / grid.x;
+  grid.y = grid_for(rows, block.y * ON_THEIR_WAY<T>, most < 1 ? 1 : most);
+  channel_map_kernel<T, N, F><<<grid, block, 0, ls_kernel_stream(stream)>>>(y, in, rows, width, f);
+}
+
+template <class T, class F>
+static ls_status_t channel_map(ls_stream_t *stream, T *y, inputs<T, F::INPUTS> in, int64_t count,
+                               int64_t width, const char *op, F f) {
   if (count <= 0) return LS_OK;
-  int64_t rows = count / width;
-  plane p = plane_for(rows, width);
-  int64_t most = CHANNEL_BLOCKS / p.grid.x;
-  p.grid.y = grid_for(rows, p.block.y, most < 1 ? 1 : most);
-  channel_map_kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(y, rows, width, f);
+  bool even = width % WIDE<T> == 0 && aligned16(y, f.aligned());
+  for (int i = 0; i < F::INPUTS; i++)
+    even = even && aligned16(in.of[i]);
+  auto *run = even ? channel_map_of<T, WIDE<T>, F> : channel_map_of<T, 1, F>;
+  run(stream, y, in, count / width, width, f);
   return launched(stream, op);
 }
 
-struct bn_apply_each {
-  const float *x, *mean, *rstd, *gamma, *beta;
+// Most have nothing of a row.
+struct no_row {};
+struct channel_each {
+  template <int N> __device__ no_row at(int64_t, int64_t) const { return {}; }
+  const void *aligned() const { return nullptr; }
+};
+
+// F of the norm, plus what is added before F.
+template <class F, bool ADDS> struct bn_apply_each : channel_each {
+  static constexpr int INPUTS = ADDS ? 2 : 1;
+  const float *mean, *rstd, *gamma, *beta;
   struct channel_t {
-    float mean, rstd, gamma, beta;
+    float mean, scale, beta;
   };
-  __device__ channel_t of(int64_t c) const { return {mean[c], rstd[c], gamma[c], beta[c]}; }
-  __device__ float operator()(const channel_t &k, int64_t i, int64_t) const {
-    return (x[i] - k.mean) * k.rstd * k.gamma + k.beta;
+  __device__ channel_t of(int64_t c) const { return {mean[c], rstd[c] * gamma[c], beta[c]}; }
+  __device__ float operator()(const channel_t &k, no_row, int, const float *v) const {
+    float z = (v[0] - k.mean) * k.scale + k.beta;
+    return F::of(ADDS ? z + v[INPUTS - 1] : z);
   }
 };
 
+template <class F, bool ADDS> static ls_status_t apply(ls_stream_t *stream, args_t args, const char *op) {
+  bn_apply_each<F, ADDS> f;
+  f.mean = in(args, 1), f.rstd = in(args, 2), f.gamma = in(args, 3), f.beta = in(args, 4);
+  BY_DTYPE(in_dtype(args, 0), inputs < T, ADDS ? 2 : 1 > from; from.of[0] = in<T>(args, 0);
+           if (ADDS) from.of[ADDS] = in<T>(args, 5);
+           return channel_map(stream, out<T>(args, 0), from, out_count(args, 0), in_count(args, 1), op, f))
+}
 static ls_status_t bn_apply(ls_stream_t *stream, args_t args) {
-  bn_apply_each f = {in(args, 0), in(args, 1), in(args, 2), in(args, 3), in(args, 4)};
-  return channel_map(stream, out(args, 0), out_count(args, 0), in_count(args, 1), "bn_apply", f);
+  return apply<no_function, false>(stream, args, "bn_apply");
 }
 
-struct bn_dx_each {
-  const float *dy, *x, *gamma, *mean, *rstd, *weight, *sums, *count;
+// g = dy through F; dx = gamma rstd (g - s1 / count - xhat s2 / count).
+template <class F> struct bn_dx_each : channel_each {
+  static constexpr int INPUTS = 2; // dy, x
+  const float *gamma, *mean, *rstd, *weight, *sums, *count, *beta;
   int64_t positions, channels;
   struct channel_t {
-    float mean, rstd, scale, s1, s2;
+    float mean, rstd, scale, s1, s2, beta;
   };
   __device__ channel_t of(int64_t c) const {
-    return {mean[c], rstd[c], gamma[c] * rstd[c], sums[c] / *count, sums[channels + c] / *count};
+    return {mean[c],
+            rstd[c],
+            gamma[c] * rstd[c],
+            sums[c] / *count,
+            sums[channels + c] / *count,
+            F::PLAIN ? 0 : beta[c]};
   }
-  __device__ float operator()(const channel_t &k, int64_t i, int64_t r) const {
-    float h = (x[i] - k.mean) * k.rstd;
-    return weight[quotient(r, positions)] > 0 ? k.scale * (dy[i] - k.s1 - h * k.s2) : 0;
+  template <int N> __device__ bool at(int64_t r, int64_t) const { return weight[quotient(r, positions)] > 0; }
+  __device__ float operator()(const channel_t &k, bool counts, int, const float *v) const {
+    float d = v[1] - k.mean, g = F::PLAIN ? v[0] : F::back(v[0], d * k.scale + k.beta);
+    return counts ? k.scale * (g - k.s1 - d * k.rstd * k.s2) : 0;
   }
 };
 
-static ls_status_t bn_dx(ls_stream_t *stream, args_t args) {
+template <class F> static ls_status_t back_dx(ls_stream_t *stream, args_t args, const char *op) {
   int64_t count = out_count(args, 0), channels = in_count(args, 2);
-  bn_dx_each f = {in(args, 0), in(args, 1), in(args, 2),
-                  in(args, 3), in(args, 4), in(args, 5),
-                  in(args, 6), in(args, 7), count / channels / in_rows(args, 0),
-                  channels};
-  return channel_map(stream, out(args, 0), count, channels, "bn_dx", f);
+  bn_dx_each<F> f;
+  f.gamma = in(args, 2), f.mean = in(args, 3), f.rstd = in(args, 4), f.weight = in(args, 5);
+  f.sums = in(args, 6), f.count = in(args, 7), f.beta = F::PLAIN ? nullptr : in(args, 8);
+  f.positions = count / channels / in_rows(args, 0), f.channels = channels;
+  BY_DTYPE(in_dtype(args, 0), inputs<T, 2> from = {{in<T>(args, 0), in<T>(args, 1)}};
+           return channel_map(stream, out<T>(args, 0), from, count, channels, op, f))
+}
+static ls_status_t bn_dx(ls_stream_t *stream, args_t args) {
+  return back_dx<no_function>(stream, args, "bn_dx");
 }
 
-struct bias_each {
-  const float *x, *b;
+template <class T> struct bias_each : channel_each {
+  static constexpr int INPUTS = 1;
+  const T *b;
   struct channel_t {
     float b;
   };
-  __device__ channel_t of(int64_t c) const { return {b[c]}; }
-  __device__ float operator()(const channel_t &k, int64_t i, int64_t) const { return x[i] + k.b; }
+  __device__ channel_t of(int64_t c) const { return {f32_of(b[c])}; }
+  __device__ float operator()(const channel_t &k, no_row, int, const float *v) const { return v[0] + k.b; }
 };
 
 static ls_status_t bias(ls_stream_t *stream, args_t args) {
-  return channel_map(stream, out(args, 0), out_count(args, 0), in_count(args, 1), "bias",
-                     bias_each{in(args, 0), in(args, 1)});
+  BY_DTYPE(
+      in_dtype(args, 0), bias_each<T> f; f.b = in<T>(args, 1); inputs<T, 1> from = {{in<T>(args, 0)}};
+      return channel_map(stream, out<T>(args, 0), from, out_count(args, 0), in_count(args, 1), "bias", f))
 }
 
-struct scale_each {
-  const float *x, *s;
+// A factor, and with ADDS what is added, for each channel of each sample.
+template <class T, bool ADDS> struct scale_each {
+  static constexpr int INPUTS = 1;
+  const T *s, *b;
   int64_t positions, channels;
-  struct channel_t {
-    int64_t c;
-  };
-  __device__ channel_t of(int64_t c) const { return {c}; }
-  __device__ float operator()(const channel_t &k, int64_t i, int64_t r) const {
-    return x[i] * s[quotient(r, positions) * channels + k.c];
+  float part;
+  struct channel_t {};
+  template <int N> struct row_t { some<T, N> s, b; };
+  __device__ channel_t of(int64_t) const { return {}; }
+  template <int N> __device__ row_t<N> at(int64_t r, int64_t c) const {
+    int64_t from = quotient(r, positions) * channels + c;
+    row_t<N> row;
+    row.s = load<N>(s + from);
+    if (ADDS) row.b = load<N>(b + from);
+    return row;
+  }
+  const void *aligned() const { return (const void *)((uintptr_t)s | (uintptr_t)b); }
+  template <class R> __device__ float operator()(channel_t, const R &row, int e, const float *v) const {
+    return ADDS ? v[0] * row.s[e] + row.b[e] * part : v[0] * row.s[e];
   }
 };
 
+template <bool ADDS> static ls_status_t scale(ls_stream_t *stream, args_t args, const char *op) {
+  int64_t count = out_count(args, 0), channels = in_width(args, 1), positions = count / in_count(args, 1);
+  BY_DTYPE(in_dtype(args, 0), scale_each<T, ADDS> f = {in<T>(args, 1), ADDS ? in<T>(args, 2) : nullptr,
+                                                       positions, channels, 1 / (float)positions};
+           inputs<T, 1> from = {{in<T>(args, 0)}};
+           return channel_map(stream, out<T>(args, 0), from, count, channels, op, f))
+}
 static ls_status_t scale_channels(ls_stream_t *stream, args_t args) {
-  int64_t count = out_count(args, 0), channels = in_width(args, 1);
-  scale_each f = {in(args, 0), in(args, 1), count / in_count(args, 1), channels};
-  return channel_map(stream, out(args, 0), count, channels, "scale_channels", f);
+  return scale<false>(stream, args, "scale_channels");
 }
 
 static ls_status_t sum_leading(ls_stream_t *stream, args_t args) {
   int64_t width = out_count(args, 0);
-  int error = ls_kernel_column_sum(ls_kernel_stream(stream), ls_kernel_scratch(stream), in(args, 0),
+  int error = ls_kernel_column_sum(ls_kernel_stream(stream), ls_kernel_scratch(stream), &args->in[0],
                                    out(args, 0), in_count(args, 0) / width, width);
   return ls_kernel_status(stream, error, "sum_leading");
 }
 
-const ls_kernel_row_t ls_cuda_channel_rows[] = {{"bias", bias},
-                                                {"scale_channels", scale_channels},
-                                                {"sum_leading", sum_leading},
-                                                {"bn_sums", bn_sums},
+const ls_kernel_row_t ls_cuda_channel_rows[] = {{"bias", bias, true},
+                                                {"scale_channels", scale_channels, true},
+                                                {"sum_leading", sum_leading, true},
+                                                {"bn_sums", bn_sums, true},
                                                 {"bn_moments", bn_moments},
                                                 {"bn_running", bn_running},
-                                                {"bn_apply", bn_apply},
-                                                {"bn_back_sums", bn_back_sums},
-                                                {"bn_dx", bn_dx},
+                                                {"bn_apply", bn_apply, true},
+                                                {"bn_back_sums", bn_back_sums, true},
+                                                {"bn_dx", bn_dx, true},
                                                 {"rsqrt_eps", rsqrt_eps},
                                                 {}};

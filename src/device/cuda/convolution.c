@@ -1,11 +1,10 @@
-/* conv2d, conv2d_dx, conv2d_dw through cuDNN, in true f32 unless TF32 is requested, by algorithms that are plain sums of
- * products in one order. Where cuDNN needs more workspace than the stream has, a part of the samples is taken at a time.
+/* conv2d, conv2d_dx, conv2d_dw through cuDNN, in true f32 unless TF32 is requested or the operands have 16 bits, by
+ * algorithms that are plain f32 sums of products in one order. Its gradient of 16-bit weights has 16 bits: it stands in the
+ * workspace and is widened. Where cuDNN needs more workspace than the stream has, a part of the samples is taken at a time.
  * What it cannot do (padding that differs from side to side, a shape without such an algorithm) and convolutions of one
  * channel at a time, for which it is slow, our own kernels do (convolve.cu). */
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels.h"
-
-typedef enum { FORWARD, DX, DW } pass_t;
 
 /* The shapes of x, w, y, from whichever of them a pass is given. */
 typedef struct {
@@ -26,9 +25,13 @@ static void destroy(const ls_dnn_t *dnn, descriptors_t *d) {
   if (d->x) (void)dnn->cudnnDestroyTensorDescriptor(d->x);
 }
 
+static cudnnDataType_t type_of(const ls_shape_t *s) {
+  return s->dtype == LS_BF16 ? CUDNN_DATA_BFLOAT16 : s->dtype == LS_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
+}
+
 static cudnnStatus_t describe_image(const ls_dnn_t *dnn, cudnnTensorDescriptor_t d, const ls_shape_t *s,
                                     int64_t samples) {
-  return dnn->cudnnSetTensor4dDescriptor(d, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, (int)samples, (int)s->dim[3],
+  return dnn->cudnnSetTensor4dDescriptor(d, CUDNN_TENSOR_NHWC, type_of(s), (int)samples, (int)s->dim[3],
                                          (int)s->dim[1], (int)s->dim[2]);
 }
 
@@ -39,13 +42,14 @@ static cudnnStatus_t describe(const ls_dnn_t *dnn, const conv_t *c, bool tf32, d
   if (!r) r = dnn->cudnnCreateFilterDescriptor(&d->w);
   if (!r) r = dnn->cudnnCreateConvolutionDescriptor(&d->conv);
   if (!r)
-    r = dnn->cudnnSetFilter4dDescriptor(d->w, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NHWC, (int)w[0], (int)w[3],
+    r = dnn->cudnnSetFilter4dDescriptor(d->w, type_of(c->x), CUDNN_TENSOR_NHWC, (int)w[0], (int)w[3],
                                         (int)w[1], (int)w[2]);
   if (!r)
     r = dnn->cudnnSetConvolution2dDescriptor(d->conv, (int)i[2], (int)i[3], (int)i[0], (int)i[1], (int)i[6],
                                              (int)i[7], CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
   if (!r) r = dnn->cudnnSetConvolutionGroupCount(d->conv, (int)i[8]);
-  if (!r) r = dnn->cudnnSetConvolutionMathType(d->conv, tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH);
+  bool tensor_cores = tf32 || c->x->dtype != LS_F32;
+  if (!r) r = dnn->cudnnSetConvolutionMathType(d->conv, tensor_cores ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH);
   return r;
 }
 
@@ -54,16 +58,16 @@ static const cudnnConvolutionBwdDataAlgo_t dx_algo = CUDNN_CONVOLUTION_BWD_DATA_
 static const cudnnConvolutionBwdFilterAlgo_t dw_algo = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1;
 
 /* Describes `samples` of them; the workspace that the pass then needs. */
-static cudnnStatus_t ask(const ls_dnn_t *dnn, const conv_t *c, const descriptors_t *d, pass_t pass,
+static cudnnStatus_t ask(const ls_dnn_t *dnn, const conv_t *c, const descriptors_t *d, ls_cuda_conv_t pass,
                          int64_t samples, size_t *bytes) {
   cudnnStatus_t r = describe_image(dnn, d->x, c->x, samples);
   if (!r) r = describe_image(dnn, d->y, c->y, samples);
   if (r) return r;
   switch (pass) {
-  case FORWARD:
+  case LS_CUDA_CONV:
     return dnn->cudnnGetConvolutionForwardWorkspaceSize(dnn->handle, d->x, d->w, d->conv, d->y, forward_algo,
                                                         bytes);
-  case DX:
+  case LS_CUDA_CONV_DX:
     return dnn->cudnnGetConvolutionBackwardDataWorkspaceSize(dnn->handle, d->w, d->y, d->conv, d->x, dx_algo,
                                                              bytes);
   default:
@@ -73,14 +77,14 @@ static cudnnStatus_t ask(const ls_dnn_t *dnn, const conv_t *c, const descriptors
 }
 
 /* x, w, y: two inputs and the output, as the pass has them. `add`: to what dw holds. */
-static cudnnStatus_t run(const ls_dnn_t *dnn, const descriptors_t *d, pass_t pass, float *x, float *w,
-                         float *y, bool add, void *workspace, size_t bytes) {
+static cudnnStatus_t run(const ls_dnn_t *dnn, const descriptors_t *d, ls_cuda_conv_t pass, void *x, void *w,
+                         void *y, bool add, void *workspace, size_t bytes) {
   static const float one = 1, zero = 0;
   switch (pass) {
-  case FORWARD:
+  case LS_CUDA_CONV:
     return dnn->cudnnConvolutionForward(dnn->handle, &one, d->x, x, d->w, w, d->conv, forward_algo, workspace,
                                         bytes, &zero, d->y, y);
-  case DX:
+  case LS_CUDA_CONV_DX:
     return dnn->cudnnConvolutionBackwardData(dnn->handle, &one, d->w, w, d->y, y, d->conv, dx_algo, workspace,
                                              bytes, &zero, d->x, x);
   default:
@@ -100,8 +104,8 @@ static bool suits(const conv_t *c) {
 }
 
 /* The most samples at a time that the workspace allows, and what they need; 0: cuDNN cannot do it. */
-static int64_t samples_at_once(const ls_dnn_t *dnn, const conv_t *c, const descriptors_t *d, pass_t pass,
-                               size_t most_bytes) {
+static int64_t samples_at_once(const ls_dnn_t *dnn, const conv_t *c, const descriptors_t *d,
+                               ls_cuda_conv_t pass, size_t most_bytes) {
   for (int64_t samples = c->x->dim[0];; samples = (samples + 1) / 2) {
     size_t bytes;
     if (ask(dnn, c, d, pass, samples, &bytes)) return 0;
@@ -110,9 +114,14 @@ static int64_t samples_at_once(const ls_dnn_t *dnn, const conv_t *c, const descr
   }
 }
 
-/* *done: cuDNN did it. */
-static ls_status_t try_dnn(ls_stream_t *stream, const conv_t *c, pass_t pass, float *x, float *w, float *y,
-                           bool *done) {
+/* The bytes of the first `samples` samples. */
+static size_t bytes_of(const ls_shape_t *s, int64_t samples) {
+  return (size_t)(samples * ls_shape_inner(s, 1)) * ls_dtype_bytes(s->dtype);
+}
+
+/* *done: cuDNN did it. The gradient of 16-bit weights is left at the begin of the workspace. */
+static ls_status_t try_dnn(ls_stream_t *stream, const conv_t *c, ls_cuda_conv_t pass, char *x, void *w,
+                           char *y, bool *done) {
   ls_cuda_stream_t *s = ls_cuda_stream(stream);
   ls_cuda_device_t *device = ls_cuda_device(stream->device);
   ls_dnn_t *dnn = &device->dnn;
@@ -121,16 +130,25 @@ static ls_status_t try_dnn(ls_stream_t *stream, const conv_t *c, pass_t pass, fl
   if (!dnn->handle || !suits(c)) return LS_OK;
   descriptors_t d = {0};
   int64_t total = c->x->dim[0], each = 0;
+  char *workspace = s->workspace;
+  size_t workspace_bytes = s->workspace_bytes;
+  if (pass == LS_CUDA_CONV_DW && c->x->dtype != c->w->dtype) {
+    size_t taken = (ls_shape_bytes(c->w) / 2 + 255) & ~(size_t)255;
+    if (taken > workspace_bytes) return LS_OK;
+    w = workspace;
+    workspace += taken;
+    workspace_bytes -= taken;
+  }
   cudnnStatus_t r = dnn->cudnnSetStream(dnn->handle, s->handle);
   if (!r) r = describe(dnn, c, device->base.math == LS_MATH_TF32, &d);
-  if (!r) each = samples_at_once(dnn, c, &d, pass, s->workspace_bytes);
+  if (!r) each = samples_at_once(dnn, c, &d, pass, workspace_bytes);
   for (int64_t n = 0; !r && each > 0 && n < total; n += each) {
     size_t bytes;
     int64_t samples = n + each < total ? each : total - n;
     r = ask(dnn, c, &d, pass, samples, &bytes);
     if (!r)
-      r = run(dnn, &d, pass, x + n * ls_shape_inner(c->x, 1), w, y + n * ls_shape_inner(c->y, 1), n > 0,
-              s->workspace, s->workspace_bytes);
+      r = run(dnn, &d, pass, x + bytes_of(c->x, n), w, y + bytes_of(c->y, n), n > 0, workspace,
+              workspace_bytes);
     *done = *done || !r;
   }
   destroy(dnn, &d);
@@ -140,25 +158,33 @@ static ls_status_t try_dnn(ls_stream_t *stream, const conv_t *c, pass_t pass, fl
                  ls_shape_text(c->x, text), dnn->cudnnGetErrorString(r));
 }
 
-/* `own` does it where cuDNN does not. */
-static ls_status_t convolve(ls_stream_t *stream, const ls_kernel_args_t *args, pass_t pass,
+/* `own` does it where neither cuBLASLt nor cuDNN does. */
+static ls_status_t convolve(ls_stream_t *stream, const ls_kernel_args_t *args, ls_cuda_conv_t pass,
                             const ls_tensor_t *x, const ls_tensor_t *w, const ls_tensor_t *y,
                             ls_kernel_fn own) {
+  if (ls_cuda_conv_is_product(args->attrs, &w->shape)) return ls_cuda_conv_product(stream, args, pass);
   conv_t c = {args->attrs, &x->shape, &w->shape, &y->shape};
   bool done;
   ls_status_t status = try_dnn(stream, &c, pass, x->data, w->data, y->data, &done);
-  return status || done ? status : own(stream, args);
+  if (status || !done) return status ? status : own(stream, args);
+  if (pass != LS_CUDA_CONV_DW || x->shape.dtype == w->shape.dtype) return LS_OK;
+  ls_tensor_t low = {ls_cuda_stream(stream)->workspace, w->shape};
+  low.shape.dtype = x->shape.dtype;
+  const ls_kernel_args_t widen = {.in = &low, .in_count = 1, .out = w, .out_count = 1};
+  return ls_cuda_kernel(NULL, "cast")(stream, &widen);
 }
 
 static ls_status_t conv2d(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  return convolve(stream, args, FORWARD, &args->in[0], &args->in[1], &args->out[0], ls_kernel_conv2d);
+  return convolve(stream, args, LS_CUDA_CONV, &args->in[0], &args->in[1], &args->out[0], ls_kernel_conv2d);
 }
 static ls_status_t conv2d_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  return convolve(stream, args, DX, &args->out[0], &args->in[1], &args->in[0], ls_kernel_conv2d_dx);
+  return convolve(stream, args, LS_CUDA_CONV_DX, &args->out[0], &args->in[1], &args->in[0],
+                  ls_kernel_conv2d_dx);
 }
 static ls_status_t conv2d_dw(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  return convolve(stream, args, DW, &args->in[1], &args->out[0], &args->in[0], ls_kernel_conv2d_dw);
+  return convolve(stream, args, LS_CUDA_CONV_DW, &args->in[1], &args->out[0], &args->in[0],
+                  ls_kernel_conv2d_dw);
 }
 
 const ls_kernel_row_t ls_cuda_convolution_rows[] = {
-    {"conv2d", conv2d}, {"conv2d_dx", conv2d_dx}, {"conv2d_dw", conv2d_dw}, {0}};
+    {"conv2d", conv2d, true}, {"conv2d_dx", conv2d_dx, true}, {"conv2d_dw", conv2d_dw, true}, {0}};

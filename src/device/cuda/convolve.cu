@@ -1,24 +1,7 @@
 // Convolutions by our own kernels. Each pass is a matrix product of tiles, one operand of which is gathered from an
 // image while a tile is loaded; what differs between the passes is where an element of an operand is. A convolution of
 // one channel at a time is a sum over its window alone.
-#include "device/cuda/block.cuh"
-
-struct conv_shape {
-  int n, h, w, c, oh, ow, o, kh, kw, cg, og; // cg, og: channels of a group
-  int sh, sw, top, left, dh, dw;
-  // Where window (ky, kx) of output (n, oy, ox) reads x; -1: in the padding.
-  __device__ int64_t from(int n_, int y0, int x0, int ky, int kx) const {
-    int iy = y0 + ky * dh, ix = x0 + kx * dw;
-    return iy < 0 || iy >= h || ix < 0 || ix >= w ? -1 : (((int64_t)n_ * h + iy) * w + ix) * c;
-  }
-  // Which output window (ky, kx) of it takes to padded place (y, x); -1: none.
-  __device__ int64_t to(int n_, int y, int x, int ky, int kx) const {
-    int ty = y - ky * dh, tx = x - kx * dw;
-    if (ty < 0 || tx < 0 || ty % sh || tx % sw) return -1;
-    int oy = ty / sh, ox = tx / sw;
-    return oy >= oh || ox >= ow ? -1 : (((int64_t)n_ * oh + oy) * ow + ox) * o;
-  }
-};
+#include "device/cuda/convolve.cuh"
 
 struct spot {
   int n, y, x; // n < 0: none
@@ -40,10 +23,11 @@ __device__ static tap tap_of(int k, int count, int kw, int channels) {
 // Passes. A (m, k) times B (k, n) for each group g; row, mid and col decompose m, k, n. *_ALONG_K: neighbouring k are
 // neighbours in memory, else neighbouring m or n are.
 
-struct forward_pass {
+template <class T> struct forward_pass {
+  typedef T out_t;
   static constexpr bool A_ALONG_K = true, B_ALONG_K = true;
   conv_shape s;
-  const float *x, *weight;
+  const T *x, *weight;
   typedef spot row_t;
   typedef struct {
     tap t;
@@ -61,19 +45,20 @@ struct forward_pass {
   __device__ float a(int g, row_t r, mid_t k) const {
     if (r.n < 0 || k.t.ky < 0) return 0;
     int64_t at = s.from(r.n, r.y, r.x, k.t.ky, k.t.kx);
-    return at < 0 ? 0 : x[at + g * s.cg + k.t.c];
+    return at < 0 ? 0 : f32_of(x[at + g * s.cg + k.t.c]);
   }
   __device__ float b(int g, mid_t k, col_t n) const {
     if (n < 0 || k.t.ky < 0) return 0;
-    return weight[(int64_t)(g * s.og + n) * (s.kh * s.kw * s.cg) + k.k];
+    return f32_of(weight[(int64_t)(g * s.og + n) * (s.kh * s.kw * s.cg) + k.k]);
   }
   __device__ int64_t out(int g, int m, int n) const { return (int64_t)m * s.o + g * s.og + n; }
 };
 
-struct dx_pass {
+template <class T> struct dx_pass {
+  typedef T out_t;
   static constexpr bool A_ALONG_K = true, B_ALONG_K = false;
   conv_shape s;
-  const float *dy, *weight;
+  const T *dy, *weight;
   typedef spot row_t;
   typedef tap mid_t;
   typedef int col_t;
@@ -88,19 +73,20 @@ struct dx_pass {
   __device__ float a(int g, row_t r, mid_t k) const {
     if (r.n < 0 || k.ky < 0) return 0;
     int64_t at = s.to(r.n, r.y, r.x, k.ky, k.kx);
-    return at < 0 ? 0 : dy[at + g * s.og + k.c];
+    return at < 0 ? 0 : f32_of(dy[at + g * s.og + k.c]);
   }
   __device__ float b(int g, mid_t k, col_t n) const {
     if (n < 0 || k.ky < 0) return 0;
-    return weight[((int64_t)(g * s.og + k.c) * (s.kh * s.kw) + k.ky * s.kw + k.kx) * s.cg + n];
+    return f32_of(weight[((int64_t)(g * s.og + k.c) * (s.kh * s.kw) + k.ky * s.kw + k.kx) * s.cg + n]);
   }
   __device__ int64_t out(int g, int m, int n) const { return (int64_t)m * s.c + g * s.cg + n; }
 };
 
-struct dw_pass {
+template <class T> struct dw_pass {
+  typedef float out_t;
   static constexpr bool A_ALONG_K = false, B_ALONG_K = false;
   conv_shape s;
-  const float *dy, *x;
+  const T *dy, *x;
   typedef int row_t;
   typedef struct {
     spot at;
@@ -116,12 +102,12 @@ struct dw_pass {
   }
   __device__ col_t col(int n, int cols) const { return tap_of(n, cols, s.kw, s.cg); }
   __device__ float a(int g, row_t m, mid_t k) const {
-    return m < 0 || k.at.n < 0 ? 0 : dy[(int64_t)k.k * s.o + g * s.og + m];
+    return m < 0 || k.at.n < 0 ? 0 : f32_of(dy[(int64_t)k.k * s.o + g * s.og + m]);
   }
   __device__ float b(int g, mid_t k, col_t t) const {
     if (t.ky < 0 || k.at.n < 0) return 0;
     int64_t at = s.from(k.at.n, k.at.y, k.at.x, t.ky, t.kx);
-    return at < 0 ? 0 : x[at + g * s.cg + t.c];
+    return at < 0 ? 0 : f32_of(x[at + g * s.cg + t.c]);
   }
   __device__ int64_t out(int g, int m, int n) const {
     return (int64_t)(g * s.og + m) * (s.kh * s.kw * s.cg) + n;
@@ -133,8 +119,9 @@ static_assert(TILE * DEPTH == EACH * BLOCK, "a thread loads EACH elements of a t
 
 // Grid: tiles of m, tiles of n, groups times parts of k. Part p writes to out + p * part_count.
 template <class P>
-__global__ void __launch_bounds__(BLOCK) tile_product_kernel(P p, float *out, int m_count, int n_count,
-                                                             int k_count, int parts, int64_t part_count) {
+__global__ void __launch_bounds__(BLOCK)
+    tile_product_kernel(P p, typename P::out_t *out, int m_count, int n_count, int k_count, int parts,
+                        int64_t part_count) {
   __shared__ float a[DEPTH][TILE + PAD], b[DEPTH][TILE + PAD];
   int g = blockIdx.z / parts, part = blockIdx.z % parts;
   int chunk = (k_count + parts - 1) / parts, k_begin = part * chunk;
@@ -188,21 +175,22 @@ __global__ void __launch_bounds__(BLOCK) tile_product_kernel(P p, float *out, in
 #pragma unroll
     for (int j = 0; j < 4; j++) {
       int m = m0 + 4 * ty + i, n = n0 + 4 * tx + j;
-      if (m < m_count && n < n_count) out[p.out(g, m, n)] = sum[i][j];
+      if (m < m_count && n < n_count) out[p.out(g, m, n)] = rounded<typename P::out_t>(sum[i][j]);
     }
 }
 
 template <class P>
-static int tile_product(cudaStream_t stream, P p, float *out, int m, int n, int k, int groups, int parts,
-                        int64_t part_count) {
+static int tile_product(cudaStream_t stream, P p, typename P::out_t *out, int m, int n, int k, int groups,
+                        int parts, int64_t part_count) {
   dim3 grid((unsigned)((m + TILE - 1) / TILE), (unsigned)((n + TILE - 1) / TILE), (unsigned)(groups * parts));
   tile_product_kernel<<<grid, BLOCK, 0, stream>>>(p, out, m, n, k, parts, part_count);
   return launched();
 }
 
-// ---- one channel at a time: cg is 1 ----
+// ---- one channel at a time: cg is 1, and depthwise.cu does not have it ----
 
-__global__ void depthwise_kernel(conv_shape s, const float *x, const float *weight, float *y, int rows) {
+template <class T>
+__global__ void depthwise_kernel(conv_shape s, const T *x, const T *weight, T *y, int rows) {
   int o = (int)plane_column();
   if (o >= s.o) return;
   for (int r = (int)plane_row(); r < rows; r += (int)plane_row_step()) {
@@ -211,13 +199,15 @@ __global__ void depthwise_kernel(conv_shape s, const float *x, const float *weig
     for (int ky = 0; ky < s.kh; ky++)
       for (int kx = 0; kx < s.kw; kx++) {
         int64_t from = s.from(at.n, at.y * s.sh - s.top, at.x * s.sw - s.left, ky, kx);
-        if (from >= 0) sum += x[from + o / s.og] * weight[((int64_t)o * s.kh + ky) * s.kw + kx];
+        if (from >= 0)
+          sum += f32_of(x[from + o / s.og]) * f32_of(weight[((int64_t)o * s.kh + ky) * s.kw + kx]);
       }
-    y[(int64_t)r * s.o + o] = sum;
+    y[(int64_t)r * s.o + o] = rounded<T>(sum);
   }
 }
 
-__global__ void depthwise_dx_kernel(conv_shape s, const float *dy, const float *weight, float *dx, int rows) {
+template <class T>
+__global__ void depthwise_dx_kernel(conv_shape s, const T *dy, const T *weight, T *dx, int rows) {
   int c = (int)plane_column();
   if (c >= s.c) return;
   for (int r = (int)plane_row(); r < rows; r += (int)plane_row_step()) {
@@ -227,14 +217,15 @@ __global__ void depthwise_dx_kernel(conv_shape s, const float *dy, const float *
       for (int kx = 0; kx < s.kw; kx++) {
         int64_t to = s.to(at.n, at.y + s.top, at.x + s.left, ky, kx);
         for (int o = c * s.og; to >= 0 && o < (c + 1) * s.og; o++)
-          sum += dy[to + o] * weight[((int64_t)o * s.kh + ky) * s.kw + kx];
+          sum += f32_of(dy[to + o]) * f32_of(weight[((int64_t)o * s.kh + ky) * s.kw + kx]);
       }
-    dx[(int64_t)r * s.c + c] = sum;
+    dx[(int64_t)r * s.c + c] = rounded<T>(sum);
   }
 }
 
 // A block has 32 channels of one place of the window and one part of the rows.
-__global__ void depthwise_dw_kernel(conv_shape s, const float *dy, const float *x, float *dw, int rows) {
+template <class T>
+__global__ void depthwise_dw_kernel(conv_shape s, const T *dy, const T *x, float *dw, int rows) {
   __shared__ float stripe[WARPS][WARP];
   int o = blockIdx.x * WARP + threadIdx.x, ky = blockIdx.y / s.kw, kx = blockIdx.y % s.kw;
   int chunk = (rows + (int)gridDim.z - 1) / (int)gridDim.z, begin = (int)blockIdx.z * chunk;
@@ -244,7 +235,7 @@ __global__ void depthwise_dw_kernel(conv_shape s, const float *dy, const float *
     for (int r = begin + threadIdx.y; r < end; r += WARPS) {
       spot at = spot_of(r, rows, s.oh, s.ow);
       int64_t from = s.from(at.n, at.y * s.sh - s.top, at.x * s.sw - s.left, ky, kx);
-      if (from >= 0) sum += dy[(int64_t)r * s.o + o] * x[from + o / s.og];
+      if (from >= 0) sum += f32_of(dy[(int64_t)r * s.o + o]) * f32_of(x[from + o / s.og]);
     }
   stripe[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
@@ -291,36 +282,38 @@ static ls_status_t too_large(ls_stream_t *stream, const char *op) {
 
 ls_status_t ls_kernel_conv2d(ls_stream_t *stream, args_t args) {
   conv_shape s;
-  const float *x = in(args, 0), *weight = in(args, 1);
-  float *y = out(args, 0);
   if (!shape_of(args, args->in[0].shape, args->in[1].shape, args->out[0].shape, &s))
     return too_large(stream, "conv2d");
-  int rows = s.n * s.oh * s.ow;
-  if (s.cg > 1)
-    return ls_kernel_status(stream,
-                            tile_product(ls_kernel_stream(stream), forward_pass{s, x, weight}, y, rows, s.og,
-                                         s.kh * s.kw * s.cg, s.o / s.og, 1, 0),
-                            "conv2d");
+  cudaStream_t handle = ls_kernel_stream(stream);
+  int rows = s.n * s.oh * s.ow, error = 0;
+  bool done = false;
+  if (s.cg == 1)
+    error = depthwise_forward(handle, s, in_dtype(args, 0), in(args, 0), in(args, 1), out(args, 0), &done);
+  if (error || done) return ls_kernel_status(stream, error, "conv2d");
   plane p = plane_for(rows, s.o);
-  depthwise_kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(s, x, weight, y, rows);
-  return launched(stream, "conv2d");
+  BY_DTYPE(in_dtype(args, 0), const T *x = in<T>(args, 0), *weight = in<T>(args, 1);
+           if (s.cg > 1) error = tile_product(handle, forward_pass<T>{s, x, weight}, out<T>(args, 0), rows,
+                                              s.og, s.kh * s.kw * s.cg, s.o / s.og, 1, 0);
+           else depthwise_kernel<<<p.grid, p.block, 0, handle>>>(s, x, weight, out<T>(args, 0), rows))
+  return ls_kernel_status(stream, error ? error : launched(), "conv2d");
 }
 
 ls_status_t ls_kernel_conv2d_dx(ls_stream_t *stream, args_t args) {
   conv_shape s;
-  const float *dy = in(args, 0), *weight = in(args, 1);
-  float *dx = out(args, 0);
   if (!shape_of(args, args->out[0].shape, args->in[1].shape, args->in[0].shape, &s))
     return too_large(stream, "conv2d_dx");
-  int rows = s.n * s.h * s.w;
-  if (s.cg > 1)
-    return ls_kernel_status(stream,
-                            tile_product(ls_kernel_stream(stream), dx_pass{s, dy, weight}, dx, rows, s.cg,
-                                         s.kh * s.kw * s.og, s.o / s.og, 1, 0),
-                            "conv2d_dx");
+  cudaStream_t handle = ls_kernel_stream(stream);
+  int rows = s.n * s.h * s.w, error = 0;
+  bool done = false;
+  if (s.cg == 1)
+    error = depthwise_dx(handle, s, in_dtype(args, 0), in(args, 0), in(args, 1), out(args, 0), &done);
+  if (error || done) return ls_kernel_status(stream, error, "conv2d_dx");
   plane p = plane_for(rows, s.c);
-  depthwise_dx_kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(s, dy, weight, dx, rows);
-  return launched(stream, "conv2d_dx");
+  BY_DTYPE(in_dtype(args, 0), const T *dy = in<T>(args, 0), *weight = in<T>(args, 1);
+           if (s.cg > 1) error = tile_product(handle, dx_pass<T>{s, dy, weight}, out<T>(args, 0), rows, s.cg,
+                                              s.kh * s.kw * s.og, s.o / s.og, 1, 0);
+           else depthwise_dx_kernel<<<p.grid, p.block, 0, handle>>>(s, dy, weight, out<T>(args, 0), rows))
+  return ls_kernel_status(stream, error ? error : launched(), "conv2d_dx");
 }
 
 // Parts of the rows over which dw is a sum: enough to fill a GPU, as many as fit the workspace.
@@ -328,9 +321,13 @@ enum { DW_PART_ROWS = 512, DW_BLOCKS = 1024, DW_PARTS_MAX = 256 };
 
 ls_status_t ls_kernel_conv2d_dw(ls_stream_t *stream, args_t args) {
   conv_shape s;
-  const float *dy = in(args, 0), *x = in(args, 1);
   if (!shape_of(args, args->in[1].shape, args->out[0].shape, args->in[0].shape, &s))
     return too_large(stream, "conv2d_dw");
+  int error = 0;
+  bool done = false;
+  if (s.cg == 1)
+    error = depthwise_dw(stream, s, in_dtype(args, 0), in(args, 0), in(args, 1), out(args, 0), &done);
+  if (error || done) return ls_kernel_status(stream, error, "conv2d_dw");
   cudaStream_t handle = ls_kernel_stream(stream);
   int rows = s.n * s.oh * s.ow, taps = s.kh * s.kw * s.cg;
   int64_t count = out_count(args, 0);
@@ -343,17 +340,17 @@ ls_status_t ls_kernel_conv2d_dw(ls_stream_t *stream, args_t args) {
   if (most > DW_PARTS_MAX) most = DW_PARTS_MAX;
   int parts = most < 1 ? 1 : (int)grid_for(rows, DW_PART_ROWS, most);
   float *to = parts > 1 ? workspace : out(args, 0);
-  int error;
-  if (s.cg > 1) {
-    error = tile_product(handle, dw_pass{s, dy, x}, to, s.og, taps, rows, s.o / s.og, parts, count);
-  } else {
-    dim3 grid((unsigned)((s.o + WARP - 1) / WARP), (unsigned)taps, (unsigned)parts);
-    depthwise_dw_kernel<<<grid, dim3(WARP, WARPS), 0, handle>>>(s, dy, x, to, rows);
-    error = launched();
-  }
-  if (!error && parts > 1) error = ls_kernel_add_parts(handle, workspace, out(args, 0), count, parts);
+  dim3 grid((unsigned)((s.o + WARP - 1) / WARP), (unsigned)taps, (unsigned)parts);
+  BY_DTYPE(in_dtype(args, 0), const T *dy = in<T>(args, 0), *x = in<T>(args, 1);
+           if (s.cg > 1) error =
+               tile_product(handle, dw_pass<T>{s, dy, x}, to, s.og, taps, rows, s.o / s.og, parts, count);
+           else depthwise_dw_kernel<<<grid, dim3(WARP, WARPS), 0, handle>>>(s, dy, x, to, rows))
+  if (!error) error = launched();
+  if (!error && parts > 1) error = ls_kernel_add_parts(stream, workspace, out(args, 0), count, parts);
   return ls_kernel_status(stream, error, "conv2d_dw");
 }
 
-const ls_kernel_row_t ls_cuda_convolve_rows[] = {
-    {"conv2d", ls_kernel_conv2d}, {"conv2d_dx", ls_kernel_conv2d_dx}, {"conv2d_dw", ls_kernel_conv2d_dw}, {}};
+const ls_kernel_row_t ls_cuda_convolve_rows[] = {{"conv2d", ls_kernel_conv2d, true},
+                                                 {"conv2d_dx", ls_kernel_conv2d_dx, true},
+                                                 {"conv2d_dw", ls_kernel_conv2d_dw, true},
+                                                 {}};

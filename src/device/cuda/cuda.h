@@ -78,6 +78,11 @@ ls_status_t ls_cuda_stream_status(const ls_cuda_stream_t *stream);
 ls_kernel_fn ls_cuda_kernel(const ls_device_t *device, const char *op);
 bool ls_cuda_low(const ls_device_t *device, const char *op);
 
+/* Convolutions that are products of matrices (linear.c). */
+typedef enum { LS_CUDA_CONV, LS_CUDA_CONV_DX, LS_CUDA_CONV_DW } ls_cuda_conv_t;
+bool ls_cuda_conv_is_product(const ls_attrs_t *attrs, const ls_shape_t *w);
+ls_status_t ls_cuda_conv_product(ls_stream_t *stream, const ls_kernel_args_t *args, ls_cuda_conv_t pass);
+
 extern const ls_device_ops_t ls_cuda_device_ops;
 extern const ls_buffer_ops_t ls_cuda_buffer_ops;
 extern const ls_stream_ops_t ls_cuda_stream_ops;

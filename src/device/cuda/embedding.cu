@@ -7,22 +7,29 @@ template <class I> __device__ static int64_t id_of(const I *ids, int64_t k, int6
   return id >= 0 && id < (double)rows ? (int64_t)id : -1;
 }
 
-template <class I>
-__global__ void embedding_kernel(const I *ids, const float *table, float *y, int64_t count, int64_t rows,
+template <class I, class T, int N>
+__global__ void embedding_kernel(const I *ids, const float *table, T *y, int64_t count, int64_t rows,
                                  int64_t width) {
-  int64_t c = plane_column();
+  int64_t c = N * plane_column();
   if (c >= width) return;
   for (int64_t k = plane_row(); k < count; k += plane_row_step()) {
     int64_t id = id_of(ids, k, rows);
-    y[k * width + c] = id >= 0 ? table[id * width + c] : NAN;
+    some<float, N> v = load<N>(table + (id >= 0 ? id : 0) * width + c);
+    float row[N];
+#pragma unroll
+    for (int e = 0; e < N; e++)
+      row[e] = id >= 0 ? v[e] : NAN;
+    store(y + k * width + c, row);
   }
 }
 
 template <class I> static void embedding_as(ls_stream_t *stream, args_t args) {
   int64_t count = in_count(args, 0), rows = in_rows(args, 1), width = in_width(args, 1);
-  plane p = plane_for(count, width);
-  embedding_kernel<I><<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(
-      (const I *)args->in[0].data, in(args, 1), out(args, 0), count, rows, width);
+  bool four = width % 4 == 0 && aligned16(in(args, 1), out(args, 0));
+  plane p = plane_for(count, four ? width / 4 : width);
+  BY_DTYPE(out_dtype(args, 0), auto *kernel = four ? embedding_kernel<I, T, 4> : embedding_kernel<I, T, 1>;
+           kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(in<I>(args, 0), in(args, 1),
+                                                                    out<T>(args, 0), count, rows, width))
 }
 
 // Runs as<type of ids>(stream, args).
@@ -54,8 +61,8 @@ static ls_status_t embedding(ls_stream_t *stream, args_t args) {
 constexpr int ROWS = 4, EACH = 8;
 constexpr int64_t PART_IDS = 256, PART_MAX = 64;
 
-template <class I>
-__global__ void embedding_dw_kernel(const float *dy, const I *ids, float *dw, int64_t count, int64_t rows,
+template <class I, class T>
+__global__ void embedding_dw_kernel(const T *dy, const I *ids, float *dw, int64_t count, int64_t rows,
                                     int64_t width) {
   int lane = threadIdx.x % WARP;
   int64_t first = ((int64_t)blockIdx.x * WARPS + threadIdx.x / WARP) * ROWS;
@@ -70,10 +77,10 @@ __global__ void embedding_dw_kernel(const float *dy, const I *ids, float *dw, in
     while (mine) {
       int from = __ffs((int)mine) - 1, row = (int)__shfl_sync(0xffffffffu, id - first, from);
       mine &= mine - 1;
-      const float *add = dy + (base + from) * width;
+      const T *add = dy + (base + from) * width;
 #pragma unroll
       for (int e = 0; e < EACH; e++) {
-        float value = column + e * WARP < width ? add[column + e * WARP] : 0;
+        float value = column + e * WARP < width ? f32_of(add[column + e * WARP]) : 0;
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
           if (r == row) sum[r][e] += value;
@@ -97,9 +104,10 @@ template <class I> static void embedding_dw_as(ls_stream_t *stream, args_t args)
   if (parts < 1) parts = 1;
   dim3 grid((unsigned)((rows + ROWS * WARPS - 1) / (ROWS * WARPS)),
             (unsigned)((width + EACH * WARP - 1) / (EACH * WARP)), (unsigned)parts);
-  embedding_dw_kernel<I><<<grid, BLOCK, 0, ls_kernel_stream(stream)>>>(
-      in(args, 0), (const I *)args->in[1].data, parts > 1 ? workspace : dw, count, rows, width);
-  if (parts > 1) ls_kernel_add_parts(ls_kernel_stream(stream), workspace, dw, rows * width, (int)parts);
+  BY_DTYPE(in_dtype(args, 0),
+           embedding_dw_kernel<<<grid, BLOCK, 0, ls_kernel_stream(stream)>>>(
+               in<T>(args, 0), in<I>(args, 1), parts > 1 ? workspace : dw, count, rows, width))
+  if (parts > 1) ls_kernel_add_parts(stream, workspace, dw, rows * width, (int)parts);
 }
 
 static ls_status_t embedding_dw(ls_stream_t *stream, args_t args) {
@@ -108,4 +116,4 @@ static ls_status_t embedding_dw(ls_stream_t *stream, args_t args) {
 }
 
 const ls_kernel_row_t ls_cuda_embedding_rows[] = {
-    {"embedding", embedding}, {"embedding_dw", embedding_dw}, {}};
+    {"embedding", embedding, true}, {"embedding_dw", embedding_dw, true}, {}};

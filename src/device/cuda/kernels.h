@@ -41,11 +41,11 @@ ls_status_t ls_kernel_conv2d_dw(ls_stream_t *stream, const ls_kernel_args_t *arg
 
 /* Launchers for what is no op, or part of one. All pointers are device memory. They return a cudaError_t. */
 int ls_kernel_fill(ls_kernel_stream_t stream, float value, float *y, int64_t count);
-/* out[c] = sum over rows of x (rows, width). */
-int ls_kernel_column_sum(ls_kernel_stream_t stream, void *scratch, const float *x, float *out, int64_t rows,
-                         int64_t width);
-/* out[i] = sum of part[p * count + i] in the order of p. */
-int ls_kernel_add_parts(ls_kernel_stream_t stream, const float *part, float *out, int64_t count, int parts);
+/* out[c] = sum over rows of x (rows, width), a float of any size. */
+int ls_kernel_column_sum(ls_kernel_stream_t stream, void *scratch, const ls_tensor_t *x, float *out,
+                         int64_t rows, int64_t width);
+/* out[i] = sum of part[p * count + i], in an order that depends on the counts alone. */
+int ls_kernel_add_parts(ls_stream_t *stream, const float *part, float *out, int64_t count, int parts);
 /* *word = value, seen by the host: word is mapped host memory. */
 int ls_kernel_mark(ls_kernel_stream_t stream, uint32_t *word, uint32_t value);
 

@@ -1,4 +1,5 @@
-/* linear, linear_relu, linear_dx, linear_dwb as cuBLASLt products. A row-major (r, c) array is a column-major
+/* linear, linear_relu, linear_dx, linear_dwb as cuBLASLt products, and convolutions of single positions, which are the
+ * same products. A row-major (r, c) array is a column-major
  * (c x r) matrix:
  *
  *   y  (n, o) = x w^T + b  is  D (o x n) = W^T X, W stored (i x o), bias along the o rows
@@ -10,9 +11,10 @@
 #include "device/cuda/kernels.h"
 
 static bool same_key(const ls_blas_key_t *a, const ls_blas_key_t *b) {
-  return a->m == b->m && a->n == b->n && a->k == b->k && a->a_transposed == b->a_transposed &&
-         a->b_transposed == b->b_transposed && a->bias == b->bias && a->relu == b->relu &&
-         a->tf32 == b->tf32 && a->align_bytes == b->align_bytes && a->workspace_bytes == b->workspace_bytes;
+  return a->m == b->m && a->n == b->n && a->k == b->k && a->type == b->type && a->out_type == b->out_type &&
+         a->a_transposed == b->a_transposed && a->b_transposed == b->b_transposed && a->bias == b->bias &&
+         a->relu == b->relu && a->tf32 == b->tf32 && a->align_bytes == b->align_bytes &&
+         a->workspace_bytes == b->workspace_bytes;
 }
 
 /* A full table only costs time: the product is then described again in *spare. */
@@ -45,19 +47,27 @@ static int common_alignment(const void *a, const void *b, const void *d, const v
 static int size_alignment(const ls_blas_key_t *key) {
   uint64_t bits = (uint64_t)(key->m * key->k) | (uint64_t)(key->k * key->n) | (uint64_t)(key->m * key->n);
   if (key->bias) bits |= (uint64_t)key->m;
-  bits = bits * sizeof(float) | 64;
+  bits = bits * (key->type == CUDA_R_32F ? 4 : 2) | 64;
   return (int)(bits & (~bits + 1));
 }
 
+static cudaDataType_t type_of(const ls_tensor_t *t) {
+  return t->shape.dtype == LS_BF16 ? CUDA_R_16BF : t->shape.dtype == LS_F16 ? CUDA_R_16F : CUDA_R_32F;
+}
+
 /* D = op(A) op(B), plus bias (m) when given. */
-static ls_status_t multiply(ls_stream_t *stream, ls_blas_key_t key, const float *a, const float *b,
-                            const float *bias, float *d) {
+static ls_status_t multiply(ls_stream_t *stream, ls_blas_key_t key, const ls_tensor_t *at,
+                            const ls_tensor_t *bt, const void *bias, const ls_tensor_t *dt) {
   static const float one = 1, zero = 0;
+  const void *a = at->data, *b = bt->data;
+  void *d = dt->data;
   ls_cuda_stream_t *s = ls_cuda_stream(stream);
   ls_cuda_device_t *device = ls_cuda_device(stream->device);
   if (key.m == 0 || key.n == 0) return LS_OK;
   key.bias = bias != NULL;
-  key.tf32 = device->base.math == LS_MATH_TF32;
+  key.type = type_of(at);
+  key.out_type = type_of(dt);
+  key.tf32 = key.type == CUDA_R_32F && device->base.math == LS_MATH_TF32;
   key.align_bytes = common_alignment(a, b, d, bias);
   if (device->reproducible && key.align_bytes > size_alignment(&key)) key.align_bytes = size_alignment(&key);
   key.workspace_bytes = s->workspace_bytes;
@@ -83,45 +93,72 @@ static ls_status_t multiply(ls_stream_t *stream, ls_blas_key_t key, const float 
                  device->blas.cublasLtGetStatusString(r));
 }
 
-/* (x (n, i), w (o, i), b (o)) -> y (n, o). Leading dimensions of x are rows. */
-static ls_status_t forward(ls_stream_t *stream, const ls_kernel_args_t *args, bool relu) {
-  const ls_tensor_t *x = &args->in[0], *w = &args->in[1];
-  int64_t i = w->shape.dim[1], o = w->shape.dim[0], n = ls_shape_outer(&x->shape, x->shape.rank - 1);
+/* y (n, o) from x (n, i), w (o, i), b (o). */
+static ls_status_t forward(ls_stream_t *stream, const ls_tensor_t *x, const ls_tensor_t *w, const void *bias,
+                           bool relu, const ls_tensor_t *y) {
+  int64_t o = w->shape.dim[0], i = ls_shape_inner(&w->shape, 1), n = ls_shape_count(&x->shape) / i;
   ls_blas_key_t key = {.m = o, .n = n, .k = i, .a_transposed = true, .relu = relu};
-  return multiply(stream, key, w->data, x->data, args->in[2].data, args->out[0].data);
+  return multiply(stream, key, w, x, bias, y);
+}
+
+/* dx (n, i) from dy (n, o), w (o, i). */
+static ls_status_t back_to_x(ls_stream_t *stream, const ls_tensor_t *dy, const ls_tensor_t *w,
+                             const ls_tensor_t *dx) {
+  int64_t o = w->shape.dim[0], i = ls_shape_inner(&w->shape, 1), n = ls_shape_count(&dy->shape) / o;
+  ls_blas_key_t key = {.m = i, .n = n, .k = o};
+  return multiply(stream, key, w, dy, NULL, dx);
+}
+
+/* dw (o, i) from dy (n, o), x (n, i). */
+static ls_status_t back_to_w(ls_stream_t *stream, const ls_tensor_t *dy, const ls_tensor_t *x,
+                             const ls_tensor_t *dw) {
+  int64_t o = dw->shape.dim[0], i = ls_shape_inner(&dw->shape, 1), n = ls_shape_count(&x->shape) / i;
+  ls_blas_key_t key = {.m = i, .n = o, .k = n, .b_transposed = true};
+  return multiply(stream, key, x, dy, NULL, dw);
 }
 
 static ls_status_t linear(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  return forward(stream, args, false);
+  return forward(stream, &args->in[0], &args->in[1], args->in[2].data, false, &args->out[0]);
 }
 
 static ls_status_t linear_relu(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  return forward(stream, args, true);
+  return forward(stream, &args->in[0], &args->in[1], args->in[2].data, true, &args->out[0]);
 }
 
-/* (dy (n, o), w (o, i)) -> dx (n, i). */
 static ls_status_t linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  const ls_tensor_t *dy = &args->in[0], *w = &args->in[1];
-  int64_t i = w->shape.dim[1], o = w->shape.dim[0], n = ls_shape_outer(&dy->shape, dy->shape.rank - 1);
-  ls_blas_key_t key = {.m = i, .n = n, .k = o};
-  return multiply(stream, key, w->data, dy->data, NULL, args->out[0].data);
+  return back_to_x(stream, &args->in[0], &args->in[1], &args->out[0]);
 }
 
-/* (dy (n, o), x (n, i)) -> dw (o, i), db (o). */
 static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  const ls_tensor_t *dy = &args->in[0], *x = &args->in[1];
-  int64_t o = dy->shape.dim[dy->shape.rank - 1], i = x->shape.dim[x->shape.rank - 1];
-  int64_t n = ls_shape_outer(&dy->shape, dy->shape.rank - 1);
-  ls_blas_key_t key = {.m = i, .n = o, .k = n, .b_transposed = true};
-  ls_status_t status = multiply(stream, key, x->data, dy->data, NULL, args->out[0].data);
+  ls_status_t status = back_to_w(stream, &args->in[0], &args->in[1], &args->out[0]);
   if (status) return status;
-  int error = ls_kernel_column_sum(ls_kernel_stream(stream), ls_kernel_scratch(stream), dy->data,
+  int64_t o = args->out[0].shape.dim[0], n = ls_shape_count(&args->in[0].shape) / o;
+  int error = ls_kernel_column_sum(ls_kernel_stream(stream), ls_kernel_scratch(stream), &args->in[0],
                                    args->out[1].data, n, o);
   return ls_kernel_status(stream, error, "linear_dwb");
 }
 
-const ls_kernel_row_t ls_cuda_linear_rows[] = {{"linear", linear},
-                                               {"linear_relu", linear_relu},
-                                               {"linear_dx", linear_dx},
-                                               {"linear_dwb", linear_dwb},
+/* A window of one place that moves by one, without padding or groups: rows are positions. */
+bool ls_cuda_conv_is_product(const ls_attrs_t *attrs, const ls_shape_t *w) {
+  const int64_t *i = attrs->i;
+  return w->dim[1] == 1 && w->dim[2] == 1 && i[0] == 1 && i[1] == 1 && i[8] == 1 &&
+         (i[2] | i[3] | i[4] | i[5]) == 0;
+}
+
+ls_status_t ls_cuda_conv_product(ls_stream_t *stream, const ls_kernel_args_t *args, ls_cuda_conv_t pass) {
+  const ls_tensor_t *in = args->in, *out = &args->out[0];
+  switch (pass) {
+  case LS_CUDA_CONV:
+    return forward(stream, &in[0], &in[1], NULL, false, out);
+  case LS_CUDA_CONV_DX:
+    return back_to_x(stream, &in[0], &in[1], out);
+  default:
+    return back_to_w(stream, &in[0], &in[1], out);
+  }
+}
+
+const ls_kernel_row_t ls_cuda_linear_rows[] = {{"linear", linear, true},
+                                               {"linear_relu", linear_relu, true},
+                                               {"linear_dx", linear_dx, true},
+                                               {"linear_dwb", linear_dwb, true},
                                                {0}};

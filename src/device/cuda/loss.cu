@@ -30,12 +30,13 @@ __device__ static void finish(void *scratch, double row_loss, double row_correct
 }
 
 // The largest of x (classes) and its first place, the same in every lane.
-__device__ static void row_max(const float *x, int64_t classes, int lane, float *max, int64_t *place) {
+template <class T>
+__device__ static void row_max(const T *x, int64_t classes, int lane, float *max, int64_t *place) {
   float best = -INFINITY;
   int64_t at = classes;
   for (int64_t c = lane; c < classes; c += WARP)
-    if (at == classes || x[c] > best) {
-      best = x[c];
+    if (at == classes || f32_of(x[c]) > best) {
+      best = f32_of(x[c]);
       at = c;
     }
 #pragma unroll
@@ -51,26 +52,28 @@ __device__ static void row_max(const float *x, int64_t classes, int lane, float 
   *place = __shfl_sync(0xffffffffu, at, 0);
 }
 
-__global__ void xent_kernel(void *scratch, const float *logits, const int32_t *target, const float *weight,
-                            float *loss, float *correct, float *prob, int64_t rows, int64_t classes,
+template <class T>
+__global__ void xent_kernel(void *scratch, const T *logits, const int32_t *target, const float *weight,
+                            float *loss, float *correct, T *prob, int64_t rows, int64_t classes,
                             float smoothing) {
   int lane = threadIdx.x % WARP;
   double my_loss = 0, my_correct = 0;
   for (int64_t r = thread_index() / WARP; r < rows; r += thread_count() / WARP) {
-    const float *x = logits + r * classes;
-    float *p = prob + r * classes, max, sum = 0, all = 0;
+    const T *x = logits + r * classes;
+    T *p = prob + r * classes;
+    float max, sum = 0, all = 0;
     int64_t best, t = target[r];
     row_max(x, classes, lane, &max, &best);
     for (int64_t c = lane; c < classes; c += WARP) {
-      sum += expf(x[c] - max);
-      if (smoothing > 0) all += x[c] - max;
+      sum += expf(f32_of(x[c]) - max);
+      if (smoothing > 0) all += f32_of(x[c]) - max;
     }
     sum = warp_sum(sum);
     if (smoothing > 0) all = warp_sum(all) * smoothing / (float)classes;
     for (int64_t c = lane; c < classes; c += WARP)
-      p[c] = expf(x[c] - max) / sum;
+      p[c] = rounded<T>(expf(f32_of(x[c]) - max) / sum);
     if (lane == 0) { // a target that is no class gives NaN and reads nothing
-      float row_loss = t >= 0 && t < classes ? logf(sum) - (1 - smoothing) * (x[t] - max) - all : NAN;
+      float row_loss = t >= 0 && t < classes ? logf(sum) - (1 - smoothing) * (f32_of(x[t]) - max) - all : NAN;
       my_loss += (double)weight[r] * row_loss;
       my_correct += weight[r] > 0 && best == t;
     }
@@ -80,20 +83,22 @@ __global__ void xent_kernel(void *scratch, const float *logits, const int32_t *t
 
 static ls_status_t softmax_xent(ls_stream_t *stream, args_t args) {
   int64_t rows = in_rows(args, 0), classes = in_width(args, 0);
-  xent_kernel<<<grid_for(rows, WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
-      ls_kernel_scratch(stream), in(args, 0), (const int32_t *)args->in[1].data, in(args, 2), out(args, 0),
-      out(args, 1), out(args, 2), rows, classes, (float)args->attrs->f[0]);
+  BY_DTYPE(in_dtype(args, 0),
+           xent_kernel<<<grid_for(rows, WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
+               ls_kernel_scratch(stream), in<T>(args, 0), in<int32_t>(args, 1), in(args, 2), out(args, 0),
+               out(args, 1), out<T>(args, 2), rows, classes, (float)args->attrs->f[0]))
   return launched(stream, "softmax_xent");
 }
 
 // dx may be prob.
-__global__ void xent_dx_kernel(const float *dloss, const float *prob, const int32_t *target,
-                               const float *weight, float *dx, int64_t rows, int64_t classes, float hit,
-                               float each) {
+template <class T>
+__global__ void xent_dx_kernel(const float *dloss, const T *prob, const int32_t *target, const float *weight,
+                               T *dx, int64_t rows, int64_t classes, float hit, float each) {
   int64_t c = plane_column();
   if (c >= classes) return;
   for (int64_t r = plane_row(); r < rows; r += plane_row_step())
-    dx[r * classes + c] = *dloss * weight[r] * (prob[r * classes + c] - (c == target[r] ? hit : each));
+    dx[r * classes + c] =
+        rounded<T>(*dloss * weight[r] * (f32_of(prob[r * classes + c]) - (c == target[r] ? hit : each)));
 }
 
 static ls_status_t softmax_xent_dx(ls_stream_t *stream, args_t args) {
@@ -101,9 +106,9 @@ static ls_status_t softmax_xent_dx(ls_stream_t *stream, args_t args) {
   double smoothing = args->attrs->f[0];
   float each = (float)(smoothing / (double)classes), hit = (float)(1 - smoothing) + each;
   plane p = plane_for(rows, classes);
-  xent_dx_kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(
-      in(args, 0), in(args, 1), (const int32_t *)args->in[2].data, in(args, 3), out(args, 0), rows, classes,
-      hit, each);
+  BY_DTYPE(in_dtype(args, 1), xent_dx_kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(
+                                  in(args, 0), in<T>(args, 1), in<int32_t>(args, 2), in(args, 3),
+                                  out<T>(args, 0), rows, classes, hit, each))
   return launched(stream, "softmax_xent_dx");
 }
 
@@ -174,8 +179,8 @@ static ls_status_t mse_dx(ls_stream_t *stream, args_t args) {
   return launched(stream, "mse_dx");
 }
 
-const ls_kernel_row_t ls_cuda_loss_rows[] = {{"softmax_xent", softmax_xent},
-                                             {"softmax_xent_dx", softmax_xent_dx},
+const ls_kernel_row_t ls_cuda_loss_rows[] = {{"softmax_xent", softmax_xent, true},
+                                             {"softmax_xent_dx", softmax_xent_dx, true},
                                              {"position_weights", position_weights},
                                              {"mse", mse},
                                              {"mse_dx", mse_dx},

@@ -66,27 +66,29 @@ static ls_status_t gather_rows(ls_stream_t *stream, args_t args) {
   return launched(stream, "gather_rows");
 }
 
-static int copy_columns(ls_stream_t *stream, const float *from, int64_t from_width, float *to,
-                        int64_t to_width, int64_t rows, int64_t count) {
-  size_t each = sizeof(float);
-  return (int)cudaMemcpy2DAsync(to, (size_t)to_width * each, from, (size_t)from_width * each,
-                                (size_t)count * each, (size_t)rows, cudaMemcpyDeviceToDevice,
+// `count` columns from column `first` of one table to column `to_first` of another, of any dtype.
+static int copy_columns(ls_stream_t *stream, const ls_tensor_t &from, int64_t first, const ls_tensor_t &to,
+                        int64_t to_first, int64_t count) {
+  size_t each = ls_dtype_bytes(from.shape.dtype);
+  size_t pitch = (size_t)row_bytes(&from), to_pitch = (size_t)row_bytes(&to);
+  return (int)cudaMemcpy2DAsync((char *)to.data + (size_t)to_first * each, to_pitch,
+                                (const char *)from.data + (size_t)first * each, pitch, (size_t)count * each,
+                                (size_t)from.shape.dim[0], cudaMemcpyDeviceToDevice,
                                 ls_kernel_stream(stream));
 }
 
 static ls_status_t concat(ls_stream_t *stream, args_t args) {
-  int64_t rows = in_rows(args, 0), a = in_width(args, 0), b = in_width(args, 1);
-  int error = copy_columns(stream, in(args, 0), a, out(args, 0), a + b, rows, a);
-  if (!error) error = copy_columns(stream, in(args, 1), b, out(args, 0) + a, a + b, rows, b);
+  int64_t a = in_width(args, 0), b = in_width(args, 1);
+  int error = copy_columns(stream, args->in[0], 0, args->out[0], 0, a);
+  if (!error) error = copy_columns(stream, args->in[1], 0, args->out[0], a, b);
   return ls_kernel_status(stream, error, "concat");
 }
 
 static ls_status_t columns(ls_stream_t *stream, args_t args) {
   int64_t first = args->attrs->i[0], count = args->attrs->i[1];
-  int error = copy_columns(stream, in(args, 0) + first, in_width(args, 0), out(args, 0), count,
-                           in_rows(args, 0), count);
-  return ls_kernel_status(stream, error, "columns");
+  return ls_kernel_status(stream, copy_columns(stream, args->in[0], first, args->out[0], 0, count),
+                          "columns");
 }
 
 const ls_kernel_row_t ls_cuda_move_rows[] = {
-    {"gather_rows", gather_rows}, {"concat", concat}, {"columns", columns}, {}};
+    {"gather_rows", gather_rows}, {"concat", concat, true}, {"columns", columns, true}, {}};

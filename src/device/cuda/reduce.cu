@@ -71,27 +71,44 @@ static ls_status_t reduce_dx(ls_stream_t *stream, args_t args) {
 }
 
 // ---- sums over rows ----
-// A block takes COLUMNS columns and one part of the rows; its STRIPES rows of threads are added up in order. With more
-// than one part the parts go to scratch as f32 (part, term, column) and a second kernel adds them up.
+// A thread has N neighbouring columns, a block COLUMNS threads side by side and one part of the rows; its STRIPES rows of
+// threads are added up in order. With more than one part the parts go to scratch as f32 (part, term, column) and a second
+// kernel adds them up.
 
 enum { COLUMNS = 32, STRIPES = 8, PART_ROWS = 128, PART_MAX = 64 };
 
-struct plain_term {
+template <class T> struct plain_term {
   static constexpr int COUNT = 1;
-  const float *x;
-  __device__ void at(int64_t i, int64_t r, float *term) const {
-    (void)r;
-    term[0] = x[i];
+  typedef T type;
+  const T *x;
+  template <int N> __device__ void add(int64_t i, int64_t, float (*sum)[N]) const {
+    some<T, N> v = load<N>(x + i);
+#pragma unroll
+    for (int e = 0; e < N; e++)
+      sum[0][e] += v[e];
+  }
+  bool aligned() const {
+    return aligned16(x);
   }
 };
 
 // dgamma adds dy h with h = (x - mean) rstd, dbeta adds dy.
-struct norm_term {
+template <class T> struct norm_term {
   static constexpr int COUNT = 2;
-  const float *dy, *x, *mean, *rstd;
-  __device__ void at(int64_t i, int64_t r, float *term) const {
-    term[0] = dy[i] * ((x[i] - mean[r]) * rstd[r]);
-    term[1] = dy[i];
+  typedef T type;
+  const T *dy, *x;
+  const float *mean, *rstd;
+  template <int N> __device__ void add(int64_t i, int64_t r, float (*sum)[N]) const {
+    some<T, N> d = load<N>(dy + i), v = load<N>(x + i);
+    float m = mean[r], s = rstd[r];
+#pragma unroll
+    for (int e = 0; e < N; e++) {
+      sum[0][e] += d[e] * ((v[e] - m) * s);
+      sum[1][e] += d[e];
+    }
+  }
+  bool aligned() const {
+    return aligned16(dy, x);
   }
 };
 
@@ -100,34 +117,36 @@ struct outputs {
   __device__ float *to(int64_t k) const { return k == 0 ? first : second; }
 };
 
-template <class T>
-__global__ void column_sum_kernel(T terms, outputs out, float *partial, int64_t rows, int64_t width) {
-  __shared__ float stripe[STRIPES][T::COUNT][COLUMNS];
-  int64_t c = (int64_t)blockIdx.x * COLUMNS + threadIdx.x;
+template <int N, class F>
+__global__ void column_sum_kernel(F terms, outputs out, float *partial, int64_t rows, int64_t width) {
+  __shared__ float stripe[STRIPES][F::COUNT][COLUMNS * N];
+  int64_t c = ((int64_t)blockIdx.x * COLUMNS + threadIdx.x) * N;
   int64_t chunk = (rows + gridDim.y - 1) / gridDim.y;
   int64_t begin = blockIdx.y * chunk, end = begin + chunk < rows ? begin + chunk : rows;
-  float sum[T::COUNT] = {}, term[T::COUNT];
+  float sum[F::COUNT][N] = {};
   if (c < width)
-    for (int64_t r = begin + threadIdx.y; r < end; r += STRIPES) {
-      terms.at(r * width + c, r, term);
+#pragma unroll 4
+    for (int64_t r = begin + threadIdx.y; r < end; r += STRIPES)
+      terms.template add<N>(r * width + c, r, sum);
 #pragma unroll
-      for (int k = 0; k < T::COUNT; k++)
-        sum[k] += term[k];
-    }
+  for (int k = 0; k < F::COUNT; k++)
 #pragma unroll
-  for (int k = 0; k < T::COUNT; k++)
-    stripe[threadIdx.y][k][threadIdx.x] = sum[k];
+    for (int e = 0; e < N; e++)
+      stripe[threadIdx.y][k][threadIdx.x * N + e] = sum[k][e];
   __syncthreads();
-  if (threadIdx.y >= T::COUNT || c >= width) return;
-  int k = threadIdx.y;
-  float total = 0;
+  for (int i = threadIdx.y * COLUMNS + threadIdx.x; i < F::COUNT * COLUMNS * N; i += STRIPES * COLUMNS) {
+    int k = i / (COLUMNS * N), at = i % (COLUMNS * N);
+    int64_t to = (int64_t)blockIdx.x * (COLUMNS * N) + at;
+    if (to >= width) continue;
+    float total = 0;
 #pragma unroll
-  for (int s = 0; s < STRIPES; s++)
-    total += stripe[s][k][threadIdx.x];
-  if (gridDim.y == 1)
-    out.to(k)[c] = total;
-  else
-    partial[((int64_t)blockIdx.y * T::COUNT + k) * width + c] = total;
+    for (int s = 0; s < STRIPES; s++)
+      total += stripe[s][k][at];
+    if (gridDim.y == 1)
+      out.to(k)[to] = total;
+    else
+      partial[((int64_t)blockIdx.y * F::COUNT + k) * width + to] = total;
+  }
 }
 
 __global__ void column_sum_join(const float *partial, outputs out, int64_t width, int terms, int parts) {
@@ -139,48 +158,48 @@ __global__ void column_sum_join(const float *partial, outputs out, int64_t width
   }
 }
 
-template <class T>
-static int column_sum(ls_kernel_stream_t stream, void *scratch, T terms, outputs out, int64_t rows,
+// Columns that a thread has: as 16 bytes hold, where rows begin at such places and are long.
+template <class F>
+static int column_sum(ls_kernel_stream_t stream, void *scratch, F terms, outputs out, int64_t rows,
                       int64_t width) {
+  constexpr int N = WIDE<typename F::type>;
   if (width <= 0) return cudaSuccess;
-  int64_t fit = 2 * (int64_t)LS_KERNEL_PARTIAL_MAX / (T::COUNT * width);
+  int64_t fit = 2 * (int64_t)LS_KERNEL_PARTIAL_MAX / (F::COUNT * width);
   int64_t parts = (rows + PART_ROWS - 1) / PART_ROWS;
   if (parts > PART_MAX) parts = PART_MAX;
   if (parts > fit) parts = fit;
   if (parts < 1) parts = 1;
   float *partial = (float *)partial_of(scratch);
-  dim3 grid((unsigned)((width + COLUMNS - 1) / COLUMNS), (unsigned)parts);
-  column_sum_kernel<<<grid, dim3(COLUMNS, STRIPES), 0, stream>>>(terms, out, partial, rows, width);
+  bool wide = terms.aligned() && width % N == 0 && width >= COLUMNS * N;
+  auto *kernel = wide ? column_sum_kernel<N, F> : column_sum_kernel<1, F>;
+  int64_t across = wide ? COLUMNS * N : COLUMNS;
+  dim3 grid((unsigned)((width + across - 1) / across), (unsigned)parts);
+  kernel<<<grid, dim3(COLUMNS, STRIPES), 0, stream>>>(terms, out, partial, rows, width);
   if (parts > 1)
-    column_sum_join<<<grid_for(width * T::COUNT, BLOCK, GRID_MAX), BLOCK, 0, stream>>>(partial, out, width,
-                                                                                       T::COUNT, (int)parts);
+    column_sum_join<<<grid_for(width * F::COUNT, BLOCK, GRID_MAX), BLOCK, 0, stream>>>(partial, out, width,
+                                                                                       F::COUNT, (int)parts);
   return launched();
 }
 
-int ls_kernel_column_sum(ls_kernel_stream_t stream, void *scratch, const float *x, float *out, int64_t rows,
-                         int64_t width) {
-  return column_sum(stream, scratch, plain_term{x}, outputs{out, nullptr}, rows, width);
+int ls_kernel_column_sum(ls_kernel_stream_t stream, void *scratch, const ls_tensor_t *x, float *out,
+                         int64_t rows, int64_t width) {
+  outputs to = {out, nullptr};
+  BY_DTYPE(x->shape.dtype,
+           return column_sum(stream, scratch, plain_term<T>{(const T *)x->data}, to, rows, width))
 }
 
-__global__ void add_parts_kernel(const float *part, float *out, int64_t count, int parts) {
-  for (int64_t i = thread_index(); i < count; i += thread_count()) {
-    float sum = 0;
-    for (int p = 0; p < parts; p++)
-      sum += part[p * count + i];
-    out[i] = sum;
-  }
-}
-
-int ls_kernel_add_parts(ls_kernel_stream_t stream, const float *part, float *out, int64_t count, int parts) {
-  add_parts_kernel<<<grid_for(count, BLOCK, GRID_MAX), BLOCK, 0, stream>>>(part, out, count, parts);
-  return launched();
+int ls_kernel_add_parts(ls_stream_t *stream, const float *part, float *out, int64_t count, int parts) {
+  outputs to = {out, nullptr};
+  return column_sum(ls_kernel_stream(stream), ls_kernel_scratch(stream), plain_term<float>{part}, to, parts,
+                    count);
 }
 
 static ls_status_t layer_norm_dgb(ls_stream_t *stream, args_t args) {
   int64_t width = out_count(args, 0), rows = in_count(args, 0) / width;
-  norm_term terms = {in(args, 0), in(args, 1), in(args, 2), in(args, 3)};
-  int error = column_sum(ls_kernel_stream(stream), ls_kernel_scratch(stream), terms,
-                         outputs{out(args, 0), out(args, 1)}, rows, width);
+  outputs to = {out(args, 0), out(args, 1)};
+  int error;
+  BY_DTYPE(in_dtype(args, 0), norm_term<T> terms = {in<T>(args, 0), in<T>(args, 1), in(args, 2), in(args, 3)};
+           error = column_sum(ls_kernel_stream(stream), ls_kernel_scratch(stream), terms, to, rows, width))
   return ls_kernel_status(stream, error, "layer_norm_dgb");
 }
 
@@ -205,12 +224,15 @@ __global__ void sumsq_kernel(void *scratch, const float *x, float *out, int64_t 
 }
 
 static ls_status_t sumsq(ls_stream_t *stream, args_t args) {
-  int64_t count = in_count(args, 0), vectors = vectors_of(count, aligned16(in(args, 0)));
+  int64_t count = in_count(args, 0), vectors = vectors_of<float>(count, aligned16(in(args, 0)));
   unsigned blocks = grid_for(vectors + (count - 4 * vectors), 4 * BLOCK, GRID_MAX);
   sumsq_kernel<<<blocks, BLOCK, 0, ls_kernel_stream(stream)>>>(ls_kernel_scratch(stream), in(args, 0),
                                                                out(args, 0), count, vectors);
   return launched(stream, "sumsq");
 }
 
-const ls_kernel_row_t ls_cuda_reduce_rows[] = {
-    {"reduce", reduce}, {"reduce_dx", reduce_dx}, {"layer_norm_dgb", layer_norm_dgb}, {"sumsq", sumsq}, {}};
+const ls_kernel_row_t ls_cuda_reduce_rows[] = {{"reduce", reduce},
+                                               {"reduce_dx", reduce_dx},
+                                               {"layer_norm_dgb", layer_norm_dgb, true},
+                                               {"sumsq", sumsq},
+                                               {}};

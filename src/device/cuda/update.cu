@@ -78,9 +78,9 @@ static ls_status_t update(ls_stream_t *stream, args_t args, const ls_kernel_upda
   const float *grad = in(args, 0);
   float *param = out(args, 0), *slot0 = U::SLOTS > 0 ? out(args, 1) : NULL,
         *slot1 = U::SLOTS > 1 ? out(args, 2) : NULL;
-  int64_t count = in_count(args, 0), vectors = vectors_of(count, aligned16(grad, param, slot0, slot1));
+  int64_t count = in_count(args, 0), vectors = vectors_of<float>(count, aligned16(grad, param, slot0, slot1));
   if (count <= 0) return LS_OK;
-  update_kernel<U><<<grid_for_each(count, vectors), BLOCK, 0, ls_kernel_stream(stream)>>>(
+  update_kernel<U><<<grid_for_each<float>(count, vectors), BLOCK, 0, ls_kernel_stream(stream)>>>(
       attrs, grad, in(args, 1), param, slot0, slot1, count, vectors);
   return launched(stream, op);
 }

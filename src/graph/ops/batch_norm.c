@@ -279,6 +279,8 @@ static const ls_op_case_t sums_cases[] = {
     {"odd", 3, {X(5, 7), PART(5), X(7)}, {{0}}, 2e-6, 0},
     {"images", 3, {X(5, 3, 4, 5), PART(5), X(5)}, {{0}}, 5e-6, 0},
     {"beyond a vector", 3, {X(37, 67), PART(37), X(67)}, {{0}}, 5e-6, 0},
+    {"vectors", 3, {X(7, 9, 11, 24), PART(7), X(24)}, {{0}}, 2e-5, 0},
+    {"vectors, groups of channels", 3, {X(5, 3, 2, 520), PART(5), X(520)}, {{0}}, 5e-6, 0},
     {"far from zero",
      3,
      {LS_CASE_F32(999, 1001, 9, 30, 7), POS(9), LS_CASE_F32(999, 1001, 7)},
@@ -308,12 +310,14 @@ static const ls_op_case_t apply_cases[] = {
     {"one", 5, {X(1, 1), X(1), POS(1), X(1), X(1)}, {{0}}, 2e-6, 3e-3},
     {"odd", 5, {X(5, 7), X(7), POS(7), X(7), X(7)}, {{0}}, 2e-6, 3e-3},
     {"images", 5, {X(2, 3, 4, 5), X(5), POS(5), X(5), X(5)}, {{0}}, 2e-6, 5e-3},
+    {"vectors", 5, {X(3, 9, 11, 24), X(24), POS(24), X(24), X(24)}, {{0}}, 3e-6, 0},
     {"many", 5, {X(9, 15, 14, 35), X(35), POS(35), X(35), X(35)}, {{0}}, 3e-6, 0},
 };
 static const ls_op_case_t back_cases[] = {
     {"one", 5, {X(1, 1), X(1, 1), X(1), POS(1), POS(1)}, {{0}}, 2e-6, 0},
     {"odd", 5, {X(5, 7), X(5, 7), X(7), POS(7), PART(5)}, {{0}}, 2e-6, 0},
     {"images", 5, {X(5, 3, 4, 5), X(5, 3, 4, 5), X(5), POS(5), PART(5)}, {{0}}, 5e-6, 0},
+    {"vectors", 5, {X(7, 9, 11, 24), X(7, 9, 11, 24), X(24), POS(24), PART(7)}, {{0}}, 2e-5, 0},
     {"many", 5, {X(9, 15, 14, 35), X(9, 15, 14, 35), X(35), POS(35), PART(9)}, {{0}}, 2e-5, 0},
 };
 static const ls_op_case_t dx_cases[] = {
@@ -324,6 +328,12 @@ static const ls_op_case_t dx_cases[] = {
      {X(5, 3, 4, 5), X(5, 3, 4, 5), X(5), X(5), POS(5), PART(5), X(10), COUNT(5)},
      {{0}},
      2e-6,
+     0},
+    {"vectors",
+     8,
+     {X(7, 9, 11, 24), X(7, 9, 11, 24), X(24), X(24), POS(24), PART(7), X(48), COUNT(24)},
+     {{0}},
+     3e-6,
      0},
     {"many",
      8,

@@ -70,6 +70,7 @@ static const ls_op_case_t bias_cases[] = {
     {"channels of images", 2, {X(2, 3, 5, 7), X(7)}, {{0}}, 2e-7, 2e-3},
     {"positions", 2, {X(3, 5, 7), X(5, 7)}, {{0}}, 2e-7, 2e-3},
     {"many", 2, {X(9, 20, 33), X(33)}, {{0}}, 2e-7, 0},
+    {"vectors", 2, {X(9, 20, 40), X(40)}, {{0}}, 2e-7, 0},
 };
 static const ls_op_case_t sum_cases[] = {
     {"one", 1, {X(1, 1)}, {.i = {1}}, 2e-6, 0},
@@ -77,6 +78,7 @@ static const ls_op_case_t sum_cases[] = {
     {"positions", 1, {X(3, 5, 7)}, {.i = {2}}, 2e-6, 0},
     {"beyond a vector", 1, {X(70, 35)}, {.i = {1}}, 5e-6, 0},
     {"many", 1, {X(50, 30, 97)}, {.i = {1}}, 2e-5, 0},
+    {"vectors", 1, {X(50, 5, 328)}, {.i = {1}}, 2e-5, 0},
 };
 
 const ls_op_t ls_op_bias = {.name = "bias",

@@ -167,6 +167,8 @@ static int64_t dw_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_
 #define X(n, h, w, c) LS_CASE_F32(-1, 1, n, h, w, c)
 #define CASE(label, a, b, tol, grad_tol, ...)                                                                \
   { label, 2, {a, b}, {.i = {__VA_ARGS__}}, tol, grad_tol }
+#define DEPTHWISE(channels, stride, padding)                                                                 \
+  stride, stride, padding, padding, padding, padding, 1, 1, channels
 static const ls_op_case_t conv_cases[] = {
     CASE("one", X(1, 1, 1, 1), X(1, 1, 1, 1), 2e-6, 2e-3, ONES),
     CASE("three by three", X(2, 5, 4, 3), X(7, 3, 3, 3), 5e-6, 5e-3, SAME),
@@ -179,6 +181,11 @@ static const ls_op_case_t conv_cases[] = {
     CASE("depthwise", X(2, 6, 5, 19), X(19, 3, 3, 1), 5e-6, 5e-3, 2, 1, 1, 1, 1, 1, 1, 1, 19),
     CASE("depthwise, five by five", X(2, 9, 8, 35), X(35, 5, 5, 1), 5e-6, 5e-3, 1, 2, 2, 2, 2, 2, 1, 1, 35),
     CASE("depthwise, two outputs each", X(2, 4, 4, 5), X(10, 3, 3, 1), 5e-6, 5e-3, 1, 1, 1, 1, 1, 1, 1, 1, 5),
+    CASE("depthwise, vectors", X(2, 7, 9, 24), X(24, 3, 3, 1), 5e-6, 0, DEPTHWISE(24, 1, 1)),
+    CASE("depthwise, vectors, stride", X(2, 9, 21, 104), X(104, 3, 3, 1), 5e-6, 0, DEPTHWISE(104, 2, 1)),
+    CASE("depthwise, vectors, five by five", X(1, 19, 7, 16), X(16, 5, 5, 1), 5e-6, 0, DEPTHWISE(16, 1, 2)),
+    CASE("depthwise, vectors, five by five, stride", X(2, 8, 11, 8), X(8, 5, 5, 1), 5e-6, 0,
+         DEPTHWISE(8, 2, 1)),
     CASE("padding wider than the image", X(1, 2, 2, 2), X(3, 5, 5, 2), 5e-6, 5e-3, 1, 1, 4, 4, 4, 4, 1, 1, 1),
     CASE("beyond a block", X(3, 23, 21, 33), X(65, 3, 3, 33), 2e-5, 0, SAME),
     CASE("deep", X(2, 5, 5, 160), X(96, 3, 3, 160), 3e-5, 0, SAME),
@@ -195,6 +202,17 @@ static const ls_op_case_t dx_cases[] = {
     CASE("depthwise", X(2, 3, 5, 19), X(19, 3, 3, 1), 5e-6, 0, 2, 1, 1, 1, 1, 1, 1, 1, 19, 6, 5),
     CASE("depthwise, two outputs each", X(2, 4, 4, 10), X(10, 3, 3, 1), 5e-6, 0, 1, 1, 1, 1, 1, 1, 1, 1, 5, 4,
          4),
+    CASE("depthwise, vectors", X(2, 7, 9, 24), X(24, 3, 3, 1), 5e-6, 0, DEPTHWISE(24, 1, 1), 7, 9),
+    CASE("depthwise, vectors, stride", X(2, 5, 11, 104), X(104, 3, 3, 1), 5e-6, 0, DEPTHWISE(104, 2, 1), 9,
+         21),
+    CASE("depthwise, vectors, uneven width", X(1, 5, 8, 8), X(8, 3, 3, 1), 5e-6, 0, DEPTHWISE(8, 2, 0), 11,
+         17),
+    CASE("depthwise, vectors, five by five", X(1, 19, 7, 16), X(16, 5, 5, 1), 5e-6, 0, DEPTHWISE(16, 1, 2),
+         19, 7),
+    CASE("depthwise, vectors, five by five, stride", X(2, 3, 5, 8), X(8, 5, 5, 1), 5e-6, 0,
+         DEPTHWISE(8, 2, 1), 8, 11),
+    CASE("depthwise, vectors, five by five, stride, wide padding", X(2, 5, 6, 8), X(8, 5, 5, 1), 5e-6, 0,
+         DEPTHWISE(8, 2, 2), 9, 11),
     CASE("beyond a block", X(3, 23, 21, 65), X(65, 3, 3, 33), 3e-5, 0, SAME, 23, 21),
 };
 
@@ -208,6 +226,13 @@ static const ls_op_case_t dw_cases[] = {
     CASE("depthwise", X(2, 3, 5, 19), X(2, 6, 5, 19), 5e-6, 0, 2, 1, 1, 1, 1, 1, 1, 1, 19, 3, 3),
     CASE("depthwise, five by five", X(2, 9, 4, 35), X(2, 9, 8, 35), 1e-5, 0, 1, 2, 2, 2, 2, 2, 1, 1, 35, 5,
          5),
+    CASE("depthwise, vectors", X(2, 7, 9, 24), X(2, 7, 9, 24), 1e-5, 0, DEPTHWISE(24, 1, 1), 3, 3),
+    CASE("depthwise, vectors, stride", X(2, 5, 11, 104), X(2, 9, 21, 104), 1e-5, 0, DEPTHWISE(104, 2, 1), 3,
+         3),
+    CASE("depthwise, vectors, five by five", X(3, 19, 7, 16), X(3, 19, 7, 16), 1e-5, 0, DEPTHWISE(16, 1, 2),
+         5, 5),
+    CASE("depthwise, vectors, five by five, stride", X(2, 3, 5, 8), X(2, 8, 11, 8), 1e-5, 0,
+         DEPTHWISE(8, 2, 1), 5, 5),
     CASE("beyond a block", X(3, 23, 21, 65), X(3, 23, 21, 33), 5e-5, 0, SAME, 3, 3),
 };
 

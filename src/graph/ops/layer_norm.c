@@ -165,6 +165,7 @@ static const ls_op_case_t norm_cases[] = {
      2e-6,
      5e-3},
     NORM_CASE("beyond a vector", 37, 65, 3e-6, 5e-3),
+    NORM_CASE("vectors", 37, 328, 3e-6, 0),
     {"far from zero", /* the variance must not be computed as E[x^2] - mean^2 */
      3,
      {LS_CASE_F32(999, 1001, 5, 129), LS_CASE_F32(0.5, 1.5, 129), LS_CASE_F32(-1, 1, 129)},
@@ -184,7 +185,7 @@ static const ls_op_case_t norm_cases[] = {
 static const ls_op_case_t norm_dx_cases[] = {
     NORM_DX_CASE("one", 1, 1, 3e-6),       NORM_DX_CASE("one row", 1, 33, 3e-6),
     NORM_DX_CASE("odd", 3, 7, 3e-6),       NORM_DX_CASE("beyond a vector", 37, 65, 5e-6),
-    NORM_DX_CASE("many", 130, 1027, 5e-6),
+    NORM_DX_CASE("many", 130, 1027, 5e-6), NORM_DX_CASE("vectors", 37, 328, 5e-6),
 };
 
 #define NORM_DGB_CASE(label, n, d, tol)                                                                      \
@@ -197,7 +198,7 @@ static const ls_op_case_t norm_dx_cases[] = {
 static const ls_op_case_t norm_dgb_cases[] = {
     NORM_DGB_CASE("one", 1, 1, 3e-6),      NORM_DGB_CASE("one row", 1, 33, 3e-6),
     NORM_DGB_CASE("odd", 3, 7, 3e-6),      NORM_DGB_CASE("beyond a vector", 37, 65, 5e-6),
-    NORM_DGB_CASE("many", 530, 131, 2e-5),
+    NORM_DGB_CASE("many", 530, 131, 2e-5), NORM_DGB_CASE("vectors", 300, 328, 2e-5),
 };
 
 const ls_op_t ls_op_layer_norm = {

@@ -290,6 +290,7 @@ static ls_status_t take_backward(ls_graph_t *graph, const ls_graph_node_t *node,
       CASE("a row is left over", grad_tol, X(2, 7, 5, 19), 2, 2, 2, 2, 0, 0, 0, 0, 0, 0, counts),            \
       CASE("overlapping, padded", grad_tol, X(2, 7, 8, 5), 3, 3, 2, 2, 1, 1, 1, 1, 0, 0, counts),            \
       CASE("uneven", grad_tol, X(1, 9, 6, 33), 3, 2, 1, 2, 2, 0, 1, 1, 0, 0, counts),                        \
+      CASE("vectors", 0, X(3, 9, 8, 24), 3, 3, 2, 2, 1, 1, 1, 1, 0, 0, counts),                              \
       CASE("many", 0, X(5, 30, 28, 65), 2, 2, 2, 2, 0, 0, 0, 0, 0, 0, counts)
 static const ls_op_case_t max_cases[] = {WINDOW_CASES(5e-3, 0)};
 static const ls_op_case_t avg_cases[] = {
@@ -301,6 +302,7 @@ static const ls_op_case_t avg_dx_cases[] = {
     CASE("a row is left over", 0, X(2, 3, 2, 19), 2, 2, 2, 2, 0, 0, 0, 0, 7, 5),
     CASE("overlapping, padded", 0, X(2, 4, 4, 5), 3, 3, 2, 2, 1, 1, 1, 1, 7, 8),
     CASE("padding counts", 0, X(2, 4, 4, 33), 3, 3, 2, 2, 1, 1, 1, 1, 7, 8, 1),
+    CASE("vectors", 0, X(3, 5, 4, 24), 3, 3, 2, 2, 1, 1, 1, 1, 9, 8),
     CASE("many", 0, X(5, 15, 14, 65), 2, 2, 2, 2, 0, 0, 0, 0, 30, 28),
 };
 #define PLACE_CASE(label, places, n, h, w, c, ...)                                                           \
@@ -309,18 +311,21 @@ static const ls_op_case_t max_dx_cases[] = {
     PLACE_CASE("one", 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1),
     PLACE_CASE("a row is left over", 4, 2, 3, 2, 19, 2, 2, 2, 2, 0, 0, 0, 0, 7, 5),
     PLACE_CASE("overlapping", 9, 2, 3, 3, 5, 3, 3, 2, 2, 0, 0, 0, 0, 7, 8),
+    PLACE_CASE("vectors", 9, 3, 4, 3, 24, 3, 3, 2, 2, 0, 0, 0, 0, 9, 8),
     PLACE_CASE("many", 4, 5, 15, 14, 65, 2, 2, 2, 2, 0, 0, 0, 0, 30, 28),
 };
 static const ls_op_case_t mean_cases[] = {
     CASE("one", 2e-3, X(1, 1, 1), 0),
     CASE("odd", 2e-3, X(3, 7, 5), 0),
     CASE("beyond a vector", 2e-3, X(2, 9, 67), 0),
+    CASE("vectors", 0, X(3, 49, 264), 0),
     CASE("many", 0, X(9, 200, 131), 0),
 };
 static const ls_op_case_t mean_dx_cases[] = {
     CASE("one", 0, X(1, 1), 1),
     CASE("odd", 0, X(3, 5), 7),
     CASE("beyond a vector", 0, X(9, 131), 50),
+    CASE("vectors", 0, X(5, 40), 9),
 };
 static const ls_op_case_t take_cases[] = {
     CASE("one", 2e-3, X(1, 1, 1), 0),

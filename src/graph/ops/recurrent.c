@@ -430,6 +430,7 @@ static const ls_op_case_t shift_cases[] = {
     SHIFT_CASE("one", 1, 1, 1, 1),
     SHIFT_CASE("later", 1, 3, 5, 7),
     SHIFT_CASE("earlier", -1, 2, 4, 33),
+    SHIFT_CASE("vectors", 1, 3, 5, 40),
 };
 
 const ls_op_t ls_op_lstm_chain = {
