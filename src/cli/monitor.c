@@ -152,15 +152,18 @@ static void put_rank(FILE *to, const screen_t *s, const ls_viewer_rank_t *r, dou
 /* P power, T heat (temperature), H hardware brake. */
 static void put_gpu(FILE *to, const ls_viewer_rank_t *r) {
   const ls_monitor_sample_t *g = &r->newest;
-  if (!r->any || (isnan(g->gpu_ratio) && isnan(g->gpu_memory_bytes))) return;
+  if (!r->any || (isnan(g->gpu_ratio) && isnan(g->gpu_memory_bytes) && isnan(g->gpu_temperature_c))) return;
   fprintf(to, "gpu of rank %-3d", r->rank);
   put_if(to, "  %3.0f %%", 100 * g->gpu_ratio);
   if (isfinite(g->gpu_memory_bytes))
     fprintf(to, "  %s of %s", cli_bytes((int64_t)g->gpu_memory_bytes),
             cli_bytes((int64_t)g->gpu_memory_size_bytes));
   put_if(to, "  %.0f C", g->gpu_temperature_c);
+  put_if(to, " (margin %.0f)", g->gpu_margin_c);
   put_if(to, "  %.0f W", g->gpu_power_w);
   put_if(to, "  %.0f MHz", g->gpu_clock_mhz);
+  if (g->gpu_ecc_uncorrected > 0) fprintf(to, "  ECC %.0f", g->gpu_ecc_uncorrected);
+  if (g->gpu_xid_errors > 0) fprintf(to, "  XID %.0f", g->gpu_xid);
   fprintf(to, "  %s%s%s\n", g->gpu_power_limited > 0 ? "P" : "", g->gpu_heat_limited > 0 ? "T" : "",
           g->gpu_brake_limited > 0 ? "H" : "");
 }

@@ -1,25 +1,22 @@
-/* Conditions, their hysteresis, and what a notice says and where it goes. */
+/* Conditions, their hysteresis, and what a notice says. */
 #include "monitor/alert.h"
 
-#include "base/child.h"
 #include "base/json.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
-enum { PROGRAM_LIMIT_S = 10, SAID_BYTES = 1024 };
-
-static const char *const which_rank[] = {"straggler_rank"};
+static const char *const which_rank[] = {"straggler_rank"},
+                         *const which_xid[] = {"gpu_xid", "gpu_recovery_action"},
+                         *const which_limit[] = {"gpu_power_w", "gpu_power_limit_w"},
+                         *const which_heat[] = {"gpu_temperature_c"};
 const ls_alert_rule_t ls_alert_usual[LS_ALERT_USUAL_COUNT] = {
     {.name = "not-finite", .when = "nonfinite > 0", .clear_for_s = 60},
     {.name = "no-progress", .when = "idle_s > 120"},
+    {.name = "restart", .when = "resumed_s < 60"},
     {.name = "slow",
      .when = "step_time_ratio > 1.5",
      .clear = "step_time_ratio < 1.2",
@@ -42,6 +39,20 @@ const ls_alert_rule_t ls_alert_usual[LS_ALERT_USUAL_COUNT] = {
      .clear = "gpu_memory_ratio < 0.9",
      .for_s = 10,
      .clear_for_s = 10},
+    {.name = "gpu-margin",
+     .when = "gpu_margin_c <= 5",
+     .clear = "gpu_margin_c >= 10",
+     .for_s = 30,
+     .clear_for_s = 120,
+     .tell = {1, which_heat}},
+    {.name = "gpu-power",
+     .when = "gpu_power_ratio > 1.05",
+     .clear = "gpu_power_ratio <= 1",
+     .for_s = 30,
+     .clear_for_s = 60,
+     .tell = {2, which_limit}},
+    {.name = "gpu-error", .when = "gpu_xid_errors > 0", .tell = {2, which_xid}},
+    {.name = "gpu-memory-error", .when = "gpu_ecc_new > 0", .clear_for_s = 60},
     {.name = "gpu-heat", .when = "gpu_heat_limited > 0", .for_s = 10, .clear_for_s = 60},
     {.name = "gpu-brake", .when = "gpu_brake_limited > 0", .for_s = 5, .clear_for_s = 60},
 };
@@ -149,49 +160,4 @@ json_t *ls_alert_notice(const ls_alert_t *a, const char *host, const ls_monitor_
       "commonAnnotations", said, "externalURL", "", "alerts", "status", status, "labels", labels,
       "annotations", said, "startsAt", time_json(a->raised_at), "endsAt",
       time_json(a->raised ? (double)NAN : s->t), "generatorURL", "");
-}
-
-static bool run_program(const ls_alert_rule_t *rule, const char *text, char *why, size_t why_bytes) {
-  const char *argv[LS_OPT_LIST_MAX + 1] = {NULL};
-  char said[SAID_BYTES], words[LS_CHILD_WORDS_BYTES];
-  ls_child_end_t end = {0};
-  for (int i = 0; i < rule->run.count; i++)
-    argv[i] = rule->run.v[i];
-  int in = memfd_create("lockstep-alert", MFD_CLOEXEC);
-  bool given = in >= 0 && dprintf(in, "%s\n", text) > 0 && lseek(in, 0, SEEK_SET) == 0;
-  const ls_child_spec_t spec = {.argv = argv,
-                                .stream = {{.fd = in}, {.file = "/dev/null"}},
-                                .own_group = true,
-                                .limit_s = PROGRAM_LIMIT_S,
-                                .said = said,
-                                .said_bytes = sizeof said};
-  if (!given)
-    snprintf(why, why_bytes, "%s: %s", argv[0], strerror(errno));
-  else if (!ls_child_run(&spec, &end)) {
-    ls_child_reason(&end, said, words);
-    snprintf(why, why_bytes, "%s: %s", argv[0], words);
-    given = false;
-  }
-  if (in >= 0) close(in);
-  return given;
-}
-
-static bool append(const char *path, const char *text, char *why, size_t why_bytes) {
-  int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-  bool written = fd >= 0 && dprintf(fd, "%s\n", text) > 0;
-  if (!written) snprintf(why, why_bytes, "%s: %s", path, strerror(errno));
-  if (fd >= 0) close(fd);
-  return written;
-}
-
-bool ls_alert_send(const ls_alert_rule_t *rule, const json_t *notice, char *why, size_t why_bytes) {
-  char *text = notice ? ls_json_dump(notice, JSON_COMPACT) : NULL;
-  if (!text) {
-    snprintf(why, why_bytes, "out of memory for a notice");
-    return false;
-  }
-  bool sent = !rule->file || append(rule->file, text, why, why_bytes);
-  if (rule->run.count > 0) sent = run_program(rule, text, why, why_bytes) && sent;
-  free(text);
-  return sent;
 }

@@ -17,9 +17,11 @@ typedef struct {
 typedef struct {
   const char *name, *when, *clear; /* clear NULL: that `when` does not hold */
   double for_s, clear_for_s;
-  ls_strings_t tell; /* names of further values that it says */
-  ls_strings_t run;  /* a program; it reads the notice from stdin */
-  const char *file;  /* notices are appended to it; NULL = none */
+  ls_strings_t tell;   /* names of further values that it says */
+  ls_strings_t run;    /* a program; it reads the notice from stdin */
+  const char *webhook; /* an address that gets the notice; NULL = none */
+  ls_strings_t mail;   /* addresses */
+  const char *file;    /* notices are appended to it; NULL = none */
 } ls_alert_rule_t;
 
 /* Reads a condition. On failure `why` says what is wrong with it. */
@@ -42,13 +44,23 @@ ls_alert_t ls_alert_of(const ls_alert_rule_t *rule);
 ls_alert_change_t ls_alert_judge(ls_alert_t *alert, const ls_monitor_sample_t *sample);
 
 /* The rules of a configuration without monitor.alerts. */
-enum { LS_ALERT_USUAL_COUNT = 9 };
+enum { LS_ALERT_USUAL_COUNT = 14 };
 extern const ls_alert_rule_t ls_alert_usual[LS_ALERT_USUAL_COUNT];
 
 /* The notice in the form of Alertmanager's webhook (version 4), so that its receivers understand it. New reference;
  * NULL when memory is short. */
 json_t *ls_alert_notice(const ls_alert_t *alert, const char *host, const ls_monitor_sample_t *sample);
-/* Gives the notice to the rule's program (at most 10 s) and file. False: `why` says what failed. */
+/* alert_send.c: gives the notice to all that the rule names, each for at most 10 s. False: `why` says what failed. */
 bool ls_alert_send(const ls_alert_rule_t *rule, const json_t *notice, char *why, size_t why_bytes);
+
+/* A thread that sends notices in turn, so that nobody waits for a receiver. */
+typedef struct ls_alert_post ls_alert_post_t;
+typedef void (*ls_alert_failed_fn)(void *user, const ls_alert_rule_t *rule,
+                                   const char *why); /* of that thread */
+ls_status_t ls_alert_post_open(ls_ctx_t *ctx, ls_alert_failed_fn failed, void *user, ls_alert_post_t **post);
+/* Takes the reference; the rule is borrowed until close. Never waits. */
+void ls_alert_post_put(ls_alert_post_t *post, const ls_alert_rule_t *rule, json_t *notice);
+/* Begins to send nothing more than 10 s from now; the rest fails. NULL: nothing. */
+void ls_alert_post_close(ls_alert_post_t *post);
 
 #endif

@@ -45,6 +45,10 @@ static const ls_option_t alert_rows[] = {
         .help =
             "Program and its arguments, started when the alert is raised or cleared, for at most 10 s. Its "
             "stdin is the notice in the form of Alertmanager's webhook."),
+    LS_OPTION(ls_alert_rule_t, webhook, .optional = true,
+              .help = "An http or https address that gets the notice, by the program curl, which has 3 s."),
+    LS_OPTION(ls_alert_rule_t, mail, .optional = true,
+              .help = "Addresses that get it as mail, by the program sendmail."),
     LS_OPTION_PATH(ls_alert_rule_t, file, .optional = true,
                    .help = "File to which notices are appended, a line each."),
 };
@@ -70,6 +74,21 @@ static ls_status_t check_told(ls_ctx_t *ctx, const ls_doc_node_t *row, const ls_
   return LS_OK;
 }
 
+static ls_status_t check_receivers(ls_ctx_t *ctx, const ls_doc_node_t *row, const ls_alert_rule_t *rule) {
+  if (rule->webhook && strncmp(rule->webhook, "http://", 7) != 0 &&
+      strncmp(rule->webhook, "https://", 8) != 0)
+    return ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(row, "webhook")->place,
+                      "monitor.alerts.webhook: `%s` does not begin with http:// or https://",
+                      LS_SHOWN(rule->webhook));
+  for (int i = 0; i < rule->mail.count; i++) {
+    const char *address = rule->mail.v[i];
+    if (!*address || address[strcspn(address, " \t\r\n,;:<>()\"")] || strspn(address, "-") > 0)
+      return ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(row, "mail")->place,
+                        "monitor.alerts.mail: `%s` is no address such as ops@example.org", LS_SHOWN(address));
+  }
+  return LS_OK;
+}
+
 static ls_status_t parse_alerts(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *list,
                                 ls_monitor_config_t *config) {
   if (list->kind != LS_DOC_LIST)
@@ -84,6 +103,7 @@ static ls_status_t parse_alerts(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_n
     status = ls_worse(status, check_condition(ctx, row, "when", rule->when));
     status = ls_worse(status, check_condition(ctx, row, "clear", rule->clear));
     status = ls_worse(status, check_told(ctx, row, &rule->tell));
+    status = ls_worse(status, check_receivers(ctx, row, rule));
   }
   config->alerts = rules;
   config->alert_count = count;

@@ -14,7 +14,7 @@
 static const double ns_per_s = 1e9, ns_per_us = 1e3;
 
 ls_status_t ls_measure_begin(ls_ctx_t *ctx, ls_measure_t *m, const char *dir, const ls_monitor_run_t *run) {
-  *m = (ls_measure_t){.run = *run, .begin_ns = ls_clock_ns()};
+  *m = (ls_measure_t){.run = *run, .begin_ns = ls_clock_ns(), .ecc_uncorrected = NAN};
   m->now_ns = m->begin_ns;
   snprintf(m->dir, sizeof m->dir, "%s", dir);
   ls_load_read(NULL, &m->load);
@@ -69,6 +69,7 @@ void ls_measure_steps(ls_measure_t *m, const ls_monitor_state_t *now, int64_t no
   s->evaluation_s = (double)now->eval_ns / ns_per_s;
   s->save_s = (double)now->save_ns / ns_per_s;
   s->running_s = (double)(now_ns - m->begin_ns) / ns_per_s;
+  if (m->run.resumed_from >= 0) s->resumed_s = s->running_s;
   s->idle_s = fmax(0, (double)(now_ns - last_ns) / ns_per_s);
   if (now->steps > 0) {
     s->loss = now->loss;
@@ -131,7 +132,7 @@ static void take_host(ls_measure_t *m, int64_t now_ns, ls_monitor_sample_t *s) {
   m->load = load;
 }
 
-static void take_gpu(const ls_measure_t *m, ls_monitor_sample_t *s) {
+static void take_gpu(ls_measure_t *m, ls_monitor_sample_t *s) {
   ls_gpu_now_t now;
   ls_gpu_live_read(m->gpu, &now);
 #define TAKE(field) s->gpu_##field = now.field;
@@ -139,6 +140,8 @@ static void take_gpu(const ls_measure_t *m, ls_monitor_sample_t *s) {
 #undef TAKE
   s->gpu_memory_ratio = now.memory_bytes / now.memory_size_bytes;
   s->gpu_power_ratio = now.power_w / now.power_limit_w;
+  s->gpu_ecc_new = now.ecc_uncorrected - m->ecc_uncorrected;
+  m->ecc_uncorrected = now.ecc_uncorrected;
 }
 
 static void take_straggler(const ls_measure_t *m, ls_monitor_sample_t *s) {

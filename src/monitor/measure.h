@@ -19,6 +19,7 @@ typedef struct {
   int64_t now_ns;
   ls_monitor_state_t state;
   ls_load_t load;
+  double ecc_uncorrected;             /* of the GPU */
   double recent_us[LS_USUAL_RECORDS]; /* a ring of step times */
   int64_t recent_count;
 } ls_measure_t;

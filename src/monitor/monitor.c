@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SINKS_MAX = 8, HOST_BYTES = 128, WHY_BYTES = 1024 };
+enum { SINKS_MAX = 8, HOST_BYTES = 128 };
 static const int64_t sync_every_ns = INT64_C(10) * 1000000000;
 
 typedef struct {
@@ -33,6 +33,7 @@ struct ls_monitor {
   int output_count;
   ls_alert_t *alert;
   int alert_count;
+  ls_alert_post_t *post; /* NULL: no alert has a receiver */
   pthread_t thread;
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -76,7 +77,6 @@ void ls_monitor_event(ls_monitor_t *m, const char *kind, json_t *members) {
 /* ---- a record ---- */
 
 static void tell(ls_monitor_t *m, const ls_alert_t *alert, const ls_monitor_sample_t *s) {
-  char why[WHY_BYTES] = "";
   json_t *notice = ls_alert_notice(alert, m->host, s);
   const json_t *said = json_object_get(notice, "commonAnnotations");
   const char *summary = json_string_value(json_object_get(said, "summary"));
@@ -87,13 +87,17 @@ static void tell(ls_monitor_t *m, const ls_alert_t *alert, const ls_monitor_samp
                              "status", alert->raised ? "raised" : "cleared", "when",
                              ls_json_text(alert->rule->when), "value", ls_json_number(alert->value),
                              "summary", ls_json_text(summary)));
-  if (!ls_alert_send(alert->rule, notice, why, sizeof why)) {
-    ls_log(m->ctx, LS_LOG_WARN, "alert %s could not be passed on: %s", alert->rule->name, why);
-    ls_monitor_event(
-        m, "alert_failed",
-        json_pack("{s:o?, s:o?}", "alert", ls_json_text(alert->rule->name), "why", ls_json_text(why)));
-  }
-  json_decref(notice);
+  if (m->post && notice)
+    ls_alert_post_put(m->post, alert->rule, notice);
+  else
+    json_decref(notice);
+}
+
+static void not_sent(void *user, const ls_alert_rule_t *rule, const char *why) {
+  ls_monitor_t *m = user;
+  ls_log(m->ctx, LS_LOG_WARN, "alert %s could not be passed on: %s", rule->name, why);
+  ls_monitor_event(m, "alert_failed",
+                   json_pack("{s:o?, s:o?}", "alert", ls_json_text(rule->name), "why", ls_json_text(why)));
 }
 
 static void record(ls_monitor_t *m) {
@@ -129,7 +133,7 @@ static void *watch(void *arg) {
     record(m);
     int64_t now_ns = ls_clock_ns();
     next_ns += m->every_ns;
-    if (next_ns < now_ns) next_ns = now_ns + m->every_ns; /* it was stopped, or a program took long */
+    if (next_ns < now_ns) next_ns = now_ns + m->every_ns; /* it was stopped, or a file took long */
     pthread_mutex_lock(&m->lock);
   }
   pthread_mutex_unlock(&m->lock);
@@ -171,9 +175,12 @@ static ls_status_t take_alerts(ls_monitor_t *m, const ls_monitor_config_t *confi
   m->alert_count = config->alerts ? config->alert_count : LS_ALERT_USUAL_COUNT;
   m->alert = ls_alloc_array(m->ctx, (size_t)m->alert_count + 1, sizeof *m->alert);
   if (!m->alert) return LS_ERR_MEMORY;
-  for (int i = 0; i < m->alert_count; i++)
+  bool sent = false;
+  for (int i = 0; i < m->alert_count; i++) {
     m->alert[i] = ls_alert_of(&rules[i]);
-  return LS_OK;
+    sent |= rules[i].file || rules[i].run.count > 0 || rules[i].webhook || rules[i].mail.count > 0;
+  }
+  return sent ? ls_alert_post_open(m->ctx, not_sent, m, &m->post) : LS_OK;
 }
 
 static void say_start(ls_monitor_t *m, const ls_monitor_run_t *r) {
@@ -191,6 +198,7 @@ static void say_start(ls_monitor_t *m, const ls_monitor_run_t *r) {
 }
 
 static void release(ls_monitor_t *m) {
+  ls_alert_post_close(m->post);
   for (int i = 0; i < m->output_count; i++)
     m->output[i].sink->close(m->output[i].state);
   if (m->log >= 0) close(m->log);
@@ -244,6 +252,8 @@ void ls_monitor_stop(ls_monitor_t *m, ls_status_t status) {
   pthread_mutex_unlock(&m->lock);
   pthread_join(m->thread, NULL);
   record(m);
+  ls_alert_post_close(m->post);
+  m->post = NULL;
   ls_monitor_event(m, "end",
                    json_pack("{s:s, s:s}", "status", ls_status_name(status), "text", ls_status_text(status)));
   fdatasync(m->log);

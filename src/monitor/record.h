@@ -70,6 +70,8 @@ typedef enum { LS_METRIC_NONE, LS_METRIC_GAUGE, LS_METRIC_COUNTER } ls_metric_ki
     "Time in evaluations.")                                                                                  \
   X(RUN, save_s, COUNTER, "lockstep_checkpoint_seconds_total", NULL, 1, NULL, "Time in saving.")             \
   X(RUN, running_s, COUNTER, "lockstep_run_seconds_total", NULL, 1, NULL, "Time since the process began.")   \
+  X(RUN, resumed_s, GAUGE, "lockstep_run_resumed_seconds", NULL, 1, NULL,                                    \
+    "Time since this process went on with an earlier one's run; missing if it began the run.")               \
   X(RANK, cpu_ratio, GAUGE, "lockstep_process_cpu_usage_ratio", NULL, 1, "host/cpu",                         \
     "Processors that the process keeps busy; 2.0 is two whole processors.")                                  \
   X(HOST, others_ratio, GAUGE, "lockstep_host_cpu_others_ratio", NULL, 1, "host/cpu_others",                 \
@@ -117,6 +119,7 @@ typedef enum { LS_METRIC_NONE, LS_METRIC_GAUGE, LS_METRIC_COUNTER } ls_metric_ki
     "Errors of the GPU's memory, by the driver's counter.")                                                  \
   X(RANK, gpu_ecc_uncorrected, COUNTER, "lockstep_gpu_ecc_errors_total", "type=\"uncorrected\"", 1, NULL,    \
     "The same: uncorrected.")                                                                                \
+  X(RANK, gpu_ecc_new, NONE, NULL, NULL, 1, NULL, "Uncorrected errors of its memory since the last record.") \
   X(RANK, gpu_nvlink_sent_bytes, COUNTER, "lockstep_gpu_nvlink_bytes_total", "direction=\"sent\"", 1, NULL,  \
     "Bytes over all of the GPU's NVLinks.")                                                                  \
   X(RANK, gpu_nvlink_received_bytes, COUNTER, "lockstep_gpu_nvlink_bytes_total", "direction=\"received\"",   \

@@ -5,11 +5,14 @@
 #include "monitor/measure.h"
 #include "monitor/sink.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PATH_BYTES = 512, FILE_BYTES = 1 << 20 };
@@ -319,6 +322,64 @@ static void usual_alerts_have_conditions(void **state) {
   }
 }
 
+/* Every usual rule, on a recorded run: a log of a record a second, in which one value turns bad, is near its limit for a
+ * moment, and is good again. */
+static void usual_alerts_are_raised_and_cleared_by_a_recorded_run(void **state) {
+  (void)state;
+  static const struct {
+    const char *name, *value;
+    double good, bad,
+        between; /* between: raises nothing and clears nothing; equal to bad where there is none */
+  } rows[] = {
+      {"not-finite", "nonfinite", 0, 1, 1},
+      {"no-progress", "idle_s", 1, 121, 121},
+      {"restart", "resumed_s", 61, 1, 1},
+      {"slow", "step_time_ratio", 1.1, 1.6, 1.3},
+      {"straggler", "straggler_ratio", 1.01, 1.12, 1.07},
+      {"memory", "memory_ratio", 0.5, 0.96, 0.93},
+      {"disk", "disk_ratio", 0.5, 0.96, 0.93},
+      {"gpu-memory", "gpu_memory_ratio", 0.5, 0.96, 0.93},
+      {"gpu-margin", "gpu_margin_c", 20, -1, 7},
+      {"gpu-power", "gpu_power_ratio", 0.9, 1.1, 1.02},
+      {"gpu-error", "gpu_xid_errors", 0, 1, 1},
+      {"gpu-memory-error", "gpu_ecc_new", 0, 2, 2},
+      {"gpu-heat", "gpu_heat_limited", 0, 1, 1},
+      {"gpu-brake", "gpu_brake_limited", 0, 1, 1},
+  };
+  assert_int_equal(LS_COUNT(rows), LS_ALERT_USUAL_COUNT);
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    const ls_alert_rule_t *rule = &ls_alert_usual[i];
+    assert_string_equal(rule->name, rows[i].name);
+    enum { BAD = 300, BETWEEN = 500, GOOD = 700, BAD_MOMENT = 720, END = 1000 };
+    double raised_at = -1, cleared_at = -1;
+    ls_alert_t alert = ls_alert_of(rule);
+    for (int t = 0; t < END; t++) {
+      const bool moment = t == 100 || t == BAD_MOMENT; /* a second: only rules without for_s say something */
+      const double value = (t >= BAD && t < BETWEEN) || moment ? rows[i].bad
+                           : t >= BETWEEN && t < GOOD          ? rows[i].between
+                                                               : rows[i].good;
+      ls_monitor_sample_t s;
+      const ls_field_source_t source = {.name = "record", .status = LS_ERR_CORRUPT};
+      json_t *line = json_pack("{s:f, s:i, s:f}", "t", (double)t, "rank", 0, rows[i].value, value);
+      ls_record_clear(&ls_monitor_sample_record, &s);
+      assert_int_equal(ls_record_read(&source, &ls_monitor_sample_record, line, &s), LS_OK);
+      json_decref(line);
+      const ls_alert_change_t change = ls_alert_judge(&alert, &s);
+      if (rule->for_s > 0 && change == LS_ALERT_RAISED && t >= BAD && raised_at < 0) raised_at = t;
+      if (rule->for_s > 0 && change == LS_ALERT_RAISED) assert_true(t >= BAD && t < BETWEEN);
+      if (rule->for_s == 0 && change == LS_ALERT_RAISED) assert_true(value == rows[i].bad);
+      if (rule->for_s == 0 && change == LS_ALERT_RAISED && t == BAD) raised_at = t;
+      if (change == LS_ALERT_CLEARED && t >= BAD && cleared_at < 0) cleared_at = t;
+    }
+    if (raised_at != BAD + rule->for_s) fail_msg("%s: raised at %g", rule->name, raised_at);
+    /* a moment of the bad value begins the time in which it has to be good anew */
+    const double clear = GOOD + rule->clear_for_s;
+    const double expected =
+        rule->clear_for_s > BAD_MOMENT - GOOD ? BAD_MOMENT + 1 + rule->clear_for_s : clear;
+    if (cleared_at != expected) fail_msg("%s: cleared at %g, not %g", rule->name, cleared_at, expected);
+  }
+}
+
 static void conditions_are_refused_with_a_reason(void **state) {
   (void)state;
   static const struct {
@@ -389,6 +450,126 @@ static void a_program_that_fails_is_said_in_the_log(void **state) {
   assert_non_null(strstr(log, "\"kind\":\"alert_failed\""));
   assert_non_null(strstr(log, "sh: no such receiver"));
   ls_free(log);
+}
+
+/* A program that does not end: records go on meanwhile, and the notice is delivered when it may. */
+static void a_slow_receiver_holds_nobody_up(void **state) {
+  (void)state;
+  char fifo[2 * PATH_BYTES], events[2 * PATH_BYTES], command[4 * PATH_BYTES];
+  snprintf(fifo, sizeof fifo, "%s/fifo", dir);
+  snprintf(command, sizeof command, "cat '%s' >'%s/said'", fifo, dir);
+  assert_int_equal(mkfifo(fifo, 0600), 0);
+  const char *const program[] = {"sh", "-c", command};
+  const ls_alert_rule_t rules[] = {{.name = "always", .when = "running_s >= 0", .run = {3, program}}};
+  const ls_monitor_config_t config = {.dir = dir, .every_s = 0.01, .alert_count = 1, .alerts = rules};
+  ls_monitor_t *monitor;
+  size_t size_bytes;
+  assert_int_equal(ls_monitor_start(NULL, &config, &one_rank, &monitor), LS_OK);
+  snprintf(events, sizeof events, "%s/events.jsonl", dir);
+  struct stat about = {0};
+  while (about.st_size < 20000) /* start, record, alert, and many records while its program waits */
+    stat(events, &about);
+  int to = open(fifo, O_WRONLY | O_CLOEXEC); /* waits until the program reads */
+  assert_true(ls_write_all(to, "go on", 5));
+  close(to);
+  ls_monitor_stop(monitor, LS_OK);
+  char *log = read_file("events.jsonl", &size_bytes), *said = read_file("said", &size_bytes);
+  assert_string_equal(said, "go on");
+  assert_null(strstr(log, "alert_failed"));
+  ls_free(said);
+  ls_free(log);
+}
+
+/* One request of a webhook: answers with `status` and keeps what came. */
+typedef struct {
+  int listener;
+  const char *status;
+  char request[1 << 14];
+} receiver_t;
+
+static void *receive(void *arg) {
+  receiver_t *r = arg;
+  size_t used = 0, wanted = sizeof r->request - 1;
+  int fd = accept(r->listener, NULL, NULL);
+  while (used < wanted) {
+    ssize_t n = read(fd, r->request + used, sizeof r->request - 1 - used);
+    if (n <= 0) break;
+    used += (size_t)n;
+    r->request[used] = '\0';
+    const char *body = strstr(r->request, "\r\n\r\n"), *length = strstr(r->request, "Content-Length: ");
+    if (body && length) wanted = (size_t)(body + 4 - r->request) + strtoul(length + 16, NULL, 10);
+  }
+  ls_write_all(fd, r->status, strlen(r->status));
+  close(fd);
+  return NULL;
+}
+
+static void a_webhook_gets_the_notice(void **state) {
+  (void)state;
+  static receiver_t r;
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t size = sizeof address;
+  char url[64], why[1024] = "";
+  pthread_t thread;
+  if (system("curl --version >/dev/null 2>&1") != 0) {
+    print_message("curl is not installed: no webhook was tried\n");
+    skip();
+  }
+  r.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(r.listener, (struct sockaddr *)&address, sizeof address), 0);
+  assert_int_equal(listen(r.listener, 1), 0);
+  assert_int_equal(getsockname(r.listener, (struct sockaddr *)&address, &size), 0);
+  snprintf(url, sizeof url, "http://127.0.0.1:%d/hook", ntohs(address.sin_port));
+  const ls_alert_rule_t rule = {.name = "loss", .when = "loss > 1", .webhook = url};
+  json_t *notice = json_pack("{s:s, s:s}", "version", "4", "status", "firing");
+  const struct {
+    const char *status, *why;
+  } rows[] = {{"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", NULL},
+              {"HTTP/1.1 500 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", "500"}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    r.status = rows[i].status;
+    assert_int_equal(pthread_create(&thread, NULL, receive, &r), 0);
+    assert_int_equal(ls_alert_send(&rule, notice, why, sizeof why), rows[i].why == NULL);
+    pthread_join(thread, NULL);
+    assert_true(strstr(r.request, "POST /hook HTTP/1.1\r\n") == r.request);
+    assert_non_null(strstr(r.request, "Content-Type: application/json\r\n"));
+    assert_non_null(strstr(r.request, "\r\n\r\n{\"version\":\"4\",\"status\":\"firing\"}\n"));
+    if (rows[i].why && !strstr(why, rows[i].why)) fail_msg("%s", why);
+  }
+  close(r.listener); /* nobody listens any more */
+  assert_false(ls_alert_send(&rule, notice, why, sizeof why));
+  assert_non_null(strstr(why, "curl: "));
+  json_decref(notice);
+}
+
+static void a_mail_is_given_to_sendmail(void **state) {
+  (void)state;
+  char path[2 * PATH_BYTES], script[4 * PATH_BYTES], why[1024] = "", *before = strdup(getenv("PATH"));
+  size_t size_bytes;
+  static const char *const addresses[] = {"ops@example.org", "root"};
+  const ls_alert_rule_t rule = {.name = "loss", .when = "loss > 1", .mail = {2, addresses}};
+  snprintf(path, sizeof path, "%s/sendmail", dir);
+  snprintf(script, sizeof script, "#!/bin/sh\necho \"$*\" >'%s/flags'\n%s >'%s/mail'\n", dir, "/bin/cat",
+           dir);
+  assert_int_equal(ls_file_replace(NULL, path, script, strlen(script)), LS_OK);
+  chmod(path, 0700);
+  setenv("PATH", dir, 1);
+  json_t *notice = json_pack("{s:{s:s, s:s}}", "commonAnnotations", "summary",
+                             "loss raised\nBcc: x@y on h\u00f6st", "description", "Loss of the newest step.");
+  bool sent = ls_alert_send(&rule, notice, why, sizeof why);
+  setenv("PATH", before, 1);
+  free(before);
+  json_decref(notice);
+  if (!sent) fail_msg("%s", why);
+  char *flags = read_file("flags", &size_bytes), *mail = read_file("mail", &size_bytes);
+  assert_string_equal(flags, "-i -t\n");
+  assert_true(strstr(mail, "To: ops@example.org, root\nSubject: lockstep: loss raised?Bcc: x@y on h??st\n") ==
+              mail);
+  assert_non_null(strstr(mail, "\nContent-Type: text/plain; charset=utf-8\n"));
+  assert_non_null(strstr(
+      mail, "\n\nloss raised\nBcc: x@y on h\u00f6st\n\nCondition: loss > 1\nLoss of the newest step.\n"));
+  ls_free(mail);
+  ls_free(flags);
 }
 
 /* ---- records ---- */
@@ -510,9 +691,13 @@ int main(void) {
       cmocka_unit_test(an_alert_waits_and_clears_at_its_own_threshold),
       cmocka_unit_test(an_alert_without_a_clear_condition_ends_with_its_own),
       cmocka_unit_test(usual_alerts_have_conditions),
+      cmocka_unit_test(usual_alerts_are_raised_and_cleared_by_a_recorded_run),
       cmocka_unit_test(conditions_are_refused_with_a_reason),
       IN_DIR(a_raised_alert_reaches_log_program_and_file),
       IN_DIR(a_program_that_fails_is_said_in_the_log),
+      IN_DIR(a_slow_receiver_holds_nobody_up),
+      cmocka_unit_test(a_webhook_gets_the_notice),
+      IN_DIR(a_mail_is_given_to_sendmail),
       IN_DIR(a_slow_step_is_seen_against_the_usual_one),
       IN_DIR(a_straggler_is_named_by_its_own_time),
       cmocka_unit_test(a_reader_sees_whole_blocks_in_order),

@@ -18,12 +18,13 @@ watched="--set monitor.dir=$seen --set monitor.every_s=0.01 --set monitor.sinks=
 # shellcheck disable=SC2086 # words
 "$program" train "$work/c.yaml" --quiet --resume --set train.steps=300 $watched >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
 has_lines() { [ "$(grep -c running, "$work/lines")" -ge "$1" ]; }
-kinds() { sed -n '/"kind":"timeline"/d; s/^{"kind":"\([a-z_]*\)".*/\1/p' "$1" | uniq | tr '\n' ' '; }
+kinds() { sed -n '/"kind":"timeline"/d; /"kind":"alert"/d; s/^{"kind":"\([a-z_]*\)".*/\1/p' "$1" | uniq | tr '\n' ' '; }
 case "$(kinds "$seen/events.jsonl")" in
 "start record save record end start record save record end " | "start save record end start save record end " | \
   "start record save record end start save record end " | "start save record end start record save record end ") ;;
 *) fail "kinds of lines: $(kinds "$seen/events.jsonl")" ;;
 esac
+grep -q '"kind":"alert".*"alert":"restart","status":"raised"' "$seen/events.jsonl" || fail "a restart is no alert"
 grep -q '^{"kind":"timeline",.*"step":9,.*"tasks":\[\["' "$seen/events.jsonl" || fail "no timeline: $(grep timeline "$seen/events.jsonl" | cut -c1-300)"
 tail -2 "$seen/events.jsonl" | grep -q '"step":300,"total_steps":300,"loss":' || fail "the last record: $(tail -2 "$seen/events.jsonl")"
 [ "$(ls "$seen" | grep -c tfevents)" -ge 1 ] || fail "no TensorBoard file"
@@ -91,6 +92,8 @@ tail -2 "$work/lines" | grep -q ' rank 0 end  text interrupted' || fail "no end:
 expect 3 'monitor.sinks: `tensorbord` is not one of .*did you mean `tensorboard`' check "$work/c.yaml" --set 'monitor={dir: x, sinks: [tensorbord]}'
 expect 3 'monitor.alerts.when: `los` is not measured; did you mean `loss`' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: los > 1}]}'
 expect 3 'monitor.alerts.clear: a condition is NAME OPERATOR NUMBER' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: loss > 1, clear: loss}]}'
+expect 3 'monitor.alerts.webhook: `ftp://x` does not begin with http' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: loss > 1, webhook: "ftp://x"}]}'
+expect 3 'monitor.alerts.mail: `a b` is no address' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: loss > 1, mail: [a b]}]}'
 expect 3 'monitor.alerts: a list of alerts was expected' check "$work/c.yaml" --set 'monitor={alerts: {name: a}}'
 touch "$work/file"
 expect 5 "$work/file" train "$work/c.yaml" --quiet --set monitor.dir="$work/file"
@@ -101,6 +104,23 @@ expect 5 "$work/file" train "$work/c.yaml" --quiet --set monitor.dir="$work/file
   >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
 [ "$(grep -c 'warning: alert: learns raised on rank 0 of .*: step is 200' "$work/err")" = 1 ] || fail "alert: $(cat "$work/err")"
 grep -q '"kind":"alert".*"alert":"learns","status":"raised"' "$work/alert/events.jsonl" || fail "no alert in the log"
+
+# A recorded GPU in NVML's place, on any machine: its margin shrinks, and a limit of the run is told.
+printf '%s\n' '{"t": 0, "gpu_temperature_c": 60, "gpu_margin_c": 20, "gpu_power_w": 300, "gpu_power_limit_w": 400}' \
+  '{"t": 0.1, "gpu_temperature_c": 82, "gpu_margin_c": -2, "gpu_power_w": 420, "gpu_power_limit_w": 400, "gpu_heat_limited": 1}' >"$work/gpu"
+LOCKSTEP_NVML="$work/gpu" "$program" train "$work/c.yaml" --quiet --set train.steps=100000000 --set monitor.dir="$work/hot" --set monitor.every_s=0.02 \
+  --set 'monitor.alerts=[{name: hot, when: gpu_margin_c <= 5, for_s: 0.05, tell: [gpu_temperature_c]}]' \
+  --set train.checkpoint.dir="$work/hotrun" >"$work/train.out" 2>"$work/err" &
+pid=$!
+wait_until "the alert" grep -q 'alert: hot raised on rank 0 of .*: gpu_margin_c is -2, gpu_temperature_c 82' "$work/err"
+kill $pid
+wait $pid || true
+"$program" monitor "$work/hot" --once >"$work/out"
+grep -q '^gpu of rank 0 .* 82 C (margin -2)  420 W  T$' "$work/out" || fail "the GPU's line: $(cat "$work/out")"
+LOCKSTEP_NVML="$work/gone"
+export LOCKSTEP_NVML
+expect 5 "$work/gone" train "$work/c.yaml" --quiet --set monitor.dir="$work/hot2"
+unset LOCKSTEP_NVML
 
 # What deploy/ asks for is measured.
 for name in $(grep -oh 'lockstep_[a-z_]*' "$source_dir/deploy/prometheus-rules.yaml" "$source_dir/deploy/grafana.json" | sort -u); do
