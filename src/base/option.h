@@ -14,6 +14,7 @@ typedef enum {
   LS_OPT_STRING,  /* const char *, in the arena */
   LS_OPT_ENUM,    /* int: index into choices */
   LS_OPT_INTS,    /* ls_ints_t: a list of integers, or one integer */
+  LS_OPT_FLOATS,  /* ls_floats_t: a list of numbers, or one number */
   LS_OPT_STRINGS, /* ls_strings_t: a list of strings, or one string */
   LS_OPT_PATH     /* const char *, in the arena: not empty; a relative one starts where its document says */
 } ls_option_type_t;
@@ -34,6 +35,10 @@ typedef struct {
   int count;
   int64_t v[LS_OPT_LIST_MAX];
 } ls_ints_t;
+typedef struct {
+  int count;
+  double v[LS_OPT_LIST_MAX];
+} ls_floats_t;
 typedef struct {
   int count;
   const char *const *v; /* in the arena */
@@ -60,7 +65,8 @@ typedef struct {
            : LS_OPT_BOOL, const char *                                                                       \
            : LS_OPT_STRING, int                                                                              \
            : LS_OPT_ENUM, ls_ints_t                                                                          \
-           : LS_OPT_INTS, ls_strings_t                                                                       \
+           : LS_OPT_INTS, ls_floats_t                                                                        \
+           : LS_OPT_FLOATS, ls_strings_t                                                                     \
            : LS_OPT_STRINGS)
 /* The row of a field that the option is named after, its type taken from the field. `..`: initialisers of what else it
  * has. */

@@ -21,6 +21,7 @@ static bool is_absent(const ls_option_t *row, double value) {
 
 static json_t *value_json(const ls_option_t *row, const void *field) {
   static const ls_field_t int_each = {.type = LS_FIELD_INT64, .size_bytes = sizeof(int64_t)},
+                          real_each = {.type = LS_FIELD_REAL, .size_bytes = sizeof(double)},
                           text_each = {.type = LS_FIELD_STRING, .size_bytes = sizeof(char *)};
   static const ls_field_t fields[] = {
       [LS_OPT_INT] = {.type = LS_FIELD_INT64},
@@ -30,6 +31,8 @@ static json_t *value_json(const ls_option_t *row, const void *field) {
       [LS_OPT_ENUM] = {.type = LS_FIELD_CHOICE},
       [LS_OPT_INTS] = LS_FIELD_OF(ls_ints_t, v, LS_FIELD_LIST, NULL, .each = &int_each,
                                   .count_offset = offsetof(ls_ints_t, count)),
+      [LS_OPT_FLOATS] = LS_FIELD_OF(ls_floats_t, v, LS_FIELD_LIST, NULL, .each = &real_each,
+                                    .count_offset = offsetof(ls_floats_t, count)),
       [LS_OPT_STRINGS] = LS_FIELD_OF(ls_strings_t, v, LS_FIELD_LIST_AT, NULL, .each = &text_each,
                                      .count_offset = offsetof(ls_strings_t, count))};
   if (row->type == LS_OPT_PATH) return path_json(*(const char *const *)field);
@@ -45,6 +48,7 @@ json_t *ls_option_default_json(const ls_option_t *row) {
     int64_t i;
     double d;
     ls_ints_t ints;
+    ls_floats_t floats;
     ls_strings_t strings;
   } field;
   ls_arena_t arena;
@@ -77,10 +81,15 @@ static const char *choices_text(ls_arena_t *arena, const char *const *choices) {
 }
 
 const char *ls_option_type_text(ls_arena_t *arena, const ls_option_t *row) {
-  static const char *const types[] = {
-      [LS_OPT_INT] = "integer",           [LS_OPT_FLOAT] = "number", [LS_OPT_BOOL] = "true | false",
-      [LS_OPT_STRING] = "text",           [LS_OPT_ENUM] = NULL,      [LS_OPT_INTS] = "list of integers",
-      [LS_OPT_STRINGS] = "list of texts", [LS_OPT_PATH] = "path"};
+  static const char *const types[] = {[LS_OPT_INT] = "integer",
+                                      [LS_OPT_FLOAT] = "number",
+                                      [LS_OPT_BOOL] = "true | false",
+                                      [LS_OPT_STRING] = "text",
+                                      [LS_OPT_ENUM] = NULL,
+                                      [LS_OPT_INTS] = "list of integers",
+                                      [LS_OPT_FLOATS] = "list of numbers",
+                                      [LS_OPT_STRINGS] = "list of texts",
+                                      [LS_OPT_PATH] = "path"};
   char range[LS_OPT_RANGE_TEXT_BYTES];
   const char *type = row->type == LS_OPT_ENUM ? choices_text(arena, row->choices) : types[row->type];
   ls_option_range_text(row, range);

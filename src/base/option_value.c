@@ -179,23 +179,28 @@ static ls_status_t parse_list(const ls_option_source_t *s, const ls_option_t *ro
   bool one = node->kind == LS_DOC_SCALAR;
   if (!one && node->kind != LS_DOC_LIST) return fail_kind(s, row, node, "a list");
   ls_ints_t *ints = row->type == LS_OPT_INTS ? field : NULL;
+  ls_floats_t *floats = row->type == LS_OPT_FLOATS ? field : NULL;
+  bool texted = !ints && !floats;
   int count = one ? 1 : node->count, least = row->optional ? 0 : 1,
-      most = ints ? LS_OPT_LIST_MAX : LS_DOC_NODES_MAX, index = 0;
+      most = texted ? LS_DOC_NODES_MAX : LS_OPT_LIST_MAX, index = 0;
   if (count < least || count > most)
     return ls_fail_at(s->ctx, LS_ERR_CONFIG, &node->place,
                       "%s%s%s: %d entries, between %d and %d are possible", s->section,
                       *s->section ? "." : "", row->name, count, least, most);
-  const char **texts = ints ? NULL : ls_arena_array(s->arena, (size_t)count + 1, sizeof *texts);
-  if (!ints && !texts) return LS_ERR_MEMORY;
+  const char **texts = texted ? ls_arena_array(s->arena, (size_t)count + 1, sizeof *texts) : NULL;
+  if (texted && !texts) return LS_ERR_MEMORY;
   ls_status_t status = LS_OK;
   for (const ls_doc_node_t *child = one ? node : node->child; index < count; child = child->next, index++) {
-    ls_status_t this =
-        ints ? parse_int(s, row, child, &ints->v[index]) : parse_string(s, row, child, &texts[index]);
+    ls_status_t this = ints     ? parse_int(s, row, child, &ints->v[index])
+                       : floats ? parse_float(s, row, child, &floats->v[index])
+                                : parse_string(s, row, child, &texts[index]);
     if (this != LS_OK) status = this;
   }
   if (status != LS_OK) count = 0;
   if (ints)
     ints->count = count;
+  else if (floats)
+    floats->count = count;
   else
     *(ls_strings_t *)field = (ls_strings_t){count, texts};
   return status;
@@ -217,6 +222,7 @@ ls_status_t ls_option_value_parse(const ls_option_source_t *s, const ls_option_t
   case LS_OPT_ENUM:
     return parse_enum(s, row, node, field);
   case LS_OPT_INTS:
+  case LS_OPT_FLOATS:
   case LS_OPT_STRINGS:
     return parse_list(s, row, node, field);
   }
@@ -225,14 +231,12 @@ ls_status_t ls_option_value_parse(const ls_option_source_t *s, const ls_option_t
 
 /* The neutral value of an absent optional row. */
 static void clear_field(const ls_option_t *row, void *field) {
-  static const size_t bytes[] = {[LS_OPT_INT] = sizeof(int64_t),
-                                 [LS_OPT_FLOAT] = sizeof(double),
-                                 [LS_OPT_BOOL] = sizeof(bool),
-                                 [LS_OPT_STRING] = sizeof(char *),
-                                 [LS_OPT_ENUM] = sizeof(int),
-                                 [LS_OPT_INTS] = sizeof(ls_ints_t),
-                                 [LS_OPT_STRINGS] = sizeof(ls_strings_t),
-                                 [LS_OPT_PATH] = sizeof(char *)};
+  static const size_t bytes[] = {
+      [LS_OPT_INT] = sizeof(int64_t),        [LS_OPT_FLOAT] = sizeof(double),
+      [LS_OPT_BOOL] = sizeof(bool),          [LS_OPT_STRING] = sizeof(char *),
+      [LS_OPT_ENUM] = sizeof(int),           [LS_OPT_INTS] = sizeof(ls_ints_t),
+      [LS_OPT_FLOATS] = sizeof(ls_floats_t), [LS_OPT_STRINGS] = sizeof(ls_strings_t),
+      [LS_OPT_PATH] = sizeof(char *)};
   memset(field, 0, bytes[row->type]);
 }
 
@@ -242,7 +246,7 @@ ls_status_t ls_option_value_default(const ls_option_source_t *s, const ls_option
   if (!row->initial) return LS_OK;
   ls_doc_node_t elements[LS_OPT_LIST_MAX] = {0}, node = {.kind = LS_DOC_SCALAR, .text = row->initial};
   char copy[256];
-  bool list = row->type == LS_OPT_INTS || row->type == LS_OPT_STRINGS;
+  bool list = row->type == LS_OPT_INTS || row->type == LS_OPT_FLOATS || row->type == LS_OPT_STRINGS;
   ls_option_source_t source = {s->ctx, list ? s->arena : NULL, s->section};
   if (list) {
     node = (ls_doc_node_t){.kind = LS_DOC_LIST};

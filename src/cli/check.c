@@ -49,6 +49,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   status = ls_dataset_open(ctx, &config->data, NULL, &want, (uint64_t)config->train.seed, NULL, &data);
   if (status != LS_OK) goto config;
   status = ls_train_data_check(ctx, config, data);
+  if (status == LS_OK) status = ls_dataset_verify(ctx, data);
   if (status != LS_OK) goto data;
   status = cli_lowered_create(ctx, config, data->rows, &lowered);
   if (status != LS_OK) goto data;

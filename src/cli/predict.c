@@ -10,7 +10,7 @@ static const cli_extra_t extra[] = {
     [EXTRA_INPUT] =
         {"--input", "FILE",
          "Samples without targets: CSV with a header, .npy, FILE.npz:NAME or IDX, also packed by gzip; - is "
-         "stdin."},
+         "stdin. With data.kind: images a folder of images, or one."},
     [EXTRA_OUTPUT] = {"--output", "FILE", "Where the predictions go (default: -, which is stdout)."},
     [EXTRA_FORMAT] = {"--format", "NAME", "csv, npy or jsonl (default: by the output's name, else csv)."},
     [EXTRA_BEST] = {"--best", NULL,
@@ -81,7 +81,8 @@ static ls_status_t predict(ls_ctx_t *ctx, const cli_args_t *args, const ls_confi
   data.columns_trained = d->columns != NULL;
   int64_t positions = ls_model_positions(&config->model);
   predict_t p = {.ctx = ctx, .trainer = t, .each = positions > 0 ? positions : 1};
-  ls_status_t status = ls_stream_open(ctx, &data, args->extra[EXTRA_INPUT], ls_trainer_inputs(t), &p.in);
+  const ls_data_want_t want = ls_train_want(&config->model);
+  ls_status_t status = ls_stream_open(ctx, &data, args->extra[EXTRA_INPUT], &want, &p.in);
   if (status != LS_OK) return status;
   const int64_t width = ls_trainer_outputs(t) / p.each, samples = ls_stream_total(p.in);
   const cli_rows_spec_t spec = {.path = args->extra[EXTRA_OUTPUT] ? args->extra[EXTRA_OUTPUT] : "-",

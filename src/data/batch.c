@@ -1,7 +1,10 @@
 /* A micro-batch: which rows, their values, their weights. A pure function of dataset, spec and number, so that
  * any rank can fill its share of any step at any time. */
 #include "data/corpus.h"
+#include "data/images.h"
 #include "data/order.h"
+
+#include "base/clock.h"
 
 #include <string.h>
 
@@ -61,23 +64,44 @@ static void copy_row(void *to, int64_t to_row, const void *from, int64_t row, si
   memcpy((char *)to + (size_t)to_row * bytes, (const char *)from + (size_t)row * bytes, bytes);
 }
 
-static void put_row(const ls_dataset_t *d, int64_t row, int64_t to_row, const ls_batch_t *to) {
+/* The row's sample, at `position` of the stream, into row `to_row`. */
+static ls_status_t put_row(const ls_dataset_t *d, const ls_loader_spec_t *spec, int64_t row,
+                           uint64_t position, int64_t to_row, const ls_batch_t *to, ls_batch_work_t *work) {
+  size_t bytes = ls_shape_bytes(&d->sample.x);
+  char *x = (char *)to->x + (size_t)to_row * bytes;
+  const ls_augment_t *augment = &d->augment;
   if (to->row) {
     to->row[to_row] = (int32_t)row;
-    return;
+    return LS_OK;
   }
   if (d->corpus) {
-    int64_t context = d->corpus->context;
-    ls_corpus_put(d->corpus, row, (char *)to->x + (size_t)to_row * ls_shape_bytes(&d->sample.x),
-                  (int32_t *)to->target + to_row * context);
-    return;
+    ls_corpus_put(d->corpus, row, x, (int32_t *)to->target + to_row * d->corpus->context);
+    return LS_OK;
   }
-  copy_row(to->x, to_row, d->features, row, ls_shape_bytes(&d->sample.x));
   copy_row(to->target, to_row, d->targets, row, ls_shape_bytes(&d->sample.target));
+  if (!d->features) return ls_images_put(d, row, spec->shuffle, spec->seed, position, work, (uint8_t *)x);
+  const char *from = (const char *)d->features + (size_t)row * bytes;
+  if (spec->shuffle && (augment->flip || augment->padding > 0))
+    ls_augment_copy(augment, true, spec->seed, position, from, (size_t)augment->width * augment->pixel_bytes,
+                    x);
+  else
+    memcpy(x, from, bytes);
+  return LS_OK;
 }
 
-void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_spec_t *spec, int64_t unit,
-                        const ls_batch_t *to, int part, int parts) {
+static void put_step(const ls_dataset_t *d, const ls_loader_spec_t *spec, int64_t step, int64_t position,
+                     ls_step_params_t *to) {
+  *to = (ls_step_params_t){.seed = spec->seed,
+                           .position = (uint64_t)position,
+                           .lr = spec->lr ? spec->lr(spec->lr_user, step) : 0.0f};
+  memcpy(to->mean, d->mean, sizeof to->mean);
+  memcpy(to->scale, d->scale, sizeof to->scale);
+}
+
+ls_status_t ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_spec_t *spec, int64_t unit,
+                               const ls_batch_t *to, int part, int parts, ls_batch_work_t *work) {
+  int64_t begin_ns = ls_clock_ns(), copied_ns = work->times.copy_ns;
+  ls_status_t status = LS_OK;
   cursor_t cursor = cursor_make(d, spec);
   int64_t step = unit / spec->accumulate, before = unit % spec->accumulate * spec->rows;
   int64_t begin = spec->origin + step * spec->global_batch, valid = spec->total_samples - begin;
@@ -86,33 +110,41 @@ void ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_spec_t *spec, int
   float weight = valid > 0 ? (float)(1.0 / (double)valid) : 0.0f;
   int64_t position = begin + spec->first + before;
 
-  if (part == 0)
-    *to->step = (ls_step_params_t){.seed = spec->seed,
-                                   .position = (uint64_t)position,
-                                   .lr = spec->lr ? spec->lr(spec->lr_user, step) : 0.0f,
-                                   .mean = d->mean,
-                                   .scale = d->scale};
+  if (part == 0) put_step(d, spec, step, position, to->step);
   int64_t from, until;
   ls_pool_share(spec->rows, 1, part, parts, &from, &until);
   int64_t real = (spec->count < valid - spec->first ? spec->count : valid - spec->first) - before, r = from;
   if (real > until) real = until;
-  while (r < real) {
+  while (r < real && status == LS_OK) {
     uint64_t row[LS_ORDER_EACH_MAX];
     int count = cursor_rows(&cursor, (uint64_t)(position + r), real - r, row);
-    for (int i = 0; i < count; i++, r++) {
-      put_row(d, (int64_t)row[i], r, to);
+    for (int i = 0; i < count && status == LS_OK; i++, r++) {
+      status = put_row(d, spec, (int64_t)row[i], (uint64_t)(position + r), r, to, work);
       to->weight[r] = weight;
     }
   }
   /* Padding repeats a real row of the part: its numbers are ordinary, its weight is 0. */
   int64_t padding = r < until && cursor.part_count ? ls_dataset_row(d, spec->part, 0) : 0;
-  for (; r < until; r++) {
-    put_row(d, padding, r, to);
+  for (; r < until && status == LS_OK; r++) {
+    status = put_row(d, spec, padding, (uint64_t)(position + r), r, to, work);
     to->weight[r] = 0.0f;
   }
+  work->times.samples += until - from;
+  if (d->features || !d->images) work->times.copy_ns = copied_ns + ls_clock_ns() - begin_ns;
+  return status;
 }
 
-void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t unit,
-                   const ls_batch_t *to) {
-  ls_batch_fill_part(dataset, spec, unit, to, 0, 1);
+ls_status_t ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t unit,
+                          const ls_batch_t *to) {
+  ls_batch_work_t work = {0};
+  ls_status_t status = ls_batch_fill_part(dataset, spec, unit, to, 0, 1, &work);
+  ls_batch_work_release(&work);
+  return status;
+}
+
+void ls_batch_work_release(ls_batch_work_t *work) {
+  ls_room_t *rooms[] = {&work->file, &work->pixels, &work->scratch, &work->scaled};
+  for (int i = 0; i < LS_COUNT(rooms); i++)
+    ls_free(rooms[i]->bytes);
+  *work = (ls_batch_work_t){0};
 }

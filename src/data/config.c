@@ -1,9 +1,10 @@
 /* The data section of a configuration: its rows, and the keys that belong to each kind. */
 #include "data/parts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-static const char *const kinds[] = {"idx", "csv", "npy", "text", "synthetic", NULL};
+static const char *const kinds[] = {"idx", "csv", "npy", "text", "images", "synthetic", NULL};
 
 /* In the order of ls_tokens_t and ls_windows_t. */
 static const char *const tokens[] = {"auto", "characters", "bytes", "u16", "i32", NULL};
@@ -11,6 +12,11 @@ static const char *const windows[] = {"random", "strided", NULL};
 
 /* In the order of ls_missing_t. */
 static const char *const missing[] = {"error", "mean", "indicator", NULL};
+
+/* In the order of ls_scale_t, ls_crop_t and ls_decode_t. */
+static const char *const interpolations[] = {"bilinear", "bicubic", NULL};
+static const char *const crops[] = {"centre", "random", NULL};
+static const char *const decodes[] = {"auto", "once", "always", NULL};
 
 /* In the order of ls_resident_t. */
 static const char *const residents[] = {"auto", "true", "false", NULL};
@@ -26,13 +32,17 @@ static const ls_option_t rows[] = {
                    .help = "idx, npy: file of the targets: class numbers, or values to predict."),
     LS_OPTION_PATH(
         ls_data_config_t, path, .change = LS_CHANGE_IGNORED, .optional = true,
-        .help = "csv: file with a header line, gzip allowed. text: file, or all files that match, as in "
-                "shards/*.bin, one after the other."),
-    LS_OPTION(ls_data_config_t, target, .change = LS_CHANGE_MODEL, .optional = true,
-              .help = "csv: names of the target columns."),
+        .help =
+            "csv: file with a header line, gzip allowed. text: file, or all files that match, as in "
+            "shards/*.bin, one after the other. images: folder with a folder of PNG and JPEG files for each "
+            "class, or a CSV file of their paths and labels."),
+    LS_OPTION(
+        ls_data_config_t, target, .change = LS_CHANGE_MODEL, .optional = true,
+        .help = "csv: names of the target columns. images: the column of the labels in a CSV file; default: "
+                "label."),
     LS_OPTION(ls_data_config_t, columns, .change = LS_CHANGE_MODEL, .optional = true,
               .help = "csv: names of the feature columns. Default: all columns but the targets and "
-                      "dates."),
+                      "dates. images: the column of the paths in a CSV file; default: file."),
     LS_OPTION(ls_data_config_t, delimiter, .initial = "auto",
               .help = "csv: the character between cells, tab, or auto: the one of comma, semicolon and "
                       "tab that the header contains."),
@@ -42,10 +52,10 @@ static const ls_option_t rows[] = {
                    .help = "idx, npy: file of held-out features, instead of a part of the samples."),
     LS_OPTION_PATH(ls_data_config_t, validation_targets, .change = LS_CHANGE_IGNORED, .optional = true,
                    .help = "idx, npy: file of their targets."),
-    LS_OPTION_PATH(
-        ls_data_config_t, validation_path, .change = LS_CHANGE_IGNORED, .optional = true,
-        .help = "csv, text: file of held-out samples, instead of a part of the samples. With csv it has "
-                "the same columns as path."),
+    LS_OPTION_PATH(ls_data_config_t, validation_path, .change = LS_CHANGE_IGNORED, .optional = true,
+                   .help = "csv, text, images: file or folder of held-out samples, instead of a part of the "
+                           "samples. With csv it has "
+                           "the same columns as path."),
     LS_OPTION(
         ls_data_config_t, tokens, .change = LS_CHANGE_MODEL, .choices = tokens, .initial = "auto",
         .help =
@@ -84,6 +94,43 @@ static const ls_option_t rows[] = {
         ls_data_config_t, normalize, .change = LS_CHANGE_KEPT, .initial = "false",
         .help =
             "Shift and scale to mean 0 and deviation 1, measured on the training part (real targets too)."),
+    LS_OPTION(
+        ls_data_config_t, resize, .change = LS_CHANGE_MODEL, .unit = "pixels", .min = 0, .max = 32767,
+        .initial = "0",
+        .help =
+            "images: the shorter side is scaled to this, then the centre is cut out. 0: the whole image is "
+            "scaled to the model's height and width."),
+    LS_OPTION(ls_data_config_t, interpolation, .change = LS_CHANGE_MODEL, .choices = interpolations,
+              .initial = "bilinear", .help = "images: how they are scaled, as Pillow does it, bit for bit."),
+    LS_OPTION(
+        ls_data_config_t, crop, .change = LS_CHANGE_RUN, .choices = crops, .initial = "centre",
+        .help = "images: training samples are cut out like those of validation, or are random parts of the "
+                "picture (a part of the area, ratio 3/4 to 4/3), scaled, by a random number of (seed, epoch, "
+                "index)."),
+    LS_OPTION(ls_data_config_t, crop_area, .change = LS_CHANGE_RUN, .min = 0.01, .max = 1, .initial = "0.08",
+              .help = "images: the least part of the picture that a random crop covers."),
+    LS_OPTION(
+        ls_data_config_t, padding, .change = LS_CHANGE_RUN, .unit = "pixels", .min = 0, .max = 1024,
+        .initial = "0",
+        .help =
+            "images, idx, npy: training images get so many pixels of 0 around them, then their size is cut "
+            "out at a random place."),
+    LS_OPTION(
+        ls_data_config_t, flip, .change = LS_CHANGE_RUN, .initial = "false",
+        .help = "images, idx, npy: every second training image, chosen at random, is turned left to right."),
+    LS_OPTION(
+        ls_data_config_t, mean, .change = LS_CHANGE_KEPT, .optional = true, .min = -10, .max = 10,
+        .help =
+            "images: subtracted from each channel, as a part of 255 (for weights of ImageNet 0.485, 0.456, "
+            "0.406). Default 0. Or data.normalize: true measures it on the training part."),
+    LS_OPTION(
+        ls_data_config_t, std, .change = LS_CHANGE_KEPT, .optional = true, .min = 1e-6, .max = 1e6,
+        .help =
+            "images: each channel is divided by this, as a part of 255 (0.229, 0.224, 0.225). Default 1."),
+    LS_OPTION(ls_data_config_t, decode, .change = LS_CHANGE_IGNORED, .choices = decodes, .initial = "auto",
+              .help =
+                  "images: decoded once, when the run begins, or always, for each batch. auto: once, unless "
+                  "training samples are random parts or all samples take more than an eighth of the memory."),
     LS_OPTION(ls_data_config_t, resident, .change = LS_CHANGE_IGNORED, .choices = residents,
               .initial = "auto",
               .help = "Whether all samples stay on the device: true, false, or auto (on a GPU, if they "
@@ -108,6 +155,10 @@ const ls_section_t ls_data_section = {.name = "data",
 bool ls_data_validation_files(const ls_data_config_t *c) {
   if (c->kind == LS_DATA_MEMORY) return false;
   return c->validation_features || c->validation_targets || c->validation_path;
+}
+
+bool ls_data_augments(const ls_data_config_t *c) {
+  return c->flip || c->padding > 0 || c->crop == LS_CROP_RANDOM;
 }
 
 void ls_data_config_all(ls_data_config_t *c) {
@@ -148,7 +199,7 @@ bool ls_data_delimiter(const ls_data_config_t *c, char *delimiter) {
 }
 
 #define OF(kind) (1u << LS_DATA_##kind)
-enum { FILES = OF(IDX) | OF(NPY), PATHS = OF(CSV) | OF(TEXT) };
+enum { FILES = OF(IDX) | OF(NPY), PATHS = OF(CSV) | OF(TEXT) | OF(IMAGES), PIXELS = FILES | OF(IMAGES) };
 
 /* Keys that only some kinds take, or cannot do without. */
 static const struct {
@@ -158,19 +209,28 @@ static const struct {
     {"features", FILES, FILES},
     {"targets", FILES, FILES},
     {"path", PATHS, PATHS},
-    {"target", OF(CSV), OF(CSV)},
+    {"target", OF(CSV) | OF(IMAGES), OF(CSV)},
     {"validation_features", FILES},
     {"validation_targets", FILES},
     {"validation_path", PATHS},
-    {"columns", OF(CSV)},
-    {"delimiter", OF(CSV)},
+    {"columns", OF(CSV) | OF(IMAGES)},
+    {"delimiter", OF(CSV) | OF(IMAGES)},
     {"tokens", OF(TEXT)},
     {"context", OF(TEXT)},
     {"windows", OF(TEXT)},
-    {"stride", PATHS},
+    {"stride", OF(CSV) | OF(TEXT)},
     {"normalize", ~OF(TEXT)},
     {"window", OF(CSV)},
     {"missing", OF(CSV)},
+    {"resize", OF(IMAGES)},
+    {"interpolation", OF(IMAGES)},
+    {"crop", OF(IMAGES)},
+    {"crop_area", OF(IMAGES)},
+    {"padding", PIXELS},
+    {"flip", PIXELS},
+    {"mean", OF(IMAGES)},
+    {"std", OF(IMAGES)},
+    {"decode", OF(IMAGES)},
 };
 
 /* Whether a key has another value than it has unset. */
@@ -187,6 +247,10 @@ static bool is_given(const ls_data_config_t *c, const char *key) {
     return *(const int64_t *)field != 0;
   case LS_OPT_ENUM:
     return *(const int *)field != 0;
+  case LS_OPT_FLOAT:
+    return *(const double *)field != 0 && *(const double *)field != strtod(row->initial, NULL);
+  case LS_OPT_FLOATS:
+    return ((const ls_floats_t *)field)->count > 0;
   case LS_OPT_BOOL:
     return *(const bool *)field;
   default:
@@ -236,6 +300,28 @@ ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
   if (c->window == 0 && ((c->kind == LS_DATA_CSV && c->stride > 0) || c->horizon > 1))
     return ls_fail(ctx, LS_ERR_CONFIG, "data.%s goes with data.window: the rows of a sample",
                    c->horizon > 1 ? "horizon" : "stride");
+  if (c->normalize && (c->mean.count > 0 || c->std.count > 0))
+    return ls_fail(
+        ctx, LS_ERR_CONFIG,
+        "data.normalize: true measures mean and deviation, but data.%s gives them: keep one of the two",
+        c->mean.count > 0 ? "mean" : "std");
+  if (c->decode == LS_DECODE_ONCE && c->crop == LS_CROP_RANDOM)
+    return ls_fail(ctx, LS_ERR_CONFIG,
+                   "data.decode: once keeps one sample of each image, but data.crop: random takes another "
+                   "part each time");
+  if (c->kind == LS_DATA_IMAGES && c->columns.count > 1)
+    return ls_fail(ctx, LS_ERR_CONFIG, "data.columns names %d columns; images have one, that of the paths",
+                   c->columns.count);
+  if (c->kind == LS_DATA_IMAGES && c->target.count > 1)
+    return ls_fail(ctx, LS_ERR_CONFIG, "data.target names %d columns; images have one, that of the labels",
+                   c->target.count);
+  if (ls_data_augments(c) && c->resident == LS_RESIDENT_TRUE)
+    return ls_fail(
+        ctx, LS_ERR_CONFIG,
+        "data.resident: true keeps the samples as they are on the device, but data.%s changes them each time",
+        c->crop == LS_CROP_RANDOM ? "crop: random"
+        : c->flip                 ? "flip"
+                                  : "padding");
   if (c->kind == LS_DATA_TEXT && c->resident == LS_RESIDENT_TRUE)
     return ls_fail(ctx, LS_ERR_CONFIG,
                    "data.resident: true does not go with data.kind: text: its windows overlap, and "

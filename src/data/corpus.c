@@ -90,7 +90,7 @@ static ls_status_t no_norm(ls_dataset_t *d) {
     n->mean[i] = 0.0;
     n->scale[i] = 1.0f;
   }
-  d->scale = 1.0f;
+  ls_dataset_one_unit(d, 0, 1);
   return LS_OK;
 }
 

@@ -18,6 +18,7 @@ typedef enum {
   LS_DATA_CSV,
   LS_DATA_NPY,
   LS_DATA_TEXT,
+  LS_DATA_IMAGES,
   LS_DATA_SYNTHETIC,
   LS_DATA_MEMORY
 } ls_data_kind_t;
@@ -34,6 +35,10 @@ typedef enum { LS_WINDOWS_RANDOM, LS_WINDOWS_STRIDED } ls_windows_t;
 /* csv: a cell without a value. */
 typedef enum { LS_MISSING_ERROR, LS_MISSING_MEAN, LS_MISSING_INDICATOR } ls_missing_t;
 
+/* images: what training takes of a picture, and when pictures are decoded: once if they fit, once, for each batch. */
+typedef enum { LS_CROP_CENTRE, LS_CROP_RANDOM } ls_crop_t;
+typedef enum { LS_DECODE_AUTO, LS_DECODE_ONCE, LS_DECODE_ALWAYS } ls_decode_t;
+
 typedef enum { LS_RESIDENT_AUTO, LS_RESIDENT_TRUE, LS_RESIDENT_FALSE } ls_resident_t;
 
 /* Section data. */
@@ -41,8 +46,8 @@ typedef struct {
   int kind;              /* ls_data_kind_t (files cannot select MEMORY) */
   const char *features;  /* idx, npy: file */
   const char *targets;   /* idx, npy: file */
-  const char *path;      /* csv: file; text: file, or all that match */
-  ls_strings_t target;   /* csv: target columns */
+  const char *path;      /* csv: file; text: file, or all that match; images: folder or CSV file */
+  ls_strings_t target;   /* csv: target columns; images: the label's, if the path is a CSV file */
   ls_strings_t columns;  /* csv: feature columns; empty = every other column that is not a date */
   bool columns_trained;  /* the columns come from a checkpoint: if one is missing, the data do not belong
                           * to it */
@@ -61,6 +66,14 @@ typedef struct {
   bool classes_trained;    /* there is a checkpoint: classes have its labels, or none */
   int missing;             /* csv: ls_missing_t */
   bool normalize;
+  int64_t resize;    /* images: pixels of the shorter side before the crop; 0: the whole becomes the sample */
+  int interpolation; /* images: ls_scale_t */
+  int crop;          /* images: ls_crop_t */
+  double crop_area;  /* images: least part of the picture that a random crop covers */
+  int64_t padding;   /* images, idx, npy: pixels around a training image before its size is cut out of it */
+  bool flip;         /* images, idx, npy: half of the training images, left to right */
+  ls_floats_t mean, std;   /* images: of each channel, as parts of 255; empty: 0 and 1 */
+  int decode;              /* images: ls_decode_t */
   int resident;            /* ls_resident_t: whether the samples stay on the device (train/data.c) */
   int64_t samples;         /* synthetic */
   int64_t inputs, outputs; /* synthetic: 0 = follow the model */
@@ -79,6 +92,7 @@ typedef struct {
   bool whole;        /* features are whole numbers (tokens) and stay so: u8, u16 or i32, never normalised */
   int64_t ids;       /* whole: they are below this; 0 = any */
   int64_t ignored;   /* positions: a class of no output that targets may hold all the same */
+  ls_shape_t x;      /* the model's input: a sample's dimensions */
 } ls_data_want_t;
 
 /* One sample and its target, without the rows: their shapes, and the dtypes in which they are kept, sent and
@@ -91,6 +105,15 @@ typedef struct {
 typedef enum { LS_PART_TRAIN, LS_PART_VALIDATION } ls_part_t;
 
 typedef struct ls_corpus ls_corpus_t; /* data/corpus.h */
+typedef struct ls_images ls_images_t; /* data/images.h */
+
+/* Random changes of a training image, (height, width) pixels. */
+typedef struct {
+  int64_t height, width;
+  size_t pixel_bytes;
+  int padding; /* shifts by at most so many pixels in each direction */
+  bool flip;
+} ls_augment_t;
 
 /* x' = (x - mean) * scale, per column (csv, npy, synthetic) or one value for all (idx: pixels share a unit).
  * Computed on the training part. Constant columns get scale 1. The mean is f64, because a column may be far
@@ -112,11 +135,15 @@ typedef struct {
   bool classes;
   ls_sample_t sample;
   void *features; /* (rows, sample.x): f32 normalised; bytes and tokens as read, for the device to convert: */
-  float mean, scale; /* x' = (x - mean) * scale; 0 and 1 where they are f32 or tokens */
-  void *targets;     /* (rows, sample.target), f32 normalised */
+  float mean[LS_STEP_CHANNELS],
+      scale[LS_STEP_CHANNELS]; /* x' = (x - mean) * scale, by channel of images in colour, else
+                                                          * all alike; 0 and 1 where they are f32 or tokens */
+  void *targets;               /* (rows, sample.target), f32 normalised */
   ls_corpus_t
       *corpus; /* text: features and targets are windows of it, and both are NULL; a row is a window's place.
                         * NULL: samples are rows */
+  ls_images_t *images; /* images: files; features is NULL if they are decoded for each batch */
+  ls_augment_t augment;
   ls_strings_t
       vocabulary; /* text: the characters, in the order of their numbers; empty: tokens are numbers */
   ls_strings_t
@@ -161,6 +188,11 @@ void ls_dataset_unmap(ls_dataset_t *dataset); /* lets go of features and targets
 /* Splits again: `validation` is the part that is held out. Norms stay as they are, and so does a validation
  * part that has files of its own. LS_ERR_DATA. */
 ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *dataset);
+/* Whether training samples change at random, so that the host makes them each time. Pure. */
+bool ls_data_augments(const ls_data_config_t *config);
+/* Reads every file that training would read later, for a batch, so that they are known to be good. The first ten bad
+ * ones are reported. ls_batch_fill's errors. */
+ls_status_t ls_dataset_verify(ls_ctx_t *ctx, const ls_dataset_t *dataset);
 /* Holds out nothing, neither a part of the samples nor files. */
 void ls_data_config_all(ls_data_config_t *config);
 
@@ -183,6 +215,11 @@ uint64_t ls_order(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t index);
 int64_t ls_dataset_row(const ls_dataset_t *dataset, ls_part_t part, int64_t index);
 /* The same for `count` numbers from `index` on, at most 64, in less time. */
 void ls_dataset_rows(const ls_dataset_t *dataset, ls_part_t part, int64_t index, int count, int64_t *row);
+
+/* Channels of images in colour, which have a mean and scale each; else 1. Pure. */
+static inline int64_t ls_channels(const ls_shape_t *sample) {
+  return sample->rank == 3 && sample->dim[2] > 1 && sample->dim[2] <= LS_STEP_CHANNELS ? sample->dim[2] : 1;
+}
 
 /* Where a slot's numbers, of one micro-batch, go; memory of the run's inputs, owned by the caller. */
 typedef struct {
@@ -210,16 +247,36 @@ typedef struct {
   void *lr_user;
   int threads;         /* threads of a loader that fill a batch; 0: none, the loop's own thread fills it */
   int64_t deadline_ns; /* of a wait for the loader's thread; 0 = none */
+  int64_t spin_ns; /* for which that thread looks for a free slot before it sleeps: 0 where cores compute */
 } ls_loader_spec_t;
 
+/* Time that threads have spent on samples, added up. */
+typedef struct {
+  int64_t read_ns, decode_ns, augment_ns, copy_ns, samples;
+} ls_input_times_t;
+
 /* Fills micro-batch `unit` of the run, number unit % accumulate of step unit / accumulate; pure function of its
- * arguments. Weights are 1 / (valid rows of the global batch). Padding rows repeat row 0 of the part with weight
- * 0. */
-void ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t unit,
-                   const ls_batch_t *to);
-/* The same for one of `parts` contiguous shares of the rows; all shares together fill the micro-batch. */
-void ls_batch_fill_part(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t unit,
-                        const ls_batch_t *to, int part, int parts);
+ * arguments and the files. Weights are 1 / (valid rows of the global batch). Padding rows repeat row 0 of the part with
+ * weight 0. Images that are decoded now: LS_ERR_DATA, LS_ERR_IO, LS_ERR_NOT_FOUND, LS_ERR_MEMORY. */
+ls_status_t ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t unit,
+                          const ls_batch_t *to);
+/* The same for one of `parts` contiguous shares of the rows; all shares together fill the micro-batch. `work`: of this
+ * thread, zeros at first. */
+typedef struct ls_batch_work ls_batch_work_t; /* data/augment.h */
+ls_status_t ls_batch_fill_part(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t unit,
+                               const ls_batch_t *to, int part, int parts, ls_batch_work_t *work);
+void ls_batch_work_release(ls_batch_work_t *work);
+
+/* Fills micro-batches with several threads, of which the caller is one. */
+typedef struct ls_filler ls_filler_t;
+ls_status_t ls_filler_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, int threads, ls_filler_t **filler);
+void ls_filler_destroy(ls_filler_t *filler); /* NULL is fine */
+/* ls_batch_fill's errors. */
+ls_status_t ls_filler_fill(ls_filler_t *filler, const ls_loader_spec_t *spec, int64_t unit,
+                           const ls_batch_t *to);
+
+/* What it has done; only while nothing is being filled. */
+ls_input_times_t ls_filler_times(const ls_filler_t *filler);
 
 /* Fills slots ahead of the loop from threads of its own; with none (a batch that is filled in less time than two
  * threads take to meet), acquire fills the slot. Micro-batch `unit`, counted as above, uses slot unit mod
@@ -231,9 +288,11 @@ ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const l
                              ls_loader_t **loader);
 void ls_loader_destroy(ls_loader_t *loader);
 /* Blocks until the micro-batch's slot is filled. Those of steps at or after total_steps return at once (padding
- * is never run). */
+ * is never run). Errors of filling it, already reported; LS_ERR_TIMEOUT. */
 ls_status_t ls_loader_acquire(ls_loader_t *loader, int64_t unit);
 /* The micro-batch's slot, and those of all before it, may be refilled. */
 void ls_loader_release(ls_loader_t *loader, int64_t unit);
+/* What has been done so far; only after the last wait for a micro-batch, when the thread has ended or sleeps. */
+ls_input_times_t ls_loader_times(const ls_loader_t *loader);
 
 #endif

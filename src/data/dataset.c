@@ -1,5 +1,6 @@
 /* Opening a dataset: read by kind, check against the model, split, normalise. */
 #include "data/corpus.h"
+#include "data/images.h"
 #include "data/npz.h"
 #include "data/order.h"
 #include "data/parts.h"
@@ -173,6 +174,7 @@ static ls_status_t read_kind(ls_ctx_t *ctx, const ls_data_config_t *config, cons
     r->target_name = "the synthetic set";
     return ls_synthetic_make(ctx, config, want, &r->features, &r->targets);
   case LS_DATA_TEXT: /* opened as a stream */
+  case LS_DATA_IMAGES:
     break;
   }
   return LS_ERR_INTERNAL; /* the kind was checked */
@@ -180,7 +182,9 @@ static ls_status_t read_kind(ls_ctx_t *ctx, const ls_data_config_t *config, cons
 
 int64_t ls_dataset_bytes(const ls_dataset_t *d) {
   if (d->corpus) return ls_corpus_bytes(d->corpus);
-  return d->rows * (int64_t)(ls_shape_bytes(&d->sample.x) + ls_shape_bytes(&d->sample.target));
+  int64_t list = d->images ? ls_images_bytes(d) : 0;
+  if (!d->features) return list + d->rows * (int64_t)ls_shape_bytes(&d->sample.target);
+  return list + d->rows * (int64_t)(ls_shape_bytes(&d->sample.x) + ls_shape_bytes(&d->sample.target));
 }
 
 ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *d) {
@@ -265,6 +269,11 @@ static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls
                               .labels = want->labels,
                               .ids = want->ids};
   if (status == LS_OK) status = ls_normalize(ctx, d, &r->features, &r->targets, &how);
+  if (status == LS_OK && (config->flip || config->padding > 0)) {
+    ls_shape_t x = want->x;
+    x.dtype = d->sample.x.dtype;
+    status = ls_augment_set(ctx, config, &x, &d->augment);
+  }
   d->columns = r->features.names;
   r->features.names = NULL;
   if (!windows) return status;
@@ -276,8 +285,11 @@ static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls
 static ls_status_t prepare_labels(const ls_data_config_t *config, const ls_data_want_t *want, ls_dataset_t *d,
                                   ls_labels_t *labels) {
   bool numbers = config->classes_trained && config->labels.count == 0;
-  if (config->kind != LS_DATA_CSV || !want->classes || config->target.count != 1 || numbers) return LS_OK;
-  *labels = (ls_labels_t){.arena = &d->arena, .most = want->outputs, .text = config->labels.count > 0};
+  bool images = config->kind == LS_DATA_IMAGES;
+  if (!images && (config->kind != LS_DATA_CSV || !want->classes || config->target.count != 1 || numbers))
+    return LS_OK;
+  *labels =
+      (ls_labels_t){.arena = &d->arena, .most = want->outputs, .text = images || config->labels.count > 0};
   return config->labels.count > 0 ? ls_labels_give(labels, &config->labels) : LS_OK;
 }
 
@@ -299,10 +311,15 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
     status = ls_corpus_open(ctx, config, want, d);
   } else {
     status = prepare_labels(config, want, d, &r.labels);
+    if (status == LS_OK && config->kind == LS_DATA_IMAGES) {
+      status = ls_images_open(ctx, config, want, norm, &r.labels, d);
+      goto opened;
+    }
     if (status == LS_OK) status = read_kind(ctx, config, memory, want, &r);
     if (status == LS_OK && r.labels.text) status = ls_labels_list(&r.labels, &d->labels);
     if (status == LS_OK) status = build(ctx, config, want, norm, &r, d);
   }
+opened:
   ls_matrix_release(&r.features);
   ls_matrix_release(&r.targets);
   if (status != LS_OK) goto close_dataset;
@@ -324,10 +341,12 @@ void ls_dataset_close(ls_dataset_t *d) {
 
 #define FEATURES(type)                                                                                       \
   for (int64_t i = 0; i < count; i++)                                                                        \
-    out[i] = ls_norm_value(((const type *)d->features)[first + i], (double)d->mean, d->scale);               \
+    out[i] = ls_norm_value(((const type *)d->features)[first + i], (double)d->mean[(first + i) % channels],  \
+                           d->scale[(first + i) % channels]);                                                \
   break;
 
 void ls_dataset_features(const ls_dataset_t *d, int64_t row, int64_t first, int64_t count, float *out) {
+  int64_t channels = ls_channels(&d->sample.x);
   first += row * d->inputs;
   switch (d->sample.x.dtype) {
   case LS_U8:

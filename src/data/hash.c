@@ -1,5 +1,6 @@
 /* The fingerprint of the samples, by which a checkpoint recognises its data. */
 #include "data/corpus.h"
+#include "data/images.h"
 
 #include <stdio.h>
 #define XXH_INLINE_ALL /* a state on the stack, of whatever version */
@@ -27,7 +28,8 @@ void ls_dataset_hash(const ls_dataset_t *d, int64_t first, int64_t count, char h
   uint64_t hash = XXH3_64bits_withSeed(sizes, sizeof sizes, 0);
   int64_t stride = 1 + (int64_t)((double)count * row_bytes / HASHED_BYTES_MAX);
   if (d->corpus) hash = ls_corpus_hash(d->corpus, first > 0, hash);
-  for (int64_t row = first; row < first + count && !d->corpus; row += stride) {
+  if (d->images) hash = ls_images_hash(d, first, count, hash);
+  for (int64_t row = first; row < first + count && !d->corpus && !d->images; row += stride) {
     hash = add_features(hash, d, row);
     hash = XXH3_64bits_withSeed((const char *)d->targets + (size_t)row * y_bytes, y_bytes, hash);
   }

@@ -1,8 +1,10 @@
 /* Fills micro-batches ahead of the training loop from a thread of its own. They go round a ring of slots; each side counts
  * what it has done, and the other waits for that. The loop's common case, a batch that is ready, is one atomic load,
- * and nothing is locked. The filler never spins: the cores belong to the computation. */
+ * and nothing is locked. Where another device computes, the thread looks for a free slot for a short while before it
+ * sleeps; where the cores compute, it sleeps at once, because they belong to the computation. */
 #include "data/data.h"
 
+#include "base/clock.h"
 #include "base/signals.h"
 #include "base/wait.h"
 
@@ -18,12 +20,13 @@ struct ls_loader {
   ls_batch_t *slots;
   int64_t units; /* of the run */
   int64_t first;
-  ls_pool_t *pool; /* more threads for large batches; NULL = none */
-  int64_t filling; /* the unit that the pool is filling */
+  ls_filler_t *filler;
   pthread_t thread;
   ls_signal_t filled;   /* units that are in their slots, from first on */
   ls_signal_t released; /* units whose slots may be overwritten */
   _Atomic bool stop;
+  _Atomic int64_t failed; /* the unit that could not be filled, and all behind it; INT64_MAX: none */
+  ls_status_t status;     /* of that unit, written before */
   /* of the calling thread: */
   int64_t next_fill;    /* without a thread */
   int64_t next_release; /* units below are released */
@@ -37,30 +40,37 @@ static uint32_t units_to(const ls_loader_t *l, int64_t end) {
 
 /* Waits until the slot of `unit` is free; false when the loader is being destroyed. */
 static bool wait_free(ls_loader_t *l, int64_t unit) {
-  if (unit - l->slot_count >= l->first)
-    ls_signal_sleep(&l->released, units_to(l, unit + 1 - l->slot_count), 0);
+  uint32_t target = units_to(l, unit + 1 - l->slot_count);
+  if (unit - l->slot_count < l->first) return !atomic_load(&l->stop);
+  for (int64_t until_ns = l->spec.spin_ns > 0 ? ls_clock_ns() + l->spec.spin_ns : 0;
+       until_ns > 0 && !ls_signal_reached(&l->released, target) && ls_clock_ns() < until_ns;)
+    ls_wait_pause();
+  ls_signal_sleep(&l->released, target, 0);
   return !atomic_load(&l->stop);
 }
 
-static void fill_part(void *arg, int part, int parts) {
-  ls_loader_t *l = arg;
-  ls_batch_fill_part(l->dataset, &l->spec, l->filling, &l->slots[l->filling % l->slot_count], part, parts);
+static ls_status_t fill(ls_loader_t *l, int64_t unit) {
+  return ls_filler_fill(l->filler, &l->spec, unit, &l->slots[unit % l->slot_count]);
 }
 
 static void *fill_ahead(void *arg) {
   ls_loader_t *l = arg;
   for (int64_t unit = l->first; unit < l->units && wait_free(l, unit); unit++) {
-    l->filling = unit;
-    ls_pool_run(l->pool, fill_part, l);
-    ls_signal_add(&l->filled);
+    ls_status_t status = fill(l, unit);
+    l->status = status;
+    if (status != LS_OK) atomic_store(&l->failed, unit);
+    ls_signal_add(&l->filled); /* wakes whoever waits, either way */
+    if (status != LS_OK) break;
   }
   return NULL;
 }
 
 /* Without a thread: the slots of units up to `unit`, as the thread would have filled them. */
-static void fill_now(ls_loader_t *l, int64_t unit) {
-  for (; l->next_fill <= unit; l->next_fill++)
-    ls_batch_fill(l->dataset, &l->spec, l->next_fill, &l->slots[l->next_fill % l->slot_count]);
+static ls_status_t fill_now(ls_loader_t *l, int64_t unit) {
+  ls_status_t status = LS_OK;
+  for (; l->next_fill <= unit && status == LS_OK; l->next_fill++)
+    status = fill(l, l->next_fill);
+  return status;
 }
 
 static ls_status_t check(ls_ctx_t *ctx, const ls_dataset_t *d, const ls_loader_spec_t *p, int64_t first_step,
@@ -103,22 +113,21 @@ ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const l
   l->dataset = dataset;
   l->spec = *spec;
   l->slot_count = slot_count;
-  if (spec->threads > 1) {
-    status = ls_pool_create(ctx, spec->threads, &l->pool);
-    if (status != LS_OK) goto free_slots;
-  }
+  status = ls_filler_create(ctx, dataset, spec->threads, &l->filler);
+  if (status != LS_OK) goto free_slots;
+  atomic_init(&l->failed, INT64_MAX);
   l->units = spec->total_steps * spec->accumulate;
   l->first = l->next_fill = l->next_release = first_step * spec->accumulate;
   int error = spec->threads > 0 ? ls_signals_thread(&l->thread, "ls loader", fill_ahead, l) : 0;
   if (error != 0) {
     status = ls_fail(ctx, LS_ERR_MEMORY, "the thread that loads data cannot be started: %s", strerror(error));
-    goto destroy_pool;
+    goto destroy_filler;
   }
   *loader = l;
   return LS_OK;
 
-destroy_pool:
-  ls_pool_destroy(l->pool);
+destroy_filler:
+  ls_filler_destroy(l->filler);
 free_slots:
   ls_free(l->slots);
 free_loader:
@@ -145,7 +154,7 @@ void ls_loader_destroy(ls_loader_t *l) {
   atomic_store(&l->stop, true);
   ls_signal_add(&l->released); /* the thread waits for one unit at most */
   if (l->spec.threads > 0) pthread_join(l->thread, NULL);
-  ls_pool_destroy(l->pool);
+  ls_filler_destroy(l->filler);
   ls_free(l->slots);
   ls_free(l);
 }
@@ -155,15 +164,18 @@ ls_status_t ls_loader_acquire(ls_loader_t *l, int64_t unit) {
   if (unit - l->slot_count >= l->next_release)
     return ls_fail(l->ctx, LS_ERR_INTERNAL, "micro-batch %" PRId64 " is asked for while its slot is in use",
                    unit);
-  if (l->spec.threads == 0) {
-    fill_now(l, unit);
-    return LS_OK;
-  }
-  if (wait_filled(l, unit)) return LS_OK;
+  if (l->spec.threads == 0) return fill_now(l, unit);
+  bool filled = unit < atomic_load(&l->failed) && wait_filled(l, unit);
+  if (unit >= atomic_load(&l->failed)) return l->status;
+  if (filled) return LS_OK;
   return ls_fail(l->ctx, LS_ERR_TIMEOUT,
                  "step %" PRId64
                  ": its batch was not there within %.3f s: the thread that loads data does not answer",
                  unit / l->spec.accumulate, (double)l->spec.deadline_ns * 1e-9);
+}
+
+ls_input_times_t ls_loader_times(const ls_loader_t *l) {
+  return ls_filler_times(l->filler);
 }
 
 void ls_loader_release(ls_loader_t *l, int64_t unit) {

@@ -221,8 +221,7 @@ ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *d, ls_matrix_t *features, 
   if (status != LS_OK) return status;
   d->sample.x = features->row;
   bool ready = features->row.dtype == LS_F32;
-  d->mean = ready ? 0.0f : (float)n->mean[0];
-  d->scale = ready ? 1.0f : n->scale[0];
+  ls_dataset_one_unit(d, ready ? 0.0f : (float)n->mean[0], ready ? 1.0f : n->scale[0]);
   d->features = take_values(features);
   if (outputs == 0) return LS_OK;
   const side_t y = {"target", targets, n->target_mean, n->target_scale};

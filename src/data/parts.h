@@ -33,6 +33,18 @@ ls_status_t ls_windows_check(ls_ctx_t *ctx, const ls_data_config_t *config, cons
 void ls_windows_measure(const ls_data_config_t *config, ls_dataset_t *dataset);
 ls_status_t ls_windows_cut(ls_ctx_t *ctx, const ls_data_config_t *config, ls_dataset_t *dataset);
 
+/* Checks that images can be shifted and flipped as the section says, and how. LS_ERR_CONFIG. */
+ls_status_t ls_augment_set(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_shape_t *x,
+                           ls_augment_t *augment);
+
+/* One mean and scale for all values, which the device applies. */
+static inline void ls_dataset_one_unit(ls_dataset_t *dataset, float mean, float scale) {
+  for (int c = 0; c < LS_STEP_CHANNELS; c++) {
+    dataset->mean[c] = mean;
+    dataset->scale[c] = scale;
+  }
+}
+
 /* Fills dataset->norm and applies it; the values move into dataset->features and targets (classes: not
  * there). given: use these values (NULL = compute from the training part, or with compute false none);
  * one_unit: all features share one mean and scale; whole: the features are neither normalised nor made f32.

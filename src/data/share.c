@@ -2,6 +2,7 @@
  * name (memfd_create(2)), which the others map. It is gone with the last process that has it, however that
  * ends, and nobody can write to it. */
 #include "data/corpus.h"
+#include "data/images.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,8 @@ enum { ALIGN_BYTES = 64, PIECE_BYTES = 16 << 20 };
 typedef struct {
   uint64_t magic, bytes;
   ls_dataset_t dataset; /* without what its pointers point to */
-  size_t mean, scale, columns, targets, features;
+  ls_images_t images;
+  size_t mean, scale, columns, targets, names, name_at, features;
 } header_t;
 
 static size_t place(size_t *end, size_t bytes) {
@@ -53,7 +55,12 @@ static header_t header_make(const ls_dataset_t *d) {
   f.scale = place(&end, norm_count(d) * sizeof *d->norm.scale);
   f.columns = place(&end, names_bytes(d));
   f.targets = place(&end, values_bytes(d, &d->sample.target));
-  f.features = place(&end, values_bytes(d, &d->sample.x));
+  if (d->images) {
+    f.images = *d->images;
+    f.names = place(&end, d->images->names_bytes);
+    f.name_at = place(&end, (size_t)d->rows * sizeof *d->images->name_at);
+  }
+  f.features = place(&end, d->features ? values_bytes(d, &d->sample.x) : 0);
   f.bytes = end;
   return f;
 }
@@ -100,6 +107,9 @@ static int put_header(int fd, const header_t *f, const ls_dataset_t *d) {
   if (!error) error = put(fd, f, sizeof *f, 0);
   if (!error) error = put(fd, d->norm.mean, norm * sizeof *d->norm.mean, f->mean);
   if (!error) error = put(fd, d->norm.scale, norm * sizeof *d->norm.scale, f->scale);
+  const ls_images_t *im = d->images;
+  if (im && !error) error = put(fd, im->names, im->names_bytes, f->names);
+  if (im && !error) error = put(fd, im->name_at, (size_t)d->rows * sizeof *im->name_at, f->name_at);
   size_t at = f->columns;
   for (int64_t c = 0; d->columns && c < d->column_count && !error; c++) {
     size_t bytes = strlen(d->columns[c]) + 1;
@@ -124,12 +134,16 @@ static void attach(void *mapping, ls_dataset_t *d) {
   d->mapping = mapping;
   d->mapping_bytes = (size_t)f->bytes;
   d->targets = (char *)mapping + f->targets;
-  d->features = (char *)mapping + f->features;
+  if (f->dataset.features) d->features = (char *)mapping + f->features;
+  if (!d->images) return;
+  d->images->names = (char *)mapping + f->names;
+  d->images->name_at = (uint64_t *)((char *)mapping + f->name_at);
 }
 
 /* Moves the values; on failure some of them are gone. */
 static ls_status_t move_all(ls_ctx_t *ctx, int fd, const header_t *f, ls_dataset_t *d) {
-  size_t targets = values_bytes(d, &d->sample.target), features = values_bytes(d, &d->sample.x);
+  size_t targets = values_bytes(d, &d->sample.target),
+         features = d->features ? values_bytes(d, &d->sample.x) : 0;
   int error = move(ctx, fd, targets, f->targets, &d->targets);
   if (!error) error = move(ctx, fd, features, f->features, &d->features);
   if (!error && fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
@@ -160,6 +174,7 @@ ls_status_t ls_dataset_share(ls_ctx_t *ctx, ls_dataset_t *d, int *fd) {
     close(file);
     return status;
   }
+  ls_images_close(d->images);
   attach(mapping, d);
   *fd = file;
   return LS_OK;
@@ -202,14 +217,18 @@ ls_status_t ls_dataset_map(ls_ctx_t *ctx, const char *path, ls_dataset_t **datas
   }
   *d = f->dataset;
   d->columns = NULL;
+  d->features = NULL;
   d->labels = (ls_strings_t){0};
   ls_arena_init(&d->arena, ctx);
+  if (d->images) d->images = ls_arena_alloc(&d->arena, sizeof *d->images);
+  if (d->images) *d->images = f->images;
+  bool kept = d->images || !f->dataset.images;
   attach(mapping, d);
   d->norm.mean = (double *)((char *)mapping + f->mean);
   d->norm.target_mean = d->norm.mean + d->inputs;
   d->norm.scale = (float *)((char *)mapping + f->scale);
   d->norm.target_scale = d->norm.scale + d->inputs;
-  status = take_columns(ctx, d);
+  status = kept ? take_columns(ctx, d) : LS_ERR_MEMORY;
   if (status != LS_OK) {
     ls_dataset_close(d);
     return status;
@@ -223,6 +242,7 @@ void ls_dataset_unmap(ls_dataset_t *d) {
     munmap(d->mapping, d->mapping_bytes);
     return;
   }
+  ls_images_close(d->images);
   ls_corpus_close(d->corpus);
   ls_free(d->features);
   ls_free(d->targets);

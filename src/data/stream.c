@@ -3,6 +3,7 @@
 #include "data/stream.h"
 
 #include "data/elements.h"
+#include "data/images.h"
 #include "data/npz.h"
 #include "data/parts.h"
 
@@ -15,7 +16,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { BLOCK_BYTES = 1 << 20, MAGIC_BYTES = 6, ROW_BYTES_MAX = 1 << 30 };
+enum { IMAGES_BATCH = 64, BLOCK_BYTES = 1 << 20, MAGIC_BYTES = 6, ROW_BYTES_MAX = 1 << 30 };
 
 struct ls_stream_rows {
   ls_ctx_t *ctx;
@@ -40,6 +41,8 @@ struct ls_stream_rows {
   ls_array_t array; /* dim[0]: rows of the whole */
   int64_t row;      /* the next one */
   size_t offset;    /* of the data in the file */
+  /* images */
+  ls_dataset_t *images; /* of which only what decoding needs is there; row: the next one */
 };
 
 /* ---- bytes ---- */
@@ -199,6 +202,39 @@ static ls_status_t open_array(ls_stream_rows_t *s,
   return LS_OK;
 }
 
+/* ---- images ---- */
+
+static ls_status_t next_images(ls_stream_rows_t *s, ls_matrix_t *rows) {
+  const ls_dataset_t *d = s->images;
+  int64_t left = d->rows - s->row, count = left < IMAGES_BATCH ? left : IMAGES_BATCH;
+  if (count == 0) return LS_OK;
+  s->rows =
+      (ls_matrix_t){.rows = count, .cols = ls_shape_count(&d->sample.x), .row = d->sample.x, .bytes = true};
+  s->rows.values = ls_alloc_array(s->ctx, (size_t)count, ls_shape_bytes(&d->sample.x));
+  if (!s->rows.values) return LS_ERR_MEMORY;
+  ls_status_t status = ls_images_decode(s->ctx, d, NULL, s->row, count, s->rows.values);
+  s->row += count;
+  *rows = s->rows;
+  return status;
+}
+
+static ls_status_t open_images(ls_stream_rows_t *s, const ls_data_config_t *config, const char *path,
+                               const ls_shape_t *x) {
+  ls_dataset_t *d = s->images = ls_arena_alloc(&s->arena, sizeof *d);
+  if (!d) return LS_ERR_MEMORY;
+  ls_arena_init(&d->arena, s->ctx);
+  d->sample.x = *x;
+  d->sample.x.dtype = LS_U8;
+  d->images = ls_arena_alloc(&s->arena, sizeof *d->images);
+  if (!d->images) return LS_ERR_MEMORY;
+  ls_status_t status = ls_images_settings(s->ctx, config, x, d->images);
+  if (status == LS_OK) status = ls_augment_set(s->ctx, config, &d->sample.x, &d->augment);
+  if (status == LS_OK) status = ls_images_find(s->ctx, path, d->images, &d->rows);
+  d->split_rows = d->rows;
+  s->next = next_images;
+  return status;
+}
+
 /* ---- opening ---- */
 
 /* An archive is read as a whole, and its member becomes the stream. */
@@ -227,12 +263,22 @@ static ls_status_t open_file(ls_stream_rows_t *s, const char *path) {
   return ls_fail(s->ctx, LS_ERR_MEMORY, "out of memory: %s", s->name);
 }
 
-static ls_status_t open_format(ls_stream_rows_t *s, const char *path) {
+/* Whether the path is for decoding: arrays and tables are read as always. */
+static bool is_images(const ls_stream_rows_t *s, const ls_data_config_t *config, const char *path) {
+  struct stat info;
+  if (config->kind != LS_DATA_IMAGES) return false;
+  return (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) || ls_picture_is(s->buffer, s->used);
+}
+
+static ls_status_t open_format(ls_stream_rows_t *s, const ls_data_config_t *config, const char *path,
+                               const ls_data_want_t *want) {
+  if (is_images(s, config, path)) return open_images(s, config, path, &want->x);
   size_t length = ls_npz_file_length(path);
   const char *file = ls_arena_strndup(&s->arena, path, length);
   ls_status_t status = file ? open_file(s, file) : LS_ERR_MEMORY;
   if (status == LS_OK) status = fill(s, MAGIC_BYTES);
   if (status != LS_OK) return status;
+  if (is_images(s, config, path)) return open_images(s, config, path, &want->x);
   if (ls_npz_is(path, s->buffer, s->used)) {
     ls_free(s->buffer);
     s->buffer = NULL;
@@ -247,18 +293,18 @@ static ls_status_t open_format(ls_stream_rows_t *s, const char *path) {
   return LS_OK;
 }
 
-ls_status_t ls_stream_open(ls_ctx_t *ctx, const ls_data_config_t *config, const char *path, int64_t inputs,
-                           ls_stream_rows_t **out) {
+ls_status_t ls_stream_open(ls_ctx_t *ctx, const ls_data_config_t *config, const char *path,
+                           const ls_data_want_t *want, ls_stream_rows_t **out) {
   ls_stream_rows_t *s = ls_alloc(ctx, sizeof *s);
   if (!s) return LS_ERR_MEMORY;
   s->ctx = ctx;
   ls_arena_init(&s->arena, ctx);
   s->name = ls_arena_strdup(&s->arena, strcmp(path, "-") ? path : "stdin");
-  s->inputs = inputs;
+  s->inputs = want->inputs;
   s->columns = config->columns;
   s->trained = config->columns_trained;
   ls_data_delimiter(config, &s->delimiter); /* was checked */
-  ls_status_t status = s->name ? open_format(s, path) : LS_ERR_MEMORY;
+  ls_status_t status = s->name ? open_format(s, config, path, want) : LS_ERR_MEMORY;
   if (status != LS_OK)
     ls_stream_close(s);
   else
@@ -269,6 +315,7 @@ ls_status_t ls_stream_open(ls_ctx_t *ctx, const ls_data_config_t *config, const 
 void ls_stream_close(ls_stream_rows_t *s) {
   if (!s) return;
   if (s->file) gzclose_r(s->file);
+  if (s->images) ls_images_close(s->images->images);
   ls_matrix_release(&s->rows);
   ls_free(s->buffer);
   ls_arena_release(&s->arena);
@@ -276,7 +323,7 @@ void ls_stream_close(ls_stream_rows_t *s) {
 }
 
 int64_t ls_stream_total(const ls_stream_rows_t *s) {
-  return s->next == next_array ? s->array.dim[0] : -1;
+  return s->images ? s->images->rows : s->next == next_array ? s->array.dim[0] : -1;
 }
 
 ls_status_t ls_stream_next(ls_stream_rows_t *s, ls_matrix_t *rows) {
@@ -301,7 +348,7 @@ ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_want_t *want, const 
   d->outputs = want->outputs;
   d->classes = want->classes;
   d->sample.x = LS_SHAPE(LS_F32, want->inputs);
-  d->scale = 1;
+  ls_dataset_one_unit(d, 0, 1);
   double *mean = ls_arena_array(&d->arena, (size_t)all, sizeof *mean);
   float *scale = ls_arena_array(&d->arena, (size_t)all, sizeof *scale);
   size_t bytes = (size_t)columns->count * sizeof *d->columns;

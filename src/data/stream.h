@@ -7,12 +7,13 @@
 typedef struct ls_stream_rows ls_stream_rows_t;
 
 /* Opens `path` ("-": stdin). Its first bytes tell the format: .npy, IDX, an archive of arrays (FILE.npz:NAME), else CSV
- * with a header; gzip is unpacked on the way. Of a CSV file the columns that `config` names are taken, in their order,
- * else all that are not dates; others, such as targets, may be there. `inputs`: features of the model. Only an
+ * with a header; gzip is unpacked on the way. With data.kind: images a folder of images, or one, is decoded as for
+ * evaluation, in the order of paths. Of a CSV file the columns that `config` names are taken, in their order,
+ * else all that are not dates; others, such as targets, may be there. `want`: features of the model, and their dimensions. Only an
  * archive, or an array in column order, is held as a whole. `config` is borrowed until close. LS_ERR_NOT_FOUND,
  * LS_ERR_IO, LS_ERR_DATA, LS_ERR_MEMORY. */
-ls_status_t ls_stream_open(ls_ctx_t *ctx, const ls_data_config_t *config, const char *path, int64_t inputs,
-                           ls_stream_rows_t **stream);
+ls_status_t ls_stream_open(ls_ctx_t *ctx, const ls_data_config_t *config, const char *path,
+                           const ls_data_want_t *want, ls_stream_rows_t **stream);
 void ls_stream_close(ls_stream_rows_t *stream); /* NULL is allowed */
 /* The next rows, as read; valid until the next call. rows 0: the end. LS_ERR_DATA as the readers of whole files, with
  * the same places. */

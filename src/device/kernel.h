@@ -29,13 +29,17 @@ struct ls_kernel_args {
   ls_kernel_fn plain; /* of a host's wrapper for 16-bit floats: the version for f32 (graph/low.h) */
 };
 
+enum { LS_STEP_CHANNELS = 4 };
+
 /* Values that change from step to step, as data: one per micro-batch, in the "step" input, dtype u8 (64). */
 typedef struct {
   uint64_t seed;     /* of the run */
   uint64_t position; /* of this micro-batch's first row in the run's stream of samples: the dropout counter */
   float lr;          /* learning rate of this step */
-  float mean, scale; /* of samples that are no f32 yet: (x - mean) * scale. The same in every step */
-  float reserved[9];
+  /* Of samples that are no f32 yet: (x - mean) * scale, by channel where these have values of their own. The same in
+   * every step. */
+  float mean[LS_STEP_CHANNELS], scale[LS_STEP_CHANNELS];
+  float reserved[3];
 } ls_step_params_t;
 static_assert(sizeof(ls_step_params_t) == 64, "step parameters are one cache line, and u8 (64) in graphs");
 

@@ -45,7 +45,9 @@ ls_status_t ls_engine_resident(ls_ctx_t *ctx, const ls_config_t *config, int wor
   bool demanded = mode == LS_RESIDENT_TRUE;
   int64_t bytes = ls_model_samples_bytes(&config->model, room->rows), need_bytes;
   *data_rows = 0;
-  if (mode == LS_RESIDENT_FALSE || room->rows < 1 || config->data.kind == LS_DATA_TEXT) return LS_OK;
+  if (mode == LS_RESIDENT_FALSE || room->rows < 1 || config->data.kind == LS_DATA_TEXT ||
+      ls_data_augments(&config->data))
+    return LS_OK;
   if (demanded && room->rows > INT32_MAX)
     return ls_fail(ctx, LS_ERR_CONFIG,
                    "data.resident: true: %" PRId64 " samples are too many for row numbers of 32 bits",
@@ -75,6 +77,10 @@ ls_status_t ls_engine_upload(ls_engine_t *e, const ls_dataset_t *d) {
                                       ls_state_row_bytes(&e->table->row[row]));
   }
   return status == LS_OK ? e->backend->stream->sync(e->stream, e->comm->deadline_ns) : status;
+}
+
+int ls_engine_input_threads(const ls_engine_t *e, const ls_dataset_t *d) {
+  return d->images && !d->features ? e->threads : 1;
 }
 
 int ls_engine_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, int64_t row_bytes,

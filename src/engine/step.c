@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+enum { LOADER_SPIN_NS = 100000 };
+
 static int slot_of(int64_t unit) {
   return (int)(unit % LS_ENGINE_SLOTS);
 }
@@ -31,22 +33,25 @@ ls_status_t ls_engine_once(ls_engine_t *e, ls_step_kind_t kind) {
 ls_status_t ls_engine_start(ls_engine_t *e, const ls_engine_steps_t *steps) {
   const ls_model_config_t *model = &e->config->model;
   int64_t row_bytes = ls_model_samples_bytes(model, 1);
-  ls_loader_spec_t spec = {.part = LS_PART_TRAIN,
-                           .seed = steps->seed,
-                           .shuffle = true,
-                           .global_batch = e->config->train.batch,
-                           .first = e->share.first,
-                           .count = e->share.count,
-                           .rows = e->share.rows,
-                           .accumulate = e->share.accumulate,
-                           .origin = steps->origin,
-                           .total_samples = steps->total_samples,
-                           .total_steps = steps->total_steps,
-                           .lr = steps->lr,
-                           .lr_user = steps->lr_user,
-                           .deadline_ns = e->comm->deadline_ns,
-                           .threads = ls_engine_loader_threads(e->backend, e->threads, e->share.rows,
-                                                               row_bytes, e->data_rows > 0)};
+  ls_loader_spec_t spec = {
+      .part = LS_PART_TRAIN,
+      .seed = steps->seed,
+      .shuffle = true,
+      .global_batch = e->config->train.batch,
+      .first = e->share.first,
+      .count = e->share.count,
+      .rows = e->share.rows,
+      .accumulate = e->share.accumulate,
+      .origin = steps->origin,
+      .total_samples = steps->total_samples,
+      .total_steps = steps->total_steps,
+      .lr = steps->lr,
+      .lr_user = steps->lr_user,
+      .deadline_ns = e->comm->deadline_ns,
+      .threads = ls_engine_loader_threads(e->backend, e->threads, e->share.rows, row_bytes, e->data_rows > 0),
+      .spin_ns = e->backend->host_processors ? 0 : LOADER_SPIN_NS};
+  const int decoding = ls_engine_input_threads(e, steps->dataset);
+  if (decoding > spec.threads) spec.threads = decoding;
   ls_batch_t slots[LS_ENGINE_SLOTS];
   for (int i = 0; i < LS_ENGINE_SLOTS; i++)
     slots[i] = ls_engine_batch(e, LS_STEP_TRAIN, i);

@@ -7,9 +7,9 @@
 
 /* A test case. Every op's gradient, compare and time tests are generated from its cases. */
 typedef enum {
-  LS_FILL_UNIFORM,  /* in [lo, hi] */
-  LS_FILL_CLASS,    /* integers in [0, hi) (i32, u16, u8); bf16, f16: their bits */
-  LS_FILL_STEP,     /* an ls_step_params_t with seed 42, position lo, mean 33.3 and scale 0.0123 */
+  LS_FILL_UNIFORM, /* in [lo, hi] */
+  LS_FILL_CLASS,   /* integers in [0, hi) (i32, u16, u8); bf16, f16: their bits */
+  LS_FILL_STEP, /* an ls_step_params_t with seed 42, position lo, mean 33.3, .. and scale 0.0123, .. (tests/graph/cases.c) */
   LS_FILL_POSITIVE, /* uniform in [lo, hi] and, across the tensor, summing to about 1 (sample weights) */
 } ls_fill_t;
 

@@ -124,11 +124,17 @@ static ls_tensor_id_t add_layers(ls_layer_builder_t *b, const ls_model_config_t 
   return is_flat ? *y : ls_graph_op(b->graph, &ls_op_reshape, &flat, 1, y, NULL);
 }
 
+/* Those of images in colour, which may have a mean and scale each; 0: one serves all values. */
+static int64_t channels_of(const ls_shape_t *x) {
+  return x->rank == 4 && x->dim[3] > 1 && x->dim[3] <= LS_STEP_CHANNELS ? x->dim[3] : 0;
+}
+
 /* Samples as layers take them: f32, or whole numbers as they are. */
 static ls_tensor_id_t add_samples(ls_layer_builder_t *b, const ls_model_config_t *model, ls_tensor_id_t x) {
   const ls_tensor_id_t in[] = {x, b->step};
+  const ls_attrs_t attrs = {.i = {channels_of(&b->graph->tensors[x].shape)}};
   return model->dtype != LS_F32 && !ls_model_ids(model)
-             ? ls_graph_op(b->graph, &ls_op_normalize, NULL, 2, in, NULL)
+             ? ls_graph_op(b->graph, &ls_op_normalize, &attrs, 2, in, NULL)
              : x;
 }
 

@@ -29,7 +29,8 @@ ls_data_want_t ls_train_want(const ls_model_config_t *model) {
                           .positions = ls_model_positions(model),
                           .whole = ids > 0,
                           .ids = ids == INT64_MAX ? 0 : ids,
-                          .ignored = model->ignore};
+                          .ignored = model->ignore,
+                          .x = ls_model_x(model)};
 }
 
 ls_status_t ls_train_batch_check(ls_ctx_t *ctx, const ls_config_t *config, const char *source,

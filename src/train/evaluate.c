@@ -83,14 +83,17 @@ static ls_status_t read_chunk(ls_trainer_t *t, evaluation_t *e, int64_t valid, d
 static ls_status_t evaluate_chunks(ls_trainer_t *t, const ls_loader_spec_t *spec, evaluation_t *e) {
   const ls_comm_t *comm = t->world->comm;
   ls_batch_t batch = ls_engine_batch(&t->engine, LS_STEP_EVALUATE, 0);
-  ls_status_t status = LS_OK;
+  ls_filler_t *filler = NULL;
+  ls_status_t status =
+      ls_filler_create(t->ctx, t->dataset, ls_engine_input_threads(&t->engine, t->dataset), &filler);
   for (int64_t i = comm->rank; i < spec->total_steps && status == LS_OK; i += comm->size) {
     int64_t left = spec->total_samples - i * spec->rows, valid = left < spec->rows ? left : spec->rows;
-    ls_batch_fill(t->dataset, spec, i, &batch);
-    status = ls_engine_once(&t->engine, LS_STEP_EVALUATE);
+    status = ls_filler_fill(filler, spec, i, &batch);
+    if (status == LS_OK) status = ls_engine_once(&t->engine, LS_STEP_EVALUATE);
     if (status == LS_OK)
       status = read_chunk(t, e, valid, e->values + i * e->chunk, e->values + spec->total_steps * e->chunk);
   }
+  ls_filler_destroy(filler);
   return status;
 }
 

@@ -1,6 +1,7 @@
 /* Batches are exact: every sample once per epoch for any number of ranks, weights that sum to 1, padding that
  * weighs nothing, epochs that run into each other. */
 #include "batches.h"
+#include "data/augment.h"
 
 #include <math.h>
 
@@ -85,9 +86,10 @@ static void test_row_numbers(void **state) {
         memset(&untouched, 0x7b, sizeof untouched);
         memset(row, 0x7b, sizeof row);
         rows.row = row;
+        ls_batch_work_t work = {0};
         ls_batch_fill(d, &spec, unit, &values);
         for (int part = 0; part < 3; part++)
-          ls_batch_fill_part(d, &spec, unit, &rows, part, 3);
+          ls_batch_fill_part(d, &spec, unit, &rows, part, 3, &work);
         for (int r = 0; r < 21; r++)
           assert_true(by_value.x[r * BATCH_INPUTS] == (float)row[r]);
         assert_int_equal(row[21], untouched.target.label[0]);

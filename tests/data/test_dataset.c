@@ -110,9 +110,9 @@ static void test_bytes_stay_bytes(void **state) {
   ls_data_memory_t memory = {.rows = 4, .inputs = 2, .features = values, .classes = classes};
   assert_int_equal(ls_dataset_open(said.ctx, &config, &memory, &c.want, 3, &d->norm, &wide), LS_OK);
   assert_int_equal(wide->sample.x.dtype, LS_F32);
-  assert_true(wide->mean == 0 && wide->scale == 1);
-  mean_scale[0] = d->mean;
-  mean_scale[1] = d->scale;
+  assert_true(wide->mean[0] == 0 && wide->scale[0] == 1);
+  mean_scale[0] = d->mean[0];
+  mean_scale[1] = d->scale[0];
   assert_true(mean_scale[0] == 4.5f && (double)mean_scale[1] == (double)d->norm.scale[0]);
   for (int64_t row = 0; row < 4; row++) {
     float got[2];
@@ -171,7 +171,7 @@ static void test_tokens(void **state) {
   assert_true(ls_shape_equal(&d->sample.target, &classes));
   assert_memory_equal(d->features, x, sizeof x);
   assert_memory_equal(d->targets, y, sizeof y);
-  assert_true(d->mean == 0 && d->scale == 1);
+  assert_true(d->mean[0] == 0 && d->scale[0] == 1);
   ls_dataset_close(d);
 
   config.features = config.targets; /* 64 bits in the file, 32 here */

@@ -57,8 +57,11 @@ void case_fill_input(const ls_op_t *op, const ls_op_case_t *c, int index, void *
     }
     break;
   case LS_FILL_STEP: {
-    ls_step_params_t step = {
-        .seed = 42, .position = (uint64_t)in->lo, .lr = 0.125f, .mean = 33.3f, .scale = 0.0123f};
+    ls_step_params_t step = {.seed = 42,
+                             .position = (uint64_t)in->lo,
+                             .lr = 0.125f,
+                             .mean = {33.3f, 44.5f, 0.25f, 7.0f},
+                             .scale = {0.0123f, 0.25f, 3.5f, 0.0625f}};
     memcpy(to, &step, sizeof step);
     break;
   }

@@ -62,17 +62,54 @@ KERNEL(mul, map2, LIGHT, mul)
 
 /* ---- normalize ---- */
 
+enum { PERIOD = 12 /* every number of channels divides it */ };
+
 typedef struct {
   const ls_simd_t *simd;
   const ls_tensor_t *x;
+  const ls_step_params_t *step;
+  int channels; /* with values of their own; 0: one for all */
   double mean, scale;
   float *y;
 } normalize_t;
+
+#define BY_CHANNEL(type)                                                                                     \
+  {                                                                                                          \
+    const type *x = (const type *)n->x->data + begin;                                                        \
+    for (; count >= PERIOD; count -= PERIOD, x += PERIOD, y += PERIOD)                                       \
+      for (int k = 0; k < PERIOD; k++)                                                                       \
+        y[k] = (float)(((double)x[k] - mean[k]) * scale[k]);                                                 \
+    for (int k = 0; k < count; k++)                                                                          \
+      y[k] = (float)(((double)x[k] - mean[k]) * scale[k]);                                                   \
+    break;                                                                                                   \
+  }
+
+static void run_by_channel(const normalize_t *n, int64_t begin, int64_t count) {
+  float *y = n->y + begin;
+  double mean[PERIOD], scale[PERIOD];
+  for (int k = 0; k < PERIOD; k++) {
+    mean[k] = n->step->mean[(begin + k) % n->channels];
+    scale[k] = n->step->scale[(begin + k) % n->channels];
+  }
+  switch (n->x->shape.dtype) {
+  case LS_U8:
+    BY_CHANNEL(uint8_t)
+  case LS_U16:
+    BY_CHANNEL(uint16_t)
+  default:
+    BY_CHANNEL(int32_t)
+  }
+}
+#undef BY_CHANNEL
 
 static void run_normalize(const void *arg, int64_t begin, int64_t end) {
   const normalize_t *n = arg;
   int64_t count = end - begin;
   float *y = n->y + begin;
+  if (n->channels > 0) {
+    run_by_channel(n, begin, count);
+    return;
+  }
   switch (n->x->shape.dtype) {
   case LS_U8:
     n->simd->from_u8(count, (const uint8_t *)n->x->data + begin, n->mean, n->scale, y);
@@ -89,8 +126,10 @@ static ls_status_t normalize(ls_stream_t *stream, const ls_kernel_args_t *args) 
   const ls_step_params_t *step = args->in[1].data;
   normalize_t n = {.simd = ls_cpu_simd(stream),
                    .x = &args->in[0],
-                   .mean = step->mean,
-                   .scale = step->scale,
+                   .step = step,
+                   .channels = (int)args->attrs->i[0],
+                   .mean = step->mean[0],
+                   .scale = step->scale[0],
                    .y = args->out[0].data};
   int64_t count = ls_shape_count(&args->out[0].shape);
   ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 8), run_normalize, &n);

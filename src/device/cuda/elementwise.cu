@@ -90,6 +90,17 @@ static ls_status_t accumulate(ls_stream_t *stream, args_t args) {
   return zip(stream, args->out[0], args->in[0], args->out[0], "accumulate", add_each());
 }
 
+// Numbers whose mean and scale depend on their channel.
+template <class X, class Y>
+__global__ void normalize_channels_kernel(const X *x, const unsigned char *step, Y *y, int64_t count,
+                                          int channels) {
+  for (int64_t i = thread_index(); i < count; i += thread_count()) {
+    size_t at = (size_t)(i % channels) * sizeof(float);
+    y[i] = rounded<Y>(ls_each_normalize(x[i], load_f32(step + offsetof(ls_step_params_t, mean) + at),
+                                        load_f32(step + offsetof(ls_step_params_t, scale) + at)));
+  }
+}
+
 // Four numbers at a time where x and y begin at a multiple of four.
 template <class X, class Y>
 __global__ void normalize_kernel(const X *x, const unsigned char *step, Y *y, int64_t count, bool even) {
@@ -125,6 +136,14 @@ template <class X, class Y> static bool four_of(const X *x, const Y *y) {
 
 template <class X> static void normalize_as(ls_stream_t *stream, args_t args) {
   int64_t count = in_count(args, 0);
+  int channels = (int)args->attrs->i[0];
+  if (channels > 0) {
+    BY_DTYPE(
+        out_dtype(args, 0),
+        normalize_channels_kernel<<<grid_for(count, BLOCK, GRID_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
+            in<X>(args, 0), in<unsigned char>(args, 1), out<T>(args, 0), count, channels))
+    return;
+  }
   BY_DTYPE(out_dtype(args, 0),
            normalize_kernel<<<grid_for(count, 4 * BLOCK, GRID_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
                in<X>(args, 0), in<unsigned char>(args, 1), out<T>(args, 0), count,

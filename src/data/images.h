@@ -1,0 +1,53 @@
+/* Images in files of their own: which there are, and samples made of them. A sample is decoded whenever a batch needs it,
+ * or once at the beginning (ls_dataset_t.features). */
+#ifndef LS_DATA_IMAGES_H
+#define LS_DATA_IMAGES_H
+
+#include "data/augment.h"
+#include "data/parts.h"
+
+struct ls_images {
+  int height, width, channels; /* of a sample */
+  int64_t resize;    /* pixels of the shorter side before the centre is cut out; 0: the whole is the sample */
+  int scale;         /* ls_scale_t */
+  bool random;       /* training samples are random parts */
+  double area;       /* of which each is at least this part of the picture */
+  uint64_t *name_at; /* (rows) where a file's name begins in `names` */
+  char *
+      names; /* (names_bytes) two folders, of training and validation files, then the files' paths below them */
+  size_t names_bytes;
+};
+
+/* images_list.c: fills the list from folders or CSV files, and the classes from dataset->labels' memory `labels`.
+ * LS_ERR_DATA: no classes, an empty one, one that the model or the checkpoint does not have; LS_ERR_NOT_FOUND,
+ * LS_ERR_IO, LS_ERR_MEMORY. */
+ls_status_t ls_images_list(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                           ls_labels_t *labels, ls_dataset_t *dataset);
+/* The same for a folder's images at any depth, or a single file, without classes; *count of them. Errors as above. */
+ls_status_t ls_images_find(ls_ctx_t *ctx, const char *path, ls_images_t *images, int64_t *count);
+/* The path of row `row`, in `path`. LS_ERR_MEMORY. */
+ls_status_t ls_images_path(const ls_dataset_t *dataset, int64_t row, char **path);
+
+/* The whole dataset. Errors also: LS_ERR_CONFIG, sizes that do not go together; LS_ERR_MISMATCH. */
+ls_status_t ls_images_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                           const ls_norm_t *norm, ls_labels_t *labels, ls_dataset_t *dataset);
+/* One sample from its file, at `position` of the stream of samples if it is `drawn`. Errors: LS_ERR_DATA, LS_ERR_IO,
+ * LS_ERR_NOT_FOUND, LS_ERR_MEMORY, with the file's name. */
+ls_status_t ls_images_put(const ls_dataset_t *dataset, int64_t row, bool drawn, uint64_t seed,
+                          uint64_t position, ls_batch_work_t *work, uint8_t *to);
+/* `count` samples as they are evaluated, rows `row`, or with NULL those from `first` on, by all processors. to NULL:
+ * they are thrown away, and up to ten bad ones are reported. Errors as ls_images_put. */
+ls_status_t ls_images_decode(ls_ctx_t *ctx, const ls_dataset_t *dataset, const int64_t *row, int64_t first,
+                             int64_t count, uint8_t *to);
+/* A picture as it is evaluated, of whatever size. LS_ERR_MEMORY. */
+ls_status_t ls_images_fit(ls_ctx_t *ctx, const ls_images_t *images, ls_batch_work_t *work,
+                          ls_picture_t *picture);
+/* The settings of the section for samples of `x`. LS_ERR_CONFIG. */
+ls_status_t ls_images_settings(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_shape_t *x,
+                               ls_images_t *images);
+/* Names and classes of rows from `first` on, and the bytes of some files among them. */
+uint64_t ls_images_hash(const ls_dataset_t *dataset, int64_t first, int64_t count, uint64_t seed);
+int64_t ls_images_bytes(const ls_dataset_t *dataset); /* of the list */
+void ls_images_close(ls_images_t *images);            /* NULL is fine */
+
+#endif

@@ -1,0 +1,89 @@
+/* Pictures of either format, in the channels that a model takes. */
+#include "data/picture.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+ls_status_t ls_room_need(ls_ctx_t *ctx, ls_room_t *room, size_t bytes) {
+  if (bytes <= room->capacity) return LS_OK;
+  uint8_t *grown = ls_alloc(ctx, bytes);
+  if (!grown) return LS_ERR_MEMORY;
+  ls_free(room->bytes);
+  *room = (ls_room_t){grown, bytes};
+  return LS_OK;
+}
+
+ls_status_t ls_picture_make(ls_ctx_t *ctx, const char *name, int64_t height, int64_t width, int channels,
+                            ls_room_t *room, ls_picture_t *picture) {
+  if (height < 1 || width < 1 || height > LS_PICTURE_PIXELS_MAX / width)
+    return ls_fail(ctx, LS_ERR_DATA,
+                   "%s: a picture of %" PRId64 " x %" PRId64 " pixels; 1 to %d pixels are supported", name,
+                   width, height, LS_PICTURE_PIXELS_MAX);
+  size_t stride = (size_t)width * (size_t)channels;
+  ls_status_t status = ls_room_need(ctx, room, stride * (size_t)height);
+  if (status != LS_OK) return status;
+  *picture = (ls_picture_t){(int)height, (int)width, channels, stride, room->bytes};
+  return LS_OK;
+}
+
+/* In place: a grey pixel is never behind the coloured one that it comes from. The weights are those of ITU-R 601, as
+ * Pillow rounds them. */
+static void make_grey(uint8_t *pixel, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const uint8_t *p = pixel + 3 * i;
+    pixel[i] = (uint8_t)((p[0] * 19595u + p[1] * 38470u + p[2] * 7471u + 0x8000u) >> 16);
+  }
+}
+
+static ls_status_t make_coloured(ls_ctx_t *ctx, size_t count, ls_room_t *room) {
+  uint8_t *coloured = ls_alloc_array(ctx, count, 3);
+  if (!coloured) return LS_ERR_MEMORY;
+  for (size_t i = 0; i < 3 * count; i++)
+    coloured[i] = room->bytes[i / 3];
+  ls_free(room->bytes);
+  *room = (ls_room_t){coloured, 3 * count};
+  return LS_OK;
+}
+
+static const struct {
+  const char *magic;
+  ls_status_t (*decode)(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_room_t *room,
+                        ls_picture_t *picture);
+} formats[] = {{"\xff\xd8\xff", ls_jpeg_decode}, {"\x89PNG\r\n", ls_png_decode}};
+
+/* The place in the list, or its length. */
+static int format_of(const void *bytes, size_t size) {
+  int i = 0;
+  while (i < LS_COUNT(formats) &&
+         (size < strlen(formats[i].magic) || memcmp(bytes, formats[i].magic, strlen(formats[i].magic)) != 0))
+    i++;
+  return i;
+}
+
+bool ls_picture_is(const void *bytes, size_t size) {
+  return format_of(bytes, size) < LS_COUNT(formats);
+}
+
+ls_status_t ls_picture_decode(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, int channels,
+                              ls_room_t *room, ls_picture_t *picture) {
+  ls_picture_t p;
+  int format = format_of(bytes, size);
+  if (size == 0) return ls_fail(ctx, LS_ERR_DATA, "%s: the file is empty, a picture was expected", name);
+  if (format == LS_COUNT(formats))
+    return ls_fail(ctx, LS_ERR_DATA, "%s: offset 0: neither a PNG nor a JPEG file", name);
+  ls_status_t status = formats[format].decode(ctx, name, bytes, size, room, &p);
+  size_t count = status == LS_OK ? (size_t)p.height * (size_t)p.width : 0;
+  if (status == LS_OK && p.channels == 3 && channels == 1) make_grey(room->bytes, count);
+  if (status == LS_OK && p.channels == 1 && channels == 3) status = make_coloured(ctx, count, room);
+  if (status != LS_OK) return status;
+  *picture = (ls_picture_t){p.height, p.width, channels, (size_t)p.width * (size_t)channels, room->bytes};
+  return LS_OK;
+}
+
+ls_picture_t ls_picture_part(const ls_picture_t *p, int top, int left, int height, int width) {
+  ls_picture_t part = *p;
+  part.height = height;
+  part.width = width;
+  part.pixel += (size_t)top * p->stride + (size_t)left * (size_t)p->channels;
+  return part;
+}

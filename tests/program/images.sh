@@ -1,0 +1,72 @@
+#!/bin/sh
+# Images in folders: training, evaluation, predictions, plans; the same bits on any number of ranks, decoded once or for
+# each batch, and after a pause; what is wrong with a file is said with its name.
+set -eu
+. "$(dirname "$0")/lib.sh"
+"$LOCKSTEP_MAKE_IMAGES" "$work/train" 4 24 1
+"$LOCKSTEP_MAKE_IMAGES" "$work/held" 4 8 2
+cat >"$work/c.yaml" <<END
+model:
+  input: [24, 24, 3]
+  layers:
+    - conv2d: {filters: 8, kernel: 3, stride: 2, activation: relu}
+    - conv2d: {filters: 8, kernel: 3, padding: same, activation: relu}
+    - global_pool
+    - dense: {units: 4}
+  loss: cross-entropy
+data: {kind: images, path: train, validation_path: held, resize: 26, crop: random, crop_area: 0.5, flip: false, normalize: true}
+train: {batch: 16, epochs: 8, seed: 3, optimizer: {name: adam, lr: 1e-2}, checkpoint: {dir: run, every_steps: 12}}
+parallel: {backend: cpu, threads: 1, reproducible: true, deadline_s: 60}
+END
+run() { # NAME OPTIONS
+  name=$1
+  shift
+  "$program" train "$work/c.yaml" --quiet --json --set "train.checkpoint.dir=$work/$name" "$@" >"$work/$name.json"
+}
+bits() {
+  field "$work/$1.json" params_xxh3
+}
+run one
+below "$(field "$work/one.json" val_loss)" 1.1 || fail "validation loss $(field "$work/one.json" val_loss)"
+for ranks in 2 4; do
+  run ranks$ranks --ranks $ranks
+  [ "$(bits ranks$ranks)" = "$(bits one)" ] || fail "$ranks ranks have other bits"
+done
+run three --ranks 3 --set parallel.reproducible=false
+awk -v a="$(field "$work/three.json" val_loss)" -v b="$(field "$work/one.json" val_loss)" \
+  'BEGIN { d = a - b; exit !(d < 1e-3 && d > -1e-3) }' || fail "three ranks reach $(field "$work/three.json" val_loss)"
+
+# a pause
+run half --set train.steps=24
+run half --set train.steps=48 --resume
+[ "$(bits half)" = "$(bits one)" ] || fail "a resumed run has other bits"
+
+# decoded once or each time, with shifts and flips
+centre="--set data.crop=centre --set data.padding=3 --set data.flip=true --set train.epochs=2"
+# shellcheck disable=SC2086
+run once $centre --set data.decode=once --ranks 2
+# shellcheck disable=SC2086
+run always $centre --set data.decode=always --set parallel.threads=2
+[ "$(bits once)" = "$(bits always)" ] || fail "images decoded each time have other bits"
+
+"$program" eval "$work/c.yaml" --checkpoint "$work/one" --json >"$work/eval.json"
+[ "$(field "$work/eval.json" loss)" = "$(field "$work/one.json" val_loss)" ] || fail "eval says another loss"
+"$program" predict "$work/c.yaml" --checkpoint "$work/one" --input "$work/held" --output "$work/y.csv"
+[ "$(head -1 "$work/y.csv")" = "class,probability,across,along,falling,rising" ] || fail "predict: $(head -1 "$work/y.csv")"
+[ "$(wc -l <"$work/y.csv")" = 33 ] || fail "predict: $(wc -l <"$work/y.csv") lines"
+"$program" predict "$work/c.yaml" --checkpoint "$work/one" --input "$work/held/along/001.jpg" >"$work/y1.csv"
+[ "$(sed -n 2p "$work/y1.csv")" = "$(sed -n 11p "$work/y.csv")" ] || fail "one image has another prediction"
+"$program" plan "$work/c.yaml" --budget-ms 1500 --json >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
+
+# the same images by a CSV file, held out by a part
+(cd "$work/train" && printf 'label,file\n' && for f in */*; do printf '%s,"%s"\n' "${f%%/*}" "$f"; done) >"$work/train/list.csv"
+run csv --set data.path="$work/train/list.csv" --set data.validation_path="$work/held" --set train.steps=24
+run folder --set train.steps=24
+[ "$(bits csv)" = "$(bits folder)" ] || fail "images named by a CSV file have other bits"
+
+# a file that is cut, met in the middle of a run of two ranks
+head -c 400 "$work/train/along/001.jpg" >"$work/cut" && mv "$work/cut" "$work/train/along/001.jpg"
+if run cut --ranks 2 --set data.normalize=false 2>"$work/err"; then fail "a cut JPEG was trained on"; fi
+grep -q "train/along/001.jpg: offset .* of 400: damaged or cut JPEG data" "$work/err" || fail "$(cat "$work/err")"
+if "$program" check "$work/c.yaml" --set data.normalize=false 2>"$work/err"; then fail "check does not see a cut JPEG"; fi
+grep -q "train/along/001.jpg: offset .* of 400" "$work/err" || fail "check: $(cat "$work/err")"
