@@ -466,15 +466,6 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
 
 // ---- launches ----
 
-// Whether this build has code for the GPU in which the kernel is more than its name.
-template <class F> static int prepare(F *kernel, size_t bytes) {
-  cudaFuncAttributes attributes;
-  cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
-  if (!error && attributes.ptxVersion < 80) return cudaErrorNotSupported;
-  return error ? error
-               : cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-}
-
 template <class K> static dim3 grid_of(const attention_shape &s, int64_t samples) {
   return dim3((unsigned)(samples * s.heads * ((s.t + K::ROWS - 1) / K::ROWS)));
 }
@@ -483,7 +474,7 @@ template <class K> static int forward_as(ls_stream_t *stream, args_t args) {
   typedef typename K::E E;
   attention_shape s = attention_shape_of(args, args->in[0], args->in[1]);
   size_t bytes = (K::OWN + 4 * K::TILE) * sizeof(uint4);
-  int error = prepare(tensor_kernel<K>, bytes);
+  int error = kernel_ready(tensor_kernel<K>, 80, bytes);
   if (error) return error;
   tensor_kernel<K><<<grid_of<K>(s, in_rows(args, 0)), K::THREADS, bytes, ls_kernel_stream(stream)>>>(
       s, (const E *)args->in[0].data, (E *)args->out[0].data, out(args, 1));
@@ -499,8 +490,8 @@ template <class Q, class K> static int dx_as(ls_stream_t *stream, args_t args) {
   row_t *rows = (row_t *)args->scratch;
   size_t bytes = (2 * Q::OWN + 4 * Q::TILE) * sizeof(uint4);
   size_t dkv_bytes = (2 * K::OWN + 4 * K::TILE) * sizeof(uint4) + 2 * K::N * sizeof(row_t);
-  int error = prepare(tensor_dq_kernel<Q>, bytes);
-  if (!error) error = prepare(tensor_dkv_kernel<K>, dkv_bytes);
+  int error = kernel_ready(tensor_dq_kernel<Q>, 80, bytes);
+  if (!error) error = kernel_ready(tensor_dkv_kernel<K>, 80, dkv_bytes);
   if (error) return error;
   int64_t samples = in_rows(args, 1);
   cudaStream_t handle = ls_kernel_stream(stream);

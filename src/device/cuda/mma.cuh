@@ -3,34 +3,32 @@
 // in a product of 16 x 16 by 16 x 8, lane l has rows l / 4 and l / 4 + 8 of the result, columns 2 (l % 4) and one more.
 #pragma once
 
-#include "base/half.h"
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct bf16_t {
-  uint16_t bits;
-};
-struct f16_t {
-  uint16_t bits;
-};
+typedef __nv_bfloat16 bf16_t;
+typedef __half f16_t;
 
 __device__ static inline float widen(float x) {
   return x;
 }
 __device__ static inline float widen(bf16_t x) {
-  return ls_f32_of_bf16(x.bits);
+  return __bfloat162float(x);
 }
 __device__ static inline float widen(f16_t x) {
-  return ls_f32_of_f16(x.bits);
+  return __half2float(x);
 }
 __device__ static inline void narrow(float x, float *to) {
   *to = x;
 }
 __device__ static inline void narrow(float x, bf16_t *to) {
-  to->bits = ls_bf16_of_f32(x);
+  *to = __float2bfloat16_rn(x);
 }
 __device__ static inline void narrow(float x, f16_t *to) {
-  to->bits = ls_f16_of_f32(x);
+  *to = __float2half_rn(x);
 }
 
 // Two numbers side by side, the first in the lower half.
@@ -98,4 +96,14 @@ __device__ static inline float power_of_2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+
+// Whether this build has code for the GPU that uses what compute capability `needed` (80: 8.0) has; then the kernel may take
+// `bytes` of shared memory.
+template <class F> static int kernel_ready(F *kernel, int needed, size_t bytes) {
+  cudaFuncAttributes attributes;
+  cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
+  if (!error && attributes.ptxVersion < needed) return cudaErrorNotSupported;
+  return error ? error
+               : cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 }

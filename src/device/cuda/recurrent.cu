@@ -1,8 +1,10 @@
 // Recurrent chains (graph/ops/recurrent.c). Samples are independent, so a cluster of blocks takes a few of them through
 // all positions in one launch: each block keeps the weights of its share of the units in registers, and the blocks
-// exchange what the next position needs through each other's shared memory, with one barrier a position. Wider layers,
-// and GPUs without clusters, take a launch for each position.
+// exchange what the next position needs through each other's shared memory, with one barrier a position. Reading shared
+// memory takes longer than arithmetic, so that a thread uses what it has read for several columns; what threads of a warp
+// have summed they add up by shuffles. Wider layers, and GPUs without clusters, take a launch for each position.
 #include "device/cuda/block.cuh"
+#include "device/cuda/mma.cuh"
 #include <cooperative_groups.h>
 
 namespace cg = cooperative_groups;
@@ -21,339 +23,386 @@ __device__ static float sigmoid_of(float x) {
 }
 
 // ---- one unit at one position ----
-// load: what the step needs from memory. step: writes what the op keeps. `sum`: products with w_hh; `before`: the unit's
-// output one position before. `state` goes along the chain. In the gradients d is what w_hh's rows are multiplied with.
+// load: what the step needs from memory. step: the arithmetic. keep: writes what the op keeps. `sum`: products with w_hh;
+// `output`: the unit's, one position before, and now. `state` goes along the chain. In the gradients d is what w_hh's rows
+// are multiplied with. E: elements of tensors; c is f32 always.
 
-struct lstm_op {
+template <class E_> struct lstm_op {
+  typedef E_ E;
   static constexpr int GATES = 4;
-  const float *x;
-  float *y, *c, *gates;
+  static constexpr bool GRADIENT = false;
+  const E *x;
+  E *y;
+  float *c;
+  E *gates;
   struct in_t {
     float x[GATES];
+  };
+  struct kept_t {
+    float gate[GATES], c, y;
   };
   __device__ in_t load(int64_t row, int64_t h, int64_t e) const {
     in_t v;
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      v.x[g] = x[(row * GATES + g) * h + e];
+      v.x[g] = widen(x[(row * GATES + g) * h + e]);
     return v;
   }
   __device__ float state_at(int64_t row, int64_t h, int64_t e) const {
     return c[row * h + e];
   }
-  __device__ float step(int64_t row, int64_t h, int64_t e, const in_t &v, const float *sum, float,
-                        float *state) const {
-    float a[GATES];
+  __device__ kept_t step(const in_t &v, const float *sum, float *output, float *state) const {
+    kept_t kept;
 #pragma unroll
-    for (int g = 0; g < GATES; g++) {
-      a[g] = v.x[g] + sum[g];
-      a[g] = g == 2 ? tanhf(a[g]) : sigmoid_of(a[g]);
-      gates[(row * GATES + g) * h + e] = a[g];
-    }
-    *state = a[1] * *state + a[0] * a[2];
-    float out = a[3] * tanhf(*state);
-    c[row * h + e] = *state;
-    y[row * h + e] = out;
-    return out;
+    for (int g = 0; g < GATES; g++)
+      kept.gate[g] = g == 2 ? tanhf(v.x[g] + sum[g]) : sigmoid_of(v.x[g] + sum[g]);
+    kept.c = *state = kept.gate[1] * *state + kept.gate[0] * kept.gate[2];
+    kept.y = *output = kept.gate[3] * tanhf(*state);
+    return kept;
+  }
+  __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
+#pragma unroll
+    for (int g = 0; g < GATES; g++)
+      narrow(kept.gate[g], gates + (row * GATES + g) * h + e);
+    c[row * h + e] = kept.c;
+    narrow(kept.y, y + row * h + e);
   }
 };
 
-struct gru_op {
+template <class E_> struct gru_op {
+  typedef E_ E;
   static constexpr int GATES = 3;
-  const float *x, *b;
-  float *y, *gates, *m;
+  static constexpr bool GRADIENT = false;
+  const E *x;
+  const float *b;
+  E *y, *gates, *m;
   struct in_t {
     float x[GATES], b;
+  };
+  struct kept_t {
+    float gate[GATES], m, y;
   };
   __device__ in_t load(int64_t row, int64_t h, int64_t e) const {
     in_t v;
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      v.x[g] = x[(row * GATES + g) * h + e];
+      v.x[g] = widen(x[(row * GATES + g) * h + e]);
     v.b = b[e];
     return v;
   }
   __device__ float state_at(int64_t, int64_t, int64_t) const {
     return 0;
   }
-  __device__ float step(int64_t row, int64_t h, int64_t e, const in_t &v, const float *sum, float before,
-                        float *) const {
+  __device__ kept_t step(const in_t &v, const float *sum, float *output, float *) const {
     float reset = sigmoid_of(v.x[0] + sum[0]), update = sigmoid_of(v.x[1] + sum[1]), inner = sum[2] + v.b;
-    float fresh = tanhf(v.x[2] + reset * inner), out = (1 - update) * fresh + update * before;
-    float *to = gates + row * GATES * h + e;
-    to[0] = reset;
-    to[h] = update;
-    to[2 * h] = fresh;
-    m[row * h + e] = inner;
-    y[row * h + e] = out;
-    return out;
+    float fresh = tanhf(v.x[2] + reset * inner);
+    *output = (1 - update) * fresh + update * *output;
+    return {{reset, update, fresh}, inner, *output};
+  }
+  __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
+#pragma unroll
+    for (int g = 0; g < GATES; g++)
+      narrow(kept.gate[g], gates + (row * GATES + g) * h + e);
+    narrow(kept.m, m + row * h + e);
+    narrow(kept.y, y + row * h + e);
   }
 };
 
-struct lstm_dx_op {
+template <class E_> struct lstm_dx_op {
+  typedef E_ E;
   static constexpr int GATES = 4;
-  const float *dy, *c, *gates;
-  float *dx;
+  static constexpr bool GRADIENT = true;
+  const E *dy;
+  const float *c;
+  const E *gates;
+  E *dx;
   struct in_t {
     float dy, c, before, gate[GATES];
   };
+  struct kept_t {
+    float d[GATES];
+  };
   __device__ in_t load(int64_t row, int64_t before, int64_t h, int64_t e) const {
-    in_t v = {dy[row * h + e], c[row * h + e], before < 0 ? 0 : c[before * h + e], {}};
+    in_t v = {widen(dy[row * h + e]), c[row * h + e], before < 0 ? 0 : c[before * h + e], {}};
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      v.gate[g] = gates[(row * GATES + g) * h + e];
+      v.gate[g] = widen(gates[(row * GATES + g) * h + e]);
     return v;
   }
-  __device__ void step(int64_t row, int64_t h, int64_t e, const in_t &v, float dh, float *state,
-                       float *d) const {
+  __device__ kept_t step(const in_t &v, float dh, float *state) const {
     float i = v.gate[0], f = v.gate[1], g = v.gate[2], o = v.gate[3], q = tanhf(v.c), up = v.dy + dh;
     float dc = *state + up * o * (1 - q * q);
-    d[0] = dc * g * i * (1 - i);
-    d[1] = dc * v.before * f * (1 - f);
-    d[2] = dc * i * (1 - g * g);
-    d[3] = up * q * o * (1 - o);
-#pragma unroll
-    for (int k = 0; k < GATES; k++)
-      dx[(row * GATES + k) * h + e] = d[k];
     *state = dc * f;
+    return {{dc * g * i * (1 - i), dc * v.before * f * (1 - f), dc * i * (1 - g * g), up * q * o * (1 - o)}};
   }
-  __device__ const float *factors() const {
+  __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
+#pragma unroll
+    for (int g = 0; g < GATES; g++)
+      narrow(kept.d[g], dx + (row * GATES + g) * h + e);
+  }
+  __device__ const E *factors() const {
     return dx;
   }
 };
 
-struct gru_dx_op {
+template <class E_> struct gru_dx_op {
+  typedef E_ E;
   static constexpr int GATES = 3;
-  const float *dy, *y, *gates, *m;
-  float *dx, *dhidden;
+  static constexpr bool GRADIENT = true;
+  const E *dy, *y, *gates, *m;
+  E *dx, *dhidden;
   struct in_t {
     float dy, before, m, gate[GATES];
   };
+  struct kept_t {
+    float d[GATES], inner;
+  };
   __device__ in_t load(int64_t row, int64_t before, int64_t h, int64_t e) const {
-    in_t v = {dy[row * h + e], before < 0 ? 0 : y[before * h + e], m[row * h + e], {}};
+    in_t v = {widen(dy[row * h + e]), before < 0 ? 0 : widen(y[before * h + e]), widen(m[row * h + e]), {}};
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      v.gate[g] = gates[(row * GATES + g) * h + e];
+      v.gate[g] = widen(gates[(row * GATES + g) * h + e]);
     return v;
   }
-  __device__ void step(int64_t row, int64_t h, int64_t e, const in_t &v, float dh, float *state,
-                       float *d) const {
+  __device__ kept_t step(const in_t &v, float dh, float *state) const {
     float reset = v.gate[0], update = v.gate[1], fresh = v.gate[2], up = v.dy + dh + *state;
     float inner = up * (1 - update) * (1 - fresh * fresh);
-    d[0] = inner * v.m * reset * (1 - reset);
-    d[1] = up * (v.before - fresh) * update * (1 - update);
-    d[2] = inner * reset;
-    float *a = dx + row * GATES * h + e, *b = dhidden + row * GATES * h + e;
-    a[0] = b[0] = d[0];
-    a[h] = b[h] = d[1];
-    a[2 * h] = inner;
-    b[2 * h] = d[2];
     *state = up * update;
+    return {
+        {inner * v.m * reset * (1 - reset), up * (v.before - fresh) * update * (1 - update), inner * reset},
+        inner};
   }
-  __device__ const float *factors() const {
+  __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
+#pragma unroll
+    for (int g = 0; g < GATES; g++) {
+      narrow(g < 2 ? kept.d[g] : kept.inner, dx + (row * GATES + g) * h + e);
+      narrow(kept.d[g], dhidden + (row * GATES + g) * h + e);
+    }
+  }
+  __device__ const E *factors() const {
     return dhidden;
   }
 };
 
 // ---- a cluster takes S samples through all positions ----
-// A thread has K weights of one column in registers. Unused ones, and what they are multiplied with, are 0.
+// A block has `units` units, a multiple of 4, and SHARERS threads for each. A thread has the weights of K numbers, SHARERS or
+// SLICES apart, of several columns, in registers. Unused ones, and what they are multiplied with, are 0.
 
-enum { CLUSTER = 8, THREADS_MAX = 512 };
+enum { CLUSTER = 8, SHARERS = 16, SLICES = 8, COLUMNS = 4 };
 
-// How the work of a cluster is cut: units of a block; columns of a block's product, rounded up to warps; slices of its
-// depth, a thread for each column of each.
-struct cut_t {
-  int units, wide, slices;
-};
-
-template <int S> __device__ static void multiply_add(float weight, const float *from, float *sum) {
+// sum[c][s] += weight[c] * from[s].
+template <int C, int S>
+__device__ static void multiply_add(const float *weight, const float *from, float (&sum)[C][S]) {
+  float v[S];
+  if (S == 2) {
+    *(float2 *)v = *(const float2 *)from;
+  } else {
 #pragma unroll
-  for (int s = 0; s < S; s += 4) {
-    float4 v = *(const float4 *)(from + s);
-    sum[s] += weight * v.x;
-    sum[s + 1] += weight * v.y;
-    sum[s + 2] += weight * v.z;
-    sum[s + 3] += weight * v.w;
+    for (int s = 0; s + 4 <= S; s += 4)
+      *(float4 *)(v + s) = *(const float4 *)(from + s);
+  }
+#pragma unroll
+  for (int c = 0; c < C; c++)
+#pragma unroll
+    for (int s = 0; s < S; s++)
+      sum[c][s] += weight[c] * v[s];
+}
+
+// Adds up value[.. count) over the threads whose numbers differ in the bits below `threads`. Each thread is left with the
+// totals of its share, at the front: the thread's number is the share's, in units of threads / shares threads.
+template <int N> __device__ static void add_shared(float (&value)[N], int threads, int count) {
+#pragma unroll
+  for (int bit = threads / 2; bit > 0; bit /= 2) {
+    int half = count / 2;
+    bool upper = threadIdx.x & bit;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+      if (i >= (half ? half : 1)) continue;
+      float mine = half && upper ? value[i + half] : value[i],
+            other = half && !upper ? value[i + half] : value[i];
+      value[i] = mine + __shfl_xor_sync(0xffffffffu, other, bit);
+    }
+    count = half;
   }
 }
 
 template <class OP, int K, int S>
-__global__ void __launch_bounds__(THREADS_MAX) chain_kernel(OP op, const float *w, chain_t k, cut_t cut) {
+__global__ void __launch_bounds__(WARP *K)
+    chain_kernel(OP op, const typename OP::E *w, chain_t k, int units) {
 #if __CUDA_ARCH__ >= 900
-  constexpr int G = OP::GATES;
+  constexpr int G = OP::GATES, COPIES = SHARERS / S;
   extern __shared__ float4 shared[];
   cg::cluster_group cluster = cg::this_cluster();
-  int h = (int)k.h, depth = K * cut.slices, first = (int)cluster.block_rank() * cut.units;
-  float *outputs = (float *)shared;      // two positions in turn, (depth, S): of all units
-  float *part = outputs + 2 * depth * S; // (slices, S, wide)
-  int column = threadIdx.x % cut.wide, slice = threadIdx.x / cut.wide;
-  float weight[K];
+  int h = (int)k.h, sharer = threadIdx.x % SHARERS;
+  int unit = (int)cluster.block_rank() * units + (int)threadIdx.x / SHARERS;
+  float *outputs = (float *)shared; // two positions in turn, (K SHARERS, S): of all units
+  float weight[K][G];
 #pragma unroll
-  for (int i = 0; i < K; i++) {
-    int unit = first + column % cut.units, from = slice * K + i;
-    bool real = column < G * cut.units && unit < h && from < h;
-    weight[i] = real ? w[((int64_t)(column / cut.units) * h + unit) * h + from] : 0;
-  }
-  for (int i = threadIdx.x; i < 2 * depth * S; i += blockDim.x)
+  for (int i = 0; i < K; i++)
+#pragma unroll
+    for (int g = 0; g < G; g++) {
+      int from = i * SHARERS + sharer;
+      weight[i][g] = unit < h && from < h ? widen(w[((int64_t)g * h + unit) * h + from]) : 0;
+    }
+  for (int i = threadIdx.x; i < 2 * K * SHARERS * S; i += blockDim.x)
     outputs[i] = 0;
-  // Units and samples of a block have a thread each.
-  int u = threadIdx.x % cut.units, s = threadIdx.x / cut.units, unit = first + u;
+  // The sharers of a unit have a sample each, or several of them the same one.
+  int s = sharer / COPIES, copy = sharer % COPIES;
   int64_t sample = (int64_t)(blockIdx.x / CLUSTER) * S + s;
-  bool real = s < S && unit < h && sample < k.n;
-  float state = 0;
+  bool real = unit < h && sample < k.n;
+  float state = 0, output = 0;
+  typename OP::in_t in = {};
+  if (real) in = op.load(k.row(sample, 0), h, unit);
   cluster.sync();
   for (int64_t step = 0; step < k.t; step++) {
-    float *now = outputs + (step & 1) * depth * S, *next = outputs + (~step & 1) * depth * S;
-    typename OP::in_t in = {};
-    if (real) in = op.load(k.row(sample, step), h, unit);
-    if (slice < cut.slices) {
-      float sum[S] = {};
+    const float *now = outputs + (step & 1) * K * SHARERS * S;
+    float *next = outputs + (~step & 1) * K * SHARERS * S;
+    float sum[G][S] = {}, total[G];
 #pragma unroll
-      for (int i = 0; i < K; i++)
-        multiply_add<S>(weight[i], now + (slice * K + i) * S, sum);
+    for (int i = 0; i < K; i++)
+      multiply_add<G, S>(weight[i], now + (i * SHARERS + sharer) * S, sum);
 #pragma unroll
-      for (int i = 0; i < S; i++)
-        part[(slice * S + i) * cut.wide + column] = sum[i];
+    for (int g = 0; g < G; g++) {
+      add_shared(sum[g], SHARERS, S);
+      total[g] = sum[g][0];
     }
-    __syncthreads();
-    if (real) {
-      float sum[G] = {};
-      for (int i = 0; i < cut.slices; i++)
+    typename OP::kept_t kept = op.step(in, total, &output, &state);
+    if (unit < h)
 #pragma unroll
-        for (int g = 0; g < G; g++)
-          sum[g] += part[(i * S + s) * cut.wide + g * cut.units + u];
-      float out = op.step(k.row(sample, step), h, unit, in, sum, now[unit * S + s], &state);
-#pragma unroll
-      for (int r = 0; r < CLUSTER; r++)
-        *cluster.map_shared_rank(next + unit * S + s, r) = out;
-    }
-    cluster.sync();
+      for (int r = 0; r < CLUSTER; r += COPIES)
+        if (r + copy < CLUSTER) *cluster.map_shared_rank(next + unit * S + s, r + copy) = output;
+    // What only this thread needs travels while others arrive.
+    cluster.barrier_arrive();
+    if (real && copy == 0) op.keep(k.row(sample, step), h, unit, kept);
+    if (real && step + 1 < k.t) in = op.load(k.row(sample, step + 1), h, unit);
+    cluster.barrier_wait();
   }
 #else
-  (void)op, (void)w, (void)k, (void)cut;
+  (void)op, (void)w, (void)k, (void)units;
 #endif
 }
 
 // A block multiplies the gradients of its own units' gates; the products are parts of all units' sums, and go to the
 // block that has the unit.
 template <class OP, int K, int S>
-__global__ void __launch_bounds__(THREADS_MAX) chain_dx_kernel(OP op, const float *w, chain_t k, cut_t cut) {
+__global__ void __launch_bounds__(WARP *K)
+    chain_dx_kernel(OP op, const typename OP::E *w, chain_t k, int units) {
 #if __CUDA_ARCH__ >= 900
-  constexpr int G = OP::GATES;
+  constexpr int G = OP::GATES, C = COLUMNS,
+                SHARE = C * S / SLICES; // of a thread's products, after all slices are added
   extern __shared__ float4 shared[];
   cg::cluster_group cluster = cg::this_cluster();
-  int h = (int)k.h, depth = K * cut.slices, rank = (int)cluster.block_rank(), first = rank * cut.units;
-  int parts = CLUSTER * cut.slices;
-  float *gates = (float *)shared;     // (depth, S): d of this block's units
-  float *arrived = gates + depth * S; // two positions in turn, (parts, units, S)
-  int column = threadIdx.x % cut.wide, slice = threadIdx.x / cut.wide;
-  float weight[K];
+  int h = (int)k.h, rank = (int)cluster.block_rank(), first = rank * units;
+  float *gates = (float *)shared;          // (K SLICES, S): d of this block's units
+  float *arrived = gates + K * SLICES * S; // two positions in turn, (CLUSTER, units, S)
+  int slice = threadIdx.x % SLICES, column = (int)threadIdx.x / SLICES * C;
+  float weight[K][C];
 #pragma unroll
-  for (int i = 0; i < K; i++) {
-    int from = slice * K + i, unit = first + from % cut.units;
-    bool real = column < h && from < G * cut.units && unit < h;
-    weight[i] = real ? w[((int64_t)(from / cut.units) * h + unit) * h + column] : 0;
-  }
-  for (int i = threadIdx.x; i < depth * S; i += blockDim.x)
+  for (int i = 0; i < K; i++)
+#pragma unroll
+    for (int c = 0; c < C; c++) {
+      int from = i * SLICES + slice, unit = first + from % units;
+      bool used = column + c < h && from < G * units && unit < h;
+      weight[i][c] = used ? widen(w[((int64_t)(from / units) * h + unit) * h + column + c]) : 0;
+    }
+  for (int i = threadIdx.x; i < K * SLICES * S; i += blockDim.x)
     gates[i] = 0;
-  int u = threadIdx.x % cut.units, s = threadIdx.x / cut.units, unit = first + u;
+  // Units and samples of a block have a thread each, and every thread a share of the products.
+  int u = threadIdx.x % units, s = threadIdx.x / units, unit = first + u;
   int64_t sample = (int64_t)(blockIdx.x / CLUSTER) * S + s;
   bool real = s < S && unit < h && sample < k.n;
+  int which = slice * C * S / SLICES, place = ((rank * units + (column + which / S) % units) * S) + which % S;
+  int owner = (column + which / S) / units;
   float state = 0;
   typename OP::in_t in = {};
   if (real) in = op.load(k.row(sample, k.t - 1), k.row(sample, k.t - 2), h, unit);
   cluster.sync();
   for (int64_t step = k.t - 1; step >= 0; step--) {
-    float *now = arrived + (step & 1) * parts * cut.units * S;
-    float *next = arrived + (~step & 1) * parts * cut.units * S;
+    const float *now = arrived + (step & 1) * CLUSTER * units * S;
+    float *next = arrived + (~step & 1) * CLUSTER * units * S;
+    typename OP::kept_t kept = {};
     if (real) {
-      float dh = 0, d[G];
-      for (int p = 0; step < k.t - 1 && p < parts; p++)
-        dh += now[(p * cut.units + u) * S + s];
-      op.step(k.row(sample, step), h, unit, in, dh, &state, d);
+      float dh = 0;
+#pragma unroll
+      for (int p = 0; p < CLUSTER; p++)
+        dh += step < k.t - 1 ? now[(p * units + u) * S + s] : 0;
+      kept = op.step(in, dh, &state);
 #pragma unroll
       for (int g = 0; g < G; g++)
-        gates[(g * cut.units + u) * S + s] = d[g];
-      if (step > 0) in = op.load(k.row(sample, step - 1), k.row(sample, step - 2), h, unit);
+        gates[(g * units + u) * S + s] = kept.d[g];
     }
     __syncthreads();
-    if (slice < cut.slices && column < h) {
-      float sum[S] = {};
+    float sum[C][S] = {}, total[C * S];
 #pragma unroll
-      for (int i = 0; i < K; i++)
-        multiply_add<S>(weight[i], gates + (slice * K + i) * S, sum);
-      float *to = next + ((rank * cut.slices + slice) * cut.units + column % cut.units) * S;
-      float4 *there = (float4 *)cluster.map_shared_rank(to, column / cut.units);
+    for (int i = 0; i < K; i++)
+      multiply_add<C, S>(weight[i], gates + (i * SLICES + slice) * S, sum);
 #pragma unroll
-      for (int i = 0; i < S / 4; i++)
-        there[i] = make_float4(sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]);
-    }
-    cluster.sync();
+    for (int i = 0; i < C * S; i++)
+      total[i] = sum[i / S][i % S];
+    add_shared(total, SLICES, C * S);
+    float *there = cluster.map_shared_rank(next + place, owner);
+#pragma unroll
+    for (int i = 0; i < SHARE; i++)
+      there[i] = total[i];
+    cluster.barrier_arrive();
+    if (real) op.keep(k.row(sample, step), h, unit, kept);
+    if (real && step > 0) in = op.load(k.row(sample, step - 1), k.row(sample, step - 2), h, unit);
+    cluster.barrier_wait();
   }
 #else
-  (void)op, (void)w, (void)k, (void)cut;
+  (void)op, (void)w, (void)k, (void)units;
 #endif
 }
 
-// False: it does not fit.
-static bool cut_for(int64_t columns, int64_t depth, int64_t units, int weights, int samples, cut_t *cut,
-                    unsigned *threads) {
-  int64_t wide = (columns + WARP - 1) / WARP * WARP, slices = (depth + weights - 1) / weights;
-  int64_t each = (units * samples + WARP - 1) / WARP * WARP,
-          most = wide * slices > each ? wide * slices : each;
-  if (most > THREADS_MAX) return false;
-  *cut = {(int)units, (int)wide, (int)slices};
-  *threads = (unsigned)most;
-  return true;
-}
-
-static bool has_clusters() {
-  int device = 0, value = 0;
-  return cudaGetDevice(&device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&value, cudaDevAttrClusterLaunch, device) == cudaSuccess && value != 0;
-}
-
+// cudaErrorNotSupported: the GPU, or this build, has no clusters.
 template <class OP>
-static int launch_cluster(cudaStream_t stream, void (*kernel)(OP, const float *, chain_t, cut_t), OP op,
-                          const float *w, const chain_t &k, const cut_t &cut, unsigned threads, int samples,
+static int launch_cluster(cudaStream_t stream, void (*kernel)(OP, const typename OP::E *, chain_t, int),
+                          OP op, const typename OP::E *w, const chain_t &k, int units, int samples,
                           size_t bytes) {
-  cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-  if (error != cudaSuccess) return error;
+  int error = kernel_ready(kernel, 90, bytes);
+  if (error) return error;
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim.x = CLUSTER;
   attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3((unsigned)((k.n + samples - 1) / samples * CLUSTER));
-  config.blockDim = dim3(threads);
+  config.blockDim = dim3((unsigned)(SHARERS * units));
   config.dynamicSmemBytes = bytes;
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, kernel, op, w, k, cut);
+  return cudaLaunchKernelEx(&config, kernel, op, w, k, units);
 }
 
-// Few samples: many clusters of 4; many samples: as many in a cluster as registers allow, so that all run at once.
-enum { FEW = 4, MANY = 16, FEW_SAMPLES = 64 };
-
-// cudaErrorNotSupported: it does not fit.
 template <class OP, int K, int S>
-static int cluster_as(cudaStream_t stream, OP op, const float *w, chain_t k) {
-  cut_t cut;
-  unsigned threads;
-  int64_t units = (k.h + CLUSTER - 1) / CLUSTER;
-  if (!cut_for(OP::GATES * units, k.h, units, K, S, &cut, &threads)) return cudaErrorNotSupported;
-  size_t floats = 2 * (size_t)(K * cut.slices * S) + (size_t)(cut.slices * S * cut.wide);
-  return launch_cluster(stream, chain_kernel<OP, K, S>, op, w, k, cut, threads, S, floats * sizeof(float));
+static int cluster_as(cudaStream_t stream, OP op, const typename OP::E *w, const chain_t &k, int units) {
+  size_t floats = 2 * K * SHARERS * S;
+  if constexpr (OP::GRADIENT) {
+    floats = K * SLICES * S + 2 * CLUSTER * (size_t)units * S;
+    return launch_cluster(stream, chain_dx_kernel<OP, K, S>, op, w, k, units, S, floats * sizeof(float));
+  } else {
+    return launch_cluster(stream, chain_kernel<OP, K, S>, op, w, k, units, S, floats * sizeof(float));
+  }
 }
-template <class OP, int K, int S>
-static int cluster_dx_as(cudaStream_t stream, OP op, const float *w, chain_t k) {
-  cut_t cut;
-  unsigned threads;
-  int64_t units = (k.h + CLUSTER - 1) / CLUSTER;
-  if (!cut_for(k.h, OP::GATES * units, units, K, S, &cut, &threads)) return cudaErrorNotSupported;
-  size_t floats = (size_t)(K * cut.slices * S) + 2 * (size_t)(CLUSTER * cut.slices * cut.units * S);
-  return launch_cluster(stream, chain_dx_kernel<OP, K, S>, op, w, k, cut, threads, S, floats * sizeof(float));
+
+// As few samples in a cluster as let all clusters of 8 run at once on a GPU of 132 multiprocessors.
+template <class OP>
+static int run_cluster(cudaStream_t stream, OP op, const typename OP::E *w, const chain_t &k) {
+  typedef int (*version_fn)(cudaStream_t, OP, const typename OP::E *, const chain_t &, int);
+  static const struct {
+    int64_t units, samples; // of a block; in all
+    version_fn run;
+  } versions[] = {
+      {16, 32, cluster_as<OP, 8, 2>},         {16, 128, cluster_as<OP, 8, 8>},
+      {16, INT64_MAX, cluster_as<OP, 8, 16>}, {24, 32, cluster_as<OP, 12, 2>},
+      {24, 128, cluster_as<OP, 12, 8>},       {24, INT64_MAX, cluster_as<OP, 12, 16>},
+      {32, 32, cluster_as<OP, 16, 2>},        {32, INT64_MAX, cluster_as<OP, 16, 8>},
+  };
+  int64_t each = (k.h + CLUSTER - 1) / CLUSTER, units = (each + COLUMNS - 1) / COLUMNS * COLUMNS;
+  for (auto &v : versions)
+    if (units <= v.units && k.n <= v.samples) return v.run(stream, op, w, k, (int)units);
+  return cudaErrorNotSupported;
 }
 
 // ---- a launch for each position ----
@@ -361,7 +410,7 @@ static int cluster_dx_as(cudaStream_t stream, OP op, const float *w, chain_t k) 
 
 enum { SIDE = 16, DEPTH = 32 };
 
-template <class OP> __global__ void position_kernel(OP op, const float *w, chain_t k, int64_t step) {
+template <class OP> __global__ void position_kernel(OP op, const typename OP::E *w, chain_t k, int64_t step) {
   constexpr int G = OP::GATES;
   __shared__ float hs[SIDE][DEPTH], ws[G][SIDE][DEPTH + 1];
   int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
@@ -373,11 +422,11 @@ template <class OP> __global__ void position_kernel(OP op, const float *w, chain
     for (int i = threadIdx.x; i < SIDE * DEPTH; i += BLOCK) {
       int64_t r = i / DEPTH, c = k0 + i % DEPTH, from = k.row((int64_t)blockIdx.y * SIDE + r, step - 1);
       bool real = (int64_t)blockIdx.y * SIDE + r < k.n && c < k.h;
-      hs[r][i % DEPTH] = real ? op.y[from * k.h + c] : 0;
+      hs[r][i % DEPTH] = real ? widen(op.y[from * k.h + c]) : 0;
       int64_t e = (int64_t)blockIdx.x * SIDE + r;
 #pragma unroll
       for (int g = 0; g < G; g++)
-        ws[g][r][i % DEPTH] = e < k.h && c < k.h ? w[(g * k.h + e) * k.h + c] : 0;
+        ws[g][r][i % DEPTH] = e < k.h && c < k.h ? widen(w[(g * k.h + e) * k.h + c]) : 0;
     }
     __syncthreads();
 #pragma unroll
@@ -389,13 +438,13 @@ template <class OP> __global__ void position_kernel(OP op, const float *w, chain
   if (unit >= k.h || sample >= k.n) return;
   int64_t row = k.row(sample, step);
   float state = before < 0 ? 0 : op.state_at(before, k.h, unit);
-  float output = before < 0 ? 0 : op.y[before * k.h + unit];
-  op.step(row, k.h, unit, op.load(row, k.h, unit), sum, output, &state);
+  float output = before < 0 ? 0 : widen(op.y[before * k.h + unit]);
+  op.keep(row, k.h, unit, op.step(op.load(row, k.h, unit), sum, &output, &state));
 }
 
 // state (n, h): what goes along the chain.
 template <class OP>
-__global__ void position_dx_kernel(OP op, const float *w, float *state, chain_t k, int64_t step) {
+__global__ void position_dx_kernel(OP op, const typename OP::E *w, float *state, chain_t k, int64_t step) {
   constexpr int G = OP::GATES;
   __shared__ float ds[SIDE][DEPTH], ws[DEPTH][SIDE];
   int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
@@ -406,9 +455,10 @@ __global__ void position_dx_kernel(OP op, const float *w, float *state, chain_t 
     __syncthreads();
     for (int i = threadIdx.x; i < SIDE * DEPTH; i += BLOCK) {
       int64_t r = (int64_t)blockIdx.y * SIDE + i / DEPTH, c = k0 + i % DEPTH;
-      ds[i / DEPTH][i % DEPTH] = r < k.n && c < G * k.h ? op.factors()[k.row(r, step + 1) * G * k.h + c] : 0;
+      ds[i / DEPTH][i % DEPTH] =
+          r < k.n && c < G * k.h ? widen(op.factors()[k.row(r, step + 1) * G * k.h + c]) : 0;
       int64_t e = (int64_t)blockIdx.x * SIDE + i % SIDE, from = k0 + i / SIDE;
-      ws[i / SIDE][i % SIDE] = e < k.h && from < G * k.h ? w[from * k.h + e] : 0;
+      ws[i / SIDE][i % SIDE] = e < k.h && from < G * k.h ? widen(w[from * k.h + e]) : 0;
     }
     __syncthreads();
 #pragma unroll
@@ -417,8 +467,8 @@ __global__ void position_dx_kernel(OP op, const float *w, float *state, chain_t 
   }
   if (unit >= k.h || sample >= k.n) return;
   int64_t row = k.row(sample, step);
-  float along = last ? 0 : state[sample * k.h + unit], d[G];
-  op.step(row, k.h, unit, op.load(row, k.row(sample, step - 1), k.h, unit), dh, &along, d);
+  float along = last ? 0 : state[sample * k.h + unit];
+  op.keep(row, k.h, unit, op.step(op.load(row, k.row(sample, step - 1), k.h, unit), dh, &along));
   state[sample * k.h + unit] = along;
 }
 
@@ -428,64 +478,63 @@ static dim3 squares(const chain_t &k) {
 
 // ---- launches ----
 
-static chain_t chain_of(args_t args, const ls_tensor_t &y) {
-  return {y.shape.dim[0], y.shape.dim[1], y.shape.dim[2], args->attrs->i[0] == 1};
-}
-
 template <class OP>
-static ls_status_t run(ls_stream_t *stream, OP op, const ls_tensor_t &w, const chain_t &k, const char *name) {
-  typedef int (*version_fn)(cudaStream_t, OP, const float *, chain_t);
-  static const version_fn versions[][2] = {{cluster_as<OP, 32, FEW>, cluster_as<OP, 32, MANY>},
-                                           {cluster_as<OP, 48, FEW>, cluster_as<OP, 48, MANY>},
-                                           {cluster_as<OP, 64, FEW>, cluster_as<OP, 64, MANY>}};
+static int run_op(ls_stream_t *stream, args_t args, OP op, const ls_tensor_t &w, const ls_tensor_t &y) {
+  chain_t k = {y.shape.dim[0], y.shape.dim[1], y.shape.dim[2], args->attrs->i[0] == 1};
+  const typename OP::E *weights = (const typename OP::E *)w.data;
   cudaStream_t handle = ls_kernel_stream(stream);
-  const float *weights = (const float *)w.data;
-  int error = cudaErrorNotSupported;
-  for (int i = 0; i < 3 && error == cudaErrorNotSupported && has_clusters(); i++)
-    error = versions[i][k.n > FEW_SAMPLES](handle, op, weights, k);
-  if (error != cudaErrorNotSupported) return ls_kernel_status(stream, error, name);
+  int error = run_cluster(handle, op, weights, k);
+  if (error != cudaErrorNotSupported) return error;
   for (int64_t s = 0; s < k.t; s++)
-    position_kernel<<<squares(k), BLOCK, 0, handle>>>(op, weights, k, s);
-  return launched(stream, name);
+    if constexpr (OP::GRADIENT)
+      position_dx_kernel<OP>
+          <<<squares(k), BLOCK, 0, handle>>>(op, weights, (float *)args->scratch, k, k.t - 1 - s);
+    else
+      position_kernel<OP><<<squares(k), BLOCK, 0, handle>>>(op, weights, k, s);
+  return launched();
 }
 
-template <class OP>
-static ls_status_t run_dx(ls_stream_t *stream, args_t args, OP op, const ls_tensor_t &w, const chain_t &k,
-                          const char *name) {
-  typedef int (*version_fn)(cudaStream_t, OP, const float *, chain_t);
-  static const version_fn versions[][2] = {{cluster_dx_as<OP, 32, FEW>, cluster_dx_as<OP, 32, MANY>},
-                                           {cluster_dx_as<OP, 48, FEW>, cluster_dx_as<OP, 48, MANY>},
-                                           {cluster_dx_as<OP, 64, FEW>, cluster_dx_as<OP, 64, MANY>}};
-  cudaStream_t handle = ls_kernel_stream(stream);
-  const float *weights = (const float *)w.data;
-  int error = cudaErrorNotSupported;
-  for (int i = 0; i < 3 && error == cudaErrorNotSupported && has_clusters(); i++)
-    error = versions[i][k.n > FEW_SAMPLES](handle, op, weights, k);
-  if (error != cudaErrorNotSupported) return ls_kernel_status(stream, error, name);
-  for (int64_t s = k.t - 1; s >= 0; s--)
-    position_dx_kernel<<<squares(k), BLOCK, 0, handle>>>(op, weights, (float *)args->scratch, k, s);
-  return launched(stream, name);
+template <class E> static E *at(const ls_tensor_t *tensors, int i) {
+  return (E *)tensors[i].data;
 }
 
-static ls_status_t lstm_chain(ls_stream_t *stream, args_t args) {
-  lstm_op op = {in(args, 0), out(args, 0), out(args, 1), out(args, 2)};
-  return run(stream, op, args->in[1], chain_of(args, args->out[0]), "lstm_chain");
+template <class E> static int lstm_chain_of(ls_stream_t *stream, args_t args) {
+  const ls_tensor_t *from = args->in, *to = args->out;
+  lstm_op<E> op = {at<E>(from, 0), at<E>(to, 0), at<float>(to, 1), at<E>(to, 2)};
+  return run_op(stream, args, op, from[1], to[0]);
 }
-static ls_status_t gru_chain(ls_stream_t *stream, args_t args) {
-  gru_op op = {in(args, 0), in(args, 2), out(args, 0), out(args, 1), out(args, 2)};
-  return run(stream, op, args->in[1], chain_of(args, args->out[0]), "gru_chain");
+template <class E> static int gru_chain_of(ls_stream_t *stream, args_t args) {
+  const ls_tensor_t *from = args->in, *to = args->out;
+  gru_op<E> op = {at<E>(from, 0), at<float>(from, 2), at<E>(to, 0), at<E>(to, 1), at<E>(to, 2)};
+  return run_op(stream, args, op, from[1], to[0]);
 }
-static ls_status_t lstm_chain_dx(ls_stream_t *stream, args_t args) {
-  lstm_dx_op op = {in(args, 0), in(args, 1), in(args, 2), out(args, 0)};
-  return run_dx(stream, args, op, args->in[3], chain_of(args, args->in[0]), "lstm_chain_dx");
+template <class E> static int lstm_chain_dx_of(ls_stream_t *stream, args_t args) {
+  const ls_tensor_t *from = args->in, *to = args->out;
+  lstm_dx_op<E> op = {at<E>(from, 0), at<float>(from, 1), at<E>(from, 2), at<E>(to, 0)};
+  return run_op(stream, args, op, from[3], from[0]);
 }
-static ls_status_t gru_chain_dx(ls_stream_t *stream, args_t args) {
-  gru_dx_op op = {in(args, 0), in(args, 1), in(args, 2), in(args, 3), out(args, 0), out(args, 1)};
-  return run_dx(stream, args, op, args->in[4], chain_of(args, args->in[0]), "gru_chain_dx");
+template <class E> static int gru_chain_dx_of(ls_stream_t *stream, args_t args) {
+  const ls_tensor_t *from = args->in, *to = args->out;
+  gru_dx_op<E> op = {at<E>(from, 0), at<E>(from, 1), at<E>(from, 2),
+                     at<E>(from, 3), at<E>(to, 0),   at<E>(to, 1)};
+  return run_op(stream, args, op, from[4], from[0]);
 }
 
-const ls_kernel_row_t ls_cuda_recurrent_rows[] = {{"lstm_chain", lstm_chain},
-                                                  {"lstm_chain_dx", lstm_chain_dx},
-                                                  {"gru_chain", gru_chain},
-                                                  {"gru_chain_dx", gru_chain_dx},
+#define CHAIN(op)                                                                                            \
+  static ls_status_t op(ls_stream_t *stream, args_t args) {                                                  \
+    ls_dtype_t dtype = args->in[0].shape.dtype;                                                              \
+    int error = dtype == LS_BF16  ? op##_of<bf16_t>(stream, args)                                            \
+                : dtype == LS_F16 ? op##_of<f16_t>(stream, args)                                             \
+                                  : op##_of<float>(stream, args);                                            \
+    return ls_kernel_status(stream, error, #op);                                                             \
+  }
+CHAIN(lstm_chain)
+CHAIN(lstm_chain_dx)
+CHAIN(gru_chain)
+CHAIN(gru_chain_dx)
+
+const ls_kernel_row_t ls_cuda_recurrent_rows[] = {{"lstm_chain", lstm_chain, true},
+                                                  {"lstm_chain_dx", lstm_chain_dx, true},
+                                                  {"gru_chain", gru_chain, true},
+                                                  {"gru_chain_dx", gru_chain_dx, true},
                                                   {}};
