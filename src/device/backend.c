@@ -4,7 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const ls_math_names[] = {"fp32", "tf32", NULL};
+const char *const ls_math_names[] = {"fp32", "tf32", "bf16", "fp16", NULL};
+
+ls_dtype_t ls_math_low(ls_math_t math) {
+  return math == LS_MATH_BF16 ? LS_BF16 : math == LS_MATH_FP16 ? LS_F16 : LS_F32;
+}
 
 const char *const ls_backend_names[] = {"auto", "cpu", "cuda", "ref", "null", NULL};
 static const ls_backend_t *const host_backends[] = {&ls_backend_cpu, &ls_backend_ref, &ls_backend_null};
@@ -45,10 +49,10 @@ ls_status_t ls_backend_find(ls_ctx_t *ctx, const char *name, const ls_backend_t 
 }
 
 ls_status_t ls_backend_check_math(ls_ctx_t *ctx, const ls_backend_t *backend, ls_math_t math) {
-  if (math == LS_MATH_FP32 || backend->tf32) return LS_OK;
+  if (math != LS_MATH_TF32 || backend->tf32) return LS_OK;
   return ls_fail(ctx, LS_ERR_CONFIG,
                  "train.precision is %s, which backend %s does not have: use parallel.backend: cuda, or "
-                 "train.precision: fp32",
+                 "train.precision: fp32 or bf16",
                  ls_math_names[math], backend->name);
 }
 

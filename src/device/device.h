@@ -17,10 +17,12 @@ typedef struct ls_event ls_event_t;
 typedef struct ls_exec ls_exec_t; /* captured work, launched as one */
 typedef struct ls_backend ls_backend_t;
 
-/* The arithmetic of matrix products. Tensors are f32 in any case. TF32: the factors may be rounded to 10 bits
- * of mantissa (for tensor cores), sums stay f32. */
-typedef enum { LS_MATH_FP32, LS_MATH_TF32, LS_MATH_COUNT } ls_math_t;
-extern const char *const ls_math_names[LS_MATH_COUNT + 1]; /* "fp32", "tf32", NULL */
+/* train.precision. TF32: the factors of f32 products may be rounded to 10 bits of mantissa (for tensor cores), sums
+ * stay f32. BF16, FP16: values between ops are 16-bit floats where ops take them (graph/low.h); products of f32 are
+ * those of FP32. */
+typedef enum { LS_MATH_FP32, LS_MATH_TF32, LS_MATH_BF16, LS_MATH_FP16, LS_MATH_COUNT } ls_math_t;
+extern const char *const ls_math_names[LS_MATH_COUNT + 1]; /* "fp32", .., NULL */
+ls_dtype_t ls_math_low(ls_math_t math);                    /* LS_BF16, LS_F16; LS_F32 for the first two */
 
 typedef struct {
   int index;   /* which GPU; ignored by host backends */
@@ -113,7 +115,7 @@ struct ls_backend {
   bool synchronous; /* work put on an inline stream has run: the host's clock times it, and no step lags */
   bool host_processors; /* its ranks compute on the host's processors, and slow each other */
   bool threaded;        /* kernels use the threads with which the device was opened */
-  bool tf32;            /* supports LS_MATH_TF32; LS_MATH_FP32 is always supported */
+  bool tf32;            /* supports LS_MATH_TF32; every backend supports the others */
   const ls_device_ops_t *device;
   const ls_buffer_ops_t *buffer;
   const ls_stream_ops_t *stream;

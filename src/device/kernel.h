@@ -48,8 +48,7 @@ static_assert(sizeof(ls_step_params_t) == 64, "step parameters are one cache lin
  * which only affects bias correction, a factor of 1 by then). */
 enum { LS_CTRL_APPLY, LS_CTRL_GRAD_SCALE, LS_CTRL_LR, LS_CTRL_BIAS1, LS_CTRL_BIAS2, LS_CTRL_COUNT = 16 };
 /* stats: outputs for the host. applied is 1 if this step was applied, else 0; skipped counts the steps
- * skipped since the counter buffer was zeroed; skipped_row counts those in a row up to now (also kept in
- * counter[1], counter[2]). */
+ * skipped since the counter buffer was zeroed; skipped_row counts those in a row up to now. */
 enum {
   LS_STAT_LOSS,
   LS_STAT_CORRECT,
@@ -57,8 +56,20 @@ enum {
   LS_STAT_APPLIED,
   LS_STAT_SKIPPED,
   LS_STAT_SKIPPED_ROW,
+  LS_STAT_LOSS_SCALE, /* of this step; 0 without one */
   LS_STAT_COUNT = 16
 };
+/* counter: what step_control carries from step to step. The loss scale of fp16 is 2^(16 + SCALE), so that a counter of
+ * zeros means 65536; GOOD counts the steps applied since it last changed. */
+enum {
+  LS_COUNTER_APPLIED,
+  LS_COUNTER_SKIPPED,
+  LS_COUNTER_SKIPPED_ROW,
+  LS_COUNTER_SCALE,
+  LS_COUNTER_GOOD,
+  LS_COUNTER_COUNT = 16
+};
+enum { LS_SCALE_EXPONENT = 16, LS_SCALE_MIN = -16, LS_SCALE_MAX = 8 }; /* 1 to 2^24 */
 enum { LS_HEAD_COUNT = 16, LS_HEAD_LOSS = 0, LS_HEAD_CORRECT = 1 };
 
 #endif

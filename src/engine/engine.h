@@ -65,7 +65,7 @@ typedef struct {
   int64_t rows;              /* of one micro-batch; 0: of this rank's share */
   int64_t data_rows;         /* samples on the device, as ls_engine_resident says */
   bool copies;               /* the device has memory of its own */
-  const ls_backend_t *fuses; /* whose kernels the passes may use; NULL: no passes */
+  const ls_backend_t *fuses; /* whose kernels passes may use; NULL: none */
   ls_state_table_t *table;   /* the table in which to declare the state; NULL: a table of its own, held by
                               * the schedules */
 } ls_step_spec_t;

@@ -13,9 +13,11 @@ static const struct {
                           [LS_STEP_EVALUATE] = {false, true, 1},
                           [LS_STEP_PREDICT] = {false, false, 1}};
 
-static bool has_kernel(const void *backend, const char *op) {
-  const ls_device_ops_t *device = ((const ls_backend_t *)backend)->device;
-  return device->kernel && device->kernel(NULL, op);
+static bool has_kernel(const void *of, const char *op, ls_dtype_t low) {
+  const ls_backend_t *backend = of;
+  const ls_device_ops_t *device = backend ? backend->device : NULL;
+  bool serves = device && (low == LS_F32 || backend->plain_c || (device->low && device->low(NULL, op)));
+  return serves && device->kernel && device->kernel(NULL, op);
 }
 
 const char *const ls_wire_names[] = {"f32", "bf16", "f16", NULL};
@@ -45,10 +47,14 @@ ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *
   }
   ls_status_t status = ls_model_build(ctx, &model, m.rows, training, &m.graph);
   if (status != LS_OK) return status;
-  const ls_pass_context_t passes = {.has = has_kernel, .backend = spec->fuses, .fuse = config->parallel.fuse};
-  if (spec->fuses) status = ls_graph_run_passes(m.graph, &passes);
+  const ls_pass_context_t passes = {.has = has_kernel,
+                                    .backend = spec->fuses,
+                                    .low = ls_math_low((ls_math_t)config->train.precision),
+                                    .fuse = config->parallel.fuse};
+  status = ls_graph_run_passes(m.graph, &passes);
   if (status == LS_OK && !spec->table) status = ls_state_table_create(ctx, m.graph, &own);
   ls_optim_rule(&config->optimizer, config->train.clip_norm, &optim);
+  if (passes.low == LS_F16) optim.control_attrs.i[0] = LS_SCALE_STEPS;
   const ls_lower_t in = {.graph = m.graph,
                          .state = own ? own : spec->table,
                          .optim = training ? &optim : NULL,
@@ -57,6 +63,7 @@ ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *
                          .accumulate = training ? share.accumulate : 1,
                          .input_slots = kinds[spec->kind].input_slots,
                          .copies = spec->copies,
+                         .widens = !spec->copies,
                          .data_rows = kinds[spec->kind].data ? spec->data_rows : 0,
                          .options = ls_config_strategy(config, NULL)};
   if (status == LS_OK) status = ls_strategy_find(config->parallel.strategy)->lower(ctx, &in, &m.program);

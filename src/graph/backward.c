@@ -99,7 +99,7 @@ ls_status_t ls_graph_gradients(ls_graph_t *graph, ls_tensor_id_t loss, ls_tensor
   graph->scope = "";
   if (walk.needs[loss]) {
     ls_attrs_t one = {.i = {1}, .f = {1}};
-    walk.grad[loss] = seed >= 0 ? seed : ls_graph_op(graph, &ls_op_fill, &one, 0, NULL, NULL);
+    walk.grad[loss] = graph->seed = seed >= 0 ? seed : ls_graph_op(graph, &ls_op_fill, &one, 0, NULL, NULL);
   }
   for (int n = forward_count - 1; n >= 0 && !graph->status; n--)
     graph->status = visit(&walk, n);

@@ -16,6 +16,7 @@ ls_status_t ls_graph_create(ls_ctx_t *ctx, ls_graph_t **graph) {
   ls_arena_init(&g->arena, ctx);
   g->ctx = ctx;
   g->phase = LS_PHASE_FORWARD;
+  g->seed = -1;
   g->scope = "";
   *graph = g;
   return LS_OK;
@@ -81,7 +82,7 @@ static bool countable(const ls_shape_t *shape) {
   return bytes <= INT64_MAX / 4;
 }
 
-static ls_tensor_id_t append_tensor(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_role_t role) {
+ls_tensor_id_t ls_graph_append_tensor(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_role_t role) {
   if (graph->status) return -1;
   if (!countable(&shape)) {
     graph->status =
@@ -120,7 +121,7 @@ static ls_tensor_id_t append_source(ls_graph_t *graph, const char *name, ls_shap
     graph->status = ls_fail(graph->ctx, LS_ERR_ARGUMENT, "the graph has two tensors named %s", full);
     return -1;
   }
-  return append_tensor(graph, full, shape, role);
+  return ls_graph_append_tensor(graph, full, shape, role);
 }
 
 ls_tensor_id_t ls_graph_input(ls_graph_t *graph, const char *name, ls_shape_t shape) {
@@ -212,16 +213,29 @@ static void append_outputs(ls_graph_t *graph, ls_graph_node_t *node, const ls_sh
     const char *name = scoped(graph, node->op->name);
     if (name && i > 0 && !(name = ls_arena_printf(&graph->arena, "%s:%d", name, i)))
       graph->status = LS_ERR_MEMORY;
-    node->out[i] = append_tensor(graph, name, shapes[i], role);
+    node->out[i] = ls_graph_append_tensor(graph, name, shapes[i], role);
     if (graph->status) return;
+  }
+  if (node->op->view) graph->tensors[node->out[0]].alias_of = ls_graph_owner(graph, node->in[0]);
+}
+
+ls_tensor_id_t ls_graph_owner(const ls_graph_t *graph, ls_tensor_id_t id) {
+  while (graph->tensors[id].alias_of >= 0)
+    id = graph->tensors[id].alias_of;
+  return id;
+}
+
+void ls_graph_append(ls_graph_t *graph, const ls_graph_node_t *node) {
+  void *nodes = graph->nodes;
+  if (graph->status ||
+      !grow(graph, &nodes, graph->node_count, &graph->node_capacity, ARRAY_FIRST, sizeof *graph->nodes))
+    return;
+  graph->nodes = nodes;
+  for (int i = 0; i < node->in_count && !graph->status; i++)
+    ls_graph_use(graph, node->in[i], graph->node_count);
+  for (int i = 0; i < node->out_count; i++)
     graph->tensors[node->out[i]].producer = graph->node_count;
-  }
-  if (node->op->view) {
-    ls_tensor_id_t base = node->in[0];
-    while (graph->tensors[base].alias_of >= 0)
-      base = graph->tensors[base].alias_of;
-    graph->tensors[node->out[0]].alias_of = base;
-  }
+  graph->nodes[graph->node_count++] = *node;
 }
 
 ls_status_t ls_graph_describe(ls_graph_t *graph, const ls_op_t *op, const ls_attrs_t *attrs, int in_count,
@@ -244,15 +258,9 @@ ls_tensor_id_t ls_graph_op(ls_graph_t *graph, const ls_op_t *op, const ls_attrs_
   ls_shape_t out_shape[LS_NODE_OUT_MAX];
   ls_graph_node_t node;
   if (ls_graph_describe(graph, op, attrs, in_count, in, &node, out_shape)) return -1;
-  void *nodes = graph->nodes;
-  if (!grow(graph, &nodes, graph->node_count, &graph->node_capacity, ARRAY_FIRST, sizeof *graph->nodes))
-    return -1;
-  graph->nodes = nodes;
   append_outputs(graph, &node, out_shape);
-  for (int i = 0; i < in_count && !graph->status; i++)
-    ls_graph_use(graph, in[i], graph->node_count);
+  ls_graph_append(graph, &node);
   if (graph->status) return -1;
-  graph->nodes[graph->node_count++] = node;
   for (int i = 0; out && i < node.out_count; i++)
     out[i] = node.out[i];
   return node.out[0];

@@ -83,13 +83,16 @@ struct ls_graph {
   int name_count, name_capacity;
   int pass_changes[LS_GRAPH_PASS_MAX]; /* number of places that each pass changed (pass/pass.h) */
   ls_graph_phase_t phase;              /* phase of nodes appended now */
-  const char *scope;                   /* prefix of names appended now, "" at the top */
-  ls_status_t status; /* first failure; later builder calls do nothing, so callers check once at the end */
+  ls_tensor_id_t seed; /* f32 (1): d loss, that the backward pass begins with; -1: there is none yet */
+  const char *scope;   /* prefix of names appended now, "" at the top */
+  ls_status_t status;  /* first failure; later builder calls do nothing, so callers check once at the end */
 };
 
 ls_status_t ls_graph_create(ls_ctx_t *ctx, ls_graph_t **graph);
 void ls_graph_destroy(ls_graph_t *graph);
 void ls_graph_scope(ls_graph_t *graph, const char *fmt, ...) LS_PRINTF(2, 3); /* "layers.%d"; "" resets */
+/* Nodes made from now on get the scope of that node: "layers.0 linear" gives "layers.0". */
+void ls_graph_scope_like(ls_graph_t *graph, const ls_graph_node_t *node);
 
 /* Builders return -1 after the graph's status is set (reported with op name and shapes). Names are copied. */
 ls_tensor_id_t ls_graph_input(ls_graph_t *graph, const char *name, ls_shape_t shape);

@@ -105,8 +105,13 @@ ls_kernel_fn ls_op_kernel(const ls_device_t *device, const ls_op_t *op, ls_kerne
   if (kernel && (low == LS_F32 || (backend->device->low && backend->device->low(device, op->name))))
     return kernel;
   if (kernel && backend->plain_c) {
+    ls_shape_t out[LS_NODE_OUT_MAX];
+    for (int i = 0; i < args->out_count; i++)
+      out[i] = args->out[i].shape;
     args->plain = kernel;
-    return run_widened;
+    if (args->scratch_bytes >= ls_op_scratch(op, args->attrs, in, out, true)) return run_widened;
+    snprintf(lacks, LS_KERNEL_TEXT_BYTES, "room to widen the tensors of op '%s'", op->name);
+    return NULL;
   }
   snprintf(lacks, LS_KERNEL_TEXT_BYTES, "%s%skernel for op '%s'", kernel ? ls_dtype_name(low) : "",
            kernel ? " " : "", op->name);

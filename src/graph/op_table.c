@@ -84,6 +84,7 @@ const ls_op_t *const ls_ops[] = {
     &ls_op_normalize,
     &ls_op_cast,
     &ls_op_fill,
+    &ls_op_loss_scale,
     &ls_op_accumulate,
     &ls_op_tree_sum,
     &ls_op_copy,

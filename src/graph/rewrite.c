@@ -129,6 +129,36 @@ void ls_graph_sweep(ls_graph_t *graph) {
   graph->node_count = kept;
 }
 
+void ls_graph_begin_again(ls_graph_t *graph, const ls_graph_node_t **old, int *count) {
+  *old = graph->nodes;
+  *count = graph->node_count;
+  graph->nodes = NULL;
+  graph->node_count = graph->node_capacity = 0;
+  for (int id = 0; id < graph->tensor_count; id++) {
+    graph->tensors[id].producer = -1;
+    graph->tensors[id].use_count = 0;
+  }
+}
+
+void ls_graph_keep(ls_graph_t *graph, const ls_graph_node_t *node) {
+  ls_shape_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
+  for (int i = 0; i < node->in_count; i++)
+    in[i] = graph->tensors[node->in[i]].shape;
+  if (!graph->status) graph->status = ls_op_shape(graph->ctx, node->op, &node->attrs, in, out);
+  ls_graph_append(graph, node);
+  for (int i = 0; i < node->out_count && !graph->status; i++) {
+    ls_graph_tensor_t *t = &graph->tensors[node->out[i]];
+    t->shape.dtype = out[i].dtype;
+    if (node->op->view) t->alias_of = ls_graph_owner(graph, node->in[0]);
+  }
+}
+
+ls_tensor_id_t ls_graph_twin(ls_graph_t *graph, ls_tensor_id_t id, ls_dtype_t dtype) {
+  ls_shape_t shape = graph->tensors[id].shape;
+  shape.dtype = dtype;
+  return ls_graph_append_tensor(graph, graph->tensors[id].name, shape, graph->tensors[id].role);
+}
+
 /* ---- the proof ---- */
 
 static ls_status_t fault(const ls_graph_t *graph, int n, const char *what, ls_tensor_id_t id) {

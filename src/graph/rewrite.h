@@ -22,6 +22,15 @@ bool ls_graph_remove(ls_graph_t *graph, int node);
 /* Closes the gaps in the list of nodes. */
 void ls_graph_sweep(ls_graph_t *graph);
 
+/* For a pass that inserts nodes: empties the list of nodes, which the pass then appends again, in the same order, with
+ * others (ls_graph_op) between them. The old list stays valid as long as the graph. */
+void ls_graph_begin_again(ls_graph_t *graph, const ls_graph_node_t **old, int *count);
+/* Appends a node of the old list, or a new one that makes tensors of the graph. Its inputs may be others than before;
+ * the dtypes of what it makes follow from them. */
+void ls_graph_keep(ls_graph_t *graph, const ls_graph_node_t *node);
+/* A new tensor of the same name, role and shape, of another dtype, that no node makes yet. */
+ls_tensor_id_t ls_graph_twin(ls_graph_t *graph, ls_tensor_id_t id, ls_dtype_t dtype);
+
 /* Proves from scratch: every node reads only earlier results and makes the tensors that name it as producer,
  * with the shapes of its op's rule; the uses are the reading nodes, in order; a tensor that no node makes any
  * more is not read; a view, or a new value of a state, lies over the tensor that owns the bytes.

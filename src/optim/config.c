@@ -1,5 +1,6 @@
 /* The configuration of optimizers: option rows, the learning rate over steps, and the ops that a strategy
  * appends. */
+#include "graph/ops/ops.h"
 #include "optim/optim.h"
 
 #include <math.h>
@@ -195,8 +196,8 @@ ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *tabl
     row.name = rule->slot_name[k];
     status = ls_state_declare(table, &row, &rows[k]);
   }
-  row.name = "counter";
+  row.name = LS_COUNTER_NAME;
   row.of_layout = row.trained = false;
-  row.shape = LS_SHAPE(LS_F32, LS_STAT_COUNT);
+  row.shape = LS_SHAPE(LS_F32, LS_COUNTER_COUNT);
   return status ? status : ls_state_declare(table, &row, &rows[rule->slot_count]);
 }

@@ -39,9 +39,17 @@ static ls_status_t control_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const l
   return LS_OK;
 }
 
-/* f[0] clip_norm, f[1] beta1, f[2] beta2. counter: steps applied, skipped, skipped in a row. Every comparison
- * with a NaN is false, hence isfinite for the decision; the scale only matters when the norm is finite. The
- * bias terms are those of the step that is about to be applied, number t = applied + 1. */
+/* After 2000 good steps the scale is doubled; after a step whose gradients overflowed it is halved. */
+static float next_scale(const ls_attrs_t *attrs, bool apply, float scale, float *good) {
+  *good = apply ? *good + 1 : 0;
+  if (apply && *good < (float)attrs->i[0]) return scale;
+  *good = 0;
+  return fminf(fmaxf(scale + (apply ? 1 : -1), LS_SCALE_MIN), LS_SCALE_MAX);
+}
+
+/* f[0] clip_norm, f[1] beta1, f[2] beta2; i[0] good steps after which the loss scale is doubled, 0: gradients are not
+ * scaled. Every comparison with a NaN is false, hence isfinite for the decision; the gradients' factor only matters
+ * when the norm is finite. The bias terms are those of the step that is about to be applied, number t = applied + 1. */
 static ls_status_t control_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   enum { APPLIED_MAX = 1 << 24 }; /* whole numbers are exact in f32 up to here */
@@ -49,30 +57,36 @@ static ls_status_t control_forward(ls_stream_t *stream, const ls_kernel_args_t *
   float *ctrl = ls_out_f32(args, 0), *stats = ls_out_f32(args, 1), *counter = ls_out_f32(args, 2);
   ls_step_params_t step;
   memcpy(&step, args->in[2].data, sizeof step);
-  double sum = 0, clip = args->attrs->f[0], t = (double)counter[0] + 1;
+  const bool scaled = args->attrs->i[0] > 0;
+  double scale = scaled ? ldexp(1, LS_SCALE_EXPONENT + (int)counter[LS_COUNTER_SCALE]) : 1;
+  double sum = 0, clip = args->attrs->f[0], t = (double)counter[LS_COUNTER_APPLIED] + 1;
   for (int64_t k = 0; k < ls_in_shape(args, 1)->dim[0]; k++)
     sum += partial[k];
-  double norm = sqrt(sum);
+  double norm = sqrt(sum) / scale;
   bool apply = isfinite(head[LS_HEAD_LOSS]) && isfinite(norm);
 
   memset(ctrl, 0, LS_CTRL_COUNT * sizeof *ctrl);
   ctrl[LS_CTRL_APPLY] = apply;
-  ctrl[LS_CTRL_GRAD_SCALE] = !apply ? 0 : clip > 0 && norm > clip ? (float)(clip / norm) : 1;
+  ctrl[LS_CTRL_GRAD_SCALE] = !apply ? 0 : (float)((clip > 0 && norm > clip ? clip / norm : 1) / scale);
   ctrl[LS_CTRL_LR] = step.lr;
   ctrl[LS_CTRL_BIAS1] = (float)(1 - pow(args->attrs->f[1], t));
   ctrl[LS_CTRL_BIAS2] = (float)(1 - pow(args->attrs->f[2], t));
 
-  if (apply && counter[0] < APPLIED_MAX) counter[0] += 1;
-  counter[1] += !apply;
-  counter[2] = apply ? 0 : counter[2] + 1;
+  if (apply && counter[LS_COUNTER_APPLIED] < APPLIED_MAX) counter[LS_COUNTER_APPLIED] += 1;
+  counter[LS_COUNTER_SKIPPED] += !apply;
+  counter[LS_COUNTER_SKIPPED_ROW] = apply ? 0 : counter[LS_COUNTER_SKIPPED_ROW] + 1;
+  if (scaled)
+    counter[LS_COUNTER_SCALE] =
+        next_scale(args->attrs, apply, counter[LS_COUNTER_SCALE], &counter[LS_COUNTER_GOOD]);
 
   memset(stats, 0, LS_STAT_COUNT * sizeof *stats);
   stats[LS_STAT_LOSS] = head[LS_HEAD_LOSS];
   stats[LS_STAT_CORRECT] = head[LS_HEAD_CORRECT];
   stats[LS_STAT_GRAD_NORM] = (float)norm;
   stats[LS_STAT_APPLIED] = apply;
-  stats[LS_STAT_SKIPPED] = counter[1];
-  stats[LS_STAT_SKIPPED_ROW] = counter[2];
+  stats[LS_STAT_SKIPPED] = counter[LS_COUNTER_SKIPPED];
+  stats[LS_STAT_SKIPPED_ROW] = counter[LS_COUNTER_SKIPPED_ROW];
+  stats[LS_STAT_LOSS_SCALE] = scaled ? (float)scale : 0;
   return LS_OK;
 }
 
@@ -91,11 +105,12 @@ static const ls_op_case_t sumsq_cases[] = {
     {"not a number", 1, {LS_CASE_F32(NAN, NAN, 33)}, {{0}}, 1e-6, 0},
 };
 
-#define CONTROL_CASE(label, loss, lo, hi, parts, clip)                                                       \
+#define SCALED_CASE(label, loss, lo, hi, parts, clip, growth)                                                \
   {                                                                                                          \
     label, 3, {LS_CASE_F32(loss, loss, 16), LS_CASE_F32(lo, hi, parts), LS_CASE_STEP(9)},                    \
-        {.f = {clip, 0.9, 0.999}}, 1e-6, 0                                                                   \
+        {.i = {growth}, .f = {clip, 0.9, 0.999}}, 1e-6, 0                                                    \
   }
+#define CONTROL_CASE(label, loss, lo, hi, parts, clip) SCALED_CASE(label, loss, lo, hi, parts, clip, 0)
 static const ls_op_case_t control_cases[] = {
     CONTROL_CASE("one part", 2.5f, 0, 4, 1, 0),
     CONTROL_CASE("clipped", 0.5f, 4, 9, 5, 0.25),
@@ -105,6 +120,10 @@ static const ls_op_case_t control_cases[] = {
     CONTROL_CASE("loss is infinite", INFINITY, 0, 1, 5, 0),
     CONTROL_CASE("gradient is NaN", 0.5f, NAN, NAN, 5, 1),
     CONTROL_CASE("gradient is infinite", 0.5f, INFINITY, INFINITY, 5, 1),
+    SCALED_CASE("scaled", 0.5f, 0, 1e12f, 5, 0, 2000),
+    SCALED_CASE("scaled and clipped", 0.5f, 0, 1e12f, 5, 0.25, 2000),
+    SCALED_CASE("the scale is doubled", 0.5f, 0, 1e12f, 5, 0, 2),
+    SCALED_CASE("the scale is halved", 0.5f, INFINITY, INFINITY, 5, 1, 2000),
 };
 
 const ls_op_t ls_op_sumsq = {

@@ -38,13 +38,15 @@ float ls_rate_at(const ls_rate_config_t *rate, double lr, int64_t step, int64_t 
 ls_status_t ls_optim_check(ls_ctx_t *ctx, const ls_place_t *place, const ls_optim_config_t *config);
 
 /* Optimizer state: `slot_count` flat buffers shaped like the parameters ("momentum"; "m", "v"). */
-enum { LS_OPTIM_SLOT_MAX = 2 };
+enum { LS_OPTIM_SLOT_MAX = 2, LS_SCALE_STEPS = 2000 };
 typedef struct {
   const ls_op_t *update; /* (grad (p), ctrl (16)) -> param (p) inout, slot 0 (p) inout, slot 1 (p) inout */
   ls_attrs_t update_attrs;
   int slot_count;
   const char *slot_name[LS_OPTIM_SLOT_MAX];
-  ls_attrs_t control_attrs; /* of step_control: f[0] clip_norm (0 = off), f[1] beta1, f[2] beta2 */
+  /* Of step_control: f[0] clip_norm (0 = off), f[1] beta1, f[2] beta2, i[0] good steps after which the loss scale is
+   * doubled (0 = the graph has no loss scale; LS_SCALE_STEPS). */
+  ls_attrs_t control_attrs;
 } ls_optim_rule_t;
 
 /* The ops to append for this configuration. clip_norm 0 = no clipping. */

@@ -163,7 +163,7 @@ int ls_schedule_op(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, cons
     out_shape[i] = s->tensors[out[i]].shape;
 
   int scratch = -1;
-  size_t scratch_bytes = ls_op_scratch(op, attrs, in_shape, out_shape, s->lanes_are_threads);
+  size_t scratch_bytes = ls_op_scratch(op, attrs, in_shape, out_shape, s->widens);
   if (scratch_bytes) {
     scratch = ls_schedule_tensor(s, "scratch", LS_SHAPE(LS_U8, (int64_t)scratch_bytes), LS_REGION_TRANSIENT,
                                  LS_OFFSET_AUTO);

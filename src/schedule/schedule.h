@@ -84,7 +84,8 @@ typedef struct ls_schedule {
   const char *name;        /* of a member of a program, static or in the arena; NULL: it is the only one */
   ls_state_table_t *state; /* held; NULL: the schedule has no state */
   int rank, world_size;
-  int input_slots;        /* 1..LS_SLOT_MAX */
+  int input_slots; /* 1..LS_SLOT_MAX */
+  bool widens; /* ops of 16-bit floats get room to be widened (ls_op_scratch); set before they are added */
   bool lanes_are_threads; /* of a host; if set before finish, finish moves the last collective (see there) */
   ls_sched_tensor_t *tensors;
   int tensor_count, tensor_capacity;

@@ -10,6 +10,7 @@ static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
     in[i] = ls_lowering_place(l, node->in[i]);
   for (int i = 0; i < node->out_count; i++)
     out[i] = ls_lowering_place(l, node->out[i]);
+  if (node->op == &ls_op_cast && l->param[node->out[0]] >= 0) return; /* all at once: ls_lowering_cast */
   bool exchanged = node->op == &ls_op_sum_ranks && l->in->world_size > 1 && l->in->optim;
   if (exchanged) {
     ls_schedule_collective(l->s, node->name, LS_GROUP_WORLD, LS_ALL_REDUCE, in[0], out[0]);
@@ -41,6 +42,7 @@ static ls_status_t complete_buckets(ls_lowering_t *l, int node) {
 static ls_status_t emit_graph(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   if (l->in->data_rows > 0) ls_lowering_gather(l);
+  ls_lowering_cast(l);
   ls_status_t status = l->last ? complete_buckets(l, -1) : LS_OK;
   for (int n = 0; n < graph->node_count && !status; n++) {
     emit_node(l, &graph->nodes[n]);
@@ -179,6 +181,7 @@ static ls_status_t lower_member(ls_ctx_t *ctx, const ls_lower_t *in, const ls_ex
   ls_status_t status = ls_schedule_create(ctx, in->state, in->rank, in->world_size, in->input_slots, &l.s);
   if (status) return status;
   l.s->lanes_are_threads = !in->copies;
+  l.s->widens = in->widens;
   if (tree && count > 1)
     l.s->name = ls_arena_printf(&l.s->arena, "sum of %d", 1 << k);
   else if (count > 1)

@@ -37,8 +37,10 @@ struct ls_lowering {
   int complete;       /* number of complete buckets */
   int *bucket_tensor; /* per bucket: its range of GRAD */
   int *bucket_parts;  /* per bucket: the same, or every rank's where the exchange gathers */
-  ls_region_t params, grads, gathered, shards; /* rows of the state */
-  int stats;                                   /* schedule tensors in STAT */
+  ls_region_t params, low, grads, gathered, shards; /* rows of the state */
+  ls_bucket_t cast; /* the range of the layout that holds all parameters which the graph casts */
+  ls_dtype_t cast_to;
+  int stats; /* schedule tensors in STAT */
   int ctrl, partials;
 };
 
@@ -57,6 +59,10 @@ void ls_lowering_gather(ls_lowering_t *l);
 
 /* Declares inputs, parameters, destinations and stats; appends the copy of the next input. */
 ls_status_t ls_lowering_declare(ls_lowering_t *l);
+/* Appends the task that casts the parameters, in a member that begins a sum of micro-batches. */
+void ls_lowering_cast(ls_lowering_t *l);
+/* The optimizer's counter as an input of the graph. */
+int ls_lowering_counter(ls_lowering_t *l, const ls_shape_t *shape);
 /* The schedule tensor of a graph tensor; made on first use. -1 after a failure. */
 int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id);
 /* Called once the node that makes `id` is emitted: adds the value to the sums of earlier micro-batches, or

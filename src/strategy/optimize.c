@@ -1,5 +1,6 @@
 /* The end of a training step: the norm of the gradients bucket by bucket, the decision, and one update over
  * all trainable parameters. They are contiguous, so this is the same few tasks for any network. */
+#include "graph/ops/ops.h"
 #include "strategy/lowering.h"
 
 enum { FLOAT_BYTES = sizeof(float) };
@@ -40,6 +41,17 @@ void ls_lowering_copy_out(ls_lowering_t *l) {
   ls_schedule_copy(l->s, LS_LANE_COPY_OUT, LS_PHASE_STEP_REST, "stats", l->stats, to);
 }
 
+int ls_lowering_counter(ls_lowering_t *l, const ls_shape_t *shape) {
+  int row[LS_OPTIM_SLOT_MAX + 1];
+  if (!l->in->optim)
+    l->s->status = ls_fail(l->s->ctx, LS_ERR_ARGUMENT, "lower: a graph with a loss scale is not trained");
+  else if (!l->s->status)
+    l->s->status = ls_optim_declare(l->in->optim, l->in->state, row);
+  if (l->s->status) return -1;
+  return ls_schedule_tensor(l->s, LS_COUNTER_NAME, *shape, LS_REGION_STATE + row[l->in->optim->slot_count],
+                            0);
+}
+
 void ls_lowering_update(ls_lowering_t *l) {
   const ls_optim_rule_t *optim = l->in->optim;
   int64_t end = l->layout->trained;
@@ -52,7 +64,7 @@ void ls_lowering_update(ls_lowering_t *l) {
   }
   if ((l->s->status = ls_optim_declare(optim, l->in->state, row))) return;
   int head = flat(l, "head", l->grads, 0, LS_LAYOUT_HEAD);
-  int counter = flat(l, "counter", LS_REGION_STATE + row[optim->slot_count], 0, LS_STAT_COUNT);
+  int counter = flat(l, LS_COUNTER_NAME, LS_REGION_STATE + row[optim->slot_count], 0, LS_STAT_COUNT);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "step control", &ls_op_step_control,
                  &optim->control_attrs, 3, (int[]){head, l->partials, step}, 3,
                  (int[]){l->ctrl, l->stats, counter});

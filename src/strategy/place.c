@@ -30,6 +30,10 @@ static ls_status_t declare_inputs(ls_lowering_t *l) {
   for (int id = 0; id < graph->tensor_count; id++) {
     const ls_graph_tensor_t *t = &graph->tensors[id];
     if (t->role != LS_ROLE_INPUT || ls_lowering_gathered(l, t)) continue;
+    if (strcmp(t->name, LS_COUNTER_NAME) == 0) {
+      l->input[id] = ls_lowering_counter(l, &t->shape);
+      continue;
+    }
     l->input[id] = ls_lowering_put(l, t->name, t->shape, LS_REGION_INPUT, &offset_bytes);
   }
   if (!offset_bytes || !l->in->copies) return l->s->status;
@@ -100,6 +104,41 @@ static void declare_gradients(ls_lowering_t *l) {
   l->gathered = ls_lowering_row(l, &row);
 }
 
+/* Every cast of a parameter is a place in one row that follows the layout: one task casts them all. */
+static void declare_casts(ls_lowering_t *l) {
+  const ls_graph_t *graph = l->in->graph;
+  for (int n = 0; n < graph->node_count && !l->s->status; n++) {
+    const ls_graph_node_t *node = &graph->nodes[n];
+    const ls_graph_tensor_t *from = node->in_count ? &graph->tensors[node->in[0]] : NULL;
+    if (node->op != &ls_op_cast || from->role != LS_ROLE_PARAM) continue;
+    const ls_layout_entry_t *e = ls_layout_find(l->layout, from->name);
+    const ls_graph_tensor_t *to = &graph->tensors[node->out[0]];
+    const ls_state_row_t row = {.name = "parameters.low",
+                                .part = "parameters",
+                                .of_layout = true,
+                                .shape = {.dtype = to->shape.dtype}};
+    if (!l->cast.end) l->cast.begin = e->offset;
+    if (e->offset < l->cast.begin) l->cast.begin = e->offset;
+    if (e->offset + e->count > l->cast.end) l->cast.end = e->offset + e->count;
+    l->cast_to = to->shape.dtype;
+    l->low = ls_lowering_row(l, &row);
+    l->param[node->out[0]] = ls_schedule_tensor(l->s, to->name, to->shape, l->low,
+                                                (size_t)e->offset * ls_dtype_bytes(to->shape.dtype));
+  }
+}
+
+void ls_lowering_cast(ls_lowering_t *l) {
+  const ls_bucket_t *all = &l->cast;
+  if (!all->end || l->adds) return;
+  const ls_attrs_t attrs = {.i = {l->cast_to}};
+  int from = ls_schedule_tensor(l->s, "masters", LS_SHAPE(LS_F32, all->end - all->begin), l->params,
+                                (size_t)all->begin * FLOAT_BYTES);
+  int to = ls_schedule_tensor(l->s, "parameters.low", LS_SHAPE(l->cast_to, all->end - all->begin), l->low,
+                              (size_t)all->begin * ls_dtype_bytes(l->cast_to));
+  ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_FORWARD, "parameters.low", &ls_op_cast, &attrs, 1,
+                 &from, 1, &to);
+}
+
 static ls_status_t declare_params(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   const ls_layout_t *layout = l->layout;
@@ -118,6 +157,7 @@ static ls_status_t declare_params(ls_lowering_t *l) {
     if (t->grad < 0 || !l->in->optim) continue;
     make_sum(l, t->grad, e->offset, true);
   }
+  declare_casts(l);
   return l->s->status;
 }
 

@@ -39,6 +39,7 @@ typedef struct {
   int accumulate; /* micro-batches per step, >= 1 */
   int input_slots;
   bool copies; /* the device has memory of its own: copy-in and copy-out lanes are used */
+  bool widens; /* its kernels may have to widen 16-bit floats (ls_op_scratch) */
   /* Samples in tables of the state: every member begins by gathering "x" and "target" from them. 0: the host
    * fills "x" and "target". At most INT32_MAX. */
   int64_t data_rows;

@@ -20,8 +20,14 @@ static const ls_option_t train_rows[] = {
     ROW(LS_OPT_INT, ls_train_config_t, seed, .change = LS_CHANGE_DATA, .min = 0, .max = 9e15, .initial = "42",
         .help = "Seed of the initial values, the split, the order of samples and dropout."),
     ROW(LS_OPT_ENUM, ls_train_config_t, precision, .choices = ls_math_names, .initial = "fp32",
-        .help = "fp32, or tf32: tensor cores multiply matrices with elements rounded to 10 bits "
-                "of mantissa. Storage and sums stay fp32. Only backend cuda has tf32."),
+        .help =
+            "fp32. tf32: tensor cores multiply matrices with elements rounded to 10 bits "
+            "of mantissa; storage and sums stay fp32. Only backend cuda has tf32. bf16, fp16: activations "
+            "and "
+            "their gradients are 16-bit floats, products add up in fp32, and parameters, their gradients, "
+            "the "
+            "optimizer, statistics and losses stay fp32. fp16 multiplies the loss by a scale, and skips and "
+            "counts the steps in which a gradient overflows."),
     ROW(LS_OPT_INT, ls_train_config_t, accumulate, .min = 1, .max = LS_ACCUMULATE_MAX, .initial = "1",
         .help = "Number of micro-batches into which each rank splits its share of a step; their "
                 "gradients are added up."),

@@ -182,6 +182,99 @@ static void test_shared_and_frozen_parameters(void **state) {
   ls_ctx_destroy(ctx);
 }
 
+/* Mixed precision rounds every sample alike, wherever it is computed, and the gradients of these numbers still add up
+ * exactly. One task casts all parameters. */
+static void test_low_precision_worlds_agree(void **state) {
+  (void)state;
+  static const ls_dtype_t lows[] = {LS_BF16, LS_F16};
+  static const int worlds[] = {1, 2, 3, 8};
+  for (int k = 0; k < 2 * LS_COUNT(lows); k++) {
+    world_t reference;
+    job_t job = job_default();
+    job.low = lows[k / 2];
+    job.samples = 12;
+    job.dropout = 0.5;
+    job.shared = job.frozen = k % 2;
+    run_reference(&job, &reference);
+    const ls_schedule_t *s = reference.rank[0].program.member[0];
+    int casts = 0;
+    for (int t = 0; t < s->task_count; t++)
+      casts += s->tasks[t].op == &ls_op_cast && s->tensors[s->tasks[t].out[0]].region >= LS_REGION_STATE;
+    assert_int_equal(casts, 1);
+    for (int w = 0; w < LS_COUNT(worlds); w++)
+      for (job.accumulate = 1; job.accumulate <= 4; job.accumulate++) {
+        job.strategy = worlds[w] > 1 ? "ddp" : "single";
+        job.world_size = worlds[w];
+        job.backend = w % 2 ? &ls_backend_cpu : &ls_backend_ref;
+        job.copies = w == 2;
+        expect_same(&job, &reference);
+        job.reproducible = worlds[w] != 3 && job.accumulate != 3;
+        if (job.reproducible) expect_same(&job, &reference);
+        job.reproducible = false;
+      }
+    world_release(&reference);
+  }
+}
+
+/* What is evaluated is what is trained: the loss of the same parameters, from the same rounded values. */
+static void test_low_precision_evaluation(void **state) {
+  (void)state;
+  static const ls_dtype_t lows[] = {LS_BF16, LS_F16};
+  for (int k = 0; k < LS_COUNT(lows); k++) {
+    job_t job = job_default();
+    world_t trained, world;
+    job.low = lows[k];
+    run_reference(&job, &trained);
+    job.evaluate = true;
+    world_run(&job, &world);
+    expect_ok(&job, &world);
+    double loss = 0;
+    for (int64_t i = 0; i < job.samples * OUTPUTS; i++) {
+      double d = world.rank[0].output[i] - network_target(0, i / OUTPUTS, i % OUTPUTS);
+      loss += d * d / OUTPUTS / 16;
+    }
+    assert_true(world.rank[0].stats[LS_STAT_LOSS] == trained.rank[0].stats[LS_STAT_LOSS]);
+    assert_true(world.rank[0].stats[LS_STAT_LOSS] == (float)loss);
+    world_release(&world);
+    world_release(&trained);
+  }
+}
+
+/* With samples of weight 1 gradients times 65536 are beyond f16: steps are skipped and the scale is halved until they
+ * fit, and a scale that was good for long enough is doubled. */
+static void test_an_overflow_halves_the_loss_scale(void **state) {
+  (void)state;
+  job_t job = job_default();
+  job.low = LS_F16;
+  job.weight = 1;
+  job.lr = 0x1p-10f;
+  job.good_steps = 3;
+  for (job.world_size = 1; job.world_size <= 3; job.world_size++) {
+    float scale = 65536, skipped = 0;
+    job.strategy = job.world_size > 1 ? "ddp" : "single";
+    for (job.steps = 1; job.steps <= 8; job.steps++) {
+      world_t world;
+      world_run(&job, &world);
+      expect_ok(&job, &world);
+      const rank_result_t *rank = &world.rank[0];
+      bool applied = rank->stats[LS_STAT_APPLIED] == 1;
+      assert_true(rank->stats[LS_STAT_LOSS_SCALE] == scale);
+      skipped += !applied;
+      scale *= applied ? 1 : 0.5f;
+      assert_true(rank->stats[LS_STAT_SKIPPED] == skipped);
+      assert_int_equal(same_bits(rank->param, rank->initial, rank->param_count), skipped == (float)job.steps);
+      if (job.steps == 1) assert_false(applied);
+      if (applied && (float)job.steps == skipped + 3) scale *= 2; /* three good ones in a row */
+      for (int64_t i = 0; i < rank->param_count; i++)
+        assert_true(isfinite(rank->param[i]));
+      for (int r = 1; r < job.world_size; r++)
+        assert_true(same_bits(rank->param, world.rank[r].param, rank->param_count));
+      world_release(&world);
+    }
+    assert_true(skipped >= 1 && skipped <= 5);
+  }
+}
+
 /* 10 samples on 3 ranks are 4 + 3 + 3: the gradient must be that of 10. */
 static void test_uneven_shares(void **state) {
   (void)state;
@@ -464,6 +557,9 @@ int main(void) {
       cmocka_unit_test(test_worlds_agree),
       cmocka_unit_test(gradients_travel_in_16_bits),
       cmocka_unit_test(test_shared_and_frozen_parameters),
+      cmocka_unit_test(test_low_precision_worlds_agree),
+      cmocka_unit_test(test_low_precision_evaluation),
+      cmocka_unit_test(test_an_overflow_halves_the_loss_scale),
       cmocka_unit_test(test_uneven_shares),
       cmocka_unit_test(test_micro_batches_add_up),
       cmocka_unit_test(test_slots_and_copies),

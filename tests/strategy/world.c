@@ -3,6 +3,7 @@
 
 #include "world.h"
 #include "graph/ops/ops.h"
+#include "graph/pass/pass.h"
 #include "support/threads.h"
 
 #include "unit.h"
@@ -186,6 +187,13 @@ static void *thread_main(void *arg) {
   return NULL;
 }
 
+static bool has_none(const void *backend, const char *op, ls_dtype_t low) {
+  (void)backend;
+  (void)op;
+  (void)low;
+  return false;
+}
+
 static void lower_rank(worker_t *w, int rank) {
   const job_t *job = w->job;
   rank_result_t *result = w->result;
@@ -201,6 +209,8 @@ static void lower_rank(worker_t *w, int rank) {
   }
   if (w->rows < 1) w->rows = 1;
   network_make_of(w->ctx, w->rows, job, &w->graph);
+  const ls_pass_context_t passes = {.has = has_none, .low = job->low};
+  assert_int_equal(ls_graph_run_passes(w->graph, &passes), LS_OK);
   assert_int_equal(ls_state_table_create(w->ctx, w->graph, &w->table), LS_OK);
   assert_true(w->table->layout->total <= PARAMS_MAX);
   result->param_count = w->table->layout->total;
@@ -212,6 +222,7 @@ static void lower_rank(worker_t *w, int rank) {
                               .eps = 1e-8};
   ls_optim_rule_t optim;
   ls_optim_rule(&config, job->clip, &optim);
+  if (job->low == LS_F16) optim.control_attrs.i[0] = job->good_steps ? job->good_steps : LS_SCALE_STEPS;
   ls_lower_t in = {
       .graph = w->graph,
       .state = w->table,
@@ -221,6 +232,7 @@ static void lower_rank(worker_t *w, int rank) {
       .accumulate = job->accumulate,
       .input_slots = job->input_slots,
       .copies = job->copies,
+      .widens = true,
       .options = {.bucket_bytes = job->bucket_bytes, .reproducible = job->reproducible, .wire = job->wire}};
   ls_status_t status = ls_strategy_find(job->strategy)->lower(w->ctx, &in, &result->program);
   if (!status) status = ls_program_check(&result->program);

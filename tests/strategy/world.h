@@ -22,6 +22,8 @@ typedef struct {
   bool reproducible; /* micro-batches are shards: accumulate times world_size of them, equally many rows each
                       */
   ls_dtype_t wire;
+  ls_dtype_t low; /* mixed precision; LS_F32: none */
+  int good_steps; /* LS_F16: after which the loss scale is doubled; 0 = LS_SCALE_STEPS */
   int64_t bucket_bytes;
   int nan_step;    /* this step's data holds a NaN; -1 = none */
   int absent_rank; /* never launches; -1 = none */

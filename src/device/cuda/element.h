@@ -154,34 +154,49 @@ LS_EACH void ls_each_adam(const ls_each_update_t *u, float grad, float *p, float
 
 typedef struct {
   double clip_norm, beta1, beta2;
+  int64_t growth; /* good steps after which the loss scale is doubled; 0: there is none */
 } ls_kernel_control_t;
+
+LS_EACH double ls_each_loss_scale(const float *counter) {
+  return ldexp(1.0, LS_SCALE_EXPONENT + (int)counter[LS_COUNTER_SCALE]);
+}
+
+LS_EACH void ls_each_next_scale(int64_t growth, int apply, float *counter) {
+  float good = apply ? counter[LS_COUNTER_GOOD] + 1 : 0, scale = counter[LS_COUNTER_SCALE];
+  int changes = !apply || good >= (float)growth;
+  counter[LS_COUNTER_GOOD] = changes ? 0 : good;
+  if (changes) counter[LS_COUNTER_SCALE] = fminf(fmaxf(scale + (apply ? 1 : -1), LS_SCALE_MIN), LS_SCALE_MAX);
+}
 
 LS_EACH void ls_each_control(const ls_kernel_control_t *attrs, float loss, float correct, float lr,
                              double sumsq, float *ctrl, float *stats, float *counter) {
   const float applied_max = 16777216; /* whole numbers are exact in f32 up to here */
-  double norm = sqrt(sumsq), t = (double)counter[0] + 1;
+  double scale = attrs->growth > 0 ? ls_each_loss_scale(counter) : 1;
+  double norm = sqrt(sumsq) / scale, t = (double)counter[LS_COUNTER_APPLIED] + 1;
   int apply = isfinite(loss) && isfinite(norm);
   for (int i = 0; i < LS_CTRL_COUNT; i++)
     ctrl[i] = 0;
   ctrl[LS_CTRL_APPLY] = (float)apply;
-  ctrl[LS_CTRL_GRAD_SCALE] = !apply ? 0
-                             : attrs->clip_norm > 0 && norm > attrs->clip_norm
-                                 ? (float)(attrs->clip_norm / norm)
-                                 : 1;
+  ctrl[LS_CTRL_GRAD_SCALE] =
+      !apply
+          ? 0
+          : (float)((attrs->clip_norm > 0 && norm > attrs->clip_norm ? attrs->clip_norm / norm : 1) / scale);
   ctrl[LS_CTRL_LR] = lr;
   ctrl[LS_CTRL_BIAS1] = (float)(1 - pow(attrs->beta1, t));
   ctrl[LS_CTRL_BIAS2] = (float)(1 - pow(attrs->beta2, t));
-  if (apply && counter[0] < applied_max) counter[0] += 1;
-  if (!apply) counter[1] += 1;
-  counter[2] = apply ? 0 : counter[2] + 1;
+  if (apply && counter[LS_COUNTER_APPLIED] < applied_max) counter[LS_COUNTER_APPLIED] += 1;
+  if (!apply) counter[LS_COUNTER_SKIPPED] += 1;
+  counter[LS_COUNTER_SKIPPED_ROW] = apply ? 0 : counter[LS_COUNTER_SKIPPED_ROW] + 1;
+  if (attrs->growth > 0) ls_each_next_scale(attrs->growth, apply, counter);
   for (int i = 0; i < LS_STAT_COUNT; i++)
     stats[i] = 0;
   stats[LS_STAT_LOSS] = loss;
   stats[LS_STAT_CORRECT] = correct;
   stats[LS_STAT_GRAD_NORM] = (float)norm;
   stats[LS_STAT_APPLIED] = (float)apply;
-  stats[LS_STAT_SKIPPED] = counter[1];
-  stats[LS_STAT_SKIPPED_ROW] = counter[2];
+  stats[LS_STAT_SKIPPED] = counter[LS_COUNTER_SKIPPED];
+  stats[LS_STAT_SKIPPED_ROW] = counter[LS_COUNTER_SKIPPED_ROW];
+  stats[LS_STAT_LOSS_SCALE] = attrs->growth > 0 ? (float)scale : 0;
 }
 
 #endif

@@ -18,11 +18,20 @@ __global__ void control_kernel(ls_kernel_control_t attrs, const float *head, con
 
 static ls_status_t step_control(ls_stream_t *stream, args_t args) {
   const double *f = args->attrs->f;
-  ls_kernel_control_t attrs = {f[0], f[1], f[2]};
+  ls_kernel_control_t attrs = {f[0], f[1], f[2], args->attrs->i[0]};
   control_kernel<<<1, WARP, 0, ls_kernel_stream(stream)>>>(attrs, in(args, 0), in(args, 1), in_count(args, 1),
                                                            (const unsigned char *)args->in[2].data,
                                                            out(args, 0), out(args, 1), out(args, 2));
   return launched(stream, "step_control");
+}
+
+__global__ void loss_scale_kernel(const float *counter, float *scale) {
+  *scale = (float)ls_each_loss_scale(counter);
+}
+
+static ls_status_t loss_scale(ls_stream_t *stream, args_t args) {
+  loss_scale_kernel<<<1, 1, 0, ls_kernel_stream(stream)>>>(in(args, 0), out(args, 0));
+  return launched(stream, "loss_scale");
 }
 
 // Each update: how many state slots it has, whether decay is decoupled, and its element.
@@ -119,6 +128,7 @@ static ls_status_t adamw(ls_stream_t *stream, args_t args) {
 }
 
 const ls_kernel_row_t ls_cuda_update_rows[] = {{"step_control", step_control},
+                                               {"loss_scale", loss_scale},
                                                {"sgd", sgd},
                                                {"sgd_momentum", sgd_momentum},
                                                {"adam", adam},

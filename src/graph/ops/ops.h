@@ -129,6 +129,10 @@ extern const ls_op_t ls_op_avg_pool, ls_op_avg_pool_dx; /* (dy) -> dx */
 extern const ls_op_t ls_op_mean_positions, ls_op_mean_positions_dx; /* (dy), i[0] t -> dx */
 extern const ls_op_t ls_op_take_position, ls_op_take_position_dx;   /* (dy), i[0], i[1] t -> dx */
 
+/* (counter f32 (16)) -> f32 (1): the loss scale (device/kernel.h). seeds backward with fp16 instead of 1; `counter` is
+ * then an input of the graph that lowering finds in the optimizer's state. */
+extern const ls_op_t ls_op_loss_scale;
+#define LS_COUNTER_NAME "counter"
 extern const ls_op_t ls_op_fill; /* () -> out f32 of shape i[0] elements, value f[0]; seeds backward with 1 */
 extern const ls_op_t ls_op_accumulate; /* (x) -> acc (inout, same shape): acc += x. Not differentiable */
 /* tree_sum: (parts f32 (p, n)) -> (n): the sum of the parts in the order of tree_sum.c, which is part of the

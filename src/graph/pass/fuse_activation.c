@@ -8,7 +8,7 @@ static const struct { const ls_op_t *activation, *fused; } rows[] = {{&ls_op_rel
 
 static const ls_op_t *fused_op(const ls_op_t *activation, const ls_pass_context_t *context) {
   for (int i = 0; i < LS_COUNT(rows); i++)
-    if (rows[i].activation == activation && context->has(context->backend, rows[i].fused->name))
+    if (rows[i].activation == activation && context->has(context->backend, rows[i].fused->name, context->low))
       return rows[i].fused;
   return NULL;
 }

@@ -7,10 +7,11 @@
 
 /* What a pass may know about the backend. */
 typedef struct {
-  /* Whether the backend has its own version of this op. */
-  bool (*has)(const void *backend, const char *op);
+  /* Whether the backend has its own version of this op, for 16-bit floats if `low` is one. */
+  bool (*has)(const void *backend, const char *op, ls_dtype_t low);
   const void *backend;
-  bool fuse; /* parallel.fuse: ops may be fused even if that changes the rounding of their sums */
+  ls_dtype_t low; /* train.precision: bf16 or f16 where it asks for 16-bit floats, else f32 */
+  bool fuse;      /* parallel.fuse: ops may be fused even if that changes the rounding of their sums */
 } ls_pass_context_t;
 
 typedef struct {
