@@ -5,7 +5,8 @@
 
 #include <math.h>
 
-static ls_status_t scale_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+static ls_status_t scale_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                               ls_shape_t *out) {
   (void)attrs;
   out[0] = LS_SHAPE(LS_F32, 1);
   return ls_rule_vector(ctx, "loss_scale", "counter", &in[0], LS_COUNTER_COUNT);

@@ -16,7 +16,8 @@ typedef struct {
 } precise_t;
 
 /* The tensor with this value in that dtype, cast in the scope and phase of the node that reads it. */
-static ls_tensor_id_t value_in(precise_t *p, const ls_graph_node_t *reader, ls_tensor_id_t id, ls_dtype_t dtype) {
+static ls_tensor_id_t value_in(precise_t *p, const ls_graph_node_t *reader, ls_tensor_id_t id,
+                               ls_dtype_t dtype) {
   ls_graph_t *graph = p->graph;
   if (graph->tensors[id].shape.dtype == dtype) return id;
   if (p->other[id] >= 0) return p->other[id];
@@ -82,7 +83,8 @@ static void append(precise_t *p, const ls_graph_node_t *old) {
 
 /* The seed of the backward pass: made by `fill` of 1, unless the graph's builder has given one of its own. */
 static void append_scale(precise_t *p, const ls_graph_node_t *fill) {
-  const ls_tensor_id_t counter = ls_graph_input(p->graph, LS_COUNTER_NAME, LS_SHAPE(LS_F32, LS_COUNTER_COUNT));
+  const ls_tensor_id_t counter =
+      ls_graph_input(p->graph, LS_COUNTER_NAME, LS_SHAPE(LS_F32, LS_COUNTER_COUNT));
   ls_graph_node_t scale = *fill;
   scale.op = &ls_op_loss_scale;
   scale.in_count = 1;
