@@ -49,28 +49,28 @@ static bool wait_free(ls_loader_t *l, int64_t unit) {
   return !atomic_load(&l->stop);
 }
 
-static ls_status_t fill(ls_loader_t *l, int64_t unit) {
-  return ls_filler_fill(l->filler, &l->spec, unit, &l->slots[unit % l->slot_count]);
+/* Whether that worked. */
+static bool fill(ls_loader_t *l, int64_t unit) {
+  l->status = ls_filler_fill(l->filler, &l->spec, unit, &l->slots[unit % l->slot_count]);
+  if (l->status != LS_OK) atomic_store(&l->failed, unit);
+  return l->status == LS_OK;
 }
 
 static void *fill_ahead(void *arg) {
   ls_loader_t *l = arg;
   for (int64_t unit = l->first; unit < l->units && wait_free(l, unit); unit++) {
-    ls_status_t status = fill(l, unit);
-    l->status = status;
-    if (status != LS_OK) atomic_store(&l->failed, unit);
+    bool filled = fill(l, unit);
     ls_signal_add(&l->filled); /* wakes whoever waits, either way */
-    if (status != LS_OK) break;
+    if (!filled) break;
   }
   return NULL;
 }
 
 /* Without a thread: the slots of units up to `unit`, as the thread would have filled them. */
-static ls_status_t fill_now(ls_loader_t *l, int64_t unit) {
-  ls_status_t status = LS_OK;
-  for (; l->next_fill <= unit && status == LS_OK; l->next_fill++)
-    status = fill(l, l->next_fill);
-  return status;
+static bool fill_now(ls_loader_t *l, int64_t unit) {
+  while (l->next_fill <= unit && fill(l, l->next_fill))
+    l->next_fill++;
+  return l->next_fill > unit;
 }
 
 static ls_status_t check(ls_ctx_t *ctx, const ls_dataset_t *d, const ls_loader_spec_t *p, int64_t first_step,
@@ -164,8 +164,7 @@ ls_status_t ls_loader_acquire(ls_loader_t *l, int64_t unit) {
   if (unit - l->slot_count >= l->next_release)
     return ls_fail(l->ctx, LS_ERR_INTERNAL, "micro-batch %" PRId64 " is asked for while its slot is in use",
                    unit);
-  if (l->spec.threads == 0) return fill_now(l, unit);
-  bool filled = unit < atomic_load(&l->failed) && wait_filled(l, unit);
+  bool filled = unit < atomic_load(&l->failed) && (l->spec.threads == 0 ? fill_now : wait_filled)(l, unit);
   if (unit >= atomic_load(&l->failed)) return l->status;
   if (filled) return LS_OK;
   return ls_fail(l->ctx, LS_ERR_TIMEOUT,

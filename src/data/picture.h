@@ -18,7 +18,7 @@ typedef struct {
   size_t stride;
   const uint8_t *pixel; /* borrowed */
 } ls_picture_t;
-enum { LS_PICTURE_PIXELS_MAX = 1 << 27 };
+enum { LS_PICTURE_PIXELS_MAX = 1 << 26 };
 
 /* A file's bytes (`name` is for messages), told by their magic, as 1 channel (grey) or 3 (RGB) in `room`. Colours become
  * grey by Pillow's formula, transparency and orientation are ignored, 16 bits become 8. LS_ERR_DATA, with the offset:

@@ -192,6 +192,62 @@ FILES(token_file_odd, put("t.bin", "abcde", 5))
 #define KINDS                                                                                                \
   "model: {input: [1], loss: cross-entropy, layers: [{dense: {units: 3}}]}\n" TRAIN                          \
   "data: {kind: csv, path: d.csv, target: [y], validation_path: v.csv}\n"
+/* 3 x 2 pixels. */
+static const unsigned char picture[] = {
+    0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48, 0x44, 0x52, 0x00,
+    0x00, 0x00, 0x03, 0x00, 0x00, 0x00, 0x02, 0x08, 0x02, 0x00, 0x00, 0x00, 0x12, 0x16, 0xf1, 0x4d, 0x00,
+    0x00, 0x00, 0x1c, 0x49, 0x44, 0x41, 0x54, 0x78, 0xda, 0x63, 0x60, 0x60, 0x64, 0xd2, 0xd0, 0xd4, 0x0a,
+    0x08, 0x0c, 0x62, 0x60, 0xe7, 0xe0, 0xd4, 0x37, 0x30, 0x0c, 0x8f, 0x88, 0x04, 0x00, 0x18, 0x77, 0x03,
+    0x22, 0x6c, 0x11, 0x77, 0x79, 0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
+};
+#define IMAGES_OF(input, more)                                                                               \
+  "model: {input: " input ", loss: cross-entropy, layers: [{dense: {units: 2}}]}\n" TRAIN                    \
+  "data: {kind: images, path: d" more "}\n"
+#define IMAGES        IMAGES_OF("[2, 3, 3]", "")
+#define IMAGES_HELD   IMAGES_OF("[2, 3, 3]", ", validation_path: v")
+#define IMAGES_LISTED IMAGES_OF("[2, 3, 3]", "/list.csv")
+#define NPY_IMAGES                                                                                           \
+  "model: {input: [2, 2], loss: mse, layers: [{dense: {units: 1}}]}\n" TRAIN                                 \
+  "data: {kind: npy, features: x.npy, targets: y.npy}\n"
+static void put_picture(const char *folder, const char *class, const char *name, size_t cut) {
+  char path[128];
+  mkdir(folder, 0777);
+  snprintf(path, sizeof path, "%s/%s", folder, class);
+  mkdir(path, 0777);
+  snprintf(path, sizeof path, "%s/%s/%s", folder, class, name);
+  put(path, picture, sizeof picture - cut);
+}
+static void images_good(void) {
+  put_picture("d", "cat", "1.png", 0);
+  put_picture("d", "dog", "1.png", 0);
+}
+static void images_trained(void) {
+  images_good();
+  mkdir("e", 0777);
+  must_run("train c.yaml --quiet --set train.checkpoint.dir=run");
+}
+FILES(images_no_class, mkdir("d", 0777))
+FILES(images_empty_class, images_good(); mkdir("d/cow", 0777))
+FILES(images_cut, images_good(); put_picture("d", "dog", "2.png", 20))
+FILES(images_text, images_good(); put_text("d/cat/2.png", "a cat"))
+FILES(images_nothing, images_good(); put_text("d/cat/2.png", ""))
+FILES(images_three, images_good(); put_picture("d", "emu", "1.png", 0))
+FILES(images_held, images_good(); put_picture("v", "cat", "1.png", 0); put_picture("v", "emu", "1.png", 0))
+static void images_listed(const char *list) {
+  images_good();
+  put_text("d/list.csv", list);
+}
+FILES(images_list_good, images_listed("file,label\ncat/1.png,cat\ndog/1.png,dog\n"))
+FILES(images_list_missing, images_listed("file,label\ncat/1.png,cat\ncat/7.png,cat\n"))
+FILES(images_list_number, images_listed("file,label\ncat/1.png,0\ndog/1.png,2\n"))
+FILES(images_list_many, images_listed("file,label\ncat/1.png,a\ncat/1.png,b\ncat/1.png,c\n"))
+FILES(images_list_ragged, images_listed("file,label\ncat/1.png,a\ncat/1.png\n"))
+FILES(images_list_no_file, images_listed("file,label\ncat/1.png,a\n,b\n"))
+static void npy_images(void) {
+  put_npy("x.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 2, 2), }", (const float[16]){0},
+          64);
+  put_npy("y.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 1), }", (const float[4]){0}, 16);
+}
 FILES(csv_labels, put_text("d.csv", "a,y\n1,oak\n2,elm\n"); put_text("v.csv", "a,y\n1,elm\n2,pine\n"))
 
 const row_t rows_data[] = {
@@ -291,6 +347,67 @@ const row_t rows_data[] = {
      .expect = {"d.csv:2:3", "closing quote"}},
     {"csv without the target", DATA, "check c.yaml --set data.target=prize", CSV, csv_no_target,
      .expect = {"d.csv:1:", "no column 'prize'", "did you mean 'price'"}},
+    {"images without class folders", DATA, .config = IMAGES, .files = images_no_class,
+     .expect = {"d: no folders in it: images need a folder for each class"}},
+    {"images: an empty class folder", DATA, .config = IMAGES, .files = images_empty_class,
+     .expect = {"d/cow: a class folder without PNG or JPEG files"}},
+    {"images: a file that is cut", DATA, .config = IMAGES, .files = images_cut,
+     .expect = {"d/dog/2.png: offset ", "damaged or cut PNG data"}},
+    {"images: a cut file, decoded for each batch", DATA, "check c.yaml --set data.decode=always", IMAGES,
+     images_cut, .expect = {"d/dog/2.png: offset ", "damaged or cut PNG data"}},
+    {"images: text named .png", DATA, .config = IMAGES, .files = images_text,
+     .expect = {"d/cat/2.png: offset 0: neither a PNG nor a JPEG file"}},
+    {"images: an empty file", DATA, .config = IMAGES, .files = images_nothing,
+     .expect = {"d/cat/2.png: the file is empty"}},
+    {"images: more classes than units", DATA, .config = IMAGES, .files = images_three,
+     .expect = {"d/emu: 'emu' is class folder number 3, but the model's last layer has 2 units"}},
+    {"images: a class in validation alone", DATA, .config = IMAGES_HELD, .files = images_held,
+     .expect = {"v/emu: class 'emu' is none of the 2 that the model was trained on"}},
+    {"images that are not there", IO, .config = IMAGES, .expect = {"/d: No such file"}},
+    {"images: a list without its column", DATA, "check c.yaml --set data.target=class", IMAGES_LISTED,
+     images_list_good,
+     .expect = {"list.csv:1:", "there is no column 'class': data.target names the one of the labels"}},
+    {"images: a list of files that are not there", IO, .config = IMAGES_LISTED, .files = images_list_missing,
+     .expect = {"d/cat/7.png: cannot be opened"}},
+    {"images: a list with a class beyond the model", DATA, .config = IMAGES_LISTED,
+     .files = images_list_number,
+     .expect = {"list.csv:3:11: class 2, but the model's last layer has 2 units"}},
+    {"images: a list with too many labels", DATA, .config = IMAGES_LISTED, .files = images_list_many,
+     .expect = {"list.csv:4:11: 'c' is label number 3"}},
+    {"images: a list with a short row", DATA, .config = IMAGES_LISTED, .files = images_list_ragged,
+     .expect = {"list.csv:3:", "this row has 1 cells, the header has 2"}},
+    {"images: a list with a row without a file", DATA, .config = IMAGES_LISTED, .files = images_list_no_file,
+     .expect = {"list.csv:3:1: empty cell where a file is needed"}},
+    {"images for a model without height", CONFIG, .config = IMAGES_OF("[18]", ""), .files = images_good,
+     .expect = {"data.kind: images needs model.input [height, width, 3]"}},
+    {"images scaled below the model's size", CONFIG, "check c.yaml --set data.resize=2", IMAGES, images_good,
+     .expect = {"data.resize is 2", "the model takes 2 x 3 pixels"}},
+    {"images with two means", CONFIG, "check c.yaml --set data.mean=[0.1,0.2]", IMAGES, images_good,
+     .expect = {"data.mean has 2 numbers, but the model's images have 3 channels"}},
+    {"images with a deviation of 0", CONFIG, "check c.yaml --set data.std=0", IMAGES, images_good,
+     .expect = {"data.std: `0` must be in"}},
+    {"images with given and measured means", CONFIG,
+     "check c.yaml --set data.mean=0.5 --set data.normalize=true", IMAGES, images_good,
+     .expect = {"data.normalize: true measures mean and deviation, but data.mean gives them"}},
+    {"images decoded once, but cropped at random", CONFIG,
+     "check c.yaml --set data.decode=once --set data.crop=random", IMAGES, images_good,
+     .expect = {"data.decode: once keeps one sample of each image"}},
+    {"images kept on the device, but flipped", CONFIG,
+     "check c.yaml --set data.resident=true --set data.flip=true", IMAGES, images_good,
+     .expect = {"data.resident: true keeps the samples as they are", "data.flip changes them"}},
+    {"images with real targets", CONFIG, "check c.yaml --set model.loss=mse", IMAGES, images_good,
+     .expect = {"data.kind: images has one class for each image: it needs loss: cross-entropy"}},
+    {"images named by two columns", CONFIG, "check c.yaml --set data.columns=[a,b]", IMAGES_LISTED,
+     images_list_good, .expect = {"data.columns names 2 columns; images have one"}},
+    {"images predicted from a folder without any", DATA, "predict c.yaml --checkpoint run --input e", IMAGES,
+     images_trained, .expect = {"e: a folder without PNG or JPEG files"}},
+    {"flips of a table", CONFIG, "check c.yaml --set data.flip=true", CSV, csv_good,
+     .expect = {"data.flip does not go with data.kind: csv"}},
+    {"flips of a row of numbers", CONFIG, "check c.yaml --set data.flip=true", NPY, npy_good,
+     .expect = {"data.flip needs images: model.input is"}},
+    {"shifts of normalised numbers", CONFIG, "check c.yaml --set data.padding=1 --set data.normalize=true",
+     NPY_IMAGES, npy_images,
+     .expect = {"data.padding does not go with data.normalize where samples are no bytes"}},
     {"csv column twice", DATA, .config = CSV, .files = csv_twice, .expect = {"d.csv:1:3", "both named 'a'"}},
     {"csv too wide for the model", DATA, .config = CSV, .files = csv_wide,
      .expect = {"d.csv", "3 features", "input is 2"}},

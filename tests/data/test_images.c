@@ -1,0 +1,311 @@
+/* Images as samples: which they are depends on seed and position alone; what a random change may do; files that cannot be
+ * read end a run with their name. */
+#include "common.h"
+#include "data/images.h"
+
+#include <math.h>
+#include <unistd.h>
+
+enum { H = 9, W = 7, BYTES = H * W * 3, BATCH = 12 };
+
+#define LIST                                                                                                 \
+  "file,label\n" PICTURE("colour.jpg", "b") PICTURE("colour.png", "a") PICTURE("grey.jpg", "c")              \
+      PICTURE("progressive.jpg", "b") PICTURE("palette.png", "a") PICTURE("ink.jpg", "c")
+#define PICTURE(file, label) "%s/tests/data/pictures/" file "," label "\n"
+
+static const char *list_make(void) {
+  char dir[256], text[4096];
+  assert_non_null(getcwd(dir, sizeof dir));
+  int size = snprintf(text, sizeof text, LIST, dir, dir, dir, dir, dir, dir);
+  return file_make("list.csv", text, (size_t)size);
+}
+
+static ls_data_config_t config_of(const char *path) {
+  return (ls_data_config_t){.kind = LS_DATA_IMAGES,
+                            .path = path,
+                            .crop = LS_CROP_RANDOM,
+                            .crop_area = 0.3,
+                            .flip = true,
+                            .padding = 2,
+                            .mean = {3, {0.25, 0.5, 0.75}},
+                            .std = {1, {0.5}}};
+}
+static const ls_data_want_t want = {
+    .inputs = BYTES, .outputs = 3, .classes = true, .x = {LS_F32, 3, {H, W, 3}}};
+
+static ls_dataset_t *open_set(said_t *said, const ls_data_config_t *config) {
+  ls_dataset_t *d = NULL;
+  if (ls_dataset_open(said->ctx, config, NULL, &want, 3, NULL, &d) != LS_OK) fail_msg("%s", said->messages);
+  return d;
+}
+
+typedef struct {
+  uint8_t x[BATCH][BYTES];
+  int32_t target[BATCH];
+  float weight[BATCH];
+  ls_step_params_t step;
+} filled_t;
+
+static ls_batch_t batch_at(filled_t *f, int row) {
+  return (ls_batch_t){f->x[row], &f->target[row], &f->weight[row], &f->step, NULL};
+}
+
+static ls_loader_spec_t spec_of(int64_t origin) {
+  return (ls_loader_spec_t){.seed = 5,
+                            .shuffle = true,
+                            .global_batch = BATCH,
+                            .count = BATCH,
+                            .rows = BATCH,
+                            .accumulate = 1,
+                            .origin = origin,
+                            .total_samples = 1000,
+                            .total_steps = 4};
+}
+
+/* Whoever fills a batch, with however many threads, from wherever the run went on. */
+static void samples_depend_on_the_position_alone(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_data_config_t config = config_of(list_make());
+  ls_dataset_t *d = open_set(&said, &config), *mapped;
+  assert_null(d->features);
+  assert_int_equal(d->labels.count, 3);
+  filled_t whole, parts, other;
+  ls_loader_spec_t spec = spec_of(0);
+  assert_int_equal(
+      ls_batch_fill(d, &spec, 2, &(ls_batch_t){whole.x, whole.target, whole.weight, &whole.step, NULL}),
+      LS_OK);
+  assert_true(whole.step.mean[2] == (float)(255 * 0.75) && whole.step.scale[1] == (float)(1 / (255 * 0.5)));
+  for (int rank = 0; rank < 3; rank++) {
+    spec.first = rank * BATCH / 3;
+    spec.count = BATCH / 3;
+    spec.rows = BATCH / 6;
+    spec.accumulate = 2;
+    ls_filler_t *filler;
+    assert_int_equal(ls_filler_create(said.ctx, d, 1 + rank, &filler), LS_OK);
+    for (int m = 0; m < 2; m++) {
+      ls_batch_t to = batch_at(&parts, (int)(spec.first + m * spec.rows));
+      assert_int_equal(ls_filler_fill(filler, &spec, 2 * 2 + m, &to), LS_OK);
+    }
+    assert_int_equal(ls_filler_times(filler).samples, BATCH / 3);
+    assert_true(ls_filler_times(filler).decode_ns > 0);
+    ls_filler_destroy(filler);
+  }
+  assert_memory_equal(whole.x, parts.x, sizeof whole.x);
+  assert_memory_equal(whole.target, parts.target, sizeof whole.target);
+
+  spec = spec_of(2 * BATCH);
+  ls_batch_t to = batch_at(&parts, 0);
+  memset(&parts, 0, sizeof parts);
+  assert_int_equal(ls_batch_fill(d, &spec, 0, &to), LS_OK);
+  assert_memory_equal(whole.x, parts.x, sizeof whole.x);
+  to = batch_at(&other, 0);
+  assert_int_equal(ls_batch_fill(d, &spec, 1, &to), LS_OK);
+  assert_true(memcmp(whole.x, other.x, sizeof whole.x) != 0);
+
+  /* shared with the ranks of a node */
+  int fd;
+  char path[64];
+  assert_int_equal(ls_dataset_share(said.ctx, d, &fd), LS_OK);
+  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  if (ls_dataset_map(said.ctx, path, &mapped) != LS_OK) fail_msg("%s", said.messages);
+  close(fd);
+  char hash[2][LS_DATASET_HASH_BYTES];
+  ls_dataset_hash(d, 0, d->rows, hash[0]);
+  ls_dataset_close(d);
+  ls_dataset_hash(mapped, 0, mapped->rows, hash[1]);
+  assert_string_equal(hash[0], hash[1]);
+  to = batch_at(&other, 0);
+  assert_int_equal(ls_batch_fill(mapped, &spec, 0, &to), LS_OK);
+  assert_memory_equal(whole.x, other.x, sizeof whole.x);
+  ls_dataset_close(mapped);
+  said_close(&said);
+  files_remove();
+}
+
+/* Without random parts a sample may be decoded once: the same bits, and the same fingerprint. */
+static void decoding_once_gives_the_same_samples(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_data_config_t config = config_of(list_make());
+  config.crop = LS_CROP_CENTRE;
+  config.resize = 11;
+  filled_t filled[2];
+  char hash[2][LS_DATASET_HASH_BYTES];
+  for (int i = 0; i < 2; i++) {
+    config.decode = i == 0 ? LS_DECODE_ONCE : LS_DECODE_ALWAYS;
+    ls_dataset_t *d = open_set(&said, &config);
+    assert_true((d->features != NULL) == (i == 0));
+    ls_loader_spec_t spec = spec_of(0);
+    ls_batch_t to = batch_at(&filled[i], 0);
+    assert_int_equal(ls_batch_fill(d, &spec, 1, &to), LS_OK);
+    ls_dataset_hash(d, 0, d->rows, hash[i]);
+    ls_dataset_close(d);
+  }
+  assert_memory_equal(filled[0].x, filled[1].x, sizeof filled[0].x);
+  assert_string_equal(hash[0], hash[1]);
+  said_close(&said);
+  files_remove();
+}
+
+static void random_parts_lie_inside(void **state) {
+  (void)state;
+  static const int sizes[][2] = {{100, 60}, {3, 200}, {200, 3}, {1, 1}, {64, 64}};
+  for (int s = 0; s < LS_COUNT(sizes); s++) {
+    ls_picture_t p = {
+        .height = sizes[s][0], .width = sizes[s][1], .channels = 3, .stride = 3 * (size_t)sizes[s][1]};
+    double least = 1, ratio_least = 9, ratio_most = 0;
+    for (uint64_t i = 0; i < 2000; i++) {
+      ls_picture_t part = ls_augment_part(&p, 0.08, 1, i);
+      size_t at = (size_t)(part.pixel - p.pixel);
+      int top = (int)(at / p.stride), left = (int)(at % p.stride) / 3;
+      assert_true(part.height >= 1 && part.width >= 1 && top + part.height <= p.height &&
+                  left + part.width <= p.width);
+      double area = (double)part.height * part.width / ((double)p.height * p.width);
+      double ratio = (double)part.width / part.height;
+      least = fmin(least, area);
+      ratio_least = fmin(ratio_least, ratio);
+      ratio_most = fmax(ratio_most, ratio);
+    }
+    if (s != 4) continue;
+    assert_true(least > 0.06 && least < 0.1);
+    assert_true(ratio_least > 0.7 && ratio_least < 0.78 && ratio_most < 1.4 && ratio_most > 1.28);
+  }
+}
+
+/* Every shift and both directions occur, and nothing else; of any size of pixel. */
+static void shifts_and_flips_are_what_they_say(void **state) {
+  (void)state;
+  static const size_t pixels[] = {1, 3, 4, 12, 5};
+  for (int p = 0; p < LS_COUNT(pixels); p++) {
+    const ls_augment_t a = {.height = 4, .width = 5, .pixel_bytes = pixels[p], .padding = 2, .flip = true};
+    uint8_t from[4 * 5 * 12], to[4 * 5 * 12], expect[4 * 5 * 12];
+    size_t bytes = pixels[p], all = 20 * bytes;
+    unsigned seen = 0;
+    int kinds = 0;
+    bool found[2][5][5] = {{{false}}};
+    for (size_t i = 0; i < all; i++)
+      from[i] = (uint8_t)(i + 1);
+    for (uint64_t i = 0; i < 1000; i++) {
+      bool known = false;
+      ls_augment_copy(&a, true, 7, i, from, 5 * bytes, to);
+      for (int k = 0; k < 50 && !known; k++) {
+        int flip = k / 25, down = k / 5 % 5 - 2, right = k % 5 - 2;
+        memset(expect, 0, sizeof expect);
+        for (int y = 0; y < 4; y++)
+          for (int x = 0; x < 5; x++) {
+            int sy = y + down, sx = (flip ? 4 - x : x) + right;
+            if (sy < 0 || sy > 3 || sx < 0 || sx > 4) continue;
+            memcpy(expect + (size_t)(y * 5 + x) * bytes, from + (size_t)(sy * 5 + sx) * bytes, bytes);
+          }
+        known = memcmp(to, expect, all) == 0;
+        if (known && !found[flip][down + 2][right + 2]) kinds++;
+        if (known) found[flip][down + 2][right + 2] = true;
+        if (known) seen += (unsigned)flip;
+      }
+      assert_true(known);
+    }
+    assert_int_equal(kinds, 50);
+    assert_true(seen > 430 && seen < 570);
+    ls_augment_copy(&a, false, 7, 0, from, 5 * bytes, to);
+    assert_memory_equal(to, from, all);
+  }
+}
+
+/* Bytes of images that were in memory already. */
+static void images_in_memory_are_shifted_too(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  uint8_t bytes[2 * BYTES];
+  int32_t classes[2] = {0, 1};
+  for (int i = 0; i < 2 * BYTES; i++)
+    bytes[i] = (uint8_t)(1 + i % 255);
+  const ls_data_memory_t memory = {.rows = 2, .inputs = BYTES, .bytes = bytes, .classes = classes};
+  const ls_data_config_t config = {.kind = LS_DATA_MEMORY, .padding = 1, .flip = true};
+  ls_dataset_t *d = NULL;
+  if (ls_dataset_open(said.ctx, &config, &memory, &want, 3, NULL, &d) != LS_OK) fail_msg("%s", said.messages);
+  filled_t f, again;
+  ls_loader_spec_t spec = spec_of(0);
+  ls_batch_t to = batch_at(&f, 0);
+  assert_int_equal(ls_batch_fill(d, &spec, 0, &to), LS_OK);
+  int changed = 0;
+  for (int r = 0; r < BATCH; r++)
+    changed += memcmp(f.x[r], bytes + f.target[r] * BYTES, BYTES) != 0;
+  assert_true(changed > BATCH / 2);
+  spec.shuffle = false; /* as evaluation goes through them */
+  to = batch_at(&again, 0);
+  assert_int_equal(ls_batch_fill(d, &spec, 0, &to), LS_OK);
+  for (int r = 0; r < BATCH; r++)
+    assert_memory_equal(again.x[r], bytes + again.target[r] * BYTES, BYTES);
+  ls_dataset_close(d);
+  said_close(&said);
+}
+
+/* The batch before it is good; it, and every later one, is refused, with the name said once. */
+static void a_file_that_vanishes_ends_the_run(void **state) {
+  (void)state;
+  for (int threads = 0; threads <= 3; threads++) {
+    said_t said;
+    said_open(&said);
+    const char *gone = file_make("gone.png", "", 0);
+    char text[4096], dir[256];
+    assert_non_null(getcwd(dir, sizeof dir));
+    int size = snprintf(text, sizeof text, "file,label\n" PICTURE("colour.jpg", "b") "gone.png,a\n", dir);
+    ls_data_config_t config = config_of(file_make("list.csv", text, (size_t)size));
+    ls_dataset_t *d = open_set(&said, &config);
+    assert_int_equal(unlink(gone), 0);
+    static filled_t slot[2];
+    ls_batch_t slots[2] = {batch_at(&slot[0], 0), batch_at(&slot[1], 0)};
+    ls_loader_spec_t spec = {.seed = 5,
+                             .part = LS_PART_TRAIN,
+                             .global_batch =
+                                 1, /* in order: the first sample is good or not, the other the opposite */
+                             .count = 1,
+                             .rows = 1,
+                             .accumulate = 1,
+                             .total_samples = 10,
+                             .total_steps = 10,
+                             .threads = threads,
+                             .deadline_ns = 60000000000};
+    ls_loader_t *loader;
+    assert_int_equal(ls_loader_create(said.ctx, d, &spec, 0, 2, slots, &loader), LS_OK);
+    int bad = ls_dataset_row(d, LS_PART_TRAIN, 0) == 1 ? 0 : 1;
+    if (bad == 1) assert_int_equal(ls_loader_acquire(loader, 0), LS_OK);
+    assert_int_equal(ls_loader_acquire(loader, bad), LS_ERR_NOT_FOUND);
+    assert_int_equal(ls_loader_acquire(loader, 1), LS_ERR_NOT_FOUND);
+    assert_said(&said, "gone.png: cannot be opened");
+    ls_loader_destroy(loader);
+    ls_dataset_close(d);
+    said_close(&said);
+    files_remove();
+  }
+}
+
+static void every_allocation_may_fail(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_data_config_t config = config_of(list_make());
+  config.crop = LS_CROP_CENTRE;
+  config.decode = LS_DECODE_ONCE;
+  config.mean.count = config.std.count = 0;
+  config.normalize = true;
+  dataset_attempt_t attempt = {&config, &want};
+  each_alloc_fails(&said, dataset_attempt, &attempt);
+  said_close(&said);
+  files_remove();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(samples_depend_on_the_position_alone),
+                                     cmocka_unit_test(decoding_once_gives_the_same_samples),
+                                     cmocka_unit_test(random_parts_lie_inside),
+                                     cmocka_unit_test(shifts_and_flips_are_what_they_say),
+                                     cmocka_unit_test(images_in_memory_are_shifted_too),
+                                     cmocka_unit_test(a_file_that_vanishes_ends_the_run),
+                                     cmocka_unit_test(every_allocation_may_fail)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
