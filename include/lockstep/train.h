@@ -129,6 +129,7 @@ typedef struct {
   double step_time_mean_us; /* of the steps that step_time_median_us covers */
   int64_t step_time_count;  /* the number of those steps */
   int64_t train_loss_steps; /* the number of steps that train_loss covers; 0 = none was applied */
+  double loss_scale;        /* of the last step; 0 = train.precision is not fp16 */
 } ls_train_report_t;
 
 typedef struct {

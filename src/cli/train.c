@@ -59,6 +59,7 @@ static const ls_field_t rows[] = {
     SAME(val_perplexity),
     SAME(val_samples),
     SAME(skipped_steps),
+    REPORT(loss_scale, "loss_scale", .known = LS_KNOWN_ABOVE_0),
     SAME(params_xxh3),
     REPORT(checkpoint, "checkpoint", .known = LS_KNOWN_ABOVE_0),
     SAME(wall_s),
@@ -142,6 +143,7 @@ static void print_table(const ls_train_report_t *r, double predicted_us, const c
   }
   cli_memory_print(memory);
   cli_print("  %-24s %12lld\n", "skipped steps", (long long)r->skipped_steps);
+  if (r->loss_scale > 0) cli_print("  %-24s %12.6g\n", "loss scale", r->loss_scale);
   cli_print("  %-24s %s\n", "parameters' XXH3-128", r->params_xxh3);
   print_saved(r);
   cli_print("  %-24s %9.2f s (evaluation %.2f, saving %.2f)\n", "whole run", r->wall_s, r->eval_s, r->save_s);

@@ -34,7 +34,10 @@ static void find_products(rates_t *r, const ls_planner_t *planner, int threads) 
   ls_time_t time;
   const char *text;
   ls_profile_key_t key;
-  ls_backend_key(planner->backend, (ls_math_t)planner->config->train.precision, backend);
+  ls_math_t math = (ls_math_t)planner->config->train.precision;
+  const ls_device_ops_t *device = planner->backend->device;
+  bool widens = ls_math_low(math) != LS_F32 && !(device->low && device->low(NULL, ls_op_linear.name));
+  ls_backend_key(planner->backend, widens ? LS_MATH_FP32 : math, backend);
   for (int i = 0; (text = ls_profile_time_at(r->profile, i, &time)) && found < PRODUCTS_MAX; i++)
     if (ls_profile_key_read(text, LS_KEY_OP, words, &key) && !strcmp(key.backend, backend) &&
         !strcmp(key.name, ls_op_linear.name) && key.threads == threads && key.dim[0] > 0)

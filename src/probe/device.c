@@ -18,13 +18,14 @@ void ls_probe_largest_product(const ls_backend_t *backend, int64_t *rows, int64_
   *width = grid->width[LS_COUNT(grid->width) - 1];
 }
 
-static ls_status_t add_products(ls_meter_t *b, const grid_t *grid) {
+static ls_status_t add_products(ls_meter_t *b, const grid_t *grid, ls_math_t math) {
+  const ls_dtype_t dtype = ls_math_low(math);
   ls_status_t status = LS_OK;
   for (int w = 0; w < LS_COUNT(grid->width); w++)
     for (int r = 0; r < LS_COUNT(grid->rows) && grid->rows[r] && status == LS_OK; r++) {
       int64_t rows = grid->rows[r], width = grid->width[w];
-      const ls_shape_t in[] = {LS_SHAPE(LS_F32, rows, width), LS_SHAPE(LS_F32, width, width),
-                               LS_SHAPE(LS_F32, width)};
+      const ls_shape_t in[] = {LS_SHAPE(dtype, rows, width), LS_SHAPE(dtype, width, width),
+                               LS_SHAPE(dtype, width)};
       status = ls_meter_add_op(b, ls_op_linear.name, in, NULL, -1, NULL);
       if (status != LS_OK || r != 1) continue;
       status = ls_meter_add_op(b, ls_op_linear_dx.name, in, NULL, -1, NULL); /* dy has x's shape here */
@@ -80,7 +81,7 @@ static ls_status_t measure(ls_ctx_t *ctx, const ls_backend_t *backend, const ls_
   if (status != LS_OK) return status;
   status = ls_meter_create(ctx, device, options->threads, &meter);
   if (status != LS_OK) goto device;
-  status = add_products(meter, backend->host_processors ? &host_grid : &gpu_grid);
+  status = add_products(meter, backend->host_processors ? &host_grid : &gpu_grid, options->math);
   if (status == LS_OK && options->math == LS_MATH_FP32) status = add_others(meter);
   if (status == LS_OK) status = ls_meter_run(meter, budget_ns);
   if (status == LS_OK) status = ls_meter_report(meter, profile);
@@ -90,11 +91,24 @@ device:
   return status;
 }
 
+/* Whether its products run at a rate of their own. */
+static bool differs(const ls_backend_t *backend, ls_math_t math) {
+  if (math == LS_MATH_TF32) return backend->tf32;
+  return ls_math_low(math) != LS_F32 && backend->device->low && backend->device->low(NULL, ls_op_linear.name);
+}
+
 ls_status_t ls_probe_device(ls_ctx_t *ctx, const ls_backend_t *backend, int index, int threads,
                             int64_t budget_ns, ls_profile_t *profile) {
+  enum { PARTS = 6 }; /* each further precision gets one, fp32 the rest */
   ls_device_options_t options = {.index = index, .threads = threads};
-  int64_t tf32_ns = backend->tf32 ? budget_ns / 4 : 0;
-  ls_status_t status = measure(ctx, backend, &options, budget_ns - tf32_ns, profile);
-  options.math = LS_MATH_TF32;
-  return status == LS_OK && backend->tf32 ? measure(ctx, backend, &options, tf32_ns, profile) : status;
+  ls_status_t status = LS_OK;
+  int64_t left_ns = budget_ns;
+  for (int math = LS_MATH_COUNT - 1; math >= 0 && status == LS_OK; math--) {
+    options.math = (ls_math_t)math;
+    if (math != LS_MATH_FP32 && !differs(backend, options.math)) continue;
+    int64_t own_ns = math == LS_MATH_FP32 ? left_ns : budget_ns / PARTS;
+    status = measure(ctx, backend, &options, own_ns, profile);
+    left_ns -= own_ns;
+  }
+  return status;
 }

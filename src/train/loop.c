@@ -188,8 +188,10 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   loop->loop_ns += step_ns;
   bool applied = stats[LS_STAT_APPLIED] != 0.0f;
   if (step == loop->first_step) loop->train_loss_first = (double)stats[LS_STAT_LOSS];
+  /* a loss scale that is still too large for fp16 is no fault of the run */
+  bool overflows = !applied && stats[LS_STAT_LOSS_SCALE] > 1 && isfinite(stats[LS_STAT_LOSS]);
   loop->skipped += !applied;
-  loop->skipped_row = applied ? 0 : loop->skipped_row + 1;
+  loop->skipped_row = applied ? 0 : loop->skipped_row + !overflows;
   bool measured = e->took && e->backend->synchronous;
   if (measured && whole) memcpy(loop->parts_ns, e->took->parts_ns, sizeof loop->parts_ns);
   ls_step_log_add(&loop->log, step_ns, measured ? loop->parts_ns : NULL, (double)stats[LS_STAT_LOSS], applied,
@@ -324,6 +326,7 @@ static void fill_report(ls_loop_t *loop, int64_t start_ns, ls_train_report_t *re
   report->val_perplexity = ls_trainer_perplexity(t, t->val_loss);
   report->val_metrics = t->val_metrics;
   report->skipped_steps = loop->skipped;
+  report->loss_scale = (double)loop->stats[LS_STAT_LOSS_SCALE];
   report->eval_s = (double)loop->eval_ns * 1e-9;
   report->save_s = (double)loop->save_ns * 1e-9;
   report->wall_s = (double)(ls_clock_ns() - start_ns) * 1e-9;
@@ -380,7 +383,7 @@ static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
   if (status == LS_OK) status = run_steps(loop);
   show(loop, LS_PAGE_END);
   int64_t done = t->step - loop->first_step;
-  if (status == LS_OK && done > 0 && loop->skipped == done) status = diverged(loop, loop->stats);
+  if (status == LS_OK && done > 0 && loop->skipped_row == done) status = diverged(loop, loop->stats);
   bool ended = status == LS_OK || (status == LS_ERR_INTERRUPTED && (done == 0 || loop->skipped < done));
   if (ended && validate) {
     ls_status_t evaluation = evaluate(loop, &evaluated);

@@ -202,7 +202,13 @@ static void whole_device(void **state) {
   ls_profile_destroy(profile);
 }
 
-/* A backend with TF32: products in both precisions under keys of their own, all else once. */
+static bool any_low(const ls_device_t *device, const char *op) {
+  (void)device;
+  (void)op;
+  return true;
+}
+
+/* A backend with TF32 and 16-bit products: products in every precision under keys of their own, all else once. */
 static ls_status_t open_any_math(ls_ctx_t *ctx, const ls_device_options_t *options, ls_device_t **device) {
   ls_device_options_t plain = *options;
   plain.math = LS_MATH_FP32;
@@ -211,10 +217,11 @@ static ls_status_t open_any_math(ls_ctx_t *ctx, const ls_device_options_t *optio
   return status;
 }
 
-static void both_precisions(void **state) {
+static void every_precision(void **state) {
   capture_t *c = *state;
   ls_device_ops_t ops = *ls_backend_null.device;
   ops.open = open_any_math;
+  ops.low = any_low;
   ls_backend_t backend = ls_backend_null;
   backend.device = &ops;
   backend.tf32 = true;
@@ -226,9 +233,13 @@ static void both_precisions(void **state) {
       profile, "op null t1 linear f32 (16, 128) f32 (128, 128) f32 (128) -> f32 (16, 128)", &t));
   assert_true(ls_profile_get(
       profile, "op null tf32 t1 linear f32 (16, 128) f32 (128, 128) f32 (128) -> f32 (16, 128)", &t));
+  assert_true(ls_profile_get(
+      profile, "op null bf16 t1 linear bf16 (16, 128) bf16 (128, 128) bf16 (128) -> bf16 (16, 128)", &t));
+  assert_true(ls_profile_get(
+      profile, "op null fp16 t1 linear_dwb f16 (128, 512) f16 (128, 512) -> f32 (512, 512) f32 (512)", &t));
   assert_int_equal(ls_profile_curve(profile, "memory null t1", &points), 4);
   assert_int_equal(ls_profile_curve(profile, "memory null tf32 t1", &points), 0);
-  assert_int_equal(ls_profile_time_count(profile), 9 + 6 + 2 + 9 + 6);
+  assert_int_equal(ls_profile_time_count(profile), 9 + 6 + 2 + 3 * (9 + 6));
   ls_profile_destroy(profile);
 }
 
@@ -261,7 +272,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(captures, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(a_failure_is_passed_up, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(whole_device, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(both_precisions, capture_setup, capture_teardown),
+      cmocka_unit_test_setup_teardown(every_precision, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(every_allocation_fails_once, capture_setup, capture_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

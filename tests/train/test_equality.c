@@ -21,17 +21,18 @@ static void exact_data(float *x, float *y) {
 
 static void test_exact_data_gives_the_same_bits(void **state) {
   (void)state;
-  static const char text[] = "model: {input: [2], loss: mse, layers: [{dense: {units: 1, init: zeros}}]}\n"
-                             "data: {kind: synthetic, normalize: false}\n"
-                             "train: {batch: 16, steps: 3, optimizer: {name: sgd, lr: 0.125}}\n"
-                             "parallel: {strategy: ddp, backend: %s, threads: 1, bucket_bytes: 4}\n";
+  static const char text[] =
+      "model: {input: [2], loss: mse, layers: [{dense: {units: 1, init: zeros}}]}\n"
+      "data: {kind: synthetic, normalize: false}\n"
+      "train: {batch: 16, steps: 3, precision: %s, optimizer: {name: sgd, lr: 0.125}}\n"
+      "parallel: {strategy: ddp, backend: %s, threads: 1, bucket_bytes: 4}\n";
   float x[EXACT_ROWS * 2], y[EXACT_ROWS];
   exact_data(x, y);
   ls_data_memory_t memory = {.rows = EXACT_ROWS, .inputs = 2, .outputs = 1, .features = x, .targets = y};
-  static const char *const backends[] = {"ref", "cpu"};
-  for (int b = 0; b < 2; b++) {
+  static const char *const ways[][2] = {{"fp32", "ref"}, {"fp32", "cpu"}, {"bf16", "ref"}, {"fp16", "cpu"}};
+  for (int b = 0; b < LS_COUNT(ways); b++) {
     char config[512], first[33] = "";
-    snprintf(config, sizeof config, text, backends[b]);
+    snprintf(config, sizeof config, text, ways[b][0], ways[b][1]);
     for (int ranks = 1; ranks <= 5; ranks++) { /* 16 samples on 3 and 5 ranks: uneven shares */
       sim_result_t result;
       sim_train(&(sim_run_t){.text = config, .ranks = ranks, .memory = &memory}, &result);
@@ -56,18 +57,18 @@ static void test_exact_images_give_the_same_bits(void **state) {
       "model: {input: [3, 3, 1], loss: mse, layers: [batch_norm: {eps: 1}, conv2d: {filters: 1, "
       "kernel: 2, padding: valid, init: zeros}, pool: {kind: average}]}\n"
       "data: {kind: synthetic, normalize: false}\n"
-      "train: {batch: 16, steps: 2, optimizer: {name: sgd, lr: 1}}\n"
+      "train: {batch: 16, steps: 2, precision: %s, optimizer: {name: sgd, lr: 1}}\n"
       "parallel: {strategy: ddp, backend: %s, threads: 1, bucket_bytes: 4}\n";
-  static const char *const backends[] = {"ref", "cpu"};
+  static const char *const ways[][2] = {{"fp32", "ref"}, {"fp32", "cpu"}, {"bf16", "cpu"}, {"fp16", "ref"}};
   float x[ROWS * PIXELS], y[ROWS];
   for (int i = 0; i < ROWS * PIXELS; i++)
     x[i] = cycle[i % 8];
   for (int i = 0; i < ROWS; i++)
     y[i] = (float)(i % 3 - 1);
   ls_data_memory_t memory = {.rows = ROWS, .inputs = PIXELS, .outputs = 1, .features = x, .targets = y};
-  for (int b = 0; b < 2; b++) {
+  for (int b = 0; b < LS_COUNT(ways); b++) {
     char config[1024], first[33] = "";
-    snprintf(config, sizeof config, text, backends[b]);
+    snprintf(config, sizeof config, text, ways[b][0], ways[b][1]);
     for (int ranks = 1; ranks <= 3; ranks++) {
       sim_result_t result;
       sim_train(&(sim_run_t){.text = config, .ranks = ranks, .memory = &memory}, &result);

@@ -103,6 +103,24 @@ static void test_any_world_gives_the_same_bits(void **state) {
                                    .backend = "cpu"}));
 }
 
+static void test_any_world_gives_the_same_bits_in_16_bits(void **state) {
+  (void)state;
+  assert_true(all_same((setting_t){.model = wide,
+                                   .optimizer = "adam, lr: 0.002",
+                                   .more = ", precision: bf16",
+                                   .batch = 300,
+                                   .steps = 3,
+                                   .reproducible = true,
+                                   .backend = "cpu"}));
+  assert_true(all_same((setting_t){.model = narrow,
+                                   .optimizer = "sgd, lr: 0.05, momentum: 0.9",
+                                   .more = ", precision: fp16",
+                                   .batch = 50,
+                                   .steps = 30,
+                                   .reproducible = true,
+                                   .backend = "cpu"}));
+}
+
 static void test_the_last_batch_may_be_short(void **state) {
   (void)state; /* 700 samples in batches of 96: the last has 28, half of the shards are empty */
   assert_true(all_same((setting_t){.model = narrow,
@@ -187,6 +205,7 @@ static void test_three_ranks_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_any_world_gives_the_same_bits),
+                                     cmocka_unit_test(test_any_world_gives_the_same_bits_in_16_bits),
                                      cmocka_unit_test(test_the_last_batch_may_be_short),
                                      cmocka_unit_test(test_otherwise_they_differ),
                                      cmocka_unit_test(test_plain_c_and_resident_samples),

@@ -57,6 +57,69 @@ static void test_resume_gives_the_same_bits(void **state) {
   ls_free(rest.param);
 }
 
+/* Like config_text, of three epochs; samples by twos have gradients that overflow in f16 with the first loss scale. */
+static void precision_text(char *text, size_t size, const char *dir, const char *precision) {
+  snprintf(text, size,
+           "model: {input: [10], loss: mse, layers: [{dense: {units: 16, activation: relu, dropout: 0.3}}, "
+           "{dense: {units: 2}}]}\n"
+           "data: {kind: synthetic, samples: 120, validation: 0.2}\n"
+           "train: {batch: 2, epochs: 3, precision: %s, optimizer: {name: adam, lr: 0.01}, "
+           "checkpoint: {dir: %s/%s, every_steps: 40}}\n"
+           "parallel: {strategy: single, backend: cpu, threads: 1}\n",
+           precision, folder, dir);
+}
+
+/* Parameters, moments and the loss scale are saved: the rest of the run has the same bits, and halves nothing again. */
+static void test_resume_in_16_bits_gives_the_same_bits(void **state) {
+  (void)state;
+  static const char *const precisions[] = {"bf16", "fp16"};
+  for (int k = 0; k < LS_COUNT(precisions); k++) {
+    char text[1024], dir[32];
+    sim_result_t whole, part, rest;
+    snprintf(dir, sizeof dir, "whole-%s", precisions[k]);
+    precision_text(text, sizeof text, dir, precisions[k]);
+    sim_train(&(sim_run_t){.text = text, .ranks = 1}, &whole);
+    assert_string_equal(whole.error, "");
+    snprintf(dir, sizeof dir, "part-%s", precisions[k]);
+    precision_text(text, sizeof text, dir, precisions[k]);
+    sim_train(&(sim_run_t){.text = text, .ranks = 1, .stop_after = 11}, &part);
+    assert_int_equal(part.status, LS_ERR_INTERRUPTED);
+    sim_train(&(sim_run_t){.text = text, .ranks = 1, .resume = true}, &rest);
+    assert_string_equal(rest.error, "");
+    assert_int_equal(rest.report.resumed_from, 11);
+    assert_string_equal(rest.report.params_xxh3, whole.report.params_xxh3);
+    assert_true(rest.report.val_loss == whole.report.val_loss);
+    assert_true(rest.report.loss_scale == whole.report.loss_scale);
+    assert_int_equal(part.report.skipped_steps + rest.report.skipped_steps, whole.report.skipped_steps);
+    bool scaled = strcmp(precisions[k], "fp16") == 0;
+    assert_int_equal(part.report.skipped_steps > 0, scaled);
+    assert_int_equal(whole.report.loss_scale > 0 && whole.report.loss_scale < 65536, scaled);
+    ls_free(whole.param);
+    ls_free(part.param);
+    ls_free(rest.param);
+  }
+}
+
+/* A checkpoint has the masters, so each precision goes on from that of another. */
+static void test_a_checkpoint_of_any_precision(void **state) {
+  (void)state;
+  static const char *const precisions[] = {"fp32", "bf16", "fp16", "bf16", "fp32"};
+  char text[1024];
+  for (int k = 0; k < LS_COUNT(precisions); k++) {
+    bool last = k + 1 == LS_COUNT(precisions);
+    sim_result_t part;
+    precision_text(text, sizeof text, "chain", precisions[k]);
+    sim_train(&(sim_run_t){.text = text, .ranks = 1, .resume = k > 0, .stop_after = last ? 0 : 9 * (k + 1)},
+              &part);
+    assert_int_equal(part.status, last ? LS_OK : LS_ERR_INTERRUPTED);
+    if (last) assert_string_equal(part.error, "");
+    assert_int_equal(part.report.resumed_from, k > 0 ? 9 * k : -1);
+    assert_string_equal(part.report.precision, precisions[k]);
+    if (last) assert_true(part.report.val_loss < part.report.val_loss_first);
+    ls_free(part.param);
+  }
+}
+
 static void test_resume_on_another_world_size(void **state) {
   (void)state;
   char text[1024], other[1024];
@@ -167,6 +230,8 @@ static void test_divergence_is_stopped_and_named(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume_gives_the_same_bits),
+                                     cmocka_unit_test(test_resume_in_16_bits_gives_the_same_bits),
+                                     cmocka_unit_test(test_a_checkpoint_of_any_precision),
                                      cmocka_unit_test(test_resume_on_another_world_size),
                                      cmocka_unit_test(test_a_finished_run_stays_as_it_is),
                                      cmocka_unit_test(test_another_batch_goes_on_at_the_same_sample),

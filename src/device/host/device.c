@@ -16,6 +16,7 @@ ls_status_t ls_host_device_open(ls_ctx_t *ctx, const ls_backend_t *backend,
   if (!d) return LS_ERR_MEMORY;
   d->base.backend = backend;
   d->base.ctx = ctx;
+  d->base.math = options->math;
   d->reproducible = options->reproducible;
   status = ls_pool_create(ctx, options->threads, &d->pool);
   if (status) {
