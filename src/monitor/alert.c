@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-static const char *const which_rank[] = {"straggler_rank"},
+static const char *const which_rank[] = {"straggler_rank", "straggler_ratio", "straggler_cause"},
                          *const which_xid[] = {"gpu_xid", "gpu_recovery_action"},
                          *const which_limit[] = {"gpu_power_w", "gpu_power_limit_w"},
                          *const which_heat[] = {"gpu_temperature_c"};
@@ -22,12 +22,7 @@ const ls_alert_rule_t ls_alert_usual[LS_ALERT_USUAL_COUNT] = {
      .clear = "step_time_ratio < 1.2",
      .for_s = 10,
      .clear_for_s = 10},
-    {.name = "straggler",
-     .when = "straggler_ratio > 1.1",
-     .clear = "straggler_ratio < 1.05",
-     .for_s = 30,
-     .clear_for_s = 30,
-     .tell = {1, which_rank}},
+    {.name = "straggler", .when = "straggler > 0", .clear_for_s = 10, .tell = {3, which_rank}},
     {.name = "memory",
      .when = "memory_ratio > 0.95",
      .clear = "memory_ratio < 0.9",
@@ -147,7 +142,9 @@ json_t *ls_alert_notice(const ls_alert_t *a, const char *host, const ls_monitor_
     const char *name = a->rule->tell.v[i];
     const ls_metric_t *more = ls_metric_find(name, strlen(name));
     size_t used = strlen(summary);
-    if (more) snprintf(summary + used, sizeof summary - used, ", %s %.6g", name, ls_metric_value(more, s));
+    char value[LS_METRIC_TEXT_BYTES];
+    if (more)
+      snprintf(summary + used, sizeof summary - used, ", %s %s", name, ls_metric_text(more, s, value));
   }
   json_t *labels = json_pack("{s:o?, s:o?, s:s}", "alertname", ls_json_text(a->rule->name), "instance",
                              ls_json_text(host), "rank", rank);

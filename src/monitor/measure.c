@@ -18,6 +18,7 @@ ls_status_t ls_measure_begin(ls_ctx_t *ctx, ls_measure_t *m, const char *dir, co
   m->now_ns = m->begin_ns;
   snprintf(m->dir, sizeof m->dir, "%s", dir);
   ls_load_read(NULL, &m->load);
+  ls_processor_read(NULL, &m->processor);
   if (run->page && run->rank == 0 && run->ranks > 1) {
     ls_status_t status = ls_straggler_create(ctx, run->ranks, &m->straggler);
     if (status != LS_OK) return status;
@@ -144,14 +145,39 @@ static void take_gpu(ls_measure_t *m, ls_monitor_sample_t *s) {
   m->ecc_uncorrected = now.ecc_uncorrected;
 }
 
+static void take_processor(ls_measure_t *m, int64_t now_ns, ls_monitor_sample_t *s) {
+  ls_processor_t now;
+  ls_processor_read(NULL, &now);
+  if (now_ns > m->now_ns)
+    s->cpu_waiting_ratio = (now.waited_ns - m->processor.waited_ns) / (double)(now_ns - m->now_ns);
+  s->cpu_clock_ratio = now.clock_ratio;
+  if (now.heat_events >= 0) s->cpu_heat_limited = now.heat_events > m->processor.heat_events;
+  m->processor = now;
+}
+
+/* What explains this rank's speed, for rank 0. */
+static void show_speed(const ls_measure_t *m, const ls_monitor_sample_t *s) {
+  if (!m->run.page) return;
+  ls_page_speed_t *speed = ls_page_speed(m->run.page, m->run.rank);
+  const double clock = m->gpu ? s->gpu_clock_mhz / s->gpu_clock_most_mhz : s->cpu_clock_ratio;
+  const bool heat = s->gpu_heat_limited > 0 || s->cpu_heat_limited > 0;
+  const bool power = s->gpu_power_limited > 0 || s->gpu_brake_limited > 0;
+  atomic_store_explicit(&speed->limits, (heat ? LS_LIMIT_HEAT : 0) | (power ? LS_LIMIT_POWER : 0),
+                        memory_order_relaxed);
+  atomic_store_explicit(&speed->clock_ppm, isfinite(clock) ? (int32_t)(1e6 * clock) : 0,
+                        memory_order_relaxed);
+  atomic_store_explicit(&speed->waiting_ppm,
+                        isfinite(s->cpu_waiting_ratio) ? (int32_t)(1e6 * fmin(1, s->cpu_waiting_ratio)) : 0,
+                        memory_order_relaxed);
+}
+
 static void take_straggler(const ls_measure_t *m, ls_monitor_sample_t *s) {
-  int rank;
-  for (int i = 0; m->straggler && i < m->run.ranks; i++) {
-    ls_page_look_t look;
-    ls_page_look(m->run.page, i, &look);
-    ls_straggler_take(m->straggler, i, look.step, look.own_ns);
-  }
-  if (m->straggler && ls_straggler_find(m->straggler, &rank, &s->straggler_ratio)) s->straggler_rank = rank;
+  ls_straggler_is_t is;
+  if (!m->straggler || !ls_straggler_look(m->straggler, m->run.page, &is)) return;
+  s->straggler_ratio = is.ratio;
+  s->straggler_rank = is.rank;
+  s->straggler = is.named;
+  if (is.named) s->straggler_cause = is.cause;
 }
 
 /* Rows that another rank speaks for. */
@@ -173,6 +199,8 @@ void ls_measure_take(ls_measure_t *m, const ls_monitor_state_t *state, ls_monito
   ls_measure_steps(m, state, now_ns, s);
   take_host(m, now_ns, s);
   take_gpu(m, s);
+  take_processor(m, now_ns, s);
+  show_speed(m, s);
   take_straggler(m, s);
   leave_to_others(&m->run, s);
   m->now_ns = now_ns;

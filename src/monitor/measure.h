@@ -4,6 +4,7 @@
 
 #include "machine/gpu_live.h"
 #include "machine/load.h"
+#include "machine/processor.h"
 #include "monitor/monitor.h"
 #include "monitor/straggler.h"
 
@@ -19,6 +20,7 @@ typedef struct {
   int64_t now_ns;
   ls_monitor_state_t state;
   ls_load_t load;
+  ls_processor_t processor;
   double ecc_uncorrected;             /* of the GPU */
   double recent_us[LS_USUAL_RECORDS]; /* a ring of step times */
   int64_t recent_count;

@@ -42,8 +42,8 @@ typedef struct {
   double exchanged_bytes; /* of a step, by this rank */
   double predicted_us;    /* step time by a plan; 0 = none */
   const char *strategy, *backend, *precision, *device;
-  const ls_page_t *page; /* of all ranks, borrowed until stop; NULL: none */
-  int gpu;               /* which of this process' GPUs; -1 = none */
+  ls_page_t *page; /* of all ranks, borrowed until stop; NULL: none */
+  int gpu;         /* which of this process' GPUs; -1 = none */
 } ls_monitor_run_t;
 
 /* The loop's side: sums since it began, and its newest numbers. */

@@ -1,4 +1,4 @@
-/* The file of the page: a head of one line's size, then a line per rank. */
+/* The file of the page: a head of one line's size, then a line per rank, then the speed of each. */
 #include "monitor/page.h"
 
 #include "base/clock.h"
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum { LINE_BYTES = sizeof(ls_page_line_t), RANKS_MAX = 65536 };
-static const char magic[8] = "LSPAGE1";
+static const char magic[8] = "LSPAGE2";
 
 typedef struct {
   char magic[8];
@@ -28,7 +28,7 @@ struct ls_page {
 };
 
 static size_t bytes_of(int ranks) {
-  return ((size_t)ranks + 1) * LINE_BYTES;
+  return ((size_t)ranks + 1) * LINE_BYTES + (size_t)ranks * sizeof(ls_page_speed_t);
 }
 
 /* Maps a file whose head agrees with its size; false: it is no page. */
@@ -122,7 +122,6 @@ void ls_page_look(const ls_page_t *page, int rank, ls_page_look_t *look) {
   uint32_t phase = GET(phase);
   *look = (ls_page_look_t){.step = GET(step),
                            .since_ns = GET(since_ns),
-                           .own_ns = GET(own_ns),
                            .entered = GET(entered),
                            .left = GET(left),
                            .error_ns = GET(error_ns),
@@ -130,6 +129,27 @@ void ls_page_look(const ls_page_t *page, int rank, ls_page_look_t *look) {
                            .phase = phase < LS_PAGE_PHASES ? (ls_page_phase_t)phase : LS_PAGE_NONE,
                            .pid = GET(pid),
                            .parent = GET(parent)};
+}
+#undef GET
+
+ls_page_speed_t *ls_page_speed(ls_page_t *page, int rank) {
+  return (ls_page_speed_t *)(void *)(ls_page_line(page, page->ranks)) + rank;
+}
+
+#define GET(field) atomic_load_explicit(&speed->field, memory_order_relaxed)
+void ls_page_speed_look(const ls_page_t *page, int rank, int steps, ls_page_speed_look_t *look) {
+  ls_page_t *own = (ls_page_t *)(uintptr_t)page; /* only read */
+  const ls_page_speed_t *speed = ls_page_speed(own, rank);
+  *look = (ls_page_speed_look_t){
+      .timed = atomic_load_explicit(&ls_page_line(own, rank)->timed, memory_order_acquire),
+      .limits = GET(limits),
+      .clock_ratio = 1e-6 * GET(clock_ppm),
+      .waiting_ratio = 1e-6 * GET(waiting_ppm)};
+  for (int i = 0; i < steps && i < look->timed && i < LS_PAGE_STEPS / 2; i++) {
+    const int64_t at = (look->timed - 1 - i) % LS_PAGE_STEPS;
+    look->own_ns[i] = GET(own_ns[at]);
+    look->input_ns[i] = GET(input_ns[at]);
+  }
 }
 #undef GET
 
@@ -145,7 +165,7 @@ void ls_page_clear(ls_page_line_t *line) {
   PUT(phase, LS_PAGE_NONE);
   PUT(step, 0);
   PUT(since_ns, 0);
-  PUT(own_ns, 0);
+  PUT(timed, 0);
   PUT(entered, 0);
   PUT(left, 0);
   PUT(error, LS_OK);

@@ -33,9 +33,23 @@ typedef struct {
   _Atomic int32_t error;          /* ls_status_t with which this rank failed; LS_OK: it has not */
   _Atomic uint32_t phase;         /* ls_page_phase_t */
   _Atomic int32_t pid, parent;    /* the rank's process and its launcher; 0: none yet */
-  _Atomic int64_t own_ns;         /* in steps, without waiting for other ranks; 0: not measured */
+  _Atomic int64_t timed;          /* steps whose own time stands in its speed */
 } ls_page_line_t;
 _Static_assert(sizeof(ls_page_line_t) == 64, "a line is one cache line, as a mapping begins with one");
+
+/* How fast a rank is: behind the lines, one for each rank. Times of its newest steps are written by its loop, the rest
+ * by the thread that watches it, once per record. */
+enum { LS_PAGE_STEPS = 64, LS_LIMIT_HEAT = 1, LS_LIMIT_POWER = 2 };
+typedef struct {
+  _Atomic int64_t
+      own_ns[LS_PAGE_STEPS]; /* without waiting for other ranks; step n (from 0) at n % LS_PAGE_STEPS */
+  _Atomic int64_t input_ns[LS_PAGE_STEPS]; /* waiting for samples; part of it */
+  _Atomic int32_t limits;                  /* what limits its clock: bits LS_LIMIT_ */
+  _Atomic int32_t clock_ppm;               /* of its highest clock; 0: not known */
+  _Atomic int32_t waiting_ppm; /* share of the time in which it was ready to run and had no processor */
+  int32_t unused[13];
+} ls_page_speed_t;
+_Static_assert(sizeof(ls_page_speed_t) % 64 == 0, "no two ranks write to one cache line");
 
 typedef struct ls_page ls_page_t;
 
@@ -49,10 +63,11 @@ void ls_page_close(ls_page_t *page); /* NULL is allowed */
 int ls_page_ranks(const ls_page_t *page);
 /* Of a page that is open to write. */
 ls_page_line_t *ls_page_line(ls_page_t *page, int rank);
+ls_page_speed_t *ls_page_speed(ls_page_t *page, int rank);
 
 /* A moment of a line. */
 typedef struct {
-  int64_t step, since_ns, own_ns;
+  int64_t step, since_ns;
   uint64_t entered, left;
   int64_t error_ns;
   ls_status_t error;
@@ -61,6 +76,15 @@ typedef struct {
 } ls_page_look_t;
 void ls_page_look(const ls_page_t *page, int rank, ls_page_look_t *look);
 const char *ls_page_phase_name(ls_page_phase_t phase); /* "step" */
+
+/* A rank's speed: its newest `steps` steps (at most LS_PAGE_STEPS / 2: others are written meanwhile), newest first. */
+typedef struct {
+  int64_t timed; /* how many steps it has timed in all */
+  int64_t own_ns[LS_PAGE_STEPS / 2], input_ns[LS_PAGE_STEPS / 2];
+  int limits;
+  double clock_ratio, waiting_ratio;
+} ls_page_speed_look_t;
+void ls_page_speed_look(const ls_page_t *page, int rank, int steps, ls_page_speed_look_t *look);
 
 /* The rank's own side. `line` is never NULL: a rank without a page writes a line of its own. */
 void ls_page_begin(ls_page_line_t *line,
@@ -74,6 +98,15 @@ static inline void ls_page_enter(ls_page_line_t *line, ls_page_phase_t phase, in
 static inline void ls_page_step(ls_page_line_t *line, int64_t step, int64_t now_ns) {
   atomic_store_explicit(&line->step, step, memory_order_relaxed);
   ls_page_enter(line, LS_PAGE_STEP, now_ns);
+}
+/* The own time of the step that has just ended. */
+static inline void ls_page_timed(ls_page_t *page, int rank, int64_t own_ns, int64_t input_ns) {
+  ls_page_line_t *line = ls_page_line(page, rank);
+  ls_page_speed_t *speed = ls_page_speed(page, rank);
+  const int64_t n = atomic_load_explicit(&line->timed, memory_order_relaxed);
+  atomic_store_explicit(&speed->own_ns[n % LS_PAGE_STEPS], own_ns, memory_order_relaxed);
+  atomic_store_explicit(&speed->input_ns[n % LS_PAGE_STEPS], input_ns, memory_order_relaxed);
+  atomic_store_explicit(&line->timed, n + 1, memory_order_release);
 }
 
 #endif

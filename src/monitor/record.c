@@ -1,6 +1,8 @@
 /* The rows of the table, for each of its users. */
 #include "monitor/record.h"
 
+#include "monitor/straggler.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +35,17 @@ const ls_metric_t *ls_metric_find(const char *name, size_t len) {
   for (int i = 0; i < LS_METRIC_COUNT; i++)
     if (strlen(ls_metrics[i].name) == len && !memcmp(ls_metrics[i].name, name, len)) return &ls_metrics[i];
   return NULL;
+}
+
+const char *ls_metric_text(const ls_metric_t *m, const ls_monitor_sample_t *s,
+                           char text[LS_METRIC_TEXT_BYTES]) {
+  const double value = ls_metric_value(m, s);
+  const bool cause = m->offset == offsetof(ls_monitor_sample_t, straggler_cause);
+  if (cause && value >= 0 && value < LS_STRAGGLER_CAUSES)
+    snprintf(text, LS_METRIC_TEXT_BYTES, "%s", ls_straggler_cause_name((ls_straggler_cause_t)value));
+  else
+    snprintf(text, LS_METRIC_TEXT_BYTES, "%.6g", value);
+  return text;
 }
 
 static json_t *number_json(double value) {

@@ -40,8 +40,13 @@ typedef enum { LS_METRIC_NONE, LS_METRIC_GAUGE, LS_METRIC_COUNTER } ls_metric_ki
   X(RUN, step_time_ratio, GAUGE, "lockstep_train_step_duration_relative_ratio", NULL, 1, NULL,               \
     "step_time_us divided by its usual value: the median of the last 60 records.")                           \
   X(RUN, straggler_ratio, GAUGE, "lockstep_train_straggler_ratio", NULL, 1, "speed/straggler_ratio",         \
-    "Own time per step of the slowest rank, divided by the median rank's; own: without waiting for others.") \
+    "Own time of a step of the slowest rank, divided by the median rank's; own: without waiting for "        \
+    "others. Medians of 20 steps.")                                                                          \
   X(RUN, straggler_rank, GAUGE, "lockstep_train_straggler_rank", NULL, 1, NULL, "That slowest rank.")        \
+  X(RUN, straggler, GAUGE, "lockstep_train_straggler", NULL, 1, NULL,                                        \
+    "1 if it holds the others up: slower by 5 % and beyond the noise.")                                      \
+  X(RUN, straggler_cause, GAUGE, "lockstep_train_straggler_cause", NULL, 1, NULL,                            \
+    "Why it does: 0 input, 1 heat, 2 clock, 3 other load, 4 own work.")                                      \
   X(RUN, idle_s, GAUGE, "lockstep_train_idle_seconds", NULL, 1, NULL,                                        \
     "Time since a step, evaluation or save ended.")                                                          \
   X(RANK, input_us, NONE, NULL, NULL, 1, "step/input_us", "Mean of the part of a step: input.")              \
@@ -74,6 +79,12 @@ typedef enum { LS_METRIC_NONE, LS_METRIC_GAUGE, LS_METRIC_COUNTER } ls_metric_ki
     "Time since this process went on with an earlier one's run; missing if it began the run.")               \
   X(RANK, cpu_ratio, GAUGE, "lockstep_process_cpu_usage_ratio", NULL, 1, "host/cpu",                         \
     "Processors that the process keeps busy; 2.0 is two whole processors.")                                  \
+  X(RANK, cpu_waiting_ratio, GAUGE, "lockstep_process_cpu_waiting_ratio", NULL, 1, NULL,                     \
+    "Share of time in which the rank's main thread was ready to run and had no processor.")                  \
+  X(RANK, cpu_clock_ratio, GAUGE, "lockstep_cpu_clock_relative_ratio", NULL, 1, NULL,                        \
+    "Clock of the rank's processors, divided by their highest.")                                             \
+  X(RANK, cpu_heat_limited, GAUGE, "lockstep_cpu_clock_limited", "reason=\"heat\"", 1, NULL,                 \
+    "1 if heat has limited the clock of the rank's processors since the last record.")                       \
   X(HOST, others_ratio, GAUGE, "lockstep_host_cpu_others_ratio", NULL, 1, "host/cpu_others",                 \
     "Share of the processors' time that other programs take, other ranks included.")                         \
   X(RANK, memory_bytes, GAUGE, "lockstep_process_resident_memory_bytes", NULL, 1, "host/memory_bytes",       \
@@ -163,6 +174,10 @@ extern const ls_metric_t ls_metrics[LS_METRIC_COUNT];
 static inline double ls_metric_value(const ls_metric_t *m, const ls_monitor_sample_t *s) {
   return *(const double *)(const void *)((const char *)s + m->offset);
 }
+/* The value as a text for people: a number, or what it stands for ("other load"). Returns text. */
+enum { LS_METRIC_TEXT_BYTES = 32 };
+const char *ls_metric_text(const ls_metric_t *m, const ls_monitor_sample_t *s,
+                           char text[LS_METRIC_TEXT_BYTES]);
 /* NULL: no row has this name. */
 const ls_metric_t *ls_metric_find(const char *name, size_t len);
 

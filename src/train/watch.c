@@ -87,10 +87,8 @@ void ls_trainer_timeline(ls_trainer_t *t, int64_t step, int m, ls_timeline_t *li
 
 void ls_trainer_seen(ls_trainer_t *t, const float *stats, int64_t step_ns, const ls_step_parts_t *parts,
                      ls_monitor_state_t *s) {
-  if (parts && parts->measured) {
-    int64_t own_ns = atomic_load_explicit(&t->line->own_ns, memory_order_relaxed) + step_ns - parts->comm_ns;
-    atomic_store_explicit(&t->line->own_ns, own_ns, memory_order_relaxed);
-  }
+  if (parts && parts->measured && t->page)
+    ls_page_timed(t->page, t->world->comm->rank, step_ns - parts->comm_ns, parts->input_ns);
   if (!t->monitor) return;
   s->step = t->step;
   s->done_ns = ls_clock_ns();

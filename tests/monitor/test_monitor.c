@@ -331,20 +331,13 @@ static void usual_alerts_are_raised_and_cleared_by_a_recorded_run(void **state) 
     double good, bad,
         between; /* between: raises nothing and clears nothing; equal to bad where there is none */
   } rows[] = {
-      {"not-finite", "nonfinite", 0, 1, 1},
-      {"no-progress", "idle_s", 1, 121, 121},
-      {"restart", "resumed_s", 61, 1, 1},
-      {"slow", "step_time_ratio", 1.1, 1.6, 1.3},
-      {"straggler", "straggler_ratio", 1.01, 1.12, 1.07},
-      {"memory", "memory_ratio", 0.5, 0.96, 0.93},
-      {"disk", "disk_ratio", 0.5, 0.96, 0.93},
-      {"gpu-memory", "gpu_memory_ratio", 0.5, 0.96, 0.93},
-      {"gpu-margin", "gpu_margin_c", 20, -1, 7},
-      {"gpu-power", "gpu_power_ratio", 0.9, 1.1, 1.02},
-      {"gpu-error", "gpu_xid_errors", 0, 1, 1},
-      {"gpu-memory-error", "gpu_ecc_new", 0, 2, 2},
-      {"gpu-heat", "gpu_heat_limited", 0, 1, 1},
-      {"gpu-brake", "gpu_brake_limited", 0, 1, 1},
+      {"not-finite", "nonfinite", 0, 1, 1},      {"no-progress", "idle_s", 1, 121, 121},
+      {"restart", "resumed_s", 61, 1, 1},        {"slow", "step_time_ratio", 1.1, 1.6, 1.3},
+      {"straggler", "straggler", 0, 1, 1},       {"memory", "memory_ratio", 0.5, 0.96, 0.93},
+      {"disk", "disk_ratio", 0.5, 0.96, 0.93},   {"gpu-memory", "gpu_memory_ratio", 0.5, 0.96, 0.93},
+      {"gpu-margin", "gpu_margin_c", 20, -1, 7}, {"gpu-power", "gpu_power_ratio", 0.9, 1.1, 1.02},
+      {"gpu-error", "gpu_xid_errors", 0, 1, 1},  {"gpu-memory-error", "gpu_ecc_new", 0, 2, 2},
+      {"gpu-heat", "gpu_heat_limited", 0, 1, 1}, {"gpu-brake", "gpu_brake_limited", 0, 1, 1},
   };
   assert_int_equal(LS_COUNT(rows), LS_ALERT_USUAL_COUNT);
   for (int i = 0; i < LS_COUNT(rows); i++) {
@@ -596,53 +589,6 @@ static void a_slow_step_is_seen_against_the_usual_one(void **state) {
   ls_measure_end(&m);
 }
 
-static void add_step(ls_page_t *page, int rank, int64_t own_ns) {
-  ls_page_line_t *line = ls_page_line(page, rank);
-  ls_page_step(line, atomic_load(&line->step) + 1, ls_clock_ns());
-  atomic_fetch_add(&line->own_ns, own_ns);
-}
-
-/* Ranks whose own times differ by chance, up to 5 %; then one of them takes 15 % longer. */
-static void a_straggler_is_named_by_its_own_time(void **state) {
-  (void)state;
-  enum { RANKS = 4, RECORDS = 40, SLOW_FROM = 20, SLOW = 2 };
-  const ls_monitor_state_t none = {.val_loss = NAN};
-  ls_page_t *page;
-  ls_measure_t m;
-  ls_monitor_sample_t s;
-  assert_int_equal(ls_page_open(NULL, dir, RANKS, &page), LS_OK);
-  ls_monitor_run_t run = one_rank;
-  run.ranks = RANKS;
-  run.page = page;
-  assert_int_equal(ls_measure_begin(NULL, &m, dir, &run), LS_OK);
-  uint32_t chance = 1;
-  for (int i = 0; i < RECORDS; i++) {
-    for (int rank = 0; rank < RANKS; rank++) {
-      chance = chance * 1664525 + 1013904223;
-      int64_t own_ns = 1000000 + (int64_t)(chance >> 16) % 50000;
-      add_step(page, rank, rank == SLOW && i >= SLOW_FROM ? own_ns * 115 / 100 : own_ns);
-    }
-    ls_measure_take(&m, &none, &s);
-    assert_true(i >= SLOW_FROM || s.straggler_ratio < 1.05);
-  }
-  assert_true(s.straggler_rank == SLOW && s.straggler_ratio > 1.1 && s.straggler_ratio < 1.2);
-  ls_page_begin(ls_page_line(page, SLOW),
-                ls_clock_ns()); /* it begins again: what it did before does not count */
-  for (int i = 0; i < 2; i++) {
-    for (int rank = 0; rank < RANKS; rank++)
-      add_step(page, rank, 1020000);
-    ls_measure_take(&m, &none, &s);
-  }
-  assert_true(s.straggler_ratio < 1.05);
-  ls_measure_end(&m);
-  run.ranks = 1; /* alone: nobody is slower */
-  assert_int_equal(ls_measure_begin(NULL, &m, dir, &run), LS_OK);
-  ls_measure_take(&m, &none, &s);
-  assert_true(isnan(s.straggler_ratio) && isnan(s.straggler_rank));
-  ls_measure_end(&m);
-  ls_page_close(page);
-}
-
 /* ---- the view of the loop ---- */
 
 typedef struct {
@@ -699,7 +645,6 @@ int main(void) {
       cmocka_unit_test(a_webhook_gets_the_notice),
       IN_DIR(a_mail_is_given_to_sendmail),
       IN_DIR(a_slow_step_is_seen_against_the_usual_one),
-      IN_DIR(a_straggler_is_named_by_its_own_time),
       cmocka_unit_test(a_reader_sees_whole_blocks_in_order),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 'use strict';
 const $ = (id) => document.getElementById(id);
 const PARTS = ['input', 'forward', 'backward', 'exposed_comm', 'optimizer', 'rest'];
+const CAUSES = ['input', 'heat', 'clock', 'other load', 'own work'];
 const PHASES = ['input', 'forward', 'backward', 'communication', 'optimizer', 'rest'];
 const state = { ranks: new Map(), columns: [], curves: new Map(), events: [], now: {}, rank: 0, range: 0, log: false, paused: false, added: 0 };
 const uplot = window.uPlot && !location.search.includes('plain');
@@ -191,7 +192,7 @@ function drawHead() {
     ['step', micros(record.step_time_us)], ['predicted step', start.predicted_us > 0 ? micros(start.predicted_us) + ratio : 'none'],
     ['samples/s', digits(record.samples_per_s)], ['gradient norm', digits(record.grad_norm)], ['learning rate', digits(record.lr)],
     ['running', span(record.running_s)], ['ranks', start.ranks === undefined ? '' : `${start.ranks} (${start.strategy}, ${start.backend}, ${start.precision})`], ['device', start.device || ''],
-    ['straggler', record.straggler_ratio > 1.1 ? `rank ${record.straggler_rank}, ${digits(record.straggler_ratio, 3)} x` : ''], ['skipped steps', record.skipped_steps > 0 ? whole(record.skipped_steps) : '']];
+    ['straggler', record.straggler > 0 ? `rank ${record.straggler_rank}, ${digits(record.straggler_ratio, 3)} x, ${CAUSES[record.straggler_cause]}` : ''], ['skipped steps', record.skipped_steps > 0 ? whole(record.skipped_steps) : '']];
   $('facts').replaceChildren(...facts.filter(([, words]) => words).map(([name, words]) => {
     const box = element('div');
     box.append(element('dt', name), element('dd', words));
