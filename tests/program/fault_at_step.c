@@ -5,7 +5,8 @@
  *   exit   ends with exit code 0          loop   computes for ever
  *   nan    its products are not numbers from here on
  *   flip   a bit of the weights of its first product: a batch that is large enough for the library
- *   spoil  runs LOCKSTEP_FAULT_COMMAND, then is killed */
+ *   spoil  runs LOCKSTEP_FAULT_COMMAND, then is killed
+ *   slowP  its products take P % longer from here on */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <math.h>
@@ -23,6 +24,7 @@ enum { LINE_BYTES = 64, PATH_BYTES = 4096 };
 
 static struct {
   bool ready, armed, done, poison;
+  int slow_percent;
   char kind[16], once[PATH_BYTES];
   long long step;
   const volatile long long *shown;
@@ -73,6 +75,7 @@ static void now_once(void) {
 static void strike(void) {
   f.done = true;
   f.poison = !strcmp(f.kind, "nan");
+  if (sscanf(f.kind, "slow%d", &f.slow_percent) != 1) f.slow_percent = 0;
   if (!strcmp(f.kind, "spoil") && system(getenv("LOCKSTEP_FAULT_COMMAND")) != 0) abort();
   now_once();
   int number, levels;
@@ -83,7 +86,16 @@ static void strike(void) {
     loops = loops + 1;
 }
 
-static void after(bool transposed, const float *b, float *c) {
+static long long clock_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static void after(bool transposed, const float *b, float *c, long long began_ns) {
+  const long long until_ns = began_ns + (clock_ns() - began_ns) * (100 + f.slow_percent) / 100;
+  while (f.slow_percent > 0 && clock_ns() < until_ns) {
+  }
   if (!f.ready) arm();
   if (f.armed && !f.done && *f.shown >= f.step) {
     bool flip = !strcmp(f.kind, "flip");
@@ -101,8 +113,9 @@ int dnnl_sgemm(char ta, char tb, long m, long n, long k, float alpha, const floa
                const float *b, long ldb, float beta, float *c, long ldc) {
   static __typeof__(dnnl_sgemm) *real;
   if (!real) *(void **)&real = dlsym(RTLD_NEXT, "dnnl_sgemm");
+  const long long began_ns = clock_ns();
   int status = real(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-  after(ta != 'N', b, c);
+  after(ta != 'N', b, c, began_ns);
   return status;
 }
 
@@ -113,6 +126,7 @@ void cblas_sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, co
                  const float *b, int ldb, float beta, float *c, int ldc) {
   static __typeof__(cblas_sgemm) *real;
   if (!real) *(void **)&real = dlsym(RTLD_NEXT, "cblas_sgemm");
+  const long long began_ns = clock_ns();
   real(order, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-  after(ta != 111, b, c); /* CblasNoTrans */
+  after(ta != 111, b, c, began_ns); /* CblasNoTrans */
 }
