@@ -34,6 +34,13 @@ static inline ls_window_t ls_window_pool(const ls_attrs_t *attrs, const ls_shape
   return v;
 }
 
+/* Rows x (n.., i) under weights w (o, i): windows of one element. */
+static inline ls_window_t ls_window_rows(const ls_shape_t *x, const ls_shape_t *w) {
+  ls_window_t v = {
+      ls_shape_count(x) / w->dim[1], 1, 1, w->dim[1], 1, 1, w->dim[0], 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1};
+  return v;
+}
+
 /* Positions of a window that fits `size` elements with padding; 0 = it does not fit. */
 static inline int64_t ls_window_count(int64_t size, int64_t window, int64_t stride, int64_t padding,
                                       int64_t dilation) {

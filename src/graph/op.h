@@ -71,6 +71,7 @@ struct ls_op {
   uint32_t low_in, low_out;
   bool
       low_wants; /* products and the like: worth casting inputs for; else it runs low where an input is low already */
+  bool host; /* hosts alone have it: inference with 8-bit integers */
   const ls_op_case_t *cases;
   int case_count;
 };

@@ -64,6 +64,8 @@ void ls_cpu_sum(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t
 /* Row-major c (m, n) = op(a) (m, k) op(b) (k, n) + beta c in the calling thread, by oneDNN or OpenBLAS. */
 void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const float *a,
                  int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+/* Row-major c (m, n) = a (m, k) b (n, k)^T of 8-bit integers, exact. */
+void ls_cpu_gemm_int8(int64_t m, int64_t n, int64_t k, const uint8_t *a, const int8_t *b, int32_t *c);
 const char *ls_cpu_gemm_name(void); /* "oneDNN 2.6.3" */
 /* Before the first ls_cpu_gemm: switches the library's own threads off. Safe to repeat. */
 void ls_cpu_gemm_prepare(void);
@@ -82,6 +84,7 @@ int64_t ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, 
 /* Ended by a row without a name. */
 extern const ls_cpu_row_t ls_cpu_linear_rows[], ls_cpu_elementwise_rows[], ls_cpu_dropout_rows[],
     ls_cpu_batch_norm_rows[], ls_cpu_conv_rows[], ls_cpu_pool_rows[], ls_cpu_norm_rows[], ls_cpu_loss_rows[],
-    ls_cpu_update_rows[], ls_cpu_attention_rows[], ls_cpu_embedding_rows[], ls_cpu_recurrent_rows[];
+    ls_cpu_update_rows[], ls_cpu_attention_rows[], ls_cpu_embedding_rows[], ls_cpu_recurrent_rows[],
+    ls_cpu_int8_rows[];
 
 #endif
