@@ -152,6 +152,10 @@ typedef struct {
   bool trace;       /* the run will be traced: do not capture steps if that would hide their tasks */
   bool no_training; /* only evaluate and predict: no gradients, no optimizer memory */
   bool no_data;     /* with no_training: only predict; the configured data are not read */
+  bool ranges;      /* with no_training, one process: measure what lockstep quantize needs */
+  const char
+      *int8; /* with checkpoint and no_training, one process: compute with 8-bit integers, with the weights of
+                     * this file of lockstep quantize */
   int64_t rows;     /* samples of one evaluation or prediction step; 0 = chosen */
   const char *init; /* begin with these weights: checkpoint, run or .safetensors file; not with resume */
   bool best;        /* `checkpoint` is a run's directory: take its best checkpoint, not the newest */

@@ -110,6 +110,8 @@ int ls_ckpt_find(const ls_ckpt_t *ckpt, const char *name);
 const ls_shape_t *ls_ckpt_shape(const ls_ckpt_t *ckpt, int tensor);
 /* The whole of it as f32, from any dtype of floats. Local. */
 ls_status_t ls_ckpt_read_f32(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, int tensor, float *to);
+/* Its bytes as they are. Local. */
+ls_status_t ls_ckpt_read_bytes(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, int tensor, void *to);
 /* A .safetensors file of tensors that are whole: durable, and there as a whole or not at all. Local. */
 ls_status_t ls_ckpt_write_file(ls_ctx_t *ctx, const char *path, const ls_ckpt_tensor_t *tensors, int count);
 

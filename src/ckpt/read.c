@@ -202,6 +202,16 @@ static float as_f32(ls_dtype_t dtype, const char *bytes) {
   return dtype == LS_BF16 ? ls_f32_of_bf16(half) : ls_f32_of_f16(half);
 }
 
+ls_status_t ls_ckpt_read_bytes(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, int tensor, void *to) {
+  const ls_ckpt_source_t *from = &ckpt->part[LS_PART_MODEL].source[tensor];
+  const ls_ckpt_tensor_t whole = {.name = from->name, .shape = from->shape, .data = to};
+  spans_t spans = {0};
+  ls_status_t status = add_tensor(ctx, from, &whole, &spans);
+  if (!status) status = read_spans(ctx, ckpt, &spans);
+  ls_free(spans.span);
+  return status;
+}
+
 ls_status_t ls_ckpt_read_f32(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, int tensor, float *to) {
   const ls_ckpt_source_t *from = &ckpt->part[LS_PART_MODEL].source[tensor];
   const ls_dtype_t dtype = from->shape.dtype;
@@ -211,17 +221,13 @@ ls_status_t ls_ckpt_read_f32(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, int tensor, f
                    LS_SHOWN(from->name), ls_dtype_name(dtype));
   char *bytes = dtype == LS_F32 ? (char *)to : ls_alloc_array(ctx, (size_t)count, ls_dtype_bytes(dtype));
   if (!bytes) return LS_ERR_MEMORY;
-  spans_t spans = {0};
-  const ls_ckpt_tensor_t whole = {.name = from->name, .shape = from->shape, .data = bytes};
-  ls_status_t status = add_tensor(ctx, from, &whole, &spans);
-  if (!status) status = read_spans(ctx, ckpt, &spans);
+  ls_status_t status = ls_ckpt_read_bytes(ctx, ckpt, tensor, bytes);
   for (int64_t i = 0; i < count && !status && dtype != LS_F32; i++) {
     to[i] = as_f32(dtype, bytes + (size_t)i * ls_dtype_bytes(dtype));
     if (!isfinite(to[i]))
       status = ls_fail(ctx, LS_ERR_MISMATCH, "%s: '%s' has a value that is too large for a 32-bit float",
                        ckpt->path, LS_SHOWN(from->name));
   }
-  ls_free(spans.span);
   if (dtype != LS_F32) ls_free(bytes);
   return status;
 }

@@ -96,7 +96,7 @@ typedef struct {
   ls_status_t (*run)(ls_ctx_t *ctx, const cli_args_t *args);
 } cli_command_t;
 
-extern const cli_command_t cli_train, cli_eval, cli_predict, cli_export, cli_generate, cli_inspect, cli_check,
+extern const cli_command_t cli_train, cli_eval, cli_predict, cli_export, cli_quantize, cli_generate, cli_inspect, cli_check,
     cli_plan, cli_simulate, cli_bench, cli_compare, cli_monitor, cli_report, cli_probe, cli_stress,
     cli_tokenize, cli_completion;
 extern const cli_command_t *const cli_commands[];        /* NULL-terminated */
@@ -120,9 +120,9 @@ int cli_flags(const cli_command_t *command, cli_extra_t rows[CLI_FLAGS_MAX]);
 enum { CLI_EXIT_CODE_MAX = 130, CLI_EXIT_TEXT_BYTES = 256 };
 bool cli_exit_code_text(int code, char text[CLI_EXIT_TEXT_BYTES]);
 
-/* with_model.c: opens the configuration's model with the weights of the checkpoint, else of model.weights, uses it, and
+/* with_model.c: opens the configuration's model with the weights of the checkpoint (of the file `int8`, where it is not NULL), else of model.weights, uses it, and
  * closes everything. One process; the configured data are not read. rows: predicted at once, 0 = chosen. */
-ls_status_t cli_with_model(ls_ctx_t *ctx, const cli_args_t *args, bool best, int64_t rows,
+ls_status_t cli_with_model(ls_ctx_t *ctx, const cli_args_t *args, const char *int8, bool best, int64_t rows,
                            ls_status_t (*use)(ls_ctx_t *ctx, const cli_args_t *args,
                                               const ls_config_t *config, ls_trainer_t *trainer));
 

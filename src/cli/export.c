@@ -67,7 +67,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (!args->extra[EXTRA_OUTPUT])
     return ls_fail(ctx, LS_ERR_ARGUMENT,
                    "lockstep export: --output FILE is missing; see lockstep export --help");
-  return cli_with_model(ctx, args, args->extra[EXTRA_BEST] != NULL, 0, export);
+  return cli_with_model(ctx, args, NULL, args->extra[EXTRA_BEST] != NULL, 0, export);
 }
 
 const cli_command_t cli_export = {

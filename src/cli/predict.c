@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { EXTRA_INPUT, EXTRA_OUTPUT, EXTRA_FORMAT, EXTRA_BEST };
+enum { EXTRA_INPUT, EXTRA_OUTPUT, EXTRA_FORMAT, EXTRA_INT8, EXTRA_BEST };
 static const cli_extra_t extra[] = {
     [EXTRA_INPUT] =
         {"--input", "FILE",
@@ -13,6 +13,9 @@ static const cli_extra_t extra[] = {
          "stdin. With data.kind: images a folder of images, or one."},
     [EXTRA_OUTPUT] = {"--output", "FILE", "Where the predictions go (default: -, which is stdout)."},
     [EXTRA_FORMAT] = {"--format", "NAME", "csv, npy or jsonl (default: by the output's name, else csv)."},
+    [EXTRA_INT8] = {"--int8", "FILE",
+                    "Compute with 8-bit integers, with the weights of this file of lockstep quantize; the "
+                    "checkpoint gives everything else."},
     [EXTRA_BEST] = {"--best", NULL,
                     "Take the run's best checkpoint, by train.best of its validation part, instead "
                     "of the newest."},
@@ -106,7 +109,10 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
                    "lockstep predict: --input FILE is missing; see lockstep predict --help");
   if (!strcmp(input, "-") && !strcmp(args->config, "-"))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "configuration and samples cannot both come from stdin");
-  return cli_with_model(ctx, args, args->extra[EXTRA_BEST] != NULL, 0, predict);
+  if (args->extra[EXTRA_INT8] && !args->checkpoint)
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "--int8 needs --checkpoint DIR, which gives everything but the weights");
+  return cli_with_model(ctx, args, args->extra[EXTRA_INT8], args->extra[EXTRA_BEST] != NULL, 0, predict);
 }
 
 const cli_command_t cli_predict = {

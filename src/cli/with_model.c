@@ -1,7 +1,7 @@
 /* Commands that use a model without training data: one process, the configuration, a checkpoint. */
 #include "cli/cli.h"
 
-ls_status_t cli_with_model(ls_ctx_t *ctx, const cli_args_t *args, bool best, int64_t rows,
+ls_status_t cli_with_model(ls_ctx_t *ctx, const cli_args_t *args, const char *int8, bool best, int64_t rows,
                            ls_status_t (*use)(ls_ctx_t *ctx, const cli_args_t *args,
                                               const ls_config_t *config, ls_trainer_t *trainer)) {
   ls_config_t *config;
@@ -10,6 +10,7 @@ ls_status_t cli_with_model(ls_ctx_t *ctx, const cli_args_t *args, bool best, int
   const ls_trainer_options_t options = {.checkpoint = args->checkpoint,
                                         .no_training = true,
                                         .no_data = true,
+                                        .int8 = int8,
                                         .best = best,
                                         .rows = rows,
                                         .stuck = cli_messages_stuck,

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { LS_INT8_DEPTH_MAX = 1 << 16 }; /* products of one sum: 255 127 2^16 fits 31 bits */
 
@@ -12,21 +13,29 @@ enum { LS_INT8_DEPTH_MAX = 1 << 16 }; /* products of one sum: 255 127 2^16 fits 
 static inline uint8_t ls_int8_value(float x, float inverse, float zero) {
   float q = x * inverse + zero;
   q = q > 0 ? q : 0;
-  return (uint8_t)((q < 255 ? q : 255) + 0.5f);
+  return (uint8_t)(int32_t)((q < 255 ? q : 255) + 0.5f);
 }
 
-/* The weights of an output, and their sum. Returns the scale. */
+/* The weights of an output, and their sum. Returns the scale. Magnitudes are compared as integers, which compilers turn
+ * into vectors. */
 static inline float ls_int8_row(const float *w, int64_t count, int8_t *q, int32_t *sum) {
-  float most = 0;
-  for (int64_t i = 0; i < count; i++)
-    most = fabsf(w[i]) > most ? fabsf(w[i]) : most;
+  int32_t bits = 0, all = 0;
+  float most;
+  for (int64_t i = 0; i < count; i++) {
+    int32_t one;
+    memcpy(&one, &w[i], sizeof one);
+    one &= INT32_MAX;
+    bits = one > bits ? one : bits;
+  }
+  memcpy(&most, &bits, sizeof most);
   const float inverse = most > 0 ? 127 / most : 0;
-  *sum = 0;
   for (int64_t i = 0; i < count; i++) {
     float v = w[i] * inverse;
-    q[i] = (int8_t)(v < 0 ? v - 0.5f : v + 0.5f);
-    *sum += q[i];
+    int32_t one = (int32_t)(v + copysignf(0.5f, v));
+    q[i] = (int8_t)one;
+    all += one;
   }
+  *sum = all;
   return most / 127;
 }
 

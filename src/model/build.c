@@ -1,5 +1,6 @@
 /* Turns the configured layers into a graph: inputs, layers, loss and, for training, the backward nodes. */
 #include "graph/ops/ops.h"
+#include "graph/rewrite.h"
 #include "model/layer.h"
 
 #include <stdio.h>
@@ -138,9 +139,28 @@ static ls_tensor_id_t add_samples(ls_layer_builder_t *b, const ls_model_config_t
              : x;
 }
 
+/* A convolution of integers without bias takes the batch norm that alone reads it. */
+static void join_norms(ls_graph_t *graph) {
+  for (int i = 0; i < graph->node_count; i++) {
+    const ls_graph_node_t *norm = &graph->nodes[i];
+    int conv = norm->op == &ls_op_bn_apply ? graph->tensors[norm->in[0]].producer : -1;
+    if (conv < 0 || graph->nodes[conv].op != &ls_op_conv2d_int8) continue;
+    const ls_graph_node_t *c = &graph->nodes[conv];
+    if (graph->nodes[graph->tensors[c->in[2]].producer].op != &ls_op_fill) continue;
+    const ls_tensor_id_t in[] = {c->in[0], c->in[1], norm->in[1], norm->in[2], norm->in[3], norm->in[4]};
+    const ls_attrs_t attrs = c->attrs;
+    ls_graph_replace(graph, 2, (int[]){conv, i}, &ls_op_conv2d_int8_norm, &attrs, 6, in, norm->out);
+  }
+  ls_graph_sweep(graph);
+}
+
 static ls_status_t fill_graph(ls_graph_t *graph, const ls_model_config_t *model, int64_t rows,
                               bool training) {
-  ls_layer_builder_t b = {.graph = graph, .rows = rows, .training = training};
+  ls_layer_builder_t b = {.graph = graph,
+                          .rows = rows,
+                          .training = training,
+                          .int8 = training ? NULL : model->int8,
+                          .ranges = -1};
   built_t *built = ls_arena_array(&graph->arena, (size_t)model->layer_count, sizeof *built);
   if (!built) return LS_ERR_MEMORY;
   ls_tensor_id_t x = ls_graph_input(graph, "x", ls_model_rows(rows, ls_model_x(model)));
@@ -149,6 +169,8 @@ static ls_status_t fill_graph(ls_graph_t *graph, const ls_model_config_t *model,
   b.step = ls_graph_input(graph, "step", LS_SHAPE(LS_U8, (int64_t)sizeof(ls_step_params_t)));
   ls_tensor_id_t y = add_layers(&b, model, add_samples(&b, model, x), built);
   ls_tensor_id_t loss = ls_model_add_loss(&b, model, y, target, weight);
+  if (b.ranges >= 0) ls_graph_rename(graph, b.ranges, "ranges");
+  if (graph->status == LS_OK && b.int8) join_norms(graph);
   if (graph->status != LS_OK || !training) return graph->status;
   return ls_graph_backward(graph, loss, -1);
 }

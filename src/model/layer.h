@@ -17,6 +17,9 @@ typedef struct {
   int64_t rows;
   bool training;
   int dropouts; /* so far: the ordinal of the next */
+  const ls_int8_t *int8;
+  int products;          /* so far, that could be of 8-bit integers */
+  ls_tensor_id_t ranges; /* of their inputs, while they are measured; -1: none yet */
 } ls_layer_builder_t;
 
 typedef struct {

@@ -19,6 +19,13 @@ typedef struct {
 extern const ls_loss_t ls_losses[];       /* by ls_loss_kind_t */
 extern const char *const ls_loss_names[]; /* NULL-terminated */
 
+/* Inference by products of 8-bit integers: the range, lowest and highest, of the input of each product of f32 weights, in
+ * the order of the graph. count 0: the graph stays f32 and measures them, value "ranges" f32 (1, 2 products). */
+typedef struct {
+  int count;
+  const float *range; /* (count, 2) */
+} ls_int8_t;
+
 /* Options of every layer, as written; the struct of a kind begins with them. Blocks are expanded and names
  * are whole. Values equal to the default are absent, so equal networks have equal options. */
 typedef struct {
@@ -39,6 +46,7 @@ typedef struct {
 typedef struct {
   ls_ints_t input;    /* shape of one sample */
   ls_dtype_t dtype;   /* of a sample as the data hold it; not in files: found in the data. f32 is 0 */
+  const ls_int8_t *int8; /* not in files; of graphs that do not train. NULL: f32 */
   const char *preset; /* NULL or its name; layers and input are then filled from it */
   int loss;           /* ls_loss_kind_t */
   double label_smoothing, huber_delta;

@@ -111,6 +111,7 @@ ls_status_t ls_onnx_make(ls_ctx_t *ctx, const ls_model_config_t *given, const ls
   ls_graph_t *graph;
   ls_model_config_t model = *given;
   model.dtype = LS_F32;
+  model.int8 = NULL;
   ls_status_t status = ls_model_build(ctx, &model, ROWS, false, &graph);
   if (status != LS_OK) return status;
   ls_onnx_t o = {.ctx = ctx, .graph = graph, .source = source};

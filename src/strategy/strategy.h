@@ -15,6 +15,7 @@
 #define LS_NAME_LOSS    "loss"
 #define LS_NAME_CORRECT "correct"
 #define LS_NAME_OUTPUT  "output"
+#define LS_NAME_RANGES  "ranges"
 /* With data on the device: tables of all samples, and the rows of a step. */
 #define LS_NAME_FEATURES "features"
 #define LS_NAME_TARGETS  "targets"

@@ -293,8 +293,9 @@ static void hide(ls_trainer_t *t) {
 ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
                               const ls_trainer_options_t *options, ls_trainer_t **out) {
   static const ls_trainer_options_t defaults = {0};
+  static const ls_int8_t measure = {0};
   if (!options) options = &defaults;
-  ls_ckpt_t *ckpt = NULL;
+  ls_ckpt_t *ckpt = NULL, *int8 = NULL;
   json_t *meta = NULL;
   ls_saved_t saved;
   ls_trainer_t *t = ls_alloc(ctx, sizeof *t);
@@ -333,9 +334,12 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (status == LS_OK && meta && ckpt) /* now that nothing refuses them */
     status = ls_train_compare(ctx, ls_ckpt_path(ckpt), t->config, meta, t->use, t->other_data, true, true);
   if (status == LS_OK) status = ls_trainer_choose_data(t);
+  if (options->ranges) t->own_config.model.int8 = &measure;
+  if (status == LS_OK && options->int8) status = ls_trainer_open_int8(t, options->int8, &int8);
   if (status == LS_OK) status = make_program(t, options->trace, options->rows);
   if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : ls_engine_fill(&t->engine, false);
   if (status == LS_OK && options->init) status = ls_trainer_load_weights(t, ckpt);
+  if (status == LS_OK && int8) status = ls_trainer_take_int8(t, int8);
   if (status == LS_OK && !meta && !options->init && t->config->model.weights)
     status = ls_trainer_take_weights(t);
   if (status == LS_OK) status = ls_trainer_claim(t);
@@ -343,6 +347,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
     status =
         ls_watchdog_start(ctx, world->comm->deadline_ns, options->stuck, options->stuck_user, &t->watchdog);
   ls_ckpt_close(ckpt);
+  ls_ckpt_close(int8);
   json_decref(meta);
   if (status != LS_OK) {
     ls_page_fail(t->line, status);
@@ -373,5 +378,6 @@ void ls_trainer_destroy(ls_trainer_t *t) {
   ls_ckpt_unlock(t->lock);
   ls_watchdog_stop(t->watchdog);
   hide(t);
+  ls_free(t->range);
   ls_free(t);
 }

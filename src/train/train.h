@@ -37,6 +37,10 @@ ls_status_t ls_trainer_predict_matrix(ls_trainer_t *t, const ls_matrix_t *featur
 ls_status_t ls_trainer_export(ls_trainer_t *t, const char *path, int map, int *count);
 /* The network for inference as an ONNX file (model/onnx.h), which takes samples in the units of the data. The same. */
 ls_status_t ls_trainer_export_onnx(ls_trainer_t *t, const char *path, int *count);
+/* The ranges of the inputs of products over about so many training samples, in `arena`, of a trainer with options.ranges;
+ * the model's tensors as a file with the weights of these products as 8-bit integers. The same. */
+ls_status_t ls_trainer_ranges(ls_trainer_t *t, int64_t samples, ls_arena_t *arena, ls_int8_t *out);
+ls_status_t ls_trainer_write_int8(ls_trainer_t *t, const ls_int8_t *int8, const char *path);
 /* What it trains with, until it is destroyed: schedules and the times of their tasks. */
 const ls_engine_t *ls_trainer_engine(const ls_trainer_t *t);
 const ls_dataset_t *ls_trainer_data(const ls_trainer_t *t);

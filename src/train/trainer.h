@@ -19,6 +19,8 @@ struct ls_trainer {
   bool training; /* false: evaluation and prediction only */
 
   ls_engine_t engine;
+  ls_int8_t int8; /* of a file of 8-bit integers */
+  float *range;   /* its ranges */
 
   ls_use_t use;    /* of the checkpoint */
   bool other_data; /* may continue with other data than the checkpoint's */
@@ -127,6 +129,11 @@ void ls_trainer_unclaim(ls_trainer_t *t);
 /* weights.c. The tensors of model.weights, as far as they fit, into a trainer that is initialised; rank 0 says which.
  * LS_ERR_MISMATCH: none fits. Collective. */
 ls_status_t ls_trainer_take_weights(ls_trainer_t *t);
+
+/* int8.c: opens a file of 8-bit integers for this model, before the program is made (*file is to be closed in any case);
+ * takes its weights. One process. LS_ERR_MISMATCH: no such file, or of another model. */
+ls_status_t ls_trainer_open_int8(ls_trainer_t *t, const char *path, ls_ckpt_t **file);
+ls_status_t ls_trainer_take_int8(ls_trainer_t *t, const ls_ckpt_t *file);
 
 /* evaluate.c */
 double ls_trainer_perplexity(const ls_trainer_t *t, double loss); /* NAN unless positions have classes */

@@ -2,6 +2,9 @@
 #include "parse.h"
 
 #include "graph/op.h"
+#include "graph/rewrite.h"
+
+#include <string.h>
 
 static const char *const deep = "model:\n"
                                 "  input: [2, 3, 2]\n"
@@ -193,6 +196,62 @@ static void windows(void **state) {
   }
 }
 
+static int count(const ls_graph_t *graph, const char *op) {
+  int found = 0;
+  for (int i = 0; i < graph->node_count; i++)
+    found += strcmp(graph->nodes[i].op->name, op) == 0;
+  return found;
+}
+
+/* A batch norm joins the convolution that it alone reads. Groups stay f32. */
+static void products_of_integers(void **state) {
+  capture_t *c = *state;
+  parsed_t p;
+  ls_graph_t *graph;
+  const char *text = "model:\n"
+                     "  input: [4, 4, 2]\n"
+                     "  loss: cross-entropy\n"
+                     "  layers:\n"
+                     "    - conv2d: {name: a, filters: 4, bias: false}\n"
+                     "    - batch_norm: {name: na}\n"
+                     "    - conv2d: {name: b, filters: 4, bias: false}\n"
+                     "    - batch_norm: {name: nb}\n"
+                     "    - conv2d: {name: c, filters: 4}\n"
+                     "    - batch_norm: {name: nc}\n"
+                     "    - conv2d: {name: d, filters: 4, groups: 2}\n"
+                     "    - add: {from: [b, d]}\n"
+                     "    - dense: {units: 3}\n";
+  const float range[] = {-1, 3, 0, 2, -1, 1, 1, 4};
+  ls_int8_t int8 = {0, NULL};
+  assert_int_equal(parse_model(c, text, &p), LS_OK);
+  p.model.int8 = &int8;
+  assert_int_equal(ls_model_build(c->ctx, &p.model, 5, false, &graph), LS_OK);
+  assert_true(ls_shape_equal(&tensor(graph, "ranges")->shape, &LS_SHAPE(LS_F32, 1, LS_COUNT(range))));
+  assert_int_equal(count(graph, "conv2d"), 4);
+  ls_graph_destroy(graph);
+  int8 = (ls_int8_t){LS_COUNT(range) / 2, range};
+  assert_int_equal(ls_model_build(c->ctx, &p.model, 5, false, &graph), LS_OK);
+  assert_int_equal(ls_graph_check(graph), LS_OK);
+  assert_int_equal(count(graph, "conv2d_int8_norm"), 1); /* b is read by add, c has a bias */
+  assert_int_equal(count(graph, "conv2d_int8"), 2);
+  assert_int_equal(count(graph, "bn_apply"), 2);
+  assert_int_equal(count(graph, "conv2d"), 1);
+  assert_int_equal(count(graph, "linear_int8"), 1);
+  for (int i = 0; i < graph->node_count; i++) { /* 0 is a value, even where nothing came near it */
+    const ls_graph_node_t *n = &graph->nodes[i];
+    if (strcmp(n->op->name, "linear_int8") == 0)
+      assert_true(n->attrs.f[0] == 4.0 / 255 && n->attrs.f[1] == 0);
+    if (strcmp(n->op->name, "conv2d_int8_norm") == 0)
+      assert_true(n->attrs.f[0] == 4.0 / 255 && n->attrs.f[1] == 64);
+  }
+  ls_graph_destroy(graph);
+  assert_int_equal(ls_model_build(c->ctx, &p.model, 5, true, &graph),
+                   LS_OK); /* training does not know them */
+  assert_int_equal(count(graph, "conv2d_int8") + count(graph, "value_range"), 0);
+  ls_graph_destroy(graph);
+  release_model(&p);
+}
+
 static void numbers_as_targets(void **state) {
   capture_t *c = *state;
   parsed_t p;
@@ -241,6 +300,7 @@ int main(void) {
       TEST(names_shapes_roles),
       TEST(dropouts_have_ordinals),
       TEST(evaluation_is_forward_only),
+      TEST(products_of_integers),
       TEST(numbers_as_targets),
       TEST(over_the_last_dimension),
       TEST(two_convolutions),

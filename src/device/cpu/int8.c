@@ -88,8 +88,7 @@ static ls_status_t run(ls_stream_t *stream, const ls_kernel_args_t *args, const 
   product_t p = {.v = *v, .args = args, .depth = v->kh * v->kw * v->c, .positions = v->n * v->oh * v->ow};
   p.scale = (float)args->attrs->f[0];
   p.zero = (int)args->attrs->f[1];
-  p.plain =
-      v->kh * v->kw == 1 && v->sh == 1 && v->sw == 1 && !v->top && !v->left && !v->bottom && !v->right;
+  p.plain = v->kh * v->kw == 1 && v->sh == 1 && v->sw == 1 && !v->top && !v->left && !v->bottom && !v->right;
   p.block = BLOCK_BYTES / p.depth < BLOCK_ROWS ? BLOCK_ROWS : BLOCK_BYTES / p.depth;
   if (p.block > p.positions) p.block = p.positions;
   p.parts = ls_cpu_parts(stream, work_of(&p));
@@ -121,7 +120,5 @@ static ls_status_t conv2d_int8(ls_stream_t *stream, const ls_kernel_args_t *args
   return run(stream, args, &v);
 }
 
-const ls_cpu_row_t ls_cpu_int8_rows[] = {{"linear_int8", linear_int8},
-                                         {"conv2d_int8", conv2d_int8},
-                                         {"conv2d_int8_norm", conv2d_int8},
-                                         {0}};
+const ls_cpu_row_t ls_cpu_int8_rows[] = {
+    {"linear_int8", linear_int8}, {"conv2d_int8", conv2d_int8}, {"conv2d_int8_norm", conv2d_int8}, {0}};

@@ -79,8 +79,7 @@ static ls_status_t forward(const ls_kernel_args_t *args, const ls_window_t *v) {
     int32_t all;
     float scale = (float)a->f[0] * ls_int8_row(ls_in_f32(args, 1) + o * depth, depth, w, &all);
     float gain = norm ? ls_in_f32(args, 3)[o] * ls_in_f32(args, 4)[o] : 1;
-    float shift =
-        norm ? ls_in_f32(args, 5)[o] - ls_in_f32(args, 2)[o] * gain : ls_in_f32(args, 2)[o];
+    float shift = norm ? ls_in_f32(args, 5)[o] - ls_in_f32(args, 2)[o] * gain : ls_in_f32(args, 2)[o];
     for (int64_t r = 0; r < positions; r++)
       ls_out_f32(args, 0)[r * v->o + o] =
           (float)(sum_at(v, ls_in_f32(args, 0), a, w, r) - (int32_t)a->f[1] * all) * (scale * gain) + shift;
@@ -109,9 +108,9 @@ static int64_t flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_sha
   return 2 * ls_shape_count(&out[0]) * ls_shape_inner(&in[1], 1);
 }
 
-#define WINDOW(...)     .i = {__VA_ARGS__}, .f = {2.0 / 255, 128}
-#define VECTOR(n)       LS_CASE_F32(-1, 1, n)
-#define X(...)          LS_CASE_F32(-1, 1, __VA_ARGS__)
+#define WINDOW(...) .i = {__VA_ARGS__}, .f = {2.0 / 255, 128}
+#define VECTOR(n)   LS_CASE_F32(-1, 1, n)
+#define X(...)      LS_CASE_F32(-1, 1, __VA_ARGS__)
 #define CASE(label, x, w, b, ...)                                                                            \
   { label, 3, {x, w, b}, {__VA_ARGS__}, 1e-5, 0 }
 static const ls_op_case_t range_cases[] = {{"one", 1, {X(1)}, {.i = {0}}, 0, 0},
@@ -127,7 +126,8 @@ static const ls_op_case_t linear_cases[] = {
 static const ls_op_case_t conv_cases[] = {
     CASE("one", X(1, 1, 1, 1), X(1, 1, 1, 1), VECTOR(1), WINDOW(1, 1, 0, 0, 0, 0, 1, 1, 1)),
     CASE("three by three", X(2, 5, 4, 3), X(7, 3, 3, 3), VECTOR(7), WINDOW(1, 1, 1, 1, 1, 1, 1, 1, 1)),
-    CASE("stride, uneven padding", X(2, 7, 9, 4), X(6, 3, 2, 4), VECTOR(6), WINDOW(2, 3, 1, 0, 2, 1, 1, 1, 1)),
+    CASE("stride, uneven padding", X(2, 7, 9, 4), X(6, 3, 2, 4), VECTOR(6),
+         WINDOW(2, 3, 1, 0, 2, 1, 1, 1, 1)),
     CASE("dilation", X(1, 9, 8, 2), X(3, 3, 2, 2), VECTOR(3), WINDOW(1, 2, 2, 1, 2, 1, 2, 3, 1)),
     CASE("positions alone", X(3, 5, 7, 19), X(33, 1, 1, 19), VECTOR(33), WINDOW(1, 1, 0, 0, 0, 0, 1, 1, 1)),
     CASE("beyond a block", X(3, 23, 21, 33), X(65, 3, 3, 33), VECTOR(65), WINDOW(1, 1, 1, 1, 1, 1, 1, 1, 1)),
@@ -135,7 +135,12 @@ static const ls_op_case_t conv_cases[] = {
 #define NORM(n) LS_CASE_F32(-1, 1, n), LS_CASE_F32(0.5, 2, n), LS_CASE_F32(-1, 1, n), LS_CASE_F32(-1, 1, n)
 static const ls_op_case_t norm_cases[] = {
     {"one", 6, {X(1, 1, 1, 1), X(1, 1, 1, 1), NORM(1)}, {WINDOW(1, 1, 0, 0, 0, 0, 1, 1, 1)}, 1e-5, 0},
-    {"three by three", 6, {X(2, 5, 4, 3), X(7, 3, 3, 3), NORM(7)}, {WINDOW(1, 1, 1, 1, 1, 1, 1, 1, 1)}, 1e-5, 0},
+    {"three by three",
+     6,
+     {X(2, 5, 4, 3), X(7, 3, 3, 3), NORM(7)},
+     {WINDOW(1, 1, 1, 1, 1, 1, 1, 1, 1)},
+     1e-5,
+     0},
     {"stride", 6, {X(2, 7, 9, 19), X(33, 3, 3, 19), NORM(33)}, {WINDOW(2, 2, 1, 1, 1, 1, 1, 1, 1)}, 1e-5, 0},
 };
 

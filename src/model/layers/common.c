@@ -1,7 +1,9 @@
 /* What layer kinds share: the options of every layer, activations, initial weights, views of samples. */
+#include "device/int8.h"
 #include "graph/ops/ops.h"
 #include "model/layers/kind.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Activations: names and ops side by side. */
@@ -19,8 +21,31 @@ ls_tensor_id_t ls_layer_activation(ls_layer_builder_t *b, ls_tensor_id_t x, int 
 ls_tensor_id_t ls_layer_linear(ls_layer_builder_t *b, ls_tensor_id_t x, ls_tensor_id_t weight,
                                ls_tensor_id_t bias, int64_t units) {
   const ls_attrs_t zeros = {.i = {units}};
+  ls_attrs_t attrs = {.i = {0}};
   if (bias < 0) bias = ls_graph_op(b->graph, &ls_op_fill, &zeros, 0, NULL, NULL);
-  return ls_graph_op(b->graph, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){x, weight, bias}, NULL);
+  const ls_op_t *op =
+      weight >= 0 && ls_layer_int8(b, x, ls_shape_inner(&b->graph->tensors[weight].shape, 1), &attrs)
+          ? &ls_op_linear_int8
+          : &ls_op_linear;
+  return ls_graph_op(b->graph, op, &attrs, 3, (ls_tensor_id_t[]){x, weight, bias}, NULL);
+}
+
+/* The zero point has to be a value: padding is 0. */
+bool ls_layer_int8(ls_layer_builder_t *b, ls_tensor_id_t x, int64_t depth, ls_attrs_t *attrs) {
+  if (!b->int8 || x < 0 || depth > LS_INT8_DEPTH_MAX) return false;
+  const int n = b->products++;
+  if (b->int8->count == 0) {
+    ls_tensor_id_t range = ls_graph_op(b->graph, &ls_op_value_range, NULL, 1, &x, NULL);
+    const ls_tensor_id_t both[] = {b->ranges, range};
+    b->ranges = n == 0 ? range : ls_graph_op(b->graph, &ls_op_concat, NULL, 2, both, NULL);
+    return false;
+  }
+  if (n >= b->int8->count) return false; /* of another network: whoever gave them compares the counts */
+  const double low = fmin(0, (double)b->int8->range[2 * n]),
+               high = fmax(0, (double)b->int8->range[2 * n + 1]);
+  attrs->f[0] = high > low ? (high - low) / 255 : 1;
+  attrs->f[1] = rint(-low / attrs->f[0]);
+  return true;
 }
 
 /* Evaluation has no dropout op: training scales the kept values instead. */

@@ -154,9 +154,15 @@ static int conv2d_params(const void *options, const ls_shape_t *sample, ls_layer
 static ls_tensor_id_t conv2d_build(ls_layer_builder_t *b, const void *options) {
   const conv2d_t *o = options;
   const ls_shape_t image = image_of(b->sample);
-  const ls_attrs_t attrs = conv2d_attrs(o, b->sample);
-  const ls_tensor_id_t in[] = {ls_layer_as(b, b->in[0], &image), b->param[0]};
-  ls_tensor_id_t y = ls_graph_op(b->graph, &ls_op_conv2d, &attrs, 2, in, NULL);
+  ls_attrs_t attrs = conv2d_attrs(o, b->sample);
+  const ls_attrs_t zeros = {.i = {o->filters}};
+  ls_tensor_id_t in[] = {ls_layer_as(b, b->in[0], &image), b->param[0], o->bias ? b->param[1] : -1}, y;
+  if (o->groups == 1 && ls_layer_int8(b, in[0], o->kernel * o->kernel * image.dim[2], &attrs)) {
+    if (!o->bias) in[2] = ls_graph_op(b->graph, &ls_op_fill, &zeros, 0, NULL, NULL);
+    y = ls_graph_op(b->graph, &ls_op_conv2d_int8, &attrs, 3, in, NULL);
+    return ls_layer_activation(b, y, o->activation);
+  }
+  y = ls_graph_op(b->graph, &ls_op_conv2d, &attrs, 2, in, NULL);
   if (o->bias) y = ls_graph_op(b->graph, &ls_op_bias, NULL, 2, (ls_tensor_id_t[]){y, b->param[1]}, NULL);
   return ls_layer_activation(b, y, o->activation);
 }

@@ -24,6 +24,9 @@ ls_tensor_id_t ls_layer_activation(ls_layer_builder_t *b, ls_tensor_id_t x, int 
 /* x weight^T + bias (-1: zeros, `units` of them). */
 ls_tensor_id_t ls_layer_linear(ls_layer_builder_t *b, ls_tensor_id_t x, ls_tensor_id_t weight,
                                ls_tensor_id_t bias, int64_t units);
+/* Whether the product of x with weights, `depth` in each sum, is to be one of 8-bit integers; f[0..1] of its attributes
+ * are then written. */
+bool ls_layer_int8(ls_layer_builder_t *b, ls_tensor_id_t x, int64_t depth, ls_attrs_t *attrs);
 ls_tensor_id_t ls_layer_dropout(ls_layer_builder_t *b, ls_tensor_id_t x, double rate);
 
 /* Initial weights: options `init` and `init_std` of a kind. */
