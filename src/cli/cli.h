@@ -96,9 +96,9 @@ typedef struct {
   ls_status_t (*run)(ls_ctx_t *ctx, const cli_args_t *args);
 } cli_command_t;
 
-extern const cli_command_t cli_train, cli_eval, cli_predict, cli_export, cli_quantize, cli_generate, cli_inspect, cli_check,
-    cli_plan, cli_simulate, cli_bench, cli_compare, cli_monitor, cli_report, cli_probe, cli_stress,
-    cli_tokenize, cli_completion;
+extern const cli_command_t cli_train, cli_eval, cli_predict, cli_export, cli_quantize, cli_generate,
+    cli_inspect, cli_check, cli_plan, cli_simulate, cli_bench, cli_compare, cli_monitor, cli_report,
+    cli_probe, cli_stress, cli_tokenize, cli_completion;
 extern const cli_command_t *const cli_commands[];        /* NULL-terminated */
 const cli_command_t *cli_command_find(const char *name); /* NULL: there is none */
 

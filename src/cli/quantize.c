@@ -94,14 +94,14 @@ static void print_result(const quantize_t *q, const char *output) {
   json_t *forms = json_array();
   for (int i = 0; i < FORMS; i++) {
     const form_t *f = &q->form[i];
-    json_array_append_new(forms,
-                          json_pack("{s:s, s:I, s:o, s:o, s:o}", "form", f->name, "bytes", (json_int_t)f->bytes,
-                                    "samples_per_s", ls_json_number(samples_per_s(f)), "loss",
-                                    ls_json_number(f->eval.loss), "accuracy", ls_json_number(f->eval.accuracy)));
+    json_array_append_new(
+        forms, json_pack("{s:s, s:I, s:o, s:o, s:o}", "form", f->name, "bytes", (json_int_t)f->bytes,
+                         "samples_per_s", ls_json_number(samples_per_s(f)), "loss",
+                         ls_json_number(f->eval.loss), "accuracy", ls_json_number(f->eval.accuracy)));
   }
   if (q->args->json) {
-    cli_print_json(json_pack("{s:s, s:o, s:I, s:s, s:o}", "command", "quantize", "output", ls_json_text(output),
-                             "samples", (json_int_t)q->form[F32].eval.samples, "part",
+    cli_print_json(json_pack("{s:s, s:o, s:I, s:s, s:o}", "command", "quantize", "output",
+                             ls_json_text(output), "samples", (json_int_t)q->form[F32].eval.samples, "part",
                              q->form[F32].eval.validation ? "validation" : "all", "forms", forms));
     return;
   }
@@ -111,8 +111,8 @@ static void print_result(const quantize_t *q, const char *output) {
     const form_t *f = &q->form[i];
     char accuracy[32] = "-";
     if (isfinite(f->eval.accuracy)) snprintf(accuracy, sizeof accuracy, "%.2f %%", 100 * f->eval.accuracy);
-    cli_print("  %-8s %12s %14.5g %12.6g %10s\n", f->name, cli_count(f->bytes), samples_per_s(f), f->eval.loss,
-              accuracy);
+    cli_print("  %-8s %12s %14.5g %12.6g %10s\n", f->name, cli_count(f->bytes), samples_per_s(f),
+              f->eval.loss, accuracy);
   }
   cli_print("  %s samples (%s); %s\n", cli_count(q->form[F32].eval.samples),
             q->form[F32].eval.validation ? "validation part" : "all", cli_shown(output));
@@ -126,8 +126,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (!args->checkpoint || !output)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep quantize: %s is missing; see lockstep quantize --help",
                    output ? "--checkpoint DIR" : "--output FILE");
-  ls_status_t status =
-      cli_args_whole(ctx, &cli_quantize, args, EXTRA_SAMPLES, 1, 1 << 30, 1024, &samples);
+  ls_status_t status = cli_args_whole(ctx, &cli_quantize, args, EXTRA_SAMPLES, 1, 1 << 30, 1024, &samples);
   if (status == LS_OK) status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
   if (status != LS_OK) return status;
   q.config = config;
@@ -149,10 +148,13 @@ config:
 const cli_command_t cli_quantize = {
     .name = "quantize",
     .summary = "Writes a checkpoint's weights as 8-bit integers, and says what that changes.",
-    .details = "Products of convolutions (of one group) and of dense layers then work on 8-bit integers: weights with a "
-               "scale for each output,\ntheir inputs with a scale for each tensor, from its range over training "
-               "samples. Batch norms become part of the product.\nThe table compares size, speed, loss and accuracy on "
-               "the validation part. On CPUs alone.",
+    .details =
+        "Products of convolutions (of one group) and of dense layers then work on 8-bit integers: weights "
+        "with a "
+        "scale for each output,\ntheir inputs with a scale for each tensor, from its range over training "
+        "samples. Batch norms become part of the product.\nThe table compares size, speed, loss and accuracy "
+        "on "
+        "the validation part. On CPUs alone.",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
     .extra = extra,
     .run = run};

@@ -44,11 +44,11 @@ typedef struct {
 } ls_layer_t;
 
 typedef struct {
-  ls_ints_t input;    /* shape of one sample */
-  ls_dtype_t dtype;   /* of a sample as the data hold it; not in files: found in the data. f32 is 0 */
+  ls_ints_t input;       /* shape of one sample */
+  ls_dtype_t dtype;      /* of a sample as the data hold it; not in files: found in the data. f32 is 0 */
   const ls_int8_t *int8; /* not in files; of graphs that do not train. NULL: f32 */
-  const char *preset; /* NULL or its name; layers and input are then filled from it */
-  int loss;           /* ls_loss_kind_t */
+  const char *preset;    /* NULL or its name; layers and input are then filled from it */
+  int loss;              /* ls_loss_kind_t */
   double label_smoothing, huber_delta;
   double dropout;                                                      /* of a preset; < 0: its own */
   int64_t width, depth, heads, context, vocabulary, features, classes; /* of a preset; 0: its own */

@@ -68,7 +68,8 @@ static ls_status_t round_weight(ls_arena_t *arena, const ls_ckpt_tensor_t *ours,
   const int64_t outputs = ours->shape.dim[0], depth = ls_shape_inner(&ours->shape, 1);
   uint8_t *q = ls_arena_array(arena, (size_t)(outputs * depth), 1);
   float *scale = ls_arena_array(arena, (size_t)outputs, sizeof *scale);
-  char *names[] = {ls_arena_printf(arena, "%s.int8", ours->name), ls_arena_printf(arena, "%s.scale", ours->name)};
+  char *names[] = {ls_arena_printf(arena, "%s.int8", ours->name),
+                   ls_arena_printf(arena, "%s.scale", ours->name)};
   if (!q || !scale || !names[0] || !names[1]) return LS_ERR_MEMORY;
   for (int64_t o = 0; o < outputs; o++) {
     int32_t sum;
@@ -150,14 +151,16 @@ ls_status_t ls_trainer_open_int8(ls_trainer_t *t, const char *path, ls_ckpt_t **
   if (status == LS_OK) status = ls_ckpt_open_weights(t->ctx, path, file);
   if (status != LS_OK) return status;
   if (ls_ckpt_find(*file, RANGES_NAME) < 0)
-    return ls_fail(t->ctx, LS_ERR_MISMATCH, "%s: no weights of 8-bit integers; lockstep quantize makes them", path);
+    return ls_fail(t->ctx, LS_ERR_MISMATCH, "%s: no weights of 8-bit integers; lockstep quantize makes them",
+                   path);
   const ls_shape_t shape = LS_SHAPE(LS_F32, count, 2);
   float *range = t->range = ls_alloc_array(t->ctx, 2 * (size_t)count + 1, sizeof *range);
   if (!range) return LS_ERR_MEMORY;
   status = read_as(t->ctx, *file, RANGES_NAME, &shape, range);
   for (int64_t i = 0; i < count && status == LS_OK; i++)
     if (!isfinite(range[2 * i]) || !isfinite(range[2 * i + 1]) || range[2 * i] > range[2 * i + 1])
-      status = ls_fail(t->ctx, LS_ERR_CORRUPT, "%s: '%s': row %lld is no range", path, RANGES_NAME, (long long)i);
+      status =
+          ls_fail(t->ctx, LS_ERR_CORRUPT, "%s: '%s': row %lld is no range", path, RANGES_NAME, (long long)i);
   t->int8 = (ls_int8_t){(int)count, range};
   t->own_config.model.int8 = &t->int8;
   return status;
