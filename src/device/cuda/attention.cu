@@ -41,7 +41,7 @@ __device__ static void load_tile(float *to, const E *x, int64_t stride, int64_t 
                                  int64_t size) {
   for (int r = threadIdx.x / WARP; r < K::T; r += WARPS)
     for (int d = threadIdx.x % WARP; d < K::D; d += WARP)
-      to[d * K::STRIDE + r] = first + r < rows && d < size ? widen(x[(first + r) * stride + d]) : 0;
+      to[d * K::STRIDE + r] = first + r < rows && d < size ? f32_of(x[(first + r) * stride + d]) : 0;
 }
 
 // s[i][j] = product of row ty M + i of a and row column_of(tx, j) of b.
@@ -232,7 +232,7 @@ __global__ void __launch_bounds__(BLOCK) attention_kernel(attention_shape s, con
     E *to = y + (at.sample * s.t + query) * width + at.head * s.size;
 #pragma unroll
     for (int c = 0; c < K::C; c++)
-      if (tx + SIDE * c < s.size) narrow(o[i][c] * each, to + tx + SIDE * c);
+      if (tx + SIDE * c < s.size) to[tx + SIDE * c] = rounded<E>(o[i][c] * each);
     if (tx == 0) lse[(at.sample * s.heads + at.head) * s.t + query] = top[i] + logf(sum[i]);
   }
 }
@@ -257,7 +257,7 @@ __device__ static void load_inner(const attention_shape &s, const E *dy, const E
     float sum = 0;
     bool real = first + r < s.t;
     for (int64_t d = lane; real && d < s.size; d += WARP)
-      sum += widen(dy[(first + r) * s.width() + d]) * widen(y[(first + r) * s.width() + d]);
+      sum += f32_of(dy[(first + r) * s.width() + d]) * f32_of(y[(first + r) * s.width() + d]);
     sum = warp_sum(sum);
     if (lane == 0) {
       inner[r] = sum;
@@ -311,7 +311,7 @@ __global__ void __launch_bounds__(BLOCK)
     E *to = dqkv + (at.sample * s.t + query) * stride + at.head * s.size;
 #pragma unroll
     for (int c = 0; c < K::C; c++)
-      if (query < s.t && tx + SIDE * c < s.size) narrow(dq[i][c], to + tx + SIDE * c);
+      if (query < s.t && tx + SIDE * c < s.size) to[tx + SIDE * c] = rounded<E>(dq[i][c]);
   }
 }
 
@@ -363,8 +363,8 @@ __global__ void __launch_bounds__(BLOCK) attention_dkv_kernel(attention_shape s,
 #pragma unroll
     for (int c = 0; c < K::C; c++)
       if (key < s.t && tx + SIDE * c < s.size) {
-        narrow(dk[i][c], to + tx + SIDE * c);
-        narrow(dv[i][c], to + width + tx + SIDE * c);
+        to[tx + SIDE * c] = rounded<E>(dk[i][c]);
+        to[width + tx + SIDE * c] = rounded<E>(dv[i][c]);
       }
   }
 }

@@ -129,44 +129,42 @@ template <class T> __device__ static T quad_max(T value) {
   return fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 2));
 }
 
-// Which probabilities stay: bit e for element e of an 8-wide product whose corner is given. A thread draws one counter's four
-// keys of one query and passes on what its neighbours need. Called by whole warps.
+// Which probabilities stay: bit e for element e of an 8-wide product.
 struct dropped : dropout_words {
-  using dropout_words::dropout_words;
+  int64_t head;
+  uint64_t counter; // of the keys that the thread draws for: the row of its half of the quad, of strip 0
+  __device__ dropped(const attention_shape &s, int64_t sample, int64_t head_, int strips)
+      : dropout_words(s, sample), head(head_), counter(0) {
+    int64_t query = strips + row_of(0) + 8 * (threadIdx.x % 2);
+    if (shared) counter = row + (uint64_t)((head * s.t + query) * (s.t / 4)) + threadIdx.x % 4 / 2;
+  }
   __device__ static bool stays(const attention_shape &s, uint32_t word) {
     return ls_each_dropout(1, word, s.rate, 1) != 0;
   }
-  __device__ unsigned four(const attention_shape &s, int64_t head, int64_t query, int64_t key) const {
-    ls_rng4_t w = words(s, head, query, key);
-    return stays(s, w.v[0]) | stays(s, w.v[1]) << 1 | stays(s, w.v[2]) << 2 | stays(s, w.v[3]) << 3;
-  }
-  // Rows are queries.
-  __device__ unsigned of_queries(const attention_shape &s, int64_t head, int64_t query, int64_t key) const {
+  // Rows are queries, those of strip m; the corner's key is a multiple of 8. Where a counter has four keys of one query,
+  // the two lanes that need them draw for a row each. Called by whole warps.
+  __device__ unsigned of(const attention_shape &s, int strips, int m, int key) const {
     unsigned keep = 0, odd = threadIdx.x % 2;
     if (!shared) {
       for (int e = 0; e < 4; e++)
-        keep |= stays(s, word(s, head, query + row_of(e), key + column_of(e))) << e;
+        keep |= stays(s, word(s, head, strips + m * STRIP + row_of(e), key + column_of(e))) << e;
       return keep;
     }
-    keep = four(s, head, query + row_of(0) + 8 * odd, key + threadIdx.x % 4 / 2 * 4) << 4 * odd;
+    ls_rng4_t w = ls_rng(seed, s.rng_stream, counter + (uint64_t)(m * STRIP * (s.t / 4) + key / 4));
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      keep |= stays(s, w.v[i]) << (4 * odd + i);
     keep |= __shfl_xor_sync(0xffffffffu, keep, 1);
     return (keep >> 2 * odd & 3) | (keep >> (4 + 2 * odd) & 3) << 2;
   }
-  // Rows are keys.
-  __device__ unsigned of_keys(const attention_shape &s, int64_t head, int64_t query, int64_t key) const {
-    unsigned keep = 0, own = threadIdx.x % WARP / 4 % 4;
-    if (!shared) {
-      for (int e = 0; e < 4; e++)
-        keep |= stays(s, word(s, head, query + column_of(e), key + row_of(e))) << e;
-      return keep;
-    }
-    keep = four(s, head, query + column_of((int)own), key + row_of((int)own) / 4 * 4) << 4 * own;
-    keep |= __shfl_xor_sync(0xffffffffu, keep, 4);
-    keep |= __shfl_xor_sync(0xffffffffu, keep, 8);
-    keep >>= own;
-    return (keep & 1) | (keep >> 3 & 2) | (keep >> 6 & 4) | (keep >> 9 & 8);
-  }
 };
+
+// For the second kernel of the gradient the first one notes which probabilities stay: a bit for each key, MASK_KEYS / 8 bytes
+// at a time, of each query.
+constexpr int MASK_KEYS = 128;
+__host__ __device__ static inline int64_t mask_bytes(int64_t t) {
+  return (t + MASK_KEYS - 1) / MASK_KEYS * (MASK_KEYS / 8);
+}
 
 // A block's head of a sample and its first row. Blocks of one head follow each other, those with most columns first.
 template <class K> struct task_t {
@@ -201,15 +199,32 @@ __device__ static void store(typename K::E *y, int64_t stride, int first, const 
 }
 
 constexpr float LOG2_E = 1.4426950408889634f;
+constexpr float GROWTH = 6; // power of 2 that a probability's factor may reach
 
+// Scores of keys that a query does not see become -INFINITY. Rows are queries.
 template <class K>
+__device__ static void hide(wide_t<K> &score, const attention_shape &s, int strips, int key) {
+  if (key + K::N <= s.t && !(s.causal && key + K::N - 1 > strips)) return;
+#pragma unroll
+  for (int m = 0; m < K::STRIPS; m++)
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      int query = strips + m * STRIP + row_of(e), last = s.causal && query < s.t ? query : (int)s.t - 1;
+#pragma unroll
+      for (int n = 0; n < K::N / 8; n++)
+        if (key + n * 8 + column_of(e) > last) score[m][n][e] = -INFINITY;
+    }
+}
+
+// DROP: some probabilities are dropped.
+template <class K, bool DROP>
 __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
     tensor_kernel(attention_shape s, const typename K::E *qkv, typename K::E *y, float *lse) {
 #if __CUDA_ARCH__ >= 800
   extern __shared__ float4 shared[];
   uint4 *qs = (uint4 *)shared, *tiles = qs + K::OWN; // two of keys and of values
   task_t<K> at(s, true);
-  dropped drop(s, at.sample);
+  dropped drop(s, at.sample, at.head, at.strips);
   int64_t width = s.width(), stride = 3 * width;
   const typename K::E *q = qkv + at.sample * s.t * stride + at.head * s.size;
   auto fetch_tile = [&](int j) {
@@ -221,7 +236,7 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
   fetch<K, K::ROWS>(qs, q, stride, at.first, s);
   fetch_tile(0);
   uint32_t own[K::DEPTHS][K::STRIPS][4];
-  float top[K::STRIPS][2], sum[K::STRIPS][2], factor = s.scale * LOG2_E;
+  float top[K::STRIPS][2], most[K::STRIPS][2], sum[K::STRIPS][2], factor = s.scale * LOG2_E;
   deep_t<K> o = {};
 #pragma unroll
   for (int m = 0; m < K::STRIPS; m++)
@@ -251,42 +266,52 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
       for (int i = 0; i < 4; i++)
         a[i] = own[k][m][i];
     });
-    bool edge = key + K::N > s.t || (s.causal && key + K::N - 1 > at.strips);
+    hide<K>(score, s, at.strips, key);
+    // Sums are relative to the largest score so far, or to one that it exceeds by little: then nothing has to shrink.
+    bool grows = false;
 #pragma unroll
     for (int m = 0; m < K::STRIPS; m++)
 #pragma unroll
       for (int half = 0; half < 2; half++) {
-        int query = at.strips + m * STRIP + row_of(2 * half);
-        int last = s.causal && query < s.t ? query : (int)s.t - 1;
-        float most = top[m][half];
+        most[m][half] = score[m][0][2 * half];
 #pragma unroll
         for (int n = 0; n < K::N / 8; n++)
-#pragma unroll
-          for (int e = 2 * half; e < 2 * half + 2; e++) {
-            if (edge && key + n * 8 + column_of(e) > last) score[m][n][e] = -INFINITY;
-            most = fmaxf(most, score[m][n][e]);
-          }
-        most = quad_max(most); // every row sees key 0, so this is a number
-        float shrink = power_of_2((top[m][half] - most) * factor), part = 0;
-#pragma unroll
-        for (int n = 0; n < K::N / 8; n++)
-#pragma unroll
-          for (int e = 2 * half; e < 2 * half + 2; e++)
-            part += score[m][n][e] = power_of_2(score[m][n][e] * factor - most * factor);
-        sum[m][half] = sum[m][half] * shrink + part;
-        top[m][half] = most;
-#pragma unroll
-        for (int d = 0; d < K::D / 8; d++)
-#pragma unroll
-          for (int e = 2 * half; e < 2 * half + 2; e++)
-            o[m][d][e] *= shrink;
+          most[m][half] = fmaxf(most[m][half], fmaxf(score[m][n][2 * half], score[m][n][2 * half + 1]));
+        most[m][half] = quad_max(most[m][half]);
+        grows |= (most[m][half] - top[m][half]) * factor > GROWTH;
       }
-    if (drop.on)
+    if (__any_sync(0xffffffffu, grows))
+#pragma unroll
+      for (int m = 0; m < K::STRIPS; m++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+          float new_top = fmaxf(top[m][half], most[m][half]); // every row sees key 0, so this is a number
+          float shrink = power_of_2((top[m][half] - new_top) * factor);
+          top[m][half] = new_top;
+          sum[m][half] *= shrink;
+#pragma unroll
+          for (int d = 0; d < K::D / 8; d++) {
+            o[m][d][2 * half] *= shrink;
+            o[m][d][2 * half + 1] *= shrink;
+          }
+        }
+#pragma unroll
+    for (int m = 0; m < K::STRIPS; m++)
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        float base = top[m][half] * factor;
+#pragma unroll
+        for (int n = 0; n < K::N / 8; n++)
+#pragma unroll
+          for (int e = 2 * half; e < 2 * half + 2; e++)
+            sum[m][half] += score[m][n][e] = power_of_2(score[m][n][e] * factor - base);
+      }
+    if constexpr (DROP)
 #pragma unroll
       for (int m = 0; m < K::STRIPS; m++)
 #pragma unroll
         for (int n = 0; n < K::N / 8; n++) {
-          unsigned keep = drop.of_queries(s, at.head, at.strips + m * STRIP, key + n * 8);
+          unsigned keep = drop.of(s, at.strips, m, key + n * 8);
 #pragma unroll
           for (int e = 0; e < 4; e++)
             score[m][n][e] = keep >> e & 1 ? score[m][n][e] : 0;
@@ -316,15 +341,16 @@ struct row_t {
 
 // With p the probability, f its dropout's factor, and the product of a row of dy with the row of v:
 //   ds = p (f product - sum of dy y over the row);   dq = ds k scale,  dk = ds^T q scale,  dv = (p f)^T dy
-template <class K>
+template <class K, bool DROP>
 __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
     tensor_dq_kernel(attention_shape s, const typename K::E *dy, const typename K::E *qkv,
-                     const typename K::E *y, const float *lse, row_t *rows, typename K::E *dqkv) {
+                     const typename K::E *y, const float *lse, row_t *rows, unsigned char *masks,
+                     typename K::E *dqkv) {
 #if __CUDA_ARCH__ >= 800
   extern __shared__ float4 shared[];
   uint4 *qs = (uint4 *)shared, *dys = qs + K::OWN, *tiles = dys + K::OWN; // two of keys and of values
   task_t<K> at(s, true);
-  dropped drop(s, at.sample);
+  dropped drop(s, at.sample, at.head, at.strips);
   int64_t width = s.width(), stride = 3 * width, from = at.sample * s.t * width + at.head * s.size;
   int64_t which = (at.sample * s.heads + at.head) * s.t;
   const typename K::E *q = qkv + at.sample * s.t * stride + at.head * s.size;
@@ -350,7 +376,7 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
         const typename K::E *u = (const typename K::E *)&a, *v = (const typename K::E *)&b;
 #pragma unroll
         for (int i = 0; i < SEGMENT; i++)
-          inner += widen(u[i]) * widen(v[i]);
+          inner += f32_of(u[i]) * f32_of(v[i]);
       }
       row[m][half] = {query < s.t ? lse[which + query] * LOG2_E : 0, quad_sum(inner)};
       if (query < s.t && threadIdx.x % 4 == 0) rows[which + query] = row[m][half];
@@ -371,40 +397,53 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
                 [&](uint32_t *a, int m, int k) { left<K>(a, qs, at.strips - at.first + m * STRIP, k); });
     products<K>(product, vs,
                 [&](uint32_t *a, int m, int k) { left<K>(a, dys, at.strips - at.first + m * STRIP, k); });
-    bool edge = key + K::N > s.t || (s.causal && key + K::N - 1 > at.strips);
+    hide<K>(score, s, at.strips, key);
 #pragma unroll
-    for (int m = 0; m < K::STRIPS; m++)
+    for (int m = 0; m < K::STRIPS; m++) {
+      uint32_t note[2][K::N / 32] = {}; // of the thread's two rows
 #pragma unroll
       for (int n = 0; n < K::N / 8; n++) {
-        unsigned keep = drop.on ? drop.of_queries(s, at.head, at.strips + m * STRIP, key + n * 8) : 15;
+        unsigned keep = DROP ? drop.of(s, at.strips, m, key + n * 8) : 15;
+#pragma unroll
+        for (int half = 0; DROP && half < 2; half++)
+          note[half][n / 4] |= (keep >> 2 * half & 3) << (n % 4 * 8 + column_of(0));
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-          int query = at.strips + m * STRIP + row_of(e), column = key + n * 8 + column_of(e);
-          float p = power_of_2(score[m][n][e] * factor - row[m][e / 2].lse);
-          if (edge && (column >= s.t || (s.causal && column > query))) p = 0;
-          score[m][n][e] = p * ((keep >> e & 1 ? product[m][n][e] * s.widen : 0) - row[m][e / 2].inner);
+          float p = power_of_2(score[m][n][e] * factor - row[m][e / 2].lse), d = product[m][n][e];
+          if (DROP) d = keep >> e & 1 ? d * s.widen : 0;
+          score[m][n][e] = p * (d - row[m][e / 2].inner);
         }
       }
+#pragma unroll
+      for (int i = 0; DROP && i < 2 * (K::N / 32); i++) {
+        uint32_t bits = note[i % 2][i / 2];
+        bits |= __shfl_xor_sync(0xffffffffu, bits, 1);
+        bits |= __shfl_xor_sync(0xffffffffu, bits, 2);
+        int query = at.strips + m * STRIP + row_of(i % 2 * 2);
+        if (threadIdx.x % 4 == 0 && query < s.t)
+          *(uint32_t *)(masks + (which + query) * mask_bytes(s.t) + key / 8 + i / 2 * 4) = bits;
+      }
+    }
     add_weighted<K>(dq, score, ks);
   }
   store<K>(dqkv + at.sample * s.t * stride + at.head * s.size, stride, at.strips, s, dq,
            [&](int, int) { return s.scale; });
 #else
-  (void)s, (void)dy, (void)qkv, (void)y, (void)lse, (void)rows, (void)dqkv;
+  (void)s, (void)dy, (void)qkv, (void)y, (void)lse, (void)rows, (void)masks, (void)dqkv;
 #endif
 }
 
 // Rows are keys, columns queries.
-template <class K>
+template <class K, bool DROP>
 __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
     tensor_dkv_kernel(attention_shape s, const typename K::E *dy, const typename K::E *qkv, const row_t *rows,
-                      typename K::E *dqkv) {
+                      const unsigned char *masks, typename K::E *dqkv) {
 #if __CUDA_ARCH__ >= 800
   extern __shared__ float4 shared[];
   uint4 *ks = (uint4 *)shared, *vs = ks + K::OWN, *tiles = vs + K::OWN; // two of queries and of dy
   row_t *row_tiles = (row_t *)(tiles + 4 * K::TILE);
+  unsigned char *mask_tiles = (unsigned char *)(row_tiles + 2 * K::N); // of the block's keys
   task_t<K> at(s, false);
-  dropped drop(s, at.sample);
   int64_t width = s.width(), stride = 3 * width, from = at.sample * s.t * width + at.head * s.size;
   int64_t which = (at.sample * s.heads + at.head) * s.t;
   const typename K::E *q = qkv + at.sample * s.t * stride + at.head * s.size;
@@ -413,8 +452,15 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
     fetch<K, K::N>(to, q, stride, j * K::N, s);
     fetch<K, K::N>(to + K::TILE, dy + from, width, j * K::N, s);
     int query = j * K::N + (int)threadIdx.x;
-    if (threadIdx.x < K::N)
-      copy_8(row_tiles + j % 2 * K::N + threadIdx.x, rows + which + (query < s.t ? query : 0), query < s.t);
+    if (threadIdx.x < K::N) {
+      int64_t at_row = which + (query < s.t ? query : 0);
+      int place = j % 2 * K::N + (int)threadIdx.x;
+      copy_8(row_tiles + place, rows + at_row, query < s.t);
+#pragma unroll
+      for (int i = 0; DROP && i < K::ROWS / 8; i += 8)
+        copy_8(mask_tiles + place * (K::ROWS / 8) + i, masks + at_row * mask_bytes(s.t) + at.first / 8 + i,
+               query < s.t);
+    }
     copies_end();
   };
   int begin = s.causal ? at.first / K::N : 0, count = ((int)s.t + K::N - 1) / K::N;
@@ -436,19 +482,31 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
                 [&](uint32_t *a, int m, int k) { left<K>(a, ks, at.strips - at.first + m * STRIP, k); });
     products<K>(product, dys,
                 [&](uint32_t *a, int m, int k) { left<K>(a, vs, at.strips - at.first + m * STRIP, k); });
-    bool edge = s.causal && query < at.strips + K::STRIPS * STRIP - 1;
+    if (s.causal && query < at.strips + K::STRIPS * STRIP - 1)
+#pragma unroll
+      for (int m = 0; m < K::STRIPS; m++)
+#pragma unroll
+        for (int n = 0; n < K::N / 8; n++)
+#pragma unroll
+          for (int e = 0; e < 4; e++)
+            if (at.strips + m * STRIP + row_of(e) > query + n * 8 + column_of(e)) score[m][n][e] = -INFINITY;
 #pragma unroll
     for (int n = 0; n < K::N / 8; n++) {
       float4 pair = *(const float4 *)(row + n * 8 + column_of(0));
 #pragma unroll
       for (int m = 0; m < K::STRIPS; m++) {
-        unsigned keep = drop.on ? drop.of_keys(s, at.head, query + n * 8, at.strips + m * STRIP) : 15;
+        unsigned keep[2]; // bit: row of the strip
+        if (DROP)
+#pragma unroll
+          for (int e = 0; e < 2; e++)
+            keep[e] = *(const uint16_t *)(mask_tiles + (j % 2 * K::N + n * 8 + column_of(e)) * (K::ROWS / 8) +
+                                          (at.strips - at.first + m * STRIP) / 8);
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-          float p = power_of_2(score[m][n][e] * factor - (e % 2 ? pair.z : pair.x));
-          if (edge && at.strips + m * STRIP + row_of(e) > query + n * 8 + column_of(e)) p = 0;
-          bool stays = keep >> e & 1;
-          product[m][n][e] = p * ((stays ? product[m][n][e] * s.widen : 0) - (e % 2 ? pair.w : pair.y));
+          float p = power_of_2(score[m][n][e] * factor - (e % 2 ? pair.z : pair.x)), d = product[m][n][e];
+          bool stays = !DROP || keep[e % 2] >> row_of(e) & 1;
+          if (DROP) d = stays ? d * s.widen : 0;
+          product[m][n][e] = p * (d - (e % 2 ? pair.w : pair.y));
           score[m][n][e] = stays ? p : 0;
         }
       }
@@ -460,7 +518,7 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
   store<K>(to, stride, at.strips, s, dk, [&](int, int) { return s.scale; });
   store<K>(to + width, stride, at.strips, s, dv, [&](int, int) { return s.widen; });
 #else
-  (void)s, (void)dy, (void)qkv, (void)rows, (void)dqkv;
+  (void)s, (void)dy, (void)qkv, (void)rows, (void)masks, (void)dqkv;
 #endif
 }
 
@@ -470,35 +528,48 @@ template <class K> static dim3 grid_of(const attention_shape &s, int64_t samples
   return dim3((unsigned)(samples * s.heads * ((s.t + K::ROWS - 1) / K::ROWS)));
 }
 
-template <class K> static int forward_as(ls_stream_t *stream, args_t args) {
+template <class K, bool DROP> static int forward_with(ls_stream_t *stream, args_t args) {
   typedef typename K::E E;
   attention_shape s = attention_shape_of(args, args->in[0], args->in[1]);
   size_t bytes = (K::OWN + 4 * K::TILE) * sizeof(uint4);
-  int error = kernel_ready(tensor_kernel<K>, 80, bytes);
+  int error = kernel_ready(tensor_kernel<K, DROP>, 80, bytes);
   if (error) return error;
-  tensor_kernel<K><<<grid_of<K>(s, in_rows(args, 0)), K::THREADS, bytes, ls_kernel_stream(stream)>>>(
+  tensor_kernel<K, DROP><<<grid_of<K>(s, in_rows(args, 0)), K::THREADS, bytes, ls_kernel_stream(stream)>>>(
       s, (const E *)args->in[0].data, (E *)args->out[0].data, out(args, 1));
   return launched();
 }
 
-template <class Q, class K> static int dx_as(ls_stream_t *stream, args_t args) {
+template <class K> static int forward_as(ls_stream_t *stream, args_t args) {
+  return args->attrs->f[0] > 0 ? forward_with<K, true>(stream, args) : forward_with<K, false>(stream, args);
+}
+
+// Scratch: a row_t of every query, then the masks.
+template <class Q, class K, bool DROP> static int dx_with(ls_stream_t *stream, args_t args) {
   typedef typename K::E E;
+  static_assert(K::ROWS % 64 == 0 && MASK_KEYS % K::ROWS == 0 && MASK_KEYS % Q::N == 0,
+                "masks are copied whole");
   attention_shape s = attention_shape_of(args, args->in[1], args->in[4]);
   const E *dy = (const E *)args->in[0].data, *qkv = (const E *)args->in[1].data,
           *y = (const E *)args->in[2].data;
   E *dqkv = (E *)args->out[0].data;
-  row_t *rows = (row_t *)args->scratch;
-  size_t bytes = (2 * Q::OWN + 4 * Q::TILE) * sizeof(uint4);
-  size_t dkv_bytes = (2 * K::OWN + 4 * K::TILE) * sizeof(uint4) + 2 * K::N * sizeof(row_t);
-  int error = kernel_ready(tensor_dq_kernel<Q>, 80, bytes);
-  if (!error) error = kernel_ready(tensor_dkv_kernel<K>, 80, dkv_bytes);
-  if (error) return error;
   int64_t samples = in_rows(args, 1);
+  row_t *rows = (row_t *)args->scratch;
+  unsigned char *masks = (unsigned char *)(rows + (samples * s.heads * s.t + 1) / 2 * 2);
+  size_t bytes = (2 * Q::OWN + 4 * Q::TILE) * sizeof(uint4);
+  size_t dkv_bytes = (2 * K::OWN + 4 * K::TILE) * sizeof(uint4) + 2 * K::N * (sizeof(row_t) + K::ROWS / 8);
+  int error = kernel_ready(tensor_dq_kernel<Q, DROP>, 80, bytes);
+  if (!error) error = kernel_ready(tensor_dkv_kernel<K, DROP>, 80, dkv_bytes);
+  if (error) return error;
   cudaStream_t handle = ls_kernel_stream(stream);
-  tensor_dq_kernel<Q>
-      <<<grid_of<Q>(s, samples), Q::THREADS, bytes, handle>>>(s, dy, qkv, y, in(args, 3), rows, dqkv);
-  tensor_dkv_kernel<K><<<grid_of<K>(s, samples), K::THREADS, dkv_bytes, handle>>>(s, dy, qkv, rows, dqkv);
+  tensor_dq_kernel<Q, DROP>
+      <<<grid_of<Q>(s, samples), Q::THREADS, bytes, handle>>>(s, dy, qkv, y, in(args, 3), rows, masks, dqkv);
+  tensor_dkv_kernel<K, DROP>
+      <<<grid_of<K>(s, samples), K::THREADS, dkv_bytes, handle>>>(s, dy, qkv, rows, masks, dqkv);
   return launched();
+}
+
+template <class Q, class K> static int dx_as(ls_stream_t *stream, args_t args) {
+  return args->attrs->f[0] > 0 ? dx_with<Q, K, true>(stream, args) : dx_with<Q, K, false>(stream, args);
 }
 
 typedef int (*version_fn)(ls_stream_t *stream, args_t args);

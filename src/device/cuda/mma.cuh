@@ -3,33 +3,9 @@
 // in a product of 16 x 16 by 16 x 8, lane l has rows l / 4 and l / 4 + 8 of the result, columns 2 (l % 4) and one more.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
+#include "device/cuda/block.cuh"
 #include <stddef.h>
 #include <stdint.h>
-
-typedef __nv_bfloat16 bf16_t;
-typedef __half f16_t;
-
-__device__ static inline float widen(float x) {
-  return x;
-}
-__device__ static inline float widen(bf16_t x) {
-  return __bfloat162float(x);
-}
-__device__ static inline float widen(f16_t x) {
-  return __half2float(x);
-}
-__device__ static inline void narrow(float x, float *to) {
-  *to = x;
-}
-__device__ static inline void narrow(float x, bf16_t *to) {
-  *to = __float2bfloat16_rn(x);
-}
-__device__ static inline void narrow(float x, f16_t *to) {
-  *to = __float2half_rn(x);
-}
 
 // Two numbers side by side, the first in the lower half.
 __device__ static inline uint32_t pack(float first, float second, bf16_t) {

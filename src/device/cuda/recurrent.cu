@@ -45,7 +45,7 @@ template <class E_> struct lstm_op {
     in_t v;
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      v.x[g] = widen(x[(row * GATES + g) * h + e]);
+      v.x[g] = f32_of(x[(row * GATES + g) * h + e]);
     return v;
   }
   __device__ float state_at(int64_t row, int64_t h, int64_t e) const {
@@ -63,9 +63,9 @@ template <class E_> struct lstm_op {
   __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      narrow(kept.gate[g], gates + (row * GATES + g) * h + e);
+      gates[(row * GATES + g) * h + e] = rounded<E>(kept.gate[g]);
     c[row * h + e] = kept.c;
-    narrow(kept.y, y + row * h + e);
+    y[row * h + e] = rounded<E>(kept.y);
   }
 };
 
@@ -86,7 +86,7 @@ template <class E_> struct gru_op {
     in_t v;
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      v.x[g] = widen(x[(row * GATES + g) * h + e]);
+      v.x[g] = f32_of(x[(row * GATES + g) * h + e]);
     v.b = b[e];
     return v;
   }
@@ -102,9 +102,9 @@ template <class E_> struct gru_op {
   __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      narrow(kept.gate[g], gates + (row * GATES + g) * h + e);
-    narrow(kept.m, m + row * h + e);
-    narrow(kept.y, y + row * h + e);
+      gates[(row * GATES + g) * h + e] = rounded<E>(kept.gate[g]);
+    m[row * h + e] = rounded<E>(kept.m);
+    y[row * h + e] = rounded<E>(kept.y);
   }
 };
 
@@ -123,10 +123,10 @@ template <class E_> struct lstm_dx_op {
     float d[GATES];
   };
   __device__ in_t load(int64_t row, int64_t before, int64_t h, int64_t e) const {
-    in_t v = {widen(dy[row * h + e]), c[row * h + e], before < 0 ? 0 : c[before * h + e], {}};
+    in_t v = {f32_of(dy[row * h + e]), c[row * h + e], before < 0 ? 0 : c[before * h + e], {}};
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      v.gate[g] = widen(gates[(row * GATES + g) * h + e]);
+      v.gate[g] = f32_of(gates[(row * GATES + g) * h + e]);
     return v;
   }
   __device__ kept_t step(const in_t &v, float dh, float *state) const {
@@ -138,7 +138,7 @@ template <class E_> struct lstm_dx_op {
   __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      narrow(kept.d[g], dx + (row * GATES + g) * h + e);
+      dx[(row * GATES + g) * h + e] = rounded<E>(kept.d[g]);
   }
   __device__ const E *factors() const {
     return dx;
@@ -158,10 +158,11 @@ template <class E_> struct gru_dx_op {
     float d[GATES], inner;
   };
   __device__ in_t load(int64_t row, int64_t before, int64_t h, int64_t e) const {
-    in_t v = {widen(dy[row * h + e]), before < 0 ? 0 : widen(y[before * h + e]), widen(m[row * h + e]), {}};
+    in_t v = {
+        f32_of(dy[row * h + e]), before < 0 ? 0 : f32_of(y[before * h + e]), f32_of(m[row * h + e]), {}};
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      v.gate[g] = widen(gates[(row * GATES + g) * h + e]);
+      v.gate[g] = f32_of(gates[(row * GATES + g) * h + e]);
     return v;
   }
   __device__ kept_t step(const in_t &v, float dh, float *state) const {
@@ -175,8 +176,8 @@ template <class E_> struct gru_dx_op {
   __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
 #pragma unroll
     for (int g = 0; g < GATES; g++) {
-      narrow(g < 2 ? kept.d[g] : kept.inner, dx + (row * GATES + g) * h + e);
-      narrow(kept.d[g], dhidden + (row * GATES + g) * h + e);
+      dx[(row * GATES + g) * h + e] = rounded<E>(g < 2 ? kept.d[g] : kept.inner);
+      dhidden[(row * GATES + g) * h + e] = rounded<E>(kept.d[g]);
     }
   }
   __device__ const E *factors() const {
@@ -242,7 +243,7 @@ __global__ void __launch_bounds__(WARP *K)
 #pragma unroll
     for (int g = 0; g < G; g++) {
       int from = i * SHARERS + sharer;
-      weight[i][g] = unit < h && from < h ? widen(w[((int64_t)g * h + unit) * h + from]) : 0;
+      weight[i][g] = unit < h && from < h ? f32_of(w[((int64_t)g * h + unit) * h + from]) : 0;
     }
   for (int i = threadIdx.x; i < 2 * K * SHARERS * S; i += blockDim.x)
     outputs[i] = 0;
@@ -303,7 +304,7 @@ __global__ void __launch_bounds__(WARP *K)
     for (int c = 0; c < C; c++) {
       int from = i * SLICES + slice, unit = first + from % units;
       bool used = column + c < h && from < G * units && unit < h;
-      weight[i][c] = used ? widen(w[((int64_t)(from / units) * h + unit) * h + column + c]) : 0;
+      weight[i][c] = used ? f32_of(w[((int64_t)(from / units) * h + unit) * h + column + c]) : 0;
     }
   for (int i = threadIdx.x; i < K * SLICES * S; i += blockDim.x)
     gates[i] = 0;
@@ -422,11 +423,11 @@ template <class OP> __global__ void position_kernel(OP op, const typename OP::E 
     for (int i = threadIdx.x; i < SIDE * DEPTH; i += BLOCK) {
       int64_t r = i / DEPTH, c = k0 + i % DEPTH, from = k.row((int64_t)blockIdx.y * SIDE + r, step - 1);
       bool real = (int64_t)blockIdx.y * SIDE + r < k.n && c < k.h;
-      hs[r][i % DEPTH] = real ? widen(op.y[from * k.h + c]) : 0;
+      hs[r][i % DEPTH] = real ? f32_of(op.y[from * k.h + c]) : 0;
       int64_t e = (int64_t)blockIdx.x * SIDE + r;
 #pragma unroll
       for (int g = 0; g < G; g++)
-        ws[g][r][i % DEPTH] = e < k.h && c < k.h ? widen(w[(g * k.h + e) * k.h + c]) : 0;
+        ws[g][r][i % DEPTH] = e < k.h && c < k.h ? f32_of(w[(g * k.h + e) * k.h + c]) : 0;
     }
     __syncthreads();
 #pragma unroll
@@ -438,7 +439,7 @@ template <class OP> __global__ void position_kernel(OP op, const typename OP::E 
   if (unit >= k.h || sample >= k.n) return;
   int64_t row = k.row(sample, step);
   float state = before < 0 ? 0 : op.state_at(before, k.h, unit);
-  float output = before < 0 ? 0 : widen(op.y[before * k.h + unit]);
+  float output = before < 0 ? 0 : f32_of(op.y[before * k.h + unit]);
   op.keep(row, k.h, unit, op.step(op.load(row, k.h, unit), sum, &output, &state));
 }
 
@@ -456,9 +457,9 @@ __global__ void position_dx_kernel(OP op, const typename OP::E *w, float *state,
     for (int i = threadIdx.x; i < SIDE * DEPTH; i += BLOCK) {
       int64_t r = (int64_t)blockIdx.y * SIDE + i / DEPTH, c = k0 + i % DEPTH;
       ds[i / DEPTH][i % DEPTH] =
-          r < k.n && c < G * k.h ? widen(op.factors()[k.row(r, step + 1) * G * k.h + c]) : 0;
+          r < k.n && c < G * k.h ? f32_of(op.factors()[k.row(r, step + 1) * G * k.h + c]) : 0;
       int64_t e = (int64_t)blockIdx.x * SIDE + i % SIDE, from = k0 + i / SIDE;
-      ws[i / SIDE][i % SIDE] = e < k.h && from < G * k.h ? widen(w[from * k.h + e]) : 0;
+      ws[i / SIDE][i % SIDE] = e < k.h && from < G * k.h ? f32_of(w[from * k.h + e]) : 0;
     }
     __syncthreads();
 #pragma unroll

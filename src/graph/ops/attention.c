@@ -193,11 +193,14 @@ static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
   return LS_OK;
 }
 
-/* dq, dk, dv of a head; or, for tuned versions, two numbers of every query. */
+/* dq, dk, dv of a head; or, for tuned versions, two numbers of every query, and a bit for each of its keys (rounded up to
+ * 128) that says whether dropout keeps it. */
 static size_t dx_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
   size_t head = (size_t)(out[0].dim[1] * out[0].dim[2] / attrs->i[0]) * sizeof(double);
-  size_t queries = (size_t)ls_shape_count(&in[3]) * 2 * sizeof(float);
-  return head > queries ? head : queries;
+  size_t queries = (size_t)ls_shape_count(&in[3]),
+         masks = attrs->f[0] > 0 ? (size_t)(in[3].dim[2] + 127) / 128 * 16 : 0;
+  size_t tuned = (queries + 1) / 2 * 16 + queries * masks;
+  return head > tuned ? head : tuned;
 }
 
 static int64_t dx_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
