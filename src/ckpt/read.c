@@ -173,6 +173,27 @@ ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_ten
   return status;
 }
 
+ls_status_t ls_ckpt_read_row(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const char *row,
+                             const ls_ckpt_tensor_t *tensors, int count, int *found) {
+  const size_t len = strlen(row);
+  spans_t spans = {0};
+  ls_status_t status = LS_OK;
+  *found = 0;
+  for (int i = 0; i < ckpt->part[LS_PART_OPTIM].count && !status; i++) {
+    const ls_ckpt_source_t *from = &ckpt->part[LS_PART_OPTIM].source[i];
+    if (strncmp(from->name, row, len) != 0 || from->name[len] != '.') continue;
+    for (int k = 0; k < count && !status; k++)
+      if (strcmp(from->name + len + 1, tensors[k].name) == 0 &&
+          ls_shape_equal(&from->shape, &tensors[k].shape)) {
+        status = add_tensor(ctx, from, &tensors[k], &spans);
+        (*found)++;
+      }
+  }
+  if (!status) status = read_spans(ctx, ckpt, &spans);
+  ls_free(spans.span);
+  return status;
+}
+
 /* ---- one tensor ---- */
 
 int ls_ckpt_count(const ls_ckpt_t *ckpt) {

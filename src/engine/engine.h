@@ -148,6 +148,9 @@ void ls_engine_unbind(ls_engine_t *engine);
 /* Writes the initial values of the state by the configured seed. Called again: rows that steps change begin
  * again. */
 ls_status_t ls_engine_fill(ls_engine_t *engine, bool again);
+/* Makes the optimizer's mean of the parameters, where there is one, begin with the parameters as they are now. Part of
+ * ls_engine_fill. */
+ls_status_t ls_engine_begin_mean(ls_engine_t *engine);
 
 /* The destination of a slot's numbers. */
 ls_batch_t ls_engine_batch(const ls_engine_t *engine, ls_step_kind_t kind, int slot);

@@ -47,6 +47,8 @@ ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *
   }
   ls_status_t status = ls_model_build(ctx, &model, m.rows, training, &m.graph);
   if (status != LS_OK) return status;
+  for (int id = 0; id < m.graph->tensor_count; id++)
+    m.graph->tensors[id].group = ls_optim_group_of(&config->optimizer, m.graph->tensors[id].name);
   const ls_pass_context_t passes = {.has = has_kernel,
                                     .backend = spec->fuses,
                                     .low = ls_math_low((ls_math_t)config->train.precision),
@@ -58,6 +60,7 @@ ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *
   const ls_lower_t in = {.graph = m.graph,
                          .state = own ? own : spec->table,
                          .optim = training ? &optim : NULL,
+                         .mean = true,
                          .rank = spec->rank,
                          .world_size = spec->world_size,
                          .accumulate = training ? share.accumulate : 1,

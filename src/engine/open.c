@@ -115,7 +115,17 @@ void ls_engine_unbind(ls_engine_t *e) {
 
 ls_status_t ls_engine_fill(ls_engine_t *e, bool again) {
   uint64_t seed = (uint64_t)e->config->train.seed;
-  return (again ? ls_state_refill : ls_state_fill)(e->state, e->stream, seed, e->comm->deadline_ns);
+  ls_status_t status =
+      (again ? ls_state_refill : ls_state_fill)(e->state, e->stream, seed, e->comm->deadline_ns);
+  return status == LS_OK ? ls_engine_begin_mean(e) : status;
+}
+
+ls_status_t ls_engine_begin_mean(ls_engine_t *e) {
+  int from = ls_state_find(e->table, "parameters"), to = ls_state_find(e->table, LS_OPTIM_EMA);
+  if (to < 0) return LS_OK;
+  ls_status_t status = e->backend->stream->copy(e->stream, e->state->data[to], e->state->data[from],
+                                                ls_state_row_bytes(&e->table->row[to]));
+  return status == LS_OK ? e->backend->stream->sync(e->stream, e->comm->deadline_ns) : status;
 }
 
 void ls_engine_close(ls_engine_t *e) {

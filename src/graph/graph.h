@@ -53,6 +53,7 @@ typedef struct {
   ls_tensor_id_t alias_of; /* shares all bytes with that tensor (reshape), -1 = none */
   ls_init_t init;          /* parameters, states */
   bool trainable;          /* parameters: clear it before ls_graph_backward to get no gradient */
+  int group;               /* parameters: of the optimizer; those of one group lie together */
   ls_tensor_id_t grad;     /* parameters, after ls_graph_backward; -1 = not reached by the loss */
 } ls_graph_tensor_t;
 

@@ -3,6 +3,7 @@
 #include "graph/rewrite.h"
 #include "model/layer.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 
 ls_shape_t ls_model_sample(const ls_model_config_t *model, int layer) {
@@ -87,14 +88,44 @@ typedef struct {
   ls_tensor_id_t out, param[LS_LAYER_PARAM_MAX];
 } built_t;
 
-static void add_params(ls_graph_t *graph, const ls_layer_t *layer, const ls_shape_t *sample, built_t *built) {
+/* The last pattern that a name matches decides. */
+static bool is_frozen(const ls_strings_t *patterns, const char *name) {
+  bool frozen = false;
+  for (int i = 0; i < patterns->count; i++) {
+    bool back = patterns->v[i][0] == '!';
+    if (fnmatch(patterns->v[i] + back, name, 0) == 0) frozen = !back;
+  }
+  return frozen;
+}
+
+bool ls_model_has_param(const ls_model_config_t *model, const char *pattern) {
+  ls_layer_param_t list[LS_LAYER_PARAM_MAX];
+  char text[LS_LAYER_NAME_BYTES], name[256];
+  for (int i = 0; i < model->layer_count; i++) {
+    const ls_layer_t *layer = &model->layer[i];
+    ls_shape_t sample[LS_LAYER_FROM_MAX];
+    for (int k = 0; k < layer->from_count; k++)
+      sample[k] = ls_model_sample(model, layer->from[k]);
+    int count =
+        layer->owner == i && layer->kind->params ? layer->kind->params(layer->options, sample, list) : 0;
+    for (int k = 0; k < count; k++) {
+      snprintf(name, sizeof name, "%s.%s", ls_model_layer_name(model, i, text), list[k].name);
+      if (!list[k].state && fnmatch(pattern, name, 0) == 0) return true;
+    }
+  }
+  return false;
+}
+
+static void add_params(ls_graph_t *graph, const ls_strings_t *freeze, const ls_layer_t *layer,
+                       const ls_shape_t *sample, built_t *built) {
   ls_layer_param_t list[LS_LAYER_PARAM_MAX];
   const ls_layer_common_t *common = ls_layer_common(layer);
   int count = layer->kind->params ? layer->kind->params(layer->options, sample, list) : 0;
   for (int i = 0; i < count; i++) {
     built->param[i] =
         (list[i].state ? ls_graph_state : ls_graph_param)(graph, list[i].name, list[i].shape, list[i].init);
-    if (built->param[i] >= 0 && !list[i].state) graph->tensors[built->param[i]].trainable = !common->freeze;
+    ls_graph_tensor_t *t = built->param[i] >= 0 ? &graph->tensors[built->param[i]] : NULL;
+    if (t && !list[i].state) t->trainable = !common->freeze && !is_frozen(freeze, t->name);
   }
 }
 
@@ -111,7 +142,7 @@ static ls_tensor_id_t add_layers(ls_layer_builder_t *b, const ls_model_config_t 
       sample[k] = ls_model_sample(model, layer->from[k]);
     }
     ls_graph_scope(b->graph, "%s", ls_model_layer_name(model, i, name));
-    if (layer->owner == i) add_params(b->graph, layer, sample, &built[i]);
+    if (layer->owner == i) add_params(b->graph, &model->freeze, layer, sample, &built[i]);
     b->in_count = layer->from_count;
     b->in = in;
     b->sample = sample;

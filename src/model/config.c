@@ -48,6 +48,12 @@ static const ls_option_t model_rows[] = {
         .help =
             "cross-entropy of positions: those with this class count nowhere, such as padding; a sample's "
             "loss is the mean over its other positions."),
+    LS_OPTION(
+        ls_model_config_t, freeze, .change = LS_CHANGE_RUN, .optional = true,
+        .help =
+            "Patterns of names of parameters that keep their initial or loaded values, such as `conv1.*`: * "
+            "is any text, ? one character. `!` before a pattern takes back what the ones before it froze, "
+            "as in [\"*\", \"!fc.*\"]."),
     LS_OPTION_PATH(
         ls_model_config_t, weights, .change = LS_CHANGE_IGNORED, .optional = true,
         .help = "A new run begins with the tensors of this .safetensors file, checkpoint or run, as far as "

@@ -52,6 +52,7 @@ typedef struct {
   double label_smoothing, huber_delta;
   double dropout;                                                      /* of a preset; < 0: its own */
   int64_t width, depth, heads, context, vocabulary, features, classes; /* of a preset; 0: its own */
+  ls_strings_t freeze; /* patterns of parameters' names; `!` before one takes back */
   int64_t ignore;      /* class of a position that counts nowhere */
   const char *weights; /* a file or run whose tensors a new run begins with; NULL = none */
   int map;             /* how they are called there: index of ls_names_list */
@@ -69,6 +70,8 @@ ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
 json_t *ls_model_json(const ls_model_config_t *model);
 
 const ls_loss_t *ls_model_loss(const ls_model_config_t *model);
+/* Whether any parameter has a name of that pattern. */
+bool ls_model_has_param(const ls_model_config_t *model, const char *pattern);
 ls_shape_t ls_model_x(const ls_model_config_t *model); /* one sample, as the data hold it */
 ls_shape_t
 ls_model_target(const ls_model_config_t *model); /* its target: f32 (outputs), i32 () or i32 (positions) */

@@ -3,6 +3,7 @@
 #include "graph/ops/ops.h"
 #include "optim/optim.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -70,6 +71,47 @@ static const ls_option_t optim_rows[] = {
      .help = "Acts on every parameter, including biases and those of layer_norm. sgd and adam "
              "add weight_decay * parameter to the gradient (L2); adamw subtracts lr * "
              "weight_decay * parameter."},
+    {.name = "ema",
+     .type = LS_OPT_FLOAT,
+     .offset = OPTIM(ema),
+     .change = LS_CHANGE_RUN,
+     .min = 0,
+     .max = 0.9999999,
+     .initial = "0",
+     .help =
+         "Share that the moving mean of the parameters keeps in a step, such as 0.999; 0 = there is no mean. "
+         "Evaluations, predictions and exports then use the mean. Step t, counted from 0, keeps at most "
+         "(1 + t) / (10 + t)."},
+};
+
+#define GROUP(field) offsetof(ls_optim_group_t, field)
+static const ls_option_t group_rows[] = {
+    {.name = "match",
+     .type = LS_OPT_STRINGS,
+     .offset = GROUP(match),
+     .help =
+         "Patterns of the parameters' names, such as `*.bias`: * is any text, ? one character. A parameter "
+         "belongs to the first group that it matches."},
+    {.name = "lr",
+     .type = LS_OPT_FLOAT,
+     .offset = GROUP(lr),
+     .min = -1,
+     .max = 1e6,
+     .initial = "-1",
+     .help = "Learning rate before the schedule; -1: that of the optimizer."},
+    {.name = "decay",
+     .type = LS_OPT_FLOAT,
+     .offset = GROUP(decay),
+     .min = -1,
+     .max = 1e3,
+     .initial = "-1",
+     .help = "Weight decay; -1: that of the optimizer."},
+};
+const ls_section_t ls_optim_group_section = {
+    .name = "train.optimizer.groups",
+    .rows = group_rows,
+    .count = LS_COUNT(group_rows),
+    .help = "A list of at most 16 groups of parameters that are trained in their own way.",
 };
 
 const ls_section_t ls_optim_section = {
@@ -138,6 +180,49 @@ ls_status_t ls_optim_check(ls_ctx_t *ctx, const ls_place_t *place, const ls_opti
   return LS_OK;
 }
 
+static ls_status_t parse_groups(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *list,
+                                ls_optim_config_t *config) {
+  if (list->kind != LS_DOC_LIST || list->count >= LS_LAYOUT_GROUPS_MAX)
+    return ls_fail_at(ctx, LS_ERR_CONFIG, &list->place,
+                      "train.optimizer.groups: a list of at most %d groups was expected",
+                      LS_LAYOUT_GROUPS_MAX - 1);
+  ls_optim_group_t *group = ls_arena_array(arena, (size_t)list->count + 1, sizeof *group);
+  if (!group) return LS_ERR_MEMORY;
+  ls_status_t status = LS_OK;
+  for (const ls_doc_node_t *row = list->child; row; row = row->next)
+    status = ls_worse(status, ls_option_parse(ctx, arena, &ls_optim_group_section, row, NULL,
+                                              &group[config->group_count++]));
+  config->group = group;
+  return status;
+}
+
+ls_status_t ls_optim_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,
+                           ls_optim_config_t *config) {
+  static const char *const nested[] = {"groups", NULL};
+  ls_status_t status = ls_option_parse(ctx, arena, &ls_optim_section, map, nested, config);
+  const ls_doc_node_t *groups = ls_doc_get(map, "groups");
+  config->group_count = 0;
+  if (groups && groups->kind != LS_DOC_NULL)
+    status = ls_worse(status, parse_groups(ctx, arena, groups, config));
+  return status;
+}
+
+json_t *ls_optim_json(const ls_optim_config_t *config) {
+  json_t *json = ls_option_json(&ls_optim_section, config);
+  json_t *groups = config->group_count > 0 ? json_array() : NULL;
+  for (int i = 0; i < config->group_count; i++)
+    json_array_append_new(groups, ls_option_json(&ls_optim_group_section, &config->group[i]));
+  if (groups) json_object_set_new(json, "groups", groups);
+  return json;
+}
+
+int ls_optim_group_of(const ls_optim_config_t *config, const char *name) {
+  for (int i = 0; i < config->group_count; i++)
+    for (int k = 0; k < config->group[i].match.count; k++)
+      if (fnmatch(config->group[i].match.v[k], name, 0) == 0) return i + 1;
+  return 0;
+}
+
 /* Part of the way from the end of the warm-up to the last step, in [0, 1]; one single step is still the
  * start. */
 static double progress(const ls_rate_config_t *rate, int64_t step, int64_t total_steps) {
@@ -165,23 +250,45 @@ float ls_rate_at(const ls_rate_config_t *rate, double lr, int64_t step, int64_t 
   return (float)lr;
 }
 
-void ls_optim_rule(const ls_optim_config_t *config, double clip_norm, ls_optim_rule_t *rule) {
+/* Where an update's attributes have the weight decay. */
+static int decay_of(const ls_optim_config_t *config) {
+  return config->name == LS_OPTIM_SGD ? 1 : 3;
+}
+
+static void add_groups(const ls_optim_config_t *config, ls_optim_rule_t *rule) {
+  rule->ema = config->ema;
+  rule->group_count = config->group_count + 1;
+  for (int i = 0; i < rule->group_count; i++) {
+    const ls_optim_group_t *g = i > 0 ? &config->group[i - 1] : NULL;
+    rule->group[i].attrs = rule->group[0].attrs;
+    rule->group[i].rate = g && g->lr >= 0 ? g->lr / config->lr : 1;
+    if (g && g->decay >= 0) rule->group[i].attrs.f[decay_of(config)] = g->decay;
+  }
+}
+
+static void fill_rule(const ls_optim_config_t *config, double clip_norm, ls_optim_rule_t *rule) {
   *rule = (ls_optim_rule_t){.control_attrs = {.f = {clip_norm}}};
   if (config->name == LS_OPTIM_SGD) {
     bool momentum = config->momentum > 0;
     rule->update = momentum ? &ls_op_sgd_momentum : &ls_op_sgd;
-    rule->update_attrs = (ls_attrs_t){.i = {config->nesterov}, .f = {config->momentum, config->weight_decay}};
+    rule->group[0].attrs =
+        (ls_attrs_t){.i = {config->nesterov}, .f = {config->momentum, config->weight_decay}};
     rule->slot_count = momentum ? 1 : 0;
     if (momentum) rule->slot_name[0] = "momentum";
     return;
   }
   rule->update = config->name == LS_OPTIM_ADAM ? &ls_op_adam : &ls_op_adamw;
-  rule->update_attrs = (ls_attrs_t){.f = {config->beta1, config->beta2, config->eps, config->weight_decay}};
+  rule->group[0].attrs = (ls_attrs_t){.f = {config->beta1, config->beta2, config->eps, config->weight_decay}};
   rule->slot_count = 2;
   rule->slot_name[0] = "m";
   rule->slot_name[1] = "v";
   rule->control_attrs.f[1] = config->beta1;
   rule->control_attrs.f[2] = config->beta2;
+}
+
+void ls_optim_rule(const ls_optim_config_t *config, double clip_norm, ls_optim_rule_t *rule) {
+  fill_rule(config, clip_norm, rule);
+  add_groups(config, rule);
 }
 
 ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *table, int *rows) {
@@ -199,5 +306,10 @@ ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *tabl
   row.name = LS_COUNTER_NAME;
   row.of_layout = row.trained = false;
   row.shape = LS_SHAPE(LS_F32, LS_COUNTER_COUNT);
-  return status ? status : ls_state_declare(table, &row, &rows[rule->slot_count]);
+  if (!status) status = ls_state_declare(table, &row, &rows[rule->slot_count]);
+  if (status || rule->ema == 0) return status;
+  row.name = LS_OPTIM_EMA;
+  row.of_layout = row.trained = true;
+  row.shape = (ls_shape_t){.dtype = LS_F32};
+  return ls_state_declare(table, &row, &rows[rule->slot_count + 1]);
 }

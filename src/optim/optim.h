@@ -13,13 +13,28 @@
 typedef enum { LS_OPTIM_SGD, LS_OPTIM_ADAM, LS_OPTIM_ADAMW } ls_optim_kind_t;
 typedef enum { LS_RATE_CONSTANT, LS_RATE_STEP, LS_RATE_COSINE } ls_rate_kind_t;
 
+/* Parameters with a rate or a decay of their own; < 0: the optimizer's. */
+typedef struct {
+  ls_strings_t match; /* patterns of names, as in file names */
+  double lr, decay;
+} ls_optim_group_t;
+
 /* Section train.optimizer. */
 typedef struct {
   int name; /* ls_optim_kind_t */
   double lr, momentum, beta1, beta2, eps, weight_decay;
   bool nesterov;
+  double ema; /* share that the mean of the parameters keeps in a step; 0 = there is no mean */
+  const ls_optim_group_t *group; /* in the arena */
+  int group_count;
 } ls_optim_config_t;
-extern const ls_section_t ls_optim_section;
+extern const ls_section_t ls_optim_section, ls_optim_group_section; /* "groups" is nested */
+/* Reads the section from its map. Reports all errors. */
+ls_status_t ls_optim_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,
+                           ls_optim_config_t *config);
+json_t *ls_optim_json(const ls_optim_config_t *config);
+/* The group of a parameter: that of the first pattern it matches, counted from 1; 0: none. */
+int ls_optim_group_of(const ls_optim_config_t *config, const char *name);
 
 /* Section train.schedule: the learning rate over steps. constant; step: times `factor` every `every_steps`;
  * cosine: linear warm-up over warmup_steps, then half a cosine down to lr * floor at the last step. Warm-up
@@ -41,9 +56,14 @@ ls_status_t ls_optim_check(ls_ctx_t *ctx, const ls_place_t *place, const ls_opti
 enum { LS_OPTIM_SLOT_MAX = 2, LS_SCALE_STEPS = 2000 };
 typedef struct {
   const ls_op_t *update; /* (grad (p), ctrl (16)) -> param (p) inout, slot 0 (p) inout, slot 1 (p) inout */
-  ls_attrs_t update_attrs;
   int slot_count;
   const char *slot_name[LS_OPTIM_SLOT_MAX];
+  int group_count; /* with group 0, of parameters that no pattern matches */
+  struct {
+    ls_attrs_t attrs; /* of update */
+    double rate;      /* of the step's rate */
+  } group[LS_LAYOUT_GROUPS_MAX];
+  double ema; /* 0 = none */
   /* Of step_control: f[0] clip_norm (0 = off), f[1] beta1, f[2] beta2, i[0] good steps after which the loss scale is
    * doubled (0 = the graph has no loss scale; LS_SCALE_STEPS). */
   ls_attrs_t control_attrs;
@@ -53,7 +73,9 @@ typedef struct {
 void ls_optim_rule(const ls_optim_config_t *config, double clip_norm, ls_optim_rule_t *rule);
 
 /* Declares the optimizer's rows: one per slot, in order, then "counter" f32 (16), which step_control carries
- * from step to step. Writes their indices, slot_count + 1, to `rows`. */
+ * from step to step. Writes their indices, slot_count + 1, to `rows`. With a mean of the parameters then LS_OPTIM_EMA,
+ * whose index is the next. */
+#define LS_OPTIM_EMA "ema"
 ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *table, int *rows);
 
 /* sumsq: (x f32 (k)) -> partial f32 (1): the sum of squares, accumulated in f64 (wide enough on CUDA). */
@@ -67,6 +89,10 @@ extern const ls_op_t ls_op_step_control; /* slots of ctrl, stats and head: devic
  *                p -= lr * wd * p first). Bias correction as in Kingma and Ba, algorithm 1; eps is added to
  *                sqrt(v_hat). */
 extern const ls_op_t ls_op_sgd, ls_op_sgd_momentum, ls_op_adam, ls_op_adamw;
+/* rate_scale: (ctrl (16)) -> ctrl (16) with f[0] times the rate.
+ * ema: (param (p), ctrl (16), counter (16)) -> mean (p) inout: mean + (1 - d) (param - mean), where d is f[0], in the first
+ *   steps less: (1 + t) / (10 + t), t steps having been applied before. */
+extern const ls_op_t ls_op_rate_scale, ls_op_ema;
 extern const ls_op_t *const ls_optim_ops[]; /* all of them, NULL-terminated */
 
 #endif

@@ -184,5 +184,6 @@ const ls_op_t ls_op_adamw = {
 };
 
 const ls_op_t *const ls_optim_ops[] = {
-    &ls_op_sumsq, &ls_op_step_control, &ls_op_sgd, &ls_op_sgd_momentum, &ls_op_adam, &ls_op_adamw, NULL,
+    &ls_op_sumsq,      &ls_op_step_control, &ls_op_sgd, &ls_op_sgd_momentum, &ls_op_adam, &ls_op_adamw,
+    &ls_op_rate_scale, &ls_op_ema,          NULL,
 };

@@ -29,8 +29,7 @@ static char *strategy_text(ls_arena_t *arena, const ls_config_t *config, int ran
 ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend, int ranks,
                            int threads, char family[LS_FAMILY_BYTES]) {
   char name[LS_BACKEND_KEY_BYTES];
-  char *model = dump(ls_model_json(&config->model)),
-       *optimizer = dump(ls_option_json(&ls_optim_section, &config->optimizer));
+  char *model = dump(ls_model_json(&config->model)), *optimizer = dump(ls_optim_json(&config->optimizer));
   char shards[48] = "";
   if (config->parallel.reproducible)
     snprintf(shards, sizeof shards, "|%lld shards", (long long)config->parallel.shards);

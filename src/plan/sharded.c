@@ -143,7 +143,7 @@ static void place_inputs(sharded_t *b) {
 static void update(sharded_t *b) {
   const ls_layout_t *layout = b->in->state->layout;
   const shard_t *last = &b->shard[b->count - 1];
-  ls_attrs_t attrs = b->in->optim->update_attrs;
+  ls_attrs_t attrs = b->in->optim->group[0].attrs;
   attrs.f[0] /= b->in->world_size;
   attrs.f[1] /= b->in->world_size;
   int in[] = {

@@ -113,15 +113,14 @@ static ls_status_t make_graph(ls_ctx_t *ctx, const ls_workload_t *w, int64_t row
 ls_status_t ls_workload_lower(ls_ctx_t *ctx, const ls_workload_t *workload, const ls_strategy_t *strategy,
                               int rank, int ranks, int64_t rows, ls_program_t *program) {
   double parameters = (double)ls_workload_parameters(workload);
-  ls_optim_rule_t rule = {
-      .update = &op_update,
-      .update_attrs = {.f = {4 * parameters, parameters * workload->optimizer_bytes_per_parameter}}};
+  const ls_attrs_t attrs = {.f = {4 * parameters, parameters * workload->optimizer_bytes_per_parameter}};
+  ls_optim_rule_t rule = {.update = &op_update, .group_count = 1, .group[0] = {.attrs = attrs, .rate = 1}};
   ls_graph_t *graph;
   ls_state_table_t *table = NULL;
   ls_status_t status = make_graph(ctx, workload, rows, &graph);
   if (status != LS_OK) return status;
   status = ls_state_table_create(ctx, graph, &table);
-  if (status == LS_OK) rule.update_attrs.i[0] = table->layout->trained - LS_LAYOUT_HEAD;
+  if (status == LS_OK) rule.group[0].attrs.i[0] = table->layout->trained - LS_LAYOUT_HEAD;
   const ls_lower_t in = {.graph = graph,
                          .state = table,
                          .optim = &rule,

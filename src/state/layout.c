@@ -40,28 +40,38 @@ static ls_status_t place_entry(ls_layout_t *layout, const ls_graph_tensor_t *t, 
   return e->name ? LS_OK : LS_ERR_MEMORY;
 }
 
-/* One range after another; within each, in reverse order of the graph. */
+/* Appends the range's tensors, of one group or (-1) all, in reverse order of the graph. */
+static ls_status_t fill_range(ls_layout_t *layout, const ls_graph_t *graph, ls_ctx_t *ctx, int params,
+                              int range, int group, int *place) {
+  int next[] = {params, layout->count}; /* ordinals, of parameters and of states */
+  for (int id = graph->tensor_count - 1; id >= 0; id--) {
+    const ls_graph_tensor_t *t = &graph->tensors[id];
+    int of = range_of(t), ordinal = of == NOWHERE ? 0 : --next[of == STATE];
+    if (of != range || (group >= 0 && t->group != group)) continue;
+    if (t->shape.dtype != LS_F32)
+      return ls_fail(ctx, LS_ERR_UNSUPPORTED, "layout: parameter '%s' is %s, not f32", t->name,
+                     ls_dtype_name(t->shape.dtype));
+    ls_status_t status = place_entry(layout, t, id, ordinal, (*place)++);
+    if (status) return status;
+  }
+  return LS_OK;
+}
+
 static ls_status_t fill(ls_layout_t *layout, const ls_graph_t *graph, ls_ctx_t *ctx) {
   int place = 0, params = 0;
+  ls_status_t status = LS_OK;
   for (int id = 0; id < graph->tensor_count; id++)
     params += graph->tensors[id].role == LS_ROLE_PARAM;
   layout->total = LS_LAYOUT_HEAD;
-  for (int range = 0; range < RANGES; range++) {
-    int next[] = {params, layout->count}; /* ordinals, of parameters and of states */
-    for (int id = graph->tensor_count - 1; id >= 0; id--) {
-      const ls_graph_tensor_t *t = &graph->tensors[id];
-      int of = range_of(t), ordinal = of == NOWHERE ? 0 : --next[of == STATE];
-      if (of != range) continue;
-      if (t->shape.dtype != LS_F32)
-        return ls_fail(ctx, LS_ERR_UNSUPPORTED, "layout: parameter '%s' is %s, not f32", t->name,
-                       ls_dtype_name(t->shape.dtype));
-      ls_status_t status = place_entry(layout, t, id, ordinal, place++);
-      if (status) return status;
-    }
-    if (range > TRAINABLE) continue;
-    layout->trained_count = place;
-    layout->trained = layout->total;
+  for (int group = 0; group < LS_LAYOUT_GROUPS_MAX && !status; group++) {
+    status = fill_range(layout, graph, ctx, params, TRAINABLE, group, &place);
+    layout->group_end[group] = layout->total;
   }
+  layout->trained_count = place;
+  layout->trained = layout->total;
+  for (int range = FROZEN; range < RANGES && !status; range++)
+    status = fill_range(layout, graph, ctx, params, range, -1, &place);
+  if (status) return status;
   if (place) qsort_r(layout->by_name, (size_t)place, sizeof(int), by_name, layout->entry);
   for (int i = 1; i < place; i++) {
     const char *name = layout->entry[layout->by_name[i]].name;

@@ -1,13 +1,15 @@
 /* The flat layout of the parameters: one buffer with a fixed place for every parameter, the same for values,
  * gradients and optimizer state. Parameters are in the reverse of their order in the graph, so gradients
  * become ready from front to back during the backward pass, and a bucket is one contiguous range. Ranges:
- * head | trainable parameters | frozen parameters | states of the graph. Gradients, moments and buckets cover
+ * head | trainable parameters, group after group | frozen parameters | states of the graph. Gradients, moments and buckets cover
  * only the first two. The first LS_LAYOUT_HEAD elements are the head. In the gradient buffer it holds loss
  * and correct count (summed by the first bucket's all-reduce); elsewhere it is unused zeros. */
 #ifndef LS_SCHEDULE_LAYOUT_H
 #define LS_SCHEDULE_LAYOUT_H
 
 #include "graph/graph.h"
+
+enum { LS_LAYOUT_GROUPS_MAX = 17 }; /* the optimizer's, the one without a pattern included */
 
 /* Elements of the head, as the optimizers' LS_HEAD_COUNT; the first ones are loss and correct count. */
 enum { LS_LAYOUT_HEAD = 16, LS_LAYOUT_HEAD_USED = 2 };
@@ -24,11 +26,12 @@ typedef struct {
 
 typedef struct {
   ls_arena_t arena;
-  ls_layout_entry_t *entry; /* in layout order */
-  int count, trained_count; /* of all parameters; of the trainable ones, which come first */
-  int *by_name;             /* indices sorted by name */
-  int64_t total;            /* elements of the flat buffer, including head and padding */
-  int64_t trained;          /* elements of head and trainable parameters, including padding */
+  ls_layout_entry_t *entry;                /* in layout order */
+  int count, trained_count;                /* of all parameters; of the trainable ones, which come first */
+  int *by_name;                            /* indices sorted by name */
+  int64_t total;                           /* elements of the flat buffer, including head and padding */
+  int64_t trained;                         /* elements of head and trainable parameters, including padding */
+  int64_t group_end[LS_LAYOUT_GROUPS_MAX]; /* .. and where each group ends, the first behind the head */
 } ls_layout_t;
 
 ls_status_t ls_layout_create(ls_ctx_t *ctx, const ls_graph_t *graph, ls_layout_t **layout);

@@ -33,10 +33,11 @@ struct ls_lowering {
   ls_destination_t *destination; /* per graph tensor */
   ls_bucket_t *bucket;
   int bucket_count;
-  int *bucket_order;  /* buckets by ready_node */
-  int complete;       /* number of complete buckets */
-  int *bucket_tensor; /* per bucket: its range of GRAD */
-  int *bucket_parts;  /* per bucket: the same, or every rank's where the exchange gathers */
+  int *bucket_order;   /* buckets by ready_node */
+  int complete;        /* number of complete buckets */
+  int *bucket_tensor;  /* per bucket: its range of GRAD */
+  int *bucket_parts;   /* per bucket: the same, or every rank's where the exchange gathers */
+  ls_region_t masters; /* of trainable parameters: params, or in an evaluation their mean */
   ls_region_t params, low, grads, gathered, shards; /* rows of the state */
   ls_bucket_t cast; /* the range of the layout that holds all parameters which the graph casts */
   ls_dtype_t cast_to;

@@ -42,7 +42,7 @@ void ls_lowering_copy_out(ls_lowering_t *l) {
 }
 
 int ls_lowering_counter(ls_lowering_t *l, const ls_shape_t *shape) {
-  int row[LS_OPTIM_SLOT_MAX + 1];
+  int row[LS_OPTIM_SLOT_MAX + 2];
   if (!l->in->optim)
     l->s->status = ls_fail(l->s->ctx, LS_ERR_ARGUMENT, "lower: a graph with a loss scale is not trained");
   else if (!l->s->status)
@@ -52,10 +52,30 @@ int ls_lowering_counter(ls_lowering_t *l, const ls_shape_t *shape) {
                             0);
 }
 
+/* The update of a group's range. A group without parameters, or a layout that has none (0), has no task. */
+static void update_group(ls_lowering_t *l, int group, int64_t begin, int64_t end, const int *row) {
+  const ls_optim_rule_t *optim = l->in->optim;
+  const ls_attrs_t rate = {.f = {optim->group[group].rate}};
+  int ctrl = l->ctrl;
+  if (begin >= end) return;
+  if (optim->group[group].rate != 1) {
+    ctrl = ls_schedule_tensor(l->s, "ctrl of a group", LS_SHAPE(LS_F32, LS_CTRL_COUNT), LS_REGION_TRANSIENT,
+                              LS_OFFSET_AUTO);
+    ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "rate of a group", &ls_op_rate_scale,
+                   &rate, 1, &l->ctrl, 1, &ctrl);
+  }
+  int in[] = {flat(l, "all gradients", l->grads, begin, end), ctrl};
+  int out[1 + LS_OPTIM_SLOT_MAX] = {flat(l, "all parameters", l->params, begin, end)};
+  for (int k = 0; k < optim->slot_count; k++)
+    out[1 + k] = flat(l, optim->slot_name[k], LS_REGION_STATE + row[k], begin, end);
+  ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "update", optim->update,
+                 &optim->group[group].attrs, 2, in, 1 + optim->slot_count, out);
+}
+
 void ls_lowering_update(ls_lowering_t *l) {
   const ls_optim_rule_t *optim = l->in->optim;
   int64_t end = l->layout->trained;
-  int row[LS_OPTIM_SLOT_MAX + 1];
+  int row[LS_OPTIM_SLOT_MAX + 2];
   int step = first_step_params(l);
   if (l->s->status) return;
   if (step < 0) {
@@ -70,12 +90,15 @@ void ls_lowering_update(ls_lowering_t *l) {
                  (int[]){l->ctrl, l->stats, counter});
   ls_lowering_copy_out(l);
 
-  int in[] = {flat(l, "all gradients", l->grads, LS_LAYOUT_HEAD, end), l->ctrl};
-  int out[1 + LS_OPTIM_SLOT_MAX] = {flat(l, "all parameters", l->params, LS_LAYOUT_HEAD, end)};
-  for (int k = 0; k < optim->slot_count; k++)
-    out[1 + k] = flat(l, optim->slot_name[k], LS_REGION_STATE + row[k], LS_LAYOUT_HEAD, end);
-  ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "update", optim->update,
-                 &optim->update_attrs, 2, in, 1 + optim->slot_count, out);
+  int64_t begin = LS_LAYOUT_HEAD;
+  for (int g = 0; g < optim->group_count; begin = l->layout->group_end[g++])
+    update_group(l, g, begin, l->layout->group_end[g], row);
+  int all = flat(l, "all parameters", l->params, LS_LAYOUT_HEAD, end);
   if (!l->s->status && l->exchange && l->exchange->updated)
-    l->s->status = l->exchange->updated(l->s, l->in, out[0]);
+    l->s->status = l->exchange->updated(l->s, l->in, all);
+  if (optim->ema == 0) return;
+  const ls_attrs_t keep = {.f = {optim->ema}};
+  int mean = flat(l, LS_OPTIM_EMA, LS_REGION_STATE + row[optim->slot_count + 1], LS_LAYOUT_HEAD, end);
+  ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "mean of parameters", &ls_op_ema, &keep, 3,
+                 (int[]){all, l->ctrl, counter}, 1, &mean);
 }

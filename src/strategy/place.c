@@ -127,22 +127,30 @@ static void declare_casts(ls_lowering_t *l) {
   }
 }
 
-void ls_lowering_cast(ls_lowering_t *l) {
-  const ls_bucket_t *all = &l->cast;
-  if (!all->end || l->adds) return;
+static void cast_range(ls_lowering_t *l, ls_region_t masters, int64_t begin, int64_t end) {
   const ls_attrs_t attrs = {.i = {l->cast_to}};
-  int from = ls_schedule_tensor(l->s, "masters", LS_SHAPE(LS_F32, all->end - all->begin), l->params,
-                                (size_t)all->begin * FLOAT_BYTES);
-  int to = ls_schedule_tensor(l->s, "parameters.low", LS_SHAPE(l->cast_to, all->end - all->begin), l->low,
-                              (size_t)all->begin * ls_dtype_bytes(l->cast_to));
+  int from = ls_schedule_tensor(l->s, "masters", LS_SHAPE(LS_F32, end - begin), masters,
+                                (size_t)begin * FLOAT_BYTES);
+  int to = ls_schedule_tensor(l->s, "parameters.low", LS_SHAPE(l->cast_to, end - begin), l->low,
+                              (size_t)begin * ls_dtype_bytes(l->cast_to));
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_FORWARD, "parameters.low", &ls_op_cast, &attrs, 1,
                  &from, 1, &to);
+}
+
+void ls_lowering_cast(ls_lowering_t *l) {
+  const ls_bucket_t *all = &l->cast;
+  int64_t trained = l->masters == l->params || all->end < l->layout->trained ? all->end : l->layout->trained;
+  if (!all->end || l->adds) return;
+  if (trained > all->begin) cast_range(l, l->masters, all->begin, trained);
+  if (all->end > trained) cast_range(l, l->params, trained > all->begin ? trained : all->begin, all->end);
 }
 
 static ls_status_t declare_params(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   const ls_layout_t *layout = l->layout;
+  const int mean = l->in->mean && !l->in->optim ? ls_state_find(l->in->state, LS_OPTIM_EMA) : -1;
   l->params = LS_REGION_STATE + ls_state_find(l->in->state, "parameters");
+  l->masters = mean >= 0 ? LS_REGION_STATE + mean : l->params;
   ls_schedule_tensor(l->s, "params", LS_SHAPE(LS_F32, layout->total), l->params, 0);
   if (l->in->optim) declare_gradients(l);
   for (int id = 0; id < graph->tensor_count; id++) {
@@ -153,7 +161,8 @@ static ls_status_t declare_params(ls_lowering_t *l) {
       return ls_fail(l->s->ctx, LS_ERR_MISMATCH, "lower: the layout has no parameter '%s' of this shape",
                      t->name);
     size_t offset_bytes = (size_t)e->offset * FLOAT_BYTES;
-    l->param[id] = ls_schedule_tensor(l->s, t->name, t->shape, l->params, offset_bytes);
+    ls_region_t region = e->offset < layout->trained ? l->masters : l->params;
+    l->param[id] = ls_schedule_tensor(l->s, t->name, t->shape, region, offset_bytes);
     if (t->grad < 0 || !l->in->optim) continue;
     make_sum(l, t->grad, e->offset, true);
   }

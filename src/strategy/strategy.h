@@ -36,6 +36,7 @@ typedef struct {
   const ls_graph_t *graph;      /* of ONE micro-batch, backward done; evaluation: forward only */
   ls_state_table_t *state;      /* of the graph; lowering declares in it what the step needs */
   const ls_optim_rule_t *optim; /* NULL: evaluation, forward only */
+  bool mean; /* evaluation: of the optimizer's mean of the parameters (LS_OPTIM_EMA), where there is one */
   int rank, world_size;
   int accumulate; /* micro-batches per step, >= 1 */
   int input_slots;

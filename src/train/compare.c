@@ -213,6 +213,10 @@ ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t 
     compare_rows(&d, strategy->section->name, strategy->section,
                  ls_train_meta_at(saved, strategy->section->name),
                  ls_train_meta_at(now, strategy->section->name));
+  const json_t *was = ls_train_meta_at(saved, "train.optimizer.groups"),
+               *is = ls_train_meta_at(now, "train.optimizer.groups");
+  if (was != is && !json_equal(was, is))
+    add(&d, LS_CHANGE_LISTED, "train.optimizer.groups", value_text(&d.arena, was), value_text(&d.arena, is));
   compare_layers(&d, ls_train_meta_at(saved, "model.layers"), ls_train_meta_at(now, "model.layers"));
   ls_status_t status = conclude(ctx, name, &d, list);
   ls_arena_release(&d.arena);

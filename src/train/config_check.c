@@ -99,6 +99,32 @@ static ls_status_t check_metrics(ls_ctx_t *ctx, const ls_doc_t *doc, const ls_do
   return LS_OK;
 }
 
+/* A pattern that no parameter's name matches is a mistake. */
+static ls_status_t check_patterns(ls_ctx_t *ctx, const ls_place_t *place, const char *option,
+                                  const ls_model_config_t *model, const ls_strings_t *patterns) {
+  for (int i = 0; i < patterns->count; i++) {
+    const char *pattern = patterns->v[i];
+    if (!ls_model_has_param(model, pattern + (pattern[0] == '!')))
+      return ls_fail_at(ctx, LS_ERR_CONFIG, place,
+                        "%s: no parameter has a name like `%s`; lockstep inspect lists the parameters",
+                        option, LS_SHOWN(pattern));
+  }
+  return LS_OK;
+}
+
+static ls_status_t check_parts(ls_ctx_t *ctx, const ls_doc_t *doc, const ls_doc_node_t *train,
+                               const ls_config_t *config) {
+  const ls_place_t whole = {.file = doc->file};
+  const ls_doc_node_t *optimizer = ls_doc_get(train, "optimizer");
+  ls_status_t status = check_patterns(ctx, place_of(ls_doc_get(doc->root, "model"), "freeze", &whole),
+                                      "model.freeze", &config->model, &config->model.freeze);
+  for (int i = 0; i < config->optimizer.group_count; i++)
+    status = ls_config_first(status, check_patterns(ctx, place_of(optimizer, "groups", &whole),
+                                                    "train.optimizer.groups.match", &config->model,
+                                                    &config->optimizer.group[i].match));
+  return status;
+}
+
 /* What a backend that is always here cannot do; which one "auto" is, and what a module has, shows where a device
  * is opened (ls_backend_check_math). */
 static ls_status_t check_precision(ls_ctx_t *ctx, const ls_doc_node_t *train, const ls_config_t *config) {
@@ -157,6 +183,7 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *con
       ls_config_first(status, check_name(ctx, parallel, "transport", config->parallel.transport, transports));
   status = ls_config_first(status, check_precision(ctx, train, config));
   if (config->model.layer_count > 0) status = ls_config_first(status, check_metrics(ctx, doc, train, config));
+  if (config->model.layer_count > 0) status = ls_config_first(status, check_parts(ctx, doc, train, config));
   const ls_strategy_t *row = ls_strategy_find(strategy);
   /* Names one of the rules that this number of ranks breaks. */
   bool alone = row && !row->distributed && config->parallel.ranks > 1;

@@ -217,9 +217,35 @@ ls_status_t ls_trainer_match_weights(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
   return check_rows(t->ctx, t, ckpt, true);
 }
 
+/* Without training there are no rows of an optimizer: its mean of the parameters takes their place. */
+static ls_status_t load_mean(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
+  ls_comm_t *comm = t->world->comm;
+  int row = ls_state_find(t->engine.table, "parameters"), found = 0;
+  ls_ckpt_rows_t rows = {0};
+  ls_status_t status = LS_OK;
+  if (t->training || t->config->optimizer.ema == 0) return LS_OK;
+  if (comm->rank == 0) {
+    status = ls_ckpt_rows(t->ctx, t->engine.table, t->engine.state->host, &rows);
+    if (status == LS_OK)
+      status = ls_ckpt_read_row(t->ctx, ckpt, LS_OPTIM_EMA, rows.tensor[0], rows.count[0], &found);
+    if (status == LS_OK && found == 0)
+      status =
+          ls_fail(t->ctx, LS_ERR_MISMATCH,
+                  "%s: holds no mean of the parameters, which train.optimizer.ema: %g asks for; its run had "
+                  "ema: 0",
+                  ls_ckpt_path(ckpt), t->config->optimizer.ema);
+    ls_arena_release(&rows.arena);
+  }
+  status = ls_comm_agree(comm, "loading the mean of the parameters", status);
+  return status == LS_OK ? ls_comm_broadcast(comm, "parameters", t->engine.state->host[row],
+                                             (int64_t)ls_state_row_bytes(&t->engine.table->row[row]), 0)
+                         : status;
+}
+
 static ls_status_t load(ls_trainer_t *t, const ls_ckpt_t *ckpt, bool weights) {
   ls_comm_t *comm = t->world->comm;
   ls_status_t status = ls_ckpt_load(t->ctx, comm, ckpt, t->engine.table, t->engine.state->host, weights);
+  if (status == LS_OK) status = load_mean(t, ckpt);
   return status == LS_OK ? ls_state_push(t->engine.state, t->engine.stream, comm->deadline_ns) : status;
 }
 

@@ -147,14 +147,15 @@ static void test_rule(void **state) {
   ls_optim_rule(&config, 0, &rule);
   assert_ptr_equal(rule.update, &ls_op_sgd);
   assert_int_equal(rule.slot_count, 0);
-  assert_true(rule.update_attrs.f[1] == 0.25 && rule.control_attrs.f[0] == 0);
+  assert_true(rule.group[0].attrs.f[1] == 0.25 && rule.control_attrs.f[0] == 0);
   config.momentum = 0.5;
   config.nesterov = true;
   ls_optim_rule(&config, 2, &rule);
   assert_ptr_equal(rule.update, &ls_op_sgd_momentum);
   assert_int_equal(rule.slot_count, 1);
   assert_string_equal(rule.slot_name[0], "momentum");
-  assert_true(rule.update_attrs.f[0] == 0.5 && rule.update_attrs.i[0] == 1 && rule.control_attrs.f[0] == 2);
+  assert_true(rule.group[0].attrs.f[0] == 0.5 && rule.group[0].attrs.i[0] == 1 &&
+              rule.control_attrs.f[0] == 2);
   for (int kind = LS_OPTIM_ADAM; kind <= LS_OPTIM_ADAMW; kind++) {
     config.name = kind;
     ls_optim_rule(&config, 2, &rule);
@@ -162,7 +163,7 @@ static void test_rule(void **state) {
     assert_int_equal(rule.slot_count, 2);
     assert_string_equal(rule.slot_name[0], "m");
     assert_string_equal(rule.slot_name[1], "v");
-    const double *f = rule.update_attrs.f;
+    const double *f = rule.group[0].attrs.f;
     assert_true(f[0] == 0.9 && f[1] == 0.99 && f[2] == 1e-6 && f[3] == 0.25);
     assert_true(rule.control_attrs.f[1] == 0.9 && rule.control_attrs.f[2] == 0.99);
   }

@@ -34,7 +34,7 @@ static void trainer_step(trainer_t *t, float *grad, float loss, double lr) {
   ls_tensor_t in[] = {F32(grad, t->count), F32(ctrl, 16)};
   ls_tensor_t out[] = {OUT(t->param), OUT(t->slot[0]), OUT(t->slot[1])};
   assert_int_equal(t->plan.update->out_count, 1 + t->plan.slot_count);
-  assert_int_equal(run_op(t->plan.update, &t->plan.update_attrs, in, out), LS_OK);
+  assert_int_equal(run_op(t->plan.update, &t->plan.group[0].attrs, in, out), LS_OK);
 }
 
 typedef struct {
