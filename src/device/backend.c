@@ -52,7 +52,7 @@ ls_status_t ls_backend_check_math(ls_ctx_t *ctx, const ls_backend_t *backend, ls
   if (math != LS_MATH_TF32 || backend->tf32) return LS_OK;
   return ls_fail(ctx, LS_ERR_CONFIG,
                  "train.precision is %s, which backend %s does not have: use parallel.backend: cuda, or "
-                 "train.precision: fp32 or bf16",
+                 "train.precision: fp32",
                  ls_math_names[math], backend->name);
 }
 

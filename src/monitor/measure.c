@@ -76,7 +76,9 @@ void ls_measure_steps(ls_measure_t *m, const ls_monitor_state_t *now, int64_t no
     s->loss = now->loss;
     s->grad_norm = now->grad_norm;
     s->lr = now->lr;
-    s->nonfinite = !isfinite(now->loss) || !isfinite(now->grad_norm);
+    if (now->loss_scale > 0) s->loss_scale = now->loss_scale;
+    /* a loss scale that is still too large for fp16 is no fault of the run */
+    s->nonfinite = !isfinite(now->loss) || (!isfinite(now->grad_norm) && now->loss_scale <= 1);
     s->val_loss = now->val_loss;
     s->val_accuracy = now->val_accuracy;
   }

@@ -58,6 +58,7 @@ typedef struct {
   int64_t losses; /* applied steps, and the sum of their losses */
   double loss_sum;
   double loss, grad_norm, lr;
+  double loss_scale;             /* of fp16; 0 = none */
   double val_loss, val_accuracy; /* NaN = none */
 } ls_monitor_state_t;
 static_assert(sizeof(ls_monitor_state_t) <= LS_SHOWN_WORDS * sizeof(uint64_t),

@@ -100,6 +100,7 @@ void ls_trainer_seen(ls_trainer_t *t, const float *stats, int64_t step_ns, const
     const bool applied = stats[LS_STAT_APPLIED] != 0.0f;
     s->loss = (double)stats[LS_STAT_LOSS];
     s->grad_norm = (double)stats[LS_STAT_GRAD_NORM];
+    s->loss_scale = (double)stats[LS_STAT_LOSS_SCALE];
     s->lr = (double)ls_rate_at(&t->config->rate, t->config->optimizer.lr, t->step - 1, t->total_steps);
     s->steps++;
     s->skipped += !applied;

@@ -589,6 +589,31 @@ static void a_slow_step_is_seen_against_the_usual_one(void **state) {
   ls_measure_end(&m);
 }
 
+/* Steps in which fp16's loss scale is found raise no alert; a loss that is not finite does, and so does a norm without
+ * a scale that could fall. */
+static void an_overflow_of_the_loss_scale_is_no_alarm(void **state) {
+  (void)state;
+  static const struct {
+    double loss, grad_norm, loss_scale, nonfinite;
+  } cases[] = {
+      {2, INFINITY, 65536, 0}, {NAN, 1, 65536, 1}, {2, INFINITY, 1, 1}, {2, INFINITY, 0, 1}, {2, 1, 0, 0}};
+  ls_measure_t m;
+  ls_monitor_sample_t s;
+  assert_int_equal(ls_measure_begin(NULL, &m, dir, &one_rank), LS_OK);
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    ls_monitor_state_t now = {.val_loss = NAN,
+                              .steps = 1,
+                              .loss = cases[i].loss,
+                              .grad_norm = cases[i].grad_norm,
+                              .loss_scale = cases[i].loss_scale};
+    ls_record_clear(&ls_monitor_sample_record, &s);
+    ls_measure_steps(&m, &now, m.begin_ns, &s);
+    assert_true(s.nonfinite == cases[i].nonfinite);
+    assert_true(now.loss_scale > 0 ? s.loss_scale == now.loss_scale : isnan(s.loss_scale));
+  }
+  ls_measure_end(&m);
+}
+
 /* ---- the view of the loop ---- */
 
 typedef struct {
@@ -645,6 +670,7 @@ int main(void) {
       cmocka_unit_test(a_webhook_gets_the_notice),
       IN_DIR(a_mail_is_given_to_sendmail),
       IN_DIR(a_slow_step_is_seen_against_the_usual_one),
+      IN_DIR(an_overflow_of_the_loss_scale_is_no_alarm),
       cmocka_unit_test(a_reader_sees_whole_blocks_in_order),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
