@@ -30,7 +30,7 @@ typedef enum { LS_METRIC_NONE, LS_METRIC_GAUGE, LS_METRIC_COUNTER } ls_metric_ki
   X(RUN, val_accuracy, GAUGE, "lockstep_validation_accuracy_ratio", NULL, 1, "validation/accuracy",          \
     "Newest validation accuracy, from 0 to 1.")                                                              \
   X(RUN, nonfinite, NONE, NULL, NULL, 1, NULL, "1 if the newest loss or gradient norm is not finite.")       \
-  X(RUN, loss_scale, GAUGE, "lockstep_train_loss_scale", NULL, 1, "train/loss_scale",                        \
+  X(RUN, loss_scale, GAUGE, "lockstep_train_fp16_loss_scale", NULL, 1, "train/loss_scale",                   \
     "With precision fp16: by what the newest step's loss was multiplied.")                                   \
   X(RUN, skipped_steps, COUNTER, "lockstep_train_skipped_steps_total", NULL, 1, NULL,                        \
     "Steps that were skipped because they were not finite.")                                                 \
