@@ -2,6 +2,7 @@
  * this side reads the logs and thins records, so that the file of a run of days stays small. */
 #include "cli/cli.h"
 
+#include "base/json.h"
 #include "monitor/read.h"
 
 #include <stdlib.h>
@@ -17,6 +18,7 @@ enum { LINES_MAX = 4096, RANKS_MAX = 1024 };
 typedef struct {
   json_t *lines;         /* records and events in their order */
   json_t *last;          /* the newest record, if it was left out */
+  json_t *timeline;      /* the newest one: the others are alike */
   int64_t count, stride; /* of `stride` records one is kept */
 } series_t;
 
@@ -24,9 +26,13 @@ typedef struct {
   series_t rank[RANKS_MAX];
 } logs_t;
 
-static bool is_record(const json_t *line) {
+static bool is_kind(const json_t *line, const char *which) {
   const char *kind = json_string_value(json_object_get(line, "kind"));
-  return kind && !strcmp(kind, "record");
+  return kind && !strcmp(kind, which);
+}
+
+static bool is_record(const json_t *line) {
+  return is_kind(line, "record");
 }
 
 /* Every second record goes; the last one before an event stays, because sums end there. */
@@ -52,12 +58,28 @@ static void take(void *user, int rank, const json_t *line) {
   series_t *s = &logs->rank[rank];
   json_t *own = (json_t *)(uintptr_t)line;
   if (!s->lines) *s = (series_t){.lines = json_array(), .stride = 1};
+  if (is_kind(line, "timeline")) {
+    json_decref(s->timeline);
+    s->timeline = json_incref(own);
+    return;
+  }
   bool left_out = is_record(line) && s->count++ % s->stride != 0;
   if (!is_record(line) && s->last) json_array_append(s->lines, s->last);
   json_decref(s->last);
   s->last = left_out ? json_incref(own) : NULL;
   if (!left_out) json_array_append(s->lines, own);
   if (json_array_size(s->lines) > LINES_MAX) thin(s);
+}
+
+/* What a supervisor has written beside the logs; NULL: the run had none. */
+static json_t *supervised(const char *dir) {
+  enum { BYTES_MAX = 1 << 26 };
+  json_t *json = NULL;
+  char *path = ls_path_join(NULL, dir, "supervise.json");
+  if (path && ls_path_exists(path) && ls_json_read(NULL, path, BYTES_MAX, LS_ERR_DATA, "", &json) != LS_OK)
+    json = NULL;
+  ls_free(path);
+  return json;
 }
 
 /* Takes what the logs hold. NULL: memory is short. */
@@ -67,10 +89,12 @@ static json_t *document_of(logs_t *logs, const char *dir) {
     series_t *s = &logs->rank[i];
     if (s->last) json_array_append(s->lines, s->last);
     json_decref(s->last);
+    if (s->timeline) json_array_append_new(s->lines, s->timeline);
     if (s->lines) json_array_append_new(ranks, json_pack("{s:i, s:o}", "rank", i, "lines", s->lines));
   }
-  return json_pack("{s:s, s:i, s:o?, s:o?}", "command", "report", "version", CLI_JSON_VERSION, "dir",
-                   ls_json_text(dir), "ranks", ranks);
+  json_t *lives = supervised(dir);
+  return json_pack("{s:s, s:i, s:o?, s:o?, s:o?}", "command", "report", "version", CLI_JSON_VERSION, "dir",
+                   ls_json_text(dir), "ranks", ranks, "supervised", lives ? lives : json_null());
 }
 
 static ls_status_t make(ls_ctx_t *ctx, const char *dir, logs_t *logs, const char *output) {
@@ -100,7 +124,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
     view.seen = take;
     view.user = logs;
     status = ls_viewer_update(&view, &lines);
-    if (status == LS_OK) status = make(ctx, dir, logs, output);
+    if (status == LS_OK) status = make(ctx, view.dir, logs, output);
     ls_viewer_close(&view);
   }
   ls_free(output);

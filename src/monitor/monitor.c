@@ -186,15 +186,16 @@ static ls_status_t take_alerts(ls_monitor_t *m, const ls_monitor_config_t *confi
 static void say_start(ls_monitor_t *m, const ls_monitor_run_t *r) {
   ls_monitor_event(
       m, "start",
-      json_pack("{s:i, s:o?, s:i, s:i, s:I, s:I, s:I, s:I, s:o?, s:s, s:s, s:s, s:o?, s:o?, s:f}", "version",
-                LS_MONITOR_VERSION, "host", ls_json_text(m->host), "pid", (int)getpid(), "ranks", r->ranks,
-                "step", (json_int_t)r->first_step, "total_steps", (json_int_t)r->total_steps, "batch",
-                (json_int_t)r->batch, "params", (json_int_t)r->params, "resumed_from",
+      json_pack("{s:i, s:o?, s:i, s:i, s:I, s:I, s:I, s:I, s:o?, s:s, s:s, s:s, s:o?, s:o?, s:o?, s:O?, s:f}",
+                "version", LS_MONITOR_VERSION, "host", ls_json_text(m->host), "pid", (int)getpid(), "ranks",
+                r->ranks, "step", (json_int_t)r->first_step, "total_steps", (json_int_t)r->total_steps,
+                "batch", (json_int_t)r->batch, "params", (json_int_t)r->params, "resumed_from",
                 r->resumed_from < 0 ? json_null() : json_integer((json_int_t)r->resumed_from), "strategy",
                 r->strategy, "backend", r->backend, "precision", r->precision, "device",
                 ls_json_text(r->device), "predicted_us",
-                r->predicted_us > 0 ? json_real(r->predicted_us) : json_null(), "every_s",
-                1e-9 * (double)m->every_ns));
+                r->predicted_us > 0 ? json_real(r->predicted_us) : json_null(), "need_bytes",
+                r->need_bytes > 0 ? json_integer((json_int_t)r->need_bytes) : json_null(), "cost",
+                r->cost ? r->cost : json_null(), "every_s", 1e-9 * (double)m->every_ns));
 }
 
 static void release(ls_monitor_t *m) {

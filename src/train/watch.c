@@ -1,4 +1,6 @@
 /* What a run's monitor gets to see: facts when it begins, sums after every step. */
+#include "base/json.h"
+#include "train/memory.h"
 #include "train/trainer.h"
 
 #include <assert.h>
@@ -21,11 +23,21 @@ static double exchanged_bytes(const ls_program_t *p) {
   return bytes;
 }
 
+/* The prices from which a report computes money; NULL: there are none. */
+static json_t *cost_json(const ls_cost_config_t *c) {
+  if (c->device_hour <= 0 && c->price_kwh <= 0) return NULL;
+  return json_pack("{s:o?, s:f, s:f, s:f}", "currency", ls_json_text(c->currency), "device_hour",
+                   c->device_hour, "power_w", c->power_w, "price_kwh", c->price_kwh);
+}
+
 ls_status_t ls_trainer_watch(ls_trainer_t *t) {
   const ls_config_t *config = t->config;
   const ls_engine_t *e = &t->engine;
   const ls_comm_t *comm = t->world->comm;
+  ls_train_memory_t need = {0};
   if (!config->monitor.dir) return LS_OK;
+  ls_trainer_need(t, &need);
+  json_t *cost = cost_json(&config->cost);
   const ls_monitor_run_t run = {.rank = comm->rank,
                                 .ranks = comm->size,
                                 .local_rank = comm->local_rank,
@@ -36,14 +48,17 @@ ls_status_t ls_trainer_watch(ls_trainer_t *t) {
                                 .params = ls_graph_param_count(e->step[LS_STEP_EVALUATE].graph),
                                 .exchanged_bytes = exchanged_bytes(&e->step[LS_STEP_TRAIN].program),
                                 .predicted_us = config->parallel.predicted_us,
+                                .need_bytes = need.device_bytes + need.host_bytes,
+                                .cost = cost,
                                 .strategy = config->parallel.strategy,
                                 .backend = e->backend->name,
                                 .precision = ls_math_names[e->device->math],
                                 .device = e->device->name,
                                 .page = t->page,
                                 .gpu = e->backend->host_processors ? -1 : comm->local_rank};
-  return ls_comm_agree(t->world->comm, "opening the monitor",
-                       ls_monitor_start(t->ctx, &config->monitor, &run, &t->monitor));
+  ls_status_t status = ls_monitor_start(t->ctx, &config->monitor, &run, &t->monitor);
+  json_decref(cost);
+  return ls_comm_agree(t->world->comm, "opening the monitor", status);
 }
 
 /* Name, lane, phase, begin and duration (us) of each task of micro-batch m. */

@@ -33,6 +33,12 @@ def fact(blocks, name):
 
 
 class Run(unittest.TestCase):
+    def table(self, blocks, column):
+        """The table that has the column, and the names of its columns."""
+        tables = [b for b in blocks if b["kind"] == "table" and column in [name for name, _ in b["columns"]]]
+        self.assertEqual(len(tables), 1, column)
+        return tables[0], [name for name, _ in tables[0]["columns"]]
+
     def test_a_whole_run(self):
         _, blocks = run.report_of(document(life(1e6, 0, 400, True)))
         self.assertEqual(fact(blocks, "state"), "ok")
@@ -47,8 +53,7 @@ class Run(unittest.TestCase):
         _, blocks = run.report_of(document(life(1e6, 0, 300, False), life(1e6 + 4, 200, 400, True)))
         self.assertEqual(fact(blocks, "goodput"), "33.3 %")  # 1.0 + 1.0 of 6 s
         self.assertEqual(fact(blocks, "restarts"), "1")
-        table = next(b for b in blocks if b["kind"] == "table")
-        columns = [name for name, _ in table["columns"]]
+        table, columns = self.table(blocks, "done again")
         self.assertEqual(table["rows"][0][columns.index("done again")], "100")
         self.assertEqual(table["rows"][0][columns.index("idle")], "1.00 s")
         self.assertIn("killed", table["rows"][0][columns.index("end")])
@@ -61,6 +66,43 @@ class Run(unittest.TestCase):
         self.assertIn("<title>lockstep run: runs/&lt;a&gt;</title>", html)
         self.assertEqual(Tags(html).count["figure"], 3)  # loss, time, parts
         self.assertIn("step_time_ratio &gt; 1", html)
+
+    def test_time_faults_and_money(self):
+        """Killed after 300 steps and 3 s; on from 200 after a second. 2 devices at 36 per hour: a cent a second each."""
+        lines = [life(1e6, 0, 300, False), life(1e6 + 4, 200, 400, True)]
+        for each in lines:
+            each[0]["cost"] = {"currency": "EUR", "device_hour": 36.0, "power_w": 0, "price_kwh": 1000.0}
+        made_of = document(*lines)
+        made_of["supervised"] = {"lives": [
+            {"first_step": 0, "last_step": 300, "ended_unix_s": 1e6 + 3.5, "why": "",
+             "fault": {"cause": "died", "text": "rank 1 ended by <signal> 9", "rank": 1, "noticed_unix_s": 1e6 + 3.2}},
+            {"first_step": 200, "last_step": 400, "first_step_unix_s": 1e6 + 5, "ended_unix_s": 1e6 + 6, "why": ""}]}
+        _, blocks = run.report_of(made_of)
+        # 6 s of two devices, and 3 intervals of 3,600 J (2 before, 1 after) at 1,000 a kWh
+        self.assertEqual(fact(blocks, "cost"), "3.12 EUR")
+        spent, _ = self.table(blocks, "share")
+        self.assertEqual([row[:3] for row in spent["rows"]],
+                         [["steps that count", "2.00 s", "33.3 %"], ["steps done again", "0.500 s", "8.3 %"],
+                          ["no process ran", "1.00 s", "16.7 %"], ["starting, reading data, ending", "2.50 s", "41.7 %"]])
+        faults, columns = self.table(blocks, "steps again")
+        row = dict(zip(columns, faults["rows"][0]))
+        self.assertEqual([row["cause"], row["rank"], row["down"], row["steps again"], row["cost"], row["money"]],
+                         ["died", "1", "1.50 s", "100", "1.60 s", "0.03 EUR"])
+        self.assertIn("rank 1 ended by &lt;signal&gt; 9", page.html(*run.report_of(made_of), kind="run"))
+
+    def test_predictions_beside_measurements_and_a_timeline(self):
+        lines = life(1e6, 0, 400, True)
+        lines[0]["need_bytes"] = 2e6
+        lines[-2]["memory_bytes"] = 1e6
+        lines.append(line("timeline", 1e6 + 5, step=9, step_time_us=30.0, lanes=["compute", "communication"],
+                          tasks=[["a <b>", 0, 1, 0.0, 10.0], ["exchange", 1, 3, 10.0, 20.0], ["odd"], [3, 0, 0, 0, 0]]))
+        title, blocks = run.report_of(document(lines))
+        compared, _ = self.table(blocks, "predicted")
+        self.assertEqual([row[1:] for row in compared["rows"]], [["1.10 ms", "1.00 ms", "+10.0 %"], ["2.0 MB", "1.0 MB", "+100.0 %"]])
+        html = page.html(title, blocks, kind="run")
+        self.assertIn("a &lt;b&gt;: 10.0 us", html)
+        self.assertIn("communication", html)
+        self.assertEqual(Tags(html).count["figure"], 4)
 
     def test_strange_logs_make_no_exception(self):
         for lines in ([], [line("record", None, step="x")], [line("start", "now")], [{"kind": 3}], [line("end", 1)],

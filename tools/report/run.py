@@ -1,6 +1,7 @@
 """The report of a watched training (`lockstep report`): what its event logs say, as blocks (blocks.py).
 
-A life is what one process did: from a line "start" to the next one. Time is good if it was spent in steps that the run has
+What a supervisor wrote of the run's faults (supervise.json) and the prices of its configuration (cost) say what each fault
+cost. A life is what one process did: from a line "start" to the next one. Time is good if it was spent in steps that the run has
 kept; steps behind the checkpoint from which the next life went on were done twice.
 """
 import time
@@ -93,6 +94,55 @@ def goodput(lives):
     return divide(good, lives[-1].to_time() - lives[0].from_time())
 
 
+def price(ranks):
+    """(currency, per hour of the run) by the prices of the configuration: rent of its devices, and their energy by their
+    assumed power where none is measured. ("", NaN) without prices."""
+    start = ranks[0][1][-1].start
+    devices = number(start, "ranks") if isfinite(number(start, "ranks")) else 1.0
+    watts = 0.0 if isfinite(energy(ranks)) else number(start, "cost.power_w") * devices
+    hour = number(start, "cost.device_hour") * devices + watts / 1000 * number(start, "cost.price_kwh")
+    return word(start, "cost.currency"), hour if isfinite(hour) else NAN
+
+
+def money(ranks):
+    """What the run has cost, measured energy of GPUs included; NaN without prices."""
+    lives = ranks[0][1]
+    _, hour = price(ranks)
+    kwh = energy(ranks) / 3.6e6 if isfinite(energy(ranks)) else 0.0
+    return hour * (lives[-1].to_time() - lives[0].from_time()) / 3600 + kwh * number(lives[-1].start, "cost.price_kwh")
+
+
+def amount(currency, value):
+    return f"{value:,.2f} {currency}" if isfinite(value) else ""
+
+
+def budget(lives):
+    """(what, seconds) of the time since the run began; they add up to it."""
+    total = lives[-1].to_time() - lives[0].from_time()
+    again = sum(repeated(life, following) * divide(life.last("step_s"), life.to_step() - life.from_step())
+                for life, following in zip(lives, lives[1:]) if life.to_step() > life.from_step())
+    sums = {name: sum(s for s in (life.last(name) for life in lives) if isfinite(s))
+            for name in ("step_s", "evaluation_s", "save_s")}
+    between = sum(max(0.0, following.from_time() - life.to_time()) for life, following in zip(lives, lives[1:]))
+    known = [("steps that count", sums["step_s"] - again), ("steps done again", again),
+             ("evaluation", sums["evaluation_s"]), ("saving", sums["save_s"]), ("no process ran", between)]
+    return known + [("starting, reading data, ending", max(0.0, total - sum(s for _, s in known)))]
+
+
+def faults(document, lives):
+    """Each fault of a supervised run and the seconds that it cost: from the last sign of the life that it ended to the next
+    life's first step, and the steps done again."""
+    found = objects(document, "supervised.lives")
+    step_s = usual_us(lives) * 1e-6
+    for life, following in zip(found, found[1:] + [{}]):
+        if not isinstance(at(life, "fault"), dict):
+            continue
+        down = number(following, "first_step_unix_s") - number(life, "ended_unix_s")
+        again = max(0.0, number(life, "last_step") - number(following, "first_step"))
+        yield {"fault": life["fault"], "down_s": down, "again": again, "cost_s": down + again * step_s,
+               "noticed": number(life, "fault.noticed_unix_s"), "why": word(life, "why")}
+
+
 def energy(ranks):
     """Joules of all GPUs, of the time that was watched; NaN without GPUs."""
     used = [life.last("gpu_energy_j") - life.first("gpu_energy_j") for _, lives in ranks for life in lives]
@@ -122,7 +172,8 @@ def facts(ranks):
              ("predicted by the plan", f"{text.time(predicted)}, {text.percent(100 * predicted / median - 100, 1, True)}"
               if isfinite(predicted) and isfinite(median) and median > 0 else ""),
              ("skipped steps", text.count(sum(s for s in (life.last("skipped_steps") for life in lives) if isfinite(s)))),
-             ("energy of GPUs", f"{text.digits(energy(ranks) / 3.6e6)} kWh" if isfinite(energy(ranks)) else "")]
+             ("energy of GPUs", f"{text.digits(energy(ranks) / 3.6e6)} kWh" if isfinite(energy(ranks)) else ""),
+             ("cost", amount(price(ranks)[0], money(ranks)))]
     return [(name, words) for name, words in items if words]
 
 
@@ -178,6 +229,66 @@ def charts(r, ranks):
         r.chart(title, "", curve(of_ranks(ranks, name, scale), "minutes", unit, True, whole=False))
 
 
+def timeline(r, line, rank):
+    """The tasks of the newest step that was traced: a row per lane, a colour per part."""
+    names = at(line, "lanes") if isinstance(at(line, "lanes"), list) else []
+    tasks = [task for task in at(line, "tasks") or [] if isinstance(task, list) and len(task) == 5
+             and isinstance(task[0], str) and all(isinstance(value, (int, float)) for value in task[1:])]
+    axis = plot.Axis(low=0.0)
+    axis.widen(*(task[3] + task[4] for task in tasks))
+    if not tasks or not axis.high > 0:
+        return
+    axis.round(True)
+    rows = []
+    for lane in sorted({int(task[1]) for task in tasks}):
+        own = [task for task in tasks if int(task[1]) == lane]
+        bars = [plot.bar(axis, task[3], task[3] + task[4], plot.colour(int(task[2])), f"{task[0]}: {text.time(task[4])}")
+                for task in own]
+        label = names[lane] if 0 <= lane < len(names) and isinstance(names[lane], str) else str(lane)
+        rows.append(plot.row(axis, label, bars, text.time(sum(task[4] for task in own))))
+    parts = sorted({int(task[2]) for task in tasks if 0 <= task[2] < len(PARTS)})
+    keys = [("bar", plot.colour(part), PARTS[part].replace("exposed_comm", "communication")) for part in parts]
+    r.chart("Timeline", f"Tasks of step {text.count(number(line, 'step'))} of rank {rank}.",
+            plot.rows(axis, "us", rows) + plot.legend(keys))
+
+
+def predictions(r, ranks):
+    lives = ranks[0][1]
+    start, rows = lives[-1].start, []
+    median, predicted = usual_us(lives), number(start, "predicted_us")
+    if isfinite(predicted) and median > 0:
+        rows.append(("time of a step", text.time(predicted), text.time(median), predicted / median))
+    for rank, own in ranks:
+        need = number(own[-1].start, "need_bytes")
+        used = own[-1].last("gpu_memory_bytes")
+        used = used if isfinite(used) else own[-1].last("memory_bytes")
+        if isfinite(need) and isfinite(used) and used > 0:
+            rows.append((f"memory of rank {rank}, without libraries", text.size(need), text.size(used), need / used))
+    r.heading(2, "Predictions and measurements")
+    r.text("The step time is a plan's prediction. Memory is computed from the schedules; the measured memory includes libraries.")
+    r.table([("what", "h", lambda row: row[0]), ("predicted", "n", lambda row: row[1]), ("measured", "n", lambda row: row[2]),
+             ("difference", "n", lambda row: text.percent(100 * row[3] - 100, 1, True))], rows)
+
+
+def costs(r, document, ranks):
+    lives = ranks[0][1]
+    currency, hour = price(ranks)
+    spent = [(what, seconds) for what, seconds in budget(lives) if seconds > 0]
+    total = sum(seconds for _, seconds in spent)
+    priced = [("cost", "n", lambda s: amount(currency, s[1] / 3600 * hour))] if isfinite(hour) else []
+    r.heading(2, "Where the time went")
+    r.table([("what", "h", lambda s: s[0]), ("time", "n", lambda s: duration(s[1])),
+             ("share", "n", lambda s: text.percent(100 * divide(s[1], total), 1))] + priced, spent)
+    r.heading(2, "Faults")
+    r.text("Down is the time from the end of the ranks to the next life's first step. Cost adds the steps that were done again.")
+    r.table([("noticed", "h", lambda f: clock(f["noticed"])), ("cause", "t", lambda f: word(f["fault"], "cause")),
+             ("what", "t", lambda f: word(f["fault"], "text")), ("rank", "n", lambda f: text.count(number(f["fault"], "rank"))),
+             ("down", "n", lambda f: duration(f["down_s"])), ("steps again", "n", lambda f: text.count(f["again"])),
+             ("cost", "n", lambda f: duration(f["cost_s"]))] +
+            ([("money", "n", lambda f: amount(currency, f["cost_s"] / 3600 * hour))] if isfinite(hour) else []) +
+            [("not started again", "t", lambda f: f["why"])], list(faults(document, lives)))
+
+
 def tables(r, ranks, alerts):
     lives = ranks[0][1]
     r.heading(2, "Processes")
@@ -207,8 +318,9 @@ def tables(r, ranks, alerts):
 
 def report_of(document):
     """(title, blocks) of a document of `lockstep report`; None if no rank has begun."""
-    ranks, alerts = [], []
+    ranks, alerts, timelines = [], [], []
     for rank in objects(document, "ranks"):
+        timelines += [(at(rank, "rank"), line) for line in objects(rank, "lines") if word(line, "kind") == "timeline"]
         lives, own = lives_of(rank)
         if lives:
             ranks.append((at(rank, "rank"), lives))
@@ -218,5 +330,9 @@ def report_of(document):
     r = Report()
     r.add("facts", items=facts(ranks))
     charts(r, ranks)
+    for number_of_rank, line in timelines[:1]:
+        timeline(r, line, number_of_rank)
+    predictions(r, ranks)
+    costs(r, document, ranks)
     tables(r, ranks, sorted(alerts, key=lambda a: number(a, "t")))
     return word(document, "dir"), r.tidied()
