@@ -149,6 +149,23 @@ static json_t *bytes_json(const ls_program_t *p, const ls_train_memory_t *m, boo
   return j;
 }
 
+/* What a thread spends on a sample. */
+static json_t *input_json(const ls_input_times_t *t) {
+  const struct {
+    const char *name;
+    int64_t ns;
+  } parts[] = {{"read_us", t->read_ns},
+               {"decode_us", t->decode_ns},
+               {"augment_us", t->augment_ns},
+               {"copy_us", t->copy_ns}};
+  json_t *j = json_object();
+  for (int i = 0; i < LS_COUNT(parts); i++)
+    json_object_set_new(
+        j, parts[i].name,
+        ls_json_number(t->samples > 0 ? (double)parts[i].ns * 1e-3 / (double)t->samples : NAN));
+  return j;
+}
+
 static json_t *header_json(const gather_t *g, const ls_config_t *config, const ls_train_report_t *r) {
   const ls_program_t *p = program(g);
   int64_t flops = 0;
@@ -160,14 +177,15 @@ static json_t *header_json(const gather_t *g, const ls_config_t *config, const l
     }
   json_int_t shards = config->parallel.reproducible ? (json_int_t)config->parallel.shards : 0;
   return json_pack(
-      "{s:I, s:i, s:s, s:{s:I, s:I, s:I, s:i}, s:s, s:s, s:s, s:i, s:I, s:o, s:I, s:o, s:o, s:[]}",
+      "{s:I, s:i, s:s, s:{s:I, s:I, s:I, s:i}, s:s, s:s, s:s, s:i, s:I, s:o, s:I, s:o, s:o, s:o, s:[]}",
       "global_batch", (json_int_t)r->global_batch, "ranks", r->world_size, "strategy", r->strategy, "options",
       "accumulate", (json_int_t)config->train.accumulate, "shards", shards, "bucket_bytes",
       (json_int_t)config->parallel.bucket_bytes, "buckets", buckets / p->period, "precision",
       ls_math_names[config->train.precision], "backend", r->backend, "device", r->device, "threads_per_rank",
       r->threads_per_rank, "params", (json_int_t)r->params, "bytes_per_device",
       bytes_json(p, &r->memory, ls_trainer_engine(g->trainer)->backend->host_memory), "flops_per_step",
-      (json_int_t)(flops / p->period), "collectives", collectives_json(g), "timeline",
+      (json_int_t)(flops / p->period), "input", input_json(&ls_trainer_engine(g->trainer)->input),
+      "collectives", collectives_json(g), "timeline",
       ls_bench_timeline(program(g), g->task_sum, g->task_steps), "repetitions");
 }
 

@@ -104,11 +104,12 @@ ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_option
   if (status != LS_OK) return status;
   options->rows = dataset->rows;
   options->samples = dataset->train_count;
-  if (dataset->corpus) options->text_bytes = ls_dataset_bytes(dataset);
+  if (dataset->corpus || dataset->images) options->text_bytes = ls_dataset_bytes(dataset);
   options->reading_bytes = dataset->reading_bytes;
   config->model.dtype = dataset->sample.x.dtype;
+  status = ls_dataset_time(ctx, dataset, &options->input);
   ls_dataset_close(dataset);
-  return LS_OK;
+  return status;
 }
 
 /* Opens this machine's profile, or has it measured; plans; adds new timings to the profile. `options` may be

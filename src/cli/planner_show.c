@@ -141,6 +141,15 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
       cli_print("  %d devices do not win up to a global batch of %lld\n", c->devices,
                 (long long)plan->batch_max);
   }
+  const ls_input_times_t *in = &plan->input;
+  if (in->samples > 0)
+    cli_print("  input: a thread takes %.0f us for a sample: reading %.0f, decoding %.0f, cropping and "
+              "scaling %.0f, "
+              "copying %.0f\n",
+              ls_input_sample_ns(in) * 1e-3, (double)in->read_ns * 1e-3 / (double)in->samples,
+              (double)in->decode_ns * 1e-3 / (double)in->samples,
+              (double)in->augment_ns * 1e-3 / (double)in->samples,
+              (double)in->copy_ns * 1e-3 / (double)in->samples);
   if (best->library_assumed)
     cli_print(
         "  bytes/dev. with a + are without libraries, which are not measured here (run lockstep probe); fits "

@@ -185,6 +185,11 @@ ls_status_t ls_dataset_share(ls_ctx_t *ctx, ls_dataset_t *dataset, int *fd);
 ls_status_t ls_dataset_map(ls_ctx_t *ctx, const char *path, ls_dataset_t **dataset);
 void ls_dataset_unmap(ls_dataset_t *dataset); /* lets go of features and targets; of ls_dataset_close */
 
+/* Time that threads have spent on samples, added up. */
+typedef struct {
+  int64_t read_ns, decode_ns, augment_ns, copy_ns, samples;
+} ls_input_times_t;
+
 /* Splits again: `validation` is the part that is held out. Norms stay as they are, and so does a validation
  * part that has files of its own. LS_ERR_DATA. */
 ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *dataset);
@@ -193,6 +198,14 @@ bool ls_data_augments(const ls_data_config_t *config);
 /* Reads every file that training would read later, for a batch, so that they are known to be good. The first ten bad
  * ones are reported. ls_batch_fill's errors. */
 ls_status_t ls_dataset_verify(ls_ctx_t *ctx, const ls_dataset_t *dataset);
+/* How long one thread takes for training samples that are decoded for each batch: some of them, made and thrown away.
+ * samples 0: this dataset's are not. ls_batch_fill's errors. */
+ls_status_t ls_dataset_time(ls_ctx_t *ctx, const ls_dataset_t *dataset, ls_input_times_t *times);
+static inline double ls_input_sample_ns(const ls_input_times_t *t) {
+  return t->samples > 0
+             ? (double)(t->read_ns + t->decode_ns + t->augment_ns + t->copy_ns) / (double)t->samples
+             : 0;
+}
 /* Holds out nothing, neither a part of the samples nor files. */
 void ls_data_config_all(ls_data_config_t *config);
 
@@ -248,12 +261,8 @@ typedef struct {
   int threads;         /* threads of a loader that fill a batch; 0: none, the loop's own thread fills it */
   int64_t deadline_ns; /* of a wait for the loader's thread; 0 = none */
   int64_t spin_ns; /* for which that thread looks for a free slot before it sleeps: 0 where cores compute */
+  ls_input_times_t *times; /* written when the loader is destroyed; may be NULL */
 } ls_loader_spec_t;
-
-/* Time that threads have spent on samples, added up. */
-typedef struct {
-  int64_t read_ns, decode_ns, augment_ns, copy_ns, samples;
-} ls_input_times_t;
 
 /* Fills micro-batch `unit` of the run, number unit % accumulate of step unit / accumulate; pure function of its
  * arguments and the files. Weights are 1 / (valid rows of the global batch). Padding rows repeat row 0 of the part with
@@ -292,7 +301,5 @@ void ls_loader_destroy(ls_loader_t *loader);
 ls_status_t ls_loader_acquire(ls_loader_t *loader, int64_t unit);
 /* The micro-batch's slot, and those of all before it, may be refilled. */
 void ls_loader_release(ls_loader_t *loader, int64_t unit);
-/* What has been done so far; only after the last wait for a micro-batch, when the thread has ended or sleeps. */
-ls_input_times_t ls_loader_times(const ls_loader_t *loader);
 
 #endif

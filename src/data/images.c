@@ -105,7 +105,7 @@ ls_status_t ls_images_put(const ls_dataset_t *d, int64_t row, bool drawn, uint64
 
 /* ---- all of them ---- */
 
-enum { FAULTS_SHOWN = 10 };
+enum { FAULTS_SHOWN = 10, TIMED_IMAGES = 64, TIMED_NS = 300000000 };
 
 typedef struct {
   const ls_dataset_t *dataset;
@@ -150,6 +150,27 @@ ls_status_t ls_images_decode(ls_ctx_t *ctx, const ls_dataset_t *dataset, const i
     ls_batch_work_release(&d.work[i]);
   ls_free(d.work);
   if (!to) ls_free(d.to);
+  return status;
+}
+
+ls_status_t ls_dataset_time(ls_ctx_t *ctx, const ls_dataset_t *d, ls_input_times_t *times) {
+  ls_batch_work_t work = {0};
+  ls_status_t status = LS_OK;
+  *times = (ls_input_times_t){0};
+  if (!d->images || d->features || d->train_count < 1) return LS_OK;
+  uint8_t *to = ls_alloc(ctx, ls_shape_bytes(&d->sample.x));
+  if (!to) return LS_ERR_MEMORY;
+  int64_t begin_ns = ls_clock_ns();
+  for (int64_t i = 0; i <= TIMED_IMAGES && status == LS_OK; i++) {
+    int64_t index = i * d->train_count / (TIMED_IMAGES + 1);
+    status = ls_images_put(d, ls_dataset_row(d, LS_PART_TRAIN, index), true, 1, (uint64_t)i, &work, to);
+    if (i == 0) work.times = (ls_input_times_t){0}; /* memory is new, too */
+    work.times.samples = i;
+    if (i > 0 && ls_clock_ns() - begin_ns > TIMED_NS) break;
+  }
+  *times = work.times;
+  ls_batch_work_release(&work);
+  ls_free(to);
   return status;
 }
 

@@ -154,6 +154,7 @@ void ls_loader_destroy(ls_loader_t *l) {
   atomic_store(&l->stop, true);
   ls_signal_add(&l->released); /* the thread waits for one unit at most */
   if (l->spec.threads > 0) pthread_join(l->thread, NULL);
+  if (l->spec.times) *l->spec.times = ls_filler_times(l->filler);
   ls_filler_destroy(l->filler);
   ls_free(l->slots);
   ls_free(l);
@@ -171,10 +172,6 @@ ls_status_t ls_loader_acquire(ls_loader_t *l, int64_t unit) {
                  "step %" PRId64
                  ": its batch was not there within %.3f s: the thread that loads data does not answer",
                  unit / l->spec.accumulate, (double)l->spec.deadline_ns * 1e-9);
-}
-
-ls_input_times_t ls_loader_times(const ls_loader_t *l) {
-  return ls_filler_times(l->filler);
 }
 
 void ls_loader_release(ls_loader_t *l, int64_t unit) {

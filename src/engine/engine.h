@@ -124,6 +124,8 @@ typedef struct {
   int64_t launched_ns[LS_ENGINE_SLOTS]; /* when each slot's micro-batch was launched */
   int64_t done_ns;                      /* when the end of the newest finished step was observed */
   float stats[LS_STATS_COUNT];          /* of that step */
+  int64_t waited_ns;                    /* for the newest launched micro-batch's samples */
+  ls_input_times_t input;               /* what the loader has done; written by ls_engine_stop */
   const ls_step_times_t *took;          /* that step; NULL: tasks are not timed */
   ls_step_times_t times[2];             /* of even and odd steps: micro-batches of two may end in turn */
   ls_task_time_t *sums;                 /* (2, tasks); NULL with one member */

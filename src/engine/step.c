@@ -6,6 +6,8 @@
  * launch. */
 #include "engine/engine.h"
 
+#include "base/clock.h"
+
 #include <string.h>
 
 enum { LOADER_SPIN_NS = 100000 };
@@ -49,6 +51,7 @@ ls_status_t ls_engine_start(ls_engine_t *e, const ls_engine_steps_t *steps) {
       .lr_user = steps->lr_user,
       .deadline_ns = e->comm->deadline_ns,
       .threads = ls_engine_loader_threads(e->backend, e->threads, e->share.rows, row_bytes, e->data_rows > 0),
+      .times = &e->input,
       .spin_ns = e->backend->host_processors ? 0 : LOADER_SPIN_NS};
   const int decoding = ls_engine_input_threads(e, steps->dataset);
   if (decoding > spec.threads) spec.threads = decoding;
@@ -97,6 +100,7 @@ static void add_times(ls_engine_t *e, int64_t step, int m) {
     to->task = all;
   }
   ls_run_parts(run, parts_ns);
+  if (e->lag == 0) parts_ns[LS_PHASE_STEP_INPUT] += e->waited_ns; /* else the device works meanwhile */
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
     to->parts_ns[i] = (m > 0 ? to->parts_ns[i] : 0) + parts_ns[i];
 }
@@ -122,7 +126,9 @@ static ls_status_t finish_unit(ls_engine_t *e) {
 static ls_status_t launch_unit(ls_engine_t *e) {
   int slot = slot_of(e->unit_launched);
   /* with a copy lane the next one travels meanwhile */
+  int64_t begin_ns = ls_clock_ns();
   ls_status_t status = ls_loader_acquire(e->loader, e->unit_launched + e->lag);
+  e->waited_ns = ls_clock_ns() - begin_ns;
   if (status == LS_OK) status = ls_run_launch(e->step[LS_STEP_TRAIN].run, slot, e->unit_launched);
   e->launched_ns[slot] = ls_run_start_ns(e->step[LS_STEP_TRAIN].run);
   e->unit_launched++;

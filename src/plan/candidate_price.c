@@ -148,6 +148,18 @@ static ls_status_t unpriced(const ls_planner_t *p, ls_candidate_t *c, const char
   return c->why ? LS_OK : LS_ERR_MEMORY;
 }
 
+/* Samples that are decoded for their batch. On a host the threads that decode take the time of those that compute; beside
+ * a device they are early enough, or the step waits for them. */
+static void add_input(const ls_planner_t *p, ls_candidate_t *c) {
+  bool host = p->backend->host_processors;
+  int threads = host ? c->threads : p->cpus / c->devices;
+  double ns = (double)(c->rows * c->accumulate) * p->input_ns / (threads > 1 ? threads : 1);
+  if (p->scale) ns *= p->scale->input;
+  double more = host ? ns : fmax(0, ns - c->step.ns);
+  c->step = (ls_time_t){c->step.ns + more, c->step.low_ns + more, c->step.high_ns + more};
+  c->parts_ns[LS_PHASE_STEP_INPUT] += more;
+}
+
 ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c) {
   ls_cost_t cost;
   ls_cost_model_t model;
@@ -175,7 +187,8 @@ ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c) {
   memcpy(c->parts_ns, price.parts_ns, sizeof c->parts_ns);
   c->parts_ns[LS_PHASE_STEP_REST] -= skew_ns;
   c->parts_ns[LS_PHASE_STEP_COMM] += skew_ns;
-  c->samples_per_s = (double)p->config->train.batch * 1e9 / price.step.ns;
+  add_input(p, c);
+  c->samples_per_s = (double)p->config->train.batch * 1e9 / c->step.ns;
   ls_price_release(&price);
   return LS_OK;
 }

@@ -68,6 +68,7 @@ static void measure_data(const ls_config_t *config, const ls_plan_options_t *opt
                  : options->samples > 0            ? options->samples
                                                    : 0;
   p->data_rows = rows;
+  p->input_ns = ls_input_sample_ns(&options->input);
   bool counted = options->rows > 0 && options->samples > 0;
   int64_t held_out = counted ? rows - options->samples : llround((double)rows * data->validation);
   double steps = (double)config->train.steps;
@@ -75,7 +76,7 @@ static void measure_data(const ls_config_t *config, const ls_plan_options_t *opt
     steps = ceil((double)config->train.epochs * (double)(rows - held_out) / (double)config->train.batch);
   if (steps > LS_LOG_CAPACITY) steps = LS_LOG_CAPACITY;
   p->eval_samples = held_out > 0 ? held_out : rows > 0 ? rows : config->train.batch;
-  p->data = (ls_train_data_size_t){.samples_bytes = data->kind == LS_DATA_TEXT
+  p->data = (ls_train_data_size_t){.samples_bytes = data->kind == LS_DATA_TEXT || data->kind == LS_DATA_IMAGES
                                                         ? options->text_bytes
                                                         : ls_model_samples_bytes(&config->model, rows),
                                    .reading_bytes = options->reading_bytes,
@@ -320,6 +321,7 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
   measure_data(config, options, &p);
   plan.backend = p.backend->name;
   plan.replayed = p.replay;
+  plan.input = options->input;
   plan.precision = ls_math_names[config->train.precision];
   status = fill(&p, options, &plan);
   plan.timed = p.timed;

@@ -76,6 +76,7 @@ typedef struct {
 typedef struct {
   ls_arena_t arena;
   const char *backend, *precision;
+  ls_input_times_t input; /* as in the options */
   int64_t batch, samples; /* global batch; samples of an epoch, -1 = not known */
   int64_t shards;         /* of a reproducible step, in every candidate; 0 = it is not */
   int64_t params;
@@ -100,16 +101,18 @@ typedef struct {
   int devices_max;     /* 0 = all there are */
   const int64_t *only; /* only these numbers of devices; NULL = every one that is worth trying */
   int only_count;
-  double budget_s;       /* for timing; 0 = 6 */
-  bool no_crossover;     /* leave that search out */
-  bool fresh;            /* repeat the timings of earlier plans */
-  bool replay;           /* plan for the profile's machine instead of this one: nothing is opened or timed */
-  int64_t samples;       /* of an epoch, -1 = not known */
-  int64_t memory_bytes;  /* of a device, of a host all ranks' together; 0 = as the profile says */
-  int64_t rows;          /* of the data set with its validation part; 0 = synthetic data's, else samples */
-  int64_t text_bytes;    /* of text that is kept in memory; other samples are counted by their shapes */
-  int64_t reading_bytes; /* held while the data set is read */
-  const char *stat_path; /* how busy the processors are, instead of /proc/stat */
+  double budget_s;      /* for timing; 0 = 6 */
+  bool no_crossover;    /* leave that search out */
+  bool fresh;           /* repeat the timings of earlier plans */
+  bool replay;          /* plan for the profile's machine instead of this one: nothing is opened or timed */
+  int64_t samples;      /* of an epoch, -1 = not known */
+  int64_t memory_bytes; /* of a device, of a host all ranks' together; 0 = as the profile says */
+  int64_t rows;         /* of the data set with its validation part; 0 = synthetic data's, else samples */
+  int64_t
+      text_bytes; /* of text and images that are kept in memory; other samples are counted by their shapes */
+  int64_t reading_bytes;  /* held while the data set is read */
+  ls_input_times_t input; /* ls_dataset_time: samples that are decoded for each batch */
+  const char *stat_path;  /* how busy the processors are, instead of /proc/stat */
 } ls_plan_options_t;
 
 /* Needs no data. New timings are added to the profile (profile_changed). LS_ERR_NOT_FOUND if no candidate can

@@ -57,6 +57,14 @@ run always $centre --set data.decode=always --set parallel.threads=2
 "$program" predict "$work/c.yaml" --checkpoint "$work/one" --input "$work/held/along/001.jpg" >"$work/y1.csv"
 [ "$(sed -n 2p "$work/y1.csv")" = "$(sed -n 11p "$work/y.csv")" ] || fail "one image has another prediction"
 "$program" plan "$work/c.yaml" --budget-ms 1500 --json >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
+grep -o '"input": [0-9.]*' "$work/plan.json" | awk '$2 > 0 { found = 1 } END { exit !found }' ||
+  fail "plan does not price decoding"
+"$program" plan "$work/c.yaml" --budget-ms 500 2>/dev/null | grep -q 'input: a thread takes .* decoding' ||
+  fail "plan does not say what decoding takes"
+"$program" bench "$work/c.yaml" --repetitions 2 --control-repetitions 2 --steps 4 --warmup 1 --output "$work/bench.json" >"$work/bench.txt" 2>"$work/err" ||
+  fail "bench: $(cat "$work/err")"
+grep -o '"decode_us": [0-9.]*' "$work/bench.json" | awk '$2 > 0 { found = 1 } END { exit !found }' ||
+  fail "bench has no decoding"
 
 # the same images by a CSV file, held out by a part
 (cd "$work/train" && printf 'label,file\n' && for f in */*; do printf '%s,"%s"\n' "${f%%/*}" "$f"; done) >"$work/train/list.csv"
