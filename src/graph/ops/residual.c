@@ -1,0 +1,108 @@
+/* What passes make of a residual connection and the layer norm beside it (graph/pass/fuse_residual.c): the sum goes
+ * through memory once. residual_norm is dropout, add and layer_norm in one, with their meanings:
+ *   sum = other + dropout(x),   y, mean, rstd = layer_norm(sum)
+ *   f[0] eps of the norm   f[1] rate (0: nothing is dropped), i[0] ordinal of the dropout
+ * layer_norm_dx_add is layer_norm_dx and add: dx of the norm, plus the gradient that goes past it. */
+#include "graph/ops/ops.h"
+#include "graph/ops/row.h"
+
+static ls_status_t norm_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  const ls_attrs_t drop = {.i = {attrs->i[0]}, .f = {attrs->f[1]}};
+  const ls_shape_t dropped[] = {in[0], in[4]}, normed[] = {in[0], in[2], in[3]};
+  ls_status_t status = ls_op_dropout.shape(ctx, &drop, dropped, out);
+  if (!status) status = ls_rule_equal(ctx, "residual_norm", "x", &in[0], "other", &in[1]);
+  if (!status) status = ls_op_layer_norm.shape(ctx, attrs, normed, out + 1);
+  if (!status) out[0] = in[0];
+  return status;
+}
+
+static ls_status_t norm_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  const ls_attrs_t drop = {.i = {args->attrs->i[0]}, .f = {args->attrs->f[1]}};
+  const ls_tensor_t dropped[] = {args->in[0], args->in[4]};
+  const ls_tensor_t normed[] = {args->out[0], args->in[2], args->in[3]};
+  const ls_kernel_args_t first = {
+      .attrs = &drop, .in = dropped, .in_count = 2, .out = args->out, .out_count = 1};
+  const ls_kernel_args_t second = {
+      .attrs = args->attrs, .in = normed, .in_count = 3, .out = args->out + 1, .out_count = 3};
+  ls_status_t status = ls_op_dropout.forward(stream, &first);
+  const float *other = ls_in_f32(args, 1);
+  float *sum = ls_out_f32(args, 0);
+  for (int64_t k = 0; k < ls_shape_count(ls_in_shape(args, 0)); k++)
+    sum[k] = other[k] + sum[k];
+  return status ? status : ls_op_layer_norm.forward(stream, &second);
+}
+
+static ls_status_t dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  ls_status_t status = ls_op_layer_norm_dx.shape(ctx, attrs, in, out);
+  return status ? status : ls_rule_equal(ctx, "layer_norm_dx_add", "other", &in[5], "x", &in[1]);
+}
+
+static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  ls_kernel_args_t norm = *args;
+  norm.in_count = 5;
+  ls_status_t status = ls_op_layer_norm_dx.forward(stream, &norm);
+  const float *other = ls_in_f32(args, 5);
+  float *dx = ls_out_f32(args, 0);
+  for (int64_t k = 0; k < ls_shape_count(ls_in_shape(args, 0)); k++)
+    dx[k] = dx[k] + other[k];
+  return status;
+}
+
+#define CASE(label, rate, tol, d, ...)                                                                       \
+  {                                                                                                          \
+    label, 5,                                                                                                \
+        {LS_CASE_F32(-2, 2, __VA_ARGS__, d), LS_CASE_F32(-2, 2, __VA_ARGS__, d), LS_CASE_F32(0.5, 1.5, d),   \
+         LS_CASE_F32(-1, 1, d), LS_CASE_STEP(7)},                                                            \
+        {.i = {3}, .f = {1e-5, rate}}, tol, 0                                                                \
+  }
+static const ls_op_case_t norm_cases[] = {
+    CASE("one", 0, 2e-6, 1, 1),
+    CASE("odd, dropout", 0.3, 3e-6, 7, 3),
+    CASE("three dimensions, dropout", 0.3, 3e-6, 5, 4, 3),
+    CASE("beyond a vector", 0, 3e-6, 65, 37),
+    CASE("vectors, dropout", 0.2, 3e-6, 384, 3, 5),
+    CASE("vectors", 0, 3e-6, 328, 37),
+    CASE("many, dropout", 0.1, 5e-6, 1027, 30),
+    CASE("wide, dropout", 0.1, 5e-6, 4352, 3),
+};
+
+#define DX_CASE(label, n, d, tol)                                                                            \
+  {                                                                                                          \
+    label, 6, {LS_CASE_F32(-1, 1, n, d),    LS_CASE_F32(-2, 2, n, d), LS_CASE_F32(0.5, 1.5, d),              \
+               LS_CASE_F32(-0.1f, 0.1f, n), LS_CASE_F32(0.5, 1, n),   LS_CASE_F32(-1, 1, n, d)},             \
+        {.f = {1e-5}}, tol, 0                                                                                \
+  }
+static const ls_op_case_t dx_cases[] = {
+    DX_CASE("one", 1, 1, 3e-6),
+    DX_CASE("odd", 3, 7, 3e-6),
+    DX_CASE("beyond a vector", 37, 65, 5e-6),
+    DX_CASE("vectors", 37, 328, 5e-6),
+    DX_CASE("many", 30, 1027, 5e-6),
+    DX_CASE("wide", 3, 4352, 5e-6),
+};
+
+const ls_op_t ls_op_residual_norm = {
+    .name = "residual_norm",
+    .class = LS_OP_REDUCTION,
+    .in_count = 5,
+    .out_count = 4,
+    .shape = norm_shape,
+    .forward = norm_forward,
+    .flops_each = 10,
+    .low_in = 3,
+    .low_out = 3,
+    LS_CASES(norm_cases),
+};
+
+const ls_op_t ls_op_layer_norm_dx_add = {
+    .name = "layer_norm_dx_add",
+    .class = LS_OP_REDUCTION,
+    .in_count = 6,
+    .out_count = 1,
+    .shape = dx_shape,
+    .forward = dx_forward,
+    .flops_each = 9,
+    .low_in = 35,
+    .low_out = 1,
+    LS_CASES(dx_cases),
+};

@@ -1,0 +1,68 @@
+/* Fuses what stands around a residual connection, where the backend computes it at once: dropout, add and layer norm
+ * on the way forward, the gradient of a layer norm and the sum with what goes past it on the way back. What the graph
+ * keeps (the sum, the norm's mean and rstd) is kept as before. */
+#include "graph/ops/ops.h"
+#include "graph/pass/pass.h"
+
+static bool made_by(const ls_graph_t *graph, ls_tensor_id_t id, const ls_op_t *op, int *node) {
+  *node = graph->tensors[id].producer;
+  return *node >= 0 && graph->nodes[*node].op == op;
+}
+
+/* layer_norm(n) of a sum: with the dropout of one summand, or without. */
+static bool fuse_norm(ls_graph_t *graph, int n) {
+  const ls_graph_node_t norm = graph->nodes[n];
+  ls_tensor_id_t step = ls_graph_find(graph, "step");
+  int add, drop;
+  if (step < 0 || !made_by(graph, norm.in[0], &ls_op_add, &add)) return false;
+  const ls_graph_node_t sum = graph->nodes[add];
+  const ls_tensor_id_t out[] = {sum.out[0], norm.out[0], norm.out[1], norm.out[2]};
+  for (int i = 0; i < 2; i++) {
+    if (!made_by(graph, sum.in[i], &ls_op_dropout, &drop)) continue;
+    const ls_graph_node_t dropout = graph->nodes[drop];
+    const ls_attrs_t attrs = {.i = {dropout.attrs.i[0]}, .f = {norm.attrs.f[0], dropout.attrs.f[0]}};
+    const ls_tensor_id_t in[] = {dropout.in[0], sum.in[!i], norm.in[1], norm.in[2], dropout.in[1]};
+    if (ls_graph_replace(graph, 3, (int[]){drop, add, n}, &ls_op_residual_norm, &attrs, 5, in, out))
+      return true;
+  }
+  const ls_attrs_t attrs = {.f = {norm.attrs.f[0]}};
+  const ls_tensor_id_t in[] = {sum.in[0], sum.in[1], norm.in[1], norm.in[2], step};
+  return ls_graph_replace(graph, 2, (int[]){add, n}, &ls_op_residual_norm, &attrs, 5, in, out);
+}
+
+/* add(n) of a layer norm's gradient. */
+static bool fuse_gradient(ls_graph_t *graph, int n) {
+  const ls_graph_node_t sum = graph->nodes[n];
+  int dx;
+  for (int i = 0; i < 2; i++) {
+    if (!made_by(graph, sum.in[i], &ls_op_layer_norm_dx, &dx)) continue;
+    const ls_graph_node_t norm = graph->nodes[dx];
+    const ls_tensor_id_t in[] = {norm.in[0], norm.in[1], norm.in[2], norm.in[3], norm.in[4], sum.in[!i]};
+    if (ls_graph_replace(graph, 2, (int[]){dx, n}, &ls_op_layer_norm_dx_add, &norm.attrs, 6, in, sum.out))
+      return true;
+  }
+  return false;
+}
+
+static const struct {
+  const ls_op_t *last, *fused; /* of a pattern; what it becomes */
+  bool (*fuse)(ls_graph_t *graph, int n);
+} rows[] = {{&ls_op_layer_norm, &ls_op_residual_norm, fuse_norm},
+            {&ls_op_add, &ls_op_layer_norm_dx_add, fuse_gradient}};
+
+static int run(ls_graph_t *graph, const ls_pass_context_t *context) {
+  int changes = 0;
+  for (int n = 0; context->fuse && n < graph->node_count; n++)
+    for (int i = 0; i < LS_COUNT(rows); i++)
+      if (graph->nodes[n].op == rows[i].last &&
+          context->has(context->backend, rows[i].fused->name, context->low))
+        changes += rows[i].fuse(graph, n);
+  return changes;
+}
+
+const ls_graph_pass_t ls_pass_fuse_residual = {
+    .name = "fuse_residual",
+    .help = "a residual sum with its dropout and layer norm in one op, and its gradient, where the backend "
+            "has them",
+    .run = run,
+};
