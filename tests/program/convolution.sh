@@ -30,15 +30,23 @@ model:
   loss: cross-entropy
 data: {kind: idx, features: $PWD/examples/data/mnist-2000-images-idx3-ubyte.gz,
   targets: $PWD/examples/data/mnist-2000-labels-idx1-ubyte.gz, validation: 0.2, normalize: true}
-train: {batch: 120, steps: 20, accumulate: 2, optimizer: {name: adam}, checkpoint: {dir: $work/whole, every_steps: 7}}
+train: {batch: 120, steps: 20, accumulate: 2, optimizer: {name: adam}, checkpoint: {every_steps: 7}}
 parallel: {strategy: ddp, backend: cpu, ranks: 2}
 EOF
 "$program" check "$work/norm.yaml" --ranks 3 >"$work/check"
 grep -q 'schedules .* ok: ddp, 3 ranks' "$work/check" || fail "check: $(cat "$work/check")"
-"$program" train "$work/norm.yaml" --quiet --json >"$work/whole.json"
-"$program" train "$work/norm.yaml" --quiet --json --set train.steps=10 --set train.checkpoint.dir="$work/part" >"$work/part.json"
-"$program" train "$work/norm.yaml" --quiet --json --resume --set train.checkpoint.dir="$work/part" >"$work/rest.json"
-[ "$(field "$work/whole.json" params_xxh3)" = "$(field "$work/rest.json" params_xxh3)" ] || fail "other bits after resuming"
-[ "$(field "$work/whole.json" val_loss)" = "$(field "$work/rest.json" val_loss)" ] || fail "other running statistics after resuming"
-grep -aq '"norm.running_var"' "$work"/whole/step-*/model.safetensors || fail "running statistics are not saved"
+for precision in fp32 fp16; do
+  norm() { # DIR, options of train ..
+    dir=$precision-$1
+    shift
+    "$program" train "$work/norm.yaml" --quiet --json --set train.precision=$precision --set train.checkpoint.dir="$work/$dir" "$@"
+  }
+  norm whole >"$work/whole.json"
+  norm part --set train.steps=10 >"$work/part.json"
+  norm part --resume >"$work/rest.json"
+  [ "$(field "$work/whole.json" params_xxh3)" = "$(field "$work/rest.json" params_xxh3)" ] || fail "$precision: other bits after resuming"
+  [ "$(field "$work/whole.json" val_loss)" = "$(field "$work/rest.json" val_loss)" ] ||
+    fail "$precision: other running statistics after resuming"
+done
+grep -aq '"norm.running_var"' "$work"/fp32-whole/step-*/model.safetensors || fail "running statistics are not saved"
 expect 7 'statistics over all ranks (batch_norm) are of other samples' train "$work/norm.yaml" --set parallel.reproducible=true --set train.accumulate=1
