@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""straggler.py LOCKSTEP FAULT_LIBRARY [RUNS [PERCENT]]: is a slowed rank named, how soon, and is nobody accused falsely?
+"""straggler.py LOCKSTEP [RUNS [PERCENT]]: is a slowed rank named, how soon, and is nobody accused falsely?
 
-Trains with 2 bound CPU ranks RUNS times (default 50) with a rank whose products take PERCENT (default 11) longer from a step on,
-and RUNS times without. FAULT_LIBRARY is build/<preset>/tests/program/libfault_at_step.so. Looks at the records of the event log,
+Trains with 2 bound CPU ranks RUNS times (default 50) with a rank whose steps take PERCENT (default 11) longer from a step on,
+and RUNS times without. Looks at the records of the event log,
 one each 10 ms, from the slow step on: the first record that names a straggler counts. A run without a slowed rank in which a
 record names one with another cause than "other load" has a false alarm; those with that cause are counted beside it: then another
 program did take the processor. Each process needs a processor of its own; on a machine with other work the figures say little.
@@ -26,14 +26,14 @@ monitor: {{dir: {dir}/monitor, every_s: 0.01, alerts: []}}
 """
 
 
-def records(program, library, slow):
+def records(program, slow):
     """[(t, step, straggler, cause, rank, ratio, own_us)] of one run, and the wall time at which rank 1 became slow."""
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder, "c.yaml")
         config.write_text(CONFIG.format(dir=folder, steps=STEPS))
         environment = dict(os.environ)
         if slow:
-            environment.update(LD_PRELOAD=library, LOCKSTEP_FAULT=f"slow{slow} 1 {SLOW_FROM} {folder}/monitor/ranks.page {folder}/once")
+            environment.update(LOCKSTEP_FAULT=f"slow{slow} 1 {SLOW_FROM} {folder}/once")
         done = subprocess.run([program, "train", config, "--quiet"], env=environment, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(done.stderr)
@@ -42,13 +42,13 @@ def records(program, library, slow):
 
 
 def main():
-    program, library = sys.argv[1], os.path.abspath(sys.argv[2])
-    runs = int(sys.argv[3]) if len(sys.argv) > 3 else 50
-    percent = int(sys.argv[4]) if len(sys.argv) > 4 else 11
+    program = sys.argv[1]
+    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 50
+    percent = int(sys.argv[3]) if len(sys.argv) > 3 else 11
     after, ratios, causes, false, loaded, early = [], [], [], 0, 0, 0
     for run in range(2 * runs):
         slow = percent if run % 2 == 0 else 0
-        lines = records(program, library, slow)
+        lines = records(program, slow)
         named = [line for line in lines if line.get("straggler") == 1]
         if slow:
             early += any(line["step"] < SLOW_FROM for line in named)

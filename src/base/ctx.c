@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MESSAGE_MAX = 4096, CARET_LINE_MAX = 200 };
 
@@ -20,6 +21,8 @@ struct ls_ctx {
   int error_count;
   char first_error[MESSAGE_MAX];
   _Atomic int64_t alloc_count;
+  ls_io_t io_fails;
+  int io_error;
   _Atomic int64_t alloc_fail_at; /* value of alloc_count that fails, 0 = never */
 };
 
@@ -263,6 +266,28 @@ int64_t ls_ctx_fail_alloc(ls_ctx_t *ctx, int64_t n) {
   int64_t made = atomic_exchange(&ctx->alloc_count, 0);
   atomic_store(&ctx->alloc_fail_at, n);
   return made;
+}
+
+void ls_ctx_fail_io(ls_ctx_t *ctx, ls_io_t io, int error) {
+  ctx->io_fails = io;
+  ctx->io_error = error;
+}
+
+static bool io_fails(ls_ctx_t *ctx, ls_io_t io) {
+  if (!ctx || ctx->io_fails != io) return false;
+  ctx->io_fails = LS_IO_NONE;
+  errno = ctx->io_error;
+  return true;
+}
+
+ssize_t ls_io_write(ls_ctx_t *ctx, int fd, const void *bytes, size_t size_bytes) {
+  bool fails = io_fails(ctx, LS_IO_WRITE);
+  if (fails && errno != 0) return -1;
+  return write(fd, bytes, fails && size_bytes > 1 ? size_bytes / 2 : size_bytes);
+}
+
+int ls_io_sync(ls_ctx_t *ctx, int fd) {
+  return io_fails(ctx, LS_IO_SYNC) ? -1 : fsync(fd);
 }
 
 /* True if a test asked for this allocation to fail, or if no machine could ever provide that much memory. */

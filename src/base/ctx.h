@@ -6,6 +6,7 @@
 #include <lockstep/context.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* The plural ending of a count's noun: "1 epoch", "2 epochs". */
 #define LS_PLURAL(count) ((count) == 1 ? "" : "s")
@@ -62,6 +63,13 @@ void *ls_alloc_aligned(ls_ctx_t *ctx, size_t align_bytes, size_t size_bytes);
 void *ls_realloc_array(ls_ctx_t *ctx, void *old, size_t count, size_t size_bytes); /* new bytes not zeroed */
 char *ls_strdup(ls_ctx_t *ctx, const char *text);
 /* ls_free is public: lockstep/context.h. */
+
+/* write(2) and fsync(2), where a failure can be planted: the next call of this kind in this context fails once with this
+ * errno; LS_IO_WRITE with 0: it writes half of the bytes. ctx may be NULL. */
+typedef enum { LS_IO_NONE, LS_IO_WRITE, LS_IO_SYNC } ls_io_t;
+void ls_ctx_fail_io(ls_ctx_t *ctx, ls_io_t io, int error);
+ssize_t ls_io_write(ls_ctx_t *ctx, int fd, const void *bytes, size_t size_bytes);
+int ls_io_sync(ls_ctx_t *ctx, int fd);
 
 /* Tests: the n-th allocation from now (1 = the next) fails, once; 0 switches it off. Returns how many
  * allocations were made since the last call. */

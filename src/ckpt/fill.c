@@ -38,7 +38,7 @@ static ls_status_t writer_open(writer_t *w, ls_ctx_t *ctx, const char *path) {
 
 static ls_status_t write_chunk(writer_t *w, const char *bytes, size_t size) {
   while (size > 0) {
-    ssize_t n = write(w->fd, bytes, size);
+    ssize_t n = ls_io_write(w->ctx, w->fd, bytes, size);
     if (n < 0 && errno == EINTR) continue;
     if (n == 0) errno = EIO;
     if (n <= 0) return ls_fail_errno(w->ctx, "%s: cannot be written", w->path);
@@ -64,7 +64,8 @@ static ls_status_t writer_put(writer_t *w, const void *from, size_t size) {
 
 /* Makes the file durable if `status` is ok, and closes it in any case. */
 static ls_status_t writer_close(writer_t *w, ls_status_t status, ls_manifest_file_t *entry) {
-  if (!status && fsync(w->fd) != 0) status = ls_fail_errno(w->ctx, "%s: cannot be made durable", w->path);
+  if (!status && ls_io_sync(w->ctx, w->fd) != 0)
+    status = ls_fail_errno(w->ctx, "%s: cannot be made durable", w->path);
   if (close(w->fd) != 0 && !status) status = ls_fail_errno(w->ctx, "%s: cannot be closed", w->path);
   if (!status && entry) {
     ls_hash_text(XXH3_128bits_digest(w->hash), entry->xxh3_128);

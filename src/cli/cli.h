@@ -98,7 +98,7 @@ typedef struct {
 
 extern const cli_command_t cli_train, cli_eval, cli_predict, cli_export, cli_quantize, cli_generate,
     cli_inspect, cli_check, cli_plan, cli_simulate, cli_bench, cli_compare, cli_monitor, cli_report,
-    cli_probe, cli_stress, cli_tokenize, cli_completion;
+    cli_probe, cli_stress, cli_chaos, cli_tokenize, cli_completion;
 extern const cli_command_t *const cli_commands[];        /* NULL-terminated */
 const cli_command_t *cli_command_find(const char *name); /* NULL: there is none */
 

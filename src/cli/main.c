@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 const cli_command_t *const cli_commands[] = {
-    &cli_train, &cli_eval,   &cli_predict,  &cli_export,     &cli_quantize, &cli_generate, &cli_inspect,
-    &cli_check, &cli_plan,   &cli_simulate, &cli_bench,      &cli_compare,  &cli_monitor,  &cli_report,
-    &cli_probe, &cli_stress, &cli_tokenize, &cli_completion, NULL};
+    &cli_train, &cli_eval,   &cli_predict,  &cli_export,   &cli_quantize,   &cli_generate, &cli_inspect,
+    &cli_check, &cli_plan,   &cli_simulate, &cli_bench,    &cli_compare,    &cli_monitor,  &cli_report,
+    &cli_probe, &cli_stress, &cli_chaos,    &cli_tokenize, &cli_completion, NULL};
 
 const cli_command_t *cli_command_find(const char *name) {
   for (int i = 0; cli_commands[i]; i++)

@@ -319,6 +319,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   ls_status_t status = check_world(t);
   if (status == LS_OK && t->training) status = ls_trainer_lock(t); /* before anything of the run is written */
   if (status == LS_OK) status = show(t);
+  if (status == LS_OK && t->training) status = ls_inject_read(ctx, world->comm->rank, &t->inject);
   const ls_engine_options_t engine = {.config = t->config, .comm = world->comm, .training = t->training};
   if (status == LS_OK)
     status = ls_comm_agree(world->comm, "opening the device", ls_engine_open(ctx, &engine, &t->engine));

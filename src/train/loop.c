@@ -288,7 +288,8 @@ static ls_status_t run_steps(ls_loop_t *loop) {
   while (e->launched < t->total_steps && !patience_lost(t) && status == LS_OK) {
     ls_asked_t asked = {0};
     ls_watchdog_enter(t->watchdog, LS_WATCHDOG_STEP, e->launched);
-    status = ls_engine_launch(e);
+    status = ls_trainer_inject(t, e->launched, loop->step_ns - loop->parts_ns[LS_PHASE_STEP_COMM]);
+    if (status == LS_OK) status = ls_engine_launch(e);
     int64_t step = e->launched;
     bool due = evaluate_due(t, step) || save_due(t, step) || compare_due(t, step) || step == t->total_steps;
     if (status == LS_OK) status = finish_steps(loop, due ? 0 : e->lag);

@@ -135,6 +135,8 @@ static ls_status_t ready(ls_trainer_t *t, bool beside, ls_comm_t *together, ls_s
   bool first = t->world->comm->rank == 0;
   save->dir = t->config->checkpoint.dir;
   save->keep = (int)t->config->checkpoint.keep;
+  save->fault = t->save_fault;
+  t->save_fault = NULL;
   save->meta = first ? meta_json(t) : NULL;
   save->what = (ls_ckpt_save_t){.step = t->step,
                                 .metric = t->val_step == t->step ? t->val_figure : NAN,
@@ -145,6 +147,8 @@ static ls_status_t ready(ls_trainer_t *t, bool beside, ls_comm_t *together, ls_s
 }
 
 ls_status_t ls_save_write(ls_ctx_t *ctx, ls_save_t *save, char **path) {
+  if (save->fault)
+    ls_ctx_fail_io(ctx, save->fault->how == LS_INJECT_SYNC ? LS_IO_SYNC : LS_IO_WRITE, save->fault->number);
   save->what.params = save->rows.tensor[0];
   save->what.param_count = save->rows.count[0];
   save->what.optim = save->rows.tensor[1];

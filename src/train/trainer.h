@@ -5,6 +5,7 @@
 
 #include "ckpt/ckpt.h"
 #include "monitor/page.h"
+#include "supervise/inject.h"
 #include "train/compare.h"
 #include "train/train.h"
 #include "train/watchdog.h"
@@ -47,7 +48,11 @@ struct ls_trainer {
   ls_page_line_t *line, own_line; /* where this rank shows what it does: on the page, else its own */
   ls_beside_t *beside;            /* NULL: nothing was saved beside the training yet */
   int64_t save_took_ns; /* of the newest save that has ended, writing and waiting for the disk included */
-  ls_ckpt_lock_t *lock; /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
+  ls_inject_t inject;   /* the fault that is planted in this rank */
+  bool slow;            /* it has struck: steps are slow from here on, */
+  int64_t slow_ns;      /* the newest one by so much */
+  const ls_inject_kind_t *save_fault; /* it strikes in the next save; NULL: none does */
+  ls_ckpt_lock_t *lock;               /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
 };
 
 /* create.c: position in the stream of samples before step `step` of this run; number of trained samples. */
@@ -100,10 +105,15 @@ typedef struct {
   ls_ckpt_rows_t rows;
   json_t *meta; /* of rank 0 */
   ls_ckpt_save_t what;
+  const ls_inject_kind_t *fault; /* planted; NULL: none */
 } ls_save_t;
 ls_status_t ls_save_write(ls_ctx_t *ctx, ls_save_t *save, char **path);
 /* Takes note of its end and releases all of it, path included. */
 void ls_save_done(ls_trainer_t *t, ls_save_t *save, char *path, ls_status_t status, int64_t took_ns);
+
+/* inject.c: before step `step` is launched: lets a planted fault happen. own_ns: what this rank took for the step before,
+ * without waiting for others. */
+ls_status_t ls_trainer_inject(ls_trainer_t *t, int64_t step, int64_t own_ns);
 
 /* beside.c: the thread that writes. All but destroy on rank 0 alone; local. */
 /* Host memory of every saved row with its values now, for a thread to read. NULL: *status says why. */

@@ -1,0 +1,119 @@
+/* The table of faults, and those that need nothing but a process. */
+#include "supervise/inject.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+const ls_inject_kind_t ls_inject_kinds[] = {
+    {"kill", "a rank is killed", .how = LS_INJECT_SIGNAL, .number = SIGKILL, .cause = LS_FAULT_SIGNAL},
+    {"segfault", "a rank touches memory that it does not have", .how = LS_INJECT_SIGNAL, .number = SIGSEGV,
+     .cause = LS_FAULT_SIGNAL},
+    {"abort", "a rank aborts", .how = LS_INJECT_SIGNAL, .number = SIGABRT, .cause = LS_FAULT_SIGNAL},
+    {"exit", "a rank ends with exit code 0", .how = LS_INJECT_EXIT, .cause = LS_FAULT_EXIT},
+    {"stop", "a rank is stopped", .how = LS_INJECT_SIGNAL, .number = SIGSTOP, .cause = LS_FAULT_HANG},
+    {"loop", "a rank computes for ever", .how = LS_INJECT_LOOP, .cause = LS_FAULT_HANG},
+    {"slow", "a rank needs three times as long for its steps", .how = LS_INJECT_SLOW, .number = 200},
+    {"nan", "a parameter of a rank is no number", .how = LS_INJECT_NAN, .cause = LS_FAULT_NONFINITE,
+     .also = LS_FAULT_EXIT},
+    {"flip", "a bit of a rank's parameters turns over, as one of its reduced gradient would leave it",
+     .how = LS_INJECT_FLIP, .cause = LS_FAULT_EXIT},
+    {"spoil", "a bit of the newest checkpoint turns over, and its rank is killed", .how = LS_INJECT_SPOIL,
+     .first_rank = true, .cause = LS_FAULT_SIGNAL},
+    {"memory", "a rank gets no memory", .how = LS_INJECT_MEMORY, .cause = LS_FAULT_MEMORY},
+    {"nospace", "a save finds the disk full", .how = LS_INJECT_WRITE, .number = ENOSPC, .first_rank = true,
+     .cause = LS_FAULT_DISK},
+    {"ioerror", "a write of a save fails", .how = LS_INJECT_WRITE, .number = EIO, .first_rank = true,
+     .cause = LS_FAULT_EXIT},
+    {"short", "a write of a save takes half of the bytes", .how = LS_INJECT_WRITE, .first_rank = true},
+    {"fsync", "an fsync of a save fails", .how = LS_INJECT_SYNC, .number = EIO, .first_rank = true,
+     .cause = LS_FAULT_EXIT},
+    {"mpirun", "mpirun is killed", .how = LS_INJECT_SIGNAL, .number = SIGKILL, .whose = LS_INJECT_MPIRUN,
+     .cause = LS_FAULT_LAUNCHER},
+    {"launcher", "the process that started mpirun is killed", .how = LS_INJECT_SIGNAL, .number = SIGKILL,
+     .whose = LS_INJECT_LAUNCHER, .cause = LS_FAULT_LAUNCHER},
+    {"supervisor", "the supervisor is killed", .how = LS_INJECT_SIGNAL, .number = SIGKILL,
+     .whose = LS_INJECT_SUPERVISOR, .ends = true},
+    {"preempt", "the supervisor is asked to end (SIGTERM)", .how = LS_INJECT_SIGNAL, .number = SIGTERM,
+     .whose = LS_INJECT_SUPERVISOR, .cause = LS_FAULT_ASKED, .ends = true},
+    {"usr1", "the supervisor is asked to end (SIGUSR1)", .how = LS_INJECT_SIGNAL, .number = SIGUSR1,
+     .whose = LS_INJECT_SUPERVISOR, .cause = LS_FAULT_ASKED, .ends = true},
+    {"interrupt", "the supervisor is interrupted (SIGINT)", .how = LS_INJECT_SIGNAL, .number = SIGINT,
+     .whose = LS_INJECT_SUPERVISOR, .cause = LS_FAULT_ASKED, .ends = true}};
+
+const ls_inject_kind_t *ls_inject_find(const char *name) {
+  for (int i = 0; i < LS_INJECT_KINDS; i++)
+    if (!strcmp(ls_inject_kinds[i].name, name)) return &ls_inject_kinds[i];
+  return NULL;
+}
+
+ls_status_t ls_inject_read(ls_ctx_t *ctx, int rank, ls_inject_t *inject) {
+  const char *text = getenv(LS_INJECT_ENVIRONMENT);
+  char name[32];
+  int whose, used = 0;
+  long long step;
+  *inject = (ls_inject_t){.kind = NULL};
+  if (!text) return LS_OK;
+  int got = sscanf(text, "%31s %d %lld %n", name, &whose, &step, &used);
+  int percent = 0;
+  if (got == 3 && sscanf(name, "slow%d", &percent) == 1) name[4] = '\0';
+  const ls_inject_kind_t *kind = got == 3 ? ls_inject_find(name) : NULL;
+  if (!kind || !text[used] || strlen(text + used) >= sizeof inject->once)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "environment variable %s: KIND RANK STEP FILE expected, not \"%s\"",
+                   LS_INJECT_ENVIRONMENT, text);
+  snprintf(inject->once, sizeof inject->once, "%s", text + used);
+  if (whose != rank || access(inject->once, F_OK) == 0) return LS_OK;
+  inject->kind = kind;
+  inject->step = step;
+  inject->percent = percent > 0 ? percent : kind->number;
+  return LS_OK;
+}
+
+bool ls_inject_claim(const ls_inject_t *inject) {
+  struct timespec t;
+  int fd = open(inject->once, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) return false;
+  clock_gettime(CLOCK_REALTIME, &t);
+  dprintf(fd, "%lld.%09ld\n", (long long)t.tv_sec, t.tv_nsec);
+  close(fd);
+  return true;
+}
+
+static pid_t parent_of(pid_t pid) {
+  char path[64], text[512];
+  int parent = 0;
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  FILE *file = fopen(path, "re");
+  size_t got = file ? fread(text, 1, sizeof text - 1, file) : 0;
+  if (file) fclose(file);
+  text[got] = '\0';
+  const char *end = strrchr(text, ')');
+  return end && sscanf(end + 1, " %*c %d", &parent) == 1 ? parent : 0;
+}
+
+/* A single rank is the supervisor's child; several have mpirun and the process that started it above them. */
+static pid_t process_of(ls_inject_whose_t whose, int ranks) {
+  pid_t pid = getpid();
+  int levels = ranks > 1 ? (int)whose : whose == LS_INJECT_OWN ? 0 : 1;
+  while (levels-- > 0 && pid > 1)
+    pid = parent_of(pid);
+  return pid;
+}
+
+bool ls_inject_process(const ls_inject_kind_t *kind, int ranks) {
+  if (kind->how == LS_INJECT_SIGNAL) {
+    pid_t pid = process_of(kind->whose, ranks);
+    if (pid > 1) kill(pid, kind->number);
+    return true;
+  }
+  if (kind->how == LS_INJECT_EXIT) syscall(SYS_exit_group, 0); /* as exit(0) would, without clearing up */
+  for (volatile unsigned loops = 0; kind->how == LS_INJECT_LOOP;)
+    loops = loops + 1;
+  return false;
+}

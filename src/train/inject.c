@@ -1,0 +1,83 @@
+/* Faults on purpose (supervise/inject.h) where they need what a trainer has: its parameters, checkpoints and memory. */
+#include "ckpt/manifest.h"
+#include "train/trainer.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The first parameter behind the head, on the device, between two steps. */
+static ls_status_t change_parameter(ls_trainer_t *t, bool flip) {
+  const ls_stream_ops_t *stream = t->engine.backend->stream;
+  float *at = (float *)t->engine.state->data[ls_state_find(t->engine.table, "parameters")] + LS_LAYOUT_HEAD;
+  float value = NAN;
+  uint32_t bits;
+  ls_status_t status = LS_OK;
+  if (flip) {
+    status = stream->copy(t->engine.stream, &value, at, sizeof value);
+    if (status == LS_OK) status = stream->sync(t->engine.stream, t->world->comm->deadline_ns);
+    memcpy(&bits, &value, sizeof bits);
+    bits ^= UINT32_C(1) << 20;
+    memcpy(&value, &bits, sizeof bits);
+  }
+  if (status == LS_OK) status = stream->copy(t->engine.stream, at, &value, sizeof value);
+  return status == LS_OK ? stream->sync(t->engine.stream, t->world->comm->deadline_ns) : status;
+}
+
+/* One bit in the middle of the newest checkpoint's model. */
+static void spoil(ls_trainer_t *t) {
+  unsigned char byte;
+  ls_ckpt_t *ckpt;
+  ls_ctx_t *own = ls_ctx_create(NULL, NULL);
+  if (t->beside) ls_beside_wait(t);
+  if (own && ls_ckpt_open_newest(own, t->config->checkpoint.dir, &ckpt) == LS_OK) {
+    char *path = ls_path_join(own, ls_ckpt_path(ckpt), LS_MODEL_NAME);
+    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    off_t middle = lseek(fd, 0, SEEK_END) / 2;
+    if (pread(fd, &byte, 1, middle) == 1) {
+      byte ^= 1;
+      if (pwrite(fd, &byte, 1, middle) != 1) ls_log(t->ctx, LS_LOG_WARN, "%s: could not be altered", path);
+    }
+    close(fd);
+  }
+  raise(SIGKILL);
+}
+
+static ls_status_t strike(ls_trainer_t *t, const ls_inject_kind_t *kind) {
+  if (ls_inject_process(kind, t->world->comm->size)) return LS_OK;
+  switch (kind->how) {
+  case LS_INJECT_NAN:
+  case LS_INJECT_FLIP:
+    return change_parameter(t, kind->how == LS_INJECT_FLIP);
+  case LS_INJECT_SPOIL:
+    spoil(t);
+    return LS_OK;
+  case LS_INJECT_MEMORY:
+    return ls_alloc(t->ctx, SIZE_MAX) ? LS_OK : LS_ERR_MEMORY;
+  case LS_INJECT_WRITE:
+  case LS_INJECT_SYNC:
+    t->save_fault = kind;
+    return LS_OK;
+  default:
+    t->slow = kind->how == LS_INJECT_SLOW;
+    return LS_OK;
+  }
+}
+
+/* Computes for some percent of what the step before took without that. */
+static void be_slow(ls_trainer_t *t, int64_t own_ns) {
+  const int64_t begin_ns = ls_clock_ns(), more_ns = (own_ns - t->slow_ns) * t->inject.percent / 100;
+  t->slow_ns = more_ns > 0 ? more_ns : 0;
+  while (ls_clock_ns() - begin_ns < t->slow_ns) {
+  }
+}
+
+ls_status_t ls_trainer_inject(ls_trainer_t *t, int64_t step, int64_t own_ns) {
+  if (t->slow) be_slow(t, own_ns);
+  if (!ls_inject_due(&t->inject, step)) return LS_OK;
+  const ls_inject_kind_t *kind = t->inject.kind;
+  t->inject.kind = NULL;
+  return ls_inject_claim(&t->inject) ? strike(t, kind) : LS_OK;
+}

@@ -1,0 +1,31 @@
+#!/bin/sh
+# lockstep chaos: faults by seed, each of which must leave the undisturbed run's bits. LOCKSTEP_LONG=N: all kinds at N seeds.
+set -eu
+. "$(dirname "$0")/lib.sh"
+command -v mpirun >/dev/null 2>&1 || { echo "skipped: no mpirun"; exit 77; }
+cat >"$work/c.yaml" <<Y
+model: {input: [30], loss: mse, layers: [{dense: {units: 64, activation: relu, dropout: 0.2}}, {dense: {units: 4}}]}
+data: {kind: synthetic, samples: 2000, validation: 0.1}
+train: {batch: 60, steps: 300, evaluate_every: 0, max_skipped: 5, optimizer: {name: adam}}
+parallel: {strategy: ddp, ranks: 3, backend: cpu, threads: 1, deadline_s: 60}
+supervise: {hang_s: $((2 * ${LOCKSTEP_TEST_TIME:-1})), restarts: {backoff_s: 0.1}}
+Y
+if [ -n "${LOCKSTEP_LONG:-}" ]; then
+  "$program" chaos "$work/c.yaml" --seeds "$LOCKSTEP_LONG" || fail "chaos: exit code $?"
+  exit 0
+fi
+# what no other test does to a run: the disk fails, a rank gets no memory
+"$program" chaos "$work/c.yaml" --kinds memory,nospace,fsync --seeds 1 --json >"$work/chaos.json" 2>"$work/err" ||
+  fail "chaos: exit code $?: $(cat "$work/err" "$work/chaos.json")"
+[ "$(field "$work/chaos.json" right)" = 3 ] || fail "$(cat "$work/chaos.json")"
+grep -q '"noticed_s": [0-9]' "$work/chaos.json" || fail "no delay in $(cat "$work/chaos.json")"
+# the same seed chooses the same rank and step; what must be noticed and is not counts as a failure
+got=0
+"$program" chaos "$work/c.yaml" --kinds kill --seeds 1 --first-seed 7 --keep "$work/kept" --set supervise.restarts.most=0 >"$work/out" 2>"$work/err" || got=$?
+[ $got = 11 ] || fail "no restart is allowed: exit code $got: $(cat "$work/out" "$work/err")"
+grep -q 'kill, seed 7 (rank [0-2], after step [0-9]*): other bits' "$work/err" || fail "$(cat "$work/err")"
+[ -f "$work/kept/kill-7/monitor/supervise.json" ] || fail "nothing was kept"
+expect 2 'there is no fault "flood"; there are kill, segfault' chaos "$work/c.yaml" --kinds kill,flood
+expect 3 'chaos needs 30 or more' chaos "$work/c.yaml" --set train.steps=20
+LOCKSTEP_FAULT="flood 0 1 $work/x" expect 2 'KIND RANK STEP FILE expected' train "$work/c.yaml" --ranks 1
+echo ok
