@@ -62,7 +62,7 @@ typedef struct {
   double lr;
   int64_t step_time_ns;          /* of this step, without evaluation and saving */
   ls_step_parts_t parts;         /* of this step */
-  double samples_per_s;          /* since the run began, without evaluation and saving */
+  double samples_per_s;          /* since the run's first step, without evaluation and saving */
   double val_loss, val_accuracy; /* newest; NAN = none yet */
   ls_eval_metrics_t val_metrics; /* the same; none yet: count 0 */
   int64_t skipped_steps;
@@ -109,7 +109,7 @@ typedef struct {
   int64_t steps; /* done by this run (a resumed run counts from its first step) */
   int64_t total_steps;
   int64_t resumed_from; /* step, -1 = not resumed */
-  double samples_per_s; /* without evaluation and saving */
+  double samples_per_s; /* without evaluation, saving and the first step */
   /* Runs of more than 20 steps leave out warm-up steps; of a long run the first 1,048,576 steps count. */
   double step_time_median_us, step_time_p95_us;
   ls_step_parts_t parts;

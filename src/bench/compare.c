@@ -89,30 +89,30 @@ static const struct {
   int type; /* a json_type; JSON_REAL: any number */
 } members[] = {
     {"method", "an object", JSON_OBJECT},
-    {"method.repetitions", "a number", JSON_REAL},
-    {"method.repetitions_per_process", "a number", JSON_REAL},
-    {"method.steps", "a number", JSON_REAL},
-    {"method.warmup_steps", "a number", JSON_REAL},
-    {"method.order_seed", "a number", JSON_REAL},
-    {"method.confidence", "a number", JSON_REAL},
-    {"method.alpha", "a number", JSON_REAL},
-    {"method.margin_percent", "a number", JSON_REAL},
-    {"method.outlier_limit", "a number", JSON_REAL},
-    {"method.bootstrap_resamples", "a number", JSON_REAL},
+    {"method.repetitions", "a number from 0", JSON_REAL},
+    {"method.repetitions_per_process", "a number from 0", JSON_REAL},
+    {"method.steps", "a number from 0", JSON_REAL},
+    {"method.warmup_steps", "a number from 0", JSON_REAL},
+    {"method.order_seed", "a number from 0", JSON_REAL},
+    {"method.confidence", "a number from 0", JSON_REAL},
+    {"method.alpha", "a number from 0", JSON_REAL},
+    {"method.margin_percent", "a number from 0", JSON_REAL},
+    {"method.outlier_limit", "a number from 0", JSON_REAL},
+    {"method.bootstrap_resamples", "a number from 0", JSON_REAL},
     {"method.order", "a text", JSON_STRING},
     {"control", "an object", JSON_OBJECT},
-    {"control.pairs", "a number", JSON_REAL},
-    {"control.false_alarms", "a number", JSON_REAL},
-    {"control.false_alarm_rate", "a number", JSON_REAL},
+    {"control.pairs", "a number from 0", JSON_REAL},
+    {"control.false_alarms", "a number from 0", JSON_REAL},
+    {"control.false_alarm_rate", "a number from 0", JSON_REAL},
     {"control.p_values", "a list", JSON_ARRAY},
     {"machine", "an object", JSON_OBJECT},
     {"limits", "an object", JSON_OBJECT},
     {"limits.cpu", "a text", JSON_STRING},
     {"limits.gpu", "a text", JSON_STRING},
     {"run", "an object", JSON_OBJECT},
-    {"run.processors", "a number", JSON_REAL},
-    {"run.load_before", "a number", JSON_REAL},
-    {"run.load_after", "a number", JSON_REAL},
+    {"run.processors", "a number from 0", JSON_REAL},
+    {"run.load_before", "a number from 0", JSON_REAL},
+    {"run.load_after", "a number from 0", JSON_REAL},
     {"answers", "a list", JSON_ARRAY},
 };
 
@@ -120,9 +120,9 @@ static ls_status_t check_members(ls_ctx_t *ctx, const char *path, const json_t *
   for (int i = 0; i < LS_COUNT(members); i++) {
     const json_t *value = ls_bench_at(document, members[i].path);
     bool value_like = members[i].type == JSON_REAL || members[i].type == JSON_STRING;
-    bool good =
-        !value || (value_like && json_is_null(value)) ||
-        (members[i].type == JSON_REAL ? json_is_number(value) : (int)json_typeof(value) == members[i].type);
+    bool good = !value || (value_like && json_is_null(value)) ||
+                (members[i].type == JSON_REAL ? json_is_number(value) && json_number_value(value) >= 0
+                                              : (int)json_typeof(value) == members[i].type);
     if (!good)
       return ls_fail(ctx, LS_ERR_DATA, "%s: damaged: %s is not %s", path, members[i].path,
                      members[i].expected);

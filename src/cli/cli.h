@@ -167,6 +167,8 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
  * its kind ("machines", "workloads"), looked for below $LOCKSTEP_SHARE, the program's ../share/lockstep and
  * the installed folder. Owned by the caller. LS_ERR_NOT_FOUND names where was looked. */
 ls_status_t cli_shipped(ls_ctx_t *ctx, const char *kind, const char *name, char **path);
+/* Prints the names of the kind's files, a line each. */
+void cli_shipped_names(const char *kind);
 /* The same for a tool or its data ("report/study.json"); the current folder is not looked at. */
 ls_status_t cli_shipped_tool(ls_ctx_t *ctx, const char *name, char **path);
 

@@ -7,6 +7,11 @@
 /* The values that may follow a flag, by its placeholder. */
 typedef enum { VALUE_NONE, VALUE_ANY, VALUE_FILE, VALUE_FOLDER, VALUE_OPTION } value_t;
 
+/* Flags that take the name of a shipped file as well. */
+static const struct {
+  const char *flag, *kind;
+} shipped[] = {{"--machine", "machines"}, {"--workload", "workloads"}};
+
 static value_t value_of(const cli_extra_t *flag) {
   static const struct {
     const char *part;
@@ -24,8 +29,8 @@ static const char *const *values_of(const ls_option_t *row) {
   return row->type == LS_OPT_ENUM ? row->choices : row->type == LS_OPT_BOOL ? truths : NULL;
 }
 
-/* "a.b=" for every option; after "a.b=" the option's values. */
-static void offer_options(const char *unfinished) {
+/* "a.b=" for every option; after "a.b=" the option's values. `before` stands before each, as in --set=a.b=. */
+static void offer_options(const char *before, const char *unfinished) {
   const ls_section_t *section;
   for (int s = 0; (section = ls_config_section(s)); s++)
     for (int i = 0; i < section->count; i++) {
@@ -33,16 +38,19 @@ static void offer_options(const char *unfinished) {
       char name[128];
       size_t len = (size_t)snprintf(name, sizeof name, "%s.%s=", section->name, row->name);
       bool named = strncmp(unfinished, name, len) == 0;
-      if (!strchr(unfinished, '=')) printf("%s\t%s\n", name, row->help);
+      if (!strchr(unfinished, '=')) printf("%s%s\t%s\n", before, name, row->help);
       for (int k = 0; named && values_of(row) && values_of(row)[k]; k++)
-        printf("%s%s\n", name, values_of(row)[k]);
+        printf("%s%s%s\n", before, name, values_of(row)[k]);
     }
 }
 
-static void offer_value(value_t kind, const char *unfinished) {
+static void offer_value(const cli_extra_t *flag, const char *unfinished) {
+  const value_t kind = value_of(flag);
+  for (int i = 0; i < LS_COUNT(shipped); i++)
+    if (strcmp(flag->name, shipped[i].flag) == 0) cli_shipped_names(shipped[i].kind);
   if (kind == VALUE_FILE) puts("/files");
   if (kind == VALUE_FOLDER) puts("/folders");
-  if (kind == VALUE_OPTION) offer_options(unfinished);
+  if (kind == VALUE_OPTION) offer_options("", unfinished);
 }
 
 static void offer_operands(const cli_command_t *command) {
@@ -76,9 +84,10 @@ void cli_complete(int count, char **words) {
   int flags = cli_flags(command, rows);
   for (int i = 0; i < flags; i++)
     if (!strcmp(before, rows[i].name) && rows[i].value) {
-      offer_value(value_of(&rows[i]), unfinished);
+      offer_value(&rows[i], unfinished);
       return;
     }
+  if (strncmp(unfinished, "--set=", 6) == 0) offer_options("--set=", unfinished + 6);
   if (*unfinished != '-') offer_operands(command);
   for (int i = 0; *unfinished == '-' && i < flags; i++)
     printf("%s\t%s\n", rows[i].name, rows[i].help);

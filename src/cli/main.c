@@ -113,6 +113,9 @@ static int dispatch(ls_ctx_t *ctx, cli_messages_t *messages, int argc, char **ar
     cli_help_program(stdout);
     return 0;
   }
+  if (help && argc > 3 && strcmp(asked, "man") != 0)
+    return ls_status_exit_code(
+        ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep help %s takes no further word, not \"%s\"", asked, argv[3]));
   if (help && !strcmp(asked, "config")) return print_reference(ctx);
   if (help && !strcmp(asked, "man"))
     return cli_manual(argc > 3 ? argv[3] : NULL) ? 0 : usage_error(ctx, argv[3]);

@@ -61,11 +61,18 @@ static void print_ownership(const ls_config_t *config, const ls_ownership_t *o, 
   cli_print("; %s\n", o->verdict);
 }
 
+/* Whether it changes a digit that is shown. */
+static bool helps(const ls_purchase_t *o) {
+  return !o->known || fabs(o->speedup - 1) >= 0.005;
+}
+
 static void print_purchases(const ls_config_t *config, const ls_plan_t *plan) {
   const char *currency = config->cost.currency;
-  if (plan->purchase_count > 0) cli_print("\n  what else would make it faster (predicted, most first):\n");
+  int shown = 0;
   for (int i = 0; i < plan->purchase_count; i++) {
     const ls_purchase_t *o = &plan->purchase[i];
+    if (!helps(o)) continue;
+    if (shown++ == 0) cli_print("\n  what else would make it faster (predicted, most first):\n");
     if (!o->known) {
       cli_print("    %14s         %s\n", "-", o->what);
       continue;

@@ -57,6 +57,26 @@ ls_status_t cli_shipped(ls_ctx_t *ctx, const char *kind, const char *name, char 
   return find(ctx, kind, name, missing, path);
 }
 
+void cli_shipped_names(const char *kind) {
+  static const char ending[] = ".yaml";
+  char *all = folders(kind), folder[PATH_MAX];
+  for (char *at = all; at && *at; at += strcspn(at, "\n")) {
+    at += strspn(at, "\n ");
+    char **names = NULL;
+    int count = 0;
+    snprintf(folder, sizeof folder, "%.*s", (int)strcspn(at, "\n"), at);
+    if (ls_dir_list(NULL, folder, &names, &count) != LS_OK) continue;
+    for (int i = 0; i < count; i++) {
+      size_t len = strlen(names[i]), end = sizeof ending - 1;
+      if (len > end && strcmp(names[i] + len - end, ending) == 0)
+        printf("%.*s\n", (int)(len - end), names[i]);
+    }
+    ls_free(names);
+    break;
+  }
+  free(all);
+}
+
 ls_status_t cli_shipped_tool(ls_ctx_t *ctx, const char *name, char **path) {
   char missing[256];
   snprintf(missing, sizeof missing, "the tool \"%s\", a part of lockstep's installation, is missing", name);

@@ -76,6 +76,10 @@ static ls_status_t read_all(ls_ctx_t *ctx, const cli_args_t *args, cli_simulatio
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep simulate: --machine FILE is missing; see machines/");
   if ((workload != NULL) == (args->config != NULL))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep simulate takes either CONFIG or --workload FILE");
+  if (workload && args->set_count > 0)
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "--set %s: it changes an option of CONFIG; a workload has its numbers in its own file",
+                   args->sets[0]);
   char *path;
   ls_status_t status = cli_shipped(ctx, "machines", machine, &path);
   if (status != LS_OK) return status;

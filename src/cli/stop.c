@@ -18,6 +18,8 @@ static const struct {
 static const int file_signals[] = {SIGPIPE, SIGXFSZ};
 
 static volatile sig_atomic_t mode, silent, requested, insisted, held;
+static volatile sig_atomic_t last_number;
+static _Atomic int64_t last_ns; /* lock-free: a handler may use it */
 
 const char *cli_stop_name(int signal_number) {
   for (int i = 0; i < LS_COUNT(ending); i++)
@@ -39,7 +41,18 @@ static void end_now(int number) {
   _exit(ls_status_exit_code(LS_ERR_INTERRUPTED));
 }
 
+/* timeout sends one signal to the process and to its group, so that it comes twice. */
+static bool is_echo(int number) {
+  enum { ECHO_NS = 200000000 };
+  int64_t now = ls_clock_ns();
+  bool echo = number == last_number && now - last_ns < ECHO_NS;
+  last_number = number;
+  if (!echo) last_ns = now;
+  return echo;
+}
+
 static void on_stop(int number) {
+  if (is_echo(number) && requested) return;
   if (!requested) requested = number;
   if ((number == SIGINT || number == SIGTERM || number == SIGQUIT) && insisted < 2) insisted = insisted + 1;
   if (mode == CLI_STOP_NOW || (mode == CLI_STOP_TWICE && insisted > 1)) end_now(number);

@@ -3,8 +3,12 @@
 #include "cli/progress.h"
 #include "cli/stop.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static bool stop_hook(void *user) {
   (void)user;
@@ -172,6 +176,19 @@ static const cli_extra_t extra[] = {
          "Start the run again from its newest good checkpoint when a rank dies, hangs or diverges."},
     {NULL, NULL, NULL}};
 
+/* Before an earlier run is moved aside: the trace is written when everything is over. */
+static ls_status_t check_trace(ls_ctx_t *ctx, const char *path) {
+  char *dir = ls_path_parent(ctx, path);
+  struct stat there;
+  ls_status_t status = dir ? LS_OK : LS_ERR_MEMORY;
+  if (dir && stat(path, &there) == 0 && S_ISDIR(there.st_mode))
+    status = ls_fail(ctx, LS_ERR_IO, "--trace: %s is a folder; a file is needed", path);
+  else if (dir && access(dir, W_OK | X_OK) != 0)
+    status = ls_fail(ctx, LS_ERR_IO, "--trace: %s cannot be written: %s: %s", path, dir, strerror(errno));
+  ls_free(dir);
+  return status;
+}
+
 static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
                             const cli_args_t *args) {
   cli_progress_t progress;
@@ -187,7 +204,9 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
                                   .stuck_user = args->messages};
   ls_trainer_t *trainer = NULL;
   ls_train_report_t report;
-  ls_status_t status = ls_trainer_create(ctx, world, config, &options, &trainer);
+  ls_status_t status = args->trace && ls_world_rank(world) == 0 ? check_trace(ctx, args->trace) : LS_OK;
+  if (args->trace) status = ls_comm_agree(world->comm, "looking at the trace's folder", status);
+  if (status == LS_OK) status = ls_trainer_create(ctx, world, config, &options, &trainer);
   cli_messages_settle(args->messages, world);
   if (status != LS_OK) return status;
   cli_progress_begin(&progress, args->messages);

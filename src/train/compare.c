@@ -225,6 +225,90 @@ ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t 
   return status;
 }
 
+/* ---- between ranks ---- */
+
+static bool may_differ(const char *path) {
+  static const char *const free_of[] = {".cost",
+                                        ".monitor",
+                                        ".supervise",
+                                        ".parallel.threads",
+                                        ".parallel.bind",
+                                        ".parallel.deadline_s",
+                                        ".parallel.predicted_us"};
+  for (int i = 0; i < LS_COUNT(free_of); i++)
+    if (strcmp(path, free_of[i]) == 0) return true;
+  return false;
+}
+
+static bool is_path(const json_t *value) {
+  const char *text = json_string_value(value);
+  return text && text[0] == '/';
+}
+
+/* The path of the first value that differs, "" = none; both sides then have it, or one. */
+static void find_difference(json_t *a, json_t *b, const char *path, char found[256], json_t *value[2]) {
+  json_t *both = json_is_object(a) && json_is_object(b) ? json_copy(a) : NULL;
+  if (found[0] || may_differ(path) || (a && b && same_value(a, b)) || (is_path(a) && is_path(b))) return;
+  if (!both) {
+    snprintf(found, 256, "%s", path + 1);
+    value[0] = a;
+    value[1] = b;
+    return;
+  }
+  const char *key;
+  json_t *unused;
+  json_object_update_missing(both, b);
+  json_object_foreach(both, key, unused) {
+    char next[256];
+    (void)unused;
+    snprintf(next, sizeof next, "%.180s.%.70s", path, key);
+    find_difference(json_object_get(a, key), json_object_get(b, key), next, found, value);
+  }
+  json_decref(both);
+}
+
+/* Rank 0's text on every rank (ls_free). */
+static char *share_text(ls_ctx_t *ctx, ls_comm_t *comm, const char *own, ls_status_t *status) {
+  int64_t size_bytes = own ? (int64_t)strlen(own) : 0;
+  *status = ls_comm_broadcast(comm, "size of the configuration", &size_bytes, sizeof size_bytes, 0);
+  char *text = *status == LS_OK ? ls_alloc(ctx, (size_t)size_bytes + 1) : NULL;
+  if (text && comm->rank == 0 && own) memcpy(text, own, (size_t)size_bytes);
+  if (*status == LS_OK)
+    *status = text ? ls_comm_broadcast(comm, "configuration", text, size_bytes, 0) : LS_ERR_MEMORY;
+  return text;
+}
+
+ls_status_t ls_train_compare_ranks(ls_ctx_t *ctx, ls_comm_t *comm, const ls_config_t *config,
+                                   const ls_trainer_options_t *options) {
+  if (comm->size == 1) return LS_OK;
+  char found[256] = "";
+  json_t *own = ls_config_json(config), *first = NULL, *value[2] = {NULL, NULL};
+  json_object_set_new(own, "--resume", json_boolean(options->resume));
+  json_object_set_new(own, "--init", json_boolean(options->init != NULL));
+  json_object_set_new(own, "--trace", json_boolean(options->trace));
+  json_object_set_new(own, "--allow-data-change", json_boolean(options->allow_data_change));
+  char *dumped = own && comm->rank == 0 ? json_dumps(own, JSON_COMPACT) : NULL;
+  ls_status_t status;
+  char *text = share_text(ctx, comm, dumped, &status);
+  if (status == LS_OK && comm->rank > 0 && (first = json_loads(text, 0, NULL)))
+    find_difference(own, first, "", found, value);
+  if (found[0]) {
+    ls_arena_t arena;
+    ls_arena_init(&arena, ctx);
+    status = ls_fail(
+        ctx, LS_ERR_CONFIG,
+        "rank %d was started with %s: %s, rank 0 with %s: start all ranks with the same configuration "
+        "and flags",
+        comm->rank, found, value_text(&arena, value[0]), value_text(&arena, value[1]));
+    ls_arena_release(&arena);
+  }
+  ls_free(text);
+  free(dumped);
+  json_decref(first);
+  json_decref(own);
+  return ls_comm_agree(comm, "comparing the ranks' configurations", status);
+}
+
 /* A list of strings as an option has it, borrowed from `names`. */
 static ls_status_t take_names(ls_arena_t *arena, const json_t *names, ls_strings_t *out) {
   size_t count = json_array_size(names);
@@ -247,6 +331,33 @@ ls_status_t ls_train_take_names(ls_arena_t *arena, const json_t *meta, ls_data_c
   status = take_names(arena, saved_columns(meta), &data->columns);
   data->columns_trained = data->columns.count > 0;
   return status;
+}
+
+/* The names of classes or tokens, where both have some. */
+static ls_status_t compare_names(ls_ctx_t *ctx, const char *file, const json_t *was, const ls_dataset_t *d,
+                                 const ls_strings_t *is, const char *what) {
+  size_t count = json_array_size(was), same = 0;
+  if (count == 0 || is->count == 0) return LS_OK;
+  while (same < count && same < (size_t)is->count &&
+         strcmp(json_string_value(json_array_get(was, same)), is->v[same]) == 0)
+    same++;
+  if (same == count && same == (size_t)is->count) return LS_OK;
+  const char *theirs = same < count ? json_string_value(json_array_get(was, same)) : NULL;
+  const char *ours = same < (size_t)is->count ? is->v[same] : NULL;
+  return ls_fail(
+      ctx, LS_ERR_MISMATCH,
+      "%s was trained with other %s than %s has: %zu and %d of them; number %zu (from 0) is %s%s%s there "
+      "and %s%s%s here, so its weights mean something else",
+      file, what, d->source, count, is->count, same, theirs ? "'" : "", theirs ? LS_SHOWN(theirs) : "none",
+      theirs ? "'" : "", ours ? "'" : "", ours ? LS_SHOWN(ours) : "none", ours ? "'" : "");
+}
+
+ls_status_t ls_train_compare_names(ls_ctx_t *ctx, const char *file, const json_t *meta,
+                                   const ls_dataset_t *d) {
+  ls_status_t status =
+      compare_names(ctx, file, json_object_get(meta, "vocabulary"), d, &d->vocabulary, "characters");
+  return status == LS_OK ? compare_names(ctx, file, json_object_get(meta, "labels"), d, &d->labels, "classes")
+                         : status;
 }
 
 ls_status_t ls_train_compare_columns(ls_ctx_t *ctx, const json_t *meta, const ls_dataset_t *d) {

@@ -57,6 +57,15 @@ bool ls_train_same_held(const ls_saved_t *saved, const ls_dataset_t *dataset);
  * are borrowed from `meta`. */
 ls_status_t ls_train_take_names(ls_arena_t *arena, const json_t *meta, ls_data_config_t *data);
 /* Compares the columns that were read with the checkpoint's: LS_ERR_MISMATCH names the first difference. */
+/* Weights of a run with other characters of a text or other classes of a csv file are refused: LS_ERR_MISMATCH. `meta` may
+ * be NULL: of a file that says nothing of its run. Local. */
+ls_status_t ls_train_compare_names(ls_ctx_t *ctx, const char *file, const json_t *meta,
+                                   const ls_dataset_t *dataset);
 ls_status_t ls_train_compare_columns(ls_ctx_t *ctx, const json_t *meta, const ls_dataset_t *dataset);
+
+/* Whether every rank was started with rank 0's options. Paths may differ, and what a rank may decide alone: threads, waits,
+ * what watches it. LS_ERR_CONFIG on the ranks with others, which name the first. Collective. */
+ls_status_t ls_train_compare_ranks(ls_ctx_t *ctx, ls_comm_t *comm, const ls_config_t *config,
+                                   const ls_trainer_options_t *options);
 
 #endif

@@ -317,6 +317,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   begin(t);
   t->line = &t->own_line;
   ls_status_t status = check_world(t);
+  if (status == LS_OK) status = ls_train_compare_ranks(ctx, world->comm, t->config, options);
   if (status == LS_OK && t->training) status = ls_trainer_lock(t); /* before anything of the run is written */
   if (status == LS_OK) status = show(t);
   if (status == LS_OK && t->training) status = ls_inject_read(ctx, world->comm->rank, &t->inject);
@@ -339,6 +340,10 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (status == LS_OK && options->int8) status = ls_trainer_open_int8(t, options->int8, &int8);
   if (status == LS_OK) status = make_program(t, options->trace, options->rows);
   if (status == LS_OK) status = meta ? ls_trainer_load(t, ckpt) : ls_engine_fill(&t->engine, false);
+  if (status == LS_OK && options->init)
+    status = ls_comm_agree(
+        world->comm, "comparing names",
+        ckpt ? ls_train_compare_names(ctx, ls_ckpt_path(ckpt), ls_ckpt_meta(ckpt), t->dataset) : LS_OK);
   if (status == LS_OK && options->init) status = ls_trainer_load_weights(t, ckpt);
   if (status == LS_OK && int8) status = ls_trainer_take_int8(t, int8);
   if (status == LS_OK && !meta && !options->init && t->config->model.weights)

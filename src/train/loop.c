@@ -19,6 +19,7 @@ typedef struct {
   int64_t begin_ns;     /* of the run, by clock_ns */
   int64_t stopped_ns;   /* how long the process had been stopped by then */
   int64_t loop_ns, eval_ns, save_ns;
+  int64_t first_ns; /* of the first step, which also warms up */
   int64_t skipped, skipped_row;
   int64_t saves, saved_ns;    /* of this run; when it last began one, by clock_ns */
   int64_t stop_check_step;    /* when the ranks agree next whether to stop */
@@ -89,11 +90,19 @@ static bool reported_later(const ls_trainer_t *t) {
   return evaluate_due(t, t->step) || (t->step == t->total_steps && t->dataset->validation_count > 0);
 }
 
+/* Of the steps behind the first one; of that alone while it is the only one. */
+static double samples_per_s(const ls_loop_t *loop) {
+  int64_t done = loop->t->step - loop->first_step, rest_ns = loop->loop_ns - loop->first_ns;
+  bool later = done > 1 && rest_ns > 0;
+  double samples = (double)((later ? done - 1 : done) * loop->t->config->train.batch);
+  int64_t took_ns = later ? rest_ns : loop->loop_ns;
+  return took_ns > 0 ? samples * 1e9 / (double)took_ns : 0;
+}
+
 static void report_progress(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   loop->told_step = t->step;
   if (!loop->hooks->progress || t->world->comm->rank != 0) return;
-  int64_t done = t->step - loop->first_step;
   ls_progress_t progress = {.step = t->step,
                             .total_steps = t->total_steps,
                             .epoch = ls_trainer_samples(t) / t->dataset->train_count,
@@ -103,9 +112,7 @@ static void report_progress(ls_loop_t *loop) {
                             .lr = (double)rate_at(t, t->step - 1),
                             .step_time_ns = loop->step_ns,
                             .parts = loop->parts,
-                            .samples_per_s = loop->loop_ns > 0 ? (double)(done * t->config->train.batch) *
-                                                                     1e9 / (double)loop->loop_ns
-                                                               : 0,
+                            .samples_per_s = samples_per_s(loop),
                             .val_loss = t->val_loss,
                             .val_accuracy = t->val_accuracy,
                             .val_metrics = t->val_metrics,
@@ -159,15 +166,26 @@ static ls_status_t save(ls_loop_t *loop, bool last) {
   return status;
 }
 
+/* What is to be done about steps that are not finite. Between ranks 16-bit floats have less room than where gradients are
+ * computed. */
+static const char *remedy(const ls_loop_t *loop, const float *stats) {
+  const ls_parallel_config_t *parallel = &loop->t->config->parallel;
+  bool wire = loop->t->world->comm->size > 1 && strcmp(ls_wire_names[parallel->wire], "f16") == 0;
+  return wire && isfinite(stats[LS_STAT_LOSS])
+             ? "Gradients travel as f16, which has none above 65504: set parallel.wire: bf16 or f32. If that "
+               "does not "
+               "help, lower train.optimizer.lr, or set train.clip_norm"
+             : "Lower train.optimizer.lr, set train.clip_norm, or look for extreme values in the data";
+}
+
 static ls_status_t diverged(const ls_loop_t *loop, const float *stats) {
   return ls_fail(
       loop->t->ctx, LS_ERR_NONFINITE,
       "stopped at step %lld: %lld step%s in a row had a loss or gradient that is not finite (loss %g, "
-      "gradient norm %g, learning rate %g). The parameters are those of the last good step. Lower "
-      "train.optimizer.lr, set train.clip_norm, or look for extreme values in the data",
+      "gradient norm %g, learning rate %g). The parameters are those of the last good step. %s",
       (long long)loop->t->step, (long long)loop->skipped_row, LS_PLURAL(loop->skipped_row),
       (double)stats[LS_STAT_LOSS], (double)stats[LS_STAT_GRAD_NORM],
-      (double)rate_at(loop->t, loop->t->step - 1));
+      (double)rate_at(loop->t, loop->t->step - 1), remedy(loop, stats));
 }
 
 /* Waits for the oldest step in flight and records its numbers. */
@@ -187,6 +205,7 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   loop->last_done_ns = now;
   loop->loop_ns += step_ns;
   bool applied = stats[LS_STAT_APPLIED] != 0.0f;
+  if (step == loop->first_step) loop->first_ns = step_ns;
   if (step == loop->first_step) loop->train_loss_first = (double)stats[LS_STAT_LOSS];
   /* a loss scale that is still too large for fp16 is no fault of the run */
   bool overflows = !applied && stats[LS_STAT_LOSS_SCALE] > 1 && isfinite(stats[LS_STAT_LOSS]);
@@ -319,8 +338,7 @@ static void fill_report(ls_loop_t *loop, int64_t start_ns, ls_train_report_t *re
   ls_trainer_t *t = loop->t;
   ls_step_log_report(&loop->log, report);
   report->steps = t->step - loop->first_step;
-  report->samples_per_s =
-      loop->loop_ns > 0 ? (double)(report->steps * t->config->train.batch) * 1e9 / (double)loop->loop_ns : 0;
+  report->samples_per_s = samples_per_s(loop);
   report->train_loss_first = loop->train_loss_first;
   report->val_loss = t->val_loss;
   report->val_accuracy = t->val_accuracy;

@@ -151,6 +151,8 @@ ls_status_t ls_trainer_take_weights(ls_trainer_t *t) {
   ls_ckpt_rows_t rows = {0};
   ls_status_t status = LS_OK;
   if (comm->rank == 0) status = ls_ckpt_open_weights(t->ctx, t->config->model.weights, &file);
+  if (file && status == LS_OK)
+    status = ls_train_compare_names(t->ctx, ls_ckpt_path(file), ls_ckpt_meta(file), t->dataset);
   if (file) k.used = ls_alloc_array(t->ctx, (size_t)ls_ckpt_count(file) + 1, sizeof *k.used);
   if (file && !k.used) status = LS_ERR_MEMORY;
   k.file = file;

@@ -344,6 +344,8 @@ static void test_read_back(void **state) {
   "}"
       WITH("\"method\": []"),
       WITH("\"method\": {\"steps\": \"many\"}"),
+      WITH("\"method\": {\"steps\": -3}"),
+      WITH("\"control\": {\"false_alarm_rate\": -0.5}"),
       WITH("\"control\": null"),
       WITH("\"machine\": 3"),
       WITH("\"limits\": {\"cpu\": {}}"),

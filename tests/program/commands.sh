@@ -32,6 +32,13 @@ expect 2 'configuration file is missing' train
 expect 2 'nothing but --json' --version --quiet
 expect 2 'whole number' train "$work/c.yaml" --ranks two
 expect 2 '--checkpoint DIR is missing' eval "$work/c.yaml"
+expect 2 'help config takes no further word, not .nonsense.' help config nonsense
+expect 2 '--set train.batch=3: it changes an option of CONFIG' simulate --workload x --machine h200 --set train.batch=3
+expect 5 '--trace: .*/no/such/trace.json cannot be written' train "$work/c.yaml" --ranks 1 --trace "$work/no/such/trace.json"
+[ ! -e "$work/run/step-000000000005" ] || fail "an unwritable trace was noticed after training"
+expect 5 '--trace: .* is a folder' train "$work/c.yaml" --ranks 1 --trace "$work"
+"$program" --complete simulate c.yaml --machine '' | grep -qx h200 || fail "completion of shipped machines"
+"$program" --complete train c.yaml --set=train.ba | grep -q '^--set=train.batch=' || fail "completion of --set="
 expect 5 'no-such-file.yaml' check "$work/no-such-file.yaml"
 
 "$program" check "$work/c.yaml" | grep -q '300 training and 100 validation' || fail "check"

@@ -26,3 +26,10 @@ grep -v elm held.csv >part.csv
 echo '1,2,pine' >>held.csv
 expect 4 'held.csv:32:5: column .kind.: label .pine. is none of the 3 that the model was trained on' train c.yaml \
   --set train.checkpoint.dir=other
+# weights of a network with other classes mean something else
+sed 's/elm/fir/' train.csv >fir.csv
+for weights in '--init run' '--set model.weights=run'; do
+  # shellcheck disable=SC2086 # two words
+  expect 6 'with other classes than .*fir.csv has: 3 and 3 of them; number 1 (from 0) is .elm. there and .fir. here' train c.yaml \
+    --set data.path=fir.csv --set data.validation_path=null --set train.checkpoint.dir=fir $weights
+done

@@ -68,6 +68,13 @@ for n in $(seq "$runs"); do
   resume=--resume
 done
 echo "one rank: $runs of $runs saved and went on"
+# timeout sends a signal to its child and to its group: the second one within 0.2 s is the same one
+start_training "$program" train "$work/c.yaml" --resume
+kill -TERM $pid && kill -TERM $pid
+got=0
+wait $pid || got=$?
+[ $got = 130 ] || fail "SIGTERM twice: exit code $got"
+grep -q 'interrupted after' "$work/err" || fail "SIGTERM twice is not one: $(tail -5 "$work/err")"
 [ $several ] || { echo "no mpirun: one rank only"; exit 0; }
 # The handlers are those of one rank; what the launcher passes on is the same for all.
 for n in $(seq $((runs / 2))); do

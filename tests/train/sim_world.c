@@ -55,8 +55,9 @@ static void *rank_main(void *arg) {
   rank_t *rank = arg;
   ls_world_t world = {.comm = rank->comm};
   ls_config_t *config;
-  rank->status =
-      ls_config_parse(rank->ctx, "test", rank->run->text, strlen(rank->run->text), NULL, 0, &config);
+  bool last = rank->run->last_text && rank->comm->rank == rank->run->ranks - 1;
+  const char *text = last ? rank->run->last_text : rank->run->text;
+  rank->status = ls_config_parse(rank->ctx, "test", text, strlen(text), NULL, 0, &config);
   if (rank->status != LS_OK) return NULL;
   rank->status = train(rank, &world, config);
   ls_config_destroy(config);

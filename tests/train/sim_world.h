@@ -18,7 +18,8 @@ typedef struct {
 } sim_result_t;
 
 typedef struct {
-  const char *text; /* configuration */
+  const char *text;      /* configuration */
+  const char *last_text; /* of the last rank; NULL: the same */
   int ranks;
   const ls_data_memory_t *memory;
   bool resume;

@@ -179,8 +179,68 @@ static void test_threads_do_not_change_ref(void **state) {
   }
 }
 
+/* They would train together without a word, each in its own way. */
+static void test_ranks_with_other_options_are_refused(void **state) {
+  (void)state;
+  static const char text[] = "model: {input: [2], loss: mse, layers: [{dense: {units: 1}}]}\n"
+                             "data: {kind: synthetic, samples: 64}\n"
+                             "train: {batch: 16, steps: 2, optimizer: {lr: %s}}\n"
+                             "parallel: {strategy: ddp, backend: cpu, threads: %d, deadline_s: %d}\n";
+  char first[512], other[512];
+  sim_result_t result;
+  snprintf(first, sizeof first, text, "0.01", 1, 60);
+  snprintf(other, sizeof other, text, "0.02", 1, 60);
+  sim_train(&(sim_run_t){.text = first, .last_text = other, .ranks = 3}, &result);
+  assert_int_not_equal(result.status, LS_OK);
+  if (!strstr(result.error, "rank 2 was started with train.optimizer.lr: 0.02, rank 0 with 0.01"))
+    fail_msg("%s", result.error);
+  snprintf(other, sizeof other, text, "0.01", 2, 50); /* a rank's own affair */
+  sim_train(&(sim_run_t){.text = first, .last_text = other, .ranks = 3}, &result);
+  assert_string_equal(result.error, "");
+  ls_free(result.param);
+}
+
+/* The rate is not to blame for gradients that only the wire cannot hold. */
+static void test_overflow_of_the_wire_is_named(void **state) {
+  (void)state;
+  static const char text[] =
+      "model: {input: [2], loss: mse, layers: [{dense: {units: 1}}]}\n"
+      "data: {kind: synthetic, normalize: false}\n"
+      "train: {batch: 16, steps: 5, max_skipped: 2, optimizer: {name: sgd, lr: 1e-9}}\n"
+      "parallel: {strategy: ddp, backend: cpu, threads: 1, wire: f16}\n";
+  float x[EXACT_ROWS * 2], y[EXACT_ROWS];
+  for (int i = 0; i < EXACT_ROWS; i++) {
+    x[2 * i] = x[2 * i + 1] = 1000;
+    y[i] = 1e6f;
+  }
+  ls_data_memory_t memory = {.rows = EXACT_ROWS, .inputs = 2, .outputs = 1, .features = x, .targets = y};
+  sim_result_t result;
+  sim_train(&(sim_run_t){.text = text, .ranks = 2, .memory = &memory}, &result);
+  assert_int_equal(result.status, LS_ERR_NONFINITE);
+  if (!strstr(result.error, "none above 65504: set parallel.wire: bf16 or f32")) fail_msg("%s", result.error);
+  ls_free(result.param);
+}
+
+/* It warms up: threads, libraries, caches. */
+static void test_the_first_step_is_no_speed(void **state) {
+  (void)state;
+  static const char text[] = "model: {input: [2], loss: mse, layers: [{dense: {units: 1}}]}\n"
+                             "data: {kind: synthetic, samples: 64}\n"
+                             "train: {batch: 16, steps: 2}\n"
+                             "parallel: {backend: cpu, threads: 1}\n";
+  sim_result_t result;
+  sim_train(&(sim_run_t){.text = text, .ranks = 1}, &result);
+  assert_string_equal(result.error, "");
+  const ls_train_report_t *r = &result.report; /* its mean is of both steps */
+  assert_true(fabs(r->samples_per_s * r->step_time_mean_us * 1e-6 / 16 - 1) > 1e-9);
+  ls_free(result.param);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact_data_gives_the_same_bits),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks_with_other_options_are_refused),
+                                     cmocka_unit_test(test_overflow_of_the_wire_is_named),
+                                     cmocka_unit_test(test_the_first_step_is_no_speed),
+                                     cmocka_unit_test(test_exact_data_gives_the_same_bits),
                                      cmocka_unit_test(test_exact_images_give_the_same_bits),
                                      cmocka_unit_test(test_sgd_differs_by_rounding),
                                      cmocka_unit_test(test_adam_loss_curves_agree),
