@@ -18,6 +18,9 @@ static const char *const interpolations[] = {"bilinear", "bicubic", NULL};
 static const char *const crops[] = {"centre", "random", NULL};
 static const char *const decodes[] = {"auto", "once", "always", NULL};
 
+/* In the order of ls_dates_t. */
+static const char *const dates[] = {"skip", "parts", NULL};
+
 /* In the order of ls_resident_t. */
 static const char *const residents[] = {"auto", "true", "false", NULL};
 
@@ -90,6 +93,13 @@ static const ls_option_t rows[] = {
                       "mean of the column's values in the training part. indicator: the same, and behind the "
                       "columns as "
                       "many more that are 1 where the value is missing, else 0."),
+    LS_OPTION(
+        ls_data_config_t, dates, .change = LS_CHANGE_MODEL, .choices = dates, .initial = "skip",
+        .help =
+            "csv: columns of dates (YYYY-MM-DD, with or without a time) that columns does not name. skip: "
+            "left "
+            "out. parts: features NAME.year, .month, .day, .weekday (Monday is 0), and .hour if there is a "
+            "time. columns can name these, .yearday and .minute, too."),
     LS_OPTION(
         ls_data_config_t, normalize, .change = LS_CHANGE_KEPT, .initial = "false",
         .help =
@@ -222,6 +232,7 @@ static const struct {
     {"normalize", ~OF(TEXT)},
     {"window", OF(CSV)},
     {"missing", OF(CSV)},
+    {"dates", OF(CSV)},
     {"resize", OF(IMAGES)},
     {"interpolation", OF(IMAGES)},
     {"crop", OF(IMAGES)},

@@ -19,6 +19,9 @@ typedef struct {
   bool except;              /* used by the caller for something else */
   bool named;               /* requested by name: a date in it is an error, not a reason to leave it out */
   int64_t place;            /* column of the matrix, -1 = left out */
+  int64_t
+      part[LS_DATE_PARTS]; /* columns of the matrix and one more, of the parts of its dates; 0 = left out */
+  bool dated;              /* one of them is not */
 } column_t;
 
 typedef struct {
@@ -27,6 +30,7 @@ typedef struct {
   int64_t passed;      /* lines of the file between the header and the first row here */
   ls_labels_t *labels; /* of the chosen column; NULL: numbers alone */
   bool gaps;           /* cells may have no value: NaN */
+  bool dates;          /* without names, columns of dates become parts */
   ls_arena_t arena;
   column_t *columns;
   int64_t count;  /* columns of the file */
@@ -147,6 +151,19 @@ static column_t *find_column(table_t *t, const char *name) {
   return NULL;
 }
 
+/* The column of dates of which `name` is a part: "date.weekday". */
+static column_t *find_part(table_t *t, const char *name, int *part) {
+  const char *dot = strrchr(name, '.');
+  for (*part = 0; dot && ls_date_part_names[*part]; ++*part) {
+    if (strcmp(dot + 1, ls_date_part_names[*part]) != 0) continue;
+    for (int64_t i = 0; i < t->count; i++)
+      if (strlen(t->columns[i].name) == (size_t)(dot - name) &&
+          !memcmp(t->columns[i].name, name, (size_t)(dot - name)))
+        return &t->columns[i];
+  }
+  return NULL;
+}
+
 static ls_status_t choose_columns(table_t *t, const ls_strings_t *want, bool trained,
                                   const ls_strings_t *except) {
   for (int i = 0; except && i < except->count; i++) {
@@ -156,6 +173,15 @@ static ls_status_t choose_columns(table_t *t, const ls_strings_t *want, bool tra
   }
   for (int i = 0; want && i < want->count; i++) {
     column_t *c = find_column(t, want->v[i]);
+    int part = 0;
+    column_t *of = c ? NULL : find_part(t, want->v[i], &part);
+    if (of && of->part[part] > 0)
+      return ls_csv_fail(&t->scan, &of->cell, "column '%.200s' is asked for twice", LS_SHOWN(want->v[i]));
+    if (of) {
+      of->part[part] = ++t->chosen;
+      of->dated = true;
+      continue;
+    }
     if (!c) return refuse_unknown(t, want->v[i], trained);
     if (c->place >= 0) return ls_csv_fail(&t->scan, &c->cell, "column '%.200s' is asked for twice", c->shown);
     if (c->except)
@@ -176,7 +202,14 @@ static ls_status_t choose_by_first_row(table_t *t) {
     ls_status_t status = ls_csv_scan_cell(&scan, &cell);
     if (status != LS_OK) return status;
     column_t *c = &t->columns[i];
-    if (!c->except && ls_number_is_date(cell.text, cell.len))
+    double part[LS_DATE_PARTS];
+    bool timed = false;
+    if (!c->except && t->dates && ls_number_date(cell.text, cell.len, part, &timed)) {
+      static const int parts[] = {LS_DATE_YEAR, LS_DATE_MONTH, LS_DATE_DAY, LS_DATE_WEEKDAY, LS_DATE_HOUR};
+      for (int k = 0; k < LS_COUNT(parts) - !timed; k++)
+        c->part[parts[k]] = ++t->chosen;
+      c->dated = true;
+    } else if (!c->except && ls_number_is_date(cell.text, cell.len))
       ls_log(t->ctx, LS_LOG_INFO, "%s: column '%.200s' holds dates and is left out", scan.name, c->shown);
     else if (!c->except)
       c->place = t->chosen++;
@@ -272,6 +305,19 @@ static bool is_gap(const ls_csv_cell_t *cell) {
   return false;
 }
 
+static void read_date(table_t *t, const column_t *c, const ls_csv_cell_t *cell, double *row) {
+  double part[LS_DATE_PARTS];
+  bool timed, gap = t->gaps && is_gap(cell),
+              good = gap || ls_number_date(cell->text, cell->len, part, &timed);
+  char text[CELL_TEXT_BYTES];
+  for (int k = 0; k < LS_DATE_PARTS && good; k++)
+    if (c->part[k] > 0) row[c->part[k] - 1] = gap ? NAN : part[k];
+  if (!good && speaks(t))
+    ls_csv_fail(&t->scan, cell,
+                "column '%.200s': '%s' is no date: YYYY-MM-DD was expected, with or without a time", c->shown,
+                ls_text_shown(cell->text, cell->len, text, sizeof text));
+}
+
 /* Reads one row into `row` (chosen values). Errors in its cells are reported and counted; a status is
  * returned only if the next row cannot be found. */
 static ls_status_t read_row(table_t *t, double *row) {
@@ -281,6 +327,7 @@ static ls_status_t read_row(table_t *t, double *row) {
     if (status != LS_OK) return status;
     if (cell.last != (i + 1 == t->count)) return refuse_ragged(t, &cell, cell.last ? i + 1 : i + 2);
     const column_t *c = &t->columns[i];
+    if (c->dated) read_date(t, c, &cell, row);
     if (c->place >= 0 && t->labels && t->labels->text) {
       if ((status = read_label(t, c, &cell, &row[c->place]))) return status;
     } else if (c->place >= 0 && t->gaps && is_gap(&cell)) {
@@ -352,13 +399,22 @@ static ls_status_t read_table(table_t *t, const ls_strings_t *want, bool trained
 /* The chosen columns' names in the order of the matrix: pointers, then the texts. */
 static ls_status_t copy_names(table_t *t, char ***names) {
   size_t bytes = (size_t)t->chosen * sizeof **names;
-  for (int64_t i = 0; i < t->count; i++)
-    if (t->columns[i].place >= 0) bytes += strlen(t->columns[i].name) + 1;
+  for (int64_t i = 0; i < t->count; i++) {
+    const column_t *c = &t->columns[i];
+    if (c->place >= 0) bytes += strlen(c->name) + 1;
+    for (int k = 0; k < LS_DATE_PARTS; k++)
+      if (c->part[k] > 0) bytes += strlen(c->name) + 1 + strlen(ls_date_part_names[k]) + 1;
+  }
   char **list = ls_alloc(t->ctx, bytes);
   if (!list) return LS_ERR_MEMORY;
   char *text = (char *)(list + t->chosen);
   for (int64_t i = 0; i < t->count; i++) {
     const column_t *c = &t->columns[i];
+    for (int k = 0; k < LS_DATE_PARTS; k++)
+      if (c->part[k] > 0) {
+        list[c->part[k] - 1] = text;
+        text += sprintf(text, "%s.%s", c->name, ls_date_part_names[k]) + 1;
+      }
     if (c->place < 0) continue;
     list[c->place] = strcpy(text, c->name);
     text += strlen(text) + 1;
@@ -403,11 +459,12 @@ ls_status_t ls_read_csv_after(ls_ctx_t *ctx, const char *name, const char *text,
   return read_text(&t, name, text, size, delimiter, want, trained, except, out);
 }
 
-ls_status_t ls_read_csv_gaps(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
-                             const ls_strings_t *want, bool trained, const ls_strings_t *except,
-                             ls_matrix_t *out) {
-  table_t t = {.ctx = ctx, .gaps = true};
-  return read_text(&t, name, text, size, delimiter, want, trained, except, out);
+ls_status_t ls_read_csv_features(ls_ctx_t *ctx, const char *name, const char *text, size_t size,
+                                 char delimiter, const ls_data_config_t *config, const ls_strings_t *except,
+                                 ls_matrix_t *out) {
+  table_t t = {
+      .ctx = ctx, .gaps = config->missing != LS_MISSING_ERROR, .dates = config->dates == LS_DATES_PARTS};
+  return read_text(&t, name, text, size, delimiter, &config->columns, config->columns_trained, except, out);
 }
 
 ls_status_t ls_read_csv_labels(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,

@@ -34,6 +34,8 @@ typedef enum { LS_WINDOWS_RANDOM, LS_WINDOWS_STRIDED } ls_windows_t;
 
 /* csv: a cell without a value. */
 typedef enum { LS_MISSING_ERROR, LS_MISSING_MEAN, LS_MISSING_INDICATOR } ls_missing_t;
+/* csv: columns of dates that nobody names. */
+typedef enum { LS_DATES_SKIP, LS_DATES_PARTS } ls_dates_t;
 
 /* images: what training takes of a picture, and when pictures are decoded: once if they fit, once, for each batch. */
 typedef enum { LS_CROP_CENTRE, LS_CROP_RANDOM } ls_crop_t;
@@ -65,6 +67,7 @@ typedef struct {
   ls_strings_t labels;     /* csv: labels of a checkpoint's classes, in the order of their numbers */
   bool classes_trained;    /* there is a checkpoint: classes have its labels, or none */
   int missing;             /* csv: ls_missing_t */
+  int dates;               /* csv: ls_dates_t */
   bool normalize;
   int64_t resize;    /* images: pixels of the shorter side before the crop; 0: the whole becomes the sample */
   int interpolation; /* images: ls_scale_t */

@@ -98,9 +98,7 @@ static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, ls_so
   bool known = config->window > 0 && config->horizon > 0 && !r->labels.text;
   const ls_strings_t *except = known ? NULL : &config->target;
   if (status == LS_OK)
-    status = (config->missing == LS_MISSING_ERROR ? ls_read_csv : ls_read_csv_gaps)(
-        ctx, config->path, text, size, delimiter, &config->columns, config->columns_trained, except,
-        &r->features);
+    status = ls_read_csv_features(ctx, config->path, text, size, delimiter, config, except, &r->features);
   if (status == LS_OK && config->missing == LS_MISSING_INDICATOR)
     status = ls_matrix_mark_gaps(ctx, &r->features);
   ls_free(text);

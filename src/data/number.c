@@ -113,6 +113,42 @@ static bool take_time(text_t *t) {
   return take_field(t, 2, 0, 59);
 }
 
+const char *const ls_date_part_names[] = {"year",    "month", "day",    "weekday",
+                                          "yearday", "hour",  "minute", NULL};
+
+/* Days of the Gregorian calendar from March 1 of the year 0 on (Hinnant, "chrono-compatible low-level date algorithms"). */
+static int64_t day_number(int year, int month, int day) {
+  int64_t y = month > 2 ? year : year - 1;
+  int64_t era = (y >= 0 ? y : y - 399) / 400, in_era = y - era * 400;
+  int64_t in_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+  return era * 146097 + in_era * 365 + in_era / 4 - in_era / 100 + in_year;
+}
+
+static int number_at(const char *text, int count) {
+  int v = 0;
+  for (int i = 0; i < count; i++)
+    v = v * 10 + (text[i] - '0');
+  return v;
+}
+
+bool ls_number_date(const char *text, size_t len, double part[LS_DATE_PARTS], bool *timed) {
+  if (!ls_number_is_date(text, len)) return false;
+  int year = number_at(text, 4), month = number_at(text + 5, 2), day = number_at(text + 8, 2);
+  int64_t number = day_number(year, month, day);
+  int64_t next = month < 12 ? day_number(year, month + 1, 1) : day_number(year + 1, 1, 1);
+  if (number >= next) return false;
+  *timed = len > 10;
+  part[LS_DATE_YEAR] = year;
+  part[LS_DATE_MONTH] = month;
+  part[LS_DATE_DAY] = day;
+  part[LS_DATE_WEEKDAY] =
+      (double)((number + 72) % 7); /* March 1 of the year 0 was a Wednesday; 10 weeks keep it above 0 */
+  part[LS_DATE_YEARDAY] = (double)(number - day_number(year, 1, 1) + 1);
+  part[LS_DATE_HOUR] = *timed ? number_at(text + 11, 2) : 0;
+  part[LS_DATE_MINUTE] = *timed ? number_at(text + 14, 2) : 0;
+  return true;
+}
+
 bool ls_number_is_date(const char *text, size_t len) {
   text_t t = {text, text + len};
   if (!take_field(&t, 4, 0, 9999) || !take(&t, '-') || !take_field(&t, 2, 1, 12) || !take(&t, '-') ||

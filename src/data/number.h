@@ -16,5 +16,19 @@ ls_number_t ls_number_parse(const char *text, size_t len, double *value);
 
 /* YYYY-MM-DD, alone or followed by a time (ISO 8601: [T or space]hh:mm[:ss[.fff]][Z or +hh:mm]). */
 bool ls_number_is_date(const char *text, size_t len);
+/* The numbers in such a date; LS_DATE_WEEKDAY: Monday is 0; LS_DATE_YEARDAY: January 1 is 1; without a time hour and
+ * minute are 0, and *timed is false. False: no date, or none of the calendar. */
+typedef enum {
+  LS_DATE_YEAR,
+  LS_DATE_MONTH,
+  LS_DATE_DAY,
+  LS_DATE_WEEKDAY,
+  LS_DATE_YEARDAY,
+  LS_DATE_HOUR,
+  LS_DATE_MINUTE,
+  LS_DATE_PARTS
+} ls_date_part_t;
+extern const char *const ls_date_part_names[]; /* NULL-terminated */
+bool ls_number_date(const char *text, size_t len, double part[LS_DATE_PARTS], bool *timed);
 
 #endif

@@ -53,7 +53,7 @@ ls_status_t ls_read_idx(ls_ctx_t *ctx, const char *name, const void *bytes, size
 ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);
 /* CSV: RFC 4180 with header. `delimiter` 0: found in the header (csv_scan.h). `want` names the columns, in
  * the order of the matrix (NULL or empty: every column that is not an ISO date in its first row; such columns
- * are then left out with a message). `trained`: they are a checkpoint's, so that one that is missing is a
+ * are then left out with a message). "NAME.weekday" and the like are parts of dates. `trained`: they are a checkpoint's, so that one that is missing is a
  * LS_ERR_MISMATCH. Columns that `except` names (may be NULL) are never taken. The first ten
  * bad cells and rows are reported, each at its place, then how many more there are. */
 ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
@@ -87,10 +87,11 @@ ls_status_t ls_labels_list(const ls_labels_t *labels, ls_strings_t *out);   /* i
 ls_status_t ls_read_csv_labels(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                                const ls_strings_t *want, ls_labels_t *labels, ls_matrix_t *out);
 
-/* Like ls_read_csv, but a cell without a value (empty, NA, N/A, NaN, nan, null, ?) is NaN. */
-ls_status_t ls_read_csv_gaps(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
-                             const ls_strings_t *want, bool trained, const ls_strings_t *except,
-                             ls_matrix_t *out);
+/* Like ls_read_csv, with the columns of the section; where its `missing` allows it a cell without a value (empty, NA, N/A,
+ * NaN, nan, null, ?) is NaN, and with dates: parts unnamed columns of dates become several. */
+ls_status_t ls_read_csv_features(ls_ctx_t *ctx, const char *name, const char *text, size_t size,
+                                 char delimiter, const ls_data_config_t *config, const ls_strings_t *except,
+                                 ls_matrix_t *out);
 
 /* Reads a whole file, and gunzips it if it begins with the gzip magic (truncation and trailing garbage are
  * errors). */

@@ -248,6 +248,7 @@ static void npy_images(void) {
           64);
   put_npy("y.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 1), }", (const float[4]){0}, 16);
 }
+FILES(csv_dates, put_text("d.csv", "when,b,y\n2024-01-31,1,2\n2024-02-30,3,4\n"))
 FILES(csv_labels, put_text("d.csv", "a,y\n1,oak\n2,elm\n"); put_text("v.csv", "a,y\n1,elm\n2,pine\n"))
 
 const row_t rows_data[] = {
@@ -408,6 +409,10 @@ const row_t rows_data[] = {
     {"shifts of normalised numbers", CONFIG, "check c.yaml --set data.padding=1 --set data.normalize=true",
      NPY_IMAGES, npy_images,
      .expect = {"data.padding does not go with data.normalize where samples are no bytes"}},
+    {"csv: a date that is none", DATA, "check c.yaml --set data.columns=[when.day,b]", CSV, csv_dates,
+     .expect = {"d.csv:3:1: column 'when': '2024-02-30' is no date: YYYY-MM-DD was expected"}},
+    {"dates of arrays", CONFIG, "check c.yaml --set data.dates=parts", NPY, npy_good,
+     .expect = {"data.dates does not go with data.kind: npy"}},
     {"csv column twice", DATA, .config = CSV, .files = csv_twice, .expect = {"d.csv:1:3", "both named 'a'"}},
     {"csv too wide for the model", DATA, .config = CSV, .files = csv_wide,
      .expect = {"d.csv", "3 features", "input is 2"}},

@@ -1,0 +1,106 @@
+/* Dates of CSV files as numbers: the calendar, named parts, parts of columns that nobody names. */
+#include "common.h"
+#include "data/number.h"
+#include "data/read.h"
+
+static void the_calendar(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    double part[LS_DATE_PARTS]; /* all 0: no date */
+  } rows[] = {
+      {"1970-01-01", {1970, 1, 1, 3, 1, 0, 0}},
+      {"2000-02-29", {2000, 2, 29, 1, 60, 0, 0}},
+      {"2024-12-31", {2024, 12, 31, 1, 366, 0, 0}},
+      {"2023-12-31 23:59", {2023, 12, 31, 6, 365, 23, 59}},
+      {"1900-03-01T07:08:09Z", {1900, 3, 1, 3, 60, 7, 8}},
+      {"0000-01-01", {0, 1, 1, 5, 1, 0, 0}},
+      {"2023-02-29", {0}},
+      {"1900-02-29", {0}},
+      {"2023-04-31", {0}},
+      {"2023-4-30", {0}},
+      {"", {0}},
+      {"5", {0}},
+  };
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    double part[LS_DATE_PARTS];
+    bool timed, good = rows[i].part[LS_DATE_DAY] > 0;
+    assert_int_equal(ls_number_date(rows[i].text, strlen(rows[i].text), part, &timed), good);
+    if (!good) continue;
+    for (int k = 0; k < LS_DATE_PARTS; k++)
+      if (part[k] != rows[i].part[k]) fail_msg("%s: %s is %g", rows[i].text, ls_date_part_names[k], part[k]);
+    assert_int_equal(timed, strlen(rows[i].text) > 10);
+  }
+}
+
+static const char text[] = "when,a,y\n2024-02-29 06:30,1,2\n2024-03-01 18:00,3,4\n";
+
+static ls_matrix_t read_all(said_t *said, const ls_data_config_t *config) {
+  const ls_strings_t target = NAMES("y");
+  ls_matrix_t m = {0};
+  if (ls_read_csv_features(said->ctx, "f", text, sizeof text - 1, 0, config, &target, &m) != LS_OK)
+    fail_msg("%s", said->messages);
+  return m;
+}
+
+static void columns_of_dates_become_parts(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_data_config_t config = {.kind = LS_DATA_CSV, .dates = LS_DATES_PARTS};
+  ls_matrix_t m = read_all(&said, &config);
+  static const char *const names[] = {"when.year",    "when.month", "when.day",
+                                      "when.weekday", "when.hour",  "a"};
+  static const double values[] = {2024, 2, 29, 3, 6, 1, 2024, 3, 1, 4, 18, 3};
+  assert_int_equal(m.cols, 6);
+  for (int i = 0; i < 12; i++) {
+    if (i < 6) assert_string_equal(m.names[i], names[i]);
+    assert_true(ls_matrix_at(&m, i) == values[i]);
+  }
+  ls_matrix_release(&m);
+
+  /* the names of a checkpoint find the same columns, in their order */
+  const ls_data_config_t named = {
+      .kind = LS_DATA_CSV, .columns = NAMES("when.minute", "a", "when.yearday"), .columns_trained = true};
+  m = read_all(&said, &named);
+  static const double chosen[] = {30, 1, 60, 0, 3, 61};
+  assert_int_equal(m.cols, 3);
+  for (int i = 0; i < 6; i++)
+    assert_true(ls_matrix_at(&m, i) == chosen[i]);
+  ls_matrix_release(&m);
+
+  config.dates = LS_DATES_SKIP;
+  m = read_all(&said, &config);
+  assert_int_equal(m.cols, 1);
+  ls_matrix_release(&m);
+  said_close(&said);
+}
+
+static void what_is_no_date_is_refused(void **state) {
+  (void)state;
+  static const char bad[] = "when,y\n2024-02-29,2\n2023-02-29,4\n";
+  const ls_data_config_t configs[] = {{.kind = LS_DATA_CSV, .dates = LS_DATES_PARTS},
+                                      {.kind = LS_DATA_CSV, .columns = NAMES("when.day")},
+                                      {.kind = LS_DATA_CSV, .columns = NAMES("when.day", "when.day")},
+                                      {.kind = LS_DATA_CSV, .columns = NAMES("when.days")}};
+  static const char *const expect[] = {"f:3:1: column 'when': '2023-02-29' is no date", "is no date",
+                                       "column 'when.day' is asked for twice",
+                                       "there is no column 'when.days'"};
+  const ls_strings_t target = NAMES("y");
+  for (int i = 0; i < LS_COUNT(configs); i++) {
+    said_t said;
+    said_open(&said);
+    ls_matrix_t m;
+    assert_int_equal(ls_read_csv_features(said.ctx, "f", bad, sizeof bad - 1, 0, &configs[i], &target, &m),
+                     LS_ERR_DATA);
+    assert_said(&said, expect[i]);
+    said_close(&said);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_calendar),
+                                     cmocka_unit_test(columns_of_dates_become_parts),
+                                     cmocka_unit_test(what_is_no_date_is_refused)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
