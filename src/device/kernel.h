@@ -70,6 +70,8 @@ enum {
   LS_COUNTER_COUNT = 16
 };
 enum { LS_SCALE_EXPONENT = 16, LS_SCALE_MIN = -16, LS_SCALE_MAX = 8 }; /* 1 to 2^24 */
+/* The function behind a norm that is fused with it. */
+enum { LS_BEHIND_NONE, LS_BEHIND_RELU, LS_BEHIND_SILU, LS_BEHIND_COUNT };
 enum { LS_HEAD_COUNT = 16, LS_HEAD_LOSS = 0, LS_HEAD_CORRECT = 1 };
 
 #endif

@@ -11,7 +11,7 @@ typedef struct ls_op ls_op_t;
 typedef struct ls_graph ls_graph_t;
 
 typedef int ls_tensor_id_t; /* -1 = none */
-enum { LS_NODE_IN_MAX = 8, LS_NODE_OUT_MAX = 4, LS_GRAPH_PASS_MAX = 8 };
+enum { LS_NODE_IN_MAX = 9, LS_NODE_OUT_MAX = 4, LS_GRAPH_PASS_MAX = 8 };
 
 typedef enum {
   LS_ROLE_INPUT,     /* filled by the host before every step */

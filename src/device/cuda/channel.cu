@@ -22,11 +22,11 @@ struct silu_function {
 
 // ---- sums over the rows of (rows, channels) ----
 // A thread has N neighbouring channels, a block a group of channels and one part of the rows; its stripes of threads are
-// added up in order. The parts go to the workspace as f64 (part, 2, channels), and a second kernel adds them up. What
-// f32 holds is added in f64; 16-bit numbers are, SHORT at a time, in f32 first.
+// added up in order. The parts go to the workspace as f64 (part, 2, channels), and a second kernel adds them up. All of
+// that is in f64; but a thread adds 16-bit numbers in f32.
 
 constexpr int64_t PART_ROWS = 32, SUM_BLOCKS = 528;
-constexpr int SHORT = 4;
+constexpr int ON_THEIR_WAY = 4; // rows that a thread reads at once
 
 template <class T> struct sum_of { typedef float type; };
 template <> struct sum_of<float> { typedef double type; };
@@ -41,6 +41,7 @@ template <class S> struct moment_term {
     S shift;
   };
   __device__ channel_t of(int64_t c) const { return {(S)shift[c]}; }
+  __device__ double second(double sum, int64_t) const { return sum; }
   __device__ void at(const channel_t &k, const float *v, S *a, S *b) const {
     S d = (S)v[0] - k.shift;
     *a += d;
@@ -48,22 +49,23 @@ template <class S> struct moment_term {
   }
 };
 
-// g and g xhat, where g is dy through the function F behind the norm.
+// g and g xhat, where g is dy through the function F behind the norm; rstd is a factor of the whole sum.
 template <class S, class F> struct back_term {
   static constexpr int INPUTS = 2; // dy, x
   const float *mean, *rstd, *gamma, *beta;
   struct channel_t {
-    S mean, rstd;
+    S mean;
     float scale, beta;
   };
   __device__ channel_t of(int64_t c) const {
-    if (F::PLAIN) return {(S)mean[c], (S)rstd[c], 0, 0};
-    return {(S)mean[c], (S)rstd[c], rstd[c] * gamma[c], beta[c]};
+    if (F::PLAIN) return {(S)mean[c], 0, 0};
+    return {(S)mean[c], rstd[c] * gamma[c], beta[c]};
   }
+  __device__ double second(double sum, int64_t c) const { return sum * rstd[c]; }
   __device__ void at(const channel_t &k, const float *v, S *a, S *b) const {
     float g = F::PLAIN ? v[0] : F::back(v[0], (v[1] - (float)k.mean) * k.scale + k.beta);
     *a += (S)g;
-    *b += (S)g * (((S)v[1] - k.mean) * k.rstd);
+    *b += (S)g * ((S)v[1] - k.mean);
   }
 };
 
@@ -71,8 +73,9 @@ template <class T, int COUNT> struct inputs { const T *of[COUNT]; };
 
 // Samples of weight 0 count nowhere; each has `positions` rows.
 template <class T, int N, class F>
-__global__ void channel_sum_kernel(inputs<T, F::INPUTS> in, F term, const float *weight, double *part,
-                                   int64_t rows, int64_t positions, int64_t channels) {
+__global__ void __launch_bounds__(BLOCK, 2)
+    channel_sum_kernel(inputs<T, F::INPUTS> in, F term, const float *weight, double *part, int64_t rows,
+                       int64_t positions, int64_t channels) {
   typedef typename sum_of<T>::type S;
   extern __shared__ float4 shared[];
   double *stripe = (double *)shared; // (stripes, 2, channels of the block)
@@ -80,17 +83,17 @@ __global__ void channel_sum_kernel(inputs<T, F::INPUTS> in, F term, const float 
   int64_t c = (int64_t)blockIdx.x * wide + lane;
   int64_t chunk = (rows + gridDim.y - 1) / gridDim.y, begin = blockIdx.y * chunk, step = blockDim.y;
   int64_t end = begin + chunk < rows ? begin + chunk : rows;
-  double sum[2][N] = {};
+  S sum[2][N] = {};
   if (c < channels) {
     typename F::channel_t channel[N];
 #pragma unroll
     for (int e = 0; e < N; e++)
       channel[e] = term.of(c + e);
-    for (int64_t r = begin + threadIdx.y; r < end; r += SHORT * step) {
-      some<T, N> value[SHORT][F::INPUTS];
-      bool counts[SHORT];
+    for (int64_t r = begin + threadIdx.y; r < end; r += ON_THEIR_WAY * step) {
+      some<T, N> value[ON_THEIR_WAY][F::INPUTS];
+      bool counts[ON_THEIR_WAY];
 #pragma unroll
-      for (int k = 0; k < SHORT; k++) {
+      for (int k = 0; k < ON_THEIR_WAY; k++) {
         int64_t at = r + k * step;
         counts[k] = at < end && weight[quotient(at, positions)] > 0;
 #pragma unroll
@@ -99,17 +102,14 @@ __global__ void channel_sum_kernel(inputs<T, F::INPUTS> in, F term, const float 
       }
 #pragma unroll
       for (int e = 0; e < N; e++) {
-        S a = 0, b = 0;
 #pragma unroll
-        for (int k = 0; k < SHORT; k++) {
+        for (int k = 0; k < ON_THEIR_WAY; k++) {
           float v[F::INPUTS];
 #pragma unroll
           for (int i = 0; i < F::INPUTS; i++)
             v[i] = value[k][i][e];
-          if (counts[k]) term.at(channel[e], v, &a, &b);
+          if (counts[k]) term.at(channel[e], v, &sum[0][e], &sum[1][e]);
         }
-        sum[0][e] += a;
-        sum[1][e] += b;
       }
     }
   }
@@ -126,7 +126,7 @@ __global__ void channel_sum_kernel(inputs<T, F::INPUTS> in, F term, const float 
     double total = 0;
     for (int s = 0; s < (int)blockDim.y; s++)
       total += stripe[s * 2 * wide + i];
-    part[((int64_t)blockIdx.y * 2 + k) * channels + to] = total;
+    part[((int64_t)blockIdx.y * 2 + k) * channels + to] = k ? term.second(total, to) : total;
   }
 }
 
@@ -216,6 +216,10 @@ template <class F> static ls_status_t back_sums(ls_stream_t *stream, args_t args
 static ls_status_t bn_back_sums(ls_stream_t *stream, args_t args) {
   return back_sums<no_function>(stream, args, "bn_back_sums");
 }
+static ls_status_t bn_act_back_sums(ls_stream_t *stream, args_t args) {
+  auto *run = args->attrs->i[0] == LS_BEHIND_SILU ? back_sums<silu_function> : back_sums<relu_function>;
+  return run(stream, args, "bn_act_back_sums");
+}
 
 // ---- a thread for each channel ----
 
@@ -273,11 +277,11 @@ static ls_status_t rsqrt_eps(ls_stream_t *stream, args_t args) {
 // N channels of several rows on their way at once; y may be an input.
 
 constexpr int64_t CHANNEL_BLOCKS = 4096;
-template <class T> constexpr int ON_THEIR_WAY = sizeof(T) == 4 ? 4 : 2;
 
 template <class T, int N, class F>
-__global__ void channel_map_kernel(T *y, inputs<T, F::INPUTS> in, int64_t rows, int64_t width, F f) {
-  constexpr int WAY = ON_THEIR_WAY<T>;
+__global__ void __launch_bounds__(BLOCK, 2)
+    channel_map_kernel(T *y, inputs<T, F::INPUTS> in, int64_t rows, int64_t width, F f) {
+  constexpr int WAY = ON_THEIR_WAY;
   int64_t c = N * plane_column(), step = plane_row_step();
   if (c >= width) return;
   typename F::channel_t channel[N];
@@ -315,7 +319,7 @@ static void channel_map_of(ls_stream_t *stream, T *y, inputs<T, F::INPUTS> in, i
   dim3 grid;
   dim3 block = threads_across(width / N, &grid.x);
   int64_t most = CHANNEL_BLOCKS / grid.x;
-  grid.y = grid_for(rows, block.y * ON_THEIR_WAY<T>, most < 1 ? 1 : most);
+  grid.y = grid_for(rows, block.y * ON_THEIR_WAY, most < 1 ? 1 : most);
   channel_map_kernel<T, N, F><<<grid, block, 0, ls_kernel_stream(stream)>>>(y, in, rows, width, f);
 }
 
@@ -362,6 +366,14 @@ template <class F, bool ADDS> static ls_status_t apply(ls_stream_t *stream, args
 static ls_status_t bn_apply(ls_stream_t *stream, args_t args) {
   return apply<no_function, false>(stream, args, "bn_apply");
 }
+static ls_status_t bn_act(ls_stream_t *stream, args_t args) {
+  auto *run = args->attrs->i[0] == LS_BEHIND_SILU ? apply<silu_function, false> : apply<relu_function, false>;
+  return run(stream, args, "bn_act");
+}
+static ls_status_t bn_add_act(ls_stream_t *stream, args_t args) {
+  auto *run = args->attrs->i[0] == LS_BEHIND_RELU ? apply<relu_function, true> : apply<no_function, true>;
+  return run(stream, args, "bn_add_act");
+}
 
 // g = dy through F; dx = gamma rstd (g - s1 / count - xhat s2 / count).
 template <class F> struct bn_dx_each : channel_each {
@@ -369,20 +381,16 @@ template <class F> struct bn_dx_each : channel_each {
   const float *gamma, *mean, *rstd, *weight, *sums, *count, *beta;
   int64_t positions, channels;
   struct channel_t {
-    float mean, rstd, scale, s1, s2, beta;
+    float mean, scale, s1, s2, beta;
   };
   __device__ channel_t of(int64_t c) const {
-    return {mean[c],
-            rstd[c],
-            gamma[c] * rstd[c],
-            sums[c] / *count,
-            sums[channels + c] / *count,
-            F::PLAIN ? 0 : beta[c]};
+    float s2 = rstd[c] * (sums[channels + c] / *count);
+    return {mean[c], gamma[c] * rstd[c], sums[c] / *count, s2, F::PLAIN ? 0 : beta[c]};
   }
   template <int N> __device__ bool at(int64_t r, int64_t) const { return weight[quotient(r, positions)] > 0; }
   __device__ float operator()(const channel_t &k, bool counts, int, const float *v) const {
     float d = v[1] - k.mean, g = F::PLAIN ? v[0] : F::back(v[0], d * k.scale + k.beta);
-    return counts ? k.scale * (g - k.s1 - d * k.rstd * k.s2) : 0;
+    return counts ? k.scale * (g - k.s1 - d * k.s2) : 0;
   }
 };
 
@@ -397,6 +405,10 @@ template <class F> static ls_status_t back_dx(ls_stream_t *stream, args_t args, 
 }
 static ls_status_t bn_dx(ls_stream_t *stream, args_t args) {
   return back_dx<no_function>(stream, args, "bn_dx");
+}
+static ls_status_t bn_act_dx(ls_stream_t *stream, args_t args) {
+  auto *run = args->attrs->i[0] == LS_BEHIND_SILU ? back_dx<silu_function> : back_dx<relu_function>;
+  return run(stream, args, "bn_act_dx");
 }
 
 template <class T> struct bias_each : channel_each {
@@ -464,5 +476,9 @@ const ls_kernel_row_t ls_cuda_channel_rows[] = {{"bias", bias, true},
                                                 {"bn_apply", bn_apply, true},
                                                 {"bn_back_sums", bn_back_sums, true},
                                                 {"bn_dx", bn_dx, true},
+                                                {"bn_act", bn_act, true},
+                                                {"bn_add_act", bn_add_act, true},
+                                                {"bn_act_back_sums", bn_act_back_sums, true},
+                                                {"bn_act_dx", bn_act_dx, true},
                                                 {"rsqrt_eps", rsqrt_eps},
                                                 {}};

@@ -1,0 +1,183 @@
+/* Batch norm and the function behind it in one op: what lies between them is neither written nor read, and the gradient
+ * computes it again from x. Passes make them. i[0] is the function: LS_BEHIND_NONE, _RELU or _SILU. The other inputs are
+ * those of the ops in batch_norm.c.
+ *   bn_act            (x, mean, rstd, gamma, beta) -> f(z), z being the norm
+ *   bn_add_act        (x, mean, rstd, gamma, beta, r like x) -> f(z + r)
+ *   bn_act_back_sums  (dy, x, mean, rstd, weight, gamma, beta) -> (2c): of f's gradient
+ *   bn_act_dx         (dy, x, gamma, mean, rstd, weight, sums over the ranks (2c), count, beta) -> dx
+ * All have the bits of the ops that they stand for. */
+#include "graph/ops/ops.h"
+#include "graph/ops/row.h"
+
+#include <math.h>
+
+static ls_status_t check_function(ls_ctx_t *ctx, const char *op, const ls_attrs_t *attrs) {
+  if (attrs->i[0] >= 0 && attrs->i[0] < LS_BEHIND_COUNT) return LS_OK;
+  return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: there is no function %lld", op, (long long)attrs->i[0]);
+}
+
+static float function(int64_t which, float z) {
+  double s = 1 / (1 + exp(-(double)z));
+  return which == LS_BEHIND_SILU ? (float)(z * s) : which == LS_BEHIND_RELU && z < 0 ? 0 : z;
+}
+
+static float gradient(int64_t which, float dy, float z) {
+  double s = 1 / (1 + exp(-(double)z));
+  if (which == LS_BEHIND_SILU) return (float)(dy * (s * (1 + z * (1 - s))));
+  return which == LS_BEHIND_RELU && !(z > 0) ? 0 : dy;
+}
+
+/* One channel's numbers, at input `first` and behind: mean, rstd, gamma, beta. */
+typedef struct {
+  double mean, rstd, gamma, beta;
+} channel_t;
+static channel_t channel(const ls_kernel_args_t *args, const int input[4], int64_t c) {
+  return (channel_t){ls_in_f32(args, input[0])[c], ls_in_f32(args, input[1])[c], ls_in_f32(args, input[2])[c],
+                     ls_in_f32(args, input[3])[c]};
+}
+
+static float norm(const channel_t *k, float x) {
+  return (float)((x - k->mean) * k->rstd * k->gamma + k->beta);
+}
+
+static ls_status_t act_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  ls_status_t status = check_function(ctx, "bn_act", attrs);
+  return status ? status : ls_op_bn_apply.shape(ctx, attrs, in, out);
+}
+
+static ls_status_t add_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  ls_status_t status = act_shape(ctx, attrs, in, out);
+  return status ? status : ls_rule_equal(ctx, "bn_add_act", "r", &in[5], "x", &in[0]);
+}
+
+static ls_status_t act_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  static const int inputs[] = {1, 2, 3, 4};
+  int64_t c = ls_shape_count(ls_in_shape(args, 1));
+  for (int64_t e = 0; e < ls_shape_count(ls_in_shape(args, 0)); e++) {
+    const channel_t k = channel(args, inputs, e % c);
+    float z = norm(&k, ls_in_f32(args, 0)[e]);
+    if (args->in_count > 5) z += ls_in_f32(args, 5)[e];
+    ls_out_f32(args, 0)[e] = function(args->attrs->i[0], z);
+  }
+  return LS_OK;
+}
+
+static ls_status_t sums_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  ls_status_t status = check_function(ctx, "bn_act_back_sums", attrs);
+  if (!status) status = ls_op_bn_back_sums.shape(ctx, attrs, in, out);
+  for (int i = 5; i < 7 && !status; i++)
+    status = ls_rule_equal(ctx, "bn_act_back_sums", "a channel's input", &in[i], "the mean", &in[2]);
+  return status;
+}
+
+static ls_status_t sums_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  static const int inputs[] = {2, 3, 5, 6};
+  const ls_shape_t *x = ls_in_shape(args, 1);
+  int64_t c = ls_shape_count(ls_in_shape(args, 2)), rows = ls_shape_count(x) / c, each = rows / x->dim[0];
+  for (int64_t n = 0; n < c; n++) {
+    const channel_t k = channel(args, inputs, n);
+    double s1 = 0, s2 = 0;
+    for (int64_t r = 0; r < rows; r++) {
+      float v = ls_in_f32(args, 1)[r * c + n];
+      double g = gradient(args->attrs->i[0], ls_in_f32(args, 0)[r * c + n], norm(&k, v));
+      if (!(ls_in_f32(args, 4)[r / each] > 0)) g = 0;
+      s1 += g;
+      s2 += g * ((v - k.mean) * k.rstd);
+    }
+    ls_out_f32(args, 0)[n] = (float)s1;
+    ls_out_f32(args, 0)[c + n] = (float)s2;
+  }
+  return LS_OK;
+}
+
+static ls_status_t dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  ls_status_t status = check_function(ctx, "bn_act_dx", attrs);
+  if (!status) status = ls_op_bn_dx.shape(ctx, attrs, in, out);
+  return status ? status : ls_rule_equal(ctx, "bn_act_dx", "beta", &in[8], "gamma", &in[2]);
+}
+
+static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  static const int inputs[] = {3, 4, 2, 8};
+  const ls_shape_t *x = ls_in_shape(args, 1);
+  int64_t c = ls_shape_count(ls_in_shape(args, 2)), each = ls_shape_count(x) / c / x->dim[0];
+  double count = *ls_in_f32(args, 7);
+  for (int64_t e = 0; e < ls_shape_count(x); e++) {
+    const channel_t k = channel(args, inputs, e % c);
+    float v = ls_in_f32(args, 1)[e], g = gradient(args->attrs->i[0], ls_in_f32(args, 0)[e], norm(&k, v));
+    double h = (v - k.mean) * k.rstd, s1 = ls_in_f32(args, 6)[e % c], s2 = ls_in_f32(args, 6)[c + e % c];
+    double dx = k.gamma * k.rstd * (g - s1 / count - h * (s2 / count));
+    ls_out_f32(args, 0)[e] = ls_in_f32(args, 5)[e / c / each] > 0 ? (float)dx : 0;
+  }
+  return LS_OK;
+}
+
+#define X(...)   LS_CASE_F32(-1, 1, __VA_ARGS__)
+#define POS(n)   LS_CASE_F32(0.5, 1.5, n)
+#define PART(n)  LS_CASE_F32(-1, 1, n) /* weights: about half of the samples are padding */
+#define COUNT(c) LS_CASE_F32(9, 10, 1 + 2 * (c))
+#define ACT_CASE(label, which, c, ...)                                                                       \
+  { label, 5, {X(__VA_ARGS__, c), X(c), POS(c), X(c), X(c)}, {.i = {which}}, 3e-6, 0 }
+#define ADD_CASE(label, which, c, ...)                                                                       \
+  { label, 6, {X(__VA_ARGS__, c), X(c), POS(c), X(c), X(c), X(__VA_ARGS__, c)}, {.i = {which}}, 3e-6, 0 }
+#define SUMS_CASE(label, which, n, c, ...)                                                                   \
+  {                                                                                                          \
+    label, 7, {X(n, __VA_ARGS__, c), X(n, __VA_ARGS__, c), X(c), POS(c), PART(n), X(c), X(c)},               \
+        {.i = {which}}, 2e-5, 0                                                                              \
+  }
+#define DX_CASE(label, which, n, c, ...)                                                                     \
+  {                                                                                                          \
+    label, 9, {X(n, __VA_ARGS__, c),                                                                         \
+               X(n, __VA_ARGS__, c),                                                                         \
+               X(c),                                                                                         \
+               X(c),                                                                                         \
+               POS(c),                                                                                       \
+               PART(n),                                                                                      \
+               X(2 * (c)),                                                                                   \
+               COUNT(c),                                                                                     \
+               X(c)},                                                                                        \
+        {.i = {which}}, 3e-6, 0                                                                              \
+  }
+static const ls_op_case_t act_cases[] = {
+    ACT_CASE("one", LS_BEHIND_RELU, 1, 1, 1),
+    ACT_CASE("odd", LS_BEHIND_RELU, 7, 5, 3),
+    ACT_CASE("odd, silu", LS_BEHIND_SILU, 7, 5, 3),
+    ACT_CASE("vectors", LS_BEHIND_RELU, 24, 3, 9, 11),
+    ACT_CASE("vectors, silu", LS_BEHIND_SILU, 40, 3, 9, 11),
+};
+static const ls_op_case_t add_cases[] = {
+    ADD_CASE("one", LS_BEHIND_RELU, 1, 1, 1),
+    ADD_CASE("odd", LS_BEHIND_RELU, 7, 5, 3),
+    ADD_CASE("nothing behind", LS_BEHIND_NONE, 7, 5, 3),
+    ADD_CASE("vectors", LS_BEHIND_RELU, 24, 3, 9, 11),
+    ADD_CASE("vectors, nothing behind", LS_BEHIND_NONE, 40, 3, 9, 11),
+};
+static const ls_op_case_t sums_cases[] = {
+    SUMS_CASE("one", LS_BEHIND_RELU, 1, 1, 1),
+    SUMS_CASE("odd", LS_BEHIND_RELU, 5, 7, 3),
+    SUMS_CASE("odd, silu", LS_BEHIND_SILU, 5, 7, 3),
+    SUMS_CASE("vectors", LS_BEHIND_RELU, 7, 24, 9, 11),
+    SUMS_CASE("vectors, silu", LS_BEHIND_SILU, 7, 40, 9, 11),
+};
+static const ls_op_case_t dx_cases[] = {
+    DX_CASE("one", LS_BEHIND_RELU, 1, 1, 1),
+    DX_CASE("odd", LS_BEHIND_RELU, 5, 7, 3),
+    DX_CASE("odd, silu", LS_BEHIND_SILU, 5, 7, 3),
+    DX_CASE("vectors", LS_BEHIND_RELU, 7, 24, 9, 11),
+    DX_CASE("vectors, silu", LS_BEHIND_SILU, 7, 40, 9, 11),
+};
+
+#define ROW(op, class_, in_, shape_, forward_, cases_)                                                       \
+  .name = op, .class = class_, .in_count = in_, .out_count = 1, .shape = shape_, .forward = forward_,        \
+  LS_CASES(cases_)
+const ls_op_t ls_op_bn_act = {ROW("bn_act", LS_OP_ELEMENTWISE, 5, act_shape, act_forward, act_cases),
+                              .flops_each = 6, .inplace = 1, .low_in = 1, .low_out = 1};
+const ls_op_t ls_op_bn_add_act = {ROW("bn_add_act", LS_OP_ELEMENTWISE, 6, add_shape, act_forward, add_cases),
+                                  .flops_each = 6, .inplace = 1 | 1 << 5, .low_in = 1 | 1 << 5, .low_out = 1};
+const ls_op_t ls_op_bn_act_back_sums = {
+    ROW("bn_act_back_sums", LS_OP_REDUCTION, 7, sums_shape, sums_forward, sums_cases), .flops_each = 9,
+    .low_in = 3};
+const ls_op_t ls_op_bn_act_dx = {ROW("bn_act_dx", LS_OP_ELEMENTWISE, 9, dx_shape, dx_forward, dx_cases),
+                                 .flops_each = 12, .inplace = 3, .low_in = 3, .low_out = 1};

@@ -1,0 +1,132 @@
+/* What the pass fuse_norm finds, and that a residual block's gradients keep their bits. */
+#include "graph/ops/ops.h"
+#include "graph/pass/pass.h"
+
+#include <string.h>
+
+#include "unit.h"
+
+#include "fixture.h"
+#include "run_graph.h"
+
+enum { ROWS = 3, POSITIONS = 4, CHANNELS = 5, VALUES_MAX = 1000 };
+
+static bool has_all(const void *backend, const char *op, ls_dtype_t low) {
+  (void)low;
+  (void)backend;
+  return strcmp(op, "linear_relu") != 0;
+}
+static const ls_pass_context_t all = {.has = has_all, .fuse = true};
+
+/* A product over channels and its batch norm. */
+static ls_tensor_id_t norm(ls_graph_t *g, int layer, ls_tensor_id_t x, ls_tensor_id_t weight) {
+  const ls_attrs_t eps = {.f = {1e-3}};
+  ls_graph_scope(g, "layers.%d", layer);
+  ls_tensor_id_t w = ls_graph_param(g, "weight", LS_SHAPE(LS_F32, CHANNELS, CHANNELS), (ls_init_t){0});
+  ls_tensor_id_t b = ls_graph_param(g, "bias", LS_SHAPE(LS_F32, CHANNELS), (ls_init_t){0});
+  ls_tensor_id_t gamma = ls_graph_param(g, "gamma", LS_SHAPE(LS_F32, CHANNELS), (ls_init_t){0});
+  ls_tensor_id_t beta = ls_graph_param(g, "beta", LS_SHAPE(LS_F32, CHANNELS), (ls_init_t){0});
+  ls_tensor_id_t out[3], y = ls_graph_op(g, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){x, w, b}, NULL);
+  ls_tensor_id_t sums = ls_graph_op(g, &ls_op_bn_sums, NULL, 3, (ls_tensor_id_t[]){y, weight, beta}, NULL);
+  ls_graph_op(g, &ls_op_bn_moments, &eps, 2, (ls_tensor_id_t[]){sums, beta}, out);
+  y = ls_graph_op(g, &ls_op_bn_apply, NULL, 5, (ls_tensor_id_t[]){y, out[0], out[1], gamma, beta}, NULL);
+  ls_graph_scope(g, "%s", "");
+  return y;
+}
+
+static ls_tensor_id_t one(ls_graph_t *g, const ls_op_t *op, ls_tensor_id_t x) {
+  return ls_graph_op(g, op, NULL, 1, &x, NULL);
+}
+static ls_tensor_id_t two(ls_graph_t *g, const ls_op_t *op, ls_tensor_id_t a, ls_tensor_id_t b) {
+  return ls_graph_op(g, op, NULL, 2, (ls_tensor_id_t[]){a, b}, NULL);
+}
+
+/* relu, silu, relu of a sum with the first, a sum with nothing behind it; the loss is the sum of squares. */
+static void network(ls_graph_t *g) {
+  ls_tensor_id_t x = ls_graph_input(g, "x", LS_SHAPE(LS_F32, ROWS, POSITIONS, CHANNELS));
+  ls_tensor_id_t weight = ls_graph_input(g, "weight", LS_SHAPE(LS_F32, ROWS));
+  ls_tensor_id_t first = one(g, &ls_op_relu, norm(g, 0, x, weight));
+  ls_tensor_id_t y = one(g, &ls_op_silu, norm(g, 1, first, weight));
+  y = one(g, &ls_op_relu, two(g, &ls_op_add, norm(g, 2, y, weight), first));
+  y = two(g, &ls_op_add, y, norm(g, 3, y, weight));
+  y = two(g, &ls_op_mul, y, y);
+  ls_tensor_id_t loss = ls_graph_op(g, &ls_op_reduce, &(ls_attrs_t){.i = {3}}, 1, &y, NULL);
+  ls_graph_rename(g, loss, "loss");
+  assert_int_equal(ls_graph_backward(g, loss, -1), LS_OK);
+}
+
+static int count_ops(const ls_graph_t *g, const ls_op_t *op) {
+  int count = 0;
+  for (int n = 0; n < g->node_count; n++)
+    count += g->nodes[n].op == op;
+  return count;
+}
+
+static void test_norms_take_in_what_is_behind_them(void **state) {
+  ls_graph_t *g = ((fixture_t *)*state)->graph;
+  network(g);
+  assert_int_equal(ls_graph_run_passes(g, &all), LS_OK);
+  assert_int_equal(count_ops(g, &ls_op_bn_act), 2);
+  assert_int_equal(count_ops(g, &ls_op_bn_add_act), 2);
+  assert_int_equal(count_ops(g, &ls_op_bn_apply), 0);
+  assert_int_equal(count_ops(g, &ls_op_bn_act_back_sums), 2);
+  assert_int_equal(count_ops(g, &ls_op_bn_act_dx), 2);
+  assert_int_equal(count_ops(g, &ls_op_relu), 0);
+  assert_int_equal(count_ops(g, &ls_op_relu_dy), 1); /* of the sum: both of its terms read it */
+  assert_int_equal(count_ops(g, &ls_op_silu_dx), 0);
+}
+
+static void test_no_norm_is_fused_without_leave(void **state) {
+  ls_graph_t *g = ((fixture_t *)*state)->graph;
+  network(g);
+  int nodes = g->node_count;
+  assert_int_equal(ls_graph_run_passes(g, &(ls_pass_context_t){.has = has_all}), LS_OK);
+  assert_int_equal(g->node_count, nodes);
+}
+
+/* Every parameter's gradient and the loss, one behind the other. */
+static int values(ls_ctx_t *ctx, bool fuse, float *to) {
+  ls_graph_t *g;
+  int count = 0;
+  assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
+  network(g);
+  if (fuse) assert_int_equal(ls_graph_run_passes(g, &all), LS_OK);
+  void **memory = graph_memory(g);
+  for (int id = 0; id < g->tensor_count; id++)
+    for (int64_t k = 0; g->tensors[id].producer < 0 && k < ls_shape_count(&g->tensors[id].shape); k++)
+      ((float *)memory[id])[k] = 0.3f * (float)((k * 7 + id * 5) % 11 - 5);
+  for (int n = 0; n < g->node_count; n++)
+    run_node(g, n, memory);
+  for (int id = 0; id < g->tensor_count; id++) {
+    const ls_graph_tensor_t *t = &g->tensors[id];
+    if (t->role != LS_ROLE_PARAM_GRAD && strcmp(t->name, "loss") != 0) continue;
+    int64_t size = ls_shape_count(&t->shape);
+    assert_true(count + size <= VALUES_MAX);
+    memcpy(to + count, memory[id], (size_t)size * sizeof *to);
+    count += (int)size;
+  }
+  graph_memory_free(g, memory);
+  ls_graph_destroy(g);
+  return count;
+}
+
+static void test_fused_norms_keep_the_bits(void **state) {
+  ls_ctx_t *ctx = ((fixture_t *)*state)->ctx;
+  static float apart[VALUES_MAX], fused[VALUES_MAX];
+  int count = values(ctx, false, apart);
+  assert_int_equal(count, 4 * CHANNELS * (CHANNELS + 3) + 1);
+  assert_int_equal(values(ctx, true, fused), count);
+  for (int k = 0; k < count; k++)
+    if (memcmp(&apart[k], &fused[k], sizeof *apart) != 0)
+      fail_msg("value %d: %g apart, %g fused", k, (double)apart[k], (double)fused[k]);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(test_norms_take_in_what_is_behind_them),
+      TEST(test_no_norm_is_fused_without_leave),
+      TEST(test_fused_norms_keep_the_bits),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
