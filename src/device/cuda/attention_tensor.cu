@@ -574,23 +574,22 @@ template <class Q, class K> static int dx_as(ls_stream_t *stream, args_t args) {
 
 typedef int (*version_fn)(ls_stream_t *stream, args_t args);
 template <class E> static int serve(ls_stream_t *stream, args_t args, const ls_tensor_t &qkv, bool dx) {
+  typedef plan_of<E, 64, 4, 1, 64> dkv_64;
   static const struct {
-    int64_t size, t; // at most; t 0: any
+    int64_t size, t; // at most
     version_fn forward, dx;
   } versions[] = {
-      {32, 0, forward_as<plan_of<E, 32, 4, 1, 64>>,
-       dx_as<plan_of<E, 32, 4, 1, 64>, plan_of<E, 32, 4, 1, 64>>},
-      {64, 64, forward_as<plan_of<E, 64, 4, 1, 64>>,
-       dx_as<plan_of<E, 64, 4, 1, 64>, plan_of<E, 64, 4, 1, 64>>},
-      {64, 0, forward_as<plan_of<E, 64, 4, 2, 64>>,
-       dx_as<plan_of<E, 64, 4, 1, 64>, plan_of<E, 64, 4, 1, 64>>},
-      {128, 0, forward_as<plan_of<E, 128, 4, 1, 64>>,
+      {32, INT64_MAX, forward_as<plan_of<E, 32, 4, 1, 64, 4>>,
+       dx_as<plan_of<E, 32, 4, 1, 32, 4>, plan_of<E, 32, 4, 1, 64, 3>>},
+      {64, 1024, forward_as<plan_of<E, 64, 4, 1, 64, 3>>, dx_as<plan_of<E, 64, 4, 1, 64, 3>, dkv_64>},
+      {64, INT64_MAX, forward_as<plan_of<E, 64, 4, 2, 64>>, dx_as<plan_of<E, 64, 4, 1, 64, 3>, dkv_64>},
+      {128, INT64_MAX, forward_as<plan_of<E, 128, 4, 1, 64>>,
        dx_as<plan_of<E, 128, 4, 1, 32>, plan_of<E, 128, 4, 1, 32>>},
   };
   int64_t size = qkv.shape.dim[2] / (3 * args->attrs->i[0]);
   if (size % SEGMENT != 0) return cudaErrorNotSupported;
   for (auto &v : versions)
-    if (size <= v.size && (v.t == 0 || qkv.shape.dim[1] <= v.t)) return (dx ? v.dx : v.forward)(stream, args);
+    if (size <= v.size && qkv.shape.dim[1] <= v.t) return (dx ? v.dx : v.forward)(stream, args);
   return cudaErrorNotSupported;
 }
 

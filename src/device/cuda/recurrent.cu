@@ -1,9 +1,9 @@
 // Recurrent chains (graph/ops/recurrent.c). Samples are independent, so a cluster of blocks takes a few of them through
 // all positions in one launch: each block keeps the weights of its share of the units in registers, and the blocks
-// exchange what the next position needs through each other's shared memory, with one barrier a position. Reading shared
-// memory takes longer than arithmetic, so that a thread uses what it has read for several columns; what threads of a warp
+// send each other what the next position needs (cluster.cuh). Reading shared memory takes longer than arithmetic, so that a thread uses what it has read for several columns; what threads of a warp
 // have summed they add up by shuffles. Wider layers, and GPUs without clusters, take a launch for each position.
 #include "device/cuda/block.cuh"
+#include "device/cuda/cluster.cuh"
 #include "device/cuda/mma.cuh"
 #include <cooperative_groups.h>
 
@@ -227,16 +227,22 @@ template <int N> __device__ static void add_shared(float (&value)[N], int thread
   }
 }
 
+// What arrives for a position has parity of its own use of one of two places.
+__device__ static int parity_of(int64_t position) {
+  return (int)((position - 1) >> 1 & 1);
+}
+
 template <class OP, int K, int S>
 __global__ void __launch_bounds__(WARP *K)
     chain_kernel(OP op, const typename OP::E *w, chain_t k, int units) {
 #if __CUDA_ARCH__ >= 900
-  constexpr int G = OP::GATES, COPIES = SHARERS / S;
+  constexpr int G = OP::GATES, COPIES = SHARERS / S, TOGETHER = S < 4 ? S : 4, SENDERS = TOGETHER * COPIES;
   extern __shared__ float4 shared[];
   cg::cluster_group cluster = cg::this_cluster();
-  int h = (int)k.h, sharer = threadIdx.x % SHARERS;
+  arrivals_t *arrivals = (arrivals_t *)shared; // of outputs, two positions in turn
+  float *outputs = (float *)(arrivals + 2);    // likewise, (K SHARERS, S): of all units
+  int h = (int)k.h, sharer = threadIdx.x % SHARERS, bytes = CLUSTER * units * S * (int)sizeof(float);
   int unit = (int)cluster.block_rank() * units + (int)threadIdx.x / SHARERS;
-  float *outputs = (float *)shared; // two positions in turn, (K SHARERS, S): of all units
   float weight[K][G];
 #pragma unroll
   for (int i = 0; i < K; i++)
@@ -247,8 +253,14 @@ __global__ void __launch_bounds__(WARP *K)
     }
   for (int i = threadIdx.x; i < 2 * K * SHARERS * S; i += blockDim.x)
     outputs[i] = 0;
+  if (threadIdx.x == 0)
+    for (int i = 0; i < 2; i++) {
+      arrivals_begin(arrivals + i);
+      arrivals_expect(arrivals + i, bytes);
+    }
   // The sharers of a unit have a sample each, or several of them the same one.
   int s = sharer / COPIES, copy = sharer % COPIES;
+  int sender = s % TOGETHER * COPIES + copy;
   int64_t sample = (int64_t)(blockIdx.x / CLUSTER) * S + s;
   bool real = unit < h && sample < k.n;
   float state = 0, output = 0;
@@ -258,6 +270,10 @@ __global__ void __launch_bounds__(WARP *K)
   for (int64_t step = 0; step < k.t; step++) {
     const float *now = outputs + (step & 1) * K * SHARERS * S;
     float *next = outputs + (~step & 1) * K * SHARERS * S;
+    if (step > 0) {
+      arrivals_wait(arrivals + (step & 1), parity_of(step));
+      if (threadIdx.x == 0) arrivals_expect(arrivals + (step & 1), bytes);
+    }
     float sum[G][S] = {}, total[G];
 #pragma unroll
     for (int i = 0; i < K; i++)
@@ -268,16 +284,22 @@ __global__ void __launch_bounds__(WARP *K)
       total[g] = sum[g][0];
     }
     typename OP::kept_t kept = op.step(in, total, &output, &state);
-    if (unit < h)
+    // Sharers with neighbouring samples send them together, each to other blocks. Those of units beyond h send zeros: a
+    // block then hears of all warps that they are done with what they have read.
+    float together[TOGETHER];
 #pragma unroll
-      for (int r = 0; r < CLUSTER; r += COPIES)
-        if (r + copy < CLUSTER) *cluster.map_shared_rank(next + unit * S + s, r + copy) = output;
-    // What only this thread needs travels while others arrive.
-    cluster.barrier_arrive();
+    for (int i = 0; i < TOGETHER; i++)
+      together[i] = __shfl_sync(0xffffffffu, output, (int)(threadIdx.x % WARP) - sender + i * COPIES);
+    if (step + 1 < k.t)
+#pragma unroll
+      for (int r = 0; r < CLUSTER; r += SENDERS)
+        if (r + sender < CLUSTER)
+          send<TOGETHER>(together, next + unit * S + s / TOGETHER * TOGETHER, arrivals + (~step & 1),
+                         r + sender);
     if (real && copy == 0) op.keep(k.row(sample, step), h, unit, kept);
     if (real && step + 1 < k.t) in = op.load(k.row(sample, step + 1), h, unit);
-    cluster.barrier_wait();
   }
+  cluster.sync(); // nobody leaves while others may still send
 #else
   (void)op, (void)w, (void)k, (void)units;
 #endif
@@ -291,11 +313,13 @@ __global__ void __launch_bounds__(WARP *K)
 #if __CUDA_ARCH__ >= 900
   constexpr int G = OP::GATES, C = COLUMNS,
                 SHARE = C * S / SLICES; // of a thread's products, after all slices are added
+  constexpr int TOGETHER = SHARE < 4 ? SHARE : 4;
   extern __shared__ float4 shared[];
   cg::cluster_group cluster = cg::this_cluster();
-  int h = (int)k.h, rank = (int)cluster.block_rank(), first = rank * units;
-  float *gates = (float *)shared;          // (K SLICES, S): d of this block's units
-  float *arrived = gates + K * SLICES * S; // two positions in turn, (CLUSTER, units, S)
+  int h = (int)k.h, rank = (int)cluster.block_rank(), first = rank * units, parts = CLUSTER * units * S;
+  arrivals_t *arrivals = (arrivals_t *)shared; // of parts, two positions in turn
+  float *gates = (float *)(arrivals + 2); // two positions in turn, (K SLICES, S): d of this block's units
+  float *arrived = gates + 2 * K * SLICES * S; // two positions in turn, (CLUSTER, units, S)
   int slice = threadIdx.x % SLICES, column = (int)threadIdx.x / SLICES * C;
   float weight[K][C];
 #pragma unroll
@@ -306,50 +330,55 @@ __global__ void __launch_bounds__(WARP *K)
       bool used = column + c < h && from < G * units && unit < h;
       weight[i][c] = used ? f32_of(w[((int64_t)(from / units) * h + unit) * h + column + c]) : 0;
     }
-  for (int i = threadIdx.x; i < K * SLICES * S; i += blockDim.x)
+  for (int i = threadIdx.x; i < 2 * K * SLICES * S; i += blockDim.x)
     gates[i] = 0;
+  if (threadIdx.x == 0)
+    for (int i = 0; i < 2; i++) {
+      arrivals_begin(arrivals + i);
+      arrivals_expect(arrivals + i, parts * (int)sizeof(float));
+    }
   // Units and samples of a block have a thread each, and every thread a share of the products.
   int u = threadIdx.x % units, s = threadIdx.x / units, unit = first + u;
   int64_t sample = (int64_t)(blockIdx.x / CLUSTER) * S + s;
   bool real = s < S && unit < h && sample < k.n;
-  int which = slice * C * S / SLICES, place = ((rank * units + (column + which / S) % units) * S) + which % S;
+  int which = slice * SHARE, place = (rank * units + (column + which / S) % units) * S + which % S;
   int owner = (column + which / S) / units;
   float state = 0;
   typename OP::in_t in = {};
   if (real) in = op.load(k.row(sample, k.t - 1), k.row(sample, k.t - 2), h, unit);
   cluster.sync();
   for (int64_t step = k.t - 1; step >= 0; step--) {
-    const float *now = arrived + (step & 1) * CLUSTER * units * S;
-    float *next = arrived + (~step & 1) * CLUSTER * units * S;
+    int64_t done = k.t - 1 - step; // positions
+    const float *now = arrived + (done & 1) * parts;
+    float *next = arrived + (~done & 1) * parts, *mine = gates + (done & 1) * K * SLICES * S;
+    if (done > 0) {
+      arrivals_wait(arrivals + (done & 1), parity_of(done));
+      if (threadIdx.x == 0) arrivals_expect(arrivals + (done & 1), parts * (int)sizeof(float));
+    }
     typename OP::kept_t kept = {};
     if (real) {
       float dh = 0;
 #pragma unroll
       for (int p = 0; p < CLUSTER; p++)
-        dh += step < k.t - 1 ? now[(p * units + u) * S + s] : 0;
+        dh += done > 0 ? now[(p * units + u) * S + s] : 0;
       kept = op.step(in, dh, &state);
 #pragma unroll
       for (int g = 0; g < G; g++)
-        gates[(g * units + u) * S + s] = kept.d[g];
+        mine[(g * units + u) * S + s] = kept.d[g];
     }
     __syncthreads();
-    float sum[C][S] = {}, total[C * S];
+    float total[C * S] = {};
 #pragma unroll
     for (int i = 0; i < K; i++)
-      multiply_add<C, S>(weight[i], gates + (i * SLICES + slice) * S, sum);
-#pragma unroll
-    for (int i = 0; i < C * S; i++)
-      total[i] = sum[i / S][i % S];
+      multiply_add<C, S>(weight[i], mine + (i * SLICES + slice) * S, (float(&)[C][S])total);
     add_shared(total, SLICES, C * S);
-    float *there = cluster.map_shared_rank(next + place, owner);
 #pragma unroll
-    for (int i = 0; i < SHARE; i++)
-      there[i] = total[i];
-    cluster.barrier_arrive();
+    for (int i = 0; i < SHARE; i += TOGETHER)
+      if (step > 0) send<TOGETHER>(total + i, next + place + i, arrivals + (~done & 1), owner);
     if (real) op.keep(k.row(sample, step), h, unit, kept);
     if (real && step > 0) in = op.load(k.row(sample, step - 1), k.row(sample, step - 2), h, unit);
-    cluster.barrier_wait();
   }
+  cluster.sync(); // nobody leaves while others may still send
 #else
   (void)op, (void)w, (void)k, (void)units;
 #endif
@@ -378,9 +407,9 @@ static int launch_cluster(cudaStream_t stream, void (*kernel)(OP, const typename
 
 template <class OP, int K, int S>
 static int cluster_as(cudaStream_t stream, OP op, const typename OP::E *w, const chain_t &k, int units) {
-  size_t floats = 2 * K * SHARERS * S;
+  size_t floats = 2 * K * SHARERS * S + 4; // and two arrivals_t
   if constexpr (OP::GRADIENT) {
-    floats = K * SLICES * S + 2 * CLUSTER * (size_t)units * S;
+    floats = 2 * K * SLICES * S + 2 * CLUSTER * (size_t)units * S + 4;
     return launch_cluster(stream, chain_dx_kernel<OP, K, S>, op, w, k, units, S, floats * sizeof(float));
   } else {
     return launch_cluster(stream, chain_kernel<OP, K, S>, op, w, k, units, S, floats * sizeof(float));
