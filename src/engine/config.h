@@ -78,6 +78,7 @@ struct ls_config {
   ls_train_config_t train;
   ls_optim_config_t optimizer;
   ls_rate_config_t rate;
+  ls_prune_config_t prune;
   ls_checkpoint_config_t checkpoint;
   ls_parallel_config_t parallel;
   ls_cost_config_t cost;

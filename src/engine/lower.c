@@ -57,6 +57,7 @@ ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *
   if (status == LS_OK && !spec->table) status = ls_state_table_create(ctx, m.graph, &own);
   ls_optim_rule(&config->optimizer, config->train.clip_norm, &optim);
   if (passes.low == LS_F16) optim.control_attrs.i[0] = LS_SCALE_STEPS;
+  optim.masks = config->prune.sparsity > 0;
   const ls_lower_t in = {.graph = m.graph,
                          .state = own ? own : spec->table,
                          .optim = training ? &optim : NULL,

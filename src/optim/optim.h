@@ -46,6 +46,24 @@ typedef struct {
 } ls_rate_config_t;
 extern const ls_section_t ls_rate_section;
 
+/* Section train.prune: the smallest weights become 0 and stay so. */
+typedef struct {
+  double sparsity; /* 0 = off */
+  int64_t begin, end, every;
+} ls_prune_config_t;
+extern const ls_section_t ls_prune_section;
+/* LS_ERR_CONFIG, reported at `place`. */
+ls_status_t ls_prune_check(ls_ctx_t *ctx, const ls_place_t *place, const ls_prune_config_t *config);
+/* Whether weights are pruned after so many steps, and which part of them. Pure. */
+bool ls_prune_due(const ls_prune_config_t *config, int64_t step);
+double ls_prune_at(const ls_prune_config_t *config, int64_t step);
+/* mask (count): 0 for the smallest `sparsity` of w, 1 for the others. Returns how many are 0. counts: scratch. Pure. */
+enum { LS_PRUNE_COUNTS = 1 << 16 };
+int64_t ls_prune_mask(int64_t count, double sparsity, const float *w, float *mask, int64_t *counts);
+/* Declares the row of masks, f32 like the trainable parameters, saved with the optimizer; all 1 in the beginning. */
+#define LS_MASK_NAME "mask"
+ls_status_t ls_prune_declare(ls_state_table_t *table, int *index);
+
 /* Learning rate of step `step` (0-based) of `total_steps`. */
 float ls_rate_at(const ls_rate_config_t *rate, double lr, int64_t step, int64_t total_steps);
 
@@ -56,6 +74,7 @@ ls_status_t ls_optim_check(ls_ctx_t *ctx, const ls_place_t *place, const ls_opti
 enum { LS_OPTIM_SLOT_MAX = 2, LS_SCALE_STEPS = 2000 };
 typedef struct {
   const ls_op_t *update; /* (grad (p), ctrl (16)) -> param (p) inout, slot 0 (p) inout, slot 1 (p) inout */
+  bool masks; /* after the update parameters, and their moving mean, are multiplied with their masks */
   int slot_count;
   const char *slot_name[LS_OPTIM_SLOT_MAX];
   int group_count; /* with group 0, of parameters that no pattern matches */

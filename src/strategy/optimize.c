@@ -72,6 +72,16 @@ static void update_group(ls_lowering_t *l, int group, int64_t begin, int64_t end
                  &optim->group[group].attrs, 2, in, 1 + optim->slot_count, out);
 }
 
+/* What was pruned stays 0. */
+static void apply_masks(ls_lowering_t *l, int values) {
+  int row;
+  if (!l->in->optim->masks || l->s->status) return;
+  if ((l->s->status = ls_prune_declare(l->in->state, &row))) return;
+  int masks = flat(l, LS_MASK_NAME, LS_REGION_STATE + row, LS_LAYOUT_HEAD, l->layout->trained);
+  ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "prune", &ls_op_mul, NULL, 2,
+                 (int[]){values, masks}, 1, &values);
+}
+
 void ls_lowering_update(ls_lowering_t *l) {
   const ls_optim_rule_t *optim = l->in->optim;
   int64_t end = l->layout->trained;
@@ -94,6 +104,7 @@ void ls_lowering_update(ls_lowering_t *l) {
   for (int g = 0; g < optim->group_count; begin = l->layout->group_end[g++])
     update_group(l, g, begin, l->layout->group_end[g], row);
   int all = flat(l, "all parameters", l->params, LS_LAYOUT_HEAD, end);
+  apply_masks(l, all);
   if (!l->s->status && l->exchange && l->exchange->updated)
     l->s->status = l->exchange->updated(l->s, l->in, all);
   if (optim->ema == 0) return;
@@ -101,4 +112,5 @@ void ls_lowering_update(ls_lowering_t *l) {
   int mean = flat(l, LS_OPTIM_EMA, LS_REGION_STATE + row[optim->slot_count + 1], LS_LAYOUT_HEAD, end);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "mean of parameters", &ls_op_ema, &keep, 3,
                  (int[]){all, l->ctrl, counter}, 1, &mean);
+  apply_masks(l, mean);
 }

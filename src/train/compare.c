@@ -27,8 +27,9 @@ static const action_t actions[][2] = {
 
 /* Sections whose rows are compared: where they stand in the JSON is their name. Money and the checkpoint's
  * own directory change nothing that is computed. */
-static const ls_section_t *const sections[] = {&ls_model_section, &ls_data_section, &ls_train_section,
-                                               &ls_optim_section, &ls_rate_section, &ls_parallel_section};
+static const ls_section_t *const sections[] = {&ls_model_section,   &ls_data_section, &ls_train_section,
+                                               &ls_optim_section,   &ls_rate_section, &ls_prune_section,
+                                               &ls_parallel_section};
 
 typedef struct {
   ls_arena_t arena;

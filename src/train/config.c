@@ -11,7 +11,7 @@
 
 static const char *const top_keys[] = {"model", "data",    "train",     "parallel",
                                        "cost",  "monitor", "supervise", NULL};
-static const char *const train_nested[] = {"optimizer", "schedule", "checkpoint", NULL};
+static const char *const train_nested[] = {"optimizer", "schedule", "prune", "checkpoint", NULL};
 static const char *const supervise_nested[] = {"restarts", NULL};
 
 /* The last part of a section's name. */
@@ -53,6 +53,8 @@ static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_
       ls_config_first(status, ls_optim_parse(ctx, arena, ls_doc_get(train, "optimizer"), &config->optimizer));
   status = ls_config_first(status, ls_option_parse(ctx, arena, &ls_rate_section,
                                                    ls_doc_get(train, "schedule"), NULL, &config->rate));
+  status = ls_config_first(status, ls_option_parse(ctx, arena, &ls_prune_section, ls_doc_get(train, "prune"),
+                                                   NULL, &config->prune));
   status =
       ls_config_first(status, ls_option_parse(ctx, arena, &ls_checkpoint_section,
                                               ls_doc_get(train, "checkpoint"), NULL, &config->checkpoint));
@@ -138,6 +140,7 @@ json_t *ls_config_json(const ls_config_t *config) {
   json_t *train = ls_option_json(&ls_train_section, &config->train);
   json_object_set_new(train, "optimizer", ls_optim_json(&config->optimizer));
   json_object_set_new(train, "schedule", ls_option_json(&ls_rate_section, &config->rate));
+  json_object_set_new(train, "prune", ls_option_json(&ls_prune_section, &config->prune));
   json_object_set_new(train, "checkpoint", ls_option_json(&ls_checkpoint_section, &config->checkpoint));
   json_t *parallel = ls_option_json(&ls_parallel_section, &config->parallel);
   const ls_strategy_t *strategy = ls_strategy_find(config->parallel.strategy);
@@ -164,10 +167,10 @@ char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config) {
 
 const ls_section_t *ls_config_section(int index) {
   static const ls_section_t *const fixed[] = {
-      &ls_model_section,       &ls_data_section,    &ls_train_section,      &ls_optim_section,
-      &ls_optim_group_section, &ls_rate_section,    &ls_checkpoint_section, &ls_parallel_section,
-      &ls_cost_section,        &ls_monitor_section, &ls_alert_section,      &ls_supervise_section,
-      &ls_restarts_section};
+      &ls_model_section,       &ls_data_section,    &ls_train_section,   &ls_optim_section,
+      &ls_optim_group_section, &ls_rate_section,    &ls_prune_section,   &ls_checkpoint_section,
+      &ls_parallel_section,    &ls_cost_section,    &ls_monitor_section, &ls_alert_section,
+      &ls_supervise_section,   &ls_restarts_section};
   if (index < LS_COUNT(fixed)) return fixed[index];
   index -= LS_COUNT(fixed);
   for (int i = 0; ls_strategies[i]; i++)

@@ -198,6 +198,8 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *con
   const ls_doc_node_t *optimizer = ls_doc_get(train, "optimizer");
   status = ls_config_first(
       status, ls_optim_check(ctx, optimizer ? &optimizer->key_place : &whole, &config->optimizer));
+  const ls_doc_node_t *prune = ls_doc_get(train, "prune");
+  status = ls_config_first(status, ls_prune_check(ctx, prune ? &prune->key_place : &whole, &config->prune));
   if (too_many)
     status = ls_config_first(status,
                              ls_fail_at(ctx, LS_ERR_CONFIG, train_place,

@@ -310,8 +310,11 @@ static ls_status_t run_steps(ls_loop_t *loop) {
     status = ls_trainer_inject(t, e->launched, loop->step_ns - loop->parts_ns[LS_PHASE_STEP_COMM]);
     if (status == LS_OK) status = ls_engine_launch(e);
     int64_t step = e->launched;
-    bool due = evaluate_due(t, step) || save_due(t, step) || compare_due(t, step) || step == t->total_steps;
+    const bool prune = ls_prune_due(&t->config->prune, step);
+    bool due =
+        prune || evaluate_due(t, step) || save_due(t, step) || compare_due(t, step) || step == t->total_steps;
     if (status == LS_OK) status = finish_steps(loop, due ? 0 : e->lag);
+    if (status == LS_OK && prune) status = ls_trainer_prune(t, step);
     ls_eval_report_t unused;
     bool better = false;
     if (status == LS_OK && evaluate_due(t, step)) {

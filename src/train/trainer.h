@@ -75,6 +75,9 @@ ls_status_t ls_trainer_read(ls_trainer_t *t, const ls_train_source_t *source, ls
 /* Where the samples of this run stay, all ranks alike: sets engine.data_rows. Collective. */
 ls_status_t ls_trainer_choose_data(ls_trainer_t *t);
 
+/* prune.c: weights are pruned after `step`; every rank alike. Local. */
+ls_status_t ls_trainer_prune(ls_trainer_t *t, int64_t step);
+
 /* replicas.c. LS_ERR_DEVICE on the ranks whose parameters differ from those of most (reported by them), LS_ERR_COMM on
  * the others. Nothing to do where ranks share the parameters. Collective. */
 ls_status_t ls_trainer_compare_replicas(ls_trainer_t *t);

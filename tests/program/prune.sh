@@ -1,0 +1,44 @@
+#!/bin/sh
+# Pruning: the sparsity asked for, the same bits on any number of ranks and after a stop, masks that hold.
+set -eu
+. "$(dirname "$0")/lib.sh"
+cd "$work"
+cat >c.yaml <<'Y'
+model:
+  input: [16]
+  loss: cross-entropy
+  layers:
+    - dense: {name: a, units: 40, activation: relu}
+    - layer_norm: {name: n}
+    - dense: {name: b, units: 3}
+data: {kind: csv, path: x.csv, target: [class], validation: 0.25, normalize: true}
+train:
+  batch: 24
+  steps: 90
+  optimizer: {name: adam, lr: 0.005}
+  prune: {sparsity: 0.75, begin: 20, end: 70, every: 10}
+  checkpoint: {dir: run}
+parallel: {backend: cpu, strategy: ddp, reproducible: true, shards: 2}
+Y
+awk 'BEGIN { srand(7); for (i = 0; i < 16; i++) printf "f%d,", i; print "class"
+  for (r = 0; r < 400; r++) { for (i = 0; i < 16; i++) printf "%s,", rand() + (i % 3 == r % 3); print r % 3 } }' >x.csv
+"$program" check c.yaml --ranks 2 >/dev/null 2>err || fail "check: $(cat err)"
+"$program" train c.yaml --quiet --json --verbose >one.json 2>err || fail "train: $(cat err)"
+grep -q 'step 70: 570 of 760 weights are pruned (75.0 %)' err || fail "no pruning: $(cat err)"
+grep -q 'step 30: 277 of 760' err || fail "the schedule: $(cat err)"
+below 0.9 "$(field one.json val_accuracy)" || fail "nothing was learned: $(cat one.json)"
+# what was pruned at step 70 is 0 at step 90, biases and norms are not
+"$program" export c.yaml --checkpoint run --output w.safetensors >/dev/null 2>err || fail "export: $(cat err)"
+zeros=$(tail -c +4097 w.safetensors | od -An -v -t f4 -w4 | awk '$1 == 0 { n++ } END { print n + 0 }')
+[ "$zeros" = 570 ] || fail "$zeros weights are 0"
+
+"$program" train c.yaml --ranks 2 --quiet --json --set train.checkpoint.dir=two >two.json 2>err || fail "two ranks: $(cat err)"
+[ "$(field one.json params_xxh3)" = "$(field two.json params_xxh3)" ] || fail "two ranks give other bits"
+for at in 45 60; do
+  rm -rf half
+  "$program" train c.yaml --quiet --set train.steps=$at --set train.checkpoint.dir=half >/dev/null 2>err || fail "a part: $(cat err)"
+  "$program" train c.yaml --resume --quiet --json --set train.checkpoint.dir=half >rest.json 2>err || fail "resume: $(cat err)"
+  [ "$(field one.json params_xxh3)" = "$(field rest.json params_xxh3)" ] || fail "a run resumed at $at gives other bits"
+done
+expect 3 'c.yaml:13:3: train.prune: end (10) must be a later step than begin (20)' check c.yaml --set train.prune.end=10
+expect 3 'train.prune.sparsity' check c.yaml --set train.prune.sparsity=1
