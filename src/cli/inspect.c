@@ -21,9 +21,18 @@ typedef struct {
   int64_t params, forward_flops;
 } layer_row_t;
 
+/* What all layers of a kind have together. */
+typedef struct {
+  const char *kind;
+  int layers;
+  int64_t params, forward_flops;
+} kind_row_t;
+
 typedef struct {
   layer_row_t *row;
   int count;
+  kind_row_t *kind; /* by FLOPs, the most first */
+  int kind_count;
 } layers_t;
 
 /* The layer whose name, and a character behind it, `text` begins with; the longest such name. */
@@ -84,6 +93,31 @@ static ls_status_t collect_layers(ls_ctx_t *ctx, const ls_model_config_t *model,
   return LS_OK;
 }
 
+static int by_flops(const void *a, const void *b) {
+  const kind_row_t *x = a, *y = b;
+  if (x->forward_flops != y->forward_flops) return x->forward_flops < y->forward_flops ? 1 : -1;
+  if (x->params != y->params) return x->params < y->params ? 1 : -1;
+  return strcmp(x->kind, y->kind);
+}
+
+static ls_status_t collect_kinds(ls_ctx_t *ctx, layers_t *layers) {
+  layers->kind = ls_alloc_array(ctx, (size_t)layers->count, sizeof *layers->kind);
+  if (!layers->kind) return LS_ERR_MEMORY;
+  for (int i = 0; i < layers->count; i++) {
+    int k = 0;
+    while (k < layers->kind_count && strcmp(layers->kind[k].kind, layers->row[i].kind) != 0)
+      k++;
+    layers->kind_count += k == layers->kind_count;
+    kind_row_t *kind = &layers->kind[k];
+    kind->kind = layers->row[i].kind;
+    kind->layers++;
+    kind->params += layers->row[i].params;
+    kind->forward_flops += layers->row[i].forward_flops;
+  }
+  qsort(layers->kind, (size_t)layers->kind_count, sizeof *layers->kind, by_flops);
+  return LS_OK;
+}
+
 static json_t *fit_json(const ls_fit_t *fit) {
   json_t *j = json_object();
   for (int i = 0; i < fit->part_count; i++)
@@ -135,6 +169,12 @@ static void print_json(const ls_config_t *config, const cli_lowered_t *lowered, 
     if (g->pass_changes[i] > 0)
       json_object_set_new(passes, ls_graph_passes[i]->name, json_integer(g->pass_changes[i]));
   json_object_set_new(j, "passes", passes);
+  json_t *kinds = json_array();
+  for (int i = 0; i < rows->kind_count; i++)
+    json_array_append_new(kinds, json_pack("{s:s, s:i, s:I, s:I}", "kind", rows->kind[i].kind, "layers",
+                                           rows->kind[i].layers, "params", (json_int_t)rows->kind[i].params,
+                                           "forward_flops", (json_int_t)rows->kind[i].forward_flops));
+  json_object_set_new(j, "kinds", kinds);
   int64_t micro = lowered->share.accumulate;
   json_object_set_new(j, "step_flops_per_rank",
                       json_pack("{s:I, s:I}", "forward",
@@ -168,6 +208,26 @@ static void print_passes(const ls_graph_t *g) {
   if (*before == ',') cli_print("\n");
 }
 
+static double percent(int64_t part, int64_t whole) {
+  return whole > 0 ? 100 * (double)part / (double)whole : 0;
+}
+
+/* Shares of what the layers have: the loss belongs to none. */
+static void print_kinds(const layers_t *rows) {
+  int64_t params = 0, flops = 0;
+  for (int i = 0; i < rows->kind_count; i++) {
+    params += rows->kind[i].params;
+    flops += rows->kind[i].forward_flops;
+  }
+  cli_print("\nkinds of layers\n  %-14s %6s %15s %7s %19s %7s\n", "kind", "layers", "parameters", "",
+            "forward FLOPs", "");
+  for (int i = 0; i < rows->kind_count; i++) {
+    const kind_row_t *k = &rows->kind[i];
+    cli_print("  %-14s %6d %15s %5.1f %% %19s %5.1f %%\n", k->kind, k->layers, cli_count(k->params),
+              percent(k->params, params), cli_count(k->forward_flops), percent(k->forward_flops, flops));
+  }
+}
+
 static void print_people(const ls_config_t *config, const cli_lowered_t *lowered, const layers_t *rows) {
   const ls_graph_t *g = lowered->graph[0];
   int width = 12;
@@ -183,6 +243,7 @@ static void print_people(const ls_config_t *config, const cli_lowered_t *lowered
   int64_t micro = lowered->share.accumulate;
   cli_print("  %-*s %-12s %-14s %13s %17s\n", width, "total", "", "", cli_count(ls_graph_param_count(g)),
             cli_count(ls_graph_flops(g, LS_PHASE_FORWARD)));
+  print_kinds(rows);
   cli_print("\nwork of one step on rank 0 (%lld of %lld samples, %lld micro-batch%s)\n  forward %s FLOPs, "
             "backward %s FLOPs\n",
             (long long)lowered->share.count, (long long)config->train.batch, (long long)micro,
@@ -204,10 +265,12 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status != LS_OK) return status;
   status = cli_lowered_create(ctx, config, 0, &lowered);
   if (status != LS_OK) goto config;
-  layers_t layers;
+  layers_t layers = {0};
   status = collect_layers(ctx, &config->model, lowered.graph[0], &layers);
+  if (status == LS_OK) status = collect_kinds(ctx, &layers);
   if (status == LS_OK) (args->json ? print_json : print_people)(config, &lowered, &layers);
   ls_free(layers.row);
+  ls_free(layers.kind);
   cli_lowered_release(&lowered);
 config:
   ls_config_destroy(config);

@@ -9,6 +9,7 @@ config=examples/07-convolution.yaml
 grep -q 'schedules .* ok: ddp, 3 ranks' "$work/check" || fail "check: $(cat "$work/check")"
 "$program" inspect $config >"$work/inspect"
 grep -q 'total  *421,642' "$work/inspect" || fail "inspect: $(cat "$work/inspect")"
+grep -Eq '^  conv2d +2 +18,816 +4\.5 % +[0-9,]+ +[0-9.]+ %$' "$work/inspect" || fail "inspect: kinds: $(cat "$work/inspect")"
 "$program" train $config --quiet --json --set parallel.backend=cpu --set train.epochs=3 \
   --set train.checkpoint.dir="$work/example" >"$work/example.json"
 accuracy=$(field "$work/example.json" val_accuracy)
