@@ -164,6 +164,22 @@ const row_t rows_run[] = {
     {"newest checkpoint altered", OK, "eval c.yaml --checkpoint run", GOOD, newest_altered,
      .expect = {"warning: " NEWEST, "model.safetensors", "altered"}},
 
+    /* weights of other programs, and what is made of a model */
+    {"weights are no safetensors", CHECKPOINT, "train c.yaml --set model.weights=c.yaml", GOOD,
+     .expect = {"c.yaml", "not a safetensors file"}},
+    {"weights of another network", CHECKPOINT,
+     "predict other.yaml --input - --set model.weights=run --set model.map=hf-bert "
+     "--set model.layers.0.dense.name=other --set model.layers.1.dense.units=5",
+     GOOD, trained_beside_deep, .expect = {"run", "none of its tensors belongs to this model", "hf-bert"}},
+    {"integers of another file", CHECKPOINT,
+     "predict c.yaml --checkpoint run --input - --int8 " NEWEST "/model.safetensors", GOOD, trained,
+     .expect = {NEWEST "/model.safetensors: no weights of 8-bit integers", "lockstep quantize"}},
+    {"integers into no folder", IO, "quantize c.yaml --checkpoint run --output none/q.safetensors", GOOD,
+     trained, .expect = {"none/"}},
+    {"pruning that ends before it begins", CONFIG,
+     "train c.yaml --set train.prune.sparsity=0.5 --set train.prune.begin=9 --set train.prune.end=9", GOOD,
+     .expect = {"train.prune: end (9) must be a later step than begin (9)"}},
+
     /* numbers and sizes */
     {"diverging", DIVERGED, "train c.yaml --quiet", EXTREME, extreme_csv,
      .expect = {"4 steps in a row", "not finite"}, .leaves = "run"},
