@@ -48,8 +48,11 @@ static cudnnStatus_t describe(const ls_dnn_t *dnn, const conv_t *c, bool tf32, d
     r = dnn->cudnnSetConvolution2dDescriptor(d->conv, (int)i[2], (int)i[3], (int)i[0], (int)i[1], (int)i[6],
                                              (int)i[7], CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
   if (!r) r = dnn->cudnnSetConvolutionGroupCount(d->conv, (int)i[8]);
-  bool tensor_cores = tf32 || c->x->dtype != LS_F32;
-  if (!r) r = dnn->cudnnSetConvolutionMathType(d->conv, tensor_cores ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH);
+  /* The default is TF32 for f32; 16 bits go through tensor cores only where they are asked for. */
+  cudnnMathType_t math = c->x->dtype != LS_F32 ? CUDNN_TENSOR_OP_MATH
+                         : tf32                ? CUDNN_DEFAULT_MATH
+                                               : CUDNN_FMA_MATH;
+  if (!r) r = dnn->cudnnSetConvolutionMathType(d->conv, math);
   return r;
 }
 
