@@ -1,5 +1,6 @@
-/* The model section from arbitrary bytes: what is accepted must build, in both ways, and be read again as
- * saved. */
+/* The model section from arbitrary bytes: what is accepted must build, in both ways and every precision, and be read
+ * again as saved. */
+#include "graph/pass/pass.h"
 #include "model/model.h"
 
 #include <stdlib.h>
@@ -10,14 +11,26 @@
     if (!(condition)) abort();                                                                               \
   } while (0)
 
+static bool has_all(const void *backend, const char *op, ls_dtype_t low) {
+  (void)backend;
+  (void)op;
+  (void)low;
+  return true;
+}
+
 static void check_model(ls_ctx_t *ctx, const ls_model_config_t *model) {
   REQUIRE(ls_model_inputs(model) >= 1 && ls_model_outputs(model) >= 1);
-  for (int training = 0; training < 2; training++) {
+  static const ls_dtype_t lows[] = {LS_F32, LS_BF16, LS_F16};
+  for (int k = 0; k < 2 * LS_COUNT(lows); k++) {
+    const ls_pass_context_t passes = {.has = has_all, .low = lows[k / 2], .fuse = true};
     ls_graph_t *graph;
-    ls_status_t status = ls_model_build(ctx, model, 3, training, &graph);
+    ls_status_t status = ls_model_build(ctx, model, 3, k % 2, &graph);
     REQUIRE(status == LS_OK);
     REQUIRE(ls_graph_param_count(graph) >= 1);
-    REQUIRE(ls_graph_find(graph, "loss") >= 0 && ls_graph_find(graph, "output") >= 0);
+    REQUIRE(ls_graph_run_passes(graph, &passes) == LS_OK);
+    const int loss = ls_graph_find(graph, "loss"), output = ls_graph_find(graph, "output");
+    REQUIRE(loss >= 0 && graph->tensors[loss].shape.dtype == LS_F32);
+    REQUIRE(output >= 0 && (k % 2 || graph->tensors[output].shape.dtype == LS_F32));
     ls_graph_destroy(graph);
   }
   json_t *object = ls_model_json(model);

@@ -1,4 +1,6 @@
 /* The presets have exactly the published sizes. */
+#include "graph/ops/ops.h"
+#include "graph/pass/pass.h"
 #include "parse.h"
 
 static const struct {
@@ -50,6 +52,41 @@ static void sizes(void **state) {
     assert_int_equal(count_ops(graph, "relu"), presets[i].relu);
     assert_int_equal(count_ops(graph, "dropout"), presets[i].dropout);
     assert_int_equal(count_ops(graph, "_chain"), presets[i].chains);
+    ls_graph_destroy(graph);
+    release_model(&p);
+  }
+}
+
+static bool has_all(const void *backend, const char *op, ls_dtype_t low) {
+  (void)backend;
+  (void)op;
+  (void)low;
+  return true;
+}
+
+/* In 16 bits every product is one, and beside the parameters' casts few are left: of samples, of values in front of a
+ * loss in f32 and of its gradient. */
+static void few_casts_in_16_bits(void **state) {
+  capture_t *c = *state;
+  enum { CASTS_MOST = 4 };
+  for (int i = 0; i < 2 * LS_COUNT(presets); i++) {
+    char text[64];
+    parsed_t p;
+    ls_graph_t *graph;
+    const ls_pass_context_t passes = {.has = has_all, .low = i % 2 ? LS_F16 : LS_BF16, .fuse = true};
+    snprintf(text, sizeof text, "model: {preset: %s}\n", presets[i / 2].name);
+    assert_int_equal(parse_model(c, text, &p), LS_OK);
+    assert_int_equal(ls_model_build(c->ctx, &p.model, 2, true, &graph), LS_OK);
+    assert_int_equal(ls_graph_run_passes(graph, &passes), LS_OK);
+    int casts = 0, wide = 0;
+    for (int n = 0; n < graph->node_count; n++) {
+      const ls_graph_node_t *node = &graph->nodes[n];
+      casts += node->op == &ls_op_cast && graph->tensors[node->in[0]].role != LS_ROLE_PARAM;
+      wide +=
+          node->op->low_wants && node->op->low_in && graph->tensors[node->in[0]].shape.dtype != passes.low;
+    }
+    assert_int_equal(wide, 0);
+    assert_in_range(casts, 0, CASTS_MOST);
     ls_graph_destroy(graph);
     release_model(&p);
   }
@@ -138,7 +175,11 @@ static void sizes_that_do_not_fit(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {TEST(sizes), TEST(with_another_loss), TEST(of_other_sizes),
-                                     TEST(dropout_0_ends_stochastic_depth), TEST(sizes_that_do_not_fit)};
+  const struct CMUnitTest tests[] = {TEST(sizes),
+                                     TEST(few_casts_in_16_bits),
+                                     TEST(with_another_loss),
+                                     TEST(of_other_sizes),
+                                     TEST(dropout_0_ends_stochastic_depth),
+                                     TEST(sizes_that_do_not_fit)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

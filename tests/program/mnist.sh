@@ -17,6 +17,8 @@ learns() { # least validation accuracy, option of train ...
   done
 }
 learns 0.86
+learns 0.86 --set train.precision=bf16
+learns 0.86 --set train.precision=fp16
 if [ -f "$data/mnist/images-idx3-ubyte.gz" ]; then
   learns 0.94 --set data.features="$data/mnist/images-idx3-ubyte.gz" --set data.targets="$data/mnist/labels-idx1-ubyte.gz"
 else
