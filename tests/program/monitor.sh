@@ -108,7 +108,7 @@ grep -q '"kind":"alert".*"alert":"learns","status":"raised"' "$work/alert/events
 # A recorded GPU in NVML's place, on any machine: its margin shrinks, and a limit of the run is told.
 printf '%s\n' '{"t": 0, "gpu_temperature_c": 60, "gpu_margin_c": 20, "gpu_power_w": 300, "gpu_power_limit_w": 400}' \
   '{"t": 0.1, "gpu_temperature_c": 82, "gpu_margin_c": -2, "gpu_power_w": 420, "gpu_power_limit_w": 400, "gpu_heat_limited": 1}' >"$work/gpu"
-LOCKSTEP_NVML="$work/gpu" "$program" train "$work/c.yaml" --quiet --set train.steps=100000000 --set monitor.dir="$work/hot" --set monitor.every_s=0.02 \
+LOCKSTEP_NVML="$work/gpu" "$program" train "$work/c.yaml" --quiet --set train.steps=100000000 --set monitor.dir="$work/hot" --set monitor.every_s=0.02 --set 'monitor.sinks=[prometheus]' \
   --set 'monitor.alerts=[{name: hot, when: gpu_margin_c <= 5, for_s: 0.05, tell: [gpu_temperature_c]}]' \
   --set train.checkpoint.dir="$work/hotrun" >"$work/train.out" 2>"$work/err" &
 pid=$!
@@ -129,7 +129,9 @@ done
 
 # Readers of others, where they are installed.
 if command -v promtool >/dev/null 2>&1; then
-  promtool check metrics <"$seen/metrics.prom" >"$work/out" 2>&1 || fail "promtool: $(cat "$work/out")"
+  for metrics in "$seen/metrics.prom" "$work/hot/metrics.prom"; do
+    promtool check metrics <"$metrics" >"$work/out" 2>&1 || fail "promtool: $(cat "$work/out")"
+  done
   promtool check rules "$source_dir/deploy/prometheus-rules.yaml" >"$work/out" 2>&1 || fail "promtool: $(cat "$work/out")"
 else
   echo "promtool (package prometheus) is not installed: it did not read metrics.prom"

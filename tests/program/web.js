@@ -76,6 +76,9 @@ async function live(browser) {
   await page.until('document.querySelectorAll("#ranks button").length === 1 && !document.getElementById("card-timeline").hidden');
   assert.match(await page.value('document.getElementById("timeline").getAttribute("aria-label")'), /forward .* us, backward/);
   assert.match(await page.value('document.getElementById("facts").textContent'), /predicted step70 us \(\d/);
+  assert.match(await page.value('document.getElementById("facts").textContent'), /computed memory\d/);
+  await page.until('!document.getElementById("card-gpus").hidden && !document.getElementById("card-gpu").hidden');
+  assert.match(await page.value('document.querySelector("#gpus tbody").textContent'), /82.*-2.*420.*400.*heat.*79 \(1\)/);
   say('stop');
   await page.until(`${state} === "ended (interrupted)"`);
   const ended = await page.value(step), points = await page.value('state.curves.get(0).t.length');

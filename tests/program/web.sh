@@ -52,8 +52,9 @@ train: {batch: 16, steps: 100000000, checkpoint: {dir: $work/run}}
 parallel: {backend: cpu, threads: 1, predicted_us: 70}
 monitor: {dir: $work/live, every_s: 0.05}
 Y
+echo '{"t": 0, "gpu_temperature_c": 82, "gpu_margin_c": -2, "gpu_power_w": 420, "gpu_power_limit_w": 400, "gpu_heat_limited": 1, "gpu_xid": 79, "gpu_xid_errors": 1}' >"$work/gpu"
 train() {
-  "$program" train "$work/c.yaml" --quiet "$@" >"$work/out" 2>"$work/err" &
+  LOCKSTEP_NVML="$work/gpu" "$program" train "$work/c.yaml" --quiet "$@" >"$work/out" 2>"$work/err" &
   training=$!
 }
 train
