@@ -301,6 +301,7 @@ function take(news) {
       if (r.start.resumed_from === null) state.curves.delete(r.rank), delete known.record, delete known.timeline, again = true;
       delete known.end;
     }
+    if (r.record && known.record && !('start' in r)) r.record = { ...known.record, ...r.record }; // nothing new: the last is still true
     state.ranks.set(r.rank, Object.assign(known, r));
   }
   state.events.push(...news.events);
