@@ -168,7 +168,7 @@ def lockstep_us(program, name, batch, precision, steps):
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(f"model: {{preset: {name}}}\ndata: {{kind: synthetic, samples: {4 * batch}}}\n"
                    f"train: {{batch: {batch}, steps: {steps}, precision: {precision}, optimizer: {{name: adamw, lr: 1e-5}}}}\n"
-                   "parallel: {backend: cuda, ranks: 1}\n")
+                   "parallel: {backend: cuda, ranks: 1, fuse: true}\n")
         file.flush()
         out = subprocess.run([program, "train", file.name, "--json", "--quiet"]
                              + [a for s in SAME.get(name, []) for a in ("--set", s)],
