@@ -54,14 +54,27 @@ static ls_status_t embedding(ls_stream_t *stream, args_t args) {
 }
 
 // ---- the gradient ----
-// A warp has ROWS rows of the table, EACH * 32 columns and one part of the ids. It looks at 32 ids at a time and adds
-// the rows of dy that are its own, in the order of the ids. With more than one part the parts go to the workspace
+// A warp has ROWS rows of the table, EACH * 32 columns and one part of the ids. It looks at AHEAD * 32 ids at a time and
+// adds the rows of dy that are its own, in the order of the ids. With more than one part the parts go to the workspace
 // (part, row, column), and a second kernel adds them up.
 
-constexpr int ROWS = 4, EACH = 8;
+constexpr int ROWS = 4, AHEAD = 4;
 constexpr int64_t PART_IDS = 256, PART_MAX = 64;
 
-template <class I, class T>
+__device__ static inline int64_t whole(int32_t id) {
+  return id;
+}
+__device__ static inline int64_t whole(float id) {
+  return id >= 0 ? (int64_t)id : -1; // a NaN is no number
+}
+
+// The id as a row behind `first`, -1 if it is not one of ROWS.
+template <class I> __device__ static int own_row(I id, int64_t first) {
+  int64_t row = whole(id) - first;
+  return row >= 0 && row < ROWS ? (int)row : -1;
+}
+
+template <class I, class T, int EACH>
 __global__ void embedding_dw_kernel(const T *dy, const I *ids, float *dw, int64_t count, int64_t rows,
                                     int64_t width) {
   int lane = threadIdx.x % WARP;
@@ -71,19 +84,27 @@ __global__ void embedding_dw_kernel(const T *dy, const I *ids, float *dw, int64_
   int64_t end = begin + chunk < count ? begin + chunk : count;
   if (first >= rows) return;
   float sum[ROWS][EACH] = {};
-  for (int64_t base = begin; base < end; base += WARP) {
-    int64_t id = base + lane < end ? id_of(ids, base + lane, rows) : -1;
-    unsigned mine = __ballot_sync(0xffffffffu, id >= first && id < first + ROWS);
-    while (mine) {
-      int from = __ffs((int)mine) - 1, row = (int)__shfl_sync(0xffffffffu, id - first, from);
-      mine &= mine - 1;
-      const T *add = dy + (base + from) * width;
+  for (int64_t base = begin; base < end; base += AHEAD * WARP) {
+    int own[AHEAD];
 #pragma unroll
-      for (int e = 0; e < EACH; e++) {
-        float value = column + e * WARP < width ? f32_of(add[column + e * WARP]) : 0;
+    for (int a = 0; a < AHEAD; a++) {
+      int64_t k = base + a * WARP + lane;
+      own[a] = k < end ? own_row(ids[k], first) : -1;
+    }
 #pragma unroll
-        for (int r = 0; r < ROWS; r++)
-          if (r == row) sum[r][e] += value;
+    for (int a = 0; a < AHEAD; a++) {
+      unsigned mine = __ballot_sync(0xffffffffu, own[a] >= 0);
+      while (mine) {
+        int from = __ffs((int)mine) - 1, row = __shfl_sync(0xffffffffu, own[a], from);
+        mine &= mine - 1;
+        const T *add = dy + (base + a * WARP + from) * width;
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+          float value = column + e * WARP < width ? f32_of(add[column + e * WARP]) : 0;
+#pragma unroll
+          for (int r = 0; r < ROWS; r++)
+            if (r == row) sum[r][e] += value;
+        }
       }
     }
   }
@@ -97,15 +118,18 @@ __global__ void embedding_dw_kernel(const T *dy, const I *ids, float *dw, int64_
 
 template <class I> static void embedding_dw_as(ls_stream_t *stream, args_t args) {
   int64_t count = in_count(args, 1), rows = args->out[0].shape.dim[0], width = args->out[0].shape.dim[1];
+  int64_t each =
+      width <= 8 * WARP ? 8 : 24; // a warp that has more columns looks at the ids for fewer of them again
   size_t workspace_bytes;
   float *workspace = (float *)ls_kernel_workspace(stream, &workspace_bytes), *dw = out(args, 0);
   int64_t fit = (int64_t)(workspace_bytes / sizeof(float)) / (rows * width);
   int64_t parts = grid_for(count, PART_IDS, fit < PART_MAX ? fit : PART_MAX);
   if (parts < 1) parts = 1;
   dim3 grid((unsigned)((rows + ROWS * WARPS - 1) / (ROWS * WARPS)),
-            (unsigned)((width + EACH * WARP - 1) / (EACH * WARP)), (unsigned)parts);
+            (unsigned)((width + each * WARP - 1) / (each * WARP)), (unsigned)parts);
   BY_DTYPE(in_dtype(args, 0),
-           embedding_dw_kernel<<<grid, BLOCK, 0, ls_kernel_stream(stream)>>>(
+           auto *kernel = each == 8 ? embedding_dw_kernel<I, T, 8> : embedding_dw_kernel<I, T, 24>;
+           kernel<<<grid, BLOCK, 0, ls_kernel_stream(stream)>>>(
                in<T>(args, 0), in<I>(args, 1), parts > 1 ? workspace : dw, count, rows, width))
   if (parts > 1) ls_kernel_add_parts(stream, workspace, dw, rows * width, (int)parts);
 }

@@ -132,6 +132,7 @@ static const ls_op_case_t embedding_dw_cases[] = {
     EMBEDDING_DW_CASE("all in one row", LS_I32, 1, 33, 1e-5, 5, 67),
     EMBEDDING_DW_CASE("beyond a vector", LS_U16, 67, 65, 3e-6, 9, 33),
     EMBEDDING_DW_CASE("many", LS_U16, 1003, 130, 3e-6, 12, 64),
+    EMBEDDING_DW_CASE("wide rows", LS_U16, 9, 777, 3e-6, 5, 30),
 };
 
 const ls_op_t ls_op_embedding = {
