@@ -74,7 +74,7 @@ async function live(browser) {
   const first = await page.value(step);
   await page.until(`${step} > ${first}`);
   await page.until('document.querySelectorAll("#ranks button").length === 1 && !document.getElementById("card-timeline").hidden');
-  assert.match(await page.value('document.getElementById("timeline").getAttribute("aria-label")'), /forward .* us, backward/);
+  assert.match(await page.value('document.getElementById("timeline").getAttribute("aria-label")'), /forward .*, backward/);
   await page.until('/predicted step70 us \\(\\d/.test(document.getElementById("facts").textContent)');
   assert.match(await page.value('document.getElementById("facts").textContent'), /computed memory\d/);
   await page.until('!document.getElementById("card-gpus").hidden && !document.getElementById("card-gpu").hidden');
