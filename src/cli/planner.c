@@ -104,7 +104,7 @@ ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_option
   if (status != LS_OK) return status;
   options->rows = dataset->rows;
   options->samples = dataset->train_count;
-  if (dataset->corpus || dataset->images) options->text_bytes = ls_dataset_bytes(dataset);
+  if (dataset->corpus || dataset->images || dataset->mapped) options->text_bytes = ls_dataset_bytes(dataset);
   options->reading_bytes = dataset->reading_bytes;
   config->model.dtype = dataset->sample.x.dtype;
   status = ls_dataset_time(ctx, dataset, &options->input);

@@ -2,6 +2,7 @@
  * any rank can fill its share of any step at any time. */
 #include "data/corpus.h"
 #include "data/images.h"
+#include "data/mapped.h"
 #include "data/order.h"
 
 #include "base/clock.h"
@@ -79,8 +80,15 @@ static ls_status_t put_row(const ls_dataset_t *d, const ls_loader_spec_t *spec, 
     return LS_OK;
   }
   copy_row(to->target, to_row, d->targets, row, ls_shape_bytes(&d->sample.target));
-  if (!d->features) return ls_images_put(d, row, spec->shuffle, spec->seed, position, work, (uint8_t *)x);
+  if (d->images && !d->features)
+    return ls_images_put(d, row, spec->shuffle, spec->seed, position, work, (uint8_t *)x);
   const char *from = (const char *)d->features + (size_t)row * bytes;
+  if (d->mapped) {
+    ls_status_t status = ls_room_need(d->arena.ctx, &work->pixels, bytes);
+    if (status != LS_OK) return status;
+    ls_mapped_row(d, row, 0, d->inputs, work->pixels.bytes);
+    from = (const char *)work->pixels.bytes;
+  }
   if (spec->shuffle && (augment->flip || augment->padding > 0))
     ls_augment_copy(augment, true, spec->seed, position, from, (size_t)augment->width * augment->pixel_bytes,
                     x);

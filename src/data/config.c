@@ -18,6 +18,9 @@ static const char *const interpolations[] = {"bilinear", "bicubic", NULL};
 static const char *const crops[] = {"centre", "random", NULL};
 static const char *const decodes[] = {"auto", "once", "always", NULL};
 
+/* In the order of ls_mapped_choice_t. */
+static const char *const mappings[] = {"auto", "true", "false", NULL};
+
 /* In the order of ls_dates_t. */
 static const char *const dates[] = {"skip", "parts", NULL};
 
@@ -93,6 +96,10 @@ static const ls_option_t rows[] = {
                       "mean of the column's values in the training part. indicator: the same, and behind the "
                       "columns as "
                       "many more that are 1 where the value is missing, else 0."),
+    LS_OPTION(ls_data_config_t, mapped, .change = LS_CHANGE_IGNORED, .choices = mappings, .initial = "auto",
+              .help = "npy: features stay in their files, which are mapped and may be larger than memory. "
+                      "auto: if they "
+                      "take more than a quarter of it, and are not to be normalised."),
     LS_OPTION(
         ls_data_config_t, dates, .change = LS_CHANGE_MODEL, .choices = dates, .initial = "skip",
         .help =
@@ -233,6 +240,7 @@ static const struct {
     {"window", OF(CSV)},
     {"missing", OF(CSV)},
     {"dates", OF(CSV)},
+    {"mapped", OF(NPY)},
     {"resize", OF(IMAGES)},
     {"interpolation", OF(IMAGES)},
     {"crop", OF(IMAGES)},
@@ -333,6 +341,9 @@ ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
         c->crop == LS_CROP_RANDOM ? "crop: random"
         : c->flip                 ? "flip"
                                   : "padding");
+  if (c->mapped == LS_MAPPED_TRUE && c->resident == LS_RESIDENT_TRUE)
+    return ls_fail(ctx, LS_ERR_CONFIG,
+                   "data.resident: true does not go with data.mapped: true: keep one of the two");
   if (c->kind == LS_DATA_TEXT && c->resident == LS_RESIDENT_TRUE)
     return ls_fail(ctx, LS_ERR_CONFIG,
                    "data.resident: true does not go with data.kind: text: its windows overlap, and "

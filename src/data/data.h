@@ -34,6 +34,8 @@ typedef enum { LS_WINDOWS_RANDOM, LS_WINDOWS_STRIDED } ls_windows_t;
 
 /* csv: a cell without a value. */
 typedef enum { LS_MISSING_ERROR, LS_MISSING_MEAN, LS_MISSING_INDICATOR } ls_missing_t;
+/* npy: whether features stay in their files. */
+typedef enum { LS_MAPPED_AUTO, LS_MAPPED_TRUE, LS_MAPPED_FALSE } ls_mapped_choice_t;
 /* csv: columns of dates that nobody names. */
 typedef enum { LS_DATES_SKIP, LS_DATES_PARTS } ls_dates_t;
 
@@ -66,6 +68,7 @@ typedef struct {
   ls_strings_t vocabulary; /* text: characters of a checkpoint; empty: found in the files */
   ls_strings_t labels;     /* csv: labels of a checkpoint's classes, in the order of their numbers */
   bool classes_trained;    /* there is a checkpoint: classes have its labels, or none */
+  int mapped;              /* npy: ls_mapped_choice_t */
   int missing;             /* csv: ls_missing_t */
   int dates;               /* csv: ls_dates_t */
   bool normalize;
@@ -109,6 +112,7 @@ typedef enum { LS_PART_TRAIN, LS_PART_VALIDATION } ls_part_t;
 
 typedef struct ls_corpus ls_corpus_t; /* data/corpus.h */
 typedef struct ls_images ls_images_t; /* data/images.h */
+typedef struct ls_mapped ls_mapped_t; /* data/mapped.h */
 
 /* Random changes of a training image, (height, width) pixels. */
 typedef struct {
@@ -145,6 +149,7 @@ typedef struct {
   ls_corpus_t
       *corpus; /* text: features and targets are windows of it, and both are NULL; a row is a window's place.
                         * NULL: samples are rows */
+  ls_mapped_t *mapped; /* npy: features stay in their files, and are NULL here; else NULL */
   ls_images_t *images; /* images: files; features is NULL if they are decoded for each batch */
   ls_augment_t augment;
   ls_strings_t

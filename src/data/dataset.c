@@ -1,6 +1,7 @@
 /* Opening a dataset: read by kind, check against the model, split, normalise. */
 #include "data/corpus.h"
 #include "data/images.h"
+#include "data/mapped.h"
 #include "data/npz.h"
 #include "data/order.h"
 #include "data/parts.h"
@@ -77,7 +78,8 @@ static ls_status_t read_files(ls_ctx_t *ctx, const char *path, int kind, size_t 
 static ls_status_t read_pair(ls_ctx_t *ctx, const ls_data_config_t *config, ls_source_t *r) {
   r->feature_name = config->features;
   r->target_name = config->targets;
-  ls_status_t status = read_files(ctx, config->features, config->kind, &r->file_bytes, &r->features);
+  ls_status_t status =
+      r->mapped ? LS_OK : read_files(ctx, config->features, config->kind, &r->file_bytes, &r->features);
   return status == LS_OK ? read_files(ctx, config->targets, config->kind, &r->file_bytes, &r->targets)
                          : status;
 }
@@ -181,6 +183,7 @@ static ls_status_t read_kind(ls_ctx_t *ctx, const ls_data_config_t *config, cons
 int64_t ls_dataset_bytes(const ls_dataset_t *d) {
   if (d->corpus) return ls_corpus_bytes(d->corpus);
   int64_t list = d->images ? ls_images_bytes(d) : 0;
+  if (d->mapped) return d->rows * (int64_t)ls_shape_bytes(&d->sample.target);
   if (!d->features) return list + d->rows * (int64_t)ls_shape_bytes(&d->sample.target);
   return list + d->rows * (int64_t)(ls_shape_bytes(&d->sample.x) + ls_shape_bytes(&d->sample.target));
 }
@@ -232,6 +235,59 @@ static ls_status_t add_validation(ls_ctx_t *ctx, const ls_data_config_t *config,
   ls_matrix_release(&held_out.features);
   ls_matrix_release(&held_out.targets);
   return status;
+}
+
+/* Features are mapped; targets are read, those of validation files behind the others. */
+static ls_status_t read_mapped(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                               const ls_norm_t *norm, ls_source_t *r, ls_dataset_t *d) {
+  ls_source_t held = {.mapped = true};
+  ls_data_config_t files = *config;
+  files.features = config->validation_features;
+  files.targets = config->validation_targets;
+  r->mapped = true;
+  ls_status_t status = read_pair(ctx, config, r);
+  if (status == LS_OK) status = ls_mapped_open(ctx, config, want, norm, d, &r->features);
+  if (status != LS_OK || !files.features) return status;
+  status = read_pair(ctx, &files, &held);
+  if (status == LS_OK && held.targets.cols != r->targets.cols)
+    status = ls_fail(ctx, LS_ERR_DATA, "%s: rows of %" PRId64 " targets, those of %s have %" PRId64,
+                     files.targets, held.targets.cols, config->targets, r->targets.cols);
+  if (status == LS_OK && r->targets.rows != d->split_rows)
+    status = ls_fail(ctx, LS_ERR_DATA, "%s has %" PRId64 " samples, but %s has %" PRId64 " targets",
+                     config->features, d->split_rows, config->targets, r->targets.rows);
+  if (status == LS_OK) status = ls_matrix_append(ctx, &r->targets, &held.targets);
+  ls_matrix_release(&held.targets);
+  snprintf(d->validation_source, sizeof d->validation_source, "%s", files.features);
+  d->train_count = d->split_rows;
+  d->validation_count = r->features.rows - d->split_rows;
+  return status;
+}
+
+static ls_status_t build_mapped(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                                const ls_norm_t *norm, ls_source_t *r, ls_dataset_t *d) {
+  d->inputs = want->inputs;
+  d->outputs = want->outputs;
+  d->classes = want->classes;
+  snprintf(d->source, sizeof d->source, "%s", config->features);
+  ls_status_t status = read_mapped(ctx, config, want, norm, r, d);
+  if (status == LS_OK) status = ls_targets_check(ctx, want, r);
+  if (status != LS_OK) return status;
+  d->rows = r->features.rows;
+  d->sample.x = r->features.row;
+  d->sample.target = d->classes ? (ls_shape_t){.dtype = LS_I32} : LS_SHAPE(LS_F32, want->outputs);
+  if (want->positions > 0) d->sample.target = LS_SHAPE(LS_I32, want->positions);
+  if (d->classes) {
+    status = ls_labels_take(ctx, &r->targets, d);
+  } else {
+    status = ls_matrix_narrow(ctx, d->norm.target_mean, d->norm.target_scale, &r->targets);
+    d->targets = r->targets.values;
+    r->targets.values = NULL;
+  }
+  if (status == LS_OK) status = ls_dataset_split(ctx, config->validation, d);
+  if (status != LS_OK || !ls_data_augments(config)) return status;
+  ls_shape_t x = want->x;
+  x.dtype = d->sample.x.dtype;
+  return ls_augment_set(ctx, config, &x, &d->augment);
 }
 
 static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
@@ -313,6 +369,10 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
       status = ls_images_open(ctx, config, want, norm, &r.labels, d);
       goto opened;
     }
+    if (status == LS_OK && ls_mapped_wanted(ctx, config, want, norm)) {
+      status = build_mapped(ctx, config, want, norm, &r, d);
+      goto opened;
+    }
     if (status == LS_OK) status = read_kind(ctx, config, memory, want, &r);
     if (status == LS_OK && r.labels.text) status = ls_labels_list(&r.labels, &d->labels);
     if (status == LS_OK) status = build(ctx, config, want, norm, &r, d);
@@ -345,6 +405,13 @@ void ls_dataset_close(ls_dataset_t *d) {
 
 void ls_dataset_features(const ls_dataset_t *d, int64_t row, int64_t first, int64_t count, float *out) {
   int64_t channels = ls_channels(&d->sample.x);
+  for (int64_t i = 0; d->mapped && d->sample.x.dtype == LS_U8 && i < count; i++) {
+    uint8_t byte;
+    ls_mapped_row(d, row, first + i, 1, &byte);
+    out[i] = ls_norm_value(byte, (double)d->mean[0], d->scale[0]);
+  }
+  if (d->mapped && d->sample.x.dtype != LS_U8) ls_mapped_row(d, row, first, count, out);
+  if (d->mapped) return;
   first += row * d->inputs;
   switch (d->sample.x.dtype) {
   case LS_U8:

@@ -162,6 +162,32 @@ static ls_shape_t row_shape(const ls_array_t *array, int64_t cols) {
   return LS_SHAPE(row.dtype, cols);
 }
 
+ls_status_t ls_array_check(ls_ctx_t *ctx, const ls_array_t *array, size_t available, size_t offset) {
+  int64_t cols;
+  return check_shape(ctx, array, available, offset, &cols);
+}
+
+ls_shape_t ls_array_row_shape(const ls_array_t *array) {
+  return row_shape(array, ls_array_row_bytes(array) / elems[array->type].bytes);
+}
+
+void ls_array_values(const ls_array_t *array, const void *from, int64_t count, double *out) {
+  enum { SOME = 64 };
+  union {
+    uint8_t bytes[SOME * sizeof(double)];
+    double wide[SOME]; /* where convert writes any of its types */
+  } part;
+  const bool host_big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+  for (int64_t i = 0; i < count; i += SOME) {
+    int64_t some = count - i < SOME ? count - i : SOME;
+    convert(array->type, array->big_endian != host_big,
+            (const unsigned char *)from + (size_t)i * elems[array->type].bytes, (size_t)some, &part);
+    const ls_matrix_t m = {
+        .rows = 1, .cols = some, .row = LS_SHAPE(elems[array->type].to, some), .values = &part};
+    ls_matrix_values(&m, 0, some, out + i);
+  }
+}
+
 ls_status_t ls_array_read(ls_ctx_t *ctx, const ls_array_t *array, const void *bytes, size_t size,
                           size_t offset, ls_matrix_t *out) {
   int64_t cols;

@@ -37,6 +37,13 @@ enum { LS_ARRAY_RANK_MAX = 32 };
 ls_status_t ls_array_read(ls_ctx_t *ctx, const ls_array_t *array, const void *bytes, size_t size,
                           size_t offset, ls_matrix_t *out);
 
+/* The checks of its shape alone. LS_ERR_DATA. */
+ls_status_t ls_array_check(ls_ctx_t *ctx, const ls_array_t *array, size_t available, size_t offset);
+/* A row's dimensions where a tensor can have them, else one, and a dtype that holds every value. */
+ls_shape_t ls_array_row_shape(const ls_array_t *array);
+/* `count` values of a checked array in row order, from any place on. Pure. */
+void ls_array_values(const ls_array_t *array, const void *from, int64_t count, double *out);
+
 /* Bytes of one row; INT64_MAX: too many to count. Pure. */
 int64_t ls_array_row_bytes(const ls_array_t *array);
 

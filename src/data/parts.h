@@ -15,6 +15,7 @@ bool ls_data_delimiter(const ls_data_config_t *config, char *delimiter);
 typedef struct {
   ls_matrix_t features, targets;
   const char *feature_name, *target_name; /* for messages */
+  bool mapped;                            /* features stay in their files */
   size_t file_bytes;                      /* largest number of bytes held at once */
   ls_labels_t labels; /* csv: where its one target column holds labels; most 0: it may not */
 } ls_source_t;

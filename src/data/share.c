@@ -3,6 +3,7 @@
  * ends, and nobody can write to it. */
 #include "data/corpus.h"
 #include "data/images.h"
+#include "data/mapped.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -156,7 +157,7 @@ static ls_status_t move_all(ls_ctx_t *ctx, int fd, const header_t *f, ls_dataset
 
 ls_status_t ls_dataset_share(ls_ctx_t *ctx, ls_dataset_t *d, int *fd) {
   *fd = -1;
-  if (d->corpus) return LS_OK;
+  if (d->corpus || d->mapped) return LS_OK;
   const header_t f = header_make(d);
   int file = open_file(f.bytes), error = file < 0 ? errno : put_header(file, &f, d);
   if (error) {
@@ -243,6 +244,7 @@ void ls_dataset_unmap(ls_dataset_t *d) {
     return;
   }
   ls_images_close(d->images);
+  ls_mapped_close(d->mapped);
   ls_corpus_close(d->corpus);
   ls_free(d->features);
   ls_free(d->targets);

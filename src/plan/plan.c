@@ -76,7 +76,7 @@ static void measure_data(const ls_config_t *config, const ls_plan_options_t *opt
     steps = ceil((double)config->train.epochs * (double)(rows - held_out) / (double)config->train.batch);
   if (steps > LS_LOG_CAPACITY) steps = LS_LOG_CAPACITY;
   p->eval_samples = held_out > 0 ? held_out : rows > 0 ? rows : config->train.batch;
-  p->data = (ls_train_data_size_t){.samples_bytes = data->kind == LS_DATA_TEXT || data->kind == LS_DATA_IMAGES
+  p->data = (ls_train_data_size_t){.samples_bytes = options->text_bytes > 0 || data->kind == LS_DATA_TEXT
                                                         ? options->text_bytes
                                                         : ls_model_samples_bytes(&config->model, rows),
                                    .reading_bytes = options->reading_bytes,

@@ -1,0 +1,153 @@
+/* Arrays of numpy as they lie in their files: bytes as they are, every other type made f32 row by row. */
+#include "data/mapped.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PART_OF_MEMORY = 4, BLOCK = 256 };
+
+/* Bytes of all files that match; 0: some cannot be found. */
+static double size_of(ls_ctx_t *ctx, const char *path) {
+  ls_arena_t arena;
+  ls_strings_t files = {0};
+  struct stat info;
+  double bytes = 0;
+  ls_arena_init(&arena, ctx);
+  bool there = ls_path_exists(path) || strpbrk(path, "*?[");
+  if (there && ls_files_find(&arena, path, &files) == LS_OK)
+    for (int i = 0; i < files.count; i++)
+      bytes += stat(files.v[i], &info) == 0 ? (double)info.st_size : 0;
+  ls_arena_release(&arena);
+  return bytes;
+}
+
+bool ls_mapped_wanted(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                      const ls_norm_t *norm) {
+  if (config->kind != LS_DATA_NPY || config->mapped == LS_MAPPED_FALSE) return false;
+  if (config->mapped == LS_MAPPED_TRUE) return true;
+  if (want->whole || (config->normalize && !norm)) return false;
+  long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page_bytes > 0 &&
+         size_of(ctx, config->features) > (double)pages * (double)page_bytes / PART_OF_MEMORY;
+}
+
+static ls_status_t open_file(ls_ctx_t *ctx, const char *path, ls_mapped_file_t *f) {
+  ls_status_t status = ls_view_open(ctx, path, &f->view);
+  if (status != LS_OK) return status;
+  if (!f->view.mapped)
+    return ls_fail(ctx, LS_ERR_DATA,
+                   "%s: a packed file cannot stay where it is: unpack it, or data.mapped: false", path);
+  status = ls_npy_header(ctx, path, f->view.bytes, f->view.size, &f->array, &f->offset);
+  if (status == LS_OK) status = ls_array_check(ctx, &f->array, f->view.size - f->offset, f->offset);
+  if (status == LS_OK && f->array.by_column)
+    status = ls_fail(
+        ctx, LS_ERR_DATA,
+        "%s: an array in column order (fortran_order) has no rows that could be read one by one: save "
+        "numpy.ascontiguousarray(array), or data.mapped: false",
+        path);
+  return status;
+}
+
+static ls_status_t open_files(ls_ctx_t *ctx, const char *const path[2], ls_dataset_t *d, ls_matrix_t *m) {
+  ls_strings_t found[2] = {{0}};
+  ls_status_t status = LS_OK;
+  for (int p = 0; p < 2 && status == LS_OK; p++)
+    if (path[p]) status = ls_files_find(&d->arena, path[p], &found[p]);
+  int count = found[0].count + found[1].count;
+  if (status == LS_OK &&
+      !(d->mapped->file = ls_arena_array(&d->arena, (size_t)count, sizeof(ls_mapped_file_t))))
+    status = LS_ERR_MEMORY;
+  for (int i = 0; i < count && status == LS_OK; i++) {
+    ls_mapped_file_t *f = &d->mapped->file[i];
+    const char *name = i < found[0].count ? found[0].v[i] : found[1].v[i - found[0].count];
+    d->mapped->files++;
+    status = open_file(ctx, name, f);
+    if (status != LS_OK) break;
+    ls_shape_t row = ls_array_row_shape(&f->array);
+    if (row.dtype != LS_U8) row.dtype = LS_F32;
+    if (i > 0 && !ls_shape_equal(&row, &m->row)) {
+      char a[LS_SHAPE_TEXT_BYTES], b[LS_SHAPE_TEXT_BYTES];
+      return ls_fail(ctx, LS_ERR_DATA, "%s: its rows are %s, those of %s are %s", name,
+                     ls_shape_text(&row, a), d->mapped->file[0].array.name, ls_shape_text(&m->row, b));
+    }
+    f->first = m->rows;
+    m->row = row;
+    m->cols = ls_shape_count(&row);
+    m->rows += f->array.dim[0];
+    m->bytes = row.dtype == LS_U8;
+    if (i < found[0].count) d->split_rows = m->rows;
+  }
+  return status;
+}
+
+static ls_status_t take_norm(ls_ctx_t *ctx, const ls_norm_t *given, const ls_matrix_t *m, ls_dataset_t *d) {
+  ls_norm_t *n = &d->norm;
+  if (given && given->inputs != m->cols)
+    return ls_fail(ctx, LS_ERR_MISMATCH,
+                   "%s has %" PRId64 " features, but the checkpoint's normalisation is for %" PRId64,
+                   d->source, m->cols, given->inputs);
+  *n = (ls_norm_t){.inputs = m->cols, .outputs = d->classes ? 0 : d->outputs};
+  n->mean = ls_arena_array(&d->arena, (size_t)(n->inputs + n->outputs), sizeof *n->mean);
+  n->scale = ls_arena_array(&d->arena, (size_t)(n->inputs + n->outputs), sizeof *n->scale);
+  if (!n->mean || !n->scale) return LS_ERR_MEMORY;
+  n->target_mean = n->mean + n->inputs;
+  n->target_scale = n->scale + n->inputs;
+  for (int64_t i = 0; i < n->inputs + n->outputs; i++) {
+    bool x = i < n->inputs;
+    n->mean[i] = !given ? 0.0 : x ? given->mean[i] : given->target_mean[i - n->inputs];
+    n->scale[i] = !given ? 1.0f : x ? given->scale[i] : given->target_scale[i - n->inputs];
+  }
+  bool bytes = m->row.dtype == LS_U8;
+  ls_dataset_one_unit(d, bytes ? (float)n->mean[0] : 0, bytes ? n->scale[0] : 1);
+  return LS_OK;
+}
+
+ls_status_t ls_mapped_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                           const ls_norm_t *norm, ls_dataset_t *d, ls_matrix_t *features) {
+  const char *const paths[] = {config->features, config->validation_features};
+  if (want->whole || (config->normalize && !norm))
+    return ls_fail(ctx, LS_ERR_CONFIG,
+                   "data.mapped: true does not go with %s: every value would be read at the beginning",
+                   want->whole ? "tokens" : "data.normalize");
+  *features = (ls_matrix_t){0};
+  d->mapped = ls_arena_alloc(&d->arena, sizeof *d->mapped);
+  if (!d->mapped) return LS_ERR_MEMORY;
+  ls_status_t status = open_files(ctx, paths, d, features);
+  return status == LS_OK ? take_norm(ctx, norm, features, d) : status;
+}
+
+void ls_mapped_row(const ls_dataset_t *d, int64_t row, int64_t first, int64_t count, void *out) {
+  const ls_mapped_t *m = d->mapped;
+  int low = 0, high = m->files - 1;
+  while (low < high) {
+    int middle = (low + high + 1) / 2;
+    if (m->file[middle].first <= row)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  const ls_mapped_file_t *f = &m->file[low];
+  size_t one = (size_t)(ls_array_row_bytes(&f->array) / d->inputs);
+  const char *from =
+      f->view.bytes + f->offset + ((size_t)(row - f->first) * (size_t)d->inputs + (size_t)first) * one;
+  if (d->sample.x.dtype == LS_U8) {
+    memcpy(out, from, (size_t)count);
+    return;
+  }
+  for (int64_t i = 0; i < count; i += BLOCK) {
+    double value[BLOCK];
+    int64_t some = count - i < BLOCK ? count - i : BLOCK;
+    ls_array_values(&f->array, from + (size_t)i * one, some, value);
+    for (int64_t k = 0; k < some; k++)
+      ((float *)out)[i + k] =
+          ls_norm_value(value[k], d->norm.mean[first + i + k], d->norm.scale[first + i + k]);
+  }
+}
+
+void ls_mapped_close(ls_mapped_t *m) {
+  for (int i = 0; m && i < m->files; i++)
+    ls_view_close(&m->file[i].view);
+}
