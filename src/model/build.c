@@ -191,13 +191,17 @@ static ls_status_t fill_graph(ls_graph_t *graph, const ls_model_config_t *model,
                           .rows = rows,
                           .training = training,
                           .int8 = training ? NULL : model->int8,
-                          .ranges = -1};
+                          .ranges = -1,
+                          .lengths = -1,
+                          .places = model->input.v[0]};
+  const ls_attrs_t pad = {.i = {model->pad}};
   built_t *built = ls_arena_array(&graph->arena, (size_t)model->layer_count, sizeof *built);
   if (!built) return LS_ERR_MEMORY;
   ls_tensor_id_t x = ls_graph_input(graph, "x", ls_model_rows(rows, ls_model_x(model)));
   ls_tensor_id_t target = ls_graph_input(graph, "target", ls_model_rows(rows, ls_model_target(model)));
   ls_tensor_id_t weight = b.weight = ls_graph_input(graph, "weight", LS_SHAPE(LS_F32, rows));
   b.step = ls_graph_input(graph, "step", LS_SHAPE(LS_U8, (int64_t)sizeof(ls_step_params_t)));
+  if (model->pad >= 0) b.lengths = ls_graph_op(graph, &ls_op_lengths, &pad, 1, &x, NULL);
   ls_tensor_id_t y = add_layers(&b, model, add_samples(&b, model, x), built);
   ls_tensor_id_t loss = ls_model_add_loss(&b, model, y, target, weight);
   if (b.ranges >= 0) ls_graph_rename(graph, b.ranges, "ranges");

@@ -54,6 +54,12 @@ static const ls_option_t model_rows[] = {
             "Patterns of names of parameters that keep their initial or loaded values, such as `conv1.*`: * "
             "is any text, ? one character. `!` before a pattern takes back what the ones before it froze, "
             "as in [\"*\", \"!fc.*\"]."),
+    LS_OPTION(
+        ls_model_config_t, pad, .change = LS_CHANGE_MODEL, .min = -1, .max = 1 << 24, .initial = "-1",
+        .help = "Token that fills the ends of samples shorter than the context; -1: there is none. Its "
+                "places take "
+                "no part in attention, in global_pool, in an lstm's or gru's last output and in the loss of "
+                "positions."),
     LS_OPTION_PATH(
         ls_model_config_t, weights, .change = LS_CHANGE_IGNORED, .optional = true,
         .help = "A new run begins with the tensors of this .safetensors file, checkpoint or run, as far as "
@@ -177,6 +183,11 @@ ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
   else if (!is_given(map, "preset"))
     status =
         ls_worse(ls_worse(status, check_sizes(ctx, map, NULL)), parse_own(ctx, arena, map, options, &model));
+  if (status == LS_OK && model.pad >= 0 && (ls_model_ids(&model) == 0 || model.input.count != 1))
+    status =
+        ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, "pad")->place,
+                   "model.pad: the samples are no tokens; only a network that begins with an embedding of "
+                   "samples [T] has padding");
   if (status == LS_OK) *out = model;
   return status;
 }

@@ -14,6 +14,8 @@ typedef struct {
   const ls_tensor_id_t *param; /* as the kind lists them */
   ls_tensor_id_t step;         /* for dropout */
   ls_tensor_id_t weight;       /* of samples: 0 = padding */
+  ls_tensor_id_t lengths;      /* of samples whose ends may be padding; -1: they are whole */
+  int64_t places;              /* of the model's input */
   int64_t rows;
   bool training;
   int dropouts; /* so far: the ordinal of the next */
@@ -54,6 +56,10 @@ extern const ls_layer_kind_t *const ls_layer_kinds[]; /* NULL-terminated */
 
 extern const ls_section_t ls_layer_section, ls_repeat_section; /* of every layer; of a block */
 
+/* The lengths of the layer's first input, if it is a sequence of the model's places; else -1. */
+static inline ls_tensor_id_t ls_layer_lengths(const ls_layer_builder_t *b) {
+  return b->sample->rank == 2 && b->sample->dim[0] == b->places ? b->lengths : -1;
+}
 static inline const ls_layer_common_t *ls_layer_common(const ls_layer_t *layer) {
   return (const ls_layer_common_t *)layer->options;
 }

@@ -35,6 +35,9 @@ ls_tensor_id_t ls_model_add_loss(const ls_layer_builder_t *b, const ls_model_con
   if (ls_model_positions(model)) {
     const ls_attrs_t rows = {.i = {2, b->rows * ls_model_positions(model), ls_model_classes(model)}},
                      ignored = {.i = {model->ignore}};
+    if (b->lengths >= 0 && ls_model_positions(model) == b->places)
+      in[1] =
+          ls_graph_op(graph, &ls_op_mask_targets, &ignored, 2, (ls_tensor_id_t[]){target, b->lengths}, NULL);
     ls_graph_op(graph, &ls_op_position_weights, &ignored, 2, &in[1], out);
     in[0] = ls_graph_op(graph, &ls_op_reshape, &rows, 1, &y, NULL);
     in[1] = out[1];

@@ -54,6 +54,7 @@ typedef struct {
   int64_t width, depth, heads, context, vocabulary, features, classes; /* of a preset; 0: its own */
   ls_strings_t freeze; /* patterns of parameters' names; `!` before one takes back */
   int64_t ignore;      /* class of a position that counts nowhere */
+  int64_t pad;         /* token that fills the ends of samples; -1: there is none */
   const char *weights; /* a file or run whose tensors a new run begins with; NULL = none */
   int map;             /* how they are called there: index of ls_names_list */
   uint32_t scores;     /* bit i: an evaluation makes the sums of ls_scores[i]; of train.metrics, train.best */

@@ -126,9 +126,15 @@ static int64_t classified(const ls_trainer_t *t, ls_part_t part, int64_t samples
   if (positions == 0) return samples;
   if (!t->dataset->targets) return samples * positions; /* windows of a text: every token counts */
   for (int64_t i = 0; i < samples; i++) {
-    const int32_t *target =
-        (const int32_t *)t->dataset->targets + ls_dataset_row(t->dataset, part, i) * positions;
-    for (int64_t k = 0; k < positions; k++)
+    const int64_t row = ls_dataset_row(t->dataset, part, i), places = t->inputs;
+    const int32_t *target = (const int32_t *)t->dataset->targets + row * positions;
+    int64_t length = positions;
+    float id;
+    for (; model->pad >= 0 && positions == places && length > 0; length--) {
+      ls_dataset_features(t->dataset, row, length - 1, 1, &id);
+      if (id != (float)model->pad) break;
+    }
+    for (int64_t k = 0; k < length; k++)
       count += target[k] != model->ignore;
   }
   return count;

@@ -160,12 +160,132 @@ static void test_ignored_places_count_nowhere(void **state) {
   ls_ctx_destroy(ctx);
 }
 
+/* Samples of three lengths, filled up with token 0 to the same or to more places: each network trains to the same bits as
+ * one whose places are just enough, and measures the same. */
+static void test_padding_takes_no_part(void **state) {
+  (void)state;
+  enum { ROWS = 24, SHORT = 5, LONG = 8 };
+  static const char *const nets[] = {
+      "positions: {size: 8, init_std: 0.5}, attention: {heads: 2, dropout: 0}, layer_norm: {over: last}, "
+      "global_pool: "
+      "{kind: mean}, dense: {units: 3}",
+      "attention: {heads: 1, causal: true}, global_pool: {kind: last}, dense: {units: 3}",
+      "lstm: {units: 4, output: last}, dense: {units: 3}",
+  };
+  static const int context[] = {SHORT, LONG};
+  for (int n = 0; n < LS_COUNT(nets); n++) {
+    char first[33] = "";
+    double loss = 0, accuracy = 0;
+    for (int k = 0; k < LS_COUNT(context); k++) {
+      char text[1024];
+      float x[ROWS * LONG] = {0};
+      int32_t classes[ROWS];
+      int places = context[k];
+      for (int i = 0; i < ROWS; i++) {
+        for (int t = 0; t < 3 + i % 3; t++) /* 3 to 5 tokens */
+          x[i * places + t] = (float)(1 + (i * 7 + t * 3) % 10);
+        classes[i] = i % 3;
+      }
+      snprintf(text, sizeof text,
+               "model: {input: [%d], loss: cross-entropy, pad: 0, layers: [embedding: {size: 11, units: 4, "
+               "init_std: 1}, "
+               "%s]}\ndata: {kind: synthetic, validation: 0.5}\n"
+               "train: {batch: 4, steps: 3, optimizer: {name: sgd, lr: 0.1}}\n"
+               "parallel: {backend: ref, threads: 1}\n",
+               places, nets[n]);
+      const ls_data_memory_t memory = {.rows = ROWS, .inputs = places, .features = x, .classes = classes};
+      sim_result_t result;
+      sim_train(&(sim_run_t){.text = text, .ranks = 1, .memory = &memory}, &result);
+      assert_string_equal(result.error, "");
+      if (k == 0) {
+        memcpy(first, result.hash[0], sizeof first);
+        loss = result.report.val_loss;
+        accuracy = result.report.val_accuracy;
+      }
+      assert_string_equal(result.hash[0], first);
+      assert_true(result.report.val_loss == loss && result.report.val_accuracy == accuracy);
+      assert_true(result.loss[2] != result.loss[0]);
+      ls_free(result.param);
+    }
+  }
+}
+
+/* Of a class for every position those behind a sample's end are ignored. */
+static void test_targets_in_padding_are_ignored(void **state) {
+  (void)state;
+  const int32_t target[] = {1, 2, 3, 4, 5, 6}, lengths[] = {2, 0};
+  int32_t to[6];
+  const ls_attrs_t attrs = {.i = {-1}};
+  const ls_tensor_t in[] = {{(void *)(uintptr_t)target, LS_SHAPE(LS_I32, 2, 3)},
+                            {(void *)(uintptr_t)lengths, LS_SHAPE(LS_I32, 2)}},
+                    out = {to, LS_SHAPE(LS_I32, 2, 3)};
+  ls_kernel_args_t args = {.attrs = &attrs, .in = in, .in_count = 2, .out = &out, .out_count = 1};
+  assert_int_equal(ls_op_mask_targets.forward(NULL, &args), LS_OK);
+  const int32_t want[] = {1, 2, -1, -1, -1, -1};
+  assert_memory_equal(to, want, sizeof want);
+}
+
+static void test_what_padding_cannot_do_is_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *model, *says;
+  } bad[] = {
+      {"input: [4], pad: 0, layers: [dense: {units: 3}]", "model.pad: the samples are no tokens"},
+      {"input: [4], pad: 0, layers: [embedding: {size: 9, units: 4}, global_pool: {kind: max}, dense: "
+       "{units: 3}]",
+       "global_pool: max does not know model.pad"},
+      {"input: [4], pad: 0, layers: [embedding: {size: 9, units: 4}, lstm: {units: 2, bidirectional: true}, "
+       "dense: "
+       "{units: 3}]",
+       "bidirectional: the way back would begin in the padding of model.pad"},
+      {"input: [4, 4, 6], layers: [group_norm: {groups: 4}, global_pool: {}, dense: {units: 3}]",
+       "4 groups do not divide the 6 channels"},
+  };
+  for (int i = 0; i < LS_COUNT(bad); i++) {
+    char text[512];
+    sim_result_t result;
+    snprintf(
+        text, sizeof text,
+        "model: {loss: cross-entropy, %s}\ndata: {kind: synthetic}\ntrain: {steps: 1, batch: 4}\nparallel: "
+        "{backend: ref}\n",
+        bad[i].model);
+    sim_train(&(sim_run_t){.text = text, .ranks = 1}, &result);
+    if (!strstr(result.error, bad[i].says)) fail_msg("%s", result.error);
+  }
+}
+
+/* Like batch norm, but a sample alone: micro-batches and ranks change nothing. */
+static void test_group_norm_trains_alike_in_parts(void **state) {
+  (void)state;
+  static const char text[] =
+      "model: {input: [4, 4, 2], loss: mse, layers: [conv2d: {filters: 6, kernel: 3}, group_norm: {groups: "
+      "3}, "
+      "activation: {kind: relu}, global_pool: {}, dense: {units: 2}]}\n"
+      "data: {kind: synthetic, samples: 64}\n"
+      "train: {batch: 16, steps: 4, optimizer: {name: sgd, lr: 0.1}}\n"
+      "parallel: {strategy: ddp, backend: cpu, threads: 1, reproducible: true, shards: 4}\n";
+  char first[33] = "";
+  for (int ranks = 1; ranks <= 4; ranks *= 2) {
+    sim_result_t result;
+    sim_train(&(sim_run_t){.text = text, .ranks = ranks}, &result);
+    assert_string_equal(result.error, "");
+    if (ranks == 1) memcpy(first, result.hash[0], sizeof first);
+    assert_string_equal(result.hash[0], first);
+    assert_true(result.loss[3] < result.loss[0]);
+    ls_free(result.param);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_it_learns_and_goes_on_to_the_bit),
       cmocka_unit_test(test_ranks_change_no_bits_of_a_reproducible_run),
       cmocka_unit_test(test_exact_tokens_give_the_same_bits),
       cmocka_unit_test(test_ignored_places_count_nowhere),
+      cmocka_unit_test(test_padding_takes_no_part),
+      cmocka_unit_test(test_targets_in_padding_are_ignored),
+      cmocka_unit_test(test_what_padding_cannot_do_is_refused),
+      cmocka_unit_test(test_group_norm_trains_alike_in_parts),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -12,6 +12,7 @@
 typedef struct {
   int64_t t, d, heads, size;
   bool causal;
+  int64_t length; /* of the sample: keys from there on are padding */
   double scale, rate;
   uint64_t seed, counters; /* of a sample's mask */
   uint32_t stream;
@@ -22,12 +23,24 @@ static heads_t heads_of(const ls_attrs_t *attrs, const ls_shape_t *qkv, const vo
   memcpy(&step, step_data, sizeof step);
   heads_t a = {.t = qkv->dim[1], .d = qkv->dim[2] / 3, .heads = attrs->i[0], .causal = attrs->i[1] != 0};
   a.size = a.d / a.heads;
+  a.length = a.t;
   a.scale = 1 / sqrt((double)a.size);
   a.rate = attrs->f[0];
   a.seed = step.seed;
   a.counters = (uint64_t)(a.heads * a.t * a.t + 3) / 4;
   a.stream = LS_RNG_DROPOUT + (uint32_t)attrs->i[2];
   return a;
+}
+
+/* The length of sample n, where there are lengths. */
+static int64_t length_of(const ls_kernel_args_t *args, int in, int64_t n, int64_t t) {
+  int64_t length = args->in_count > in ? ((const int32_t *)args->in[in].data)[n] : t;
+  return length < 0 ? 0 : length > t ? t : length;
+}
+
+static int64_t keys_of(const heads_t *a, int64_t query) {
+  int64_t seen = a->causal ? query + 1 : a->t;
+  return seen < a->length ? seen : a->length;
 }
 
 /* The mask of one probability: 0, or what the kept ones are multiplied by. */
@@ -78,9 +91,14 @@ static ls_status_t attention_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const
 /* The scores of one query are in scratch, f64 (t), followed by a row of y, f64 (d). */
 static void query_forward(const heads_t *a, uint64_t row, int64_t head, int64_t query, const float *q,
                           const float *k, float *y, float *lse, double *score) {
-  int64_t keys = a->causal ? query + 1 : a->t, stride = 3 * a->d;
+  int64_t keys = keys_of(a, query), stride = 3 * a->d;
   const float *v = k + a->d;
   double max = -INFINITY, sum = 0, *to = score + a->t;
+  if (query >= a->length) { /* padding */
+    memset(y + query * a->d, 0, (size_t)a->size * sizeof *y);
+    lse[query] = 0;
+    return;
+  }
   for (int64_t j = 0; j < keys; j++) {
     score[j] = a->scale * dot(a->size, q + query * stride, k + j * stride);
     if (score[j] > max) max = score[j];
@@ -102,7 +120,8 @@ static ls_status_t attention_forward(ls_stream_t *stream, const ls_kernel_args_t
   (void)stream;
   const ls_step_params_t *step = args->in[1].data;
   heads_t a = heads_of(args->attrs, ls_in_shape(args, 0), step);
-  for (int64_t n = 0; n < ls_in_shape(args, 0)->dim[0]; n++)
+  for (int64_t n = 0; n < ls_in_shape(args, 0)->dim[0]; n++) {
+    a.length = length_of(args, 2, n, a.t);
     for (int64_t h = 0; h < a.heads; h++) {
       const float *q = ls_in_f32(args, 0) + n * a.t * 3 * a.d + h * a.size;
       float *y = ls_out_f32(args, 0) + n * a.t * a.d + h * a.size;
@@ -110,6 +129,7 @@ static ls_status_t attention_forward(ls_stream_t *stream, const ls_kernel_args_t
       for (int64_t i = 0; i < a.t; i++)
         query_forward(&a, step->position + (uint64_t)n, h, i, q, q + a.d, y, lse, args->scratch);
     }
+  }
   return LS_OK;
 }
 
@@ -135,8 +155,11 @@ static ls_status_t attention_backward(ls_graph_t *graph, const ls_graph_node_t *
   (void)wanted;
   if (grad_out[1] >= 0)
     return ls_fail(graph->ctx, LS_ERR_UNSUPPORTED, "%s: lse takes no gradient", node->name);
-  const ls_tensor_id_t in[] = {grad_out[0], node->in[0], node->out[0], node->out[1], node->in[1]};
-  grad_in[0] = ls_graph_op(graph, &ls_op_attention_dx, &node->attrs, 5, in, NULL);
+  bool padded = node->in_count > 2;
+  const ls_tensor_id_t in[] = {grad_out[0],  node->in[0], node->out[0],
+                               node->out[1], node->in[1], padded ? node->in[2] : -1};
+  const ls_op_t *dx = padded ? &ls_op_attention_padded_dx : &ls_op_attention_dx;
+  grad_in[0] = ls_graph_op(graph, dx, &node->attrs, 5 + padded, in, NULL);
   return graph->status;
 }
 
@@ -155,7 +178,7 @@ static ls_status_t dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_sha
 static void query_backward(const heads_t *a, uint64_t row, int64_t head, int64_t query, const float *q,
                            const float *k, const float *dy, const float *y, double lse, double *dq,
                            double *dkv) {
-  int64_t keys = a->causal ? query + 1 : a->t, stride = 3 * a->d;
+  int64_t keys = keys_of(a, query), stride = 3 * a->d;
   const float *v = k + a->d;
   double given = dot(a->size, dy, y);
   for (int64_t j = 0; j < keys; j++) {
@@ -175,7 +198,8 @@ static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
   const ls_step_params_t *step = args->in[4].data;
   heads_t a = heads_of(args->attrs, ls_in_shape(args, 1), step);
   double *sum = args->scratch; /* (t, 3, size): dq, dk, dv */
-  for (int64_t n = 0; n < ls_in_shape(args, 1)->dim[0]; n++)
+  for (int64_t n = 0; n < ls_in_shape(args, 1)->dim[0]; n++) {
+    a.length = length_of(args, 5, n, a.t);
     for (int64_t h = 0; h < a.heads; h++) {
       const float *q = ls_in_f32(args, 1) + n * a.t * 3 * a.d + h * a.size;
       const float *dy = ls_in_f32(args, 0) + n * a.t * a.d + h * a.size;
@@ -183,13 +207,14 @@ static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
       const float *lse = ls_in_f32(args, 3) + (n * a.heads + h) * a.t;
       float *dq = ls_out_f32(args, 0) + n * a.t * 3 * a.d + h * a.size;
       memset(sum, 0, (size_t)(a.t * 3 * a.size) * sizeof *sum);
-      for (int64_t i = 0; i < a.t; i++)
+      for (int64_t i = 0; i < a.length; i++)
         query_backward(&a, step->position + (uint64_t)n, h, i, q + i * 3 * a.d, q + a.d, dy + i * a.d,
                        y + i * a.d, lse[i], sum + i * 3 * a.size, sum + a.size);
       for (int64_t i = 0; i < a.t * 3; i++) /* i counts dq, dk, dv of each place */
         for (int64_t c = 0; c < a.size; c++)
           dq[i * a.d + c] = (float)sum[i * a.size + c];
     }
+  }
   return LS_OK;
 }
 
@@ -279,4 +304,80 @@ const ls_op_t ls_op_attention_dx = {
     .low_out = 1,
     .low_wants = true,
     LS_CASES(attention_dx_cases),
+};
+
+/* With lengths. */
+static ls_status_t check_lengths(ls_ctx_t *ctx, const char *op, const ls_shape_t *lengths, int64_t rows) {
+  const ls_shape_t want = LS_SHAPE(LS_I32, rows);
+  return ls_rule_equal(ctx, op, "lengths", lengths, "one a row", &want);
+}
+
+static ls_status_t padded_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                ls_shape_t *out) {
+  ls_status_t status = attention_shape(ctx, attrs, in, out);
+  return status ? status : check_lengths(ctx, "attention_padded", &in[2], in[0].dim[0]);
+}
+
+static ls_status_t padded_dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                   ls_shape_t *out) {
+  ls_status_t status = dx_shape(ctx, attrs, in, out);
+  return status ? status : check_lengths(ctx, "attention_padded_dx", &in[5], in[1].dim[0]);
+}
+
+#define PADDED_CASE(label, n, t, d, heads, causal, rate, tol, grad_tol)                                      \
+  {                                                                                                          \
+    label, 3, {LS_CASE_F32(-1, 1, n, t, 3 * (d)), LS_CASE_STEP(7), LS_CASE_CLASS(n, (t) + 1)},               \
+        {.i = {heads, causal, 3}, .f = {rate}}, tol, grad_tol                                                \
+  }
+static const ls_op_case_t padded_cases[] = {
+    PADDED_CASE("one", 1, 1, 1, 1, 0, 0, 2e-6, 2e-3),
+    PADDED_CASE("odd", 5, 5, 9, 3, 0, 0, 3e-6, 2e-3),
+    PADDED_CASE("causal", 4, 7, 10, 2, 1, 0, 3e-6, 2e-3),
+    PADDED_CASE("dropout", 3, 5, 6, 2, 0, 0.3, 3e-6, 2e-3),
+    PADDED_CASE("beyond a block", 3, 67, 66, 2, 1, 0.2, 5e-6, 0),
+    PADDED_CASE("bert", 3, 64, 128, 4, 0, 0, 5e-6, 0),
+};
+
+#define PADDED_DX_CASE(label, n, t, d, heads, causal, rate, tol)                                             \
+  {                                                                                                          \
+    label, 6,                                                                                                \
+        {LS_CASE_F32(-1, 1, n, t, d),                                                                        \
+         LS_CASE_F32(-1, 1, n, t, 3 * (d)),                                                                  \
+         LS_CASE_F32(-1, 1, n, t, d),                                                                        \
+         LS_CASE_F32(3, 4, n, heads, t),                                                                     \
+         LS_CASE_STEP(7),                                                                                    \
+         LS_CASE_CLASS(n, (t) + 1)},                                                                         \
+        {.i = {heads, causal, 3}, .f = {rate}}, tol, 0                                                       \
+  }
+static const ls_op_case_t padded_dx_cases[] = {
+    PADDED_DX_CASE("one", 1, 1, 1, 1, 0, 0, 2e-6),
+    PADDED_DX_CASE("odd", 5, 5, 9, 3, 0, 0, 3e-6),
+    PADDED_DX_CASE("causal, dropout", 4, 9, 8, 1, 1, 0.5, 3e-6),
+    PADDED_DX_CASE("beyond a block", 3, 67, 66, 2, 1, 0.2, 1e-5),
+    PADDED_DX_CASE("bert", 3, 64, 128, 4, 0, 0, 1e-5),
+};
+
+const ls_op_t ls_op_attention_padded = {
+    .name = "attention_padded",
+    .class = LS_OP_ATTENTION,
+    .in_count = 3,
+    .out_count = 2,
+    .shape = padded_shape,
+    .forward = attention_forward,
+    .backward = attention_backward,
+    .flops = attention_flops,
+    .scratch_bytes = attention_scratch,
+    LS_CASES(padded_cases),
+};
+
+const ls_op_t ls_op_attention_padded_dx = {
+    .name = "attention_padded_dx",
+    .class = LS_OP_ATTENTION,
+    .in_count = 6,
+    .out_count = 1,
+    .shape = padded_dx_shape,
+    .forward = dx_forward,
+    .flops = dx_flops,
+    .scratch_bytes = dx_scratch,
+    LS_CASES(padded_dx_cases),
 };

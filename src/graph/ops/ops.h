@@ -53,6 +53,20 @@ extern const ls_op_t ls_op_embedding, ls_op_embedding_dw;
  * t): head, query, key. lse takes no gradient.
  * attention_dx: (dy, qkv, y, lse, step) -> dqkv. */
 extern const ls_op_t ls_op_attention, ls_op_attention_dx;
+/* The same with lengths i32 (n) as one more input, the last: keys at places from a sample's length on take no part, queries
+ * there give 0, and lse 0. */
+extern const ls_op_t ls_op_attention_padded, ls_op_attention_padded_dx;
+/* Samples that end before their last place. lengths: (ids u8, u16, i32 or f32 (n, t)), i[0] the id of padding -> i32 (n): the
+ *   places up to the last other id.
+ * mask_targets: (target i32 (n, t), lengths), i[0] ignored -> target, ignored from the length on.
+ * pool_valid: (x (n, t, c), lengths), i[0] 0: mean of the places before the length, 1: the last of them -> (n, c); 0 without
+ *   places. pool_valid_dx: (dy (n, c), lengths), i[0], i[1] t -> (n, t, c). */
+extern const ls_op_t ls_op_lengths, ls_op_mask_targets, ls_op_pool_valid, ls_op_pool_valid_dx;
+
+/* Group norm (Wu and He 2018): (x (n, .., c), gamma (c), beta (c)), i[0] groups of channels, f[0] eps -> y, mean (n,
+ * groups), rstd (n, groups), over the positions and channels of a group. group_norm_dx: (dy, x, gamma, mean, rstd) -> dx.
+ * group_norm_dgb: (dy, x, mean, rstd) -> dgamma, dbeta. */
+extern const ls_op_t ls_op_group_norm, ls_op_group_norm_dx, ls_op_group_norm_dgb;
 
 extern const ls_op_t ls_op_add, ls_op_mul; /* same shapes */
 /* A factor for each channel of each sample: (x (n, .., c), s (n, c)) -> x s at every position. scale_channels_ds: (dy,

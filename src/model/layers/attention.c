@@ -65,8 +65,10 @@ static ls_tensor_id_t attention_build(ls_layer_builder_t *b, const void *options
   double rate = b->training ? o->dropout : 0;
   const ls_attrs_t attrs = {.i = {o->heads, o->causal, rate > 0 ? b->dropouts++ : 0}, .f = {rate}};
   ls_tensor_id_t qkv = ls_layer_linear(b, b->in[0], b->param[0], o->bias ? b->param[2] : -1, 3 * width);
-  ls_tensor_id_t y =
-      ls_graph_op(b->graph, &ls_op_attention, &attrs, 2, (ls_tensor_id_t[]){qkv, b->step}, NULL);
+  const ls_tensor_id_t in[] = {qkv, b->step, ls_layer_lengths(b)};
+  bool padded = in[2] >= 0;
+  ls_tensor_id_t y = ls_graph_op(b->graph, padded ? &ls_op_attention_padded : &ls_op_attention, &attrs,
+                                 2 + padded, in, NULL);
   return ls_layer_linear(b, y, b->param[1], o->bias ? b->param[3] : -1, width);
 }
 

@@ -298,6 +298,16 @@ static ls_tensor_id_t global_pool_build(ls_layer_builder_t *b, const void *optio
   ls_shape_t image = positions_of(b->sample);
   const ls_shape_t line = LS_SHAPE(LS_F32, image.dim[0] * image.dim[1], image.dim[2]),
                    one = LS_SHAPE(LS_F32, line.dim[1]);
+  const ls_tensor_id_t padded[] = {b->in[0], ls_layer_lengths(b)};
+  if (padded[1] >= 0 && o->kind == GLOBAL_MAX) {
+    b->graph->status = ls_fail(b->graph->ctx, LS_ERR_UNSUPPORTED,
+                               "global_pool: max does not know model.pad; use mean, first or last");
+    return -1;
+  }
+  if (padded[1] >= 0 && o->kind != GLOBAL_FIRST) {
+    const ls_attrs_t last = {.i = {o->kind == GLOBAL_LAST}};
+    return ls_graph_op(b->graph, &ls_op_pool_valid, &last, 2, padded, NULL);
+  }
   if (o->kind == GLOBAL_MAX) { /* along rows, then along columns: a place is a byte */
     ls_tensor_id_t y = ls_layer_as(b, b->in[0], &image);
     for (int k = 1; k >= 0; k--) {

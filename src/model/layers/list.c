@@ -14,6 +14,7 @@
   ROW(concat)                                                                                                \
   ROW(conv2d)                                                                                                \
   ROW(batch_norm)                                                                                            \
+  ROW(group_norm)                                                                                            \
   ROW(pool)                                                                                                  \
   ROW(global_pool)                                                                                           \
   ROW(embedding)                                                                                             \

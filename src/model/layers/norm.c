@@ -1,7 +1,9 @@
-/* layer_norm: over all elements of a sample, or its last dimension (Ba, Kiros, Hinton 2016). batch_norm: each channel over
+/* group_norm: over groups of a sample's channels. layer_norm: over all elements of a sample, or its last dimension (Ba, Kiros, Hinton 2016). batch_norm: each channel over
  * the samples of a step (Ioffe and Szegedy 2015). */
 #include "graph/ops/ops.h"
 #include "model/layers/kind.h"
+
+#include <stdio.h>
 
 typedef struct {
   ls_layer_common_t common;
@@ -112,3 +114,49 @@ const ls_layer_kind_t ls_kind_batch_norm = {.section = &batch_norm_section,
                                             .params = batch_norm_params,
                                             .shape = ls_layer_same_shape,
                                             .build = batch_norm_build};
+
+typedef struct {
+  ls_layer_common_t common;
+  int64_t groups;
+  double eps;
+} group_norm_t;
+LS_LAYER_FITS(group_norm_t);
+
+static const ls_option_t group_norm_rows[] = {
+    LS_OPTION(group_norm_t, groups, .change = LS_CHANGE_MODEL, .min = 1, .max = 1 << 20, .initial = "32",
+              .help = "Number of groups; it divides the channels (the last dimension)."),
+    LS_OPTION(group_norm_t, eps, .change = LS_CHANGE_MODEL, .min = 1e-12, .max = 1, .initial = "1e-5",
+              .help = "Added to the variance, inside of the root: (x - mean) / sqrt(variance + eps)."),
+};
+static const ls_section_t group_norm_section = LS_LAYER_SECTION(
+    "group_norm", group_norm_rows,
+    "Normalises groups of a sample's channels over all positions, then scales and shifts by learned values.");
+
+static bool group_norm_takes(const void *options, const ls_shape_t *sample, int count,
+                             char why[LS_LAYER_WHY_BYTES]) {
+  (void)count;
+  const group_norm_t *o = options;
+  int64_t channels = sample->dim[sample->rank - 1];
+  snprintf(why, LS_LAYER_WHY_BYTES, "%lld groups do not divide the %lld channels", (long long)o->groups,
+           (long long)channels);
+  return channels % o->groups == 0;
+}
+
+static ls_tensor_id_t group_norm_build(ls_layer_builder_t *b, const void *options) {
+  const group_norm_t *o = options;
+  const ls_attrs_t attrs = {.i = {o->groups}, .f = {o->eps}};
+  const ls_tensor_id_t in[] = {b->in[0], b->param[0], b->param[1]};
+  return ls_graph_op(b->graph, &ls_op_group_norm, &attrs, 3, in, NULL);
+}
+
+static int group_norm_params(const void *options, const ls_shape_t *sample, ls_layer_param_t *param) {
+  batch_norm_params(options, sample, param);
+  return 2; /* without running statistics */
+}
+
+const ls_layer_kind_t ls_kind_group_norm = {.section = &group_norm_section,
+                                            .name = "group_norm",
+                                            .params = group_norm_params,
+                                            .takes = group_norm_takes,
+                                            .shape = ls_layer_same_shape,
+                                            .build = group_norm_build};

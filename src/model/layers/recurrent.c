@@ -137,13 +137,21 @@ static ls_tensor_id_t join(ls_layer_builder_t *b, const recurrent_t *o, ls_tenso
 static ls_tensor_id_t add_stack(ls_layer_builder_t *b, const recurrent_t *o, const cell_t *cell) {
   const ls_tensor_id_t *param = b->param;
   const int64_t t = b->sample->dim[0];
-  ls_tensor_id_t x = ls_layer_as(b, b->in[0], b->sample), y[2] = {-1, -1};
+  const ls_attrs_t end = {.i = {1}};
+  ls_tensor_id_t x = ls_layer_as(b, b->in[0], b->sample), y[2] = {-1, -1}, lengths = ls_layer_lengths(b);
+  if (lengths >= 0 && o->bidirectional) {
+    b->graph->status = ls_fail(b->graph->ctx, LS_ERR_UNSUPPORTED,
+                               "bidirectional: the way back would begin in the padding of model.pad");
+    return -1;
+  }
   for (int l = 0; l < o->layers; l++) {
     for (int d = 0; d < directions_of(o); d++, param += cell->params)
       y[d] = add_chain(b, cell, x, param, d);
     if (l + 1 < o->layers) x = ls_layer_dropout(b, join(b, o, y, t), o->dropout);
   }
   if (o->output == OUTPUT_ALL) return join(b, o, y, t);
+  if (lengths >= 0)
+    return ls_graph_op(b->graph, &ls_op_pool_valid, &end, 2, (ls_tensor_id_t[]){y[0], lengths}, NULL);
   for (int d = 0; d < directions_of(o); d++) {
     const ls_attrs_t last = {.i = {d == 0 ? -1 : 0}};
     y[d] = ls_graph_op(b->graph, &ls_op_take_position, &last, 1, &y[d], NULL);

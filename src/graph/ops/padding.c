@@ -1,0 +1,165 @@
+/* Samples that are shorter than their places: the rest of their tokens is padding, which counts nowhere. */
+#include "graph/ops/ops.h"
+#include "graph/ops/row.h"
+
+#include <string.h>
+
+enum { POOL_MEAN, POOL_LAST };
+
+static ls_status_t lengths_rule(ls_ctx_t *ctx, const char *op, const ls_shape_t *lengths, int64_t rows) {
+  const ls_shape_t want = LS_SHAPE(LS_I32, rows);
+  return ls_rule_equal(ctx, op, "lengths", lengths, "one a row", &want);
+}
+
+static int64_t length_at(const ls_kernel_args_t *args, int in, int64_t row, int64_t places) {
+  int64_t length = ((const int32_t *)args->in[in].data)[row];
+  return length < 0 ? 0 : length > places ? places : length;
+}
+
+static ls_status_t lengths_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                 ls_shape_t *out) {
+  (void)attrs;
+  out[0] = LS_SHAPE(LS_I32, in[0].dim[0]);
+  return ls_rule_tensor(ctx, "lengths", "ids", &in[0], in[0].dtype, 2, 2);
+}
+
+static double id_at(const ls_tensor_t *ids, int64_t i) {
+  switch (ids->shape.dtype) {
+  case LS_U8:
+    return ((const uint8_t *)ids->data)[i];
+  case LS_U16:
+    return ((const uint16_t *)ids->data)[i];
+  case LS_I32:
+    return ((const int32_t *)ids->data)[i];
+  default:
+    return ((const float *)ids->data)[i];
+  }
+}
+
+static ls_status_t lengths_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  int64_t rows = ls_in_shape(args, 0)->dim[0], places = ls_in_shape(args, 0)->dim[1];
+  for (int64_t r = 0; r < rows; r++) {
+    int64_t length = places;
+    while (length > 0 && id_at(&args->in[0], r * places + length - 1) == (double)args->attrs->i[0])
+      length--;
+    ((int32_t *)args->out[0].data)[r] = (int32_t)length;
+  }
+  return LS_OK;
+}
+
+static ls_status_t mask_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  (void)attrs;
+  out[0] = in[0];
+  ls_status_t status = ls_rule_tensor(ctx, "mask_targets", "target", &in[0], LS_I32, 2, 2);
+  return status ? status : lengths_rule(ctx, "mask_targets", &in[1], in[0].dim[0]);
+}
+
+static ls_status_t mask_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const int32_t *target = args->in[0].data;
+  int32_t *to = args->out[0].data;
+  int64_t rows = ls_in_shape(args, 0)->dim[0], places = ls_in_shape(args, 0)->dim[1];
+  for (int64_t i = 0; i < rows * places; i++)
+    to[i] = i % places < length_at(args, 1, i / places, places) ? target[i] : (int32_t)args->attrs->i[0];
+  return LS_OK;
+}
+
+static ls_status_t pool_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  (void)attrs;
+  ls_status_t status;
+  if ((status = ls_rule_tensor(ctx, "pool_valid", "x", &in[0], LS_F32, 3, 3))) return status;
+  out[0] = LS_SHAPE(LS_F32, in[0].dim[0], in[0].dim[2]);
+  return lengths_rule(ctx, "pool_valid", &in[1], in[0].dim[0]);
+}
+
+static ls_status_t pool_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const ls_shape_t *shape = ls_in_shape(args, 0);
+  int64_t places = shape->dim[1], width = shape->dim[2];
+  for (int64_t r = 0; r < shape->dim[0]; r++) {
+    const float *x = ls_in_f32(args, 0) + r * places * width;
+    float *y = ls_out_f32(args, 0) + r * width;
+    int64_t length = length_at(args, 1, r, places);
+    for (int64_t c = 0; c < width; c++) {
+      double sum = 0;
+      for (int64_t t = args->attrs->i[0] == POOL_LAST && length > 0 ? length - 1 : 0; t < length; t++)
+        sum += x[t * width + c];
+      y[c] = (float)(args->attrs->i[0] == POOL_MEAN && length > 0 ? sum / (double)length : sum);
+    }
+  }
+  return LS_OK;
+}
+
+static ls_status_t pool_backward(ls_graph_t *graph, const ls_graph_node_t *node,
+                                 const ls_tensor_id_t *grad_out, const bool *wanted,
+                                 ls_tensor_id_t *grad_in) {
+  ls_attrs_t attrs = node->attrs;
+  attrs.i[1] = graph->tensors[node->in[0]].shape.dim[1];
+  const ls_tensor_id_t in[] = {grad_out[0], node->in[1]};
+  if (wanted[0]) grad_in[0] = ls_graph_op(graph, &ls_op_pool_valid_dx, &attrs, 2, in, NULL);
+  return graph->status;
+}
+
+static ls_status_t pool_dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                 ls_shape_t *out) {
+  ls_status_t status;
+  if ((status = ls_rule_tensor(ctx, "pool_valid_dx", "dy", &in[0], LS_F32, 2, 2))) return status;
+  out[0] = LS_SHAPE(LS_F32, in[0].dim[0], attrs->i[1], in[0].dim[1]);
+  return lengths_rule(ctx, "pool_valid_dx", &in[1], in[0].dim[0]);
+}
+
+static ls_status_t pool_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const ls_shape_t *shape = &args->out[0].shape;
+  int64_t places = shape->dim[1], width = shape->dim[2];
+  for (int64_t r = 0; r < shape->dim[0]; r++) {
+    const float *dy = ls_in_f32(args, 0) + r * width;
+    int64_t length = length_at(args, 1, r, places);
+    for (int64_t t = 0; t < places; t++)
+      for (int64_t c = 0; c < width; c++)
+        ls_out_f32(args, 0)[(r * places + t) * width + c] = args->attrs->i[0] == POOL_LAST
+                                                                ? (t == length - 1 ? dy[c] : 0)
+                                                            : t < length ? dy[c] / (float)length
+                                                                         : 0;
+  }
+  return LS_OK;
+}
+
+#define LENGTHS_CASE(label, dtype, ids, n, t)                                                                \
+  { label, 1, {LS_CASE_WHOLE(dtype, ids, n, t)}, {.i = {0}}, 0, 0 }
+static const ls_op_case_t lengths_cases[] = {
+    LENGTHS_CASE("one", LS_I32, 2, 1, 1),    LENGTHS_CASE("bytes", LS_U8, 2, 37, 5),
+    LENGTHS_CASE("words", LS_U16, 2, 9, 7),  LENGTHS_CASE("all padding", LS_I32, 1, 5, 3),
+    LENGTHS_CASE("many", LS_I32, 2, 300, 6), {"floats", 1, {LS_CASE_F32(0, 0, 3, 4)}, {.i = {0}}, 0, 0},
+};
+#define MASK_CASE(label, n, t)                                                                               \
+  { label, 2, {LS_CASE_WHOLE(LS_I32, 9, n, t), LS_CASE_CLASS(n, (t) + 1)}, {.i = {-1}}, 0, 0 }
+static const ls_op_case_t mask_cases[] = {MASK_CASE("one", 1, 1), MASK_CASE("odd", 7, 5),
+                                          MASK_CASE("many", 67, 131)};
+#define POOL_CASE(label, kind, n, t, c, grad)                                                                \
+  { label, 2, {LS_CASE_F32(-1, 1, n, t, c), LS_CASE_CLASS(n, (t) + 1)}, {.i = {kind}}, 2e-6, grad }
+static const ls_op_case_t pool_cases[] = {
+    POOL_CASE("mean of one", 0, 1, 1, 1, 2e-3), POOL_CASE("mean", 0, 5, 4, 3, 2e-3),
+    POOL_CASE("last", 1, 5, 4, 3, 2e-3), POOL_CASE("mean of many", 0, 37, 65, 33, 0),
+    POOL_CASE("last of many", 1, 37, 65, 33, 0)};
+#define POOL_DX_CASE(label, kind, n, t, c)                                                                   \
+  { label, 2, {LS_CASE_F32(-1, 1, n, c), LS_CASE_CLASS(n, (t) + 1)}, {.i = {kind, t}}, 5e-7, 0 }
+static const ls_op_case_t pool_dx_cases[] = {
+    POOL_DX_CASE("mean of one", 0, 1, 1, 1), POOL_DX_CASE("mean", 0, 5, 4, 3),
+    POOL_DX_CASE("last", 1, 5, 4, 3), POOL_DX_CASE("many", 0, 37, 65, 33)};
+
+#define PADDING_ROW(op, name_, ins, rule, forward_, ...)                                                     \
+  const ls_op_t op = {.name = name_,                                                                         \
+                      .class = LS_OP_ELEMENTWISE,                                                            \
+                      .in_count = ins,                                                                       \
+                      .out_count = 1,                                                                        \
+                      .shape = rule,                                                                         \
+                      .forward = forward_,                                                                   \
+                      .flops_each = 1,                                                                       \
+                      __VA_ARGS__};
+PADDING_ROW(ls_op_lengths, "lengths", 1, lengths_shape, lengths_forward, LS_CASES(lengths_cases))
+PADDING_ROW(ls_op_mask_targets, "mask_targets", 2, mask_shape, mask_forward, LS_CASES(mask_cases))
+PADDING_ROW(ls_op_pool_valid, "pool_valid", 2, pool_shape, pool_forward, .backward = pool_backward,
+            LS_CASES(pool_cases))
+PADDING_ROW(ls_op_pool_valid_dx, "pool_valid_dx", 2, pool_dx_shape, pool_dx_forward, LS_CASES(pool_dx_cases))
