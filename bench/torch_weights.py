@@ -11,6 +11,7 @@ Ends with 1 if a network differs by more than the limits.
 import argparse
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import torch.nn.functional as F
 from torch import nn
 
 LOGITS, LOSS, STEPS = 1e-4, 1e-3, 20
+IGNORED = r"^lm_head\.weight$|\.attn\.(masked_)?bias$|position_ids$"  # tied, masks: no weights
 DTYPES = {"F32": np.float32, "I64": np.int64, "U8": np.uint8, "BOOL": np.bool_}
 
 
@@ -174,7 +176,7 @@ def vision(name, **options):
 
 
 GPT_SMALL = {"dropout": 0, "width": 64, "depth": 3, "heads": 4, "context": 32, "vocabulary": 300}
-GPT_FULL = {"dropout": 0, "width": 768, "depth": 12, "heads": 12, "context": 256, "vocabulary": 50257}
+GPT_FULL = {"dropout": 0, "width": 768, "depth": 12, "heads": 12, "context": 64, "vocabulary": 50257}
 BERT_SMALL = {"dropout": 0, "width": 64, "depth": 3, "heads": 4, "context": 24, "vocabulary": 300, "classes": 2}
 BERT_FULL = {"dropout": 0, "width": 768, "depth": 12, "heads": 12, "context": 128, "vocabulary": 30522, "classes": 2}
 # Residual branches begin near 0: else 20 steps grow a rounding of the first into the second digit of the loss, in PyTorch
@@ -247,7 +249,7 @@ def one(args, name, folder):
     at = lambda file: os.path.join(folder, file)
     np.save(at("x.npy"), x)
     np.save(at("y.npy"), y)
-    given = {k: v for k, v in model.state_dict().items() if k != "lm_head.weight"}
+    given = {k: v for k, v in model.state_dict().items() if not re.search(IGNORED, k)}
     write_safetensors(at("w.safetensors"), given)
     config = {"model": {"preset": preset, "weights": "w.safetensors", "map": map_, **sizes},
               "data": {"kind": "npy", "features": "x.npy", "targets": "y.npy"},

@@ -28,6 +28,7 @@ static const ls_names_row_t gpt2_rows[] = {
     {"h.*.attn.proj.weight", {"h.*.attn.c_proj.weight"}, LS_WEIGHT_SWAPPED},
     {"h.*.attn.proj.bias", {"h.*.attn.c_proj.bias"}},
     {"h.*.mlp.*.weight", {"h.*.mlp.*.weight"}, LS_WEIGHT_SWAPPED},
+    {"wpe.weight", {"wpe.weight"}, .longer = true},
     {"**", {"**"}},
     {NULL}};
 static const char *const gpt2_prefix[] = {"", "transformer.", NULL};
@@ -47,6 +48,7 @@ static const ls_names_row_t bert_rows[] = {
     BERT_QKV("weight"),
     BERT_QKV("bias"),
     {"classifier.*", {"classifier.*"}, .bare = true},
+    {"embeddings.position_embeddings.weight", {"embeddings.position_embeddings.weight"}, .longer = true},
     {"encoder.layer.*.attention.proj.*", {"encoder.layer.*.attention.output.dense.*"}},
     {"**", {"**"}},
     {"**LayerNorm.weight", {"**LayerNorm.gamma"}},
@@ -111,6 +113,7 @@ bool ls_names_find(const ls_names_t *names, const char *ours, int *row, ls_forei
     bool good = true;
     foreign->layout = r->layout;
     foreign->bare = r->bare;
+    foreign->longer = r->longer;
     foreign->count = 0;
     for (int i = 0; i < LS_NAMES_PARTS_MAX && r->theirs[i]; i++)
       good = good && put(r->theirs[i], &stars, foreign->name[foreign->count++]);

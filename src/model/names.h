@@ -19,7 +19,8 @@ enum { LS_NAMES_PARTS_MAX = 3, LS_NAME_BYTES = 256 };
 typedef struct {
   const char *ours, *theirs[LS_NAMES_PARTS_MAX];
   ls_weight_layout_t layout;
-  bool bare; /* written without the prefix */
+  bool bare;   /* written without the prefix */
+  bool longer; /* theirs may have more rows, of which the first are ours: places of a sequence */
 } ls_names_row_t;
 
 typedef struct {
@@ -35,7 +36,7 @@ typedef struct {
   int count;
   char name[LS_NAMES_PARTS_MAX][LS_NAME_BYTES]; /* without prefix */
   ls_weight_layout_t layout;
-  bool bare;
+  bool bare, longer;
 } ls_foreign_names_t;
 /* What `ours` is called by the next row from *row on; *row is then the one after it. False: there is none. Pure. */
 bool ls_names_find(const ls_names_t *names, const char *ours, int *row, ls_foreign_names_t *foreign);

@@ -67,6 +67,8 @@ static bool find_all(const taking_t *k, const ls_ckpt_tensor_t *ours, const ls_f
     if ((at[i] = find(k, foreign->name[i])) < 0) return false;
     ls_shape_t theirs = *ls_ckpt_shape(k->file, at[i]), want = ls_weight_shape(foreign->layout, &part);
     want.dtype = theirs.dtype;
+    if (foreign->longer && theirs.rank == want.rank && theirs.dim[0] > want.dim[0])
+      want.dim[0] = theirs.dim[0];
     *fits = *fits && ls_shape_equal(&theirs, &want);
   }
   return true;
@@ -89,9 +91,15 @@ static ls_status_t read_tensor(taking_t *k, const ls_ckpt_tensor_t *ours, float 
   for (int i = 0; there && i < foreign.count; i++) {
     k->used[at[i]] = true;
     if (!fits || status != LS_OK) continue;
-    status = ls_ckpt_read_f32(k->t->ctx, k->file, at[i], scratch);
+    const int64_t theirs = ls_shape_count(ls_ckpt_shape(k->file, at[i]));
+    float *longer = foreign.longer ? ls_alloc_array(k->t->ctx, (size_t)theirs + 1, sizeof *longer) : NULL;
+    status = foreign.longer && !longer
+                 ? LS_ERR_MEMORY
+                 : ls_ckpt_read_f32(k->t->ctx, k->file, at[i], longer ? longer : scratch);
     if (status == LS_OK)
-      ls_weight_copy(foreign.layout, &part, true, scratch, whole + i * ls_shape_count(&part));
+      ls_weight_copy(foreign.layout, &part, true, longer ? longer : scratch,
+                     whole + i * ls_shape_count(&part));
+    ls_free(longer);
   }
   if (*taken) k->taken++, k->values += ls_shape_count(&ours->shape);
   return status;

@@ -78,6 +78,19 @@ Y
 sizes=""
 preset gpt2 hf-gpt2 'wte.weight 10,12' 'wpe.weight 8,12' 'h.1.attn.c_attn.weight 12,36' 'h.1.attn.c_proj.bias 12' \
   'h.0.mlp.c_fc.weight 12,48' 'h.0.ln_2.weight 12' 'ln_f.bias 12'
+# a network for shorter texts takes the first places of the table
+"$program" predict p.yaml --set model.weights=p.safetensors --set model.map=hf-gpt2 --set model.context=5 --input - --output short.npy \
+  --set model.loss=mse <<'Y' >/dev/null 2>err || fail "shorter: $(cat err)"
+a,b,c,d,e
+1,2,3,4,5
+Y
+grep -q "begins with 28 of the model's 28 tensors" err || fail "shorter: $(cat err)"
+"$program" predict p.yaml --set model.weights=p.safetensors --set model.map=hf-gpt2 --set model.context=9 --input - <<'Y' >/dev/null 2>err || fail "longer: $(cat err)"
+a,b,c,d,e,f,g,h,i
+1,2,3,4,5,6,7,8,9
+Y
+grep -q 'have another shape there and begin anew: wpe.weight' err || fail "longer: $(cat err)"
+
 sizes=", classes: 2"
 preset bert-base hf-bert 'bert.embeddings.word_embeddings.weight 10,12' 'bert.embeddings.LayerNorm.bias 12' \
   'bert.encoder.layer.1.attention.self.key.weight 12,12' 'bert.encoder.layer.1.attention.output.dense.bias 12' \
