@@ -54,6 +54,20 @@ typedef struct {
   ROW("embedding", label, 2, ATTRS(0), LS_CASE_WHOLE(LS_U16, v, n, t), X(v, d)),                             \
       ROW("embedding_dw", label, 2, ATTRS(v), X(n, t, d), LS_CASE_WHOLE(LS_U16, v, n, t))
 
+/* Batch norm of c channels at n positions: apart, and with relu in it. */
+#define NORM(label, n, h, w, c)                                                                              \
+  ROW("bn_sums", label, 3, ATTRS(0), X(n, h, w, c), LS_CASE_F32(1, 2, n), X(c)),                             \
+      ROW("bn_apply", label, 5, ATTRS(0), X(n, h, w, c), X(c), X(c), X(c), X(c)),                            \
+      ROW("bn_act", label, 5, ATTRS(LS_BEHIND_RELU), X(n, h, w, c), X(c), X(c), X(c), X(c)),                 \
+      ROW("bn_add_act", label, 6, ATTRS(LS_BEHIND_RELU), X(n, h, w, c), X(c), X(c), X(c), X(c),              \
+          X(n, h, w, c)),                                                                                    \
+      ROW("bn_back_sums", label, 5, ATTRS(0), X(n, h, w, c), X(n, h, w, c), X(c), X(c),                      \
+          LS_CASE_F32(1, 2, n)),                                                                             \
+      ROW("bn_act_back_sums", label, 7, ATTRS(LS_BEHIND_RELU), X(n, h, w, c), X(n, h, w, c), X(c), X(c),     \
+          LS_CASE_F32(1, 2, n), X(c), X(c)),                                                                 \
+      ROW("bn_act_dx", label, 9, ATTRS(LS_BEHIND_RELU), X(n, h, w, c), X(n, h, w, c), X(c), X(c), X(c),      \
+          LS_CASE_F32(1, 2, n), X(2 * (c)), X(1 + 2 * (c)), X(c))
+
 static const row_t rows[] = {
     CONV("resnet first, 32 images", 32, 224, 224, 3, 64, 7, 2, 3, 1, 112, 112),
     CONV("3x3 64 at 56, 32 images", 32, 56, 56, 64, 64, 3, 1, 1, 1, 56, 56),
@@ -66,6 +80,12 @@ static const row_t rows[] = {
     CONV("depthwise 5x5 672 at 14, 32 images", 32, 14, 14, 672, 672, 5, 1, 2, 672, 14, 14),
     CONV("mnist first, 64 images", 64, 28, 28, 1, 32, 3, 1, 1, 1, 28, 28),
     CONV("mnist second, 64 images", 64, 14, 14, 32, 64, 3, 1, 1, 1, 14, 14),
+    CONV("depthwise 3x3 144 at 56, 32 images", 32, 56, 56, 144, 144, 3, 1, 1, 144, 56, 56),
+    NORM("64 at 112, 32 images", 32, 112, 112, 64),
+    NORM("256 at 56, 32 images", 32, 56, 56, 256),
+    NORM("2048 at 7, 256 images", 256, 7, 7, 2048),
+    ROW("scale_channels", "144 at 56, 32 images", 2, ATTRS(0), X(32, 56, 56, 144), X(32, 144)),
+    ROW("scale_channels_ds", "144 at 56, 32 images", 2, ATTRS(0), X(32, 56, 56, 144), X(32, 56, 56, 144)),
     ROW("max_pool", "3x3 stride 2, 64 at 112, 32 images", 1, ATTRS(3, 3, 2, 2, 1, 1, 1, 1),
         X(32, 112, 112, 64)),
     ROW("max_pool_dx", "3x3 stride 2, 64 at 112, 32 images", 2, ATTRS(3, 3, 2, 2, 1, 1, 1, 1, 112, 112),

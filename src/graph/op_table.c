@@ -34,6 +34,7 @@ const ls_op_t *const ls_ops[] = {
     &ls_op_drop_rows,
     &ls_op_scale_channels,
     &ls_op_scale_channels_ds,
+    &ls_op_scale_add_mean,
     &ls_op_embedding,
     &ls_op_embedding_dw,
     &ls_op_attention,

@@ -36,7 +36,8 @@ static bool may_replace(const ls_graph_t *graph, int count, const int *old, int 
   int made = 0;
   for (int k = 0; k < count; k++) {
     const ls_graph_node_t *node = &graph->nodes[old[k]];
-    if (!node->op || node->op->view || node->phase != graph->nodes[old[0]].phase) return false;
+    if (!node->op || (node->op->view && out_count > 0) || node->phase != graph->nodes[old[0]].phase)
+      return false;
     for (int i = 0; i < node->in_count; i++)
       if (old[k] != old[count - 1] && changes(graph, node->in[i])) return false;
     for (int i = 0; i < node->out_count; i++) {

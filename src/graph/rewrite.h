@@ -11,7 +11,7 @@
  *   - another tensor that the old nodes made is read by others, looked up by name, or the gradient of a
  *     parameter;
  *   - one of `out` is read before the new node's place;
- *   - an old node is a view, is of another phase, changes a state, or reads a state before the new node's
+ *   - an old node is a view and not just removed, is of another phase, changes a state, or reads a state before the new node's
  *     place.
  * Also false after a failure (a shape is refused or differs), which becomes the graph's status. */
 bool ls_graph_replace(ls_graph_t *graph, int count, const int *old, const ls_op_t *op,

@@ -1,4 +1,4 @@
-/* What the pass fuse_norm finds, and that a residual block's gradients keep their bits. */
+/* What the passes of convolutional networks find, fuse_norm and fuse_scale, and that gradients keep their bits. */
 #include "graph/ops/ops.h"
 #include "graph/pass/pass.h"
 
@@ -55,6 +55,23 @@ static void network(ls_graph_t *g) {
   assert_int_equal(ls_graph_backward(g, loss, -1), LS_OK);
 }
 
+/* Squeeze and excitation of a product over channels. */
+static void squeeze(ls_graph_t *g) {
+  const ls_attrs_t flat = {.i = {3, ROWS, POSITIONS, CHANNELS}},
+                   image = {.i = {4, ROWS, 2, POSITIONS / 2, CHANNELS}};
+  ls_tensor_id_t x = ls_graph_input(g, "x", LS_SHAPE(LS_F32, ROWS, POSITIONS, CHANNELS));
+  ls_tensor_id_t w = ls_graph_param(g, "w", LS_SHAPE(LS_F32, CHANNELS, CHANNELS), (ls_init_t){0});
+  ls_tensor_id_t b = ls_graph_param(g, "b", LS_SHAPE(LS_F32, CHANNELS), (ls_init_t){0});
+  ls_tensor_id_t y = ls_graph_op(g, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){x, w, b}, NULL);
+  y = ls_graph_op(g, &ls_op_reshape, &image, 1, &y, NULL);
+  ls_tensor_id_t s = ls_graph_op(g, &ls_op_reshape, &flat, 1, &y, NULL);
+  y = two(g, &ls_op_scale_channels, y, one(g, &ls_op_sigmoid, one(g, &ls_op_mean_positions, s)));
+  y = two(g, &ls_op_mul, y, y);
+  ls_tensor_id_t loss = ls_graph_op(g, &ls_op_reduce, &(ls_attrs_t){.i = {4}}, 1, &y, NULL);
+  ls_graph_rename(g, loss, "loss");
+  assert_int_equal(ls_graph_backward(g, loss, -1), LS_OK);
+}
+
 static int count_ops(const ls_graph_t *g, const ls_op_t *op) {
   int count = 0;
   for (int n = 0; n < g->node_count; n++)
@@ -76,6 +93,16 @@ static void test_norms_take_in_what_is_behind_them(void **state) {
   assert_int_equal(count_ops(g, &ls_op_silu_dx), 0);
 }
 
+static void test_the_gradients_of_a_value_and_of_its_mean_are_one_op(void **state) {
+  ls_graph_t *g = ((fixture_t *)*state)->graph;
+  squeeze(g);
+  assert_int_equal(ls_graph_run_passes(g, &all), LS_OK);
+  assert_int_equal(count_ops(g, &ls_op_scale_add_mean), 1);
+  assert_int_equal(count_ops(g, &ls_op_scale_channels), 1);
+  assert_int_equal(count_ops(g, &ls_op_mean_positions_dx), 0);
+  assert_int_equal(count_ops(g, &ls_op_add), 1); /* of y y */
+}
+
 static void test_no_norm_is_fused_without_leave(void **state) {
   ls_graph_t *g = ((fixture_t *)*state)->graph;
   network(g);
@@ -85,11 +112,11 @@ static void test_no_norm_is_fused_without_leave(void **state) {
 }
 
 /* Every parameter's gradient and the loss, one behind the other. */
-static int values(ls_ctx_t *ctx, bool fuse, float *to) {
+static int values(ls_ctx_t *ctx, void (*make)(ls_graph_t *), bool fuse, float *to) {
   ls_graph_t *g;
   int count = 0;
   assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
-  network(g);
+  make(g);
   if (fuse) assert_int_equal(ls_graph_run_passes(g, &all), LS_OK);
   void **memory = graph_memory(g);
   for (int id = 0; id < g->tensor_count; id++)
@@ -110,15 +137,22 @@ static int values(ls_ctx_t *ctx, bool fuse, float *to) {
   return count;
 }
 
-static void test_fused_norms_keep_the_bits(void **state) {
-  ls_ctx_t *ctx = ((fixture_t *)*state)->ctx;
+static void same_bits(ls_ctx_t *ctx, void (*make)(ls_graph_t *), int expected) {
   static float apart[VALUES_MAX], fused[VALUES_MAX];
-  int count = values(ctx, false, apart);
-  assert_int_equal(count, 4 * CHANNELS * (CHANNELS + 3) + 1);
-  assert_int_equal(values(ctx, true, fused), count);
+  int count = values(ctx, make, false, apart);
+  assert_int_equal(count, expected);
+  assert_int_equal(values(ctx, make, true, fused), count);
   for (int k = 0; k < count; k++)
     if (memcmp(&apart[k], &fused[k], sizeof *apart) != 0)
       fail_msg("value %d: %g apart, %g fused", k, (double)apart[k], (double)fused[k]);
+}
+
+static void test_fused_norms_keep_the_bits(void **state) {
+  same_bits(((fixture_t *)*state)->ctx, network, 4 * CHANNELS * (CHANNELS + 3) + 1);
+}
+
+static void test_fused_scales_keep_the_bits(void **state) {
+  same_bits(((fixture_t *)*state)->ctx, squeeze, CHANNELS * (CHANNELS + 1) + 1);
 }
 
 int main(void) {
@@ -127,6 +161,8 @@ int main(void) {
       TEST(test_norms_take_in_what_is_behind_them),
       TEST(test_no_norm_is_fused_without_leave),
       TEST(test_fused_norms_keep_the_bits),
+      TEST(test_the_gradients_of_a_value_and_of_its_mean_are_one_op),
+      TEST(test_fused_scales_keep_the_bits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -459,6 +459,9 @@ template <bool ADDS> static ls_status_t scale(ls_stream_t *stream, args_t args, 
 static ls_status_t scale_channels(ls_stream_t *stream, args_t args) {
   return scale<false>(stream, args, "scale_channels");
 }
+static ls_status_t scale_add_mean(ls_stream_t *stream, args_t args) {
+  return scale<true>(stream, args, "scale_add_mean");
+}
 
 static ls_status_t sum_leading(ls_stream_t *stream, args_t args) {
   int64_t width = out_count(args, 0);
@@ -469,6 +472,7 @@ static ls_status_t sum_leading(ls_stream_t *stream, args_t args) {
 
 const ls_kernel_row_t ls_cuda_channel_rows[] = {{"bias", bias, true},
                                                 {"scale_channels", scale_channels, true},
+                                                {"scale_add_mean", scale_add_mean, true},
                                                 {"sum_leading", sum_leading, true},
                                                 {"bn_sums", bn_sums, true},
                                                 {"bn_moments", bn_moments},

@@ -72,7 +72,8 @@ extern const ls_op_t ls_op_add, ls_op_mul; /* same shapes */
 /* A factor for each channel of each sample: (x (n, .., c), s (n, c)) -> x s at every position. scale_channels_ds: (dy,
  * x) -> (n, c). */
 extern const ls_op_t ls_op_scale_channels, ls_op_scale_channels_ds;
-extern const ls_op_t ls_op_reshape; /* i[0] rank (1..6), i[1..6] dimensions; a view of any dtype */
+extern const ls_op_t ls_op_scale_add_mean; /* (x, s, m (n, c)) -> x s + m / positions; made by a pass */
+extern const ls_op_t ls_op_reshape;        /* i[0] rank (1..6), i[1..6] dimensions; a view of any dtype */
 
 /* concat joins rows side by side: (a (n, i), b (n, j)) -> (n, i + j). columns takes i[1] columns of x (n, k)
  * from i[0] on; it is the gradient of concat. */
