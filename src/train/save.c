@@ -6,9 +6,21 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The channels of an image come again at each of its pixels: as many values as begin to repeat. */
+static int64_t norm_period(const double *mean, const float *scale, int64_t count) {
+  for (int64_t period = 1; period <= LS_STEP_CHANNELS && count > LS_STEP_CHANNELS; period++) {
+    int64_t i = period;
+    while (i < count && (mean ? mean[i] == mean[i - period] : scale[i] == scale[i - period]))
+      i++;
+    if (i == count && count % period == 0) return period;
+  }
+  return count;
+}
+
 /* One row of the normalisation as f64, which also holds every f32. */
 static json_t *norm_row(const double *mean, const float *scale, int64_t count) {
   json_t *list = json_array();
+  count = norm_period(mean, scale, count);
   for (int64_t i = 0; i < count; i++)
     json_array_append_new(list, json_real(mean ? mean[i] : (double)scale[i]));
   return list;
@@ -23,9 +35,12 @@ static json_t *norm_json(const ls_norm_t *norm) {
 
 /* Into one of the two. */
 static bool read_row(const json_t *list, int64_t count, double *mean, float *scale) {
-  if (!json_is_array(list) || (int64_t)json_array_size(list) != count) return false;
+  int64_t given = (int64_t)json_array_size(list);
+  if (!json_is_array(list) ||
+      (given != count && (given < 1 || given > LS_STEP_CHANNELS || count % given != 0)))
+    return false;
   for (int64_t i = 0; i < count; i++) {
-    const json_t *item = json_array_get(list, (size_t)i);
+    const json_t *item = json_array_get(list, (size_t)(i % given));
     double value = json_number_value(item);
     if (!json_is_number(item) || !isfinite(value)) return false;
     if (mean)

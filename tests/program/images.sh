@@ -28,6 +28,7 @@ bits() {
 }
 run one
 below "$(field "$work/one.json" val_loss)" 1.1 || fail "validation loss $(field "$work/one.json" val_loss)"
+[ "$(wc -c <"$work/one/step-000000000048/manifest.json")" -lt 20000 ] || fail "a checkpoint has a mean for each pixel"
 for ranks in 2 4; do
   run ranks$ranks --ranks $ranks
   [ "$(bits ranks$ranks)" = "$(bits one)" ] || fail "$ranks ranks have other bits"
