@@ -35,7 +35,7 @@ static void make_numbers(void) {
   ls_data_want_t want = {.inputs = PIXELS, .outputs = CLASSES, .classes = true};
   ls_dataset_t *d;
   assert_int_equal(ls_dataset_open(ctx, &config, &as_bytes, &want, SEED, NULL, &d), LS_OK);
-  assert_true(d->mean > 0 && d->scale != 1);
+  assert_true(d->mean[0] > 0 && d->scale[0] != 1);
   for (int i = 0; i < ROWS * PIXELS; i++)
     number[i] = ls_norm_value(image[i], d->norm.mean[0], d->norm.scale[0]);
   ls_dataset_close(d);
