@@ -236,13 +236,15 @@ template <class OP, int K, int S>
 __global__ void __launch_bounds__(WARP *K)
     chain_kernel(OP op, const typename OP::E *w, chain_t k, int units) {
 #if __CUDA_ARCH__ >= 900
-  constexpr int G = OP::GATES, COPIES = SHARERS / S, TOGETHER = S < 4 ? S : 4, SENDERS = TOGETHER * COPIES;
+  constexpr int G = OP::GATES, COPIES = SHARERS / S, TOGETHER = S < 4 ? S : 4;
+  static_assert(S == 2 || S >= 8,
+                "the sharers of a unit have all samples, or enough of them to send to all blocks");
   extern __shared__ float4 shared[];
   cg::cluster_group cluster = cg::this_cluster();
   arrivals_t *arrivals = (arrivals_t *)shared; // of outputs, two positions in turn
   float *outputs = (float *)(arrivals + 2);    // likewise, (K SHARERS, S): of all units
   int h = (int)k.h, sharer = threadIdx.x % SHARERS, bytes = CLUSTER * units * S * (int)sizeof(float);
-  int unit = (int)cluster.block_rank() * units + (int)threadIdx.x / SHARERS;
+  int first = (int)cluster.block_rank() * units, unit = first + (int)threadIdx.x / SHARERS;
   float weight[K][G];
 #pragma unroll
   for (int i = 0; i < K; i++)
@@ -258,14 +260,19 @@ __global__ void __launch_bounds__(WARP *K)
       arrivals_begin(arrivals + i);
       arrivals_expect(arrivals + i, bytes);
     }
-  // The sharers of a unit have a sample each, or several of them the same one.
-  int s = sharer / COPIES, copy = sharer % COPIES;
-  int sender = s % TOGETHER * COPIES + copy;
-  int64_t sample = (int64_t)(blockIdx.x / CLUSTER) * S + s;
-  bool real = unit < h && sample < k.n;
+  // The sharers of a unit have a sample each, or several of them the same one. Where there are many samples, the totals
+  // go to threads whose neighbours have neighbouring units, because these lie side by side in memory.
+  constexpr bool SPREAD = S >= 8;
+  float *totals = outputs + 2 * K * SHARERS * S;             // (G, S, units + 1)
+  float *fresh = totals + (G * S * (units + 1) + 3) / 4 * 4; // (units, S + 4)
+  int s = sharer / COPIES, copy = sharer % COPIES, sender = s % TOGETHER * COPIES + copy;
+  int u = SPREAD ? threadIdx.x % units : threadIdx.x / SHARERS, mine = SPREAD ? threadIdx.x / units : s;
+  int own = first + u;
+  int64_t sample = (int64_t)(blockIdx.x / CLUSTER) * S + mine;
+  bool real = own < h && mine < S && sample < k.n;
   float state = 0, output = 0;
   typename OP::in_t in = {};
-  if (real) in = op.load(k.row(sample, 0), h, unit);
+  if (real) in = op.load(k.row(sample, 0), h, own);
   cluster.sync();
   for (int64_t step = 0; step < k.t; step++) {
     const float *now = outputs + (step & 1) * K * SHARERS * S;
@@ -283,21 +290,37 @@ __global__ void __launch_bounds__(WARP *K)
       add_shared(sum[g], SHARERS, S);
       total[g] = sum[g][0];
     }
+    if constexpr (SPREAD) {
+#pragma unroll
+      for (int g = 0; g < G; g++)
+        if (copy == 0) totals[(g * S + s) * (units + 1) + unit - first] = total[g];
+      __syncthreads();
+#pragma unroll
+      for (int g = 0; g < G; g++)
+        total[g] = mine < S ? totals[(g * S + mine) * (units + 1) + u] : 0;
+    }
     typename OP::kept_t kept = op.step(in, total, &output, &state);
-    // Sharers with neighbouring samples send them together, each to other blocks. Those of units beyond h send zeros: a
-    // block then hears of all warps that they are done with what they have read.
-    float together[TOGETHER];
+    // Numbers of neighbouring samples travel together. Those of units beyond h are zeros, which are sent as well: a block
+    // then hears of all warps that they are done with what they have read.
+    if constexpr (SPREAD) {
+      if (mine < S) fresh[u * (S + 4) + mine] = output;
+      __syncthreads();
+      for (int i = threadIdx.x; step + 1 < k.t && i < units * S / TOGETHER * CLUSTER; i += blockDim.x) {
+        int to = i / CLUSTER / (S / TOGETHER), part = i / CLUSTER % (S / TOGETHER) * TOGETHER;
+        float together[TOGETHER];
+        *(float4 *)together = *(const float4 *)(fresh + to * (S + 4) + part);
+        send<TOGETHER>(together, next + (first + to) * S + part, arrivals + (~step & 1), i % CLUSTER);
+      }
+    } else {
+      float together[TOGETHER];
 #pragma unroll
-    for (int i = 0; i < TOGETHER; i++)
-      together[i] = __shfl_sync(0xffffffffu, output, (int)(threadIdx.x % WARP) - sender + i * COPIES);
-    if (step + 1 < k.t)
-#pragma unroll
-      for (int r = 0; r < CLUSTER; r += SENDERS)
-        if (r + sender < CLUSTER)
-          send<TOGETHER>(together, next + unit * S + s / TOGETHER * TOGETHER, arrivals + (~step & 1),
-                         r + sender);
-    if (real && copy == 0) op.keep(k.row(sample, step), h, unit, kept);
-    if (real && step + 1 < k.t) in = op.load(k.row(sample, step + 1), h, unit);
+      for (int i = 0; i < TOGETHER; i++)
+        together[i] = __shfl_sync(0xffffffffu, output, (int)(threadIdx.x % WARP) - sender + i * COPIES);
+      if (step + 1 < k.t && sender < CLUSTER)
+        send<TOGETHER>(together, next + unit * S, arrivals + (~step & 1), sender);
+    }
+    if (real && (SPREAD || copy == 0)) op.keep(k.row(sample, step), h, own, kept);
+    if (real && step + 1 < k.t) in = op.load(k.row(sample, step + 1), h, own);
   }
   cluster.sync(); // nobody leaves while others may still send
 #else
@@ -408,6 +431,7 @@ static int launch_cluster(cudaStream_t stream, void (*kernel)(OP, const typename
 template <class OP, int K, int S>
 static int cluster_as(cudaStream_t stream, OP op, const typename OP::E *w, const chain_t &k, int units) {
   size_t floats = 2 * K * SHARERS * S + 4; // and two arrivals_t
+  if (S >= 8) floats += OP::GATES * S * (units + 1) + 3 + units * (S + 4);
   if constexpr (OP::GRADIENT) {
     floats = 2 * K * SLICES * S + 2 * CLUSTER * (size_t)units * S + 4;
     return launch_cluster(stream, chain_dx_kernel<OP, K, S>, op, w, k, units, S, floats * sizeof(float));
