@@ -3,6 +3,7 @@
 
 #include "support/threads.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ typedef struct {
 static void on_progress(void *user, const ls_progress_t *p) {
   rank_t *rank = user;
   rank->seen = p->step;
+  if (rank->run->kill_after > 0 && p->step >= rank->run->kill_after) raise(SIGKILL);
   if (p->step <= SIM_STEPS_MAX) rank->result->loss[p->step - 1] = p->train_loss;
   rank->result->steps = (int)p->step;
 }

@@ -23,6 +23,7 @@ typedef struct {
   int ranks;
   const ls_data_memory_t *memory;
   bool resume;
+  int64_t kill_after; /* steps after which the process kills itself, 0 = never */
   int64_t stop_after; /* steps seen by the progress hook, 0 = never; one rank only */
 } sim_run_t;
 
