@@ -56,8 +56,8 @@ if command -v bash >/dev/null; then
   completed 'runs' lockstep eval net.yaml --checkpoint ''
   completed 'net.txt net.yaml' lockstep train net.yaml --trace n
   completed 'train.precision=' lockstep train net.yaml --set train.prec
-  completed 'fp32 tf32' lockstep train net.yaml --set train.precision = ''
-  completed 'fp32 tf32' lockstep train net.yaml --set train.precision =
+  completed 'fp32 tf32 bf16 fp16' lockstep train net.yaml --set train.precision = ''
+  completed 'fp32 tf32 bf16 fp16' lockstep train net.yaml --set train.precision =
   completed 'true' lockstep train net.yaml --set parallel.reproducible = t
   completed '' lockstep train net.yaml --ranks ''
   completed 'zsh' lockstep completion z
@@ -73,7 +73,7 @@ if command -v fish >/dev/null; then
   }
   offered 'train' 'lockstep tr'
   offered '--ranks --resume' 'lockstep train --r'
-  offered 'train.precision=fp32 train.precision=tf32' 'lockstep train net.yaml --set train.precision='
+  offered 'train.precision=bf16 train.precision=fp16 train.precision=fp32 train.precision=tf32' 'lockstep train net.yaml --set train.precision='
   offered 'runs/' 'lockstep eval net.yaml --checkpoint ru'
 fi
 
