@@ -79,7 +79,8 @@ static cublasStatus_t describe(const ls_blas_t *blas, ls_blas_product_t *product
   return r;
 }
 
-/* Split products may add their parts in a separate pass, which has one order; not in place. Parts are f32. */
+/* Split products may add their parts in a separate pass, which has one order; not in place. Parts are f32; but a product
+ * of 16 bits that gets a bias is not split, because what is added behind that pass would be rounded twice. */
 static cublasStatus_t prefer(const ls_blas_t *blas, const ls_blas_key_t *key,
                              cublasLtMatmulPreferenceOpaque_t *preference) {
   static const cublasLtMatmulPreferenceAttributes_t alignment[] = {
@@ -87,7 +88,10 @@ static cublasStatus_t prefer(const ls_blas_t *blas, const ls_blas_key_t *key,
       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
   cublasLtMatmulPreference_t p = preference;
   uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  if (key->out_type == CUDA_R_32F) schemes |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  if (key->out_type == CUDA_R_32F)
+    schemes |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  else if (key->bias)
+    schemes = CUBLASLT_REDUCTION_SCHEME_NONE;
   uint64_t workspace_bytes = key->workspace_bytes;
   uint32_t align_bytes = (uint32_t)key->align_bytes;
   cublasStatus_t r = blas->cublasLtMatmulPreferenceInit_internal(p, sizeof *preference);

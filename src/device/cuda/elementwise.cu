@@ -119,15 +119,44 @@ __global__ void normalize_kernel(const X *x, const unsigned char *step, Y *y, in
     y[i] = rounded<Y>(ls_each_normalize(x[i], mean, scale));
 }
 
+// The bits of the host's casts, those of NaNs included.
+__device__ static float exact(float x) {
+  return x;
+}
+__device__ static float exact(bf16_t x) {
+  uint16_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return ls_f32_of_bf16(bits);
+}
+__device__ static float exact(f16_t x) {
+  uint16_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return ls_f32_of_f16(bits);
+}
+__device__ static void exact(float x, float *to) {
+  *to = x;
+}
+__device__ static void exact(float x, bf16_t *to) {
+  uint16_t bits = ls_bf16_of_f32(x);
+  memcpy((void *)to, &bits, sizeof bits);
+}
+__device__ static void exact(float x, f16_t *to) {
+  uint16_t bits = ls_f16_of_f32(x);
+  memcpy((void *)to, &bits, sizeof bits);
+}
+
 template <class X, class Y> __global__ void cast_kernel(const X *x, Y *y, int64_t count, bool even) {
   int64_t vectors = even ? count / 4 : 0;
   for (int64_t i = thread_index(); i < vectors; i += thread_count()) {
     some<X, 4> v = load<4>(x + 4 * i);
-    float r[4] = {v[0], v[1], v[2], v[3]};
-    store(y + 4 * i, r);
+    some<Y, 4> r;
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+      exact(exact(v.v[e]), &r.v[e]);
+    *(some<Y, 4> *)(y + 4 * i) = r;
   }
   for (int64_t i = 4 * vectors + thread_index(); i < count; i += thread_count())
-    y[i] = rounded<Y>(f32_of(x[i]));
+    exact(exact(x[i]), &y[i]);
 }
 
 template <class X, class Y> static bool four_of(const X *x, const Y *y) {
