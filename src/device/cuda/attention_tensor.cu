@@ -159,13 +159,6 @@ struct dropped : dropout_words {
   }
 };
 
-// For the second kernel of the gradient the first one notes which probabilities stay: a bit for each key, MASK_KEYS / 8 bytes
-// at a time, of each query.
-constexpr int MASK_KEYS = 128;
-__host__ __device__ static inline int64_t mask_bytes(int64_t t) {
-  return (t + MASK_KEYS - 1) / MASK_KEYS * (MASK_KEYS / 8);
-}
-
 // A block's head of a sample and its first row. Blocks of one head follow each other, those with most columns first.
 template <class K> struct task_t {
   int64_t sample, head;
@@ -197,9 +190,6 @@ __device__ static void store(typename K::E *y, int64_t stride, int first, const 
               pack(sum[m][d][2 * half] * by, sum[m][d][2 * half + 1] * by, typename K::E());
     }
 }
-
-constexpr float LOG2_E = 1.4426950408889634f;
-constexpr float GROWTH = 6; // power of 2 that a probability's factor may reach
 
 // Scores of keys that a query does not see become -INFINITY. Rows are queries.
 template <class K>

@@ -16,6 +16,8 @@ struct chain_t {
   __device__ int64_t row(int64_t sample, int64_t s) const {
     return s < 0 || s >= t ? -1 : sample * t + (back ? t - 1 - s : s);
   }
+  // What arrives for a position has the parity of its own use of one of two places.
+  __device__ static int parity(int64_t position) { return (int)((position - 1) >> 1 & 1); }
 };
 
 __device__ static float sigmoid_of(float x) {
@@ -227,11 +229,6 @@ template <int N> __device__ static void add_shared(float (&value)[N], int thread
   }
 }
 
-// What arrives for a position has parity of its own use of one of two places.
-__device__ static int parity_of(int64_t position) {
-  return (int)((position - 1) >> 1 & 1);
-}
-
 template <class OP, int K, int S>
 __global__ void __launch_bounds__(WARP *K)
     chain_kernel(OP op, const typename OP::E *w, chain_t k, int units) {
@@ -278,7 +275,7 @@ __global__ void __launch_bounds__(WARP *K)
     const float *now = outputs + (step & 1) * K * SHARERS * S;
     float *next = outputs + (~step & 1) * K * SHARERS * S;
     if (step > 0) {
-      arrivals_wait(arrivals + (step & 1), parity_of(step));
+      arrivals_wait(arrivals + (step & 1), chain_t::parity(step));
       if (threadIdx.x == 0) arrivals_expect(arrivals + (step & 1), bytes);
     }
     float sum[G][S] = {}, total[G];
@@ -375,7 +372,7 @@ __global__ void __launch_bounds__(WARP *K)
     const float *now = arrived + (done & 1) * parts;
     float *next = arrived + (~done & 1) * parts, *mine = gates + (done & 1) * K * SLICES * S;
     if (done > 0) {
-      arrivals_wait(arrivals + (done & 1), parity_of(done));
+      arrivals_wait(arrivals + (done & 1), chain_t::parity(done));
       if (threadIdx.x == 0) arrivals_expect(arrivals + (done & 1), parts * (int)sizeof(float));
     }
     typename OP::kept_t kept = {};
