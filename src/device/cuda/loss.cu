@@ -29,6 +29,19 @@ __device__ static void finish(void *scratch, double row_loss, double row_correct
   }
 }
 
+// The largest of the lanes' numbers and its first place, the same in every lane; place `classes`: the lane has none.
+__device__ static void join_max(float *max, int64_t *place, int64_t classes) {
+#pragma unroll
+  for (int step = WARP / 2; step > 0; step /= 2) {
+    float other = __shfl_xor_sync(0xffffffffu, *max, step);
+    int64_t other_at = __shfl_xor_sync(0xffffffffu, *place, step);
+    if (other_at < classes && (*place == classes || other > *max || (other == *max && other_at < *place))) {
+      *max = other;
+      *place = other_at;
+    }
+  }
+}
+
 // The largest of x (classes) and its first place, the same in every lane.
 template <class T>
 __device__ static void row_max(const T *x, int64_t classes, int lane, float *max, int64_t *place) {
@@ -39,17 +52,9 @@ __device__ static void row_max(const T *x, int64_t classes, int lane, float *max
       best = f32_of(x[c]);
       at = c;
     }
-#pragma unroll
-  for (int step = WARP / 2; step > 0; step /= 2) {
-    float other = __shfl_down_sync(0xffffffffu, best, step);
-    int64_t other_at = __shfl_down_sync(0xffffffffu, at, step);
-    if (other_at < classes && (at == classes || other > best || (other == best && other_at < at))) {
-      best = other;
-      at = other_at;
-    }
-  }
-  *max = __shfl_sync(0xffffffffu, best, 0);
-  *place = __shfl_sync(0xffffffffu, at, 0);
+  *max = best;
+  *place = at;
+  join_max(max, place, classes);
 }
 
 template <class T>
@@ -81,14 +86,70 @@ __global__ void xent_kernel(void *scratch, const T *logits, const int32_t *targe
   finish(scratch, my_loss, my_correct, loss, correct);
 }
 
+// Rows of many classes: a block takes a row and reads it twice. A thread keeps the largest of its numbers so far, its
+// place, and the sum of exponentials below it.
+template <class T>
+__global__ void xent_wide_kernel(void *scratch, const T *logits, const int32_t *target, const float *weight,
+                                 float *loss, float *correct, T *prob, int64_t rows, int64_t classes,
+                                 float smoothing) {
+  __shared__ float warp_best[WARPS];
+  __shared__ int64_t warp_at[WARPS];
+  double my_loss = 0, my_correct = 0;
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    const T *x = logits + r * classes;
+    T *p = prob + r * classes;
+    float mine = -INFINITY, sum = 0, all = 0;
+    int64_t at = classes, t = target[r];
+#pragma unroll 8
+    for (int64_t c = threadIdx.x; c < classes; c += BLOCK) {
+      float v = f32_of(x[c]);
+      bool larger = at == classes || v > mine;
+      sum = larger ? (at == classes ? 0 : sum * expf(mine - v)) + 1 : sum + expf(v - mine);
+      mine = larger ? v : mine;
+      at = larger ? c : at;
+    }
+    float max = mine;
+    int64_t best = at;
+    join_max(&max, &best, classes);
+    __syncthreads(); // the last row's readers are done
+    if (threadIdx.x % WARP == 0) {
+      warp_best[threadIdx.x / WARP] = max;
+      warp_at[threadIdx.x / WARP] = best;
+    }
+    __syncthreads();
+    max = warp_best[threadIdx.x % WARPS];
+    best = warp_at[threadIdx.x % WARPS];
+    join_max(&max, &best, classes);
+    sum = block_sum(at == classes ? 0 : sum * expf(mine - max));
+#pragma unroll 8
+    for (int64_t c = threadIdx.x; c < classes; c += BLOCK) {
+      float v = f32_of(x[c]);
+      if (smoothing > 0) all += v - max;
+      p[c] = rounded<T>(expf(v - max) / sum);
+    }
+    if (smoothing > 0) all = block_sum(all) * smoothing / (float)classes;
+    if (threadIdx.x == 0) {
+      float row_loss = t >= 0 && t < classes ? logf(sum) - (1 - smoothing) * (f32_of(x[t]) - max) - all : NAN;
+      my_loss += (double)weight[r] * row_loss;
+      my_correct += weight[r] > 0 && best == t;
+    }
+  }
+  finish(scratch, my_loss, my_correct, loss, correct);
+}
+
+enum { WIDE_ROW = 512 };
+
 static ls_status_t softmax_xent(ls_stream_t *stream, args_t args) {
   int64_t rows = in_rows(args, 0), classes = in_width(args, 0);
-  BY_DTYPE(in_dtype(args, 0),
-           xent_kernel<<<grid_for(rows, WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
+  bool wide = classes >= WIDE_ROW;
+  BY_DTYPE(in_dtype(args, 0), auto *kernel = wide ? xent_wide_kernel<T> : xent_kernel<T>;
+           kernel<<<grid_for(rows, wide ? 1 : WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
                ls_kernel_scratch(stream), in<T>(args, 0), in<int32_t>(args, 1), in(args, 2), out(args, 0),
                out(args, 1), out<T>(args, 2), rows, classes, (float)args->attrs->f[0]))
   return launched(stream, "softmax_xent");
 }
+
+constexpr int ROWS_AT_ONCE = 8;
 
 // dx may be prob.
 template <class T>
@@ -96,16 +157,28 @@ __global__ void xent_dx_kernel(const float *dloss, const T *prob, const int32_t 
                                T *dx, int64_t rows, int64_t classes, float hit, float each) {
   int64_t c = plane_column();
   if (c >= classes) return;
-  for (int64_t r = plane_row(); r < rows; r += plane_row_step())
-    dx[r * classes + c] =
-        rounded<T>(*dloss * weight[r] * (f32_of(prob[r * classes + c]) - (c == target[r] ? hit : each)));
+  int64_t step = plane_row_step();
+  float scale = *dloss;
+  for (int64_t r = plane_row(); r < rows; r += ROWS_AT_ONCE * step) {
+    T value[ROWS_AT_ONCE];
+#pragma unroll
+    for (int k = 0; k < ROWS_AT_ONCE; k++)
+      if (r + k * step < rows) value[k] = prob[(r + k * step) * classes + c];
+#pragma unroll
+    for (int k = 0; k < ROWS_AT_ONCE; k++) {
+      int64_t at = r + k * step;
+      if (at < rows)
+        dx[at * classes + c] =
+            rounded<T>(scale * weight[at] * (f32_of(value[k]) - (c == target[at] ? hit : each)));
+    }
+  }
 }
 
 static ls_status_t softmax_xent_dx(ls_stream_t *stream, args_t args) {
   int64_t rows = in_rows(args, 1), classes = in_width(args, 1);
   double smoothing = args->attrs->f[0];
   float each = (float)(smoothing / (double)classes), hit = (float)(1 - smoothing) + each;
-  plane p = plane_for(rows, classes);
+  plane p = plane_for((rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, classes);
   BY_DTYPE(in_dtype(args, 1), xent_dx_kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(
                                   in(args, 0), in<T>(args, 1), in<int32_t>(args, 2), in(args, 3),
                                   out<T>(args, 0), rows, classes, hit, each))
