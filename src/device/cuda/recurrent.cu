@@ -193,6 +193,9 @@ template <class E_> struct gru_dx_op {
 
 enum { CLUSTER = 8, SHARERS = 16, SLICES = 8, COLUMNS = 4 };
 
+// From one unit's numbers of all samples to the next unit's: eight neighbours' 16 bytes lie in different banks.
+template <int S> constexpr int APART = S < 8 ? S : S + 4;
+
 // sum[c][s] += weight[c] * from[s].
 template <int C, int S>
 __device__ static void multiply_add(const float *weight, const float *from, float (&sum)[C][S]) {
@@ -239,7 +242,7 @@ __global__ void __launch_bounds__(WARP *K)
   extern __shared__ float4 shared[];
   cg::cluster_group cluster = cg::this_cluster();
   arrivals_t *arrivals = (arrivals_t *)shared; // of outputs, two positions in turn
-  float *outputs = (float *)(arrivals + 2);    // likewise, (K SHARERS, S): of all units
+  float *outputs = (float *)(arrivals + 2);    // likewise, (K SHARERS, APART): of all units
   int h = (int)k.h, sharer = threadIdx.x % SHARERS, bytes = CLUSTER * units * S * (int)sizeof(float);
   int first = (int)cluster.block_rank() * units, unit = first + (int)threadIdx.x / SHARERS;
   float weight[K][G];
@@ -250,7 +253,7 @@ __global__ void __launch_bounds__(WARP *K)
       int from = i * SHARERS + sharer;
       weight[i][g] = unit < h && from < h ? f32_of(w[((int64_t)g * h + unit) * h + from]) : 0;
     }
-  for (int i = threadIdx.x; i < 2 * K * SHARERS * S; i += blockDim.x)
+  for (int i = threadIdx.x; i < 2 * K * SHARERS * APART<S>; i += blockDim.x)
     outputs[i] = 0;
   if (threadIdx.x == 0)
     for (int i = 0; i < 2; i++) {
@@ -260,7 +263,7 @@ __global__ void __launch_bounds__(WARP *K)
   // The sharers of a unit have a sample each, or several of them the same one. Where there are many samples, the totals
   // go to threads whose neighbours have neighbouring units, because these lie side by side in memory.
   constexpr bool SPREAD = S >= 8;
-  float *totals = outputs + 2 * K * SHARERS * S;             // (G, S, units + 1)
+  float *totals = outputs + 2 * K * SHARERS * APART<S>;      // (G, S, units + 1)
   float *fresh = totals + (G * S * (units + 1) + 3) / 4 * 4; // (units, S + 4)
   int s = sharer / COPIES, copy = sharer % COPIES, sender = s % TOGETHER * COPIES + copy;
   int u = SPREAD ? threadIdx.x % units : threadIdx.x / SHARERS, mine = SPREAD ? threadIdx.x / units : s;
@@ -272,8 +275,8 @@ __global__ void __launch_bounds__(WARP *K)
   if (real) in = op.load(k.row(sample, 0), h, own);
   cluster.sync();
   for (int64_t step = 0; step < k.t; step++) {
-    const float *now = outputs + (step & 1) * K * SHARERS * S;
-    float *next = outputs + (~step & 1) * K * SHARERS * S;
+    const float *now = outputs + (step & 1) * K * SHARERS * APART<S>;
+    float *next = outputs + (~step & 1) * K * SHARERS * APART<S>;
     if (step > 0) {
       arrivals_wait(arrivals + (step & 1), chain_t::parity(step));
       if (threadIdx.x == 0) arrivals_expect(arrivals + (step & 1), bytes);
@@ -281,7 +284,7 @@ __global__ void __launch_bounds__(WARP *K)
     float sum[G][S] = {}, total[G];
 #pragma unroll
     for (int i = 0; i < K; i++)
-      multiply_add<G, S>(weight[i], now + (i * SHARERS + sharer) * S, sum);
+      multiply_add<G, S>(weight[i], now + (i * SHARERS + sharer) * APART<S>, sum);
 #pragma unroll
     for (int g = 0; g < G; g++) {
       add_shared(sum[g], SHARERS, S);
@@ -306,7 +309,7 @@ __global__ void __launch_bounds__(WARP *K)
         int to = i / CLUSTER / (S / TOGETHER), part = i / CLUSTER % (S / TOGETHER) * TOGETHER;
         float together[TOGETHER];
         *(float4 *)together = *(const float4 *)(fresh + to * (S + 4) + part);
-        send<TOGETHER>(together, next + (first + to) * S + part, arrivals + (~step & 1), i % CLUSTER);
+        send<TOGETHER>(together, next + (first + to) * APART<S> + part, arrivals + (~step & 1), i % CLUSTER);
       }
     } else {
       float together[TOGETHER];
@@ -314,7 +317,7 @@ __global__ void __launch_bounds__(WARP *K)
       for (int i = 0; i < TOGETHER; i++)
         together[i] = __shfl_sync(0xffffffffu, output, (int)(threadIdx.x % WARP) - sender + i * COPIES);
       if (step + 1 < k.t && sender < CLUSTER)
-        send<TOGETHER>(together, next + unit * S, arrivals + (~step & 1), sender);
+        send<TOGETHER>(together, next + unit * APART<S>, arrivals + (~step & 1), sender);
     }
     if (real && (SPREAD || copy == 0)) op.keep(k.row(sample, step), h, own, kept);
     if (real && step + 1 < k.t) in = op.load(k.row(sample, step + 1), h, own);
@@ -336,10 +339,12 @@ __global__ void __launch_bounds__(WARP *K)
   constexpr int TOGETHER = SHARE < 4 ? SHARE : 4;
   extern __shared__ float4 shared[];
   cg::cluster_group cluster = cg::this_cluster();
-  int h = (int)k.h, rank = (int)cluster.block_rank(), first = rank * units, parts = CLUSTER * units * S;
+  int h = (int)k.h, rank = (int)cluster.block_rank(), first = rank * units,
+      parts = CLUSTER * units * APART<S>;
+  int bytes = CLUSTER * units * S * (int)sizeof(float);
   arrivals_t *arrivals = (arrivals_t *)shared; // of parts, two positions in turn
-  float *gates = (float *)(arrivals + 2); // two positions in turn, (K SLICES, S): d of this block's units
-  float *arrived = gates + 2 * K * SLICES * S; // two positions in turn, (CLUSTER, units, S)
+  float *gates = (float *)(arrivals + 2); // two positions in turn, (K SLICES, APART): d of this block's units
+  float *arrived = gates + 2 * K * SLICES * APART<S>; // two positions in turn, (CLUSTER, units, APART)
   int slice = threadIdx.x % SLICES, column = (int)threadIdx.x / SLICES * C;
   float weight[K][C];
 #pragma unroll
@@ -350,18 +355,18 @@ __global__ void __launch_bounds__(WARP *K)
       bool used = column + c < h && from < G * units && unit < h;
       weight[i][c] = used ? f32_of(w[((int64_t)(from / units) * h + unit) * h + column + c]) : 0;
     }
-  for (int i = threadIdx.x; i < 2 * K * SLICES * S; i += blockDim.x)
+  for (int i = threadIdx.x; i < 2 * K * SLICES * APART<S>; i += blockDim.x)
     gates[i] = 0;
   if (threadIdx.x == 0)
     for (int i = 0; i < 2; i++) {
       arrivals_begin(arrivals + i);
-      arrivals_expect(arrivals + i, parts * (int)sizeof(float));
+      arrivals_expect(arrivals + i, bytes);
     }
   // Units and samples of a block have a thread each, and every thread a share of the products.
   int u = threadIdx.x % units, s = threadIdx.x / units, unit = first + u;
   int64_t sample = (int64_t)(blockIdx.x / CLUSTER) * S + s;
   bool real = s < S && unit < h && sample < k.n;
-  int which = slice * SHARE, place = (rank * units + (column + which / S) % units) * S + which % S;
+  int which = slice * SHARE, place = (rank * units + (column + which / S) % units) * APART<S> + which % S;
   int owner = (column + which / S) / units;
   float state = 0;
   typename OP::in_t in = {};
@@ -370,27 +375,27 @@ __global__ void __launch_bounds__(WARP *K)
   for (int64_t step = k.t - 1; step >= 0; step--) {
     int64_t done = k.t - 1 - step; // positions
     const float *now = arrived + (done & 1) * parts;
-    float *next = arrived + (~done & 1) * parts, *mine = gates + (done & 1) * K * SLICES * S;
+    float *next = arrived + (~done & 1) * parts, *mine = gates + (done & 1) * K * SLICES * APART<S>;
     if (done > 0) {
       arrivals_wait(arrivals + (done & 1), chain_t::parity(done));
-      if (threadIdx.x == 0) arrivals_expect(arrivals + (done & 1), parts * (int)sizeof(float));
+      if (threadIdx.x == 0) arrivals_expect(arrivals + (done & 1), bytes);
     }
     typename OP::kept_t kept = {};
     if (real) {
       float dh = 0;
 #pragma unroll
       for (int p = 0; p < CLUSTER; p++)
-        dh += done > 0 ? now[(p * units + u) * S + s] : 0;
+        dh += done > 0 ? now[(p * units + u) * APART<S> + s] : 0;
       kept = op.step(in, dh, &state);
 #pragma unroll
       for (int g = 0; g < G; g++)
-        mine[(g * units + u) * S + s] = kept.d[g];
+        mine[(g * units + u) * APART<S> + s] = kept.d[g];
     }
     __syncthreads();
     float total[C * S] = {};
 #pragma unroll
     for (int i = 0; i < K; i++)
-      multiply_add<C, S>(weight[i], mine + (i * SLICES + slice) * S, (float(&)[C][S])total);
+      multiply_add<C, S>(weight[i], mine + (i * SLICES + slice) * APART<S>, (float(&)[C][S])total);
     add_shared(total, SLICES, C * S);
 #pragma unroll
     for (int i = 0; i < SHARE; i += TOGETHER)
@@ -427,10 +432,10 @@ static int launch_cluster(cudaStream_t stream, void (*kernel)(OP, const typename
 
 template <class OP, int K, int S>
 static int cluster_as(cudaStream_t stream, OP op, const typename OP::E *w, const chain_t &k, int units) {
-  size_t floats = 2 * K * SHARERS * S + 4; // and two arrivals_t
+  size_t floats = 2 * K * SHARERS * APART<S> + 4; // and two arrivals_t
   if (S >= 8) floats += OP::GATES * S * (units + 1) + 3 + units * (S + 4);
   if constexpr (OP::GRADIENT) {
-    floats = 2 * K * SLICES * S + 2 * CLUSTER * (size_t)units * S + 4;
+    floats = (2 * K * SLICES + 2 * CLUSTER * (size_t)units) * APART<S> + 4;
     return launch_cluster(stream, chain_dx_kernel<OP, K, S>, op, w, k, units, S, floats * sizeof(float));
   } else {
     return launch_cluster(stream, chain_kernel<OP, K, S>, op, w, k, units, S, floats * sizeof(float));
