@@ -155,7 +155,8 @@ static void print_table(const ls_train_report_t *r, double predicted_us, const c
 
 /* Every rank reaches this end at the same step, so none waits for another. */
 static bool ended_together(ls_status_t status) {
-  return status == LS_OK || status == LS_ERR_INTERRUPTED || status == LS_ERR_NONFINITE;
+  return status == LS_OK || status == LS_ERR_INTERRUPTED || status == LS_ERR_AGAIN ||
+         status == LS_ERR_NONFINITE;
 }
 
 /* Under mpirun another rank may wait for this one, so a failure ends them all, with this one's exit code. */
@@ -214,8 +215,9 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
   cli_progress_end(&progress);
   ls_trainer_destroy(trainer);
   if (!ended_together(status) || ls_world_rank(world) != 0) return status;
-  if (status == LS_ERR_INTERRUPTED)
-    ls_fail(ctx, status, "interrupted after %lld of %lld steps; %s",
+  if (status == LS_ERR_INTERRUPTED || status == LS_ERR_AGAIN)
+    ls_fail(ctx, status, "%s after %lld of %lld steps; %s",
+            status == LS_ERR_AGAIN ? "a limit of safety ended the run" : "interrupted",
             (long long)(report.resumed_from > 0 ? report.resumed_from + report.steps : report.steps),
             (long long)report.total_steps,
             config->checkpoint.dir ? "go on with --resume"

@@ -8,6 +8,7 @@
 #include "monitor/monitor.h"
 #include "optim/optim.h"
 #include "strategy/strategy.h"
+#include "supervise/safety.h"
 #include "supervise/supervise.h"
 #include <lockstep/config.h>
 
@@ -83,6 +84,7 @@ struct ls_config {
   ls_parallel_config_t parallel;
   ls_cost_config_t cost;
   ls_monitor_config_t monitor;
+  ls_safety_config_t safety;
   ls_supervise_config_t supervise;
   ls_restarts_config_t restarts;
 };

@@ -116,6 +116,7 @@ static void record(ls_monitor_t *m) {
   }
   for (int i = 0; i < m->alert_count; i++)
     if (ls_alert_judge(&m->alert[i], &s) != LS_ALERT_SAME) tell(m, &m->alert[i], &s);
+  if (m->measure.run.record) m->measure.run.record(m->measure.run.user, &s);
   int64_t now_ns = ls_clock_ns();
   if (now_ns - m->synced_ns < sync_every_ns) return;
   m->synced_ns = now_ns;

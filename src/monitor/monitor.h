@@ -46,6 +46,9 @@ typedef struct {
   const char *strategy, *backend, *precision, *device;
   ls_page_t *page; /* of all ranks, borrowed until stop; NULL: none */
   int gpu;         /* which of this process' GPUs; -1 = none */
+  /* Gets each record, in the monitor's thread; NULL: nobody wants them. */
+  void (*record)(void *user, const ls_monitor_sample_t *sample);
+  void *user;
 } ls_monitor_run_t;
 
 /* The loop's side: sums since it began, and its newest numbers. */

@@ -168,7 +168,8 @@ void ls_fault_classify(const ls_end_t *end, const ls_page_look_t *look, int coun
   fault->rank = -1;
   if (end->code == 0 && !end->signal) {
     fault->kind = LS_FAULT_NONE;
-  } else if (end->code == ls_status_exit_code(LS_ERR_INTERRUPTED) || (end->asked && by_signal)) {
+  } else if (end->code == ls_status_exit_code(LS_ERR_INTERRUPTED) ||
+             end->code == ls_status_exit_code(LS_ERR_AGAIN) || (end->asked && by_signal)) {
     fault->kind = LS_FAULT_ASKED;
   } else if (end->launcher_first && (failed < 0 || is_consequence(look[failed].error))) {
     fault->kind = LS_FAULT_LAUNCHER;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const top_keys[] = {"model", "data",    "train",     "parallel",
-                                       "cost",  "monitor", "supervise", NULL};
+static const char *const top_keys[] = {"model",   "data",   "train",     "parallel", "cost",
+                                       "monitor", "safety", "supervise", NULL};
 static const char *const train_nested[] = {"optimizer", "schedule", "prune", "checkpoint", NULL};
 static const char *const supervise_nested[] = {"restarts", NULL};
 
@@ -63,6 +63,7 @@ static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_
       status, ls_option_parse(ctx, arena, &ls_cost_section, ls_doc_get(root, "cost"), NULL, &config->cost));
   status =
       ls_config_first(status, ls_monitor_parse(ctx, arena, ls_doc_get(root, "monitor"), &config->monitor));
+  status = ls_config_first(status, ls_safety_parse(ctx, arena, ls_doc_get(root, "safety"), &config->safety));
   const ls_doc_node_t *supervise = ls_doc_get(root, "supervise");
   status = ls_config_first(status, ls_option_parse(ctx, arena, &ls_supervise_section, supervise,
                                                    supervise_nested, &config->supervise));
@@ -149,10 +150,11 @@ json_t *ls_config_json(const ls_config_t *config) {
                         ls_option_json(strategy->section, ls_config_strategy(config, strategy).own));
   json_t *supervise = ls_option_json(&ls_supervise_section, &config->supervise);
   json_object_set_new(supervise, "restarts", ls_option_json(&ls_restarts_section, &config->restarts));
-  return json_pack("{s:o?, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?}", "model", ls_model_json(&config->model),
+  return json_pack("{s:o?, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?}", "model", ls_model_json(&config->model),
                    "data", ls_option_json(&ls_data_section, &config->data), "train", train, "parallel",
                    parallel, "cost", ls_option_json(&ls_cost_section, &config->cost), "monitor",
-                   ls_monitor_json(&config->monitor), "supervise", supervise);
+                   ls_monitor_json(&config->monitor), "safety", ls_safety_json(&config->safety), "supervise",
+                   supervise);
 }
 
 char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config) {
@@ -167,10 +169,10 @@ char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config) {
 
 const ls_section_t *ls_config_section(int index) {
   static const ls_section_t *const fixed[] = {
-      &ls_model_section,       &ls_data_section,    &ls_train_section,   &ls_optim_section,
-      &ls_optim_group_section, &ls_rate_section,    &ls_prune_section,   &ls_checkpoint_section,
-      &ls_parallel_section,    &ls_cost_section,    &ls_monitor_section, &ls_alert_section,
-      &ls_supervise_section,   &ls_restarts_section};
+      &ls_model_section,       &ls_data_section,      &ls_train_section,   &ls_optim_section,
+      &ls_optim_group_section, &ls_rate_section,      &ls_prune_section,   &ls_checkpoint_section,
+      &ls_parallel_section,    &ls_cost_section,      &ls_monitor_section, &ls_alert_section,
+      &ls_safety_section,      &ls_supervise_section, &ls_restarts_section};
   if (index < LS_COUNT(fixed)) return fixed[index];
   index -= LS_COUNT(fixed);
   for (int i = 0; ls_strategies[i]; i++)

@@ -239,10 +239,14 @@ static bool save_wanted(const ls_loop_t *loop) {
 }
 
 typedef struct {
-  bool stop, save;
+  bool stop, save, pause, end;
 } ls_asked_t;
 
-/* What is asked between two steps: to stop, by any rank; to save, by rank 0. Ranks of a world agree from time to time, all
+static ls_asked_t asked_of(const double *votes) {
+  return (ls_asked_t){.stop = votes[0] > 0, .save = votes[1] > 0, .pause = votes[3] > 0, .end = votes[4] > 0};
+}
+
+/* What is asked between two steps: to stop, to pause or to end for safety, by any rank; to save, by rank 0. Ranks of a world agree from time to time, all
  * at the same step; the next one is chosen from the mean step time of all. */
 static ls_status_t what_is_asked(ls_loop_t *loop, int64_t step, ls_asked_t *asked) {
   ls_comm_t *comm = loop->t->world->comm;
@@ -253,15 +257,17 @@ static ls_status_t what_is_asked(ls_loop_t *loop, int64_t step, ls_asked_t *aske
   /* A save that failed ends the run; the ranks hear why when they agree on it. */
   stop = ls_beside_failed(loop->t) || stop;
   /* whole numbers: their sum is exact, so that all ranks choose the same step */
-  double votes[] = {stop, save_wanted(loop), done > 0 ? (double)(loop->loop_ns / done) : 0};
-  *asked = (ls_asked_t){.stop = votes[0] > 0, .save = votes[1] > 0};
+  const ls_safety_act_t safety = ls_trainer_safety(loop->t);
+  double votes[] = {stop, save_wanted(loop), done > 0 ? (double)(loop->loop_ns / done) : 0,
+                    safety == LS_SAFETY_PAUSE, safety == LS_SAFETY_END};
+  *asked = asked_of(votes);
   if (comm->size == 1) return LS_OK;
   *asked = (ls_asked_t){0};
   if (step < loop->stop_check_step) return LS_OK;
   ls_status_t status = ls_comm_sum_f64(comm, "stop request", votes, LS_COUNT(votes));
   int64_t step_ns = (int64_t)(votes[2] / comm->size) + 1, wait = STOP_CHECK_NS / step_ns;
   loop->stop_check_step = step + (wait < 1 ? 1 : wait > STOP_CHECK_STEPS_MAX ? STOP_CHECK_STEPS_MAX : wait);
-  *asked = (ls_asked_t){.stop = votes[0] > 0, .save = votes[1] > 0};
+  *asked = asked_of(votes);
   return status;
 }
 
@@ -297,6 +303,32 @@ static ls_status_t finish_steps(ls_loop_t *loop, int ahead) {
   return status;
 }
 
+/* What this rank took for the newest step, without waiting for others. */
+static int64_t own_ns(const ls_loop_t *loop) {
+  return loop->step_ns - loop->parts_ns[LS_PHASE_STEP_COMM];
+}
+
+/* Saves, and waits until no rank's ladder asks for a pause, or somebody asks for an end. */
+static ls_status_t stand_still(ls_loop_t *loop, ls_asked_t *asked) {
+  enum { LOOK_NS = 50000000 };
+  ls_trainer_t *t = loop->t;
+  ls_status_t status = t->config->checkpoint.dir ? save(loop, false) : LS_OK;
+  if (t->world->comm->rank == 0)
+    ls_log(t->ctx, LS_LOG_WARN, "safety: paused after step %lld", (long long)t->step);
+  const int64_t begin_ns = ls_clock_ns();
+  ls_watchdog_enter(t->watchdog, LS_WATCHDOG_OFF, t->step);
+  while (status == LS_OK && asked->pause && !asked->stop && !asked->end) {
+    ls_trainer_wait(LOOK_NS);
+    show(loop, LS_PAGE_SAVE); /* lives, but does no steps */
+    loop->stop_check_step = 0;
+    status = what_is_asked(loop, t->step, asked);
+  }
+  loop->last_done_ns += ls_clock_ns() - begin_ns;
+  if (t->world->comm->rank == 0 && status == LS_OK && !asked->pause)
+    ls_log(t->ctx, LS_LOG_INFO, "safety: goes on after %.1f s", (double)(ls_clock_ns() - begin_ns) * 1e-9);
+  return status;
+}
+
 static ls_status_t run_steps(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   ls_engine_t *e = &t->engine;
@@ -307,7 +339,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
   while (e->launched < t->total_steps && !patience_lost(t) && status == LS_OK) {
     ls_asked_t asked = {0};
     ls_watchdog_enter(t->watchdog, LS_WATCHDOG_STEP, e->launched);
-    status = ls_trainer_inject(t, e->launched, loop->step_ns - loop->parts_ns[LS_PHASE_STEP_COMM]);
+    status = ls_trainer_inject(t, e->launched, own_ns(loop));
     if (status == LS_OK) status = ls_engine_launch(e);
     int64_t step = e->launched;
     const bool prune = ls_prune_due(&t->config->prune, step);
@@ -327,12 +359,14 @@ static ls_status_t run_steps(ls_loop_t *loop) {
       status = ls_trainer_compare_replicas(t);
     if (status == LS_OK && step < t->total_steps) status = what_is_asked(loop, step, &asked);
     if (status != LS_OK) return status;
-    if (asked.stop || asked.save) status = finish_steps(loop, 0);
-    if (status == LS_OK && asked.stop) {
+    if (asked.stop || asked.save || asked.pause || asked.end) status = finish_steps(loop, 0);
+    if (status == LS_OK && asked.pause && !asked.stop && !asked.end) status = stand_still(loop, &asked);
+    if (status == LS_OK && (asked.stop || asked.end)) {
       status = ls_trainer_saved(t);
-      return status == LS_OK ? LS_ERR_INTERRUPTED : status;
+      return status != LS_OK ? status : asked.stop ? LS_ERR_INTERRUPTED : LS_ERR_AGAIN;
     }
     if (status == LS_OK && asked.save) status = save(loop, false);
+    loop->last_done_ns += ls_trainer_safety_duty(t, own_ns(loop)); /* no part of the next step */
   }
   return status;
 }
@@ -406,7 +440,7 @@ static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
   show(loop, LS_PAGE_END);
   int64_t done = t->step - loop->first_step;
   if (status == LS_OK && done > 0 && loop->skipped_row == done) status = diverged(loop, loop->stats);
-  bool ended = status == LS_OK || (status == LS_ERR_INTERRUPTED && (done == 0 || loop->skipped < done));
+  bool ended = status == LS_OK || (ls_trainer_goes_on(status) && (done == 0 || loop->skipped < done));
   if (ended && validate) {
     ls_status_t evaluation = evaluate(loop, &evaluated);
     if (evaluation != LS_OK) return evaluation;
@@ -452,7 +486,7 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
   loop.device_bytes = report->memory.device_bytes;
   if (status == LS_OK) status = ls_trainer_watch(t);
   if (status == LS_OK) status = run_loop(&loop, report);
-  bool together = status == LS_OK || status == LS_ERR_INTERRUPTED;
+  bool together = status == LS_OK || ls_trainer_goes_on(status);
   ls_status_t asking = together ? ls_trainer_memory(t, &report->memory) : LS_OK;
   if (asking != LS_OK) status = asking;
   ls_watchdog_enter(t->watchdog, LS_WATCHDOG_END, t->step);
@@ -466,6 +500,6 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
   if (status == LS_OK) status = hashing;
   ls_monitor_stop(t->monitor, status);
   t->monitor = NULL;
-  if (status != LS_ERR_INTERRUPTED) ls_page_fail(t->line, status);
+  if (!ls_trainer_goes_on(status)) ls_page_fail(t->line, status);
   return status;
 }

@@ -48,9 +48,13 @@ struct ls_trainer {
   ls_page_line_t *line, own_line; /* where this rank shows what it does: on the page, else its own */
   ls_beside_t *beside;            /* NULL: nothing was saved beside the training yet */
   int64_t save_took_ns; /* of the newest save that has ended, writing and waiting for the disk included */
-  ls_inject_t inject;   /* the fault that is planted in this rank */
-  bool slow;            /* it has struck: steps are slow from here on, */
-  int64_t slow_ns;      /* the newest one by so much */
+  struct {
+    ls_safety_t ladder; /* of the monitor's thread */
+    _Atomic int act, share;
+  } safety;
+  ls_inject_t inject;                 /* the fault that is planted in this rank */
+  bool slow;                          /* it has struck: steps are slow from here on, */
+  int64_t slow_ns;                    /* the newest one by so much */
   const ls_inject_kind_t *save_fault; /* it strikes in the next save; NULL: none does */
   ls_ckpt_lock_t *lock;               /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
 };
@@ -117,6 +121,19 @@ void ls_save_done(ls_trainer_t *t, ls_save_t *save, char *path, ls_status_t stat
 /* inject.c: before step `step` is launched: lets a planted fault happen. own_ns: what this rank took for the step before,
  * without waiting for others. */
 ls_status_t ls_trainer_inject(ls_trainer_t *t, int64_t step, int64_t own_ns);
+
+/* safety.c. Where the ladder of section safety stands on this rank. */
+void ls_trainer_safety_begin(ls_trainer_t *t);
+void ls_trainer_safety_record(void *trainer, const ls_monitor_sample_t *sample); /* in the monitor's thread */
+ls_safety_act_t ls_trainer_safety(const ls_trainer_t *t);
+/* After a step that took so long: waits, and returns for how long. */
+int64_t ls_trainer_safety_duty(const ls_trainer_t *t, int64_t own_ns);
+void ls_trainer_wait(int64_t ns);
+
+/* The run has saved what it has, and goes on when it is asked to. */
+static inline bool ls_trainer_goes_on(ls_status_t status) {
+  return status == LS_ERR_INTERRUPTED || status == LS_ERR_AGAIN;
+}
 
 /* beside.c: the thread that writes. All but destroy on rank 0 alone; local. */
 /* Host memory of every saved row with its values now, for a thread to read. NULL: *status says why. */

@@ -35,6 +35,10 @@ ls_status_t ls_trainer_watch(ls_trainer_t *t) {
   const ls_engine_t *e = &t->engine;
   const ls_comm_t *comm = t->world->comm;
   ls_train_memory_t need = {0};
+  ls_trainer_safety_begin(t);
+  if (!config->monitor.dir && config->safety.count > 0)
+    return ls_fail(t->ctx, LS_ERR_CONFIG,
+                   "safety needs monitor.dir, where the run's records are, or --supervise");
   if (!config->monitor.dir) return LS_OK;
   ls_trainer_need(t, &need);
   json_t *cost = cost_json(&config->cost);
@@ -55,6 +59,8 @@ ls_status_t ls_trainer_watch(ls_trainer_t *t) {
                                 .precision = ls_math_names[e->device->math],
                                 .device = e->device->name,
                                 .page = t->page,
+                                .record = config->safety.count > 0 ? ls_trainer_safety_record : NULL,
+                                .user = t,
                                 .gpu = e->backend->host_processors ? -1 : comm->local_rank};
   ls_status_t status = ls_monitor_start(t->ctx, &config->monitor, &run, &t->monitor);
   json_decref(cost);

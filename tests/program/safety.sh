@@ -1,0 +1,74 @@
+#!/bin/sh
+# Section safety with a recorded GPU (LOCKSTEP_NVML): each rung is entered, logged and left, and leaves the bits of the run as they are.
+set -eu
+. "$(dirname "$0")/lib.sh"
+cat >"$work/c.yaml" <<Y
+model: {input: [30], loss: mse, layers: [{dense: {units: 32, activation: relu, dropout: 0.2}}, {dense: {units: 4}}]}
+data: {kind: synthetic, samples: 2000, validation: 0.1}
+train: {batch: 60, steps: 6000, evaluate_every: 0, checkpoint: {every_steps: 100000}}
+parallel: {backend: cpu, threads: 1, ranks: 1}
+monitor: {every_s: 0.01, alerts: []}
+safety:
+  - {name: warm, act: duty, when: "gpu_margin_c < 10", clear: "gpu_margin_c > 15", share: 0.05}
+  - {name: hot, act: pause, when: "gpu_margin_c < 5", clear: "gpu_margin_c > 15", clear_for_s: 0.1}
+  - {name: melting, act: end, when: "gpu_margin_c < 1"}
+Y
+# run NAME ARGUMENT...: sets got
+run() {
+  run=$1
+  shift
+  got=0
+  "$program" train "$work/c.yaml" --quiet --json --set train.checkpoint.dir="$work/$run/run" --set monitor.dir="$work/$run/monitor" "$@" \
+    >"$work/$run.json" 2>"$work/err" || got=$?
+}
+# margins NAME T1 M1 T2 M2 ..: a recording
+margins() {
+  name=$1
+  shift
+  while [ $# -gt 0 ]; do
+    echo "{\"t\": $1, \"gpu_margin_c\": $2}"
+    shift 2
+  done >"$work/$name.jsonl"
+}
+# events NAME: "warm begins", "warm ends", .. in their order
+events() {
+  sed -n 's/.*"kind":"safety".*"rung":"\([a-z]*\)","act":"[a-z]*","status":"\([a-z]*\)".*/\1 \2/p' "$work/$1/monitor/events.jsonl" | tr '\n' ' '
+}
+margins cool 0 40
+LOCKSTEP_NVML=$work/cool.jsonl run calm
+want=$(field "$work/calm.json" params_xxh3)
+[ $got = 0 ] && [ -n "$want" ] && [ -z "$(events calm)" ] || fail "calm: $got: $(events calm): $(cat "$work/err")"
+
+# slower, with the same bits
+margins slow 0 8
+LOCKSTEP_NVML=$work/slow.jsonl run slow --set train.steps=600
+[ $got = 0 ] && [ "$(events slow)" = "warm begins " ] || fail "slow: $got: $(events slow): $(cat "$work/err")"
+
+# up and down again: between 5 and 15 nothing changes
+margins wave 0 3 0.5 12 0.8 20
+LOCKSTEP_NVML=$work/wave.jsonl run wave
+[ $got = 0 ] || fail "wave: exit code $got: $(cat "$work/err")"
+[ "$(field "$work/wave.json" params_xxh3)" = "$want" ] || fail "wave: other bits"
+[ "$(events wave)" = "warm begins hot begins warm ends hot ends " ] || fail "wave: $(events wave)"
+grep -q 'safety: hot: begins (pause): gpu_margin_c is 3' "$work/err" || fail "wave: $(cat "$work/err")"
+grep -q 'safety: goes on after' "$work/err" || fail "wave: $(cat "$work/err")"
+
+# the end: exit code 75, and the same command goes on
+margins melt 0 0
+LOCKSTEP_NVML=$work/melt.jsonl run melt
+[ $got = 75 ] || fail "melt: exit code $got: $(cat "$work/err")"
+grep -q 'error: .*a limit of safety ended the run after [0-9]* of 6000 steps; go on with --resume' "$work/err" || fail "melt: $(cat "$work/err")"
+LOCKSTEP_NVML=$work/cool.jsonl run melt --resume
+[ $got = 0 ] && [ "$(field "$work/melt.json" params_xxh3)" = "$want" ] || fail "melt, resumed: $got: $(cat "$work/err")"
+[ "$(field "$work/melt.json" resumed_from_step)" -gt 0 ] || fail "melt: nothing was saved"
+# one rank's limit holds for all
+if command -v mpirun >/dev/null 2>&1; then
+  margins both 0 40
+  sed 's/{/{"rank": 1, /' "$work/wave.jsonl" >>"$work/both.jsonl"
+  LOCKSTEP_NVML=$work/both.jsonl run both --ranks 2
+  [ $got = 0 ] || fail "both: exit code $got: $(cat "$work/err")"
+  grep -q 'safety: goes on after' "$work/err" || fail "both: $(cat "$work/err")"
+fi
+expect 3 'safety.when: .*gpu_marginc. is not measured' train "$work/c.yaml" --set 'safety=[{name: a, when: gpu_marginc < 1}]'
+expect 3 'safety needs monitor.dir' train "$work/c.yaml"
+echo ok
