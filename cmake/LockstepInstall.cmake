@@ -2,8 +2,11 @@
 include(CMakePackageConfigHelpers)
 
 # What a program that links liblockstep.a needs as well; the shared library carries its own dependencies.
-set(LS_PKG_REQUIRES_PRIVATE "yaml-0.1 jansson libxxhash zlib libpng libjpeg")
+set(LS_PKG_REQUIRES_PRIVATE "yaml-0.1 jansson libxxhash zlib")
 set(LS_PKG_LIBS_PRIVATE "-lm -ldl -lpthread")
+if(LS_HAVE_PICTURES)
+  string(APPEND LS_PKG_REQUIRES_PRIVATE " libpng libjpeg")
+endif()
 if(OPENBLAS_FOUND)
   string(APPEND LS_PKG_REQUIRES_PRIVATE " openblas")
 endif()
