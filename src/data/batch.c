@@ -76,7 +76,9 @@ static ls_status_t put_row(const ls_dataset_t *d, const ls_loader_spec_t *spec, 
     return LS_OK;
   }
   if (d->corpus) {
-    ls_corpus_put(d->corpus, row, x, (int32_t *)to->target + to_row * d->corpus->context);
+    int32_t *target = (int32_t *)to->target + to_row * d->corpus->context;
+    ls_corpus_put(d->corpus, row, x, target);
+    if (d->corpus->masked > 0) ls_corpus_mask(d->corpus, spec->seed, position, x, target);
     return LS_OK;
   }
   copy_row(to->target, to_row, d->targets, row, ls_shape_bytes(&d->sample.target));

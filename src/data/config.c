@@ -80,6 +80,15 @@ static const ls_option_t rows[] = {
         .help = "text: tokens between strided training windows; 0 is the context. csv: rows between windows; "
                 "0 is 1."),
     LS_OPTION(
+        ls_data_config_t, masked, .change = LS_CHANGE_RUN, .max = 0.99, .initial = "0",
+        .help =
+            "text: share of a sample's tokens that the network is to find again, such as 0.15; 80 % of them "
+            "are "
+            "replaced by mask_token, 10 % by any token, chosen by (seed, epoch, index). 0: the target of a "
+            "place is the next token."),
+    LS_OPTION(ls_data_config_t, mask_token, .change = LS_CHANGE_RUN, .min = 0, .max = 1 << 24, .initial = "0",
+              .help = "text: the token that stands for masked ones."),
+    LS_OPTION(
         ls_data_config_t, window, .change = LS_CHANGE_MODEL, .unit = "rows", .min = 0, .max = 1e6,
         .initial = "0",
         .help =
@@ -235,6 +244,8 @@ static const struct {
     {"tokens", OF(TEXT)},
     {"context", OF(TEXT)},
     {"windows", OF(TEXT)},
+    {"masked", OF(TEXT)},
+    {"mask_token", OF(TEXT)},
     {"stride", OF(CSV) | OF(TEXT)},
     {"normalize", ~OF(TEXT)},
     {"window", OF(CSV)},

@@ -109,6 +109,21 @@ ls_status_t ls_corpus_open(ls_ctx_t *ctx, const ls_data_config_t *config, const 
   ls_corpus_t *s = d->corpus;
   s->context = want->inputs;
   s->random = config->windows == LS_WINDOWS_RANDOM;
+  s->masked = config->masked;
+  s->mask_token = config->mask_token;
+  s->tokens = want->outputs;
+  s->ignored = (int32_t)want->ignored;
+  if (s->masked > 0 && s->mask_token >= (s->dtype == LS_U8 && want->outputs > 256 ? 256 : want->outputs))
+    return ls_fail(ctx, LS_ERR_CONFIG,
+                   "data.mask_token: %" PRId64 " is no token: there are %" PRId64
+                   ", and samples hold them as %s",
+                   s->mask_token, want->outputs, ls_dtype_name(s->dtype));
+  if (s->masked > 0 && want->ignored >= 0 && want->ignored < want->outputs)
+    return ls_fail(
+        ctx, LS_ERR_CONFIG,
+        "data.masked needs a model.ignore that is no token, such as -1, for the places that are not masked; "
+        "it is %" PRId64,
+        want->ignored);
   s->part[LS_PART_VALIDATION].stride = s->context;
   s->part[LS_PART_TRAIN].stride = !s->random && config->stride > 0 ? config->stride : s->context;
   s->pieces = ls_arena_array(&d->arena, 2 * ((size_t)s->files + 1), sizeof *s->pieces);
@@ -185,6 +200,35 @@ void ls_corpus_put(const ls_corpus_t *s, int64_t row, void *x, int32_t *target) 
       target[i] = s->code[from[i + 1]];
     }
   }
+}
+
+static int64_t token_at(const ls_corpus_t *s, const void *x, int64_t i) {
+  return s->dtype == LS_U16   ? ((const uint16_t *)x)[i]
+         : s->dtype == LS_I32 ? ((const int32_t *)x)[i]
+                              : ((const uint8_t *)x)[i];
+}
+
+static void set_token(const ls_corpus_t *s, void *x, int64_t i, int64_t token) {
+  if (s->dtype == LS_U16)
+    ((uint16_t *)x)[i] = (uint16_t)token;
+  else if (s->dtype == LS_I32)
+    ((int32_t *)x)[i] = (int32_t)token;
+  else
+    ((uint8_t *)x)[i] = (uint8_t)token;
+}
+
+int64_t ls_corpus_mask(const ls_corpus_t *s, uint64_t seed, uint64_t position, void *x, int32_t *target) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < s->context; i++) {
+    ls_rng4_t word = ls_rng(seed, LS_RNG_MASKED, position * (uint64_t)s->context + (uint64_t)i);
+    bool chosen = (double)ls_rng_unit(word.v[0]) < s->masked;
+    float what = ls_rng_unit(word.v[1]);
+    count += chosen;
+    if (!x) continue;
+    target[i] = chosen ? (int32_t)token_at(s, x, i) : s->ignored;
+    if (chosen && what < 0.9f) set_token(s, x, i, what < 0.8f ? s->mask_token : word.v[2] % s->tokens);
+  }
+  return count;
 }
 
 uint64_t ls_corpus_hash(const ls_corpus_t *s, bool held, uint64_t hash) {

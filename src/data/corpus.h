@@ -38,6 +38,9 @@ struct ls_corpus {
   int files, train_files;    /* those behind train_files are validation files */
   ls_corpus_part_t part[2];  /* of ls_part_t */
   ls_corpus_piece_t *pieces; /* (2 (files + 1)) memory of the parts */
+  double masked; /* share of tokens that are to be found again; 0: each next token is the target */
+  int64_t mask_token, tokens; /* .. and how many there are */
+  int32_t ignored;            /* target of the other places */
 };
 
 /* corpus_open.c: files, tokens and vocabulary of dataset->corpus, whose memory is in the dataset's arena. Checks that
@@ -66,6 +69,10 @@ ls_status_t ls_corpus_split(ls_ctx_t *ctx, double validation, ls_dataset_t *data
 int64_t ls_corpus_window(const ls_corpus_part_t *part, int64_t index);
 int64_t ls_corpus_random(const ls_corpus_part_t *part, uint64_t seed, uint64_t position);
 /* One window: x (context) of the stream's dtype, target (context) i32. */
+/* Masked language modelling (Devlin et al. 2019), in place: of the window's tokens x at `position` of the stream, a share has
+ * itself as target; 80 % of those become mask_token, 10 % any token, the others stay. All other targets are ignored. Returns
+ * how many have a target; x and target NULL: only counts. A pure function of seed and position. */
+int64_t ls_corpus_mask(const ls_corpus_t *corpus, uint64_t seed, uint64_t position, void *x, int32_t *target);
 void ls_corpus_put(const ls_corpus_t *corpus, int64_t row, void *x, int32_t *target);
 /* Of the tokens as they are kept: those of validation files, or of the others; large files are sampled. */
 uint64_t ls_corpus_hash(const ls_corpus_t *corpus, bool held, uint64_t seed);

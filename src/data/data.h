@@ -63,6 +63,8 @@ typedef struct {
   int windows;                                          /* text: ls_windows_t */
   int64_t context;                                      /* text: tokens of a sample; 0 = follow the model */
   int64_t stride;                                       /* text, csv: between windows; 0 = context, 1 */
+  double masked;      /* text: share of tokens that are to be found again; 0: each next token is */
+  int64_t mask_token; /* .. and what stands for most of them */
   int64_t window,
       horizon; /* csv: rows of a sample (0: each row is one); rows from its last to the target's */
   ls_strings_t vocabulary; /* text: characters of a checkpoint; empty: found in the files */

@@ -1,6 +1,7 @@
 /* Evaluation: forward passes over a part of the data in chunks of equally many rows, dealt to the ranks in
  * turn. Every rank learns every chunk's loss and adds them up in f64 in the order of the chunks, whichever
  * ranks computed them. */
+#include "data/corpus.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -124,6 +125,10 @@ static int64_t classified(const ls_trainer_t *t, ls_part_t part, int64_t samples
   int64_t positions = ls_model_positions(model), count = 0;
   if (ls_model_loss(model)->labels) return samples * t->outputs;
   if (positions == 0) return samples;
+  const ls_corpus_t *corpus = t->dataset->corpus;
+  for (int64_t i = 0; corpus && corpus->masked > 0 && i < samples; i++)
+    count += ls_corpus_mask(corpus, (uint64_t)t->config->train.seed, (uint64_t)i, NULL, NULL);
+  if (count > 0) return count;
   if (!t->dataset->targets) return samples * positions; /* windows of a text: every token counts */
   for (int64_t i = 0; i < samples; i++) {
     const int64_t row = ls_dataset_row(t->dataset, part, i), places = t->inputs;

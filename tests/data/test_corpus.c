@@ -335,6 +335,52 @@ static void memory_may_run_out(void **state) {
   said_close(&said);
 }
 
+/* 15 % of the tokens are targets; of them 80 % are the mask, 10 % any token, 10 % as they were; a place of the stream always
+ * has the same. */
+static void test_masked_tokens(void **state) {
+  (void)state;
+  said_t own, *said = &own;
+  said_open(said);
+  enum { LONG = 64, DRAWS = 2000 };
+  const char *path = counting_file("masked", LS_U16, "", 0, 100, 400);
+  const ls_data_want_t need = {
+      .inputs = LONG, .outputs = 1000, .classes = true, .positions = LONG, .ignored = -1};
+  ls_data_config_t config = {.path = path, .tokens = LS_TOKENS_U16, .masked = 0.15, .mask_token = 999};
+  ls_dataset_t *d = open_text(said, config, &need);
+  int64_t chosen = 0, mask = 0, kept = 0;
+  for (uint64_t position = 0; position < DRAWS; position++) {
+    uint16_t x[LONG], again[LONG];
+    int32_t target[LONG], same[LONG];
+    ls_corpus_put(d->corpus, 7, x, target);
+    ls_corpus_put(d->corpus, 7, again, same);
+    int64_t count = ls_corpus_mask(d->corpus, 5, position, x, target), counted = 0;
+    assert_int_equal(ls_corpus_mask(d->corpus, 5, position, again, same), count);
+    assert_memory_equal(x, again, sizeof x);
+    assert_memory_equal(target, same, sizeof target);
+    assert_int_equal(ls_corpus_mask(d->corpus, 5, position, NULL, NULL), count);
+    for (int i = 0; i < LONG; i++) {
+      if (target[i] < 0) {
+        assert_int_equal(target[i], -1);
+        assert_int_equal(x[i], 107 + i);
+        continue;
+      }
+      assert_int_equal(target[i], 107 + i);
+      counted++;
+      mask += x[i] == 999;
+      kept += x[i] == 107 + i;
+    }
+    assert_int_equal(counted, count);
+    chosen += count;
+  }
+  assert_in_range(chosen * 1000 / (DRAWS * LONG), 145, 155);
+  assert_in_range(mask * 1000 / chosen, 790, 812);
+  assert_in_range(kept * 1000 / chosen, 92, 110);
+  ls_dataset_close(d);
+  config.mask_token = 1000;
+  refused(said, config, need, LS_ERR_CONFIG, "data.mask_token: 1000 is no token: there are 1000");
+  said_close(said);
+}
+
 static void test_shakespeare(void **state) {
   (void)state;
   char path[600];
@@ -367,6 +413,7 @@ int main(void) {
       cmocka_unit_test(what_cannot_be_read_is_refused),
       cmocka_unit_test(packed_text_is_unpacked),
       cmocka_unit_test(memory_may_run_out),
+      cmocka_unit_test(test_masked_tokens),
       cmocka_unit_test(test_shakespeare),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
