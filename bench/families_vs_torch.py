@@ -172,7 +172,7 @@ def lockstep_us(program, name, batch, precision, steps):
         file.flush()
         out = subprocess.run([program, "train", file.name, "--json", "--quiet"]
                              + [a for s in SAME.get(name, []) for a in ("--set", s)],
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=25)
         if out.returncode:
             return None, out.stderr.strip().splitlines()[-1:]
         return json.loads(out.stdout)["step_time_us"]["median"], None
@@ -192,7 +192,10 @@ def main():
           flush=True)
     for name, batch, precision, goal in cells:
         begin = time.perf_counter()
-        first, error = lockstep_us(args.program, name, batch, precision, 60)
+        try:
+            first, error = lockstep_us(args.program, name, batch, precision, 60)
+        except subprocess.TimeoutExpired:
+            first, error = None, "too slow"
         theirs = {}
         for compiled in [] if args.ours else [False] if args.eager else [False, True]:
             try:
