@@ -36,7 +36,7 @@ enum {
   LS_REGION_STATE       /* + i: row i of the state table */
 };
 
-enum { LS_TASK_TENSOR_MAX = 8, LS_SLOT_MAX = 4, LS_GROUP_WORLD = 0 };
+enum { LS_TASK_TENSOR_MAX = LS_NODE_IN_MAX, LS_SLOT_MAX = 4, LS_GROUP_WORLD = 0 };
 #define LS_OFFSET_AUTO SIZE_MAX
 
 typedef struct {
