@@ -16,6 +16,7 @@ typedef struct ls_doc_node {
   bool quoted;      /* scalar was quoted: never a number, bool or null */
   const char *text; /* scalar */
   const char *dir;  /* folder at which a relative path in `text` starts; NULL: the current folder */
+  const char *env;  /* environment whose section wrote it (ls_doc_layer); NULL: none */
   const char *key;  /* when the parent is a map */
   ls_place_t key_place;
   struct ls_doc_node *child; /* first child of a list or map */
@@ -27,6 +28,7 @@ typedef struct {
   ls_arena_t arena;
   const char *file;
   ls_doc_node_t *root; /* a map */
+  const char *env;     /* the chosen environment (ls_doc_layer); NULL: none */
 } ls_doc_t;
 
 /* Parses text (borrowed for the call; kept copies are in the document). A UTF-8 byte order mark is skipped.
@@ -43,6 +45,11 @@ void ls_doc_release(ls_doc_t *doc);
 typedef ls_status_t (*ls_doc_fill_fn)(ls_ctx_t *ctx, const ls_doc_t *doc, void *target);
 ls_status_t ls_doc_read(ls_ctx_t *ctx, const char *name, const char *text, size_t len, ls_doc_fill_fn fill,
                         size_t target_bytes, void *target);
+
+/* Lays the document over the file that its key `base` names (a path as any other; chains are followed, a loop is named),
+ * then the section of its key `env` that `env` names over both, and takes both keys away. Maps merge; lists, values and
+ * null replace. `env` NULL: none is chosen; needed: it is an error to choose without a section `env`. */
+ls_status_t ls_doc_layer(ls_ctx_t *ctx, ls_doc_t *doc, const char *env, bool needed);
 
 /* Child of a map by key, or of a list by index; NULL when absent. */
 ls_doc_node_t *ls_doc_get(const ls_doc_node_t *map, const char *key);

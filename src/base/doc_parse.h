@@ -16,6 +16,9 @@ typedef struct {
 ls_status_t ls_doc_parse_value(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_source_t *source, size_t begin,
                                int depth, ls_doc_node_t **node);
 
+/* Reads a file into `arena`: *root is its map, whose relative paths start at the file's folder. */
+ls_status_t ls_doc_load_in(ls_ctx_t *ctx, ls_arena_t *arena, const char *path, ls_doc_node_t **root);
+
 /* Whether a plain text means null: "", ~, null. */
 bool ls_doc_is_null(const char *text);
 

@@ -22,6 +22,8 @@ static const cli_extra_t flags[] = {
      "Folder at which relative paths of section data start (default: the "
      "configuration's folder).",
      CLI_FLAG_CONFIG, PUTS(data_root)},
+    {"--env", "NAME", "Lay this section of the configuration's `env` over the rest (default: $LOCKSTEP_ENV).",
+     CLI_FLAG_CONFIG, PUTS(env)},
     {"--json", NULL, "Print one JSON document on stdout instead of tables.", CLI_FLAG_JSON, PUTS(json)},
     {"--trace", "FILE", "Write the last steps' timeline (Chrome trace; ui.perfetto.dev).", CLI_FLAG_TRACE,
      PUTS(trace)},

@@ -68,6 +68,10 @@ ls_status_t bench_child_run(bench_t *b, const bench_variant_t *v, const bench_ch
       argv[n++] = "--data-root";
       argv[n++] = args->data_root;
     }
+    if (args->env) {
+      argv[n++] = "--env";
+      argv[n++] = args->env;
+    }
     if (child->params_path) {
       argv[n++] = "--once-params";
       argv[n++] = child->params_path;

@@ -85,6 +85,10 @@ static int train(chaos_t *c, const char *dir, bool supervised, bool resume, cons
     argv[n++] = "--data-root";
     argv[n++] = c->args->data_root;
   }
+  if (c->args->env) {
+    argv[n++] = "--env";
+    argv[n++] = c->args->env;
+  }
   if (supervised) argv[n++] = "--supervise";
   if (resume) argv[n++] = "--resume";
   argv[n] = NULL;

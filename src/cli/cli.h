@@ -50,7 +50,7 @@ typedef struct {
   char **argv; /* as given, for starting ourselves again under mpirun */
   cli_messages_t *messages;
   const char *config;
-  const char *data_root;
+  const char *data_root, *env;
   char *config_text; /* text of a configuration that can be read only once; NULL: `config` is a file */
   size_t config_size;
   const char *checkpoint, *trace;
@@ -142,11 +142,16 @@ void cli_help_command(FILE *to, const cli_command_t *command);
  * files. */
 #define CLI_ENV_CONFIG "LOCKSTEP_CONFIG_TEXT" /* PATH:NAME, for started processes: the place of the text */
 ls_status_t cli_config_take(ls_ctx_t *ctx, cli_args_t *args);
+/* The environment that --env or else the variable chooses; NULL: none. */
+#define CLI_ENV_ENVIRONMENT "LOCKSTEP_ENV"
+const char *cli_config_env(const cli_args_t *args);
 /* The configuration that the command line names, under the given assignments (an ls_config_load). */
 ls_status_t cli_config_load(ls_ctx_t *ctx, const cli_args_t *args, const char *const *sets, int set_count,
                             ls_config_t **config);
 /* Under the command line's assignments and then --ranks, which beats the file and is checked with it. */
 ls_status_t cli_config_load_ranks(ls_ctx_t *ctx, const cli_args_t *args, ls_config_t **config);
+/* resolved.c: every option with its value and the place that gave it. */
+ls_status_t cli_resolved_show(ls_ctx_t *ctx, const ls_config_t *config, bool as_json);
 /* If a launcher started this process, its number of ranks replaces --ranks; else false. */
 bool cli_ranks_started(cli_args_t *args);
 

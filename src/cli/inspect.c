@@ -258,11 +258,21 @@ static void print_people(const ls_config_t *config, const cli_lowered_t *lowered
   ls_free(drawing);
 }
 
+enum { EXTRA_RESOLVED };
+static const cli_extra_t extras[] = {
+    [EXTRA_RESOLVED] = {"--resolved", NULL,
+                        "Show every option's value and where it comes from, and nothing else."},
+    {NULL, NULL, NULL}};
+
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
   cli_lowered_t lowered;
   ls_status_t status = cli_config_load_ranks(ctx, args, &config);
   if (status != LS_OK) return status;
+  if (args->extra[EXTRA_RESOLVED]) {
+    status = cli_resolved_show(ctx, config, args->json);
+    goto config;
+  }
   status = cli_lowered_create(ctx, config, 0, &lowered);
   if (status != LS_OK) goto config;
   layers_t layers = {0};
@@ -281,4 +291,5 @@ const cli_command_t cli_inspect = {
     .name = "inspect",
     .summary = "Shows parameters, FLOPs, exact bytes per rank and the schedule, without running anything.",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_VERBOSE,
+    .extra = extras,
     .run = run};

@@ -117,7 +117,7 @@ ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_option
  * The caller releases the result after LS_OK. */
 static ls_status_t make_plan(ls_ctx_t *ctx, const ls_config_t *config, const char *recorded,
                              ls_plan_options_t *options, cli_planned_t *planned) {
-  cli_planned_t p = {0};
+  cli_planned_t p = {.env = config->doc.env};
   ls_config_t read = *config;  /* and what the data say */
   ls_profile_t *before = NULL; /* what is timed is added to it */
   ls_status_t status = open_profile(ctx, recorded, &p);
@@ -148,8 +148,9 @@ static void put_flag(FILE *to, const char *flag, const char *value) {
   if (value) cli_put_word(to, value);
 }
 
-const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const ls_plan_t *plan,
+const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const cli_planned_t *planned,
                                 const ls_candidate_t *c) {
+  const ls_plan_t *plan = &planned->plan;
   char *text = NULL, **set = ls_plan_sets(arena, c, plan->backend, plan->precision);
   size_t size_bytes;
   FILE *to = set ? open_memstream(&text, &size_bytes) : NULL;
@@ -157,6 +158,7 @@ const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const
   cli_put_word(to, args->argv[0]);
   put_flag(to, "train", args->config);
   put_flag(to, "--data-root", args->data_root);
+  put_flag(to, "--env", planned->env);
   for (int i = 0; i < args->set_count; i++)
     put_flag(to, "--set", args->sets[i]);
   for (; *set; set++)

@@ -13,6 +13,7 @@ typedef struct {
   bool kept;    /* there is a file of it */
   bool unsaved; /* what was measured could not be saved: this plan alone has it */
   ls_plan_t plan;
+  const char *env; /* chosen in the configuration, which owns it; NULL: none */
 } cli_planned_t;
 
 /* The number of samples and the memory for reading them: computed for synthetic data, else read. Sets
@@ -20,7 +21,7 @@ typedef struct {
 ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_options_t *options);
 
 /* A shell line; owned by the arena, NULL when memory is short. */
-const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const ls_plan_t *plan,
+const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const cli_planned_t *planned,
                                 const ls_candidate_t *c);
 /* planner_json.c. New reference; NULL when memory is short. */
 json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planned_t *planned);

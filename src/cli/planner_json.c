@@ -52,13 +52,14 @@ static const ls_field_t rows[] = {
 };
 static const ls_record_t record = LS_RECORD(rows);
 
-static json_t *candidate_json(ls_arena_t *arena, const cli_args_t *args, const ls_plan_t *plan,
+static json_t *candidate_json(ls_arena_t *arena, const cli_args_t *args, const cli_planned_t *planned,
                               const ls_candidate_t *c) {
+  const ls_plan_t *plan = &planned->plan;
   shown_t shown = {.c = *c,
                    .transport = c->transport ? c->transport->name : NULL,
                    .precision = plan->precision,
                    .reason = c->library_assumed ? cli_no_libraries : NULL,
-                   .command = cli_planner_command(arena, args, plan, c),
+                   .command = cli_planner_command(arena, args, planned, c),
                    .shards = plan->shards,
                    .memory = ls_record_json(&cli_memory_record, &c->need)};
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
@@ -131,7 +132,7 @@ json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planne
   bool whole = j != NULL;
   for (int i = 0; i < plan->count && whole; i++) {
     const ls_candidate_t *c = &plan->candidate[i];
-    json_t *row = candidate_json(&arena, args, plan, c);
+    json_t *row = candidate_json(&arena, args, planned, c);
     whole = row && json_array_append_new(candidates, row) == 0;
     json_array_append_new(reasons, json_string(i == plan->choice ? "the choice" : c->why));
   }

@@ -173,7 +173,7 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
 ls_status_t cli_planner_emit(const cli_args_t *args, cli_planned_t *planned, const char *form) {
   ls_plan_t *plan = &planned->plan;
   const ls_candidate_t *c = &plan->candidate[plan->choice];
-  const char *command = cli_planner_command(&plan->arena, args, plan, c);
+  const char *command = cli_planner_command(&plan->arena, args, planned, c);
   if (!command) return LS_ERR_MEMORY;
   bool gpus = strcmp(plan->backend, "cuda") == 0;
   if (strcmp(form, "mpirun") == 0) {

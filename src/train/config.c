@@ -97,6 +97,8 @@ static ls_status_t fill(ls_ctx_t *ctx, const ls_config_source_t *source, const c
   ls_doc_t *doc = &config->doc;
   ls_status_t status = source->text ? ls_doc_parse(ctx, source->name, source->text, source->size_bytes, doc)
                                     : ls_doc_load(ctx, source->name, doc);
+  if (status != LS_OK) return status;
+  status = ls_doc_layer(ctx, doc, source->env, source->env_needed);
   if (status == LS_OK && source->data_root)
     status = ls_doc_start_paths(doc, ls_doc_get(doc->root, "data"), source->data_root);
   if (status != LS_OK) return status;
@@ -190,6 +192,11 @@ const char ls_config_file_help[] =
     "that does not\ncome from a file starts at the current folder. `--data-root DIR` makes the relative "
     "paths of "
     "section `data` start at DIR.\n\n"
+    "`base: FILE` builds on another configuration, and `env: {laptop: {..}, ci: {..}}` has what differs by "
+    "environment, "
+    "chosen by\n`--env NAME` or the variable LOCKSTEP_ENV: see docs/environments.md. `lockstep inspect "
+    "CONFIG --resolved` shows "
+    "every value and\nwhere it comes from.\n\n"
     "Limits: 1 MiB, 10,000 values, nested 32 deep, 1024 layers with blocks repeated, 64 entries in a list of "
     "numbers, 64 "
     "`--set`.\nAnchors, aliases, tags and keys given twice are refused.\n\n";

@@ -38,7 +38,35 @@ static void a_folder(void) {
   mkdir("c.yaml", 0777);
 }
 
+#define LAYERED "base: b.yaml\nmodel: {loss: mse}\n"
+static void a_base_with_a_mistake(void) {
+  put_text("b.yaml", "train:\n  batch: many\n");
+}
+static void a_loop(void) {
+  put_text("b.yaml", "base: c.yaml\n");
+}
+
 const row_t rows_config[] = {
+    /* bases and environments */
+    {"base missing", CONFIG, NULL, LAYERED, .expect = {"c.yaml:1:7", "b.yaml", "No such file"}},
+    {"base is a list", CONFIG, NULL, "base: [b.yaml]\n" GOOD, .expect = {"c.yaml:1:7", "one file"}},
+    {"base in a loop", CONFIG, NULL, LAYERED, .files = a_loop, .expect = {"b.yaml:1:7", "loop", "c.yaml"}},
+    {"mistake in a base", CONFIG, NULL, LAYERED SAMPLES, .files = a_base_with_a_mistake,
+     .expect = {"b.yaml:2:10", "many"}},
+    {"environment unknown", CONFIG, "check c.yaml --env lapto", GOOD "env: {laptop: , ci: {}}\n",
+     .expect = {"c.yaml:5:1", "laptop, ci", "did you mean `laptop`"}},
+    {"environment unknown, by variable", CONFIG, NULL, GOOD "env: {laptop: , ci: {}}\n",
+     .env = "LOCKSTEP_ENV=dev", .expect = {"c.yaml:5:1", "`dev`", "laptop, ci"}},
+    {"environment without any", CONFIG, "check c.yaml --env ci", GOOD,
+     .expect = {"c.yaml", "`ci`", "section `env`"}},
+    {"environment without any, by variable", OK, NULL, GOOD, .env = "LOCKSTEP_ENV=ci", .expect = {""}},
+    {"environment is a value", CONFIG, NULL, GOOD "env: {ci: 3}\n", .expect = {"c.yaml:5:11", "env.ci"}},
+    {"environments are a list", CONFIG, NULL, GOOD "env: [ci]\n", .expect = {"c.yaml:5:6", "by its name"}},
+    {"base in an environment", CONFIG, NULL, GOOD "env: {ci: {base: b.yaml}}\n",
+     .expect = {"c.yaml:5:12", "`base`", "top of the file"}},
+    {"mistake in an environment", CONFIG, "check c.yaml --env ci", GOOD "env: {ci: {train: {batch: 0}}}\n",
+     .expect = {"c.yaml:5:27", "train.batch"}},
+
     /* usage */
     {"no command", USAGE, "", .expect = {"usage: lockstep"}},
     {"unknown command", USAGE, "trian c.yaml", GOOD,

@@ -120,7 +120,7 @@ const row_t rows_run[] = {
     {"trace file in no folder", IO, "train c.yaml --trace none/t.json", GOOD, .expect = {"none/t.json"},
      .leaves = "run"},
     {"stdout full", IO, "inspect c.yaml", GOOD, .expect = {"stdout", "No space left"}, .stdout_full = true},
-    {"stdout full, reference", IO, "help config", NULL, .expect = {"No space left"}, .stdout_full = true},
+    {"stdout full, help", IO, "--help", NULL, .expect = {"No space left"}, .stdout_full = true},
     {"stdout full, version", IO, "--version", NULL, .expect = {"No space left"}, .stdout_full = true},
 
     /* checkpoints */
