@@ -143,26 +143,44 @@ static void release_plan(cli_planned_t *planned) {
   ls_free(planned->path);
 }
 
-static void put_flag(FILE *to, const char *flag, const char *value) {
-  if (value) fprintf(to, " %s ", flag);
-  if (value) cli_put_word(to, value);
+static void add_flag(const char **words, int *count, const char *flag, const char *value) {
+  if (!value) return;
+  words[(*count)++] = flag;
+  words[(*count)++] = value;
+}
+
+const char *const *cli_planner_words(ls_arena_t *arena, const cli_args_t *args, const cli_planned_t *planned,
+                                     const ls_candidate_t *c) {
+  const ls_plan_t *plan = &planned->plan;
+  char **set = ls_plan_sets(arena, c, plan->backend, plan->precision);
+  int sets = 0, count = 0;
+  while (set && set[sets])
+    sets++;
+  const char **words = ls_arena_array(arena, (size_t)(2 * (args->set_count + sets) + 8), sizeof *words);
+  if (!set || !words) return NULL;
+  words[count++] = args->argv[0];
+  add_flag(words, &count, "train", args->config);
+  add_flag(words, &count, "--data-root", args->data_root);
+  add_flag(words, &count, "--env", planned->env);
+  for (int i = 0; i < args->set_count; i++)
+    add_flag(words, &count, "--set", args->sets[i]);
+  for (int i = 0; i < sets; i++)
+    add_flag(words, &count, "--set", set[i]);
+  words[count] = NULL;
+  return words;
 }
 
 const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const cli_planned_t *planned,
                                 const ls_candidate_t *c) {
-  const ls_plan_t *plan = &planned->plan;
-  char *text = NULL, **set = ls_plan_sets(arena, c, plan->backend, plan->precision);
+  char *text = NULL;
+  const char *const *words = cli_planner_words(arena, args, planned, c);
   size_t size_bytes;
-  FILE *to = set ? open_memstream(&text, &size_bytes) : NULL;
+  FILE *to = words ? open_memstream(&text, &size_bytes) : NULL;
   if (!to) return NULL;
-  cli_put_word(to, args->argv[0]);
-  put_flag(to, "train", args->config);
-  put_flag(to, "--data-root", args->data_root);
-  put_flag(to, "--env", planned->env);
-  for (int i = 0; i < args->set_count; i++)
-    put_flag(to, "--set", args->sets[i]);
-  for (; *set; set++)
-    put_flag(to, "--set", *set);
+  for (int i = 0; words[i]; i++) {
+    if (i) fputc(' ', to);
+    cli_put_word(to, words[i]);
+  }
   const char *line = fclose(to) == 0 ? ls_arena_strdup(arena, text) : NULL;
   free(text);
   return line;
@@ -229,7 +247,8 @@ enum { EXTRA_EMIT, EXTRA_POLICY, EXTRA_BUDGET, EXTRA_MACHINE, EXTRA_DEVICES, EXT
 
 static const cli_extra_t extras[] = {
     [EXTRA_EMIT] = {"--emit", "FORM",
-                    "Print a command that runs the choice: mpirun (a line) or sbatch (a script)."},
+                    "Print what runs the choice: mpirun (a line), sbatch (a script for Slurm) or k8s (a Job "
+                    "for Kubernetes)."},
     [EXTRA_POLICY] = {"--policy", "RULE", "thresholds: also answer by the study's rules, for comparison."},
     [EXTRA_BUDGET] = {"--budget-ms", "N",
                       "Spend at most N ms on timing ops that the profile does not hold (default 6000)."},
@@ -246,8 +265,8 @@ static bool by_thresholds(const cli_args_t *args) {
 
 static ls_status_t check_extras(ls_ctx_t *ctx, const cli_args_t *args) {
   const char *emit = args->extra[EXTRA_EMIT], *policy = args->extra[EXTRA_POLICY];
-  if (emit && strcmp(emit, "mpirun") != 0 && strcmp(emit, "sbatch") != 0)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "--emit takes mpirun or sbatch, not \"%s\"", emit);
+  ls_status_t status = emit ? cli_planner_emit_check(ctx, emit) : LS_OK;
+  if (status != LS_OK) return status;
   if (policy && strcmp(policy, "priced") != 0 && !by_thresholds(args))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "--policy takes priced or thresholds, not \"%s\"", policy);
   if (by_thresholds(args)) return cli_report_ready(ctx, "--policy thresholds", "");
@@ -259,7 +278,7 @@ static ls_status_t show(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t
   bool thresholds = by_thresholds(args);
   if (thresholds || args->extra[EXTRA_EMIT] || args->json) warn_busy(ctx, &planned->plan);
   if (thresholds) return cli_planner_thresholds(ctx, args, config, planned);
-  if (args->extra[EXTRA_EMIT]) return cli_planner_emit(args, planned, args->extra[EXTRA_EMIT]);
+  if (args->extra[EXTRA_EMIT]) return cli_planner_emit(args, config, planned, args->extra[EXTRA_EMIT]);
   if (!args->json) {
     cli_planner_table(config, planned);
     return LS_OK;

@@ -20,7 +20,10 @@ typedef struct {
  * samples, rows and reading_bytes. */
 ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_options_t *options);
 
-/* A shell line; owned by the arena, NULL when memory is short. */
+/* The command that runs a candidate, ended by NULL; owned by the arena, NULL when memory is short. */
+const char *const *cli_planner_words(ls_arena_t *arena, const cli_args_t *args, const cli_planned_t *planned,
+                                     const ls_candidate_t *c);
+/* The same as a shell line; owned by the arena, NULL when memory is short. */
 const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const cli_planned_t *planned,
                                 const ls_candidate_t *c);
 /* planner_json.c. New reference; NULL when memory is short. */
@@ -30,7 +33,10 @@ json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planne
 enum { CLI_BUSY_BYTES = 320 };
 bool cli_planner_busy(const ls_plan_t *plan, char text[CLI_BUSY_BYTES]);
 void cli_planner_table(const ls_config_t *config, cli_planned_t *planned);
-ls_status_t cli_planner_emit(const cli_args_t *args, cli_planned_t *planned, const char *form);
+/* planner_emit.c: what starts the choice elsewhere; the check refuses a form that there is not. */
+ls_status_t cli_planner_emit_check(ls_ctx_t *ctx, const char *form);
+ls_status_t cli_planner_emit(const cli_args_t *args, const ls_config_t *config, cli_planned_t *planned,
+                             const char *form);
 /* What the study's rules say (the report tool has them), for comparison; as a table or, with --json, a document. */
 ls_status_t cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
                                    const cli_planned_t *planned);

@@ -170,28 +170,6 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
             planned->probed ? " (quick probe; lockstep probe measures more)" : "");
 }
 
-ls_status_t cli_planner_emit(const cli_args_t *args, cli_planned_t *planned, const char *form) {
-  ls_plan_t *plan = &planned->plan;
-  const ls_candidate_t *c = &plan->candidate[plan->choice];
-  const char *command = cli_planner_command(&plan->arena, args, planned, c);
-  if (!command) return LS_ERR_MEMORY;
-  bool gpus = strcmp(plan->backend, "cuda") == 0;
-  if (strcmp(form, "mpirun") == 0) {
-    if (c->devices == 1)
-      cli_print("%s\n", command);
-    else
-      cli_print("mpirun --bind-to none -np %d %s\n", c->devices, command);
-    return LS_OK;
-  }
-  cli_print("#!/bin/sh\n#SBATCH --nodes=1\n#SBATCH --ntasks=%d\n#SBATCH --cpus-per-task=%d\n", c->devices,
-            c->threads);
-  if (gpus) cli_print("#SBATCH --gres=gpu:%d\n", c->devices);
-  cli_print("# predicted: %.1f us a step, 90 %% within %.1f to %.1f\n", c->step.ns * 1e-3,
-            c->step.low_ns * 1e-3, c->step.high_ns * 1e-3);
-  cli_print("%s%s\n", c->devices > 1 ? "srun --mpi=pmix " : "", command);
-  return LS_OK;
-}
-
 ls_status_t cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
                                    const cli_planned_t *planned) {
   const ls_plan_t *plan = &planned->plan;

@@ -67,8 +67,34 @@ predicted=$(sed -n 's/^    "predicted": \([0-9]*\),$/\1/p' "$work/train.json")
 measured=$(sed -n 's/^    "measured": \([0-9]*\),$/\1/p' "$work/train.json")
 [ $((predicted * 102 / 100)) -ge "$measured" ] || [ "${LOCKSTEP_TEST_TIME:-1}" != 1 ] ||
   fail "$predicted bytes were predicted and $measured used"
-"$program" plan "$config" --emit mpirun | grep -q "train" || fail "--emit mpirun"
-"$program" plan "$config" --emit sbatch | grep -q "^#SBATCH --ntasks" || fail "--emit sbatch"
+# What starts the choice elsewhere. Without a directory of checkpoints nothing asks for a requeue.
+emitted() {
+  form=$1
+  shift
+  "$program" plan "$config" --emit "$form" "$@" >"$work/$form" || fail "--emit $form"
+}
+has() { # FORM PATTERN..
+  form=$1
+  shift
+  for pattern in "$@"; do
+    grep -Eq -e "$pattern" "$work/$form" || fail "--emit $form lacks $pattern: $(cat "$work/$form")"
+  done
+}
+emitted mpirun
+has mpirun '^(mpirun --bind-to none -np [0-9]+ )?[^ ]*lockstep train .*parallel.ranks='
+sh -n "$work/mpirun" || fail "--emit mpirun is no command"
+emitted sbatch
+has sbatch '^#SBATCH --ntasks=[0-9]' '^# train.checkpoint.dir is not set' 'lockstep train [^&]*$'
+grep -q requeue "$work/sbatch" && fail "--emit sbatch asks for a requeue of what saves nothing"
+emitted sbatch --set "train.checkpoint.dir=$work/it's here" --devices 1
+has sbatch '^#SBATCH --ntasks=1$' '^#SBATCH --requeue --signal=B:USR1@120$' ' --supervise --resume &$' '^\[ \$code -ne 75 \] \|\| scontrol requeue' '^#!/bin/bash$'
+sh -n "$work/sbatch" || fail "--emit sbatch is no script"
+emitted k8s --set "train.checkpoint.dir=$work/it's here" --devices 1
+has k8s '^kind: Job$' 'values: \[75\]' 'command: \["lockstep", "train", .*it.s here", .*"--supervise", "--resume"\]$' 'requests: \{cpu: [0-9]+\}'
+if command -v python3 >/dev/null && python3 -c 'import yaml' 2>/dev/null; then
+  python3 -c 'import sys, yaml; yaml.safe_load(open(sys.argv[1]))["spec"]["template"]["spec"]["containers"][0]["command"]' "$work/k8s" ||
+    fail "--emit k8s is no YAML"
+fi
 if command -v python3 >/dev/null; then
   "$program" plan "$config" --policy thresholds --json >"$work/rules.json" || fail "--policy thresholds"
   [ "$(field "$work/rules.json" strategy)" = single_gpu ] || fail "the study's rules"

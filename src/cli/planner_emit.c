@@ -1,0 +1,118 @@
+/* plan --emit: what starts the choice elsewhere. With checkpoints the job is supervised, saves when it has to go, and
+ * goes on when it comes back (docs/supervise.md); without, it starts from the beginning. */
+#include "cli/planner.h"
+
+#include <lockstep/version.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  const ls_candidate_t *c;
+  const char *const *words; /* of the command */
+  const char *line;         /* the same for a shell */
+  bool gpus, saves;
+} job_t;
+
+static void print_prediction(const job_t *job) {
+  cli_print("# predicted: %.1f us a step, 90 %% within %.1f to %.1f\n", job->c->step.ns * 1e-3,
+            job->c->step.low_ns * 1e-3, job->c->step.high_ns * 1e-3);
+  if (!job->saves)
+    cli_print("# train.checkpoint.dir is not set: nothing is saved, and a job that is ended begins again\n");
+}
+
+static void emit_mpirun(const job_t *job) {
+  if (job->c->devices > 1) cli_print("mpirun --bind-to none -np %d ", job->c->devices);
+  cli_print("%s\n", job->line);
+}
+
+/* The supervisor starts the ranks by itself, within what the job was given. Needs bash: `wait` for a process that has
+ * ended gives its code again. */
+static void emit_sbatch(const job_t *job) {
+  cli_print("#!/bin/bash\n#SBATCH --job-name=lockstep\n#SBATCH --nodes=1\n#SBATCH --ntasks=%d\n#SBATCH "
+            "--cpus-per-task=%d\n",
+            job->c->devices, job->c->threads);
+  if (job->gpus) cli_print("#SBATCH --gres=gpu:%d\n", job->c->devices);
+  if (job->saves) cli_print("#SBATCH --requeue --signal=B:USR1@120\n#SBATCH --open-mode=append\n");
+  print_prediction(job);
+  if (!job->saves) {
+    cli_print("%s%s\n", job->c->devices > 1 ? "srun --mpi=pmix " : "", job->line);
+    return;
+  }
+  cli_print("%s --supervise --resume &\nrun=$!\ntrap 'kill -USR1 $run' USR1 TERM\n"
+            "while kill -0 $run 2>/dev/null; do wait $run; done # a signal ends wait\nwait $run; code=$?\n"
+            "[ $code -ne %d ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit $code\n",
+            job->line, LS_SUPERVISE_AGAIN);
+}
+
+static void print_word(const char *word, const char *before) {
+  json_t *text = json_string(word);
+  char *dumped = text ? json_dumps(text, JSON_ENCODE_ANY) : NULL;
+  cli_print("%s%s", before, dumped ? dumped : "\"\"");
+  free(dumped);
+  json_decref(text);
+}
+
+/* A pod that was moved, or has saved and left, does not count as a failure; a refusal would come again. */
+static void print_policy(void) {
+  cli_print(
+      "  backoffLimit: 3\n  podFailurePolicy:\n    rules:\n"
+      "      - action: Ignore\n        onPodConditions: [{type: DisruptionTarget}]\n"
+      "      - action: Ignore\n        onExitCodes: {containerName: lockstep, operator: In, values: [%d]}\n"
+      "      - action: FailJob\n        onExitCodes: {containerName: lockstep, operator: In, values: [%d, "
+      "%d, %d, %d]}\n",
+      LS_SUPERVISE_AGAIN, ls_status_exit_code(LS_ERR_ARGUMENT), ls_status_exit_code(LS_ERR_CONFIG),
+      ls_status_exit_code(LS_ERR_DATA), ls_status_exit_code(LS_ERR_MISMATCH));
+}
+
+static void emit_k8s(const job_t *job) {
+  const ls_candidate_t *c = job->c;
+  print_prediction(job);
+  cli_print("apiVersion: batch/v1\nkind: Job\nmetadata: {name: lockstep}\nspec:\n");
+  print_policy();
+  cli_print("  template:\n    spec:\n      restartPolicy: Never\n      terminationGracePeriodSeconds: 120\n"
+            "      shareProcessNamespace: true # what processes leave behind is reaped\n      containers:\n"
+            "        - name: lockstep\n          image: lockstep:%s # deploy/Containerfile\n          "
+            "workingDir: /work\n"
+            "          command: [\"lockstep\"",
+            ls_version());
+  for (int i = 1; job->words[i]; i++)
+    print_word(job->words[i], ", ");
+  cli_print("%s]\n", job->saves ? ", \"--supervise\", \"--resume\"" : "");
+  cli_print("          resources:\n            requests: {cpu: %d}\n", c->devices * c->threads);
+  if (job->gpus) cli_print("            limits: {nvidia.com/gpu: %d}\n", c->devices);
+  cli_print("          volumeMounts: [{name: work, mountPath: /work}, {name: shm, mountPath: /dev/shm}]\n"
+            "      volumes:\n        - {name: work, persistentVolumeClaim: {claimName: lockstep}}\n"
+            "        - {name: shm, emptyDir: {medium: Memory}} # through which ranks exchange\n");
+}
+
+static const struct {
+  const char *name;
+  void (*emit)(const job_t *job);
+} forms[] = {{"mpirun", emit_mpirun}, {"sbatch", emit_sbatch}, {"k8s", emit_k8s}};
+
+ls_status_t cli_planner_emit_check(ls_ctx_t *ctx, const char *form) {
+  const char *names[LS_COUNT(forms) + 1] = {NULL};
+  char list[LS_NAMES_TEXT_BYTES];
+  for (int i = 0; i < LS_COUNT(forms); i++) {
+    names[i] = forms[i].name;
+    if (strcmp(names[i], form) == 0) return LS_OK;
+  }
+  return ls_fail(ctx, LS_ERR_ARGUMENT, "--emit takes one of %s, not \"%s\"", ls_names_text(names, list),
+                 form);
+}
+
+ls_status_t cli_planner_emit(const cli_args_t *args, const ls_config_t *config, cli_planned_t *planned,
+                             const char *form) {
+  ls_plan_t *plan = &planned->plan;
+  const ls_candidate_t *c = &plan->candidate[plan->choice];
+  const job_t job = {.c = c,
+                     .words = cli_planner_words(&plan->arena, args, planned, c),
+                     .line = cli_planner_command(&plan->arena, args, planned, c),
+                     .gpus = strcmp(plan->backend, "cuda") == 0,
+                     .saves = config->checkpoint.dir != NULL};
+  if (!job.words || !job.line) return LS_ERR_MEMORY;
+  for (int i = 0; i < LS_COUNT(forms); i++)
+    if (strcmp(forms[i].name, form) == 0) forms[i].emit(&job);
+  return LS_OK;
+}
