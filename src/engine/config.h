@@ -87,6 +87,7 @@ struct ls_config {
   ls_safety_config_t safety;
   ls_supervise_config_t supervise;
   ls_restarts_config_t restarts;
+  ls_ranks_config_t supervise_ranks;
 };
 
 extern const char *const ls_wire_names[]; /* "f32", "bf16", "f16", NULL */

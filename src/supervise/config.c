@@ -19,6 +19,14 @@ const ls_section_t ls_supervise_section = {"supervise", rows, LS_COUNT(rows),
                                            "lockstep train --supervise: how long a rank may show no progress "
                                            "before the run is ended and started again."};
 
+static const ls_option_t ranks_rows[] = {LS_OPTION(
+    ls_ranks_config_t, least, .change = LS_CHANGE_IGNORED, .unit = "ranks", .min = 0, .max = 1e6,
+    .initial = "0",
+    .help = "The run goes on with one rank fewer, but never with fewer than these, when the same rank "
+            "has failed twice in a row or cannot open its device. 0: always with all of them.")};
+const ls_section_t ls_ranks_section = {"supervise.ranks", ranks_rows, LS_COUNT(ranks_rows),
+                                       "lockstep train --supervise: how many ranks the run may lose."};
+
 static const ls_option_t restart_rows[] = {
     LS_OPTION(ls_restarts_config_t, most, .change = LS_CHANGE_IGNORED, .min = 0, .max = 1e6, .initial = "3",
               .help = "Restarts in a row. One more failure ends the run."),

@@ -252,6 +252,45 @@ void ls_fault_text(const ls_fault_t *f, int ranks, char *text, size_t size_bytes
   }
 }
 
+/* ---- places ---- */
+
+int ls_places_ranks(const ls_places_t *p) {
+  return p->all - p->out_count;
+}
+
+static bool is_out(const ls_places_t *p, int place) {
+  for (int i = 0; i < p->out_count; i++)
+    if (p->out[i] == place) return true;
+  return false;
+}
+
+int ls_places_at(const ls_places_t *p, int rank) {
+  int place = 0;
+  for (int left = rank; left > 0 || is_out(p, place); place++)
+    left -= !is_out(p, place);
+  return place;
+}
+
+/* Whether the rank itself failed, not the disk, the data or another rank. */
+static bool own_failure(const ls_fault_t *f) {
+  bool own = f->kind == LS_FAULT_SIGNAL || f->kind == LS_FAULT_MEMORY || f->kind == LS_FAULT_HANG ||
+             (f->kind == LS_FAULT_EXIT && f->at.error != LS_ERR_IO && !is_consequence(f->at.error));
+  return own && f->rank >= 0;
+}
+
+/* `in_a_row`: the failure before was not long ago. */
+static bool leave_out(ls_restarts_t *state, const ls_fault_t *fault, bool in_a_row) {
+  ls_places_t *p = &state->places;
+  bool twice = state->any && in_a_row && own_failure(&state->last) && state->last.rank == fault->rank;
+  bool no_device = fault->at.error == LS_ERR_DEVICE && fault->at.phase == LS_PAGE_START;
+  if (!own_failure(fault) || !(twice || no_device) || ls_places_ranks(p) <= p->least ||
+      p->out_count == LS_PLACES_OUT_MAX)
+    return false;
+  p->out[p->out_count] = ls_places_at(p, fault->rank);
+  p->out_count++;
+  return true;
+}
+
 /* ---- decisions ---- */
 
 /* A run that is deterministic fails again as it did. */
@@ -265,11 +304,15 @@ ls_decision_t ls_restarts_decide(const ls_restarts_config_t *config, ls_restarts
   if (fault->kind == LS_FAULT_NONE || fault->kind == LS_FAULT_ASKED) return (ls_decision_t){.why = ""};
   if (fault->kind == LS_FAULT_REFUSED) return (ls_decision_t){.why = "starting again cannot cure that"};
   bool same = state->any && same_fault(&state->last, fault);
+  bool healthy = life->last_step >= 0 && life->last_step - life->first_step >= config->healthy_steps;
+  bool more = healthy && state->places.out_count > 0;
+  bool fewer = !more && config->most > 0 && leave_out(state, fault, same || !healthy);
+  if (more) state->places.out_count = 0;
   state->last = *fault;
-  state->any = true;
-  if (same) return (ls_decision_t){.why = "the same failure at the same step twice: it would come again"};
-  if (life->last_step >= 0 && life->last_step - life->first_step >= config->healthy_steps)
-    state->restarts = 0;
+  state->any = !more && !fewer; /* ranks of another world are others */
+  if (same && state->any)
+    return (ls_decision_t){.why = "the same failure at the same step twice: it would come again"};
+  if (healthy || fewer) state->restarts = 0;
   if (state->restarts >= config->most)
     return (ls_decision_t){.why = "as many restarts in a row as supervise.restarts.most allows"};
   double wait_s = state->restarts > 0 ? config->backoff_s : 0;
@@ -277,5 +320,5 @@ ls_decision_t ls_restarts_decide(const ls_restarts_config_t *config, ls_restarts
     wait_s *= 2;
   if (wait_s > config->backoff_most_s) wait_s = config->backoff_most_s;
   state->restarts++;
-  return (ls_decision_t){.again = true, .wait_ns = (int64_t)(wait_s * 1e9)};
+  return (ls_decision_t){.again = true, .fewer = fewer, .more = more, .wait_ns = (int64_t)(wait_s * 1e9)};
 }

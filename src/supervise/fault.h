@@ -85,11 +85,13 @@ typedef struct {
   int64_t restarts; /* in a row, without healthy steps in between */
   ls_fault_t last;
   bool any;
+  ls_places_t places; /* of the next life */
 } ls_restarts_t;
 typedef struct {
   bool again;
-  int64_t wait_ns; /* before the next life */
-  const char *why; /* it ends: "" = because it is finished or was asked to */
+  bool fewer, more; /* a place was left out, or all that were are tried again */
+  int64_t wait_ns;  /* before the next life */
+  const char *why;  /* it ends: "" = because it is finished or was asked to */
 } ls_decision_t;
 ls_decision_t ls_restarts_decide(const ls_restarts_config_t *config, ls_restarts_t *state,
                                  const ls_life_t *life, const ls_fault_t *fault);

@@ -68,7 +68,9 @@ ls_status_t ls_inject_read(ls_ctx_t *ctx, int rank, ls_inject_t *inject) {
     return ls_fail(ctx, LS_ERR_ARGUMENT, "environment variable %s: KIND RANK STEP FILE expected, not \"%s\"",
                    LS_INJECT_ENVIRONMENT, text);
   snprintf(inject->once, sizeof inject->once, "%s", text + used);
-  if (whose != rank || access(inject->once, F_OK) == 0) return LS_OK;
+  const bool always = !strcmp(inject->once, LS_INJECT_ALWAYS);
+  if (always) inject->once[0] = '\0';
+  if (whose != rank || (!always && access(inject->once, F_OK) == 0)) return LS_OK;
   inject->kind = kind;
   inject->step = step;
   inject->percent = percent > 0 ? percent : kind->number;
@@ -77,6 +79,7 @@ ls_status_t ls_inject_read(ls_ctx_t *ctx, int rank, ls_inject_t *inject) {
 
 bool ls_inject_claim(const ls_inject_t *inject) {
   struct timespec t;
+  if (!inject->once[0]) return true;
   int fd = open(inject->once, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return false;
   clock_gettime(CLOCK_REALTIME, &t);

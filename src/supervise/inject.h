@@ -9,6 +9,7 @@
 #include "supervise/fault.h"
 
 #define LS_INJECT_ENVIRONMENT "LOCKSTEP_FAULT"
+#define LS_INJECT_ALWAYS      "always" /* instead of a file: at every life */
 
 typedef enum {
   LS_INJECT_SIGNAL, /* `number` to a process */

@@ -9,6 +9,7 @@
 typedef struct {
   ls_fault_t fault;
   ls_life_t steps;
+  int ranks;
   bool began;            /* a rank reached its first step: the run's directory is this run's */
   int64_t start_ns;      /* when the child was started */
   int64_t first_step_ns; /* when a rank had finished the life's first step; 0: none did */
@@ -16,8 +17,8 @@ typedef struct {
 } ls_life_end_t;
 
 /* Lives it from its start to the end of its last process. `usual` goes on from earlier lives. `printed` receives its
- * stdout. LS_ERR_UNSUPPORTED: it could not be started. */
+ * stdout. `page` has a line for each rank. LS_ERR_UNSUPPORTED: it could not be started. */
 ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_page_t *page, bool again,
-                        ls_usual_t *usual, FILE *printed, ls_life_end_t *end);
+                        const ls_places_t *places, ls_usual_t *usual, FILE *printed, ls_life_end_t *end);
 
 #endif

@@ -39,30 +39,41 @@ static json_t *fault_json(const ls_fault_t *f, int ranks) {
   return j;
 }
 
-void ls_report_life(ls_report_t *report, const ls_life_end_t *life, const ls_decision_t *decision) {
-  json_t *j = json_pack("{s:f, s:f, s:o, s:I, s:I, s:b, s:f, s:s}", "started_unix_s", unix_s(life->start_ns),
-                        "ended_unix_s", unix_s(life->ended_ns), "first_step_unix_s",
+void ls_report_life(ls_report_t *report, const ls_life_end_t *life, const ls_decision_t *decision,
+                    const ls_places_t *next) {
+  json_t *out = json_array();
+  for (int i = 0; i < next->out_count; i++)
+    json_array_append_new(out, json_integer(next->out[i]));
+  json_t *j = json_pack("{s:i, s:o, s:f, s:f, s:o, s:I, s:I, s:b, s:f, s:s}", "ranks", life->ranks,
+                        "left_out_next", out, "started_unix_s", unix_s(life->start_ns), "ended_unix_s",
+                        unix_s(life->ended_ns), "first_step_unix_s",
                         life->first_step_ns ? json_real(unix_s(life->first_step_ns)) : json_null(),
                         "first_step", (json_int_t)life->steps.first_step, "last_step",
                         (json_int_t)life->steps.last_step, "again", decision->again, "wait_s",
                         (double)decision->wait_ns * 1e-9, "why", decision->again ? "" : decision->why);
   if (j && life->fault.kind != LS_FAULT_NONE)
-    json_object_set_new(j, "fault", fault_json(&life->fault, report->ranks));
+    json_object_set_new(j, "fault", fault_json(&life->fault, life->ranks));
   json_array_append_new(report->lives, j);
 }
 
 static void print_life(FILE *to, size_t index, const json_t *life) {
   const json_t *fault = json_object_get(life, "fault");
-  fprintf(to, "life %zu: steps %lld to %lld: %s\n", index + 1,
+  fprintf(to, "life %zu: %lld ranks, steps %lld to %lld: %s\n", index + 1,
+          (long long)json_integer_value(json_object_get(life, "ranks")),
           (long long)json_integer_value(json_object_get(life, "first_step")),
           (long long)json_integer_value(json_object_get(life, "last_step")),
           fault ? json_string_value(json_object_get(fault, "text")) : "finished");
   const char *words = json_string_value(json_object_get(fault, "words"));
   if (words && words[0]) fprintf(to, "  it said: %s\n", words);
   const char *why = json_string_value(json_object_get(life, "why"));
-  if (json_is_true(json_object_get(life, "again")))
-    fprintf(to, "  started again after %g s\n", json_real_value(json_object_get(life, "wait_s")));
-  else if (why && why[0])
+  const json_t *out = json_object_get(life, "left_out_next");
+  if (json_is_true(json_object_get(life, "again"))) {
+    fprintf(to, "  started again after %g s", json_real_value(json_object_get(life, "wait_s")));
+    for (size_t i = 0; i < json_array_size(out); i++)
+      fprintf(to, "%s %lld", i ? "," : " without rank",
+              (long long)json_integer_value(json_array_get(out, i)));
+    fputc('\n', to);
+  } else if (why && why[0])
     fprintf(to, "  not started again: %s\n", why);
 }
 

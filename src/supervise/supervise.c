@@ -35,15 +35,30 @@ static bool wait_ns(const run_t *run, int64_t ns) {
 }
 
 static void say(run_t *run, const ls_life_end_t *life, const ls_decision_t *decision) {
-  char text[1024];
-  ls_fault_text(&life->fault, run->spec->ranks, text, sizeof text);
+  char text[1024], ranks[96] = "";
+  const ls_places_t *p = &run->restarts.places;
+  ls_fault_text(&life->fault, life->ranks, text, sizeof text);
+  if (decision->fewer)
+    snprintf(ranks, sizeof ranks, " on %d of %d ranks, without rank %d", ls_places_ranks(p), p->all,
+             p->out[p->out_count - 1]);
+  if (decision->more) snprintf(ranks, sizeof ranks, " on all %d ranks", p->all);
   if (decision->again)
-    ls_log(run->ctx, LS_LOG_WARN, "%s. Restart %lld of %lld %s", text, (long long)run->restarts.restarts,
+    ls_log(run->ctx, LS_LOG_WARN, "%s. Restart %lld of %lld %s%s", text, (long long)run->restarts.restarts,
            (long long)run->spec->restarts->most,
-           run->began ? "from the newest good checkpoint" : "from the beginning");
+           run->began ? "from the newest good checkpoint" : "from the beginning", ranks);
   else if (decision->why[0])
     ls_log(run->ctx, LS_LOG_ERROR, "%s. Not started again: %s (%s/supervise.txt)", text, decision->why,
            run->spec->dir);
+}
+
+/* With a line for each rank of the next life. */
+static ls_status_t open_page(run_t *run) {
+  int ranks = ls_places_ranks(&run->restarts.places);
+  if (run->page && ls_page_ranks(run->page) == ranks) return LS_OK;
+  ls_page_close(run->page);
+  run->page = NULL;
+  run->usual = (ls_usual_t){0}; /* a step takes another time */
+  return ls_page_open(run->ctx, run->spec->dir, ranks, &run->page);
 }
 
 /* One life; *code: of the program, should it be the last. */
@@ -54,7 +69,10 @@ static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
   ls_life_end_t life;
   FILE *printed = open_memstream(&bytes, &size);
   if (!printed) return ls_fail(run->ctx, LS_ERR_MEMORY, "out of memory for the run's output");
-  ls_status_t status = ls_life_run(run->ctx, s, run->page, run->began, &run->usual, printed, &life);
+  ls_status_t status = open_page(run);
+  if (status == LS_OK)
+    status =
+        ls_life_run(run->ctx, s, run->page, run->began, &run->restarts.places, &run->usual, printed, &life);
   fclose(printed);
   if (status == LS_OK) {
     run->began |= life.began;
@@ -69,7 +87,7 @@ static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
       ls_log(run->ctx, LS_LOG_INFO, "first new step %.2f s after the failure was noticed",
              (double)(life.first_step_ns - run->fault_ns) * 1e-9);
     run->fault_ns = life.fault.noticed_ns;
-    ls_report_life(&run->report, &life, decision);
+    ls_report_life(&run->report, &life, decision, &run->restarts.places);
     say(run, &life, decision);
     if (!decision->again && size > 0) s->output(s->user, STDOUT_FILENO, bytes, size);
   }
@@ -92,12 +110,15 @@ static const char *result_of(int code) {
 }
 
 int ls_supervise(ls_ctx_t *ctx, const ls_supervise_t *spec) {
-  run_t run = {.ctx = ctx, .spec = spec, .report = {spec->dir, spec->ranks, json_array()}};
+  run_t run = {.ctx = ctx,
+               .spec = spec,
+               .restarts.places = {.all = spec->ranks, .least = spec->least},
+               .report = {spec->dir, spec->ranks, json_array()}};
   ls_decision_t decision = {.again = true};
   int code = 0, lock = -1;
   prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a killed launcher leaves behind becomes this process's */
   ls_status_t status = take(ctx, spec->dir, &lock);
-  if (status == LS_OK) status = ls_page_open(ctx, spec->dir, spec->ranks, &run.page);
+  if (status == LS_OK) status = open_page(&run);
   while (status == LS_OK && decision.again) {
     status = live(&run, &decision, &code);
     if (status == LS_OK && decision.again) {

@@ -16,17 +16,31 @@ typedef struct {
   int64_t most, healthy_steps;
   double backoff_s, backoff_most_s;
 } ls_restarts_config_t;
-extern const ls_section_t ls_supervise_section, ls_restarts_section;
+typedef struct {
+  int64_t least; /* 0: all of them */
+} ls_ranks_config_t;
+extern const ls_section_t ls_supervise_section, ls_restarts_section, ls_ranks_section;
+
+/* A place is a rank of the whole run, and with it its device. Those that fail again and again are left out, and the
+ * ranks of a life are counted over the others. */
+enum { LS_PLACES_OUT_MAX = 16 };
+typedef struct {
+  int all, least;             /* places, and how many a life has at least; 0, 0: none is left out */
+  int out[LS_PLACES_OUT_MAX]; /* the newest last */
+  int out_count;
+} ls_places_t;
+int ls_places_ranks(const ls_places_t *places);
+int ls_places_at(const ls_places_t *places, int rank); /* the place of this rank of a life */
 
 /* All that differs between one training and another. */
 typedef struct {
   const ls_supervise_config_t *config;
   const ls_restarts_config_t *restarts;
-  const char *dir; /* the run's monitor directory */
-  int ranks;
+  const char *dir;  /* the run's monitor directory */
+  int ranks, least; /* of the whole run; the fewest that a life may have */
   /* The command line of a life, ended by NULL: this program's arguments behind its name. `again`: an earlier life has
    * trained, so this one goes on with what it saved. Borrowed until the next call. */
-  const char *const *(*command)(void *user, bool again);
+  const char *const *(*command)(void *user, bool again, const ls_places_t *places);
   /* What the child writes: its stderr at once; its stdout only of the last life, since a life that failed may have
    * reported, too. */
   void (*output)(void *user, int stream, const char *bytes, size_t size_bytes);

@@ -12,7 +12,7 @@
 static const char *const top_keys[] = {"model",   "data",   "train",     "parallel", "cost",
                                        "monitor", "safety", "supervise", NULL};
 static const char *const train_nested[] = {"optimizer", "schedule", "prune", "checkpoint", NULL};
-static const char *const supervise_nested[] = {"restarts", NULL};
+static const char *const supervise_nested[] = {"ranks", "restarts", NULL};
 
 /* The last part of a section's name. */
 static const char *key_of(const ls_section_t *section) {
@@ -70,6 +70,9 @@ static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_
   status =
       ls_config_first(status, ls_option_parse(ctx, arena, &ls_restarts_section,
                                               ls_doc_get(supervise, "restarts"), NULL, &config->restarts));
+  status =
+      ls_config_first(status, ls_option_parse(ctx, arena, &ls_ranks_section, ls_doc_get(supervise, "ranks"),
+                                              NULL, &config->supervise_ranks));
   const ls_doc_node_t *dir = ls_doc_get(ls_doc_get(train, "checkpoint"), "dir");
   if (dir) config->checkpoint.dir_place = dir->place;
   if (status == LS_OK) status = ls_config_check(ctx, doc, config);
@@ -151,6 +154,7 @@ json_t *ls_config_json(const ls_config_t *config) {
     json_object_set_new(parallel, key_of(strategy->section),
                         ls_option_json(strategy->section, ls_config_strategy(config, strategy).own));
   json_t *supervise = ls_option_json(&ls_supervise_section, &config->supervise);
+  json_object_set_new(supervise, "ranks", ls_option_json(&ls_ranks_section, &config->supervise_ranks));
   json_object_set_new(supervise, "restarts", ls_option_json(&ls_restarts_section, &config->restarts));
   return json_pack("{s:o?, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?}", "model", ls_model_json(&config->model),
                    "data", ls_option_json(&ls_data_section, &config->data), "train", train, "parallel",
@@ -174,7 +178,7 @@ const ls_section_t *ls_config_section(int index) {
       &ls_model_section,       &ls_data_section,      &ls_train_section,   &ls_optim_section,
       &ls_optim_group_section, &ls_rate_section,      &ls_prune_section,   &ls_checkpoint_section,
       &ls_parallel_section,    &ls_cost_section,      &ls_monitor_section, &ls_alert_section,
-      &ls_safety_section,      &ls_supervise_section, &ls_restarts_section};
+      &ls_safety_section,      &ls_supervise_section, &ls_ranks_section,   &ls_restarts_section};
   if (index < LS_COUNT(fixed)) return fixed[index];
   index -= LS_COUNT(fixed);
   for (int i = 0; ls_strategies[i]; i++)

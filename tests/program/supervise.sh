@@ -74,7 +74,7 @@ given_up() {
   echo "$1: exit code $got: $(grep "$3" "$work/err" | head -1)"
 }
 
-supervised calm
+supervised calm --set train.checkpoint.keep=20
 same_bits
 grep -q '"result": "finished"' "$work/calm/monitor/supervise.json" || fail "calm: $(cat "$work/calm/monitor/supervise.json")"
 cured kill kill 1 signal 'rank 1 of 3 (process [0-9]*) was ended by signal 9'
@@ -86,6 +86,34 @@ cured loop loop 1 hang 'rank 1 of 3 (process [0-9]*) has shown nothing.*the othe
 cured nan nan 2 'not finite' 'the training diverged'
 cured mpirun mpirun 0 launcher 'the launcher was ended'
 cured parent launcher 0 launcher 'the launcher was ended by a signal'
+
+# a rank that fails in every life is left out: the bits are those of a run that was resumed on the others
+# fewer NAME RANKS RANK [ARGUMENT...]: of so many ranks this one is left out
+fewer() {
+  name=$1 left=$(($2 - 1)) rank=$3
+  shift 3
+  LOCKSTEP_FAULT="kill $rank 1000 always" supervised "$name" "$@" --set supervise.ranks.least=$left
+  same_bits
+  nobody_left || fail "$run: still there: $(cat "$work/left")"
+  grep -q "on $left of $((left + 1)) ranks, without rank $rank" "$work/err" || fail "$run: $(cat "$work/err")"
+  grep -q "\"left_out_next\": \[" "$work/$run/monitor/supervise.json" || fail "$run: $(cat "$work/$run/monitor/supervise.json")"
+  grep -q "started again after 0 s without rank $rank" "$work/$run/monitor/supervise.txt" || fail "$run: $(cat "$work/$run/monitor/supervise.txt")"
+  grep -q "life 3: $left rank" "$work/$run/monitor/supervise.txt" || fail "$run: $(cat "$work/$run/monitor/supervise.txt")"
+  [ "$(field "$work/$run.json" resumed_from_step)" = 900 ] || fail "$run: $(cat "$work/$run.json")"
+}
+cp -r "$work/calm" "$work/resumed"
+rm -r "$work"/resumed/step-00000000[123][0-9][0-9][0-9]
+"$program" train "$work/c.yaml" --quiet --json --resume --ranks 2 --set train.checkpoint.dir="$work/resumed" >"$work/resumed.json" 2>"$work/err" ||
+  fail "resumed: $(cat "$work/err")"
+calm=$want want=$(field "$work/resumed.json" params_xxh3)
+fewer fewer 3 2
+exact="--ranks 2 --set parallel.reproducible=true"
+# shellcheck disable=SC2086 # words
+supervised exact $exact
+want=$(field "$work/exact.json" params_xxh3)
+# shellcheck disable=SC2086 # words
+fewer exactly 2 1 $exact
+want=$calm
 
 # a flipped bit in one rank's weights: named, and never saved. Products of the library need more rows.
 large="--set train.batch=360 --set train.replica_steps=50"
@@ -140,5 +168,6 @@ supervised refused --set train.batch=1000000
 given_up refused 4 'starting again cannot cure that'
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 expect 2 'supervise starts the ranks itself' train "$work/c.yaml" --supervise
 expect 3 'needs train.checkpoint.dir' train "$work/c.yaml" --supervise
+expect 3 'the run has 3 ranks; 4 cannot be left' train "$work/c.yaml" --supervise --set train.checkpoint.dir="$work/x" --set supervise.ranks.least=4
 expect 3 'run lockstep plan' train "$work/c.yaml" --supervise --set train.checkpoint.dir="$work/x" --set parallel.strategy=auto
 echo ok

@@ -246,6 +246,80 @@ static void what_another_start_cannot_cure_is_not_started_again(void **state) {
   }
 }
 
+static void of(ls_restarts_t *r, ls_fault_t fault, int64_t first, int64_t last, bool *fewer, bool *more) {
+  ls_decision_t d = ls_restarts_decide(&restarts, r, &(ls_life_t){first, last}, &fault);
+  assert_true(d.again);
+  *fewer = d.fewer, *more = d.more;
+}
+
+static void a_rank_that_fails_twice_in_a_row_is_left_out(void **state) {
+  (void)state;
+  ls_restarts_t r = {.places = {.all = 4, .least = 2}};
+  bool fewer, more;
+  of(&r, killed(1000), 0, 100, &fewer, &more);
+  assert_false(fewer || more);
+  of(&r, killed(1000), 0, 100, &fewer, &more); /* the same step: another world goes on all the same */
+  assert_true(fewer);
+  assert_int_equal(ls_places_ranks(&r.places), 3);
+  assert_int_equal(r.places.out[0], 1);
+  const int places[] = {0, 2, 3};
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(ls_places_at(&r.places, i), places[i]);
+  of(&r, killed(1000), 0, 100, &fewer, &more); /* rank 1 is another one now */
+  assert_false(fewer);
+  of(&r, killed(1001), 0, 100, &fewer, &more);
+  assert_true(fewer);
+  assert_int_equal(r.places.out[1], 2);
+  of(&r, killed(1000), 0, 100, &fewer, &more);
+  of(&r, killed(1001), 0, 100, &fewer, &more); /* never below the least */
+  assert_false(fewer);
+  assert_int_equal(ls_places_ranks(&r.places), 2);
+}
+
+static void a_rank_without_its_device_is_left_out_at_once(void **state) {
+  (void)state;
+  ls_restarts_t r = {.places = {.all = 2, .least = 1}};
+  ls_fault_t fault = {.kind = LS_FAULT_EXIT, .rank = 0, .code = 7, .at = at(LS_PAGE_START, 0, 1)};
+  bool fewer, more;
+  fault.at.error = LS_ERR_DEVICE;
+  of(&r, fault, -1, -1, &fewer, &more);
+  assert_true(fewer);
+  assert_int_equal(ls_places_at(&r.places, 0), 1);
+}
+
+static void what_is_left_out_is_tried_again_after_healthy_steps(void **state) {
+  (void)state;
+  ls_restarts_t r = {.places = {.all = 3, .least = 1, .out = {2}, .out_count = 1}};
+  bool fewer, more;
+  of(&r, killed(100), 0, 100, &fewer, &more);
+  assert_false(fewer || more);
+  of(&r, killed(500), 0, 500, &fewer, &more);
+  assert_true(more);
+  assert_int_equal(ls_places_ranks(&r.places), 3);
+}
+
+static void a_rank_is_not_left_out_for_what_another_would_meet_too(void **state) {
+  (void)state;
+  static const struct {
+    ls_fault_kind_t kind;
+    ls_status_t error;
+  } rows[] = {{LS_FAULT_DISK, LS_ERR_NO_SPACE},
+              {LS_FAULT_EXIT, LS_ERR_IO},
+              {LS_FAULT_EXIT, LS_ERR_COMM},
+              {LS_FAULT_DEADLINE, LS_ERR_TIMEOUT},
+              {LS_FAULT_NONFINITE, LS_ERR_NONFINITE}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    ls_restarts_t r = {.places = {.all = 3, .least = 1}};
+    bool fewer, more;
+    for (int life = 0; life < 2; life++) {
+      ls_fault_t fault = {.kind = rows[i].kind, .at = at(LS_PAGE_STEP, life, 1)};
+      fault.at.error = rows[i].error;
+      of(&r, fault, 0, 10, &fewer, &more);
+      assert_false(fewer);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_usual_step_is_learned_and_sets_the_budget_of_a_step),
@@ -257,6 +331,10 @@ int main(void) {
       cmocka_unit_test(of_ranks_that_are_found_dead_together_the_cause_is_named),
       cmocka_unit_test(restarts_are_counted_in_a_row_and_wait_longer_each_time),
       cmocka_unit_test(the_same_failure_at_the_same_step_twice_ends_the_run),
+      cmocka_unit_test(a_rank_that_fails_twice_in_a_row_is_left_out),
+      cmocka_unit_test(a_rank_without_its_device_is_left_out_at_once),
+      cmocka_unit_test(what_is_left_out_is_tried_again_after_healthy_steps),
+      cmocka_unit_test(a_rank_is_not_left_out_for_what_another_would_meet_too),
       cmocka_unit_test(what_another_start_cannot_cure_is_not_started_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
