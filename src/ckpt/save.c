@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 typedef struct {
@@ -122,6 +123,28 @@ static ls_status_t check_finite(ls_ctx_t *ctx, const char *dir, const ls_ckpt_sa
   return status ? status : check_list(ctx, dir, save->step, save->optim, save->optim_count);
 }
 
+static int64_t list_bytes(const ls_ckpt_tensor_t *tensors, int count) {
+  int64_t sum = 0;
+  for (int i = 0; i < count; i++)
+    sum += (int64_t)ls_shape_bytes(&tensors[i].shape);
+  return sum;
+}
+
+/* Of all ranks: shapes are of whole tensors. Some file systems say nothing of their size. */
+static ls_status_t check_space(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save) {
+  struct statvfs disk;
+  if (statvfs(dir, &disk) != 0 || disk.f_blocks == 0) return LS_OK;
+  const fsblkcnt_t blocks = geteuid() == 0 ? disk.f_bfree : disk.f_bavail;
+  const double free_bytes = (double)blocks * (double)disk.f_frsize;
+  const int64_t bytes =
+      list_bytes(save->params, save->param_count) + list_bytes(save->optim, save->optim_count);
+  if ((double)bytes <= free_bytes) return LS_OK;
+  return ls_fail(ctx, LS_ERR_NO_SPACE,
+                 "%s: step %lld is not saved: it needs %lld bytes and more, and %.0f are free. Make room, or "
+                 "keep fewer checkpoints (train.checkpoint.keep)",
+                 dir, (long long)save->step, (long long)bytes, free_bytes);
+}
+
 /* Puts the new checkpoint in place durably, or leaves nothing of it. */
 static ls_status_t save_durably(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *dir, const names_t *n,
                                 const ls_ckpt_save_t *save) {
@@ -161,6 +184,8 @@ static ls_status_t lead(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *dir, co
   status = ls_ckpt_dirs_make(ctx, dir, &existing_bytes);
   if (status) goto free_names;
   ls_ckpt_sweep(dir);
+  status = check_space(ctx, dir, save);
+  if (status) goto remove_dirs;
   status = save_durably(ctx, team, dir, &n, save);
   if (status && status != LS_ERR_BUSY && !ls_ckpt_lock_holds(save->lock))
     ls_log(ctx, LS_LOG_WARN, "%s: the directory was moved, or its lock was removed, during the save", dir);
