@@ -31,12 +31,14 @@ static ls_status_t wins(const ls_planner_t *p, int devices, int64_t batch, bool 
   return status;
 }
 
-/* Long steps are not timed, but extrapolated from those that were. */
+/* Long steps, and steps for which memory does not suffice, are not timed, but extrapolated from those that were. */
 static ls_status_t time_place(ls_planner_t *p, ls_candidate_t *c) {
   char family[LS_FAMILY_BYTES];
   ls_config_t config = ls_plan_config(p->config, c);
   ls_status_t status = ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family);
-  if (status != LS_OK || ls_cost_step_ns(p->profile, family, c->rows) > step_long_ns) return status;
+  int64_t together = p->backend->host_memory ? c->devices : 1;
+  bool room = p->memory_bytes <= 0 || together * (int64_t)c->fit.device_total_bytes < p->memory_bytes;
+  if (status != LS_OK || !room || ls_cost_step_ns(p->profile, family, c->rows) > step_long_ns) return status;
   return ls_candidate_time(p, c);
 }
 
