@@ -391,6 +391,31 @@ static void test_every_allocation_fails_once(void **state) {
   }
 }
 
+/* Of every row: the first case's inputs and outputs, as one task. */
+static void test_every_op_of_a_graph_may_be_a_task(void **state) {
+  (void)state;
+  for (int n = 0; ls_ops[n]; n++) {
+    const ls_op_t *op = ls_ops[n];
+    if (op->case_count == 0) continue;
+    const ls_op_case_t *c = &op->cases[0];
+    ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+    ls_shape_t in_shape[LS_NODE_IN_MAX], out_shape[LS_NODE_OUT_MAX];
+    int in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
+    for (int i = 0; i < op->in_count; i++) {
+      in_shape[i] = c->in[i].shape;
+      in[i] = ls_schedule_tensor(s, "in", in_shape[i], LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
+    }
+    assert_int_equal(op->shape(ctx, &c->attrs, in_shape, out_shape), LS_OK);
+    for (int i = 0; i < op->out_count; i++)
+      out[i] = ls_schedule_tensor(s, "out", out_shape[i], LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
+    int task = ls_schedule_op(s, LS_LANE_COMPUTE, LS_PHASE_STEP_FORWARD, op->name, op, &c->attrs,
+                              op->in_count, in, op->out_count, out);
+    assert_string_equal(ls_ctx_error(ctx), "");
+    assert_int_equal(task, 0);
+    ls_schedule_destroy(s);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_dead_bytes_are_reused, context_setup, context_teardown),
@@ -407,6 +432,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_sharing_adds_no_wait, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_builder_keeps_the_first_failure, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_next_input_needs_a_second_slot, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_every_op_of_a_graph_may_be_a_task, context_setup,
+                                      context_teardown),
       cmocka_unit_test_setup_teardown(test_every_allocation_fails_once, context_setup, context_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
