@@ -10,8 +10,8 @@
 typedef struct {
   const cli_args_t *args;
   const char *shows; /* the assignment of monitor.dir */
-  const char **argv; /* with room for all arguments and five more */
-  char ranks[16];
+  const char **argv; /* with room for all arguments and seven more */
+  char ranks[16], past[48];
   char *devices; /* CUDA_VISIBLE_DEVICES as given; NULL: not */
   bool on_host;  /* the ranks use no device */
 } own_t;
@@ -70,7 +70,7 @@ static void hide_devices(const own_t *own, const ls_places_t *places) {
 }
 
 /* As given, without --supervise, and with the number of ranks. A later life goes on instead of beginning with other weights. */
-static const char *const *command(void *user, bool again, const ls_places_t *places) {
+static const char *const *command(void *user, bool again, const ls_places_t *places, int64_t past_step) {
   own_t *own = user;
   const cli_args_t *args = own->args;
   int n = 0, skip;
@@ -87,6 +87,11 @@ static const char *const *command(void *user, bool again, const ls_places_t *pla
   own->argv[n++] = own->shows;
   own->argv[n++] = "--ranks";
   own->argv[n++] = own->ranks;
+  if (past_step > 0) {
+    snprintf(own->past, sizeof own->past, "train.past_step=%lld", (long long)past_step);
+    own->argv[n++] = "--set";
+    own->argv[n++] = own->past;
+  }
   if (again) own->argv[n++] = "--resume";
   own->argv[n] = NULL;
   snprintf(own->ranks, sizeof own->ranks, "%d", ls_places_ranks(places));
@@ -163,7 +168,7 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
                .on_host = strcmp(config->parallel.backend, "cpu") == 0,
                .devices = devices ? ls_arena_printf(&arena, "%s", devices) : NULL,
                .shows = dir ? ls_arena_printf(&arena, "monitor.dir=%s", dir) : NULL,
-               .argv = ls_alloc_array(ctx, (size_t)args->argc + 7, sizeof *own.argv)};
+               .argv = ls_alloc_array(ctx, (size_t)args->argc + 9, sizeof *own.argv)};
   const ls_supervise_t spec = {.config = &config->supervise,
                                .restarts = &config->restarts,
                                .dir = dir,

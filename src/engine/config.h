@@ -23,6 +23,7 @@ typedef struct {
   int64_t accumulate; /* at most LS_ACCUMULATE_MAX */
   double clip_norm;
   int64_t max_skipped;
+  int64_t past_step;      /* 0: nothing is left out */
   int64_t replica_steps;  /* 0 = replicas are not compared */
   int64_t evaluate_every; /* epochs; 0 = only before and after */
   int64_t patience;       /* evaluations; 0 = never stops early */

@@ -14,6 +14,13 @@ static const ls_option_t rows[] = {
     SECONDS(ls_supervise_config_t, first_step_s, "300",
             "Time that the first step, an evaluation or the end of the run may take."),
     SECONDS(ls_supervise_config_t, save_s, "600", "Time that a save may take."),
+    LS_OPTION(ls_supervise_config_t, skip_steps, .change = LS_CHANGE_IGNORED, .unit = "steps", .min = 0,
+              .max = 1e9, .initial = "0",
+              .help =
+                  "After loss or gradients were not finite, the run goes on from the newest good checkpoint "
+                  "behind "
+                  "the samples up to the step at which it stopped, and those of so many steps more. 0 = with "
+                  "the same samples."),
 };
 const ls_section_t ls_supervise_section = {"supervise", rows, LS_COUNT(rows),
                                            "lockstep train --supervise: how long a rank may show no progress "

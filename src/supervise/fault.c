@@ -299,7 +299,7 @@ static bool same_fault(const ls_fault_t *a, const ls_fault_t *b) {
          a->at.step == b->at.step && a->at.phase == b->at.phase && a->at.error == b->at.error;
 }
 
-ls_decision_t ls_restarts_decide(const ls_restarts_config_t *config, ls_restarts_t *state,
+ls_decision_t ls_restarts_decide(const ls_restarts_config_t *config, int64_t skip_steps, ls_restarts_t *state,
                                  const ls_life_t *life, const ls_fault_t *fault) {
   if (fault->kind == LS_FAULT_NONE || fault->kind == LS_FAULT_ASKED) return (ls_decision_t){.why = ""};
   if (fault->kind == LS_FAULT_REFUSED) return (ls_decision_t){.why = "starting again cannot cure that"};
@@ -308,6 +308,7 @@ ls_decision_t ls_restarts_decide(const ls_restarts_config_t *config, ls_restarts
   bool more = healthy && state->places.out_count > 0;
   bool fewer = !more && config->most > 0 && leave_out(state, fault, same || !healthy);
   if (more) state->places.out_count = 0;
+  if (fault->kind == LS_FAULT_NONFINITE && skip_steps > 0) state->past_step = fault->at.step + skip_steps;
   state->last = *fault;
   state->any = !more && !fewer; /* ranks of another world are others */
   if (same && state->any)

@@ -86,6 +86,7 @@ typedef struct {
   ls_fault_t last;
   bool any;
   ls_places_t places; /* of the next life */
+  int64_t past_step;  /* the next life leaves out the samples before this step; 0: none */
 } ls_restarts_t;
 typedef struct {
   bool again;
@@ -93,7 +94,7 @@ typedef struct {
   int64_t wait_ns;  /* before the next life */
   const char *why;  /* it ends: "" = because it is finished or was asked to */
 } ls_decision_t;
-ls_decision_t ls_restarts_decide(const ls_restarts_config_t *config, ls_restarts_t *state,
+ls_decision_t ls_restarts_decide(const ls_restarts_config_t *config, int64_t skip_steps, ls_restarts_t *state,
                                  const ls_life_t *life, const ls_fault_t *fault);
 
 #endif

@@ -61,9 +61,9 @@ static int watch_process(pid_t pid) {
   return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-static ls_status_t start(life_t *l, bool again, const ls_places_t *places) {
+static ls_status_t start(life_t *l, bool again, const ls_places_t *places, int64_t past_step) {
   const ls_child_spec_t child = {
-      .argv = l->spec->command(l->spec->user, again, places),
+      .argv = l->spec->command(l->spec->user, again, places, past_step),
       .self = true,
       .stream = {{.file = "/dev/null"}, {.pipe = &l->poll[STDOUT].fd}, {.pipe = &l->poll[STDERR].fd}},
       .own_group = true};
@@ -255,7 +255,8 @@ static void release(life_t *l) {
 }
 
 ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_page_t *page, bool again,
-                        const ls_places_t *places, ls_usual_t *usual, FILE *printed, ls_life_end_t *end) {
+                        const ls_places_t *places, int64_t past_step, ls_usual_t *usual, FILE *printed,
+                        ls_life_end_t *end) {
   const int ranks = ls_page_ranks(page);
   const size_t n = (size_t)ranks;
   *end = (ls_life_end_t){.fault.rank = -1, .steps = {-1, -1}, .ranks = ranks};
@@ -280,7 +281,7 @@ ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_page_t *pa
     ls_page_clear(ls_page_line(page, r));
   usual->since_ns = 0;
   end->start_ns = l.begin_ns = ls_clock_ns();
-  if (status == LS_OK) status = start(&l, again, places);
+  if (status == LS_OK) status = start(&l, again, places, past_step);
   if (status == LS_OK) finish(&l, watch(&l));
   release(&l);
   return status;

@@ -19,6 +19,7 @@ typedef struct {
 /* Lives it from its start to the end of its last process. `usual` goes on from earlier lives. `printed` receives its
  * stdout. `page` has a line for each rank. LS_ERR_UNSUPPORTED: it could not be started. */
 ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_page_t *page, bool again,
-                        const ls_places_t *places, ls_usual_t *usual, FILE *printed, ls_life_end_t *end);
+                        const ls_places_t *places, int64_t past_step, ls_usual_t *usual, FILE *printed,
+                        ls_life_end_t *end);
 
 #endif

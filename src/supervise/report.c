@@ -40,13 +40,13 @@ static json_t *fault_json(const ls_fault_t *f, int ranks) {
 }
 
 void ls_report_life(ls_report_t *report, const ls_life_end_t *life, const ls_decision_t *decision,
-                    const ls_places_t *next) {
+                    const ls_restarts_t *next) {
   json_t *out = json_array();
-  for (int i = 0; i < next->out_count; i++)
-    json_array_append_new(out, json_integer(next->out[i]));
-  json_t *j = json_pack("{s:i, s:o, s:f, s:f, s:o, s:I, s:I, s:b, s:f, s:s}", "ranks", life->ranks,
-                        "left_out_next", out, "started_unix_s", unix_s(life->start_ns), "ended_unix_s",
-                        unix_s(life->ended_ns), "first_step_unix_s",
+  for (int i = 0; i < next->places.out_count; i++)
+    json_array_append_new(out, json_integer(next->places.out[i]));
+  json_t *j = json_pack("{s:i, s:o, s:I, s:f, s:f, s:o, s:I, s:I, s:b, s:f, s:s}", "ranks", life->ranks,
+                        "left_out_next", out, "past_step_next", (json_int_t)next->past_step, "started_unix_s",
+                        unix_s(life->start_ns), "ended_unix_s", unix_s(life->ended_ns), "first_step_unix_s",
                         life->first_step_ns ? json_real(unix_s(life->first_step_ns)) : json_null(),
                         "first_step", (json_int_t)life->steps.first_step, "last_step",
                         (json_int_t)life->steps.last_step, "again", decision->again, "wait_s",

@@ -12,9 +12,9 @@ typedef struct {
   json_t *lives; /* array */
 } ls_report_t;
 
-/* Adds a life and what follows it; `next`: the places of the next life. */
+/* Adds a life and what follows it; `next`: what the next life is to be. */
 void ls_report_life(ls_report_t *report, const ls_life_end_t *life, const ls_decision_t *decision,
-                    const ls_places_t *next);
+                    const ls_restarts_t *next);
 /* Writes DIR/supervise.json and DIR/supervise.txt. result: "running", "finished", .. */
 ls_status_t ls_report_write(ls_ctx_t *ctx, const ls_report_t *report, const char *result, int code);
 

@@ -71,12 +71,13 @@ static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
   if (!printed) return ls_fail(run->ctx, LS_ERR_MEMORY, "out of memory for the run's output");
   ls_status_t status = open_page(run);
   if (status == LS_OK)
-    status =
-        ls_life_run(run->ctx, s, run->page, run->began, &run->restarts.places, &run->usual, printed, &life);
+    status = ls_life_run(run->ctx, s, run->page, run->began, &run->restarts.places, run->restarts.past_step,
+                         &run->usual, printed, &life);
   fclose(printed);
   if (status == LS_OK) {
     run->began |= life.began;
-    *decision = ls_restarts_decide(s->restarts, &run->restarts, &life.steps, &life.fault);
+    *decision =
+        ls_restarts_decide(s->restarts, s->config->skip_steps, &run->restarts, &life.steps, &life.fault);
     if (s->stop(s->user) && decision->again)
       *decision = (ls_decision_t){.why = "a signal asked the run to end"};
     *code = life.fault.kind == LS_FAULT_ASKED ? LS_SUPERVISE_AGAIN
@@ -87,7 +88,7 @@ static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
       ls_log(run->ctx, LS_LOG_INFO, "first new step %.2f s after the failure was noticed",
              (double)(life.first_step_ns - run->fault_ns) * 1e-9);
     run->fault_ns = life.fault.noticed_ns;
-    ls_report_life(&run->report, &life, decision, &run->restarts.places);
+    ls_report_life(&run->report, &life, decision, &run->restarts);
     say(run, &life, decision);
     if (!decision->again && size > 0) s->output(s->user, STDOUT_FILENO, bytes, size);
   }

@@ -11,6 +11,7 @@
 /* Sections supervise and supervise.restarts. */
 typedef struct {
   double hang_s, start_s, first_step_s, save_s;
+  int64_t skip_steps; /* 0: after a divergence nothing is left out */
 } ls_supervise_config_t;
 typedef struct {
   int64_t most, healthy_steps;
@@ -39,8 +40,8 @@ typedef struct {
   const char *dir;  /* the run's monitor directory */
   int ranks, least; /* of the whole run; the fewest that a life may have */
   /* The command line of a life, ended by NULL: this program's arguments behind its name. `again`: an earlier life has
-   * trained, so this one goes on with what it saved. Borrowed until the next call. */
-  const char *const *(*command)(void *user, bool again, const ls_places_t *places);
+   * trained, so this one goes on with what it saved. `past_step`: behind the samples before this step; 0: nothing is left out. Borrowed until the next call. */
+  const char *const *(*command)(void *user, bool again, const ls_places_t *places, int64_t past_step);
   /* What the child writes: its stderr at once; its stdout only of the last life, since a life that failed may have
    * reported, too. */
   void (*output)(void *user, int stream, const char *bytes, size_t size_bytes);

@@ -21,6 +21,12 @@ json_t *ls_train_meta_at(const json_t *meta, const char *path);
 ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t *config, const json_t *meta,
                              ls_use_t use, bool other_data, bool weights_fit, bool list);
 
+/* Samples that were left out: those before position `to` of the stream and from `from` on, for train.past_step. */
+enum { LS_SKIPS_MAX = 16 };
+typedef struct {
+  int64_t past_step, from, to;
+} ls_skip_t;
+
 /* What a checkpoint's meta data say of its run. What an older version did not write is -1 in the first group, else 0,
  * "" or NAN. */
 typedef struct {
@@ -32,6 +38,8 @@ typedef struct {
   int64_t global_batch, train_count;
   double best_figure; /* early stopping: NAN = none */
   int64_t no_better;
+  ls_skip_t skip[LS_SKIPS_MAX];
+  int skips;
   json_t *norm;      /* borrowed from the meta data */
   double validation; /* part held out */
   int64_t rows, inputs, outputs;

@@ -38,6 +38,12 @@ static const ls_option_t train_rows[] = {
         .initial = "10",
         .help = "A step whose loss or gradient is not finite is skipped. The run stops after this "
                 "many skipped steps in a row."),
+    ROW(LS_OPT_INT, ls_train_config_t, past_step, .change = LS_CHANGE_IGNORED, .unit = "steps", .min = 0,
+        .max = 1e12, .initial = "0",
+        .help = "A run that begins or is resumed before this step goes on behind the samples of the steps up "
+                "to this one, "
+                "which "
+                "are left out: once, as the checkpoints remember. supervise.skip_steps sets it; 0 = off."),
     ROW(LS_OPT_INT, ls_train_config_t, replica_steps, .change = LS_CHANGE_IGNORED, .unit = "steps", .min = 0,
         .max = 1e12, .initial = "0",
         .help = "Compare the parameters that all ranks hold alike after every so many steps and before each "

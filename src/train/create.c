@@ -170,6 +170,27 @@ static bool figures_compare(const ls_trainer_t *t, const ls_saved_t *saved) {
          ls_train_same_data(saved, t->dataset) && ls_train_same_held(saved, t->dataset);
 }
 
+/* Goes on behind the samples of the steps before train.past_step, unless the checkpoint's run has done so. */
+static ls_status_t leave_out(ls_trainer_t *t) {
+  const int64_t past = t->config->train.past_step, steps = past - t->base_step;
+  for (int i = 0; i < t->skips; i++)
+    if (t->skip[i].past_step == past) return LS_OK;
+  if (past == 0 || steps <= 0) return LS_OK;
+  if (t->skips == LS_SKIPS_MAX)
+    return ls_fail(t->ctx, LS_ERR_CONFIG,
+                   "train.past_step: samples were left out %d times already: that is the most", t->skips);
+  int64_t from = t->base_sample;
+  if (__builtin_add_overflow(steps * t->config->train.batch, from, &t->base_sample))
+    return too_long(t, "steps", past);
+  t->skip[t->skips++] = (ls_skip_t){past, from, t->base_sample};
+  if (t->world->comm->rank == 0)
+    ls_log(t->ctx, LS_LOG_WARN,
+           "goes on behind the samples of steps %lld to %lld (train.past_step): samples %lld to %lld are "
+           "left out",
+           (long long)t->base_step, (long long)past - 1, (long long)from, (long long)t->base_sample - 1);
+  return LS_OK;
+}
+
 /* The length of the run, and this rank's part of each batch. A resumed run begins after the last trained
  * sample, whatever its batch size is now. */
 static ls_status_t plan_run(ls_trainer_t *t, const ls_saved_t *saved) {
@@ -185,7 +206,11 @@ static ls_status_t plan_run(ls_trainer_t *t, const ls_saved_t *saved) {
     }
     ls_status_t status = saved_samples(t->ctx, saved, t->step, &t->base_sample);
     if (status != LS_OK) return status;
+    memcpy(t->skip, saved->skip, sizeof t->skip);
+    t->skips = saved->skips;
   }
+  ls_status_t leaving = t->training ? leave_out(t) : LS_OK;
+  if (leaving != LS_OK) return leaving;
   if (train->steps > 0) {
     int64_t left = train->steps > t->base_step ? train->steps - t->base_step : 0;
     if (__builtin_add_overflow(left * train->batch, t->base_sample, &t->total_samples))

@@ -100,7 +100,9 @@ static json_t *meta_json(const ls_trainer_t *t) {
                       .total_steps = t->total_steps,
                       .best_figure = t->best_figure,
                       .no_better = t->no_better,
+                      .skips = t->skips,
                       .norm = norm_json(&t->dataset->norm)};
+  memcpy(saved.skip, t->skip, sizeof saved.skip);
   ls_train_describe_data(t->dataset, &saved);
   json_t *meta = ls_train_saved_json(&saved);
   json_decref(saved.norm);

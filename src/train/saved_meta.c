@@ -30,6 +30,13 @@ static const ls_field_t text_each = {.type = LS_FIELD_STRING, .size_bytes = size
   LS_FIELD_OF(checked_t, field, LS_FIELD_LIST_AT, name, .each = &(each_),                                    \
               .count_offset = offsetof(checked_t, count))
 
+static const ls_field_t skip_rows[] = {
+    LS_FIELD_AS(ls_skip_t, past_step, "past_step", .max = COUNT_MAX, .required = true),
+    LS_FIELD_AS(ls_skip_t, from, "from", .max = COUNT_MAX, .required = true),
+    LS_FIELD_AS(ls_skip_t, to, "to", .max = COUNT_MAX, .required = true),
+};
+static const ls_record_t skip_record = LS_RECORD(skip_rows);
+static const ls_field_t skip_each = LS_FIELD_EACH(ls_skip_t, skip_record);
 static const ls_field_t early_rows[] = {
     LS_FIELD_AS(ls_saved_t, best_figure, "best", .min = -INFINITY),
     LS_FIELD_AS(ls_saved_t, no_better, "no_better", .max = INT32_MAX),
@@ -69,6 +76,8 @@ static const ls_field_t rows[] = {
     LIST(vocabulary, character_count, character_each, "vocabulary"),
     LIST(labels, label_count, text_each, "labels"),
     SAVED(samples, "samples"),
+    LS_FIELD_OF(ls_saved_t, skip, LS_FIELD_LIST, "left_out", .each = &skip_each,
+                .count_offset = offsetof(ls_saved_t, skips)),
     LS_FIELD_AS(ls_saved_t, seed, "seed", .required = true),
     LS_FIELD_AS(ls_saved_t, global_batch, "global_batch", .min = 1, .max = COUNT_MAX, .required = true),
     SAVED(world_size, "world_size"),

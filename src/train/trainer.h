@@ -32,7 +32,9 @@ struct ls_trainer {
   int64_t inputs, outputs;
 
   int64_t total_steps, total_samples;
-  int64_t step;                   /* steps done */
+  int64_t step;                 /* steps done */
+  ls_skip_t skip[LS_SKIPS_MAX]; /* samples that were left out */
+  int skips;
   int64_t base_step, base_sample; /* first step of this run, and its position in the stream */
   int64_t resumed_from;
   double val_loss, val_accuracy; /* newest; NAN = none */

@@ -203,7 +203,7 @@ static ls_fault_t killed(int64_t step) {
 
 static ls_decision_t decide(ls_restarts_t *r, int64_t first, int64_t last) {
   const ls_fault_t fault = killed(last);
-  return ls_restarts_decide(&restarts, r, &(ls_life_t){first, last}, &fault);
+  return ls_restarts_decide(&restarts, 0, r, &(ls_life_t){first, last}, &fault);
 }
 
 static void restarts_are_counted_in_a_row_and_wait_longer_each_time(void **state) {
@@ -242,12 +242,12 @@ static void what_another_start_cannot_cure_is_not_started_again(void **state) {
     const ls_fault_t fault = {.kind = kind, .rank = -1, .code = 3};
     bool ends = kind == LS_FAULT_NONE || kind == LS_FAULT_ASKED || kind == LS_FAULT_REFUSED;
     r = (ls_restarts_t){0};
-    assert_int_equal(ls_restarts_decide(&restarts, &r, &life, &fault).again, !ends);
+    assert_int_equal(ls_restarts_decide(&restarts, 0, &r, &life, &fault).again, !ends);
   }
 }
 
 static void of(ls_restarts_t *r, ls_fault_t fault, int64_t first, int64_t last, bool *fewer, bool *more) {
-  ls_decision_t d = ls_restarts_decide(&restarts, r, &(ls_life_t){first, last}, &fault);
+  ls_decision_t d = ls_restarts_decide(&restarts, 0, r, &(ls_life_t){first, last}, &fault);
   assert_true(d.again);
   *fewer = d.fewer, *more = d.more;
 }
@@ -320,6 +320,21 @@ static void a_rank_is_not_left_out_for_what_another_would_meet_too(void **state)
   }
 }
 
+static void after_a_divergence_its_samples_are_left_out(void **state) {
+  (void)state;
+  const ls_life_t life = {100, 300};
+  ls_fault_t fault = {.kind = LS_FAULT_NONFINITE, .rank = -1, .code = 8, .at = at(LS_PAGE_END, 300, 1)};
+  ls_restarts_t r = {0};
+  assert_true(ls_restarts_decide(&restarts, 0, &r, &life, &fault).again);
+  assert_int_equal(r.past_step, 0);
+  r = (ls_restarts_t){0};
+  assert_true(ls_restarts_decide(&restarts, 5, &r, &life, &fault).again);
+  assert_int_equal(r.past_step, 305);
+  const ls_fault_t other = killed(310); /* of what comes next, nothing is left out */
+  assert_true(ls_restarts_decide(&restarts, 5, &r, &life, &other).again);
+  assert_int_equal(r.past_step, 305);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_usual_step_is_learned_and_sets_the_budget_of_a_step),
@@ -335,6 +350,7 @@ int main(void) {
       cmocka_unit_test(a_rank_without_its_device_is_left_out_at_once),
       cmocka_unit_test(what_is_left_out_is_tried_again_after_healthy_steps),
       cmocka_unit_test(a_rank_is_not_left_out_for_what_another_would_meet_too),
+      cmocka_unit_test(after_a_divergence_its_samples_are_left_out),
       cmocka_unit_test(what_another_start_cannot_cure_is_not_started_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
