@@ -103,6 +103,10 @@ free_plan:
 ls_status_t ls_ckpt_write_file(ls_ctx_t *ctx, const char *path, const ls_ckpt_tensor_t *tensors, int count) {
   char temp[LS_TEMP_NAME_BYTES];
   ls_manifest_file_t unused;
+  struct stat info;
+  if (lstat(path, &info) == 0 &&
+      !S_ISREG(info.st_mode)) /* putting a file in its place would remove a device */
+    return ls_fail(ctx, LS_ERR_IO, "%s: not a regular file: tensors cannot be put in its place", path);
   ls_ckpt_temp_name("file", getpid(), temp);
   char *dir = ls_path_parent(ctx, path), *from = dir ? ls_path_join(ctx, dir, temp) : NULL;
   ls_status_t status = from ? LS_OK : LS_ERR_MEMORY;

@@ -10,7 +10,7 @@ ls_status_t cli_file_open(ls_ctx_t *ctx, const char *path, cli_file_t *f) {
   *f = (cli_file_t){.ctx = ctx, .path = path, .to = stdout};
   if (!strcmp(path, "-")) return LS_OK; /* others may have written there before: no seeking */
   f->to = NULL;
-  bool special = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
+  bool special = lstat(path, &info) == 0 && !S_ISREG(info.st_mode); /* a link stays, as /dev/stdout */
   if (!special &&
       snprintf(f->partial, sizeof f->partial, "%s.partial-%d", path, (int)getpid()) >= (int)sizeof f->partial)
     return ls_fail(ctx, LS_ERR_IO, "%s: the name is too long", path);

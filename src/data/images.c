@@ -24,7 +24,7 @@ enum { HASHED_FILES = 64, MEASURED_IMAGES = 2048, PART_OF_MEMORY = 8 };
 static ls_status_t read_file(ls_ctx_t *ctx, const char *path, ls_room_t *room, size_t *size) {
   struct stat info;
   size_t used = 0;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not wait */
   if (fd < 0) return ls_fail_errno(ctx, "%s: cannot be opened", path);
   ls_status_t status = fstat(fd, &info) == 0 ? LS_OK : ls_fail_errno(ctx, "%s: cannot be read", path);
   if (status == LS_OK && (!S_ISREG(info.st_mode) || (size_t)info.st_size > ls_read_limit()))

@@ -230,6 +230,7 @@ FILES(images_no_class, mkdir("d", 0777))
 FILES(images_empty_class, images_good(); mkdir("d/cow", 0777))
 FILES(images_cut, images_good(); put_picture("d", "dog", "2.png", 20))
 FILES(images_text, images_good(); put_text("d/cat/2.png", "a cat"))
+FILES(images_pipe, images_good(); mkfifo("d/cat/2.png", 0666))
 FILES(images_nothing, images_good(); put_text("d/cat/2.png", ""))
 FILES(images_three, images_good(); put_picture("d", "emu", "1.png", 0))
 FILES(images_held, images_good(); put_picture("v", "cat", "1.png", 0); put_picture("v", "emu", "1.png", 0))
@@ -358,6 +359,7 @@ const row_t rows_data[] = {
      images_cut, .expect = {"d/dog/2.png: offset ", "damaged or cut PNG data"}},
     {"images: text named .png", DATA, .config = IMAGES, .files = images_text,
      .expect = {"d/cat/2.png: offset 0: neither a PNG nor a JPEG file"}},
+    {"images: a pipe", DATA, .config = IMAGES, .files = images_pipe, .expect = {"d/cat/2.png: not a file"}},
     {"images: an empty file", DATA, .config = IMAGES, .files = images_nothing,
      .expect = {"d/cat/2.png: the file is empty"}},
     {"images: more classes than units", DATA, .config = IMAGES, .files = images_three,

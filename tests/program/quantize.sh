@@ -41,6 +41,15 @@ cut -d, -f-64 x.csv >in.csv
 cmp -s f32.csv int8.csv && fail "--int8 computes with floats"
 paste -d, f32.csv int8.csv | awk -F, 'NR > 1 { d = $3 - $8; if (d < 0) d = -d; s += d } END { exit !(s / NR < 0.03) }' || fail "other probabilities"
 
+mkfifo pipe && ln -s pipe link
+for file in pipe link; do
+  expect 5 "$file: not a regular file" quantize c.yaml --checkpoint run --output $file
+  expect 5 "$file: not a regular file" export c.yaml --checkpoint run --output $file
+done
+[ -p pipe ] && [ -L link ] || fail "a file in the place of a pipe or a link"
+ln -s real.csv link.csv
+"$program" predict c.yaml --checkpoint run --input in.csv --output link.csv >out 2>err || fail "predict: $(cat err)"
+[ -L link.csv ] && cmp -s f32.csv real.csv || fail "a file in the place of a link"
 expect 2 '--output FILE is missing' quantize c.yaml --checkpoint run
 expect 2 '--checkpoint DIR is missing' quantize c.yaml --output x
 expect 2 '--int8 needs --checkpoint' predict c.yaml --input in.csv --int8 q.safetensors --set model.weights=q.safetensors
