@@ -381,10 +381,11 @@ static int run_op(rig_t *rig, const ls_op_t *op) {
   if (own) run_cases(rig, op, LS_F32);
   if (!own && !op->view && !plain && !op->host) rig->failures++;
   if (!own)
-    printf("%s %s: %s\n", op->view || plain ? "    " : "FAIL", op->name,
-           op->view ? "a view"
-           : plain  ? "the plain C version serves"
-                    : "no version");
+    printf("%s %s: %s\n", op->view || plain || op->host ? "    " : "FAIL", op->name,
+           op->view   ? "a view"
+           : plain    ? "the plain C version serves"
+           : op->host ? "hosts alone have it"
+                      : "no version");
   if (op->view || !(own || plain) || !(op->low_in || op->low_out)) return own;
   if (!plain && !(device->low && device->low(rig->device, op->name))) {
     printf("     %s: no version for 16-bit floats\n", op->name);

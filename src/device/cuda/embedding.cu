@@ -60,6 +60,8 @@ static ls_status_t embedding(ls_stream_t *stream, args_t args) {
 
 constexpr int ROWS = 4, AHEAD = 4;
 constexpr int64_t PART_IDS = 256, PART_MAX = 64;
+constexpr int64_t FEW_ROWS = 16, FEW_PART_IDS = 16,
+                  FEW_PART_MAX = 512; // then a warp gets most ids of its part
 
 __device__ static inline int64_t whole(int32_t id) {
   return id;
@@ -123,7 +125,9 @@ template <class I> static void embedding_dw_as(ls_stream_t *stream, args_t args)
   size_t workspace_bytes;
   float *workspace = (float *)ls_kernel_workspace(stream, &workspace_bytes), *dw = out(args, 0);
   int64_t fit = (int64_t)(workspace_bytes / sizeof(float)) / (rows * width);
-  int64_t parts = grid_for(count, PART_IDS, fit < PART_MAX ? fit : PART_MAX);
+  int64_t each_part = rows <= FEW_ROWS ? FEW_PART_IDS : PART_IDS,
+          most = rows <= FEW_ROWS ? FEW_PART_MAX : PART_MAX;
+  int64_t parts = grid_for(count, each_part, fit < most ? fit : most);
   if (parts < 1) parts = 1;
   dim3 grid((unsigned)((rows + ROWS * WARPS - 1) / (ROWS * WARPS)),
             (unsigned)((width + each * WARP - 1) / (each * WARP)), (unsigned)parts);
