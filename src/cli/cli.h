@@ -193,6 +193,8 @@ typedef struct {
   bool seeks;         /* it is a file of its own */
   char partial[4096]; /* where it is written until then; "" = in its place */
 } cli_file_t;
+/* LS_ERR_ARGUMENT if the file `path`, for a result, is the one at `input`. */
+ls_status_t cli_file_not(ls_ctx_t *ctx, const char *path, const char *input);
 ls_status_t cli_file_open(ls_ctx_t *ctx, const char *path, cli_file_t *file);
 ls_status_t cli_file_written(cli_file_t *file); /* reports what went wrong since the last call */
 /* Puts the file in its place if `status` is LS_OK, else takes it away; returns the first failure. Also after a

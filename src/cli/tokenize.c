@@ -198,6 +198,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_arena_init(&j.arena, ctx);
   ls_status_t status = check_args(ctx, args);
   if (status == LS_OK) status = ls_files_find(&j.arena, args->operand[0], &j.inputs);
+  for (int i = 0; i < j.inputs.count && status == LS_OK; i++)
+    status = cli_file_not(ctx, args->operand[1], j.inputs.v[i]);
   if (status == LS_OK) status = open_tokenizer(&j);
   if (status == LS_OK) status = (args->extra[EXTRA_DECODE] ? decode : encode)(&j);
   if (status == LS_OK) print_result(&j);

@@ -171,7 +171,7 @@ static char *efficient_blocks(ls_arena_t *arena, const preset_t *preset) {
     int expand, kernel, stride, outputs, repeat;
   } stages[] = {{1, 3, 1, 16, 1},  {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2}, {6, 3, 2, 80, 3},
                 {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4}, {6, 3, 1, 320, 1}};
-  char *text = ls_arena_strdup(arena, ""), from[64] = "features.0", block[32], part[56];
+  char *text = ls_arena_strdup(arena, ""), from[64] = "features.0", block[36], part[60];
   int channels = 32, done = 0;
   (void)preset;
   for (int i = 0; i < LS_COUNT(stages); i++)

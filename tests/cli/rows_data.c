@@ -285,6 +285,8 @@ const row_t rows_data[] = {
      .expect = {"takes one of --vocabulary FILE, --characters and --bytes"}},
     {"tokenize two ways", USAGE, .args = "tokenize t.txt t.bin --bytes --characters", .files = text_good,
      .expect = {"takes one of"}},
+    {"tokenize onto its input", USAGE, .args = "tokenize t.txt ./t.txt --bytes", .files = text_good,
+     .expect = {"./t.txt is what is read"}},
     {"tokenize nothing", IO, .args = "tokenize none.txt t.bin --bytes", .expect = {"none.txt: No such file"}},
     {"tokenize with a model that is not BPE", UNSUPPORTED, .args = "tokenize t.txt t.bin --vocabulary v.json",
      .files = vocabulary_wordpiece, .expect = {"v.json: its model is WordPiece"}},
