@@ -25,7 +25,7 @@ done
 
 # As often as pays: with a failure every 0.4 seconds that is about that often.
 "$program" train "$work/c.yaml" --quiet --set train.checkpoint.dir="$work/auto" --set train.checkpoint.every_steps=-1 \
-  --set train.checkpoint.failure_hours=0.0001 --set train.steps=15000 --set parallel.ranks=1 >"$work/out" 2>&1 ||
+  --set train.checkpoint.failure_hours=0.0001 --set train.steps=80000 --set parallel.ranks=1 >"$work/out" 2>&1 ||
   fail "as often as pays: $(cat "$work/out")"
 found=$(find "$work/auto" -maxdepth 1 -name 'step-*' | wc -l)
 [ "$found" -ge 2 ] || fail "as often as pays: $found checkpoint: $(cat "$work/out")"
