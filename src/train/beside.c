@@ -9,14 +9,17 @@
 struct ls_beside {
   ls_ctx_t *ctx; /* of the thread */
   pthread_t thread;
+  bool begun;        /* a save is under way until its end was taken note of */
   bool running;      /* there is a thread to join */
   _Atomic bool done; /* it has nothing left to do */
   ls_status_t status;
   ls_save_t save;
   char *path;
   int64_t begin_ns, took_ns;
-  void **copy; /* per row of the state table, where the device's memory is the host's; else NULL */
-  int count;
+  /* Per row of the state table, where the device's memory is the host's and the rows need a copy. Elsewhere there are
+   * none: a pull makes one. */
+  int copies;
+  void *copy[];
 };
 
 /* Errors are reported by whoever waits for the thread; the rest at once. */
@@ -32,19 +35,30 @@ static void *write_all(void *arg) {
   return NULL;
 }
 
+static void release(ls_beside_t *b) {
+  for (int i = 0; i < b->copies; i++)
+    ls_free(b->copy[i]);
+  ls_ctx_destroy(b->ctx);
+  ls_free(b);
+}
+
 static ls_status_t create(ls_trainer_t *t) {
-  ls_beside_t *b = t->beside = ls_alloc(t->ctx, sizeof *b);
+  const ls_state_table_t *table = t->engine.table;
+  const int copies = t->engine.backend->host_memory ? table->count : 0;
+  ls_beside_t *b = ls_alloc(t->ctx, sizeof *b + (size_t)copies * sizeof *b->copy);
   if (!b) return LS_ERR_MEMORY;
+  b->copies = copies;
   b->ctx = ls_ctx_create(say, t->ctx);
-  if (!b->ctx) return ls_fail(t->ctx, LS_ERR_MEMORY, "out of memory for saving beside the training");
-  if (!t->engine.backend->host_memory) return LS_OK;
-  b->count = t->engine.table->count;
-  b->copy = ls_alloc_array(t->ctx, (size_t)b->count, sizeof *b->copy);
-  for (int i = 0; b->copy && i < b->count; i++)
-    if (t->engine.state->host[i] &&
-        !(b->copy[i] = ls_alloc(t->ctx, ls_state_row_bytes(&t->engine.table->row[i]))))
-      return LS_ERR_MEMORY;
-  return b->copy ? LS_OK : LS_ERR_MEMORY;
+  ls_status_t status =
+      b->ctx ? LS_OK : ls_fail(t->ctx, LS_ERR_MEMORY, "out of memory for saving beside the training");
+  for (int i = 0; i < copies && status == LS_OK; i++)
+    if (t->engine.state->host[i] && !(b->copy[i] = ls_alloc(t->ctx, ls_state_row_bytes(&table->row[i]))))
+      status = LS_ERR_MEMORY;
+  if (status == LS_OK)
+    t->beside = b;
+  else
+    release(b);
+  return status;
 }
 
 void *const *ls_beside_copy(ls_trainer_t *t, ls_status_t *status) {
@@ -53,22 +67,21 @@ void *const *ls_beside_copy(ls_trainer_t *t, ls_status_t *status) {
     *status = ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
   if (*status != LS_OK) return NULL;
   ls_beside_t *b = t->beside;
-  if (!b->copy) return t->engine.state->host; /* the pull has made the copy */
-  for (int i = 0; i < b->count; i++)
+  for (int i = 0; i < b->copies; i++)
     if (b->copy[i])
       memcpy(b->copy[i], t->engine.state->host[i], ls_state_row_bytes(&t->engine.table->row[i]));
-  return b->copy;
+  return b->copies > 0 ? b->copy : t->engine.state->host;
 }
 
-ls_status_t ls_beside_start(ls_trainer_t *t, ls_save_t *save) {
+void ls_beside_start(ls_trainer_t *t, ls_save_t *save) {
   ls_beside_t *b = t->beside;
   b->save = *save;
   *save = (ls_save_t){0};
   b->begin_ns = ls_clock_ns();
+  b->begun = true;
   atomic_store(&b->done, false);
   b->running = ls_signals_thread(&b->thread, "saving", write_all, b) == 0;
   if (!b->running) write_all(b); /* no thread to be had: then here */
-  return LS_OK;
 }
 
 void ls_beside_wait(ls_trainer_t *t) {
@@ -78,8 +91,9 @@ void ls_beside_wait(ls_trainer_t *t) {
 
 ls_status_t ls_beside_end(ls_trainer_t *t) {
   ls_beside_t *b = t->beside;
-  if (!b || !b->save.dir) return b ? b->status : LS_OK;
+  if (!b || !b->begun) return b ? b->status : LS_OK;
   ls_beside_wait(t);
+  b->begun = false;
   ls_status_t status = b->status;
   if (status != LS_OK) ls_fail(t->ctx, status, "%s", ls_ctx_error(b->ctx));
   t->save_took_ns = b->took_ns;
@@ -91,17 +105,12 @@ ls_status_t ls_beside_end(ls_trainer_t *t) {
 
 bool ls_beside_failed(ls_trainer_t *t) {
   const ls_beside_t *b = t->beside;
-  return b && (!b->save.dir || atomic_load(&b->done)) && ls_beside_end(t) != LS_OK;
+  return b && (!b->begun || atomic_load(&b->done)) && ls_beside_end(t) != LS_OK;
 }
 
 void ls_beside_destroy(ls_trainer_t *t) {
-  ls_beside_t *b = t->beside;
-  if (!b) return;
+  if (!t->beside) return;
   ls_beside_end(t);
-  for (int i = 0; b->copy && i < b->count; i++)
-    ls_free(b->copy[i]);
-  ls_free(b->copy);
-  ls_ctx_destroy(b->ctx);
-  ls_free(b);
+  release(t->beside);
   t->beside = NULL;
 }

@@ -1,7 +1,8 @@
 /* The training loop: the engine's steps in order, with evaluation, saving, skipped steps and interruption
  * between them. */
+#include "train/loop.h"
+
 #include "train/memory.h"
-#include "train/trainer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,45 +10,9 @@
 
 enum { STOP_CHECK_STEPS_MAX = 256, STOP_CHECK_NS = 50000000 };
 
-typedef struct {
-  ls_trainer_t *t;
-  const ls_train_hooks_t *hooks;
-  json_t *trace; /* events; NULL: none is asked for */
-  ls_step_log_t log;
-  int64_t first_step;
-  int64_t last_done_ns; /* when the newest finished step finished, by clock_ns */
-  int64_t begin_ns;     /* of the run, by clock_ns */
-  int64_t stopped_ns;   /* how long the process had been stopped by then */
-  int64_t loop_ns, eval_ns, save_ns;
-  int64_t first_ns; /* of the first step, which also warms up */
-  int64_t skipped, skipped_row;
-  int64_t saves, saved_ns;    /* of this run; when it last began one, by clock_ns */
-  int64_t stop_check_step;    /* when the ranks agree next whether to stop */
-  float stats[LS_STAT_COUNT]; /* of the newest finished step, as the next two */
-  int64_t step_ns, parts_ns[LS_PHASE_STEP_COUNT];
-  ls_status_t tracing;
-  ls_step_parts_t parts;
-  int64_t device_bytes;
-  ls_monitor_state_t seen;
-  ls_timeline_t timeline;
-  ls_page_phase_t shown; /* what the page shows between evaluations and saves */
-  int64_t told_step;     /* the newest step that the progress hook heard of */
-  double train_loss_first;
-} ls_loop_t;
-
-/* A clock that stands still while the process is stopped. */
-static int64_t clock_ns(const ls_loop_t *loop) {
-  return ls_clock_ns() - ls_watchdog_stopped_ns(loop->t->watchdog);
-}
-
 static void show(ls_loop_t *loop, ls_page_phase_t phase) {
   if (phase != LS_PAGE_EVALUATE && phase != LS_PAGE_SAVE) loop->shown = phase;
   ls_page_enter(loop->t->line, phase, ls_clock_ns());
-}
-
-static float rate_at(void *user, int64_t step) {
-  const ls_trainer_t *t = user;
-  return ls_rate_at(&t->config->rate, t->config->optimizer.lr, step, t->total_steps);
 }
 
 /* A micro-batch has ended. */
@@ -68,7 +33,7 @@ static ls_status_t start(ls_loop_t *loop) {
                                    .total_steps = t->total_steps,
                                    .total_samples = t->total_samples,
                                    .origin = ls_trainer_position(t, 0),
-                                   .lr = rate_at,
+                                   .lr = ls_loop_rate,
                                    .lr_user = t,
                                    .observer = {loop->trace || t->monitor ? trace_unit : NULL, loop}};
   return ls_engine_start(&t->engine, &steps);
@@ -90,43 +55,9 @@ static bool reported_later(const ls_trainer_t *t) {
   return evaluate_due(t, t->step) || (t->step == t->total_steps && t->dataset->validation_count > 0);
 }
 
-/* Of the steps behind the first one; of that alone while it is the only one. */
-static double samples_per_s(const ls_loop_t *loop) {
-  int64_t done = loop->t->step - loop->first_step, rest_ns = loop->loop_ns - loop->first_ns;
-  bool later = done > 1 && rest_ns > 0;
-  double samples = (double)((later ? done - 1 : done) * loop->t->config->train.batch);
-  int64_t took_ns = later ? rest_ns : loop->loop_ns;
-  return took_ns > 0 ? samples * 1e9 / (double)took_ns : 0;
-}
-
-static void report_progress(ls_loop_t *loop) {
-  ls_trainer_t *t = loop->t;
-  loop->told_step = t->step;
-  if (!loop->hooks->progress || t->world->comm->rank != 0) return;
-  ls_progress_t progress = {.step = t->step,
-                            .total_steps = t->total_steps,
-                            .epoch = ls_trainer_samples(t) / t->dataset->train_count,
-                            .total_epochs = t->config->train.steps > 0 ? 0 : t->config->train.epochs,
-                            .train_loss = (double)loop->stats[LS_STAT_LOSS],
-                            .grad_norm = (double)loop->stats[LS_STAT_GRAD_NORM],
-                            .lr = (double)rate_at(t, t->step - 1),
-                            .step_time_ns = loop->step_ns,
-                            .parts = loop->parts,
-                            .samples_per_s = samples_per_s(loop),
-                            .val_loss = t->val_loss,
-                            .val_accuracy = t->val_accuracy,
-                            .val_metrics = t->val_metrics,
-                            .skipped_steps = loop->skipped,
-                            .device_bytes = loop->device_bytes,
-                            .running_ns = clock_ns(loop) - loop->begin_ns};
-  uint64_t before = ls_watchdog_enter(t->watchdog, LS_WATCHDOG_OFF, t->step);
-  loop->hooks->progress(loop->hooks->user, &progress);
-  ls_watchdog_leave(t->watchdog, before);
-}
-
 static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
   ls_trainer_t *t = loop->t;
-  int64_t start = clock_ns(loop);
+  int64_t start = ls_loop_clock_ns(loop);
   show(loop, LS_PAGE_EVALUATE);
   ls_status_t status = ls_trainer_evaluate_part(t, LS_PART_VALIDATION, report);
   show(loop, loop->shown);
@@ -137,18 +68,18 @@ static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
     t->val_metrics = report->metrics;
     t->val_figure = ls_scores[t->config->train.figure].rises ? -report->figure : report->figure;
   }
-  int64_t took = clock_ns(loop) - start;
+  int64_t took = ls_loop_clock_ns(loop) - start;
   loop->eval_ns += took;
   loop->seen.eval_ns = loop->eval_ns;
   ls_trainer_seen(t, NULL, 0, NULL, &loop->seen);
   loop->last_done_ns += took;
-  if (status == LS_OK && t->step > loop->first_step && loop->told_step != t->step) report_progress(loop);
+  if (status == LS_OK && t->step > loop->first_step && loop->told_step != t->step) ls_loop_progress(loop);
   return status;
 }
 
 /* last: nothing is trained while it is written. */
 static ls_status_t save(ls_loop_t *loop, bool last) {
-  int64_t start = clock_ns(loop);
+  int64_t start = ls_loop_clock_ns(loop);
   show(loop, LS_PAGE_SAVE);
   uint64_t before = ls_watchdog_enter(loop->t->watchdog, LS_WATCHDOG_OFF, loop->t->step);
   ls_status_t status =
@@ -156,7 +87,7 @@ static ls_status_t save(ls_loop_t *loop, bool last) {
   if (status == LS_OK) status = ls_trainer_save(loop->t, !last);
   ls_watchdog_leave(loop->t->watchdog, before);
   show(loop, loop->shown);
-  int64_t took = clock_ns(loop) - start;
+  int64_t took = ls_loop_clock_ns(loop) - start;
   loop->save_ns += took;
   loop->seen.save_ns = loop->save_ns;
   ls_trainer_seen(loop->t, NULL, 0, NULL, &loop->seen);
@@ -164,28 +95,6 @@ static ls_status_t save(ls_loop_t *loop, bool last) {
   loop->saved_ns = start;
   loop->last_done_ns += took;
   return status;
-}
-
-/* What is to be done about steps that are not finite. Between ranks 16-bit floats have less room than where gradients are
- * computed. */
-static const char *remedy(const ls_loop_t *loop, const float *stats) {
-  const ls_parallel_config_t *parallel = &loop->t->config->parallel;
-  bool wire = loop->t->world->comm->size > 1 && strcmp(ls_wire_names[parallel->wire], "f16") == 0;
-  return wire && isfinite(stats[LS_STAT_LOSS])
-             ? "Gradients travel as f16, which has none above 65504: set parallel.wire: bf16 or f32. If that "
-               "does not "
-               "help, lower train.optimizer.lr, or set train.clip_norm"
-             : "Lower train.optimizer.lr, set train.clip_norm, or look for extreme values in the data";
-}
-
-static ls_status_t diverged(const ls_loop_t *loop, const float *stats) {
-  return ls_fail(
-      loop->t->ctx, LS_ERR_NONFINITE,
-      "stopped at step %lld: %lld step%s in a row had a loss or gradient that is not finite (loss %g, "
-      "gradient norm %g, learning rate %g). The parameters are those of the last good step. %s",
-      (long long)loop->t->step, (long long)loop->skipped_row, LS_PLURAL(loop->skipped_row),
-      (double)stats[LS_STAT_LOSS], (double)stats[LS_STAT_GRAD_NORM],
-      (double)rate_at(loop->t, loop->t->step - 1), remedy(loop, stats));
 }
 
 /* Waits for the oldest step in flight and records its numbers. */
@@ -221,8 +130,9 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   memcpy(loop->stats, stats, sizeof loop->stats);
   loop->step_ns = step_ns;
   ls_trainer_seen(t, stats, step_ns, &loop->parts, &loop->seen);
-  if (!reported_later(t)) report_progress(loop);
-  if (status == LS_OK && loop->skipped_row >= t->config->train.max_skipped) status = diverged(loop, stats);
+  if (!reported_later(t)) ls_loop_progress(loop);
+  if (status == LS_OK && loop->skipped_row >= t->config->train.max_skipped)
+    status = ls_loop_diverged(loop, stats);
   return status;
 }
 
@@ -235,7 +145,7 @@ static bool save_wanted(const ls_loop_t *loop) {
   int64_t cost_ns = loop->saves > 0 ? loop->save_ns / loop->saves : FIRST_COST_NS;
   int64_t wait_ns = ls_save_interval_ns(cost_ns, (int64_t)(c->failure_hours * 3600e9));
   int64_t apart_ns = WRITES_APART * t->save_took_ns;
-  return clock_ns(loop) - loop->saved_ns >= (wait_ns > apart_ns ? wait_ns : apart_ns);
+  return ls_loop_clock_ns(loop) - loop->saved_ns >= (wait_ns > apart_ns ? wait_ns : apart_ns);
 }
 
 typedef struct {
@@ -278,10 +188,6 @@ static bool count_evaluation(ls_trainer_t *t) {
   if (better) t->best_figure = t->val_figure;
   t->no_better = better ? 0 : t->no_better + 1;
   return better;
-}
-
-static bool patience_lost(const ls_trainer_t *t) {
-  return t->config->train.patience > 0 && t->no_better >= t->config->train.patience;
 }
 
 static bool save_due(const ls_trainer_t *t, int64_t step) {
@@ -332,11 +238,11 @@ static ls_status_t stand_still(ls_loop_t *loop, ls_asked_t *asked) {
 static ls_status_t run_steps(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   ls_engine_t *e = &t->engine;
-  loop->last_done_ns = loop->saved_ns = clock_ns(loop);
+  loop->last_done_ns = loop->saved_ns = ls_loop_clock_ns(loop);
   ls_page_step(t->line, t->step, ls_clock_ns());
   show(loop, LS_PAGE_FIRST_STEP);
   ls_status_t status = start(loop);
-  while (e->launched < t->total_steps && !patience_lost(t) && status == LS_OK) {
+  while (e->launched < t->total_steps && !ls_trainer_patience_lost(t) && status == LS_OK) {
     ls_asked_t asked = {0};
     ls_watchdog_enter(t->watchdog, LS_WATCHDOG_STEP, e->launched);
     status = ls_trainer_inject(t, e->launched, own_ns(loop));
@@ -352,7 +258,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
     if (status == LS_OK && evaluate_due(t, step)) {
       status = evaluate(loop, &unused);
       better = count_evaluation(t) && t->config->train.patience > 0 && t->config->checkpoint.dir;
-      if (status == LS_OK && patience_lost(t)) return LS_OK;
+      if (status == LS_OK && ls_trainer_patience_lost(t)) return LS_OK;
     }
     if (status == LS_OK && (better || save_due(t, step))) status = save(loop, false);
     if (status == LS_OK && compare_due(t, step) && !save_due(t, step))
@@ -371,63 +277,6 @@ static ls_status_t run_steps(ls_loop_t *loop) {
   return status;
 }
 
-static void fill_report(ls_loop_t *loop, int64_t start_ns, ls_train_report_t *report) {
-  ls_trainer_t *t = loop->t;
-  ls_step_log_report(&loop->log, report);
-  report->steps = t->step - loop->first_step;
-  report->samples_per_s = samples_per_s(loop);
-  report->train_loss_first = loop->train_loss_first;
-  report->val_loss = t->val_loss;
-  report->val_accuracy = t->val_accuracy;
-  report->val_perplexity = ls_trainer_perplexity(t, t->val_loss);
-  report->val_metrics = t->val_metrics;
-  report->skipped_steps = loop->skipped;
-  report->loss_scale = (double)loop->stats[LS_STAT_LOSS_SCALE];
-  report->eval_s = (double)loop->eval_ns * 1e-9;
-  report->save_s = (double)loop->save_ns * 1e-9;
-  report->wall_s = (double)(ls_clock_ns() - start_ns) * 1e-9;
-  if (patience_lost(t) && t->step < t->total_steps)
-    snprintf(report->stopped_early, sizeof report->stopped_early,
-             "at epoch %lld: the validation %s has not improved for %lld evaluation%s",
-             (long long)(ls_trainer_samples(t) / t->dataset->train_count), t->config->train.best,
-             (long long)t->no_better, LS_PLURAL(t->no_better));
-  memcpy(report->checkpoint, t->checkpoint, sizeof report->checkpoint);
-}
-
-static void describe(const ls_trainer_t *t, ls_train_report_t *report) {
-  const ls_engine_t *e = &t->engine;
-  *report = (ls_train_report_t){.params = ls_graph_param_count(e->step[LS_STEP_EVALUATE].graph),
-                                .world_size = t->world->comm->size,
-                                .threads_per_rank = e->backend->host_processors ? e->threads : 1,
-                                .global_batch = t->config->train.batch,
-                                .total_steps = t->total_steps,
-                                .resumed_from = t->resumed_from,
-                                .classes = t->classes,
-                                .val_samples = t->dataset->validation_count,
-                                .val_loss_first = NAN,
-                                .val_loss = NAN,
-                                .val_accuracy = NAN,
-                                .val_perplexity = NAN,
-                                .train_loss = NAN,
-                                .train_loss_first = NAN};
-  snprintf(report->strategy, sizeof report->strategy, "%s", t->config->parallel.strategy);
-  snprintf(report->backend, sizeof report->backend, "%s", e->backend->name);
-  snprintf(report->precision, sizeof report->precision, "%s", ls_math_names[e->device->math]);
-  snprintf(report->device, sizeof report->device, "%s", e->device->name);
-}
-
-/* Reports a run that had already reached its end. */
-static void say_nothing_left(const ls_trainer_t *t) {
-  const ls_train_config_t *train = &t->config->train;
-  if (t->world->comm->rank != 0 || t->resumed_from < 0 || t->step < t->total_steps) return;
-  if (train->steps > 0)
-    ls_log(t->ctx, LS_LOG_INFO, "nothing to train: %lld step%s done, train.steps is %lld", (long long)t->step,
-           LS_PLURAL(t->step), (long long)train->steps);
-  else
-    ls_log(t->ctx, LS_LOG_INFO, "nothing to train: %lld samples done, train.epochs is %lld (%lld samples)",
-           (long long)ls_trainer_samples(t), (long long)train->epochs, (long long)t->total_samples);
-}
-
 /* The run itself, between creating and releasing its resources. */
 static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
   ls_trainer_t *t = loop->t;
@@ -435,11 +284,11 @@ static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
   bool validate = t->dataset->validation_count > 0;
   ls_status_t status = validate ? evaluate(loop, &evaluated) : LS_OK;
   report->val_loss_first = evaluated.loss;
-  say_nothing_left(t);
+  ls_loop_nothing_left(t);
   if (status == LS_OK) status = run_steps(loop);
   show(loop, LS_PAGE_END);
   int64_t done = t->step - loop->first_step;
-  if (status == LS_OK && done > 0 && loop->skipped_row == done) status = diverged(loop, loop->stats);
+  if (status == LS_OK && done > 0 && loop->skipped_row == done) status = ls_loop_diverged(loop, loop->stats);
   bool ended = status == LS_OK || (ls_trainer_goes_on(status) && (done == 0 || loop->skipped < done));
   if (ended && validate) {
     ls_status_t evaluation = evaluate(loop, &evaluated);
@@ -471,8 +320,8 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
                     .first_step = t->step,
                     .shown = LS_PAGE_START,
                     .train_loss_first = NAN};
-  loop.begin_ns = clock_ns(&loop);
-  describe(t, report);
+  loop.begin_ns = ls_loop_clock_ns(&loop);
+  ls_loop_describe(t, report);
   if (!t->training) return ls_fail(t->ctx, LS_ERR_ARGUMENT, "this trainer was created for evaluation only");
   int64_t steps = t->total_steps - t->step;
   ls_status_t status = ls_step_log_create(t->ctx,
@@ -492,7 +341,7 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
   ls_watchdog_enter(t->watchdog, LS_WATCHDOG_END, t->step);
   ls_engine_stop(&t->engine);
   ls_watchdog_enter(t->watchdog, LS_WATCHDOG_OFF, t->step);
-  if (loop.log.step_ns) fill_report(&loop, start_ns, report);
+  if (loop.log.step_ns) ls_loop_report(&loop, start_ns, report);
   ls_status_t hashing = ls_trainer_hash(t, report->params_xxh3);
   json_decref(loop.trace);
   json_decref(loop.timeline.tasks);

@@ -201,8 +201,10 @@ ls_status_t ls_trainer_save(ls_trainer_t *t, bool beside) {
   ls_status_t status = ls_beside_end(t);
   if (saves && status == LS_OK) status = ready(t, beside, sharded ? comm : NULL, &save);
   if (sharded) status = ls_comm_agree(comm, "preparing a checkpoint", status);
-  if (saves && status == LS_OK)
-    status = beside ? ls_beside_start(t, &save) : ls_save_write(t->ctx, &save, &path);
+  if (saves && status == LS_OK && beside)
+    ls_beside_start(t, &save);
+  else if (saves && status == LS_OK)
+    status = ls_save_write(t->ctx, &save, &path);
   if (save.dir || status != LS_OK)
     ls_save_done(t, &save, comm->rank == 0 ? path : NULL, status, ls_clock_ns() - begin_ns);
   return ls_comm_agree(comm, "saving a checkpoint", status);

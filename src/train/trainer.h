@@ -140,7 +140,7 @@ static inline bool ls_trainer_goes_on(ls_status_t status) {
 /* beside.c: the thread that writes. All but destroy on rank 0 alone; local. */
 /* Host memory of every saved row with its values now, for a thread to read. NULL: *status says why. */
 void *const *ls_beside_copy(ls_trainer_t *t, ls_status_t *status);
-ls_status_t ls_beside_start(ls_trainer_t *t, ls_save_t *save); /* takes it over */
+void ls_beside_start(ls_trainer_t *t, ls_save_t *save); /* takes it over */
 void ls_beside_wait(ls_trainer_t *t);
 ls_status_t
 ls_beside_end(ls_trainer_t *t);         /* waits, reports; without one to wait for: how the last one ended */

@@ -1,0 +1,54 @@
+/* One run of the training loop: what loop.c does with it and loop_told.c tells of it. */
+#ifndef LS_TRAIN_LOOP_H
+#define LS_TRAIN_LOOP_H
+
+#include "train/trainer.h"
+
+typedef struct {
+  ls_trainer_t *t;
+  const ls_train_hooks_t *hooks;
+  json_t *trace; /* events; NULL: none is asked for */
+  ls_step_log_t log;
+  int64_t first_step;
+  int64_t last_done_ns; /* when the newest finished step finished, by clock_ns */
+  int64_t begin_ns;     /* of the run, by clock_ns */
+  int64_t stopped_ns;   /* how long the process had been stopped by then */
+  int64_t loop_ns, eval_ns, save_ns;
+  int64_t first_ns; /* of the first step, which also warms up */
+  int64_t skipped, skipped_row;
+  int64_t saves, saved_ns;    /* of this run; when it last began one, by clock_ns */
+  int64_t stop_check_step;    /* when the ranks agree next whether to stop */
+  float stats[LS_STAT_COUNT]; /* of the newest finished step, as the next two */
+  int64_t step_ns, parts_ns[LS_PHASE_STEP_COUNT];
+  ls_status_t tracing;
+  ls_step_parts_t parts;
+  int64_t device_bytes;
+  ls_monitor_state_t seen;
+  ls_timeline_t timeline;
+  ls_page_phase_t shown; /* what the page shows between evaluations and saves */
+  int64_t told_step;     /* the newest step that the progress hook heard of */
+  double train_loss_first;
+} ls_loop_t;
+
+/* A clock that stands still while the process is stopped. */
+static inline int64_t ls_loop_clock_ns(const ls_loop_t *loop) {
+  return ls_clock_ns() - ls_watchdog_stopped_ns(loop->t->watchdog);
+}
+
+static inline bool ls_trainer_patience_lost(const ls_trainer_t *t) {
+  return t->config->train.patience > 0 && t->no_better >= t->config->train.patience;
+}
+
+/* loop_told.c. The learning rate of a step; of a trainer. */
+float ls_loop_rate(void *trainer, int64_t step);
+/* Tells the progress hook of the newest step. Rank 0. */
+void ls_loop_progress(ls_loop_t *loop);
+/* LS_ERR_NONFINITE, reported with a remedy: the run stops because of these numbers. */
+ls_status_t ls_loop_diverged(const ls_loop_t *loop, const float *stats);
+/* Reports a run that had already reached its end. */
+void ls_loop_nothing_left(const ls_trainer_t *t);
+/* The report: what is known before the run, and what it has done. */
+void ls_loop_describe(const ls_trainer_t *t, ls_train_report_t *report);
+void ls_loop_report(ls_loop_t *loop, int64_t start_ns, ls_train_report_t *report);
+
+#endif

@@ -1,0 +1,123 @@
+/* What the training loop tells: progress, why it stops, and its report. */
+#include "train/loop.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+float ls_loop_rate(void *user, int64_t step) {
+  const ls_trainer_t *t = user;
+  return ls_rate_at(&t->config->rate, t->config->optimizer.lr, step, t->total_steps);
+}
+
+/* Of the steps behind the first one; of that alone while it is the only one. */
+static double samples_per_s(const ls_loop_t *loop) {
+  int64_t done = loop->t->step - loop->first_step, rest_ns = loop->loop_ns - loop->first_ns;
+  bool later = done > 1 && rest_ns > 0;
+  double samples = (double)((later ? done - 1 : done) * loop->t->config->train.batch);
+  int64_t took_ns = later ? rest_ns : loop->loop_ns;
+  return took_ns > 0 ? samples * 1e9 / (double)took_ns : 0;
+}
+
+void ls_loop_progress(ls_loop_t *loop) {
+  ls_trainer_t *t = loop->t;
+  loop->told_step = t->step;
+  if (!loop->hooks->progress || t->world->comm->rank != 0) return;
+  ls_progress_t progress = {.step = t->step,
+                            .total_steps = t->total_steps,
+                            .epoch = ls_trainer_samples(t) / t->dataset->train_count,
+                            .total_epochs = t->config->train.steps > 0 ? 0 : t->config->train.epochs,
+                            .train_loss = (double)loop->stats[LS_STAT_LOSS],
+                            .grad_norm = (double)loop->stats[LS_STAT_GRAD_NORM],
+                            .lr = (double)ls_loop_rate(t, t->step - 1),
+                            .step_time_ns = loop->step_ns,
+                            .parts = loop->parts,
+                            .samples_per_s = samples_per_s(loop),
+                            .val_loss = t->val_loss,
+                            .val_accuracy = t->val_accuracy,
+                            .val_metrics = t->val_metrics,
+                            .skipped_steps = loop->skipped,
+                            .device_bytes = loop->device_bytes,
+                            .running_ns = ls_loop_clock_ns(loop) - loop->begin_ns};
+  uint64_t before = ls_watchdog_enter(t->watchdog, LS_WATCHDOG_OFF, t->step);
+  loop->hooks->progress(loop->hooks->user, &progress);
+  ls_watchdog_leave(t->watchdog, before);
+}
+
+/* What is to be done about steps that are not finite. Between ranks 16-bit floats have less room than where gradients are
+ * computed. */
+static const char *remedy(const ls_loop_t *loop, const float *stats) {
+  const ls_parallel_config_t *parallel = &loop->t->config->parallel;
+  bool wire = loop->t->world->comm->size > 1 && strcmp(ls_wire_names[parallel->wire], "f16") == 0;
+  return wire && isfinite(stats[LS_STAT_LOSS])
+             ? "Gradients travel as f16, which has none above 65504: set parallel.wire: bf16 or f32. If that "
+               "does not "
+               "help, lower train.optimizer.lr, or set train.clip_norm"
+             : "Lower train.optimizer.lr, set train.clip_norm, or look for extreme values in the data";
+}
+
+ls_status_t ls_loop_diverged(const ls_loop_t *loop, const float *stats) {
+  return ls_fail(
+      loop->t->ctx, LS_ERR_NONFINITE,
+      "stopped at step %lld: %lld step%s in a row had a loss or gradient that is not finite (loss %g, "
+      "gradient norm %g, learning rate %g). The parameters are those of the last good step. %s",
+      (long long)loop->t->step, (long long)loop->skipped_row, LS_PLURAL(loop->skipped_row),
+      (double)stats[LS_STAT_LOSS], (double)stats[LS_STAT_GRAD_NORM],
+      (double)ls_loop_rate(loop->t, loop->t->step - 1), remedy(loop, stats));
+}
+
+void ls_loop_report(ls_loop_t *loop, int64_t start_ns, ls_train_report_t *report) {
+  ls_trainer_t *t = loop->t;
+  ls_step_log_report(&loop->log, report);
+  report->steps = t->step - loop->first_step;
+  report->samples_per_s = samples_per_s(loop);
+  report->train_loss_first = loop->train_loss_first;
+  report->val_loss = t->val_loss;
+  report->val_accuracy = t->val_accuracy;
+  report->val_perplexity = ls_trainer_perplexity(t, t->val_loss);
+  report->val_metrics = t->val_metrics;
+  report->skipped_steps = loop->skipped;
+  report->loss_scale = (double)loop->stats[LS_STAT_LOSS_SCALE];
+  report->eval_s = (double)loop->eval_ns * 1e-9;
+  report->save_s = (double)loop->save_ns * 1e-9;
+  report->wall_s = (double)(ls_clock_ns() - start_ns) * 1e-9;
+  if (ls_trainer_patience_lost(t) && t->step < t->total_steps)
+    snprintf(report->stopped_early, sizeof report->stopped_early,
+             "at epoch %lld: the validation %s has not improved for %lld evaluation%s",
+             (long long)(ls_trainer_samples(t) / t->dataset->train_count), t->config->train.best,
+             (long long)t->no_better, LS_PLURAL(t->no_better));
+  memcpy(report->checkpoint, t->checkpoint, sizeof report->checkpoint);
+}
+
+void ls_loop_describe(const ls_trainer_t *t, ls_train_report_t *report) {
+  const ls_engine_t *e = &t->engine;
+  *report = (ls_train_report_t){.params = ls_graph_param_count(e->step[LS_STEP_EVALUATE].graph),
+                                .world_size = t->world->comm->size,
+                                .threads_per_rank = e->backend->host_processors ? e->threads : 1,
+                                .global_batch = t->config->train.batch,
+                                .total_steps = t->total_steps,
+                                .resumed_from = t->resumed_from,
+                                .classes = t->classes,
+                                .val_samples = t->dataset->validation_count,
+                                .val_loss_first = NAN,
+                                .val_loss = NAN,
+                                .val_accuracy = NAN,
+                                .val_perplexity = NAN,
+                                .train_loss = NAN,
+                                .train_loss_first = NAN};
+  snprintf(report->strategy, sizeof report->strategy, "%s", t->config->parallel.strategy);
+  snprintf(report->backend, sizeof report->backend, "%s", e->backend->name);
+  snprintf(report->precision, sizeof report->precision, "%s", ls_math_names[e->device->math]);
+  snprintf(report->device, sizeof report->device, "%s", e->device->name);
+}
+
+void ls_loop_nothing_left(const ls_trainer_t *t) {
+  const ls_train_config_t *train = &t->config->train;
+  if (t->world->comm->rank != 0 || t->resumed_from < 0 || t->step < t->total_steps) return;
+  if (train->steps > 0)
+    ls_log(t->ctx, LS_LOG_INFO, "nothing to train: %lld step%s done, train.steps is %lld", (long long)t->step,
+           LS_PLURAL(t->step), (long long)train->steps);
+  else
+    ls_log(t->ctx, LS_LOG_INFO, "nothing to train: %lld samples done, train.epochs is %lld (%lld samples)",
+           (long long)ls_trainer_samples(t), (long long)train->epochs, (long long)t->total_samples);
+}

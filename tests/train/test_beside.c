@@ -1,0 +1,77 @@
+/* Saving beside the training: the copy of the state that a thread writes from. */
+#include "train/trainer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "unit.h"
+
+static const char text[] =
+    "model: {input: [10], loss: mse, layers: [{dense: {units: 16}}, {dense: {units: 2}}]}\n"
+    "data: {kind: synthetic, samples: 64}\n"
+    "train: {batch: 16, epochs: 1, optimizer: {name: adamw, lr: 0.01}}\n"
+    "parallel: {strategy: single, backend: cpu, threads: 1}\n";
+
+typedef struct {
+  ls_ctx_t *ctx;
+  ls_world_t world;
+  ls_config_t *config;
+  ls_trainer_t *trainer;
+} run_t;
+
+static int setup(void **state) {
+  static run_t run;
+  run = (run_t){.ctx = ls_ctx_create(NULL, NULL)};
+  assert_int_equal(ls_comm_self_create(run.ctx, &run.world.comm), LS_OK);
+  assert_int_equal(ls_config_parse(run.ctx, "test", text, strlen(text), NULL, 0, &run.config), LS_OK);
+  assert_int_equal(
+      ls_trainer_create(run.ctx, &run.world, run.config, &(ls_trainer_options_t){0}, &run.trainer), LS_OK);
+  *state = &run;
+  return 0;
+}
+
+static int teardown(void **state) {
+  run_t *run = *state;
+  ls_trainer_destroy(run->trainer);
+  ls_config_destroy(run->config);
+  ls_comm_destroy(run->world.comm);
+  ls_ctx_destroy(run->ctx);
+  return 0;
+}
+
+/* The copy once began as an object that was kept without its buffers: the next save then wrote from the memory that the
+ * training changes meanwhile. */
+static void a_copy_for_which_memory_was_short_is_made_anew(void **state) {
+  run_t *run = *state;
+  ls_trainer_t *t = run->trainer;
+  int64_t failed = 0;
+  for (bool made = false; !made; failed++) {
+    ls_status_t status = LS_OK;
+    ls_ctx_fail_alloc(run->ctx, failed + 1);
+    made = ls_beside_copy(t, &status) != NULL;
+    ls_ctx_fail_alloc(run->ctx, 0);
+    assert_int_equal(status, made ? LS_OK : LS_ERR_MEMORY);
+    assert_int_equal(t->beside != NULL, made);
+    if (!made) assert_int_equal(ls_beside_end(t), LS_OK); /* nothing is under way */
+    status = LS_OK;
+    void *const *copy = ls_beside_copy(t, &status);
+    assert_non_null(copy);
+    int apart = 0;
+    for (int i = 0; i < t->engine.table->count; i++) {
+      if (!t->engine.state->host[i]) continue;
+      assert_ptr_not_equal(copy[i], t->engine.state->host[i]);
+      assert_memory_equal(copy[i], t->engine.state->host[i], ls_state_row_bytes(&t->engine.table->row[i]));
+      apart++;
+    }
+    assert_in_range(apart, 2, t->engine.table->count);
+    ls_beside_destroy(t);
+  }
+  assert_in_range(failed, 3, 100);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(a_copy_for_which_memory_was_short_is_made_anew, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
