@@ -1,15 +1,10 @@
-/* Whole files: reads under a limit, writes durably. A save that was reported is on the disk: data is fsynced
- * before the rename, and the directory after it. */
+/* Whole files: reads under a limit, writes durably. */
 #include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { TEMPORARY_TRIES = 1000, TEMPORARY_BYTES = sizeof ".tmp.-9223372036854775808.1000" };
 
 /* Reads until the end or `capacity`; -1 with errno on failure. */
 static ssize_t read_some(int fd, char *bytes, size_t capacity) {
@@ -98,8 +93,8 @@ ls_status_t ls_stream_read(ls_ctx_t *ctx, int fd, const char *name, size_t most_
   return LS_OK;
 }
 
-/* Writes everything and fsyncs; 0 or -1 with errno. */
-static int write_durably(int fd, const char *bytes, size_t size, bool regular) {
+/* Writes everything; 0 or -1 with errno. */
+static int write_all(int fd, const char *bytes, size_t size) {
   while (size > 0) {
     ssize_t n = write(fd, bytes, size);
     if (n < 0 && errno == EINTR) continue;
@@ -107,62 +102,22 @@ static int write_durably(int fd, const char *bytes, size_t size, bool regular) {
     bytes += n;
     size -= (size_t)n;
   }
-  return regular ? fsync(fd) : 0; /* devices and pipes cannot be made durable */
+  return 0;
 }
 
-/* Writes, fsyncs and closes `fd`. Removes a partly written file, but never a device. */
-static ls_status_t write_whole(ls_ctx_t *ctx, int fd, const char *path, const void *bytes, size_t size) {
-  struct stat info;
-  bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-  bool written = write_durably(fd, bytes, size, regular) == 0;
-  int error = errno;
-  if (close(fd) != 0 && written) {
-    written = false;
-    error = errno;
-  }
-  if (written) return LS_OK;
-  if (regular) unlink(path);
-  errno = error;
-  return ls_fail_errno(ctx, "%s: writing %zu bytes failed", path, size);
+static ls_status_t write_new(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size,
+                             ls_status_t (*begin)(ls_ctx_t *ctx, const char *path, ls_new_file_t *file)) {
+  ls_new_file_t file;
+  ls_status_t status = begin(ctx, path, &file);
+  if (status == LS_OK && write_all(file.fd, bytes, size) != 0)
+    status = ls_fail_errno(ctx, "%s: writing %zu bytes failed", path, size);
+  return ls_new_file_end(ctx, &file, status);
 }
 
 ls_status_t ls_file_write(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes) {
-  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return ls_fail_errno(ctx, "%s: cannot be created", path);
-  return write_whole(ctx, fd, path, bytes, size_bytes);
-}
-
-/* A new file beside `path` that belongs to this writer alone, even if others replace `path` at the same time:
- * another process, another thread, or a process with the same number on another node. */
-static int open_beside(const char *path, char *temporary, size_t size) {
-  for (int i = 0; i < TEMPORARY_TRIES; i++) {
-    snprintf(temporary, size, "%s.tmp.%ld.%d", path, (long)getpid(), i);
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0 || errno != EEXIST) return fd;
-  }
-  return -1;
+  return write_new(ctx, path, bytes, size_bytes, ls_new_file_here);
 }
 
 ls_status_t ls_file_replace(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes) {
-  struct stat info;
-  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return ls_file_write(ctx, path, bytes, size_bytes);
-  ls_status_t status = LS_ERR_MEMORY;
-  size_t temporary_size = strlen(path) + TEMPORARY_BYTES;
-  char *parent = ls_path_parent(ctx, path);
-  char *temporary = parent ? ls_alloc(ctx, temporary_size) : NULL;
-  if (!temporary) goto free_names;
-  int fd = open_beside(path, temporary, temporary_size);
-  status = fd < 0 ? ls_fail_errno(ctx, "%s: cannot be created", temporary)
-                  : write_whole(ctx, fd, temporary, bytes, size_bytes);
-  if (status != LS_OK) goto free_names;
-  if (rename(temporary, path) != 0) {
-    status = ls_fail_errno(ctx, "%s: cannot be renamed to %s", temporary, path);
-    unlink(temporary);
-    goto free_names;
-  }
-  status = ls_dir_sync(ctx, parent);
-free_names:
-  ls_free(temporary);
-  ls_free(parent);
-  return status;
+  return write_new(ctx, path, bytes, size_bytes, ls_new_file_begin);
 }

@@ -14,13 +14,25 @@ ls_status_t ls_file_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, ch
 ls_status_t ls_stream_read(ls_ctx_t *ctx, int fd, const char *name, size_t most_bytes, char **bytes,
                            size_t *size_bytes);
 
-/* Writes a whole file and fsyncs it. A failed write leaves no file behind. Not atomic: see
- * ls_file_replace. */
-ls_status_t ls_file_write(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes);
+/* A file that is being written: beside its place until it is whole, so that readers see the old file or the new one. If
+ * several write at once, the last one's file stays, whole. A symbolic link stays, too: the file that it points to is
+ * replaced. What is not a regular file (a pipe, a device), or is open already (/dev/stdout), is written in its place. */
+typedef struct {
+  const char *path;     /* as given; borrowed */
+  int fd;               /* to write to; its owner may duplicate it, not close it */
+  char *place, *beside; /* where it goes, and where it stands until then; NULL: it is in its place */
+  bool regular;         /* it can be made durable, and removed */
+} ls_new_file_t;
+ls_status_t ls_new_file_begin(ls_ctx_t *ctx, const char *path, ls_new_file_t *file);
+/* Always in its place, which is emptied. */
+ls_status_t ls_new_file_here(ls_ctx_t *ctx, const char *path, ls_new_file_t *file);
+/* fsyncs the file and puts it in its place, durably, if `status` is LS_OK; else removes it. Returns the first failure.
+ * Also after a begin that failed. */
+ls_status_t ls_new_file_end(ls_ctx_t *ctx, ls_new_file_t *file, ls_status_t status);
 
-/* Writes a new file beside path, fsyncs it, renames it over path, and fsyncs the directory. Readers see the
- * old file or the new one; if several writers run at once, the last one's file stays, whole. A path that is
- * not a regular file (/dev/stdout, a pipe) is written to and never replaced. */
+/* A whole file, in its place; not atomic. A failed write leaves no file behind. */
+ls_status_t ls_file_write(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes);
+/* A whole file, as ls_new_file_t puts it in its place. */
 ls_status_t ls_file_replace(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes);
 
 /* mkdir -p. Existing directories are fine; anything else in the way is an error. */

@@ -25,15 +25,11 @@ typedef struct {
   int64_t size_bytes;
 } writer_t;
 
-static ls_status_t writer_open(writer_t *w, ls_ctx_t *ctx, const char *path) {
-  *w = (writer_t){.ctx = ctx, .path = path, .fd = -1};
-  w->hash = XXH3_createState();
+static ls_status_t writer_open(writer_t *w, ls_ctx_t *ctx, const char *path, int fd) {
+  *w = (writer_t){.ctx = ctx, .path = path, .fd = fd, .hash = XXH3_createState()};
   if (!w->hash) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory: hash of %s", path);
   XXH3_128bits_reset(w->hash);
-  w->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (w->fd >= 0) return LS_OK;
-  XXH3_freeState(w->hash);
-  return ls_fail_errno(ctx, "%s: cannot be created", path);
+  return LS_OK;
 }
 
 static ls_status_t write_chunk(writer_t *w, const char *bytes, size_t size) {
@@ -62,64 +58,61 @@ static ls_status_t writer_put(writer_t *w, const void *from, size_t size) {
   return LS_OK;
 }
 
-/* Makes the file durable if `status` is ok, and closes it in any case. */
-static ls_status_t writer_close(writer_t *w, ls_status_t status, ls_manifest_file_t *entry) {
-  if (!status && ls_io_sync(w->ctx, w->fd) != 0)
-    status = ls_fail_errno(w->ctx, "%s: cannot be made durable", w->path);
-  if (close(w->fd) != 0 && !status) status = ls_fail_errno(w->ctx, "%s: cannot be closed", w->path);
-  if (!status && entry) {
+static void writer_close(writer_t *w, ls_manifest_file_t *entry) {
+  if (w->hash && entry) {
     ls_hash_text(XXH3_128bits_digest(w->hash), entry->xxh3_128);
     entry->size_bytes = w->size_bytes;
   }
   XXH3_freeState(w->hash);
+}
+
+/* A file of a directory that nobody reads yet: written in its place. */
+static int create(const char *path) {
+  return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
+/* Makes the file durable if `status` is ok, and closes it in any case. */
+static ls_status_t end(ls_ctx_t *ctx, const char *path, int fd, ls_status_t status) {
+  ls_new_file_t file = {.path = path, .fd = fd, .regular = true};
+  return ls_new_file_end(ctx, &file, status);
+}
+
+static ls_status_t put_tensors(ls_ctx_t *ctx, const char *path, int fd, const ls_ckpt_tensor_t *tensors,
+                               int count, ls_manifest_file_t *entry) {
+  ls_safetensors_layout_t *layout;
+  writer_t w;
+  ls_status_t status = ls_safetensors_layout(ctx, tensors, count, &layout);
+  if (status) return status;
+  status = writer_open(&w, ctx, path, fd);
+  if (!status) status = writer_put(&w, layout->header, layout->header_bytes);
+  for (int i = 0; i < count && !status; i++)
+    status = writer_put(&w, layout->order[i]->data, ls_shape_bytes(&layout->order[i]->shape));
+  writer_close(&w, entry);
+  ls_free(layout);
   return status;
 }
 
 ls_status_t ls_ckpt_put_tensors(ls_ctx_t *ctx, const char *dir, const char *name,
                                 const ls_ckpt_tensor_t *tensors, int count, ls_manifest_file_t *entry) {
-  ls_safetensors_layout_t *layout;
-  ls_status_t status = ls_safetensors_layout(ctx, tensors, count, &layout);
-  if (status) return status;
   char *path = ls_path_join(ctx, dir, name);
-  if (!path) {
-    status = LS_ERR_MEMORY;
-    goto free_plan;
-  }
-  writer_t w;
-  status = writer_open(&w, ctx, path);
-  if (status) goto free_path;
-  status = writer_put(&w, layout->header, layout->header_bytes);
-  for (int i = 0; i < count && !status; i++)
-    status = writer_put(&w, layout->order[i]->data, ls_shape_bytes(&layout->order[i]->shape));
+  if (!path) return LS_ERR_MEMORY;
+  int fd = create(path);
+  ls_status_t status = fd < 0 ? ls_fail_errno(ctx, "%s: cannot be created", path)
+                              : put_tensors(ctx, path, fd, tensors, count, entry);
   snprintf(entry->name, sizeof entry->name, "%s", name);
-  status = writer_close(&w, status, entry);
-free_path:
+  if (fd >= 0) status = end(ctx, path, fd, status);
   ls_free(path);
-free_plan:
-  ls_free(layout);
   return status;
 }
 
 ls_status_t ls_ckpt_write_file(ls_ctx_t *ctx, const char *path, const ls_ckpt_tensor_t *tensors, int count) {
-  char temp[LS_TEMP_NAME_BYTES];
-  ls_manifest_file_t unused;
+  ls_new_file_t file;
   struct stat info;
-  if (lstat(path, &info) == 0 &&
-      !S_ISREG(info.st_mode)) /* putting a file in its place would remove a device */
+  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) /* a pipe would wait for a reader */
     return ls_fail(ctx, LS_ERR_IO, "%s: not a regular file: tensors cannot be put in its place", path);
-  ls_ckpt_temp_name("file", getpid(), temp);
-  char *dir = ls_path_parent(ctx, path), *from = dir ? ls_path_join(ctx, dir, temp) : NULL;
-  ls_status_t status = from ? LS_OK : LS_ERR_MEMORY;
-  if (!status) {
-    unlink(from); /* of a process of this number that has died */
-    status = ls_ckpt_put_tensors(ctx, dir, temp, tensors, count, &unused);
-  }
-  if (!status && rename(from, path) != 0) status = ls_fail_errno(ctx, "%s: cannot be put in place", path);
-  if (!status) status = ls_dir_sync(ctx, dir);
-  if (status && from) unlink(from);
-  ls_free(from);
-  ls_free(dir);
-  return status;
+  ls_status_t status = ls_new_file_begin(ctx, path, &file);
+  if (!status) status = put_tensors(ctx, path, file.fd, tensors, count, NULL);
+  return ls_new_file_end(ctx, &file, status);
 }
 
 static ls_status_t put_manifest(ls_ctx_t *ctx, const char *dir, const ls_manifest_t *manifest,
@@ -134,8 +127,13 @@ static ls_status_t put_manifest(ls_ctx_t *ctx, const char *dir, const ls_manifes
     goto free_text;
   }
   writer_t w;
-  status = writer_open(&w, ctx, path);
-  if (!status) status = writer_close(&w, writer_put(&w, text, size), NULL);
+  int fd = create(path);
+  status = fd < 0 ? ls_fail_errno(ctx, "%s: cannot be created", path) : writer_open(&w, ctx, path, fd);
+  if (!status) status = writer_put(&w, text, size);
+  if (fd >= 0) {
+    writer_close(&w, NULL);
+    status = end(ctx, path, fd, status);
+  }
   ls_free(path);
 free_text:
   ls_free(text);

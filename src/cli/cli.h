@@ -190,8 +190,8 @@ typedef struct {
   ls_ctx_t *ctx;
   const char *path;
   FILE *to;
-  bool seeks;         /* it is a file of its own */
-  char partial[4096]; /* where it is written until then; "" = in its place */
+  bool seeks; /* it is a file of its own */
+  ls_new_file_t file;
 } cli_file_t;
 /* LS_ERR_ARGUMENT if the file `path`, for a result, is the one at `input`. */
 ls_status_t cli_file_not(ls_ctx_t *ctx, const char *path, const char *input);

@@ -1,22 +1,20 @@
 /* A file of results: written beside its place and put there when it is whole, so that nobody reads half of it. */
 #include "cli/cli.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 ls_status_t cli_file_open(ls_ctx_t *ctx, const char *path, cli_file_t *f) {
-  struct stat info;
-  *f = (cli_file_t){.ctx = ctx, .path = path, .to = stdout};
+  *f = (cli_file_t){.ctx = ctx, .path = path, .to = stdout, .file.fd = -1};
   if (!strcmp(path, "-")) return LS_OK; /* others may have written there before: no seeking */
   f->to = NULL;
-  bool special = lstat(path, &info) == 0 && !S_ISREG(info.st_mode); /* a link stays, as /dev/stdout */
-  if (!special &&
-      snprintf(f->partial, sizeof f->partial, "%s.partial-%d", path, (int)getpid()) >= (int)sizeof f->partial)
-    return ls_fail(ctx, LS_ERR_IO, "%s: the name is too long", path);
-  f->to = fopen(special ? path : f->partial, "w");
+  ls_status_t status = ls_new_file_begin(ctx, path, &f->file);
+  if (status != LS_OK) return status;
+  int own = fcntl(f->file.fd, F_DUPFD_CLOEXEC, 3);
+  f->to = own >= 0 ? fdopen(own, "w") : NULL;
   if (!f->to) return ls_fail_errno(ctx, "%s: cannot be written", path);
-  f->seeks = !special;
+  f->seeks = f->file.regular;
   return LS_OK;
 }
 
@@ -34,12 +32,7 @@ ls_status_t cli_file_written(cli_file_t *f) {
 
 ls_status_t cli_file_close(cli_file_t *f, ls_status_t status) {
   if (status == LS_OK && fflush(f->to) != 0) status = cli_file_written(f);
-  if (status == LS_OK && f->partial[0] && fsync(fileno(f->to)) != 0)
-    status = ls_fail_errno(f->ctx, "%s: cannot be made durable", f->path);
   if (f->to && f->to != stdout && fclose(f->to) != 0 && status == LS_OK)
     status = ls_fail_errno(f->ctx, "%s: cannot be written", f->path);
-  if (status == LS_OK && f->partial[0] && rename(f->partial, f->path) != 0)
-    status = ls_fail_errno(f->ctx, "%s: cannot be put in place", f->path);
-  if (status != LS_OK && f->partial[0]) unlink(f->partial);
-  return status;
+  return ls_new_file_end(f->ctx, &f->file, status);
 }

@@ -122,6 +122,37 @@ static void a_device_is_never_replaced(void **state) {
   assert_true(ls_path_exists(root));
 }
 
+/* The link was once replaced by a file, and what it pointed to stayed as it was. */
+static void a_symbolic_link_stays_and_its_file_is_replaced(void **state) {
+  capture_t *c = *state;
+  struct stat info;
+  char first[300], text[64] = "", door[64];
+  assert_int_equal(ls_dir_make(c->ctx, at("real")), LS_OK);
+  assert_int_equal(ls_dir_make(c->ctx, at("links")), LS_OK);
+  assert_int_equal(symlink("../real/f", at("links/second")), 0); /* relative, and to nothing yet */
+  snprintf(first, sizeof first, "%s", at("links/second"));
+  assert_int_equal(symlink(first, at("links/first")), 0);
+  for (int i = 0; i < 2; i++) {
+    text[0] = (char)('a' + i);
+    assert_int_equal(ls_file_replace(c->ctx, at("links/first"), text, 1), LS_OK);
+    expect_content(c, at("real/f"), text);
+    assert_int_equal(lstat(at("links/first"), &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_int_equal(lstat(at("links/second"), &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+  }
+  /* a link to an open file, as /dev/stdout is one, writes to the file that is open */
+  int fd = open(at("real/f"), O_RDWR);
+  assert_int_equal(symlink("/proc/self/fd", at("links/fd")), 0);
+  snprintf(door, sizeof door, "links/fd/%d", fd);
+  assert_int_equal(ls_file_replace(c->ctx, at(door), "opened", 6), LS_OK);
+  assert_int_equal(read(fd, text, sizeof text), 6);
+  close(fd);
+  expect_content(c, at("real/f"), "opened");
+  assert_int_equal(symlink("loop", at("loop")), 0);
+  assert_int_equal(ls_file_replace(c->ctx, at("loop"), "x", 1), LS_ERR_IO);
+}
+
 /* A file-size limit makes a write fail half way, as a full disk does; SIGXFSZ is ignored by main. */
 static void torn_writes_leave_nothing(void **state) {
   capture_t *c = *state;
@@ -304,6 +335,7 @@ int main(void) {
       TEST(what_is_no_file),
       TEST(full_disk),
       TEST(a_device_is_never_replaced),
+      TEST(a_symbolic_link_stays_and_its_file_is_replaced),
       TEST(torn_writes_leave_nothing),
       TEST(replace),
       TEST(replace_keeps_to_the_mask),

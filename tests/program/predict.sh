@@ -27,7 +27,7 @@ predict --input turned.csv --output b.csv --json >b.json
 [ "$(field b.json samples)" = 600 ] || fail "predict --json"
 cmp a.csv b.csv || fail "columns are not taken by name"
 [ "$(head -1 a.csv)" = class,probability,0,1,2 ] || fail "header: $(head -1 a.csv)"
-ls | grep -q partial && fail "a partial file is left"
+ls | grep -q "\.tmp\." && fail "a partial file is left"
 
 # as many are right as eval says
 "$program" eval c.yaml --checkpoint run --json >eval.json 2>err || fail "eval: $(cat err)"
@@ -85,7 +85,7 @@ expect 4 'bad.csv:110000:1: text follows the closing quote' predict c.yaml --che
 awk 'NR == 110001 { sub(/",[^,]*,/, "\",nine,") } { print }' long.csv >bad.csv
 expect 4 "bad.csv:110001:.*column 'near': 'nine' is not" predict c.yaml --checkpoint run --input bad.csv --output bad.out
 [ ! -e bad.out ] || fail "a faulty input leaves an output"
-ls | grep -q partial && fail "a faulty input leaves a partial file"
+ls | grep -q "\.tmp\." && fail "a faulty input leaves a partial file"
 head -c 3000 a.npy >cut.npy
 expect 4 'promises 600 rows, the file ends after 239' predict square.yaml --checkpoint square --input cut.npy
 (cat a.npy; echo x) >more.npy
