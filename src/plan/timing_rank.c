@@ -3,6 +3,7 @@
 #include "plan/timing_rank.h"
 
 #include <sched.h>
+#include <string.h>
 
 enum { STEPS_LIMIT = 1 << 24, WARMUP_STEPS = 3, STEPS_MIN = 3, SPINS_BEFORE_YIELD = 2000 };
 
@@ -53,28 +54,56 @@ static ls_status_t noop_split(ls_comm_t *comm, const ls_split_t *split, ls_comm_
   return LS_OK;
 }
 
-static ls_status_t fill_noise(ls_timing_rank_t *r, unsigned char *to, size_t size_bytes) {
+/* Repeats LS_TIMING_NOISE numbers. */
+static ls_status_t fill(ls_timing_rank_t *r, unsigned char *to, size_t size_bytes, const void *numbers,
+                        size_t number_bytes) {
   const ls_stream_ops_t *stream = r->engine.backend->stream;
-  const size_t most = LS_TIMING_NOISE * sizeof *r->noise;
+  const size_t most = LS_TIMING_NOISE * number_bytes;
   ls_status_t status = LS_OK;
   for (size_t at = 0; at < size_bytes && status == LS_OK; at += most)
     status =
-        stream->copy(r->engine.stream, to + at, r->noise, size_bytes - at < most ? size_bytes - at : most);
+        stream->copy(r->engine.stream, to + at, numbers, size_bytes - at < most ? size_bytes - at : most);
+  return status == LS_OK ? stream->sync(r->engine.stream, r->alone.deadline_ns) : status;
+}
+
+/* Tokens and classes below `limit`. They have to differ: equal tokens all meet in one row of an embedding's gradient,
+ * which one warp of a GPU adds up by itself. */
+static ls_status_t fill_whole(ls_timing_rank_t *r, const ls_state_row_t *row, unsigned char *to,
+                              int64_t limit) {
+  const bool tokens = row->shape.dtype == LS_U16;
+  const int64_t most = tokens ? 1 << 16 : INT32_MAX;
+  const uint64_t count = (uint64_t)(limit < most ? limit : most);
+  uint32_t *whole = ls_alloc_array(r->ctx, LS_TIMING_NOISE, sizeof *whole);
+  uint16_t *small = (uint16_t *)whole;
+  if (!whole) return LS_ERR_MEMORY;
+  for (int i = 0; i < LS_TIMING_NOISE; i++) {
+    const uint32_t number = (uint32_t)(ls_rng(1, LS_RNG_SYNTHETIC, (uint64_t)i).v[0] * count >> 32);
+    if (tokens)
+      small[i] = (uint16_t)number;
+    else
+      whole[i] = number;
+  }
+  ls_status_t status = fill(r, to, ls_state_row_bytes(row), whole, ls_dtype_bytes(row->shape.dtype));
+  ls_free(whole);
   return status;
 }
 
-/* Features and real targets on the device are noise, as are the bytes of images; classes and tokens stay 0, as
- * memory is when it is new: any of them takes as long. */
+/* Features and real targets on the device are noise, as are the bytes of images. */
 static ls_status_t fill_tables(ls_timing_rank_t *r) {
   const ls_engine_t *e = &r->engine;
+  const ls_model_config_t *model = &r->config.model;
   ls_status_t status = LS_OK;
   for (int i = 0; i < e->table->count && status == LS_OK; i++) {
     const ls_state_row_t *row = &e->table->row[i];
-    bool noisy = row->shape.dtype == LS_F32 || row->shape.dtype == LS_U8;
-    if (row->life == LS_STATE_CONSTANT && noisy)
-      status = fill_noise(r, e->state->data[i], ls_state_row_bytes(row));
+    const bool features = strcmp(row->name, LS_NAME_FEATURES) == 0;
+    if (row->life != LS_STATE_CONSTANT) continue;
+    if (row->shape.dtype == LS_F32 || row->shape.dtype == LS_U8)
+      status = fill(r, e->state->data[i], ls_state_row_bytes(row), r->noise, sizeof *r->noise);
+    else
+      status =
+          fill_whole(r, row, e->state->data[i], features ? ls_model_ids(model) : ls_model_classes(model));
   }
-  return status == LS_OK ? e->backend->stream->sync(e->stream, r->alone.deadline_ns) : status;
+  return status;
 }
 
 /* A host runs the step of a rank with a no-op communicator in place of the exchange, so that even the hand-over between
