@@ -80,7 +80,8 @@ static void show_round(void *user, double seconds, const ls_stress_device_t *d, 
   if (args->json || args->quiet) return;
   printf("%7.1f s", seconds);
   for (int k = 0; k < d->product_count; k++)
-    printf("  %s %.1f GFLOP/s", d->product[k].name, d->product[k].flops / d->product[k].ns);
+    if (d->product[k].count > 0)
+      printf("  %s %.1f GFLOP/s", d->product[k].name, d->product[k].flops / d->product[k].ns);
   if (d->product_count > 0) printf("  busy %.1f %%", 100 * d->busy_ratio);
   if (d->memory_bytes > 0)
     printf("  memory %lld/%lld MB (%.1f %%), %s checked", (long long)(d->memory_used_bytes >> 20),
@@ -97,21 +98,30 @@ static const char *ratio(double value, char text[16]) {
   return text;
 }
 
+static void show_product(const ls_stress_product_t *p) {
+  char text[16], capped[16];
+  const double plain = p->burst_ns / p->ns, share = ls_stress_share(p);
+  printf("  products %-5s  %lld x %lld x %lld, chains of %lld: %.1f GFLOP/s, %s of what %s", p->name,
+         (long long)p->rows, (long long)p->width, (long long)p->width, (long long)p->length, p->flops / p->ns,
+         ratio(plain, text), p->from_profile ? "probe measured" : "they reached at the start");
+  if (share > plain)
+    printf(", %s at the %.0f %% of the clock that the power cap leaves", ratio(share, capped),
+           100 * p->clock_ratio);
+  printf(" (target %.0f %%); %s products, %lld wrong chain%s\n", 100 * ls_stress_targets.rate,
+         cli_count(p->count), (long long)p->wrong, LS_PLURAL(p->wrong));
+}
+
 static void show_device(const ls_stress_device_t *d) {
   char text[16], reasons[128];
   cli_print("\nrank %d: %s on %s: %s%s%s\n", d->rank, d->name, d->host, ls_stress_verdict_names[d->verdict],
             d->why[0] ? ": " : "", d->why);
-  for (int k = 0; k < d->product_count; k++) {
-    const ls_stress_product_t *p = &d->product[k];
-    printf("  products %-5s  %lld x %lld x %lld, chains of %lld: %.1f GFLOP/s", p->name, (long long)p->rows,
-           (long long)p->width, (long long)p->width, (long long)p->length, p->flops / p->ns);
-    printf(", %s of what probe measured (target %.0f %%); %s products, %lld wrong chain%s\n",
-           ratio(p->profile_ns / p->ns, text), 100 * ls_stress_targets.rate, cli_count(p->count),
-           (long long)p->wrong, LS_PLURAL(p->wrong));
-  }
+  for (int k = 0; k < d->product_count; k++)
+    if (d->product[k].count > 0) show_product(&d->product[k]);
   if (d->product_count > 0)
-    printf("  utilization     %s (target %.0f %%)\n", ratio(d->busy_ratio, text),
+    printf("  utilization     %s (target %.0f %%)", ratio(d->busy_ratio, text),
            100 * ls_stress_targets.utilization);
+  if (!isnan(d->nvml_ratio)) printf("; NVML: %s", ratio(d->nvml_ratio, text));
+  if (d->product_count > 0) putchar('\n');
   if (d->memory_bytes > 0)
     printf("  memory          %lld/%lld MB (%.1f %%, target %.1f %%); %s checked, %lld wrong word%s\n",
            (long long)(d->memory_used_bytes >> 20), (long long)(d->memory_bytes >> 20),
@@ -146,7 +156,8 @@ static void show(const ls_stress_report_t *r, const cli_args_t *args) {
   for (int i = 0; i < r->device_count; i++)
     show_device(&r->device[i]);
   show_links(r);
-  printf("\nafter %.1f s: %s\n", r->seconds, ls_stress_verdict_names[r->verdict]);
+  printf("\nafter %.1f s%s: %s\n", r->seconds, r->interrupted ? ", interrupted" : "",
+         ls_stress_verdict_names[r->verdict]);
 }
 
 /* ---- the run ---- */

@@ -108,6 +108,8 @@ const ls_op_t *const ls_ops[] = {
     &ls_op_accumulate,
     &ls_op_tree_sum,
     &ls_op_copy,
+    &ls_op_turn_words,
+    &ls_op_differing_words,
     NULL,
 };
 /* clang-format on */

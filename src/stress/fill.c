@@ -1,13 +1,16 @@
-/* Memory: takes it up to a share, and sweeps over it for as long as the machine is burned in. A word's pattern depends on
- * its place, so that a wrong address line is found, too, and turns over with every sweep, so that each bit is written
- * and read as 0 and as 1. Every word is checked right before it is written again. */
+/* Memory: takes it up to a share, and sweeps over it for as long as the machine is burned in, through the op turn_words:
+ * the device itself checks every word right before it writes it again. */
+#include "device/words.h"
+#include "graph/low.h"
+#include "graph/ops/ops.h"
 #include "stress/parts.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { CHUNKS_MAX = 4096, THREADS_MAX = 8 };
-static const size_t chunk_bytes = (size_t)256 << 20, piece_bytes = (size_t)16 << 20;
+enum { CHUNKS_MAX = 4096, AHEAD = 64 };
+/* What is taken at a time, and what is checked between two looks at the clock. */
+static const size_t chunk_bytes = (size_t)256 << 20, host_piece_bytes = (size_t)16 << 20;
 /* What is left to other users of the node's memory in any case. */
 static const int64_t reserve_bytes = (int64_t)256 << 20;
 
@@ -20,59 +23,34 @@ struct ls_stress_fill {
   ls_ctx_t *ctx;
   ls_device_t *device;
   const ls_backend_t *backend;
-  ls_stream_t *stream; /* of copies; NULL where the memory is the host's */
-  ls_pool_t *pool;
+  ls_stream_t *stream;
+  ls_event_t *from, *to;
+  ls_kernel_fn turn;
+  int (*stop)(void);
   chunk_t chunk[CHUNKS_MAX];
   int chunk_count;
-  uint32_t *staging; /* piece_bytes, pinned */
+  int64_t *wrong; /* of the device: words */
   int64_t total_bytes, before_bytes, want_bytes, own_bytes;
   int chunk_at; /* where the sweep is */
   size_t offset;
-  uint64_t first_word; /* of the chunk */
-  uint32_t sweep;
-  int64_t checked_bytes, wrong;
+  int64_t first_word; /* of the chunk */
+  int64_t sweep, checked_bytes, wrong_words;
+  double busy_ns;
 };
 
-static inline uint32_t pattern(uint64_t word, uint32_t sweep) {
-  uint32_t turned = sweep & 1 ? UINT32_MAX : 0;
-  return ((uint32_t)word * 2654435761u + (uint32_t)(word >> 32)) ^ turned;
-}
-
-/* ---- a piece ---- */
-
-typedef struct {
-  uint32_t *words;
-  int64_t count;
-  uint64_t first;
-  uint32_t sweep;
-  bool check;
-  int64_t wrong[THREADS_MAX];
-} piece_t;
-
-static void work(void *arg, int thread, int threads) {
-  piece_t *p = arg;
-  int64_t begin, end, wrong = 0;
-  ls_pool_share(p->count, 1024, thread, threads, &begin, &end);
-  uint32_t *words = p->words;
-  const uint64_t first = p->first;
-  const uint32_t sweep = p->sweep;
-  if (p->check)
-    for (int64_t i = begin; i < end; i++)
-      wrong += words[i] != pattern(first + (uint64_t)i, sweep);
-  for (int64_t i = begin; i < end; i++)
-    words[i] = pattern(first + (uint64_t)i, sweep + 1);
-  p->wrong[thread] = wrong;
-}
-
-static void turn(ls_stress_fill_t *f, uint32_t *words, size_t bytes, uint64_t first, bool check) {
-  piece_t p = {.words = words,
-               .count = (int64_t)(bytes / sizeof *words),
-               .first = first,
-               .sweep = f->sweep,
-               .check = check};
-  ls_pool_run(f->pool, work, &p);
-  for (int i = 0; i < THREADS_MAX; i++)
-    f->wrong += p.wrong[i];
+/* Puts the check of a piece on the stream. sweep 0: it holds nothing yet. */
+static ls_status_t turn(ls_stress_fill_t *f, uint32_t *words, size_t bytes, int64_t first, int64_t sweep) {
+  const int64_t count = (int64_t)(bytes / sizeof *words);
+  const ls_attrs_t attrs = {.i = {[LS_TURN_COUNT] = count,
+                                  [LS_TURN_FIRST] = first,
+                                  [LS_TURN_SWEEP] = sweep,
+                                  [LS_TURN_CHECK] = sweep > 0}};
+  const ls_tensor_t out[] = {{words, LS_SHAPE(LS_I32, count)}, {f->wrong, LS_SHAPE(LS_I64, 1)}};
+  ls_kernel_args_t args = {.attrs = &attrs, .out = out, .out_count = 2};
+  char lacks[LS_KERNEL_TEXT_BYTES];
+  if (!f->turn) f->turn = ls_op_kernel(f->device, &ls_op_turn_words, &args, lacks);
+  if (!f->turn) return ls_fail(f->ctx, LS_ERR_UNSUPPORTED, "backend %s has no %s", f->backend->name, lacks);
+  return f->backend->stream->launch(f->stream, f->turn, &args);
 }
 
 static ls_status_t copy(ls_stress_fill_t *f, void *to, const void *from, size_t bytes) {
@@ -81,15 +59,8 @@ static ls_status_t copy(ls_stress_fill_t *f, void *to, const void *from, size_t 
                          : status;
 }
 
-/* Checks and rewrites a piece; `check` false: it holds nothing yet. */
-static ls_status_t piece(ls_stress_fill_t *f, uint32_t *words, size_t bytes, uint64_t first, bool check,
-                         bool plant) {
-  uint32_t *at = f->stream ? f->staging : words;
-  ls_status_t status = f->stream && check ? copy(f, at, words, bytes) : LS_OK;
-  if (status != LS_OK) return status;
-  if (plant) at[bytes / sizeof *at / 2] ^= 1u << 7;
-  turn(f, at, bytes, first, check);
-  return f->stream ? copy(f, words, at, bytes) : LS_OK;
+static bool stopping(const ls_stress_fill_t *f) {
+  return f->stop && f->stop();
 }
 
 /* ---- taking it ---- */
@@ -104,32 +75,28 @@ static ls_status_t in_use(ls_stress_fill_t *f, int64_t *used) {
   return LS_OK;
 }
 
-static ls_status_t take(ls_stress_fill_t *f, size_t bytes, uint64_t *first) {
+static ls_status_t take(ls_stress_fill_t *f, size_t bytes, int64_t *first) {
   void *memory;
   ls_status_t status = f->backend->buffer->alloc(f->device, LS_MEM_DEVICE, bytes, &memory);
   if (status != LS_OK) return status;
   f->chunk[f->chunk_count++] = (chunk_t){memory, bytes};
   f->own_bytes += (int64_t)bytes;
-  for (size_t done = 0; done < bytes && status == LS_OK; done += piece_bytes) {
-    size_t part = bytes - done < piece_bytes ? bytes - done : piece_bytes;
-    status = piece(f, (uint32_t *)memory + done / sizeof(uint32_t), part, *first + done / sizeof(uint32_t),
-                   false, false);
-  }
-  *first += bytes / sizeof(uint32_t);
-  return status;
+  status = turn(f, memory, bytes, *first, 0);
+  *first += (int64_t)(bytes / sizeof(uint32_t));
+  return status == LS_OK ? f->backend->stream->sync(f->stream, 0) : status;
 }
 
 /* In pages, so that a device counts what is asked of it. At least a piece: whatever others use, some memory is checked. */
 static ls_status_t take_all(ls_stress_fill_t *f, double share, int ranks) {
   const int64_t page = f->backend->buffer->page_bytes > 4096 ? (int64_t)f->backend->buffer->page_bytes : 4096;
-  uint64_t first = 0;
+  int64_t first = 0;
   ls_status_t status = in_use(f, &f->before_bytes);
   f->want_bytes = (int64_t)(share * (double)f->total_bytes);
   int64_t left = (f->want_bytes - f->before_bytes) / (f->backend->device->memory ? 1 : ranks);
   const int64_t most = f->total_bytes - f->before_bytes - reserve_bytes;
-  if (left < (int64_t)piece_bytes) left = (int64_t)piece_bytes;
+  if (left < (int64_t)host_piece_bytes) left = (int64_t)host_piece_bytes;
   if (left > most) left = most;
-  for (left -= left % page; left > 0 && f->chunk_count < CHUNKS_MAX && status == LS_OK;) {
+  for (left -= left % page; left > 0 && f->chunk_count < CHUNKS_MAX && status == LS_OK && !stopping(f);) {
     size_t bytes = left < (int64_t)chunk_bytes ? (size_t)left : chunk_bytes;
     status = take(f, bytes, &first);
     left -= (int64_t)bytes;
@@ -138,24 +105,19 @@ static ls_status_t take_all(ls_stress_fill_t *f, double share, int ranks) {
   return status;
 }
 
-ls_status_t ls_fill_open(ls_ctx_t *ctx, ls_device_t *device, double share, int ranks,
+ls_status_t ls_fill_open(ls_ctx_t *ctx, ls_device_t *device, double share, int ranks, int (*stop)(void),
                          ls_stress_fill_t **out) {
+  const ls_backend_t *b = device->backend;
   ls_stress_fill_t *f = ls_alloc(ctx, sizeof *f);
   if (!f) return LS_ERR_MEMORY;
   f->ctx = ctx;
   f->device = device;
-  f->backend = device->backend;
-  int threads = ls_cpu_count() / ranks;
-  ls_status_t status = ls_pool_create(ctx,
-                                      threads < 1             ? 1
-                                      : threads > THREADS_MAX ? THREADS_MAX
-                                                              : threads,
-                                      &f->pool);
-  if (status == LS_OK && !f->backend->host_memory) {
-    status = f->backend->stream->create(device, LS_STREAM_ASYNC, &f->stream);
-    if (status == LS_OK)
-      status = f->backend->buffer->alloc(device, LS_MEM_HOST, piece_bytes, (void **)&f->staging);
-  }
+  f->backend = b;
+  f->stop = stop;
+  ls_status_t status = b->stream->create(device, LS_STREAM_INLINE, &f->stream);
+  if (status == LS_OK) status = b->stream->event_create(device, true, &f->from);
+  if (status == LS_OK) status = b->stream->event_create(device, true, &f->to);
+  if (status == LS_OK) status = b->buffer->alloc(device, LS_MEM_DEVICE, sizeof *f->wrong, (void **)&f->wrong);
   if (status == LS_OK) status = take_all(f, share, ranks);
   if (status == LS_OK)
     *out = f;
@@ -168,32 +130,62 @@ void ls_fill_close(ls_stress_fill_t *f) {
   if (!f) return;
   for (int i = 0; i < f->chunk_count; i++)
     f->backend->buffer->free(f->device, LS_MEM_DEVICE, f->chunk[i].words);
-  f->backend->buffer->free(f->device, LS_MEM_HOST, f->staging);
+  f->backend->buffer->free(f->device, LS_MEM_DEVICE, f->wrong);
+  if (f->from) f->backend->stream->event_destroy(f->from);
+  if (f->to) f->backend->stream->event_destroy(f->to);
   if (f->stream) f->backend->stream->destroy(f->stream);
-  ls_pool_destroy(f->pool);
   ls_free(f);
 }
 
+/* Flips a bit of a word. */
+static ls_status_t spoil(ls_stress_fill_t *f, uint32_t *at) {
+  uint32_t word;
+  ls_status_t status = copy(f, &word, at, sizeof word);
+  word ^= 1u << 7;
+  return status == LS_OK ? copy(f, at, &word, sizeof word) : status;
+}
+
+/* The next piece, wherever the sweep is. */
+static ls_status_t step(ls_stress_fill_t *f, bool *plant) {
+  const chunk_t *c = &f->chunk[f->chunk_at];
+  size_t left = c->bytes - f->offset, word = f->offset / sizeof(uint32_t),
+         part = f->backend->synchronous && left > host_piece_bytes ? host_piece_bytes : left;
+  ls_status_t status = *plant ? spoil(f, c->words + word + part / sizeof(uint32_t) / 2) : LS_OK;
+  if (status == LS_OK) status = turn(f, c->words + word, part, f->first_word + (int64_t)word, f->sweep);
+  *plant = false;
+  f->checked_bytes += (int64_t)part;
+  f->offset += part;
+  if (f->offset < c->bytes) return status;
+  f->first_word += (int64_t)(c->bytes / sizeof(uint32_t));
+  f->offset = 0;
+  if (++f->chunk_at < f->chunk_count) return status;
+  f->chunk_at = 0;
+  f->first_word = 0;
+  f->sweep++;
+  return status;
+}
+
+/* Pieces for as long as the budget lasts; on a device of its own many are on the stream at a time. */
 ls_status_t ls_fill_sweep(ls_stress_fill_t *f, int64_t budget_ns, bool *plant) {
+  const ls_stream_ops_t *stream = f->backend->stream;
   const int64_t begin = ls_clock_ns();
+  const int ahead = f->backend->synchronous ? 1 : AHEAD;
   ls_status_t status = LS_OK;
-  while (f->chunk_count > 0 && status == LS_OK && ls_clock_ns() - begin < budget_ns) {
-    const chunk_t *c = &f->chunk[f->chunk_at];
-    size_t left = c->bytes - f->offset, part = left < piece_bytes ? left : piece_bytes,
-           word = f->offset / sizeof(uint32_t);
-    status = piece(f, c->words + word, part, f->first_word + word, true, *plant);
-    *plant = false;
-    f->checked_bytes += (int64_t)part;
-    f->offset += part;
-    if (f->offset < c->bytes) continue;
-    f->first_word += c->bytes / sizeof(uint32_t);
-    f->offset = 0;
-    if (++f->chunk_at < f->chunk_count) continue;
-    f->chunk_at = 0;
-    f->first_word = 0;
-    f->sweep++;
+  while (f->chunk_count > 0 && status == LS_OK && ls_clock_ns() - begin < budget_ns && !stopping(f)) {
+    int64_t ns = 0;
+    status = stream->record(f->stream, f->from);
+    for (int i = 0; i < ahead && status == LS_OK; i++)
+      status = step(f, plant);
+    if (status == LS_OK) status = stream->record(f->stream, f->to);
+    if (status == LS_OK) status = copy(f, &f->wrong_words, f->wrong, sizeof f->wrong_words);
+    if (status == LS_OK) status = stream->elapsed(f->from, f->to, &ns);
+    f->busy_ns += (double)ns;
   }
   return status;
+}
+
+double ls_fill_busy_ns(const ls_stress_fill_t *f) {
+  return f->busy_ns;
 }
 
 /* A device says itself what is in use. On a host others come and go, so what was in use at the beginning counts. */
@@ -205,5 +197,5 @@ void ls_fill_report(ls_stress_fill_t *f, ls_stress_device_t *device) {
   device->memory_used_bytes = f->before_bytes + f->own_bytes;
   if (f->backend->device->memory && in_use(f, &used) == LS_OK) device->memory_used_bytes = used;
   device->memory_checked_bytes = f->checked_bytes;
-  device->memory_wrong = f->wrong;
+  device->memory_wrong = f->wrong_words;
 }

@@ -9,23 +9,28 @@ enum { LS_STRESS_DEADLINE_S = 120 };
 
 /* ---- chain.c: products ---- */
 
-/* Each product takes the one before as its input: what comes out wrong anywhere stays wrong to the end, where the result
- * is compared. Two sets of buffers, so that one is compared while the other computes. */
+/* Each product takes the one before as its input: what comes out wrong anywhere stays wrong to the end, where the device
+ * compares the result with the first chain's. So many chains may be under way, that one computes while the host looks at
+ * another. */
 enum { LS_CHAIN_SETS = 2 };
 typedef struct ls_chain ls_chain_t;
-/* `precision`: one of LS_STRESS_PRECISIONS. *chain stays NULL if the backend lacks it. */
-ls_status_t ls_chain_open(ls_ctx_t *ctx, const ls_stress_options_t *options, int precision,
-                          ls_chain_t **chain);
+/* `math`: an ls_math_t. *chain stays NULL if the backend has no such products. */
+ls_status_t ls_chain_open(ls_ctx_t *ctx, const ls_stress_options_t *options, int math, ls_chain_t **chain);
 void ls_chain_close(ls_chain_t *chain); /* NULL: nothing */
-/* Products in a chain: what takes `chain_ns`. Equal devices need equal lengths to be compared. */
+/* Measures its burst. *length: products in a chain that takes `chain_ns`. Equal devices need equal lengths to be
+ * compared. */
 ls_status_t ls_chain_calibrate(ls_chain_t *chain, double chain_ns, int64_t *length);
-void ls_chain_set_length(ls_chain_t *chain, int64_t length);
-/* Puts a chain on the device; `plant`: with a wrong number in its middle. */
-ls_status_t ls_chain_issue(ls_chain_t *chain, int set, bool plant);
-/* Waits for it and compares its result with the first one's. */
-ls_status_t ls_chain_collect(ls_chain_t *chain, int set);
+void ls_chain_set_length(ls_chain_t *chain, int64_t length); /* begins anew */
+/* Puts a chain on the device, behind *last (NULL: nothing), which becomes its end; `plant`: with a wrong number in its
+ * middle. */
+ls_status_t ls_chain_issue(ls_chain_t *chain, bool plant, ls_event_t **last);
+/* Waits for the oldest one under way, and takes its figures. */
+ls_status_t ls_chain_collect(ls_chain_t *chain);
+int64_t ls_chain_under_way(const ls_chain_t *chain);
 ls_device_t *ls_chain_device(ls_chain_t *chain);
-double ls_chain_ns(const ls_chain_t *chain); /* of a whole chain */
+double ls_chain_ns(const ls_chain_t *chain);      /* of a whole chain, the newest */
+double ls_chain_busy_ns(const ls_chain_t *chain); /* the device's time, of all of them */
+/* Fills all of *product but what sensors tell. */
 void ls_chain_report(const ls_chain_t *chain, const ls_stress_options_t *options, int ranks,
                      ls_stress_product_t *product);
 
@@ -33,12 +38,13 @@ void ls_chain_report(const ls_chain_t *chain, const ls_stress_options_t *options
 
 typedef struct ls_stress_fill ls_stress_fill_t;
 /* Takes memory until `share` of the device's is in use; of a host's each of `ranks` ranks takes its part. Fills report's
- * figures of memory. */
-ls_status_t ls_fill_open(ls_ctx_t *ctx, ls_device_t *device, double share, int ranks,
+ * figures of memory. stop (may be NULL): not 0 ends it, and every sweep, early. */
+ls_status_t ls_fill_open(ls_ctx_t *ctx, ls_device_t *device, double share, int ranks, int (*stop)(void),
                          ls_stress_fill_t **fill);
 void ls_fill_close(ls_stress_fill_t *fill); /* NULL: nothing */
 /* Checks pieces and writes the next pattern there, for so long. */
 ls_status_t ls_fill_sweep(ls_stress_fill_t *fill, int64_t budget_ns, bool *plant);
+double ls_fill_busy_ns(const ls_stress_fill_t *fill); /* the device's time */
 void ls_fill_report(ls_stress_fill_t *fill, ls_stress_device_t *device);
 
 /* ---- link.c: transfers ---- */

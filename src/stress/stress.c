@@ -9,7 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double chain_ns = 100e6, round_s = 2;
+/* A round: one precision's products, then a sweep over memory for this share of it, then transfers. */
+static const double chain_ns = 100e6, round_s = 2, sweep_share = 0.15, look_s = 0.2;
+
+/* What sensors told while one precision ran. */
+typedef struct {
+  double clock_sum;
+  int64_t clocks, reasons;
+} seen_t;
 
 typedef struct {
   ls_ctx_t *ctx;
@@ -17,6 +24,7 @@ typedef struct {
   const ls_stress_options_t *o;
   ls_chain_t *chain[LS_STRESS_PRECISIONS];
   int chain_count;
+  seen_t seen[LS_STRESS_PRECISIONS];
   ls_stress_fill_t *fill;
   ls_links_t *links;
   ls_device_t *device; /* of its own where nothing is multiplied; else the first chain's */
@@ -24,7 +32,8 @@ typedef struct {
   ls_gpu_live_t *gpu;
   ls_gpu_sampler_t *sampler;
   ls_load_t load;
-  double busy_sum, busy_s, computing_s; /* of the sampler's windows; of the processors */
+  double busy_sum, nvml_sum, busy_s, nvml_s; /* ratios times seconds, and these */
+  double looked_s;
   double ecc_before;
   int64_t begin_ns;
   ls_stress_device_t own;
@@ -83,7 +92,7 @@ static ls_status_t open_all(run_t *s) {
     status = ls_links_open(s->ctx, s->control, at, o, &s->links);
   if (status != LS_OK) return status;
   status = o->parts & LS_STRESS_MEMORY
-               ? ls_fill_open(s->ctx, at, o->memory_share, s->control->local_size, &s->fill)
+               ? ls_fill_open(s->ctx, at, o->memory_share, s->control->local_size, o->stop, &s->fill)
                : LS_OK;
   status = ls_comm_agree(s->control, "stress: filling the memory", status);
   snprintf(s->own.name, sizeof s->own.name, "%s", at->name);
@@ -107,35 +116,15 @@ static double elapsed_s(const run_t *s) {
   return 1e-9 * (double)(ls_clock_ns() - s->begin_ns);
 }
 
-/* A device of its own always has a chain to compute, while the one before is compared and memory is swept. */
-static ls_status_t compute(run_t *s, double until_s) {
-  ls_status_t status = LS_OK;
-  const int least = 2 * s->chain_count; /* of each precision one, and one that is compared with it */
-  int issued = 0, collected = 0;
-  while (status == LS_OK && (elapsed_s(s) < until_s || issued < least || collected < issued)) {
-    if (elapsed_s(s) < until_s || issued < least) {
-      const int i = issued++;
-      status = ls_chain_issue(s->chain[i % s->chain_count], i / s->chain_count % LS_CHAIN_SETS,
-                              s->plant_product && i == s->chain_count);
-      if (i == s->chain_count) s->plant_product = false;
-    }
-    if (status == LS_OK && s->fill)
-      status = ls_fill_sweep(s->fill, (int64_t)(chain_ns / 2), &s->plant_memory);
-    bool last = elapsed_s(s) >= until_s && issued >= least;
-    while (status == LS_OK && collected < issued - (last ? 0 : 1)) {
-      status =
-          ls_chain_collect(s->chain[collected % s->chain_count], collected / s->chain_count % LS_CHAIN_SETS);
-      collected++;
-    }
-  }
-  return status;
+static bool stopping(const run_t *s) {
+  return s->o->stop && s->o->stop();
 }
 
-static void limited(ls_stress_device_t *d, int64_t reasons) {
-  if (reasons > 0) d->throttle_reasons = reasons | (d->throttle_reasons > 0 ? d->throttle_reasons : 0);
+static void limited(int64_t *all, int64_t reasons) {
+  if (reasons > 0) *all = reasons | (*all > 0 ? *all : 0);
 }
 
-static void take_sensors(run_t *s) {
+static void take_sensors(run_t *s, seen_t *seen) {
   ls_gpu_now_t now;
   ls_stress_device_t *d = &s->own;
   ls_gpu_live_read(s->gpu, &now);
@@ -144,35 +133,75 @@ static void take_sensors(run_t *s) {
   d->clock_mhz = fmin(d->clock_mhz, now.clock_mhz);
   if (isnan(s->ecc_before)) s->ecc_before = now.ecc_uncorrected;
   d->device_errors = (int64_t)(fmax(0, now.xid_errors) + fmax(0, now.ecc_uncorrected - s->ecc_before));
-  limited(d, (now.power_limited > 0 ? LS_STRESS_POWER : 0) | (now.heat_limited > 0 ? LS_STRESS_HEAT : 0) |
-                 (now.brake_limited > 0 ? LS_STRESS_BRAKE : 0));
+  const int64_t reasons = (now.power_limited > 0 ? LS_STRESS_POWER : 0) |
+                          (now.heat_limited > 0 ? LS_STRESS_HEAT : 0) |
+                          (now.brake_limited > 0 ? LS_STRESS_BRAKE : 0);
+  limited(&d->throttle_reasons, reasons);
+  if (seen) limited(&seen->reasons, reasons);
+  if (seen && now.clock_mhz > 0 && now.clock_most_mhz > 0) {
+    seen->clock_sum += now.clock_mhz / now.clock_most_mhz;
+    seen->clocks++;
+  }
+  s->looked_s = elapsed_s(s);
 }
 
-/* Utilization counts while the rank computes: transfers are waits. */
-static ls_status_t one_round(run_t *s, double until_s) {
+/* Chains of one precision. Another one is always on the device while the host looks at the oldest. */
+static ls_status_t compute(run_t *s, int which, double until_s) {
+  enum { LEAST = 2 }; /* one, and one that is compared with it */
+  ls_chain_t *c = s->chain[which];
+  ls_event_t *last = NULL;
+  ls_status_t status = LS_OK;
+  for (int issued = 0; status == LS_OK;) {
+    const bool more = !stopping(s) && (elapsed_s(s) < until_s || issued < LEAST);
+    if (more && ls_chain_under_way(c) < LS_CHAIN_SETS) {
+      status = ls_chain_issue(c, s->plant_product && issued == 1, &last);
+      if (issued++ == 1) s->plant_product = false;
+    } else if (ls_chain_under_way(c) > 0) {
+      status = ls_chain_collect(c);
+      if (elapsed_s(s) - s->looked_s > look_s) take_sensors(s, &s->seen[which]);
+    } else {
+      break;
+    }
+  }
+  return status;
+}
+
+static double device_busy_s(const run_t *s) {
+  double ns = s->fill ? ls_fill_busy_ns(s->fill) : 0;
+  for (int i = 0; i < s->chain_count; i++)
+    ns += ls_chain_busy_ns(s->chain[i]);
+  return 1e-9 * ns;
+}
+
+/* Products and a sweep. Utilization counts meanwhile: transfers are waits. */
+static ls_status_t one_round(run_t *s, int which, double until_s) {
   ls_gpu_sampler_report_t sampled;
   ls_load_t end;
-  const double begin_s = elapsed_s(s);
+  const double begin_s = elapsed_s(s), before_s = device_busy_s(s);
+  const double sweep_s = (until_s - begin_s) * (s->chain_count == 0 ? 1 : s->fill ? sweep_share : 0);
   ls_gpu_sampler_begin(s->sampler);
   ls_load_read(NULL, &s->load);
-  ls_status_t status = LS_OK;
-  if (s->chain_count > 0)
-    status = compute(s, until_s);
-  else if (s->fill)
-    status = ls_fill_sweep(s->fill, (int64_t)((until_s - begin_s) * 1e9), &s->plant_memory);
-  take_sensors(s);
+  ls_status_t status = s->chain_count > 0 ? compute(s, which, until_s - sweep_s) : LS_OK;
+  if (status == LS_OK && s->fill) status = ls_fill_sweep(s->fill, (int64_t)(sweep_s * 1e9), &s->plant_memory);
+  take_sensors(s, NULL);
   ls_gpu_sampler_end(s->sampler, &sampled);
   ls_load_read(NULL, &end);
   const double s_long = elapsed_s(s) - begin_s;
   ls_stress_device_t *d = &s->own;
   double others = ls_load_others(&s->load, &end);
   double busy = (double)(end.busy_ticks - s->load.busy_ticks) / (double)(end.all_ticks - s->load.all_ticks);
-  if (!s->o->backend->host_processors) busy = 1e-2 * sampled.busy_percent;
-  limited(d, sampled.throttle_reasons);
+  if (!s->o->backend->host_processors) busy = (device_busy_s(s) - before_s) / s_long;
+  limited(&d->throttle_reasons, sampled.throttle_reasons);
+  if (s->chain_count > 0) limited(&s->seen[which].reasons, sampled.throttle_reasons);
   if (!isnan(busy) && s_long > 0) {
     s->busy_sum += busy * s_long;
     s->busy_s += s_long;
     d->busy_ratio = s->busy_sum / s->busy_s;
+  }
+  if (!isnan(sampled.busy_percent)) {
+    s->nvml_sum += 1e-2 * sampled.busy_percent * s_long;
+    s->nvml_s += s_long;
+    d->nvml_ratio = s->nvml_sum / s->nvml_s;
   }
   d->others_ratio = isnan(d->others_ratio) ? others : fmax(d->others_ratio, others);
   return status;
@@ -184,25 +213,31 @@ static int64_t fill_report(run_t *s) {
   d->product_count = s->chain_count;
   for (int i = 0; i < s->chain_count; i++) {
     ls_chain_report(s->chain[i], s->o, s->control->local_size, &d->product[i]);
+    d->product[i].clock_ratio =
+        s->seen[i].clocks > 0 ? s->seen[i].clock_sum / (double)s->seen[i].clocks : (double)NAN;
+    d->product[i].throttle_reasons = s->seen[i].reasons;
     faults += d->product[i].wrong;
   }
   if (s->fill) ls_fill_report(s->fill, d);
   return faults + d->memory_wrong;
 }
 
+/* Precisions take turns, each at least once. */
 static ls_status_t rounds(run_t *s) {
   ls_status_t status = LS_OK;
+  const int turns = s->chain_count > 0 ? s->chain_count : 1;
+  const double each_s = fmin(round_s, s->o->seconds / turns);
   s->begin_ns = ls_clock_ns();
-  for (bool again = true; again && status == LS_OK;) {
-    double now_s = elapsed_s(s);
-    status = one_round(s, fmin(now_s + round_s, s->o->seconds));
+  for (int round = 0, again = 1; again && status == LS_OK; round++) {
+    const double left_s = s->o->seconds - elapsed_s(s);
+    status = one_round(s, round % turns, elapsed_s(s) + fmin(each_s, fmax(left_s, 0)));
     status = ls_comm_agree(s->control, "stress: a round", status);
     if (status == LS_OK && s->links) status = ls_links_round(s->links);
     if (s->control->rank == 0 && status == LS_OK && s->o->round) {
       int64_t faults = fill_report(s);
       s->o->round(s->o->user, elapsed_s(s), &s->own, faults);
     }
-    again = elapsed_s(s) < s->o->seconds && !(s->o->stop && s->o->stop());
+    again = (elapsed_s(s) < s->o->seconds || round + 1 < turns) && !stopping(s);
     if (status == LS_OK) status = ls_comm_broadcast(s->control, "stress: go on", &again, sizeof again, 0);
   }
   return status;
@@ -235,7 +270,7 @@ static ls_status_t gather(run_t *s, report_t *r) {
     status = ls_comm_gather(s->control, "stress: results", &s->own, sizeof s->own, r->device);
   if (status == LS_OK && links) status = ls_links_report(s->links, r->link);
   if (status != LS_OK) return status;
-  r->base = (ls_stress_report_t){r->device, size, r->link, links, elapsed_s(s), LS_SOUND};
+  r->base = (ls_stress_report_t){r->device, size, r->link, links, elapsed_s(s), stopping(s), LS_SOUND};
   ls_stress_judge(&r->base, r->device, r->link);
   return LS_OK;
 }
@@ -256,6 +291,7 @@ ls_status_t ls_stress_run(ls_ctx_t *ctx, ls_comm_t *control, const ls_stress_opt
   s->plant_memory = plant->kind == LS_PLANT_MEMORY && plant->a == control->rank;
   s->own = (ls_stress_device_t){.rank = control->rank,
                                 .busy_ratio = NAN,
+                                .nvml_ratio = NAN,
                                 .others_ratio = NAN,
                                 .temperature_c = NAN,
                                 .power_w = NAN,

@@ -40,15 +40,18 @@ typedef struct {
 } ls_stress_targets_t;
 extern const ls_stress_targets_t ls_stress_targets;
 
-enum { LS_STRESS_PRECISIONS = 4, LS_STRESS_WHY_BYTES = 256, LS_STRESS_HOST_BYTES = 64 };
+enum { LS_STRESS_PRECISIONS = LS_MATH_COUNT, LS_STRESS_WHY_BYTES = 256, LS_STRESS_HOST_BYTES = 64 };
 typedef struct {
   char name[16]; /* "fp32" */
   int64_t rows, width;
-  int64_t count, wrong;  /* products; chains of them that came out otherwise */
-  double flops;          /* of one product */
-  double ns, profile_ns; /* of one product: the median, and what probe measured; NAN = not known */
-  uint64_t hash;         /* of a chain's result */
-  int64_t length;        /* of a chain */
+  int64_t count, wrong;     /* products; chains of them that came out otherwise */
+  double flops;             /* of one product */
+  double ns, burst_ns;      /* of one product: the median, and in a short burst; NAN = not known */
+  bool from_profile;        /* burst_ns is what probe measured; else it was measured at the start */
+  double clock_ratio;       /* mean clock while it ran, of the highest; NAN = not known */
+  int64_t throttle_reasons; /* while it ran; -1 = none known */
+  uint64_t hash;            /* of a chain's result */
+  int64_t length;           /* of a chain */
 } ls_stress_product_t;
 
 typedef struct {
@@ -56,8 +59,9 @@ typedef struct {
   char host[LS_STRESS_HOST_BYTES], name[64], backend[16];
   ls_stress_product_t product[LS_STRESS_PRECISIONS];
   int product_count;
-  double busy_ratio,
-      others_ratio; /* of the time; what other programs took of the processors. NAN = not known */
+  /* Of the time without transfers: in which the device worked, by its own clock or /proc/stat; the same as NVML says it;
+   * what other programs took of the processors. NAN = not known. */
+  double busy_ratio, nvml_ratio, others_ratio;
   int64_t memory_bytes, memory_before_bytes, memory_want_bytes,
       memory_used_bytes;                      /* of the device; 0 = not filled */
   int64_t memory_checked_bytes, memory_wrong; /* words */
@@ -93,7 +97,8 @@ typedef struct {
   const ls_stress_link_t *link;
   int link_count;
   double seconds;
-  int verdict; /* the worst */
+  bool interrupted; /* targets that were missed do not count */
+  int verdict;      /* the worst */
 } ls_stress_report_t;
 
 /* After each round, on rank 0: this rank's device so far. */
@@ -121,6 +126,8 @@ void ls_stress_release(ls_stress_report_t *report);
 /* LS_OK, LS_ERR_BELOW or LS_ERR_DEVICE. */
 ls_status_t ls_stress_status(const ls_stress_report_t *report);
 json_t *ls_stress_json(const ls_stress_report_t *report);
+/* Its rate, of that of the burst; under a power cap, of the burst at the clock that was left. */
+double ls_stress_share(const ls_stress_product_t *product);
 /* "power cap, heat (hardware)": words for the bits; "" = none. */
 const char *ls_stress_reasons(int64_t reasons, char text[128]);
 

@@ -18,6 +18,15 @@ if command -v mpirun >/dev/null 2>&1; then
   grep -q 'rank 1 to 0 .* 1 wrong: WRONG' "$work/out" || fail "$(cat "$work/out")"
   grep -q 'rank 0 to 1 .* 0 wrong: ' "$work/out" || fail "$(cat "$work/out")"
 fi
+# a signal ends the run, with what is known and its own exit code
+"$program" stress --seconds 100 --parts compute >"$work/out" 2>"$work/err" &
+pid=$!
+wait_until "a round" grep -q 'busy' "$work/out"
+kill -TERM $pid
+got=0
+wait $pid || got=$?
+[ $got = 130 ] || fail "interrupted: exit code $got: $(cat "$work/err")"
+grep -q '^after .* s, interrupted: ' "$work/out" || fail "interrupted: $(cat "$work/out")"
 expect 2 'not "heat"' stress --parts compute,heat
 expect 2 'not "link:1"' stress --plant link:1
 expect 2 'seconds takes a whole number' stress --seconds 0

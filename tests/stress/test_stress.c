@@ -5,6 +5,7 @@
 #include "support/threads.h"
 
 #include <math.h>
+#include <stdatomic.h>
 
 enum { RANKS = 3 };
 
@@ -118,13 +119,43 @@ static void planted_faults_are_found(void **state) {
   release(ranks);
 }
 
+/* The request comes after so many looks at the clock. */
+static atomic_int looks_left;
+static int stop_soon(void) {
+  return atomic_fetch_sub(&looks_left, 1) <= 0;
+}
+
+static void a_signal_ends_the_filling_of_memory(void **state) {
+  capture_t *c = *state;
+  ls_comm_t *comm;
+  ls_stress_report_t *r;
+  const double total = (double)ls_machine_memory(""), used = total - (double)ls_machine_memory_free("");
+  if (total - used < 3e9) skip(); /* memory that others need */
+  ls_stress_options_t o = {.parts = LS_STRESS_MEMORY,
+                           .seconds = 60,
+                           .memory_share = (used + 2e9) / total,
+                           .backend = &ls_backend_cpu,
+                           .threads = 1,
+                           .transport = "auto",
+                           .stop = stop_soon};
+  atomic_store(&looks_left, 2);
+  assert_int_equal(ls_comm_self_create(c->ctx, &comm), LS_OK);
+  assert_int_equal(ls_stress_run(c->ctx, comm, &o, &r), LS_OK);
+  const ls_stress_device_t *d = &r->device[0];
+  assert_true(d->memory_used_bytes - d->memory_before_bytes <= (int64_t)1 << 29); /* two pieces of eight */
+  assert_true(r->interrupted);
+  assert_int_equal(ls_stress_status(r), LS_OK); /* what was not filled is no missed target */
+  ls_stress_release(r);
+  ls_comm_destroy(comm);
+}
+
 /* ---- the rules ---- */
 
 static ls_stress_device_t device_of(double rate, double busy, double others) {
   return (ls_stress_device_t){
       .name = "d",
       .product_count = 1,
-      .product = {{.name = "fp32", .count = 10, .length = 5, .ns = 1, .profile_ns = rate, .hash = 7}},
+      .product = {{.name = "fp32", .count = 10, .length = 5, .ns = 1, .burst_ns = rate, .hash = 7}},
       .busy_ratio = busy,
       .others_ratio = others,
       .memory_bytes = 1000,
@@ -158,6 +189,20 @@ static void rules(void **state) {
   d = device_of(0.5, 1, 0.9);
   d.product[0].wrong = 1;
   assert_int_equal(judged(d), LS_WRONG);
+}
+
+/* Products as quick as the clock allows that the cap leaves. */
+static void a_power_cap_is_no_low_rate(void **state) {
+  (void)state;
+  ls_stress_device_t d = device_of(0.8, 1, 0);
+  d.product[0].clock_ratio = 0.82;
+  d.product[0].throttle_reasons = LS_STRESS_POWER;
+  assert_int_equal(judged(d), LS_SOUND);
+  d.product[0].clock_ratio = 0.9; /* slower than that clock explains */
+  assert_int_equal(judged(d), LS_BELOW);
+  d.product[0].clock_ratio = 0.82;
+  d.product[0].throttle_reasons = 0; /* nothing explains it */
+  assert_int_equal(judged(d), LS_BELOW);
 }
 
 static void whoever_differs_from_equal_devices_is_wrong(void **state) {
@@ -198,7 +243,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(right_results_are_no_faults, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(planted_faults_are_found, capture_setup, capture_teardown),
+      cmocka_unit_test_setup_teardown(a_signal_ends_the_filling_of_memory, capture_setup, capture_teardown),
       cmocka_unit_test(rules),
+      cmocka_unit_test(a_power_cap_is_no_low_rate),
       cmocka_unit_test(whoever_differs_from_equal_devices_is_wrong),
       cmocka_unit_test(slow_links),
   };

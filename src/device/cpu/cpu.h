@@ -85,6 +85,6 @@ int64_t ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, 
 extern const ls_cpu_row_t ls_cpu_linear_rows[], ls_cpu_elementwise_rows[], ls_cpu_dropout_rows[],
     ls_cpu_batch_norm_rows[], ls_cpu_conv_rows[], ls_cpu_pool_rows[], ls_cpu_norm_rows[], ls_cpu_loss_rows[],
     ls_cpu_update_rows[], ls_cpu_attention_rows[], ls_cpu_embedding_rows[], ls_cpu_recurrent_rows[],
-    ls_cpu_int8_rows[];
+    ls_cpu_int8_rows[], ls_cpu_words_rows[];
 
 #endif

@@ -157,6 +157,10 @@ extern const ls_op_t ls_op_loss_scale;
 #define LS_COUNTER_NAME "counter"
 extern const ls_op_t ls_op_fill; /* () -> out f32 of shape i[0] elements, value f[0]; seeds backward with 1 */
 extern const ls_op_t ls_op_accumulate; /* (x) -> acc (inout, same shape): acc += x. Not differentiable */
+/* For lockstep stress (device/words.h has the pattern and the attributes): turn_words () -> words i32 (count, inout), wrong
+ * i64 (1, inout): checks the pattern and writes the next one; differing_words: (a i32 (n), b i32 (n)) -> count i64 (1,
+ * inout). Both add to their counters. Not differentiable. */
+extern const ls_op_t ls_op_turn_words, ls_op_differing_words;
 /* tree_sum: (parts f32 (p, n)) -> (n): the sum of the parts in the order of tree_sum.c, which is part of the
  * result: every version gives the same bits. Not differentiable. */
 enum { LS_TREE_PARTS_MAX = 1024 };

@@ -1,0 +1,73 @@
+/* Words of memory for `lockstep stress`: checked where they are, and counted if they are wrong. Not differentiable. */
+#include "device/words.h"
+#include "graph/ops/ops.h"
+#include "graph/ops/row.h"
+
+static ls_status_t turn_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  (void)in;
+  if (attrs->i[LS_TURN_COUNT] < 1) return ls_fail(ctx, LS_ERR_SHAPE, "turn_words: no words");
+  out[0] = LS_SHAPE(LS_I32, attrs->i[LS_TURN_COUNT]);
+  out[1] = LS_SHAPE(LS_I64, 1);
+  return LS_OK;
+}
+
+static ls_status_t turn_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const int64_t *i = args->attrs->i;
+  *(int64_t *)args->out[1].data += ls_words_turn(args->out[0].data, 0, i[LS_TURN_COUNT], i[LS_TURN_FIRST],
+                                                 i[LS_TURN_SWEEP], i[LS_TURN_CHECK] != 0);
+  return LS_OK;
+}
+
+static ls_status_t differ_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                ls_shape_t *out) {
+  (void)attrs;
+  out[0] = LS_SHAPE(LS_I64, 1);
+  ls_status_t status = ls_rule_tensor(ctx, "differing_words", "a", &in[0], LS_I32, 1, 1);
+  return status ? status : ls_rule_equal(ctx, "differing_words", "a", &in[0], "b", &in[1]);
+}
+
+static ls_status_t differ_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  *(int64_t *)args->out[0].data +=
+      ls_words_differ(args->in[0].data, args->in[1].data, 0, ls_shape_count(ls_in_shape(args, 0)));
+  return LS_OK;
+}
+
+#define TURN_CASE(label, count, first, sweep, check)                                                         \
+  { label, 0, {{{0}}}, {.i = {count, first, sweep, check}}, 0, 0 }
+static const ls_op_case_t turn_cases[] = {
+    TURN_CASE("one", 1, 0, 1, 1),
+    TURN_CASE("odd, behind 2^32", 37, INT64_C(5000000001), 2, 1),
+    TURN_CASE("not checked", 1030, 7, 0, 0),
+    TURN_CASE("many", 300007, INT64_C(4294967290), 3, 1),
+};
+
+#define DIFFER_CASE(label, n, values)                                                                        \
+  { label, 2, {LS_CASE_CLASS(n, values), LS_CASE_CLASS(n, values)}, {{0}}, 0, 0 }
+static const ls_op_case_t differ_cases[] = {
+    DIFFER_CASE("one", 1, 2),        DIFFER_CASE("equal", 131, 1),   DIFFER_CASE("odd", 37, 3),
+    DIFFER_CASE("vectors", 1024, 3), DIFFER_CASE("many", 300007, 5),
+};
+
+const ls_op_t ls_op_turn_words = {
+    .name = "turn_words",
+    .class = LS_OP_ELEMENTWISE,
+    .in_count = 0,
+    .out_count = 2,
+    .shape = turn_shape,
+    .forward = turn_forward,
+    .inout = 3,
+    LS_CASES(turn_cases),
+};
+
+const ls_op_t ls_op_differing_words = {
+    .name = "differing_words",
+    .class = LS_OP_REDUCTION,
+    .in_count = 2,
+    .out_count = 1,
+    .shape = differ_shape,
+    .forward = differ_forward,
+    .inout = 1,
+    LS_CASES(differ_cases),
+};
