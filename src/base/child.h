@@ -74,4 +74,8 @@ int ls_child_signal_below(pid_t pid, int signal_number);
  * default action would end a process that is not ready yet. */
 int ls_child_ask(pid_t pid, int signal_number);
 
+/* Ends this process with SIGKILL as soon as its parent has ended, or `ancestor`, if it descends from it on this host
+ * (else, and 0: the parent alone). Call it once. */
+void ls_child_follow(pid_t ancestor);
+
 #endif

@@ -159,6 +159,7 @@ bool cli_ranks_started(cli_args_t *args);
  * under mpirun and exits with its code. An mpirun that has had no rank for `deadline_s`, or for 20 s if that is
  * shorter, is ended. So are ranks that a signal asked to end, and that have not after deadline_s (at least 5 s).
  * Returns LS_OK if there is nothing to start; an error if mpirun cannot be run. */
+#define CLI_ENV_LAUNCHER "LOCKSTEP_LAUNCHER" /* for ranks: the process that started mpirun */
 #define CLI_ENV_TERMINAL "LOCKSTEP_TERMINAL" /* for ranks whose stderr ends on a terminal: its columns */
 ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks, double deadline_s);
 

@@ -49,7 +49,9 @@ static void prepare_environment(cli_messages_t *messages) {
       setenv(names[i], "1", 0);
   }
   setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
-  char columns[16];
+  char columns[16], own[16];
+  snprintf(own, sizeof own, "%d", (int)getpid());
+  setenv(CLI_ENV_LAUNCHER, own, 1);
   snprintf(columns, sizeof columns, "%d", messages->columns);
   messages->shared = messages->columns > 0; /* rank 0 shows the progress */
   if (messages->shared) setenv(CLI_ENV_TERMINAL, columns, 1);

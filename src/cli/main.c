@@ -144,7 +144,10 @@ int main(int argc, char **argv) {
   cli_messages_t messages = {0};
   int rank, size;
   keep_numbers();
-  cli_stop_install(ls_comm_launched(&rank, &size));
+  const bool launched = ls_comm_launched(&rank, &size);
+  const char *launcher = getenv(CLI_ENV_LAUNCHER);
+  cli_stop_install(launched);
+  if (launched) ls_child_follow(launcher ? (pid_t)strtol(launcher, NULL, 10) : 0);
   ls_ctx_t *ctx = ls_ctx_create(cli_messages_print, &messages);
   if (!ctx) {
     fputs("lockstep: error: out of memory\n", stderr);

@@ -152,7 +152,15 @@ int ls_fault_first_dead(const ls_page_look_t *look, const bool *dead, int count)
   return first;
 }
 
-/* mpirun knows which of its processes a signal ended first (cli/launcher_exit.c). */
+/* The launcher was ended by a signal, before or after its ranks, which end with it: the process that started mpirun, or
+ * mpirun, of which that process says so (cli/launcher_exit.c). */
+static bool launcher_ended(const ls_end_t *end, const char *words) {
+  int number;
+  return end->launcher_first || (end->signal && !end->signal_apart) ||
+         sscanf(words, "mpirun was ended by signal %d", &number) == 1;
+}
+
+/* mpirun knows which of its processes a signal ended first, also one that had done all its work. */
 static int named_dead(const char *words, int count) {
   int rank, number;
   bool named = sscanf(words, "rank %d was ended by signal %d", &rank, &number) == 2;
@@ -161,7 +169,7 @@ static int named_dead(const char *words, int count) {
 
 void ls_fault_classify(const ls_end_t *end, const ls_page_look_t *look, int count, ls_fault_t *fault) {
   int failed = first_error(look, count), dead = end->dead_rank, named = named_dead(fault->words, count);
-  if (dead >= 0 && named >= 0) dead = named;
+  if (named >= 0) dead = named;
   bool by_signal = end->signal || (end->code > SIGNAL_CODES && end->code <= SIGNAL_CODES + SIGNALS_MAX);
   fault->code = end->code;
   fault->signal = end->signal ? end->signal : by_signal ? end->code - SIGNAL_CODES : 0;
@@ -171,7 +179,7 @@ void ls_fault_classify(const ls_end_t *end, const ls_page_look_t *look, int coun
   } else if (end->code == ls_status_exit_code(LS_ERR_INTERRUPTED) ||
              end->code == ls_status_exit_code(LS_ERR_AGAIN) || (end->asked && by_signal)) {
     fault->kind = LS_FAULT_ASKED;
-  } else if (end->launcher_first && (failed < 0 || is_consequence(look[failed].error))) {
+  } else if (launcher_ended(end, fault->words) && (failed < 0 || is_consequence(look[failed].error))) {
     fault->kind = LS_FAULT_LAUNCHER;
   } else if (failed >= 0 && (dead < 0 || look[dead].error != LS_OK || !is_consequence(look[failed].error))) {
     fault->kind = kind_of_status(look[failed].error);

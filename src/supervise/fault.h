@@ -64,10 +64,12 @@ bool ls_fault_hang(const ls_supervise_config_t *config, const ls_usual_t *usual,
 
 /* How the child of a life ended, and who was seen to end before that. */
 typedef struct {
-  int signal, code;        /* of the child */
-  int dead_rank;           /* whose process ended first without having left its trainer; -1: nobody */
-  bool launcher_first;     /* the launcher's process had ended before any rank's */
-  bool asked;              /* a signal had asked the life to end */
+  int signal, code;    /* of the child */
+  int dead_rank;       /* whose process ended first without having left its trainer; -1: nobody */
+  bool launcher_first; /* the launcher's process had ended before any rank's */
+  bool
+      signal_apart; /* the child's signal says nothing of a launcher: it was the supervisor's, or the rank's */
+  bool asked;       /* a signal had asked the life to end */
   int64_t kills_of_system; /* of processes for want of memory meanwhile */
 } ls_end_t;
 /* Which of the ranks that were found dead at one moment died first: the one that the others wait for. mpirun ends them

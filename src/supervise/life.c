@@ -168,6 +168,7 @@ static void look_at_page(life_t *l, int64_t now_ns) {
 }
 
 static void end_all(life_t *l) {
+  l->seen.signal_apart = true;
   ls_child_signal_below(l->child, SIGKILL);
   kill(l->child, SIGKILL);
 }
@@ -235,6 +236,7 @@ static void finish(life_t *l, bool hang) {
   ls_child_end_below();
   l->seen.signal = ended.signal;
   l->seen.code = ended.code;
+  l->seen.signal_apart |= l->look[0].pid == l->child;
   l->seen.kills_of_system = system_kills() - l->kills;
   look_at_page(l, ls_clock_ns());
   if (!hang) {

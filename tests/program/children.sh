@@ -66,6 +66,30 @@ if [ $several ]; then
   killed --ranks-into probe --quick --output "$work/p.json"
   killed "bench $work/c.yaml" bench "$work/c.yaml" --ranks-list 2 --control 0 --repetitions 2
 fi
+# SIGKILL to train left its ranks running for seconds, or as long as mpirun did not end them, and they held the run's lock
+ranks() {
+  [ "$(marked | grep -vcx -e "$pid" -e "$child")" = 2 ]
+}
+no_rank() { # mpirun may be there, which is stopped
+  [ "$(marked | grep -vcx "$child")" = 0 ]
+}
+trained() {
+  [ -n "$(find "$work/run" -name manifest.json 2>/dev/null)" ]
+}
+if [ $several ]; then
+  set -- train "$work/c.yaml" --ranks 2 --set parallel.strategy=ddp --set train.checkpoint.dir="$work/run" --set train.checkpoint.every_steps=5
+  start "$@"
+  wait_until "mpirun" child_with -np
+  wait_until "a checkpoint" trained
+  ranks || fail "not two ranks: $(left)"
+  kill -STOP "$child"
+  kill -KILL $pid
+  wait $pid || true
+  wait_until "the end of the ranks after SIGKILL to train" no_rank
+  "$program" "$@" --resume --quiet --set train.steps=1 >"$work/out" 2>"$work/err" || fail "resumed: $(cat "$work/err")"
+  kill -KILL "$child" 2>/dev/null || true
+  wait_until "the end of mpirun" nobody
+fi
 rm -rf "$work/tmp" && mkdir "$work/tmp"
 
 # SIGTERM while plan times

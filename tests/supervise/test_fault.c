@@ -2,6 +2,7 @@
 #include "supervise/fault.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "unit.h"
@@ -178,6 +179,48 @@ static void the_first_cause_is_found(void **state) {
   assert_int_equal(fault.kind, LS_FAULT_EXIT);
 }
 
+/* What a signal did to the launcher or to a rank, whatever the supervisor saw first of those that ended with it. */
+static void the_evidence_counts_not_the_order_in_which_ends_are_seen(void **state) {
+  (void)state;
+  static const struct {
+    ls_end_t end;
+    const char *words;
+    ls_page_phase_t phase;
+    ls_fault_kind_t kind;
+    int rank;
+  } rows[] = {
+      /* a rank that had done its last step was called the launcher */
+      {{.code = 137, .dead_rank = -1},
+       "rank 1 was ended by signal 9 (Killed)",
+       LS_PAGE_GONE,
+       LS_FAULT_SIGNAL,
+       1},
+      /* ranks that ended with their launcher, and were seen before it, were called the cause */
+      {{.code = 137, .signal = SIGKILL, .dead_rank = 2}, "", LS_PAGE_STEP, LS_FAULT_LAUNCHER, -1},
+      {{.code = 137, .dead_rank = 2},
+       "mpirun was ended by signal 9 (Killed)",
+       LS_PAGE_STEP,
+       LS_FAULT_LAUNCHER,
+       -1},
+      /* one rank is its own child; and the supervisor ends what does not end by itself */
+      {{.code = 137, .signal = SIGKILL, .signal_apart = true, .dead_rank = 0},
+       "",
+       LS_PAGE_STEP,
+       LS_FAULT_SIGNAL,
+       0},
+  };
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    ls_fault_t fault = {.rank = -1};
+    ls_page_look_t look[RANKS];
+    for (int r = 0; r < RANKS; r++)
+      look[r] = at(rows[i].phase, 7, 1);
+    snprintf(fault.words, sizeof fault.words, "%s", rows[i].words);
+    ls_fault_classify(&rows[i].end, look, RANKS, &fault);
+    if (fault.kind != rows[i].kind || fault.rank != rows[i].rank)
+      fail_msg("row %d: %s of rank %d", i, ls_fault_name(fault.kind), fault.rank);
+  }
+}
+
 /* On a busy machine the supervisor found the dead rank together with those that mpirun had ended after it. */
 static void of_ranks_that_are_found_dead_together_the_cause_is_named(void **state) {
   (void)state;
@@ -343,6 +386,7 @@ int main(void) {
       cmocka_unit_test(a_hang_names_the_rank_that_the_others_wait_for),
       cmocka_unit_test(ranks_that_wait_for_a_save_have_its_budget),
       cmocka_unit_test(the_first_cause_is_found),
+      cmocka_unit_test(the_evidence_counts_not_the_order_in_which_ends_are_seen),
       cmocka_unit_test(of_ranks_that_are_found_dead_together_the_cause_is_named),
       cmocka_unit_test(restarts_are_counted_in_a_row_and_wait_longer_each_time),
       cmocka_unit_test(the_same_failure_at_the_same_step_twice_ends_the_run),
