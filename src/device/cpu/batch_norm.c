@@ -80,6 +80,8 @@ static ls_status_t bn_back_sums(ls_stream_t *stream, const ls_kernel_args_t *arg
   p.weight = args->in[4].data;
   p.y = args->out[0].data;
   ls_cpu_loop(stream, p.c, 16, work_of(&p, 2), sum_channels, &p);
+  for (int k = 0; k < 2; k++)
+    memcpy(args->out[1 + k].data, p.y + k * p.c, (size_t)p.c * sizeof(float));
   return LS_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include <type_traits>
 
 constexpr int BLOCK = 256; // threads of most kernels
 constexpr int WARP = 32;
@@ -73,7 +74,15 @@ template <> __device__ inline f16_t rounded<f16_t>(float x) {
 // that.
 template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) some {
   T v[N];
-  __device__ float operator[](int i) const { return f32_of(v[i]); }
+  // Out of the word in which it is: two bf16 widen by a shift and a mask, without halves of registers between.
+  __device__ float operator[](int i) const {
+    if constexpr (N % 2 == 0 && std::is_same<T, bf16_t>::value) {
+      uint32_t pair = ((const uint32_t *)v)[i / 2];
+      return __uint_as_float(i % 2 ? pair & 0xffff0000u : pair << 16);
+    } else {
+      return f32_of(v[i]);
+    }
+  }
 };
 template <int N, class T> __device__ inline some<T, N> load(const T *from) {
   return *(const some<T, N> *)from;
@@ -188,6 +197,18 @@ __device__ static inline int64_t quotient(int64_t a, int64_t b) {
   return (uint64_t)(a | b) >> 32 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
 }
 
+// x / d for 0 <= x < 2^31 by a product and a shift; d is known before the launch.
+struct quick_divisor {
+  uint32_t factor;
+  int shift;
+  explicit quick_divisor(int64_t d) : shift(0) {
+    while ((int64_t)1 << shift < d)
+      shift++;
+    factor = (uint32_t)((((uint64_t)1 << shift) - (uint64_t)d << 32) / (uint64_t)d + 1);
+  }
+  __device__ uint32_t of(uint32_t x) const { return ((uint32_t)((uint64_t)x * factor >> 32) + x) >> shift; }
+};
+
 __device__ static inline int64_t thread_index() {
   return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
 }
@@ -226,18 +247,20 @@ __host__ __device__ static inline double *partial_of(void *scratch) {
   return (double *)((char *)scratch + LS_KERNEL_COUNTER_BYTES);
 }
 
-// True in all threads of the block that arrives last; what every block wrote before is then visible (read it
-// with
-// __ldcg). Leaves the counter zero. Pattern: threadFenceReduction in the CUDA samples.
-__device__ static inline bool last_block(void *scratch) {
+// True in all threads of the block that arrives last of `blocks` at a counter; what every block wrote before is then
+// visible (read it with __ldcg). Leaves the counter zero. Pattern: threadFenceReduction in the CUDA samples.
+__device__ static inline bool last_of(unsigned *counter, unsigned blocks) {
   __shared__ bool last;
   __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) {
-    last = atomicAdd(counter_of(scratch), 1u) == gridDim.x - 1;
-    if (last) *counter_of(scratch) = 0;
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
+    last = atomicAdd(counter, 1u) == blocks - 1;
+    if (last) *counter = 0;
   }
   __syncthreads();
   if (last) __threadfence();
   return last;
+}
+__device__ static inline bool last_block(void *scratch) {
+  return last_of(counter_of(scratch), gridDim.x);
 }

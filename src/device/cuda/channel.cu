@@ -3,30 +3,42 @@
 #include "device/cuda/block.cuh"
 #include "device/cuda/element.h"
 
-// The function behind a norm: of(z), and back(dy, z), its gradient.
-struct no_function {
+// The function behind a norm: of(z), and back(dy, z), its gradient, for elements of T. A 16-bit result is as good with an
+// exponential that is right to a few units of f32.
+template <class T> struct no_function {
   static constexpr bool PLAIN = true;
   __device__ static float of(float z) { return z; }
   __device__ static float back(float dy, float) { return dy; }
 };
-struct relu_function {
+template <class T> struct relu_function {
   static constexpr bool PLAIN = false;
   __device__ static float of(float z) { return ls_each_relu(z); }
   __device__ static float back(float dy, float z) { return ls_each_relu_dy(dy, z); }
 };
-struct silu_function {
+template <class T> struct silu_function {
+  static constexpr bool PLAIN = false;
+  __device__ static float sigmoid(float z) { return __fdividef(1, 1 + __expf(-z)); }
+  __device__ static float of(float z) { return z * sigmoid(z); }
+  __device__ static float back(float dy, float z) {
+    float s = sigmoid(z);
+    return dy * (s * (1 + z * (1 - s)));
+  }
+};
+template <> struct silu_function<float> {
   static constexpr bool PLAIN = false;
   __device__ static float of(float z) { return ls_each_silu(z); }
   __device__ static float back(float dy, float z) { return ls_each_silu_dx(dy, z); }
 };
 
 // ---- sums over the rows of (rows, channels) ----
-// A thread has N neighbouring channels, a block a group of channels and one part of the rows; its stripes of threads are
-// added up in order. The parts go to the workspace as f64 (part, 2, channels), and a second kernel adds them up. All of
+// A thread has N neighbouring channels, a block a group of channels and one part of the rows. Its rows of threads are added
+// up in order and go to the workspace as f64 (part, 2, channels); the last block of the group adds up the parts. All of
 // that is in f64; but a thread adds 16-bit numbers in f32.
 
-constexpr int64_t PART_ROWS = 32, SUM_BLOCKS = 528;
-constexpr int ON_THEIR_WAY = 4; // rows that a thread reads at once
+constexpr int SUM_THREADS = 512, SUM_CHANNELS = 64, SUM_GROUPS = 64, PART_ROWS = 32, MULTIPROCESSORS = 132;
+constexpr int64_t ROWS_MAX = INT32_MAX / 2; // their numbers are ints
+static_assert(SUM_GROUPS * sizeof(unsigned) <= LS_KERNEL_COUNTER_BYTES,
+              "a counter for each group of a launch");
 
 template <class T> struct sum_of { typedef float type; };
 template <> struct sum_of<float> { typedef double type; };
@@ -35,7 +47,7 @@ template <> struct sum_of<float> { typedef double type; };
 
 // x - shift and its square.
 template <class S> struct moment_term {
-  static constexpr int INPUTS = 1;
+  static constexpr int INPUTS = 1, RESIDENT = sizeof(S) == 4 ? 2 : 1, ON_THEIR_WAY = 3;
   const float *shift;
   struct channel_t {
     S shift;
@@ -51,7 +63,7 @@ template <class S> struct moment_term {
 
 // g and g xhat, where g is dy through the function F behind the norm; rstd is a factor of the whole sum.
 template <class S, class F> struct back_term {
-  static constexpr int INPUTS = 2; // dy, x
+  static constexpr int INPUTS = 2, RESIDENT = 1, ON_THEIR_WAY = 3; // dy, x
   const float *mean, *rstd, *gamma, *beta;
   struct channel_t {
     S mean;
@@ -71,147 +83,175 @@ template <class S, class F> struct back_term {
 
 template <class T, int COUNT> struct inputs { const T *of[COUNT]; };
 
-// Samples of weight 0 count nowhere; each has `positions` rows.
+// Where both sums of a channel go: `both` (2, channels), and one by one where wanted. count: of the rows that count.
+struct channel_sums {
+  float *both, *each[2], *count;
+};
+
+// The column's sum over `rows` rows of at(row, column), for the threads below `columns`; added up in an order that depends
+// on the block alone. slice: SUM_THREADS numbers.
+template <class F> __device__ static double column_sum(double *slice, int rows, int columns, F at) {
+  int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x),
+      slices = (int)(blockDim.x * blockDim.y) / columns;
+  int c = thread % columns, s = thread / columns;
+  double sum = 0;
+  if (s < slices)
+#pragma unroll 8
+    for (int r = s; r < rows; r += slices)
+      sum += at(r, c);
+  slice[thread] = sum;
+  __syncthreads();
+  sum = 0;
+  for (int k = 0; k < slices && thread < columns; k++)
+    sum += slice[k * columns + thread];
+  __syncthreads();
+  return sum;
+}
+
+// Samples of weight 0 count nowhere. first: the first group of this launch; arrived: a counter for each.
 template <class T, int N, class F>
-__global__ void __launch_bounds__(BLOCK, 2)
-    channel_sum_kernel(inputs<T, F::INPUTS> in, F term, const float *weight, double *part, int64_t rows,
-                       int64_t positions, int64_t channels) {
+__global__ void __launch_bounds__(SUM_THREADS, F::RESIDENT)
+    channel_sum_kernel(inputs<T, F::INPUTS> in, F term, const float *weight, channel_sums out, double *part,
+                       unsigned *arrived, int rows, quick_divisor positions, int samples, int64_t channels,
+                       int first) {
   typedef typename sum_of<T>::type S;
+  constexpr int WAY = F::ON_THEIR_WAY; // rows that a thread reads at once, while it adds as many
   extern __shared__ float4 shared[];
-  double *stripe = (double *)shared; // (stripes, 2, channels of the block)
-  int wide = (int)blockDim.x * N, lane = (int)threadIdx.x * N;
-  int64_t c = (int64_t)blockIdx.x * wide + lane;
-  int64_t chunk = (rows + gridDim.y - 1) / gridDim.y, begin = blockIdx.y * chunk, step = blockDim.y;
-  int64_t end = begin + chunk < rows ? begin + chunk : rows;
+  int wide = (int)blockDim.x * N, stripes = (int)blockDim.y, columns = 2 * wide;
+  double *slice = (double *)shared;       // SUM_THREADS
+  S *stripe = (S *)(slice + SUM_THREADS); // (2, stripes, channels of the block)
+  int64_t base = (int64_t)(first + blockIdx.x) * wide, c = base + (int)threadIdx.x * N;
+  int chunk = (rows + (int)gridDim.y - 1) / (int)gridDim.y, begin = (int)blockIdx.y * chunk;
+  int end = begin + chunk < rows ? begin + chunk : rows;
   S sum[2][N] = {};
   if (c < channels) {
     typename F::channel_t channel[N];
 #pragma unroll
     for (int e = 0; e < N; e++)
       channel[e] = term.of(c + e);
-    for (int64_t r = begin + threadIdx.y; r < end; r += ON_THEIR_WAY * step) {
-      some<T, N> value[ON_THEIR_WAY][F::INPUTS];
-      bool counts[ON_THEIR_WAY];
+    struct {
+      some<T, N> value[WAY][F::INPUTS];
+      bool counts[WAY];
+    } now, next;
+    auto fetch = [&](int r) {
 #pragma unroll
-      for (int k = 0; k < ON_THEIR_WAY; k++) {
-        int64_t at = r + k * step;
-        counts[k] = at < end && weight[quotient(at, positions)] > 0;
+      for (int k = 0; k < WAY; k++) {
+        int at = r + k * stripes;
+        next.counts[k] = at < end && weight[positions.of((uint32_t)at)] > 0;
 #pragma unroll
         for (int i = 0; i < F::INPUTS; i++)
-          if (at < end) value[k][i] = load<N>(in.of[i] + at * channels + c);
+          if (at < end) next.value[k][i] = load<N>(in.of[i] + (int64_t)at * channels + c);
       }
+    };
+    fetch(begin + (int)threadIdx.y);
+#pragma unroll 2
+    for (int r = begin + (int)threadIdx.y; r < end; r += WAY * stripes) {
+      now = next;
+      fetch(r + WAY * stripes);
 #pragma unroll
-      for (int e = 0; e < N; e++) {
+      for (int k = 0; k < WAY; k++)
 #pragma unroll
-        for (int k = 0; k < ON_THEIR_WAY; k++) {
+        for (int e = 0; e < N; e++) {
           float v[F::INPUTS];
 #pragma unroll
           for (int i = 0; i < F::INPUTS; i++)
-            v[i] = value[k][i][e];
-          if (counts[k]) term.at(channel[e], v, &sum[0][e], &sum[1][e]);
+            v[i] = now.value[k][i][e];
+          if (now.counts[k]) term.at(channel[e], v, &sum[0][e], &sum[1][e]);
         }
-      }
     }
   }
 #pragma unroll
-  for (int e = 0; e < N; e++) {
-    stripe[((int)threadIdx.y * 2 + 0) * wide + lane + e] = sum[0][e];
-    stripe[((int)threadIdx.y * 2 + 1) * wide + lane + e] = sum[1][e];
-  }
-  __syncthreads();
-  for (int i = (int)(threadIdx.y * blockDim.x + threadIdx.x); i < 2 * wide;
-       i += (int)(blockDim.x * blockDim.y)) {
-    int64_t k = i / wide, to = (int64_t)blockIdx.x * wide + i % wide;
-    if (to >= channels) continue;
-    double total = 0;
-    for (int s = 0; s < (int)blockDim.y; s++)
-      total += stripe[s * 2 * wide + i];
-    part[((int64_t)blockIdx.y * 2 + k) * channels + to] = k ? term.second(total, to) : total;
-  }
-}
-
-// The parts' sums, as blocks of WARP numbers and JOINERS rows of threads. count NULL: not wanted.
-constexpr int JOINERS = 32;
-__global__ void channel_sum_join(const double *part, const float *weight, float *out, float *count,
-                                 int64_t samples, int64_t positions, int64_t channels, int parts) {
-  __shared__ double stripe[JOINERS][WARP];
-  int64_t i = (int64_t)blockIdx.x * WARP + threadIdx.x;
-  double sum = 0;
-  if (i < 2 * channels)
-#pragma unroll 4
-    for (int p = threadIdx.y; p < parts; p += JOINERS)
-      sum += part[(int64_t)p * 2 * channels + i];
-  stripe[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y == 0 && i < 2 * channels) {
-    sum = 0;
+  for (int k = 0; k < 2; k++)
 #pragma unroll
-    for (int s = 0; s < JOINERS; s++)
-      sum += stripe[s][threadIdx.x];
-    out[i] = (float)sum;
+    for (int e = 0; e < N; e++)
+      stripe[(k * stripes + (int)threadIdx.y) * wide + (int)threadIdx.x * N + e] = sum[k][e];
+  __syncthreads();
+  int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x), which = thread / wide;
+  int64_t to = base + thread % wide;
+  bool mine = thread < columns && to < channels;
+  double total = column_sum(slice, stripes, columns, [&](int r, int column) {
+    return (double)stripe[(column / wide * stripes + r) * wide + column % wide];
+  });
+  if (mine) part[((int64_t)blockIdx.y * 2 + which) * channels + to] = total;
+  if (!last_of(arrived + blockIdx.x, gridDim.y)) return;
+  if (out.count && base == 0 && thread < WARP) {
+    int count = 0;
+#pragma unroll 8
+    for (int n = thread; n < samples; n += WARP)
+      count += weight[n] > 0;
+    count = warp_sum(count);
+    if (thread == 0) *out.count = (float)((double)count * (double)(rows / samples));
   }
-  if (!count || blockIdx.x > 0 || threadIdx.y != 1) return;
-  double mine = 0;
-  for (int64_t n = threadIdx.x; n < samples; n += WARP)
-    mine += weight[n] > 0;
-  mine = warp_sum(mine);
-  if (threadIdx.x == 0) *count = (float)(mine * (double)positions);
+  total = column_sum(slice, (int)gridDim.y, columns, [&](int r, int column) {
+    int64_t from = base + column % wide;
+    return from < channels ? __ldcg(part + ((int64_t)r * 2 + column / wide) * channels + from) : 0;
+  });
+  if (mine) {
+    float value = (float)(which ? term.second(total, to) : total);
+    out.both[which * channels + to] = value;
+    if (out.each[which]) out.each[which][to] = value;
+  }
 }
 
-// Threads and blocks for `width` vectors of channels: as few idle as can be, at most WARP side by side.
-static dim3 threads_across(int64_t width, unsigned *groups) {
-  *groups = grid_for(width, WARP, INT32_MAX);
+// Threads and blocks for `width` vectors of channels: as few idle as can be, at most `most` side by side.
+static dim3 threads_across(int64_t width, int threads, int most, unsigned *groups) {
+  *groups = grid_for(width, most, INT32_MAX);
   unsigned wide = (unsigned)((width + *groups - 1) / *groups);
-  return dim3(wide, BLOCK / wide);
+  return dim3(wide, (unsigned)threads / wide);
 }
 
 template <class T, int N, class F>
 static ls_status_t channel_sum_of(ls_stream_t *stream, inputs<T, F::INPUTS> in, F term, const ls_tensor_t *x,
-                                  const float *weight, float *out, float *count, const char *op) {
+                                  const float *weight, channel_sums out, const char *op) {
   int64_t channels = x->shape.dim[x->shape.rank - 1], rows = ls_shape_count(&x->shape) / channels;
-  int64_t samples = x->shape.dim[0], positions = rows / samples;
+  int64_t samples = x->shape.dim[0];
   size_t workspace_bytes;
   double *part = (double *)ls_kernel_workspace(stream, &workspace_bytes);
   unsigned groups;
-  dim3 block = threads_across(channels / N, &groups);
+  dim3 block = threads_across(channels / N, SUM_THREADS, SUM_CHANNELS / N, &groups);
   int64_t most = (int64_t)(workspace_bytes / (2 * sizeof(double))) / channels;
-  if (most < 1) return ls_kernel_status(stream, cudaErrorInvalidValue, "batch norm of too many channels");
-  if (most > SUM_BLOCKS / groups) most = SUM_BLOCKS / groups;
+  if (most < 1 || rows > ROWS_MAX)
+    return ls_kernel_status(stream, cudaErrorInvalidValue, "batch norm of too many channels or positions");
+  if (most > MULTIPROCESSORS * F::RESIDENT / groups) most = MULTIPROCESSORS * F::RESIDENT / groups;
   unsigned parts = grid_for(rows, PART_ROWS, most < 1 ? 1 : most);
-  size_t shared_bytes = block.x * block.y * N * 2 * sizeof(double);
-  channel_sum_kernel<T, N, F><<<dim3(groups, parts), block, shared_bytes, ls_kernel_stream(stream)>>>(
-      in, term, weight, part, rows, positions, channels);
-  channel_sum_join<<<grid_for(2 * channels, WARP, INT32_MAX), dim3(WARP, JOINERS), 0,
-                     ls_kernel_stream(stream)>>>(part, weight, out, count, samples, positions, channels,
-                                                 (int)parts);
+  size_t shared_bytes = SUM_THREADS * (sizeof(double) + 2 * N * sizeof(typename sum_of<T>::type));
+  for (unsigned first = 0; first < groups; first += SUM_GROUPS) {
+    unsigned count = groups - first < SUM_GROUPS ? groups - first : SUM_GROUPS;
+    channel_sum_kernel<T, N, F><<<dim3(count, parts), block, shared_bytes, ls_kernel_stream(stream)>>>(
+        in, term, weight, out, part, (unsigned *)ls_kernel_scratch(stream), (int)rows,
+        quick_divisor(rows / samples), (int)samples, channels, (int)first);
+  }
   return launched(stream, op);
 }
 
 // N channels to a thread where all rows begin at a multiple of 16 bytes.
 template <class T, class F>
 static ls_status_t channel_sum(ls_stream_t *stream, inputs<T, F::INPUTS> in, F term, const ls_tensor_t *x,
-                               const float *weight, float *out, float *count, const char *op) {
+                               const float *weight, channel_sums out, const char *op) {
   bool even = x->shape.dim[x->shape.rank - 1] % WIDE<T> == 0;
   for (int i = 0; i < F::INPUTS; i++)
     even = even && aligned16(in.of[i]);
   auto *run = even ? channel_sum_of<T, WIDE<T>, F> : channel_sum_of<T, 1, F>;
-  return run(stream, in, term, x, weight, out, count, op);
+  return run(stream, in, term, x, weight, out, op);
 }
 
 // (x, weight, shift) -> count, sums, squares.
 static ls_status_t bn_sums(ls_stream_t *stream, args_t args) {
+  channel_sums to = {out(args, 0) + 1, {}, out(args, 0)};
   BY_DTYPE(in_dtype(args, 0), inputs<T, 1> from = {{in<T>(args, 0)}};
-           moment_term<typename sum_of<T>::type> term = {in(args, 2)}; return channel_sum(
-               stream, from, term, &args->in[0], in(args, 1), out(args, 0) + 1, out(args, 0), "bn_sums"))
+           moment_term<typename sum_of<T>::type> term = {in(args, 2)};
+           return channel_sum(stream, from, term, &args->in[0], in(args, 1), to, "bn_sums"))
 }
 
-// (dy, x, mean, rstd, weight) -> s1, s2; behind a function: gamma, beta as well.
-template <class F> static ls_status_t back_sums(ls_stream_t *stream, args_t args, const char *op) {
+// (dy, x, mean, rstd, weight) -> s1 and s2, s1, s2; behind a function: gamma, beta as well.
+template <template <class> class F>
+static ls_status_t back_sums(ls_stream_t *stream, args_t args, const char *op) {
+  channel_sums to = {out(args, 0), {out(args, 1), out(args, 2)}, nullptr};
   BY_DTYPE(in_dtype(args, 0), inputs<T, 2> from = {{in<T>(args, 0), in<T>(args, 1)}};
-           back_term<typename sum_of<T>::type, F> term = {in(args, 2), in(args, 3),
-                                                          F::PLAIN ? nullptr : in(args, 5),
-                                                          F::PLAIN ? nullptr : in(args, 6)};
-           return channel_sum(stream, from, term, &args->in[0], in(args, 4), out(args, 0), nullptr, op))
+           back_term<typename sum_of<T>::type, F<T>> term = {in(args, 2), in(args, 3),
+                                                             F<T>::PLAIN ? nullptr : in(args, 5),
+                                                             F<T>::PLAIN ? nullptr : in(args, 6)};
+           return channel_sum(stream, from, term, &args->in[0], in(args, 4), to, op))
 }
 static ls_status_t bn_back_sums(ls_stream_t *stream, args_t args) {
   return back_sums<no_function>(stream, args, "bn_back_sums");
@@ -277,24 +317,26 @@ static ls_status_t rsqrt_eps(ls_stream_t *stream, args_t args) {
 // N channels of several rows on their way at once; y may be an input.
 
 constexpr int64_t CHANNEL_BLOCKS = 4096;
+constexpr int ON_THEIR_WAY = 4; // rows that a thread reads at once
 
 template <class T, int N, class F>
 __global__ void __launch_bounds__(BLOCK, 2)
-    channel_map_kernel(T *y, inputs<T, F::INPUTS> in, int64_t rows, int64_t width, F f) {
+    channel_map_kernel(T *y, inputs<T, F::INPUTS> in, int rows, int64_t width, F f) {
   constexpr int WAY = ON_THEIR_WAY;
-  int64_t c = N * plane_column(), step = plane_row_step();
+  int64_t c = N * plane_column();
+  int step = (int)plane_row_step();
   if (c >= width) return;
   typename F::channel_t channel[N];
 #pragma unroll
   for (int e = 0; e < N; e++)
     channel[e] = f.of(c + e);
-  for (int64_t r = plane_row(); r < rows; r += WAY * step) {
+  for (int r = (int)plane_row(); r < rows; r += WAY * step) {
     some<T, N> value[WAY][F::INPUTS];
 #pragma unroll
     for (int k = 0; k < WAY; k++)
 #pragma unroll
       for (int i = 0; i < F::INPUTS; i++)
-        if (r + k * step < rows) value[k][i] = load<N>(in.of[i] + (r + k * step) * width + c);
+        if (r + k * step < rows) value[k][i] = load<N>(in.of[i] + (int64_t)(r + k * step) * width + c);
 #pragma unroll
     for (int k = 0; k < WAY; k++) {
       if (r + k * step >= rows) break;
@@ -308,16 +350,15 @@ __global__ void __launch_bounds__(BLOCK, 2)
           v[i] = value[k][i][e];
         result[e] = f(channel[e], row, e, v);
       }
-      store(y + (r + k * step) * width + c, result);
+      store(y + (int64_t)(r + k * step) * width + c, result);
     }
   }
 }
 
 template <class T, int N, class F>
-static void channel_map_of(ls_stream_t *stream, T *y, inputs<T, F::INPUTS> in, int64_t rows, int64_t width,
-                           F f) {
+static void channel_map_of(ls_stream_t *stream, T *y, inputs<T, F::INPUTS> in, int rows, int64_t width, F f) {
   dim3 grid;
-  dim3 block = threads_across(width / N, &grid.x);
+  dim3 block = threads_across(width / N, BLOCK, WARP, &grid.x);
   int64_t most = CHANNEL_BLOCKS / grid.x;
   grid.y = grid_for(rows, block.y * ON_THEIR_WAY, most < 1 ? 1 : most);
   channel_map_kernel<T, N, F><<<grid, block, 0, ls_kernel_stream(stream)>>>(y, in, rows, width, f);
@@ -327,18 +368,19 @@ template <class T, class F>
 static ls_status_t channel_map(ls_stream_t *stream, T *y, inputs<T, F::INPUTS> in, int64_t count,
                                int64_t width, const char *op, F f) {
   if (count <= 0) return LS_OK;
+  if (count / width > ROWS_MAX) return ls_kernel_status(stream, cudaErrorInvalidValue, op);
   bool even = width % WIDE<T> == 0 && aligned16(y, f.aligned());
   for (int i = 0; i < F::INPUTS; i++)
     even = even && aligned16(in.of[i]);
   auto *run = even ? channel_map_of<T, WIDE<T>, F> : channel_map_of<T, 1, F>;
-  run(stream, y, in, count / width, width, f);
+  run(stream, y, in, (int)(count / width), width, f);
   return launched(stream, op);
 }
 
 // Most have nothing of a row.
 struct no_row {};
 struct channel_each {
-  template <int N> __device__ no_row at(int64_t, int64_t) const { return {}; }
+  template <int N> __device__ no_row at(int, int64_t) const { return {}; }
   const void *aligned() const { return nullptr; }
 };
 
@@ -356,11 +398,11 @@ template <class F, bool ADDS> struct bn_apply_each : channel_each {
   }
 };
 
-template <class F, bool ADDS> static ls_status_t apply(ls_stream_t *stream, args_t args, const char *op) {
-  bn_apply_each<F, ADDS> f;
-  f.mean = in(args, 1), f.rstd = in(args, 2), f.gamma = in(args, 3), f.beta = in(args, 4);
-  BY_DTYPE(in_dtype(args, 0), inputs < T, ADDS ? 2 : 1 > from; from.of[0] = in<T>(args, 0);
-           if (ADDS) from.of[ADDS] = in<T>(args, 5);
+template <template <class> class F, bool ADDS>
+static ls_status_t apply(ls_stream_t *stream, args_t args, const char *op) {
+  BY_DTYPE(in_dtype(args, 0), bn_apply_each<F<T>, ADDS> f; f.mean = in(args, 1), f.rstd = in(args, 2);
+           f.gamma = in(args, 3), f.beta = in(args, 4); inputs < T, ADDS ? 2 : 1 > from;
+           from.of[0] = in<T>(args, 0); if (ADDS) from.of[ADDS] = in<T>(args, 5);
            return channel_map(stream, out<T>(args, 0), from, out_count(args, 0), in_count(args, 1), op, f))
 }
 static ls_status_t bn_apply(ls_stream_t *stream, args_t args) {
@@ -379,7 +421,8 @@ static ls_status_t bn_add_act(ls_stream_t *stream, args_t args) {
 template <class F> struct bn_dx_each : channel_each {
   static constexpr int INPUTS = 2; // dy, x
   const float *gamma, *mean, *rstd, *weight, *sums, *count, *beta;
-  int64_t positions, channels;
+  quick_divisor positions;
+  int64_t channels;
   struct channel_t {
     float mean, scale, s1, s2, beta;
   };
@@ -387,20 +430,28 @@ template <class F> struct bn_dx_each : channel_each {
     float s2 = rstd[c] * (sums[channels + c] / *count);
     return {mean[c], gamma[c] * rstd[c], sums[c] / *count, s2, F::PLAIN ? 0 : beta[c]};
   }
-  template <int N> __device__ bool at(int64_t r, int64_t) const { return weight[quotient(r, positions)] > 0; }
+  template <int N> __device__ bool at(int r, int64_t) const { return weight[positions.of((uint32_t)r)] > 0; }
   __device__ float operator()(const channel_t &k, bool counts, int, const float *v) const {
     float d = v[1] - k.mean, g = F::PLAIN ? v[0] : F::back(v[0], d * k.scale + k.beta);
     return counts ? k.scale * (g - k.s1 - d * k.s2) : 0;
   }
 };
 
-template <class F> static ls_status_t back_dx(ls_stream_t *stream, args_t args, const char *op) {
+template <template <class> class F>
+static ls_status_t back_dx(ls_stream_t *stream, args_t args, const char *op) {
   int64_t count = out_count(args, 0), channels = in_count(args, 2);
-  bn_dx_each<F> f;
-  f.gamma = in(args, 2), f.mean = in(args, 3), f.rstd = in(args, 4), f.weight = in(args, 5);
-  f.sums = in(args, 6), f.count = in(args, 7), f.beta = F::PLAIN ? nullptr : in(args, 8);
-  f.positions = count / channels / in_rows(args, 0), f.channels = channels;
+  quick_divisor positions(count / channels / in_rows(args, 0));
   BY_DTYPE(in_dtype(args, 0), inputs<T, 2> from = {{in<T>(args, 0), in<T>(args, 1)}};
+           bn_dx_each<F<T>> f = {{},
+                                 in(args, 2),
+                                 in(args, 3),
+                                 in(args, 4),
+                                 in(args, 5),
+                                 in(args, 6),
+                                 in(args, 7),
+                                 F<T>::PLAIN ? nullptr : in(args, 8),
+                                 positions,
+                                 channels};
            return channel_map(stream, out<T>(args, 0), from, count, channels, op, f))
 }
 static ls_status_t bn_dx(ls_stream_t *stream, args_t args) {
@@ -431,13 +482,14 @@ static ls_status_t bias(ls_stream_t *stream, args_t args) {
 template <class T, bool ADDS> struct scale_each {
   static constexpr int INPUTS = 1;
   const T *s, *b;
-  int64_t positions, channels;
+  quick_divisor positions;
+  int64_t channels;
   float part;
   struct channel_t {};
   template <int N> struct row_t { some<T, N> s, b; };
   __device__ channel_t of(int64_t) const { return {}; }
-  template <int N> __device__ row_t<N> at(int64_t r, int64_t c) const {
-    int64_t from = quotient(r, positions) * channels + c;
+  template <int N> __device__ row_t<N> at(int r, int64_t c) const {
+    int64_t from = positions.of((uint32_t)r) * channels + c;
     row_t<N> row;
     row.s = load<N>(s + from);
     if (ADDS) row.b = load<N>(b + from);
@@ -451,8 +503,9 @@ template <class T, bool ADDS> struct scale_each {
 
 template <bool ADDS> static ls_status_t scale(ls_stream_t *stream, args_t args, const char *op) {
   int64_t count = out_count(args, 0), channels = in_width(args, 1), positions = count / in_count(args, 1);
-  BY_DTYPE(in_dtype(args, 0), scale_each<T, ADDS> f = {in<T>(args, 1), ADDS ? in<T>(args, 2) : nullptr,
-                                                       positions, channels, 1 / (float)positions};
+  BY_DTYPE(in_dtype(args, 0),
+           scale_each<T, ADDS> f = {in<T>(args, 1), ADDS ? in<T>(args, 2) : nullptr, quick_divisor(positions),
+                                    channels, 1 / (float)positions};
            inputs<T, 1> from = {{in<T>(args, 0)}};
            return channel_map(stream, out<T>(args, 0), from, count, channels, op, f))
 }

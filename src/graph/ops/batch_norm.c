@@ -7,7 +7,7 @@
  *                 (1 - momentum) old + momentum new, of the variance n / (n - 1) times
  *   rsqrt_eps     (x), f[0] eps -> 1 / sqrt(x + eps)
  *   bn_apply      (x, mean, rstd, gamma, beta) -> y = (x - mean) rstd gamma + beta
- *   bn_back_sums  (dy, x, mean, rstd, weight) -> (2c): s1 = sum dy, s2 = sum dy (x - mean) rstd
+ *   bn_back_sums  (dy, x, mean, rstd, weight) -> (2c): s1 = sum dy, s2 = sum dy (x - mean) rstd; the same as s1 (c), s2 (c)
  *   bn_dx         (dy, x, gamma, mean, rstd, weight, s1 and s2 of all ranks (2c), sums: the count is read) -> dx
  * The gradient of bn_apply goes through statistics that bn_moments computed, whatever ranks took part. */
 #include "graph/ops/ops.h"
@@ -181,13 +181,6 @@ static ls_status_t backward_given(ls_graph_t *graph, const ls_graph_node_t *node
   return graph->status;
 }
 
-static ls_tensor_id_t half(ls_graph_t *graph, ls_tensor_id_t sums, int64_t first, int64_t count) {
-  const ls_attrs_t row = {.i = {2, 1, 2 * count}}, columns = {.i = {first, count}}, flat = {.i = {1, count}};
-  ls_tensor_id_t y = ls_graph_op(graph, &ls_op_reshape, &row, 1, &sums, NULL);
-  y = ls_graph_op(graph, &ls_op_columns, &columns, 1, &y, NULL);
-  return ls_graph_op(graph, &ls_op_reshape, &flat, 1, &y, NULL);
-}
-
 /* dgamma and dbeta are sums of this rank, which join the exchange of gradients like all others; dx needs those of all
  * ranks whose samples are in the statistics. */
 static ls_status_t apply_backward(ls_graph_t *graph, const ls_graph_node_t *node,
@@ -201,11 +194,11 @@ static ls_status_t apply_backward(ls_graph_t *graph, const ls_graph_node_t *node
   const ls_graph_node_t *own = maker_of(graph, ranks ? ranks->in[0] : sums, &ls_op_bn_sums);
   if (!own) return ls_fail(graph->ctx, LS_ERR_UNSUPPORTED, "%s: statistics of unknown samples", node->name);
   ls_tensor_id_t weight = own->in[1];
-  int64_t c = channels_of(&graph->tensors[x].shape);
+  ls_tensor_id_t out[3] = {-1, -1, -1};
   ls_tensor_id_t back = ls_graph_op(graph, &ls_op_bn_back_sums, NULL, 5,
-                                    (ls_tensor_id_t[]){grad_out[0], x, mean, rstd, weight}, NULL);
-  if (wanted[4]) grad_in[4] = half(graph, back, 0, c);
-  if (wanted[3]) grad_in[3] = half(graph, back, c, c);
+                                    (ls_tensor_id_t[]){grad_out[0], x, mean, rstd, weight}, out);
+  for (int k = 0; k < 2; k++)
+    if (wanted[4 - k]) grad_in[4 - k] = out[1 + k];
   if (!wanted[0]) return graph->status;
   if (ranks) back = ls_graph_op(graph, &ls_op_sum_ranks, NULL, 1, &back, NULL);
   const ls_tensor_id_t in[] = {grad_out[0], x, gamma, mean, rstd, weight, back, sums};
@@ -219,6 +212,7 @@ static ls_status_t back_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_s
   if (!status) status = ls_rule_equal(ctx, "bn_back_sums", "dy", &in[0], "x", &in[1]);
   if (!status) status = check_vectors(ctx, "bn_back_sums", in, 2, 3, channels_of(&in[1]));
   out[0] = LS_SHAPE(LS_F32, 2 * channels_of(&in[1]));
+  out[1] = out[2] = LS_SHAPE(LS_F32, channels_of(&in[1]));
   return status;
 }
 
@@ -234,8 +228,8 @@ static ls_status_t back_forward(ls_stream_t *stream, const ls_kernel_args_t *arg
       s1 += dy;
       s2 += dy * (((double)ls_in_f32(args, 1)[r * c + k] - mean[k]) * rstd[k]);
     }
-    ls_out_f32(args, 0)[k] = (float)s1;
-    ls_out_f32(args, 0)[c + k] = (float)s2;
+    ls_out_f32(args, 0)[k] = ls_out_f32(args, 1)[k] = (float)s1;
+    ls_out_f32(args, 0)[c + k] = ls_out_f32(args, 2)[k] = (float)s2;
   }
   return LS_OK;
 }
@@ -362,7 +356,7 @@ const ls_op_t ls_op_bn_apply = {
     ROW("bn_apply", LS_OP_ELEMENTWISE, 5, 1, apply_shape, apply_forward, apply_cases),
     .backward = apply_backward, .flops_each = 4, .low_in = 1, .low_out = 1};
 const ls_op_t ls_op_bn_back_sums = {
-    ROW("bn_back_sums", LS_OP_REDUCTION, 5, 1, back_shape, back_forward, back_cases), .flops_each = 5,
+    ROW("bn_back_sums", LS_OP_REDUCTION, 5, 3, back_shape, back_forward, back_cases), .flops_each = 5,
     .low_in = 3};
 const ls_op_t ls_op_bn_dx = {ROW("bn_dx", LS_OP_ELEMENTWISE, 8, 1, dx_shape, dx_forward, dx_cases),
                              .flops_each = 8, .low_in = 3, .low_out = 1};

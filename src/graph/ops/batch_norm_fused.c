@@ -3,7 +3,7 @@
  * those of the ops in batch_norm.c.
  *   bn_act            (x, mean, rstd, gamma, beta) -> f(z), z being the norm
  *   bn_add_act        (x, mean, rstd, gamma, beta, r like x) -> f(z + r)
- *   bn_act_back_sums  (dy, x, mean, rstd, weight, gamma, beta) -> (2c): of f's gradient
+ *   bn_act_back_sums  (dy, x, mean, rstd, weight, gamma, beta) -> as bn_back_sums, of f's gradient
  *   bn_act_dx         (dy, x, gamma, mean, rstd, weight, sums over the ranks (2c), count, beta) -> dx
  * All have the bits of the ops that they stand for. */
 #include "graph/ops/ops.h"
@@ -86,8 +86,8 @@ static ls_status_t sums_forward(ls_stream_t *stream, const ls_kernel_args_t *arg
       s1 += g;
       s2 += g * ((v - k.mean) * k.rstd);
     }
-    ls_out_f32(args, 0)[n] = (float)s1;
-    ls_out_f32(args, 0)[c + n] = (float)s2;
+    ls_out_f32(args, 0)[n] = ls_out_f32(args, 1)[n] = (float)s1;
+    ls_out_f32(args, 0)[c + n] = ls_out_f32(args, 2)[n] = (float)s2;
   }
   return LS_OK;
 }
@@ -169,15 +169,16 @@ static const ls_op_case_t dx_cases[] = {
     DX_CASE("vectors, silu", LS_BEHIND_SILU, 7, 40, 9, 11),
 };
 
-#define ROW(op, class_, in_, shape_, forward_, cases_)                                                       \
-  .name = op, .class = class_, .in_count = in_, .out_count = 1, .shape = shape_, .forward = forward_,        \
+#define ROW(op, class_, in_, out_, shape_, forward_, cases_)                                                 \
+  .name = op, .class = class_, .in_count = in_, .out_count = out_, .shape = shape_, .forward = forward_,     \
   LS_CASES(cases_)
-const ls_op_t ls_op_bn_act = {ROW("bn_act", LS_OP_ELEMENTWISE, 5, act_shape, act_forward, act_cases),
+const ls_op_t ls_op_bn_act = {ROW("bn_act", LS_OP_ELEMENTWISE, 5, 1, act_shape, act_forward, act_cases),
                               .flops_each = 6, .inplace = 1, .low_in = 1, .low_out = 1};
-const ls_op_t ls_op_bn_add_act = {ROW("bn_add_act", LS_OP_ELEMENTWISE, 6, add_shape, act_forward, add_cases),
-                                  .flops_each = 6, .inplace = 1 | 1 << 5, .low_in = 1 | 1 << 5, .low_out = 1};
+const ls_op_t ls_op_bn_add_act = {
+    ROW("bn_add_act", LS_OP_ELEMENTWISE, 6, 1, add_shape, act_forward, add_cases), .flops_each = 6,
+    .inplace = 1 | 1 << 5, .low_in = 1 | 1 << 5, .low_out = 1};
 const ls_op_t ls_op_bn_act_back_sums = {
-    ROW("bn_act_back_sums", LS_OP_REDUCTION, 7, sums_shape, sums_forward, sums_cases), .flops_each = 9,
+    ROW("bn_act_back_sums", LS_OP_REDUCTION, 7, 3, sums_shape, sums_forward, sums_cases), .flops_each = 9,
     .low_in = 3};
-const ls_op_t ls_op_bn_act_dx = {ROW("bn_act_dx", LS_OP_ELEMENTWISE, 9, dx_shape, dx_forward, dx_cases),
+const ls_op_t ls_op_bn_act_dx = {ROW("bn_act_dx", LS_OP_ELEMENTWISE, 9, 1, dx_shape, dx_forward, dx_cases),
                                  .flops_each = 12, .inplace = 3, .low_in = 3, .low_out = 1};
