@@ -7,16 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECONDS, PARTS, MEMORY, BACKEND, THREADS, PLANT };
+enum { SECONDS, PARTS, MEMORY, HOST_MEMORY, DISK, BACKEND, THREADS, PLANT };
 static const cli_extra_t extra[] = {
     {"--seconds", "S", "How long (default: 60)."},
     {"--parts", "NAMES", "Of compute, memory, links, separated by commas (default: all)."},
     {"--memory", "PERCENT", "Share of the device's memory to fill, what others use included (default: 80)."},
+    {"--host-memory", "PERCENT", "Fill so much of the host's memory, too, and check it beside the GPUs."},
+    {"--disk", "DIR[:SIZE]",
+     "Write a file there and read it back, beside the rest (default: 256M; units K, M, G, T). It has no "
+     "name, so that "
+     "nothing is left of it."},
     {"--backend", "NAME",
      "auto, cpu, cuda or ref (default: auto). A rank for each GPU; one for the processors."},
     {"--threads", "N", "Threads of a rank on processors (default: an equal part of them)."},
     {"--plant", "FAULT",
-     "Plant a fault to see that it is found: product:RANK, memory:RANK, transfer:FROM-TO, link:FROM-TO."},
+     "Plant a fault to see that it is found: product:RANK, memory:RANK, host-memory:RANK, disk:RANK, "
+     "transfer:FROM-TO, link:FROM-TO."},
     {NULL, NULL, NULL}};
 
 enum { DEADLINE_S = 120, SECONDS_MAX = 7 * 24 * 3600, THREADS_MAX = 1024 };
@@ -50,16 +56,43 @@ static ls_status_t read_plant(ls_ctx_t *ctx, const char *text, ls_plant_t *plant
   }
   if (!text || plant->kind) return LS_OK;
   return ls_fail(ctx, LS_ERR_ARGUMENT,
-                 "--plant takes product:RANK, memory:RANK, transfer:FROM-TO or link:FROM-TO, not \"%s\"",
+                 "--plant takes product:RANK, memory:RANK, host-memory:RANK, disk:RANK, transfer:FROM-TO or "
+                 "link:FROM-TO, not \"%s\"",
                  text);
 }
 
+/* "/scratch", "/scratch:4G". A colon that no size follows belongs to the folder. */
+static ls_status_t read_disk(ls_ctx_t *ctx, const char *text, ls_stress_options_t *o, char **dir) {
+  static const char units[] = "KMGT";
+  const char *colon = text ? strrchr(text, ':') : NULL;
+  size_t len = text ? strlen(text) : 0;
+  if (colon && colon[1] >= '0' && colon[1] <= '9') {
+    char *end;
+    double size = strtod(colon + 1, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    for (int i = 0; unit && i <= unit - units; i++)
+      size *= 1024;
+    if (*end && (!unit || end[1])) size = NAN;
+    if (!(size >= 1 && size < 1e18))
+      return ls_fail(ctx, LS_ERR_ARGUMENT, "--disk takes DIR or DIR:SIZE (4G), not \"%s\"", text);
+    o->disk_bytes = (int64_t)size;
+    len = (size_t)(colon - text);
+  }
+  if (!text) return LS_OK;
+  if (!(*dir = ls_alloc(ctx, len + 1))) return LS_ERR_MEMORY;
+  memcpy(*dir, text, len);
+  o->disk = *dir;
+  return LS_OK;
+}
+
 static ls_status_t read_options(ls_ctx_t *ctx, const cli_args_t *args, ls_stress_options_t *o,
-                                int64_t *threads) {
+                                int64_t *threads, char **dir) {
   int64_t seconds;
-  double percent;
+  double percent, host;
   ls_status_t status = cli_args_whole(ctx, &cli_stress, args, SECONDS, 1, SECONDS_MAX, 60, &seconds);
   if (status == LS_OK) status = cli_args_percent(ctx, &cli_stress, args, MEMORY, 80, &percent);
+  if (status == LS_OK) status = cli_args_percent(ctx, &cli_stress, args, HOST_MEMORY, 0, &host);
+  if (status == LS_OK) status = read_disk(ctx, args->extra[DISK], o, dir);
   if (status == LS_OK) status = cli_args_whole(ctx, &cli_stress, args, THREADS, 1, THREADS_MAX, 0, threads);
   if (status == LS_OK) status = read_parts(ctx, args->extra[PARTS], &o->parts);
   if (status == LS_OK) status = read_plant(ctx, args->extra[PLANT], &o->plant);
@@ -68,6 +101,11 @@ static ls_status_t read_options(ls_ctx_t *ctx, const cli_args_t *args, ls_stress
   if (status != LS_OK) return status;
   o->seconds = (double)seconds;
   o->memory_share = percent / 100;
+  if (host > 0 && !o->backend->host_memory) o->host_share = host / 100;
+  if (host > 0 && o->backend->host_memory) { /* it is the device's */
+    o->memory_share = host / 100;
+    o->parts |= LS_STRESS_MEMORY;
+  }
   o->transport = "auto";
   o->stop = cli_stop_requested;
   return LS_OK;
@@ -83,10 +121,10 @@ static void show_round(void *user, double seconds, const ls_stress_device_t *d, 
     if (d->product[k].count > 0)
       printf("  %s %.1f GFLOP/s", d->product[k].name, d->product[k].flops / d->product[k].ns);
   if (d->product_count > 0) printf("  busy %.1f %%", 100 * d->busy_ratio);
-  if (d->memory_bytes > 0)
-    printf("  memory %lld/%lld MB (%.1f %%), %s checked", (long long)(d->memory_used_bytes >> 20),
-           (long long)(d->memory_bytes >> 20), 100 * (double)d->memory_used_bytes / (double)d->memory_bytes,
-           cli_bytes(d->memory_checked_bytes));
+  if (d->memory.bytes > 0)
+    printf("  memory %lld/%lld MB (%.1f %%), %s checked", (long long)(d->memory.used_bytes >> 20),
+           (long long)(d->memory.bytes >> 20), 100 * (double)d->memory.used_bytes / (double)d->memory.bytes,
+           cli_bytes(d->memory.checked_bytes));
   if (!isnan(d->temperature_c)) printf("  %.0f C %.0f W", d->temperature_c, d->power_w);
   printf("  %lld fault%s\n", (long long)faults, LS_PLURAL(faults));
   fflush(stdout);
@@ -111,6 +149,25 @@ static void show_product(const ls_stress_product_t *p) {
          cli_count(p->count), (long long)p->wrong, LS_PLURAL(p->wrong));
 }
 
+static void show_memory(const ls_stress_memory_t *m, const char *name) {
+  if (m->bytes == 0) return;
+  printf("  %s     %lld/%lld MB (%.1f %%, target %.1f %%); %s checked, %lld wrong word%s\n", name,
+         (long long)(m->used_bytes >> 20), (long long)(m->bytes >> 20),
+         100 * (double)m->used_bytes / (double)m->bytes, 100 * (double)m->want_bytes / (double)m->bytes,
+         cli_bytes(m->checked_bytes), (long long)m->wrong, LS_PLURAL(m->wrong));
+}
+
+static void show_disk(const ls_stress_disk_t *k) {
+  if (!k->dir[0]) return;
+  printf("  disk            %s, a file of %s, %s: ", k->dir, cli_bytes(k->bytes),
+         k->direct ? "past the page cache" : "through the page cache");
+  if (k->checked_bytes > 0)
+    printf("written at %.1f MB/s, read at %.1f MB/s; ", 1e-6 * k->write_bytes_per_s,
+           1e-6 * k->read_bytes_per_s);
+  printf("%s checked, %lld wrong word%s\n", cli_bytes(k->checked_bytes), (long long)k->wrong,
+         LS_PLURAL(k->wrong));
+}
+
 static void show_device(const ls_stress_device_t *d) {
   char text[16], reasons[128];
   cli_print("\nrank %d: %s on %s: %s%s%s\n", d->rank, d->name, d->host, ls_stress_verdict_names[d->verdict],
@@ -122,12 +179,9 @@ static void show_device(const ls_stress_device_t *d) {
            100 * ls_stress_targets.utilization);
   if (!isnan(d->nvml_ratio)) printf("; NVML: %s", ratio(d->nvml_ratio, text));
   if (d->product_count > 0) putchar('\n');
-  if (d->memory_bytes > 0)
-    printf("  memory          %lld/%lld MB (%.1f %%, target %.1f %%); %s checked, %lld wrong word%s\n",
-           (long long)(d->memory_used_bytes >> 20), (long long)(d->memory_bytes >> 20),
-           100 * (double)d->memory_used_bytes / (double)d->memory_bytes,
-           100 * (double)d->memory_want_bytes / (double)d->memory_bytes, cli_bytes(d->memory_checked_bytes),
-           (long long)d->memory_wrong, LS_PLURAL(d->memory_wrong));
+  show_memory(&d->memory, "memory     ");
+  show_memory(&d->host_memory, "host memory");
+  show_disk(&d->disk);
   if (!isnan(d->temperature_c)) printf("  highest         %.0f C, %.0f W\n", d->temperature_c, d->power_w);
   if (d->throttle_reasons > 0)
     printf("  clocks limited  %s\n", ls_stress_reasons(d->throttle_reasons, reasons));
@@ -208,15 +262,14 @@ static ls_status_t burn(ls_ctx_t *ctx, ls_comm_t *control, const cli_args_t *arg
   return status;
 }
 
-static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
-  ls_stress_options_t o = {0};
-  int64_t threads;
+static ls_status_t with_ranks(ls_ctx_t *ctx, const cli_args_t *args, ls_stress_options_t *o,
+                              int64_t threads) {
   ls_comm_t *control;
-  int rank, size;
-  ls_status_t status = read_options(ctx, args, &o, &threads);
-  if (status != LS_OK) return status;
-  int ranks = args->ranks ? (int)args->ranks : o.backend->host_processors ? 1 : o.backend->device->count(ctx);
-  status = cli_launch(ctx, args, ranks, DEADLINE_S);
+  int rank, size,
+      ranks = args->ranks                   ? (int)args->ranks
+              : o->backend->host_processors ? 1
+                                            : o->backend->device->count(ctx);
+  ls_status_t status = cli_launch(ctx, args, ranks, DEADLINE_S);
   if (status != LS_OK) return status;
   bool launched = ls_comm_launched(&rank, &size);
   status = launched ? ls_comm_mpi_create(ctx, DEADLINE_S * INT64_C(1000000000), &control)
@@ -224,7 +277,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status != LS_OK) return status;
   ls_ctx_set_rank(ctx, control->rank, control->size);
   cli_stop_t mode = cli_stop_mode(CLI_STOP_TWICE);
-  status = burn(ctx, control, args, &o, threads);
+  status = burn(ctx, control, args, o, threads);
   cli_stop_mode(mode);
   bool verdict = status == LS_OK || status == LS_ERR_BELOW || status == LS_ERR_DEVICE;
   if (launched && !verdict)
@@ -232,6 +285,16 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_comm_destroy(control);
   if (status == LS_OK && cli_stop_requested())
     return ls_fail(ctx, LS_ERR_INTERRUPTED, "interrupted by %s", cli_stop_name(cli_stop_requested()));
+  return status;
+}
+
+static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
+  ls_stress_options_t o = {0};
+  int64_t threads;
+  char *dir = NULL;
+  ls_status_t status = read_options(ctx, args, &o, &threads, &dir);
+  if (status == LS_OK) status = with_ranks(ctx, args, &o, threads);
+  ls_free(dir);
   return status;
 }
 

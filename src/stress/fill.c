@@ -189,13 +189,13 @@ double ls_fill_busy_ns(const ls_stress_fill_t *f) {
 }
 
 /* A device says itself what is in use. On a host others come and go, so what was in use at the beginning counts. */
-void ls_fill_report(ls_stress_fill_t *f, ls_stress_device_t *device) {
+void ls_fill_report(ls_stress_fill_t *f, ls_stress_memory_t *m) {
   int64_t used = 0;
-  device->memory_bytes = f->total_bytes;
-  device->memory_before_bytes = f->before_bytes;
-  device->memory_want_bytes = f->want_bytes;
-  device->memory_used_bytes = f->before_bytes + f->own_bytes;
-  if (f->backend->device->memory && in_use(f, &used) == LS_OK) device->memory_used_bytes = used;
-  device->memory_checked_bytes = f->checked_bytes;
-  device->memory_wrong = f->wrong_words;
+  *m = (ls_stress_memory_t){.bytes = f->total_bytes,
+                            .before_bytes = f->before_bytes,
+                            .want_bytes = f->want_bytes,
+                            .used_bytes = f->before_bytes + f->own_bytes,
+                            .checked_bytes = f->checked_bytes,
+                            .wrong = f->wrong_words};
+  if (f->backend->device->memory && in_use(f, &used) == LS_OK) m->used_bytes = used;
 }

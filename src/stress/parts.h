@@ -5,6 +5,8 @@
 #include "probe/samples.h"
 #include "stress/stress.h"
 
+#include <stdatomic.h>
+
 enum { LS_STRESS_DEADLINE_S = 120 };
 
 /* ---- chain.c: products ---- */
@@ -45,7 +47,31 @@ void ls_fill_close(ls_stress_fill_t *fill); /* NULL: nothing */
 /* Checks pieces and writes the next pattern there, for so long. */
 ls_status_t ls_fill_sweep(ls_stress_fill_t *fill, int64_t budget_ns, bool *plant);
 double ls_fill_busy_ns(const ls_stress_fill_t *fill); /* the device's time */
-void ls_fill_report(ls_stress_fill_t *fill, ls_stress_device_t *device);
+void ls_fill_report(ls_stress_fill_t *fill, ls_stress_memory_t *memory);
+
+/* ---- disk.c: a file ---- */
+
+typedef struct ls_stress_file ls_stress_file_t;
+/* Takes its room on the disk. The file has no name from here on: whatever ends this process removes it.
+ * LS_ERR_NO_SPACE, LS_ERR_IO. */
+ls_status_t ls_stress_file_open(ls_ctx_t *ctx, const char *dir, int64_t size_bytes, ls_stress_file_t **file);
+void ls_stress_file_close(ls_stress_file_t *file); /* NULL: nothing */
+/* Writes all of it, waits for the disk, reads it back and compares, until *stop. False: it stopped early, or failed, which is a
+ * finding of the report. */
+bool ls_stress_file_pass(ls_stress_file_t *file, const atomic_bool *stop, bool *plant);
+void ls_stress_file_report(const ls_stress_file_t *file, ls_stress_disk_t *disk);
+
+/* ---- host.c: the host's memory and the file, each in a thread, beside the device ---- */
+
+typedef struct ls_stress_host ls_stress_host_t;
+/* *host NULL: nothing of it is asked for. */
+ls_status_t ls_host_open(ls_ctx_t *ctx, ls_comm_t *control, const ls_stress_options_t *options,
+                         ls_stress_host_t **host);
+void ls_host_close(ls_stress_host_t *host); /* NULL: nothing */
+ls_status_t ls_host_start(ls_stress_host_t *host);
+/* Ends the threads; how they fared. */
+ls_status_t ls_host_stop(ls_stress_host_t *host);
+void ls_host_report(const ls_stress_host_t *host, ls_stress_device_t *device);
 
 /* ---- link.c: transfers ---- */
 

@@ -27,6 +27,7 @@ typedef struct {
   seen_t seen[LS_STRESS_PRECISIONS];
   ls_stress_fill_t *fill;
   ls_links_t *links;
+  ls_stress_host_t *host;
   ls_device_t *device; /* of its own where nothing is multiplied; else the first chain's */
   bool plant_product, plant_memory;
   ls_gpu_live_t *gpu;
@@ -94,6 +95,7 @@ static ls_status_t open_all(run_t *s) {
   status = o->parts & LS_STRESS_MEMORY
                ? ls_fill_open(s->ctx, at, o->memory_share, s->control->local_size, o->stop, &s->fill)
                : LS_OK;
+  if (status == LS_OK) status = ls_host_open(s->ctx, s->control, o, &s->host);
   status = ls_comm_agree(s->control, "stress: filling the memory", status);
   snprintf(s->own.name, sizeof s->own.name, "%s", at->name);
   snprintf(s->own.backend, sizeof s->own.backend, "%s", o->backend->name);
@@ -101,6 +103,7 @@ static ls_status_t open_all(run_t *s) {
 }
 
 static void close_all(run_t *s) {
+  ls_host_close(s->host);
   ls_fill_close(s->fill);
   ls_links_close(s->links);
   for (int i = 0; i < s->chain_count; i++)
@@ -218,8 +221,8 @@ static int64_t fill_report(run_t *s) {
     d->product[i].throttle_reasons = s->seen[i].reasons;
     faults += d->product[i].wrong;
   }
-  if (s->fill) ls_fill_report(s->fill, d);
-  return faults + d->memory_wrong;
+  if (s->fill) ls_fill_report(s->fill, &d->memory);
+  return faults + d->memory.wrong;
 }
 
 /* Precisions take turns, each at least once. */
@@ -228,6 +231,7 @@ static ls_status_t rounds(run_t *s) {
   const int turns = s->chain_count > 0 ? s->chain_count : 1;
   const double each_s = fmin(round_s, s->o->seconds / turns);
   s->begin_ns = ls_clock_ns();
+  status = ls_comm_agree(s->control, "stress: loads of the host", ls_host_start(s->host));
   for (int round = 0, again = 1; again && status == LS_OK; round++) {
     const double left_s = s->o->seconds - elapsed_s(s);
     status = one_round(s, round % turns, elapsed_s(s) + fmin(each_s, fmax(left_s, 0)));
@@ -240,6 +244,9 @@ static ls_status_t rounds(run_t *s) {
     again = (elapsed_s(s) < s->o->seconds || round + 1 < turns) && !stopping(s);
     if (status == LS_OK) status = ls_comm_broadcast(s->control, "stress: go on", &again, sizeof again, 0);
   }
+  ls_status_t host = ls_host_stop(s->host);
+  if (status == LS_OK) status = ls_comm_agree(s->control, "stress: loads of the host", host);
+  ls_host_report(s->host, &s->own);
   return status;
 }
 

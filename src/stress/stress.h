@@ -9,6 +9,7 @@
 #include "machine/gpu_live.h"
 #include "machine/profile.h"
 
+/* Of `parts`. Others are asked for by options of their own. */
 enum {
   LS_STRESS_COMPUTE = 1 << 0,
   LS_STRESS_MEMORY = 1 << 1,
@@ -22,6 +23,8 @@ typedef enum {
   LS_PLANT_NONE,
   LS_PLANT_PRODUCT,  /* rank a: one number in the middle of one chain of products */
   LS_PLANT_MEMORY,   /* rank a: one bit of one word */
+  LS_PLANT_HOST,     /* the same of the host's memory beside a device's */
+  LS_PLANT_DISK,     /* one bit of one word of the file that rank a writes */
   LS_PLANT_TRANSFER, /* one bit of one transfer from rank a to b */
   LS_PLANT_LINK,     /* transfers from rank a to b take several times as long */
   LS_PLANT_KINDS
@@ -55,6 +58,22 @@ typedef struct {
 } ls_stress_product_t;
 
 typedef struct {
+  int64_t bytes, before_bytes, want_bytes,
+      used_bytes;               /* in all; in use before, asked for, then; 0 = not filled */
+  int64_t checked_bytes, wrong; /* words */
+} ls_stress_memory_t;
+
+enum { LS_STRESS_DIR_BYTES = 192, LS_STRESS_FAULT_BYTES = 96 };
+typedef struct {
+  char dir[LS_STRESS_DIR_BYTES];               /* "" = nothing is written */
+  int64_t bytes;                               /* of the file */
+  int64_t written_bytes, checked_bytes, wrong; /* words */
+  double write_bytes_per_s, read_bytes_per_s;  /* mean, with waiting for the disk; NAN = not known */
+  bool direct;                                 /* past the page cache */
+  char fault[LS_STRESS_FAULT_BYTES];           /* of the system, with its words; "" = none */
+} ls_stress_disk_t;
+
+typedef struct {
   int rank;
   char host[LS_STRESS_HOST_BYTES], name[64], backend[16];
   ls_stress_product_t product[LS_STRESS_PRECISIONS];
@@ -62,14 +81,13 @@ typedef struct {
   /* Of the time without transfers: in which the device worked, by its own clock or /proc/stat; the same as NVML says it;
    * what other programs took of the processors. NAN = not known. */
   double busy_ratio, nvml_ratio, others_ratio;
-  int64_t memory_bytes, memory_before_bytes, memory_want_bytes,
-      memory_used_bytes;                      /* of the device; 0 = not filled */
-  int64_t memory_checked_bytes, memory_wrong; /* words */
-  double temperature_c, power_w, clock_mhz;   /* highest, highest, lowest; NAN = not known */
-  int64_t throttle_reasons;                   /* nvmlClocksEventReasons; -1 = none known */
-  int64_t device_errors;                      /* that the driver reported: XID, uncorrected ECC */
-  int verdict;                                /* ls_stress_verdict_t */
-  char why[LS_STRESS_WHY_BYTES];              /* "" if it is sound */
+  ls_stress_memory_t memory, host_memory; /* the device's; the host's beside it */
+  ls_stress_disk_t disk;
+  double temperature_c, power_w, clock_mhz; /* highest, highest, lowest; NAN = not known */
+  int64_t throttle_reasons;                 /* nvmlClocksEventReasons; -1 = none known */
+  int64_t device_errors;                    /* that the driver reported: XID, uncorrected ECC */
+  int verdict;                              /* ls_stress_verdict_t */
+  char why[LS_STRESS_WHY_BYTES];            /* "" if it is sound */
 } ls_stress_device_t;
 enum { LS_STRESS_POWER = 0x4, LS_STRESS_HEAT = 0x20, LS_STRESS_BRAKE = 0x80 };
 
@@ -108,6 +126,9 @@ typedef struct {
   unsigned parts; /* bits */
   double seconds;
   double memory_share; /* of the device's memory that is in use at the end, whoever uses it */
+  double host_share;   /* of the host's, beside devices with memory of their own; 0 = none */
+  const char *disk;    /* folder in which the first rank of each host writes a file; NULL = none */
+  int64_t disk_bytes;  /* 0 = chosen */
   const ls_backend_t *backend;
   int index, threads;
   const char *transport; /* "auto" or a row's name */

@@ -11,7 +11,8 @@
 #include <string.h>
 
 const char *const ls_stress_part_names[] = {"compute", "memory", "links", NULL};
-const char *const ls_plant_names[] = {"none", "product", "memory", "transfer", "link", NULL};
+const char *const ls_plant_names[] = {"none", "product",  "memory", "host-memory",
+                                      "disk", "transfer", "link",   NULL};
 const char *const ls_stress_verdict_names[] = {"sound", "disturbed", "below target", "WRONG", NULL};
 const ls_stress_targets_t ls_stress_targets = {
     .rate = 0.95, .utilization = 0.99, .memory_off = 0.01, .link = 0.5};
@@ -91,14 +92,21 @@ static void judge_against_others(const ls_stress_report_t *report, ls_stress_dev
           LS_PLURAL(others));
 }
 
-static void judge_memory(ls_stress_device_t *d, bool whole) {
-  if (d->memory_wrong > 0)
-    found(d, LS_WRONG, "%lld words of memory did not hold what was written", (long long)d->memory_wrong);
-  double off = (double)(d->memory_used_bytes - d->memory_want_bytes) / (double)d->memory_bytes;
-  if (whole && d->memory_bytes > 0 && fabs(off) > ls_stress_targets.memory_off)
-    found(d, LS_BELOW, "%.1f %% of the memory in use, %.1f %% asked for",
-          100 * (double)d->memory_used_bytes / (double)d->memory_bytes,
-          100 * (double)d->memory_want_bytes / (double)d->memory_bytes);
+static void judge_memory(ls_stress_device_t *d, const ls_stress_memory_t *m, const char *what, bool whole) {
+  if (m->wrong > 0)
+    found(d, LS_WRONG, "%lld words of %s did not hold what was written", (long long)m->wrong, what);
+  double off = (double)(m->used_bytes - m->want_bytes) / (double)m->bytes;
+  if (whole && m->bytes > 0 && fabs(off) > ls_stress_targets.memory_off)
+    found(d, LS_BELOW, "%.1f %% of %s in use, %.1f %% asked for",
+          100 * (double)m->used_bytes / (double)m->bytes, what,
+          100 * (double)m->want_bytes / (double)m->bytes);
+}
+
+static void judge_disk(ls_stress_device_t *d) {
+  if (d->disk.wrong > 0)
+    found(d, LS_WRONG, "%lld words in %s were read otherwise than written", (long long)d->disk.wrong,
+          d->disk.dir);
+  if (d->disk.fault[0]) found(d, LS_WRONG, "%s: %s", d->disk.dir, d->disk.fault);
 }
 
 static void judge_device(const ls_stress_report_t *report, ls_stress_device_t *d) {
@@ -108,7 +116,9 @@ static void judge_device(const ls_stress_report_t *report, ls_stress_device_t *d
     judge_products(d, &d->product[k], whole);
     judge_against_others(report, d, k);
   }
-  judge_memory(d, whole);
+  judge_memory(d, &d->memory, "the memory", whole);
+  judge_memory(d, &d->host_memory, "the host's memory", whole);
+  judge_disk(d);
   if (d->device_errors > 0)
     found(d, LS_WRONG, "its driver reported %lld error%s", (long long)d->device_errors,
           LS_PLURAL(d->device_errors));
@@ -173,7 +183,24 @@ static const ls_field_t product_rows[] = {
 static const ls_record_t product_record = LS_RECORD(product_rows);
 static const ls_field_t product_each = LS_FIELD_EACH(ls_stress_product_t, product_record);
 
+#define DISK(field) LS_FIELD(ls_stress_disk_t, field)
+static const ls_field_t disk_rows[] = {DISK(dir),
+                                       DISK(bytes),
+                                       DISK(direct),
+                                       DISK(written_bytes),
+                                       DISK(checked_bytes),
+                                       LS_FIELD_AS(ls_stress_disk_t, wrong, "wrong_words"),
+                                       DISK(write_bytes_per_s),
+                                       DISK(read_bytes_per_s),
+                                       DISK(fault)};
+static const ls_record_t disk_record = LS_RECORD(disk_rows);
+
 #define DEVICE(field, ...) LS_FIELD_AS(ls_stress_device_t, field, __VA_ARGS__)
+#define MEMORY(member, name)                                                                                 \
+  DEVICE(member.bytes, name "memory_bytes"), DEVICE(member.before_bytes, name "memory_used_before_bytes"),   \
+      DEVICE(member.want_bytes, name "memory_target_bytes"),                                                 \
+      DEVICE(member.used_bytes, name "memory_used_bytes"),                                                   \
+      DEVICE(member.checked_bytes, name "memory_checked_bytes"), DEVICE(member.wrong, name "wrong_words")
 static const ls_field_t device_rows[] = {
     DEVICE(rank, "rank"),
     DEVICE(host, "host"),
@@ -186,12 +213,9 @@ static const ls_field_t device_rows[] = {
     DEVICE(busy_ratio, "utilization"),
     DEVICE(nvml_ratio, "utilization_by_nvml"),
     DEVICE(others_ratio, "other_programs"),
-    DEVICE(memory_bytes, "memory_bytes"),
-    DEVICE(memory_before_bytes, "memory_used_before_bytes"),
-    DEVICE(memory_want_bytes, "memory_target_bytes"),
-    DEVICE(memory_used_bytes, "memory_used_bytes"),
-    DEVICE(memory_checked_bytes, "memory_checked_bytes"),
-    DEVICE(memory_wrong, "wrong_words"),
+    MEMORY(memory, ""),
+    MEMORY(host_memory, "host_"),
+    LS_FIELD_AS(ls_stress_device_t, disk, "disk", .record = &disk_record),
     DEVICE(temperature_c, "temperature_c"),
     DEVICE(power_w, "power_w"),
     DEVICE(clock_mhz, "clock_mhz"),

@@ -18,6 +18,17 @@ if command -v mpirun >/dev/null 2>&1; then
   grep -q 'rank 1 to 0 .* 1 wrong: WRONG' "$work/out" || fail "$(cat "$work/out")"
   grep -q 'rank 0 to 1 .* 0 wrong: ' "$work/out" || fail "$(cat "$work/out")"
 fi
+# a file is written and read back, nothing of it stays, and what fails is named
+mkdir "$work/disk"
+expect 7 'not sound: results were wrong' stress --seconds 1 --parts compute --disk "$work/disk:4M" --plant disk:0
+grep -q "^  disk  *$work/disk, a file of 4.19 MB, .*, 1 wrong word$" "$work/out" || fail "$(cat "$work/out")"
+[ -z "$(ls -A "$work/disk")" ] || fail "left behind: $(ls -A "$work/disk")"
+expect 5 'asked for, .* MB free' stress --seconds 1 --parts compute --disk "$work/disk:900T"
+expect 5 'No such file or directory' stress --seconds 1 --parts compute --disk "$work/none"
+expect 2 'disk takes DIR or DIR:SIZE' stress --disk "$work/disk:4X"
+got=0
+(ulimit -f 1024 && "$program" stress --seconds 1 --parts compute --disk "$work/disk:4M") >"$work/out" 2>"$work/err" || got=$?
+[ $got = 7 ] && grep -q 'WRONG.*writing at byte [0-9]*: File too large' "$work/out" || fail "a failing write: $got: $(cat "$work/out" "$work/err")"
 # a signal ends the run, with what is known and its own exit code
 "$program" stress --seconds 100 --parts compute >"$work/out" 2>"$work/err" &
 pid=$!

@@ -31,6 +31,7 @@ static void run(capture_t *c, rank_t *ranks, ls_plant_t plant) {
                         .ctx = c->ctx,
                         .options = {.parts = LS_STRESS_COMPUTE | LS_STRESS_MEMORY | LS_STRESS_LINKS,
                                     .seconds = 0.2,
+                                    .host_share = 1e-6, /* at least a piece */
                                     .backend = &ls_backend_cpu,
                                     .threads = 1,
                                     .transport = "auto",
@@ -57,7 +58,7 @@ static faults_t count(const ls_stress_report_t *r) {
   faults_t f = {.transfers = 0};
   for (int i = 0; i < RANKS; i++) {
     f.products[i] = r->device[i].product[0].wrong;
-    f.words[i] = r->device[i].memory_wrong;
+    f.words[i] = r->device[i].memory.wrong;
   }
   for (int i = 0; i < r->link_count; i++)
     f.transfers += r->link[i].wrong;
@@ -83,8 +84,8 @@ static void right_results_are_no_faults(void **state) {
     const ls_stress_device_t *d = &r->device[i];
     assert_true(d->product_count == 1 && d->product[0].count >= d->product[0].length && d->product[0].ns > 0);
     assert_true(d->product[0].hash == r->device[0].product[0].hash); /* equal devices, equal bits */
-    assert_true(d->memory_checked_bytes > 0);
-    assert_true(d->memory_used_bytes - d->memory_before_bytes == 16 << 20); /* at least a piece */
+    assert_true(d->memory.checked_bytes > 0);
+    assert_true(d->memory.used_bytes - d->memory.before_bytes == 16 << 20); /* at least a piece */
   }
   for (int i = 0; i < r->link_count; i++)
     assert_true(r->link[i].count > 0 && r->link[i].ns > 0);
@@ -106,6 +107,11 @@ static void planted_faults_are_found(void **state) {
   f = count(ranks[0].report);
   assert_true(f.words[0] == 0 && f.words[1] == 0 && f.words[2] == 1);
   assert_int_equal(ranks[0].report->device[2].verdict, LS_WRONG);
+  release(ranks);
+  run(*state, ranks, (ls_plant_t){LS_PLANT_HOST, 0, -1});
+  assert_int_equal(ranks[0].report->device[0].host_memory.wrong, 1);
+  assert_int_equal(ranks[0].report->device[1].host_memory.wrong, 0);
+  assert_int_equal(ranks[0].report->device[0].verdict, LS_WRONG);
   release(ranks);
   run(*state, ranks, (ls_plant_t){LS_PLANT_TRANSFER, 2, 0});
   f = count(ranks[0].report);
@@ -142,7 +148,7 @@ static void a_signal_ends_the_filling_of_memory(void **state) {
   assert_int_equal(ls_comm_self_create(c->ctx, &comm), LS_OK);
   assert_int_equal(ls_stress_run(c->ctx, comm, &o, &r), LS_OK);
   const ls_stress_device_t *d = &r->device[0];
-  assert_true(d->memory_used_bytes - d->memory_before_bytes <= (int64_t)1 << 29); /* two pieces of eight */
+  assert_true(d->memory.used_bytes - d->memory.before_bytes <= (int64_t)1 << 29); /* two pieces of eight */
   assert_true(r->interrupted);
   assert_int_equal(ls_stress_status(r), LS_OK); /* what was not filled is no missed target */
   ls_stress_release(r);
@@ -158,9 +164,9 @@ static ls_stress_device_t device_of(double rate, double busy, double others) {
       .product = {{.name = "fp32", .count = 10, .length = 5, .ns = 1, .burst_ns = rate, .hash = 7}},
       .busy_ratio = busy,
       .others_ratio = others,
-      .memory_bytes = 1000,
-      .memory_want_bytes = 800,
-      .memory_used_bytes = 800,
+      .memory.bytes = 1000,
+      .memory.want_bytes = 800,
+      .memory.used_bytes = 800,
       .throttle_reasons = -1};
 }
 
@@ -179,7 +185,7 @@ static void rules(void **state) {
   assert_int_equal(judged(device_of(0.951, 0.989, 0)), LS_BELOW);
   assert_int_equal(judged(device_of(0.5, 0.5, 0.3)), LS_DISTURBED);
   ls_stress_device_t d = device_of(1, 1, 0);
-  d.memory_used_bytes = 789;
+  d.memory.used_bytes = 789;
   assert_int_equal(judged(d), LS_BELOW);
   d = device_of(1, 1, 0);
   d.throttle_reasons = 0x4; /* a power cap is what full load meets */
