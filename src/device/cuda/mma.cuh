@@ -67,6 +67,21 @@ template <int left> __device__ static inline void copies_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
 }
 
+// Of an 8 x 8 matrix of 16-bit numbers lane l has columns 2 (l % 4) and one more of row l / 4, and gets these of the
+// transposed one.
+__device__ static inline uint32_t transposed(uint32_t pair) {
+  uint32_t turned;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(pair));
+  return turned;
+}
+
+// tanh x, within 2^-11 of it.
+__device__ static inline float tanh_rough(float x) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // 2^x, within 2 units in the last place; 0 for -INFINITY.
 __device__ static inline float power_of_2(float x) {
   float y;

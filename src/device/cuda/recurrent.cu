@@ -2,190 +2,11 @@
 // all positions in one launch: each block keeps the weights of its share of the units in registers, and the blocks
 // send each other what the next position needs (cluster.cuh). Reading shared memory takes longer than arithmetic, so that a thread uses what it has read for several columns; what threads of a warp
 // have summed they add up by shuffles. Wider layers, and GPUs without clusters, take a launch for each position.
-#include "device/cuda/block.cuh"
 #include "device/cuda/cluster.cuh"
-#include "device/cuda/mma.cuh"
+#include "device/cuda/recurrent.cuh"
 #include <cooperative_groups.h>
 
 namespace cg = cooperative_groups;
-
-struct chain_t {
-  int64_t n, t, h;
-  bool back;
-  // The s-th position of the chain's order, as a row of (n t); -1: there is none.
-  __device__ int64_t row(int64_t sample, int64_t s) const {
-    return s < 0 || s >= t ? -1 : sample * t + (back ? t - 1 - s : s);
-  }
-  // What arrives for a position has the parity of its own use of one of two places.
-  __device__ static int parity(int64_t position) { return (int)((position - 1) >> 1 & 1); }
-};
-
-__device__ static float sigmoid_of(float x) {
-  return 1 / (1 + expf(-x));
-}
-
-// ---- one unit at one position ----
-// load: what the step needs from memory. step: the arithmetic. keep: writes what the op keeps. `sum`: products with w_hh;
-// `output`: the unit's, one position before, and now. `state` goes along the chain. In the gradients d is what w_hh's rows
-// are multiplied with. E: elements of tensors; c is f32 always.
-
-template <class E_> struct lstm_op {
-  typedef E_ E;
-  static constexpr int GATES = 4;
-  static constexpr bool GRADIENT = false;
-  const E *x;
-  E *y;
-  float *c;
-  E *gates;
-  struct in_t {
-    float x[GATES];
-  };
-  struct kept_t {
-    float gate[GATES], c, y;
-  };
-  __device__ in_t load(int64_t row, int64_t h, int64_t e) const {
-    in_t v;
-#pragma unroll
-    for (int g = 0; g < GATES; g++)
-      v.x[g] = f32_of(x[(row * GATES + g) * h + e]);
-    return v;
-  }
-  __device__ float state_at(int64_t row, int64_t h, int64_t e) const {
-    return c[row * h + e];
-  }
-  __device__ kept_t step(const in_t &v, const float *sum, float *output, float *state) const {
-    kept_t kept;
-#pragma unroll
-    for (int g = 0; g < GATES; g++)
-      kept.gate[g] = g == 2 ? tanhf(v.x[g] + sum[g]) : sigmoid_of(v.x[g] + sum[g]);
-    kept.c = *state = kept.gate[1] * *state + kept.gate[0] * kept.gate[2];
-    kept.y = *output = kept.gate[3] * tanhf(*state);
-    return kept;
-  }
-  __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
-#pragma unroll
-    for (int g = 0; g < GATES; g++)
-      gates[(row * GATES + g) * h + e] = rounded<E>(kept.gate[g]);
-    c[row * h + e] = kept.c;
-    y[row * h + e] = rounded<E>(kept.y);
-  }
-};
-
-template <class E_> struct gru_op {
-  typedef E_ E;
-  static constexpr int GATES = 3;
-  static constexpr bool GRADIENT = false;
-  const E *x;
-  const float *b;
-  E *y, *gates, *m;
-  struct in_t {
-    float x[GATES], b;
-  };
-  struct kept_t {
-    float gate[GATES], m, y;
-  };
-  __device__ in_t load(int64_t row, int64_t h, int64_t e) const {
-    in_t v;
-#pragma unroll
-    for (int g = 0; g < GATES; g++)
-      v.x[g] = f32_of(x[(row * GATES + g) * h + e]);
-    v.b = b[e];
-    return v;
-  }
-  __device__ float state_at(int64_t, int64_t, int64_t) const {
-    return 0;
-  }
-  __device__ kept_t step(const in_t &v, const float *sum, float *output, float *) const {
-    float reset = sigmoid_of(v.x[0] + sum[0]), update = sigmoid_of(v.x[1] + sum[1]), inner = sum[2] + v.b;
-    float fresh = tanhf(v.x[2] + reset * inner);
-    *output = (1 - update) * fresh + update * *output;
-    return {{reset, update, fresh}, inner, *output};
-  }
-  __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
-#pragma unroll
-    for (int g = 0; g < GATES; g++)
-      gates[(row * GATES + g) * h + e] = rounded<E>(kept.gate[g]);
-    m[row * h + e] = rounded<E>(kept.m);
-    y[row * h + e] = rounded<E>(kept.y);
-  }
-};
-
-template <class E_> struct lstm_dx_op {
-  typedef E_ E;
-  static constexpr int GATES = 4;
-  static constexpr bool GRADIENT = true;
-  const E *dy;
-  const float *c;
-  const E *gates;
-  E *dx;
-  struct in_t {
-    float dy, c, before, gate[GATES];
-  };
-  struct kept_t {
-    float d[GATES];
-  };
-  __device__ in_t load(int64_t row, int64_t before, int64_t h, int64_t e) const {
-    in_t v = {f32_of(dy[row * h + e]), c[row * h + e], before < 0 ? 0 : c[before * h + e], {}};
-#pragma unroll
-    for (int g = 0; g < GATES; g++)
-      v.gate[g] = f32_of(gates[(row * GATES + g) * h + e]);
-    return v;
-  }
-  __device__ kept_t step(const in_t &v, float dh, float *state) const {
-    float i = v.gate[0], f = v.gate[1], g = v.gate[2], o = v.gate[3], q = tanhf(v.c), up = v.dy + dh;
-    float dc = *state + up * o * (1 - q * q);
-    *state = dc * f;
-    return {{dc * g * i * (1 - i), dc * v.before * f * (1 - f), dc * i * (1 - g * g), up * q * o * (1 - o)}};
-  }
-  __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
-#pragma unroll
-    for (int g = 0; g < GATES; g++)
-      dx[(row * GATES + g) * h + e] = rounded<E>(kept.d[g]);
-  }
-  __device__ const E *factors() const {
-    return dx;
-  }
-};
-
-template <class E_> struct gru_dx_op {
-  typedef E_ E;
-  static constexpr int GATES = 3;
-  static constexpr bool GRADIENT = true;
-  const E *dy, *y, *gates, *m;
-  E *dx, *dhidden;
-  struct in_t {
-    float dy, before, m, gate[GATES];
-  };
-  struct kept_t {
-    float d[GATES], inner;
-  };
-  __device__ in_t load(int64_t row, int64_t before, int64_t h, int64_t e) const {
-    in_t v = {
-        f32_of(dy[row * h + e]), before < 0 ? 0 : f32_of(y[before * h + e]), f32_of(m[row * h + e]), {}};
-#pragma unroll
-    for (int g = 0; g < GATES; g++)
-      v.gate[g] = f32_of(gates[(row * GATES + g) * h + e]);
-    return v;
-  }
-  __device__ kept_t step(const in_t &v, float dh, float *state) const {
-    float reset = v.gate[0], update = v.gate[1], fresh = v.gate[2], up = v.dy + dh + *state;
-    float inner = up * (1 - update) * (1 - fresh * fresh);
-    *state = up * update;
-    return {
-        {inner * v.m * reset * (1 - reset), up * (v.before - fresh) * update * (1 - update), inner * reset},
-        inner};
-  }
-  __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
-#pragma unroll
-    for (int g = 0; g < GATES; g++) {
-      dx[(row * GATES + g) * h + e] = rounded<E>(g < 2 ? kept.d[g] : kept.inner);
-      dhidden[(row * GATES + g) * h + e] = rounded<E>(kept.d[g]);
-    }
-  }
-  __device__ const E *factors() const {
-    return dhidden;
-  }
-};
 
 // ---- a cluster takes S samples through all positions ----
 // A block has `units` units, a multiple of 4, and SHARERS threads for each. A thread has the weights of K numbers, SHARERS or
@@ -416,18 +237,8 @@ static int launch_cluster(cudaStream_t stream, void (*kernel)(OP, const typename
                           size_t bytes) {
   int error = kernel_ready(kernel, 90, bytes);
   if (error) return error;
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = CLUSTER;
-  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3((unsigned)((k.n + samples - 1) / samples * CLUSTER));
-  config.blockDim = dim3((unsigned)(SHARERS * units));
-  config.dynamicSmemBytes = bytes;
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, kernel, op, w, k, units);
+  return launch_clusters(stream, kernel, CLUSTER, (k.n + samples - 1) / samples, SHARERS * units, bytes, op,
+                         w, k, units);
 }
 
 template <class OP, int K, int S>
@@ -539,7 +350,11 @@ static int run_op(ls_stream_t *stream, args_t args, OP op, const ls_tensor_t &w,
   chain_t k = {y.shape.dim[0], y.shape.dim[1], y.shape.dim[2], args->attrs->i[0] == 1};
   const typename OP::E *weights = (const typename OP::E *)w.data;
   cudaStream_t handle = ls_kernel_stream(stream);
-  int error = run_cluster(handle, op, weights, k);
+  int error;
+  if constexpr (sizeof(typename OP::E) == 2)
+    error = chain_tensor(handle, op, weights, k);
+  else
+    error = run_cluster(handle, op, weights, k);
   if (error != cudaErrorNotSupported) return error;
   for (int64_t s = 0; s < k.t; s++)
     if constexpr (OP::GRADIENT)

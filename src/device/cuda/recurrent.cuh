@@ -1,0 +1,227 @@
+// What the versions of recurrent chains share: sizes, and what one unit does at one position. The versions differ in how
+// they multiply with w_hh.
+#pragma once
+
+#include "device/cuda/block.cuh"
+#include "device/cuda/mma.cuh"
+
+struct chain_t {
+  int64_t n, t, h;
+  bool back;
+  // The s-th position of the chain's order, as a row of (n t); -1: there is none.
+  __device__ int64_t row(int64_t sample, int64_t s) const {
+    return s < 0 || s >= t ? -1 : sample * t + (back ? t - 1 - s : s);
+  }
+  // What arrives for a position has the parity of its own use of one of two places.
+  __device__ static int parity(int64_t position) { return (int)((position - 1) >> 1 & 1); }
+};
+
+// Within a few units in the last place of 1; of bf16 tensors within 2^-11, a fourth of what their rounding takes.
+template <class E> __device__ static inline float tanh_of(float x, E) {
+  return tanhf(x);
+}
+template <class E> __device__ static inline float sigmoid_of(float x, E) {
+  return __fdividef(1, 1 + __expf(-x));
+}
+__device__ static inline float tanh_of(float x, bf16_t) {
+  return tanh_rough(x);
+}
+__device__ static inline float sigmoid_of(float x, bf16_t) {
+  return 0.5f * tanh_rough(0.5f * x) + 0.5f;
+}
+
+// ---- one unit at one position ----
+// load: what the step needs from memory, as it is there, so that nothing waits for it before the step. step: the arithmetic.
+// keep: writes what the op keeps. `sum`: products with w_hh; `output`: the unit's, one position before, and now. `state` goes
+// along the chain. In the gradients d is what w_hh's rows are multiplied with. E: elements of tensors; c is f32 always.
+
+template <class E_> struct lstm_op {
+  typedef E_ E;
+  static constexpr int GATES = 4;
+  static constexpr bool GRADIENT = false;
+  const E *x;
+  E *y;
+  float *c;
+  E *gates;
+  struct in_t {
+    E x[GATES];
+  };
+  struct kept_t {
+    float gate[GATES], c, y;
+  };
+  __device__ in_t load(int64_t row, int64_t h, int64_t e) const {
+    in_t v;
+#pragma unroll
+    for (int g = 0; g < GATES; g++)
+      v.x[g] = x[(row * GATES + g) * h + e];
+    return v;
+  }
+  __device__ float state_at(int64_t row, int64_t h, int64_t e) const {
+    return c[row * h + e];
+  }
+  __device__ kept_t step(const in_t &v, const float *sum, float *output, float *state) const {
+    kept_t kept;
+#pragma unroll
+    for (int g = 0; g < GATES; g++)
+      kept.gate[g] =
+          g == 2 ? tanh_of(f32_of(v.x[g]) + sum[g], E()) : sigmoid_of(f32_of(v.x[g]) + sum[g], E());
+    kept.c = *state = kept.gate[1] * *state + kept.gate[0] * kept.gate[2];
+    kept.y = *output = kept.gate[3] * tanh_of(*state, E());
+    return kept;
+  }
+  __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
+#pragma unroll
+    for (int g = 0; g < GATES; g++)
+      gates[(row * GATES + g) * h + e] = rounded<E>(kept.gate[g]);
+    c[row * h + e] = kept.c;
+    y[row * h + e] = rounded<E>(kept.y);
+  }
+};
+
+template <class E_> struct gru_op {
+  typedef E_ E;
+  static constexpr int GATES = 3;
+  static constexpr bool GRADIENT = false;
+  const E *x;
+  const float *b;
+  E *y, *gates, *m;
+  struct in_t {
+    E x[GATES];
+    float b;
+  };
+  struct kept_t {
+    float gate[GATES], m, y;
+  };
+  __device__ in_t load(int64_t row, int64_t h, int64_t e) const {
+    in_t v;
+#pragma unroll
+    for (int g = 0; g < GATES; g++)
+      v.x[g] = x[(row * GATES + g) * h + e];
+    v.b = b[e];
+    return v;
+  }
+  __device__ float state_at(int64_t, int64_t, int64_t) const {
+    return 0;
+  }
+  __device__ kept_t step(const in_t &v, const float *sum, float *output, float *) const {
+    float reset = sigmoid_of(f32_of(v.x[0]) + sum[0], E()), update = sigmoid_of(f32_of(v.x[1]) + sum[1], E());
+    float inner = sum[2] + v.b, fresh = tanh_of(f32_of(v.x[2]) + reset * inner, E());
+    *output = (1 - update) * fresh + update * *output;
+    return {{reset, update, fresh}, inner, *output};
+  }
+  __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
+#pragma unroll
+    for (int g = 0; g < GATES; g++)
+      gates[(row * GATES + g) * h + e] = rounded<E>(kept.gate[g]);
+    m[row * h + e] = rounded<E>(kept.m);
+    y[row * h + e] = rounded<E>(kept.y);
+  }
+};
+
+template <class E_> struct lstm_dx_op {
+  typedef E_ E;
+  static constexpr int GATES = 4;
+  static constexpr bool GRADIENT = true;
+  const E *dy;
+  const float *c;
+  const E *gates;
+  E *dx;
+  struct in_t {
+    E dy, gate[GATES];
+    float c, before;
+  };
+  struct kept_t {
+    float d[GATES];
+  };
+  __device__ in_t load(int64_t row, int64_t before, int64_t h, int64_t e) const {
+    in_t v;
+    v.dy = dy[row * h + e];
+    v.c = c[row * h + e];
+    v.before = before < 0 ? 0 : c[before * h + e];
+#pragma unroll
+    for (int g = 0; g < GATES; g++)
+      v.gate[g] = gates[(row * GATES + g) * h + e];
+    return v;
+  }
+  __device__ kept_t step(const in_t &v, float dh, float *state) const {
+    float i = f32_of(v.gate[0]), f = f32_of(v.gate[1]), g = f32_of(v.gate[2]), o = f32_of(v.gate[3]);
+    float q = tanh_of(v.c, E()), up = f32_of(v.dy) + dh;
+    float dc = *state + up * o * (1 - q * q);
+    *state = dc * f;
+    return {{dc * g * i * (1 - i), dc * v.before * f * (1 - f), dc * i * (1 - g * g), up * q * o * (1 - o)}};
+  }
+  __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
+#pragma unroll
+    for (int g = 0; g < GATES; g++)
+      dx[(row * GATES + g) * h + e] = rounded<E>(kept.d[g]);
+  }
+  __device__ const E *factors() const {
+    return dx;
+  }
+};
+
+template <class E_> struct gru_dx_op {
+  typedef E_ E;
+  static constexpr int GATES = 3;
+  static constexpr bool GRADIENT = true;
+  const E *dy, *y, *gates, *m;
+  E *dx, *dhidden;
+  struct in_t {
+    E dy, before, m, gate[GATES];
+  };
+  struct kept_t {
+    float d[GATES], inner;
+  };
+  __device__ in_t load(int64_t row, int64_t before, int64_t h, int64_t e) const {
+    in_t v;
+    v.dy = dy[row * h + e];
+    v.before = before < 0 ? E() : y[before * h + e];
+    v.m = m[row * h + e];
+#pragma unroll
+    for (int g = 0; g < GATES; g++)
+      v.gate[g] = gates[(row * GATES + g) * h + e];
+    return v;
+  }
+  __device__ kept_t step(const in_t &v, float dh, float *state) const {
+    float reset = f32_of(v.gate[0]), update = f32_of(v.gate[1]), fresh = f32_of(v.gate[2]);
+    float up = f32_of(v.dy) + dh + *state;
+    float inner = up * (1 - update) * (1 - fresh * fresh);
+    *state = up * update;
+    return {{inner * f32_of(v.m) * reset * (1 - reset),
+             up * (f32_of(v.before) - fresh) * update * (1 - update), inner * reset},
+            inner};
+  }
+  __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
+#pragma unroll
+    for (int g = 0; g < GATES; g++) {
+      dx[(row * GATES + g) * h + e] = rounded<E>(g < 2 ? kept.d[g] : kept.inner);
+      dhidden[(row * GATES + g) * h + e] = rounded<E>(kept.d[g]);
+    }
+  }
+  __device__ const E *factors() const {
+    return dhidden;
+  }
+};
+
+// A launch of `count` clusters of `of` blocks each.
+template <class... A>
+static int launch_clusters(cudaStream_t stream, void (*kernel)(A...), int of, int64_t count, int threads,
+                           size_t bytes, A... args) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = (unsigned)of;
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3((unsigned)(count * of));
+  config.blockDim = dim3((unsigned)threads);
+  config.dynamicSmemBytes = bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, kernel, args...);
+}
+
+// ---- recurrent_tensor.cu ----
+
+// The version of 16-bit tensors on tensor cores; cudaErrorNotSupported where the GPU or the width does not suit it.
+template <class OP> int chain_tensor(cudaStream_t stream, OP op, const typename OP::E *w, const chain_t &k);
