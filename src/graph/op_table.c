@@ -53,6 +53,7 @@ const ls_op_t *const ls_ops[] = {
     &ls_op_reshape,
     &ls_op_concat,
     &ls_op_columns,
+    &ls_op_resize_rows,
     &ls_op_reduce,
     &ls_op_reduce_dx,
     &ls_op_lstm_chain,

@@ -149,15 +149,17 @@ void ls_graph_keep(ls_graph_t *graph, const ls_graph_node_t *node) {
   ls_graph_append(graph, node);
   for (int i = 0; i < node->out_count && !graph->status; i++) {
     ls_graph_tensor_t *t = &graph->tensors[node->out[i]];
-    t->shape.dtype = out[i].dtype;
+    t->shape = out[i];
     if (node->op->view) t->alias_of = ls_graph_owner(graph, node->in[0]);
   }
 }
 
 ls_tensor_id_t ls_graph_twin(ls_graph_t *graph, ls_tensor_id_t id, ls_dtype_t dtype) {
   ls_shape_t shape = graph->tensors[id].shape;
+  ls_role_t role = graph->tensors[id].role;
   shape.dtype = dtype;
-  return ls_graph_append_tensor(graph, graph->tensors[id].name, shape, graph->tensors[id].role);
+  return ls_graph_append_tensor(graph, graph->tensors[id].name, shape,
+                                role == LS_ROLE_PARAM_GRAD ? LS_ROLE_GRAD : role);
 }
 
 /* ---- the proof ---- */

@@ -26,9 +26,10 @@ void ls_graph_sweep(ls_graph_t *graph);
  * others (ls_graph_op) between them. The old list stays valid as long as the graph. */
 void ls_graph_begin_again(ls_graph_t *graph, const ls_graph_node_t **old, int *count);
 /* Appends a node of the old list, or a new one that makes tensors of the graph. Its inputs may be others than before;
- * the dtypes of what it makes follow from them. */
+ * the shapes of what it makes follow from them. */
 void ls_graph_keep(ls_graph_t *graph, const ls_graph_node_t *node);
-/* A new tensor of the same name, role and shape, of another dtype, that no node makes yet. */
+/* A new tensor of the same name, role and shape, of this dtype, that no node makes yet. The twin of a parameter's
+ * gradient is an ordinary gradient. */
 ls_tensor_id_t ls_graph_twin(ls_graph_t *graph, ls_tensor_id_t id, ls_dtype_t dtype);
 
 /* Proves from scratch: every node reads only earlier results and makes the tensors that name it as producer,

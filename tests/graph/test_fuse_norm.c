@@ -1,4 +1,4 @@
-/* What the passes of convolutional networks find, fuse_norm and fuse_scale, and that gradients keep their bits. */
+/* What the passes fuse_norm, fuse_scale and align_classes find, and that gradients keep their bits. */
 #include "graph/ops/ops.h"
 #include "graph/pass/pass.h"
 
@@ -121,7 +121,10 @@ static int values(ls_ctx_t *ctx, void (*make)(ls_graph_t *), bool fuse, float *t
   void **memory = graph_memory(g);
   for (int id = 0; id < g->tensor_count; id++)
     for (int64_t k = 0; g->tensors[id].producer < 0 && k < ls_shape_count(&g->tensors[id].shape); k++)
-      ((float *)memory[id])[k] = 0.3f * (float)((k * 7 + id * 5) % 11 - 5);
+      if (g->tensors[id].shape.dtype == LS_I32)
+        ((int32_t *)memory[id])[k] = (int32_t)k;
+      else
+        ((float *)memory[id])[k] = 0.3f * (float)((k * 7 + id * 5) % 11 - 5);
   for (int n = 0; n < g->node_count; n++)
     run_node(g, n, memory);
   for (int id = 0; id < g->tensor_count; id++) {
@@ -155,6 +158,57 @@ static void test_fused_scales_keep_the_bits(void **state) {
   same_bits(((fixture_t *)*state)->ctx, squeeze, CHANNELS * (CHANNELS + 1) + 1);
 }
 
+/* Two layers whose logits have CLASSES columns, seen once as positions of samples, with weights that the first layer's
+ * product shares, and the loss of classes. */
+enum { CLASSES = 67 };
+static void classes(ls_graph_t *g) {
+  const ls_attrs_t positions = {.i = {3, ROWS, POSITIONS, CLASSES}},
+                   flat = {.i = {2, ROWS * POSITIONS, CLASSES}}, smoothing = {.f = {0.1}};
+  ls_tensor_id_t x = ls_graph_input(g, "x", LS_SHAPE(LS_F32, ROWS * POSITIONS, CHANNELS));
+  ls_tensor_id_t target = ls_graph_input(g, "target", LS_SHAPE(LS_I32, ROWS * POSITIONS));
+  ls_tensor_id_t weight = ls_graph_input(g, "weight", LS_SHAPE(LS_F32, ROWS * POSITIONS));
+  ls_tensor_id_t v = ls_graph_param(g, "v", LS_SHAPE(LS_F32, CHANNELS, CHANNELS), (ls_init_t){0});
+  ls_tensor_id_t c = ls_graph_param(g, "c", LS_SHAPE(LS_F32, CHANNELS), (ls_init_t){0});
+  ls_tensor_id_t w = ls_graph_param(g, "w", LS_SHAPE(LS_F32, CLASSES, CHANNELS), (ls_init_t){0});
+  ls_tensor_id_t b = ls_graph_param(g, "b", LS_SHAPE(LS_F32, CLASSES), (ls_init_t){0});
+  ls_tensor_id_t out[3], y = ls_graph_op(g, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){x, v, c}, NULL);
+  y = ls_graph_op(g, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){y, w, b}, NULL);
+  y = ls_graph_op(g, &ls_op_reshape, &positions, 1, &y, NULL);
+  y = ls_graph_op(g, &ls_op_reshape, &flat, 1, &y, NULL);
+  ls_graph_op(g, &ls_op_softmax_xent, &smoothing, 3, (ls_tensor_id_t[]){y, target, weight}, out);
+  ls_graph_rename(g, out[0], "loss");
+  assert_int_equal(ls_graph_backward(g, out[0], -1), LS_OK);
+}
+
+static void test_rows_of_logits_are_whole(void **state) {
+  ls_graph_t *g = ((fixture_t *)*state)->graph;
+  classes(g);
+  assert_int_equal(ls_graph_run_passes(g, &all), LS_OK);
+  assert_int_equal(count_ops(g, &ls_op_resize_rows), 4); /* w and b, and their gradients */
+  for (int n = 0; n < g->node_count; n++)
+    if (g->nodes[n].op == &ls_op_softmax_xent)
+      assert_int_equal(g->tensors[g->nodes[n].in[0]].shape.dim[1], (CLASSES + 7) / 8 * 8);
+  int nodes = g->node_count;
+  assert_int_equal(ls_graph_run_passes(g, &all), LS_OK);
+  assert_int_equal(g->node_count, nodes);
+}
+
+static void test_whole_rows_of_logits_keep_the_bits(void **state) {
+  same_bits(((fixture_t *)*state)->ctx, classes, (CHANNELS + CLASSES) * (CHANNELS + 1) + 1);
+}
+
+/* Another reader of logits expects as many columns as classes. */
+static void test_logits_that_others_read_stay(void **state) {
+  ls_graph_t *g = ((fixture_t *)*state)->graph;
+  classes(g);
+  ls_tensor_id_t logits = ls_graph_find(g, "linear");
+  for (int n = 0; n < g->node_count; n++)
+    if (g->nodes[n].op == &ls_op_linear) logits = g->nodes[n].out[0];
+  ls_graph_op(g, &ls_op_tanh, NULL, 1, &logits, NULL);
+  assert_int_equal(ls_graph_run_passes(g, &all), LS_OK);
+  assert_int_equal(count_ops(g, &ls_op_resize_rows), 0);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
   const struct CMUnitTest tests[] = {
@@ -163,6 +217,9 @@ int main(void) {
       TEST(test_fused_norms_keep_the_bits),
       TEST(test_the_gradients_of_a_value_and_of_its_mean_are_one_op),
       TEST(test_fused_scales_keep_the_bits),
+      TEST(test_rows_of_logits_are_whole),
+      TEST(test_whole_rows_of_logits_keep_the_bits),
+      TEST(test_logits_that_others_read_stay),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,13 +59,13 @@ __device__ static void row_max(const T *x, int64_t classes, int lane, float *max
 
 template <class T>
 __global__ void xent_kernel(void *scratch, const T *logits, const int32_t *target, const float *weight,
-                            float *loss, float *correct, T *prob, int64_t rows, int64_t classes,
-                            float smoothing) {
+                            float *loss, float *correct, T *prob, int64_t rows, int64_t width,
+                            int64_t classes, float smoothing) {
   int lane = threadIdx.x % WARP;
   double my_loss = 0, my_correct = 0;
   for (int64_t r = thread_index() / WARP; r < rows; r += thread_count() / WARP) {
-    const T *x = logits + r * classes;
-    T *p = prob + r * classes;
+    const T *x = logits + r * width;
+    T *p = prob + r * width;
     float max, sum = 0, all = 0;
     int64_t best, t = target[r];
     row_max(x, classes, lane, &max, &best);
@@ -75,8 +75,8 @@ __global__ void xent_kernel(void *scratch, const T *logits, const int32_t *targe
     }
     sum = warp_sum(sum);
     if (smoothing > 0) all = warp_sum(all) * smoothing / (float)classes;
-    for (int64_t c = lane; c < classes; c += WARP)
-      p[c] = rounded<T>(expf(f32_of(x[c]) - max) / sum);
+    for (int64_t c = lane; c < width; c += WARP)
+      p[c] = rounded<T>(c < classes ? expf(f32_of(x[c]) - max) / sum : 0);
     if (lane == 0) { // a target that is no class gives NaN and reads nothing
       float row_loss = t >= 0 && t < classes ? logf(sum) - (1 - smoothing) * (f32_of(x[t]) - max) - all : NAN;
       my_loss += (double)weight[r] * row_loss;
@@ -86,27 +86,31 @@ __global__ void xent_kernel(void *scratch, const T *logits, const int32_t *targe
   finish(scratch, my_loss, my_correct, loss, correct);
 }
 
-// Rows of many classes: a block takes a row and reads it twice. A thread keeps the largest of its numbers so far, its
-// place, and the sum of exponentials below it.
-template <class T>
+// Rows of many classes: a block takes a row and reads it twice, N numbers at a time. A thread keeps the largest of its
+// numbers so far, its place, and the sum of exponentials below it.
+template <class T, int N>
 __global__ void xent_wide_kernel(void *scratch, const T *logits, const int32_t *target, const float *weight,
-                                 float *loss, float *correct, T *prob, int64_t rows, int64_t classes,
-                                 float smoothing) {
+                                 float *loss, float *correct, T *prob, int64_t rows, int64_t width,
+                                 int64_t classes, float smoothing) {
   __shared__ float warp_best[WARPS];
   __shared__ int64_t warp_at[WARPS];
   double my_loss = 0, my_correct = 0;
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-    const T *x = logits + r * classes;
-    T *p = prob + r * classes;
+    const T *x = logits + r * width;
+    T *p = prob + r * width;
     float mine = -INFINITY, sum = 0, all = 0;
     int64_t at = classes, t = target[r];
-#pragma unroll 8
-    for (int64_t c = threadIdx.x; c < classes; c += BLOCK) {
-      float v = f32_of(x[c]);
-      bool larger = at == classes || v > mine;
-      sum = larger ? (at == classes ? 0 : sum * expf(mine - v)) + 1 : sum + expf(v - mine);
-      mine = larger ? v : mine;
-      at = larger ? c : at;
+#pragma unroll 4
+    for (int64_t c = (int64_t)threadIdx.x * N; c < classes; c += BLOCK * N) {
+      auto v = load<N>(x + c);
+#pragma unroll
+      for (int e = 0; e < N; e++) {
+        if (c + e >= classes) break;
+        bool larger = at == classes || v[e] > mine;
+        sum = larger ? (at == classes ? 0 : sum * expf(mine - v[e])) + 1 : sum + expf(v[e] - mine);
+        mine = larger ? v[e] : mine;
+        at = larger ? c + e : at;
+      }
     }
     float max = mine;
     int64_t best = at;
@@ -121,11 +125,17 @@ __global__ void xent_wide_kernel(void *scratch, const T *logits, const int32_t *
     best = warp_at[threadIdx.x % WARPS];
     join_max(&max, &best, classes);
     sum = block_sum(at == classes ? 0 : sum * expf(mine - max));
-#pragma unroll 8
-    for (int64_t c = threadIdx.x; c < classes; c += BLOCK) {
-      float v = f32_of(x[c]);
-      if (smoothing > 0) all += v - max;
-      p[c] = rounded<T>(expf(v - max) / sum);
+#pragma unroll 4
+    for (int64_t c = (int64_t)threadIdx.x * N; c < width; c += BLOCK * N) {
+      auto v = load<N>(x + c);
+      float value[N];
+#pragma unroll
+      for (int e = 0; e < N; e++) {
+        bool real = c + e < classes;
+        if (smoothing > 0 && real) all += v[e] - max;
+        value[e] = real ? expf(v[e] - max) / sum : 0;
+      }
+      store<N>(p + c, value);
     }
     if (smoothing > 0) all = block_sum(all) * smoothing / (float)classes;
     if (threadIdx.x == 0) {
@@ -137,51 +147,63 @@ __global__ void xent_wide_kernel(void *scratch, const T *logits, const int32_t *
   finish(scratch, my_loss, my_correct, loss, correct);
 }
 
+// Columns of a row that are classes.
+static int64_t classes_of(args_t args, int64_t width) {
+  return args->attrs->i[0] > 0 ? args->attrs->i[0] : width;
+}
+
 enum { WIDE_ROW = 512 };
 
 static ls_status_t softmax_xent(ls_stream_t *stream, args_t args) {
-  int64_t rows = in_rows(args, 0), classes = in_width(args, 0);
-  bool wide = classes >= WIDE_ROW;
-  BY_DTYPE(in_dtype(args, 0), auto *kernel = wide ? xent_wide_kernel<T> : xent_kernel<T>;
+  int64_t rows = in_rows(args, 0), width = in_width(args, 0), classes = classes_of(args, width);
+  bool wide = classes >= WIDE_ROW, aligned = aligned16(args->in[0].data, args->out[2].data);
+  BY_DTYPE(in_dtype(args, 0), auto *kernel = wide ? xent_wide_kernel<T, 1> : xent_kernel<T>;
+           if (wide && aligned && width % WIDE<T> == 0) kernel = xent_wide_kernel<T, WIDE<T>>;
            kernel<<<grid_for(rows, wide ? 1 : WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
                ls_kernel_scratch(stream), in<T>(args, 0), in<int32_t>(args, 1), in(args, 2), out(args, 0),
-               out(args, 1), out<T>(args, 2), rows, classes, (float)args->attrs->f[0]))
+               out(args, 1), out<T>(args, 2), rows, width, classes, (float)args->attrs->f[0]))
   return launched(stream, "softmax_xent");
 }
 
 constexpr int ROWS_AT_ONCE = 8;
 
-// dx may be prob.
-template <class T>
+// dx may be prob. N numbers at a time.
+template <class T, int N>
 __global__ void xent_dx_kernel(const float *dloss, const T *prob, const int32_t *target, const float *weight,
-                               T *dx, int64_t rows, int64_t classes, float hit, float each) {
-  int64_t c = plane_column();
-  if (c >= classes) return;
+                               T *dx, int64_t rows, int64_t width, int64_t classes, float hit, float each) {
+  int64_t c = plane_column() * N;
+  if (c >= width) return;
   int64_t step = plane_row_step();
   float scale = *dloss;
   for (int64_t r = plane_row(); r < rows; r += ROWS_AT_ONCE * step) {
-    T value[ROWS_AT_ONCE];
+    some<T, N> value[ROWS_AT_ONCE];
 #pragma unroll
     for (int k = 0; k < ROWS_AT_ONCE; k++)
-      if (r + k * step < rows) value[k] = prob[(r + k * step) * classes + c];
+      if (r + k * step < rows) value[k] = load<N>(prob + (r + k * step) * width + c);
 #pragma unroll
     for (int k = 0; k < ROWS_AT_ONCE; k++) {
       int64_t at = r + k * step;
-      if (at < rows)
-        dx[at * classes + c] =
-            rounded<T>(scale * weight[at] * (f32_of(value[k]) - (c == target[at] ? hit : each)));
+      if (at >= rows) break;
+      float d[N], by = scale * weight[at];
+#pragma unroll
+      for (int e = 0; e < N; e++)
+        d[e] = c + e < classes ? by * (value[k][e] - (c + e == target[at] ? hit : each)) : 0;
+      store<N>(dx + at * width + c, d);
     }
   }
 }
 
 static ls_status_t softmax_xent_dx(ls_stream_t *stream, args_t args) {
-  int64_t rows = in_rows(args, 1), classes = in_width(args, 1);
+  int64_t rows = in_rows(args, 1), width = in_width(args, 1), classes = classes_of(args, width);
   double smoothing = args->attrs->f[0];
   float each = (float)(smoothing / (double)classes), hit = (float)(1 - smoothing) + each;
-  plane p = plane_for((rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, classes);
-  BY_DTYPE(in_dtype(args, 1), xent_dx_kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(
-                                  in(args, 0), in<T>(args, 1), in<int32_t>(args, 2), in(args, 3),
-                                  out<T>(args, 0), rows, classes, hit, each))
+  bool aligned = aligned16(args->in[1].data, args->out[0].data);
+  BY_DTYPE(in_dtype(args, 1), bool several = aligned && width % WIDE<T> == 0;
+           plane p = plane_for((rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, several ? width / WIDE<T> : width);
+           auto *kernel = several ? xent_dx_kernel<T, WIDE<T>> : xent_dx_kernel<T, 1>;
+           kernel<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(
+               in(args, 0), in<T>(args, 1), in<int32_t>(args, 2), in(args, 3), out<T>(args, 0), rows, width,
+               classes, hit, each))
   return launched(stream, "softmax_xent_dx");
 }
 

@@ -1,7 +1,7 @@
 // Ops that move numbers and compute nothing. A batch is gathered from tables in the GPU's memory: 32-bit words are
 // moved, four at a time where rows of features begin at a multiple of 16 bytes, bytes where they do not begin at a
 // word. A row is read by neighbouring threads, each with several loads on their way at once. concat and columns copy
-// blocks of columns, which the runtime does.
+// blocks of columns, resize_rows copies rows: the runtime does that.
 #include "device/cuda/block.cuh"
 
 constexpr int EACH = 4; // words, or vectors, that a thread has on their way
@@ -90,5 +90,18 @@ static ls_status_t columns(ls_stream_t *stream, args_t args) {
                           "columns");
 }
 
-const ls_kernel_row_t ls_cuda_move_rows[] = {
-    {"gather_rows", gather_rows}, {"concat", concat, true}, {"columns", columns, true}, {}};
+static ls_status_t resize_rows(ls_stream_t *stream, args_t args) {
+  size_t from_bytes = ls_shape_bytes(&args->in[0].shape), to_bytes = ls_shape_bytes(&args->out[0].shape);
+  size_t both_bytes = from_bytes < to_bytes ? from_bytes : to_bytes;
+  char *to = (char *)args->out[0].data;
+  cudaStream_t on = ls_kernel_stream(stream);
+  int error = cudaMemcpyAsync(to, args->in[0].data, both_bytes, cudaMemcpyDeviceToDevice, on);
+  if (!error && to_bytes > both_bytes) error = cudaMemsetAsync(to + both_bytes, 0, to_bytes - both_bytes, on);
+  return ls_kernel_status(stream, error, "resize_rows");
+}
+
+const ls_kernel_row_t ls_cuda_move_rows[] = {{"gather_rows", gather_rows},
+                                             {"concat", concat, true},
+                                             {"columns", columns, true},
+                                             {"resize_rows", resize_rows, true},
+                                             {}};

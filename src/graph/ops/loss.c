@@ -7,17 +7,24 @@
 #include <math.h>
 
 static ls_status_t xent_inputs(ls_ctx_t *ctx, const char *op, const char *what, const ls_shape_t *logits,
-                               const ls_shape_t *target, const ls_shape_t *weight) {
+                               const ls_shape_t *target, const ls_shape_t *weight, int64_t classes) {
   ls_status_t status;
   if ((status = ls_rule_tensor(ctx, op, what, logits, LS_F32, 2, 2))) return status;
+  if (classes > logits->dim[1])
+    return ls_fail(ctx, LS_ERR_SHAPE, "%s: %s have %lld columns, not %lld classes", op, what,
+                   (long long)logits->dim[1], (long long)classes);
   ls_shape_t rows = LS_SHAPE(LS_I32, logits->dim[0]);
   if ((status = ls_rule_equal(ctx, op, "target", target, "one class a row", &rows))) return status;
   return ls_rule_vector(ctx, op, "weight", weight, logits->dim[0]);
 }
 
+/* Columns that are classes. */
+static int64_t classes_of(const ls_attrs_t *attrs, const ls_shape_t *logits) {
+  return attrs->i[0] > 0 ? attrs->i[0] : logits->dim[1];
+}
+
 static ls_status_t xent_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
-  (void)attrs;
-  ls_status_t status = xent_inputs(ctx, "softmax_xent", "logits", &in[0], &in[1], &in[2]);
+  ls_status_t status = xent_inputs(ctx, "softmax_xent", "logits", &in[0], &in[1], &in[2], attrs->i[0]);
   if (status) return status;
   out[0] = out[1] = LS_SHAPE(LS_F32, 1);
   out[2] = in[0];
@@ -31,9 +38,10 @@ static ls_status_t xent_forward(ls_stream_t *stream, const ls_kernel_args_t *arg
   const float *x = ls_in_f32(args, 0), *weight = ls_in_f32(args, 2);
   const int32_t *target = args->in[1].data;
   float *p = ls_out_f32(args, 2);
-  int64_t rows = ls_in_shape(args, 0)->dim[0], classes = ls_in_shape(args, 0)->dim[1], correct = 0;
+  int64_t rows = ls_in_shape(args, 0)->dim[0], width = ls_in_shape(args, 0)->dim[1], correct = 0;
+  int64_t classes = classes_of(args->attrs, ls_in_shape(args, 0));
   double loss = 0, smoothing = args->attrs->f[0];
-  for (int64_t r = 0; r < rows; r++, x += classes, p += classes) {
+  for (int64_t r = 0; r < rows; r++, x += width, p += width) {
     int64_t best = 0, t = target[r];
     for (int64_t c = 1; c < classes; c++)
       if (x[c] > x[best]) best = c;
@@ -43,8 +51,8 @@ static ls_status_t xent_forward(ls_stream_t *stream, const ls_kernel_args_t *arg
       all += x[c] - max;
     }
     double mean = smoothing > 0 ? smoothing * all / (double)classes : 0;
-    for (int64_t c = 0; c < classes; c++)
-      p[c] = (float)(exp(x[c] - max) / sum);
+    for (int64_t c = 0; c < width; c++)
+      p[c] = c < classes ? (float)(exp(x[c] - max) / sum) : 0;
     loss += weight[r] * (t >= 0 && t < classes ? log(sum) - (1 - smoothing) * (x[t] - max) - mean : NAN);
     correct += weight[r] > 0 && best == t;
   }
@@ -68,10 +76,10 @@ static ls_status_t xent_backward(ls_graph_t *graph, const ls_graph_node_t *node,
 
 static ls_status_t xent_dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
                                  ls_shape_t *out) {
-  (void)attrs;
   ls_status_t status;
   if ((status = ls_rule_vector(ctx, "softmax_xent_dx", "dloss", &in[0], 1))) return status;
-  if ((status = xent_inputs(ctx, "softmax_xent_dx", "prob", &in[1], &in[2], &in[3]))) return status;
+  if ((status = xent_inputs(ctx, "softmax_xent_dx", "prob", &in[1], &in[2], &in[3], attrs->i[0])))
+    return status;
   out[0] = in[1];
   return LS_OK;
 }
@@ -82,11 +90,13 @@ static ls_status_t xent_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *
   const float *p = ls_in_f32(args, 1), *weight = ls_in_f32(args, 3);
   const int32_t *target = args->in[2].data;
   float *dx = ls_out_f32(args, 0), dloss = ls_in_f32(args, 0)[0];
-  int64_t rows = ls_in_shape(args, 1)->dim[0], classes = ls_in_shape(args, 1)->dim[1];
+  int64_t rows = ls_in_shape(args, 1)->dim[0], width = ls_in_shape(args, 1)->dim[1];
+  int64_t classes = classes_of(args->attrs, ls_in_shape(args, 1));
   float each = (float)(args->attrs->f[0] / (double)classes), hit = (float)(1 - args->attrs->f[0]) + each;
   for (int64_t r = 0; r < rows; r++)
-    for (int64_t c = 0; c < classes; c++)
-      dx[r * classes + c] = dloss * weight[r] * (p[r * classes + c] - (c == target[r] ? hit : each));
+    for (int64_t c = 0; c < width; c++)
+      dx[r * width + c] =
+          c < classes ? dloss * weight[r] * (p[r * width + c] - (c == target[r] ? hit : each)) : 0;
   return LS_OK;
 }
 
@@ -137,6 +147,18 @@ static const ls_op_case_t xent_cases[] = {
      {.f = {0.1}},
      5e-6,
      2e-3},
+    {"columns that are no classes",
+     3,
+     {LS_CASE_F32(-3, 3, 5, 72), LS_CASE_CLASS(5, 65), LS_CASE_WEIGHT(5)},
+     {.i = {65}, .f = {0.1}},
+     5e-6,
+     2e-3},
+    {"many columns that are no classes",
+     3,
+     {LS_CASE_F32(-3, 3, 9, 1088), LS_CASE_CLASS(9, 1027), LS_CASE_WEIGHT(9)},
+     {.i = {1027}},
+     1e-5,
+     0},
     XENT_CASE("would overflow exp", 4, 9, 300, 5e-6, 0),
     XENT_CASE("many rows", 1025, 10, 4, 1e-5, 0),
     XENT_CASE("many classes", 17, 1003, 4, 1e-5, 0),
@@ -156,6 +178,12 @@ static const ls_op_case_t xent_dx_cases[] = {
      4,
      {LS_CASE_F32(0.5, 1, 1), LS_CASE_F32(0, 1, 5, 37), LS_CASE_CLASS(5, 37), LS_CASE_WEIGHT(5)},
      {.f = {0.1}},
+     5e-7,
+     0},
+    {"columns that are no classes",
+     4,
+     {LS_CASE_F32(0.5, 1, 1), LS_CASE_F32(0, 1, 9, 1088), LS_CASE_CLASS(9, 1027), LS_CASE_WEIGHT(9)},
+     {.i = {1027}, .f = {0.1}},
      5e-7,
      0},
 };

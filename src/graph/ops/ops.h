@@ -78,6 +78,8 @@ extern const ls_op_t ls_op_reshape;        /* i[0] rank (1..6), i[1..6] dimensio
 /* concat joins rows side by side: (a (n, i), b (n, j)) -> (n, i + j). columns takes i[1] columns of x (n, k)
  * from i[0] on; it is the gradient of concat. */
 extern const ls_op_t ls_op_concat, ls_op_columns;
+/* x (r, ..) -> y (i[0], ..): rows that are missing are 0, rows that are too many are left out. */
+extern const ls_op_t ls_op_resize_rows;
 
 /* Reduce over i[0] trailing dimensions (>= 1): sum, or mean when i[1] is 1. reduce (n..., d...) -> (n...). */
 extern const ls_op_t ls_op_reduce;
@@ -98,6 +100,7 @@ extern const ls_op_t ls_op_shift_positions;
 /* Losses: sums over samples of weight times the sample's loss; weights (n) carry 1 / samples of the global
  * batch, 0 for padding rows, so that partial sums over ranks and micro-batches just add up.
  * softmax_xent: (logits (n, c), target i32 (n), weight (n)) -> loss (1), correct (1), probabilities (n, c).
+ *   i[0] above 0: only so many columns are classes; the probability and the gradient of the others are 0.
  *   correct counts the rows of positive weight whose largest logit is the target (first one wins ties).
  *   f[0] label smoothing s: the target has 1 - s + s / c, every other class s / c (Szegedy et al. 2016).
  * position_weights: (target i32 (n, t), weight (n)), i[0] ignored -> weight of every position (n t): weight / positions of

@@ -1,0 +1,58 @@
+/* Another number of rows: what is missing is 0, what is too many is left out.
+ *   resize_rows  (x (r, ..)) -> y (i[0], ..) */
+#include "graph/ops/ops.h"
+#include "graph/ops/row.h"
+
+#include <string.h>
+
+static ls_status_t resize_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                ls_shape_t *out) {
+  ls_status_t status = ls_rule_tensor(ctx, "resize_rows", "x", &in[0], LS_F32, 1, 0);
+  if (status) return status;
+  if (attrs->i[0] < 1)
+    return ls_fail(ctx, LS_ERR_SHAPE, "resize_rows: %lld rows, must be at least 1", (long long)attrs->i[0]);
+  out[0] = in[0];
+  out[0].dim[0] = attrs->i[0];
+  return LS_OK;
+}
+
+static ls_status_t resize_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  size_t from_bytes = ls_shape_bytes(ls_in_shape(args, 0)), to_bytes = ls_shape_bytes(&args->out[0].shape);
+  size_t both_bytes = from_bytes < to_bytes ? from_bytes : to_bytes;
+  memcpy(args->out[0].data, args->in[0].data, both_bytes);
+  memset((char *)args->out[0].data + both_bytes, 0, to_bytes - both_bytes);
+  return LS_OK;
+}
+
+static ls_status_t resize_backward(ls_graph_t *graph, const ls_graph_node_t *node,
+                                   const ls_tensor_id_t *grad_out, const bool *wanted,
+                                   ls_tensor_id_t *grad_in) {
+  (void)wanted;
+  const ls_attrs_t attrs = {.i = {graph->tensors[node->in[0]].shape.dim[0]}};
+  grad_in[0] = ls_graph_op(graph, &ls_op_resize_rows, &attrs, 1, grad_out, NULL);
+  return graph->status;
+}
+
+#define RESIZE_CASE(label, to, grad_tol, ...)                                                                \
+  { label, 1, {LS_CASE_F32(-1, 1, __VA_ARGS__)}, {.i = {to}}, 0, grad_tol }
+static const ls_op_case_t resize_cases[] = {
+    RESIZE_CASE("one", 1, 2e-3, 1, 1),
+    RESIZE_CASE("more", 8, 2e-3, 5, 7),
+    RESIZE_CASE("less", 3, 2e-3, 7, 5, 2),
+    RESIZE_CASE("a vector", 72, 2e-3, 65),
+    RESIZE_CASE("many", 1088, 0, 1027, 131),
+};
+
+const ls_op_t ls_op_resize_rows = {
+    .name = "resize_rows",
+    .class = LS_OP_ELEMENTWISE,
+    .in_count = 1,
+    .out_count = 1,
+    .shape = resize_shape,
+    .forward = resize_forward,
+    .backward = resize_backward,
+    .low_in = 1,
+    .low_out = 1,
+    LS_CASES(resize_cases),
+};
