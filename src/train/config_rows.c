@@ -121,10 +121,11 @@ static const ls_option_t parallel_rows[] = {
     ROW(LS_OPT_INT, ls_parallel_config_t, shards, .min = 1, .max = LS_TREE_PARTS_MAX, .initial = "8",
         .help = "Number of equal pieces into which a reproducible step cuts the global batch: a "
                 "power of two, divided evenly among the ranks. Another number gives other bits."),
-    ROW(LS_OPT_BOOL, ls_parallel_config_t, fuse, .initial = "false",
-        .help = "Fuse neighbouring ops that the backend can compute as one: on cuda, a linear layer and its "
-                "relu, "
-                "a residual sum with its dropout and layer norm. May change the rounding."),
+    ROW(LS_OPT_BOOL, ls_parallel_config_t, fuse, .initial = "true",
+        .help =
+            "Fuse neighbouring ops that the backend can compute as one: on cuda, a linear layer and its "
+            "relu, a residual sum with its dropout and layer norm, batch norm and what follows it; and give "
+            "logits rows that products like. May change the rounding."),
     ROW(LS_OPT_BOOL, ls_parallel_config_t, bind, .change = LS_CHANGE_IGNORED, .initial = "true",
         .help =
             "On a CPU, keep each rank on its own share of the node's processors if its threads fit there. "

@@ -232,10 +232,10 @@ static void families_hold_what_times_depend_on(void **state) {
   assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, b), LS_OK);
   assert_string_not_equal(a, b);
   config->train.accumulate = 1;
-  config->parallel.fuse = true;
+  config->parallel.fuse = false;
   assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, b), LS_OK);
   assert_string_not_equal(a, b);
-  config->parallel.fuse = false;
+  config->parallel.fuse = true;
   config->parallel.reproducible = true;
   assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, b), LS_OK);
   assert_string_not_equal(a, b);
