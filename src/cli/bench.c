@@ -43,8 +43,10 @@ const cli_extra_t bench_flags[] = {
     [BENCH_OUTPUT] = {"--output", "FILE", "Write the JSON document (for lockstep compare)."},
     [BENCH_SEED] = {"--order-seed", "N", "Seed of the order and of the bootstrap (default 1)."},
     [BENCH_LIMIT] = {"--limit", "S", "Seconds after which a process is killed (default 600)."},
-    [BENCH_BUDGET] = {"--budget", "S",
-                      "Start no round that would end after S seconds; there are then fewer repetitions."},
+    [BENCH_BUDGET] =
+        {"--budget", "S",
+         "Start no round that would end after S seconds; there are then fewer repetitions. --study families: "
+         "end after S seconds (default 150)."},
     [BENCH_ONCE] = {"--once", "FILE", "Internal: measure this configuration here, write the raw values."},
     [BENCH_ONCE_PARAMS] = {"--once-params", "FILE",
                            "Internal, with --once: write curves and the final parameters."},
@@ -133,6 +135,7 @@ static ls_status_t use_study_config(bench_t *b, cli_args_t *own, char **path) {
   *own = *b->args;
   own->config = *path;
   b->args = own;
+  b->own_config = true;
   return ls_file_write(b->ctx, *path, config, strlen(config));
 }
 
@@ -154,6 +157,13 @@ static ls_status_t report(bench_t *b, ls_status_t measured) {
   }
   ls_status_t status = ls_bench_document(b->ctx, &b->method, b->measured, b->control, &document);
   if (status == LS_OK) {
+    if (b->crossovers) {
+      json_object_set(document, "crossovers", b->crossovers);
+      json_object_set_new(
+          json_object_get(document, "method"), "order",
+          json_string(
+              "the repetitions of a variant share a process, and those of a batch follow each other"));
+    }
     bench_add_run(b, document);
     status = bench_publish(b, document);
   }
@@ -199,8 +209,18 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status == LS_OK) status = bench_sweep(&b);
   if (status == LS_OK) status = bench_prepare(&b);
   if (b.study && !b.host && !args->extra[BENCH_PER_PROCESS]) b.method.per_process = STUDY_PER_PROCESS;
-  if (b.study && !args->extra[BENCH_REPETITIONS]) bench_study_count(&b, "repetitions", &b.method.repetitions);
-  if (b.study && !args->extra[BENCH_STEPS]) bench_study_count(&b, "steps", &b.method.steps);
+  const struct {
+    bench_flag_t flag;
+    const char *key;
+    int64_t *value;
+  } counts[] = {{BENCH_REPETITIONS, "repetitions", &b.method.repetitions},
+                {BENCH_STEPS, "steps", &b.method.steps},
+                {BENCH_WARMUP, "warmup", &b.method.warmup_steps},
+                {BENCH_CONTROL, "control", &b.method.control_pairs},
+                {BENCH_BUDGET, "budget", &b.budget_s}};
+  for (int i = 0; i < LS_COUNT(counts) && b.study; i++)
+    if (!args->extra[counts[i].flag]) bench_study_count(&b, counts[i].key, counts[i].value);
+  if (b.study && json_is_true(json_object_get(b.sweep, "search"))) b.crossovers = json_array();
   if (status == LS_OK) {
     b.method.cpu_throttles_before = ls_bench_cpu_throttles(sysfs_cpu);
     bench_run_begin(&b);
@@ -213,6 +233,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   }
   json_decref(b.sweep);
   json_decref(b.plans);
+  json_decref(b.crossovers);
   json_decref(b.control);
   json_decref(b.measured);
   if (b.dir) ls_dir_remove(ctx, b.dir);

@@ -43,7 +43,7 @@ extern const cli_extra_t bench_flags[];
 
 enum {
   BENCH_VARIANT_MAX = 256,
-  BENCH_SETS = 5, /* assignments that make a variant of a configuration */
+  BENCH_SETS = 7, /* assignments that make a variant of a configuration */
   BENCH_SET_BYTES = 96,
   BENCH_REASON_BYTES = 512
 };
@@ -51,6 +51,7 @@ enum {
 typedef struct {
   int64_t batch, key; /* global batch; what is compared: the same, or the batch per rank */
   int ranks;
+  int64_t samples, bucket_bytes; /* 0 = the configuration's */
   const char *peer; /* whether NCCL may let GPUs reach each other's memory: "on", "off"; NULL: as it is */
   char model[CLI_WORD_BYTES]; /* a preset; "" = the configuration's */
   char strategy[CLI_WORD_BYTES], precision[CLI_WORD_BYTES];
@@ -64,15 +65,20 @@ typedef struct {
   ls_bench_method_t method;
   bool validate;
   const char *study;         /* of --study: the name of its definition; NULL: none */
+  bool own_config;           /* of the study, not of the user */
   bool host;                 /* the backend computes on this machine's cores; known with peer or study */
   int devices;               /* of the backend here; 0 = not asked */
   int64_t limit_s, budget_s; /* of a process; of all rounds */
   json_t *sweep;             /* of --study: bench_study_word */
   bench_variant_t *variants;
   int variant_count;
+  struct {
+    bool model, precision;
+  } shown;                    /* properties that differ between variants and so belong to their names */
   char *dir;                  /* of the children's files */
   json_t *plans;              /* {path, plan} of --plan */
   json_t *measured, *control; /* one per variant; p values of pairs */
+  json_t *crossovers;         /* of --study families: NULL otherwise */
   int64_t rounds_done;        /* complete rounds, even if measuring failed */
   int lost_count;             /* variants that failed while they were measured; refused ones do not count */
   char lost[BENCH_REASON_BYTES]; /* the first of them, and why */
@@ -86,6 +92,8 @@ typedef struct {
 
 /* bench_sweep.c: variants from the flags and the configuration, each checked as a configuration. */
 ls_status_t bench_sweep(bench_t *b);
+/* Adds a variant that has all but its name, series and batch; checks it as a configuration. */
+ls_status_t bench_variant_add(bench_t *b, const bench_variant_t *wanted);
 /* The assignments that make the configuration this variant's; returns how many. */
 int bench_variant_sets(const bench_variant_t *variant, char sets[BENCH_SETS][BENCH_SET_BYTES]);
 /* A reason as reports show it: its first line, without table separators. */
@@ -106,14 +114,27 @@ void bench_print_study(const json_t *document);
  * own, and not reported: LS_ERR_DEVICE with the child's words, LS_ERR_TIMEOUT (--limit). */
 typedef struct {
   int64_t repetitions;
-  const char *params_path; /* not NULL: with curves, parameters are written there */
-  bool traced;             /* once more after them, traced, where steps are captured */
+  int64_t steps, warmup_steps; /* 0 steps: the method's */
+  const char *params_path;     /* not NULL: with curves, parameters are written there */
+  bool traced;                 /* once more after them, traced, where steps are captured */
 } bench_child_t;
 ls_status_t bench_child_run(bench_t *b, const bench_variant_t *variant, const bench_child_t *child,
                             json_t **measurement, char message[256]);
+/* Runs this program: its stdout goes to the file `result`, or, where that is NULL, nowhere. As bench_child_run for
+ * the status and *message; `what` names it where the user stops it. */
+ls_status_t bench_child_program(bench_t *b, const char *what, const char *const *argv, const char *result,
+                                const char *peer, char message[256]);
 /* bench_rounds.c: rounds of all variants in random order, control pairs between them, validation after them.
  * On failure the complete rounds (rounds_done) are left in `measured`, and method.repetitions says so. */
 ls_status_t bench_measure(bench_t *b);
+json_t *bench_variant_json(const bench_variant_t *variant);
+/* A measurement's repetitions go to the variant's; the first one brings everything else. */
+void bench_collect(json_t *variant, json_t *measurement);
+/* The variant's own failure: it keeps what was measured, and the reason why there is no more. */
+void bench_give_up(bench_t *b, int at, const char *message);
+/* bench_search.c: instead of rounds: of each network of the sweep the smallest batch from which several ranks pay,
+ * within the budget. The batches of the sweep are the ends of the search. */
+ls_status_t bench_search(bench_t *b);
 /* bench_publish.c: before measuring: checks that outputs can be written, reads plans. After it: writes the
  * document to files and stdout, the JSON file first. */
 ls_status_t bench_prepare(bench_t *b);

@@ -17,30 +17,30 @@ static ls_status_t read_measurement(bench_t *b, const char *path, const bench_va
   return LS_OK;
 }
 
-static ls_status_t run_and_read(bench_t *b, const bench_variant_t *v, const char **argv, const char *result,
-                                json_t **measurement, char message[256]) {
+ls_status_t bench_child_program(bench_t *b, const char *what, const char *const *argv, const char *result,
+                                const char *peer, char message[256]) {
   enum { GRACE_S = 2, SAID_BYTES = 16384 };
-  const char *const peer[] = {v->peer && !strcmp(v->peer, "on") ? "NCCL_P2P_DISABLE" : "NCCL_P2P_DISABLE=1",
-                              NULL};
+  const char *const environment[] = {peer && !strcmp(peer, "on") ? "NCCL_P2P_DISABLE" : "NCCL_P2P_DISABLE=1",
+                                     NULL};
   char said[SAID_BYTES];
   ls_child_end_t end;
   ls_child_spec_t spec = {.argv = argv,
                           .self = true,
-                          .environment = v->peer ? peer : NULL,
-                          .stream = {{.file = "/dev/null"}, {.file = "/dev/null"}},
+                          .environment = peer ? environment : NULL,
+                          .stream = {{.file = "/dev/null"}, {.file = result ? result : "/dev/null"}},
                           .limit_s = (int)b->limit_s,
                           .grace_s = GRACE_S,
                           .said = said,
                           .said_bytes = sizeof said};
+  message[0] = '\0';
   cli_stop_mode(CLI_STOP_ASK); /* from here on: what is between two children looks at the next one */
-  unlink(result);
   bool well = cli_stop_run(&spec, &end);
   if (cli_stop_requested())
-    return ls_fail(b->ctx, LS_ERR_INTERRUPTED, "interrupted by %s while measuring %s",
-                   cli_stop_name(cli_stop_requested()), v->name);
-  if (well) return read_measurement(b, result, v, measurement);
+    return ls_fail(b->ctx, LS_ERR_INTERRUPTED, "interrupted by %s while %s",
+                   cli_stop_name(cli_stop_requested()), what);
+  if (well) return LS_OK;
   if (end.late_s) {
-    snprintf(message, 256, "a repetition took more than %d s (--limit)", end.late_s);
+    snprintf(message, 256, "%s took more than %d s (--limit or --budget)", what, end.late_s);
     return LS_ERR_TIMEOUT;
   }
   ls_child_reason(&end, said, message);
@@ -58,8 +58,10 @@ ls_status_t bench_child_run(bench_t *b, const bench_variant_t *v, const bench_ch
   ls_status_t status = result && argv ? LS_OK : LS_ERR_MEMORY;
   if (status == LS_OK) {
     snprintf(text[0], sizeof text[0], "--repetitions=%lld", (long long)child->repetitions);
-    snprintf(text[1], sizeof text[1], "--steps=%lld", (long long)b->method.steps);
-    snprintf(text[2], sizeof text[2], "--warmup=%lld", (long long)b->method.warmup_steps);
+    bool own = child->steps > 0;
+    snprintf(text[1], sizeof text[1], "--steps=%lld", (long long)(own ? child->steps : b->method.steps));
+    snprintf(text[2], sizeof text[2], "--warmup=%lld",
+             (long long)(own ? child->warmup_steps : b->method.warmup_steps));
     const char *const first[] = {args->argv[0], "bench", args->config, "--once",
                                  result,        text[0], text[1],      text[2]};
     int n = LS_COUNT(first), set_count = bench_variant_sets(v, sets);
@@ -81,7 +83,11 @@ ls_status_t bench_child_run(bench_t *b, const bench_variant_t *v, const bench_ch
       argv[n++] = "--set";
       argv[n++] = i < args->set_count ? args->sets[i] : sets[i - args->set_count];
     }
-    status = run_and_read(b, v, argv, result, measurement, message);
+    char what[192];
+    snprintf(what, sizeof what, "measuring %s", v->name);
+    unlink(result);
+    status = bench_child_program(b, what, argv, NULL, v->peer, message);
+    if (status == LS_OK) status = read_measurement(b, result, v, measurement);
   }
   ls_free(argv);
   ls_free(result);

@@ -29,8 +29,7 @@ static double say(const bench_t *b, const char *what, const char *name, const js
   return us;
 }
 
-/* A measurement's repetitions go to the variant's; the first one brings everything else. */
-static void collect(json_t *variant, json_t *measurement) {
+void bench_collect(json_t *variant, json_t *measurement) {
   json_t *into = json_object_get(variant, "repetitions");
   if (into)
     json_array_extend(into, json_object_get(measurement, "repetitions"));
@@ -38,9 +37,7 @@ static void collect(json_t *variant, json_t *measurement) {
     json_object_update(variant, measurement);
 }
 
-/* The variant's own failure: it keeps the rounds in which it was measured, and records the reason why there
- * are no more. */
-static void give_up(bench_t *b, int at, const char *message) {
+void bench_give_up(bench_t *b, int at, const char *message) {
   json_t *variant = json_array_get(b->measured, (size_t)at);
   bool any = json_array_size(json_object_get(variant, "repetitions")) > 0;
   ls_log(b->ctx, LS_LOG_WARN, "%s cannot be measured%s: %s", b->variants[at].name, any ? " further" : "",
@@ -67,13 +64,13 @@ static ls_status_t measure_variant(bench_t *b, int at, int64_t round) {
   if (left <= 0) return LS_OK;
   ls_status_t status = bench_child_run(b, v, &child, &measurement, message);
   if (status != LS_OK && message[0]) { /* the others go on */
-    give_up(b, at, message);
+    bench_give_up(b, at, message);
     return LS_OK;
   }
   if (status != LS_OK) return status;
   snprintf(what, sizeof what, "round %lld", (long long)round + 1);
   say(b, what, v->name, measurement);
-  collect(variant, measurement);
+  bench_collect(variant, measurement);
   json_decref(measurement);
   return LS_OK;
 }
@@ -238,7 +235,7 @@ static ls_status_t validate_all(bench_t *b) {
   return status;
 }
 
-static json_t *variant_json(const bench_variant_t *v) {
+json_t *bench_variant_json(const bench_variant_t *v) {
   json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:i, s:s, s:s}", "name", v->name, "series", v->series, "key",
                            (json_int_t)v->key, "global_batch", (json_int_t)v->batch, "ranks", v->ranks,
                            "strategy", v->strategy, "precision", v->precision);
@@ -254,8 +251,9 @@ static json_t *variant_json(const bench_variant_t *v) {
 ls_status_t bench_measure(bench_t *b) {
   b->measured = json_array();
   b->control = json_array();
+  if (b->crossovers) return bench_search(b);
   for (int i = 0; i < b->variant_count; i++)
-    json_array_append_new(b->measured, variant_json(&b->variants[i]));
+    json_array_append_new(b->measured, bench_variant_json(&b->variants[i]));
   ls_status_t status = measure_rounds(b);
   int failed = 0;
   for (int i = 0; i < b->variant_count; i++)

@@ -83,7 +83,12 @@ static void print_row(const json_t *row) {
 void bench_print_study(const json_t *document) {
   const json_t *study = json_object_get(document, "study"), *table, *row, *conclusion, *finding;
   size_t i, k;
+  const json_t *answer;
   if (!study) return;
+  if (json_array_size(json_object_get(document, "crossovers")) > 0)
+    cli_print("\n  from which batch on more ranks pay\n");
+  json_array_foreach(json_object_get(document, "crossovers"), i, answer)
+      cli_print("  %s\n", ls_bench_word(answer, "text"));
   json_array_foreach(json_object_get(study, "tables"), i, table) {
     const char *peer = ls_bench_word(table, "peer_access");
     cli_print("\n  %s%s%s\n  %5s %20s %20s   %-23s %6s  %6s   %s\n", ls_bench_word(table, "label"),

@@ -1,5 +1,6 @@
 /* The variants: all sensible combinations of the lists. */
 #include "cli/bench.h"
+#include "model/layer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,22 +13,26 @@ static ls_status_t list_or(bench_t *b, bench_flag_t flag, bool numbers, const ch
 
 int bench_variant_sets(const bench_variant_t *v, char sets[BENCH_SETS][BENCH_SET_BYTES]) {
   int count = 0;
+  if (v->model[0]) snprintf(sets[count++], BENCH_SET_BYTES, "model.preset=%s", v->model);
   snprintf(sets[count++], BENCH_SET_BYTES, "train.precision=%s", v->precision);
   snprintf(sets[count++], BENCH_SET_BYTES, "train.batch=%lld", (long long)v->batch);
   snprintf(sets[count++], BENCH_SET_BYTES, "parallel.ranks=%d", v->ranks);
   snprintf(sets[count++], BENCH_SET_BYTES, "parallel.strategy=%s", v->strategy);
-  if (v->model[0]) snprintf(sets[count++], BENCH_SET_BYTES, "model.preset=%s", v->model);
+  if (v->samples > 0) snprintf(sets[count++], BENCH_SET_BYTES, "data.samples=%lld", (long long)v->samples);
+  if (v->bucket_bytes > 0)
+    snprintf(sets[count++], BENCH_SET_BYTES, "parallel.bucket_bytes=%lld", (long long)v->bucket_bytes);
   return count;
 }
 
-/* Loads the configuration of the variant, only for its errors; leaves out the first `skip` assignments (all
- * but the last: the network alone). */
-static ls_status_t load_variant(const bench_t *b, ls_ctx_t *ctx, const bench_variant_t *v, int skip) {
+/* Loads the configuration of the variant, or of its network alone, only for its errors. */
+static ls_status_t load_variant(const bench_t *b, ls_ctx_t *ctx, const bench_variant_t *v,
+                                bool network_alone) {
   const char *sets[CLI_SETS_MAX + BENCH_SETS];
   char own[BENCH_SETS][BENCH_SET_BYTES];
   int count = b->args->set_count, own_count = bench_variant_sets(v, own);
   memcpy(sets, b->args->sets, (size_t)count * sizeof *sets);
-  for (int i = skip; i < own_count; i++)
+  if (network_alone) own_count = v->model[0] ? 1 : 0;
+  for (int i = 0; i < own_count; i++)
     sets[count++] = own[i];
   ls_config_t *config;
   ls_status_t status = cli_config_load(ctx, b->args, sets, count, &config);
@@ -41,42 +46,68 @@ void bench_one_line(char *text) {
     if (*c == '|') *c = '/';
 }
 
+/* Why a word of a list is none that a configuration knows, by the flag that it was given with; "" if it is one. */
+static void check_word(bench_flag_t flag, const char *word, const char *const *names, char why[256]) {
+  char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES];
+  why[0] = '\0';
+  for (int i = 0; names[i]; i++)
+    if (strcmp(names[i], word) == 0) return;
+  snprintf(why, 256, "%s: `%s` is not one of %s%s", bench_flags[flag].name, LS_SHOWN(word),
+           ls_names_text(names, list), ls_nearest_text(word, names, nearest));
+}
+
+static void strategy_names(const char *names[LS_STRATEGY_MAX + 2]) {
+  int count = 0;
+  for (; ls_strategies[count]; count++)
+    names[count] = ls_strategies[count]->name;
+  names[count++] = "auto";
+  names[count] = NULL;
+}
+
 /* Finds errors before anything runs. A strategy or a network that does not exist is an error in the lists. A
  * combination that the configuration refuses (a precision, fewer samples than ranks, ranks that do not divide
  * the shards), or more devices than there are, is the variant's own failure: the others are measured. */
 static ls_status_t check_variant(bench_t *b, bench_variant_t *v) {
+  const char *strategies[LS_STRATEGY_MAX + 2];
+  char why[256];
+  strategy_names(strategies);
+  check_word(BENCH_STRATEGIES, v->strategy, strategies, why);
+  if (!why[0] && v->model[0]) check_word(BENCH_MODELS, v->model, ls_preset_names, why);
+  if (why[0]) return ls_fail(b->ctx, LS_ERR_CONFIG, "%s", why);
   if (b->devices > 0 && v->ranks > b->devices)
     snprintf(v->refused, sizeof v->refused, "needs %d device%s, this machine has %d", v->ranks,
              LS_PLURAL(v->ranks), b->devices);
-  if (!ls_strategy_find(v->strategy)) return load_variant(b, b->ctx, v, 0);
+  check_word(BENCH_PRECISIONS, v->precision, ls_math_names, why);
+  if (why[0]) {
+    snprintf(v->refused, sizeof v->refused, "%s", why);
+    return LS_OK;
+  }
   ls_ctx_t *silent = ls_ctx_create(NULL, NULL);
   if (!silent) return ls_fail(b->ctx, LS_ERR_MEMORY, "out of memory for a context");
-  bool refused = load_variant(b, silent, v, 0) != LS_OK;
-  ls_status_t status = refused ? load_variant(b, b->ctx, v, BENCH_SETS - 1) : LS_OK;
+  bool refused = load_variant(b, silent, v, false) != LS_OK;
+  ls_status_t status = refused ? load_variant(b, b->ctx, v, true) : LS_OK;
   if (status == LS_OK && refused) {
-    snprintf(v->refused, sizeof v->refused, "%.250s", ls_ctx_error(silent));
+    const char *said = ls_ctx_error(silent), *place = strstr(said, ": ");
+    if (strncmp(said, "--set:", 6) == 0 && place) said = place + 2; /* no --set that the caller wrote */
+    snprintf(v->refused, sizeof v->refused, "%.250s", said);
     bench_one_line(v->refused);
   }
   ls_ctx_destroy(silent);
   return status;
 }
 
-/* The properties that differ between the variants and so belong to their names. */
-typedef struct {
-  bool model, precision;
-} shown_t;
-
-static ls_status_t add_variant(bench_t *b, const bench_variant_t *wanted, shown_t shown) {
+ls_status_t bench_variant_add(bench_t *b, const bench_variant_t *wanted) {
   if (b->variant_count == BENCH_VARIANT_MAX)
     return ls_fail(b->ctx, LS_ERR_ARGUMENT, "more than %d variants; shorten the lists", BENCH_VARIANT_MAX);
   bench_variant_t *v = &b->variants[b->variant_count];
   *v = *wanted;
   v->batch = b->method.weak ? v->key * v->ranks : v->key;
   const char *peer = v->peer;
-  snprintf(v->series, sizeof v->series, "%d x %s%s%s%s%s", v->ranks, v->strategy, shown.precision ? " " : "",
-           shown.precision ? v->precision : "", peer ? ", peer access " : "", peer ? peer : "");
-  snprintf(v->name, sizeof v->name, "%s%sbatch %lld%s, %s", shown.model ? v->model : "",
-           shown.model ? ", " : "", (long long)v->key, b->method.weak ? " per rank" : "", v->series);
+  snprintf(v->series, sizeof v->series, "%d x %s%s%s%s%s", v->ranks, v->strategy,
+           b->shown.precision ? " " : "", b->shown.precision ? v->precision : "",
+           peer ? ", peer access " : "", peer ? peer : "");
+  snprintf(v->name, sizeof v->name, "%s%sbatch %lld%s, %s", b->shown.model ? v->model : "",
+           b->shown.model ? ", " : "", (long long)v->key, b->method.weak ? " per rank" : "", v->series);
   ls_status_t status = check_variant(b, v);
   if (status == LS_OK) b->variant_count++;
   return status;
@@ -96,7 +127,6 @@ static bool sensible(const cli_list_t *strategies, int at, int64_t ranks) {
 
 typedef struct {
   cli_list_t ranks, strategies, precisions, peers;
-  shown_t shown;
 } lists_t;
 
 /* All of one network's batch. Peer access concerns several GPUs only. */
@@ -115,7 +145,7 @@ static ls_status_t combine(bench_t *b, const char *model, int64_t batch, const l
         bool choice = ranks > 1 && l->peers.count > 0 && !b->host;
         for (int k = 0; k < (choice ? l->peers.count : 1); k++) {
           if (choice) v.peer = strcmp(l->peers.word[k], "on") ? "off" : "on";
-          ls_status_t status = add_variant(b, &v, l->shown);
+          ls_status_t status = bench_variant_add(b, &v);
           if (status != LS_OK) return status;
         }
       }
@@ -213,7 +243,8 @@ ls_status_t bench_sweep(bench_t *b) {
   if (status == LS_OK) status = list_or(b, BENCH_STRATEGIES, false, strategies_text, &l.strategies);
   if (status == LS_OK) status = list_or(b, BENCH_PRECISIONS, false, precision, &l.precisions);
   if (status != LS_OK) return status;
-  l.shown = (shown_t){.model = models != NULL, .precision = l.precisions.count > 1};
+  b->shown.model = models != NULL;
+  b->shown.precision = l.precisions.count > 1;
   b->variants = ls_alloc_array(b->ctx, BENCH_VARIANT_MAX, sizeof *b->variants);
   return b->variants ? combine_models(b, models, &batches, &l) : LS_ERR_MEMORY;
 }

@@ -96,11 +96,13 @@ void bench_print_table(const json_t *d) {
   print_answers(d);
   print_head(&l);
   json_array_foreach(variants, i, v) print_row(v, &l);
-  cli_print(
-      "\n  %.0f repetitions of %.0f steps after %.0f; +- is the 95 %% interval of the mean; out: flagged "
-      "repetitions\n",
-      ls_bench_number(d, "method.repetitions"), ls_bench_number(d, "method.steps"),
-      ls_bench_number(d, "method.warmup_steps"));
+  cli_print("\n  %.0f repetitions of ", ls_bench_number(d, "method.repetitions"));
+  if (json_object_get(d, "crossovers") && json_object_get(json_array_get(variants, 0), "steps"))
+    cli_print("as many steps as the time limit allows");
+  else
+    cli_print("%.0f steps after %.0f", ls_bench_number(d, "method.steps"),
+              ls_bench_number(d, "method.warmup_steps"));
+  cli_print("; +- is the 95 %% interval of the mean; out: flagged repetitions\n");
   if (ls_bench_number(d, "control.pairs") > 0)
     cli_print("  A/A control: %.0f false alarms in %.0f pairs\n", ls_bench_number(d, "control.false_alarms"),
               ls_bench_number(d, "control.pairs"));

@@ -41,7 +41,8 @@ def read():
 
 def read_document():
     document = read()
-    if not isinstance(document, dict) or document.get("command") != "bench" or not document.get("variants"):
+    if not isinstance(document, dict) or document.get("command") != "bench" or not isinstance(
+            document.get("variants"), list) or not (document["variants"] or document.get("crossovers")):
         raise Refused(4, "not a document of lockstep bench --output")
     if document.get("version") != VERSION:
         raise Refused(4, f"version {document.get('version')}, this tool reads {VERSION}")

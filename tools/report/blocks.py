@@ -136,8 +136,9 @@ def facts(d):
     yield "Command", code(word(d, "run.command_line"))
     yield "Configuration", code(word(d, "config"))
     method = [number(d, f"method.{key}") for key in ("repetitions", "repetitions_per_process", "steps", "warmup_steps")]
-    yield "Repetitions", ("{:.0f} of each variant, {:.0f} per process; {:.0f} measured steps after {:.0f} warm-up steps"
-                          .format(*method))
+    steps = "as many steps as the time limit allows" if any("steps" in v for v in objects(d, "variants")) else (
+        "{:.0f} measured steps after {:.0f} warm-up steps".format(*method[2:]))
+    yield "Repetitions", "{:.0f} of each variant, {:.0f} per process; {}".format(*method[:2], steps)
     seed, order = number(d, "run.seed"), number(d, "method.order_seed")
     yield "Seeds", (f"{seed:.0f} of training, {order:.0f} of the order of repetitions" if isfinite(seed) else
                     f"{order:.0f} of the order")

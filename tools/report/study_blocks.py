@@ -94,6 +94,10 @@ def study(r, document):
            f"machine: {word(own, 'source')} ({word(own, 'hardware')}). Ours are measured; in brackets the 95 % interval. "
            "Memory is what the device had in use where that can be read, else the plan's bytes. Peak is this machine's fastest "
            "measured matrix product (`lockstep probe`).")
+    answers = [[word(a, "model"), word(a, "text").split(": ", 1)[-1]] for a in objects(document, "crossovers")]
+    if answers:
+        r.heading(2, "From which batch on more devices pay")
+        r.rows([("network", "h"), ("answer", "t")], answers)
     for table in objects(own, "tables"):
         r.heading(3, f"The {word(table, 'label')}{link_of(table)}")
         r.rows(COLUMNS, [cells for row in objects(table, "rows") for cells in
