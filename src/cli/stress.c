@@ -7,16 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECONDS, PARTS, MEMORY, HOST_MEMORY, DISK, BACKEND, THREADS, PLANT };
+enum { SECONDS, PARTS, MEMORY, HOST_MEMORY, DISK, NETWORK, BACKEND, THREADS, PLANT };
 static const cli_extra_t extra[] = {
     {"--seconds", "S", "How long (default: 60)."},
-    {"--parts", "NAMES", "Of compute, memory, links, separated by commas (default: all)."},
+    {"--parts", "NAMES", "Of compute, memory, links, separated by commas, or none (default: all)."},
     {"--memory", "PERCENT", "Share of the device's memory to fill, what others use included (default: 80)."},
     {"--host-memory", "PERCENT", "Fill so much of the host's memory, too, and check it beside the GPUs."},
     {"--disk", "DIR[:SIZE]",
      "Write a file there and read it back, beside the rest (default: 256M; units K, M, G, T). It has no "
      "name, so that "
      "nothing is left of it."},
+    {"--network", "NAME",
+     "Train this network on all ranks in the last third of the time: a preset (extreme: mlp-extreme) or a "
+     "configuration. Alone with --parts none."},
     {"--backend", "NAME",
      "auto, cpu, cuda or ref (default: auto). A rank for each GPU; one for the processors."},
     {"--threads", "N", "Threads of a rank on processors (default: an equal part of them)."},
@@ -32,6 +35,7 @@ enum { DEADLINE_S = 120, SECONDS_MAX = 7 * 24 * 3600, THREADS_MAX = 1024 };
 static ls_status_t read_parts(ls_ctx_t *ctx, const char *text, unsigned *parts) {
   char names[64];
   *parts = text ? 0 : (1u << LS_STRESS_PARTS) - 1;
+  if (text && !strcmp(text, "none")) return LS_OK;
   snprintf(names, sizeof names, "%s", text ? text : "");
   for (char *rest = names, *name; (name = strsep(&rest, ",")) && *name;) {
     int i = 0;
@@ -98,6 +102,9 @@ static ls_status_t read_options(ls_ctx_t *ctx, const cli_args_t *args, ls_stress
   if (status == LS_OK) status = read_plant(ctx, args->extra[PLANT], &o->plant);
   if (status == LS_OK)
     status = ls_backend_find(ctx, args->extra[BACKEND] ? args->extra[BACKEND] : "auto", &o->backend);
+  if (status == LS_OK && !o->parts && !args->extra[NETWORK] && !o->disk && !(host > 0))
+    status = ls_fail(ctx, LS_ERR_ARGUMENT,
+                     "--parts none leaves nothing to do: add --network, --disk or --host-memory");
   if (status != LS_OK) return status;
   o->seconds = (double)seconds;
   o->memory_share = percent / 100;
@@ -106,6 +113,7 @@ static ls_status_t read_options(ls_ctx_t *ctx, const cli_args_t *args, ls_stress
     o->memory_share = host / 100;
     o->parts |= LS_STRESS_MEMORY;
   }
+  o->network = args->extra[NETWORK];
   o->transport = "auto";
   o->stop = cli_stop_requested;
   return LS_OK;
@@ -168,6 +176,17 @@ static void show_disk(const ls_stress_disk_t *k) {
          LS_PLURAL(k->wrong));
 }
 
+static void show_network(const ls_stress_network_t *n) {
+  char text[16];
+  if (!n->name[0]) return;
+  printf(
+      "  network         %s, %s parameters, batch %lld: %lld steps, %.2f steps/s, loss %.6g -> %.6g, %s, %s",
+      n->name, cli_count(n->params), (long long)n->batch, (long long)n->steps, n->steps_per_s, n->loss_first,
+      n->loss, n->finite ? "finite" : "NOT FINITE", n->same ? "the same on all ranks" : "NOT THE SAME");
+  if (!isnan(n->nvml_ratio)) printf("; NVML: %s", ratio(n->nvml_ratio, text));
+  putchar('\n');
+}
+
 static void show_device(const ls_stress_device_t *d) {
   char text[16], reasons[128];
   cli_print("\nrank %d: %s on %s: %s%s%s\n", d->rank, d->name, d->host, ls_stress_verdict_names[d->verdict],
@@ -182,6 +201,7 @@ static void show_device(const ls_stress_device_t *d) {
   show_memory(&d->memory, "memory     ");
   show_memory(&d->host_memory, "host memory");
   show_disk(&d->disk);
+  show_network(&d->network);
   if (!isnan(d->temperature_c)) printf("  highest         %.0f C, %.0f W\n", d->temperature_c, d->power_w);
   if (d->throttle_reasons > 0)
     printf("  clocks limited  %s\n", ls_stress_reasons(d->throttle_reasons, reasons));

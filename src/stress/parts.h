@@ -85,6 +85,16 @@ ls_status_t ls_links_round(ls_links_t *links);
 int ls_links_count(int ranks);
 ls_status_t ls_links_report(ls_links_t *links, ls_stress_link_t *list);
 
+/* ---- network.c: the trainer ---- */
+
+typedef struct ls_network ls_network_t;
+/* options->network: a preset, whose batch fits every device, or a configuration. Collective, as the next. */
+ls_status_t ls_network_open(ls_ctx_t *ctx, ls_comm_t *control, ls_device_t *device,
+                            const ls_stress_options_t *options, ls_network_t **network);
+void ls_network_close(ls_network_t *network); /* NULL: nothing */
+ls_status_t ls_network_run(ls_network_t *network, double seconds);
+void ls_network_report(const ls_network_t *network, ls_stress_network_t *report);
+
 /* ---- verdict.c ---- */
 void ls_stress_judge(ls_stress_report_t *report, ls_stress_device_t *device, ls_stress_link_t *link);
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A round: one precision's products, then a sweep over memory for this share of it, then transfers. */
@@ -28,6 +29,7 @@ typedef struct {
   ls_stress_fill_t *fill;
   ls_links_t *links;
   ls_stress_host_t *host;
+  ls_network_t *network;
   ls_device_t *device; /* of its own where nothing is multiplied; else the first chain's */
   bool plant_product, plant_memory;
   ls_gpu_live_t *gpu;
@@ -91,6 +93,7 @@ static ls_status_t open_all(run_t *s) {
   if (status == LS_OK) status = agree_lengths(s);
   if (status == LS_OK && (o->parts & LS_STRESS_LINKS) && s->control->size > 1)
     status = ls_links_open(s->ctx, s->control, at, o, &s->links);
+  if (status == LS_OK && o->network) status = ls_network_open(s->ctx, s->control, at, o, &s->network);
   if (status != LS_OK) return status;
   status = o->parts & LS_STRESS_MEMORY
                ? ls_fill_open(s->ctx, at, o->memory_share, s->control->local_size, o->stop, &s->fill)
@@ -105,6 +108,7 @@ static ls_status_t open_all(run_t *s) {
 static void close_all(run_t *s) {
   ls_host_close(s->host);
   ls_fill_close(s->fill);
+  ls_network_close(s->network);
   ls_links_close(s->links);
   for (int i = 0; i < s->chain_count; i++)
     ls_chain_close(s->chain[i]);
@@ -186,6 +190,9 @@ static ls_status_t one_round(run_t *s, int which, double until_s) {
   ls_load_read(NULL, &s->load);
   ls_status_t status = s->chain_count > 0 ? compute(s, which, until_s - sweep_s) : LS_OK;
   if (status == LS_OK && s->fill) status = ls_fill_sweep(s->fill, (int64_t)(sweep_s * 1e9), &s->plant_memory);
+  while (status == LS_OK && s->chain_count == 0 && !s->fill && !s->links && elapsed_s(s) < until_s &&
+         !stopping(s)) /* the host's loads alone */
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
   take_sensors(s, NULL);
   ls_gpu_sampler_end(s->sampler, &sampled);
   ls_load_read(NULL, &end);
@@ -226,14 +233,12 @@ static int64_t fill_report(run_t *s) {
 }
 
 /* Precisions take turns, each at least once. */
-static ls_status_t rounds(run_t *s) {
+static ls_status_t rounds(run_t *s, double until_s) {
   ls_status_t status = LS_OK;
   const int turns = s->chain_count > 0 ? s->chain_count : 1;
-  const double each_s = fmin(round_s, s->o->seconds / turns);
-  s->begin_ns = ls_clock_ns();
-  status = ls_comm_agree(s->control, "stress: loads of the host", ls_host_start(s->host));
-  for (int round = 0, again = 1; again && status == LS_OK; round++) {
-    const double left_s = s->o->seconds - elapsed_s(s);
+  const double each_s = fmin(round_s, until_s / turns);
+  for (int round = 0, again = until_s > 0; again && status == LS_OK; round++) {
+    const double left_s = until_s - elapsed_s(s);
     status = one_round(s, round % turns, elapsed_s(s) + fmin(each_s, fmax(left_s, 0)));
     status = ls_comm_agree(s->control, "stress: a round", status);
     if (status == LS_OK && s->links) status = ls_links_round(s->links);
@@ -241,9 +246,34 @@ static ls_status_t rounds(run_t *s) {
       int64_t faults = fill_report(s);
       s->o->round(s->o->user, elapsed_s(s), &s->own, faults);
     }
-    again = (elapsed_s(s) < s->o->seconds || round + 1 < turns) && !stopping(s);
+    again = (elapsed_s(s) < until_s || round + 1 < turns) && !stopping(s);
     if (status == LS_OK) status = ls_comm_broadcast(s->control, "stress: go on", &again, sizeof again, 0);
   }
+  return status;
+}
+
+/* The network has the last third of the time, or all of it. Collective: any rank's signal ends it for all. */
+static ls_status_t train(run_t *s) {
+  ls_gpu_sampler_report_t sampled;
+  double left_s = stopping(s) ? 0 : fmax(s->o->seconds - elapsed_s(s), 0.1);
+  ls_status_t status = ls_comm_broadcast(s->control, "stress: network", &left_s, sizeof left_s, 0);
+  if (status != LS_OK || left_s <= 0) return status;
+  ls_gpu_sampler_begin(s->sampler);
+  status = ls_network_run(s->network, left_s);
+  take_sensors(s, NULL);
+  ls_gpu_sampler_end(s->sampler, &sampled);
+  limited(&s->own.throttle_reasons, sampled.throttle_reasons);
+  ls_network_report(s->network, &s->own.network);
+  s->own.network.nvml_ratio = 1e-2 * sampled.busy_percent;
+  return status;
+}
+
+static ls_status_t burn(run_t *s) {
+  const double share = !s->network ? 1 : s->o->parts ? 2 / 3.0 : 0;
+  s->begin_ns = ls_clock_ns();
+  ls_status_t status = ls_comm_agree(s->control, "stress: loads of the host", ls_host_start(s->host));
+  if (status == LS_OK) status = rounds(s, share * s->o->seconds);
+  if (status == LS_OK && s->network) status = train(s);
   ls_status_t host = ls_host_stop(s->host);
   if (status == LS_OK) status = ls_comm_agree(s->control, "stress: loads of the host", host);
   ls_host_report(s->host, &s->own);
@@ -307,7 +337,7 @@ ls_status_t ls_stress_run(ls_ctx_t *ctx, ls_comm_t *control, const ls_stress_opt
   gethostname(s->own.host, sizeof s->own.host - 1);
   status = ls_comm_agree(control, "stress: sensors", open_sensors(s));
   if (status == LS_OK) status = open_all(s);
-  if (status == LS_OK) status = rounds(s);
+  if (status == LS_OK) status = burn(s);
   if (status == LS_OK) status = gather(s, r);
   close_all(s);
 done:

@@ -74,6 +74,14 @@ typedef struct {
 } ls_stress_disk_t;
 
 typedef struct {
+  char name[LS_STRESS_DIR_BYTES]; /* "" = none was trained */
+  int64_t params, batch, steps;
+  double steps_per_s, loss_first, loss; /* loss: the mean of the newest steps */
+  bool finite, same;                    /* all losses; over ranks, losses and parameters */
+  double nvml_ratio;                    /* utilization meanwhile; NAN = not known */
+} ls_stress_network_t;
+
+typedef struct {
   int rank;
   char host[LS_STRESS_HOST_BYTES], name[64], backend[16];
   ls_stress_product_t product[LS_STRESS_PRECISIONS];
@@ -83,6 +91,7 @@ typedef struct {
   double busy_ratio, nvml_ratio, others_ratio;
   ls_stress_memory_t memory, host_memory; /* the device's; the host's beside it */
   ls_stress_disk_t disk;
+  ls_stress_network_t network;
   double temperature_c, power_w, clock_mhz; /* highest, highest, lowest; NAN = not known */
   int64_t throttle_reasons;                 /* nvmlClocksEventReasons; -1 = none known */
   int64_t device_errors;                    /* that the driver reported: XID, uncorrected ECC */
@@ -129,6 +138,7 @@ typedef struct {
   double host_share;   /* of the host's, beside devices with memory of their own; 0 = none */
   const char *disk;    /* folder in which the first rank of each host writes a file; NULL = none */
   int64_t disk_bytes;  /* 0 = chosen */
+  const char *network; /* preset or configuration that is trained on all ranks; NULL = none */
   const ls_backend_t *backend;
   int index, threads;
   const char *transport; /* "auto" or a row's name */

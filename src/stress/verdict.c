@@ -109,6 +109,14 @@ static void judge_disk(ls_stress_device_t *d) {
   if (d->disk.fault[0]) found(d, LS_WRONG, "%s: %s", d->disk.dir, d->disk.fault);
 }
 
+static void judge_network(ls_stress_device_t *d) {
+  if (!d->network.name[0]) return;
+  if (!d->network.finite)
+    found(d, LS_WRONG, "training %s: a loss or gradient was not finite", d->network.name);
+  if (!d->network.same)
+    found(d, LS_WRONG, "training %s: losses or parameters of the ranks differ", d->network.name);
+}
+
 static void judge_device(const ls_stress_report_t *report, ls_stress_device_t *d) {
   char words[128];
   const bool whole = !report->interrupted;
@@ -119,6 +127,7 @@ static void judge_device(const ls_stress_report_t *report, ls_stress_device_t *d
   judge_memory(d, &d->memory, "the memory", whole);
   judge_memory(d, &d->host_memory, "the host's memory", whole);
   judge_disk(d);
+  judge_network(d);
   if (d->device_errors > 0)
     found(d, LS_WRONG, "its driver reported %lld error%s", (long long)d->device_errors,
           LS_PLURAL(d->device_errors));
@@ -195,6 +204,15 @@ static const ls_field_t disk_rows[] = {DISK(dir),
                                        DISK(fault)};
 static const ls_record_t disk_record = LS_RECORD(disk_rows);
 
+#define NETWORK(field) LS_FIELD(ls_stress_network_t, field)
+static const ls_field_t network_rows[] = {
+    NETWORK(name),        NETWORK(params),
+    NETWORK(batch),       NETWORK(steps),
+    NETWORK(steps_per_s), NETWORK(loss_first),
+    NETWORK(loss),        NETWORK(finite),
+    NETWORK(same),        LS_FIELD_AS(ls_stress_network_t, nvml_ratio, "utilization_by_nvml")};
+static const ls_record_t network_record = LS_RECORD(network_rows);
+
 #define DEVICE(field, ...) LS_FIELD_AS(ls_stress_device_t, field, __VA_ARGS__)
 #define MEMORY(member, name)                                                                                 \
   DEVICE(member.bytes, name "memory_bytes"), DEVICE(member.before_bytes, name "memory_used_before_bytes"),   \
@@ -216,6 +234,7 @@ static const ls_field_t device_rows[] = {
     MEMORY(memory, ""),
     MEMORY(host_memory, "host_"),
     LS_FIELD_AS(ls_stress_device_t, disk, "disk", .record = &disk_record),
+    LS_FIELD_AS(ls_stress_device_t, network, "network", .record = &network_record),
     DEVICE(temperature_c, "temperature_c"),
     DEVICE(power_w, "power_w"),
     DEVICE(clock_mhz, "clock_mhz"),

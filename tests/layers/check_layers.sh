@@ -22,7 +22,7 @@ allowed() {
   engine) echo "base monitor supervise data device graph comm model state schedule optim ckpt strategy" ;;
   train) echo "base monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine" ;;
   probe) echo "base stat machine device graph comm model state schedule optim strategy" ;;
-  stress) echo "base stat machine device graph comm probe" ;;
+  stress) echo "base stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
   bench | plan) echo "base monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
   cli) echo "base monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train probe stress bench plan" ;;
   *) echo "unknown" ;;

@@ -29,6 +29,22 @@ expect 2 'disk takes DIR or DIR:SIZE' stress --disk "$work/disk:4X"
 got=0
 (ulimit -f 1024 && "$program" stress --seconds 1 --parts compute --disk "$work/disk:4M") >"$work/out" 2>"$work/err" || got=$?
 [ $got = 7 ] && grep -q 'WRONG.*writing at byte [0-9]*: File too large' "$work/out" || fail "a failing write: $got: $(cat "$work/out" "$work/err")"
+# a network is trained on all ranks, and one that diverges is no sound load
+cat >"$work/net.yaml" <<Y
+model: {input: [16], layers: [{dense: {units: 8, activation: relu}}, {dense: {units: 4}}], loss: mse}
+data: {kind: synthetic, samples: 256, validation: 0.5}
+train: {batch: 16, steps: 3, checkpoint: {dir: saved}}
+Y
+ranks=1
+if command -v mpirun >/dev/null 2>&1; then ranks=2; fi
+"$program" stress --seconds 1 --parts none --network "$work/net.yaml" --ranks $ranks >"$work/out" 2>"$work/err" || fail "$(cat "$work/out" "$work/err")"
+grep -q "^  network .*, 172 parameters, batch 16: [0-9]* steps, .* finite, the same on all ranks" "$work/out" || fail "$(cat "$work/out")"
+[ ! -e "$work/saved" ] || fail "the network was saved"
+sed 's/steps: 3/optimizer: {name: sgd, lr: 1e6}/' "$work/net.yaml" >"$work/wild.yaml"
+expect 7 'not sound: results were wrong' stress --seconds 1 --parts none --network "$work/wild.yaml"
+grep -q 'WRONG: training .*wild.yaml: a loss or gradient was not finite' "$work/out" || fail "$(cat "$work/out")"
+expect 2 'name of a preset .* not "huge"' stress --parts none --network huge
+expect 2 'nothing to do' stress --parts none
 # a signal ends the run, with what is known and its own exit code
 "$program" stress --seconds 100 --parts compute >"$work/out" 2>"$work/err" &
 pid=$!
