@@ -75,7 +75,7 @@ static ls_status_t reduce_dx(ls_stream_t *stream, args_t args) {
 // threads are added up in order. With more than one part the parts go to scratch as f32 (part, term, column) and a second
 // kernel adds them up.
 
-enum { COLUMNS = 32, STRIPES = 8, PART_ROWS = 128, PART_MAX = 64 };
+enum { COLUMNS = 32, STRIPES = 8, PART_ROWS = 32, PART_MAX = 128 };
 
 template <class T> struct plain_term {
   static constexpr int COUNT = 1;
@@ -149,13 +149,22 @@ __global__ void column_sum_kernel(F terms, outputs out, float *partial, int64_t 
   }
 }
 
+// A block has COLUMNS columns; its stripes of threads take the parts in turns.
 __global__ void column_sum_join(const float *partial, outputs out, int64_t width, int terms, int parts) {
-  for (int64_t i = thread_index(); i < width * terms; i += thread_count()) {
-    float sum = 0;
-    for (int p = 0; p < parts; p++)
+  __shared__ float stripe[STRIPES][COLUMNS];
+  int64_t i = (int64_t)blockIdx.x * COLUMNS + threadIdx.x;
+  float sum = 0;
+  if (i < width * terms)
+#pragma unroll 8
+    for (int p = threadIdx.y; p < parts; p += STRIPES)
       sum += partial[(int64_t)p * terms * width + i];
-    out.to(i / width)[i % width] = sum;
-  }
+  stripe[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y > 0 || i >= width * terms) return;
+#pragma unroll
+  for (int s = 1; s < STRIPES; s++)
+    sum += stripe[s][threadIdx.x];
+  out.to(i / width)[i % width] = sum;
 }
 
 // Columns that a thread has: as 16 bytes hold, where rows begin at such places and are long.
@@ -176,8 +185,8 @@ static int column_sum(ls_kernel_stream_t stream, void *scratch, F terms, outputs
   dim3 grid((unsigned)((width + across - 1) / across), (unsigned)parts);
   kernel<<<grid, dim3(COLUMNS, STRIPES), 0, stream>>>(terms, out, partial, rows, width);
   if (parts > 1)
-    column_sum_join<<<grid_for(width * F::COUNT, BLOCK, GRID_MAX), BLOCK, 0, stream>>>(partial, out, width,
-                                                                                       F::COUNT, (int)parts);
+    column_sum_join<<<(unsigned)((width * F::COUNT + COLUMNS - 1) / COLUMNS), dim3(COLUMNS, STRIPES), 0, stream>>>(
+        partial, out, width, F::COUNT, (int)parts);
   return launched();
 }
 
