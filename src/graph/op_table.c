@@ -30,7 +30,7 @@ const ls_op_t *const ls_ops[] = {
     &ls_op_layer_norm_dx,
     &ls_op_layer_norm_dgb,
     &ls_op_residual_norm,
-    &ls_op_layer_norm_dx_add,
+    &ls_op_layer_norm_dx_add, &ls_op_layer_norm_back, &ls_op_layer_norm_back_drop,
     &ls_op_drop_rows,
     &ls_op_scale_channels,
     &ls_op_scale_channels_ds,

@@ -23,7 +23,7 @@ extern const ls_kernel_row_t ls_cuda_linear_rows[], ls_cuda_elementwise_rows[], 
     ls_cuda_norm_rows[], ls_cuda_reduce_rows[], ls_cuda_loss_rows[], ls_cuda_update_rows[],
     ls_cuda_attention_rows[], ls_cuda_channel_rows[], ls_cuda_convolution_rows[], ls_cuda_convolve_rows[],
     ls_cuda_embedding_rows[], ls_cuda_image_rows[], ls_cuda_recurrent_rows[], ls_cuda_value_rows[],
-    ls_cuda_average_rows[], ls_cuda_padding_rows[], ls_cuda_residual_rows[], ls_cuda_words_rows[];
+    ls_cuda_average_rows[], ls_cuda_padding_rows[], ls_cuda_words_rows[];
 
 ls_kernel_stream_t ls_kernel_stream(ls_stream_t *stream);
 /* Memory for partial results of reductions. The first LS_KERNEL_COUNTER_BYTES count finished blocks: zero
@@ -40,6 +40,9 @@ ls_status_t ls_kernel_conv2d(ls_stream_t *stream, const ls_kernel_args_t *args);
 ls_status_t ls_kernel_conv2d_dx(ls_stream_t *stream, const ls_kernel_args_t *args);
 ls_status_t ls_kernel_conv2d_dw(ls_stream_t *stream, const ls_kernel_args_t *args);
 
+/* The op, which others are made of. */
+ls_status_t ls_kernel_layer_norm_dgb(ls_stream_t *stream, const ls_kernel_args_t *args);
+
 /* Launchers for what is no op, or part of one. All pointers are device memory. They return a cudaError_t. */
 int ls_kernel_fill(ls_kernel_stream_t stream, float value, float *y, int64_t count);
 /* out[c] = sum over rows of x (rows, width), a float of any size. */
@@ -47,6 +50,9 @@ int ls_kernel_column_sum(ls_kernel_stream_t stream, void *scratch, const ls_tens
                          int64_t rows, int64_t width);
 /* out[i] = sum of part[p * count + i], in an order that depends on the counts alone. */
 int ls_kernel_add_parts(ls_stream_t *stream, const float *part, float *out, int64_t count, int parts);
+/* first[i] = sum of part[2 p * count + i], second[i] = sum of part[(2 p + 1) * count + i]. */
+int ls_kernel_join_parts(ls_stream_t *stream, const float *part, float *first, float *second, int64_t count,
+                         int parts);
 /* *word = value, seen by the host: word is mapped host memory. */
 int ls_kernel_mark(ls_kernel_stream_t stream, uint32_t *word, uint32_t value);
 

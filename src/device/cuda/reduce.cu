@@ -75,7 +75,8 @@ static ls_status_t reduce_dx(ls_stream_t *stream, args_t args) {
 // threads are added up in order. With more than one part the parts go to scratch as f32 (part, term, column) and a second
 // kernel adds them up.
 
-enum { COLUMNS = 32, STRIPES = 8, PART_ROWS = 32, PART_MAX = 128 };
+enum { COLUMNS = 32, STRIPES = 8, PART_ROWS = 32, PART_MAX = 128, JOINED = WARP };
+static_assert(COLUMNS == WARP, "a warp has a column");
 
 template <class T> struct plain_term {
   static constexpr int COUNT = 1;
@@ -149,22 +150,27 @@ __global__ void column_sum_kernel(F terms, outputs out, float *partial, int64_t 
   }
 }
 
-// A block has COLUMNS columns; its stripes of threads take the parts in turns.
+// A block has COLUMNS columns; its JOINED rows of threads take the parts in turns, then a warp has a column.
 __global__ void column_sum_join(const float *partial, outputs out, int64_t width, int terms, int parts) {
-  __shared__ float stripe[STRIPES][COLUMNS];
-  int64_t i = (int64_t)blockIdx.x * COLUMNS + threadIdx.x;
+  __shared__ float stripe[JOINED][COLUMNS + 1];
+  int64_t first = (int64_t)blockIdx.x * COLUMNS, i = first + threadIdx.x;
   float sum = 0;
   if (i < width * terms)
 #pragma unroll 8
-    for (int p = threadIdx.y; p < parts; p += STRIPES)
+    for (int p = threadIdx.y; p < parts; p += JOINED)
       sum += partial[(int64_t)p * terms * width + i];
   stripe[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
-  if (threadIdx.y > 0 || i >= width * terms) return;
-#pragma unroll
-  for (int s = 1; s < STRIPES; s++)
-    sum += stripe[s][threadIdx.x];
-  out.to(i / width)[i % width] = sum;
+  i = first + threadIdx.y;
+  sum = warp_sum(stripe[threadIdx.x][threadIdx.y]);
+  if (threadIdx.x == 0 && i < width * terms) out.to(i / width)[i % width] = sum;
+}
+
+static int join(ls_kernel_stream_t stream, const float *partial, outputs out, int64_t width, int terms,
+                int parts) {
+  column_sum_join<<<(unsigned)((width * terms + COLUMNS - 1) / COLUMNS), dim3(COLUMNS, JOINED), 0, stream>>>(
+      partial, out, width, terms, parts);
+  return launched();
 }
 
 // Columns that a thread has: as 16 bytes hold, where rows begin at such places and are long.
@@ -184,10 +190,7 @@ static int column_sum(ls_kernel_stream_t stream, void *scratch, F terms, outputs
   int64_t across = wide ? COLUMNS * N : COLUMNS;
   dim3 grid((unsigned)((width + across - 1) / across), (unsigned)parts);
   kernel<<<grid, dim3(COLUMNS, STRIPES), 0, stream>>>(terms, out, partial, rows, width);
-  if (parts > 1)
-    column_sum_join<<<(unsigned)((width * F::COUNT + COLUMNS - 1) / COLUMNS), dim3(COLUMNS, STRIPES), 0, stream>>>(
-        partial, out, width, F::COUNT, (int)parts);
-  return launched();
+  return parts > 1 ? join(stream, partial, out, width, F::COUNT, (int)parts) : launched();
 }
 
 int ls_kernel_column_sum(ls_kernel_stream_t stream, void *scratch, const ls_tensor_t *x, float *out,
@@ -203,7 +206,12 @@ int ls_kernel_add_parts(ls_stream_t *stream, const float *part, float *out, int6
                     count);
 }
 
-static ls_status_t layer_norm_dgb(ls_stream_t *stream, args_t args) {
+int ls_kernel_join_parts(ls_stream_t *stream, const float *part, float *first, float *second, int64_t count,
+                         int parts) {
+  return join(ls_kernel_stream(stream), part, {first, second}, count, 2, parts);
+}
+
+ls_status_t ls_kernel_layer_norm_dgb(ls_stream_t *stream, args_t args) {
   int64_t width = out_count(args, 0), rows = in_count(args, 0) / width;
   outputs to = {out(args, 0), out(args, 1)};
   int error;
@@ -242,6 +250,6 @@ static ls_status_t sumsq(ls_stream_t *stream, args_t args) {
 
 const ls_kernel_row_t ls_cuda_reduce_rows[] = {{"reduce", reduce},
                                                {"reduce_dx", reduce_dx},
-                                               {"layer_norm_dgb", layer_norm_dgb, true},
+                                               {"layer_norm_dgb", ls_kernel_layer_norm_dgb, true},
                                                {"sumsq", sumsq},
                                                {}};

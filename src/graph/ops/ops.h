@@ -39,6 +39,8 @@ extern const ls_op_t ls_op_layer_norm;
 extern const ls_op_t ls_op_layer_norm_dx; /* (dy, x, gamma, mean, rstd) -> dx */
 /* (x, other, gamma, beta, step) -> sum, y, mean, rstd; (dy, x, gamma, mean, rstd, other) -> dx: passes make them. */
 extern const ls_op_t ls_op_residual_norm, ls_op_layer_norm_dx_add;
+/* (dy, x, gamma, mean, rstd, other, step) -> dx, [dropped,] dgamma, dbeta; passes make them. */
+extern const ls_op_t ls_op_layer_norm_back, ls_op_layer_norm_back_drop;
 extern const ls_op_t ls_op_layer_norm_dgb; /* (dy, x, mean, rstd) -> dgamma (d), dbeta (d) */
 
 /* Rows of a table: (ids u8, u16, i32, or f32 with whole numbers, of any shape (n..), table (v, d)) -> (n.., d). An

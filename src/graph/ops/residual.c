@@ -2,14 +2,17 @@
  * through memory once. residual_norm is dropout, add and layer_norm in one, with their meanings:
  *   sum = other + dropout(x),   y, mean, rstd = layer_norm(sum)
  *   f[0] eps of the norm   f[1] rate (0: nothing is dropped), i[0] ordinal of the dropout
- * layer_norm_dx_add is layer_norm_dx and add: dx of the norm, plus the gradient that goes past it. */
+ * layer_norm_dx_add is layer_norm_dx and add: dx of the norm, plus the gradient that goes past it.
+ * layer_norm_back is the whole gradient of a layer norm: dx, plus other if i[1] is 1, and layer_norm_dgb. layer_norm_back_drop
+ * also gives dropped = dropout(dx), which goes into the branch; f[1] and i[0] as above. */
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"
 
 static ls_status_t norm_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
   const ls_attrs_t drop = {.i = {attrs->i[0]}, .f = {attrs->f[1]}};
   const ls_shape_t dropped[] = {in[0], in[4]}, normed[] = {in[0], in[2], in[3]};
-  ls_status_t status = ls_op_dropout.shape(ctx, &drop, dropped, out);
+  ls_status_t status = ls_rule_tensor(ctx, "residual_norm", "x", &in[0], LS_F32, 2, 0);
+  if (!status) status = ls_op_dropout.shape(ctx, &drop, dropped, out);
   if (!status) status = ls_rule_equal(ctx, "residual_norm", "x", &in[0], "other", &in[1]);
   if (!status) status = ls_op_layer_norm.shape(ctx, attrs, normed, out + 1);
   if (!status) out[0] = in[0];
@@ -48,6 +51,58 @@ static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
   return status;
 }
 
+static ls_status_t back_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  const ls_shape_t sums[] = {in[0], in[1], in[3], in[4]};
+  ls_status_t status = dx_shape(ctx, attrs, in, out);
+  return status ? status : ls_op_layer_norm_dgb.shape(ctx, attrs, sums, out + 1);
+}
+
+static ls_status_t back_drop_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                   ls_shape_t *out) {
+  const ls_attrs_t drop = {.i = {attrs->i[0]}, .f = {attrs->f[1]}};
+  const ls_shape_t dropped[] = {in[1], in[6]};
+  ls_status_t status = ls_rule_tensor(ctx, "layer_norm_back_drop", "x", &in[1], LS_F32, 2, 0);
+  if (!status) status = ls_op_dropout.shape(ctx, &drop, dropped, out + 1);
+  ls_shape_t rest[3];
+  if (!status) status = back_shape(ctx, attrs, in, rest);
+  if (status) return status;
+  out[0] = rest[0];
+  out[2] = rest[1];
+  out[3] = rest[2];
+  return LS_OK;
+}
+
+static size_t back_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  (void)out;
+  return ls_op_layer_norm_dgb.scratch_bytes(attrs, NULL, &in[2]); /* gamma, like the sums */
+}
+
+/* dx, and its sums to the two outputs from `sums` on. */
+static ls_status_t back_to(ls_stream_t *stream, const ls_kernel_args_t *args, int sums) {
+  const ls_tensor_t dgb_in[] = {args->in[0], args->in[1], args->in[3], args->in[4]};
+  ls_kernel_args_t dx = *args, dgb = *args;
+  dgb.in = dgb_in;
+  dgb.out = args->out + sums;
+  ls_status_t status = ls_op_layer_norm_dgb.forward(stream, &dgb);
+  if (status) return status;
+  return args->attrs->i[1] ? dx_forward(stream, &dx) : ls_op_layer_norm_dx.forward(stream, &dx);
+}
+
+static ls_status_t back_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  return back_to(stream, args, 1);
+}
+
+static ls_status_t back_drop_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  const ls_attrs_t attrs = {.i = {args->attrs->i[0]}, .f = {args->attrs->f[1]}};
+  const ls_tensor_t in[] = {args->out[0], args->in[6]};
+  ls_kernel_args_t drop = *args;
+  drop.attrs = &attrs;
+  drop.in = in;
+  drop.out = args->out + 1;
+  ls_status_t status = back_to(stream, args, 2);
+  return status ? status : ls_op_dropout.forward(stream, &drop);
+}
+
 #define CASE(label, rate, tol, d, ...)                                                                       \
   {                                                                                                          \
     label, 5,                                                                                                \
@@ -81,6 +136,31 @@ static const ls_op_case_t dx_cases[] = {
     DX_CASE("wide", 3, 4352, 5e-6),
 };
 
+#define BACK_CASE(label, adds, rate, tol, d, ...)                                                            \
+  {                                                                                                          \
+    label, 7,                                                                                                \
+        {LS_CASE_F32(-1, 1, __VA_ARGS__, d),                                                                 \
+         LS_CASE_F32(-2, 2, __VA_ARGS__, d),                                                                 \
+         LS_CASE_F32(0.5, 1.5, d),                                                                           \
+         LS_CASE_F32(-0.1f, 0.1f, __VA_ARGS__),                                                              \
+         LS_CASE_F32(0.5, 1, __VA_ARGS__),                                                                   \
+         LS_CASE_F32(-1, 1, __VA_ARGS__, d),                                                                 \
+         LS_CASE_STEP(7)},                                                                                   \
+        {.i = {3, adds}, .f = {1e-5, rate}}, tol, 0                                                          \
+  }
+/* A block of a GPU has 8 rows at a time, and a few hundred blocks have all: with 2,200 some have two. */
+#define BACK_CASES(rate)                                                                                     \
+  BACK_CASE("one", 0, rate, 3e-6, 1, 1), BACK_CASE("odd, added", 1, rate, 3e-6, 7, 3),                       \
+      BACK_CASE("beyond a vector", 1, rate, 5e-6, 65, 37),                                                   \
+      BACK_CASE("three dimensions", 0, rate, 5e-6, 72, 3, 5),                                                \
+      BACK_CASE("vectors, added", 1, rate, 1e-5, 328, 37),                                                   \
+      BACK_CASE("three vectors", 0, rate, 1e-5, 768, 9),                                                     \
+      BACK_CASE("four vectors, added", 1, rate, 1e-5, 1000, 5),                                              \
+      BACK_CASE("many rows", 0, rate, 2e-4, 40, 550, 4), BACK_CASE("many, added", 1, rate, 1e-5, 1027, 30),  \
+      BACK_CASE("wide", 0, rate, 1e-5, 4352, 3)
+static const ls_op_case_t back_cases[] = {BACK_CASES(0)};
+static const ls_op_case_t back_drop_cases[] = {BACK_CASES(0.3)};
+
 const ls_op_t ls_op_residual_norm = {
     .name = "residual_norm",
     .class = LS_OP_REDUCTION,
@@ -105,4 +185,32 @@ const ls_op_t ls_op_layer_norm_dx_add = {
     .low_in = 35,
     .low_out = 1,
     LS_CASES(dx_cases),
+};
+
+const ls_op_t ls_op_layer_norm_back = {
+    .name = "layer_norm_back",
+    .class = LS_OP_REDUCTION,
+    .in_count = 7,
+    .out_count = 3,
+    .shape = back_shape,
+    .forward = back_forward,
+    .flops_each = 12,
+    .scratch_bytes = back_scratch,
+    .low_in = 35,
+    .low_out = 1,
+    LS_CASES(back_cases),
+};
+
+const ls_op_t ls_op_layer_norm_back_drop = {
+    .name = "layer_norm_back_drop",
+    .class = LS_OP_REDUCTION,
+    .in_count = 7,
+    .out_count = 4,
+    .shape = back_drop_shape,
+    .forward = back_drop_forward,
+    .flops_each = 13,
+    .scratch_bytes = back_scratch,
+    .low_in = 35,
+    .low_out = 3,
+    LS_CASES(back_drop_cases),
 };

@@ -1,5 +1,6 @@
 /* Fuses what stands around a residual connection, where the backend computes it at once: dropout, add and layer norm
- * on the way forward, the gradient of a layer norm and the sum with what goes past it on the way back. What the graph
+ * on the way forward, the gradients of a layer norm, the sum with what goes past it and the dropout of what goes into the
+ * branch on the way back. What the graph
  * keeps (the sum, the norm's mean and rstd) is kept as before. */
 #include "graph/ops/ops.h"
 #include "graph/pass/pass.h"
@@ -44,17 +45,55 @@ static bool fuse_gradient(ls_graph_t *graph, int n) {
   return false;
 }
 
+/* The node of this op that reads dy and x first; -1: there is none. */
+static int reader(const ls_graph_t *graph, const ls_op_t *op, ls_tensor_id_t dy, ls_tensor_id_t x) {
+  const ls_graph_tensor_t *t = &graph->tensors[dy];
+  for (int i = 0; i < t->use_count; i++) {
+    const ls_graph_node_t *node = &graph->nodes[t->uses[i]];
+    if (node->op == op && node->in[0] == dy && (x < 0 || node->in[1] == x)) return t->uses[i];
+  }
+  return -1;
+}
+
+/* layer_norm_dgb(n), and the same norm's dx, with what it is added to and its dropout if there is one. */
+static bool fuse_whole(ls_graph_t *graph, int n) {
+  const ls_graph_node_t sums = graph->nodes[n];
+  ls_tensor_id_t step = ls_graph_find(graph, "step");
+  int dx = reader(graph, &ls_op_layer_norm_dx_add, sums.in[0], sums.in[1]);
+  bool adds = dx >= 0;
+  if (!adds) dx = reader(graph, &ls_op_layer_norm_dx, sums.in[0], sums.in[1]);
+  if (dx < n || step < 0) return false;
+  const ls_graph_node_t norm = graph->nodes[dx];
+  const ls_tensor_id_t in[] = {
+      norm.in[0], norm.in[1], norm.in[2], norm.in[3], norm.in[4], norm.in[adds ? 5 : 0], step};
+  ls_attrs_t attrs = {.i = {0, adds}, .f = {norm.attrs.f[0]}};
+  int drop = reader(graph, &ls_op_dropout, norm.out[0], -1);
+  if (drop > dx) {
+    const ls_graph_node_t dropout = graph->nodes[drop];
+    attrs.i[0] = dropout.attrs.i[0];
+    attrs.f[1] = dropout.attrs.f[0];
+    const ls_tensor_id_t out[] = {norm.out[0], dropout.out[0], sums.out[0], sums.out[1]};
+    if (ls_graph_replace(graph, 3, (int[]){n, dx, drop}, &ls_op_layer_norm_back_drop, &attrs, 7, in, out))
+      return true;
+    attrs.i[0] = 0;
+    attrs.f[1] = 0;
+  }
+  const ls_tensor_id_t out[] = {norm.out[0], sums.out[0], sums.out[1]};
+  return ls_graph_replace(graph, 2, (int[]){n, dx}, &ls_op_layer_norm_back, &attrs, 7, in, out);
+}
+
 static const struct {
-  const ls_op_t *last, *fused; /* of a pattern; what it becomes */
+  const ls_op_t *sought, *fused; /* by which a pattern is found; what it becomes */
   bool (*fuse)(ls_graph_t *graph, int n);
 } rows[] = {{&ls_op_layer_norm, &ls_op_residual_norm, fuse_norm},
-            {&ls_op_add, &ls_op_layer_norm_dx_add, fuse_gradient}};
+            {&ls_op_add, &ls_op_layer_norm_dx_add, fuse_gradient},
+            {&ls_op_layer_norm_dgb, &ls_op_layer_norm_back_drop, fuse_whole}};
 
 static int run(ls_graph_t *graph, const ls_pass_context_t *context) {
   int changes = 0;
-  for (int n = 0; context->fuse && n < graph->node_count; n++)
-    for (int i = 0; i < LS_COUNT(rows); i++)
-      if (graph->nodes[n].op == rows[i].last &&
+  for (int i = 0; context->fuse && i < LS_COUNT(rows); i++)
+    for (int n = 0; n < graph->node_count; n++)
+      if (graph->nodes[n].op == rows[i].sought &&
           context->has(context->backend, rows[i].fused->name, context->low))
         changes += rows[i].fuse(graph, n);
   return changes;
