@@ -31,7 +31,7 @@ struct ls_network {
 static ls_status_t rows_of(ls_network_t *n, ls_device_t *device, int64_t *rows) {
   const ls_backend_t *b = n->o->backend;
   ls_graph_t *g;
-  double bytes = 0, row_ns;
+  double bytes = 0, row_s;
   int64_t used = 0, total = 0;
   ls_status_t status = ls_model_build(n->ctx, &n->config->model, 1, true, &g);
   if (status != LS_OK) return status;
@@ -44,8 +44,8 @@ static ls_status_t rows_of(ls_network_t *n, ls_device_t *device, int64_t *rows) 
     status = b->device->memory(device, &used, &total);
   else
     total = ls_machine_memory_free("") / n->world.comm->local_size;
-  row_ns = flops / (b->host_processors ? host_flops_per_s / n->world.comm->local_size : device_flops_per_s);
-  double most = fmin((b->host_processors ? host_step_s : device_step_s) / row_ns,
+  row_s = flops / (b->host_processors ? host_flops_per_s / n->world.comm->local_size : device_flops_per_s);
+  double most = fmin((b->host_processors ? host_step_s : device_step_s) / row_s,
                      0.5 * (double)(total - used) / fmax(bytes, 1));
   *rows = most < 1 ? 1 : most > ROWS_MOST ? ROWS_MOST : (int64_t)most;
   return status;

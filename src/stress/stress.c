@@ -193,10 +193,10 @@ static ls_status_t one_round(run_t *s, int which, double until_s) {
   while (status == LS_OK && s->chain_count == 0 && !s->fill && !s->links && elapsed_s(s) < until_s &&
          !stopping(s)) /* the host's loads alone */
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-  take_sensors(s, NULL);
-  ls_gpu_sampler_end(s->sampler, &sampled);
-  ls_load_read(NULL, &end);
   const double s_long = elapsed_s(s) - begin_s;
+  ls_load_read(NULL, &end);
+  ls_gpu_sampler_end(s->sampler, &sampled);
+  take_sensors(s, NULL); /* may take a while, in which nothing computes */
   ls_stress_device_t *d = &s->own;
   double others = ls_load_others(&s->load, &end);
   double busy = (double)(end.busy_ticks - s->load.busy_ticks) / (double)(end.all_ticks - s->load.all_ticks);
