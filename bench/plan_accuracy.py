@@ -12,7 +12,8 @@ printed against it, too, and how far measurements of one command lie apart.
   bench/plan_accuracy.py --lockstep build/release/bin/lockstep --out accuracy       the grid of 32 cells
   bench/plan_accuracy.py --quick                                                    8 cells
   bench/plan_accuracy.py --backend cuda --precisions fp32,tf32 --peer on,off        the grid of GPUs
-  bench/plan_accuracy.py --families                 recurrent networks, transformers and convolutions, two batches each
+  bench/plan_accuracy.py --families --backend cuda --precisions bf16 --limit 200    recurrent networks, transformers and
+      convolutions, two batches each
   bench/plan_accuracy.py --random 40 --seed 1                                       networks that nobody chose: depth
       1 to 6, widths 2 to 2048, any activation, dropout, both losses, batches 1 to 4096, all drawn from the seed; on a
       CPU 1 x 1, 1 x 2 and 2 x 1 threads
@@ -113,8 +114,17 @@ def environment(peer):
     return env
 
 
-def run_json(command, peer, timeout=600):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment(peer))
+def run_json(args, command, peer):
+    """subprocess.TimeoutExpired: --limit is up. The program and the ranks that it started then end."""
+    left = args.until - time.monotonic()
+    own = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(peer))
+    try:
+        out, err = own.communicate(timeout=max(0, min(left, 600)))
+    except subprocess.TimeoutExpired:
+        own.terminate()
+        own.communicate()
+        raise
+    done = subprocess.CompletedProcess(command, own.returncode, out, err)
     if done.returncode != 0:
         sys.exit(f"failed ({done.returncode}): {shlex.join(command)}\n{done.stderr}")
     return json.loads(done.stdout)
@@ -130,7 +140,7 @@ def predict(args, name, batch, section, precision, peer):
     with open(path, "w") as f:
         json.dump(config(args, section, batch, precision), f, indent=1)
     start = time.monotonic()
-    plan = run_json([args.lockstep, "plan", path, "--json", *shlex.split(args.plan_options)], peer)
+    plan = run_json(args, [args.lockstep, "plan", path, "--json", *shlex.split(args.plan_options)], peer)
     took = time.monotonic() - start
     rows = {}
     for row in plan["candidates"]:
@@ -146,9 +156,9 @@ def predict(args, name, batch, section, precision, peer):
 
 def measure(args, row, peer):
     predicted = row["step_time_us"]["predicted"]
-    steps = max(5 if predicted > 1e6 else 12 if predicted > 3e5 else 40, min(4000, int(args.seconds * 1e6 / predicted)))
+    steps = max(5 if predicted > 1e6 else 12 if predicted > (2e4 if args.backend == "cuda" else 3e5) else 40, min(4000, int(args.seconds * 1e6 / predicted)))
     command = shlex.split(row["command"]) + ["--set", f"train.steps={steps}", "--json", "--quiet"]
-    report = run_json(command, peer)
+    report = run_json(args, command, peer)
     return report["step_time_us"]["median"], report["step_parts_us"], report["bytes_per_device"]["measured"]
 
 
@@ -240,31 +250,41 @@ def main():
     parser.add_argument("--devices", default="1,2", help="numbers of devices to compare")
     parser.add_argument("--precisions", default="fp32")
     parser.add_argument("--peer", default="none", help="on, off or on,off: NCCL's peer access")
-    parser.add_argument("--plan-options", default="--ranks 2", help="further options of lockstep plan")
+    parser.add_argument("--plan-options", help="further options of lockstep plan (default: --ranks 2, on GPUs also --budget-ms "
+                        "2000, which is time for the candidates and leaves the crossover out)")
     parser.add_argument("--quick", action="store_true", help="8 cells")
     parser.add_argument("--families", action="store_true", help="presets of other families, two batches each")
     parser.add_argument("--only", help="cells, as medium:8,extreme/8:512")
     parser.add_argument("--random", type=int, default=0, help="this many networks and batches, drawn from --seed")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement, about")
-    parser.add_argument("--repeat", type=int, default=3, help="measurements of each variant, in turn")
+    parser.add_argument("--seconds", type=float, help="of each measurement, about (default 1.5, on GPUs 0.3)")
+    parser.add_argument("--repeat", type=int, help="measurements of each variant, in turn (default 3; on GPUs 1, whose times "
+                        "vary by 1 %%)")
     parser.add_argument("--gap", type=float, default=0.10, help="true gaps above which the choice has to be right")
-    parser.add_argument("--limit", type=float, default=0, help="seconds after which no further cell begins, 0 = none")
+    parser.add_argument("--limit", type=float, default=0, help="seconds after which the cells measured so far are summed up, 0 = none")
     args = parser.parse_args()
+    cuda = args.backend == "cuda"
+    for name, host, gpu in ("plan_options", "--ranks 2", "--ranks 2 --budget-ms 2000"), ("seconds", 1.5, 0.3), ("repeat", 3, 1):
+        if getattr(args, name) is None:
+            setattr(args, name, gpu if cuda else host)
     args.devices = [int(n) for n in args.devices.split(",")]
     os.makedirs(args.out, exist_ok=True)
     args.lockstep = os.path.abspath(args.lockstep)
-    results, known, begin = [], {}, time.monotonic()
+    results, known = [], {}
+    args.until = time.monotonic() + (args.limit or math.inf)
     for name, batch, section, precision, peer in grid(args):
-        if args.limit and time.monotonic() - begin > args.limit:
+        try:
+            cell = predict(args, name, batch, section, precision, peer)
+            with open(os.path.join(args.out, "predictions.jsonl"), "a") as f:
+                f.write(json.dumps({"written": time.strftime("%Y-%m-%dT%H:%M:%S"), **cell}) + "\n")
+            measure_cell(args, cell, known)
+        except subprocess.TimeoutExpired:
             print("stopped at the time limit: the rest of the grid was not measured", flush=True)
             break
-        cell = predict(args, name, batch, section, precision, peer)
-        with open(os.path.join(args.out, "predictions.jsonl"), "a") as f:
-            f.write(json.dumps({"written": time.strftime("%Y-%m-%dT%H:%M:%S"), **cell}) + "\n")
-        measure_cell(args, cell, known)
         results.append(cell)
         show(cell)
+    if not results:
+        sys.exit("no cell was measured")
     summary = {"median": summarise(args, results, statistics.median)}
     if args.repeat > 1:
         summary["fastest"] = summarise(args, results, min)
