@@ -2,7 +2,7 @@
  * algorithms that are plain f32 sums of products in one order. Its gradient of 16-bit weights has 16 bits: it stands in the
  * workspace and is widened. Where cuDNN needs more workspace than the stream has, a part of the samples is taken at a time.
  * What it cannot do (padding that differs from side to side, a shape without such an algorithm) and convolutions of one
- * channel at a time, for which it is slow, our own kernels do (convolve.cu). */
+ * channel at a time or of few, for which it is slow, our own kernels do (convolve.cu). */
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels.h"
 
@@ -97,12 +97,13 @@ static cudnnStatus_t run(const ls_dnn_t *dnn, const descriptors_t *d, ls_cuda_co
 }
 
 /* Whether cuDNN's functions can describe it, and are worth it. */
-static bool suits(const conv_t *c) {
+static bool suits(const conv_t *c, ls_cuda_conv_t pass) {
   const int64_t *i = c->attrs->i;
   bool small = true;
   for (int k = 0; k < 4; k++)
     small = small && c->x->dim[k] <= INT32_MAX && c->w->dim[k] <= INT32_MAX && c->y->dim[k] <= INT32_MAX;
   bool even = i[2] == i[4] && i[3] == i[5];
+  if (pass != LS_CUDA_CONV_DX && ls_kernel_conv_few(c->attrs, c->x, c->w, c->y)) return false;
   return small && even && c->w->dim[3] > 1 && ls_shape_count(c->x) > 0 && ls_shape_count(c->y) > 0;
 }
 
@@ -130,7 +131,7 @@ static ls_status_t try_dnn(ls_stream_t *stream, const conv_t *c, ls_cuda_conv_t 
   ls_dnn_t *dnn = &device->dnn;
   ls_dnn_open(device->base.ctx, dnn);
   *done = false;
-  if (!dnn->handle || !suits(c)) return LS_OK;
+  if (!dnn->handle || !suits(c, pass)) return LS_OK;
   descriptors_t d = {0};
   int64_t total = c->x->dim[0], each = 0;
   char *workspace = s->workspace;

@@ -276,6 +276,14 @@ static bool shape_of(args_t args, const ls_shape_t &x, const ls_shape_t &w, cons
   return true;
 }
 
+bool ls_kernel_conv_few(const ls_attrs_t *attrs, const ls_shape_t *x, const ls_shape_t *w,
+                        const ls_shape_t *y) {
+  ls_kernel_args_t args = {};
+  args.attrs = attrs;
+  conv_shape s;
+  return shape_of(&args, *x, *w, *y, &s) && few_channels(s, x->dtype);
+}
+
 static ls_status_t too_large(ls_stream_t *stream, const char *op) {
   return ls_kernel_status(stream, cudaErrorInvalidValue, op);
 }
@@ -289,6 +297,8 @@ ls_status_t ls_kernel_conv2d(ls_stream_t *stream, args_t args) {
   bool done = false;
   if (s.cg == 1)
     error = depthwise_forward(handle, s, in_dtype(args, 0), in(args, 0), in(args, 1), out(args, 0), &done);
+  else if ((done = aligned16(in(args, 0), out(args, 0)) && few_channels(s, in_dtype(args, 0))))
+    error = few_forward(stream, s, in_dtype(args, 0), in(args, 0), in(args, 1), out(args, 0));
   if (error || done) return ls_kernel_status(stream, error, "conv2d");
   plane p = plane_for(rows, s.o);
   BY_DTYPE(in_dtype(args, 0), const T *x = in<T>(args, 0), *weight = in<T>(args, 1);
@@ -327,6 +337,8 @@ ls_status_t ls_kernel_conv2d_dw(ls_stream_t *stream, args_t args) {
   bool done = false;
   if (s.cg == 1)
     error = depthwise_dw(stream, s, in_dtype(args, 0), in(args, 0), in(args, 1), out(args, 0), &done);
+  else if ((done = aligned16(in(args, 0), in(args, 1)) && few_channels(s, in_dtype(args, 0))))
+    error = few_dw(stream, s, in_dtype(args, 0), in(args, 0), in(args, 1), out(args, 0));
   if (error || done) return ls_kernel_status(stream, error, "conv2d_dw");
   cudaStream_t handle = ls_kernel_stream(stream);
   int rows = s.n * s.oh * s.ow, taps = s.kh * s.kw * s.cg;

@@ -29,3 +29,11 @@ cudaError_t depthwise_dx(cudaStream_t stream, const conv_shape &s, ls_dtype_t dt
 // dw f32; the workspace holds parts of it.
 cudaError_t depthwise_dw(ls_stream_t *stream, const conv_shape &s, ls_dtype_t dtype, const void *dy,
                          const void *x, float *dw, bool *done);
+
+// Convolutions of 16-bit images of few channels (convolve_few.cu): whether this is one, and its passes, which write dw as
+// f32. They return a cudaError_t; pointers are multiples of 16.
+bool few_channels(const conv_shape &s, ls_dtype_t dtype);
+int few_forward(ls_stream_t *stream, const conv_shape &s, ls_dtype_t dtype, const void *x, const void *weight,
+                void *y);
+int few_dw(ls_stream_t *stream, const conv_shape &s, ls_dtype_t dtype, const void *dy, const void *x,
+           float *dw);

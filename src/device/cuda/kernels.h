@@ -43,6 +43,10 @@ ls_status_t ls_kernel_conv2d_dw(ls_stream_t *stream, const ls_kernel_args_t *arg
 /* The op, which others are made of. */
 ls_status_t ls_kernel_layer_norm_dgb(ls_stream_t *stream, const ls_kernel_args_t *args);
 
+/* Whether they convolve images of few channels fast, forward and for the weights' gradient. */
+bool ls_kernel_conv_few(const ls_attrs_t *attrs, const ls_shape_t *x, const ls_shape_t *w,
+                        const ls_shape_t *y);
+
 /* Launchers for what is no op, or part of one. All pointers are device memory. They return a cudaError_t. */
 int ls_kernel_fill(ls_kernel_stream_t stream, float value, float *y, int64_t count);
 /* out[c] = sum over rows of x (rows, width), a float of any size. */

@@ -169,6 +169,7 @@ static int64_t dw_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_
   { label, 2, {a, b}, {.i = {__VA_ARGS__}}, tol, grad_tol }
 #define DEPTHWISE(channels, stride, padding)                                                                 \
   stride, stride, padding, padding, padding, padding, 1, 1, channels
+#define HALVED(padding) 2, 2, padding, padding, padding, padding, 1, 1, 1 /* 16 bits may take other ways */
 static const ls_op_case_t conv_cases[] = {
     CASE("one", X(1, 1, 1, 1), X(1, 1, 1, 1), 2e-6, 2e-3, ONES),
     CASE("three by three", X(2, 5, 4, 3), X(7, 3, 3, 3), 5e-6, 5e-3, SAME),
@@ -187,6 +188,9 @@ static const ls_op_case_t conv_cases[] = {
     CASE("depthwise, vectors, five by five, stride", X(2, 8, 11, 8), X(8, 5, 5, 1), 5e-6, 0,
          DEPTHWISE(8, 2, 1)),
     CASE("padding wider than the image", X(1, 2, 2, 2), X(3, 5, 5, 2), 5e-6, 5e-3, 1, 1, 4, 4, 4, 4, 1, 1, 1),
+    CASE("three channels", X(2, 9, 32, 3), X(64, 7, 7, 3), 5e-6, 0, HALVED(3)),
+    CASE("three channels, small windows", X(3, 10, 32, 3), X(32, 3, 3, 3), 5e-6, 0, HALVED(1)),
+    CASE("three channels, even padding", X(1, 6, 64, 3), X(32, 7, 7, 3), 5e-6, 0, 2, 2, 4, 2, 2, 4, 1, 1, 1),
     CASE("beyond a block", X(3, 23, 21, 33), X(65, 3, 3, 33), 2e-5, 0, SAME),
     CASE("deep", X(2, 5, 5, 160), X(96, 3, 3, 160), 3e-5, 0, SAME),
 };
@@ -233,6 +237,10 @@ static const ls_op_case_t dw_cases[] = {
          5, 5),
     CASE("depthwise, vectors, five by five, stride", X(2, 3, 5, 8), X(2, 8, 11, 8), 1e-5, 0,
          DEPTHWISE(8, 2, 1), 5, 5),
+    CASE("three channels", X(2, 5, 16, 64), X(2, 9, 32, 3), 1e-5, 0, HALVED(3), 7, 7),
+    CASE("three channels, small windows", X(3, 5, 16, 32), X(3, 10, 32, 3), 1e-5, 0, HALVED(1), 3, 3),
+    CASE("three channels, even padding", X(1, 3, 32, 32), X(1, 6, 64, 3), 1e-5, 0, 2, 2, 4, 2, 2, 4, 1, 1, 1,
+         7, 7),
     CASE("beyond a block", X(3, 23, 21, 65), X(3, 23, 21, 33), 5e-5, 0, SAME, 3, 3),
 };
 
