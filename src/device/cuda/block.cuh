@@ -140,6 +140,14 @@ __device__ static inline int64_t plane_row_step() {
   return (int64_t)gridDim.y * blockDim.y;
 }
 
+// About `threads` threads as rows over `width` vectors of channels, and groups of these: as few idle as can be, at most
+// `most` side by side.
+static inline dim3 threads_across(int64_t width, int threads, int most, unsigned *groups) {
+  *groups = grid_for(width, most, INT32_MAX);
+  unsigned wide = (unsigned)((width + *groups - 1) / *groups);
+  return dim3(wide, (unsigned)threads / wide);
+}
+
 static inline int launched() {
   return (int)cudaGetLastError();
 }

@@ -193,13 +193,6 @@ __global__ void __launch_bounds__(SUM_THREADS, F::RESIDENT)
   }
 }
 
-// Threads and blocks for `width` vectors of channels: as few idle as can be, at most `most` side by side.
-static dim3 threads_across(int64_t width, int threads, int most, unsigned *groups) {
-  *groups = grid_for(width, most, INT32_MAX);
-  unsigned wide = (unsigned)((width + *groups - 1) / *groups);
-  return dim3(wide, (unsigned)threads / wide);
-}
-
 template <class T, int N, class F>
 static ls_status_t channel_sum_of(ls_stream_t *stream, inputs<T, F::INPUTS> in, F term, const ls_tensor_t *x,
                                   const float *weight, channel_sums out, const char *op) {

@@ -11,16 +11,17 @@ constexpr int CHANNELS = 3, STRIDE = 2, ORIGIN = 16, STRIP_ROWS = 2, TILE_ROWS =
 template <class T_, int K_, int O_> struct few_plan {
   typedef T_ T;
   static constexpr int K = K_, O = O_, RUN = CHANNELS * K, GROUPS = (RUN + 1 + 7) / 8;
-  static constexpr int STEPS = (K * GROUPS + 1) / 2;                // of 16 taps
-  static constexpr int IN_ROWS = (STRIP_ROWS - 1) * STRIDE + K;     // of the image for a strip of outputs
-  static constexpr int SPLIT = K == 7 ? 1 : 2;                      // parts of a block's outputs, in the sum over them
+  static constexpr int STEPS = (K * GROUPS + 1) / 2;            // of 16 taps
+  static constexpr int IN_ROWS = (STRIP_ROWS - 1) * STRIDE + K; // of the image for a strip of outputs
+  static constexpr int SPLIT = K == 7 ? 1 : 2; // parts of a block's outputs, in the sum over them
   static constexpr int DW_THREADS = K * SPLIT * WARP, PITCH = O + 8; // of dy in shared memory
 };
 
 struct few_shape {
   int h, w, oh, ow, top;
-  int pitch, shift, begin;  // of a row in shared memory; numbers before the window; where that of output 0 begins
-  int strips, count;        // of an image, of all
+  int pitch, shift,
+      begin;         // of a row in shared memory; numbers before the window; where that of output 0 begins
+  int strips, count; // of an image, of all
 };
 
 template <class P> static few_shape few_of(const conv_shape &s) {
@@ -186,10 +187,12 @@ __global__ void __launch_bounds__(P::DW_THREADS, 2)
     copies_wait<1>();
     __syncthreads();
     const uint32_t *rows = (const uint32_t *)(image + side * P::IN_ROWS * s.pitch) + s.begin / 2;
-    int oy = strip % s.strips * STRIP_ROWS, tiles = (s.oh - oy < STRIP_ROWS ? s.oh - oy : STRIP_ROWS) * across;
+    int oy = strip % s.strips * STRIP_ROWS,
+        tiles = (s.oh - oy < STRIP_ROWS ? s.oh - oy : STRIP_ROWS) * across;
     for (int tile = split; tile < tiles; tile += P::SPLIT) {
       uint32_t a[STRIPS][4], b[P::GROUPS][2];
-      const uint16_t *from = slope + (side * outputs + tile * TILE_ROWS + lane / 16 * 8 + lane % 8) * P::PITCH;
+      const uint16_t *from =
+          slope + (side * outputs + tile * TILE_ROWS + lane / 16 * 8 + lane % 8) * P::PITCH;
 #pragma unroll
       for (int m = 0; m < STRIPS; m++)
         load_fragments_transposed(a[m], from + m * 16 + lane / 8 % 2 * 8);
@@ -235,8 +238,9 @@ template <class P> static size_t few_dw_bytes(const few_shape &s) {
 // Whole vectors, whole tiles; ORIGIN has room for the padding.
 static bool few_suits(const conv_shape &s, ls_dtype_t dtype) {
   return (dtype == LS_BF16 || dtype == LS_F16) && s.c == CHANNELS && s.cg == CHANNELS && s.kh == s.kw &&
-         (s.kh == 3 || s.kh == 7) && (s.o == 32 || s.o == 64) && s.sh == STRIDE && s.sw == STRIDE && s.dh == 1 &&
-         s.dw == 1 && s.left <= ORIGIN / CHANNELS && s.w % 8 == 0 && s.w <= 512 && s.ow % TILE_ROWS == 0;
+         (s.kh == 3 || s.kh == 7) && (s.o == 32 || s.o == 64) && s.sh == STRIDE && s.sw == STRIDE &&
+         s.dh == 1 && s.dw == 1 && s.left <= ORIGIN / CHANNELS && s.w % 8 == 0 && s.w <= 512 &&
+         s.ow % TILE_ROWS == 0;
 }
 
 template <class P> static bool few_ready(const conv_shape &s) {
@@ -249,8 +253,9 @@ template <class P>
 static int run_few(ls_stream_t *stream, const conv_shape &s, const void *x, const void *weight, void *y) {
   few_shape f = few_of<P>(s);
   int tiles = s.ow * STRIP_ROWS / TILE_ROWS / 2, warps = tiles < WARPS ? tiles : WARPS;
-  few_forward_kernel<P><<<grid_for(f.count, 1, 2 * FEW_BLOCKS), warps * WARP, few_forward_bytes<P>(f),
-                          ls_kernel_stream(stream)>>>(f, (const uint16_t *)x, (const uint16_t *)weight, (uint16_t *)y);
+  few_forward_kernel<P>
+      <<<grid_for(f.count, 1, 2 * FEW_BLOCKS), warps * WARP, few_forward_bytes<P>(f),
+         ls_kernel_stream(stream)>>>(f, (const uint16_t *)x, (const uint16_t *)weight, (uint16_t *)y);
   return launched();
 }
 
@@ -273,8 +278,9 @@ static int run_few_dw(ls_stream_t *stream, const conv_shape &s, const void *dy, 
 template <class F> static auto few_with(const conv_shape &s, ls_dtype_t dtype, F f) {
   bool large = s.kh == 7, wide = s.o == 64;
 #define FEW(T_)                                                                                              \
-  large ? wide ? f(few_plan<T_, 7, 64>()) : f(few_plan<T_, 7, 32>())                                         \
-        : wide ? f(few_plan<T_, 3, 64>()) : f(few_plan<T_, 3, 32>())
+  large  ? wide ? f(few_plan<T_, 7, 64>()) : f(few_plan<T_, 7, 32>())                                        \
+   : wide ? f(few_plan<T_, 3, 64>())                                                                         \
+         : f(few_plan<T_, 3, 32>())
   return dtype == LS_BF16 ? FEW(bf16_t) : FEW(f16_t);
 #undef FEW
 }

@@ -4,30 +4,46 @@
 #include "device/cuda/block.cuh"
 
 struct pool_shape {
-  int64_t h, w, c, oh, ow;           // x, y
-  int64_t kh, kw, sh, sw, top, left; // window, stride, padding
-  bool padding_counts;               // in an average
-  __device__ int64_t window_count(int64_t oy, int64_t ox) const {
-    int64_t y0 = oy * sh - top, x0 = ox * sw - left;
+  int h, w, c, oh, ow;           // x, y
+  int kh, kw, sh, sw, top, left; // window, stride, padding
+  bool padding_counts;           // in an average
+  int rows, columns;             // of an image that the kernel writes
+  quick_divisor line, image;
+  __device__ int window_count(int oy, int ox) const {
+    int y0 = oy * sh - top, x0 = ox * sw - left;
     if (padding_counts) return kh * kw;
-    int64_t y1 = y0 + kh < h ? y0 + kh : h, x1 = x0 + kw < w ? x0 + kw : w;
+    int y1 = y0 + kh < h ? y0 + kh : h, x1 = x0 + kw < w ? x0 + kw : w;
     return (y1 - (y0 > 0 ? y0 : 0)) * (x1 - (x0 > 0 ? x0 : 0));
+  }
+  // Row r of what the kernel writes as sample, y, x.
+  struct place {
+    int n, y, x;
+  };
+  __device__ place of(int r) const {
+    int at = (int)line.of((uint32_t)r), n = (int)image.of((uint32_t)at);
+    return {n, at - n * rows, r - at * columns};
   }
 };
 
-// x and y: shapes of the image and of its windows' results.
-static pool_shape pool_of(args_t args, const int64_t x_side[2], int64_t channels, const ls_shape_t &y) {
+// x: height and width of the image; y: the shape of its windows' results; out: what is written.
+static pool_shape pool_of(args_t args, const int64_t x_side[2], const ls_shape_t &y, const ls_shape_t &out) {
   const int64_t *i = args->attrs->i;
-  return {x_side[0], x_side[1], channels, y.dim[1], y.dim[2], i[0], i[1], i[2], i[3], i[4], i[5], i[10] != 0};
-}
-
-// Row r of y (n oh ow rows) as sample, oy, ox.
-struct place_t {
-  int64_t n, y, x;
-};
-__device__ static place_t place_of(int64_t r, int64_t h, int64_t w) {
-  int64_t line = quotient(r, w), n = quotient(line, h);
-  return {n, line - n * h, r - line * w};
+  return {(int)x_side[0],
+          (int)x_side[1],
+          (int)y.dim[3],
+          (int)y.dim[1],
+          (int)y.dim[2],
+          (int)i[0],
+          (int)i[1],
+          (int)i[2],
+          (int)i[3],
+          (int)i[4],
+          (int)i[5],
+          i[10] != 0,
+          (int)out.dim[1],
+          (int)out.dim[2],
+          quick_divisor(out.dim[2]),
+          quick_divisor(out.dim[1])};
 }
 
 // Threads of a plane have N channels each: as many as 16 bytes hold, where all positions begin at such places.
@@ -45,45 +61,50 @@ __device__ static place_t place_of(int64_t r, int64_t h, int64_t w) {
         __VA_ARGS__;                                                                                         \
       })
 
-// A NaN is larger than all numbers before it and stays, as in the op's row; of equal values the first wins.
-template <class T, int N>
-__global__ void max_pool_kernel(const T *x, T *y, unsigned char *place, int64_t rows, pool_shape p) {
-  int64_t c = N * plane_column();
+// A NaN is larger than all numbers before it and stays, as in the op's row; of equal values the first wins. K: the side of
+// the window, whose numbers then are on their way at once; 0: any.
+template <class T, int N, int K>
+__global__ void max_pool_kernel(const T *x, T *y, unsigned char *place, int rows, pool_shape p) {
+  int c = N * (int)plane_column(), kh = K ? K : p.kh, kw = K ? K : p.kw;
   if (c >= p.c) return;
-  for (int64_t r = plane_row(); r < rows; r += plane_row_step()) {
-    place_t at = place_of(r, p.oh, p.ow);
-    float best[N];
-    some<unsigned char, N> best_at;
+  for (int r = (int)plane_row(); r < rows; r += (int)plane_row_step()) {
+    pool_shape::place at = p.of(r);
+    int y0 = at.y * p.sh - p.top, x0 = at.x * p.sw - p.left;
+    float best[N] = {};
+    some<unsigned char, N> best_at = {};
     bool any = false;
-    for (int64_t ky = 0; ky < p.kh; ky++)
-      for (int64_t kx = 0; kx < p.kw; kx++) {
-        int64_t iy = at.y * p.sh - p.top + ky, ix = at.x * p.sw - p.left + kx;
-        if (iy < 0 || iy >= p.h || ix < 0 || ix >= p.w) continue;
-        some<T, N> v = load<N>(x + ((at.n * p.h + iy) * p.w + ix) * p.c + c);
+#pragma unroll
+    for (int ky = 0; ky < kh; ky++)
+#pragma unroll
+      for (int kx = 0; kx < kw; kx++) {
+        int iy = y0 + ky, ix = x0 + kx;
+        bool inside = iy >= 0 && iy < p.h && ix >= 0 && ix < p.w;
+        int64_t from = inside ? ((int64_t)at.n * p.h + iy) * p.w + ix : 0;
+        some<T, N> v = load<N>(x + from * p.c + c);
 #pragma unroll
         for (int e = 0; e < N; e++)
-          if (!any || v[e] > best[e] || (isnan(v[e]) && !isnan(best[e]))) {
+          if (inside && (!any || v[e] > best[e] || (isnan(v[e]) && !isnan(best[e])))) {
             best[e] = v[e];
-            best_at.v[e] = (unsigned char)(ky * p.kw + kx);
+            best_at.v[e] = (unsigned char)(ky * kw + kx);
           }
-        any = true;
+        any |= inside;
       }
-    store(y + r * p.c + c, best);
-    *(some<unsigned char, N> *)(place + r * p.c + c) = best_at;
+    store(y + (int64_t)r * p.c + c, best);
+    *(some<unsigned char, N> *)(place + (int64_t)r * p.c + c) = best_at;
   }
 }
 
-template <class T, int N> __global__ void avg_pool_kernel(const T *x, T *y, int64_t rows, pool_shape p) {
-  int64_t c = N * plane_column();
+template <class T, int N> __global__ void avg_pool_kernel(const T *x, T *y, int rows, pool_shape p) {
+  int c = N * (int)plane_column();
   if (c >= p.c) return;
-  for (int64_t r = plane_row(); r < rows; r += plane_row_step()) {
-    place_t at = place_of(r, p.oh, p.ow);
+  for (int r = (int)plane_row(); r < rows; r += (int)plane_row_step()) {
+    pool_shape::place at = p.of(r);
     float sum[N] = {}, count = (float)p.window_count(at.y, at.x);
-    for (int64_t ky = 0; ky < p.kh; ky++)
-      for (int64_t kx = 0; kx < p.kw; kx++) {
-        int64_t iy = at.y * p.sh - p.top + ky, ix = at.x * p.sw - p.left + kx;
+    for (int ky = 0; ky < p.kh; ky++)
+      for (int kx = 0; kx < p.kw; kx++) {
+        int iy = at.y * p.sh - p.top + ky, ix = at.x * p.sw - p.left + kx;
         if (iy < 0 || iy >= p.h || ix < 0 || ix >= p.w) continue;
-        some<T, N> v = load<N>(x + ((at.n * p.h + iy) * p.w + ix) * p.c + c);
+        some<T, N> v = load<N>(x + (((int64_t)at.n * p.h + iy) * p.w + ix) * p.c + c);
 #pragma unroll
         for (int e = 0; e < N; e++)
           sum[e] += v[e];
@@ -91,63 +112,73 @@ template <class T, int N> __global__ void avg_pool_kernel(const T *x, T *y, int6
 #pragma unroll
     for (int e = 0; e < N; e++)
       sum[e] /= count;
-    store(y + r * p.c + c, sum);
+    store(y + (int64_t)r * p.c + c, sum);
   }
 }
 
-// place NULL: an average.
-template <class T, int N>
-__global__ void pool_dx_kernel(const T *dy, const unsigned char *place, T *dx, int64_t rows, pool_shape p) {
-  int64_t c = N * plane_column();
+// place NULL: an average. W: the windows along a side that may cover an element, all on their way at once; 0: any number.
+template <class T, int N, int W>
+__global__ void pool_dx_kernel(const T *dy, const unsigned char *place, T *dx, int rows, pool_shape p) {
+  int c = N * (int)plane_column();
   if (c >= p.c) return;
-  for (int64_t r = plane_row(); r < rows; r += plane_row_step()) {
-    place_t at = place_of(r, p.h, p.w);
-    int64_t y = at.y + p.top, x = at.x + p.left; // within the padded image
-    int64_t oy0 = y < p.kh ? 0 : (y - p.kh) / p.sh + 1, ox0 = x < p.kw ? 0 : (x - p.kw) / p.sw + 1;
+  for (int r = (int)plane_row(); r < rows; r += (int)plane_row_step()) {
+    pool_shape::place at = p.of(r);
+    int y = at.y + p.top, x = at.x + p.left; // within the padded image
+    int deep = W ? W : (p.kh - 1) / p.sh + 1, wide = W ? W : (p.kw - 1) / p.sw + 1;
+    int oy0 = y / p.sh - deep + 1, ox0 = x / p.sw - wide + 1;
     float sum[N] = {};
-    for (int64_t oy = oy0; oy < p.oh && oy * p.sh <= y; oy++)
-      for (int64_t ox = ox0; ox < p.ow && ox * p.sw <= x; ox++) {
-        int64_t from = ((at.n * p.oh + oy) * p.ow + ox) * p.c + c,
-                here = (y - oy * p.sh) * p.kw + (x - ox * p.sw);
+#pragma unroll
+    for (int i = 0; i < deep; i++)
+#pragma unroll
+      for (int k = 0; k < wide; k++) {
+        int oy = oy0 + i, ox = ox0 + k, ky = y - oy * p.sh, kx = x - ox * p.sw;
+        bool reaches = oy >= 0 && oy < p.oh && ox >= 0 && ox < p.ow && ky < p.kh && kx < p.kw;
+        int64_t from = (reaches ? ((int64_t)at.n * p.oh + oy) * p.ow + ox : 0) * p.c + c;
         some<T, N> v = load<N>(dy + from);
-        some<unsigned char, N> at_place;
+        some<unsigned char, N> at_place = {};
         if (place) at_place = *(const some<unsigned char, N> *)(place + from);
         float count = place ? 1 : (float)p.window_count(oy, ox);
 #pragma unroll
         for (int e = 0; e < N; e++)
-          if (!place || at_place.v[e] == here) sum[e] += v[e] / count;
+          if (reaches && (!place || at_place.v[e] == ky * p.kw + kx)) sum[e] += place ? v[e] : v[e] / count;
       }
-    store(dx + r * p.c + c, sum);
+    store(dx + (int64_t)r * p.c + c, sum);
   }
 }
 
 static ls_status_t max_pool(ls_stream_t *stream, args_t args) {
   const ls_shape_t &x = args->in[0].shape, &y = args->out[0].shape;
-  pool_shape s = pool_of(args, x.dim + 1, x.dim[3], y);
+  pool_shape s = pool_of(args, x.dim + 1, y, y);
   int64_t rows = y.dim[0] * s.oh * s.ow;
+  if (rows > INT32_MAX / 2) return ls_kernel_status(stream, cudaErrorInvalidValue, "max_pool");
   BY_CHANNELS(x.dtype, s.c, aligned16(in(args, 0), out(args, 0), out(args, 1)), rows,
-              max_pool_kernel<T, N><<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(
-                  in<T>(args, 0), out<T>(args, 0), out<unsigned char>(args, 1), rows, s))
+              auto *run = s.kh == 3 && s.kw == 3 ? max_pool_kernel<T, N, 3> : max_pool_kernel<T, N, 0>;
+              run<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(
+                  in<T>(args, 0), out<T>(args, 0), out<unsigned char>(args, 1), (int)rows, s))
   return launched(stream, "max_pool");
 }
 
 static ls_status_t avg_pool(ls_stream_t *stream, args_t args) {
   const ls_shape_t &x = args->in[0].shape, &y = args->out[0].shape;
-  pool_shape s = pool_of(args, x.dim + 1, x.dim[3], y);
+  pool_shape s = pool_of(args, x.dim + 1, y, y);
   int64_t rows = y.dim[0] * s.oh * s.ow;
+  if (rows > INT32_MAX / 2) return ls_kernel_status(stream, cudaErrorInvalidValue, "avg_pool");
   BY_CHANNELS(x.dtype, s.c, aligned16(in(args, 0), out(args, 0)), rows,
-              avg_pool_kernel<T, N>
-              <<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(in<T>(args, 0), out<T>(args, 0), rows, s))
+              avg_pool_kernel<T, N><<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(
+                  in<T>(args, 0), out<T>(args, 0), (int)rows, s))
   return launched(stream, "avg_pool");
 }
 
 static ls_status_t pool_dx(ls_stream_t *stream, args_t args, const unsigned char *place, const char *op) {
   const ls_shape_t &dy = args->in[0].shape, &dx = args->out[0].shape;
-  pool_shape s = pool_of(args, dx.dim + 1, dx.dim[3], dy);
+  pool_shape s = pool_of(args, dx.dim + 1, dy, dx);
   int64_t rows = dx.dim[0] * s.h * s.w;
+  bool two = (s.kh - 1) / s.sh == 1 && (s.kw - 1) / s.sw == 1;
+  if (rows > INT32_MAX / 2) return ls_kernel_status(stream, cudaErrorInvalidValue, op);
   BY_CHANNELS(dy.dtype, s.c, aligned16(in(args, 0), out(args, 0), place), rows,
-              pool_dx_kernel<T, N><<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(
-                  in<T>(args, 0), place, out<T>(args, 0), rows, s))
+              auto *run = two ? pool_dx_kernel<T, N, 2> : pool_dx_kernel<T, N, 0>;
+              run<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(in<T>(args, 0), place, out<T>(args, 0),
+                                                                    (int)rows, s))
   return launched(stream, op);
 }
 static ls_status_t max_pool_dx(ls_stream_t *stream, args_t args) {
@@ -159,17 +190,20 @@ static ls_status_t avg_pool_dx(ls_stream_t *stream, args_t args) {
 
 // ---- positions of a sample: (n, t, c), or images with all their positions ----
 
-// y (n, c) = sum of a, or of a b, over the positions / divisor. A block has WARP times N channels of a sample; its rows
-// of threads are added up in order.
+// y (n, c) = sum of a, or of a b, over the positions / divisor. A block has a group of channels of a sample, a thread N of
+// them; its rows of threads are added up in order.
+constexpr int SUM_THREADS = 512, SUM_VECTORS = 8;
+
 template <class T, int N, bool PRODUCT>
-__global__ void sum_positions_kernel(const T *a, const T *b, T *y, int64_t positions, int64_t channels,
-                                     float divisor) {
-  __shared__ float stripe[WARPS][WARP * N];
-  int64_t n = blockIdx.x, c = ((int64_t)blockIdx.y * WARP + threadIdx.x) * N;
+__global__ void __launch_bounds__(SUM_THREADS)
+    sum_positions_kernel(const T *a, const T *b, T *y, int positions, int64_t channels, float divisor) {
+  __shared__ float stripe[SUM_THREADS * N];
+  int stripes = (int)blockDim.y, wide = (int)blockDim.x * N, lane = (int)threadIdx.x * N;
+  int64_t n = blockIdx.x, base = (int64_t)blockIdx.y * wide, c = base + lane;
   float sum[N] = {};
   if (c < channels)
 #pragma unroll 4
-    for (int64_t t = threadIdx.y; t < positions; t += WARPS) {
+    for (int t = (int)threadIdx.y; t < positions; t += stripes) {
       int64_t at = (n * positions + t) * channels + c;
       some<T, N> u = load<N>(a + at), v;
       if (PRODUCT) v = load<N>(b + at);
@@ -179,15 +213,14 @@ __global__ void sum_positions_kernel(const T *a, const T *b, T *y, int64_t posit
     }
 #pragma unroll
   for (int e = 0; e < N; e++)
-    stripe[threadIdx.y][threadIdx.x * N + e] = sum[e];
+    stripe[(int)threadIdx.y * wide + lane + e] = sum[e];
   __syncthreads();
-  for (int i = threadIdx.y * WARP + threadIdx.x; i < WARP * N; i += BLOCK) {
-    int64_t to = (int64_t)blockIdx.y * WARP * N + i;
+  for (int i = (int)(threadIdx.y * blockDim.x + threadIdx.x); i < wide; i += SUM_THREADS) {
     float total = 0;
-#pragma unroll
-    for (int s = 0; s < WARPS; s++)
-      total += stripe[s][i];
-    if (to < channels) y[n * channels + to] = rounded<T>(total / divisor);
+#pragma unroll 8
+    for (int s = 0; s < stripes; s++)
+      total += stripe[s * wide + i];
+    if (base + i < channels) y[n * channels + base + i] = rounded<T>(total / divisor);
   }
 }
 
@@ -195,13 +228,15 @@ template <bool PRODUCT>
 static ls_status_t sum_positions(ls_stream_t *stream, args_t args, bool mean, const char *op) {
   int64_t n = in_rows(args, 0), c = out_count(args, 0) / n, t = in_count(args, 0) / (n * c);
   bool aligned = aligned16(in(args, 0), PRODUCT ? in(args, 1) : nullptr);
-  BY_DTYPE(in_dtype(args, 0), bool wide = aligned && c % WIDE<T> == 0;
-           auto *kernel =
-               wide ? sum_positions_kernel<T, WIDE<T>, PRODUCT> : sum_positions_kernel<T, 1, PRODUCT>;
-           int64_t across = wide ? WARP * WIDE<T> : WARP;
-           kernel<<<dim3((unsigned)n, (unsigned)((c + across - 1) / across)), dim3(WARP, WARPS), 0,
-                    ls_kernel_stream(stream)>>>(in<T>(args, 0), PRODUCT ? in<T>(args, 1) : nullptr,
-                                                out<T>(args, 0), t, c, mean ? (float)t : 1))
+  if (t > INT32_MAX / 2) return ls_kernel_status(stream, cudaErrorInvalidValue, op);
+  BY_DTYPE(
+      in_dtype(args, 0), bool even = aligned && c % WIDE<T> == 0;
+      auto *kernel = even ? sum_positions_kernel<T, WIDE<T>, PRODUCT> : sum_positions_kernel<T, 1, PRODUCT>;
+      unsigned groups; dim3 block = even ? threads_across(c / WIDE<T>, SUM_THREADS, SUM_VECTORS, &groups)
+                                         : threads_across(c, SUM_THREADS, SUM_VECTORS * WIDE<T>, &groups);
+      kernel<<<dim3((unsigned)n, groups), block, 0, ls_kernel_stream(stream)>>>(
+          in<T>(args, 0), PRODUCT ? in<T>(args, 1) : nullptr, out<T>(args, 0), (int)t, c,
+          mean ? (float)t : 1))
   return launched(stream, op);
 }
 
