@@ -10,6 +10,7 @@ libcmocka-dev libopenblas-dev libhwloc-dev openmpi-bin libopenmpi-dev"
 # faster matrix products (OpenBLAS is used where the distribution lacks it); metrics over HTTP; reports
 optional="libdnnl-dev libmicrohttpd-dev python3"
 extras="scdoc chromium nodejs dpkg-dev" # man pages; the tests of the HTML report and of monitor --web in a browser; the package
+services="openssh-server iproute2" # the test of several hosts; not where somebody works, because it starts a server
 
 all=0
 case ${1:-} in
@@ -17,7 +18,7 @@ case ${1:-} in
 "") ;;
 *) echo "usage: scripts/setup.sh [--all]" >&2 && exit 2 ;;
 esac
-case ${CI:-} in true | 1) all=1 ;; esac
+case ${CI:-} in true | 1) all=1 extras="$extras $services" ;; esac
 [ $all = 0 ] || optional="$optional $extras"
 
 # Curves of the page of monitor --web; without npm or its registry the page draws them plainly.

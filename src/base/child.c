@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 enum { STREAMS = 3, REPORT = STREAMS, PIPES, PAUSE_MS = 5, SIGNAL_CODES = 128 };
@@ -305,10 +304,6 @@ static void *follow(void *arg) {
   return NULL;
 }
 
-static int watch(pid_t pid) {
-  return (int)syscall(SYS_pidfd_open, pid, 0);
-}
-
 /* By descriptors: the kernel's own signal at a parent's death (PR_SET_PDEATHSIG) comes already when the thread ends that
  * made this process, and launchers start many ranks from threads. */
 void ls_child_follow(pid_t ancestor) {
@@ -316,10 +311,11 @@ void ls_child_follow(pid_t ancestor) {
   pthread_t thread;
   const pid_t parent = getppid();
   pid_t at = parent;
-  process[0] = (struct pollfd){.fd = watch(parent), .events = POLLIN};
+  process[0] = (struct pollfd){.fd = ls_process_watch(parent), .events = POLLIN};
   for (int i = 0; i < ANCESTORS_MAX && at > 1 && at != ancestor; i++)
     at = look_at(at).parent;
-  process[1] = (struct pollfd){.fd = ancestor > 0 && at == ancestor ? watch(ancestor) : -1, .events = POLLIN};
+  process[1] = (struct pollfd){.fd = ancestor > 0 && at == ancestor ? ls_process_watch(ancestor) : -1,
+                               .events = POLLIN};
   if (getppid() != parent) kill(getpid(), SIGKILL); /* the number may already be another's */
   if (process[0].fd >= 0 && ls_signals_thread(&thread, "ls follow", follow, process) == 0)
     pthread_detach(thread);

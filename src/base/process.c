@@ -1,8 +1,10 @@
-/* Reads /proc about this process. */
+/* Reads /proc. */
 #include "base/process.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 int64_t ls_process_peak_bytes(void) {
@@ -34,4 +36,32 @@ bool ls_process_program(char path[PATH_MAX]) {
   if (len < 0) return false;
   path[len] = '\0';
   return true;
+}
+
+int ls_process_watch(pid_t pid) {
+  return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+/* State and parent, behind the name, which may contain anything. */
+static pid_t look_at(pid_t pid, char *state) {
+  char path[64], text[512];
+  int parent = 0;
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  FILE *file = fopen(path, "re");
+  const size_t got = file ? fread(text, 1, sizeof text - 1, file) : 0;
+  if (file) fclose(file);
+  text[got] = '\0';
+  const char *end = strrchr(text, ')');
+  return end && sscanf(end + 1, " %c %d", state, &parent) == 2 ? parent : 0;
+}
+
+bool ls_process_stopped(pid_t pid) {
+  char state = 'R';
+  look_at(pid, &state);
+  return state == 'T' || state == 't';
+}
+
+pid_t ls_process_parent(pid_t pid) {
+  char state;
+  return look_at(pid, &state);
 }

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* The peak resident memory of this process (VmHWM of /proc/self/status): its own pages, touched pages of
  * library files, and shared pages. 0 = not readable. */
@@ -16,5 +17,12 @@ int64_t ls_process_node(int unique);
 
 /* The program that this process runs. False: errno says why. */
 bool ls_process_program(char path[PATH_MAX]);
+
+/* A descriptor that becomes readable when another process ends; -1: it has ended (errno ESRCH), or this kernel has none. */
+int ls_process_watch(pid_t pid);
+/* Whether it is stopped (SIGSTOP, a debugger). */
+bool ls_process_stopped(pid_t pid);
+/* Its parent; 0: there is no such process. */
+pid_t ls_process_parent(pid_t pid);
 
 #endif

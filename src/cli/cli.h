@@ -162,6 +162,14 @@ bool cli_ranks_started(cli_args_t *args);
 #define CLI_ENV_LAUNCHER "LOCKSTEP_LAUNCHER" /* for ranks: the process that started mpirun */
 #define CLI_ENV_TERMINAL "LOCKSTEP_TERMINAL" /* for ranks whose stderr ends on a terminal: its columns */
 ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks, double deadline_s);
+/* The same on the hosts of the configuration, if it has any. */
+ls_status_t cli_launch_hosts(ls_ctx_t *ctx, const cli_args_t *args, const ls_parallel_config_t *parallel);
+
+/* hosts.c: adds the hosts of a file (NULL: of a Slurm allocation of several nodes, where parallel.hosts does not say so) to the
+ * command line's assignments, as parallel.hosts. Nothing in a rank. */
+ls_status_t cli_hosts_take(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args, const char *file);
+/* The command with which another is started on a host. */
+const char *cli_hosts_shell(const ls_parallel_config_t *parallel);
 
 /* supervise.c: trains under supervision (src/supervise), with the lives of the run as children, and exits with the
  * run's code, or LS_SUPERVISE_AGAIN. Without monitor.dir the run shows itself in CLI_MONITOR_NAME of its checkpoint

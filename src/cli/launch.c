@@ -172,15 +172,36 @@ static int wait_for_ranks(launch_t *l) {
   return cli_launcher_exit(l->ctx, l->launcher, &l->noise, &end, l->given_up);
 }
 
+/* Variables that ranks of other hosts need as well; mpirun hands on none by itself. */
+static bool handed_on(const char *variable) {
+  static const char *const prefixes[] = {
+      "LOCKSTEP_", "OMP_", "OPENBLAS_", "NCCL_", "CUDA_VISIBLE_DEVICES=", "LD_LIBRARY_PATH="};
+  for (int i = 0; i < LS_COUNT(prefixes); i++)
+    if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0) return true;
+  return false;
+}
+
 /* mpirun [its arguments] -np RANKS this-program [the arguments of this one, and assignments added to them]; the array is the caller's
- * (ls_free). */
-static const char **command_line(ls_ctx_t *ctx, const cli_launcher_t *launcher, const char *count,
-                                 const char *self, const cli_args_t *args) {
-  int n = 0;
-  const char **argv =
-      ls_alloc_array(ctx, (size_t)(args->argc + 2 * args->sets_added + CLI_LAUNCHER_ARGS + 4), sizeof *argv);
+ * (ls_free). hosts NULL: this one. */
+static const char **command_line(ls_ctx_t *ctx, ls_arena_t *arena, const cli_launcher_t *launcher,
+                                 const char *hosts, const char *count, const char *self,
+                                 const cli_args_t *args) {
+  int n = 0, variables = 0;
+  while (hosts && environ[variables])
+    variables++;
+  const char **argv = ls_alloc_array(
+      ctx, (size_t)(args->argc + 2 * (args->sets_added + variables) + CLI_LAUNCHER_ARGS + 6), sizeof *argv);
   if (!argv) return NULL;
   argv[n++] = "mpirun";
+  if (hosts) {
+    argv[n++] = "--host";
+    argv[n++] = hosts;
+  }
+  for (int i = 0; i < variables; i++)
+    if (handed_on(environ[i])) {
+      argv[n++] = "-x";
+      argv[n++] = ls_arena_strndup(arena, environ[i], strcspn(environ[i], "="));
+    }
   for (int i = 0; launcher->args[i]; i++)
     argv[n++] = launcher->args[i];
   argv[n++] = count;
@@ -194,10 +215,20 @@ static const char **command_line(ls_ctx_t *ctx, const cli_launcher_t *launcher, 
   return argv;
 }
 
-ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks, double deadline_s) {
-  int rank, size;
-  if (ranks <= 1 || ls_comm_launched(&rank, &size)) return LS_OK;
-  ls_status_t status = check_count(ctx, ranks);
+/* "a:2,b:1": as many ranks, on the first of the hosts. */
+static const char *host_list(ls_arena_t *arena, const ls_hosts_config_t *hosts, int ranks) {
+  const char *list = "";
+  for (int i = 0; list && i < hosts->count && ranks > 0; i++) {
+    int here = hosts->host[i].slots < ranks ? (int)hosts->host[i].slots : ranks;
+    list = ls_arena_printf(arena, "%s%s%s:%d", list, i ? "," : "", hosts->host[i].name, here);
+    ranks -= here;
+  }
+  return list;
+}
+
+static ls_status_t launch(ls_ctx_t *ctx, ls_arena_t *arena, const cli_args_t *args, int ranks,
+                          double deadline_s, const char *hosts) {
+  ls_status_t status = hosts ? LS_OK : check_count(ctx, ranks);
   if (status != LS_OK) return status;
   char self[PATH_MAX], count[16];
   const cli_launcher_t *launcher;
@@ -206,7 +237,7 @@ ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks, double 
   status = cli_launcher_find(ctx, ranks, &launcher);
   if (status != LS_OK) return status;
   snprintf(count, sizeof count, "%d", ranks);
-  const char **argv = command_line(ctx, launcher, count, self, args);
+  const char **argv = command_line(ctx, arena, launcher, hosts, count, self, args);
   launch_t *l = ls_alloc(ctx, sizeof *l);
   status = argv && l ? LS_OK : LS_ERR_MEMORY;
   cli_stop_t mode = cli_stop_mode(CLI_STOP_ASK);
@@ -232,5 +263,32 @@ ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks, double 
   }
   ls_free(l);
   cli_stop_mode(mode);
+  return status;
+}
+
+ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks, double deadline_s) {
+  int rank, size;
+  if (ranks <= 1 || ls_comm_launched(&rank, &size)) return LS_OK;
+  return launch(ctx, NULL, args, ranks, deadline_s, NULL);
+}
+
+ls_status_t cli_launch_hosts(ls_ctx_t *ctx, const cli_args_t *args, const ls_parallel_config_t *parallel) {
+  const ls_hosts_config_t *hosts = &parallel->hosts;
+  const bool alone = hosts->count == 1 && ls_hosts_is_here(hosts->host[0].name);
+  int rank, size;
+  if (hosts->count == 0 || (alone && parallel->ranks == 1))
+    return cli_launch(ctx, args, (int)parallel->ranks, parallel->deadline_s);
+  if (ls_comm_launched(&rank, &size)) return LS_OK;
+  if (args->config_text)
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "%s: ranks of other hosts cannot read it: name a file that all hosts see", args->config);
+  ls_arena_t arena;
+  ls_arena_init(&arena, ctx);
+  setenv("OMPI_MCA_plm_rsh_agent", cli_hosts_shell(parallel), 0);
+  setenv("PRTE_MCA_plm_ssh_agent", cli_hosts_shell(parallel), 0);
+  const char *list = host_list(&arena, hosts, (int)parallel->ranks);
+  ls_status_t status =
+      list ? launch(ctx, &arena, args, (int)parallel->ranks, parallel->deadline_s, list) : LS_ERR_MEMORY;
+  ls_arena_release(&arena);
   return status;
 }

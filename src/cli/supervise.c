@@ -10,7 +10,8 @@
 typedef struct {
   const cli_args_t *args;
   const char *shows; /* the assignment of monitor.dir */
-  const char **argv; /* with room for all arguments and seven more */
+  const char **argv; /* with room for all arguments and nine more */
+  char *hosts;       /* the assignment of parallel.hosts; NULL: none */
   char ranks[16], past[48];
   char *devices; /* CUDA_VISIBLE_DEVICES as given; NULL: not */
   bool on_host;  /* the ranks use no device */
@@ -49,7 +50,7 @@ static void hide_devices(const own_t *own, const ls_places_t *places) {
   static const char name[] = "CUDA_VISIBLE_DEVICES";
   char list[4096] = "";
   size_t used = 0;
-  if (own->on_host) return;
+  if (own->on_host || places->hosts) return; /* of several hosts a whole one is left out */
   for (int r = 0; places->out_count > 0 && r < ls_places_ranks(places); r++) {
     int place = ls_places_at(places, r), len = 0;
     const char *at = own->devices;
@@ -69,6 +70,25 @@ static void hide_devices(const own_t *own, const ls_places_t *places) {
     unsetenv(name);
 }
 
+/* The hosts of a life, each with as many slots as it has places that are not left out. */
+static bool assign_hosts(own_t *own, const ls_places_t *places) {
+  json_t *list = json_array();
+  for (int h = 0; h < places->hosts->count; h++) {
+    int64_t slots = 0;
+    for (int r = 0; r < ls_places_ranks(places); r++)
+      slots += ls_hosts_at(places->hosts, ls_places_at(places, r)) == h;
+    if (slots > 0)
+      json_array_append_new(
+          list, json_pack("{s:s, s:I}", "name", places->hosts->host[h].name, "slots", (json_int_t)slots));
+  }
+  char *text = json_dumps(list, JSON_COMPACT);
+  free(own->hosts);
+  if (!text || asprintf(&own->hosts, "parallel.hosts=%s", text) < 0) own->hosts = NULL;
+  free(text);
+  json_decref(list);
+  return own->hosts != NULL;
+}
+
 /* As given, without --supervise, and with the number of ranks. A later life goes on instead of beginning with other weights. */
 static const char *const *command(void *user, bool again, const ls_places_t *places, int64_t past_step) {
   own_t *own = user;
@@ -77,7 +97,7 @@ static const char *const *command(void *user, bool again, const ls_places_t *pla
   own->argv[n++] = "lockstep";
   for (int i = 1; i < args->argc; i++) {
     if (is_flag(args, i, "--supervise", false, &skip) || is_flag(args, i, "--ranks", true, &skip) ||
-        (again && is_flag(args, i, "--resume", false, &skip)) ||
+        is_flag(args, i, "--hosts", true, &skip) || (again && is_flag(args, i, "--resume", false, &skip)) ||
         (again && is_flag(args, i, "--init", true, &skip)))
       i += skip - 1;
     else
@@ -87,6 +107,11 @@ static const char *const *command(void *user, bool again, const ls_places_t *pla
   own->argv[n++] = own->shows;
   own->argv[n++] = "--ranks";
   own->argv[n++] = own->ranks;
+  if (places->hosts) {
+    if (!assign_hosts(own, places)) return NULL;
+    own->argv[n++] = "--set";
+    own->argv[n++] = own->hosts;
+  }
   if (past_step > 0) {
     snprintf(own->past, sizeof own->past, "train.past_step=%lld", (long long)past_step);
     own->argv[n++] = "--set";
@@ -116,26 +141,30 @@ static int exit_code(int code) {
   return code == LS_SUPERVISE_AGAIN && by_hand ? ls_status_exit_code(LS_ERR_INTERRUPTED) : code;
 }
 
-/* Whether the configuration fits every number of ranks that a life may have. */
-static ls_status_t check_ranks(ls_ctx_t *ctx, const ls_config_t *config, const cli_args_t *args) {
+/* fits[n]: the configuration fits n ranks, for each number that a life may have. At least one of those below all. */
+static ls_status_t check_ranks(ls_ctx_t *ctx, const ls_config_t *config, const cli_args_t *args, bool *fits) {
   const int64_t least = config->supervise_ranks.least, all = config->parallel.ranks;
   cli_args_t fewer = *args;
-  ls_status_t status = LS_OK;
+  int count = 0;
   if (least > all)
     return ls_fail(ctx, LS_ERR_CONFIG, "supervise.ranks.least: the run has %lld ranks; %lld cannot be left",
                    (long long)all, (long long)least);
-  for (fewer.ranks = least; least > 0 && fewer.ranks < all && status == LS_OK; fewer.ranks++) {
+  fits[all] = true;
+  for (fewer.ranks = least; least > 0 && fewer.ranks < all; fewer.ranks++) {
     ls_config_t *tried = NULL;
-    status = cli_config_load_ranks(ctx, &fewer, &tried);
+    fits[fewer.ranks] = cli_config_load_ranks(NULL, &fewer, &tried) == LS_OK;
+    count += fits[fewer.ranks];
     ls_config_destroy(tried);
-    if (status != LS_OK)
-      return ls_fail(ctx, status, "supervise.ranks.least: the run could not go on with %lld of %lld ranks",
-                     (long long)fewer.ranks, (long long)all);
   }
-  return LS_OK;
+  if (least == 0 || least == all || count > 0) return LS_OK;
+  return ls_fail(
+      ctx, LS_ERR_CONFIG,
+      "supervise.ranks.least: the configuration fits none of %lld to %lld ranks (parallel.reproducible needs "
+      "a power of two)",
+      (long long)least, (long long)all - 1);
 }
 
-static ls_status_t refuse(ls_ctx_t *ctx, const ls_config_t *config, const cli_args_t *args) {
+static ls_status_t refuse(ls_ctx_t *ctx, const ls_config_t *config, const cli_args_t *args, bool *fits) {
   int rank, size;
   if (ls_comm_launched(&rank, &size))
     return ls_fail(
@@ -150,30 +179,55 @@ static ls_status_t refuse(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
     return ls_fail(
         ctx, LS_ERR_CONFIG,
         "--supervise needs train.checkpoint.dir: without checkpoints there is nothing to go on from");
-  ls_status_t status = check_ranks(ctx, config, args);
+  ls_status_t status = check_ranks(ctx, config, args, fits);
   return status == LS_OK ? ls_train_dir_check(ctx, config) : status;
 }
 
+/* mpirun puts the ranks of its own host first. */
+static bool own_first(ls_arena_t *arena, const ls_hosts_config_t *given, ls_hosts_config_t *hosts) {
+  ls_host_t *host = ls_arena_array(arena, (size_t)given->count + 1, sizeof *host);
+  int here = 0;
+  while (here < given->count && !ls_hosts_is_here(given->host[here].name))
+    here++;
+  for (int i = 0, n = here < given->count; host && i < given->count; i++)
+    host[i == here ? 0 : n++] = given->host[i];
+  *hosts = (ls_hosts_config_t){host ? given->count : 0, host};
+  return here < given->count;
+}
+
 ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_args_t *args) {
-  ls_status_t status = refuse(ctx, config, args);
-  if (status != LS_OK) return status;
+  const int ranks = (int)config->parallel.ranks, least = (int)config->supervise_ranks.least;
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
+  bool *fits = ls_arena_array(&arena, (size_t)ranks + 1, sizeof *fits);
+  ls_status_t status = fits ? refuse(ctx, config, args, fits) : LS_ERR_MEMORY;
+  if (status != LS_OK) {
+    ls_arena_release(&arena);
+    return status;
+  }
   char *given = config->monitor.dir ? ls_strdup(ctx, config->monitor.dir)
                                     : ls_path_join(ctx, config->checkpoint.dir, CLI_MONITOR_NAME);
-  char *dir = given ? ls_path_absolute(ctx, given) : NULL;
+  char *dir = given ? ls_path_absolute(ctx, given) : NULL,
+       *shared = ls_path_absolute(ctx, config->checkpoint.dir);
   const char *devices = getenv("CUDA_VISIBLE_DEVICES");
-  const int ranks = (int)config->parallel.ranks, least = (int)config->supervise_ranks.least;
+  ls_hosts_config_t hosts;
+  const bool here = own_first(&arena, &config->parallel.hosts, &hosts);
   own_t own = {.args = args,
                .on_host = strcmp(config->parallel.backend, "cpu") == 0,
                .devices = devices ? ls_arena_printf(&arena, "%s", devices) : NULL,
                .shows = dir ? ls_arena_printf(&arena, "monitor.dir=%s", dir) : NULL,
-               .argv = ls_alloc_array(ctx, (size_t)args->argc + 9, sizeof *own.argv)};
+               .argv = ls_alloc_array(ctx, (size_t)args->argc + 11, sizeof *own.argv)};
   const ls_supervise_t spec = {.config = &config->supervise,
                                .restarts = &config->restarts,
                                .dir = dir,
-                               .ranks = ranks,
-                               .least = least > 0 ? least : ranks,
+                               .places = {.all = ranks,
+                                          .least = least > 0 ? least : ranks,
+                                          .fits = fits,
+                                          .hosts = hosts.count > 0 ? &hosts : NULL,
+                                          .whole = hosts.count > 0 && !own.on_host},
+                               .shared = shared,
+                               .remote_shell = cli_hosts_shell(&config->parallel),
+                               .here = here,
                                .command = command,
                                .output = output,
                                .stop = requested,
@@ -181,14 +235,16 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
                                .held = held,
                                .user = &own};
   int code = ls_status_exit_code(LS_ERR_MEMORY);
-  if (own.shows && own.argv) {
+  if (own.shows && own.argv && shared) {
     prepare_environment(args->messages);
     cli_stop_mode(CLI_STOP_ASK);
     cli_stop_hold();
     fflush(NULL);
     code = exit_code(ls_supervise(ctx, &spec));
   }
+  free(own.hosts);
   ls_free(own.argv);
+  ls_free(shared);
   ls_free(dir);
   ls_free(given);
   ls_arena_release(&arena);

@@ -166,7 +166,7 @@ static ls_status_t leave(ls_world_t *world, ls_status_t status) {
   return status;
 }
 
-enum { EXTRA_INIT, EXTRA_ALLOW_DATA_CHANGE, EXTRA_SUPERVISE };
+enum { EXTRA_INIT, EXTRA_ALLOW_DATA_CHANGE, EXTRA_SUPERVISE, EXTRA_HOSTS };
 static const cli_extra_t extra[] = {
     [EXTRA_INIT] = {"--init", "PATH",
                     "Begin with the weights of a checkpoint, a run's directory or a .safetensors file."},
@@ -175,6 +175,8 @@ static const cli_extra_t extra[] = {
     [EXTRA_SUPERVISE] =
         {"--supervise", NULL,
          "Start the run again from its newest good checkpoint when a rank dies, hangs or diverges."},
+    [EXTRA_HOSTS] = {"--hosts", "FILE",
+                     "Hosts for the ranks, instead of parallel.hosts: NAME or NAME slots=N in each line."},
     {NULL, NULL, NULL}};
 
 /* Before an earlier run is moved aside: the trace is written when everything is over. */
@@ -264,7 +266,7 @@ static ls_status_t run_with(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args) 
   if (cli_ranks_started(args)) cli_stop_mode(CLI_STOP_TWICE); /* the launcher may ask already */
   ls_status_t status = load(ctx, arena, args, &config);
   if (status != LS_OK) return cli_world_open(ctx, args->messages, 0, status, &world);
-  status = cli_launch(ctx, args, (int)config->parallel.ranks, config->parallel.deadline_s);
+  status = cli_launch_hosts(ctx, args, &config->parallel);
   if (status == LS_OK) {
     cli_stop_mode(CLI_STOP_TWICE);
     status = cli_world_open(ctx, args->messages, config->parallel.deadline_s, status, &world);
@@ -275,11 +277,12 @@ static ls_status_t run_with(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args) 
 }
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
-  if (args->extra[EXTRA_SUPERVISE]) return supervise(ctx, args);
   cli_args_t own = *args;
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
-  ls_status_t status = run_with(ctx, &arena, &own);
+  ls_status_t status = cli_hosts_take(ctx, &arena, &own, args->extra[EXTRA_HOSTS]);
+  if (status == LS_OK)
+    status = args->extra[EXTRA_SUPERVISE] ? supervise(ctx, &own) : run_with(ctx, &arena, &own);
   ls_arena_release(&arena);
   return status;
 }

@@ -58,6 +58,8 @@ typedef struct {
   double predicted_us; /* step time that a plan predicted; 0 = none */
   bool automatic;      /* strategy was "auto": it then holds the default, in case there is no plan */
   bool usual;          /* no strategy was named (or "auto"): a world of another size takes its own */
+  ls_hosts_config_t hosts;
+  const char *remote_shell; /* NULL: what this host uses */
   const void *own[LS_STRATEGY_MAX +
                   1]; /* what each strategy's own section says, in the list's order; NULL: has none */
 } ls_parallel_config_t;

@@ -174,6 +174,17 @@ void ls_page_clear(ls_page_line_t *line) {
   PUT(parent, 0);
 }
 
+void ls_page_put(ls_page_line_t *line, const ls_page_look_t *look) {
+  PUT(step, look->step);
+  PUT(entered, look->entered);
+  PUT(left, look->left);
+  PUT(error_ns, look->error_ns);
+  PUT(error, look->error);
+  PUT(pid, look->pid);
+  PUT(parent, look->parent);
+  ls_page_enter(line, look->phase, look->since_ns);
+}
+
 void ls_page_begin(ls_page_line_t *line, int64_t now_ns) {
   ls_page_clear(line);
   PUT(parent, getppid());

@@ -75,6 +75,8 @@ typedef struct {
   int pid, parent;
 } ls_page_look_t;
 void ls_page_look(const ls_page_t *page, int rank, ls_page_look_t *look);
+/* Makes a line show this, for a rank whose own page is on another host. Leaves `timed`. */
+void ls_page_put(ls_page_line_t *line, const ls_page_look_t *look);
 const char *ls_page_phase_name(ls_page_phase_t phase); /* "step" */
 
 /* A rank's speed: its newest `steps` steps (at most LS_PAGE_STEPS / 2: others are written meanwhile), newest first. */

@@ -48,7 +48,15 @@ ls_status_t ls_web_token(ls_ctx_t *ctx, const char *path, char token[LS_WEB_TOKE
   if (written) return LS_OK;
   if (fd >= 0) unlink(path);
   errno = error;
-  return ls_fail_errno(ctx, "%s: the page's token cannot be kept here", path);
+  return ls_fail_errno(ctx, "%s: the token cannot be kept here", path);
+}
+
+bool ls_web_token_is(const char token[LS_WEB_TOKEN_BYTES], const char *text) {
+  unsigned wrong = 0;
+  if (strnlen(text, LS_WEB_TOKEN_BYTES - 1) < LS_WEB_TOKEN_BYTES - 1) return false;
+  for (int i = 0; i < LS_WEB_TOKEN_BYTES - 1; i++)
+    wrong |= (unsigned)((unsigned char)text[i] ^ (unsigned char)token[i]);
+  return wrong == 0;
 }
 
 #ifdef LS_HAVE_MICROHTTPD
@@ -85,13 +93,8 @@ static bool origin_is_own(const char *origin, const char *host) {
   return !origin || (!strncmp(origin, "http://", 7) && !strcmp(origin + 7, host));
 }
 
-/* In a time that tells nothing about the token. */
 static bool knows_token(const ls_web_t *web, const char *url) {
-  unsigned wrong = 0;
-  if (strlen(url) < LS_WEB_TOKEN_BYTES + 1 || url[0] != '/' || url[LS_WEB_TOKEN_BYTES] != '/') return false;
-  for (int i = 0; i < LS_WEB_TOKEN_BYTES - 1; i++)
-    wrong |= (unsigned)((unsigned char)url[1 + i] ^ (unsigned char)web->token[i]);
-  return wrong == 0;
+  return url[0] == '/' && ls_web_token_is(web->token, url + 1) && url[LS_WEB_TOKEN_BYTES] == '/';
 }
 
 /* ---- the stream ---- */

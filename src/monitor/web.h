@@ -22,6 +22,8 @@ extern const bool ls_web_here;
 /* The token that `path` holds, a file that its owner alone may read; a new one is written there if there is no file.
  * LS_ERR_CONFIG if others may read it. */
 ls_status_t ls_web_token(ls_ctx_t *ctx, const char *path, char token[LS_WEB_TOKEN_BYTES]);
+/* Whether `text` begins with it, in a time that tells nothing about the token. */
+bool ls_web_token_is(const char token[LS_WEB_TOKEN_BYTES], const char *text);
 
 typedef struct ls_web ls_web_t;
 /* Listens on an IPv4 address; port 0: any free one. The history is borrowed until stop. */

@@ -21,6 +21,18 @@ static const ls_option_t rows[] = {
                   "behind "
                   "the samples up to the step at which it stopped, and those of so many steps more. 0 = with "
                   "the same samples."),
+    SECONDS(ls_supervise_config_t, host_s, "10",
+            "Of several hosts, one of which nothing was heard for this time is lost."),
+    LS_OPTION(
+        ls_supervise_config_t, address, .change = LS_CHANGE_IGNORED, .optional = true,
+        .help =
+            "Name or address under which other hosts reach this one. Default: the one from which ssh comes "
+            "to them, else this host's name."),
+    LS_OPTION(
+        ls_supervise_config_t, port, .change = LS_CHANGE_IGNORED, .min = 0, .max = 65535, .initial = "0",
+        .help =
+            "TCP port at which this host hears the others, for a firewall that has to let them through. 0 = "
+            "any free one."),
 };
 const ls_section_t ls_supervise_section = {"supervise", rows, LS_COUNT(rows),
                                            "lockstep train --supervise: how long a rank may show no progress "
@@ -29,8 +41,9 @@ const ls_section_t ls_supervise_section = {"supervise", rows, LS_COUNT(rows),
 static const ls_option_t ranks_rows[] = {LS_OPTION(
     ls_ranks_config_t, least, .change = LS_CHANGE_IGNORED, .unit = "ranks", .min = 0, .max = 1e6,
     .initial = "0",
-    .help = "The run goes on with one rank fewer, but never with fewer than these, when the same rank "
-            "has failed twice in a row or cannot open its device. 0: always with all of them.")};
+    .help =
+        "The run goes on with fewer ranks, but never with fewer than these, when the same rank has failed "
+        "twice in a row or cannot open its device, or a host is lost. 0: always with all of them.")};
 const ls_section_t ls_ranks_section = {"supervise.ranks", ranks_rows, LS_COUNT(ranks_rows),
                                        "lockstep train --supervise: how many ranks the run may lose."};
 

@@ -10,7 +10,7 @@ enum { USUAL_TIMES = 8, SIGNAL_CODES = 128, SIGNALS_MAX = 64 };
 const char *ls_fault_name(ls_fault_kind_t kind) {
   static const char *const names[] = {"none",      "asked",      "signal",   "out of memory",
                                       "disk full", "not finite", "deadline", "hang",
-                                      "launcher",  "exit",       "refused"};
+                                      "launcher",  "host lost",  "exit",     "refused"};
   _Static_assert(LS_COUNT(names) == LS_FAULT_KINDS, "every kind has a name");
   return names[kind];
 }
@@ -214,6 +214,11 @@ static void add_hang(const ls_fault_t *f, char *text, size_t size_bytes) {
 
 void ls_fault_text(const ls_fault_t *f, int ranks, char *text, size_t size_bytes) {
   text[0] = '\0';
+  if (f->host) {
+    add(text, size_bytes, "host %s %s: %s", f->host, f->kind == LS_FAULT_HOST ? "is lost" : "cannot be used",
+        f->words);
+    return;
+  }
   if (f->rank >= 0) {
     add(text, size_bytes, "rank %d of %d", f->rank, ranks);
     if (f->at.pid > 0) add(text, size_bytes, " (process %d)", f->at.pid);
@@ -286,16 +291,35 @@ static bool own_failure(const ls_fault_t *f) {
   return own && f->rank >= 0;
 }
 
+static bool take_out(ls_places_t *p, int place) {
+  if (is_out(p, place) || p->out_count == LS_PLACES_OUT_MAX) return false;
+  p->out[p->out_count++] = place;
+  return true;
+}
+
+/* Down to a number of ranks that a life may have: then the last places have nothing to do. */
+static bool fit(ls_places_t *p) {
+  bool enough = true;
+  while (enough && p->fits && !p->fits[ls_places_ranks(p)] && ls_places_ranks(p) > p->least)
+    enough = take_out(p, ls_places_at(p, ls_places_ranks(p) - 1));
+  return enough && ls_places_ranks(p) >= p->least && (!p->fits || p->fits[ls_places_ranks(p)]);
+}
+
 /* `in_a_row`: the failure before was not long ago. */
 static bool leave_out(ls_restarts_t *state, const ls_fault_t *fault, bool in_a_row) {
-  ls_places_t *p = &state->places;
+  ls_places_t less = state->places;
+  const ls_hosts_config_t *hosts = less.hosts;
+  const bool lost = fault->kind == LS_FAULT_HOST;
   bool twice = state->any && in_a_row && own_failure(&state->last) && state->last.rank == fault->rank;
   bool no_device = fault->at.error == LS_ERR_DEVICE && fault->at.phase == LS_PAGE_START;
-  if (!own_failure(fault) || !(twice || no_device) || ls_places_ranks(p) <= p->least ||
-      p->out_count == LS_PLACES_OUT_MAX)
-    return false;
-  p->out[p->out_count] = ls_places_at(p, fault->rank);
-  p->out_count++;
+  if (!lost && (!own_failure(fault) || !(twice || no_device))) return false;
+  const int place = lost ? -1 : ls_places_at(&less, fault->rank);
+  const char *host = lost ? fault->host : less.whole ? hosts->host[ls_hosts_at(hosts, place)].name : NULL;
+  bool any = !host && take_out(&less, place);
+  for (int i = 0; host && i < less.all; i++)
+    if (!strcmp(hosts->host[ls_hosts_at(hosts, i)].name, host)) any |= take_out(&less, i);
+  if (!any || !fit(&less)) return false;
+  state->places = less;
   return true;
 }
 
@@ -311,7 +335,7 @@ ls_decision_t ls_restarts_decide(const ls_restarts_config_t *config, int64_t ski
                                  const ls_life_t *life, const ls_fault_t *fault) {
   if (fault->kind == LS_FAULT_NONE || fault->kind == LS_FAULT_ASKED) return (ls_decision_t){.why = ""};
   if (fault->kind == LS_FAULT_REFUSED) return (ls_decision_t){.why = "starting again cannot cure that"};
-  bool same = state->any && same_fault(&state->last, fault);
+  bool same = state->any && fault->kind != LS_FAULT_HOST && same_fault(&state->last, fault);
   bool healthy = life->last_step >= 0 && life->last_step - life->first_step >= config->healthy_steps;
   bool more = healthy && state->places.out_count > 0;
   bool fewer = !more && config->most > 0 && leave_out(state, fault, same || !healthy);

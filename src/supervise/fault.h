@@ -16,6 +16,7 @@ typedef enum {
   LS_FAULT_DEADLINE,  /* a rank's own wait passed its deadline */
   LS_FAULT_HANG,      /* a rank showed nothing for longer than its phase may take */
   LS_FAULT_LAUNCHER,  /* mpirun or the process that started it was ended */
+  LS_FAULT_HOST,      /* one of several hosts is lost */
   LS_FAULT_EXIT,      /* a rank ended with an error, or without having finished */
   LS_FAULT_REFUSED,   /* starting again cannot help: configuration, data, checkpoints */
   LS_FAULT_KINDS
@@ -26,6 +27,7 @@ enum { LS_FAULT_MISSING_MAX = 8, LS_FAULT_WORDS_BYTES = 256 };
 typedef struct {
   ls_fault_kind_t kind;
   int rank;                                         /* -1: not one rank's */
+  const char *host;                                 /* that is lost */
   ls_page_look_t at;                                /* its line then */
   bool stopped;                                     /* its process was stopped (SIGSTOP, a debugger) */
   int signal, code;                                 /* of the child: as a shell has them */
@@ -33,7 +35,7 @@ typedef struct {
   int64_t budget_ns;                                /* of a hang: what its phase may take */
   int missing[LS_FAULT_MISSING_MAX], missing_count; /* of a hang: ranks that others wait for */
   uint64_t collective;                              /* and the collective in which they wait; 0: none */
-  char words[LS_FAULT_WORDS_BYTES];                 /* the first error that the life printed; "" = none */
+  char words[LS_FAULT_WORDS_BYTES]; /* the first error that the life printed, why a host is lost; "" = none */
 } ls_fault_t;
 
 /* What a life did, for the decision. */

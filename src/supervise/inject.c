@@ -1,6 +1,8 @@
 /* The table of faults, and those that need nothing but a process. */
 #include "supervise/inject.h"
 
+#include "base/process.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -88,24 +90,12 @@ bool ls_inject_claim(const ls_inject_t *inject) {
   return true;
 }
 
-static pid_t parent_of(pid_t pid) {
-  char path[64], text[512];
-  int parent = 0;
-  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-  FILE *file = fopen(path, "re");
-  size_t got = file ? fread(text, 1, sizeof text - 1, file) : 0;
-  if (file) fclose(file);
-  text[got] = '\0';
-  const char *end = strrchr(text, ')');
-  return end && sscanf(end + 1, " %*c %d", &parent) == 1 ? parent : 0;
-}
-
 /* A single rank is the supervisor's child; several have mpirun and the process that started it above them. */
 static pid_t process_of(ls_inject_whose_t whose, int ranks) {
   pid_t pid = getpid();
   int levels = ranks > 1 ? (int)whose : whose == LS_INJECT_OWN ? 0 : 1;
   while (levels-- > 0 && pid > 1)
-    pid = parent_of(pid);
+    pid = ls_process_parent(pid);
   return pid;
 }
 

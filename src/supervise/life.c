@@ -3,27 +3,31 @@
 
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/process.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 
-enum { LOOK_MS = 50, LOOK_FIRST_MS = 10, LINE_BYTES = 1024, STDOUT = 0, STDERR, FIXED };
+enum { LOOK_MS = 50, LOOK_FIRST_MS = 10, LINE_BYTES = 1024, STDOUT = 0, STDERR, HOSTS, FIXED };
 static const int64_t grace_ns = 5000000000, stopped_ns = 2000000000;
 
 typedef struct {
   ls_ctx_t *ctx;
   const ls_supervise_t *spec;
+  ls_hosts_t *hosts; /* NULL: one */
   ls_page_t *page;
   ls_usual_t *usual;
   FILE *printed;
   ls_life_end_t *end;
-  pid_t child;
+  pid_t child; /* 0: it is not started yet */
+  bool again;
+  const ls_places_t *places;
+  int64_t past_step;
   int ranks;
-  /* [ranks], but poll: FIXED streams, the ranks' processes, their launcher's */
+  /* [ranks], but poll: FIXED streams and hosts, the ranks' processes, their launcher's */
   ls_page_look_t *look;
   bool *stopped, *gone, *early; /* its process was stopped; has ended; has ended before it was done */
   struct pollfd *poll;
@@ -46,25 +50,12 @@ static int64_t system_kills(void) {
   return count;
 }
 
-static bool is_stopped(pid_t pid) {
-  char path[64], line[256], state = 'R';
-  snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-  FILE *file = fopen(path, "re");
-  while (file && fgets(line, sizeof line, file))
-    if (sscanf(line, "State: %c", &state) == 1) break;
-  if (file) fclose(file);
-  return state == 'T' || state == 't';
-}
-
-/* A descriptor that becomes readable when the process ends; -1: it has ended, or this kernel has none. */
-static int watch_process(pid_t pid) {
-  return (int)syscall(SYS_pidfd_open, pid, 0);
-}
-
-static ls_status_t start(life_t *l, bool again, const ls_places_t *places, int64_t past_step) {
+static ls_status_t start(life_t *l) {
+  const char *const environment[] = {l->hosts ? ls_hosts_environment(l->hosts) : NULL, NULL};
   const ls_child_spec_t child = {
-      .argv = l->spec->command(l->spec->user, again, places, past_step),
+      .argv = l->spec->command(l->spec->user, l->again, l->places, l->past_step),
       .self = true,
+      .environment = environment,
       .stream = {{.file = "/dev/null"}, {.pipe = &l->poll[STDOUT].fd}, {.pipe = &l->poll[STDERR].fd}},
       .own_group = true};
   int error = child.argv ? ls_child_start(&child, &l->child) : ENOMEM;
@@ -107,17 +98,20 @@ static void take_output(life_t *l, int stream) {
 
 /* ---- its processes ---- */
 
+/* On other hosts an agent does, and the process that started mpirun says how mpirun has ended. */
 static void watch_ranks(life_t *l) {
-  struct pollfd *process = l->poll + FIXED;
+  struct pollfd *process = l->poll + FIXED, *launcher = process + l->ranks;
+  const pid_t parent = l->look[0].parent;
   for (int r = 0; r < l->ranks; r++)
-    if (process[r].fd < 0 && !l->gone[r] && l->look[r].pid > 0) {
-      process[r].fd = watch_process(l->look[r].pid);
+    if (l->hosts) {
+      l->gone[r] = ls_hosts_gone(l->hosts, r);
+    } else if (process[r].fd < 0 && !l->gone[r] && l->look[r].pid > 0) {
+      process[r].fd = ls_process_watch(l->look[r].pid);
       l->gone[r] = process[r].fd < 0 && errno == ESRCH;
     }
-  struct pollfd *launcher = process + l->ranks;
-  pid_t parent = l->look[0].parent;
-  if (launcher->fd < 0 && parent > 0 && parent != getpid() && parent != l->child && !l->seen.launcher_first)
-    launcher->fd = watch_process(parent);
+  if (launcher->fd < 0 && !l->hosts && parent > 0 && parent != getpid() && parent != l->child &&
+      !l->seen.launcher_first)
+    launcher->fd = ls_process_watch(parent);
 }
 
 static void close_ended(struct pollfd *from) {
@@ -168,6 +162,7 @@ static void look_at_page(life_t *l, int64_t now_ns) {
 }
 
 static void end_all(life_t *l) {
+  if (!l->child) return;
   l->seen.signal_apart = true;
   ls_child_signal_below(l->child, SIGKILL);
   kill(l->child, SIGKILL);
@@ -180,21 +175,27 @@ static bool look_for_hang(life_t *l, int64_t now_ns) {
   if (!ls_fault_hang(l->spec->config, l->usual, l->look, l->stopped, l->ranks, l->begin_ns, now_ns, fault))
     return false;
   for (int r = 0; r < l->ranks; r++)
-    l->stopped[r] = l->look[r].pid > 0 && is_stopped(l->look[r].pid);
+    l->stopped[r] =
+        l->hosts ? ls_hosts_stopped(l->hosts, r) : l->look[r].pid > 0 && ls_process_stopped(l->look[r].pid);
   ls_fault_hang(l->spec->config, l->usual, l->look, l->stopped, l->ranks, l->begin_ns, now_ns, fault);
   fault->noticed_ns = now_ns;
   return true;
 }
 
+static void hold(life_t *l) {
+  if (l->hosts) ls_hosts_hold(l->hosts, true);
+  if (l->child) kill(l->child, SIGTSTP);
+  kill(getpid(), SIGSTOP);
+  if (l->child) kill(l->child, SIGCONT);
+  if (l->hosts) ls_hosts_hold(l->hosts, false);
+  l->begin_ns = l->looked_ns = ls_clock_ns();
+}
+
 /* Passes requests on: the first signal asks it to save and end, a second one ends it. */
 static void pass_on(life_t *l, int64_t now_ns) {
   const ls_supervise_t *s = l->spec;
-  if (s->held(s->user)) {
-    kill(l->child, SIGTSTP);
-    kill(getpid(), SIGSTOP);
-    kill(l->child, SIGCONT);
-    l->begin_ns = l->looked_ns = ls_clock_ns();
-  }
+  if (s->held(s->user)) hold(l);
+  if (!l->child) return;
   if (s->stop(s->user) && l->asked_ns == 0) {
     l->asked_ns = now_ns;
     l->seen.asked = true;
@@ -208,40 +209,64 @@ static void pass_on(life_t *l, int64_t now_ns) {
   if (l->told_ns > 0 && now_ns - l->told_ns > grace_ns) end_all(l);
 }
 
-/* Until the child has closed its streams, and with them all that it started, or hangs. */
-static bool watch(life_t *l) {
-  while (l->poll[STDOUT].fd >= 0 || l->poll[STDERR].fd >= 0) {
+/* The ranks are started when all hosts are ready. True: a host is lost, or the start was given up. */
+static bool look_at_hosts(life_t *l, int64_t now_ns, ls_status_t *status) {
+  ls_fault_t *fault = &l->end->fault;
+  ls_hosts_serve(l->hosts, now_ns);
+  if (l->told_ns == 0 && ls_hosts_lost(l->hosts, fault)) {
+    if (l->again) fault->kind = LS_FAULT_HOST; /* it did fit once */
+    return true;
+  }
+  if (l->child) return false;
+  if (l->spec->stop(l->spec->user)) {
+    fault->kind = LS_FAULT_ASKED;
+    fault->noticed_ns = now_ns;
+    return true;
+  }
+  if (ls_hosts_ready(l->hosts)) *status = start(l);
+  return *status != LS_OK;
+}
+
+/* Until the child has closed its streams, and with them all that it started. True: what is left has to be ended, and the
+ * fault is known. */
+static bool watch(life_t *l, ls_status_t *status) {
+  while (!l->child || l->poll[STDOUT].fd >= 0 || l->poll[STDERR].fd >= 0) {
     poll(l->poll, (nfds_t)(FIXED + l->ranks + 1), l->end->first_step_ns ? LOOK_MS : LOOK_FIRST_MS);
     int64_t now_ns = ls_clock_ns();
     if (l->looked_ns > 0 && now_ns - l->looked_ns > stopped_ns) l->begin_ns = now_ns;
     l->looked_ns = now_ns;
     pass_on(l, now_ns);
+    if (l->hosts && look_at_hosts(l, now_ns, status)) return true;
     look_at_page(l, now_ns);
     watch_ranks(l);
     see_ends(l, now_ns);
     take_output(l, STDOUT);
     take_output(l, STDERR);
     if (l->dead_ns > 0 && now_ns - l->dead_ns > grace_ns) end_all(l);
-    if (l->dead_ns == 0 && l->told_ns == 0 && look_for_hang(l, now_ns)) return true;
+    if (l->dead_ns == 0 && l->told_ns == 0 && l->child && look_for_hang(l, now_ns)) return true;
   }
   return false;
 }
 
-static void finish(life_t *l, bool hang) {
+/* What follows from the loss of a host comes before its silence is long enough. */
+static void finish(life_t *l, bool known) {
   ls_fault_t *fault = &l->end->fault;
-  ls_child_end_t ended;
+  ls_child_end_t ended = {0};
   int64_t closed_ns = ls_clock_ns();
-  if (hang) end_all(l);
-  ls_child_wait(l->child, &ended);
+  if (known) end_all(l);
+  if (l->child) ls_child_wait(l->child, &ended);
+  if (l->hosts) ls_hosts_end(l->hosts);
   ls_child_end_below();
   l->seen.signal = ended.signal;
   l->seen.code = ended.code;
-  l->seen.signal_apart |= l->look[0].pid == l->child;
+  l->seen.signal_apart |= !l->hosts && l->look[0].pid == l->child;
   l->seen.kills_of_system = system_kills() - l->kills;
   look_at_page(l, ls_clock_ns());
-  if (!hang) {
+  if (!known) {
     ls_fault_classify(&l->seen, l->look, l->ranks, fault);
     fault->noticed_ns = l->dead_ns > 0 ? l->dead_ns : closed_ns;
+    if (l->hosts && fault->kind != LS_FAULT_NONE && fault->kind != LS_FAULT_ASKED)
+      ls_hosts_lost(l->hosts, fault);
   }
   l->end->ended_ns = ls_clock_ns();
 }
@@ -256,14 +281,18 @@ static void release(life_t *l) {
   ls_free(l->poll);
 }
 
-ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_page_t *page, bool again,
-                        const ls_places_t *places, int64_t past_step, ls_usual_t *usual, FILE *printed,
-                        ls_life_end_t *end) {
+ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t *hosts, ls_page_t *page,
+                        bool again, const ls_places_t *places, int64_t past_step, ls_usual_t *usual,
+                        FILE *printed, ls_life_end_t *end) {
   const int ranks = ls_page_ranks(page);
   const size_t n = (size_t)ranks;
   *end = (ls_life_end_t){.fault.rank = -1, .steps = {-1, -1}, .ranks = ranks};
   life_t l = {.ctx = ctx,
               .spec = spec,
+              .hosts = hosts,
+              .again = again,
+              .places = places,
+              .past_step = past_step,
               .page = page,
               .usual = usual,
               .printed = printed,
@@ -283,8 +312,10 @@ ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_page_t *pa
     ls_page_clear(ls_page_line(page, r));
   usual->since_ns = 0;
   end->start_ns = l.begin_ns = ls_clock_ns();
-  if (status == LS_OK) status = start(&l, again, places, past_step);
-  if (status == LS_OK) finish(&l, watch(&l));
+  if (status == LS_OK) status = hosts ? ls_hosts_begin(hosts, places, page) : start(&l);
+  if (hosts && l.poll) l.poll[HOSTS].fd = ls_hosts_fd(hosts);
+  if (status == LS_OK) finish(&l, watch(&l, &status));
+  if (hosts && l.poll) l.poll[HOSTS].fd = -1;
   release(&l);
   return status;
 }

@@ -2,7 +2,7 @@
 #ifndef LS_SUPERVISE_LIFE_H
 #define LS_SUPERVISE_LIFE_H
 
-#include "supervise/fault.h"
+#include "supervise/hosts.h"
 
 #include <stdio.h>
 
@@ -17,9 +17,9 @@ typedef struct {
 } ls_life_end_t;
 
 /* Lives it from its start to the end of its last process. `usual` goes on from earlier lives. `printed` receives its
- * stdout. `page` has a line for each rank. LS_ERR_UNSUPPORTED: it could not be started. */
-ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_page_t *page, bool again,
-                        const ls_places_t *places, int64_t past_step, ls_usual_t *usual, FILE *printed,
-                        ls_life_end_t *end);
+ * stdout. `page` has a line for each rank. `hosts` NULL: this one. LS_ERR_UNSUPPORTED: it could not be started. */
+ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t *hosts, ls_page_t *page,
+                        bool again, const ls_places_t *places, int64_t past_step, ls_usual_t *usual,
+                        FILE *printed, ls_life_end_t *end);
 
 #endif

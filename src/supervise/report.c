@@ -28,6 +28,7 @@ static json_t *fault_json(const ls_fault_t *f, int ranks) {
                         text, "noticed_unix_s", unix_s(f->noticed_ns), "signal", f->signal, "exit_code",
                         f->code, "missing", missing, "words", ls_json_text(f->words), "rank",
                         f->rank >= 0 ? json_integer(f->rank) : json_null());
+  if (j && f->host) json_object_set_new(j, "host", ls_json_text(f->host));
   if (j && (f->rank >= 0 || f->at.error)) {
     json_object_set_new(j, "process", json_integer(f->at.pid));
     json_object_set_new(j, "step", json_integer(f->at.step));
@@ -64,7 +65,7 @@ static void print_life(FILE *to, size_t index, const json_t *life) {
           (long long)json_integer_value(json_object_get(life, "last_step")),
           fault ? json_string_value(json_object_get(fault, "text")) : "finished");
   const char *words = json_string_value(json_object_get(fault, "words"));
-  if (words && words[0]) fprintf(to, "  it said: %s\n", words);
+  if (words && words[0] && !json_object_get(fault, "host")) fprintf(to, "  it said: %s\n", words);
   const char *why = json_string_value(json_object_get(life, "why"));
   const json_t *out = json_object_get(life, "left_out_next");
   if (json_is_true(json_object_get(life, "again"))) {

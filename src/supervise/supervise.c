@@ -20,6 +20,7 @@ typedef struct {
   ls_page_t *page;
   ls_usual_t usual;
   ls_restarts_t restarts;
+  ls_hosts_t *hosts; /* NULL: one */
   ls_report_t report;
   bool began;
   int64_t fault_ns; /* when the last one was noticed; 0: none yet */
@@ -35,10 +36,13 @@ static bool wait_ns(const run_t *run, int64_t ns) {
 }
 
 static void say(run_t *run, const ls_life_end_t *life, const ls_decision_t *decision) {
-  char text[1024], ranks[96] = "";
+  char text[1024], ranks[160] = "";
   const ls_places_t *p = &run->restarts.places;
   ls_fault_text(&life->fault, life->ranks, text, sizeof text);
-  if (decision->fewer)
+  if (decision->fewer && life->fault.host)
+    snprintf(ranks, sizeof ranks, " on %d of %d ranks, without host %s", ls_places_ranks(p), p->all,
+             life->fault.host);
+  else if (decision->fewer)
     snprintf(ranks, sizeof ranks, " on %d of %d ranks, without rank %d", ls_places_ranks(p), p->all,
              p->out[p->out_count - 1]);
   if (decision->more) snprintf(ranks, sizeof ranks, " on all %d ranks", p->all);
@@ -71,8 +75,8 @@ static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
   if (!printed) return ls_fail(run->ctx, LS_ERR_MEMORY, "out of memory for the run's output");
   ls_status_t status = open_page(run);
   if (status == LS_OK)
-    status = ls_life_run(run->ctx, s, run->page, run->began, &run->restarts.places, run->restarts.past_step,
-                         &run->usual, printed, &life);
+    status = ls_life_run(run->ctx, s, run->hosts, run->page, run->began, &run->restarts.places,
+                         run->restarts.past_step, &run->usual, printed, &life);
   fclose(printed);
   if (status == LS_OK) {
     run->began |= life.began;
@@ -83,7 +87,8 @@ static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
     *code = life.fault.kind == LS_FAULT_ASKED ? LS_SUPERVISE_AGAIN
             : life.fault.code                 ? life.fault.code
                                               : life.fault.signal;
-    if (life.fault.kind == LS_FAULT_HANG) *code = ls_status_exit_code(LS_ERR_TIMEOUT);
+    if (life.fault.kind == LS_FAULT_HANG || life.fault.kind == LS_FAULT_HOST)
+      *code = ls_status_exit_code(LS_ERR_TIMEOUT);
     if (run->fault_ns > 0 && life.first_step_ns > 0)
       ls_log(run->ctx, LS_LOG_INFO, "first new step %.2f s after the failure was noticed",
              (double)(life.first_step_ns - run->fault_ns) * 1e-9);
@@ -113,13 +118,14 @@ static const char *result_of(int code) {
 int ls_supervise(ls_ctx_t *ctx, const ls_supervise_t *spec) {
   run_t run = {.ctx = ctx,
                .spec = spec,
-               .restarts.places = {.all = spec->ranks, .least = spec->least},
-               .report = {spec->dir, spec->ranks, json_array()}};
+               .restarts.places = spec->places,
+               .report = {spec->dir, spec->places.all, json_array()}};
   ls_decision_t decision = {.again = true};
   int code = 0, lock = -1;
   prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a killed launcher leaves behind becomes this process's */
   ls_status_t status = take(ctx, spec->dir, &lock);
   if (status == LS_OK) status = open_page(&run);
+  if (status == LS_OK && spec->places.hosts) status = ls_hosts_open(ctx, spec, &run.hosts);
   while (status == LS_OK && decision.again) {
     status = live(&run, &decision, &code);
     if (status == LS_OK && decision.again) {
@@ -132,6 +138,7 @@ int ls_supervise(ls_ctx_t *ctx, const ls_supervise_t *spec) {
   }
   if (status != LS_OK) code = ls_status_exit_code(status);
   if (run.page) ls_report_write(ctx, &run.report, result_of(code), code);
+  ls_hosts_close(run.hosts);
   ls_page_close(run.page);
   if (lock >= 0) close(lock);
   json_decref(run.report.lives);

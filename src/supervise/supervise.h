@@ -11,7 +11,10 @@
 /* Sections supervise and supervise.restarts. */
 typedef struct {
   double hang_s, start_s, first_step_s, save_s;
-  int64_t skip_steps; /* 0: after a divergence nothing is left out */
+  int64_t skip_steps;  /* 0: after a divergence nothing is left out */
+  double host_s;       /* several hosts: one that is silent for so long is lost */
+  const char *address; /* of this host, as the others see it; NULL: found out */
+  int64_t port;        /* 0: any */
 } ls_supervise_config_t;
 typedef struct {
   int64_t most, healthy_steps;
@@ -22,13 +25,36 @@ typedef struct {
 } ls_ranks_config_t;
 extern const ls_section_t ls_supervise_section, ls_restarts_section, ls_ranks_section;
 
+/* parallel.hosts: several hosts, each with the places that follow those of the hosts before it. */
+typedef struct {
+  const char *name;
+  int64_t slots;
+} ls_host_t;
+enum { LS_HOSTS_MAX = 1024 };
+typedef struct {
+  int count; /* 0: this host alone */
+  const ls_host_t *host;
+} ls_hosts_config_t;
+extern const ls_section_t ls_hosts_section;
+/* node NULL: none. Reports LS_ERR_CONFIG with its place. */
+ls_status_t ls_hosts_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *node,
+                           ls_hosts_config_t *config);
+json_t *ls_hosts_json(const ls_hosts_config_t *config); /* a list; new reference */
+int64_t ls_hosts_slots(const ls_hosts_config_t *config);
+/* The host of a place; the last one for those beyond. */
+int ls_hosts_at(const ls_hosts_config_t *config, int place);
+bool ls_hosts_is_here(const char *name); /* whether this name means the machine on which this runs */
+
 /* A place is a rank of the whole run, and with it its device. Those that fail again and again are left out, and the
  * ranks of a life are counted over the others. */
-enum { LS_PLACES_OUT_MAX = 16 };
+enum { LS_PLACES_OUT_MAX = 1024 };
 typedef struct {
   int all, least;             /* places, and how many a life has at least; 0, 0: none is left out */
   int out[LS_PLACES_OUT_MAX]; /* the newest last */
   int out_count;
+  const bool *fits;               /* [all + 1]: numbers of ranks that a life may have; NULL: any */
+  const ls_hosts_config_t *hosts; /* NULL: one */
+  bool whole;                     /* of several hosts, one is left out with all its places */
 } ls_places_t;
 int ls_places_ranks(const ls_places_t *places);
 int ls_places_at(const ls_places_t *places, int rank); /* the place of this rank of a life */
@@ -37,8 +63,12 @@ int ls_places_at(const ls_places_t *places, int rank); /* the place of this rank
 typedef struct {
   const ls_supervise_config_t *config;
   const ls_restarts_config_t *restarts;
-  const char *dir;  /* the run's monitor directory */
-  int ranks, least; /* of the whole run; the fewest that a life may have */
+  const char *dir;    /* the run's monitor directory */
+  ls_places_t places; /* of the first life */
+  /* Several hosts: */
+  const char *shared;       /* a directory that all of them have to see */
+  const char *remote_shell; /* the command that starts another on a host: "ssh" */
+  bool here;                /* the first of them is this one */
   /* The command line of a life, ended by NULL: this program's arguments behind its name. `again`: an earlier life has
    * trained, so this one goes on with what it saved. `past_step`: behind the samples before this step; 0: nothing is left out. Borrowed until the next call. */
   const char *const *(*command)(void *user, bool again, const ls_places_t *places, int64_t past_step);

@@ -21,9 +21,10 @@ static const char *key_of(const ls_section_t *section) {
 
 /* Section parallel, and in it those of strategies. */
 static ls_status_t parse_parallel(ls_ctx_t *ctx, const ls_doc_node_t *map, ls_config_t *config) {
-  const char *nested[LS_STRATEGY_MAX + 1] = {NULL};
+  const char *nested[LS_STRATEGY_MAX + 2] = {key_of(&ls_hosts_section)};
+  const ls_doc_node_t *hosts = map ? ls_doc_get(map, nested[0]) : NULL;
   ls_status_t status = LS_OK;
-  int count = 0;
+  int count = 1;
   for (int i = 0; ls_strategies[i]; i++) {
     const ls_section_t *section = ls_strategies[i]->section;
     if (!section) continue;
@@ -34,8 +35,17 @@ static ls_status_t parse_parallel(ls_ctx_t *ctx, const ls_doc_node_t *map, ls_co
     const ls_doc_node_t *node = map ? ls_doc_get(map, key_of(section)) : NULL;
     status = ls_config_first(status, ls_option_parse(ctx, &config->arena, section, node, NULL, own));
   }
-  return ls_config_first(
+  status = ls_config_first(
       status, ls_option_parse(ctx, &config->arena, &ls_parallel_section, map, nested, &config->parallel));
+  status = ls_config_first(status, ls_hosts_parse(ctx, &config->arena, hosts, &config->parallel.hosts));
+  if (config->parallel.hosts.count > 0 && !ls_doc_get(map, "ranks"))
+    config->parallel.ranks = ls_hosts_slots(&config->parallel.hosts);
+  if (status == LS_OK && config->parallel.hosts.count > 0 &&
+      config->parallel.ranks > ls_hosts_slots(&config->parallel.hosts))
+    return ls_fail_at(ctx, LS_ERR_CONFIG, &hosts->key_place,
+                      "parallel.hosts have %lld slots, too few for %lld ranks (parallel.ranks, --ranks)",
+                      (long long)ls_hosts_slots(&config->parallel.hosts), (long long)config->parallel.ranks);
+  return status;
 }
 
 static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config) {
@@ -153,6 +163,8 @@ json_t *ls_config_json(const ls_config_t *config) {
   if (strategy && strategy->section)
     json_object_set_new(parallel, key_of(strategy->section),
                         ls_option_json(strategy->section, ls_config_strategy(config, strategy).own));
+  if (config->parallel.hosts.count > 0)
+    json_object_set_new(parallel, key_of(&ls_hosts_section), ls_hosts_json(&config->parallel.hosts));
   json_t *supervise = ls_option_json(&ls_supervise_section, &config->supervise);
   json_object_set_new(supervise, "ranks", ls_option_json(&ls_ranks_section, &config->supervise_ranks));
   json_object_set_new(supervise, "restarts", ls_option_json(&ls_restarts_section, &config->restarts));
@@ -175,10 +187,11 @@ char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config) {
 
 const ls_section_t *ls_config_section(int index) {
   static const ls_section_t *const fixed[] = {
-      &ls_model_section,       &ls_data_section,      &ls_train_section,   &ls_optim_section,
-      &ls_optim_group_section, &ls_rate_section,      &ls_prune_section,   &ls_checkpoint_section,
-      &ls_parallel_section,    &ls_cost_section,      &ls_monitor_section, &ls_alert_section,
-      &ls_safety_section,      &ls_supervise_section, &ls_ranks_section,   &ls_restarts_section};
+      &ls_model_section,       &ls_data_section,   &ls_train_section,     &ls_optim_section,
+      &ls_optim_group_section, &ls_rate_section,   &ls_prune_section,     &ls_checkpoint_section,
+      &ls_parallel_section,    &ls_hosts_section,  &ls_cost_section,      &ls_monitor_section,
+      &ls_alert_section,       &ls_safety_section, &ls_supervise_section, &ls_ranks_section,
+      &ls_restarts_section};
   if (index < LS_COUNT(fixed)) return fixed[index];
   index -= LS_COUNT(fixed);
   for (int i = 0; ls_strategies[i]; i++)

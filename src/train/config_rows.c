@@ -130,6 +130,10 @@ static const ls_option_t parallel_rows[] = {
         .help =
             "On a CPU, keep each rank on its own share of the node's processors if its threads fit there. "
             "false leaves the ranks to the operating system, which may put two of them on one core."),
+    ROW(LS_OPT_STRING, ls_parallel_config_t, remote_shell, .change = LS_CHANGE_IGNORED, .optional = true,
+        .help =
+            "With hosts: the program and its arguments that start a command on a host, in front of its name. "
+            "Default: \"ssh -o BatchMode=yes -o ConnectTimeout=10\", in a Slurm allocation srun."),
     ROW(LS_OPT_FLOAT, ls_parallel_config_t, deadline_s, .change = LS_CHANGE_IGNORED, .unit = "s", .min = 0.01,
         .max = 1e6, .initial = "60",
         .help = "Longest wait between ranks or for a device. A longer wait ends the run."),

@@ -3,6 +3,8 @@
 #include "train/memory.h"
 #include "train/trainer.h"
 
+#include "supervise/agent.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -290,11 +292,12 @@ ls_status_t ls_trainer_restart(ls_trainer_t *t) {
   return ls_engine_fill(&t->engine, true);
 }
 
-/* Rank 0 makes the page, the others find it. */
+/* Rank 0 makes the page, the others find it. Of several hosts each has its own, made by its agent. */
 static ls_status_t show(ls_trainer_t *t) {
   ls_comm_t *comm = t->world->comm;
-  const char *dir = t->training ? t->config->monitor.dir : NULL;
+  const char *dir = t->training ? t->config->monitor.dir : NULL, *own = getenv(LS_AGENT_ENVIRONMENT);
   if (!dir) return LS_OK;
+  if (own) dir = own;
   ls_status_t status = comm->rank == 0 ? ls_page_open(t->ctx, dir, comm->size, &t->page) : LS_OK;
   status = ls_comm_agree(comm, "opening the monitor directory", status);
   if (status == LS_OK && comm->rank > 0) status = ls_page_open(t->ctx, dir, comm->size, &t->page);

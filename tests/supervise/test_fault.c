@@ -341,6 +341,42 @@ static void what_is_left_out_is_tried_again_after_healthy_steps(void **state) {
   assert_int_equal(ls_places_ranks(&r.places), 3);
 }
 
+static const ls_host_t three[] = {{"a", 2}, {"b", 1}, {"c", 1}};
+static const ls_hosts_config_t hosts = {3, three};
+
+static void a_lost_host_is_left_out_at_once_with_all_its_ranks(void **state) {
+  (void)state;
+  static const bool fits[] = {false, true, true, false, true};
+  ls_restarts_t r = {.places = {.all = 4, .least = 1, .hosts = &hosts}};
+  const ls_fault_t lost = {.kind = LS_FAULT_HOST, .rank = -1, .host = "a"};
+  bool fewer, more;
+  of(&r, lost, 0, 100, &fewer, &more);
+  assert_true(fewer);
+  assert_int_equal(ls_places_ranks(&r.places), 2);
+  assert_int_equal(ls_places_at(&r.places, 0), 2);
+  r = (ls_restarts_t){.places = {.all = 4, .least = 1, .hosts = &hosts, .fits = fits}};
+  of(&r, (ls_fault_t){.kind = LS_FAULT_HOST, .rank = -1, .host = "b"}, 0, 100, &fewer, &more);
+  assert_true(fewer); /* 3 ranks do not fit: the last place has nothing to do */
+  assert_int_equal(ls_places_ranks(&r.places), 2);
+  assert_int_equal(ls_places_at(&r.places, 1), 1);
+  r = (ls_restarts_t){.places = {.all = 4, .least = 3, .hosts = &hosts}};
+  of(&r, lost, 0, 100, &fewer, &more);
+  of(&r, lost, 0, 100, &fewer, &more); /* it may come back: the same loss twice ends nothing */
+  assert_false(fewer);
+  assert_int_equal(ls_places_ranks(&r.places), 4);
+}
+
+static void a_rank_of_several_hosts_with_devices_takes_its_host_along(void **state) {
+  (void)state;
+  ls_restarts_t r = {.places = {.all = 4, .least = 1, .hosts = &hosts, .whole = true}};
+  bool fewer, more;
+  of(&r, killed(1000), 0, 100, &fewer, &more);
+  of(&r, killed(1001), 0, 100, &fewer, &more);
+  assert_true(fewer);
+  assert_int_equal(ls_places_ranks(&r.places), 2);
+  assert_int_equal(ls_hosts_at(&hosts, ls_places_at(&r.places, 0)), 1);
+}
+
 static void a_rank_is_not_left_out_for_what_another_would_meet_too(void **state) {
   (void)state;
   static const struct {
@@ -393,6 +429,8 @@ int main(void) {
       cmocka_unit_test(a_rank_that_fails_twice_in_a_row_is_left_out),
       cmocka_unit_test(a_rank_without_its_device_is_left_out_at_once),
       cmocka_unit_test(what_is_left_out_is_tried_again_after_healthy_steps),
+      cmocka_unit_test(a_lost_host_is_left_out_at_once_with_all_its_ranks),
+      cmocka_unit_test(a_rank_of_several_hosts_with_devices_takes_its_host_along),
       cmocka_unit_test(a_rank_is_not_left_out_for_what_another_would_meet_too),
       cmocka_unit_test(after_a_divergence_its_samples_are_left_out),
       cmocka_unit_test(what_another_start_cannot_cure_is_not_started_again),

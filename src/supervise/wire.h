@@ -1,0 +1,42 @@
+/* What the supervisor and its agents on the hosts of a run say to each other: lines over TCP, each beginning with the
+ * token of the run. A line without it, or a longer one than LS_WIRE_BYTES, is refused whole. Inside supervise.
+ *
+ *   agent to supervisor                          supervisor to agent
+ *   hello VERSION HOST    its first line         beat     it is there; the answer is beat
+ *   refuse WORDS          it cannot begin        hold, go Ctrl-Z: stops the host's ranks, and lets them go on
+ *   ready                 its page is open       end      kills what is left of the ranks; the answer is bye
+ *   rank ..               what a rank shows
+ *   beat, bye */
+#ifndef LS_SUPERVISE_WIRE_H
+#define LS_SUPERVISE_WIRE_H
+
+#include "monitor/page.h"
+#include "monitor/web.h"
+
+enum { LS_WIRE_VERSION = 1, LS_WIRE_BYTES = 512 };
+
+typedef struct {
+  int fd; /* non-blocking; -1: closed */
+  int used, taken;
+  bool overlong; /* the rest of a line that was too long is still to come */
+  char bytes[LS_WIRE_BYTES];
+} ls_wire_t;
+typedef enum { LS_WIRE_NOTHING, LS_WIRE_LINE, LS_WIRE_REFUSED, LS_WIRE_CLOSED } ls_wire_got_t;
+
+/* The next line that has come; *words: what stands behind its token, until the next call. */
+ls_wire_got_t ls_wire_take(ls_wire_t *wire, const char *token, const char **words);
+/* Sends one line. False: the other side does not take it. */
+bool ls_wire_send(const ls_wire_t *wire, const char *token, const char *fmt, ...) LS_PRINTF(3, 4);
+void ls_wire_close(ls_wire_t *wire);
+
+/* A rank as its host sees it. Clocks differ: moments travel as ages. */
+typedef struct {
+  int rank;
+  ls_page_look_t look;
+  bool gone, stopped; /* its process has ended; is stopped */
+} ls_wire_rank_t;
+bool ls_wire_send_rank(const ls_wire_t *wire, const char *token, const ls_wire_rank_t *rank, int64_t now_ns);
+/* False: these words are no rank's. The rank is the caller's to check. */
+bool ls_wire_read_rank(const char *words, int64_t now_ns, ls_wire_rank_t *rank);
+
+#endif

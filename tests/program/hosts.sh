@@ -1,0 +1,151 @@
+#!/bin/sh
+# lockstep train --supervise over several hosts: three network namespaces with processes, memory and an sshd of their own. A
+# rank is killed on one of them, a host is cut off, another one dies: the run goes on with the hosts that are left, to the
+# bits of an undisturbed run. Prints how soon each was noticed.
+set -eu
+. "$(dirname "$0")/lib.sh"
+skip() { echo "skipped: $*" && exit 77; }
+command -v mpirun >/dev/null 2>&1 || skip "no mpirun"
+[ "$(id -u)" = 0 ] || skip "only root makes network namespaces"
+sshd=$(command -v sshd || echo /usr/sbin/sshd)
+[ -x "$sshd" ] || skip "sshd is missing: apt-get install openssh-server"
+for tool in ip ssh ssh-keygen bash unshare nsenter; do
+  command -v $tool >/dev/null 2>&1 || skip "$tool is missing: apt-get install iproute2 openssh-client bash util-linux"
+done
+space=lockstep-$$ time=${LOCKSTEP_TEST_TIME:-1}
+ip netns add "$space-0" 2>"$work/err" || skip "no network namespaces here: $(cat "$work/err")"
+leave() {
+  for i in 1 2 3; do kill -KILL "$(cat "$work/$i.pid" 2>/dev/null)" 2>/dev/null || true; done
+  for i in 0 1 2 3; do ip netns delete "$space-$i" 2>/dev/null || true; done
+  clean_up
+}
+trap leave EXIT
+chmod 755 "$work"
+
+# ---- the hosts: a bridge in a namespace of its own, and nothing that reaches this machine's network
+
+ssh-keygen -q -t ed25519 -N '' -f "$work/key" && ssh-keygen -q -t ed25519 -N '' -f "$work/host_key"
+cat >"$work/sshd_config" <<S
+Port 2222
+HostKey $work/host_key
+AuthorizedKeysFile $work/key.pub
+StrictModes no
+PermitRootLogin yes
+PasswordAuthentication no
+UsePAM no
+PidFile none
+MaxStartups 100
+SetEnv ASAN_OPTIONS="${ASAN_OPTIONS:-}" LSAN_OPTIONS="${LSAN_OPTIONS:-}" UBSAN_OPTIONS="${UBSAN_OPTIONS:-}" TSAN_OPTIONS="${TSAN_OPTIONS:-}"
+S
+cat >"$work/ssh_config" <<S
+Host *
+  Port 2222
+  IdentityFile $work/key
+  StrictHostKeyChecking no
+  UserKnownHostsFile /dev/null
+  LogLevel ERROR
+  BatchMode yes
+  ConnectTimeout 5
+S
+ip -netns "$space-0" link add name bridge type bridge
+ip -netns "$space-0" link set bridge up
+# host NUMBER: 10.99.0.NUMBER, as another machine would be: other processes, /dev/shm and name, the same files
+host() {
+  ip netns add "$space-$1"
+  ip link add name "host$1" netns "$space-0" type veth peer name net netns "$space-$1"
+  ip -netns "$space-0" link set "host$1" master bridge up
+  ip -netns "$space-$1" address add "10.99.0.$1/24" dev net
+  ip -netns "$space-$1" link set lo up
+  ip -netns "$space-$1" link set net up
+  ip netns exec "$space-$1" unshare --uts --ipc --mount --pid --fork --mount-proc --kill-child sh -c "
+    hostname host$1; mount -t tmpfs none /dev/shm; mount -t tmpfs none /run; mkdir /run/sshd; exec '$sshd' -D -e -f '$work/sshd_config'" \
+    >"$work/$1.log" 2>&1 &
+  echo $! >"$work/$1.pid"
+}
+for i in 1 2 3; do host $i; done
+# on NUMBER COMMAND...: as a process of this host
+on() {
+  init=$(children "$(cat "$work/$1.pid")")
+  shift
+  nsenter --target "$init" --all --wd="$work" "$@"
+}
+answers() { on 1 ssh -F "$work/ssh_config" "10.99.0.$1" true 2>"$work/err"; }
+for i in 1 2 3; do wait_until "host $i" answers $i; done
+
+# ---- the runs
+cat >"$work/c.yaml" <<Y
+model: {input: [30], loss: mse, layers: [{dense: {units: 64, activation: relu, dropout: 0.2}}, {dense: {units: 4}}]}
+data: {kind: synthetic, samples: 2000, validation: 0.1}
+train: {batch: 64, steps: 4000, evaluate_every: 0, optimizer: {name: adam}, checkpoint: {every_steps: 200, beside: false}}
+parallel:
+  {strategy: ddp, reproducible: true, backend: cpu, threads: 1, deadline_s: 600, remote_shell: ssh -F $work/ssh_config,
+  hosts: [{name: 10.99.0.2}, {name: 10.99.0.1, slots: 2}, {name: 10.99.0.3}]}
+supervise: {hang_s: $((5 * time)), host_s: $((2 * time)), port: 7007, ranks: {least: 1}, restarts: {backoff_s: 0.1}}
+Y
+"$program" train "$work/c.yaml" --quiet --json --ranks 1 --set parallel.hosts= >"$work/whole.json" 2>"$work/err" || fail "the undisturbed run: $(cat "$work/err")"
+want=$(field "$work/whole.json" params_xxh3)
+[ -n "$want" ] || fail "the undisturbed run reported no hash"
+# supervised NAME [ARGUMENT...]: in the background on host 1; its exit code comes into $work/NAME.code
+supervised() {
+  run=$1
+  shift
+  (
+    got=0
+    on 1 "$program" train "$work/c.yaml" --supervise --quiet --json --set train.checkpoint.dir="$work/$run" "$@" \
+      >"$work/$run.json" 2>"$work/err" || got=$?
+    echo $got >"$work/code" && mv "$work/code" "$work/$run.code"
+  ) &
+}
+saved() { [ -e "$work/$run/step-00000000$1" ]; }
+said() { grep -q "$1" "$work/err"; }
+over() { [ -e "$work/$run.code" ]; }
+nobody_left() { ! grep -ls "$work/c[.]yaml" /proc/[0-9]*/cmdline >"$work/left" 2>/dev/null; }
+same_bits() {
+  wait_until "the end of $run" over
+  [ "$(cat "$work/$run.code")" = 0 ] || fail "$run: exit code $(cat "$work/$run.code"): $(cat "$work/err")"
+  [ "$(field "$work/$run.json" params_xxh3)" = "$want" ] || fail "$run: params_xxh3 $(field "$work/$run.json" params_xxh3), undisturbed $want"
+  grep -q '"result": "finished"' "$work/$run/monitor/supervise.json" || fail "$run: $(cat "$work/$run/monitor/supervise.json")"
+  [ ! -e "$work/$run/hosts.token" ] || fail "$run: the token is still there"
+  cat "$work/$run/monitor/supervise.txt"
+}
+
+# a rank dies on another host, which says so; then a host is cut off, and ends its ranks by itself
+export LOCKSTEP_FAULT="kill 3 300 $work/first.once"
+supervised first
+unset LOCKSTEP_FAULT
+wait_until "the next life after a rank has died" saved 0600
+said 'rank 3 of 4 (process [0-9]*) was ended by signal 9' || fail "no word of the rank: $(cat "$work/err")"
+[ "$(stat -c %a "$work/first/hosts.token")" = 600 ] || fail "others can read the token"
+! grep -aqs "$(cat "$work/first/hosts.token")" /proc/[0-9]*/cmdline || fail "the token is on a command line"
+# shellcheck disable=SC2016 # of the other shell
+on 2 bash -c 'exec 3<>/dev/tcp/10.99.0.1/7007 && echo "00000000000000000000000000000000 hello 1 0" >&3 && ! read -r -t 10 <&3' || fail "a wrong token is answered"
+wait_until "a word of the wrong token" said 'a message without this run.s token'
+alone() { ! on 3 sh -c "grep -ls '$work/c[.]yaml' /proc/[0-9]*/cmdline" >"$work/left" 2>/dev/null; }
+! alone || fail "no rank is seen on host 3"
+cut=$(date +%s.%N)
+ip -netns "$space-0" link set host3 down # as if its cable were pulled
+wait_until "the end of the ranks on a host that is cut off" alone
+kill -KILL "$(cat "$work/3.pid")"
+same_bits
+grep -q '"host": "10.99.0.3"' "$work/first/monitor/supervise.json" || fail "first: no host in $(cat "$work/first/monitor/supervise.json")"
+said 'host 10.99.0.3 is lost: nothing was heard of it for .* on 2 of 4 ranks, without host 10.99.0.3' || fail "first: $(cat "$work/err")"
+[ "$(field "$work/first.json" world_size)" = 2 ] || fail "first: $(cat "$work/first.json")"
+sed -n 's/.*"noticed_unix_s": \([0-9.]*\).*/\1/p' "$work/first/monitor/supervise.json" | awk -v cut="$cut" 'END { printf "a host cut off: noticed after %.2f s\n", $1 - cut }'
+
+# a host without the run's directory is refused; one that dies is left out, here with the list in a file
+mkdir "$work/unseen"
+on 2 mount -t tmpfs none "$work/unseen"
+printf '# two hosts\n10.99.0.1\n10.99.0.2 slots=1\n' >"$work/hosts"
+supervised unseen --hosts "$work/hosts"
+wait_until "the refusal" over
+[ "$(cat "$work/unseen.code")" = 3 ] || fail "unseen: exit code $(cat "$work/unseen.code"): $(cat "$work/err")"
+said 'host 10.99.0.2 cannot be used: .*hosts.token is not there; train.checkpoint.dir has to lie on storage that all hosts see' || fail "unseen: $(cat "$work/err")"
+supervised second --hosts "$work/hosts"
+wait_until "a checkpoint" saved 0600
+died=$(date +%s.%N)
+kill -KILL "$(cat "$work/2.pid")"
+same_bits
+said 'host 10.99.0.2 is lost: .* on 1 of 2 ranks, without host 10.99.0.2' || fail "second: $(cat "$work/err")"
+sed -n 's/.*"noticed_unix_s": \([0-9.]*\).*/\1/p' "$work/second/monitor/supervise.json" | awk -v cut="$died" 'NR == 1 { printf "a host that died: noticed after %.2f s\n", $1 - cut }'
+wait_until "the end of all processes" nobody_left
+echo ok
