@@ -32,8 +32,21 @@ __device__ static inline float sigmoid_of(float x, bf16_t) {
 
 // ---- one unit at one position ----
 // load: what the step needs from memory, as it is there, so that nothing waits for it before the step. step: the arithmetic.
-// keep: writes what the op keeps. `sum`: products with w_hh; `output`: the unit's, one position before, and now. `state` goes
-// along the chain. In the gradients d is what w_hh's rows are multiplied with. E: elements of tensors; c is f32 always.
+// keep: writes what the op keeps. `state` goes along the chain; `output`: the unit's, one position before, and now. Forward,
+// the step takes SLOTS sums: the product with the rows of w_hh of that gate, if there is one, and what load_slot gives; and a
+// thread for each slot may share in the keeping. Slots of a GRU are r, z, w_hn h + b_hn, and x of n. In the gradients d is
+// what w_hh's rows are multiplied with. E: elements of tensors; c is f32 always.
+
+enum { SLOTS = 4 };
+
+// value[i] of an array in registers.
+template <int N> __device__ static float chosen(const float (&value)[N], int i) {
+  float v = value[0];
+#pragma unroll
+  for (int n = 1; n < N; n++)
+    v = i == n ? value[n] : v;
+  return v;
+}
 
 template <class E_> struct lstm_op {
   typedef E_ E;
@@ -45,10 +58,14 @@ template <class E_> struct lstm_op {
   E *gates;
   struct in_t {
     E x[GATES];
+    __device__ float slot(int g) const { return f32_of(x[g]); }
   };
   struct kept_t {
     float gate[GATES], c, y;
   };
+  __device__ float load_slot(int64_t row, int64_t h, int64_t e, int g) const {
+    return f32_of(x[(row * GATES + g) * h + e]);
+  }
   __device__ in_t load(int64_t row, int64_t h, int64_t e) const {
     in_t v;
 #pragma unroll
@@ -59,22 +76,19 @@ template <class E_> struct lstm_op {
   __device__ float state_at(int64_t row, int64_t h, int64_t e) const {
     return c[row * h + e];
   }
-  __device__ kept_t step(const in_t &v, const float *sum, float *output, float *state) const {
+  __device__ kept_t step(const float (&slot)[SLOTS], float *output, float *state) const {
     kept_t kept;
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      kept.gate[g] =
-          g == 2 ? tanh_of(f32_of(v.x[g]) + sum[g], E()) : sigmoid_of(f32_of(v.x[g]) + sum[g], E());
+      kept.gate[g] = g == 2 ? tanh_of(slot[g], E()) : sigmoid_of(slot[g], E());
     kept.c = *state = kept.gate[1] * *state + kept.gate[0] * kept.gate[2];
     kept.y = *output = kept.gate[3] * tanh_of(*state, E());
     return kept;
   }
-  __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
-#pragma unroll
-    for (int g = 0; g < GATES; g++)
-      gates[(row * GATES + g) * h + e] = rounded<E>(kept.gate[g]);
-    c[row * h + e] = kept.c;
-    y[row * h + e] = rounded<E>(kept.y);
+  __device__ void keep_slot(int64_t row, int64_t h, int64_t e, int g, const kept_t &kept) const {
+    gates[(row * GATES + g) * h + e] = rounded<E>(chosen(kept.gate, g));
+    if (g == 0) c[row * h + e] = kept.c;
+    if (g == 1) y[row * h + e] = rounded<E>(kept.y);
   }
 };
 
@@ -88,10 +102,15 @@ template <class E_> struct gru_op {
   struct in_t {
     E x[GATES];
     float b;
+    __device__ float slot(int g) const { return g == 2 ? b : f32_of(x[gate_of(g)]); }
   };
   struct kept_t {
     float gate[GATES], m, y;
   };
+  __host__ __device__ static constexpr int gate_of(int slot) { return slot == 3 ? 2 : slot; }
+  __device__ float load_slot(int64_t row, int64_t h, int64_t e, int g) const {
+    return g == 2 ? b[e] : f32_of(x[(row * GATES + gate_of(g)) * h + e]);
+  }
   __device__ in_t load(int64_t row, int64_t h, int64_t e) const {
     in_t v;
 #pragma unroll
@@ -103,18 +122,18 @@ template <class E_> struct gru_op {
   __device__ float state_at(int64_t, int64_t, int64_t) const {
     return 0;
   }
-  __device__ kept_t step(const in_t &v, const float *sum, float *output, float *) const {
-    float reset = sigmoid_of(f32_of(v.x[0]) + sum[0], E()), update = sigmoid_of(f32_of(v.x[1]) + sum[1], E());
-    float inner = sum[2] + v.b, fresh = tanh_of(f32_of(v.x[2]) + reset * inner, E());
+  __device__ kept_t step(const float (&slot)[SLOTS], float *output, float *) const {
+    float reset = sigmoid_of(slot[0], E()), update = sigmoid_of(slot[1], E());
+    float fresh = tanh_of(slot[3] + reset * slot[2], E());
     *output = (1 - update) * fresh + update * *output;
-    return {{reset, update, fresh}, inner, *output};
+    return {{reset, update, fresh}, slot[2], *output};
   }
-  __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
-#pragma unroll
-    for (int g = 0; g < GATES; g++)
-      gates[(row * GATES + g) * h + e] = rounded<E>(kept.gate[g]);
-    m[row * h + e] = rounded<E>(kept.m);
-    y[row * h + e] = rounded<E>(kept.y);
+  __device__ void keep_slot(int64_t row, int64_t h, int64_t e, int g, const kept_t &kept) const {
+    if (g == 3)
+      m[row * h + e] = rounded<E>(kept.m);
+    else
+      gates[(row * GATES + g) * h + e] = rounded<E>(chosen(kept.gate, g));
+    if (g == 0) y[row * h + e] = rounded<E>(kept.y);
   }
 };
 

@@ -119,8 +119,9 @@ __global__ void __launch_bounds__(W *WARP, W <= 6 ? 2 : 1)
     typename OP::kept_t kept[2];
 #pragma unroll
     for (int s = 0; s < 2; s++) {
-      const float of_gates[4] = {sum[0][s], sum[0][2 + s], sum[1][s], sum[1][2 + s]};
-      kept[s] = op.step(in[s], of_gates, &output[s], &state[s]);
+      const float of_slots[SLOTS] = {in[s].slot(0) + sum[0][s], in[s].slot(1) + sum[0][2 + s],
+                                     in[s].slot(2) + sum[1][s], in[s].slot(3) + sum[1][2 + s]};
+      kept[s] = op.step(of_slots, &output[s], &state[s]);
     }
     // Units beyond h are zeros, which are sent as well: a block then hears of all warps that they are done with what they
     // have read.
@@ -133,7 +134,9 @@ __global__ void __launch_bounds__(W *WARP, W <= 6 ? 2 : 1)
     fetch(step + 1);
 #pragma unroll
     for (int s = 0; s < 2; s++)
-      if (real[s]) op.keep(k.row(l.sample + s, step), h, unit, kept[s]);
+#pragma unroll
+      for (int g = 0; g < SLOTS; g++)
+        if (real[s]) op.keep_slot(k.row(l.sample + s, step), h, unit, g, kept[s]);
   }
   cluster.sync(); // nobody leaves while others may still send
 #else
