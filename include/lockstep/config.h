@@ -21,6 +21,8 @@ LS_API ls_status_t ls_config_load(ls_ctx_t *ctx, const char *path, const char *c
  * directory. */
 LS_API ls_status_t ls_config_parse(ls_ctx_t *ctx, const char *name, const char *text, size_t size_bytes,
                                    const char *const *sets, int set_count, ls_config_t **config);
+/* What a report's accumulate_next asks for: train.accumulate, until safety asks for the configured one again. */
+LS_API void ls_config_resize(ls_config_t *config, int64_t accumulate);
 LS_API void ls_config_destroy(ls_config_t *config); /* NULL is allowed */
 
 /* The resolved configuration as JSON text, with every default written out and absolute paths. JSON is

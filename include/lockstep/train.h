@@ -130,6 +130,9 @@ typedef struct {
   int64_t step_time_count;  /* the number of those steps */
   int64_t train_loss_steps; /* the number of steps that train_loss covers; 0 = none was applied */
   double loss_scale;        /* of the last step; 0 = train.precision is not fp16 */
+  /* Not 0 with LS_ERR_AGAIN: a rung of section safety asks for so many micro-batches a step. The run is saved: destroy the
+   * trainer, call ls_config_resize, create it again with options.resume, and run it. */
+  int64_t accumulate_next;
 } ls_train_report_t;
 
 typedef struct {

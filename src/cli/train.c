@@ -192,8 +192,35 @@ static ls_status_t check_trace(ls_ctx_t *ctx, const char *path) {
   return status;
 }
 
-static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
-                            const cli_args_t *args) {
+/* Creates a trainer, runs it, and again as often as a rung of safety asks for another micro-batch. */
+static ls_status_t run_trainer(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const cli_args_t *args,
+                               ls_trainer_options_t *options, const ls_train_hooks_t *hooks,
+                               ls_train_report_t *report) {
+  ls_status_t status = LS_ERR_AGAIN;
+  *report = (ls_train_report_t){.accumulate_next = config->train.accumulate};
+  for (bool first = true; status == LS_ERR_AGAIN && report->accumulate_next > 0; first = false) {
+    ls_trainer_t *trainer;
+    if (!first) {
+      ls_config_resize(config, report->accumulate_next);
+      options->resume = true;
+      options->init = NULL;
+      if (ls_world_rank(world) == 0)
+        ls_log(ctx, LS_LOG_WARN, "safety: goes on with micro-batches of %s: %lld to a step",
+               config->train.smaller ? "half the size" : "the usual size",
+               (long long)config->train.accumulate);
+    }
+    status = ls_trainer_create(ctx, world, config, options, &trainer);
+    if (first) cli_messages_settle(args->messages, world);
+    if (status != LS_OK) return status;
+    if (first) cli_progress_begin(hooks->user, args->messages);
+    status = ls_trainer_run(trainer, hooks, report);
+    ls_trainer_destroy(trainer);
+  }
+  cli_progress_end(hooks->user);
+  return status;
+}
+
+static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const cli_args_t *args) {
   cli_progress_t progress;
   ls_train_hooks_t hooks = {.progress = args->quiet ? NULL : cli_progress_show,
                             .stop = stop_hook,
@@ -205,17 +232,13 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t 
                                   .allow_data_change = args->extra[EXTRA_ALLOW_DATA_CHANGE] != NULL,
                                   .stuck = cli_messages_stuck,
                                   .stuck_user = args->messages};
-  ls_trainer_t *trainer = NULL;
   ls_train_report_t report;
   ls_status_t status = args->trace && ls_world_rank(world) == 0 ? check_trace(ctx, args->trace) : LS_OK;
   if (args->trace) status = ls_comm_agree(world->comm, "looking at the trace's folder", status);
-  if (status == LS_OK) status = ls_trainer_create(ctx, world, config, &options, &trainer);
-  cli_messages_settle(args->messages, world);
-  if (status != LS_OK) return status;
-  cli_progress_begin(&progress, args->messages);
-  status = ls_trainer_run(trainer, &hooks, &report);
-  cli_progress_end(&progress);
-  ls_trainer_destroy(trainer);
+  if (status == LS_OK)
+    status = run_trainer(ctx, world, config, args, &options, &hooks, &report);
+  else
+    cli_messages_settle(args->messages, world);
   if (!ended_together(status) || ls_world_rank(world) != 0) return status;
   if (status == LS_ERR_INTERRUPTED || status == LS_ERR_AGAIN)
     ls_fail(ctx, status, "%s after %lld of %lld steps; %s",

@@ -21,6 +21,7 @@ typedef struct {
   int64_t seed;
   int precision;      /* ls_math_t */
   int64_t accumulate; /* at most LS_ACCUMULATE_MAX */
+  bool smaller;       /* no option: for safety, accumulate is twice what was configured */
   double clip_norm;
   int64_t max_skipped;
   int64_t past_step;      /* 0: nothing is left out */

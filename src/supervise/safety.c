@@ -5,14 +5,17 @@
 
 #include <math.h>
 
-const char *const ls_safety_acts[] = {"none", "duty", "pause", "end", NULL};
+const char *const ls_safety_acts[] = {"none", "duty", "micro_batch", "pause", "end", NULL};
 
 static const ls_option_t rows[] = {
     LS_OPTION(ls_safety_rung_t, name, .help = "Name of the rung, for the log."),
     LS_OPTION(
         ls_safety_rung_t, act, .choices = ls_safety_acts, .initial = "none",
         .help =
-            "What the run does: duty (waits between steps, same bits), pause (saves, and stands still until "
+            "What the run does: duty (waits between steps, same bits), micro_batch (saves, and goes on with "
+            "half "
+            "the micro-batch and twice as many of them, until the rung is left), pause (saves, and stands "
+            "still until "
             "the condition "
             "clears), end (saves and ends with exit code 75; --resume goes on). none: it is only logged."),
     LS_OPTION(ls_safety_rung_t, when,
@@ -54,6 +57,11 @@ ls_status_t ls_safety_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_
     status = ls_worse(status, ls_option_parse(ctx, arena, &ls_safety_section, row, NULL, r));
     status = ls_worse(status, check(ctx, row, "when", r->when));
     status = ls_worse(status, check(ctx, row, "clear", r->clear));
+    if (r->act == LS_SAFETY_SMALLER && !r->clear)
+      status =
+          ls_worse(status, ls_fail_at(ctx, LS_ERR_CONFIG, &row->place,
+                                      "safety: act: micro_batch needs clear, so that the run does not go to "
+                                      "and fro between two sizes"));
   }
   config->rung = rung;
   return status;
@@ -66,7 +74,7 @@ json_t *ls_safety_json(const ls_safety_config_t *config) {
   return list;
 }
 
-void ls_safety_begin(const ls_safety_config_t *config, ls_safety_t *s) {
+void ls_safety_begin(const ls_safety_config_t *config, bool smaller, ls_safety_t *s) {
   s->config = *config;
   for (int i = 0; i < config->count; i++) {
     const ls_safety_rung_t *r = &config->rung[i];
@@ -76,20 +84,20 @@ void ls_safety_begin(const ls_safety_config_t *config, ls_safety_t *s) {
                                    .for_s = r->for_s,
                                    .clear_for_s = r->clear_for_s};
     s->alert[i] = ls_alert_of(&s->rule[i]);
+    s->alert[i].raised = smaller && r->act == LS_SAFETY_SMALLER;
   }
 }
 
-unsigned ls_safety_judge(ls_safety_t *s, const ls_monitor_sample_t *sample, ls_safety_act_t *act,
-                         double *share) {
+unsigned ls_safety_judge(ls_safety_t *s, const ls_monitor_sample_t *sample, ls_safety_now_t *now) {
   unsigned changed = 0;
-  *act = LS_SAFETY_NONE;
-  *share = 1;
+  *now = (ls_safety_now_t){LS_SAFETY_NONE, 1, false};
   for (int i = 0; i < s->config.count; i++) {
     const ls_safety_rung_t *r = &s->config.rung[i];
     if (ls_alert_judge(&s->alert[i], sample) != LS_ALERT_SAME) changed |= 1u << i;
     if (!s->alert[i].raised) continue;
-    if (r->act > (int)*act) *act = (ls_safety_act_t)r->act;
-    if (r->act == LS_SAFETY_DUTY) *share = fmin(*share, r->share);
+    if (r->act > (int)now->act) now->act = (ls_safety_act_t)r->act;
+    if (r->act == LS_SAFETY_DUTY) now->share = fmin(now->share, r->share);
+    now->smaller |= r->act == LS_SAFETY_SMALLER;
   }
   return changed;
 }

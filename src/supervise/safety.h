@@ -9,9 +9,10 @@
 /* In the order of their weight. */
 typedef enum {
   LS_SAFETY_NONE,
-  LS_SAFETY_DUTY,  /* waits between steps, so that it computes for `share` of the time */
-  LS_SAFETY_PAUSE, /* saves, and stands still until it is left */
-  LS_SAFETY_END,   /* saves and ends: the same command with --resume goes on */
+  LS_SAFETY_DUTY,    /* waits between steps, so that it computes for `share` of the time */
+  LS_SAFETY_SMALLER, /* saves, and goes on with half the micro-batch and twice as many of them */
+  LS_SAFETY_PAUSE,   /* saves, and stands still until it is left */
+  LS_SAFETY_END,     /* saves and ends: the same command with --resume goes on */
 } ls_safety_act_t;
 extern const char *const ls_safety_acts[]; /* "none", "duty", .. */
 
@@ -41,10 +42,14 @@ typedef struct {
   ls_alert_rule_t rule[LS_SAFETY_RUNGS_MAX];
   ls_alert_t alert[LS_SAFETY_RUNGS_MAX];
 } ls_safety_t;
-void ls_safety_begin(const ls_safety_config_t *config, ls_safety_t *safety);
-/* Judges the next record. *act: the heaviest rung that holds, *share: the smallest of those of LS_SAFETY_DUTY, else 1.
- * Returns the rungs that this record has changed, as bits. Pure. */
-unsigned ls_safety_judge(ls_safety_t *safety, const ls_monitor_sample_t *sample, ls_safety_act_t *act,
-                         double *share);
+/* smaller: rungs of LS_SAFETY_SMALLER hold already. */
+void ls_safety_begin(const ls_safety_config_t *config, bool smaller, ls_safety_t *safety);
+typedef struct {
+  ls_safety_act_t act; /* the heaviest rung that holds */
+  double share;        /* the smallest of those of LS_SAFETY_DUTY, else 1 */
+  bool smaller;        /* one of LS_SAFETY_SMALLER holds */
+} ls_safety_now_t;
+/* Judges the next record. Returns the rungs that this record has changed, as bits. Pure. */
+unsigned ls_safety_judge(ls_safety_t *safety, const ls_monitor_sample_t *sample, ls_safety_now_t *now);
 
 #endif

@@ -243,3 +243,8 @@ char *ls_config_reference(ls_ctx_t *ctx) {
   ls_arena_release(&arena);
   return copy;
 }
+
+void ls_config_resize(ls_config_t *config, int64_t accumulate) {
+  config->train.smaller = accumulate > config->train.accumulate;
+  config->train.accumulate = accumulate;
+}

@@ -72,6 +72,25 @@ static ls_status_t check_reproducible(ls_ctx_t *ctx, const ls_doc_t *doc, const 
   return status;
 }
 
+/* Another micro-batch begins from a checkpoint, and a reproducible step has none of its own. */
+static ls_status_t check_safety(ls_ctx_t *ctx, const ls_doc_t *doc, const ls_config_t *config) {
+  const ls_doc_node_t *row = ls_doc_get(doc->root, "safety");
+  row = row ? row->child : NULL;
+  for (int i = 0; i < config->safety.count && row; i++, row = row->next) {
+    if (config->safety.rung[i].act != LS_SAFETY_SMALLER) continue;
+    if (!config->checkpoint.dir)
+      return ls_fail_at(
+          ctx, LS_ERR_CONFIG, &row->place,
+          "safety: act: micro_batch saves and goes on from there: it needs train.checkpoint.dir");
+    if (config->parallel.reproducible)
+      return ls_fail_at(
+          ctx, LS_ERR_CONFIG, &row->place,
+          "safety: act: micro_batch changes how a step's sums are cut; with parallel.reproducible "
+          "that would be other bits: raise parallel.shards instead, for the whole run");
+  }
+  return LS_OK;
+}
+
 /* The figures of evaluations, and with them the sums that the model's graph of an evaluation makes. */
 static ls_status_t check_metrics(ls_ctx_t *ctx, const ls_doc_t *doc, const ls_doc_node_t *train,
                                  ls_config_t *config) {
@@ -184,6 +203,7 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *con
   status = ls_config_first(status, check_precision(ctx, train, config));
   if (config->model.layer_count > 0) status = ls_config_first(status, check_metrics(ctx, doc, train, config));
   if (config->model.layer_count > 0) status = ls_config_first(status, check_parts(ctx, doc, train, config));
+  status = ls_config_first(status, check_safety(ctx, doc, config));
   const ls_strategy_t *row = ls_strategy_find(strategy);
   /* Names one of the rules that this number of ranks breaks. */
   bool alone = row && !row->distributed && config->parallel.ranks > 1;

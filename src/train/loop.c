@@ -149,11 +149,15 @@ static bool save_wanted(const ls_loop_t *loop) {
 }
 
 typedef struct {
-  bool stop, save, pause, end;
+  bool stop, save, pause, end, smaller;
 } ls_asked_t;
 
 static ls_asked_t asked_of(const double *votes) {
-  return (ls_asked_t){.stop = votes[0] > 0, .save = votes[1] > 0, .pause = votes[3] > 0, .end = votes[4] > 0};
+  return (ls_asked_t){.stop = votes[0] > 0,
+                      .save = votes[1] > 0,
+                      .pause = votes[3] > 0,
+                      .end = votes[4] > 0,
+                      .smaller = votes[5] > 0};
 }
 
 /* What is asked between two steps: to stop, to pause or to end for safety, by any rank; to save, by rank 0. Ranks of a world agree from time to time, all
@@ -168,11 +172,15 @@ static ls_status_t what_is_asked(ls_loop_t *loop, int64_t step, ls_asked_t *aske
   stop = ls_beside_failed(loop->t) || stop;
   /* whole numbers: their sum is exact, so that all ranks choose the same step */
   const ls_safety_act_t safety = ls_trainer_safety(loop->t);
-  double votes[] = {stop, save_wanted(loop), done > 0 ? (double)(loop->loop_ns / done) : 0,
-                    safety == LS_SAFETY_PAUSE, safety == LS_SAFETY_END};
+  double votes[] = {stop,
+                    save_wanted(loop),
+                    done > 0 ? (double)(loop->loop_ns / done) : 0,
+                    safety == LS_SAFETY_PAUSE,
+                    safety == LS_SAFETY_END,
+                    ls_trainer_safety_smaller(loop->t)};
   *asked = asked_of(votes);
   if (comm->size == 1) return LS_OK;
-  *asked = (ls_asked_t){0};
+  *asked = (ls_asked_t){.smaller = loop->t->config->train.smaller};
   if (step < loop->stop_check_step) return LS_OK;
   ls_status_t status = ls_comm_sum_f64(comm, "stop request", votes, LS_COUNT(votes));
   int64_t step_ns = (int64_t)(votes[2] / comm->size) + 1, wait = STOP_CHECK_NS / step_ns;
@@ -243,7 +251,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
   show(loop, LS_PAGE_FIRST_STEP);
   ls_status_t status = start(loop);
   while (e->launched < t->total_steps && !ls_trainer_patience_lost(t) && status == LS_OK) {
-    ls_asked_t asked = {0};
+    ls_asked_t asked = {.smaller = t->config->train.smaller};
     ls_watchdog_enter(t->watchdog, LS_WATCHDOG_STEP, e->launched);
     status = ls_trainer_inject(t, e->launched, own_ns(loop));
     if (status == LS_OK) status = ls_engine_launch(e);
@@ -265,9 +273,11 @@ static ls_status_t run_steps(ls_loop_t *loop) {
       status = ls_trainer_compare_replicas(t);
     if (status == LS_OK && step < t->total_steps) status = what_is_asked(loop, step, &asked);
     if (status != LS_OK) return status;
-    if (asked.stop || asked.save || asked.pause || asked.end) status = finish_steps(loop, 0);
+    loop->resized = ls_trainer_safety_resized(t, asked.smaller);
+    if (asked.stop || asked.save || asked.pause || asked.end || loop->resized) status = finish_steps(loop, 0);
     if (status == LS_OK && asked.pause && !asked.stop && !asked.end) status = stand_still(loop, &asked);
-    if (status == LS_OK && (asked.stop || asked.end)) {
+    if (asked.stop || asked.end) loop->resized = 0;
+    if (status == LS_OK && (asked.stop || asked.end || loop->resized)) {
       status = ls_trainer_saved(t);
       return status != LS_OK ? status : asked.stop ? LS_ERR_INTERRUPTED : LS_ERR_AGAIN;
     }
@@ -341,6 +351,7 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
   ls_watchdog_enter(t->watchdog, LS_WATCHDOG_END, t->step);
   ls_engine_stop(&t->engine);
   ls_watchdog_enter(t->watchdog, LS_WATCHDOG_OFF, t->step);
+  report->accumulate_next = status == LS_ERR_AGAIN ? loop.resized : 0;
   if (loop.log.step_ns) ls_loop_report(&loop, start_ns, report);
   ls_status_t hashing = ls_trainer_hash(t, report->params_xxh3);
   json_decref(loop.trace);

@@ -17,6 +17,7 @@ typedef struct {
   int64_t first_ns; /* of the first step, which also warms up */
   int64_t skipped, skipped_row;
   int64_t saves, saved_ns;    /* of this run; when it last began one, by clock_ns */
+  int64_t resized;            /* micro-batches that safety wants for a step; 0: those that it has */
   int64_t stop_check_step;    /* when the ranks agree next whether to stop */
   float stats[LS_STAT_COUNT]; /* of the newest finished step, as the next two */
   int64_t step_ns, parts_ns[LS_PHASE_STEP_COUNT];

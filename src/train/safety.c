@@ -9,9 +9,10 @@
 enum { WAIT_MOST_NS = 1000000000, SHARES = 1000 };
 
 void ls_trainer_safety_begin(ls_trainer_t *t) {
-  ls_safety_begin(&t->config->safety, &t->safety.ladder);
+  ls_safety_begin(&t->config->safety, t->config->train.smaller, &t->safety.ladder);
   atomic_store(&t->safety.act, LS_SAFETY_NONE);
   atomic_store(&t->safety.share, SHARES);
+  atomic_store(&t->safety.smaller, t->config->train.smaller);
 }
 
 static void tell(ls_trainer_t *t, int rung, ls_safety_act_t act) {
@@ -28,17 +29,30 @@ static void tell(ls_trainer_t *t, int rung, ls_safety_act_t act) {
 
 void ls_trainer_safety_record(void *user, const ls_monitor_sample_t *sample) {
   ls_trainer_t *t = user;
-  ls_safety_act_t act;
-  double share;
-  unsigned changed = ls_safety_judge(&t->safety.ladder, sample, &act, &share);
-  atomic_store_explicit(&t->safety.act, (int)act, memory_order_relaxed);
-  atomic_store_explicit(&t->safety.share, (int)(share * SHARES), memory_order_relaxed);
+  ls_safety_now_t now;
+  unsigned changed = ls_safety_judge(&t->safety.ladder, sample, &now);
+  atomic_store_explicit(&t->safety.act, (int)now.act, memory_order_relaxed);
+  atomic_store_explicit(&t->safety.share, (int)(now.share * SHARES), memory_order_relaxed);
+  atomic_store_explicit(&t->safety.smaller, now.smaller, memory_order_relaxed);
   for (int i = 0; changed; i++, changed >>= 1)
-    if (changed & 1) tell(t, i, act);
+    if (changed & 1) tell(t, i, now.act);
 }
 
 ls_safety_act_t ls_trainer_safety(const ls_trainer_t *t) {
   return (ls_safety_act_t)atomic_load_explicit(&t->safety.act, memory_order_relaxed);
+}
+
+bool ls_trainer_safety_smaller(const ls_trainer_t *t) {
+  return atomic_load_explicit(&t->safety.smaller, memory_order_relaxed);
+}
+
+/* The micro-batches of a step once the ranks want the other size; 0: there is none. Every micro-batch keeps a row. */
+int64_t ls_trainer_safety_resized(const ls_trainer_t *t, bool smaller) {
+  const ls_train_config_t *train = &t->config->train;
+  if (smaller == train->smaller) return 0;
+  if (!smaller) return train->accumulate / 2;
+  bool rows = train->batch / t->world->comm->size >= 2 * train->accumulate;
+  return rows && train->accumulate <= LS_ACCUMULATE_MAX / 2 ? 2 * train->accumulate : 0;
 }
 
 void ls_trainer_wait(int64_t ns) {

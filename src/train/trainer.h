@@ -53,6 +53,7 @@ struct ls_trainer {
   struct {
     ls_safety_t ladder; /* of the monitor's thread */
     _Atomic int act, share;
+    atomic_bool smaller;
   } safety;
   ls_inject_t inject;                 /* the fault that is planted in this rank */
   bool slow;                          /* it has struck: steps are slow from here on, */
@@ -128,6 +129,8 @@ ls_status_t ls_trainer_inject(ls_trainer_t *t, int64_t step, int64_t own_ns);
 void ls_trainer_safety_begin(ls_trainer_t *t);
 void ls_trainer_safety_record(void *trainer, const ls_monitor_sample_t *sample); /* in the monitor's thread */
 ls_safety_act_t ls_trainer_safety(const ls_trainer_t *t);
+bool ls_trainer_safety_smaller(const ls_trainer_t *t); /* half the micro-batch is wanted */
+int64_t ls_trainer_safety_resized(const ls_trainer_t *t, bool smaller);
 /* After a step that took so long: waits, and returns for how long. */
 int64_t ls_trainer_safety_duty(const ls_trainer_t *t, int64_t own_ns);
 void ls_trainer_wait(int64_t ns);

@@ -32,7 +32,7 @@ margins() {
 }
 # events NAME: "warm begins", "warm ends", .. in their order
 events() {
-  sed -n 's/.*"kind":"safety".*"rung":"\([a-z]*\)","act":"[a-z]*","status":"\([a-z]*\)".*/\1 \2/p' "$work/$1/monitor/events.jsonl" | tr '\n' ' '
+  sed -n 's/.*"kind":"safety".*"rung":"\([a-z]*\)","act":"[a-z_]*","status":"\([a-z]*\)".*/\1 \2/p' "$work/$1/monitor/events.jsonl" | tr '\n' ' '
 }
 margins cool 0 40
 LOCKSTEP_NVML=$work/cool.jsonl run calm
@@ -53,6 +53,18 @@ LOCKSTEP_NVML=$work/wave.jsonl run wave
 grep -q 'safety: hot: begins (pause): gpu_margin_c is 3' "$work/err" || fail "wave: $(cat "$work/err")"
 grep -q 'safety: goes on after' "$work/err" || fail "wave: $(cat "$work/err")"
 
+# half the micro-batch and the usual one again: the same batches, in another order of adding. A recording begins anew with each size.
+smaller='{name: small, act: micro_batch, when: gpu_margin_c < 5, clear: gpu_margin_c > 15, clear_for_s: 0.02}'
+margins half 0 40 0.1 3
+LOCKSTEP_NVML=$work/half.jsonl run half --set "safety=[$smaller]"
+[ $got = 0 ] || fail "half: exit code $got: $(cat "$work/err")"
+case $(events half) in "small begins small ends "*) ;; *) fail "half: $(events half): $(cat "$work/err")" ;; esac
+grep -q 'safety: goes on with micro-batches of half the size: 2 to a step' "$work/err" || fail "half: $(cat "$work/err")"
+grep -q 'safety: goes on with micro-batches of the usual size: 1 to a step' "$work/err" || fail "half: $(cat "$work/err")"
+[ "$(field "$work/half.json" total_steps)" = 6000 ] && [ "$(field "$work/half.json" resumed_from_step)" -gt 0 ] || fail "half: $(cat "$work/half.json")"
+below "$(awk -v a="$(field "$work/half.json" val_loss)" -v b="$(field "$work/calm.json" val_loss)" 'BEGIN { d = a / b - 1; print d < 0 ? -d : d }')" 1e-3 ||
+  fail "half: loss $(field "$work/half.json" val_loss), not $(field "$work/calm.json" val_loss)"
+
 # the end: exit code 75, and the same command goes on
 margins melt 0 0
 LOCKSTEP_NVML=$work/melt.jsonl run melt
@@ -70,5 +82,8 @@ if command -v mpirun >/dev/null 2>&1; then
   grep -q 'safety: goes on after' "$work/err" || fail "both: $(cat "$work/err")"
 fi
 expect 3 'safety.when: .*gpu_marginc. is not measured' train "$work/c.yaml" --set 'safety=[{name: a, when: gpu_marginc < 1}]'
+expect 3 'micro_batch needs clear' train "$work/c.yaml" --set train.checkpoint.dir="$work/x" --set 'safety=[{name: a, act: micro_batch, when: gpu_margin_c < 1}]'
+expect 3 'micro_batch .* needs train.checkpoint.dir' train "$work/c.yaml" --set "safety=[$smaller]"
+expect 3 'raise parallel.shards instead' train "$work/c.yaml" --set train.checkpoint.dir="$work/x" --set parallel.reproducible=true --set "safety=[$smaller]"
 expect 3 'safety needs monitor.dir' train "$work/c.yaml"
 echo ok
