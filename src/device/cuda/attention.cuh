@@ -62,7 +62,6 @@ __host__ __device__ static inline int64_t mask_bytes(int64_t t) {
   return (t + MASK_KEYS - 1) / MASK_KEYS * (MASK_KEYS / 8);
 }
 
-constexpr float LOG2_E = 1.4426950408889634f;
 constexpr float GROWTH = 6; // power of 2 that a probability's factor may reach
 
 // The version of 16-bit tensors on tensor cores; cudaErrorNotSupported where they, or the GPU, do not suit it.

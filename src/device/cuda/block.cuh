@@ -11,6 +11,7 @@
 constexpr int BLOCK = 256; // threads of most kernels
 constexpr int WARP = 32;
 constexpr int WARPS = BLOCK / WARP;
+constexpr float LOG2_E = 1.4426950408889634f;
 constexpr int64_t GRID_MAX = 2048; // blocks of grid-stride loops: fills any GPU of today several times
 
 static inline unsigned grid_for(int64_t items, int64_t per_block, int64_t most) {
@@ -232,16 +233,16 @@ template <class T> __device__ inline T warp_sum(T value) {
   return value;
 }
 
-// The sum over a block of BLOCK threads, in every thread. May be called repeatedly.
-template <class T> __device__ inline T block_sum(T value) {
-  __shared__ T part[WARPS];
+// The sum over a block of THREADS threads, in every thread. May be called repeatedly.
+template <int THREADS = BLOCK, class T = float> __device__ inline T block_sum(T value) {
+  __shared__ T part[THREADS / WARP];
   value = warp_sum(value);
   __syncthreads(); // the last call's readers are done
   if (threadIdx.x % WARP == 0) part[threadIdx.x / WARP] = value;
   __syncthreads();
   T sum = 0;
 #pragma unroll
-  for (int w = 0; w < WARPS; w++)
+  for (int w = 0; w < THREADS / WARP; w++)
     sum += part[w];
   return sum;
 }

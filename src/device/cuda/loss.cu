@@ -1,28 +1,29 @@
 // Losses: a warp takes a row, a block the rows of its warps, and the last block to finish adds up all blocks'
 // parts in block order. Sums over rows are in f64.
-#include "device/cuda/block.cuh"
+#include "device/cuda/mma.cuh"
 
 enum { LOSS_BLOCKS_MAX = 1024 };
 static_assert(2 * LOSS_BLOCKS_MAX <= LS_KERNEL_PARTIAL_MAX, "partial losses fit the scratch");
 
 // Every block's loss and correct count to *loss and *correct. Called by all threads of all blocks.
+template <int THREADS = BLOCK>
 __device__ static void finish(void *scratch, double row_loss, double row_correct, float *loss,
                               float *correct) {
   double *partial = partial_of(scratch);
-  row_loss = block_sum(row_loss);
-  row_correct = block_sum(row_correct);
+  row_loss = block_sum<THREADS>(row_loss);
+  row_correct = block_sum<THREADS>(row_correct);
   if (threadIdx.x == 0) {
     partial[2 * blockIdx.x] = row_loss;
     partial[2 * blockIdx.x + 1] = row_correct;
   }
   if (!last_block(scratch)) return;
   double total = 0, count = 0;
-  for (unsigned b = threadIdx.x; b < gridDim.x; b += BLOCK) {
+  for (unsigned b = threadIdx.x; b < gridDim.x; b += THREADS) {
     total += __ldcg(partial + 2 * b);
     count += __ldcg(partial + 2 * b + 1);
   }
-  total = block_sum(total);
-  count = block_sum(count);
+  total = block_sum<THREADS>(total);
+  count = block_sum<THREADS>(count);
   if (threadIdx.x == 0) {
     *loss = (float)total;
     *correct = (float)count;
@@ -86,65 +87,96 @@ __global__ void xent_kernel(void *scratch, const T *logits, const int32_t *targe
   finish(scratch, my_loss, my_correct, loss, correct);
 }
 
-// Rows of many classes: a block takes a row and reads it twice, N numbers at a time. A thread keeps the largest of its
-// numbers so far, its place, and the sum of exponentials below it.
-template <class T, int N>
-__global__ void xent_wide_kernel(void *scratch, const T *logits, const int32_t *target, const float *weight,
-                                 float *loss, float *correct, T *prob, int64_t rows, int64_t width,
-                                 int64_t classes, float smoothing) {
-  __shared__ float warp_best[WARPS];
-  __shared__ int64_t warp_at[WARPS];
+// ---- rows of many classes: a block takes a row ----
+
+// Calls f(first column, its numbers) for what the thread has of a row: N neighbours at a time, U times before it uses them.
+constexpr int WIDE_BLOCK = 512, WIDE_WARPS = WIDE_BLOCK / WARP;
+template <int N, int U, class T, class F> __device__ static void each_column(const T *x, int width, F f) {
+  for (int base = N * (int)threadIdx.x; base < width; base += N * U * WIDE_BLOCK) {
+    some<T, N> v[U];
+#pragma unroll
+    for (int u = 0; u < U; u++)
+      if (base + u * N * WIDE_BLOCK < width) v[u] = load<N>(x + base + u * N * WIDE_BLOCK);
+#pragma unroll
+    for (int u = 0; u < U; u++)
+      if (base + u * N * WIDE_BLOCK < width) f(base + u * N * WIDE_BLOCK, v[u]);
+  }
+}
+
+// The factor of a sum relative to `top` that becomes one relative to `max`.
+__device__ static float shrunk(float top, float max) {
+  return top == max ? 1 : power_of_2((top - max) * LOG2_E);
+}
+
+// Reads a row twice, the second time while it is in the cache. A thread keeps the largest of its numbers, and the sum of
+// exponentials relative to it. Columns that are no classes count as -INFINITY.
+template <class T, int N, int U>
+__global__ void __launch_bounds__(WIDE_BLOCK)
+    xent_wide_kernel(void *scratch, const T *logits, const int32_t *target, const float *weight, float *loss,
+                     float *correct, T *prob, int64_t rows, int width, int classes, float smoothing) {
+  __shared__ float warp_max[WIDE_WARPS], warp_part[WIDE_WARPS];
   double my_loss = 0, my_correct = 0;
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const T *x = logits + r * width;
     T *p = prob + r * width;
-    float mine = -INFINITY, sum = 0, all = 0;
-    int64_t at = classes, t = target[r];
-#pragma unroll 4
-    for (int64_t c = (int64_t)threadIdx.x * N; c < classes; c += BLOCK * N) {
-      auto v = load<N>(x + c);
+    float top = -INFINITY, sum = 0, all = 0;
+    int t = target[r];
+    each_column<N, U>(x, width, [&](int c, const some<T, N> &from) {
+      float v[N], most = -INFINITY;
 #pragma unroll
       for (int e = 0; e < N; e++) {
-        if (c + e >= classes) break;
-        bool larger = at == classes || v[e] > mine;
-        sum = larger ? (at == classes ? 0 : sum * expf(mine - v[e])) + 1 : sum + expf(v[e] - mine);
-        mine = larger ? v[e] : mine;
-        at = larger ? c + e : at;
+        v[e] = c + e < classes ? from[e] : -INFINITY;
+        most = fmaxf(most, v[e]);
       }
-    }
-    float max = mine;
-    int64_t best = at;
-    join_max(&max, &best, classes);
+      if (most > top) {
+        sum *= power_of_2((top - most) * LOG2_E);
+        top = most;
+      }
+      float base = top == -INFINITY ? 0 : top; // nothing but -INFINITY adds 0
+#pragma unroll
+      for (int e = 0; e < N; e++)
+        sum += power_of_2((v[e] - base) * LOG2_E);
+    });
+    float max = top;
+#pragma unroll
+    for (int step = WARP / 2; step > 0; step /= 2)
+      max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, step));
+    sum = warp_sum(sum * shrunk(top, max));
     __syncthreads(); // the last row's readers are done
     if (threadIdx.x % WARP == 0) {
-      warp_best[threadIdx.x / WARP] = max;
-      warp_at[threadIdx.x / WARP] = best;
+      warp_max[threadIdx.x / WARP] = max;
+      warp_part[threadIdx.x / WARP] = sum;
     }
     __syncthreads();
-    max = warp_best[threadIdx.x % WARPS];
-    best = warp_at[threadIdx.x % WARPS];
-    join_max(&max, &best, classes);
-    sum = block_sum(at == classes ? 0 : sum * expf(mine - max));
-#pragma unroll 4
-    for (int64_t c = (int64_t)threadIdx.x * N; c < width; c += BLOCK * N) {
-      auto v = load<N>(x + c);
-      float value[N];
+#pragma unroll
+    for (int w = 0; w < WIDE_WARPS; w++)
+      max = fmaxf(max, warp_max[w]);
+    sum = 0;
+#pragma unroll
+    for (int w = 0; w < WIDE_WARPS; w++)
+      sum += warp_part[w] * shrunk(warp_max[w], max);
+    float share = 1 / sum;
+    bool earlier = false; // than the target, and as large as any
+    each_column<N, U>(x, width, [&](int c, const some<T, N> &v) {
+      float out[N];
 #pragma unroll
       for (int e = 0; e < N; e++) {
         bool real = c + e < classes;
+        out[e] = real ? power_of_2((v[e] - max) * LOG2_E) * share : 0;
+        earlier |= v[e] == max && c + e < t;
         if (smoothing > 0 && real) all += v[e] - max;
-        value[e] = real ? expf(v[e] - max) / sum : 0;
       }
-      store<N>(p + c, value);
-    }
-    if (smoothing > 0) all = block_sum(all) * smoothing / (float)classes;
+      store(p + c, out);
+    });
+    earlier = __syncthreads_or(earlier);
+    if (smoothing > 0) all = block_sum<WIDE_BLOCK>(all) * smoothing / (float)classes;
     if (threadIdx.x == 0) {
-      float row_loss = t >= 0 && t < classes ? logf(sum) - (1 - smoothing) * (f32_of(x[t]) - max) - all : NAN;
-      my_loss += (double)weight[r] * row_loss;
-      my_correct += weight[r] > 0 && best == t;
+      float hit = t >= 0 && t < classes ? f32_of(x[t]) : NAN;
+      my_loss += (double)weight[r] * (logf(sum) - (1 - smoothing) * (hit - max) - all);
+      my_correct += weight[r] > 0 && hit == max && !earlier;
     }
   }
-  finish(scratch, my_loss, my_correct, loss, correct);
+  finish<WIDE_BLOCK>(scratch, my_loss, my_correct, loss, correct);
 }
 
 // Columns of a row that are classes.
@@ -153,15 +185,27 @@ static int64_t classes_of(args_t args, int64_t width) {
 }
 
 enum { WIDE_ROW = 512 };
+// Two blocks on each multiprocessor of today's largest: the rows at work fit the cache.
+constexpr int64_t WIDE_GRID = 264;
 
 static ls_status_t softmax_xent(ls_stream_t *stream, args_t args) {
   int64_t rows = in_rows(args, 0), width = in_width(args, 0), classes = classes_of(args, width);
-  bool wide = classes >= WIDE_ROW, aligned = aligned16(args->in[0].data, args->out[2].data);
-  BY_DTYPE(in_dtype(args, 0), auto *kernel = wide ? xent_wide_kernel<T, 1> : xent_kernel<T>;
-           if (wide && aligned && width % WIDE<T> == 0) kernel = xent_wide_kernel<T, WIDE<T>>;
-           kernel<<<grid_for(rows, wide ? 1 : WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
-               ls_kernel_scratch(stream), in<T>(args, 0), in<int32_t>(args, 1), in(args, 2), out(args, 0),
-               out(args, 1), out<T>(args, 2), rows, width, classes, (float)args->attrs->f[0]))
+  void *scratch = ls_kernel_scratch(stream);
+  const int32_t *target = in<int32_t>(args, 1);
+  float smoothing = (float)args->attrs->f[0];
+  bool aligned = aligned16(in(args, 0), out(args, 2));
+  if (classes >= WIDE_ROW)
+    BY_DTYPE(in_dtype(args, 0), auto *kernel = aligned && width % WIDE<T> == 0
+                                                   ? xent_wide_kernel<T, WIDE<T>, 4>
+                                                   : xent_wide_kernel<T, 1, 16>;
+             kernel<<<grid_for(rows, 1, WIDE_GRID), WIDE_BLOCK, 0, ls_kernel_stream(stream)>>>(
+                 scratch, in<T>(args, 0), target, in(args, 2), out(args, 0), out(args, 1), out<T>(args, 2),
+                 rows, (int)width, (int)classes, smoothing))
+  else
+    BY_DTYPE(in_dtype(args, 0),
+             xent_kernel<<<grid_for(rows, WARPS, LOSS_BLOCKS_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
+                 scratch, in<T>(args, 0), target, in(args, 2), out(args, 0), out(args, 1), out<T>(args, 2),
+                 rows, width, classes, smoothing))
   return launched(stream, "softmax_xent");
 }
 

@@ -132,6 +132,16 @@ static const ls_op_case_t embedding_dw_cases[] = {
     EMBEDDING_DW_CASE("all in one row", LS_I32, 1, 33, 1e-5, 5, 67),
     EMBEDDING_DW_CASE("beyond a vector", LS_U16, 67, 65, 3e-6, 9, 33),
     EMBEDDING_DW_CASE("many", LS_U16, 1003, 130, 3e-6, 12, 64),
+    EMBEDDING_DW_CASE("two rows", LS_U16, 2, 33, 1e-5, 9, 64),
+    EMBEDDING_DW_CASE("two rows in vectors", LS_I32, 2, 328, 1e-5, 9, 64),
+    EMBEDDING_DW_CASE("more rows than ids", LS_U16, 1003, 136, 3e-6, 7, 64),
+    EMBEDDING_DW_CASE("more rows than ids, wide", LS_I32, 300, 1032, 3e-6, 3, 70),
+    {"the same ids again and again",
+     2,
+     {LS_CASE_F32(-1, 1, 9, 67, 40), LS_CASE_WHOLE(LS_U16, 3, 9, 67)},
+     {.i = {700}},
+     2e-5,
+     0},
     EMBEDDING_DW_CASE("wide rows", LS_U16, 9, 777, 3e-6, 5, 30),
 };
 

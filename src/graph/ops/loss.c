@@ -162,6 +162,7 @@ static const ls_op_case_t xent_cases[] = {
     XENT_CASE("would overflow exp", 4, 9, 300, 5e-6, 0),
     XENT_CASE("many rows", 1025, 10, 4, 1e-5, 0),
     XENT_CASE("many classes", 17, 1003, 4, 1e-5, 0),
+    XENT_CASE("many classes in vectors", 3, 4168, 20, 1e-5, 0),
 };
 
 #define XENT_DX_CASE(label, n, c)                                                                            \
