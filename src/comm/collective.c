@@ -21,6 +21,10 @@ const char *ls_collective_name(ls_collective_kind_t kind) {
   return (int)kind >= 0 && kind < LS_COLLECTIVE_COUNT ? names[kind] : "unknown collective";
 }
 
+int64_t ls_collective_bytes(const ls_collective_t *c) {
+  return c->count * (int64_t)ls_dtype_bytes(c->dtype);
+}
+
 /* Factors of nccl-tests, doc/PERFORMANCE.md: all-reduce 2 (n - 1) / n of its buffer; reduce-scatter and
  * all-gather (n - 1) / n of the large buffer, which has n * count elements; broadcast and messages 1. */
 int64_t ls_collective_bus_bytes(ls_collective_kind_t kind, int64_t count, ls_dtype_t dtype, int size) {

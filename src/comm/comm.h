@@ -64,6 +64,18 @@ typedef struct {
   void (*destroy)(ls_comm_t *comm);
 } ls_comm_ops_t;
 
+/* Told of the collectives that this rank enters and leaves, by the thread that does. Each line of them (a group's
+ * control collectives, those in steps, those of devices) is numbered from 1, alike on all ranks. A device runs captured
+ * steps by itself: its collectives are told while the host waits for it, the last one and the one that it waits for. */
+typedef enum { LS_LINE_CONTROL, LS_LINE_DATA, LS_LINE_DEVICE } ls_comm_line_t;
+typedef struct {
+  uint64_t (*enter)(void *user, const ls_comm_t *comm, const ls_collective_t *c, ls_comm_line_t line,
+                    uint64_t number); /* returns a mark */
+  void (*leave)(void *user, ls_comm_line_t line, uint64_t mark);
+  bool (*give_up)(void *user); /* whether a wait for a device is to end */
+  void *user;
+} ls_comm_watch_t;
+
 enum { LS_GROUP_NAME_BYTES = 48, LS_SPLIT_NAME_BYTES = LS_GROUP_NAME_BYTES + 8 };
 
 /* Every transport's object begins with this. */
@@ -74,11 +86,9 @@ struct ls_comm {
   int rank, size;
   int local_rank; /* among the ranks of this node */
   int local_size;
-  int64_t deadline_ns;  /* of each wait; > 0 */
-  _Atomic int64_t step; /* for messages; set by the loop */
-  /* Where a watcher counts the collectives that this rank has entered and left; NULL: nobody watches. Groups made
-   * later count there, too. What a device runs from a captured step is not counted. */
-  _Atomic uint64_t *entered, *left;
+  int64_t deadline_ns;          /* of each wait; > 0 */
+  _Atomic int64_t step;         /* for messages; set by the loop */
+  const ls_comm_watch_t *watch; /* NULL: nobody watches. Groups made later are watched, too. */
   _Atomic bool broken;
 };
 
@@ -139,6 +149,8 @@ ls_status_t ls_collective_check(const ls_comm_t *comm, const ls_collective_t *c)
 enum { LS_COMM_WHERE_BYTES = 256 };
 const char *ls_comm_place(const ls_comm_t *comm, char buf[LS_COMM_WHERE_BYTES]); /* up to the step */
 const char *ls_comm_where(const ls_comm_t *comm, const ls_collective_t *c, char buf[LS_COMM_WHERE_BYTES]);
+/* Bytes of the buffer that a rank gives, or receives. */
+int64_t ls_collective_bytes(const ls_collective_t *c);
 /* Shared memory that a rank touches if `size` ranks of one host make collectives of up to so many bytes. */
 int64_t ls_comm_shared_bytes(int size, int64_t largest_bytes);
 /* Bytes one rank sends in the ideal algorithm (nccl-tests' bus bytes). */

@@ -39,25 +39,26 @@ static ls_collective_t message(const ls_comm_t *comm, const ls_collective_t *c) 
   return b;
 }
 
-static void count(_Atomic uint64_t *counter) {
-  if (counter) atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-}
-
 static ls_status_t execute(ls_comm_t *comm, ls_channel_t which, const ls_collective_t *c) {
+  static const ls_comm_line_t lines[] = {
+      [LS_CHANNEL_CONTROL] = LS_LINE_CONTROL, [LS_CHANNEL_STREAM] = LS_LINE_DATA};
   ls_host_channel_t *channel = &((ls_host_comm_t *)comm)->channel[which];
+  const ls_comm_watch_t *watch = comm->watch;
   if (comm->broken) return LS_ERR_COMM;
+  const ls_collective_t *called = c;
   ls_collective_t as_broadcast;
   if (c->kind == LS_SEND || c->kind == LS_RECV) {
     as_broadcast = message(comm, c);
     c = &as_broadcast;
   }
   pthread_mutex_lock(&channel->lock);
-  count(comm->entered);
+  channel->count++;
+  const uint64_t mark = watch ? watch->enter(watch->user, comm, called, lines[which], channel->count) : 0;
   ls_status_t status = channel->way->execute(channel, c);
-  if (status == LS_OK)
-    count(comm->left);
-  else
+  if (status != LS_OK)
     comm->broken = true;
+  else if (watch)
+    watch->leave(watch->user, lines[which], mark);
   pthread_mutex_unlock(&channel->lock);
   return status;
 }

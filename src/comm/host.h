@@ -45,6 +45,7 @@ struct ls_host_channel {
   ls_host_block_t *block;              /* [size] */
   const void **part;                   /* [size]: scratch for sums */
   pthread_mutex_t lock;
+  uint64_t count; /* collectives so far */
 };
 
 /* Every host transport's object begins with this. */

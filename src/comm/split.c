@@ -24,8 +24,7 @@ ls_status_t ls_comm_group(ls_comm_t *comm, const char *name, const int *ranks, i
   if (made) {
     snprintf(made->group, sizeof made->group, "%s", name);
     ls_comm_set_step(made, comm->step);
-    made->entered = comm->entered;
-    made->left = comm->left;
+    made->watch = comm->watch;
   }
   *sub = made;
   return LS_OK;

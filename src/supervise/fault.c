@@ -257,7 +257,9 @@ void ls_fault_text(const ls_fault_t *f, int ranks, char *text, size_t size_bytes
     if (f->at.entered > f->at.left)
       add(text, size_bytes, ", inside collective %llu", (unsigned long long)f->at.entered);
   }
-  if (f->kind == LS_FAULT_HANG && f->collective > 0 && f->missing_count > 0) {
+  if (f->kind == LS_FAULT_HANG && f->differ[0])
+    add(text, size_bytes, "; %s", f->differ);
+  else if (f->kind == LS_FAULT_HANG && f->collective > 0 && f->missing_count > 0) {
     add(text, size_bytes, "; the others wait in collective %llu for rank%s ",
         (unsigned long long)f->collective, f->missing_count > 1 ? "s" : "");
     for (int i = 0; i < f->missing_count; i++)

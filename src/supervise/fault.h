@@ -36,6 +36,7 @@ typedef struct {
   int missing[LS_FAULT_MISSING_MAX], missing_count; /* of a hang: ranks that others wait for */
   uint64_t collective;                              /* and the collective in which they wait; 0: none */
   char words[LS_FAULT_WORDS_BYTES]; /* the first error that the life printed, why a host is lost; "" = none */
+  char differ[2 * LS_FAULT_WORDS_BYTES]; /* of a hang: where the ranks' collectives differ; "" = not known */
 } ls_fault_t;
 
 /* What a life did, for the decision. */

@@ -4,6 +4,7 @@
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/process.h"
+#include "supervise/evidence.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,6 +20,7 @@ typedef struct {
   const ls_supervise_t *spec;
   ls_hosts_t *hosts; /* NULL: one */
   ls_page_t *page;
+  ls_rings_t *rings; /* NULL: they could not be made */
   ls_usual_t *usual;
   FILE *printed;
   ls_life_end_t *end;
@@ -68,7 +70,8 @@ static ls_status_t start(life_t *l) {
 /* Keeps the first error that it reports. */
 static void take_words(life_t *l, const char *bytes, ssize_t got) {
   static const char label[] = "lockstep: error: ";
-  for (ssize_t i = 0; i < got && !l->end->fault.words[0]; i++) {
+  const ls_fault_t *fault = &l->end->fault; /* what a life that is being ended says follows from its end */
+  for (ssize_t i = 0; i < got && !fault->words[0] && fault->kind == LS_FAULT_NONE; i++) {
     bool ends = bytes[i] == '\n' || bytes[i] == '\r';
     if (!ends && l->line_bytes < LINE_BYTES - 1) l->line[l->line_bytes++] = bytes[i];
     if (!ends) continue;
@@ -179,6 +182,7 @@ static bool look_for_hang(life_t *l, int64_t now_ns) {
         l->hosts ? ls_hosts_stopped(l->hosts, r) : l->look[r].pid > 0 && ls_process_stopped(l->look[r].pid);
   ls_fault_hang(l->spec->config, l->usual, l->look, l->stopped, l->ranks, l->begin_ns, now_ns, fault);
   fault->noticed_ns = now_ns;
+  ls_evidence_differ(l->rings, l->look, fault);
   return true;
 }
 
@@ -248,11 +252,30 @@ static bool watch(life_t *l, ls_status_t *status) {
   return false;
 }
 
+/* Ranks whose devices wait for each other give up their communicators, which may take NCCL long, or for ever. */
+static void give_up(life_t *l) {
+  bool device = false;
+  for (int r = 0; l->rings && r < l->ranks; r++) {
+    device |= ls_rings_at(l->rings, r)->device;
+    ls_rings_at(l->rings, r)->give_up = true;
+  }
+  const int64_t end_ns = ls_clock_ns() + grace_ns;
+  while (device && ls_clock_ns() < end_ns && (l->poll[STDOUT].fd >= 0 || l->poll[STDERR].fd >= 0)) {
+    poll(l->poll, FIXED, LOOK_MS);
+    take_output(l, STDOUT);
+    take_output(l, STDERR);
+  }
+}
+
 /* What follows from the loss of a host comes before its silence is long enough. */
 static void finish(life_t *l, bool known) {
   ls_fault_t *fault = &l->end->fault;
   ls_child_end_t ended = {0};
   int64_t closed_ns = ls_clock_ns();
+  if (known && fault->kind == LS_FAULT_HANG && !l->hosts) { /* an agent of another host cannot look */
+    l->end->evidence = ls_evidence_hang(l->rings, fault);
+    give_up(l);
+  }
   if (known) end_all(l);
   if (l->child) ls_child_wait(l->child, &ended);
   if (l->hosts) ls_hosts_end(l->hosts);
@@ -274,6 +297,7 @@ static void finish(life_t *l, bool known) {
 static void release(life_t *l) {
   for (int i = 0; l->poll && i < FIXED + l->ranks + 1; i++)
     if (l->poll[i].fd >= 0) close(l->poll[i].fd);
+  ls_rings_close(l->rings);
   ls_free(l->look);
   ls_free(l->stopped);
   ls_free(l->gone);
@@ -312,6 +336,8 @@ ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t *h
     ls_page_clear(ls_page_line(page, r));
   usual->since_ns = 0;
   end->start_ns = l.begin_ns = ls_clock_ns();
+  if (status == LS_OK && !hosts && ls_rings_create(ctx, spec->dir, ranks, &l.rings) != LS_OK)
+    l.rings = NULL; /* reported; the run does without */
   if (status == LS_OK) status = hosts ? ls_hosts_begin(hosts, places, page) : start(&l);
   if (hosts && l.poll) l.poll[HOSTS].fd = ls_hosts_fd(hosts);
   if (status == LS_OK) finish(&l, watch(&l, &status));

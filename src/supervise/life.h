@@ -4,10 +4,13 @@
 
 #include "supervise/hosts.h"
 
+#include <jansson.h>
+
 #include <stdio.h>
 
 typedef struct {
   ls_fault_t fault;
+  json_t *evidence; /* of a hang (evidence.h); NULL: none. The caller's */
   ls_life_t steps;
   int ranks;
   bool began;            /* a rank reached its first step: the run's directory is this run's */

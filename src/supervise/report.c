@@ -54,7 +54,37 @@ void ls_report_life(ls_report_t *report, const ls_life_end_t *life, const ls_dec
                         (double)decision->wait_ns * 1e-9, "why", decision->again ? "" : decision->why);
   if (j && life->fault.kind != LS_FAULT_NONE)
     json_object_set_new(j, "fault", fault_json(&life->fault, life->ranks));
+  if (j && life->evidence) json_object_set(json_object_get(j, "fault"), "evidence", life->evidence);
   json_array_append_new(report->lives, j);
+}
+
+static const char *word_of(const json_t *object, const char *name) {
+  const char *text = json_string_value(json_object_get(object, name));
+  return text ? text : "";
+}
+
+/* The newest collectives of each rank, then the rest as it is. */
+static void print_evidence(FILE *to, const json_t *evidence) {
+  enum { SHOWN = 4 };
+  size_t r, i;
+  json_t *rank, *thread;
+  json_array_foreach(json_object_get(evidence, "collectives"), r, rank) {
+    fprintf(to, "  rank %zu, newest first:%s\n", r, json_array_size(rank) ? "" : " no collective");
+    for (i = 0; i < SHOWN && i < json_array_size(rank); i++) {
+      const json_t *c = json_array_get(rank, i), *took = json_object_get(c, "took_s");
+      fprintf(to, "    %s, begun %.3f s before%s\n", word_of(c, "collective"),
+              json_real_value(json_object_get(c, "begun_s_ago")), json_is_null(took) ? ", under way" : "");
+    }
+  }
+  json_array_foreach(json_object_get(evidence, "threads"), i, thread)
+      fprintf(to, "  thread %s \"%s\", state %s, waits in %s, system call %s\n%s%s",
+              word_of(thread, "thread"), word_of(thread, "name"), word_of(thread, "state"),
+              word_of(thread, "waits_in"), word_of(thread, "system_call"), word_of(thread, "kernel_stack"),
+              word_of(thread, "kernel_stack")[0] ? "\n" : "");
+  static const char *const texts[][2] = {{"stacks", "stacks"}, {"nccl_ras", "NCCL's RAS"}};
+  for (int k = 0; k < LS_COUNT(texts); k++)
+    if (word_of(evidence, texts[k][0])[0])
+      fprintf(to, "  %s:\n%s\n", texts[k][1], word_of(evidence, texts[k][0]));
 }
 
 static void print_life(FILE *to, size_t index, const json_t *life) {
@@ -66,6 +96,7 @@ static void print_life(FILE *to, size_t index, const json_t *life) {
           fault ? json_string_value(json_object_get(fault, "text")) : "finished");
   const char *words = json_string_value(json_object_get(fault, "words"));
   if (words && words[0] && !json_object_get(fault, "host")) fprintf(to, "  it said: %s\n", words);
+  print_evidence(to, json_object_get(fault, "evidence"));
   const char *why = json_string_value(json_object_get(life, "why"));
   const json_t *out = json_object_get(life, "left_out_next");
   if (json_is_true(json_object_get(life, "again"))) {

@@ -2,6 +2,7 @@
 #include "supervise/supervise.h"
 
 #include "base/base.h"
+#include "monitor/ring.h"
 #include "supervise/report.h"
 
 #include <errno.h>
@@ -94,6 +95,7 @@ static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
              (double)(life.first_step_ns - run->fault_ns) * 1e-9);
     run->fault_ns = life.fault.noticed_ns;
     ls_report_life(&run->report, &life, decision, &run->restarts);
+    json_decref(life.evidence);
     say(run, &life, decision);
     if (!decision->again && size > 0) s->output(s->user, STDOUT_FILENO, bytes, size);
   }
@@ -140,6 +142,7 @@ int ls_supervise(ls_ctx_t *ctx, const ls_supervise_t *spec) {
   if (run.page) ls_report_write(ctx, &run.report, result_of(code), code);
   ls_hosts_close(run.hosts);
   ls_page_close(run.page);
+  if (lock >= 0) ls_rings_remove(spec->dir); /* who has no supervisor writes no rings */
   if (lock >= 0) close(lock);
   json_decref(run.report.lives);
   return code;

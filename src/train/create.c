@@ -304,16 +304,14 @@ static ls_status_t show(ls_trainer_t *t) {
   if (t->page) {
     t->line = ls_page_line(t->page, comm->rank);
     ls_page_begin(t->line, ls_clock_ns());
-    comm->entered = &t->line->entered;
-    comm->left = &t->line->left;
+    ls_trainer_show_collectives(t);
   }
   return ls_comm_agree(comm, "opening the monitor directory", status);
 }
 
 /* Before a communicator outlives the page. */
 static void hide(ls_trainer_t *t) {
-  ls_comm_t *comm = t->world->comm;
-  comm->entered = comm->left = NULL;
+  ls_trainer_hide_collectives(t);
   if (t->line->error == LS_OK) ls_page_enter(t->line, LS_PAGE_GONE, ls_clock_ns());
   ls_page_close(t->page);
 }
@@ -354,10 +352,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
     status = ls_comm_agree(world->comm, "opening the device", ls_engine_open(ctx, &engine, &t->engine));
   if (status == LS_OK)
     status = ls_comm_agree(world->comm, "connecting the devices", ls_engine_connect(&t->engine));
-  if (status == LS_OK) {
-    t->engine.exchange->entered = world->comm->entered;
-    t->engine.exchange->left = world->comm->left;
-  }
+  if (status == LS_OK) t->engine.exchange->watch = world->comm->watch;
   if (status == LS_OK) status = open_checkpoint(t, options, &ckpt, &meta);
   if (status == LS_OK) status = open_data(t, options, meta, &saved);
   if (status == LS_OK) status = plan_run(t, &saved);

@@ -5,6 +5,7 @@
 
 #include "ckpt/ckpt.h"
 #include "monitor/page.h"
+#include "monitor/ring.h"
 #include "supervise/inject.h"
 #include "train/compare.h"
 #include "train/train.h"
@@ -48,6 +49,9 @@ struct ls_trainer {
   ls_monitor_t *monitor;          /* during a run; NULL: nobody watches */
   ls_page_t *page;                /* NULL: the run shows nothing */
   ls_page_line_t *line, own_line; /* where this rank shows what it does: on the page, else its own */
+  ls_rings_t *rings;              /* of a supervised run, else NULL, as */
+  ls_ring_t *ring;                /* this rank's */
+  ls_comm_watch_t watch;          /* of the communicators */
   ls_beside_t *beside;            /* NULL: nothing was saved beside the training yet */
   int64_t save_took_ns; /* of the newest save that has ended, writing and waiting for the disk included */
   struct {
@@ -124,6 +128,10 @@ void ls_save_done(ls_trainer_t *t, ls_save_t *save, char *path, ls_status_t stat
 /* inject.c: before step `step` is launched: lets a planted fault happen. own_ns: what this rank took for the step before,
  * without waiting for others. */
 ls_status_t ls_trainer_inject(ls_trainer_t *t, int64_t step, int64_t own_ns);
+
+/* collectives.c: from here on, and no longer, the run's communicators show their collectives. Local. */
+void ls_trainer_show_collectives(ls_trainer_t *t);
+void ls_trainer_hide_collectives(ls_trainer_t *t);
 
 /* safety.c. Where the ladder of section safety stands on this rank. */
 void ls_trainer_safety_begin(ls_trainer_t *t);

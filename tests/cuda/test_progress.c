@@ -44,6 +44,8 @@ static void the_one_after_the_mark_is_pending(void **state) {
   assert_string_equal(ls_nccl_progress_pending(&progress, 0)->name, "gradients 0");
   assert_string_equal(ls_nccl_progress_pending(&progress, 1)->name, "gradients 1");
   assert_int_equal(ls_nccl_progress_pending(&progress, 2)->kind, LS_BROADCAST);
+  assert_string_equal(ls_nccl_progress_pending(&progress, UINT64_C(7) << 32 | 1)->name,
+                      "gradients 1"); /* 7 have run */
   assert_string_equal(ls_nccl_progress_pending(&progress, 3)->name,
                       "gradients 0"); /* the next step's first */
   /* another run's collectives of the same names share their numbers */
@@ -67,7 +69,7 @@ static void a_full_table_gives_no_number(void **state) {
 static void stillness_counts_from_the_last_move(void **state) {
   (void)state;
   static ls_nccl_progress_t progress;
-  uint32_t word = 0;
+  uint64_t word = 0;
   progress.word = &word;
   progress.last_step = -1;
   assert_int_equal(ls_nccl_progress_still_ns(&progress, 0, 1000, 500), 0);

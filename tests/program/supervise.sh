@@ -82,7 +82,9 @@ cured segv segfault 2 signal 'rank 2 of 3 (process [0-9]*) was ended by signal 1
 cured abort abort 0 signal 'rank 0 of 3 (process [0-9]*) was ended by signal 6'
 cured exit exit 1 exit 'rank 1 of 3 (process [0-9]*) ended without having finished'
 cured stop stop 2 hang 'rank 2 of 3 (process [0-9]*) is stopped'
-cured loop loop 1 hang 'rank 1 of 3 (process [0-9]*) has shown nothing.*the others wait in collective [0-9]* for rank 1"'
+cured loop loop 1 hang 'rank 1 of 3 (process [0-9]*) has shown nothing.*rank [02] waits in all-reduce .*#1001 (.*B), rank 1 has done no more than all-reduce .*#1000 '
+grep -q 'thread [0-9]* "lockstep", state R' "$work/loop/monitor/supervise.txt" || fail "loop: $(cat "$work/loop/monitor/supervise.txt")"
+! [ -e "$work/loop/monitor/collectives.ring" ] || fail "loop: a run without a supervisor would write its collectives"
 cured nan nan 2 'not finite' 'the training diverged'
 cured mpirun mpirun 0 launcher 'the launcher was ended'
 cured parent launcher 0 launcher 'the launcher was ended by a signal'

@@ -27,7 +27,8 @@ typedef struct {
   ls_nccl_library_t nccl;
   ncclComm_t comm;
   ending_t *ending; /* has begun */
-  float *token;     /* device: what a barrier adds up */
+  float *token; /* device: what a barrier adds up, and behind it the number of collectives that have run */
+  uint64_t told, mark; /* the collective of which the watcher has heard last, its number and its mark */
   ls_nccl_progress_t progress;
 } ls_nccl_comm_t;
 
@@ -143,7 +144,8 @@ static ls_status_t enqueue(ls_stream_t *stream, ls_collective_t *c) {
   cudaStream_t handle = ls_cuda_stream(stream)->handle;
   ls_status_t status = settle(n, put(n, c, handle), ls_collective_name(c->kind), c->name ? c->name : "");
   if (!status && c->number) {
-    int error = ls_kernel_mark(handle, n->progress.device_word, c->number);
+    int error =
+        ls_kernel_mark(handle, n->progress.device_word, (uint32_t *)(void *)(n->token + 1), c->number);
     status = ls_cuda_check(n->base.ctx, (cudaError_t)error, "marking progress");
   }
   return ls_cuda_stream_keep(ls_cuda_stream(stream), status);
@@ -156,6 +158,26 @@ static ls_status_t run(ls_comm_t *comm, const ls_collective_t *c) {
   return control->ops->run(control, c);
 }
 
+static uint64_t tell_one(ls_nccl_comm_t *n, const ls_nccl_entry_t *e, uint64_t number) {
+  const ls_comm_watch_t *watch = n->base.watch;
+  const ls_collective_t c = {.kind = e->kind, .name = e->name, .count = e->count, .dtype = e->dtype};
+  return watch->enter(watch->user, &n->base, &c, LS_LINE_DEVICE, number);
+}
+
+/* Tells the watcher of the collective that has run last and of the one that the GPU waits for. */
+static void tell(ls_nccl_comm_t *n, uint64_t word) {
+  const ls_comm_watch_t *watch = n->base.watch;
+  const ls_nccl_entry_t *pending = ls_nccl_progress_pending(&n->progress, word);
+  const uint64_t run = word >> 32;
+  const uint32_t last = (uint32_t)word;
+  if (!watch || !pending || n->told == run + 1) return;
+  if (n->told > 0) watch->leave(watch->user, LS_LINE_DEVICE, n->mark);
+  if (n->told < run && last > 0)
+    watch->leave(watch->user, LS_LINE_DEVICE, tell_one(n, &n->progress.entry[last - 1], run));
+  n->mark = tell_one(n, pending, run + 1);
+  n->told = run + 1;
+}
+
 /* Fires a little before the caller's own deadline, which cannot name the collective. */
 static ls_status_t poll(ls_comm_t *comm) {
   ls_nccl_comm_t *n = nccl_of(comm);
@@ -166,7 +188,14 @@ static ls_status_t poll(ls_comm_t *comm) {
   if (result != ncclSuccess && result != ncclInProgress) return fail_nccl(n, result, "waiting for the GPU");
   int64_t now_ns = ls_clock_ns(), limit_ns = comm->deadline_ns - comm->deadline_ns / 20;
   int64_t still_ns = ls_nccl_progress_still_ns(&n->progress, comm->step, now_ns, comm->deadline_ns / 2);
-  const ls_nccl_entry_t *pending = ls_nccl_progress_pending(&n->progress, *n->progress.word);
+  const uint64_t word = *n->progress.word;
+  const ls_nccl_entry_t *pending = ls_nccl_progress_pending(&n->progress, word);
+  tell(n, word);
+  if (comm->watch && comm->watch->give_up(comm->watch->user)) {
+    char place[LS_COMM_WHERE_BYTES];
+    return break_off(n, ls_fail(comm->ctx, LS_ERR_TIMEOUT, "%s: the supervisor ends the run, which hangs",
+                                ls_comm_place(comm, place)));
+  }
   if (!pending || still_ns < limit_ns) return LS_OK;
   return fail_timeout(n, ls_collective_name(pending->kind), pending->name, still_ns);
 }
@@ -288,9 +317,10 @@ static ls_status_t prepare(ls_nccl_comm_t *n) {
   ls_status_t status = ls_cuda_check(n->base.ctx, cudaSetDevice(ls_cuda_device(n->device)->index), "NCCL");
   if (!status) status = ls_nccl_library_open(n->base.ctx, &n->nccl);
   if (!status) status = ls_nccl_progress_open(n->base.ctx, &n->progress);
-  if (!status) status = ls_cuda_buffer_ops.alloc(n->device, LS_MEM_DEVICE, sizeof(float), &token);
-  if (!status) n->token = token;
-  return status;
+  if (!status) status = ls_cuda_buffer_ops.alloc(n->device, LS_MEM_DEVICE, 2 * sizeof(float), &token);
+  if (status) return status;
+  n->token = token;
+  return ls_cuda_check(n->base.ctx, cudaMemset(token, 0, 2 * sizeof(float)), "NCCL");
 }
 
 /* A group has an NCCL communicator of its own, made over its own control communicator. */

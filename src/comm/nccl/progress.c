@@ -7,10 +7,10 @@
 ls_status_t ls_nccl_progress_open(ls_ctx_t *ctx, ls_nccl_progress_t *progress) {
   void *word = NULL, *device_word = NULL;
   ls_status_t status =
-      ls_cuda_check(ctx, cudaHostAlloc(&word, sizeof(uint32_t), cudaHostAllocMapped | cudaHostAllocPortable),
+      ls_cuda_check(ctx, cudaHostAlloc(&word, sizeof(uint64_t), cudaHostAllocMapped | cudaHostAllocPortable),
                     "memory for NCCL's progress");
   if (status) return status;
-  *(uint32_t *)word = 0;
+  *(uint64_t *)word = 0;
   status = ls_cuda_check(ctx, cudaHostGetDevicePointer(&device_word, word, 0), "memory for NCCL's progress");
   if (status) {
     (void)cudaFreeHost(word);
@@ -38,18 +38,21 @@ uint32_t ls_nccl_progress_number(ls_nccl_progress_t *progress, const ls_collecti
   if (i == LS_NCCL_PROGRESS_MAX) return 0;
   if (i == progress->count) progress->count++;
   progress->entry[i].kind = c->kind;
+  progress->entry[i].count = c->count;
+  progress->entry[i].dtype = c->dtype;
   memcpy(progress->entry[i].name, name, sizeof name);
   return i + 1;
 }
 
-const ls_nccl_entry_t *ls_nccl_progress_pending(const ls_nccl_progress_t *progress, uint32_t word) {
+const ls_nccl_entry_t *ls_nccl_progress_pending(const ls_nccl_progress_t *progress, uint64_t word) {
+  const uint32_t last = (uint32_t)word;
   if (progress->count == 0) return NULL;
-  return &progress->entry[word < progress->count ? word : 0];
+  return &progress->entry[last < progress->count ? last : 0];
 }
 
 int64_t ls_nccl_progress_still_ns(ls_nccl_progress_t *progress, int64_t step, int64_t now_ns,
                                   int64_t pause_ns) {
-  uint32_t word = *progress->word;
+  uint64_t word = *progress->word;
   bool moved = word != progress->last_word || step != progress->last_step;
   if (moved || now_ns - progress->last_poll_ns > pause_ns) progress->still_since_ns = now_ns;
   progress->last_word = word;

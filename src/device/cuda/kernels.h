@@ -57,8 +57,8 @@ int ls_kernel_add_parts(ls_stream_t *stream, const float *part, float *out, int6
 /* first[i] = sum of part[2 p * count + i], second[i] = sum of part[(2 p + 1) * count + i]. */
 int ls_kernel_join_parts(ls_stream_t *stream, const float *part, float *first, float *second, int64_t count,
                          int parts);
-/* *word = value, seen by the host: word is mapped host memory. */
-int ls_kernel_mark(ls_kernel_stream_t stream, uint32_t *word, uint32_t value);
+/* *word = value, and above its 32 bits ++*count, seen by the host: word is mapped host memory, count the device's. */
+int ls_kernel_mark(ls_kernel_stream_t stream, uint64_t *word, uint32_t *count, uint32_t value);
 
 #ifdef __cplusplus
 }

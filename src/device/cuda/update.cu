@@ -136,12 +136,14 @@ const ls_kernel_row_t ls_cuda_update_rows[] = {{"step_control", step_control},
                                                {"adamw", adamw},
                                                {}};
 
-__global__ void mark_kernel(volatile uint32_t *word, uint32_t value) {
-  *word = value;
+__global__ void mark_kernel(volatile uint64_t *word, uint32_t *count, uint32_t value) {
+  const uint32_t run = *count + 1; /* of device memory: a read of host memory takes a microsecond */
+  *count = run;
+  *word = (uint64_t)run << 32 | value;
   __threadfence_system();
 }
 
-int ls_kernel_mark(ls_kernel_stream_t stream, uint32_t *word, uint32_t value) {
-  mark_kernel<<<1, 1, 0, stream>>>(word, value);
+int ls_kernel_mark(ls_kernel_stream_t stream, uint64_t *word, uint32_t *count, uint32_t value) {
+  mark_kernel<<<1, 1, 0, stream>>>(word, count, value);
   return launched();
 }

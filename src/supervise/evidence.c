@@ -1,0 +1,198 @@
+/* Reads rings, /proc, a debugger's words and NCCL's. Whatever cannot be read is left out. */
+#include "supervise/evidence.h"
+
+#include "base/base.h"
+#include "base/child.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { STACK_S = 5, RAS_S = 3, WORDS_BYTES = 32768, FILE_BYTES = 4096, LINE_BYTES = 256 };
+
+/* ---- collectives ---- */
+
+void ls_evidence_differ(ls_rings_t *rings, const ls_page_look_t *look, ls_fault_t *fault) {
+  ls_ring_differ_t d;
+  char in[LINE_BYTES], at[LINE_BYTES];
+  if (!rings || !ls_rings_differ(rings, &d)) return;
+  ls_ring_text(&d.in, in, sizeof in);
+  ls_ring_text(&d.at, at, sizeof at);
+  const char *how = d.at.number == 0              ? "has shown no collective"
+                    : d.at.line == LS_RING_DEVICE ? "was last seen in "
+                    : d.at.end_ns == 0            ? "is in "
+                                                  : "has done no more than ";
+  snprintf(fault->differ, sizeof fault->differ, "rank %d waits in %.200s, rank %d %s%.200s", d.waits, in,
+           d.behind, how, d.at.number == 0 ? "" : at);
+  if (fault->missing_count > 0 || fault->stopped) return;
+  fault->rank = d.behind;
+  fault->at = look[d.behind];
+  for (int r = 0; r < ls_rings_ranks(rings) && fault->missing_count < LS_FAULT_MISSING_MAX; r++)
+    if (ls_rings_behind(rings, r, &d.in)) fault->missing[fault->missing_count++] = r;
+}
+
+static json_t *entry_json(const ls_ring_entry_t *e, int64_t now_ns) {
+  char text[LINE_BYTES];
+  static const char *const lines[] = {"control", "data", "device"};
+  _Static_assert(LS_COUNT(lines) == LS_RING_LINES, "every line has a name");
+  ls_ring_text(e, text, sizeof text);
+  return json_pack("{s:o, s:s, s:I, s:I, s:f, s:o}", "collective", ls_json_text(text), "line", lines[e->line],
+                   "number", (json_int_t)e->number, "bytes", (json_int_t)e->bytes, "begun_s_ago",
+                   1e-9 * (double)(now_ns - e->begin_ns), "took_s",
+                   e->end_ns ? json_real(1e-9 * (double)(e->end_ns - e->begin_ns)) : json_null());
+}
+
+/* Newest first. */
+static json_t *ring_json(const ls_ring_t *ring) {
+  const uint64_t count = ring->count;
+  const int64_t now_ns = ls_clock_ns();
+  json_t *list = json_array();
+  for (uint64_t i = 0; i < count && i < LS_RING_ENTRIES; i++) {
+    const ls_ring_entry_t *e = &ring->entry[(count - 1 - i) % LS_RING_ENTRIES];
+    if (e->number > 0 && e->line < LS_RING_LINES) json_array_append_new(list, entry_json(e, now_ns));
+  }
+  return list;
+}
+
+/* ---- threads ---- */
+
+/* A file of /proc without its last line end; "" = it cannot be read. */
+static const char *file_of(pid_t pid, const char *task, const char *name, char text[FILE_BYTES]) {
+  char path[128];
+  snprintf(path, sizeof path, "/proc/%d/task/%.20s/%s", (int)pid, task, name);
+  FILE *file = fopen(path, "re");
+  size_t len = file ? fread(text, 1, FILE_BYTES - 1, file) : 0;
+  if (file) fclose(file);
+  while (len > 0 && text[len - 1] == '\n')
+    len--;
+  text[len] = '\0';
+  return text;
+}
+
+/* Name, state, where it waits in the kernel, and its system call. */
+static json_t *thread_json(pid_t pid, const char *task) {
+  char name[FILE_BYTES], stat[FILE_BYTES], where[FILE_BYTES], call[FILE_BYTES], stack[FILE_BYTES];
+  const char *state = strrchr(file_of(pid, task, "stat", stat), ')');
+  return json_pack("{s:s, s:o, s:s, s:o, s:o, s:o}", "thread", task, "name",
+                   ls_json_text(file_of(pid, task, "comm", name)), "state",
+                   state && state[1] ? (char[2]){state[2], '\0'} : "", "waits_in",
+                   ls_json_text(file_of(pid, task, "wchan", where)), "system_call",
+                   ls_json_text(file_of(pid, task, "syscall", call)), "kernel_stack",
+                   ls_json_text(file_of(pid, task, "stack", stack)));
+}
+
+static json_t *threads_json(pid_t pid) {
+  char path[64];
+  json_t *list = json_array();
+  snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+  DIR *dir = opendir(path);
+  for (const struct dirent *entry; dir && (entry = readdir(dir));)
+    if (entry->d_name[0] != '.') json_array_append_new(list, thread_json(pid, entry->d_name));
+  if (dir) closedir(dir);
+  return list;
+}
+
+/* The first debugger that can be started. */
+static json_t *stacks_json(pid_t pid) {
+  char number[16];
+  const char *const eu_stack[] = {"eu-stack", "-p", number, NULL};
+  const char *const gdb[] = {"gdb", "-nx", "-batch", "-p", number, "-ex", "thread apply all bt", NULL};
+  const char *const *const tool[] = {eu_stack, gdb};
+  const char *const environment[] = {"DEBUGINFOD_URLS", NULL}; /* no look into the network */
+  char *words = ls_alloc(NULL, WORDS_BYTES);
+  json_t *text = NULL;
+  snprintf(number, sizeof number, "%d", (int)pid);
+  for (int i = 0; words && !text && i < LS_COUNT(tool); i++) {
+    ls_child_spec_t spec = {.argv = tool[i],
+                            .environment = environment,
+                            .stream = {{.file = "/dev/null"}, {.fd = STDERR_FILENO}},
+                            .limit_s = STACK_S,
+                            .said = words,
+                            .said_bytes = WORDS_BYTES};
+    ls_child_end_t end;
+    ls_child_run(&spec, &end);
+    if (!end.error) text = ls_json_text(words);
+  }
+  ls_free(words);
+  return text;
+}
+
+/* ---- NCCL ---- */
+
+static bool ready(int fd, short what, int64_t end_ns) {
+  struct pollfd at = {.fd = fd, .events = what};
+  int64_t left_ms = (end_ns - ls_clock_ns()) / 1000000;
+  return left_ms > 0 && poll(&at, 1, (int)left_ms) == 1;
+}
+
+static int reach(const char *host, const char *port, int64_t end_ns) {
+  const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+  struct addrinfo *found = NULL;
+  int fd = -1;
+  if (getaddrinfo(host, port, &hints, &found) != 0) return -1;
+  for (const struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool begun = fd >= 0 && (connect(fd, a->ai_addr, a->ai_addrlen) == 0 || errno == EINPROGRESS);
+    bool good = begun && ready(fd, POLLOUT, end_ns) &&
+                getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+    if (good || fd < 0) continue;
+    close(fd);
+    fd = -1;
+  }
+  freeaddrinfo(found);
+  return fd;
+}
+
+void ls_evidence_ras(char *text, size_t size_bytes) {
+  static const char command[] = "verbose status\n";
+  const int64_t end_ns = ls_clock_ns() + RAS_S * INT64_C(1000000000);
+  const char *given = getenv("NCCL_RAS_ADDR");
+  char host[128];
+  size_t used = 0;
+  snprintf(host, sizeof host, "%s", given ? given : "localhost:28028");
+  char *colon = strrchr(host, ':');
+  text[0] = '\0';
+  if (!colon) return;
+  *colon = '\0';
+  int fd = reach(host, colon + 1, end_ns);
+  if (fd >= 0 && send(fd, command, sizeof command - 1, MSG_NOSIGNAL) == (ssize_t)sizeof command - 1)
+    while (used < size_bytes - 1 && ready(fd, POLLIN, end_ns)) {
+      ssize_t got = recv(fd, text + used, size_bytes - 1 - used, 0);
+      if (got <= 0) break;
+      used += (size_t)got;
+    }
+  if (fd >= 0) close(fd);
+  text[used] = '\0';
+}
+
+static json_t *ras_json(void) {
+  char *text = ls_alloc(NULL, WORDS_BYTES);
+  if (text) ls_evidence_ras(text, WORDS_BYTES);
+  json_t *words = text && text[0] ? ls_json_text(text) : NULL;
+  ls_free(text);
+  return words;
+}
+
+json_t *ls_evidence_hang(ls_rings_t *rings, const ls_fault_t *fault) {
+  json_t *all = json_object(), *ranks = json_array();
+  bool device = false;
+  for (int r = 0; rings && r < ls_rings_ranks(rings); r++) {
+    json_array_append_new(ranks, ring_json(ls_rings_at(rings, r)));
+    device |= ls_rings_at(rings, r)->device;
+  }
+  json_object_set_new(all, "collectives", ranks);
+  if (fault->at.pid > 0) json_object_set_new(all, "threads", threads_json(fault->at.pid));
+  json_t *stacks = fault->at.pid > 0 ? stacks_json(fault->at.pid) : NULL;
+  if (stacks) json_object_set_new(all, "stacks", stacks);
+  json_t *ras = device ? ras_json() : NULL;
+  if (ras) json_object_set_new(all, "nccl_ras", ras);
+  return all;
+}
