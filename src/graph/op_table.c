@@ -90,6 +90,7 @@ const ls_op_t *const ls_ops[] = {
     &ls_op_bn_act,
     &ls_op_bn_add_act,
     &ls_op_bn_act_back_sums,
+    &ls_op_bn_add_act_back_sums,
     &ls_op_bn_act_dx,
     &ls_op_bias,
     &ls_op_sum_leading,

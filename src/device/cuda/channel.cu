@@ -43,10 +43,15 @@ static_assert(SUM_GROUPS * sizeof(unsigned) <= LS_KERNEL_COUNTER_BYTES,
 template <class T> struct sum_of { typedef float type; };
 template <> struct sum_of<float> { typedef double type; };
 
-// Terms of an element of a sample that counts. of() reads what belongs to the channel.
+// Terms of an element of a sample that counts. of() reads what belongs to the channel. Where a term MAKES, make() is the
+// first input's value from then on, and is written.
+struct reading_term {
+  static constexpr bool MAKES = false;
+  const void *aligned() const { return nullptr; }
+};
 
 // x - shift and its square.
-template <class S> struct moment_term {
+template <class S> struct moment_term : reading_term {
   static constexpr int INPUTS = 1, RESIDENT = sizeof(S) == 4 ? 2 : 1, ON_THEIR_WAY = 3;
   const float *shift;
   struct channel_t {
@@ -62,7 +67,7 @@ template <class S> struct moment_term {
 };
 
 // g and g xhat, where g is dy through the function F behind the norm; rstd is a factor of the whole sum.
-template <class S, class F> struct back_term {
+template <class S, class F> struct back_term : reading_term {
   static constexpr int INPUTS = 2, RESIDENT = 1, ON_THEIR_WAY = 3; // dy, x
   const float *mean, *rstd, *gamma, *beta;
   struct channel_t {
@@ -79,6 +84,15 @@ template <class S, class F> struct back_term {
     *a += (S)g;
     *b += (S)g * ((S)v[1] - k.mean);
   }
+};
+
+// The sum of what comes back to a residual block's relu, through that relu: a, x, b, the relu's result.
+template <class T> struct residual_term : back_term<typename sum_of<T>::type, no_function<T>> {
+  static constexpr int INPUTS = 4, ON_THEIR_WAY = 2;
+  static constexpr bool MAKES = true;
+  T *made;
+  __device__ float make(const float *v) const { return ls_each_relu_dy(v[0] + v[2], v[3]); }
+  const void *aligned() const { return made; }
 };
 
 template <class T, int COUNT> struct inputs { const T *of[COUNT]; };
@@ -149,15 +163,20 @@ __global__ void __launch_bounds__(SUM_THREADS, F::RESIDENT)
       now = next;
       fetch(r + WAY * stripes);
 #pragma unroll
-      for (int k = 0; k < WAY; k++)
+      for (int k = 0; k < WAY; k++) {
+        float made[N];
 #pragma unroll
         for (int e = 0; e < N; e++) {
           float v[F::INPUTS];
 #pragma unroll
           for (int i = 0; i < F::INPUTS; i++)
             v[i] = now.value[k][i][e];
+          if constexpr (F::MAKES) made[e] = v[0] = term.make(v);
           if (now.counts[k]) term.at(channel[e], v, &sum[0][e], &sum[1][e]);
         }
+        if constexpr (F::MAKES)
+          if (r + k * stripes < end) store(term.made + (int64_t)(r + k * stripes) * channels + c, made);
+      }
     }
   }
 #pragma unroll
@@ -221,7 +240,7 @@ static ls_status_t channel_sum_of(ls_stream_t *stream, inputs<T, F::INPUTS> in, 
 template <class T, class F>
 static ls_status_t channel_sum(ls_stream_t *stream, inputs<T, F::INPUTS> in, F term, const ls_tensor_t *x,
                                const float *weight, channel_sums out, const char *op) {
-  bool even = x->shape.dim[x->shape.rank - 1] % WIDE<T> == 0;
+  bool even = x->shape.dim[x->shape.rank - 1] % WIDE<T> == 0 && aligned16(term.aligned());
   for (int i = 0; i < F::INPUTS; i++)
     even = even && aligned16(in.of[i]);
   auto *run = even ? channel_sum_of<T, WIDE<T>, F> : channel_sum_of<T, 1, F>;
@@ -232,7 +251,7 @@ static ls_status_t channel_sum(ls_stream_t *stream, inputs<T, F::INPUTS> in, F t
 static ls_status_t bn_sums(ls_stream_t *stream, args_t args) {
   channel_sums to = {out(args, 0) + 1, {}, out(args, 0)};
   BY_DTYPE(in_dtype(args, 0), inputs<T, 1> from = {{in<T>(args, 0)}};
-           moment_term<typename sum_of<T>::type> term = {in(args, 2)};
+           moment_term<typename sum_of<T>::type> term = {{}, in(args, 2)};
            return channel_sum(stream, from, term, &args->in[0], in(args, 1), to, "bn_sums"))
 }
 
@@ -241,7 +260,9 @@ template <template <class> class F>
 static ls_status_t back_sums(ls_stream_t *stream, args_t args, const char *op) {
   channel_sums to = {out(args, 0), {out(args, 1), out(args, 2)}, nullptr};
   BY_DTYPE(in_dtype(args, 0), inputs<T, 2> from = {{in<T>(args, 0), in<T>(args, 1)}};
-           back_term<typename sum_of<T>::type, F<T>> term = {in(args, 2), in(args, 3),
+           back_term<typename sum_of<T>::type, F<T>> term = {{},
+                                                             in(args, 2),
+                                                             in(args, 3),
                                                              F<T>::PLAIN ? nullptr : in(args, 5),
                                                              F<T>::PLAIN ? nullptr : in(args, 6)};
            return channel_sum(stream, from, term, &args->in[0], in(args, 4), to, op))
@@ -252,6 +273,15 @@ static ls_status_t bn_back_sums(ls_stream_t *stream, args_t args) {
 static ls_status_t bn_act_back_sums(ls_stream_t *stream, args_t args) {
   auto *run = args->attrs->i[0] == LS_BEHIND_SILU ? back_sums<silu_function> : back_sums<relu_function>;
   return run(stream, args, "bn_act_back_sums");
+}
+
+// (a, b, y, x, mean, rstd, weight) -> dz, s1 and s2, s1, s2.
+static ls_status_t bn_add_act_back_sums(ls_stream_t *stream, args_t args) {
+  channel_sums to = {out(args, 1), {out(args, 2), out(args, 3)}, nullptr};
+  BY_DTYPE(in_dtype(args, 0),
+           inputs<T, 4> from = {{in<T>(args, 0), in<T>(args, 3), in<T>(args, 1), in<T>(args, 2)}};
+           residual_term<T> term = {{{}, in(args, 4), in(args, 5)}, out<T>(args, 0)};
+           return channel_sum(stream, from, term, &args->in[0], in(args, 6), to, "bn_add_act_back_sums"))
 }
 
 // ---- a thread for each channel ----
@@ -529,6 +559,7 @@ const ls_kernel_row_t ls_cuda_channel_rows[] = {{"bias", bias, true},
                                                 {"bn_act", bn_act, true},
                                                 {"bn_add_act", bn_add_act, true},
                                                 {"bn_act_back_sums", bn_act_back_sums, true},
+                                                {"bn_add_act_back_sums", bn_add_act_back_sums, true},
                                                 {"bn_act_dx", bn_act_dx, true},
                                                 {"rsqrt_eps", rsqrt_eps},
                                                 {}};

@@ -4,6 +4,8 @@
  *   bn_act            (x, mean, rstd, gamma, beta) -> f(z), z being the norm
  *   bn_add_act        (x, mean, rstd, gamma, beta, r like x) -> f(z + r)
  *   bn_act_back_sums  (dy, x, mean, rstd, weight, gamma, beta) -> as bn_back_sums, of f's gradient
+ *   bn_add_act_back_sums  (a, b, y, x, mean, rstd, weight) -> dz: the gradient a + b of y = f(z + r) through f, the relu; and
+ *                     what bn_back_sums makes of dz
  *   bn_act_dx         (dy, x, gamma, mean, rstd, weight, sums over the ranks (2c), count, beta) -> dx
  * All have the bits of the ops that they stand for. */
 #include "graph/ops/ops.h"
@@ -92,6 +94,25 @@ static ls_status_t sums_forward(ls_stream_t *stream, const ls_kernel_args_t *arg
   return LS_OK;
 }
 
+static ls_status_t residual_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                  ls_shape_t *out) {
+  const ls_shape_t sums_in[] = {in[0], in[3], in[4], in[5], in[6]};
+  ls_status_t status = ls_op_bn_back_sums.shape(ctx, attrs, sums_in, out + 1);
+  for (int i = 1; i < 3 && !status; i++)
+    status = ls_rule_equal(ctx, "bn_add_act_back_sums", "an input", &in[i], "a", &in[0]);
+  out[0] = in[0];
+  return status;
+}
+
+static ls_status_t residual_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  float *dz = ls_out_f32(args, 0);
+  for (int64_t e = 0; e < ls_shape_count(ls_in_shape(args, 0)); e++)
+    dz[e] = gradient(LS_BEHIND_RELU, ls_in_f32(args, 0)[e] + ls_in_f32(args, 1)[e], ls_in_f32(args, 2)[e]);
+  const ls_tensor_t in[] = {args->out[0], args->in[3], args->in[4], args->in[5], args->in[6]};
+  const ls_kernel_args_t sums = {.in = in, .in_count = 5, .out = args->out + 1, .out_count = 3};
+  return ls_op_bn_back_sums.forward(stream, &sums);
+}
+
 static ls_status_t dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
   ls_status_t status = check_function(ctx, "bn_act_dx", attrs);
   if (!status) status = ls_op_bn_dx.shape(ctx, attrs, in, out);
@@ -127,6 +148,18 @@ static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
     label, 7, {X(n, __VA_ARGS__, c), X(n, __VA_ARGS__, c), X(c), POS(c), PART(n), X(c), X(c)},               \
         {.i = {which}}, 2e-5, 0                                                                              \
   }
+#define BACK_CASE(label, n, c, ...)                                                                          \
+  {                                                                                                          \
+    label, 7,                                                                                                \
+        {X(n, __VA_ARGS__, c),                                                                               \
+         X(n, __VA_ARGS__, c),                                                                               \
+         X(n, __VA_ARGS__, c),                                                                               \
+         X(n, __VA_ARGS__, c),                                                                               \
+         X(c),                                                                                               \
+         POS(c),                                                                                             \
+         PART(n)},                                                                                           \
+        {{0}}, 2e-5, 0                                                                                       \
+  }
 #define DX_CASE(label, which, n, c, ...)                                                                     \
   {                                                                                                          \
     label, 9, {X(n, __VA_ARGS__, c),                                                                         \
@@ -161,6 +194,13 @@ static const ls_op_case_t sums_cases[] = {
     SUMS_CASE("vectors", LS_BEHIND_RELU, 7, 24, 9, 11),
     SUMS_CASE("vectors, silu", LS_BEHIND_SILU, 7, 40, 9, 11),
 };
+static const ls_op_case_t residual_cases[] = {
+    BACK_CASE("one", 1, 1, 1),
+    BACK_CASE("odd", 5, 7, 3),
+    BACK_CASE("images", 5, 4, 3, 5),
+    BACK_CASE("vectors", 7, 24, 9, 11),
+    BACK_CASE("groups of channels", 3, 520, 5, 3),
+};
 static const ls_op_case_t dx_cases[] = {
     DX_CASE("one", LS_BEHIND_RELU, 1, 1, 1),
     DX_CASE("odd", LS_BEHIND_RELU, 5, 7, 3),
@@ -180,5 +220,8 @@ const ls_op_t ls_op_bn_add_act = {
 const ls_op_t ls_op_bn_act_back_sums = {
     ROW("bn_act_back_sums", LS_OP_REDUCTION, 7, 3, sums_shape, sums_forward, sums_cases), .flops_each = 9,
     .low_in = 3};
+const ls_op_t ls_op_bn_add_act_back_sums = {
+    ROW("bn_add_act_back_sums", LS_OP_REDUCTION, 7, 4, residual_shape, residual_forward, residual_cases),
+    .flops_each = 7, .inplace = 7, .low_in = 15, .low_out = 1};
 const ls_op_t ls_op_bn_act_dx = {ROW("bn_act_dx", LS_OP_ELEMENTWISE, 9, 1, dx_shape, dx_forward, dx_cases),
                                  .flops_each = 12, .inplace = 3, .low_in = 3, .low_out = 1};

@@ -144,7 +144,8 @@ extern const ls_op_t ls_op_conv2d, ls_op_conv2d_dx, ls_op_conv2d_dw; /* (dy, w) 
 extern const ls_op_t ls_op_bn_sums, ls_op_sum_ranks, ls_op_bn_moments, ls_op_bn_running, ls_op_rsqrt_eps;
 extern const ls_op_t ls_op_bn_apply, ls_op_bn_back_sums, ls_op_bn_dx;
 /* Batch norm and what is behind it in one op (batch_norm_fused.c); a pass creates them if the backend has them. */
-extern const ls_op_t ls_op_bn_act, ls_op_bn_add_act, ls_op_bn_act_back_sums, ls_op_bn_act_dx;
+extern const ls_op_t ls_op_bn_act, ls_op_bn_add_act, ls_op_bn_act_back_sums, ls_op_bn_add_act_back_sums;
+extern const ls_op_t ls_op_bn_act_dx;
 /* bias: (x (n.., d..), b (d..)) -> x + b, which has the trailing dimensions of x. sum_leading: (dy) -> the sum over
  * all but the i[0] trailing dimensions. */
 extern const ls_op_t ls_op_bias, ls_op_sum_leading;

@@ -93,15 +93,33 @@ static int fuse(ls_graph_t *graph, int n) {
   return 0;
 }
 
+/* What comes back to the relu at the end of a residual block, and the sums of a norm before it. */
+static int fuse_residual(ls_graph_t *graph, int relu) {
+  const ls_graph_node_t gradient = graph->nodes[relu];
+  const ls_graph_tensor_t *dz = &graph->tensors[gradient.out[0]];
+  int add = graph->tensors[gradient.in[0]].producer, at = 0;
+  while (at < dz->use_count && graph->nodes[dz->uses[at]].op != &ls_op_bn_back_sums)
+    at++;
+  if (add < 0 || graph->nodes[add].op != &ls_op_add || at == dz->use_count) return 0;
+  const ls_graph_node_t sum = graph->nodes[add], sums = graph->nodes[dz->uses[at]];
+  const ls_tensor_id_t in[] = {sum.in[0],  sum.in[1],  gradient.in[1], sums.in[1],
+                               sums.in[2], sums.in[3], sums.in[4]};
+  const ls_tensor_id_t out[] = {gradient.out[0], sums.out[0], sums.out[1], sums.out[2]};
+  const int nodes[] = {add, relu, dz->uses[at]};
+  return ls_graph_replace(graph, 3, nodes, &ls_op_bn_add_act_back_sums, NULL, 7, in, out);
+}
+
 static int run(ls_graph_t *graph, const ls_pass_context_t *context) {
   static const ls_op_t *const needed[] = {&ls_op_bn_act, &ls_op_bn_add_act, &ls_op_bn_act_back_sums,
-                                          &ls_op_bn_act_dx};
+                                          &ls_op_bn_add_act_back_sums, &ls_op_bn_act_dx};
   bool has = context->fuse;
   for (int i = 0; i < LS_COUNT(needed); i++)
     has = has && context->has(context->backend, needed[i]->name, context->low);
   int changes = 0;
   for (int n = 0; has && n < graph->node_count; n++)
     if (graph->nodes[n].op == &ls_op_bn_apply) changes += fuse(graph, n);
+  for (int n = 0; has && n < graph->node_count; n++)
+    if (graph->nodes[n].op == &ls_op_relu_dy) changes += fuse_residual(graph, n);
   return changes;
 }
 
