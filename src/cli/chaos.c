@@ -152,7 +152,8 @@ static void read_report(const ls_inject_kind_t *kind, const char *dir, double st
 static void choose(const chaos_t *c, const ls_inject_kind_t *kind, int64_t seed, outcome_t *o) {
   const int64_t every = c->steps / SAVES > 0 ? c->steps / SAVES : 1;
   ls_rng4_t words = ls_rng((uint64_t)seed, (uint32_t)(kind - ls_inject_kinds), 0);
-  o->rank = kind->first_rank ? 0 : (int)(words.v[0] % (uint32_t)c->config->parallel.ranks);
+  const bool here = kind->whose != LS_INJECT_OWN && c->config->parallel.hosts.count > 0;
+  o->rank = kind->first_rank || here ? 0 : (int)(words.v[0] % (uint32_t)c->config->parallel.ranks);
   /* behind the first save, which may still be on its way to the disk, and before the last step */
   int64_t first = 2 * every + 1, count = c->steps - 2 * every - first;
   o->step = first + (count > 0 ? (int64_t)(words.v[1] % (uint32_t)count) : 0);
@@ -249,14 +250,17 @@ static ls_status_t one_kind(chaos_t *c, const ls_inject_kind_t *kind, int64_t se
 
 /* ---- the command ---- */
 
-/* Whether --kinds names it; without --kinds whether it can happen to so many ranks. */
-static bool wanted(const char *names, const ls_inject_kind_t *kind, int64_t ranks) {
-  bool alone = ranks == 1 && (kind->whose == LS_INJECT_MPIRUN || kind->whose == LS_INJECT_LAUNCHER ||
-                              kind->how == LS_INJECT_FLIP || kind->how == LS_INJECT_SLOW);
+/* Whether --kinds names it; without --kinds whether it can happen to so many ranks and hosts. */
+static bool wanted(const char *names, const ls_inject_kind_t *kind, const ls_parallel_config_t *parallel) {
+  bool alone =
+      parallel->ranks == 1 && (kind->whose == LS_INJECT_MPIRUN || kind->whose == LS_INJECT_LAUNCHER ||
+                               kind->how == LS_INJECT_FLIP || kind->how == LS_INJECT_SLOW);
   size_t len = strlen(kind->name);
   for (const char *at = names; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
     if (!strncmp(at, kind->name, len) && (at[len] == ',' || at[len] == '\0')) return true;
-  return !names && !alone;
+  const ls_hosts_config_t *hosts = &parallel->hosts;
+  bool elsewhere = hosts->count > 0 && kind->whose != LS_INJECT_OWN && !ls_hosts_is_here(hosts->host[0].name);
+  return !names && !alone && !elsewhere && (kind->how != LS_INJECT_HOST || hosts->count > 1);
 }
 
 static ls_status_t check_names(ls_ctx_t *ctx, const char *names) {
@@ -295,7 +299,7 @@ static ls_status_t all_kinds(chaos_t *c, int64_t seeds) {
            (long long)c->steps, (long long)c->config->parallel.ranks, LS_PLURAL(c->config->parallel.ranks),
            "fault", "runs", "bits", "named", "noticed", "first new step");
   for (int i = 0; i < LS_INJECT_KINDS && status == LS_OK && !cli_stop_requested(); i++)
-    if (wanted(c->args->extra[KINDS], &ls_inject_kinds[i], c->config->parallel.ranks))
+    if (wanted(c->args->extra[KINDS], &ls_inject_kinds[i], &c->config->parallel))
       status = one_kind(c, &ls_inject_kinds[i], seeds);
   if (cli_stop_requested())
     return ls_fail(c->ctx, LS_ERR_INTERRUPTED, "interrupted by %s", cli_stop_name(cli_stop_requested()));

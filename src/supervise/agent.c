@@ -135,15 +135,16 @@ static ls_status_t open_page(agent_t *a) {
 
 /* ---- its ranks ---- */
 
-/* Whether a process has the variable with which the ranks of this life are started. */
-static bool is_rank(const agent_t *a, const char *pid) {
+/* Whether a part of /proc/PID/NAME, between these characters, has this text, as a whole path. */
+static bool has(const char *pid, const char *name, int between, const char *wanted) {
   char path[300], *text = NULL;
-  size_t room = 0;
-  snprintf(path, sizeof path, "/proc/%s/environ", pid);
+  const char *at;
+  size_t room = 0, len = strlen(wanted);
+  snprintf(path, sizeof path, "/proc/%s/%s", pid, name);
   FILE *file = fopen(path, "re");
   bool found = false;
-  while (file && !found && getdelim(&text, &room, '\0', file) > 0)
-    found = !strcmp(text, a->variable);
+  while (file && !found && getdelim(&text, &room, between, file) > 0)
+    found = (at = strstr(text, wanted)) && (!at[len] || at[len] == '/');
   if (file) fclose(file);
   free(text);
   return found;
@@ -158,14 +159,14 @@ static bool is_daemon(pid_t pid) {
   return !strcmp(name, "orted\n") || !strcmp(name, "prted\n");
 }
 
-/* To all ranks of this life, also those that show nothing yet; with SIGKILL also to mpirun's daemon above them. Returns
- * their number. */
-static int signal_ranks(const agent_t *a, int signal_number) {
+/* To all processes but this one that have this text there; with SIGKILL also to mpirun's daemon above them. Returns their
+ * number. */
+static int signal_all(const char *name, int between, const char *wanted, int signal_number) {
   int count = 0;
   DIR *dir = opendir("/proc");
   for (const struct dirent *entry; dir && (entry = readdir(dir));) {
     pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-    if (pid <= 1 || pid == getpid() || !is_rank(a, entry->d_name)) continue;
+    if (pid <= 1 || pid == getpid() || !has(entry->d_name, name, between, wanted)) continue;
     pid_t parent = signal_number == SIGKILL ? ls_process_parent(pid) : 0;
     if (parent > 1 && is_daemon(parent)) kill(parent, SIGKILL);
     count += kill(pid, signal_number) == 0;
@@ -174,10 +175,25 @@ static int signal_ranks(const agent_t *a, int signal_number) {
   return count;
 }
 
+/* All ranks of this life, also those that show nothing yet: they have its variable. */
+static int signal_ranks(const agent_t *a, int signal_number) {
+  return signal_all("environ", '\0', a->variable, signal_number);
+}
+
 static void end_ranks(const agent_t *a) {
   for (int64_t end_ns = ls_clock_ns() + ENDS_MS * ms_ns;
        signal_ranks(a, SIGKILL) > 0 && ls_clock_ns() < end_ns;)
     poll(NULL, 0, 2);
+}
+
+/* Whoever has mapped the page. */
+void ls_agent_lose(void) {
+  const char *page = getenv(LS_AGENT_ENVIRONMENT);
+  const pid_t parent = getppid();
+  if (!page) return;
+  signal_all("maps", '\n', page, SIGKILL);
+  if (is_daemon(parent)) kill(parent, SIGKILL);
+  kill(getpid(), SIGKILL);
 }
 
 /* What has changed since it was sent. A rank that shows nothing new may be stopped. */

@@ -19,6 +19,10 @@ typedef struct {
 /* Writes them to a pipe. False: it cannot be written. */
 bool ls_agent_tell(int fd, const ls_agent_t *agent);
 
+/* On purpose, in a rank: ends all that this life has on this host, the agent too, as if the host had died. Returns where
+ * there is no agent. */
+void ls_agent_lose(void);
+
 /* Runs until the supervisor ends it or is gone. Reads stdin. */
 ls_status_t ls_agent_run(ls_ctx_t *ctx);
 

@@ -2,6 +2,7 @@
 #include "supervise/inject.h"
 
 #include "base/process.h"
+#include "supervise/agent.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,6 +41,8 @@ const ls_inject_kind_t ls_inject_kinds[] = {
      .cause = LS_FAULT_LAUNCHER},
     {"launcher", "the process that started mpirun is killed", .how = LS_INJECT_SIGNAL, .number = SIGKILL,
      .whose = LS_INJECT_LAUNCHER, .cause = LS_FAULT_LAUNCHER},
+    {"host_lost", "all processes of the run on a rank's host are killed, as if it had died",
+     .how = LS_INJECT_HOST, .cause = LS_FAULT_HOST},
     {"supervisor", "the supervisor is killed", .how = LS_INJECT_SIGNAL, .number = SIGKILL,
      .whose = LS_INJECT_SUPERVISOR, .ends = true},
     {"preempt", "the supervisor is asked to end (SIGTERM)", .how = LS_INJECT_SIGNAL, .number = SIGTERM,
@@ -90,13 +93,20 @@ bool ls_inject_claim(const ls_inject_t *inject) {
   return true;
 }
 
-/* A single rank is the supervisor's child; several have mpirun and the process that started it above them. */
+/* A single rank is the supervisor's child; several have mpirun and the process that started it above them. On another host
+ * other programs are: 0. */
 static pid_t process_of(ls_inject_whose_t whose, int ranks) {
+  char own[PATH_MAX], exe[PATH_MAX], path[64];
   pid_t pid = getpid();
   int levels = ranks > 1 ? (int)whose : whose == LS_INJECT_OWN ? 0 : 1;
   while (levels-- > 0 && pid > 1)
     pid = ls_process_parent(pid);
-  return pid;
+  if (whose == LS_INJECT_OWN || whose == LS_INJECT_MPIRUN) return pid;
+  snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+  const ssize_t len = readlink(path, exe, sizeof exe - 1);
+  if (len <= 0 || !ls_process_program(own)) return 0;
+  exe[len] = '\0';
+  return strcmp(own, exe) == 0 ? pid : 0;
 }
 
 bool ls_inject_process(const ls_inject_kind_t *kind, int ranks) {
@@ -105,6 +115,7 @@ bool ls_inject_process(const ls_inject_kind_t *kind, int ranks) {
     if (pid > 1) kill(pid, kind->number);
     return true;
   }
+  if (kind->how == LS_INJECT_HOST) ls_agent_lose();
   if (kind->how == LS_INJECT_EXIT) syscall(SYS_exit_group, 0); /* as exit(0) would, without clearing up */
   for (volatile unsigned loops = 0; kind->how == LS_INJECT_LOOP;)
     loops = loops + 1;

@@ -16,6 +16,7 @@ typedef enum {
   LS_INJECT_EXIT,   /* ends with exit code 0 */
   LS_INJECT_LOOP,   /* computes for ever */
   LS_INJECT_SLOW,   /* each later step takes `number` % longer; "slow10": 10 % */
+  LS_INJECT_HOST,   /* all that the run has on the rank's host is killed */
   /* What only a trainer can do: */
   LS_INJECT_NAN,    /* a parameter is no number */
   LS_INJECT_FLIP,   /* a bit of a parameter */
@@ -38,7 +39,7 @@ typedef struct {
   ls_fault_kind_t also;  /* or this, where a comparison of the replicas comes first */
   bool ends;             /* the supervisor ends, too: the same command with --resume goes on */
 } ls_inject_kind_t;
-enum { LS_INJECT_KINDS = 21 };
+enum { LS_INJECT_KINDS = 22 };
 extern const ls_inject_kind_t ls_inject_kinds[LS_INJECT_KINDS];
 const ls_inject_kind_t *ls_inject_find(const char *name); /* NULL: none */
 

@@ -134,9 +134,9 @@ static void see_ends(life_t *l, int64_t now_ns) {
     l->early[r] = l->gone[r] && l->look[r].pid > 0 && (l->look[r].phase != LS_PAGE_GONE || l->look[r].error);
     any |= l->early[r];
   }
-  if (any && l->seen.dead_rank < 0 && !l->seen.launcher_first) {
+  if (any && (l->seen.dead_rank < 0 || l->hosts) && !l->seen.launcher_first) { /* hosts say so in any order */
     l->seen.dead_rank = ls_fault_first_dead(l->look, l->early, l->ranks);
-    l->dead_ns = now_ns;
+    if (l->dead_ns == 0) l->dead_ns = now_ns;
   }
   if (launcher->fd >= 0 && launcher->revents) {
     close_ended(launcher);
@@ -285,6 +285,10 @@ static void finish(life_t *l, bool known) {
   l->seen.signal_apart |= !l->hosts && l->look[0].pid == l->child;
   l->seen.kills_of_system = system_kills() - l->kills;
   look_at_page(l, ls_clock_ns());
+  if (l->hosts) {
+    watch_ranks(l);
+    see_ends(l, ls_clock_ns());
+  }
   if (!known) {
     ls_fault_classify(&l->seen, l->look, l->ranks, fault);
     fault->noticed_ns = l->dead_ns > 0 ? l->dead_ns : closed_ns;
