@@ -30,16 +30,14 @@ template <int N> __device__ static void read(float (&v)[N], const float *from) {
 }
 
 // Adds up value[.. N) over SHARERS lanes. Each is left with the totals of N / SHARERS, its share, at the front.
-template <int N> __device__ static void add_shared(float (&value)[N]) {
+template <int N, int LANES = SHARERS> __device__ static void add_shared(float *value) {
+  bool upper = threadIdx.x & (LANES / 2);
 #pragma unroll
-  for (int bit = SHARERS / 2, half = N / 2; bit > 0; bit /= 2, half /= 2) {
-    bool upper = threadIdx.x & bit;
-#pragma unroll
-    for (int i = 0; i < half; i++) {
-      float mine = upper ? value[i + half] : value[i], other = upper ? value[i] : value[i + half];
-      value[i] = mine + __shfl_xor_sync(0xffffffffu, other, bit);
-    }
+  for (int i = 0; i < N / 2; i++) {
+    float mine = upper ? value[i + N / 2] : value[i], other = upper ? value[i] : value[i + N / 2];
+    value[i] = mine + __shfl_xor_sync(0xffffffffu, other, LANES / 2);
   }
+  if constexpr (LANES > 2) add_shared<N / 2, LANES / 2>(value);
 }
 
 // C S: numbers that a block has of a chunk, from all units. A lane is left with one gate ("slot") of one unit, of V samples.
@@ -112,7 +110,7 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float
             for (int s = 0; s < S; s++)
               sum[(g * 2 + u) * S + s] += weight[i][g][u] * v[s];
       }
-      add_shared(sum);
+      add_shared<SLOTS * 2 * S>(sum);
       float output[P::V], *state = states + chunk * P::V * CHAIN_THREADS + threadIdx.x;
       typename OP::kept_t kept[P::V];
 #pragma unroll
@@ -167,16 +165,22 @@ __global__ void __launch_bounds__(CHAIN_THREADS)
   float *factors = (float *)shared;           // two in turn, (gate, UNITS, S): d of this block's units
   float *sums = factors + 2 * P::FACTORS * S; // two positions in turn: (chunks, C, UNITS, S)
   arrivals_t *arrivals = (arrivals_t *)(sums + 2 * chunks * P::SUMS); // of sums, likewise
-  float weight[P::DEPTH][C][2];
+  bool pairs = h % 2 == 0 && (uintptr_t)w % sizeof(float2) == 0;
+  alignas(8) float weight[P::DEPTH][C][2];
 #pragma unroll
   for (int i = 0; i < P::DEPTH; i++)
 #pragma unroll
-    for (int c = 0; c < C; c++)
-#pragma unroll
-      for (int u = 0; u < 2; u++) {
-        int part = i * SHARERS + sharer, from = rank * UNITS + part % UNITS, to = c * UNITS + 2 * pair + u;
-        weight[i][c][u] = from < h && to < h ? w[(part / UNITS * h + from) * h + to] : 0;
+    for (int c = 0; c < C; c++) {
+      int part = i * SHARERS + sharer, from = rank * UNITS + part % UNITS, to = c * UNITS + 2 * pair;
+      const float *at = w + (part / UNITS * h + from) * h + to;
+      bool first = from < h && to < h, second = from < h && to + 1 < h;
+      if (pairs)
+        *(float2 *)weight[i][c] = first ? *(const float2 *)at : make_float2(0, 0);
+      else {
+        weight[i][c][0] = first ? at[0] : 0;
+        weight[i][c][1] = second ? at[1] : 0;
       }
+    }
   if (threadIdx.x == 0)
     for (int i = 0; i < 2 * chunks; i++) {
       arrivals_begin(arrivals + i);
@@ -235,7 +239,7 @@ __global__ void __launch_bounds__(CHAIN_THREADS)
               for (int j = 0; j < S; j++)
                 sum[(c * 2 + e) * S + j] += weight[i][c][e] * v[j];
         }
-        add_shared(sum);
+        add_shared<P::BLOCKS * 2 * S>(sum);
         float total[P::V];
 #pragma unroll
         for (int v = 0; v < P::V; v++)

@@ -356,7 +356,13 @@ static const ls_op_case_t lstm_cases[] = {
     LSTM_CASE("beyond a vector", 9, 3, 19, 1, 1e-5, 4e-3),
     {"medium", 2, {LS_CASE_F32(-2, 2, 33, 6, 260), LS_CASE_F32(-0.2f, 0.2f, 260, 65)}, {{0}}, 2e-5, 0},
     {"many samples", 2, {LS_CASE_F32(-2, 2, 83, 3, 148), LS_CASE_F32(-0.2f, 0.2f, 148, 37)}, {{0}}, 2e-5, 0},
-    {"most samples", 2, {LS_CASE_F32(-2, 2, 131, 3, 80), LS_CASE_F32(-0.2f, 0.2f, 80, 20)}, {{0}}, 2e-5, 0},
+    {"most samples", 2, {LS_CASE_F32(-2, 2, 83, 3, 660), LS_CASE_F32(-0.1f, 0.1f, 660, 165)}, {{0}}, 2e-5, 0},
+    {"widest at once",
+     2,
+     {LS_CASE_F32(-2, 2, 3, 3, 1016), LS_CASE_F32(-0.1f, 0.1f, 1016, 254)},
+     {{0}},
+     2e-5,
+     0},
     {"wide", 2, {LS_CASE_F32(-2, 2, 3, 3, 1036), LS_CASE_F32(-0.1f, 0.1f, 1036, 259)}, {{0}}, 2e-5, 0},
 };
 
@@ -374,7 +380,8 @@ static const ls_op_case_t lstm_dx_cases[] = {
     LSTM_DX_CASE("backwards in time", 9, 5, 19, 1, 1e-5),
     LSTM_DX_CASE("medium", 33, 6, 65, 0, 2e-5),
     LSTM_DX_CASE("many samples", 83, 3, 37, 1, 2e-5),
-    LSTM_DX_CASE("most samples", 131, 3, 20, 0, 2e-5),
+    LSTM_DX_CASE("most samples", 83, 3, 165, 0, 5e-5),
+    LSTM_DX_CASE("widest at once", 3, 3, 254, 0, 5e-5),
     LSTM_DX_CASE("wide", 3, 3, 259, 0, 5e-5),
 };
 
@@ -403,7 +410,13 @@ static const ls_op_case_t gru_cases[] = {
      0},
     {"most samples",
      3,
-     {LS_CASE_F32(-2, 2, 131, 3, 60), LS_CASE_F32(-0.2f, 0.2f, 60, 20), LS_CASE_F32(-1, 1, 20)},
+     {LS_CASE_F32(-2, 2, 83, 3, 495), LS_CASE_F32(-0.1f, 0.1f, 495, 165), LS_CASE_F32(-1, 1, 165)},
+     {{0}},
+     2e-5,
+     0},
+    {"widest at once",
+     3,
+     {LS_CASE_F32(-2, 2, 3, 3, 762), LS_CASE_F32(-0.1f, 0.1f, 762, 254), LS_CASE_F32(-1, 1, 254)},
      {{0}},
      2e-5,
      0},
@@ -429,7 +442,8 @@ static const ls_op_case_t gru_dx_cases[] = {
     GRU_DX_CASE("backwards in time", 9, 5, 19, 1, 1e-5),
     GRU_DX_CASE("medium", 33, 6, 65, 0, 2e-5),
     GRU_DX_CASE("many samples", 83, 3, 37, 1, 2e-5),
-    GRU_DX_CASE("most samples", 131, 3, 20, 0, 2e-5),
+    GRU_DX_CASE("most samples", 83, 3, 165, 0, 5e-5),
+    GRU_DX_CASE("widest at once", 3, 3, 254, 0, 5e-5),
     GRU_DX_CASE("wide", 3, 3, 259, 0, 5e-5),
 };
 
